@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For those who plug in a kind of device. A backend describes; the core maps.
+ *
+ * A backend is one static const struct hm_backend_ops. Buffers are described by
+ * a recipe of segments; only the library's map step calls mmap(). The smallest
+ * useful backend is device_open, device_close and buffer_create.
+ */
+#ifndef HETMAP_BACKEND_H
+#define HETMAP_BACKEND_H
+
+#include <hetmap/buffer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* hm_segment.flags */
+#define HM_SEGMENT_SHARED (1u << 0)
+#define HM_SEGMENT_PRIVATE (1u << 1)
+#define HM_SEGMENT_ANON (1u << 2)      /* fd is -1 */
+#define HM_SEGMENT_SYNC (1u << 3)      /* MAP_SYNC: DAX */
+#define HM_SEGMENT_NORESERVE (1u << 4) /* MAP_NORESERVE */
+
+/* One device object, or part of it, inside a buffer. */
+struct hm_segment {
+	uint64_t offset;    /* in the buffer; page-aligned */
+	uint64_t length;    /* capacity: bytes that can be mapped, committed or not */
+	uint64_t fd_offset;
+	int fd;             /* the backend's: open as long as the segment lives */
+	uint32_t flags;     /* HM_SEGMENT_* */
+	void *object;       /* the backend's own, for object_destroy */
+};
+
+/* How a buffer is to be mapped. Filled by the backend, kept by the core. */
+struct hm_recipe {
+	struct hm_segment segment; /* the first, as a rule the only one */
+	uint64_t size;             /* bytes to commit at first */
+	uint64_t page_size;        /* unit of offsets and rights */
+	uint64_t alignment;        /* of the map's address; 0: page_size */
+	uint64_t caps;             /* HM_CAP_* of this buffer */
+	uint32_t access;           /* HM_READ | HM_WRITE a map may have */
+	uint32_t cache;            /* enum hm_cache */
+	uint32_t backing;          /* enum hm_backing */
+	uint32_t flags;            /* HM_BUFFER_* that hold */
+};
+
+struct hm_backend_ops {
+	size_t size;            /* sizeof(struct hm_backend_ops) of the plug-in */
+	const char *name;       /* "host": the part of a device name before ':' */
+	const char *description;
+	uint64_t caps;          /* HM_CAP_*: what the table below can do */
+
+	/* Mandatory. */
+
+	/* @rest is what followed the ':' in the name, or "". */
+	int (*device_open)(const char *rest, void **ret_device);
+	void (*device_close)(void *device);
+	/* Fills what the core cannot know; name, backend and caps are preset. */
+	int (*device_query)(void *device, struct hm_device_info *info);
+	/* Ends one object: called once for each segment, when it is unmapped. */
+	void (*object_destroy)(void *device, struct hm_segment *segment);
+
+	/* Optional; NULL is -EOPNOTSUPP. Each has its HM_CAP_ bit. */
+
+	/* HM_CAP_CREATE; @desc is validated, max_size filled in. */
+	int (*create)(void *device, const struct hm_buffer_desc *desc,
+		      struct hm_recipe *ret_recipe);
+	/* HM_CAP_FROM_FILE; @fd is the core's duplicate: the backend owns it on success. */
+	int (*from_file)(void *device, int fd, const struct hm_buffer_desc *desc,
+			 struct hm_recipe *ret_recipe);
+	/* HM_CAP_IMPORT; @fd as above. */
+	int (*import_fd)(void *device, int fd, const struct hm_buffer_desc *desc,
+		      struct hm_recipe *ret_recipe);
+	/* HM_CAP_EXPORT; returns a new descriptor in *ret_fd. */
+	int (*export_fd)(void *device, const struct hm_segment *segment, uint32_t flags,
+		      int *ret_fd);
+	/*
+	 * HM_CAP_RESIZE: make @new_size of the segment's bytes usable (grow, before
+	 * they are mapped) or give the rest back (shrink, after they were unmapped).
+	 * Sizes are relative to the segment.
+	 */
+	int (*resize)(void *device, struct hm_segment *segment, uint64_t old_size,
+		      uint64_t new_size);
+	/* Further ops are appended here. */
+};
+
+/**
+ * hm_backend_register - add a backend to the process
+ * @ops: [in] must stay valid; not copied when it has this library's size
+ *
+ * A shorter table (an older plug-in) gets the missing ops as -EOPNOTSUPP.
+ *
+ * Errors: -EINVAL a mandatory op is missing, or a capability bit has no op or
+ * an op no bit (the text names it); -EEXIST the name is taken; -ENOSPC.
+ */
+HM_API int hm_backend_register(const struct hm_backend_ops *ops);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What every hetmap header needs: version, access bits, error text, counters.
+ *
+ * Conventions of the whole interface, stated once:
+ *
+ * - A function returns 0 or a negative errno. Results come last, through
+ *   ret_* parameters, and are untouched on failure.
+ * - After a failure hm_errmsg() holds one sentence with the numbers in it and,
+ *   where there is one, the remedy.
+ * - Sizes, offsets and lengths are bytes, uint64_t. Times are nanoseconds.
+ * - Every description and information struct begins with struct_size. The caller
+ *   sets it to sizeof the struct it was compiled with; the library reads or
+ *   fills no more than that, and refuses a longer one whose tail is not zero
+ *   (-E2BIG).
+ * - Every function may be called from any thread, unless its comment says
+ *   otherwise. Only hm_pointer_find() and hm_errmsg() are async-signal-safe.
+ * - -EINVAL: a NULL, unknown flag, or a value out of the stated range;
+ *   -EOWNERDEAD: the object was made before fork() by the parent process.
+ *   Both can come from every function that takes an object and are not
+ *   repeated below.
+ */
+#ifndef HETMAP_BASE_H
+#define HETMAP_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HM_API __attribute__((visibility("default")))
+
+#define HM_VERSION_MAJOR 0
+#define HM_VERSION_MINOR 1
+#define HM_VERSION_PATCH 0
+#define HM_VERSION \
+	((HM_VERSION_MAJOR << 16) | (HM_VERSION_MINOR << 8) | HM_VERSION_PATCH)
+
+/* What CPU code or a kernel does with bytes. */
+enum hm_access {
+	HM_NONE = 0,
+	HM_READ = 1u << 0,
+	HM_WRITE = 1u << 1,
+};
+
+/* How the CPU caches a mapping, as the page table has it. */
+enum hm_cache {
+	HM_CACHE_WRITE_BACK = 0,
+	HM_CACHE_WRITE_COMBINING = 1,
+	HM_CACHE_UNCACHED = 2,
+};
+
+/**
+ * hm_version - version of the library that is loaded
+ *
+ * Compare with HM_VERSION, the version of the headers compiled against.
+ *
+ * Returns: (major << 16) | (minor << 8) | patch.
+ */
+HM_API uint32_t hm_version(void);
+
+/**
+ * hm_errmsg - what the last failure in this thread was about
+ *
+ * Ownership: the string is the thread's own, valid until its next hetmap call.
+ * Returns: a sentence; "" when nothing failed yet. Never NULL. A call that
+ * succeeded with less than asked for (a smaller reservation, base pages for
+ * huge ones) leaves a sentence here too.
+ */
+HM_API const char *hm_errmsg(void);
+
+/* Counters of the process since it started. */
+struct hm_stats {
+	uint32_t struct_size;
+	uint32_t reserved;
+	uint64_t devices;        /* alive now */
+	uint64_t buffers;        /* alive now */
+	uint64_t maps;           /* alive now */
+	uint64_t views;          /* alive now */
+	uint64_t bytes_mapped;   /* committed bytes of all maps */
+	uint64_t bytes_reserved; /* address space held by all maps */
+	uint64_t bytes_locked;   /* what hm_map_lock holds now */
+	uint64_t bytes_copied;   /* by launches and resizes, since the start */
+	uint64_t launches;       /* since the start */
+	uint64_t slab_bytes;     /* registry nodes and descriptors, never given back */
+	uint64_t find_retries;   /* hm_pointer_find met a change under way */
+};
+
+/**
+ * hm_stats_get - read the process's counters
+ * @ret_stats: [in,out] struct_size set by the caller; filled on success
+ *
+ * Each counter is read by itself; together they are not a snapshot.
+ *
+ * Errors: -E2BIG struct_size is larger than this library knows.
+ */
+HM_API int hm_stats_get(struct hm_stats *ret_stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

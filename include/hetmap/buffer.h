@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Buffer: bytes in a device. It has a size, not an address; it is the only
+ * thing that is resized, and lives while anyone holds a reference.
+ */
+#ifndef HETMAP_BUFFER_H
+#define HETMAP_BUFFER_H
+
+#include <hetmap/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hm_buffer;
+
+/* hm_buffer_desc.flags */
+#define HM_BUFFER_PRIVATE (1u << 0)   /* anonymous memory, or a private copy of
+				       * a file: one map; no export */
+#define HM_BUFFER_HUGETLB (1u << 1)   /* pages of the huge pool; base pages,
+				       * visibly, when it has too few */
+#define HM_BUFFER_READ_ONLY (1u << 2) /* no map of it may ever write */
+
+enum hm_numa_mode {
+	HM_NUMA_DEFAULT = 0,
+	HM_NUMA_BIND = 1,       /* only on numa_nodes */
+	HM_NUMA_INTERLEAVE = 2, /* page by page over numa_nodes */
+	HM_NUMA_PREFERRED = 3,  /* on the one node given, elsewhere if full */
+};
+
+struct hm_buffer_desc {
+	uint32_t struct_size;
+	uint32_t flags;      /* HM_BUFFER_* */
+	uint64_t size;       /* bytes; files: 0 is all from offset to the end */
+	uint64_t max_size;   /* growth without moving; 0: size */
+	uint64_t offset;     /* files: where the buffer begins; page-aligned */
+	const char *name;    /* shown in /proc/self/maps; NULL: "buffer" */
+	uint32_t numa_mode;  /* enum hm_numa_mode */
+	uint32_t reserved;   /* 0 */
+	uint64_t numa_nodes; /* bit n: node n, 0 to 63 */
+};
+
+/* Where the bytes are, as the kernel sees them. */
+enum hm_backing {
+	HM_BACKING_MEMFD = 0,
+	HM_BACKING_ANON = 1,
+	HM_BACKING_HUGETLB = 2,
+	HM_BACKING_FILE = 3,
+	HM_BACKING_FILE_PRIVATE = 4,
+	HM_BACKING_DEVICE = 5,
+};
+
+struct hm_buffer_info {
+	uint32_t struct_size;
+	uint32_t flags;         /* HM_BUFFER_* that hold, not those asked for */
+	uint64_t size;
+	uint64_t max_size;
+	uint64_t caps;          /* HM_CAP_* of this buffer */
+	uint64_t page_size;     /* obtained: 4096, or the huge pool's */
+	uint64_t serial;        /* unique in this process, never reused */
+	uint32_t backing;       /* enum hm_backing */
+	uint32_t generation;    /* changes of address or of object since creation */
+	uint32_t segments;      /* device objects it is made of */
+	uint32_t maps;          /* alive now */
+	uint32_t exported;      /* 1: its object has left the process's hands */
+	uint32_t access;        /* HM_READ | HM_WRITE a map may have */
+};
+
+/* hm_buffer_resize flags */
+#define HM_MAY_MOVE (1u << 0)     /* past max_size: the maps may get new addresses */
+#define HM_GROW_REPLACE (1u << 1) /* a larger object, copied, same address */
+#define HM_GROW_APPEND (1u << 2)  /* a further object behind the old one */
+
+/* hm_buffer_export flags */
+#define HM_EXPORT_READ_ONLY (1u << 0) /* the receiver can never write; the host's
+				       * buffer can then not be punched any more */
+#define HM_EXPORT_COALESCE (1u << 1)  /* make several objects one by copying */
+
+/**
+ * hm_buffer_create - make a buffer of zeroed bytes
+ * @device:     [in] with HM_CAP_CREATE
+ * @desc:       [in] size from 1 byte; max_size 0 or >= size
+ * @ret_buffer: [out] a reference, dropped with hm_buffer_unref()
+ *
+ * On "host" the bytes are a memfd of max_size (sparse), sealed against
+ * shrinking and growing, so that no process can pull pages from under a map
+ * [memfd_create(2), fcntl(2) F_ADD_SEALS].
+ *
+ * Errors: -EINVAL size 0, above max_size, or overflowing when rounded up;
+ * -EFBIG above RLIMIT_FSIZE; -EMFILE too many open files (the text names
+ * RLIMIT_NOFILE); -ENOMEM; -EOPNOTSUPP the device creates none, or has no
+ * such flag.
+ */
+HM_API int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *desc,
+			    struct hm_buffer **ret_buffer);
+
+/**
+ * hm_buffer_from_file - a regular file, or part of it, as a buffer
+ * @device:     [in] with HM_CAP_FROM_FILE: "file"
+ * @path:       [in] file to open; or NULL, and then
+ * @fd:         [in] an open file; the library keeps a duplicate
+ * @desc:       [in, optional] offset, size, flags; NULL: all of it
+ * @ret_buffer: [out]
+ *
+ * Opened for reading and writing, or for reading only where HM_BUFFER_READ_ONLY
+ * is passed. Where the file system refuses MAP_SHARED, a reader gets a private
+ * map, and hm_buffer_query says so (HM_BACKING_FILE_PRIVATE).
+ *
+ * Errors: -ENOENT, -EACCES, -EISDIR, -ELOOP from open(2); -ENODATA the file
+ * is empty; -EINVAL offset not a multiple of the page size, the range ends
+ * beyond the file's end, or it is no regular file (FIFO, device);
+ * -EMFILE; -ENOMEM.
+ */
+HM_API int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
+			       const struct hm_buffer_desc *desc,
+			       struct hm_buffer **ret_buffer);
+
+/**
+ * hm_buffer_export - a file descriptor for the buffer's object
+ * @buffer: [in] with HM_CAP_EXPORT
+ * @flags:  [in] HM_EXPORT_*
+ * @ret_fd: [out] O_CLOEXEC; the caller closes it
+ *
+ * Errors: -EXDEV made of several objects and HM_EXPORT_COALESCE not passed;
+ * -EOPNOTSUPP private memory; -EMFILE; -EBUSY the buffer is in use.
+ */
+HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd);
+
+/**
+ * hm_buffer_import - a buffer around somebody else's object
+ * @device:     [in] with HM_CAP_IMPORT
+ * @fd:         [in] kept by duplicate. "host": a memfd with F_SEAL_SHRINK
+ * @desc:       [in, optional] size (0: all of it), name
+ * @ret_buffer: [out]
+ *
+ * Errors: -EPERM the memfd could be truncated under us (seal it with
+ * F_SEAL_SHRINK); -EINVAL size beyond the object's; -EBADF; -EMFILE; -ENOMEM.
+ */
+HM_API int hm_buffer_import(struct hm_device *device, int fd,
+			    const struct hm_buffer_desc *desc,
+			    struct hm_buffer **ret_buffer);
+
+/**
+ * hm_buffer_resize - grow or shrink a buffer; its whole maps follow
+ * @buffer:   [in]
+ * @new_size: [in] bytes, from 1
+ * @flags:    [in] HM_MAY_MOVE, HM_GROW_REPLACE or HM_GROW_APPEND
+ *
+ * A map of the whole buffer keeps its address up to max_size. A map of a part
+ * never changes. New bytes are zero; bytes that were cut off are gone. Waits
+ * for work in flight on the maps it changes, for 10 s at most.
+ *
+ * A failure leaves the buffer, its maps and their bytes as they were.
+ *
+ * Errors: -EINVAL size 0; -ENOSPC past max_size without HM_MAY_MOVE;
+ * -EBUSY a shrink would cut into a map of a part, work did not end in time,
+ * a view refused, or the buffer is exported or mapped twice and would need a
+ * new object; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
+ * vm.max_map_count, memory); -EOPNOTSUPP the buffer has not the capability;
+ * -EPERM a seal forbids it.
+ */
+HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
+
+/**
+ * hm_buffer_query - what a buffer is now
+ * @buffer:   [in]
+ * @ret_info: [in,out] struct_size set by the caller
+ *
+ * Errors: -E2BIG.
+ */
+HM_API int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info);
+
+/** hm_buffer_ref - take a reference; returns @buffer. NULL gives NULL. */
+HM_API struct hm_buffer *hm_buffer_ref(struct hm_buffer *buffer);
+
+/**
+ * hm_buffer_unref - drop a reference; NULL is allowed
+ *
+ * The bytes go with the last one. Maps hold one each.
+ */
+HM_API void hm_buffer_unref(struct hm_buffer *buffer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

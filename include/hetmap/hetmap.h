@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* hetmap: one pointer to the same bytes for CPU code and accelerators. */
+#ifndef HETMAP_HETMAP_H
+#define HETMAP_HETMAP_H
+
+#include <hetmap/base.h>
+
+#include <hetmap/accelerator.h>
+#include <hetmap/alloc.h>
+#include <hetmap/buffer.h>
+#include <hetmap/device.h>
+#include <hetmap/fence.h>
+#include <hetmap/kernel.h>
+#include <hetmap/map.h>
+#include <hetmap/pointer.h>
+#include <hetmap/queue.h>
+#include <hetmap/view.h>
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernel: named work in one or more forms (OpenCL C source, a CPU function).
+ * Each accelerator builds the form it runs, on the first launch there.
+ */
+#ifndef HETMAP_KERNEL_H
+#define HETMAP_KERNEL_H
+
+#include <hetmap/accelerator.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hm_kernel;
+
+#define HM_KERNEL_MAX_ARGS 32
+
+/* A launch argument; made by the HM_* functions of queue.h. */
+enum hm_arg_kind {
+	HM_ARG_END = 0,
+	HM_ARG_SCALAR = 1,
+	HM_ARG_POINTER = 2,
+	HM_ARG_LOCAL = 3, /* work-group memory: OpenCL's local */
+};
+
+struct hm_arg {
+	uint8_t kind;      /* enum hm_arg_kind */
+	uint8_t access;    /* pointers: HM_READ | HM_WRITE */
+	uint16_t reserved;
+	uint32_t size;     /* scalars: bytes, up to 16; local: bytes */
+	union {
+		const void *pointer;
+		unsigned char value[16];
+		float f32;
+		double f64;
+		int32_t i32;
+		uint32_t u32;
+		int64_t i64;
+		uint64_t u64;
+	};
+	uint64_t length;   /* pointers: bytes from pointer; 0: the whole allocation */
+};
+
+/* The part of a grid that one call of a CPU function is to do. */
+struct hm_cpu_range {
+	uint64_t begin[3];
+	uint64_t end[3];    /* one past the last */
+	uint64_t global[3]; /* the whole grid */
+};
+
+/**
+ * hm_cpu_function - a kernel's form for "cpu"
+ * @range: [in] work items to do
+ * @args:  [in] as launched; args[i].pointer or args[i].f32 and so on
+ *
+ * Called on several threads at once with disjoint ranges. Returns 0 or a
+ * negative errno, which becomes the fence's.
+ */
+typedef int hm_cpu_function(const struct hm_cpu_range *range, const struct hm_arg *args);
+
+struct hm_kernel_desc {
+	uint32_t struct_size;
+	uint32_t flags;       /* 0 */
+	const char *name;     /* of the kernel function in the source too */
+	const char *opencl;   /* [optional] OpenCL C source */
+	const char *options;  /* [optional] its build options */
+	hm_cpu_function *cpu; /* [optional] */
+	/*
+	 * The arguments, separated by blanks: "in", "out", "inout" for pointers,
+	 * "f32 f64 i32 u32 i64 u64" for scalars, "local". Needed with cpu;
+	 * for OpenCL alone it may be NULL, and the driver is asked.
+	 */
+	const char *signature;
+	uint64_t group[3];    /* work-group size; 0: the driver chooses */
+};
+
+/**
+ * hm_kernel_create - describe a kernel
+ * @desc: [in] copied, strings too
+ * @ret_kernel: [out] dropped with hm_kernel_unref()
+ *
+ * Nothing is built yet, so a wrong source shows at the first launch, or at
+ * hm_kernel_build().
+ *
+ * Errors: -EINVAL no form, no name, or a signature that does not parse (the
+ * text has the word); -ENOMEM.
+ */
+HM_API int hm_kernel_create(const struct hm_kernel_desc *desc,
+			    struct hm_kernel **ret_kernel);
+
+/**
+ * hm_kernel_build - build a kernel for an accelerator now
+ * @kernel: [in]
+ * @accel:  [in]
+ *
+ * Binaries are cached under $XDG_CACHE_HOME/hetmap (or ~/.cache/hetmap).
+ *
+ * Errors: -ENOEXEC the source does not compile (hm_errmsg() has the build
+ * log); -EOPNOTSUPP the kernel has no form this accelerator runs (the text
+ * names those it has); -EINVAL the number or kinds of arguments in the source
+ * are not those of the signature; -EIO; -ENOMEM.
+ */
+HM_API int hm_kernel_build(struct hm_kernel *kernel, struct hm_accel *accel);
+
+/** hm_kernel_ref - take a reference; returns @kernel. NULL gives NULL. */
+HM_API struct hm_kernel *hm_kernel_ref(struct hm_kernel *kernel);
+
+/** hm_kernel_unref - drop a reference; NULL is allowed. Work in flight holds one. */
+HM_API void hm_kernel_unref(struct hm_kernel *kernel);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Map: a buffer, or part of it, at an address in this process; what lock,
+ * protect, prefetch and sync act on.
+ *
+ * The range functions take (map, offset, length): bytes from the map's start.
+ * Length 0 is -EINVAL; a range past the map's end is -ERANGE. Where pages are
+ * changed, offset is a multiple of the map's page size and length is too, or
+ * reaches the map's end.
+ */
+#ifndef HETMAP_MAP_H
+#define HETMAP_MAP_H
+
+#include <hetmap/buffer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hm_map;
+
+/* hm_map_desc.flags */
+#define HM_MAP_GUARD (1u << 0)    /* an inaccessible page before and behind */
+#define HM_MAP_POPULATE (1u << 1) /* pages present on return */
+
+struct hm_map_desc {
+	uint32_t struct_size;
+	uint32_t flags;  /* HM_MAP_* */
+	uint32_t access; /* HM_READ, HM_READ | HM_WRITE, or HM_NONE */
+	uint32_t reserved;
+	uint64_t offset; /* in the buffer; page-aligned */
+	uint64_t length; /* 0: the whole buffer, and the map follows its size */
+};
+
+/* hm_map_info.fields: what hm_map_query is asked for beyond the free facts. */
+#define HM_MAP_RESIDENT (1u << 0) /* resident, huge: reads /proc/self/smaps */
+#define HM_MAP_LOCKED (1u << 1)   /* locked, as the kernel counts it: likewise */
+
+struct hm_map_info {
+	uint32_t struct_size;
+	uint32_t fields;         /* [in] HM_MAP_RESIDENT | HM_MAP_LOCKED */
+	void *address;
+	uint64_t length;
+	uint64_t reserved_length; /* address space it owns */
+	uint64_t offset;          /* in the buffer */
+	uint64_t page_size;       /* obtained */
+	uint32_t access;          /* at the map's first byte */
+	uint32_t runs;            /* ranges of equal rights */
+	uint32_t cache;           /* enum hm_cache */
+	uint32_t generation;
+	uint32_t whole;           /* 1: follows its buffer's size */
+	uint32_t in_flight;       /* launches that use it now */
+	uint32_t views;
+	uint32_t brackets;        /* open begin_cpu */
+	uint64_t resident;        /* bytes in RAM, HM_MAP_RESIDENT */
+	uint64_t huge;            /* bytes by huge pages, HM_MAP_RESIDENT */
+	uint64_t locked;          /* bytes, HM_MAP_LOCKED */
+};
+
+/**
+ * hm_map_create - map a buffer MAP_SHARED (private buffers: MAP_PRIVATE)
+ * @buffer:  [in]
+ * @desc:    [in, optional] NULL: the whole buffer with all the access it allows
+ * @ret_map: [out] a reference, dropped with hm_map_unref()
+ *
+ * Errors: -EACCES more access than the buffer gives; -EINVAL offset not
+ * page-aligned; -ERANGE past the buffer's end; -EBUSY a second map of a
+ * private buffer; -ENOMEM address space, RLIMIT_AS or vm.max_map_count (the
+ * text says which); -EAGAIN RLIMIT_MEMLOCK under mlockall(MCL_FUTURE).
+ */
+HM_API int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
+			 struct hm_map **ret_map);
+
+/** hm_map_address - first byte; stable but for HM_MAY_MOVE. NULL for NULL. */
+HM_API void *hm_map_address(const struct hm_map *map);
+
+/** hm_map_length - bytes that may be touched now. 0 for NULL. */
+HM_API uint64_t hm_map_length(const struct hm_map *map);
+
+/**
+ * hm_map_query - what a map is now
+ * @map:      [in]
+ * @ret_info: [in,out] struct_size and fields set by the caller
+ *
+ * Errors: -E2BIG; -ENOENT /proc is not mounted and fields need it.
+ */
+HM_API int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info);
+
+/**
+ * hm_map_protect - change the rights of a range
+ * @map, @offset, @length: [in] page-aligned, see above
+ * @access: [in] HM_NONE, HM_READ, or HM_READ | HM_WRITE
+ *
+ * Waits for work in flight on the range. All or nothing.
+ *
+ * Errors: -EACCES more than the buffer gives; -EBUSY work did not end within
+ * 10 s, or a view refused; -ENOMEM vm.max_map_count; -EINVAL; -ERANGE.
+ * Source: mprotect(2).
+ */
+HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
+			  uint32_t access);
+
+/* hm_map_lock flags */
+#define HM_LOCK_ONFAULT (1u << 0) /* pages stay once touched; none is brought in */
+#define HM_LOCK_PARTIAL (1u << 1) /* as much from offset on as the limit allows */
+
+/**
+ * hm_map_lock - keep a range in RAM
+ * @map, @offset, @length: [in] see above
+ * @flags:      [in] HM_LOCK_*
+ * @ret_locked: [out, optional] bytes locked, from @offset on
+ *
+ * Locks do not nest: one unlock undoes any number of locks [mlock(2)].
+ * Without HM_LOCK_PARTIAL it is all or nothing. With it, fewer bytes are a
+ * success that says so in *ret_locked and hm_errmsg().
+ *
+ * Errors: -ENOMEM beyond RLIMIT_MEMLOCK (the text has limit, bytes locked and
+ * the shortage); -EPERM the limit is 0; -EOPNOTSUPP memory of this kind can't
+ * be locked though mlock() answers 0; -EACCES the range has no access;
+ * -EINVAL; -ERANGE.
+ */
+HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length,
+		       uint32_t flags, uint64_t *ret_locked);
+
+/**
+ * hm_map_unlock - let a range be paged out again
+ *
+ * Errors: -EINVAL; -ERANGE. A range that is not locked is no error.
+ */
+HM_API int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length);
+
+enum hm_advice {
+	HM_ADVICE_NORMAL = 0,
+	HM_ADVICE_SEQUENTIAL = 1,
+	HM_ADVICE_RANDOM = 2,
+	HM_ADVICE_WILLNEED = 3,
+	HM_ADVICE_COLD = 4,      /* first to be reclaimed */
+	HM_ADVICE_PAGEOUT = 5,   /* reclaim now */
+	HM_ADVICE_HUGEPAGE = 6,  /* hm_map_query tells what was obtained */
+	HM_ADVICE_NOHUGEPAGE = 7,
+};
+
+/**
+ * hm_map_advise - tell the kernel how a range will be used
+ * @map, @offset, @length: [in] see above
+ * @advice: [in] enum hm_advice
+ *
+ * Errors: -EOPNOTSUPP this kernel or this memory knows no such advice;
+ * -EINVAL; -ERANGE. Source: madvise(2).
+ */
+HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length,
+			 uint32_t advice);
+
+/**
+ * hm_map_prefetch - have the pages of a range present before they are touched
+ * @map, @offset, @length: [in] see above
+ * @access: [in] HM_READ, or HM_READ | HM_WRITE to have them writable
+ *
+ * MADV_POPULATE_READ or _WRITE (announced with MADV_WILLNEED for files), by
+ * several threads where that pays; by touching on kernels before 5.14. An
+ * error may leave part of the range present; contents never change.
+ *
+ * Errors: -EACCES the range has not that access; -EFAULT a page could not be
+ * brought in (poisoned, or beyond a truncated file's end); -ENOMEM; -EINVAL;
+ * -ERANGE.
+ */
+HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
+			   uint32_t access);
+
+/**
+ * hm_map_begin_cpu - the CPU is about to touch a range
+ * @map, @offset, @length: [in] any alignment
+ * @access: [in] HM_READ, HM_WRITE or both
+ *
+ * Waits for work in flight that conflicts and makes what accelerators wrote
+ * visible. It excludes no other thread. Every begin needs an end.
+ *
+ * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -EINVAL; -ERANGE.
+ * Source: Documentation/driver-api/dma-buf.rst, CPU access.
+ */
+HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
+			    uint32_t access);
+
+/**
+ * hm_map_end_cpu - the CPU is done; same arguments as the begin
+ *
+ * Errors: -EINVAL without a begin; -ERANGE; the accelerator's own.
+ */
+HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
+			  uint32_t access);
+
+/* hm_map_sync flags */
+#define HM_SYNC_ASYNC (1u << 0) /* start it only: the errors come later */
+
+/**
+ * hm_map_sync - write a range back to storage and wait for it
+ * @map, @offset, @length: [in] see above
+ * @flags: [in] HM_SYNC_*
+ *
+ * Nothing to do, and 0, for memory without storage.
+ *
+ * Errors: -EIO, -ENOSPC, -EDQUOT from the file system; -EINVAL; -ERANGE.
+ * Source: msync(2).
+ */
+HM_API int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length,
+		       uint32_t flags);
+
+/** hm_map_ref - take a reference; returns @map. NULL gives NULL. */
+HM_API struct hm_map *hm_map_ref(struct hm_map *map);
+
+/**
+ * hm_map_unref - drop a reference; NULL is allowed
+ *
+ * With the last one the address range is unmapped. Work in flight holds one,
+ * and so does a view.
+ */
+HM_API void hm_map_unref(struct hm_map *map);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

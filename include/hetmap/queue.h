@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* Queue: ordered work on an accelerator. Queues run in parallel. */
+#ifndef HETMAP_QUEUE_H
+#define HETMAP_QUEUE_H
+
+#include <hetmap/fence.h>
+#include <hetmap/kernel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hm_queue;
+
+/**
+ * hm_queue_create - make a queue
+ * @accel: [in]
+ * @flags: [in] 0
+ * @ret_queue: [out] dropped with hm_queue_unref()
+ *
+ * Errors: -EIO the driver failed; -ENOMEM.
+ */
+HM_API int hm_queue_create(struct hm_accel *accel, uint32_t flags,
+			   struct hm_queue **ret_queue);
+
+/* Scalars. Integers and floats have the size that the name says. */
+static inline struct hm_arg hm_arg_scalar(const void *value, uint32_t size)
+{
+	struct hm_arg arg = { HM_ARG_SCALAR, 0, 0, size, { NULL }, 0 };
+	const unsigned char *from = (const unsigned char *)value;
+	uint32_t i;
+
+	for (i = 0; i < size && i < sizeof(arg.value); i++)
+		arg.value[i] = from[i];
+	return arg;
+}
+
+static inline struct hm_arg hm_arg_f32(float v) { return hm_arg_scalar(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_f64(double v) { return hm_arg_scalar(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_i32(int32_t v) { return hm_arg_scalar(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_u32(uint32_t v) { return hm_arg_scalar(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_i64(int64_t v) { return hm_arg_scalar(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_u64(uint64_t v) { return hm_arg_scalar(&v, sizeof(v)); }
+
+static inline struct hm_arg hm_arg_range(const void *pointer, uint64_t length,
+					 uint32_t access)
+{
+	struct hm_arg arg = { HM_ARG_POINTER, (uint8_t)access, 0, 0, { pointer }, length };
+
+	return arg;
+}
+
+static inline struct hm_arg hm_arg_local(uint32_t size)
+{
+	struct hm_arg arg = { HM_ARG_LOCAL, 0, 0, size, { NULL }, 0 };
+
+	return arg;
+}
+
+#define HM_F32(v) hm_arg_f32(v)
+#define HM_F64(v) hm_arg_f64(v)
+#define HM_I32(v) hm_arg_i32(v)
+#define HM_U32(v) hm_arg_u32(v)
+#define HM_I64(v) hm_arg_i64(v)
+#define HM_U64(v) hm_arg_u64(v)
+#define HM_LOCAL(size) hm_arg_local(size)
+/*
+ * Unified pointers. The kernel gets p itself; what it may touch is the whole
+ * allocation that contains p, or with HM_RANGE length bytes from p on.
+ */
+#define HM_IN(p) hm_arg_range((p), 0, HM_READ)
+#define HM_OUT(p) hm_arg_range((p), 0, HM_WRITE)
+#define HM_INOUT(p) hm_arg_range((p), 0, HM_READ | HM_WRITE)
+#define HM_RANGE(p, length, access) hm_arg_range((p), (length), (access))
+
+/**
+ * hm_queue_launch - run a kernel
+ * @queue:  [in]
+ * @kernel: [in] built here on the first launch
+ * @grid:   [in] work items in 3 dimensions; unused ones 1
+ * @args:   [in] in the order of the kernel's parameters
+ * @n_arg:  [in] up to HM_KERNEL_MAX_ARGS
+ * @ret_fence: [out, optional] dropped with hm_fence_unref()
+ *
+ * Does for its arguments what hm_map_end_cpu(WRITE) does. From here to
+ * hm_fence_wait() the bytes it may touch belong to the accelerator. The maps
+ * stay until the work is done, whoever drops his references.
+ *
+ * Errors: -EINVAL the number or kinds of arguments do not match the kernel
+ * (the text says which), a zero grid; -EFAULT a pointer outside every map (the
+ * text names the nearest); -ERANGE a range past its map; -EACCES the kernel
+ * would write to a map that is read-only; -E2BIG beyond the accelerator's
+ * window; -EBUSY a map is being changed; with HM_ZERO_COPY_ONLY -EINVAL an
+ * argument that would be copied (the text has the alignment); hm_kernel_build's.
+ */
+HM_API int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel,
+			   const uint64_t grid[3], const struct hm_arg *args,
+			   uint32_t n_arg, struct hm_fence **ret_fence);
+
+/**
+ * hm_launch - run a kernel over one dimension, arguments as they are written
+ *
+ *     hm_launch(queue, saxpy, n, &done, HM_F32(a), HM_IN(x), HM_INOUT(y));
+ *
+ * As hm_queue_launch(); the fence comes before the arguments, and may be NULL.
+ */
+#define hm_launch(queue, kernel, n, ...) \
+	hm_queue_launch_list(queue, kernel, n, __VA_ARGS__, hm_arg_end())
+
+static inline struct hm_arg hm_arg_end(void)
+{
+	struct hm_arg arg = { HM_ARG_END, 0, 0, 0, { NULL }, 0 };
+
+	return arg;
+}
+
+/** hm_queue_launch_list - what hm_launch() calls: struct hm_arg up to HM_ARG_END */
+HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel,
+				uint64_t n, struct hm_fence **ret_fence, ...);
+
+/**
+ * hm_queue_copy - copy bytes between maps, in the queue's order
+ * @queue: [in]
+ * @to, @from: [in] inside maps; the ranges may not overlap
+ * @length: [in] bytes, from 1
+ * @ret_fence: [out, optional]
+ *
+ * Errors: -EINVAL overlapping, or length 0; otherwise as hm_queue_launch.
+ */
+HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from,
+			 uint64_t length, struct hm_fence **ret_fence);
+
+/**
+ * hm_queue_fill - fill bytes of a map with a repeated 32-bit word
+ * @queue: [in]
+ * @to: [in] 4-byte aligned, inside a map
+ * @word: [in]
+ * @length: [in] bytes, a multiple of 4
+ * @ret_fence: [out, optional]
+ *
+ * Errors: as hm_queue_copy.
+ */
+HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word,
+			 uint64_t length, struct hm_fence **ret_fence);
+
+/** hm_queue_ref - take a reference; returns @queue. NULL gives NULL. */
+HM_API struct hm_queue *hm_queue_ref(struct hm_queue *queue);
+
+/**
+ * hm_queue_unref - drop a reference; NULL is allowed
+ *
+ * The last one waits for the queue's work.
+ */
+HM_API void hm_queue_unref(struct hm_queue *queue);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The objects of the core: device, buffer, map, view.
+ *
+ * Lock order, outermost first:
+ *
+ *   buffer->lock    its size, segments and list of maps; held through a resize
+ *   map->change     one change (resize, protect, lock, unmap) at a time; maps of
+ *                   one buffer in address order
+ *   view_mutex      attaching and detaching of views (view.c)
+ *   map->lock       uses in flight, list of views, frozen; short, never held
+ *                   over a system call or a callback
+ *   registry's mutex, slab's mutex
+ *
+ * A fence's completion takes map->lock. Nothing that waits for a fence holds it.
+ */
+#ifndef HETMAP_CORE_H
+#define HETMAP_CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <urcu/list.h>
+
+#include <hetmap/backend.h>
+#include <hetmap/hetmap.h>
+
+#include "err.h"
+#include "object.h"
+#include "rangemap.h"
+#include "registry.h"
+#include "util.h"
+
+struct hm_device {
+	struct hm_object object;
+	const struct hm_backend_ops *ops;
+	void *backend;     /* the backend's own */
+	char name[64];
+};
+
+#define BUFFER_NAME_MAX 64
+
+struct hm_buffer {
+	struct hm_object object;
+	struct hm_device *device; /* holds a ref */
+	char name[BUFFER_NAME_MAX];
+	uint64_t serial;
+
+	/* Constant after creation. */
+	uint64_t page_size;
+	uint64_t alignment;
+	uint32_t access; /* HM_READ | HM_WRITE a map may have */
+	uint32_t cache;
+	uint32_t numa_mode;
+	uint64_t numa_nodes;
+
+	pthread_mutex_t lock; /* protects the below */
+	uint64_t size;
+	uint64_t max_size;
+	uint64_t caps;
+	uint32_t backing;
+	uint32_t flags;       /* HM_BUFFER_* */
+	uint32_t generation;
+	bool exported;
+	uint32_t n_segment;
+	struct hm_segment *segment; /* n_segment of them, by offset */
+	struct cds_list_head maps;  /* hm_map.buffer_link, by address */
+	uint32_t n_map;
+};
+
+struct reservation {
+	char *base;      /* of the address range, guards included */
+	uint64_t length;
+};
+
+/* Which function begin_cpu/end_cpu come down to: chosen when views change. */
+typedef int bracket_function(struct hm_map *map, uint64_t offset, uint64_t length,
+			     uint32_t access);
+
+struct hm_map {
+	struct hm_object object;
+	struct hm_buffer *buffer; /* holds a ref */
+	struct cds_list_head buffer_link;
+	struct registry_slot *slot;
+	uint64_t offset;    /* in the buffer; constant */
+	uint32_t access;    /* at creation: what new bytes get; constant */
+	uint32_t map_flags; /* HM_MAP_*; constant */
+	bool whole;         /* follows the buffer's size; constant */
+
+	pthread_mutex_t change; /* protects the below; see the lock order above */
+	struct reservation reservation;
+	char *address;      /* first byte; changes with HM_MAY_MOVE only */
+	uint64_t span;      /* address space for bytes: max length, page-rounded */
+	_Atomic uint64_t length;
+	_Atomic uint32_t generation;
+	struct rangemap *rights; /* enum hm_access bits; free() */
+	struct rangemap *locked; /* 1 where mlock holds; NULL: nothing is */
+
+	pthread_mutex_t lock;   /* protects the below */
+	bool frozen;            /* a change is under way: launches are -EBUSY */
+	uint32_t n_use;
+	struct cds_list_head uses;  /* map_use.link: work in flight */
+	struct cds_list_head views; /* map_view.link */
+	uint32_t n_view;
+	uint32_t n_bracket;
+	bracket_function *bracket_begin; /* recomputed when views come and go */
+	bracket_function *bracket_end;
+};
+
+/* ---- device.c, backend.c ---- */
+
+/* Finds the backend of "name" or "name:rest"; NULL if there is none. */
+const struct hm_backend_ops *backend_find(const char *name, const char **ret_rest);
+/* In order of registration; NULL past the end. */
+const struct hm_backend_ops *backend_at(uint32_t index);
+
+extern const struct hm_backend_ops host_backend;
+extern const struct hm_backend_ops file_backend;
+
+/* ---- counters (stats.c) ---- */
+
+extern struct stats_counters {
+	_Atomic uint64_t devices, buffers, maps, views;
+	_Atomic uint64_t bytes_mapped, bytes_reserved, bytes_locked;
+	_Atomic uint64_t bytes_copied, launches;
+} stats;
+
+static inline void stats_add(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static inline void stats_sub(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_sub_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- work in flight (inflight.c) ---- */
+
+/* One range of one map that submitted work may touch. Embedded in a fence. */
+struct map_use {
+	struct cds_list_head link; /* map->uses; protected by map->lock */
+	struct hm_map *map;        /* holds a ref */
+	struct hm_fence *fence;
+	uint64_t offset;           /* in the map */
+	uint64_t length;
+	uint32_t access;           /* HM_READ | HM_WRITE */
+};
+
+/*
+ * Enters @use, whose fields but link are filled in by the caller, who hands his
+ * map reference over. -EBUSY: the map is being changed; the reference is the
+ * caller's still.
+ */
+int map_use_begin(struct map_use *use);
+/* The work is done: leaves the list and drops the reference. */
+void map_use_end(struct map_use *use);
+/*
+ * Waits until no work in flight conflicts with @access on the range: all work
+ * for HM_WRITE, work that writes for HM_READ. -ETIME after @timeout_ns, or the
+ * work's own error. Caller holds neither map->lock nor a fence's lock.
+ */
+int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		 uint64_t timeout_ns);
+
+/*
+ * The accelerators' side (accel/fence.c): waits for the work behind @fence and
+ * completes it, which calls map_use_end for each of its uses. The result is
+ * hm_fence_wait's.
+ */
+int fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
+
+/* ---- views (view.c) ---- */
+
+struct map_view;
+
+/* As hm_view_ops, for users inside the library. All but release are optional. */
+struct view_hooks {
+	int (*quiesce)(struct map_view *view, const struct hm_view_change *change);
+	void (*invalidate)(struct map_view *view, const struct hm_view_change *change);
+	void (*reattach)(struct map_view *view, const struct hm_view_change *change);
+	void (*lost)(struct map_view *view);
+	/* Bracket work; NULL where the CPU and this user are coherent. */
+	int (*begin_cpu)(struct map_view *view, uint64_t offset, uint64_t length,
+			 uint32_t access);
+	int (*end_cpu)(struct map_view *view, uint64_t offset, uint64_t length,
+		       uint32_t access);
+	/* The map goes away: free the view. Called once, with view_mutex held. */
+	void (*release)(struct map_view *view);
+};
+
+/* Embedded in what its owner keeps for a map. An accelerator's holds no ref. */
+struct map_view {
+	struct cds_list_head link; /* map->views; view_mutex and map->lock */
+	struct hm_map *map;
+	uint64_t offset;
+	uint64_t length; /* 0: all of the map, following it */
+	const struct view_hooks *hooks;
+	void *owner;     /* whoever attached it: compared by view_find */
+};
+
+/* Held to attach, to detach, and while a map's destruction releases its views. */
+extern pthread_mutex_t view_mutex;
+
+/* Both with view_mutex held; the map is alive. */
+void view_attach_locked(struct hm_map *map, struct map_view *view);
+void view_detach_locked(struct map_view *view);
+/* The view of @owner with these hooks, or NULL. The caller holds a map ref. */
+struct map_view *view_find(struct hm_map *map, const struct view_hooks *hooks,
+			   const void *owner);
+
+/* ---- steps that others call ---- */
+
+/* Validates a range against the map's length; -EINVAL or -ERANGE, with a text. */
+int map_check_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
+/* As above, and offset and length in whole pages, or up to the map's end. */
+int map_check_pages(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
+/* Rights at every byte of the range include @access? */
+bool map_allows(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
+
+int prot_of_access(uint32_t access);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Error texts: one sentence for each thread, set where the failure is known. */
+#ifndef HETMAP_ERR_H
+#define HETMAP_ERR_H
+
+/*
+ * Sets the thread's text and returns @r, so that a failure is one statement:
+ *
+ *     return err_set(-ERANGE, "%s: offset %" PRIu64 " is past ...", ...);
+ *
+ * Longer texts than ERR_TEXT_MAX are cut; nothing is allocated.
+ */
+#define ERR_TEXT_MAX 8192
+int err_set(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts "WHAT: " before the text there is: for callers that know the context. */
+int err_prefix(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Forgets the thread's text. */
+void err_clear(void);
+
+/* "ENOMEM (Cannot allocate memory)" for -ENOMEM; static storage per errno. */
+const char *err_name(int r);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Registry: address -> map, for the whole process.
+ *
+ * Readers take no lock and need no registration; a lookup is legal in a signal
+ * handler. Writers are serialised by one mutex inside registry.c, which is
+ * taken with a map's locks held and takes nothing itself.
+ *
+ * A radix tree by address, 9 bits a level over 48 bits, like a page table: an
+ * entry at any level may be a whole map's, so a map of 1 TiB costs what a map
+ * of 4 MiB costs. An entry points to a slot, the slot to an immutable
+ * descriptor. A change fills a fresh descriptor and swings the slot's pointer.
+ */
+#ifndef HETMAP_REGISTRY_H
+#define HETMAP_REGISTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hetmap/pointer.h>
+
+#include "rangemap.h"
+
+struct registry_slot;
+struct registry_descriptor;
+
+/* What a lookup tells about a map. */
+struct registry_entry {
+	uint64_t base;          /* address of its first byte */
+	uint64_t length;        /* bytes that may be touched now */
+	uint64_t buffer_offset; /* of base in the buffer */
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	uint32_t generation;
+	bool not_inherited;     /* MADV_DONTFORK: -ENOENT in a fork child */
+	const struct rangemap *access; /* enum hm_access bits; copied into a slab */
+};
+
+/*
+ * Inserts a map that owns [base, base + span), span >= entry->length, both
+ * multiples of 4 KiB: growth inside the span is only a change of descriptor.
+ * -ENOMEM leaves nothing behind; -EEXIST the span overlaps another.
+ */
+int registry_insert(const struct registry_entry *entry, uint64_t span,
+		    struct registry_slot **ret_slot);
+
+/*
+ * A change in two steps, so that the one that can fail comes before the system
+ * calls that it describes. base and span stay.
+ */
+int registry_stage(const struct registry_entry *entry,
+		   struct registry_descriptor **ret_staged);
+void registry_commit(struct registry_slot *slot, struct registry_descriptor *staged);
+void registry_abandon(struct registry_descriptor *staged);
+
+/* Removes a map; the slot and its descriptor are reused later, oldest first. */
+void registry_remove(struct registry_slot *slot);
+
+/* hm_pointer_find's body. */
+int registry_find(const void *pointer, struct hm_pointer_info *ret_info);
+
+/*
+ * The map that holds @pointer, with a reference taken under the registry's
+ * mutex, and its length as of then; NULL if there is none.
+ */
+struct hm_map *registry_acquire(const void *pointer, struct hm_pointer_info *ret_info);
+
+/*
+ * For error texts: the map nearest to @pointer in either direction.
+ * False when there is no map at all. Takes the mutex; not fast.
+ */
+bool registry_nearest(const void *pointer, struct registry_entry *ret_entry);
+
+/*
+ * Calls @each for every live map in address order under the mutex, until it
+ * returns non-zero, which is the result. @each must not call the registry.
+ */
+int registry_each(int (*each)(void *user, const struct registry_entry *entry), void *user);
+
+/* Bytes of slabs, never given back; tries that met a change. */
+uint64_t registry_slab_bytes(void);
+uint64_t registry_find_retries(void);
+
+/* fork(2): held across it; in the child marks maps that were not inherited. */
+void registry_fork_prepare(void);
+void registry_fork_parent(void);
+void registry_fork_child(void);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The system-call seam: errno stops here. Each wrapper returns 0 or a count,
+ * or a negative errno; EINTR and EAGAIN are retried with a bound where that is
+ * right. The library calls the kernel (and the allocator) through sys_table
+ * only, so that a test can make the n-th call fail.
+ */
+#ifndef HETMAP_SYS_H
+#define HETMAP_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/vfs.h>
+
+struct sys_table {
+	void *(*mmap)(void *address, size_t length, int prot, int flags, int fd, off_t offset);
+	int (*munmap)(void *address, size_t length);
+	void *(*mremap)(void *address, size_t old_length, size_t new_length, int flags,
+			void *new_address);
+	int (*mprotect)(void *address, size_t length, int prot);
+	int (*madvise)(void *address, size_t length, int advice);
+	int (*mlock2)(const void *address, size_t length, unsigned int flags);
+	int (*munlock)(const void *address, size_t length);
+	int (*msync)(void *address, size_t length, int flags);
+	int (*mincore)(void *address, size_t length, unsigned char *vector);
+	long (*mbind)(void *address, unsigned long length, int mode, const unsigned long *mask,
+		      unsigned long max_node, unsigned int flags);
+	long (*move_pages)(int pid, unsigned long count, void **pages, const int *nodes,
+			   int *status, int flags);
+	int (*memfd_create)(const char *name, unsigned int flags);
+	int (*open)(const char *path, int flags, mode_t mode);
+	int (*close)(int fd);
+	int (*fcntl)(int fd, int command, long argument);
+	int (*fstat)(int fd, struct stat *ret_stat);
+	int (*ftruncate)(int fd, off_t length);
+	int (*fallocate)(int fd, int mode, off_t offset, off_t length);
+	ssize_t (*read)(int fd, void *to, size_t length);
+	ssize_t (*write)(int fd, const void *from, size_t length);
+	int (*eventfd)(unsigned int value, int flags);
+	int (*prctl)(int option, unsigned long a, unsigned long b, unsigned long c,
+		     unsigned long d);
+	void *(*calloc)(size_t count, size_t size);
+};
+
+extern struct sys_table sys_table;
+
+int sys_mmap(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
+	     void **ret_address);
+int sys_munmap(void *address, uint64_t length);
+/* MREMAP_MAYMOVE | MREMAP_FIXED: moves a mapping onto @new_address. */
+int sys_mremap_to(void *address, uint64_t length, uint64_t new_length, void *new_address);
+int sys_mprotect(void *address, uint64_t length, int prot);
+int sys_madvise(void *address, uint64_t length, int advice);
+int sys_mlock2(const void *address, uint64_t length, unsigned int flags);
+int sys_munlock(const void *address, uint64_t length);
+int sys_msync(void *address, uint64_t length, int flags);
+int sys_mincore(void *address, uint64_t length, unsigned char *vector);
+int sys_mbind(void *address, uint64_t length, int mode, uint64_t nodes);
+/* Node of the page at @address: >= 0, or -ENOENT where no page is yet. */
+int sys_page_node(void *address);
+int sys_memfd_create(const char *name, unsigned int flags); /* fd */
+int sys_open(const char *path, int flags, mode_t mode);      /* fd */
+void sys_close(int fd); /* never fails: Linux has released the number in any case */
+int sys_dup(int fd);    /* fd, O_CLOEXEC */
+int sys_fcntl(int fd, int command, long argument);
+int sys_fstat(int fd, struct stat *ret_stat);
+int sys_ftruncate(int fd, uint64_t length);
+int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length);
+ssize_t sys_read(int fd, void *to, size_t length);
+ssize_t sys_write(int fd, const void *from, size_t length);
+int sys_eventfd(unsigned int value, int flags); /* fd */
+int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+	      unsigned long d);
+void *sys_calloc(size_t count, size_t size); /* NULL: no memory; free() it */
+
+#endif
