@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernel constants newer than Debian 12's libc headers, or not in all of them. */
+#ifndef HETMAP_COMPAT_H
+#define HETMAP_COMPAT_H
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
+#endif
+#ifndef MFD_HUGETLB
+#define MFD_HUGETLB 0x0004U
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x0020 /* Linux 6.3 */
+#endif
+#ifndef MADV_COLD
+#define MADV_COLD 20 /* Linux 5.4 */
+#endif
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21 /* Linux 5.4 */
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MLOCK_ONFAULT
+#define MLOCK_ONFAULT 1U
+#endif
+#ifndef MAP_SYNC
+#define MAP_SYNC 0x080000
+#endif
+#ifndef MAP_SHARED_VALIDATE
+#define MAP_SHARED_VALIDATE 0x03
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000 /* Linux 4.17 */
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0 /* Linux 5.17 with CONFIG_ANON_VMA_NAME */
+#endif
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* What the kernel says of an address range: /proc/self/smaps [proc(5)]. */
+#ifndef HETMAP_SMAPS_H
+#define HETMAP_SMAPS_H
+
+#include <stdint.h>
+
+struct smaps_sum {
+	uint64_t mapped;    /* bytes of the range that some mapping covers */
+	uint64_t resident;  /* Rss, and hugetlb pages */
+	uint64_t huge;      /* mapped by huge pages of any kind */
+	uint64_t locked;
+	uint64_t page_size; /* largest KernelPageSize */
+};
+
+/*
+ * Adds up the mappings that lie in [address, address + length). One that reaches
+ * beyond it counts by its share, rounded down: exact where the library's maps
+ * are concerned, which share no mapping unless the kernel merged neighbours.
+ * Slow (tens of microseconds): never on a hot path.
+ *
+ * -ENOENT: /proc is not mounted.
+ */
+int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum);
+
+/* The number in "KEY: N kB" of /proc/self/status, in bytes; 0 if not there. */
+uint64_t status_read(const char *key);
+
+/* Lines of /proc/self/maps, that is mappings; 0 if not readable. */
+uint64_t maps_count(void);
+
+/* A number in a file of /proc or /sys; -ENOENT, -EINVAL if there is none. */
+int number_read(const char *path, uint64_t *ret_number);
+
+#endif

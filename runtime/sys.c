@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+/* The system-call seam: the only file of the core that reads errno. */
+#include "sys.h"
+
+#include <errno.h>
+#include <numaif.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "compat.h"
+#include "util.h"
+
+/* Tries before an EINTR or EAGAIN is handed up: signals may come in bursts. */
+#define RETRIES 100
+
+/* Variadic or inlined ones need a function of the table's type. */
+static void *real_mremap(void *address, size_t old_length, size_t new_length, int flags,
+			 void *new_address)
+{
+	return mremap(address, old_length, new_length, flags, new_address);
+}
+
+static int real_mlock2(const void *address, size_t length, unsigned int flags)
+{
+	/* glibc's mlock2(.., 0) is mlock(): the same system call semantics. */
+	return mlock2(address, length, flags);
+}
+
+static int real_mincore(void *address, size_t length, unsigned char *vector)
+{
+	return mincore(address, length, vector);
+}
+
+static long real_move_pages(int pid, unsigned long count, void **pages, const int *nodes,
+			    int *status, int flags)
+{
+	return move_pages(pid, count, pages, nodes, status, flags);
+}
+
+static int real_open(const char *path, int flags, mode_t mode)
+{
+	return open(path, flags, mode);
+}
+
+static int real_fcntl(int fd, int command, long argument)
+{
+	return fcntl(fd, command, argument);
+}
+
+static int real_eventfd(unsigned int value, int flags)
+{
+	return eventfd(value, flags);
+}
+
+static int real_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+		      unsigned long d)
+{
+	return prctl(option, a, b, c, d);
+}
+
+struct sys_table sys_table = {
+	.mmap = mmap,
+	.munmap = munmap,
+	.mremap = real_mremap,
+	.mprotect = mprotect,
+	.madvise = madvise,
+	.mlock2 = real_mlock2,
+	.munlock = munlock,
+	.msync = msync,
+	.mincore = real_mincore,
+	.mbind = mbind,
+	.move_pages = real_move_pages,
+	.memfd_create = memfd_create,
+	.open = real_open,
+	.close = close,
+	.fcntl = real_fcntl,
+	.fstat = fstat,
+	.ftruncate = ftruncate,
+	.fallocate = fallocate,
+	.read = read,
+	.write = write,
+	.eventfd = real_eventfd,
+	.prctl = real_prctl,
+	.calloc = calloc,
+};
+
+/* Evaluates @call until it is not interrupted; the result is >= 0 or -errno. */
+#define RETRY(call)                                                          \
+	({                                                                   \
+		long result_;                                                \
+		int tries_ = 0;                                              \
+                                                                             \
+		do {                                                         \
+			result_ = (call);                                    \
+		} while (result_ < 0 && errno == EINTR && ++tries_ < RETRIES); \
+		result_ < 0 ? -errno : result_;                              \
+	})
+
+int sys_mmap(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
+	     void **ret_address)
+{
+	void *mapped = sys_table.mmap(address, length, prot, flags, fd, (off_t)offset);
+
+	if (mapped == MAP_FAILED)
+		return -errno;
+	*ret_address = mapped;
+	return 0;
+}
+
+int sys_munmap(void *address, uint64_t length)
+{
+	return (int)RETRY(sys_table.munmap(address, length));
+}
+
+int sys_mremap_to(void *address, uint64_t length, uint64_t new_length, void *new_address)
+{
+	void *moved = sys_table.mremap(address, length, new_length,
+				       MREMAP_MAYMOVE | MREMAP_FIXED, new_address);
+
+	return moved == MAP_FAILED ? -errno : 0;
+}
+
+int sys_mprotect(void *address, uint64_t length, int prot)
+{
+	return (int)RETRY(sys_table.mprotect(address, length, prot));
+}
+
+int sys_madvise(void *address, uint64_t length, int advice)
+{
+	int r = -EAGAIN;
+	int tries;
+
+	/* EAGAIN: "a kernel resource was temporarily unavailable" [madvise(2)]. */
+	for (tries = 0; tries < RETRIES && (r == -EAGAIN || r == -EINTR); tries++)
+		r = sys_table.madvise(address, length, advice) ? -errno : 0;
+	return r;
+}
+
+int sys_mlock2(const void *address, uint64_t length, unsigned int flags)
+{
+	return (int)RETRY(sys_table.mlock2(address, length, flags));
+}
+
+int sys_munlock(const void *address, uint64_t length)
+{
+	return (int)RETRY(sys_table.munlock(address, length));
+}
+
+int sys_msync(void *address, uint64_t length, int flags)
+{
+	return (int)RETRY(sys_table.msync(address, length, flags));
+}
+
+int sys_mincore(void *address, uint64_t length, unsigned char *vector)
+{
+	int r = -EAGAIN;
+	int tries;
+
+	for (tries = 0; tries < RETRIES && r == -EAGAIN; tries++)
+		r = sys_table.mincore(address, length, vector) ? -errno : 0;
+	return r;
+}
+
+int sys_mbind(void *address, uint64_t length, int mode, uint64_t nodes)
+{
+	unsigned long mask = nodes;
+
+	/* The kernel reads max_node - 1 bits [mbind(2), BUGS]. */
+	return (int)RETRY(sys_table.mbind(address, length, mode, nodes ? &mask : NULL,
+					  nodes ? 8 * sizeof(mask) + 1 : 0, 0));
+}
+
+int sys_page_node(void *address)
+{
+	int status = -ENOENT;
+	long r = RETRY(sys_table.move_pages(0, 1, &address, NULL, &status, 0));
+
+	return r < 0 ? (int)r : status;
+}
+
+int sys_memfd_create(const char *name, unsigned int flags)
+{
+	return (int)RETRY(sys_table.memfd_create(name, flags));
+}
+
+int sys_open(const char *path, int flags, mode_t mode)
+{
+	return (int)RETRY(sys_table.open(path, flags | O_CLOEXEC, mode));
+}
+
+void sys_close(int fd)
+{
+	/* Not retried on EINTR: the number may be another thread's by now. */
+	sys_table.close(fd);
+}
+
+int sys_dup(int fd)
+{
+	return (int)RETRY(sys_table.fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+int sys_fcntl(int fd, int command, long argument)
+{
+	return (int)RETRY(sys_table.fcntl(fd, command, argument));
+}
+
+int sys_fstat(int fd, struct stat *ret_stat)
+{
+	struct stat st;
+	int r = (int)RETRY(sys_table.fstat(fd, &st));
+
+	if (!r)
+		*ret_stat = st;
+	return r;
+}
+
+int sys_ftruncate(int fd, uint64_t length)
+{
+	return (int)RETRY(sys_table.ftruncate(fd, (off_t)length));
+}
+
+int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length)
+{
+	return (int)RETRY(sys_table.fallocate(fd, mode, (off_t)offset, (off_t)length));
+}
+
+ssize_t sys_read(int fd, void *to, size_t length)
+{
+	return RETRY(sys_table.read(fd, to, length));
+}
+
+ssize_t sys_write(int fd, const void *from, size_t length)
+{
+	return RETRY(sys_table.write(fd, from, length));
+}
+
+int sys_eventfd(unsigned int value, int flags)
+{
+	return (int)RETRY(sys_table.eventfd(value, flags));
+}
+
+int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+	      unsigned long d)
+{
+	return (int)RETRY(sys_table.prctl(option, a, b, c, d));
+}
+
+void *sys_calloc(size_t count, size_t size)
+{
+	return sys_table.calloc(count, size);
+}
