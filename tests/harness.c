@@ -1,0 +1,695 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Test harness: a CUnit test whose body forks. The child runs the function
+ * twice and compares what the process holds; it reports through shared memory,
+ * so that a crash loses nothing and a grandchild can report, too.
+ */
+#include "harness.h"
+
+#include <CUnit/TestRun.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <hetmap/base.h>
+
+#define DEFAULT_SECONDS 20
+#define TEXT_MAX 400
+#define FAILURES_MAX 24
+/* A leak grows in every round; a cache that fills late does so only once. */
+#define ROUNDS_MAX 5
+
+struct failure {
+	char file[64];
+	unsigned int line;
+	char text[TEXT_MAX];
+};
+
+/* Shared between the parent, the child and its children. */
+struct report {
+	atomic_uint n_failure; /* may exceed FAILURES_MAX: the rest is only counted */
+	atomic_bool finished;  /* the test function returned, or was abandoned */
+	atomic_bool skipped;
+	atomic_uint_least64_t seed; /* 0: the test did not ask for one */
+	char skip_class[16];
+	char skip_reason[TEXT_MAX];
+	struct failure failure[FAILURES_MAX];
+};
+
+static struct {
+	const char *suite;
+	const struct test *tests;
+	const struct test *current;
+	struct report *report;
+	jmp_buf *abandon;    /* where a fatal failure goes */
+	unsigned int passed;
+	unsigned int failed;
+	unsigned int skipped;
+	unsigned int scale;
+	bool verbose;
+} harness = { .scale = 1 };
+
+/* Absent in programs that do not need them, or without instrumentation. */
+extern int hm_stats_get(struct hm_stats *ret_stats) __attribute__((weak));
+extern const char *hm_errmsg(void) __attribute__((weak));
+extern void __gcov_dump(void) __attribute__((weak));
+extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+/* TSan calls this for each race it reports. */
+void __tsan_on_report(void *found);
+void __tsan_on_report(void *found)
+{
+	(void)found;
+	test_fail(__FILE__, __LINE__, "ThreadSanitizer reported, see above");
+}
+
+/* ---- what a test says ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void report_failure(const char *file, unsigned int line, const char *text)
+{
+	struct report *report = harness.report;
+	unsigned int n = atomic_fetch_add(&report->n_failure, 1);
+
+	if (n >= FAILURES_MAX)
+		return;
+	snprintf(report->failure[n].file, sizeof(report->failure[n].file), "%s",
+		 base_name(file));
+	report->failure[n].line = line;
+	snprintf(report->failure[n].text, sizeof(report->failure[n].text), "%s", text);
+}
+
+void test_fail(const char *file, unsigned int line, const char *format, ...)
+{
+	char text[TEXT_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	report_failure(file, line, text);
+}
+
+void test_skip(const char *skip_class, const char *format, ...)
+{
+	struct report *report = harness.report;
+	va_list args;
+
+	if (atomic_exchange(&report->skipped, true))
+		return;
+	snprintf(report->skip_class, sizeof(report->skip_class), "%s", skip_class);
+	va_start(args, format);
+	vsnprintf(report->skip_reason, sizeof(report->skip_reason), format, args);
+	va_end(args);
+}
+
+void test_abandon(void)
+{
+	longjmp(*harness.abandon, 1);
+}
+
+const struct test *test_current(void)
+{
+	return harness.current;
+}
+
+static const char *last_text(void)
+{
+	return hm_errmsg ? hm_errmsg() : "";
+}
+
+bool test_check_ok(int r, const char *what, const char *file, unsigned int line)
+{
+	if (r == 0)
+		return true;
+	test_fail(file, line, "%s gave %s: %s", what,
+		  r < 0 ? strerrorname_np(-r) : "a positive result", last_text());
+	return false;
+}
+
+bool test_check_error(int r, int expected, const char *what, const char *file,
+		      unsigned int line)
+{
+	if (r != expected) {
+		test_fail(file, line, "%s gave %d (%s), not -%s", what, r,
+			  r < 0 ? last_text() : "success", strerrorname_np(-expected));
+		return false;
+	}
+	if (hm_errmsg && !hm_errmsg()[0]) {
+		test_fail(file, line, "%s left no text", what);
+		return false;
+	}
+	return true;
+}
+
+bool test_check_equal(uint64_t a, uint64_t b, const char *what, const char *file,
+		      unsigned int line)
+{
+	if (a == b)
+		return true;
+	test_fail(file, line, "not so: %s; %" PRIu64 " and %" PRIu64 " (0x%" PRIx64
+		  " and 0x%" PRIx64 ")", what, a, b, a, b);
+	return false;
+}
+
+uint64_t test_seed(void)
+{
+	const char *text = getenv("HETMAP_SEED");
+	uint64_t seed = atomic_load(&harness.report->seed);
+	struct timespec now;
+
+	if (seed)
+		return seed;
+	clock_gettime(CLOCK_REALTIME, &now);
+	seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_nsec ^ (uint64_t)getpid() << 32;
+	seed = seed ? seed : 1;
+	atomic_store(&harness.report->seed, seed);
+	return seed;
+}
+
+uint64_t test_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15ull; /* splitmix64 */
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+uint64_t test_status_bytes(const char *field)
+{
+	char line[256];
+	uint64_t kib = 0;
+	size_t length = strlen(field);
+	FILE *file = fopen("/proc/self/status", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, field, length) && line[length] == ':')
+			kib = strtoull(line + length + 1, NULL, 10);
+	if (file)
+		fclose(file);
+	return kib << 10;
+}
+
+/* ---- what a process holds ---- */
+
+struct holding {
+	unsigned int fds;
+	unsigned int mappings;
+	uint64_t mapped;  /* bytes, without slabs and heap */
+	uint64_t slabs;
+	uint64_t locked;
+	uint64_t objects; /* devices, buffers, maps, views */
+	char *lines;      /* of fds and maps, to show what is new */
+};
+
+static void append_line(struct holding *holding, const char *line)
+{
+	size_t used = holding->lines ? strlen(holding->lines) : 0;
+	char *lines = realloc(holding->lines, used + strlen(line) + 2);
+
+	if (!lines)
+		return;
+	sprintf(lines + used, "%s\n", line);
+	holding->lines = lines;
+}
+
+static void take_fds(struct holding *holding)
+{
+	char path[300], target[200], line[520];
+	struct dirent *entry;
+	DIR *dir = opendir("/proc/self/fd");
+	ssize_t n;
+
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(dir))
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		snprintf(line, sizeof(line), "fd %s -> %s", entry->d_name, target);
+		append_line(holding, line);
+		holding->fds++;
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* The heap grows by brk and the main stack by itself: neither is a leak of maps. */
+static bool is_mapping_noise(const char *line)
+{
+	return strstr(line, "[heap]") || strstr(line, "[stack]");
+}
+
+static void take_mappings(struct holding *holding)
+{
+	char line[512];
+	uint64_t begin, end;
+	FILE *file = fopen("/proc/self/maps", "re");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (is_mapping_noise(line) ||
+		    sscanf(line, "%" SCNx64 "-%" SCNx64, &begin, &end) != 2)
+			continue;
+		append_line(holding, line);
+		holding->mappings++;
+		holding->mapped += end - begin;
+	}
+	if (file)
+		fclose(file);
+}
+
+static void take_holding(struct holding *holding)
+{
+	struct hm_stats stats = { .struct_size = sizeof(stats) };
+
+	memset(holding, 0, sizeof(*holding));
+	if (hm_stats_get && hm_stats_get(&stats) == 0) {
+		holding->slabs = stats.slab_bytes;
+		holding->objects =
+			stats.devices + stats.buffers + stats.maps + stats.views;
+	}
+	holding->locked = test_status_bytes("VmLck");
+	take_fds(holding);
+	/* The sanitizers' own allocators map as they please. */
+	if (!TEST_ASAN && !TEST_TSAN) {
+		take_mappings(holding);
+		holding->mapped -= holding->slabs;
+	}
+}
+
+static bool is_grown(const struct holding *old, const struct holding *now)
+{
+	return now->fds > old->fds || now->locked > old->locked ||
+	       now->objects > old->objects || now->mapped > old->mapped ||
+	       (now->mappings > old->mappings && now->slabs == old->slabs);
+}
+
+static void report_growth(const struct holding *old, const struct holding *now)
+{
+	char *line, *rest;
+	int shown = 0;
+
+	test_fail(harness.suite, 0,
+		  "leak from round to round: fds %u -> %u, mappings %u -> %u, mapped %" PRIu64
+		  " -> %" PRIu64 ", locked %" PRIu64 " -> %" PRIu64 ", objects %" PRIu64
+		  " -> %" PRIu64, old->fds, now->fds, old->mappings, now->mappings,
+		  old->mapped, now->mapped, old->locked, now->locked, old->objects,
+		  now->objects);
+	for (line = strtok_r(now->lines, "\n", &rest); line && shown < 6;
+	     line = strtok_r(NULL, "\n", &rest))
+		if (!old->lines || !strstr(old->lines, line)) {
+			test_fail(harness.suite, 0, "new: %s", line);
+			shown++;
+		}
+}
+
+/* ---- the child ---- */
+
+/* What CUnit's own assertions recorded, from the one after @done on. */
+static void report_cunit(unsigned int done)
+{
+	CU_pFailureRecord record = CU_get_failure_list();
+	unsigned int n = 0;
+
+	for (; record; record = record->pNext)
+		if (n++ >= done)
+			report_failure(record->strFileName, record->uiLineNumber,
+				       record->strCondition);
+}
+
+/* Runs @run and comes back also from a fatal assertion, CUnit's or ours. */
+static void run_guarded(void (*run)(void *user), void *user)
+{
+	CU_pTest test = CU_get_current_test();
+	jmp_buf *outer_abandon = harness.abandon;
+	jmp_buf *outer_jump = test->pJumpBuf;
+	unsigned int done = CU_get_number_of_failure_records();
+	jmp_buf here;
+
+	harness.abandon = &here;
+	test->pJumpBuf = &here;
+	if (!setjmp(here))
+		run(user);
+	harness.abandon = outer_abandon;
+	test->pJumpBuf = outer_jump;
+	report_cunit(done);
+}
+
+static void run_current(void *user)
+{
+	(void)user;
+	harness.current->run();
+}
+
+static void run_rounds(void)
+{
+	struct holding old, now;
+	int round;
+
+	run_guarded(run_current, NULL);
+	if (harness.current->flags & TEST_ONCE)
+		return;
+	take_holding(&old);
+	for (round = 1; round < ROUNDS_MAX; round++) {
+		if (atomic_load(&harness.report->n_failure) ||
+		    atomic_load(&harness.report->skipped))
+			break;
+		run_guarded(run_current, NULL);
+		take_holding(&now);
+		if (!is_grown(&old, &now)) {
+			free(now.lines);
+			break;
+		}
+		if (round == ROUNDS_MAX - 1)
+			report_growth(&old, &now);
+		free(old.lines);
+		old = now;
+	}
+	free(old.lines);
+}
+
+static void leave_child(int status) __attribute__((noreturn));
+static void leave_child(int status)
+{
+	fflush(NULL);
+	if (__gcov_dump)
+		__gcov_dump();
+	_exit(status);
+}
+
+static void run_child(void)
+{
+	struct rlimit no_core = { 0, 0 };
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpgid(0, 0);
+	setrlimit(RLIMIT_CORE, &no_core);
+	/* One arena, and mappings that go when they are freed: see take_mappings. */
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
+	run_rounds();
+	if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
+		test_fail(harness.suite, 0, "LeakSanitizer reported, see above");
+	atomic_store(&harness.report->finished, true);
+	leave_child(0);
+}
+
+static int wait_result(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+}
+
+int test_fork(void (*run)(void *user), void *user)
+{
+	static const int deadly[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
+	size_t i;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0) {
+		test_fail(__FILE__, __LINE__, "fork: %s", strerror(errno));
+		return -errno;
+	}
+	if (pid)
+		return wait_result(pid);
+	/* A sanitizer's handlers would turn the signal into an exit status. */
+	for (i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
+		signal(deadly[i], SIG_DFL);
+	run_guarded(run, user);
+	leave_child(0);
+}
+
+static void read_byte(void *address)
+{
+	(void)*(const volatile char *)address;
+}
+
+static void write_byte(void *address)
+{
+	volatile char *byte = address;
+
+	*byte = 1;
+}
+
+int test_read_signal(const volatile void *address)
+{
+	return test_fork(read_byte, (void *)(uintptr_t)address);
+}
+
+int test_write_signal(volatile void *address)
+{
+	return test_fork(write_byte, (void *)(uintptr_t)address);
+}
+
+/* ---- the parent ---- */
+
+/* Waits for the child until the time is up; true when it had to be killed. */
+static bool wait_child(pid_t pid, unsigned int seconds, int *ret_status)
+{
+	struct timespec now, end, left;
+	bool killed = false;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += seconds;
+	while (waitpid(pid, ret_status, WNOHANG) != pid) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		left.tv_sec = end.tv_sec - now.tv_sec;
+		left.tv_nsec = 0;
+		if (left.tv_sec <= 0) {
+			kill(pid, SIGKILL);
+			waitpid(pid, ret_status, 0);
+			killed = true;
+			break;
+		}
+		sigtimedwait(&set, NULL, &left); /* SIGCHLD is blocked, so none is missed */
+	}
+	kill(-pid, SIGKILL); /* children that it left behind */
+	return killed;
+}
+
+static bool skip_is_failure(const char *skip_class)
+{
+	const char *list = getenv("HETMAP_FAIL_ON_SKIP");
+	size_t length = strlen(skip_class);
+	const char *at;
+
+	if (!list || !list[0] || !strcmp(list, "0"))
+		return false;
+	if (!strcmp(list, "1"))
+		return strcmp(skip_class, "sanitizer") != 0;
+	for (at = list; *at; at += strspn(at, ",")) {
+		if (strcspn(at, ",") == length && !strncmp(at, skip_class, length))
+			return true;
+		at += strcspn(at, ",");
+	}
+	return false;
+}
+
+static void report_end(int status, bool killed, unsigned int seconds)
+{
+	if (killed)
+		test_fail(harness.suite, 0, "timed out after %u s", seconds);
+	else if (WIFSIGNALED(status))
+		test_fail(harness.suite, 0, "killed by SIG%s",
+			  sigabbrev_np(WTERMSIG(status)));
+	else if (!atomic_load(&harness.report->finished))
+		test_fail(harness.suite, 0, "exited by itself, status %d",
+			  WEXITSTATUS(status));
+}
+
+static void print_failures(void)
+{
+	struct report *report = harness.report;
+	unsigned int n = atomic_load(&report->n_failure);
+	unsigned int i;
+
+	for (i = 0; i < n && i < FAILURES_MAX; i++) {
+		struct failure *failure = &report->failure[i];
+
+		CU_assertImplementation(CU_FALSE, failure->line, failure->text, failure->file,
+					harness.current->name, CU_FALSE);
+		printf("%s %s.%s: ", i ? "   " : "FAIL", harness.suite, harness.current->name);
+		if (failure->line)
+			printf("%s:%u: ", failure->file, failure->line);
+		printf("%s\n", failure->text);
+	}
+	if (n > FAILURES_MAX)
+		printf("    %s.%s: and %u more\n", harness.suite, harness.current->name,
+		       n - FAILURES_MAX);
+	if (report->seed)
+		printf("    %s.%s: HETMAP_SEED=0x%" PRIxLEAST64 "\n", harness.suite,
+		       harness.current->name, atomic_load(&report->seed));
+}
+
+static void conclude(double seconds)
+{
+	struct report *report = harness.report;
+
+	if (report->skipped && !report->n_failure && skip_is_failure(report->skip_class))
+		test_fail(harness.suite, 0, "skip[%s] is not allowed here: %s",
+			  report->skip_class, report->skip_reason);
+	if (report->n_failure) {
+		harness.failed++;
+		print_failures();
+	} else if (report->skipped) {
+		harness.skipped++;
+		printf("skip[%s] %s.%s: %s\n", report->skip_class, harness.suite,
+		       harness.current->name, report->skip_reason);
+	} else {
+		harness.passed++;
+		printf("pass %s.%s", harness.suite, harness.current->name);
+		if (harness.verbose)
+			printf("  (%.3f s)", seconds);
+		putchar('\n');
+	}
+	fflush(stdout);
+}
+
+static double seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The body of every CUnit test. */
+static void run_one(void)
+{
+	const char *name = CU_get_current_test()->pName;
+	unsigned int seconds;
+	double begin = seconds_now();
+	bool killed;
+	pid_t pid;
+	int status;
+
+	for (harness.current = harness.tests; strcmp(harness.current->name, name) != 0;)
+		harness.current++;
+	seconds = harness.current->seconds ? harness.current->seconds : DEFAULT_SECONDS;
+	seconds *= harness.scale;
+	memset(harness.report, 0, sizeof(*harness.report));
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		run_child();
+	if (pid < 0) {
+		test_fail(__FILE__, __LINE__, "fork: %s", strerror(errno));
+	} else {
+		killed = wait_child(pid, seconds, &status);
+		report_end(status, killed, seconds);
+	}
+	conclude(seconds_now() - begin);
+}
+
+static bool is_selected(const char *name, char **patterns, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (!fnmatch(patterns[i], name, 0))
+			return true;
+	return n == 0;
+}
+
+static int usage(const char *program)
+{
+	fprintf(stderr, "usage: %s [-v] [--list] [PATTERN...]\n", program);
+	return 2;
+}
+
+static int run_selected(char **patterns, int n)
+{
+	const struct test *test;
+	CU_pSuite suite;
+
+	if (CU_initialize_registry() != CUE_SUCCESS)
+		return 1;
+	suite = CU_add_suite(harness.suite, NULL, NULL);
+	for (test = harness.tests; suite && test->name; test++)
+		if (is_selected(test->name, patterns, n) &&
+		    !CU_add_test(suite, test->name, run_one))
+			suite = NULL;
+	if (suite)
+		CU_run_all_tests();
+	else
+		fprintf(stderr, "%s: %s\n", harness.suite, CU_get_error_msg());
+	CU_cleanup_registry();
+	printf("%u passed, %u failed, %u skipped\n", harness.passed, harness.failed,
+	       harness.skipped);
+	return suite && !harness.failed ? 0 : 1;
+}
+
+static unsigned int time_scale(void)
+{
+	const char *text = getenv("HETMAP_TIME_SCALE");
+	unsigned int scale = text ? (unsigned int)strtoul(text, NULL, 10) : 1;
+
+	scale = scale ? scale : 1;
+	return TEST_ASAN || TEST_TSAN ? scale * 5 : scale;
+}
+
+int harness_main(int argc, char **argv, const char *suite, const struct test *tests)
+{
+	sigset_t set;
+	int i;
+
+	harness.suite = suite;
+	harness.tests = tests;
+	harness.scale = time_scale();
+	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+		if (!strcmp(argv[i], "-v")) {
+			harness.verbose = true;
+		} else if (!strcmp(argv[i], "--list")) {
+			for (; tests->name; tests++)
+				puts(tests->name);
+			return 0;
+		} else {
+			return usage(argv[0]);
+		}
+	}
+	harness.report = mmap(NULL, sizeof(*harness.report), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (harness.report == MAP_FAILED) {
+		perror("mmap");
+		return 1;
+	}
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return run_selected(argv + i, argc - i);
+}
