@@ -1,20 +1,232 @@
 # SPDX-License-Identifier: MIT
-# Seed of the build; see CONTRIBUTING.md.
-B ?= build
-CC ?= gcc
-CFLAGS ?= -O2 -g
-PKGS = libdrm numa OpenCL jansson liburcu-bp
-override CPPFLAGS += -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=300 -Iinclude -Iruntime
-override CFLAGS += -std=gnu11 -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -fvisibility=hidden -fPIC -pthread $(shell pkg-config --cflags libdrm)
-LIB_SRC = $(wildcard runtime/*.c runtime/*/*.c)
-LIB_OBJ = $(LIB_SRC:%.c=$(B)/%.o)
-LIBS = -lnuma -lOpenCL -ljansson -ldrm -lm -pthread
+# The user-space build: library, command, tests, examples. See `make help`.
+# (The kernel's side is Kbuild, which the kernel's own make reads.)
 
-all: $(B)/libhetmap.a
-lib: $(B)/libhetmap.a
-$(B)/%.o: %.c
+B ?= build
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR ?= $(PREFIX)/share/man
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+OBJCOPY ?= objcopy
+PKG_CONFIG ?= pkg-config
+CFLAGS ?= -O2 -g
+
+# Each kind of build has a folder of its own, so that none disturbs another.
+O := $(B)
+ifdef SANITIZE
+O := $(B)/$(if $(findstring thread,$(SANITIZE)),tsan,asan)
+kind_flags := -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all
+endif
+ifdef COVERAGE
+O := $(B)/coverage
+kind_flags := --coverage -O0
+endif
+
+ifdef V
+Q =
+say = @:
+else
+Q = @
+say = @printf '  %-7s %s\n'
+MAKEFLAGS += --no-print-directory
+endif
+
+# The version is written down in include/hetmap/base.h and nowhere else.
+version_part = $(shell sed -n 's/^.define HM_VERSION_$(1) *//p' include/hetmap/base.h)
+MAJOR := $(call version_part,MAJOR)
+VERSION := $(MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
+SONAME := libhetmap.so.$(MAJOR)
+
+lib_packages := libdrm numa OpenCL liburcu-bp
+tool_packages := jansson
+test_packages := cunit
+have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
+
+packages := $(lib_packages) $(tool_packages) $(test_packages) $(have_liburing)
+package_flags := $(shell $(PKG_CONFIG) --cflags $(packages) 2>/dev/null)
+libs_of = $(shell $(PKG_CONFIG) --libs $(1))
+
+cpp_flags := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=300 -Iinclude
+inner_flags := -Iruntime -I$(O)
+c_flags := -std=gnu11 -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes \
+	-Wpointer-arith -Wvla $(if $(WERROR),-Werror) -fvisibility=hidden -fPIC \
+	-fno-common -pthread $(package_flags)
+compile = $(CC) $(cpp_flags) $(CPPFLAGS) $(c_flags) $(CFLAGS) $(kind_flags)
+link = $(CC) $(CFLAGS) -pthread $(kind_flags) -Wl,--as-needed $(LDFLAGS)
+
+lib_sources := $(wildcard runtime/*.c \
+	$(foreach d,backend accel format arch,runtime/$(d)/*.c))
+tool_sources := $(wildcard tools/hetmap/*.c tools/perf/*.c)
+test_sources := $(wildcard tests/test_*.c)
+fuzz_sources := $(wildcard tests/fuzz_*.c)
+icd_sources := $(wildcard tests/stub_icd*.c)
+preload_sources := $(wildcard tests/preload_*.c)
+# What is left in tests/ is for the test programs to share.
+support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) \
+	$(preload_sources),$(wildcard tests/*.c))
+example_sources := $(wildcard examples/*.c)
+
+lib_objects := $(lib_sources:%.c=$(O)/%.o)
+tool_objects := $(tool_sources:%.c=$(O)/%.o)
+support_objects := $(support_sources:%.c=$(O)/%.o)
+test_objects := $(test_sources:%.c=$(O)/%.o)
+icd_objects := $(icd_sources:%.c=$(O)/%.o)
+preload_objects := $(preload_sources:%.c=$(O)/%.o)
+example_objects := $(example_sources:%.c=$(O)/%.o)
+objects := $(lib_objects) $(tool_objects) $(support_objects) $(test_objects) \
+	$(icd_objects) $(preload_objects) $(example_objects)
+
+libs := $(O)/libhetmap.a $(O)/libhetmap.so $(O)/hetmap.pc
+tests := $(test_sources:%.c=$(O)/%) $(if $(icd_sources),$(O)/tests/stub_icd.so) \
+	$(preload_sources:%.c=$(O)/%.so)
+examples := $(example_sources:%.c=$(O)/%)
+
+all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) ## library, command, examples
+
+lib: $(libs) ## the library alone: libhetmap.so, libhetmap.a, hetmap.pc
+
+objects: $(objects)
+
+tests: all $(tests) ## build the test programs, run nothing
+
+# ---- compiling ----
+
+# Changes only when the flags do: objects depend on it.
+$(O)/flags: force
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-$(B)/libhetmap.a: $(LIB_OBJ)
-	rm -f $@; $(AR) rcs $@ $^
--include $(LIB_OBJ:.o=.d)
+	@printf '%s\n' '$(subst ','\'',$(compile) | $(link))' | \
+		cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(compile) | $(link))' >$@
+
+$(O)/config.h: tools/probe $(O)/flags
+	$(say) PROBE $@
+	$(Q)tools/probe $(compile) >$@.tmp && mv $@.tmp $@
+
+$(lib_objects) $(support_objects) $(test_objects): flags_for = $(inner_flags)
+$(test_objects) $(support_objects) $(icd_objects) $(preload_objects): flags_for += -Itests
+$(tool_objects): flags_for = -I$(O) -Itools
+
+$(O)/%.o: %.c $(O)/config.h $(O)/flags
+	@mkdir -p $(@D)
+	$(say) CC $@
+	$(Q)$(compile) $(flags_for) -MMD -MP -c -o $@ $<
+
+-include $(objects:.o=.d)
+
+# ---- the library ----
+
+# For the tests, which may reach into the library.
+$(O)/runtime.a: $(lib_objects)
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# For users: one object whose hidden symbols are local to it.
+$(O)/libhetmap.a: $(lib_objects)
+	$(say) AR $@
+	$(Q)$(LD) -r -o $(O)/libhetmap.o $^
+	$(Q)$(OBJCOPY) --localize-hidden $(O)/libhetmap.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/libhetmap.o
+
+# A sanitizer's own symbols come from the program: nothing to insist on there.
+$(O)/$(SONAME): $(lib_objects) runtime/libhetmap.map
+	$(say) LD $@
+	$(Q)$(link) -shared -Wl,-soname,$(SONAME) $(if $(SANITIZE),,-Wl,-z,defs) \
+		-Wl,--version-script=runtime/libhetmap.map -o $@ $(lib_objects) \
+		$(call libs_of,$(lib_packages)) -lm
+
+$(O)/libhetmap.so: $(O)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $@
+
+$(O)/hetmap.pc: hetmap.pc.in include/hetmap/base.h $(O)/flags
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@PACKAGES@|$(lib_packages)|' $< >$@
+
+# ---- what uses it ----
+
+$(O)/hetmap: $(tool_objects) $(O)/libhetmap.a
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
+
+$(examples): $(O)/examples/%: $(O)/examples/%.o $(O)/libhetmap.a
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages)) -lm
+
+$(O)/tests/support.a: $(support_objects)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(test_sources:%.c=$(O)/%): %: %.o $(O)/tests/support.a $(O)/runtime.a
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(packages)) -lm -ldl
+
+$(O)/tests/stub_icd.so: $(icd_objects)
+	$(say) LD $@
+	$(Q)$(link) -shared -o $@ $^
+
+$(preload_sources:%.c=$(O)/%.so): %.so: %.o
+	$(say) LD $@
+	$(Q)$(link) -shared -o $@ $^ -ldl
+
+# ---- running ----
+
+run: all ## the main job: make run FILE=...
+	$(Q)$(O)/hetmap run histogram $(if $(FILE),-- "$$FILE")
+
+check: tests ## every test, with the sanitizers' builds
+	$(Q)B=$(B) tests/run
+
+bench: all ## the benchmarks: make bench ARGS='zero_copy --json'
+	$(Q)$(O)/hetmap bench $(ARGS)
+
+coverage: ## a build that counts lines, in $(B)/coverage
+	$(Q)$(MAKE) COVERAGE=1 tests
+
+lint: ## style and static checks
+	$(Q)tools/lint
+
+FUZZ_SECONDS ?= 30
+fuzz: $(O)/config.h ## fuzz each tests/fuzz_*.c for FUZZ_SECONDS (clang)
+	$(Q)tools/fuzz $(O)/fuzz $(FUZZ_SECONDS) $(fuzz_sources)
+
+# ---- installing ----
+
+headers := $(wildcard include/hetmap/*.h)
+pages := $(wildcard man/*.[1-8])
+place = $(DESTDIR)$(1)
+page_place = $(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
+
+install: all ## into DESTDIR and PREFIX
+	install -d $(call place,$(BINDIR)) $(call place,$(LIBDIR)/pkgconfig) \
+		$(call place,$(INCLUDEDIR)/hetmap)
+	install -m 755 $(O)/hetmap $(call place,$(BINDIR)/hetmap)
+	install -m 644 $(headers) $(call place,$(INCLUDEDIR)/hetmap)
+	install -m 644 $(O)/libhetmap.a $(call place,$(LIBDIR)/libhetmap.a)
+	install -m 755 $(O)/$(SONAME) $(call place,$(LIBDIR)/libhetmap.so.$(VERSION))
+	ln -sf libhetmap.so.$(VERSION) $(call place,$(LIBDIR)/$(SONAME))
+	ln -sf $(SONAME) $(call place,$(LIBDIR)/libhetmap.so)
+	install -m 644 $(O)/hetmap.pc $(call place,$(LIBDIR)/pkgconfig/hetmap.pc)
+	$(foreach p,$(pages),install -D -m 644 $(p) $(call page_place,$(p)) &&) :
+
+uninstall: ## takes away what install put there
+	rm -f $(call place,$(BINDIR)/hetmap) \
+		$(foreach h,$(headers),$(call place,$(INCLUDEDIR)/hetmap/$(notdir $(h)))) \
+		$(call place,$(LIBDIR)/libhetmap.a) $(call place,$(LIBDIR)/libhetmap.so) \
+		$(call place,$(LIBDIR)/$(SONAME)) \
+		$(call place,$(LIBDIR)/libhetmap.so.$(VERSION)) \
+		$(call place,$(LIBDIR)/pkgconfig/hetmap.pc) \
+		$(foreach p,$(pages),$(call page_place,$(p)))
+	-rmdir $(call place,$(INCLUDEDIR)/hetmap) 2>/dev/null
+
+clean: ## removes the build folder
+	rm -rf $(B)
+
+help: ## this text
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
+	@echo
+	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread'
+
+.PHONY: all lib objects tests run check bench coverage lint fuzz install uninstall clean help force
+.DELETE_ON_ERROR:
