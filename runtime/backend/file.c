@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Backend "file": regular files, shared, private or read-only. The core opens
+ * the path; here is what a file descriptor means as a buffer.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core.h"
+#include "limits.h"
+#include "sys.h"
+
+#define FILE_CAPS \
+	(HM_CAP_FROM_FILE | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_PRIVATE | HM_CAP_LOCK | \
+	 HM_CAP_PROTECT | HM_CAP_POPULATE | HM_CAP_SYNC | HM_CAP_FORK | HM_CAP_MULTI_MAP |   \
+	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE)
+
+static int device_open(const char *rest, void **ret_device)
+{
+	if (*rest)
+		return err_set(-ENODEV, "there is no device \"file:%s\": the name is \"file\", "
+			       "and the path goes to hm_buffer_from_file()", rest);
+	*ret_device = NULL;
+	return 0;
+}
+
+static void device_close(void *device)
+{
+	(void)device;
+}
+
+static int device_query(void *device, struct hm_device_info *info)
+{
+	(void)device, (void)info;
+	return 0;
+}
+
+/* -EINVAL, -ENODATA: what can't be mapped, with the reason. */
+static int check_file(int fd, uint64_t offset, struct stat *ret_stat)
+{
+	int r;
+
+	r = sys_fstat(fd, ret_stat);
+	if (r)
+		return err_set(r, "fstat: %s", err_name(r));
+	if (S_ISDIR(ret_stat->st_mode))
+		return err_set(-EISDIR, "it is a directory");
+	if (!S_ISREG(ret_stat->st_mode))
+		return err_set(-EINVAL, "it is no regular file (%s): only those can be mapped "
+			       "as buffers",
+			       S_ISFIFO(ret_stat->st_mode) ? "a FIFO" :
+			       S_ISCHR(ret_stat->st_mode) ? "a character device" :
+			       S_ISBLK(ret_stat->st_mode) ? "a block device" : "a socket");
+	if (!ret_stat->st_size)
+		return err_set(-ENODATA, "the file is empty: there is nothing to map");
+	if (!is_aligned(offset, page_size()))
+		return err_set(-EINVAL, "offset %" PRIu64 " is not a multiple of the page size, "
+			       "%" PRIu64, offset, page_size());
+	if (offset >= (uint64_t)ret_stat->st_size)
+		return err_set(-EINVAL, "offset %" PRIu64 " is not before the file's end, %" PRIu64,
+			       offset, (uint64_t)ret_stat->st_size);
+	return 0;
+}
+
+static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
+		     struct hm_recipe *ret_recipe)
+{
+	bool private_copy = desc->flags & HM_BUFFER_PRIVATE;
+	bool read_only = desc->flags & HM_BUFFER_READ_ONLY;
+	uint64_t rest, size, capacity;
+	struct stat st;
+	int mode, r;
+
+	(void)device;
+	if (desc->flags & HM_BUFFER_HUGETLB)
+		return err_set(-EOPNOTSUPP, "a file has the pages its file system gives: drop "
+			       "HM_BUFFER_HUGETLB");
+	r = check_file(fd, desc->offset, &st);
+	if (r)
+		return r;
+	rest = (uint64_t)st.st_size - desc->offset;
+	size = desc->size ? desc->size : rest;
+	if (size > rest)
+		return err_set(-EINVAL, "bytes %" PRIu64 " to %" PRIu64 " end beyond the file's "
+			       "end, %" PRIu64, desc->offset, desc->offset + size,
+			       (uint64_t)st.st_size);
+	mode = sys_fcntl(fd, F_GETFL, 0);
+	if (mode < 0)
+		return err_set(mode, "F_GETFL: %s", err_name(mode));
+	if ((mode & O_ACCMODE) == O_WRONLY)
+		return err_set(-EACCES, "the descriptor is write-only: mmap() needs to read");
+	if ((mode & O_ACCMODE) == O_RDONLY && !read_only && !private_copy)
+		return err_set(-EACCES, "the descriptor is read-only: pass HM_BUFFER_READ_ONLY "
+			       "or HM_BUFFER_PRIVATE");
+
+	/* Only a buffer that ends where the file does can grow or be cut. */
+	capacity = max_u64(desc->max_size, size);
+	*ret_recipe = (struct hm_recipe){
+		.segment = {
+			.length = round_up(capacity, page_size()),
+			.fd = fd,
+			.fd_offset = desc->offset,
+			.flags = private_copy ? HM_SEGMENT_PRIVATE | HM_SEGMENT_NORESERVE :
+						HM_SEGMENT_SHARED,
+		},
+		.size = size,
+		.page_size = page_size(),
+		.alignment = size >= MIB(2) ? MIB(2) : page_size(),
+		.caps = FILE_CAPS & ~(HM_CAP_FROM_FILE | HM_CAP_PRIVATE),
+		.access = read_only ? HM_READ : HM_READ | HM_WRITE,
+		.backing = private_copy ? HM_BACKING_FILE_PRIVATE : HM_BACKING_FILE,
+		.flags = desc->flags & (HM_BUFFER_PRIVATE | HM_BUFFER_READ_ONLY),
+	};
+	if (private_copy)
+		ret_recipe->caps &= ~(HM_CAP_EXPORT | HM_CAP_SYNC | HM_CAP_MULTI_MAP);
+	if (read_only)
+		ret_recipe->caps &= ~(HM_CAP_WRITE | HM_CAP_SYNC);
+	if (private_copy || read_only || size != rest)
+		ret_recipe->caps &= ~HM_CAP_RESIZE;
+	return 0;
+}
+
+static int export_fd(void *device, const struct hm_segment *segment, uint32_t flags,
+		     int *ret_fd)
+{
+	char path[32];
+	int fd;
+
+	(void)device;
+	if (!(flags & HM_EXPORT_READ_ONLY)) {
+		fd = sys_dup(segment->fd);
+	} else {
+		/* A duplicate shares the open file's mode: a new open is needed. */
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", segment->fd);
+		fd = sys_open(path, O_RDONLY, 0);
+	}
+	if (fd < 0)
+		return limits_explain_fd(fd, "a further descriptor of the file");
+	*ret_fd = fd;
+	return 0;
+}
+
+static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
+		  uint64_t new_size)
+{
+	uint64_t end = segment->fd_offset + new_size;
+	struct stat st;
+	int r;
+
+	(void)device;
+	r = sys_fstat(segment->fd, &st);
+	if (r)
+		return err_set(r, "fstat: %s", err_name(r));
+	if ((uint64_t)st.st_size != segment->fd_offset + old_size)
+		return err_set(-EBUSY, "the file has %" PRIu64 " bytes, its buffer ends at %" PRIu64
+			       ": somebody else resized it", (uint64_t)st.st_size,
+			       segment->fd_offset + old_size);
+	r = limits_check_file_size(end);
+	if (r)
+		return r;
+	r = sys_ftruncate(segment->fd, end);
+	if (r)
+		return err_set(r, "making the file %" PRIu64 " bytes long: %s", end, err_name(r));
+	return 0;
+}
+
+static void object_destroy(void *device, struct hm_segment *segment)
+{
+	(void)device;
+	sys_close(segment->fd);
+}
+
+const struct hm_backend_ops file_backend = {
+	.size = sizeof(struct hm_backend_ops),
+	.name = "file",
+	.description = "regular files",
+	.caps = FILE_CAPS,
+	.device_open = device_open,
+	.device_close = device_close,
+	.device_query = device_query,
+	.object_destroy = object_destroy,
+	.from_file = from_file,
+	.export_fd = export_fd,
+	.resize = resize,
+};

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+/* Resource limits: compared beforehand, explained afterwards. */
+#include "limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/resource.h>
+
+#include "err.h"
+#include "smaps.h"
+#include "util.h"
+
+int limits_check_file_size(uint64_t size)
+{
+	struct rlimit limit;
+	char want[16], have[16];
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+	    size <= limit.rlim_cur)
+		return 0;
+	return err_set(-EFBIG, "a file of %s exceeds RLIMIT_FSIZE, %s: raise it (ulimit -f) to "
+		       "%" PRIu64 " bytes at least, or pass a smaller max_size",
+		       format_bytes(size, want, sizeof(want)),
+		       format_bytes(limit.rlim_cur, have, sizeof(have)), size);
+}
+
+int limits_explain_fd(int r, const char *what)
+{
+	struct rlimit limit = { 0 };
+
+	if (r == -EMFILE) {
+		getrlimit(RLIMIT_NOFILE, &limit);
+		return err_set(r, "%s: all %" PRIu64 " descriptors of this process are in use: "
+			       "raise RLIMIT_NOFILE (ulimit -n)", what,
+			       (uint64_t)limit.rlim_cur);
+	}
+	if (r == -ENFILE)
+		return err_set(r, "%s: the system's table of open files is full: raise "
+			       "fs.file-max", what);
+	return err_set(r, "%s: %s", what, err_name(r));
+}
+
+int limits_explain_map(int r, uint64_t length, const char *what)
+{
+	uint64_t max_maps = 0, maps, size;
+	struct rlimit limit = { 0 };
+	char want[16], have[16];
+
+	format_bytes(length, want, sizeof(want));
+	if (r == -EAGAIN)
+		return err_set(r, "%s of %s: beyond RLIMIT_MEMLOCK while mlockall(MCL_FUTURE) is "
+			       "in force: raise it (ulimit -l) or map before mlockall()", what,
+			       want);
+	if (r != -ENOMEM)
+		return err_set(r, "%s of %s: %s", what, want, err_name(r));
+
+	getrlimit(RLIMIT_AS, &limit);
+	size = status_read("VmSize");
+	if (limit.rlim_cur != RLIM_INFINITY && size + length > limit.rlim_cur)
+		return err_set(r, "%s of %s: beyond RLIMIT_AS, %s, of which %" PRIu64 " bytes "
+			       "are in use: raise it (ulimit -v)", what, want,
+			       format_bytes(limit.rlim_cur, have, sizeof(have)), size);
+	maps = maps_count();
+	if (!number_read("/proc/sys/vm/max_map_count", &max_maps) && maps + 8 >= max_maps)
+		return err_set(r, "%s of %s: the process has %" PRIu64 " mappings and "
+			       "vm.max_map_count is %" PRIu64 ": raise it (sysctl -w "
+			       "vm.max_map_count=%" PRIu64 ") or use fewer, larger buffers",
+			       what, want, maps, max_maps, max_maps * 4);
+	return err_set(r, "%s of %s: not enough memory or address space (%s; see "
+		       "vm.overcommit_memory)", what, want, err_name(r));
+}
+
+int limits_check_maps(uint64_t n)
+{
+	uint64_t maps = maps_count(), max_maps;
+
+	if (!maps || number_read("/proc/sys/vm/max_map_count", &max_maps))
+		return 0; /* not known: the kernel will tell */
+	if (maps + n <= max_maps)
+		return 0;
+	return err_set(-ENOMEM, "%" PRIu64 " mappings are in use, %" PRIu64 " more are needed "
+		       "and vm.max_map_count is %" PRIu64 ": raise it (sysctl -w "
+		       "vm.max_map_count=%" PRIu64 ")", maps, n, max_maps, max_maps * 4);
+}
+
+uint64_t limits_lockable(uint64_t *ret_limit, uint64_t *ret_locked)
+{
+	struct rlimit limit = { 0 };
+	uint64_t locked = status_read("VmLck");
+
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	*ret_limit = limit.rlim_cur;
+	*ret_locked = locked;
+	if (limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur > locked ? limit.rlim_cur - locked : 0;
+}
