@@ -4,7 +4,7 @@
  *
  * A backend is one static const struct hm_backend_ops. Buffers are described by
  * a recipe of segments; only the library's map step calls mmap(). The smallest
- * useful backend is device_open, device_close and buffer_create.
+ * useful backend is the mandatory operations and one that makes a buffer.
  */
 #ifndef HETMAP_BACKEND_H
 #define HETMAP_BACKEND_H
@@ -87,12 +87,14 @@ struct hm_backend_ops {
 
 /**
  * hm_backend_register - add a backend to the process
- * @ops: [in] must stay valid; not copied when it has this library's size
+ * @ops: [in] copied; its strings and functions must stay valid
  *
  * A shorter table (an older plug-in) gets the missing ops as -EOPNOTSUPP.
  *
- * Errors: -EINVAL a mandatory op is missing, or a capability bit has no op or
- * an op no bit (the text names it); -EEXIST the name is taken; -ENOSPC.
+ * Errors: -EINVAL a mandatory op is missing, a capability bit has no op or an
+ * op no bit (the text names it), none of create, from_file and import_fd is
+ * there, or the table is longer than this library's; -EEXIST the name is taken;
+ * -ENOSPC.
  */
 HM_API int hm_backend_register(const struct hm_backend_ops *ops);
 

@@ -5,14 +5,16 @@
  * Conventions of the whole interface, stated once:
  *
  * - A function returns 0 or a negative errno. Results come last, through
- *   ret_* parameters, and are untouched on failure.
+ *   ret_* parameters, and are untouched on failure. hm_launch(), being
+ *   variadic, has its fence before the arguments.
  * - After a failure hm_errmsg() holds one sentence with the numbers in it and,
  *   where there is one, the remedy.
  * - Sizes, offsets and lengths are bytes, uint64_t. Times are nanoseconds.
- * - Every description and information struct begins with struct_size. The caller
- *   sets it to sizeof the struct it was compiled with; the library reads or
- *   fills no more than that, and refuses a longer one whose tail is not zero
- *   (-E2BIG).
+ * - Every description and information struct but hm_pointer_info, which is fixed,
+ *   begins with struct_size. The caller sets it to sizeof the struct it was
+ *   compiled with; the library reads or fills no more than that. -E2BIG: it is
+ *   larger than this library knows; of a description, only if the part beyond
+ *   is not zero.
  * - Every function may be called from any thread, unless its comment says
  *   otherwise. Only hm_pointer_find() and hm_errmsg() are async-signal-safe.
  * - -EINVAL: a NULL, unknown flag, or a value out of the stated range;

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Every public function is named in a man page and every page parses cleanly.
+# Run from the top of the tree; exits 1 after telling all that is wrong.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+bad=0
+
+complain()
+{
+	echo "check_man: $*" >&2
+	bad=1
+}
+
+# Declarations marked HM_API, joined to one line each, down to their names.
+functions=$(cat include/hetmap/*.h | tr '\n' ' ' |
+	grep -o 'HM_API [^;(]*(' | grep -v __attribute__ |
+	sed 's/($//; s/.*[ *]//' | sort -u)
+[ -n "$functions" ] || complain "found no HM_API function in include/hetmap"
+
+for function in $functions; do
+	grep -Eqs "^\.Nm $function( ,)?\$" man/*.3 ||
+		complain "$function has no page: put it into the NAME of one"
+	grep -Eqs "^\.F[no] $function( |\$)" man/*.3 ||
+		complain "$function is in no SYNOPSIS"
+done
+
+# The other way round: what a NAME promises is in a header.
+names=$(sed -n 's/^\.Nm \(hm_[a-z0-9_]*\).*/\1/p' man/*.3 | sort -u)
+for name in $names; do
+	grep -qw "$name" include/hetmap/*.h || complain "$name is in no header"
+done
+
+pages=$(sed -n 's/^\.Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' man/* | sort -u)
+for page in $pages; do
+	[ -e "man/$page" ] || complain "there is no page $page, but another refers to it"
+done
+
+if command -v mandoc >/dev/null; then
+	mandoc -Tlint -Wwarning man/*.[0-9] >&2 || bad=1
+else
+	echo "check_man: mandoc is not installed, so the pages were not parsed" >&2
+fi
+exit $bad
