@@ -67,6 +67,7 @@ static struct {
 /* Absent in programs that do not need them, or without instrumentation. */
 extern int hm_stats_get(struct hm_stats *ret_stats) __attribute__((weak));
 extern const char *hm_errmsg(void) __attribute__((weak));
+extern void err_clear(void) __attribute__((weak));
 extern void __gcov_dump(void) __attribute__((weak));
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
@@ -132,6 +133,13 @@ void test_abandon(void)
 const struct test *test_current(void)
 {
 	return harness.current;
+}
+
+/* So that a text left by an earlier failure is not taken for this one's. */
+void test_forget_text(void)
+{
+	if (err_clear)
+		err_clear();
 }
 
 static const char *last_text(void)

@@ -92,6 +92,7 @@ uint64_t test_seed(void);
 uint64_t test_random(uint64_t *state);
 
 /* The bodies of the macros below. */
+void test_forget_text(void);
 bool test_check_ok(int r, const char *what, const char *file, unsigned int line);
 bool test_check_error(int r, int expected, const char *what, const char *file,
 		      unsigned int line);
@@ -108,7 +109,8 @@ bool test_check_equal(uint64_t a, uint64_t b, const char *what, const char *file
 
 /* @call returns @expected, a negative errno, and hm_errmsg() is not empty. */
 #define CHECK_ERROR(expected, call) \
-	((void)test_check_error((call), (expected), #call, __FILE__, __LINE__))
+	((void)(test_forget_text(), \
+		test_check_error((call), (expected), #call, __FILE__, __LINE__)))
 
 /* Integers; a failure shows both. */
 #define CHECK_EQUAL(a, b)                                                                 \
