@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Registry: address -> map. radix.h finds the slot, this file is about what the
+ * slot points to: descriptors, never changed while published.
+ *
+ * A reader loads a slot's descriptor, then its fields, then looks whether its
+ * sequence is still what it was. It is odd from the moment the descriptor is
+ * retired to the moment it is published anew; slots, descriptors and arrays of
+ * runs keep their type for ever, so whatever a late reader loads is memory of
+ * ours and the sequence tells it to try again. The loads are acquire and the
+ * stores release (free on x86, and known to TSan, which fences are not): a
+ * reader that saw one new field sees the odd sequence that went before it.
+ *
+ * A stale slot is no problem: the map it belonged to was removed after the
+ * reader's walk began. If it is another map's by now, the address is outside
+ * of that one's range, and -ENOENT was the truth in between.
+ */
+#include "registry.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core.h"
+#include "radix.h"
+#include "slab.h"
+
+/* How often a lookup tries before it answers -EAGAIN. */
+#define TRIES 16
+
+/* A descriptor, or with bit 0 set none: the slot is free, or about to be used. */
+struct registry_slot {
+	_Atomic uint64_t word;
+};
+#define SLOT_EMPTY 1ull
+
+/*
+ * One cache line. A base fits in 48 bits and is page-aligned, which leaves 28
+ * bits of its word for the flag not_inherited and the fork generation that the
+ * flag holds in.
+ */
+struct registry_descriptor {
+	_Atomic uint32_t seq;
+	_Atomic uint32_t generation;
+	_Atomic uint64_t base; /* bits 28..63: page; 1..27: fork generation; 0: flag */
+	_Atomic uint64_t length;
+	_Atomic uint64_t buffer_offset;
+	_Atomic uint64_t map; /* free: link to the next */
+	_Atomic uint64_t buffer;
+	_Atomic uint64_t device;
+	_Atomic uint64_t rights; /* a run at offset 0, or a pointer to struct runs */
+} __attribute__((aligned(64)));
+
+_Static_assert(sizeof(struct registry_descriptor) == 64, "one cache line");
+
+#define BASE_SHIFT 28
+#define BASE_NOT_INHERITED 1ull
+#define BASE_FORK_MASK ((1ull << BASE_SHIFT) - 2)
+
+/*
+ * A run: offset (page-aligned), and below it cache mode, access, and a set bit
+ * 0, by which it differs from a pointer. The array is never changed while a
+ * descriptor with an even sequence points to it.
+ */
+#define RUN_ACCESS_SHIFT 1
+#define RUN_CACHE_SHIFT 3
+#define RUN_FIELD_MASK 3u
+
+struct runs {
+	_Atomic uint64_t n; /* at most the class's, also while it is free */
+	_Atomic uint64_t run[];
+};
+
+/* Arrays of 8 bytes << class, n included; vm.max_map_count needs no more. */
+#define RUNS_CLASS_MIN 2
+#define RUNS_CLASS_MAX 24
+
+/* Protects what follows, the tree, and every store to a slot or descriptor. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct slab slots = {
+	.size = sizeof(struct registry_slot),
+	.link = offsetof(struct registry_slot, word),
+	.chunk = KIB(4),
+};
+
+static struct slab descriptors = {
+	.size = sizeof(struct registry_descriptor),
+	.link = offsetof(struct registry_descriptor, map),
+	.chunk = KIB(8),
+};
+
+static struct slab arrays[RUNS_CLASS_MAX + 1];
+
+static _Atomic uint64_t retries;
+
+#define LOAD(field) atomic_load_explicit(&(field), memory_order_acquire)
+#define STORE(field, value) atomic_store_explicit(&(field), value, memory_order_release)
+
+static uint64_t base_pack(uint64_t base, bool not_inherited)
+{
+	return base << (BASE_SHIFT - PAGE_SHIFT) |
+	       (((uint64_t)fork_generation << 1) & BASE_FORK_MASK) |
+	       (not_inherited ? BASE_NOT_INHERITED : 0);
+}
+
+static inline uint64_t base_unpack(uint64_t word)
+{
+	return word >> BASE_SHIFT << PAGE_SHIFT;
+}
+
+/* Was its map left behind by a fork()? */
+static inline bool base_is_left(uint64_t word)
+{
+	return unlikely(word & BASE_NOT_INHERITED) &&
+	       (word & BASE_FORK_MASK) != (((uint64_t)fork_generation << 1) & BASE_FORK_MASK);
+}
+
+/* ---- rights ---- */
+
+static uint64_t run_pack(uint64_t offset, uint32_t access, uint32_t cache)
+{
+	return offset | cache << RUN_CACHE_SHIFT | access << RUN_ACCESS_SHIFT | 1;
+}
+
+static unsigned int runs_class(uint64_t n)
+{
+	unsigned int class = RUNS_CLASS_MIN;
+
+	while (n + 1 > 1ull << class)
+		class++;
+	return class;
+}
+
+static struct slab *runs_slab(unsigned int class)
+{
+	struct slab *slab = &arrays[class];
+
+	slab->size = 8u << class;
+	slab->link = offsetof(struct runs, run[0]);
+	slab->chunk = slab->size;
+	return slab;
+}
+
+/* Offsets are rounded up to pages, which is how far rights reach in truth. */
+static int rights_make(const struct rangemap *access, uint64_t *ret_rights)
+{
+	struct runs *runs;
+	uint32_t class;
+	uint32_t i, n;
+
+	if (access->n == 1) {
+		*ret_rights = run_pack(0, access->run[0].value, access->run[0].cache);
+		return 0;
+	}
+	class = runs_class(access->n);
+	if (class > RUNS_CLASS_MAX)
+		return -ENOMEM;
+	runs = slab_take(runs_slab(class));
+	if (!runs)
+		return -ENOMEM;
+	for (i = n = 0; i < access->n; i++) {
+		const struct rangemap_run *run = &access->run[i];
+		uint64_t offset = round_up(run->offset, KIB(4));
+
+		if (i + 1 < access->n && round_up(run[1].offset, KIB(4)) == offset)
+			continue; /* nothing of it is left */
+		STORE(runs->run[n], run_pack(offset, run->value, run->cache));
+		n++;
+	}
+	/* The class must be found again when it is given back. */
+	STORE(runs->n, access->n);
+	for (; n < access->n; n++)
+		STORE(runs->run[n], UINT64_MAX);
+	*ret_rights = (uint64_t)(uintptr_t)runs;
+	return 0;
+}
+
+static void rights_put(uint64_t rights)
+{
+	struct runs *runs = (struct runs *)(uintptr_t)rights;
+
+	if (!(rights & 1))
+		slab_put(runs_slab(runs_class(LOAD(runs->n))), runs);
+}
+
+/* The run that holds @offset. May meet an array in reuse: then it is any word. */
+static uint64_t runs_at(const struct runs *runs, uint64_t offset)
+{
+	uint64_t low = 0;
+	uint64_t high = LOAD(runs->n);
+
+	while (high - low > 1) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (round_down(LOAD(runs->run[middle]), KIB(4)) <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return LOAD(runs->run[low]);
+}
+
+/* ---- descriptors ---- */
+
+static int descriptor_make(const struct registry_entry *entry,
+			   struct registry_descriptor **ret_descriptor)
+{
+	struct registry_descriptor *descriptor;
+	uint64_t rights;
+	uint32_t seq;
+	int r;
+
+	r = rights_make(entry->access, &rights);
+	if (r)
+		return r;
+	descriptor = slab_take(&descriptors);
+	if (!descriptor) {
+		rights_put(rights);
+		return -ENOMEM;
+	}
+	seq = LOAD(descriptor->seq) | 1;
+	STORE(descriptor->seq, seq);
+	STORE(descriptor->generation, entry->generation);
+	STORE(descriptor->base, base_pack(entry->base, entry->not_inherited));
+	STORE(descriptor->length, entry->length);
+	STORE(descriptor->buffer_offset, entry->buffer_offset);
+	STORE(descriptor->map, (uintptr_t)entry->map);
+	STORE(descriptor->buffer, (uintptr_t)entry->buffer);
+	STORE(descriptor->device, (uintptr_t)entry->device);
+	STORE(descriptor->rights, rights);
+	STORE(descriptor->seq, seq + 1);
+	*ret_descriptor = descriptor;
+	return 0;
+}
+
+/* Odd first: the array and the link's word are no longer what they were. */
+static void descriptor_retire(struct registry_descriptor *descriptor)
+{
+	STORE(descriptor->seq, LOAD(descriptor->seq) + 1);
+	rights_put(LOAD(descriptor->rights));
+	slab_put(&descriptors, descriptor);
+}
+
+static struct registry_descriptor *slot_descriptor(const struct registry_slot *slot)
+{
+	uint64_t word = LOAD(slot->word);
+
+	return unlikely(word & SLOT_EMPTY) ? NULL :
+					     (struct registry_descriptor *)(uintptr_t)word;
+}
+
+/* -EAGAIN: the descriptor was retired meanwhile. */
+static inline __attribute__((always_inline)) int
+find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_info *ret_info)
+{
+	const struct registry_descriptor *descriptor = slot_descriptor(slot);
+	uint64_t base, length, buffer_offset, map, buffer, device, rights, word;
+	uint32_t seq, generation;
+
+	if (unlikely(!descriptor))
+		return -ENOENT;
+	seq = LOAD(descriptor->seq);
+	word = LOAD(descriptor->base);
+	length = LOAD(descriptor->length);
+	base = base_unpack(word);
+	generation = LOAD(descriptor->generation);
+	buffer_offset = LOAD(descriptor->buffer_offset);
+	map = LOAD(descriptor->map);
+	buffer = LOAD(descriptor->buffer);
+	device = LOAD(descriptor->device);
+	rights = LOAD(descriptor->rights);
+	if (unlikely(!(rights & 1)))
+		rights = runs_at((const struct runs *)(uintptr_t)rights, address - base);
+	if (unlikely((seq & 1) |
+		     (atomic_load_explicit(&descriptor->seq, memory_order_relaxed) ^ seq)))
+		return -EAGAIN;
+	if (unlikely(address - base >= length || base_is_left(word)))
+		return -ENOENT;
+	ret_info->map = (struct hm_map *)(uintptr_t)map;
+	ret_info->buffer = (struct hm_buffer *)(uintptr_t)buffer;
+	ret_info->device = (struct hm_device *)(uintptr_t)device;
+	ret_info->map_offset = address - base;
+	ret_info->buffer_offset = buffer_offset + (address - base);
+	ret_info->base = (void *)(uintptr_t)base;
+	ret_info->length = length;
+	ret_info->generation = generation;
+	ret_info->access = rights >> RUN_ACCESS_SHIFT & RUN_FIELD_MASK;
+	ret_info->cache = rights >> RUN_CACHE_SHIFT & RUN_FIELD_MASK;
+	ret_info->reserved = 0;
+	return 0;
+}
+
+/* Kept out of the way of the lookups that succeed at once. */
+static __attribute__((noinline, cold)) int find_again(const struct registry_slot *slot,
+						      uint64_t address,
+						      struct hm_pointer_info *ret_info)
+{
+	int tries, r = -EAGAIN;
+
+	for (tries = 1; tries < TRIES && r == -EAGAIN; tries++) {
+		atomic_fetch_add_explicit(&retries, 1, memory_order_relaxed);
+		r = find_once(slot, address, ret_info);
+	}
+	return r;
+}
+
+int registry_find(const void *pointer, struct hm_pointer_info *ret_info)
+{
+	uint64_t address = (uintptr_t)pointer;
+	const struct registry_slot *slot = radix_find(address);
+	int r;
+
+	if (unlikely(!slot))
+		return -ENOENT;
+	r = find_once(slot, address, ret_info);
+	return unlikely(r == -EAGAIN) ? find_again(slot, address, ret_info) : r;
+}
+
+struct hm_map *registry_acquire(const void *pointer, struct hm_pointer_info *ret_info)
+{
+	struct hm_pointer_info info;
+	struct hm_map *map = NULL;
+
+	pthread_mutex_lock(&mutex);
+	if (!registry_find(pointer, &info) && object_try_ref(&info.map->object)) {
+		map = info.map;
+		*ret_info = info;
+	}
+	pthread_mutex_unlock(&mutex);
+	return map;
+}
+
+/* ---- writers ---- */
+
+/* Fills all but access. False: the slot has no map in this process. */
+static bool slot_describe(const struct registry_slot *slot, struct registry_entry *ret_entry)
+{
+	const struct registry_descriptor *descriptor = slot_descriptor(slot);
+
+	if (!descriptor || base_is_left(LOAD(descriptor->base)))
+		return false;
+	*ret_entry = (struct registry_entry){
+		.base = base_unpack(LOAD(descriptor->base)),
+		.length = LOAD(descriptor->length),
+		.buffer_offset = LOAD(descriptor->buffer_offset),
+		.map = (struct hm_map *)(uintptr_t)LOAD(descriptor->map),
+		.buffer = (struct hm_buffer *)(uintptr_t)LOAD(descriptor->buffer),
+		.device = (struct hm_device *)(uintptr_t)LOAD(descriptor->device),
+		.generation = LOAD(descriptor->generation),
+		.not_inherited = LOAD(descriptor->base) & BASE_NOT_INHERITED,
+	};
+	return true;
+}
+
+static void slot_clear(struct registry_slot *slot)
+{
+	struct registry_descriptor *descriptor = slot_descriptor(slot);
+	uint64_t first = base_unpack(LOAD(descriptor->base)) >> PAGE_SHIFT;
+
+	/* This is the moment at which all of the map is gone. */
+	STORE(slot->word, SLOT_EMPTY);
+	radix_clear(first, slot);
+	descriptor_retire(descriptor);
+}
+
+/*
+ * In a fork child the parent's maps that were not inherited are still in the
+ * tree, though the kernel may give their addresses to new ones. Their slots
+ * are not reused: objects of the parent point to them.
+ */
+static bool evict_left(void)
+{
+	struct registry_slot *slot;
+	bool evicted = false;
+	uint64_t page = 0;
+
+	while ((slot = radix_next(page, &page))) {
+		struct registry_entry entry;
+
+		if (slot_describe(slot, &entry))
+			continue;
+		slot_clear(slot);
+		evicted = true;
+	}
+	return evicted;
+}
+
+int registry_insert(const struct registry_entry *entry, uint64_t span,
+		    struct registry_slot **ret_slot)
+{
+	uint64_t end = 1ull << RADIX_ADDRESS_BITS;
+	uint64_t first = entry->base >> PAGE_SHIFT;
+	uint64_t last = first + (span >> PAGE_SHIFT) - 1;
+	struct registry_descriptor *descriptor;
+	struct registry_slot *slot;
+	int r;
+
+	if (!is_aligned(entry->base | span, 1u << PAGE_SHIFT) || !span ||
+	    entry->length > span || entry->base >= end || span > end - entry->base)
+		return -EINVAL;
+	fork_init();
+	pthread_mutex_lock(&mutex);
+	r = radix_prepare(first, last);
+	if (r == -EEXIST && fork_generation && evict_left())
+		r = radix_prepare(first, last);
+	if (r)
+		goto unlock;
+	r = descriptor_make(entry, &descriptor);
+	if (r)
+		goto unlock;
+	slot = slab_take(&slots);
+	if (!slot) {
+		r = -ENOMEM;
+		goto retire_descriptor;
+	}
+	STORE(slot->word, SLOT_EMPTY);
+	radix_enter(first, last, slot);
+	/* This is the moment at which all of the map is there. */
+	STORE(slot->word, (uintptr_t)descriptor);
+	pthread_mutex_unlock(&mutex);
+	*ret_slot = slot;
+	return 0;
+
+retire_descriptor:
+	descriptor_retire(descriptor);
+unlock:
+	pthread_mutex_unlock(&mutex);
+	return r;
+}
+
+int registry_stage(const struct registry_entry *entry,
+		   struct registry_descriptor **ret_staged)
+{
+	int r;
+
+	pthread_mutex_lock(&mutex);
+	r = descriptor_make(entry, ret_staged);
+	pthread_mutex_unlock(&mutex);
+	return r;
+}
+
+void registry_commit(struct registry_slot *slot, struct registry_descriptor *staged)
+{
+	struct registry_descriptor *old;
+
+	pthread_mutex_lock(&mutex);
+	old = slot_descriptor(slot);
+	STORE(slot->word, (uintptr_t)staged);
+	descriptor_retire(old);
+	pthread_mutex_unlock(&mutex);
+}
+
+void registry_abandon(struct registry_descriptor *staged)
+{
+	pthread_mutex_lock(&mutex);
+	descriptor_retire(staged);
+	pthread_mutex_unlock(&mutex);
+}
+
+void registry_remove(struct registry_slot *slot)
+{
+	pthread_mutex_lock(&mutex);
+	slot_clear(slot);
+	slab_put(&slots, slot);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* ---- the rest ---- */
+
+/* Bytes between @address and the map's range; 0 inside. */
+static uint64_t distance(const struct registry_entry *entry, uint64_t address)
+{
+	if (address < entry->base)
+		return entry->base - address;
+	if (address - entry->base < entry->length)
+		return 0;
+	return address - entry->base - entry->length + 1;
+}
+
+bool registry_nearest(const void *pointer, struct registry_entry *ret_entry)
+{
+	uint64_t address = (uintptr_t)pointer;
+	uint64_t page = min_u64(address >> PAGE_SHIFT, RADIX_PAGES - 1);
+	struct registry_entry below, above;
+	bool has_below = false, has_above = false;
+	struct registry_slot *slot;
+	uint64_t at;
+
+	pthread_mutex_lock(&mutex);
+	/* Page RADIX_PAGES is behind the last one, page -1 before the first. */
+	for (at = page; at < RADIX_PAGES && !has_below; at--) {
+		slot = radix_previous(at, &at);
+		if (!slot)
+			break;
+		has_below = slot_describe(slot, &below);
+	}
+	for (at = page; !has_above && (slot = radix_next(at, &at));)
+		has_above = slot_describe(slot, &above);
+	pthread_mutex_unlock(&mutex);
+	if (has_below && has_above && distance(&above, address) < distance(&below, address))
+		has_below = false;
+	if (has_below || has_above)
+		*ret_entry = has_below ? below : above;
+	return has_below || has_above;
+}
+
+int registry_each(int (*each)(void *user, const struct registry_entry *entry), void *user)
+{
+	struct registry_slot *slot, *before = NULL;
+	struct registry_entry entry;
+	uint64_t page = 0;
+	int r = 0;
+
+	pthread_mutex_lock(&mutex);
+	while (!r && (slot = radix_next(page, &page))) {
+		if (slot != before && slot_describe(slot, &entry))
+			r = each(user, &entry);
+		before = slot;
+	}
+	pthread_mutex_unlock(&mutex);
+	return r;
+}
+
+uint64_t registry_slab_bytes(void)
+{
+	return slab_total();
+}
+
+uint64_t registry_find_retries(void)
+{
+	return atomic_load_explicit(&retries, memory_order_relaxed);
+}
+
+void registry_fork_prepare(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void registry_fork_parent(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+/* fork_generation has been counted up, which is what marks them. */
+void registry_fork_child(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
