@@ -7,9 +7,7 @@
 #ifndef HETMAP_TESTS_CONFORMANCE_H
 #define HETMAP_TESTS_CONFORMANCE_H
 
-#include <hetmap/hetmap.h>
-
-#include "harness.h"
+#include "support.h"
 
 /* A device and the flags its buffers are made with. */
 struct subject {
@@ -64,28 +62,11 @@ struct hm_buffer *fixture_make(struct fixture *f, uint64_t size, uint64_t max_si
 			       struct hm_map **ret_map);
 
 /*
- * Writes a pattern that depends on @salt into bytes [from, to) of @base, and
- * checks it. Both look at a byte in every 61, and at the first and the last.
+ * pattern_write and pattern_holds for subjects that cannot be written, too:
+ * there the bytes stay zero.
  */
-void pattern_write(void *base, uint64_t from, uint64_t to, uint32_t salt);
-bool pattern_holds(const void *base, uint64_t from, uint64_t to, uint32_t salt);
-bool is_zero(const void *base, uint64_t from, uint64_t to); /* every byte */
-/* The same for subjects that cannot be written: there the bytes stay zero. */
 void put(const struct fixture *f, void *base, uint64_t from, uint64_t to, uint32_t salt);
 bool holds(const struct fixture *f, const void *base, uint64_t from, uint64_t to,
 	   uint32_t salt);
-
-struct hm_buffer_info buffer_info(struct hm_buffer *buffer);
-struct hm_map_info map_info(struct hm_map *map, uint32_t fields);
-struct hm_stats stats_now(void);
-
-/* A file of @size zeroes without a name: its descriptor, or the test is abandoned. */
-int scratch_file(uint64_t size);
-
-/*
- * Gives up CAP_IPC_LOCK and sets RLIMIT_MEMLOCK to @more bytes above what is
- * locked now. For children: there is no way back.
- */
-void limit_memlock(uint64_t more);
 
 #endif

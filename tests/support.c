@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+/* What several test programs need: byte patterns, queries, files, limits. */
+#include "support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define STEP 61
+
+static unsigned char pattern_byte(uint64_t at, uint32_t salt)
+{
+	return (unsigned char)((at * 131 + (at >> 12) * 17 + salt * 29) % 255 + 1);
+}
+
+void pattern_write(void *base, uint64_t from, uint64_t to, uint32_t salt)
+{
+	unsigned char *bytes = base;
+	uint64_t at;
+
+	for (at = from; at < to; at += STEP)
+		bytes[at] = pattern_byte(at, salt);
+	if (to > from)
+		bytes[to - 1] = pattern_byte(to - 1, salt);
+}
+
+bool pattern_holds(const void *base, uint64_t from, uint64_t to, uint32_t salt)
+{
+	const unsigned char *bytes = base;
+	uint64_t at;
+
+	for (at = from; at < to; at += STEP)
+		if (bytes[at] != pattern_byte(at, salt))
+			return false;
+	return to <= from || bytes[to - 1] == pattern_byte(to - 1, salt);
+}
+
+bool is_zero(const void *base, uint64_t from, uint64_t to)
+{
+	const unsigned char *bytes = base;
+
+	return from >= to ||
+	       (!bytes[from] && !memcmp(bytes + from, bytes + from + 1, to - from - 1));
+}
+
+struct hm_buffer_info buffer_info(struct hm_buffer *buffer)
+{
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_buffer_query(buffer, &info));
+	return info;
+}
+
+struct hm_map_info map_info(struct hm_map *map, uint32_t fields)
+{
+	struct hm_map_info info = { .struct_size = sizeof(info), .fields = fields };
+
+	CHECK_OK(hm_map_query(map, &info));
+	return info;
+}
+
+struct hm_stats stats_now(void)
+{
+	struct hm_stats now = { .struct_size = sizeof(now) };
+
+	CHECK_OK(hm_stats_get(&now));
+	return now;
+}
+
+int scratch_file(uint64_t size)
+{
+	const char *dir = getenv("TMPDIR");
+	char path[512];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/hetmap-test-XXXXXX", dir ? dir : "/tmp");
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	if (fd < 0 || ftruncate(fd, (off_t)size)) {
+		test_fail(__FILE__, __LINE__, "%s: %s", path, strerror(errno));
+		test_abandon();
+	}
+	return fd;
+}
+
+void limit_memlock(uint64_t more)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+	uint64_t limit = test_status_bytes("VmLck") + more;
+	struct rlimit memlock = { limit, limit };
+
+	if (!syscall(SYS_capget, &header, data)) {
+		data[0].effective &= ~(1u << CAP_IPC_LOCK);
+		CHECK(syscall(SYS_capset, &header, data) == 0);
+	}
+	CHECK(setrlimit(RLIMIT_MEMLOCK, &memlock) == 0);
+}
