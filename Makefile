@@ -77,17 +77,18 @@ test_objects := $(test_sources:%.c=$(O)/%.o)
 icd_objects := $(icd_sources:%.c=$(O)/%.o)
 preload_objects := $(preload_sources:%.c=$(O)/%.o)
 example_objects := $(example_sources:%.c=$(O)/%.o)
+fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
 objects := $(lib_objects) $(tool_objects) $(support_objects) $(test_objects) \
 	$(icd_objects) $(preload_objects) $(example_objects)
 
-libs := $(O)/libhetmap.a $(O)/libhetmap.so $(O)/hetmap.pc
+libs := $(O)/libhetmap.a $(O)/libhetmap.so
 tests := $(test_sources:%.c=$(O)/%) $(if $(icd_sources),$(O)/tests/stub_icd.so) \
 	$(preload_sources:%.c=$(O)/%.so)
 examples := $(example_sources:%.c=$(O)/%)
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) ## library, command, examples
 
-lib: $(libs) ## the library alone: libhetmap.so, libhetmap.a, hetmap.pc
+lib: $(libs) ## the library alone: libhetmap.so, libhetmap.a
 
 objects: $(objects)
 
@@ -105,16 +106,16 @@ $(O)/config.h: tools/probe $(O)/flags
 	$(say) PROBE $@
 	$(Q)tools/probe $(compile) >$@.tmp && mv $@.tmp $@
 
-$(lib_objects) $(support_objects) $(test_objects): flags_for = $(inner_flags)
+$(lib_objects) $(support_objects) $(test_objects) $(fuzz_objects): flags_for = $(inner_flags)
 $(test_objects) $(support_objects) $(icd_objects) $(preload_objects): flags_for += -Itests
-$(tool_objects): flags_for = -I$(O) -Itools
+$(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 
 $(O)/%.o: %.c $(O)/config.h $(O)/flags
 	@mkdir -p $(@D)
 	$(say) CC $@
 	$(Q)$(compile) $(flags_for) -MMD -MP -c -o $@ $<
 
--include $(objects:.o=.d)
+-include $(objects:.o=.d) $(fuzz_objects:.o=.d)
 
 # ---- the library ----
 
@@ -139,11 +140,6 @@ $(O)/$(SONAME): $(lib_objects) runtime/libhetmap.map
 
 $(O)/libhetmap.so: $(O)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
-
-$(O)/hetmap.pc: hetmap.pc.in include/hetmap/base.h $(O)/flags
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
-		-e 's|@PACKAGES@|$(lib_packages)|' $< >$@
 
 # ---- what uses it ----
 
@@ -188,8 +184,21 @@ lint: ## style and static checks
 	$(Q)tools/lint
 
 FUZZ_SECONDS ?= 30
-fuzz: $(O)/config.h ## fuzz each tests/fuzz_*.c for FUZZ_SECONDS (clang)
-	$(Q)tools/fuzz $(O)/fuzz $(FUZZ_SECONDS) $(fuzz_sources)
+FUZZ_KIND = CC=clang SANITIZE=fuzzer-no-link,address,undefined B=$(B)/fuzz
+fuzz: ## fuzz each tests/fuzz_*.c for FUZZ_SECONDS (clang); findings stay in $(B)/fuzz
+	$(Q)$(MAKE) $(FUZZ_KIND) fuzz-all
+
+fuzz-all: $(fuzz_sources:%.c=$(O)/%)
+	$(Q)set -e; for f in $^; do \
+		mkdir -p $$f.corpus; \
+		$$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+			-artifact_prefix=$$f. $$f.corpus \
+			$$(find tests/corpus/$$(basename $$f) -maxdepth 0 2>/dev/null); \
+	done
+
+$(fuzz_sources:%.c=$(O)/%): %: %.o $(O)/runtime.a
+	$(say) LD $@
+	$(Q)$(link) -fsanitize=fuzzer -o $@ $^ $(call libs_of,$(lib_packages)) -lm
 
 # ---- installing ----
 
@@ -207,7 +216,10 @@ install: all ## into DESTDIR and PREFIX
 	install -m 755 $(O)/$(SONAME) $(call place,$(LIBDIR)/libhetmap.so.$(VERSION))
 	ln -sf libhetmap.so.$(VERSION) $(call place,$(LIBDIR)/$(SONAME))
 	ln -sf $(SONAME) $(call place,$(LIBDIR)/libhetmap.so)
-	install -m 644 $(O)/hetmap.pc $(call place,$(LIBDIR)/pkgconfig/hetmap.pc)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@PACKAGES@|$(lib_packages)|' hetmap.pc.in \
+		>$(call place,$(LIBDIR)/pkgconfig/hetmap.pc)
 	$(foreach p,$(pages),install -D -m 644 $(p) $(call page_place,$(p)) &&) :
 
 uninstall: ## takes away what install put there
@@ -228,5 +240,5 @@ help: ## this text
 	@echo
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread'
 
-.PHONY: all lib objects tests run check bench coverage lint fuzz install uninstall clean help force
+.PHONY: all lib objects tests run check bench coverage lint fuzz fuzz-all install uninstall clean help force
 .DELETE_ON_ERROR:

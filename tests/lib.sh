@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+# For tests that are shell scripts (tests/test_*.sh): the same lines, the same
+# classes of skips and the same closing line as tests/harness.c prints.
+# The script sets $suite. It runs in the checkout with $HETMAP_BUILD, the build
+# folder.
+
+# shellcheck disable=SC2154
+passed=0 failed=0 skipped=0
+
+pass() {
+	passed=$((passed + 1))
+	printf 'pass %s.%s\n' "$suite" "$1"
+}
+
+# fail NAME WHY
+fail() {
+	failed=$((failed + 1))
+	printf 'FAIL %s.%s: %s\n' "$suite" "$1" "$2"
+}
+
+# skip CLASS NAME WHY
+skip() {
+	case ,${HETMAP_FAIL_ON_SKIP-}, in
+	*",$1,"* | ,1,)
+		if [ "${HETMAP_FAIL_ON_SKIP-}" != 1 ] || [ "$1" != sanitizer ]; then
+			fail "$2" "skip[$1] is not allowed here: $3"
+			return
+		fi
+		;;
+	esac
+	skipped=$((skipped + 1))
+	printf 'skip[%s] %s.%s: %s\n' "$1" "$suite" "$2" "$3"
+}
+
+# check NAME COMMAND...: passes when the command succeeds, else shows its output
+check() {
+	name=$1
+	shift
+	if output=$("$@" 2>&1); then
+		pass "$name"
+	else
+		fail "$name" "status $?: $*"
+		printf '%s\n' "$output" | sed 's/^/    /'
+	fi
+}
+
+finish() {
+	printf '%s passed, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"
+	[ "$failed" = 0 ]
+	exit
+}

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What a packager relies on: headers that stand alone, a library that shows its
+# interface and nothing else, an installed tree that pkg-config finds and that
+# goes away again.
+set -u
+
+suite=build
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+build=${HETMAP_BUILD:-build}
+# The checkout is built by the time this runs; its make has no say here.
+unset MAKEFLAGS MAKELEVEL
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+
+header_alone() {
+	echo "#include <hetmap/$1>" >"$work/one.c"
+	cp "$work/one.c" "$work/one.cpp"
+	gcc -std=c11 -pedantic -Wall -Wextra -Werror -Iinclude -fsyntax-only "$work/one.c" &&
+		g++ -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only "$work/one.cpp"
+}
+
+# Names of the functions that the headers mark HM_API, sorted.
+names_in_headers() {
+	cat include/hetmap/*.h | sed 's/^#.*//' | tr '\n' ' ' |
+		grep -o 'HM_API [^;(]*(' | sed 's/($//; s/.*[ *]//' | sort
+}
+
+names_in_map() {
+	sed -n 's/^\t\(hm_[a-z0-9_]*\);$/\1/p' runtime/libhetmap.map | sort
+}
+
+# nm's own "HETMAP_0.1" is the version node.
+names_in_shared() {
+	nm -D --defined-only "$build/libhetmap.so" | sed 's/.* //; s/@.*//' |
+		grep -v '^HETMAP_[0-9.]*$' | sort
+}
+
+names_in_static() {
+	nm -g --defined-only "$build/libhetmap.a" 2>/dev/null |
+		sed -n 's/^[0-9a-f]* [A-Za-z] //p' | sort
+}
+
+same_names() {
+	names_in_headers >"$work/headers"
+	"$1" >"$work/found"
+	diff "$work/headers" "$work/found"
+}
+
+install_tree() {
+	make --no-print-directory B="$build" PREFIX=/usr DESTDIR="$work/root" "$1"
+}
+
+# A program of the examples, built as a user would who has only the packages:
+# against the shared library, or the static one (of two, ld takes the shared).
+installed_program() {
+	flags=$(PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_PATH=$work/root/usr/lib/pkgconfig \
+		pkg-config --cflags --libs ${1:+"$1"} hetmap) || return
+	[ -z "$1" ] || flags=$(echo "$flags" | sed 's/-lhetmap/-l:libhetmap.a/')
+	# shellcheck disable=SC2086 # a list of flags
+	gcc -std=c11 -Wall -Werror -o "$work/program" "$example" $flags &&
+		LD_LIBRARY_PATH=$work/root/usr/lib "$work/program"
+}
+
+no_file_left() {
+	find "$work/root" ! -type d >"$work/left"
+	! [ -s "$work/left" ] || { cat "$work/left"; return 1; }
+}
+
+for header in include/hetmap/*.h; do
+	check "header_$(basename "$header" .h)" header_alone "$(basename "$header")"
+done
+check version_script same_names names_in_map
+check shared_names same_names names_in_shared
+check static_names same_names names_in_static
+check man_pages sh tests/check_man.sh
+
+check install install_tree install
+for example in examples/*.c; do
+	[ -e "$example" ] || continue
+	name=$(basename "$example" .c)
+	check "run_$name" "$build/examples/$name"
+	check "shared_$name" installed_program ''
+	check "static_$name" installed_program --static
+done
+check uninstall install_tree uninstall
+check uninstalled no_file_left
+finish
