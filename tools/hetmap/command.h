@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* The command `hetmap`: its subcommands, exit status, options, failures. */
+#ifndef HETMAP_COMMAND_H
+#define HETMAP_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit status; 128 + n on signal n. */
+enum {
+	STATUS_DONE = 0,        /* done and verified */
+	STATUS_WRONG = 1,       /* wrong result, or device or data lost under way */
+	STATUS_USAGE = 2,       /* also: missing file, directory, FIFO */
+	STATUS_ENVIRONMENT = 3, /* no permission, no such device, a limit */
+};
+
+/* Each gets its own name in argv[0] and returns an exit status. */
+int run_main(int argc, char **argv);
+int devices_main(int argc, char **argv);
+int doctor_main(int argc, char **argv);
+int bench_main(int argc, char **argv) __attribute__((weak)); /* tools/perf */
+
+/* ---- options (option.c) ---- */
+
+struct option_row {
+	char letter;          /* 0: none */
+	const char *name;     /* of the long option; NULL ends the table */
+	const char *argument; /* what its value is called; NULL: it takes none */
+	const char *help;     /* '\n' begins a further line */
+};
+
+struct option_state {
+	const char *command; /* "run", for messages */
+	const struct option_row *rows;
+	int argc;
+	char **argv;
+	int next;            /* private: argv that is looked at next */
+	bool only_arguments; /* private: "--" was seen */
+	const char *value;   /* of the option, or the argument itself */
+};
+
+#define OPTION_END (-1)
+#define OPTION_ARGUMENT (-2) /* no option: in state->value */
+#define OPTION_WRONG (-3)    /* told the user already: exit STATUS_USAGE */
+
+/* The index of the next option in the table, or OPTION_*. */
+int option_next(struct option_state *state);
+
+/* Prints the table as help. */
+void option_help(const struct option_row *rows);
+
+/* "256M", "4096", "1.5G" (binary units). 0 or -EINVAL, -ERANGE. */
+int option_bytes(const char *text, uint64_t *ret_bytes);
+/* A plain number from @least to @most. 0 or -EINVAL, -ERANGE. */
+int option_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret_number);
+
+/* The nearest of @names (NULL ends) to a mistyped one; NULL: none is near. */
+const char *option_nearest(const char *typed, const char *const *names);
+
+/* ---- what is said (report.c) ---- */
+
+struct output {
+	bool json;   /* failures become an object on standard output */
+	bool quiet;  /* no progress, no remarks */
+	bool utf8;   /* the locale is UTF-8 */
+	bool colour; /* standard output is a terminal that wants colour */
+};
+
+extern struct output output;
+
+void output_init(void);
+/* "--json" anywhere before "--": failures before option parsing obey it too. */
+void output_scan_json(int argc, char **argv);
+/* Flushes standard output. @status, or what a failure to write makes of it. */
+int output_finish(int status);
+
+/*
+ * Says what went wrong and returns @status. @error is an errno, positive or
+ * negative, or 0; @remedy a sentence, or NULL.
+ */
+int fail(int status, int error, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* A failure of the library: @what, then hm_errmsg(). */
+int fail_library(int status, int r, const char *remedy, const char *what);
+/* "hetmap: " and a remark on standard error, unless quiet. */
+void remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- signals (signals.c) ---- */
+
+/* SIGINT and SIGTERM set a flag; a second one ends the process at once. */
+void signals_init(void);
+/* The signal that came, or 0. */
+int signals_pending(void);
+
+/*
+ * Until lost_watch(-1, NULL): a SIGBUS inside a map of the library prints that
+ * @name was truncated and exits with STATUS_WRONG. Others are passed on.
+ */
+void lost_watch(int fd, const char *name);
+
+/* ---- progress on a terminal (progress.c) ---- */
+
+/* @total is in bytes. Nothing is drawn in the first half second. */
+void progress_begin(const char *what, uint64_t total);
+void progress_add(uint64_t bytes);
+/* Takes the bar away. */
+void progress_end(void);
+
+#endif

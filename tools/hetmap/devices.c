@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+/* hetmap devices: the devices and accelerators of this machine. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hetmap/hetmap.h>
+
+#include "command.h"
+#include "text.h"
+
+enum { OPTION_JSON, OPTION_HELP };
+
+static const struct option_row rows[] = {
+	[OPTION_JSON] = { 0, "json", NULL, "print the lists as JSON" },
+	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	{ 0 },
+};
+
+struct bit {
+	uint64_t bit;
+	const char *name;
+	const char *text; /* for people; NULL: the name says it */
+};
+
+static const struct bit caps[] = {
+	{ HM_CAP_CREATE, "create", "new buffers" },
+	{ HM_CAP_FROM_FILE, "from_file", "files as buffers" },
+	{ HM_CAP_IMPORT, "import", NULL },
+	{ HM_CAP_EXPORT, "export", NULL },
+	{ HM_CAP_WRITE, "write", NULL },
+	{ HM_CAP_RESIZE, "resize", NULL },
+	{ HM_CAP_APPEND, "append", "grow by a further object" },
+	{ HM_CAP_REPLACE, "replace", "grow by a larger object" },
+	{ HM_CAP_PRIVATE, "private", "private memory" },
+	{ HM_CAP_HUGETLB, "hugetlb", "huge pages" },
+	{ HM_CAP_NUMA, "numa", "NUMA placement" },
+	{ HM_CAP_LOCK, "lock", NULL },
+	{ HM_CAP_PROTECT, "protect", NULL },
+	{ HM_CAP_POPULATE, "populate", "prefetch" },
+	{ HM_CAP_SYNC, "sync", "sync to storage" },
+	{ HM_CAP_FORK, "fork", "inherited by fork" },
+	{ HM_CAP_MULTI_MAP, "multi_map", "several maps of a buffer" },
+	{ HM_CAP_CONTIGUOUS, "contiguous", NULL },
+	{ 0 },
+};
+
+static const struct bit ways[] = {
+	{ 1u << HM_WAY_DIRECT, "direct", NULL },
+	{ 1u << HM_WAY_SVM, "svm", NULL },
+	{ 1u << HM_WAY_IMPORT, "import", NULL },
+	{ 1u << HM_WAY_HOST_PTR, "host_ptr", "host pointer" },
+	{ 1u << HM_WAY_COPY, "copy", NULL },
+	{ 0 },
+};
+
+static const char *const kinds[] = {
+	[HM_ACCEL_CPU] = "cpu",
+	[HM_ACCEL_GPU] = "gpu",
+	[HM_ACCEL_OTHER] = "other",
+};
+
+static void usage(void)
+{
+	puts("Usage: hetmap devices [OPTION]...\n"
+	     "\n"
+	     "Lists the devices that bytes can live in, the accelerators that can compute on\n"
+	     "them, and what each can do.\n"
+	     "\n"
+	     "Options:");
+	option_help(rows);
+	puts("\n"
+	     "Examples:\n"
+	     "  hetmap devices\n"
+	     "  hetmap devices --json | jq -r '.accelerators[].name'\n"
+	     "\n"
+	     "See also hetmap-devices(1).");
+}
+
+/* The text of every bit that is set, with ", " between them. free() it. */
+static char *bits_text(const struct bit *bits, uint64_t set)
+{
+	char *text = strdup("");
+
+	for (; bits->name; bits++) {
+		char *longer;
+
+		if (!(set & bits->bit))
+			continue;
+		longer = text_format("%s%s%s", text, *text ? ", " : "",
+				     bits->text ? bits->text : bits->name);
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+static json_t *bits_json(const struct bit *bits, uint64_t set)
+{
+	json_t *array = json_array();
+
+	for (; bits->name; bits++)
+		if (set & bits->bit)
+			json_array_append_new(array, json_string(bits->name));
+	return array;
+}
+
+static json_t *positive_or_null(uint64_t number)
+{
+	return number ? json_integer((json_int_t)number) : json_null();
+}
+
+/* ---- devices ---- */
+
+static json_t *device_json(const struct hm_device_info *info)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "name", json_string(info->name));
+	json_object_set_new(object, "backend", json_string(info->backend));
+	json_object_set_new(object, "description", json_string(info->description));
+	json_object_set_new(object, "page_size", json_integer((json_int_t)info->page_size));
+	json_object_set_new(object, "granule", json_integer((json_int_t)info->granule));
+	json_object_set_new(object, "memory_total", positive_or_null(info->memory_total));
+	json_object_set_new(object, "memory_free", positive_or_null(info->memory_free));
+	json_object_set_new(object, "numa_node",
+			    info->numa_node < 0 ? json_null() : json_integer(info->numa_node));
+	json_object_set_new(object, "capabilities", bits_json(caps, info->caps));
+	return object;
+}
+
+static void line(const char *label, const char *text)
+{
+	printf("    %-11s", label);
+	text_wrap(text, 15, 15, 79);
+}
+
+static void print_device(const struct hm_device_info *info)
+{
+	char page[TEXT_MAX], granule[TEXT_MAX], total[TEXT_MAX], available[TEXT_MAX];
+	char *text;
+
+	printf("  %-11s  %s\n", info->name, info->description);
+	if (info->memory_total) {
+		text = text_format("%s, %s free", text_bytes(info->memory_total, total),
+				   text_bytes(info->memory_free, available));
+		line("memory", text);
+		free(text);
+	}
+	text = text_format(info->granule > info->page_size ? "%s, likes %s" : "%s",
+			   text_bytes(info->page_size, page), text_bytes(info->granule, granule));
+	line("page", text);
+	free(text);
+	text = bits_text(caps, info->caps);
+	line("can", text);
+	free(text);
+}
+
+/* ---- accelerators ---- */
+
+static json_t *accel_json(const struct hm_accel_info *info)
+{
+	bool known = info->kind < sizeof(kinds) / sizeof(kinds[0]);
+	json_t *object = json_object();
+
+	json_object_set_new(object, "name", json_string(info->name));
+	json_object_set_new(object, "kind", json_string(known ? kinds[info->kind] : "other"));
+	json_object_set_new(object, "description", json_string(info->description));
+	json_object_set_new(object, "driver", json_string(info->driver));
+	json_object_set_new(object, "driver_version", json_string(info->driver_version));
+	json_object_set_new(object, "kernels", json_string(info->forms));
+	json_object_set_new(object, "quirks", json_string(info->quirks));
+	json_object_set_new(object, "units", json_integer(info->units));
+	json_object_set_new(object, "window", positive_or_null(info->window));
+	json_object_set_new(object, "memory", positive_or_null(info->memory));
+	json_object_set_new(object, "alignment", json_integer((json_int_t)info->alignment));
+	json_object_set_new(object, "ways_in", bits_json(ways, info->ways));
+	return object;
+}
+
+static void print_accel(const struct hm_accel_info *info)
+{
+	char window[TEXT_MAX], alignment[TEXT_MAX], memory[TEXT_MAX];
+	char *text;
+
+	printf("  %-11s  ", info->name);
+	text_wrap(info->description, 15, 15, 79);
+	text = text_format("%u unit%s%s%s, runs kernels in: %s", info->units,
+			   info->units == 1 ? "" : "s", info->memory ? ", memory " : "",
+			   info->memory ? text_bytes(info->memory, memory) : "", info->forms);
+	line("has", text);
+	free(text);
+	text = bits_text(ways, info->ways);
+	line("ways in", text);
+	free(text);
+	/* No limit is UINT64_MAX or thereabouts: nothing to tell. */
+	if (info->window && info->window < 1ull << 56)
+		line("window", text_bytes(info->window, window));
+	if (info->alignment > 1)
+		line("alignment", text_bytes(info->alignment, alignment));
+	if (*info->quirks)
+		line("quirks", info->quirks);
+}
+
+/* ---- both ---- */
+
+static int list_devices(struct hm_device_info **ret_infos, uint32_t *ret_n)
+{
+	struct hm_device_info *infos;
+	uint32_t n = 0, n_before;
+	int r;
+
+	r = hm_device_list(NULL, 0, &n);
+	if (r)
+		return r;
+	infos = calloc(n + 1, sizeof(*infos));
+	if (!infos)
+		return -ENOMEM;
+	infos[0].struct_size = sizeof(*infos);
+	n_before = n;
+	r = hm_device_list(infos, n, &n);
+	if (r) {
+		free(infos);
+		return r;
+	}
+	*ret_infos = infos;
+	*ret_n = n < n_before ? n : n_before;
+	return 0;
+}
+
+static int list_accels(struct hm_accel_info **ret_infos, uint32_t *ret_n)
+{
+	struct hm_accel_info *infos;
+	uint32_t n = 0, n_before;
+	int r;
+
+	r = hm_accel_list(NULL, 0, &n);
+	if (r)
+		return r;
+	infos = calloc(n + 1, sizeof(*infos));
+	if (!infos)
+		return -ENOMEM;
+	infos[0].struct_size = sizeof(*infos);
+	n_before = n;
+	r = hm_accel_list(infos, n, &n);
+	if (r) {
+		free(infos);
+		return r;
+	}
+	*ret_infos = infos;
+	*ret_n = n < n_before ? n : n_before;
+	return 0;
+}
+
+static void print_json(const struct hm_device_info *devices, uint32_t n_device,
+		       const struct hm_accel_info *accels, uint32_t n_accel)
+{
+	json_t *object = json_object(), *array = json_array();
+	uint32_t i;
+
+	for (i = 0; i < n_device; i++)
+		json_array_append_new(array, device_json(&devices[i]));
+	json_object_set_new(object, "devices", array);
+	array = json_array();
+	for (i = 0; i < n_accel; i++)
+		json_array_append_new(array, accel_json(&accels[i]));
+	json_object_set_new(object, "accelerators", array);
+	json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+	putchar('\n');
+	json_decref(object);
+}
+
+static void print(const struct hm_device_info *devices, uint32_t n_device,
+		  const struct hm_accel_info *accels, uint32_t n_accel)
+{
+	uint32_t i;
+
+	puts("Devices: where bytes live\n");
+	for (i = 0; i < n_device; i++)
+		print_device(&devices[i]);
+	puts("\nAccelerators: who computes; the first is the default\n");
+	for (i = 0; i < n_accel; i++)
+		print_accel(&accels[i]);
+	if (n_accel == 1 && !strcmp(accels[0].name, "cpu"))
+		puts("\nThere is no OpenCL device: hetmap doctor says what to install.");
+}
+
+int devices_main(int argc, char **argv)
+{
+	struct option_state state = {
+		.command = "devices",
+		.rows = rows,
+		.argc = argc,
+		.argv = argv,
+	};
+	struct hm_device_info *devices = NULL;
+	struct hm_accel_info *accels = NULL;
+	uint32_t n_device, n_accel;
+	int option, r;
+
+	while ((option = option_next(&state)) != OPTION_END) {
+		if (option == OPTION_WRONG)
+			return STATUS_USAGE;
+		if (option == OPTION_HELP) {
+			usage();
+			return STATUS_DONE;
+		}
+		if (option == OPTION_ARGUMENT)
+			return fail(STATUS_USAGE, EINVAL, "hetmap devices",
+				    "devices takes no argument");
+		output.json = true;
+	}
+	r = list_devices(&devices, &n_device);
+	if (!r)
+		r = list_accels(&accels, &n_accel);
+	if (r) {
+		fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list what there is");
+	} else if (output.json) {
+		print_json(devices, n_device, accels, n_accel);
+	} else {
+		print(devices, n_device, accels, n_accel);
+	}
+	free(accels);
+	free(devices);
+	return r ? STATUS_ENVIRONMENT : STATUS_DONE;
+}

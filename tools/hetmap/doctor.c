@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+/* hetmap doctor: runs the checks and shows what they found. */
+#include "doctor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "text.h"
+
+static const struct {
+	const char *area;
+	const char *name;
+	doctor_check *check;
+} checks[] = {
+	{ "Devices", "render_nodes", check_render_nodes },
+	{ "OpenCL", "opencl", check_opencl },
+	{ "OpenCL", "signal_handlers", check_signal_handlers },
+	{ "OpenCL", "signal_masks", check_signal_masks },
+	{ "Limits", "memlock", check_memlock },
+	{ "Limits", "nofile", check_nofile },
+	{ "Limits", "address_space", check_address_space },
+	{ "Limits", "file_size", check_file_size },
+	{ "Limits", "max_map_count", check_max_map_count },
+	{ "Limits", "cgroup_memory", check_cgroup_memory },
+	{ "Memory", "overcommit", check_overcommit },
+	{ "Memory", "thp_anonymous", check_thp_anonymous },
+	{ "Memory", "thp_shared", check_thp_shared },
+	{ "Memory", "huge_pages", check_huge_pages },
+	{ "Memory", "numa", check_numa },
+	{ "Kernel", "kernel", check_kernel },
+	{ "Kernel", "populate", check_populate },
+	{ "Kernel", "memfd", check_memfd },
+	{ "Kernel", "anon_name", check_anon_name },
+	{ "Kernel", "userfaultfd", check_userfaultfd },
+	{ "Kernel", "perf_events", check_perf_events },
+	{ "Kernel", "temporary_files", check_temporary_files },
+};
+
+static const struct {
+	const char *name;
+	const char *colour;
+} statuses[] = {
+	[DOCTOR_OK] = { "ok", "32" },
+	[DOCTOR_NOTE] = { "note", "33" },
+	[DOCTOR_LIMIT] = { "limit", "1;31" },
+};
+
+enum { OPTION_JSON, OPTION_HELP };
+
+static const struct option_row rows[] = {
+	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
+	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	{ 0 },
+};
+
+static void usage(void)
+{
+	puts("Usage: hetmap doctor [OPTION]...\n"
+	     "\n"
+	     "Explains this machine: what was found, what that limits, how to change it.\n"
+	     "Changes nothing.\n"
+	     "\n"
+	     "  ok      nothing to do\n"
+	     "  note    works; good to know\n"
+	     "  limit   something does not work here, or is slow, because of it\n"
+	     "\n"
+	     "Options:");
+	option_help(rows);
+	puts("\n"
+	     "Examples:\n"
+	     "  hetmap doctor\n"
+	     "  hetmap doctor --json | jq '.[] | select(.status == \"limit\")'\n"
+	     "\n"
+	     "Exit status: 0 whatever was found. See also hetmap-doctor(1).");
+}
+
+/* ---- for the checks ---- */
+
+static void print_further(const char *label, const char *text)
+{
+	printf("         %s: ", label);
+	text_wrap(text, 9 + strlen(label) + 2, 11, 79);
+}
+
+void doctor_report(struct doctor *doctor, enum doctor_status status, char *found, char *limits,
+		   char *change)
+{
+	const char *name = statuses[status].name;
+	json_t *object;
+
+	doctor->n[status]++;
+	if (doctor->findings) {
+		object = json_object();
+		json_object_set_new(object, "area", json_string(doctor->area));
+		json_object_set_new(object, "check", json_string(doctor->check));
+		json_object_set_new(object, "status", json_string(name));
+		json_object_set_new(object, "found", json_string(found));
+		json_object_set_new(object, "limits", limits ? json_string(limits) : json_null());
+		json_object_set_new(object, "change", change ? json_string(change) : json_null());
+		json_array_append_new(doctor->findings, object);
+	} else {
+		if (output.colour)
+			printf("  \033[%sm%-5s\033[0m  ", statuses[status].colour, name);
+		else
+			printf("  %-5s  ", name);
+		text_wrap(found, 9, 9, 79);
+		if (limits)
+			print_further("limits", limits);
+		if (change)
+			print_further("change", change);
+	}
+	free(found);
+	free(limits);
+	free(change);
+}
+
+char *doctor_path(const struct doctor *doctor, const char *path)
+{
+	return text_format("%s%s", doctor->root, path);
+}
+
+int doctor_read(const struct doctor *doctor, const char *path, char *text, size_t size)
+{
+	char *full = doctor_path(doctor, path);
+	int fd = open(full, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+	int r;
+
+	r = fd < 0 ? -errno : 0;
+	free(full);
+	if (r)
+		return r;
+	n = read(fd, text, size - 1);
+	r = n < 0 ? -errno : 0;
+	close(fd);
+	if (r)
+		return r;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return 0;
+}
+
+int doctor_read_number(const struct doctor *doctor, const char *path, uint64_t *ret_number)
+{
+	char text[64], *end;
+	unsigned long long number;
+	int r;
+
+	r = doctor_read(doctor, path, text, sizeof(text));
+	if (r)
+		return r;
+	if (!strcmp(text, "max")) {
+		*ret_number = UINT64_MAX;
+		return 0;
+	}
+	number = strtoull(text, &end, 10);
+	if (end == text)
+		return -EINVAL;
+	*ret_number = number;
+	return 0;
+}
+
+int doctor_read_choice(const struct doctor *doctor, const char *path, char *text, size_t size)
+{
+	char line[256], *begin, *end;
+	int r;
+
+	r = doctor_read(doctor, path, line, sizeof(line));
+	if (r)
+		return r;
+	begin = strchr(line, '[');
+	end = begin ? strchr(begin, ']') : NULL;
+	if (!end)
+		return -EINVAL;
+	snprintf(text, size, "%.*s", (int)(end - begin - 1), begin + 1);
+	return 0;
+}
+
+bool doctor_capable(unsigned int capability)
+{
+	unsigned long long set = 0;
+	char line[256];
+	/* This process, not the tree that a test may show. */
+	FILE *file = fopen("/proc/self/status", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "CapEff: %llx", &set) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return set >> capability & 1;
+}
+
+/* ---- the command ---- */
+
+static void run_checks(struct doctor *doctor)
+{
+	const char *area = "";
+	size_t i;
+
+	for (i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		if (!doctor->findings && strcmp(area, checks[i].area) != 0)
+			printf("%s%s\n", *area ? "\n" : "", checks[i].area);
+		area = checks[i].area;
+		doctor->area = area;
+		doctor->check = checks[i].name;
+		checks[i].check(doctor);
+	}
+}
+
+int doctor_main(int argc, char **argv)
+{
+	struct option_state state = {
+		.command = "doctor",
+		.rows = rows,
+		.argc = argc,
+		.argv = argv,
+	};
+	/* So that tests can show it another machine. */
+	const char *root = getenv("HETMAP_ROOT");
+	struct doctor doctor = { .root = root ? root : "" };
+	int option;
+
+	while ((option = option_next(&state)) != OPTION_END) {
+		if (option == OPTION_WRONG)
+			return STATUS_USAGE;
+		if (option == OPTION_HELP) {
+			usage();
+			return STATUS_DONE;
+		}
+		if (option == OPTION_ARGUMENT)
+			return fail(STATUS_USAGE, EINVAL, "hetmap doctor",
+				    "doctor takes no argument");
+		output.json = true;
+	}
+	if (output.json)
+		doctor.findings = json_array();
+	run_checks(&doctor);
+	if (output.json) {
+		json_dumpf(doctor.findings, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+		putchar('\n');
+		json_decref(doctor.findings);
+	} else {
+		printf("\n%u ok, %u note%s, %u limit%s\n", doctor.n[DOCTOR_OK],
+		       doctor.n[DOCTOR_NOTE], doctor.n[DOCTOR_NOTE] == 1 ? "" : "s",
+		       doctor.n[DOCTOR_LIMIT], doctor.n[DOCTOR_LIMIT] == 1 ? "" : "s");
+	}
+	return STATUS_DONE;
+}

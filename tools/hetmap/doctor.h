@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Doctor: checks that explain this machine, and what they report. */
+#ifndef HETMAP_DOCTOR_H
+#define HETMAP_DOCTOR_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum doctor_status {
+	DOCTOR_OK,    /* nothing to do */
+	DOCTOR_NOTE,  /* works; good to know */
+	DOCTOR_LIMIT, /* something does not work, or is slow, because of it */
+};
+
+struct doctor {
+	const char *root; /* before /sys, /proc, /dev: "" but in tests */
+	json_t *findings; /* array; NULL: print instead */
+	const char *area; /* of the check that runs */
+	const char *check;
+	unsigned int n[3]; /* by enum doctor_status */
+};
+
+/* A check reports as many findings as it has. */
+typedef void doctor_check(struct doctor *doctor);
+
+/*
+ * @found: what there is, with its numbers. @limits: what that means for hetmap.
+ * @change: how to have it otherwise. From text_format(); freed here; the last
+ * two may be NULL.
+ */
+void doctor_report(struct doctor *doctor, enum doctor_status status, char *found, char *limits,
+		   char *change);
+
+/* The first line of a file below the root, without its newline. 0 or -errno. */
+int doctor_read(const struct doctor *doctor, const char *path, char *text, size_t size);
+/* The number in it; "max" is UINT64_MAX. */
+int doctor_read_number(const struct doctor *doctor, const char *path, uint64_t *ret_number);
+/* The word in [brackets]: how sysfs shows a choice. */
+int doctor_read_choice(const struct doctor *doctor, const char *path, char *text, size_t size);
+/* @path below the root; free() it. */
+char *doctor_path(const struct doctor *doctor, const char *path);
+/* Has this process the capability with this number? */
+bool doctor_capable(unsigned int capability);
+
+/* doctor_devices.c */
+doctor_check check_render_nodes;
+/* doctor_opencl.c; handlers and masks come after the platforms were loaded */
+doctor_check check_opencl;
+doctor_check check_signal_handlers;
+doctor_check check_signal_masks;
+/* doctor_limits.c */
+doctor_check check_memlock;
+doctor_check check_nofile;
+doctor_check check_address_space;
+doctor_check check_file_size;
+doctor_check check_max_map_count;
+doctor_check check_cgroup_memory;
+/* doctor_memory.c */
+doctor_check check_overcommit;
+doctor_check check_thp_anonymous;
+doctor_check check_thp_shared;
+doctor_check check_huge_pages;
+doctor_check check_numa;
+/* doctor_kernel.c */
+doctor_check check_kernel;
+doctor_check check_populate;
+doctor_check check_memfd;
+doctor_check check_anon_name;
+doctor_check check_userfaultfd;
+doctor_check check_perf_events;
+doctor_check check_temporary_files;
+
+#endif

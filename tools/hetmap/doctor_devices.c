@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Doctor: DRM render nodes. The kernel lists in sysfs what it drives; whether
+ * the node is in /dev, and may be opened, is the system's or container's affair.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xf86drm.h>
+
+#include "doctor.h"
+#include "text.h"
+
+#define NODES_MAX 64
+
+/* The last part of what a link in sysfs points to, or "". */
+static void link_name(const struct doctor *doctor, const char *node, const char *link, char *name,
+		      size_t size)
+{
+	char *path = text_format("%s/sys/class/drm/%s/%s", doctor->root, node, link);
+	char target[512];
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+	const char *last;
+
+	free(path);
+	*name = '\0';
+	if (n <= 0)
+		return;
+	target[n] = '\0';
+	last = strrchr(target, '/');
+	snprintf(name, size, "%.63s", last ? last + 1 : target);
+}
+
+/* "10de:2335", as libdrm knows it; "" where it does not. */
+static void pci_id(const char *path, char *id, size_t size)
+{
+	drmDevicePtr devices[NODES_MAX];
+	int n = drmGetDevices2(0, devices, NODES_MAX), i;
+
+	*id = '\0';
+	if (n <= 0)
+		return;
+	for (i = 0; i < n; i++) {
+		if (!(devices[i]->available_nodes & 1 << DRM_NODE_RENDER) ||
+		    strcmp(devices[i]->nodes[DRM_NODE_RENDER], path) != 0 ||
+		    devices[i]->bustype != DRM_BUS_PCI)
+			continue;
+		snprintf(id, size, "%04x:%04x", devices[i]->deviceinfo.pci->vendor_id,
+			 devices[i]->deviceinfo.pci->device_id);
+	}
+	drmFreeDevices(devices, n);
+}
+
+static void report_denied(struct doctor *doctor, const char *node, const char *what,
+			  const struct stat *st)
+{
+	const struct group *group = getgrgid(st->st_gid);
+	char *found, *change;
+
+	found = text_format("%s, /dev/dri/%s, may not be opened: owner %u, group %s (%u), mode %04o",
+			    what, node, st->st_uid, group ? group->gr_name : "without a name",
+			    st->st_gid, st->st_mode & 07777);
+	if ((st->st_mode & 060) != 060)
+		change = text_format("its group may not use it either: sudo chmod g+rw /dev/dri/%s",
+				     node);
+	else if (group && st->st_gid)
+		change = text_format("sudo adduser $USER %s, then log in again", group->gr_name);
+	else
+		change = text_format("become a member of group %u; in a container: --group-add %u",
+				     st->st_gid, st->st_gid);
+	doctor_report(doctor, DOCTOR_LIMIT, found,
+		      text_format("OpenCL, and all else that needs this device, does not see it"),
+		      change);
+}
+
+static void check_node(struct doctor *doctor, const char *node)
+{
+	char driver[64], bus[64], id[16] = "";
+	char *path = text_format("%s/dev/dri/%s", doctor->root, node);
+	char *what;
+	struct stat st;
+
+	link_name(doctor, node, "device/driver", driver, sizeof(driver));
+	link_name(doctor, node, "device", bus, sizeof(bus));
+	if (!*doctor->root)
+		pci_id(path, id, sizeof(id));
+	what = text_format("render node of %s%s%s%s%s", *driver ? driver : "an unknown driver",
+			   *bus ? " at " : "", bus, *id ? ", " : "", id);
+	if (stat(path, &st) < 0)
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      text_format("%s: the kernel has it, and /dev/dri/%s is absent", what,
+					  node),
+			      text_format("OpenCL, and all else that needs this device, does not see it"),
+			      text_format("in a container: start it with --device /dev/dri/%s; "
+					  "otherwise: sudo udevadm trigger --subsystem-match=drm",
+					  node));
+	else if (access(path, R_OK | W_OK) < 0)
+		report_denied(doctor, node, what, &st);
+	else
+		doctor_report(doctor, DOCTOR_OK, text_format("%s: /dev/dri/%s may be opened", what, node),
+			      NULL, NULL);
+	free(what);
+	free(path);
+}
+
+static int is_render_node(const struct dirent *entry)
+{
+	return !strncmp(entry->d_name, "renderD", 7);
+}
+
+void check_render_nodes(struct doctor *doctor)
+{
+	char *path = doctor_path(doctor, "/sys/class/drm");
+	struct dirent **nodes = NULL;
+	int n = scandir(path, &nodes, is_render_node, versionsort), i;
+
+	free(path);
+	if (n <= 0)
+		doctor_report(doctor, DOCTOR_NOTE,
+			      text_format("no render node: this kernel drives no GPU"),
+			      text_format("accelerators are those of the CPU"), NULL);
+	for (i = 0; i < n; i++) {
+		check_node(doctor, nodes[i]->d_name);
+		free(nodes[i]);
+	}
+	free(nodes);
+}

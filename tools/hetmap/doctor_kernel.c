@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+/* Doctor: features of the running kernel, asked by trying. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "doctor.h"
+#include "text.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0 /* Linux 5.17 with CONFIG_ANON_VMA_NAME */
+#endif
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+#define CAP_PERFMON_NUMBER 38
+#define CAP_SYS_ADMIN_NUMBER 21
+
+void check_kernel(struct doctor *doctor)
+{
+	struct utsname name;
+	char page[TEXT_MAX];
+
+	if (uname(&name) < 0)
+		return;
+	doctor_report(doctor, DOCTOR_OK,
+		      text_format("%s %s, %s, base pages of %s", name.sysname, name.release,
+				  name.machine, text_bytes((uint64_t)sysconf(_SC_PAGESIZE), page)),
+		      NULL, NULL);
+}
+
+/* A page to try things on; NULL: none to be had. */
+static void *scratch_page(void)
+{
+	void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+void check_populate(struct doctor *doctor)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = scratch_page();
+	int error = 0;
+
+	if (!page || madvise(page, size, MADV_POPULATE_WRITE) < 0)
+		error = errno;
+	if (page)
+		munmap(page, size);
+	if (error)
+		doctor_report(doctor, DOCTOR_NOTE,
+			      text_format("MADV_POPULATE_READ and _WRITE: not in this kernel (%s)",
+					  strerror(error)),
+			      text_format("prefetch touches every page instead, which is slower"),
+			      text_format("Linux 5.14 or later has them"));
+	else
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("MADV_POPULATE_READ and _WRITE: there"), NULL, NULL);
+}
+
+void check_memfd(struct doctor *doctor)
+{
+	int noexec = memfd_create("hetmap-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	int fd = noexec >= 0 ? noexec : memfd_create("hetmap-doctor",
+						     MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int error = errno;
+
+	if (fd < 0) {
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      text_format("memfd_create: %s", strerror(error)),
+			      text_format("no shared buffers on device host"),
+			      text_format("a seccomp filter may forbid it; see also vm.memfd_noexec"));
+		return;
+	}
+	if (noexec < 0)
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("memfds: sealed, without MFD_NOEXEC_SEAL, which this kernel "
+					  "has not (Linux 6.3)"),
+			      NULL, NULL);
+	else
+		doctor_report(doctor, DOCTOR_OK, text_format("memfds: sealed, with MFD_NOEXEC_SEAL"),
+			      NULL, NULL);
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0)
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      text_format("F_SEAL_FUTURE_WRITE: %s", strerror(errno)),
+			      text_format("a buffer can't be shared read-only"),
+			      text_format("Linux 5.1 or later has it"));
+	close(fd);
+}
+
+void check_anon_name(struct doctor *doctor)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *page = scratch_page();
+	int error = 0;
+
+	if (!page || prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, page, size, "hetmap-doctor") < 0)
+		error = errno;
+	if (page)
+		munmap(page, size);
+	if (error)
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("names for private memory (PR_SET_VMA_ANON_NAME): not in "
+					  "this kernel; /proc/PID/maps names shared buffers only"),
+			      NULL, NULL);
+	else
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("names for private memory (PR_SET_VMA_ANON_NAME): there"),
+			      NULL, NULL);
+}
+
+void check_userfaultfd(struct doctor *doctor)
+{
+	int full = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	int error = errno;
+	int user = full < 0 ? (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY) : -1;
+	uint64_t sysctl = 0;
+	bool known = !doctor_read_number(doctor, "/proc/sys/vm/unprivileged_userfaultfd", &sysctl);
+
+	if (full >= 0)
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("userfaultfd: faults of user code and of system calls"),
+			      NULL, NULL);
+	else if (user >= 0)
+		doctor_report(doctor, DOCTOR_NOTE,
+			      text_format("userfaultfd: faults of user code only%s",
+					  known && !sysctl ? " (vm.unprivileged_userfaultfd 0)" : ""),
+			      text_format("demand paging does not serve system calls that read or "
+					  "write such memory: they answer EFAULT"),
+			      text_format("sudo sysctl vm.unprivileged_userfaultfd=1"));
+	else
+		doctor_report(doctor, DOCTOR_NOTE,
+			      text_format("userfaultfd: %s", strerror(error)),
+			      text_format("no demand paging"),
+			      text_format(error == ENOSYS ? "a kernel with CONFIG_USERFAULTFD" :
+							    "a seccomp filter of the container may "
+							    "forbid it"));
+	if (full >= 0)
+		close(full);
+	if (user >= 0)
+		close(user);
+}
+
+void check_perf_events(struct doctor *doctor)
+{
+	char level[32];
+
+	if (doctor_read(doctor, "/proc/sys/kernel/perf_event_paranoid", level, sizeof(level))) {
+		doctor_report(doctor, DOCTOR_NOTE, text_format("perf events: not in this kernel"),
+			      text_format("page faults can be counted, not traced to their code"), NULL);
+	} else if (doctor_capable(CAP_PERFMON_NUMBER) || doctor_capable(CAP_SYS_ADMIN_NUMBER)) {
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("perf events: all, by capability (perf_event_paranoid %s)",
+					  level),
+			      NULL, NULL);
+	} else if (atoi(level) > 2) {
+		doctor_report(doctor, DOCTOR_NOTE,
+			      text_format("perf events: none without CAP_PERFMON "
+					  "(perf_event_paranoid %s)", level),
+			      text_format("page faults can be counted, not traced to their code"),
+			      text_format("sudo sysctl kernel.perf_event_paranoid=1"));
+	} else {
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("perf events: of your own processes%s "
+					  "(perf_event_paranoid %s)",
+					  atoi(level) > 1 ? ", without the kernel's side" : "", level),
+			      NULL, NULL);
+	}
+}
+
+/* The self-test of files needs one of the same kind that nobody else has. */
+void check_temporary_files(struct doctor *doctor)
+{
+	static const char *const folders[] = { "/tmp", "/var/tmp" };
+	char *path;
+	size_t i;
+	int fd, error;
+
+	for (i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		path = doctor_path(doctor, folders[i]);
+		fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+		error = errno;
+		free(path);
+		if (fd >= 0) {
+			close(fd);
+			doctor_report(doctor, DOCTOR_OK,
+				      text_format("files without a name (O_TMPFILE) in %s: there",
+						  folders[i]),
+				      NULL, NULL);
+			continue;
+		}
+		doctor_report(doctor, DOCTOR_NOTE,
+			      text_format("files without a name (O_TMPFILE) in %s: %s", folders[i],
+					  strerror(error)),
+			      text_format("where both folders have none, the self-test that shows an "
+					  "accelerator to work in place on files can't run, and files "
+					  "are copied"),
+			      text_format("mount a file system there that has them: ext4, xfs, "
+					  "btrfs, tmpfs"));
+	}
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+/* Doctor: what kinds of pages there are, and where. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <numa.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "text.h"
+
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+
+/* A field of /proc/meminfo in bytes, or of a node's own; 0: not there. */
+static uint64_t meminfo(const struct doctor *doctor, const char *path, const char *field)
+{
+	char *full = doctor_path(doctor, path);
+	FILE *file = fopen(full, "re");
+	unsigned long long kib = 0;
+	char line[256];
+	const char *at;
+
+	free(full);
+	while (file && fgets(line, sizeof(line), file)) {
+		at = strstr(line, field);
+		/* "MemTotal" must not be found in "HardwareMemTotal". */
+		if (at && (at == line || at[-1] == ' ') && at[strlen(field)] == ':' &&
+		    sscanf(at + strlen(field) + 1, "%llu", &kib) == 1)
+			break;
+	}
+	if (file)
+		fclose(file);
+	return (uint64_t)kib << 10;
+}
+
+void check_overcommit(struct doctor *doctor)
+{
+	char limit[TEXT_MAX], used[TEXT_MAX];
+	uint64_t mode;
+	int r;
+
+	r = doctor_read_number(doctor, "/proc/sys/vm/overcommit_memory", &mode);
+	if (r) {
+		doctor_report(doctor, DOCTOR_NOTE,
+			      text_format("vm.overcommit_memory is not readable: %s", strerror(-r)),
+			      NULL, NULL);
+	} else if (mode == 2) {
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      text_format("overcommit: never (vm.overcommit_memory 2): %s may be "
+					  "promised, %s are",
+					  text_bytes(meminfo(doctor, "/proc/meminfo", "CommitLimit"),
+						     limit),
+					  text_bytes(meminfo(doctor, "/proc/meminfo", "Committed_AS"),
+						     used)),
+			      text_format("memory counts when it is mapped, not when it is touched: "
+					  "large sparse buffers are -ENOMEM"),
+			      text_format("sudo sysctl vm.overcommit_memory=0"));
+	} else {
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("overcommit: %s (vm.overcommit_memory %" PRIu64 ")",
+					  mode ? "always" : "by judgement", mode),
+			      NULL, NULL);
+	}
+}
+
+void check_thp_anonymous(struct doctor *doctor)
+{
+	char choice[32];
+	int r;
+
+	r = doctor_read_choice(doctor, THP "enabled", choice, sizeof(choice));
+	if (r)
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      text_format("transparent huge pages: not in this kernel"),
+			      text_format("first touch of private memory is by base pages, about four "
+					  "times slower"),
+			      NULL);
+	else if (!strcmp(choice, "never"))
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      text_format("transparent huge pages for private memory: never"),
+			      text_format("first touch of HM_BUFFER_PRIVATE memory is by base pages, "
+					  "about four times slower"),
+			      text_format("echo madvise | sudo tee " THP "enabled"));
+	else
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("transparent huge pages for private memory: %s", choice),
+			      NULL, NULL);
+}
+
+void check_thp_shared(struct doctor *doctor)
+{
+	char choice[32];
+	int r;
+
+	r = doctor_read_choice(doctor, THP "shmem_enabled", choice, sizeof(choice));
+	if (!r && strcmp(choice, "never") != 0 && strcmp(choice, "deny") != 0) {
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("transparent huge pages for shared memory: %s", choice),
+			      NULL, NULL);
+		return;
+	}
+	doctor_report(doctor, DOCTOR_NOTE,
+		      text_format("transparent huge pages for shared memory: %s",
+				  r ? "not in this kernel" : choice),
+		      text_format("shared buffers have base pages: their first touch is about four "
+				  "times slower than that of private ones"),
+		      r ? NULL : text_format("echo advise | sudo tee " THP "shmem_enabled"));
+}
+
+static int is_pool(const struct dirent *entry)
+{
+	return !strncmp(entry->d_name, "hugepages-", 10);
+}
+
+void check_huge_pages(struct doctor *doctor)
+{
+	char *path = doctor_path(doctor, "/sys/kernel/mm/hugepages");
+	struct dirent **pools = NULL;
+	int n = scandir(path, &pools, is_pool, versionsort), i;
+	char size[TEXT_MAX], total[TEXT_MAX], available[TEXT_MAX];
+	uint64_t pages, unused, kib;
+	bool any = false;
+
+	free(path);
+	for (i = 0; i < n; i++) {
+		kib = strtoull(pools[i]->d_name + 10, NULL, 10);
+		path = text_format("/sys/kernel/mm/hugepages/%s/nr_hugepages", pools[i]->d_name);
+		if (doctor_read_number(doctor, path, &pages))
+			pages = 0;
+		free(path);
+		path = text_format("/sys/kernel/mm/hugepages/%s/free_hugepages", pools[i]->d_name);
+		if (doctor_read_number(doctor, path, &unused))
+			unused = 0;
+		free(path);
+		if (pages)
+			doctor_report(doctor, DOCTOR_OK,
+				      text_format("pool of %s pages: %s, of which %s are free",
+						  text_bytes(kib << 10, size),
+						  text_count(pages, total),
+						  text_count(unused, available)),
+				      NULL, NULL);
+		any |= pages > 0;
+		free(pools[i]);
+	}
+	free(pools);
+	if (!any)
+		doctor_report(doctor, DOCTOR_NOTE, text_format("pool of huge pages: empty"),
+			      text_format("HM_BUFFER_HUGETLB gets base pages, and says so"),
+			      text_format("sudo sysctl vm.nr_hugepages=512 (1 GiB, by 2 MiB)"));
+}
+
+/* "0-1,3": how many, and each by its number to @each. */
+static unsigned int each_node(const char *list, char **text, const struct doctor *doctor)
+{
+	unsigned int n = 0, first, last;
+	char size[TEXT_MAX];
+
+	while (*list >= '0' && *list <= '9') {
+		char *end;
+
+		first = last = (unsigned int)strtoul(list, &end, 10);
+		if (*end == '-')
+			last = (unsigned int)strtoul(end + 1, &end, 10);
+		list = *end == ',' ? end + 1 : end;
+		for (; first <= last && n < 1024; first++, n++) {
+			char *path = text_format("/sys/devices/system/node/node%u/meminfo", first);
+			char *longer = text_format("%s%snode %u %s", *text, n ? ", " : "", first,
+						   text_bytes(meminfo(doctor, path, "MemTotal"),
+							      size));
+
+			free(*text);
+			free(path);
+			*text = longer;
+		}
+	}
+	return n;
+}
+
+/* Nodes that this process may allocate on, or 0 where that is not to be known. */
+static unsigned int allowed_nodes(const struct doctor *doctor)
+{
+	struct bitmask *mask;
+	unsigned int n;
+
+	if (*doctor->root || numa_available() < 0)
+		return 0;
+	mask = numa_get_mems_allowed();
+	n = mask ? numa_bitmask_weight(mask) : 0;
+	if (mask)
+		numa_bitmask_free(mask);
+	return n;
+}
+
+void check_numa(struct doctor *doctor)
+{
+	char list[256];
+	char *nodes = text_format("%s", "");
+	unsigned int n, allowed;
+
+	if (doctor_read(doctor, "/sys/devices/system/node/online", list, sizeof(list))) {
+		doctor_report(doctor, DOCTOR_NOTE, text_format("NUMA: not in this kernel"),
+			      text_format("placement by node is -EOPNOTSUPP"), NULL);
+		free(nodes);
+		return;
+	}
+	n = each_node(list, &nodes, doctor);
+	allowed = allowed_nodes(doctor);
+	if (allowed && allowed < n)
+		doctor_report(doctor, DOCTOR_NOTE,
+			      text_format("NUMA: %u nodes (%s), %u of which this process may use", n,
+					  nodes, allowed),
+			      text_format("buffers can't be bound to the others: -EINVAL"),
+			      text_format("cpuset.mems of the control group; in a container: "
+					  "--cpuset-mems"));
+	else
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("NUMA: %u node%s (%s)", n, n == 1 ? "" : "s", nodes), NULL,
+			      NULL);
+	free(nodes);
+}

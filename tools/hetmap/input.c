@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* Input: the file that a job reads, opened with everything checked. */
+#include "input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "text.h"
+
+/* One or the other is there, and readable, on every Debian. */
+static const char *const usual[] = {
+	"/usr/bin/perl",
+	"/usr/bin/bash",
+	"/usr/bin/dpkg",
+	"/usr/lib/*/libc.so.6",
+	"/usr/lib/*/libcrypto.so.*",
+	"/usr/lib/*/libstdc++.so.6",
+	"/usr/lib/*/perl-base/*/*.so",
+	"/usr/lib/locale/locale-archive",
+	"/var/lib/dpkg/status",
+	"/var/cache/apt/pkgcache.bin",
+};
+
+static char *largest_usual(void)
+{
+	glob_t found;
+	struct stat st;
+	char *largest = NULL;
+	off_t most = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		glob(usual[i], i ? GLOB_APPEND : 0, NULL, &found);
+	for (i = 0; i < found.gl_pathc; i++) {
+		if (stat(found.gl_pathv[i], &st) < 0 || !S_ISREG(st.st_mode) ||
+		    st.st_size <= most || access(found.gl_pathv[i], R_OK) < 0)
+			continue;
+		most = st.st_size;
+		free(largest);
+		largest = strdup(found.gl_pathv[i]);
+	}
+	globfree(&found);
+	return largest;
+}
+
+/* Whose file it is, and how to become somebody who may read it. */
+static char *explain_denied(const char *path, const struct stat *st)
+{
+	const struct passwd *owner = getpwuid(st->st_uid);
+	const struct group *group = getgrgid(st->st_gid);
+	char uid[16], gid[16];
+	const char *owner_name = owner ? owner->pw_name : uid;
+	const char *group_name = group ? group->gr_name : gid;
+	char *shown, *text;
+
+	snprintf(uid, sizeof(uid), "%u", st->st_uid);
+	snprintf(gid, sizeof(gid), "%u", st->st_gid);
+	shown = text_escape(path);
+	if ((st->st_mode & S_IRGRP) && st->st_gid)
+		text = text_format("owner %s, group %s, mode %04o: join the group (sudo adduser "
+				   "$USER %s, then log in again), or run it with sudo",
+				   owner_name, group_name, st->st_mode & 07777, group_name);
+	else
+		text = text_format("owner %s, group %s, mode %04o: run it with sudo, or have its "
+				   "owner allow it (chmod o+r)",
+				   owner_name, group_name, st->st_mode & 07777);
+	free(shown);
+	return text;
+}
+
+static int fail_open(const char *path, const char *shown, int error)
+{
+	struct stat st;
+	char *remedy = NULL;
+	int status = STATUS_USAGE;
+
+	switch (error) {
+	case EACCES:
+	case EPERM:
+		if (!stat(path, &st))
+			remedy = explain_denied(path, &st);
+		else
+			remedy = strdup("a folder on the way to it may not be entered: run it with sudo");
+		status = STATUS_ENVIRONMENT;
+		break;
+	case EMFILE:
+	case ENFILE:
+		remedy = strdup("raise RLIMIT_NOFILE (ulimit -n)");
+		status = STATUS_ENVIRONMENT;
+		break;
+	case ENOENT:
+		if (!strcmp(path, "-"))
+			remedy = strdup("standard input has no address to map: name a file");
+		break;
+	case ENOTDIR:
+	case ELOOP:
+	case ENAMETOOLONG:
+		break;
+	default:
+		status = STATUS_ENVIRONMENT;
+	}
+	fail(status, error, remedy, "cannot open '%s': %s", shown, strerror(error));
+	free(remedy);
+	return status;
+}
+
+static int refuse_kind(const char *shown, mode_t mode)
+{
+	if (S_ISDIR(mode))
+		return fail(STATUS_USAGE, EISDIR, "name a file in it", "'%s' is a directory",
+			    shown);
+	if (S_ISFIFO(mode))
+		return fail(STATUS_USAGE, ESPIPE, "write its bytes to a file first",
+			    "'%s' is a FIFO: it has no bytes to map", shown);
+	if (S_ISSOCK(mode))
+		return fail(STATUS_USAGE, ENXIO, "name a file", "'%s' is a socket", shown);
+	return fail(STATUS_USAGE, EINVAL, "copy what you need of it to a file first",
+		    "'%s' is a %s device, not a regular file", shown,
+		    S_ISCHR(mode) ? "character" : "block");
+}
+
+/* Files of /proc and /sys say 0 bytes and have some. */
+static bool has_hidden_bytes(int fd)
+{
+	char byte;
+
+	return pread(fd, &byte, 1, 0) == 1;
+}
+
+int input_open(const char *path, struct input *ret_input)
+{
+	struct input input = { .fd = -1 };
+	int status, error;
+
+	input.path = path ? strdup(path) : largest_usual();
+	if (!input.path)
+		return fail(STATUS_USAGE, ENOENT, "hetmap run histogram -- FILE",
+			    "no file was named, and none of the usual ones can be read");
+	input.shown = text_escape(input.path);
+
+	/* Opening a FIFO waits for a writer, a device may do anything: look first. */
+	if (stat(input.path, &input.stat) < 0) {
+		status = fail_open(input.path, input.shown, errno);
+		goto err_free;
+	}
+	if (!S_ISREG(input.stat.st_mode)) {
+		status = refuse_kind(input.shown, input.stat.st_mode);
+		goto err_free;
+	}
+	input.fd = open(input.path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	error = errno;
+	if (input.fd < 0) {
+		status = fail_open(input.path, input.shown, error);
+		goto err_free;
+	}
+	if (fstat(input.fd, &input.stat) < 0) {
+		status = fail_open(input.path, input.shown, errno);
+		goto err_close;
+	}
+	if (!S_ISREG(input.stat.st_mode)) {
+		status = refuse_kind(input.shown, input.stat.st_mode);
+		goto err_close;
+	}
+	if (!input.stat.st_size && has_hidden_bytes(input.fd)) {
+		status = fail(STATUS_USAGE, EINVAL, "copy it to a file first",
+			      "'%s' is made by the kernel as it is read: it has no bytes to map",
+			      input.shown);
+		goto err_close;
+	}
+	*ret_input = input;
+	return 0;
+
+err_close:
+	close(input.fd);
+err_free:
+	free(input.shown);
+	free(input.path);
+	return status;
+}
+
+void input_close(struct input *input)
+{
+	if (input->fd >= 0)
+		close(input->fd);
+	free(input->shown);
+	free(input->path);
+}
+
+bool input_changed(const struct input *input)
+{
+	struct stat st;
+
+	return fstat(input->fd, &st) < 0 || st.st_size != input->stat.st_size ||
+	       st.st_mtim.tv_sec != input->stat.st_mtim.tv_sec ||
+	       st.st_mtim.tv_nsec != input->stat.st_mtim.tv_nsec;
+}
+
+bool input_cut(const struct input *input)
+{
+	struct stat st;
+
+	return fstat(input->fd, &st) < 0 || st.st_size < input->stat.st_size;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Input: the file that a job reads, opened with everything checked. */
+#ifndef HETMAP_INPUT_H
+#define HETMAP_INPUT_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+struct input {
+	char *path;  /* as given, or found */
+	char *shown; /* the same, fit for a terminal */
+	int fd;
+	struct stat stat; /* when it was opened */
+};
+
+/*
+ * Opens @path, or for NULL the largest of a few files that every Debian has.
+ * Never blocks. Returns an exit status; a failure is reported already.
+ */
+int input_open(const char *path, struct input *ret_input);
+void input_close(struct input *input);
+
+/* Did somebody write to the file, or cut it, since it was opened? */
+bool input_changed(const struct input *input);
+bool input_cut(const struct input *input);
+
+#endif

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+/* What the jobs share: accelerators, launches, measuring. */
+#include "job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "command.h"
+#include "text.h"
+
+#define ROUNDS_MAX 1000     /* saxpy's numbers stay exact up to there */
+#define ROUNDS_CHOSEN 9
+#define SECONDS_CHOSEN 2.0
+
+/*
+ * A launch covers no more than this, so that progress moves, Ctrl-C is heard
+ * and the 32-bit counters of a kernel can't overflow.
+ */
+#define SLICE (256ull << 20)
+
+double job_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int job_status_of(int r)
+{
+	switch (-r) {
+	case ENOENT:
+	case ENOTDIR:
+	case EISDIR:
+	case ELOOP:
+	case ENAMETOOLONG:
+		return STATUS_USAGE;
+	default:
+		return STATUS_ENVIRONMENT;
+	}
+}
+
+/* ---- opening ---- */
+
+static int open_side(struct job_side *side, const char *name, uint32_t flags, uint64_t window)
+{
+	struct hm_accel_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = flags,
+		.window = window,
+	};
+	int r;
+
+	r = hm_accel_open(name, &desc, &side->accel);
+	if (r)
+		return r;
+	side->info.struct_size = sizeof(side->info);
+	r = hm_accel_query(side->accel, &side->info);
+	if (!r)
+		r = hm_queue_create(side->accel, 0, &side->queue);
+	if (r) {
+		hm_accel_unref(side->accel);
+		side->accel = NULL;
+	}
+	return r;
+}
+
+static void close_side(struct job_side *side)
+{
+	hm_queue_unref(side->queue);
+	hm_accel_unref(side->accel);
+	side->queue = NULL;
+	side->accel = NULL;
+}
+
+/* The one that was named, or else the best there is, and a remark on it. */
+static int open_in_place(struct job *job)
+{
+	const char *name = job->options->accel;
+	char *reason;
+	int r;
+
+	if (name) {
+		r = open_side(&job->in_place, name, 0, job->options->window);
+		if (r)
+			return fail_library(STATUS_ENVIRONMENT, r,
+					    r == -ENODEV ? "hetmap devices lists what there is; "
+							   "hetmap doctor says why one is missing" :
+							   NULL,
+					    "cannot open the accelerator");
+		return 0;
+	}
+	r = open_side(&job->in_place, "opencl:0", 0, job->options->window);
+	if (!r)
+		return 0;
+	reason = strdup(hm_errmsg());
+	if (r == -ENODEV)
+		remark("no OpenCL device here: running on the CPU "
+		       "(hetmap doctor says what to install)");
+	else
+		remark("OpenCL can't be used: running on the CPU (%s)", reason ? reason : "");
+	free(reason);
+	r = open_side(&job->in_place, "cpu", 0, job->options->window);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot use the CPU");
+	return 0;
+}
+
+int job_open(struct job *job, const struct job_options *options)
+{
+	int status;
+
+	memset(job, 0, sizeof(*job));
+	job->options = options;
+	status = open_in_place(job);
+	if (status)
+		return status;
+	/* What can't be compared is left out of the report: not a failure. */
+	open_side(&job->copies, job->in_place.info.name, HM_ACCEL_FORCE_COPY, options->window);
+	job->window = job->in_place.info.window;
+	if (job->copies.accel && job->copies.info.window < job->window)
+		job->window = job->copies.info.window;
+	return 0;
+}
+
+void job_close(struct job *job)
+{
+	close_side(&job->copies);
+	close_side(&job->in_place);
+	free(job->reason);
+	job->reason = NULL;
+}
+
+int job_build(struct job *job, struct hm_kernel *kernel)
+{
+	int r;
+
+	r = hm_kernel_build(kernel, job->in_place.accel);
+	if (!r && job->copies.accel)
+		r = hm_kernel_build(kernel, job->copies.accel);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r,
+				    "try --accel cpu, which needs no compiler",
+				    "cannot build the kernel");
+	return 0;
+}
+
+/*
+ * Asked beforehand: memory is promised freely, and the shortage would come as
+ * the kernel's OOM killer.
+ */
+int job_check_memory(uint64_t bytes, const char *remedy)
+{
+	char need[TEXT_MAX], have[TEXT_MAX], line[128];
+	FILE *file = fopen("/proc/meminfo", "re");
+	unsigned long long kib = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	if (!kib || bytes < kib << 10)
+		return 0;
+	return fail(STATUS_ENVIRONMENT, ENOMEM, remedy,
+		    "%s are needed, and %s of memory are available", text_bytes(bytes, need),
+		    text_bytes(kib << 10, have));
+}
+
+/* ---- launching ---- */
+
+uint64_t job_slice_end(const struct job *job, uint64_t offset, uint64_t size)
+{
+	uint64_t end = offset + SLICE;
+
+	/* A launch may not reach across two windows, which begin at multiples. */
+	if (job->window && end > offset - offset % job->window + job->window)
+		end = offset - offset % job->window + job->window;
+	return end < size ? end : size;
+}
+
+int job_wait(struct hm_fence *fence, uint64_t bytes, struct job_pass *pass)
+{
+	struct hm_fence_info info = { .struct_size = sizeof(info) };
+	int r;
+
+	r = hm_fence_wait(fence, UINT64_MAX);
+	if (!r)
+		r = hm_fence_query(fence, &info);
+	hm_fence_unref(fence);
+	if (r)
+		return fail_library(STATUS_WRONG, r, NULL, "the accelerator failed under way");
+	pass->bytes_copied += info.bytes_copied;
+	if (info.way_in > pass->way_in)
+		pass->way_in = info.way_in;
+	progress_add(bytes);
+	return signals_pending() ? 128 + signals_pending() : 0;
+}
+
+/* ---- measuring ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, uint64_t n)
+{
+	qsort(values, n, sizeof(*values), compare_doubles);
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static int timed(job_pass_function *pass, void *user, struct job_side *side, double *ret_seconds,
+		 struct job_pass *ret_pass)
+{
+	struct job_pass cost = { 0 };
+	double begin = job_now();
+	int status;
+
+	status = pass(user, side, &cost);
+	if (status)
+		return status;
+	*ret_seconds = job_now() - begin;
+	*ret_pass = cost;
+	return 0;
+}
+
+/* An odd number, so that the median is one of them. */
+static uint64_t choose_rounds(const struct job *job, double seconds)
+{
+	uint64_t n = ROUNDS_CHOSEN;
+
+	if (job->options->rounds)
+		return job->options->rounds;
+	while (n > 1 && (double)n * seconds > SECONDS_CHOSEN)
+		n -= 2;
+	return n;
+}
+
+int job_measure(struct job *job, uint64_t bytes, job_pass_function *pass,
+		int (*after_first)(void *user), void *user)
+{
+	unsigned int n_side = job->copies.accel ? 2 : 1;
+	double *in_place, *with_copies;
+	struct rusage before, after;
+	struct job_pass cost;
+	double a = 0, b = 0;
+	uint64_t i;
+	int status;
+
+	progress_begin("first pass", bytes * n_side);
+	getrusage(RUSAGE_SELF, &before);
+	status = timed(pass, user, &job->in_place, &a, &job->pass);
+	getrusage(RUSAGE_SELF, &after);
+	if (status)
+		goto out;
+	job->minor = after.ru_minflt - before.ru_minflt;
+	job->major = after.ru_majflt - before.ru_majflt;
+	status = after_first ? after_first(user) : 0;
+	if (!status && job->copies.accel)
+		status = timed(pass, user, &job->copies, &b, &cost);
+	if (status)
+		goto out;
+
+	job->rounds = choose_rounds(job, a + b);
+	in_place = calloc(job->rounds, 2 * sizeof(*in_place));
+	if (!in_place) {
+		status = fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the times");
+		goto out;
+	}
+	with_copies = in_place + job->rounds;
+	progress_begin("measuring", bytes * job->rounds * n_side);
+	for (i = 0; i < job->rounds && !status; i++) {
+		status = timed(pass, user, &job->in_place, &in_place[i], &cost);
+		if (!status && job->copies.accel)
+			status = timed(pass, user, &job->copies, &with_copies[i], &cost);
+	}
+	if (!status) {
+		job->in_place.seconds = median(in_place, job->rounds);
+		job->copies.seconds = median(with_copies, job->rounds);
+	}
+	free(in_place);
+out:
+	progress_end();
+	return status;
+}
+
+uint64_t job_passes(const struct job *job)
+{
+	return (job->rounds + 1) * (job->copies.accel ? 2 : 1);
+}

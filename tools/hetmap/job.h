@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Job: what `hetmap run` jobs share. Opens the accelerator twice, to work in
+ * place and to work on copies, measures both in turn, and reports.
+ */
+#ifndef HETMAP_JOB_H
+#define HETMAP_JOB_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hetmap/hetmap.h>
+
+struct job_options {
+	const char *file;    /* NULL: not given */
+	const char *device;  /* NULL: the job's default */
+	const char *accel;   /* NULL: opencl:0, or else cpu */
+	uint64_t window;     /* 0: the accelerator's limit */
+	uint64_t rounds;     /* 0: as many as two seconds allow, 9 at most */
+	uint64_t size;       /* of each vector of saxpy; 0: not given */
+};
+
+/* One way to run a job. */
+struct job_side {
+	struct hm_accel *accel; /* NULL: there is no such way here */
+	struct hm_queue *queue;
+	struct hm_accel_info info;
+	double seconds;         /* median of the rounds; set by job_measure() */
+};
+
+/* What one pass over the data came to. */
+struct job_pass {
+	uint64_t bytes_copied;
+	uint32_t way_in; /* worst of its launches */
+};
+
+struct job {
+	const struct job_options *options;
+	struct job_side in_place;
+	struct job_side copies;
+	uint64_t window;       /* longest range of one launch */
+
+	char device[64];       /* where the bytes live */
+	uint64_t bytes_loaded; /* copied there first, outside the launches */
+	uint64_t rounds;
+	struct job_pass pass;  /* the first in place */
+	char *reason;          /* why it was a copy; NULL otherwise; free() */
+	long minor, major;     /* page faults of the first pass in place */
+};
+
+/*
+ * One pass over all the data by @side. Returns an exit status, a failure
+ * reported already; 128 + n when signal n came.
+ */
+typedef int job_pass_function(void *user, struct job_side *side, struct job_pass *ret_pass);
+
+/* The functions below return exit statuses; failures are reported already. */
+int job_open(struct job *job, const struct job_options *options);
+void job_close(struct job *job);
+
+/* Fails when @bytes more are not to be had. */
+int job_check_memory(uint64_t bytes, const char *remedy);
+
+/* Builds @kernel for both sides. */
+int job_build(struct job *job, struct hm_kernel *kernel);
+
+/* The end of the launch that begins at @offset of @size bytes. */
+uint64_t job_slice_end(const struct job *job, uint64_t offset, uint64_t size);
+
+/* Waits for a launch of @bytes and adds its cost to @pass; drops @fence. */
+int job_wait(struct hm_fence *fence, uint64_t bytes, struct job_pass *pass);
+
+/*
+ * First passes of both sides, not counted in the times; @after_first, where
+ * given, follows the one in place. Then rounds of both in turn.
+ */
+int job_measure(struct job *job, uint64_t bytes, job_pass_function *pass,
+		int (*after_first)(void *user), void *user);
+
+/* Passes so far: one of each side, and the rounds. */
+uint64_t job_passes(const struct job *job);
+
+/* @bytes: of data that a pass reads and writes, for the rate. */
+void job_print(const struct job *job, uint64_t bytes);
+void job_json(const struct job *job, json_t *object);
+
+/* The exit status of a failure of the library before any work was done. */
+int job_status_of(int r);
+
+double job_now(void);
+
+/* The jobs. Each prints its result. */
+int run_histogram(const struct job_options *options);
+int run_saxpy(const struct job_options *options);
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+/* What a job cost, for people and as JSON: the same facts for every job. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "job.h"
+#include "text.h"
+
+static const struct {
+	const char *name; /* in JSON */
+	const char *text;
+} ways[] = {
+	[HM_WAY_NONE] = { NULL, "nothing was launched" },
+	[HM_WAY_DIRECT] = { "direct", "the CPU's own address space" },
+	[HM_WAY_SVM] = { "svm", "system SVM: any pointer is the device's, too" },
+	[HM_WAY_IMPORT] = { "import", "the buffer's dma-buf, imported" },
+	[HM_WAY_HOST_PTR] = { "host_ptr", "host pointer, tested to be in place" },
+	[HM_WAY_COPY] = { "copy", "copies to the device and back" },
+};
+
+#define N_WAY (sizeof(ways) / sizeof(ways[0]))
+
+static void line(const char *label, const char *text)
+{
+	printf("  %-13s", label);
+	text_wrap(text, 15, 15, 79);
+}
+
+static void print_copied(const struct job *job)
+{
+	char copied[TEXT_MAX], loaded[TEXT_MAX];
+	char *text;
+
+	text_count(job->bytes_loaded + job->pass.bytes_copied, copied);
+	text_bytes(job->bytes_loaded, loaded);
+	if (job->bytes_loaded)
+		text = text_format("%s: %s read into device %s first, %s by the launches", copied,
+				   loaded, job->device,
+				   job->pass.bytes_copied ? "the rest" : "none");
+	else
+		text = text_format("%s", copied);
+	line("bytes copied", text);
+	free(text);
+	if (job->reason)
+		line("", job->reason);
+}
+
+static void print_times(const struct job *job, uint64_t bytes)
+{
+	double fast = job->in_place.seconds, slow = job->copies.seconds;
+	char in_place[TEXT_MAX], with_copies[TEXT_MAX];
+	char *text;
+
+	text_seconds(fast, in_place);
+	text_seconds(slow, with_copies);
+	text = text_format("%s in place (%.1f GB/s)", in_place,
+			   fast > 0 ? (double)bytes / fast / 1e9 : 0);
+	line("time", text);
+	free(text);
+	if (job->copies.accel && fast > 0) {
+		text = text_format("%s with copies: in place takes %.2f of that", with_copies,
+				   fast / slow);
+		line("", text);
+		free(text);
+	}
+	text = text_format(job->rounds > 1 ? "median of %" PRIu64 " rounds, one of each in turn" :
+					     "of %" PRIu64 " round, after a first pass of each",
+			   job->rounds);
+	line("", text);
+	free(text);
+}
+
+void job_print(const struct job *job, uint64_t bytes)
+{
+	char minor[TEXT_MAX], major[TEXT_MAX];
+	char *text;
+
+	text = text_format("%s, %s", job->in_place.info.name, job->in_place.info.description);
+	line("accelerator", text);
+	free(text);
+	line("device", job->device);
+	if (job->pass.way_in < N_WAY)
+		line("way in", ways[job->pass.way_in].text);
+	print_copied(job);
+	print_times(job, bytes);
+	text = text_format("%s minor, %s major, in the first pass",
+			   text_count((uint64_t)job->minor, minor),
+			   text_count((uint64_t)job->major, major));
+	line("page faults", text);
+	free(text);
+}
+
+void job_json(const struct job *job, json_t *object)
+{
+	uint32_t way = job->pass.way_in;
+	bool known = way < N_WAY && ways[way].name;
+
+	json_object_set_new(object, "bytes_copied",
+			    json_integer((json_int_t)(job->bytes_loaded + job->pass.bytes_copied)));
+	json_object_set_new(object, "seconds",
+			    json_pack("{s:f, s:o}", "in_place", job->in_place.seconds, "with_copies",
+				      job->copies.accel ? json_real(job->copies.seconds) :
+							  json_null()));
+	json_object_set_new(object, "rounds", json_integer((json_int_t)job->rounds));
+	json_object_set_new(object, "faults",
+			    json_pack("{s:I, s:I}", "minor", (json_int_t)job->minor, "major",
+				      (json_int_t)job->major));
+	json_object_set_new(object, "device", json_string(job->device));
+	json_object_set_new(object, "accel", json_string(job->in_place.info.name));
+	json_object_set_new(object, "way_in", known ? json_string(ways[way].name) : json_null());
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+/* The command `hetmap`: finds the subcommand and hands over. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hetmap/hetmap.h>
+
+#include "command.h"
+#include "text.h"
+
+static int help_main(int argc, char **argv);
+static int version_main(int argc, char **argv);
+
+static const struct command {
+	const char *name;
+	int (*main)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{ "run",     run_main,     "run a job on data in place, and check the result" },
+	{ "devices", devices_main, "list devices and accelerators, and what they can do" },
+	{ "doctor",  doctor_main,  "explain this machine: what limits hetmap here, and why" },
+	{ "bench",   bench_main,   "measure this library against plain system calls and OpenCL" },
+	{ "help",    help_main,    "this text, or that of a command" },
+	{ "version", version_main, "the version" },
+};
+
+#define N_COMMAND (sizeof(commands) / sizeof(commands[0]))
+
+static const struct command *find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < N_COMMAND; i++)
+		if (commands[i].main && !strcmp(commands[i].name, name))
+			return &commands[i];
+	return NULL;
+}
+
+static void usage(void)
+{
+	size_t i;
+
+	puts("Usage: hetmap COMMAND [OPTION]...\n"
+	     "\n"
+	     "One pointer to the same bytes for CPU code and accelerators.\n"
+	     "\n"
+	     "Commands:");
+	for (i = 0; i < N_COMMAND; i++)
+		printf("  %-10s%s\n", commands[i].name, commands[i].summary);
+	puts("\n"
+	     "Examples:\n"
+	     "  hetmap run histogram                count the bytes of a file of this system\n"
+	     "  hetmap run histogram -- FILE        of yours\n"
+	     "  hetmap doctor                       what stands in the way here\n"
+	     "  hetmap help run                     all about one command\n"
+	     "\n"
+	     "Exit status: 0 done and verified; 1 wrong result, or data lost under way;\n"
+	     "2 usage, or no such file; 3 something is missing here; 128 + n on signal n.\n"
+	     "\n"
+	     "See also hetmap(1), hetmap(7).");
+}
+
+static int unknown(const char *name)
+{
+	const char *names[N_COMMAND + 1] = { NULL };
+	char *shown = text_escape(name);
+	const char *nearest;
+	char *remedy = NULL;
+	size_t i;
+
+	for (i = 0; i < N_COMMAND; i++)
+		names[i] = commands[i].name;
+	nearest = option_nearest(name, names);
+	if (nearest)
+		remedy = text_format("did you mean hetmap %s?", nearest);
+	fail(STATUS_USAGE, EINVAL, remedy ? remedy : "hetmap help lists the commands",
+	     *name == '-' ? "unknown option %s" : "unknown command '%s'", shown);
+	free(remedy);
+	free(shown);
+	return STATUS_USAGE;
+}
+
+static int help_main(int argc, char **argv)
+{
+	char help[] = "--help";
+	const struct command *command;
+
+	if (argc < 2 || *argv[1] == '-') {
+		usage();
+		return STATUS_DONE;
+	}
+	command = find(argv[1]);
+	if (!command)
+		return unknown(argv[1]);
+	if (command->main == help_main || command->main == version_main) {
+		usage();
+		return STATUS_DONE;
+	}
+	return command->main(2, (char *[]){ argv[1], help, NULL });
+}
+
+static int version_main(int argc, char **argv)
+{
+	uint32_t loaded = hm_version();
+
+	if (argc > 1 && strcmp(argv[1], "--help") != 0)
+		return fail(STATUS_USAGE, EINVAL, "hetmap version", "version takes no argument");
+	printf("hetmap %u.%u.%u\n", loaded >> 16, loaded >> 8 & 0xff, loaded & 0xff);
+	return STATUS_DONE;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+	const char *name = argc > 1 ? argv[1] : "";
+
+	output_init();
+	output_scan_json(argc, argv);
+	signals_init();
+	if (argc < 2) {
+		usage();
+		return output_finish(STATUS_USAGE);
+	}
+	if (!strcmp(name, "--help") || !strcmp(name, "-h"))
+		name = "help";
+	else if (!strcmp(name, "--version") || !strcmp(name, "-V"))
+		name = "version";
+	command = find(name);
+	if (!command)
+		return output_finish(unknown(name));
+	return output_finish(command->main(argc - 1, argv + 1));
+}

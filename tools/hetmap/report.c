@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/* What is said: remarks and failures, for people or as a JSON object. */
+#include <errno.h>
+#include <jansson.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <hetmap/hetmap.h>
+
+#include "command.h"
+#include "text.h"
+
+struct output output;
+
+void output_init(void)
+{
+	const char *term = getenv("TERM");
+	const char *no_colour = getenv("NO_COLOR");
+
+	setlocale(LC_CTYPE, "");
+	output.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+	output.colour = isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && term &&
+			*term && strcmp(term, "dumb") != 0;
+}
+
+void output_scan_json(int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		output.json |= !strcmp(argv[i], "--json");
+}
+
+int output_finish(int status)
+{
+	int error;
+
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	error = errno ? errno : EIO;
+	/* Whoever reads has seen enough. SIGPIPE would have said the same. */
+	if (error == EPIPE)
+		return 128 + SIGPIPE;
+	fprintf(stderr, "hetmap: cannot write the result: %s\n", strerror(error));
+	return STATUS_ENVIRONMENT;
+}
+
+static void fail_json(int error, const char *text, const char *remedy)
+{
+	char *shown = text_escape_json(text);
+	json_t *object = json_object();
+
+	json_object_set_new(object, "error", json_string(shown));
+	json_object_set_new(object, "errno", error ? json_integer(error) : json_null());
+	json_object_set_new(object, "remedy", remedy ? json_string(remedy) : json_null());
+	json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+	putchar('\n');
+	json_decref(object);
+	free(shown);
+}
+
+int fail(int status, int error, const char *remedy, const char *format, ...)
+{
+	va_list args;
+	char *text;
+
+	progress_end();
+	if (error < 0)
+		error = -error;
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		abort();
+	va_end(args);
+	if (output.json) {
+		fail_json(error, text, remedy);
+	} else {
+		fflush(stdout);
+		fprintf(stderr, "hetmap: %s\n", text);
+		if (remedy)
+			fprintf(stderr, "        %s\n", remedy);
+	}
+	free(text);
+	return status;
+}
+
+int fail_library(int status, int r, const char *remedy, const char *what)
+{
+	char *text = strdup(hm_errmsg());
+
+	if (!text)
+		abort();
+	/* A build log has lines of its own; the sentence before it has none. */
+	fail(status, r, remedy, "%s: %s", what, *text ? text : strerror(-r));
+	free(text);
+	return status;
+}
+
+void remark(const char *format, ...)
+{
+	va_list args;
+
+	if (output.quiet)
+		return;
+	progress_end();
+	fputs("hetmap: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+/* hetmap run: options of the jobs, and which job it is. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "job.h"
+#include "text.h"
+
+#define HISTOGRAM (1u << 0)
+#define SAXPY (1u << 1)
+
+static const struct run_job {
+	const char *name;
+	unsigned int bit;
+	int (*run)(const struct job_options *options);
+} jobs[] = {
+	{ "histogram", HISTOGRAM, run_histogram },
+	{ "saxpy", SAXPY, run_saxpy },
+	{ 0 },
+};
+
+enum {
+	OPTION_DEVICE,
+	OPTION_ACCEL,
+	OPTION_SIZE,
+	OPTION_WINDOW,
+	OPTION_ROUNDS,
+	OPTION_JSON,
+	OPTION_QUIET,
+	OPTION_HELP,
+};
+
+static const struct option_row rows[] = {
+	[OPTION_DEVICE] = { 'd', "device", "NAME",
+			    "where the bytes live: file (histogram: its default),\n"
+			    "host (saxpy: its default), or another device" },
+	[OPTION_ACCEL] = { 'a', "accel", "NAME",
+			   "who computes: opencl:0, opencl:N, cpu\n"
+			   "(default: opencl:0, or cpu where there is none)" },
+	[OPTION_SIZE] = { 's', "size", "BYTES",
+			  "saxpy: size of each of its two vectors (default 256M)" },
+	[OPTION_WINDOW] = { 0, "window", "BYTES",
+			    "longest range handed over at once\n"
+			    "(default: the accelerator's limit)" },
+	[OPTION_ROUNDS] = { 'r', "rounds", "N",
+			    "measured rounds, 1 to 1000\n"
+			    "(default: 1 to 9, about two seconds)" },
+	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
+	[OPTION_QUIET] = { 'q', "quiet", NULL, "no progress bar, no remarks" },
+	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	{ 0 },
+};
+
+static void usage(void)
+{
+	puts("Usage: hetmap run histogram [OPTION]... [--] [FILE]\n"
+	     "       hetmap run saxpy [OPTION]...\n"
+	     "\n"
+	     "Runs a job on data where it lies, checks the result on the CPU, and says what\n"
+	     "it cost: bytes copied, time in place and with copies, page faults.\n"
+	     "\n"
+	     "  histogram  maps FILE, has the accelerator count its 256 byte values through\n"
+	     "             the same pointer, and reads the counts through the CPU's.\n"
+	     "             Without FILE: the largest of a few files that every Debian has.\n"
+	     "  saxpy      y = a * x + y on two vectors of floats\n"
+	     "\n"
+	     "Options:");
+	option_help(rows);
+	puts("\n"
+	     "BYTES may end in K, M, G or T (powers of 1024).\n"
+	     "\n"
+	     "Examples:\n"
+	     "  hetmap run histogram\n"
+	     "  hetmap run histogram --json -- 'my file'\n"
+	     "  hetmap run histogram --device host --accel cpu /bin/sh\n"
+	     "  hetmap run saxpy --size 256M --rounds 5\n"
+	     "\n"
+	     "Exit status: 0 done and verified; 1 wrong result, or data lost under way;\n"
+	     "2 usage, missing file, directory or FIFO; 3 no permission, no such device,\n"
+	     "a limit; 128 + n on signal n. See also hetmap-run(1).");
+}
+
+static const struct run_job *find_job(const char *name)
+{
+	const struct run_job *job;
+
+	for (job = jobs; job->name; job++)
+		if (!strcmp(job->name, name))
+			return job;
+	return NULL;
+}
+
+static int unknown_job(const char *name)
+{
+	const char *names[sizeof(jobs) / sizeof(jobs[0])] = { NULL };
+	char *shown = text_escape(name);
+	const char *nearest;
+	char *remedy;
+	size_t i;
+
+	for (i = 0; jobs[i].name; i++)
+		names[i] = jobs[i].name;
+	nearest = option_nearest(name, names);
+	if (nearest)
+		remedy = text_format("did you mean hetmap run %s?", nearest);
+	else if (!access(name, F_OK))
+		remedy = strdup("the job comes before the file: hetmap run histogram FILE");
+	else
+		remedy = strdup("the jobs are histogram and saxpy");
+	fail(STATUS_USAGE, EINVAL, remedy, "run: unknown job '%s'", shown);
+	free(remedy);
+	free(shown);
+	return STATUS_USAGE;
+}
+
+static int bad_value(const char *option, const char *value, const char *expected)
+{
+	char *shown = text_escape(value);
+
+	fail(STATUS_USAGE, EINVAL, expected, "run: --%s: not valid: '%s'", option, shown);
+	free(shown);
+	return STATUS_USAGE;
+}
+
+static int take_value(int option, const char *value, struct job_options *options)
+{
+	switch (option) {
+	case OPTION_DEVICE:
+		options->device = value;
+		break;
+	case OPTION_ACCEL:
+		options->accel = value;
+		break;
+	case OPTION_SIZE:
+		if (option_bytes(value, &options->size) || options->size < sizeof(float) ||
+		    options->size % sizeof(float))
+			return bad_value("size", value,
+					 "bytes, a multiple of 4, as in 4096, 64K, 256M, 1.5G");
+		break;
+	case OPTION_WINDOW:
+		if (option_bytes(value, &options->window) || !options->window ||
+		    options->window % (uint64_t)sysconf(_SC_PAGESIZE))
+			return bad_value("window", value,
+					 "bytes, a multiple of the page size, as in 64K, 256M");
+		break;
+	case OPTION_ROUNDS:
+		if (option_number(value, 1, 1000, &options->rounds))
+			return bad_value("rounds", value, "a number from 1 to 1000");
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+int run_main(int argc, char **argv)
+{
+	struct option_state state = { .command = "run", .rows = rows, .argc = argc, .argv = argv };
+	struct job_options options = { 0 };
+	const struct run_job *job = NULL;
+	int option, status;
+
+	for (;;) {
+		option = option_next(&state);
+		if (option == OPTION_END)
+			break;
+		if (option == OPTION_WRONG)
+			return STATUS_USAGE;
+		if (option == OPTION_HELP) {
+			usage();
+			return STATUS_DONE;
+		}
+		if (option == OPTION_JSON) {
+			output.json = true;
+		} else if (option == OPTION_QUIET) {
+			output.quiet = true;
+		} else if (option != OPTION_ARGUMENT) {
+			status = take_value(option, state.value, &options);
+			if (status)
+				return status;
+		} else if (!job) {
+			job = find_job(state.value);
+			if (!job)
+				return unknown_job(state.value);
+		} else if (options.file) {
+			return fail(STATUS_USAGE, EINVAL, "hetmap run histogram -- FILE",
+				    "run: one file at a time");
+		} else {
+			options.file = state.value;
+		}
+	}
+	if (!job)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run histogram, or hetmap run saxpy",
+			    "run: which job?");
+	if (options.file && job->bit != HISTOGRAM)
+		return fail(STATUS_USAGE, EINVAL, "give its size: --size 256M",
+			    "run: %s takes no file", job->name);
+	if (options.size && job->bit != SAXPY)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
+			    "run: --size is an option of saxpy");
+	return job->run(&options);
+}

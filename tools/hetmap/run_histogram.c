@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+/*
+ * hetmap run histogram: one pointer to the bytes of a file, for the kernel that
+ * counts them and for the CPU that checks the count.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "histogram.h"
+#include "input.h"
+#include "job.h"
+#include "text.h"
+
+struct histogram {
+	struct job job;
+	struct input input;
+	uint64_t size;
+
+	const unsigned char *bytes; /* both the CPU's and the kernel's pointer */
+	struct hm_map *map;         /* of the file; NULL: the bytes were loaded */
+	struct hm_kernel *kernel;
+	uint32_t *parts;            /* the kernel's result: a table for each part */
+	uint64_t n_part;            /* tables that fit */
+
+	uint64_t counts[HISTOGRAM_VALUES]; /* of the first pass */
+	bool counted;
+};
+
+/* ---- getting at the bytes ---- */
+
+static int map_file(struct histogram *h, struct hm_device *device)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_BUFFER_READ_ONLY,
+		.size = h->size,
+	};
+	struct hm_buffer *buffer;
+	char *what;
+	int r;
+
+	r = hm_buffer_from_file(device, NULL, h->input.fd, &desc, &buffer);
+	if (!r) {
+		r = hm_map_create(buffer, NULL, &h->map);
+		hm_buffer_unref(buffer);
+	}
+	if (r) {
+		what = text_format("cannot map '%s'", h->input.shown);
+		fail_library(job_status_of(r), r,
+			     r == -ENOMEM ? "raise RLIMIT_AS (ulimit -v): a map needs address "
+					    "space as large as the file" :
+					    NULL,
+			     what);
+		free(what);
+		return job_status_of(r);
+	}
+	h->bytes = hm_map_address(h->map);
+	return 0;
+}
+
+static int load_file(struct histogram *h, struct hm_device *device)
+{
+	unsigned char *bytes;
+	uint64_t done = 0;
+	ssize_t n;
+	int r;
+
+	r = job_check_memory(h->size, "leave --device away: a mapped file needs none");
+	if (r)
+		return r;
+	r = hm_alloc(device, h->size, HM_READ | HM_WRITE, &bytes);
+	if (r)
+		return fail_library(job_status_of(r), r, NULL, "no buffer for the file's bytes");
+	h->bytes = bytes;
+	progress_begin("reading", h->size);
+	while (done < h->size) {
+		uint64_t piece = h->size - done < (16u << 20) ? h->size - done : 16u << 20;
+
+		n = read(h->input.fd, bytes + done, piece);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(STATUS_WRONG, errno, NULL, "cannot read '%s' at %" PRIu64 ": %s",
+				    h->input.shown, done, strerror(errno));
+		if (!n)
+			return fail(STATUS_WRONG, ENODATA,
+				    "run it again once nobody writes to the file",
+				    "'%s' was truncated while it was read: %" PRIu64 " of %" PRIu64
+				    " bytes came", h->input.shown, done, h->size);
+		done += (uint64_t)n;
+		progress_add((uint64_t)n);
+		if (signals_pending())
+			return 128 + signals_pending();
+	}
+	progress_end();
+	h->job.bytes_loaded = h->size;
+	return 0;
+}
+
+static int place(struct histogram *h, const char *name)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device *device;
+	int r, status;
+
+	r = hm_device_open(name, &device);
+	if (!r) {
+		r = hm_device_query(device, &info);
+		if (r)
+			hm_device_unref(device);
+	}
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
+				    "cannot open the device");
+	snprintf(h->job.device, sizeof(h->job.device), "%s", info.name);
+	if (info.caps & HM_CAP_FROM_FILE)
+		status = map_file(h, device);
+	else
+		status = load_file(h, device);
+	hm_device_unref(device);
+	return status;
+}
+
+/* Host memory for the kernel's tables; the CPU reads them where they are. */
+static int make_tables(struct histogram *h)
+{
+	uint64_t a = histogram_parts(&h->job.in_place.info, h->size), b = 0;
+	struct hm_device *host;
+	int r;
+
+	if (h->job.copies.accel)
+		b = histogram_parts(&h->job.copies.info, h->size);
+	h->n_part = a > b ? a : b;
+	r = hm_device_open("host", &host);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open host memory");
+	r = hm_alloc(host, h->n_part * HISTOGRAM_VALUES * sizeof(*h->parts), HM_READ | HM_WRITE,
+		     &h->parts);
+	hm_device_unref(host);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "no memory for the counts");
+	return 0;
+}
+
+/* ---- counting ---- */
+
+static int wrong_result(const struct histogram *h, const char *whose, unsigned int value,
+			uint64_t count, uint64_t expected)
+{
+	return fail(STATUS_WRONG, EIO,
+		    input_changed(&h->input) ? "the file was written to while it was in use: run it "
+					       "again once nobody does" :
+					       NULL,
+		    "wrong result: %" PRIu64 " times 0x%02x by the accelerator, %" PRIu64 " by %s",
+		    count, value, expected, whose);
+}
+
+static int histogram_pass(void *user, struct job_side *side, struct job_pass *ret_pass)
+{
+	struct histogram *h = user;
+	uint64_t counts[HISTOGRAM_VALUES] = { 0 };
+	uint64_t offset, end, parts, i;
+	struct hm_fence *fence;
+	int r, status;
+
+	for (offset = 0; offset < h->size; offset = end) {
+		end = job_slice_end(&h->job, offset, h->size);
+		parts = histogram_parts(&side->info, end - offset);
+		r = hm_launch(side->queue, h->kernel, parts * histogram_group(&side->info), &fence,
+			      HM_RANGE(h->bytes + offset, end - offset, HM_READ),
+			      HM_U64(end - offset),
+			      HM_RANGE(h->parts, parts * HISTOGRAM_VALUES * sizeof(*h->parts),
+				       HM_WRITE));
+		if (r)
+			return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot launch the kernel");
+		status = job_wait(fence, end - offset, ret_pass);
+		if (status)
+			return status;
+		for (i = 0; i < parts * HISTOGRAM_VALUES; i++)
+			counts[i % HISTOGRAM_VALUES] += h->parts[i];
+	}
+	if (!h->counted)
+		memcpy(h->counts, counts, sizeof(counts));
+	h->counted = true;
+	for (i = 0; i < HISTOGRAM_VALUES; i++)
+		if (counts[i] != h->counts[i])
+			return wrong_result(h, "itself before", (unsigned int)i, counts[i],
+					    h->counts[i]);
+	return 0;
+}
+
+static int verify(const struct histogram *h)
+{
+	uint64_t expected[HISTOGRAM_VALUES] = { 0 };
+	uint64_t offset, end, i;
+
+	progress_begin("checking on the CPU", h->size);
+	for (offset = 0; offset < h->size; offset = end) {
+		end = h->size - offset < (64u << 20) ? h->size : offset + (64u << 20);
+		histogram_count(h->bytes + offset, end - offset, expected);
+		progress_add(end - offset);
+		if (signals_pending())
+			return 128 + signals_pending();
+	}
+	progress_end();
+	if (h->map && input_cut(&h->input))
+		return fail(STATUS_WRONG, ENODATA, "run it again once nobody writes to the file",
+			    "'%s' was truncated while it was in use", h->input.shown);
+	for (i = 0; i < HISTOGRAM_VALUES; i++)
+		if (h->counts[i] != expected[i])
+			return wrong_result(h, "the CPU", (unsigned int)i, h->counts[i],
+					    expected[i]);
+	return 0;
+}
+
+/* Also finds out how the accelerator gets at the bytes, before it is timed. */
+static int count(struct histogram *h)
+{
+	uint64_t end = job_slice_end(&h->job, 0, h->size);
+	uint32_t way;
+	int r, status;
+
+	r = histogram_kernel_create(&h->job.in_place.info, &h->kernel);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "no kernel");
+	status = job_build(&h->job, h->kernel);
+	if (status)
+		return status;
+	/* The compiler inside a driver installs handlers of its own: before ours. */
+	if (h->map)
+		lost_watch(h->input.fd, h->input.path);
+	r = hm_accel_way_in(h->job.in_place.accel, h->bytes, end, &way);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL,
+				    "the accelerator can't reach the bytes");
+	if (way == HM_WAY_COPY)
+		h->job.reason = strdup(hm_errmsg());
+	status = job_measure(&h->job, h->size, histogram_pass, NULL, h);
+	if (status)
+		return status;
+	return verify(h);
+}
+
+/* ---- result ---- */
+
+static void print_json(const struct histogram *h)
+{
+	json_t *object = json_object(), *counts = json_array();
+	char *path = text_escape_json(h->input.path);
+	int i;
+
+	for (i = 0; i < HISTOGRAM_VALUES; i++)
+		json_array_append_new(counts, json_integer((json_int_t)h->counts[i]));
+	json_object_set_new(object, "job", json_string("histogram"));
+	json_object_set_new(object, "file", json_string(path));
+	json_object_set_new(object, "bytes", json_integer((json_int_t)h->size));
+	json_object_set_new(object, "entropy", json_real(histogram_entropy(h->counts)));
+	json_object_set_new(object, "histogram", counts);
+	job_json(&h->job, object);
+	json_object_set_new(object, "verified", json_true());
+	json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+	putchar('\n');
+	json_decref(object);
+	free(path);
+}
+
+static void print(const struct histogram *h)
+{
+	char bytes[TEXT_MAX], size[TEXT_MAX];
+
+	if (output.json) {
+		print_json(h);
+		return;
+	}
+	printf("%s: %s bytes", h->input.shown, text_count(h->size, bytes));
+	if (h->size >= 1024)
+		printf(", %s", text_bytes(h->size, size));
+	puts("\n");
+	if (!h->size) {
+		puts("  The file is empty: nothing to count, entropy 0.");
+		return;
+	}
+	histogram_chart(h->counts);
+	job_print(&h->job, h->size);
+	puts("  verified     every count is the CPU's own");
+}
+
+int run_histogram(const struct job_options *options)
+{
+	struct histogram *h = calloc(1, sizeof(*h));
+	int status;
+
+	if (!h)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory");
+	status = input_open(options->file, &h->input);
+	if (status)
+		goto out_free;
+	h->size = (uint64_t)h->input.stat.st_size;
+	status = job_open(&h->job, options);
+	if (status)
+		goto out_close;
+	if (h->size) {
+		status = place(h, options->device ? options->device : "file");
+		if (!status)
+			status = make_tables(h);
+		if (!status)
+			status = count(h);
+		lost_watch(-1, NULL);
+		progress_end();
+	} else {
+		snprintf(h->job.device, sizeof(h->job.device), "%s",
+			 options->device ? options->device : "file");
+	}
+	if (!status)
+		print(h);
+
+	hm_kernel_unref(h->kernel);
+	hm_free(h->parts);
+	if (h->map)
+		hm_map_unref(h->map);
+	else
+		hm_free((void *)h->bytes);
+	job_close(&h->job);
+out_close:
+	input_close(&h->input);
+out_free:
+	free(h);
+	return status;
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Signals: SIGINT and SIGTERM end a job between two launches; SIGBUS says that
+ * the file under a map was truncated while somebody read it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include <hetmap/hetmap.h>
+
+#include "command.h"
+#include "text.h"
+
+static volatile sig_atomic_t pending;
+
+static void on_stop(int sig)
+{
+	if (pending)
+		_exit(128 + sig);
+	pending = sig;
+}
+
+void signals_init(void)
+{
+	struct sigaction action = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	/* write() says EPIPE instead, which output_finish() sees. */
+	signal(SIGPIPE, SIG_IGN);
+}
+
+int signals_pending(void)
+{
+	return pending;
+}
+
+/* Made beforehand: a handler can neither allocate nor format. */
+static struct {
+	int fd;
+	struct sigaction before;
+	char head[8192]; /* up to the offset */
+	char tail[512];  /* after the offset */
+} lost = { .fd = -1 };
+
+static void put(int fd, const char *text, size_t length)
+{
+	while (length) {
+		ssize_t n = write(fd, text, length);
+
+		if (n <= 0)
+			return;
+		text += n;
+		length -= (size_t)n;
+	}
+}
+
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+	struct hm_pointer_info where;
+	char digits[24];
+	size_t at = sizeof(digits);
+	uint64_t offset;
+
+	(void)context;
+	if (hm_pointer_find(info->si_addr, &where) < 0) {
+		/* Not ours: the access repeats and meets what was there before. */
+		sigaction(sig, &lost.before, NULL);
+		return;
+	}
+	offset = where.buffer_offset;
+	do {
+		digits[--at] = (char)('0' + offset % 10);
+		offset /= 10;
+	} while (offset);
+	if (isatty(STDERR_FILENO))
+		put(STDERR_FILENO, "\r\033[K", 4);
+	put(output.json ? STDOUT_FILENO : STDERR_FILENO, lost.head, strlen(lost.head));
+	put(output.json ? STDOUT_FILENO : STDERR_FILENO, digits + at, sizeof(digits) - at);
+	put(output.json ? STDOUT_FILENO : STDERR_FILENO, lost.tail, strlen(lost.tail));
+	_exit(STATUS_WRONG);
+}
+
+/* The sentence as fail() would write it, cut in two where the offset goes. */
+static void prepare(const char *name)
+{
+	static const char remedy[] = "run it again once nobody writes to the file";
+	char *shown = output.json ? text_escape_json(name) : text_escape(name);
+	char *line = text_format("'%s' was truncated or could not be read while it was in use: "
+				 "its bytes from offset ", shown);
+
+	if (output.json) {
+		json_t *json = json_string(line);
+		char *quoted = json_dumps(json, JSON_ENCODE_ANY);
+
+		if (!quoted)
+			quoted = strdup("\"the file was truncated while it was in use, offset \"");
+		/* Without the closing quote. */
+		quoted[strlen(quoted) - 1] = '\0';
+		snprintf(lost.head, sizeof(lost.head), "{\n  \"error\": %s", quoted);
+		snprintf(lost.tail, sizeof(lost.tail),
+			 " on are lost\",\n  \"errno\": %d,\n  \"remedy\": \"%s\"\n}\n", ENODATA,
+			 remedy);
+		free(quoted);
+		json_decref(json);
+	} else {
+		snprintf(lost.head, sizeof(lost.head), "hetmap: %s", line);
+		snprintf(lost.tail, sizeof(lost.tail), " on are lost\n        %s\n", remedy);
+	}
+	free(line);
+	free(shown);
+}
+
+void lost_watch(int fd, const char *name)
+{
+	struct sigaction action = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO };
+
+	if (fd < 0) {
+		if (lost.fd >= 0)
+			sigaction(SIGBUS, &lost.before, NULL);
+		lost.fd = -1;
+		return;
+	}
+	prepare(name);
+	sigemptyset(&action.sa_mask);
+	if (!sigaction(SIGBUS, &action, &lost.before))
+		lost.fd = fd;
+}

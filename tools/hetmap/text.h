@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers and names as people read them. */
+#ifndef HETMAP_TEXT_H
+#define HETMAP_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Enough for every text_* below that writes into the caller's array. */
+#define TEXT_MAX 32
+
+/* "3.6 MiB", "512 bytes", "2 GiB". Returns @text. */
+const char *text_bytes(uint64_t bytes, char text[TEXT_MAX]);
+/* "1,234,567" */
+const char *text_count(uint64_t number, char text[TEXT_MAX]);
+/* "1.92 s", "0.84 ms", "12.0 us" */
+const char *text_seconds(double seconds, char text[TEXT_MAX]);
+
+/*
+ * @name with what a terminal would act upon, or could not show, as escapes
+ * (\n, \x1b): on a line of its own it stays on that line. free() it.
+ */
+char *text_escape(const char *name);
+/* As above, but valid UTF-8 is kept whatever the locale: for JSON. */
+char *text_escape_json(const char *name);
+
+/* Columns that a UTF-8 or ASCII text takes (no wide characters expected). */
+size_t text_columns(const char *text);
+
+/*
+ * Prints @text on standard output in lines of at most @width columns, broken
+ * at blanks; further lines are indented by @indent.
+ */
+void text_wrap(const char *text, size_t column, size_t indent, size_t width);
+
+/* printf into memory; free() it. NULL never comes back: it ends the process. */
+char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
