@@ -3,13 +3,14 @@
  * Registry: address -> map. radix.h finds the slot, this file is about what the
  * slot points to: descriptors, never changed while published.
  *
- * A reader loads a slot's descriptor, then its fields, then looks whether its
- * sequence is still what it was. It is odd from the moment the descriptor is
- * retired to the moment it is published anew; slots, descriptors and arrays of
- * runs keep their type for ever, so whatever a late reader loads is memory of
- * ours and the sequence tells it to try again. The loads are acquire and the
- * stores release (free on x86, and known to TSan, which fences are not): a
- * reader that saw one new field sees the odd sequence that went before it.
+ * A reader loads a slot's descriptor, its sequence, its fields, then looks
+ * whether slot and sequence are still what they were. If so, the fields belong
+ * together, and to this slot: a sequence is odd from the moment a descriptor is
+ * retired to the moment it is full again. Slots, descriptors and arrays of runs
+ * keep their type for ever, so whatever a late reader loads is memory of ours.
+ * The loads are acquire and the stores release (free on x86, and known to TSan,
+ * which fences are not): a reader that saw one new field sees the odd sequence
+ * that went before it.
  *
  * A stale slot is no problem: the map it belonged to was removed after the
  * reader's walk began. If it is another map's by now, the address is outside
@@ -185,7 +186,7 @@ static void rights_put(uint64_t rights)
 }
 
 /* The run that holds @offset. May meet an array in reuse: then it is any word. */
-static uint64_t runs_at(const struct runs *runs, uint64_t offset)
+static __attribute__((noinline)) uint64_t runs_at(const struct runs *runs, uint64_t offset)
 {
 	uint64_t low = 0;
 	uint64_t high = LOAD(runs->n);
@@ -250,15 +251,16 @@ static struct registry_descriptor *slot_descriptor(const struct registry_slot *s
 					     (struct registry_descriptor *)(uintptr_t)word;
 }
 
-/* -EAGAIN: the descriptor was retired meanwhile. */
+/* -EAGAIN: the map was changed meanwhile. */
 static inline __attribute__((always_inline)) int
 find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_info *ret_info)
 {
-	const struct registry_descriptor *descriptor = slot_descriptor(slot);
+	uint64_t at = LOAD(slot->word);
+	const struct registry_descriptor *descriptor = (const void *)(uintptr_t)at;
 	uint64_t base, length, buffer_offset, map, buffer, device, rights, word;
 	uint32_t seq, generation;
 
-	if (unlikely(!descriptor))
+	if (unlikely(at & SLOT_EMPTY))
 		return -ENOENT;
 	seq = LOAD(descriptor->seq);
 	word = LOAD(descriptor->base);
@@ -272,7 +274,7 @@ find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_
 	rights = LOAD(descriptor->rights);
 	if (unlikely(!(rights & 1)))
 		rights = runs_at((const struct runs *)(uintptr_t)rights, address - base);
-	if (unlikely((seq & 1) |
+	if (unlikely((seq & 1) | (LOAD(slot->word) ^ at) |
 		     (atomic_load_explicit(&descriptor->seq, memory_order_relaxed) ^ seq)))
 		return -EAGAIN;
 	if (unlikely(address - base >= length || base_is_left(word)))
@@ -495,8 +497,9 @@ bool registry_nearest(const void *pointer, struct registry_entry *ret_entry)
 			break;
 		has_below = slot_describe(slot, &below);
 	}
+	/* The one around @address, which may be past its length, is below. */
 	for (at = page; !has_above && (slot = radix_next(at, &at));)
-		has_above = slot_describe(slot, &above);
+		has_above = slot_describe(slot, &above) && above.base > address;
 	pthread_mutex_unlock(&mutex);
 	if (has_below && has_above && distance(&above, address) < distance(&below, address))
 		has_below = false;
