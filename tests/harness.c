@@ -4,10 +4,9 @@
  * twice and compares what the process holds; it reports through shared memory,
  * so that a crash loses nothing and a grandchild can report, too.
  */
-#include "harness.h"
+#include "holding.h"
 
 #include <CUnit/TestRun.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -65,7 +64,6 @@ static struct {
 } harness = { .scale = 1 };
 
 /* Absent in programs that do not need them, or without instrumentation. */
-extern int hm_stats_get(struct hm_stats *ret_stats) __attribute__((weak));
 extern const char *hm_errmsg(void) __attribute__((weak));
 extern void err_clear(void) __attribute__((weak));
 extern void __gcov_dump(void) __attribute__((weak));
@@ -220,120 +218,6 @@ uint64_t test_status_bytes(const char *field)
 	return kib << 10;
 }
 
-/* ---- what a process holds ---- */
-
-struct holding {
-	unsigned int fds;
-	unsigned int mappings;
-	uint64_t mapped;  /* bytes, without slabs and heap */
-	uint64_t slabs;
-	uint64_t locked;
-	uint64_t objects; /* devices, buffers, maps, views */
-	char *lines;      /* of fds and maps, to show what is new */
-};
-
-static void append_line(struct holding *holding, const char *line)
-{
-	size_t used = holding->lines ? strlen(holding->lines) : 0;
-	char *lines = realloc(holding->lines, used + strlen(line) + 2);
-
-	if (!lines)
-		return;
-	sprintf(lines + used, "%s\n", line);
-	holding->lines = lines;
-}
-
-static void take_fds(struct holding *holding)
-{
-	char path[300], target[200], line[520];
-	struct dirent *entry;
-	DIR *dir = opendir("/proc/self/fd");
-	ssize_t n;
-
-	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(dir))
-			continue;
-		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
-		n = readlink(path, target, sizeof(target) - 1);
-		target[n > 0 ? n : 0] = '\0';
-		snprintf(line, sizeof(line), "fd %s -> %s", entry->d_name, target);
-		append_line(holding, line);
-		holding->fds++;
-	}
-	if (dir)
-		closedir(dir);
-}
-
-/* The heap grows by brk and the main stack by itself: neither is a leak of maps. */
-static bool is_mapping_noise(const char *line)
-{
-	return strstr(line, "[heap]") || strstr(line, "[stack]");
-}
-
-static void take_mappings(struct holding *holding)
-{
-	char line[512];
-	uint64_t begin, end;
-	FILE *file = fopen("/proc/self/maps", "re");
-
-	while (file && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		if (is_mapping_noise(line) ||
-		    sscanf(line, "%" SCNx64 "-%" SCNx64, &begin, &end) != 2)
-			continue;
-		append_line(holding, line);
-		holding->mappings++;
-		holding->mapped += end - begin;
-	}
-	if (file)
-		fclose(file);
-}
-
-static void take_holding(struct holding *holding)
-{
-	struct hm_stats stats = { .struct_size = sizeof(stats) };
-
-	memset(holding, 0, sizeof(*holding));
-	if (hm_stats_get && hm_stats_get(&stats) == 0) {
-		holding->slabs = stats.slab_bytes;
-		holding->objects =
-			stats.devices + stats.buffers + stats.maps + stats.views;
-	}
-	holding->locked = test_status_bytes("VmLck");
-	take_fds(holding);
-	/* The sanitizers' own allocators map as they please. */
-	if (!TEST_ASAN && !TEST_TSAN) {
-		take_mappings(holding);
-		holding->mapped -= holding->slabs;
-	}
-}
-
-static bool is_grown(const struct holding *old, const struct holding *now)
-{
-	return now->fds > old->fds || now->locked > old->locked ||
-	       now->objects > old->objects || now->mapped > old->mapped ||
-	       (now->mappings > old->mappings && now->slabs == old->slabs);
-}
-
-static void report_growth(const struct holding *old, const struct holding *now)
-{
-	char *line, *rest;
-	int shown = 0;
-
-	test_fail(harness.suite, 0,
-		  "leak from round to round: fds %u -> %u, mappings %u -> %u, mapped %" PRIu64
-		  " -> %" PRIu64 ", locked %" PRIu64 " -> %" PRIu64 ", objects %" PRIu64
-		  " -> %" PRIu64, old->fds, now->fds, old->mappings, now->mappings,
-		  old->mapped, now->mapped, old->locked, now->locked, old->objects,
-		  now->objects);
-	for (line = strtok_r(now->lines, "\n", &rest); line && shown < 6;
-	     line = strtok_r(NULL, "\n", &rest))
-		if (!old->lines || !strstr(old->lines, line)) {
-			test_fail(harness.suite, 0, "new: %s", line);
-			shown++;
-		}
-}
-
 /* ---- the child ---- */
 
 /* What CUnit's own assertions recorded, from the one after @done on. */
@@ -380,19 +264,19 @@ static void run_rounds(void)
 	run_guarded(run_current, NULL);
 	if (harness.current->flags & TEST_ONCE)
 		return;
-	take_holding(&old);
+	holding_take(&old);
 	for (round = 1; round < ROUNDS_MAX; round++) {
 		if (atomic_load(&harness.report->n_failure) ||
 		    atomic_load(&harness.report->skipped))
 			break;
 		run_guarded(run_current, NULL);
-		take_holding(&now);
-		if (!is_grown(&old, &now)) {
+		holding_take(&now);
+		if (!holding_grown(&old, &now)) {
 			free(now.lines);
 			break;
 		}
 		if (round == ROUNDS_MAX - 1)
-			report_growth(&old, &now);
+			holding_report(&old, &now);
 		free(old.lines);
 		old = now;
 	}
@@ -418,7 +302,7 @@ static void run_child(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setpgid(0, 0);
 	setrlimit(RLIMIT_CORE, &no_core);
-	/* One arena, and mappings that go when they are freed: see take_mappings. */
+	/* One arena, and mappings that go when they are freed: see holding.c. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	run_rounds();

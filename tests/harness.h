@@ -86,6 +86,17 @@ int test_write_signal(volatile void *address);
 /* A field of /proc/self/status in bytes ("VmLck", "RssShmem"). */
 uint64_t test_status_bytes(const char *field);
 
+/* What the leak oracle looks at, for checks inside a test. */
+struct test_holding {
+	unsigned int fds;
+	unsigned int mappings;
+	uint64_t mapped;  /* bytes, without slabs and heap; 0 under a sanitizer */
+	uint64_t locked;
+	uint64_t objects; /* devices, buffers, maps, views */
+};
+
+struct test_holding test_holding_now(void);
+
 /* HETMAP_SEED, or a fresh one; the failure line of the test names it. */
 uint64_t test_seed(void);
 /* The next number of the sequence that *@state is in. */

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+/* Hooks for the library's system-call table. */
+#include "inject.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "sys.h"
+
+#define KEPT_MAX 64
+
+static struct sys_table real;
+
+static struct {
+	pthread_mutex_t lock; /* protects the below: some work is done by threads */
+	bool armed;
+	enum inject_mode mode;
+	unsigned int n;
+	unsigned int calls;
+	unsigned int failures;
+	const char *failed; /* the kind that failed first */
+	const char *always; /* the kind that always fails, or NULL */
+	int always_error;
+	struct {
+		char *address;
+		size_t length;
+	} kept[KEPT_MAX]; /* ranges whose munmap() was made to fail */
+	unsigned int n_kept;
+} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .failed = "" };
+
+static bool is_due_locked(const char *name)
+{
+	if (state.always)
+		return !strcmp(state.always, name);
+	if (state.calls == state.n)
+		return true;
+	if (!state.failures || strcmp(state.failed, name) != 0)
+		return false;
+	return state.mode == INJECT_REST || (state.mode == INJECT_TWO && state.failures == 1);
+}
+
+/* Does this call fail? Then errno is set. */
+static bool fails(const char *name, int error)
+{
+	bool due = false;
+
+	pthread_mutex_lock(&state.lock);
+	if (state.armed) {
+		state.calls++;
+		due = is_due_locked(name);
+	}
+	if (due) {
+		if (!state.failures)
+			state.failed = name;
+		state.failures++;
+		errno = state.always ? state.always_error : error;
+	}
+	pthread_mutex_unlock(&state.lock);
+	return due;
+}
+
+static bool covers(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	return a < b + b_length && b < a + a_length;
+}
+
+/* A range that something else takes over is no longer what munmap() left. */
+static void drop_kept(void *address, size_t length)
+{
+	unsigned int i;
+
+	pthread_mutex_lock(&state.lock);
+	for (i = state.n_kept; i-- > 0;)
+		if (covers(address, length, state.kept[i].address, state.kept[i].length))
+			state.kept[i] = state.kept[--state.n_kept];
+	pthread_mutex_unlock(&state.lock);
+}
+
+static void keep(void *address, size_t length)
+{
+	pthread_mutex_lock(&state.lock);
+	if (state.n_kept < KEPT_MAX) {
+		state.kept[state.n_kept].address = address;
+		state.kept[state.n_kept].length = length;
+		state.n_kept++;
+	}
+	pthread_mutex_unlock(&state.lock);
+}
+
+void inject_forgive(void)
+{
+	while (state.n_kept) {
+		state.n_kept--;
+		real.munmap(state.kept[state.n_kept].address, state.kept[state.n_kept].length);
+	}
+}
+
+static void *hook_mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	void *mapped;
+
+	if (fails("mmap", ENOMEM)) {
+		if (flags & MAP_FIXED)
+			real.munmap(address, length);
+		errno = state.always ? state.always_error : ENOMEM;
+		return MAP_FAILED;
+	}
+	mapped = real.mmap(address, length, prot, flags, fd, offset);
+	if (mapped != MAP_FAILED)
+		drop_kept(mapped, length);
+	return mapped;
+}
+
+static int hook_munmap(void *address, size_t length)
+{
+	if (fails("munmap", ENOMEM)) {
+		keep(address, length);
+		return -1;
+	}
+	drop_kept(address, length);
+	return real.munmap(address, length);
+}
+
+static void *hook_mremap(void *address, size_t old_length, size_t new_length, int flags,
+			 void *new_address)
+{
+	if (fails("mremap", ENOMEM)) {
+		if (flags & MREMAP_FIXED)
+			real.munmap(new_address, new_length);
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return real.mremap(address, old_length, new_length, flags, new_address);
+}
+
+static int hook_close(int fd)
+{
+	int r = real.close(fd);
+
+	return fails("close", EIO) ? -1 : r;
+}
+
+static int hook_fcntl(int fd, int command, long argument)
+{
+	return fails("fcntl", EMFILE) ? -1 : real.fcntl(fd, command, argument);
+}
+
+static void *hook_calloc(size_t count, size_t size)
+{
+	return fails("calloc", ENOMEM) ? NULL : real.calloc(count, size);
+}
+
+/* The others differ by name, parameters and errno only. */
+#define HOOK(type, name, error, parameters, arguments)              \
+	static type hook_##name parameters                          \
+	{                                                           \
+		return fails(#name, error) ? -1 : real.name arguments; \
+	}
+
+HOOK(int, mprotect, ENOMEM, (void *address, size_t length, int prot), (address, length, prot))
+HOOK(int, madvise, ENOMEM, (void *address, size_t length, int advice),
+     (address, length, advice))
+HOOK(int, mlock2, ENOMEM, (const void *address, size_t length, unsigned int flags),
+     (address, length, flags))
+HOOK(int, munlock, ENOMEM, (const void *address, size_t length), (address, length))
+HOOK(int, msync, EIO, (void *address, size_t length, int flags), (address, length, flags))
+HOOK(int, mincore, ENOMEM, (void *address, size_t length, unsigned char *vector),
+     (address, length, vector))
+HOOK(long, mbind, EIO,
+     (void *address, unsigned long length, int mode, const unsigned long *mask,
+      unsigned long max_node, unsigned int flags),
+     (address, length, mode, mask, max_node, flags))
+HOOK(long, move_pages, ENOMEM,
+     (int pid, unsigned long count, void **pages, const int *nodes, int *status, int flags),
+     (pid, count, pages, nodes, status, flags))
+HOOK(int, memfd_create, EMFILE, (const char *name, unsigned int flags), (name, flags))
+HOOK(int, open, EMFILE, (const char *path, int flags, mode_t mode), (path, flags, mode))
+HOOK(int, fstat, EIO, (int fd, struct stat *ret_stat), (fd, ret_stat))
+HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
+HOOK(int, fallocate, ENOSPC, (int fd, int mode, off_t offset, off_t length),
+     (fd, mode, offset, length))
+HOOK(ssize_t, read, EIO, (int fd, void *to, size_t length), (fd, to, length))
+HOOK(ssize_t, write, EIO, (int fd, const void *from, size_t length), (fd, from, length))
+HOOK(int, eventfd, EMFILE, (unsigned int value, int flags), (value, flags))
+HOOK(int, prctl, EINVAL,
+     (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d),
+     (option, a, b, c, d))
+
+void inject_install(void)
+{
+	if (real.mmap)
+		return;
+	real = sys_table;
+	sys_table = (struct sys_table){
+		.mmap = hook_mmap,
+		.munmap = hook_munmap,
+		.mremap = hook_mremap,
+		.mprotect = hook_mprotect,
+		.madvise = hook_madvise,
+		.mlock2 = hook_mlock2,
+		.munlock = hook_munlock,
+		.msync = hook_msync,
+		.mincore = hook_mincore,
+		.mbind = hook_mbind,
+		.move_pages = hook_move_pages,
+		.memfd_create = hook_memfd_create,
+		.open = hook_open,
+		.close = hook_close,
+		.fcntl = hook_fcntl,
+		.fstat = hook_fstat,
+		.ftruncate = hook_ftruncate,
+		.fallocate = hook_fallocate,
+		.read = hook_read,
+		.write = hook_write,
+		.eventfd = hook_eventfd,
+		.prctl = hook_prctl,
+		.calloc = hook_calloc,
+	};
+}
+
+static void arm(unsigned int n, enum inject_mode mode, const char *always, int error)
+{
+	inject_install();
+	pthread_mutex_lock(&state.lock);
+	state.armed = true;
+	state.mode = mode;
+	state.n = n;
+	state.calls = 0;
+	state.failures = 0;
+	state.failed = "";
+	state.always = always;
+	state.always_error = error;
+	pthread_mutex_unlock(&state.lock);
+}
+
+void inject_arm(unsigned int n, enum inject_mode mode)
+{
+	arm(n, mode, NULL, 0);
+}
+
+void inject_always(const char *name, int error)
+{
+	arm(0, INJECT_ONE, name, error);
+}
+
+bool inject_disarm(void)
+{
+	bool failed;
+
+	pthread_mutex_lock(&state.lock);
+	state.armed = false;
+	state.always = NULL;
+	failed = state.failures;
+	pthread_mutex_unlock(&state.lock);
+	return failed;
+}
+
+const char *inject_failed(void)
+{
+	return state.failed;
+}
+
+unsigned int inject_calls(void)
+{
+	return state.calls;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Failing system calls and allocations, through the library's sys_table: the
+ * n-th one whatever it is, or every call of a kind that a test chooses.
+ */
+#ifndef HETMAP_TESTS_INJECT_H
+#define HETMAP_TESTS_INJECT_H
+
+#include <stdbool.h>
+
+enum inject_mode {
+	INJECT_ONE,   /* the n-th call fails */
+	INJECT_TWO,   /* the n-th, and the next one of the same kind */
+	INJECT_REST,  /* the n-th, and every later one of the same kind */
+};
+
+/*
+ * Puts the hooks in. Every call then goes to the kernel as before, until armed.
+ * A failing mmap(MAP_FIXED) or mremap(MREMAP_FIXED) has unmapped its target, as
+ * kernels do; a failing close() has closed.
+ */
+void inject_install(void);
+
+/* From now on the @n-th call fails (from 1), with an errno that fits the call. */
+void inject_arm(unsigned int n, enum inject_mode mode);
+
+/* Every call of @name ("msync") fails with @error, until disarmed. */
+void inject_always(const char *name, int error);
+
+/* Ends it. True if any call was made to fail. */
+bool inject_disarm(void);
+
+/* The first call that was made to fail since the last arming: "mmap", or "". */
+const char *inject_failed(void);
+
+/* Calls since the last arming. */
+unsigned int inject_calls(void);
+
+/*
+ * Unmaps what the library could not give back because its munmap() was made to
+ * fail: that address space is lost by design, and would look like a leak.
+ */
+void inject_forgive(void);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Walks every undo path: each operation is repeated with the 1st, 2nd, 3rd...
+ * system call or allocation failing, until none is left to fail. After a
+ * failure the old state must be whole, and after the teardown nothing left over.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inject.h"
+#include "undo.h"
+
+#define CALLS_MAX 400 /* far more than any operation makes */
+
+struct shape {
+	struct hm_buffer_info buffer;
+	struct hm_map_info map, second;
+	struct hm_stats stats;
+	uint64_t locked;
+};
+
+static void take_shape(const struct world *world, struct shape *shape)
+{
+	memset(shape, 0, sizeof(*shape));
+	if (world->buffer)
+		shape->buffer = buffer_info(world->buffer);
+	if (world->map)
+		shape->map = map_info(world->map, 0);
+	if (world->second)
+		shape->second = map_info(world->second, 0);
+	shape->stats = stats_now();
+	shape->locked = test_status_bytes("VmLck");
+}
+
+#define SAME(field)                                                              \
+	do {                                                                     \
+		if (a->field != b->field)                                        \
+			test_fail(__FILE__, __LINE__, "%s: " #field " changed, 0x%llx " \
+				  "to 0x%llx", context, (unsigned long long)a->field, \
+				  (unsigned long long)b->field);                 \
+	} while (0)
+
+static void compare_maps(const struct hm_map_info *a, const struct hm_map_info *b,
+			 const char *context)
+{
+	SAME(length);
+	SAME(reserved_length);
+	SAME(offset);
+	SAME(access);
+	SAME(runs);
+	SAME(generation);
+	SAME(views);
+	SAME(brackets);
+	if (a->address != b->address)
+		test_fail(__FILE__, __LINE__, "%s: the address changed", context);
+}
+
+static void compare(const struct shape *a, const struct shape *b, const char *context)
+{
+	SAME(buffer.size);
+	SAME(buffer.max_size);
+	SAME(buffer.caps);
+	SAME(buffer.flags);
+	SAME(buffer.generation);
+	SAME(buffer.segments);
+	SAME(buffer.maps);
+	SAME(stats.devices);
+	SAME(stats.buffers);
+	SAME(stats.maps);
+	SAME(stats.views);
+	SAME(stats.bytes_mapped);
+	SAME(stats.bytes_locked);
+	SAME(locked);
+	compare_maps(&a->map, &b->map, context);
+	compare_maps(&a->second, &b->second, context);
+}
+
+static void check_results_untouched(const struct world *world, const char *context)
+{
+	/* create_placed makes a buffer before the step that may fail. */
+	if (world->ret_device != UNTOUCHED || world->ret_map != UNTOUCHED ||
+	    world->ret_view != UNTOUCHED || world->ret_pointer != UNTOUCHED ||
+	    world->ret_fd != -1)
+		test_fail(__FILE__, __LINE__, "%s: a result was written", context);
+}
+
+/* The bytes are there, and where the map may be written they can be. */
+static void check_bytes(struct hm_map *map, const char *context)
+{
+	struct hm_pointer_info found;
+	uint64_t at, length;
+	char *base;
+
+	if (!map)
+		return;
+	base = hm_map_address(map);
+	length = hm_map_length(map);
+	if (!pattern_holds(base, 0, length < SIZE ? length : SIZE, 1) && length >= SIZE)
+		test_fail(__FILE__, __LINE__, "%s: bytes changed", context);
+	for (at = 0; at < length; at += PAGE) {
+		if (hm_pointer_find(base + at, &found) || found.map != map ||
+		    found.length != length) {
+			test_fail(__FILE__, __LINE__, "%s: the registry differs at 0x%llx",
+				  context, (unsigned long long)at);
+			return;
+		}
+		if (found.access & HM_WRITE)
+			((volatile char *)base)[at] = base[at];
+	}
+}
+
+static void check_failure(const struct operation *operation, struct world *world,
+			  const struct shape *before, const char *context)
+{
+	struct shape after;
+
+	if (!hm_errmsg()[0])
+		test_fail(__FILE__, __LINE__, "%s: no text", context);
+	check_results_untouched(world, context);
+	if (world->ret_buffer != UNTOUCHED) {
+		hm_buffer_unref(world->ret_buffer);
+		world->ret_buffer = UNTOUCHED;
+	}
+	take_shape(world, &after);
+	compare(before, &after, context);
+	check_bytes(world->map, context);
+	check_bytes(world->second, context);
+	if (world->pointer && !pattern_holds(world->pointer, 0, SIZE, 1))
+		test_fail(__FILE__, __LINE__, "%s: bytes changed", context);
+	/* And it works once the cause is gone. */
+	if (operation->run(world))
+		test_fail(__FILE__, __LINE__, "%s: still fails afterwards: %s", context,
+			  hm_errmsg());
+}
+
+static void check_leaks(const struct test_holding *before, const char *context)
+{
+	struct test_holding now = test_holding_now();
+
+	if (now.fds != before->fds || now.mapped > before->mapped ||
+	    now.locked != before->locked || now.objects != before->objects)
+		test_fail(__FILE__, __LINE__, "%s: fds %u to %u, mapped %llu to %llu, locked "
+			  "%llu to %llu, objects %llu to %llu", context, before->fds, now.fds,
+			  (unsigned long long)before->mapped, (unsigned long long)now.mapped,
+			  (unsigned long long)before->locked, (unsigned long long)now.locked,
+			  (unsigned long long)before->objects, (unsigned long long)now.objects);
+}
+
+/* Returns false when the @n-th call was not made any more. */
+static bool run_once(const struct operation *operation, unsigned int n, enum inject_mode mode)
+{
+	struct test_holding holding = test_holding_now();
+	char context[96];
+	struct shape before;
+	struct world world;
+	bool failed;
+	int r;
+
+	undo_set_up(operation, &world);
+	take_shape(&world, &before);
+	test_forget_text();
+	inject_arm(n, mode);
+	r = operation->run(&world);
+	failed = inject_disarm();
+	snprintf(context, sizeof(context), "%s, call %u (%s%s)", operation->name, n,
+		 inject_failed(), mode == INJECT_ONE ? "" : ", more than once");
+	if (r && !failed)
+		test_fail(__FILE__, __LINE__, "%s: %d though nothing failed: %s", context, r,
+			  hm_errmsg());
+	/* Where undoing fails, too, the map may be lost: only leaks are checked. */
+	if (r && failed && mode == INJECT_ONE)
+		check_failure(operation, &world, &before, context);
+	else if (!r && mode == INJECT_ONE)
+		check_bytes(world.map, context);
+	undo_tear_down(&world);
+	inject_forgive();
+	check_leaks(&holding, context);
+	return failed;
+}
+
+static void walk(const struct operation *operation)
+{
+	static const enum inject_mode modes[] = { INJECT_ONE, INJECT_TWO, INJECT_REST };
+	unsigned int n;
+	size_t i;
+
+	/* Once unharmed, so that whatever is made once is made. */
+	run_once(operation, 0, INJECT_ONE);
+	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		for (n = 1; n < CALLS_MAX; n++)
+			if (!run_once(operation, n, modes[i]))
+				break;
+		CHECK(n < CALLS_MAX);
+	}
+}
+
+static struct test *tests;
+
+static void run(void)
+{
+	inject_install();
+	walk(&undo_operations[test_current() - tests]);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int i;
+
+	tests = calloc(undo_n_operation + 1, sizeof(tests[0]));
+	if (!tests)
+		return 1;
+	for (i = 0; i < undo_n_operation; i++) {
+		tests[i].name = undo_operations[i].name;
+		tests[i].run = run;
+		tests[i].seconds = 60;
+	}
+	return harness_main(argc, argv, "undo", tests);
+}

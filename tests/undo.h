@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* The operations whose undo paths are walked, and the worlds they run in. */
+#ifndef HETMAP_TESTS_UNDO_H
+#define HETMAP_TESTS_UNDO_H
+
+#include "support.h"
+
+#define PAGE 4096ull
+#define SIZE (8 * PAGE + 100)
+#define MAX_SIZE (64 * PAGE)
+#define UNTOUCHED ((void *)0x10)
+
+/* Everything an operation may need or make; what is NULL is not there. */
+struct world {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	struct hm_map *second;
+	struct hm_view *view;
+	void *pointer; /* of the short API */
+	int fd;
+	/* Results: UNTOUCHED or -1 before the operation. */
+	struct hm_device *ret_device;
+	struct hm_buffer *ret_buffer;
+	struct hm_map *ret_map;
+	struct hm_view *ret_view;
+	void *ret_pointer;
+	int ret_fd;
+};
+
+struct operation {
+	const char *name;
+	void (*set_up)(struct world *world);
+	int (*run)(struct world *world);
+};
+
+extern const struct operation undo_operations[];
+extern const unsigned int undo_n_operation;
+
+void undo_set_up(const struct operation *operation, struct world *world);
+void undo_tear_down(struct world *world);
+
+#endif

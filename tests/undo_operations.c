@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: MIT
+/* The operations whose undo paths are walked, and the worlds they run in. */
+#include "undo.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- worlds ---- */
+
+static void open_host(struct world *world)
+{
+	CHECK_OK_FATAL(hm_device_open("host", &world->device));
+}
+
+static void open_file(struct world *world)
+{
+	CHECK_OK_FATAL(hm_device_open("file", &world->device));
+	world->fd = scratch_file(SIZE);
+}
+
+static void make(struct world *world, uint32_t flags)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = flags,
+		.size = SIZE,
+		.max_size = MAX_SIZE,
+	};
+
+	open_host(world);
+	CHECK_OK_FATAL(hm_buffer_create(world->device, &desc, &world->buffer));
+}
+
+static void make_map(struct world *world, uint32_t flags, uint32_t map_flags)
+{
+	struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = map_flags,
+		.access = HM_READ | HM_WRITE,
+	};
+
+	make(world, flags);
+	CHECK_OK_FATAL(hm_map_create(world->buffer, &desc, &world->map));
+	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
+}
+
+static void shared_buffer(struct world *world)
+{
+	make(world, 0);
+}
+
+static void private_buffer(struct world *world)
+{
+	make(world, HM_BUFFER_PRIVATE);
+}
+
+static void shared_map(struct world *world)
+{
+	make_map(world, 0, 0);
+}
+
+static void private_map(struct world *world)
+{
+	make_map(world, HM_BUFFER_PRIVATE, 0);
+}
+
+static void huge_map(struct world *world)
+{
+	make_map(world, HM_BUFFER_HUGETLB, 0);
+}
+
+static void guarded_map(struct world *world)
+{
+	make_map(world, 0, HM_MAP_GUARD);
+}
+
+static void two_maps(struct world *world)
+{
+	shared_map(world);
+	CHECK_OK_FATAL(hm_map_create(world->buffer, NULL, &world->second));
+}
+
+static void appended_map(struct world *world)
+{
+	shared_map(world);
+	CHECK_OK_FATAL(hm_buffer_resize(world->buffer, SIZE + 4 * PAGE, HM_GROW_APPEND));
+	CHECK_OK_FATAL(hm_buffer_resize(world->buffer, SIZE + 9 * PAGE, HM_GROW_APPEND));
+	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
+}
+
+static void appended_two_maps(struct world *world)
+{
+	appended_map(world);
+	CHECK_OK_FATAL(hm_map_create(world->buffer, NULL, &world->second));
+}
+
+/* Several runs of rights, and locked pages. */
+static void fancy(struct world *world)
+{
+	CHECK_OK_FATAL(hm_map_protect(world->map, 2 * PAGE, 2 * PAGE, HM_READ));
+	CHECK_OK_FATAL(hm_map_lock(world->map, 3 * PAGE, 3 * PAGE, 0, NULL));
+}
+
+static void fancy_map(struct world *world)
+{
+	shared_map(world);
+	fancy(world);
+}
+
+static void fancy_private_map(struct world *world)
+{
+	private_map(world);
+	fancy(world);
+}
+
+static int no_refusal(void *user, const struct hm_view_change *change)
+{
+	(void)user, (void)change;
+	return 0;
+}
+
+static void viewed_map(struct world *world)
+{
+	static const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.quiesce = no_refusal,
+	};
+
+	fancy_map(world);
+	CHECK_OK_FATAL(hm_view_create(world->map, 0, 0, &ops, NULL, &world->view));
+}
+
+static void file_map(struct world *world)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = MAX_SIZE };
+
+	open_file(world);
+	CHECK_OK_FATAL(hm_buffer_from_file(world->device, NULL, world->fd, &desc,
+					   &world->buffer));
+	CHECK_OK_FATAL(hm_map_create(world->buffer, NULL, &world->map));
+	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
+}
+
+static void exported(struct world *world)
+{
+	make(world, 0);
+	CHECK_OK_FATAL(hm_buffer_export(world->buffer, 0, &world->fd));
+}
+
+static void allocation(struct world *world)
+{
+	open_host(world);
+	CHECK_OK_FATAL(hm_alloc(world->device, SIZE, HM_READ | HM_WRITE, &world->pointer));
+	pattern_write(world->pointer, 0, SIZE, 1);
+}
+
+/* Results first: they may be what the others hold. */
+void undo_tear_down(struct world *world)
+{
+	if (world->ret_pointer != UNTOUCHED && world->ret_pointer != world->pointer)
+		CHECK_OK(hm_free(world->ret_pointer));
+	CHECK_OK(hm_free(world->pointer));
+	hm_view_unref(world->ret_view == UNTOUCHED ? NULL : world->ret_view);
+	hm_map_unref(world->ret_map == UNTOUCHED ? NULL : world->ret_map);
+	hm_buffer_unref(world->ret_buffer == UNTOUCHED ? NULL : world->ret_buffer);
+	hm_device_unref(world->ret_device == UNTOUCHED ? NULL : world->ret_device);
+	if (world->ret_fd >= 0)
+		close(world->ret_fd);
+	hm_view_unref(world->view);
+	hm_map_unref(world->second);
+	hm_map_unref(world->map);
+	hm_buffer_unref(world->buffer);
+	hm_device_unref(world->device);
+	if (world->fd >= 0)
+		close(world->fd);
+}
+
+void undo_set_up(const struct operation *operation, struct world *world)
+{
+	*world = (struct world){
+		.fd = -1,
+		.ret_device = UNTOUCHED,
+		.ret_buffer = UNTOUCHED,
+		.ret_map = UNTOUCHED,
+		.ret_view = UNTOUCHED,
+		.ret_pointer = UNTOUCHED,
+		.ret_fd = -1,
+	};
+	if (operation->set_up)
+		operation->set_up(world);
+}
+
+/* ---- operations ---- */
+
+static int device_open(struct world *world)
+{
+	return hm_device_open("host", &world->ret_device);
+}
+
+static int device_list(struct world *world)
+{
+	struct hm_device_info infos[8];
+	uint32_t n;
+
+	(void)world;
+	infos[0].struct_size = sizeof(infos[0]);
+	return hm_device_list(infos, 8, &n);
+}
+
+static int create(struct world *world, uint32_t flags, uint32_t numa_mode)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = flags,
+		.size = SIZE,
+		.max_size = MAX_SIZE,
+		.numa_mode = numa_mode,
+		.numa_nodes = numa_mode ? 1 : 0,
+	};
+
+	return hm_buffer_create(world->device, &desc, &world->ret_buffer);
+}
+
+static int create_shared(struct world *world)
+{
+	return create(world, 0, HM_NUMA_DEFAULT);
+}
+
+static int create_private(struct world *world)
+{
+	return create(world, HM_BUFFER_PRIVATE, HM_NUMA_DEFAULT);
+}
+
+static int create_huge(struct world *world)
+{
+	return create(world, HM_BUFFER_HUGETLB, HM_NUMA_DEFAULT);
+}
+
+static int create_placed(struct world *world)
+{
+	int r = create(world, 0, HM_NUMA_BIND);
+
+	/* The policy is applied when it is mapped. */
+	return r ? r : hm_map_create(world->ret_buffer, NULL, &world->ret_map);
+}
+
+static int from_fd(struct world *world)
+{
+	return hm_buffer_from_file(world->device, NULL, world->fd, NULL, &world->ret_buffer);
+}
+
+static int from_path(struct world *world)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", world->fd);
+	return hm_buffer_from_file(world->device, path, -1, NULL, &world->ret_buffer);
+}
+
+static int import(struct world *world)
+{
+	return hm_buffer_import(world->device, world->fd, NULL, &world->ret_buffer);
+}
+
+static int export_plain(struct world *world)
+{
+	return hm_buffer_export(world->buffer, 0, &world->ret_fd);
+}
+
+static int export_read_only(struct world *world)
+{
+	return hm_buffer_export(world->buffer, HM_EXPORT_READ_ONLY, &world->ret_fd);
+}
+
+static int export_coalesced(struct world *world)
+{
+	return hm_buffer_export(world->buffer, HM_EXPORT_COALESCE, &world->ret_fd);
+}
+
+static int map(struct world *world, uint32_t flags, uint64_t offset, uint64_t length)
+{
+	struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = flags,
+		.access = HM_READ | HM_WRITE,
+		.offset = offset,
+		.length = length,
+	};
+
+	return hm_map_create(world->buffer, &desc, &world->ret_map);
+}
+
+static int map_whole(struct world *world)
+{
+	return map(world, 0, 0, 0);
+}
+
+static int map_guarded(struct world *world)
+{
+	return map(world, HM_MAP_GUARD, 0, 0);
+}
+
+static int map_populated(struct world *world)
+{
+	return map(world, HM_MAP_POPULATE, 0, 0);
+}
+
+static int map_part(struct world *world)
+{
+	return map(world, 0, PAGE, 3 * PAGE);
+}
+
+static int map_query(struct world *world)
+{
+	struct hm_map_info info = {
+		.struct_size = sizeof(info),
+		.fields = HM_MAP_RESIDENT | HM_MAP_LOCKED,
+	};
+
+	return hm_map_query(world->map, &info);
+}
+
+static int pointer_query(struct world *world)
+{
+	struct hm_pointer_detail detail = {
+		.struct_size = sizeof(detail),
+		.fields = HM_POINTER_NODE | HM_POINTER_PAGE_SIZE | HM_POINTER_RESIDENT |
+			  HM_POINTER_LOCKED,
+	};
+
+	return hm_pointer_query(hm_map_address(world->map), &detail);
+}
+
+static int protect_middle(struct world *world)
+{
+	return hm_map_protect(world->map, PAGE, 5 * PAGE, HM_READ);
+}
+
+static int lock_all(struct world *world)
+{
+	return hm_map_lock(world->map, 0, SIZE, 0, NULL);
+}
+
+static int lock_on_fault(struct world *world)
+{
+	return hm_map_lock(world->map, 0, SIZE, HM_LOCK_ONFAULT, NULL);
+}
+
+static int unlock_middle(struct world *world)
+{
+	return hm_map_unlock(world->map, 4 * PAGE, PAGE);
+}
+
+static int advise_cold(struct world *world)
+{
+	return hm_map_advise(world->map, 0, SIZE, HM_ADVICE_COLD);
+}
+
+static int advise_huge(struct world *world)
+{
+	return hm_map_advise(world->map, 0, SIZE, HM_ADVICE_HUGEPAGE);
+}
+
+static int prefetch_read(struct world *world)
+{
+	return hm_map_prefetch(world->map, 0, SIZE, HM_READ);
+}
+
+static int prefetch_write(struct world *world)
+{
+	return hm_map_prefetch(world->map, 0, SIZE, HM_READ | HM_WRITE);
+}
+
+static int sync_all(struct world *world)
+{
+	return hm_map_sync(world->map, 0, SIZE, 0);
+}
+
+static int grow(struct world *world)
+{
+	return hm_buffer_resize(world->buffer, 20 * PAGE + 7, 0);
+}
+
+static int shrink(struct world *world)
+{
+	return hm_buffer_resize(world->buffer, 4 * PAGE + 11, 0);
+}
+
+static int shrink_by_bytes(struct world *world)
+{
+	return hm_buffer_resize(world->buffer, SIZE - 50, 0);
+}
+
+static int replace(struct world *world)
+{
+	return hm_buffer_resize(world->buffer, 20 * PAGE + 7, HM_GROW_REPLACE);
+}
+
+static int append(struct world *world)
+{
+	return hm_buffer_resize(world->buffer, 20 * PAGE + 7, HM_GROW_APPEND);
+}
+
+static int move(struct world *world)
+{
+	return hm_buffer_resize(world->buffer, 2 * MAX_SIZE + 7, HM_MAY_MOVE);
+}
+
+static int view_create(struct world *world)
+{
+	static const struct hm_view_ops ops = { .struct_size = sizeof(ops) };
+
+	return hm_view_create(world->map, 0, 0, &ops, NULL, &world->ret_view);
+}
+
+static int alloc(struct world *world)
+{
+	return hm_alloc(world->device, SIZE, HM_READ | HM_WRITE, &world->ret_pointer);
+}
+
+static int realloc_grow(struct world *world)
+{
+	return hm_realloc(world->pointer, 20 * PAGE, 0, &world->ret_pointer);
+}
+
+static int realloc_shrink(struct world *world)
+{
+	return hm_realloc(world->pointer, PAGE, 0, &world->ret_pointer);
+}
+
+static int realloc_move(struct world *world)
+{
+	int r = hm_realloc(world->pointer, 128ull << 20, HM_MAY_MOVE, &world->ret_pointer);
+
+	if (!r)
+		world->pointer = world->ret_pointer;
+	return r;
+}
+
+/* Releases cannot fail: what they are given must be gone in any case. */
+static int release_map(struct world *world)
+{
+	hm_map_unref(world->map);
+	hm_buffer_unref(world->buffer);
+	world->map = NULL;
+	world->buffer = NULL;
+	return 0;
+}
+
+static int release_allocation(struct world *world)
+{
+	int r = hm_free(world->pointer);
+
+	if (!r)
+		world->pointer = NULL;
+	return r;
+}
+
+const struct operation undo_operations[] = {
+	{ "device_open", NULL, device_open },
+	{ "device_list", NULL, device_list },
+	{ "create_shared", open_host, create_shared },
+	{ "create_private", open_host, create_private },
+	{ "create_huge", open_host, create_huge },
+	{ "create_placed", open_host, create_placed },
+	{ "from_fd", open_file, from_fd },
+	{ "from_path", open_file, from_path },
+	{ "import", exported, import },
+	{ "export_plain", shared_buffer, export_plain },
+	{ "export_read_only", shared_buffer, export_read_only },
+	{ "export_coalesced", appended_map, export_coalesced },
+	{ "map_whole", shared_buffer, map_whole },
+	{ "map_private", private_buffer, map_whole },
+	{ "map_guarded", shared_buffer, map_guarded },
+	{ "map_populated", shared_buffer, map_populated },
+	{ "map_part", shared_buffer, map_part },
+	{ "map_second", shared_map, map_whole },
+	{ "map_appended", appended_map, map_whole },
+	{ "map_query", shared_map, map_query },
+	{ "pointer_query", shared_map, pointer_query },
+	{ "protect", shared_map, protect_middle },
+	{ "protect_fancy", fancy_map, protect_middle },
+	{ "lock", fancy_map, lock_all },
+	{ "lock_on_fault", shared_map, lock_on_fault },
+	{ "unlock", fancy_map, unlock_middle },
+	{ "advise_cold", shared_map, advise_cold },
+	{ "advise_huge", private_map, advise_huge },
+	{ "prefetch_read", shared_map, prefetch_read },
+	{ "prefetch_write", shared_map, prefetch_write },
+	{ "prefetch_file", file_map, prefetch_read },
+	{ "sync_file", file_map, sync_all },
+	{ "grow_unmapped", shared_buffer, grow },
+	{ "grow_shared", shared_map, grow },
+	{ "grow_private", private_map, grow },
+	{ "grow_huge", huge_map, grow },
+	{ "grow_guarded", guarded_map, grow },
+	{ "grow_two", two_maps, grow },
+	{ "grow_fancy", fancy_map, grow },
+	{ "grow_viewed", viewed_map, grow },
+	{ "grow_appended", appended_map, grow },
+	{ "grow_file", file_map, grow },
+	{ "shrink_unmapped", shared_buffer, shrink },
+	{ "shrink_shared", shared_map, shrink },
+	{ "shrink_private", private_map, shrink },
+	{ "shrink_fancy", fancy_map, shrink },
+	{ "shrink_fancy_private", fancy_private_map, shrink },
+	{ "shrink_two", two_maps, shrink },
+	{ "shrink_viewed", viewed_map, shrink },
+	{ "shrink_appended", appended_two_maps, shrink },
+	{ "shrink_by_bytes", shared_map, shrink_by_bytes },
+	{ "shrink_file", file_map, shrink },
+	{ "replace", shared_map, replace },
+	{ "replace_fancy", fancy_map, replace },
+	{ "replace_viewed", viewed_map, replace },
+	{ "replace_unmapped", shared_buffer, replace },
+	{ "append", shared_map, append },
+	{ "append_two", two_maps, append },
+	{ "append_fancy", fancy_map, append },
+	{ "append_again", appended_map, append },
+	{ "move", shared_map, move },
+	{ "move_fancy", fancy_map, move },
+	{ "move_viewed", viewed_map, move },
+	{ "move_unmapped", shared_buffer, move },
+	{ "view_create", shared_map, view_create },
+	{ "alloc", open_host, alloc },
+	{ "realloc_grow", allocation, realloc_grow },
+	{ "realloc_shrink", allocation, realloc_shrink },
+	{ "realloc_move", allocation, realloc_move },
+	{ "release_map", fancy_map, release_map },
+	{ "release_appended", appended_map, release_map },
+	{ "release_allocation", allocation, release_allocation },
+};
+
+const unsigned int undo_n_operation = sizeof(undo_operations) / sizeof(undo_operations[0]);
