@@ -55,7 +55,7 @@ struct hm_buffer {
 	uint32_t numa_mode;
 	uint64_t numa_nodes;
 
-	pthread_mutex_t lock; /* protects the below */
+	pthread_mutex_t lock; /* buffer_lock(); protects the below */
 	uint64_t size;
 	uint64_t max_size;
 	uint64_t caps;
@@ -94,11 +94,14 @@ struct hm_map {
 	uint64_t span;      /* address space for bytes: max length, page-rounded */
 	_Atomic uint64_t length;
 	_Atomic uint32_t generation;
-	struct rangemap *rights; /* enum hm_access bits; free() */
+	struct rangemap *rights; /* enum hm_access bits; written with lock held too */
 	struct rangemap *locked; /* 1 where mlock holds; NULL: nothing is */
 
+	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
+
 	pthread_mutex_t lock;   /* protects the below */
-	bool frozen;            /* a change is under way: launches are -EBUSY */
+	_Atomic bool frozen;    /* a change is under way: launches are -EBUSY. Set with
+				 * lock held, cleared by whoever holds change */
 	uint32_t n_use;
 	struct cds_list_head uses;  /* map_use.link: work in flight */
 	struct cds_list_head views; /* map_view.link */
@@ -203,9 +206,17 @@ struct map_view {
 /* Held to attach, to detach, and while a map's destruction releases its views. */
 extern pthread_mutex_t view_mutex;
 
-/* Both with view_mutex held; the map is alive. */
+/*
+ * With view_mutex held. Attach after map_use_begin() has succeeded for the map,
+ * so that no change is under way that would miss the view.
+ */
 void view_attach_locked(struct hm_map *map, struct map_view *view);
-void view_detach_locked(struct map_view *view);
+/*
+ * Drops view_mutex and takes it again: it waits for a change of the map. True:
+ * detached, the view is the caller's to free. False: the map is going away, and
+ * the view's release hook is called as soon as view_mutex is free: look again.
+ */
+bool view_detach_locked(struct map_view *view);
 /* The view of @owner with these hooks, or NULL. The caller holds a map ref. */
 struct map_view *view_find(struct hm_map *map, const struct view_hooks *hooks,
 			   const void *owner);

@@ -143,7 +143,7 @@ static int create_hugetlb(const struct hm_buffer_desc *desc, struct hm_recipe *r
 	ret_recipe->alignment = page;
 	ret_recipe->backing = HM_BACKING_HUGETLB;
 	/* mlock() answers 0 and does nothing: these pages are never swapped. */
-	ret_recipe->caps &= ~(HM_CAP_LOCK | HM_CAP_APPEND);
+	ret_recipe->caps &= ~(HM_CAP_LOCK | HM_CAP_APPEND | HM_CAP_REPLACE);
 	ret_recipe->flags = HM_BUFFER_HUGETLB;
 	return 0;
 

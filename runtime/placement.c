@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* NUMA placement of maps: a policy of the object (shared) or the map (private). */
-#include "numa.h"
+#include "placement.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -37,7 +37,7 @@ static uint64_t allowed_nodes(void)
 	return nodes;
 }
 
-int numa_check(uint32_t mode, uint64_t nodes)
+int placement_check(uint32_t mode, uint64_t nodes)
 {
 	uint64_t allowed;
 
@@ -61,7 +61,7 @@ int numa_check(uint32_t mode, uint64_t nodes)
 	return 0;
 }
 
-int numa_apply(void *address, uint64_t length, uint32_t mode, uint64_t nodes)
+int placement_apply(void *address, uint64_t length, uint32_t mode, uint64_t nodes)
 {
 	int r;
 

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: MIT
+/* Buffers: made by a backend's recipe, exported, imported, queried. */
+#include "buffer.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "limits.h"
+#include "placement.h"
+#include "replace.h"
+#include "sys.h"
+
+#define BUFFER_FLAGS (HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY)
+
+/* First version of the struct: up to and with numa_nodes. */
+#define DESC_LEAST offsetof(struct hm_buffer_desc, numa_mode)
+
+static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
+{
+	int r;
+
+	if (!from) {
+		*desc = (struct hm_buffer_desc){ .struct_size = sizeof(*desc) };
+		return 0;
+	}
+	r = struct_read(desc, sizeof(*desc), from, from->struct_size, DESC_LEAST,
+			"hm_buffer_desc");
+	if (r)
+		return r;
+	if (desc->flags & ~BUFFER_FLAGS)
+		return err_set(-EINVAL, "hm_buffer_desc.flags 0x%x has unknown bits 0x%x",
+			       desc->flags, desc->flags & ~BUFFER_FLAGS);
+	if (desc->reserved)
+		return err_set(-EINVAL, "hm_buffer_desc.reserved is not 0");
+	if (desc->size > BUFFER_SIZE_MAX || desc->max_size > BUFFER_SIZE_MAX)
+		return err_set(-EINVAL, "size %" PRIu64 " or max_size %" PRIu64
+			       " is beyond 2^62: no machine has that address space",
+			       desc->size, desc->max_size);
+	if (desc->max_size && desc->max_size < desc->size)
+		return err_set(-EINVAL, "max_size %" PRIu64 " is below size %" PRIu64,
+			       desc->max_size, desc->size);
+	return placement_check(desc->numa_mode, desc->numa_nodes);
+}
+
+/* What the device lacks of what the description asks for. */
+static int check_caps(struct hm_device *device, const struct hm_buffer_desc *desc,
+		      uint64_t cap, const char *what)
+{
+	const struct {
+		bool wanted;
+		uint64_t cap;
+		const char *what;
+	} wants[] = {
+		{ true, cap, what },
+		{ desc->flags & HM_BUFFER_PRIVATE, HM_CAP_PRIVATE, "HM_BUFFER_PRIVATE" },
+		{ desc->numa_mode != HM_NUMA_DEFAULT, HM_CAP_NUMA, "numa_mode" },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(wants); i++)
+		if (wants[i].wanted && !(device->ops->caps & wants[i].cap))
+			return err_set(-EOPNOTSUPP, "the device \"%s\" has no %s (see "
+				       "hm_device_query, caps)", device->name, wants[i].what);
+	return 0;
+}
+
+/* Makes the object around a recipe, whose segment it owns from here on. */
+static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
+		 const struct hm_recipe *recipe, struct hm_buffer **ret_buffer)
+{
+	static _Atomic uint64_t serial;
+	struct hm_buffer *buffer;
+	pthread_mutexattr_t attr;
+	int r;
+
+	buffer = sys_calloc(1, sizeof(*buffer));
+	if (!buffer)
+		return err_set(-ENOMEM, "no memory for a buffer's description");
+	buffer->segment = sys_calloc(1, sizeof(*buffer->segment));
+	if (!buffer->segment) {
+		r = err_set(-ENOMEM, "no memory for a buffer's description");
+		goto err_free;
+	}
+	object_init(&buffer->object, OBJECT_BUFFER);
+	buffer->device = hm_device_ref(device);
+	snprintf(buffer->name, sizeof(buffer->name), "%s", desc->name ? desc->name : "buffer");
+	buffer->serial = atomic_fetch_add(&serial, 1) + 1;
+	buffer->page_size = recipe->page_size;
+	buffer->alignment = max_u64(recipe->alignment, recipe->page_size);
+	buffer->access = recipe->access;
+	buffer->cache = recipe->cache;
+	buffer->numa_mode = desc->numa_mode;
+	buffer->numa_nodes = desc->numa_nodes;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(&buffer->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	buffer->size = recipe->size;
+	buffer->max_size = recipe->segment.length;
+	buffer->caps = recipe->caps;
+	buffer->backing = recipe->backing;
+	buffer->flags = recipe->flags;
+	buffer->segment[0] = recipe->segment;
+	buffer->n_segment = 1;
+	CDS_INIT_LIST_HEAD(&buffer->maps);
+	stats_add(&stats.buffers, 1);
+	*ret_buffer = buffer;
+	return 0;
+
+err_free:
+	free(buffer);
+	return r;
+}
+
+static int check_args(struct hm_device *device, const void *ret_buffer, const char *what)
+{
+	int r = object_check((struct hm_object *)device, OBJECT_DEVICE);
+
+	if (!r && !ret_buffer)
+		r = err_set(-EINVAL, "%s: ret_buffer is NULL", what);
+	return r;
+}
+
+int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
+		     struct hm_buffer **ret_buffer)
+{
+	struct hm_buffer_desc desc;
+	struct hm_recipe recipe;
+	int r;
+
+	r = check_args(device, ret_buffer, "hm_buffer_create");
+	if (r)
+		return r;
+	if (!from)
+		return err_set(-EINVAL, "hm_buffer_create: desc is NULL");
+	r = read_desc(from, &desc);
+	if (r)
+		return r;
+	if (!desc.size)
+		return err_set(-EINVAL, "a buffer of 0 bytes can't be: size is from 1");
+	if (desc.offset)
+		return err_set(-EINVAL, "hm_buffer_create: offset is for files");
+	r = check_caps(device, &desc, HM_CAP_CREATE, "hm_buffer_create");
+	if (r)
+		return r;
+	if (!desc.max_size)
+		desc.max_size = desc.size;
+
+	r = device->ops->create(device->backend, &desc, &recipe);
+	if (r)
+		return r;
+	recipe.size = desc.size;
+	r = build(device, &desc, &recipe, ret_buffer);
+	if (r)
+		goto err_object;
+	return 0;
+
+err_object:
+	device->ops->object_destroy(device->backend, &recipe.segment);
+	return r;
+}
+
+/* @fd becomes the buffer's on success and stays the caller's on failure. */
+static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
+		    int (*describe)(void *device, int fd, const struct hm_buffer_desc *desc,
+				    struct hm_recipe *ret_recipe),
+		    struct hm_buffer **ret_buffer)
+{
+	struct hm_recipe recipe;
+	int r;
+
+	r = describe(device->backend, fd, desc, &recipe);
+	if (r)
+		return r;
+	return build(device, desc, &recipe, ret_buffer);
+}
+
+static int open_path(const char *path, const struct hm_buffer_desc *desc)
+{
+	bool write = !(desc->flags & (HM_BUFFER_READ_ONLY | HM_BUFFER_PRIVATE));
+	int fd;
+
+	/* O_NONBLOCK: a FIFO must not hang us before fstat() tells what it is. */
+	fd = sys_open(path, (write ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY, 0);
+	if (fd == -EMFILE || fd == -ENFILE)
+		return limits_explain_fd(fd, path);
+	if (fd == -EACCES && write)
+		return err_set(fd, "opening it for reading and writing: %s; to read only, pass "
+			       "HM_BUFFER_READ_ONLY", err_name(fd));
+	if (fd < 0)
+		return err_set(fd, "opening it: %s", err_name(fd));
+	return fd;
+}
+
+int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
+			const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer)
+{
+	struct hm_buffer_desc desc;
+	const char *slash;
+	int own, r;
+
+	r = check_args(device, ret_buffer, "hm_buffer_from_file");
+	if (!r)
+		r = read_desc(from, &desc);
+	if (!r)
+		r = check_caps(device, &desc, HM_CAP_FROM_FILE, "hm_buffer_from_file");
+	if (r)
+		return r;
+	if (!desc.name && path) {
+		slash = strrchr(path, '/');
+		desc.name = slash && slash[1] ? slash + 1 : path;
+	}
+
+	own = path ? open_path(path, &desc) : sys_dup(fd);
+	if (own < 0)
+		return path ? err_prefix(own, "%s", path) :
+			      limits_explain_fd(own, "duplicating the file's descriptor");
+	r = adopt_fd(device, own, &desc, device->ops->from_file, ret_buffer);
+	if (r)
+		goto err_close;
+	return 0;
+
+err_close:
+	sys_close(own);
+	return err_prefix(r, "%s", path ? path : "fd");
+}
+
+int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
+		     struct hm_buffer **ret_buffer)
+{
+	struct hm_buffer_desc desc;
+	int own, r;
+
+	r = check_args(device, ret_buffer, "hm_buffer_import");
+	if (!r)
+		r = read_desc(from, &desc);
+	if (!r)
+		r = check_caps(device, &desc, HM_CAP_IMPORT, "hm_buffer_import");
+	if (r)
+		return r;
+	if (desc.flags & ~HM_BUFFER_READ_ONLY)
+		return err_set(-EINVAL, "hm_buffer_import: of the flags only "
+			       "HM_BUFFER_READ_ONLY means something, 0x%x was passed",
+			       desc.flags);
+	own = sys_dup(fd);
+	if (own < 0)
+		return limits_explain_fd(own, "duplicating the descriptor to import");
+	r = adopt_fd(device, own, &desc, device->ops->import_fd, ret_buffer);
+	if (r)
+		goto err_close;
+	return 0;
+
+err_close:
+	sys_close(own);
+	return r;
+}
+
+int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
+{
+	struct resize_set set = { 0 };
+	int fd, r;
+
+	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	if (r)
+		return r;
+	if (!ret_fd)
+		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
+	if (flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE))
+		return err_set(-EINVAL, "hm_buffer_export: unknown flags 0x%x",
+			       flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE));
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	if (!(buffer->caps & HM_CAP_EXPORT)) {
+		r = err_set(-EOPNOTSUPP, "%s: private memory, or a device that exports none, "
+			    "has no descriptor to give", buffer->name);
+		goto out;
+	}
+	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
+		r = replace_locked(buffer, buffer->size, &set);
+		if (r)
+			goto out;
+	}
+	if (buffer->n_segment > 1) {
+		r = err_set(-EXDEV, "%s: made of %u objects, and a descriptor is one: pass "
+			    "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
+			    buffer->name, buffer->n_segment, buffer->size);
+		goto out;
+	}
+	r = buffer->device->ops->export_fd(buffer->device->backend, &buffer->segment[0], flags,
+					   &fd);
+	if (r)
+		goto out;
+	buffer->exported = true;
+	*ret_fd = fd;
+out:
+	buffer_unlock(buffer);
+	resize_set_drop(&set);
+	return r;
+}
+
+int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
+{
+	struct hm_buffer_info info;
+	int r;
+
+	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	if (r)
+		return r;
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_buffer_query: ret_info is NULL");
+	r = struct_check_out(ret_info->struct_size, sizeof(info),
+			     offsetof(struct hm_buffer_info, access), "hm_buffer_info");
+	if (r)
+		return r;
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	info = (struct hm_buffer_info){
+		.flags = buffer->flags,
+		.size = buffer->size,
+		.max_size = buffer->max_size,
+		.caps = buffer->caps,
+		.page_size = buffer->page_size,
+		.serial = buffer->serial,
+		.backing = buffer->backing,
+		.generation = buffer->generation,
+		.segments = buffer->n_segment,
+		.maps = buffer->n_map,
+		.exported = buffer->exported,
+		.access = buffer->access,
+	};
+	buffer_unlock(buffer);
+	struct_write(ret_info, &info, ret_info->struct_size);
+	return 0;
+}
+
+int buffer_lock(struct hm_buffer *buffer)
+{
+	if (likely(!pthread_mutex_lock(&buffer->lock)))
+		return 0;
+	return err_set(-EDEADLK, "%s: a view's callback must not use the buffer that is being "
+		       "changed", buffer->name);
+}
+
+void buffer_unlock(struct hm_buffer *buffer)
+{
+	pthread_mutex_unlock(&buffer->lock);
+}
+
+uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
+{
+	uint32_t i = buffer->n_segment;
+
+	while (--i)
+		if (buffer->segment[i].offset <= offset)
+			break;
+	return i;
+}
+
+int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capacity,
+			 struct hm_segment *ret_segment)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = buffer->flags,
+		.size = size,
+		.max_size = capacity,
+		.name = buffer->name,
+		.numa_mode = buffer->numa_mode,
+		.numa_nodes = buffer->numa_nodes,
+	};
+	struct hm_recipe recipe;
+	int r;
+
+	r = buffer->device->ops->create(buffer->device->backend, &desc, &recipe);
+	if (!r)
+		*ret_segment = recipe.segment;
+	return r;
+}
+
+void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments,
+			    uint32_t n)
+{
+	while (n--)
+		buffer->device->ops->object_destroy(buffer->device->backend, &segments[n]);
+}
+
+struct hm_buffer *hm_buffer_ref(struct hm_buffer *buffer)
+{
+	if (buffer)
+		object_ref(&buffer->object);
+	return buffer;
+}
+
+void hm_buffer_unref(struct hm_buffer *buffer)
+{
+	if (!buffer || !object_put(&buffer->object))
+		return;
+	buffer_destroy_objects(buffer, buffer->segment, buffer->n_segment);
+	hm_device_unref(buffer->device);
+	pthread_mutex_destroy(&buffer->lock);
+	buffer->object.kind = OBJECT_FREED;
+	free(buffer->segment);
+	free(buffer);
+	stats_sub(&stats.buffers, 1);
+}

@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: MIT
+/* Maps: made, described, released. */
+#include "map.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "buffer.h"
+#include "compat.h"
+#include "limits.h"
+#include "placement.h"
+#include "remap.h"
+#include "reserve.h"
+#include "resident.h"
+#include "smaps.h"
+#include "sync.h"
+#include "sys.h"
+#include "view.h"
+
+#define MAP_FLAGS (HM_MAP_GUARD | HM_MAP_POPULATE)
+
+/* From this size on huge pages are asked for: smaller ranges cannot hold one. */
+#define HUGE_LEAST MIB(2)
+
+int prot_of_access(uint32_t access)
+{
+	return (access & HM_READ ? PROT_READ : 0) | (access & HM_WRITE ? PROT_WRITE : 0);
+}
+
+static int flags_of_segment(const struct hm_segment *segment)
+{
+	int flags = segment->flags & HM_SEGMENT_PRIVATE ? MAP_PRIVATE : MAP_SHARED;
+
+	if (segment->flags & HM_SEGMENT_SYNC)
+		flags = MAP_SHARED_VALIDATE | MAP_SYNC;
+	if (segment->flags & HM_SEGMENT_ANON)
+		flags |= MAP_ANONYMOUS;
+	if (segment->flags & HM_SEGMENT_NORESERVE)
+		flags |= MAP_NORESERVE;
+	return flags;
+}
+
+static int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length,
+		   char *address, int prot, void **ret_address)
+{
+	return sys_mmap(address, length, prot,
+			flags_of_segment(segment) | (address ? MAP_FIXED : 0), segment->fd,
+			segment->fd_offset + (offset - segment->offset), ret_address);
+}
+
+int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
+		 uint64_t length, char *address, int prot)
+{
+	uint64_t from, to;
+	void *mapped;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < n; i++) {
+		from = max_u64(offset, segments[i].offset);
+		to = min_u64(offset + length, segments[i].offset + segments[i].length);
+		if (from >= to)
+			continue;
+		r = map_one(&segments[i], from, to - from, address + (from - offset), prot,
+			    &mapped);
+		if (r)
+			return limits_explain_map(r, to - from, "mapping");
+	}
+	return 0;
+}
+
+int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset,
+		uint64_t length, uint64_t alignment, int prot,
+		struct reservation *ret_reservation, char **ret_address)
+{
+	struct reservation reservation;
+	char *address;
+	int r;
+
+	r = reserve_range(length, alignment, 0, &reservation, &address);
+	if (r)
+		return r;
+	stats_add(&stats.bytes_reserved, reservation.length);
+	r = map_segments(segments, n, offset, length, address, prot);
+	if (r)
+		goto err_release;
+	*ret_reservation = reservation;
+	*ret_address = address;
+	return 0;
+
+err_release:
+	reserve_release(&reservation);
+	return r;
+}
+
+int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
+{
+	int r;
+
+	r = placement_apply(address, length, buffer->numa_mode, buffer->numa_nodes);
+	if (r)
+		return r;
+	if (buffer->backing == HM_BACKING_ANON)
+		/* -EINVAL without CONFIG_ANON_VMA_NAME: a name is only a help. */
+		sys_prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (uintptr_t)address, length,
+			  (uintptr_t)buffer->name);
+	if (length >= HUGE_LEAST &&
+	    (buffer->backing == HM_BACKING_ANON || buffer->backing == HM_BACKING_MEMFD))
+		/* Advice; what was obtained is in hm_map_query. */
+		sys_madvise(address, length, MADV_HUGEPAGE);
+	if (buffer->caps & HM_CAP_FORK)
+		return 0;
+	r = sys_madvise(address, length, MADV_DONTFORK);
+	return r ? err_set(r, "keeping a device map out of fork children: %s", err_name(r)) : 0;
+}
+
+void map_entry(const struct hm_map *map, const char *address, uint64_t length,
+	       uint32_t generation, const struct rangemap *rights,
+	       struct registry_entry *ret_entry)
+{
+	*ret_entry = (struct registry_entry){
+		.base = (uintptr_t)address,
+		.length = length,
+		.buffer_offset = map->offset,
+		.map = (struct hm_map *)map,
+		.buffer = map->buffer,
+		.device = map->buffer->device,
+		.generation = generation,
+		.not_inherited = !(map->buffer->caps & HM_CAP_FORK),
+		.access = rights,
+	};
+}
+
+static int apply_run(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	int r = sys_mprotect((char *)user + offset, length, prot_of_access(value));
+
+	return r ? limits_explain_map(r, length, "changing rights") : 0;
+}
+
+int map_apply_rights(char *address, const struct rangemap *rights, uint64_t offset,
+		     uint64_t length)
+{
+	return rangemap_each(rights, offset, length, apply_run, address);
+}
+
+/* ---- creation ---- */
+
+static int read_desc(struct hm_buffer *buffer, const struct hm_map_desc *from,
+		     struct hm_map_desc *desc)
+{
+	int r;
+
+	if (!from) {
+		*desc = (struct hm_map_desc){ .access = buffer->access };
+		return 0;
+	}
+	r = struct_read(desc, sizeof(*desc), from, from->struct_size, sizeof(*desc),
+			"hm_map_desc");
+	if (r)
+		return r;
+	if (desc->flags & ~MAP_FLAGS)
+		return err_set(-EINVAL, "hm_map_desc.flags 0x%x has unknown bits 0x%x",
+			       desc->flags, desc->flags & ~MAP_FLAGS);
+	if (desc->reserved)
+		return err_set(-EINVAL, "hm_map_desc.reserved is not 0");
+	return remap_check_access(buffer, desc->access);
+}
+
+/* Fills in what follows from the description. Caller holds buffer->lock. */
+static int size_up(struct hm_map *map, const struct hm_map_desc *desc, uint64_t *ret_length)
+{
+	struct hm_buffer *buffer = map->buffer;
+	uint64_t length = desc->length;
+
+	if (!is_aligned(desc->offset, buffer->page_size))
+		return err_set(-EINVAL, "offset %" PRIu64 " is not a multiple of the buffer's "
+			       "page size, %" PRIu64, desc->offset, buffer->page_size);
+	if (desc->offset > buffer->size || length > buffer->size - desc->offset ||
+	    (!length && desc->offset == buffer->size))
+		return err_set(-ERANGE, "bytes %" PRIu64 " to %" PRIu64 " are not in the buffer "
+			       "of %" PRIu64 " bytes", desc->offset, desc->offset + length,
+			       buffer->size);
+	/* Length 0 with an offset is the rest: a part, which does not follow. */
+	map->whole = !length && !desc->offset;
+	if (!length)
+		length = buffer->size - desc->offset;
+	map->offset = desc->offset;
+	map->access = desc->access;
+	map->map_flags = desc->flags;
+	map->span = buffer_pages(buffer, map->whole ? buffer->max_size : length);
+	*ret_length = length;
+	return 0;
+}
+
+/* One object, no guard, any address: the mapping is its own reservation. */
+static int place_simple(struct hm_map *map, int prot)
+{
+	const struct hm_segment *segment = &map->buffer->segment[0];
+	void *mapped;
+	int r;
+
+	r = map_one(segment, map->offset, map->span, NULL, prot, &mapped);
+	if (r)
+		return r;
+	map->address = mapped;
+	map->reservation.base = mapped;
+	map->reservation.length = map->span;
+	return 0;
+}
+
+static int place_reserved(struct hm_map *map, int prot)
+{
+	uint64_t guard = map->map_flags & HM_MAP_GUARD ? map->buffer->page_size : 0;
+	struct hm_buffer *buffer = map->buffer;
+	void *mapped;
+	uint32_t i;
+	int r;
+
+	r = reserve_range(map->span, buffer->alignment, guard, &map->reservation,
+			  &map->address);
+	if (r)
+		return r;
+	for (i = buffer_segment_at(buffer, map->offset); i < buffer->n_segment; i++) {
+		const struct hm_segment *segment = &buffer->segment[i];
+		uint64_t from = max_u64(map->offset, segment->offset);
+		uint64_t to = min_u64(map->offset + map->span,
+				      segment->offset + segment->length);
+
+		if (from >= to)
+			break;
+		r = map_one(segment, from, to - from, map->address + (from - map->offset), prot,
+			    &mapped);
+		if (r)
+			goto err_unmap;
+	}
+	return 0;
+
+err_unmap:
+	sys_munmap(map->reservation.base, map->reservation.length);
+	return r;
+}
+
+/*
+ * Some file systems refuse MAP_SHARED (-ENODEV; FUSE with direct I/O). A reader
+ * loses nothing by a private map but the sight of later writes: visible as
+ * HM_BACKING_FILE_PRIVATE.
+ */
+static bool may_be_private(const struct hm_buffer *buffer)
+{
+	return buffer->backing == HM_BACKING_FILE && !(buffer->access & HM_WRITE) &&
+	       !buffer->n_map;
+}
+
+static void set_backing(struct hm_buffer *buffer, uint32_t backing, uint32_t segment_flags)
+{
+	buffer->backing = backing;
+	buffer->segment[0].flags = segment_flags;
+}
+
+static int place(struct hm_map *map, uint64_t committed)
+{
+	struct hm_buffer *buffer = map->buffer;
+	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
+		      buffer->alignment <= page_size();
+	int prot = prot_of_access(map->access);
+	/* The part that is not committed must not be touched. */
+	int first = committed == map->span ? prot : PROT_NONE;
+	int r;
+
+	r = simple ? place_simple(map, first) : place_reserved(map, first);
+	if (r == -ENODEV && may_be_private(buffer)) {
+		set_backing(buffer, HM_BACKING_FILE_PRIVATE,
+			    HM_SEGMENT_PRIVATE | HM_SEGMENT_NORESERVE);
+		r = simple ? place_simple(map, first) : place_reserved(map, first);
+		if (r)
+			set_backing(buffer, HM_BACKING_FILE, HM_SEGMENT_SHARED);
+	}
+	if (r == -ENODEV)
+		return err_set(r, "%s: this file system can't share mappings (MAP_SHARED): "
+			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE", buffer->name);
+	if (r)
+		return limits_explain_map(r, map->span, "mapping");
+	stats_add(&stats.bytes_reserved, map->reservation.length);
+
+	if (first != prot) {
+		r = sys_mprotect(map->address, committed, prot);
+		if (r) {
+			r = limits_explain_map(r, committed, "making a map accessible");
+			goto err_release;
+		}
+	}
+	r = map_dress(buffer, map->address, map->span);
+	if (r)
+		goto err_release;
+	return 0;
+
+err_release:
+	reserve_release(&map->reservation);
+	return r;
+}
+
+static struct hm_map *map_alloc(struct hm_buffer *buffer)
+{
+	struct hm_map *map = sys_calloc(1, sizeof(*map));
+	pthread_mutexattr_t attr;
+
+	if (!map)
+		return NULL;
+	object_init(&map->object, OBJECT_MAP);
+	map->buffer = hm_buffer_ref(buffer);
+	/* A callback that changes its own map is told -EDEADLK instead of hanging. */
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(&map->change, &attr);
+	pthread_mutexattr_destroy(&attr);
+	pthread_mutex_init(&map->lock, NULL);
+	CDS_INIT_LIST_HEAD(&map->uses);
+	CDS_INIT_LIST_HEAD(&map->views);
+	map->bracket_begin = bracket_nothing;
+	map->bracket_end = bracket_nothing;
+	return map;
+}
+
+static void map_free(struct hm_map *map)
+{
+	map->object.kind = OBJECT_FREED;
+	pthread_mutex_destroy(&map->change);
+	pthread_mutex_destroy(&map->lock);
+	free(map->rights);
+	free(map->locked);
+	hm_buffer_unref(map->buffer);
+	free(map);
+}
+
+void map_link_locked(struct hm_map *map)
+{
+	struct hm_buffer *buffer = map->buffer;
+	struct hm_map *other;
+
+	/* By address: the order in which a change of the buffer locks its maps. */
+	cds_list_for_each_entry(other, &buffer->maps, buffer_link)
+		if (other->address > map->address)
+			break;
+	cds_list_add_tail(&map->buffer_link, &other->buffer_link);
+}
+
+static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
+{
+	struct hm_buffer *buffer = map->buffer;
+	struct registry_entry entry;
+	uint64_t length = 0, committed;
+	int r;
+
+	if (buffer->n_map && !(buffer->caps & HM_CAP_MULTI_MAP))
+		return err_set(-EBUSY, "%s is private memory and has its one map already",
+			       buffer->name);
+	r = size_up(map, desc, &length);
+	if (r)
+		return r;
+	committed = buffer_pages(buffer, length);
+	map->rights = rangemap_create(map->access, buffer->cache);
+	if (!map->rights)
+		return err_set(-ENOMEM, "no memory for a map's rights");
+	r = place(map, committed);
+	if (r)
+		return r;
+	map->length = length;
+	if (map->map_flags & HM_MAP_POPULATE) {
+		r = resident_populate(map, 0, committed, map->access);
+		if (r)
+			goto err_release;
+	}
+	map_entry(map, map->address, length, 0, map->rights, &entry);
+	r = registry_insert(&entry, map->span, &map->slot);
+	if (r) {
+		r = err_set(r, "entering a map of %" PRIu64 " bytes into the registry: %s",
+			    length, err_name(r));
+		goto err_release;
+	}
+	map_link_locked(map);
+	buffer->n_map++;
+	stats_add(&stats.maps, 1);
+	stats_add(&stats.bytes_mapped, committed);
+	return 0;
+
+err_release:
+	reserve_release(&map->reservation);
+	return r;
+}
+
+int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
+		  struct hm_map **ret_map)
+{
+	struct hm_map_desc desc;
+	struct hm_map *map;
+	int r;
+
+	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	if (r)
+		return r;
+	if (!ret_map)
+		return err_set(-EINVAL, "hm_map_create: ret_map is NULL");
+	r = read_desc(buffer, from, &desc);
+	if (r)
+		return r;
+	map = map_alloc(buffer);
+	if (!map)
+		return err_set(-ENOMEM, "no memory for a map's description");
+
+	r = buffer_lock(buffer);
+	if (r)
+		goto err_free;
+	r = create_locked(map, &desc);
+	buffer_unlock(buffer);
+	if (r)
+		goto err_free;
+	*ret_map = map;
+	return 0;
+
+err_free:
+	map_free(map);
+	return r;
+}
+
+/* ---- release ---- */
+
+static void map_destroy(struct hm_map *map)
+{
+	struct hm_buffer *buffer = map->buffer;
+
+	registry_remove(map->slot);
+	pthread_mutex_lock(&buffer->lock);
+	cds_list_del(&map->buffer_link);
+	buffer->n_map--;
+	pthread_mutex_unlock(&buffer->lock);
+	view_release_all(map);
+	if (map->locked)
+		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
+	stats_sub(&stats.bytes_mapped, buffer_pages(buffer, map->length));
+	stats_sub(&stats.maps, 1);
+	reserve_release(&map->reservation);
+	map_free(map);
+}
+
+struct hm_map *hm_map_ref(struct hm_map *map)
+{
+	if (map)
+		object_ref(&map->object);
+	return map;
+}
+
+void hm_map_unref(struct hm_map *map)
+{
+	if (map && object_put(&map->object))
+		map_destroy(map);
+}
+
+/* ---- questions ---- */
+
+void *hm_map_address(const struct hm_map *map)
+{
+	return map ? map->address : NULL;
+}
+
+uint64_t hm_map_length(const struct hm_map *map)
+{
+	return map ? atomic_load_explicit(&map->length, memory_order_relaxed) : 0;
+}
+
+int map_check_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what)
+{
+	uint64_t end = map->length;
+
+	if (!length)
+		return err_set(-EINVAL, "%s: the length is 0", what);
+	if (offset > end || length > end - offset)
+		return err_set(-ERANGE, "%s: %" PRIu64 " bytes from %" PRIu64 " on are not in "
+			       "the map of %" PRIu64 " bytes", what, length, offset, end);
+	return 0;
+}
+
+int map_check_pages(struct hm_map *map, uint64_t offset, uint64_t length, const char *what)
+{
+	uint64_t page = map->buffer->page_size;
+	int r;
+
+	r = map_check_range(map, offset, length, what);
+	if (r)
+		return r;
+	if (is_aligned(offset, page) &&
+	    (is_aligned(length, page) || offset + length == map->length))
+		return 0;
+	return err_set(-EINVAL, "%s: offset %" PRIu64 " and length %" PRIu64 " must be multiples "
+		       "of the map's page size, %" PRIu64 " (or the length reach its end)", what,
+		       offset, length, page);
+}
+
+static int lacks(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	uint32_t wanted = *(uint32_t *)user;
+
+	(void)offset, (void)length;
+	return (value & wanted) != wanted;
+}
+
+bool map_allows(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	bool allowed;
+
+	pthread_mutex_lock(&map->lock);
+	allowed = !rangemap_each(map->rights, offset, length, lacks, &access);
+	pthread_mutex_unlock(&map->lock);
+	return allowed;
+}
+
+int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
+{
+	struct hm_map_info info;
+	struct smaps_sum sum = { 0 };
+	uint32_t fields;
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_map_query: ret_info is NULL");
+	r = struct_check_out(ret_info->struct_size, sizeof(info),
+			     offsetof(struct hm_map_info, locked), "hm_map_info");
+	if (r)
+		return r;
+	fields = ret_info->fields;
+	if (fields & ~(HM_MAP_RESIDENT | HM_MAP_LOCKED))
+		return err_set(-EINVAL, "hm_map_query: unknown fields 0x%x", fields);
+	/* Held against a change, so that address and length belong together. */
+	r = remap_lock(map);
+	if (r)
+		return r;
+	if (fields) {
+		r = smaps_read(map->address, buffer_pages(map->buffer, map->length), &sum);
+		if (r)
+			goto out;
+	}
+	pthread_mutex_lock(&map->lock);
+	info = (struct hm_map_info){
+		.fields = fields,
+		.address = map->address,
+		.length = map->length,
+		.reserved_length = map->reservation.length,
+		.offset = map->offset,
+		.page_size = max_u64(map->buffer->page_size, sum.page_size),
+		.access = map->rights->run[0].value,
+		.runs = map->rights->n,
+		.cache = map->buffer->cache,
+		.generation = map->generation,
+		.whole = map->whole,
+		.in_flight = map->n_use,
+		.views = map->n_view,
+		.brackets = map->n_bracket,
+		.resident = sum.resident,
+		.huge = sum.huge,
+		.locked = sum.locked,
+	};
+	pthread_mutex_unlock(&map->lock);
+	struct_write(ret_info, &info, ret_info->struct_size);
+out:
+	remap_unlock(map);
+	return r;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* The map step: the only place where a buffer's objects are mapped. */
+#ifndef HETMAP_MAP_INTERNAL_H
+#define HETMAP_MAP_INTERNAL_H
+
+#include "core.h"
+
+/*
+ * Maps bytes [offset, offset + length) of @segments at @address, which the
+ * caller reserved: MAP_FIXED, so what was there is gone even if this fails.
+ */
+int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
+		 uint64_t length, char *address, int prot);
+
+/*
+ * Maps them at a fresh range: for a look at, or the making of, contents without
+ * touching any user's map. Ended by reserve_release(ret_reservation).
+ */
+int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset,
+		uint64_t length, uint64_t alignment, int prot,
+		struct reservation *ret_reservation, char **ret_address);
+
+/*
+ * What every fresh mapping of a buffer's gets: NUMA policy, name, huge pages,
+ * MADV_DONTFORK. Only the policy and DONTFORK can fail it.
+ */
+int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length);
+
+/* What the registry tells of @map with these values; rights are borrowed. */
+void map_entry(const struct hm_map *map, const char *address, uint64_t length,
+	       uint32_t generation, const struct rangemap *rights,
+	       struct registry_entry *ret_entry);
+
+/* Puts a map into its buffer's list, by address. Caller holds buffer->lock. */
+void map_link_locked(struct hm_map *map);
+
+/* Applies @rights to [offset, offset + length) of what is mapped at @address. */
+int map_apply_rights(char *address, const struct rangemap *rights, uint64_t offset,
+		     uint64_t length);
+
+/* Pages that hold [offset, offset + length), as a length from @offset's page on. */
+static inline uint64_t map_pages(const struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	uint64_t page = map->buffer->page_size;
+
+	return round_up(offset + length, page) - round_down(offset, page);
+}
+
+#endif

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/* Rights of a range of a map. */
+#include <stdlib.h>
+
+#include "limits.h"
+#include "map.h"
+#include "remap.h"
+#include "sys.h"
+
+static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	struct rangemap *old = map->rights, *rights;
+	struct registry_descriptor *staged;
+	struct registry_entry entry;
+	struct remap remap;
+	int r;
+
+	rights = rangemap_set(old, offset, length, access);
+	if (!rights)
+		return err_set(-ENOMEM, "no memory for a map's rights");
+	map_entry(map, map->address, map->length, map->generation, rights, &entry);
+	r = registry_stage(&entry, &staged);
+	if (r) {
+		r = err_set(r, "no memory for a map's rights");
+		goto err_rights;
+	}
+	remap_init(&remap, map, offset, length);
+	remap.new_access = access;
+	r = remap_freeze(&remap);
+	if (r)
+		goto err_staged;
+	r = sys_mprotect(map->address + offset, length, prot_of_access(access));
+	if (r) {
+		r = limits_explain_map(r, length, "changing rights");
+		goto err_thaw;
+	}
+	registry_commit(map->slot, staged);
+	pthread_mutex_lock(&map->lock);
+	map->rights = rights;
+	pthread_mutex_unlock(&map->lock);
+	remap_thaw(&remap, true);
+	free(old);
+	return 0;
+
+err_thaw:
+	/* Over several mappings mprotect() may have stopped half way. */
+	map_apply_rights(map->address, old, offset, length);
+	remap_thaw(&remap, false);
+err_staged:
+	registry_abandon(staged);
+err_rights:
+	free(rights);
+	return r;
+}
+
+int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	r = remap_check_access(map->buffer, access);
+	if (r)
+		return r;
+	if (!(map->buffer->caps & HM_CAP_PROTECT))
+		return err_set(-EOPNOTSUPP, "%s: rights of this device's maps don't change",
+			       map->buffer->name);
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, length, "hm_map_protect");
+	if (!r)
+		r = protect_locked(map, offset, map_pages(map, offset, length), access);
+	remap_unlock(map);
+	return r;
+}

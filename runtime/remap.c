@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+/* Freeze, change, thaw: the one protocol for changing what users rely on. */
+#include "remap.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "sys.h"
+#include "view.h"
+
+int remap_lock(struct hm_map *map)
+{
+	if (likely(!pthread_mutex_lock(&map->change)))
+		return 0;
+	return err_set(-EDEADLK, "a view's callback must not change the map it is called for");
+}
+
+void remap_unlock(struct hm_map *map)
+{
+	pthread_mutex_unlock(&map->change);
+}
+
+void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	remap->map = map;
+	remap->offset = offset;
+	remap->length = length;
+	remap->old_address = map->address;
+	remap->new_address = map->address;
+	remap->old_length = map->length;
+	remap->new_length = map->length;
+	remap->new_access = map->access;
+	remap->n_view = 0;
+	remap->views = remap->inline_views;
+}
+
+/* Does the change touch what @view sees? One that follows the map sees its length. */
+static bool concerns(const struct remap *remap, const struct map_view *view)
+{
+	if (remap->old_address != remap->new_address)
+		return true;
+	if (!view->length)
+		return remap->old_length != remap->new_length ||
+		       remap->offset + remap->length > view->offset;
+	return ranges_overlap(remap->offset, remap->length, view->offset, view->length);
+}
+
+/* With change held no view can go, and none that matters can come. */
+static int collect_views(struct remap *remap)
+{
+	struct hm_map *map = remap->map;
+	struct map_view **views = remap->inline_views;
+	struct map_view *view;
+	uint32_t room = REMAP_VIEWS_INLINE;
+
+	for (;;) {
+		remap->n_view = 0;
+		pthread_mutex_lock(&map->lock);
+		cds_list_for_each_entry(view, &map->views, link) {
+			if (!concerns(remap, view))
+				continue;
+			if (remap->n_view < room)
+				views[remap->n_view] = view;
+			remap->n_view++;
+		}
+		pthread_mutex_unlock(&map->lock);
+		if (remap->n_view <= room)
+			break;
+		if (views != remap->inline_views)
+			free(views);
+		room = remap->n_view + REMAP_VIEWS_INLINE;
+		views = sys_calloc(room, sizeof(*views));
+		if (!views) {
+			remap->n_view = 0;
+			return err_set(-ENOMEM, "no memory to tell %u views of a change", room);
+		}
+	}
+	remap->views = views;
+	return 0;
+}
+
+static uint64_t seen_length(const struct map_view *view, uint64_t map_length)
+{
+	uint64_t rest = map_length > view->offset ? map_length - view->offset : 0;
+
+	return view->length ? min_u64(view->length, rest) : rest;
+}
+
+static struct hm_view_change change_for(const struct remap *remap, const struct map_view *view,
+					bool done)
+{
+	struct hm_view_change change = {
+		.old_address = remap->old_address + view->offset,
+		.old_length = seen_length(view, remap->old_length),
+		.new_address = remap->new_address + view->offset,
+		.new_length = seen_length(view, remap->new_length),
+		.new_access = remap->new_access,
+	};
+
+	if (!done) {
+		change.new_address = change.old_address;
+		change.new_length = change.old_length;
+		change.new_access = remap->map->access;
+	}
+	return change;
+}
+
+static void unfreeze(struct remap *remap)
+{
+	if (remap->views != remap->inline_views)
+		free(remap->views);
+	remap->views = remap->inline_views;
+	remap->n_view = 0;
+	atomic_store_explicit(&remap->map->frozen, false, memory_order_release);
+}
+
+/* Asks all, then tells all: a late refusal must find nobody invalidated. */
+static int tell_views(struct remap *remap)
+{
+	struct hm_view_change change;
+	struct map_view *view;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; i < remap->n_view; i++) {
+		view = remap->views[i];
+		if (!view->hooks->quiesce)
+			continue;
+		change = change_for(remap, view, true);
+		r = view->hooks->quiesce(view, &change);
+		if (r)
+			goto err_reattach;
+	}
+	for (i = 0; i < remap->n_view; i++) {
+		view = remap->views[i];
+		change = change_for(remap, view, true);
+		if (view->hooks->invalidate)
+			view->hooks->invalidate(view, &change);
+	}
+	return 0;
+
+err_reattach:
+	r = err_set(-EBUSY, "a view of bytes %" PRIu64 " to %" PRIu64 " refused the change (it "
+		    "answered %d): end its use of the range first", view->offset,
+		    view->offset + seen_length(view, remap->old_length), r);
+	while (i--) {
+		view = remap->views[i];
+		change = change_for(remap, view, false);
+		if (view->hooks->reattach)
+			view->hooks->reattach(view, &change);
+	}
+	return r;
+}
+
+int remap_freeze(struct remap *remap)
+{
+	struct hm_map *map = remap->map;
+	bool idle;
+	int r;
+
+	pthread_mutex_lock(&map->lock);
+	atomic_store_explicit(&map->frozen, true, memory_order_relaxed);
+	idle = !map->n_use && !map->n_view;
+	pthread_mutex_unlock(&map->lock);
+	if (likely(idle))
+		return 0;
+
+	if (remap->length) {
+		r = map_use_wait(map, remap->offset, remap->length, HM_WRITE, REMAP_TIMEOUT_NS);
+		if (r == -ETIME) {
+			r = err_set(-EBUSY, "work in flight on bytes %" PRIu64 " to %" PRIu64
+				    " of the map did not end within %" PRIu64 " s",
+				    remap->offset, remap->offset + remap->length,
+				    (uint64_t)(REMAP_TIMEOUT_NS / 1000000000));
+			goto err_unfreeze;
+		}
+		/* Any other error is the work's own: it is over, which is what matters. */
+	}
+	r = collect_views(remap);
+	if (!r)
+		r = tell_views(remap);
+	if (r)
+		goto err_unfreeze;
+	return 0;
+
+err_unfreeze:
+	unfreeze(remap);
+	return r;
+}
+
+void remap_thaw(struct remap *remap, bool done)
+{
+	struct hm_view_change change;
+	uint32_t i;
+
+	for (i = 0; i < remap->n_view; i++) {
+		if (!remap->views[i]->hooks->reattach)
+			continue;
+		change = change_for(remap, remap->views[i], done);
+		remap->views[i]->hooks->reattach(remap->views[i], &change);
+	}
+	for (i = 0; i < remap->n_view; i++)
+		if (view_sweep_one(remap->views[i]))
+			/* Not the last: who changes a map holds a reference. */
+			hm_map_unref(remap->map);
+	unfreeze(remap);
+}
+
+int remap_check_access(const struct hm_buffer *buffer, uint32_t access)
+{
+	if (access & ~(HM_READ | HM_WRITE))
+		return err_set(-EINVAL, "access 0x%x has unknown bits", access);
+	if ((access & (HM_READ | HM_WRITE)) == HM_WRITE)
+		return err_set(-EINVAL, "write-only maps don't exist on this hardware: pass "
+			       "HM_READ | HM_WRITE");
+	if (access & ~buffer->access)
+		return err_set(-EACCES, "%s: the buffer gives %s", buffer->name,
+			       buffer->access & HM_READ ? "HM_READ only" : "no access");
+	return 0;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Freeze, change, thaw: how anything that a map's users rely on is changed.
+ *
+ *   remap_lock      one change of a map at a time
+ *   remap_freeze    launches on it are refused, work in flight on the range is
+ *                   waited for, views are asked (quiesce) and told (invalidate)
+ *   ...             the system call, the registry
+ *   remap_thaw      views are told what holds now (reattach), launches allowed
+ *   remap_unlock
+ *
+ * Everything that can fail comes before the first system call that changes
+ * something, or has its own way back.
+ */
+#ifndef HETMAP_REMAP_H
+#define HETMAP_REMAP_H
+
+#include "core.h"
+
+/* How long a change waits for work in flight. */
+#define REMAP_TIMEOUT_NS 10000000000ull
+
+#define REMAP_VIEWS_INLINE 8
+
+struct remap {
+	struct hm_map *map;
+	uint64_t offset, length;    /* the bytes that change */
+	char *old_address, *new_address;
+	uint64_t old_length, new_length;
+	uint32_t new_access;
+	uint32_t n_view;            /* views told; they cannot go while change is held */
+	struct map_view **views;
+	struct map_view *inline_views[REMAP_VIEWS_INLINE];
+};
+
+/* -EDEADLK in a callback of the very change that holds it. */
+int remap_lock(struct hm_map *map);
+void remap_unlock(struct hm_map *map);
+
+/* A change that keeps address and length; the caller corrects what differs. */
+void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64_t length);
+
+/* -EBUSY: work did not end in time, or a view refused; nothing has changed. */
+int remap_freeze(struct remap *remap);
+
+/* @done: what remap says came true; else everything is as it was. */
+void remap_thaw(struct remap *remap, bool done);
+
+/* HM_NONE, HM_READ or HM_READ | HM_WRITE, and no more than the buffer gives. */
+int remap_check_access(const struct hm_buffer *buffer, uint32_t access);
+
+#endif

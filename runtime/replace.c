@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A new object takes an old one's place. It is made and filled at a scratch
+ * address, where failure is harmless, and moved over the old pages by one
+ * mremap(). Stores that other threads make meanwhile may be lost: the caller
+ * was told so in buffer.h.
+ */
+#include "replace.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "buffer.h"
+#include "limits.h"
+#include "map.h"
+#include "reserve.h"
+#include "resident.h"
+#include "sys.h"
+
+/* Mappings a replacement may need at once beside those there are. */
+#define REPLACE_MAPS 16
+
+/* A new object takes all bytes, so nobody else may know the old one. */
+static int check_alone(struct hm_buffer *buffer)
+{
+	struct hm_map *map;
+	uint32_t n = 0;
+
+	if (!(buffer->caps & HM_CAP_REPLACE))
+		return err_set(-EOPNOTSUPP, "%s: this kind of buffer can't become a new object",
+			       buffer->name);
+	if (buffer->exported)
+		return err_set(-EBUSY, "%s was exported: whoever has it would keep the old "
+			       "object", buffer->name);
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
+		n++;
+		if (!map->whole)
+			return err_set(-EBUSY, "%s has a map of a part, at %p, which would keep "
+				       "the old object: end it first", buffer->name,
+				       (void *)map->address);
+	}
+	if (n > 1)
+		return err_set(-EBUSY, "%s has %u maps, of which only one can move to a new "
+			       "object: end the others first", buffer->name, n);
+	return 0;
+}
+
+/* A replacement under way. */
+struct replacement {
+	struct hm_buffer *buffer;
+	uint64_t new_size;
+	bool moves;                 /* past max_size: another address */
+	uint64_t span;              /* address space of the new object */
+	struct hm_segment *fresh;   /* an array of one, the buffer's when done */
+	struct reservation range;   /* where it is filled; length 0: given on */
+	char *address;
+	struct hm_map *map;         /* the one map, or NULL */
+	struct resize_map *item;    /* of that map */
+	uint64_t pages;             /* of new_size */
+};
+
+/* Past max_size by doubling, as long as limits allow: growth stays linear. */
+static int create_object(struct replacement *rep)
+{
+	struct hm_buffer *buffer = rep->buffer;
+	uint64_t capacity = buffer->max_size;
+	int r;
+
+	if (rep->moves)
+		capacity = max_u64(rep->new_size, min_u64(2 * capacity, BUFFER_SIZE_MAX));
+	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh);
+	if (r && rep->moves)
+		r = buffer_create_object(buffer, rep->new_size, rep->new_size, rep->fresh);
+	if (!r)
+		rep->span = rep->fresh->length;
+	return r;
+}
+
+/* The new object, zeros still, at an address of its own. */
+static int map_fresh(struct replacement *rep)
+{
+	struct hm_buffer *buffer = rep->buffer;
+	uint64_t guard = 0;
+	int r;
+
+	if (rep->moves && rep->map && (rep->map->map_flags & HM_MAP_GUARD))
+		guard = buffer->page_size;
+	r = reserve_range(rep->span, buffer->alignment, guard, &rep->range, &rep->address);
+	if (r)
+		return r;
+	stats_add(&stats.bytes_reserved, rep->range.length);
+	r = map_segments(rep->fresh, 1, 0, rep->span, rep->address, PROT_READ | PROT_WRITE);
+	if (!r)
+		r = map_dress(buffer, rep->address, rep->span);
+	if (r)
+		goto err_range;
+	return 0;
+
+err_range:
+	reserve_release(&rep->range);
+	return r;
+}
+
+/* Through a second mapping: the user's may be without access. */
+static int copy_contents(struct replacement *rep)
+{
+	struct hm_buffer *buffer = rep->buffer;
+	uint64_t keep = min_u64(buffer->size, rep->new_size);
+	struct reservation range;
+	char *from;
+	int r;
+
+	r = map_scratch(buffer->segment, buffer->n_segment, 0, buffer_pages(buffer, keep),
+			buffer->page_size, PROT_READ, &range, &from);
+	if (r)
+		return r;
+	memcpy(rep->address, from, keep);
+	stats_add(&stats.bytes_copied, keep);
+	reserve_release(&range);
+	return 0;
+}
+
+/* Rights and, where the address stays, the descriptor: before anything changes. */
+static int stage(struct replacement *rep)
+{
+	struct resize_map *item = rep->item;
+	uint64_t old_pages = buffer_pages(rep->buffer, rep->buffer->size);
+	struct hm_map *map = rep->map;
+	struct registry_entry entry;
+	int r;
+
+	/* With nothing fresh the range is of length 0: a copy. */
+	item->rights = rangemap_set(map->rights, old_pages, rep->pages - old_pages, map->access);
+	if (!item->rights)
+		return err_set(-ENOMEM, "no memory for a map's rights");
+	if (rep->moves)
+		return 0;
+	map_entry(map, map->address, rep->new_size, map->generation + 1, item->rights, &entry);
+	r = registry_stage(&entry, &item->staged);
+	return r ? err_set(r, "no memory for a map's new object") : 0;
+}
+
+static int freeze(struct replacement *rep)
+{
+	struct remap *remap = &rep->item->remap;
+	int r;
+
+	remap_init(remap, rep->map, 0, rep->map->length);
+	remap->new_length = rep->new_size;
+	if (rep->moves)
+		remap->new_address = rep->address;
+	r = remap_freeze(remap);
+	rep->item->frozen = !r;
+	return r;
+}
+
+/* The old recipe again, after a failed move; its objects are still there. */
+static int put_back(struct hm_map *map)
+{
+	struct hm_buffer *buffer = map->buffer;
+	int r;
+
+	r = map_segments(buffer->segment, buffer->n_segment, 0, map->span, map->address,
+			 PROT_NONE);
+	if (!r)
+		r = map_dress(buffer, map->address, map->span);
+	if (!r)
+		r = map_apply_rights(map->address, map->rights, 0,
+				     buffer_pages(buffer, map->length));
+	if (!r)
+		return 0;
+	/* Its bytes are out of reach: nothing of another's may be there. */
+	reserve_mend(map->address, map->span);
+	map->generation++;
+	return err_prefix(r, "the map at %p could not be put back and is lost",
+			  (void *)map->address);
+}
+
+/* Same address: one mremap() over the old pages. */
+static int move_over(struct replacement *rep)
+{
+	struct hm_map *map = rep->map;
+	int r, back;
+
+	r = limits_check_maps(REPLACE_MAPS + rep->item->rights->n);
+	if (r)
+		return r;
+	r = sys_mremap_to(rep->address, rep->span, map->span, map->address);
+	if (r) {
+		r = limits_explain_map(r, map->span, "moving the new object into place");
+		goto err_put_back;
+	}
+	/* The address range went along, exactly: nothing is left to release. */
+	stats_sub(&stats.bytes_reserved, rep->range.length);
+	rep->range.length = 0;
+	if (rep->pages < map->span) {
+		r = sys_mprotect(map->address + rep->pages, map->span - rep->pages, PROT_NONE);
+		if (r) {
+			r = limits_explain_map(r, map->span, "setting rights");
+			goto err_put_back;
+		}
+	}
+	r = map_apply_rights(map->address, rep->item->rights, 0, rep->pages);
+	if (r)
+		goto err_put_back;
+	registry_commit(map->slot, rep->item->staged);
+	rep->item->staged = NULL;
+	return 0;
+
+err_put_back:
+	back = put_back(map);
+	return back ? back : r;
+}
+
+/* Another address: the new range is whole before the old one goes. */
+static int move_away(struct replacement *rep)
+{
+	struct registry_slot *slot, *old_slot = rep->map->slot;
+	struct reservation old = rep->map->reservation;
+	struct hm_map *map = rep->map;
+	struct registry_entry entry;
+	int r;
+
+	if (rep->pages < rep->span) {
+		r = sys_mprotect(rep->address + rep->pages, rep->span - rep->pages, PROT_NONE);
+		if (r)
+			return limits_explain_map(r, rep->span, "setting rights");
+	}
+	r = map_apply_rights(rep->address, rep->item->rights, 0, rep->pages);
+	if (r)
+		return r;
+	map_entry(map, rep->address, rep->new_size, map->generation + 1, rep->item->rights,
+		  &entry);
+	r = registry_insert(&entry, rep->span, &slot);
+	if (r)
+		return err_set(r, "entering a moved map into the registry: %s", err_name(r));
+
+	pthread_mutex_lock(&map->lock);
+	map->slot = slot;
+	map->address = rep->address;
+	map->span = rep->span;
+	map->reservation = rep->range;
+	pthread_mutex_unlock(&map->lock);
+	rep->range.length = 0;
+	registry_remove(old_slot);
+	cds_list_del(&map->buffer_link);
+	map_link_locked(map);
+	reserve_release(&old);
+	return 0;
+}
+
+/* The map's bytes are the new object's: its length and rights follow. */
+static void publish_map(struct replacement *rep)
+{
+	struct hm_map *map = rep->map;
+	struct rangemap *old = map->rights;
+
+	stats_add(&stats.bytes_mapped, rep->pages);
+	stats_sub(&stats.bytes_mapped, buffer_pages(rep->buffer, map->length));
+	/* mlock() does not follow to other pages. */
+	if (map->locked) {
+		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
+		free(map->locked);
+		map->locked = NULL;
+	}
+	pthread_mutex_lock(&map->lock);
+	map->rights = rep->item->rights;
+	map->length = rep->new_size;
+	map->generation++;
+	pthread_mutex_unlock(&map->lock);
+	rep->item->rights = NULL;
+	free(old);
+}
+
+/* The buffer is made of the new object alone; the old ones end. */
+static void publish_buffer(struct replacement *rep)
+{
+	struct hm_buffer *buffer = rep->buffer;
+	struct hm_segment *old = buffer->segment;
+	uint32_t n = buffer->n_segment;
+
+	buffer->segment = rep->fresh;
+	buffer->n_segment = 1;
+	buffer->size = rep->new_size;
+	buffer->max_size = rep->span;
+	buffer->caps |= HM_CAP_CONTIGUOUS | HM_CAP_EXPORT;
+	buffer->generation++;
+	buffer_destroy_objects(buffer, old, n);
+	free(old);
+}
+
+int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
+{
+	struct replacement rep = {
+		.buffer = buffer,
+		.new_size = new_size,
+		.moves = new_size > buffer->max_size,
+		.pages = buffer_pages(buffer, new_size),
+	};
+	int r;
+
+	r = check_alone(buffer);
+	if (r)
+		return r;
+	rep.fresh = sys_calloc(1, sizeof(*rep.fresh));
+	if (!rep.fresh)
+		return err_set(-ENOMEM, "no memory for a new object's description");
+	r = create_object(&rep);
+	if (r)
+		goto err_fresh;
+	r = resize_set_begin(buffer, set);
+	if (r)
+		goto err_object;
+	if (set->n) {
+		rep.item = &set->maps[0];
+		rep.map = rep.item->map;
+	}
+	r = map_fresh(&rep);
+	if (r)
+		goto err_set;
+	if (rep.map) {
+		r = stage(&rep);
+		if (!r)
+			r = freeze(&rep);
+		if (r)
+			goto err_range;
+	}
+	r = copy_contents(&rep);
+	if (!r && rep.map)
+		r = rep.moves ? move_away(&rep) : move_over(&rep);
+	if (r)
+		goto err_range;
+
+	if (rep.map)
+		publish_map(&rep);
+	publish_buffer(&rep);
+	if (rep.range.length)
+		reserve_release(&rep.range);
+	resize_set_end(set, true);
+	return 0;
+
+err_range:
+	if (rep.range.length)
+		reserve_release(&rep.range);
+err_set:
+	resize_set_end(set, false);
+err_object:
+	buffer_destroy_objects(buffer, rep.fresh, 1);
+err_fresh:
+	free(rep.fresh);
+	return r;
+}
+
+/* ---- append ---- */
+
+/* The part of the maps' address space that a further object takes: no live bytes. */
+static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uint64_t pages)
+{
+	char *address = map->address + fresh->offset;
+	int r;
+
+	r = map_segments(fresh, 1, fresh->offset, fresh->length, address, PROT_NONE);
+	if (r)
+		return r;
+	r = map_dress(map->buffer, address, fresh->length);
+	if (r)
+		return r;
+	r = sys_mprotect(address, pages - fresh->offset, prot_of_access(map->access));
+	return r ? limits_explain_map(r, pages, "making new bytes accessible") : 0;
+}
+
+static void undo_append(struct hm_map *map, uint64_t offset)
+{
+	struct hm_buffer *buffer = map->buffer;
+
+	/* MAP_FIXED may have emptied it: the old object's spare room again. */
+	if (map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
+			 map->address + offset, PROT_NONE) ||
+	    map_dress(buffer, map->address + offset, map->span - offset))
+		reserve_mend(map->address + offset, map->span - offset);
+}
+
+int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size,
+			  struct resize_set *set)
+{
+	uint64_t offset = buffer_pages(buffer, buffer->size);
+	uint64_t pages = buffer_pages(buffer, new_size);
+	uint32_t i = 0, n = buffer->n_segment;
+	struct hm_segment *array;
+	int r;
+
+	if (!(buffer->caps & HM_CAP_APPEND))
+		return err_set(-EOPNOTSUPP, "%s: this kind of buffer is one object always",
+			       buffer->name);
+	array = sys_calloc(n + 1, sizeof(*array));
+	if (!array)
+		return err_set(-ENOMEM, "no memory for a further object's description");
+	memcpy(array, buffer->segment, n * sizeof(*array));
+	r = resize_set_begin(buffer, set);
+	if (r)
+		goto err_array;
+	r = resize_set_stage(set, new_size, offset, pages - offset);
+	if (r)
+		goto err_set;
+	/* Bytes in the last page of the old object need no new one. */
+	if (pages > offset) {
+		r = buffer_create_object(buffer, new_size - offset, buffer->max_size - offset,
+					 &array[n]);
+		if (r)
+			goto err_set;
+		array[n].offset = offset;
+		array[n - 1].length = offset - array[n - 1].offset;
+		n++;
+	}
+	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
+	if (r)
+		goto err_object;
+	for (i = 0; i < set->n && pages > offset; i++) {
+		r = append_to_map(set->maps[i].map, &array[n - 1], pages);
+		if (r)
+			goto err_maps;
+	}
+	resize_set_commit(set, new_size);
+	free(buffer->segment);
+	buffer->segment = array;
+	buffer->n_segment = n;
+	buffer->size = new_size;
+	if (n > 1)
+		buffer->caps &= ~HM_CAP_CONTIGUOUS;
+	resize_set_end(set, true);
+	return 0;
+
+err_maps:
+	do {
+		undo_append(set->maps[i].map, offset);
+	} while (i--);
+err_object:
+	if (n > buffer->n_segment)
+		buffer_destroy_objects(buffer, &array[n - 1], 1);
+err_set:
+	resize_set_end(set, false);
+err_array:
+	free(array);
+	return r;
+}

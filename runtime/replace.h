@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* New objects behind a buffer: replace, append. Caller holds buffer->lock. */
+#ifndef HETMAP_REPLACE_H
+#define HETMAP_REPLACE_H
+
+#include "resize.h"
+
+/*
+ * One new object of @new_size with the old bytes copied: at the same address up
+ * to max_size, elsewhere past it. Also makes several objects one (same size).
+ * ret_set is dropped by the caller after the lock.
+ */
+int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *ret_set);
+
+/* Grows by a further object behind the old ones; nothing is copied. */
+int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size,
+			  struct resize_set *ret_set);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/* Address ranges: reserved first, mapped into afterwards, given back whole. */
+#include "reserve.h"
+
+#include <sys/mman.h>
+
+#include "limits.h"
+#include "sys.h"
+
+#define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
+int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
+		  struct reservation *ret_reservation, char **ret_address)
+{
+	uint64_t page = page_size();
+	uint64_t slack = alignment > page ? alignment - page : 0;
+	uint64_t wanted = length + 2 * guard + slack;
+	uint64_t head, tail;
+	void *mapped;
+	char *base, *address;
+	int r;
+
+	r = sys_mmap(NULL, wanted, PROT_NONE, RESERVE_FLAGS, -1, 0, &mapped);
+	if (r)
+		return limits_explain_map(r, wanted, "reserving address space");
+	base = mapped;
+	address = (char *)(uintptr_t)round_up((uintptr_t)base + guard, alignment);
+
+	/* Trimming an end off an own mapping can fail only by the mapping count. */
+	head = (uint64_t)(address - guard - base);
+	tail = wanted - head - length - 2 * guard;
+	if (tail) {
+		r = sys_munmap(address + length + guard, tail);
+		if (r)
+			goto err_unmap;
+		wanted -= tail;
+	}
+	if (head) {
+		r = sys_munmap(base, head);
+		if (r)
+			goto err_unmap;
+	}
+	ret_reservation->base = address - guard;
+	ret_reservation->length = length + 2 * guard;
+	*ret_address = address;
+	return 0;
+
+err_unmap:
+	sys_munmap(base, wanted);
+	return limits_explain_map(r, wanted, "trimming reserved address space");
+}
+
+int reserve_mend(char *address, uint64_t length)
+{
+	void *mapped;
+	int r;
+
+	r = sys_mmap(address, length, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0, &mapped);
+	return r ? limits_explain_map(r, length, "closing a hole in reserved space") : 0;
+}
+
+void reserve_release(struct reservation *reservation)
+{
+	/*
+	 * Can fail (-ENOMEM) where the kernel merged a neighbour into our mapping
+	 * and the count of mappings is at its limit. The range then stays ours,
+	 * unused; its pages go, and bytes_reserved keeps counting it.
+	 */
+	if (!sys_munmap(reservation->base, reservation->length))
+		stats_sub(&stats.bytes_reserved, reservation->length);
+	else
+		sys_madvise(reservation->base, reservation->length, MADV_DONTNEED);
+	reservation->base = NULL;
+	reservation->length = 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Address ranges: reserved first, mapped into afterwards, given back whole. */
+#ifndef HETMAP_RESERVE_H
+#define HETMAP_RESERVE_H
+
+#include "core.h"
+
+/*
+ * Reserves @length bytes at a multiple of @alignment with @guard bytes on both
+ * sides: inaccessible, backed by nothing, charged to nobody.
+ * ret_address is the first byte behind the first guard.
+ */
+int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
+		  struct reservation *ret_reservation, char **ret_address);
+
+/*
+ * Makes [address, address + length) of a reservation inaccessible and empty
+ * again. Never by munmap(): another thread could take the hole.
+ */
+int reserve_mend(char *address, uint64_t length);
+
+/* Gives the whole range back. */
+void reserve_release(struct reservation *reservation);
+
+#endif

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: MIT
+/* Pages present (prefetch), kept (lock), or on their way out (advise). */
+#include "resident.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "compat.h"
+#include "limits.h"
+#include "map.h"
+#include "remap.h"
+#include "sys.h"
+
+/* ---- prefetch ---- */
+
+/* Below it a thread costs more than it saves: about 10 ms of populating. */
+#define POPULATE_THREAD_LEAST MIB(32)
+#define POPULATE_THREADS_MAX 8
+
+/* One call of madvise() at a time, so that a signal or a kill gets through. */
+#define POPULATE_STEP MIB(64)
+
+struct populate {
+	char *address;
+	uint64_t length;
+	bool write;
+	bool announce; /* a file: start reading before waiting page by page */
+	int result;
+	pthread_t thread;
+};
+
+/* Kernels before 5.14: touches each page, which MADV_POPULATE would do. */
+static void touch(const struct populate *part, uint64_t page)
+{
+	uint64_t offset;
+
+	for (offset = 0; offset < part->length; offset += page) {
+		volatile char *byte = part->address + offset;
+
+		if (part->write)
+			__atomic_fetch_or(byte, 0, __ATOMIC_RELAXED);
+		else
+			(void)*byte;
+	}
+}
+
+static void *populate_part(void *user)
+{
+	struct populate *part = user;
+	uint64_t offset, step;
+	int r;
+
+	for (offset = 0; offset < part->length; offset += step) {
+		step = min_u64(POPULATE_STEP, part->length - offset);
+		if (part->announce)
+			sys_madvise(part->address + offset, step, MADV_WILLNEED);
+		r = sys_madvise(part->address + offset, step,
+				part->write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+		if (r == -EINVAL && !offset) {
+			touch(part, page_size());
+			break;
+		}
+		if (r) {
+			part->result = r;
+			break;
+		}
+	}
+	return NULL;
+}
+
+static uint32_t cpus_allowed(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 1;
+	return (uint32_t)CPU_COUNT(&set);
+}
+
+int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	struct populate parts[POPULATE_THREADS_MAX];
+	uint64_t unit = max_u64(MIB(2), map->buffer->page_size), share, at = 0;
+	uint32_t i, n = 1, started = 0;
+	int r = 0;
+
+	if (length >= 2 * POPULATE_THREAD_LEAST) {
+		n = (uint32_t)min_u64(length / POPULATE_THREAD_LEAST, cpus_allowed());
+		n = n < POPULATE_THREADS_MAX ? n : POPULATE_THREADS_MAX;
+	}
+	share = round_up(length / n, unit);
+	for (i = 0; i < n && at < length; i++, at += share)
+		parts[i] = (struct populate){
+			.address = map->address + offset + at,
+			.length = min_u64(share, length - at),
+			.write = access & HM_WRITE,
+			.announce = map->buffer->backing == HM_BACKING_FILE ||
+				    map->buffer->backing == HM_BACKING_FILE_PRIVATE,
+		};
+	n = i;
+	/* The last part is this thread's, and so is what no thread could be had for. */
+	for (i = 0; i + 1 < n; i++, started++)
+		if (pthread_create(&parts[i].thread, NULL, populate_part, &parts[i]))
+			break;
+	for (i = started; i < n; i++)
+		populate_part(&parts[i]);
+	for (i = 0; i < started; i++)
+		pthread_join(parts[i].thread, NULL);
+	for (i = 0; i < n && !r; i++)
+		r = parts[i].result;
+	if (!r)
+		return 0;
+	if (r == -EFAULT || r == -EHWPOISON)
+		return err_set(r, "%s: a page could not be brought in (%s): poisoned memory, or "
+			       "a file that became shorter", map->buffer->name, err_name(r));
+	return limits_explain_map(r, length, "bringing pages in");
+}
+
+int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	if (access != HM_READ && access != (HM_READ | HM_WRITE))
+		return err_set(-EINVAL, "hm_map_prefetch: access 0x%x is neither HM_READ nor "
+			       "HM_READ | HM_WRITE", access);
+	if (!(map->buffer->caps & HM_CAP_POPULATE))
+		return err_set(-EOPNOTSUPP, "%s: this device's pages can't be brought in ahead",
+			       map->buffer->name);
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, length, "hm_map_prefetch");
+	if (r)
+		goto out;
+	if (!map_allows(map, offset, length, access)) {
+		r = err_set(-EACCES, "hm_map_prefetch: some of %" PRIu64 " bytes from %" PRIu64
+			    " on lack that access: see hm_map_protect", length, offset);
+		goto out;
+	}
+	r = resident_populate(map, offset, map_pages(map, offset, length), access);
+out:
+	remap_unlock(map);
+	return r;
+}
+
+/* ---- lock ---- */
+
+static int add_locked(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	(void)offset;
+	if (value)
+		*(uint64_t *)user += length;
+	return 0;
+}
+
+static uint64_t locked_in(const struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	uint64_t bytes = 0;
+
+	if (map->locked)
+		rangemap_each(map->locked, offset, length, add_locked, &bytes);
+	return bytes;
+}
+
+uint64_t resident_locked_bytes(const struct hm_map *map)
+{
+	return locked_in(map, 0, map->span);
+}
+
+static int unlock_if_not(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	if (!value)
+		sys_munlock((char *)user + offset, length);
+	return 0;
+}
+
+/* A failed mlock2() may have marked part of the range: back to what held. */
+static void restore_locks(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	if (map->locked)
+		rangemap_each(map->locked, offset, length, unlock_if_not, map->address);
+	else
+		sys_munlock(map->address + offset, length);
+}
+
+static int explain_lock(int r, uint64_t length, uint64_t wanted)
+{
+	uint64_t limit, locked, room = limits_lockable(&limit, &locked);
+	char text[4][16];
+
+	if (r == -EPERM)
+		return err_set(r, "RLIMIT_MEMLOCK is 0 and the process has not CAP_IPC_LOCK: "
+			       "raise it to %" PRIu64 " bytes at least (ulimit -l, "
+			       "LimitMEMLOCK= of the service)", locked + wanted);
+	if ((r == -ENOMEM || r == -EAGAIN) && room < wanted)
+		return err_set(-ENOMEM, "locking %s: RLIMIT_MEMLOCK is %s with %s locked "
+			       "already, %" PRIu64 " bytes (%s) short: raise it to %" PRIu64
+			       " bytes at least (ulimit -l, LimitMEMLOCK= of the service)",
+			       format_bytes(length, text[0], 16), format_bytes(limit, text[1], 16),
+			       format_bytes(locked, text[2], 16), wanted - room,
+			       format_bytes(wanted - room, text[3], 16), locked + wanted);
+	return err_set(r, "locking %s (mlock2): %s", format_bytes(length, text[0], 16),
+		       err_name(r));
+}
+
+/* Locks [offset, offset + length), whole pages, or nothing. */
+static int lock_all(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
+{
+	uint64_t before = locked_in(map, offset, length);
+	struct rangemap *base = map->locked, *locked;
+	int r;
+
+	if (!base) {
+		base = rangemap_create(0, 0);
+		if (!base)
+			return err_set(-ENOMEM, "no memory to note a locked range");
+	}
+	locked = rangemap_set(base, offset, length, 1);
+	if (!locked) {
+		r = err_set(-ENOMEM, "no memory to note a locked range");
+		goto err_base;
+	}
+	r = sys_mlock2(map->address + offset, length,
+		       flags & HM_LOCK_ONFAULT ? MLOCK_ONFAULT : 0);
+	if (r) {
+		restore_locks(map, offset, length);
+		goto err_locked;
+	}
+	free(base);
+	map->locked = locked;
+	stats_add(&stats.bytes_locked, length - before);
+	return 0;
+
+err_locked:
+	free(locked);
+err_base:
+	if (base != map->locked)
+		free(base);
+	return r;
+}
+
+/* As much as the limit allows: asked for, then halved while others race us for it. */
+static int lock_part(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
+		     uint64_t *ret_locked)
+{
+	uint64_t limit, locked, page = map->buffer->page_size, part;
+	int r;
+
+	part = min_u64(round_down(limits_lockable(&limit, &locked), page), length);
+	for (; part; part = round_down(part / 2, page)) {
+		r = lock_all(map, offset, part, flags);
+		if (!r)
+			break;
+		if (r != -ENOMEM && r != -EAGAIN && r != -EPERM)
+			return r;
+	}
+	*ret_locked = part;
+	return 0;
+}
+
+static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
+		      uint64_t *ret_locked)
+{
+	uint64_t pages = map_pages(map, offset, length), part = 0;
+	uint64_t wanted = pages - locked_in(map, offset, pages);
+	int r, why;
+
+	if (!map_allows(map, offset, length, HM_READ))
+		return err_set(-EACCES, "hm_map_lock: some of %" PRIu64 " bytes from %" PRIu64
+			       " on have no access, and what can't be read can't be brought in",
+			       length, offset);
+	r = lock_all(map, offset, pages, flags);
+	if (!r) {
+		*ret_locked = length;
+		return 0;
+	}
+	why = explain_lock(r, pages, wanted);
+	if (!(flags & HM_LOCK_PARTIAL) || (why != -ENOMEM && why != -EPERM))
+		return why;
+	r = lock_part(map, offset, pages, flags, &part);
+	if (r)
+		return explain_lock(r, pages, wanted);
+	*ret_locked = min_u64(part, length);
+	return 0; /* with the sentence above: a smaller success says so */
+}
+
+int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
+		uint64_t *ret_locked)
+{
+	uint64_t locked = 0;
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	if (flags & ~(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL))
+		return err_set(-EINVAL, "hm_map_lock: unknown flags 0x%x",
+			       flags & ~(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL));
+	if (!(map->buffer->caps & HM_CAP_LOCK))
+		return err_set(-EOPNOTSUPP, "%s: mlock() does nothing for memory of this kind, "
+			       "though it answers 0 (%s)", map->buffer->name,
+			       map->buffer->backing == HM_BACKING_HUGETLB ?
+			       "huge pool pages are never swapped" : "device memory");
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, length, "hm_map_lock");
+	if (!r)
+		r = lock_range(map, offset, length, flags, &locked);
+	remap_unlock(map);
+	if (!r && ret_locked)
+		*ret_locked = locked;
+	return r;
+}
+
+static int unlock_range(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	uint64_t before = locked_in(map, offset, length);
+	struct rangemap *locked;
+	int r;
+
+	if (!before)
+		return 0;
+	locked = rangemap_set(map->locked, offset, length, 0);
+	if (!locked)
+		return err_set(-ENOMEM, "no memory to note an unlocked range");
+	r = sys_munlock(map->address + offset, length);
+	if (r) {
+		free(locked);
+		return err_set(r, "unlocking %" PRIu64 " bytes (munlock): %s", length,
+			       err_name(r));
+	}
+	free(map->locked);
+	map->locked = locked;
+	stats_sub(&stats.bytes_locked, before);
+	return 0;
+}
+
+int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, length, "hm_map_unlock");
+	if (!r)
+		r = unlock_range(map, offset, map_pages(map, offset, length));
+	remap_unlock(map);
+	return r;
+}
+
+void resident_forget(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	if (length)
+		unlock_range(map, offset, length);
+}
+
+/* ---- advise ---- */
+
+static const struct {
+	int madvise;
+	const char *name;
+} advices[] = {
+	[HM_ADVICE_NORMAL] = { MADV_NORMAL, "MADV_NORMAL" },
+	[HM_ADVICE_SEQUENTIAL] = { MADV_SEQUENTIAL, "MADV_SEQUENTIAL" },
+	[HM_ADVICE_RANDOM] = { MADV_RANDOM, "MADV_RANDOM" },
+	[HM_ADVICE_WILLNEED] = { MADV_WILLNEED, "MADV_WILLNEED" },
+	[HM_ADVICE_COLD] = { MADV_COLD, "MADV_COLD" },
+	[HM_ADVICE_PAGEOUT] = { MADV_PAGEOUT, "MADV_PAGEOUT" },
+	[HM_ADVICE_HUGEPAGE] = { MADV_HUGEPAGE, "MADV_HUGEPAGE" },
+	[HM_ADVICE_NOHUGEPAGE] = { MADV_NOHUGEPAGE, "MADV_NOHUGEPAGE" },
+};
+
+int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t advice)
+{
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	if (advice >= ARRAY_SIZE(advices))
+		return err_set(-EINVAL, "hm_map_advise: advice %u is unknown: 0 to %zu are",
+			       advice, ARRAY_SIZE(advices) - 1);
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, length, "hm_map_advise");
+	if (r)
+		goto out;
+	r = sys_madvise(map->address + offset, map_pages(map, offset, length),
+			advices[advice].madvise);
+	if (r == -EINVAL)
+		r = err_set(-EOPNOTSUPP, "%s: this kernel, or memory of this kind, does not take "
+			    "%s", map->buffer->name, advices[advice].name);
+	else if (r)
+		r = err_set(r, "%s on %" PRIu64 " bytes: %s", advices[advice].name, length,
+			    err_name(r));
+out:
+	remap_unlock(map);
+	return r;
+}

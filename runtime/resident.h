@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Pages present and locked: what the map and resize steps need. */
+#ifndef HETMAP_RESIDENT_H
+#define HETMAP_RESIDENT_H
+
+#include "core.h"
+
+/* Brings whole pages in; HM_WRITE in @access: writable. No locks needed. */
+int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
+
+/* Bytes that hm_map_lock holds. Caller holds map->change, or the last reference. */
+uint64_t resident_locked_bytes(const struct hm_map *map);
+
+/*
+ * A range is about to be cut off: forgets its locks. Cannot fail: a range that
+ * stays locked in the kernel is one without pages.
+ */
+void resident_forget(struct hm_map *map, uint64_t offset, uint64_t length);
+
+#endif

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+/* hm_buffer_resize: grow and shrink in place; replace.c has the new objects. */
+#include "resize.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "buffer.h"
+#include "limits.h"
+#include "map.h"
+#include "replace.h"
+#include "resident.h"
+#include "sys.h"
+
+#define RESIZE_FLAGS (HM_MAY_MOVE | HM_GROW_REPLACE | HM_GROW_APPEND)
+
+/* The backend's part for one segment; sizes are the buffer's. */
+static int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
+			 uint64_t new_size)
+{
+	struct hm_segment *segment = &buffer->segment[index];
+	uint64_t old_part = old_size > segment->offset ? old_size - segment->offset : 0;
+	uint64_t new_part = new_size > segment->offset ? new_size - segment->offset : 0;
+
+	return buffer->device->ops->resize(buffer->device->backend, segment, old_part, new_part);
+}
+
+/* ---- growing inside max_size ---- */
+
+/* Back from a growth: the objects that hold [to, from), the last one first. */
+static void shrink_objects(struct hm_buffer *buffer, uint64_t from, uint64_t to)
+{
+	uint32_t first = buffer_segment_at(buffer, to - 1);
+	uint32_t i;
+	uint64_t end;
+
+	for (i = buffer_segment_at(buffer, from - 1); from > to; from = end, i--) {
+		end = i > first ? max_u64(buffer->segment[i].offset, to) : to;
+		resize_object(buffer, i, from, end);
+		if (i == first)
+			break;
+	}
+}
+
+/* Growth may reach from one object into further ones that a shrink had emptied. */
+static int grow_objects(struct hm_buffer *buffer, uint64_t new_size)
+{
+	uint32_t first = buffer_segment_at(buffer, buffer->size - 1);
+	uint32_t i, last = buffer_segment_at(buffer, new_size - 1);
+	uint64_t end;
+	int r;
+
+	for (i = first; i <= last; i++) {
+		end = buffer->segment[i].offset + buffer->segment[i].length;
+		r = resize_object(buffer, i, buffer->size, min_u64(new_size, end));
+		if (r)
+			goto err_objects;
+	}
+	return 0;
+
+err_objects:
+	shrink_objects(buffer, buffer->segment[i].offset, buffer->size);
+	return r;
+}
+
+static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
+{
+	uint64_t from = buffer_pages(buffer, buffer->size);
+	uint64_t to = buffer_pages(buffer, new_size);
+	struct hm_map *map;
+	uint32_t i = 0;
+	int r;
+
+	r = resize_set_stage(set, new_size, from, to - from);
+	if (r)
+		return r;
+	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
+	if (r)
+		return r;
+	r = grow_objects(buffer, new_size);
+	if (r)
+		return r;
+	for (i = 0; i < set->n && to > from; i++) {
+		map = set->maps[i].map;
+		r = sys_mprotect(map->address + from, to - from, prot_of_access(map->access));
+		if (r) {
+			r = limits_explain_map(r, to - from, "making new bytes accessible");
+			goto err_protect;
+		}
+	}
+	resize_set_commit(set, new_size);
+	buffer->size = new_size;
+	return 0;
+
+err_protect:
+	while (i--)
+		sys_mprotect(set->maps[i].map->address + from, to - from, PROT_NONE);
+	shrink_objects(buffer, new_size, buffer->size);
+	return r;
+}
+
+/* ---- shrinking ---- */
+
+/*
+ * Private memory: pages go by MADV_DONTNEED, and what is left of the last one is
+ * cleared, so that growing again gives zeros. Its one map is frozen.
+ */
+static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from, uint64_t to)
+{
+	uint64_t page = map->buffer->page_size;
+	char *last = map->address + round_down(new_size, page);
+	uint32_t access;
+	int r;
+
+	if (to > from) {
+		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED);
+		if (r)
+			return err_set(r, "giving back %" PRIu64 " bytes (MADV_DONTNEED): %s",
+				       to - from, err_name(r));
+	}
+	if (is_aligned(new_size, page))
+		return 0;
+	access = rangemap_at(map->rights, round_down(new_size, page))->value;
+	if (!(access & HM_WRITE)) {
+		r = sys_mprotect(last, page, PROT_READ | PROT_WRITE);
+		if (r)
+			return limits_explain_map(r, page, "clearing the last page");
+	}
+	memset(map->address + new_size, 0, from - new_size);
+	if (!(access & HM_WRITE))
+		sys_mprotect(last, page, prot_of_access(access));
+	return 0;
+}
+
+/* One step: the bytes cut off lie in one segment, so a failure undoes all of it. */
+static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_size,
+		       struct resize_set *set)
+{
+	uint64_t from = buffer_pages(buffer, new_size);
+	uint64_t to = buffer_pages(buffer, buffer->size);
+	uint32_t i;
+	int r;
+
+	r = resize_set_stage(set, new_size, 0, 0);
+	if (r)
+		return r;
+	r = resize_set_freeze(set, new_size, buffer->size - new_size);
+	if (r)
+		return r;
+	for (i = 0; i < set->n && to > from; i++) {
+		r = sys_mprotect(set->maps[i].map->address + from, to - from, PROT_NONE);
+		if (r) {
+			r = limits_explain_map(r, to - from, "cutting bytes off");
+			goto err_protect;
+		}
+		resident_forget(set->maps[i].map, from, to - from);
+	}
+	if (buffer->backing == HM_BACKING_ANON && set->n) {
+		r = discard_private(set->maps[0].map, new_size, from, to);
+		if (r)
+			goto err_protect;
+	}
+	r = resize_object(buffer, index, buffer->size, new_size);
+	if (r)
+		goto err_protect;
+	resize_set_commit(set, new_size);
+	buffer->size = new_size;
+	return 0;
+
+err_protect:
+	for (i = 0; i < set->n && to > from; i++)
+		map_apply_rights(set->maps[i].map->address, set->maps[i].map->rights, from,
+				 to - from);
+	return r;
+}
+
+/* -EBUSY where a map of a part would lose bytes. */
+static int check_parts(struct hm_buffer *buffer, uint64_t new_size)
+{
+	struct hm_map *map;
+
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
+		if (!map->whole && map->offset + map->length > new_size)
+			return err_set(-EBUSY, "%s: %" PRIu64 " bytes would cut into the map of "
+				       "bytes %" PRIu64 " to %" PRIu64 " at %p: end it first",
+				       buffer->name, new_size, map->offset,
+				       map->offset + map->length, (void *)map->address);
+	return 0;
+}
+
+static int with_maps(struct hm_buffer *buffer, uint32_t index, uint64_t new_size,
+		     struct resize_set *set)
+{
+	int r;
+
+	r = resize_set_begin(buffer, set);
+	if (r)
+		return r;
+	r = new_size > buffer->size ? grow_locked(buffer, new_size, set) :
+				      shrink_step(buffer, index, new_size, set);
+	resize_set_end(set, !r);
+	return r;
+}
+
+static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags,
+			 struct resize_set *set)
+{
+	uint32_t index = buffer_segment_at(buffer, buffer->size - 1);
+
+	if (!(buffer->caps & HM_CAP_RESIZE))
+		return err_set(-EOPNOTSUPP, "%s: this buffer can't be resized (read-only, a part "
+			       "of a file, or imported so)", buffer->name);
+	if (new_size < buffer->size)
+		/* Segment by segment: resize comes back for the next. */
+		return check_parts(buffer, new_size) ?:
+		       with_maps(buffer, index, max_u64(new_size, buffer->segment[index].offset),
+				 set);
+	if (new_size > buffer->max_size && !(flags & HM_MAY_MOVE))
+		return err_set(-ENOSPC, "%s: %" PRIu64 " bytes are beyond max_size, %" PRIu64
+			       ": pass HM_MAY_MOVE, or make the buffer with a larger max_size",
+			       buffer->name, new_size, buffer->max_size);
+	if (new_size > buffer->max_size || (flags & HM_GROW_REPLACE))
+		return replace_locked(buffer, new_size, set);
+	/* After a shrink there are emptied objects behind: those are used first. */
+	if ((flags & HM_GROW_APPEND) && index == buffer->n_segment - 1)
+		return replace_append_locked(buffer, new_size, set);
+	return with_maps(buffer, 0, new_size, set);
+}
+
+int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
+{
+	struct resize_set set;
+	bool done = false;
+	int r;
+
+	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	if (r)
+		return r;
+	if (!new_size || new_size > BUFFER_SIZE_MAX)
+		return err_set(-EINVAL, "hm_buffer_resize: %" PRIu64 " bytes are not in 1 to 2^62",
+			       new_size);
+	if (flags & ~RESIZE_FLAGS)
+		return err_set(-EINVAL, "hm_buffer_resize: unknown flags 0x%x",
+			       flags & ~RESIZE_FLAGS);
+	if ((flags & HM_GROW_REPLACE) && (flags & HM_GROW_APPEND))
+		return err_set(-EINVAL, "HM_GROW_REPLACE and HM_GROW_APPEND exclude each other");
+	do {
+		set = (struct resize_set){ 0 };
+		r = buffer_lock(buffer);
+		if (r)
+			return r;
+		if (buffer->size != new_size)
+			r = resize_locked(buffer, new_size, flags, &set);
+		done = buffer->size == new_size;
+		buffer_unlock(buffer);
+		resize_set_drop(&set);
+	} while (!r && !done);
+	return r;
+}

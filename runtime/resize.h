@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* The maps that a change of a buffer takes along. */
+#ifndef HETMAP_RESIZE_H
+#define HETMAP_RESIZE_H
+
+#include "core.h"
+#include "remap.h"
+
+/* One map, held and locked, and what is prepared for it. */
+struct resize_map {
+	struct hm_map *map;    /* a reference; change is held */
+	struct remap remap;
+	struct rangemap *rights; /* staged; NULL: as they are */
+	struct registry_descriptor *staged;
+	bool frozen;
+};
+
+struct resize_set {
+	uint32_t n;
+	struct resize_map *maps; /* in address order */
+};
+
+/*
+ * Collects and locks the live maps of the whole buffer. Caller holds
+ * buffer->lock and gives the set to resize_set_end() afterwards, with that
+ * lock still held: references are dropped by resize_set_drop() without it.
+ */
+int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set);
+
+/* Prepares each map's rights and descriptor for @new_length. */
+int resize_set_stage(struct resize_set *set, uint64_t new_length, uint64_t fresh_offset,
+		     uint64_t fresh_length);
+
+/* Freezes all of them, or none. @offset, @length: the bytes that change. */
+int resize_set_freeze(struct resize_set *set, uint64_t offset, uint64_t length);
+
+/* Publishes what was staged: cannot fail. */
+void resize_set_commit(struct resize_set *set, uint64_t new_length);
+
+/* Thaws and unlocks; abandons what was staged and not committed. */
+void resize_set_end(struct resize_set *set, bool done);
+
+/* Drops the references: after buffer->lock, which a map's end takes. */
+void resize_set_drop(struct resize_set *set);
+
+#endif

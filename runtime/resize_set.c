@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+/* The maps that a change of a buffer takes along: locked, frozen, published. */
+#include <stdlib.h>
+
+#include "buffer.h"
+#include "map.h"
+#include "resize.h"
+#include "sys.h"
+
+int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set)
+{
+	struct hm_map *map;
+	int r;
+
+	set->n = 0;
+	set->maps = NULL;
+	if (!buffer->n_map)
+		return 0;
+	set->maps = sys_calloc(buffer->n_map, sizeof(*set->maps));
+	if (!set->maps)
+		return err_set(-ENOMEM, "no memory to change %u maps", buffer->n_map);
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
+		/* One whose last reference just went is waiting for buffer->lock. */
+		if (!map->whole || !object_try_ref(&map->object))
+			continue;
+		r = remap_lock(map);
+		if (r) {
+			object_put(&map->object); /* not the last: we are in its callback */
+			goto err_end;
+		}
+		set->maps[set->n++].map = map;
+	}
+	return 0;
+
+err_end:
+	resize_set_end(set, false);
+	/* Likewise held by whoever runs the callback, so no map ends here. */
+	resize_set_drop(set);
+	return r;
+}
+
+int resize_set_stage(struct resize_set *set, uint64_t new_length, uint64_t fresh_offset,
+		     uint64_t fresh_length)
+{
+	struct registry_entry entry;
+	struct resize_map *item;
+	struct hm_map *map;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < set->n; i++) {
+		item = &set->maps[i];
+		map = item->map;
+		if (fresh_length) {
+			item->rights = rangemap_set(map->rights, fresh_offset, fresh_length,
+						    map->access);
+			if (!item->rights)
+				return err_set(-ENOMEM, "no memory for a map's rights");
+		}
+		map_entry(map, map->address, new_length, map->generation,
+			  item->rights ? item->rights : map->rights, &entry);
+		r = registry_stage(&entry, &item->staged);
+		if (r)
+			return err_set(r, "no memory for a map's new length");
+	}
+	return 0;
+}
+
+int resize_set_freeze(struct resize_set *set, uint64_t offset, uint64_t length)
+{
+	struct resize_map *item;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < set->n; i++) {
+		item = &set->maps[i];
+		remap_init(&item->remap, item->map, offset, length);
+		item->remap.new_length = offset + length > item->map->length ?
+						 offset + length : offset;
+		r = remap_freeze(&item->remap);
+		if (r)
+			return r;
+		item->frozen = true;
+	}
+	return 0;
+}
+
+void resize_set_commit(struct resize_set *set, uint64_t new_length)
+{
+	struct rangemap *old;
+	struct hm_map *map;
+	uint32_t i;
+
+	for (i = 0; i < set->n; i++) {
+		map = set->maps[i].map;
+		registry_commit(map->slot, set->maps[i].staged);
+		set->maps[i].staged = NULL;
+		stats_add(&stats.bytes_mapped, buffer_pages(map->buffer, new_length));
+		stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));
+		pthread_mutex_lock(&map->lock);
+		old = map->rights;
+		if (set->maps[i].rights)
+			map->rights = set->maps[i].rights;
+		map->length = new_length;
+		pthread_mutex_unlock(&map->lock);
+		if (set->maps[i].rights)
+			free(old);
+		set->maps[i].rights = NULL;
+	}
+}
+
+void resize_set_end(struct resize_set *set, bool done)
+{
+	struct resize_map *item;
+	uint32_t i = set->n;
+
+	while (i--) {
+		item = &set->maps[i];
+		if (item->frozen)
+			remap_thaw(&item->remap, done);
+		if (item->staged)
+			registry_abandon(item->staged);
+		free(item->rights);
+		remap_unlock(item->map);
+	}
+}
+
+void resize_set_drop(struct resize_set *set)
+{
+	uint32_t i;
+
+	for (i = 0; i < set->n; i++)
+		hm_map_unref(set->maps[i].map);
+	free(set->maps);
+	set->maps = NULL;
+	set->n = 0;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+/* Brackets around CPU access, and writing back to storage. */
+#include "sync.h"
+
+#include <inttypes.h>
+#include <sys/mman.h>
+
+#include "map.h"
+#include "remap.h"
+#include "sys.h"
+
+int bracket_nothing(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)map, (void)offset, (void)length, (void)access;
+	return 0;
+}
+
+/* Calls the hook at @hook of each view of the range; the first error counts. */
+static int call_views(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		      bool begin)
+{
+	struct map_view *view;
+	uint64_t end;
+	int r, first = 0;
+
+	/* Held so that no view goes while it works; a callback must not come here. */
+	r = remap_lock(map);
+	if (r)
+		return r;
+	cds_list_for_each_entry(view, &map->views, link) {
+		int (*hook)(struct map_view *view, uint64_t offset, uint64_t length,
+			    uint32_t access) = begin ? view->hooks->begin_cpu :
+						       view->hooks->end_cpu;
+
+		end = view->length ? view->offset + view->length : map->length;
+		if (!hook || offset >= end || offset + length <= view->offset)
+			continue;
+		r = hook(view, offset, length, access);
+		if (r && !first)
+			first = r;
+	}
+	remap_unlock(map);
+	return first;
+}
+
+int bracket_views_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	return call_views(map, offset, length, access, true);
+}
+
+int bracket_views_end(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	return call_views(map, offset, length, access, false);
+}
+
+static int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		 const char *what)
+{
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	if (!access || access & ~(HM_READ | HM_WRITE))
+		return err_set(-EINVAL, "%s: access 0x%x is not HM_READ, HM_WRITE or both", what,
+			       access);
+	return map_check_range(map, offset, length, what);
+}
+
+int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	bracket_function *begin;
+	int r;
+
+	r = check(map, offset, length, access, "hm_map_begin_cpu");
+	if (r)
+		return r;
+	r = map_use_wait(map, offset, length, access, UINT64_MAX);
+	if (r)
+		return r;
+	pthread_mutex_lock(&map->lock);
+	map->n_bracket++;
+	begin = map->bracket_begin;
+	pthread_mutex_unlock(&map->lock);
+	r = begin(map, offset, length, access);
+	if (r)
+		goto err_bracket;
+	return 0;
+
+err_bracket:
+	pthread_mutex_lock(&map->lock);
+	map->n_bracket--;
+	pthread_mutex_unlock(&map->lock);
+	return r;
+}
+
+int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	bracket_function *end;
+	bool open;
+	int r;
+
+	r = check(map, offset, length, access, "hm_map_end_cpu");
+	if (r)
+		return r;
+	pthread_mutex_lock(&map->lock);
+	open = map->n_bracket;
+	if (open)
+		map->n_bracket--;
+	end = map->bracket_end;
+	pthread_mutex_unlock(&map->lock);
+	if (!open)
+		return err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
+	return end(map, offset, length, access);
+}
+
+int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
+{
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	if (flags & ~HM_SYNC_ASYNC)
+		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x", flags & ~HM_SYNC_ASYNC);
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, length, "hm_map_sync");
+	if (r || !(map->buffer->caps & HM_CAP_SYNC))
+		goto out;
+	r = sys_msync(map->address + offset, map_pages(map, offset, length),
+		      flags & HM_SYNC_ASYNC ? MS_ASYNC : MS_SYNC);
+	if (r)
+		r = err_set(r, "writing back %" PRIu64 " bytes of %s from %" PRIu64
+			    " on (msync): %s", length, map->buffer->name, offset, err_name(r));
+out:
+	remap_unlock(map);
+	return r;
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Views: who besides the CPU uses a map. A caller's view holds a reference to
+ * its map; an accelerator's does not, and is released with the map.
+ */
+#include "view.h"
+
+#include <stdlib.h>
+
+#include "remap.h"
+#include "sync.h"
+#include "sys.h"
+
+pthread_mutex_t view_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- for users inside the library ---- */
+
+/* With map->lock held: brackets cost nothing unless some view needs them. */
+static void choose_brackets(struct hm_map *map)
+{
+	bool begin = false, end = false;
+	struct map_view *view;
+
+	cds_list_for_each_entry(view, &map->views, link) {
+		begin |= view->hooks->begin_cpu != NULL;
+		end |= view->hooks->end_cpu != NULL;
+	}
+	map->bracket_begin = begin ? bracket_views_begin : bracket_nothing;
+	map->bracket_end = end ? bracket_views_end : bracket_nothing;
+}
+
+static void link_view(struct hm_map *map, struct map_view *view)
+{
+	pthread_mutex_lock(&map->lock);
+	cds_list_add_tail(&view->link, &map->views);
+	map->n_view++;
+	choose_brackets(map);
+	pthread_mutex_unlock(&map->lock);
+	stats_add(&stats.views, 1);
+}
+
+static void unlink_view(struct hm_map *map, struct map_view *view)
+{
+	pthread_mutex_lock(&map->lock);
+	cds_list_del(&view->link);
+	map->n_view--;
+	choose_brackets(map);
+	pthread_mutex_unlock(&map->lock);
+	stats_sub(&stats.views, 1);
+}
+
+void view_attach_locked(struct hm_map *map, struct map_view *view)
+{
+	view->map = map;
+	link_view(map, view);
+}
+
+bool view_detach_locked(struct map_view *view)
+{
+	struct hm_map *map = view->map;
+
+	if (!object_try_ref(&map->object))
+		return false;
+	/* Lock order: change comes before view_mutex. */
+	pthread_mutex_unlock(&view_mutex);
+	pthread_mutex_lock(&map->change);
+	unlink_view(map, view);
+	pthread_mutex_unlock(&map->change);
+	/* May be the last reference, whose end takes view_mutex. */
+	hm_map_unref(map);
+	pthread_mutex_lock(&view_mutex);
+	return true;
+}
+
+struct map_view *view_find(struct hm_map *map, const struct view_hooks *hooks,
+			   const void *owner)
+{
+	struct map_view *view, *found = NULL;
+
+	pthread_mutex_lock(&map->lock);
+	cds_list_for_each_entry(view, &map->views, link)
+		if (view->hooks == hooks && view->owner == owner) {
+			found = view;
+			break;
+		}
+	pthread_mutex_unlock(&map->lock);
+	return found;
+}
+
+void view_release_all(struct hm_map *map)
+{
+	struct map_view *view;
+
+	/* Without a lock: no launch and no caller's view holds the map any more. */
+	if (!map->n_view)
+		return;
+	pthread_mutex_lock(&view_mutex);
+	while (!cds_list_empty(&map->views)) {
+		view = cds_list_first_entry(&map->views, struct map_view, link);
+		unlink_view(map, view);
+		view->hooks->release(view);
+	}
+	pthread_mutex_unlock(&view_mutex);
+}
+
+/* ---- for callers ---- */
+
+struct hm_view {
+	struct hm_object object;
+	struct map_view view;
+	struct hm_view_ops ops;
+	void *user;
+	bool ended;           /* by a callback of its own change; freed afterwards */
+};
+
+static struct hm_view *caller_view(struct map_view *view)
+{
+	return caa_container_of(view, struct hm_view, view);
+}
+
+static int call_quiesce(struct map_view *map_view, const struct hm_view_change *change)
+{
+	struct hm_view *view = caller_view(map_view);
+
+	return view->ops.quiesce && !view->ended ? view->ops.quiesce(view->user, change) : 0;
+}
+
+static void call_invalidate(struct map_view *map_view, const struct hm_view_change *change)
+{
+	struct hm_view *view = caller_view(map_view);
+
+	if (view->ops.invalidate && !view->ended)
+		view->ops.invalidate(view->user, change);
+}
+
+static void call_reattach(struct map_view *map_view, const struct hm_view_change *change)
+{
+	struct hm_view *view = caller_view(map_view);
+
+	if (view->ops.reattach && !view->ended)
+		view->ops.reattach(view->user, change);
+}
+
+static void call_lost(struct map_view *map_view)
+{
+	struct hm_view *view = caller_view(map_view);
+
+	if (view->ops.lost && !view->ended)
+		view->ops.lost(view->user);
+}
+
+static void destroy_view(struct hm_view *view)
+{
+	view->object.kind = OBJECT_FREED;
+	free(view);
+}
+
+/* A caller's view holds its map, so the map cannot go before it. */
+static void release_never(struct map_view *view)
+{
+	(void)view;
+	abort();
+}
+
+static const struct view_hooks caller_hooks = {
+	.quiesce = call_quiesce,
+	.invalidate = call_invalidate,
+	.reattach = call_reattach,
+	.lost = call_lost,
+	.release = release_never,
+};
+
+int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
+		   const struct hm_view_ops *ops, void *user, struct hm_view **ret_view)
+{
+	struct hm_view *view;
+	int r;
+
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (r)
+		return r;
+	if (!ops || !ret_view)
+		return err_set(-EINVAL, "hm_view_create: %s is NULL", ops ? "ret_view" : "ops");
+	view = sys_calloc(1, sizeof(*view));
+	if (!view)
+		return err_set(-ENOMEM, "no memory for a view");
+	r = struct_read(&view->ops, sizeof(view->ops), ops, ops->struct_size,
+			offsetof(struct hm_view_ops, lost), "hm_view_ops");
+	if (r)
+		goto err_free;
+	object_init(&view->object, OBJECT_VIEW);
+	view->user = user;
+	view->view = (struct map_view){
+		.map = map,
+		.offset = offset,
+		.length = length,
+		.hooks = &caller_hooks,
+		.owner = view,
+	};
+	r = remap_lock(map);
+	if (r)
+		goto err_free;
+	if (!length && offset >= map->length)
+		r = err_set(-ERANGE, "hm_view_create: the view begins past the map's end");
+	else if (length)
+		r = map_check_range(map, offset, length, "hm_view_create");
+	if (r)
+		goto err_unlock;
+	hm_map_ref(map);
+	link_view(map, &view->view);
+	remap_unlock(map);
+	*ret_view = view;
+	return 0;
+
+err_unlock:
+	remap_unlock(map);
+err_free:
+	free(view);
+	return r;
+}
+
+void hm_view_unref(struct hm_view *view)
+{
+	struct hm_map *map;
+
+	if (!view || !object_put(&view->object))
+		return;
+	map = view->view.map;
+	if (pthread_mutex_lock(&map->change)) {
+		/* In a callback: the change under way still walks over it. */
+		view->ended = true;
+		return;
+	}
+	unlink_view(map, &view->view);
+	pthread_mutex_unlock(&map->change);
+	destroy_view(view);
+	hm_map_unref(map);
+}
+
+bool view_sweep_one(struct map_view *map_view)
+{
+	struct hm_view *view;
+
+	if (map_view->hooks != &caller_hooks)
+		return false;
+	view = caller_view(map_view);
+	if (!view->ended)
+		return false;
+	unlink_view(map_view->map, map_view);
+	destroy_view(view);
+	return true;
+}
