@@ -44,6 +44,17 @@ SONAME := libhetmap.so.$(MAJOR)
 lib_packages := libdrm numa OpenCL liburcu-bp
 tool_packages := jansson
 test_packages := cunit
+
+# Said once and plainly, instead of by whatever fails to compile first.
+goals := $(or $(MAKECMDGOALS),all)
+ifneq ($(filter-out clean help lint uninstall,$(goals)),)
+wanted := $(lib_packages) $(tool_packages) \
+	$(if $(filter tests check coverage,$(goals)),$(test_packages))
+ifneq ($(shell $(PKG_CONFIG) --exists $(wanted) && echo found),found)
+$(error $(PKG_CONFIG) does not find all of "$(wanted)": tools/run and tools/check \
+	install what is missing)
+endif
+endif
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
 
 packages := $(lib_packages) $(tool_packages) $(test_packages) $(have_liburing)

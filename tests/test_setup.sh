@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The two commands of README.md: what they do on a machine where nothing is
+# installed, and that a file's name reaches the main job as it was typed.
+set -u
+
+suite=setup
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+unset MAKEFLAGS MAKELEVEL
+root=$PWD
+B=${HETMAP_BUILD:-$root/build}
+export B
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+
+# A machine without compiler, make, dpkg or apt, for a user who is not root.
+mkdir "$work/bin"
+for tool in sh dirname cat awk; do
+	ln -s "$(command -v $tool)" "$work/bin/$tool"
+done
+printf '#!/bin/sh\necho 1000\n' >"$work/bin/id"
+printf '#!/bin/sh\nexit 1\n' >"$work/bin/apt-get"
+chmod +x "$work/bin/id" "$work/bin/apt-get"
+
+# expect_status STATUS COMMAND...: its output goes to $work/out
+expect_status() {
+	expected=$1
+	shift
+	"$@" >"$work/out" 2>&1
+	status=$?
+	[ "$status" = "$expected" ] || {
+		echo "status $status, not $expected:"
+		cat "$work/out"
+		return 1
+	}
+}
+
+# What is missing is named in one line, nothing is made, and the status is 3.
+nothing_there() {
+	expect_status 3 env PATH="$work/bin" B="$work/none" "tools/$1" || return
+	line=$(grep 'apt-get .*install' "$work/out")
+	for package in gcc make libdrm-dev ocl-icd-opencl-dev $2; do
+		case "$line " in
+		*" $package "*) ;;
+		*)
+			echo "$package is not in: $line"
+			return 1
+			;;
+		esac
+	done
+	[ "$(grep -c 'apt-get .*install' "$work/out")" = 1 ] && ! [ -e "$work/none" ]
+}
+
+cannot_write() {
+	expect_status 3 env B=/proc/hetmap tools/run && grep -q "can't be written" "$work/out"
+}
+
+main_job() {
+	expect_status 0 "$root/tools/run" "$@"
+}
+
+# From another folder, so that the name is taken relative to where the user is.
+odd_name() {
+	mkdir -p "$work/here" && cd "$work/here" && printf 'some bytes' >"./$1" &&
+		main_job "$1" && cd "$root" && grep -qF -e "$1" "$work/out"
+}
+
+check run_without_packages nothing_there run ''
+check check_without_packages nothing_there check libcunit1-dev
+check unwritable cannot_write
+check usage expect_status 2 tools/run one two
+check main_job main_job
+# shellcheck disable=SC2016 # the names are meant
+for name in 'a b' '$HOME' '-rf' '--json' "it's" '*'; do
+	check "name_$(printf %s "$name" | tr -c 'a-zA-Z\n' _)" odd_name "$name"
+	cd "$root" || exit 3
+done
+check missing_file expect_status 2 tools/run "$work/absent"
+check folder expect_status 2 tools/run "$work"
+finish
