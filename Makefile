@@ -58,7 +58,9 @@ endif
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
 
 packages := $(lib_packages) $(tool_packages) $(test_packages) $(have_liburing)
-package_flags := $(shell $(PKG_CONFIG) --cflags $(packages) 2>/dev/null)
+# In two goes: who only builds need not have what the tests need.
+package_flags := $(shell $(PKG_CONFIG) --cflags $(lib_packages) $(tool_packages) 2>/dev/null; \
+	$(PKG_CONFIG) --cflags $(test_packages) 2>/dev/null)
 libs_of = $(shell $(PKG_CONFIG) --libs $(1))
 
 cpp_flags := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=300 -Iinclude
