@@ -56,6 +56,7 @@ static int check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 	} wants[] = {
 		{ true, cap, what },
 		{ desc->flags & HM_BUFFER_PRIVATE, HM_CAP_PRIVATE, "HM_BUFFER_PRIVATE" },
+		{ desc->flags & HM_BUFFER_HUGETLB, HM_CAP_HUGETLB, "HM_BUFFER_HUGETLB" },
 		{ desc->numa_mode != HM_NUMA_DEFAULT, HM_CAP_NUMA, "numa_mode" },
 	};
 	size_t i;

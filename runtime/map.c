@@ -354,6 +354,11 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	uint64_t length = 0, committed;
 	int r;
 
+	if (desc->flags & HM_MAP_POPULATE) {
+		r = resident_check(buffer);
+		if (r)
+			return r;
+	}
 	if (buffer->n_map && !(buffer->caps & HM_CAP_MULTI_MAP))
 		return err_set(-EBUSY, "%s is private memory and has its one map already",
 			       buffer->name);

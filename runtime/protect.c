@@ -63,13 +63,13 @@ int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 	r = remap_check_access(map->buffer, access);
 	if (r)
 		return r;
-	if (!(map->buffer->caps & HM_CAP_PROTECT))
-		return err_set(-EOPNOTSUPP, "%s: rights of this device's maps don't change",
-			       map->buffer->name);
 	r = remap_lock(map);
 	if (r)
 		return r;
 	r = map_check_pages(map, offset, length, "hm_map_protect");
+	if (!r && !(map->buffer->caps & HM_CAP_PROTECT))
+		r = err_set(-EOPNOTSUPP, "%s: rights of this device's maps don't change",
+			    map->buffer->name);
 	if (!r)
 		r = protect_locked(map, offset, map_pages(map, offset, length), access);
 	remap_unlock(map);

@@ -169,8 +169,11 @@ static int put_back(struct hm_map *map)
 	if (!r)
 		r = map_apply_rights(map->address, map->rights, 0,
 				     buffer_pages(buffer, map->length));
-	if (!r)
+	if (!r) {
+		/* As before: what could be locked a moment ago fits the limit. */
+		resident_lock_again(map, map->address);
 		return 0;
+	}
 	/* Its bytes are out of reach: nothing of another's may be there. */
 	reserve_mend(map->address, map->span);
 	map->generation++;
@@ -203,6 +206,8 @@ static int move_over(struct replacement *rep)
 		}
 	}
 	r = map_apply_rights(map->address, rep->item->rights, 0, rep->pages);
+	if (!r)
+		r = resident_lock_again(map, map->address);
 	if (r)
 		goto err_put_back;
 	registry_commit(map->slot, rep->item->staged);
@@ -231,11 +236,19 @@ static int move_away(struct replacement *rep)
 	r = map_apply_rights(rep->address, rep->item->rights, 0, rep->pages);
 	if (r)
 		return r;
+	/* Not both at once: the limit holds one of them. */
+	if (map->locked)
+		sys_munlock(map->address, map->span);
+	r = resident_lock_again(map, rep->address);
+	if (r)
+		goto err_lock;
 	map_entry(map, rep->address, rep->new_size, map->generation + 1, rep->item->rights,
 		  &entry);
 	r = registry_insert(&entry, rep->span, &slot);
-	if (r)
-		return err_set(r, "entering a moved map into the registry: %s", err_name(r));
+	if (r) {
+		r = err_set(r, "entering a moved map into the registry: %s", err_name(r));
+		goto err_lock;
+	}
 
 	pthread_mutex_lock(&map->lock);
 	map->slot = slot;
@@ -249,6 +262,11 @@ static int move_away(struct replacement *rep)
 	map_link_locked(map);
 	reserve_release(&old);
 	return 0;
+
+err_lock:
+	/* Locks at the new address go with its mapping. */
+	resident_lock_again(map, map->address);
+	return r;
 }
 
 /* The map's bytes are the new object's: its length and rights follow. */
@@ -259,12 +277,6 @@ static void publish_map(struct replacement *rep)
 
 	stats_add(&stats.bytes_mapped, rep->pages);
 	stats_sub(&stats.bytes_mapped, buffer_pages(rep->buffer, map->length));
-	/* mlock() does not follow to other pages. */
-	if (map->locked) {
-		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
-		free(map->locked);
-		map->locked = NULL;
-	}
 	pthread_mutex_lock(&map->lock);
 	map->rights = rep->item->rights;
 	map->length = rep->new_size;

@@ -70,6 +70,14 @@ static void *populate_part(void *user)
 	return NULL;
 }
 
+int resident_check(const struct hm_buffer *buffer)
+{
+	if (buffer->caps & HM_CAP_POPULATE)
+		return 0;
+	return err_set(-EOPNOTSUPP, "%s: this device's pages can't be brought in ahead",
+		       buffer->name);
+}
+
 static uint32_t cpus_allowed(void)
 {
 	cpu_set_t set;
@@ -128,13 +136,12 @@ int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32
 	if (access != HM_READ && access != (HM_READ | HM_WRITE))
 		return err_set(-EINVAL, "hm_map_prefetch: access 0x%x is neither HM_READ nor "
 			       "HM_READ | HM_WRITE", access);
-	if (!(map->buffer->caps & HM_CAP_POPULATE))
-		return err_set(-EOPNOTSUPP, "%s: this device's pages can't be brought in ahead",
-			       map->buffer->name);
 	r = remap_lock(map);
 	if (r)
 		return r;
 	r = map_check_pages(map, offset, length, "hm_map_prefetch");
+	if (!r)
+		r = resident_check(map->buffer);
 	if (r)
 		goto out;
 	if (!map_allows(map, offset, length, access)) {
@@ -149,6 +156,12 @@ out:
 }
 
 /* ---- lock ---- */
+
+/* Values of hm_map.locked; 0: not locked. */
+enum lock_kind {
+	LOCKED = 1,
+	LOCKED_ON_FAULT = 2,
+};
 
 static int add_locked(void *user, uint64_t offset, uint64_t length, uint32_t value)
 {
@@ -220,7 +233,8 @@ static int lock_all(struct hm_map *map, uint64_t offset, uint64_t length, uint32
 		if (!base)
 			return err_set(-ENOMEM, "no memory to note a locked range");
 	}
-	locked = rangemap_set(base, offset, length, 1);
+	locked = rangemap_set(base, offset, length,
+			      flags & HM_LOCK_ONFAULT ? LOCKED_ON_FAULT : LOCKED);
 	if (!locked) {
 		r = err_set(-ENOMEM, "no memory to note a locked range");
 		goto err_base;
@@ -301,15 +315,15 @@ int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	if (flags & ~(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL))
 		return err_set(-EINVAL, "hm_map_lock: unknown flags 0x%x",
 			       flags & ~(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL));
-	if (!(map->buffer->caps & HM_CAP_LOCK))
-		return err_set(-EOPNOTSUPP, "%s: mlock() does nothing for memory of this kind, "
-			       "though it answers 0 (%s)", map->buffer->name,
-			       map->buffer->backing == HM_BACKING_HUGETLB ?
-			       "huge pool pages are never swapped" : "device memory");
 	r = remap_lock(map);
 	if (r)
 		return r;
 	r = map_check_pages(map, offset, length, "hm_map_lock");
+	if (!r && !(map->buffer->caps & HM_CAP_LOCK))
+		r = err_set(-EOPNOTSUPP, "%s: mlock() does nothing for memory of this kind, "
+			    "though it answers 0 (%s)", map->buffer->name,
+			    map->buffer->backing == HM_BACKING_HUGETLB ?
+			    "huge pool pages are never swapped" : "device memory");
 	if (!r)
 		r = lock_range(map, offset, length, flags, &locked);
 	remap_unlock(map);
@@ -356,6 +370,28 @@ int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length)
 		r = unlock_range(map, offset, map_pages(map, offset, length));
 	remap_unlock(map);
 	return r;
+}
+
+static int lock_run(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	if (!value)
+		return 0;
+	return sys_mlock2((char *)user + offset, length,
+			  value == LOCKED_ON_FAULT ? MLOCK_ONFAULT : 0);
+}
+
+int resident_lock_again(const struct hm_map *map, char *address)
+{
+	uint64_t bytes;
+	int r;
+
+	if (!map->locked)
+		return 0;
+	r = rangemap_each(map->locked, 0, map->span, lock_run, address);
+	if (!r)
+		return 0;
+	bytes = resident_locked_bytes(map);
+	return explain_lock(r, bytes, bytes);
 }
 
 void resident_forget(struct hm_map *map, uint64_t offset, uint64_t length)

@@ -8,6 +8,12 @@
 /* Brings whole pages in; HM_WRITE in @access: writable. No locks needed. */
 int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
 
+/* -EOPNOTSUPP where the device's pages can't be brought in. */
+int resident_check(const struct hm_buffer *buffer);
+
+/* Locks at @address what is locked of @map: its pages there are new ones. */
+int resident_lock_again(const struct hm_map *map, char *address);
+
 /* Bytes that hm_map_lock holds. Caller holds map->change, or the last reference. */
 uint64_t resident_locked_bytes(const struct hm_map *map);
 

@@ -142,7 +142,8 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 	uint32_t i;
 	int r;
 
-	r = resize_set_stage(set, new_size, 0, 0);
+	/* Rights go with their bytes: what grows there later is new. */
+	r = resize_set_stage(set, new_size, from, to - from);
 	if (r)
 		return r;
 	r = resize_set_freeze(set, new_size, buffer->size - new_size);
@@ -216,6 +217,10 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 		return check_parts(buffer, new_size) ?:
 		       with_maps(buffer, index, max_u64(new_size, buffer->segment[index].offset),
 				 set);
+	if ((flags & HM_GROW_REPLACE && !(buffer->caps & HM_CAP_REPLACE)) ||
+	    (flags & HM_GROW_APPEND && !(buffer->caps & HM_CAP_APPEND)))
+		return err_set(-EOPNOTSUPP, "%s: this kind of buffer grows inside max_size only",
+			       buffer->name);
 	if (new_size > buffer->max_size && !(flags & HM_MAY_MOVE))
 		return err_set(-ENOSPC, "%s: %" PRIu64 " bytes are beyond max_size, %" PRIu64
 			       ": pass HM_MAY_MOVE, or make the buffer with a larger max_size",

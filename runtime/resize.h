@@ -27,7 +27,10 @@ struct resize_set {
  */
 int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set);
 
-/* Prepares each map's rights and descriptor for @new_length. */
+/*
+ * Prepares each map's rights and descriptor for @new_length; the fresh range gets
+ * the rights the map was made with.
+ */
 int resize_set_stage(struct resize_set *set, uint64_t new_length, uint64_t fresh_offset,
 		     uint64_t fresh_length);
 

@@ -73,9 +73,6 @@ static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
 	int mode, r;
 
 	(void)device;
-	if (desc->flags & HM_BUFFER_HUGETLB)
-		return err_set(-EOPNOTSUPP, "a file has the pages its file system gives: drop "
-			       "HM_BUFFER_HUGETLB");
 	r = check_file(fd, desc->offset, &st);
 	if (r)
 		return r;
