@@ -124,7 +124,8 @@ static void lock_on_fault(struct fixture *f)
 	CHECK_EQUAL(locked, BYTES);
 	CHECK_EQUAL(test_status_bytes("VmLck") - before, BYTES);
 	CHECK_EQUAL(map_info(map, HM_MAP_RESIDENT).resident, 0);
-	CHECK(is_zero(hm_map_address(map), 0, f->unit));
+	put(f, hm_map_address(map), 0, f->unit, 1);
+	CHECK(holds(f, hm_map_address(map), 0, f->unit, 1));
 	CHECK(map_info(map, HM_MAP_RESIDENT).resident >= f->unit);
 	CHECK_OK(hm_map_unlock(map, 0, BYTES));
 	hm_map_unref(map);
@@ -222,7 +223,7 @@ static void lock_and_replace(struct fixture *f)
 	CHECK_OK(hm_map_lock(map, 0, BYTES, 0, NULL));
 	CHECK_OK(hm_buffer_resize(buffer, 2 * BYTES, HM_GROW_REPLACE));
 	/* Never a silent downgrade: what was locked is locked. */
-	CHECK(map_info(map, HM_MAP_LOCKED).locked >= BYTES);
+	CHECK_EQUAL(map_info(map, HM_MAP_LOCKED).locked, BYTES);
 	CHECK_EQUAL(stats_now().bytes_locked, test_status_bytes("VmLck") - before);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
@@ -283,7 +284,9 @@ static void prefetch(struct fixture *f)
 
 	if (!has(f, HM_CAP_POPULATE)) {
 		CHECK_ERROR(-EOPNOTSUPP, hm_map_prefetch(map, 0, BYTES, HM_READ));
-		goto out;
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+		return;
 	}
 	CHECK_OK(hm_map_prefetch(map, f->unit, 2 * f->unit, most_access(f)));
 	CHECK_EQUAL(present(base, f->unit, 3 * f->unit), 2 * f->unit);
@@ -299,7 +302,6 @@ static void prefetch(struct fixture *f)
 		CHECK_OK(hm_map_protect(map, 0, f->unit, HM_NONE));
 		CHECK_ERROR(-EACCES, hm_map_prefetch(map, 0, BYTES, HM_READ));
 	}
-out:
 	CHECK_ERROR(-EINVAL, hm_map_prefetch(map, 0, 0, HM_READ));
 	CHECK_ERROR(-EINVAL, hm_map_prefetch(map, 0, BYTES, HM_NONE));
 	CHECK_ERROR(-EINVAL, hm_map_prefetch(map, 0, BYTES, 1u << 8));

@@ -79,7 +79,7 @@ const struct test *test_current(void);
  */
 int test_fork(void (*run)(void *user), void *user);
 
-/* Does touching *@address kill? Returns the signal, or 0. */
+/* Does touching *@address raise a signal? Returns it, or 0. The byte stays. */
 int test_read_signal(const volatile void *address);
 int test_write_signal(volatile void *address);
 

@@ -19,15 +19,28 @@ static unsigned char pattern_byte(uint64_t at, uint32_t salt)
 	return (unsigned char)((at * 131 + (at >> 12) * 17 + salt * 29) % 255 + 1);
 }
 
+/* Marked are every 61st byte and the last one of every KiB, wherever a range begins. */
+static uint64_t next_mark(uint64_t at)
+{
+	uint64_t step = (at / STEP + 1) * STEP, last = at | 1023;
+
+	if (last == at)
+		last += 1024;
+	return step < last ? step : last;
+}
+
+static uint64_t first_mark(uint64_t at)
+{
+	return at ? next_mark(at - 1) : 0;
+}
+
 void pattern_write(void *base, uint64_t from, uint64_t to, uint32_t salt)
 {
 	unsigned char *bytes = base;
 	uint64_t at;
 
-	for (at = from; at < to; at += STEP)
+	for (at = first_mark(from); at < to; at = next_mark(at))
 		bytes[at] = pattern_byte(at, salt);
-	if (to > from)
-		bytes[to - 1] = pattern_byte(to - 1, salt);
 }
 
 bool pattern_holds(const void *base, uint64_t from, uint64_t to, uint32_t salt)
@@ -35,10 +48,10 @@ bool pattern_holds(const void *base, uint64_t from, uint64_t to, uint32_t salt)
 	const unsigned char *bytes = base;
 	uint64_t at;
 
-	for (at = from; at < to; at += STEP)
+	for (at = first_mark(from); at < to; at = next_mark(at))
 		if (bytes[at] != pattern_byte(at, salt))
 			return false;
-	return to <= from || bytes[to - 1] == pattern_byte(to - 1, salt);
+	return true;
 }
 
 bool is_zero(const void *base, uint64_t from, uint64_t to)

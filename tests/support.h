@@ -9,7 +9,8 @@
 
 /*
  * Writes a pattern that depends on @salt into bytes [from, to) of @base, and
- * checks it. Both look at a byte in every 61, and at the first and the last.
+ * checks it. Both look at every 61st byte and at the last one of every KiB, so
+ * that what holds for a range holds for each part of it.
  */
 void pattern_write(void *base, uint64_t from, uint64_t to, uint32_t salt);
 bool pattern_holds(const void *base, uint64_t from, uint64_t to, uint32_t salt);

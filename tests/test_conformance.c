@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "conformance.h"
+#include "minimal_backend.h"
 
 #define SUBJECTS_MAX 64
 
@@ -70,6 +71,10 @@ static int lay_out(void)
 
 int main(int argc, char **argv)
 {
+	if (hm_backend_register(&minimal_backend)) {
+		fprintf(stderr, "conformance: %s\n", hm_errmsg());
+		return 1;
+	}
 	n_subject = conformance_subjects(subjects, SUBJECTS_MAX);
 	if (!n_subject || collect_cases() || lay_out()) {
 		fprintf(stderr, "conformance: no devices, or no memory: %s\n", hm_errmsg());

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+/* The smallest backend there can be: for the answers of those that lack things. */
+#include "minimal_backend.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE 4096
+
+static int device_open(const char *rest, void **ret_device)
+{
+	*ret_device = NULL;
+	return *rest ? -ENODEV : 0;
+}
+
+static void device_close(void *device)
+{
+	(void)device;
+}
+
+static int device_query(void *device, struct hm_device_info *info)
+{
+	(void)device, (void)info;
+	return 0;
+}
+
+static int create(void *device, const struct hm_buffer_desc *desc,
+		  struct hm_recipe *ret_recipe)
+{
+	uint64_t length = (desc->max_size + PAGE - 1) / PAGE * PAGE;
+	int fd = memfd_create("minimal", MFD_CLOEXEC);
+
+	(void)device;
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)length)) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*ret_recipe = (struct hm_recipe){
+		.segment = {
+			.length = length,
+			.fd = fd,
+			.flags = HM_SEGMENT_SHARED,
+		},
+		.page_size = PAGE,
+		.caps = HM_CAP_CONTIGUOUS | HM_CAP_WRITE,
+		.access = HM_READ | HM_WRITE,
+		.backing = HM_BACKING_DEVICE,
+	};
+	return 0;
+}
+
+static void object_destroy(void *device, struct hm_segment *segment)
+{
+	(void)device;
+	close(segment->fd);
+}
+
+const struct hm_backend_ops minimal_backend = {
+	.size = offsetof(struct hm_backend_ops, from_file), /* as an old plug-in has it */
+	.name = "minimal",
+	.description = "the smallest backend there can be",
+	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE,
+	.device_open = device_open,
+	.device_close = device_close,
+	.device_query = device_query,
+	.object_destroy = object_destroy,
+	.create = create,
+};

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* The smallest backend there can be: for the answers of those that lack things. */
+#ifndef HETMAP_TESTS_MINIMAL_BACKEND_H
+#define HETMAP_TESTS_MINIMAL_BACKEND_H
+
+#include <hetmap/backend.h>
+
+/* "minimal": creates buffers that can be mapped once and written; nothing else. */
+extern const struct hm_backend_ops minimal_backend;
+
+#endif
