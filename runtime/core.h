@@ -103,6 +103,7 @@ struct hm_map {
 	_Atomic bool frozen;    /* a change is under way: launches are -EBUSY. Set with
 				 * lock held, cleared by whoever holds change */
 	uint32_t n_use;
+	uint64_t n_writer;      /* uses so far that may store */
 	struct cds_list_head uses;  /* map_use.link: work in flight */
 	struct cds_list_head views; /* map_view.link */
 	uint32_t n_view;
@@ -126,7 +127,7 @@ extern const struct hm_backend_ops file_backend;
 extern struct stats_counters {
 	_Atomic uint64_t devices, buffers, maps, views;
 	_Atomic uint64_t bytes_mapped, bytes_reserved, bytes_locked;
-	_Atomic uint64_t bytes_copied, launches;
+	_Atomic uint64_t bytes_copied, launches, touches_outside;
 } stats;
 
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t n)
@@ -149,6 +150,7 @@ struct map_use {
 	uint64_t offset;           /* in the map */
 	uint64_t length;
 	uint32_t access;           /* HM_READ | HM_WRITE */
+	struct check_sums *check;  /* of the checking mode, or NULL */
 };
 
 /*

@@ -2,7 +2,7 @@
 /* Work in flight: which ranges of a map submitted work may touch. */
 #include <inttypes.h>
 
-#include "core.h"
+#include "check.h"
 
 int map_use_begin(struct map_use *use)
 {
@@ -16,7 +16,11 @@ int map_use_begin(struct map_use *use)
 	}
 	cds_list_add_tail(&use->link, &map->uses);
 	map->n_use++;
+	if (use->access & HM_WRITE)
+		map->n_writer++;
 	pthread_mutex_unlock(&map->lock);
+	if (unlikely(check_enabled()))
+		check_begin(use);
 	return 0;
 }
 
@@ -24,6 +28,8 @@ void map_use_end(struct map_use *use)
 {
 	struct hm_map *map = use->map;
 
+	if (unlikely(check_enabled()))
+		check_end(use);
 	pthread_mutex_lock(&map->lock);
 	cds_list_del(&use->link);
 	map->n_use--;

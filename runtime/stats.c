@@ -32,6 +32,7 @@ int hm_stats_get(struct hm_stats *ret_stats)
 		.launches = get(&stats.launches),
 		.slab_bytes = registry_slab_bytes(),
 		.find_retries = registry_find_retries(),
+		.touches_outside = get(&stats.touches_outside),
 	};
 	struct_write(ret_stats, &now, ret_stats->struct_size);
 	return 0;

@@ -88,6 +88,7 @@ struct hm_stats {
 	uint64_t launches;       /* since the start */
 	uint64_t slab_bytes;     /* registry nodes and descriptors, never given back */
 	uint64_t find_retries;   /* hm_pointer_find met a change under way */
+	uint64_t touches_outside; /* stores outside brackets that HETMAP_CHECK=1 saw */
 };
 
 /**

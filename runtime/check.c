@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/* The checking mode: sums over what work in flight reads, page by page. */
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys.h"
+
+#define CHECK_UNIT KIB(4)
+
+struct check_sums {
+	uint64_t writers; /* map->n_writer at the start: later ones may store */
+	uint64_t n;
+	uint64_t sum[];
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool enabled;
+
+static void read_environment(void)
+{
+	const char *value = getenv("HETMAP_CHECK");
+
+	enabled = value && *value && strcmp(value, "0");
+}
+
+bool check_enabled(void)
+{
+	pthread_once(&once, read_environment);
+	return enabled;
+}
+
+/* FNV-1a by words: any store changes it but with a chance of 2^-64. */
+static uint64_t sum_of(const char *bytes, uint64_t length)
+{
+	uint64_t sum = 0xcbf29ce484222325, word, at;
+
+	for (at = 0; at < length; at += sizeof(word)) {
+		word = 0;
+		memcpy(&word, bytes + at, min_u64(sizeof(word), length - at));
+		sum = (sum ^ word) * 0x100000001b3;
+		sum ^= sum >> 29;
+	}
+	return sum;
+}
+
+static uint64_t sum_at(const struct map_use *use, uint64_t i)
+{
+	uint64_t at = i * CHECK_UNIT;
+
+	return sum_of(use->map->address + use->offset + at,
+		      min_u64(CHECK_UNIT, use->length - at));
+}
+
+static uint64_t writers_of(struct hm_map *map)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&map->lock);
+	n = map->n_writer;
+	pthread_mutex_unlock(&map->lock);
+	return n;
+}
+
+void check_begin(struct map_use *use)
+{
+	uint64_t i, n = (use->length + CHECK_UNIT - 1) / CHECK_UNIT;
+	struct check_sums *sums;
+
+	use->check = NULL;
+	if (use->access & HM_WRITE)
+		return; /* its stores could not be told from the CPU's */
+	sums = sys_calloc(1, sizeof(*sums) + n * sizeof(sums->sum[0]));
+	if (!sums)
+		return;
+	sums->writers = writers_of(use->map);
+	sums->n = n;
+	for (i = 0; i < n; i++)
+		sums->sum[i] = sum_at(use, i);
+	use->check = sums;
+}
+
+void check_end(struct map_use *use)
+{
+	struct check_sums *sums = use->check;
+	uint64_t i;
+
+	if (!sums)
+		return;
+	for (i = 0; i < sums->n; i++)
+		if (sum_at(use, i) != sums->sum[i])
+			break;
+	/* Work submitted later may have stored there, in order or not. */
+	if (i < sums->n && writers_of(use->map) == sums->writers) {
+		stats_add(&stats.touches_outside, 1);
+		fprintf(stderr, "hetmap: check: %s: bytes at offset %" PRIu64 " (%p) changed "
+			"while a kernel was reading them: a store outside a bracket, between "
+			"hm_launch() and hm_fence_wait()\n", use->map->buffer->name,
+			use->offset + i * CHECK_UNIT,
+			(void *)(use->map->address + use->offset + i * CHECK_UNIT));
+	}
+	free(sums);
+	use->check = NULL;
+}
