@@ -17,14 +17,29 @@ static uint64_t entry_mask(int level)
 	return (1ull << (RADIX_BITS * level)) - 1;
 }
 
-static struct registry_slot *load_slot(const _Atomic(struct registry_slot *) *slot)
+static struct registry_slot *leaf_slot(const struct radix_leaf *leaf, unsigned int i)
 {
-	return atomic_load_explicit(slot, memory_order_relaxed);
+	return atomic_load_explicit(&leaf->slot[i], memory_order_relaxed);
 }
 
-static void *load_child(const struct radix_entry *entry)
+static struct registry_slot *node_slot(const struct radix_node *node, unsigned int i)
 {
-	return atomic_load_explicit(&entry->child, memory_order_relaxed);
+	uint64_t at = atomic_load_explicit(&node->entry[i], memory_order_relaxed);
+
+	return at & RADIX_SLOT ? (struct registry_slot *)(uintptr_t)(at & ~RADIX_SLOT) : NULL;
+}
+
+static void node_set_slot(struct radix_node *node, unsigned int i, struct registry_slot *slot)
+{
+	atomic_store_explicit(&node->entry[i], (uintptr_t)slot | RADIX_SLOT,
+			      memory_order_release);
+}
+
+/* What is below shows again, or for the first time. */
+static void node_set_child(struct radix_node *node, unsigned int i, void *child)
+{
+	node->child[i] = child;
+	atomic_store_explicit(&node->entry[i], (uintptr_t)child, memory_order_release);
 }
 
 static uint32_t live_at(const void *node, int level)
@@ -59,7 +74,7 @@ static int prepare_leaf(const struct radix_leaf *leaf, uint64_t first, uint64_t 
 	if (!leaf->live)
 		return 0;
 	for (i = radix_index(first, 0); i <= radix_index(last, 0); i++)
-		if (load_slot(&leaf->slot[i]))
+		if (leaf_slot(leaf, i))
 			return -EEXIST;
 	return 0;
 }
@@ -72,10 +87,9 @@ static int prepare(struct radix_node *node, int level, uint64_t first, uint64_t 
 	int r;
 
 	for (i = i_first; i <= i_last; i++) {
-		struct radix_entry *entry = &node->entry[i];
-		void *child = load_child(entry);
+		void *child = node->child[i];
 
-		if (load_slot(&entry->slot))
+		if (node_slot(node, i))
 			return -EEXIST;
 		if (covers(first, last, i, i_first, i_last, level)) {
 			if (child && live_at(child, level - 1))
@@ -87,7 +101,7 @@ static int prepare(struct radix_node *node, int level, uint64_t first, uint64_t 
 							       sizeof(struct radix_leaf));
 			if (!child)
 				return -ENOMEM;
-			atomic_store_explicit(&entry->child, child, memory_order_release);
+			node_set_child(node, i, child);
 		}
 		if (level > 1)
 			r = prepare(child, level - 1, part_first(first, i, i_first, level),
@@ -124,15 +138,13 @@ static void enter(struct radix_node *node, int level, uint64_t first, uint64_t l
 	unsigned int i;
 
 	for (i = i_first; i <= i_last; i++) {
-		struct radix_entry *entry = &node->entry[i];
-		void *child;
+		void *child = node->child[i];
 
 		if (covers(first, last, i, i_first, i_last, level)) {
-			atomic_store_explicit(&entry->slot, slot, memory_order_release);
+			node_set_slot(node, i, slot);
 			node->live++;
 			continue;
 		}
-		child = load_child(entry);
 		if (!live_at(child, level - 1))
 			node->live++;
 		if (level > 1)
@@ -156,7 +168,7 @@ static uint64_t clear_leaf(struct radix_leaf *leaf, uint64_t page,
 	unsigned int i;
 
 	for (i = radix_index(page, 0); i < RADIX_ENTRIES; i++) {
-		if (load_slot(&leaf->slot[i]) != slot)
+		if (leaf_slot(leaf, i) != slot)
 			break;
 		atomic_store_explicit(&leaf->slot[i], NULL, memory_order_release);
 		leaf->live--;
@@ -171,17 +183,15 @@ static uint64_t clear(struct radix_node *node, int level, uint64_t page,
 	unsigned int i;
 
 	for (i = radix_index(page, level); i < RADIX_ENTRIES; i++) {
-		struct radix_entry *entry = &node->entry[i];
 		uint64_t behind = (page | entry_mask(level)) + 1;
-		void *child;
+		void *child = node->child[i];
 
-		if (load_slot(&entry->slot) == slot) {
-			atomic_store_explicit(&entry->slot, NULL, memory_order_release);
+		if (node_slot(node, i) == slot) {
+			node_set_child(node, i, child);
 			node->live--;
 			page = behind;
 			continue;
 		}
-		child = load_child(entry);
 		if (!child || !live_at(child, level - 1))
 			break;
 		page = level > 1 ? clear(child, level - 1, page, slot) :
@@ -213,12 +223,12 @@ static struct registry_slot *next_in(const void *node, int level, uint64_t page,
 		struct registry_slot *slot;
 		const void *child;
 
-		slot = load_slot(level ? &upper->entry[i].slot : &leaf->slot[i]);
+		slot = level ? node_slot(upper, i) : leaf_slot(leaf, i);
 		if (slot) {
 			*ret_behind = behind;
 			return slot;
 		}
-		child = level ? load_child(&upper->entry[i]) : NULL;
+		child = level ? upper->child[i] : NULL;
 		if (child)
 			slot = next_in(child, level - 1, page, ret_behind);
 		if (slot)
@@ -247,12 +257,12 @@ static struct registry_slot *previous_in(const void *node, int level, uint64_t p
 		struct registry_slot *slot;
 		const void *child;
 
-		slot = load_slot(level ? &upper->entry[i].slot : &leaf->slot[i]);
+		slot = level ? node_slot(upper, i) : leaf_slot(leaf, i);
 		if (slot) {
 			*ret_first = first;
 			return slot;
 		}
-		child = level ? load_child(&upper->entry[i]) : NULL;
+		child = level ? upper->child[i] : NULL;
 		if (child)
 			slot = previous_in(child, level - 1, page, ret_first);
 		if (slot)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The registry's tree: page -> slot, by 9 bits of the address a level, like a
- * page table over 48 bits. An entry of an upper level has two halves: a slot
- * whose map covers all of the entry's range, and a node below for smaller maps.
+ * page table over 48 bits. An entry of an upper level holds a slot, where one
+ * map covers all of the entry's range, or else the node below, for smaller maps.
  *
  * Nodes are never unlinked. That bounds their memory by the address space ever
  * used (1/500 of it), and it is what lets readers walk without a lock: a node
@@ -34,16 +34,17 @@ struct radix_leaf {
 	uint32_t live; /* entries in use; writers only */
 } __attribute__((aligned(64)));
 
-struct radix_entry {
-	_Atomic(struct registry_slot *) slot;
-	_Atomic(void *) child; /* a struct radix_leaf at level 1 */
-};
-
 /* Entries of 2 MiB (level 1), 1 GiB (level 2), 512 GiB (level 3). */
 struct radix_node {
-	struct radix_entry entry[RADIX_ENTRIES];
+	/* 0, the child below, or, with RADIX_SLOT set, a slot. */
+	_Atomic uint64_t entry[RADIX_ENTRIES];
+	/* Also while a slot stands before it; writers only. Leaves at level 1. */
+	void *child[RADIX_ENTRIES];
 	uint32_t live; /* entries with a slot, or with a live child; writers only */
 } __attribute__((aligned(64)));
+
+/* The sign: "no child here" is one comparison. */
+#define RADIX_SLOT (1ull << 63)
 
 extern struct radix_node radix_root; /* level 3 */
 
@@ -52,38 +53,34 @@ static inline unsigned int radix_index(uint64_t page, int level)
 	return (unsigned int)(page >> (RADIX_BITS * level)) & (RADIX_ENTRIES - 1);
 }
 
-/* One level of a reader's walk: the entry's slot, and the node below in *node. */
-static inline struct registry_slot *radix_step(const void **node, uint64_t page, int level)
-{
-	const struct radix_node *above = *node;
-	const struct radix_entry *entry = &above->entry[radix_index(page, level)];
-	struct registry_slot *slot = atomic_load_explicit(&entry->slot, memory_order_acquire);
-
-	*node = atomic_load_explicit(&entry->child, memory_order_acquire);
-	return slot;
-}
-
 /* The slot entered for an address, or NULL. For readers: no lock. */
 static inline struct registry_slot *radix_find(uint64_t address)
 {
 	uint64_t page = address >> PAGE_SHIFT;
-	const void *node = &radix_root;
 	const struct radix_leaf *leaf;
-	struct registry_slot *slot;
+	uint64_t at;
 
 	if (unlikely(page >= RADIX_PAGES))
 		return NULL;
-	slot = radix_step(&node, page, 3);
-	if (unlikely(slot || !node))
-		return slot;
-	slot = radix_step(&node, page, 2);
-	if (unlikely(slot || !node))
-		return slot;
-	slot = radix_step(&node, page, 1);
-	if (unlikely(slot || !node))
-		return slot;
-	leaf = node;
+	at = atomic_load_explicit(&radix_root.entry[radix_index(page, 3)],
+				  memory_order_acquire);
+	if (unlikely((int64_t)at <= 0))
+		goto no_child;
+	at = atomic_load_explicit(
+		&((struct radix_node *)(uintptr_t)at)->entry[radix_index(page, 2)],
+		memory_order_acquire);
+	if (unlikely((int64_t)at <= 0))
+		goto no_child;
+	at = atomic_load_explicit(
+		&((struct radix_node *)(uintptr_t)at)->entry[radix_index(page, 1)],
+		memory_order_acquire);
+	if (unlikely((int64_t)at <= 0))
+		goto no_child;
+	leaf = (const struct radix_leaf *)(uintptr_t)at;
 	return atomic_load_explicit(&leaf->slot[radix_index(page, 0)], memory_order_acquire);
+
+no_child:
+	return (struct registry_slot *)(uintptr_t)(at & ~RADIX_SLOT);
 }
 
 /*

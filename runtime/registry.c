@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core.h"
 #include "radix.h"
@@ -36,44 +37,60 @@ struct registry_slot {
 #define SLOT_EMPTY 1ull
 
 /*
- * One cache line. A base fits in 48 bits and is page-aligned, which leaves 28
- * bits of its word for the flag not_inherited and the fork generation that the
- * flag holds in.
+ * One cache line, in which the common case needs nothing unpacked. The last
+ * word is what stands at the end of struct hm_pointer_info: generation, access,
+ * cache mode, and in the place of its reserved field the flags below. Without
+ * any of them it is copied as it is.
  */
 struct registry_descriptor {
-	_Atomic uint32_t seq;
-	_Atomic uint32_t generation;
-	_Atomic uint64_t base; /* bits 28..63: page; 1..27: fork generation; 0: flag */
+	_Atomic uint64_t seq; /* upper half: fork generation in which it was made */
+	_Atomic uint64_t base;
 	_Atomic uint64_t length;
 	_Atomic uint64_t buffer_offset;
 	_Atomic uint64_t map; /* free: link to the next */
 	_Atomic uint64_t buffer;
-	_Atomic uint64_t device;
-	_Atomic uint64_t rights; /* a run at offset 0, or a pointer to struct runs */
+	_Atomic uint64_t device; /* DESCRIPTOR_RUNS: struct runs */
+	_Atomic uint64_t tail;
 } __attribute__((aligned(64)));
 
 _Static_assert(sizeof(struct registry_descriptor) == 64, "one cache line");
 
-#define BASE_SHIFT 28
-#define BASE_NOT_INHERITED 1ull
-#define BASE_FORK_MASK ((1ull << BASE_SHIFT) - 2)
+#define DESCRIPTOR_RUNS (1u << 0)          /* rights by range: they stand in an array */
+#define DESCRIPTOR_NOT_INHERITED (1u << 1) /* in a fork child it counts for nothing */
 
-/*
- * A run: offset (page-aligned), and below it cache mode, access, and a set bit
- * 0, by which it differs from a pointer. The array is never changed while a
- * descriptor with an even sequence points to it.
- */
-#define RUN_ACCESS_SHIFT 1
-#define RUN_CACHE_SHIFT 3
+struct tail {
+	uint32_t generation;
+	uint8_t access;
+	uint8_t cache;
+	uint16_t flags;
+};
+
+#define INFO_TAIL offsetof(struct hm_pointer_info, generation)
+
+_Static_assert(sizeof(struct tail) == sizeof(uint64_t) &&
+	       offsetof(struct tail, access) ==
+		       offsetof(struct hm_pointer_info, access) - INFO_TAIL &&
+	       offsetof(struct tail, cache) ==
+		       offsetof(struct hm_pointer_info, cache) - INFO_TAIL &&
+	       offsetof(struct tail, flags) ==
+		       offsetof(struct hm_pointer_info, reserved) - INFO_TAIL &&
+	       sizeof(struct hm_pointer_info) == INFO_TAIL + sizeof(struct tail),
+	       "struct tail is the end of struct hm_pointer_info");
+
+/* A run: offset (page-aligned), and below it access and cache mode. */
+#define RUN_CACHE_SHIFT 2
 #define RUN_FIELD_MASK 3u
 
+/* Never changed while a descriptor with an even sequence points to it. */
 struct runs {
 	_Atomic uint64_t n; /* at most the class's, also while it is free */
+	_Atomic uint64_t device;
 	_Atomic uint64_t run[];
 };
 
-/* Arrays of 8 bytes << class, n included; vm.max_map_count needs no more. */
+/* Arrays of 8 bytes << class in all; vm.max_map_count needs no more. */
 #define RUNS_CLASS_MIN 2
+#define RUNS_HEADER 2
 #define RUNS_CLASS_MAX 24
 
 /* Protects what follows, the tree, and every store to a slot or descriptor. */
@@ -98,37 +115,36 @@ static _Atomic uint64_t retries;
 #define LOAD(field) atomic_load_explicit(&(field), memory_order_acquire)
 #define STORE(field, value) atomic_store_explicit(&(field), value, memory_order_release)
 
-static uint64_t base_pack(uint64_t base, bool not_inherited)
+static uint64_t tail_pack(struct tail tail)
 {
-	return base << (BASE_SHIFT - PAGE_SHIFT) |
-	       (((uint64_t)fork_generation << 1) & BASE_FORK_MASK) |
-	       (not_inherited ? BASE_NOT_INHERITED : 0);
+	uint64_t word;
+
+	memcpy(&word, &tail, sizeof(word));
+	return word;
 }
 
-static inline uint64_t base_unpack(uint64_t word)
+static struct tail tail_unpack(uint64_t word)
 {
-	return word >> BASE_SHIFT << PAGE_SHIFT;
+	struct tail tail;
+
+	memcpy(&tail, &word, sizeof(tail));
+	return tail;
 }
 
 /* Was its map left behind by a fork()? */
-static inline bool base_is_left(uint64_t word)
+static bool is_left(uint64_t seq, uint64_t tail)
 {
-	return unlikely(word & BASE_NOT_INHERITED) &&
-	       (word & BASE_FORK_MASK) != (((uint64_t)fork_generation << 1) & BASE_FORK_MASK);
+	return tail_unpack(tail).flags & DESCRIPTOR_NOT_INHERITED &&
+	       seq >> 32 != fork_generation;
 }
 
 /* ---- rights ---- */
-
-static uint64_t run_pack(uint64_t offset, uint32_t access, uint32_t cache)
-{
-	return offset | cache << RUN_CACHE_SHIFT | access << RUN_ACCESS_SHIFT | 1;
-}
 
 static unsigned int runs_class(uint64_t n)
 {
 	unsigned int class = RUNS_CLASS_MIN;
 
-	while (n + 1 > 1ull << class)
+	while (n + RUNS_HEADER > 1ull << class)
 		class++;
 	return class;
 }
@@ -144,49 +160,36 @@ static struct slab *runs_slab(unsigned int class)
 }
 
 /* Offsets are rounded up to pages, which is how far rights reach in truth. */
-static int rights_make(const struct rangemap *access, uint64_t *ret_rights)
+static struct runs *runs_make(const struct rangemap *access, struct hm_device *device)
 {
+	unsigned int class = runs_class(access->n);
 	struct runs *runs;
-	uint32_t class;
 	uint32_t i, n;
 
-	if (access->n == 1) {
-		*ret_rights = run_pack(0, access->run[0].value, access->run[0].cache);
-		return 0;
-	}
-	class = runs_class(access->n);
 	if (class > RUNS_CLASS_MAX)
-		return -ENOMEM;
+		return NULL;
 	runs = slab_take(runs_slab(class));
 	if (!runs)
-		return -ENOMEM;
+		return NULL;
 	for (i = n = 0; i < access->n; i++) {
 		const struct rangemap_run *run = &access->run[i];
 		uint64_t offset = round_up(run->offset, KIB(4));
 
 		if (i + 1 < access->n && round_up(run[1].offset, KIB(4)) == offset)
 			continue; /* nothing of it is left */
-		STORE(runs->run[n], run_pack(offset, run->value, run->cache));
+		STORE(runs->run[n], offset | run->cache << RUN_CACHE_SHIFT | run->value);
 		n++;
 	}
-	/* The class must be found again when it is given back. */
-	STORE(runs->n, access->n);
 	for (; n < access->n; n++)
-		STORE(runs->run[n], UINT64_MAX);
-	*ret_rights = (uint64_t)(uintptr_t)runs;
-	return 0;
-}
-
-static void rights_put(uint64_t rights)
-{
-	struct runs *runs = (struct runs *)(uintptr_t)rights;
-
-	if (!(rights & 1))
-		slab_put(runs_slab(runs_class(LOAD(runs->n))), runs);
+		STORE(runs->run[n], UINT64_MAX); /* behind every offset */
+	/* All of them: the class must be found again when it is given back. */
+	STORE(runs->n, access->n);
+	STORE(runs->device, (uintptr_t)device);
+	return runs;
 }
 
 /* The run that holds @offset. May meet an array in reuse: then it is any word. */
-static __attribute__((noinline)) uint64_t runs_at(const struct runs *runs, uint64_t offset)
+static uint64_t runs_at(const struct runs *runs, uint64_t offset)
 {
 	uint64_t low = 0;
 	uint64_t high = LOAD(runs->n);
@@ -204,33 +207,47 @@ static __attribute__((noinline)) uint64_t runs_at(const struct runs *runs, uint6
 
 /* ---- descriptors ---- */
 
+static struct runs *descriptor_runs(const struct registry_descriptor *descriptor)
+{
+	if (!(tail_unpack(LOAD(descriptor->tail)).flags & DESCRIPTOR_RUNS))
+		return NULL;
+	return (struct runs *)(uintptr_t)LOAD(descriptor->device);
+}
+
 static int descriptor_make(const struct registry_entry *entry,
 			   struct registry_descriptor **ret_descriptor)
 {
+	struct tail tail = {
+		.generation = entry->generation,
+		.access = (uint8_t)entry->access->run[0].value,
+		.cache = (uint8_t)entry->access->run[0].cache,
+		.flags = entry->not_inherited ? DESCRIPTOR_NOT_INHERITED : 0,
+	};
+	uint64_t device = (uintptr_t)entry->device;
 	struct registry_descriptor *descriptor;
-	uint64_t rights;
 	uint32_t seq;
-	int r;
 
-	r = rights_make(entry->access, &rights);
-	if (r)
-		return r;
 	descriptor = slab_take(&descriptors);
-	if (!descriptor) {
-		rights_put(rights);
+	if (!descriptor)
+		return -ENOMEM;
+	if (entry->access->n > 1) {
+		device = (uintptr_t)runs_make(entry->access, entry->device);
+		tail.flags |= DESCRIPTOR_RUNS;
+	}
+	if (entry->access->n > 1 && !device) {
+		slab_put(&descriptors, descriptor);
 		return -ENOMEM;
 	}
-	seq = LOAD(descriptor->seq) | 1;
+	seq = (uint32_t)LOAD(descriptor->seq) | 1;
 	STORE(descriptor->seq, seq);
-	STORE(descriptor->generation, entry->generation);
-	STORE(descriptor->base, base_pack(entry->base, entry->not_inherited));
+	STORE(descriptor->base, entry->base);
 	STORE(descriptor->length, entry->length);
 	STORE(descriptor->buffer_offset, entry->buffer_offset);
 	STORE(descriptor->map, (uintptr_t)entry->map);
 	STORE(descriptor->buffer, (uintptr_t)entry->buffer);
-	STORE(descriptor->device, (uintptr_t)entry->device);
-	STORE(descriptor->rights, rights);
-	STORE(descriptor->seq, seq + 1);
+	STORE(descriptor->device, device);
+	STORE(descriptor->tail, tail_pack(tail));
+	STORE(descriptor->seq, (uint64_t)fork_generation << 32 | (seq + 1));
 	*ret_descriptor = descriptor;
 	return 0;
 }
@@ -238,8 +255,11 @@ static int descriptor_make(const struct registry_entry *entry,
 /* Odd first: the array and the link's word are no longer what they were. */
 static void descriptor_retire(struct registry_descriptor *descriptor)
 {
-	STORE(descriptor->seq, LOAD(descriptor->seq) + 1);
-	rights_put(LOAD(descriptor->rights));
+	struct runs *runs = descriptor_runs(descriptor);
+
+	STORE(descriptor->seq, LOAD(descriptor->seq) | 1);
+	if (runs)
+		slab_put(runs_slab(runs_class(LOAD(runs->n))), runs);
 	slab_put(&descriptors, descriptor);
 }
 
@@ -251,33 +271,73 @@ static struct registry_descriptor *slot_descriptor(const struct registry_slot *s
 					     (struct registry_descriptor *)(uintptr_t)word;
 }
 
+/* The same as find_once, of a descriptor with flags. */
+static __attribute__((noinline)) int find_flagged(const struct registry_slot *slot, uint64_t at,
+						  uint64_t address,
+						  struct hm_pointer_info *ret_info)
+{
+	const struct registry_descriptor *descriptor = (const void *)(uintptr_t)at;
+	uint64_t seq = LOAD(descriptor->seq);
+	uint64_t word = LOAD(descriptor->tail);
+	uint64_t base = LOAD(descriptor->base);
+	struct tail tail = tail_unpack(word);
+	struct hm_pointer_info info = {
+		.map = (struct hm_map *)(uintptr_t)LOAD(descriptor->map),
+		.buffer = (struct hm_buffer *)(uintptr_t)LOAD(descriptor->buffer),
+		.device = (struct hm_device *)(uintptr_t)LOAD(descriptor->device),
+		.map_offset = address - base,
+		.buffer_offset = LOAD(descriptor->buffer_offset) + (address - base),
+		.base = (void *)(uintptr_t)base,
+		.length = LOAD(descriptor->length),
+		.generation = tail.generation,
+		.access = tail.access,
+		.cache = tail.cache,
+	};
+
+	if (tail.flags & DESCRIPTOR_RUNS) {
+		const struct runs *runs = (const struct runs *)info.device;
+		uint64_t run;
+
+		/* Else it might be another kind of pointer. */
+		if ((seq & 1) || LOAD(descriptor->seq) != seq)
+			return -EAGAIN;
+		run = runs_at(runs, info.map_offset);
+		info.access = run & RUN_FIELD_MASK;
+		info.cache = run >> RUN_CACHE_SHIFT & RUN_FIELD_MASK;
+		info.device = (struct hm_device *)(uintptr_t)LOAD(runs->device);
+	}
+	if ((seq & 1) || LOAD(slot->word) != at || LOAD(descriptor->seq) != seq)
+		return -EAGAIN;
+	if (info.map_offset >= info.length || is_left(seq, word))
+		return -ENOENT;
+	*ret_info = info;
+	return 0;
+}
+
 /* -EAGAIN: the map was changed meanwhile. */
 static inline __attribute__((always_inline)) int
 find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_info *ret_info)
 {
 	uint64_t at = LOAD(slot->word);
 	const struct registry_descriptor *descriptor = (const void *)(uintptr_t)at;
-	uint64_t base, length, buffer_offset, map, buffer, device, rights, word;
-	uint32_t seq, generation;
+	uint64_t seq, base, length, buffer_offset, map, buffer, device, tail;
 
 	if (unlikely(at & SLOT_EMPTY))
 		return -ENOENT;
 	seq = LOAD(descriptor->seq);
-	word = LOAD(descriptor->base);
+	base = LOAD(descriptor->base);
 	length = LOAD(descriptor->length);
-	base = base_unpack(word);
-	generation = LOAD(descriptor->generation);
 	buffer_offset = LOAD(descriptor->buffer_offset);
 	map = LOAD(descriptor->map);
 	buffer = LOAD(descriptor->buffer);
 	device = LOAD(descriptor->device);
-	rights = LOAD(descriptor->rights);
-	if (unlikely(!(rights & 1)))
-		rights = runs_at((const struct runs *)(uintptr_t)rights, address - base);
-	if (unlikely((seq & 1) | (LOAD(slot->word) ^ at) |
-		     (atomic_load_explicit(&descriptor->seq, memory_order_relaxed) ^ seq)))
+	tail = LOAD(descriptor->tail);
+	if (unlikely(tail_unpack(tail).flags))
+		return find_flagged(slot, at, address, ret_info);
+	if (unlikely(seq & 1) || unlikely(LOAD(slot->word) != at) ||
+	    unlikely(LOAD(descriptor->seq) != seq))
 		return -EAGAIN;
-	if (unlikely(address - base >= length || base_is_left(word)))
+	if (unlikely(address - base >= length))
 		return -ENOENT;
 	ret_info->map = (struct hm_map *)(uintptr_t)map;
 	ret_info->buffer = (struct hm_buffer *)(uintptr_t)buffer;
@@ -286,10 +346,7 @@ find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_
 	ret_info->buffer_offset = buffer_offset + (address - base);
 	ret_info->base = (void *)(uintptr_t)base;
 	ret_info->length = length;
-	ret_info->generation = generation;
-	ret_info->access = rights >> RUN_ACCESS_SHIFT & RUN_FIELD_MASK;
-	ret_info->cache = rights >> RUN_CACHE_SHIFT & RUN_FIELD_MASK;
-	ret_info->reserved = 0;
+	memcpy((char *)ret_info + INFO_TAIL, &tail, sizeof(tail));
 	return 0;
 }
 
@@ -339,18 +396,23 @@ struct hm_map *registry_acquire(const void *pointer, struct hm_pointer_info *ret
 static bool slot_describe(const struct registry_slot *slot, struct registry_entry *ret_entry)
 {
 	const struct registry_descriptor *descriptor = slot_descriptor(slot);
+	const struct runs *runs;
+	struct tail tail;
 
-	if (!descriptor || base_is_left(LOAD(descriptor->base)))
+	if (!descriptor || is_left(LOAD(descriptor->seq), LOAD(descriptor->tail)))
 		return false;
+	tail = tail_unpack(LOAD(descriptor->tail));
+	runs = descriptor_runs(descriptor);
 	*ret_entry = (struct registry_entry){
-		.base = base_unpack(LOAD(descriptor->base)),
+		.base = LOAD(descriptor->base),
 		.length = LOAD(descriptor->length),
 		.buffer_offset = LOAD(descriptor->buffer_offset),
 		.map = (struct hm_map *)(uintptr_t)LOAD(descriptor->map),
 		.buffer = (struct hm_buffer *)(uintptr_t)LOAD(descriptor->buffer),
-		.device = (struct hm_device *)(uintptr_t)LOAD(descriptor->device),
-		.generation = LOAD(descriptor->generation),
-		.not_inherited = LOAD(descriptor->base) & BASE_NOT_INHERITED,
+		.device = (struct hm_device *)(uintptr_t)(runs ? LOAD(runs->device) :
+								 LOAD(descriptor->device)),
+		.generation = tail.generation,
+		.not_inherited = tail.flags & DESCRIPTOR_NOT_INHERITED,
 	};
 	return true;
 }
@@ -358,7 +420,7 @@ static bool slot_describe(const struct registry_slot *slot, struct registry_entr
 static void slot_clear(struct registry_slot *slot)
 {
 	struct registry_descriptor *descriptor = slot_descriptor(slot);
-	uint64_t first = base_unpack(LOAD(descriptor->base)) >> PAGE_SHIFT;
+	uint64_t first = LOAD(descriptor->base) >> PAGE_SHIFT;
 
 	/* This is the moment at which all of the map is gone. */
 	STORE(slot->word, SLOT_EMPTY);

@@ -34,7 +34,8 @@ struct registry_entry {
 	struct hm_device *device;
 	uint32_t generation;
 	bool not_inherited;     /* MADV_DONTFORK: -ENOENT in a fork child */
-	const struct rangemap *access; /* enum hm_access bits; copied into a slab */
+	/* Rights by range; copied into a slab. Not given by nearest and each. */
+	const struct rangemap *access;
 };
 
 /*
@@ -82,7 +83,7 @@ int registry_each(int (*each)(void *user, const struct registry_entry *entry), v
 uint64_t registry_slab_bytes(void);
 uint64_t registry_find_retries(void);
 
-/* fork(2): held across it; in the child marks maps that were not inherited. */
+/* fork(2): held across it. fork_generation leaves maps that were not inherited out. */
 void registry_fork_prepare(void);
 void registry_fork_parent(void);
 void registry_fork_child(void);

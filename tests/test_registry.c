@@ -478,12 +478,12 @@ static void test_retries_are_bounded(void)
 	uint64_t before = registry_find_retries();
 	struct hm_pointer_info info;
 	struct registry_slot *slot;
-	_Atomic uint32_t *seq;
+	_Atomic uint64_t *seq;
 
 	CHECK_FATAL(rights);
 	CHECK_EQUAL(registry_insert(&entry, PAGE, &slot), 0);
 	/* From the inside: a slot is a pointer, and a sequence comes first behind it. */
-	seq = *(_Atomic uint32_t **)slot;
+	seq = *(_Atomic uint64_t **)slot;
 	atomic_fetch_add(seq, 1);
 	CHECK_EQUAL(hm_pointer_find((void *)AREA, &info), -EAGAIN);
 	CHECK(registry_find_retries() > before);
