@@ -147,12 +147,17 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd,
  * @flags:    [in] HM_MAY_MOVE, HM_GROW_REPLACE or HM_GROW_APPEND
  *
  * A map of the whole buffer keeps its address up to max_size. A map of a part
- * never changes. New bytes are zero; bytes that were cut off are gone. Waits
- * for work in flight on the maps it changes, for 10 s at most.
+ * never changes. New bytes are zero, with the rights that the map was made with,
+ * and not locked; bytes that were cut off are gone, and so are their rights and
+ * locks. Waits for work in flight on the maps it changes, for 10 s at most.
+ *
+ * Growth with HM_GROW_REPLACE, or past max_size with HM_MAY_MOVE, copies the
+ * bytes: what other threads store meanwhile may be lost.
  *
  * A failure leaves the buffer, its maps and their bytes as they were.
  *
- * Errors: -EINVAL size 0; -ENOSPC past max_size without HM_MAY_MOVE;
+ * Errors: -EINVAL size 0, or both HM_GROW_*; -ENOSPC past max_size without
+ * HM_MAY_MOVE; -EDEADLK from a view's callback;
  * -EBUSY a shrink would cut into a map of a part, work did not end in time,
  * a view refused, or the buffer is exported or mapped twice and would need a
  * new object; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
