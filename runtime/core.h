@@ -58,8 +58,8 @@ struct hm_buffer {
 	pthread_mutex_t lock; /* buffer_lock(); protects the below */
 	uint64_t size;
 	uint64_t max_size;
-	uint64_t caps;
-	uint32_t backing;
+	_Atomic uint64_t caps;    /* read without lock too */
+	_Atomic uint32_t backing; /* likewise */
 	uint32_t flags;       /* HM_BUFFER_* */
 	uint32_t generation;
 	bool exported;
@@ -67,6 +67,35 @@ struct hm_buffer {
 	struct hm_segment *segment; /* n_segment of them, by offset */
 	struct cds_list_head maps;  /* hm_map.buffer_link, by address */
 	uint32_t n_map;
+	struct control_page *control; /* shared with peers; NULL: not sent, not received */
+};
+
+/*
+ * What peers of a shared buffer know of each other: a memfd of its own, sent
+ * beside the buffer's.
+ */
+struct control_page {
+	uint32_t magic;
+	uint32_t version;
+	_Atomic uint64_t size;       /* receivers commit no more than that */
+	_Atomic uint64_t generation;
+	uint64_t serial;             /* of the object */
+	uint64_t owner_pid;
+	uint64_t owner_start;        /* field 22 of /proc/PID/stat: pids are reused */
+	_Atomic uint64_t bracket[64]; /* pid of who has one open; 0: free */
+};
+
+/* One word for each 2 MiB of a map's span, allocated when one is not OK. */
+enum block_state {
+	BLOCK_OK = 0,
+	BLOCK_CHANGING,  /* a fault returns, so that the access is tried again */
+	BLOCK_REPAIRING,
+	BLOCK_POISONED,  /* reported by the next fence or bracket */
+};
+
+struct block_states {
+	uint64_t n;
+	_Atomic uint32_t state[];
 };
 
 struct reservation {
@@ -95,7 +124,8 @@ struct hm_map {
 	_Atomic uint64_t length;
 	_Atomic uint32_t generation;
 	struct rangemap *rights; /* enum hm_access bits; written with lock held too */
-	struct rangemap *locked; /* 1 where mlock holds; NULL: nothing is */
+	struct rangemap *locked; /* not 0 where mlock holds; NULL: nothing is */
+	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 

@@ -244,7 +244,8 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 
 	describe(ret_recipe, fd, size, page);
 	ret_recipe->size = desc->size ? desc->size : size;
-	ret_recipe->caps &= ~(HM_CAP_APPEND | HM_CAP_REPLACE);
+	/* Its size is its maker's to change. */
+	ret_recipe->caps &= ~(HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE);
 	if (page > page_size()) {
 		ret_recipe->backing = HM_BACKING_HUGETLB;
 		ret_recipe->flags = HM_BUFFER_HUGETLB;
@@ -255,7 +256,7 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || (mode & O_ACCMODE) == O_RDONLY ||
 	    (desc->flags & HM_BUFFER_READ_ONLY)) {
 		ret_recipe->access = HM_READ;
-		ret_recipe->caps &= ~(HM_CAP_WRITE | HM_CAP_RESIZE);
+		ret_recipe->caps &= ~HM_CAP_WRITE;
 		ret_recipe->flags |= HM_BUFFER_READ_ONLY;
 	}
 	return 0;
