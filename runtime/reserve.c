@@ -59,6 +59,13 @@ int reserve_mend(char *address, uint64_t length)
 	return r ? limits_explain_map(r, length, "closing a hole in reserved space") : 0;
 }
 
+/* Without pages, and without a say in what may be locked. */
+static void discard(const struct reservation *reservation)
+{
+	sys_munlock(reservation->base, reservation->length);
+	sys_madvise(reservation->base, reservation->length, MADV_DONTNEED);
+}
+
 void reserve_release(struct reservation *reservation)
 {
 	/*
@@ -69,7 +76,7 @@ void reserve_release(struct reservation *reservation)
 	if (!sys_munmap(reservation->base, reservation->length))
 		stats_sub(&stats.bytes_reserved, reservation->length);
 	else
-		sys_madvise(reservation->base, reservation->length, MADV_DONTNEED);
+		discard(reservation);
 	reservation->base = NULL;
 	reservation->length = 0;
 }

@@ -394,10 +394,12 @@ int resident_lock_again(const struct hm_map *map, char *address)
 	return explain_lock(r, bytes, bytes);
 }
 
-void resident_forget(struct hm_map *map, uint64_t offset, uint64_t length)
+void resident_note(struct hm_map *map, struct rangemap *locked)
 {
-	if (length)
-		unlock_range(map, offset, length);
+	stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
+	free(map->locked);
+	map->locked = locked;
+	stats_add(&stats.bytes_locked, resident_locked_bytes(map));
 }
 
 /* ---- advise ---- */

@@ -17,10 +17,7 @@ int resident_lock_again(const struct hm_map *map, char *address);
 /* Bytes that hm_map_lock holds. Caller holds map->change, or the last reference. */
 uint64_t resident_locked_bytes(const struct hm_map *map);
 
-/*
- * A range is about to be cut off: forgets its locks. Cannot fail: a range that
- * stays locked in the kernel is one without pages.
- */
-void resident_forget(struct hm_map *map, uint64_t offset, uint64_t length);
+/* @locked is what holds from now on; the map owns it. Cannot fail. */
+void resident_note(struct hm_map *map, struct rangemap *locked);
 
 #endif

@@ -139,6 +139,7 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 {
 	uint64_t from = buffer_pages(buffer, new_size);
 	uint64_t to = buffer_pages(buffer, buffer->size);
+	struct hm_map *map;
 	uint32_t i;
 	int r;
 
@@ -150,12 +151,15 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 	if (r)
 		return r;
 	for (i = 0; i < set->n && to > from; i++) {
-		r = sys_mprotect(set->maps[i].map->address + from, to - from, PROT_NONE);
+		map = set->maps[i].map;
+		r = sys_mprotect(map->address + from, to - from, PROT_NONE);
+		/* Before the pages go: MADV_DONTNEED refuses locked ones. */
+		if (!r && set->maps[i].locked)
+			r = sys_munlock(map->address + from, to - from);
 		if (r) {
 			r = limits_explain_map(r, to - from, "cutting bytes off");
 			goto err_protect;
 		}
-		resident_forget(set->maps[i].map, from, to - from);
 	}
 	if (buffer->backing == HM_BACKING_ANON && set->n) {
 		r = discard_private(set->maps[0].map, new_size, from, to);
@@ -170,9 +174,11 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 	return 0;
 
 err_protect:
-	for (i = 0; i < set->n && to > from; i++)
-		map_apply_rights(set->maps[i].map->address, set->maps[i].map->rights, from,
-				 to - from);
+	for (i = 0; i < set->n && to > from; i++) {
+		map = set->maps[i].map;
+		map_apply_rights(map->address, map->rights, from, to - from);
+		resident_lock_again(map, map->address);
+	}
 	return r;
 }
 

@@ -11,6 +11,7 @@ struct resize_map {
 	struct hm_map *map;    /* a reference; change is held */
 	struct remap remap;
 	struct rangemap *rights; /* staged; NULL: as they are */
+	struct rangemap *locked; /* likewise */
 	struct registry_descriptor *staged;
 	bool frozen;
 };
@@ -29,7 +30,7 @@ int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set);
 
 /*
  * Prepares each map's rights and descriptor for @new_length; the fresh range gets
- * the rights the map was made with.
+ * the rights the map was made with, and is not locked.
  */
 int resize_set_stage(struct resize_set *set, uint64_t new_length, uint64_t fresh_offset,
 		     uint64_t fresh_length);

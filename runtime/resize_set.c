@@ -4,6 +4,7 @@
 
 #include "buffer.h"
 #include "map.h"
+#include "resident.h"
 #include "resize.h"
 #include "sys.h"
 
@@ -57,6 +58,11 @@ int resize_set_stage(struct resize_set *set, uint64_t new_length, uint64_t fresh
 			if (!item->rights)
 				return err_set(-ENOMEM, "no memory for a map's rights");
 		}
+		if (fresh_length && map->locked) {
+			item->locked = rangemap_set(map->locked, fresh_offset, fresh_length, 0);
+			if (!item->locked)
+				return err_set(-ENOMEM, "no memory for a map's locked ranges");
+		}
 		map_entry(map, map->address, new_length, map->generation,
 			  item->rights ? item->rights : map->rights, &entry);
 		r = registry_stage(&entry, &item->staged);
@@ -106,6 +112,9 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length)
 		if (set->maps[i].rights)
 			free(old);
 		set->maps[i].rights = NULL;
+		if (set->maps[i].locked)
+			resident_note(map, set->maps[i].locked);
+		set->maps[i].locked = NULL;
 	}
 }
 
@@ -121,6 +130,7 @@ void resize_set_end(struct resize_set *set, bool done)
 		if (item->staged)
 			registry_abandon(item->staged);
 		free(item->rights);
+		free(item->locked);
 		remap_unlock(item->map);
 	}
 }

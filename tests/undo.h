@@ -32,6 +32,8 @@ struct operation {
 	const char *name;
 	void (*set_up)(struct world *world);
 	int (*run)(struct world *world);
+	/* Goes object by object, and a step that was done stays: see buffer.h. */
+	bool stepwise;
 };
 
 extern const struct operation undo_operations[];

@@ -74,7 +74,8 @@ struct hm_buffer_info {
 /* hm_buffer_export flags */
 #define HM_EXPORT_READ_ONLY (1u << 0) /* the receiver can never write; the host's
 				       * buffer can then not be punched any more */
-#define HM_EXPORT_COALESCE (1u << 1)  /* make several objects one by copying */
+#define HM_EXPORT_COALESCE (1u << 1)  /* make several objects one by copying; stays
+				       * so when the export then fails */
 
 /**
  * hm_buffer_create - make a buffer of zeroed bytes
@@ -154,7 +155,8 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd,
  * Growth with HM_GROW_REPLACE, or past max_size with HM_MAY_MOVE, copies the
  * bytes: what other threads store meanwhile may be lost.
  *
- * A failure leaves the buffer, its maps and their bytes as they were.
+ * A failure leaves the buffer, its maps and their bytes as they were. A shrink
+ * over several objects goes one by one: one that fails leaves the size reached.
  *
  * Errors: -EINVAL size 0, or both HM_GROW_*; -ENOSPC past max_size without
  * HM_MAY_MOVE; -EDEADLK from a view's callback;
