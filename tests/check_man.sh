@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every public function is named in a man page and every page parses cleanly.
+# Every public function is named in a man page, the structs that pages show have
+# the members that the headers give them, and every page parses cleanly.
 # Run from the top of the tree; exits 1 after telling all that is wrong.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -29,6 +30,35 @@ done
 names=$(sed -n 's/^\.Nm \(hm_[a-z0-9_]*\).*/\1/p' man/*.3 | sort -u)
 for name in $names; do
 	grep -qw "$name" include/hetmap/*.h || complain "$name is in no header"
+done
+
+# "STRUCT MEMBER" for each member of each struct in the named files.
+members()
+{
+	sed 's,/\*.*\*/,,; s,/\*.*,,; s,^ *\t* \*.*,,' "$@" | awk '
+		/^struct hm_[a-z_]* [{]$/ { name = $2; body = ""; next }
+		/^[}]/ { name = "" }
+		name == "" { next }
+		{
+			body = body " " $0
+			while ((end = index(body, ";")) > 0) {
+				one = substr(body, 1, end - 1)
+				body = substr(body, end + 1)
+				if (match(one, /\(\*[a-z_]+\)/))
+					one = substr(one, RSTART + 2, RLENGTH - 3)
+				sub(/\[.*/, "", one)
+				sub(/.*[ \t*]/, "", one)
+				print name, one
+			}
+		}'
+}
+
+shown=$(members man/*.3)
+for name in $(echo "$shown" | cut -d ' ' -f 1 | sort -u); do
+	there=$(members include/hetmap/*.h | grep "^$name ")
+	told=$(echo "$shown" | grep "^$name ")
+	[ "$there" = "$told" ] || complain "struct $name differs between headers and page:" \
+		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | sed 's/.* //' | tr '\n' ' ')"
 done
 
 pages=$(sed -n 's/^\.Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' man/* | sort -u)
