@@ -110,27 +110,33 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 {
 	uint64_t page = map->buffer->page_size;
 	char *last = map->address + round_down(new_size, page);
-	uint32_t access;
+	bool clear = !is_aligned(new_size, page);
+	uint32_t access = HM_READ | HM_WRITE;
 	int r;
 
-	if (to > from) {
-		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED);
-		if (r)
-			return err_set(r, "giving back %" PRIu64 " bytes (MADV_DONTNEED): %s",
-				       to - from, err_name(r));
-	}
-	if (is_aligned(new_size, page))
-		return 0;
-	access = rangemap_at(map->rights, round_down(new_size, page))->value;
+	if (clear)
+		access = rangemap_at(map->rights, round_down(new_size, page))->value;
+	/* What can fail comes first: discarded bytes do not come back. */
 	if (!(access & HM_WRITE)) {
 		r = sys_mprotect(last, page, PROT_READ | PROT_WRITE);
 		if (r)
 			return limits_explain_map(r, page, "clearing the last page");
 	}
-	memset(map->address + new_size, 0, from - new_size);
+	if (to > from) {
+		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED);
+		if (r) {
+			r = err_set(r, "giving back %" PRIu64 " bytes (MADV_DONTNEED): %s",
+				    to - from, err_name(r));
+			goto out;
+		}
+	}
+	if (clear)
+		memset(map->address + new_size, 0, from - new_size);
+	r = 0;
+out:
 	if (!(access & HM_WRITE))
 		sys_mprotect(last, page, prot_of_access(access));
-	return 0;
+	return r;
 }
 
 /* One step: the bytes cut off lie in one segment, so a failure undoes all of it. */

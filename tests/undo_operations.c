@@ -113,6 +113,13 @@ static void fancy_private_map(struct world *world)
 	fancy(world);
 }
 
+/* The page that a shrink cuts in two can't be written. */
+static void private_read_only_page(struct world *world)
+{
+	private_map(world);
+	CHECK_OK_FATAL(hm_map_protect(world->map, 4 * PAGE, PAGE, HM_READ));
+}
+
 static int no_refusal(void *user, const struct hm_view_change *change)
 {
 	(void)user, (void)change;
@@ -504,6 +511,7 @@ const struct operation undo_operations[] = {
 	{ "shrink_private", private_map, shrink, false },
 	{ "shrink_fancy", fancy_map, shrink, false },
 	{ "shrink_fancy_private", fancy_private_map, shrink, false },
+	{ "shrink_private_page", private_read_only_page, shrink, false },
 	{ "shrink_two", two_maps, shrink, false },
 	{ "shrink_viewed", viewed_map, shrink, false },
 	{ "shrink_appended", appended_two_maps, shrink, true },
