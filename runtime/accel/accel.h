@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The objects of the accelerators' side: accel, kernel, queue, fence, and the
+ * view that an accelerator has of a map.
+ *
+ * Locks, in addition to core.h's: queue->lock (the list of work, the pool of
+ * fences) and accel_view->lock (what the accelerator keeps for a map) are
+ * leaves: nothing else is taken under them but the driver's own.
+ */
+#ifndef HETMAP_RUNTIME_ACCEL_H
+#define HETMAP_RUNTIME_ACCEL_H
+
+#include <hetmap/accel.h>
+
+#include "core.h"
+
+struct hm_accel {
+	struct hm_object object;
+	const struct hm_accel_ops *ops;
+	void *data;        /* the accelerator's own */
+	uint32_t flags;    /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
+	uint64_t window;
+	char name[64];
+	struct cds_list_head views; /* accel_view.accel_link; view_mutex */
+	struct cds_list_head builds; /* kernel_build.link; view_mutex */
+};
+
+/* To the CPU, in a loop that spins. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/* ---- kernel.c ---- */
+
+/*
+ * A kernel, built for one accelerator. Lives as long as the kernel, but what the
+ * accelerator keeps for it goes with whichever of the two goes first.
+ */
+struct kernel_build {
+	struct kernel_build *next;
+	struct cds_list_head link;        /* accel->builds; view_mutex */
+	_Atomic(struct hm_accel *) accel; /* no ref; NULL: closed */
+	void *data;                       /* the accelerator's own */
+	struct hm_accel_parameters parameters;
+};
+
+struct hm_kernel {
+	struct hm_object object;
+	struct hm_kernel_desc desc; /* strings are in text[] */
+	struct hm_accel_parameters parameters; /* of the signature */
+	pthread_mutex_t lock;                   /* to add a build */
+	_Atomic(struct kernel_build *) builds;  /* only ever prepended to */
+	char text[];
+};
+
+/* The accelerator closes: ends what it keeps for kernels. */
+void kernel_end_builds(struct hm_accel *accel);
+
+/* Finds or makes the build for @accel. */
+int kernel_get_build(struct hm_kernel *kernel, struct hm_accel *accel,
+		     struct kernel_build **ret_build);
+
+/* ---- signature.c ---- */
+
+int signature_parse(const char *signature, struct hm_accel_parameters *ret_parameters);
+/* "float", "in" ...: names a parameter for error texts. */
+const char *parameter_name(const struct hm_accel_parameters *parameters, uint32_t index);
+/* Arguments of a launch against a kernel's parameters. */
+int parameters_check(const struct hm_accel_parameters *parameters, const char *kernel,
+		     const struct hm_arg *args, uint32_t n_arg);
+
+/* ---- fence.c ---- */
+
+enum fence_state {
+	FENCE_FREE = 0,
+	FENCE_PREPARING,  /* not submitted yet: waiters wait for that first */
+	FENCE_RUNNING,
+	FENCE_COMPLETING, /* one thread ends its uses */
+	FENCE_DONE,
+};
+
+struct hm_fence {
+	struct hm_object object;
+	_Atomic uint32_t state;     /* enum fence_state */
+	struct hm_queue *queue;     /* whose pool it is from */
+	struct cds_list_head link;  /* queue->work or queue->free */
+	struct hm_kernel *kernel;   /* holds a ref while in flight */
+	uint32_t n_use;
+	struct map_use use[HM_KERNEL_MAX_ARGS];
+	struct hm_accel_work work;
+};
+
+/* A fence in PREPARING with one reference, the work's. -ENOMEM. */
+int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence);
+/* The work runs; the reference it has from fence_create is its own now. */
+void fence_submitted(struct hm_fence *fence);
+/* The work never will run: ends the uses that have begun and drops the fence. */
+void fence_abandon(struct hm_fence *fence);
+/* Completes what is done at the head of the queue. */
+void fence_reap(struct hm_queue *queue);
+/* Waits for all of the queue's work and for its callbacks. */
+void fence_drain(struct hm_queue *queue);
+void fence_free_pool(struct hm_queue *queue);
+/* CLOCK_MONOTONIC, saturating. */
+void deadline_after(uint64_t timeout_ns, struct timespec *ret_deadline);
+
+/* ---- queue.c ---- */
+
+struct fence_chunk;
+
+struct hm_queue {
+	struct hm_object object;
+	const struct hm_accel_ops *ops;
+	struct hm_accel *accel; /* holds a ref until the last user reference goes */
+	void *data;             /* the accelerator's own */
+
+	pthread_mutex_t lock;   /* protects the below */
+	pthread_cond_t changed; /* a fence's state, or n_notify; CLOCK_MONOTONIC */
+	struct cds_list_head work; /* hm_fence.link: in flight, oldest first */
+	struct cds_list_head free;
+	struct fence_chunk *chunks;
+	uint32_t n_fence;  /* handed out; the pool outlives the queue by them */
+	uint32_t n_notify; /* callbacks that have yet to return */
+	uint32_t n_waiter; /* threads in pthread_cond_wait(changed) */
+	bool closed;       /* no user references */
+};
+
+void queue_free(struct hm_queue *queue);
+
+/* ---- launch.c ---- */
+
+/*
+ * Resolves work->arg[] of a launch into ranges and uses, and submits. A failure
+ * is undone by fence_abandon.
+ */
+int launch_submit(struct hm_queue *queue, struct hm_fence *fence);
+/* The same for copy and fill, whose ranges have pointer, length and access. */
+int transfer_submit(struct hm_queue *queue, uint32_t n_range, struct hm_fence *fence);
+
+/* ---- resolve.c ---- */
+
+/*
+ * Fills range @index of @fence's work from its pointer, length and access, and
+ * adds to its uses. On success it holds a map reference in the use.
+ */
+int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length);
+/* Enters all uses: from here the maps do not change. Undone by fence_abandon. */
+int resolve_begin(struct hm_fence *fence);
+const char *range_label(const struct hm_fence *fence, uint32_t index);
+
+/* ---- accel_view.c ---- */
+
+struct accel_view;
+
+/* The view of @accel on @map, attached on first need. Caller holds a map ref. */
+int accel_view_get(struct hm_accel *accel, struct hm_map *map,
+		   struct accel_view **ret_view);
+/* Between pin and unpin the accelerator's part stays; *ret_data is that part. */
+int accel_view_pin(struct accel_view *view, void **ret_data);
+void accel_view_unpin(struct accel_view *view);
+/* The accelerator closes: ends all of its views. */
+void accel_view_detach_all(struct hm_accel *accel);
+
+extern const struct hm_accel_ops cpu_accel;
+extern const struct hm_accel_ops opencl_accel;
+
+#endif

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Fences: from a pool of their queue's, completed by whoever finds the work
+ * done first.
+ *
+ * PREPARING -> RUNNING -> COMPLETING -> DONE. The step to COMPLETING is a
+ * compare-and-swap, so the uses end exactly once; everyone else waits for DONE.
+ * The work holds one reference from fence_create on and drops it when done.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "accel.h"
+#include "sys.h"
+
+#define CHUNK_FENCES 8
+
+struct fence_chunk {
+	struct fence_chunk *next;
+	struct hm_fence fence[CHUNK_FENCES];
+};
+
+/* queue->lock is held. */
+static int grow_pool(struct hm_queue *queue)
+{
+	struct fence_chunk *chunk = sys_calloc(1, sizeof(*chunk));
+	uint32_t i;
+
+	if (!chunk)
+		return err_set(-ENOMEM, "no memory for fences");
+	chunk->next = queue->chunks;
+	queue->chunks = chunk;
+	for (i = 0; i < CHUNK_FENCES; i++) {
+		chunk->fence[i].queue = queue;
+		cds_list_add(&chunk->fence[i].link, &queue->free);
+	}
+	return 0;
+}
+
+void fence_free_pool(struct hm_queue *queue)
+{
+	struct fence_chunk *chunk, *next;
+
+	for (chunk = queue->chunks; chunk; chunk = next) {
+		next = chunk->next;
+		free(chunk);
+	}
+}
+
+int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence)
+{
+	struct hm_accel_work *work;
+	struct hm_fence *fence;
+	int r = 0;
+
+	pthread_mutex_lock(&queue->lock);
+	if (unlikely(cds_list_empty(&queue->free)))
+		r = grow_pool(queue);
+	if (unlikely(r)) {
+		pthread_mutex_unlock(&queue->lock);
+		return r;
+	}
+	fence = cds_list_first_entry(&queue->free, struct hm_fence, link);
+	cds_list_del(&fence->link);
+	object_init(&fence->object, OBJECT_FENCE);
+	atomic_store_explicit(&fence->state, FENCE_PREPARING, memory_order_relaxed);
+	cds_list_add_tail(&fence->link, &queue->work);
+	queue->n_fence++;
+	pthread_mutex_unlock(&queue->lock);
+
+	fence->kernel = NULL;
+	fence->n_use = 0;
+	work = &fence->work;
+	work->n_arg = 0;
+	work->kernel = NULL;
+	work->bytes_in = 0;
+	work->bytes_out = 0;
+	work->way = HM_WAY_NONE;
+	work->status = 0;
+	work->data[0] = work->data[1] = work->data[2] = work->data[3] = NULL;
+	work->text[0] = '\0';
+	*ret_fence = fence;
+	return 0;
+}
+
+/* The last reference is gone. */
+static void fence_free(struct hm_fence *fence)
+{
+	struct hm_queue *queue = fence->queue;
+	bool last;
+
+	queue->ops->work_release(&fence->work);
+	pthread_mutex_lock(&queue->lock);
+	fence->object.kind = OBJECT_FREED;
+	atomic_store_explicit(&fence->state, FENCE_FREE, memory_order_relaxed);
+	cds_list_add(&fence->link, &queue->free);
+	last = !--queue->n_fence && queue->closed;
+	pthread_mutex_unlock(&queue->lock);
+	if (unlikely(last))
+		queue_free(queue);
+}
+
+static void fence_put(struct hm_fence *fence)
+{
+	if (object_put(&fence->object))
+		fence_free(fence);
+}
+
+/* Publishes @state, off the list of work where it is DONE; wakes who waits. */
+static void set_state(struct hm_fence *fence, uint32_t state)
+{
+	struct hm_queue *queue = fence->queue;
+
+	pthread_mutex_lock(&queue->lock);
+	if (state == FENCE_DONE)
+		cds_list_del(&fence->link);
+	atomic_store_explicit(&fence->state, state, memory_order_release);
+	if (unlikely(queue->n_waiter))
+		pthread_cond_broadcast(&queue->changed);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void fence_submitted(struct hm_fence *fence)
+{
+	set_state(fence, FENCE_RUNNING);
+}
+
+static void finish(struct hm_fence *fence)
+{
+	struct hm_kernel *kernel = fence->kernel;
+	uint32_t i;
+
+	for (i = 0; i < fence->n_use; i++)
+		map_use_end(&fence->use[i]);
+	set_state(fence, FENCE_DONE);
+	fence->kernel = NULL;
+	hm_kernel_unref(kernel);
+	fence_put(fence);
+}
+
+void fence_abandon(struct hm_fence *fence)
+{
+	atomic_store_explicit(&fence->state, FENCE_COMPLETING, memory_order_relaxed);
+	finish(fence);
+}
+
+/* The driver says that the work is done. Caller holds a reference. */
+static void complete(struct hm_fence *fence)
+{
+	uint32_t running = FENCE_RUNNING;
+
+	if (!atomic_compare_exchange_strong(&fence->state, &running, FENCE_COMPLETING))
+		return;
+	if (fence->work.status)
+		fence->work.bytes_out = 0;
+	else if (fence->work.bytes_out)
+		stats_add(&stats.bytes_copied, fence->work.bytes_out);
+	finish(fence);
+}
+
+void deadline_after(uint64_t timeout_ns, struct timespec *ret_deadline)
+{
+	uint64_t at = time_now_ns();
+
+	at = timeout_ns > UINT64_MAX / 2 - at ? UINT64_MAX / 2 : at + timeout_ns;
+	ret_deadline->tv_sec = (time_t)(at / 1000000000);
+	ret_deadline->tv_nsec = (long)(at % 1000000000);
+}
+
+/* Waits until another thread has brought the fence out of @state. */
+static int wait_past(struct hm_fence *fence, uint32_t state, uint64_t timeout_ns)
+{
+	struct hm_queue *queue = fence->queue;
+	struct timespec deadline;
+	int r = 0;
+
+	deadline_after(timeout_ns, &deadline);
+	pthread_mutex_lock(&queue->lock);
+	queue->n_waiter++;
+	while (!r && atomic_load(&fence->state) == state)
+		r = pthread_cond_timedwait(&queue->changed, &queue->lock, &deadline);
+	queue->n_waiter--;
+	pthread_mutex_unlock(&queue->lock);
+	return r ? -ETIME : 0;
+}
+
+/* Brings the fence to DONE. -ETIME, or the driver's failure to wait. */
+static int wait_done(struct hm_fence *fence, uint64_t timeout_ns)
+{
+	struct hm_queue *queue = fence->queue;
+	uint32_t state;
+	int r = 0;
+
+	for (;;) {
+		state = atomic_load_explicit(&fence->state, memory_order_acquire);
+		if (state == FENCE_DONE)
+			return 0;
+		if (state == FENCE_RUNNING) {
+			r = queue->ops->wait(queue->data, &fence->work, timeout_ns);
+			if (!r)
+				complete(fence);
+		} else {
+			r = wait_past(fence, state, timeout_ns);
+		}
+		if (r)
+			return r;
+	}
+}
+
+static int result(struct hm_fence *fence)
+{
+	if (likely(!fence->work.status))
+		return 0;
+	return err_set(fence->work.status, "the work failed: %s",
+		       fence->work.text[0] ? fence->work.text : err_name(fence->work.status));
+}
+
+int fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
+{
+	int r = wait_done(fence, timeout_ns);
+
+	if (r == -ETIME)
+		return err_set(r, "the work is not done yet");
+	return r ? r : result(fence);
+}
+
+int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
+{
+	int r = object_check((struct hm_object *)fence, OBJECT_FENCE);
+
+	return r ? r : fence_wait(fence, timeout_ns);
+}
+
+int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)
+{
+	struct hm_fence_info info = { 0 };
+	int r;
+
+	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
+	if (r)
+		return r;
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_fence_query: ret_info is NULL");
+	r = struct_check_out(ret_info->struct_size, sizeof(info), sizeof(info), "hm_fence_info");
+	if (r)
+		return r;
+	r = wait_done(fence, 0);
+	if (r && r != -ETIME)
+		return r;
+	info.done = !r;
+	info.way_in = fence->work.way;
+	info.bytes_copied = fence->work.bytes_in;
+	if (!r) {
+		info.status = fence->work.status;
+		info.bytes_copied += fence->work.bytes_out;
+	}
+	struct_write(ret_info, &info, ret_info->struct_size);
+	return 0;
+}
+
+/* What a callback needs once the work is done: allocated by hm_fence_fd only. */
+struct notice {
+	struct hm_queue *queue;
+	int fd;
+};
+
+/* On any thread, perhaps the driver's: takes only queue->lock. */
+static void signal_fd(void *user)
+{
+	struct notice *notice = user;
+	struct hm_queue *queue = notice->queue;
+	const uint64_t one = 1;
+
+	sys_write(notice->fd, &one, sizeof(one));
+	sys_close(notice->fd);
+	free(notice);
+	pthread_mutex_lock(&queue->lock);
+	queue->n_notify--;
+	pthread_cond_broadcast(&queue->changed);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
+{
+	struct hm_queue *queue;
+	struct notice *notice;
+	int fd, r;
+
+	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
+	if (r)
+		return r;
+	if (!ret_fd)
+		return err_set(-EINVAL, "hm_fence_fd: ret_fd is NULL");
+	r = wait_done(fence, 0);
+	if (r && r != -ETIME)
+		return r;
+	fd = sys_eventfd(r ? 0 : 1, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0)
+		return err_set(fd, "hm_fence_fd: eventfd: %s", err_name(fd));
+	if (!r) {
+		*ret_fd = fd;
+		return 0;
+	}
+
+	queue = fence->queue;
+	notice = sys_calloc(1, sizeof(*notice));
+	if (!notice) {
+		r = err_set(-ENOMEM, "hm_fence_fd: no memory");
+		goto err_close;
+	}
+	notice->queue = queue;
+	notice->fd = sys_dup(fd);
+	if (notice->fd < 0) {
+		r = err_set(notice->fd, "hm_fence_fd: dup: %s", err_name(notice->fd));
+		goto err_free;
+	}
+	pthread_mutex_lock(&queue->lock);
+	queue->n_notify++;
+	pthread_mutex_unlock(&queue->lock);
+	r = queue->ops->notify(queue->data, &fence->work, signal_fd, notice);
+	if (r)
+		goto err_notify;
+	*ret_fd = fd;
+	return 0;
+
+err_notify:
+	pthread_mutex_lock(&queue->lock);
+	queue->n_notify--;
+	pthread_mutex_unlock(&queue->lock);
+	sys_close(notice->fd);
+err_free:
+	free(notice);
+err_close:
+	sys_close(fd);
+	return r;
+}
+
+void fence_reap(struct hm_queue *queue)
+{
+	struct hm_fence *fence;
+	bool done = true;
+
+	while (done) {
+		pthread_mutex_lock(&queue->lock);
+		fence = NULL;
+		if (!cds_list_empty(&queue->work)) {
+			fence = cds_list_first_entry(&queue->work, struct hm_fence, link);
+			if (atomic_load(&fence->state) == FENCE_RUNNING)
+				object_ref(&fence->object);
+			else
+				fence = NULL;
+		}
+		pthread_mutex_unlock(&queue->lock);
+		if (!fence)
+			return;
+		done = !queue->ops->wait(queue->data, &fence->work, 0);
+		if (done)
+			complete(fence);
+		fence_put(fence);
+	}
+}
+
+void fence_drain(struct hm_queue *queue)
+{
+	struct hm_fence *fence;
+	int r;
+
+	pthread_mutex_lock(&queue->lock);
+	while (!cds_list_empty(&queue->work)) {
+		fence = cds_list_first_entry(&queue->work, struct hm_fence, link);
+		object_ref(&fence->object);
+		pthread_mutex_unlock(&queue->lock);
+		r = wait_done(fence, UINT64_MAX);
+		if (r) {
+			/* A driver that can't even wait: what it runs is lost. */
+			fence->work.status = r;
+			complete(fence);
+		}
+		fence_put(fence);
+		pthread_mutex_lock(&queue->lock);
+	}
+	queue->n_waiter++;
+	while (queue->n_notify)
+		pthread_cond_wait(&queue->changed, &queue->lock);
+	queue->n_waiter--;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+struct hm_fence *hm_fence_ref(struct hm_fence *fence)
+{
+	if (fence)
+		object_ref(&fence->object);
+	return fence;
+}
+
+void hm_fence_unref(struct hm_fence *fence)
+{
+	if (fence)
+		fence_put(fence);
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Kernels: the description, and one build for each accelerator that ran it.
+ *
+ * Builds are prepended under kernel->lock and stay until the kernel goes, so a
+ * launch finds its own without a lock.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "accel.h"
+#include "sys.h"
+
+static size_t text_size(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+static const char *text_put(char **to, const char *text)
+{
+	char *at = *to;
+	size_t size = text_size(text);
+
+	if (!text)
+		return NULL;
+	memcpy(at, text, size);
+	*to += size;
+	return at;
+}
+
+static int check_desc(const struct hm_kernel_desc *desc)
+{
+	uint64_t threads = 1;
+	uint32_t i;
+
+	if (desc->flags)
+		return err_set(-EINVAL, "kernel: unknown flags 0x%" PRIx32, desc->flags);
+	if (!desc->name || !desc->name[0])
+		return err_set(-EINVAL, "kernel: it has no name");
+	if (!desc->opencl && !desc->cpu)
+		return err_set(-EINVAL,
+			       "kernel %s has no form: give OpenCL C source, a CPU function "
+			       "or both", desc->name);
+	if (desc->cpu && !desc->signature)
+		return err_set(-EINVAL, "kernel %s: a CPU function needs a signature",
+			       desc->name);
+	for (i = 0; i < 3; i++) {
+		if (!desc->group[i])
+			continue;
+		if (desc->group[i] > UINT32_MAX / threads)
+			return err_set(-EINVAL, "kernel %s: a work-group of more than 2^32",
+				       desc->name);
+		threads *= desc->group[i];
+	}
+	return 0;
+}
+
+int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel **ret_kernel)
+{
+	struct hm_accel_parameters parameters;
+	struct hm_kernel_desc known;
+	struct hm_kernel *kernel;
+	char *text;
+	int r;
+
+	if (!desc || !ret_kernel)
+		return err_set(-EINVAL, "kernel: desc or ret_kernel is NULL");
+	r = struct_read(&known, sizeof(known), desc, desc->struct_size,
+			offsetof(struct hm_kernel_desc, group), "hm_kernel_desc");
+	if (r)
+		return r;
+	r = check_desc(&known);
+	if (r)
+		return r;
+	r = signature_parse(known.signature, &parameters);
+	if (r)
+		return err_prefix(r, "kernel %s", known.name);
+	fork_init();
+	kernel = sys_calloc(1, sizeof(*kernel) + text_size(known.name) +
+				       text_size(known.opencl) + text_size(known.options) +
+				       text_size(known.signature));
+	if (!kernel)
+		return err_set(-ENOMEM, "kernel %s: no memory for it", known.name);
+	object_init(&kernel->object, OBJECT_KERNEL);
+	pthread_mutex_init(&kernel->lock, NULL);
+	kernel->desc = known;
+	kernel->parameters = parameters;
+	text = kernel->text;
+	kernel->desc.name = text_put(&text, known.name);
+	kernel->desc.opencl = text_put(&text, known.opencl);
+	kernel->desc.options = text_put(&text, known.options);
+	kernel->desc.signature = text_put(&text, known.signature);
+	*ret_kernel = kernel;
+	return 0;
+}
+
+static struct kernel_build *find_build(struct hm_kernel *kernel, const struct hm_accel *accel)
+{
+	struct kernel_build *build;
+
+	build = atomic_load_explicit(&kernel->builds, memory_order_acquire);
+	while (build && atomic_load_explicit(&build->accel, memory_order_relaxed) != accel)
+		build = build->next;
+	return build;
+}
+
+/*
+ * Unless the accelerator has closed and done it already. Which of the two it is
+ * goes by view_mutex, as with views: it is held across a fork.
+ */
+static void end_build(struct kernel_build *build)
+{
+	struct hm_accel *accel;
+
+	pthread_mutex_lock(&view_mutex);
+	accel = atomic_load(&build->accel);
+	if (accel) {
+		cds_list_del(&build->link);
+		atomic_store(&build->accel, NULL);
+		accel->ops->kernel_free(accel->data, build->data);
+	}
+	pthread_mutex_unlock(&view_mutex);
+}
+
+void kernel_end_builds(struct hm_accel *accel)
+{
+	struct kernel_build *build, *next;
+
+	pthread_mutex_lock(&view_mutex);
+	cds_list_for_each_entry_safe(build, next, &accel->builds, link) {
+		cds_list_del(&build->link);
+		atomic_store(&build->accel, NULL);
+		accel->ops->kernel_free(accel->data, build->data);
+	}
+	pthread_mutex_unlock(&view_mutex);
+}
+
+static int make_build(struct hm_kernel *kernel, struct hm_accel *accel,
+		      struct kernel_build **ret_build)
+{
+	struct kernel_build *build;
+	int r;
+
+	build = sys_calloc(1, sizeof(*build));
+	if (!build)
+		return err_set(-ENOMEM, "kernel %s: no memory to build it", kernel->desc.name);
+	build->parameters = kernel->parameters;
+	r = accel->ops->kernel_build(accel->data, &kernel->desc, &build->parameters,
+				     &build->data);
+	if (r) {
+		free(build);
+		return r;
+	}
+	atomic_init(&build->accel, accel);
+	pthread_mutex_lock(&view_mutex);
+	cds_list_add(&build->link, &accel->builds);
+	pthread_mutex_unlock(&view_mutex);
+	*ret_build = build;
+	return 0;
+}
+
+static int check_form(const struct hm_kernel *kernel, const struct hm_accel *accel)
+{
+	const struct hm_kernel_desc *desc = &kernel->desc;
+	const char *form = accel->ops->form;
+
+	if ((!strcmp(form, "cpu") && desc->cpu) || (!strcmp(form, "opencl") && desc->opencl))
+		return 0;
+	return err_set(-EOPNOTSUPP,
+		       "kernel %s has no form that %s runs (\"%s\"): it has %s%s%s", desc->name,
+		       accel->name, form, desc->opencl ? "\"opencl\"" : "",
+		       desc->opencl && desc->cpu ? " and " : "", desc->cpu ? "\"cpu\"" : "");
+}
+
+int kernel_get_build(struct hm_kernel *kernel, struct hm_accel *accel,
+		     struct kernel_build **ret_build)
+{
+	struct kernel_build *build = find_build(kernel, accel);
+	int r = 0;
+
+	if (likely(build)) {
+		*ret_build = build;
+		return 0;
+	}
+	r = check_form(kernel, accel);
+	if (r)
+		return r;
+	pthread_mutex_lock(&kernel->lock);
+	build = find_build(kernel, accel);
+	if (!build) {
+		r = make_build(kernel, accel, &build);
+		if (!r) {
+			build->next = atomic_load_explicit(&kernel->builds,
+							   memory_order_relaxed);
+			atomic_store_explicit(&kernel->builds, build, memory_order_release);
+		}
+	}
+	pthread_mutex_unlock(&kernel->lock);
+	if (!r)
+		*ret_build = build;
+	return r;
+}
+
+int hm_kernel_build(struct hm_kernel *kernel, struct hm_accel *accel)
+{
+	struct kernel_build *build;
+	int r;
+
+	r = object_check((struct hm_object *)kernel, OBJECT_KERNEL);
+	if (!r)
+		r = object_check((struct hm_object *)accel, OBJECT_ACCEL);
+	if (r)
+		return r;
+	return kernel_get_build(kernel, accel, &build);
+}
+
+struct hm_kernel *hm_kernel_ref(struct hm_kernel *kernel)
+{
+	if (kernel)
+		object_ref(&kernel->object);
+	return kernel;
+}
+
+void hm_kernel_unref(struct hm_kernel *kernel)
+{
+	struct kernel_build *build, *next;
+
+	if (!kernel || !object_put(&kernel->object))
+		return;
+	build = atomic_load_explicit(&kernel->builds, memory_order_acquire);
+	for (; build; build = next) {
+		next = build->next;
+		end_build(build);
+		free(build);
+	}
+	pthread_mutex_destroy(&kernel->lock);
+	kernel->object.kind = OBJECT_FREED;
+	free(kernel);
+}

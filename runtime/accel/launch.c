@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: MIT
+/*
+ * From arguments to submitted work: resolve pointers, enter the uses, have the
+ * accelerator get hold of each range, submit.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "accel.h"
+#include "remap.h"
+
+/* What a submit holds for each range until it returns. */
+struct pins {
+	struct accel_view *view[HM_KERNEL_MAX_ARGS];
+	struct hm_map *map[HM_KERNEL_MAX_ARGS]; /* borrowed from the uses */
+	uint32_t n_pinned;   /* views [0, n_pinned) of ranges are pinned */
+	uint32_t n_acquired; /* ranges [0, n_acquired) are acquired */
+};
+
+static bool is_range(const struct hm_accel_work *work, uint32_t index)
+{
+	return work->kind != HM_WORK_LAUNCH || work->arg[index].kind == HM_ARG_POINTER;
+}
+
+static struct hm_map *map_of(struct hm_fence *fence, uint32_t index)
+{
+	const struct hm_accel_range *range = &fence->work.range[index];
+	const struct map_use *use;
+	uint32_t i;
+
+	for (i = 0; i < fence->n_use; i++) {
+		use = &fence->use[i];
+		if ((uint64_t)(range->pointer - use->map->address) == range->offset &&
+		    range->offset >= use->offset &&
+		    range->offset + range->length <= use->offset + use->length)
+			return use->map;
+	}
+	return NULL;
+}
+
+/* The uses have begun: what was looked up before must still hold. */
+static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **ret_map)
+{
+	const struct hm_accel_range *range = &fence->work.range[index];
+	struct hm_map *map = map_of(fence, index);
+
+	if (unlikely(!map ||
+		     range->offset + range->length > atomic_load(&map->length)))
+		return err_set(-EBUSY, "%s: its map is being changed",
+			       range_label(fence, index));
+	if (unlikely(!map_allows(map, range->offset, range->length, range->access)))
+		return err_set(-EACCES,
+			       "%s: %s of %" PRIu64 " bytes from offset %" PRIu64
+			       " of a map that does not allow it there: see hm_map_protect()",
+			       range_label(fence, index),
+			       range->access & HM_WRITE ? "a write" : "a read", range->length,
+			       range->offset);
+	*ret_map = map;
+	return 0;
+}
+
+static int check_window(struct hm_accel *accel, struct hm_fence *fence, uint32_t index)
+{
+	const struct hm_accel_range *range = &fence->work.range[index];
+	uint64_t last = range->offset + range->length - 1;
+
+	if (likely(range->offset / accel->window == last / accel->window))
+		return 0;
+	return err_set(-E2BIG,
+		       "%s: %" PRIu64 " bytes from offset %" PRIu64 " cross a window of %s, "
+		       "which is %" PRIu64 " bytes: pass HM_RANGE(p, length, access) with a "
+		       "range inside one", range_label(fence, index), range->length,
+		       range->offset, accel->name, accel->window);
+}
+
+static int refuse_copy(struct hm_fence *fence, uint32_t index)
+{
+	return err_prefix(-EINVAL, "%s would be copied, and this accelerator was opened with "
+			  "HM_ZERO_COPY_ONLY", range_label(fence, index));
+}
+
+/*
+ * A copy there and back of bytes that another argument reaches as well would
+ * lose what one of them wrote.
+ */
+static int check_overlap(struct hm_fence *fence, uint32_t n)
+{
+	const struct hm_accel_work *work = &fence->work;
+	const struct hm_accel_range *a, *b;
+	uint32_t i, k;
+
+	for (i = 0; i < n; i++) {
+		a = &work->range[i];
+		if (!is_range(work, i))
+			continue;
+		for (k = 0; k < i; k++) {
+			b = &work->range[k];
+			if (!is_range(work, k) ||
+			    (a->way != HM_WAY_COPY && b->way != HM_WAY_COPY) ||
+			    !((a->access | b->access) & HM_WRITE) ||
+			    !ranges_overlap((uintptr_t)a->pointer, a->length,
+					    (uintptr_t)b->pointer, b->length))
+				continue;
+			return err_set(-EINVAL,
+				       "%s and argument %" PRIu32 " overlap, one is written and "
+				       "one goes by copy: pass HM_RANGE(p, length, access) with "
+				       "the bytes that each of them needs",
+				       range_label(fence, i), k);
+		}
+	}
+	return 0;
+}
+
+static void unpin(struct hm_accel *accel, struct hm_accel_work *work, struct pins *pins)
+{
+	uint32_t i;
+
+	for (i = 0; i < pins->n_acquired; i++)
+		if (pins->view[i])
+			accel->ops->view_release(work->range[i].view, &work->range[i]);
+	for (i = 0; i < pins->n_pinned; i++)
+		if (pins->view[i])
+			accel_view_unpin(pins->view[i]);
+}
+
+/*
+ * All views are attached before the first is pinned: attaching takes
+ * view_mutex, which a thread that waits for pins may hold.
+ */
+static int pin(struct hm_accel *accel, struct hm_fence *fence, uint32_t n, struct pins *pins)
+{
+	struct hm_accel_work *work = &fence->work;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < n; i++) {
+		pins->view[i] = NULL;
+		if (!is_range(work, i))
+			continue;
+		r = check_range(fence, i, &pins->map[i]);
+		if (!r && work->kind == HM_WORK_LAUNCH)
+			r = check_window(accel, fence, i);
+		if (!r && accel->ops->view_create)
+			r = accel_view_get(accel, pins->map[i], &pins->view[i]);
+		if (r)
+			return r;
+	}
+	for (i = 0; i < n; i++) {
+		if (pins->view[i]) {
+			r = accel_view_pin(pins->view[i], &work->range[i].view);
+			if (r)
+				return r;
+		}
+		pins->n_pinned = i + 1;
+	}
+	return 0;
+}
+
+static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
+		   struct pins *pins)
+{
+	struct hm_accel_work *work = &fence->work;
+	struct hm_accel_range *range;
+	bool copies = false;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < n; i++) {
+		range = &work->range[i];
+		if (is_range(work, i)) {
+			range->way = HM_WAY_DIRECT;
+			if (pins->view[i]) {
+				r = accel->ops->view_acquire(range->view, range);
+				if (r)
+					return err_prefix(r, "%s", range_label(fence, i));
+			}
+			if (range->way > work->way)
+				work->way = range->way;
+			copies = copies || range->way == HM_WAY_COPY;
+		}
+		pins->n_acquired = i + 1;
+		if (unlikely(copies && (accel->flags & HM_ZERO_COPY_ONLY)))
+			return refuse_copy(fence, i);
+	}
+	return unlikely(copies) ? check_overlap(fence, n) : 0;
+}
+
+/*
+ * No bracket is called here, nor when the fence is waited for: what an
+ * accelerator does about caches and copies is part of its work.
+ */
+static int submit(struct hm_queue *queue, struct hm_fence *fence, uint32_t n)
+{
+	struct hm_accel *accel = queue->accel;
+	struct hm_accel_work *work = &fence->work;
+	struct pins pins;
+	int r;
+
+	pins.n_pinned = 0;
+	pins.n_acquired = 0;
+	r = resolve_begin(fence);
+	if (r)
+		return r;
+	r = pin(accel, fence, n, &pins);
+	if (!r && work->kind == HM_WORK_LAUNCH)
+		r = acquire(accel, fence, n, &pins);
+	if (!r)
+		r = accel->ops->submit(queue->data, work);
+	unpin(accel, work, &pins);
+	if (r)
+		return r;
+	stats_add(&stats.launches, 1);
+	if (work->bytes_in)
+		stats_add(&stats.bytes_copied, work->bytes_in);
+	return 0;
+}
+
+int launch_submit(struct hm_queue *queue, struct hm_fence *fence)
+{
+	struct hm_accel_work *work = &fence->work;
+	struct hm_accel_range *range;
+	const struct hm_arg *arg;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < work->n_arg; i++) {
+		arg = &work->arg[i];
+		if (arg->kind != HM_ARG_POINTER)
+			continue;
+		range = &work->range[i];
+		range->pointer = (char *)(uintptr_t)arg->pointer;
+		range->access = arg->access;
+		range->memory = NULL;
+		r = resolve_range(fence, i, arg->length);
+		if (r)
+			goto err_unref;
+	}
+	return submit(queue, fence, work->n_arg);
+
+err_unref:
+	for (i = 0; i < fence->n_use; i++)
+		hm_map_unref(fence->use[i].map);
+	fence->n_use = 0;
+	return r;
+}
+
+int transfer_submit(struct hm_queue *queue, uint32_t n_range, struct hm_fence *fence)
+{
+	struct hm_accel_work *work = &fence->work;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < n_range; i++) {
+		r = resolve_range(fence, i, work->range[i].length);
+		if (r)
+			goto err_unref;
+	}
+	return submit(queue, fence, n_range);
+
+err_unref:
+	for (i = 0; i < fence->n_use; i++)
+		hm_map_unref(fence->use[i].map);
+	fence->n_use = 0;
+	return r;
+}
+
+/* ---- what a launch would do ---- */
+
+/* With map->change held: no change can miss the view that is attached here. */
+static int way_of(struct hm_accel *accel, struct hm_map *map, struct hm_accel_range *range)
+{
+	struct accel_view *view;
+	int r;
+
+	if (range->offset / accel->window !=
+	    (range->offset + range->length - 1) / accel->window)
+		return err_set(-E2BIG,
+			       "%" PRIu64 " bytes from offset %" PRIu64 " cross a window of %s, "
+			       "which is %" PRIu64 " bytes", range->length, range->offset,
+			       accel->name, accel->window);
+	range->way = HM_WAY_DIRECT;
+	if (!accel->ops->view_create)
+		return 0;
+	r = accel_view_get(accel, map, &view);
+	if (!r)
+		r = accel_view_pin(view, &range->view);
+	if (r)
+		return r;
+	r = accel->ops->view_acquire(range->view, range);
+	if (!r)
+		accel->ops->view_release(range->view, range);
+	accel_view_unpin(view);
+	return r;
+}
+
+int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length,
+		    uint32_t *ret_way)
+{
+	struct hm_accel_range range = { .pointer = (char *)(uintptr_t)pointer };
+	struct hm_pointer_info info;
+	struct hm_map *map;
+	int r;
+
+	r = object_check((struct hm_object *)accel, OBJECT_ACCEL);
+	if (r)
+		return r;
+	if (!ret_way)
+		return err_set(-EINVAL, "hm_accel_way_in: ret_way is NULL");
+	map = registry_acquire(pointer, &info);
+	if (!map)
+		return err_set(-ENOENT, "hm_accel_way_in: %p is in no map", pointer);
+	range.offset = info.map_offset;
+	range.length = length ? length :
+		       info.length - (uint64_t)((const char *)pointer - (char *)info.base);
+	range.access = HM_READ;
+	r = remap_lock(map);
+	if (r)
+		goto out;
+	r = map_check_range(map, range.offset, range.length, "hm_accel_way_in");
+	if (!r)
+		r = way_of(accel, map, &range);
+	remap_unlock(map);
+	if (!r)
+		*ret_way = range.way;
+out:
+	hm_map_unref(map);
+	return r;
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Does memory behind a cl_mem stay in place? Asked once for a device and a kind
+ * of backing, on scratch memory, with a kernel: what the CPU writes after the
+ * cl_mem was made must reach it, and what it writes must reach a second mapping.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "opencl.h"
+#include "sys.h"
+
+#define SCRATCH_BYTES KIB(64)
+#define HUGE_BYTES MIB(2)
+#define ROUNDS 2
+
+static const char source[] =
+	"__kernel void hetmap_selftest(__global uint *p)\n"
+	"{\n"
+	"	size_t i = get_global_id(0);\n"
+	"	p[i] = p[i] * 3u + 7u;\n"
+	"}\n";
+
+struct scratch {
+	uint32_t *bytes;
+	uint32_t *second; /* a second mapping of the same bytes, or NULL */
+	size_t length;
+};
+
+/* ---- scratch memory of each backing ---- */
+
+static int scratch_file(void)
+{
+	const char *folder = getenv("TMPDIR");
+	char path[4096];
+	int fd, n;
+
+	if (!folder || folder[0] != '/')
+		folder = "/var/tmp";
+	fd = sys_open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	/* A file system without O_TMPFILE: a name for a moment. */
+	n = snprintf(path, sizeof(path), "%s/hetmap-selftest-%d", folder, (int)getpid());
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		(void)unlink(path);
+	return fd;
+}
+
+static int scratch_fd(uint32_t backing)
+{
+	switch (backing) {
+	case HM_BACKING_MEMFD:
+		return sys_memfd_create("hetmap-selftest", MFD_CLOEXEC);
+	case HM_BACKING_HUGETLB:
+		return sys_memfd_create("hetmap-selftest", MFD_CLOEXEC | MFD_HUGETLB);
+	case HM_BACKING_FILE:
+	case HM_BACKING_FILE_PRIVATE:
+		return scratch_file();
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static void scratch_end(struct scratch *scratch)
+{
+	if (scratch->second)
+		sys_munmap(scratch->second, scratch->length);
+	sys_munmap(scratch->bytes, scratch->length);
+}
+
+static int scratch_make(uint32_t backing, struct scratch *ret_scratch)
+{
+	bool shared = backing != HM_BACKING_ANON && backing != HM_BACKING_FILE_PRIVATE;
+	int flags = shared ? MAP_SHARED : MAP_PRIVATE, fd = -1, r = 0;
+	struct scratch scratch = { NULL, NULL, SCRATCH_BYTES };
+	void *address;
+
+	if (backing == HM_BACKING_HUGETLB)
+		scratch.length = HUGE_BYTES;
+	if (backing == HM_BACKING_ANON) {
+		flags |= MAP_ANONYMOUS;
+	} else {
+		fd = scratch_fd(backing);
+		if (fd < 0)
+			return fd;
+		r = sys_ftruncate(fd, scratch.length);
+		if (r)
+			goto out;
+	}
+	r = sys_mmap(NULL, scratch.length, PROT_READ | PROT_WRITE, flags, fd, 0, &address);
+	if (r)
+		goto out;
+	scratch.bytes = address;
+	if (shared) {
+		r = sys_mmap(NULL, scratch.length, PROT_READ, flags, fd, 0, &address);
+		if (r) {
+			sys_munmap(scratch.bytes, scratch.length);
+			goto out;
+		}
+		scratch.second = address;
+	}
+	*ret_scratch = scratch;
+out:
+	if (fd >= 0)
+		sys_close(fd);
+	return r;
+}
+
+/* ---- the test ---- */
+
+int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights,
+		void *address, size_t length, cl_mem *ret_memory)
+{
+	const cl_import_properties_arm properties[] = { CL_IMPORT_TYPE_ARM,
+							CL_IMPORT_TYPE_HOST_ARM, 0 };
+	cl_int error;
+	cl_mem memory;
+
+	if (kind == CL_MEMORY_IMPORT) {
+		memory = cl->import(cl->context, rights, properties, address, length, &error);
+		if (error)
+			return cl_error(error, "clImportMemoryARM of %zu bytes", length);
+	} else {
+		memory = clCreateBuffer(cl->context, rights | CL_MEM_USE_HOST_PTR, length,
+					address, &error);
+		if (error)
+			return cl_error(error, "clCreateBuffer of %zu bytes at a host pointer",
+					length);
+	}
+	*ret_memory = memory;
+	return 0;
+}
+
+static uint32_t pattern(size_t i, uint32_t round)
+{
+	return (uint32_t)i * 2654435761u + round * 40503u + 1;
+}
+
+static int run_round(cl_command_queue queue, cl_kernel kernel, cl_mem memory,
+		     const struct scratch *scratch, bool flush)
+{
+	size_t n = scratch->length / sizeof(uint32_t);
+	cl_int error;
+	int r;
+
+	if (flush) {
+		r = opencl_flush_in(queue, memory, 0, scratch->length);
+		if (r)
+			return r;
+	}
+	error = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &n, NULL, 0, NULL, NULL);
+	if (error)
+		return cl_error(error, "clEnqueueNDRangeKernel");
+	if (flush) {
+		r = opencl_flush_out(queue, memory, 0, scratch->length, NULL);
+		if (r)
+			return r;
+	}
+	error = clFinish(queue);
+	return error ? cl_error(error, "clFinish") : 0;
+}
+
+/* Sets *ret_same when every round's bytes came and went. */
+static int run_rounds(cl_command_queue queue, cl_kernel kernel, cl_mem memory,
+		      const struct scratch *scratch, bool flush, bool *ret_same)
+{
+	size_t n = scratch->length / sizeof(uint32_t), i;
+	const uint32_t *seen = scratch->second ? scratch->second : scratch->bytes;
+	bool same = true;
+	uint32_t round;
+	int r;
+
+	for (round = 0; same && round < ROUNDS; round++) {
+		for (i = 0; i < n; i++)
+			scratch->bytes[i] = pattern(i, round);
+		r = run_round(queue, kernel, memory, scratch, flush);
+		if (r)
+			return r;
+		for (i = 0; same && i < n; i++)
+			same = seen[i] == pattern(i, round) * 3u + 7u &&
+			       scratch->bytes[i] == seen[i];
+	}
+	*ret_same = same;
+	return 0;
+}
+
+static int test_memory(struct opencl *cl, cl_command_queue queue, cl_kernel kernel,
+		       enum cl_memory_kind kind, const struct scratch *scratch,
+		       enum cl_coherence *ret_coherence)
+{
+	enum cl_coherence coherence = CL_COPIES;
+	bool same = false;
+	cl_int error;
+	cl_mem memory;
+	int r;
+
+	/* A driver that refuses this memory has no way in by it. */
+	if (opencl_wrap(cl, kind, CL_MEM_READ_WRITE, scratch->bytes, scratch->length, &memory)) {
+		*ret_coherence = CL_COPIES;
+		return 0;
+	}
+	error = clSetKernelArg(kernel, 0, sizeof(memory), &memory);
+	if (error) {
+		r = cl_error(error, "clSetKernelArg");
+		goto out;
+	}
+	r = run_rounds(queue, kernel, memory, scratch, false, &same);
+	if (r)
+		goto out;
+	if (same) {
+		coherence = CL_COHERENT;
+	} else if (cl->device->unified) {
+		r = run_rounds(queue, kernel, memory, scratch, true, &same);
+		if (!r && same)
+			coherence = CL_NEEDS_MAP;
+	}
+	if (!r)
+		*ret_coherence = coherence;
+out:
+	clReleaseMemObject(memory);
+	return r;
+}
+
+static int run_test(struct opencl *cl, enum cl_memory_kind kind, uint32_t backing,
+		    enum cl_coherence *ret_coherence)
+{
+	struct scratch scratch;
+	cl_command_queue queue;
+	cl_program program;
+	cl_kernel kernel;
+	cl_int error;
+	int r;
+
+	r = scratch_make(backing, &scratch);
+	if (r)
+		return err_set(r, "no scratch memory of backing %u: %s", backing, err_name(r));
+	r = opencl_program(cl, "hetmap_selftest", source, NULL, &program);
+	if (r)
+		goto out_scratch;
+	kernel = clCreateKernel(program, "hetmap_selftest", &error);
+	clReleaseProgram(program);
+	if (error) {
+		r = cl_error(error, "clCreateKernel");
+		goto out_scratch;
+	}
+	queue = clCreateCommandQueueWithProperties(cl->context, cl->device->id, NULL, &error);
+	if (error) {
+		r = cl_error(error, "clCreateCommandQueueWithProperties");
+		goto out_kernel;
+	}
+	r = test_memory(cl, queue, kernel, kind, &scratch, ret_coherence);
+	clFinish(queue);
+	clReleaseCommandQueue(queue);
+out_kernel:
+	clReleaseKernel(kernel);
+out_scratch:
+	scratch_end(&scratch);
+	return r;
+}
+
+int opencl_coherence(struct opencl *cl, enum cl_memory_kind kind, uint32_t backing,
+		     enum cl_coherence *ret_coherence)
+{
+	struct opencl_device *device = cl->device;
+	enum cl_coherence *known;
+	int r = 0;
+
+	if (backing >= BACKING_MAX)
+		return err_set(-EOPNOTSUPP, "memory of backing %u is not known here", backing);
+	known = kind == CL_MEMORY_IMPORT ? device->import : device->host_ptr;
+	known += backing;
+	pthread_mutex_lock(&device->lock);
+	if (!*known)
+		r = run_test(cl, kind, backing, known);
+	if (!r)
+		*ret_coherence = *known;
+	pthread_mutex_unlock(&device->lock);
+	return r ? err_prefix(r, "self-test of %s", device->name) : 0;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+/* Queues: making and ending them, and the entries that submit work. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "accel.h"
+#include "sys.h"
+
+int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **ret_queue)
+{
+	struct hm_queue *queue;
+	pthread_condattr_t attr;
+	int r;
+
+	r = object_check((struct hm_object *)accel, OBJECT_ACCEL);
+	if (r)
+		return r;
+	if (!ret_queue || flags)
+		return err_set(-EINVAL, "hm_queue_create: %s",
+			       flags ? "flags must be 0" : "ret_queue is NULL");
+	queue = sys_calloc(1, sizeof(*queue));
+	if (!queue)
+		return err_set(-ENOMEM, "no memory for a queue");
+	r = accel->ops->queue_create(accel->data, &queue->data);
+	if (r)
+		goto err_free;
+	object_init(&queue->object, OBJECT_QUEUE);
+	queue->ops = accel->ops;
+	queue->accel = hm_accel_ref(accel);
+	CDS_INIT_LIST_HEAD(&queue->work);
+	CDS_INIT_LIST_HEAD(&queue->free);
+	pthread_mutex_init(&queue->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&queue->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	*ret_queue = queue;
+	return 0;
+
+err_free:
+	free(queue);
+	return r;
+}
+
+struct hm_queue *hm_queue_ref(struct hm_queue *queue)
+{
+	if (queue)
+		object_ref(&queue->object);
+	return queue;
+}
+
+void queue_free(struct hm_queue *queue)
+{
+	fence_free_pool(queue);
+	pthread_cond_destroy(&queue->changed);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue);
+}
+
+void hm_queue_unref(struct hm_queue *queue)
+{
+	bool last;
+
+	if (!queue || !object_put(&queue->object))
+		return;
+	fence_drain(queue);
+	queue->ops->queue_destroy(queue->data);
+	hm_accel_unref(queue->accel);
+	pthread_mutex_lock(&queue->lock);
+	queue->object.kind = OBJECT_FREED;
+	queue->closed = true;
+	last = !queue->n_fence;
+	pthread_mutex_unlock(&queue->lock);
+	/* Else whoever drops the last fence does it. */
+	if (last)
+		queue_free(queue);
+}
+
+/* A failed submit is undone; a good one hands out a reference if wanted. */
+static int end_submit(struct hm_fence *fence, int r, struct hm_fence **ret_fence)
+{
+	if (unlikely(r)) {
+		fence_abandon(fence);
+		return r;
+	}
+	if (ret_fence)
+		object_ref(&fence->object);
+	fence_submitted(fence);
+	if (ret_fence)
+		*ret_fence = fence;
+	return 0;
+}
+
+static int begin_submit(struct hm_queue *queue, struct hm_fence **ret_fence)
+{
+	fence_reap(queue);
+	return fence_create(queue, ret_fence);
+}
+
+static int check_grid(const struct hm_kernel *kernel, const uint64_t grid[3])
+{
+	uint64_t items;
+
+	if (!grid[0] || !grid[1] || !grid[2] ||
+	    __builtin_mul_overflow(grid[0], grid[1], &items) ||
+	    __builtin_mul_overflow(items, grid[2], &items))
+		return err_set(-EINVAL,
+			       "kernel %s: a grid of %" PRIu64 " x %" PRIu64 " x %" PRIu64
+			       " work items; unused dimensions are 1", kernel->desc.name,
+			       grid[0], grid[1], grid[2]);
+	return 0;
+}
+
+int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel, const uint64_t grid[3],
+		    const struct hm_arg *args, uint32_t n_arg, struct hm_fence **ret_fence)
+{
+	struct kernel_build *build;
+	struct hm_fence *fence;
+	int r;
+
+	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
+	if (!r)
+		r = object_check((struct hm_object *)kernel, OBJECT_KERNEL);
+	if (unlikely(r))
+		return r;
+	if (unlikely(!grid || (n_arg && !args) || n_arg > HM_KERNEL_MAX_ARGS))
+		return err_set(-EINVAL,
+			       "kernel %s: grid or args is NULL, or %" PRIu32 " arguments are "
+			       "more than %d", kernel->desc.name, n_arg, HM_KERNEL_MAX_ARGS);
+	r = check_grid(kernel, grid);
+	if (!r)
+		r = kernel_get_build(kernel, queue->accel, &build);
+	if (!r)
+		r = parameters_check(&build->parameters, kernel->desc.name, args, n_arg);
+	if (!r)
+		r = begin_submit(queue, &fence);
+	if (unlikely(r))
+		return r;
+	fence->kernel = hm_kernel_ref(kernel);
+	fence->work.kind = HM_WORK_LAUNCH;
+	fence->work.kernel = build->data;
+	memcpy(fence->work.grid, grid, sizeof(fence->work.grid));
+	if (n_arg)
+		memcpy(fence->work.arg, args, n_arg * sizeof(*args));
+	fence->work.n_arg = n_arg;
+	r = launch_submit(queue, fence);
+	return end_submit(fence, r, ret_fence);
+}
+
+int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel, uint64_t n,
+			 struct hm_fence **ret_fence, ...)
+{
+	const uint64_t grid[3] = { n, 1, 1 };
+	struct hm_arg args[HM_KERNEL_MAX_ARGS + 1];
+	uint32_t n_arg = 0;
+	va_list list;
+
+	va_start(list, ret_fence);
+	do {
+		args[n_arg] = va_arg(list, struct hm_arg);
+	} while (args[n_arg].kind != HM_ARG_END && ++n_arg <= HM_KERNEL_MAX_ARGS);
+	va_end(list);
+	return hm_queue_launch(queue, kernel, grid, args, n_arg, ret_fence);
+}
+
+static void set_range(struct hm_fence *fence, uint32_t index, const void *pointer,
+		      uint64_t length, uint32_t access)
+{
+	struct hm_accel_range *range = &fence->work.range[index];
+
+	range->pointer = (char *)(uintptr_t)pointer;
+	range->length = length;
+	range->access = access;
+	range->memory = NULL;
+}
+
+int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t length,
+		  struct hm_fence **ret_fence)
+{
+	struct hm_fence *fence;
+	int r;
+
+	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
+	if (r)
+		return r;
+	if (!length || (uintptr_t)to > UINTPTR_MAX - length ||
+	    (uintptr_t)from > UINTPTR_MAX - length)
+		return err_set(-EINVAL, "hm_queue_copy: a length of %" PRIu64 " bytes", length);
+	if (ranges_overlap((uintptr_t)to, length, (uintptr_t)from, length))
+		return err_set(-EINVAL,
+			       "hm_queue_copy: %" PRIu64 " bytes at %p and at %p overlap",
+			       length, to, from);
+	r = begin_submit(queue, &fence);
+	if (r)
+		return r;
+	fence->work.kind = HM_WORK_COPY;
+	set_range(fence, 0, to, length, HM_WRITE);
+	set_range(fence, 1, from, length, HM_READ);
+	r = transfer_submit(queue, 2, fence);
+	return end_submit(fence, r, ret_fence);
+}
+
+int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t length,
+		  struct hm_fence **ret_fence)
+{
+	struct hm_fence *fence;
+	int r;
+
+	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
+	if (r)
+		return r;
+	if (!length || !is_aligned(length, 4) || !is_aligned((uintptr_t)to, 4))
+		return err_set(-EINVAL,
+			       "hm_queue_fill: %" PRIu64 " bytes at %p: both must be multiples "
+			       "of 4, and the length not 0", length, to);
+	r = begin_submit(queue, &fence);
+	if (r)
+		return r;
+	fence->work.kind = HM_WORK_FILL;
+	fence->work.arg[0].u32 = word;
+	set_range(fence, 0, to, length, HM_WRITE);
+	r = transfer_submit(queue, 1, fence);
+	return end_submit(fence, r, ret_fence);
+}
