@@ -72,6 +72,9 @@ extern struct output output;
 void output_init(void);
 /* "--json" anywhere before "--": failures before option parsing obey it too. */
 void output_scan_json(int argc, char **argv);
+/* Prints a JSON object, one member a line, and drops it. */
+struct json_t;
+void output_object(struct json_t *object);
 /* Flushes standard output. @status, or what a failure to write makes of it. */
 int output_finish(int status);
 

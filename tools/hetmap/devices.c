@@ -151,7 +151,8 @@ static void print_device(const struct hm_device_info *info)
 		free(text);
 	}
 	text = text_format(info->granule > info->page_size ? "%s, likes %s" : "%s",
-			   text_bytes(info->page_size, page), text_bytes(info->granule, granule));
+			   text_bytes(info->page_size, page),
+			   text_bytes(info->granule, granule));
 	line("page", text);
 	free(text);
 	text = bits_text(caps, info->caps);

@@ -100,8 +100,10 @@ void doctor_report(struct doctor *doctor, enum doctor_status status, char *found
 		json_object_set_new(object, "check", json_string(doctor->check));
 		json_object_set_new(object, "status", json_string(name));
 		json_object_set_new(object, "found", json_string(found));
-		json_object_set_new(object, "limits", limits ? json_string(limits) : json_null());
-		json_object_set_new(object, "change", change ? json_string(change) : json_null());
+		json_object_set_new(object, "limits",
+				    limits ? json_string(limits) : json_null());
+		json_object_set_new(object, "change",
+				    change ? json_string(change) : json_null());
 		json_array_append_new(doctor->findings, object);
 	} else {
 		if (output.colour)

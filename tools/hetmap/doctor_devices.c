@@ -19,8 +19,8 @@
 #define NODES_MAX 64
 
 /* The last part of what a link in sysfs points to, or "". */
-static void link_name(const struct doctor *doctor, const char *node, const char *link, char *name,
-		      size_t size)
+static void link_name(const struct doctor *doctor, const char *node, const char *link,
+		      char *name, size_t size)
 {
 	char *path = text_format("%s/sys/class/drm/%s/%s", doctor->root, node, link);
 	char target[512];
@@ -62,20 +62,24 @@ static void report_denied(struct doctor *doctor, const char *node, const char *w
 	const struct group *group = getgrgid(st->st_gid);
 	char *found, *change;
 
-	found = text_format("%s, /dev/dri/%s, may not be opened: owner %u, group %s (%u), mode %04o",
-			    what, node, st->st_uid, group ? group->gr_name : "without a name",
-			    st->st_gid, st->st_mode & 07777);
+	found = text_format(
+		"%s, /dev/dri/%s, may not be opened: owner %u, group %s (%u), mode %04o", what,
+		node, st->st_uid, group ? group->gr_name : "without a name", st->st_gid,
+		st->st_mode & 07777);
 	if ((st->st_mode & 060) != 060)
-		change = text_format("its group may not use it either: sudo chmod g+rw /dev/dri/%s",
-				     node);
+		change = text_format(
+			"its group may not use it either: sudo chmod g+rw /dev/dri/%s", node);
 	else if (group && st->st_gid)
-		change = text_format("sudo adduser $USER %s, then log in again", group->gr_name);
+		change =
+			text_format("sudo adduser $USER %s, then log in again", group->gr_name);
 	else
-		change = text_format("become a member of group %u; in a container: --group-add %u",
-				     st->st_gid, st->st_gid);
-	doctor_report(doctor, DOCTOR_LIMIT, found,
-		      text_format("OpenCL, and all else that needs this device, does not see it"),
-		      change);
+		change = text_format(
+			"become a member of group %u; in a container: --group-add %u",
+			st->st_gid, st->st_gid);
+	doctor_report(
+		doctor, DOCTOR_LIMIT, found,
+		text_format("OpenCL, and all else that needs this device, does not see it"),
+		change);
 }
 
 static void check_node(struct doctor *doctor, const char *node)
@@ -92,18 +96,21 @@ static void check_node(struct doctor *doctor, const char *node)
 	what = text_format("render node of %s%s%s%s%s", *driver ? driver : "an unknown driver",
 			   *bus ? " at " : "", bus, *id ? ", " : "", id);
 	if (stat(path, &st) < 0)
-		doctor_report(doctor, DOCTOR_LIMIT,
-			      text_format("%s: the kernel has it, and /dev/dri/%s is absent", what,
-					  node),
-			      text_format("OpenCL, and all else that needs this device, does not see it"),
-			      text_format("in a container: start it with --device /dev/dri/%s; "
-					  "otherwise: sudo udevadm trigger --subsystem-match=drm",
-					  node));
+		doctor_report(
+			doctor, DOCTOR_LIMIT,
+			text_format("%s: the kernel has it, and /dev/dri/%s is absent", what,
+				    node),
+			text_format(
+				"OpenCL, and all else that needs this device, does not see it"),
+			text_format("in a container: start it with --device /dev/dri/%s; "
+				    "otherwise: sudo udevadm trigger --subsystem-match=drm",
+				    node));
 	else if (access(path, R_OK | W_OK) < 0)
 		report_denied(doctor, node, what, &st);
 	else
-		doctor_report(doctor, DOCTOR_OK, text_format("%s: /dev/dri/%s may be opened", what, node),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("%s: /dev/dri/%s may be opened", what, node), NULL,
+			      NULL);
 	free(what);
 	free(path);
 }

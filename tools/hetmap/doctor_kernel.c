@@ -46,7 +46,8 @@ void check_kernel(struct doctor *doctor)
 		return;
 	doctor_report(doctor, DOCTOR_OK,
 		      text_format("%s %s, %s, base pages of %s", name.sysname, name.release,
-				  name.machine, text_bytes((uint64_t)sysconf(_SC_PAGESIZE), page)),
+				  name.machine,
+				  text_bytes((uint64_t)sysconf(_SC_PAGESIZE), page)),
 		      NULL, NULL);
 }
 
@@ -70,11 +71,12 @@ void check_populate(struct doctor *doctor)
 	if (page)
 		munmap(page, size);
 	if (error)
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("MADV_POPULATE_READ and _WRITE: not in this kernel (%s)",
-					  strerror(error)),
-			      text_format("prefetch touches every page instead, which is slower"),
-			      text_format("Linux 5.14 or later has them"));
+		doctor_report(
+			doctor, DOCTOR_NOTE,
+			text_format("MADV_POPULATE_READ and _WRITE: not in this kernel (%s)",
+				    strerror(error)),
+			text_format("prefetch touches every page instead, which is slower"),
+			text_format("Linux 5.14 or later has them"));
 	else
 		doctor_report(doctor, DOCTOR_OK,
 			      text_format("MADV_POPULATE_READ and _WRITE: there"), NULL, NULL);
@@ -82,26 +84,30 @@ void check_populate(struct doctor *doctor)
 
 void check_memfd(struct doctor *doctor)
 {
-	int noexec = memfd_create("hetmap-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-	int fd = noexec >= 0 ? noexec : memfd_create("hetmap-doctor",
-						     MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int noexec = memfd_create("hetmap-doctor",
+				  MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	int fd = noexec >= 0 ? noexec :
+			       memfd_create("hetmap-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int error = errno;
 
 	if (fd < 0) {
-		doctor_report(doctor, DOCTOR_LIMIT,
-			      text_format("memfd_create: %s", strerror(error)),
-			      text_format("no shared buffers on device host"),
-			      text_format("a seccomp filter may forbid it; see also vm.memfd_noexec"));
+		doctor_report(
+			doctor, DOCTOR_LIMIT, text_format("memfd_create: %s", strerror(error)),
+			text_format("no shared buffers on device host"),
+			text_format(
+				"a seccomp filter may forbid it; see also vm.memfd_noexec"));
 		return;
 	}
 	if (noexec < 0)
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("memfds: sealed, without MFD_NOEXEC_SEAL, which this kernel "
-					  "has not (Linux 6.3)"),
-			      NULL, NULL);
+		doctor_report(
+			doctor, DOCTOR_OK,
+			text_format(
+				"memfds: sealed, without MFD_NOEXEC_SEAL, which this kernel "
+				"has not (Linux 6.3)"),
+			NULL, NULL);
 	else
-		doctor_report(doctor, DOCTOR_OK, text_format("memfds: sealed, with MFD_NOEXEC_SEAL"),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("memfds: sealed, with MFD_NOEXEC_SEAL"), NULL, NULL);
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0)
 		doctor_report(doctor, DOCTOR_LIMIT,
 			      text_format("F_SEAL_FUTURE_WRITE: %s", strerror(errno)),
@@ -122,41 +128,47 @@ void check_anon_name(struct doctor *doctor)
 		munmap(page, size);
 	if (error)
 		doctor_report(doctor, DOCTOR_OK,
-			      text_format("names for private memory (PR_SET_VMA_ANON_NAME): not in "
-					  "this kernel; /proc/PID/maps names shared buffers only"),
+			      text_format(
+				      "names for private memory (PR_SET_VMA_ANON_NAME): not in "
+				      "this kernel; /proc/PID/maps names shared buffers only"),
 			      NULL, NULL);
 	else
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("names for private memory (PR_SET_VMA_ANON_NAME): there"),
-			      NULL, NULL);
+		doctor_report(
+			doctor, DOCTOR_OK,
+			text_format("names for private memory (PR_SET_VMA_ANON_NAME): there"),
+			NULL, NULL);
 }
 
 void check_userfaultfd(struct doctor *doctor)
 {
 	int full = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	int error = errno;
-	int user = full < 0 ? (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY) : -1;
+	int user = full < 0 ? (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY) :
+			      -1;
 	uint64_t sysctl = 0;
-	bool known = !doctor_read_number(doctor, "/proc/sys/vm/unprivileged_userfaultfd", &sysctl);
+	bool known =
+		!doctor_read_number(doctor, "/proc/sys/vm/unprivileged_userfaultfd", &sysctl);
 
 	if (full >= 0)
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("userfaultfd: faults of user code and of system calls"),
-			      NULL, NULL);
+		doctor_report(
+			doctor, DOCTOR_OK,
+			text_format("userfaultfd: faults of user code and of system calls"),
+			NULL, NULL);
 	else if (user >= 0)
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("userfaultfd: faults of user code only%s",
-					  known && !sysctl ? " (vm.unprivileged_userfaultfd 0)" : ""),
-			      text_format("demand paging does not serve system calls that read or "
-					  "write such memory: they answer EFAULT"),
-			      text_format("sudo sysctl vm.unprivileged_userfaultfd=1"));
+		doctor_report(
+			doctor, DOCTOR_NOTE,
+			text_format("userfaultfd: faults of user code only%s",
+				    known && !sysctl ? " (vm.unprivileged_userfaultfd 0)" : ""),
+			text_format("demand paging does not serve system calls that read or "
+				    "write such memory: they answer EFAULT"),
+			text_format("sudo sysctl vm.unprivileged_userfaultfd=1"));
 	else
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("userfaultfd: %s", strerror(error)),
-			      text_format("no demand paging"),
-			      text_format(error == ENOSYS ? "a kernel with CONFIG_USERFAULTFD" :
-							    "a seccomp filter of the container may "
-							    "forbid it"));
+		doctor_report(
+			doctor, DOCTOR_NOTE, text_format("userfaultfd: %s", strerror(error)),
+			text_format("no demand paging"),
+			text_format(error == ENOSYS ? "a kernel with CONFIG_USERFAULTFD" :
+						      "a seccomp filter of the container may "
+						      "forbid it"));
 	if (full >= 0)
 		close(full);
 	if (user >= 0)
@@ -168,24 +180,30 @@ void check_perf_events(struct doctor *doctor)
 	char level[32];
 
 	if (doctor_read(doctor, "/proc/sys/kernel/perf_event_paranoid", level, sizeof(level))) {
-		doctor_report(doctor, DOCTOR_NOTE, text_format("perf events: not in this kernel"),
-			      text_format("page faults can be counted, not traced to their code"), NULL);
+		doctor_report(
+			doctor, DOCTOR_NOTE, text_format("perf events: not in this kernel"),
+			text_format("page faults can be counted, not traced to their code"),
+			NULL);
 	} else if (doctor_capable(CAP_PERFMON_NUMBER) || doctor_capable(CAP_SYS_ADMIN_NUMBER)) {
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("perf events: all, by capability (perf_event_paranoid %s)",
-					  level),
-			      NULL, NULL);
+		doctor_report(
+			doctor, DOCTOR_OK,
+			text_format("perf events: all, by capability (perf_event_paranoid %s)",
+				    level),
+			NULL, NULL);
 	} else if (atoi(level) > 2) {
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("perf events: none without CAP_PERFMON "
-					  "(perf_event_paranoid %s)", level),
-			      text_format("page faults can be counted, not traced to their code"),
-			      text_format("sudo sysctl kernel.perf_event_paranoid=1"));
+		doctor_report(
+			doctor, DOCTOR_NOTE,
+			text_format("perf events: none without CAP_PERFMON "
+				    "(perf_event_paranoid %s)",
+				    level),
+			text_format("page faults can be counted, not traced to their code"),
+			text_format("sudo sysctl kernel.perf_event_paranoid=1"));
 	} else {
 		doctor_report(doctor, DOCTOR_OK,
 			      text_format("perf events: of your own processes%s "
 					  "(perf_event_paranoid %s)",
-					  atoi(level) > 1 ? ", without the kernel's side" : "", level),
+					  atoi(level) > 1 ? ", without the kernel's side" : "",
+					  level),
 			      NULL, NULL);
 	}
 }
@@ -205,19 +223,22 @@ void check_temporary_files(struct doctor *doctor)
 		free(path);
 		if (fd >= 0) {
 			close(fd);
-			doctor_report(doctor, DOCTOR_OK,
-				      text_format("files without a name (O_TMPFILE) in %s: there",
-						  folders[i]),
-				      NULL, NULL);
+			doctor_report(
+				doctor, DOCTOR_OK,
+				text_format("files without a name (O_TMPFILE) in %s: there",
+					    folders[i]),
+				NULL, NULL);
 			continue;
 		}
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("files without a name (O_TMPFILE) in %s: %s", folders[i],
-					  strerror(error)),
-			      text_format("where both folders have none, the self-test that shows an "
-					  "accelerator to work in place on files can't run, and files "
-					  "are copied"),
-			      text_format("mount a file system there that has them: ext4, xfs, "
-					  "btrfs, tmpfs"));
+		doctor_report(
+			doctor, DOCTOR_NOTE,
+			text_format("files without a name (O_TMPFILE) in %s: %s", folders[i],
+				    strerror(error)),
+			text_format(
+				"where both folders have none, the self-test that shows an "
+				"accelerator to work in place on files can't run, and files "
+				"are copied"),
+			text_format("mount a file system there that has them: ext4, xfs, "
+				    "btrfs, tmpfs"));
 	}
 }

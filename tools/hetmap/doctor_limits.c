@@ -26,10 +26,11 @@ static char *soft_and_hard(const char *what, const char *name, const struct rlim
 	char soft[TEXT_MAX], hard[TEXT_MAX];
 
 	if (limit->rlim_cur == limit->rlim_max)
-		return text_format("%s: %s (%s)", what, limit_bytes(limit->rlim_cur, soft), name);
+		return text_format("%s: %s (%s)", what, limit_bytes(limit->rlim_cur, soft),
+				   name);
 	return text_format("%s: %s, which may be raised to %s (%s)", what,
-			   limit_bytes(limit->rlim_cur, soft), limit_bytes(limit->rlim_max, hard),
-			   name);
+			   limit_bytes(limit->rlim_cur, soft),
+			   limit_bytes(limit->rlim_max, hard), name);
 }
 
 void check_memlock(struct doctor *doctor)
@@ -44,16 +45,19 @@ void check_memlock(struct doctor *doctor)
 		doctor_report(doctor, DOCTOR_OK, found, NULL, NULL);
 	} else if (doctor_capable(CAP_IPC_LOCK_NUMBER)) {
 		doctor_report(doctor, DOCTOR_OK,
-			      text_format("%s; it does not bind this user (CAP_IPC_LOCK)", found),
+			      text_format("%s; it does not bind this user (CAP_IPC_LOCK)",
+					  found),
 			      NULL, NULL);
 		free(found);
 	} else {
-		doctor_report(doctor, limit.rlim_cur < 64 << 20 ? DOCTOR_LIMIT : DOCTOR_NOTE, found,
-			      text_format("hm_map_lock: more is -ENOMEM, or less with "
-					  "HM_LOCK_PARTIAL"),
-			      text_format("ulimit -l, up to the hard limit; beyond it a line "
-					  "'* - memlock unlimited' in /etc/security/limits.conf, then "
-					  "log in again; in a container: --ulimit memlock=-1"));
+		doctor_report(
+			doctor, limit.rlim_cur < 64 << 20 ? DOCTOR_LIMIT : DOCTOR_NOTE, found,
+			text_format("hm_map_lock: more is -ENOMEM, or less with "
+				    "HM_LOCK_PARTIAL"),
+			text_format(
+				"ulimit -l, up to the hard limit; beyond it a line "
+				"'* - memlock unlimited' in /etc/security/limits.conf, then "
+				"log in again; in a container: --ulimit memlock=-1"));
 	}
 }
 
@@ -70,13 +74,14 @@ void check_nofile(struct doctor *doctor)
 					  text_count(limit.rlim_cur, soft)),
 			      NULL, NULL);
 	else
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("open files: %s, which may be raised to %s (RLIMIT_NOFILE)",
-					  text_count(limit.rlim_cur, soft),
-					  text_count(limit.rlim_max, hard)),
-			      text_format("shared buffers and files take one each: more of them is "
-					  "-EMFILE"),
-			      text_format("ulimit -n %ju", (uintmax_t)limit.rlim_max));
+		doctor_report(
+			doctor, DOCTOR_NOTE,
+			text_format("open files: %s, which may be raised to %s (RLIMIT_NOFILE)",
+				    text_count(limit.rlim_cur, soft),
+				    text_count(limit.rlim_max, hard)),
+			text_format("shared buffers and files take one each: more of them is "
+				    "-EMFILE"),
+			text_format("ulimit -n %ju", (uintmax_t)limit.rlim_max));
 }
 
 static void check_size_limit(struct doctor *doctor, int resource, const char *what,
@@ -95,10 +100,11 @@ static void check_size_limit(struct doctor *doctor, int resource, const char *wh
 
 void check_address_space(struct doctor *doctor)
 {
-	check_size_limit(doctor, RLIMIT_AS, "address space", "RLIMIT_AS",
-			 "maps and their reservations count in full: more is -ENOMEM, and hm_alloc "
-			 "leaves less room to grow in place",
-			 "ulimit -v unlimited");
+	check_size_limit(
+		doctor, RLIMIT_AS, "address space", "RLIMIT_AS",
+		"maps and their reservations count in full: more is -ENOMEM, and hm_alloc "
+		"leaves less room to grow in place",
+		"ulimit -v unlimited");
 }
 
 void check_file_size(struct doctor *doctor)
@@ -118,8 +124,8 @@ void check_max_map_count(struct doctor *doctor)
 	r = doctor_read_number(doctor, "/proc/sys/vm/max_map_count", &maps);
 	if (r) {
 		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("vm.max_map_count is not readable: %s", strerror(-r)), NULL,
-			      NULL);
+			      text_format("vm.max_map_count is not readable: %s", strerror(-r)),
+			      NULL, NULL);
 		return;
 	}
 	if (maps >= MAPS_PLENTY)
@@ -128,12 +134,14 @@ void check_max_map_count(struct doctor *doctor)
 					  text_count(maps, count)),
 			      NULL, NULL);
 	else
-		doctor_report(doctor, maps < 65530 ? DOCTOR_LIMIT : DOCTOR_NOTE,
-			      text_format("mapped ranges: %s (vm.max_map_count)",
-					  text_count(maps, count)),
-			      text_format("a map takes one to three, and each change of rights inside "
-					  "it two more: beyond that -ENOMEM"),
-			      text_format("sudo sysctl vm.max_map_count=1048576"));
+		doctor_report(
+			doctor, maps < 65530 ? DOCTOR_LIMIT : DOCTOR_NOTE,
+			text_format("mapped ranges: %s (vm.max_map_count)",
+				    text_count(maps, count)),
+			text_format(
+				"a map takes one to three, and each change of rights inside "
+				"it two more: beyond that -ENOMEM"),
+			text_format("sudo sysctl vm.max_map_count=1048576"));
 }
 
 /* ---- control group ---- */
@@ -216,11 +224,13 @@ void check_cgroup_memory(struct doctor *doctor)
 		doctor_report(doctor, DOCTOR_OK,
 			      text_format("memory of the control group: no limit"), NULL, NULL);
 	else
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("memory of the control group: %s, of which %s are in use "
-					  "(memory.max)",
-					  text_bytes(limit, most), text_bytes(used, now)),
-			      text_format("pages of buffers and of mapped files count: beyond it the "
-					  "kernel drops file pages, then ends a process of the group"),
-			      text_format("systemd: MemoryMax=; in a container: --memory"));
+		doctor_report(
+			doctor, DOCTOR_NOTE,
+			text_format("memory of the control group: %s, of which %s are in use "
+				    "(memory.max)",
+				    text_bytes(limit, most), text_bytes(used, now)),
+			text_format(
+				"pages of buffers and of mapped files count: beyond it the "
+				"kernel drops file pages, then ends a process of the group"),
+			text_format("systemd: MemoryMax=; in a container: --memory"));
 }

@@ -44,19 +44,21 @@ void check_overcommit(struct doctor *doctor)
 	r = doctor_read_number(doctor, "/proc/sys/vm/overcommit_memory", &mode);
 	if (r) {
 		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("vm.overcommit_memory is not readable: %s", strerror(-r)),
+			      text_format("vm.overcommit_memory is not readable: %s",
+					  strerror(-r)),
 			      NULL, NULL);
 	} else if (mode == 2) {
-		doctor_report(doctor, DOCTOR_LIMIT,
-			      text_format("overcommit: never (vm.overcommit_memory 2): %s may be "
-					  "promised, %s are",
-					  text_bytes(meminfo(doctor, "/proc/meminfo", "CommitLimit"),
-						     limit),
-					  text_bytes(meminfo(doctor, "/proc/meminfo", "Committed_AS"),
-						     used)),
-			      text_format("memory counts when it is mapped, not when it is touched: "
-					  "large sparse buffers are -ENOMEM"),
-			      text_format("sudo sysctl vm.overcommit_memory=0"));
+		doctor_report(
+			doctor, DOCTOR_LIMIT,
+			text_format("overcommit: never (vm.overcommit_memory 2): %s may be "
+				    "promised, %s are",
+				    text_bytes(meminfo(doctor, "/proc/meminfo", "CommitLimit"),
+					       limit),
+				    text_bytes(meminfo(doctor, "/proc/meminfo", "Committed_AS"),
+					       used)),
+			text_format("memory counts when it is mapped, not when it is touched: "
+				    "large sparse buffers are -ENOMEM"),
+			text_format("sudo sysctl vm.overcommit_memory=0"));
 	} else {
 		doctor_report(doctor, DOCTOR_OK,
 			      text_format("overcommit: %s (vm.overcommit_memory %" PRIu64 ")",
@@ -72,20 +74,24 @@ void check_thp_anonymous(struct doctor *doctor)
 
 	r = doctor_read_choice(doctor, THP "enabled", choice, sizeof(choice));
 	if (r)
-		doctor_report(doctor, DOCTOR_LIMIT,
-			      text_format("transparent huge pages: not in this kernel"),
-			      text_format("first touch of private memory is by base pages, about four "
-					  "times slower"),
-			      NULL);
+		doctor_report(
+			doctor, DOCTOR_LIMIT,
+			text_format("transparent huge pages: not in this kernel"),
+			text_format(
+				"first touch of private memory is by base pages, about four "
+				"times slower"),
+			NULL);
 	else if (!strcmp(choice, "never"))
-		doctor_report(doctor, DOCTOR_LIMIT,
-			      text_format("transparent huge pages for private memory: never"),
-			      text_format("first touch of HM_BUFFER_PRIVATE memory is by base pages, "
-					  "about four times slower"),
-			      text_format("echo madvise | sudo tee " THP "enabled"));
+		doctor_report(
+			doctor, DOCTOR_LIMIT,
+			text_format("transparent huge pages for private memory: never"),
+			text_format("first touch of HM_BUFFER_PRIVATE memory is by base pages, "
+				    "about four times slower"),
+			text_format("echo madvise | sudo tee " THP "enabled"));
 	else
 		doctor_report(doctor, DOCTOR_OK,
-			      text_format("transparent huge pages for private memory: %s", choice),
+			      text_format("transparent huge pages for private memory: %s",
+					  choice),
 			      NULL, NULL);
 }
 
@@ -97,15 +103,17 @@ void check_thp_shared(struct doctor *doctor)
 	r = doctor_read_choice(doctor, THP "shmem_enabled", choice, sizeof(choice));
 	if (!r && strcmp(choice, "never") != 0 && strcmp(choice, "deny") != 0) {
 		doctor_report(doctor, DOCTOR_OK,
-			      text_format("transparent huge pages for shared memory: %s", choice),
+			      text_format("transparent huge pages for shared memory: %s",
+					  choice),
 			      NULL, NULL);
 		return;
 	}
 	doctor_report(doctor, DOCTOR_NOTE,
 		      text_format("transparent huge pages for shared memory: %s",
 				  r ? "not in this kernel" : choice),
-		      text_format("shared buffers have base pages: their first touch is about four "
-				  "times slower than that of private ones"),
+		      text_format(
+			      "shared buffers have base pages: their first touch is about four "
+			      "times slower than that of private ones"),
 		      r ? NULL : text_format("echo advise | sudo tee " THP "shmem_enabled"));
 }
 
@@ -126,11 +134,13 @@ void check_huge_pages(struct doctor *doctor)
 	free(path);
 	for (i = 0; i < n; i++) {
 		kib = strtoull(pools[i]->d_name + 10, NULL, 10);
-		path = text_format("/sys/kernel/mm/hugepages/%s/nr_hugepages", pools[i]->d_name);
+		path = text_format("/sys/kernel/mm/hugepages/%s/nr_hugepages",
+				   pools[i]->d_name);
 		if (doctor_read_number(doctor, path, &pages))
 			pages = 0;
 		free(path);
-		path = text_format("/sys/kernel/mm/hugepages/%s/free_hugepages", pools[i]->d_name);
+		path = text_format("/sys/kernel/mm/hugepages/%s/free_hugepages",
+				   pools[i]->d_name);
 		if (doctor_read_number(doctor, path, &unused))
 			unused = 0;
 		free(path);
@@ -165,10 +175,11 @@ static unsigned int each_node(const char *list, char **text, const struct doctor
 			last = (unsigned int)strtoul(end + 1, &end, 10);
 		list = *end == ',' ? end + 1 : end;
 		for (; first <= last && n < 1024; first++, n++) {
-			char *path = text_format("/sys/devices/system/node/node%u/meminfo", first);
-			char *longer = text_format("%s%snode %u %s", *text, n ? ", " : "", first,
-						   text_bytes(meminfo(doctor, path, "MemTotal"),
-							      size));
+			char *path =
+				text_format("/sys/devices/system/node/node%u/meminfo", first);
+			char *longer = text_format(
+				"%s%snode %u %s", *text, n ? ", " : "", first,
+				text_bytes(meminfo(doctor, path, "MemTotal"), size));
 
 			free(*text);
 			free(path);
@@ -208,15 +219,16 @@ void check_numa(struct doctor *doctor)
 	n = each_node(list, &nodes, doctor);
 	allowed = allowed_nodes(doctor);
 	if (allowed && allowed < n)
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("NUMA: %u nodes (%s), %u of which this process may use", n,
-					  nodes, allowed),
-			      text_format("buffers can't be bound to the others: -EINVAL"),
-			      text_format("cpuset.mems of the control group; in a container: "
-					  "--cpuset-mems"));
+		doctor_report(
+			doctor, DOCTOR_NOTE,
+			text_format("NUMA: %u nodes (%s), %u of which this process may use", n,
+				    nodes, allowed),
+			text_format("buffers can't be bound to the others: -EINVAL"),
+			text_format("cpuset.mems of the control group; in a container: "
+				    "--cpuset-mems"));
 	else
 		doctor_report(doctor, DOCTOR_OK,
-			      text_format("NUMA: %u node%s (%s)", n, n == 1 ? "" : "s", nodes), NULL,
-			      NULL);
+			      text_format("NUMA: %u node%s (%s)", n, n == 1 ? "" : "s", nodes),
+			      NULL, NULL);
 	free(nodes);
 }

@@ -17,7 +17,8 @@
 #define PLATFORMS_MAX 32
 #define DEVICES_MAX 32
 
-static void platform_text(cl_platform_id platform, cl_platform_info what, char *text, size_t size)
+static void platform_text(cl_platform_id platform, cl_platform_info what, char *text,
+			  size_t size)
 {
 	memset(text, 0, size);
 	if (clGetPlatformInfo(platform, what, size - 1, text, NULL) != CL_SUCCESS)
@@ -59,11 +60,12 @@ static void report_device(struct doctor *doctor, cl_device_id device)
 	clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
 	clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(allocation), &allocation,
 			NULL);
-	doctor_report(doctor, DOCTOR_OK,
-		      text_format("device %s (driver %s): %u units, %s of memory, %s at once; %s",
-				  name, version, units, text_bytes(bytes, memory),
-				  text_bytes(allocation, window), svm_text(device)),
-		      NULL, NULL);
+	doctor_report(
+		doctor, DOCTOR_OK,
+		text_format("device %s (driver %s): %u units, %s of memory, %s at once; %s",
+			    name, version, units, text_bytes(bytes, memory),
+			    text_bytes(allocation, window), svm_text(device)),
+		NULL, NULL);
 }
 
 /* Returns how many devices it has. */
@@ -75,16 +77,18 @@ static cl_uint report_platform(struct doctor *doctor, cl_platform_id platform)
 
 	platform_text(platform, CL_PLATFORM_NAME, name, sizeof(name));
 	platform_text(platform, CL_PLATFORM_VERSION, version, sizeof(version));
-	if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, devices, &n) != CL_SUCCESS)
+	if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, devices, &n) !=
+	    CL_SUCCESS)
 		n = 0;
 	if (n > DEVICES_MAX)
 		n = DEVICES_MAX;
 	if (!n) {
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("platform %s (%s): no devices, which is normal where its "
-					  "hardware is not there or its driver is not enabled",
-					  name, version),
-			      NULL, NULL);
+		doctor_report(
+			doctor, DOCTOR_OK,
+			text_format("platform %s (%s): no devices, which is normal where its "
+				    "hardware is not there or its driver is not enabled",
+				    name, version),
+			NULL, NULL);
 		return 0;
 	}
 	doctor_report(doctor, DOCTOR_OK,
@@ -104,13 +108,16 @@ void check_opencl(struct doctor *doctor)
 
 	error = clGetPlatformIDs(PLATFORMS_MAX, platforms, &n);
 	if (error != CL_SUCCESS || !n) {
-		doctor_report(doctor, DOCTOR_LIMIT,
-			      text_format("no platform: the ICD loader found no driver (error %d)",
-					  error),
-			      text_format("kernels run on accelerator cpu, by their CPU function only"),
-			      text_format("sudo apt install pocl-opencl-icd, or the driver of your GPU; "
-					  "OCL_ICD_VENDORS, if it is set, must name a folder of .icd "
-					  "files"));
+		doctor_report(
+			doctor, DOCTOR_LIMIT,
+			text_format("no platform: the ICD loader found no driver (error %d)",
+				    error),
+			text_format(
+				"kernels run on accelerator cpu, by their CPU function only"),
+			text_format(
+				"sudo apt install pocl-opencl-icd, or the driver of your GPU; "
+				"OCL_ICD_VENDORS, if it is set, must name a folder of .icd "
+				"files"));
 		return;
 	}
 	if (n > PLATFORMS_MAX)
@@ -118,12 +125,13 @@ void check_opencl(struct doctor *doctor)
 	for (i = 0; i < n; i++)
 		n_device += report_platform(doctor, platforms[i]);
 	if (!n_device)
-		doctor_report(doctor, DOCTOR_LIMIT,
-			      text_format("none of the platforms has a device"),
-			      text_format("kernels run on accelerator cpu, by their CPU function only"),
-			      text_format("sudo apt install pocl-opencl-icd; where it is installed: "
-					  "POCL_CACHE_DIR, or ~/.cache, must be a folder that can be "
-					  "written"));
+		doctor_report(
+			doctor, DOCTOR_LIMIT, text_format("none of the platforms has a device"),
+			text_format(
+				"kernels run on accelerator cpu, by their CPU function only"),
+			text_format("sudo apt install pocl-opencl-icd; where it is installed: "
+				    "POCL_CACHE_DIR, or ~/.cache, must be a folder that can be "
+				    "written"));
 }
 
 /* ---- signals ---- */
@@ -137,23 +145,25 @@ static void report_handler(struct doctor *doctor, int sig, const char *name)
 	if (sigaction(sig, NULL, &action) < 0)
 		return;
 	if (action.sa_handler == SIG_DFL) {
-		doctor_report(doctor, DOCTOR_OK, text_format("%s: no library has a handler", name),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK,
+			      text_format("%s: no library has a handler", name), NULL, NULL);
 		return;
 	}
 	if (action.sa_handler == SIG_IGN) {
-		doctor_report(doctor, DOCTOR_NOTE, text_format("%s is ignored", name), NULL, NULL);
+		doctor_report(doctor, DOCTOR_NOTE, text_format("%s is ignored", name), NULL,
+			      NULL);
 		return;
 	}
 	memcpy(&handler, &action.sa_sigaction, sizeof(handler));
-	doctor_report(doctor, DOCTOR_NOTE,
-		      text_format("%s has a handler, of %s", name,
-				  dladdr(handler, &where) && where.dli_fname ? where.dli_fname :
-									       "an unknown library"),
-		      text_format("it takes the place of a handler for lost pages that the "
-				  "application installed before OpenCL was loaded"),
-		      text_format("in the application: hm_accel_list() first, then sigaction(), and "
-				  "pass on to this one what is not yours"));
+	doctor_report(
+		doctor, DOCTOR_NOTE,
+		text_format("%s has a handler, of %s", name,
+			    dladdr(handler, &where) && where.dli_fname ? where.dli_fname :
+									 "an unknown library"),
+		text_format("it takes the place of a handler for lost pages that the "
+			    "application installed before OpenCL was loaded"),
+		text_format("in the application: hm_accel_list() first, then sigaction(), and "
+			    "pass on to this one what is not yours"));
 }
 
 void check_signal_handlers(struct doctor *doctor)
@@ -194,13 +204,16 @@ void check_signal_masks(struct doctor *doctor)
 	if (threads)
 		closedir(threads);
 	if (n_blocking)
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("%u of %u threads, made by drivers, block SIGBUS",
-					  n_blocking, n),
-			      text_format("a page lost under such a thread (file truncated, device "
-					  "gone) ends the process, whatever the handler"),
-			      text_format("give these drivers sealed memory only, as device host does"));
+		doctor_report(
+			doctor, DOCTOR_NOTE,
+			text_format("%u of %u threads, made by drivers, block SIGBUS",
+				    n_blocking, n),
+			text_format("a page lost under such a thread (file truncated, device "
+				    "gone) ends the process, whatever the handler"),
+			text_format(
+				"give these drivers sealed memory only, as device host does"));
 	else
 		doctor_report(doctor, DOCTOR_OK,
-			      text_format("none of the %u threads blocks SIGBUS", n), NULL, NULL);
+			      text_format("none of the %u threads blocks SIGBUS", n), NULL,
+			      NULL);
 }

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define GROUP 256     /* work items that share a table, on GPUs */
+#define GROUP 256 /* work items that share a table, on GPUs */
 #define PARTS_MAX 4096
 #define PART_BYTES (64ull << 10) /* less is not worth a part */
 

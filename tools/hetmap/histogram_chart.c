@@ -4,10 +4,8 @@
  * entropy and the most common values. 80 columns.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "command.h"
 #include "histogram.h"
@@ -16,41 +14,44 @@
 #define N_COMMON 8
 #define N_SHADE 5
 
-/* From none to most; every step is a tenfold or so: see shade_of(). */
+/* None, and then by shade_of(). */
 static const char *const blocks[N_SHADE] = { "  ", "\u2591\u2591", "\u2592\u2592",
 					     "\u2593\u2593", "\u2588\u2588" };
 static const char *const letters[N_SHADE] = { "  ", "..", "::", "++", "##" };
+static const char *const meanings[N_SHADE] = { "", "< 1/2", "1/2-2", "2-8", "> 8" };
 static const unsigned char palette[N_SHADE] = { 0, 24, 31, 74, 153 }; /* blue to pale */
 
-/*
- * Even steps of the logarithm between the rarest value there is and the most
- * common: what is there at all is never blank.
- */
-static unsigned int shade_of(uint64_t count, uint64_t least, uint64_t most)
+/* Against the average of all values; random bytes are of one shade. */
+static unsigned int shade_of(uint64_t count, double average)
 {
-	double part;
-
 	if (!count)
 		return 0;
-	if (least == most)
-		return N_SHADE - 1;
-	part = log((double)count / (double)least) / log((double)most / (double)least);
-	return 1 + (unsigned int)(part * (N_SHADE - 1.001));
+	return (double)count < average / 2 ? 1 :
+	       (double)count < average * 2 ? 2 :
+	       (double)count < average * 8 ? 3 :
+					     4;
 }
 
-static void print_row(const uint64_t *counts, unsigned int row, uint64_t least, uint64_t most)
+static void print_shade(unsigned int shade)
 {
-	const char *const *shades = output.utf8 ? blocks : letters;
-	unsigned int column, shade;
+	const char *text = output.utf8 ? blocks[shade] : letters[shade];
 
-	printf("  %x_ ", row);
-	for (column = 0; column < 16; column++) {
-		shade = shade_of(counts[row * 16 + column], least, most);
-		if (output.colour && shade)
-			printf("\033[38;5;%um%s\033[0m", palette[shade], shades[shade]);
-		else
-			fputs(shades[shade], stdout);
-	}
+	if (output.colour && shade)
+		printf("\033[38;5;%um%s\033[0m", palette[shade], text);
+	else
+		fputs(text, stdout);
+}
+
+/* @bare: nothing stands beside it, and so it ends with its last mark. */
+static void print_row(const uint64_t *counts, unsigned int row, double average, bool bare)
+{
+	unsigned int column, end = 16;
+
+	while (bare && end && !counts[row * 16 + end - 1])
+		end--;
+	printf(bare && !end ? "  %x0" : "  %x0 ", row);
+	for (column = 0; column < end; column++)
+		print_shade(shade_of(counts[row * 16 + column], average));
 }
 
 /* How a value is called: its character, or what it controls. */
@@ -83,7 +84,7 @@ static int by_count(const void *a, const void *b)
 	return (int)x - (int)y;
 }
 
-/* The column to the right of the map; row 0 is beside the first of its rows. */
+/* The column to the right of the map. */
 static void print_fact(const uint64_t *counts, const unsigned char *order, unsigned int row,
 		       uint64_t total, unsigned int distinct)
 {
@@ -103,43 +104,52 @@ static void print_fact(const uint64_t *counts, const unsigned char *order, unsig
 	       (double)counts[value] * 100 / (double)total, text_count(counts[value], number));
 }
 
+static bool has_text(unsigned int row, unsigned int distinct)
+{
+	return row < 2 || row == 3 || (row >= 4 && row < 4 + N_COMMON && row - 4 < distinct) ||
+	       row >= 14;
+}
+
+static void print_legend(unsigned int row, double average)
+{
+	unsigned int shade;
+	char number[TEXT_MAX];
+
+	if (row == 14) {
+		fputs("  ", stdout);
+		for (shade = 1; shade < N_SHADE; shade++) {
+			putchar(' ');
+			print_shade(shade);
+			printf(" %s", meanings[shade]);
+		}
+	} else if (row == 15 && average >= 1) {
+		printf("   times the average, %s", text_count((uint64_t)average, number));
+	} else if (row == 15) {
+		fputs("   times the average", stdout);
+	}
+}
+
 void histogram_chart(const uint64_t counts[HISTOGRAM_VALUES])
 {
 	unsigned char order[HISTOGRAM_VALUES];
-	uint64_t least = UINT64_MAX, most = 0, total = 0;
 	unsigned int distinct = 0, i;
-	char from[TEXT_MAX], to[TEXT_MAX];
+	uint64_t total = 0;
+	double average;
 
 	for (i = 0; i < HISTOGRAM_VALUES; i++) {
 		order[i] = (unsigned char)i;
 		total += counts[i];
-		if (!counts[i])
-			continue;
-		distinct++;
-		if (counts[i] < least)
-			least = counts[i];
-		if (counts[i] > most)
-			most = counts[i];
+		distinct += counts[i] > 0;
 	}
-	if (!distinct)
-		return;
+	average = (double)total / HISTOGRAM_VALUES;
 	sorting = counts;
 	qsort(order, HISTOGRAM_VALUES, 1, by_count);
 
-	fputs("     ", stdout);
-	for (i = 0; i < 16; i++)
-		printf("_%x", i);
-	putchar('\n');
+	puts("     0 1 2 3 4 5 6 7 8 9 a b c d e f");
 	for (i = 0; i < 16; i++) {
-		print_row(counts, i, least, most);
+		print_row(counts, i, average, !has_text(i, distinct));
 		print_fact(counts, order, i, total, distinct);
-		if (i == 13 && distinct > 1)
-			printf("   %s rarest: %s", output.utf8 ? blocks[1] : letters[1],
-			       text_count(least, from));
-		if (i == 14 && distinct > 1)
-			printf("   %s most common: %s (log scale)",
-			       output.utf8 ? blocks[N_SHADE - 1] : letters[N_SHADE - 1],
-			       text_count(most, to));
+		print_legend(i, average);
 		putchar('\n');
 	}
 	putchar('\n');

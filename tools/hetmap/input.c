@@ -65,13 +65,15 @@ static char *explain_denied(const char *path, const struct stat *st)
 	snprintf(gid, sizeof(gid), "%u", st->st_gid);
 	shown = text_escape(path);
 	if ((st->st_mode & S_IRGRP) && st->st_gid)
-		text = text_format("owner %s, group %s, mode %04o: join the group (sudo adduser "
-				   "$USER %s, then log in again), or run it with sudo",
-				   owner_name, group_name, st->st_mode & 07777, group_name);
+		text = text_format(
+			"owner %s, group %s, mode %04o: join the group (sudo adduser "
+			"$USER %s, then log in again), or run it with sudo",
+			owner_name, group_name, st->st_mode & 07777, group_name);
 	else
-		text = text_format("owner %s, group %s, mode %04o: run it with sudo, or have its "
-				   "owner allow it (chmod o+r)",
-				   owner_name, group_name, st->st_mode & 07777);
+		text = text_format(
+			"owner %s, group %s, mode %04o: run it with sudo, or have its "
+			"owner allow it (chmod o+r)",
+			owner_name, group_name, st->st_mode & 07777);
 	free(shown);
 	return text;
 }
@@ -88,7 +90,8 @@ static int fail_open(const char *path, const char *shown, int error)
 		if (!stat(path, &st))
 			remedy = explain_denied(path, &st);
 		else
-			remedy = strdup("a folder on the way to it may not be entered: run it with sudo");
+			remedy = strdup(
+				"a folder on the way to it may not be entered: run it with sudo");
 		status = STATUS_ENVIRONMENT;
 		break;
 	case EMFILE:
@@ -170,9 +173,10 @@ int input_open(const char *path, struct input *ret_input)
 		goto err_close;
 	}
 	if (!input.stat.st_size && has_hidden_bytes(input.fd)) {
-		status = fail(STATUS_USAGE, EINVAL, "copy it to a file first",
-			      "'%s' is made by the kernel as it is read: it has no bytes to map",
-			      input.shown);
+		status =
+			fail(STATUS_USAGE, EINVAL, "copy it to a file first",
+			     "'%s' is made by the kernel as it is read: it has no bytes to map",
+			     input.shown);
 		goto err_close;
 	}
 	*ret_input = input;

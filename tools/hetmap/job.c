@@ -12,7 +12,7 @@
 #include "command.h"
 #include "text.h"
 
-#define ROUNDS_MAX 1000     /* saxpy's numbers stay exact up to there */
+#define ROUNDS_MAX 1000 /* saxpy's numbers stay exact up to there */
 #define ROUNDS_CHOSEN 9
 #define SECONDS_CHOSEN 2.0
 
@@ -88,9 +88,10 @@ static int open_in_place(struct job *job)
 		r = open_side(&job->in_place, name, 0, job->options->window);
 		if (r)
 			return fail_library(STATUS_ENVIRONMENT, r,
-					    r == -ENODEV ? "hetmap devices lists what there is; "
-							   "hetmap doctor says why one is missing" :
-							   NULL,
+					    r == -ENODEV ?
+						    "hetmap devices lists what there is; "
+						    "hetmap doctor says why one is missing" :
+						    NULL,
 					    "cannot open the accelerator");
 		return 0;
 	}
@@ -99,8 +100,7 @@ static int open_in_place(struct job *job)
 		return 0;
 	reason = strdup(hm_errmsg());
 	if (r == -ENODEV)
-		remark("no OpenCL device here: running on the CPU "
-		       "(hetmap doctor says what to install)");
+		remark("no OpenCL device here: running on the CPU (see hetmap doctor)");
 	else
 		remark("OpenCL can't be used: running on the CPU (%s)", reason ? reason : "");
 	free(reason);
@@ -216,8 +216,8 @@ static double median(double *values, uint64_t n)
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static int timed(job_pass_function *pass, void *user, struct job_side *side, double *ret_seconds,
-		 struct job_pass *ret_pass)
+static int timed(job_pass_function *pass, void *user, struct job_side *side,
+		 double *ret_seconds, struct job_pass *ret_pass)
 {
 	struct job_pass cost = { 0 };
 	double begin = job_now();
@@ -231,32 +231,59 @@ static int timed(job_pass_function *pass, void *user, struct job_side *side, dou
 	return 0;
 }
 
-/* An odd number, so that the median is one of them. */
-static uint64_t choose_rounds(const struct job *job, double seconds)
+/* By what a round took. An odd number, so that the median is one of them. */
+static uint64_t choose_rounds(double seconds)
 {
 	uint64_t n = ROUNDS_CHOSEN;
 
-	if (job->options->rounds)
-		return job->options->rounds;
 	while (n > 1 && (double)n * seconds > SECONDS_CHOSEN)
 		n -= 2;
 	return n;
 }
 
+static int measure_rounds(struct job *job, uint64_t bytes, job_pass_function *pass, void *user)
+{
+	uint64_t n = job->options->rounds, most = n ? n : ROUNDS_CHOSEN, i;
+	double *in_place, *with_copies;
+	struct job_pass cost;
+	int status = 0;
+
+	in_place = calloc(most, 2 * sizeof(*in_place));
+	if (!in_place)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the times");
+	with_copies = in_place + most;
+	for (i = 0; !n || i < n; i++) {
+		status = timed(pass, user, &job->in_place, &in_place[i], &cost);
+		if (!status && job->copies.accel)
+			status = timed(pass, user, &job->copies, &with_copies[i], &cost);
+		if (status)
+			goto out;
+		if (!n)
+			n = choose_rounds(in_place[0] + with_copies[0]);
+		if (!i)
+			progress_begin("measuring",
+				       bytes * (n - 1) * (job->copies.accel ? 2 : 1));
+	}
+	job->rounds = n;
+	job->passes += n * (job->copies.accel ? 2 : 1);
+	job->in_place.seconds = median(in_place, n);
+	job->copies.seconds = median(with_copies, n);
+out:
+	free(in_place);
+	return status;
+}
+
 int job_measure(struct job *job, uint64_t bytes, job_pass_function *pass,
 		int (*after_first)(void *user), void *user)
 {
-	unsigned int n_side = job->copies.accel ? 2 : 1;
-	double *in_place, *with_copies;
 	struct rusage before, after;
 	struct job_pass cost;
-	double a = 0, b = 0;
-	uint64_t i;
+	double seconds;
 	int status;
 
-	progress_begin("first pass", bytes * n_side);
+	progress_begin("first pass", bytes * (job->copies.accel ? 2 : 1));
 	getrusage(RUSAGE_SELF, &before);
-	status = timed(pass, user, &job->in_place, &a, &job->pass);
+	status = timed(pass, user, &job->in_place, &seconds, &job->pass);
 	getrusage(RUSAGE_SELF, &after);
 	if (status)
 		goto out;
@@ -264,34 +291,16 @@ int job_measure(struct job *job, uint64_t bytes, job_pass_function *pass,
 	job->major = after.ru_majflt - before.ru_majflt;
 	status = after_first ? after_first(user) : 0;
 	if (!status && job->copies.accel)
-		status = timed(pass, user, &job->copies, &b, &cost);
+		status = timed(pass, user, &job->copies, &seconds, &cost);
 	if (status)
 		goto out;
+	job->passes = job->copies.accel ? 2 : 1;
+	/* "cpu" has nowhere to copy to: there is nothing to compare with. */
+	if (job->copies.accel && cost.way_in != HM_WAY_COPY)
+		close_side(&job->copies);
 
-	job->rounds = choose_rounds(job, a + b);
-	in_place = calloc(job->rounds, 2 * sizeof(*in_place));
-	if (!in_place) {
-		status = fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the times");
-		goto out;
-	}
-	with_copies = in_place + job->rounds;
-	progress_begin("measuring", bytes * job->rounds * n_side);
-	for (i = 0; i < job->rounds && !status; i++) {
-		status = timed(pass, user, &job->in_place, &in_place[i], &cost);
-		if (!status && job->copies.accel)
-			status = timed(pass, user, &job->copies, &with_copies[i], &cost);
-	}
-	if (!status) {
-		job->in_place.seconds = median(in_place, job->rounds);
-		job->copies.seconds = median(with_copies, job->rounds);
-	}
-	free(in_place);
+	status = measure_rounds(job, bytes, pass, user);
 out:
 	progress_end();
 	return status;
-}
-
-uint64_t job_passes(const struct job *job)
-{
-	return (job->rounds + 1) * (job->copies.accel ? 2 : 1);
 }

@@ -13,12 +13,12 @@
 #include <hetmap/hetmap.h>
 
 struct job_options {
-	const char *file;    /* NULL: not given */
-	const char *device;  /* NULL: the job's default */
-	const char *accel;   /* NULL: opencl:0, or else cpu */
-	uint64_t window;     /* 0: the accelerator's limit */
-	uint64_t rounds;     /* 0: as many as two seconds allow, 9 at most */
-	uint64_t size;       /* of each vector of saxpy; 0: not given */
+	const char *file;   /* NULL: not given */
+	const char *device; /* NULL: the job's default */
+	const char *accel;  /* NULL: opencl:0, or else cpu */
+	uint64_t window;    /* 0: the accelerator's limit */
+	uint64_t rounds;    /* 0: as many as two seconds allow, 9 at most */
+	uint64_t size;      /* of each vector of saxpy; 0: not given */
 };
 
 /* One way to run a job. */
@@ -26,7 +26,7 @@ struct job_side {
 	struct hm_accel *accel; /* NULL: there is no such way here */
 	struct hm_queue *queue;
 	struct hm_accel_info info;
-	double seconds;         /* median of the rounds; set by job_measure() */
+	double seconds; /* median of the rounds; set by job_measure() */
 };
 
 /* What one pass over the data came to. */
@@ -39,14 +39,15 @@ struct job {
 	const struct job_options *options;
 	struct job_side in_place;
 	struct job_side copies;
-	uint64_t window;       /* longest range of one launch */
+	uint64_t window; /* longest range of one launch */
 
 	char device[64];       /* where the bytes live */
 	uint64_t bytes_loaded; /* copied there first, outside the launches */
 	uint64_t rounds;
-	struct job_pass pass;  /* the first in place */
-	char *reason;          /* why it was a copy; NULL otherwise; free() */
-	long minor, major;     /* page faults of the first pass in place */
+	uint64_t passes;      /* of both sides, the first ones included */
+	struct job_pass pass; /* the first in place */
+	char *reason;         /* why it was a copy; NULL otherwise; free() */
+	long minor, major;    /* page faults of the first pass in place */
 };
 
 /*
@@ -77,9 +78,6 @@ int job_wait(struct hm_fence *fence, uint64_t bytes, struct job_pass *pass);
  */
 int job_measure(struct job *job, uint64_t bytes, job_pass_function *pass,
 		int (*after_first)(void *user), void *user);
-
-/* Passes so far: one of each side, and the rounds. */
-uint64_t job_passes(const struct job *job);
 
 /* @bytes: of data that a pass reads and writes, for the rate. */
 void job_print(const struct job *job, uint64_t bytes);

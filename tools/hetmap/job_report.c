@@ -34,14 +34,12 @@ static void print_copied(const struct job *job)
 	char copied[TEXT_MAX], loaded[TEXT_MAX];
 	char *text;
 
-	text_count(job->bytes_loaded + job->pass.bytes_copied, copied);
-	text_bytes(job->bytes_loaded, loaded);
 	if (job->bytes_loaded)
-		text = text_format("%s: %s read into device %s first, %s by the launches", copied,
-				   loaded, job->device,
-				   job->pass.bytes_copied ? "the rest" : "none");
+		text = text_format("%s to load them into device %s, %s by the launches",
+				   text_count(job->bytes_loaded, loaded), job->device,
+				   text_count(job->pass.bytes_copied, copied));
 	else
-		text = text_format("%s", copied);
+		text = text_format("%s", text_count(job->pass.bytes_copied, copied));
 	line("bytes copied", text);
 	free(text);
 	if (job->reason)
@@ -56,19 +54,26 @@ static void print_times(const struct job *job, uint64_t bytes)
 
 	text_seconds(fast, in_place);
 	text_seconds(slow, with_copies);
-	text = text_format("%s in place (%.1f GB/s)", in_place,
-			   fast > 0 ? (double)bytes / fast / 1e9 : 0);
+	/* Of a few bytes the rate says nothing. */
+	if (bytes >= 1 << 20 && fast > 0)
+		text = text_format("%s in place (%.1f GB/s)", in_place,
+				   (double)bytes / fast / 1e9);
+	else
+		text = text_format("%s in place", in_place);
 	line("time", text);
 	free(text);
-	if (job->copies.accel && fast > 0) {
+	if (job->copies.accel && slow > 0) {
 		text = text_format("%s with copies: in place takes %.2f of that", with_copies,
 				   fast / slow);
 		line("", text);
 		free(text);
 	}
-	text = text_format(job->rounds > 1 ? "median of %" PRIu64 " rounds, one of each in turn" :
-					     "of %" PRIu64 " round, after a first pass of each",
-			   job->rounds);
+	if (job->rounds > 1)
+		text = text_format("median of %" PRIu64 " rounds%s, after a first pass",
+				   job->rounds,
+				   job->copies.accel ? ", one of each in turn" : "");
+	else
+		text = text_format("one round, after a first pass");
 	line("", text);
 	free(text);
 }
@@ -98,17 +103,19 @@ void job_json(const struct job *job, json_t *object)
 	uint32_t way = job->pass.way_in;
 	bool known = way < N_WAY && ways[way].name;
 
-	json_object_set_new(object, "bytes_copied",
-			    json_integer((json_int_t)(job->bytes_loaded + job->pass.bytes_copied)));
-	json_object_set_new(object, "seconds",
-			    json_pack("{s:f, s:o}", "in_place", job->in_place.seconds, "with_copies",
-				      job->copies.accel ? json_real(job->copies.seconds) :
-							  json_null()));
+	json_object_set_new(
+		object, "bytes_copied",
+		json_integer((json_int_t)(job->bytes_loaded + job->pass.bytes_copied)));
+	json_object_set_new(
+		object, "seconds",
+		json_pack("{s:f, s:o}", "in_place", job->in_place.seconds, "with_copies",
+			  job->copies.accel ? json_real(job->copies.seconds) : json_null()));
 	json_object_set_new(object, "rounds", json_integer((json_int_t)job->rounds));
 	json_object_set_new(object, "faults",
 			    json_pack("{s:I, s:I}", "minor", (json_int_t)job->minor, "major",
 				      (json_int_t)job->major));
 	json_object_set_new(object, "device", json_string(job->device));
 	json_object_set_new(object, "accel", json_string(job->in_place.info.name));
-	json_object_set_new(object, "way_in", known ? json_string(ways[way].name) : json_null());
+	json_object_set_new(object, "way_in",
+			    known ? json_string(ways[way].name) : json_null());
 }

@@ -18,11 +18,11 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 	const char *summary;
 } commands[] = {
-	{ "run",     run_main,     "run a job on data in place, and check the result" },
+	{ "run", run_main, "run a job on data in place, and check the result" },
 	{ "devices", devices_main, "list devices and accelerators, and what they can do" },
-	{ "doctor",  doctor_main,  "explain this machine: what limits hetmap here, and why" },
-	{ "bench",   bench_main,   "measure this library against plain system calls and OpenCL" },
-	{ "help",    help_main,    "this text, or that of a command" },
+	{ "doctor", doctor_main, "explain this machine: what limits hetmap here, and why" },
+	{ "bench", bench_main, "measure this library against plain system calls and OpenCL" },
+	{ "help", help_main, "this text, or that of a command" },
 	{ "version", version_main, "the version" },
 };
 
@@ -106,7 +106,8 @@ static int version_main(int argc, char **argv)
 	uint32_t loaded = hm_version();
 
 	if (argc > 1 && strcmp(argv[1], "--help") != 0)
-		return fail(STATUS_USAGE, EINVAL, "hetmap version", "version takes no argument");
+		return fail(STATUS_USAGE, EINVAL, "hetmap version",
+			    "version takes no argument");
 	printf("hetmap %u.%u.%u\n", loaded >> 16, loaded >> 8 & 0xff, loaded & 0xff);
 	return STATUS_DONE;
 }

@@ -136,7 +136,8 @@ int option_next(struct option_state *state)
 		if (c == 1)
 			return OPTION_ARGUMENT;
 		if (c == ':')
-			return wrong(state, "option %s needs a value", state->argv[state->next - 1]);
+			return wrong(state, "option %s needs a value",
+				     state->argv[state->next - 1]);
 		if (c == '?' && optopt >= 256)
 			return wrong(state, "option %s takes no value", state->argv[index]);
 		if (c == '?')
@@ -159,8 +160,9 @@ void option_help(const struct option_row *rows)
 		const char *line = rows->help;
 
 		snprintf(left, sizeof(left), "%c%c%s --%s%s%s", rows->letter ? '-' : ' ',
-			 rows->letter ? rows->letter : ' ', rows->letter ? "," : " ", rows->name,
-			 rows->argument ? " " : "", rows->argument ? rows->argument : "");
+			 rows->letter ? rows->letter : ' ', rows->letter ? "," : " ",
+			 rows->name, rows->argument ? " " : "",
+			 rows->argument ? rows->argument : "");
 		printf("  %-22s", left);
 		while (line) {
 			const char *end = strchr(line, '\n');

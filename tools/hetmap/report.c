@@ -25,8 +25,8 @@ void output_init(void)
 
 	setlocale(LC_CTYPE, "");
 	output.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
-	output.colour = isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && term &&
-			*term && strcmp(term, "dumb") != 0;
+	output.colour = isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && term && *term &&
+			strcmp(term, "dumb") != 0;
 }
 
 void output_scan_json(int argc, char **argv)
@@ -52,6 +52,21 @@ int output_finish(int status)
 	return STATUS_ENVIRONMENT;
 }
 
+void output_object(json_t *object)
+{
+	const char *between = "{\n", *key;
+	json_t *value;
+
+	json_object_foreach(object, key, value)
+	{
+		printf("%s  \"%s\": ", between, key);
+		json_dumpf(value, stdout, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		between = ",\n";
+	}
+	puts("\n}");
+	json_decref(object);
+}
+
 static void fail_json(int error, const char *text, const char *remedy)
 {
 	char *shown = text_escape_json(text);
@@ -60,9 +75,7 @@ static void fail_json(int error, const char *text, const char *remedy)
 	json_object_set_new(object, "error", json_string(shown));
 	json_object_set_new(object, "errno", error ? json_integer(error) : json_null());
 	json_object_set_new(object, "remedy", remedy ? json_string(remedy) : json_null());
-	json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-	putchar('\n');
-	json_decref(object);
+	output_object(object);
 	free(shown);
 }
 

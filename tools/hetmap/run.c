@@ -160,7 +160,9 @@ static int take_value(int option, const char *value, struct job_options *options
 
 int run_main(int argc, char **argv)
 {
-	struct option_state state = { .command = "run", .rows = rows, .argc = argc, .argv = argv };
+	struct option_state state = {
+		.command = "run", .rows = rows, .argc = argc, .argv = argv
+	};
 	struct job_options options = { 0 };
 	const struct run_job *job = NULL;
 	int option, status;

@@ -24,8 +24,8 @@ struct histogram {
 	const unsigned char *bytes; /* both the CPU's and the kernel's pointer */
 	struct hm_map *map;         /* of the file; NULL: the bytes were loaded */
 	struct hm_kernel *kernel;
-	uint32_t *parts;            /* the kernel's result: a table for each part */
-	uint64_t n_part;            /* tables that fit */
+	uint32_t *parts; /* the kernel's result: a table for each part */
+	uint64_t n_part; /* tables that fit */
 
 	uint64_t counts[HISTOGRAM_VALUES]; /* of the first pass */
 	bool counted;
@@ -75,7 +75,8 @@ static int load_file(struct histogram *h, struct hm_device *device)
 		return r;
 	r = hm_alloc(device, h->size, HM_READ | HM_WRITE, &bytes);
 	if (r)
-		return fail_library(job_status_of(r), r, NULL, "no buffer for the file's bytes");
+		return fail_library(job_status_of(r), r, NULL,
+				    "no buffer for the file's bytes");
 	h->bytes = bytes;
 	progress_begin("reading", h->size);
 	while (done < h->size) {
@@ -85,13 +86,15 @@ static int load_file(struct histogram *h, struct hm_device *device)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return fail(STATUS_WRONG, errno, NULL, "cannot read '%s' at %" PRIu64 ": %s",
-				    h->input.shown, done, strerror(errno));
+			return fail(STATUS_WRONG, errno, NULL,
+				    "cannot read '%s' at %" PRIu64 ": %s", h->input.shown, done,
+				    strerror(errno));
 		if (!n)
 			return fail(STATUS_WRONG, ENODATA,
 				    "run it again once nobody writes to the file",
-				    "'%s' was truncated while it was read: %" PRIu64 " of %" PRIu64
-				    " bytes came", h->input.shown, done, h->size);
+				    "'%s' was truncated while it was read: %" PRIu64
+				    " of %" PRIu64 " bytes came",
+				    h->input.shown, done, h->size);
 		done += (uint64_t)n;
 		progress_add((uint64_t)n);
 		if (signals_pending())
@@ -153,10 +156,12 @@ static int wrong_result(const struct histogram *h, const char *whose, unsigned i
 			uint64_t count, uint64_t expected)
 {
 	return fail(STATUS_WRONG, EIO,
-		    input_changed(&h->input) ? "the file was written to while it was in use: run it "
-					       "again once nobody does" :
-					       NULL,
-		    "wrong result: %" PRIu64 " times 0x%02x by the accelerator, %" PRIu64 " by %s",
+		    input_changed(&h->input) ?
+			    "the file was written to while it was in use: run it "
+			    "again once nobody does" :
+			    NULL,
+		    "wrong result: %" PRIu64 " times 0x%02x by the accelerator, %" PRIu64
+		    " by %s",
 		    count, value, expected, whose);
 }
 
@@ -171,13 +176,14 @@ static int histogram_pass(void *user, struct job_side *side, struct job_pass *re
 	for (offset = 0; offset < h->size; offset = end) {
 		end = job_slice_end(&h->job, offset, h->size);
 		parts = histogram_parts(&side->info, end - offset);
-		r = hm_launch(side->queue, h->kernel, parts * histogram_group(&side->info), &fence,
-			      HM_RANGE(h->bytes + offset, end - offset, HM_READ),
+		r = hm_launch(side->queue, h->kernel, parts * histogram_group(&side->info),
+			      &fence, HM_RANGE(h->bytes + offset, end - offset, HM_READ),
 			      HM_U64(end - offset),
 			      HM_RANGE(h->parts, parts * HISTOGRAM_VALUES * sizeof(*h->parts),
 				       HM_WRITE));
 		if (r)
-			return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot launch the kernel");
+			return fail_library(STATUS_ENVIRONMENT, r, NULL,
+					    "cannot launch the kernel");
 		status = job_wait(fence, end - offset, ret_pass);
 		if (status)
 			return status;
@@ -209,7 +215,8 @@ static int verify(const struct histogram *h)
 	}
 	progress_end();
 	if (h->map && input_cut(&h->input))
-		return fail(STATUS_WRONG, ENODATA, "run it again once nobody writes to the file",
+		return fail(STATUS_WRONG, ENODATA,
+			    "run it again once nobody writes to the file",
 			    "'%s' was truncated while it was in use", h->input.shown);
 	for (i = 0; i < HISTOGRAM_VALUES; i++)
 		if (h->counts[i] != expected[i])
@@ -263,9 +270,7 @@ static void print_json(const struct histogram *h)
 	json_object_set_new(object, "histogram", counts);
 	job_json(&h->job, object);
 	json_object_set_new(object, "verified", json_true());
-	json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-	putchar('\n');
-	json_decref(object);
+	output_object(object);
 	free(path);
 }
 
@@ -277,7 +282,8 @@ static void print(const struct histogram *h)
 		print_json(h);
 		return;
 	}
-	printf("%s: %s bytes", h->input.shown, text_count(h->size, bytes));
+	printf("%s: %s byte%s", h->input.shown, text_count(h->size, bytes),
+	       h->size == 1 ? "" : "s");
 	if (h->size >= 1024)
 		printf(", %s", text_bytes(h->size, size));
 	puts("\n");

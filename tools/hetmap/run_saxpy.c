@@ -85,7 +85,8 @@ static int verify(const struct saxpy *s, uint64_t passes)
 
 			if (s->y[i] != expected)
 				return fail(STATUS_WRONG, EIO, NULL,
-					    "wrong result: y[%" PRIu64 "] is %.9g after %" PRIu64
+					    "wrong result: y[%" PRIu64
+					    "] is %.9g after %" PRIu64
 					    " passes, and should be %.9g",
 					    i, (double)s->y[i], passes, (double)expected);
 		}
@@ -116,7 +117,8 @@ static int saxpy_pass(void *user, struct job_side *side, struct job_pass *ret_pa
 			      HM_RANGE((char *)s->x + offset, length, HM_READ),
 			      HM_RANGE((char *)s->y + offset, length, HM_READ | HM_WRITE));
 		if (r)
-			return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot launch the kernel");
+			return fail_library(STATUS_ENVIRONMENT, r, NULL,
+					    "cannot launch the kernel");
 		status = job_wait(fence, 2 * length, ret_pass);
 		if (status)
 			return status;
@@ -178,7 +180,8 @@ static int compute(struct saxpy *s)
 	status = job_build(&s->job, s->kernel);
 	if (status)
 		return status;
-	r = hm_accel_way_in(s->job.in_place.accel, s->x, job_slice_end(&s->job, 0, s->size), &way);
+	r = hm_accel_way_in(s->job.in_place.accel, s->x, job_slice_end(&s->job, 0, s->size),
+			    &way);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL,
 				    "the accelerator can't reach the bytes");
@@ -188,7 +191,7 @@ static int compute(struct saxpy *s)
 	if (!status)
 		status = job_measure(&s->job, 2 * s->size, saxpy_pass, verify_first, s);
 	if (!status)
-		status = verify(s, job_passes(&s->job));
+		status = verify(s, s->job.passes);
 	return status;
 }
 
@@ -217,15 +220,13 @@ static void print(const struct saxpy *s)
 	json_object_set_new(object, "bytes", json_integer((json_int_t)(2 * s->size)));
 	job_json(&s->job, object);
 	json_object_set_new(object, "gigabytes_per_second",
-			    json_pack("{s:f, s:o}", "in_place", rate(s, s->job.in_place.seconds),
-				      "with_copies",
+			    json_pack("{s:f, s:o}", "in_place",
+				      rate(s, s->job.in_place.seconds), "with_copies",
 				      s->job.copies.accel ?
 					      json_real(rate(s, s->job.copies.seconds)) :
 					      json_null()));
 	json_object_set_new(object, "verified", json_true());
-	json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-	putchar('\n');
-	json_decref(object);
+	output_object(object);
 }
 
 int run_saxpy(const struct job_options *options)

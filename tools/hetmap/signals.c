@@ -95,20 +95,22 @@ static void prepare(const char *name)
 	static const char remedy[] = "run it again once nobody writes to the file";
 	char *shown = output.json ? text_escape_json(name) : text_escape(name);
 	char *line = text_format("'%s' was truncated or could not be read while it was in use: "
-				 "its bytes from offset ", shown);
+				 "its bytes from offset ",
+				 shown);
 
 	if (output.json) {
 		json_t *json = json_string(line);
 		char *quoted = json_dumps(json, JSON_ENCODE_ANY);
 
 		if (!quoted)
-			quoted = strdup("\"the file was truncated while it was in use, offset \"");
+			quoted = strdup(
+				"\"the file was truncated while it was in use, offset \"");
 		/* Without the closing quote. */
 		quoted[strlen(quoted) - 1] = '\0';
 		snprintf(lost.head, sizeof(lost.head), "{\n  \"error\": %s", quoted);
 		snprintf(lost.tail, sizeof(lost.tail),
-			 " on are lost\",\n  \"errno\": %d,\n  \"remedy\": \"%s\"\n}\n", ENODATA,
-			 remedy);
+			 " on are lost\",\n  \"errno\": %d,\n  \"remedy\": \"%s\"\n}\n",
+			 ENODATA, remedy);
 		free(quoted);
 		json_decref(json);
 	} else {

@@ -21,7 +21,8 @@ const char *text_bytes(uint64_t bytes, char text[TEXT_MAX])
 		unit++;
 	}
 	if (!unit)
-		snprintf(text, TEXT_MAX, "%" PRIu64 " %s", bytes, bytes == 1 ? "byte" : "bytes");
+		snprintf(text, TEXT_MAX, "%" PRIu64 " %s", bytes,
+			 bytes == 1 ? "byte" : "bytes");
 	else if (value >= 99.95 || value == (double)(uint64_t)value)
 		snprintf(text, TEXT_MAX, "%.0f %s", value, units[unit]);
 	else
@@ -57,7 +58,10 @@ const char *text_seconds(double seconds, char text[TEXT_MAX])
 		value = seconds * 1e3;
 		unit = "ms";
 	}
-	snprintf(text, TEXT_MAX, value >= 100 ? "%.0f %s" : value >= 10 ? "%.1f %s" : "%.2f %s",
+	snprintf(text, TEXT_MAX,
+		 value >= 100 ? "%.0f %s" :
+		 value >= 10  ? "%.1f %s" :
+				"%.2f %s",
 		 value, unit);
 	return text;
 }
@@ -80,8 +84,10 @@ static size_t utf8_length(const unsigned char *s)
 		c = c << 6 | (s[i] & 0x3f);
 	}
 	/* Overlong, surrogates, beyond Unicode. */
-	if (c < (n == 2 ? 0x80u : n == 3 ? 0x800u : 0x10000u) || c > 0x10ffff ||
-	    (c >= 0xd800 && c <= 0xdfff))
+	if (c < (n == 2 ? 0x80u :
+		 n == 3 ? 0x800u :
+			  0x10000u) ||
+	    c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
 		return 0;
 	/* C1 controls; marks that turn the direction of the text around them. */
 	if (c < 0xa0 || (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||

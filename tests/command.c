@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+/* Runs the command `hetmap` of this build and keeps what it said. */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Of the one command that runs at a time; -1: it writes elsewhere. */
+static int kept[2] = { -1, -1 };
+
+/* FOLDER/tests/test_x is this program, FOLDER/hetmap the command. */
+static int open_command(void)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 16);
+	char *slash;
+	int i;
+
+	CHECK_FATAL(n > 0);
+	path[n] = '\0';
+	for (i = 0; i < 2; i++) {
+		slash = strrchr(path, '/');
+		CHECK_FATAL(slash != NULL);
+		*slash = '\0';
+	}
+	strcat(path, "/hetmap");
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void become(const struct command *command, int fd)
+{
+	char *argv[COMMAND_ARGS_MAX + 2] = { "hetmap" };
+	struct rlimit limit = { command->limit, command->limit };
+	int i;
+
+	for (i = 0; command->args[i]; i++)
+		argv[i + 1] = (char *)command->args[i];
+	for (i = 0; command->env[i]; i++)
+		if (strchr(command->env[i], '='))
+			putenv((char *)command->env[i]);
+		else
+			unsetenv(command->env[i]);
+#if TEST_ASAN || TEST_TSAN
+	/* Drivers do not belong under sanitizers. */
+	putenv("OCL_ICD_VENDORS=/nonexistent");
+#endif
+	dup2(command->out ? command->out : kept[0], STDOUT_FILENO);
+	dup2(command->err ? command->err : kept[1], STDERR_FILENO);
+	if (command->limit && setrlimit((__rlimit_resource_t)command->resource, &limit) < 0)
+		_exit(125);
+	if (command->uid && (setgid(command->uid) < 0 || setuid(command->uid) < 0))
+		_exit(125);
+	alarm(0);
+	/* By descriptor: another user may not enter the folder it is in. */
+	fexecve(fd, argv, environ);
+	_exit(126);
+}
+
+pid_t command_start(const struct command *command)
+{
+	int fd = open_command();
+	pid_t pid;
+
+	CHECK_FATAL(fd >= 0);
+	if (!command->out)
+		kept[0] = memfd_create("stdout", MFD_CLOEXEC);
+	if (!command->err)
+		kept[1] = memfd_create("stderr", MFD_CLOEXEC);
+	pid = fork();
+	if (!pid)
+		become(command, fd);
+	close(fd);
+	CHECK_FATAL(pid > 0);
+	return pid;
+}
+
+static char *take(int *fd)
+{
+	struct stat st = { 0 };
+	char *text;
+
+	if (*fd >= 0)
+		fstat(*fd, &st);
+	text = calloc(1, (size_t)st.st_size + 1);
+	CHECK_FATAL(text != NULL);
+	if (*fd >= 0) {
+		CHECK_EQUAL(pread(*fd, text, (size_t)st.st_size, 0), st.st_size);
+		close(*fd);
+	}
+	*fd = -1;
+	return text;
+}
+
+void command_wait(pid_t pid, struct outcome *ret_outcome)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	ret_outcome->status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+	ret_outcome->out = take(&kept[0]);
+	ret_outcome->err = take(&kept[1]);
+}
+
+void command_run(const struct command *command, struct outcome *ret_outcome)
+{
+	command_wait(command_start(command), ret_outcome);
+}
+
+void outcome_free(struct outcome *outcome)
+{
+	free(outcome->out);
+	free(outcome->err);
+}
+
+json_t *outcome_json(const struct outcome *outcome)
+{
+	json_error_t error;
+	json_t *json = json_loads(outcome->out, JSON_REJECT_DUPLICATES, &error);
+
+	if (!json)
+		test_fail(__FILE__, __LINE__, "not JSON: %s in: %.200s (stderr: %.200s)",
+			  error.text, outcome->out, outcome->err);
+	return json;
+}
+
+void check_failure_json(const struct outcome *outcome, int expected_errno)
+{
+	json_t *json = outcome_json(outcome);
+
+	if (!json)
+		return;
+	CHECK_EQUAL(json_object_size(json), 3);
+	CHECK(json_is_string(json_object_get(json, "error")));
+	CHECK_EQUAL(json_integer_value(json_object_get(json, "errno")), expected_errno);
+	CHECK(json_is_string(json_object_get(json, "remedy")) ||
+	      json_is_null(json_object_get(json, "remedy")));
+	json_decref(json);
+}
+
+void check_lines(const char *text)
+{
+	size_t columns = 0;
+	const char *at;
+
+	for (at = text; *at; at++) {
+		unsigned char c = (unsigned char)*at;
+
+		if (c == '\n') {
+			if (at > text && at[-1] == ' ')
+				test_fail(__FILE__, __LINE__, "a line ends in a blank: %.90s",
+					  at - (at - text < 80 ? at - text : 80));
+			columns = 0;
+			continue;
+		}
+		if (c < ' ' || c == 0x7f)
+			test_fail(__FILE__, __LINE__, "control character 0x%02x", c);
+		columns += (c & 0xc0) != 0x80;
+		if (columns == 81)
+			test_fail(__FILE__, __LINE__, "more than 80 columns: ...%.40s",
+				  at - 40);
+	}
+}
+
+/* ---- files ---- */
+
+char *folder_make(void)
+{
+	char *folder = strdup("/var/tmp/hetmap-test-XXXXXX");
+
+	CHECK_FATAL(folder != NULL && mkdtemp(folder) != NULL);
+	/* So that another user may look into it. */
+	chmod(folder, 0755);
+	return folder;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+	(void)st;
+	(void)kind;
+	(void)where;
+	return remove(path);
+}
+
+void folder_remove(char *folder)
+{
+	nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	free(folder);
+}
+
+char *folder_path(const char *folder, const char *name)
+{
+	size_t size = strlen(folder) + strlen(name) + 2;
+	char *path = malloc(size);
+
+	CHECK_FATAL(path != NULL);
+	snprintf(path, size, "%s/%s", folder, name);
+	return path;
+}
+
+static int create(const char *folder, const char *name)
+{
+	char *path = folder_path(folder, name);
+	char *slash;
+	int fd;
+
+	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(path, 0755);
+		*slash = '/';
+	}
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	free(path);
+	CHECK_FATAL(fd >= 0);
+	return fd;
+}
+
+void file_write(const char *folder, const char *name, const char *bytes, size_t length)
+{
+	int fd = create(folder, name);
+
+	CHECK_EQUAL(write(fd, bytes, length), length);
+	close(fd);
+}
+
+void file_sparse(const char *folder, const char *name, uint64_t size)
+{
+	int fd = create(folder, name);
+
+	CHECK_EQUAL(ftruncate(fd, (off_t)size), 0);
+	close(fd);
+}
+
+bool have_opencl(void)
+{
+	const struct command list = { .args = { "devices", "--json" } };
+	struct outcome outcome;
+	json_t *json, *accel;
+	bool found = false;
+	size_t i;
+
+	if (TEST_ASAN || TEST_TSAN) {
+		test_skip("sanitizer", "OpenCL drivers are left out");
+		return false;
+	}
+	command_run(&list, &outcome);
+	json = outcome_json(&outcome);
+	json_array_foreach(json_object_get(json, "accelerators"), i, accel) found |=
+		!strncmp(json_string_value(json_object_get(accel, "name")), "opencl", 6);
+	json_decref(json);
+	outcome_free(&outcome);
+	if (!found)
+		test_skip("opencl", "there is no OpenCL device");
+	return found;
+}

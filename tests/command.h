@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs the command `hetmap` of this build and keeps what it said. */
+#ifndef HETMAP_TESTS_COMMAND_H
+#define HETMAP_TESTS_COMMAND_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "harness.h"
+
+#define COMMAND_ARGS_MAX 16
+
+struct command {
+	const char *args[COMMAND_ARGS_MAX]; /* after "hetmap"; NULL ends */
+	const char *env[8]; /* "NAME=value" on top of this process's; "NAME" unsets */
+	uid_t uid;          /* 0: this process's */
+	int resource;       /* RLIMIT_*, where limit is not 0 */
+	uint64_t limit;
+	int out, err; /* descriptors to write to; 0: kept in the outcome */
+};
+
+struct outcome {
+	int status; /* exit status, or -signal */
+	char *out;  /* NUL-terminated */
+	char *err;
+};
+
+/* Starts it; command_wait() ends it. */
+pid_t command_start(const struct command *command);
+void command_wait(pid_t pid, struct outcome *ret_outcome);
+void command_run(const struct command *command, struct outcome *ret_outcome);
+void outcome_free(struct outcome *outcome);
+
+/* The standard output as JSON, or a failure of the test and NULL. */
+json_t *outcome_json(const struct outcome *outcome);
+/* A failure object: has error, errno and remedy of the right types. */
+void check_failure_json(const struct outcome *outcome, int expected_errno);
+/* No line is longer than 80 columns, none ends in a blank, all is printable. */
+void check_lines(const char *text);
+
+/* A temporary folder of the test, removed with all in it by folder_remove(). */
+char *folder_make(void);
+void folder_remove(char *folder);
+/* FOLDER/NAME; free() it. */
+char *folder_path(const char *folder, const char *name);
+/* Makes the folders on the way, too. */
+void file_write(const char *folder, const char *name, const char *bytes, size_t length);
+void file_sparse(const char *folder, const char *name, uint64_t size);
+
+/* Is there an OpenCL device, and may it be used here? Otherwise a skip. */
+bool have_opencl(void);
+
+#endif

@@ -1,0 +1,698 @@
+// SPDX-License-Identifier: MIT
+/* The command's jobs: results, odd files, failures, exit status, JSON. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+
+#define NOBODY 65534
+
+/* On the CPU where OpenCL is not the point: quick, and the same everywhere. */
+#define ON_CPU "--accel", "cpu", "--rounds", "1"
+
+static void pause_ms(long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+static double real_of(const json_t *json, const char *key)
+{
+	const json_t *value = json_object_get(json, key);
+
+	CHECK(json_is_number(value));
+	return json_number_value(value);
+}
+
+static int64_t integer_of(const json_t *json, const char *key)
+{
+	const json_t *value = json_object_get(json, key);
+
+	CHECK(json_is_integer(value));
+	return json_integer_value(value);
+}
+
+static const char *string_of(const json_t *json, const char *key)
+{
+	const char *text = json_string_value(json_object_get(json, key));
+
+	CHECK(text != NULL);
+	return text ? text : "";
+}
+
+/* ---- usage ---- */
+
+static void check_usage(const char *const *args, const char *part)
+{
+	struct command command = { .args = { args[0], args[1], args[2], args[3] } };
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 2);
+	CHECK_EQUAL(strlen(outcome.out), 0);
+	if (!strstr(outcome.err, part))
+		test_fail(__FILE__, __LINE__, "no '%s' in: %s", part, outcome.err);
+	CHECK(!strncmp(outcome.err, "hetmap: ", 8));
+	check_lines(outcome.err);
+	outcome_free(&outcome);
+}
+
+static void test_usage(void)
+{
+	static const struct {
+		const char *args[5];
+		const char *part;
+	} cases[] = {
+		{ { "device" }, "did you mean hetmap devices?" },
+		{ { "dcotor" }, "did you mean hetmap doctor?" },
+		{ { "wrong" }, "hetmap help lists the commands" },
+		{ { "--wrong" }, "unknown option --wrong" },
+		{ { "run" }, "which job?" },
+		{ { "run", "histogam" }, "did you mean hetmap run histogram?" },
+		{ { "run", "/etc/passwd" }, "the job comes before the file" },
+		{ { "run", "histogram", "--jsno" }, "did you mean --json?" },
+		{ { "run", "histogram", "--rounds" }, "needs a value" },
+		{ { "run", "histogram", "--quiet=1" }, "takes no value" },
+		{ { "run", "histogram", "-x" }, "unknown option -x" },
+		{ { "run", "histogram", "--rounds=0" }, "a number from 1 to 1000" },
+		{ { "run", "histogram", "--rounds=1e3" }, "a number from 1 to 1000" },
+		{ { "run", "histogram", "--window=1000" }, "a multiple of the page size" },
+		{ { "run", "histogram", "--size=4" }, "an option of saxpy" },
+		{ { "run", "histogram", "/a", "/b" }, "one file at a time" },
+		{ { "run", "saxpy", "/a" }, "saxpy takes no file" },
+		{ { "run", "saxpy", "--size=6" }, "a multiple of 4" },
+		{ { "run", "saxpy", "--size=-4" }, "a multiple of 4" },
+		{ { "run", "saxpy", "--size=16E" }, "a multiple of 4" },
+		{ { "run", "saxpy", "--device=file" }, "creates none" },
+		{ { "devices", "all" }, "takes no argument" },
+		{ { "doctor", "--quick" }, "unknown option" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_usage(cases[i].args, cases[i].part);
+}
+
+static void test_help(void)
+{
+	static const char *const cases[][3] = {
+		{ "--help" },
+		{ "-h" },
+		{ "help" },
+		{ "help", "run" },
+		{ "help", "devices" },
+		{ "help", "doctor" },
+		{ "run", "--help" },
+		{ "devices", "-h" },
+		{ "doctor", "--help" },
+		{ "version" },
+		{ "--version" },
+		{ "run", "saxpy", "-h" },
+	};
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct command command = { .args = { cases[i][0], cases[i][1],
+							   cases[i][2] } };
+
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK_EQUAL(strlen(outcome.err), 0);
+		CHECK(strlen(outcome.out) > 10);
+		check_lines(outcome.out);
+		outcome_free(&outcome);
+	}
+}
+
+/* ---- results ---- */
+
+/* What every result has; returns its bytes_copied. */
+static int64_t check_common(const json_t *json, const char *job, const char *device)
+{
+	const json_t *seconds = json_object_get(json, "seconds");
+	const json_t *faults = json_object_get(json, "faults");
+	const json_t *with_copies = json_object_get(seconds, "with_copies");
+
+	CHECK(!strcmp(string_of(json, "job"), job));
+	CHECK(!strcmp(string_of(json, "device"), device));
+	CHECK(*string_of(json, "accel") != '\0');
+	CHECK(json_is_true(json_object_get(json, "verified")));
+	CHECK_EQUAL(json_object_size(seconds), 2);
+	CHECK(real_of(seconds, "in_place") > 0);
+	CHECK(json_is_real(with_copies) || json_is_null(with_copies));
+	CHECK_EQUAL(json_object_size(faults), 2);
+	CHECK(integer_of(faults, "minor") >= 0);
+	CHECK(integer_of(faults, "major") >= 0);
+	CHECK(integer_of(json, "rounds") >= 1);
+	return integer_of(json, "bytes_copied");
+}
+
+static void check_counts(const json_t *json, const unsigned char *bytes, size_t n)
+{
+	const json_t *histogram = json_object_get(json, "histogram");
+	uint64_t counts[256] = { 0 };
+	double entropy = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		counts[bytes[i]]++;
+	CHECK_EQUAL(json_array_size(histogram), 256);
+	CHECK_EQUAL(integer_of(json, "bytes"), n);
+	for (i = 0; i < 256; i++) {
+		double p = (double)counts[i] / (double)n;
+
+		CHECK_EQUAL(json_integer_value(json_array_get(histogram, i)), counts[i]);
+		if (counts[i])
+			entropy -= p * log2(p);
+	}
+	CHECK(fabs(real_of(json, "entropy") - entropy) < 1e-6);
+}
+
+/* 1 MiB and a bit, every value, none as often as the next. */
+static size_t make_bytes(unsigned char **ret_bytes)
+{
+	const size_t n = (1u << 20) + 77;
+	unsigned char *bytes = malloc(n);
+	uint64_t state = 1;
+	size_t i;
+
+	CHECK_FATAL(bytes != NULL);
+	for (i = 0; i < n; i++) {
+		uint64_t x = test_random(&state);
+
+		bytes[i] = (unsigned char)((x & 255) * (x >> 8 & 255) >> 8);
+	}
+	*ret_bytes = bytes;
+	return n;
+}
+
+static void histogram_of(const char *const *options, const char *device, int64_t copied)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	struct command command = { .args = { "run", "histogram", "--json", "--quiet" } };
+	struct outcome outcome;
+	unsigned char *bytes;
+	size_t n = make_bytes(&bytes), i;
+	json_t *json;
+
+	for (i = 0; options[i]; i++)
+		command.args[4 + i] = options[i];
+	command.args[4 + i] = path;
+	file_write(folder, "data", (const char *)bytes, n);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK_EQUAL(strlen(outcome.err), 0);
+	json = outcome_json(&outcome);
+	if (json) {
+		CHECK_EQUAL(json_object_size(json), 13);
+		CHECK_EQUAL(check_common(json, "histogram", device),
+			    copied < 0 ? (int64_t)n : 0);
+		CHECK(!strcmp(string_of(json, "file"), path));
+		CHECK(*string_of(json, "way_in") != '\0');
+		check_counts(json, bytes, n);
+	}
+	json_decref(json);
+	outcome_free(&outcome);
+	free(bytes);
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_histogram_cpu(void)
+{
+	histogram_of((const char *[]){ ON_CPU, NULL }, "file", 0);
+	histogram_of((const char *[]){ ON_CPU, "--window", "64K", NULL }, "file", 0);
+	histogram_of((const char *[]){ ON_CPU, "--device", "host", NULL }, "host", -1);
+}
+
+static void test_histogram_opencl(void)
+{
+	if (!have_opencl())
+		return;
+	histogram_of((const char *[]){ "--accel", "opencl:0", NULL }, "file", 0);
+	histogram_of((const char *[]){ "--accel", "opencl", "--window=64K", NULL }, "file", 0);
+	histogram_of((const char *[]){ "-a", "opencl:0", "-r1", "-dhost", NULL }, "host", -1);
+}
+
+static void check_saxpy(const char *accel)
+{
+	const struct command command = { .args = { "run", "saxpy", "--json", "--size", "1M",
+						   "--rounds=3", "--accel", accel } };
+	struct outcome outcome;
+	json_t *json, *rate;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	if (json) {
+		CHECK_EQUAL(json_object_size(json), 11);
+		CHECK_EQUAL(check_common(json, "saxpy", "host"), 0);
+		CHECK_EQUAL(integer_of(json, "bytes"), 2 << 20);
+		CHECK_EQUAL(integer_of(json, "rounds"), 3);
+		CHECK(!strncmp(string_of(json, "accel"), accel, strlen(accel)));
+		rate = json_object_get(json, "gigabytes_per_second");
+		CHECK(real_of(rate, "in_place") > 0);
+	}
+	json_decref(json);
+	outcome_free(&outcome);
+}
+
+static void test_saxpy_cpu(void)
+{
+	check_saxpy("cpu");
+}
+
+static void test_saxpy_opencl(void)
+{
+	if (have_opencl())
+		check_saxpy("opencl");
+}
+
+static void test_for_people(void)
+{
+	static const char *const locales[] = { "LC_ALL=C.UTF-8", "LC_ALL=C" };
+	struct outcome outcome;
+	const char *at;
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		const struct command command = {
+			.args = { "run", "histogram", ON_CPU, "/etc/passwd" },
+			.env = { locales[i] },
+		};
+
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		check_lines(outcome.out);
+		CHECK(strstr(outcome.out, "bytes copied 0\n") != NULL);
+		CHECK(strstr(outcome.out, "entropy") != NULL);
+		CHECK(strstr(outcome.out, "verified") != NULL);
+		for (at = outcome.out; *at; at++)
+			if (i == 1 && (unsigned char)*at > 0x7e)
+				break;
+		CHECK(*at == '\0');
+		outcome_free(&outcome);
+	}
+}
+
+/* Without a file it finds one, wherever the options stand. */
+static void test_default_file(void)
+{
+	const struct command command = {
+		.args = { "run", "--json", "histogram", ON_CPU },
+		.env = { "POSIXLY_CORRECT=1" },
+	};
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	CHECK(integer_of(json, "bytes") > 100000);
+	CHECK(*string_of(json, "file") == '/');
+	json_decref(json);
+	outcome_free(&outcome);
+}
+
+/* ---- odd files ---- */
+
+static void check_tiny(const char *folder, const char *bytes, size_t n)
+{
+	char *path = folder_path(folder, "tiny");
+	struct command command = { .args = { "run", "histogram", "--json", ON_CPU, path } };
+	struct outcome outcome;
+	json_t *json;
+
+	file_write(folder, "tiny", bytes, n);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	CHECK_EQUAL(integer_of(json, "bytes"), n);
+	CHECK(real_of(json, "entropy") == 0);
+	CHECK(json_is_true(json_object_get(json, "verified")));
+	CHECK_EQUAL(json_is_null(json_object_get(json, "way_in")), n == 0);
+	json_decref(json);
+	outcome_free(&outcome);
+	command.args[2] = "--quiet";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK((strstr(outcome.out, "The file is empty") != NULL) == (n == 0));
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+	free(path);
+}
+
+static void test_tiny(void)
+{
+	char *folder = folder_make();
+
+	check_tiny(folder, "", 0);
+	check_tiny(folder, "x", 1);
+	folder_remove(folder);
+}
+
+static void test_sparse(void)
+{
+	const uint64_t size = 3ull << 30;
+	char *folder = folder_make(), *path = folder_path(folder, "sparse");
+	struct command command = { .args = { "run", "histogram", "--json", "-r1", path } };
+	struct outcome outcome;
+	json_t *json;
+
+	if (TEST_ASAN || TEST_TSAN) {
+		test_skip("sanitizer", "3 GiB take too long");
+	} else {
+		file_sparse(folder, "sparse", size);
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		json = outcome_json(&outcome);
+		CHECK_EQUAL(json_integer_value(
+				    json_array_get(json_object_get(json, "histogram"), 0)),
+			    size);
+		CHECK_EQUAL(check_common(json, "histogram", "file"), 0);
+		json_decref(json);
+		outcome_free(&outcome);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
+/* Each by a sentence, and as JSON. */
+static void check_refused(const char *path, int status, int error, const char *part, uid_t uid)
+{
+	struct command command = { .args = { "run", "histogram", "--", path }, .uid = uid };
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, status);
+	CHECK_EQUAL(strlen(outcome.out), 0);
+	if (!strstr(outcome.err, part))
+		test_fail(__FILE__, __LINE__, "no '%s' in: %s", part, outcome.err);
+	outcome_free(&outcome);
+
+	command.args[2] = "--json";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, status);
+	CHECK_EQUAL(strlen(outcome.err), 0);
+	check_failure_json(&outcome, error);
+	outcome_free(&outcome);
+}
+
+static void test_refused(void)
+{
+	char *folder = folder_make(), *fifo = folder_path(folder, "fifo");
+	char *missing = folder_path(folder, "missing"), *loop = folder_path(folder, "loop");
+
+	CHECK_EQUAL(mkfifo(fifo, 0644), 0);
+	CHECK_EQUAL(symlink("loop", loop), 0);
+	check_refused(missing, 2, ENOENT, "No such file", 0);
+	check_refused(folder, 2, EISDIR, "is a directory", 0);
+	check_refused(fifo, 2, ESPIPE, "is a FIFO", 0);
+	check_refused(loop, 2, ELOOP, "symbolic links", 0);
+	check_refused("/dev/zero", 2, EINVAL, "character device", 0);
+	check_refused("/proc/self/status", 2, EINVAL, "made by the kernel", 0);
+	check_refused("/etc/passwd/x", 2, ENOTDIR, "Not a directory", 0);
+	check_refused("", 2, ENOENT, "No such file", 0);
+	check_refused("-", 2, ENOENT, "standard input", 0);
+	free(loop);
+	free(missing);
+	free(fifo);
+	folder_remove(folder);
+}
+
+static void test_unreadable(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "secret");
+
+	file_write(folder, "secret", "x", 1);
+	chmod(path, 0600);
+	check_refused(path, 3, EACCES, "mode 0600", geteuid() ? 0 : NOBODY);
+	free(path);
+	folder_remove(folder);
+}
+
+static void check_name(const char *folder, const char *name, const char *shown,
+		       const char *in_json)
+{
+	struct command command = { .args = { "run", "histogram", "--quiet", ON_CPU, "--",
+					     name } };
+	char line[256];
+	struct outcome outcome;
+	json_t *json;
+
+	file_write(folder, name, "ab", 2);
+	CHECK_EQUAL(chdir(folder), 0);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	snprintf(line, sizeof(line), "%s: 2 bytes\n", shown);
+	if (strncmp(outcome.out, line, strlen(line)) != 0)
+		test_fail(__FILE__, __LINE__, "%s is shown as %.40s", shown, outcome.out);
+	outcome_free(&outcome);
+	command.args[2] = "--json";
+	command_run(&command, &outcome);
+	json = outcome_json(&outcome);
+	CHECK(!strcmp(string_of(json, "file"), in_json));
+	json_decref(json);
+	outcome_free(&outcome);
+	CHECK_EQUAL(chdir("/"), 0);
+}
+
+static void test_names(void)
+{
+	char *folder = folder_make();
+
+	setenv("LC_ALL", "C.UTF-8", 1);
+	check_name(folder, "a b", "a b", "a b");
+	check_name(folder, "$HOME", "$HOME", "$HOME");
+	check_name(folder, "-dash", "-dash", "-dash");
+	check_name(folder, "--json", "--json", "--json");
+	check_name(folder, "new\nline", "new\\nline", "new\nline");
+	check_name(folder, "\033[31mred", "\\x1b[31mred", "\033[31mred");
+	check_name(folder, "\xff\xfe", "\\xff\\xfe", "\\xff\\xfe");
+	check_name(folder, "\"quoted\"", "\"quoted\"", "\"quoted\"");
+	check_name(folder,
+		   "sm\xc3\xb8rrebr\xc3\xb8"
+		   "d",
+		   "sm\xc3\xb8rrebr\xc3\xb8"
+		   "d",
+		   "sm\xc3\xb8rrebr\xc3\xb8"
+		   "d");
+	setenv("LC_ALL", "C", 1);
+	check_name(folder, "\xc3\xb8", "\\xc3\\xb8", "\xc3\xb8");
+	folder_remove(folder);
+}
+
+static void check_truncated(const char *folder, bool as_json)
+{
+	char *path = folder_path(folder, "data");
+	const struct command command = { .args = { "run", "histogram", "--accel", "cpu",
+						   "--rounds", "1000",
+						   as_json ? "--json" : "--quiet", path } };
+	struct outcome outcome;
+	pid_t pid;
+
+	file_sparse(folder, "data", 256 << 20);
+	pid = command_start(&command);
+	pause_ms(700);
+	CHECK_EQUAL(truncate(path, 8192), 0);
+	command_wait(pid, &outcome);
+	CHECK_EQUAL(outcome.status, 1);
+	if (as_json) {
+		check_failure_json(&outcome, ENODATA);
+	} else {
+		CHECK_EQUAL(strlen(outcome.out), 0);
+		CHECK(strstr(outcome.err, "was truncated") != NULL);
+	}
+	outcome_free(&outcome);
+	free(path);
+}
+
+static void test_truncated(void)
+{
+	char *folder = folder_make();
+
+	check_truncated(folder, false);
+	check_truncated(folder, true);
+	folder_remove(folder);
+}
+
+/* ---- surroundings ---- */
+
+static void test_signals(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM };
+	struct outcome outcome;
+	size_t i;
+	pid_t pid;
+
+	for (i = 0; i < 2; i++) {
+		const struct command command = { .args = { "run", "saxpy", "--size", "64M",
+							   "--accel", "cpu", "--rounds",
+							   "1000" } };
+
+		pid = command_start(&command);
+		pause_ms(500);
+		CHECK_EQUAL(kill(pid, signals[i]), 0);
+		command_wait(pid, &outcome);
+		CHECK_EQUAL(outcome.status, 128 + signals[i]);
+		CHECK_EQUAL(strlen(outcome.out), 0);
+		outcome_free(&outcome);
+	}
+}
+
+static void test_closed_output(void)
+{
+	struct command command = { .args = { "run", "histogram", ON_CPU, "/etc/passwd" } };
+	struct outcome outcome;
+	int ends[2];
+
+	CHECK_EQUAL(pipe2(ends, O_CLOEXEC), 0);
+	close(ends[0]);
+	command.out = ends[1];
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 128 + SIGPIPE);
+	CHECK_EQUAL(strlen(outcome.err), 0);
+	outcome_free(&outcome);
+	close(ends[1]);
+
+	command.out = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK(strstr(outcome.err, "No space left") != NULL);
+	outcome_free(&outcome);
+	close(command.out);
+}
+
+static void test_no_opencl(void)
+{
+	struct command command = {
+		.args = { "run", "histogram", "--json", "/etc/passwd" },
+		.env = { "OCL_ICD_VENDORS=/nonexistent" },
+	};
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.err, "no OpenCL device here: running on the CPU") != NULL);
+	json = outcome_json(&outcome);
+	CHECK(!strcmp(string_of(json, "accel"), "cpu"));
+	CHECK(!strcmp(string_of(json, "way_in"), "direct"));
+	json_decref(json);
+	outcome_free(&outcome);
+
+	command.args[4] = "--accel=opencl:0";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	check_failure_json(&outcome, ENODEV);
+	outcome_free(&outcome);
+
+	command.args[4] = "--device=drm:amdgpu";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	check_failure_json(&outcome, ENODEV);
+	outcome_free(&outcome);
+}
+
+static void test_limits(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "sparse");
+	struct command command = {
+		.args = { "run", "histogram", "--json", ON_CPU, path },
+		.resource = RLIMIT_AS,
+		.limit = 1ull << 30,
+	};
+	struct outcome outcome;
+
+	file_sparse(folder, "sparse", 2ull << 30);
+	if (TEST_ASAN || TEST_TSAN) {
+		test_skip("sanitizer", "they need more address space than the limit");
+	} else {
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 3);
+		check_failure_json(&outcome, ENOMEM);
+		CHECK(strstr(outcome.out, "RLIMIT_AS") != NULL);
+		outcome_free(&outcome);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_devices(void)
+{
+	struct command command = { .args = { "devices", "--json" } };
+	bool host = false, file = false, cpu = false;
+	struct outcome outcome;
+	json_t *json, *one;
+	size_t i;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	CHECK_EQUAL(json_object_size(json), 2);
+	json_array_foreach(json_object_get(json, "devices"), i, one)
+	{
+		CHECK_EQUAL(json_object_size(one), 9);
+		host |= !strcmp(string_of(one, "name"), "host");
+		file |= !strcmp(string_of(one, "name"), "file");
+		CHECK(*string_of(one, "description") != '\0');
+		CHECK(integer_of(one, "page_size") >= 4096);
+		CHECK(json_array_size(json_object_get(one, "capabilities")) > 0);
+	}
+	json_array_foreach(json_object_get(json, "accelerators"), i, one)
+	{
+		CHECK_EQUAL(json_object_size(one), 12);
+		CHECK(!cpu); /* it is the last one */
+		cpu = !strcmp(string_of(one, "name"), "cpu");
+		CHECK(integer_of(one, "units") > 0);
+		CHECK(json_array_size(json_object_get(one, "ways_in")) > 0);
+	}
+	CHECK(host && file && cpu);
+	json_decref(json);
+	outcome_free(&outcome);
+
+	command.args[1] = NULL;
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+}
+
+static const struct test tests[] = {
+	{ .name = "usage", .run = test_usage, .seconds = 60 },
+	{ .name = "help", .run = test_help },
+	{ .name = "histogram_cpu", .run = test_histogram_cpu, .seconds = 60 },
+	{ .name = "histogram_opencl", .run = test_histogram_opencl, .seconds = 60 },
+	{ .name = "saxpy_cpu", .run = test_saxpy_cpu },
+	{ .name = "saxpy_opencl", .run = test_saxpy_opencl },
+	{ .name = "for_people", .run = test_for_people },
+	{ .name = "default_file", .run = test_default_file },
+	{ .name = "tiny", .run = test_tiny },
+	{ .name = "sparse", .run = test_sparse, .seconds = 120, .flags = TEST_ONCE },
+	{ .name = "refused", .run = test_refused, .seconds = 60 },
+	{ .name = "unreadable", .run = test_unreadable },
+	{ .name = "names", .run = test_names, .seconds = 60 },
+	{ .name = "truncated", .run = test_truncated, .seconds = 60 },
+	{ .name = "signals", .run = test_signals },
+	{ .name = "closed_output", .run = test_closed_output },
+	{ .name = "no_opencl", .run = test_no_opencl },
+	{ .name = "limits", .run = test_limits },
+	{ .name = "devices", .run = test_devices },
+	{ 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "command", tests);
+}

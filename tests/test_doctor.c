@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+/* hetmap doctor on this machine, and on machines made of files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "command.h"
+
+#define NOBODY 65534
+#define THP "sys/kernel/mm/transparent_hugepage/"
+
+static void put(const char *root, const char *path, const char *text)
+{
+	file_write(root, path, text, strlen(text));
+}
+
+static void put_link(const char *root, const char *path, const char *target)
+{
+	char *full = folder_path(root, path);
+
+	CHECK_EQUAL(symlink(target, full), 0);
+	free(full);
+}
+
+/* The findings for the machine below @root; "" is this one. */
+static json_t *findings_of(const char *root, uid_t uid)
+{
+	char setting[512];
+	const struct command command = {
+		.args = { "doctor", "--json" },
+		.env = { setting },
+		.uid = uid,
+	};
+	struct outcome outcome;
+	json_t *json;
+
+	snprintf(setting, sizeof(setting), "HETMAP_ROOT=%s", root);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	CHECK(json_is_array(json));
+	outcome_free(&outcome);
+	return json;
+}
+
+static const char *text_of(const json_t *finding, const char *key)
+{
+	const char *text = json_string_value(json_object_get(finding, key));
+
+	return text ? text : "";
+}
+
+/* A finding of @check has @status and contains all of the parts. */
+static void check_finding(const json_t *findings, const char *check, const char *status,
+			  const char *found, const char *change)
+{
+	const json_t *finding;
+	bool any = false;
+	size_t i;
+
+	json_array_foreach(findings, i, finding)
+	{
+		if (strcmp(text_of(finding, "check"), check) != 0)
+			continue;
+		any = true;
+		if (!strcmp(text_of(finding, "status"), status) &&
+		    strstr(text_of(finding, "found"), found) &&
+		    strstr(text_of(finding, "change"), change))
+			return;
+	}
+	test_fail(__FILE__, __LINE__, "%s: %s finding with '%s' and '%s'", check,
+		  any ? "no such" : "no", found, change);
+}
+
+static void test_here(void)
+{
+	const struct command command = { .args = { "doctor" }, .env = { "HETMAP_ROOT" } };
+	json_t *findings = findings_of("", 0), *finding;
+	struct outcome outcome;
+	size_t i;
+
+	CHECK(json_array_size(findings) >= 20);
+	json_array_foreach(findings, i, finding)
+	{
+		const char *status = text_of(finding, "status");
+
+		CHECK_EQUAL(json_object_size(finding), 6);
+		CHECK(*text_of(finding, "area") && *text_of(finding, "check"));
+		CHECK(*text_of(finding, "found") != '\0');
+		CHECK(!strcmp(status, "ok") || !strcmp(status, "note") ||
+		      !strcmp(status, "limit"));
+		/* Whatever is a limit says what it limits. */
+		CHECK(strcmp(status, "limit") != 0 || *text_of(finding, "limits"));
+	}
+	json_decref(findings);
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+}
+
+static void test_render_node_absent(void)
+{
+	char *root = folder_make();
+	json_t *findings;
+
+	put(root, "sys/class/drm/renderD128/dev", "226:128\n");
+	put(root, "sys/devices/pci0000:00/0000:03:00.0/vendor", "0x1002\n");
+	put(root, "sys/bus/pci/drivers/amdgpu/module", "");
+	put_link(root, "sys/class/drm/renderD128/device",
+		 "../../../devices/pci0000:00/0000:03:00.0");
+	put_link(root, "sys/devices/pci0000:00/0000:03:00.0/driver",
+		 "../../../bus/pci/drivers/amdgpu");
+	findings = findings_of(root, 0);
+	check_finding(findings, "render_nodes", "limit", "amdgpu at 0000:03:00.0",
+		      "--device /dev/dri/renderD128");
+	json_decref(findings);
+	folder_remove(root);
+}
+
+static void test_render_node_denied(void)
+{
+	char *root = folder_make(), *node = folder_path(root, "dev/dri/renderD129");
+	json_t *findings;
+
+	put(root, "sys/class/drm/renderD129/dev", "226:129\n");
+	put(root, "dev/dri/renderD129", "");
+	chmod(node, 0660);
+	/* Group 1 is daemon, on every Debian. */
+	if (geteuid() == 0) {
+		CHECK_EQUAL(chown(node, 0, 1), 0);
+		findings = findings_of(root, NOBODY);
+		check_finding(findings, "render_nodes", "limit", "group daemon (1), mode 0660",
+			      "adduser $USER daemon");
+		json_decref(findings);
+		CHECK_EQUAL(chown(node, 0, 54321), 0);
+		findings = findings_of(root, NOBODY);
+		check_finding(findings, "render_nodes", "limit", "(54321)",
+			      "--group-add 54321");
+		json_decref(findings);
+	}
+	findings = findings_of(root, 0);
+	check_finding(findings, "render_nodes", "ok", "/dev/dri/renderD129 may be opened", "");
+	json_decref(findings);
+	free(node);
+	folder_remove(root);
+}
+
+static void test_plain_machine(void)
+{
+	char *root = folder_make();
+	json_t *findings;
+
+	put(root, THP "enabled", "always madvise [never]\n");
+	put(root, THP "shmem_enabled", "always within_size advise [never] deny force\n");
+	put(root, "proc/sys/vm/max_map_count", "65530\n");
+	put(root, "proc/sys/vm/overcommit_memory", "2\n");
+	put(root, "proc/meminfo",
+	    "MemTotal: 1048576 kB\nCommitLimit: 524288 kB\n"
+	    "Committed_AS: 262144 kB\n");
+	put(root, "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "0\n");
+	put(root, "sys/devices/system/node/online", "0-1\n");
+	put(root, "sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 1048576 kB\n");
+	put(root, "sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 2097152 kB\n");
+	put(root, "proc/self/cgroup", "0::/user.slice/app\n");
+	put(root, "sys/fs/cgroup/user.slice/app/memory.max", "max\n");
+	put(root, "sys/fs/cgroup/user.slice/memory.max", "268435456\n");
+	put(root, "sys/fs/cgroup/user.slice/memory.current", "134217728\n");
+	findings = findings_of(root, 0);
+	check_finding(findings, "render_nodes", "note", "no render node", "");
+	check_finding(findings, "thp_anonymous", "limit", "never", "echo madvise");
+	check_finding(findings, "thp_shared", "note", "never", "echo advise");
+	check_finding(findings, "max_map_count", "note", "65,530", "sysctl vm.max_map_count");
+	check_finding(findings, "overcommit", "limit", "512 MiB may be promised, 256 MiB are",
+		      "vm.overcommit_memory=0");
+	check_finding(findings, "huge_pages", "note", "empty", "vm.nr_hugepages");
+	check_finding(findings, "numa", "ok", "2 nodes (node 0 1 GiB, node 1 2 GiB)", "");
+	check_finding(findings, "cgroup_memory", "note", "256 MiB, of which 128 MiB",
+		      "--memory");
+	check_finding(findings, "perf_events", "note", "not in this kernel", "");
+	check_finding(findings, "temporary_files", "note", "No such file", "");
+	json_decref(findings);
+	folder_remove(root);
+}
+
+static void test_good_machine(void)
+{
+	char *root = folder_make();
+	json_t *findings;
+
+	put(root, THP "enabled", "always [madvise] never\n");
+	put(root, THP "shmem_enabled", "always within_size [advise] never deny force\n");
+	put(root, "proc/sys/vm/max_map_count", "1048576\n");
+	put(root, "proc/sys/vm/overcommit_memory", "0\n");
+	put(root, "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "512\n");
+	put(root, "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "500\n");
+	put(root, "proc/self/cgroup", "9:memory:/x\n");
+	put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	put(root, "proc/sys/kernel/perf_event_paranoid", "3\n");
+	put(root, "tmp/x", "");
+	findings = findings_of(root, geteuid() ? 0 : NOBODY);
+	check_finding(findings, "thp_anonymous", "ok", "madvise", "");
+	check_finding(findings, "thp_shared", "ok", "advise", "");
+	check_finding(findings, "max_map_count", "ok", "1,048,576", "");
+	check_finding(findings, "overcommit", "ok", "by judgement", "");
+	check_finding(findings, "huge_pages", "ok", "2 MiB pages: 512, of which 500", "");
+	check_finding(findings, "cgroup_memory", "ok", "no limit", "");
+	check_finding(findings, "perf_events", "note", "CAP_PERFMON", "perf_event_paranoid=1");
+	json_decref(findings);
+	folder_remove(root);
+}
+
+static void check_limit(int resource, uint64_t limit, const char *check, const char *status,
+			const char *found)
+{
+	const struct command command = {
+		.args = { "doctor", "--json" },
+		.env = { "OCL_ICD_VENDORS=/nonexistent" },
+		.uid = geteuid() ? 0 : NOBODY,
+		.resource = resource,
+		.limit = limit,
+	};
+	struct outcome outcome;
+	json_t *findings;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	findings = outcome_json(&outcome);
+	check_finding(findings, check, status, found, "ulimit");
+	check_finding(findings, "opencl", "limit", "no platform",
+		      "apt install pocl-opencl-icd");
+	json_decref(findings);
+	outcome_free(&outcome);
+}
+
+static void test_limits(void)
+{
+	check_limit(RLIMIT_MEMLOCK, 65536, "memlock", "limit", "64 KiB (RLIMIT_MEMLOCK)");
+	check_limit(RLIMIT_NOFILE, 256, "nofile", "note", "256, which may be raised to 256");
+	check_limit(RLIMIT_FSIZE, 64 << 20, "file_size", "limit", "64 MiB (RLIMIT_FSIZE)");
+	if (!TEST_ASAN && !TEST_TSAN)
+		check_limit(RLIMIT_AS, 4ull << 30, "address_space", "limit",
+			    "4 GiB (RLIMIT_AS)");
+}
+
+static const struct test tests[] = {
+	{ .name = "here", .run = test_here },
+	{ .name = "render_node_absent", .run = test_render_node_absent },
+	{ .name = "render_node_denied", .run = test_render_node_denied },
+	{ .name = "plain_machine", .run = test_plain_machine },
+	{ .name = "good_machine", .run = test_good_machine },
+	{ .name = "limits", .run = test_limits, .seconds = 60 },
+	{ 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "doctor", tests);
+}
