@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Views of callers: io_uring's registered buffers as the example of a user
+ * outside the CPU that must be told before a map changes, and may refuse.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "config.h"
+#ifdef HAVE_LIBURING
+#include <liburing.h>
+#endif
+
+#include "support.h"
+
+#define PAGE 4096ull
+#define SIZE (16 * PAGE)
+
+struct subject {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+};
+
+static void make(struct subject *s, uint64_t max_size)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = SIZE,
+		.max_size = max_size,
+	};
+
+	CHECK_OK_FATAL(hm_device_open("host", &s->device));
+	CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &s->buffer));
+	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
+}
+
+static void drop(struct subject *s)
+{
+	hm_map_unref(s->map);
+	hm_buffer_unref(s->buffer);
+	hm_device_unref(s->device);
+}
+
+/* ---- what every view is told ---- */
+
+struct log {
+	char order[64]; /* q, i, r as they came */
+	struct hm_view_change last;
+	int refuse;
+	struct hm_map *map; /* to try forbidden things on */
+	int r_forbidden;
+};
+
+static void note(struct log *log, char what, const struct hm_view_change *change)
+{
+	size_t n = strlen(log->order);
+
+	if (n + 1 < sizeof(log->order))
+		log->order[n] = what;
+	log->last = *change;
+}
+
+static int on_quiesce(void *user, const struct hm_view_change *change)
+{
+	struct log *log = user;
+
+	note(log, 'q', change);
+	if (log->map)
+		log->r_forbidden = hm_map_protect(log->map, 0, PAGE, HM_READ);
+	return log->refuse;
+}
+
+static void on_invalidate(void *user, const struct hm_view_change *change)
+{
+	note(user, 'i', change);
+}
+
+static void on_reattach(void *user, const struct hm_view_change *change)
+{
+	note(user, 'r', change);
+}
+
+static const struct hm_view_ops logging = {
+	.struct_size = sizeof(logging),
+	.quiesce = on_quiesce,
+	.invalidate = on_invalidate,
+	.reattach = on_reattach,
+};
+
+static void order(void)
+{
+	struct log log = { .refuse = 0 };
+	struct hm_view *view;
+	struct subject s;
+
+	make(&s, 2 * SIZE);
+	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &log, &view));
+	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
+	CHECK(!strcmp(log.order, "qir"));
+	CHECK_EQUAL(log.last.old_length, SIZE);
+	CHECK_EQUAL(log.last.new_length, PAGE);
+	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
+	CHECK(!strcmp(log.order, "qirqir"));
+	CHECK_EQUAL(log.last.new_access, HM_READ);
+	hm_view_unref(view);
+	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ | HM_WRITE));
+	CHECK(!strcmp(log.order, "qirqir"));
+	drop(&s);
+}
+
+/* Only what a change touches is told. */
+static void ranges(void)
+{
+	struct log first = { .refuse = 0 }, last = { .refuse = 0 };
+	struct hm_view *views[2];
+	struct subject s;
+
+	make(&s, 2 * SIZE);
+	CHECK_OK_FATAL(hm_view_create(s.map, 5, 100, &logging, &first, &views[0]));
+	CHECK_OK_FATAL(hm_view_create(s.map, SIZE - 10, 10, &logging, &last, &views[1]));
+	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
+	CHECK(!strcmp(first.order, "qir"));
+	CHECK(!strcmp(last.order, ""));
+	CHECK(first.last.old_address == (char *)hm_map_address(s.map) + 5);
+	CHECK_EQUAL(first.last.old_length, 100);
+	CHECK_OK(hm_buffer_resize(s.buffer, SIZE - PAGE, 0));
+	CHECK(!strcmp(first.order, "qir"));
+	CHECK(!strcmp(last.order, "qir"));
+	CHECK_EQUAL(last.last.new_length, 0);
+	hm_view_unref(views[0]);
+	hm_view_unref(views[1]);
+	drop(&s);
+}
+
+static void moved(void)
+{
+	struct log log = { .refuse = 0 };
+	struct hm_view *view;
+	struct subject s;
+	void *old;
+
+	make(&s, 0);
+	old = hm_map_address(s.map);
+	CHECK_OK_FATAL(hm_view_create(s.map, PAGE, PAGE, &logging, &log, &view));
+	log.refuse = -EAGAIN;
+	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, 100 * SIZE, HM_MAY_MOVE));
+	CHECK(!strcmp(log.order, "q"));
+	CHECK(hm_map_address(s.map) == old);
+	log.refuse = 0;
+	CHECK_OK(hm_buffer_resize(s.buffer, 100 * SIZE, HM_MAY_MOVE));
+	CHECK(!strcmp(log.order, "qqir"));
+	CHECK(log.last.old_address == (char *)old + PAGE);
+	CHECK(log.last.new_address == (char *)hm_map_address(s.map) + PAGE);
+	CHECK_EQUAL(log.last.new_length, PAGE);
+	hm_view_unref(view);
+	drop(&s);
+}
+
+/* A callback that changes its own map is told so instead of hanging. */
+static void forbidden(void)
+{
+	struct log log = { .refuse = 0 };
+	struct hm_view *view;
+	struct subject s;
+
+	make(&s, 2 * SIZE);
+	log.map = s.map;
+	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &log, &view));
+	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
+	CHECK_EQUAL(log.r_forbidden, -EDEADLK);
+	hm_view_unref(view);
+	drop(&s);
+}
+
+/* More views than any fixed table holds; the last one refuses. */
+#define MANY 40
+
+static void many(void)
+{
+	struct log logs[MANY];
+	struct hm_view *views[MANY];
+	struct subject s;
+	int i;
+
+	memset(logs, 0, sizeof(logs));
+	make(&s, 2 * SIZE);
+	for (i = 0; i < MANY; i++)
+		CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &logs[i], &views[i]));
+	logs[MANY - 1].refuse = -1;
+	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, PAGE, 0));
+	for (i = 0; i < MANY - 1; i++)
+		CHECK(!strcmp(logs[i].order, "qr"));
+	CHECK_EQUAL(logs[0].last.new_length, SIZE); /* given up: what holds now */
+	logs[MANY - 1].refuse = 0;
+	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
+	for (i = 0; i < MANY; i++)
+		CHECK_EQUAL(logs[i].last.new_length, PAGE);
+	for (i = 0; i < MANY; i++)
+		hm_view_unref(views[i * 7 % MANY]);
+	drop(&s);
+}
+
+/* ---- io_uring ---- */
+
+#ifdef HAVE_LIBURING
+
+/* A ring that has one registered buffer: the range of a map. */
+struct ring_user {
+	struct io_uring ring;
+	bool registered;
+	bool keep; /* refuse to let go */
+	int r;     /* of the last registration */
+};
+
+static int register_range(struct ring_user *user, void *address, uint64_t length)
+{
+	struct iovec range = { .iov_base = address, .iov_len = length };
+
+	user->r = io_uring_register_buffers(&user->ring, &range, 1);
+	user->registered = !user->r;
+	return user->r;
+}
+
+static int ring_quiesce(void *owner, const struct hm_view_change *change)
+{
+	struct ring_user *user = owner;
+
+	(void)change;
+	return user->keep ? -EBUSY : 0; /* nothing is ever left in flight here */
+}
+
+static void ring_invalidate(void *owner, const struct hm_view_change *change)
+{
+	struct ring_user *user = owner;
+
+	(void)change;
+	if (user->registered)
+		io_uring_unregister_buffers(&user->ring);
+	user->registered = false;
+}
+
+static void ring_reattach(void *owner, const struct hm_view_change *change)
+{
+	struct ring_user *user = owner;
+
+	if (!user->registered && change->new_length)
+		register_range(user, change->new_address, change->new_length);
+}
+
+static const struct hm_view_ops ring_ops = {
+	.struct_size = sizeof(ring_ops),
+	.quiesce = ring_quiesce,
+	.invalidate = ring_invalidate,
+	.reattach = ring_reattach,
+};
+
+/* False, with the test skipped, where this kernel or its policy has no io_uring. */
+static bool open_ring(struct ring_user *user)
+{
+	int r;
+
+	memset(user, 0, sizeof(*user));
+	r = io_uring_queue_init(4, &user->ring, 0);
+	if (r == -EPERM || r == -ENOSYS || r == -EACCES || r == -ENOMEM) {
+		test_skip("kernel", "io_uring is not to be had: %s", strerror(-r));
+		return false;
+	}
+	CHECK_EQUAL(r, 0);
+	return !r;
+}
+
+/* Reads @length bytes of @fd into the registered buffer, at @to. */
+static int read_fixed(struct ring_user *user, int fd, void *to, unsigned int length)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&user->ring);
+	struct io_uring_cqe *cqe;
+	int r;
+
+	io_uring_prep_read_fixed(sqe, fd, to, length, 0, 0);
+	r = io_uring_submit(&user->ring);
+	if (r >= 0)
+		r = io_uring_wait_cqe(&user->ring, &cqe);
+	if (r < 0)
+		return r;
+	r = cqe->res;
+	io_uring_cqe_seen(&user->ring, cqe);
+	return r;
+}
+
+static void io_uring(void)
+{
+	char text[64];
+	struct ring_user user;
+	struct hm_view *view;
+	struct subject s;
+	char *base;
+	int fd;
+
+	if (!open_ring(&user))
+		return;
+	fd = scratch_file(0);
+	memset(text, 'x', sizeof(text));
+	CHECK_EQUAL(write(fd, text, sizeof(text)), sizeof(text));
+	make(&s, 0);
+	base = hm_map_address(s.map);
+	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &ring_ops, &user, &view));
+	CHECK_EQUAL(register_range(&user, base, SIZE), 0);
+	CHECK_EQUAL(read_fixed(&user, fd, base + PAGE, sizeof(text)), sizeof(text));
+	CHECK(!memcmp(base + PAGE, text, sizeof(text)));
+
+	/* It refuses: nothing moves, and the registration still works. */
+	user.keep = true;
+	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, 200 * SIZE, HM_MAY_MOVE));
+	CHECK(hm_map_address(s.map) == base);
+	CHECK_EQUAL(read_fixed(&user, fd, base, sizeof(text)), sizeof(text));
+	CHECK(!memcmp(base, text, sizeof(text)));
+
+	/* It lets go, and reads into the new place afterwards. */
+	user.keep = false;
+	CHECK_OK(hm_buffer_resize(s.buffer, 200 * SIZE, HM_MAY_MOVE));
+	CHECK(user.registered);
+	CHECK_EQUAL(user.r, 0);
+	base = hm_map_address(s.map);
+	CHECK(!memcmp(base, text, sizeof(text)));
+	CHECK_EQUAL(read_fixed(&user, fd, base + 199 * SIZE, sizeof(text)), sizeof(text));
+	CHECK(!memcmp(base + 199 * SIZE, text, sizeof(text)));
+
+	hm_view_unref(view);
+	ring_invalidate(&user, NULL);
+	drop(&s);
+	close(fd);
+	io_uring_queue_exit(&user.ring);
+}
+
+#else
+
+static void io_uring(void)
+{
+	test_skip("kernel", "built without liburing");
+}
+
+#endif
+
+static const struct test tests[] = {
+	{ "order", order, 0, 0 },
+	{ "ranges", ranges, 0, 0 },
+	{ "moved", moved, 0, 0 },
+	{ "forbidden", forbidden, 0, 0 },
+	{ "many", many, 0, 0 },
+	{ "io_uring", io_uring, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "view", tests);
+}
