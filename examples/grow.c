@@ -13,8 +13,7 @@ int main(void)
 	uint64_t size;
 	int r;
 
-	if (hm_device_open(NULL, &device) ||
-	    hm_alloc(device, step, HM_READ | HM_WRITE, &bytes))
+	if (hm_device_open(NULL, &device) || hm_alloc(device, step, HM_READ | HM_WRITE, &bytes))
 		errx(1, "%s", hm_errmsg());
 	hm_device_unref(device); /* the allocation keeps it */
 

@@ -47,7 +47,9 @@ static const struct hm_view_ops ops = {
 int main(void)
 {
 	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc), .size = 1 << 20, .name = "frames"
+		.struct_size = sizeof(desc),
+		.size = 1 << 20,
+		.name = "frames",
 	};
 	struct transfer transfer = { .running = true };
 	struct hm_device *device;
