@@ -31,7 +31,7 @@ static json_t *findings_of(const char *root, uid_t uid)
 	char setting[512];
 	const struct command command = {
 		.args = { "doctor", "--json" },
-		.env = { setting },
+		.env = { setting, "TMPDIR" },
 		.uid = uid,
 	};
 	struct outcome outcome;
@@ -182,7 +182,7 @@ static void test_plain_machine(void)
 	check_finding(findings, "cgroup_memory", "note", "256 MiB, of which 128 MiB",
 		      "--memory");
 	check_finding(findings, "perf_events", "note", "not in this kernel", "");
-	check_finding(findings, "temporary_files", "note", "No such file", "");
+	check_finding(findings, "temporary_files", "limit", "none in /var/tmp", "TMPDIR");
 	json_decref(findings);
 	folder_remove(root);
 }

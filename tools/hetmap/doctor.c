@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,38 +88,47 @@ static void print_further(const char *label, const char *text)
 	text_wrap(text, 9 + strlen(label) + 2, 11, 79);
 }
 
-void doctor_report(struct doctor *doctor, enum doctor_status status, char *found, char *limits,
-		   char *change)
+static void add_json(struct doctor *doctor, const char *status, const char *found,
+		     const char *limits, const char *change)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "area", json_string(doctor->area));
+	json_object_set_new(object, "check", json_string(doctor->check));
+	json_object_set_new(object, "status", json_string(status));
+	json_object_set_new(object, "found", json_string(found));
+	json_object_set_new(object, "limits", limits ? json_string(limits) : json_null());
+	json_object_set_new(object, "change", change ? json_string(change) : json_null());
+	json_array_append_new(doctor->findings, object);
+}
+
+void doctor_report(struct doctor *doctor, enum doctor_status status, const char *limits,
+		   const char *change, const char *format, ...)
 {
 	const char *name = statuses[status].name;
-	json_t *object;
+	va_list args;
+	char *found;
 
+	va_start(args, format);
+	if (vasprintf(&found, format, args) < 0)
+		abort();
+	va_end(args);
 	doctor->n[status]++;
 	if (doctor->findings) {
-		object = json_object();
-		json_object_set_new(object, "area", json_string(doctor->area));
-		json_object_set_new(object, "check", json_string(doctor->check));
-		json_object_set_new(object, "status", json_string(name));
-		json_object_set_new(object, "found", json_string(found));
-		json_object_set_new(object, "limits",
-				    limits ? json_string(limits) : json_null());
-		json_object_set_new(object, "change",
-				    change ? json_string(change) : json_null());
-		json_array_append_new(doctor->findings, object);
-	} else {
-		if (output.colour)
-			printf("  \033[%sm%-5s\033[0m  ", statuses[status].colour, name);
-		else
-			printf("  %-5s  ", name);
-		text_wrap(found, 9, 9, 79);
-		if (limits)
-			print_further("limits", limits);
-		if (change)
-			print_further("change", change);
+		add_json(doctor, name, found, limits, change);
+		free(found);
+		return;
 	}
+	if (output.colour)
+		printf("  \033[%sm%-5s\033[0m  ", statuses[status].colour, name);
+	else
+		printf("  %-5s  ", name);
+	text_wrap(found, 9, 9, 79);
+	if (limits)
+		print_further("limits", limits);
+	if (change)
+		print_further("change", change);
 	free(found);
-	free(limits);
-	free(change);
 }
 
 char *doctor_path(const struct doctor *doctor, const char *path)

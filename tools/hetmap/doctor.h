@@ -26,12 +26,12 @@ struct doctor {
 typedef void doctor_check(struct doctor *doctor);
 
 /*
- * @found: what there is, with its numbers. @limits: what that means for hetmap.
- * @change: how to have it otherwise. From text_format(); freed here; the last
- * two may be NULL.
+ * The format and what follows say what there is, with its numbers. @limits: what
+ * that means for hetmap; @change: how to have it otherwise; NULL: nothing to say.
  */
-void doctor_report(struct doctor *doctor, enum doctor_status status, char *found, char *limits,
-		   char *change);
+void doctor_report(struct doctor *doctor, enum doctor_status status, const char *limits,
+		   const char *change, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* The first line of a file below the root, without its newline. 0 or -errno. */
 int doctor_read(const struct doctor *doctor, const char *path, char *text, size_t size);

@@ -56,16 +56,14 @@ static void pci_id(const char *path, char *id, size_t size)
 	drmFreeDevices(devices, n);
 }
 
+static const char unseen[] = "OpenCL, and all else that needs this device, does not see it";
+
 static void report_denied(struct doctor *doctor, const char *node, const char *what,
 			  const struct stat *st)
 {
 	const struct group *group = getgrgid(st->st_gid);
-	char *found, *change;
+	char *change;
 
-	found = text_format(
-		"%s, /dev/dri/%s, may not be opened: owner %u, group %s (%u), mode %04o", what,
-		node, st->st_uid, group ? group->gr_name : "without a name", st->st_gid,
-		st->st_mode & 07777);
 	if ((st->st_mode & 060) != 060)
 		change = text_format(
 			"its group may not use it either: sudo chmod g+rw /dev/dri/%s", node);
@@ -76,10 +74,22 @@ static void report_denied(struct doctor *doctor, const char *node, const char *w
 		change = text_format(
 			"become a member of group %u; in a container: --group-add %u",
 			st->st_gid, st->st_gid);
-	doctor_report(
-		doctor, DOCTOR_LIMIT, found,
-		text_format("OpenCL, and all else that needs this device, does not see it"),
-		change);
+	doctor_report(doctor, DOCTOR_LIMIT, unseen, change,
+		      "%s, /dev/dri/%s, may not be opened: owner %u, group %s (%u), mode %04o",
+		      what, node, st->st_uid, group ? group->gr_name : "without a name",
+		      st->st_gid, st->st_mode & 07777);
+	free(change);
+}
+
+static void report_absent(struct doctor *doctor, const char *node, const char *what)
+{
+	char *change = text_format("in a container: start it with --device /dev/dri/%s; "
+				   "otherwise: sudo udevadm trigger --subsystem-match=drm",
+				   node);
+
+	doctor_report(doctor, DOCTOR_LIMIT, unseen, change,
+		      "%s: the kernel has it, and /dev/dri/%s is absent", what, node);
+	free(change);
 }
 
 static void check_node(struct doctor *doctor, const char *node)
@@ -96,21 +106,12 @@ static void check_node(struct doctor *doctor, const char *node)
 	what = text_format("render node of %s%s%s%s%s", *driver ? driver : "an unknown driver",
 			   *bus ? " at " : "", bus, *id ? ", " : "", id);
 	if (stat(path, &st) < 0)
-		doctor_report(
-			doctor, DOCTOR_LIMIT,
-			text_format("%s: the kernel has it, and /dev/dri/%s is absent", what,
-				    node),
-			text_format(
-				"OpenCL, and all else that needs this device, does not see it"),
-			text_format("in a container: start it with --device /dev/dri/%s; "
-				    "otherwise: sudo udevadm trigger --subsystem-match=drm",
-				    node));
+		report_absent(doctor, node, what);
 	else if (access(path, R_OK | W_OK) < 0)
 		report_denied(doctor, node, what, &st);
 	else
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("%s: /dev/dri/%s may be opened", what, node), NULL,
-			      NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s: /dev/dri/%s may be opened",
+			      what, node);
 	free(what);
 	free(path);
 }
@@ -128,9 +129,8 @@ void check_render_nodes(struct doctor *doctor)
 
 	free(path);
 	if (n <= 0)
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("no render node: this kernel drives no GPU"),
-			      text_format("accelerators are those of the CPU"), NULL);
+		doctor_report(doctor, DOCTOR_NOTE, "accelerators are those of the CPU", NULL,
+			      "no render node: this kernel drives no GPU");
 	for (i = 0; i < n; i++) {
 		check_node(doctor, nodes[i]->d_name);
 		free(nodes[i]);

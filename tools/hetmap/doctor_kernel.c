@@ -44,11 +44,9 @@ void check_kernel(struct doctor *doctor)
 
 	if (uname(&name) < 0)
 		return;
-	doctor_report(doctor, DOCTOR_OK,
-		      text_format("%s %s, %s, base pages of %s", name.sysname, name.release,
-				  name.machine,
-				  text_bytes((uint64_t)sysconf(_SC_PAGESIZE), page)),
-		      NULL, NULL);
+	doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s %s, %s, base pages of %s",
+		      name.sysname, name.release, name.machine,
+		      text_bytes((uint64_t)sysconf(_SC_PAGESIZE), page));
 }
 
 /* A page to try things on; NULL: none to be had. */
@@ -71,15 +69,14 @@ void check_populate(struct doctor *doctor)
 	if (page)
 		munmap(page, size);
 	if (error)
-		doctor_report(
-			doctor, DOCTOR_NOTE,
-			text_format("MADV_POPULATE_READ and _WRITE: not in this kernel (%s)",
-				    strerror(error)),
-			text_format("prefetch touches every page instead, which is slower"),
-			text_format("Linux 5.14 or later has them"));
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "prefetch touches every page instead, which is slower",
+			      "Linux 5.14 or later has them",
+			      "MADV_POPULATE_READ and _WRITE: not in this kernel (%s)",
+			      strerror(error));
 	else
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("MADV_POPULATE_READ and _WRITE: there"), NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "MADV_POPULATE_READ and _WRITE: there");
 }
 
 void check_memfd(struct doctor *doctor)
@@ -91,28 +88,22 @@ void check_memfd(struct doctor *doctor)
 	int error = errno;
 
 	if (fd < 0) {
-		doctor_report(
-			doctor, DOCTOR_LIMIT, text_format("memfd_create: %s", strerror(error)),
-			text_format("no shared buffers on device host"),
-			text_format(
-				"a seccomp filter may forbid it; see also vm.memfd_noexec"));
+		doctor_report(doctor, DOCTOR_LIMIT, "no shared buffers on device host",
+			      "a seccomp filter may forbid it; see also vm.memfd_noexec",
+			      "memfd_create: %s", strerror(error));
 		return;
 	}
 	if (noexec < 0)
-		doctor_report(
-			doctor, DOCTOR_OK,
-			text_format(
-				"memfds: sealed, without MFD_NOEXEC_SEAL, which this kernel "
-				"has not (Linux 6.3)"),
-			NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "memfds: sealed, without MFD_NOEXEC_SEAL, which this kernel "
+			      "has not (Linux 6.3)");
 	else
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("memfds: sealed, with MFD_NOEXEC_SEAL"), NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "memfds: sealed, with MFD_NOEXEC_SEAL");
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) < 0)
-		doctor_report(doctor, DOCTOR_LIMIT,
-			      text_format("F_SEAL_FUTURE_WRITE: %s", strerror(errno)),
-			      text_format("a buffer can't be shared read-only"),
-			      text_format("Linux 5.1 or later has it"));
+		doctor_report(doctor, DOCTOR_LIMIT, "a buffer can't be shared read-only",
+			      "Linux 5.1 or later has it", "F_SEAL_FUTURE_WRITE: %s",
+			      strerror(errno));
 	close(fd);
 }
 
@@ -127,16 +118,12 @@ void check_anon_name(struct doctor *doctor)
 	if (page)
 		munmap(page, size);
 	if (error)
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format(
-				      "names for private memory (PR_SET_VMA_ANON_NAME): not in "
-				      "this kernel; /proc/PID/maps names shared buffers only"),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "names for private memory (PR_SET_VMA_ANON_NAME): not in "
+			      "this kernel; /proc/PID/maps names shared buffers only");
 	else
-		doctor_report(
-			doctor, DOCTOR_OK,
-			text_format("names for private memory (PR_SET_VMA_ANON_NAME): there"),
-			NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "names for private memory (PR_SET_VMA_ANON_NAME): there");
 }
 
 void check_userfaultfd(struct doctor *doctor)
@@ -150,25 +137,21 @@ void check_userfaultfd(struct doctor *doctor)
 		!doctor_read_number(doctor, "/proc/sys/vm/unprivileged_userfaultfd", &sysctl);
 
 	if (full >= 0)
-		doctor_report(
-			doctor, DOCTOR_OK,
-			text_format("userfaultfd: faults of user code and of system calls"),
-			NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "userfaultfd: faults of user code and of system calls");
 	else if (user >= 0)
-		doctor_report(
-			doctor, DOCTOR_NOTE,
-			text_format("userfaultfd: faults of user code only%s",
-				    known && !sysctl ? " (vm.unprivileged_userfaultfd 0)" : ""),
-			text_format("demand paging does not serve system calls that read or "
-				    "write such memory: they answer EFAULT"),
-			text_format("sudo sysctl vm.unprivileged_userfaultfd=1"));
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "demand paging does not serve system calls that read or "
+			      "write such memory: they answer EFAULT",
+			      "sudo sysctl vm.unprivileged_userfaultfd=1",
+			      "userfaultfd: faults of user code only%s",
+			      known && !sysctl ? " (vm.unprivileged_userfaultfd 0)" : "");
 	else
-		doctor_report(
-			doctor, DOCTOR_NOTE, text_format("userfaultfd: %s", strerror(error)),
-			text_format("no demand paging"),
-			text_format(error == ENOSYS ? "a kernel with CONFIG_USERFAULTFD" :
-						      "a seccomp filter of the container may "
-						      "forbid it"));
+		doctor_report(doctor, DOCTOR_NOTE, "no demand paging",
+			      error == ENOSYS ? "a kernel with CONFIG_USERFAULTFD" :
+						"a seccomp filter of the container may "
+						"forbid it",
+			      "userfaultfd: %s", strerror(error));
 	if (full >= 0)
 		close(full);
 	if (user >= 0)
@@ -180,65 +163,54 @@ void check_perf_events(struct doctor *doctor)
 	char level[32];
 
 	if (doctor_read(doctor, "/proc/sys/kernel/perf_event_paranoid", level, sizeof(level))) {
-		doctor_report(
-			doctor, DOCTOR_NOTE, text_format("perf events: not in this kernel"),
-			text_format("page faults can be counted, not traced to their code"),
-			NULL);
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "page faults can be counted, not traced to their code", NULL,
+			      "perf events: not in this kernel");
 	} else if (doctor_capable(CAP_PERFMON_NUMBER) || doctor_capable(CAP_SYS_ADMIN_NUMBER)) {
-		doctor_report(
-			doctor, DOCTOR_OK,
-			text_format("perf events: all, by capability (perf_event_paranoid %s)",
-				    level),
-			NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "perf events: all, by capability (perf_event_paranoid %s)",
+			      level);
 	} else if (atoi(level) > 2) {
-		doctor_report(
-			doctor, DOCTOR_NOTE,
-			text_format("perf events: none without CAP_PERFMON "
-				    "(perf_event_paranoid %s)",
-				    level),
-			text_format("page faults can be counted, not traced to their code"),
-			text_format("sudo sysctl kernel.perf_event_paranoid=1"));
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "page faults can be counted, not traced to their code",
+			      "sudo sysctl kernel.perf_event_paranoid=1",
+			      "perf events: none without CAP_PERFMON "
+			      "(perf_event_paranoid %s)",
+			      level);
 	} else {
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("perf events: of your own processes%s "
-					  "(perf_event_paranoid %s)",
-					  atoi(level) > 1 ? ", without the kernel's side" : "",
-					  level),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "perf events: of your own processes%s "
+			      "(perf_event_paranoid %s)",
+			      atoi(level) > 1 ? ", without the kernel's side" : "", level);
 	}
 }
 
 /* The self-test of files needs one of the same kind that nobody else has. */
 void check_temporary_files(struct doctor *doctor)
 {
-	static const char *const folders[] = { "/tmp", "/var/tmp" };
+	const char *folder = getenv("TMPDIR");
 	char *path;
-	size_t i;
 	int fd, error;
 
-	for (i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-		path = doctor_path(doctor, folders[i]);
-		fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-		error = errno;
-		free(path);
-		if (fd >= 0) {
-			close(fd);
-			doctor_report(
-				doctor, DOCTOR_OK,
-				text_format("files without a name (O_TMPFILE) in %s: there",
-					    folders[i]),
-				NULL, NULL);
-			continue;
-		}
+	if (!folder || *folder != '/')
+		folder = "/var/tmp";
+	path = doctor_path(doctor, folder);
+	fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	error = errno;
+	if (fd >= 0) {
+		close(fd);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "temporary files: in %s, without a name", folder);
+	} else if (!access(path, W_OK | X_OK)) {
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "temporary files: in %s, by name",
+			      folder);
+	} else {
 		doctor_report(
-			doctor, DOCTOR_NOTE,
-			text_format("files without a name (O_TMPFILE) in %s: %s", folders[i],
-				    strerror(error)),
-			text_format(
-				"where both folders have none, the self-test that shows an "
-				"accelerator to work in place on files can't run, and files "
-				"are copied"),
-			text_format("mount a file system there that has them: ext4, xfs, "
-				    "btrfs, tmpfs"));
+			doctor, DOCTOR_LIMIT,
+			"the self-test that shows an accelerator to work in place on files "
+			"can't run: they are copied",
+			"set TMPDIR to a folder that can be written",
+			"temporary files: none in %s (%s)", folder, strerror(error));
 	}
+	free(path);
 }

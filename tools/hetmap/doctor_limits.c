@@ -11,6 +11,7 @@
 #include "text.h"
 
 #define CAP_IPC_LOCK_NUMBER 14
+#define FOUND_MAX 160
 #define NOFILE_PLENTY 4096
 #define MAPS_PLENTY 262144
 
@@ -21,81 +22,79 @@ static const char *limit_bytes(rlim_t limit, char text[TEXT_MAX])
 	return text_bytes(limit, text);
 }
 
-static char *soft_and_hard(const char *what, const char *name, const struct rlimit *limit)
+static const char *soft_and_hard(const char *what, const char *name, const struct rlimit *limit,
+				 char found[FOUND_MAX])
 {
 	char soft[TEXT_MAX], hard[TEXT_MAX];
 
 	if (limit->rlim_cur == limit->rlim_max)
-		return text_format("%s: %s (%s)", what, limit_bytes(limit->rlim_cur, soft),
-				   name);
-	return text_format("%s: %s, which may be raised to %s (%s)", what,
-			   limit_bytes(limit->rlim_cur, soft),
-			   limit_bytes(limit->rlim_max, hard), name);
+		snprintf(found, FOUND_MAX, "%s: %s (%s)", what,
+			 limit_bytes(limit->rlim_cur, soft), name);
+	else
+		snprintf(found, FOUND_MAX, "%s: %s, which may be raised to %s (%s)", what,
+			 limit_bytes(limit->rlim_cur, soft), limit_bytes(limit->rlim_max, hard),
+			 name);
+	return found;
 }
 
 void check_memlock(struct doctor *doctor)
 {
+	char found[FOUND_MAX];
 	struct rlimit limit;
-	char *found;
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0)
 		return;
-	found = soft_and_hard("locked memory", "RLIMIT_MEMLOCK", &limit);
+	soft_and_hard("locked memory", "RLIMIT_MEMLOCK", &limit, found);
 	if (limit.rlim_cur == RLIM_INFINITY) {
-		doctor_report(doctor, DOCTOR_OK, found, NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s", found);
 	} else if (doctor_capable(CAP_IPC_LOCK_NUMBER)) {
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("%s; it does not bind this user (CAP_IPC_LOCK)",
-					  found),
-			      NULL, NULL);
-		free(found);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "%s; it does not bind this user (CAP_IPC_LOCK)", found);
 	} else {
-		doctor_report(
-			doctor, limit.rlim_cur < 64 << 20 ? DOCTOR_LIMIT : DOCTOR_NOTE, found,
-			text_format("hm_map_lock: more is -ENOMEM, or less with "
-				    "HM_LOCK_PARTIAL"),
-			text_format(
-				"ulimit -l, up to the hard limit; beyond it a line "
-				"'* - memlock unlimited' in /etc/security/limits.conf, then "
-				"log in again; in a container: --ulimit memlock=-1"));
+		doctor_report(doctor, limit.rlim_cur < 64 << 20 ? DOCTOR_LIMIT : DOCTOR_NOTE,
+			      "hm_map_lock: more is -ENOMEM, or less with "
+			      "HM_LOCK_PARTIAL",
+			      "ulimit -l, up to the hard limit; beyond it a line "
+			      "'* - memlock unlimited' in /etc/security/limits.conf, then "
+			      "log in again; in a container: --ulimit memlock=-1",
+			      "%s", found);
 	}
 }
 
 void check_nofile(struct doctor *doctor)
 {
-	char soft[TEXT_MAX], hard[TEXT_MAX];
+	char soft[TEXT_MAX], hard[TEXT_MAX], change[TEXT_MAX];
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
+	snprintf(change, sizeof(change), "ulimit -n %ju", (uintmax_t)limit.rlim_max);
 	if (limit.rlim_cur >= NOFILE_PLENTY)
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("open files: %s (RLIMIT_NOFILE)",
-					  text_count(limit.rlim_cur, soft)),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "open files: %s (RLIMIT_NOFILE)",
+			      text_count(limit.rlim_cur, soft));
 	else
-		doctor_report(
-			doctor, DOCTOR_NOTE,
-			text_format("open files: %s, which may be raised to %s (RLIMIT_NOFILE)",
-				    text_count(limit.rlim_cur, soft),
-				    text_count(limit.rlim_max, hard)),
-			text_format("shared buffers and files take one each: more of them is "
-				    "-EMFILE"),
-			text_format("ulimit -n %ju", (uintmax_t)limit.rlim_max));
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "shared buffers and files take one each: more of them is "
+			      "-EMFILE",
+			      change,
+			      "open files: %s, which may be raised to %s (RLIMIT_NOFILE)",
+			      text_count(limit.rlim_cur, soft),
+			      text_count(limit.rlim_max, hard));
 }
 
 static void check_size_limit(struct doctor *doctor, int resource, const char *what,
 			     const char *name, const char *limits, const char *change)
 {
+	char found[FOUND_MAX];
 	struct rlimit limit;
 
 	if (getrlimit((__rlimit_resource_t)resource, &limit) < 0)
 		return;
+	soft_and_hard(what, name, &limit, found);
 	if (limit.rlim_cur == RLIM_INFINITY)
-		doctor_report(doctor, DOCTOR_OK, soft_and_hard(what, name, &limit), NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s", found);
 	else
-		doctor_report(doctor, DOCTOR_LIMIT, soft_and_hard(what, name, &limit),
-			      text_format("%s", limits), text_format("%s", change));
+		doctor_report(doctor, DOCTOR_LIMIT, limits, change, "%s", found);
 }
 
 void check_address_space(struct doctor *doctor)
@@ -123,25 +122,19 @@ void check_max_map_count(struct doctor *doctor)
 
 	r = doctor_read_number(doctor, "/proc/sys/vm/max_map_count", &maps);
 	if (r) {
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("vm.max_map_count is not readable: %s", strerror(-r)),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_NOTE, NULL, NULL,
+			      "vm.max_map_count is not readable: %s", strerror(-r));
 		return;
 	}
 	if (maps >= MAPS_PLENTY)
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("mapped ranges: %s (vm.max_map_count)",
-					  text_count(maps, count)),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "mapped ranges: %s (vm.max_map_count)", text_count(maps, count));
 	else
-		doctor_report(
-			doctor, maps < 65530 ? DOCTOR_LIMIT : DOCTOR_NOTE,
-			text_format("mapped ranges: %s (vm.max_map_count)",
-				    text_count(maps, count)),
-			text_format(
-				"a map takes one to three, and each change of rights inside "
-				"it two more: beyond that -ENOMEM"),
-			text_format("sudo sysctl vm.max_map_count=1048576"));
+		doctor_report(doctor, maps < 65530 ? DOCTOR_LIMIT : DOCTOR_NOTE,
+			      "a map takes one to three, and each change of rights inside "
+			      "it two more: beyond that -ENOMEM",
+			      "sudo sysctl vm.max_map_count=1048576",
+			      "mapped ranges: %s (vm.max_map_count)", text_count(maps, count));
 }
 
 /* ---- control group ---- */
@@ -221,16 +214,14 @@ void check_cgroup_memory(struct doctor *doctor)
 
 	/* Version 1 says "no limit" by a number of this order. */
 	if (!cgroup_limit(doctor, &limit, &used) || limit >= UINT64_MAX >> 2)
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("memory of the control group: no limit"), NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "memory of the control group: no limit");
 	else
-		doctor_report(
-			doctor, DOCTOR_NOTE,
-			text_format("memory of the control group: %s, of which %s are in use "
-				    "(memory.max)",
-				    text_bytes(limit, most), text_bytes(used, now)),
-			text_format(
-				"pages of buffers and of mapped files count: beyond it the "
-				"kernel drops file pages, then ends a process of the group"),
-			text_format("systemd: MemoryMax=; in a container: --memory"));
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "pages of buffers and of mapped files count: beyond it the "
+			      "kernel drops file pages, then ends a process of the group",
+			      "systemd: MemoryMax=; in a container: --memory",
+			      "memory of the control group: %s, of which %s are in use "
+			      "(memory.max)",
+			      text_bytes(limit, most), text_bytes(used, now));
 }

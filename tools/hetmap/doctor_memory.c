@@ -43,27 +43,22 @@ void check_overcommit(struct doctor *doctor)
 
 	r = doctor_read_number(doctor, "/proc/sys/vm/overcommit_memory", &mode);
 	if (r) {
-		doctor_report(doctor, DOCTOR_NOTE,
-			      text_format("vm.overcommit_memory is not readable: %s",
-					  strerror(-r)),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_NOTE, NULL, NULL,
+			      "vm.overcommit_memory is not readable: %s", strerror(-r));
 	} else if (mode == 2) {
 		doctor_report(
 			doctor, DOCTOR_LIMIT,
-			text_format("overcommit: never (vm.overcommit_memory 2): %s may be "
-				    "promised, %s are",
-				    text_bytes(meminfo(doctor, "/proc/meminfo", "CommitLimit"),
-					       limit),
-				    text_bytes(meminfo(doctor, "/proc/meminfo", "Committed_AS"),
-					       used)),
-			text_format("memory counts when it is mapped, not when it is touched: "
-				    "large sparse buffers are -ENOMEM"),
-			text_format("sudo sysctl vm.overcommit_memory=0"));
+			"memory counts when it is mapped, not when it is touched: "
+			"large sparse buffers are -ENOMEM",
+			"sudo sysctl vm.overcommit_memory=0",
+			"overcommit: never (vm.overcommit_memory 2): %s may be "
+			"promised, %s are",
+			text_bytes(meminfo(doctor, "/proc/meminfo", "CommitLimit"), limit),
+			text_bytes(meminfo(doctor, "/proc/meminfo", "Committed_AS"), used));
 	} else {
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("overcommit: %s (vm.overcommit_memory %" PRIu64 ")",
-					  mode ? "always" : "by judgement", mode),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "overcommit: %s (vm.overcommit_memory %" PRIu64 ")",
+			      mode ? "always" : "by judgement", mode);
 	}
 }
 
@@ -74,25 +69,19 @@ void check_thp_anonymous(struct doctor *doctor)
 
 	r = doctor_read_choice(doctor, THP "enabled", choice, sizeof(choice));
 	if (r)
-		doctor_report(
-			doctor, DOCTOR_LIMIT,
-			text_format("transparent huge pages: not in this kernel"),
-			text_format(
-				"first touch of private memory is by base pages, about four "
-				"times slower"),
-			NULL);
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      "first touch of private memory is by base pages, about four "
+			      "times slower",
+			      NULL, "transparent huge pages: not in this kernel");
 	else if (!strcmp(choice, "never"))
-		doctor_report(
-			doctor, DOCTOR_LIMIT,
-			text_format("transparent huge pages for private memory: never"),
-			text_format("first touch of HM_BUFFER_PRIVATE memory is by base pages, "
-				    "about four times slower"),
-			text_format("echo madvise | sudo tee " THP "enabled"));
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      "first touch of HM_BUFFER_PRIVATE memory is by base pages, "
+			      "about four times slower",
+			      "echo madvise | sudo tee " THP "enabled",
+			      "transparent huge pages for private memory: never");
 	else
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("transparent huge pages for private memory: %s",
-					  choice),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "transparent huge pages for private memory: %s", choice);
 }
 
 void check_thp_shared(struct doctor *doctor)
@@ -102,19 +91,16 @@ void check_thp_shared(struct doctor *doctor)
 
 	r = doctor_read_choice(doctor, THP "shmem_enabled", choice, sizeof(choice));
 	if (!r && strcmp(choice, "never") != 0 && strcmp(choice, "deny") != 0) {
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("transparent huge pages for shared memory: %s",
-					  choice),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "transparent huge pages for shared memory: %s", choice);
 		return;
 	}
 	doctor_report(doctor, DOCTOR_NOTE,
-		      text_format("transparent huge pages for shared memory: %s",
-				  r ? "not in this kernel" : choice),
-		      text_format(
-			      "shared buffers have base pages: their first touch is about four "
-			      "times slower than that of private ones"),
-		      r ? NULL : text_format("echo advise | sudo tee " THP "shmem_enabled"));
+		      "shared buffers have base pages: their first touch is about four "
+		      "times slower than that of private ones",
+		      r ? NULL : "echo advise | sudo tee " THP "shmem_enabled",
+		      "transparent huge pages for shared memory: %s",
+		      r ? "not in this kernel" : choice);
 }
 
 static int is_pool(const struct dirent *entry)
@@ -145,20 +131,19 @@ void check_huge_pages(struct doctor *doctor)
 			unused = 0;
 		free(path);
 		if (pages)
-			doctor_report(doctor, DOCTOR_OK,
-				      text_format("pool of %s pages: %s, of which %s are free",
-						  text_bytes(kib << 10, size),
-						  text_count(pages, total),
-						  text_count(unused, available)),
-				      NULL, NULL);
+			doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+				      "pool of %s pages: %s, of which %s are free",
+				      text_bytes(kib << 10, size), text_count(pages, total),
+				      text_count(unused, available));
 		any |= pages > 0;
 		free(pools[i]);
 	}
 	free(pools);
 	if (!any)
-		doctor_report(doctor, DOCTOR_NOTE, text_format("pool of huge pages: empty"),
-			      text_format("HM_BUFFER_HUGETLB gets base pages, and says so"),
-			      text_format("sudo sysctl vm.nr_hugepages=512 (1 GiB, by 2 MiB)"));
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "HM_BUFFER_HUGETLB gets base pages, and says so",
+			      "sudo sysctl vm.nr_hugepages=512 (1 GiB, by 2 MiB)",
+			      "pool of huge pages: empty");
 }
 
 /* "0-1,3": how many, and each by its number to @each. */
@@ -211,24 +196,22 @@ void check_numa(struct doctor *doctor)
 	unsigned int n, allowed;
 
 	if (doctor_read(doctor, "/sys/devices/system/node/online", list, sizeof(list))) {
-		doctor_report(doctor, DOCTOR_NOTE, text_format("NUMA: not in this kernel"),
-			      text_format("placement by node is -EOPNOTSUPP"), NULL);
+		doctor_report(doctor, DOCTOR_NOTE, "placement by node is -EOPNOTSUPP", NULL,
+			      "NUMA: not in this kernel");
 		free(nodes);
 		return;
 	}
 	n = each_node(list, &nodes, doctor);
 	allowed = allowed_nodes(doctor);
 	if (allowed && allowed < n)
-		doctor_report(
-			doctor, DOCTOR_NOTE,
-			text_format("NUMA: %u nodes (%s), %u of which this process may use", n,
-				    nodes, allowed),
-			text_format("buffers can't be bound to the others: -EINVAL"),
-			text_format("cpuset.mems of the control group; in a container: "
-				    "--cpuset-mems"));
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "buffers can't be bound to the others: -EINVAL",
+			      "cpuset.mems of the control group; in a container: "
+			      "--cpuset-mems",
+			      "NUMA: %u nodes (%s), %u of which this process may use", n, nodes,
+			      allowed);
 	else
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("NUMA: %u node%s (%s)", n, n == 1 ? "" : "s", nodes),
-			      NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "NUMA: %u node%s (%s)", n,
+			      n == 1 ? "" : "s", nodes);
 	free(nodes);
 }

@@ -60,12 +60,10 @@ static void report_device(struct doctor *doctor, cl_device_id device)
 	clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
 	clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(allocation), &allocation,
 			NULL);
-	doctor_report(
-		doctor, DOCTOR_OK,
-		text_format("device %s (driver %s): %u units, %s of memory, %s at once; %s",
-			    name, version, units, text_bytes(bytes, memory),
-			    text_bytes(allocation, window), svm_text(device)),
-		NULL, NULL);
+	doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+		      "device %s (driver %s): %u units, %s of memory, %s at once; %s", name,
+		      version, units, text_bytes(bytes, memory), text_bytes(allocation, window),
+		      svm_text(device));
 }
 
 /* Returns how many devices it has. */
@@ -83,18 +81,14 @@ static cl_uint report_platform(struct doctor *doctor, cl_platform_id platform)
 	if (n > DEVICES_MAX)
 		n = DEVICES_MAX;
 	if (!n) {
-		doctor_report(
-			doctor, DOCTOR_OK,
-			text_format("platform %s (%s): no devices, which is normal where its "
-				    "hardware is not there or its driver is not enabled",
-				    name, version),
-			NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+			      "platform %s (%s): no devices, which is normal where its "
+			      "hardware is not there or its driver is not enabled",
+			      name, version);
 		return 0;
 	}
-	doctor_report(doctor, DOCTOR_OK,
-		      text_format("platform %s (%s): %u device%s", name, version, n,
-				  n == 1 ? "" : "s"),
-		      NULL, NULL);
+	doctor_report(doctor, DOCTOR_OK, NULL, NULL, "platform %s (%s): %u device%s", name,
+		      version, n, n == 1 ? "" : "s");
 	for (i = 0; i < n; i++)
 		report_device(doctor, devices[i]);
 	return n;
@@ -110,14 +104,10 @@ void check_opencl(struct doctor *doctor)
 	if (error != CL_SUCCESS || !n) {
 		doctor_report(
 			doctor, DOCTOR_LIMIT,
-			text_format("no platform: the ICD loader found no driver (error %d)",
-				    error),
-			text_format(
-				"kernels run on accelerator cpu, by their CPU function only"),
-			text_format(
-				"sudo apt install pocl-opencl-icd, or the driver of your GPU; "
-				"OCL_ICD_VENDORS, if it is set, must name a folder of .icd "
-				"files"));
+			"kernels run on accelerator cpu, by their CPU function only",
+			"sudo apt install pocl-opencl-icd, or the driver of your GPU; "
+			"OCL_ICD_VENDORS, if it is set, must name a folder of .icd files, or a library",
+			"no platform: the ICD loader found no driver (error %d)", error);
 		return;
 	}
 	if (n > PLATFORMS_MAX)
@@ -125,13 +115,12 @@ void check_opencl(struct doctor *doctor)
 	for (i = 0; i < n; i++)
 		n_device += report_platform(doctor, platforms[i]);
 	if (!n_device)
-		doctor_report(
-			doctor, DOCTOR_LIMIT, text_format("none of the platforms has a device"),
-			text_format(
-				"kernels run on accelerator cpu, by their CPU function only"),
-			text_format("sudo apt install pocl-opencl-icd; where it is installed: "
-				    "POCL_CACHE_DIR, or ~/.cache, must be a folder that can be "
-				    "written"));
+		doctor_report(doctor, DOCTOR_LIMIT,
+			      "kernels run on accelerator cpu, by their CPU function only",
+			      "sudo apt install pocl-opencl-icd; where it is installed: "
+			      "POCL_CACHE_DIR, or ~/.cache, must be a folder that can be "
+			      "written",
+			      "none of the platforms has a device");
 }
 
 /* ---- signals ---- */
@@ -145,25 +134,23 @@ static void report_handler(struct doctor *doctor, int sig, const char *name)
 	if (sigaction(sig, NULL, &action) < 0)
 		return;
 	if (action.sa_handler == SIG_DFL) {
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("%s: no library has a handler", name), NULL, NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s: no library has a handler",
+			      name);
 		return;
 	}
 	if (action.sa_handler == SIG_IGN) {
-		doctor_report(doctor, DOCTOR_NOTE, text_format("%s is ignored", name), NULL,
-			      NULL);
+		doctor_report(doctor, DOCTOR_NOTE, NULL, NULL, "%s is ignored", name);
 		return;
 	}
 	memcpy(&handler, &action.sa_sigaction, sizeof(handler));
-	doctor_report(
-		doctor, DOCTOR_NOTE,
-		text_format("%s has a handler, of %s", name,
-			    dladdr(handler, &where) && where.dli_fname ? where.dli_fname :
-									 "an unknown library"),
-		text_format("it takes the place of a handler for lost pages that the "
-			    "application installed before OpenCL was loaded"),
-		text_format("in the application: hm_accel_list() first, then sigaction(), and "
-			    "pass on to this one what is not yours"));
+	doctor_report(doctor, DOCTOR_NOTE,
+		      "it takes the place of a handler for lost pages that the "
+		      "application installed before OpenCL was loaded",
+		      "in the application: hm_accel_list() first, then sigaction(), and "
+		      "pass on to this one what is not yours",
+		      "%s has a handler, of %s", name,
+		      dladdr(handler, &where) && where.dli_fname ? where.dli_fname :
+								   "an unknown library");
 }
 
 void check_signal_handlers(struct doctor *doctor)
@@ -204,16 +191,12 @@ void check_signal_masks(struct doctor *doctor)
 	if (threads)
 		closedir(threads);
 	if (n_blocking)
-		doctor_report(
-			doctor, DOCTOR_NOTE,
-			text_format("%u of %u threads, made by drivers, block SIGBUS",
-				    n_blocking, n),
-			text_format("a page lost under such a thread (file truncated, device "
-				    "gone) ends the process, whatever the handler"),
-			text_format(
-				"give these drivers sealed memory only, as device host does"));
+		doctor_report(doctor, DOCTOR_NOTE,
+			      "a page lost under such a thread (file truncated, device "
+			      "gone) ends the process, whatever the handler",
+			      "give these drivers sealed memory only, as device host does",
+			      "%u of %u threads, made by drivers, block SIGBUS", n_blocking, n);
 	else
-		doctor_report(doctor, DOCTOR_OK,
-			      text_format("none of the %u threads blocks SIGBUS", n), NULL,
-			      NULL);
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "SIGBUS reaches all threads: %u",
+			      n);
 }

@@ -109,7 +109,9 @@ int fail_library(int status, int r, const char *remedy, const char *what)
 
 	if (!text)
 		abort();
-	/* A build log has lines of its own; the sentence before it has none. */
+	/* A compiler's log ends its last line; fail() does that, too. */
+	while (*text && text[strlen(text) - 1] == '\n')
+		text[strlen(text) - 1] = '\0';
 	fail(status, r, remedy, "%s: %s", what, *text ? text : strerror(-r));
 	free(text);
 	return status;

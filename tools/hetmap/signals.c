@@ -36,6 +36,8 @@ void signals_init(void)
 	sigaction(SIGTERM, &action, NULL);
 	/* write() says EPIPE instead, which output_finish() sees. */
 	signal(SIGPIPE, SIG_IGN);
+	/* So that drivers that write a cache beyond RLIMIT_FSIZE get EFBIG. */
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 int signals_pending(void)
