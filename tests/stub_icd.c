@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT
+/* The test driver: platform, device, contexts, queues, events. */
+#include "stub_icd.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stub_modes stub_modes;
+cl_icd_dispatch stub_dispatch;
+
+static struct stub_object platform, device;
+
+/* ---- counting and failing ---- */
+
+#define FUNCTION_MAX 96
+
+static pthread_mutex_t calls_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	const char *name;
+	unsigned int n;
+} calls[FUNCTION_MAX];
+static char fail_name[64];
+static unsigned int fail_in;
+static int fail_error;
+static _Atomic int live;
+
+cl_int stub_enter(const char *function)
+{
+	const char *name = strncmp(function, "do_", 3) ? function : function + 3;
+	cl_int error = CL_SUCCESS;
+	unsigned int i;
+
+	pthread_mutex_lock(&calls_mutex);
+	for (i = 0; i < FUNCTION_MAX && calls[i].name; i++)
+		if (!strcmp(calls[i].name, name))
+			break;
+	if (i < FUNCTION_MAX) {
+		calls[i].name = name;
+		calls[i].n++;
+	}
+	if (fail_in && !strcmp(fail_name, name) && !--fail_in)
+		error = fail_error;
+	pthread_mutex_unlock(&calls_mutex);
+	return error;
+}
+
+void stub_fail(const char *function, unsigned int nth, int error)
+{
+	pthread_mutex_lock(&calls_mutex);
+	snprintf(fail_name, sizeof(fail_name), "%s", function);
+	fail_in = nth;
+	fail_error = error;
+	pthread_mutex_unlock(&calls_mutex);
+}
+
+unsigned int stub_calls(const char *function)
+{
+	unsigned int i, n = 0;
+
+	pthread_mutex_lock(&calls_mutex);
+	for (i = 0; i < FUNCTION_MAX && calls[i].name; i++)
+		if (!strcmp(calls[i].name, function))
+			n = calls[i].n;
+	pthread_mutex_unlock(&calls_mutex);
+	return n;
+}
+
+int stub_live(void)
+{
+	return live;
+}
+
+/* ---- objects ---- */
+
+void *stub_new(unsigned int kind, size_t size)
+{
+	struct stub_object *object = calloc(1, size);
+
+	if (!object)
+		abort();
+	object->dispatch = &stub_dispatch;
+	object->kind = kind;
+	object->refs = 1;
+	live++;
+	return object;
+}
+
+bool stub_is(const void *object, unsigned int kind)
+{
+	return object && ((const struct stub_object *)object)->kind == kind;
+}
+
+cl_int stub_retain(void *object, unsigned int kind, cl_int error)
+{
+	if (!stub_is(object, kind))
+		return error;
+	((struct stub_object *)object)->refs++;
+	return CL_SUCCESS;
+}
+
+bool stub_drop(void *object)
+{
+	return !--((struct stub_object *)object)->refs;
+}
+
+void stub_free(void *object)
+{
+	/* So that a use after the end is seen as one. */
+	((struct stub_object *)object)->kind = 0;
+	live--;
+	free(object);
+}
+
+cl_int stub_answer(const void *value, size_t value_size, size_t size, void *to,
+		   size_t *ret_size)
+{
+	if (to && size < value_size)
+		return CL_INVALID_VALUE;
+	if (to)
+		memcpy(to, value, value_size);
+	if (ret_size)
+		*ret_size = value_size;
+	return CL_SUCCESS;
+}
+
+static cl_int answer_text(const char *text, size_t size, void *to, size_t *ret_size)
+{
+	return stub_answer(text, strlen(text) + 1, size, to, ret_size);
+}
+
+/* ---- platform and device ---- */
+
+static cl_int CL_API_CALL do_clGetPlatformInfo(cl_platform_id id, cl_platform_info what,
+					       size_t size, void *to, size_t *ret_size)
+{
+	(void)id;
+	switch (what) {
+	case CL_PLATFORM_NAME:
+		return answer_text("hetmap stub", size, to, ret_size);
+	case CL_PLATFORM_VERSION:
+		return answer_text("OpenCL 3.0 stub", size, to, ret_size);
+	case CL_PLATFORM_EXTENSIONS:
+		return answer_text("cl_khr_icd", size, to, ret_size);
+	case CL_PLATFORM_ICD_SUFFIX_KHR:
+		return answer_text("STUB", size, to, ret_size);
+	case CL_PLATFORM_PROFILE:
+		return answer_text("FULL_PROFILE", size, to, ret_size);
+	case CL_PLATFORM_VENDOR:
+		return answer_text("hetmap", size, to, ret_size);
+	default:
+		return CL_INVALID_VALUE;
+	}
+}
+
+static cl_int CL_API_CALL do_clGetDeviceIDs(cl_platform_id id, cl_device_type type, cl_uint n,
+					    cl_device_id *to, cl_uint *ret_n)
+{
+	(void)id;
+	STUB_ENTER();
+	if (stub_modes.no_device || !(type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_DEFAULT)))
+		return CL_DEVICE_NOT_FOUND;
+	if (to && n)
+		to[0] = (cl_device_id)&device;
+	if (ret_n)
+		*ret_n = 1;
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL do_clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size,
+					     void *to, size_t *ret_size)
+{
+	const cl_device_svm_capabilities svm =
+		stub_modes.svm_system ? CL_DEVICE_SVM_COARSE_GRAIN_BUFFER |
+						CL_DEVICE_SVM_FINE_GRAIN_SYSTEM : 0;
+	const cl_bool yes = CL_TRUE, unified = stub_modes.unified;
+	const cl_device_type type = CL_DEVICE_TYPE_CPU;
+	const cl_ulong most = STUB_MAX_ALLOC, memory = 4 * most;
+	const cl_uint align = STUB_ALIGNMENT * 8, units = 1;
+	const cl_platform_id owner = (cl_platform_id)&platform;
+
+	(void)id;
+#define ANSWER(value) stub_answer(&(value), sizeof(value), size, to, ret_size)
+	switch (what) {
+	case CL_DEVICE_TYPE:
+		return ANSWER(type);
+	case CL_DEVICE_AVAILABLE:
+	case CL_DEVICE_COMPILER_AVAILABLE:
+		return ANSWER(yes);
+	case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
+		return ANSWER(most);
+	case CL_DEVICE_GLOBAL_MEM_SIZE:
+		return ANSWER(memory);
+	case CL_DEVICE_MEM_BASE_ADDR_ALIGN:
+		return ANSWER(align);
+	case CL_DEVICE_MAX_COMPUTE_UNITS:
+		return ANSWER(units);
+	case CL_DEVICE_HOST_UNIFIED_MEMORY:
+		return ANSWER(unified);
+	case CL_DEVICE_SVM_CAPABILITIES:
+		return ANSWER(svm);
+	case CL_DEVICE_PLATFORM:
+		return ANSWER(owner);
+	case CL_DEVICE_NAME:
+		return answer_text("stub device", size, to, ret_size);
+	case CL_DRIVER_VERSION:
+		return answer_text("1.0", size, to, ret_size);
+	case CL_DEVICE_VERSION:
+		return answer_text("OpenCL 3.0 stub", size, to, ret_size);
+	case CL_DEVICE_EXTENSIONS:
+		return answer_text(stub_modes.arm_import ?
+					   "cl_arm_import_memory cl_arm_import_memory_host" :
+					   "", size, to, ret_size);
+	default:
+		return CL_INVALID_VALUE;
+	}
+}
+
+static void *CL_API_CALL do_clGetExtensionFunctionAddressForPlatform(cl_platform_id id,
+								     const char *name)
+{
+	(void)id;
+	if (stub_modes.arm_import && !strcmp(name, "clImportMemoryARM"))
+		return (void *)stub_import;
+	return NULL;
+}
+
+/* ---- contexts and queues ---- */
+
+struct stub_queue {
+	struct stub_object object;
+	struct stub_object *context;
+};
+
+static cl_context CL_API_CALL do_clCreateContext(
+	const cl_context_properties *properties, cl_uint n, const cl_device_id *ids,
+	void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user,
+	cl_int *ret_error)
+{
+	(void)properties, (void)n, (void)ids, (void)notify, (void)user;
+	STUB_ENTER_NEW(ret_error);
+	return stub_new(STUB_CONTEXT, sizeof(struct stub_object));
+}
+
+static cl_int CL_API_CALL do_clReleaseContext(cl_context context)
+{
+	STUB_ENTER();
+	if (!stub_is(context, STUB_CONTEXT))
+		return CL_INVALID_CONTEXT;
+	if (stub_drop(context))
+		stub_free(context);
+	return CL_SUCCESS;
+}
+
+static cl_command_queue CL_API_CALL do_clCreateCommandQueueWithProperties(
+	cl_context context, cl_device_id id, const cl_queue_properties *properties,
+	cl_int *ret_error)
+{
+	struct stub_queue *queue;
+
+	(void)id, (void)properties;
+	STUB_ENTER_NEW(ret_error);
+	queue = stub_new(STUB_QUEUE, sizeof(*queue));
+	queue->context = (struct stub_object *)context;
+	queue->context->refs++;
+	return (cl_command_queue)queue;
+}
+
+static cl_int CL_API_CALL do_clReleaseCommandQueue(cl_command_queue id)
+{
+	struct stub_queue *queue = (struct stub_queue *)id;
+
+	STUB_ENTER();
+	if (!stub_is(id, STUB_QUEUE))
+		return CL_INVALID_COMMAND_QUEUE;
+	if (!stub_drop(queue))
+		return CL_SUCCESS;
+	if (stub_drop(queue->context))
+		stub_free(queue->context);
+	stub_free(queue);
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL do_clFlush(cl_command_queue queue)
+{
+	STUB_ENTER();
+	return stub_is(queue, STUB_QUEUE) ? CL_SUCCESS : CL_INVALID_COMMAND_QUEUE;
+}
+
+static cl_int CL_API_CALL do_clFinish(cl_command_queue queue)
+{
+	STUB_ENTER();
+	return stub_is(queue, STUB_QUEUE) ? CL_SUCCESS : CL_INVALID_COMMAND_QUEUE;
+}
+
+/* ---- events ---- */
+
+struct stub_event {
+	struct stub_object object;
+	cl_int status;
+};
+
+cl_int stub_done(cl_event *ret_event, cl_int status)
+{
+	struct stub_event *event;
+
+	if (!ret_event)
+		return CL_SUCCESS;
+	event = stub_new(STUB_EVENT, sizeof(*event));
+	event->status = status;
+	*ret_event = (cl_event)event;
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL do_clWaitForEvents(cl_uint n, const cl_event *events)
+{
+	cl_uint i;
+
+	STUB_ENTER();
+	for (i = 0; i < n; i++) {
+		if (!stub_is(events[i], STUB_EVENT))
+			return CL_INVALID_EVENT;
+		if (((struct stub_event *)events[i])->status < 0)
+			return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+	}
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL do_clGetEventInfo(cl_event event, cl_event_info what, size_t size,
+					    void *to, size_t *ret_size)
+{
+	STUB_ENTER();
+	if (!stub_is(event, STUB_EVENT))
+		return CL_INVALID_EVENT;
+	if (what != CL_EVENT_COMMAND_EXECUTION_STATUS)
+		return CL_INVALID_VALUE;
+	return stub_answer(&((struct stub_event *)event)->status, sizeof(cl_int), size, to,
+			   ret_size);
+}
+
+static cl_int CL_API_CALL do_clReleaseEvent(cl_event event)
+{
+	STUB_ENTER();
+	if (!stub_is(event, STUB_EVENT))
+		return CL_INVALID_EVENT;
+	if (stub_drop(event))
+		stub_free(event);
+	return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL do_clSetEventCallback(
+	cl_event event, cl_int type, void(CL_CALLBACK *call)(cl_event, cl_int, void *),
+	void *user)
+{
+	(void)type;
+	STUB_ENTER();
+	if (!stub_is(event, STUB_EVENT))
+		return CL_INVALID_EVENT;
+	call(event, ((struct stub_event *)event)->status, user);
+	return CL_SUCCESS;
+}
+
+/* ---- what the loader asks for ---- */
+
+static bool has_word(const char *list, const char *word)
+{
+	const char *at = list ? strstr(list, word) : NULL;
+	size_t n = strlen(word);
+
+	return at && (at == list || at[-1] == ',') && (!at[n] || at[n] == ',');
+}
+
+static void set_up(void)
+{
+	const char *list = getenv("HETMAP_STUB");
+	cl_icd_dispatch *table = &stub_dispatch;
+
+	stub_modes.no_device = has_word(list, "nodevice");
+	stub_modes.unified = has_word(list, "unified-noncoherent");
+	stub_modes.svm_system = has_word(list, "svm-system");
+	stub_modes.arm_import = has_word(list, "arm-import");
+	stub_modes.shadow = has_word(list, "shadow") || stub_modes.unified ||
+			    stub_modes.arm_import;
+	platform.dispatch = table;
+	device.dispatch = table;
+	table->clGetPlatformInfo = do_clGetPlatformInfo;
+	table->clGetDeviceIDs = do_clGetDeviceIDs;
+	table->clGetDeviceInfo = do_clGetDeviceInfo;
+	table->clGetExtensionFunctionAddressForPlatform =
+		do_clGetExtensionFunctionAddressForPlatform;
+	table->clCreateContext = do_clCreateContext;
+	table->clReleaseContext = do_clReleaseContext;
+	table->clCreateCommandQueueWithProperties = do_clCreateCommandQueueWithProperties;
+	table->clReleaseCommandQueue = do_clReleaseCommandQueue;
+	table->clFlush = do_clFlush;
+	table->clFinish = do_clFinish;
+	table->clWaitForEvents = do_clWaitForEvents;
+	table->clGetEventInfo = do_clGetEventInfo;
+	table->clReleaseEvent = do_clReleaseEvent;
+	table->clSetEventCallback = do_clSetEventCallback;
+	stub_memory_table(table);
+	stub_kernel_table(table);
+}
+
+static cl_int CL_API_CALL get_platforms(cl_uint n, cl_platform_id *to, cl_uint *ret_n)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, set_up);
+	if (to && n)
+		to[0] = (cl_platform_id)&platform;
+	if (ret_n)
+		*ret_n = 1;
+	return CL_SUCCESS;
+}
+
+__attribute__((visibility("default"))) void *CL_API_CALL
+clGetExtensionFunctionAddress(const char *name)
+{
+	return !strcmp(name, "clIcdGetPlatformIDsKHR") ? (void *)get_platforms : NULL;
+}
+
+__attribute__((visibility("default"))) cl_int CL_API_CALL
+clGetPlatformInfo(cl_platform_id id, cl_platform_info what, size_t size, void *to,
+		  size_t *ret_size)
+{
+	return do_clGetPlatformInfo(id, what, size, to, ret_size);
+}
