@@ -217,8 +217,8 @@ static int explain_lock(int r, uint64_t length, uint64_t wanted)
 			       format_bytes(length, text[0], 16), format_bytes(limit, text[1], 16),
 			       format_bytes(locked, text[2], 16), wanted - room,
 			       format_bytes(wanted - room, text[3], 16), locked + wanted);
-	return err_set(r, "locking %s (mlock2): %s", format_bytes(length, text[0], 16),
-		       err_name(r));
+	/* Not the limit: a mapping too many, where the range is part of one. */
+	return limits_explain_map(r, length, "locking");
 }
 
 /* Locks [offset, offset + length), whole pages, or nothing. */
