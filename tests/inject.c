@@ -25,6 +25,7 @@ static struct {
 	const char *failed; /* the kind that failed first */
 	const char *always; /* the kind that always fails, or NULL */
 	int always_error;
+	bool shared_only; /* of those, maps that are MAP_SHARED */
 	struct {
 		char *address;
 		size_t length;
@@ -101,9 +102,10 @@ void inject_forgive(void)
 
 static void *hook_mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
 {
+	bool spared = state.shared_only && (!(flags & MAP_SHARED) || fd < 0);
 	void *mapped;
 
-	if (fails("mmap", ENOMEM)) {
+	if (!spared && fails("mmap", ENOMEM)) {
 		if (flags & MAP_FIXED)
 			real.munmap(address, length);
 		errno = state.always ? state.always_error : ENOMEM;
@@ -234,6 +236,7 @@ static void arm(unsigned int n, enum inject_mode mode, const char *always, int e
 	state.failed = "";
 	state.always = always;
 	state.always_error = error;
+	state.shared_only = false;
 	pthread_mutex_unlock(&state.lock);
 }
 
@@ -247,6 +250,12 @@ void inject_always(const char *name, int error)
 	arm(0, INJECT_ONE, name, error);
 }
 
+void inject_shared_refused(int error)
+{
+	arm(0, INJECT_ONE, "mmap", error);
+	state.shared_only = true;
+}
+
 bool inject_disarm(void)
 {
 	bool failed;
@@ -254,6 +263,7 @@ bool inject_disarm(void)
 	pthread_mutex_lock(&state.lock);
 	state.armed = false;
 	state.always = NULL;
+	state.shared_only = false;
 	failed = state.failures;
 	pthread_mutex_unlock(&state.lock);
 	return failed;

@@ -27,6 +27,9 @@ void inject_arm(unsigned int n, enum inject_mode mode);
 /* Every call of @name ("msync") fails with @error, until disarmed. */
 void inject_always(const char *name, int error);
 
+/* Every mmap(MAP_SHARED) of a descriptor fails with @error, until disarmed. */
+void inject_shared_refused(int error);
+
 /* Ends it. True if any call was made to fail. */
 bool inject_disarm(void);
 

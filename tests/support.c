@@ -108,8 +108,13 @@ void limit_memlock(uint64_t more)
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
 	uint64_t limit = test_status_bytes("VmLck") + more;
-	struct rlimit memlock = { limit, limit };
+	struct rlimit memlock;
 
+	/* Nobody may raise his hard limit. */
+	CHECK(!getrlimit(RLIMIT_MEMLOCK, &memlock));
+	limit = limit < memlock.rlim_max ? limit : memlock.rlim_max;
+	memlock.rlim_cur = limit;
+	memlock.rlim_max = limit;
 	if (!syscall(SYS_capget, &header, data)) {
 		data[0].effective &= ~(1u << CAP_IPC_LOCK);
 		CHECK(syscall(SYS_capset, &header, data) == 0);

@@ -25,7 +25,7 @@ int scratch_file(uint64_t size);
 
 /*
  * Gives up CAP_IPC_LOCK and sets RLIMIT_MEMLOCK to @more bytes above what is
- * locked now. For children: there is no way back.
+ * locked now, or to what may be set. For children: there is no way back.
  */
 void limit_memlock(uint64_t more);
 

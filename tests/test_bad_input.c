@@ -440,6 +440,8 @@ static void map_alignment(void)
 		CHECK_ERROR(-EINVAL, hm_map_lock(it.map, offset, length, 0, NULL));
 		CHECK_ERROR(-EINVAL, hm_map_unlock(it.map, offset, length));
 		CHECK_ERROR(-EINVAL, hm_map_advise(it.map, offset, length, HM_ADVICE_COLD));
+		CHECK_ERROR(-EINVAL, hm_map_prefetch(it.map, offset, length, HM_READ));
+		CHECK_ERROR(-EINVAL, hm_map_sync(it.map, offset, length, 0));
 	}
 	end();
 }

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/coverage.sh [TEST...]: builds with gcov, runs the test programs (all of
+# the core's, or the named ones), and fails when a line behind an undo label
+# (err_...:) of runtime/*.c or runtime/backend/*.c was never executed.
+set -u
+
+cd "$(dirname -- "$0")/.." || exit 3
+B=${B:-build}
+suite=coverage
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+
+make --no-print-directory B="$B" coverage >/dev/null || exit 1
+folder=$B/coverage
+find "$folder" -name '*.gcda' -delete
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+
+programs=$*
+[ -n "$programs" ] || programs='test_undo test_conformance test_bad_input test_backend
+	test_alloc test_view test_file test_limits test_registry test_rangemap test_threads'
+for name in $programs; do
+	if "$folder/tests/$name" >"$work/log" 2>&1; then
+		pass "$name"
+	else
+		fail "$name" "$(tail -n 1 "$work/log")"
+		grep '^FAIL' "$work/log"
+	fi
+done
+
+# gcov's lines are "count:number:text"; "#####" is a line that was never run.
+# A label's block ends with the function's brace in the first column.
+undo_lines() {
+	sed 's/^ *\([^:]*\): *\([0-9]*\):/\1:\2:/' "$1" | awk -F: -v file="$2" '
+		{ text = $0; sub(/^[^:]*:[^:]*:/, "", text) }
+		text ~ /^err_[a-z_]*:/ { inside = 1; labels++ }
+		text ~ /^}/ { inside = 0 }
+		inside && $1 ~ /^#####/ { print file ":" $2 ":" text; missed++ }
+		END { exit missed > 0 }'
+}
+
+for source in runtime/*.c runtime/backend/*.c; do
+	grep -q '^err_[a-z_]*:' "$source" || continue
+	name=undo_$(basename "$source" .c)
+	(cd "$work" && gcov --preserve-paths --object-directory "$OLDPWD/$folder/$(dirname "$source")" \
+		"$OLDPWD/$source" >/dev/null 2>&1)
+	found=$(find "$work" -name "*#$(basename "$source").gcov" | head -n 1)
+	if [ -z "$found" ]; then
+		fail "$name" 'gcov knows nothing of it'
+	elif undo_lines "$found" "$source" >"$work/missed"; then
+		pass "$name"
+	else
+		fail "$name" "$(wc -l <"$work/missed") lines were never executed"
+		sed 's/^/    /' "$work/missed"
+	fi
+	rm -f "$work"/*.gcov
+done
+finish
