@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+/* hetmap bench: options, the list of benchmarks, and how results are shown. */
+#include "bench.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hetmap/hetmap.h>
+
+#include "bench_options.h"
+#include "command.h"
+#include "peer.h"
+#include "text.h"
+
+enum { OPTION_JSON, OPTION_LIST, OPTION_SHOW_PEER, OPTION_ROUNDS, OPTION_HELP };
+
+static const struct option_row rows[] = {
+	[OPTION_JSON] = { 0, "json", NULL, "one JSON object a line" },
+	[OPTION_LIST] = { 0, "list", NULL, "list the cases, measure nothing" },
+	[OPTION_SHOW_PEER] = { 0, "show-peer", NULL, "print the code compared with, measure nothing" },
+	[OPTION_ROUNDS] = { 0, "rounds", "N", "samples of each side (default: by case)" },
+	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	{ 0 },
+};
+
+static const struct bench benches[] = {
+	{ "map_cycle", "create, map, touch and release 64 KiB", bench_map_cycle,
+	  peer_maps_source },
+	{ "protect_pair", "take the right to write away and give it back, 64 KiB",
+	  bench_protect_pair, peer_maps_source },
+	{ "lock_pair", "lock and unlock 64 KiB", bench_lock_pair, peer_maps_source },
+	{ "pointer_find", "look addresses up among 10,000 and 60,000 maps", bench_pointer_find,
+	  peer_pointer_source },
+	{ "launch", "an empty kernel, and wait for it", bench_launch, peer_opencl_source },
+	{ "zero_copy", "SAXPY on 2 x 256 MiB, in place", bench_zero_copy, peer_opencl_source },
+	{ "grow", "1 GiB in sixteen steps, at one address", bench_grow, peer_maps_source },
+	{ "first_touch", "1 GiB of new memory, every page written", bench_first_touch,
+	  peer_maps_source },
+};
+
+#define N_BENCH (sizeof(benches) / sizeof(benches[0]))
+
+struct bench_options bench_options;
+
+/* The benchmark that runs, and whether the table's head was printed. */
+static const struct bench *running;
+static bool has_head;
+
+static void usage(void)
+{
+	puts("Usage: hetmap bench [OPTION]... [CASE]...\n"
+	     "\n"
+	     "Measures the library against bare system calls and bare OpenCL, in turns in one\n"
+	     "process. The ratio is our time over the peer's: lower is better. A target that\n"
+	     "is missed is no failure of the command; other load on the machine shows.\n"
+	     "\n"
+	     "Options:");
+	option_help(rows);
+	puts("\n"
+	     "Examples:\n"
+	     "  hetmap bench                     all cases, about two minutes\n"
+	     "  hetmap bench map_cycle --json\n"
+	     "  hetmap bench --show-peer pointer_find\n"
+	     "\n"
+	     "See also hetmap-bench(1).");
+}
+
+/* ---- results ---- */
+
+static void head(void)
+{
+	if (has_head)
+		return;
+	has_head = true;
+	printf("%-13s%-27s%12s%12s%12s%8s  %s\n", "bench", "case", "median", "p99", "peer",
+	       "ratio", "target");
+}
+
+static const char *figure(double value, const char *unit, char *text, size_t size)
+{
+	int digits = fabs(value) < 9.995 ? 2 : fabs(value) < 999.5 ? 1 : 0;
+
+	snprintf(text, size, "%.*f %s", digits, value, unit);
+	return text;
+}
+
+static void report_json(const struct bench_result *result, double ratio, bool met)
+{
+	json_t *line = json_pack("{s:s, s:s, s:s, s:f, s:f, s:s, s:f, s:f}", "bench",
+				 running->name, "case", result->name, "unit", result->unit,
+				 "value", result->value, "p99", result->p99, "peer", result->peer,
+				 "peer_value", result->peer_value, "ratio", ratio);
+
+	if (line && result->kind != TARGET_NONE) {
+		json_object_set_new(line,
+				    result->kind == TARGET_RATIO ? "target_ratio" : "target_value",
+				    json_real(result->target));
+		json_object_set_new(line, "met", json_boolean(met));
+	}
+	json_dumpf(line, stdout, JSON_REAL_PRECISION(6));
+	putchar('\n');
+	json_decref(line);
+}
+
+void bench_report(const struct bench_result *result)
+{
+	double ratio = result->peer_value > 0 ? result->value / result->peer_value : 0;
+	bool met = (result->kind == TARGET_RATIO ? ratio : result->value) <= result->target;
+	char value[TEXT_MAX], p99[TEXT_MAX], peer[TEXT_MAX], target[2 * TEXT_MAX] = "";
+	char limit[TEXT_MAX];
+
+	if (output.json) {
+		report_json(result, ratio, met);
+		goto flush;
+	}
+	head();
+	if (result->kind == TARGET_RATIO)
+		snprintf(target, sizeof(target), "  <= %.2f  %s", result->target,
+			 met ? "met" : "MISSED");
+	if (result->kind == TARGET_VALUE)
+		snprintf(target, sizeof(target), "  <= %s  %s",
+			 figure(result->target, result->unit, limit, sizeof(limit)),
+			 met ? "met" : "MISSED");
+	printf("%-13s%-27s%12s%12s%12s%8.2f%s\n", running->name, result->name,
+	       figure(result->value, result->unit, value, sizeof(value)),
+	       figure(result->p99, result->unit, p99, sizeof(p99)),
+	       figure(result->peer_value, result->unit, peer, sizeof(peer)), ratio, target);
+flush:
+	fflush(stdout);
+}
+
+void bench_report_pair(const struct bench_pair *pair, const struct bench_figures *figures,
+		       const char *unit, double ns, enum bench_target kind, double target)
+{
+	const struct bench_result result = {
+		.name = pair->name,
+		.unit = unit,
+		.value = figures->value / ns,
+		.p99 = figures->p99 / ns,
+		.peer = pair->peer,
+		.peer_value = figures->peer_value / ns,
+		.kind = kind,
+		.target = target,
+	};
+
+	bench_report(&result);
+}
+
+void bench_skip(const char *name, const char *format, ...)
+{
+	char reason[1024];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(reason, sizeof(reason), format, list);
+	va_end(list);
+	if (output.json) {
+		json_t *line = json_pack("{s:s, s:s, s:s}", "bench", running->name, "case", name,
+					 "skipped", reason);
+
+		json_dumpf(line, stdout, 0);
+		putchar('\n');
+		json_decref(line);
+	} else {
+		head();
+		printf("%-13s%-27sskipped: %s\n", running->name, name, reason);
+	}
+	fflush(stdout);
+}
+
+int bench_fail(const char *name, int r, bool ours)
+{
+	const char *text = ours ? hm_errmsg() : strerror(-r);
+
+	fprintf(stderr, "hetmap: bench %s, %s: %s: %s\n", running->name, name,
+		ours ? "hetmap" : "the peer", text[0] ? text : strerror(-r));
+	return r;
+}
+
+/* ---- the peers' code ---- */
+
+/* The text behind the last '/' '*' that heads a part: does it name @name? */
+static bool part_names(const char *head, const char *end, const char *name)
+{
+	size_t length = strlen(name);
+	const char *at;
+
+	for (at = head; at + length < end; at++)
+		if (!strncmp(at, name, length) && at[-1] == ' ' && at[length] == ' ')
+			return true;
+	return false;
+}
+
+/* Prints those parts of the peer's file that are headed by the benchmark's name. */
+static void show_peer(const struct bench *bench)
+{
+	static const char mark[] = "\n/* ---- ";
+	const char *part = strstr(bench->peer_source, mark);
+
+	printf("/* The peer of %s: %s. */\n", bench->name, bench->summary);
+	while (part) {
+		const char *next = strstr(part + 1, mark);
+		const char *line_end = strchr(part + 1, '\n');
+		size_t length = next ? (size_t)(next - part) : strlen(part);
+
+		if (line_end && part_names(part + 1, line_end, bench->name))
+			printf("%.*s", (int)length, part);
+		part = next;
+	}
+	putchar('\n');
+}
+
+/* ---- the command ---- */
+
+static const struct bench *find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < N_BENCH; i++)
+		if (!strcmp(benches[i].name, name))
+			return &benches[i];
+	return NULL;
+}
+
+static int refuse(const char *name)
+{
+	const char *names[N_BENCH + 1] = { NULL };
+	const char *nearest;
+	size_t i;
+
+	for (i = 0; i < N_BENCH; i++)
+		names[i] = benches[i].name;
+	nearest = option_nearest(name, names);
+	if (nearest)
+		return fail(STATUS_USAGE, EINVAL, NULL, "bench: there is no case '%s': did you "
+			    "mean %s?", name, nearest);
+	return fail(STATUS_USAGE, EINVAL, NULL, "bench: there is no case '%s': see hetmap bench "
+		    "--list", name);
+}
+
+static int run_selected(const bool *selected)
+{
+	int status = STATUS_DONE;
+	size_t i;
+
+	for (i = 0; i < N_BENCH; i++) {
+		if (!selected[i])
+			continue;
+		running = &benches[i];
+		if (running->run())
+			status = STATUS_ENVIRONMENT;
+		if (signals_pending())
+			return 128 + signals_pending();
+	}
+	return output_finish(status);
+}
+
+int bench_main(int argc, char **argv)
+{
+	struct option_state state = {
+		.command = "bench", .rows = rows, .argc = argc, .argv = argv, .next = 1,
+	};
+	bool selected[N_BENCH] = { false };
+	bool any = false, list = false, show = false;
+	const struct bench *bench;
+	uint64_t rounds;
+	size_t i;
+	int option;
+
+	while ((option = option_next(&state)) != OPTION_END) {
+		switch (option) {
+		case OPTION_JSON:
+			output.json = true;
+			break;
+		case OPTION_LIST:
+			list = true;
+			break;
+		case OPTION_SHOW_PEER:
+			show = true;
+			break;
+		case OPTION_ROUNDS:
+			if (option_number(state.value, 1, 1000000, &rounds))
+				return fail(STATUS_USAGE, EINVAL, NULL, "bench: --rounds wants a "
+					    "number from 1 to 1000000, not '%s'", state.value);
+			bench_options.rounds = (unsigned int)rounds;
+			break;
+		case OPTION_HELP:
+			usage();
+			return output_finish(STATUS_DONE);
+		case OPTION_ARGUMENT:
+			bench = find(state.value);
+			if (!bench)
+				return refuse(state.value);
+			selected[bench - benches] = any = true;
+			break;
+		default:
+			return STATUS_USAGE;
+		}
+	}
+	for (i = 0; i < N_BENCH; i++) {
+		selected[i] |= !any;
+		if (selected[i] && list)
+			printf("%-13s %s\n", benches[i].name, benches[i].summary);
+		if (selected[i] && show)
+			show_peer(&benches[i]);
+	}
+	return list || show ? output_finish(STATUS_DONE) : run_selected(selected);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Benchmarks: each compares the library with a peer, bare system calls or bare
+ * OpenCL that does equal work, in turns in one process.
+ */
+#ifndef HETMAP_BENCH_H
+#define HETMAP_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define KIB(n) ((size_t)(n) << 10)
+#define MIB(n) ((size_t)(n) << 20)
+#define GIB(n) ((size_t)(n) << 30)
+
+struct bench {
+	const char *name;
+	const char *summary;
+	/* 0, or a negative errno that was told to the user. */
+	int (*run)(void);
+	const char *peer_source; /* file of the peers, as text */
+};
+
+/* ---- measuring (bench_measure.c) ---- */
+
+/*
+ * Takes one sample: 0 and its time, or a negative errno. What is not to be
+ * timed is done outside of the two bench_now() that the difference is of.
+ */
+typedef int bench_side(void *user, double *ret_ns);
+
+struct bench_pair {
+	const char *name; /* of the case */
+	const char *peer; /* what the peer is, in a few words */
+	bench_side *ours;
+	bench_side *peer_side;
+	unsigned int rounds;  /* overridden by --rounds */
+	unsigned int warm_up; /* rounds before these that do not count */
+};
+
+struct bench_figures {
+	double value; /* medians and 99th percentiles, ns */
+	double p99;
+	double peer_value;
+	double peer_p99;
+};
+
+static inline double bench_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+/* One byte in each @stride bytes, beginning with the first. */
+static inline void bench_touch(char *bytes, size_t length, size_t stride)
+{
+	size_t at;
+
+	for (at = 0; at < length; at += stride)
+		((volatile char *)bytes)[at] = 1;
+}
+
+/*
+ * Our side and the peer's in turns, the first of a round changing from round
+ * to round. 0, or a negative errno that was told to the user.
+ */
+int bench_measure(const struct bench_pair *pair, void *user, struct bench_figures *ret_figures);
+
+/* ---- reporting (bench.c) ---- */
+
+enum bench_target {
+	TARGET_NONE,
+	TARGET_RATIO, /* our figure over the peer's is to be at most that */
+	TARGET_VALUE, /* our figure is */
+};
+
+struct bench_result {
+	const char *name;
+	const char *unit; /* of the values: "us" */
+	double value;
+	double p99;
+	const char *peer;
+	double peer_value;
+	enum bench_target kind;
+	double target;
+};
+
+void bench_report(const struct bench_result *result);
+
+/* The result of a pair in @unit of @ns nanoseconds, with a target for the ratio or none. */
+void bench_report_pair(const struct bench_pair *pair, const struct bench_figures *figures,
+		       const char *unit, double ns, enum bench_target kind, double target);
+
+/* The case can't be measured here: says why. */
+void bench_skip(const char *name, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Tells the user what failed; returns @r. Ours: hm_errmsg() says why. */
+int bench_fail(const char *name, int r, bool ours);
+
+/* ---- the benchmarks ---- */
+
+int bench_map_cycle(void);
+int bench_protect_pair(void);
+int bench_lock_pair(void);
+int bench_pointer_find(void);
+int bench_launch(void);
+int bench_zero_copy(void);
+int bench_grow(void);
+int bench_first_touch(void);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The peers: what a program without the library would do. Each does the work
+ * that our side does, with the same flags and the same touches. All return 0
+ * or a negative errno.
+ */
+#ifndef HETMAP_PEER_H
+#define HETMAP_PEER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hetmap/pointer.h>
+
+/*
+ * Puts this file into the program as a text, for --show-peer: what is shown is
+ * what was compiled. The parts are headed by a comment "---- CASE ----".
+ */
+#define PEER_SOURCE(symbol)                                             \
+	__asm__(".pushsection .rodata\n"                                \
+		".global " #symbol "\n"                                 \
+		".hidden " #symbol "\n" #symbol ":\n"                   \
+		".incbin \"" __FILE__ "\"\n"                            \
+		".byte 0\n"                                             \
+		".popsection\n")
+
+extern const char peer_maps_source[];
+extern const char peer_pointer_source[];
+extern const char peer_opencl_source[];
+
+/* ---- peer_maps.c ---- */
+
+int peer_map_cycle(size_t length, size_t stride);
+
+/* Bare memory for the rest: @used bytes of a memfd, in @reserved of address space. */
+struct peer_map {
+	int fd;
+	char *address;
+	size_t length;
+	size_t reserved;
+};
+
+int peer_map_create(struct peer_map *map, size_t used, size_t reserved);
+void peer_map_destroy(struct peer_map *map);
+int peer_protect_pair(char *address, size_t length);
+int peer_lock_pair(const char *address, size_t length);
+int peer_grow(struct peer_map *map, size_t length);
+int peer_grow_realloc(char **address, size_t old_length, size_t length, size_t stride);
+int peer_first_touch(struct peer_map *map, size_t length);
+
+/* ---- peer_pointer.c ---- */
+
+/* A registry as one would write it: sorted array, binary search, rwlock. */
+struct peer_registry {
+	pthread_rwlock_t lock;
+	struct hm_pointer_info *maps; /* by base; offsets are those of the base */
+	size_t n;
+};
+
+int peer_pointer_find(struct peer_registry *registry, const void *pointer,
+		      struct hm_pointer_info *ret_info);
+
+/* ---- peer_opencl.c ---- */
+
+struct peer_opencl;
+
+/* On the device of that platform and name; NULL without text: the first there is. */
+int peer_opencl_open(const char *platform, const char *device, const char *source,
+		     const char *kernel, struct peer_opencl **ret_peer);
+void peer_opencl_close(struct peer_opencl *peer);
+int peer_launch(struct peer_opencl *peer);
+/* x and y in buffers of their own: written, computed on, read back. */
+int peer_copy_create(struct peer_opencl *peer, size_t bytes);
+int peer_copy_saxpy(struct peer_opencl *peer, float a, const float *x, float *y,
+		    size_t bytes);
+/* x and y where they are: CL_MEM_USE_HOST_PTR. */
+int peer_host_create(struct peer_opencl *peer, float *x, float *y, size_t bytes);
+int peer_host_saxpy(struct peer_opencl *peer, float a, size_t bytes);
+
+#endif

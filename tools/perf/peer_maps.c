@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+/* Peers that are bare system calls: maps, their rights, locks and growth. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "peer.h"
+
+PEER_SOURCE(peer_maps_source);
+
+/* ---- map_cycle ---- */
+
+int peer_map_cycle(size_t length, size_t stride)
+{
+	char *address;
+	int r = 0;
+	int fd;
+
+	fd = memfd_create("buffer", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)length)) {
+		r = -errno;
+		goto close_fd;
+	}
+	address = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (address == MAP_FAILED) {
+		r = -errno;
+		goto close_fd;
+	}
+	bench_touch(address, length, stride);
+	munmap(address, length);
+close_fd:
+	close(fd);
+	return r;
+}
+
+/* ---- protect_pair lock_pair grow first_touch ---- */
+
+int peer_map_create(struct peer_map *map, size_t used, size_t reserved)
+{
+	int r;
+
+	map->fd = memfd_create("buffer", MFD_CLOEXEC);
+	if (map->fd < 0)
+		return -errno;
+	if (ftruncate(map->fd, (off_t)used)) {
+		r = -errno;
+		goto close_fd;
+	}
+	map->address = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			    -1, 0);
+	if (map->address == MAP_FAILED) {
+		r = -errno;
+		goto close_fd;
+	}
+	if (used && mmap(map->address, used, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			 map->fd, 0) == MAP_FAILED) {
+		r = -errno;
+		goto unmap;
+	}
+	map->length = used;
+	map->reserved = reserved;
+	return 0;
+
+unmap:
+	munmap(map->address, reserved);
+close_fd:
+	close(map->fd);
+	return r;
+}
+
+void peer_map_destroy(struct peer_map *map)
+{
+	munmap(map->address, map->reserved);
+	close(map->fd);
+}
+
+/* ---- protect_pair ---- */
+
+int peer_protect_pair(char *address, size_t length)
+{
+	if (mprotect(address, length, PROT_READ))
+		return -errno;
+	if (mprotect(address, length, PROT_READ | PROT_WRITE))
+		return -errno;
+	return 0;
+}
+
+/* ---- lock_pair ---- */
+
+int peer_lock_pair(const char *address, size_t length)
+{
+	if (mlock(address, length))
+		return -errno;
+	if (munlock(address, length))
+		return -errno;
+	return 0;
+}
+
+/* ---- grow ---- */
+
+int peer_grow(struct peer_map *map, size_t length)
+{
+	size_t old = map->length;
+
+	if (ftruncate(map->fd, (off_t)length))
+		return -errno;
+	if (mmap(map->address + old, length - old, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 map->fd, (off_t)old) == MAP_FAILED)
+		return -errno;
+	map->length = length;
+	return 0;
+}
+
+int peer_grow_realloc(char **address, size_t old_length, size_t length, size_t stride)
+{
+	char *grown = realloc(*address, length);
+
+	if (!grown)
+		return -ENOMEM;
+	bench_touch(grown + old_length, length - old_length, stride);
+	*address = grown;
+	return 0;
+}
+
+/* ---- first_touch ---- */
+
+int peer_first_touch(struct peer_map *map, size_t length)
+{
+	int r;
+
+	r = peer_map_create(map, length, length);
+	if (r)
+		return r;
+	madvise(map->address, length, MADV_NOHUGEPAGE);
+	bench_touch(map->address, length, KIB(4));
+	return 0;
+}
