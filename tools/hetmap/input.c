@@ -140,53 +140,52 @@ static bool has_hidden_bytes(int fd)
 
 int input_open(const char *path, struct input *ret_input)
 {
-	struct input input = { .fd = -1 };
-	int status, error;
+	char *name = path ? strdup(path) : largest_usual(), *shown;
+	struct stat st;
+	int fd, status;
 
-	input.path = path ? strdup(path) : largest_usual();
-	if (!input.path)
+	if (!name)
 		return fail(STATUS_USAGE, ENOENT, "hetmap run histogram -- FILE",
 			    "no file was named, and none of the usual ones can be read");
-	input.shown = text_escape(input.path);
+	shown = text_escape(name);
 
 	/* Opening a FIFO waits for a writer, a device may do anything: look first. */
-	if (stat(input.path, &input.stat) < 0) {
-		status = fail_open(input.path, input.shown, errno);
+	if (stat(name, &st) < 0) {
+		status = fail_open(name, shown, errno);
 		goto err_free;
 	}
-	if (!S_ISREG(input.stat.st_mode)) {
-		status = refuse_kind(input.shown, input.stat.st_mode);
+	if (!S_ISREG(st.st_mode)) {
+		status = refuse_kind(shown, st.st_mode);
 		goto err_free;
 	}
-	input.fd = open(input.path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	error = errno;
-	if (input.fd < 0) {
-		status = fail_open(input.path, input.shown, error);
+	fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0) {
+		status = fail_open(name, shown, errno);
 		goto err_free;
 	}
-	if (fstat(input.fd, &input.stat) < 0) {
-		status = fail_open(input.path, input.shown, errno);
+	if (fstat(fd, &st) < 0) {
+		status = fail_open(name, shown, errno);
 		goto err_close;
 	}
-	if (!S_ISREG(input.stat.st_mode)) {
-		status = refuse_kind(input.shown, input.stat.st_mode);
+	if (!S_ISREG(st.st_mode)) {
+		status = refuse_kind(shown, st.st_mode);
 		goto err_close;
 	}
-	if (!input.stat.st_size && has_hidden_bytes(input.fd)) {
+	if (!st.st_size && has_hidden_bytes(fd)) {
 		status =
 			fail(STATUS_USAGE, EINVAL, "copy it to a file first",
 			     "'%s' is made by the kernel as it is read: it has no bytes to map",
-			     input.shown);
+			     shown);
 		goto err_close;
 	}
-	*ret_input = input;
+	*ret_input = (struct input){ .path = name, .shown = shown, .fd = fd, .stat = st };
 	return 0;
 
 err_close:
-	close(input.fd);
+	close(fd);
 err_free:
-	free(input.shown);
-	free(input.path);
+	free(shown);
+	free(name);
 	return status;
 }
 
