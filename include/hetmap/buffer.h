@@ -131,7 +131,7 @@ HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_f
  * hm_buffer_import - a buffer around somebody else's object
  * @device:     [in] with HM_CAP_IMPORT
  * @fd:         [in] kept by duplicate. "host": a memfd with F_SEAL_SHRINK
- * @desc:       [in, optional] size (0: all of it), name
+ * @desc:       [in, optional] size (0: all of it), name, HM_BUFFER_READ_ONLY
  * @ret_buffer: [out]
  *
  * Errors: -EPERM the memfd could be truncated under us (seal it with

@@ -87,7 +87,8 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * stay until the work is done, whoever drops his references.
  *
  * Errors: -EINVAL the number or kinds of arguments do not match the kernel
- * (the text says which), a zero grid; -EFAULT a pointer outside every map (the
+ * (the text says which), a zero grid, an argument that goes by copy overlaps
+ * one that is written; -EFAULT a pointer outside every map (the
  * text names the nearest); -ERANGE a range past its map; -EACCES the kernel
  * would write to a map that is read-only; -E2BIG beyond the accelerator's
  * window; -EBUSY a map is being changed; with HM_ZERO_COPY_ONLY -EINVAL an
