@@ -44,7 +44,8 @@ struct bench_figures {
 	double value; /* medians and 99th percentiles, ns */
 	double p99;
 	double peer_value;
-	double peer_p99;
+	double added; /* ours less the peer's of the same round */
+	double added_p99;
 };
 
 static inline double bench_now(void)

@@ -27,12 +27,13 @@ int bench_measure(const struct bench_pair *pair, void *user, struct bench_figure
 {
 	unsigned int n = bench_options.rounds ? bench_options.rounds : pair->rounds;
 	unsigned int round;
-	double *ours, *peer;
+	double *ours, *peer, *added;
 	int r = 0;
 
 	ours = calloc(n, sizeof(*ours));
 	peer = calloc(n, sizeof(*peer));
-	if (!ours || !peer) {
+	added = calloc(n, sizeof(*added));
+	if (!ours || !peer || !added) {
 		r = bench_fail(pair->name, -ENOMEM, false);
 		goto out;
 	}
@@ -55,15 +56,18 @@ int bench_measure(const struct bench_pair *pair, void *user, struct bench_figure
 				goto out;
 			}
 		}
+		added[i] = ours[i] - peer[i];
 	}
 	*ret_figures = (struct bench_figures){
 		.value = percentile(ours, n, 0.5),
 		.p99 = percentile(ours, n, 0.99),
 		.peer_value = percentile(peer, n, 0.5),
-		.peer_p99 = percentile(peer, n, 0.99),
+		.added = percentile(added, n, 0.5),
+		.added_p99 = percentile(added, n, 0.99),
 	};
 out:
 	free(ours);
 	free(peer);
+	free(added);
 	return r;
 }

@@ -336,8 +336,8 @@ static int long_map(struct hm_device *device)
 	result = (struct bench_result){
 		.name = pair.name,
 		.unit = "us",
-		.value = (figures.value - figures.peer_value) / 1e3,
-		.p99 = (figures.p99 - figures.peer_p99) / 1e3,
+		.value = figures.added / 1e3,
+		.p99 = figures.added_p99 / 1e3,
 		.peer = pair.peer,
 		.peer_value = figures.peer_value / 1e3,
 		.kind = TARGET_VALUE,
