@@ -212,6 +212,16 @@ static int get_sub(struct opencl_view *view, cl_mem parent, uint64_t offset, uin
 
 /* ---- ranges ---- */
 
+static int hold(cl_mem memory, void **ret_memory)
+{
+	cl_int error = clRetainMemObject(memory);
+
+	if (error)
+		return cl_error(error, "clRetainMemObject");
+	*ret_memory = memory;
+	return 0;
+}
+
 /* The driver's "no" is a reason to copy; a lack of memory is a failure. */
 static int copy_instead(struct hm_accel_range *range, int r)
 {
@@ -263,11 +273,9 @@ int opencl_view_acquire(void *data, struct hm_accel_range *range)
 	if (!r && (range->offset != index * cl->window ||
 		   range->length != window_length(view, index)))
 		r = get_sub(view, parent, range->offset, range->length, &memory);
-	if (!r) {
-		/* So that it stays until the launch, whatever the cache does. */
-		clRetainMemObject(memory);
-		range->memory = memory;
-	}
+	/* So that it stays until the launch, whatever the cache does. */
+	if (!r)
+		r = hold(memory, &range->memory);
 	pthread_mutex_unlock(&view->lock);
 	return r ? copy_instead(range, r) : 0;
 }
@@ -291,10 +299,8 @@ int opencl_view_window(void *data, uint64_t offset, uint32_t access, cl_mem *ret
 		return 0;
 	pthread_mutex_lock(&view->lock);
 	r = get_window(view, offset / view->cl->window, access, &memory);
-	if (!r) {
-		clRetainMemObject(memory);
-		*ret_memory = memory;
-	}
+	if (!r)
+		r = hold(memory, (void **)ret_memory);
 	pthread_mutex_unlock(&view->lock);
 	return r == -ENOMEM ? r : 0;
 }
