@@ -23,7 +23,8 @@ kind_flags := -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recov
 endif
 ifdef COVERAGE
 O := $(B)/coverage
-kind_flags := --coverage -O0
+# The harness calls __gcov_dump in its children, if it is there.
+kind_flags := --coverage -O0 -Wl,-u,__gcov_dump
 endif
 
 ifdef V
