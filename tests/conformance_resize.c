@@ -33,7 +33,8 @@ static void check_sizes(struct hm_buffer *buffer, struct hm_map *map, uint64_t s
 	CHECK_EQUAL(map_info(map, 0).length, size);
 	CHECK_EQUAL(hm_pointer_find(base + size - 1, &found), 0);
 	CHECK_EQUAL(found.length, size);
-	CHECK_EQUAL(hm_pointer_find(base + size, &found), -ENOENT);
+	/* Right behind it another map may begin. */
+	CHECK(hm_pointer_find(base + size, &found) == -ENOENT || found.map != map);
 }
 
 static void grow(struct fixture *f)

@@ -13,6 +13,7 @@
 #include <liburing.h>
 #endif
 
+#include "core.h"
 #include "support.h"
 
 #define PAGE 4096ull
@@ -51,7 +52,8 @@ struct log {
 	struct hm_view_change last;
 	int refuse;
 	struct hm_map *map; /* to try forbidden things on */
-	int r_forbidden;
+	struct hm_buffer *buffer;
+	int r_protect, r_resize;
 };
 
 static void note(struct log *log, char what, const struct hm_view_change *change)
@@ -69,7 +71,9 @@ static int on_quiesce(void *user, const struct hm_view_change *change)
 
 	note(log, 'q', change);
 	if (log->map)
-		log->r_forbidden = hm_map_protect(log->map, 0, PAGE, HM_READ);
+		log->r_protect = hm_map_protect(log->map, 0, PAGE, HM_READ);
+	if (log->buffer)
+		log->r_resize = hm_buffer_resize(log->buffer, PAGE, 0);
 	return log->refuse;
 }
 
@@ -163,15 +167,28 @@ static void moved(void)
 static void forbidden(void)
 {
 	struct log log = { .refuse = 0 };
+	struct hm_map *before, *behind;
 	struct hm_view *view;
 	struct subject s;
 
 	make(&s, 2 * SIZE);
+	/* So that a resize has locked another map when it comes to this one. */
+	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &before));
+	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &behind));
 	log.map = s.map;
+	log.buffer = s.buffer;
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &log, &view));
-	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
-	CHECK_EQUAL(log.r_forbidden, -EDEADLK);
+	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
+	CHECK_EQUAL(log.r_protect, -EDEADLK);
+	CHECK_EQUAL(log.r_resize, -EDEADLK);
+	CHECK_OK(hm_buffer_resize(s.buffer, 2 * PAGE, 0));
+	CHECK_EQUAL(log.r_protect, -EDEADLK);
+	CHECK_EQUAL(log.r_resize, -EDEADLK);
+	CHECK_EQUAL(hm_map_length(before), 2 * PAGE);
+	CHECK_EQUAL(hm_map_length(behind), 2 * PAGE);
 	hm_view_unref(view);
+	hm_map_unref(before);
+	hm_map_unref(behind);
 	drop(&s);
 }
 
@@ -201,6 +218,123 @@ static void many(void)
 	for (i = 0; i < MANY; i++)
 		hm_view_unref(views[i * 7 % MANY]);
 	drop(&s);
+}
+
+/* A view that ends in its own callback is gone when the change is done. */
+struct ending {
+	struct hm_view *view;
+	int n_reattach;
+};
+
+static int end_myself(void *user, const struct hm_view_change *change)
+{
+	struct ending *ending = user;
+
+	(void)change;
+	hm_view_unref(ending->view);
+	return 0;
+}
+
+static void count_reattach(void *user, const struct hm_view_change *change)
+{
+	struct ending *ending = user;
+
+	(void)change;
+	ending->n_reattach++;
+}
+
+static void ends_in_callback(void)
+{
+	static const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.quiesce = end_myself,
+		.reattach = count_reattach,
+	};
+	struct ending ending = { .n_reattach = 0 };
+	struct subject s;
+
+	make(&s, 2 * SIZE);
+	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &ops, &ending, &ending.view));
+	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
+	CHECK_EQUAL(ending.n_reattach, 0);
+	CHECK_EQUAL(map_info(s.map, 0).views, 0);
+	CHECK_EQUAL(stats_now().views, 0);
+	drop(&s);
+}
+
+/* ---- brackets, as a user inside the library takes part in them ---- */
+
+struct inner {
+	struct map_view view;
+	char order[16];
+	int r_begin, r_end;
+};
+
+static struct inner *inner_of(struct map_view *view)
+{
+	return caa_container_of(view, struct inner, view);
+}
+
+static int inner_begin(struct map_view *view, uint64_t offset, uint64_t length,
+		       uint32_t access)
+{
+	(void)offset, (void)length, (void)access;
+	strcat(inner_of(view)->order, "b");
+	return inner_of(view)->r_begin;
+}
+
+static int inner_end(struct map_view *view, uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)offset, (void)length, (void)access;
+	strcat(inner_of(view)->order, "e");
+	return inner_of(view)->r_end;
+}
+
+static void inner_release(struct map_view *view)
+{
+	strcat(inner_of(view)->order, "r");
+}
+
+static void brackets(void)
+{
+	static const struct view_hooks hooks = {
+		.begin_cpu = inner_begin,
+		.end_cpu = inner_end,
+		.release = inner_release,
+	};
+	struct inner inner = {
+		.view = { .hooks = &hooks, .offset = PAGE, .length = PAGE },
+	};
+	struct subject s;
+
+	make(&s, 0);
+	pthread_mutex_lock(&view_mutex);
+	view_attach_locked(s.map, &inner.view);
+	pthread_mutex_unlock(&view_mutex);
+	CHECK(view_find(s.map, &hooks, NULL) == &inner.view);
+	CHECK(!view_find(s.map, &hooks, &inner));
+	/* Only for the bytes it sees. */
+	CHECK_OK(hm_map_begin_cpu(s.map, 0, PAGE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(s.map, 0, PAGE, HM_READ));
+	CHECK(!strcmp(inner.order, ""));
+	CHECK_OK(hm_map_begin_cpu(s.map, PAGE + 5, 1, HM_READ));
+	CHECK_OK(hm_map_end_cpu(s.map, PAGE + 5, 1, HM_READ));
+	CHECK(!strcmp(inner.order, "be"));
+	/* A failed begin is none. */
+	inner.r_begin = -EIO;
+	CHECK_EQUAL(hm_map_begin_cpu(s.map, 0, SIZE, HM_WRITE), -EIO);
+	CHECK_EQUAL(map_info(s.map, 0).brackets, 0);
+	CHECK_ERROR(-EINVAL, hm_map_end_cpu(s.map, 0, SIZE, HM_WRITE));
+	inner.r_begin = 0;
+	inner.r_end = -ENOMEM;
+	CHECK_OK(hm_map_begin_cpu(s.map, 0, SIZE, HM_WRITE));
+	CHECK_EQUAL(hm_map_end_cpu(s.map, 0, SIZE, HM_WRITE), -ENOMEM);
+	CHECK_EQUAL(map_info(s.map, 0).brackets, 0);
+	CHECK(!strcmp(inner.order, "bebbe"));
+	drop(&s);
+	/* It held no reference: the map's end released it. */
+	CHECK(!strcmp(inner.order, "bebber"));
+	CHECK_EQUAL(stats_now().views, 0);
 }
 
 /* ---- io_uring ---- */
@@ -350,6 +484,8 @@ static const struct test tests[] = {
 	{ "moved", moved, 0, 0 },
 	{ "forbidden", forbidden, 0, 0 },
 	{ "many", many, 0, 0 },
+	{ "ends_in_callback", ends_in_callback, 0, 0 },
+	{ "brackets", brackets, 0, 0 },
 	{ "io_uring", io_uring, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
