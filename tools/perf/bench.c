@@ -47,9 +47,8 @@ static const struct bench benches[] = {
 
 struct bench_options bench_options;
 
-/* The benchmark that runs, and whether the table's head was printed. */
-static const struct bench *running;
-static bool has_head;
+/* The benchmark that runs, and the one whose head was printed last. */
+static const struct bench *running, *headed;
 
 static void usage(void)
 {
@@ -74,11 +73,13 @@ static void usage(void)
 
 static void head(void)
 {
-	if (has_head)
+	if (headed == running)
 		return;
-	has_head = true;
-	printf("%-13s%-27s%12s%12s%12s%8s  %s\n", "bench", "case", "median", "p99", "peer",
-	       "ratio", "target");
+	if (!headed)
+		printf("%-26s%10s%10s%10s%6s  %s\n", "", "median", "p99", "peer", "ratio",
+		       "target");
+	headed = running;
+	printf("%s: %s\n", running->name, running->summary);
 }
 
 static const char *figure(double value, const char *unit, char *text, size_t size)
@@ -112,7 +113,6 @@ void bench_report(const struct bench_result *result)
 	double ratio = result->peer_value > 0 ? result->value / result->peer_value : 0;
 	bool met = (result->kind == TARGET_RATIO ? ratio : result->value) <= result->target;
 	char value[TEXT_MAX], p99[TEXT_MAX], peer[TEXT_MAX], target[2 * TEXT_MAX] = "";
-	char limit[TEXT_MAX];
 
 	if (output.json) {
 		report_json(result, ratio, met);
@@ -120,13 +120,12 @@ void bench_report(const struct bench_result *result)
 	}
 	head();
 	if (result->kind == TARGET_RATIO)
-		snprintf(target, sizeof(target), "  <= %.2f  %s", result->target,
+		snprintf(target, sizeof(target), "  <= %.2f %s", result->target,
 			 met ? "met" : "MISSED");
 	if (result->kind == TARGET_VALUE)
-		snprintf(target, sizeof(target), "  <= %s  %s",
-			 figure(result->target, result->unit, limit, sizeof(limit)),
+		snprintf(target, sizeof(target), "  <= %.4g %s %s", result->target, result->unit,
 			 met ? "met" : "MISSED");
-	printf("%-13s%-27s%12s%12s%12s%8.2f%s\n", running->name, result->name,
+	printf("  %-24s%10s%10s%10s%6.2f%s\n", result->name,
 	       figure(result->value, result->unit, value, sizeof(value)),
 	       figure(result->p99, result->unit, p99, sizeof(p99)),
 	       figure(result->peer_value, result->unit, peer, sizeof(peer)), ratio, target);
@@ -168,7 +167,8 @@ void bench_skip(const char *name, const char *format, ...)
 		json_decref(line);
 	} else {
 		head();
-		printf("%-13s%-27sskipped: %s\n", running->name, name, reason);
+		printf("  %-24s  skipped: ", name);
+		text_wrap(reason, 37, 28, 80);
 	}
 	fflush(stdout);
 }

@@ -146,7 +146,7 @@ int bench_grow(void)
 	if (r)
 		goto out;
 	bench_report_pair(&pair, &figures, "us", 1e3, TARGET_RATIO, 1.3);
-	pair.name = "a step, new bytes touched";
+	pair.name = "a step, touched";
 	pair.peer = "realloc";
 	pair.peer_side = grow_peer_realloc;
 	pair.rounds = 5;

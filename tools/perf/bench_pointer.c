@@ -324,8 +324,8 @@ static int long_map(struct hm_device *device)
 		.unit = "KiB",
 		.value = (double)(slab_bytes() - before) / 1024,
 		.p99 = (double)(slab_bytes() - before) / 1024,
-		.peer = "page table of as many 4 KiB pages",
-		.peer_value = 2.0 * 1024 * 1024,
+		.peer = "a page table of 2 MiB pages",
+		.peer_value = 4096,
 		.kind = TARGET_VALUE,
 		.target = 64,
 	};
@@ -354,9 +354,9 @@ unref_buffer:
 int bench_pointer_find(void)
 {
 	static const char *const few[] = { "10,000 maps, independent", "10,000 maps, dependent",
-					   "10,000 maps, second thread" };
+					   "10,000 maps, 2nd thread" };
 	static const char *const many[] = { "60,000 maps, independent", "60,000 maps, dependent",
-					    "60,000 maps, second thread" };
+					    "60,000 maps, 2nd thread" };
 	struct hm_device *device;
 	int r;
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+/* hetmap bench: what it says, not how fast anything is. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+
+static const char *const names[] = {
+	"map_cycle", "protect_pair", "lock_pair", "pointer_find",
+	"launch", "zero_copy", "grow", "first_touch",
+};
+
+#define N_NAME (sizeof(names) / sizeof(names[0]))
+
+static void test_list(void)
+{
+	struct outcome outcome;
+	size_t i;
+
+	command_run(&(struct command){ .args = { "bench", "--list" } }, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	for (i = 0; i < N_NAME; i++)
+		CHECK(strstr(outcome.out, names[i]));
+	outcome_free(&outcome);
+	command_run(&(struct command){ .args = { "bench", "--help" } }, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+}
+
+/* The peers' code comes out of the program itself, the part asked for alone. */
+static void test_show_peer(void)
+{
+	static const char *const calls[] = {
+		"memfd_create(", "mprotect(", "mlock(", "pthread_rwlock_rdlock(",
+		"clFinish(", "clEnqueueWriteBuffer(", "ftruncate(", "MADV_NOHUGEPAGE",
+	};
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < N_NAME; i++) {
+		command_run(&(struct command){ .args = { "bench", "--show-peer", names[i] } },
+			    &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(strstr(outcome.out, calls[i]));
+		CHECK(!strstr(outcome.out, "#include"));
+		outcome_free(&outcome);
+	}
+	command_run(&(struct command){ .args = { "bench", "--show-peer", "lock_pair" } },
+		    &outcome);
+	CHECK(!strstr(outcome.out, "mprotect("));
+	outcome_free(&outcome);
+}
+
+static void test_table(void)
+{
+	struct outcome outcome;
+
+	command_run(&(struct command){ .args = { "bench", "map_cycle", "protect_pair", "lock_pair",
+						 "--rounds", "2" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "every page written"));
+	CHECK(strstr(outcome.out, "<= 1.10 "));
+	CHECK(!strcmp(outcome.err, ""));
+	outcome_free(&outcome);
+}
+
+static void check_line(const char *line)
+{
+	static const char *const texts[] = { "bench", "case", "unit", "peer" };
+	static const char *const numbers[] = { "value", "p99", "peer_value", "ratio" };
+	json_error_t error;
+	json_t *object = json_loads(line, 0, &error);
+	size_t i;
+
+	CHECK_FATAL(json_is_object(object));
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		CHECK(json_is_string(json_object_get(object, texts[i])));
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		CHECK(json_is_number(json_object_get(object, numbers[i])));
+	CHECK(json_number_value(json_object_get(object, "peer_value")) > 0);
+	json_decref(object);
+}
+
+static void test_json(void)
+{
+	struct outcome outcome;
+	char *line, *rest;
+	int n = 0;
+
+	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", "1", "map_cycle",
+						 "grow" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	for (line = strtok_r(outcome.out, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		check_line(line);
+		n++;
+	}
+	CHECK_EQUAL(n, 4);
+	outcome_free(&outcome);
+}
+
+/* Without an OpenCL platform the two cases that need one say so, and are no failure. */
+static void test_no_opencl(void)
+{
+	struct outcome outcome;
+	char *folder = folder_make();
+	char vendors[256];
+
+	snprintf(vendors, sizeof(vendors), "OCL_ICD_VENDORS=%s", folder);
+	command_run(&(struct command){ .args = { "bench", "launch", "zero_copy" },
+				       .env = { vendors } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, "skipped: "));
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+	folder_remove(folder);
+}
+
+static void test_wrong_usage(void)
+{
+	static const struct {
+		const char *args[4];
+		const char *says;
+	} cases[] = {
+		{ { "bench", "lock_par" }, "did you mean lock_pair?" },
+		{ { "bench", "nonsense" }, "hetmap bench --list" },
+		{ { "bench", "--rounds", "0" }, "from 1 to 1000000" },
+		{ { "bench", "--rounds", "many" }, "not 'many'" },
+		{ { "bench", "--roundz", "1" }, "--rounds" },
+	};
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct command command = { 0 };
+
+		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 2);
+		CHECK(strstr(outcome.err, cases[i].says));
+		CHECK(!strcmp(outcome.out, ""));
+		outcome_free(&outcome);
+	}
+}
+
+static const struct test tests[] = {
+	{ "list", test_list, 0, 0 },
+	{ "show_peer", test_show_peer, 0, 0 },
+	{ "table", test_table, 60, 0 },
+	{ "json", test_json, 120, 0 },
+	{ "no_opencl", test_no_opencl, 0, 0 },
+	{ "wrong_usage", test_wrong_usage, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "bench", tests);
+}
