@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "compat.h"
@@ -22,10 +23,15 @@ static void *real_mremap(void *address, size_t old_length, size_t new_length, in
 	return mremap(address, old_length, new_length, flags, new_address);
 }
 
+/* By number: under a sanitizer libc's mlock() and munlock() do nothing. */
 static int real_mlock2(const void *address, size_t length, unsigned int flags)
 {
-	/* glibc's mlock2(.., 0) is mlock(): the same system call semantics. */
-	return mlock2(address, length, flags);
+	return (int)syscall(SYS_mlock2, address, length, flags);
+}
+
+static int real_munlock(const void *address, size_t length)
+{
+	return (int)syscall(SYS_munlock, address, length);
 }
 
 static int real_mincore(void *address, size_t length, unsigned char *vector)
@@ -67,7 +73,7 @@ struct sys_table sys_table = {
 	.mprotect = mprotect,
 	.madvise = madvise,
 	.mlock2 = real_mlock2,
-	.munlock = munlock,
+	.munlock = real_munlock,
 	.msync = msync,
 	.mincore = real_mincore,
 	.mbind = mbind,

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "conformance.h"
@@ -15,22 +14,6 @@ static uint32_t most_access(const struct fixture *f)
 	return f->writable ? HM_READ | HM_WRITE : HM_READ;
 }
 
-/* A sanitizer makes mlock() and its kin do nothing. */
-static bool locks_are_void(void)
-{
-	char *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint64_t before = test_status_bytes("VmLck");
-	bool kept;
-
-	mlock2(page, 4096, 0);
-	munlock(page, 4096);
-	kept = test_status_bytes("VmLck") != before;
-	munmap(page, 4096);
-	if (kept)
-		test_skip("sanitizer", "munlock() is void under this sanitizer");
-	return kept;
-}
-
 static bool refuses_lock(struct fixture *f)
 {
 	struct hm_map *map;
@@ -38,7 +21,7 @@ static bool refuses_lock(struct fixture *f)
 	uint64_t before = test_status_bytes("VmLck");
 
 	if (has(f, HM_CAP_LOCK))
-		return locks_are_void();
+		return false;
 	buffer = fixture_make(f, BYTES, 0, &map);
 	CHECK_ERROR(-EOPNOTSUPP, hm_map_lock(map, 0, BYTES, 0, NULL));
 	CHECK_EQUAL(test_status_bytes("VmLck"), before);
@@ -393,7 +376,7 @@ static void pointer_query(struct fixture *f)
 	CHECK_EQUAL(detail.info.map_offset, f->unit + 1);
 	CHECK_EQUAL(detail.resident, 1);
 	CHECK(detail.page_size >= f->unit);
-	if (has(f, HM_CAP_LOCK) && !locks_are_void()) {
+	if (has(f, HM_CAP_LOCK)) {
 		detail.fields = HM_POINTER_LOCKED;
 		CHECK_OK(hm_pointer_query(base, &detail));
 		CHECK_EQUAL(detail.locked, 0);
