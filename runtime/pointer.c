@@ -29,9 +29,10 @@ static int query_node(void *page, struct hm_pointer_detail *detail)
 	}
 	if (node == -ENOSYS)
 		return err_set(-EOPNOTSUPP, "this kernel has no move_pages(): it was built "
-			       "without CONFIG_MIGRATION or CONFIG_NUMA");
+					    "without CONFIG_MIGRATION or CONFIG_NUMA");
 	if (node < 0)
-		return err_set(node, "move_pages() does not tell the node of the page at %p: %s",
+		return err_set(node,
+			       "move_pages() does not tell the node of the page at %p: %s",
 			       page, err_name(node));
 	detail->numa_node = node;
 	return 0;
@@ -56,7 +57,8 @@ static int query_smaps(void *page, struct hm_pointer_detail *detail)
 	int r = smaps_read(page, page_size(), &sum);
 
 	if (r == -ENOENT)
-		return err_set(-EOPNOTSUPP, "page size and locks are read from "
+		return err_set(-EOPNOTSUPP,
+			       "page size and locks are read from "
 			       "/proc/self/smaps, which is not there: mount /proc");
 	if (r)
 		return err_set(r, "/proc/self/smaps: %s", err_name(r));
@@ -94,8 +96,10 @@ int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail)
 	if (r && !registry_nearest(pointer, &nearest))
 		return err_set(r, "%p is in no map: there is none", pointer);
 	if (r)
-		return err_set(r, "%p is in no map; the nearest one is [0x%" PRIx64 ", 0x%" PRIx64
-			       ")", pointer, nearest.base, nearest.base + nearest.length);
+		return err_set(r,
+			       "%p is in no map; the nearest one is %" PRIu64
+			       " bytes from 0x%" PRIx64 " on",
+			       pointer, nearest.length, nearest.base);
 	page = (void *)round_down((uintptr_t)pointer, page_size());
 	if (detail.fields & HM_POINTER_NODE) {
 		r = query_node(page, &detail);

@@ -11,7 +11,7 @@
 struct rangemap_run {
 	uint64_t offset; /* of its first byte; it ends where the next begins */
 	uint32_t value;
-	uint32_t cache;  /* enum hm_cache; 0 where it means nothing */
+	uint32_t cache; /* enum hm_cache; 0 where it means nothing */
 };
 
 struct rangemap {

@@ -68,13 +68,13 @@ struct tail {
 #define INFO_TAIL offsetof(struct hm_pointer_info, generation)
 
 _Static_assert(sizeof(struct tail) == sizeof(uint64_t) &&
-	       offsetof(struct tail, access) ==
-		       offsetof(struct hm_pointer_info, access) - INFO_TAIL &&
-	       offsetof(struct tail, cache) ==
-		       offsetof(struct hm_pointer_info, cache) - INFO_TAIL &&
-	       offsetof(struct tail, flags) ==
-		       offsetof(struct hm_pointer_info, reserved) - INFO_TAIL &&
-	       sizeof(struct hm_pointer_info) == INFO_TAIL + sizeof(struct tail),
+		       offsetof(struct tail, access) ==
+			       offsetof(struct hm_pointer_info, access) - INFO_TAIL &&
+		       offsetof(struct tail, cache) ==
+			       offsetof(struct hm_pointer_info, cache) - INFO_TAIL &&
+		       offsetof(struct tail, flags) ==
+			       offsetof(struct hm_pointer_info, reserved) - INFO_TAIL &&
+		       sizeof(struct hm_pointer_info) == INFO_TAIL + sizeof(struct tail),
 	       "struct tail is the end of struct hm_pointer_info");
 
 /* A run: offset (page-aligned), and below it access and cache mode. */
@@ -142,11 +142,11 @@ static bool is_left(uint64_t seq, uint64_t tail)
 
 static unsigned int runs_class(uint64_t n)
 {
-	unsigned int class = RUNS_CLASS_MIN;
+	unsigned int shift = RUNS_CLASS_MIN;
 
-	while (n + RUNS_HEADER > 1ull << class)
-		class++;
-	return class;
+	while (n + RUNS_HEADER > 1ull << shift)
+		shift++;
+	return shift;
 }
 
 static struct slab *runs_slab(unsigned int class)
@@ -351,9 +351,8 @@ find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_
 }
 
 /* Kept out of the way of the lookups that succeed at once. */
-static __attribute__((noinline, cold)) int find_again(const struct registry_slot *slot,
-						      uint64_t address,
-						      struct hm_pointer_info *ret_info)
+static __attribute__((noinline, cold)) int
+find_again(const struct registry_slot *slot, uint64_t address, struct hm_pointer_info *ret_info)
 {
 	int tries, r = -EAGAIN;
 
@@ -493,8 +492,7 @@ unlock:
 	return r;
 }
 
-int registry_stage(const struct registry_entry *entry,
-		   struct registry_descriptor **ret_staged)
+int registry_stage(const struct registry_entry *entry, struct registry_descriptor **ret_staged)
 {
 	int r;
 

@@ -33,7 +33,7 @@ struct registry_entry {
 	struct hm_buffer *buffer;
 	struct hm_device *device;
 	uint32_t generation;
-	bool not_inherited;     /* MADV_DONTFORK: -ENOENT in a fork child */
+	bool not_inherited; /* MADV_DONTFORK: -ENOENT in a fork child */
 	/* Rights by range; copied into a slab. Not given by nearest and each. */
 	const struct rangemap *access;
 };
@@ -50,8 +50,7 @@ int registry_insert(const struct registry_entry *entry, uint64_t span,
  * A change in two steps, so that the one that can fail comes before the system
  * calls that it describes. base and span stay.
  */
-int registry_stage(const struct registry_entry *entry,
-		   struct registry_descriptor **ret_staged);
+int registry_stage(const struct registry_entry *entry, struct registry_descriptor **ret_staged);
 void registry_commit(struct registry_slot *slot, struct registry_descriptor *staged);
 void registry_abandon(struct registry_descriptor *staged);
 

@@ -7,7 +7,7 @@
 
 static const char *const names[] = {
 	"map_cycle", "protect_pair", "lock_pair", "pointer_find",
-	"launch", "zero_copy", "grow", "first_touch",
+	"launch",    "zero_copy",    "grow",      "first_touch",
 };
 
 #define N_NAME (sizeof(names) / sizeof(names[0]))
@@ -33,8 +33,10 @@ static void test_list(void)
 static void test_show_peer(void)
 {
 	static const char *const calls[] = {
-		"memfd_create(", "mprotect(", "mlock(", "pthread_rwlock_rdlock(",
-		"clFinish(", "clEnqueueWriteBuffer(", "ftruncate(", "MADV_NOHUGEPAGE",
+		"memfd_create(", "mprotect(",
+		"mlock(",        "pthread_rwlock_rdlock(",
+		"clFinish(",     "clEnqueueWriteBuffer(",
+		"ftruncate(",    "MADV_NOHUGEPAGE",
 	};
 	struct outcome outcome;
 	size_t i;
@@ -57,8 +59,8 @@ static void test_table(void)
 {
 	struct outcome outcome;
 
-	command_run(&(struct command){ .args = { "bench", "map_cycle", "protect_pair", "lock_pair",
-						 "--rounds", "2" } },
+	command_run(&(struct command){ .args = { "bench", "map_cycle", "protect_pair",
+						 "lock_pair", "--rounds", "2" } },
 		    &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	check_lines(outcome.out);
@@ -91,11 +93,12 @@ static void test_json(void)
 	char *line, *rest;
 	int n = 0;
 
-	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", "1", "map_cycle",
-						 "grow" } },
+	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", "1",
+						 "map_cycle", "grow" } },
 		    &outcome);
 	CHECK_EQUAL(outcome.status, 0);
-	for (line = strtok_r(outcome.out, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+	for (line = strtok_r(outcome.out, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
 		check_line(line);
 		n++;
 	}

@@ -12,17 +12,18 @@
 
 #include <hetmap/hetmap.h>
 
+#include "../hetmap/command.h"
+#include "../hetmap/text.h"
 #include "bench_options.h"
-#include "command.h"
 #include "peer.h"
-#include "text.h"
 
 enum { OPTION_JSON, OPTION_LIST, OPTION_SHOW_PEER, OPTION_ROUNDS, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_JSON] = { 0, "json", NULL, "one JSON object a line" },
 	[OPTION_LIST] = { 0, "list", NULL, "list the cases, measure nothing" },
-	[OPTION_SHOW_PEER] = { 0, "show-peer", NULL, "print the code compared with, measure nothing" },
+	[OPTION_SHOW_PEER] = { 0, "show-peer", NULL,
+			       "print the code compared with, measure nothing" },
 	[OPTION_ROUNDS] = { 0, "rounds", "N", "samples of each side (default: by case)" },
 	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
 	{ 0 },
@@ -94,13 +95,14 @@ static void report_json(const struct bench_result *result, double ratio, bool me
 {
 	json_t *line = json_pack("{s:s, s:s, s:s, s:f, s:f, s:s, s:f, s:f}", "bench",
 				 running->name, "case", result->name, "unit", result->unit,
-				 "value", result->value, "p99", result->p99, "peer", result->peer,
-				 "peer_value", result->peer_value, "ratio", ratio);
+				 "value", result->value, "p99", result->p99, "peer",
+				 result->peer, "peer_value", result->peer_value, "ratio",
+				 ratio);
 
 	if (line && result->kind != TARGET_NONE) {
-		json_object_set_new(line,
-				    result->kind == TARGET_RATIO ? "target_ratio" : "target_value",
-				    json_real(result->target));
+		json_object_set_new(
+			line, result->kind == TARGET_RATIO ? "target_ratio" : "target_value",
+			json_real(result->target));
 		json_object_set_new(line, "met", json_boolean(met));
 	}
 	json_dumpf(line, stdout, JSON_REAL_PRECISION(6));
@@ -123,8 +125,8 @@ void bench_report(const struct bench_result *result)
 		snprintf(target, sizeof(target), "  <= %.2f %s", result->target,
 			 met ? "met" : "MISSED");
 	if (result->kind == TARGET_VALUE)
-		snprintf(target, sizeof(target), "  <= %.4g %s %s", result->target, result->unit,
-			 met ? "met" : "MISSED");
+		snprintf(target, sizeof(target), "  <= %.4g %s %s", result->target,
+			 result->unit, met ? "met" : "MISSED");
 	printf("  %-24s%10s%10s%10s%6.2f%s\n", result->name,
 	       figure(result->value, result->unit, value, sizeof(value)),
 	       figure(result->p99, result->unit, p99, sizeof(p99)),
@@ -159,8 +161,8 @@ void bench_skip(const char *name, const char *format, ...)
 	vsnprintf(reason, sizeof(reason), format, list);
 	va_end(list);
 	if (output.json) {
-		json_t *line = json_pack("{s:s, s:s, s:s}", "bench", running->name, "case", name,
-					 "skipped", reason);
+		json_t *line = json_pack("{s:s, s:s, s:s}", "bench", running->name, "case",
+					 name, "skipped", reason);
 
 		json_dumpf(line, stdout, 0);
 		putchar('\n');
@@ -237,10 +239,10 @@ static int refuse(const char *name)
 		names[i] = benches[i].name;
 	nearest = option_nearest(name, names);
 	if (nearest)
-		return fail(STATUS_USAGE, EINVAL, NULL, "bench: there is no case '%s': did you "
-			    "mean %s?", name, nearest);
-	return fail(STATUS_USAGE, EINVAL, NULL, "bench: there is no case '%s': see hetmap bench "
-		    "--list", name);
+		return fail(STATUS_USAGE, EINVAL, NULL,
+			    "bench: there is no case '%s': did you mean %s?", name, nearest);
+	return fail(STATUS_USAGE, EINVAL, NULL,
+		    "bench: there is no case '%s': see hetmap bench --list", name);
 }
 
 static int run_selected(const bool *selected)
@@ -263,7 +265,11 @@ static int run_selected(const bool *selected)
 int bench_main(int argc, char **argv)
 {
 	struct option_state state = {
-		.command = "bench", .rows = rows, .argc = argc, .argv = argv, .next = 1,
+		.command = "bench",
+		.rows = rows,
+		.argc = argc,
+		.argv = argv,
+		.next = 1,
 	};
 	bool selected[N_BENCH] = { false };
 	bool any = false, list = false, show = false;
@@ -285,8 +291,10 @@ int bench_main(int argc, char **argv)
 			break;
 		case OPTION_ROUNDS:
 			if (option_number(state.value, 1, 1000000, &rounds))
-				return fail(STATUS_USAGE, EINVAL, NULL, "bench: --rounds wants a "
-					    "number from 1 to 1000000, not '%s'", state.value);
+				return fail(STATUS_USAGE, EINVAL, NULL,
+					    "bench: --rounds wants a number from 1 to 1000000, "
+					    "not '%s'",
+					    state.value);
 			bench_options.rounds = (unsigned int)rounds;
 			break;
 		case OPTION_HELP:

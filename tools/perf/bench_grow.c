@@ -12,9 +12,9 @@
 #include "peer.h"
 
 #define PAGE KIB(4)
-#define TOTAL GIB(1)
 #define STEP MIB(64)
-#define STEPS (TOTAL / STEP)
+#define STEPS 16u
+#define TOTAL (STEPS * STEP)
 
 struct grower {
 	struct hm_device *device;
@@ -49,8 +49,7 @@ static int buffer_and_map(const struct grower *grower, size_t size, uint32_t map
 
 /* ---- grow ---- */
 
-static int grow_steps(const struct grower *grower, struct hm_buffer *buffer,
-		      struct hm_map *map)
+static int grow_steps(const struct grower *grower, struct hm_buffer *buffer, struct hm_map *map)
 {
 	char *address = hm_map_address(map);
 	size_t i, old = PAGE;

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "../hetmap/command.h"
 #include "bench.h"
 #include "bench_options.h"
-#include "command.h"
 
 static int compare(const void *a, const void *b)
 {

@@ -109,9 +109,9 @@ static int finder_create(struct finder *finder, const char *name, size_t n)
 	finder->peer.n = n;
 	qsort(finder->peer.maps, n, sizeof(struct hm_pointer_info), compare_base);
 	for (i = 0; i < N_ADDRESS; i++)
-		finder->address[i] = (uintptr_t)hm_map_address(
-					     finder->maps[random_next(&state) % n]) +
-				     random_next(&state) % WINDOW;
+		finder->address[i] =
+			(uintptr_t)hm_map_address(finder->maps[random_next(&state) % n]) +
+			random_next(&state) % WINDOW;
 	return 0;
 }
 
@@ -291,7 +291,9 @@ static int long_map(struct hm_device *device)
 		.warm_up = 20,
 	};
 	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc), .size = WINDOW, .max_size = GIB(1024),
+		.struct_size = sizeof(desc),
+		.size = WINDOW,
+		.max_size = GIB(1024),
 	};
 	struct bench_figures figures;
 	struct bench_result result;
@@ -355,7 +357,8 @@ int bench_pointer_find(void)
 {
 	static const char *const few[] = { "10,000 maps, independent", "10,000 maps, dependent",
 					   "10,000 maps, 2nd thread" };
-	static const char *const many[] = { "60,000 maps, independent", "60,000 maps, dependent",
+	static const char *const many[] = { "60,000 maps, independent",
+					    "60,000 maps, dependent",
 					    "60,000 maps, 2nd thread" };
 	struct hm_device *device;
 	int r;

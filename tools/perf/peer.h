@@ -18,12 +18,12 @@
  * Puts this file into the program as a text, for --show-peer: what is shown is
  * what was compiled. The parts are headed by a comment "---- CASE ----".
  */
-#define PEER_SOURCE(symbol)                                             \
-	__asm__(".pushsection .rodata\n"                                \
-		".global " #symbol "\n"                                 \
-		".hidden " #symbol "\n" #symbol ":\n"                   \
-		".incbin \"" __FILE__ "\"\n"                            \
-		".byte 0\n"                                             \
+#define PEER_SOURCE(symbol)                           \
+	__asm__(".pushsection .rodata\n"              \
+		".global " #symbol "\n"               \
+		".hidden " #symbol "\n" #symbol ":\n" \
+		".incbin \"" __FILE__ "\"\n"          \
+		".byte 0\n"                           \
 		".popsection\n")
 
 extern const char peer_maps_source[];
@@ -73,8 +73,7 @@ void peer_opencl_close(struct peer_opencl *peer);
 int peer_launch(struct peer_opencl *peer);
 /* x and y in buffers of their own: written, computed on, read back. */
 int peer_copy_create(struct peer_opencl *peer, size_t bytes);
-int peer_copy_saxpy(struct peer_opencl *peer, float a, const float *x, float *y,
-		    size_t bytes);
+int peer_copy_saxpy(struct peer_opencl *peer, float a, const float *x, float *y, size_t bytes);
 /* x and y where they are: CL_MEM_USE_HOST_PTR. */
 int peer_host_create(struct peer_opencl *peer, float *x, float *y, size_t bytes);
 int peer_host_saxpy(struct peer_opencl *peer, float a, size_t bytes);

@@ -50,8 +50,8 @@ int peer_map_create(struct peer_map *map, size_t used, size_t reserved)
 		r = -errno;
 		goto close_fd;
 	}
-	map->address = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			    -1, 0);
+	map->address = mmap(NULL, reserved, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map->address == MAP_FAILED) {
 		r = -errno;
 		goto close_fd;
@@ -108,8 +108,8 @@ int peer_grow(struct peer_map *map, size_t length)
 
 	if (ftruncate(map->fd, (off_t)length))
 		return -errno;
-	if (mmap(map->address + old, length - old, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		 map->fd, (off_t)old) == MAP_FAILED)
+	if (mmap(map->address + old, length - old, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED, map->fd, (off_t)old) == MAP_FAILED)
 		return -errno;
 	map->length = length;
 	return 0;

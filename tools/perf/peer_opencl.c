@@ -145,21 +145,20 @@ int peer_copy_create(struct peer_opencl *peer, size_t bytes)
 	return error == CL_SUCCESS ? 0 : -ENOMEM;
 }
 
-int peer_copy_saxpy(struct peer_opencl *peer, float a, const float *x, float *y,
-		    size_t bytes)
+int peer_copy_saxpy(struct peer_opencl *peer, float a, const float *x, float *y, size_t bytes)
 {
 	int r;
 
-	if (clEnqueueWriteBuffer(peer->queue, peer->x, CL_FALSE, 0, bytes, x, 0, NULL,
-				 NULL) != CL_SUCCESS ||
-	    clEnqueueWriteBuffer(peer->queue, peer->y, CL_FALSE, 0, bytes, y, 0, NULL,
-				 NULL) != CL_SUCCESS)
+	if (clEnqueueWriteBuffer(peer->queue, peer->x, CL_FALSE, 0, bytes, x, 0, NULL, NULL) !=
+		    CL_SUCCESS ||
+	    clEnqueueWriteBuffer(peer->queue, peer->y, CL_FALSE, 0, bytes, y, 0, NULL, NULL) !=
+		    CL_SUCCESS)
 		return -EIO;
 	r = saxpy(peer, a, bytes);
 	if (r)
 		return r;
-	if (clEnqueueReadBuffer(peer->queue, peer->y, CL_TRUE, 0, bytes, y, 0, NULL,
-				NULL) != CL_SUCCESS)
+	if (clEnqueueReadBuffer(peer->queue, peer->y, CL_TRUE, 0, bytes, y, 0, NULL, NULL) !=
+	    CL_SUCCESS)
 		return -EIO;
 	return 0;
 }
@@ -169,8 +168,8 @@ int peer_host_create(struct peer_opencl *peer, float *x, float *y, size_t bytes)
 {
 	cl_int error;
 
-	peer->x = clCreateBuffer(peer->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes, x,
-				 &error);
+	peer->x = clCreateBuffer(peer->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes,
+				 x, &error);
 	if (error != CL_SUCCESS)
 		return -ENOMEM;
 	peer->y = clCreateBuffer(peer->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes,
