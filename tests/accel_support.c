@@ -74,23 +74,29 @@ static const struct {
 } kernels[KERNELS] = {
 	[SAXPY] = { "saxpy", "f32 in inout",
 		    "__kernel void saxpy(float a, __global const float *x, __global float *y)\n"
-		    "{ size_t i = get_global_id(0); y[i] += a * x[i]; }\n", saxpy },
+		    "{ size_t i = get_global_id(0); y[i] += a * x[i]; }\n",
+		    saxpy },
 	[HISTOGRAM] = { "histogram", "in inout",
 			"__kernel void histogram(__global const uchar *b, __global uint *n)\n"
-			"{ atomic_inc(&n[b[get_global_id(0)]]); }\n", histogram },
+			"{ atomic_inc(&n[b[get_global_id(0)]]); }\n",
+			histogram },
 	[FILL] = { "fill", "out u32",
 		   "__kernel void fill(__global uint *p, uint v)\n"
-		   "{ p[get_global_id(0)] = v; }\n", fill },
+		   "{ p[get_global_id(0)] = v; }\n",
+		   fill },
 	[INCREMENT] = { "increment", "inout",
 			"__kernel void increment(__global uint *p)\n"
-			"{ p[get_global_id(0)]++; }\n", increment },
+			"{ p[get_global_id(0)]++; }\n",
+			increment },
 	[ADD_BYTES] = { "add_bytes", "inout u32",
 			"__kernel void add_bytes(__global uchar *p, uint v)\n"
-			"{ p[get_global_id(0)] += (uchar)v; }\n", add_bytes },
+			"{ p[get_global_id(0)] += (uchar)v; }\n",
+			add_bytes },
 	[WITH_LOCAL] = { "with_local", "out local",
 			 "__kernel void with_local(__global uint *p, __local uint *l)\n"
 			 "{ size_t i = get_global_id(0); l[0] = 1;\n"
-			 "  barrier(CLK_LOCAL_MEM_FENCE); p[i] = l[0]; }\n", nothing },
+			 "  barrier(CLK_LOCAL_MEM_FENCE); p[i] = l[0]; }\n",
+			 nothing },
 	[EMPTY] = { "empty", "", "__kernel void empty(void) { }\n", nothing },
 };
 
@@ -190,6 +196,21 @@ struct hm_fence_info finish(struct hm_fence *fence)
 	CHECK_EQUAL(info.done, 1);
 	hm_fence_unref(fence);
 	return info;
+}
+
+struct hm_kernel *make_kernel(const char *name, const char *signature,
+			      hm_cpu_function *function)
+{
+	struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = name,
+		.cpu = function,
+		.signature = signature,
+	};
+	struct hm_kernel *kernel;
+
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	return kernel;
 }
 
 void *alloc_bytes(struct rig *rig, uint64_t size)

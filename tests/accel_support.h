@@ -29,14 +29,17 @@ void rig_close(struct rig *rig);
 /* Waits, checks the result, drops the fence; what it says of the work. */
 struct hm_fence_info finish(struct hm_fence *fence);
 /* Launch and finish. */
-#define RUN(rig, kernel_, n, ...)                                                   \
-	({                                                                          \
-		struct hm_fence *fence_ = NULL;                                     \
-		CHECK_OK_FATAL(hm_launch((rig)->queue, (rig)->kernel[kernel_], (n), \
-					 &fence_, __VA_ARGS__));                    \
-		finish(fence_);                                                     \
+#define RUN(rig, kernel_, n, ...)                                                            \
+	({                                                                                   \
+		struct hm_fence *fence_ = NULL;                                              \
+		CHECK_OK_FATAL(hm_launch((rig)->queue, (rig)->kernel[kernel_], (n), &fence_, \
+					 __VA_ARGS__));                                      \
+		finish(fence_);                                                              \
 	})
 
+/* For "cpu" alone. */
+struct hm_kernel *make_kernel(const char *name, const char *signature,
+			      hm_cpu_function *function);
 void *alloc_bytes(struct rig *rig, uint64_t size);
 uint32_t way_of(struct rig *rig, const void *pointer, uint64_t length);
 bool text_has(const char *part); /* hm_errmsg() */

@@ -171,9 +171,10 @@ static cl_int CL_API_CALL do_clGetDeviceIDs(cl_platform_id id, cl_device_type ty
 static cl_int CL_API_CALL do_clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size,
 					     void *to, size_t *ret_size)
 {
-	const cl_device_svm_capabilities svm =
-		stub_modes.svm_system ? CL_DEVICE_SVM_COARSE_GRAIN_BUFFER |
-						CL_DEVICE_SVM_FINE_GRAIN_SYSTEM : 0;
+	const cl_device_svm_capabilities svm = stub_modes.svm_system ?
+						       CL_DEVICE_SVM_COARSE_GRAIN_BUFFER |
+							       CL_DEVICE_SVM_FINE_GRAIN_SYSTEM :
+						       0;
 	const cl_bool yes = CL_TRUE, unified = stub_modes.unified;
 	const cl_device_type type = CL_DEVICE_TYPE_CPU;
 	const cl_ulong most = STUB_MAX_ALLOC, memory = 4 * most;
@@ -211,7 +212,8 @@ static cl_int CL_API_CALL do_clGetDeviceInfo(cl_device_id id, cl_device_info wha
 	case CL_DEVICE_EXTENSIONS:
 		return answer_text(stub_modes.arm_import ?
 					   "cl_arm_import_memory cl_arm_import_memory_host" :
-					   "", size, to, ret_size);
+					   "",
+				   size, to, ret_size);
 	default:
 		return CL_INVALID_VALUE;
 	}
@@ -233,10 +235,10 @@ struct stub_queue {
 	struct stub_object *context;
 };
 
-static cl_context CL_API_CALL do_clCreateContext(
-	const cl_context_properties *properties, cl_uint n, const cl_device_id *ids,
-	void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user,
-	cl_int *ret_error)
+static cl_context CL_API_CALL
+do_clCreateContext(const cl_context_properties *properties, cl_uint n, const cl_device_id *ids,
+		   void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
+		   void *user, cl_int *ret_error)
 {
 	(void)properties, (void)n, (void)ids, (void)notify, (void)user;
 	STUB_ENTER_NEW(ret_error);
@@ -253,9 +255,9 @@ static cl_int CL_API_CALL do_clReleaseContext(cl_context context)
 	return CL_SUCCESS;
 }
 
-static cl_command_queue CL_API_CALL do_clCreateCommandQueueWithProperties(
-	cl_context context, cl_device_id id, const cl_queue_properties *properties,
-	cl_int *ret_error)
+static cl_command_queue CL_API_CALL
+do_clCreateCommandQueueWithProperties(cl_context context, cl_device_id id,
+				      const cl_queue_properties *properties, cl_int *ret_error)
 {
 	struct stub_queue *queue;
 
@@ -349,9 +351,10 @@ static cl_int CL_API_CALL do_clReleaseEvent(cl_event event)
 	return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL do_clSetEventCallback(
-	cl_event event, cl_int type, void(CL_CALLBACK *call)(cl_event, cl_int, void *),
-	void *user)
+static cl_int CL_API_CALL do_clSetEventCallback(cl_event event, cl_int type,
+						void(CL_CALLBACK *call)(cl_event, cl_int,
+									void *),
+						void *user)
 {
 	(void)type;
 	STUB_ENTER();
@@ -421,9 +424,8 @@ clGetExtensionFunctionAddress(const char *name)
 	return !strcmp(name, "clIcdGetPlatformIDsKHR") ? (void *)get_platforms : NULL;
 }
 
-__attribute__((visibility("default"))) cl_int CL_API_CALL
-clGetPlatformInfo(cl_platform_id id, cl_platform_info what, size_t size, void *to,
-		  size_t *ret_size)
+__attribute__((visibility("default"))) cl_int CL_API_CALL clGetPlatformInfo(
+	cl_platform_id id, cl_platform_info what, size_t size, void *to, size_t *ret_size)
 {
 	return do_clGetPlatformInfo(id, what, size, to, ret_size);
 }

@@ -60,20 +60,20 @@ cl_int stub_done(cl_event *ret_event, cl_int status);
 cl_int stub_answer(const void *value, size_t value_size, size_t size, void *to,
 		   size_t *ret_size);
 
-#define STUB_ENTER()                                 \
-	do {                                         \
+#define STUB_ENTER()                                  \
+	do {                                          \
 		cl_int error_ = stub_enter(__func__); \
-		if (error_)                          \
-			return error_;               \
+		if (error_)                           \
+			return error_;                \
 	} while (0)
 
-#define STUB_ENTER_NEW(ret_error)                    \
-	do {                                         \
+#define STUB_ENTER_NEW(ret_error)                     \
+	do {                                          \
 		cl_int error_ = stub_enter(__func__); \
-		if (ret_error)                       \
-			*(ret_error) = error_;       \
-		if (error_)                          \
-			return NULL;                 \
+		if (ret_error)                        \
+			*(ret_error) = error_;        \
+		if (error_)                           \
+			return NULL;                  \
 	} while (0)
 
 /* ---- memory ---- */
@@ -85,7 +85,7 @@ struct stub_memory {
 	char *host;  /* of USE_HOST_PTR and imports */
 	char *bytes; /* what kernels see */
 	size_t size;
-	bool own;    /* bytes is its own to free */
+	bool own; /* bytes is its own to free */
 };
 
 void stub_memory_table(cl_icd_dispatch *table);
@@ -100,8 +100,8 @@ void stub_kernel_table(cl_icd_dispatch *table);
 /* ---- for the tests, by dlsym() ---- */
 
 /* The @nth call of @function from now on fails with @error; "" ends it. */
-__attribute__((visibility("default"))) void stub_fail(const char *function,
-						      unsigned int nth, int error);
+__attribute__((visibility("default"))) void stub_fail(const char *function, unsigned int nth,
+						      int error);
 /* Calls of @function so far. */
 __attribute__((visibility("default"))) unsigned int stub_calls(const char *function);
 /* Objects alive, contexts included. */

@@ -9,12 +9,13 @@
 #include "stub_icd.h"
 
 #define ARG_MAX 8
-#define BINARY_MAGIC "STUB"
+/* In front of a binary; no terminator. */
+static const unsigned char magic[4] = { 'S', 'T', 'U', 'B' };
 
 struct argument {
-	char *pointer;     /* of a buffer or SVM */
+	char *pointer; /* of a buffer or SVM */
 	unsigned char value[16];
-	size_t size;       /* of a scalar, or of local memory */
+	size_t size; /* of a scalar, or of local memory */
 	struct stub_memory *memory;
 	bool set;
 };
@@ -137,13 +138,15 @@ static cl_program CL_API_CALL do_clCreateProgramWithSource(cl_context context, c
 	return new_program(sources[0], lengths ? lengths[0] : strlen(sources[0]));
 }
 
-static cl_program CL_API_CALL do_clCreateProgramWithBinary(
-	cl_context context, cl_uint n, const cl_device_id *ids, const size_t *lengths,
-	const unsigned char **binaries, cl_int *status, cl_int *ret_error)
+static cl_program CL_API_CALL do_clCreateProgramWithBinary(cl_context context, cl_uint n,
+							   const cl_device_id *ids,
+							   const size_t *lengths,
+							   const unsigned char **binaries,
+							   cl_int *status, cl_int *ret_error)
 {
 	(void)context, (void)n, (void)ids;
 	STUB_ENTER_NEW(ret_error);
-	if (lengths[0] < 4 || memcmp(binaries[0], BINARY_MAGIC, 4)) {
+	if (lengths[0] < 4 || memcmp(binaries[0], magic, sizeof(magic)) != 0) {
 		*ret_error = CL_INVALID_BINARY;
 		if (status)
 			status[0] = CL_INVALID_BINARY;
@@ -195,7 +198,7 @@ static cl_int CL_API_CALL do_clGetProgramInfo(cl_program id, cl_program_info wha
 	if (what != CL_PROGRAM_BINARIES || !to || size < sizeof(binary))
 		return CL_INVALID_VALUE;
 	binary = *(unsigned char **)to;
-	memcpy(binary, BINARY_MAGIC, 4);
+	memcpy(binary, magic, sizeof(magic));
 	memcpy(binary + 4, program->source, length - 4);
 	return CL_SUCCESS;
 }
@@ -321,10 +324,11 @@ static cl_int CL_API_CALL do_clSetKernelArgSVMPointer(cl_kernel id, cl_uint i,
 	return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL do_clEnqueueNDRangeKernel(
-	cl_command_queue queue, cl_kernel id, cl_uint n_dimension, const size_t *offset,
-	const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
-	cl_event *ret_event)
+static cl_int CL_API_CALL do_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel id,
+						    cl_uint n_dimension, const size_t *offset,
+						    const size_t *global, const size_t *local,
+						    cl_uint n, const cl_event *wait,
+						    cl_event *ret_event)
 {
 	struct stub_kernel *kernel = (struct stub_kernel *)id;
 	const char *parameters = kernel->known->parameters;

@@ -135,8 +135,8 @@ static cl_int CL_API_CALL do_clEnqueueReadBuffer(cl_command_queue queue, cl_mem 
 }
 
 static cl_int CL_API_CALL do_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem id,
-						  cl_bool blocking, size_t offset, size_t length,
-						  const void *from, cl_uint n,
+						  cl_bool blocking, size_t offset,
+						  size_t length, const void *from, cl_uint n,
 						  const cl_event *wait, cl_event *ret_event)
 {
 	(void)queue, (void)blocking, (void)n, (void)wait;

@@ -31,7 +31,8 @@ static void bad_input(const char *accel)
 	before = stats_now();
 
 	/* Objects. */
-	CHECK_ERROR(-EINVAL, hm_launch(NULL, saxpy, N, &fence, HM_F32(1), HM_IN(x), HM_INOUT(y)));
+	CHECK_ERROR(-EINVAL,
+		    hm_launch(NULL, saxpy, N, &fence, HM_F32(1), HM_IN(x), HM_INOUT(y)));
 	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, NULL, N, &fence, HM_F32(1)));
 	CHECK_ERROR(-EINVAL, hm_queue_launch(rig.queue, saxpy, NULL, args, 3, &fence));
 	CHECK_ERROR(-EINVAL, hm_queue_launch(rig.queue, saxpy, grid, NULL, 3, &fence));
@@ -44,16 +45,16 @@ static void bad_input(const char *accel)
 	CHECK(text_has("takes 3 arguments, 2 were passed"));
 	CHECK_ERROR(-EINVAL, hm_queue_launch(rig.queue, saxpy, grid, args,
 					     HM_KERNEL_MAX_ARGS + 1, &fence));
-	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, saxpy, N, &fence, HM_IN(x), HM_IN(x),
-				       HM_INOUT(y)));
+	CHECK_ERROR(-EINVAL,
+		    hm_launch(rig.queue, saxpy, N, &fence, HM_IN(x), HM_IN(x), HM_INOUT(y)));
 	CHECK(text_has("argument 0: it takes a scalar, not a pointer"));
-	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, saxpy, N, &fence, HM_F64(1), HM_IN(x),
-				       HM_INOUT(y)));
+	CHECK_ERROR(-EINVAL,
+		    hm_launch(rig.queue, saxpy, N, &fence, HM_F64(1), HM_IN(x), HM_INOUT(y)));
 	CHECK(text_has("4 bytes"));
 	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1), HM_LOCAL(64),
 				       HM_INOUT(y)));
-	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1), HM_IN(x),
-				       HM_IN(y)));
+	CHECK_ERROR(-EINVAL,
+		    hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1), HM_IN(x), HM_IN(y)));
 	CHECK(text_has("declared HM_INOUT, passed as HM_IN"));
 	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1), HM_IN(x),
 				       HM_RANGE(y, 64, HM_NONE)));
@@ -91,8 +92,8 @@ static void bad_input(const char *accel)
 
 	/* A freed pointer is a foreign one. */
 	CHECK_OK(hm_free(x));
-	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1), HM_IN(x),
-				       HM_INOUT(y)));
+	CHECK_ERROR(-EFAULT,
+		    hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1), HM_IN(x), HM_INOUT(y)));
 	CHECK_OK(hm_free(y));
 	CHECK_OK(hm_free(read_only));
 	rig_close(&rig);

@@ -65,20 +65,23 @@ static int inside(uint64_t past)
 	    hm_alloc(host, 16384, HM_READ | HM_WRITE, &q))
 		return expect(false, "everything opens");
 	for (i = 0; i < sizeof(interior) / sizeof(interior[0]); i++)
-		bad += expect(!launch_and_wait(queue, kernel, 100 + past,
-					       HM_RANGE(p + interior[i], 100,
-							HM_READ | HM_WRITE),
-					       HM_U32(1)), "a launch");
+		bad += expect(
+			!launch_and_wait(queue, kernel, 100 + past,
+					 HM_RANGE(p + interior[i], 100, HM_READ | HM_WRITE),
+					 HM_U32(1)),
+			"a launch");
 	bad += expect(!launch_and_wait(queue, kernel, 16384 + past, HM_INOUT(p), HM_U32(1)),
 		      "a launch on all of it");
 	bad += expect(p[0] == 2 && p[50] == 4 && p[4200 - 5] == 2 && p[8000] == 1,
 		      "what the kernels added");
 	bad += expect(!hm_queue_copy(queue, q + 3, p, 16000, &fence) &&
-			      !hm_fence_wait(fence, UINT64_MAX), "a copy");
+			      !hm_fence_wait(fence, UINT64_MAX),
+		      "a copy");
 	hm_fence_unref(fence);
 	bad += expect(!memcmp(q + 3, p, 16000), "what was copied");
 	bad += expect(!hm_queue_fill(queue, q + 4, 0x07070707, 8000, &fence) &&
-			      !hm_fence_wait(fence, UINT64_MAX), "a fill");
+			      !hm_fence_wait(fence, UINT64_MAX),
+		      "a fill");
 	hm_fence_unref(fence);
 	bad += expect(q[3] == p[0] && q[4] == 7 && q[8003] == 7 && q[8004] == p[8001],
 		      "what was filled");

@@ -27,7 +27,7 @@ static int live(void)
 static void fail(const char *function, unsigned int nth, int error)
 {
 	((void (*)(const char *, unsigned int, int))stub_symbol("stub_fail"))(function, nth,
-									       error);
+									      error);
 }
 
 /* ---- each way in ---- */
@@ -104,8 +104,8 @@ static void transfers(struct rig *rig)
 	struct hm_fence *fence;
 
 	pattern_write(x, 0, 3 << 20, 3);
-	CHECK_OK_FATAL(hm_queue_copy(rig->queue, (char *)y + 3, (char *)x + 3, (3 << 20) - 3,
-				     &fence));
+	CHECK_OK_FATAL(
+		hm_queue_copy(rig->queue, (char *)y + 3, (char *)x + 3, (3 << 20) - 3, &fence));
 	finish(fence);
 	CHECK(!memcmp((char *)y + 3, (char *)x + 3, (3 << 20) - 3));
 	CHECK_OK_FATAL(hm_queue_fill(rig->queue, y + 1, 0x01020304, PAGE, &fence));
@@ -246,8 +246,8 @@ static void zero_copy_only(void)
 	use_stub("shadow");
 	rig_open(&rig, "opencl:0", HM_ZERO_COPY_ONLY, 0);
 	p = alloc_bytes(&rig, PAGE);
-	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence,
-				       HM_INOUT(p)));
+	CHECK_ERROR(-EINVAL,
+		    hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
 	CHECK(text_has("HM_ZERO_COPY_ONLY") && text_has("self-test"));
 	CHECK_ERROR(-EINVAL, hm_queue_fill(rig.queue, p, 1, 64, &fence));
 	CHECK_EQUAL(p[0], 0);
@@ -360,15 +360,34 @@ out:
 static void walk(const char *modes)
 {
 	static const char *const functions[] = {
-		"clCreateContext", "clCreateCommandQueueWithProperties", "clCreateBuffer",
-		"clCreateSubBuffer", "clCreateProgramWithSource", "clCreateProgramWithBinary",
-		"clBuildProgram", "clCreateKernel", "clGetKernelInfo", "clGetKernelArgInfo",
-		"clSetKernelArg", "clSetKernelArgSVMPointer", "clEnqueueNDRangeKernel",
-		"clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clEnqueueMapBuffer",
-		"clEnqueueUnmapMemObject", "clEnqueueCopyBuffer", "clEnqueueFillBuffer",
-		"clEnqueueSVMMemcpy", "clEnqueueSVMMemFill", "clGetEventInfo",
-		"clSetEventCallback", "clImportMemoryARM", "clGetProgramInfo",
-		"clGetProgramBuildInfo", "clFlush", "clRetainMemObject",
+		"clCreateContext",
+		"clCreateCommandQueueWithProperties",
+		"clCreateBuffer",
+		"clCreateSubBuffer",
+		"clCreateProgramWithSource",
+		"clCreateProgramWithBinary",
+		"clBuildProgram",
+		"clCreateKernel",
+		"clGetKernelInfo",
+		"clGetKernelArgInfo",
+		"clSetKernelArg",
+		"clSetKernelArgSVMPointer",
+		"clEnqueueNDRangeKernel",
+		"clEnqueueWriteBuffer",
+		"clEnqueueReadBuffer",
+		"clEnqueueMapBuffer",
+		"clEnqueueUnmapMemObject",
+		"clEnqueueCopyBuffer",
+		"clEnqueueFillBuffer",
+		"clEnqueueSVMMemcpy",
+		"clEnqueueSVMMemFill",
+		"clGetEventInfo",
+		"clSetEventCallback",
+		"clImportMemoryARM",
+		"clGetProgramInfo",
+		"clGetProgramBuildInfo",
+		"clFlush",
+		"clRetainMemObject",
 	};
 	static const int errors[] = { CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY,
 				      CL_INVALID_OPERATION };

@@ -53,8 +53,8 @@ EXPORT cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory, cl_boo
 				   size_t offset, size_t size, const void *from, cl_uint n,
 				   const cl_event *events, cl_event *event)
 {
-	return NEXT(clEnqueueWriteBuffer)(queue, memory, blocking, offset, size, from, n, events,
-					  event);
+	return NEXT(clEnqueueWriteBuffer)(queue, memory, blocking, offset, size, from, n,
+					  events, event);
 }
 
 EXPORT cl_int clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to,
@@ -207,8 +207,8 @@ static void seen_without_a_call(void)
 	second = mmap(NULL, 1 << 20, PROT_READ, MAP_SHARED, fd, 0);
 	CHECK_FATAL(second != MAP_FAILED);
 	p = hm_map_address(map);
-	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], 1 << 18, &fence, HM_OUT(p),
-				 HM_U32(77)));
+	CHECK_OK_FATAL(
+		hm_launch(rig.queue, rig.kernel[FILL], 1 << 18, &fence, HM_OUT(p), HM_U32(77)));
 	for (tries = 0; tries < 5000 && second[(1 << 18) - 1] != 77; tries++)
 		usleep(1000);
 	CHECK_EQUAL(second[(1 << 18) - 1], 77);

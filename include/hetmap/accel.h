@@ -33,9 +33,9 @@ enum hm_accel_work_kind {
 
 /* One piece of work. Stays where it is until work_release. */
 struct hm_accel_work {
-	uint32_t kind;  /* enum hm_accel_work_kind */
+	uint32_t kind; /* enum hm_accel_work_kind */
 	uint32_t n_arg;
-	void *kernel;   /* launch: what kernel_build gave */
+	void *kernel; /* launch: what kernel_build gave */
 	uint64_t grid[3];
 	uint64_t bytes_in;  /* [out] copied towards the accelerator, by submit */
 	uint64_t bytes_out; /* [out] copied back by the time it is done */
@@ -50,16 +50,16 @@ struct hm_accel_work {
 /* A map, as an accelerator is told of it. Valid until view_destroy. */
 struct hm_accel_map {
 	uint32_t struct_size;
-	uint32_t backing;  /* enum hm_backing */
+	uint32_t backing; /* enum hm_backing */
 	char *address;
 	uint64_t length;
-	uint32_t access;   /* what any of its bytes allows */
+	uint32_t access; /* what any of its bytes allows */
 	uint32_t reserved;
 };
 
 /* What the built kernel's parameters are, as far as the driver tells. */
 struct hm_accel_parameters {
-	uint32_t n;                        /* UINT32_MAX: not known */
+	uint32_t n;                         /* UINT32_MAX: not known */
 	uint8_t kind[HM_KERNEL_MAX_ARGS];   /* enum hm_arg_kind; 0: not known */
 	uint8_t access[HM_KERNEL_MAX_ARGS]; /* pointers: at least this; 0: not known */
 	uint8_t size[HM_KERNEL_MAX_ARGS];   /* scalars: bytes; 0: not known */
@@ -133,8 +133,7 @@ HM_API int hm_accel_register(const struct hm_accel_ops *ops);
  *
  * Returns: @r.
  */
-HM_API int hm_accel_error(int r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+HM_API int hm_accel_error(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #ifdef __cplusplus
 }

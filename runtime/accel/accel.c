@@ -90,10 +90,13 @@ int hm_accel_register(const struct hm_accel_ops *ops)
 	    strchr(ops->name, ':') || !ops->form)
 		return err_set(-EINVAL,
 			       "an accelerator needs a table of %zu bytes at least, a name "
-			       "without ':' and the form of kernels it runs", least);
+			       "without ':' and the form of kernels it runs",
+			       least);
 	if (ops->size > sizeof(*ops))
-		return err_set(-E2BIG, "accelerator %s: its table has %zu bytes, this library "
-			       "knows %zu", ops->name, ops->size, sizeof(*ops));
+		return err_set(-E2BIG,
+			       "accelerator %s: its table has %zu bytes, this library "
+			       "knows %zu",
+			       ops->name, ops->size, sizeof(*ops));
 	if (ops->size < sizeof(*ops)) {
 		copy = sys_calloc(1, sizeof(*copy));
 		if (!copy)
@@ -218,7 +221,7 @@ static int read_desc(struct hm_accel_desc *to, const struct hm_accel_desc *from)
 			       to->flags & ~known);
 	if ((to->flags & HM_ACCEL_FORCE_COPY) && (to->flags & HM_ZERO_COPY_ONLY))
 		return err_set(-EINVAL, "hm_accel_open: HM_ACCEL_FORCE_COPY and "
-			       "HM_ZERO_COPY_ONLY exclude each other");
+					"HM_ZERO_COPY_ONLY exclude each other");
 	return 0;
 }
 

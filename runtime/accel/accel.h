@@ -17,11 +17,11 @@
 struct hm_accel {
 	struct hm_object object;
 	const struct hm_accel_ops *ops;
-	void *data;        /* the accelerator's own */
-	uint32_t flags;    /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
+	void *data;     /* the accelerator's own */
+	uint32_t flags; /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
 	uint64_t window;
 	char name[64];
-	struct cds_list_head views; /* accel_view.accel_link; view_mutex */
+	struct cds_list_head views;  /* accel_view.accel_link; view_mutex */
 	struct cds_list_head builds; /* kernel_build.link; view_mutex */
 };
 
@@ -51,10 +51,10 @@ struct kernel_build {
 
 struct hm_kernel {
 	struct hm_object object;
-	struct hm_kernel_desc desc; /* strings are in text[] */
+	struct hm_kernel_desc desc;            /* strings are in text[] */
 	struct hm_accel_parameters parameters; /* of the signature */
-	pthread_mutex_t lock;                   /* to add a build */
-	_Atomic(struct kernel_build *) builds;  /* only ever prepended to */
+	pthread_mutex_t lock;                  /* to add a build */
+	_Atomic(struct kernel_build *) builds; /* only ever prepended to */
 	char text[];
 };
 
@@ -78,7 +78,7 @@ int parameters_check(const struct hm_accel_parameters *parameters, const char *k
 
 enum fence_state {
 	FENCE_FREE = 0,
-	FENCE_PREPARING,  /* not submitted yet: waiters wait for that first */
+	FENCE_PREPARING, /* not submitted yet: waiters wait for that first */
 	FENCE_RUNNING,
 	FENCE_COMPLETING, /* one thread ends its uses */
 	FENCE_DONE,
@@ -86,10 +86,10 @@ enum fence_state {
 
 struct hm_fence {
 	struct hm_object object;
-	_Atomic uint32_t state;     /* enum fence_state */
-	struct hm_queue *queue;     /* whose pool it is from */
-	struct cds_list_head link;  /* queue->work or queue->free */
-	struct hm_kernel *kernel;   /* holds a ref while in flight */
+	_Atomic uint32_t state;    /* enum fence_state */
+	struct hm_queue *queue;    /* whose pool it is from */
+	struct cds_list_head link; /* queue->work or queue->free */
+	struct hm_kernel *kernel;  /* holds a ref while in flight */
 	uint32_t n_use;
 	struct map_use use[HM_KERNEL_MAX_ARGS];
 	struct hm_accel_work work;
@@ -119,8 +119,8 @@ struct hm_queue {
 	struct hm_accel *accel; /* holds a ref until the last user reference goes */
 	void *data;             /* the accelerator's own */
 
-	pthread_mutex_t lock;   /* protects the below */
-	pthread_cond_t changed; /* a fence's state, or n_notify; CLOCK_MONOTONIC */
+	pthread_mutex_t lock;      /* protects the below */
+	pthread_cond_t changed;    /* a fence's state, or n_notify; CLOCK_MONOTONIC */
 	struct cds_list_head work; /* hm_fence.link: in flight, oldest first */
 	struct cds_list_head free;
 	struct fence_chunk *chunks;
@@ -158,8 +158,7 @@ const char *range_label(const struct hm_fence *fence, uint32_t index);
 struct accel_view;
 
 /* The view of @accel on @map, attached on first need. Caller holds a map ref. */
-int accel_view_get(struct hm_accel *accel, struct hm_map *map,
-		   struct accel_view **ret_view);
+int accel_view_get(struct hm_accel *accel, struct hm_map *map, struct accel_view **ret_view);
 /* Between pin and unpin the accelerator's part stays; *ret_data is that part. */
 int accel_view_pin(struct accel_view *view, void **ret_data);
 void accel_view_unpin(struct accel_view *view);

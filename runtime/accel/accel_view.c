@@ -18,11 +18,11 @@ struct accel_view {
 	struct cds_list_head accel_link; /* accel->views; view_mutex */
 	struct hm_accel *accel;          /* no ref: accel_view_detach_all */
 
-	pthread_mutex_t lock;    /* protects the below */
+	pthread_mutex_t lock; /* protects the below */
 	pthread_cond_t unpinned;
 	uint32_t n_pin;
-	bool changing;           /* invalidate waits: no new pins */
-	void *data;              /* of ops->view_create; NULL: not made yet */
+	bool changing;            /* invalidate waits: no new pins */
+	void *data;               /* of ops->view_create; NULL: not made yet */
 	struct hm_accel_map told; /* what data was made from */
 };
 
@@ -48,10 +48,9 @@ static void empty(struct accel_view *view)
 		view->accel->ops->view_destroy(data);
 }
 
+/* It is off both lists. */
 static void end(struct accel_view *view)
 {
-	empty(view);
-	cds_list_del(&view->accel_link);
 	pthread_cond_destroy(&view->unpinned);
 	pthread_mutex_destroy(&view->lock);
 	free(view);
@@ -71,6 +70,8 @@ static void hook_lost(struct map_view *view)
 /* view_mutex is held. */
 static void hook_release(struct map_view *view)
 {
+	empty(of_view(view));
+	cds_list_del(&of_view(view)->accel_link);
 	end(of_view(view));
 }
 
@@ -80,8 +81,7 @@ static const struct view_hooks hooks = {
 	.release = hook_release,
 };
 
-int accel_view_get(struct hm_accel *accel, struct hm_map *map,
-		   struct accel_view **ret_view)
+int accel_view_get(struct hm_accel *accel, struct hm_map *map, struct accel_view **ret_view)
 {
 	struct map_view *found = view_find(map, &hooks, accel);
 	struct accel_view *view;
@@ -171,13 +171,15 @@ void accel_view_unpin(struct accel_view *view)
 
 void accel_view_detach_all(struct hm_accel *accel)
 {
-	struct accel_view *view;
+	struct accel_view *view, *next;
+	CDS_LIST_HEAD(detached);
 
 	pthread_mutex_lock(&view_mutex);
 	while (!cds_list_empty(&accel->views)) {
 		view = cds_list_first_entry(&accel->views, struct accel_view, accel_link);
 		if (view_detach_locked(&view->view)) {
-			end(view);
+			cds_list_del(&view->accel_link);
+			cds_list_add(&view->accel_link, &detached);
 			continue;
 		}
 		/* Its map is going: hook_release ends it once it has the mutex. */
@@ -186,4 +188,8 @@ void accel_view_detach_all(struct hm_accel *accel)
 		pthread_mutex_lock(&view_mutex);
 	}
 	pthread_mutex_unlock(&view_mutex);
+	cds_list_for_each_entry_safe(view, next, &detached, accel_link) {
+		empty(view);
+		end(view);
+	}
 }

@@ -12,7 +12,7 @@
 
 #define ITEMS_A_PART 1024 /* fewer are not worth waking a second thread */
 #define BYTES_A_PART MIB(1)
-#define PARTS_A_THREAD 4  /* so that a thread that was held up is helped out */
+#define PARTS_A_THREAD 4 /* so that a thread that was held up is helped out */
 
 struct cpu {
 	struct cpu_pool pool;

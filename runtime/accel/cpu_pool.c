@@ -25,14 +25,14 @@ struct notice {
 };
 
 struct cpu_job {
-	struct cpu_job *next;      /* in the queue, or among the spare ones */
-	struct cpu_job *active;    /* the next one of pool->active */
+	struct cpu_job *next;   /* in the queue, or among the spare ones */
+	struct cpu_job *active; /* the next one of pool->active */
 	struct cpu_queue *queue;
 	struct hm_accel_work *work;
 	cpu_part *run;
 	uint32_t n_part;
-	uint32_t next_part;        /* to hand out */
-	uint32_t n_left;           /* parts that have not ended */
+	uint32_t next_part; /* to hand out */
+	uint32_t n_left;    /* parts that have not ended */
 	int status;
 	struct notice *notices;
 };
@@ -268,8 +268,8 @@ int cpu_pool_wait(struct cpu_pool *pool, struct hm_accel_work *work, uint64_t ti
 	return is_done(work) ? 0 : -ETIME;
 }
 
-int cpu_pool_notify(struct cpu_pool *pool, struct hm_accel_work *work,
-		    void (*call)(void *user), void *user)
+int cpu_pool_notify(struct cpu_pool *pool, struct hm_accel_work *work, void (*call)(void *user),
+		    void *user)
 {
 	struct notice *notice = sys_calloc(1, sizeof(*notice));
 	struct cpu_job *job;

@@ -12,13 +12,13 @@
 struct cpu_job;
 
 struct cpu_pool {
-	pthread_mutex_t lock;   /* protects the below, and the queues */
+	pthread_mutex_t lock; /* protects the below, and the queues */
 	pthread_cond_t runnable;
-	pthread_cond_t finished; /* CLOCK_MONOTONIC */
+	pthread_cond_t finished;               /* CLOCK_MONOTONIC */
 	struct cpu_job *active, **active_tail; /* jobs with parts to hand out */
 	uint32_t n_idle;
 	uint32_t n_waiter;
-	uint32_t n_thread;      /* as many as the affinity mask allows */
+	uint32_t n_thread; /* as many as the affinity mask allows */
 	uint32_t n_started;
 	bool stop;
 	pthread_t *thread;
@@ -45,8 +45,8 @@ void cpu_pool_end(struct cpu_pool *pool);
 int cpu_pool_submit(struct cpu_queue *queue, struct hm_accel_work *work, cpu_part *run,
 		    uint32_t n_part);
 int cpu_pool_wait(struct cpu_pool *pool, struct hm_accel_work *work, uint64_t timeout_ns);
-int cpu_pool_notify(struct cpu_pool *pool, struct hm_accel_work *work,
-		    void (*call)(void *user), void *user);
+int cpu_pool_notify(struct cpu_pool *pool, struct hm_accel_work *work, void (*call)(void *user),
+		    void *user);
 void cpu_queue_end(struct cpu_queue *queue);
 
 #endif

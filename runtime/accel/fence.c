@@ -243,7 +243,8 @@ int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)
 		return r;
 	if (!ret_info)
 		return err_set(-EINVAL, "hm_fence_query: ret_info is NULL");
-	r = struct_check_out(ret_info->struct_size, sizeof(info), sizeof(info), "hm_fence_info");
+	r = struct_check_out(ret_info->struct_size, sizeof(info), sizeof(info),
+			     "hm_fence_info");
 	if (r)
 		return r;
 	r = wait_done(fence, 0);

@@ -41,7 +41,8 @@ static int check_desc(const struct hm_kernel_desc *desc)
 	if (!desc->opencl && !desc->cpu)
 		return err_set(-EINVAL,
 			       "kernel %s has no form: give OpenCL C source, a CPU function "
-			       "or both", desc->name);
+			       "or both",
+			       desc->name);
 	if (desc->cpu && !desc->signature)
 		return err_set(-EINVAL, "kernel %s: a CPU function needs a signature",
 			       desc->name);
@@ -191,8 +192,8 @@ int kernel_get_build(struct hm_kernel *kernel, struct hm_accel *accel,
 	if (!build) {
 		r = make_build(kernel, accel, &build);
 		if (!r) {
-			build->next = atomic_load_explicit(&kernel->builds,
-							   memory_order_relaxed);
+			build->next =
+				atomic_load_explicit(&kernel->builds, memory_order_relaxed);
 			atomic_store_explicit(&kernel->builds, build, memory_order_release);
 		}
 	}

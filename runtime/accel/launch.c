@@ -13,8 +13,8 @@
 struct pins {
 	struct accel_view *view[HM_KERNEL_MAX_ARGS];
 	struct hm_map *map[HM_KERNEL_MAX_ARGS]; /* borrowed from the uses */
-	uint32_t n_pinned;   /* views [0, n_pinned) of ranges are pinned */
-	uint32_t n_acquired; /* ranges [0, n_acquired) are acquired */
+	uint32_t n_pinned;                      /* views [0, n_pinned) of ranges are pinned */
+	uint32_t n_acquired;                    /* ranges [0, n_acquired) are acquired */
 };
 
 static bool is_range(const struct hm_accel_work *work, uint32_t index)
@@ -44,8 +44,7 @@ static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **r
 	const struct hm_accel_range *range = &fence->work.range[index];
 	struct hm_map *map = map_of(fence, index);
 
-	if (unlikely(!map ||
-		     range->offset + range->length > atomic_load(&map->length)))
+	if (unlikely(!map || range->offset + range->length > atomic_load(&map->length)))
 		return err_set(-EBUSY, "%s: its map is being changed",
 			       range_label(fence, index));
 	if (unlikely(!map_allows(map, range->offset, range->length, range->access)))
@@ -69,14 +68,17 @@ static int check_window(struct hm_accel *accel, struct hm_fence *fence, uint32_t
 	return err_set(-E2BIG,
 		       "%s: %" PRIu64 " bytes from offset %" PRIu64 " cross a window of %s, "
 		       "which is %" PRIu64 " bytes: pass HM_RANGE(p, length, access) with a "
-		       "range inside one", range_label(fence, index), range->length,
-		       range->offset, accel->name, accel->window);
+		       "range inside one",
+		       range_label(fence, index), range->length, range->offset, accel->name,
+		       accel->window);
 }
 
 static int refuse_copy(struct hm_fence *fence, uint32_t index)
 {
-	return err_prefix(-EINVAL, "%s would be copied, and this accelerator was opened with "
-			  "HM_ZERO_COPY_ONLY", range_label(fence, index));
+	return err_prefix(-EINVAL,
+			  "%s would be copied, and this accelerator was opened with "
+			  "HM_ZERO_COPY_ONLY",
+			  range_label(fence, index));
 }
 
 /*
@@ -101,11 +103,12 @@ static int check_overlap(struct hm_fence *fence, uint32_t n)
 			    !ranges_overlap((uintptr_t)a->pointer, a->length,
 					    (uintptr_t)b->pointer, b->length))
 				continue;
-			return err_set(-EINVAL,
-				       "%s and argument %" PRIu32 " overlap, one is written and "
-				       "one goes by copy: pass HM_RANGE(p, length, access) with "
-				       "the bytes that each of them needs",
-				       range_label(fence, i), k);
+			return err_set(
+				-EINVAL,
+				"%s and argument %" PRIu32 " overlap, one is written and "
+				"one goes by copy: pass HM_RANGE(p, length, access) with "
+				"the bytes that each of them needs",
+				range_label(fence, i), k);
 		}
 	}
 	return 0;
@@ -275,9 +278,10 @@ static int way_of(struct hm_accel *accel, struct hm_map *map, struct hm_accel_ra
 	if (range->offset / accel->window !=
 	    (range->offset + range->length - 1) / accel->window)
 		return err_set(-E2BIG,
-			       "%" PRIu64 " bytes from offset %" PRIu64 " cross a window of %s, "
-			       "which is %" PRIu64 " bytes", range->length, range->offset,
-			       accel->name, accel->window);
+			       "%" PRIu64 " bytes from offset %" PRIu64
+			       " cross a window of %s, "
+			       "which is %" PRIu64 " bytes",
+			       range->length, range->offset, accel->name, accel->window);
 	range->way = HM_WAY_DIRECT;
 	if (!accel->ops->view_create)
 		return 0;
@@ -310,8 +314,9 @@ int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length
 	if (!map)
 		return err_set(-ENOENT, "hm_accel_way_in: %p is in no map", pointer);
 	range.offset = info.map_offset;
-	range.length = length ? length :
-		       info.length - (uint64_t)((const char *)pointer - (char *)info.base);
+	range.length =
+		length ? length :
+			 info.length - (uint64_t)((const char *)pointer - (char *)info.base);
 	range.access = HM_READ;
 	r = remap_lock(map);
 	if (r)

@@ -31,8 +31,7 @@ static void describe(const struct opencl_device *device, uint32_t index, uint32_
 		     device->type & CL_DEVICE_TYPE_GPU ? HM_ACCEL_GPU :
 							 HM_ACCEL_OTHER;
 	snprintf(info->name, sizeof(info->name), "opencl:%u", index);
-	snprintf(info->description, sizeof(info->description), "%.60s, %s %s",
-		 device->name,
+	snprintf(info->description, sizeof(info->description), "%.60s, %s %s", device->name,
 		 device->platform_name, device->driver_version);
 	memcpy(info->driver, device->platform_name, sizeof(info->driver));
 	memcpy(info->driver_version, device->driver_version, sizeof(info->driver_version));
@@ -41,7 +40,8 @@ static void describe(const struct opencl_device *device, uint32_t index, uint32_
 	info->window = window;
 	info->memory = device->memory;
 	info->alignment = info->quirks[0] || (device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) ?
-				  1 : device->alignment;
+				  1 :
+				  device->alignment;
 	info->units = device->units;
 	info->ways = possible_ways(device, flags);
 }
@@ -79,14 +79,16 @@ static int parse_index(const char *rest, uint32_t *ret_index)
 	return 0;
 }
 
-static int choose_window(const struct opencl_device *device, uint64_t wish, uint64_t *ret_window)
+static int choose_window(const struct opencl_device *device, uint64_t wish,
+			 uint64_t *ret_window)
 {
 	uint64_t window = device->window;
 
 	if (wish && wish < window)
 		window = round_down(wish, wish >= MIB(2) ? MIB(2) : page_size());
 	if (!window)
-		return err_set(-EINVAL, "hm_accel_open: a window of %llu bytes is less than a page",
+		return err_set(-EINVAL,
+			       "hm_accel_open: a window of %llu bytes is less than a page",
 			       (unsigned long long)wish);
 	*ret_window = window;
 	return 0;

@@ -27,9 +27,9 @@ int cl_error(cl_int error, const char *format, ...) __attribute__((format(printf
 /* How memory of one kind of backing behaves behind a cl_mem; by self-test. */
 enum cl_coherence {
 	CL_UNTESTED = 0,
-	CL_COHERENT,   /* in place */
-	CL_NEEDS_MAP,  /* in place, after map + unmap of what changed */
-	CL_COPIES,     /* the driver has bytes of its own */
+	CL_COHERENT,  /* in place */
+	CL_NEEDS_MAP, /* in place, after map + unmap of what changed */
+	CL_COPIES,    /* the driver has bytes of its own */
 };
 
 #define BACKING_MAX 6 /* enum hm_backing */
@@ -39,11 +39,11 @@ struct opencl_device {
 	cl_platform_id platform;
 	cl_device_id id;
 	cl_device_type type;
-	cl_bool unified;           /* memory is the host's */
+	cl_bool unified; /* memory is the host's */
 	cl_device_svm_capabilities svm;
 	bool arm_import;
-	uint64_t alignment;        /* of sub-buffers, bytes */
-	uint64_t window;           /* longest cl_mem, whole 2 MiB */
+	uint64_t alignment; /* of sub-buffers, bytes */
+	uint64_t window;    /* longest cl_mem, whole 2 MiB */
 	uint64_t memory;
 	uint32_t units;
 	const struct opencl_quirk *quirk; /* or NULL */
@@ -78,7 +78,7 @@ typedef cl_mem(CL_API_CALL *import_function)(cl_context context, cl_mem_flags fl
 struct opencl {
 	struct opencl_device *device;
 	uint32_t index;
-	uint32_t flags;    /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
+	uint32_t flags; /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
 	bool quirks;
 	uint64_t window;
 	cl_context context;
@@ -90,12 +90,12 @@ struct opencl {
 struct opencl_kernel {
 	pthread_mutex_t lock; /* from setting arguments to enqueueing */
 	cl_kernel kernel;
-	size_t group[3];      /* 0: the driver chooses */
+	size_t group[3]; /* 0: the driver chooses */
 	char name[64];
 };
 
-int opencl_program(struct opencl *cl, const char *name, const char *source,
-		   const char *options, cl_program *ret_program);
+int opencl_program(struct opencl *cl, const char *name, const char *source, const char *options,
+		   cl_program *ret_program);
 int opencl_kernel_build(void *accel, const struct hm_kernel_desc *desc,
 			struct hm_accel_parameters *parameters, void **ret_kernel);
 void opencl_kernel_free(void *accel, void *kernel);
@@ -106,8 +106,8 @@ struct cache_key {
 	size_t length;
 };
 
-int cache_key_make(const struct opencl_device *device, const char *source,
-		   const char *options, struct cache_key *ret_key);
+int cache_key_make(const struct opencl_device *device, const char *source, const char *options,
+		   struct cache_key *ret_key);
 /* -ENOENT: none, or none that is whole. free() the binary. */
 int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *ret_length);
 /* Failures are ignored: a cache is a convenience. */
@@ -121,8 +121,8 @@ enum cl_memory_kind {
 };
 
 /* A cl_mem around host memory. */
-int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights,
-		void *address, size_t length, cl_mem *ret_memory);
+int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights, void *address,
+		size_t length, cl_mem *ret_memory);
 /* Tests once a device and backing, on scratch memory. */
 int opencl_coherence(struct opencl *cl, enum cl_memory_kind kind, uint32_t backing,
 		     enum cl_coherence *ret_coherence);

@@ -17,8 +17,9 @@ static int refuse_source(struct opencl *cl, const char *name, cl_program program
 	char log[ERR_TEXT_MAX - 512] = "";
 	size_t length = 0;
 
-	if (clGetProgramBuildInfo(program, cl->device->id, CL_PROGRAM_BUILD_LOG, sizeof(log) - 1,
-				  log, &length) && !log[0])
+	if (clGetProgramBuildInfo(program, cl->device->id, CL_PROGRAM_BUILD_LOG,
+				  sizeof(log) - 1, log, &length) &&
+	    !log[0])
 		snprintf(log, sizeof(log), "(the driver gives no build log that fits)");
 	return err_set(-ENOEXEC, "kernel %s does not compile for %s:\n%s", name,
 		       cl->device->name, log);
@@ -88,8 +89,8 @@ static void store_binary(const struct cache_key *key, cl_program program)
 	free(binary);
 }
 
-int opencl_program(struct opencl *cl, const char *name, const char *source,
-		   const char *options, cl_program *ret_program)
+int opencl_program(struct opencl *cl, const char *name, const char *source, const char *options,
+		   cl_program *ret_program)
 {
 	size_t size = sizeof(ALWAYS_OPTIONS) + 1 + (options ? strlen(options) : 0);
 	unsigned char *binary;
@@ -130,9 +131,9 @@ static uint8_t scalar_size(const char *type)
 		const char *name;
 		uint8_t size;
 	} sizes[] = {
-		{ "char", 1 },   { "uchar", 1 },  { "short", 2 }, { "ushort", 2 },
-		{ "half", 2 },   { "int", 4 },    { "uint", 4 },  { "float", 4 },
-		{ "long", 8 },   { "ulong", 8 },  { "double", 8 },
+		{ "char", 1 }, { "uchar", 1 }, { "short", 2 },  { "ushort", 2 },
+		{ "half", 2 }, { "int", 4 },   { "uint", 4 },   { "float", 4 },
+		{ "long", 8 }, { "ulong", 8 }, { "double", 8 },
 	};
 	size_t i;
 
@@ -150,8 +151,8 @@ static void ask_parameter(cl_kernel kernel, cl_uint i, uint8_t *ret_kind, uint8_
 
 	*ret_kind = 0;
 	*ret_size = 0;
-	if (clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof(space), &space,
-			       NULL))
+	if (clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof(space),
+			       &space, NULL))
 		return;
 	if (space == CL_KERNEL_ARG_ADDRESS_GLOBAL || space == CL_KERNEL_ARG_ADDRESS_CONSTANT)
 		*ret_kind = HM_ARG_POINTER;
@@ -160,15 +161,18 @@ static void ask_parameter(cl_kernel kernel, cl_uint i, uint8_t *ret_kind, uint8_
 	else if (space == CL_KERNEL_ARG_ADDRESS_PRIVATE)
 		*ret_kind = HM_ARG_SCALAR;
 	if (*ret_kind == HM_ARG_SCALAR &&
-	    !clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, sizeof(type) - 1, type, NULL))
+	    !clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, sizeof(type) - 1, type,
+				NULL))
 		*ret_size = scalar_size(type);
 }
 
 static int refuse_parameter(const char *name, cl_uint i, const char *source,
 			    const char *signature)
 {
-	return err_set(-EINVAL, "kernel %s, argument %u: the source takes %s, the signature says "
-		       "%s", name, i, source, signature);
+	return err_set(-EINVAL,
+		       "kernel %s, argument %u: the source takes %s, the signature says "
+		       "%s",
+		       name, i, source, signature);
 }
 
 /* Compares the source's parameters with the signature's, and adds what it says. */
@@ -186,9 +190,10 @@ static int check_parameters(cl_kernel kernel, const char *name,
 		return err_set(-EINVAL, "kernel %s takes %u arguments, at most %d are possible",
 			       name, n, HM_KERNEL_MAX_ARGS);
 	if (parameters->n != UINT32_MAX && parameters->n != n)
-		return err_set(-EINVAL,
-			       "kernel %s: the source takes %u arguments, the signature has %"
-			       PRIu32, name, n, parameters->n);
+		return err_set(
+			-EINVAL,
+			"kernel %s: the source takes %u arguments, the signature has %" PRIu32,
+			name, n, parameters->n);
 	parameters->n = n;
 	for (i = 0; i < n; i++) {
 		ask_parameter(kernel, i, &source.kind[i], &source.size[i]);

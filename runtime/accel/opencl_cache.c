@@ -56,12 +56,16 @@ static struct hash hash_bytes(const void *bytes, size_t length)
 	return hash;
 }
 
-int cache_key_make(const struct opencl_device *device, const char *source,
-		   const char *options, struct cache_key *ret_key)
+int cache_key_make(const struct opencl_device *device, const char *source, const char *options,
+		   struct cache_key *ret_key)
 {
 	const char *const parts[] = {
-		device->platform_name, device->platform_version, device->name,
-		device->driver_version, options, source,
+		device->platform_name,
+		device->platform_version,
+		device->name,
+		device->driver_version,
+		options,
+		source,
 	};
 	size_t length = 0, i;
 	char *text, *at;
@@ -148,7 +152,7 @@ static int check_header(int fd, const struct cache_key *key, const struct cache_
 
 	if (r)
 		return r;
-	if (stat.st_uid != geteuid() || memcmp(header->magic, CACHE_MAGIC, 8) ||
+	if (stat.st_uid != geteuid() || memcmp(header->magic, CACHE_MAGIC, 8) != 0 ||
 	    header->version != CACHE_VERSION || header->key_length != key->length ||
 	    !header->binary_length || header->binary_length > BINARY_MAX ||
 	    (uint64_t)stat.st_size !=
@@ -168,7 +172,7 @@ static int load_body(int fd, const struct cache_key *key, const struct cache_hea
 	if (!body)
 		return -ENOMEM;
 	r = read_all(fd, body, header->key_length);
-	if (!r && memcmp(body, key->text, key->length))
+	if (!r && memcmp(body, key->text, key->length) != 0)
 		r = -ENOENT;
 	if (!r)
 		r = read_all(fd, body, header->binary_length);

@@ -10,7 +10,10 @@
 #define CL_PLATFORM_NOT_FOUND_KHR -1001
 #endif
 
-#define E(name, r) { name, r, #name }
+#define E(name, r)             \
+	{                      \
+		name, r, #name \
+	}
 
 static const struct {
 	cl_int error;

@@ -23,7 +23,7 @@ struct window {
 };
 
 struct sub {
-	cl_mem memory; /* NULL: free */
+	cl_mem memory;           /* NULL: free */
 	uint64_t offset, length; /* in the map */
 };
 
@@ -32,14 +32,14 @@ struct opencl_view {
 	char *address;
 	uint64_t length;
 	uint32_t access;
-	enum hm_way_in way;      /* of aligned ranges */
+	enum hm_way_in way; /* of aligned ranges */
 	enum cl_memory_kind kind;
 	bool flush;
-	char reason[200];        /* why it is HM_WAY_COPY */
+	char reason[200]; /* why it is HM_WAY_COPY */
 
-	pthread_mutex_t lock;    /* protects the below */
+	pthread_mutex_t lock; /* protects the below */
 	struct sub sub[SUB_MAX];
-	uint32_t next_sub;       /* to be replaced next */
+	uint32_t next_sub; /* to be replaced next */
 	uint64_t n_window;
 	struct window window[];
 };
@@ -61,7 +61,8 @@ static bool try_kind(struct opencl_view *view, enum cl_memory_kind kind, uint32_
 	if (coherence == CL_COPIES) {
 		snprintf(view->reason, sizeof(view->reason),
 			 "%.80s copies what %s gives it, as a self-test on memory of this "
-			 "kind has shown", view->cl->device->name, names[kind]);
+			 "kind has shown",
+			 view->cl->device->name, names[kind]);
 		return false;
 	}
 	view->kind = kind;
@@ -242,9 +243,10 @@ static int acquire_unaligned(struct opencl_view *view, struct hm_accel_range *ra
 		return 0;
 	}
 	range->way = HM_WAY_COPY;
-	err_set(0, "the pointer is %" PRIu64 " bytes into its map, and %s takes interior "
-		"pointers at multiples of %" PRIu64 " only", range->offset, device->name,
-		device->alignment);
+	err_set(0,
+		"the pointer is %" PRIu64 " bytes into its map, and %s takes interior "
+		"pointers at multiples of %" PRIu64 " only",
+		range->offset, device->name, device->alignment);
 	return 0;
 }
 

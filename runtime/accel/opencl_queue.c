@@ -33,8 +33,8 @@ int opencl_queue_create(void *accel, void **ret_queue)
 	if (!queue)
 		return err_set(-ENOMEM, "no memory for a queue of opencl:%u", cl->index);
 	queue->cl = cl;
-	queue->queue = clCreateCommandQueueWithProperties(cl->context, cl->device->id, NULL,
-							  &error);
+	queue->queue =
+		clCreateCommandQueueWithProperties(cl->context, cl->device->id, NULL, &error);
 	if (error) {
 		r = cl_error(error, "opencl:%u: clCreateCommandQueueWithProperties", cl->index);
 		free(queue);
@@ -58,8 +58,7 @@ void opencl_queue_destroy(void *data)
 	free(queue);
 }
 
-int opencl_staging(struct opencl_queue *queue, uint32_t slot, uint64_t size,
-		   cl_mem *ret_memory)
+int opencl_staging(struct opencl_queue *queue, uint32_t slot, uint64_t size, cl_mem *ret_memory)
 {
 	cl_mem memory = queue->staging[slot].memory;
 	cl_int error;
@@ -132,7 +131,8 @@ static int set_argument(struct opencl_queue *queue, cl_kernel kernel,
 		return set_range(queue, kernel, work, i);
 	error = clSetKernelArg(kernel, i, arg->size,
 			       arg->kind == HM_ARG_LOCAL ? NULL : arg->value);
-	return error ? cl_error(error, "argument %u: clSetKernelArg of %u bytes", i, arg->size) :
+	return error ? cl_error(error, "argument %u: clSetKernelArg of %u bytes", i,
+				arg->size) :
 		       0;
 }
 
@@ -347,8 +347,7 @@ static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *data)
 	callback.call(callback.user);
 }
 
-int opencl_notify(void *data, struct hm_accel_work *work, void (*call)(void *user),
-		  void *user)
+int opencl_notify(void *data, struct hm_accel_work *work, void (*call)(void *user), void *user)
 {
 	struct callback *callback;
 	cl_int error;

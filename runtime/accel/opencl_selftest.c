@@ -18,12 +18,11 @@
 #define HUGE_BYTES MIB(2)
 #define ROUNDS 2
 
-static const char source[] =
-	"__kernel void hetmap_selftest(__global uint *p)\n"
-	"{\n"
-	"	size_t i = get_global_id(0);\n"
-	"	p[i] = p[i] * 3u + 7u;\n"
-	"}\n";
+static const char source[] = "__kernel void hetmap_selftest(__global uint *p)\n"
+			     "{\n"
+			     "	size_t i = get_global_id(0);\n"
+			     "	p[i] = p[i] * 3u + 7u;\n"
+			     "}\n";
 
 struct scratch {
 	uint32_t *bytes;
@@ -116,8 +115,8 @@ out:
 
 /* ---- the test ---- */
 
-int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights,
-		void *address, size_t length, cl_mem *ret_memory)
+int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights, void *address,
+		size_t length, cl_mem *ret_memory)
 {
 	const cl_import_properties_arm properties[] = { CL_IMPORT_TYPE_ARM,
 							CL_IMPORT_TYPE_HOST_ARM, 0 };
@@ -203,7 +202,8 @@ static int test_memory(struct opencl *cl, cl_command_queue queue, cl_kernel kern
 	int r;
 
 	/* A driver that refuses this memory has no way in by it. */
-	if (opencl_wrap(cl, kind, CL_MEM_READ_WRITE, scratch->bytes, scratch->length, &memory)) {
+	if (opencl_wrap(cl, kind, CL_MEM_READ_WRITE, scratch->bytes, scratch->length,
+			&memory)) {
 		*ret_coherence = CL_COPIES;
 		return 0;
 	}

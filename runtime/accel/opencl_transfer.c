@@ -13,9 +13,9 @@
 /* One side of a piece. */
 struct side {
 	struct hm_accel_range *range;
-	uint32_t slot;     /* of queue->staging */
-	cl_mem memory;     /* with a reference, unless staged */
-	uint64_t offset;   /* in memory */
+	uint32_t slot;   /* of queue->staging */
+	cl_mem memory;   /* with a reference, unless staged */
+	uint64_t offset; /* in memory */
 	bool staged;
 	bool flush;
 };
@@ -90,8 +90,8 @@ static int command(struct opencl_queue *queue, struct hm_accel_work *work, struc
 
 	if (work->kind == HM_WORK_FILL) {
 		error = clEnqueueFillBuffer(queue->queue, to->memory, &work->arg[0].u32,
-					    sizeof(work->arg[0].u32), to->offset, length, 0, NULL,
-					    ret_event);
+					    sizeof(work->arg[0].u32), to->offset, length, 0,
+					    NULL, ret_event);
 		return error ? cl_error(error, "clEnqueueFillBuffer") : 0;
 	}
 	error = clEnqueueCopyBuffer(queue->queue, from->memory, to->memory, from->offset,
@@ -163,7 +163,8 @@ static int pieces(struct opencl_queue *queue, struct hm_accel_work *work)
 			length = min_u64(length, STAGING_BYTES);
 			work->way = HM_WAY_COPY;
 			if (queue->cl->flags & HM_ZERO_COPY_ONLY)
-				r = err_set(-EINVAL, "the bytes would be copied through the "
+				r = err_set(-EINVAL,
+					    "the bytes would be copied through the "
 					    "device, and this accelerator was opened with "
 					    "HM_ZERO_COPY_ONLY");
 		}

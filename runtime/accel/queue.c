@@ -108,8 +108,8 @@ static int check_grid(const struct hm_kernel *kernel, const uint64_t grid[3])
 	    __builtin_mul_overflow(items, grid[2], &items))
 		return err_set(-EINVAL,
 			       "kernel %s: a grid of %" PRIu64 " x %" PRIu64 " x %" PRIu64
-			       " work items; unused dimensions are 1", kernel->desc.name,
-			       grid[0], grid[1], grid[2]);
+			       " work items; unused dimensions are 1",
+			       kernel->desc.name, grid[0], grid[1], grid[2]);
 	return 0;
 }
 
@@ -128,7 +128,8 @@ int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel, const uint
 	if (unlikely(!grid || (n_arg && !args) || n_arg > HM_KERNEL_MAX_ARGS))
 		return err_set(-EINVAL,
 			       "kernel %s: grid or args is NULL, or %" PRIu32 " arguments are "
-			       "more than %d", kernel->desc.name, n_arg, HM_KERNEL_MAX_ARGS);
+			       "more than %d",
+			       kernel->desc.name, n_arg, HM_KERNEL_MAX_ARGS);
 	r = check_grid(kernel, grid);
 	if (!r)
 		r = kernel_get_build(kernel, queue->accel, &build);
@@ -214,7 +215,8 @@ int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t leng
 	if (!length || !is_aligned(length, 4) || !is_aligned((uintptr_t)to, 4))
 		return err_set(-EINVAL,
 			       "hm_queue_fill: %" PRIu64 " bytes at %p: both must be multiples "
-			       "of 4, and the length not 0", length, to);
+			       "of 4, and the length not 0",
+			       length, to);
 	r = begin_submit(queue, &fence);
 	if (r)
 		return r;

@@ -36,19 +36,21 @@ static int refuse_pointer(const struct hm_fence *fence, uint32_t index, const vo
 			       pointer);
 	if (at < near.base)
 		return err_set(-EFAULT,
-			       "%s: %p is in no map: the nearest begins at 0x%" PRIx64 ", %" PRIu64
-			       " bytes above it", label, pointer, near.base, near.base - at);
+			       "%s: %p is in no map: the nearest begins at 0x%" PRIx64
+			       ", %" PRIu64 " bytes above it",
+			       label, pointer, near.base, near.base - at);
 	return err_set(-EFAULT,
 		       "%s: %p is in no map: the nearest, at 0x%" PRIx64 " with %" PRIu64
-		       " bytes, ends %" PRIu64 " bytes below it", label, pointer, near.base,
-		       near.length, at - (near.base + near.length));
+		       " bytes, ends %" PRIu64 " bytes below it",
+		       label, pointer, near.base, near.length, at - (near.base + near.length));
 }
 
 static int refuse_length(const struct hm_fence *fence, uint32_t index, uint64_t offset,
 			 uint64_t length, uint64_t map_length)
 {
 	return err_set(-ERANGE,
-		       "%s: %" PRIu64 " bytes from offset %" PRIu64 " end past its map of %" PRIu64,
+		       "%s: %" PRIu64 " bytes from offset %" PRIu64
+		       " end past its map of %" PRIu64,
 		       range_label(fence, index), length, offset, map_length);
 }
 

@@ -11,7 +11,7 @@
 
 static const struct parameter_type {
 	const char *name;
-	uint8_t kind;   /* enum hm_arg_kind */
+	uint8_t kind; /* enum hm_arg_kind */
 	uint8_t access;
 	uint8_t size;
 } types[] = {
@@ -56,10 +56,11 @@ int signature_parse(const char *signature, struct hm_accel_parameters *ret_param
 			break;
 		type = find_type(word, length);
 		if (!type)
-			return err_set(-EINVAL,
-				       "signature: \"%.*s\" is no kind of argument: there are in, "
-				       "out, inout, local, f32, f64, i32, u32, i64, u64",
-				       (int)(length < 64 ? length : 64), word);
+			return err_set(
+				-EINVAL,
+				"signature: \"%.*s\" is no kind of argument: there are in, "
+				"out, inout, local, f32, f64, i32, u32, i64, u64",
+				(int)(length < 64 ? length : 64), word);
 		if (parameters.n == HM_KERNEL_MAX_ARGS)
 			return err_set(-EINVAL, "signature: more than %d arguments",
 				       HM_KERNEL_MAX_ARGS);
@@ -104,9 +105,8 @@ static int check_one(const struct hm_accel_parameters *parameters, const char *k
 		return err_set(-EINVAL, "kernel %s, argument %" PRIu32 ": kind %u is none",
 			       kernel, i, arg->kind);
 	if (kind && kind != arg->kind)
-		return err_set(-EINVAL,
-			       "kernel %s, argument %" PRIu32 ": it takes %s, not %s", kernel,
-			       i, kind_name(kind), kind_name(arg->kind));
+		return err_set(-EINVAL, "kernel %s, argument %" PRIu32 ": it takes %s, not %s",
+			       kernel, i, kind_name(kind), kind_name(arg->kind));
 	if (arg->kind == HM_ARG_POINTER) {
 		if (!arg->access || arg->access & ~(HM_READ | HM_WRITE))
 			return err_set(-EINVAL,
