@@ -435,12 +435,15 @@ err_free:
 static void map_destroy(struct hm_map *map)
 {
 	struct hm_buffer *buffer = map->buffer;
+	bool held;
 
 	registry_remove(map->slot);
-	pthread_mutex_lock(&buffer->lock);
+	/* EDEADLK: in a callback of a change of this buffer, which holds the lock. */
+	held = pthread_mutex_lock(&buffer->lock) == EDEADLK;
 	cds_list_del(&map->buffer_link);
 	buffer->n_map--;
-	pthread_mutex_unlock(&buffer->lock);
+	if (!held)
+		pthread_mutex_unlock(&buffer->lock);
 	view_release_all(map);
 	if (map->locked)
 		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));

@@ -2,12 +2,14 @@
 /* Rights of a range of a map. */
 #include <stdlib.h>
 
+#include "buffer.h"
 #include "limits.h"
 #include "map.h"
 #include "remap.h"
 #include "sys.h"
 
-static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length,
+			  uint32_t access, bool buffer_held)
 {
 	struct rangemap *old = map->rights, *rights;
 	struct registry_descriptor *staged;
@@ -26,6 +28,7 @@ static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length, 
 	}
 	remap_init(&remap, map, offset, length);
 	remap.new_access = access;
+	remap.buffer_held = buffer_held;
 	r = remap_freeze(&remap);
 	if (r)
 		goto err_staged;
@@ -53,6 +56,25 @@ err_rights:
 	return r;
 }
 
+static int protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		   bool buffer_held)
+{
+	int r;
+
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, length, "hm_map_protect");
+	if (!r && !(map->buffer->caps & HM_CAP_PROTECT))
+		r = err_set(-EOPNOTSUPP, "%s: rights of this device's maps don't change",
+			    map->buffer->name);
+	if (!r)
+		r = protect_locked(map, offset, map_pages(map, offset, length), access,
+				   buffer_held);
+	remap_unlock(map);
+	return r;
+}
+
 int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
 	int r;
@@ -63,15 +85,13 @@ int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 	r = remap_check_access(map->buffer, access);
 	if (r)
 		return r;
-	r = remap_lock(map);
+	r = protect(map, offset, length, access, false);
+	if (likely(r != REMAP_NEEDS_BUFFER))
+		return r;
+	r = buffer_lock(map->buffer);
 	if (r)
 		return r;
-	r = map_check_pages(map, offset, length, "hm_map_protect");
-	if (!r && !(map->buffer->caps & HM_CAP_PROTECT))
-		r = err_set(-EOPNOTSUPP, "%s: rights of this device's maps don't change",
-			    map->buffer->name);
-	if (!r)
-		r = protect_locked(map, offset, map_pages(map, offset, length), access);
-	remap_unlock(map);
+	r = protect(map, offset, length, access, true);
+	buffer_unlock(map->buffer);
 	return r;
 }

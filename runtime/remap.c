@@ -30,6 +30,7 @@ void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64
 	remap->old_length = map->length;
 	remap->new_length = map->length;
 	remap->new_access = map->access;
+	remap->buffer_held = true;
 	remap->n_view = 0;
 	remap->views = remap->inline_views;
 }
@@ -155,15 +156,20 @@ err_reattach:
 int remap_freeze(struct remap *remap)
 {
 	struct hm_map *map = remap->map;
-	bool idle;
+	bool idle, early;
 	int r;
 
 	pthread_mutex_lock(&map->lock);
 	atomic_store_explicit(&map->frozen, true, memory_order_relaxed);
 	idle = !map->n_use && !map->n_view;
+	early = map->n_view && !remap->buffer_held;
 	pthread_mutex_unlock(&map->lock);
 	if (likely(idle))
 		return 0;
+	if (early) {
+		r = REMAP_NEEDS_BUFFER;
+		goto err_unfreeze;
+	}
 
 	if (remap->length) {
 		r = map_use_wait(map, remap->offset, remap->length, HM_WRITE, REMAP_TIMEOUT_NS);

@@ -28,6 +28,7 @@ struct remap {
 	char *old_address, *new_address;
 	uint64_t old_length, new_length;
 	uint32_t new_access;
+	bool buffer_held;           /* buffer->lock is: callbacks may be called */
 	uint32_t n_view;            /* views told; they cannot go while change is held */
 	struct map_view **views;
 	struct map_view *inline_views[REMAP_VIEWS_INLINE];
@@ -40,7 +41,15 @@ void remap_unlock(struct hm_map *map);
 /* A change that keeps address and length; the caller corrects what differs. */
 void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64_t length);
 
-/* -EBUSY: work did not end in time, or a view refused; nothing has changed. */
+/*
+ * -EBUSY: work did not end in time, or a view refused; nothing has changed.
+ *
+ * Callbacks run with buffer->lock held, so that one that uses the buffer or ends
+ * a further map of it is found out (EDEADLK) instead of waiting, against the
+ * lock order, for a thread that waits for this map. REMAP_NEEDS_BUFFER: there
+ * are views, and buffer_held is not set; nothing has happened.
+ */
+#define REMAP_NEEDS_BUFFER 1
 int remap_freeze(struct remap *remap);
 
 /* @done: what remap says came true; else everything is as it was. */

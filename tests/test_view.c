@@ -220,6 +220,46 @@ static void many(void)
 	drop(&s);
 }
 
+/* A callback may end any other map, of the same buffer as well. */
+static int end_map(void *user, const struct hm_view_change *change)
+{
+	struct hm_map **map = user;
+
+	(void)change;
+	hm_map_unref(*map);
+	*map = NULL;
+	return 0;
+}
+
+static void ends_map(void)
+{
+	static const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.quiesce = end_map,
+	};
+	struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ,
+		.length = PAGE,
+	};
+	struct hm_map *other;
+	struct hm_view *view;
+	struct subject s;
+
+	make(&s, 2 * SIZE);
+	CHECK_OK_FATAL(hm_map_create(s.buffer, &desc, &other));
+	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &ops, &other, &view));
+	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
+	CHECK(!other);
+	CHECK_EQUAL(buffer_info(s.buffer).maps, 1);
+	CHECK_OK_FATAL(hm_map_create(s.buffer, &desc, &other));
+	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
+	CHECK(!other);
+	CHECK_EQUAL(buffer_info(s.buffer).maps, 1);
+	hm_view_unref(view);
+	drop(&s);
+}
+
 /* A view that ends in its own callback is gone when the change is done. */
 struct ending {
 	struct hm_view *view;
@@ -484,6 +524,7 @@ static const struct test tests[] = {
 	{ "moved", moved, 0, 0 },
 	{ "forbidden", forbidden, 0, 0 },
 	{ "many", many, 0, 0 },
+	{ "ends_map", ends_map, 0, 0 },
 	{ "ends_in_callback", ends_in_callback, 0, 0 },
 	{ "brackets", brackets, 0, 0 },
 	{ "io_uring", io_uring, 0, 0 },
