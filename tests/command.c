@@ -113,6 +113,52 @@ void command_wait(pid_t pid, struct outcome *ret_outcome)
 	ret_outcome->err = take(&kept[1]);
 }
 
+static bool handles(pid_t pid, int sig)
+{
+	unsigned long long caught = 0;
+	char path[64], line[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return caught >> (sig - 1) & 1;
+}
+
+static bool maps(pid_t pid, const char *mapped)
+{
+	char path[64], line[4096];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	file = fopen(path, "re");
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = strstr(line, mapped) != NULL;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+void command_await(pid_t pid, int sig, const char *path)
+{
+	int i;
+
+	for (i = 0; i < 10000; i++) {
+		if (handles(pid, sig) && (!path || maps(pid, path)))
+			break;
+		usleep(1000);
+	}
+	/* A sanitizer handles signals before the command does. */
+	if (TEST_ASAN || TEST_TSAN)
+		sleep(1);
+	usleep(100000);
+}
+
 void command_run(const struct command *command, struct outcome *ret_outcome)
 {
 	command_wait(command_start(command), ret_outcome);

@@ -29,6 +29,8 @@ struct outcome {
 /* Starts it; command_wait() ends it. */
 pid_t command_start(const struct command *command);
 void command_wait(pid_t pid, struct outcome *ret_outcome);
+/* Waits until it handles signal @sig, and has @path mapped where that is not NULL. */
+void command_await(pid_t pid, int sig, const char *path);
 void command_run(const struct command *command, struct outcome *ret_outcome);
 void outcome_free(struct outcome *outcome);
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -18,13 +17,6 @@
 
 /* On the CPU where OpenCL is not the point: quick, and the same everywhere. */
 #define ON_CPU "--accel", "cpu", "--rounds", "1"
-
-static void pause_ms(long ms)
-{
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
-
-	nanosleep(&t, NULL);
-}
 
 static double real_of(const json_t *json, const char *key)
 {
@@ -502,9 +494,9 @@ static void check_truncated(const char *folder, bool as_json)
 	struct outcome outcome;
 	pid_t pid;
 
-	file_sparse(folder, "data", 256 << 20);
+	file_sparse(folder, "data", 64 << 20);
 	pid = command_start(&command);
-	pause_ms(700);
+	command_await(pid, SIGBUS, path);
 	CHECK_EQUAL(truncate(path, 8192), 0);
 	command_wait(pid, &outcome);
 	CHECK_EQUAL(outcome.status, 1);
@@ -542,7 +534,7 @@ static void test_signals(void)
 							   "1000" } };
 
 		pid = command_start(&command);
-		pause_ms(500);
+		command_await(pid, signals[i], NULL);
 		CHECK_EQUAL(kill(pid, signals[i]), 0);
 		command_wait(pid, &outcome);
 		CHECK_EQUAL(outcome.status, 128 + signals[i]);

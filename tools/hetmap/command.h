@@ -19,7 +19,7 @@ enum {
 int run_main(int argc, char **argv);
 int devices_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
-int bench_main(int argc, char **argv) __attribute__((weak)); /* tools/perf */
+int bench_main(int argc, char **argv); /* tools/perf */
 
 /* ---- options (option.c) ---- */
 

@@ -118,7 +118,7 @@ static void check_node(struct doctor *doctor, const char *node)
 
 static int is_render_node(const struct dirent *entry)
 {
-	return !strncmp(entry->d_name, "renderD", 7);
+	return !strncmp(entry->d_name, "render", 6);
 }
 
 void check_render_nodes(struct doctor *doctor)

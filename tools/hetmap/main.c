@@ -33,7 +33,7 @@ static const struct command *find(const char *name)
 	size_t i;
 
 	for (i = 0; i < N_COMMAND; i++)
-		if (commands[i].main && !strcmp(commands[i].name, name))
+		if (!strcmp(commands[i].name, name))
 			return &commands[i];
 	return NULL;
 }
