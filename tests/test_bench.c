@@ -94,7 +94,7 @@ static void test_json(void)
 	int n = 0;
 
 	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", "1",
-						 "map_cycle", "grow" } },
+						 "map_cycle", "protect_pair" } },
 		    &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	for (line = strtok_r(outcome.out, "\n", &rest); line;
@@ -102,7 +102,7 @@ static void test_json(void)
 		check_line(line);
 		n++;
 	}
-	CHECK_EQUAL(n, 4);
+	CHECK_EQUAL(n, 5);
 	outcome_free(&outcome);
 }
 

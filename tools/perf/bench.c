@@ -127,7 +127,7 @@ void bench_report(const struct bench_result *result)
 	if (result->kind == TARGET_VALUE)
 		snprintf(target, sizeof(target), "  <= %.4g %s %s", result->target,
 			 result->unit, met ? "met" : "MISSED");
-	printf("  %-24s%10s%10s%10s%6.2f%s\n", result->name,
+	printf("  %-24s%10s%10s%10s %5.2f%s\n", result->name,
 	       figure(result->value, result->unit, value, sizeof(value)),
 	       figure(result->p99, result->unit, p99, sizeof(p99)),
 	       figure(result->peer_value, result->unit, peer, sizeof(peer)), ratio, target);
