@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What the kernels that this builds on call differently; see Kbuild's probes. */
+#ifndef SIM_COMPAT_H
+#define SIM_COMPAT_H
+
+#include <linux/mm.h>
+
+#ifndef HAVE_VM_FLAGS_SET
+static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
+{
+	vma->vm_flags |= flags;
+}
+#endif
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * hetsim, a simulated device with memory of its own: what its steps share.
+ *
+ * This is a fake device: its memory is the system's. Pages that stand for VRAM
+ * are allocated one by one, counted against the device's limit and charged to
+ * the control group of whoever makes the buffer.
+ *
+ * Locks, from the outermost in:
+ *
+ *	mmap_lock of a process		held by the kernel around faults and mmap
+ *	sim_buffer.change		one resize at a time
+ *	sim_buffer.lock			taken by faults; nothing under it touches
+ *					the memory of a process
+ *	i_mmap_rwsem of sim_device.inode  taken by the kernel while zapping
+ *	sim_device.memory_lock		innermost
+ *
+ * sim_device.lock and the locks of the two xarrays are taken with none of these
+ * inside them.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <linux/atomic.h>
+#include <linux/fs.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/rwsem.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+
+#include <uapi/hetsim.h>
+
+#include "compat.h"
+
+#define SIM_MINOR_VERSION_MINIMUM 0
+
+#define SIM_FEATURES HETSIM_FEATURE_BUFFERS
+
+/* Limits that no parameter changes: they bound what one opener can hold. */
+#define SIM_MAX_DEVICES 16
+#define SIM_MAX_BUFFERS 1048576 /* of a device */
+
+#define SIM_N_PLACES 2
+#define SIM_FAULT_PAGES 512 /* what one fault may map */
+#define SIM_FAULT_ORDERS 10
+
+/* In the order of struct hetsim_counters. */
+enum sim_counter {
+	SIM_FAULTS,
+	SIM_FAULT_PAGES_MAPPED,
+	SIM_FAULTS_BY_ORDER,
+	SIM_FAULTS_REFUSED = SIM_FAULTS_BY_ORDER + SIM_FAULT_ORDERS,
+	SIM_BYTES_READ,
+	SIM_BYTES_WRITTEN,
+	SIM_N_COUNTERS
+};
+
+struct sim_counters {
+	atomic64_t value[SIM_N_COUNTERS];
+};
+
+/* What a kind of accelerator likes. */
+struct sim_kind {
+	const char *name;
+	u64 granule_min;
+	u64 granule_max;
+	u64 dma_align;
+	u64 max_segment;
+};
+
+struct sim_device {
+	struct kref ref; /* openers, buffers, and the list of devices */
+	unsigned int index;
+	enum hetsim_kind kind;
+	char name[16];
+	struct miscdevice misc;
+	struct inode *inode; /* its i_mapping holds all maps of this device */
+	struct dentry *debugfs;
+	struct sim_counters counters;
+
+	struct mutex lock; /* protects openers */
+	struct list_head openers;
+	u64 n_openers_ever;
+
+	/*
+	 * Every buffer by its slot. A slot is a window of window_pages in the
+	 * space of offsets for mmap(), a handle, and a name in debugfs.
+	 */
+	struct xarray buffers;
+	u64 window_pages;
+	u64 opener_pages; /* what one opener may take of all places together */
+
+	spinlock_t memory_lock; /* protects pages_used, sim_account.pages_used */
+	u64 pages_limit[SIM_N_PLACES];
+	u64 pages_used[SIM_N_PLACES];
+};
+
+/*
+ * What an opener holds and did. Buffers keep it, because they may outlive the
+ * open file that made them.
+ */
+struct sim_account {
+	struct kref ref;
+	u64 id;
+	pid_t pid;
+	char comm[TASK_COMM_LEN];
+	u64 pages_used[SIM_N_PLACES]; /* under sim_device.memory_lock */
+	struct sim_counters counters;
+};
+
+struct sim_opener {
+	struct sim_device *dev;
+	struct sim_account *account;
+	struct list_head link; /* in sim_device.openers */
+	bool accepted;	       /* a handshake was */
+	struct xarray handles; /* slot -> struct sim_buffer, each with a reference */
+};
+
+struct sim_buffer {
+	struct kref ref; /* handles, maps */
+	struct sim_device *dev;
+	struct sim_account *account; /* of who made it */
+	u32 slot;
+	u32 cache;
+	atomic64_t n_maps;
+
+	struct mutex change; /* one resize at a time, however long it takes */
+
+	struct rw_semaphore lock; /* protects what follows */
+	u32 place;
+	u64 n_pages;
+	struct page **pages;
+};
+
+static inline void sim_count(struct sim_buffer *buffer, unsigned int counter, s64 n)
+{
+	atomic64_add(n, &buffer->dev->counters.value[counter]);
+	atomic64_add(n, &buffer->account->counters.value[counter]);
+}
+
+static inline pgoff_t sim_slot_pgoff(const struct sim_device *dev, u32 slot)
+{
+	return slot * dev->window_pages;
+}
+
+/* sim_main.c */
+extern unsigned int sim_opener_mb;
+void sim_device_put(struct sim_device *dev);
+
+/* sim_file.c */
+extern const struct file_operations sim_fops;
+int sim_fs_init(void);
+void sim_fs_exit(void);
+struct inode *sim_fs_inode(void);
+void sim_account_put(struct sim_account *account);
+
+/* sim_ioctl.c */
+extern const struct sim_kind sim_kinds[];
+unsigned int sim_cache_modes(void);
+long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
+
+/* sim_mem.c */
+int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
+		    u64 n_pages);
+void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
+		     u64 n_pages);
+int sim_mem_pages_get(struct page **pages, u64 n_pages, u32 cache);
+void sim_mem_pages_put(struct page **pages, u64 n_pages, u32 cache);
+
+/* sim_buffer.c */
+struct sim_buffer *sim_buffer_get(struct sim_opener *opener, u32 handle);
+void sim_buffer_put(struct sim_buffer *buffer);
+void sim_buffers_close(struct sim_opener *opener);
+int sim_buffer_create(struct file *file, void *argument);
+int sim_buffer_close(struct file *file, void *argument);
+int sim_buffer_resize(struct file *file, void *argument);
+int sim_buffer_info(struct file *file, void *argument);
+
+/* sim_mmap.c */
+int sim_mmap(struct file *file, struct vm_area_struct *vma);
+void sim_mmap_revoke(struct sim_buffer *buffer, u64 first, u64 n_pages);
+
+/* sim_rw.c */
+ssize_t sim_read_iter(struct kiocb *iocb, struct iov_iter *to);
+ssize_t sim_write_iter(struct kiocb *iocb, struct iov_iter *from);
+
+/* sim_debugfs.c */
+void sim_debugfs_init(void);
+void sim_debugfs_exit(void);
+void sim_debugfs_add(struct sim_device *dev);
+void sim_debugfs_remove(struct sim_device *dev);
+
+#endif

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Buffers and their handles: create, close, resize, info.
+ */
+#include <linux/overflow.h>
+#include <linux/slab.h>
+
+#include "sim.h"
+
+static void sim_buffer_free(struct kref *ref)
+{
+	struct sim_buffer *buffer = container_of(ref, struct sim_buffer, ref);
+	struct sim_device *dev = buffer->dev;
+
+	xa_erase(&dev->buffers, buffer->slot);
+	sim_mem_pages_put(buffer->pages, buffer->n_pages, buffer->cache);
+	sim_mem_release(dev, buffer->account, buffer->place, buffer->n_pages);
+	kvfree(buffer->pages);
+	mutex_destroy(&buffer->change);
+	sim_account_put(buffer->account);
+	kfree(buffer);
+	sim_device_put(dev);
+}
+
+void sim_buffer_put(struct sim_buffer *buffer)
+{
+	kref_put(&buffer->ref, sim_buffer_free);
+}
+
+/* The buffer behind a handle of @opener, with a reference; NULL if none. */
+struct sim_buffer *sim_buffer_get(struct sim_opener *opener, u32 handle)
+{
+	struct sim_buffer *buffer;
+
+	xa_lock(&opener->handles);
+	buffer = xa_load(&opener->handles, handle);
+	if (buffer)
+		kref_get(&buffer->ref);
+	xa_unlock(&opener->handles);
+	return buffer;
+}
+
+void sim_buffers_close(struct sim_opener *opener)
+{
+	struct sim_buffer *buffer;
+	unsigned long slot;
+
+	xa_for_each(&opener->handles, slot, buffer) {
+		sim_buffer_put(buffer);
+		cond_resched();
+	}
+	xa_destroy(&opener->handles);
+}
+
+/* Bytes to pages, within what the device could have at all. */
+static int sim_buffer_pages(struct sim_device *dev, u64 length, u32 place, u64 *ret_n_pages)
+{
+	if (!length || length & ~PAGE_MASK)
+		return -EINVAL;
+	if (length >> PAGE_SHIFT > dev->pages_limit[place])
+		return -ENOSPC;
+	*ret_n_pages = length >> PAGE_SHIFT;
+	return 0;
+}
+
+static struct page **sim_buffer_array(u64 n_pages)
+{
+	if (n_pages > ULONG_MAX)
+		return NULL;
+	return kvcalloc(n_pages, sizeof(struct page *), GFP_KERNEL_ACCOUNT);
+}
+
+int sim_buffer_create(struct file *file, void *argument)
+{
+	struct hetsim_buffer_create *create = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_device *dev = opener->dev;
+	struct sim_buffer *buffer;
+	u64 n_pages;
+	int r;
+
+	if (create->flags || create->__reserved || create->place >= SIM_N_PLACES ||
+	    create->cache > HETSIM_CACHE_COMBINE)
+		return -EINVAL;
+	if (!(sim_cache_modes() & 1u << create->cache))
+		return -EOPNOTSUPP;
+	r = sim_buffer_pages(dev, create->length, create->place, &n_pages);
+	if (r)
+		return r;
+
+	buffer = kzalloc(sizeof(*buffer), GFP_KERNEL_ACCOUNT);
+	if (!buffer)
+		return -ENOMEM;
+	kref_init(&buffer->ref);
+	mutex_init(&buffer->change);
+	init_rwsem(&buffer->lock);
+	buffer->place = create->place;
+	buffer->cache = create->cache;
+	buffer->n_pages = n_pages;
+
+	r = sim_mem_reserve(dev, opener->account, create->place, n_pages);
+	if (r)
+		goto err_buffer;
+	buffer->pages = sim_buffer_array(n_pages);
+	if (!buffer->pages) {
+		r = -ENOMEM;
+		goto err_release;
+	}
+	r = sim_mem_pages_get(buffer->pages, n_pages, create->cache);
+	if (r)
+		goto err_array;
+
+	/* Reserved now; found by debugfs once it is stored below. */
+	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, SIM_MAX_BUFFERS),
+		     GFP_KERNEL_ACCOUNT);
+	if (r) {
+		r = r == -EBUSY ? -ENOSPC : r;
+		goto err_pages;
+	}
+	r = xa_reserve(&opener->handles, buffer->slot, GFP_KERNEL_ACCOUNT);
+	if (r)
+		goto err_slot;
+
+	kref_get(&dev->ref);
+	buffer->dev = dev;
+	kref_get(&opener->account->ref);
+	buffer->account = opener->account;
+	create->handle = buffer->slot;
+	create->offset = (u64)sim_slot_pgoff(dev, buffer->slot) << PAGE_SHIFT;
+
+	/* Neither can fail: both places are reserved. The last one publishes. */
+	xa_store(&dev->buffers, buffer->slot, buffer, GFP_KERNEL);
+	xa_store(&opener->handles, buffer->slot, buffer, GFP_KERNEL);
+	return 0;
+
+err_slot:
+	xa_erase(&dev->buffers, buffer->slot);
+err_pages:
+	sim_mem_pages_put(buffer->pages, n_pages, create->cache);
+err_array:
+	kvfree(buffer->pages);
+err_release:
+	sim_mem_release(dev, opener->account, create->place, n_pages);
+err_buffer:
+	mutex_destroy(&buffer->change);
+	kfree(buffer);
+	return r;
+}
+
+int sim_buffer_close(struct file *file, void *argument)
+{
+	struct hetsim_buffer_close *close = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_buffer *buffer;
+
+	buffer = xa_erase(&opener->handles, close->handle);
+	if (!buffer)
+		return -ENOENT;
+	sim_buffer_put(buffer);
+	return 0;
+}
+
+/*
+ * The last steps can't fail: all pages are there before anything changes. With
+ * buffer->change held.
+ */
+static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
+{
+	u64 old_n = buffer->n_pages, more = n_pages - old_n;
+	struct page **pages, **old;
+	int r;
+
+	r = sim_mem_reserve(buffer->dev, buffer->account, buffer->place, more);
+	if (r)
+		return r;
+	pages = sim_buffer_array(n_pages);
+	if (!pages) {
+		r = -ENOMEM;
+		goto err_release;
+	}
+	r = sim_mem_pages_get(pages + old_n, more, buffer->cache);
+	if (r)
+		goto err_array;
+
+	down_write(&buffer->lock);
+	old = buffer->pages;
+	memcpy(pages, old, old_n * sizeof(*pages));
+	buffer->pages = pages;
+	buffer->n_pages = n_pages;
+	up_write(&buffer->lock);
+	kvfree(old);
+	return 0;
+
+err_array:
+	kvfree(pages);
+err_release:
+	sim_mem_release(buffer->dev, buffer->account, buffer->place, more);
+	return r;
+}
+
+/* With buffer->change held. The array keeps its length until the next growth. */
+static void sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
+{
+	u64 old_n = buffer->n_pages;
+
+	/* From here on no fault brings back what the next step takes away. */
+	down_write(&buffer->lock);
+	buffer->n_pages = n_pages;
+	up_write(&buffer->lock);
+
+	sim_mmap_revoke(buffer, n_pages, old_n - n_pages);
+	sim_mem_pages_put(buffer->pages + n_pages, old_n - n_pages, buffer->cache);
+	sim_mem_release(buffer->dev, buffer->account, buffer->place, old_n - n_pages);
+}
+
+int sim_buffer_resize(struct file *file, void *argument)
+{
+	struct hetsim_buffer_resize *resize = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_buffer *buffer;
+	u64 n_pages;
+	int r;
+
+	if (resize->flags || resize->__reserved)
+		return -EINVAL;
+	if (!(file->f_mode & FMODE_WRITE))
+		return -EACCES;
+	buffer = sim_buffer_get(opener, resize->handle);
+	if (!buffer)
+		return -ENOENT;
+	if (mutex_lock_interruptible(&buffer->change)) {
+		r = -EINTR;
+		goto out_put;
+	}
+
+	r = sim_buffer_pages(opener->dev, resize->length, buffer->place, &n_pages);
+	if (r)
+		goto out_unlock;
+	if (n_pages > buffer->n_pages)
+		r = sim_buffer_grow(buffer, n_pages);
+	else if (n_pages < buffer->n_pages)
+		sim_buffer_shrink(buffer, n_pages);
+
+out_unlock:
+	mutex_unlock(&buffer->change);
+out_put:
+	sim_buffer_put(buffer);
+	return r;
+}
+
+int sim_buffer_info(struct file *file, void *argument)
+{
+	struct hetsim_buffer_info *info = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_buffer *buffer;
+
+	buffer = sim_buffer_get(opener, info->handle);
+	if (!buffer)
+		return -ENOENT;
+	down_read(&buffer->lock);
+	info->place = buffer->place;
+	info->length = buffer->n_pages << PAGE_SHIFT;
+	up_read(&buffer->lock);
+	info->cache = buffer->cache;
+	info->offset = (u64)sim_slot_pgoff(buffer->dev, buffer->slot) << PAGE_SHIFT;
+	info->maps = atomic64_read(&buffer->n_maps);
+	sim_buffer_put(buffer);
+	return 0;
+}

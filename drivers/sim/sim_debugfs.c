@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * /sys/kernel/debug/hetsim/hetsimN/objects: every object of the device and who
+ * made it. Empty but for its heading once the last one is gone.
+ */
+#include <linux/debugfs.h>
+
+#include "sim.h"
+
+static struct dentry *sim_debugfs;
+
+static const char * const sim_places[] = {
+	[HETSIM_PLACE_VRAM] = "vram",
+	[HETSIM_PLACE_SYSTEM] = "system",
+};
+
+static const char * const sim_caches[] = {
+	[HETSIM_CACHE_BACK] = "write-back",
+	[HETSIM_CACHE_COMBINE] = "write-combining",
+};
+
+static int sim_objects_show(struct seq_file *m, void *unused)
+{
+	struct sim_device *dev = m->private;
+	struct sim_opener *opener;
+	struct sim_buffer *buffer;
+	unsigned long slot = 0;
+
+	seq_puts(m, "object\tname\towner\tpid\tcommand\tKiB\tplace\tcache\treferences\tmaps\n");
+
+	mutex_lock(&dev->lock);
+	list_for_each_entry(opener, &dev->openers, link)
+		seq_printf(m, "opener\t%llu\t%llu\t%d\t%s\n", opener->account->id,
+			   opener->account->id, opener->account->pid, opener->account->comm);
+	mutex_unlock(&dev->lock);
+
+	/* The lock keeps a buffer from being freed: it is erased before that. */
+	xa_lock(&dev->buffers);
+	xa_for_each(&dev->buffers, slot, buffer) {
+		seq_printf(m, "buffer\t%lu\t%llu\t%d\t%s\t%llu\t%s\t%s\t%u\t%lld\n", slot,
+			   buffer->account->id, buffer->account->pid, buffer->account->comm,
+			   READ_ONCE(buffer->n_pages) << (PAGE_SHIFT - 10),
+			   sim_places[READ_ONCE(buffer->place)], sim_caches[buffer->cache],
+			   kref_read(&buffer->ref), atomic64_read(&buffer->n_maps));
+	}
+	xa_unlock(&dev->buffers);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(sim_objects);
+
+void sim_debugfs_add(struct sim_device *dev)
+{
+	dev->debugfs = debugfs_create_dir(dev->name, sim_debugfs);
+	debugfs_create_file("objects", 0400, dev->debugfs, dev, &sim_objects_fops);
+}
+
+/* Waits for readers, who look at the device. */
+void sim_debugfs_remove(struct sim_device *dev)
+{
+	debugfs_remove(dev->debugfs);
+}
+
+void sim_debugfs_init(void)
+{
+	sim_debugfs = debugfs_create_dir("hetsim", NULL);
+}
+
+void sim_debugfs_exit(void)
+{
+	debugfs_remove(sim_debugfs);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Open files of the device: what an opener has, who it is, what is shown of it
+ * in fdinfo; and the file system that the device's inode is in.
+ */
+#include <linux/compat.h>
+#include <linux/mount.h>
+#include <linux/pseudo_fs.h>
+#include <linux/slab.h>
+
+#include "sim.h"
+
+#define SIM_FS_MAGIC 0x6865746d
+
+static struct vfsmount *sim_fs_mount;
+
+static int sim_fs_init_context(struct fs_context *context)
+{
+	return init_pseudo(context, SIM_FS_MAGIC) ? 0 : -ENOMEM;
+}
+
+/*
+ * Mounted as long as the module is loaded, and only by it: without .owner, or
+ * the module would hold itself.
+ */
+static struct file_system_type sim_fs = {
+	.name = "hetsim",
+	.init_fs_context = sim_fs_init_context,
+	.kill_sb = kill_anon_super,
+};
+
+int sim_fs_init(void)
+{
+	sim_fs_mount = kern_mount(&sim_fs);
+	return PTR_ERR_OR_ZERO(sim_fs_mount);
+}
+
+void sim_fs_exit(void)
+{
+	kern_unmount(sim_fs_mount);
+}
+
+/*
+ * Each device has one inode of its own, whatever nodes lead to the device, so
+ * that one address space knows all maps of its buffers.
+ */
+struct inode *sim_fs_inode(void)
+{
+	return alloc_anon_inode(sim_fs_mount->mnt_sb);
+}
+
+static void sim_account_free(struct kref *ref)
+{
+	struct sim_account *account = container_of(ref, struct sim_account, ref);
+	unsigned int i;
+
+	for (i = 0; i < SIM_N_PLACES; i++)
+		WARN_ON(account->pages_used[i]);
+	kfree(account);
+}
+
+void sim_account_put(struct sim_account *account)
+{
+	kref_put(&account->ref, sim_account_free);
+}
+
+static int sim_open(struct inode *inode, struct file *file)
+{
+	struct sim_device *dev = container_of(file->private_data, struct sim_device, misc);
+	struct sim_opener *opener;
+	struct sim_account *account;
+
+	opener = kzalloc(sizeof(*opener), GFP_KERNEL_ACCOUNT);
+	if (!opener)
+		return -ENOMEM;
+	account = kzalloc(sizeof(*account), GFP_KERNEL_ACCOUNT);
+	if (!account)
+		goto err_opener;
+
+	kref_init(&account->ref);
+	account->pid = task_tgid_nr(current);
+	get_task_comm(account->comm, current);
+	opener->account = account;
+	xa_init(&opener->handles);
+
+	/* The caller, misc_open(), keeps the device from going away. */
+	kref_get(&dev->ref);
+	opener->dev = dev;
+	mutex_lock(&dev->lock);
+	account->id = ++dev->n_openers_ever;
+	list_add_tail(&opener->link, &dev->openers);
+	mutex_unlock(&dev->lock);
+
+	file->f_mapping = dev->inode->i_mapping;
+	file->private_data = opener;
+	return 0;
+
+err_opener:
+	kfree(opener);
+	return -ENOMEM;
+}
+
+static int sim_release(struct inode *inode, struct file *file)
+{
+	struct sim_opener *opener = file->private_data;
+	struct sim_device *dev = opener->dev;
+
+	mutex_lock(&dev->lock);
+	list_del(&opener->link);
+	mutex_unlock(&dev->lock);
+
+	sim_buffers_close(opener);
+	sim_account_put(opener->account);
+	kfree(opener);
+	sim_device_put(dev);
+	return 0;
+}
+
+/* Keys in the style of Documentation/gpu/drm-usage-stats.rst. */
+static void sim_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct sim_opener *opener = file->private_data;
+	struct sim_device *dev = opener->dev;
+	struct sim_account *account = opener->account;
+	u64 used[SIM_N_PLACES];
+
+	spin_lock(&dev->memory_lock);
+	memcpy(used, account->pages_used, sizeof(used));
+	spin_unlock(&dev->memory_lock);
+
+	seq_printf(m, "hetsim-device:\t%s\n", dev->name);
+	seq_printf(m, "hetsim-client-id:\t%llu\n", account->id);
+	seq_printf(m, "hetsim-memory-vram:\t%llu KiB\n",
+		   used[HETSIM_PLACE_VRAM] << (PAGE_SHIFT - 10));
+	seq_printf(m, "hetsim-memory-system:\t%llu KiB\n",
+		   used[HETSIM_PLACE_SYSTEM] << (PAGE_SHIFT - 10));
+	seq_printf(m, "hetsim-memory-limit:\t%llu KiB\n",
+		   dev->opener_pages << (PAGE_SHIFT - 10));
+	seq_printf(m, "hetsim-faults:\t%lld\n",
+		   atomic64_read(&account->counters.value[SIM_FAULTS]));
+}
+
+const struct file_operations sim_fops = {
+	.owner		= THIS_MODULE,
+	.open		= sim_open,
+	.release	= sim_release,
+	.unlocked_ioctl	= sim_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.mmap		= sim_mmap,
+	.read_iter	= sim_read_iter,
+	.write_iter	= sim_write_iter,
+	.llseek		= noop_llseek,
+	.show_fdinfo	= sim_show_fdinfo,
+};

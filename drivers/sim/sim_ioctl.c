@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The table of ioctls and their one entry; the calls about the device itself.
+ */
+#include <linux/nospec.h>
+#include <linux/sizes.h>
+#include <linux/uaccess.h>
+
+#include "sim.h"
+
+const struct sim_kind sim_kinds[] = {
+	[HETSIM_KIND_GPU] = {
+		.name = "gpu",
+		.granule_min = SZ_128M,
+		.granule_max = SZ_128M,
+		.dma_align = 4,
+		.max_segment = SZ_1G,
+	},
+	[HETSIM_KIND_FPGA] = {
+		.name = "fpga",
+		.granule_min = SZ_64K,
+		.granule_max = SZ_64K,
+		.dma_align = 64,
+		.max_segment = SZ_1M,
+	},
+	[HETSIM_KIND_NIC] = {
+		.name = "nic",
+		.granule_min = SZ_2M,
+		.granule_max = SZ_4M,
+		.dma_align = 8,
+		.max_segment = SZ_4M,
+	},
+};
+
+static int sim_handshake(struct file *file, void *argument)
+{
+	struct hetsim_handshake *shake = argument;
+	struct sim_opener *opener = file->private_data;
+
+	if (shake->flags)
+		return -EINVAL;
+
+	shake->driver_major = HETSIM_VERSION_MAJOR;
+	shake->driver_minor = HETSIM_VERSION_MINOR;
+	shake->driver_features = SIM_FEATURES;
+	shake->minimum_minor = SIM_MINOR_VERSION_MINIMUM;
+	shake->accepted = shake->version_major == HETSIM_VERSION_MAJOR &&
+			  shake->version_minor >= SIM_MINOR_VERSION_MINIMUM &&
+			  !(shake->features & ~(u64)SIM_FEATURES);
+	WRITE_ONCE(opener->accepted, shake->accepted);
+	return 0;
+}
+
+static int sim_query(struct file *file, void *argument)
+{
+	struct hetsim_query *query = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_device *dev = opener->dev;
+	const struct sim_kind *kind = &sim_kinds[dev->kind];
+	u64 used[SIM_N_PLACES], opener_used = 0;
+	unsigned int i;
+
+	if (query->flags)
+		return -EINVAL;
+
+	spin_lock(&dev->memory_lock);
+	memcpy(used, dev->pages_used, sizeof(used));
+	for (i = 0; i < SIM_N_PLACES; i++)
+		opener_used += opener->account->pages_used[i];
+	spin_unlock(&dev->memory_lock);
+
+	query->index = dev->index;
+	query->kind = dev->kind;
+	query->page_size = PAGE_SIZE;
+	query->cache_modes = sim_cache_modes();
+	query->granule_min = kind->granule_min;
+	query->granule_max = kind->granule_max;
+	query->dma_align = kind->dma_align;
+	query->max_segment = kind->max_segment;
+	query->max_buffer = max(dev->pages_limit[HETSIM_PLACE_VRAM],
+				dev->pages_limit[HETSIM_PLACE_SYSTEM]) << PAGE_SHIFT;
+	query->vram_bytes = dev->pages_limit[HETSIM_PLACE_VRAM] << PAGE_SHIFT;
+	query->vram_used = used[HETSIM_PLACE_VRAM] << PAGE_SHIFT;
+	query->system_bytes = dev->pages_limit[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
+	query->system_used = used[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
+	query->opener_bytes = dev->opener_pages << PAGE_SHIFT;
+	query->opener_used = opener_used << PAGE_SHIFT;
+	return 0;
+}
+
+static int sim_counters(struct file *file, void *argument)
+{
+	struct hetsim_counters *reply = argument;
+	struct sim_opener *opener = file->private_data;
+	const struct sim_counters *counters;
+	__u64 *values = &reply->faults;
+	unsigned int i;
+
+	BUILD_BUG_ON(sizeof(*reply) - offsetof(struct hetsim_counters, faults) !=
+		     SIM_N_COUNTERS * sizeof(*values));
+
+	switch (reply->scope) {
+	case HETSIM_SCOPE_OPENER:
+		counters = &opener->account->counters;
+		break;
+	case HETSIM_SCOPE_DEVICE:
+		counters = &opener->dev->counters;
+		break;
+	default:
+		return -EINVAL;
+	}
+	for (i = 0; i < SIM_N_COUNTERS; i++)
+		values[i] = atomic64_read(&counters->value[i]);
+	return 0;
+}
+
+union sim_argument {
+	u32 size;
+	struct hetsim_handshake handshake;
+	struct hetsim_query query;
+	struct hetsim_counters counters;
+	struct hetsim_buffer_create buffer_create;
+	struct hetsim_buffer_close buffer_close;
+	struct hetsim_buffer_resize buffer_resize;
+	struct hetsim_buffer_info buffer_info;
+};
+
+/*
+ * @min_size reaches to the end of the last member of the structure's first
+ * version: it stays when the structure grows.
+ */
+struct sim_ioctl {
+	unsigned int cmd;
+	u32 size;
+	u32 min_size;
+	int (*run)(struct file *file, void *argument);
+};
+
+#define SIM_IOCTL(which, function, type, last)                                     \
+	[HETSIM_NR_##which] = {                                                    \
+		.cmd = HETSIM_##which,                                             \
+		.size = sizeof(struct type) + BUILD_BUG_ON_ZERO(                   \
+			sizeof(union sim_argument) < sizeof(struct type)),         \
+		.min_size = offsetofend(struct type, last),                        \
+		.run = function,                                                   \
+	}
+
+static const struct sim_ioctl sim_ioctls[] = {
+	SIM_IOCTL(HANDSHAKE, sim_handshake, hetsim_handshake, accepted),
+	SIM_IOCTL(QUERY, sim_query, hetsim_query, opener_used),
+	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, bytes_written),
+	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, offset),
+	SIM_IOCTL(BUFFER_CLOSE, sim_buffer_close, hetsim_buffer_close, handle),
+	SIM_IOCTL(BUFFER_RESIZE, sim_buffer_resize, hetsim_buffer_resize, length),
+	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, maps),
+};
+
+long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument)
+{
+	struct sim_opener *opener = file->private_data;
+	void __user *user = (void __user *)argument;
+	const struct sim_ioctl *op;
+	union sim_argument buf = {};
+	u32 size;
+	int r;
+
+	if (_IOC_NR(cmd) >= ARRAY_SIZE(sim_ioctls))
+		return -ENOTTY;
+	op = &sim_ioctls[array_index_nospec(_IOC_NR(cmd), ARRAY_SIZE(sim_ioctls))];
+	if (!op->run || op->cmd != cmd)
+		return -ENOTTY;
+
+	if (get_user(size, (u32 __user *)user))
+		return -EFAULT;
+	if (size < op->min_size)
+		return -EINVAL;
+	if (size > PAGE_SIZE)
+		return -E2BIG;
+	r = copy_struct_from_user(&buf, op->size, user, size);
+	if (r)
+		return r;
+	buf.size = size; /* the caller may have changed it since */
+
+	if (op->run != sim_handshake && !READ_ONCE(opener->accepted))
+		return -EPROTO;
+
+	r = op->run(file, &buf);
+	if (r)
+		return r;
+	if (copy_to_user(user, &buf, min(size, op->size)))
+		return -EFAULT;
+	return 0;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * hetsim, a simulated device with memory of its own: the module, its parameters
+ * and its device nodes, /dev/hetsim0 and following.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/log2.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+#include "sim.h"
+
+static unsigned int devices = 1;
+module_param(devices, uint, 0444);
+MODULE_PARM_DESC(devices, "How many devices there are (1 to 16, default 1)");
+
+static unsigned int vram_mb = 1024;
+module_param(vram_mb, uint, 0444);
+MODULE_PARM_DESC(vram_mb, "MiB of VRAM of each device (default 1024)");
+
+static unsigned int system_mb = 1024;
+module_param(system_mb, uint, 0444);
+MODULE_PARM_DESC(system_mb, "MiB of system memory that buffers of each device may take (default 1024)");
+
+static unsigned int opener_mb;
+module_param(opener_mb, uint, 0444);
+MODULE_PARM_DESC(opener_mb, "MiB that one opener may take of both (default 3/4 of their sum)");
+
+static char *kind = "gpu";
+module_param(kind, charp, 0444);
+MODULE_PARM_DESC(kind, "What the devices are: gpu, fpga or nic (default gpu)");
+
+/* Written by module init and exit only, which the module loader serialises. */
+static struct sim_device *sim_devices[SIM_MAX_DEVICES];
+
+static void sim_device_free(struct kref *ref)
+{
+	struct sim_device *dev = container_of(ref, struct sim_device, ref);
+
+	WARN_ON(!xa_empty(&dev->buffers));
+	xa_destroy(&dev->buffers);
+	iput(dev->inode);
+	mutex_destroy(&dev->lock);
+	kfree(dev);
+}
+
+void sim_device_put(struct sim_device *dev)
+{
+	kref_put(&dev->ref, sim_device_free);
+}
+
+static struct sim_device *sim_device_add(unsigned int index, enum hetsim_kind which)
+{
+	struct sim_device *dev;
+	u64 total;
+	int r;
+
+	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	if (!dev)
+		return ERR_PTR(-ENOMEM);
+
+	kref_init(&dev->ref);
+	dev->index = index;
+	dev->kind = which;
+	snprintf(dev->name, sizeof(dev->name), "hetsim%u", index);
+	mutex_init(&dev->lock);
+	INIT_LIST_HEAD(&dev->openers);
+	xa_init_flags(&dev->buffers, XA_FLAGS_ALLOC1);
+	spin_lock_init(&dev->memory_lock);
+
+	dev->pages_limit[HETSIM_PLACE_VRAM] = (u64)vram_mb * (SZ_1M >> PAGE_SHIFT);
+	dev->pages_limit[HETSIM_PLACE_SYSTEM] = (u64)system_mb * (SZ_1M >> PAGE_SHIFT);
+	total = dev->pages_limit[HETSIM_PLACE_VRAM] + dev->pages_limit[HETSIM_PLACE_SYSTEM];
+	dev->opener_pages = opener_mb ? (u64)opener_mb * (SZ_1M >> PAGE_SHIFT) : total / 4 * 3;
+	dev->window_pages = roundup_pow_of_two(max(dev->pages_limit[HETSIM_PLACE_VRAM],
+						   dev->pages_limit[HETSIM_PLACE_SYSTEM]));
+
+	dev->inode = sim_fs_inode();
+	if (IS_ERR(dev->inode)) {
+		r = PTR_ERR(dev->inode);
+		goto err_free;
+	}
+
+	dev->misc.minor = MISC_DYNAMIC_MINOR;
+	dev->misc.name = dev->name;
+	dev->misc.fops = &sim_fops;
+	dev->misc.mode = 0666;
+	r = misc_register(&dev->misc);
+	if (r)
+		goto err_iput;
+
+	sim_debugfs_add(dev);
+	return dev;
+
+err_iput:
+	iput(dev->inode);
+err_free:
+	mutex_destroy(&dev->lock);
+	kfree(dev);
+	return ERR_PTR(r);
+}
+
+static void sim_device_remove(struct sim_device *dev)
+{
+	sim_debugfs_remove(dev);
+	misc_deregister(&dev->misc);
+	sim_device_put(dev);
+}
+
+static int sim_kind_find(const char *name)
+{
+	int i;
+
+	for (i = HETSIM_KIND_GPU; i <= HETSIM_KIND_NIC; i++) {
+		if (sysfs_streq(name, sim_kinds[i].name))
+			return i;
+	}
+	return -EINVAL;
+}
+
+/* 1 TiB: the windows of all SIM_MAX_BUFFERS slots fit an offset of mmap(). */
+#define SIM_MAX_MB 1048576
+
+static int __init sim_init(void)
+{
+	unsigned int i;
+	int which, r;
+
+	which = sim_kind_find(kind);
+	if (which < 0) {
+		pr_err("kind=%s: not gpu, fpga or nic\n", kind);
+		return which;
+	}
+	if (!devices || devices > SIM_MAX_DEVICES) {
+		pr_err("devices=%u: not 1 to %u\n", devices, SIM_MAX_DEVICES);
+		return -EINVAL;
+	}
+	if (!vram_mb || vram_mb > SIM_MAX_MB || !system_mb || system_mb > SIM_MAX_MB) {
+		pr_err("vram_mb=%u, system_mb=%u: not 1 to %u\n", vram_mb, system_mb,
+		       SIM_MAX_MB);
+		return -EINVAL;
+	}
+
+	r = sim_fs_init();
+	if (r)
+		return r;
+	sim_debugfs_init();
+
+	for (i = 0; i < devices; i++) {
+		struct sim_device *dev = sim_device_add(i, which);
+
+		if (IS_ERR(dev)) {
+			r = PTR_ERR(dev);
+			goto err_remove;
+		}
+		sim_devices[i] = dev;
+	}
+	return 0;
+
+err_remove:
+	while (i--)
+		sim_device_remove(sim_devices[i]);
+	sim_debugfs_exit();
+	sim_fs_exit();
+	return r;
+}
+
+static void __exit sim_exit(void)
+{
+	unsigned int i = devices;
+
+	while (i--)
+		sim_device_remove(sim_devices[i]);
+	sim_debugfs_exit();
+	sim_fs_exit();
+}
+
+module_init(sim_init);
+module_exit(sim_exit);
+
+MODULE_DESCRIPTION("Simulated device with memory of its own");
+MODULE_AUTHOR("The hetmap authors");
+MODULE_LICENSE("Dual MIT/GPL");

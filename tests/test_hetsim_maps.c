@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: maps of its buffers, and what the kernel does around them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+
+#define MIB (1024ull * 1024)
+
+static void test_fault_around(void)
+{
+	struct hetsim_counters before, after;
+	struct hetsim_buffer buffer;
+	uint64_t i, orders = 0;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 32 * MIB, HETSIM_PLACE_VRAM);
+	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+		buffer.bytes[i] = (unsigned char)(i >> 12);
+	after = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK(after.faults - before.faults <= 17);
+	CHECK_EQUAL(after.fault_pages - before.fault_pages, buffer.length / HETSIM_PAGE);
+	for (i = 0; i < 10; i++)
+		orders += after.faults_by_order[i];
+	CHECK_EQUAL(orders, after.faults);
+	CHECK_EQUAL(after.faults_refused, 0);
+	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+		if (buffer.bytes[i] != (unsigned char)(i >> 12))
+			break;
+	CHECK_EQUAL(i, buffer.length);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static void test_refusals(void)
+{
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR);
+	off_t offset;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	offset = (off_t)buffer.offset;
+	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
+	      errno == EINVAL);
+	CHECK(mmap(NULL, MIB, PROT_READ, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
+	      errno == EINVAL);
+	CHECK(mmap(NULL, MIB + 4096, PROT_READ, MAP_SHARED, fd, offset) == MAP_FAILED &&
+	      errno == ERANGE);
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset + (off_t)MIB) == MAP_FAILED &&
+	      errno == ERANGE);
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == ENOENT);
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, INT64_MAX & ~4095l) == MAP_FAILED &&
+	      (errno == ENOENT || errno == EOVERFLOW));
+	CHECK(mremap(buffer.bytes, MIB, 2 * MIB, MREMAP_MAYMOVE) == MAP_FAILED && errno == EFAULT);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static uint64_t maps_of(int fd, uint32_t handle)
+{
+	struct hetsim_buffer_info info = {.size = sizeof(info), .handle = handle};
+
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
+	return info.maps;
+}
+
+/* Partial unmaps, moves, changes of rights. */
+static void test_pieces(void)
+{
+	struct hetsim_buffer buffer;
+	unsigned char *moved;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
+	memset(buffer.bytes, 1, buffer.length);
+	CHECK_EQUAL(maps_of(fd, buffer.handle), 1);
+	CHECK_EQUAL(munmap(buffer.bytes + MIB, MIB), 0);
+	CHECK_EQUAL(maps_of(fd, buffer.handle), 2);
+	CHECK_EQUAL(mprotect(buffer.bytes + 3 * MIB, 4096, PROT_READ), 0);
+	CHECK_EQUAL(maps_of(fd, buffer.handle), 4);
+	CHECK_EQUAL(test_write_signal(buffer.bytes + 3 * MIB), SIGSEGV);
+	buffer.bytes[3 * MIB - 1] = 7;
+
+	moved = mremap(buffer.bytes, MIB, MIB / 2, 0);
+	CHECK(moved == buffer.bytes);
+	moved = mmap(NULL, MIB / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK_FATAL(moved != MAP_FAILED);
+	CHECK(mremap(buffer.bytes, MIB / 2, MIB / 2, MREMAP_MAYMOVE | MREMAP_FIXED, moved) ==
+	      moved);
+	CHECK_EQUAL(moved[MIB / 2 - 1], 1);
+	moved[0] = 3;
+	CHECK_EQUAL(munmap(moved, MIB / 2), 0);
+	CHECK_EQUAL(munmap(buffer.bytes + 2 * MIB, 2 * MIB), 0);
+	CHECK_EQUAL(maps_of(fd, buffer.handle), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+	close(fd);
+}
+
+static void write_byte(void *user)
+{
+	unsigned char *byte = user;
+
+	byte[0]++;
+	byte[8192] = 9; /* not touched before the fork */
+}
+
+static void test_child(void)
+{
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer.bytes[0] = 4;
+	CHECK_EQUAL(test_fork(write_byte, buffer.bytes), 0);
+	CHECK_EQUAL(buffer.bytes[0], 5);
+	CHECK_EQUAL(buffer.bytes[8192], 9);
+	CHECK_EQUAL(maps_of(fd, buffer.handle), 1);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+/* A debugger's way in, which is no way around rights. */
+static void test_proc_mem(void)
+{
+	struct hetsim_buffer buffer;
+	unsigned char bytes[6000], *readable;
+	int fd = hetsim_open(O_RDWR), mem;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	memset(buffer.bytes, 0x33, 16384);
+	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(mem >= 0);
+	CHECK_EQUAL(pread(mem, bytes, sizeof(bytes), (off_t)(uintptr_t)(buffer.bytes + 100)),
+		    sizeof(bytes));
+	CHECK(bytes[0] == 0x33 && bytes[5999] == 0x33);
+	memset(bytes, 0x44, sizeof(bytes));
+	CHECK_EQUAL(pwrite(mem, bytes, sizeof(bytes), (off_t)(uintptr_t)(buffer.bytes + 100)),
+		    sizeof(bytes));
+	CHECK(buffer.bytes[100] == 0x44 && buffer.bytes[6099] == 0x44);
+	CHECK_EQUAL(buffer.bytes[6100], 0x33);
+
+	readable = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
+	CHECK_FATAL(readable != MAP_FAILED);
+	CHECK(pwrite(mem, bytes, 1, (off_t)(uintptr_t)readable) == -1);
+	CHECK_EQUAL(readable[0], 0x33);
+	CHECK_EQUAL(munmap(readable, MIB), 0);
+	close(mem);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+/* Nobody may hold on to the pages: the special entries refuse. */
+static void test_no_references(void)
+{
+	struct hetsim_buffer buffer;
+	struct iovec local, remote;
+	unsigned char byte = 0;
+	int fd = hetsim_open(O_RDWR), pipes[2];
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer.bytes[0] = 1;
+	local = (struct iovec){&byte, 1};
+	remote = (struct iovec){buffer.bytes, 1};
+	CHECK(process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == -1 && errno == EFAULT);
+	CHECK_EQUAL(pipe2(pipes, O_CLOEXEC), 0);
+	CHECK(vmsplice(pipes[1], &remote, 1, 0) == -1 && errno == EFAULT);
+	close(pipes[0]);
+	close(pipes[1]);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+struct race {
+	int fd;
+	struct hetsim_buffer buffer;
+	volatile bool stop;
+};
+
+static void *race_resize(void *user)
+{
+	struct race *race = user;
+	struct hetsim_buffer_resize arg = {.size = sizeof(arg), .handle = race->buffer.handle};
+	unsigned int round;
+
+	for (round = 0; round < 200; round++) {
+		arg.length = (1 + round % 8) * MIB;
+		if (hetsim_call(race->fd, HETSIM_BUFFER_RESIZE, &arg))
+			test_fail(__FILE__, __LINE__, "resize failed");
+	}
+	race->stop = true;
+	return NULL;
+}
+
+/* pread, pwrite and faults below the part that comes and goes. */
+static void test_resize_race(void)
+{
+	static unsigned char bytes[MIB];
+	struct race race = {.fd = hetsim_open(O_RDWR)};
+	pthread_t thread;
+	unsigned int n = 0;
+
+	if (race.fd < 0)
+		return;
+	race.buffer = hetsim_buffer_make(race.fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	CHECK_FATAL(pthread_create(&thread, NULL, race_resize, &race) == 0);
+	while (!race.stop) {
+		n++;
+		race.buffer.bytes[(n * 4096) % MIB] = (unsigned char)n;
+		(void)!pread(race.fd, bytes, sizeof(bytes),
+			     (off_t)(race.buffer.offset + (n % 8) * MIB));
+		(void)!pwrite(race.fd, bytes, sizeof(bytes),
+			      (off_t)(race.buffer.offset + (1 + n % 7) * MIB));
+	}
+	pthread_join(thread, NULL);
+	hetsim_buffer_drop(race.fd, &race.buffer);
+	close(race.fd);
+}
+
+static const struct test tests[] = {
+	{"fault_around", test_fault_around, 0, 0},
+	{"refusals", test_refusals, 0, 0},
+	{"pieces", test_pieces, 0, 0},
+	{"fork", test_child, 0, 0},
+	{"proc_mem", test_proc_mem, 0, 0},
+	{"no_references", test_no_references, 0, 0},
+	{"resize_race", test_resize_race, 60, 0},
+	{NULL, NULL, 0, 0},
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "hetsim_maps", tests);
+}
