@@ -195,6 +195,20 @@ static int size_up(struct hm_map *map, const struct hm_map_desc *desc, uint64_t 
 	return 0;
 }
 
+/*
+ * A huge page needs room for one, and an offset that agrees with the address.
+ * Any other map goes wherever the kernel likes: small windows of one buffer side
+ * by side share page tables, and the registry's nodes.
+ */
+static uint64_t alignment_of(const struct hm_map *map)
+{
+	const struct hm_buffer *buffer = map->buffer;
+
+	if (map->span >= buffer->alignment && is_aligned(map->offset, buffer->alignment))
+		return buffer->alignment;
+	return buffer->page_size;
+}
+
 /* One object, no guard, any address: the mapping is its own reservation. */
 static int place_simple(struct hm_map *map, int prot)
 {
@@ -219,7 +233,7 @@ static int place_reserved(struct hm_map *map, int prot)
 	uint32_t i;
 	int r;
 
-	r = reserve_range(map->span, buffer->alignment, guard, &map->reservation,
+	r = reserve_range(map->span, alignment_of(map), guard, &map->reservation,
 			  &map->address);
 	if (r)
 		return r;
@@ -264,7 +278,7 @@ static int place(struct hm_map *map, uint64_t committed)
 {
 	struct hm_buffer *buffer = map->buffer;
 	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
-		      buffer->alignment <= page_size();
+		      alignment_of(map) <= page_size();
 	int prot = prot_of_access(map->access);
 	/* The part that is not committed must not be touched. */
 	int first = committed == map->span ? prot : PROT_NONE;
