@@ -110,8 +110,7 @@ void put(const struct fixture *f, void *base, uint64_t from, uint64_t to, uint32
 		pattern_write(base, from, to, salt);
 }
 
-bool holds(const struct fixture *f, const void *base, uint64_t from, uint64_t to,
-	   uint32_t salt)
+bool holds(const struct fixture *f, const void *base, uint64_t from, uint64_t to, uint32_t salt)
 {
 	return f->writable ? pattern_holds(base, from, to, salt) : is_zero(base, from, to);
 }

@@ -22,8 +22,8 @@ struct fixture {
 	struct hm_device *device;
 	struct hm_device_info device_info;
 	struct hm_buffer_info info; /* of a buffer of UNITS units */
-	uint64_t caps;   /* of such a buffer */
-	uint64_t unit;   /* its page size */
+	uint64_t caps;              /* of such a buffer */
+	uint64_t unit;              /* its page size */
 	bool writable;
 };
 

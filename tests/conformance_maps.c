@@ -6,8 +6,8 @@
 
 #include "conformance.h"
 
-static int map_part(struct hm_buffer *buffer, uint64_t offset, uint64_t length,
-		    uint32_t access, struct hm_map **ret_map)
+static int map_part(struct hm_buffer *buffer, uint64_t offset, uint64_t length, uint32_t access,
+		    struct hm_map **ret_map)
 {
 	struct hm_map_desc desc = {
 		.struct_size = sizeof(desc),
@@ -107,8 +107,8 @@ static void many_maps(struct fixture *f)
 	unsigned int i, n = has(f, HM_CAP_MULTI_MAP) ? 50 : 1;
 
 	for (i = 0; i < n; i++)
-		CHECK_OK_FATAL(map_part(buffer, i % UNITS * f->unit, f->unit, HM_READ,
-					&maps[i]));
+		CHECK_OK_FATAL(
+			map_part(buffer, i % UNITS * f->unit, f->unit, HM_READ, &maps[i]));
 	CHECK_EQUAL(buffer_info(buffer).maps, n);
 	for (i = 0; i < n; i++)
 		CHECK(is_zero(hm_map_address(maps[i]), 0, f->unit));
@@ -171,8 +171,8 @@ static void part_rules(struct fixture *f)
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		map = poison;
 		if (rows[i].r) {
-			CHECK_ERROR(rows[i].r, map_part(buffer, rows[i].offset,
-							rows[i].length, HM_READ, &map));
+			CHECK_ERROR(rows[i].r, map_part(buffer, rows[i].offset, rows[i].length,
+							HM_READ, &map));
 			CHECK(map == poison);
 			continue;
 		}
@@ -286,8 +286,7 @@ static void protect_rules(struct fixture *f)
 	for (i = 0; has(f, HM_CAP_PROTECT) && i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].r)
 			CHECK_ERROR(rows[i].r, hm_map_protect(map, rows[i].offset,
-							      rows[i].length,
-							      rows[i].access));
+							      rows[i].length, rows[i].access));
 		else
 			CHECK_OK(hm_map_protect(map, rows[i].offset, rows[i].length,
 						rows[i].access));

@@ -219,8 +219,8 @@ static void lock_and_replace(struct fixture *f)
 static void advise(struct fixture *f)
 {
 	static const uint32_t advices[] = {
-		HM_ADVICE_SEQUENTIAL, HM_ADVICE_RANDOM,  HM_ADVICE_WILLNEED,
-		HM_ADVICE_COLD,       HM_ADVICE_PAGEOUT, HM_ADVICE_NORMAL,
+		HM_ADVICE_SEQUENTIAL, HM_ADVICE_RANDOM,     HM_ADVICE_WILLNEED,
+		HM_ADVICE_COLD,       HM_ADVICE_PAGEOUT,    HM_ADVICE_NORMAL,
 		HM_ADVICE_HUGEPAGE,   HM_ADVICE_NOHUGEPAGE,
 	};
 	struct hm_map *map;

@@ -94,7 +94,7 @@ static void shrink(struct fixture *f)
 static void odd_sizes(struct fixture *f)
 {
 	const uint64_t sizes[] = {
-		f->unit + 1, 2 * f->unit - 1, 5,     f->unit,
+		f->unit + 1, 2 * f->unit - 1,     5,   f->unit,
 		1,           MAX_UNITS * f->unit, 100, 3 * f->unit + 7,
 	};
 	uint64_t size = 2 * f->unit + 77, kept;

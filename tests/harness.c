@@ -55,7 +55,7 @@ static struct {
 	const struct test *tests;
 	const struct test *current;
 	struct report *report;
-	jmp_buf *abandon;    /* where a fatal failure goes */
+	jmp_buf *abandon; /* where a fatal failure goes */
 	unsigned int passed;
 	unsigned int failed;
 	unsigned int skipped;
@@ -174,8 +174,9 @@ bool test_check_equal(uint64_t a, uint64_t b, const char *what, const char *file
 {
 	if (a == b)
 		return true;
-	test_fail(file, line, "not so: %s; %" PRIu64 " and %" PRIu64 " (0x%" PRIx64
-		  " and 0x%" PRIx64 ")", what, a, b, a, b);
+	test_fail(file, line,
+		  "not so: %s; %" PRIu64 " and %" PRIu64 " (0x%" PRIx64 " and 0x%" PRIx64 ")",
+		  what, a, b, a, b);
 	return false;
 }
 
@@ -188,7 +189,8 @@ uint64_t test_seed(void)
 	if (seed)
 		return seed;
 	clock_gettime(CLOCK_REALTIME, &now);
-	seed = text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_nsec ^ (uint64_t)getpid() << 32;
+	seed = text ? strtoull(text, NULL, 0) :
+		      (uint64_t)now.tv_nsec ^ (uint64_t)getpid() << 32;
 	seed = seed ? seed : 1;
 	atomic_store(&harness.report->seed, seed);
 	return seed;
@@ -432,11 +434,9 @@ static void report_end(int status, bool killed, unsigned int seconds)
 	if (killed)
 		test_fail(harness.suite, 0, "timed out after %u s", seconds);
 	else if (WIFSIGNALED(status))
-		test_fail(harness.suite, 0, "killed by SIG%s",
-			  sigabbrev_np(WTERMSIG(status)));
+		test_fail(harness.suite, 0, "killed by SIG%s", sigabbrev_np(WTERMSIG(status)));
 	else if (!atomic_load(&harness.report->finished))
-		test_fail(harness.suite, 0, "exited by itself, status %d",
-			  WEXITSTATUS(status));
+		test_fail(harness.suite, 0, "exited by itself, status %d", WEXITSTATUS(status));
 }
 
 static void print_failures(void)

@@ -90,7 +90,7 @@ uint64_t test_status_bytes(const char *field);
 struct test_holding {
 	unsigned int fds;
 	unsigned int mappings;
-	uint64_t mapped;  /* bytes, without slabs and heap; 0 under a sanitizer */
+	uint64_t mapped; /* bytes, without slabs and heap; 0 under a sanitizer */
 	uint64_t locked;
 	uint64_t objects; /* devices, buffers, maps, views */
 };
@@ -112,10 +112,10 @@ bool test_check_equal(uint64_t a, uint64_t b, const char *what, const char *file
 
 /* @call returns 0; a failure shows its error and hm_errmsg(). */
 #define CHECK_OK(call) ((void)test_check_ok((call), #call, __FILE__, __LINE__))
-#define CHECK_OK_FATAL(call)                                        \
-	do {                                                        \
+#define CHECK_OK_FATAL(call)                                           \
+	do {                                                           \
 		if (!test_check_ok((call), #call, __FILE__, __LINE__)) \
-			test_abandon();                             \
+			test_abandon();                                \
 	} while (0)
 
 /* @call returns @expected, a negative errno, and hm_errmsg() is not empty. */
@@ -124,22 +124,21 @@ bool test_check_equal(uint64_t a, uint64_t b, const char *what, const char *file
 		test_check_error((call), (expected), #call, __FILE__, __LINE__)))
 
 /* Integers; a failure shows both. */
-#define CHECK_EQUAL(a, b)                                                                 \
-	((void)test_check_equal((uint64_t)(a), (uint64_t)(b), #a " == " #b, __FILE__, \
-				__LINE__))
+#define CHECK_EQUAL(a, b) \
+	((void)test_check_equal((uint64_t)(a), (uint64_t)(b), #a " == " #b, __FILE__, __LINE__))
 
-#define CHECK(condition)                                                      \
-	do {                                                                  \
-		if (!(condition))                                             \
+#define CHECK(condition)                                                         \
+	do {                                                                     \
+		if (!(condition))                                                \
 			test_fail(__FILE__, __LINE__, "not so: %s", #condition); \
 	} while (0)
 
-#define CHECK_FATAL(condition)                                                        \
-	do {                                                                          \
-		if (!(condition)) {                                                   \
+#define CHECK_FATAL(condition)                                                   \
+	do {                                                                     \
+		if (!(condition)) {                                              \
 			test_fail(__FILE__, __LINE__, "not so: %s", #condition); \
-			test_abandon();                                               \
-		}                                                                     \
+			test_abandon();                                          \
+		}                                                                \
 	} while (0)
 
 #endif

@@ -81,8 +81,7 @@ void holding_take(struct holding *holding)
 	memset(holding, 0, sizeof(*holding));
 	if (hm_stats_get && hm_stats_get(&stats) == 0) {
 		holding->slabs = stats.slab_bytes;
-		holding->now.objects =
-			stats.devices + stats.buffers + stats.maps + stats.views;
+		holding->now.objects = stats.devices + stats.buffers + stats.maps + stats.views;
 	}
 	holding->now.locked = test_status_bytes("VmLck");
 	take_fds(holding);
@@ -117,9 +116,10 @@ void holding_report(const struct holding *old, const struct holding *now)
 	test_fail("holding", 0,
 		  "leak from round to round: fds %u -> %u, mappings %u -> %u, mapped %" PRIu64
 		  " -> %" PRIu64 ", locked %" PRIu64 " -> %" PRIu64 ", objects %" PRIu64
-		  " -> %" PRIu64, old->now.fds, now->now.fds, old->now.mappings, now->now.mappings,
-		  old->now.mapped, now->now.mapped, old->now.locked, now->now.locked, old->now.objects,
-		  now->now.objects);
+		  " -> %" PRIu64,
+		  old->now.fds, now->now.fds, old->now.mappings, now->now.mappings,
+		  old->now.mapped, now->now.mapped, old->now.locked, now->now.locked,
+		  old->now.objects, now->now.objects);
 	for (line = strtok_r(now->lines, "\n", &rest); line && shown < 6;
 	     line = strtok_r(NULL, "\n", &rest))
 		if (!old->lines || !strstr(old->lines, line)) {

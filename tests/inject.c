@@ -157,9 +157,9 @@ static void *hook_calloc(size_t count, size_t size)
 }
 
 /* The others differ by name, parameters and errno only. */
-#define HOOK(type, name, error, parameters, arguments)              \
-	static type hook_##name parameters                          \
-	{                                                           \
+#define HOOK(type, name, error, parameters, arguments)                 \
+	static type hook_##name parameters                             \
+	{                                                              \
 		return fails(#name, error) ? -1 : real.name arguments; \
 	}
 

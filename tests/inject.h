@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 enum inject_mode {
-	INJECT_ONE,   /* the n-th call fails */
-	INJECT_TWO,   /* the n-th, and the next one of the same kind */
-	INJECT_REST,  /* the n-th, and every later one of the same kind */
+	INJECT_ONE,  /* the n-th call fails */
+	INJECT_TWO,  /* the n-th, and the next one of the same kind */
+	INJECT_REST, /* the n-th, and every later one of the same kind */
 };
 
 /*

@@ -26,8 +26,7 @@ static int device_query(void *device, struct hm_device_info *info)
 	return 0;
 }
 
-static int create(void *device, const struct hm_buffer_desc *desc,
-		  struct hm_recipe *ret_recipe)
+static int create(void *device, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
 {
 	uint64_t length = (desc->max_size + PAGE - 1) / PAGE * PAGE;
 	int fd = memfd_create("minimal", MFD_CLOEXEC);

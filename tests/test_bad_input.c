@@ -72,7 +72,8 @@ static void end(void)
 static void device_open(void)
 {
 	static const char *const names[] = {
-		"", ":", "host:", "nothing", "host:1", "file:x", "hos", "hostx", "HOST", " host",
+		"",       ":",   "host:", "nothing", "host:1",
+		"file:x", "hos", "hostx", "HOST",    " host",
 	};
 	char longest[5000];
 	struct hm_device *device = POISON;
@@ -262,7 +263,8 @@ static void buffer_from_file(void)
 
 static void buffer_import(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = HM_BUFFER_PRIVATE };
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .flags = HM_BUFFER_PRIVATE };
 	struct hm_buffer *buffer = POISON;
 	int fd = scratch_file(SIZE);
 
@@ -280,7 +282,7 @@ static void buffer_import(void)
 
 static void buffer_others(void)
 {
-	struct hm_buffer *foreign = (struct hm_buffer *)it.map;
+	struct hm_buffer *foreign;
 	struct hm_buffer_info info = { .struct_size = sizeof(info), .size = 4711 };
 	int fd = -7;
 
@@ -303,8 +305,8 @@ static void buffer_others(void)
 	CHECK_ERROR(-EINVAL, hm_buffer_resize(foreign, SIZE, 0));
 	CHECK_ERROR(-EINVAL, hm_buffer_resize(it.buffer, 0, 0));
 	CHECK_ERROR(-EINVAL, hm_buffer_resize(it.buffer, SIZE, 1u << 9));
-	CHECK_ERROR(-EINVAL, hm_buffer_resize(it.buffer, 2 * SIZE,
-					      HM_GROW_APPEND | HM_GROW_REPLACE));
+	CHECK_ERROR(-EINVAL,
+		    hm_buffer_resize(it.buffer, 2 * SIZE, HM_GROW_APPEND | HM_GROW_REPLACE));
 	CHECK_ERROR(-EINVAL, hm_buffer_resize(it.buffer, UINT64_MAX, 0));
 	CHECK_ERROR(-EINVAL, hm_buffer_resize(it.buffer, UINT64_MAX, HM_MAY_MOVE));
 	CHECK_ERROR(-EINVAL, hm_buffer_resize(it.buffer, UINT64_MAX, HM_GROW_REPLACE));
@@ -478,7 +480,8 @@ static void view_create(void)
 
 	begin();
 	CHECK_ERROR(-EINVAL, hm_view_create(NULL, 0, 0, &ops, NULL, &view));
-	CHECK_ERROR(-EINVAL, hm_view_create((struct hm_map *)it.buffer, 0, 0, &ops, NULL, &view));
+	CHECK_ERROR(-EINVAL,
+		    hm_view_create((struct hm_map *)it.buffer, 0, 0, &ops, NULL, &view));
 	CHECK_ERROR(-EINVAL, hm_view_create(it.map, 0, 0, NULL, NULL, &view));
 	CHECK_ERROR(-EINVAL, hm_view_create(it.map, 0, 0, &ops, NULL, NULL));
 	CHECK_ERROR(-ERANGE, hm_view_create(it.map, 1, SIZE, &ops, NULL, &view));

@@ -107,18 +107,10 @@ static void part(void)
 	static const struct {
 		uint64_t offset, size, expect; /* expect 0: -EINVAL */
 	} rows[] = {
-		{ 0, 0, SIZE },
-		{ PAGE, 0, SIZE - PAGE },
-		{ 4 * PAGE, 0, 321 },
-		{ PAGE, PAGE, PAGE },
-		{ 2 * PAGE, 17, 17 },
-		{ 4 * PAGE, 321, 321 },
-		{ 4 * PAGE, 322, 0 },
-		{ 5 * PAGE, 0, 0 },
-		{ 1, 0, 0 },
-		{ 512, PAGE, 0 },
-		{ 0, SIZE + 1, 0 },
-		{ PAGE, SIZE, 0 },
+		{ 0, 0, SIZE },       { PAGE, 0, SIZE - PAGE }, { 4 * PAGE, 0, 321 },
+		{ PAGE, PAGE, PAGE }, { 2 * PAGE, 17, 17 },     { 4 * PAGE, 321, 321 },
+		{ 4 * PAGE, 322, 0 }, { 5 * PAGE, 0, 0 },       { 1, 0, 0 },
+		{ 512, PAGE, 0 },     { 0, SIZE + 1, 0 },       { PAGE, SIZE, 0 },
 	};
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 	struct hm_device *device = open_device();
@@ -133,8 +125,8 @@ static void part(void)
 		desc.size = rows[i].size;
 		buffer = NULL;
 		if (!rows[i].expect) {
-			CHECK_ERROR(-EINVAL, hm_buffer_from_file(device, NULL, fd, &desc,
-								 &buffer));
+			CHECK_ERROR(-EINVAL,
+				    hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
 			CHECK(!buffer);
 			continue;
 		}
@@ -427,8 +419,8 @@ static void odd_paths(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		CHECK_ERROR(rows[i].r, hm_buffer_from_file(device, rows[i].path, -1, &desc,
-							   &buffer));
+		CHECK_ERROR(rows[i].r,
+			    hm_buffer_from_file(device, rows[i].path, -1, &desc, &buffer));
 		CHECK(strstr(hm_errmsg(), rows[i].path));
 	}
 	CHECK_FATAL(mkdtemp(dir) != NULL);

@@ -281,8 +281,8 @@ static void try_tight(const char *name, int (*run)(struct tight *t), uint64_t ma
 				  room, hm_errmsg());
 		if (hm_map_length(t.map) < SIZE ||
 		    !pattern_holds(hm_map_address(t.map), 0, SIZE, 1)) {
-			test_fail(__FILE__, __LINE__, "%s with room for %" PRIu64
-				  ": bytes lost", name, room);
+			test_fail(__FILE__, __LINE__,
+				  "%s with room for %" PRIu64 ": bytes lost", name, room);
 			break;
 		}
 	}
@@ -300,9 +300,9 @@ static void crowded(void *user)
 		const char *name;
 		int (*run)(struct tight *t);
 	} rows[] = {
-		{ "map", tight_map },         { "protect", tight_protect },
-		{ "lock", tight_lock },       { "grow", tight_grow },
-		{ "append", tight_append },   { "replace", tight_replace },
+		{ "map", tight_map },       { "protect", tight_protect },
+		{ "lock", tight_lock },     { "grow", tight_grow },
+		{ "append", tight_append }, { "replace", tight_replace },
 		{ "move", tight_move },
 	};
 	size_t i;

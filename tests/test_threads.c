@@ -293,7 +293,8 @@ static void *read_on(void *user)
 
 static void readers(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE,
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = PAGE,
 				       .max_size = 64 * PAGE };
 	struct reading reading = { .short_length = PAGE, .long_length = 64 * PAGE };
 	struct hm_device *device;

@@ -33,12 +33,14 @@ static void take_shape(const struct world *world, struct shape *shape)
 	shape->locked = test_status_bytes("VmLck");
 }
 
-#define SAME(field)                                                              \
-	do {                                                                     \
-		if (a->field != b->field)                                        \
-			test_fail(__FILE__, __LINE__, "%s: " #field " changed, 0x%llx " \
-				  "to 0x%llx", context, (unsigned long long)a->field, \
-				  (unsigned long long)b->field);                 \
+#define SAME(field)                                                      \
+	do {                                                             \
+		if (a->field != b->field)                                \
+			test_fail(__FILE__, __LINE__,                    \
+				  "%s: " #field " changed, 0x%llx "      \
+				  "to 0x%llx",                           \
+				  context, (unsigned long long)a->field, \
+				  (unsigned long long)b->field);         \
 	} while (0)
 
 static void compare_maps(const struct hm_map_info *a, const struct hm_map_info *b,
@@ -142,8 +144,9 @@ static void check_success(const struct world *world, const struct test_holding *
 	uint64_t locked = test_status_bytes("VmLck") - before->locked;
 
 	if (stats_now().bytes_locked != locked)
-		test_fail(__FILE__, __LINE__, "%s: %llu bytes are locked, the counter says %llu",
-			  context, (unsigned long long)locked,
+		test_fail(__FILE__, __LINE__,
+			  "%s: %llu bytes are locked, the counter says %llu", context,
+			  (unsigned long long)locked,
 			  (unsigned long long)stats_now().bytes_locked);
 	check_bytes(world->map, context);
 	check_bytes(world->second, context);
@@ -155,11 +158,13 @@ static void check_leaks(const struct test_holding *before, const char *context)
 
 	if (now.fds != before->fds || now.mapped > before->mapped ||
 	    now.locked != before->locked || now.objects != before->objects)
-		test_fail(__FILE__, __LINE__, "%s: fds %u to %u, mapped %llu to %llu, locked "
-			  "%llu to %llu, objects %llu to %llu", context, before->fds, now.fds,
-			  (unsigned long long)before->mapped, (unsigned long long)now.mapped,
-			  (unsigned long long)before->locked, (unsigned long long)now.locked,
-			  (unsigned long long)before->objects, (unsigned long long)now.objects);
+		test_fail(__FILE__, __LINE__,
+			  "%s: fds %u to %u, mapped %llu to %llu, locked "
+			  "%llu to %llu, objects %llu to %llu",
+			  context, before->fds, now.fds, (unsigned long long)before->mapped,
+			  (unsigned long long)now.mapped, (unsigned long long)before->locked,
+			  (unsigned long long)now.locked, (unsigned long long)before->objects,
+			  (unsigned long long)now.objects);
 }
 
 /* Returns false when the @n-th call was not made any more. */

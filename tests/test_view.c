@@ -315,8 +315,7 @@ static struct inner *inner_of(struct map_view *view)
 	return caa_container_of(view, struct inner, view);
 }
 
-static int inner_begin(struct map_view *view, uint64_t offset, uint64_t length,
-		       uint32_t access)
+static int inner_begin(struct map_view *view, uint64_t offset, uint64_t length, uint32_t access)
 {
 	(void)offset, (void)length, (void)access;
 	strcat(inner_of(view)->order, "b");

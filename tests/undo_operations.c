@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "minimal_backend.h"
+
 /* ---- worlds ---- */
 
 static void open_host(struct world *world)
@@ -142,10 +144,22 @@ static void file_map(struct world *world)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = MAX_SIZE };
 
 	open_file(world);
-	CHECK_OK_FATAL(hm_buffer_from_file(world->device, NULL, world->fd, &desc,
-					   &world->buffer));
+	CHECK_OK_FATAL(
+		hm_buffer_from_file(world->device, NULL, world->fd, &desc, &world->buffer));
 	CHECK_OK_FATAL(hm_map_create(world->buffer, NULL, &world->map));
 	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
+}
+
+/* A device whose maps fork children do not inherit. Registered once and for all. */
+static void minimal_buffer(struct world *world)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+
+	if (hm_device_open("minimal", &world->device)) {
+		CHECK_OK_FATAL(hm_backend_register(&minimal_backend));
+		CHECK_OK_FATAL(hm_device_open("minimal", &world->device));
+	}
+	CHECK_OK_FATAL(hm_buffer_create(world->device, &desc, &world->buffer));
 }
 
 static void exported(struct world *world)
@@ -483,6 +497,7 @@ const struct operation undo_operations[] = {
 	{ "map_part", shared_buffer, map_part, false },
 	{ "map_second", shared_map, map_whole, false },
 	{ "map_appended", appended_map, map_whole, false },
+	{ "map_minimal", minimal_buffer, map_whole, false },
 	{ "map_query", shared_map, map_query, false },
 	{ "pointer_query", shared_map, pointer_query, false },
 	{ "protect", shared_map, protect_middle, false },
