@@ -245,6 +245,38 @@ static void fork_inherits(struct fixture *f)
 	hm_buffer_unref(family.buffer);
 }
 
+/* Whatever takes a map's place, children inherit it or not as before. */
+static void fork_after_growth(struct fixture *f)
+{
+	static const struct {
+		uint64_t cap;
+		uint32_t flags;
+		uint64_t units;
+	} rows[] = {
+		{ HM_CAP_RESIZE, 0, UNITS + 1 },
+		{ HM_CAP_APPEND, HM_GROW_APPEND, UNITS + 2 },
+		{ HM_CAP_REPLACE, HM_GROW_REPLACE, UNITS + 3 },
+		{ HM_CAP_REPLACE, HM_MAY_MOVE, 10 * MAX_UNITS },
+	};
+	int expected = has(f, HM_CAP_FORK) ? 0 : SIGSEGV;
+	struct hm_map *map;
+	struct hm_buffer *buffer = fixture_make(f, BYTES, MAX_UNITS * f->unit, &map);
+	struct hm_map_info info;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (!has(f, rows[i].cap))
+			continue;
+		CHECK_OK(hm_buffer_resize(buffer, rows[i].units * f->unit, rows[i].flags));
+		info = map_info(map, 0);
+		CHECK_EQUAL(test_fork(child_reads, info.address), expected);
+		CHECK_EQUAL(test_fork(child_reads, (char *)info.address + info.length - 1),
+			    expected);
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
 static void child_works(void *user)
 {
 	struct fixture *f = user;
@@ -384,6 +416,7 @@ const struct conformance_case conformance_sharing[] = {
 	{ "seals", seals },
 	{ "shrink_after_read_only", shrink_after_read_only },
 	{ "fork_inherits", fork_inherits },
+	{ "fork_after_growth", fork_after_growth },
 	{ "fork_child_works", fork_child_works },
 	{ "views_are_told", views_are_told },
 	{ "views_refuse", views_refuse },

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* The smallest backend there can be: for the answers of those that lack things. */
+/* Two small backends: for the answers of those that lack things. */
 #include "minimal_backend.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define PAGE 4096
+
+#define GROWTH (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_MULTI_MAP)
 
 static int device_open(const char *rest, void **ret_device)
 {
@@ -52,6 +55,29 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	return 0;
 }
 
+static int create_growing(void *device, const struct hm_buffer_desc *desc,
+			  struct hm_recipe *ret_recipe)
+{
+	int r = create(device, desc, ret_recipe);
+
+	if (!r)
+		ret_recipe->caps |= GROWTH;
+	return r;
+}
+
+/* The file is sparse and as long as can be: growing is nothing to it. */
+static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
+		  uint64_t new_size)
+{
+	(void)device;
+	if (new_size >= old_size)
+		return 0;
+	return fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			 (off_t)new_size, (off_t)(segment->length - new_size)) ?
+		       -errno :
+		       0;
+}
+
 static void object_destroy(void *device, struct hm_segment *segment)
 {
 	(void)device;
@@ -68,4 +94,17 @@ const struct hm_backend_ops minimal_backend = {
 	.device_query = device_query,
 	.object_destroy = object_destroy,
 	.create = create,
+};
+
+const struct hm_backend_ops growing_backend = {
+	.size = sizeof(struct hm_backend_ops),
+	.name = "growing",
+	.description = "a small backend whose buffers grow",
+	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | GROWTH,
+	.device_open = device_open,
+	.device_close = device_close,
+	.device_query = device_query,
+	.object_destroy = object_destroy,
+	.create = create_growing,
+	.resize = resize,
 };

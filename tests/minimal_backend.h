@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The smallest backend there can be: for the answers of those that lack things. */
+/* Two small backends: for the answers of those that lack things. */
 #ifndef HETMAP_TESTS_MINIMAL_BACKEND_H
 #define HETMAP_TESTS_MINIMAL_BACKEND_H
 
@@ -7,5 +7,8 @@
 
 /* "minimal": creates buffers that can be mapped once and written; nothing else. */
 extern const struct hm_backend_ops minimal_backend;
+
+/* "growing": those grow in every way, but fork children do not inherit them. */
+extern const struct hm_backend_ops growing_backend;
 
 #endif
