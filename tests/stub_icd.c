@@ -6,11 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 struct stub_modes stub_modes;
 cl_icd_dispatch stub_dispatch;
 
-static struct stub_object platform, device;
+/* How late an event is in the mode that has it so. */
+#define LATE_NS 3000000ull
+
+static struct stub_object platform, device, gpu;
 
 /* ---- counting and failing ---- */
 
@@ -23,6 +28,7 @@ static struct {
 } calls[FUNCTION_MAX];
 static char fail_name[64];
 static unsigned int fail_in;
+static bool fail_always;
 static int fail_error;
 static _Atomic int live;
 
@@ -40,7 +46,7 @@ cl_int stub_enter(const char *function)
 		calls[i].name = name;
 		calls[i].n++;
 	}
-	if (fail_in && !strcmp(fail_name, name) && !--fail_in)
+	if (!strcmp(fail_name, name) && (fail_always || (fail_in && !--fail_in)))
 		error = fail_error;
 	pthread_mutex_unlock(&calls_mutex);
 	return error;
@@ -51,6 +57,7 @@ void stub_fail(const char *function, unsigned int nth, int error)
 	pthread_mutex_lock(&calls_mutex);
 	snprintf(fail_name, sizeof(fail_name), "%s", function);
 	fail_in = nth;
+	fail_always = !nth;
 	fail_error = error;
 	pthread_mutex_unlock(&calls_mutex);
 }
@@ -163,8 +170,10 @@ static cl_int CL_API_CALL do_clGetDeviceIDs(cl_platform_id id, cl_device_type ty
 		return CL_DEVICE_NOT_FOUND;
 	if (to && n)
 		to[0] = (cl_device_id)&device;
+	if (to && n > 1 && stub_modes.two_devices)
+		to[1] = (cl_device_id)&gpu;
 	if (ret_n)
-		*ret_n = 1;
+		*ret_n = stub_modes.two_devices ? 2 : 1;
 	return CL_SUCCESS;
 }
 
@@ -176,12 +185,12 @@ static cl_int CL_API_CALL do_clGetDeviceInfo(cl_device_id id, cl_device_info wha
 							       CL_DEVICE_SVM_FINE_GRAIN_SYSTEM :
 						       0;
 	const cl_bool yes = CL_TRUE, unified = stub_modes.unified;
-	const cl_device_type type = CL_DEVICE_TYPE_CPU;
+	const cl_device_type type = id == (cl_device_id)&gpu ? CL_DEVICE_TYPE_GPU :
+							       CL_DEVICE_TYPE_CPU;
 	const cl_ulong most = STUB_MAX_ALLOC, memory = 4 * most;
 	const cl_uint align = STUB_ALIGNMENT * 8, units = 1;
 	const cl_platform_id owner = (cl_platform_id)&platform;
 
-	(void)id;
 #define ANSWER(value) stub_answer(&(value), sizeof(value), size, to, ret_size)
 	switch (what) {
 	case CL_DEVICE_TYPE:
@@ -300,8 +309,23 @@ static cl_int CL_API_CALL do_clFinish(cl_command_queue queue)
 
 struct stub_event {
 	struct stub_object object;
-	cl_int status;
+	cl_int status;     /* that it ends with */
+	uint64_t ready_ns; /* when it ends */
 };
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static void wait_ready(const struct stub_event *event)
+{
+	while (now_ns() < event->ready_ns)
+		usleep(200);
+}
 
 cl_int stub_done(cl_event *ret_event, cl_int status)
 {
@@ -311,6 +335,7 @@ cl_int stub_done(cl_event *ret_event, cl_int status)
 		return CL_SUCCESS;
 	event = stub_new(STUB_EVENT, sizeof(*event));
 	event->status = status;
+	event->ready_ns = stub_modes.late ? now_ns() + LATE_NS : 0;
 	*ret_event = (cl_event)event;
 	return CL_SUCCESS;
 }
@@ -323,22 +348,26 @@ static cl_int CL_API_CALL do_clWaitForEvents(cl_uint n, const cl_event *events)
 	for (i = 0; i < n; i++) {
 		if (!stub_is(events[i], STUB_EVENT))
 			return CL_INVALID_EVENT;
+		wait_ready((struct stub_event *)events[i]);
 		if (((struct stub_event *)events[i])->status < 0)
 			return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 	}
 	return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL do_clGetEventInfo(cl_event event, cl_event_info what, size_t size,
+static cl_int CL_API_CALL do_clGetEventInfo(cl_event id, cl_event_info what, size_t size,
 					    void *to, size_t *ret_size)
 {
+	const struct stub_event *event = (struct stub_event *)id;
+	cl_int status;
+
 	STUB_ENTER();
-	if (!stub_is(event, STUB_EVENT))
+	if (!stub_is(id, STUB_EVENT))
 		return CL_INVALID_EVENT;
 	if (what != CL_EVENT_COMMAND_EXECUTION_STATUS)
 		return CL_INVALID_VALUE;
-	return stub_answer(&((struct stub_event *)event)->status, sizeof(cl_int), size, to,
-			   ret_size);
+	status = now_ns() < event->ready_ns ? CL_RUNNING : event->status;
+	return stub_answer(&status, sizeof(status), size, to, ret_size);
 }
 
 static cl_int CL_API_CALL do_clReleaseEvent(cl_event event)
@@ -351,16 +380,44 @@ static cl_int CL_API_CALL do_clReleaseEvent(cl_event event)
 	return CL_SUCCESS;
 }
 
+struct callback {
+	struct stub_event *event;
+	void(CL_CALLBACK *call)(cl_event, cl_int, void *);
+	void *user;
+};
+
+static void *call_back(void *data)
+{
+	struct callback callback = *(struct callback *)data;
+
+	free(data);
+	wait_ready(callback.event);
+	callback.call((cl_event)callback.event, callback.event->status, callback.user);
+	if (stub_drop(callback.event))
+		stub_free(callback.event);
+	return NULL;
+}
+
 static cl_int CL_API_CALL do_clSetEventCallback(cl_event event, cl_int type,
 						void(CL_CALLBACK *call)(cl_event, cl_int,
 									void *),
 						void *user)
 {
+	struct callback *callback;
+	pthread_t thread;
+
 	(void)type;
 	STUB_ENTER();
-	if (!stub_is(event, STUB_EVENT))
+	if (stub_retain(event, STUB_EVENT, CL_INVALID_EVENT))
 		return CL_INVALID_EVENT;
-	call(event, ((struct stub_event *)event)->status, user);
+	callback = calloc(1, sizeof(*callback));
+	if (!callback)
+		abort();
+	*callback = (struct callback){ (struct stub_event *)event, call, user };
+	if (!stub_modes.late)
+		call_back(callback);
+	else if (pthread_create(&thread, NULL, call_back, callback) || pthread_detach(thread))
+		abort();
 	return CL_SUCCESS;
 }
 
@@ -383,10 +440,13 @@ static void set_up(void)
 	stub_modes.unified = has_word(list, "unified-noncoherent");
 	stub_modes.svm_system = has_word(list, "svm-system");
 	stub_modes.arm_import = has_word(list, "arm-import");
+	stub_modes.late = has_word(list, "late");
+	stub_modes.two_devices = has_word(list, "two-devices");
 	stub_modes.shadow = has_word(list, "shadow") || stub_modes.unified ||
 			    stub_modes.arm_import;
 	platform.dispatch = table;
 	device.dispatch = table;
+	gpu.dispatch = table;
 	table->clGetPlatformInfo = do_clGetPlatformInfo;
 	table->clGetDeviceIDs = do_clGetDeviceIDs;
 	table->clGetDeviceInfo = do_clGetDeviceInfo;

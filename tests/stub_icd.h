@@ -10,6 +10,8 @@
  *                          the memory calls itself unified
  *     svm-system           CL_DEVICE_SVM_FINE_GRAIN_SYSTEM
  *     arm-import           clImportMemoryARM in place, USE_HOST_PTR copies
+ *     late                 events end some milliseconds after their command
+ *     two-devices          a GPU behind the CPU
  *
  * Without any of them USE_HOST_PTR is in place and there is no SVM. Commands run
  * in the calling thread.
@@ -39,7 +41,7 @@ struct stub_object {
 enum { STUB_CONTEXT = 1, STUB_QUEUE, STUB_EVENT, STUB_MEMORY, STUB_PROGRAM, STUB_KERNEL };
 
 struct stub_modes {
-	bool no_device, shadow, unified, svm_system, arm_import;
+	bool no_device, shadow, unified, svm_system, arm_import, late, two_devices;
 };
 
 extern struct stub_modes stub_modes;
@@ -99,7 +101,7 @@ void stub_kernel_table(cl_icd_dispatch *table);
 
 /* ---- for the tests, by dlsym() ---- */
 
-/* The @nth call of @function from now on fails with @error; "" ends it. */
+/* The @nth call of @function from now on, 0: each, fails with @error; "" ends it. */
 __attribute__((visibility("default"))) void stub_fail(const char *function, unsigned int nth,
 						      int error);
 /* Calls of @function so far. */

@@ -110,9 +110,13 @@ static void plug_close(void *accel)
 	(void)accel;
 }
 
+static bool plug_broken;
+
 static int plug_query(void *accel, struct hm_accel_info *info)
 {
 	(void)accel;
+	if (plug_broken)
+		return hm_accel_error(-EIO, "the plug-in is broken");
 	info->window = 1 << 20;
 	return plug_list(0, info);
 }
@@ -191,6 +195,7 @@ static const struct hm_accel_ops plug = {
 static void plug_in(void)
 {
 	struct hm_accel_ops bad = plug;
+	struct hm_accel *accel;
 	uint32_t *p;
 	struct rig rig;
 
@@ -214,6 +219,9 @@ static void plug_in(void)
 	CHECK_OK_FATAL(hm_accel_register(&plug));
 	CHECK_ERROR(-EEXIST, hm_accel_register(&plug));
 
+	plug_broken = true;
+	CHECK_ERROR(-EIO, hm_accel_open("plug:0", NULL, &accel));
+	plug_broken = false;
 	rig_open(&rig, "plug:0", 0, 0);
 	p = alloc_bytes(&rig, 2 << 20);
 	RUN(&rig, INCREMENT, 100, HM_RANGE(p, 400, HM_READ | HM_WRITE));

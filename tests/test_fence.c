@@ -249,6 +249,51 @@ static void brackets_wait_for_work(void)
 	rig_close(&rig);
 }
 
+static void *resize_buffer(void *user)
+{
+	return (void *)(intptr_t)hm_buffer_resize(user, 4 * 4096, 0);
+}
+
+/*
+ * The thread that changes a buffer may be the one that completes work, and with
+ * it may go the last reference to another map of that very buffer.
+ */
+static void change_ends_another_map(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 8 * 4096 };
+	struct hm_map_desc part = { .struct_size = sizeof(part),
+				    .access = HM_READ | HM_WRITE,
+				    .length = 4096 };
+	uint64_t maps = stats_now().maps;
+	struct hm_kernel *kernel;
+	struct hm_buffer *buffer;
+	struct hm_map *whole, *other;
+	pthread_t thread;
+	uint32_t *gate;
+	struct rig rig;
+	void *result;
+
+	rig_open(&rig, "cpu", 0, 0);
+	kernel = make_kernel("gate", "inout inout", wait_gate);
+	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &whole));
+	CHECK_OK_FATAL(hm_map_create(buffer, &part, &other));
+	gate = hm_map_address(whole);
+	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, NULL, HM_INOUT(gate),
+				 HM_INOUT(hm_map_address(other))));
+	hm_map_unref(other);
+	pthread_create(&thread, NULL, resize_buffer, buffer);
+	usleep(20000);
+	open_gate(gate);
+	pthread_join(thread, &result);
+	CHECK_EQUAL((intptr_t)result, 0);
+	CHECK_EQUAL(stats_now().maps, maps + 1);
+	hm_kernel_unref(kernel);
+	hm_map_unref(whole);
+	hm_buffer_unref(buffer);
+	rig_close(&rig);
+}
+
 /* Any order of unref, with work in flight. */
 static void unref_in_any_order(void)
 {
@@ -292,6 +337,7 @@ static const struct test tests[] = {
 	{ "work_keeps_its_maps", work_keeps_its_maps, 0, 0 },
 	{ "changes_wait_for_work", changes_wait_for_work, 0, 0 },
 	{ "brackets_wait_for_work", brackets_wait_for_work, 0, 0 },
+	{ "change_ends_another_map", change_ends_another_map, 0, 0 },
 	{ "unref_in_any_order", unref_in_any_order, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -23,6 +23,8 @@ static void bad_input(const char *accel)
 
 	rig_open(&rig, accel, 0, 0);
 	saxpy = rig.kernel[SAXPY];
+	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, 4, &fence, HM_F32(1), HM_IN(on_stack),
+				       HM_INOUT(on_stack)));
 	x = alloc_bytes(&rig, N * sizeof(*x));
 	y = alloc_bytes(&rig, N * sizeof(*y));
 	CHECK_OK_FATAL(hm_alloc(rig.host, 4096, HM_READ, &read_only));
@@ -66,6 +68,9 @@ static void bad_input(const char *accel)
 	CHECK(text_has("argument 1") && text_has("nearest"));
 	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, 4, &fence, HM_F32(1), HM_IN(NULL),
 				       HM_INOUT(y)));
+	CHECK_ERROR(-EFAULT, hm_launch(rig.queue, saxpy, 4, &fence, HM_F32(1), HM_IN(x),
+				       HM_INOUT(on_stack)));
+	CHECK_ERROR(-EFAULT, hm_queue_copy(rig.queue, x, on_stack, 16, &fence));
 	CHECK_ERROR(-ERANGE, hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1),
 				       HM_RANGE(x, N * sizeof(*x) + 1, HM_READ), HM_INOUT(y)));
 	CHECK_ERROR(-ERANGE, hm_launch(rig.queue, saxpy, N, &fence, HM_F32(1),
@@ -154,6 +159,9 @@ static void descriptions_of_kernels(void)
 	CHECK_ERROR(-EINVAL, hm_kernel_create(&bad, &kernel));
 	bad = desc;
 	bad.flags = 1;
+	CHECK_ERROR(-EINVAL, hm_kernel_create(&bad, &kernel));
+	bad = desc;
+	bad.group[0] = bad.group[1] = 1u << 20;
 	CHECK_ERROR(-EINVAL, hm_kernel_create(&bad, &kernel));
 	bad = desc;
 	bad.cpu = NULL;

@@ -366,6 +366,8 @@ static void read_only_map(void)
 				       HM_INOUT(bytes), HM_U32(1)));
 	/* One page may be written again. */
 	CHECK_OK(hm_map_protect(info.map, PAGE, PAGE, HM_READ | HM_WRITE));
+	RUN(&rig, HISTOGRAM, PAGE, HM_RANGE(bytes + PAGE, PAGE, HM_READ), HM_INOUT(counts));
+	CHECK_EQUAL(counts['x'], 9 * PAGE);
 	RUN(&rig, ADD_BYTES, PAGE, HM_RANGE(bytes + PAGE, PAGE, HM_READ | HM_WRITE), HM_U32(1));
 	CHECK_EQUAL(bytes[PAGE], 'y');
 	CHECK_EQUAL(bytes[PAGE - 1], 'x');

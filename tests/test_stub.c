@@ -298,6 +298,136 @@ static void kernel_that_fails(void)
 	CHECK_EQUAL(live(), 0);
 }
 
+/* Events that end later than their command: polls, naps, callbacks, reaping. */
+static void late_events(void)
+{
+	struct hm_fence_info info = { .struct_size = sizeof(info) };
+	struct hm_fence *fence, *next;
+	struct pollfd poll_fd = { .events = POLLIN };
+	uint32_t *p;
+	struct rig rig;
+	int i;
+
+	use_stub("late");
+	rig_open(&rig, "opencl:0", 0, 0);
+	p = alloc_bytes(&rig, PAGE);
+	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
+	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
+	CHECK_OK(hm_fence_query(fence, &info));
+	CHECK_EQUAL(info.done, 0);
+	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 100000));
+	CHECK_OK_FATAL(hm_fence_fd(fence, &poll_fd.fd));
+	CHECK_EQUAL(poll(&poll_fd, 1, 0), 0);
+	CHECK_EQUAL(poll(&poll_fd, 1, 2000), 1);
+	close(poll_fd.fd);
+	CHECK_OK(hm_fence_wait(fence, 0));
+	hm_fence_unref(fence);
+	/* A wait with an end that is far enough. */
+	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
+	CHECK_OK(hm_fence_wait(fence, 2000000000));
+	hm_fence_unref(fence);
+	/* Work that nobody waits for: the next launches and the queue's end reap it. */
+	for (i = 0; i < 20; i++)
+		CHECK_OK_FATAL(
+			hm_launch(rig.queue, rig.kernel[INCREMENT], 16, NULL, HM_INOUT(p)));
+	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &next, HM_INOUT(p)));
+	CHECK_OK_FATAL(hm_fence_fd(next, &poll_fd.fd));
+	hm_fence_unref(next);
+	CHECK_OK(hm_free(p));
+	rig_close(&rig);
+	CHECK_EQUAL(poll(&poll_fd, 1, 0), 1);
+	close(poll_fd.fd);
+	CHECK_EQUAL(stats_now().maps, 0);
+}
+
+static void best_device_first(void)
+{
+	struct hm_accel_info infos[4];
+	struct hm_accel *accel;
+	uint32_t n;
+
+	use_stub("two-devices");
+	infos[0].struct_size = sizeof(infos[0]);
+	CHECK_OK_FATAL(hm_accel_list(infos, 4, &n));
+	CHECK_EQUAL(n, 3);
+	CHECK_EQUAL(infos[0].kind, HM_ACCEL_GPU);
+	CHECK_EQUAL(infos[1].kind, HM_ACCEL_CPU);
+	CHECK_OK_FATAL(hm_accel_open("opencl:1", NULL, &accel));
+	hm_accel_unref(accel);
+}
+
+/* A self-test that could not be made is no result: it is made again. */
+static void self_test_fails(const char *modes, size_t n)
+{
+	static const char *const functions[] = {
+		"clCreateProgramWithSource",
+		"clBuildProgram",
+		"clCreateKernel",
+		"clCreateCommandQueueWithProperties",
+		"clSetKernelArg",
+		"clEnqueueNDRangeKernel",
+		"clFinish",
+		"clEnqueueMapBuffer",
+		"clEnqueueUnmapMemObject",
+	};
+	struct rig rig;
+	uint32_t *p;
+	size_t i;
+
+	setenv("XDG_CACHE_HOME", "/proc/1/nothing", 1);
+	use_stub(modes);
+	rig_open(&rig, "opencl:0", 0, 0);
+	for (i = 0; i < n; i++) {
+		p = alloc_bytes(&rig, PAGE);
+		fail(functions[i], 1, CL_OUT_OF_RESOURCES);
+		CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_COPY);
+		CHECK(text_has("self-test of stub device"));
+		fail("", 1, 0);
+		CHECK_OK(hm_free(p));
+	}
+	p = alloc_bytes(&rig, PAGE);
+	fail("clCreateBuffer", 1, CL_OUT_OF_HOST_MEMORY);
+	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_COPY);
+	CHECK_OK(hm_free(p));
+	p = alloc_bytes(&rig, PAGE);
+	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_HOST_PTR);
+	CHECK_OK(hm_free(p));
+	rig_close(&rig);
+	CHECK_EQUAL(live(), 0);
+}
+
+static void self_test_fails_coherent(void)
+{
+	self_test_fails("", 7); /* the last two are not called */
+}
+
+static void self_test_fails_unified(void)
+{
+	self_test_fails("unified-noncoherent", 9);
+}
+
+/* A driver that can't even wait any more: the queue ends all the same. */
+static void waiting_fails(void)
+{
+	struct hm_fence *fence;
+	uint32_t *p;
+	struct rig rig;
+
+	use_stub("");
+	rig_open(&rig, "opencl:0", 0, 0);
+	p = alloc_bytes(&rig, PAGE);
+	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_INOUT(p)));
+	fail("clWaitForEvents", 0, CL_OUT_OF_RESOURCES);
+	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
+	CHECK(text_has("CL_OUT_OF_RESOURCES"));
+	CHECK_OK(hm_free(p));
+	rig_close(&rig);
+	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
+	hm_fence_unref(fence);
+	fail("", 1, 0);
+	CHECK_EQUAL(live(), 0);
+}
+
 static bool is_named(int r)
 {
 	/* -ENOMEM comes from allocation failures, everything else from the driver. */
@@ -418,7 +548,7 @@ static void walk(const char *modes)
 				CHECK_EQUAL(stats_now().maps, maps);
 				CHECK_EQUAL(stats_now().views, 0);
 			}
-		fail("", 0, 0);
+		fail("", 1, 0);
 	}
 	hm_device_unref(host);
 }
@@ -458,6 +588,11 @@ static const struct test tests[] = {
 	{ "memory_is_kept", memory_is_kept, 0, 0 },
 	{ "zero_copy_only", zero_copy_only, 0, 0 },
 	{ "kernel_that_fails", kernel_that_fails, 0, 0 },
+	{ "late_events", late_events, 0, 0 },
+	{ "best_device_first", best_device_first, 0, 0 },
+	{ "self_test_fails_coherent", self_test_fails_coherent, 0, TEST_ONCE },
+	{ "self_test_fails_unified", self_test_fails_unified, 0, TEST_ONCE },
+	{ "waiting_fails", waiting_fails, 0, 0 },
 	{ "walk_coherent", walk_coherent, 60, 0 },
 	{ "walk_shadow", walk_shadow, 60, 0 },
 	{ "walk_unified", walk_unified, 60, 0 },

@@ -201,9 +201,11 @@ static int test_memory(struct opencl *cl, cl_command_queue queue, cl_kernel kern
 	cl_mem memory;
 	int r;
 
-	/* A driver that refuses this memory has no way in by it. */
-	if (opencl_wrap(cl, kind, CL_MEM_READ_WRITE, scratch->bytes, scratch->length,
-			&memory)) {
+	r = opencl_wrap(cl, kind, CL_MEM_READ_WRITE, scratch->bytes, scratch->length, &memory);
+	if (r == -ENOMEM)
+		return r;
+	if (r) {
+		/* A driver that refuses this memory has no way in by it. */
 		*ret_coherence = CL_COPIES;
 		return 0;
 	}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Accelerators with each system call and each allocation failing once: there is
+ * a sentence, and nothing is left behind. (The driver's own calls: test_stub.c.)
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "accel_support.h"
+#include "inject.h"
+
+static char cache[] = "/tmp/hetmap-undo-XXXXXX";
+
+static bool is_named(int r)
+{
+	return !r || (r < 0 && hm_errmsg()[0]);
+}
+
+static int increment(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	uint32_t *p = (uint32_t *)(uintptr_t)args[0].pointer;
+	uint64_t i;
+
+	for (i = range->begin[0]; i < range->end[0]; i++)
+		p[i]++;
+	return 0;
+}
+
+/* Two launches, a copy, a fill, descriptors; errors are taken as they come. */
+static void work(struct hm_accel *accel, struct hm_queue *queue, struct hm_kernel *kernel,
+		 uint32_t *p)
+{
+	struct hm_fence *fence;
+	uint32_t way;
+	int i, r, fd;
+
+	CHECK(is_named(hm_accel_way_in(accel, p, 0, &way)));
+	for (i = 0; i < 4; i++) {
+		if (i < 2)
+			r = hm_launch(queue, kernel, 5000, &fence,
+				      HM_RANGE(p + i, 4 * 5000, HM_READ | HM_WRITE));
+		else if (i == 2)
+			r = hm_queue_copy(queue, p + 8192, p, 4096, &fence);
+		else
+			r = hm_queue_fill(queue, p, 7, 4096, &fence);
+		CHECK(is_named(r));
+		if (r)
+			continue;
+		r = hm_fence_fd(fence, &fd);
+		CHECK(is_named(r));
+		if (!r)
+			close(fd);
+		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+		hm_fence_unref(fence);
+	}
+}
+
+static void scenario(const char *name, uint32_t *p)
+{
+	struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "increment",
+		.opencl = "__kernel void increment(__global uint *p) { }",
+		.options = "-DN=1",
+		.cpu = increment,
+		.signature = "inout",
+	};
+	struct hm_kernel *kernel = NULL;
+	struct hm_queue *queue = NULL;
+	struct hm_accel *accel = NULL;
+	int r;
+
+	r = hm_accel_open(name, NULL, &accel);
+	CHECK(is_named(r));
+	if (r)
+		return;
+	r = hm_queue_create(accel, 0, &queue);
+	CHECK(is_named(r));
+	if (!r)
+		r = hm_kernel_create(&desc, &kernel);
+	CHECK(is_named(r));
+	if (!r)
+		work(accel, queue, kernel, p);
+	hm_kernel_unref(kernel);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+}
+
+static void empty_cache(void)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s/hetmap", cache);
+	CHECK_EQUAL(system(command), 0);
+}
+
+static int live(bool stub)
+{
+	return stub ? ((int (*)(void))stub_symbol("stub_live"))() : 0;
+}
+
+static void walk(const char *name, bool stub, bool keep_cache)
+{
+	struct hm_device *host;
+	unsigned int n;
+	uint64_t maps;
+	bool failed;
+	uint32_t *p;
+
+	setenv("XDG_CACHE_HOME", cache, 1);
+	CHECK_OK_FATAL(hm_device_open("host", &host));
+	CHECK_OK_FATAL(hm_alloc(host, 1 << 16, HM_READ | HM_WRITE, &p));
+	maps = stats_now().maps;
+	inject_install();
+	/* Loads the driver; the self-test is left for the walk. */
+	CHECK_OK(hm_accel_list(NULL, 0, &n));
+	for (n = 1, failed = true; failed && n < 2000; n++) {
+		if (!keep_cache)
+			empty_cache();
+		inject_arm(n, INJECT_ONE);
+		scenario(name, p);
+		failed = inject_disarm();
+		inject_forgive();
+		CHECK_EQUAL(live(stub), 0);
+		CHECK_EQUAL(stats_now().maps, maps);
+		CHECK_EQUAL(stats_now().views, 0);
+		CHECK_EQUAL(hm_accel_way_in(NULL, p, 0, NULL), -EINVAL);
+	}
+	CHECK(n > 5 && !failed);
+	scenario(name, p);
+	CHECK_OK(hm_free(p));
+	hm_device_unref(host);
+}
+
+static void cpu(void)
+{
+	walk("cpu", false, true);
+}
+
+static void stub_without_cache(void)
+{
+	use_stub("");
+	walk("opencl:0", true, false);
+}
+
+static void stub_with_cache(void)
+{
+	use_stub("");
+	walk("opencl:0", true, true);
+}
+
+static void stub_that_copies(void)
+{
+	use_stub("shadow");
+	walk("opencl:0", true, true);
+}
+
+static const struct test tests[] = {
+	{ "cpu", cpu, 60, 0 },
+	{ "stub_without_cache", stub_without_cache, 60, 0 },
+	{ "stub_with_cache", stub_with_cache, 60, 0 },
+	{ "stub_that_copies", stub_that_copies, 60, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	if (!mkdtemp(cache))
+		return 1;
+	status = harness_main(argc, argv, "accel_undo", tests);
+	empty_cache();
+	rmdir(cache);
+	return status;
+}
