@@ -4,33 +4,20 @@
 #include <hetmap/hetmap.h>
 #include <stdio.h>
 
-static int saxpy_cpu(const struct hm_cpu_range *range, const struct hm_arg *args)
-{
-	const float a = args[0].f32, *x = args[1].pointer;
-	float *y = (float *)args[2].pointer;
-
-	for (uint64_t i = range->begin[0]; i < range->end[0]; i++)
-		y[i] += a * x[i];
-	return 0;
-}
-
-static const struct hm_kernel_desc desc = {
-	.struct_size = sizeof(desc),
-	.name = "saxpy",
-	.signature = "f32 in inout",
-	.opencl = "kernel void saxpy(float a, global const float *x, global float *y)"
-		  "{ y[get_global_id(0)] += a * x[get_global_id(0)]; }",
-	.cpu = saxpy_cpu, /* for machines without OpenCL */
-};
-
 int main(void)
 {
+	const struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "saxpy",
+		.opencl = "kernel void saxpy(float a, global float *x, global float *y)"
+			  "{ size_t i = get_global_id(0); y[i] += a * x[i]; }",
+	};
 	struct hm_device *device;
 	struct hm_accel *accel;
 	struct hm_queue *queue;
 	struct hm_kernel *saxpy;
 	struct hm_fence *done;
-	uint64_t n = 1 << 20;
+	const int n = 1 << 20;
 	float *x, *y;
 
 	if (hm_device_open(NULL, &device) || hm_accel_open(NULL, NULL, &accel) ||
@@ -38,20 +25,15 @@ int main(void)
 	    hm_alloc(device, n * sizeof(*x), HM_READ | HM_WRITE, &x) ||
 	    hm_alloc(device, n * sizeof(*y), HM_READ | HM_WRITE, &y))
 		errx(1, "%s", hm_errmsg());
-	for (uint64_t i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		x[i] = i, y[i] = 1;
-
 	if (hm_launch(queue, saxpy, n, &done, HM_F32(2), HM_IN(x), HM_INOUT(y)) ||
 	    hm_fence_wait(done, UINT64_MAX))
 		errx(1, "%s", hm_errmsg());
 	printf("2 * %g + 1 = %g\n", x[1000], y[1000]);
 
-	hm_fence_unref(done); /* from here on any order is right */
-	hm_free(x);
-	hm_free(y);
-	hm_kernel_unref(saxpy);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
-	hm_device_unref(device);
+	hm_free(x), hm_free(y); /* these in any order */
+	hm_fence_unref(done), hm_kernel_unref(saxpy);
+	hm_queue_unref(queue), hm_accel_unref(accel), hm_device_unref(device);
 	return 0;
 }

@@ -51,6 +51,7 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 		return r;
 	if (!ret_pointer)
 		return err_set(-EINVAL, "hm_alloc: ret_pointer is NULL");
+	err_clear();
 	if (!size || size > BUFFER_SIZE_MAX)
 		return err_set(-EINVAL, "hm_alloc: %" PRIu64 " bytes are not in 1 to 2^62", size);
 	if (access != HM_READ && access != (HM_READ | HM_WRITE))

@@ -137,6 +137,7 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 		return r;
 	if (!from)
 		return err_set(-EINVAL, "hm_buffer_create: desc is NULL");
+	err_clear();
 	r = read_desc(from, &desc);
 	if (r)
 		return r;

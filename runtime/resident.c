@@ -312,6 +312,7 @@ int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	r = object_check((struct hm_object *)map, OBJECT_MAP);
 	if (r)
 		return r;
+	err_clear();
 	if (flags & ~(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL))
 		return err_set(-EINVAL, "hm_map_lock: unknown flags 0x%x",
 			       flags & ~(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL));

@@ -310,6 +310,7 @@ int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length
 		return r;
 	if (!ret_way)
 		return err_set(-EINVAL, "hm_accel_way_in: ret_way is NULL");
+	err_clear();
 	map = registry_acquire(pointer, &info);
 	if (!map)
 		return err_set(-ENOENT, "hm_accel_way_in: %p is in no map", pointer);

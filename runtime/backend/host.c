@@ -304,11 +304,15 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		if (!huge || new_size <= end)
 			return 0; /* sparse: pages come when they are touched */
 		r = sys_fallocate(segment->fd, 0, end, new_size - end);
-		if (r)
+		if (r) {
+			/* It keeps the pages that it did get. */
+			sys_fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				      end, round_up(new_size, (uint64_t)st.st_blksize) - end);
 			return err_set(-ENOMEM, "the huge page pool has not %s free (%s): raise "
 				       "vm.nr_hugepages",
 				       format_bytes(new_size - end, text, sizeof(text)),
 				       err_name(r));
+		}
 		return 0;
 	}
 	/* Zeroes the rest of a partial page too [fallocate(2)]. */
