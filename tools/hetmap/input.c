@@ -197,15 +197,6 @@ void input_close(struct input *input)
 	free(input->path);
 }
 
-bool input_changed(const struct input *input)
-{
-	struct stat st;
-
-	return fstat(input->fd, &st) < 0 || st.st_size != input->stat.st_size ||
-	       st.st_mtim.tv_sec != input->stat.st_mtim.tv_sec ||
-	       st.st_mtim.tv_nsec != input->stat.st_mtim.tv_nsec;
-}
-
 bool input_cut(const struct input *input)
 {
 	struct stat st;

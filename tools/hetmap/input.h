@@ -20,8 +20,7 @@ struct input {
 int input_open(const char *path, struct input *ret_input);
 void input_close(struct input *input);
 
-/* Did somebody write to the file, or cut it, since it was opened? */
-bool input_changed(const struct input *input);
+/* Is the file shorter than when it was opened? */
 bool input_cut(const struct input *input);
 
 #endif

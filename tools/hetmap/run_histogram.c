@@ -156,13 +156,9 @@ static int wrong_result(const struct histogram *h, const char *whose, unsigned i
 			uint64_t count, uint64_t expected)
 {
 	return fail(STATUS_WRONG, EIO,
-		    input_changed(&h->input) ?
-			    "the file was written to while it was in use: run it "
-			    "again once nobody does" :
-			    NULL,
-		    "wrong result: %" PRIu64 " times 0x%02x by the accelerator, %" PRIu64
-		    " by %s",
-		    count, value, expected, whose);
+		    "if somebody wrote to the file meanwhile: run it again once nobody does",
+		    "wrong result: %s counts byte 0x%02x %" PRIu64 " times, and %s %" PRIu64,
+		    h->job.in_place.info.name, value, count, whose, expected);
 }
 
 static int histogram_pass(void *user, struct job_side *side, struct job_pass *ret_pass)
@@ -195,7 +191,7 @@ static int histogram_pass(void *user, struct job_side *side, struct job_pass *re
 	h->counted = true;
 	for (i = 0; i < HISTOGRAM_VALUES; i++)
 		if (counts[i] != h->counts[i])
-			return wrong_result(h, "itself before", (unsigned int)i, counts[i],
+			return wrong_result(h, "in its first pass", (unsigned int)i, counts[i],
 					    h->counts[i]);
 	return 0;
 }
