@@ -13,7 +13,7 @@ struct stub_modes stub_modes;
 cl_icd_dispatch stub_dispatch;
 
 /* How late an event is in the mode that has it so. */
-#define LATE_NS 3000000ull
+#define LATE_NS 100000000ull
 
 static struct stub_object platform, device, gpu;
 
