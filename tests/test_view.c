@@ -13,7 +13,8 @@
 #include <liburing.h>
 #endif
 
-#include "core.h"
+#include "buffer.h"
+#include "resize.h"
 #include "support.h"
 
 #define PAGE 4096ull
@@ -189,6 +190,27 @@ static void forbidden(void)
 	hm_view_unref(view);
 	hm_map_unref(before);
 	hm_map_unref(behind);
+	drop(&s);
+}
+
+/* A change inside a change of the same map gives back what it had locked. */
+static void locked_twice(void)
+{
+	struct hm_map *other, *last;
+	struct resize_set set;
+	struct subject s;
+
+	make(&s, 2 * SIZE);
+	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &other));
+	last = hm_map_address(other) > hm_map_address(s.map) ? other : s.map;
+	CHECK_OK_FATAL(buffer_lock(s.buffer));
+	CHECK_OK_FATAL(remap_lock(last));
+	CHECK_ERROR(-EDEADLK, resize_set_begin(s.buffer, &set));
+	remap_unlock(last);
+	buffer_unlock(s.buffer);
+	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
+	CHECK_EQUAL(hm_map_length(other), PAGE);
+	hm_map_unref(other);
 	drop(&s);
 }
 
@@ -522,6 +544,7 @@ static const struct test tests[] = {
 	{ "ranges", ranges, 0, 0 },
 	{ "moved", moved, 0, 0 },
 	{ "forbidden", forbidden, 0, 0 },
+	{ "locked_twice", locked_twice, 0, 0 },
 	{ "many", many, 0, 0 },
 	{ "ends_map", ends_map, 0, 0 },
 	{ "ends_in_callback", ends_in_callback, 0, 0 },
