@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "limits.h"
+#include "rlimits.h"
 #include "placement.h"
 #include "replace.h"
 #include "sys.h"
@@ -188,7 +188,7 @@ static int open_path(const char *path, const struct hm_buffer_desc *desc)
 	/* O_NONBLOCK: a FIFO must not hang us before fstat() tells what it is. */
 	fd = sys_open(path, (write ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd == -EMFILE || fd == -ENFILE)
-		return limits_explain_fd(fd, path);
+		return rlimits_explain_fd(fd, path);
 	if (fd == -EACCES && write)
 		return err_set(fd, "opening it for reading and writing: %s; to read only, pass "
 			       "HM_BUFFER_READ_ONLY", err_name(fd));
@@ -219,7 +219,7 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 	own = path ? open_path(path, &desc) : sys_dup(fd);
 	if (own < 0)
 		return path ? err_prefix(own, "%s", path) :
-			      limits_explain_fd(own, "duplicating the file's descriptor");
+			      rlimits_explain_fd(own, "duplicating the file's descriptor");
 	r = adopt_fd(device, own, &desc, device->ops->from_file, ret_buffer);
 	if (r)
 		goto err_close;
@@ -249,7 +249,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 			       desc.flags);
 	own = sys_dup(fd);
 	if (own < 0)
-		return limits_explain_fd(own, "duplicating the descriptor to import");
+		return rlimits_explain_fd(own, "duplicating the descriptor to import");
 	r = adopt_fd(device, own, &desc, device->ops->import_fd, ret_buffer);
 	if (r)
 		goto err_close;

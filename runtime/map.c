@@ -9,7 +9,7 @@
 
 #include "buffer.h"
 #include "compat.h"
-#include "limits.h"
+#include "rlimits.h"
 #include "placement.h"
 #include "remap.h"
 #include "reserve.h"
@@ -66,7 +66,7 @@ int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
 		r = map_one(&segments[i], from, to - from, address + (from - offset), prot,
 			    &mapped);
 		if (r)
-			return limits_explain_map(r, to - from, "mapping");
+			return rlimits_explain_map(r, to - from, "mapping");
 	}
 	return 0;
 }
@@ -137,7 +137,7 @@ static int apply_run(void *user, uint64_t offset, uint64_t length, uint32_t valu
 {
 	int r = sys_mprotect((char *)user + offset, length, prot_of_access(value));
 
-	return r ? limits_explain_map(r, length, "changing rights") : 0;
+	return r ? rlimits_explain_map(r, length, "changing rights") : 0;
 }
 
 int map_apply_rights(char *address, const struct rangemap *rights, uint64_t offset,
@@ -296,13 +296,13 @@ static int place(struct hm_map *map, uint64_t committed)
 		return err_set(r, "%s: this file system can't share mappings (MAP_SHARED): "
 			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE", buffer->name);
 	if (r)
-		return limits_explain_map(r, map->span, "mapping");
+		return rlimits_explain_map(r, map->span, "mapping");
 	stats_add(&stats.bytes_reserved, map->reservation.length);
 
 	if (first != prot) {
 		r = sys_mprotect(map->address, committed, prot);
 		if (r) {
-			r = limits_explain_map(r, committed, "making a map accessible");
+			r = rlimits_explain_map(r, committed, "making a map accessible");
 			goto err_release;
 		}
 	}

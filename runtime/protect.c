@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "buffer.h"
-#include "limits.h"
+#include "rlimits.h"
 #include "map.h"
 #include "remap.h"
 #include "sys.h"
@@ -34,7 +34,7 @@ static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length,
 		goto err_staged;
 	r = sys_mprotect(map->address + offset, length, prot_of_access(access));
 	if (r) {
-		r = limits_explain_map(r, length, "changing rights");
+		r = rlimits_explain_map(r, length, "changing rights");
 		goto err_thaw;
 	}
 	registry_commit(map->slot, staged);

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
-#include "limits.h"
+#include "rlimits.h"
 #include "map.h"
 #include "reserve.h"
 #include "resident.h"
@@ -187,12 +187,12 @@ static int move_over(struct replacement *rep)
 	struct hm_map *map = rep->map;
 	int r, back;
 
-	r = limits_check_maps(REPLACE_MAPS + rep->item->rights->n);
+	r = rlimits_check_maps(REPLACE_MAPS + rep->item->rights->n);
 	if (r)
 		return r;
 	r = sys_mremap_to(rep->address, rep->span, map->span, map->address);
 	if (r) {
-		r = limits_explain_map(r, map->span, "moving the new object into place");
+		r = rlimits_explain_map(r, map->span, "moving the new object into place");
 		goto err_put_back;
 	}
 	/* The address range went along, exactly: nothing is left to release. */
@@ -201,7 +201,7 @@ static int move_over(struct replacement *rep)
 	if (rep->pages < map->span) {
 		r = sys_mprotect(map->address + rep->pages, map->span - rep->pages, PROT_NONE);
 		if (r) {
-			r = limits_explain_map(r, map->span, "setting rights");
+			r = rlimits_explain_map(r, map->span, "setting rights");
 			goto err_put_back;
 		}
 	}
@@ -231,7 +231,7 @@ static int move_away(struct replacement *rep)
 	if (rep->pages < rep->span) {
 		r = sys_mprotect(rep->address + rep->pages, rep->span - rep->pages, PROT_NONE);
 		if (r)
-			return limits_explain_map(r, rep->span, "setting rights");
+			return rlimits_explain_map(r, rep->span, "setting rights");
 	}
 	r = map_apply_rights(rep->address, rep->item->rights, 0, rep->pages);
 	if (r)
@@ -380,7 +380,7 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 	if (r)
 		return r;
 	r = sys_mprotect(address, pages - fresh->offset, prot_of_access(map->access));
-	return r ? limits_explain_map(r, pages, "making new bytes accessible") : 0;
+	return r ? rlimits_explain_map(r, pages, "making new bytes accessible") : 0;
 }
 
 static void undo_append(struct hm_map *map, uint64_t offset)

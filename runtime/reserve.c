@@ -4,7 +4,7 @@
 
 #include <sys/mman.h>
 
-#include "limits.h"
+#include "rlimits.h"
 #include "sys.h"
 
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
@@ -22,7 +22,7 @@ int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
 
 	r = sys_mmap(NULL, wanted, PROT_NONE, RESERVE_FLAGS, -1, 0, &mapped);
 	if (r)
-		return limits_explain_map(r, wanted, "reserving address space");
+		return rlimits_explain_map(r, wanted, "reserving address space");
 	base = mapped;
 	address = (char *)(uintptr_t)round_up((uintptr_t)base + guard, alignment);
 
@@ -47,7 +47,7 @@ int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
 
 err_unmap:
 	sys_munmap(base, wanted);
-	return limits_explain_map(r, wanted, "trimming reserved address space");
+	return rlimits_explain_map(r, wanted, "trimming reserved address space");
 }
 
 int reserve_mend(char *address, uint64_t length)
@@ -56,7 +56,7 @@ int reserve_mend(char *address, uint64_t length)
 	int r;
 
 	r = sys_mmap(address, length, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0, &mapped);
-	return r ? limits_explain_map(r, length, "closing a hole in reserved space") : 0;
+	return r ? rlimits_explain_map(r, length, "closing a hole in reserved space") : 0;
 }
 
 /* Without pages, and without a say in what may be locked. */

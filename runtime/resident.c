@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "compat.h"
-#include "limits.h"
+#include "rlimits.h"
 #include "map.h"
 #include "remap.h"
 #include "sys.h"
@@ -123,7 +123,7 @@ int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	if (r == -EFAULT || r == -EHWPOISON)
 		return err_set(r, "%s: a page could not be brought in (%s): poisoned memory, or "
 			       "a file that became shorter", map->buffer->name, err_name(r));
-	return limits_explain_map(r, length, "bringing pages in");
+	return rlimits_explain_map(r, length, "bringing pages in");
 }
 
 int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
@@ -203,7 +203,7 @@ static void restore_locks(struct hm_map *map, uint64_t offset, uint64_t length)
 
 static int explain_lock(int r, uint64_t length, uint64_t wanted)
 {
-	uint64_t limit, locked, room = limits_lockable(&limit, &locked);
+	uint64_t limit, locked, room = rlimits_lockable(&limit, &locked);
 	char text[4][16];
 
 	if (r == -EPERM)
@@ -218,7 +218,7 @@ static int explain_lock(int r, uint64_t length, uint64_t wanted)
 			       format_bytes(locked, text[2], 16), wanted - room,
 			       format_bytes(wanted - room, text[3], 16), locked + wanted);
 	/* Not the limit: a mapping too many, where the range is part of one. */
-	return limits_explain_map(r, length, "locking");
+	return rlimits_explain_map(r, length, "locking");
 }
 
 /* Locks [offset, offset + length), whole pages, or nothing. */
@@ -265,7 +265,7 @@ static int lock_part(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 	uint64_t limit, locked, page = map->buffer->page_size, part;
 	int r;
 
-	part = min_u64(round_down(limits_lockable(&limit, &locked), page), length);
+	part = min_u64(round_down(rlimits_lockable(&limit, &locked), page), length);
 	for (; part; part = round_down(part / 2, page)) {
 		r = lock_all(map, offset, part, flags);
 		if (!r)

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
-#include "limits.h"
+#include "rlimits.h"
 #include "map.h"
 #include "replace.h"
 #include "resident.h"
@@ -85,7 +85,7 @@ static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resiz
 		map = set->maps[i].map;
 		r = sys_mprotect(map->address + from, to - from, prot_of_access(map->access));
 		if (r) {
-			r = limits_explain_map(r, to - from, "making new bytes accessible");
+			r = rlimits_explain_map(r, to - from, "making new bytes accessible");
 			goto err_protect;
 		}
 	}
@@ -120,7 +120,7 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 	if (!(access & HM_WRITE)) {
 		r = sys_mprotect(last, page, PROT_READ | PROT_WRITE);
 		if (r)
-			return limits_explain_map(r, page, "clearing the last page");
+			return rlimits_explain_map(r, page, "clearing the last page");
 	}
 	if (to > from) {
 		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED);
@@ -163,7 +163,7 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 		if (!r && set->maps[i].locked)
 			r = sys_munlock(map->address + from, to - from);
 		if (r) {
-			r = limits_explain_map(r, to - from, "cutting bytes off");
+			r = rlimits_explain_map(r, to - from, "cutting bytes off");
 			goto err_protect;
 		}
 	}

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "core.h"
-#include "limits.h"
+#include "rlimits.h"
 #include "sys.h"
 
 #define FILE_CAPS \
@@ -133,7 +133,7 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 		fd = sys_open(path, O_RDONLY, 0);
 	}
 	if (fd < 0)
-		return limits_explain_fd(fd, "a further descriptor of the file");
+		return rlimits_explain_fd(fd, "a further descriptor of the file");
 	*ret_fd = fd;
 	return 0;
 }
@@ -153,7 +153,7 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		return err_set(-EBUSY, "the file has %" PRIu64 " bytes, its buffer ends at %" PRIu64
 			       ": somebody else resized it", (uint64_t)st.st_size,
 			       segment->fd_offset + old_size);
-	r = limits_check_file_size(end);
+	r = rlimits_check_file_size(end);
 	if (r)
 		return r;
 	r = sys_ftruncate(segment->fd, end);

@@ -14,7 +14,7 @@
 
 #include "compat.h"
 #include "core.h"
-#include "limits.h"
+#include "rlimits.h"
 #include "sys.h"
 
 /* What huge pages of any kind want, and a GPU's usual unit. */
@@ -72,7 +72,7 @@ static int open_memfd(const char *name, unsigned int flags)
 			noexec = 0;
 	}
 	if (fd < 0)
-		return limits_explain_fd(fd, "memfd_create");
+		return rlimits_explain_fd(fd, "memfd_create");
 	return fd;
 }
 
@@ -82,7 +82,7 @@ static int size_and_seal(int fd, uint64_t size)
 	char text[16];
 	int r;
 
-	r = limits_check_file_size(size);
+	r = rlimits_check_file_size(size);
 	if (r)
 		return r;
 	r = sys_ftruncate(fd, size);
@@ -270,7 +270,7 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	(void)device;
 	fd = sys_dup(segment->fd);
 	if (fd < 0)
-		return limits_explain_fd(fd, "duplicating a memfd");
+		return rlimits_explain_fd(fd, "duplicating a memfd");
 	if (flags & HM_EXPORT_READ_ONLY) {
 		r = sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
 		if (r) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Resource limits: compared beforehand, explained afterwards. */
-#include "limits.h"
+#include "rlimits.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "smaps.h"
 #include "util.h"
 
-int limits_check_file_size(uint64_t size)
+int rlimits_check_file_size(uint64_t size)
 {
 	struct rlimit limit;
 	char want[16], have[16];
@@ -24,7 +24,7 @@ int limits_check_file_size(uint64_t size)
 		       format_bytes(limit.rlim_cur, have, sizeof(have)), size);
 }
 
-int limits_explain_fd(int r, const char *what)
+int rlimits_explain_fd(int r, const char *what)
 {
 	struct rlimit limit = { 0 };
 
@@ -40,7 +40,7 @@ int limits_explain_fd(int r, const char *what)
 	return err_set(r, "%s: %s", what, err_name(r));
 }
 
-int limits_explain_map(int r, uint64_t length, const char *what)
+int rlimits_explain_map(int r, uint64_t length, const char *what)
 {
 	uint64_t max_maps = 0, maps, size;
 	struct rlimit limit = { 0 };
@@ -70,7 +70,7 @@ int limits_explain_map(int r, uint64_t length, const char *what)
 		       "vm.overcommit_memory)", what, want, err_name(r));
 }
 
-int limits_check_maps(uint64_t n)
+int rlimits_check_maps(uint64_t n)
 {
 	uint64_t maps = maps_count(), max_maps;
 
@@ -83,7 +83,7 @@ int limits_check_maps(uint64_t n)
 		       "vm.max_map_count=%" PRIu64 ")", maps, n, max_maps, max_maps * 4);
 }
 
-uint64_t limits_lockable(uint64_t *ret_limit, uint64_t *ret_locked)
+uint64_t rlimits_lockable(uint64_t *ret_limit, uint64_t *ret_locked)
 {
 	struct rlimit limit = { 0 };
 	uint64_t locked = status_read("VmLck");

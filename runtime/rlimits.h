@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Resource limits, compared before the kernel does: some kill instead of failing. */
-#ifndef HETMAP_LIMITS_H
-#define HETMAP_LIMITS_H
+#ifndef HETMAP_RLIMITS_H
+#define HETMAP_RLIMITS_H
 
 #include <stdint.h>
 
@@ -9,21 +9,21 @@
  * -EFBIG where a file of @size would exceed RLIMIT_FSIZE: ftruncate() beyond it
  * raises SIGXFSZ, whose default action ends the process [setrlimit(2)].
  */
-int limits_check_file_size(uint64_t size);
+int rlimits_check_file_size(uint64_t size);
 
 /* Text for a failed descriptor allocation: EMFILE names RLIMIT_NOFILE. Returns @r. */
-int limits_explain_fd(int r, const char *what);
+int rlimits_explain_fd(int r, const char *what);
 
 /*
  * Text for a failed mmap or mprotect of @length bytes: which of RLIMIT_AS,
  * vm.max_map_count, mlockall(MCL_FUTURE) and memory it was. Returns @r.
  */
-int limits_explain_map(int r, uint64_t length, const char *what);
+int rlimits_explain_map(int r, uint64_t length, const char *what);
 
 /* Room for @n more mappings below vm.max_map_count? -ENOMEM with the numbers. */
-int limits_check_maps(uint64_t n);
+int rlimits_check_maps(uint64_t n);
 
 /* Bytes that mlock() may still lock; UINT64_MAX without limit. */
-uint64_t limits_lockable(uint64_t *ret_limit, uint64_t *ret_locked);
+uint64_t rlimits_lockable(uint64_t *ret_limit, uint64_t *ret_locked);
 
 #endif
