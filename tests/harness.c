@@ -70,7 +70,7 @@ extern void __gcov_dump(void) __attribute__((weak));
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 /* TSan calls this for each race it reports. */
-void __tsan_on_report(void *found);
+__attribute__((visibility("default"))) void __tsan_on_report(void *found);
 void __tsan_on_report(void *found)
 {
 	(void)found;

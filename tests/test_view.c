@@ -193,20 +193,21 @@ static void forbidden(void)
 	drop(&s);
 }
 
-/* A change inside a change of the same map gives back what it had locked. */
+/* A change inside a change of the same map is found out before anything is done. */
 static void locked_twice(void)
 {
-	struct hm_map *other, *last;
+	struct hm_map *other, *first;
 	struct resize_set set;
 	struct subject s;
 
 	make(&s, 2 * SIZE);
 	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &other));
-	last = hm_map_address(other) > hm_map_address(s.map) ? other : s.map;
+	/* The lower one comes first in the lock order. */
+	first = hm_map_address(other) < hm_map_address(s.map) ? other : s.map;
 	CHECK_OK_FATAL(buffer_lock(s.buffer));
-	CHECK_OK_FATAL(remap_lock(last));
+	CHECK_OK_FATAL(remap_lock(first));
 	CHECK_ERROR(-EDEADLK, resize_set_begin(s.buffer, &set));
-	remap_unlock(last);
+	remap_unlock(first);
 	buffer_unlock(s.buffer);
 	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK_EQUAL(hm_map_length(other), PAGE);
