@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "harness.h"
 
@@ -90,6 +91,91 @@ void hetsim_buffer_drop(int fd, struct hetsim_buffer *buffer)
 {
 	CHECK_EQUAL(munmap(buffer->bytes, buffer->length), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer->handle), 0);
+}
+
+int hetsim_bind(int fd, const struct hetsim_buffer *buffer, uint32_t flags)
+{
+	struct hetsim_bind bind = {
+		.size = sizeof(bind),
+		.flags = flags,
+		.handle = buffer->handle,
+		.address = (uintptr_t)buffer->bytes,
+		.length = buffer->length,
+	};
+
+	return hetsim_call(fd, HETSIM_BIND, &bind);
+}
+
+int hetsim_unbind(int fd, const struct hetsim_buffer *buffer)
+{
+	struct hetsim_unbind unbind = {
+		.size = sizeof(unbind),
+		.address = (uintptr_t)buffer->bytes,
+		.length = buffer->length,
+	};
+
+	return hetsim_call(fd, HETSIM_UNBIND, &unbind);
+}
+
+uint32_t hetsim_queue_make(int fd, uint32_t type, uint32_t timeout_ms)
+{
+	struct hetsim_queue_create create = {
+		.size = sizeof(create),
+		.type = type,
+		.timeout_ms = timeout_ms,
+	};
+
+	CHECK_FATAL(hetsim_call(fd, HETSIM_QUEUE_CREATE, &create) == 0);
+	return create.queue;
+}
+
+int hetsim_submit(int fd, uint32_t queue, const struct hetsim_command *commands, uint32_t n,
+		  uint64_t *ret_seqno)
+{
+	struct hetsim_submit submit = {
+		.size = sizeof(submit),
+		.queue = queue,
+		.commands = (uintptr_t)commands,
+		.n_commands = n,
+		.command_size = sizeof(*commands),
+	};
+	int r = hetsim_call(fd, HETSIM_SUBMIT, &submit);
+
+	if (!r)
+		*ret_seqno = submit.seqno;
+	return r;
+}
+
+int hetsim_wait(int fd, uint32_t queue, uint64_t seqno, uint64_t ms, int *ret_status,
+		uint64_t *ret_address)
+{
+	struct hetsim_wait wait = {.size = sizeof(wait), .queue = queue, .seqno = seqno};
+	struct timespec now;
+	int r;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	wait.deadline_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
+			   ms * 1000000u;
+	if (!ms)
+		wait.deadline_ns = 0;
+	r = hetsim_call(fd, HETSIM_WAIT, &wait);
+	if (!r) {
+		*ret_status = wait.status;
+		*ret_address = wait.fault_address;
+	}
+	return r;
+}
+
+int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command)
+{
+	uint64_t seqno = 0, address;
+	int status = 0, r;
+
+	r = hetsim_submit(fd, queue, command, 1, &seqno);
+	if (r)
+		return r;
+	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 60000, &status, &address), 0);
+	return status;
 }
 
 int hetsim_objects(void)

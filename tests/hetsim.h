@@ -34,6 +34,20 @@ struct hetsim_buffer hetsim_buffer_make(int fd, uint64_t length, uint32_t place)
 void hetsim_buffer_drop(int fd, struct hetsim_buffer *buffer);
 int hetsim_close_handle(int fd, uint32_t handle);
 
+/* Binds the buffer where its map is. */
+int hetsim_bind(int fd, const struct hetsim_buffer *buffer, uint32_t flags);
+int hetsim_unbind(int fd, const struct hetsim_buffer *buffer);
+
+/* A queue's number; what fails ends the test. */
+uint32_t hetsim_queue_make(int fd, uint32_t type, uint32_t timeout_ms);
+int hetsim_submit(int fd, uint32_t queue, const struct hetsim_command *commands, uint32_t n,
+		  uint64_t *ret_seqno);
+/* Waits up to @ms. 0, -ETIME, or another error of the call; the end of the work apart. */
+int hetsim_wait(int fd, uint32_t queue, uint64_t seqno, uint64_t ms, int *ret_status,
+		uint64_t *ret_address);
+/* Submits one command and waits: how it ended. */
+int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command);
+
 /* Objects that debugfs lists; -1 where it is not to be read. */
 int hetsim_objects(void);
 

@@ -3,6 +3,7 @@
 #ifndef SIM_COMPAT_H
 #define SIM_COMPAT_H
 
+#include <linux/eventfd.h>
 #include <linux/mm.h>
 
 #ifndef HAVE_VM_FLAGS_SET
@@ -11,5 +12,14 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 	vma->vm_flags |= flags;
 }
 #endif
+
+static inline void sim_eventfd_signal(struct eventfd_ctx *eventfd)
+{
+#ifdef HAVE_EVENTFD_SIGNAL_COUNT
+	eventfd_signal(eventfd, 1);
+#else
+	eventfd_signal(eventfd);
+#endif
+}
 
 #endif

@@ -8,30 +8,38 @@
  *
  * Locks, from the outermost in:
  *
+ *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
- *	sim_buffer.change		one resize at a time
+ *	sim_buffer.change		one resize at a time; allocates
  *	sim_buffer.lock			taken by faults; nothing under it touches
  *					the memory of a process
  *	i_mmap_rwsem of sim_device.inode  taken by the kernel while zapping
+ *	sim_va.lock			taken by the engine on its way to signalling
+ *					a dma_fence: nothing under it allocates, as
+ *					reclaim may wait for that fence
+ *	sim_queue.lock			the same
  *	sim_device.memory_lock		innermost
  *
- * sim_device.lock and the locks of the two xarrays are taken with none of these
+ * sim_device.lock and the locks of the xarrays are taken with none of these
  * inside them.
  */
 #ifndef SIM_H
 #define SIM_H
 
 #include <linux/atomic.h>
+#include <linux/eventfd.h>
 #include <linux/fs.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/rbtree.h>
 #include <linux/rwsem.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/xarray.h>
 
 #include <uapi/hetsim.h>
@@ -40,11 +48,18 @@
 
 #define SIM_MINOR_VERSION_MINIMUM 0
 
-#define SIM_FEATURES HETSIM_FEATURE_BUFFERS
+#define SIM_FEATURES ((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE)
 
 /* Limits that no parameter changes: they bound what one opener can hold. */
 #define SIM_MAX_DEVICES 16
 #define SIM_MAX_BUFFERS 1048576 /* of a device */
+#define SIM_MAX_BINDINGS 16384	/* of an opener */
+#define SIM_MAX_QUEUES 16	/* of an opener */
+#define SIM_MAX_PENDING 2048	/* submissions of a queue */
+#define SIM_MAX_EVENTS 1024	/* eventfds pending in a queue */
+#define SIM_MAX_COMMANDS 256	/* of a submission */
+#define SIM_FAILURES 256	/* that a queue remembers */
+#define SIM_TIMEOUT_MS 2000
 
 #define SIM_N_PLACES 2
 #define SIM_FAULT_PAGES 512 /* what one fault may map */
@@ -58,6 +73,13 @@ enum sim_counter {
 	SIM_FAULTS_REFUSED = SIM_FAULTS_BY_ORDER + SIM_FAULT_ORDERS,
 	SIM_BYTES_READ,
 	SIM_BYTES_WRITTEN,
+	SIM_SUBMISSIONS,
+	SIM_COMMANDS,
+	SIM_BYTES_ENGINE,
+	SIM_TLB_HITS,
+	SIM_TLB_MISSES,
+	SIM_DEVICE_FAULTS,
+	SIM_RESETS,
 	SIM_N_COUNTERS
 };
 
@@ -114,12 +136,104 @@ struct sim_account {
 	struct sim_counters counters;
 };
 
+/*
+ * The address space of an opener on the device: a page table of four levels of
+ * 512 entries, as the CPU's, and what is bound in it.
+ */
+struct sim_va {
+	struct mutex change; /* protects bindings, n_bindings; tables come and go under it */
+	struct rb_root bindings;
+	unsigned int n_bindings;
+
+	struct rw_semaphore lock; /* protects the entries and what follows */
+	u64 *root;
+	u64 generation; /* of the entries: what a TLB has of an older one is void */
+
+	wait_queue_head_t changed; /* entries were filled */
+};
+
+/* Pages of a buffer at an address of the device. Nothing changes in it. */
+struct sim_binding {
+	struct rb_node node;	 /* in sim_va.bindings */
+	struct list_head link;	 /* in sim_buffer.bindings */
+	struct sim_va *va;
+	struct sim_buffer *buffer; /* with a reference */
+	u64 start;		   /* in pages */
+	u64 n_pages;
+	u64 first; /* page of the buffer */
+	bool write;
+};
+
+#define SIM_TLB_ENTRIES 64
+
+/* Of one queue, used by its thread alone. */
+struct sim_tlb {
+	u64 generation;
+	u64 hits;
+	u64 misses;
+	struct {
+		u64 page;
+		u64 entry; /* 0: none */
+	} slot[SIM_TLB_ENTRIES];
+};
+
 struct sim_opener {
 	struct sim_device *dev;
 	struct sim_account *account;
 	struct list_head link; /* in sim_device.openers */
 	bool accepted;	       /* a handshake was */
 	struct xarray handles; /* slot -> struct sim_buffer, each with a reference */
+	struct sim_va va;
+	struct xarray queues; /* number -> struct sim_queue, each with a reference */
+};
+
+/* A submission, from SUBMIT to its end. */
+struct sim_job {
+	struct list_head link; /* in sim_queue.jobs */
+	u64 seqno;
+	struct dma_fence *fence; /* NULL until someone asks; under sim_queue.lock */
+	unsigned int n_commands;
+	struct hetsim_command commands[];
+};
+
+struct sim_event {
+	struct list_head link; /* in sim_queue.events */
+	u64 seqno;
+	struct eventfd_ctx *eventfd;
+};
+
+struct sim_failure {
+	u64 seqno;
+	u64 address;
+	int status;
+};
+
+struct sim_queue {
+	struct kref ref;	   /* sim_opener.queues, calls under way */
+	struct sim_opener *opener; /* outlives it: calls hold the open file */
+	u32 id;
+	u32 type;
+	unsigned long timeout; /* jiffies that a submission may run */
+	struct task_struct *thread;
+	u64 fence_context;
+
+	spinlock_t lock; /* protects what follows */
+	bool stopped;
+	u64 submitted;
+	u64 done; /* read without the lock, too */
+	struct list_head jobs;
+	struct list_head events;
+	unsigned int n_events;
+	struct sim_failure failures[SIM_FAILURES]; /* a ring: next at n_failures */
+	u64 n_failures;
+
+	wait_queue_head_t work;	     /* for the thread: jobs, or the end */
+	wait_queue_head_t completed; /* for WAIT: done has risen */
+
+	/* The thread's own. */
+	unsigned long deadline; /* jiffies, of what runs */
+	struct sim_tlb tlb;
+	u32 counts[256];
 };
 
 struct sim_buffer {
@@ -136,12 +250,14 @@ struct sim_buffer {
 	u32 place;
 	u64 n_pages;
 	struct page **pages;
+	struct list_head bindings;
 };
 
-static inline void sim_count(struct sim_buffer *buffer, unsigned int counter, s64 n)
+static inline void sim_count(struct sim_device *dev, struct sim_account *account,
+			     unsigned int counter, s64 n)
 {
-	atomic64_add(n, &buffer->dev->counters.value[counter]);
-	atomic64_add(n, &buffer->account->counters.value[counter]);
+	atomic64_add(n, &dev->counters.value[counter]);
+	atomic64_add(n, &account->counters.value[counter]);
 }
 
 static inline pgoff_t sim_slot_pgoff(const struct sim_device *dev, u32 slot)
@@ -185,6 +301,43 @@ int sim_buffer_info(struct file *file, void *argument);
 /* sim_mmap.c */
 int sim_mmap(struct file *file, struct vm_area_struct *vma);
 void sim_mmap_revoke(struct sim_buffer *buffer, u64 first, u64 n_pages);
+
+/* sim_va.c */
+int sim_va_init(struct sim_va *va);
+void sim_va_destroy(struct sim_va *va);
+void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages);
+int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
+		     struct page **ret_page);
+int sim_bind(struct file *file, void *argument);
+int sim_unbind(struct file *file, void *argument);
+
+/* sim_command.c */
+int sim_command_check(const struct sim_kind *kind, const struct hetsim_command *command);
+int sim_command_run(struct sim_queue *queue, const struct hetsim_command *command,
+		    u64 *ret_address);
+
+/* sim_engine.c */
+int sim_engine_thread(void *queue);
+void sim_engine_stop(struct sim_queue *queue);
+int sim_engine_poll(struct sim_queue *queue);
+int sim_engine_fault(struct sim_queue *queue, u64 generation);
+
+/* sim_queue.c */
+struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id);
+void sim_queue_put(struct sim_queue *queue);
+void sim_queues_destroy(struct sim_opener *opener);
+int sim_queue_status(struct sim_queue *queue, u64 seqno, u64 *ret_address);
+int sim_queue_create(struct file *file, void *argument);
+int sim_queue_destroy(struct file *file, void *argument);
+int sim_submit(struct file *file, void *argument);
+
+/* sim_wait.c */
+int sim_wait(struct file *file, void *argument);
+int sim_queue_event(struct file *file, void *argument);
+
+/* sim_fence.c */
+void sim_fence_signal(struct dma_fence *fence, int status);
+int sim_fence_fd(struct file *file, void *argument);
 
 /* sim_rw.c */
 ssize_t sim_read_iter(struct kiocb *iocb, struct iov_iter *to);

@@ -94,6 +94,7 @@ int sim_buffer_create(struct file *file, void *argument)
 	kref_init(&buffer->ref);
 	mutex_init(&buffer->change);
 	init_rwsem(&buffer->lock);
+	INIT_LIST_HEAD(&buffer->bindings);
 	buffer->place = create->place;
 	buffer->cache = create->cache;
 	buffer->n_pages = n_pages;
@@ -187,6 +188,7 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	memcpy(pages, old, old_n * sizeof(*pages));
 	buffer->pages = pages;
 	buffer->n_pages = n_pages;
+	sim_va_rebind(buffer, old_n, more);
 	up_write(&buffer->lock);
 	kvfree(old);
 	return 0;
@@ -206,6 +208,7 @@ static void sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 	/* From here on no fault brings back what the next step takes away. */
 	down_write(&buffer->lock);
 	buffer->n_pages = n_pages;
+	sim_va_rebind(buffer, n_pages, old_n - n_pages);
 	up_write(&buffer->lock);
 
 	sim_mmap_revoke(buffer, n_pages, old_n - n_pages);

@@ -24,20 +24,29 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 	struct sim_device *dev = m->private;
 	struct sim_opener *opener;
 	struct sim_buffer *buffer;
-	unsigned long slot = 0;
+	struct sim_queue *queue;
+	unsigned long index;
 
 	seq_puts(m, "object\tname\towner\tpid\tcommand\tKiB\tplace\tcache\treferences\tmaps\n");
 
 	mutex_lock(&dev->lock);
-	list_for_each_entry(opener, &dev->openers, link)
-		seq_printf(m, "opener\t%llu\t%llu\t%d\t%s\n", opener->account->id,
-			   opener->account->id, opener->account->pid, opener->account->comm);
+	list_for_each_entry(opener, &dev->openers, link) {
+		struct sim_account *account = opener->account;
+
+		seq_printf(m, "opener\t%llu\t%llu\t%d\t%s\n", account->id, account->id,
+			   account->pid, account->comm);
+		xa_lock(&opener->queues);
+		xa_for_each(&opener->queues, index, queue)
+			seq_printf(m, "queue\t%lu\t%llu\t%d\t%s\n", index, account->id,
+				   account->pid, account->comm);
+		xa_unlock(&opener->queues);
+	}
 	mutex_unlock(&dev->lock);
 
 	/* The lock keeps a buffer from being freed: it is erased before that. */
 	xa_lock(&dev->buffers);
-	xa_for_each(&dev->buffers, slot, buffer) {
-		seq_printf(m, "buffer\t%lu\t%llu\t%d\t%s\t%llu\t%s\t%s\t%u\t%lld\n", slot,
+	xa_for_each(&dev->buffers, index, buffer) {
+		seq_printf(m, "buffer\t%lu\t%llu\t%d\t%s\t%llu\t%s\t%s\t%u\t%lld\n", index,
 			   buffer->account->id, buffer->account->pid, buffer->account->comm,
 			   READ_ONCE(buffer->n_pages) << (PAGE_SHIFT - 10),
 			   sim_places[READ_ONCE(buffer->place)], sim_caches[buffer->cache],

@@ -76,12 +76,15 @@ static int sim_open(struct inode *inode, struct file *file)
 	account = kzalloc(sizeof(*account), GFP_KERNEL_ACCOUNT);
 	if (!account)
 		goto err_opener;
+	if (sim_va_init(&opener->va))
+		goto err_account;
 
 	kref_init(&account->ref);
 	account->pid = task_tgid_nr(current);
 	get_task_comm(account->comm, current);
 	opener->account = account;
 	xa_init(&opener->handles);
+	xa_init_flags(&opener->queues, XA_FLAGS_ALLOC1);
 
 	/* The caller, misc_open(), keeps the device from going away. */
 	kref_get(&dev->ref);
@@ -95,6 +98,8 @@ static int sim_open(struct inode *inode, struct file *file)
 	file->private_data = opener;
 	return 0;
 
+err_account:
+	kfree(account);
 err_opener:
 	kfree(opener);
 	return -ENOMEM;
@@ -109,6 +114,8 @@ static int sim_release(struct inode *inode, struct file *file)
 	list_del(&opener->link);
 	mutex_unlock(&dev->lock);
 
+	sim_queues_destroy(opener);
+	sim_va_destroy(&opener->va);
 	sim_buffers_close(opener);
 	sim_account_put(opener->account);
 	kfree(opener);

@@ -85,6 +85,10 @@ static int sim_query(struct file *file, void *argument)
 	query->system_used = used[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
 	query->opener_bytes = dev->opener_pages << PAGE_SHIFT;
 	query->opener_used = opener_used << PAGE_SHIFT;
+	query->max_queues = SIM_MAX_QUEUES;
+	query->max_commands = SIM_MAX_COMMANDS;
+	query->max_pending = SIM_MAX_PENDING;
+	query->timeout_ms = SIM_TIMEOUT_MS;
 	return 0;
 }
 
@@ -123,6 +127,14 @@ union sim_argument {
 	struct hetsim_buffer_close buffer_close;
 	struct hetsim_buffer_resize buffer_resize;
 	struct hetsim_buffer_info buffer_info;
+	struct hetsim_bind bind;
+	struct hetsim_unbind unbind;
+	struct hetsim_queue_create queue_create;
+	struct hetsim_queue_destroy queue_destroy;
+	struct hetsim_submit submit;
+	struct hetsim_wait wait;
+	struct hetsim_fence_fd fence_fd;
+	struct hetsim_queue_event queue_event;
 };
 
 /*
@@ -147,12 +159,20 @@ struct sim_ioctl {
 
 static const struct sim_ioctl sim_ioctls[] = {
 	SIM_IOCTL(HANDSHAKE, sim_handshake, hetsim_handshake, accepted),
-	SIM_IOCTL(QUERY, sim_query, hetsim_query, opener_used),
-	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, bytes_written),
+	SIM_IOCTL(QUERY, sim_query, hetsim_query, timeout_ms),
+	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, resets),
 	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, offset),
 	SIM_IOCTL(BUFFER_CLOSE, sim_buffer_close, hetsim_buffer_close, handle),
 	SIM_IOCTL(BUFFER_RESIZE, sim_buffer_resize, hetsim_buffer_resize, length),
 	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, maps),
+	SIM_IOCTL(BIND, sim_bind, hetsim_bind, length),
+	SIM_IOCTL(UNBIND, sim_unbind, hetsim_unbind, length),
+	SIM_IOCTL(QUEUE_CREATE, sim_queue_create, hetsim_queue_create, __reserved),
+	SIM_IOCTL(QUEUE_DESTROY, sim_queue_destroy, hetsim_queue_destroy, queue),
+	SIM_IOCTL(SUBMIT, sim_submit, hetsim_submit, seqno),
+	SIM_IOCTL(WAIT, sim_wait, hetsim_wait, fault_address),
+	SIM_IOCTL(FENCE_FD, sim_fence_fd, hetsim_fence_fd, flags),
+	SIM_IOCTL(QUEUE_EVENT, sim_queue_event, hetsim_queue_event, flags),
 };
 
 long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument)

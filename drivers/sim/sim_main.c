@@ -176,6 +176,10 @@ static void __exit sim_exit(void)
 		sim_device_remove(sim_devices[i]);
 	sim_debugfs_exit();
 	sim_fs_exit();
+
+	/* The last fences are gone, but the code that freed them may be running. */
+	rcu_barrier();
+	synchronize_rcu_tasks();
 }
 
 module_init(sim_init);

@@ -78,12 +78,12 @@ static vm_fault_t sim_vm_fault(struct vm_fault *vmf)
 	ret = sim_fault_insert(vmf, buffer, &n_pages);
 	up_read(&buffer->lock);
 
-	sim_count(buffer, SIM_FAULTS, 1);
+	sim_count(buffer->dev, buffer->account, SIM_FAULTS, 1);
 	if (n_pages) {
-		sim_count(buffer, SIM_FAULT_PAGES_MAPPED, n_pages);
-		sim_count(buffer, SIM_FAULTS_BY_ORDER + ilog2(n_pages), 1);
+		sim_count(buffer->dev, buffer->account, SIM_FAULT_PAGES_MAPPED, n_pages);
+		sim_count(buffer->dev, buffer->account, SIM_FAULTS_BY_ORDER + ilog2(n_pages), 1);
 	} else {
-		sim_count(buffer, SIM_FAULTS_REFUSED, 1);
+		sim_count(buffer->dev, buffer->account, SIM_FAULTS_REFUSED, 1);
 	}
 	return ret;
 }

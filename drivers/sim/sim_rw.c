@@ -87,7 +87,7 @@ static ssize_t sim_rw(struct kiocb *iocb, struct iov_iter *iter, bool write)
 	position = iocb->ki_pos - ((u64)sim_slot_pgoff(dev, slot) << PAGE_SHIFT);
 	ret = sim_rw_copy(buffer, position, iter, write);
 	if (ret > 0) {
-		sim_count(buffer, write ? SIM_BYTES_WRITTEN : SIM_BYTES_READ, ret);
+		sim_count(dev, buffer->account, write ? SIM_BYTES_WRITTEN : SIM_BYTES_READ, ret);
 		iocb->ki_pos += ret;
 	}
 	sim_buffer_put(buffer);

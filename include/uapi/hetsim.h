@@ -38,7 +38,7 @@
  *  - EOPNOTSUPP: the value is a legal one, but not for this device, kernel or
  *    object.
  *  - EOVERFLOW: a sum of members does not fit its type.
- *  - ERANGE: a range does not lie within the object it is about.
+ *  - ERANGE: a range or number does not lie within the object it is about.
  *  - ENOENT: this open file has no such object.
  *  - EACCES: the open file does not have the access that the call needs.
  *  - ENOSPC: a limit of the device or of the opener is reached; HETSIM_QUERY
@@ -46,6 +46,9 @@
  *  - ENOMEM: the kernel, or the caller's control group, has no memory left.
  *  - EFAULT: a pointer does not lead to accessible memory of the caller. Only
  *    when it is the answer that can't be written, the call has had its effect.
+ *  - EEXIST: something is bound there already.
+ *  - EAGAIN: the queue is full; wait for some of its work and try again.
+ *  - ETIME: the work is not done yet.
  *  - EINTR: a signal came before the call had an effect.
  */
 
@@ -62,6 +65,14 @@ enum {
 	HETSIM_NR_BUFFER_CLOSE = 0x11,
 	HETSIM_NR_BUFFER_RESIZE = 0x12,
 	HETSIM_NR_BUFFER_INFO = 0x13,
+	HETSIM_NR_BIND = 0x20,
+	HETSIM_NR_UNBIND = 0x21,
+	HETSIM_NR_QUEUE_CREATE = 0x30,
+	HETSIM_NR_QUEUE_DESTROY = 0x31,
+	HETSIM_NR_SUBMIT = 0x32,
+	HETSIM_NR_WAIT = 0x33,
+	HETSIM_NR_FENCE_FD = 0x34,
+	HETSIM_NR_QUEUE_EVENT = 0x35,
 };
 
 /**
@@ -101,9 +112,11 @@ struct hetsim_handshake {
 /**
  * enum hetsim_feature - what a driver may or may not have
  * @HETSIM_FEATURE_BUFFERS: buffers, their maps, and the copying path
+ * @HETSIM_FEATURE_ENGINE: the device's address space, queues and commands
  */
 enum hetsim_feature {
 	HETSIM_FEATURE_BUFFERS = 1u << 0,
+	HETSIM_FEATURE_ENGINE = 1u << 1,
 };
 
 /**
@@ -158,6 +171,11 @@ enum hetsim_cache {
  * @system_used: [out] bytes of it that are taken, by all openers together
  * @opener_bytes: [out] what one opener may take of both together
  * @opener_used: [out] bytes of it that this one has taken
+ * @max_queues: [out] queues that one opener may have
+ * @max_commands: [out] commands of one SUBMIT
+ * @max_pending: [out] submissions that a queue takes before it answers EAGAIN
+ * @timeout_ms: [out] how long one submission may run unless its queue was
+ *              created with another time
  */
 struct hetsim_query {
 	__u32 size;
@@ -177,6 +195,10 @@ struct hetsim_query {
 	__aligned_u64 system_used;
 	__aligned_u64 opener_bytes;
 	__aligned_u64 opener_used;
+	__u32 max_queues;
+	__u32 max_commands;
+	__u32 max_pending;
+	__u32 timeout_ms;
 };
 
 #define HETSIM_QUERY _IO(HETSIM_TYPE, HETSIM_NR_QUERY)
@@ -202,6 +224,14 @@ enum hetsim_scope {
  * @faults_refused: [out] page faults that were answered with SIGBUS
  * @bytes_read: [out] bytes copied out by pread()
  * @bytes_written: [out] bytes copied in by pwrite()
+ * @submissions: [out] submissions that the engine is done with
+ * @commands: [out] commands that it has run to their ends
+ * @bytes_engine: [out] bytes that commands have read and written
+ * @tlb_hits: [out] translations that the engine had at hand
+ * @tlb_misses: [out] translations that it walked the page table for
+ * @device_faults: [out] commands' accesses to addresses that are not bound, or
+ *                 not for writing
+ * @resets: [out] times that the engine was reset because work ran too long
  */
 struct hetsim_counters {
 	__u32 size;
@@ -212,6 +242,13 @@ struct hetsim_counters {
 	__aligned_u64 faults_refused;
 	__aligned_u64 bytes_read;
 	__aligned_u64 bytes_written;
+	__aligned_u64 submissions;
+	__aligned_u64 commands;
+	__aligned_u64 bytes_engine;
+	__aligned_u64 tlb_hits;
+	__aligned_u64 tlb_misses;
+	__aligned_u64 device_faults;
+	__aligned_u64 resets;
 };
 
 #define HETSIM_COUNTERS _IO(HETSIM_TYPE, HETSIM_NR_COUNTERS)
@@ -301,5 +338,283 @@ struct hetsim_buffer_info {
 };
 
 #define HETSIM_BUFFER_INFO _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_INFO)
+
+/**
+ * DOC: The device's address space
+ *
+ * Each open file has an address space of its own on the device, of 48 bits. A
+ * buffer that is bound where the CPU has mapped it can be named to the engine by
+ * the CPU's pointers. The device does not look at the CPU's map, nor is there
+ * need for one.
+ */
+
+/**
+ * enum hetsim_source - what is bound
+ * @HETSIM_SOURCE_BUFFER: a buffer of this open file
+ * @HETSIM_SOURCE_PROCESS_RANGE: memory of the process; reserved: EOPNOTSUPP
+ */
+enum hetsim_source {
+	HETSIM_SOURCE_BUFFER,
+	HETSIM_SOURCE_PROCESS_RANGE,
+};
+
+#define HETSIM_BIND_WRITE (1u << 0) /* the engine may write, too */
+
+/**
+ * struct hetsim_bind - ioctl(HETSIM_BIND)
+ * @size: sizeof(struct hetsim_bind)
+ * @flags: HETSIM_BIND_*
+ * @source: enum hetsim_source
+ * @handle: the buffer
+ * @address: where on the device, a multiple of the page size
+ * @offset: from where in the buffer, a multiple of the page size
+ * @length: bytes, a multiple of the page size
+ *
+ * EEXIST when a part of the range is bound already. EACCES for
+ * HETSIM_BIND_WRITE on a file that is not open for writing. The binding keeps
+ * the buffer, also after its handle is closed.
+ */
+struct hetsim_bind {
+	__u32 size;
+	__u32 flags;
+	__u32 source;
+	__u32 handle;
+	__aligned_u64 address;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+};
+
+#define HETSIM_BIND _IO(HETSIM_TYPE, HETSIM_NR_BIND)
+
+/**
+ * struct hetsim_unbind - ioctl(HETSIM_UNBIND)
+ * @size: sizeof(struct hetsim_unbind)
+ * @flags: must be 0
+ * @address: start of a range, a multiple of the page size
+ * @length: bytes, a multiple of the page size
+ *
+ * Takes away all bindings that lie in the range: ENOENT when there is none,
+ * ERANGE, and nothing is changed, when the range cuts one. When the call
+ * returns, the engine touches what was bound there no more.
+ */
+struct hetsim_unbind {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 address;
+	__aligned_u64 length;
+};
+
+#define HETSIM_UNBIND _IO(HETSIM_TYPE, HETSIM_NR_UNBIND)
+
+/**
+ * DOC: Queues
+ *
+ * What is submitted to a queue runs in its order, queues run beside each other.
+ * Each submission has a number, which counts up from 1 in its queue, and ends
+ * with a status: 0, or
+ *
+ *  - -EFAULT: a command named an address that is not bound, or not for writing;
+ *    the commands before it have run.
+ *  - -ETIMEDOUT: it ran longer than its queue allows, and the engine was reset.
+ *    What it has written is undefined; later submissions run.
+ *  - -ECANCELED: its queue was destroyed first.
+ */
+
+/**
+ * enum hetsim_queue_type - what may wait for a queue's work
+ * @HETSIM_QUEUE_DMA_FENCE: anything in the kernel, by sync_file. Work waits for
+ *                          nothing: an access to an address that is not bound
+ *                          ends it.
+ * @HETSIM_QUEUE_COUNTER: WAIT and eventfds only. Work that names an address
+ *                        that is not bound waits until it is, or its time is up.
+ */
+enum hetsim_queue_type {
+	HETSIM_QUEUE_DMA_FENCE,
+	HETSIM_QUEUE_COUNTER,
+};
+
+#define HETSIM_MAX_TIMEOUT_MS 60000u
+
+/**
+ * struct hetsim_queue_create - ioctl(HETSIM_QUEUE_CREATE)
+ * @size: sizeof(struct hetsim_queue_create)
+ * @flags: must be 0
+ * @type: enum hetsim_queue_type
+ * @timeout_ms: how long one submission may run, up to HETSIM_MAX_TIMEOUT_MS; 0:
+ *              as the query says
+ * @queue: [out] the queue's number on this open file
+ * @__reserved: must be 0
+ */
+struct hetsim_queue_create {
+	__u32 size;
+	__u32 flags;
+	__u32 type;
+	__u32 timeout_ms;
+	__u32 queue;
+	__u32 __reserved;
+};
+
+#define HETSIM_QUEUE_CREATE _IO(HETSIM_TYPE, HETSIM_NR_QUEUE_CREATE)
+
+/**
+ * struct hetsim_queue_destroy - ioctl(HETSIM_QUEUE_DESTROY)
+ * @size: sizeof(struct hetsim_queue_destroy)
+ * @queue: the queue
+ *
+ * Work that is not done ends with -ECANCELED.
+ */
+struct hetsim_queue_destroy {
+	__u32 size;
+	__u32 queue;
+};
+
+#define HETSIM_QUEUE_DESTROY _IO(HETSIM_TYPE, HETSIM_NR_QUEUE_DESTROY)
+
+/**
+ * enum hetsim_op - what a command does
+ * @HETSIM_OP_NOTHING: nothing; all other members are 0
+ * @HETSIM_OP_FILL: each word of destination = value
+ * @HETSIM_OP_COPY: destination = source; the two don't overlap
+ * @HETSIM_OP_ADD: destination = source + source2, by words
+ * @HETSIM_OP_XOR: destination = source ^ source2, by words
+ * @HETSIM_OP_SCALE: destination = source * value, by words
+ * @HETSIM_OP_AXPY: destination = destination + source * value, by words
+ * @HETSIM_OP_HISTOGRAM: destination[i] = how many bytes of source are i: 256
+ *                       words
+ * @HETSIM_OP_CRC32: destination = CRC-32 of source, as zlib computes it: a word
+ * @HETSIM_OP_COMPARE: destination = index of the first byte in which source and
+ *                     source2 differ, all ones if none does: a 64-bit word
+ *
+ * Words are unsigned, of 32 bits, and wrap.
+ */
+enum hetsim_op {
+	HETSIM_OP_NOTHING,
+	HETSIM_OP_FILL,
+	HETSIM_OP_COPY,
+	HETSIM_OP_ADD,
+	HETSIM_OP_XOR,
+	HETSIM_OP_SCALE,
+	HETSIM_OP_AXPY,
+	HETSIM_OP_HISTOGRAM,
+	HETSIM_OP_CRC32,
+	HETSIM_OP_COMPARE,
+};
+
+/**
+ * struct hetsim_command - one command of a submission
+ * @op: enum hetsim_op
+ * @flags: must be 0
+ * @destination: device address of what is written
+ * @source: device address of what is read; 0 where the op reads nothing
+ * @source2: device address of what is read, too; 0 where the op does not
+ * @length: bytes of each operand that is not said above to be of fixed size
+ * @value: operand, below 2^32; 0 where the op has none
+ *
+ * Addresses and lengths are multiples of the query's dma_align, lengths at most
+ * its max_segment.
+ */
+struct hetsim_command {
+	__u32 op;
+	__u32 flags;
+	__aligned_u64 destination;
+	__aligned_u64 source;
+	__aligned_u64 source2;
+	__aligned_u64 length;
+	__aligned_u64 value;
+};
+
+/**
+ * struct hetsim_submit - ioctl(HETSIM_SUBMIT)
+ * @size: sizeof(struct hetsim_submit)
+ * @queue: the queue
+ * @commands: address of an array of struct hetsim_command
+ * @n_commands: its length, from 1 to what the query says
+ * @command_size: sizeof(struct hetsim_command)
+ * @flags: must be 0
+ * @__reserved: must be 0
+ * @seqno: [out] the submission's number in its queue
+ */
+struct hetsim_submit {
+	__u32 size;
+	__u32 queue;
+	__aligned_u64 commands;
+	__u32 n_commands;
+	__u32 command_size;
+	__u32 flags;
+	__u32 __reserved;
+	__aligned_u64 seqno;
+};
+
+#define HETSIM_SUBMIT _IO(HETSIM_TYPE, HETSIM_NR_SUBMIT)
+
+/**
+ * struct hetsim_wait - ioctl(HETSIM_WAIT)
+ * @size: sizeof(struct hetsim_wait)
+ * @queue: the queue
+ * @seqno: the submission; ERANGE if there is none of this number yet
+ * @deadline_ns: CLOCK_MONOTONIC's time at which to give up; 0 only looks, all
+ *               ones waits for ever
+ * @status: [out] the submission's end: 0 or a negative errno, see above;
+ *          -EOVERFLOW if it failed, or may have, too long ago to be known: a
+ *          queue knows of its last 256 failures
+ * @__reserved: must be 0
+ * @fault_address: [out] with status -EFAULT, the device address
+ *
+ * ETIME when the submission is not done at the deadline. Restarted after
+ * signals whose handlers allow it.
+ */
+struct hetsim_wait {
+	__u32 size;
+	__u32 queue;
+	__aligned_u64 seqno;
+	__aligned_u64 deadline_ns;
+	__s32 status;
+	__u32 __reserved;
+	__aligned_u64 fault_address;
+};
+
+#define HETSIM_WAIT _IO(HETSIM_TYPE, HETSIM_NR_WAIT)
+
+/**
+ * struct hetsim_fence_fd - ioctl(HETSIM_FENCE_FD)
+ * @size: sizeof(struct hetsim_fence_fd)
+ * @queue: a queue of HETSIM_QUEUE_DMA_FENCE, else EOPNOTSUPP
+ * @seqno: the submission, done or not; ERANGE if there is none of this number
+ * @fd: [out] a sync_file, close-on-exec, which becomes readable when the
+ *      submission is done and carries its status
+ * @flags: must be 0
+ *
+ * The module can't be unloaded while such a file is open.
+ */
+struct hetsim_fence_fd {
+	__u32 size;
+	__u32 queue;
+	__aligned_u64 seqno;
+	__s32 fd;
+	__u32 flags;
+};
+
+#define HETSIM_FENCE_FD _IO(HETSIM_TYPE, HETSIM_NR_FENCE_FD)
+
+/**
+ * struct hetsim_queue_event - ioctl(HETSIM_QUEUE_EVENT)
+ * @size: sizeof(struct hetsim_queue_event)
+ * @queue: a queue of either type
+ * @seqno: the submission; ERANGE if there is none of this number
+ * @eventfd: an eventfd to which 1 is added when the submission is done, at once
+ *           if it is; EINVAL if it is something else
+ * @flags: must be 0
+ *
+ * EAGAIN when the queue has too many of them pending.
+ */
+struct hetsim_queue_event {
+	__u32 size;
+	__u32 queue;
+	__aligned_u64 seqno;
+	__s32 eventfd;
+	__u32 flags;
+};
+
+#define HETSIM_QUEUE_EVENT _IO(HETSIM_TYPE, HETSIM_NR_QUEUE_EVENT)
 
 #endif

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * dma_fences of submissions, made when a sync_file is asked for. A fence may
+ * live on in other drivers: it holds the module until it is freed, and nothing
+ * else of the device.
+ */
+#include <linux/dma-fence.h>
+#include <linux/file.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/sync_file.h>
+
+#include "sim.h"
+
+struct sim_fence {
+	struct dma_fence base;
+	spinlock_t lock; /* base's */
+	char timeline[32];
+};
+
+static const char *sim_fence_driver(struct dma_fence *base)
+{
+	return KBUILD_MODNAME;
+}
+
+static const char *sim_fence_timeline(struct dma_fence *base)
+{
+	return container_of(base, struct sim_fence, base)->timeline;
+}
+
+/*
+ * The module may be unloaded once its reference is gone. sim_exit() waits for
+ * this callback to return, and for whoever is still in sim_fence_release().
+ */
+static void sim_fence_free(struct rcu_head *rcu)
+{
+	struct sim_fence *fence = container_of(rcu, struct sim_fence, base.rcu);
+
+	kfree(fence);
+	module_put(THIS_MODULE);
+}
+
+static void sim_fence_release(struct dma_fence *base)
+{
+	call_rcu(&base->rcu, sim_fence_free);
+}
+
+static const struct dma_fence_ops sim_fence_ops = {
+	.get_driver_name	= sim_fence_driver,
+	.get_timeline_name	= sim_fence_timeline,
+	.release		= sim_fence_release,
+};
+
+static struct dma_fence *sim_fence_new(struct sim_queue *queue, u64 seqno)
+{
+	struct sim_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL_ACCOUNT);
+
+	if (!fence)
+		return NULL;
+	spin_lock_init(&fence->lock);
+	snprintf(fence->timeline, sizeof(fence->timeline), "%s-%llu.%u",
+		 queue->opener->dev->name, queue->opener->account->id, queue->id);
+	dma_fence_init(&fence->base, &sim_fence_ops, &fence->lock, queue->fence_context, seqno);
+	__module_get(THIS_MODULE); /* the caller's open file has one */
+	return &fence->base;
+}
+
+/* Gives up the reference. */
+void sim_fence_signal(struct dma_fence *fence, int status)
+{
+	if (status)
+		dma_fence_set_error(fence, status);
+	dma_fence_signal(fence);
+	dma_fence_put(fence);
+}
+
+/*
+ * The fence of a submission, with a reference for the caller: @fresh, which then
+ * is the job's if it is under way, or the one that the job has.
+ */
+static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fence *fresh)
+{
+	struct dma_fence *fence = ERR_PTR(-ERANGE);
+	struct sim_job *job;
+	bool done = false;
+	int status = 0;
+	u64 address;
+
+	spin_lock(&queue->lock);
+	if (fresh->seqno && fresh->seqno <= queue->done) {
+		done = true;
+		status = sim_queue_status(queue, fresh->seqno, &address);
+		fence = dma_fence_get(fresh);
+	} else if (fresh->seqno && fresh->seqno <= queue->submitted) {
+		list_for_each_entry(job, &queue->jobs, link) {
+			if (job->seqno != fresh->seqno)
+				continue;
+			if (!job->fence)
+				job->fence = dma_fence_get(fresh);
+			fence = dma_fence_get(job->fence);
+			break;
+		}
+	}
+	spin_unlock(&queue->lock);
+
+	if (done)
+		sim_fence_signal(dma_fence_get(fresh), status);
+	return fence;
+}
+
+int sim_fence_fd(struct file *file, void *argument)
+{
+	struct hetsim_fence_fd *ask = argument;
+	struct dma_fence *fresh, *fence;
+	struct sync_file *sync;
+	struct sim_queue *queue;
+	int fd, r = 0;
+
+	if (ask->flags)
+		return -EINVAL;
+	queue = sim_queue_get(file->private_data, ask->queue);
+	if (!queue)
+		return -ENOENT;
+	if (queue->type != HETSIM_QUEUE_DMA_FENCE) {
+		r = -EOPNOTSUPP;
+		goto out_queue;
+	}
+	fresh = sim_fence_new(queue, ask->seqno);
+	if (!fresh) {
+		r = -ENOMEM;
+		goto out_queue;
+	}
+	fence = sim_fence_attach(queue, fresh);
+	if (IS_ERR(fence)) {
+		r = PTR_ERR(fence);
+		goto out_fresh;
+	}
+	fd = get_unused_fd_flags(O_CLOEXEC);
+	if (fd < 0) {
+		r = fd;
+		goto out_fence;
+	}
+	sync = sync_file_create(fence);
+	if (!sync) {
+		put_unused_fd(fd);
+		r = -ENOMEM;
+		goto out_fence;
+	}
+	fd_install(fd, sync->file);
+	ask->fd = fd;
+out_fence:
+	dma_fence_put(fence);
+out_fresh:
+	dma_fence_put(fresh);
+out_queue:
+	sim_queue_put(queue);
+	return r;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Queues: create, destroy, submit to them, and how a submission ended.
+ */
+#include <linux/dma-fence.h>
+#include <linux/kthread.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "sim.h"
+
+static void sim_queue_free(struct kref *ref)
+{
+	kvfree(container_of(ref, struct sim_queue, ref));
+}
+
+void sim_queue_put(struct sim_queue *queue)
+{
+	kref_put(&queue->ref, sim_queue_free);
+}
+
+/* The queue of that number, with a reference; NULL if none. */
+struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id)
+{
+	struct sim_queue *queue;
+
+	xa_lock(&opener->queues);
+	queue = xa_load(&opener->queues, id);
+	if (queue)
+		kref_get(&queue->ref);
+	xa_unlock(&opener->queues);
+	return queue;
+}
+
+int sim_queue_create(struct file *file, void *argument)
+{
+	struct hetsim_queue_create *create = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_queue *queue;
+	int r;
+
+	if (create->flags || create->__reserved || create->type > HETSIM_QUEUE_COUNTER ||
+	    create->timeout_ms > HETSIM_MAX_TIMEOUT_MS)
+		return -EINVAL;
+
+	queue = kvzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
+	if (!queue)
+		return -ENOMEM;
+	kref_init(&queue->ref);
+	queue->opener = opener;
+	queue->type = create->type;
+	queue->timeout = msecs_to_jiffies(create->timeout_ms ?: SIM_TIMEOUT_MS);
+	queue->fence_context = dma_fence_context_alloc(1);
+	spin_lock_init(&queue->lock);
+	INIT_LIST_HEAD(&queue->jobs);
+	INIT_LIST_HEAD(&queue->events);
+	init_waitqueue_head(&queue->work);
+	init_waitqueue_head(&queue->completed);
+
+	r = xa_alloc(&opener->queues, &queue->id, NULL, XA_LIMIT(1, SIM_MAX_QUEUES),
+		     GFP_KERNEL_ACCOUNT);
+	if (r) {
+		r = r == -EBUSY ? -ENOSPC : r;
+		goto err_queue;
+	}
+	queue->thread = kthread_run(sim_engine_thread, queue, "%s-%llu.%u", opener->dev->name,
+				    opener->account->id, queue->id);
+	if (IS_ERR(queue->thread)) {
+		r = PTR_ERR(queue->thread);
+		goto err_id;
+	}
+	create->queue = queue->id;
+	xa_store(&opener->queues, queue->id, queue, GFP_KERNEL); /* reserved: can't fail */
+	return 0;
+
+err_id:
+	xa_erase(&opener->queues, queue->id);
+err_queue:
+	kvfree(queue);
+	return r;
+}
+
+/* Taken out of opener->queues by the caller, whose reference it takes over. */
+static void sim_queue_end(struct sim_queue *queue)
+{
+	spin_lock(&queue->lock);
+	queue->stopped = true;
+	spin_unlock(&queue->lock);
+	sim_engine_stop(queue);
+	sim_queue_put(queue);
+}
+
+void sim_queues_destroy(struct sim_opener *opener)
+{
+	struct sim_queue *queue;
+	unsigned long id;
+
+	xa_for_each(&opener->queues, id, queue)
+		sim_queue_end(queue);
+	xa_destroy(&opener->queues);
+}
+
+int sim_queue_destroy(struct file *file, void *argument)
+{
+	struct hetsim_queue_destroy *destroy = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_queue *queue;
+
+	queue = xa_erase(&opener->queues, destroy->queue);
+	if (!queue)
+		return -ENOENT;
+	sim_queue_end(queue);
+	return 0;
+}
+
+/*
+ * How a submission that is done has ended: 0 or a negative errno, with -EFAULT
+ * where. With queue->lock held.
+ */
+int sim_queue_status(struct sim_queue *queue, u64 seqno, u64 *ret_address)
+{
+	u64 known = min_t(u64, queue->n_failures, SIM_FAILURES), i;
+
+	lockdep_assert_held(&queue->lock);
+	for (i = 1; i <= known; i++) {
+		struct sim_failure *failure =
+			&queue->failures[(queue->n_failures - i) % SIM_FAILURES];
+
+		if (failure->seqno == seqno) {
+			*ret_address = failure->address;
+			return failure->status;
+		}
+		if (failure->seqno < seqno)
+			return 0;
+	}
+	return queue->n_failures > SIM_FAILURES ? -EOVERFLOW : 0;
+}
+
+static int sim_job_read(struct sim_opener *opener, const struct hetsim_submit *submit,
+			struct sim_job *job)
+{
+	const struct sim_kind *kind = &sim_kinds[opener->dev->kind];
+	const char __user *from = u64_to_user_ptr(submit->commands);
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < submit->n_commands; i++) {
+		r = copy_struct_from_user(&job->commands[i], sizeof(job->commands[i]), from,
+					  submit->command_size);
+		if (r)
+			return r;
+		r = sim_command_check(kind, &job->commands[i]);
+		if (r)
+			return r;
+		from += submit->command_size;
+	}
+	job->n_commands = submit->n_commands;
+	return 0;
+}
+
+/* Gives the job its number and its place. */
+static int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno)
+{
+	int r = 0;
+
+	spin_lock(&queue->lock);
+	if (queue->stopped)
+		r = -ENOENT;
+	else if (queue->submitted - queue->done >= SIM_MAX_PENDING)
+		r = -EAGAIN;
+	if (!r) {
+		job->seqno = ++queue->submitted;
+		*ret_seqno = job->seqno;
+		list_add_tail(&job->link, &queue->jobs);
+	}
+	spin_unlock(&queue->lock);
+	return r;
+}
+
+int sim_submit(struct file *file, void *argument)
+{
+	struct hetsim_submit *submit = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_queue *queue;
+	struct sim_job *job;
+	u64 seqno;
+	int r;
+
+	if (submit->flags || submit->__reserved || !submit->n_commands ||
+	    submit->n_commands > SIM_MAX_COMMANDS ||
+	    submit->command_size < sizeof(struct hetsim_command))
+		return -EINVAL;
+	if (submit->command_size > PAGE_SIZE)
+		return -E2BIG;
+	queue = sim_queue_get(opener, submit->queue);
+	if (!queue)
+		return -ENOENT;
+	job = kzalloc(struct_size(job, commands, submit->n_commands), GFP_KERNEL_ACCOUNT);
+	if (!job) {
+		r = -ENOMEM;
+		goto err_queue;
+	}
+	r = sim_job_read(opener, submit, job);
+	if (r)
+		goto err_job;
+	r = sim_job_add(queue, job, &seqno);
+	if (r)
+		goto err_job;
+	wake_up(&queue->work);
+	submit->seqno = seqno;
+	sim_queue_put(queue);
+	return 0;
+
+err_job:
+	kfree(job);
+err_queue:
+	sim_queue_put(queue);
+	return r;
+}

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The device's page table: binding buffers into it, and translating through it
+ * for the engine.
+ */
+#include <linux/overflow.h>
+#include <linux/slab.h>
+
+#include "sim.h"
+
+#define SIM_LEVELS 4
+#define SIM_LEVEL_BITS 9
+#define SIM_LEVEL_ENTRIES BIT(SIM_LEVEL_BITS)
+#define SIM_VA_BITS (SIM_LEVELS * SIM_LEVEL_BITS + 12)
+#define SIM_VA_PAGES (1ull << (SIM_VA_BITS - PAGE_SHIFT))
+
+/*
+ * An entry of the lowest level: a page frame's number above these bits. Those of
+ * the upper levels are addresses of tables.
+ */
+#define SIM_ENTRY_PRESENT BIT_ULL(0)
+#define SIM_ENTRY_WRITE BIT_ULL(1)
+#define SIM_ENTRY_SHIFT 12
+
+#define SIM_TABLE_BYTES (SIM_LEVEL_ENTRIES * sizeof(u64))
+
+int sim_va_init(struct sim_va *va)
+{
+	va->root = kzalloc(SIM_TABLE_BYTES, GFP_KERNEL_ACCOUNT);
+	if (!va->root)
+		return -ENOMEM;
+	mutex_init(&va->change);
+	init_rwsem(&va->lock);
+	init_waitqueue_head(&va->changed);
+	va->bindings = RB_ROOT;
+	va->generation = 1;
+	return 0;
+}
+
+static unsigned int sim_level_index(u64 page, unsigned int level)
+{
+	return page >> level * SIM_LEVEL_BITS & (SIM_LEVEL_ENTRIES - 1);
+}
+
+static u64 *sim_table_of(u64 entry)
+{
+	return (u64 *)(unsigned long)entry;
+}
+
+/* The entry of a page, NULL if the table that would have it is not there. */
+static u64 *sim_entry_find(struct sim_va *va, u64 page)
+{
+	u64 *table = va->root;
+	unsigned int level;
+
+	for (level = SIM_LEVELS - 1; level; level--) {
+		/* The table's zeros were written first: sim_tables_make(). */
+		table = sim_table_of(smp_load_acquire(&table[sim_level_index(page, level)]));
+		if (!table)
+			return NULL;
+	}
+	return &table[sim_level_index(page, 0)];
+}
+
+/*
+ * Makes the tables for a range. A new one is empty, so the engine may come
+ * across it at any time. With va->change held.
+ */
+static int sim_tables_make(struct sim_va *va, u64 start, u64 n_pages)
+{
+	u64 page = start;
+
+	while (page < start + n_pages) {
+		u64 *table = va->root;
+		unsigned int level;
+
+		for (level = SIM_LEVELS - 1; level; level--) {
+			u64 *slot = &table[sim_level_index(page, level)];
+
+			if (!*slot) {
+				table = kzalloc(SIM_TABLE_BYTES, GFP_KERNEL_ACCOUNT);
+				if (!table)
+					return -ENOMEM;
+				/* Its zeros first: sim_entry_find(). */
+				smp_store_release(slot, (unsigned long)table);
+			}
+			table = sim_table_of(*slot);
+		}
+		page = ALIGN_DOWN(page, SIM_LEVEL_ENTRIES) + SIM_LEVEL_ENTRIES;
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Frees what is below @table and covers nothing, with va->change and va->lock held. */
+static void sim_tables_prune(u64 *table, unsigned int level, u64 start, u64 end)
+{
+	u64 span = 1ull << level * SIM_LEVEL_BITS; /* pages of an entry */
+	u64 page = start;
+
+	while (page < end) {
+		u64 next = min(ALIGN_DOWN(page, span) + span, end);
+		u64 *slot = &table[sim_level_index(page, level)];
+		u64 *below = sim_table_of(*slot);
+
+		if (below) {
+			if (level > 1)
+				sim_tables_prune(below, level - 1, page, next);
+			if (!memchr_inv(below, 0, SIM_TABLE_BYTES)) {
+				*slot = 0;
+				kfree(below);
+			}
+		}
+		page = next;
+	}
+}
+
+/*
+ * Writes the entries of a part of a binding, as the buffer's pages are now or,
+ * to unbind, as none. With buffer->lock and va->lock held.
+ */
+static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_pages, bool bound)
+{
+	struct sim_buffer *buffer = binding->buffer;
+	u64 flags = SIM_ENTRY_PRESENT | (binding->write ? SIM_ENTRY_WRITE : 0);
+	u64 *entry = NULL, i;
+
+	lockdep_assert_held_write(&binding->va->lock);
+	for (i = first; i < first + n_pages; i++) {
+		u64 page = binding->start + i;
+
+		if (!entry || !sim_level_index(page, 0))
+			entry = sim_entry_find(binding->va, page);
+		else
+			entry++;
+		if (bound && binding->first + i < buffer->n_pages)
+			*entry = (u64)page_to_pfn(buffer->pages[binding->first + i])
+					 << SIM_ENTRY_SHIFT | flags;
+		else
+			*entry = 0;
+	}
+	binding->va->generation++;
+}
+
+/* The pages of a range of the buffer are others now. With buffer->lock held. */
+void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages)
+{
+	struct sim_binding *binding;
+
+	lockdep_assert_held_write(&buffer->lock);
+	list_for_each_entry(binding, &buffer->bindings, link) {
+		u64 start = max(first, binding->first);
+		u64 end = min(first + n_pages, binding->first + binding->n_pages);
+
+		if (start >= end)
+			continue;
+		down_write(&binding->va->lock);
+		sim_entries_write(binding, start - binding->first, end - start, true);
+		up_write(&binding->va->lock);
+		wake_up_all(&binding->va->changed);
+	}
+}
+
+/*
+ * The page behind an address. With va->lock held, which the caller keeps as long
+ * as it uses the page. -EFAULT if there is none, or not to write to.
+ */
+int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
+		     struct page **ret_page)
+{
+	u64 wanted = SIM_ENTRY_PRESENT | (write ? SIM_ENTRY_WRITE : 0);
+	u64 page = address >> PAGE_SHIFT, entry = 0, *found;
+	unsigned int slot = page % SIM_TLB_ENTRIES;
+
+	if (tlb->generation != va->generation) {
+		memset(tlb->slot, 0, sizeof(tlb->slot));
+		tlb->generation = va->generation;
+	}
+	if (tlb->slot[slot].page == page)
+		entry = tlb->slot[slot].entry;
+	if ((entry & wanted) == wanted) {
+		tlb->hits++;
+	} else {
+		tlb->misses++;
+		found = page < SIM_VA_PAGES ? sim_entry_find(va, page) : NULL;
+		entry = found ? *found : 0;
+		if ((entry & wanted) != wanted)
+			return -EFAULT;
+		tlb->slot[slot].page = page;
+		tlb->slot[slot].entry = entry;
+	}
+	*ret_page = pfn_to_page(entry >> SIM_ENTRY_SHIFT);
+	return 0;
+}
+
+/* The first binding that ends behind @page. */
+static struct sim_binding *sim_binding_find(struct sim_va *va, u64 page)
+{
+	struct rb_node *node = va->bindings.rb_node;
+	struct sim_binding *best = NULL;
+
+	while (node) {
+		struct sim_binding *binding = rb_entry(node, struct sim_binding, node);
+
+		if (page < binding->start + binding->n_pages) {
+			best = binding;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return best;
+}
+
+static struct sim_binding *sim_binding_next(struct sim_binding *binding)
+{
+	return rb_entry_safe(rb_next(&binding->node), struct sim_binding, node);
+}
+
+static void sim_binding_insert(struct sim_va *va, struct sim_binding *binding)
+{
+	struct rb_node **where = &va->bindings.rb_node, *parent = NULL;
+
+	while (*where) {
+		parent = *where;
+		if (binding->start < rb_entry(parent, struct sim_binding, node)->start)
+			where = &parent->rb_left;
+		else
+			where = &parent->rb_right;
+	}
+	rb_link_node(&binding->node, parent, where);
+	rb_insert_color(&binding->node, &va->bindings);
+	va->n_bindings++;
+}
+
+/* With va->change held. When it returns, the engine is at none of the pages. */
+static void sim_binding_remove(struct sim_binding *binding)
+{
+	struct sim_va *va = binding->va;
+	struct sim_buffer *buffer = binding->buffer;
+
+	down_write(&buffer->lock);
+	list_del(&binding->link);
+	down_write(&va->lock);
+	sim_entries_write(binding, 0, binding->n_pages, false);
+	sim_tables_prune(va->root, SIM_LEVELS - 1, binding->start,
+			 binding->start + binding->n_pages);
+	up_write(&va->lock);
+	up_write(&buffer->lock);
+
+	rb_erase(&binding->node, &va->bindings);
+	va->n_bindings--;
+	sim_buffer_put(buffer);
+	kfree(binding);
+}
+
+/* Nothing uses it any more: no call is under way, no thread runs. */
+void sim_va_destroy(struct sim_va *va)
+{
+	struct rb_node *node;
+
+	mutex_lock(&va->change);
+	while ((node = rb_first(&va->bindings))) {
+		sim_binding_remove(rb_entry(node, struct sim_binding, node));
+		cond_resched();
+	}
+	mutex_unlock(&va->change);
+	mutex_destroy(&va->change);
+	kfree(va->root);
+}
+
+/* A range of device addresses, in pages. */
+static int sim_va_range(u64 address, u64 length, u64 *ret_start, u64 *ret_n_pages)
+{
+	u64 end;
+
+	if (!length || (address | length) & ~PAGE_MASK)
+		return -EINVAL;
+	if (check_add_overflow(address, length, &end))
+		return -EOVERFLOW;
+	if (end > SIM_VA_PAGES << PAGE_SHIFT)
+		return -ERANGE;
+	*ret_start = address >> PAGE_SHIFT;
+	*ret_n_pages = length >> PAGE_SHIFT;
+	return 0;
+}
+
+/* With va->change held; takes over the reference on the buffer on success. */
+static int sim_bind_locked(struct sim_va *va, struct sim_binding *binding)
+{
+	struct sim_buffer *buffer = binding->buffer;
+	struct sim_binding *next = sim_binding_find(va, binding->start);
+	int r;
+
+	if (next && next->start < binding->start + binding->n_pages)
+		return -EEXIST;
+	if (va->n_bindings == SIM_MAX_BINDINGS)
+		return -ENOSPC;
+
+	/* Before the tables: their number is bounded by what the buffer has. */
+	down_read(&buffer->lock);
+	r = binding->first < buffer->n_pages &&
+	    binding->n_pages <= buffer->n_pages - binding->first ? 0 : -ERANGE;
+	up_read(&buffer->lock);
+	if (r)
+		return r;
+	r = sim_tables_make(va, binding->start, binding->n_pages);
+	if (r)
+		goto err_prune;
+
+	down_write(&buffer->lock);
+	list_add_tail(&binding->link, &buffer->bindings);
+	down_write(&va->lock);
+	sim_entries_write(binding, 0, binding->n_pages, true);
+	up_write(&va->lock);
+	up_write(&buffer->lock);
+	wake_up_all(&va->changed);
+	sim_binding_insert(va, binding);
+	return 0;
+
+err_prune:
+	down_write(&va->lock);
+	sim_tables_prune(va->root, SIM_LEVELS - 1, binding->start,
+			 binding->start + binding->n_pages);
+	up_write(&va->lock);
+	return r;
+}
+
+int sim_bind(struct file *file, void *argument)
+{
+	struct hetsim_bind *bind = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_va *va = &opener->va;
+	struct sim_binding *binding;
+	u64 start, n_pages, end;
+	int r;
+
+	if (bind->flags & ~HETSIM_BIND_WRITE || bind->source > HETSIM_SOURCE_PROCESS_RANGE ||
+	    bind->offset & ~PAGE_MASK)
+		return -EINVAL;
+	if (bind->source != HETSIM_SOURCE_BUFFER)
+		return -EOPNOTSUPP;
+	if (bind->flags & HETSIM_BIND_WRITE && !(file->f_mode & FMODE_WRITE))
+		return -EACCES;
+	if (check_add_overflow((u64)bind->offset, (u64)bind->length, &end))
+		return -EOVERFLOW;
+	r = sim_va_range(bind->address, bind->length, &start, &n_pages);
+	if (r)
+		return r;
+
+	binding = kzalloc(sizeof(*binding), GFP_KERNEL_ACCOUNT);
+	if (!binding)
+		return -ENOMEM;
+	binding->va = va;
+	binding->start = start;
+	binding->n_pages = n_pages;
+	binding->first = bind->offset >> PAGE_SHIFT;
+	binding->write = bind->flags & HETSIM_BIND_WRITE;
+	binding->buffer = sim_buffer_get(opener, bind->handle);
+	if (!binding->buffer) {
+		r = -ENOENT;
+		goto err_binding;
+	}
+	if (mutex_lock_interruptible(&va->change)) {
+		r = -EINTR;
+		goto err_buffer;
+	}
+	r = sim_bind_locked(va, binding);
+	mutex_unlock(&va->change);
+	if (r)
+		goto err_buffer;
+	return 0;
+
+err_buffer:
+	sim_buffer_put(binding->buffer);
+err_binding:
+	kfree(binding);
+	return r;
+}
+
+int sim_unbind(struct file *file, void *argument)
+{
+	struct hetsim_unbind *unbind = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_va *va = &opener->va;
+	struct sim_binding *first, *binding, *next;
+	u64 start, n_pages;
+	int r;
+
+	if (unbind->flags)
+		return -EINVAL;
+	r = sim_va_range(unbind->address, unbind->length, &start, &n_pages);
+	if (r)
+		return r;
+	if (mutex_lock_interruptible(&va->change))
+		return -EINTR;
+
+	first = sim_binding_find(va, start);
+	if (!first || first->start >= start + n_pages) {
+		r = -ENOENT;
+		goto out;
+	}
+	for (binding = first; binding && binding->start < start + n_pages;
+	     binding = sim_binding_next(binding)) {
+		if (binding->start < start ||
+		    binding->start + binding->n_pages > start + n_pages) {
+			r = -ERANGE;
+			goto out;
+		}
+	}
+	for (binding = first; binding && binding->start < start + n_pages; binding = next) {
+		next = sim_binding_next(binding);
+		sim_binding_remove(binding);
+		cond_resched();
+	}
+out:
+	mutex_unlock(&va->change);
+	return r;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The layout of include/uapi/hetsim.h as it was first given out. Members may be
+ * added behind; what is here never changes. To be included by what is compiled
+ * for 32 and for 64 bits.
+ */
+#ifndef HETMAP_TESTS_UAPI_LAYOUT_H
+#define HETMAP_TESTS_UAPI_LAYOUT_H
+
+#include <stddef.h>
+
+#include <uapi/hetsim.h>
+
+#define SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
+#define AT(type, member, offset) \
+	_Static_assert(offsetof(struct type, member) == (offset), #type "." #member)
+
+SIZE(hetsim_handshake, 48);
+AT(hetsim_handshake, size, 0);
+AT(hetsim_handshake, flags, 4);
+AT(hetsim_handshake, version_major, 8);
+AT(hetsim_handshake, version_minor, 12);
+AT(hetsim_handshake, features, 16);
+AT(hetsim_handshake, driver_major, 24);
+AT(hetsim_handshake, driver_minor, 28);
+AT(hetsim_handshake, driver_features, 32);
+AT(hetsim_handshake, minimum_minor, 40);
+AT(hetsim_handshake, accepted, 44);
+
+SIZE(hetsim_query, 128);
+AT(hetsim_query, size, 0);
+AT(hetsim_query, flags, 4);
+AT(hetsim_query, index, 8);
+AT(hetsim_query, kind, 12);
+AT(hetsim_query, page_size, 16);
+AT(hetsim_query, cache_modes, 20);
+AT(hetsim_query, granule_min, 24);
+AT(hetsim_query, granule_max, 32);
+AT(hetsim_query, dma_align, 40);
+AT(hetsim_query, max_segment, 48);
+AT(hetsim_query, max_buffer, 56);
+AT(hetsim_query, vram_bytes, 64);
+AT(hetsim_query, vram_used, 72);
+AT(hetsim_query, system_bytes, 80);
+AT(hetsim_query, system_used, 88);
+AT(hetsim_query, opener_bytes, 96);
+AT(hetsim_query, opener_used, 104);
+AT(hetsim_query, max_queues, 112);
+AT(hetsim_query, max_commands, 116);
+AT(hetsim_query, max_pending, 120);
+AT(hetsim_query, timeout_ms, 124);
+
+SIZE(hetsim_counters, 184);
+AT(hetsim_counters, size, 0);
+AT(hetsim_counters, scope, 4);
+AT(hetsim_counters, faults, 8);
+AT(hetsim_counters, fault_pages, 16);
+AT(hetsim_counters, faults_by_order, 24);
+AT(hetsim_counters, faults_refused, 104);
+AT(hetsim_counters, bytes_read, 112);
+AT(hetsim_counters, bytes_written, 120);
+AT(hetsim_counters, submissions, 128);
+AT(hetsim_counters, commands, 136);
+AT(hetsim_counters, bytes_engine, 144);
+AT(hetsim_counters, tlb_hits, 152);
+AT(hetsim_counters, tlb_misses, 160);
+AT(hetsim_counters, device_faults, 168);
+AT(hetsim_counters, resets, 176);
+
+SIZE(hetsim_buffer_create, 40);
+AT(hetsim_buffer_create, size, 0);
+AT(hetsim_buffer_create, flags, 4);
+AT(hetsim_buffer_create, length, 8);
+AT(hetsim_buffer_create, place, 16);
+AT(hetsim_buffer_create, cache, 20);
+AT(hetsim_buffer_create, handle, 24);
+AT(hetsim_buffer_create, __reserved, 28);
+AT(hetsim_buffer_create, offset, 32);
+
+SIZE(hetsim_buffer_close, 8);
+AT(hetsim_buffer_close, size, 0);
+AT(hetsim_buffer_close, handle, 4);
+
+SIZE(hetsim_buffer_resize, 24);
+AT(hetsim_buffer_resize, size, 0);
+AT(hetsim_buffer_resize, handle, 4);
+AT(hetsim_buffer_resize, flags, 8);
+AT(hetsim_buffer_resize, __reserved, 12);
+AT(hetsim_buffer_resize, length, 16);
+
+SIZE(hetsim_buffer_info, 40);
+AT(hetsim_buffer_info, size, 0);
+AT(hetsim_buffer_info, handle, 4);
+AT(hetsim_buffer_info, place, 8);
+AT(hetsim_buffer_info, cache, 12);
+AT(hetsim_buffer_info, length, 16);
+AT(hetsim_buffer_info, offset, 24);
+AT(hetsim_buffer_info, maps, 32);
+
+SIZE(hetsim_bind, 40);
+AT(hetsim_bind, size, 0);
+AT(hetsim_bind, flags, 4);
+AT(hetsim_bind, source, 8);
+AT(hetsim_bind, handle, 12);
+AT(hetsim_bind, address, 16);
+AT(hetsim_bind, offset, 24);
+AT(hetsim_bind, length, 32);
+
+SIZE(hetsim_unbind, 24);
+AT(hetsim_unbind, size, 0);
+AT(hetsim_unbind, flags, 4);
+AT(hetsim_unbind, address, 8);
+AT(hetsim_unbind, length, 16);
+
+SIZE(hetsim_queue_create, 24);
+AT(hetsim_queue_create, size, 0);
+AT(hetsim_queue_create, flags, 4);
+AT(hetsim_queue_create, type, 8);
+AT(hetsim_queue_create, timeout_ms, 12);
+AT(hetsim_queue_create, queue, 16);
+AT(hetsim_queue_create, __reserved, 20);
+
+SIZE(hetsim_queue_destroy, 8);
+AT(hetsim_queue_destroy, size, 0);
+AT(hetsim_queue_destroy, queue, 4);
+
+SIZE(hetsim_command, 48);
+AT(hetsim_command, op, 0);
+AT(hetsim_command, flags, 4);
+AT(hetsim_command, destination, 8);
+AT(hetsim_command, source, 16);
+AT(hetsim_command, source2, 24);
+AT(hetsim_command, length, 32);
+AT(hetsim_command, value, 40);
+
+SIZE(hetsim_submit, 40);
+AT(hetsim_submit, size, 0);
+AT(hetsim_submit, queue, 4);
+AT(hetsim_submit, commands, 8);
+AT(hetsim_submit, n_commands, 16);
+AT(hetsim_submit, command_size, 20);
+AT(hetsim_submit, flags, 24);
+AT(hetsim_submit, __reserved, 28);
+AT(hetsim_submit, seqno, 32);
+
+SIZE(hetsim_wait, 40);
+AT(hetsim_wait, size, 0);
+AT(hetsim_wait, queue, 4);
+AT(hetsim_wait, seqno, 8);
+AT(hetsim_wait, deadline_ns, 16);
+AT(hetsim_wait, status, 24);
+AT(hetsim_wait, __reserved, 28);
+AT(hetsim_wait, fault_address, 32);
+
+SIZE(hetsim_fence_fd, 24);
+AT(hetsim_fence_fd, size, 0);
+AT(hetsim_fence_fd, queue, 4);
+AT(hetsim_fence_fd, seqno, 8);
+AT(hetsim_fence_fd, fd, 16);
+AT(hetsim_fence_fd, flags, 20);
+
+SIZE(hetsim_queue_event, 24);
+AT(hetsim_queue_event, size, 0);
+AT(hetsim_queue_event, queue, 4);
+AT(hetsim_queue_event, seqno, 8);
+AT(hetsim_queue_event, eventfd, 16);
+AT(hetsim_queue_event, flags, 20);
+
+#undef AT
+#undef SIZE
+
+#endif
