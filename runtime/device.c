@@ -99,7 +99,6 @@ int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *re
 {
 	uint32_t i, n = 0, stride = 0;
 	const struct hm_backend_ops *ops;
-	struct hm_device *device;
 	int r;
 
 	if (!ret_n || (capacity && !infos))
@@ -114,6 +113,7 @@ int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *re
 	}
 	for (i = 0; (ops = backend_at(i)); i++) {
 		struct hm_device_info info, *to;
+		struct hm_device *device;
 
 		r = hm_device_open(ops->name, &device);
 		if (r == -ENOMEM)
