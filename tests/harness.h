@@ -83,7 +83,7 @@ int test_fork(void (*run)(void *user), void *user);
 int test_read_signal(const volatile void *address);
 int test_write_signal(volatile void *address);
 
-/* A field of /proc/self/status in bytes ("VmLck", "RssShmem"). */
+/* A field of /proc/self/status in bytes ("VmLck", "RssAnon"). */
 uint64_t test_status_bytes(const char *field);
 
 /* What the leak oracle looks at, for checks inside a test. */
