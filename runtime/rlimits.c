@@ -10,18 +10,26 @@
 #include "smaps.h"
 #include "util.h"
 
-int rlimits_check_file_size(uint64_t size)
+uint64_t rlimits_file_size(void)
 {
 	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur;
+}
+
+int rlimits_check_file_size(uint64_t size)
+{
+	uint64_t limit = rlimits_file_size();
 	char want[16], have[16];
 
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
-	    size <= limit.rlim_cur)
+	if (size <= limit)
 		return 0;
 	return err_set(-EFBIG, "a file of %s exceeds RLIMIT_FSIZE, %s: raise it (ulimit -f) to "
 		       "%" PRIu64 " bytes at least, or pass a smaller max_size",
 		       format_bytes(size, want, sizeof(want)),
-		       format_bytes(limit.rlim_cur, have, sizeof(have)), size);
+		       format_bytes(limit, have, sizeof(have)), size);
 }
 
 int rlimits_explain_fd(int r, const char *what)

@@ -11,6 +11,9 @@
  */
 int rlimits_check_file_size(uint64_t size);
 
+/* The largest file that may be written; UINT64_MAX without limit. */
+uint64_t rlimits_file_size(void);
+
 /* Text for a failed descriptor allocation: EMFILE names RLIMIT_NOFILE. Returns @r. */
 int rlimits_explain_fd(int r, const char *what);
 

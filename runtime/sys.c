@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <numaif.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -85,6 +86,9 @@ struct sys_table sys_table = {
 	.fstat = fstat,
 	.ftruncate = ftruncate,
 	.fallocate = fallocate,
+	.mkdir = mkdir,
+	.rename = rename,
+	.unlink = unlink,
 	.read = read,
 	.write = write,
 	.eventfd = real_eventfd,
@@ -230,6 +234,21 @@ int sys_ftruncate(int fd, uint64_t length)
 int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length)
 {
 	return (int)RETRY(sys_table.fallocate(fd, mode, (off_t)offset, (off_t)length));
+}
+
+int sys_mkdir(const char *path, mode_t mode)
+{
+	return (int)RETRY(sys_table.mkdir(path, mode));
+}
+
+int sys_rename(const char *from, const char *to)
+{
+	return (int)RETRY(sys_table.rename(from, to));
+}
+
+int sys_unlink(const char *path)
+{
+	return (int)RETRY(sys_table.unlink(path));
 }
 
 ssize_t sys_read(int fd, void *to, size_t length)

@@ -36,6 +36,9 @@ struct sys_table {
 	int (*fstat)(int fd, struct stat *ret_stat);
 	int (*ftruncate)(int fd, off_t length);
 	int (*fallocate)(int fd, int mode, off_t offset, off_t length);
+	int (*mkdir)(const char *path, mode_t mode);
+	int (*rename)(const char *from, const char *to);
+	int (*unlink)(const char *path);
 	ssize_t (*read)(int fd, void *to, size_t length);
 	ssize_t (*write)(int fd, const void *from, size_t length);
 	int (*eventfd)(unsigned int value, int flags);
@@ -68,6 +71,9 @@ int sys_fcntl(int fd, int command, long argument);
 int sys_fstat(int fd, struct stat *ret_stat);
 int sys_ftruncate(int fd, uint64_t length);
 int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length);
+int sys_mkdir(const char *path, mode_t mode);
+int sys_rename(const char *from, const char *to);
+int sys_unlink(const char *path);
 ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
 int sys_eventfd(unsigned int value, int flags); /* fd */

@@ -185,6 +185,9 @@ HOOK(int, fstat, EIO, (int fd, struct stat *ret_stat), (fd, ret_stat))
 HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
 HOOK(int, fallocate, ENOSPC, (int fd, int mode, off_t offset, off_t length),
      (fd, mode, offset, length))
+HOOK(int, mkdir, ENOSPC, (const char *path, mode_t mode), (path, mode))
+HOOK(int, rename, ENOSPC, (const char *from, const char *to), (from, to))
+HOOK(int, unlink, EIO, (const char *path), (path))
 HOOK(ssize_t, read, EIO, (int fd, void *to, size_t length), (fd, to, length))
 HOOK(ssize_t, write, EIO, (int fd, const void *from, size_t length), (fd, from, length))
 HOOK(int, eventfd, EMFILE, (unsigned int value, int flags), (value, flags))
@@ -216,6 +219,9 @@ void inject_install(void)
 		.fstat = hook_fstat,
 		.ftruncate = hook_ftruncate,
 		.fallocate = hook_fallocate,
+		.mkdir = hook_mkdir,
+		.rename = hook_rename,
+		.unlink = hook_unlink,
 		.read = hook_read,
 		.write = hook_write,
 		.eventfd = hook_eventfd,

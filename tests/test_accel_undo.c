@@ -4,6 +4,7 @@
  * a sentence, and nothing is left behind. (The driver's own calls: test_stub.c.)
  */
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,11 +159,42 @@ static void stub_that_copies(void)
 	walk("opencl:0", true, true);
 }
 
+/* A cache that can't be written is no failure, and leaves no file behind. */
+static void cache_refused(void)
+{
+	static const char *const calls[] = { "mkdir", "open", "write", "rename" };
+	struct hm_device *host;
+	char pattern[64];
+	glob_t found;
+	uint32_t *p;
+	size_t i;
+
+	setenv("XDG_CACHE_HOME", cache, 1);
+	snprintf(pattern, sizeof(pattern), "%s/hetmap/*", cache);
+	use_stub("");
+	CHECK_OK_FATAL(hm_device_open("host", &host));
+	CHECK_OK_FATAL(hm_alloc(host, 1 << 16, HM_READ | HM_WRITE, &p));
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		empty_cache();
+		p[0] = 0;
+		inject_always(calls[i], ENOSPC);
+		scenario("opencl:0", p);
+		CHECK(inject_disarm());
+		/* The work was done: a launch, the copy, the fill. */
+		CHECK(p[8192] == 1 && p[0] == 7);
+		CHECK_EQUAL(glob(pattern, 0, NULL, &found), GLOB_NOMATCH);
+		globfree(&found);
+	}
+	CHECK_OK(hm_free(p));
+	hm_device_unref(host);
+}
+
 static const struct test tests[] = {
 	{ "cpu", cpu, 60, 0 },
 	{ "stub_without_cache", stub_without_cache, 60, 0 },
 	{ "stub_with_cache", stub_with_cache, 60, 0 },
 	{ "stub_that_copies", stub_that_copies, 60, 0 },
+	{ "cache_refused", cache_refused, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

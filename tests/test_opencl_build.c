@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -200,6 +202,49 @@ static void binary_cache(void)
 	CHECK_EQUAL(system(command), 0);
 }
 
+/* Builds with RLIMIT_FSIZE at @limit, beyond which a write would kill. */
+static size_t files_within(struct hm_accel *accel, const char *folder, uint64_t limit)
+{
+	struct rlimit old, new;
+	glob_t found;
+	size_t n;
+
+	CHECK_FATAL(!getrlimit(RLIMIT_FSIZE, &old));
+	new = (struct rlimit){ limit, old.rlim_max };
+	CHECK_FATAL(!setrlimit(RLIMIT_FSIZE, &new));
+	build_one(accel);
+	CHECK_FATAL(!setrlimit(RLIMIT_FSIZE, &old));
+	in_cache(folder, "*", &found);
+	n = found.gl_pathc;
+	globfree(&found);
+	return n;
+}
+
+static void cache_beyond_the_limit(void)
+{
+	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600];
+	struct hm_accel *accel;
+	struct stat stored;
+	glob_t found;
+
+	CHECK_FATAL(mkdtemp(folder));
+	setenv("XDG_CACHE_HOME", folder, 1);
+	signal(SIGXFSZ, SIG_DFL);
+	use_stub("");
+	CHECK_OK_FATAL(hm_accel_open("opencl:0", NULL, &accel));
+	build_one(accel);
+	in_cache(folder, "*", &found);
+	CHECK_FATAL(found.gl_pathc == 1 && !stat(found.gl_pathv[0], &stored));
+	CHECK(!unlink(found.gl_pathv[0]));
+	globfree(&found);
+	CHECK_EQUAL(files_within(accel, folder, 1), 0);
+	CHECK_EQUAL(files_within(accel, folder, (uint64_t)stored.st_size - 1), 0);
+	CHECK_EQUAL(files_within(accel, folder, (uint64_t)stored.st_size), 1);
+	hm_accel_unref(accel);
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	CHECK_EQUAL(system(command), 0);
+}
+
 /* A binary that PoCL gave back must still say what its arguments are. */
 static void cached_kernel_on_pocl(void)
 {
@@ -236,6 +281,7 @@ static const struct test tests[] = {
 	{ "kinds_from_the_driver", kinds_from_the_driver, 60, 0 },
 	{ "groups_and_grids", groups_and_grids, 60, 0 },
 	{ "binary_cache", binary_cache, 0, 0 },
+	{ "cache_beyond_the_limit", cache_beyond_the_limit, 0, 0 },
 	/* PoCL keeps a cache of its own there, which it must not lose while it lives. */
 	{ "cached_kernel_on_pocl", cached_kernel_on_pocl, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

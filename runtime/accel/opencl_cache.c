@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "opencl.h"
+#include "rlimits.h"
 #include "sys.h"
 
 #define CACHE_MAGIC "hetmapCL"
@@ -221,7 +222,7 @@ static void make_folders(char *path)
 
 	for (at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
 		*at = '\0';
-		(void)mkdir(path, 0700);
+		(void)sys_mkdir(path, 0700);
 		*at = '/';
 	}
 }
@@ -242,6 +243,9 @@ void cache_store(const struct cache_key *key, const unsigned char *binary, size_
 
 	if (length > BINARY_MAX || cache_path(key, path, sizeof(path)))
 		return;
+	/* A write past the limit raises SIGXFSZ, which ends the process. */
+	if (sizeof(header) + key->length + length > rlimits_file_size())
+		return;
 	n = snprintf(beside, sizeof(beside), "%s.%d.%u", path, (int)getpid(),
 		     atomic_fetch_add(&turn, 1));
 	if (n < 0 || (size_t)n >= sizeof(beside))
@@ -256,6 +260,6 @@ void cache_store(const struct cache_key *key, const unsigned char *binary, size_
 	if (!r)
 		r = write_all(fd, binary, length);
 	sys_close(fd);
-	if (r || rename(beside, path))
-		(void)unlink(beside);
+	if (r || sys_rename(beside, path))
+		(void)sys_unlink(beside);
 }
