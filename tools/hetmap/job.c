@@ -15,6 +15,9 @@
 #define ROUNDS_MAX 1000 /* saxpy's numbers stay exact up to there */
 #define ROUNDS_CHOSEN 9
 #define SECONDS_CHOSEN 2.0
+/* Nine rounds of a small file are noise: more, until there is that much of them. */
+#define ROUNDS_CHOSEN_MAX 101
+#define SECONDS_ENOUGH 0.3
 
 /*
  * A launch covers no more than this, so that progress moves, Ctrl-C is heard
@@ -243,8 +246,9 @@ static uint64_t choose_rounds(double seconds)
 
 static int measure_rounds(struct job *job, uint64_t bytes, job_pass_function *pass, void *user)
 {
-	uint64_t n = job->options->rounds, most = n ? n : ROUNDS_CHOSEN, i;
-	double *in_place, *with_copies;
+	uint64_t n = job->options->rounds, most = n ? n : ROUNDS_CHOSEN_MAX, i;
+	double *in_place, *with_copies, begin = job_now();
+	bool choose = !n;
 	struct job_pass cost;
 	int status = 0;
 
@@ -260,6 +264,9 @@ static int measure_rounds(struct job *job, uint64_t bytes, job_pass_function *pa
 			goto out;
 		if (!n)
 			n = choose_rounds(in_place[0] + with_copies[0]);
+		/* Still an odd number. */
+		if (choose && i + 1 == n && n + 2 <= most && job_now() - begin < SECONDS_ENOUGH)
+			n += 2;
 		if (!i)
 			progress_begin("measuring",
 				       bytes * (n - 1) * (job->copies.accel ? 2 : 1));

@@ -49,7 +49,7 @@ static const struct option_row rows[] = {
 			    "(default: the accelerator's limit)" },
 	[OPTION_ROUNDS] = { 'r', "rounds", "N",
 			    "measured rounds, 1 to 1000\n"
-			    "(default: 1 to 9, about two seconds)" },
+			    "(default: 1 to 101, by the time they take)" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = { 'q', "quiet", NULL, "no progress bar, no remarks" },
 	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
