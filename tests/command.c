@@ -46,15 +46,15 @@ static void become(const struct command *command, int fd)
 
 	for (i = 0; command->args[i]; i++)
 		argv[i + 1] = (char *)command->args[i];
+#if TEST_ASAN || TEST_TSAN
+	/* Drivers do not belong under sanitizers, unless a test brings one. */
+	putenv("OCL_ICD_VENDORS=/nonexistent");
+#endif
 	for (i = 0; command->env[i]; i++)
 		if (strchr(command->env[i], '='))
 			putenv((char *)command->env[i]);
 		else
 			unsetenv(command->env[i]);
-#if TEST_ASAN || TEST_TSAN
-	/* Drivers do not belong under sanitizers. */
-	putenv("OCL_ICD_VENDORS=/nonexistent");
-#endif
 	dup2(command->out ? command->out : kept[0], STDOUT_FILENO);
 	dup2(command->err ? command->err : kept[1], STDERR_FILENO);
 	if (command->limit && setrlimit((__rlimit_resource_t)command->resource, &limit) < 0)

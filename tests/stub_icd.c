@@ -442,6 +442,8 @@ static void set_up(void)
 	stub_modes.arm_import = has_word(list, "arm-import");
 	stub_modes.late = has_word(list, "late");
 	stub_modes.two_devices = has_word(list, "two-devices");
+	stub_modes.wrong = has_word(list, "wrong");
+	stub_modes.wrong_later = has_word(list, "wrong-later");
 	stub_modes.shadow = has_word(list, "shadow") || stub_modes.unified ||
 			    stub_modes.arm_import;
 	platform.dispatch = table;

@@ -12,6 +12,8 @@
  *     arm-import           clImportMemoryARM in place, USE_HOST_PTR copies
  *     late                 events end some milliseconds after their command
  *     two-devices          a GPU behind the CPU
+ *     wrong                every saxpy and histogram has one wrong number
+ *     wrong-later          only the second one of each has
  *
  * Without any of them USE_HOST_PTR is in place and there is no SVM. Commands run
  * in the calling thread.
@@ -41,7 +43,8 @@ struct stub_object {
 enum { STUB_CONTEXT = 1, STUB_QUEUE, STUB_EVENT, STUB_MEMORY, STUB_PROGRAM, STUB_KERNEL };
 
 struct stub_modes {
-	bool no_device, shadow, unified, svm_system, arm_import, late, two_devices;
+	bool no_device, shadow, unified, svm_system, arm_import, late, two_devices, wrong,
+		wrong_later;
 };
 
 extern struct stub_modes stub_modes;

@@ -22,15 +22,23 @@ struct argument {
 
 /* ---- the kernels; each does the whole grid ---- */
 
+/* What to add to a number, so that it is wrong in the modes that want it. */
+static unsigned int error_of(unsigned int *runs)
+{
+	return stub_modes.wrong || (++*runs == 2 && stub_modes.wrong_later);
+}
+
 static void run_saxpy(const struct argument *arg, size_t n)
 {
 	const float *x = (const float *)(void *)arg[1].pointer;
 	float *y = (float *)(void *)arg[2].pointer, a;
+	static unsigned int runs;
 	size_t i;
 
 	memcpy(&a, arg[0].value, sizeof(a));
 	for (i = 0; i < n; i++)
 		y[i] += a * x[i];
+	y[n / 2] += (float)error_of(&runs);
 }
 
 static void run_histogram(const struct argument *arg, size_t n)
@@ -41,6 +49,21 @@ static void run_histogram(const struct argument *arg, size_t n)
 
 	for (i = 0; i < n; i++)
 		counts[bytes[i]]++;
+}
+
+/* The command's: a table for each of @n parts; here the first one has it all. */
+static void run_histogram_parts(const struct argument *arg, size_t n)
+{
+	const unsigned char *bytes = (const unsigned char *)arg[0].pointer;
+	uint32_t *counts = (uint32_t *)(void *)arg[2].pointer;
+	static unsigned int runs;
+	uint64_t length, i;
+
+	memcpy(&length, arg[1].value, sizeof(length));
+	memset(counts, 0, n * 256 * sizeof(*counts));
+	for (i = 0; i < length; i++)
+		counts[bytes[i]]++;
+	counts[0x61] += error_of(&runs);
 }
 
 static void run_fill(const struct argument *arg, size_t n)
@@ -89,18 +112,20 @@ static void run_nothing(const struct argument *arg, size_t n)
 static const struct known {
 	const char *name;
 	void (*run)(const struct argument *arg, size_t n);
-	const char *parameters; /* p pointer, f float, u uint, l local memory */
+	const char *parameters; /* p pointer, f float, u uint, U ulong, l local memory */
 	cl_int status;          /* of its event */
+	const char *mark;       /* what its source has besides the name, where not NULL */
 } known[] = {
-	{ "saxpy", run_saxpy, "fpp", CL_COMPLETE },
-	{ "histogram", run_histogram, "pp", CL_COMPLETE },
-	{ "fill", run_fill, "pu", CL_COMPLETE },
-	{ "increment", run_increment, "p", CL_COMPLETE },
-	{ "add_bytes", run_add_bytes, "pu", CL_COMPLETE },
-	{ "with_local", run_nothing, "pl", CL_COMPLETE },
-	{ "empty", run_nothing, "", CL_COMPLETE },
-	{ "broken", run_nothing, "p", CL_OUT_OF_RESOURCES },
-	{ "hetmap_selftest", run_selftest, "p", CL_COMPLETE },
+	{ "histogram", run_histogram_parts, "pUp", CL_COMPLETE, "ulong length" },
+	{ "saxpy", run_saxpy, "fpp", CL_COMPLETE, NULL },
+	{ "histogram", run_histogram, "pp", CL_COMPLETE, NULL },
+	{ "fill", run_fill, "pu", CL_COMPLETE, NULL },
+	{ "increment", run_increment, "p", CL_COMPLETE, NULL },
+	{ "add_bytes", run_add_bytes, "pu", CL_COMPLETE, NULL },
+	{ "with_local", run_nothing, "pl", CL_COMPLETE, NULL },
+	{ "empty", run_nothing, "", CL_COMPLETE, NULL },
+	{ "broken", run_nothing, "p", CL_OUT_OF_RESOURCES, NULL },
+	{ "hetmap_selftest", run_selftest, "p", CL_COMPLETE, NULL },
 };
 
 /* ---- programs ---- */
@@ -228,7 +253,8 @@ static cl_kernel CL_API_CALL do_clCreateKernel(cl_program id, const char *name,
 
 	STUB_ENTER_NEW(ret_error);
 	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcmp(known[i].name, name) && strstr(program->source, name)) {
+		if (!strcmp(known[i].name, name) && strstr(program->source, name) &&
+		    (!known[i].mark || strstr(program->source, known[i].mark))) {
 			kernel = stub_new(STUB_KERNEL, sizeof(*kernel));
 			kernel->known = &known[i];
 			return (cl_kernel)kernel;
@@ -270,7 +296,7 @@ static cl_int CL_API_CALL do_clGetKernelArgInfo(cl_kernel id, cl_uint i,
 	if (i >= strlen(parameters))
 		return CL_INVALID_ARG_INDEX;
 	if (what == CL_KERNEL_ARG_TYPE_NAME) {
-		type = parameters[i] == 'f' ? "float" : "uint";
+		type = parameters[i] == 'f' ? "float" : parameters[i] == 'U' ? "ulong" : "uint";
 		return stub_answer(type, strlen(type) + 1, size, to, ret_size);
 	}
 	if (parameters[i] == 'p')
@@ -301,7 +327,7 @@ static cl_int CL_API_CALL do_clSetKernelArg(cl_kernel id, cl_uint i, size_t size
 		if (value)
 			return CL_INVALID_ARG_VALUE;
 	} else {
-		if (size != 4)
+		if (size != (parameters[i] == 'U' ? 8 : 4))
 			return CL_INVALID_ARG_SIZE;
 		memcpy(arg->value, value, size);
 	}

@@ -87,8 +87,9 @@ static int verify(const struct saxpy *s, uint64_t passes)
 				return fail(STATUS_WRONG, EIO, NULL,
 					    "wrong result: y[%" PRIu64
 					    "] is %.9g after %" PRIu64
-					    " passes, and should be %.9g",
-					    i, (double)s->y[i], passes, (double)expected);
+					    " pass%s, and should be %.9g",
+					    i, (double)s->y[i], passes, passes == 1 ? "" : "es",
+					    (double)expected);
 		}
 		progress_add(sizeof(float) << 22);
 		if (signals_pending())

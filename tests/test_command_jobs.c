@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+/* The command's jobs on the stub driver: wrong results, the number of rounds. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "accel_support.h"
+#include "command.h"
+
+#define FILE_BYTES 10000
+
+/* The job on the stub driver in @mode. @rounds, @data (histogram's file): or NULL. */
+static void run_rounds(const char *mode, const char *job, const char *rounds, const char *data,
+		       bool json, struct outcome *ret_outcome)
+{
+	struct command command = {
+		.args = { "run", job, "--accel", "opencl:0" },
+		.env = { NULL, "XDG_CACHE_HOME=/proc/1/nothing" },
+	};
+	char vendors[4200];
+	int n = 4;
+
+	use_stub(mode);
+	/* Said again for this command, which under sanitizers has no driver else. */
+	snprintf(vendors, sizeof(vendors), "OCL_ICD_VENDORS=%s", getenv("OCL_ICD_VENDORS"));
+	command.env[0] = vendors;
+	if (rounds)
+		command.args[n++] = rounds;
+	if (json)
+		command.args[n++] = "--json";
+	command.args[n++] = data ? data : "--size=64K";
+	command_run(&command, ret_outcome);
+}
+
+static void run_job(const char *mode, const char *job, const char *data, bool json,
+		    struct outcome *ret_outcome)
+{
+	run_rounds(mode, job, "--rounds=2", data, json, ret_outcome);
+}
+
+/* A failure with status 1, told for people and as JSON, that has both @parts. */
+static void check_wrong(const char *mode, const char *job, const char *data,
+			const char *const parts[2])
+{
+	struct outcome outcome;
+	json_t *json;
+	int i;
+
+	run_job(mode, job, data, false, &outcome);
+	CHECK_EQUAL(outcome.status, 1);
+	CHECK_EQUAL(strlen(outcome.out), 0);
+	CHECK(!strncmp(outcome.err, "hetmap: wrong result: ", 22));
+	for (i = 0; i < 2; i++)
+		if (!strstr(outcome.err, parts[i]))
+			test_fail(__FILE__, __LINE__, "no '%s' in: %s", parts[i], outcome.err);
+	outcome_free(&outcome);
+
+	run_job(mode, job, data, true, &outcome);
+	CHECK_EQUAL(outcome.status, 1);
+	CHECK_EQUAL(strlen(outcome.err), 0);
+	check_failure_json(&outcome, EIO);
+	json = outcome_json(&outcome);
+	for (i = 0; i < 2; i++)
+		if (!strstr(json_string_value(json_object_get(json, "error")), parts[i]))
+			test_fail(__FILE__, __LINE__, "no '%s' in: %s", parts[i], outcome.out);
+	json_decref(json);
+	outcome_free(&outcome);
+}
+
+/* The same driver without its error: what the failures below come from. */
+static void check_right(const char *job, const char *data)
+{
+	struct outcome outcome;
+	json_t *json;
+
+	run_job("", job, data, true, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	CHECK(json_is_true(json_object_get(json, "verified")));
+	CHECK(!strcmp(json_string_value(json_object_get(json, "accel")), "opencl:0"));
+	json_decref(json);
+	outcome_free(&outcome);
+}
+
+/* FILE_BYTES of "a", which is 0x61: the stub adds one to that count. */
+static void histogram(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	char bytes[FILE_BYTES];
+
+	memset(bytes, 'a', sizeof(bytes));
+	file_write(folder, "data", bytes, sizeof(bytes));
+	check_right("histogram", path);
+	check_wrong("wrong", "histogram", path,
+		    (const char *[]){ "byte 0x61 10001 times", "the CPU 10000" });
+	check_wrong("wrong-later", "histogram", path,
+		    (const char *[]){ "byte 0x61 10001 times", "first pass 10000" });
+	free(path);
+	folder_remove(folder);
+}
+
+/* x[i] is i % 1021 and y[i] i % 509: at 8192, the middle of 64 KiB, 24 and 48. */
+static void saxpy(void)
+{
+	check_right("saxpy", NULL);
+	check_wrong("wrong", "saxpy", NULL,
+		    (const char *[]){ "y[8192] is 97 after 1 pass,", "should be 96" });
+	check_wrong("wrong-later", "saxpy", NULL,
+		    (const char *[]){ "y[8192] is 337 after 6 passes,", "should be 336" });
+}
+
+/* How many there were, and how long the command ran. */
+static uint64_t rounds_of(const char *mode, const char *option, double *ret_seconds)
+{
+	struct timespec begin, end;
+	struct outcome outcome;
+	uint64_t rounds;
+	json_t *json;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	run_rounds(mode, "saxpy", option, NULL, true, &outcome);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	*ret_seconds = (double)(end.tv_sec - begin.tv_sec) +
+		       (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	rounds = (uint64_t)json_integer_value(json_object_get(json, "rounds"));
+	json_decref(json);
+	outcome_free(&outcome);
+	return rounds;
+}
+
+/* 64 KiB: all 101, unless this machine needs 0.3 seconds for fewer. */
+static void rounds_of_short_ones(void)
+{
+	double seconds;
+	uint64_t n = rounds_of("", NULL, &seconds);
+
+	CHECK(n % 2 == 1 && n >= 1 && n <= 101);
+	if (n != 101 && seconds < 0.3)
+		test_fail(__FILE__, __LINE__, "%u rounds in %f s", (unsigned int)n, seconds);
+	CHECK_EQUAL(rounds_of("", "--rounds=4", &seconds), 4);
+}
+
+/* Events are 0.1 seconds late, so a round of both ways takes 0.2 at least. */
+static void rounds_of_long_ones(void)
+{
+	double seconds;
+	uint64_t n = rounds_of("late", NULL, &seconds);
+
+	CHECK(n % 2 == 1 && n <= 9);
+}
+
+static const struct test tests[] = {
+	{ "histogram", histogram, 60, 0 },
+	{ "saxpy", saxpy, 60, 0 },
+	{ "rounds_of_short_ones", rounds_of_short_ones, 60, 0 },
+	{ "rounds_of_long_ones", rounds_of_long_ones, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "command_jobs", tests);
+}
