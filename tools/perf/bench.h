@@ -38,6 +38,13 @@ struct bench_pair {
 	bench_side *peer_side;
 	unsigned int rounds;  /* overridden by --rounds */
 	unsigned int warm_up; /* rounds before these that do not count */
+	/*
+	 * Each sample comes right after one of the same side that does not count.
+	 * For what takes gigabytes: a hypervisor takes free pages away within
+	 * seconds and brings them back at tens of times the price of a fault, to
+	 * whichever side happens to get them.
+	 */
+	bool warm_each;
 };
 
 struct bench_figures {

@@ -151,6 +151,7 @@ int bench_grow(void)
 	pair.rounds = 5;
 	pair.warm_up = 1;
 	grower.touch = true;
+	pair.warm_each = true;
 	r = bench_measure(&pair, &grower, &figures);
 	if (!r)
 		bench_report_pair(&pair, &figures, "ms", 1e6, TARGET_RATIO, 1.10);
@@ -222,6 +223,7 @@ int bench_first_touch(void)
 		.peer_side = touch_peer,
 		.rounds = 5,
 		.warm_up = 1,
+		.warm_each = true,
 	};
 	struct grower grower = { 0 };
 	struct bench_figures figures;

@@ -23,6 +23,16 @@ static double percentile(double *samples, unsigned int n, double share)
 	return samples[i];
 }
 
+static int sample(const struct bench_pair *pair, void *user, bool ours, double *ret_ns)
+{
+	bench_side *side = ours ? pair->ours : pair->peer_side;
+	int r = 0;
+
+	if (pair->warm_each)
+		r = side(user, ret_ns);
+	return r ? r : side(user, ret_ns);
+}
+
 int bench_measure(const struct bench_pair *pair, void *user, struct bench_figures *ret_figures)
 {
 	unsigned int n = bench_options.rounds ? bench_options.rounds : pair->rounds;
@@ -49,8 +59,7 @@ int bench_measure(const struct bench_pair *pair, void *user, struct bench_figure
 		for (turn = 0; turn < 2; turn++) {
 			bool is_ours = (round + turn) % 2 == 0;
 
-			r = is_ours ? pair->ours(user, &ours[i]) :
-				      pair->peer_side(user, &peer[i]);
+			r = sample(pair, user, is_ours, is_ours ? &ours[i] : &peer[i]);
 			if (r) {
 				bench_fail(pair->name, r, is_ours);
 				goto out;
