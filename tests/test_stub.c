@@ -3,10 +3,12 @@
 #include <CL/cl.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "accel_support.h"
@@ -406,6 +408,30 @@ static void self_test_fails_unified(void)
 	self_test_fails("unified-noncoherent", 9);
 }
 
+/* RLIMIT_FSIZE forbids its scratch file: told, and not SIGXFSZ, which would kill. */
+static void self_test_beyond_the_limit(void)
+{
+	struct rlimit old, small;
+	struct rig rig;
+	uint32_t *p;
+
+	signal(SIGXFSZ, SIG_DFL);
+	use_stub("");
+	rig_open(&rig, "opencl:0", 0, 0);
+	p = alloc_bytes(&rig, PAGE);
+	CHECK_FATAL(!getrlimit(RLIMIT_FSIZE, &old));
+	small = (struct rlimit){ PAGE, old.rlim_max };
+	CHECK_FATAL(!setrlimit(RLIMIT_FSIZE, &small));
+	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_COPY);
+	CHECK_FATAL(!setrlimit(RLIMIT_FSIZE, &old));
+	CHECK(text_has("RLIMIT_FSIZE"));
+	CHECK_OK(hm_free(p));
+	p = alloc_bytes(&rig, PAGE);
+	CHECK_EQUAL(way_of(&rig, p, 0), HM_WAY_HOST_PTR);
+	CHECK_OK(hm_free(p));
+	rig_close(&rig);
+}
+
 /* A driver that can't even wait any more: the queue ends all the same. */
 static void waiting_fails(void)
 {
@@ -592,6 +618,7 @@ static const struct test tests[] = {
 	{ "best_device_first", best_device_first, 0, 0 },
 	{ "self_test_fails_coherent", self_test_fails_coherent, 0, TEST_ONCE },
 	{ "self_test_fails_unified", self_test_fails_unified, 0, TEST_ONCE },
+	{ "self_test_beyond_the_limit", self_test_beyond_the_limit, 0, TEST_ONCE },
 	{ "waiting_fails", waiting_fails, 0, 0 },
 	{ "walk_coherent", walk_coherent, 60, 0 },
 	{ "walk_shadow", walk_shadow, 60, 0 },

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "opencl.h"
+#include "rlimits.h"
 #include "sys.h"
 
 #define SCRATCH_BYTES KIB(64)
@@ -49,7 +50,7 @@ static int scratch_file(void)
 		return -ENAMETOOLONG;
 	fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0)
-		(void)unlink(path);
+		(void)sys_unlink(path);
 	return fd;
 }
 
@@ -90,7 +91,9 @@ static int scratch_make(uint32_t backing, struct scratch *ret_scratch)
 		fd = scratch_fd(backing);
 		if (fd < 0)
 			return fd;
-		r = sys_ftruncate(fd, scratch.length);
+		/* Beyond the limit ftruncate() raises SIGXFSZ, which kills. */
+		r = scratch.length > rlimits_file_size() ? -EFBIG :
+							   sys_ftruncate(fd, scratch.length);
 		if (r)
 			goto out;
 	}
@@ -243,7 +246,8 @@ static int run_test(struct opencl *cl, enum cl_memory_kind kind, uint32_t backin
 
 	r = scratch_make(backing, &scratch);
 	if (r)
-		return err_set(r, "no scratch memory of backing %u: %s", backing, err_name(r));
+		return err_set(r, "no scratch memory of backing %u: %s%s", backing, err_name(r),
+			       r == -EFBIG ? ": raise RLIMIT_FSIZE (ulimit -f)" : "");
 	r = opencl_program(cl, "hetmap_selftest", source, NULL, &program);
 	if (r)
 		goto out_scratch;
