@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "map.h"
 #include "rlimits.h"
 #include "placement.h"
 #include "replace.h"
@@ -340,17 +341,60 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 	return 0;
 }
 
+/* With the lock held: maps without references leave the list. */
+static void collect_ended(struct hm_buffer *buffer)
+{
+	struct hm_map *map, *next;
+
+	if (likely(!atomic_load(&buffer->ending)))
+		return;
+	for (map = atomic_exchange(&buffer->ending, NULL); map; map = next) {
+		next = map->next_ended;
+		cds_list_del(&map->buffer_link);
+		buffer->n_map--;
+		map->next_ended = buffer->ended;
+		buffer->ended = map;
+	}
+}
+
 int buffer_lock(struct hm_buffer *buffer)
 {
-	if (likely(!pthread_mutex_lock(&buffer->lock)))
-		return 0;
-	return err_set(-EDEADLK, "%s: a view's callback must not use the buffer that is being "
-		       "changed", buffer->name);
+	if (unlikely(pthread_mutex_lock(&buffer->lock)))
+		return err_set(-EDEADLK, "%s: a view's callback must not use the buffer that is "
+			       "being changed", buffer->name);
+	collect_ended(buffer);
+	return 0;
 }
 
 void buffer_unlock(struct hm_buffer *buffer)
 {
-	pthread_mutex_unlock(&buffer->lock);
+	struct hm_map *map, *next;
+
+	do {
+		collect_ended(buffer);
+		map = buffer->ended;
+		buffer->ended = NULL;
+		pthread_mutex_unlock(&buffer->lock);
+		for (; map; map = next) {
+			next = map->next_ended;
+			map_release(map);
+		}
+		/* Who came after the collecting found the lock taken, and left. */
+	} while (unlikely(atomic_load(&buffer->ending)) &&
+		 !pthread_mutex_trylock(&buffer->lock));
+}
+
+void buffer_end_map(struct hm_map *map)
+{
+	/* The map's own goes with the map, perhaps in another thread. */
+	struct hm_buffer *buffer = hm_buffer_ref(map->buffer);
+
+	map->next_ended = atomic_load(&buffer->ending);
+	while (!atomic_compare_exchange_weak(&buffer->ending, &map->next_ended, map))
+		;
+	if (!pthread_mutex_trylock(&buffer->lock))
+		buffer_unlock(buffer);
+	hm_buffer_unref(buffer);
 }
 
 uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)

@@ -21,7 +21,15 @@ static inline bool buffer_is_private(const struct hm_buffer *buffer)
 
 /* -EDEADLK in a view's callback, whose thread may hold it already. */
 int buffer_lock(struct hm_buffer *buffer);
+/* Also ends the maps that lost their last reference meanwhile. */
 void buffer_unlock(struct hm_buffer *buffer);
+
+/*
+ * The last reference to @map is gone: it leaves the buffer and is released, here
+ * or, where the buffer's lock is taken, by whoever holds it. Never waits: who
+ * completes work may hold the lock of a change, for which the holder waits.
+ */
+void buffer_end_map(struct hm_map *map);
 
 /* The index of the segment that holds @offset. Caller holds buffer->lock. */
 uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset);

@@ -67,6 +67,8 @@ struct hm_buffer {
 	struct hm_segment *segment; /* n_segment of them, by offset */
 	struct cds_list_head maps;  /* hm_map.buffer_link, by address */
 	uint32_t n_map;
+	struct hm_map *ended; /* no longer in maps; buffer_unlock() does the rest */
+	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
 	struct control_page *control; /* shared with peers; NULL: not sent, not received */
 };
 
@@ -111,6 +113,7 @@ struct hm_map {
 	struct hm_object object;
 	struct hm_buffer *buffer; /* holds a ref */
 	struct cds_list_head buffer_link;
+	struct hm_map *next_ended; /* of hm_buffer.ending, then of .ended */
 	struct registry_slot *slot;
 	uint64_t offset;    /* in the buffer; constant */
 	uint32_t access;    /* at creation: what new bytes get; constant */

@@ -446,22 +446,12 @@ err_free:
 
 /* ---- release ---- */
 
-static void map_destroy(struct hm_map *map)
+void map_release(struct hm_map *map)
 {
-	struct hm_buffer *buffer = map->buffer;
-	bool held;
-
-	registry_remove(map->slot);
-	/* EDEADLK: in a callback of a change of this buffer, which holds the lock. */
-	held = pthread_mutex_lock(&buffer->lock) == EDEADLK;
-	cds_list_del(&map->buffer_link);
-	buffer->n_map--;
-	if (!held)
-		pthread_mutex_unlock(&buffer->lock);
 	view_release_all(map);
 	if (map->locked)
 		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
-	stats_sub(&stats.bytes_mapped, buffer_pages(buffer, map->length));
+	stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));
 	stats_sub(&stats.maps, 1);
 	reserve_release(&map->reservation);
 	map_free(map);
@@ -476,8 +466,10 @@ struct hm_map *hm_map_ref(struct hm_map *map)
 
 void hm_map_unref(struct hm_map *map)
 {
-	if (map && object_put(&map->object))
-		map_destroy(map);
+	if (!map || !object_put(&map->object))
+		return;
+	registry_remove(map->slot);
+	buffer_end_map(map);
 }
 
 /* ---- questions ---- */

@@ -31,6 +31,9 @@ void map_entry(const struct hm_map *map, const char *address, uint64_t length,
 	       uint32_t generation, const struct rangemap *rights,
 	       struct registry_entry *ret_entry);
 
+/* The rest of a map's end, after it left its buffer's list. No locks are held. */
+void map_release(struct hm_map *map);
+
 /* Puts a map into its buffer's list, by address. Caller holds buffer->lock. */
 void map_link_locked(struct hm_map *map);
 

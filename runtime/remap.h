@@ -44,10 +44,10 @@ void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64
 /*
  * -EBUSY: work did not end in time, or a view refused; nothing has changed.
  *
- * Callbacks run with buffer->lock held, so that one that uses the buffer or ends
- * a further map of it is found out (EDEADLK) instead of waiting, against the
- * lock order, for a thread that waits for this map. REMAP_NEEDS_BUFFER: there
- * are views, and buffer_held is not set; nothing has happened.
+ * Callbacks run with buffer->lock held, so that one that uses the buffer is found
+ * out (EDEADLK) instead of waiting, against the lock order, for a thread that
+ * waits for this map. REMAP_NEEDS_BUFFER: there are views, and buffer_held is not
+ * set; nothing has happened.
  */
 #define REMAP_NEEDS_BUFFER 1
 int remap_freeze(struct remap *remap);

@@ -44,7 +44,7 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length);
 /* Thaws and unlocks; abandons what was staged and not committed. */
 void resize_set_end(struct resize_set *set, bool done);
 
-/* Drops the references: after buffer->lock, which a map's end takes. */
+/* Drops the references, of which one may be the last: after buffer->lock. */
 void resize_set_drop(struct resize_set *set);
 
 #endif

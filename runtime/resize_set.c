@@ -21,7 +21,7 @@ int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set)
 	if (!set->maps)
 		return err_set(-ENOMEM, "no memory to change %u maps", buffer->n_map);
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
-		/* One whose last reference just went is waiting for buffer->lock. */
+		/* One whose last reference just went ends when buffer->lock is free. */
 		if (!map->whole || !object_try_ref(&map->object))
 			continue;
 		r = remap_lock(map);

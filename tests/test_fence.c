@@ -295,6 +295,59 @@ static void change_ends_another_map(void)
 }
 
 /* Any order of unref, with work in flight. */
+static void *protect_page(void *user)
+{
+	return (void *)(intptr_t)hm_map_protect(user, 0, 4096, HM_READ);
+}
+
+/*
+ * The same by a change of rights, which holds the map only, while a third thread
+ * holds the buffer and waits for that map.
+ */
+static void change_ends_map_of_busy_buffer(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = 8 * 4096 };
+	struct hm_map_desc part = { .struct_size = sizeof(part),
+				    .access = HM_READ,
+				    .offset = 4096,
+				    .length = 4096 };
+	struct hm_buffer *buffer;
+	struct hm_kernel *kernel;
+	struct hm_map *map, *other;
+	pthread_t threads[2];
+	uint32_t *gate;
+	struct rig rig;
+	void *result;
+	int i;
+
+	rig_open(&rig, "cpu", 0, 0);
+	kernel = make_kernel("gate", "inout in", wait_gate);
+	CHECK_OK_FATAL(hm_buffer_create(rig.host, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK_FATAL(hm_map_create(buffer, &part, &other));
+	gate = hm_map_address(map);
+	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, NULL, HM_INOUT(gate),
+				 HM_IN(hm_map_address(other))));
+	hm_map_unref(other);
+	pthread_create(&threads[0], NULL, protect_page, map);
+	usleep(20000);
+	pthread_create(&threads[1], NULL, resize_buffer, buffer);
+	usleep(20000);
+	open_gate(gate);
+	for (i = 0; i < 2; i++) {
+		pthread_join(threads[i], &result);
+		CHECK_EQUAL((intptr_t)result, 0);
+	}
+	CHECK_EQUAL(hm_map_length(map), 4 * 4096);
+	CHECK_EQUAL(buffer_info(buffer).maps, 1);
+	CHECK_EQUAL(stats_now().maps, 1);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_kernel_unref(kernel);
+	rig_close(&rig);
+}
+
 static void unref_in_any_order(void)
 {
 	struct hm_kernel *kernel;
@@ -338,6 +391,7 @@ static const struct test tests[] = {
 	{ "changes_wait_for_work", changes_wait_for_work, 0, 0 },
 	{ "brackets_wait_for_work", brackets_wait_for_work, 0, 0 },
 	{ "change_ends_another_map", change_ends_another_map, 0, 0 },
+	{ "change_ends_map_of_busy_buffer", change_ends_map_of_busy_buffer, 0, 0 },
 	{ "unref_in_any_order", unref_in_any_order, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

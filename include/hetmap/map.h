@@ -211,7 +211,8 @@ HM_API struct hm_map *hm_map_ref(struct hm_map *map);
 /**
  * hm_map_unref - drop a reference; NULL is allowed
  *
- * With the last one the address range is unmapped. Work in flight holds one,
+ * With the last one the address range is unmapped; where another thread is just
+ * changing the buffer, as soon as that is done. Work in flight holds a reference,
  * and so does a view.
  */
 HM_API void hm_map_unref(struct hm_map *map);
