@@ -70,7 +70,10 @@ struct hetsim_buffer hetsim_buffer_make(int fd, uint64_t length, uint32_t place)
 		.place = place,
 	};
 	struct hetsim_buffer buffer = {.length = length};
+	uint64_t window = hetsim_query(fd).window_bytes;
 
+	if (place == HETSIM_PLACE_VRAM && window)
+		create.place = window >= 4 * length ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_SYSTEM;
 	CHECK_FATAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0);
 	buffer.handle = create.handle;
 	buffer.offset = create.offset;

@@ -22,7 +22,10 @@ int hetsim_call(int fd, unsigned long cmd, void *argument);
 struct hetsim_query hetsim_query(int fd);
 struct hetsim_counters hetsim_counters(int fd, uint32_t scope);
 
-/* A buffer with its map; what fails ends the test. */
+/*
+ * A buffer with its map; what fails ends the test. One in VRAM that the CPU could
+ * not reach is made where it can.
+ */
 struct hetsim_buffer {
 	uint32_t handle;
 	uint64_t length;

@@ -290,7 +290,7 @@ static void test_read_only_open(void)
 
 	if (fd < 0)
 		return;
-	CHECK_EQUAL(create(fd, MIB, 0, &handle), 0);
+	CHECK_EQUAL(create(fd, MIB, HETSIM_PLACE_SYSTEM, &handle), 0);
 	info.handle = handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
 	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)info.offset) ==
@@ -333,6 +333,7 @@ static void test_write_combining(void)
 	struct hetsim_buffer_create arg = {
 		.size = sizeof(arg),
 		.length = 4 * MIB,
+		.place = HETSIM_PLACE_SYSTEM,
 		.cache = HETSIM_CACHE_COMBINE,
 	};
 	struct hetsim_buffer_info info = {.size = sizeof(info)};

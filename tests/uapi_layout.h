@@ -27,7 +27,7 @@ AT(hetsim_handshake, driver_features, 32);
 AT(hetsim_handshake, minimum_minor, 40);
 AT(hetsim_handshake, accepted, 44);
 
-SIZE(hetsim_query, 128);
+SIZE(hetsim_query, 144);
 AT(hetsim_query, size, 0);
 AT(hetsim_query, flags, 4);
 AT(hetsim_query, index, 8);
@@ -49,8 +49,10 @@ AT(hetsim_query, max_queues, 112);
 AT(hetsim_query, max_commands, 116);
 AT(hetsim_query, max_pending, 120);
 AT(hetsim_query, timeout_ms, 124);
+AT(hetsim_query, window_bytes, 128);
+AT(hetsim_query, window_used, 136);
 
-SIZE(hetsim_counters, 184);
+SIZE(hetsim_counters, 208);
 AT(hetsim_counters, size, 0);
 AT(hetsim_counters, scope, 4);
 AT(hetsim_counters, faults, 8);
@@ -66,6 +68,9 @@ AT(hetsim_counters, tlb_hits, 152);
 AT(hetsim_counters, tlb_misses, 160);
 AT(hetsim_counters, device_faults, 168);
 AT(hetsim_counters, resets, 176);
+AT(hetsim_counters, moves, 184);
+AT(hetsim_counters, bytes_moved, 192);
+AT(hetsim_counters, evictions, 200);
 
 SIZE(hetsim_buffer_create, 40);
 AT(hetsim_buffer_create, size, 0);
@@ -88,7 +93,7 @@ AT(hetsim_buffer_resize, flags, 8);
 AT(hetsim_buffer_resize, __reserved, 12);
 AT(hetsim_buffer_resize, length, 16);
 
-SIZE(hetsim_buffer_info, 40);
+SIZE(hetsim_buffer_info, 64);
 AT(hetsim_buffer_info, size, 0);
 AT(hetsim_buffer_info, handle, 4);
 AT(hetsim_buffer_info, place, 8);
@@ -96,6 +101,17 @@ AT(hetsim_buffer_info, cache, 12);
 AT(hetsim_buffer_info, length, 16);
 AT(hetsim_buffer_info, offset, 24);
 AT(hetsim_buffer_info, maps, 32);
+AT(hetsim_buffer_info, vram_bytes, 40);
+AT(hetsim_buffer_info, system_bytes, 48);
+AT(hetsim_buffer_info, window_bytes, 56);
+
+SIZE(hetsim_buffer_move, 32);
+AT(hetsim_buffer_move, size, 0);
+AT(hetsim_buffer_move, handle, 4);
+AT(hetsim_buffer_move, place, 8);
+AT(hetsim_buffer_move, flags, 12);
+AT(hetsim_buffer_move, offset, 16);
+AT(hetsim_buffer_move, length, 24);
 
 SIZE(hetsim_bind, 40);
 AT(hetsim_bind, size, 0);

@@ -10,7 +10,8 @@
  *
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
- *	sim_buffer.change		one resize at a time; allocates
+ *	sim_buffer.change		one resize or move at a time; allocates. While
+ *					one is held, others are only tried
  *	sim_buffer.lock			taken by faults; nothing under it touches
  *					the memory of a process
  *	i_mmap_rwsem of sim_device.inode  taken by the kernel while zapping
@@ -31,6 +32,7 @@
 #include <linux/fs.h>
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/memcontrol.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
@@ -48,11 +50,12 @@
 
 #define SIM_MINOR_VERSION_MINIMUM 0
 
-#define SIM_FEATURES ((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE)
+#define SIM_FEATURES                                                            \
+	((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE)
 
 /* Limits that no parameter changes: they bound what one opener can hold. */
 #define SIM_MAX_DEVICES 16
-#define SIM_MAX_BUFFERS 1048576 /* of a device */
+#define SIM_MAX_BUFFERS 65536	/* of a device */
 #define SIM_MAX_BINDINGS 16384	/* of an opener */
 #define SIM_MAX_QUEUES 16	/* of an opener */
 #define SIM_MAX_PENDING 2048	/* submissions of a queue */
@@ -61,7 +64,7 @@
 #define SIM_FAILURES 256	/* that a queue remembers */
 #define SIM_TIMEOUT_MS 2000
 
-#define SIM_N_PLACES 2
+#define SIM_N_PLACES 3
 #define SIM_FAULT_PAGES 512 /* what one fault may map */
 #define SIM_FAULT_ORDERS 10
 
@@ -80,6 +83,9 @@ enum sim_counter {
 	SIM_TLB_MISSES,
 	SIM_DEVICE_FAULTS,
 	SIM_RESETS,
+	SIM_MOVES,
+	SIM_BYTES_MOVED,
+	SIM_EVICTIONS,
 	SIM_N_COUNTERS
 };
 
@@ -117,7 +123,9 @@ struct sim_device {
 	struct xarray buffers;
 	u64 window_pages;
 	u64 opener_pages; /* what one opener may take of all places together */
+	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
 
+	/* Pages in the window count against VRAM's limit, too. */
 	spinlock_t memory_lock; /* protects pages_used, sim_account.pages_used */
 	u64 pages_limit[SIM_N_PLACES];
 	u64 pages_used[SIM_N_PLACES];
@@ -242,13 +250,20 @@ struct sim_buffer {
 	struct sim_account *account; /* of who made it */
 	u32 slot;
 	u32 cache;
+	u32 place; /* where further pages go */
+	struct mem_cgroup *memcg; /* the same one's, NULL where there are none */
 	atomic64_t n_maps;
+	atomic64_t last_use; /* by sim_device.uses */
 
-	struct mutex change; /* one resize at a time, however long it takes */
+	/*
+	 * One resize or move at a time, however long it takes. What follows is
+	 * only changed with both locks held.
+	 */
+	struct mutex change;
 
 	struct rw_semaphore lock; /* protects what follows */
-	u32 place;
 	u64 n_pages;
+	u64 pages_in[SIM_N_PLACES];
 	struct page **pages;
 	struct list_head bindings;
 };
@@ -258,6 +273,31 @@ static inline void sim_count(struct sim_device *dev, struct sim_account *account
 {
 	atomic64_add(n, &dev->counters.value[counter]);
 	atomic64_add(n, &account->counters.value[counter]);
+}
+
+static inline void sim_buffer_used(struct sim_buffer *buffer)
+{
+	atomic64_set(&buffer->last_use, atomic64_inc_return(&buffer->dev->uses));
+}
+
+/* A page says whose it is, and in the low bits where it is counted. */
+#define SIM_PAGE_PLACE 3ul
+
+static inline u32 sim_page_place(struct page *page)
+{
+	return page_private(page) & SIM_PAGE_PLACE;
+}
+
+static inline struct sim_buffer *sim_page_buffer(struct page *page)
+{
+	return (struct sim_buffer *)(page_private(page) & ~SIM_PAGE_PLACE);
+}
+
+/* Where there is a window, CPUs reach VRAM in it only. */
+static inline bool sim_page_reachable(struct sim_device *dev, struct page *page)
+{
+	return sim_page_place(page) != HETSIM_PLACE_VRAM ||
+	       !dev->pages_limit[HETSIM_PLACE_WINDOW];
 }
 
 static inline pgoff_t sim_slot_pgoff(const struct sim_device *dev, u32 slot)
@@ -282,12 +322,9 @@ unsigned int sim_cache_modes(void);
 long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
 
 /* sim_mem.c */
-int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
-		    u64 n_pages);
-void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
-		     u64 n_pages);
-int sim_mem_pages_get(struct page **pages, u64 n_pages, u32 cache);
-void sim_mem_pages_put(struct page **pages, u64 n_pages, u32 cache);
+int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
+		      bool instead);
+void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages);
 
 /* sim_buffer.c */
 struct sim_buffer *sim_buffer_get(struct sim_opener *opener, u32 handle);
@@ -298,6 +335,10 @@ int sim_buffer_close(struct file *file, void *argument);
 int sim_buffer_resize(struct file *file, void *argument);
 int sim_buffer_info(struct file *file, void *argument);
 
+/* sim_move.c */
+bool sim_evict(struct sim_device *dev, u32 place, u64 n_pages);
+int sim_buffer_move(struct file *file, void *argument);
+
 /* sim_mmap.c */
 int sim_mmap(struct file *file, struct vm_area_struct *vma);
 void sim_mmap_revoke(struct sim_buffer *buffer, u64 first, u64 n_pages);
@@ -305,7 +346,7 @@ void sim_mmap_revoke(struct sim_buffer *buffer, u64 first, u64 n_pages);
 /* sim_va.c */
 int sim_va_init(struct sim_va *va);
 void sim_va_destroy(struct sim_va *va);
-void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages);
+void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool moving);
 int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
 		     struct page **ret_page);
 int sim_bind(struct file *file, void *argument);
@@ -321,6 +362,7 @@ int sim_engine_thread(void *queue);
 void sim_engine_stop(struct sim_queue *queue);
 int sim_engine_poll(struct sim_queue *queue);
 int sim_engine_fault(struct sim_queue *queue, u64 generation);
+int sim_engine_moving(struct sim_queue *queue, u64 generation);
 
 /* sim_queue.c */
 struct sim_queue *sim_queue_get(struct sim_opener *opener, u32 id);

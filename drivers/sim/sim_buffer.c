@@ -12,11 +12,12 @@ static void sim_buffer_free(struct kref *ref)
 	struct sim_buffer *buffer = container_of(ref, struct sim_buffer, ref);
 	struct sim_device *dev = buffer->dev;
 
+	/* sim_evict() may be looking at it until it is erased, not afterwards. */
 	xa_erase(&dev->buffers, buffer->slot);
-	sim_mem_pages_put(buffer->pages, buffer->n_pages, buffer->cache);
-	sim_mem_release(dev, buffer->account, buffer->place, buffer->n_pages);
+	sim_mem_pages_put(buffer, buffer->pages, buffer->n_pages);
 	kvfree(buffer->pages);
 	mutex_destroy(&buffer->change);
+	mem_cgroup_put(buffer->memcg);
 	sim_account_put(buffer->account);
 	kfree(buffer);
 	sim_device_put(dev);
@@ -82,7 +83,7 @@ int sim_buffer_create(struct file *file, void *argument)
 	if (create->flags || create->__reserved || create->place >= SIM_N_PLACES ||
 	    create->cache > HETSIM_CACHE_COMBINE)
 		return -EINVAL;
-	if (!(sim_cache_modes() & 1u << create->cache))
+	if (!(sim_cache_modes() & 1u << create->cache) || !dev->pages_limit[create->place])
 		return -EOPNOTSUPP;
 	r = sim_buffer_pages(dev, create->length, create->place, &n_pages);
 	if (r)
@@ -98,20 +99,24 @@ int sim_buffer_create(struct file *file, void *argument)
 	buffer->place = create->place;
 	buffer->cache = create->cache;
 	buffer->n_pages = n_pages;
+	buffer->pages_in[create->place] = n_pages;
+	kref_get(&dev->ref);
+	buffer->dev = dev;
+	kref_get(&opener->account->ref);
+	buffer->account = opener->account;
+	buffer->memcg = get_mem_cgroup_from_mm(current->mm);
+	sim_buffer_used(buffer);
 
-	r = sim_mem_reserve(dev, opener->account, create->place, n_pages);
-	if (r)
-		goto err_buffer;
 	buffer->pages = sim_buffer_array(n_pages);
 	if (!buffer->pages) {
 		r = -ENOMEM;
-		goto err_release;
+		goto err_buffer;
 	}
-	r = sim_mem_pages_get(buffer->pages, n_pages, create->cache);
+	r = sim_mem_pages_get(buffer, create->place, buffer->pages, n_pages, false);
 	if (r)
 		goto err_array;
 
-	/* Reserved now; found by debugfs once it is stored below. */
+	/* Reserved now; found by others once it is stored below. */
 	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, SIM_MAX_BUFFERS),
 		     GFP_KERNEL_ACCOUNT);
 	if (r) {
@@ -122,10 +127,6 @@ int sim_buffer_create(struct file *file, void *argument)
 	if (r)
 		goto err_slot;
 
-	kref_get(&dev->ref);
-	buffer->dev = dev;
-	kref_get(&opener->account->ref);
-	buffer->account = opener->account;
 	create->handle = buffer->slot;
 	create->offset = (u64)sim_slot_pgoff(dev, buffer->slot) << PAGE_SHIFT;
 
@@ -137,12 +138,13 @@ int sim_buffer_create(struct file *file, void *argument)
 err_slot:
 	xa_erase(&dev->buffers, buffer->slot);
 err_pages:
-	sim_mem_pages_put(buffer->pages, n_pages, create->cache);
+	sim_mem_pages_put(buffer, buffer->pages, n_pages);
 err_array:
 	kvfree(buffer->pages);
-err_release:
-	sim_mem_release(dev, opener->account, create->place, n_pages);
 err_buffer:
+	mem_cgroup_put(buffer->memcg);
+	sim_account_put(buffer->account);
+	sim_device_put(dev);
 	mutex_destroy(&buffer->change);
 	kfree(buffer);
 	return r;
@@ -171,15 +173,10 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	struct page **pages, **old;
 	int r;
 
-	r = sim_mem_reserve(buffer->dev, buffer->account, buffer->place, more);
-	if (r)
-		return r;
 	pages = sim_buffer_array(n_pages);
-	if (!pages) {
-		r = -ENOMEM;
-		goto err_release;
-	}
-	r = sim_mem_pages_get(pages + old_n, more, buffer->cache);
+	if (!pages)
+		return -ENOMEM;
+	r = sim_mem_pages_get(buffer, buffer->place, pages + old_n, more, false);
 	if (r)
 		goto err_array;
 
@@ -188,32 +185,32 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	memcpy(pages, old, old_n * sizeof(*pages));
 	buffer->pages = pages;
 	buffer->n_pages = n_pages;
-	sim_va_rebind(buffer, old_n, more);
+	buffer->pages_in[buffer->place] += more;
+	sim_va_rebind(buffer, old_n, more, false);
 	up_write(&buffer->lock);
 	kvfree(old);
 	return 0;
 
 err_array:
 	kvfree(pages);
-err_release:
-	sim_mem_release(buffer->dev, buffer->account, buffer->place, more);
 	return r;
 }
 
 /* With buffer->change held. The array keeps its length until the next growth. */
 static void sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 {
-	u64 old_n = buffer->n_pages;
+	u64 old_n = buffer->n_pages, i;
 
 	/* From here on no fault brings back what the next step takes away. */
 	down_write(&buffer->lock);
 	buffer->n_pages = n_pages;
-	sim_va_rebind(buffer, n_pages, old_n - n_pages);
+	for (i = n_pages; i < old_n; i++)
+		buffer->pages_in[sim_page_place(buffer->pages[i])]--;
+	sim_va_rebind(buffer, n_pages, old_n - n_pages, false);
 	up_write(&buffer->lock);
 
 	sim_mmap_revoke(buffer, n_pages, old_n - n_pages);
-	sim_mem_pages_put(buffer->pages + n_pages, old_n - n_pages, buffer->cache);
-	sim_mem_release(buffer->dev, buffer->account, buffer->place, old_n - n_pages);
+	sim_mem_pages_put(buffer, buffer->pages + n_pages, old_n - n_pages);
 }
 
 int sim_buffer_resize(struct file *file, void *argument)
@@ -261,9 +258,12 @@ int sim_buffer_info(struct file *file, void *argument)
 	if (!buffer)
 		return -ENOENT;
 	down_read(&buffer->lock);
-	info->place = buffer->place;
 	info->length = buffer->n_pages << PAGE_SHIFT;
+	info->vram_bytes = buffer->pages_in[HETSIM_PLACE_VRAM] << PAGE_SHIFT;
+	info->system_bytes = buffer->pages_in[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
+	info->window_bytes = buffer->pages_in[HETSIM_PLACE_WINDOW] << PAGE_SHIFT;
 	up_read(&buffer->lock);
+	info->place = READ_ONCE(buffer->place);
 	info->cache = buffer->cache;
 	info->offset = (u64)sim_slot_pgoff(buffer->dev, buffer->slot) << PAGE_SHIFT;
 	info->maps = atomic64_read(&buffer->n_maps);

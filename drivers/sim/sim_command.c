@@ -212,8 +212,8 @@ static size_t sim_piece_size(const struct sim_run *run, u64 left)
 }
 
 /*
- * With va->lock held, which keeps the pages where they are. -EFAULT when one is
- * not there, 1 when the command is to stop.
+ * With va->lock held, which keeps the pages where they are. -EFAULT or -EAGAIN
+ * when one is not there, 1 when the command is to stop.
  */
 static int sim_piece_run(struct sim_run *run, size_t n)
 {
@@ -283,6 +283,8 @@ static int sim_range_run(struct sim_run *run, u64 length)
 		up_read(&va->lock);
 		if (r == -EFAULT)
 			r = sim_engine_fault(queue, generation);
+		else if (r == -EAGAIN)
+			r = sim_engine_moving(queue, generation);
 	}
 	sim_count(queue->opener->dev, queue->opener->account, SIM_BYTES_ENGINE,
 		  (length - left) * hweight32(run->used));

@@ -12,6 +12,7 @@ static struct dentry *sim_debugfs;
 static const char * const sim_places[] = {
 	[HETSIM_PLACE_VRAM] = "vram",
 	[HETSIM_PLACE_SYSTEM] = "system",
+	[HETSIM_PLACE_WINDOW] = "window",
 };
 
 static const char * const sim_caches[] = {

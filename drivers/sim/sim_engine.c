@@ -24,17 +24,12 @@ int sim_engine_poll(struct sim_queue *queue)
 }
 
 /*
- * An address is not bound, or was not when the page table was of @generation. A
- * COUNTER queue waits until it may be, which 0 says. Others must not: someone
- * may be waiting for their fence to go on with what would bind it.
+ * Waits until the page table is no more of @generation. -ETIME when the time of
+ * the submission is up.
  */
-int sim_engine_fault(struct sim_queue *queue, u64 generation)
+static int sim_engine_wait(struct sim_queue *queue, u64 generation)
 {
 	struct sim_va *va = &queue->opener->va;
-
-	sim_count(queue->opener->dev, queue->opener->account, SIM_DEVICE_FAULTS, 1);
-	if (queue->type != HETSIM_QUEUE_COUNTER)
-		return -EFAULT;
 
 	while (READ_ONCE(va->generation) == generation) {
 		long left = queue->deadline - jiffies;
@@ -42,12 +37,38 @@ int sim_engine_fault(struct sim_queue *queue, u64 generation)
 		if (kthread_should_stop())
 			return -ECANCELED;
 		if (left <= 0)
-			return -EFAULT;
+			return -ETIME;
 		wait_event_idle_timeout(va->changed,
 					READ_ONCE(va->generation) != generation ||
 					kthread_should_stop(), left);
 	}
 	return 0;
+}
+
+/*
+ * An address is not bound, or was not when the page table was of @generation. A
+ * COUNTER queue waits until it may be, which 0 says. Others must not: someone
+ * may be waiting for their fence to go on with what would bind it.
+ */
+int sim_engine_fault(struct sim_queue *queue, u64 generation)
+{
+	int r = -EFAULT;
+
+	sim_count(queue->opener->dev, queue->opener->account, SIM_DEVICE_FAULTS, 1);
+	if (queue->type == HETSIM_QUEUE_COUNTER)
+		r = sim_engine_wait(queue, generation);
+	return r == -ETIME ? -EFAULT : r;
+}
+
+/*
+ * A page is on its way to another place. All queues wait for that: who moves it
+ * has all the memory that it takes, and waits for no fence.
+ */
+int sim_engine_moving(struct sim_queue *queue, u64 generation)
+{
+	int r = sim_engine_wait(queue, generation);
+
+	return r == -ETIME ? -ETIMEDOUT : r;
 }
 
 /*

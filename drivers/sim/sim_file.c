@@ -141,6 +141,8 @@ static void sim_show_fdinfo(struct seq_file *m, struct file *file)
 		   used[HETSIM_PLACE_VRAM] << (PAGE_SHIFT - 10));
 	seq_printf(m, "hetsim-memory-system:\t%llu KiB\n",
 		   used[HETSIM_PLACE_SYSTEM] << (PAGE_SHIFT - 10));
+	seq_printf(m, "hetsim-memory-window:\t%llu KiB\n",
+		   used[HETSIM_PLACE_WINDOW] << (PAGE_SHIFT - 10));
 	seq_printf(m, "hetsim-memory-limit:\t%llu KiB\n",
 		   dev->opener_pages << (PAGE_SHIFT - 10));
 	seq_printf(m, "hetsim-faults:\t%lld\n",

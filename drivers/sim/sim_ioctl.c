@@ -80,11 +80,13 @@ static int sim_query(struct file *file, void *argument)
 	query->max_buffer = max(dev->pages_limit[HETSIM_PLACE_VRAM],
 				dev->pages_limit[HETSIM_PLACE_SYSTEM]) << PAGE_SHIFT;
 	query->vram_bytes = dev->pages_limit[HETSIM_PLACE_VRAM] << PAGE_SHIFT;
-	query->vram_used = used[HETSIM_PLACE_VRAM] << PAGE_SHIFT;
+	query->vram_used = (used[HETSIM_PLACE_VRAM] + used[HETSIM_PLACE_WINDOW]) << PAGE_SHIFT;
 	query->system_bytes = dev->pages_limit[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
 	query->system_used = used[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
 	query->opener_bytes = dev->opener_pages << PAGE_SHIFT;
 	query->opener_used = opener_used << PAGE_SHIFT;
+	query->window_bytes = dev->pages_limit[HETSIM_PLACE_WINDOW] << PAGE_SHIFT;
+	query->window_used = used[HETSIM_PLACE_WINDOW] << PAGE_SHIFT;
 	query->max_queues = SIM_MAX_QUEUES;
 	query->max_commands = SIM_MAX_COMMANDS;
 	query->max_pending = SIM_MAX_PENDING;
@@ -127,6 +129,7 @@ union sim_argument {
 	struct hetsim_buffer_close buffer_close;
 	struct hetsim_buffer_resize buffer_resize;
 	struct hetsim_buffer_info buffer_info;
+	struct hetsim_buffer_move buffer_move;
 	struct hetsim_bind bind;
 	struct hetsim_unbind unbind;
 	struct hetsim_queue_create queue_create;
@@ -159,12 +162,13 @@ struct sim_ioctl {
 
 static const struct sim_ioctl sim_ioctls[] = {
 	SIM_IOCTL(HANDSHAKE, sim_handshake, hetsim_handshake, accepted),
-	SIM_IOCTL(QUERY, sim_query, hetsim_query, timeout_ms),
-	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, resets),
+	SIM_IOCTL(QUERY, sim_query, hetsim_query, window_used),
+	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, evictions),
 	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, offset),
 	SIM_IOCTL(BUFFER_CLOSE, sim_buffer_close, hetsim_buffer_close, handle),
 	SIM_IOCTL(BUFFER_RESIZE, sim_buffer_resize, hetsim_buffer_resize, length),
-	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, maps),
+	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, window_bytes),
+	SIM_IOCTL(BUFFER_MOVE, sim_buffer_move, hetsim_buffer_move, length),
 	SIM_IOCTL(BIND, sim_bind, hetsim_bind, length),
 	SIM_IOCTL(UNBIND, sim_unbind, hetsim_unbind, length),
 	SIM_IOCTL(QUEUE_CREATE, sim_queue_create, hetsim_queue_create, __reserved),

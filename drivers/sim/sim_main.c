@@ -25,6 +25,10 @@ static unsigned int system_mb = 1024;
 module_param(system_mb, uint, 0444);
 MODULE_PARM_DESC(system_mb, "MiB of system memory that buffers of each device may take (default 1024)");
 
+static unsigned int bar_mb;
+module_param(bar_mb, uint, 0444);
+MODULE_PARM_DESC(bar_mb, "MiB of VRAM that CPUs can reach at a time (default 0: all of it, at any time)");
+
 static unsigned int opener_mb;
 module_param(opener_mb, uint, 0444);
 MODULE_PARM_DESC(opener_mb, "MiB that one opener may take of both (default 3/4 of their sum)");
@@ -73,6 +77,7 @@ static struct sim_device *sim_device_add(unsigned int index, enum hetsim_kind wh
 
 	dev->pages_limit[HETSIM_PLACE_VRAM] = (u64)vram_mb * (SZ_1M >> PAGE_SHIFT);
 	dev->pages_limit[HETSIM_PLACE_SYSTEM] = (u64)system_mb * (SZ_1M >> PAGE_SHIFT);
+	dev->pages_limit[HETSIM_PLACE_WINDOW] = (u64)bar_mb * (SZ_1M >> PAGE_SHIFT);
 	total = dev->pages_limit[HETSIM_PLACE_VRAM] + dev->pages_limit[HETSIM_PLACE_SYSTEM];
 	dev->opener_pages = opener_mb ? (u64)opener_mb * (SZ_1M >> PAGE_SHIFT) : total / 4 * 3;
 	dev->window_pages = roundup_pow_of_two(max(dev->pages_limit[HETSIM_PLACE_VRAM],
@@ -141,6 +146,10 @@ static int __init sim_init(void)
 	if (!vram_mb || vram_mb > SIM_MAX_MB || !system_mb || system_mb > SIM_MAX_MB) {
 		pr_err("vram_mb=%u, system_mb=%u: not 1 to %u\n", vram_mb, system_mb,
 		       SIM_MAX_MB);
+		return -EINVAL;
+	}
+	if (bar_mb > vram_mb) {
+		pr_err("bar_mb=%u: more than vram_mb=%u\n", bar_mb, vram_mb);
 		return -EINVAL;
 	}
 

@@ -3,6 +3,7 @@
  * Pages that stand for the device's memory: limits, and taking and giving them.
  */
 #include <linux/gfp.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 
 #include "sim.h"
@@ -48,29 +49,57 @@ static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
 }
 #endif
 
-/* Counts the pages against the device's limit and the opener's. */
-int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
-		    u64 n_pages)
+/* With dev->memory_lock held. */
+static u64 sim_mem_free(struct sim_device *dev, u32 place)
 {
-	u64 mine = 0;
-	int i, r = 0;
+	u64 vram = dev->pages_used[HETSIM_PLACE_VRAM] + dev->pages_used[HETSIM_PLACE_WINDOW];
+	u64 left = dev->pages_limit[place] - dev->pages_used[place];
 
+	lockdep_assert_held(&dev->memory_lock);
+	if (place == HETSIM_PLACE_SYSTEM)
+		return left;
+	return min(left, dev->pages_limit[HETSIM_PLACE_VRAM] - vram);
+}
+
+/*
+ * Counts the pages against the device's limit and, unless they take the place of
+ * others, the opener's. When it is the device that is full, pages that were not
+ * used for longest make room.
+ */
+static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
+			   u64 n_pages, bool instead)
+{
+	bool tried = false;
+	u64 mine, missing;
+	int i;
+
+again:
+	mine = 0;
 	spin_lock(&dev->memory_lock);
 	for (i = 0; i < SIM_N_PLACES; i++)
 		mine += account->pages_used[i];
-	if (n_pages > dev->pages_limit[place] - dev->pages_used[place] ||
-	    mine > dev->opener_pages || n_pages > dev->opener_pages - mine) {
-		r = -ENOSPC;
-	} else {
+	if (!instead && n_pages > dev->opener_pages - min(mine, dev->opener_pages)) {
+		spin_unlock(&dev->memory_lock);
+		return -ENOSPC;
+	}
+	missing = n_pages - min(n_pages, sim_mem_free(dev, place));
+	if (!missing) {
 		dev->pages_used[place] += n_pages;
 		account->pages_used[place] += n_pages;
 	}
 	spin_unlock(&dev->memory_lock);
-	return r;
+	if (!missing)
+		return 0;
+
+	/* Others may take what was made free: not for ever. */
+	if (tried || place == HETSIM_PLACE_SYSTEM || !sim_evict(dev, place, missing))
+		return -ENOSPC;
+	tried = true;
+	goto again;
 }
 
-void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
-		     u64 n_pages)
+static void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
+			    u64 n_pages)
 {
 	spin_lock(&dev->memory_lock);
 	dev->pages_used[place] -= n_pages;
@@ -81,8 +110,10 @@ void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 pl
 /* How many pages change their cache mode, or go, between chances to stop. */
 #define SIM_MEM_BATCH 512u
 
-static int sim_mem_batch_get(struct page **pages, unsigned int n_pages, u32 cache)
+static int sim_mem_batch_get(struct sim_buffer *buffer, u32 place, struct page **pages,
+			     unsigned int n_pages)
 {
+	struct mem_cgroup *old = set_active_memcg(buffer->memcg);
 	unsigned int i;
 	int r;
 
@@ -93,10 +124,12 @@ static int sim_mem_batch_get(struct page **pages, unsigned int n_pages, u32 cach
 			r = -ENOMEM;
 			goto err_free;
 		}
+		set_page_private(pages[i], (unsigned long)buffer | place);
 	}
-	r = sim_cache_set(pages, n_pages, cache);
+	r = sim_cache_set(pages, n_pages, buffer->cache);
 	if (r)
 		goto err_free;
+	set_active_memcg(old);
 	return 0;
 
 err_free:
@@ -104,18 +137,24 @@ err_free:
 		__free_page(pages[i]);
 		pages[i] = NULL;
 	}
+	set_active_memcg(old);
 	return r;
 }
 
 /*
- * Fills @pages with zeroed pages, charged to the caller's control group.
- * Not from high memory: the kernel's own map of it has no cache mode.
+ * Fills @pages with zeroed pages, counted in @place, charged to the control
+ * group of who made the buffer; @instead: of others, which are soon to go. Not
+ * from high memory: the kernel's own map of it has no cache mode.
  */
-int sim_mem_pages_get(struct page **pages, u64 n_pages, u32 cache)
+int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
+		      bool instead)
 {
 	u64 done = 0;
 	int r;
 
+	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, instead);
+	if (r)
+		return r;
 	while (done < n_pages) {
 		unsigned int n = min_t(u64, n_pages - done, SIM_MEM_BATCH);
 
@@ -123,7 +162,7 @@ int sim_mem_pages_get(struct page **pages, u64 n_pages, u32 cache)
 			r = -EINTR;
 			goto err_put;
 		}
-		r = sim_mem_batch_get(pages + done, n, cache);
+		r = sim_mem_batch_get(buffer, place, pages + done, n);
 		if (r)
 			goto err_put;
 		done += n;
@@ -132,24 +171,30 @@ int sim_mem_pages_get(struct page **pages, u64 n_pages, u32 cache)
 	return 0;
 
 err_put:
-	sim_mem_pages_put(pages, done, cache);
+	sim_mem_pages_put(buffer, pages, done);
+	sim_mem_release(buffer->dev, buffer->account, place, n_pages - done);
 	return r;
 }
 
 /*
- * Pages that pread() or pwrite() is still copying from or to are only given
- * back when that is done: it holds references.
+ * The pages count no more. Those that pread() or pwrite() is still copying from
+ * or to only go when that is done: it holds references.
  */
-void sim_mem_pages_put(struct page **pages, u64 n_pages, u32 cache)
+void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages)
 {
 	while (n_pages) {
 		unsigned int n = min_t(u64, n_pages, SIM_MEM_BATCH), i;
+		u64 in[SIM_N_PLACES] = {};
 
-		sim_cache_reset(pages, n, cache);
+		sim_cache_reset(pages, n, buffer->cache);
 		for (i = 0; i < n; i++) {
+			in[sim_page_place(pages[i])]++;
+			set_page_private(pages[i], 0);
 			put_page(pages[i]);
 			pages[i] = NULL;
 		}
+		for (i = 0; i < SIM_N_PLACES; i++)
+			sim_mem_release(buffer->dev, buffer->account, i, in[i]);
 		pages += n;
 		n_pages -= n;
 		cond_resched();

@@ -44,7 +44,8 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	unsigned long address;
 	vm_fault_t ret;
 
-	if (index >= buffer->n_pages)
+	if (index >= buffer->n_pages ||
+	    !sim_page_reachable(buffer->dev, buffer->pages[index]))
 		return VM_FAULT_SIGBUS;
 	ret = vmf_insert_pfn(vma, touched, page_to_pfn(buffer->pages[index]));
 	if (ret != VM_FAULT_NOPAGE)
@@ -57,6 +58,8 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 			continue;
 		if (index >= buffer->n_pages)
 			break;
+		if (!sim_page_reachable(buffer->dev, buffer->pages[index]))
+			continue;
 		/* Only the touched page is owed: what is there stays, what fails waits. */
 		if (vmf_insert_pfn(vma, address, page_to_pfn(buffer->pages[index])) !=
 		    VM_FAULT_NOPAGE)
@@ -75,6 +78,7 @@ static vm_fault_t sim_vm_fault(struct vm_fault *vmf)
 	/* Who is killed does not see what is answered. */
 	if (down_read_killable(&buffer->lock))
 		return VM_FAULT_SIGBUS;
+	sim_buffer_used(buffer);
 	ret = sim_fault_insert(vmf, buffer, &n_pages);
 	up_read(&buffer->lock);
 
@@ -106,7 +110,8 @@ static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void
 		unsigned int inside = offset_in_page(address);
 		int n = min_t(int, length - done, PAGE_SIZE - inside);
 
-		if (index >= buffer->n_pages)
+		if (index >= buffer->n_pages ||
+		    !sim_page_reachable(buffer->dev, buffer->pages[index]))
 			break;
 		if (write)
 			memcpy_to_page(buffer->pages[index], inside, bytes + done, n);

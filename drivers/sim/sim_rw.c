@@ -3,6 +3,7 @@
  * pread() and pwrite() at a buffer's offset: the copying path that a map
  * replaces.
  */
+#include <linux/highmem.h>
 #include <linux/uio.h>
 
 #include "sim.h"
@@ -14,7 +15,7 @@
  * may fault and so can't be made under buffer->lock.
  */
 static unsigned int sim_rw_hold(struct sim_buffer *buffer, u64 position, size_t length,
-				struct page **pages)
+				struct page **pages, bool *ret_blocked)
 {
 	u64 index = position >> PAGE_SHIFT;
 	u64 wanted = DIV_ROUND_UP(offset_in_page(position) + (u64)length, PAGE_SIZE);
@@ -22,12 +23,29 @@ static unsigned int sim_rw_hold(struct sim_buffer *buffer, u64 position, size_t 
 
 	down_read(&buffer->lock);
 	while (n < min_t(u64, wanted, SIM_RW_BATCH) && index + n < buffer->n_pages) {
+		if (!sim_page_reachable(buffer->dev, buffer->pages[index + n])) {
+			*ret_blocked = true;
+			break;
+		}
 		pages[n] = buffer->pages[index + n];
 		get_page(pages[n]);
 		n++;
 	}
 	up_read(&buffer->lock);
 	return n;
+}
+
+/*
+ * What was written to a page that is no more the buffer's, because that was
+ * moved meanwhile, is written where it belongs.
+ */
+static void sim_rw_mend(struct sim_buffer *buffer, u64 index, struct page *page, size_t inside,
+			size_t length)
+{
+	down_read(&buffer->lock);
+	if (index < buffer->n_pages && buffer->pages[index] != page)
+		memcpy_page(buffer->pages[index], inside, page, inside, length);
+	up_read(&buffer->lock);
 }
 
 /* Bytes copied; less than asked at the buffer's end or at a bad pointer. */
@@ -38,11 +56,15 @@ static ssize_t sim_rw_copy(struct sim_buffer *buffer, u64 position, struct iov_i
 	ssize_t done = 0;
 
 	while (iov_iter_count(iter)) {
-		unsigned int n = sim_rw_hold(buffer, position + done, iov_iter_count(iter), pages);
+		bool blocked = false;
+		unsigned int n = sim_rw_hold(buffer, position + done, iov_iter_count(iter), pages,
+					     &blocked);
 		bool stopped = !n;
 		unsigned int i;
 
-		if (!n && !done && write)
+		if (!n && !done && blocked)
+			done = -ENXIO;
+		else if (!n && !done && write)
 			done = -ENOSPC;
 		for (i = 0; i < n; i++) {
 			size_t inside = offset_in_page(position + done);
@@ -53,6 +75,9 @@ static ssize_t sim_rw_copy(struct sim_buffer *buffer, u64 position, struct iov_i
 				got = copy_page_from_iter(pages[i], inside, want, iter);
 			else if (!stopped)
 				got = copy_page_to_iter(pages[i], inside, want, iter);
+			if (write && got)
+				sim_rw_mend(buffer, (position + done) >> PAGE_SHIFT, pages[i],
+					    inside, got);
 			stopped |= got != want;
 			done += got;
 			put_page(pages[i]);
@@ -84,6 +109,7 @@ static ssize_t sim_rw(struct kiocb *iocb, struct iov_iter *iter, bool write)
 	buffer = sim_buffer_get(opener, slot);
 	if (!buffer)
 		return -ENOENT;
+	sim_buffer_used(buffer);
 	position = iocb->ki_pos - ((u64)sim_slot_pgoff(dev, slot) << PAGE_SHIFT);
 	ret = sim_rw_copy(buffer, position, iter, write);
 	if (ret > 0) {

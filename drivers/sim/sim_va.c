@@ -20,6 +20,7 @@
  */
 #define SIM_ENTRY_PRESENT BIT_ULL(0)
 #define SIM_ENTRY_WRITE BIT_ULL(1)
+#define SIM_ENTRY_MOVING BIT_ULL(2) /* and nothing else: will be there again */
 #define SIM_ENTRY_SHIFT 12
 
 #define SIM_TABLE_BYTES (SIM_LEVEL_ENTRIES * sizeof(u64))
@@ -115,11 +116,15 @@ static void sim_tables_prune(u64 *table, unsigned int level, u64 start, u64 end)
 	}
 }
 
-/*
- * Writes the entries of a part of a binding, as the buffer's pages are now or,
- * to unbind, as none. With buffer->lock and va->lock held.
- */
-static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_pages, bool bound)
+enum sim_entries {
+	SIM_ENTRIES_NONE,
+	SIM_ENTRIES_MOVING,
+	SIM_ENTRIES_PAGES, /* as the buffer has them now */
+};
+
+/* Writes the entries of a part of a binding. With buffer->lock and va->lock held. */
+static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_pages,
+			      enum sim_entries how)
 {
 	struct sim_buffer *buffer = binding->buffer;
 	u64 flags = SIM_ENTRY_PRESENT | (binding->write ? SIM_ENTRY_WRITE : 0);
@@ -133,7 +138,9 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
 			entry = sim_entry_find(binding->va, page);
 		else
 			entry++;
-		if (bound && binding->first + i < buffer->n_pages)
+		if (how == SIM_ENTRIES_MOVING)
+			*entry = SIM_ENTRY_MOVING;
+		else if (how == SIM_ENTRIES_PAGES && binding->first + i < buffer->n_pages)
 			*entry = (u64)page_to_pfn(buffer->pages[binding->first + i])
 					 << SIM_ENTRY_SHIFT | flags;
 		else
@@ -142,8 +149,11 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
 	binding->va->generation++;
 }
 
-/* The pages of a range of the buffer are others now. With buffer->lock held. */
-void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages)
+/*
+ * The pages of a range of the buffer are others now, or @moving: are about to be,
+ * and until then nobody's. With buffer->lock held.
+ */
+void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool moving)
 {
 	struct sim_binding *binding;
 
@@ -155,7 +165,8 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages)
 		if (start >= end)
 			continue;
 		down_write(&binding->va->lock);
-		sim_entries_write(binding, start - binding->first, end - start, true);
+		sim_entries_write(binding, start - binding->first, end - start,
+				  moving ? SIM_ENTRIES_MOVING : SIM_ENTRIES_PAGES);
 		up_write(&binding->va->lock);
 		wake_up_all(&binding->va->changed);
 	}
@@ -163,7 +174,8 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages)
 
 /*
  * The page behind an address. With va->lock held, which the caller keeps as long
- * as it uses the page. -EFAULT if there is none, or not to write to.
+ * as it uses the page. -EFAULT if there is none, or not to write to; -EAGAIN if
+ * it is on its way to another place.
  */
 int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
 		     struct page **ret_page)
@@ -184,10 +196,13 @@ int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool w
 		tlb->misses++;
 		found = page < SIM_VA_PAGES ? sim_entry_find(va, page) : NULL;
 		entry = found ? *found : 0;
+		if (entry & SIM_ENTRY_MOVING)
+			return -EAGAIN;
 		if ((entry & wanted) != wanted)
 			return -EFAULT;
 		tlb->slot[slot].page = page;
 		tlb->slot[slot].entry = entry;
+		sim_buffer_used(sim_page_buffer(pfn_to_page(entry >> SIM_ENTRY_SHIFT)));
 	}
 	*ret_page = pfn_to_page(entry >> SIM_ENTRY_SHIFT);
 	return 0;
@@ -242,7 +257,7 @@ static void sim_binding_remove(struct sim_binding *binding)
 	down_write(&buffer->lock);
 	list_del(&binding->link);
 	down_write(&va->lock);
-	sim_entries_write(binding, 0, binding->n_pages, false);
+	sim_entries_write(binding, 0, binding->n_pages, SIM_ENTRIES_NONE);
 	sim_tables_prune(va->root, SIM_LEVELS - 1, binding->start,
 			 binding->start + binding->n_pages);
 	up_write(&va->lock);
@@ -311,7 +326,7 @@ static int sim_bind_locked(struct sim_va *va, struct sim_binding *binding)
 	down_write(&buffer->lock);
 	list_add_tail(&binding->link, &buffer->bindings);
 	down_write(&va->lock);
-	sim_entries_write(binding, 0, binding->n_pages, true);
+	sim_entries_write(binding, 0, binding->n_pages, SIM_ENTRIES_PAGES);
 	up_write(&va->lock);
 	up_write(&buffer->lock);
 	wake_up_all(&va->changed);

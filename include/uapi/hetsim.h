@@ -43,6 +43,7 @@
  *  - EACCES: the open file does not have the access that the call needs.
  *  - ENOSPC: a limit of the device or of the opener is reached; HETSIM_QUERY
  *    and the open file's fdinfo show them.
+ *  - ENXIO: the bytes are in VRAM outside the window that the CPU can reach.
  *  - ENOMEM: the kernel, or the caller's control group, has no memory left.
  *  - EFAULT: a pointer does not lead to accessible memory of the caller. Only
  *    when it is the answer that can't be written, the call has had its effect.
@@ -65,6 +66,7 @@ enum {
 	HETSIM_NR_BUFFER_CLOSE = 0x11,
 	HETSIM_NR_BUFFER_RESIZE = 0x12,
 	HETSIM_NR_BUFFER_INFO = 0x13,
+	HETSIM_NR_BUFFER_MOVE = 0x14,
 	HETSIM_NR_BIND = 0x20,
 	HETSIM_NR_UNBIND = 0x21,
 	HETSIM_NR_QUEUE_CREATE = 0x30,
@@ -113,10 +115,12 @@ struct hetsim_handshake {
  * enum hetsim_feature - what a driver may or may not have
  * @HETSIM_FEATURE_BUFFERS: buffers, their maps, and the copying path
  * @HETSIM_FEATURE_ENGINE: the device's address space, queues and commands
+ * @HETSIM_FEATURE_MOVE: pages move, by command and to make room
  */
 enum hetsim_feature {
 	HETSIM_FEATURE_BUFFERS = 1u << 0,
 	HETSIM_FEATURE_ENGINE = 1u << 1,
+	HETSIM_FEATURE_MOVE = 1u << 2,
 };
 
 /**
@@ -135,10 +139,19 @@ enum hetsim_kind {
  * enum hetsim_place - where a buffer's pages are
  * @HETSIM_PLACE_VRAM: in the device's own memory
  * @HETSIM_PLACE_SYSTEM: in system memory that the device can reach
+ * @HETSIM_PLACE_WINDOW: in the device's own memory, where the CPU can reach it.
+ *                       Only devices with a window have it (EOPNOTSUPP), and on
+ *                       those, a CPU that touches other VRAM gets SIGBUS, or
+ *                       ENXIO from pread() and pwrite().
+ *
+ * Where VRAM or the window is full, pages of any opener that were not used for
+ * longest make room: those in VRAM go to system memory, those in the window to
+ * VRAM elsewhere.
  */
 enum hetsim_place {
 	HETSIM_PLACE_VRAM,
 	HETSIM_PLACE_SYSTEM,
+	HETSIM_PLACE_WINDOW,
 };
 
 /**
@@ -166,7 +179,8 @@ enum hetsim_cache {
  * @max_segment: [out] the longest range of one command
  * @max_buffer: [out] the longest buffer
  * @vram_bytes: [out] limit of HETSIM_PLACE_VRAM
- * @vram_used: [out] bytes of it that are taken, by all openers together
+ * @vram_used: [out] bytes of it that are taken, by all openers together, the
+ *             window's included
  * @system_bytes: [out] limit of HETSIM_PLACE_SYSTEM
  * @system_used: [out] bytes of it that are taken, by all openers together
  * @opener_bytes: [out] what one opener may take of both together
@@ -176,6 +190,8 @@ enum hetsim_cache {
  * @max_pending: [out] submissions that a queue takes before it answers EAGAIN
  * @timeout_ms: [out] how long one submission may run unless its queue was
  *              created with another time
+ * @window_bytes: [out] limit of HETSIM_PLACE_WINDOW; 0: the CPU reaches all VRAM
+ * @window_used: [out] bytes of it that are taken, by all openers together
  */
 struct hetsim_query {
 	__u32 size;
@@ -199,6 +215,8 @@ struct hetsim_query {
 	__u32 max_commands;
 	__u32 max_pending;
 	__u32 timeout_ms;
+	__aligned_u64 window_bytes;
+	__aligned_u64 window_used;
 };
 
 #define HETSIM_QUERY _IO(HETSIM_TYPE, HETSIM_NR_QUERY)
@@ -232,6 +250,9 @@ enum hetsim_scope {
  * @device_faults: [out] commands' accesses to addresses that are not bound, or
  *                 not for writing
  * @resets: [out] times that the engine was reset because work ran too long
+ * @moves: [out] calls of BUFFER_MOVE
+ * @bytes_moved: [out] bytes that went from one place to another
+ * @evictions: [out] times that pages of a buffer went to make room
  */
 struct hetsim_counters {
 	__u32 size;
@@ -249,6 +270,9 @@ struct hetsim_counters {
 	__aligned_u64 tlb_misses;
 	__aligned_u64 device_faults;
 	__aligned_u64 resets;
+	__aligned_u64 moves;
+	__aligned_u64 bytes_moved;
+	__aligned_u64 evictions;
 };
 
 #define HETSIM_COUNTERS _IO(HETSIM_TYPE, HETSIM_NR_COUNTERS)
@@ -320,12 +344,15 @@ struct hetsim_buffer_resize {
  * struct hetsim_buffer_info - ioctl(HETSIM_BUFFER_INFO)
  * @size: sizeof(struct hetsim_buffer_info)
  * @handle: the buffer
- * @place: [out] enum hetsim_place
+ * @place: [out] enum hetsim_place that it was made in or moved to as a whole
  * @cache: [out] enum hetsim_cache, as page-table entries of maps have it
  * @length: [out] bytes
  * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
  * @maps: [out] maps of it in all processes; a map that was split counts for
  *        each part
+ * @vram_bytes: [out] bytes of it that are in HETSIM_PLACE_VRAM now
+ * @system_bytes: [out] bytes of it that are in HETSIM_PLACE_SYSTEM now
+ * @window_bytes: [out] bytes of it that are in HETSIM_PLACE_WINDOW now
  */
 struct hetsim_buffer_info {
 	__u32 size;
@@ -335,9 +362,35 @@ struct hetsim_buffer_info {
 	__aligned_u64 length;
 	__aligned_u64 offset;
 	__aligned_u64 maps;
+	__aligned_u64 vram_bytes;
+	__aligned_u64 system_bytes;
+	__aligned_u64 window_bytes;
 };
 
 #define HETSIM_BUFFER_INFO _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_INFO)
+
+/**
+ * struct hetsim_buffer_move - ioctl(HETSIM_BUFFER_MOVE)
+ * @size: sizeof(struct hetsim_buffer_move)
+ * @handle: the buffer
+ * @place: enum hetsim_place
+ * @flags: must be 0
+ * @offset: where to begin, a multiple of the page size
+ * @length: bytes, a multiple of the page size
+ *
+ * Maps, bindings and running work see nothing of it but time. A call that fails
+ * with ENOSPC, ENOMEM or EINTR may have moved a part; the rest is where it was.
+ */
+struct hetsim_buffer_move {
+	__u32 size;
+	__u32 handle;
+	__u32 place;
+	__u32 flags;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+};
+
+#define HETSIM_BUFFER_MOVE _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_MOVE)
 
 /**
  * DOC: The device's address space
