@@ -248,6 +248,8 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 		return err_set(-EINVAL, "hm_buffer_import: of the flags only "
 			       "HM_BUFFER_READ_ONLY means something, 0x%x was passed",
 			       desc.flags);
+	if (desc.offset)
+		return err_set(-EINVAL, "hm_buffer_import: offset is for files");
 	own = sys_dup(fd);
 	if (own < 0)
 		return rlimits_explain_fd(own, "duplicating the descriptor to import");

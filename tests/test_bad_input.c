@@ -273,6 +273,10 @@ static void buffer_import(void)
 	CHECK_ERROR(-EINVAL, hm_buffer_import(it.host, fd, NULL, NULL));
 	CHECK_ERROR(-EINVAL, hm_buffer_import(it.host, fd, NULL, &buffer)); /* no memfd */
 	CHECK_ERROR(-EINVAL, hm_buffer_import(it.host, fd, &desc, &buffer));
+	desc.flags = 0;
+	desc.offset = PAGE;
+	CHECK_ERROR(-EINVAL, hm_buffer_import(it.host, fd, &desc, &buffer));
+	CHECK(strstr(hm_errmsg(), "offset"));
 	CHECK_ERROR(-EBADF, hm_buffer_import(it.host, -1, NULL, &buffer));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_import(it.file, fd, NULL, &buffer));
 	CHECK(buffer == POISON);
@@ -325,6 +329,7 @@ static void map_create(void)
 	} rows[] = {
 		{ { .flags = 1u << 30, .access = HM_READ }, -EINVAL },
 		{ { .access = HM_WRITE }, -EINVAL },
+		{ { .flags = HM_MAP_POPULATE, .access = HM_NONE }, -EINVAL },
 		{ { .access = 1u << 5 }, -EINVAL },
 		{ { .access = HM_READ, .reserved = 1 }, -EINVAL },
 		{ { .access = HM_READ, .offset = 1 }, -EINVAL },

@@ -21,7 +21,7 @@ struct hm_map;
 
 /* hm_map_desc.flags */
 #define HM_MAP_GUARD (1u << 0)    /* an inaccessible page before and behind */
-#define HM_MAP_POPULATE (1u << 1) /* pages present on return */
+#define HM_MAP_POPULATE (1u << 1) /* pages present on return; not with HM_NONE */
 
 struct hm_map_desc {
 	uint32_t struct_size;
