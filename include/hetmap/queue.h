@@ -150,7 +150,9 @@ HM_API struct hm_queue *hm_queue_ref(struct hm_queue *queue);
 /**
  * hm_queue_unref - drop a reference; NULL is allowed
  *
- * The last one waits for the queue's work.
+ * The last one waits for the queue's work: it is not for a CPU function that
+ * this queue runs, which would wait for itself. The same holds for
+ * hm_fence_wait() there on the queue's fences.
  */
 HM_API void hm_queue_unref(struct hm_queue *queue);
 
