@@ -129,6 +129,7 @@ struct hm_map {
 	struct rangemap *rights; /* enum hm_access bits; written with lock held too */
 	struct rangemap *locked; /* not 0 where mlock holds; NULL: nothing is */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
+	bool view_ended;    /* some view ended in a callback: remap_unlock() frees it */
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 

@@ -27,7 +27,7 @@ static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length,
 		goto err_rights;
 	}
 	remap_init(&remap, map, offset, length);
-	remap.new_access = access;
+	remap.new_rights = rights;
 	remap.buffer_held = buffer_held;
 	r = remap_freeze(&remap);
 	if (r)

@@ -17,7 +17,12 @@ int remap_lock(struct hm_map *map)
 
 void remap_unlock(struct hm_map *map)
 {
+	uint32_t n = unlikely(map->view_ended) ? view_sweep(map) : 0;
+
 	pthread_mutex_unlock(&map->change);
+	while (n--)
+		/* Not the last: who changes a map holds a reference. */
+		hm_map_unref(map);
 }
 
 void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64_t length)
@@ -29,7 +34,7 @@ void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64
 	remap->new_address = map->address;
 	remap->old_length = map->length;
 	remap->new_length = map->length;
-	remap->new_access = map->access;
+	remap->new_rights = map->rights;
 	remap->buffer_held = true;
 	remap->n_view = 0;
 	remap->views = remap->inline_views;
@@ -87,6 +92,23 @@ static uint64_t seen_length(const struct map_view *view, uint64_t map_length)
 	return view->length ? min_u64(view->length, rest) : rest;
 }
 
+static int keep_common(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	(void)offset, (void)length;
+	*(uint32_t *)user &= value;
+	return 0;
+}
+
+/* What every byte of the view's range allows. */
+static uint32_t seen_access(const struct map_view *view, const struct rangemap *rights,
+			    uint64_t length)
+{
+	uint32_t access = length ? HM_READ | HM_WRITE : HM_NONE;
+
+	rangemap_each(rights, view->offset, length, keep_common, &access);
+	return access;
+}
+
 static struct hm_view_change change_for(const struct remap *remap, const struct map_view *view,
 					bool done)
 {
@@ -95,14 +117,14 @@ static struct hm_view_change change_for(const struct remap *remap, const struct 
 		.old_length = seen_length(view, remap->old_length),
 		.new_address = remap->new_address + view->offset,
 		.new_length = seen_length(view, remap->new_length),
-		.new_access = remap->new_access,
 	};
 
 	if (!done) {
 		change.new_address = change.old_address;
 		change.new_length = change.old_length;
-		change.new_access = remap->map->access;
 	}
+	change.new_access = seen_access(view, done ? remap->new_rights : remap->map->rights,
+					change.new_length);
 	return change;
 }
 
@@ -205,10 +227,6 @@ void remap_thaw(struct remap *remap, bool done)
 		change = change_for(remap, remap->views[i], done);
 		remap->views[i]->hooks->reattach(remap->views[i], &change);
 	}
-	for (i = 0; i < remap->n_view; i++)
-		if (view_sweep_one(remap->views[i]))
-			/* Not the last: who changes a map holds a reference. */
-			hm_map_unref(remap->map);
 	unfreeze(remap);
 }
 

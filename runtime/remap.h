@@ -27,7 +27,7 @@ struct remap {
 	uint64_t offset, length;    /* the bytes that change */
 	char *old_address, *new_address;
 	uint64_t old_length, new_length;
-	uint32_t new_access;
+	const struct rangemap *new_rights; /* if it is done; until the thaw */
 	bool buffer_held;           /* buffer->lock is: callbacks may be called */
 	uint32_t n_view;            /* views told; they cannot go while change is held */
 	struct map_view **views;

@@ -149,6 +149,7 @@ static int freeze(struct replacement *rep)
 
 	remap_init(remap, rep->map, 0, rep->map->length);
 	remap->new_length = rep->new_size;
+	remap->new_rights = rep->item->rights;
 	if (rep->moves)
 		remap->new_address = rep->address;
 	r = remap_freeze(remap);

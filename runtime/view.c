@@ -110,7 +110,7 @@ struct hm_view {
 	struct map_view view;
 	struct hm_view_ops ops;
 	void *user;
-	bool ended;           /* by a callback of its own change; freed afterwards */
+	bool ended;           /* in a callback of a change of its map; freed afterwards */
 };
 
 static struct hm_view *caller_view(struct map_view *view)
@@ -227,8 +227,9 @@ void hm_view_unref(struct hm_view *view)
 		return;
 	map = view->view.map;
 	if (pthread_mutex_lock(&map->change)) {
-		/* In a callback: the change under way still walks over it. */
+		/* In a callback: the change under way may still walk over it. */
 		view->ended = true;
+		map->view_ended = true;
 		return;
 	}
 	unlink_view(map, &view->view);
@@ -237,16 +238,31 @@ void hm_view_unref(struct hm_view *view)
 	hm_map_unref(map);
 }
 
-bool view_sweep_one(struct map_view *map_view)
+static struct hm_view *find_ended(struct hm_map *map)
+{
+	struct hm_view *found = NULL;
+	struct map_view *view;
+
+	pthread_mutex_lock(&map->lock);
+	cds_list_for_each_entry(view, &map->views, link)
+		if (view->hooks == &caller_hooks && caller_view(view)->ended) {
+			found = caller_view(view);
+			break;
+		}
+	pthread_mutex_unlock(&map->lock);
+	return found;
+}
+
+uint32_t view_sweep(struct hm_map *map)
 {
 	struct hm_view *view;
+	uint32_t n = 0;
 
-	if (map_view->hooks != &caller_hooks)
-		return false;
-	view = caller_view(map_view);
-	if (!view->ended)
-		return false;
-	unlink_view(map_view->map, map_view);
-	destroy_view(view);
-	return true;
+	while ((view = find_ended(map))) {
+		unlink_view(map, &view->view);
+		destroy_view(view);
+		n++;
+	}
+	map->view_ended = false;
+	return n;
 }

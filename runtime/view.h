@@ -9,9 +9,10 @@
 void view_release_all(struct hm_map *map);
 
 /*
- * Frees a caller's view that its own callback ended. True: it did, and the
- * view's reference to the map is now the caller's to drop, after the change.
+ * Frees the callers' views that a callback ended while the change was held, and
+ * says how many: each one's reference to the map is now the caller's to drop,
+ * after the change.
  */
-bool view_sweep_one(struct map_view *view);
+uint32_t view_sweep(struct hm_map *map);
 
 #endif

@@ -325,6 +325,74 @@ static void ends_in_callback(void)
 	drop(&s);
 }
 
+/* So is one that refuses as well, and one that the change does not touch. */
+static int end_and_refuse(void *user, const struct hm_view_change *change)
+{
+	end_myself(user, change);
+	return -EBUSY;
+}
+
+static void ends_without_change(void)
+{
+	static const struct hm_view_ops refusing = {
+		.struct_size = sizeof(refusing),
+		.quiesce = end_and_refuse,
+	};
+	static const struct hm_view_ops ending_other = {
+		.struct_size = sizeof(ending_other),
+		.quiesce = end_myself,
+	};
+	static const struct hm_view_ops nothing = { .struct_size = sizeof(nothing) };
+	struct ending ending = { .n_reattach = 0 };
+	struct hm_map *maps[2];
+	struct hm_view *view;
+	struct subject s;
+	int i;
+
+	make(&s, 2 * SIZE);
+	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &refusing, &ending, &ending.view));
+	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, PAGE, 0));
+	CHECK_EQUAL(map_info(s.map, 0).views, 0);
+	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &maps[0]));
+	maps[1] = s.map;
+	for (i = 0; i < 2; i++) {
+		CHECK_OK_FATAL(hm_view_create(s.map, 0, 5, &ending_other, &ending, &view));
+		CHECK_OK_FATAL(
+			hm_view_create(maps[i], PAGE, 5, &nothing, NULL, &ending.view));
+		CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
+		CHECK_EQUAL(map_info(maps[i], 0).views, i);
+		hm_view_unref(view);
+		CHECK_EQUAL(stats_now().views, 0);
+	}
+	hm_map_unref(maps[0]);
+	drop(&s);
+}
+
+/* The rights that a view is told of are those of its range, not of the map. */
+static void access_told(void)
+{
+	struct log log = { .refuse = 0 };
+	struct hm_view *view;
+	struct subject s;
+
+	make(&s, 2 * SIZE);
+	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &log, &view));
+	CHECK_OK(hm_map_protect(s.map, PAGE, PAGE, HM_READ));
+	CHECK_EQUAL(log.last.new_access, HM_READ);
+	CHECK_OK(hm_map_protect(s.map, 3 * PAGE, PAGE, HM_READ | HM_WRITE));
+	CHECK_EQUAL(log.last.new_access, HM_READ);
+	CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, 0));
+	CHECK_EQUAL(log.last.new_access, HM_READ);
+	log.refuse = -EAGAIN;
+	CHECK_ERROR(-EBUSY, hm_map_protect(s.map, 0, SIZE, HM_NONE));
+	CHECK_EQUAL(log.last.new_access, HM_NONE);
+	log.refuse = 0;
+	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
+	CHECK_EQUAL(log.last.new_access, HM_READ | HM_WRITE);
+	hm_view_unref(view);
+	drop(&s);
+}
+
 /* ---- brackets, as a user inside the library takes part in them ---- */
 
 struct inner {
@@ -549,6 +617,8 @@ static const struct test tests[] = {
 	{ "many", many, 0, 0 },
 	{ "ends_map", ends_map, 0, 0 },
 	{ "ends_in_callback", ends_in_callback, 0, 0 },
+	{ "ends_without_change", ends_without_change, 0, 0 },
+	{ "access_told", access_told, 0, 0 },
 	{ "brackets", brackets, 0, 0 },
 	{ "io_uring", io_uring, 0, 0 },
 	{ NULL, NULL, 0, 0 },

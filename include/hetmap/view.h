@@ -21,7 +21,7 @@ struct hm_view_change {
 	uint64_t old_length;
 	void *new_address;   /* the same where nothing moves */
 	uint64_t new_length; /* of the view's range afterwards; 0: all cut off */
-	uint32_t new_access; /* HM_READ | HM_WRITE afterwards */
+	uint32_t new_access; /* HM_READ | HM_WRITE: of all of that range afterwards */
 	uint32_t reserved;
 };
 
