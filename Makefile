@@ -172,6 +172,9 @@ $(test_sources:%.c=$(O)/%): %: %.o $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(packages)) -lm -ldl
 
+# A part of the command that is tested by itself.
+$(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o
+
 $(O)/tests/stub_icd.so: $(icd_objects)
 	$(say) LD $@
 	$(Q)$(link) -shared -o $@ $^

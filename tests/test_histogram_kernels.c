@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../tools/hetmap/histogram.c"
+#include "../tools/hetmap/histogram.h"
 #include "accel_support.h"
 
 #define MOST ((1u << 20) + 3)
