@@ -94,8 +94,10 @@ static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resiz
 	return 0;
 
 err_protect:
-	while (i--)
+	/* Of several objects mprotect() may have done the first. */
+	do {
 		sys_mprotect(set->maps[i].map->address + from, to - from, PROT_NONE);
+	} while (i--);
 	shrink_objects(buffer, new_size, buffer->size);
 	return r;
 }

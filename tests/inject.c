@@ -12,6 +12,7 @@
 #include "sys.h"
 
 #define KEPT_MAX 64
+#define PAGE 4096
 
 static struct sys_table real;
 
@@ -139,6 +140,18 @@ static void *hook_mremap(void *address, size_t old_length, size_t new_length, in
 	return real.mremap(address, old_length, new_length, flags, new_address);
 }
 
+/* Over several mappings it has changed the first ones when it fails. */
+static int hook_mprotect(void *address, size_t length, int prot)
+{
+	if (fails("mprotect", ENOMEM)) {
+		if (length > PAGE)
+			real.mprotect(address, PAGE, prot);
+		errno = ENOMEM;
+		return -1;
+	}
+	return real.mprotect(address, length, prot);
+}
+
 static int hook_close(int fd)
 {
 	int r = real.close(fd);
@@ -163,7 +176,6 @@ static void *hook_calloc(size_t count, size_t size)
 		return fails(#name, error) ? -1 : real.name arguments; \
 	}
 
-HOOK(int, mprotect, ENOMEM, (void *address, size_t length, int prot), (address, length, prot))
 HOOK(int, madvise, ENOMEM, (void *address, size_t length, int advice),
      (address, length, advice))
 HOOK(int, mlock2, ENOMEM, (const void *address, size_t length, unsigned int flags),

@@ -17,7 +17,8 @@ enum inject_mode {
 /*
  * Puts the hooks in. Every call then goes to the kernel as before, until armed.
  * A failing mmap(MAP_FIXED) or mremap(MREMAP_FIXED) has unmapped its target, as
- * kernels do; a failing close() has closed.
+ * kernels do, a failing mprotect() has changed the first page, a failing close()
+ * has closed.
  */
 void inject_install(void);
 

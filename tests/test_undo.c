@@ -112,6 +112,31 @@ static void check_bytes(struct hm_map *map, const char *context)
 	}
 }
 
+static void check_page(volatile char *page, uint32_t access, const char *context)
+{
+	if (!test_read_signal(page) != !!(access & HM_READ) ||
+	    !test_write_signal(page) != !!(access & HM_WRITE))
+		test_fail(__FILE__, __LINE__, "%s: page %p has not the rights 0x%x", context,
+			  (void *)page, access);
+}
+
+/* The kernel grants what the registry says, and nothing behind the map's end. */
+static void check_rights(struct hm_map *map, const char *context)
+{
+	struct hm_pointer_info found;
+	uint64_t at, length;
+	char *base;
+
+	if (!map)
+		return;
+	base = hm_map_address(map);
+	length = hm_map_length(map);
+	for (at = 0; at < length && !hm_pointer_find(base + at, &found); at += PAGE)
+		check_page(base + at, found.access, context);
+	if (at < map_info(map, 0).reserved_length)
+		check_page(base + at, HM_NONE, context);
+}
+
 static void check_failure(const struct operation *operation, struct world *world,
 			  const struct shape *before, const char *context)
 {
@@ -129,6 +154,8 @@ static void check_failure(const struct operation *operation, struct world *world
 		compare(before, &after, context);
 	check_bytes(world->map, context);
 	check_bytes(world->second, context);
+	check_rights(world->map, context);
+	check_rights(world->second, context);
 	if (world->pointer && !pattern_holds(world->pointer, 0, SIZE, 1))
 		test_fail(__FILE__, __LINE__, "%s: bytes changed", context);
 	/* And it works once the cause is gone. */
