@@ -258,15 +258,29 @@ err_base:
 	return r;
 }
 
+/* Bytes from @offset on that the limit allows: those locked already cost nothing more. */
+static uint64_t lockable(const struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	uint64_t page = map->buffer->page_size, limit, locked, part = 0, next;
+	uint64_t room = rlimits_lockable(&limit, &locked);
+
+	if (room >= length)
+		return length;
+	for (next = round_down(room, page); next > part;) {
+		part = next;
+		next = min_u64(round_down(room, page) + locked_in(map, offset, part), length);
+	}
+	return part;
+}
+
 /* As much as the limit allows: asked for, then halved while others race us for it. */
 static int lock_part(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
 		     uint64_t *ret_locked)
 {
-	uint64_t limit, locked, page = map->buffer->page_size, part;
+	uint64_t page = map->buffer->page_size, part;
 	int r;
 
-	part = min_u64(round_down(rlimits_lockable(&limit, &locked), page), length);
-	for (; part; part = round_down(part / 2, page)) {
+	for (part = lockable(map, offset, length); part; part = round_down(part / 2, page)) {
 		r = lock_all(map, offset, part, flags);
 		if (!r)
 			break;
@@ -333,6 +347,28 @@ int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	return r;
 }
 
+static int lock_run(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	if (!value)
+		return 0;
+	return sys_mlock2((char *)user + offset, length,
+			  value == LOCKED_ON_FAULT ? MLOCK_ONFAULT : 0);
+}
+
+int resident_lock_again(const struct hm_map *map, char *address)
+{
+	uint64_t bytes;
+	int r;
+
+	if (!map->locked)
+		return 0;
+	r = rangemap_each(map->locked, 0, map->span, lock_run, address);
+	if (!r)
+		return 0;
+	bytes = resident_locked_bytes(map);
+	return explain_lock(r, bytes, bytes);
+}
+
 static int unlock_range(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	uint64_t before = locked_in(map, offset, length);
@@ -346,9 +382,10 @@ static int unlock_range(struct hm_map *map, uint64_t offset, uint64_t length)
 		return err_set(-ENOMEM, "no memory to note an unlocked range");
 	r = sys_munlock(map->address + offset, length);
 	if (r) {
+		/* Over several mappings munlock() may have stopped half way. */
+		resident_lock_again(map, map->address);
 		free(locked);
-		return err_set(r, "unlocking %" PRIu64 " bytes (munlock): %s", length,
-			       err_name(r));
+		return rlimits_explain_map(r, length, "unlocking");
 	}
 	free(map->locked);
 	map->locked = locked;
@@ -371,28 +408,6 @@ int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length)
 		r = unlock_range(map, offset, map_pages(map, offset, length));
 	remap_unlock(map);
 	return r;
-}
-
-static int lock_run(void *user, uint64_t offset, uint64_t length, uint32_t value)
-{
-	if (!value)
-		return 0;
-	return sys_mlock2((char *)user + offset, length,
-			  value == LOCKED_ON_FAULT ? MLOCK_ONFAULT : 0);
-}
-
-int resident_lock_again(const struct hm_map *map, char *address)
-{
-	uint64_t bytes;
-	int r;
-
-	if (!map->locked)
-		return 0;
-	r = rangemap_each(map->locked, 0, map->span, lock_run, address);
-	if (!r)
-		return 0;
-	bytes = resident_locked_bytes(map);
-	return explain_lock(r, bytes, bytes);
 }
 
 void resident_note(struct hm_map *map, struct rangemap *locked)

@@ -150,6 +150,10 @@ static void lock_too_much(void *user)
 	/* What is locked already costs nothing more. */
 	CHECK_OK(hm_map_lock(limited.map, f->unit, 3 * f->unit, 0, &locked));
 	CHECK_EQUAL(locked, 3 * f->unit);
+	/* Nor does it take anything from what may be locked besides. */
+	CHECK_OK(hm_map_unlock(limited.map, 3 * f->unit, f->unit));
+	CHECK_OK(hm_map_lock(limited.map, f->unit, 6 * f->unit, HM_LOCK_PARTIAL, &locked));
+	CHECK_EQUAL(locked, 3 * f->unit);
 	CHECK_OK(hm_map_unlock(limited.map, 0, BYTES));
 	CHECK_EQUAL(test_status_bytes("VmLck"), before);
 }

@@ -140,7 +140,7 @@ static void *hook_mremap(void *address, size_t old_length, size_t new_length, in
 	return real.mremap(address, old_length, new_length, flags, new_address);
 }
 
-/* Over several mappings it has changed the first ones when it fails. */
+/* Over several mappings these have changed the first ones when they fail. */
 static int hook_mprotect(void *address, size_t length, int prot)
 {
 	if (fails("mprotect", ENOMEM)) {
@@ -150,6 +150,28 @@ static int hook_mprotect(void *address, size_t length, int prot)
 		return -1;
 	}
 	return real.mprotect(address, length, prot);
+}
+
+static int hook_mlock2(const void *address, size_t length, unsigned int flags)
+{
+	if (fails("mlock2", ENOMEM)) {
+		if (length > PAGE)
+			real.mlock2(address, PAGE, flags);
+		errno = ENOMEM;
+		return -1;
+	}
+	return real.mlock2(address, length, flags);
+}
+
+static int hook_munlock(const void *address, size_t length)
+{
+	if (fails("munlock", ENOMEM)) {
+		if (length > PAGE)
+			real.munlock(address, PAGE);
+		errno = ENOMEM;
+		return -1;
+	}
+	return real.munlock(address, length);
 }
 
 static int hook_close(int fd)
@@ -178,9 +200,6 @@ static void *hook_calloc(size_t count, size_t size)
 
 HOOK(int, madvise, ENOMEM, (void *address, size_t length, int advice),
      (address, length, advice))
-HOOK(int, mlock2, ENOMEM, (const void *address, size_t length, unsigned int flags),
-     (address, length, flags))
-HOOK(int, munlock, ENOMEM, (const void *address, size_t length), (address, length))
 HOOK(int, msync, EIO, (void *address, size_t length, int flags), (address, length, flags))
 HOOK(int, mincore, ENOMEM, (void *address, size_t length, unsigned char *vector),
      (address, length, vector))

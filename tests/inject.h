@@ -17,8 +17,8 @@ enum inject_mode {
 /*
  * Puts the hooks in. Every call then goes to the kernel as before, until armed.
  * A failing mmap(MAP_FIXED) or mremap(MREMAP_FIXED) has unmapped its target, as
- * kernels do, a failing mprotect() has changed the first page, a failing close()
- * has closed.
+ * kernels do, failing mprotect(), mlock2() and munlock() have changed the first page, a
+ * failing close() has closed.
  */
 void inject_install(void);
 

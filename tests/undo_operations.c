@@ -369,7 +369,7 @@ static int lock_on_fault(struct world *world)
 
 static int unlock_middle(struct world *world)
 {
-	return hm_map_unlock(world->map, 4 * PAGE, PAGE);
+	return hm_map_unlock(world->map, 3 * PAGE, 2 * PAGE);
 }
 
 static int advise_cold(struct world *world)

@@ -125,7 +125,8 @@ HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length,
 /**
  * hm_map_unlock - let a range be paged out again
  *
- * Errors: -EINVAL; -ERANGE. A range that is not locked is no error.
+ * Errors: -EINVAL; -ERANGE; -ENOMEM vm.max_map_count. A range that is not locked
+ * is no error.
  */
 HM_API int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length);
 
