@@ -65,7 +65,7 @@ static int query_smaps(void *page, struct hm_pointer_detail *detail)
 	if (detail->fields & HM_POINTER_PAGE_SIZE)
 		detail->page_size = sum.page_size;
 	if (detail->fields & HM_POINTER_LOCKED)
-		detail->locked = sum.locked != 0;
+		detail->locked = sum.marked;
 	return 0;
 }
 

@@ -95,6 +95,9 @@ static void add_line(struct smaps_sum *sum, const char *line, uint64_t part, uin
 	uint64_t bytes;
 	size_t i;
 
+	/* Two letters a flag, with a blank behind each [proc(5)]. */
+	if (!strncmp(line, "VmFlags:", 8))
+		sum->marked |= strstr(line, " lo ") != NULL;
 	if (value_of(line, "Rss", &bytes))
 		sum->resident += share(bytes, part, size);
 	else if (value_of(line, "Locked", &bytes))

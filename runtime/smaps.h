@@ -3,6 +3,7 @@
 #ifndef HETMAP_SMAPS_H
 #define HETMAP_SMAPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct smaps_sum {
@@ -10,6 +11,7 @@ struct smaps_sum {
 	uint64_t resident;  /* Rss, and hugetlb pages */
 	uint64_t huge;      /* mapped by huge pages of any kind */
 	uint64_t locked;
+	bool marked;        /* mlock() marked some mapping, whether pages are there or not */
 	uint64_t page_size; /* largest KernelPageSize */
 };
 

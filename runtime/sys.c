@@ -84,6 +84,7 @@ struct sys_table sys_table = {
 	.close = close,
 	.fcntl = real_fcntl,
 	.fstat = fstat,
+	.fstatfs = fstatfs,
 	.ftruncate = ftruncate,
 	.fallocate = fallocate,
 	.mkdir = mkdir,
@@ -223,6 +224,16 @@ int sys_fstat(int fd, struct stat *ret_stat)
 
 	if (!r)
 		*ret_stat = st;
+	return r;
+}
+
+int sys_fstatfs(int fd, struct statfs *ret_statfs)
+{
+	struct statfs fs;
+	int r = (int)RETRY(sys_table.fstatfs(fd, &fs));
+
+	if (!r)
+		*ret_statfs = fs;
 	return r;
 }
 

@@ -34,6 +34,7 @@ struct sys_table {
 	int (*close)(int fd);
 	int (*fcntl)(int fd, int command, long argument);
 	int (*fstat)(int fd, struct stat *ret_stat);
+	int (*fstatfs)(int fd, struct statfs *ret_statfs);
 	int (*ftruncate)(int fd, off_t length);
 	int (*fallocate)(int fd, int mode, off_t offset, off_t length);
 	int (*mkdir)(const char *path, mode_t mode);
@@ -69,6 +70,7 @@ void sys_close(int fd); /* never fails: Linux has released the number in any cas
 int sys_dup(int fd);    /* fd, O_CLOEXEC */
 int sys_fcntl(int fd, int command, long argument);
 int sys_fstat(int fd, struct stat *ret_stat);
+int sys_fstatfs(int fd, struct statfs *ret_statfs);
 int sys_ftruncate(int fd, uint64_t length);
 int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length);
 int sys_mkdir(const char *path, mode_t mode);

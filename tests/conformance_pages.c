@@ -400,6 +400,11 @@ static void pointer_query(struct fixture *f)
 		CHECK_OK(hm_pointer_query(base, &detail));
 		CHECK_EQUAL(detail.locked, 1);
 		CHECK_OK(hm_map_unlock(map, 0, f->unit));
+		/* On fault: also where no page is there yet, or none is left. */
+		CHECK_OK(hm_map_advise(map, 0, BYTES, HM_ADVICE_PAGEOUT));
+		CHECK_OK(hm_map_lock(map, 0, BYTES, HM_LOCK_ONFAULT, NULL));
+		CHECK_OK(hm_pointer_query(base, &detail));
+		CHECK_EQUAL(detail.locked, 1);
 	}
 	CHECK_ERROR(-ENOENT, hm_pointer_query(&detail, &detail));
 	detail.fields = 1u << 20;

@@ -213,6 +213,7 @@ HOOK(long, move_pages, ENOMEM,
 HOOK(int, memfd_create, EMFILE, (const char *name, unsigned int flags), (name, flags))
 HOOK(int, open, EMFILE, (const char *path, int flags, mode_t mode), (path, flags, mode))
 HOOK(int, fstat, EIO, (int fd, struct stat *ret_stat), (fd, ret_stat))
+HOOK(int, fstatfs, EIO, (int fd, struct statfs *ret_statfs), (fd, ret_statfs))
 HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
 HOOK(int, fallocate, ENOSPC, (int fd, int mode, off_t offset, off_t length),
      (fd, mode, offset, length))
@@ -248,6 +249,7 @@ void inject_install(void)
 		.close = hook_close,
 		.fcntl = hook_fcntl,
 		.fstat = hook_fstat,
+		.fstatfs = hook_fstatfs,
 		.ftruncate = hook_ftruncate,
 		.fallocate = hook_fallocate,
 		.mkdir = hook_mkdir,

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "minimal_backend.h"
 #include "support.h"
+#include "sys.h"
 
 static void refused(void)
 {
@@ -68,6 +70,41 @@ static void shorter(void)
 	hm_device_unref(device);
 }
 
+static int (*real_fstat)(int fd, struct stat *ret_stat);
+
+/* As tmpfs answers where shared memory may have huge pages (shmem_enabled). */
+static int huge_fstat(int fd, struct stat *ret_stat)
+{
+	int r = real_fstat(fd, ret_stat);
+
+	ret_stat->st_blksize = 2 << 20;
+	return r;
+}
+
+/* Only what comes from the huge pool is imported as such. */
+static void import_is_not_huge(void)
+{
+	struct hm_buffer *buffer, *other;
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
+	struct hm_device *device;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	real_fstat = sys_table.fstat;
+	sys_table.fstat = huge_fstat;
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &other));
+	sys_table.fstat = real_fstat;
+	CHECK_EQUAL(buffer_info(other).page_size, buffer_info(buffer).page_size);
+	CHECK_EQUAL(buffer_info(other).flags, 0);
+	CHECK(buffer_info(other).caps & HM_CAP_LOCK);
+	hm_buffer_unref(other);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
 /* The table has an end, and says so. */
 static void full(void)
 {
@@ -87,6 +124,7 @@ static void full(void)
 static const struct test tests[] = {
 	{ "refused", refused, 0, 0 },
 	{ "shorter", shorter, 0, 0 },
+	{ "import_is_not_huge", import_is_not_huge, 0, 0 },
 	{ "full", full, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -219,6 +219,7 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 {
 	uint64_t size, page = page_size();
 	int seals, mode, r;
+	struct statfs fs;
 	struct stat st;
 
 	(void)device;
@@ -235,9 +236,13 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	r = sys_fstat(fd, &st);
 	if (r)
 		return err_set(r, "fstat: %s", err_name(r));
+	r = sys_fstatfs(fd, &fs);
+	if (r)
+		return err_set(r, "fstatfs: %s", err_name(r));
 	size = (uint64_t)st.st_size;
-	if ((uint64_t)st.st_blksize > page) /* hugetlbfs reports its page size here */
-		page = (uint64_t)st.st_blksize;
+	/* Not st_blksize: tmpfs, too, says 2 MiB where it may use huge pages. */
+	if (fs.f_type == HUGETLBFS_MAGIC)
+		page = (uint64_t)fs.f_bsize;
 	if (!size || desc->size > size || desc->max_size > size)
 		return err_set(-EINVAL, "the memfd has %" PRIu64 " bytes, %" PRIu64
 			       " were asked for", size, max_u64(desc->size, desc->max_size));
