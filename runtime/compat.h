@@ -28,6 +28,9 @@
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
+#endif
 #ifndef MLOCK_ONFAULT
 #define MLOCK_ONFAULT 1U
 #endif

@@ -125,7 +125,10 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 			return rlimits_explain_map(r, page, "clearing the last page");
 	}
 	if (to > from) {
-		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED);
+		/* Under mlockall() they stay locked: only this one takes them. */
+		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED_LOCKED);
+		if (r == -EINVAL)
+			r = sys_madvise(map->address + from, to - from, MADV_DONTNEED);
 		if (r) {
 			r = err_set(r, "giving back %" PRIu64 " bytes (MADV_DONTNEED): %s",
 				    to - from, err_name(r));

@@ -367,6 +367,11 @@ static void beyond_limit(void *user)
 	CHECK_EQUAL(hm_map_length(map), SIZE);
 	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
 	CHECK_OK(hm_buffer_resize(buffer, 8 * PAGE, 0));
+	/* What is beyond it already may become shorter. */
+	limit.rlim_cur = PAGE;
+	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGE, 0));
+	CHECK_EQUAL(file_size(fd), 2 * PAGE);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);

@@ -357,6 +357,31 @@ static void everything_locked(void *user)
 	hm_device_unref(device);
 }
 
+/* Pages that mlockall() keeps are given back by a shrink all the same. */
+static void shrink_locked(void *user)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .flags = HM_BUFFER_PRIVATE,
+				       .size = SIZE };
+	struct hm_device *device = open_host();
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	(void)user;
+	CHECK_FATAL(!syscall(SYS_mlockall, MCL_FUTURE));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	pattern_write(hm_map_address(map), 0, SIZE, 1);
+	CHECK_OK(hm_buffer_resize(buffer, PAGE + 5, 0));
+	CHECK_OK(hm_buffer_resize(buffer, SIZE, 0));
+	CHECK(pattern_holds(hm_map_address(map), 0, PAGE + 5, 1));
+	CHECK(is_zero(hm_map_address(map), PAGE + 5, SIZE));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	syscall(SYS_munlockall);
+}
+
 static void all_locked(void)
 {
 	if (TEST_TSAN) {
@@ -364,6 +389,7 @@ static void all_locked(void)
 		return;
 	}
 	in_child(everything_locked);
+	in_child(shrink_locked);
 }
 
 /* The text has the limit, what is locked, and what is missing. */

@@ -153,7 +153,8 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		return err_set(-EBUSY, "the file has %" PRIu64 " bytes, its buffer ends at %" PRIu64
 			       ": somebody else resized it", (uint64_t)st.st_size,
 			       segment->fd_offset + old_size);
-	r = rlimits_check_file_size(end);
+	/* A file beyond the limit may still be made shorter. */
+	r = new_size > old_size ? rlimits_check_file_size(end) : 0;
 	if (r)
 		return r;
 	r = sys_ftruncate(segment->fd, end);
