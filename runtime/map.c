@@ -298,6 +298,9 @@ static int place(struct hm_map *map, uint64_t committed)
 	if (r == -ENODEV)
 		return err_set(r, "%s: this file system can't share mappings (MAP_SHARED): "
 			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE", buffer->name);
+	if (r == -EPERM && buffer->exported && (map->access & HM_WRITE))
+		return err_set(r, "%s was exported read-only: its seal forbids further maps that "
+			       "may be written", buffer->name);
 	if (r)
 		return rlimits_explain_map(r, map->span, "mapping");
 	stats_add(&stats.bytes_reserved, map->reservation.length);

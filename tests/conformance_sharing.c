@@ -59,9 +59,9 @@ static void export_fd(struct fixture *f)
 
 static void export_read_only(struct fixture *f)
 {
-	struct hm_map *map;
+	struct hm_map *map, *further;
 	struct hm_buffer *buffer;
-	int fd;
+	int fd, r;
 
 	if (refuses_export(f))
 		return;
@@ -71,6 +71,11 @@ static void export_read_only(struct fixture *f)
 	put(f, hm_map_address(map), 0, BYTES, 1);
 	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
 	CHECK(write(fd, "x", 1) < 0);
+	r = hm_map_create(buffer, NULL, &further);
+	CHECK(r == 0 || (r == -EPERM && strstr(hm_errmsg(), "seal")) ||
+	      !has(f, HM_CAP_MULTI_MAP));
+	if (!r)
+		hm_map_unref(further);
 	close(fd);
 	CHECK_ERROR(-EINVAL, hm_buffer_export(buffer, 1u << 29, &fd));
 	hm_map_unref(map);
@@ -91,6 +96,7 @@ static void import(struct fixture *f)
 	put(f, hm_map_address(map), 0, BYTES, 1);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	CHECK_OK_FATAL(hm_buffer_import(f->device, fd, NULL, &other));
+	CHECK_EQUAL(buffer_info(other).page_size, buffer_info(buffer).page_size);
 	CHECK_OK_FATAL(hm_map_create(other, NULL, &other_map));
 	size = hm_map_length(other_map);
 	CHECK(size >= BYTES);

@@ -66,7 +66,8 @@ struct hm_map_info {
  * Errors: -EACCES more access than the buffer gives; -EINVAL offset not
  * page-aligned; -ERANGE past the buffer's end; -EBUSY a second map of a
  * private buffer; -ENOMEM address space, RLIMIT_AS or vm.max_map_count (the
- * text says which); -EAGAIN RLIMIT_MEMLOCK under mlockall(MCL_FUTURE).
+ * text says which); -EAGAIN RLIMIT_MEMLOCK under mlockall(MCL_FUTURE); -EPERM
+ * writable, and the buffer was exported read-only.
  */
 HM_API int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 			 struct hm_map **ret_map);
