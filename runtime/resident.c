@@ -15,115 +15,12 @@
 
 /* ---- prefetch ---- */
 
-/* Below it a thread costs more than it saves: about 10 ms of populating. */
-#define POPULATE_THREAD_LEAST MIB(32)
-#define POPULATE_THREADS_MAX 8
-
-/* One call of madvise() at a time, so that a signal or a kill gets through. */
-#define POPULATE_STEP MIB(64)
-
-struct populate {
-	char *address;
-	uint64_t length;
-	bool write;
-	bool announce; /* a file: start reading before waiting page by page */
-	int result;
-	pthread_t thread;
-};
-
-/* Kernels before 5.14: touches each page, which MADV_POPULATE would do. */
-static void touch(const struct populate *part, uint64_t page)
-{
-	uint64_t offset;
-
-	for (offset = 0; offset < part->length; offset += page) {
-		volatile char *byte = part->address + offset;
-
-		if (part->write)
-			__atomic_fetch_or(byte, 0, __ATOMIC_RELAXED);
-		else
-			(void)*byte;
-	}
-}
-
-static void *populate_part(void *user)
-{
-	struct populate *part = user;
-	uint64_t offset, step;
-	int r;
-
-	for (offset = 0; offset < part->length; offset += step) {
-		step = min_u64(POPULATE_STEP, part->length - offset);
-		if (part->announce)
-			sys_madvise(part->address + offset, step, MADV_WILLNEED);
-		r = sys_madvise(part->address + offset, step,
-				part->write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-		if (r == -EINVAL && !offset) {
-			touch(part, page_size());
-			break;
-		}
-		if (r) {
-			part->result = r;
-			break;
-		}
-	}
-	return NULL;
-}
-
 int resident_check(const struct hm_buffer *buffer)
 {
 	if (buffer->caps & HM_CAP_POPULATE)
 		return 0;
 	return err_set(-EOPNOTSUPP, "%s: this device's pages can't be brought in ahead",
 		       buffer->name);
-}
-
-static uint32_t cpus_allowed(void)
-{
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set))
-		return 1;
-	return (uint32_t)CPU_COUNT(&set);
-}
-
-int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
-{
-	struct populate parts[POPULATE_THREADS_MAX];
-	uint64_t unit = max_u64(MIB(2), map->buffer->page_size), share, at = 0;
-	uint32_t i, n = 1, started = 0;
-	int r = 0;
-
-	if (length >= 2 * POPULATE_THREAD_LEAST) {
-		n = (uint32_t)min_u64(length / POPULATE_THREAD_LEAST, cpus_allowed());
-		n = n < POPULATE_THREADS_MAX ? n : POPULATE_THREADS_MAX;
-	}
-	share = round_up(length / n, unit);
-	for (i = 0; i < n && at < length; i++, at += share)
-		parts[i] = (struct populate){
-			.address = map->address + offset + at,
-			.length = min_u64(share, length - at),
-			.write = access & HM_WRITE,
-			.announce = map->buffer->backing == HM_BACKING_FILE ||
-				    map->buffer->backing == HM_BACKING_FILE_PRIVATE,
-		};
-	n = i;
-	/* The last part is this thread's, and so is what no thread could be had for. */
-	for (i = 0; i + 1 < n; i++, started++)
-		if (pthread_create(&parts[i].thread, NULL, populate_part, &parts[i]))
-			break;
-	for (i = started; i < n; i++)
-		populate_part(&parts[i]);
-	for (i = 0; i < started; i++)
-		pthread_join(parts[i].thread, NULL);
-	for (i = 0; i < n && !r; i++)
-		r = parts[i].result;
-	if (!r)
-		return 0;
-	if (r == -EFAULT || r == -EHWPOISON)
-		return err_set(r, "%s: a page could not be brought in (%s): poisoned memory, or "
-			       "a file that became shorter", map->buffer->name, err_name(r));
-	return rlimits_explain_map(r, length, "bringing pages in");
 }
 
 int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
@@ -452,7 +349,10 @@ int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t
 		goto out;
 	r = sys_madvise(map->address + offset, map_pages(map, offset, length),
 			advices[advice].madvise);
-	if (r == -EINVAL)
+	if (r == -EINVAL && locked_in(map, offset, length))
+		r = err_set(-EOPNOTSUPP, "%s: locked pages take no %s: call hm_map_unlock() first",
+			    map->buffer->name, advices[advice].name);
+	else if (r == -EINVAL)
 		r = err_set(-EOPNOTSUPP, "%s: this kernel, or memory of this kind, does not take "
 			    "%s", map->buffer->name, advices[advice].name);
 	else if (r)
