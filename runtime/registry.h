@@ -6,9 +6,8 @@
  * handler. Writers are serialised by one mutex inside registry.c, which is
  * taken with a map's locks held and takes nothing itself.
  *
- * A radix tree by address, 9 bits a level over 48 bits, like a page table: an
- * entry at any level may be a whole map's, so a map of 1 TiB costs what a map
- * of 4 MiB costs. An entry points to a slot, the slot to an immutable
+ * A radix tree by address over 48 bits, like a page table: an entry at any
+ * level may be a whole map's, so a map of 1 TiB costs what a map of 4 MiB costs. An entry points to a slot, the slot to an immutable
  * descriptor. A change fills a fresh descriptor and swings the slot's pointer.
  */
 #ifndef HETMAP_REGISTRY_H
