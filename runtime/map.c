@@ -200,8 +200,8 @@ static int size_up(struct hm_map *map, const struct hm_map_desc *desc, uint64_t 
 
 /*
  * A huge page needs room for one, and an offset that agrees with the address.
- * Any other map goes wherever the kernel likes: small windows of one buffer side
- * by side share page tables, and the registry's nodes.
+ * Any other map need not be aligned: small windows of one buffer side by side
+ * share page tables, and the registry's nodes.
  */
 static uint64_t alignment_of(const struct hm_map *map)
 {
@@ -212,14 +212,51 @@ static uint64_t alignment_of(const struct hm_map *map)
 	return buffer->page_size;
 }
 
-/* One object, no guard, any address: the mapping is its own reservation. */
-static int place_simple(struct hm_map *map, int prot)
+/*
+ * A window of whole entries of the registry (radix.h): at their multiples it
+ * takes one word for 64 KiB there, elsewhere sixteen, which is what a look-up
+ * among many of them has to bring into the cache.
+ */
+#define WINDOW_ALIGNMENT KIB(64)
+
+static bool is_window(uint64_t base, uint64_t span)
+{
+	return is_aligned(base | span, WINDOW_ALIGNMENT) && span < HUGE_LEAST;
+}
+
+/*
+ * Where the next window should end, as a hint, which costs no system call: the
+ * kernel takes it where the place is free, and else goes by its own rule, which
+ * mostly is the place below the lowest window, and thus as good. A release only
+ * raises it: the place that became free is used again, not one further down.
+ */
+static _Atomic uint64_t window_end;
+
+static void window_placed(const struct hm_map *map)
+{
+	if (is_window((uintptr_t)map->address, map->span))
+		atomic_store_explicit(&window_end, (uintptr_t)map->address,
+				      memory_order_relaxed);
+}
+
+static void window_released(const struct hm_map *map)
+{
+	uint64_t end = (uintptr_t)map->address + map->span;
+
+	if (is_window((uintptr_t)map->address, map->span) &&
+	    end > atomic_load_explicit(&window_end, memory_order_relaxed))
+		atomic_store_explicit(&window_end, end, memory_order_relaxed);
+}
+
+/* One object, no guard: the mapping is its own reservation. */
+static int place_at(struct hm_map *map, uint64_t hint, int prot)
 {
 	const struct hm_segment *segment = &map->buffer->segment[0];
 	void *mapped;
 	int r;
 
-	r = map_one(segment, map->offset, map->span, NULL, prot, &mapped);
+	r = sys_mmap((void *)(uintptr_t)hint, map->span, prot, flags_of_segment(segment),
+		     segment->fd, segment->fd_offset + (map->offset - segment->offset), &mapped);
 	if (r)
 		return r;
 	map->address = mapped;
@@ -228,7 +265,7 @@ static int place_simple(struct hm_map *map, int prot)
 	return 0;
 }
 
-static int place_reserved(struct hm_map *map, int prot)
+static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
 {
 	uint64_t guard = map->map_flags & HM_MAP_GUARD ? map->buffer->page_size : 0;
 	struct hm_buffer *buffer = map->buffer;
@@ -236,8 +273,7 @@ static int place_reserved(struct hm_map *map, int prot)
 	uint32_t i;
 	int r;
 
-	r = reserve_range(map->span, alignment_of(map), guard, &map->reservation,
-			  &map->address);
+	r = reserve_range(map->span, alignment, guard, &map->reservation, &map->address);
 	if (r)
 		return r;
 	for (i = buffer_segment_at(buffer, map->offset); i < buffer->n_segment; i++) {
@@ -260,6 +296,22 @@ err_unmap:
 	return r;
 }
 
+static int place_simple(struct hm_map *map, int prot)
+{
+	uint64_t end = atomic_load_explicit(&window_end, memory_order_relaxed);
+	bool window = is_window(0, map->span);
+	int r;
+
+	r = place_at(map, window && end > map->span ? end - map->span : 0, prot);
+	if (r || !window || is_window((uintptr_t)map->address, map->span) ||
+	    sys_munmap(map->address, map->span))
+		return r;
+	/* Rarely: the first one, or a hole between others' mappings. */
+	r = place_reserved(map, WINDOW_ALIGNMENT, prot);
+	/* Where there is no room to align in, any place will do. */
+	return r ? place_at(map, 0, prot) : 0;
+}
+
 /*
  * Some file systems refuse MAP_SHARED (-ENODEV; FUSE with direct I/O). A reader
  * loses nothing by a private map but the sight of later writes: visible as
@@ -280,18 +332,19 @@ static void set_backing(struct hm_buffer *buffer, uint32_t backing, uint32_t seg
 static int place(struct hm_map *map, uint64_t committed)
 {
 	struct hm_buffer *buffer = map->buffer;
+	uint64_t alignment = alignment_of(map);
 	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
-		      alignment_of(map) <= page_size();
+		      alignment <= page_size();
 	int prot = prot_of_access(map->access);
 	/* The part that is not committed must not be touched. */
 	int first = committed == map->span ? prot : PROT_NONE;
 	int r;
 
-	r = simple ? place_simple(map, first) : place_reserved(map, first);
+	r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
 	if (r == -ENODEV && may_be_private(buffer)) {
 		set_backing(buffer, HM_BACKING_FILE_PRIVATE,
 			    HM_SEGMENT_PRIVATE | HM_SEGMENT_NORESERVE);
-		r = simple ? place_simple(map, first) : place_reserved(map, first);
+		r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
 		if (r)
 			set_backing(buffer, HM_BACKING_FILE, HM_SEGMENT_SHARED);
 	}
@@ -405,6 +458,7 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 			    length, err_name(r));
 		goto err_release;
 	}
+	window_placed(map);
 	map_link_locked(map);
 	buffer->n_map++;
 	stats_add(&stats.maps, 1);
@@ -460,6 +514,7 @@ void map_release(struct hm_map *map)
 	stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));
 	stats_sub(&stats.maps, 1);
 	reserve_release(&map->reservation);
+	window_released(map);
 	map_free(map);
 }
 
