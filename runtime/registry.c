@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * Registry: address -> map. radix.h finds the slot, this file is about what the
- * slot points to: descriptors, never changed while published.
+ * Registry: address -> map. radix.h finds the slot, this file is about what
+ * stands in it: a descriptor of the map, in one cache line.
  *
- * A reader loads a slot's descriptor, its sequence, its fields, then looks
- * whether slot and sequence are still what they were. If so, the fields belong
- * together, and to this slot: a sequence is odd from the moment a descriptor is
- * retired to the moment it is full again. Slots, descriptors and arrays of runs
- * keep their type for ever, so whatever a late reader loads is memory of ours.
- * The loads are acquire and the stores release (free on x86, and known to TSan,
- * which fences are not): a reader that saw one new field sees the odd sequence
- * that went before it.
+ * A reader loads its sequence, its fields, then looks whether the sequence is
+ * still what it was. If so, the fields belong together: a sequence is odd from
+ * the moment a descriptor is retired to the moment it is full again. Slots,
+ * descriptors and arrays of runs keep their type for ever, so whatever a late
+ * reader loads is memory of ours. The loads are acquire and the stores release
+ * (free on x86, and known to TSan, which fences are not): a reader that saw one
+ * new field sees the sequence that went before it.
+ *
+ * A change never makes a reader wait, who may be a signal handler on top of the
+ * writer: one store sends readers from the slot to a descriptor that was filled
+ * beforehand, the slot is filled anew meanwhile, and one more store calls them
+ * back.
  *
  * A stale slot is no problem: the map it belonged to was removed after the
  * reader's walk began. If it is another map's by now, the address is outside
@@ -30,12 +34,6 @@
 /* How often a lookup tries before it answers -EAGAIN. */
 #define TRIES 16
 
-/* A descriptor, or with bit 0 set none: the slot is free, or about to be used. */
-struct registry_slot {
-	_Atomic uint64_t word;
-};
-#define SLOT_EMPTY 1ull
-
 /*
  * One cache line, in which the common case needs nothing unpacked. The last
  * word is what stands at the end of struct hm_pointer_info: generation, access,
@@ -43,7 +41,8 @@ struct registry_slot {
  * any of them it is copied as it is.
  */
 struct registry_descriptor {
-	_Atomic uint64_t seq; /* upper half: fork generation in which it was made */
+	/* Upper half: fork generation in which it was made. Or SEQ_FORWARD. */
+	_Atomic uint64_t seq;
 	_Atomic uint64_t base;
 	_Atomic uint64_t length;
 	_Atomic uint64_t buffer_offset;
@@ -54,6 +53,15 @@ struct registry_descriptor {
 } __attribute__((aligned(64)));
 
 _Static_assert(sizeof(struct registry_descriptor) == 64, "one cache line");
+
+struct registry_slot {
+	struct registry_descriptor descriptor;
+};
+
+/* Retired, or not full yet. */
+#define SEQ_ODD 1ull
+/* Only in a slot, during a change: a pointer to the descriptor that counts. */
+#define SEQ_FORWARD (1ull << 63)
 
 #define DESCRIPTOR_RUNS (1u << 0)          /* rights by range: they stand in an array */
 #define DESCRIPTOR_NOT_INHERITED (1u << 1) /* in a fork child it counts for nothing */
@@ -98,14 +106,14 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct slab slots = {
 	.size = sizeof(struct registry_slot),
-	.link = offsetof(struct registry_slot, word),
-	.chunk = KIB(4),
+	.link = offsetof(struct registry_slot, descriptor.map),
+	.chunk = KIB(8),
 };
 
 static struct slab descriptors = {
 	.size = sizeof(struct registry_descriptor),
 	.link = offsetof(struct registry_descriptor, map),
-	.chunk = KIB(8),
+	.chunk = KIB(4),
 };
 
 static struct slab arrays[RUNS_CLASS_MAX + 1];
@@ -188,6 +196,12 @@ static struct runs *runs_make(const struct rangemap *access, struct hm_device *d
 	return runs;
 }
 
+static void runs_put(struct runs *runs)
+{
+	if (runs)
+		slab_put(runs_slab(runs_class(LOAD(runs->n))), runs);
+}
+
 /* The run that holds @offset. May meet an array in reuse: then it is any word. */
 static uint64_t runs_at(const struct runs *runs, uint64_t offset)
 {
@@ -214,8 +228,9 @@ static struct runs *descriptor_runs(const struct registry_descriptor *descriptor
 	return (struct runs *)(uintptr_t)LOAD(descriptor->device);
 }
 
-static int descriptor_make(const struct registry_entry *entry,
-			   struct registry_descriptor **ret_descriptor)
+/* Fills one that is new or retired. It counts from descriptor_publish() on. */
+static int descriptor_fill(struct registry_descriptor *descriptor,
+			   const struct registry_entry *entry)
 {
 	struct tail tail = {
 		.generation = entry->generation,
@@ -224,22 +239,14 @@ static int descriptor_make(const struct registry_entry *entry,
 		.flags = entry->not_inherited ? DESCRIPTOR_NOT_INHERITED : 0,
 	};
 	uint64_t device = (uintptr_t)entry->device;
-	struct registry_descriptor *descriptor;
-	uint32_t seq;
 
-	descriptor = slab_take(&descriptors);
-	if (!descriptor)
-		return -ENOMEM;
 	if (entry->access->n > 1) {
 		device = (uintptr_t)runs_make(entry->access, entry->device);
+		if (!device)
+			return -ENOMEM;
 		tail.flags |= DESCRIPTOR_RUNS;
 	}
-	if (entry->access->n > 1 && !device) {
-		slab_put(&descriptors, descriptor);
-		return -ENOMEM;
-	}
-	seq = (uint32_t)LOAD(descriptor->seq) | 1;
-	STORE(descriptor->seq, seq);
+	STORE(descriptor->seq, (uint32_t)LOAD(descriptor->seq) | SEQ_ODD);
 	STORE(descriptor->base, entry->base);
 	STORE(descriptor->length, entry->length);
 	STORE(descriptor->buffer_offset, entry->buffer_offset);
@@ -247,41 +254,46 @@ static int descriptor_make(const struct registry_entry *entry,
 	STORE(descriptor->buffer, (uintptr_t)entry->buffer);
 	STORE(descriptor->device, device);
 	STORE(descriptor->tail, tail_pack(tail));
-	STORE(descriptor->seq, (uint64_t)fork_generation << 32 | (seq + 1));
-	*ret_descriptor = descriptor;
 	return 0;
 }
 
-/* Odd first: the array and the link's word are no longer what they were. */
+/* The upper half counts no change: it must not be carried into. */
+static uint64_t seq_next(uint64_t generation, uint64_t seq)
+{
+	return generation << 32 | (((uint32_t)seq | 1) + 1u);
+}
+
+static void descriptor_publish(struct registry_descriptor *descriptor)
+{
+	STORE(descriptor->seq, seq_next(fork_generation, LOAD(descriptor->seq)));
+}
+
+/* Before its array and its link's word are no longer what they were. */
 static void descriptor_retire(struct registry_descriptor *descriptor)
 {
-	struct runs *runs = descriptor_runs(descriptor);
-
-	STORE(descriptor->seq, LOAD(descriptor->seq) | 1);
-	if (runs)
-		slab_put(runs_slab(runs_class(LOAD(runs->n))), runs);
-	slab_put(&descriptors, descriptor);
+	STORE(descriptor->seq, LOAD(descriptor->seq) | SEQ_ODD);
 }
 
-static struct registry_descriptor *slot_descriptor(const struct registry_slot *slot)
-{
-	uint64_t word = LOAD(slot->word);
-
-	return unlikely(word & SLOT_EMPTY) ? NULL :
-					     (struct registry_descriptor *)(uintptr_t)word;
-}
-
-/* The same as find_once, of a descriptor with flags. */
-static __attribute__((noinline)) int find_flagged(const struct registry_slot *slot, uint64_t at,
+/* What find_once() leaves: flags, or a change in progress. */
+static __attribute__((noinline)) int find_flagged(const struct registry_slot *slot,
 						  uint64_t address,
 						  struct hm_pointer_info *ret_info)
 {
-	const struct registry_descriptor *descriptor = (const void *)(uintptr_t)at;
-	uint64_t seq = LOAD(descriptor->seq);
-	uint64_t word = LOAD(descriptor->tail);
-	uint64_t base = LOAD(descriptor->base);
-	struct tail tail = tail_unpack(word);
-	struct hm_pointer_info info = {
+	const struct registry_descriptor *descriptor = &slot->descriptor;
+	uint64_t at = LOAD(slot->descriptor.seq);
+	struct hm_pointer_info info;
+	uint64_t seq, word, base;
+	struct tail tail;
+
+	if (at & SEQ_FORWARD)
+		descriptor = (const void *)(uintptr_t)(at & ~SEQ_FORWARD);
+	else if (at & SEQ_ODD)
+		return -ENOENT;
+	seq = at & SEQ_FORWARD ? LOAD(descriptor->seq) : at;
+	word = LOAD(descriptor->tail);
+	base = LOAD(descriptor->base);
+	tail = tail_unpack(word);
+	info = (struct hm_pointer_info){
 		.map = (struct hm_map *)(uintptr_t)LOAD(descriptor->map),
 		.buffer = (struct hm_buffer *)(uintptr_t)LOAD(descriptor->buffer),
 		.device = (struct hm_device *)(uintptr_t)LOAD(descriptor->device),
@@ -299,14 +311,14 @@ static __attribute__((noinline)) int find_flagged(const struct registry_slot *sl
 		uint64_t run;
 
 		/* Else it might be another kind of pointer. */
-		if ((seq & 1) || LOAD(descriptor->seq) != seq)
+		if ((seq & SEQ_ODD) || LOAD(descriptor->seq) != seq)
 			return -EAGAIN;
 		run = runs_at(runs, info.map_offset);
 		info.access = run & RUN_FIELD_MASK;
 		info.cache = run >> RUN_CACHE_SHIFT & RUN_FIELD_MASK;
 		info.device = (struct hm_device *)(uintptr_t)LOAD(runs->device);
 	}
-	if ((seq & 1) || LOAD(slot->word) != at || LOAD(descriptor->seq) != seq)
+	if ((seq & SEQ_ODD) || LOAD(slot->descriptor.seq) != at || LOAD(descriptor->seq) != seq)
 		return -EAGAIN;
 	if (info.map_offset >= info.length || is_left(seq, word))
 		return -ENOENT;
@@ -318,24 +330,19 @@ static __attribute__((noinline)) int find_flagged(const struct registry_slot *sl
 static inline __attribute__((always_inline)) int
 find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_info *ret_info)
 {
-	uint64_t at = LOAD(slot->word);
-	const struct registry_descriptor *descriptor = (const void *)(uintptr_t)at;
-	uint64_t seq, base, length, buffer_offset, map, buffer, device, tail;
+	const struct registry_descriptor *descriptor = &slot->descriptor;
+	uint64_t seq = LOAD(descriptor->seq);
+	uint64_t base = LOAD(descriptor->base);
+	uint64_t length = LOAD(descriptor->length);
+	uint64_t buffer_offset = LOAD(descriptor->buffer_offset);
+	uint64_t map = LOAD(descriptor->map);
+	uint64_t buffer = LOAD(descriptor->buffer);
+	uint64_t device = LOAD(descriptor->device);
+	uint64_t tail = LOAD(descriptor->tail);
 
-	if (unlikely(at & SLOT_EMPTY))
-		return -ENOENT;
-	seq = LOAD(descriptor->seq);
-	base = LOAD(descriptor->base);
-	length = LOAD(descriptor->length);
-	buffer_offset = LOAD(descriptor->buffer_offset);
-	map = LOAD(descriptor->map);
-	buffer = LOAD(descriptor->buffer);
-	device = LOAD(descriptor->device);
-	tail = LOAD(descriptor->tail);
-	if (unlikely(tail_unpack(tail).flags))
-		return find_flagged(slot, at, address, ret_info);
-	if (unlikely(seq & 1) || unlikely(LOAD(slot->word) != at) ||
-	    unlikely(LOAD(descriptor->seq) != seq))
+	if (unlikely(seq & (SEQ_FORWARD | SEQ_ODD)) || unlikely(tail_unpack(tail).flags))
+		return find_flagged(slot, address, ret_info);
+	if (unlikely(LOAD(descriptor->seq) != seq))
 		return -EAGAIN;
 	if (unlikely(address - base >= length))
 		return -ENOENT;
@@ -391,14 +398,18 @@ struct hm_map *registry_acquire(const void *pointer, struct hm_pointer_info *ret
 
 /* ---- writers ---- */
 
-/* Fills all but access. False: the slot has no map in this process. */
+/*
+ * Fills all but access. False: the slot has no map in this process. Under the
+ * mutex no slot is in a change.
+ */
 static bool slot_describe(const struct registry_slot *slot, struct registry_entry *ret_entry)
 {
-	const struct registry_descriptor *descriptor = slot_descriptor(slot);
+	const struct registry_descriptor *descriptor = &slot->descriptor;
 	const struct runs *runs;
 	struct tail tail;
 
-	if (!descriptor || is_left(LOAD(descriptor->seq), LOAD(descriptor->tail)))
+	if ((LOAD(descriptor->seq) & SEQ_ODD) ||
+	    is_left(LOAD(descriptor->seq), LOAD(descriptor->tail)))
 		return false;
 	tail = tail_unpack(LOAD(descriptor->tail));
 	runs = descriptor_runs(descriptor);
@@ -418,13 +429,12 @@ static bool slot_describe(const struct registry_slot *slot, struct registry_entr
 
 static void slot_clear(struct registry_slot *slot)
 {
-	struct registry_descriptor *descriptor = slot_descriptor(slot);
-	uint64_t first = LOAD(descriptor->base) >> PAGE_SHIFT;
+	struct registry_descriptor *descriptor = &slot->descriptor;
 
 	/* This is the moment at which all of the map is gone. */
-	STORE(slot->word, SLOT_EMPTY);
-	radix_clear(first, slot);
 	descriptor_retire(descriptor);
+	radix_clear(LOAD(descriptor->base) >> PAGE_SHIFT, slot);
+	runs_put(descriptor_runs(descriptor));
 }
 
 /*
@@ -455,7 +465,6 @@ int registry_insert(const struct registry_entry *entry, uint64_t span,
 	uint64_t end = 1ull << RADIX_ADDRESS_BITS;
 	uint64_t first = entry->base >> PAGE_SHIFT;
 	uint64_t last = first + (span >> PAGE_SHIFT) - 1;
-	struct registry_descriptor *descriptor;
 	struct registry_slot *slot;
 	int r;
 
@@ -469,24 +478,23 @@ int registry_insert(const struct registry_entry *entry, uint64_t span,
 		r = radix_prepare(first, last);
 	if (r)
 		goto unlock;
-	r = descriptor_make(entry, &descriptor);
-	if (r)
-		goto unlock;
 	slot = slab_take(&slots);
 	if (!slot) {
 		r = -ENOMEM;
-		goto retire_descriptor;
+		goto unlock;
 	}
-	STORE(slot->word, SLOT_EMPTY);
+	r = descriptor_fill(&slot->descriptor, entry);
+	if (r)
+		goto put_slot;
 	radix_enter(first, last, slot);
 	/* This is the moment at which all of the map is there. */
-	STORE(slot->word, (uintptr_t)descriptor);
+	descriptor_publish(&slot->descriptor);
 	pthread_mutex_unlock(&mutex);
 	*ret_slot = slot;
 	return 0;
 
-retire_descriptor:
-	descriptor_retire(descriptor);
+put_slot:
+	slab_put(&slots, slot);
 unlock:
 	pthread_mutex_unlock(&mutex);
 	return r;
@@ -494,22 +502,51 @@ unlock:
 
 int registry_stage(const struct registry_entry *entry, struct registry_descriptor **ret_staged)
 {
-	int r;
+	struct registry_descriptor *staged;
+	int r = -ENOMEM;
 
 	pthread_mutex_lock(&mutex);
-	r = descriptor_make(entry, ret_staged);
+	staged = slab_take(&descriptors);
+	if (!staged)
+		goto unlock;
+	r = descriptor_fill(staged, entry);
+	if (r)
+		goto put_staged;
+	descriptor_publish(staged);
+	pthread_mutex_unlock(&mutex);
+	*ret_staged = staged;
+	return 0;
+
+put_staged:
+	slab_put(&descriptors, staged);
+unlock:
 	pthread_mutex_unlock(&mutex);
 	return r;
 }
 
 void registry_commit(struct registry_slot *slot, struct registry_descriptor *staged)
 {
-	struct registry_descriptor *old;
+	struct registry_descriptor *descriptor = &slot->descriptor;
+	struct runs *runs;
+	uint64_t seq;
 
 	pthread_mutex_lock(&mutex);
-	old = slot_descriptor(slot);
-	STORE(slot->word, (uintptr_t)staged);
-	descriptor_retire(old);
+	runs = descriptor_runs(descriptor);
+	seq = LOAD(descriptor->seq);
+	/* This is the moment of the change. */
+	STORE(descriptor->seq, (uintptr_t)staged | SEQ_FORWARD);
+	STORE(descriptor->base, LOAD(staged->base));
+	STORE(descriptor->length, LOAD(staged->length));
+	STORE(descriptor->buffer_offset, LOAD(staged->buffer_offset));
+	STORE(descriptor->map, LOAD(staged->map));
+	STORE(descriptor->buffer, LOAD(staged->buffer));
+	STORE(descriptor->device, LOAD(staged->device));
+	STORE(descriptor->tail, LOAD(staged->tail));
+	STORE(descriptor->seq, seq_next(LOAD(staged->seq) >> 32, seq));
+	/* The staged one's array is the slot's by now. */
+	runs_put(runs);
+	descriptor_retire(staged);
+	slab_put(&descriptors, staged);
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -517,6 +554,8 @@ void registry_abandon(struct registry_descriptor *staged)
 {
 	pthread_mutex_lock(&mutex);
 	descriptor_retire(staged);
+	runs_put(descriptor_runs(staged));
+	slab_put(&descriptors, staged);
 	pthread_mutex_unlock(&mutex);
 }
 

@@ -7,8 +7,9 @@
  * taken with a map's locks held and takes nothing itself.
  *
  * A radix tree by address over 48 bits, like a page table: an entry at any
- * level may be a whole map's, so a map of 1 TiB costs what a map of 4 MiB costs. An entry points to a slot, the slot to an immutable
- * descriptor. A change fills a fresh descriptor and swings the slot's pointer.
+ * level may be a whole map's, so a map of 1 TiB costs what a map of 4 MiB costs.
+ * An entry points to a slot, in which a descriptor of the map stands. A change
+ * fills a fresh descriptor first, and one store makes it the one that counts.
  */
 #ifndef HETMAP_REGISTRY_H
 #define HETMAP_REGISTRY_H
@@ -53,7 +54,7 @@ int registry_stage(const struct registry_entry *entry, struct registry_descripto
 void registry_commit(struct registry_slot *slot, struct registry_descriptor *staged);
 void registry_abandon(struct registry_descriptor *staged);
 
-/* Removes a map; the slot and its descriptor are reused later, oldest first. */
+/* Removes a map; the slot is reused later, oldest first. */
 void registry_remove(struct registry_slot *slot);
 
 /* hm_pointer_find's body. */
