@@ -508,7 +508,6 @@ err_free:
 
 void map_release(struct hm_map *map)
 {
-	view_release_all(map);
 	if (map->locked)
 		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
 	stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));
@@ -530,6 +529,8 @@ void hm_map_unref(struct hm_map *map)
 	if (!map || !object_put(&map->object))
 		return;
 	registry_remove(map->slot);
+	/* At once: an accelerator that ends in this very callback waits for it. */
+	view_release_all(map);
 	buffer_end_map(map);
 }
 

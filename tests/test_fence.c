@@ -306,12 +306,10 @@ static void *protect_page(void *user)
  */
 static void change_ends_map_of_busy_buffer(void)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = 8 * 4096 };
-	struct hm_map_desc part = { .struct_size = sizeof(part),
-				    .access = HM_READ,
-				    .offset = 4096,
-				    .length = 4096 };
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 8 * 4096 };
+	struct hm_map_desc part = {
+		.struct_size = sizeof(part), .access = HM_READ, .offset = 4096, .length = 4096
+	};
 	struct hm_buffer *buffer;
 	struct hm_kernel *kernel;
 	struct hm_map *map, *other;

@@ -357,8 +357,7 @@ static void ends_without_change(void)
 	maps[1] = s.map;
 	for (i = 0; i < 2; i++) {
 		CHECK_OK_FATAL(hm_view_create(s.map, 0, 5, &ending_other, &ending, &view));
-		CHECK_OK_FATAL(
-			hm_view_create(maps[i], PAGE, 5, &nothing, NULL, &ending.view));
+		CHECK_OK_FATAL(hm_view_create(maps[i], PAGE, 5, &nothing, NULL, &ending.view));
 		CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
 		CHECK_EQUAL(map_info(maps[i], 0).views, i);
 		hm_view_unref(view);
@@ -423,6 +422,48 @@ static int inner_end(struct map_view *view, uint64_t offset, uint64_t length, ui
 static void inner_release(struct map_view *view)
 {
 	strcat(inner_of(view)->order, "r");
+}
+
+/* A map that ends in a callback of its buffer's change lets its views go at once. */
+struct last_unref {
+	struct hm_map *map;
+	struct inner *inner;
+	bool released;
+};
+
+static int end_with_view(void *user, const struct hm_view_change *change)
+{
+	struct last_unref *last = user;
+
+	(void)change;
+	hm_map_unref(last->map);
+	last->released = !strcmp(last->inner->order, "r");
+	return 0;
+}
+
+static void releases_in_callback(void)
+{
+	static const struct view_hooks hooks = { .release = inner_release };
+	static const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.quiesce = end_with_view,
+	};
+	struct inner inner = { .view = { .hooks = &hooks } };
+	struct last_unref last = { .inner = &inner };
+	struct hm_view *view;
+	struct subject s;
+
+	make(&s, 2 * SIZE);
+	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &last.map));
+	pthread_mutex_lock(&view_mutex);
+	view_attach_locked(last.map, &inner.view);
+	pthread_mutex_unlock(&view_mutex);
+	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &ops, &last, &view));
+	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
+	CHECK(last.released);
+	CHECK_EQUAL(buffer_info(s.buffer).maps, 1);
+	hm_view_unref(view);
+	drop(&s);
 }
 
 static void brackets(void)
@@ -619,6 +660,7 @@ static const struct test tests[] = {
 	{ "ends_in_callback", ends_in_callback, 0, 0 },
 	{ "ends_without_change", ends_without_change, 0, 0 },
 	{ "access_told", access_told, 0, 0 },
+	{ "releases_in_callback", releases_in_callback, 0, 0 },
 	{ "brackets", brackets, 0, 0 },
 	{ "io_uring", io_uring, 0, 0 },
 	{ NULL, NULL, 0, 0 },
