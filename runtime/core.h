@@ -129,6 +129,8 @@ struct hm_map {
 	struct rangemap *rights; /* enum hm_access bits; written with lock held too */
 	struct rangemap *locked; /* not 0 where mlock holds; NULL: nothing is */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
+	bool lost;          /* a change failed, and its undoing: no access any more.
+			     * Written with lock held too */
 	bool view_ended;    /* some view ended in a callback: remap_unlock() frees it */
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
@@ -152,6 +154,12 @@ struct hm_map {
 const struct hm_backend_ops *backend_find(const char *name, const char **ret_rest);
 /* In order of registration; NULL past the end. */
 const struct hm_backend_ops *backend_at(uint32_t index);
+
+/*
+ * Gives a failed op a text where it has set none, as plug-ins can't: whoever
+ * calls one has cleared the text before. Returns @r.
+ */
+int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
 
 extern const struct hm_backend_ops host_backend;
 extern const struct hm_backend_ops file_backend;
@@ -189,8 +197,8 @@ struct map_use {
 
 /*
  * Enters @use, whose fields but link are filled in by the caller, who hands his
- * map reference over. -EBUSY: the map is being changed; the reference is the
- * caller's still.
+ * map reference over. -EBUSY: the map is being changed; -ENODEV: it is lost; the
+ * reference is the caller's still.
  */
 int map_use_begin(struct map_use *use);
 /* The work is done: leaves the list and drops the reference. */

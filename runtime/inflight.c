@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "check.h"
+#include "remap.h"
 
 int map_use_begin(struct map_use *use)
 {
@@ -13,6 +14,10 @@ int map_use_begin(struct map_use *use)
 		pthread_mutex_unlock(&map->lock);
 		return err_set(-EBUSY, "the map at %p is being changed by another thread",
 			       (void *)map->address);
+	}
+	if (unlikely(map->lost)) {
+		pthread_mutex_unlock(&map->lock);
+		return remap_refuse_lost(map);
 	}
 	cds_list_add_tail(&use->link, &map->uses);
 	map->n_use++;

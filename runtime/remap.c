@@ -8,11 +8,21 @@
 #include "sys.h"
 #include "view.h"
 
+int remap_refuse_lost(const struct hm_map *map)
+{
+	return err_set(-ENODEV, "the map at %p is lost: a change failed and could not be undone; "
+		       "unref it, its buffer has the bytes", (void *)map->address);
+}
+
 int remap_lock(struct hm_map *map)
 {
-	if (likely(!pthread_mutex_lock(&map->change)))
+	if (unlikely(pthread_mutex_lock(&map->change)))
+		return err_set(-EDEADLK, "a view's callback must not change the map it is called "
+			       "for");
+	if (likely(!map->lost))
 		return 0;
-	return err_set(-EDEADLK, "a view's callback must not change the map it is called for");
+	pthread_mutex_unlock(&map->change);
+	return remap_refuse_lost(map);
 }
 
 void remap_unlock(struct hm_map *map)
@@ -219,13 +229,18 @@ err_unfreeze:
 void remap_thaw(struct remap *remap, bool done)
 {
 	struct hm_view_change change;
+	const struct view_hooks *hooks;
 	uint32_t i;
 
 	for (i = 0; i < remap->n_view; i++) {
-		if (!remap->views[i]->hooks->reattach)
-			continue;
-		change = change_for(remap, remap->views[i], done);
-		remap->views[i]->hooks->reattach(remap->views[i], &change);
+		hooks = remap->views[i]->hooks;
+		if (remap->map->lost) {
+			if (hooks->lost)
+				hooks->lost(remap->views[i]);
+		} else if (hooks->reattach) {
+			change = change_for(remap, remap->views[i], done);
+			hooks->reattach(remap->views[i], &change);
+		}
 	}
 	unfreeze(remap);
 }

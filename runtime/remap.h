@@ -34,9 +34,11 @@ struct remap {
 	struct map_view *inline_views[REMAP_VIEWS_INLINE];
 };
 
-/* -EDEADLK in a callback of the very change that holds it. */
+/* -EDEADLK in a callback of the very change that holds it; -ENODEV: it is lost. */
 int remap_lock(struct hm_map *map);
 void remap_unlock(struct hm_map *map);
+/* The -ENODEV of a lost map, with its text. */
+int remap_refuse_lost(const struct hm_map *map);
 
 /* A change that keeps address and length; the caller corrects what differs. */
 void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64_t length);
@@ -52,7 +54,7 @@ void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64
 #define REMAP_NEEDS_BUFFER 1
 int remap_freeze(struct remap *remap);
 
-/* @done: what remap says came true; else everything is as it was. */
+/* @done: what remap says came true; else all is as it was, or the map is lost. */
 void remap_thaw(struct remap *remap, bool done);
 
 /* HM_NONE, HM_READ or HM_READ | HM_WRITE, and no more than the buffer gives. */

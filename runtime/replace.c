@@ -56,27 +56,12 @@ struct replacement {
 	struct hm_segment *fresh;   /* an array of one, the buffer's when done */
 	struct reservation range;   /* where it is filled; length 0: given on */
 	char *address;
+	struct reservation old_range; /* what it is filled from; length 0: released */
+	char *old;
 	struct hm_map *map;         /* the one map, or NULL */
 	struct resize_map *item;    /* of that map */
 	uint64_t pages;             /* of new_size */
 };
-
-/* Past max_size by doubling, as long as limits allow: growth stays linear. */
-static int create_object(struct replacement *rep)
-{
-	struct hm_buffer *buffer = rep->buffer;
-	uint64_t capacity = buffer->max_size;
-	int r;
-
-	if (rep->moves)
-		capacity = max_u64(rep->new_size, min_u64(2 * capacity, BUFFER_SIZE_MAX));
-	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh);
-	if (r && rep->moves)
-		r = buffer_create_object(buffer, rep->new_size, rep->new_size, rep->fresh);
-	if (!r)
-		rep->span = rep->fresh->length;
-	return r;
-}
 
 /* The new object, zeros still, at an address of its own. */
 static int map_fresh(struct replacement *rep)
@@ -103,23 +88,55 @@ err_range:
 	return r;
 }
 
-/* Through a second mapping: the user's may be without access. */
-static int copy_contents(struct replacement *rep)
+static int make_fresh(struct replacement *rep, uint64_t capacity)
 {
 	struct hm_buffer *buffer = rep->buffer;
-	uint64_t keep = min_u64(buffer->size, rep->new_size);
-	struct reservation range;
-	char *from;
 	int r;
 
-	r = map_scratch(buffer->segment, buffer->n_segment, 0, buffer_pages(buffer, keep),
-			buffer->page_size, PROT_READ, &range, &from);
+	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh);
 	if (r)
 		return r;
-	memcpy(rep->address, from, keep);
-	stats_add(&stats.bytes_copied, keep);
-	reserve_release(&range);
+	rep->span = rep->fresh->length;
+	r = map_fresh(rep);
+	if (r)
+		goto err_object;
 	return 0;
+
+err_object:
+	buffer_destroy_objects(buffer, rep->fresh, 1);
+	return r;
+}
+
+/* Past max_size by doubling, as long as limits allow: growth stays linear. */
+static int make_object(struct replacement *rep)
+{
+	uint64_t capacity = rep->buffer->max_size;
+	int r;
+
+	if (!rep->moves)
+		return make_fresh(rep, capacity);
+	capacity = max_u64(rep->new_size, min_u64(2 * capacity, BUFFER_SIZE_MAX));
+	r = make_fresh(rep, capacity);
+	if (r && capacity > rep->new_size)
+		r = make_fresh(rep, rep->new_size);
+	return r;
+}
+
+/* A second mapping of the old bytes: the user's may be without access. */
+static int map_old(struct replacement *rep)
+{
+	struct hm_buffer *buffer = rep->buffer;
+
+	return map_scratch(buffer->segment, buffer->n_segment, 0,
+			   buffer_pages(buffer, buffer->size), buffer->page_size, PROT_READ,
+			   &rep->old_range, &rep->old);
+}
+
+static void copy_contents(struct replacement *rep)
+{
+	memcpy(rep->address, rep->old, rep->buffer->size);
+	stats_add(&stats.bytes_copied, rep->buffer->size);
+	reserve_release(&rep->old_range);
 }
 
 /* Rights and, where the address stays, the descriptor: before anything changes. */
@@ -157,10 +174,39 @@ static int freeze(struct replacement *rep)
 	return r;
 }
 
-/* The old recipe again, after a failed move; its objects are still there. */
-static int put_back(struct hm_map *map)
+/*
+ * The map's bytes are out of reach: nothing of another's may be there, and nobody
+ * may take what is for them. What this needs was allocated for the new object.
+ */
+static void lose(struct replacement *rep)
 {
-	struct hm_buffer *buffer = map->buffer;
+	struct rangemap *old = rep->map->rights, *none = rep->item->rights;
+	struct registry_descriptor *staged;
+	struct registry_entry entry;
+	struct hm_map *map = rep->map;
+
+	reserve_mend(map->address, map->span);
+	none->n = 1;
+	none->run[0].value = HM_NONE;
+	map_entry(map, map->address, map->length, map->generation + 1, none, &entry);
+	registry_abandon(rep->item->staged);
+	rep->item->staged = NULL;
+	if (!registry_stage(&entry, &staged))
+		registry_commit(map->slot, staged);
+	pthread_mutex_lock(&map->lock);
+	map->rights = none;
+	map->generation++;
+	map->lost = true;
+	pthread_mutex_unlock(&map->lock);
+	rep->item->rights = NULL;
+	free(old);
+}
+
+/* The old recipe again, after a failed move; its objects are still there. */
+static int put_back(struct replacement *rep)
+{
+	struct hm_buffer *buffer = rep->buffer;
+	struct hm_map *map = rep->map;
 	int r;
 
 	r = map_segments(buffer->segment, buffer->n_segment, 0, map->span, map->address,
@@ -175,9 +221,7 @@ static int put_back(struct hm_map *map)
 		resident_lock_again(map, map->address);
 		return 0;
 	}
-	/* Its bytes are out of reach: nothing of another's may be there. */
-	reserve_mend(map->address, map->span);
-	map->generation++;
+	lose(rep);
 	return err_prefix(r, "the map at %p could not be put back and is lost",
 			  (void *)map->address);
 }
@@ -216,7 +260,7 @@ static int move_over(struct replacement *rep)
 	return 0;
 
 err_put_back:
-	back = put_back(map);
+	back = put_back(rep);
 	return back ? back : r;
 }
 
@@ -298,7 +342,7 @@ static void publish_buffer(struct replacement *rep)
 	buffer->n_segment = 1;
 	buffer->size = rep->new_size;
 	buffer->max_size = rep->span;
-	buffer->caps |= HM_CAP_CONTIGUOUS | HM_CAP_EXPORT;
+	buffer->caps |= HM_CAP_CONTIGUOUS;
 	buffer->generation++;
 	buffer_destroy_objects(buffer, old, n);
 	free(old);
@@ -320,31 +364,32 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 	rep.fresh = sys_calloc(1, sizeof(*rep.fresh));
 	if (!rep.fresh)
 		return err_set(-ENOMEM, "no memory for a new object's description");
-	r = create_object(&rep);
-	if (r)
-		goto err_fresh;
 	r = resize_set_begin(buffer, set);
 	if (r)
-		goto err_object;
+		goto err_fresh;
 	if (set->n) {
 		rep.item = &set->maps[0];
 		rep.map = rep.item->map;
 	}
-	r = map_fresh(&rep);
+	/* First, so that the new object takes no more than what is left besides. */
+	r = map_old(&rep);
 	if (r)
 		goto err_set;
+	r = make_object(&rep);
+	if (r)
+		goto err_old;
 	if (rep.map) {
 		r = stage(&rep);
 		if (!r)
 			r = freeze(&rep);
 		if (r)
-			goto err_range;
+			goto err_object;
 	}
-	r = copy_contents(&rep);
-	if (!r && rep.map)
+	copy_contents(&rep);
+	if (rep.map)
 		r = rep.moves ? move_away(&rep) : move_over(&rep);
 	if (r)
-		goto err_range;
+		goto err_object;
 
 	if (rep.map)
 		publish_map(&rep);
@@ -354,13 +399,15 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 	resize_set_end(set, true);
 	return 0;
 
-err_range:
+err_object:
 	if (rep.range.length)
 		reserve_release(&rep.range);
+	buffer_destroy_objects(buffer, rep.fresh, 1);
+err_old:
+	if (rep.old_range.length)
+		reserve_release(&rep.old_range);
 err_set:
 	resize_set_end(set, false);
-err_object:
-	buffer_destroy_objects(buffer, rep.fresh, 1);
 err_fresh:
 	free(rep.fresh);
 	return r;

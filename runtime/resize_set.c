@@ -24,18 +24,17 @@ int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set)
 		/* One whose last reference just went ends when buffer->lock is free. */
 		if (!map->whole || !object_try_ref(&map->object))
 			continue;
+		set->maps[set->n].map = map;
 		r = remap_lock(map);
-		if (r) {
-			object_put(&map->object); /* not the last: we are in its callback */
+		if (r)
 			goto err_end;
-		}
-		set->maps[set->n++].map = map;
+		set->n++;
 	}
 	return 0;
 
 err_end:
 	resize_set_end(set, false);
-	/* Likewise held by whoever runs the callback, so no map ends here. */
+	set->n++; /* held, though not locked */
 	resize_set_drop(set);
 	return r;
 }

@@ -79,6 +79,10 @@ int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 	if (r)
 		return r;
 	pthread_mutex_lock(&map->lock);
+	if (unlikely(map->lost)) {
+		pthread_mutex_unlock(&map->lock);
+		return remap_refuse_lost(map);
+	}
 	map->n_bracket++;
 	begin = map->bracket_begin;
 	pthread_mutex_unlock(&map->lock);

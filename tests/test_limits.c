@@ -125,6 +125,28 @@ static void little_space(void *user)
 	hm_device_unref(device);
 }
 
+/* Growth past max_size makes room for more, but only where there is some. */
+static void just_enough_space(void *user)
+{
+	const uint64_t size = 32 * MIB;
+	struct hm_device *device = open_host();
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	(void)user;
+	CHECK_OK_FATAL(create(device, size, 0, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	/* A new object, and the old one once more to copy from it. */
+	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + 2 * size + 12 * MIB);
+	CHECK_OK(hm_buffer_resize(buffer, size + PAGE, HM_MAY_MOVE));
+	CHECK_EQUAL(buffer_info(buffer).max_size, size + PAGE);
+	CHECK_EQUAL(hm_map_length(map), size + PAGE);
+	set_limit(RLIMIT_AS, RLIM_INFINITY);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static void address_space(void)
 {
 	if (TEST_ASAN || TEST_TSAN) {
@@ -132,6 +154,7 @@ static void address_space(void)
 		return;
 	}
 	in_child(little_space);
+	in_child(just_enough_space);
 }
 
 /* ---- file size ---- */

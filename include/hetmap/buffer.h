@@ -157,6 +157,9 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd,
  *
  * A failure leaves the buffer, its maps and their bytes as they were. A shrink
  * over several objects goes one by one: one that fails leaves the size reached.
+ * Where the kernel takes an old mapping away and refuses the new one and then the
+ * old one, too, the map is lost (the text says so): its range has no access, its
+ * generation changes, calls on it are -ENODEV; the buffer still has its bytes.
  *
  * Errors: -EINVAL size 0, or both HM_GROW_*; -ENOSPC past max_size without
  * HM_MAY_MOVE; -EDEADLK from a view's callback;

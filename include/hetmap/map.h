@@ -6,7 +6,7 @@
  * The range functions take (map, offset, length): bytes from the map's start.
  * Length 0 is -EINVAL; a range past the map's end is -ERANGE. Where pages are
  * changed, offset is a multiple of the map's page size and length is too, or
- * reaches the map's end.
+ * reaches the map's end. -ENODEV: the map is lost (see hm_buffer_resize).
  */
 #ifndef HETMAP_MAP_H
 #define HETMAP_MAP_H

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/* A map that a failed change took away, and that could not be put back. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core.h"
+#include "support.h"
+#include "sys.h"
+
+#define PAGE 4096ull
+#define SIZE (16 * PAGE)
+
+static struct sys_table real;
+static bool moved_away;
+
+/* As the kernel may fail: the target is gone already. */
+static void *losing_mremap(void *address, size_t old_length, size_t new_length, int flags,
+			   void *new_address)
+{
+	(void)address, (void)old_length, (void)flags;
+	real.munmap(new_address, new_length);
+	moved_away = true;
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+static void *losing_mmap(void *address, size_t length, int prot, int flags, int fd,
+			 off_t offset)
+{
+	if (!moved_away || fd < 0)
+		return real.mmap(address, length, prot, flags, fd, offset);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+static void on_reattach(void *user, const struct hm_view_change *change)
+{
+	(void)change;
+	strcat(user, "r");
+}
+
+static void on_lost(void *user)
+{
+	strcat(user, "l");
+}
+
+static void lost(void)
+{
+	struct hm_map_info info = { .struct_size = sizeof(info) };
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = SIZE,
+				       .max_size = 2 * SIZE };
+	static const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.reattach = on_reattach,
+		.lost = on_lost,
+	};
+	struct hm_pointer_info found;
+	struct map_use use = { .length = PAGE, .access = HM_READ };
+	struct hm_view *view;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char told[8] = "";
+	char *base;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	base = hm_map_address(map);
+	pattern_write(base, 0, SIZE, 1);
+	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_READ));
+	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, told, &view));
+	real = sys_table;
+	moved_away = false;
+	sys_table.mremap = losing_mremap;
+	sys_table.mmap = losing_mmap;
+	CHECK_ERROR(-ENOMEM, hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_REPLACE));
+	sys_table = real;
+	CHECK(strstr(hm_errmsg(), "lost"));
+	CHECK(!strcmp(told, "l"));
+	CHECK_EQUAL(test_read_signal(base), SIGSEGV);
+	CHECK_OK(hm_pointer_find(base, &found));
+	CHECK_EQUAL(found.access, HM_NONE);
+	CHECK_EQUAL(found.generation, 1);
+	/* Nothing revives it with other bytes. */
+	CHECK_ERROR(-ENODEV, hm_map_protect(map, 0, PAGE, HM_READ | HM_WRITE));
+	CHECK_ERROR(-ENODEV, hm_map_query(map, &info));
+	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	CHECK_ERROR(-ENODEV, hm_buffer_resize(buffer, 2 * SIZE, 0));
+	use.map = map;
+	CHECK_ERROR(-ENODEV, map_use_begin(&use));
+	hm_view_unref(view);
+	hm_map_unref(map);
+	CHECK_EQUAL(stats_now().bytes_reserved, 0);
+	/* The buffer is as it was. */
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
+	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_REPLACE));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static const struct test tests[] = {
+	{ "lost", lost, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "lost", tests);
+}
