@@ -164,6 +164,13 @@ int hm_backend_register(const struct hm_backend_ops *ops)
 	return r;
 }
 
+int backend_explain(const struct hm_backend_ops *ops, int r, const char *op)
+{
+	if (!r || *hm_errmsg())
+		return r;
+	return err_set(r, "backend %s: %s: %s", ops->name, op, err_name(r));
+}
+
 const struct hm_backend_ops *backend_at(uint32_t index)
 {
 	init();

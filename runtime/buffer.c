@@ -16,7 +16,7 @@
 
 #define BUFFER_FLAGS (HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY)
 
-/* First version of the struct: up to and with numa_nodes. */
+/* First version of the struct: up to and with name. */
 #define DESC_LEAST offsetof(struct hm_buffer_desc, numa_mode)
 
 static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
@@ -154,7 +154,7 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 
 	r = device->ops->create(device->backend, &desc, &recipe);
 	if (r)
-		return r;
+		return backend_explain(device->ops, r, "create");
 	recipe.size = desc.size;
 	r = build(device, &desc, &recipe, ret_buffer);
 	if (r)
@@ -166,19 +166,32 @@ err_object:
 	return r;
 }
 
-/* @fd becomes the buffer's on success and stays the caller's on failure. */
+/* @fd becomes the buffer's, or is closed. */
 static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 		    int (*describe)(void *device, int fd, const struct hm_buffer_desc *desc,
 				    struct hm_recipe *ret_recipe),
-		    struct hm_buffer **ret_buffer)
+		    const char *what, struct hm_buffer **ret_buffer)
 {
 	struct hm_recipe recipe;
 	int r;
 
 	r = describe(device->backend, fd, desc, &recipe);
+	if (r) {
+		r = backend_explain(device->ops, r, what);
+		goto err_close;
+	}
+	r = build(device, desc, &recipe, ret_buffer);
 	if (r)
-		return r;
-	return build(device, desc, &recipe, ret_buffer);
+		goto err_object;
+	return 0;
+
+err_object:
+	/* The descriptor is the backend's by now. */
+	device->ops->object_destroy(device->backend, &recipe.segment);
+	return r;
+err_close:
+	sys_close(fd);
+	return r;
 }
 
 static int open_path(const char *path, const struct hm_buffer_desc *desc)
@@ -205,6 +218,7 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 	const char *slash;
 	int own, r;
 
+	err_clear();
 	r = check_args(device, ret_buffer, "hm_buffer_from_file");
 	if (!r)
 		r = read_desc(from, &desc);
@@ -221,14 +235,8 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 	if (own < 0)
 		return path ? err_prefix(own, "%s", path) :
 			      rlimits_explain_fd(own, "duplicating the file's descriptor");
-	r = adopt_fd(device, own, &desc, device->ops->from_file, ret_buffer);
-	if (r)
-		goto err_close;
-	return 0;
-
-err_close:
-	sys_close(own);
-	return err_prefix(r, "%s", path ? path : "fd");
+	r = adopt_fd(device, own, &desc, device->ops->from_file, "from_file", ret_buffer);
+	return r ? err_prefix(r, "%s", path ? path : "fd") : 0;
 }
 
 int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
@@ -237,6 +245,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	struct hm_buffer_desc desc;
 	int own, r;
 
+	err_clear();
 	r = check_args(device, ret_buffer, "hm_buffer_import");
 	if (!r)
 		r = read_desc(from, &desc);
@@ -253,14 +262,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	own = sys_dup(fd);
 	if (own < 0)
 		return rlimits_explain_fd(own, "duplicating the descriptor to import");
-	r = adopt_fd(device, own, &desc, device->ops->import_fd, ret_buffer);
-	if (r)
-		goto err_close;
-	return 0;
-
-err_close:
-	sys_close(own);
-	return r;
+	return adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", ret_buffer);
 }
 
 int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
@@ -268,6 +270,7 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 	struct resize_set set = { 0 };
 	int fd, r;
 
+	err_clear();
 	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
 	if (r)
 		return r;
@@ -297,8 +300,10 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 	}
 	r = buffer->device->ops->export_fd(buffer->device->backend, &buffer->segment[0], flags,
 					   &fd);
-	if (r)
+	if (r) {
+		r = backend_explain(buffer->device->ops, r, "export_fd");
 		goto out;
+	}
 	buffer->exported = true;
 	*ret_fd = fd;
 out:
@@ -425,9 +430,10 @@ int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capac
 	int r;
 
 	r = buffer->device->ops->create(buffer->device->backend, &desc, &recipe);
-	if (!r)
-		*ret_segment = recipe.segment;
-	return r;
+	if (r)
+		return backend_explain(buffer->device->ops, r, "create");
+	*ret_segment = recipe.segment;
+	return 0;
 }
 
 void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments,

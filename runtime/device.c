@@ -30,6 +30,7 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 
 	if (!ret_device)
 		return err_set(-EINVAL, "hm_device_open: ret_device is NULL");
+	err_clear();
 	fork_init();
 	/* In order of registration the first is the best that always opens. */
 	if (!name)
@@ -50,7 +51,7 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 	object_init(&device->object, OBJECT_DEVICE);
 	device->ops = ops;
 	memcpy(device->name, name, strlen(name));
-	r = ops->device_open(rest, &device->backend);
+	r = backend_explain(ops, ops->device_open(rest, &device->backend), "device_open");
 	if (r)
 		goto err_free;
 	stats_add(&stats.devices, 1);
@@ -73,7 +74,8 @@ static int query(struct hm_device *device, struct hm_device_info *info)
 	memcpy(info->name, device->name, sizeof(info->name));
 	snprintf(info->backend, sizeof(info->backend), "%s", device->ops->name);
 	snprintf(info->description, sizeof(info->description), "%s", device->ops->description);
-	return device->ops->device_query(device->backend, info);
+	return backend_explain(device->ops, device->ops->device_query(device->backend, info),
+			       "device_query");
 }
 
 int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
@@ -81,6 +83,7 @@ int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
 	struct hm_device_info info;
 	int r;
 
+	err_clear();
 	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 	if (r)
 		return r;

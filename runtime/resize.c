@@ -23,7 +23,10 @@ static int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_
 	uint64_t old_part = old_size > segment->offset ? old_size - segment->offset : 0;
 	uint64_t new_part = new_size > segment->offset ? new_size - segment->offset : 0;
 
-	return buffer->device->ops->resize(buffer->device->backend, segment, old_part, new_part);
+	return backend_explain(buffer->device->ops,
+			       buffer->device->ops->resize(buffer->device->backend, segment,
+							   old_part, new_part),
+			       "resize");
 }
 
 /* ---- growing inside max_size ---- */
@@ -256,6 +259,7 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 	bool done = false;
 	int r;
 
+	err_clear();
 	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
 	if (r)
 		return r;

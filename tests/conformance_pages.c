@@ -405,6 +405,8 @@ static void pointer_query(struct fixture *f)
 		CHECK_OK(hm_map_lock(map, 0, BYTES, HM_LOCK_ONFAULT, NULL));
 		CHECK_OK(hm_pointer_query(base, &detail));
 		CHECK_EQUAL(detail.locked, 1);
+		CHECK_ERROR(-EOPNOTSUPP, hm_map_advise(map, 0, BYTES, HM_ADVICE_COLD));
+		CHECK(strstr(hm_errmsg(), "hm_map_unlock"));
 	}
 	CHECK_ERROR(-ENOENT, hm_pointer_query(&detail, &detail));
 	detail.fields = 1u << 20;

@@ -105,6 +105,110 @@ static void import_is_not_huge(void)
 	close(fd);
 }
 
+/* A backend whose ops fail as plug-ins' do, without a text, once told to. */
+static bool failing;
+static int destroyed;
+
+static int fail_open(const char *rest, void **ret_device)
+{
+	(void)rest;
+	*ret_device = NULL;
+	return failing ? -EIO : 0;
+}
+
+static int fail_create(void *device, const struct hm_buffer_desc *desc,
+		       struct hm_recipe *ret_recipe)
+{
+	return failing ? -EIO : growing_backend.create(device, desc, ret_recipe);
+}
+
+static int fail_from_file(void *device, int fd, const struct hm_buffer_desc *desc,
+			  struct hm_recipe *ret_recipe)
+{
+	int r = fail_create(device, &(struct hm_buffer_desc){ .max_size = 1 }, ret_recipe);
+
+	(void)desc;
+	if (!r)
+		close(fd); /* it is the backend's: this one does not need it */
+	return r;
+}
+
+static int fail_resize(void *device, struct hm_segment *segment, uint64_t old_size,
+		       uint64_t new_size)
+{
+	return failing ? -EIO : growing_backend.resize(device, segment, old_size, new_size);
+}
+
+static void count_destroy(void *device, struct hm_segment *segment)
+{
+	destroyed++;
+	growing_backend.object_destroy(device, segment);
+}
+
+static void *no_memory(size_t count, size_t size)
+{
+	(void)count, (void)size;
+	return NULL;
+}
+
+/* The text that the core makes for an op that can't set one. */
+#define CHECK_EXPLAINED(op, call)                        \
+	do {                                             \
+		hm_device_open("nothing here", &nobody); \
+		CHECK_ERROR(-EIO, call);                 \
+		CHECK(strstr(hm_errmsg(), "failing"));   \
+		CHECK(strstr(hm_errmsg(), op));          \
+	} while (0)
+
+static void plug_in_fails(void)
+{
+	struct hm_backend_ops ops = growing_backend;
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = 5000,
+				       .max_size = 20000 };
+	void *(*real_calloc)(size_t count, size_t size) = sys_table.calloc;
+	struct hm_device *device, *nobody;
+	struct hm_buffer *buffer, *other = NULL;
+	int fd = scratch_file(5000), export = -7;
+
+	ops.name = "failing";
+	ops.device_open = fail_open;
+	ops.create = fail_create;
+	ops.from_file = fail_from_file;
+	ops.resize = fail_resize;
+	ops.object_destroy = count_destroy;
+	ops.caps |= HM_CAP_FROM_FILE;
+	failing = false;
+	destroyed = 0;
+	/* The second round finds it there. */
+	CHECK_FATAL(
+		hm_device_open("failing", &device) == 0 ||
+		(hm_backend_register(&ops) == 0 && hm_device_open("failing", &device) == 0));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	failing = true;
+	CHECK_EXPLAINED("device_open", hm_device_open("failing", &nobody));
+	CHECK_EXPLAINED("create", hm_buffer_create(device, &desc, &other));
+	CHECK_EXPLAINED("from_file", hm_buffer_from_file(device, NULL, fd, NULL, &other));
+	CHECK_EXPLAINED("resize", hm_buffer_resize(buffer, 10000, 0));
+	CHECK_EXPLAINED("create", hm_buffer_resize(buffer, 10000, HM_GROW_REPLACE));
+	failing = false;
+
+	/* What it made is ended when the core can't use it. */
+	sys_table.calloc = no_memory;
+	CHECK_ERROR(-ENOMEM, hm_buffer_from_file(device, NULL, fd, NULL, &other));
+	sys_table.calloc = real_calloc;
+	CHECK_EQUAL(destroyed, 1);
+	CHECK(!other);
+
+	/* A new object gives no capability that the device lacks. */
+	CHECK_OK(hm_buffer_resize(buffer, 10000, HM_GROW_REPLACE));
+	CHECK(!(buffer_info(buffer).caps & HM_CAP_EXPORT));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &export));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
 /* The table has an end, and says so. */
 static void full(void)
 {
@@ -125,6 +229,7 @@ static const struct test tests[] = {
 	{ "refused", refused, 0, 0 },
 	{ "shorter", shorter, 0, 0 },
 	{ "import_is_not_huge", import_is_not_huge, 0, 0 },
+	{ "plug_in_fails", plug_in_fails, 0, 0 },
 	{ "full", full, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
