@@ -93,26 +93,28 @@ static uint64_t part_last(uint64_t last, unsigned int i, unsigned int i_last, in
 
 /* Only the entries on the two edges of a range can be covered in part. */
 static bool covers(uint64_t first, uint64_t last, unsigned int i, unsigned int i_first,
-		   unsigned int i_last, int level)
+		   unsigned int i_last, uint64_t mask)
 {
-	return !((i == i_first && (first & entry_mask(level))) ||
-		 (i == i_last && ~last & entry_mask(level)));
+	return !((i == i_first && (first & mask)) || (i == i_last && ~last & mask));
 }
 
 static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last)
 {
 	unsigned int i_first = radix_index(first, level);
 	unsigned int i_last = radix_index(last, level);
+	uint64_t mask = entry_mask(level);
+	bool empty = !live(node, level);
 	unsigned int i;
 	int r;
 
-	for (i = i_first; i <= i_last; i++) {
+	/* Of an empty node only the edges need a look. */
+	for (i = i_first; i <= i_last; i = empty && i < i_last ? i_last : i + 1) {
 		_Atomic uint64_t *child = node_child(node, level, i);
 
 		if (node_slot(node, i))
 			return -EEXIST;
 		/* At level 0 this is every entry. */
-		if (covers(first, last, i, i_first, i_last, level)) {
+		if (covers(first, last, i, i_first, i_last, mask)) {
 			if (child && live(child, level - 1))
 				return -EEXIST;
 			continue;
@@ -139,17 +141,19 @@ static void enter(_Atomic uint64_t *node, int level, uint64_t first, uint64_t la
 {
 	unsigned int i_first = radix_index(first, level);
 	unsigned int i_last = radix_index(last, level);
+	uint64_t mask = entry_mask(level);
 	int added = 0;
 	unsigned int i;
 
 	for (i = i_first; i <= i_last; i++) {
-		_Atomic uint64_t *child = node_child(node, level, i);
+		_Atomic uint64_t *child;
 
-		if (covers(first, last, i, i_first, i_last, level)) {
+		if (covers(first, last, i, i_first, i_last, mask)) {
 			node_set_slot(node, i, slot);
 			added++;
 			continue;
 		}
+		child = node_child(node, level, i);
 		if (!live(child, level - 1))
 			added++;
 		enter(child, level - 1, part_first(first, i, i_first, level),
@@ -167,11 +171,13 @@ void radix_enter(uint64_t first, uint64_t last, struct registry_slot *slot)
 static uint64_t clear(_Atomic uint64_t *node, int level, uint64_t page,
 		      const struct registry_slot *slot)
 {
+	unsigned int n = n_entry(level);
+	uint64_t mask = entry_mask(level);
 	int removed = 0;
 	unsigned int i;
 
-	for (i = radix_index(page, level); i < n_entry(level); i++) {
-		uint64_t behind = (page | entry_mask(level)) + 1;
+	for (i = radix_index(page, level); i < n; i++) {
+		uint64_t behind = (page | mask) + 1;
 		_Atomic uint64_t *child = node_child(node, level, i);
 
 		if (node_slot(node, i) == slot) {
