@@ -52,7 +52,7 @@ AT(hetsim_query, timeout_ms, 124);
 AT(hetsim_query, window_bytes, 128);
 AT(hetsim_query, window_used, 136);
 
-SIZE(hetsim_counters, 208);
+SIZE(hetsim_counters, 224);
 AT(hetsim_counters, size, 0);
 AT(hetsim_counters, scope, 4);
 AT(hetsim_counters, faults, 8);
@@ -71,6 +71,8 @@ AT(hetsim_counters, resets, 176);
 AT(hetsim_counters, moves, 184);
 AT(hetsim_counters, bytes_moved, 192);
 AT(hetsim_counters, evictions, 200);
+AT(hetsim_counters, brackets, 208);
+AT(hetsim_counters, brackets_missed, 216);
 
 SIZE(hetsim_buffer_create, 40);
 AT(hetsim_buffer_create, size, 0);
@@ -112,6 +114,21 @@ AT(hetsim_buffer_move, place, 8);
 AT(hetsim_buffer_move, flags, 12);
 AT(hetsim_buffer_move, offset, 16);
 AT(hetsim_buffer_move, length, 24);
+
+SIZE(hetsim_export, 24);
+AT(hetsim_export, size, 0);
+AT(hetsim_export, handle, 4);
+AT(hetsim_export, flags, 8);
+AT(hetsim_export, fd, 12);
+AT(hetsim_export, __reserved, 16);
+
+SIZE(hetsim_import, 32);
+AT(hetsim_import, size, 0);
+AT(hetsim_import, flags, 4);
+AT(hetsim_import, fd, 8);
+AT(hetsim_import, handle, 12);
+AT(hetsim_import, length, 16);
+AT(hetsim_import, offset, 24);
 
 SIZE(hetsim_bind, 40);
 AT(hetsim_bind, size, 0);

@@ -8,6 +8,7 @@
  *
  * Locks, from the outermost in:
  *
+ *	dma_resv of a dma-buf		held by the kernel around attachments' maps
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
  *	sim_buffer.change		one resize or move at a time; allocates. While
@@ -51,7 +52,8 @@
 #define SIM_MINOR_VERSION_MINIMUM 0
 
 #define SIM_FEATURES                                                            \
-	((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE)
+	((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE | \
+	 HETSIM_FEATURE_DMABUF)
 
 /* Limits that no parameter changes: they bound what one opener can hold. */
 #define SIM_MAX_DEVICES 16
@@ -86,6 +88,8 @@ enum sim_counter {
 	SIM_MOVES,
 	SIM_BYTES_MOVED,
 	SIM_EVICTIONS,
+	SIM_BRACKETS,
+	SIM_BRACKETS_MISSED,
 	SIM_N_COUNTERS
 };
 
@@ -264,6 +268,8 @@ struct sim_buffer {
 	struct rw_semaphore lock; /* protects what follows */
 	u64 n_pages;
 	u64 pages_in[SIM_N_PLACES];
+	unsigned int n_pins;	/* while any, the pages are none but these */
+	unsigned int n_exports; /* while any, it does not shrink */
 	struct page **pages;
 	struct list_head bindings;
 };
@@ -341,6 +347,7 @@ int sim_buffer_move(struct file *file, void *argument);
 
 /* sim_mmap.c */
 int sim_mmap(struct file *file, struct vm_area_struct *vma);
+int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma);
 void sim_mmap_revoke(struct sim_buffer *buffer, u64 first, u64 n_pages);
 
 /* sim_va.c */
@@ -380,6 +387,10 @@ int sim_queue_event(struct file *file, void *argument);
 /* sim_fence.c */
 void sim_fence_signal(struct dma_fence *fence, int status);
 int sim_fence_fd(struct file *file, void *argument);
+
+/* sim_dmabuf.c */
+int sim_buffer_export(struct file *file, void *argument);
+int sim_buffer_import(struct file *file, void *argument);
 
 /* sim_rw.c */
 ssize_t sim_read_iter(struct kiocb *iocb, struct iov_iter *to);

@@ -197,12 +197,16 @@ err_array:
 }
 
 /* With buffer->change held. The array keeps its length until the next growth. */
-static void sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
+static int sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 {
 	u64 old_n = buffer->n_pages, i;
 
 	/* From here on no fault brings back what the next step takes away. */
 	down_write(&buffer->lock);
+	if (buffer->n_exports) {
+		up_write(&buffer->lock);
+		return -EBUSY;
+	}
 	buffer->n_pages = n_pages;
 	for (i = n_pages; i < old_n; i++)
 		buffer->pages_in[sim_page_place(buffer->pages[i])]--;
@@ -211,6 +215,7 @@ static void sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 
 	sim_mmap_revoke(buffer, n_pages, old_n - n_pages);
 	sim_mem_pages_put(buffer, buffer->pages + n_pages, old_n - n_pages);
+	return 0;
 }
 
 int sim_buffer_resize(struct file *file, void *argument)
@@ -239,7 +244,7 @@ int sim_buffer_resize(struct file *file, void *argument)
 	if (n_pages > buffer->n_pages)
 		r = sim_buffer_grow(buffer, n_pages);
 	else if (n_pages < buffer->n_pages)
-		sim_buffer_shrink(buffer, n_pages);
+		r = sim_buffer_shrink(buffer, n_pages);
 
 out_unlock:
 	mutex_unlock(&buffer->change);

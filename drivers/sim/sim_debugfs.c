@@ -28,7 +28,7 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 	struct sim_queue *queue;
 	unsigned long index;
 
-	seq_puts(m, "object\tname\towner\tpid\tcommand\tKiB\tplace\tcache\treferences\tmaps\n");
+	seq_puts(m, "object\tname\towner\tpid\tcommand\tKiB\tplace\tcache\treferences\tmaps\texports\tpins\n");
 
 	mutex_lock(&dev->lock);
 	list_for_each_entry(opener, &dev->openers, link) {
@@ -47,11 +47,12 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 	/* The lock keeps a buffer from being freed: it is erased before that. */
 	xa_lock(&dev->buffers);
 	xa_for_each(&dev->buffers, index, buffer) {
-		seq_printf(m, "buffer\t%lu\t%llu\t%d\t%s\t%llu\t%s\t%s\t%u\t%lld\n", index,
+		seq_printf(m, "buffer\t%lu\t%llu\t%d\t%s\t%llu\t%s\t%s\t%u\t%lld\t%u\t%u\n", index,
 			   buffer->account->id, buffer->account->pid, buffer->account->comm,
 			   READ_ONCE(buffer->n_pages) << (PAGE_SHIFT - 10),
 			   sim_places[READ_ONCE(buffer->place)], sim_caches[buffer->cache],
-			   kref_read(&buffer->ref), atomic64_read(&buffer->n_maps));
+			   kref_read(&buffer->ref), atomic64_read(&buffer->n_maps),
+			   READ_ONCE(buffer->n_exports), READ_ONCE(buffer->n_pins));
 	}
 	xa_unlock(&dev->buffers);
 	return 0;

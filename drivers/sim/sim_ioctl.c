@@ -130,6 +130,8 @@ union sim_argument {
 	struct hetsim_buffer_resize buffer_resize;
 	struct hetsim_buffer_info buffer_info;
 	struct hetsim_buffer_move buffer_move;
+	struct hetsim_export export;
+	struct hetsim_import import;
 	struct hetsim_bind bind;
 	struct hetsim_unbind unbind;
 	struct hetsim_queue_create queue_create;
@@ -163,12 +165,14 @@ struct sim_ioctl {
 static const struct sim_ioctl sim_ioctls[] = {
 	SIM_IOCTL(HANDSHAKE, sim_handshake, hetsim_handshake, accepted),
 	SIM_IOCTL(QUERY, sim_query, hetsim_query, window_used),
-	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, evictions),
+	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, brackets_missed),
 	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, offset),
 	SIM_IOCTL(BUFFER_CLOSE, sim_buffer_close, hetsim_buffer_close, handle),
 	SIM_IOCTL(BUFFER_RESIZE, sim_buffer_resize, hetsim_buffer_resize, length),
 	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, window_bytes),
 	SIM_IOCTL(BUFFER_MOVE, sim_buffer_move, hetsim_buffer_move, length),
+	SIM_IOCTL(EXPORT, sim_buffer_export, hetsim_export, __reserved),
+	SIM_IOCTL(IMPORT, sim_buffer_import, hetsim_import, offset),
 	SIM_IOCTL(BIND, sim_bind, hetsim_bind, length),
 	SIM_IOCTL(UNBIND, sim_unbind, hetsim_unbind, length),
 	SIM_IOCTL(QUEUE_CREATE, sim_queue_create, hetsim_queue_create, __reserved),

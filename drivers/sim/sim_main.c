@@ -197,3 +197,4 @@ module_exit(sim_exit);
 MODULE_DESCRIPTION("Simulated device with memory of its own");
 MODULE_AUTHOR("The hetmap authors");
 MODULE_LICENSE("Dual MIT/GPL");
+SIM_IMPORT_DMA_BUF;

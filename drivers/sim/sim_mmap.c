@@ -131,42 +131,48 @@ static const struct vm_operations_struct sim_vm_ops = {
 	.access	= sim_vm_access,
 };
 
-int sim_mmap(struct file *file, struct vm_area_struct *vma)
+/* Maps what vma->vm_pgoff says of the buffer. */
+int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma)
 {
-	struct sim_opener *opener = file->private_data;
-	struct sim_device *dev = opener->dev;
-	struct sim_buffer *buffer;
-	u64 slot, first, n_pages;
+	u64 first = vma->vm_pgoff - sim_slot_pgoff(buffer->dev, buffer->slot);
+	u64 n_pages;
 
-	if (!READ_ONCE(opener->accepted))
-		return -EPROTO;
 	/* A private copy of a special entry is a bug to the kernel. */
 	if (is_cow_mapping(vma->vm_flags))
 		return -EINVAL;
+	down_read(&buffer->lock);
+	n_pages = buffer->n_pages;
+	up_read(&buffer->lock);
+	if (first >= n_pages || vma_pages(vma) > n_pages - first)
+		return -ERANGE;
 
-	slot = vma->vm_pgoff / dev->window_pages;
-	first = vma->vm_pgoff % dev->window_pages;
+	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	if (buffer->cache == HETSIM_CACHE_COMBINE)
+		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	kref_get(&buffer->ref);
+	vma->vm_private_data = buffer;
+	vma->vm_ops = &sim_vm_ops;
+	atomic64_inc(&buffer->n_maps);
+	return 0;
+}
+
+int sim_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct sim_opener *opener = file->private_data;
+	struct sim_buffer *buffer;
+	u64 slot = vma->vm_pgoff / opener->dev->window_pages;
+	int r;
+
+	if (!READ_ONCE(opener->accepted))
+		return -EPROTO;
 	if (slot > SIM_MAX_BUFFERS)
 		return -ENOENT;
 	buffer = sim_buffer_get(opener, slot);
 	if (!buffer)
 		return -ENOENT;
-
-	down_read(&buffer->lock);
-	n_pages = buffer->n_pages;
-	up_read(&buffer->lock);
-	if (first >= n_pages || vma_pages(vma) > n_pages - first) {
-		sim_buffer_put(buffer);
-		return -ERANGE;
-	}
-
-	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
-	if (buffer->cache == HETSIM_CACHE_COMBINE)
-		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-	vma->vm_private_data = buffer; /* with the reference */
-	vma->vm_ops = &sim_vm_ops;
-	atomic64_inc(&buffer->n_maps);
-	return 0;
+	r = sim_mmap_buffer(buffer, vma);
+	sim_buffer_put(buffer);
+	return r;
 }
 
 /* Takes the pages out of all processes that have mapped them, and no others. */

@@ -22,14 +22,18 @@ static bool sim_page_in(struct page *page, unsigned long places)
 /*
  * Puts @fresh in the place of those of @n_pages that are in @from. Afterwards it
  * has the old ones. CPUs fault until it is over, the engine waits; neither has to
- * wait for anything but the copy.
+ * wait for anything but the copy. -EBUSY when other devices have the addresses.
  */
-static void sim_pages_exchange(struct sim_buffer *buffer, u64 first, unsigned int n_pages,
-			       unsigned long from, u32 place, struct page **fresh)
+static int sim_pages_exchange(struct sim_buffer *buffer, u64 first, unsigned int n_pages,
+			      unsigned long from, u32 place, struct page **fresh)
 {
 	unsigned int i, n = 0;
 
 	down_write(&buffer->lock);
+	if (buffer->n_pins) {
+		up_write(&buffer->lock);
+		return -EBUSY;
+	}
 	sim_mmap_revoke(buffer, first, n_pages);
 	sim_va_rebind(buffer, first, n_pages, true);
 	for (i = 0; i < n_pages; i++) {
@@ -46,6 +50,7 @@ static void sim_pages_exchange(struct sim_buffer *buffer, u64 first, unsigned in
 	}
 	sim_va_rebind(buffer, first, n_pages, false);
 	up_write(&buffer->lock);
+	return 0;
 }
 
 /* How many pages of a range are in @from. With buffer->change held. */
@@ -83,8 +88,10 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 		r = sim_mem_pages_get(buffer, place, fresh, n, true);
 		if (r)
 			break;
-		sim_pages_exchange(buffer, first + done, batch, from, place, fresh);
-		sim_mem_pages_put(buffer, fresh, n);
+		r = sim_pages_exchange(buffer, first + done, batch, from, place, fresh);
+		sim_mem_pages_put(buffer, fresh, n); /* the old ones, or these again */
+		if (r)
+			break;
 		*ret_moved += n;
 	}
 	kvfree(fresh);
@@ -115,6 +122,8 @@ static struct sim_buffer *sim_evict_find(struct sim_device *dev, u32 place, s64 
 
 		if (last_use <= after || last_use > until ||
 		    (best && last_use >= atomic64_read(&best->last_use)))
+			continue;
+		if (READ_ONCE(buffer->n_pins))
 			continue;
 		if (READ_ONCE(buffer->pages_in[place]) ||
 		    READ_ONCE(buffer->pages_in[HETSIM_PLACE_WINDOW]))

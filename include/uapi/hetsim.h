@@ -47,6 +47,7 @@
  *  - ENOMEM: the kernel, or the caller's control group, has no memory left.
  *  - EFAULT: a pointer does not lead to accessible memory of the caller. Only
  *    when it is the answer that can't be written, the call has had its effect.
+ *  - EBUSY: someone else's hold on the object does not allow it now.
  *  - EEXIST: something is bound there already.
  *  - EAGAIN: the queue is full; wait for some of its work and try again.
  *  - ETIME: the work is not done yet.
@@ -67,6 +68,8 @@ enum {
 	HETSIM_NR_BUFFER_RESIZE = 0x12,
 	HETSIM_NR_BUFFER_INFO = 0x13,
 	HETSIM_NR_BUFFER_MOVE = 0x14,
+	HETSIM_NR_EXPORT = 0x15,
+	HETSIM_NR_IMPORT = 0x16,
 	HETSIM_NR_BIND = 0x20,
 	HETSIM_NR_UNBIND = 0x21,
 	HETSIM_NR_QUEUE_CREATE = 0x30,
@@ -116,11 +119,13 @@ struct hetsim_handshake {
  * @HETSIM_FEATURE_BUFFERS: buffers, their maps, and the copying path
  * @HETSIM_FEATURE_ENGINE: the device's address space, queues and commands
  * @HETSIM_FEATURE_MOVE: pages move, by command and to make room
+ * @HETSIM_FEATURE_DMABUF: buffers are exported and imported as dma-bufs
  */
 enum hetsim_feature {
 	HETSIM_FEATURE_BUFFERS = 1u << 0,
 	HETSIM_FEATURE_ENGINE = 1u << 1,
 	HETSIM_FEATURE_MOVE = 1u << 2,
+	HETSIM_FEATURE_DMABUF = 1u << 3,
 };
 
 /**
@@ -253,6 +258,8 @@ enum hetsim_scope {
  * @moves: [out] calls of BUFFER_MOVE
  * @bytes_moved: [out] bytes that went from one place to another
  * @evictions: [out] times that pages of a buffer went to make room
+ * @brackets: [out] CPU accesses begun by DMA_BUF_IOCTL_SYNC
+ * @brackets_missed: [out] such accesses ended that were not begun
  */
 struct hetsim_counters {
 	__u32 size;
@@ -273,6 +280,8 @@ struct hetsim_counters {
 	__aligned_u64 moves;
 	__aligned_u64 bytes_moved;
 	__aligned_u64 evictions;
+	__aligned_u64 brackets;
+	__aligned_u64 brackets_missed;
 };
 
 #define HETSIM_COUNTERS _IO(HETSIM_TYPE, HETSIM_NR_COUNTERS)
@@ -380,6 +389,7 @@ struct hetsim_buffer_info {
  *
  * Maps, bindings and running work see nothing of it but time. A call that fails
  * with ENOSPC, ENOMEM or EINTR may have moved a part; the rest is where it was.
+ * EBUSY while another device has mapped the buffer through a dma-buf.
  */
 struct hetsim_buffer_move {
 	__u32 size;
@@ -391,6 +401,56 @@ struct hetsim_buffer_move {
 };
 
 #define HETSIM_BUFFER_MOVE _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_MOVE)
+
+#define HETSIM_EXPORT_WRITE (1u << 0) /* the dma-buf may be mapped to be written */
+
+/**
+ * struct hetsim_export - ioctl(HETSIM_EXPORT)
+ * @size: sizeof(struct hetsim_export)
+ * @handle: the buffer
+ * @flags: HETSIM_EXPORT_*; EACCES for HETSIM_EXPORT_WRITE on a file that is not
+ *         open for writing
+ * @fd: [out] a dma-buf of the buffer's present length, close-on-exec
+ * @__reserved: must be 0
+ *
+ * DMA_BUF_IOCTL_SYNC on it orders nothing here, where CPU and device see the same
+ * memory, and waits for no work; it is counted, and answers EINVAL to an end
+ * without its begin.
+ */
+struct hetsim_export {
+	__u32 size;
+	__u32 handle;
+	__u32 flags;
+	__s32 fd;
+	__aligned_u64 __reserved;
+};
+
+#define HETSIM_EXPORT _IO(HETSIM_TYPE, HETSIM_NR_EXPORT)
+
+/**
+ * struct hetsim_import - ioctl(HETSIM_IMPORT)
+ * @size: sizeof(struct hetsim_import)
+ * @flags: must be 0
+ * @fd: a dma-buf that this device has exported, EOPNOTSUPP for those of others,
+ *      EINVAL for what is none; EACCES if it may not be written and this file
+ *      is open for writing
+ * @handle: [out] the buffer's name on this open file; the one that it has
+ *          already, if it has
+ * @length: [out] bytes that the dma-buf has
+ * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
+ *
+ * The buffer stays charged to who made it.
+ */
+struct hetsim_import {
+	__u32 size;
+	__u32 flags;
+	__s32 fd;
+	__u32 handle;
+	__aligned_u64 length;
+	__aligned_u64 offset;
+};
+
+#define HETSIM_IMPORT _IO(HETSIM_TYPE, HETSIM_NR_IMPORT)
 
 /**
  * DOC: The device's address space

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Buffers as dma-bufs: exported for other devices and processes, and taken in
+ * again by another opener of the same device.
+ */
+#include <linux/dma-buf.h>
+#include <linux/dma-mapping.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "sim.h"
+
+/* What a dma-buf is for, with a reference on the buffer. */
+struct sim_export {
+	struct sim_buffer *buffer;
+	u64 n_pages;		/* as exported: a buffer does not shrink meanwhile */
+	atomic_t n_brackets;	/* begin_cpu_access() without its end */
+};
+
+/*
+ * From the first mapping to the last, pages stay where they are: another device
+ * has their addresses.
+ */
+static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
+				       enum dma_data_direction direction)
+{
+	struct sim_export *export = attachment->dmabuf->priv;
+	struct sim_buffer *buffer = export->buffer;
+	struct sg_table *table;
+	int r;
+
+	table = kzalloc(sizeof(*table), GFP_KERNEL);
+	if (!table)
+		return ERR_PTR(-ENOMEM);
+
+	/* Neither growing, which replaces the array, nor a move comes between. */
+	down_write(&buffer->lock);
+	r = sg_alloc_table_from_pages(table, buffer->pages, export->n_pages, 0,
+				      export->n_pages << PAGE_SHIFT, GFP_KERNEL);
+	if (!r)
+		buffer->n_pins++;
+	up_write(&buffer->lock);
+	if (r)
+		goto err_free;
+	r = dma_map_sgtable(attachment->dev, table, direction, 0);
+	if (r)
+		goto err_table;
+	return table;
+
+err_table:
+	sg_free_table(table);
+	down_write(&buffer->lock);
+	buffer->n_pins--;
+	up_write(&buffer->lock);
+err_free:
+	kfree(table);
+	return ERR_PTR(r);
+}
+
+static void sim_dmabuf_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
+			     enum dma_data_direction direction)
+{
+	struct sim_export *export = attachment->dmabuf->priv;
+	struct sim_buffer *buffer = export->buffer;
+
+	dma_unmap_sgtable(attachment->dev, table, direction, 0);
+	sg_free_table(table);
+	kfree(table);
+	down_write(&buffer->lock);
+	buffer->n_pins--;
+	up_write(&buffer->lock);
+}
+
+static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction direction)
+{
+	struct sim_export *export = dmabuf->priv;
+
+	sim_count(export->buffer->dev, export->buffer->account, SIM_BRACKETS, 1);
+	atomic_inc(&export->n_brackets);
+	return 0;
+}
+
+/* An end without its begin is what this device is for finding. */
+static int sim_dmabuf_end(struct dma_buf *dmabuf, enum dma_data_direction direction)
+{
+	struct sim_export *export = dmabuf->priv;
+
+	if (atomic_add_unless(&export->n_brackets, -1, 0))
+		return 0;
+	sim_count(export->buffer->dev, export->buffer->account, SIM_BRACKETS_MISSED, 1);
+	return -EINVAL;
+}
+
+/*
+ * The map is the buffer's, and is found by revocation as such: the dma-buf's file
+ * has the address space of the device.
+ */
+static int sim_dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
+{
+	struct sim_export *export = dmabuf->priv;
+	struct sim_buffer *buffer = export->buffer;
+
+	vma->vm_pgoff += sim_slot_pgoff(buffer->dev, buffer->slot);
+	return sim_mmap_buffer(buffer, vma);
+}
+
+static void sim_dmabuf_release(struct dma_buf *dmabuf)
+{
+	struct sim_export *export = dmabuf->priv;
+	struct sim_buffer *buffer = export->buffer;
+
+	down_write(&buffer->lock);
+	buffer->n_exports--;
+	up_write(&buffer->lock);
+	sim_buffer_put(buffer);
+	kfree(export);
+}
+
+static const struct dma_buf_ops sim_dmabuf_ops = {
+	.map_dma_buf		= sim_dmabuf_map,
+	.unmap_dma_buf		= sim_dmabuf_unmap,
+	.begin_cpu_access	= sim_dmabuf_begin,
+	.end_cpu_access		= sim_dmabuf_end,
+	.mmap			= sim_dmabuf_mmap,
+	.release		= sim_dmabuf_release,
+};
+
+/* The dma-buf keeps the buffer, and through its file operations the module. */
+static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, int flags)
+{
+	DEFINE_DMA_BUF_EXPORT_INFO(info);
+	struct sim_export *export;
+	struct dma_buf *dmabuf;
+
+	export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
+	if (!export)
+		return ERR_PTR(-ENOMEM);
+	kref_get(&buffer->ref);
+	export->buffer = buffer;
+	down_write(&buffer->lock);
+	buffer->n_exports++;
+	export->n_pages = buffer->n_pages;
+	up_write(&buffer->lock);
+
+	info.ops = &sim_dmabuf_ops;
+	info.size = export->n_pages << PAGE_SHIFT;
+	info.flags = flags;
+	info.priv = export;
+	dmabuf = dma_buf_export(&info);
+	if (IS_ERR(dmabuf)) {
+		down_write(&buffer->lock);
+		buffer->n_exports--;
+		up_write(&buffer->lock);
+		sim_buffer_put(buffer);
+		kfree(export);
+		return dmabuf;
+	}
+	dmabuf->file->f_mapping = buffer->dev->inode->i_mapping;
+	return dmabuf;
+}
+
+int sim_buffer_export(struct file *file, void *argument)
+{
+	struct hetsim_export *ask = argument;
+	struct sim_buffer *buffer;
+	struct dma_buf *dmabuf;
+	int fd, r = 0;
+
+	if (ask->flags & ~HETSIM_EXPORT_WRITE || ask->__reserved)
+		return -EINVAL;
+	if (ask->flags & HETSIM_EXPORT_WRITE && !(file->f_mode & FMODE_WRITE))
+		return -EACCES;
+	buffer = sim_buffer_get(file->private_data, ask->handle);
+	if (!buffer)
+		return -ENOENT;
+	dmabuf = sim_dmabuf_make(buffer, ask->flags & HETSIM_EXPORT_WRITE ? O_RDWR : O_RDONLY);
+	if (IS_ERR(dmabuf)) {
+		r = PTR_ERR(dmabuf);
+		goto out;
+	}
+	fd = dma_buf_fd(dmabuf, O_CLOEXEC);
+	if (fd < 0) {
+		dma_buf_put(dmabuf);
+		r = fd;
+		goto out;
+	}
+	ask->fd = fd;
+out:
+	sim_buffer_put(buffer);
+	return r;
+}
+
+int sim_buffer_import(struct file *file, void *argument)
+{
+	struct hetsim_import *ask = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_buffer *buffer;
+	struct dma_buf *dmabuf;
+	void *old;
+	int r = 0;
+
+	if (ask->flags)
+		return -EINVAL;
+	dmabuf = dma_buf_get(ask->fd);
+	if (IS_ERR(dmabuf))
+		return -EINVAL;
+	if (dmabuf->ops != &sim_dmabuf_ops) {
+		r = -EOPNOTSUPP;
+		goto out;
+	}
+	buffer = ((struct sim_export *)dmabuf->priv)->buffer;
+	if (buffer->dev != opener->dev) {
+		r = -EOPNOTSUPP;
+		goto out;
+	}
+	/* A handle has the rights of the open file that it is on. */
+	if (file->f_mode & FMODE_WRITE && !(dmabuf->file->f_mode & FMODE_WRITE)) {
+		r = -EACCES;
+		goto out;
+	}
+
+	kref_get(&buffer->ref);
+	old = xa_cmpxchg(&opener->handles, buffer->slot, NULL, buffer, GFP_KERNEL_ACCOUNT);
+	if (old)
+		sim_buffer_put(buffer); /* the one that is there has a reference */
+	if (xa_is_err(old)) {
+		r = xa_err(old);
+		goto out;
+	}
+	ask->handle = buffer->slot;
+	ask->length = ((struct sim_export *)dmabuf->priv)->n_pages << PAGE_SHIFT;
+	ask->offset = (u64)sim_slot_pgoff(buffer->dev, buffer->slot) << PAGE_SHIFT;
+out:
+	dma_buf_put(dmabuf);
+	return r;
+}

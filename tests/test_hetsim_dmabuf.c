@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: buffers that are shared as dma-bufs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+
+#define MIB (1024ull * 1024)
+
+static int export_it(int fd, uint32_t handle, uint32_t flags)
+{
+	struct hetsim_export arg = {.size = sizeof(arg), .handle = handle, .flags = flags};
+	int r = hetsim_call(fd, HETSIM_EXPORT, &arg);
+
+	return r ? r : arg.fd;
+}
+
+static int import_it(int fd, int dmabuf, struct hetsim_import *ret)
+{
+	*ret = (struct hetsim_import){.size = sizeof(*ret), .fd = dmabuf};
+	return hetsim_call(fd, HETSIM_IMPORT, ret);
+}
+
+static int sync_it(int dmabuf, uint64_t flags)
+{
+	struct dma_buf_sync sync = {.flags = flags};
+
+	return ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &sync) ? -errno : 0;
+}
+
+static void test_share(void)
+{
+	struct hetsim_buffer_resize resize = {.size = sizeof(resize)};
+	struct hetsim_import import;
+	struct hetsim_buffer buffer;
+	unsigned char *theirs, *direct;
+	int fd = hetsim_open(O_RDWR), other, dmabuf;
+	uint32_t again;
+
+	if (fd < 0)
+		return;
+	other = hetsim_open(O_RDWR);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer.bytes[0] = 1;
+	dmabuf = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	CHECK_EQUAL(lseek(dmabuf, 0, SEEK_END), MIB);
+	CHECK_EQUAL(import_it(other, dmabuf, &import), 0);
+	CHECK_EQUAL(import.length, MIB);
+	again = import.handle;
+	CHECK_EQUAL(import_it(other, dmabuf, &import), 0);
+	CHECK_EQUAL(import.handle, again);
+	CHECK_EQUAL(import_it(fd, dmabuf, &import), 0);
+	CHECK_EQUAL(import.handle, buffer.handle);
+
+	theirs = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, other,
+		      (off_t)import.offset);
+	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
+	CHECK_FATAL(theirs != MAP_FAILED && direct != MAP_FAILED);
+	theirs[4096] = 2;
+	direct[8192] = 3;
+	CHECK(direct[0] == 1 && direct[4096] == 2 && buffer.bytes[8192] == 3);
+	CHECK(mmap(NULL, MIB, PROT_READ, MAP_PRIVATE, dmabuf, 0) == MAP_FAILED);
+	CHECK(mmap(NULL, 2 * MIB, PROT_READ, MAP_SHARED, dmabuf, 0) == MAP_FAILED);
+
+	resize.handle = buffer.handle;
+	resize.length = MIB / 2;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), -EBUSY);
+	resize.length = 2 * MIB;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
+	CHECK_EQUAL(direct[8192], 3);
+
+	/* The maker goes; who has it keeps it. */
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+	close(dmabuf);
+	CHECK_EQUAL(theirs[8192], 3);
+	theirs[0] = 9;
+	CHECK_EQUAL(direct[0], 9);
+	CHECK_EQUAL(munmap(direct, MIB), 0);
+	resize.length = MIB / 2;
+	CHECK_EQUAL(hetsim_call(other, HETSIM_BUFFER_RESIZE, &resize), 0);
+	CHECK_EQUAL(test_read_signal(theirs + MIB / 2), SIGBUS);
+	CHECK_EQUAL(munmap(theirs, MIB), 0);
+	close(other);
+}
+
+/* Revocation reaches maps of the dma-buf, too. */
+static void test_revoke(void)
+{
+	struct hetsim_buffer_move move = {.size = sizeof(move), .length = MIB};
+	struct hetsim_buffer buffer;
+	unsigned char *direct;
+	int fd = hetsim_open(O_RDWR), dmabuf;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
+	CHECK_FATAL(direct != MAP_FAILED);
+	direct[5] = 5;
+	move.handle = buffer.handle;
+	move.place = hetsim_query(fd).window_bytes ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_VRAM;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), 0);
+	CHECK_EQUAL(direct[5], 5);
+	buffer.bytes[5] = 6;
+	CHECK_EQUAL(direct[5], 6);
+	direct[5] = 7;
+	CHECK_EQUAL(buffer.bytes[5], 7);
+	CHECK_EQUAL(munmap(direct, MIB), 0);
+	close(dmabuf);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static void test_rights(void)
+{
+	struct hetsim_import import;
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR), reader, dmabuf, pipes[2];
+
+	if (fd < 0)
+		return;
+	reader = hetsim_open(O_RDONLY);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = export_it(fd, buffer.handle, 0);
+	CHECK_FATAL(dmabuf >= 0);
+	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0) == MAP_FAILED);
+	CHECK_EQUAL(import_it(fd, dmabuf, &import), -EACCES);
+	CHECK_EQUAL(import_it(reader, dmabuf, &import), 0);
+	CHECK_EQUAL(export_it(reader, import.handle, HETSIM_EXPORT_WRITE), -EACCES);
+	CHECK_EQUAL(export_it(reader, 4711, 0), -ENOENT);
+	CHECK_EQUAL(export_it(fd, buffer.handle, 2), -EINVAL);
+	CHECK_EQUAL(pipe2(pipes, O_CLOEXEC), 0);
+	CHECK_EQUAL(import_it(fd, pipes[0], &import), -EINVAL);
+	CHECK_EQUAL(import_it(fd, -1, &import), -EINVAL);
+	close(pipes[0]);
+	close(pipes[1]);
+	close(dmabuf);
+	close(reader);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static void test_brackets(void)
+{
+	struct hetsim_counters counters;
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR), dmabuf;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW), -EINVAL);
+	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(counters.brackets, 1);
+	CHECK_EQUAL(counters.brackets_missed, 1);
+	close(dmabuf);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{"share", test_share, 0, 0},
+	{"revoke", test_revoke, 0, 0},
+	{"rights", test_rights, 0, 0},
+	{"brackets", test_brackets, 0, 0},
+	{NULL, NULL, 0, 0},
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "hetsim_dmabuf", tests);
+}
