@@ -181,6 +181,18 @@ int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command)
 	return status;
 }
 
+int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value)
+{
+	struct hetsim_inject inject = {
+		.size = sizeof(inject),
+		.kind = kind,
+		.target = target,
+		.value = value,
+	};
+
+	return hetsim_call(fd, HETSIM_INJECT, &inject);
+}
+
 int hetsim_objects(void)
 {
 	FILE *file = fopen("/sys/kernel/debug/hetsim/hetsim0/objects", "re");

@@ -51,6 +51,8 @@ int hetsim_wait(int fd, uint32_t queue, uint64_t seqno, uint64_t ms, int *ret_st
 /* Submits one command and waits: how it ended. */
 int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command);
 
+int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value);
+
 /* Objects that debugfs lists; -1 where it is not to be read. */
 int hetsim_objects(void);
 

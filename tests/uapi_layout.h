@@ -199,6 +199,13 @@ AT(hetsim_queue_event, seqno, 8);
 AT(hetsim_queue_event, eventfd, 16);
 AT(hetsim_queue_event, flags, 20);
 
+SIZE(hetsim_inject, 24);
+AT(hetsim_inject, size, 0);
+AT(hetsim_inject, kind, 4);
+AT(hetsim_inject, target, 8);
+AT(hetsim_inject, flags, 12);
+AT(hetsim_inject, value, 16);
+
 #undef AT
 #undef SIZE
 

@@ -8,6 +8,8 @@
  *
  * Locks, from the outermost in:
  *
+ *	sim_devices_lock		devices come and go; faults are waited for under
+ *					it, so nothing that they need has it inside
  *	dma_resv of a dma-buf		held by the kernel around attachments' maps
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
@@ -42,6 +44,7 @@
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
+#include <linux/srcu.h>
 #include <linux/wait.h>
 #include <linux/xarray.h>
 
@@ -53,7 +56,7 @@
 
 #define SIM_FEATURES                                                            \
 	((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE | \
-	 HETSIM_FEATURE_DMABUF)
+	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT)
 
 /* Limits that no parameter changes: they bound what one opener can hold. */
 #define SIM_MAX_DEVICES 16
@@ -108,9 +111,11 @@ struct sim_kind {
 
 struct sim_device {
 	struct kref ref; /* openers, buffers, and the list of devices */
+	bool gone;	 /* unplugged; never false again */
+	atomic64_t n_resets; /* what runs when this rises has to end */
 	unsigned int index;
 	enum hetsim_kind kind;
-	char name[16];
+	char name[24];
 	struct miscdevice misc;
 	struct inode *inode; /* its i_mapping holds all maps of this device */
 	struct dentry *debugfs;
@@ -144,6 +149,8 @@ struct sim_account {
 	u64 id;
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
+	atomic64_t enomem; /* injected: so many allocations from now */
+	atomic64_t eintr;  /* injected: so many calls from now */
 	u64 pages_used[SIM_N_PLACES]; /* under sim_device.memory_lock */
 	struct sim_counters counters;
 };
@@ -194,6 +201,7 @@ struct sim_opener {
 	struct sim_account *account;
 	struct list_head link; /* in sim_device.openers */
 	bool accepted;	       /* a handshake was */
+	bool zero_when_lost;   /* what it asked for in it */
 	struct xarray handles; /* slot -> struct sim_buffer, each with a reference */
 	struct sim_va va;
 	struct xarray queues; /* number -> struct sim_queue, each with a reference */
@@ -242,7 +250,13 @@ struct sim_queue {
 	wait_queue_head_t work;	     /* for the thread: jobs, or the end */
 	wait_queue_head_t completed; /* for WAIT: done has risen */
 
+	/* Injected. */
+	atomic64_t latency; /* ns, of each command */
+	atomic64_t stuck;   /* submissions that hang before they begin */
+	atomic64_t lost;    /* submissions of whose end nobody is told */
+
 	/* The thread's own. */
+	s64 n_resets; /* of the device, when what runs began */
 	unsigned long deadline; /* jiffies, of what runs */
 	struct sim_tlb tlb;
 	u32 counts[256];
@@ -258,6 +272,8 @@ struct sim_buffer {
 	struct mem_cgroup *memcg; /* the same one's, NULL where there are none */
 	atomic64_t n_maps;
 	atomic64_t last_use; /* by sim_device.uses */
+	atomic64_t sigbus;   /* injected: a page, -1 for none */
+	atomic64_t poison;   /* the same */
 
 	/*
 	 * One resize or move at a time, however long it takes. What follows is
@@ -272,6 +288,18 @@ struct sim_buffer {
 	unsigned int n_exports; /* while any, it does not shrink */
 	struct page **pages;
 	struct list_head bindings;
+};
+
+/*
+ * A map of a buffer in a process, also when the process has split it into parts.
+ * A child of fork() has one of its own.
+ */
+struct sim_map {
+	struct kref ref; /* parts */
+	struct sim_buffer *buffer; /* with a reference */
+	struct mm_struct *mm; /* whose it is; only compared */
+	bool zero_when_lost;
+	struct xarray zeros; /* vm_pgoff -> page, once the device is lost */
 };
 
 static inline void sim_count(struct sim_device *dev, struct sim_account *account,
@@ -312,7 +340,9 @@ static inline pgoff_t sim_slot_pgoff(const struct sim_device *dev, u32 slot)
 }
 
 /* sim_main.c */
-extern unsigned int sim_opener_mb;
+extern bool sim_test;
+int sim_device_plug(unsigned int index);
+int sim_device_unplug(struct sim_device *dev);
 void sim_device_put(struct sim_device *dev);
 
 /* sim_file.c */
@@ -342,12 +372,14 @@ int sim_buffer_resize(struct file *file, void *argument);
 int sim_buffer_info(struct file *file, void *argument);
 
 /* sim_move.c */
+int sim_evict_part(struct sim_buffer *buffer, u64 n_pages);
 bool sim_evict(struct sim_device *dev, u32 place, u64 n_pages);
 int sim_buffer_move(struct file *file, void *argument);
 
 /* sim_mmap.c */
 int sim_mmap(struct file *file, struct vm_area_struct *vma);
-int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma);
+int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma,
+		    bool zero_when_lost);
 void sim_mmap_revoke(struct sim_buffer *buffer, u64 first, u64 n_pages);
 
 /* sim_va.c */
@@ -392,12 +424,25 @@ int sim_fence_fd(struct file *file, void *argument);
 int sim_buffer_export(struct file *file, void *argument);
 int sim_buffer_import(struct file *file, void *argument);
 
+/* sim_lost.c */
+extern struct srcu_struct sim_lost_srcu;
+void sim_engines_wake(struct sim_device *dev);
+void sim_device_lose(struct sim_device *dev);
+vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map);
+void sim_lost_free(struct sim_map *map);
+
+/* sim_fault_inject.c */
+bool sim_inject_due(atomic64_t *countdown);
+bool sim_inject_take(atomic64_t *count);
+int sim_inject(struct file *file, void *argument);
+
 /* sim_rw.c */
 ssize_t sim_read_iter(struct kiocb *iocb, struct iov_iter *to);
 ssize_t sim_write_iter(struct kiocb *iocb, struct iov_iter *from);
 
 /* sim_debugfs.c */
 void sim_debugfs_init(void);
+void sim_debugfs_stop(void);
 void sim_debugfs_exit(void);
 void sim_debugfs_add(struct sim_device *dev);
 void sim_debugfs_remove(struct sim_device *dev);

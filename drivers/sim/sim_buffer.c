@@ -98,6 +98,8 @@ int sim_buffer_create(struct file *file, void *argument)
 	INIT_LIST_HEAD(&buffer->bindings);
 	buffer->place = create->place;
 	buffer->cache = create->cache;
+	atomic64_set(&buffer->sigbus, -1);
+	atomic64_set(&buffer->poison, -1);
 	buffer->n_pages = n_pages;
 	buffer->pages_in[create->place] = n_pages;
 	kref_get(&dev->ref);

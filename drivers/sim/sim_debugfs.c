@@ -8,6 +8,7 @@
 #include "sim.h"
 
 static struct dentry *sim_debugfs;
+static struct dentry *sim_debugfs_plug;
 
 static const char * const sim_places[] = {
 	[HETSIM_PLACE_VRAM] = "vram",
@@ -71,9 +72,33 @@ void sim_debugfs_remove(struct sim_device *dev)
 	debugfs_remove(dev->debugfs);
 }
 
+/* The number of a device that was unplugged: it is there again, a fresh one. */
+static ssize_t sim_plug_write(struct file *file, const char __user *user, size_t n, loff_t *at)
+{
+	unsigned int index;
+	int r;
+
+	r = kstrtouint_from_user(user, n, 0, &index);
+	r = r ?: sim_device_plug(index);
+	return r ?: n;
+}
+
+static const struct file_operations sim_plug_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = sim_plug_write,
+};
+
 void sim_debugfs_init(void)
 {
 	sim_debugfs = debugfs_create_dir("hetsim", NULL);
+	sim_debugfs_plug = debugfs_create_file("plug", 0200, sim_debugfs, NULL, &sim_plug_fops);
+}
+
+/* Afterwards no device comes any more. */
+void sim_debugfs_stop(void)
+{
+	debugfs_remove(sim_debugfs_plug);
 }
 
 void sim_debugfs_exit(void)

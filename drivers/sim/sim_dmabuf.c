@@ -29,6 +29,8 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 	struct sg_table *table;
 	int r;
 
+	if (READ_ONCE(buffer->dev->gone))
+		return ERR_PTR(-ENODEV);
 	table = kzalloc(sizeof(*table), GFP_KERNEL);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
@@ -75,6 +77,8 @@ static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction dire
 {
 	struct sim_export *export = dmabuf->priv;
 
+	if (READ_ONCE(export->buffer->dev->gone))
+		return -ENODEV;
 	sim_count(export->buffer->dev, export->buffer->account, SIM_BRACKETS, 1);
 	atomic_inc(&export->n_brackets);
 	return 0;
@@ -100,8 +104,10 @@ static int sim_dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 	struct sim_export *export = dmabuf->priv;
 	struct sim_buffer *buffer = export->buffer;
 
+	if (READ_ONCE(buffer->dev->gone))
+		return -ENODEV;
 	vma->vm_pgoff += sim_slot_pgoff(buffer->dev, buffer->slot);
-	return sim_mmap_buffer(buffer, vma);
+	return sim_mmap_buffer(buffer, vma, false);
 }
 
 static void sim_dmabuf_release(struct dma_buf *dmabuf)

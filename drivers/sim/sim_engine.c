@@ -9,18 +9,53 @@
 
 #include "sim.h"
 
+/* Why what runs has to end now, whatever it waits for; 0 if it does not. */
+static int sim_engine_interrupted(struct sim_queue *queue)
+{
+	struct sim_device *dev = queue->opener->dev;
+
+	if (READ_ONCE(dev->gone))
+		return -ENODEV;
+	if (kthread_should_stop() || atomic64_read(&dev->n_resets) != queue->n_resets)
+		return -ECANCELED;
+	return 0;
+}
+
 /*
  * To be asked between pieces of work: 0, or why the submission that runs has to
  * end. Gives other tasks the processor.
  */
 int sim_engine_poll(struct sim_queue *queue)
 {
+	int r = sim_engine_interrupted(queue);
+
 	cond_resched();
-	if (kthread_should_stop())
-		return -ECANCELED;
-	if (time_after(jiffies, queue->deadline))
-		return -ETIMEDOUT;
-	return 0;
+	if (!r && time_after(jiffies, queue->deadline))
+		r = -ETIMEDOUT;
+	return r;
+}
+
+/* Does nothing for so long, or until the submission has to end. */
+static int sim_engine_sleep(struct sim_queue *queue, u64 ns)
+{
+	long left = queue->deadline - jiffies;
+
+	/* A tick more than is left: then its time is up for certain. */
+	ns = min(ns, jiffies_to_nsecs(max(left, 0l) + 1));
+	__wait_event_hrtimeout(queue->work, sim_engine_interrupted(queue), ns_to_ktime(ns),
+			       TASK_IDLE);
+	return sim_engine_poll(queue);
+}
+
+/* Injected: something that was to happen does not, until the time is up. */
+static int sim_engine_hang(struct sim_queue *queue)
+{
+	int r;
+
+	do {
+		r = sim_engine_sleep(queue, U64_MAX);
+	} while (!r);
+	return r;
 }
 
 /*
@@ -33,14 +68,15 @@ static int sim_engine_wait(struct sim_queue *queue, u64 generation)
 
 	while (READ_ONCE(va->generation) == generation) {
 		long left = queue->deadline - jiffies;
+		int r = sim_engine_interrupted(queue);
 
-		if (kthread_should_stop())
-			return -ECANCELED;
+		if (r)
+			return r;
 		if (left <= 0)
 			return -ETIME;
 		wait_event_idle_timeout(va->changed,
 					READ_ONCE(va->generation) != generation ||
-					kthread_should_stop(), left);
+					sim_engine_interrupted(queue), left);
 	}
 	return 0;
 }
@@ -118,14 +154,24 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret
 	struct sim_device *dev = queue->opener->dev;
 	struct sim_account *account = queue->opener->account;
 	unsigned int i;
+	s64 latency;
 	int r = 0;
 
 	queue->deadline = jiffies + queue->timeout;
-	for (i = 0; i < job->n_commands && !r; i++)
-		r = sim_command_run(queue, &job->commands[i], ret_address);
+	queue->n_resets = atomic64_read(&dev->n_resets);
+	if (sim_inject_take(&queue->stuck))
+		r = sim_engine_hang(queue);
+	for (i = 0; i < job->n_commands && !r; i++) {
+		latency = atomic64_read(&queue->latency);
+		if (latency)
+			r = sim_engine_sleep(queue, latency);
+		r = r ?: sim_command_run(queue, &job->commands[i], ret_address);
+	}
+	if (!r && sim_inject_take(&queue->lost))
+		r = sim_engine_hang(queue);
 
 	sim_count(dev, account, SIM_SUBMISSIONS, 1);
-	sim_count(dev, account, SIM_COMMANDS, i - !!r);
+	sim_count(dev, account, SIM_COMMANDS, i - (i && r));
 	sim_count(dev, account, SIM_TLB_HITS, queue->tlb.hits);
 	sim_count(dev, account, SIM_TLB_MISSES, queue->tlb.misses);
 	queue->tlb.hits = 0;

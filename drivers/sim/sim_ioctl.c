@@ -37,7 +37,7 @@ static int sim_handshake(struct file *file, void *argument)
 	struct hetsim_handshake *shake = argument;
 	struct sim_opener *opener = file->private_data;
 
-	if (shake->flags)
+	if (shake->flags & ~HETSIM_HANDSHAKE_ZERO_WHEN_LOST)
 		return -EINVAL;
 
 	shake->driver_major = HETSIM_VERSION_MAJOR;
@@ -47,6 +47,7 @@ static int sim_handshake(struct file *file, void *argument)
 	shake->accepted = shake->version_major == HETSIM_VERSION_MAJOR &&
 			  shake->version_minor >= SIM_MINOR_VERSION_MINIMUM &&
 			  !(shake->features & ~(u64)SIM_FEATURES);
+	WRITE_ONCE(opener->zero_when_lost, shake->flags & HETSIM_HANDSHAKE_ZERO_WHEN_LOST);
 	WRITE_ONCE(opener->accepted, shake->accepted);
 	return 0;
 }
@@ -140,6 +141,7 @@ union sim_argument {
 	struct hetsim_wait wait;
 	struct hetsim_fence_fd fence_fd;
 	struct hetsim_queue_event queue_event;
+	struct hetsim_inject inject;
 };
 
 /*
@@ -181,6 +183,7 @@ static const struct sim_ioctl sim_ioctls[] = {
 	SIM_IOCTL(WAIT, sim_wait, hetsim_wait, fault_address),
 	SIM_IOCTL(FENCE_FD, sim_fence_fd, hetsim_fence_fd, flags),
 	SIM_IOCTL(QUEUE_EVENT, sim_queue_event, hetsim_queue_event, flags),
+	SIM_IOCTL(INJECT, sim_inject, hetsim_inject, value),
 };
 
 long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument)
@@ -211,6 +214,8 @@ long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument)
 
 	if (op->run != sim_handshake && !READ_ONCE(opener->accepted))
 		return -EPROTO;
+	if (READ_ONCE(opener->dev->gone))
+		return -ENODEV;
 
 	r = op->run(file, &buf);
 	if (r)

@@ -37,8 +37,14 @@ static char *kind = "gpu";
 module_param(kind, charp, 0444);
 MODULE_PARM_DESC(kind, "What the devices are: gpu, fpga or nic (default gpu)");
 
-/* Written by module init and exit only, which the module loader serialises. */
-static struct sim_device *sim_devices[SIM_MAX_DEVICES];
+bool sim_test;
+module_param_named(test, sim_test, bool, 0444);
+MODULE_PARM_DESC(test, "Let CAP_SYS_ADMIN inject faults into whole devices (default 0)");
+
+static enum hetsim_kind sim_devices_kind;
+
+static DEFINE_MUTEX(sim_devices_lock); /* protects what follows */
+static struct sim_device *sim_devices[SIM_MAX_DEVICES]; /* NULL: unplugged */
 
 static void sim_device_free(struct kref *ref)
 {
@@ -56,7 +62,7 @@ void sim_device_put(struct sim_device *dev)
 	kref_put(&dev->ref, sim_device_free);
 }
 
-static struct sim_device *sim_device_add(unsigned int index, enum hetsim_kind which)
+static struct sim_device *sim_device_add(unsigned int index)
 {
 	struct sim_device *dev;
 	u64 total;
@@ -68,7 +74,7 @@ static struct sim_device *sim_device_add(unsigned int index, enum hetsim_kind wh
 
 	kref_init(&dev->ref);
 	dev->index = index;
-	dev->kind = which;
+	dev->kind = sim_devices_kind;
 	snprintf(dev->name, sizeof(dev->name), "hetsim%u", index);
 	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->openers);
@@ -115,6 +121,46 @@ static void sim_device_remove(struct sim_device *dev)
 	sim_device_put(dev);
 }
 
+/* For the open file that the caller has, and all others. */
+int sim_device_unplug(struct sim_device *dev)
+{
+	int r = 0;
+
+	mutex_lock(&sim_devices_lock);
+	if (sim_devices[dev->index] != dev) {
+		r = -ENODEV;
+		goto out;
+	}
+	sim_devices[dev->index] = NULL;
+	sim_device_lose(dev);
+	sim_device_remove(dev);
+out:
+	mutex_unlock(&sim_devices_lock);
+	return r;
+}
+
+int sim_device_plug(unsigned int index)
+{
+	struct sim_device *dev;
+	int r = 0;
+
+	if (index >= devices)
+		return -EINVAL;
+	mutex_lock(&sim_devices_lock);
+	if (sim_devices[index]) {
+		r = -EEXIST;
+		goto out;
+	}
+	dev = sim_device_add(index);
+	if (IS_ERR(dev))
+		r = PTR_ERR(dev);
+	else
+		sim_devices[index] = dev;
+out:
+	mutex_unlock(&sim_devices_lock);
+	return r;
+}
+
 static int sim_kind_find(const char *name)
 {
 	int i;
@@ -129,6 +175,20 @@ static int sim_kind_find(const char *name)
 /* 1 TiB: the windows of all SIM_MAX_BUFFERS slots fit an offset of mmap(). */
 #define SIM_MAX_MB 1048576
 
+/* For a module that nobody uses: nothing is open, and nobody opens anything. */
+static void sim_devices_remove(void)
+{
+	unsigned int i;
+
+	sim_debugfs_stop();
+	for (i = 0; i < devices; i++) {
+		if (sim_devices[i])
+			sim_device_remove(sim_devices[i]);
+	}
+	sim_debugfs_exit();
+	sim_fs_exit();
+}
+
 static int __init sim_init(void)
 {
 	unsigned int i;
@@ -139,6 +199,7 @@ static int __init sim_init(void)
 		pr_err("kind=%s: not gpu, fpga or nic\n", kind);
 		return which;
 	}
+	sim_devices_kind = which;
 	if (!devices || devices > SIM_MAX_DEVICES) {
 		pr_err("devices=%u: not 1 to %u\n", devices, SIM_MAX_DEVICES);
 		return -EINVAL;
@@ -159,32 +220,20 @@ static int __init sim_init(void)
 	sim_debugfs_init();
 
 	for (i = 0; i < devices; i++) {
-		struct sim_device *dev = sim_device_add(i, which);
-
-		if (IS_ERR(dev)) {
-			r = PTR_ERR(dev);
+		r = sim_device_plug(i);
+		if (r)
 			goto err_remove;
-		}
-		sim_devices[i] = dev;
 	}
 	return 0;
 
 err_remove:
-	while (i--)
-		sim_device_remove(sim_devices[i]);
-	sim_debugfs_exit();
-	sim_fs_exit();
+	sim_devices_remove();
 	return r;
 }
 
 static void __exit sim_exit(void)
 {
-	unsigned int i = devices;
-
-	while (i--)
-		sim_device_remove(sim_devices[i]);
-	sim_debugfs_exit();
-	sim_fs_exit();
+	sim_devices_remove();
 
 	/* The last fences are gone, but the code that freed them may be running. */
 	rcu_barrier();

@@ -152,6 +152,10 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 	u64 done = 0;
 	int r;
 
+	if (sim_inject_due(&buffer->account->enomem))
+		return -ENOMEM;
+	if (sim_inject_due(&buffer->account->eintr))
+		return -EINTR;
 	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, instead);
 	if (r)
 		return r;

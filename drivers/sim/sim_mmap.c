@@ -6,23 +6,71 @@
  */
 #include <linux/highmem.h>
 #include <linux/log2.h>
+#include <linux/slab.h>
 
 #include "sim.h"
 
+static struct sim_map *sim_map_new(struct sim_buffer *buffer, struct mm_struct *mm,
+				   bool zero_when_lost)
+{
+	struct sim_map *map = kzalloc(sizeof(*map), GFP_KERNEL_ACCOUNT);
+
+	if (!map)
+		return NULL;
+	kref_init(&map->ref);
+	kref_get(&buffer->ref);
+	map->buffer = buffer;
+	map->mm = mm;
+	map->zero_when_lost = zero_when_lost;
+	xa_init(&map->zeros);
+	return map;
+}
+
+static void sim_map_free(struct kref *ref)
+{
+	struct sim_map *map = container_of(ref, struct sim_map, ref);
+
+	sim_lost_free(map);
+	sim_buffer_put(map->buffer);
+	kfree(map);
+}
+
 static void sim_vm_open(struct vm_area_struct *vma)
 {
-	struct sim_buffer *buffer = vma->vm_private_data;
+	struct sim_map *map = vma->vm_private_data;
 
-	kref_get(&buffer->ref);
-	atomic64_inc(&buffer->n_maps);
+	if (!map)
+		return;
+	if (map->mm == vma->vm_mm) {
+		kref_get(&map->ref);
+	} else {
+		/* fork() asks nobody: without memory, the child's map is dead. */
+		map = sim_map_new(map->buffer, vma->vm_mm, map->zero_when_lost);
+		vma->vm_private_data = map;
+		if (!map)
+			return;
+	}
+	atomic64_inc(&map->buffer->n_maps);
 }
 
 static void sim_vm_close(struct vm_area_struct *vma)
 {
-	struct sim_buffer *buffer = vma->vm_private_data;
+	struct sim_map *map = vma->vm_private_data;
 
-	atomic64_dec(&buffer->n_maps);
-	sim_buffer_put(buffer);
+	if (!map)
+		return;
+	atomic64_dec(&map->buffer->n_maps);
+	kref_put(&map->ref, sim_map_free);
+}
+
+/* Answers for the pages that faults were injected into; 0 for others. */
+static vm_fault_t sim_fault_injected(struct sim_buffer *buffer, pgoff_t index)
+{
+	if (atomic64_read(&buffer->sigbus) == index)
+		return VM_FAULT_SIGBUS;
+	if (atomic64_read(&buffer->poison) == index)
+		return VM_FAULT_HWPOISON;
+	return 0;
 }
 
 /*
@@ -47,6 +95,9 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	if (index >= buffer->n_pages ||
 	    !sim_page_reachable(buffer->dev, buffer->pages[index]))
 		return VM_FAULT_SIGBUS;
+	ret = sim_fault_injected(buffer, index);
+	if (ret)
+		return ret;
 	ret = vmf_insert_pfn(vma, touched, page_to_pfn(buffer->pages[index]));
 	if (ret != VM_FAULT_NOPAGE)
 		return ret;
@@ -58,7 +109,8 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 			continue;
 		if (index >= buffer->n_pages)
 			break;
-		if (!sim_page_reachable(buffer->dev, buffer->pages[index]))
+		if (!sim_page_reachable(buffer->dev, buffer->pages[index]) ||
+		    sim_fault_injected(buffer, index))
 			continue;
 		/* Only the touched page is owed: what is there stays, what fails waits. */
 		if (vmf_insert_pfn(vma, address, page_to_pfn(buffer->pages[index])) !=
@@ -69,9 +121,8 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	return VM_FAULT_NOPAGE;
 }
 
-static vm_fault_t sim_vm_fault(struct vm_fault *vmf)
+static vm_fault_t sim_fault(struct vm_fault *vmf, struct sim_buffer *buffer)
 {
-	struct sim_buffer *buffer = vmf->vma->vm_private_data;
 	unsigned int n_pages = 0;
 	vm_fault_t ret;
 
@@ -92,14 +143,36 @@ static vm_fault_t sim_vm_fault(struct vm_fault *vmf)
 	return ret;
 }
 
+static vm_fault_t sim_vm_fault(struct vm_fault *vmf)
+{
+	struct sim_map *map = vmf->vma->vm_private_data;
+	vm_fault_t ret;
+	int lock;
+
+	if (!map)
+		return VM_FAULT_SIGBUS;
+	lock = srcu_read_lock(&sim_lost_srcu);
+	if (READ_ONCE(map->buffer->dev->gone))
+		ret = sim_lost_fault(vmf, map);
+	else
+		ret = sim_fault(vmf, map->buffer);
+	srcu_read_unlock(&sim_lost_srcu, lock);
+	return ret;
+}
+
 /* A debugger, or /proc/PID/mem: get_user_pages() does not reach these pages. */
 static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void *bytes,
 			 int length, int write)
 {
-	struct sim_buffer *buffer = vma->vm_private_data;
-	pgoff_t base = sim_slot_pgoff(buffer->dev, buffer->slot);
+	struct sim_map *map = vma->vm_private_data;
+	struct sim_buffer *buffer;
+	pgoff_t base;
 	int done = 0;
 
+	if (!map || READ_ONCE(map->buffer->dev->gone))
+		return -EFAULT;
+	buffer = map->buffer;
+	base = sim_slot_pgoff(buffer->dev, buffer->slot);
 	if (write && !(vma->vm_flags & VM_WRITE))
 		return -EFAULT;
 	if (down_read_killable(&buffer->lock))
@@ -132,8 +205,10 @@ static const struct vm_operations_struct sim_vm_ops = {
 };
 
 /* Maps what vma->vm_pgoff says of the buffer. */
-int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma)
+int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma,
+		    bool zero_when_lost)
 {
+	struct sim_map *map;
 	u64 first = vma->vm_pgoff - sim_slot_pgoff(buffer->dev, buffer->slot);
 	u64 n_pages;
 
@@ -146,11 +221,18 @@ int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma)
 	if (first >= n_pages || vma_pages(vma) > n_pages - first)
 		return -ERANGE;
 
-	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	map = sim_map_new(buffer, vma->vm_mm, zero_when_lost);
+	if (!map)
+		return -ENOMEM;
+
+	/*
+	 * VM_WIPEONFORK: a child begins without entries, and so never with the
+	 * zeros that its parent's map has once the device is lost.
+	 */
+	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP | VM_WIPEONFORK);
 	if (buffer->cache == HETSIM_CACHE_COMBINE)
 		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
-	kref_get(&buffer->ref);
-	vma->vm_private_data = buffer;
+	vma->vm_private_data = map;
 	vma->vm_ops = &sim_vm_ops;
 	atomic64_inc(&buffer->n_maps);
 	return 0;
@@ -165,12 +247,14 @@ int sim_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!READ_ONCE(opener->accepted))
 		return -EPROTO;
+	if (READ_ONCE(opener->dev->gone))
+		return -ENODEV;
 	if (slot > SIM_MAX_BUFFERS)
 		return -ENOENT;
 	buffer = sim_buffer_get(opener, slot);
 	if (!buffer)
 		return -ENOENT;
-	r = sim_mmap_buffer(buffer, vma);
+	r = sim_mmap_buffer(buffer, vma, READ_ONCE(opener->zero_when_lost));
 	sim_buffer_put(buffer);
 	return r;
 }

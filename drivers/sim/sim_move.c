@@ -153,6 +153,16 @@ static u64 sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages)
 	return evicted;
 }
 
+/* Moves so much of a buffer to system memory as if others had needed the room. */
+int sim_evict_part(struct sim_buffer *buffer, u64 n_pages)
+{
+	if (mutex_lock_interruptible(&buffer->change))
+		return -EINTR;
+	sim_evict_buffer(buffer, HETSIM_PLACE_VRAM, n_pages);
+	mutex_unlock(&buffer->change);
+	return 0;
+}
+
 /*
  * Makes room in @place for @n_pages: true if it could make any. Whoever calls may
  * hold some buffer's change, so those of others are only tried.

@@ -104,6 +104,8 @@ static ssize_t sim_rw(struct kiocb *iocb, struct iov_iter *iter, bool write)
 
 	if (!READ_ONCE(opener->accepted))
 		return -EPROTO;
+	if (READ_ONCE(dev->gone))
+		return -ENODEV;
 	if (slot > SIM_MAX_BUFFERS)
 		return -ENOENT;
 	buffer = sim_buffer_get(opener, slot);

@@ -52,6 +52,10 @@ int sim_wait(struct file *file, void *argument)
 		r = -ERANGE;
 		goto out;
 	}
+	if (sim_inject_due(&queue->opener->account->eintr)) {
+		r = -EINTR;
+		goto out;
+	}
 	r = sim_wait_done(queue, wait->seqno, wait->deadline_ns);
 	if (r)
 		goto out;

@@ -40,6 +40,8 @@
  *  - EOVERFLOW: a sum of members does not fit its type.
  *  - ERANGE: a range or number does not lie within the object it is about.
  *  - ENOENT: this open file has no such object.
+ *  - ENODEV: the device was taken away.
+ *  - EPERM: the caller may not do that to others.
  *  - EACCES: the open file does not have the access that the call needs.
  *  - ENOSPC: a limit of the device or of the opener is reached; HETSIM_QUERY
  *    and the open file's fdinfo show them.
@@ -78,12 +80,19 @@ enum {
 	HETSIM_NR_WAIT = 0x33,
 	HETSIM_NR_FENCE_FD = 0x34,
 	HETSIM_NR_QUEUE_EVENT = 0x35,
+	HETSIM_NR_INJECT = 0x40,
 };
+
+/*
+ * When the device is taken away, maps made through this open file from now on
+ * become pages of zeros, each map's its own, and not SIGBUS.
+ */
+#define HETSIM_HANDSHAKE_ZERO_WHEN_LOST (1u << 0)
 
 /**
  * struct hetsim_handshake - ioctl(HETSIM_HANDSHAKE)
  * @size: sizeof(struct hetsim_handshake)
- * @flags: must be 0
+ * @flags: HETSIM_HANDSHAKE_*
  * @version_major: HETSIM_VERSION_MAJOR that the caller was built with
  * @version_minor: HETSIM_VERSION_MINOR that the caller was built with
  * @features: HETSIM_FEATURE_* that the caller can't do without
@@ -120,12 +129,14 @@ struct hetsim_handshake {
  * @HETSIM_FEATURE_ENGINE: the device's address space, queues and commands
  * @HETSIM_FEATURE_MOVE: pages move, by command and to make room
  * @HETSIM_FEATURE_DMABUF: buffers are exported and imported as dma-bufs
+ * @HETSIM_FEATURE_INJECT: faults on request
  */
 enum hetsim_feature {
 	HETSIM_FEATURE_BUFFERS = 1u << 0,
 	HETSIM_FEATURE_ENGINE = 1u << 1,
 	HETSIM_FEATURE_MOVE = 1u << 2,
 	HETSIM_FEATURE_DMABUF = 1u << 3,
+	HETSIM_FEATURE_INJECT = 1u << 4,
 };
 
 /**
@@ -530,7 +541,9 @@ struct hetsim_unbind {
  *    the commands before it have run.
  *  - -ETIMEDOUT: it ran longer than its queue allows, and the engine was reset.
  *    What it has written is undefined; later submissions run.
- *  - -ECANCELED: its queue was destroyed first.
+ *  - -ECANCELED: its queue was destroyed first, or a reset was injected while it
+ *    ran.
+ *  - -ENODEV: the device was taken away first.
  */
 
 /**
@@ -729,5 +742,58 @@ struct hetsim_queue_event {
 };
 
 #define HETSIM_QUEUE_EVENT _IO(HETSIM_TYPE, HETSIM_NR_QUEUE_EVENT)
+
+/**
+ * enum hetsim_inject_kind - which fault
+ * @HETSIM_INJECT_LATENCY: each command on queue @target takes @value ns more
+ * @HETSIM_INJECT_STUCK: the next @value submissions on queue @target hang until
+ *                       their time is up
+ * @HETSIM_INJECT_LOST_INTERRUPT: the next @value submissions on queue @target are
+ *                                done, but nobody is told until their time is up
+ * @HETSIM_INJECT_SIGBUS: the page at @value of buffer @target answers CPUs with
+ *                        SIGBUS; all ones: none does any more
+ * @HETSIM_INJECT_POISON: the same, as memory that is broken
+ * @HETSIM_INJECT_EVICTION: @value bytes of buffer @target go to system memory
+ * @HETSIM_INJECT_ENOMEM: the @value-th allocation of pages for this opener's
+ *                        buffers from now fails with ENOMEM; 0: none
+ * @HETSIM_INJECT_EINTR: the @value-th such allocation or WAIT from now fails with
+ *                       EINTR; 0: none
+ * @HETSIM_INJECT_RESET: what runs on the device now ends with -ECANCELED
+ * @HETSIM_INJECT_UNPLUG: the device is taken away
+ *
+ * EPERM for a buffer that another opener made, and for the last two without
+ * CAP_SYS_ADMIN and the module's parameter test. Members with no meaning for a
+ * kind are 0.
+ */
+enum hetsim_inject_kind {
+	HETSIM_INJECT_LATENCY,
+	HETSIM_INJECT_STUCK,
+	HETSIM_INJECT_LOST_INTERRUPT,
+	HETSIM_INJECT_SIGBUS,
+	HETSIM_INJECT_POISON,
+	HETSIM_INJECT_EVICTION,
+	HETSIM_INJECT_ENOMEM,
+	HETSIM_INJECT_EINTR,
+	HETSIM_INJECT_RESET,
+	HETSIM_INJECT_UNPLUG,
+};
+
+/**
+ * struct hetsim_inject - ioctl(HETSIM_INJECT)
+ * @size: sizeof(struct hetsim_inject)
+ * @kind: enum hetsim_inject_kind
+ * @target: a queue or a handle, as the kind says
+ * @flags: must be 0
+ * @value: as the kind says
+ */
+struct hetsim_inject {
+	__u32 size;
+	__u32 kind;
+	__u32 target;
+	__u32 flags;
+	__aligned_u64 value;
+};
+
+#define HETSIM_INJECT _IO(HETSIM_TYPE, HETSIM_NR_INJECT)
 
 #endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The device is taken away, under whatever is open, mapped, exported or queued.
+ * What is held stays allocated until it is let go; nobody gets at it any more.
+ */
+#include <linux/srcu.h>
+
+#include "sim.h"
+
+/* Readers are the page faults that may be putting pages of a device into maps. */
+DEFINE_SRCU(sim_lost_srcu);
+
+/* Threads that wait for something of the device look whether it is still there. */
+void sim_engines_wake(struct sim_device *dev)
+{
+	struct sim_opener *opener;
+	struct sim_queue *queue;
+	unsigned long id;
+
+	mutex_lock(&dev->lock);
+	list_for_each_entry(opener, &dev->openers, link) {
+		wake_up_all(&opener->va.changed);
+		xa_lock(&opener->queues);
+		xa_for_each(&opener->queues, id, queue)
+			wake_up_all(&queue->work);
+		xa_unlock(&opener->queues);
+	}
+	mutex_unlock(&dev->lock);
+}
+
+/*
+ * The caller has made sure that nobody opens it any more. From here on every call
+ * answers -ENODEV, the engine ends what it has with the same, and touched maps
+ * are lost. Those that were touched before are made to be touched again.
+ */
+void sim_device_lose(struct sim_device *dev)
+{
+	WRITE_ONCE(dev->gone, true);
+	synchronize_srcu(&sim_lost_srcu);
+	sim_engines_wake(dev);
+	unmap_mapping_range(dev->inode->i_mapping, 0, 0, 1);
+}
+
+/*
+ * The page of zeros at a page of a lost map, which is the map's own, and charged
+ * to who touches it first. NULL without memory.
+ */
+static struct page *sim_lost_page(struct sim_map *map, pgoff_t index)
+{
+	struct page *page = xa_load(&map->zeros, index), *old;
+
+	if (page)
+		return page;
+	page = alloc_page(GFP_USER | __GFP_ACCOUNT | __GFP_ZERO);
+	if (!page)
+		return NULL;
+	old = xa_cmpxchg(&map->zeros, index, NULL, page, GFP_KERNEL_ACCOUNT);
+	if (old) {
+		__free_page(page);
+		page = xa_is_err(old) ? NULL : old;
+	}
+	return page;
+}
+
+vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
+{
+	struct page *page;
+
+	if (!map->zero_when_lost)
+		return VM_FAULT_SIGBUS;
+	page = sim_lost_page(map, vmf->pgoff);
+	if (!page)
+		return VM_FAULT_OOM;
+	return vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK, page_to_pfn(page));
+}
+
+void sim_lost_free(struct sim_map *map)
+{
+	struct page *page;
+	unsigned long index;
+
+	xa_for_each(&map->zeros, index, page) {
+		__free_page(page);
+		cond_resched();
+	}
+	xa_destroy(&map->zeros);
+}
