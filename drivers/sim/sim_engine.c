@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "sim.h"
+#include "sim_trace.h"
 
 /* Why what runs has to end now, whatever it waits for; 0 if it does not. */
 static int sim_engine_interrupted(struct sim_queue *queue)
@@ -136,6 +137,7 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 	}
 	spin_unlock(&queue->lock);
 
+	trace_complete(queue, job->seqno, status);
 	/* Nobody else finds the job now, and so none asks for a fence of it. */
 	if (job->fence)
 		sim_fence_signal(job->fence, status);

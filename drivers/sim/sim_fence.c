@@ -11,6 +11,7 @@
 #include <linux/sync_file.h>
 
 #include "sim.h"
+#include "sim_trace.h"
 
 struct sim_fence {
 	struct dma_fence base;
@@ -146,6 +147,7 @@ int sim_fence_fd(struct file *file, void *argument)
 		r = -ENOMEM;
 		goto out_fence;
 	}
+	trace_fence(queue, ask->seqno, 0);
 	fd_install(fd, sync->file);
 	ask->fd = fd;
 out_fence:

@@ -6,6 +6,7 @@
 #include <linux/srcu.h>
 
 #include "sim.h"
+#include "sim_trace.h"
 
 /* Readers are the page faults that may be putting pages of a device into maps. */
 DEFINE_SRCU(sim_lost_srcu);
@@ -35,6 +36,7 @@ void sim_engines_wake(struct sim_device *dev)
  */
 void sim_device_lose(struct sim_device *dev)
 {
+	trace_lost(dev);
 	WRITE_ONCE(dev->gone, true);
 	synchronize_srcu(&sim_lost_srcu);
 	sim_engines_wake(dev);

@@ -13,6 +13,9 @@
 
 #include "sim.h"
 
+#define CREATE_TRACE_POINTS
+#include "sim_trace.h"
+
 static unsigned int devices = 1;
 module_param(devices, uint, 0444);
 MODULE_PARM_DESC(devices, "How many devices there are (1 to 16, default 1)");

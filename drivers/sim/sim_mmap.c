@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 
 #include "sim.h"
+#include "sim_trace.h"
 
 static struct sim_map *sim_map_new(struct sim_buffer *buffer, struct mm_struct *mm,
 				   bool zero_when_lost)
@@ -133,6 +134,7 @@ static vm_fault_t sim_fault(struct vm_fault *vmf, struct sim_buffer *buffer)
 	ret = sim_fault_insert(vmf, buffer, &n_pages);
 	up_read(&buffer->lock);
 
+	trace_fault(buffer, vmf->pgoff - sim_slot_pgoff(buffer->dev, buffer->slot), n_pages);
 	sim_count(buffer->dev, buffer->account, SIM_FAULTS, 1);
 	if (n_pages) {
 		sim_count(buffer->dev, buffer->account, SIM_FAULT_PAGES_MAPPED, n_pages);

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "sim.h"
+#include "sim_trace.h"
 
 #define SIM_MOVE_BATCH 512u
 
@@ -92,6 +93,7 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 		sim_mem_pages_put(buffer, fresh, n); /* the old ones, or these again */
 		if (r)
 			break;
+		trace_move(buffer, first + done, n, place);
 		*ret_moved += n;
 	}
 	kvfree(fresh);

@@ -8,6 +8,7 @@
 #include <linux/uaccess.h>
 
 #include "sim.h"
+#include "sim_trace.h"
 
 static void sim_queue_free(struct kref *ref)
 {
@@ -206,6 +207,7 @@ int sim_submit(struct file *file, void *argument)
 	r = sim_job_add(queue, job, &seqno);
 	if (r)
 		goto err_job;
+	trace_submit(queue, seqno, 0);
 	wake_up(&queue->work);
 	submit->seqno = seqno;
 	sim_queue_put(queue);
