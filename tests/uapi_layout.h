@@ -130,6 +130,15 @@ AT(hetsim_import, handle, 12);
 AT(hetsim_import, length, 16);
 AT(hetsim_import, offset, 24);
 
+SIZE(hetsim_buffer_sample, 40);
+AT(hetsim_buffer_sample, size, 0);
+AT(hetsim_buffer_sample, handle, 4);
+AT(hetsim_buffer_sample, action, 8);
+AT(hetsim_buffer_sample, __reserved, 12);
+AT(hetsim_buffer_sample, offset, 16);
+AT(hetsim_buffer_sample, length, 24);
+AT(hetsim_buffer_sample, counts, 32);
+
 SIZE(hetsim_bind, 40);
 AT(hetsim_bind, size, 0);
 AT(hetsim_bind, flags, 4);

@@ -56,7 +56,7 @@
 
 #define SIM_FEATURES                                                            \
 	((u64)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE | \
-	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT)
+	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT | HETSIM_FEATURE_SAMPLE)
 
 /* Limits that no parameter changes: they bound what one opener can hold. */
 #define SIM_MAX_DEVICES 16
@@ -286,6 +286,7 @@ struct sim_buffer {
 	u64 pages_in[SIM_N_PLACES];
 	unsigned int n_pins;	/* while any, the pages are none but these */
 	unsigned int n_exports; /* while any, it does not shrink */
+	atomic_t *accesses;	/* of each page, while it is sampled; else NULL */
 	struct page **pages;
 	struct list_head bindings;
 };
@@ -419,6 +420,10 @@ int sim_queue_event(struct file *file, void *argument);
 /* sim_fence.c */
 void sim_fence_signal(struct dma_fence *fence, int status);
 int sim_fence_fd(struct file *file, void *argument);
+
+/* sim_sample.c */
+void sim_sample_stop(struct sim_buffer *buffer);
+int sim_buffer_sample(struct file *file, void *argument);
 
 /* sim_dmabuf.c */
 int sim_buffer_export(struct file *file, void *argument);

@@ -15,6 +15,7 @@ static void sim_buffer_free(struct kref *ref)
 	/* sim_evict() may be looking at it until it is erased, not afterwards. */
 	xa_erase(&dev->buffers, buffer->slot);
 	sim_mem_pages_put(buffer, buffer->pages, buffer->n_pages);
+	kvfree(buffer->accesses);
 	kvfree(buffer->pages);
 	mutex_destroy(&buffer->change);
 	mem_cgroup_put(buffer->memcg);
@@ -243,6 +244,8 @@ int sim_buffer_resize(struct file *file, void *argument)
 	r = sim_buffer_pages(opener->dev, resize->length, buffer->place, &n_pages);
 	if (r)
 		goto out_unlock;
+	if (n_pages != buffer->n_pages)
+		sim_sample_stop(buffer);
 	if (n_pages > buffer->n_pages)
 		r = sim_buffer_grow(buffer, n_pages);
 	else if (n_pages < buffer->n_pages)

@@ -131,6 +131,7 @@ union sim_argument {
 	struct hetsim_buffer_resize buffer_resize;
 	struct hetsim_buffer_info buffer_info;
 	struct hetsim_buffer_move buffer_move;
+	struct hetsim_buffer_sample buffer_sample;
 	struct hetsim_export export;
 	struct hetsim_import import;
 	struct hetsim_bind bind;
@@ -173,6 +174,7 @@ static const struct sim_ioctl sim_ioctls[] = {
 	SIM_IOCTL(BUFFER_RESIZE, sim_buffer_resize, hetsim_buffer_resize, length),
 	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, window_bytes),
 	SIM_IOCTL(BUFFER_MOVE, sim_buffer_move, hetsim_buffer_move, length),
+	SIM_IOCTL(BUFFER_SAMPLE, sim_buffer_sample, hetsim_buffer_sample, counts),
 	SIM_IOCTL(EXPORT, sim_buffer_export, hetsim_export, __reserved),
 	SIM_IOCTL(IMPORT, sim_buffer_import, hetsim_import, offset),
 	SIM_IOCTL(BIND, sim_bind, hetsim_bind, length),

@@ -103,6 +103,11 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	if (ret != VM_FAULT_NOPAGE)
 		return ret;
 	*ret_n_pages = 1;
+	if (buffer->accesses) {
+		atomic_inc(&buffer->accesses[index]);
+		trace_access(buffer, index);
+		return ret;
+	}
 
 	index -= (touched - start) >> PAGE_SHIFT;
 	for (address = start; address < end; address += PAGE_SIZE, index++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Tracepoints: hetsim:fault, move, submit, complete, fence, lost. Laid out as the
+ * Tracepoints: hetsim:fault, access, move, submit, complete, fence, lost. Laid out as the
  * kernel's own headers of this kind, which checkpatch --strict takes for calls.
  */
 #undef TRACE_SYSTEM
@@ -33,6 +33,26 @@ TRACE_EVENT(fault,
 	),
 	TP_printk("device=%u opener=%llu buffer=%u page=%llu mapped=%u", __entry->device,
 		  __entry->opener, __entry->buffer, __entry->page, __entry->n_pages)
+);
+
+TRACE_EVENT(access,
+
+	TP_PROTO(struct sim_buffer *buffer, u64 page),
+	TP_ARGS(buffer, page),
+	TP_STRUCT__entry(
+		__field(unsigned int, device)
+		__field(u64, opener)
+		__field(u32, buffer)
+		__field(u64, page)
+	),
+	TP_fast_assign(
+		__entry->device = buffer->dev->index;
+		__entry->opener = buffer->account->id;
+		__entry->buffer = buffer->slot;
+		__entry->page = page;
+	),
+	TP_printk("device=%u opener=%llu buffer=%u page=%llu", __entry->device,
+		  __entry->opener, __entry->buffer, __entry->page)
 );
 
 TRACE_EVENT(move,

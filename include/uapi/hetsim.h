@@ -72,6 +72,7 @@ enum {
 	HETSIM_NR_BUFFER_MOVE = 0x14,
 	HETSIM_NR_EXPORT = 0x15,
 	HETSIM_NR_IMPORT = 0x16,
+	HETSIM_NR_BUFFER_SAMPLE = 0x17,
 	HETSIM_NR_BIND = 0x20,
 	HETSIM_NR_UNBIND = 0x21,
 	HETSIM_NR_QUEUE_CREATE = 0x30,
@@ -130,6 +131,7 @@ struct hetsim_handshake {
  * @HETSIM_FEATURE_MOVE: pages move, by command and to make room
  * @HETSIM_FEATURE_DMABUF: buffers are exported and imported as dma-bufs
  * @HETSIM_FEATURE_INJECT: faults on request
+ * @HETSIM_FEATURE_SAMPLE: counts of the pages that CPUs use
  */
 enum hetsim_feature {
 	HETSIM_FEATURE_BUFFERS = 1u << 0,
@@ -137,6 +139,7 @@ enum hetsim_feature {
 	HETSIM_FEATURE_MOVE = 1u << 2,
 	HETSIM_FEATURE_DMABUF = 1u << 3,
 	HETSIM_FEATURE_INJECT = 1u << 4,
+	HETSIM_FEATURE_SAMPLE = 1u << 5,
 };
 
 /**
@@ -462,6 +465,45 @@ struct hetsim_import {
 };
 
 #define HETSIM_IMPORT _IO(HETSIM_TYPE, HETSIM_NR_IMPORT)
+
+/**
+ * enum hetsim_sample_action - what to do about a buffer's sample
+ * @HETSIM_SAMPLE_START: counts begin, at 0
+ * @HETSIM_SAMPLE_READ: counts are read, and go on
+ * @HETSIM_SAMPLE_STOP: nothing is counted any more
+ */
+enum hetsim_sample_action {
+	HETSIM_SAMPLE_START,
+	HETSIM_SAMPLE_READ,
+	HETSIM_SAMPLE_STOP,
+};
+
+/**
+ * struct hetsim_buffer_sample - ioctl(HETSIM_BUFFER_SAMPLE)
+ * @size: sizeof(struct hetsim_buffer_sample)
+ * @handle: the buffer
+ * @action: enum hetsim_sample_action
+ * @__reserved: must be 0
+ * @offset: READ: where to begin, a multiple of the page size; else 0
+ * @length: READ: bytes, a multiple of the page size; else 0
+ * @counts: READ: address of an array of __u32, one for each page of the range
+ *
+ * A page is counted when a map of the buffer uses it for the first time since
+ * START or the last READ of it: counts are those of reads between which it was
+ * used, not of instructions. Maps are slower meanwhile. READ answers ENOENT
+ * before START and after STOP; a buffer that changes its length is stopped.
+ */
+struct hetsim_buffer_sample {
+	__u32 size;
+	__u32 handle;
+	__u32 action;
+	__u32 __reserved;
+	__aligned_u64 offset;
+	__aligned_u64 length;
+	__aligned_u64 counts;
+};
+
+#define HETSIM_BUFFER_SAMPLE _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_SAMPLE)
 
 /**
  * DOC: The device's address space

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Which pages CPUs use: while a buffer is sampled, each page is mapped by itself
+ * when it is touched, and counted; reading the counts unmaps all, so that what is
+ * used again is counted again.
+ */
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "sim.h"
+
+#define SIM_SAMPLE_BATCH 512u
+
+/* With buffer->change held. The counts of a sample before this one are gone. */
+static int sim_sample_start(struct sim_buffer *buffer)
+{
+	atomic_t *fresh, *old;
+
+	fresh = kvcalloc(buffer->n_pages, sizeof(*fresh), GFP_KERNEL_ACCOUNT);
+	if (!fresh)
+		return -ENOMEM;
+	down_write(&buffer->lock);
+	old = buffer->accesses;
+	buffer->accesses = fresh;
+	up_write(&buffer->lock);
+	sim_mmap_revoke(buffer, 0, buffer->n_pages);
+	kvfree(old);
+	return 0;
+}
+
+/* With buffer->change held. Also before a buffer changes its length. */
+void sim_sample_stop(struct sim_buffer *buffer)
+{
+	atomic_t *old;
+
+	down_write(&buffer->lock);
+	old = buffer->accesses;
+	buffer->accesses = NULL;
+	up_write(&buffer->lock);
+	kvfree(old);
+}
+
+static int sim_sample_batch(struct sim_buffer *buffer, u64 first, unsigned int n, u32 *batch)
+{
+	unsigned int i;
+	int r = 0;
+
+	down_read(&buffer->lock);
+	if (!buffer->accesses)
+		r = -ENOENT;
+	else if (first > buffer->n_pages || n > buffer->n_pages - first)
+		r = -ERANGE;
+	for (i = 0; i < n && !r; i++)
+		batch[i] = atomic_read(&buffer->accesses[first + i]);
+	up_read(&buffer->lock);
+	return r;
+}
+
+static int sim_sample_read(struct sim_buffer *buffer, u64 first, u64 n_pages, u32 __user *user)
+{
+	u64 done = 0;
+	u32 *batch;
+	int r = 0;
+
+	batch = kmalloc_array(SIM_SAMPLE_BATCH, sizeof(*batch), GFP_KERNEL);
+	if (!batch)
+		return -ENOMEM;
+	while (done < n_pages && !r) {
+		unsigned int n = min_t(u64, n_pages - done, SIM_SAMPLE_BATCH);
+
+		r = sim_sample_batch(buffer, first + done, n, batch);
+		if (!r && copy_to_user(user + done, batch, n * sizeof(*batch)))
+			r = -EFAULT;
+		done += n;
+		cond_resched();
+	}
+	kfree(batch);
+	if (!r)
+		sim_mmap_revoke(buffer, first, n_pages);
+	return r;
+}
+
+int sim_buffer_sample(struct file *file, void *argument)
+{
+	struct hetsim_buffer_sample *sample = argument;
+	struct sim_opener *opener = file->private_data;
+	bool read = sample->action == HETSIM_SAMPLE_READ;
+	struct sim_buffer *buffer;
+	int r;
+
+	if (sample->action > HETSIM_SAMPLE_STOP || sample->__reserved ||
+	    (sample->offset | sample->length) & ~PAGE_MASK ||
+	    !!sample->length != read)
+		return -EINVAL;
+	buffer = sim_buffer_get(opener, sample->handle);
+	if (!buffer)
+		return -ENOENT;
+	if (read) {
+		r = sim_sample_read(buffer, sample->offset >> PAGE_SHIFT,
+				    sample->length >> PAGE_SHIFT,
+				    u64_to_user_ptr(sample->counts));
+		goto out;
+	}
+	if (mutex_lock_interruptible(&buffer->change)) {
+		r = -EINTR;
+		goto out;
+	}
+	r = sample->action == HETSIM_SAMPLE_START ? sim_sample_start(buffer) : 0;
+	if (sample->action == HETSIM_SAMPLE_STOP)
+		sim_sample_stop(buffer);
+	mutex_unlock(&buffer->change);
+out:
+	sim_buffer_put(buffer);
+	return r;
+}
