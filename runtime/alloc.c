@@ -53,10 +53,13 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 		return err_set(-EINVAL, "hm_alloc: ret_pointer is NULL");
 	err_clear();
 	if (!size || size > BUFFER_SIZE_MAX)
-		return err_set(-EINVAL, "hm_alloc: %" PRIu64 " bytes are not in 1 to 2^62", size);
+		return err_set(-EINVAL, "hm_alloc: %" PRIu64 " bytes are not in 1 to 2^62",
+			       size);
 	if (access != HM_READ && access != (HM_READ | HM_WRITE))
-		return err_set(-EINVAL, "hm_alloc: access 0x%x is neither HM_READ nor "
-			       "HM_READ | HM_WRITE", access);
+		return err_set(-EINVAL,
+			       "hm_alloc: access 0x%x is neither HM_READ nor "
+			       "HM_READ | HM_WRITE",
+			       access);
 
 	wanted = size < BUFFER_SIZE_MAX / ALLOC_GROWTH ? ALLOC_GROWTH * size : size;
 	wanted = max_u64(wanted, ALLOC_RESERVE_LEAST);
@@ -70,7 +73,8 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 	if (r)
 		return r;
 	if (max_size != wanted)
-		err_set(0, "%s of address space were reserved for growth instead of %s: a limit "
+		err_set(0,
+			"%s of address space were reserved for growth instead of %s: a limit "
 			"(RLIMIT_AS, RLIMIT_FSIZE, RLIMIT_MEMLOCK or memory) did not allow more",
 			format_bytes(max_size, have, sizeof(have)),
 			format_bytes(wanted, want, sizeof(want)));
@@ -94,13 +98,17 @@ static int acquire(const void *pointer, const char *what, struct hm_map **ret_ma
 	if (r)
 		goto err_unref;
 	if (!atomic_load(&map->allocation)) {
-		r = err_set(-EINVAL, "%s: %p belongs to a map that hm_alloc did not make, or "
-			    "that was freed while work still uses it", what, pointer);
+		r = err_set(-EINVAL,
+			    "%s: %p belongs to a map that hm_alloc did not make, or "
+			    "that was freed while work still uses it",
+			    what, pointer);
 		goto err_unref;
 	}
 	if (info.map_offset) {
-		r = err_set(-EINVAL, "%s: %p is %" PRIu64 " bytes into the allocation that "
-			    "begins at %p: pass that", what, pointer, info.map_offset, info.base);
+		r = err_set(-EINVAL,
+			    "%s: %p is %" PRIu64 " bytes into the allocation that "
+			    "begins at %p: pass that",
+			    what, pointer, info.map_offset, info.base);
 		goto err_unref;
 	}
 	*ret_map = map;

@@ -81,12 +81,16 @@ static int check_caps(const struct hm_backend_ops *ops)
 
 	for (i = 0; i < ARRAY_SIZE(optional); i++)
 		if (!!(ops->caps & optional[i].cap) != optional[i].there)
-			return err_set(-EINVAL, "backend %s: %s and its capability bit disagree: "
-				       "the op is %s", ops->name, optional[i].name,
+			return err_set(-EINVAL,
+				       "backend %s: %s and its capability bit disagree: "
+				       "the op is %s",
+				       ops->name, optional[i].name,
 				       optional[i].there ? "there" : "missing");
 	if (!ops->create && !ops->from_file && !ops->import_fd)
-		return err_set(-EINVAL, "backend %s: none of create, from_file and import_fd "
-			       "is there: no buffer could exist", ops->name);
+		return err_set(-EINVAL,
+			       "backend %s: none of create, from_file and import_fd "
+			       "is there: no buffer could exist",
+			       ops->name);
 	return 0;
 }
 
@@ -111,8 +115,10 @@ static int add_locked(const struct hm_backend_ops *ops)
 	int r;
 
 	if (ops->size < offsetof(struct hm_backend_ops, create) || ops->size > sizeof(full))
-		return err_set(-EINVAL, "backend table of %zu bytes: this library takes %zu to "
-			       "%zu", ops->size, offsetof(struct hm_backend_ops, create),
+		return err_set(-EINVAL,
+			       "backend table of %zu bytes: this library takes %zu to "
+			       "%zu",
+			       ops->size, offsetof(struct hm_backend_ops, create),
 			       sizeof(full));
 	memcpy(&full, ops, ops->size);
 	full.size = sizeof(full);

@@ -37,7 +37,8 @@ static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 	if (desc->reserved)
 		return err_set(-EINVAL, "hm_buffer_desc.reserved is not 0");
 	if (desc->size > BUFFER_SIZE_MAX || desc->max_size > BUFFER_SIZE_MAX)
-		return err_set(-EINVAL, "size %" PRIu64 " or max_size %" PRIu64
+		return err_set(-EINVAL,
+			       "size %" PRIu64 " or max_size %" PRIu64
 			       " is beyond 2^62: no machine has that address space",
 			       desc->size, desc->max_size);
 	if (desc->max_size && desc->max_size < desc->size)
@@ -47,8 +48,8 @@ static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 }
 
 /* What the device lacks of what the description asks for. */
-static int check_caps(struct hm_device *device, const struct hm_buffer_desc *desc,
-		      uint64_t cap, const char *what)
+static int check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
+		      const char *what)
 {
 	const struct {
 		bool wanted;
@@ -64,8 +65,10 @@ static int check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 
 	for (i = 0; i < ARRAY_SIZE(wants); i++)
 		if (wants[i].wanted && !(device->ops->caps & wants[i].cap))
-			return err_set(-EOPNOTSUPP, "the device \"%s\" has no %s (see "
-				       "hm_device_query, caps)", device->name, wants[i].what);
+			return err_set(-EOPNOTSUPP,
+				       "the device \"%s\" has no %s (see "
+				       "hm_device_query, caps)",
+				       device->name, wants[i].what);
 	return 0;
 }
 
@@ -204,8 +207,10 @@ static int open_path(const char *path, const struct hm_buffer_desc *desc)
 	if (fd == -EMFILE || fd == -ENFILE)
 		return rlimits_explain_fd(fd, path);
 	if (fd == -EACCES && write)
-		return err_set(fd, "opening it for reading and writing: %s; to read only, pass "
-			       "HM_BUFFER_READ_ONLY", err_name(fd));
+		return err_set(fd,
+			       "opening it for reading and writing: %s; to read only, pass "
+			       "HM_BUFFER_READ_ONLY",
+			       err_name(fd));
 	if (fd < 0)
 		return err_set(fd, "opening it: %s", err_name(fd));
 	return fd;
@@ -254,7 +259,8 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	if (r)
 		return r;
 	if (desc.flags & ~HM_BUFFER_READ_ONLY)
-		return err_set(-EINVAL, "hm_buffer_import: of the flags only "
+		return err_set(-EINVAL,
+			       "hm_buffer_import: of the flags only "
 			       "HM_BUFFER_READ_ONLY means something, 0x%x was passed",
 			       desc.flags);
 	if (desc.offset)
@@ -283,8 +289,10 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 	if (r)
 		return r;
 	if (!(buffer->caps & HM_CAP_EXPORT)) {
-		r = err_set(-EOPNOTSUPP, "%s: private memory, or a device that exports none, "
-			    "has no descriptor to give", buffer->name);
+		r = err_set(-EOPNOTSUPP,
+			    "%s: private memory, or a device that exports none, "
+			    "has no descriptor to give",
+			    buffer->name);
 		goto out;
 	}
 	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
@@ -293,7 +301,8 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 			goto out;
 	}
 	if (buffer->n_segment > 1) {
-		r = err_set(-EXDEV, "%s: made of %u objects, and a descriptor is one: pass "
+		r = err_set(-EXDEV,
+			    "%s: made of %u objects, and a descriptor is one: pass "
 			    "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
 			    buffer->name, buffer->n_segment, buffer->size);
 		goto out;
@@ -367,8 +376,10 @@ static void collect_ended(struct hm_buffer *buffer)
 int buffer_lock(struct hm_buffer *buffer)
 {
 	if (unlikely(pthread_mutex_lock(&buffer->lock)))
-		return err_set(-EDEADLK, "%s: a view's callback must not use the buffer that is "
-			       "being changed", buffer->name);
+		return err_set(-EDEADLK,
+			       "%s: a view's callback must not use the buffer that is "
+			       "being changed",
+			       buffer->name);
 	collect_ended(buffer);
 	return 0;
 }
@@ -436,8 +447,7 @@ int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capac
 	return 0;
 }
 
-void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments,
-			    uint32_t n)
+void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n)
 {
 	while (n--)
 		buffer->device->ops->object_destroy(buffer->device->backend, &segments[n]);

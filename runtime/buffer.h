@@ -42,7 +42,6 @@ int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capac
 			 struct hm_segment *ret_segment);
 
 /* Ends the objects of @n segments. */
-void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments,
-			    uint32_t n);
+void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n);
 
 #endif

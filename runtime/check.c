@@ -96,10 +96,11 @@ void check_end(struct map_use *use)
 	/* Work submitted later may have stored there, in order or not. */
 	if (i < sums->n && writers_of(use->map) == sums->writers) {
 		stats_add(&stats.touches_outside, 1);
-		fprintf(stderr, "hetmap: check: %s: bytes at offset %" PRIu64 " (%p) changed "
+		fprintf(stderr,
+			"hetmap: check: %s: bytes at offset %" PRIu64 " (%p) changed "
 			"while a kernel was reading them: a store outside a bracket, between "
-			"hm_launch() and hm_fence_wait()\n", use->map->buffer->name,
-			use->offset + i * CHECK_UNIT,
+			"hm_launch() and hm_fence_wait()\n",
+			use->map->buffer->name, use->offset + i * CHECK_UNIT,
 			(void *)(use->map->address + use->offset + i * CHECK_UNIT));
 	}
 	free(sums);

@@ -35,7 +35,7 @@
 struct hm_device {
 	struct hm_object object;
 	const struct hm_backend_ops *ops;
-	void *backend;     /* the backend's own */
+	void *backend; /* the backend's own */
 	char name[64];
 };
 
@@ -60,16 +60,16 @@ struct hm_buffer {
 	uint64_t max_size;
 	_Atomic uint64_t caps;    /* read without lock too */
 	_Atomic uint32_t backing; /* likewise */
-	uint32_t flags;       /* HM_BUFFER_* */
+	uint32_t flags;           /* HM_BUFFER_* */
 	uint32_t generation;
 	bool exported;
 	uint32_t n_segment;
 	struct hm_segment *segment; /* n_segment of them, by offset */
 	struct cds_list_head maps;  /* hm_map.buffer_link, by address */
 	uint32_t n_map;
-	struct hm_map *ended; /* no longer in maps; buffer_unlock() does the rest */
+	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
 	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
-	struct control_page *control; /* shared with peers; NULL: not sent, not received */
+	struct control_page *control;    /* shared with peers; NULL: not sent, not received */
 };
 
 /*
@@ -79,20 +79,20 @@ struct hm_buffer {
 struct control_page {
 	uint32_t magic;
 	uint32_t version;
-	_Atomic uint64_t size;       /* receivers commit no more than that */
+	_Atomic uint64_t size; /* receivers commit no more than that */
 	_Atomic uint64_t generation;
-	uint64_t serial;             /* of the object */
+	uint64_t serial; /* of the object */
 	uint64_t owner_pid;
-	uint64_t owner_start;        /* field 22 of /proc/PID/stat: pids are reused */
+	uint64_t owner_start;         /* field 22 of /proc/PID/stat: pids are reused */
 	_Atomic uint64_t bracket[64]; /* pid of who has one open; 0: free */
 };
 
 /* One word for each 2 MiB of a map's span, allocated when one is not OK. */
 enum block_state {
 	BLOCK_OK = 0,
-	BLOCK_CHANGING,  /* a fault returns, so that the access is tried again */
+	BLOCK_CHANGING, /* a fault returns, so that the access is tried again */
 	BLOCK_REPAIRING,
-	BLOCK_POISONED,  /* reported by the next fence or bracket */
+	BLOCK_POISONED, /* reported by the next fence or bracket */
 };
 
 struct block_states {
@@ -101,7 +101,7 @@ struct block_states {
 };
 
 struct reservation {
-	char *base;      /* of the address range, guards included */
+	char *base; /* of the address range, guards included */
 	uint64_t length;
 };
 
@@ -122,24 +122,24 @@ struct hm_map {
 
 	pthread_mutex_t change; /* protects the below; see the lock order above */
 	struct reservation reservation;
-	char *address;      /* first byte; changes with HM_MAY_MOVE only */
-	uint64_t span;      /* address space for bytes: max length, page-rounded */
+	char *address; /* first byte; changes with HM_MAY_MOVE only */
+	uint64_t span; /* address space for bytes: max length, page-rounded */
 	_Atomic uint64_t length;
 	_Atomic uint32_t generation;
 	struct rangemap *rights; /* enum hm_access bits; written with lock held too */
 	struct rangemap *locked; /* not 0 where mlock holds; NULL: nothing is */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
-	bool lost;          /* a change failed, and its undoing: no access any more.
+	bool lost;       /* a change failed, and its undoing: no access any more.
 			     * Written with lock held too */
-	bool view_ended;    /* some view ended in a callback: remap_unlock() frees it */
+	bool view_ended; /* some view ended in a callback: remap_unlock() frees it */
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 
-	pthread_mutex_t lock;   /* protects the below */
-	_Atomic bool frozen;    /* a change is under way: launches are -EBUSY. Set with
+	pthread_mutex_t lock; /* protects the below */
+	_Atomic bool frozen;  /* a change is under way: launches are -EBUSY. Set with
 				 * lock held, cleared by whoever holds change */
 	uint32_t n_use;
-	uint64_t n_writer;      /* uses so far that may store */
+	uint64_t n_writer;          /* uses so far that may store */
 	struct cds_list_head uses;  /* map_use.link: work in flight */
 	struct cds_list_head views; /* map_view.link */
 	uint32_t n_view;
@@ -189,10 +189,10 @@ struct map_use {
 	struct cds_list_head link; /* map->uses; protected by map->lock */
 	struct hm_map *map;        /* holds a ref */
 	struct hm_fence *fence;
-	uint64_t offset;           /* in the map */
+	uint64_t offset; /* in the map */
 	uint64_t length;
-	uint32_t access;           /* HM_READ | HM_WRITE */
-	struct check_sums *check;  /* of the checking mode, or NULL */
+	uint32_t access;          /* HM_READ | HM_WRITE */
+	struct check_sums *check; /* of the checking mode, or NULL */
 };
 
 /*
@@ -244,7 +244,7 @@ struct map_view {
 	uint64_t offset;
 	uint64_t length; /* 0: all of the map, following it */
 	const struct view_hooks *hooks;
-	void *owner;     /* whoever attached it: compared by view_find */
+	void *owner; /* whoever attached it: compared by view_find */
 };
 
 /* Held to attach, to detach, and while a map's destruction releases its views. */

@@ -38,12 +38,14 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 	ops = backend_find(name, &rest);
 	if (!ops) {
 		list_names(names, sizeof(names));
-		return err_set(-ENODEV, "there is no device \"%s\": this library knows %s", name,
-			       names);
+		return err_set(-ENODEV, "there is no device \"%s\": this library knows %s",
+			       name, names);
 	}
 	if (strlen(name) >= sizeof(device->name))
-		return err_set(-ENODEV, "the device name has %zu characters, at most %zu are "
-			       "possible", strlen(name), sizeof(device->name) - 1);
+		return err_set(-ENODEV,
+			       "the device name has %zu characters, at most %zu are "
+			       "possible",
+			       strlen(name), sizeof(device->name) - 1);
 
 	device = sys_calloc(1, sizeof(*device));
 	if (!device)
@@ -105,7 +107,8 @@ int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *re
 	int r;
 
 	if (!ret_n || (capacity && !infos))
-		return err_set(-EINVAL, "hm_device_list: %s is NULL", ret_n ? "infos" : "ret_n");
+		return err_set(-EINVAL, "hm_device_list: %s is NULL",
+			       ret_n ? "infos" : "ret_n");
 	if (capacity) {
 		stride = infos[0].struct_size;
 		r = struct_check_out(stride, sizeof(*infos),

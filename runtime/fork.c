@@ -49,10 +49,10 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 		enum object_kind kind;
 		const char *name;
 	} names[] = {
-		{ OBJECT_DEVICE, "device" }, { OBJECT_BUFFER, "buffer" },
-		{ OBJECT_MAP, "map" },       { OBJECT_VIEW, "view" },
+		{ OBJECT_DEVICE, "device" },     { OBJECT_BUFFER, "buffer" },
+		{ OBJECT_MAP, "map" },           { OBJECT_VIEW, "view" },
 		{ OBJECT_ACCEL, "accelerator" }, { OBJECT_KERNEL, "kernel" },
-		{ OBJECT_QUEUE, "queue" },   { OBJECT_FENCE, "fence" },
+		{ OBJECT_QUEUE, "queue" },       { OBJECT_FENCE, "fence" },
 	};
 	const char *name = "object";
 	size_t i;
@@ -65,6 +65,8 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 	if (object->kind != (uint32_t)kind)
 		return err_set(-EINVAL, "%p is no %s: freed already, or something else",
 			       (const void *)object, name);
-	return err_set(-EOWNERDEAD, "this %s belongs to the parent process: after fork() the "
-		       "child opens its own", name);
+	return err_set(-EOWNERDEAD,
+		       "this %s belongs to the parent process: after fork() the "
+		       "child opens its own",
+		       name);
 }

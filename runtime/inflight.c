@@ -78,7 +78,8 @@ int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t 
 	while ((fence = find_conflict(map, offset, length, access))) {
 		if (timeout_ns != UINT64_MAX)
 			spent = min_u64(time_now_ns() - start, timeout_ns);
-		r = fence_wait(fence, timeout_ns == UINT64_MAX ? timeout_ns : timeout_ns - spent);
+		r = fence_wait(fence,
+			       timeout_ns == UINT64_MAX ? timeout_ns : timeout_ns - spent);
 		hm_fence_unref(fence);
 		if (r == -ETIME)
 			return r;

@@ -71,9 +71,9 @@ int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
 	return 0;
 }
 
-int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset,
-		uint64_t length, uint64_t alignment, int prot,
-		struct reservation *ret_reservation, char **ret_address)
+int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset, uint64_t length,
+		uint64_t alignment, int prot, struct reservation *ret_reservation,
+		char **ret_address)
 {
 	struct reservation reservation;
 	char *address;
@@ -167,7 +167,8 @@ static int read_desc(struct hm_buffer *buffer, const struct hm_map_desc *from,
 	if (desc->reserved)
 		return err_set(-EINVAL, "hm_map_desc.reserved is not 0");
 	if ((desc->flags & HM_MAP_POPULATE) && !desc->access)
-		return err_set(-EINVAL, "HM_MAP_POPULATE needs HM_READ: what can't be read can't "
+		return err_set(-EINVAL,
+			       "HM_MAP_POPULATE needs HM_READ: what can't be read can't "
 			       "be brought in");
 	return remap_check_access(buffer, desc->access);
 }
@@ -179,13 +180,16 @@ static int size_up(struct hm_map *map, const struct hm_map_desc *desc, uint64_t 
 	uint64_t length = desc->length;
 
 	if (!is_aligned(desc->offset, buffer->page_size))
-		return err_set(-EINVAL, "offset %" PRIu64 " is not a multiple of the buffer's "
-			       "page size, %" PRIu64, desc->offset, buffer->page_size);
+		return err_set(-EINVAL,
+			       "offset %" PRIu64 " is not a multiple of the buffer's "
+			       "page size, %" PRIu64,
+			       desc->offset, buffer->page_size);
 	if (desc->offset > buffer->size || length > buffer->size - desc->offset ||
 	    (!length && desc->offset == buffer->size))
-		return err_set(-ERANGE, "bytes %" PRIu64 " to %" PRIu64 " are not in the buffer "
-			       "of %" PRIu64 " bytes", desc->offset, desc->offset + length,
-			       buffer->size);
+		return err_set(-ERANGE,
+			       "bytes %" PRIu64 " to %" PRIu64 " are not in the buffer "
+			       "of %" PRIu64 " bytes",
+			       desc->offset, desc->offset + length, buffer->size);
 	/* Length 0 with an offset is the rest: a part, which does not follow. */
 	map->whole = !length && !desc->offset;
 	if (!length)
@@ -256,7 +260,8 @@ static int place_at(struct hm_map *map, uint64_t hint, int prot)
 	int r;
 
 	r = sys_mmap((void *)(uintptr_t)hint, map->span, prot, flags_of_segment(segment),
-		     segment->fd, segment->fd_offset + (map->offset - segment->offset), &mapped);
+		     segment->fd, segment->fd_offset + (map->offset - segment->offset),
+		     &mapped);
 	if (r)
 		return r;
 	map->address = mapped;
@@ -279,8 +284,8 @@ static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
 	for (i = buffer_segment_at(buffer, map->offset); i < buffer->n_segment; i++) {
 		const struct hm_segment *segment = &buffer->segment[i];
 		uint64_t from = max_u64(map->offset, segment->offset);
-		uint64_t to = min_u64(map->offset + map->span,
-				      segment->offset + segment->length);
+		uint64_t to =
+			min_u64(map->offset + map->span, segment->offset + segment->length);
 
 		if (from >= to)
 			break;
@@ -349,11 +354,15 @@ static int place(struct hm_map *map, uint64_t committed)
 			set_backing(buffer, HM_BACKING_FILE, HM_SEGMENT_SHARED);
 	}
 	if (r == -ENODEV)
-		return err_set(r, "%s: this file system can't share mappings (MAP_SHARED): "
-			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE", buffer->name);
+		return err_set(r,
+			       "%s: this file system can't share mappings (MAP_SHARED): "
+			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE",
+			       buffer->name);
 	if (r == -EPERM && buffer->exported && (map->access & HM_WRITE))
-		return err_set(r, "%s was exported read-only: its seal forbids further maps that "
-			       "may be written", buffer->name);
+		return err_set(r,
+			       "%s was exported read-only: its seal forbids further maps that "
+			       "may be written",
+			       buffer->name);
 	if (r)
 		return rlimits_explain_map(r, map->span, "mapping");
 	stats_add(&stats.bytes_reserved, map->reservation.length);
@@ -553,8 +562,10 @@ int map_check_range(struct hm_map *map, uint64_t offset, uint64_t length, const 
 	if (!length)
 		return err_set(-EINVAL, "%s: the length is 0", what);
 	if (offset > end || length > end - offset)
-		return err_set(-ERANGE, "%s: %" PRIu64 " bytes from %" PRIu64 " on are not in "
-			       "the map of %" PRIu64 " bytes", what, length, offset, end);
+		return err_set(-ERANGE,
+			       "%s: %" PRIu64 " bytes from %" PRIu64 " on are not in "
+			       "the map of %" PRIu64 " bytes",
+			       what, length, offset, end);
 	return 0;
 }
 
@@ -569,9 +580,10 @@ int map_check_pages(struct hm_map *map, uint64_t offset, uint64_t length, const 
 	if (is_aligned(offset, page) &&
 	    (is_aligned(length, page) || offset + length == map->length))
 		return 0;
-	return err_set(-EINVAL, "%s: offset %" PRIu64 " and length %" PRIu64 " must be multiples "
-		       "of the map's page size, %" PRIu64 " (or the length reach its end)", what,
-		       offset, length, page);
+	return err_set(-EINVAL,
+		       "%s: offset %" PRIu64 " and length %" PRIu64 " must be multiples "
+		       "of the map's page size, %" PRIu64 " (or the length reach its end)",
+		       what, offset, length, page);
 }
 
 static int lacks(void *user, uint64_t offset, uint64_t length, uint32_t value)

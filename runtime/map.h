@@ -16,9 +16,9 @@ int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
  * Maps them at a fresh range: for a look at, or the making of, contents without
  * touching any user's map. Ended by reserve_release(ret_reservation).
  */
-int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset,
-		uint64_t length, uint64_t alignment, int prot,
-		struct reservation *ret_reservation, char **ret_address);
+int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset, uint64_t length,
+		uint64_t alignment, int prot, struct reservation *ret_reservation,
+		char **ret_address);
 
 /*
  * What every fresh mapping of a buffer's gets: NUMA policy, name, huge pages,

@@ -49,15 +49,19 @@ int placement_check(uint32_t mode, uint64_t nodes)
 	if (!nodes)
 		return err_set(-EINVAL, "numa_mode %u needs a node in numa_nodes", mode);
 	if (mode == HM_NUMA_PREFERRED && (nodes & (nodes - 1)))
-		return err_set(-EINVAL, "numa_nodes 0x%" PRIx64 " names several nodes: "
-			       "HM_NUMA_PREFERRED takes one", nodes);
+		return err_set(-EINVAL,
+			       "numa_nodes 0x%" PRIx64 " names several nodes: "
+			       "HM_NUMA_PREFERRED takes one",
+			       nodes);
 	if (numa_available() < 0)
 		return err_set(-EOPNOTSUPP, "this kernel has no NUMA policies: use "
-			       "HM_NUMA_DEFAULT");
+					    "HM_NUMA_DEFAULT");
 	allowed = allowed_nodes();
 	if (nodes & ~allowed)
-		return err_set(-EINVAL, "numa_nodes 0x%" PRIx64 " names nodes beyond those this "
-			       "process may use, 0x%" PRIx64, nodes, allowed);
+		return err_set(-EINVAL,
+			       "numa_nodes 0x%" PRIx64 " names nodes beyond those this "
+			       "process may use, 0x%" PRIx64,
+			       nodes, allowed);
 	return 0;
 }
 

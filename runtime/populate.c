@@ -30,7 +30,7 @@ struct populate {
 	uint64_t length;
 	uint64_t step;
 	bool write;
-	bool announce; /* a file: reads start before their pages are waited for */
+	bool announce;         /* a file: reads start before their pages are waited for */
 	_Atomic uint64_t next; /* offset of what nobody has taken yet */
 	_Atomic int result;
 };
@@ -124,7 +124,9 @@ int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	if (!r)
 		return 0;
 	if (r == -EFAULT || r == -EHWPOISON)
-		return err_set(r, "%s: a page could not be brought in (%s): poisoned memory, or "
-			       "a file that became shorter", map->buffer->name, err_name(r));
+		return err_set(r,
+			       "%s: a page could not be brought in (%s): poisoned memory, or "
+			       "a file that became shorter",
+			       map->buffer->name, err_name(r));
 	return rlimits_explain_map(r, length, "bringing pages in");
 }

@@ -8,8 +8,8 @@
 #include "remap.h"
 #include "sys.h"
 
-static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length,
-			  uint32_t access, bool buffer_held)
+static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+			  bool buffer_held)
 {
 	struct rangemap *old = map->rights, *rights;
 	struct registry_descriptor *staged;

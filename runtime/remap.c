@@ -10,14 +10,17 @@
 
 int remap_refuse_lost(const struct hm_map *map)
 {
-	return err_set(-ENODEV, "the map at %p is lost: a change failed and could not be undone; "
-		       "unref it, its buffer has the bytes", (void *)map->address);
+	return err_set(-ENODEV,
+		       "the map at %p is lost: a change failed and could not be undone; "
+		       "unref it, its buffer has the bytes",
+		       (void *)map->address);
 }
 
 int remap_lock(struct hm_map *map)
 {
 	if (unlikely(pthread_mutex_lock(&map->change)))
-		return err_set(-EDEADLK, "a view's callback must not change the map it is called "
+		return err_set(-EDEADLK,
+			       "a view's callback must not change the map it is called "
 			       "for");
 	if (likely(!map->lost))
 		return 0;
@@ -173,9 +176,10 @@ static int tell_views(struct remap *remap)
 	return 0;
 
 err_reattach:
-	r = err_set(-EBUSY, "a view of bytes %" PRIu64 " to %" PRIu64 " refused the change (it "
-		    "answered %d): end its use of the range first", view->offset,
-		    view->offset + seen_length(view, remap->old_length), r);
+	r = err_set(-EBUSY,
+		    "a view of bytes %" PRIu64 " to %" PRIu64 " refused the change (it "
+		    "answered %d): end its use of the range first",
+		    view->offset, view->offset + seen_length(view, remap->old_length), r);
 	while (i--) {
 		view = remap->views[i];
 		change = change_for(remap, view, false);
@@ -206,7 +210,8 @@ int remap_freeze(struct remap *remap)
 	if (remap->length) {
 		r = map_use_wait(map, remap->offset, remap->length, HM_WRITE, REMAP_TIMEOUT_NS);
 		if (r == -ETIME) {
-			r = err_set(-EBUSY, "work in flight on bytes %" PRIu64 " to %" PRIu64
+			r = err_set(-EBUSY,
+				    "work in flight on bytes %" PRIu64 " to %" PRIu64
 				    " of the map did not end within %" PRIu64 " s",
 				    remap->offset, remap->offset + remap->length,
 				    (uint64_t)(REMAP_TIMEOUT_NS / 1000000000));
@@ -251,7 +256,7 @@ int remap_check_access(const struct hm_buffer *buffer, uint32_t access)
 		return err_set(-EINVAL, "access 0x%x has unknown bits", access);
 	if ((access & (HM_READ | HM_WRITE)) == HM_WRITE)
 		return err_set(-EINVAL, "write-only maps don't exist on this hardware: pass "
-			       "HM_READ | HM_WRITE");
+					"HM_READ | HM_WRITE");
 	if (access & ~buffer->access)
 		return err_set(-EACCES, "%s: the buffer gives %s", buffer->name,
 			       buffer->access & HM_READ ? "HM_READ only" : "no access");

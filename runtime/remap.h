@@ -24,12 +24,12 @@
 
 struct remap {
 	struct hm_map *map;
-	uint64_t offset, length;    /* the bytes that change */
+	uint64_t offset, length; /* the bytes that change */
 	char *old_address, *new_address;
 	uint64_t old_length, new_length;
 	const struct rangemap *new_rights; /* if it is done; until the thaw */
-	bool buffer_held;           /* buffer->lock is: callbacks may be called */
-	uint32_t n_view;            /* views told; they cannot go while change is held */
+	bool buffer_held;                  /* buffer->lock is: callbacks may be called */
+	uint32_t n_view;                   /* views told; they cannot go while change is held */
 	struct map_view **views;
 	struct map_view *inline_views[REMAP_VIEWS_INLINE];
 };

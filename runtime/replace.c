@@ -32,18 +32,23 @@ static int check_alone(struct hm_buffer *buffer)
 		return err_set(-EOPNOTSUPP, "%s: this kind of buffer can't become a new object",
 			       buffer->name);
 	if (buffer->exported)
-		return err_set(-EBUSY, "%s was exported: whoever has it would keep the old "
-			       "object", buffer->name);
+		return err_set(-EBUSY,
+			       "%s was exported: whoever has it would keep the old "
+			       "object",
+			       buffer->name);
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
 		n++;
 		if (!map->whole)
-			return err_set(-EBUSY, "%s has a map of a part, at %p, which would keep "
-				       "the old object: end it first", buffer->name,
-				       (void *)map->address);
+			return err_set(-EBUSY,
+				       "%s has a map of a part, at %p, which would keep "
+				       "the old object: end it first",
+				       buffer->name, (void *)map->address);
 	}
 	if (n > 1)
-		return err_set(-EBUSY, "%s has %u maps, of which only one can move to a new "
-			       "object: end the others first", buffer->name, n);
+		return err_set(-EBUSY,
+			       "%s has %u maps, of which only one can move to a new "
+			       "object: end the others first",
+			       buffer->name, n);
 	return 0;
 }
 
@@ -51,16 +56,16 @@ static int check_alone(struct hm_buffer *buffer)
 struct replacement {
 	struct hm_buffer *buffer;
 	uint64_t new_size;
-	bool moves;                 /* past max_size: another address */
-	uint64_t span;              /* address space of the new object */
-	struct hm_segment *fresh;   /* an array of one, the buffer's when done */
-	struct reservation range;   /* where it is filled; length 0: given on */
+	bool moves;               /* past max_size: another address */
+	uint64_t span;            /* address space of the new object */
+	struct hm_segment *fresh; /* an array of one, the buffer's when done */
+	struct reservation range; /* where it is filled; length 0: given on */
 	char *address;
 	struct reservation old_range; /* what it is filled from; length 0: released */
 	char *old;
-	struct hm_map *map;         /* the one map, or NULL */
-	struct resize_map *item;    /* of that map */
-	uint64_t pages;             /* of new_size */
+	struct hm_map *map;      /* the one map, or NULL */
+	struct resize_map *item; /* of that map */
+	uint64_t pages;          /* of new_size */
 };
 
 /* The new object, zeros still, at an address of its own. */
@@ -149,7 +154,8 @@ static int stage(struct replacement *rep)
 	int r;
 
 	/* With nothing fresh the range is of length 0: a copy. */
-	item->rights = rangemap_set(map->rights, old_pages, rep->pages - old_pages, map->access);
+	item->rights =
+		rangemap_set(map->rights, old_pages, rep->pages - old_pages, map->access);
 	if (!item->rights)
 		return err_set(-ENOMEM, "no memory for a map's rights");
 	if (rep->moves)
@@ -442,8 +448,7 @@ static void undo_append(struct hm_map *map, uint64_t offset)
 		reserve_mend(map->address + offset, map->span - offset);
 }
 
-int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size,
-			  struct resize_set *set)
+int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
 {
 	uint64_t offset = buffer_pages(buffer, buffer->size);
 	uint64_t pages = buffer_pages(buffer, new_size);

@@ -31,8 +31,10 @@ int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32
 	if (r)
 		return r;
 	if (access != HM_READ && access != (HM_READ | HM_WRITE))
-		return err_set(-EINVAL, "hm_map_prefetch: access 0x%x is neither HM_READ nor "
-			       "HM_READ | HM_WRITE", access);
+		return err_set(-EINVAL,
+			       "hm_map_prefetch: access 0x%x is neither HM_READ nor "
+			       "HM_READ | HM_WRITE",
+			       access);
 	r = remap_lock(map);
 	if (r)
 		return r;
@@ -42,8 +44,10 @@ int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32
 	if (r)
 		goto out;
 	if (!map_allows(map, offset, length, access)) {
-		r = err_set(-EACCES, "hm_map_prefetch: some of %" PRIu64 " bytes from %" PRIu64
-			    " on lack that access: see hm_map_protect", length, offset);
+		r = err_set(-EACCES,
+			    "hm_map_prefetch: some of %" PRIu64 " bytes from %" PRIu64
+			    " on lack that access: see hm_map_protect",
+			    length, offset);
 		goto out;
 	}
 	r = resident_populate(map, offset, map_pages(map, offset, length), access);
@@ -104,14 +108,18 @@ static int explain_lock(int r, uint64_t length, uint64_t wanted)
 	char text[4][16];
 
 	if (r == -EPERM)
-		return err_set(r, "RLIMIT_MEMLOCK is 0 and the process has not CAP_IPC_LOCK: "
+		return err_set(r,
+			       "RLIMIT_MEMLOCK is 0 and the process has not CAP_IPC_LOCK: "
 			       "raise it to %" PRIu64 " bytes at least (ulimit -l, "
-			       "LimitMEMLOCK= of the service)", locked + wanted);
+			       "LimitMEMLOCK= of the service)",
+			       locked + wanted);
 	if ((r == -ENOMEM || r == -EAGAIN) && room < wanted)
-		return err_set(-ENOMEM, "locking %s: RLIMIT_MEMLOCK is %s with %s locked "
+		return err_set(-ENOMEM,
+			       "locking %s: RLIMIT_MEMLOCK is %s with %s locked "
 			       "already, %" PRIu64 " bytes (%s) short: raise it to %" PRIu64
 			       " bytes at least (ulimit -l, LimitMEMLOCK= of the service)",
-			       format_bytes(length, text[0], 16), format_bytes(limit, text[1], 16),
+			       format_bytes(length, text[0], 16),
+			       format_bytes(limit, text[1], 16),
 			       format_bytes(locked, text[2], 16), wanted - room,
 			       format_bytes(wanted - room, text[3], 16), locked + wanted);
 	/* Not the limit: a mapping too many, where the range is part of one. */
@@ -196,7 +204,8 @@ static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	int r, why;
 
 	if (!map_allows(map, offset, length, HM_READ))
-		return err_set(-EACCES, "hm_map_lock: some of %" PRIu64 " bytes from %" PRIu64
+		return err_set(-EACCES,
+			       "hm_map_lock: some of %" PRIu64 " bytes from %" PRIu64
 			       " on have no access, and what can't be read can't be brought in",
 			       length, offset);
 	r = lock_all(map, offset, pages, flags);
@@ -232,10 +241,13 @@ int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 		return r;
 	r = map_check_pages(map, offset, length, "hm_map_lock");
 	if (!r && !(map->buffer->caps & HM_CAP_LOCK))
-		r = err_set(-EOPNOTSUPP, "%s: mlock() does nothing for memory of this kind, "
-			    "though it answers 0 (%s)", map->buffer->name,
+		r = err_set(-EOPNOTSUPP,
+			    "%s: mlock() does nothing for memory of this kind, "
+			    "though it answers 0 (%s)",
+			    map->buffer->name,
 			    map->buffer->backing == HM_BACKING_HUGETLB ?
-			    "huge pool pages are never swapped" : "device memory");
+				    "huge pool pages are never swapped" :
+				    "device memory");
 	if (!r)
 		r = lock_range(map, offset, length, flags, &locked);
 	remap_unlock(map);
@@ -350,11 +362,14 @@ int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t
 	r = sys_madvise(map->address + offset, map_pages(map, offset, length),
 			advices[advice].madvise);
 	if (r == -EINVAL && locked_in(map, offset, length))
-		r = err_set(-EOPNOTSUPP, "%s: locked pages take no %s: call hm_map_unlock() first",
+		r = err_set(-EOPNOTSUPP,
+			    "%s: locked pages take no %s: call hm_map_unlock() first",
 			    map->buffer->name, advices[advice].name);
 	else if (r == -EINVAL)
-		r = err_set(-EOPNOTSUPP, "%s: this kernel, or memory of this kind, does not take "
-			    "%s", map->buffer->name, advices[advice].name);
+		r = err_set(-EOPNOTSUPP,
+			    "%s: this kernel, or memory of this kind, does not take "
+			    "%s",
+			    map->buffer->name, advices[advice].name);
 	else if (r)
 		r = err_set(r, "%s on %" PRIu64 " bytes: %s", advices[advice].name, length,
 			    err_name(r));

@@ -203,7 +203,8 @@ static int check_parts(struct hm_buffer *buffer, uint64_t new_size)
 
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
 		if (!map->whole && map->offset + map->length > new_size)
-			return err_set(-EBUSY, "%s: %" PRIu64 " bytes would cut into the map of "
+			return err_set(-EBUSY,
+				       "%s: %" PRIu64 " bytes would cut into the map of "
 				       "bytes %" PRIu64 " to %" PRIu64 " at %p: end it first",
 				       buffer->name, new_size, map->offset,
 				       map->offset + map->length, (void *)map->address);
@@ -230,19 +231,23 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 	uint32_t index = buffer_segment_at(buffer, buffer->size - 1);
 
 	if (!(buffer->caps & HM_CAP_RESIZE))
-		return err_set(-EOPNOTSUPP, "%s: this buffer can't be resized (read-only, a part "
-			       "of a file, or imported so)", buffer->name);
+		return err_set(-EOPNOTSUPP,
+			       "%s: this buffer can't be resized (read-only, a part "
+			       "of a file, or imported so)",
+			       buffer->name);
 	if (new_size < buffer->size)
 		/* Segment by segment: resize comes back for the next. */
 		return check_parts(buffer, new_size) ?:
-		       with_maps(buffer, index, max_u64(new_size, buffer->segment[index].offset),
-				 set);
+						       with_maps(buffer, index,
+								 max_u64(new_size, buffer->segment[index].offset), set);
 	if ((flags & HM_GROW_REPLACE && !(buffer->caps & HM_CAP_REPLACE)) ||
 	    (flags & HM_GROW_APPEND && !(buffer->caps & HM_CAP_APPEND)))
-		return err_set(-EOPNOTSUPP, "%s: this kind of buffer grows inside max_size only",
+		return err_set(-EOPNOTSUPP,
+			       "%s: this kind of buffer grows inside max_size only",
 			       buffer->name);
 	if (new_size > buffer->max_size && !(flags & HM_MAY_MOVE))
-		return err_set(-ENOSPC, "%s: %" PRIu64 " bytes are beyond max_size, %" PRIu64
+		return err_set(-ENOSPC,
+			       "%s: %" PRIu64 " bytes are beyond max_size, %" PRIu64
 			       ": pass HM_MAY_MOVE, or make the buffer with a larger max_size",
 			       buffer->name, new_size, buffer->max_size);
 	if (new_size > buffer->max_size || (flags & HM_GROW_REPLACE))
@@ -264,13 +269,15 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 	if (r)
 		return r;
 	if (!new_size || new_size > BUFFER_SIZE_MAX)
-		return err_set(-EINVAL, "hm_buffer_resize: %" PRIu64 " bytes are not in 1 to 2^62",
+		return err_set(-EINVAL,
+			       "hm_buffer_resize: %" PRIu64 " bytes are not in 1 to 2^62",
 			       new_size);
 	if (flags & ~RESIZE_FLAGS)
 		return err_set(-EINVAL, "hm_buffer_resize: unknown flags 0x%x",
 			       flags & ~RESIZE_FLAGS);
 	if ((flags & HM_GROW_REPLACE) && (flags & HM_GROW_APPEND))
-		return err_set(-EINVAL, "HM_GROW_REPLACE and HM_GROW_APPEND exclude each other");
+		return err_set(-EINVAL,
+			       "HM_GROW_REPLACE and HM_GROW_APPEND exclude each other");
 	do {
 		set = (struct resize_set){ 0 };
 		r = buffer_lock(buffer);

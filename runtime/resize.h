@@ -8,7 +8,7 @@
 
 /* One map, held and locked, and what is prepared for it. */
 struct resize_map {
-	struct hm_map *map;    /* a reference; change is held */
+	struct hm_map *map; /* a reference; change is held */
 	struct remap remap;
 	struct rangemap *rights; /* staged; NULL: as they are */
 	struct rangemap *locked; /* likewise */

@@ -80,8 +80,8 @@ int resize_set_freeze(struct resize_set *set, uint64_t offset, uint64_t length)
 	for (i = 0; i < set->n; i++) {
 		item = &set->maps[i];
 		remap_init(&item->remap, item->map, offset, length);
-		item->remap.new_length = offset + length > item->map->length ?
-						 offset + length : offset;
+		item->remap.new_length = offset + length > item->map->length ? offset + length :
+									       offset;
 		if (item->rights)
 			item->remap.new_rights = item->rights;
 		r = remap_freeze(&item->remap);

@@ -26,7 +26,8 @@ int rlimits_check_file_size(uint64_t size)
 
 	if (size <= limit)
 		return 0;
-	return err_set(-EFBIG, "a file of %s exceeds RLIMIT_FSIZE, %s: raise it (ulimit -f) to "
+	return err_set(-EFBIG,
+		       "a file of %s exceeds RLIMIT_FSIZE, %s: raise it (ulimit -f) to "
 		       "%" PRIu64 " bytes at least, or pass a smaller max_size",
 		       format_bytes(size, want, sizeof(want)),
 		       format_bytes(limit, have, sizeof(have)), size);
@@ -38,13 +39,16 @@ int rlimits_explain_fd(int r, const char *what)
 
 	if (r == -EMFILE) {
 		getrlimit(RLIMIT_NOFILE, &limit);
-		return err_set(r, "%s: all %" PRIu64 " descriptors of this process are in use: "
-			       "raise RLIMIT_NOFILE (ulimit -n)", what,
-			       (uint64_t)limit.rlim_cur);
+		return err_set(r,
+			       "%s: all %" PRIu64 " descriptors of this process are in use: "
+			       "raise RLIMIT_NOFILE (ulimit -n)",
+			       what, (uint64_t)limit.rlim_cur);
 	}
 	if (r == -ENFILE)
-		return err_set(r, "%s: the system's table of open files is full: raise "
-			       "fs.file-max", what);
+		return err_set(r,
+			       "%s: the system's table of open files is full: raise "
+			       "fs.file-max",
+			       what);
 	return err_set(r, "%s: %s", what, err_name(r));
 }
 
@@ -56,26 +60,32 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 
 	format_bytes(length, want, sizeof(want));
 	if (r == -EAGAIN)
-		return err_set(r, "%s of %s: beyond RLIMIT_MEMLOCK while mlockall(MCL_FUTURE) is "
-			       "in force: raise it (ulimit -l) or map before mlockall()", what,
-			       want);
+		return err_set(r,
+			       "%s of %s: beyond RLIMIT_MEMLOCK while mlockall(MCL_FUTURE) is "
+			       "in force: raise it (ulimit -l) or map before mlockall()",
+			       what, want);
 	if (r != -ENOMEM)
 		return err_set(r, "%s of %s: %s", what, want, err_name(r));
 
 	getrlimit(RLIMIT_AS, &limit);
 	size = status_read("VmSize");
 	if (limit.rlim_cur != RLIM_INFINITY && size + length > limit.rlim_cur)
-		return err_set(r, "%s of %s: beyond RLIMIT_AS, %s, of which %" PRIu64 " bytes "
-			       "are in use: raise it (ulimit -v)", what, want,
-			       format_bytes(limit.rlim_cur, have, sizeof(have)), size);
+		return err_set(r,
+			       "%s of %s: beyond RLIMIT_AS, %s, of which %" PRIu64 " bytes "
+			       "are in use: raise it (ulimit -v)",
+			       what, want, format_bytes(limit.rlim_cur, have, sizeof(have)),
+			       size);
 	maps = maps_count();
 	if (!number_read("/proc/sys/vm/max_map_count", &max_maps) && maps + 8 >= max_maps)
-		return err_set(r, "%s of %s: the process has %" PRIu64 " mappings and "
+		return err_set(r,
+			       "%s of %s: the process has %" PRIu64 " mappings and "
 			       "vm.max_map_count is %" PRIu64 ": raise it (sysctl -w "
 			       "vm.max_map_count=%" PRIu64 ") or use fewer, larger buffers",
 			       what, want, maps, max_maps, max_maps * 4);
-	return err_set(r, "%s of %s: not enough memory or address space (%s; see "
-		       "vm.overcommit_memory)", what, want, err_name(r));
+	return err_set(r,
+		       "%s of %s: not enough memory or address space (%s; see "
+		       "vm.overcommit_memory)",
+		       what, want, err_name(r));
 }
 
 int rlimits_check_maps(uint64_t n)
@@ -86,9 +96,11 @@ int rlimits_check_maps(uint64_t n)
 		return 0; /* not known: the kernel will tell */
 	if (maps + n <= max_maps)
 		return 0;
-	return err_set(-ENOMEM, "%" PRIu64 " mappings are in use, %" PRIu64 " more are needed "
+	return err_set(-ENOMEM,
+		       "%" PRIu64 " mappings are in use, %" PRIu64 " more are needed "
 		       "and vm.max_map_count is %" PRIu64 ": raise it (sysctl -w "
-		       "vm.max_map_count=%" PRIu64 ")", maps, n, max_maps, max_maps * 4);
+		       "vm.max_map_count=%" PRIu64 ")",
+		       maps, n, max_maps, max_maps * 4);
 }
 
 uint64_t rlimits_lockable(uint64_t *ret_limit, uint64_t *ret_locked)

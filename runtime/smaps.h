@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 struct smaps_sum {
-	uint64_t mapped;    /* bytes of the range that some mapping covers */
-	uint64_t resident;  /* Rss, and hugetlb pages */
-	uint64_t huge;      /* mapped by huge pages of any kind */
+	uint64_t mapped;   /* bytes of the range that some mapping covers */
+	uint64_t resident; /* Rss, and hugetlb pages */
+	uint64_t huge;     /* mapped by huge pages of any kind */
 	uint64_t locked;
 	bool marked;        /* mlock() marked some mapping, whether pages are there or not */
 	uint64_t page_size; /* largest KernelPageSize */

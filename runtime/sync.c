@@ -28,7 +28,7 @@ static int call_views(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	if (r)
 		return r;
 	cds_list_for_each_entry(view, &map->views, link) {
-		int (*hook)(struct map_view *view, uint64_t offset, uint64_t length,
+		int (*hook)(struct map_view * view, uint64_t offset, uint64_t length,
 			    uint32_t access) = begin ? view->hooks->begin_cpu :
 						       view->hooks->end_cpu;
 
@@ -62,8 +62,8 @@ static int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t 
 	if (r)
 		return r;
 	if (!access || access & ~(HM_READ | HM_WRITE))
-		return err_set(-EINVAL, "%s: access 0x%x is not HM_READ, HM_WRITE or both", what,
-			       access);
+		return err_set(-EINVAL, "%s: access 0x%x is not HM_READ, HM_WRITE or both",
+			       what, access);
 	return map_check_range(map, offset, length, what);
 }
 
@@ -126,7 +126,8 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	if (r)
 		return r;
 	if (flags & ~HM_SYNC_ASYNC)
-		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x", flags & ~HM_SYNC_ASYNC);
+		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x",
+			       flags & ~HM_SYNC_ASYNC);
 	r = remap_lock(map);
 	if (r)
 		return r;
@@ -136,8 +137,10 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	r = sys_msync(map->address + offset, map_pages(map, offset, length),
 		      flags & HM_SYNC_ASYNC ? MS_ASYNC : MS_SYNC);
 	if (r)
-		r = err_set(r, "writing back %" PRIu64 " bytes of %s from %" PRIu64
-			    " on (msync): %s", length, map->buffer->name, offset, err_name(r));
+		r = err_set(r,
+			    "writing back %" PRIu64 " bytes of %s from %" PRIu64
+			    " on (msync): %s",
+			    length, map->buffer->name, offset, err_name(r));
 out:
 	remap_unlock(map);
 	return r;

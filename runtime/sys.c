@@ -98,15 +98,15 @@ struct sys_table sys_table = {
 };
 
 /* Evaluates @call until it is not interrupted; the result is >= 0 or -errno. */
-#define RETRY(call)                                                          \
-	({                                                                   \
-		long result_;                                                \
-		int tries_ = 0;                                              \
-                                                                             \
-		do {                                                         \
-			result_ = (call);                                    \
+#define RETRY(call)                                                            \
+	({                                                                     \
+		long result_;                                                  \
+		int tries_ = 0;                                                \
+                                                                               \
+		do {                                                           \
+			result_ = (call);                                      \
 		} while (result_ < 0 && errno == EINTR && ++tries_ < RETRIES); \
-		result_ < 0 ? -errno : result_;                              \
+		result_ < 0 ? -errno : result_;                                \
 	})
 
 int sys_mmap(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
@@ -277,8 +277,7 @@ int sys_eventfd(unsigned int value, int flags)
 	return (int)RETRY(sys_table.eventfd(value, flags));
 }
 
-int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
-	      unsigned long d)
+int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
 	return (int)RETRY(sys_table.prctl(option, a, b, c, d));
 }

@@ -65,7 +65,7 @@ int sys_mbind(void *address, uint64_t length, int mode, uint64_t nodes);
 /* Node of the page at @address: >= 0, or -ENOENT where no page is yet. */
 int sys_page_node(void *address);
 int sys_memfd_create(const char *name, unsigned int flags); /* fd */
-int sys_open(const char *path, int flags, mode_t mode);      /* fd */
+int sys_open(const char *path, int flags, mode_t mode);     /* fd */
 void sys_close(int fd); /* never fails: Linux has released the number in any case */
 int sys_dup(int fd);    /* fd, O_CLOEXEC */
 int sys_fcntl(int fd, int command, long argument);
@@ -79,8 +79,7 @@ int sys_unlink(const char *path);
 ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
 int sys_eventfd(unsigned int value, int flags); /* fd */
-int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
-	      unsigned long d);
+int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 void *sys_calloc(size_t count, size_t size); /* NULL: no memory; free() it */
 
 #endif

@@ -42,8 +42,8 @@ const char *format_bytes(uint64_t bytes, char *text, size_t size)
 	}
 	for (value /= 1024; value >= 1024 && i + 1 < ARRAY_SIZE(units); i++)
 		value /= 1024;
-	snprintf(text, size, value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s",
-		 value, units[i]);
+	snprintf(text, size, value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s", value,
+		 units[i]);
 	return text;
 }
 
@@ -54,13 +54,17 @@ int struct_read(void *to, size_t known, const void *from, uint32_t from_size, si
 	size_t i;
 
 	if (from_size < least)
-		return err_set(-EINVAL, "%s: struct_size is %u, at least %zu is needed: set it "
-			       "to sizeof(struct %s)", what, from_size, least, what);
+		return err_set(-EINVAL,
+			       "%s: struct_size is %u, at least %zu is needed: set it "
+			       "to sizeof(struct %s)",
+			       what, from_size, least, what);
 	for (i = known; i < from_size; i++)
 		if (bytes[i])
-			return err_set(-E2BIG, "%s: struct_size is %u, this library knows %zu "
+			return err_set(-E2BIG,
+				       "%s: struct_size is %u, this library knows %zu "
 				       "bytes and byte %zu is not zero: the program needs a "
-				       "newer library", what, from_size, known, i);
+				       "newer library",
+				       what, from_size, known, i);
 	memset(to, 0, known);
 	memcpy(to, from, from_size < known ? from_size : known);
 	return 0;
@@ -69,11 +73,15 @@ int struct_read(void *to, size_t known, const void *from, uint32_t from_size, si
 int struct_check_out(uint32_t size, size_t known, size_t least, const char *what)
 {
 	if (size < least)
-		return err_set(-EINVAL, "%s: struct_size is %u, at least %zu is needed: set it "
-			       "to sizeof(struct %s)", what, size, least, what);
+		return err_set(-EINVAL,
+			       "%s: struct_size is %u, at least %zu is needed: set it "
+			       "to sizeof(struct %s)",
+			       what, size, least, what);
 	if (size > known)
-		return err_set(-E2BIG, "%s: struct_size is %u, this library fills %zu bytes: "
-			       "the program needs a newer library", what, size, known);
+		return err_set(-E2BIG,
+			       "%s: struct_size is %u, this library fills %zu bytes: "
+			       "the program needs a newer library",
+			       what, size, known);
 	return 0;
 }
 

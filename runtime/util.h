@@ -42,8 +42,7 @@ static inline bool is_aligned(uint64_t value, uint64_t unit)
 }
 
 /* Do [a, a + a_length) and [b, b + b_length) share a byte? No wrap: checked before. */
-static inline bool ranges_overlap(uint64_t a, uint64_t a_length, uint64_t b,
-				  uint64_t b_length)
+static inline bool ranges_overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length)
 {
 	return a < b + b_length && b < a + a_length;
 }

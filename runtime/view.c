@@ -110,7 +110,7 @@ struct hm_view {
 	struct map_view view;
 	struct hm_view_ops ops;
 	void *user;
-	bool ended;           /* in a callback of a change of its map; freed afterwards */
+	bool ended; /* in a callback of a change of its map; freed afterwards */
 };
 
 static struct hm_view *caller_view(struct map_view *view)

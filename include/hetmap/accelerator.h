@@ -34,24 +34,24 @@ enum hm_accel_kind {
 
 struct hm_accel_desc {
 	uint32_t struct_size;
-	uint32_t flags; /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
+	uint32_t flags;  /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
 	uint64_t window; /* longest range of one argument; 0: the driver's limit */
 };
 
 struct hm_accel_info {
 	uint32_t struct_size;
-	uint32_t kind;          /* enum hm_accel_kind */
-	char name[64];          /* opens it */
-	char description[192];  /* device and driver, with version */
-	char driver[64];        /* platform or driver name */
+	uint32_t kind;         /* enum hm_accel_kind */
+	char name[64];         /* opens it */
+	char description[192]; /* device and driver, with version */
+	char driver[64];       /* platform or driver name */
 	char driver_version[64];
-	char forms[64];         /* of kernels it runs: "opencl", "cpu" */
-	char quirks[64];        /* named quirks in force, or "" */
-	uint64_t window;        /* longest range of one argument, bytes */
-	uint64_t memory;        /* 0: unknown */
-	uint64_t alignment;     /* of an interior pointer, to go in place */
-	uint32_t units;         /* compute units */
-	uint32_t ways;          /* bit 1u << enum hm_way_in: may be taken here */
+	char forms[64];     /* of kernels it runs: "opencl", "cpu" */
+	char quirks[64];    /* named quirks in force, or "" */
+	uint64_t window;    /* longest range of one argument, bytes */
+	uint64_t memory;    /* 0: unknown */
+	uint64_t alignment; /* of an interior pointer, to go in place */
+	uint32_t units;     /* compute units */
+	uint32_t ways;      /* bit 1u << enum hm_way_in: may be taken here */
 };
 
 /**

@@ -24,12 +24,12 @@ extern "C" {
 
 /* One device object, or part of it, inside a buffer. */
 struct hm_segment {
-	uint64_t offset;    /* in the buffer; page-aligned */
-	uint64_t length;    /* capacity: bytes that can be mapped, committed or not */
+	uint64_t offset; /* in the buffer; page-aligned */
+	uint64_t length; /* capacity: bytes that can be mapped, committed or not */
 	uint64_t fd_offset;
-	int fd;             /* the backend's: open as long as the segment lives */
-	uint32_t flags;     /* HM_SEGMENT_* */
-	void *object;       /* the backend's own, for object_destroy */
+	int fd;         /* the backend's: open as long as the segment lives */
+	uint32_t flags; /* HM_SEGMENT_* */
+	void *object;   /* the backend's own, for object_destroy */
 };
 
 /* How a buffer is to be mapped. Filled by the backend, kept by the core. */
@@ -46,10 +46,10 @@ struct hm_recipe {
 };
 
 struct hm_backend_ops {
-	size_t size;            /* sizeof(struct hm_backend_ops) of the plug-in */
-	const char *name;       /* "host": the part of a device name before ':' */
+	size_t size;      /* sizeof(struct hm_backend_ops) of the plug-in */
+	const char *name; /* "host": the part of a device name before ':' */
 	const char *description;
-	uint64_t caps;          /* HM_CAP_*: what the table below can do */
+	uint64_t caps; /* HM_CAP_*: what the table below can do */
 
 	/* Mandatory. */
 
@@ -71,10 +71,10 @@ struct hm_backend_ops {
 			 struct hm_recipe *ret_recipe);
 	/* HM_CAP_IMPORT; @fd as above. */
 	int (*import_fd)(void *device, int fd, const struct hm_buffer_desc *desc,
-		      struct hm_recipe *ret_recipe);
+			 struct hm_recipe *ret_recipe);
 	/* HM_CAP_EXPORT; returns a new descriptor in *ret_fd. */
 	int (*export_fd)(void *device, const struct hm_segment *segment, uint32_t flags,
-		      int *ret_fd);
+			 int *ret_fd);
 	/*
 	 * HM_CAP_RESIZE: make @new_size of the segment's bytes usable (grow, before
 	 * they are mapped) or give the rest back (shrink, after they were unmapped).

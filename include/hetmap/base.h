@@ -37,8 +37,7 @@ extern "C" {
 #define HM_VERSION_MAJOR 0
 #define HM_VERSION_MINOR 1
 #define HM_VERSION_PATCH 0
-#define HM_VERSION \
-	((HM_VERSION_MAJOR << 16) | (HM_VERSION_MINOR << 8) | HM_VERSION_PATCH)
+#define HM_VERSION ((HM_VERSION_MAJOR << 16) | (HM_VERSION_MINOR << 8) | HM_VERSION_PATCH)
 
 /* What CPU code or a kernel does with bytes. */
 enum hm_access {
@@ -77,17 +76,17 @@ HM_API const char *hm_errmsg(void);
 struct hm_stats {
 	uint32_t struct_size;
 	uint32_t reserved;
-	uint64_t devices;        /* alive now */
-	uint64_t buffers;        /* alive now */
-	uint64_t maps;           /* alive now */
-	uint64_t views;          /* alive now */
-	uint64_t bytes_mapped;   /* committed bytes of all maps */
-	uint64_t bytes_reserved; /* address space held by all maps */
-	uint64_t bytes_locked;   /* what hm_map_lock holds now */
-	uint64_t bytes_copied;   /* by launches and resizes, since the start */
-	uint64_t launches;       /* since the start */
-	uint64_t slab_bytes;     /* registry nodes and descriptors, never given back */
-	uint64_t find_retries;   /* hm_pointer_find met a change under way */
+	uint64_t devices;         /* alive now */
+	uint64_t buffers;         /* alive now */
+	uint64_t maps;            /* alive now */
+	uint64_t views;           /* alive now */
+	uint64_t bytes_mapped;    /* committed bytes of all maps */
+	uint64_t bytes_reserved;  /* address space held by all maps */
+	uint64_t bytes_locked;    /* what hm_map_lock holds now */
+	uint64_t bytes_copied;    /* by launches and resizes, since the start */
+	uint64_t launches;        /* since the start */
+	uint64_t slab_bytes;      /* registry nodes and descriptors, never given back */
+	uint64_t find_retries;    /* hm_pointer_find met a change under way */
 	uint64_t touches_outside; /* stores outside brackets that HETMAP_CHECK=1 saw */
 };
 

@@ -14,12 +14,16 @@ extern "C" {
 
 struct hm_buffer;
 
-/* hm_buffer_desc.flags */
-#define HM_BUFFER_PRIVATE (1u << 0)   /* anonymous memory, or a private copy of
-				       * a file: one map; no export */
-#define HM_BUFFER_HUGETLB (1u << 1)   /* pages of the huge pool; base pages,
-				       * visibly, when it has too few */
-#define HM_BUFFER_READ_ONLY (1u << 2) /* no map of it may ever write */
+/*
+ * hm_buffer_desc.flags
+ *
+ * PRIVATE: anonymous memory, or a private copy of a file: one map; no export.
+ * HUGETLB: pages of the huge pool; base pages, visibly, when it has too few.
+ * READ_ONLY: no map of it may ever write.
+ */
+#define HM_BUFFER_PRIVATE (1u << 0)
+#define HM_BUFFER_HUGETLB (1u << 1)
+#define HM_BUFFER_READ_ONLY (1u << 2)
 
 enum hm_numa_mode {
 	HM_NUMA_DEFAULT = 0,
@@ -52,18 +56,18 @@ enum hm_backing {
 
 struct hm_buffer_info {
 	uint32_t struct_size;
-	uint32_t flags;         /* HM_BUFFER_* that hold, not those asked for */
+	uint32_t flags; /* HM_BUFFER_* that hold, not those asked for */
 	uint64_t size;
 	uint64_t max_size;
-	uint64_t caps;          /* HM_CAP_* of this buffer */
-	uint64_t page_size;     /* obtained: 4096, or the huge pool's */
-	uint64_t serial;        /* unique in this process, never reused */
-	uint32_t backing;       /* enum hm_backing */
-	uint32_t generation;    /* changes of address or of object since creation */
-	uint32_t segments;      /* device objects it is made of */
-	uint32_t maps;          /* alive now */
-	uint32_t exported;      /* 1: its object has left the process's hands */
-	uint32_t access;        /* HM_READ | HM_WRITE a map may have */
+	uint64_t caps;       /* HM_CAP_* of this buffer */
+	uint64_t page_size;  /* obtained: 4096, or the huge pool's */
+	uint64_t serial;     /* unique in this process, never reused */
+	uint32_t backing;    /* enum hm_backing */
+	uint32_t generation; /* changes of address or of object since creation */
+	uint32_t segments;   /* device objects it is made of */
+	uint32_t maps;       /* alive now */
+	uint32_t exported;   /* 1: its object has left the process's hands */
+	uint32_t access;     /* HM_READ | HM_WRITE a map may have */
 };
 
 /* hm_buffer_resize flags */
@@ -71,11 +75,15 @@ struct hm_buffer_info {
 #define HM_GROW_REPLACE (1u << 1) /* a larger object, copied, same address */
 #define HM_GROW_APPEND (1u << 2)  /* a further object behind the old one */
 
-/* hm_buffer_export flags */
-#define HM_EXPORT_READ_ONLY (1u << 0) /* the receiver can never write; the host's
-				       * buffer can then not be punched any more */
-#define HM_EXPORT_COALESCE (1u << 1)  /* make several objects one by copying; stays
-				       * so when the export then fails */
+/*
+ * hm_buffer_export flags
+ *
+ * READ_ONLY: the receiver can never write; the host's buffer can then not be
+ * punched any more. COALESCE: make several objects one by copying; stays so when
+ * the export then fails.
+ */
+#define HM_EXPORT_READ_ONLY (1u << 0)
+#define HM_EXPORT_COALESCE (1u << 1)
 
 /**
  * hm_buffer_create - make a buffer of zeroed bytes
@@ -137,8 +145,7 @@ HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_f
  * Errors: -EPERM the memfd could be truncated under us (seal it with
  * F_SEAL_SHRINK); -EINVAL size beyond the object's; -EBADF; -EMFILE; -ENOMEM.
  */
-HM_API int hm_buffer_import(struct hm_device *device, int fd,
-			    const struct hm_buffer_desc *desc,
+HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 			    struct hm_buffer **ret_buffer);
 
 /**

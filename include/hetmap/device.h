@@ -15,36 +15,36 @@ extern "C" {
 struct hm_device;
 
 /* What a device or a buffer can do; one bit for each optional operation. */
-#define HM_CAP_CREATE (1ull << 0)     /* hm_buffer_create */
-#define HM_CAP_FROM_FILE (1ull << 1)  /* hm_buffer_from_file */
-#define HM_CAP_IMPORT (1ull << 2)     /* hm_buffer_import */
-#define HM_CAP_EXPORT (1ull << 3)     /* hm_buffer_export */
-#define HM_CAP_RESIZE (1ull << 4)     /* grows and shrinks inside max_size */
-#define HM_CAP_APPEND (1ull << 5)     /* HM_GROW_APPEND */
-#define HM_CAP_REPLACE (1ull << 6)    /* HM_GROW_REPLACE and HM_MAY_MOVE */
-#define HM_CAP_PRIVATE (1ull << 7)    /* HM_BUFFER_PRIVATE */
-#define HM_CAP_HUGETLB (1ull << 8)    /* HM_BUFFER_HUGETLB */
-#define HM_CAP_NUMA (1ull << 9)       /* placement by desc.numa_mode */
-#define HM_CAP_LOCK (1ull << 10)      /* mlock() keeps pages resident */
-#define HM_CAP_PROTECT (1ull << 11)   /* rights change by range */
-#define HM_CAP_POPULATE (1ull << 12)  /* MADV_POPULATE_* works on its maps */
-#define HM_CAP_SYNC (1ull << 13)      /* hm_map_sync reaches storage */
-#define HM_CAP_FORK (1ull << 14)      /* maps are inherited by fork() */
-#define HM_CAP_MULTI_MAP (1ull << 15) /* more than one map of a buffer */
+#define HM_CAP_CREATE (1ull << 0)      /* hm_buffer_create */
+#define HM_CAP_FROM_FILE (1ull << 1)   /* hm_buffer_from_file */
+#define HM_CAP_IMPORT (1ull << 2)      /* hm_buffer_import */
+#define HM_CAP_EXPORT (1ull << 3)      /* hm_buffer_export */
+#define HM_CAP_RESIZE (1ull << 4)      /* grows and shrinks inside max_size */
+#define HM_CAP_APPEND (1ull << 5)      /* HM_GROW_APPEND */
+#define HM_CAP_REPLACE (1ull << 6)     /* HM_GROW_REPLACE and HM_MAY_MOVE */
+#define HM_CAP_PRIVATE (1ull << 7)     /* HM_BUFFER_PRIVATE */
+#define HM_CAP_HUGETLB (1ull << 8)     /* HM_BUFFER_HUGETLB */
+#define HM_CAP_NUMA (1ull << 9)        /* placement by desc.numa_mode */
+#define HM_CAP_LOCK (1ull << 10)       /* mlock() keeps pages resident */
+#define HM_CAP_PROTECT (1ull << 11)    /* rights change by range */
+#define HM_CAP_POPULATE (1ull << 12)   /* MADV_POPULATE_* works on its maps */
+#define HM_CAP_SYNC (1ull << 13)       /* hm_map_sync reaches storage */
+#define HM_CAP_FORK (1ull << 14)       /* maps are inherited by fork() */
+#define HM_CAP_MULTI_MAP (1ull << 15)  /* more than one map of a buffer */
 #define HM_CAP_CONTIGUOUS (1ull << 16) /* buffer: one device object */
-#define HM_CAP_WRITE (1ull << 17)     /* maps may be writable */
+#define HM_CAP_WRITE (1ull << 17)      /* maps may be writable */
 
 struct hm_device_info {
 	uint32_t struct_size;
-	int32_t numa_node;      /* -1: none or unknown */
-	char name[64];          /* opens this device */
+	int32_t numa_node; /* -1: none or unknown */
+	char name[64];     /* opens this device */
 	char backend[16];
-	char description[128];  /* one line for people */
-	uint64_t caps;          /* HM_CAP_* */
-	uint64_t page_size;     /* unit of offsets and rights */
-	uint64_t granule;       /* unit the device likes to map and move by */
-	uint64_t memory_total;  /* 0: unknown */
-	uint64_t memory_free;   /* 0: unknown */
+	char description[128]; /* one line for people */
+	uint64_t caps;         /* HM_CAP_* */
+	uint64_t page_size;    /* unit of offsets and rights */
+	uint64_t granule;      /* unit the device likes to map and move by */
+	uint64_t memory_total; /* 0: unknown */
+	uint64_t memory_free;  /* 0: unknown */
 };
 
 /**
@@ -56,8 +56,7 @@ struct hm_device_info {
  *
  * Errors: -ENOMEM.
  */
-HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity,
-			  uint32_t *ret_n);
+HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *ret_n);
 
 /**
  * hm_device_open - open a device by name

@@ -25,10 +25,10 @@ enum hm_arg_kind {
 };
 
 struct hm_arg {
-	uint8_t kind;      /* enum hm_arg_kind */
-	uint8_t access;    /* pointers: HM_READ | HM_WRITE */
+	uint8_t kind;   /* enum hm_arg_kind */
+	uint8_t access; /* pointers: HM_READ | HM_WRITE */
 	uint16_t reserved;
-	uint32_t size;     /* scalars: bytes, up to 16; local: bytes */
+	uint32_t size; /* scalars: bytes, up to 16; local: bytes */
 	union {
 		const void *pointer;
 		unsigned char value[16];
@@ -39,7 +39,7 @@ struct hm_arg {
 		int64_t i64;
 		uint64_t u64;
 	};
-	uint64_t length;   /* pointers: bytes from pointer; 0: the whole allocation */
+	uint64_t length; /* pointers: bytes from pointer; 0: the whole allocation */
 };
 
 /* The part of a grid that one call of a CPU function is to do. */
@@ -72,7 +72,7 @@ struct hm_kernel_desc {
 	 * for OpenCL alone it may be NULL, and the driver is asked.
 	 */
 	const char *signature;
-	uint64_t group[3];    /* work-group size; 0: the driver chooses */
+	uint64_t group[3]; /* work-group size; 0: the driver chooses */
 };
 
 /**
@@ -86,8 +86,7 @@ struct hm_kernel_desc {
  * Errors: -EINVAL no form, no name, or a signature that does not parse (the
  * text has the word); -ENOMEM.
  */
-HM_API int hm_kernel_create(const struct hm_kernel_desc *desc,
-			    struct hm_kernel **ret_kernel);
+HM_API int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel **ret_kernel);
 
 /**
  * hm_kernel_build - build a kernel for an accelerator now

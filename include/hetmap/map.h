@@ -38,7 +38,7 @@ struct hm_map_desc {
 
 struct hm_map_info {
 	uint32_t struct_size;
-	uint32_t fields;         /* [in] HM_MAP_RESIDENT | HM_MAP_LOCKED */
+	uint32_t fields; /* [in] HM_MAP_RESIDENT | HM_MAP_LOCKED */
 	void *address;
 	uint64_t length;
 	uint64_t reserved_length; /* address space it owns */
@@ -48,13 +48,13 @@ struct hm_map_info {
 	uint32_t runs;            /* ranges of equal rights */
 	uint32_t cache;           /* enum hm_cache */
 	uint32_t generation;
-	uint32_t whole;           /* 1: follows its buffer's size */
-	uint32_t in_flight;       /* launches that use it now */
+	uint32_t whole;     /* 1: follows its buffer's size */
+	uint32_t in_flight; /* launches that use it now */
 	uint32_t views;
-	uint32_t brackets;        /* open begin_cpu */
-	uint64_t resident;        /* bytes in RAM, HM_MAP_RESIDENT */
-	uint64_t huge;            /* bytes by huge pages, HM_MAP_RESIDENT */
-	uint64_t locked;          /* bytes, HM_MAP_LOCKED */
+	uint32_t brackets; /* open begin_cpu */
+	uint64_t resident; /* bytes in RAM, HM_MAP_RESIDENT */
+	uint64_t huge;     /* bytes by huge pages, HM_MAP_RESIDENT */
+	uint64_t locked;   /* bytes, HM_MAP_LOCKED */
 };
 
 /**
@@ -120,8 +120,8 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
  * be locked though mlock() answers 0; -EACCES the range has no access;
  * -EINVAL; -ERANGE.
  */
-HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length,
-		       uint32_t flags, uint64_t *ret_locked);
+HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
+		       uint64_t *ret_locked);
 
 /**
  * hm_map_unlock - let a range be paged out again
@@ -136,9 +136,9 @@ enum hm_advice {
 	HM_ADVICE_SEQUENTIAL = 1,
 	HM_ADVICE_RANDOM = 2,
 	HM_ADVICE_WILLNEED = 3,
-	HM_ADVICE_COLD = 4,      /* first to be reclaimed */
-	HM_ADVICE_PAGEOUT = 5,   /* reclaim now */
-	HM_ADVICE_HUGEPAGE = 6,  /* hm_map_query tells what was obtained */
+	HM_ADVICE_COLD = 4,     /* first to be reclaimed */
+	HM_ADVICE_PAGEOUT = 5,  /* reclaim now */
+	HM_ADVICE_HUGEPAGE = 6, /* hm_map_query tells what was obtained */
 	HM_ADVICE_NOHUGEPAGE = 7,
 };
 
@@ -150,8 +150,7 @@ enum hm_advice {
  * Errors: -EOPNOTSUPP this kernel or this memory knows no such advice;
  * -EINVAL; -ERANGE. Source: madvise(2).
  */
-HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length,
-			 uint32_t advice);
+HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t advice);
 
 /**
  * hm_map_prefetch - have the pages of a range present before they are touched
@@ -204,8 +203,7 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * Errors: -EIO, -ENOSPC, -EDQUOT from the file system; -EINVAL; -ERANGE.
  * Source: msync(2).
  */
-HM_API int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length,
-		       uint32_t flags);
+HM_API int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags);
 
 /** hm_map_ref - take a reference; returns @map. NULL gives NULL. */
 HM_API struct hm_map *hm_map_ref(struct hm_map *map);

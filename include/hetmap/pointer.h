@@ -49,11 +49,11 @@ HM_API int hm_pointer_find(const void *pointer, struct hm_pointer_info *ret_info
 
 struct hm_pointer_detail {
 	uint32_t struct_size;
-	uint32_t fields;    /* [in] what to find out */
+	uint32_t fields; /* [in] what to find out */
 	struct hm_pointer_info info;
-	int32_t numa_node;  /* -1: the page is not there yet */
-	uint32_t resident;  /* 1: in RAM (page cache included) */
-	uint32_t locked;    /* 1: its mapping is locked */
+	int32_t numa_node; /* -1: the page is not there yet */
+	uint32_t resident; /* 1: in RAM (page cache included) */
+	uint32_t locked;   /* 1: its mapping is locked */
 	uint32_t reserved;
 	uint64_t page_size; /* by which it may be mapped */
 };

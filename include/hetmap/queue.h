@@ -20,8 +20,7 @@ struct hm_queue;
  *
  * Errors: -EIO the driver failed; -ENOMEM.
  */
-HM_API int hm_queue_create(struct hm_accel *accel, uint32_t flags,
-			   struct hm_queue **ret_queue);
+HM_API int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **ret_queue);
 
 /* Scalars. Integers and floats have the size that the name says. */
 static inline struct hm_arg hm_arg_scalar(const void *value, uint32_t size)
@@ -35,15 +34,16 @@ static inline struct hm_arg hm_arg_scalar(const void *value, uint32_t size)
 	return arg;
 }
 
+/* clang-format off */
 static inline struct hm_arg hm_arg_f32(float v) { return hm_arg_scalar(&v, sizeof(v)); }
 static inline struct hm_arg hm_arg_f64(double v) { return hm_arg_scalar(&v, sizeof(v)); }
 static inline struct hm_arg hm_arg_i32(int32_t v) { return hm_arg_scalar(&v, sizeof(v)); }
 static inline struct hm_arg hm_arg_u32(uint32_t v) { return hm_arg_scalar(&v, sizeof(v)); }
 static inline struct hm_arg hm_arg_i64(int64_t v) { return hm_arg_scalar(&v, sizeof(v)); }
 static inline struct hm_arg hm_arg_u64(uint64_t v) { return hm_arg_scalar(&v, sizeof(v)); }
+/* clang-format on */
 
-static inline struct hm_arg hm_arg_range(const void *pointer, uint64_t length,
-					 uint32_t access)
+static inline struct hm_arg hm_arg_range(const void *pointer, uint64_t length, uint32_t access)
 {
 	struct hm_arg arg = { HM_ARG_POINTER, (uint8_t)access, 0, 0, { pointer }, length };
 
@@ -95,8 +95,8 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * argument that would be copied (the text has the alignment); hm_kernel_build's.
  */
 HM_API int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel,
-			   const uint64_t grid[3], const struct hm_arg *args,
-			   uint32_t n_arg, struct hm_fence **ret_fence);
+			   const uint64_t grid[3], const struct hm_arg *args, uint32_t n_arg,
+			   struct hm_fence **ret_fence);
 
 /**
  * hm_launch - run a kernel over one dimension, arguments as they are written
@@ -116,8 +116,8 @@ static inline struct hm_arg hm_arg_end(void)
 }
 
 /** hm_queue_launch_list - what hm_launch() calls: struct hm_arg up to HM_ARG_END */
-HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel,
-				uint64_t n, struct hm_fence **ret_fence, ...);
+HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel, uint64_t n,
+				struct hm_fence **ret_fence, ...);
 
 /**
  * hm_queue_copy - copy bytes between maps, in the queue's order
@@ -128,8 +128,8 @@ HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel
  *
  * Errors: -EINVAL overlapping, or length 0; otherwise as hm_queue_launch.
  */
-HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from,
-			 uint64_t length, struct hm_fence **ret_fence);
+HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t length,
+			 struct hm_fence **ret_fence);
 
 /**
  * hm_queue_fill - fill bytes of a map with a repeated 32-bit word
@@ -141,8 +141,8 @@ HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from,
  *
  * Errors: as hm_queue_copy.
  */
-HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word,
-			 uint64_t length, struct hm_fence **ret_fence);
+HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t length,
+			 struct hm_fence **ret_fence);
 
 /** hm_queue_ref - take a reference; returns @queue. NULL gives NULL. */
 HM_API struct hm_queue *hm_queue_ref(struct hm_queue *queue);

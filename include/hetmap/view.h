@@ -56,8 +56,7 @@ struct hm_view_ops {
  * Errors: -ERANGE; -ENOMEM; -E2BIG.
  */
 HM_API int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
-			  const struct hm_view_ops *ops, void *user,
-			  struct hm_view **ret_view);
+			  const struct hm_view_ops *ops, void *user, struct hm_view **ret_view);
 
 /** hm_view_unref - end the view; waits for a change under way. NULL is allowed. */
 HM_API void hm_view_unref(struct hm_view *view);

@@ -11,16 +11,18 @@
 #include "rlimits.h"
 #include "sys.h"
 
-#define FILE_CAPS \
+#define FILE_CAPS                                                                          \
 	(HM_CAP_FROM_FILE | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_PRIVATE | HM_CAP_LOCK | \
-	 HM_CAP_PROTECT | HM_CAP_POPULATE | HM_CAP_SYNC | HM_CAP_FORK | HM_CAP_MULTI_MAP |   \
+	 HM_CAP_PROTECT | HM_CAP_POPULATE | HM_CAP_SYNC | HM_CAP_FORK | HM_CAP_MULTI_MAP | \
 	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE)
 
 static int device_open(const char *rest, void **ret_device)
 {
 	if (*rest)
-		return err_set(-ENODEV, "there is no device \"file:%s\": the name is \"file\", "
-			       "and the path goes to hm_buffer_from_file()", rest);
+		return err_set(-ENODEV,
+			       "there is no device \"file:%s\": the name is \"file\", "
+			       "and the path goes to hm_buffer_from_file()",
+			       rest);
 	*ret_device = NULL;
 	return 0;
 }
@@ -47,18 +49,23 @@ static int check_file(int fd, uint64_t offset, struct stat *ret_stat)
 	if (S_ISDIR(ret_stat->st_mode))
 		return err_set(-EISDIR, "it is a directory");
 	if (!S_ISREG(ret_stat->st_mode))
-		return err_set(-EINVAL, "it is no regular file (%s): only those can be mapped "
+		return err_set(-EINVAL,
+			       "it is no regular file (%s): only those can be mapped "
 			       "as buffers",
 			       S_ISFIFO(ret_stat->st_mode) ? "a FIFO" :
-			       S_ISCHR(ret_stat->st_mode) ? "a character device" :
-			       S_ISBLK(ret_stat->st_mode) ? "a block device" : "a socket");
+			       S_ISCHR(ret_stat->st_mode)  ? "a character device" :
+			       S_ISBLK(ret_stat->st_mode)  ? "a block device" :
+							     "a socket");
 	if (!ret_stat->st_size)
 		return err_set(-ENODATA, "the file is empty: there is nothing to map");
 	if (!is_aligned(offset, page_size()))
-		return err_set(-EINVAL, "offset %" PRIu64 " is not a multiple of the page size, "
-			       "%" PRIu64, offset, page_size());
+		return err_set(-EINVAL,
+			       "offset %" PRIu64 " is not a multiple of the page size, "
+			       "%" PRIu64,
+			       offset, page_size());
 	if (offset >= (uint64_t)ret_stat->st_size)
-		return err_set(-EINVAL, "offset %" PRIu64 " is not before the file's end, %" PRIu64,
+		return err_set(-EINVAL,
+			       "offset %" PRIu64 " is not before the file's end, %" PRIu64,
 			       offset, (uint64_t)ret_stat->st_size);
 	return 0;
 }
@@ -79,9 +86,10 @@ static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
 	rest = (uint64_t)st.st_size - desc->offset;
 	size = desc->size ? desc->size : rest;
 	if (size > rest)
-		return err_set(-EINVAL, "bytes %" PRIu64 " to %" PRIu64 " end beyond the file's "
-			       "end, %" PRIu64, desc->offset, desc->offset + size,
-			       (uint64_t)st.st_size);
+		return err_set(-EINVAL,
+			       "bytes %" PRIu64 " to %" PRIu64 " end beyond the file's "
+			       "end, %" PRIu64,
+			       desc->offset, desc->offset + size, (uint64_t)st.st_size);
 	mode = sys_fcntl(fd, F_GETFL, 0);
 	if (mode < 0)
 		return err_set(mode, "F_GETFL: %s", err_name(mode));
@@ -89,7 +97,7 @@ static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
 		return err_set(-EACCES, "the descriptor is write-only: mmap() needs to read");
 	if ((mode & O_ACCMODE) == O_RDONLY && !read_only && !private_copy)
 		return err_set(-EACCES, "the descriptor is read-only: pass HM_BUFFER_READ_ONLY "
-			       "or HM_BUFFER_PRIVATE");
+					"or HM_BUFFER_PRIVATE");
 
 	/* Only a buffer that ends where the file does can grow or be cut. */
 	capacity = max_u64(desc->max_size, size);
@@ -150,16 +158,18 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 	if (r)
 		return err_set(r, "fstat: %s", err_name(r));
 	if ((uint64_t)st.st_size != segment->fd_offset + old_size)
-		return err_set(-EBUSY, "the file has %" PRIu64 " bytes, its buffer ends at %" PRIu64
-			       ": somebody else resized it", (uint64_t)st.st_size,
-			       segment->fd_offset + old_size);
+		return err_set(-EBUSY,
+			       "the file has %" PRIu64 " bytes, its buffer ends at %" PRIu64
+			       ": somebody else resized it",
+			       (uint64_t)st.st_size, segment->fd_offset + old_size);
 	/* A file beyond the limit may still be made shorter. */
 	r = new_size > old_size ? rlimits_check_file_size(end) : 0;
 	if (r)
 		return r;
 	r = sys_ftruncate(segment->fd, end);
 	if (r)
-		return err_set(r, "making the file %" PRIu64 " bytes long: %s", end, err_name(r));
+		return err_set(r, "making the file %" PRIu64 " bytes long: %s", end,
+			       err_name(r));
 	return 0;
 }
 

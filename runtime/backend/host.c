@@ -21,10 +21,10 @@
 #define HOST_GRANULE MIB(2)
 
 #define HOST_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
-#define HOST_CAPS \
+#define HOST_CAPS                                                                        \
 	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND | \
-	 HM_CAP_REPLACE | HM_CAP_PRIVATE | HM_CAP_HUGETLB | HM_CAP_NUMA | HM_CAP_LOCK | \
-	 HM_CAP_PROTECT | HM_CAP_POPULATE | HM_CAP_FORK | HM_CAP_MULTI_MAP |               \
+	 HM_CAP_REPLACE | HM_CAP_PRIVATE | HM_CAP_HUGETLB | HM_CAP_NUMA | HM_CAP_LOCK |  \
+	 HM_CAP_PROTECT | HM_CAP_POPULATE | HM_CAP_FORK | HM_CAP_MULTI_MAP |             \
 	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE)
 
 static int device_open(const char *rest, void **ret_device)
@@ -173,17 +173,15 @@ err_close:
 static int create_private(const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
 {
 	describe(ret_recipe, -1, desc->max_size, page_size());
-	ret_recipe->segment.flags = HM_SEGMENT_PRIVATE | HM_SEGMENT_ANON |
-				    HM_SEGMENT_NORESERVE;
+	ret_recipe->segment.flags = HM_SEGMENT_PRIVATE | HM_SEGMENT_ANON | HM_SEGMENT_NORESERVE;
 	ret_recipe->backing = HM_BACKING_ANON;
 	ret_recipe->flags = HM_BUFFER_PRIVATE;
-	ret_recipe->caps &= ~(HM_CAP_EXPORT | HM_CAP_MULTI_MAP | HM_CAP_APPEND |
-			      HM_CAP_REPLACE);
+	ret_recipe->caps &=
+		~(HM_CAP_EXPORT | HM_CAP_MULTI_MAP | HM_CAP_APPEND | HM_CAP_REPLACE);
 	return 0;
 }
 
-static int create(void *device, const struct hm_buffer_desc *desc,
-		  struct hm_recipe *ret_recipe)
+static int create(void *device, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
 {
 	char text[16];
 	int r;
@@ -191,12 +189,13 @@ static int create(void *device, const struct hm_buffer_desc *desc,
 	(void)device;
 	if (desc->flags & HM_BUFFER_READ_ONLY)
 		return err_set(-EINVAL, "a new host buffer that nobody may write would stay "
-			       "zero: drop HM_BUFFER_READ_ONLY");
+					"zero: drop HM_BUFFER_READ_ONLY");
 	if ((desc->flags & HM_BUFFER_PRIVATE) && (desc->flags & HM_BUFFER_HUGETLB))
 		return err_set(-EOPNOTSUPP, "HM_BUFFER_HUGETLB makes shared memory: drop "
-			       "HM_BUFFER_PRIVATE");
+					    "HM_BUFFER_PRIVATE");
 	if ((desc->flags & HM_BUFFER_HUGETLB) && desc->numa_mode != HM_NUMA_DEFAULT)
-		return err_set(-EOPNOTSUPP, "HM_BUFFER_HUGETLB takes its pages when the buffer "
+		return err_set(-EOPNOTSUPP,
+			       "HM_BUFFER_HUGETLB takes its pages when the buffer "
 			       "is made, before a NUMA policy could place them: drop one");
 	if (desc->flags & HM_BUFFER_PRIVATE)
 		return create_private(desc, ret_recipe);
@@ -209,8 +208,10 @@ static int create(void *device, const struct hm_buffer_desc *desc,
 	/* Visible by hm_buffer_query: the flag and page_size. */
 	r = create_memfd(desc, ret_recipe);
 	if (!r)
-		err_set(0, "the huge page pool has not %s free: base pages were taken (raise "
-			"vm.nr_hugepages)", format_bytes(desc->size, text, sizeof(text)));
+		err_set(0,
+			"the huge page pool has not %s free: base pages were taken (raise "
+			"vm.nr_hugepages)",
+			format_bytes(desc->size, text, sizeof(text)));
 	return r;
 }
 
@@ -225,11 +226,13 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	(void)device;
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
 	if (seals < 0)
-		return err_set(-EINVAL, "fd is no memfd (%s): open a file by "
-			       "hm_buffer_from_file()", err_name(seals));
+		return err_set(-EINVAL,
+			       "fd is no memfd (%s): open a file by "
+			       "hm_buffer_from_file()",
+			       err_name(seals));
 	if (!(seals & F_SEAL_SHRINK))
 		return err_set(-EPERM, "the memfd can be truncated, which would kill whoever "
-			       "touches the map: its maker must add F_SEAL_SHRINK");
+				       "touches the map: its maker must add F_SEAL_SHRINK");
 	mode = sys_fcntl(fd, F_GETFL, 0);
 	if (mode < 0)
 		return err_set(mode, "F_GETFL: %s", err_name(mode));
@@ -244,8 +247,9 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	if (fs.f_type == HUGETLBFS_MAGIC)
 		page = (uint64_t)fs.f_bsize;
 	if (!size || desc->size > size || desc->max_size > size)
-		return err_set(-EINVAL, "the memfd has %" PRIu64 " bytes, %" PRIu64
-			       " were asked for", size, max_u64(desc->size, desc->max_size));
+		return err_set(-EINVAL,
+			       "the memfd has %" PRIu64 " bytes, %" PRIu64 " were asked for",
+			       size, max_u64(desc->size, desc->max_size));
 
 	describe(ret_recipe, fd, size, page);
 	ret_recipe->size = desc->size ? desc->size : size;
@@ -313,7 +317,8 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 			/* It keeps the pages that it did get. */
 			sys_fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				      end, round_up(new_size, (uint64_t)st.st_blksize) - end);
-			return err_set(-ENOMEM, "the huge page pool has not %s free (%s): raise "
+			return err_set(-ENOMEM,
+				       "the huge page pool has not %s free (%s): raise "
 				       "vm.nr_hugepages",
 				       format_bytes(new_size - end, text, sizeof(text)),
 				       err_name(r));
@@ -325,7 +330,7 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 			  end - new_size);
 	if (r == -EPERM)
 		return err_set(r, "the buffer was shared read-only: its seal forbids to give "
-			       "pages back");
+				  "pages back");
 	if (r)
 		return err_set(r, "giving back %s (PUNCH_HOLE): %s",
 			       format_bytes(end - new_size, text, sizeof(text)), err_name(r));
