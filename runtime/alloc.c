@@ -121,7 +121,7 @@ err_unref:
 
 int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)
 {
-	struct hm_map *map;
+	struct hm_map *map = NULL;
 	int r;
 
 	if (flags & ~HM_MAY_MOVE)
@@ -138,7 +138,7 @@ int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)
 
 int hm_free(void *pointer)
 {
-	struct hm_map *map;
+	struct hm_map *map = NULL;
 	int r;
 
 	if (!pointer)

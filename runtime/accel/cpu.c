@@ -81,7 +81,7 @@ static void cpu_close(void *accel)
 static int cpu_list(uint32_t index, struct hm_accel_info *info)
 {
 	const struct hm_accel_desc desc = { 0 };
-	void *cpu;
+	void *cpu = NULL;
 	int r;
 
 	if (index)
