@@ -437,15 +437,20 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 	return r ? rlimits_explain_map(r, pages, "making new bytes accessible") : 0;
 }
 
+/*
+ * MAP_FIXED may have emptied it: the old object's spare room again. Where even
+ * that fails nothing is behind it any more, so nothing may grow into it.
+ */
 static void undo_append(struct hm_map *map, uint64_t offset)
 {
 	struct hm_buffer *buffer = map->buffer;
 
-	/* MAP_FIXED may have emptied it: the old object's spare room again. */
-	if (map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
-			 map->address + offset, PROT_NONE) ||
-	    map_dress(buffer, map->address + offset, map->span - offset))
-		reserve_mend(map->address + offset, map->span - offset);
+	if (!map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
+			  map->address + offset, PROT_NONE) &&
+	    !map_dress(buffer, map->address + offset, map->span - offset))
+		return;
+	reserve_mend(map->address + offset, map->span - offset);
+	buffer->max_size = offset;
 }
 
 int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)

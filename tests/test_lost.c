@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A map that a failed change took away, and that could not be put back. */
+/* What a failed change took away, and what could not be put back. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -104,8 +104,57 @@ static void lost(void)
 	hm_device_unref(device);
 }
 
+static unsigned int n_append;
+
+/* The new object's mapping takes its target away and fails; so does the undoing. */
+static void *failing_append(void *address, size_t length, int prot, int flags, int fd,
+			    off_t offset)
+{
+	if (fd < 0 || !(flags & MAP_FIXED))
+		return real.mmap(address, length, prot, flags, fd, offset);
+	n_append++;
+	real.mmap(address, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+/* Spare room that is no longer the object's must not be grown into. */
+static void lost_room(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = SIZE,
+				       .max_size = 4 * SIZE };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *base;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	base = hm_map_address(map);
+	pattern_write(base, 0, SIZE, 1);
+	real = sys_table;
+	n_append = 0;
+	sys_table.mmap = failing_append;
+	CHECK_ERROR(-ENOMEM, hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_APPEND));
+	sys_table = real;
+	CHECK_EQUAL(n_append, 2);
+	CHECK(pattern_holds(base, 0, SIZE, 1));
+	CHECK_EQUAL(buffer_info(buffer).max_size, SIZE);
+	CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, 2 * SIZE, 0));
+	/* Elsewhere there is room. */
+	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, HM_MAY_MOVE));
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
+	CHECK(is_zero(hm_map_address(map), SIZE, 2 * SIZE));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static const struct test tests[] = {
 	{ "lost", lost, 0, 0 },
+	{ "room", lost_room, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
