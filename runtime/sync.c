@@ -101,11 +101,12 @@ err_bracket:
 int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
 	bracket_function *end;
+	uint64_t map_length;
 	bool open;
 	int r;
 
 	r = check(map, offset, length, access, "hm_map_end_cpu");
-	if (r)
+	if (r && r != -ERANGE)
 		return r;
 	pthread_mutex_lock(&map->lock);
 	open = map->n_bracket;
@@ -114,7 +115,14 @@ int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 	end = map->bracket_end;
 	pthread_mutex_unlock(&map->lock);
 	if (!open)
-		return err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
+		return r ? r : err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
+	if (r) {
+		/* A shrink has cut it off since: what is left of it ends. */
+		map_length = map->length;
+		if (offset >= map_length)
+			return 0;
+		length = map_length - offset;
+	}
 	return end(map, offset, length, access);
 }
 

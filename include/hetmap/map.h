@@ -185,6 +185,8 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
 /**
  * hm_map_end_cpu - the CPU is done; same arguments as the begin
  *
+ * Also where the buffer was cut to less since: what is left of the range ends.
+ *
  * Errors: -EINVAL without a begin; -ERANGE; the accelerator's own.
  */
 HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
