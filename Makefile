@@ -50,7 +50,7 @@ test_packages := cunit
 goals := $(or $(MAKECMDGOALS),all)
 ifneq ($(filter-out clean help lint uninstall,$(goals)),)
 wanted := $(lib_packages) $(tool_packages) \
-	$(if $(filter tests check coverage,$(goals)),$(test_packages))
+	$(if $(filter tests check coverage vm,$(goals)),$(test_packages))
 ifneq ($(shell $(PKG_CONFIG) --exists $(wanted) && echo found),found)
 $(error $(PKG_CONFIG) does not find all of "$(wanted)": tools/run and tools/check \
 	install what is missing)
@@ -200,6 +200,8 @@ coverage: ## a build that counts lines, in $(B)/coverage
 lint: ## style and static checks
 	$(Q)tools/lint
 
+include tests/vm/vm.mk
+
 FUZZ_SECONDS ?= 30
 FUZZ_KIND = CC=clang SANITIZE=fuzzer-no-link,address,undefined B=$(B)/fuzz
 fuzz: ## fuzz each tests/fuzz_*.c for FUZZ_SECONDS (clang); findings stay in $(B)/fuzz
@@ -253,7 +255,7 @@ clean: ## removes the build folder
 	rm -rf $(B)
 
 help: ## this text
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk | expand -t 12
 	@echo
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread'
 
