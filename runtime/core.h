@@ -126,8 +126,10 @@ struct hm_map {
 	uint64_t span; /* address space for bytes: max length, page-rounded */
 	_Atomic uint64_t length;
 	_Atomic uint32_t generation;
-	struct rangemap *rights; /* enum hm_access bits; written with lock held too */
-	struct rangemap *locked; /* not 0 where mlock holds; NULL: nothing is */
+	struct rangemap *rights;       /* enum hm_access bits; written with lock held too,
+				  * or while frozen without uses and views */
+	struct rangemap *spare_rights; /* one run, kept for the next change; or NULL */
+	struct rangemap *locked;       /* not 0 where mlock holds; NULL: nothing is */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
 	bool lost;       /* a change failed, and its undoing: no access any more.
 			     * Written with lock held too */

@@ -412,6 +412,7 @@ static void map_free(struct hm_map *map)
 	pthread_mutex_destroy(&map->change);
 	pthread_mutex_destroy(&map->lock);
 	free(map->rights);
+	free(map->spare_rights);
 	free(map->locked);
 	hm_buffer_unref(map->buffer);
 	free(map);

@@ -8,6 +8,30 @@
 #include "remap.h"
 #include "sys.h"
 
+/* To take the rights of a whole map away and give them back allocates nothing. */
+static struct rangemap *make_rights(struct hm_map *map, uint64_t offset, uint64_t length,
+				    uint32_t access)
+{
+	struct rangemap *spare = map->spare_rights;
+
+	/* Nothing lies behind the span: with a run for it no map would be of one run. */
+	if (offset + length == map->span)
+		length = UINT64_MAX - offset;
+	if (offset || length != UINT64_MAX || !spare)
+		return rangemap_set(map->rights, offset, length, access);
+	map->spare_rights = NULL;
+	spare->run[0].value = access;
+	return spare;
+}
+
+static void put_rights(struct hm_map *map, struct rangemap *rights)
+{
+	if (rights->n == 1 && !map->spare_rights)
+		map->spare_rights = rights;
+	else
+		free(rights);
+}
+
 static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 			  bool buffer_held)
 {
@@ -17,7 +41,7 @@ static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length, 
 	struct remap remap;
 	int r;
 
-	rights = rangemap_set(old, offset, length, access);
+	rights = make_rights(map, offset, length, access);
 	if (!rights)
 		return err_set(-ENOMEM, "no memory for a map's rights");
 	map_entry(map, map->address, map->length, map->generation, rights, &entry);
@@ -38,11 +62,15 @@ static int protect_locked(struct hm_map *map, uint64_t offset, uint64_t length, 
 		goto err_thaw;
 	}
 	registry_commit(map->slot, staged);
-	pthread_mutex_lock(&map->lock);
-	map->rights = rights;
-	pthread_mutex_unlock(&map->lock);
+	if (likely(remap.idle)) {
+		map->rights = rights;
+	} else {
+		pthread_mutex_lock(&map->lock);
+		map->rights = rights;
+		pthread_mutex_unlock(&map->lock);
+	}
 	remap_thaw(&remap, true);
-	free(old);
+	put_rights(map, old);
 	return 0;
 
 err_thaw:
@@ -52,7 +80,7 @@ err_thaw:
 err_staged:
 	registry_abandon(staged);
 err_rights:
-	free(rights);
+	put_rights(map, rights);
 	return r;
 }
 

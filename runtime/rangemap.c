@@ -55,8 +55,8 @@ static void append(struct rangemap *to, uint64_t offset, uint32_t value, uint32_
 struct rangemap *rangemap_set(const struct rangemap *old, uint64_t offset, uint64_t length,
 			      uint32_t value)
 {
-	/* Past the largest offset there is: to the end. */
-	bool open = length > UINT64_MAX - offset;
+	/* To the largest offset there is, or past it: all of the rest. */
+	bool open = length >= UINT64_MAX - offset;
 	uint64_t end = offset + length;
 	struct rangemap *ranges;
 	uint32_t i;

@@ -200,6 +200,7 @@ int remap_freeze(struct remap *remap)
 	idle = !map->n_use && !map->n_view;
 	early = map->n_view && !remap->buffer_held;
 	pthread_mutex_unlock(&map->lock);
+	remap->idle = idle;
 	if (likely(idle))
 		return 0;
 	if (early) {

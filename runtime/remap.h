@@ -29,6 +29,7 @@ struct remap {
 	uint64_t old_length, new_length;
 	const struct rangemap *new_rights; /* if it is done; until the thaw */
 	bool buffer_held;                  /* buffer->lock is: callbacks may be called */
+	bool idle;                         /* frozen, and nobody but this thread is there */
 	uint32_t n_view;                   /* views told; they cannot go while change is held */
 	struct map_view **views;
 	struct map_view *inline_views[REMAP_VIEWS_INLINE];
