@@ -474,7 +474,7 @@ static void test_no_memory(void)
 static void test_retries_are_bounded(void)
 {
 	/* A descriptor that is never full. */
-	static _Atomic uint64_t changing[8] = { 1 };
+	static _Alignas(64) _Atomic uint64_t changing[8] = { 1 };
 	struct rangemap *rights = rangemap_create(HM_READ, 0);
 	struct registry_entry entry = { .base = AREA, .length = PAGE, .access = rights };
 	uint64_t before = registry_find_retries();
