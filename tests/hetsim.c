@@ -48,7 +48,7 @@ int hetsim_open(int flags)
 
 struct hetsim_query hetsim_query(int fd)
 {
-	struct hetsim_query query = {.size = sizeof(query)};
+	struct hetsim_query query = { .size = sizeof(query) };
 
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &query), 0);
 	return query;
@@ -56,7 +56,7 @@ struct hetsim_query hetsim_query(int fd)
 
 struct hetsim_counters hetsim_counters(int fd, uint32_t scope)
 {
-	struct hetsim_counters counters = {.size = sizeof(counters), .scope = scope};
+	struct hetsim_counters counters = { .size = sizeof(counters), .scope = scope };
 
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_COUNTERS, &counters), 0);
 	return counters;
@@ -69,7 +69,7 @@ struct hetsim_buffer hetsim_buffer_make(int fd, uint64_t length, uint32_t place)
 		.length = length,
 		.place = place,
 	};
-	struct hetsim_buffer buffer = {.length = length};
+	struct hetsim_buffer buffer = { .length = length };
 	uint64_t window = hetsim_query(fd).window_bytes;
 
 	if (place == HETSIM_PLACE_VRAM && window)
@@ -85,7 +85,7 @@ struct hetsim_buffer hetsim_buffer_make(int fd, uint64_t length, uint32_t place)
 
 int hetsim_close_handle(int fd, uint32_t handle)
 {
-	struct hetsim_buffer_close close_it = {.size = sizeof(close_it), .handle = handle};
+	struct hetsim_buffer_close close_it = { .size = sizeof(close_it), .handle = handle };
 
 	return hetsim_call(fd, HETSIM_BUFFER_CLOSE, &close_it);
 }
@@ -152,13 +152,13 @@ int hetsim_submit(int fd, uint32_t queue, const struct hetsim_command *commands,
 int hetsim_wait(int fd, uint32_t queue, uint64_t seqno, uint64_t ms, int *ret_status,
 		uint64_t *ret_address)
 {
-	struct hetsim_wait wait = {.size = sizeof(wait), .queue = queue, .seqno = seqno};
+	struct hetsim_wait wait = { .size = sizeof(wait), .queue = queue, .seqno = seqno };
 	struct timespec now;
 	int r;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	wait.deadline_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
-			   ms * 1000000u;
+	wait.deadline_ns =
+		(uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + ms * 1000000u;
 	if (!ms)
 		wait.deadline_ns = 0;
 	r = hetsim_call(fd, HETSIM_WAIT, &wait);

@@ -43,13 +43,14 @@ static void test_handshake(void)
 		.size = sizeof(shake),
 		.version_major = HETSIM_VERSION_MAJOR + 1,
 	};
-	struct hetsim_query query = {.size = sizeof(query)};
+	struct hetsim_query query = { .size = sizeof(query) };
 	int fd = hetsim_open_bare(O_RDWR);
 
 	if (fd < 0)
 		return;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &query), -EPROTO);
-	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 4096) == MAP_FAILED && errno == EPROTO);
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 4096) == MAP_FAILED &&
+	      errno == EPROTO);
 
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
 	CHECK_EQUAL(shake.accepted, 0);
@@ -112,8 +113,8 @@ static void test_struct_sizes(void)
 
 static void test_create(void)
 {
-	struct hetsim_buffer_create arg = {.size = sizeof(arg), .length = MIB};
-	struct hetsim_buffer_info info = {.size = sizeof(info)};
+	struct hetsim_buffer_create arg = { .size = sizeof(arg), .length = MIB };
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
 	struct hetsim_query before, now;
 	uint32_t handle = 0, place;
 	int fd = hetsim_open(O_RDWR);
@@ -169,7 +170,8 @@ static void test_foreign_handles(void)
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_close_handle(other, buffer.handle), -ENOENT);
 	CHECK_EQUAL(resize(other, buffer.handle, MIB), -ENOENT);
-	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, other, (off_t)buffer.offset) == MAP_FAILED &&
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, other, (off_t)buffer.offset) ==
+		      MAP_FAILED &&
 	      errno == ENOENT);
 	CHECK(pread(other, &byte, 1, (off_t)buffer.offset) == -1 && errno == ENOENT);
 	CHECK(pwrite(other, &byte, 1, (off_t)buffer.offset) == -1 && errno == ENOENT);
@@ -284,7 +286,7 @@ static void test_read_only_open(void)
 {
 	uint32_t handle = 0;
 	unsigned char byte = 0;
-	struct hetsim_buffer_info info = {.size = sizeof(info)};
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
 	unsigned char *bytes;
 	int fd = hetsim_open(O_RDONLY);
 
@@ -336,7 +338,7 @@ static void test_write_combining(void)
 		.place = HETSIM_PLACE_SYSTEM,
 		.cache = HETSIM_CACHE_COMBINE,
 	};
-	struct hetsim_buffer_info info = {.size = sizeof(info)};
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
 	bool possible;
 	unsigned char *bytes;
 	int fd = hetsim_open(O_RDWR), r;
@@ -387,18 +389,18 @@ static void test_objects(void)
 }
 
 static const struct test tests[] = {
-	{"handshake", test_handshake, 0, 0},
-	{"struct_sizes", test_struct_sizes, 0, 0},
-	{"create", test_create, 0, 0},
-	{"foreign_handles", test_foreign_handles, 0, 0},
-	{"resize", test_resize, 0, 0},
-	{"limit", test_limit, 0, 0},
-	{"read_write", test_read_write, 0, 0},
-	{"read_only_open", test_read_only_open, 0, 0},
-	{"zeroed", test_zeroed, 0, 0},
-	{"write_combining", test_write_combining, 0, 0},
-	{"objects", test_objects, 0, 0},
-	{NULL, NULL, 0, 0},
+	{ "handshake", test_handshake, 0, 0 },
+	{ "struct_sizes", test_struct_sizes, 0, 0 },
+	{ "create", test_create, 0, 0 },
+	{ "foreign_handles", test_foreign_handles, 0, 0 },
+	{ "resize", test_resize, 0, 0 },
+	{ "limit", test_limit, 0, 0 },
+	{ "read_write", test_read_write, 0, 0 },
+	{ "read_only_open", test_read_only_open, 0, 0 },
+	{ "zeroed", test_zeroed, 0, 0 },
+	{ "write_combining", test_write_combining, 0, 0 },
+	{ "objects", test_objects, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

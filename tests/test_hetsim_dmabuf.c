@@ -16,7 +16,7 @@
 
 static int export_it(int fd, uint32_t handle, uint32_t flags)
 {
-	struct hetsim_export arg = {.size = sizeof(arg), .handle = handle, .flags = flags};
+	struct hetsim_export arg = { .size = sizeof(arg), .handle = handle, .flags = flags };
 	int r = hetsim_call(fd, HETSIM_EXPORT, &arg);
 
 	return r ? r : arg.fd;
@@ -24,20 +24,20 @@ static int export_it(int fd, uint32_t handle, uint32_t flags)
 
 static int import_it(int fd, int dmabuf, struct hetsim_import *ret)
 {
-	*ret = (struct hetsim_import){.size = sizeof(*ret), .fd = dmabuf};
+	*ret = (struct hetsim_import){ .size = sizeof(*ret), .fd = dmabuf };
 	return hetsim_call(fd, HETSIM_IMPORT, ret);
 }
 
 static int sync_it(int dmabuf, uint64_t flags)
 {
-	struct dma_buf_sync sync = {.flags = flags};
+	struct dma_buf_sync sync = { .flags = flags };
 
 	return ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &sync) ? -errno : 0;
 }
 
 static void test_share(void)
 {
-	struct hetsim_buffer_resize resize = {.size = sizeof(resize)};
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize) };
 	struct hetsim_import import;
 	struct hetsim_buffer buffer;
 	unsigned char *theirs, *direct;
@@ -95,7 +95,7 @@ static void test_share(void)
 /* Revocation reaches maps of the dma-buf, too. */
 static void test_revoke(void)
 {
-	struct hetsim_buffer_move move = {.size = sizeof(move), .length = MIB};
+	struct hetsim_buffer_move move = { .size = sizeof(move), .length = MIB };
 	struct hetsim_buffer buffer;
 	unsigned char *direct;
 	int fd = hetsim_open(O_RDWR), dmabuf;
@@ -174,11 +174,11 @@ static void test_brackets(void)
 }
 
 static const struct test tests[] = {
-	{"share", test_share, 0, 0},
-	{"revoke", test_revoke, 0, 0},
-	{"rights", test_rights, 0, 0},
-	{"brackets", test_brackets, 0, 0},
-	{NULL, NULL, 0, 0},
+	{ "share", test_share, 0, 0 },
+	{ "revoke", test_revoke, 0, 0 },
+	{ "rights", test_rights, 0, 0 },
+	{ "brackets", test_brackets, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

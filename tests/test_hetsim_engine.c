@@ -27,7 +27,7 @@ static uint64_t at(const void *pointer)
 struct bench {
 	int fd;
 	uint32_t queue;
-	uint64_t align;	  /* of addresses and lengths */
+	uint64_t align;   /* of addresses and lengths */
 	uint64_t segment; /* longest range of a command */
 	struct hetsim_buffer a, b, c;
 };
@@ -80,10 +80,10 @@ static uint32_t crc32_of(const unsigned char *bytes, size_t n)
 
 static void test_commands(void)
 {
-	struct hetsim_command command = {0};
+	struct hetsim_command command = { 0 };
 	struct hetsim_counters counters;
 	struct bench bench;
-	uint32_t *a, *b, *c, expected, counts[256] = {0};
+	uint32_t *a, *b, *c, expected, counts[256] = { 0 };
 	size_t n = MIB / 4, i, edge;
 	uint64_t first;
 	uint32_t op;
@@ -95,10 +95,10 @@ static void test_commands(void)
 	c = (uint32_t *)bench.c.bytes;
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 
-	command = (struct hetsim_command){.op = HETSIM_OP_FILL,
-					  .destination = at(c) + bench.align,
-					  .length = MIB - 2 * bench.align,
-					  .value = 0xdeadbeef};
+	command = (struct hetsim_command){ .op = HETSIM_OP_FILL,
+					   .destination = at(c) + bench.align,
+					   .length = MIB - 2 * bench.align,
+					   .value = 0xdeadbeef };
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 	edge = bench.align / 4;
 	CHECK(c[edge - 1] == 0 && c[edge] == 0xdeadbeef && c[n - edge - 1] == 0xdeadbeef &&
@@ -117,11 +117,11 @@ static void test_commands(void)
 			c[i] = (uint32_t)i;
 		CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 		for (i = 0; i < n; i++) {
-			expected = op == HETSIM_OP_COPY	   ? a[i]
-				   : op == HETSIM_OP_ADD   ? a[i] + b[i]
-				   : op == HETSIM_OP_XOR   ? (a[i] ^ b[i])
-				   : op == HETSIM_OP_SCALE ? a[i] * 77777u
-							   : (uint32_t)i + a[i] * 77777u;
+			expected = op == HETSIM_OP_COPY  ? a[i] :
+				   op == HETSIM_OP_ADD   ? a[i] + b[i] :
+				   op == HETSIM_OP_XOR   ? (a[i] ^ b[i]) :
+				   op == HETSIM_OP_SCALE ? a[i] * 77777u :
+							   (uint32_t)i + a[i] * 77777u;
 			if (c[i] != expected)
 				break;
 		}
@@ -129,10 +129,10 @@ static void test_commands(void)
 	}
 
 	/* Results that lie across the end of a page. */
-	command = (struct hetsim_command){.op = HETSIM_OP_HISTOGRAM,
-					  .destination = at(c) + 4096 - 512,
-					  .source = at(a) + 64,
-					  .length = 64 * 1563};
+	command = (struct hetsim_command){ .op = HETSIM_OP_HISTOGRAM,
+					   .destination = at(c) + 4096 - 512,
+					   .source = at(a) + 64,
+					   .length = 64 * 1563 };
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 	for (i = 0; i < 64 * 1563; i++)
 		counts[bench.a.bytes[64 + i]]++;
@@ -143,11 +143,11 @@ static void test_commands(void)
 	CHECK_EQUAL(c[(4096 - 512) / 4], crc32_of(bench.a.bytes + 64, 64 * 1563));
 
 	memcpy(bench.c.bytes + 8192, bench.b.bytes, 64 * 4687);
-	command = (struct hetsim_command){.op = HETSIM_OP_COMPARE,
-					  .destination = at(c) + 4096 - bench.align,
-					  .source = at(c) + 8192,
-					  .source2 = at(b),
-					  .length = 64 * 4687};
+	command = (struct hetsim_command){ .op = HETSIM_OP_COMPARE,
+					   .destination = at(c) + 4096 - bench.align,
+					   .source = at(c) + 8192,
+					   .source2 = at(b),
+					   .length = 64 * 4687 };
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
 	memcpy(&first, bench.c.bytes + 4096 - bench.align, sizeof(first));
 	CHECK_EQUAL(first, UINT64_MAX);
@@ -176,15 +176,15 @@ static int submit_bad(struct bench *bench, struct hetsim_command command)
 static void test_bad_commands(void)
 {
 	struct hetsim_command good, bad;
-	struct hetsim_submit submit = {.size = sizeof(submit)};
+	struct hetsim_submit submit = { .size = sizeof(submit) };
 	struct bench bench;
 
 	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
 		return;
-	good = (struct hetsim_command){.op = HETSIM_OP_COPY,
-				       .destination = at(bench.c.bytes),
-				       .source = at(bench.a.bytes),
-				       .length = 4096};
+	good = (struct hetsim_command){ .op = HETSIM_OP_COPY,
+					.destination = at(bench.c.bytes),
+					.source = at(bench.a.bytes),
+					.length = 4096 };
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &good), 0);
 	bad = good, bad.op = 1000;
 	CHECK_EQUAL(submit_bad(&bench, bad), -EINVAL);
@@ -229,8 +229,8 @@ static void test_bad_commands(void)
 
 static void test_bind(void)
 {
-	struct hetsim_bind bind = {.size = sizeof(bind)};
-	struct hetsim_unbind unbind = {.size = sizeof(unbind)};
+	struct hetsim_bind bind = { .size = sizeof(bind) };
+	struct hetsim_unbind unbind = { .size = sizeof(unbind) };
 	struct hetsim_buffer buffer;
 	int fd = hetsim_open(O_RDWR);
 
@@ -296,7 +296,7 @@ static void test_bind(void)
 static void test_device_faults(void)
 {
 	struct hetsim_command command;
-	struct hetsim_buffer_resize resize = {.size = sizeof(resize)};
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize) };
 	struct bench bench;
 	uint64_t seqno = 0, address = 0;
 	int status = 0;
@@ -304,8 +304,9 @@ static void test_device_faults(void)
 	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
 		return;
 	/* Not bound; bound for reading; behind the end; unbound again; cut off. */
-	command = (struct hetsim_command){
-		.op = HETSIM_OP_FILL, .destination = NO_ADDRESS, .length = 64};
+	command = (struct hetsim_command){ .op = HETSIM_OP_FILL,
+					   .destination = NO_ADDRESS,
+					   .length = 64 };
 	CHECK_EQUAL(hetsim_submit(bench.fd, bench.queue, &command, 1, &seqno), 0);
 	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, seqno, 60000, &status, &address), 0);
 	CHECK_EQUAL(status, -EFAULT);
@@ -343,8 +344,8 @@ static void test_device_faults(void)
 /* A queue of the other type waits for what is missing. */
 static void test_recoverable(void)
 {
-	struct hetsim_command command = {.op = HETSIM_OP_FILL, .length = MIB, .value = 3};
-	struct hetsim_fence_fd fence = {.size = sizeof(fence)};
+	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB, .value = 3 };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct bench bench;
 	uint64_t seqno = 0, address = 0;
 	uint32_t quick;
@@ -382,16 +383,16 @@ static void test_timeout(void)
 	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, 16 * MIB))
 		return;
 	for (i = 0; i < 256; i++)
-		commands[i] = (struct hetsim_command){.op = HETSIM_OP_CRC32,
-						      .destination = at(bench.c.bytes),
-						      .source = at(bench.a.bytes),
-						      .length = bench.segment};
+		commands[i] = (struct hetsim_command){ .op = HETSIM_OP_CRC32,
+						       .destination = at(bench.c.bytes),
+						       .source = at(bench.a.bytes),
+						       .length = bench.segment };
 	quick = hetsim_queue_make(bench.fd, HETSIM_QUEUE_DMA_FENCE, 20);
 	CHECK_EQUAL(hetsim_submit(bench.fd, quick, commands, 256, &seqno), 0);
 	CHECK_EQUAL(hetsim_wait(bench.fd, quick, seqno, 60000, &status, &address), 0);
 	CHECK_EQUAL(status, -ETIMEDOUT);
 	CHECK_EQUAL(hetsim_counters(bench.fd, HETSIM_SCOPE_OPENER).resets, 1);
-	commands[0] = (struct hetsim_command){0};
+	commands[0] = (struct hetsim_command){ 0 };
 	CHECK_EQUAL(hetsim_run(bench.fd, quick, commands), 0);
 	bench_close(&bench);
 }
@@ -404,17 +405,17 @@ static uint64_t submit_long(struct bench *bench)
 	uint32_t i, n = bench->a.length / bench->segment > 1 ? 256 : 64;
 
 	for (i = 0; i < n; i++)
-		commands[i] = (struct hetsim_command){.op = HETSIM_OP_CRC32,
-						      .destination = at(bench->c.bytes),
-						      .source = at(bench->a.bytes),
-						      .length = bench->segment};
+		commands[i] = (struct hetsim_command){ .op = HETSIM_OP_CRC32,
+						       .destination = at(bench->c.bytes),
+						       .source = at(bench->a.bytes),
+						       .length = bench->segment };
 	CHECK_EQUAL(hetsim_submit(bench->fd, bench->queue, commands, n, &seqno), 0);
 	return seqno;
 }
 
 static int fence_status(int fd)
 {
-	struct sync_file_info info = {0};
+	struct sync_file_info info = { 0 };
 
 	CHECK_EQUAL(ioctl(fd, SYNC_IOC_FILE_INFO, &info), 0);
 	CHECK_EQUAL(info.num_fences, 1);
@@ -423,10 +424,11 @@ static int fence_status(int fd)
 
 static void test_fences(void)
 {
-	struct hetsim_fence_fd fence = {.size = sizeof(fence)};
-	struct hetsim_command bad = {
-		.op = HETSIM_OP_FILL, .destination = NO_ADDRESS, .length = 64};
-	struct hetsim_queue_event event = {.size = sizeof(event)};
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct hetsim_command bad = { .op = HETSIM_OP_FILL,
+				      .destination = NO_ADDRESS,
+				      .length = 64 };
+	struct hetsim_queue_event event = { .size = sizeof(event) };
 	struct bench bench;
 	struct pollfd poll_it;
 	uint64_t seqno = 0, value = 0;
@@ -446,7 +448,7 @@ static void test_fences(void)
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_FENCE_FD, &fence), 0);
 	again = fence.fd;
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_FENCE_FD, &fence), 0);
-	poll_it = (struct pollfd){.fd = fence.fd, .events = POLLIN};
+	poll_it = (struct pollfd){ .fd = fence.fd, .events = POLLIN };
 	CHECK_EQUAL(poll(&poll_it, 1, 60000), 1);
 	CHECK_EQUAL(fence_status(fence.fd), 1);
 	CHECK_EQUAL(fence_status(again), 1);
@@ -478,7 +480,7 @@ static void test_fences(void)
 
 static void test_order(void)
 {
-	struct hetsim_command command = {.op = HETSIM_OP_AXPY, .length = 64, .value = 1};
+	struct hetsim_command command = { .op = HETSIM_OP_AXPY, .length = 64, .value = 1 };
 	struct bench bench;
 	uint64_t seqno = 0, address, i;
 	uint32_t *words;
@@ -499,7 +501,8 @@ static void test_order(void)
 	CHECK_EQUAL(status, 0);
 	CHECK_EQUAL(words[0], 1000);
 	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 500, 0, &status, &address), 0);
-	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, seqno + 1, 0, &status, &address), -ERANGE);
+	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, seqno + 1, 0, &status, &address),
+		    -ERANGE);
 	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 0, 0, &status, &address), -ERANGE);
 	CHECK_EQUAL(hetsim_wait(bench.fd, 77, 1, 0, &status, &address), -ENOENT);
 
@@ -514,9 +517,10 @@ static void test_order(void)
 
 static void test_failures_forgotten(void)
 {
-	struct hetsim_command bad = {
-		.op = HETSIM_OP_FILL, .destination = NO_ADDRESS, .length = 64};
-	struct hetsim_command nothing = {0};
+	struct hetsim_command bad = { .op = HETSIM_OP_FILL,
+				      .destination = NO_ADDRESS,
+				      .length = 64 };
+	struct hetsim_command nothing = { 0 };
 	struct bench bench;
 	uint64_t address = 0;
 	int status = 0, i;
@@ -553,10 +557,10 @@ static void *wait_thread(void *user)
 /* The queue is destroyed, and the file closed, under a thread that waits. */
 static void test_destroy_under_wait(void)
 {
-	struct hetsim_queue_destroy destroy = {.size = sizeof(destroy)};
-	struct hetsim_fence_fd fence = {.size = sizeof(fence)};
-	struct hetsim_command nothing = {0};
-	struct waiter waiter = {0};
+	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct hetsim_command nothing = { 0 };
+	struct waiter waiter = { 0 };
 	struct bench bench;
 	pthread_t thread;
 
@@ -609,7 +613,7 @@ static void test_kill(void)
 
 static void test_queue_limit(void)
 {
-	struct hetsim_queue_create create = {.size = sizeof(create)};
+	struct hetsim_queue_create create = { .size = sizeof(create) };
 	struct hetsim_query query;
 	unsigned int n = 0;
 	int fd = hetsim_open(O_RDWR);
@@ -630,19 +634,19 @@ static void test_queue_limit(void)
 }
 
 static const struct test tests[] = {
-	{"commands", test_commands, 0, 0},
-	{"bad_commands", test_bad_commands, 0, 0},
-	{"bind", test_bind, 0, 0},
-	{"device_faults", test_device_faults, 0, 0},
-	{"recoverable", test_recoverable, 0, 0},
-	{"timeout", test_timeout, 0, 0},
-	{"fences", test_fences, 0, 0},
-	{"order", test_order, 0, 0},
-	{"failures_forgotten", test_failures_forgotten, 0, 0},
-	{"destroy_under_wait", test_destroy_under_wait, 0, 0},
-	{"kill", test_kill, 0, 0},
-	{"queue_limit", test_queue_limit, 0, 0},
-	{NULL, NULL, 0, 0},
+	{ "commands", test_commands, 0, 0 },
+	{ "bad_commands", test_bad_commands, 0, 0 },
+	{ "bind", test_bind, 0, 0 },
+	{ "device_faults", test_device_faults, 0, 0 },
+	{ "recoverable", test_recoverable, 0, 0 },
+	{ "timeout", test_timeout, 0, 0 },
+	{ "fences", test_fences, 0, 0 },
+	{ "order", test_order, 0, 0 },
+	{ "failures_forgotten", test_failures_forgotten, 0, 0 },
+	{ "destroy_under_wait", test_destroy_under_wait, 0, 0 },
+	{ "kill", test_kill, 0, 0 },
+	{ "queue_limit", test_queue_limit, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -24,9 +24,9 @@ static double now(void)
 
 static void test_engine(void)
 {
-	struct hetsim_command nothing = {0};
-	struct hetsim_fence_fd fence = {.size = sizeof(fence), .seqno = 1};
-	struct pollfd poll_it = {.events = POLLIN};
+	struct hetsim_command nothing = { 0 };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence), .seqno = 1 };
+	struct pollfd poll_it = { .events = POLLIN };
 	int fd = hetsim_open(O_RDWR);
 	uint64_t seqno = 0;
 	uint32_t queue;
@@ -103,7 +103,7 @@ static void test_pages(void)
 
 static void test_eviction(void)
 {
-	struct hetsim_buffer_info info = {.size = sizeof(info)};
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
 	struct hetsim_buffer buffer;
 	int fd = hetsim_open(O_RDWR);
 
@@ -129,12 +129,14 @@ static void test_eviction(void)
 /* Each call that allocates, with its n-th allocation failing. */
 static void test_allocations(void)
 {
-	struct hetsim_buffer_create create = {
-		.size = sizeof(create), .length = MIB, .place = HETSIM_PLACE_SYSTEM};
-	struct hetsim_buffer_resize resize = {.size = sizeof(resize), .length = 2 * MIB};
-	struct hetsim_buffer_move move = {
-		.size = sizeof(move), .place = HETSIM_PLACE_VRAM, .length = MIB};
-	struct hetsim_command nothing = {0};
+	struct hetsim_buffer_create create = { .size = sizeof(create),
+					       .length = MIB,
+					       .place = HETSIM_PLACE_SYSTEM };
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = 2 * MIB };
+	struct hetsim_buffer_move move = { .size = sizeof(move),
+					   .place = HETSIM_PLACE_VRAM,
+					   .length = MIB };
+	struct hetsim_command nothing = { 0 };
 	int fd = hetsim_open(O_RDWR), status, kind;
 	uint64_t seqno = 0, address;
 	uint32_t queue;
@@ -167,11 +169,11 @@ static void test_allocations(void)
 }
 
 static const struct test tests[] = {
-	{"engine", test_engine, 0, 0},
-	{"pages", test_pages, 0, 0},
-	{"eviction", test_eviction, 0, 0},
-	{"allocations", test_allocations, 0, 0},
-	{NULL, NULL, 0, 0},
+	{ "engine", test_engine, 0, 0 },
+	{ "pages", test_pages, 0, 0 },
+	{ "eviction", test_eviction, 0, 0 },
+	{ "allocations", test_allocations, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -65,14 +65,15 @@ static void test_refusals(void)
 	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == ENOENT);
 	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, INT64_MAX & ~4095l) == MAP_FAILED &&
 	      (errno == ENOENT || errno == EOVERFLOW));
-	CHECK(mremap(buffer.bytes, MIB, 2 * MIB, MREMAP_MAYMOVE) == MAP_FAILED && errno == EFAULT);
+	CHECK(mremap(buffer.bytes, MIB, 2 * MIB, MREMAP_MAYMOVE) == MAP_FAILED &&
+	      errno == EFAULT);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
 }
 
 static uint64_t maps_of(int fd, uint32_t handle)
 {
-	struct hetsim_buffer_info info = {.size = sizeof(info), .handle = handle};
+	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
 
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
 	return info.maps;
@@ -181,8 +182,8 @@ static void test_no_references(void)
 		return;
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 1;
-	local = (struct iovec){&byte, 1};
-	remote = (struct iovec){buffer.bytes, 1};
+	local = (struct iovec){ &byte, 1 };
+	remote = (struct iovec){ buffer.bytes, 1 };
 	CHECK(process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == -1 && errno == EFAULT);
 	CHECK_EQUAL(pipe2(pipes, O_CLOEXEC), 0);
 	CHECK(vmsplice(pipes[1], &remote, 1, 0) == -1 && errno == EFAULT);
@@ -201,7 +202,8 @@ struct race {
 static void *race_resize(void *user)
 {
 	struct race *race = user;
-	struct hetsim_buffer_resize arg = {.size = sizeof(arg), .handle = race->buffer.handle};
+	struct hetsim_buffer_resize arg = { .size = sizeof(arg),
+					    .handle = race->buffer.handle };
 	unsigned int round;
 
 	for (round = 0; round < 200; round++) {
@@ -217,7 +219,7 @@ static void *race_resize(void *user)
 static void test_resize_race(void)
 {
 	static unsigned char bytes[MIB];
-	struct race race = {.fd = hetsim_open(O_RDWR)};
+	struct race race = { .fd = hetsim_open(O_RDWR) };
 	pthread_t thread;
 	unsigned int n = 0;
 
@@ -239,14 +241,14 @@ static void test_resize_race(void)
 }
 
 static const struct test tests[] = {
-	{"fault_around", test_fault_around, 0, 0},
-	{"refusals", test_refusals, 0, 0},
-	{"pieces", test_pieces, 0, 0},
-	{"fork", test_child, 0, 0},
-	{"proc_mem", test_proc_mem, 0, 0},
-	{"no_references", test_no_references, 0, 0},
-	{"resize_race", test_resize_race, 60, 0},
-	{NULL, NULL, 0, 0},
+	{ "fault_around", test_fault_around, 0, 0 },
+	{ "refusals", test_refusals, 0, 0 },
+	{ "pieces", test_pieces, 0, 0 },
+	{ "fork", test_child, 0, 0 },
+	{ "proc_mem", test_proc_mem, 0, 0 },
+	{ "no_references", test_no_references, 0, 0 },
+	{ "resize_race", test_resize_race, 60, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -28,7 +28,7 @@ static int move(int fd, uint32_t handle, uint64_t offset, uint64_t length, uint3
 
 static struct hetsim_buffer_info info_of(int fd, uint32_t handle)
 {
-	struct hetsim_buffer_info info = {.size = sizeof(info), .handle = handle};
+	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
 
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
 	return info;
@@ -54,7 +54,7 @@ static void fill(unsigned char *bytes, uint64_t length, unsigned int seed)
 
 static void test_move(void)
 {
-	struct hetsim_buffer_resize resize = {.size = sizeof(resize)};
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize) };
 	struct hetsim_counters counters;
 	struct hetsim_buffer buffer;
 	struct hetsim_query query;
@@ -125,8 +125,8 @@ static void *race_move(void *user)
 static void test_move_under_use(void)
 {
 	static unsigned char bytes[64 * 1024];
-	struct race race = {.fd = hetsim_open(O_RDWR)};
-	struct hetsim_command command = {.op = HETSIM_OP_AXPY, .length = MIB, .value = 1};
+	struct race race = { .fd = hetsim_open(O_RDWR) };
+	struct hetsim_command command = { .op = HETSIM_OP_AXPY, .length = MIB, .value = 1 };
 	uint32_t *words, queue, i, n, cpu = 0;
 	pthread_t thread;
 
@@ -170,7 +170,7 @@ static void test_move_under_use(void)
 static void test_eviction(void)
 {
 	struct hetsim_buffer buffers[4];
-	struct hetsim_command command = {.op = HETSIM_OP_CRC32};
+	struct hetsim_command command = { .op = HETSIM_OP_CRC32 };
 	struct hetsim_query query;
 	uint64_t length;
 	uint32_t queue, i;
@@ -256,11 +256,11 @@ static void test_window(void)
 }
 
 static const struct test tests[] = {
-	{"move", test_move, 0, 0},
-	{"move_under_use", test_move_under_use, 120, 0},
-	{"eviction", test_eviction, 60, 0},
-	{"window", test_window, 0, 0},
-	{NULL, NULL, 0, 0},
+	{ "move", test_move, 0, 0 },
+	{ "move_under_use", test_move_under_use, 120, 0 },
+	{ "eviction", test_eviction, 60, 0 },
+	{ "window", test_window, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

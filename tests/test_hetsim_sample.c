@@ -28,7 +28,7 @@ static int sample(int fd, uint32_t handle, uint32_t action, uint64_t first, uint
 static void test_sample(void)
 {
 	static uint32_t counts[PAGES];
-	struct hetsim_buffer_resize resize = {.size = sizeof(resize)};
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize) };
 	struct hetsim_buffer buffer;
 	int fd = hetsim_open(O_RDWR), i, round;
 
@@ -61,7 +61,8 @@ static void test_sample(void)
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 1, NULL), -EINVAL);
 	CHECK_EQUAL(sample(fd, buffer.handle, 3, 0, 0, NULL), -EINVAL);
 	CHECK_EQUAL(sample(fd, 4711, HETSIM_SAMPLE_START, 0, 0, NULL), -ENOENT);
-	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, (void *)16), -EFAULT);
+	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, (void *)16),
+		    -EFAULT);
 
 	resize.handle = buffer.handle;
 	resize.length = buffer.length / 2;
@@ -75,8 +76,8 @@ static void test_sample(void)
 }
 
 static const struct test tests[] = {
-	{"sample", test_sample, 0, 0},
-	{NULL, NULL, 0, 0},
+	{ "sample", test_sample, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

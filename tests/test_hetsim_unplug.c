@@ -79,15 +79,15 @@ static void read_zero(void *user)
 
 static void test_unplug(void)
 {
-	struct hetsim_export export = {.size = sizeof(export), .flags = HETSIM_EXPORT_WRITE};
-	struct hetsim_fence_fd fence = {.size = sizeof(fence)};
-	struct hetsim_query query = {.size = sizeof(query)};
-	struct hetsim_import import = {.size = sizeof(import)};
-	struct sync_file_info info = {0};
-	struct hetsim_command nothing = {0};
+	struct hetsim_export export = { .size = sizeof(export), .flags = HETSIM_EXPORT_WRITE };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct hetsim_query query = { .size = sizeof(query) };
+	struct hetsim_import import = { .size = sizeof(import) };
+	struct sync_file_info info = { 0 };
+	struct hetsim_command nothing = { 0 };
 	struct hetsim_buffer a, b;
-	struct waiter waiter = {0};
-	struct pollfd poll_it = {.events = POLLIN};
+	struct waiter waiter = { 0 };
+	struct pollfd poll_it = { .events = POLLIN };
 	unsigned char *again, *direct, byte;
 	pthread_t thread;
 	int fd = open_zero(), other, fresh;
@@ -189,14 +189,17 @@ static void *load_thread(void *user)
 	int status;
 
 	while (!load->stop) {
-		struct hetsim_handshake shake = {.size = sizeof(shake),
-						 .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
-						 .version_major = HETSIM_VERSION_MAJOR};
-		struct hetsim_buffer_create create = {
-			.size = sizeof(create), .length = MIB, .place = HETSIM_PLACE_SYSTEM};
-		struct hetsim_queue_create queue = {.size = sizeof(queue)};
-		struct hetsim_command command = {.op = HETSIM_OP_FILL, .length = MIB, .value = 1};
-		struct hetsim_buffer buffer = {.length = MIB};
+		struct hetsim_handshake shake = { .size = sizeof(shake),
+						  .flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
+						  .version_major = HETSIM_VERSION_MAJOR };
+		struct hetsim_buffer_create create = { .size = sizeof(create),
+						       .length = MIB,
+						       .place = HETSIM_PLACE_SYSTEM };
+		struct hetsim_queue_create queue = { .size = sizeof(queue) };
+		struct hetsim_command command = { .op = HETSIM_OP_FILL,
+						  .length = MIB,
+						  .value = 1 };
+		struct hetsim_buffer buffer = { .length = MIB };
 		int fd = open(HETSIM_PATH, O_RDWR | O_CLOEXEC);
 
 		load->rounds++;
@@ -225,7 +228,7 @@ static void *load_thread(void *user)
 
 static void test_unplug_under_load(void)
 {
-	struct load loads[3] = {0};
+	struct load loads[3] = { 0 };
 	pthread_t threads[3];
 	int fd = hetsim_open(O_RDWR), i, round;
 	bool may = fd >= 0 && may_unplug(fd);
@@ -261,9 +264,9 @@ static bool module_held(void)
 /* Each of what may be left over alone keeps the module. */
 static void test_module_held(void)
 {
-	struct hetsim_export export = {.size = sizeof(export), .flags = HETSIM_EXPORT_WRITE};
-	struct hetsim_fence_fd fence = {.size = sizeof(fence)};
-	struct hetsim_command nothing = {0};
+	struct hetsim_export export = { .size = sizeof(export), .flags = HETSIM_EXPORT_WRITE };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct hetsim_command nothing = { 0 };
 	struct hetsim_buffer buffer;
 	uint64_t seqno = 0;
 	int fd = hetsim_open(O_RDWR);
@@ -297,10 +300,10 @@ static void test_module_held(void)
 }
 
 static const struct test tests[] = {
-	{"unplug", test_unplug, 60, 0},
-	{"unplug_under_load", test_unplug_under_load, 60, 0},
-	{"module_held", test_module_held, 0, 0},
-	{NULL, NULL, 0, 0},
+	{ "unplug", test_unplug, 60, 0 },
+	{ "unplug_under_load", test_unplug_under_load, 60, 0 },
+	{ "module_held", test_module_held, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

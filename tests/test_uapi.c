@@ -18,7 +18,8 @@ static void test_numbers(void)
 /* Only types: a compiler for 64 bits knows those of 32, too. */
 static void test_32_bits(void)
 {
-	static const char can[] = "echo 'int x;' | ${CC:-cc} -m32 -fsyntax-only -x c - 2>/dev/null";
+	static const char can[] =
+		"echo 'int x;' | ${CC:-cc} -m32 -fsyntax-only -x c - 2>/dev/null";
 	static const char check[] =
 		"${CC:-cc} -m32 -ffreestanding -fsyntax-only -x c -Iinclude "
 		"-I/usr/include/$(${CC:-cc} -dumpmachine) tests/uapi_layout.h";
@@ -33,9 +34,9 @@ static void test_32_bits(void)
 }
 
 static const struct test tests[] = {
-	{"numbers", test_numbers, 0, 0},
-	{"32_bits", test_32_bits, 60, 0},
-	{NULL, NULL, 0, 0},
+	{ "numbers", test_numbers, 0, 0 },
+	{ "32_bits", test_32_bits, 60, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
