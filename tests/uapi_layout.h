@@ -74,7 +74,7 @@ AT(hetsim_counters, evictions, 200);
 AT(hetsim_counters, brackets, 208);
 AT(hetsim_counters, brackets_missed, 216);
 
-SIZE(hetsim_buffer_create, 40);
+SIZE(hetsim_buffer_create, 48);
 AT(hetsim_buffer_create, size, 0);
 AT(hetsim_buffer_create, flags, 4);
 AT(hetsim_buffer_create, length, 8);
@@ -83,6 +83,7 @@ AT(hetsim_buffer_create, cache, 20);
 AT(hetsim_buffer_create, handle, 24);
 AT(hetsim_buffer_create, __reserved, 28);
 AT(hetsim_buffer_create, offset, 32);
+AT(hetsim_buffer_create, capacity, 40);
 
 SIZE(hetsim_buffer_close, 8);
 AT(hetsim_buffer_close, size, 0);

@@ -10,9 +10,10 @@
  *
  *	sim_devices_lock		devices come and go; faults are waited for under
  *					it, so nothing that they need has it inside
- *	dma_resv of a dma-buf		held by the kernel around attachments' maps
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
+ *	dma_resv of a dma-buf		held by the kernel around attachments' maps,
+ *					which end when an imported buffer is freed
  *	sim_buffer.change		one resize or move at a time; allocates. While
  *					one is held, others are only tried
  *	sim_buffer.lock			taken by faults; nothing under it touches
@@ -31,6 +32,7 @@
 #define SIM_H
 
 #include <linux/atomic.h>
+#include <linux/device.h>
 #include <linux/eventfd.h>
 #include <linux/fs.h>
 #include <linux/kref.h>
@@ -41,6 +43,7 @@
 #include <linux/mutex.h>
 #include <linux/rbtree.h>
 #include <linux/rwsem.h>
+#include <linux/sizes.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
@@ -61,6 +64,7 @@
 /* Limits that no parameter changes: they bound what one opener can hold. */
 #define SIM_MAX_DEVICES 16
 #define SIM_MAX_BUFFERS 65536	/* of a device */
+#define SIM_MAX_OPENER_BUFFERS (SIM_MAX_BUFFERS / 4) /* made by one opener */
 #define SIM_MAX_BINDINGS 16384	/* of an opener */
 #define SIM_MAX_QUEUES 16	/* of an opener */
 #define SIM_MAX_PENDING 2048	/* submissions of a queue */
@@ -117,6 +121,8 @@ struct sim_device {
 	enum hetsim_kind kind;
 	char name[24];
 	struct miscdevice misc;
+	struct device *dma; /* misc's parent, with a reference */
+	struct device_dma_parameters dma_parms; /* its */
 	struct inode *inode; /* its i_mapping holds all maps of this device */
 	struct dentry *debugfs;
 	struct sim_counters counters;
@@ -149,6 +155,7 @@ struct sim_account {
 	u64 id;
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
+	atomic_t n_buffers; /* that it made and are not gone */
 	atomic64_t enomem; /* injected: so many allocations from now */
 	atomic64_t eintr;  /* injected: so many calls from now */
 	u64 pages_used[SIM_N_PLACES]; /* under sim_device.memory_lock */
@@ -184,6 +191,9 @@ struct sim_binding {
 };
 
 #define SIM_TLB_ENTRIES 64
+
+#define SIM_OPERANDS 3	 /* of a command */
+#define SIM_BURST SZ_128K /* what is done between looks at the clock, with va->lock held */
 
 /* Of one queue, used by its thread alone. */
 struct sim_tlb {
@@ -259,6 +269,7 @@ struct sim_queue {
 	s64 n_resets; /* of the device, when what runs began */
 	unsigned long deadline; /* jiffies, of what runs */
 	struct sim_tlb tlb;
+	struct page *pages[SIM_OPERANDS][SIM_BURST / PAGE_SIZE + 1]; /* of a burst */
 	u32 counts[256];
 };
 
@@ -270,6 +281,7 @@ struct sim_buffer {
 	u32 cache;
 	u32 place; /* where further pages go */
 	struct mem_cgroup *memcg; /* the same one's, NULL where there are none */
+	struct sim_import *import; /* another device's memory; NULL: this one's */
 	atomic64_t n_maps;
 	atomic64_t last_use; /* by sim_device.uses */
 	atomic64_t sigbus;   /* injected: a page, -1 for none */
@@ -283,6 +295,7 @@ struct sim_buffer {
 
 	struct rw_semaphore lock; /* protects what follows */
 	u64 n_pages;
+	u64 capacity; /* in pages: how far maps may reach; n_pages or more */
 	u64 pages_in[SIM_N_PLACES];
 	unsigned int n_pins;	/* while any, the pages are none but these */
 	unsigned int n_exports; /* while any, it does not shrink */
@@ -315,7 +328,10 @@ static inline void sim_buffer_used(struct sim_buffer *buffer)
 	atomic64_set(&buffer->last_use, atomic64_inc_return(&buffer->dev->uses));
 }
 
-/* A page says whose it is, and in the low bits where it is counted. */
+/*
+ * A page of this device says whose it is, and in the low bits where it is counted.
+ * Those of other devices say nothing.
+ */
 #define SIM_PAGE_PLACE 3ul
 
 static inline u32 sim_page_place(struct page *page)
@@ -333,6 +349,12 @@ static inline bool sim_page_reachable(struct sim_device *dev, struct page *page)
 {
 	return sim_page_place(page) != HETSIM_PLACE_VRAM ||
 	       !dev->pages_limit[HETSIM_PLACE_WINDOW];
+}
+
+/* Of the longest buffer. */
+static inline u64 sim_max_pages(const struct sim_device *dev)
+{
+	return max(dev->pages_limit[HETSIM_PLACE_VRAM], dev->pages_limit[HETSIM_PLACE_SYSTEM]);
 }
 
 static inline pgoff_t sim_slot_pgoff(const struct sim_device *dev, u32 slot)
@@ -364,6 +386,9 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages);
 
 /* sim_buffer.c */
+struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages);
+void sim_buffer_delete(struct sim_buffer *buffer);
+int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32 *ret_handle);
 struct sim_buffer *sim_buffer_get(struct sim_opener *opener, u32 handle);
 void sim_buffer_put(struct sim_buffer *buffer);
 void sim_buffers_close(struct sim_opener *opener);
@@ -379,6 +404,7 @@ int sim_buffer_move(struct file *file, void *argument);
 
 /* sim_mmap.c */
 int sim_mmap(struct file *file, struct vm_area_struct *vma);
+int sim_mmap_check(struct sim_buffer *buffer, struct vm_area_struct *vma, u64 *ret_first);
 int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma,
 		    bool zero_when_lost);
 void sim_mmap_revoke(struct sim_buffer *buffer, u64 first, u64 n_pages);
@@ -388,7 +414,7 @@ int sim_va_init(struct sim_va *va);
 void sim_va_destroy(struct sim_va *va);
 void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool moving);
 int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
-		     struct page **ret_page);
+		     struct page **pages, unsigned int n);
 int sim_bind(struct file *file, void *argument);
 int sim_unbind(struct file *file, void *argument);
 
@@ -429,6 +455,12 @@ int sim_buffer_sample(struct file *file, void *argument);
 int sim_buffer_export(struct file *file, void *argument);
 int sim_buffer_import(struct file *file, void *argument);
 
+/* sim_import.c */
+int sim_import(struct sim_opener *opener, struct dma_buf *dmabuf, bool write, u32 *ret_handle);
+void sim_import_end(struct sim_buffer *buffer);
+int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma);
+ssize_t sim_import_rw(struct sim_buffer *buffer, u64 position, struct iov_iter *iter, bool write);
+
 /* sim_lost.c */
 extern struct srcu_struct sim_lost_srcu;
 void sim_engines_wake(struct sim_device *dev);
@@ -444,6 +476,9 @@ int sim_inject(struct file *file, void *argument);
 /* sim_rw.c */
 ssize_t sim_read_iter(struct kiocb *iocb, struct iov_iter *to);
 ssize_t sim_write_iter(struct kiocb *iocb, struct iov_iter *from);
+
+/* sim_memcpy.c */
+extern const struct file_operations sim_memcpy_fops;
 
 /* sim_debugfs.c */
 void sim_debugfs_init(void);

@@ -7,21 +7,103 @@
 
 #include "sim.h"
 
-static void sim_buffer_free(struct kref *ref)
+static struct page **sim_buffer_array(u64 n_pages)
 {
-	struct sim_buffer *buffer = container_of(ref, struct sim_buffer, ref);
+	if (n_pages > ULONG_MAX)
+		return NULL;
+	return kvcalloc(n_pages, sizeof(struct page *), GFP_KERNEL_ACCOUNT);
+}
+
+/* A buffer that nobody finds yet, with room for as many pages but none of them. */
+struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages)
+{
+	struct sim_buffer *buffer;
+	int r = -ENOMEM;
+
+	if (!atomic_add_unless(&opener->account->n_buffers, 1, SIM_MAX_OPENER_BUFFERS))
+		return ERR_PTR(-ENOSPC);
+	buffer = kzalloc(sizeof(*buffer), GFP_KERNEL_ACCOUNT);
+	if (!buffer)
+		goto err_count;
+	buffer->pages = sim_buffer_array(n_pages);
+	if (!buffer->pages)
+		goto err_buffer;
+	kref_init(&buffer->ref);
+	mutex_init(&buffer->change);
+	init_rwsem(&buffer->lock);
+	INIT_LIST_HEAD(&buffer->bindings);
+	atomic64_set(&buffer->sigbus, -1);
+	atomic64_set(&buffer->poison, -1);
+	buffer->n_pages = n_pages;
+	buffer->capacity = n_pages;
+	kref_get(&opener->dev->ref);
+	buffer->dev = opener->dev;
+	kref_get(&opener->account->ref);
+	buffer->account = opener->account;
+	buffer->memcg = get_mem_cgroup_from_mm(current->mm);
+	sim_buffer_used(buffer);
+	return buffer;
+
+err_buffer:
+	kfree(buffer);
+err_count:
+	atomic_dec(&opener->account->n_buffers);
+	return ERR_PTR(r);
+}
+
+/* One that nobody finds, and whose pages are gone. */
+void sim_buffer_delete(struct sim_buffer *buffer)
+{
 	struct sim_device *dev = buffer->dev;
 
-	/* sim_evict() may be looking at it until it is erased, not afterwards. */
-	xa_erase(&dev->buffers, buffer->slot);
-	sim_mem_pages_put(buffer, buffer->pages, buffer->n_pages);
 	kvfree(buffer->accesses);
 	kvfree(buffer->pages);
 	mutex_destroy(&buffer->change);
 	mem_cgroup_put(buffer->memcg);
+	atomic_dec(&buffer->account->n_buffers);
 	sim_account_put(buffer->account);
 	kfree(buffer);
 	sim_device_put(dev);
+}
+
+static void sim_buffer_free(struct kref *ref)
+{
+	struct sim_buffer *buffer = container_of(ref, struct sim_buffer, ref);
+
+	/* sim_evict() may be looking at it until it is erased, not afterwards. */
+	xa_erase(&buffer->dev->buffers, buffer->slot);
+	if (buffer->import)
+		sim_import_end(buffer);
+	else
+		sim_mem_pages_put(buffer, buffer->pages, buffer->n_pages);
+	sim_buffer_delete(buffer);
+}
+
+/*
+ * The opener has a handle, with the reference, and others find it: when this
+ * returns 0, another thread may have closed it already.
+ */
+int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32 *ret_handle)
+{
+	struct sim_device *dev = opener->dev;
+	int r;
+
+	/* Reserved now; found by others once it is stored below. */
+	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, SIM_MAX_BUFFERS),
+		     GFP_KERNEL_ACCOUNT);
+	if (r)
+		return r == -EBUSY ? -ENOSPC : r;
+	r = xa_reserve(&opener->handles, buffer->slot, GFP_KERNEL_ACCOUNT);
+	if (r) {
+		xa_erase(&dev->buffers, buffer->slot);
+		return r;
+	}
+
+	*ret_handle = buffer->slot;
+	/* Neither can fail: both places are reserved. The last one publishes. */
+	xa_store(&dev->buffers, buffer->slot, buffer, GFP_KERNEL);
+	xa_store(&opener->handles, buffer->slot, buffer, GFP_KERNEL);
+	return 0;
 }
 
 void sim_buffer_put(struct sim_buffer *buffer)
@@ -65,11 +147,18 @@ static int sim_buffer_pages(struct sim_device *dev, u64 length, u32 place, u64 *
 	return 0;
 }
 
-static struct page **sim_buffer_array(u64 n_pages)
+/* How far maps may reach: as long as a slot's window at most. */
+static int sim_buffer_capacity(struct sim_device *dev, const struct hetsim_buffer_create *create,
+			       u64 *ret_n_pages)
 {
-	if (n_pages > ULONG_MAX)
-		return NULL;
-	return kvcalloc(n_pages, sizeof(struct page *), GFP_KERNEL_ACCOUNT);
+	u64 capacity = create->capacity ?: create->length;
+
+	if (capacity < create->length || capacity & ~PAGE_MASK)
+		return -EINVAL;
+	if (capacity >> PAGE_SHIFT > sim_max_pages(dev))
+		return -ENOSPC;
+	*ret_n_pages = capacity >> PAGE_SHIFT;
+	return 0;
 }
 
 int sim_buffer_create(struct file *file, void *argument)
@@ -78,7 +167,7 @@ int sim_buffer_create(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_device *dev = opener->dev;
 	struct sim_buffer *buffer;
-	u64 n_pages;
+	u64 n_pages, capacity;
 	int r;
 
 	if (create->flags || create->__reserved || create->place >= SIM_N_PLACES ||
@@ -89,67 +178,31 @@ int sim_buffer_create(struct file *file, void *argument)
 	r = sim_buffer_pages(dev, create->length, create->place, &n_pages);
 	if (r)
 		return r;
+	r = sim_buffer_capacity(dev, create, &capacity);
+	if (r)
+		return r;
 
-	buffer = kzalloc(sizeof(*buffer), GFP_KERNEL_ACCOUNT);
-	if (!buffer)
-		return -ENOMEM;
-	kref_init(&buffer->ref);
-	mutex_init(&buffer->change);
-	init_rwsem(&buffer->lock);
-	INIT_LIST_HEAD(&buffer->bindings);
+	buffer = sim_buffer_new(opener, n_pages);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
 	buffer->place = create->place;
 	buffer->cache = create->cache;
-	atomic64_set(&buffer->sigbus, -1);
-	atomic64_set(&buffer->poison, -1);
-	buffer->n_pages = n_pages;
+	buffer->capacity = capacity;
 	buffer->pages_in[create->place] = n_pages;
-	kref_get(&dev->ref);
-	buffer->dev = dev;
-	kref_get(&opener->account->ref);
-	buffer->account = opener->account;
-	buffer->memcg = get_mem_cgroup_from_mm(current->mm);
-	sim_buffer_used(buffer);
-
-	buffer->pages = sim_buffer_array(n_pages);
-	if (!buffer->pages) {
-		r = -ENOMEM;
-		goto err_buffer;
-	}
 	r = sim_mem_pages_get(buffer, create->place, buffer->pages, n_pages, false);
 	if (r)
-		goto err_array;
+		goto err_buffer;
 
-	/* Reserved now; found by others once it is stored below. */
-	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, SIM_MAX_BUFFERS),
-		     GFP_KERNEL_ACCOUNT);
-	if (r) {
-		r = r == -EBUSY ? -ENOSPC : r;
-		goto err_pages;
-	}
-	r = xa_reserve(&opener->handles, buffer->slot, GFP_KERNEL_ACCOUNT);
+	r = sim_buffer_publish(opener, buffer, &create->handle);
 	if (r)
-		goto err_slot;
-
-	create->handle = buffer->slot;
-	create->offset = (u64)sim_slot_pgoff(dev, buffer->slot) << PAGE_SHIFT;
-
-	/* Neither can fail: both places are reserved. The last one publishes. */
-	xa_store(&dev->buffers, buffer->slot, buffer, GFP_KERNEL);
-	xa_store(&opener->handles, buffer->slot, buffer, GFP_KERNEL);
+		goto err_pages;
+	create->offset = (u64)sim_slot_pgoff(dev, create->handle) << PAGE_SHIFT;
 	return 0;
 
-err_slot:
-	xa_erase(&dev->buffers, buffer->slot);
 err_pages:
 	sim_mem_pages_put(buffer, buffer->pages, n_pages);
-err_array:
-	kvfree(buffer->pages);
 err_buffer:
-	mem_cgroup_put(buffer->memcg);
-	sim_account_put(buffer->account);
-	sim_device_put(dev);
-	mutex_destroy(&buffer->change);
-	kfree(buffer);
+	sim_buffer_delete(buffer);
 	return r;
 }
 
@@ -188,6 +241,7 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	memcpy(pages, old, old_n * sizeof(*pages));
 	buffer->pages = pages;
 	buffer->n_pages = n_pages;
+	buffer->capacity = max(buffer->capacity, n_pages);
 	buffer->pages_in[buffer->place] += more;
 	sim_va_rebind(buffer, old_n, more, false);
 	up_write(&buffer->lock);
@@ -242,6 +296,8 @@ int sim_buffer_resize(struct file *file, void *argument)
 	}
 
 	r = sim_buffer_pages(opener->dev, resize->length, buffer->place, &n_pages);
+	if (!r && buffer->import)
+		r = -EOPNOTSUPP;
 	if (r)
 		goto out_unlock;
 	if (n_pages != buffer->n_pages)

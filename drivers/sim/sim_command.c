@@ -8,11 +8,8 @@
 #include <linux/highmem.h>
 #include <linux/nospec.h>
 #include <linux/overflow.h>
-#include <linux/sizes.h>
 
 #include "sim.h"
-
-#define SIM_OPERANDS 3
 
 enum {
 	SIM_DESTINATION,
@@ -38,6 +35,7 @@ struct sim_run {
 	const struct sim_operation *op;
 	u32 value;
 	u64 address[SIM_OPERANDS]; /* of what comes next */
+	struct page **pages[SIM_OPERANDS]; /* the same, in queue->pages */
 	unsigned int used;	   /* BIT(SIM_DESTINATION) and so on */
 	u64 number;		   /* a step's own: what it has found out so far */
 	const u8 *bytes;	   /* a step's own: what it stores */
@@ -52,7 +50,10 @@ static bool sim_step_fill(struct sim_run *run, void *const *operand, size_t n)
 
 static bool sim_step_copy(struct sim_run *run, void *const *operand, size_t n)
 {
-	memcpy(operand[SIM_DESTINATION], operand[SIM_SOURCE], n);
+	if (n == PAGE_SIZE)
+		copy_page(operand[SIM_DESTINATION], operand[SIM_SOURCE]);
+	else
+		memcpy(operand[SIM_DESTINATION], operand[SIM_SOURCE], n);
 	return false;
 }
 
@@ -195,9 +196,6 @@ int sim_command_check(const struct sim_kind *kind, const struct hetsim_command *
 	return 0;
 }
 
-/* How much is done between looks at the clock, with va->lock held. */
-#define SIM_BURST SZ_128K
-
 /* Bytes until one of the operands comes to the end of its page. */
 static size_t sim_piece_size(const struct sim_run *run, u64 left)
 {
@@ -211,55 +209,74 @@ static size_t sim_piece_size(const struct sim_run *run, u64 left)
 	return n;
 }
 
-/*
- * With va->lock held, which keeps the pages where they are. -EFAULT or -EAGAIN
- * when one is not there, 1 when the command is to stop.
- */
-static int sim_piece_run(struct sim_run *run, size_t n)
+/* True when the command is to stop. */
+static bool sim_piece_run(struct sim_run *run, size_t n)
 {
-	struct sim_va *va = &run->queue->opener->va;
-	struct page *pages[SIM_OPERANDS] = {};
 	void *operand[SIM_OPERANDS] = {};
 	bool stop;
-	int i, r;
+	int i;
 
 	for (i = 0; i < SIM_OPERANDS; i++) {
-		bool write = i == SIM_DESTINATION;
-
-		if (!(run->used & BIT(i)))
-			continue;
-		r = sim_va_translate(va, &run->queue->tlb, run->address[i], write, &pages[i]);
-		if (r) {
-			run->fault_address = run->address[i];
-			return r;
-		}
-	}
-	for (i = 0; i < SIM_OPERANDS; i++) {
-		if (pages[i])
-			operand[i] = kmap_local_page(pages[i]) + offset_in_page(run->address[i]);
+		if (run->used & BIT(i))
+			operand[i] = kmap_local_page(*run->pages[i]) +
+				     offset_in_page(run->address[i]);
 	}
 	stop = run->op->step(run, operand, n);
 	while (i--) {
-		if (pages[i])
-			kunmap_local(operand[i]);
-	}
-	for (i = 0; i < SIM_OPERANDS; i++)
+		if (!(run->used & BIT(i)))
+			continue;
+		kunmap_local(operand[i]);
 		run->address[i] += n;
+		run->pages[i] += !offset_in_page(run->address[i]);
+	}
 	return stop;
 }
 
-/* As far as the pages are there. */
+/*
+ * The pages of each operand from here on: up to *@n bytes, which becomes less where
+ * not all are there. -EFAULT or -EAGAIN when the first of one is not.
+ */
+static int sim_burst_translate(struct sim_run *run, u64 *n)
+{
+	struct sim_queue *queue = run->queue;
+	unsigned int i;
+	int r;
+
+	for (i = 0; i < SIM_OPERANDS; i++) {
+		unsigned int offset = offset_in_page(run->address[i]);
+
+		if (!(run->used & BIT(i)))
+			continue;
+		run->pages[i] = queue->pages[i];
+		r = sim_va_translate(&queue->opener->va, &queue->tlb, run->address[i],
+				     i == SIM_DESTINATION, queue->pages[i],
+				     DIV_ROUND_UP(offset + *n, PAGE_SIZE));
+		if (r < 0) {
+			run->fault_address = run->address[i];
+			return r;
+		}
+		*n = min(*n, (u64)r * PAGE_SIZE - offset);
+	}
+	return 0;
+}
+
+/*
+ * As far as the pages are there, with va->lock held, which keeps them where they
+ * are. -EFAULT or -EAGAIN when one is not there, 1 when the command is to stop.
+ */
 static int sim_burst_run(struct sim_run *run, u64 *left)
 {
-	u64 end = *left - min_t(u64, *left, SIM_BURST);
-	int r = 0;
+	u64 n = min_t(u64, *left, SIM_BURST), end;
+	int r;
 
+	r = sim_burst_translate(run, &n);
+	if (r)
+		return r;
+	end = *left - n;
 	while (*left > end && !r) {
-		size_t n = sim_piece_size(run, *left - end);
-
+		n = sim_piece_size(run, *left - end);
 		r = sim_piece_run(run, n);
-		if (r >= 0)
-			*left -= n;
+		*left -= n;
 	}
 	return r;
 }

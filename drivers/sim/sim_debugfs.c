@@ -48,10 +48,13 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 	/* The lock keeps a buffer from being freed: it is erased before that. */
 	xa_lock(&dev->buffers);
 	xa_for_each(&dev->buffers, index, buffer) {
+		const char *place = buffer->import ? "foreign" :
+						     sim_places[READ_ONCE(buffer->place)];
+
 		seq_printf(m, "buffer\t%lu\t%llu\t%d\t%s\t%llu\t%s\t%s\t%u\t%lld\t%u\t%u\n", index,
 			   buffer->account->id, buffer->account->pid, buffer->account->comm,
 			   READ_ONCE(buffer->n_pages) << (PAGE_SHIFT - 10),
-			   sim_places[READ_ONCE(buffer->place)], sim_caches[buffer->cache],
+			   place, sim_caches[buffer->cache],
 			   kref_read(&buffer->ref), atomic64_read(&buffer->n_maps),
 			   READ_ONCE(buffer->n_exports), READ_ONCE(buffer->n_pins));
 	}
@@ -64,6 +67,7 @@ void sim_debugfs_add(struct sim_device *dev)
 {
 	dev->debugfs = debugfs_create_dir(dev->name, sim_debugfs);
 	debugfs_create_file("objects", 0400, dev->debugfs, dev, &sim_objects_fops);
+	debugfs_create_file("memcpy", 0600, dev->debugfs, dev, &sim_memcpy_fops);
 }
 
 /* Waits for readers, who look at the device. */

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Buffers as dma-bufs: exported for other devices and processes, and taken in
- * again by another opener of the same device.
+ * again by another opener of the same device. Those of others: sim_import.c.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
+#include <linux/iosys-map.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 
 #include "sim.h"
 
@@ -110,11 +112,48 @@ static int sim_dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 	return sim_mmap_buffer(buffer, vma, false);
 }
 
+/* For other drivers' CPU accesses: the pages stay meanwhile, as for their devices. */
+static int sim_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
+{
+	struct sim_export *export = dmabuf->priv;
+	struct sim_buffer *buffer = export->buffer;
+	pgprot_t protection = PAGE_KERNEL;
+	void *address;
+
+	if (READ_ONCE(buffer->dev->gone))
+		return -ENODEV;
+	if (buffer->cache == HETSIM_CACHE_COMBINE)
+		protection = pgprot_writecombine(protection);
+	down_write(&buffer->lock);
+	address = vmap(buffer->pages, export->n_pages, VM_MAP, protection);
+	if (address)
+		buffer->n_pins++;
+	up_write(&buffer->lock);
+	if (!address)
+		return -ENOMEM;
+	iosys_map_set_vaddr(map, address);
+	return 0;
+}
+
+static void sim_dmabuf_vunmap(struct dma_buf *dmabuf, struct iosys_map *map)
+{
+	struct sim_export *export = dmabuf->priv;
+	struct sim_buffer *buffer = export->buffer;
+
+	vunmap(map->vaddr);
+	down_write(&buffer->lock);
+	buffer->n_pins--;
+	up_write(&buffer->lock);
+}
+
 static void sim_dmabuf_release(struct dma_buf *dmabuf)
 {
 	struct sim_export *export = dmabuf->priv;
 	struct sim_buffer *buffer = export->buffer;
 
+	/* Those that were begun and end with the dma-buf have missed their ends. */
+	sim_count(buffer->dev, buffer->account, SIM_BRACKETS_MISSED,
+		  atomic_read(&export->n_brackets));
 	down_write(&buffer->lock);
 	buffer->n_exports--;
 	up_write(&buffer->lock);
@@ -128,6 +167,8 @@ static const struct dma_buf_ops sim_dmabuf_ops = {
 	.begin_cpu_access	= sim_dmabuf_begin,
 	.end_cpu_access		= sim_dmabuf_end,
 	.mmap			= sim_dmabuf_mmap,
+	.vmap			= sim_dmabuf_vmap,
+	.vunmap			= sim_dmabuf_vunmap,
 	.release		= sim_dmabuf_release,
 };
 
@@ -179,6 +220,10 @@ int sim_buffer_export(struct file *file, void *argument)
 	buffer = sim_buffer_get(file->private_data, ask->handle);
 	if (!buffer)
 		return -ENOENT;
+	if (buffer->import) {
+		r = -EOPNOTSUPP; /* who made it exports it */
+		goto out;
+	}
 	dmabuf = sim_dmabuf_make(buffer, ask->flags & HETSIM_EXPORT_WRITE ? O_RDWR : O_RDONLY);
 	if (IS_ERR(dmabuf)) {
 		r = PTR_ERR(dmabuf);
@@ -196,47 +241,51 @@ out:
 	return r;
 }
 
+static struct sim_buffer *sim_dmabuf_buffer(struct dma_buf *dmabuf)
+{
+	return ((struct sim_export *)dmabuf->priv)->buffer;
+}
+
+/* A buffer of this device, which the dma-buf has a reference on, is itself again. */
+static int sim_dmabuf_handle(struct sim_opener *opener, struct sim_buffer *buffer,
+			     u32 *ret_handle)
+{
+	void *old;
+
+	kref_get(&buffer->ref);
+	old = xa_cmpxchg(&opener->handles, buffer->slot, NULL, buffer, GFP_KERNEL_ACCOUNT);
+	if (old)
+		sim_buffer_put(buffer); /* the one that is there has a reference */
+	if (xa_is_err(old))
+		return xa_err(old);
+	*ret_handle = buffer->slot;
+	return 0;
+}
+
 int sim_buffer_import(struct file *file, void *argument)
 {
 	struct hetsim_import *ask = argument;
 	struct sim_opener *opener = file->private_data;
-	struct sim_buffer *buffer;
+	bool write = file->f_mode & FMODE_WRITE;
 	struct dma_buf *dmabuf;
-	void *old;
-	int r = 0;
+	int r;
 
 	if (ask->flags)
 		return -EINVAL;
 	dmabuf = dma_buf_get(ask->fd);
 	if (IS_ERR(dmabuf))
 		return -EINVAL;
-	if (dmabuf->ops != &sim_dmabuf_ops) {
-		r = -EOPNOTSUPP;
-		goto out;
-	}
-	buffer = ((struct sim_export *)dmabuf->priv)->buffer;
-	if (buffer->dev != opener->dev) {
-		r = -EOPNOTSUPP;
-		goto out;
-	}
 	/* A handle has the rights of the open file that it is on. */
-	if (file->f_mode & FMODE_WRITE && !(dmabuf->file->f_mode & FMODE_WRITE)) {
+	if (write && !(dmabuf->file->f_mode & FMODE_WRITE))
 		r = -EACCES;
-		goto out;
+	else if (dmabuf->ops == &sim_dmabuf_ops && sim_dmabuf_buffer(dmabuf)->dev == opener->dev)
+		r = sim_dmabuf_handle(opener, sim_dmabuf_buffer(dmabuf), &ask->handle);
+	else
+		r = sim_import(opener, dmabuf, write, &ask->handle);
+	if (!r) {
+		ask->length = dmabuf->size;
+		ask->offset = (u64)sim_slot_pgoff(opener->dev, ask->handle) << PAGE_SHIFT;
 	}
-
-	kref_get(&buffer->ref);
-	old = xa_cmpxchg(&opener->handles, buffer->slot, NULL, buffer, GFP_KERNEL_ACCOUNT);
-	if (old)
-		sim_buffer_put(buffer); /* the one that is there has a reference */
-	if (xa_is_err(old)) {
-		r = xa_err(old);
-		goto out;
-	}
-	ask->handle = buffer->slot;
-	ask->length = ((struct sim_export *)dmabuf->priv)->n_pages << PAGE_SHIFT;
-	ask->offset = (u64)sim_slot_pgoff(buffer->dev, buffer->slot) << PAGE_SHIFT;
-out:
 	dma_buf_put(dmabuf);
 	return r;
 }

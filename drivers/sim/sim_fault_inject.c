@@ -79,6 +79,10 @@ static int sim_inject_buffer(struct sim_opener *opener, const struct hetsim_inje
 		r = -EPERM;
 		goto out;
 	}
+	if (buffer->import) {
+		r = -EOPNOTSUPP;
+		goto out;
+	}
 	switch (inject->kind) {
 	case HETSIM_INJECT_SIGBUS:
 		r = sim_inject_page(buffer, inject->value, &buffer->sigbus);

@@ -78,8 +78,7 @@ static int sim_query(struct file *file, void *argument)
 	query->granule_max = kind->granule_max;
 	query->dma_align = kind->dma_align;
 	query->max_segment = kind->max_segment;
-	query->max_buffer = max(dev->pages_limit[HETSIM_PLACE_VRAM],
-				dev->pages_limit[HETSIM_PLACE_SYSTEM]) << PAGE_SHIFT;
+	query->max_buffer = sim_max_pages(dev) << PAGE_SHIFT;
 	query->vram_bytes = dev->pages_limit[HETSIM_PLACE_VRAM] << PAGE_SHIFT;
 	query->vram_used = (used[HETSIM_PLACE_VRAM] + used[HETSIM_PLACE_WINDOW]) << PAGE_SHIFT;
 	query->system_bytes = dev->pages_limit[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
@@ -169,7 +168,7 @@ static const struct sim_ioctl sim_ioctls[] = {
 	SIM_IOCTL(HANDSHAKE, sim_handshake, hetsim_handshake, accepted),
 	SIM_IOCTL(QUERY, sim_query, hetsim_query, window_used),
 	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, brackets_missed),
-	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, offset),
+	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, capacity),
 	SIM_IOCTL(BUFFER_CLOSE, sim_buffer_close, hetsim_buffer_close, handle),
 	SIM_IOCTL(BUFFER_RESIZE, sim_buffer_resize, hetsim_buffer_resize, length),
 	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, window_bytes),

@@ -5,6 +5,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/dma-mapping.h>
 #include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
@@ -56,6 +57,7 @@ static void sim_device_free(struct kref *ref)
 	WARN_ON(!xa_empty(&dev->buffers));
 	xa_destroy(&dev->buffers);
 	iput(dev->inode);
+	put_device(dev->dma);
 	mutex_destroy(&dev->lock);
 	kfree(dev);
 }
@@ -63,6 +65,28 @@ static void sim_device_free(struct kref *ref)
 void sim_device_put(struct sim_device *dev)
 {
 	kref_put(&dev->ref, sim_device_free);
+}
+
+/*
+ * What dma-bufs are attached to: reaches all memory, in pieces of any length. It
+ * stays in memory, if nowhere else, until all that was attached is gone.
+ */
+static int sim_device_dma_add(struct sim_device *dev)
+{
+	int r;
+
+	dev->dma = root_device_register(dev->name);
+	if (IS_ERR(dev->dma))
+		return PTR_ERR(dev->dma);
+	dev->dma->dma_parms = &dev->dma_parms;
+	dma_set_max_seg_size(dev->dma, UINT_MAX);
+	r = dma_coerce_mask_and_coherent(dev->dma, DMA_BIT_MASK(64));
+	if (r) {
+		root_device_unregister(dev->dma);
+		return r;
+	}
+	get_device(dev->dma);
+	return 0;
 }
 
 static struct sim_device *sim_device_add(unsigned int index)
@@ -89,8 +113,7 @@ static struct sim_device *sim_device_add(unsigned int index)
 	dev->pages_limit[HETSIM_PLACE_WINDOW] = (u64)bar_mb * (SZ_1M >> PAGE_SHIFT);
 	total = dev->pages_limit[HETSIM_PLACE_VRAM] + dev->pages_limit[HETSIM_PLACE_SYSTEM];
 	dev->opener_pages = opener_mb ? (u64)opener_mb * (SZ_1M >> PAGE_SHIFT) : total / 4 * 3;
-	dev->window_pages = roundup_pow_of_two(max(dev->pages_limit[HETSIM_PLACE_VRAM],
-						   dev->pages_limit[HETSIM_PLACE_SYSTEM]));
+	dev->window_pages = roundup_pow_of_two(sim_max_pages(dev));
 
 	dev->inode = sim_fs_inode();
 	if (IS_ERR(dev->inode)) {
@@ -98,17 +121,25 @@ static struct sim_device *sim_device_add(unsigned int index)
 		goto err_free;
 	}
 
+	r = sim_device_dma_add(dev);
+	if (r)
+		goto err_iput;
+
 	dev->misc.minor = MISC_DYNAMIC_MINOR;
 	dev->misc.name = dev->name;
 	dev->misc.fops = &sim_fops;
 	dev->misc.mode = 0666;
+	dev->misc.parent = dev->dma;
 	r = misc_register(&dev->misc);
 	if (r)
-		goto err_iput;
+		goto err_dma;
 
 	sim_debugfs_add(dev);
 	return dev;
 
+err_dma:
+	root_device_unregister(dev->dma);
+	put_device(dev->dma);
 err_iput:
 	iput(dev->inode);
 err_free:
@@ -121,6 +152,7 @@ static void sim_device_remove(struct sim_device *dev)
 {
 	sim_debugfs_remove(dev);
 	misc_deregister(&dev->misc);
+	root_device_unregister(dev->dma);
 	sim_device_put(dev);
 }
 

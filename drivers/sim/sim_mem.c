@@ -28,9 +28,16 @@ unsigned int sim_cache_modes(void)
 }
 
 #if IS_ENABLED(CONFIG_X86)
+/*
+ * The kernel answers EINVAL when it has no memory to split its own map of the pages,
+ * and may have changed a part of them.
+ */
 static int sim_cache_set(struct page **pages, u64 n_pages, u32 cache)
 {
-	return cache == HETSIM_CACHE_COMBINE ? set_pages_array_wc(pages, n_pages) : 0;
+	if (cache != HETSIM_CACHE_COMBINE || !set_pages_array_wc(pages, n_pages))
+		return 0;
+	set_pages_array_wb(pages, n_pages);
+	return -ENOMEM;
 }
 
 static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
@@ -49,17 +56,26 @@ static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
 }
 #endif
 
-/* With dev->memory_lock held. */
-static u64 sim_mem_free(struct sim_device *dev, u32 place)
+/*
+ * How many of @n_pages lack room, and where it has to be made: the window is a
+ * part of VRAM, so either may be what is full. With dev->memory_lock held.
+ */
+static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages, u32 *ret_where)
 {
 	u64 vram = dev->pages_used[HETSIM_PLACE_VRAM] + dev->pages_used[HETSIM_PLACE_WINDOW];
 	u64 left = dev->pages_limit[place] - dev->pages_used[place];
 
 	lockdep_assert_held(&dev->memory_lock);
-	if (place == HETSIM_PLACE_SYSTEM)
-		return left;
-	return min(left, dev->pages_limit[HETSIM_PLACE_VRAM] - vram);
+	*ret_where = place;
+	if (place == HETSIM_PLACE_SYSTEM || (place == HETSIM_PLACE_WINDOW && left < n_pages))
+		return n_pages - min(n_pages, left);
+	*ret_where = HETSIM_PLACE_VRAM;
+	left = dev->pages_limit[HETSIM_PLACE_VRAM] - vram;
+	return n_pages - min(n_pages, left);
 }
+
+/* Others may take what was made free: not for ever. */
+#define SIM_MEM_TRIES 4
 
 /*
  * Counts the pages against the device's limit and, unless they take the place of
@@ -69,33 +85,32 @@ static u64 sim_mem_free(struct sim_device *dev, u32 place)
 static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
 			   u64 n_pages, bool instead)
 {
-	bool tried = false;
+	unsigned int tries;
 	u64 mine, missing;
+	u32 where;
 	int i;
 
-again:
-	mine = 0;
-	spin_lock(&dev->memory_lock);
-	for (i = 0; i < SIM_N_PLACES; i++)
-		mine += account->pages_used[i];
-	if (!instead && n_pages > dev->opener_pages - min(mine, dev->opener_pages)) {
+	for (tries = 0; tries < SIM_MEM_TRIES; tries++) {
+		mine = 0;
+		spin_lock(&dev->memory_lock);
+		for (i = 0; i < SIM_N_PLACES; i++)
+			mine += account->pages_used[i];
+		if (!instead && n_pages > dev->opener_pages - min(mine, dev->opener_pages)) {
+			spin_unlock(&dev->memory_lock);
+			return -ENOSPC;
+		}
+		missing = sim_mem_missing(dev, place, n_pages, &where);
+		if (!missing) {
+			dev->pages_used[place] += n_pages;
+			account->pages_used[place] += n_pages;
+		}
 		spin_unlock(&dev->memory_lock);
-		return -ENOSPC;
+		if (!missing)
+			return 0;
+		if (where == HETSIM_PLACE_SYSTEM || !sim_evict(dev, where, missing))
+			break;
 	}
-	missing = n_pages - min(n_pages, sim_mem_free(dev, place));
-	if (!missing) {
-		dev->pages_used[place] += n_pages;
-		account->pages_used[place] += n_pages;
-	}
-	spin_unlock(&dev->memory_lock);
-	if (!missing)
-		return 0;
-
-	/* Others may take what was made free: not for ever. */
-	if (tried || place == HETSIM_PLACE_SYSTEM || !sim_evict(dev, place, missing))
-		return -ENOSPC;
-	tried = true;
-	goto again;
+	return -ENOSPC;
 }
 
 static void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,

@@ -3,6 +3,13 @@
  * Maps of buffers in processes. Their page-table entries are special ones: the
  * kernel takes no references on what is behind them, so pages can be taken back
  * at any time, and get_user_pages() refuses them.
+ *
+ * Each entry is for one page. Kernels from 6.12 on can mark 2 MiB entries as
+ * special, too (CONFIG_ARCH_SUPPORTS_PMD_PFNMAP), but buffers are made of single
+ * pages here, which are moved, sampled and hurt one by one: a range would change
+ * between the two sorts of entries at any time, and a fault that fills a table
+ * must not meet one that puts a large entry in its place. Filling 512 entries at a
+ * time takes most of the faults away without that.
  */
 #include <linux/highmem.h>
 #include <linux/log2.h>
@@ -211,22 +218,35 @@ static const struct vm_operations_struct sim_vm_ops = {
 	.access	= sim_vm_access,
 };
 
+/* What vma->vm_pgoff says has to lie in the buffer; not to be a private copy. */
+int sim_mmap_check(struct sim_buffer *buffer, struct vm_area_struct *vma, u64 *ret_first)
+{
+	u64 first = vma->vm_pgoff - sim_slot_pgoff(buffer->dev, buffer->slot);
+	u64 n_pages;
+
+	/* One of a special entry is a bug to the kernel. */
+	if (is_cow_mapping(vma->vm_flags))
+		return -EINVAL;
+	down_read(&buffer->lock);
+	n_pages = buffer->capacity;
+	up_read(&buffer->lock);
+	if (first >= n_pages || vma_pages(vma) > n_pages - first)
+		return -ERANGE;
+	*ret_first = first;
+	return 0;
+}
+
 /* Maps what vma->vm_pgoff says of the buffer. */
 int sim_mmap_buffer(struct sim_buffer *buffer, struct vm_area_struct *vma,
 		    bool zero_when_lost)
 {
 	struct sim_map *map;
-	u64 first = vma->vm_pgoff - sim_slot_pgoff(buffer->dev, buffer->slot);
-	u64 n_pages;
+	u64 first;
+	int r;
 
-	/* A private copy of a special entry is a bug to the kernel. */
-	if (is_cow_mapping(vma->vm_flags))
-		return -EINVAL;
-	down_read(&buffer->lock);
-	n_pages = buffer->n_pages;
-	up_read(&buffer->lock);
-	if (first >= n_pages || vma_pages(vma) > n_pages - first)
-		return -ERANGE;
+	r = sim_mmap_check(buffer, vma, &first);
+	if (r)
+		return r;
 
 	map = sim_map_new(buffer, vma->vm_mm, zero_when_lost);
 	if (!map)
@@ -261,7 +281,10 @@ int sim_mmap(struct file *file, struct vm_area_struct *vma)
 	buffer = sim_buffer_get(opener, slot);
 	if (!buffer)
 		return -ENOENT;
-	r = sim_mmap_buffer(buffer, vma, READ_ONCE(opener->zero_when_lost));
+	if (buffer->import)
+		r = sim_import_mmap(buffer, vma);
+	else
+		r = sim_mmap_buffer(buffer, vma, READ_ONCE(opener->zero_when_lost));
 	sim_buffer_put(buffer);
 	return r;
 }

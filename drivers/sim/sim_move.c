@@ -107,34 +107,49 @@ static unsigned long sim_evict_from(u32 place)
 	return BIT(HETSIM_PLACE_WINDOW) | BIT(place);
 }
 
+/* How many buffers one look through all of them finds: an opener may have many. */
+#define SIM_EVICT_BATCH 32u
+
+struct sim_evictee {
+	struct sim_buffer *buffer; /* with a reference; NULL: on its way out already */
+	s64 last_use;
+};
+
 /*
- * The one not used for longest, of those last used after @after and up to
- * @until, with a reference; NULL if none.
+ * Fills @found with those not used for longest, of those last used after @after
+ * and up to @until, in this order. Returns how many they are.
  */
-static struct sim_buffer *sim_evict_find(struct sim_device *dev, u32 place, s64 after,
-					 s64 until)
+static unsigned int sim_evict_find(struct sim_device *dev, u32 place, s64 after, s64 until,
+				   struct sim_evictee *found)
 {
-	struct sim_buffer *buffer, *best = NULL;
-	unsigned long slot = 0;
+	struct sim_buffer *buffer;
+	unsigned long slot;
+	unsigned int n = 0, i;
 
 	/* Nothing that is found is freed before the lock is given up. */
 	xa_lock(&dev->buffers);
 	xa_for_each(&dev->buffers, slot, buffer) {
 		s64 last_use = atomic64_read(&buffer->last_use);
 
-		if (last_use <= after || last_use > until ||
-		    (best && last_use >= atomic64_read(&best->last_use)))
+		if (last_use <= after || last_use > until || READ_ONCE(buffer->n_pins))
 			continue;
-		if (READ_ONCE(buffer->n_pins))
+		if (!READ_ONCE(buffer->pages_in[place]) &&
+		    !READ_ONCE(buffer->pages_in[HETSIM_PLACE_WINDOW]))
 			continue;
-		if (READ_ONCE(buffer->pages_in[place]) ||
-		    READ_ONCE(buffer->pages_in[HETSIM_PLACE_WINDOW]))
-			best = buffer;
+		if (n == SIM_EVICT_BATCH && last_use >= found[n - 1].last_use)
+			continue;
+		for (i = n < SIM_EVICT_BATCH ? n++ : n - 1;
+		     i && found[i - 1].last_use > last_use; i--)
+			found[i] = found[i - 1];
+		found[i].buffer = buffer;
+		found[i].last_use = last_use;
 	}
-	if (best && !kref_get_unless_zero(&best->ref))
-		best = NULL;
+	for (i = 0; i < n; i++) {
+		if (!kref_get_unless_zero(&found[i].buffer->ref))
+			found[i].buffer = NULL;
+	}
 	xa_unlock(&dev->buffers);
-	return best;
+	return n;
 }
 
 /* Moves up to @n_pages out of @place. Those at the buffer's end go first. */
@@ -172,19 +187,26 @@ int sim_evict_part(struct sim_buffer *buffer, u64 n_pages)
 bool sim_evict(struct sim_device *dev, u32 place, u64 n_pages)
 {
 	s64 after = -1, until = atomic64_read(&dev->uses);
-	struct sim_buffer *buffer;
+	struct sim_evictee found[SIM_EVICT_BATCH];
 	u64 evicted = 0;
 
 	while (evicted < n_pages && !signal_pending(current)) {
-		buffer = sim_evict_find(dev, place, after, until);
-		if (!buffer)
+		unsigned int n = sim_evict_find(dev, place, after, until, found), i;
+
+		if (!n)
 			break;
-		after = max(after + 1, atomic64_read(&buffer->last_use));
-		if (mutex_trylock(&buffer->change)) {
-			evicted += sim_evict_buffer(buffer, place, n_pages - evicted);
-			mutex_unlock(&buffer->change);
+		after = found[n - 1].last_use;
+		for (i = 0; i < n; i++) {
+			struct sim_buffer *buffer = found[i].buffer;
+
+			if (!buffer)
+				continue;
+			if (evicted < n_pages && mutex_trylock(&buffer->change)) {
+				evicted += sim_evict_buffer(buffer, place, n_pages - evicted);
+				mutex_unlock(&buffer->change);
+			}
+			sim_buffer_put(buffer);
 		}
-		sim_buffer_put(buffer);
 		cond_resched();
 	}
 	return evicted;
@@ -211,6 +233,10 @@ int sim_buffer_move(struct file *file, void *argument)
 	if (mutex_lock_interruptible(&buffer->change)) {
 		r = -EINTR;
 		goto out_put;
+	}
+	if (buffer->import) {
+		r = -EOPNOTSUPP;
+		goto out_unlock;
 	}
 	first = move->offset >> PAGE_SHIFT;
 	n_pages = move->length >> PAGE_SHIFT;

@@ -113,7 +113,10 @@ static ssize_t sim_rw(struct kiocb *iocb, struct iov_iter *iter, bool write)
 		return -ENOENT;
 	sim_buffer_used(buffer);
 	position = iocb->ki_pos - ((u64)sim_slot_pgoff(dev, slot) << PAGE_SHIFT);
-	ret = sim_rw_copy(buffer, position, iter, write);
+	if (buffer->import)
+		ret = sim_import_rw(buffer, position, iter, write);
+	else
+		ret = sim_rw_copy(buffer, position, iter, write);
 	if (ret > 0) {
 		sim_count(dev, buffer->account, write ? SIM_BYTES_WRITTEN : SIM_BYTES_READ, ret);
 		iocb->ki_pos += ret;

@@ -95,6 +95,10 @@ int sim_buffer_sample(struct file *file, void *argument)
 	buffer = sim_buffer_get(opener, sample->handle);
 	if (!buffer)
 		return -ENOENT;
+	if (buffer->import) {
+		r = -EOPNOTSUPP; /* its maps are not this device's */
+		goto out;
+	}
 	if (read) {
 		r = sim_sample_read(buffer, sample->offset >> PAGE_SHIFT,
 				    sample->length >> PAGE_SHIFT,

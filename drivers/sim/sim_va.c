@@ -21,6 +21,8 @@
 #define SIM_ENTRY_PRESENT BIT_ULL(0)
 #define SIM_ENTRY_WRITE BIT_ULL(1)
 #define SIM_ENTRY_MOVING BIT_ULL(2) /* and nothing else: will be there again */
+#define SIM_ENTRY_FOREIGN BIT_ULL(3) /* the page is another device's */
+#define SIM_ENTRY_BOUND BIT_ULL(4) /* also where a shrunk buffer has no page: keeps the table */
 #define SIM_ENTRY_SHIFT 12
 
 #define SIM_TABLE_BYTES (SIM_LEVEL_ENTRIES * sizeof(u64))
@@ -127,7 +129,9 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
 			      enum sim_entries how)
 {
 	struct sim_buffer *buffer = binding->buffer;
-	u64 flags = SIM_ENTRY_PRESENT | (binding->write ? SIM_ENTRY_WRITE : 0);
+	u64 flags = SIM_ENTRY_BOUND | SIM_ENTRY_PRESENT |
+		    (binding->write ? SIM_ENTRY_WRITE : 0) |
+		    (buffer->import ? SIM_ENTRY_FOREIGN : 0);
 	u64 *entry = NULL, i;
 
 	lockdep_assert_held_write(&binding->va->lock);
@@ -144,7 +148,7 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
 			*entry = (u64)page_to_pfn(buffer->pages[binding->first + i])
 					 << SIM_ENTRY_SHIFT | flags;
 		else
-			*entry = 0;
+			*entry = how == SIM_ENTRIES_NONE ? 0 : SIM_ENTRY_BOUND;
 	}
 	binding->va->generation++;
 }
@@ -172,40 +176,54 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool movin
 	}
 }
 
+/* Neighbours are of one buffer most of the time: to note each eighth is enough. */
+static void sim_entry_used(u64 page, u64 entry, unsigned int i)
+{
+	if ((!i || !(page % 8)) && !(entry & SIM_ENTRY_FOREIGN))
+		sim_buffer_used(sim_page_buffer(pfn_to_page(entry >> SIM_ENTRY_SHIFT)));
+}
+
 /*
- * The page behind an address. With va->lock held, which the caller keeps as long
- * as it uses the page. -EFAULT if there is none, or not to write to; -EAGAIN if
- * it is on its way to another place.
+ * The pages behind an address and following it: how many of @n there are, with
+ * va->lock held, which the caller keeps as long as it uses them. -EFAULT if there
+ * is not even the first, or not to write to; -EAGAIN if it is on its way to another
+ * place.
  */
 int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool write,
-		     struct page **ret_page)
+		     struct page **pages, unsigned int n)
 {
 	u64 wanted = SIM_ENTRY_PRESENT | (write ? SIM_ENTRY_WRITE : 0);
-	u64 page = address >> PAGE_SHIFT, entry = 0, *found;
-	unsigned int slot = page % SIM_TLB_ENTRIES;
+	u64 page = address >> PAGE_SHIFT, entry = 0, *found = NULL;
+	unsigned int i;
 
 	if (tlb->generation != va->generation) {
 		memset(tlb->slot, 0, sizeof(tlb->slot));
 		tlb->generation = va->generation;
 	}
-	if (tlb->slot[slot].page == page)
-		entry = tlb->slot[slot].entry;
-	if ((entry & wanted) == wanted) {
-		tlb->hits++;
-	} else {
-		tlb->misses++;
-		found = page < SIM_VA_PAGES ? sim_entry_find(va, page) : NULL;
-		entry = found ? *found : 0;
-		if (entry & SIM_ENTRY_MOVING)
-			return -EAGAIN;
-		if ((entry & wanted) != wanted)
-			return -EFAULT;
-		tlb->slot[slot].page = page;
-		tlb->slot[slot].entry = entry;
-		sim_buffer_used(sim_page_buffer(pfn_to_page(entry >> SIM_ENTRY_SHIFT)));
+	for (i = 0; i < n; i++, page++) {
+		unsigned int slot = page % SIM_TLB_ENTRIES;
+
+		/* A walk serves those that follow in its table. */
+		found = found && sim_level_index(page, 0) ? found + 1 : NULL;
+		entry = tlb->slot[slot].page == page ? tlb->slot[slot].entry : 0;
+		if ((entry & wanted) == wanted) {
+			tlb->hits++;
+		} else {
+			tlb->misses++;
+			if (!found && page < SIM_VA_PAGES)
+				found = sim_entry_find(va, page);
+			entry = found ? *found : 0;
+			if ((entry & wanted) != wanted)
+				break;
+			tlb->slot[slot].page = page;
+			tlb->slot[slot].entry = entry;
+			sim_entry_used(page, entry, i);
+		}
+		pages[i] = pfn_to_page(entry >> SIM_ENTRY_SHIFT);
 	}
-	*ret_page = pfn_to_page(entry >> SIM_ENTRY_SHIFT);
-	return 0;
+	if (i)
+		return i;
+	return entry & SIM_ENTRY_MOVING ? -EAGAIN : -EFAULT;
 }
 
 /* The first binding that ends behind @page. */

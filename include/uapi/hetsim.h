@@ -273,7 +273,8 @@ enum hetsim_scope {
  * @bytes_moved: [out] bytes that went from one place to another
  * @evictions: [out] times that pages of a buffer went to make room
  * @brackets: [out] CPU accesses begun by DMA_BUF_IOCTL_SYNC
- * @brackets_missed: [out] such accesses ended that were not begun
+ * @brackets_missed: [out] such accesses ended that were not begun, or never
+ *                   ended before their dma-buf was gone
  */
 struct hetsim_counters {
 	__u32 size;
@@ -310,6 +311,9 @@ struct hetsim_counters {
  * @handle: [out] the buffer's name on this open file
  * @__reserved: must be 0
  * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
+ * @capacity: bytes that maps may extend over, a multiple of the page size, from
+ *            @length to the query's max_buffer; 0: @length. What a map has beyond
+ *            the buffer's present length answers with SIGBUS.
  *
  * The pages are taken, zeroed and charged to the caller's control group now.
  * A buffer lives until its handle is closed and nothing maps it any more.
@@ -323,6 +327,7 @@ struct hetsim_buffer_create {
 	__u32 handle;
 	__u32 __reserved;
 	__aligned_u64 offset;
+	__aligned_u64 capacity;
 };
 
 #define HETSIM_BUFFER_CREATE _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_CREATE)
@@ -351,7 +356,7 @@ struct hetsim_buffer_close {
  *
  * Bytes that both lengths have stay as they are, further ones are zero. A map
  * never changes its extent: what a shrunk buffer no longer has answers with
- * SIGBUS.
+ * SIGBUS. One that grows beyond its capacity has its new length as its capacity.
  */
 struct hetsim_buffer_resize {
 	__u32 size;
@@ -367,12 +372,14 @@ struct hetsim_buffer_resize {
  * struct hetsim_buffer_info - ioctl(HETSIM_BUFFER_INFO)
  * @size: sizeof(struct hetsim_buffer_info)
  * @handle: the buffer
- * @place: [out] enum hetsim_place that it was made in or moved to as a whole
- * @cache: [out] enum hetsim_cache, as page-table entries of maps have it
+ * @place: [out] enum hetsim_place that it was made in or moved to as a whole;
+ *         SYSTEM for another device's memory
+ * @cache: [out] enum hetsim_cache, as page-table entries of maps have it; BACK for
+ *         another device's memory, of which only that device knows
  * @length: [out] bytes
  * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
  * @maps: [out] maps of it in all processes; a map that was split counts for
- *        each part
+ *        each part, one of another device's memory does not
  * @vram_bytes: [out] bytes of it that are in HETSIM_PLACE_VRAM now
  * @system_bytes: [out] bytes of it that are in HETSIM_PLACE_SYSTEM now
  * @window_bytes: [out] bytes of it that are in HETSIM_PLACE_WINDOW now
@@ -445,15 +452,23 @@ struct hetsim_export {
  * struct hetsim_import - ioctl(HETSIM_IMPORT)
  * @size: sizeof(struct hetsim_import)
  * @flags: must be 0
- * @fd: a dma-buf that this device has exported, EOPNOTSUPP for those of others,
- *      EINVAL for what is none; EACCES if it may not be written and this file
- *      is open for writing
+ * @fd: a dma-buf, EINVAL for what is none; EACCES if it may not be written and
+ *      this file is open for writing
  * @handle: [out] the buffer's name on this open file; the one that it has
  *          already, if it has
  * @length: [out] bytes that the dma-buf has
  * @offset: [out] what to pass to mmap(), pread() and pwrite() for byte 0
  *
- * The buffer stays charged to who made it.
+ * The buffer stays charged to who made it. Of what this device has exported, it
+ * is the buffer again.
+ *
+ * Memory of other devices is taken in as it is: it stays where it is as long as a
+ * handle or a binding is there, and none of this device's places or limits counts
+ * it. It can be bound, mapped, read and written; its maps are its exporter's, and
+ * stay when this device is taken away. Calls that would change it, move it, sample
+ * it, hurt it or export it answer EOPNOTSUPP. So does this one where the memory
+ * can't be reached: behind an IOMMU, in another device's own memory, or not to be
+ * attached by this device. Work waits for no fence that others put on it.
  */
 struct hetsim_import {
 	__u32 size;

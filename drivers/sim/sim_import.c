@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Buffers that are memory of other devices, taken in as dma-bufs.
+ *
+ * The attachment is a static one: the exporter keeps the memory where it is until
+ * the last handle and binding are gone, so nothing here has to follow its moves.
+ * The engine reaches it by DMA addresses, as a device does. A CPU's map is the
+ * exporter's own, and so is what becomes of it.
+ */
+#include <linux/dma-buf.h>
+#include <linux/dma-direct.h>
+#include <linux/dma-map-ops.h>
+#include <linux/iosys-map.h>
+#include <linux/memremap.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+
+#include "sim.h"
+
+struct sim_import {
+	struct dma_buf *dmabuf; /* with a reference */
+	struct dma_buf_attachment *attachment;
+	struct sg_table *table;
+	enum dma_data_direction direction;
+};
+
+/* What an exporter says is its own affair; these are the errnos of this device. */
+static int sim_import_errno(int r)
+{
+	return !r || r == -ENOMEM || r == -EINTR ? r : -EOPNOTSUPP;
+}
+
+/*
+ * The page that a DMA address of this device stands for; NULL if there is none
+ * that the engine could use: behind an IOMMU, in a bounce buffer, in another
+ * device's own memory.
+ */
+static struct page *sim_import_page(struct device *dma, dma_addr_t address)
+{
+	phys_addr_t physical;
+
+	if (get_dma_ops(dma) || dma_need_sync(dma, address))
+		return NULL;
+	physical = dma_to_phys(dma, address);
+	if (offset_in_page(physical) || !pfn_valid(PHYS_PFN(physical)) ||
+	    is_zone_device_page(pfn_to_page(PHYS_PFN(physical))))
+		return NULL;
+	return pfn_to_page(PHYS_PFN(physical));
+}
+
+static int sim_import_pages(struct sim_buffer *buffer)
+{
+	struct sg_dma_page_iter at;
+	u64 n = 0;
+
+	for_each_sgtable_dma_page(buffer->import->table, &at, 0) {
+		struct page *page = sim_import_page(buffer->dev->dma,
+						    sg_page_iter_dma_address(&at));
+
+		if (!page || n == buffer->n_pages)
+			return -EOPNOTSUPP;
+		buffer->pages[n++] = page;
+	}
+	return n == buffer->n_pages ? 0 : -EOPNOTSUPP;
+}
+
+/* Takes a reference on the dma-buf. */
+static int sim_import_begin(struct sim_buffer *buffer, struct dma_buf *dmabuf, bool write)
+{
+	struct sim_import *import;
+	int r;
+
+	import = kzalloc(sizeof(*import), GFP_KERNEL_ACCOUNT);
+	if (!import)
+		return -ENOMEM;
+	get_dma_buf(dmabuf);
+	import->dmabuf = dmabuf;
+	import->direction = write ? DMA_BIDIRECTIONAL : DMA_TO_DEVICE;
+	import->attachment = dma_buf_attach(dmabuf, buffer->dev->dma);
+	if (IS_ERR(import->attachment)) {
+		r = sim_import_errno(PTR_ERR(import->attachment));
+		goto err_put;
+	}
+	import->table = dma_buf_map_attachment_unlocked(import->attachment, import->direction);
+	if (IS_ERR(import->table)) {
+		r = sim_import_errno(PTR_ERR(import->table));
+		goto err_detach;
+	}
+	buffer->import = import;
+	r = sim_import_pages(buffer);
+	if (r)
+		goto err_unmap;
+	return 0;
+
+err_unmap:
+	buffer->import = NULL;
+	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, import->direction);
+err_detach:
+	dma_buf_detach(dmabuf, import->attachment);
+err_put:
+	dma_buf_put(dmabuf);
+	kfree(import);
+	return r;
+}
+
+/* Nothing uses the memory any more: no handle, no binding, no call. */
+void sim_import_end(struct sim_buffer *buffer)
+{
+	struct sim_import *import = buffer->import;
+
+	dma_buf_unmap_attachment_unlocked(import->attachment, import->table, import->direction);
+	dma_buf_detach(import->dmabuf, import->attachment);
+	dma_buf_put(import->dmabuf);
+	kfree(import);
+}
+
+/* The handle that the opener has for the dma-buf already; 0 if none. */
+static u32 sim_import_find(struct sim_opener *opener, struct dma_buf *dmabuf)
+{
+	struct sim_buffer *buffer;
+	unsigned long slot;
+	u32 found = 0;
+
+	xa_lock(&opener->handles);
+	xa_for_each(&opener->handles, slot, buffer) {
+		if (buffer->import && buffer->import->dmabuf == dmabuf) {
+			found = slot;
+			break;
+		}
+	}
+	xa_unlock(&opener->handles);
+	return found;
+}
+
+/* The handle for memory of another device. */
+int sim_import(struct sim_opener *opener, struct dma_buf *dmabuf, bool write, u32 *ret_handle)
+{
+	struct sim_buffer *buffer;
+	u32 handle;
+	int r;
+
+	handle = sim_import_find(opener, dmabuf);
+	if (handle) {
+		*ret_handle = handle;
+		return 0;
+	}
+	if (!dmabuf->size || offset_in_page(dmabuf->size))
+		return -EOPNOTSUPP;
+	if (dmabuf->size >> PAGE_SHIFT > sim_max_pages(opener->dev))
+		return -ENOSPC;
+	buffer = sim_buffer_new(opener, dmabuf->size >> PAGE_SHIFT);
+	if (IS_ERR(buffer))
+		return PTR_ERR(buffer);
+	buffer->place = HETSIM_PLACE_SYSTEM;
+	r = sim_import_begin(buffer, dmabuf, write);
+	if (r)
+		goto err_buffer;
+	r = sim_buffer_publish(opener, buffer, ret_handle);
+	if (r)
+		goto err_import;
+	return 0;
+
+err_import:
+	sim_import_end(buffer);
+err_buffer:
+	sim_buffer_delete(buffer);
+	return r;
+}
+
+/* The map is the exporter's, as if it had been made of the dma-buf. */
+int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma)
+{
+	struct dma_buf *dmabuf = buffer->import->dmabuf;
+	u64 first;
+	int r;
+
+	r = sim_mmap_check(buffer, vma, &first);
+	if (r)
+		return r;
+	if (!dmabuf->ops->mmap)
+		return -EOPNOTSUPP;
+	return dma_buf_mmap(dmabuf, vma, first);
+}
+
+/* By way of one page, as the exporter's memory may be no memory to the CPU. */
+static ssize_t sim_import_copy(struct iosys_map *map, size_t at, size_t length, void *bounce,
+			       struct iov_iter *iter, bool write)
+{
+	size_t done = 0;
+
+	while (done < length && !fatal_signal_pending(current)) {
+		size_t want = min_t(size_t, length - done, PAGE_SIZE), got;
+
+		if (write) {
+			got = copy_from_iter(bounce, want, iter);
+			iosys_map_memcpy_to(map, at + done, bounce, got);
+		} else {
+			iosys_map_memcpy_from(bounce, map, at + done, want);
+			got = copy_to_iter(bounce, want, iter);
+		}
+		done += got;
+		if (got != want)
+			return done ?: -EFAULT;
+		cond_resched();
+	}
+	return done;
+}
+
+/* pread() and pwrite(), in the brackets that the exporter wants. */
+ssize_t sim_import_rw(struct sim_buffer *buffer, u64 position, struct iov_iter *iter, bool write)
+{
+	enum dma_data_direction direction = write ? DMA_TO_DEVICE : DMA_FROM_DEVICE;
+	struct dma_buf *dmabuf = buffer->import->dmabuf;
+	u64 size = buffer->n_pages << PAGE_SHIFT;
+	struct iosys_map map;
+	unsigned long bounce;
+	ssize_t ret;
+
+	if (position >= size)
+		return write && iov_iter_count(iter) ? -ENOSPC : 0;
+	bounce = __get_free_page(GFP_KERNEL);
+	if (!bounce)
+		return -ENOMEM;
+	ret = sim_import_errno(dma_buf_begin_cpu_access(dmabuf, direction));
+	if (ret)
+		goto out_free;
+	ret = sim_dma_buf_vmap(dmabuf, &map);
+	if (ret) {
+		ret = sim_import_errno(ret);
+		goto out_end;
+	}
+	ret = sim_import_copy(&map, position, min_t(u64, iov_iter_count(iter), size - position),
+			      (void *)bounce, iter, write);
+	sim_dma_buf_vunmap(dmabuf, &map);
+out_end:
+	dma_buf_end_cpu_access(dmabuf, direction);
+out_free:
+	free_page(bounce);
+	return ret;
+}
