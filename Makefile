@@ -48,9 +48,9 @@ test_packages := cunit
 
 # Said once and plainly, instead of by whatever fails to compile first.
 goals := $(or $(MAKECMDGOALS),all)
-ifneq ($(filter-out clean help lint uninstall,$(goals)),)
+ifneq ($(filter-out clean help lint module module-next uninstall,$(goals)),)
 wanted := $(lib_packages) $(tool_packages) \
-	$(if $(filter tests check coverage vm,$(goals)),$(test_packages))
+	$(if $(filter tests check coverage vm check-debug soak fuzz,$(goals)),$(test_packages))
 ifneq ($(shell $(PKG_CONFIG) --exists $(wanted) && echo found),found)
 $(error $(PKG_CONFIG) does not find all of "$(wanted)": tools/run and tools/check \
 	install what is missing)
@@ -73,12 +73,13 @@ compile = $(CC) $(cpp_flags) $(CPPFLAGS) $(c_flags) $(CFLAGS) $(kind_flags)
 link = $(CC) $(CFLAGS) -pthread $(kind_flags) -Wl,--as-needed $(LDFLAGS)
 
 lib_sources := $(wildcard runtime/*.c \
-	$(foreach d,backend accel format arch,runtime/$(d)/*.c))
+	$(foreach d,backend accel format arch sim soft,runtime/$(d)/*.c))
 tool_sources := $(wildcard tools/hetmap/*.c tools/perf/*.c)
 test_sources := $(wildcard tests/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz_*.c)
 icd_sources := $(wildcard tests/stub_icd*.c)
 preload_sources := $(wildcard tests/preload_*.c)
+hammer_sources := $(wildcard tests/hammer/*.c)
 # What is left in tests/ is for the test programs to share.
 support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) \
 	$(preload_sources),$(wildcard tests/*.c))
@@ -92,12 +93,13 @@ icd_objects := $(icd_sources:%.c=$(O)/%.o)
 preload_objects := $(preload_sources:%.c=$(O)/%.o)
 example_objects := $(example_sources:%.c=$(O)/%.o)
 fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
+hammer_objects := $(hammer_sources:%.c=$(O)/%.o)
 objects := $(lib_objects) $(tool_objects) $(support_objects) $(test_objects) \
-	$(icd_objects) $(preload_objects) $(example_objects)
+	$(icd_objects) $(preload_objects) $(hammer_objects) $(example_objects)
 
 libs := $(O)/libhetmap.a $(O)/libhetmap.so
 tests := $(test_sources:%.c=$(O)/%) $(if $(icd_sources),$(O)/tests/stub_icd.so) \
-	$(preload_sources:%.c=$(O)/%.so)
+	$(preload_sources:%.c=$(O)/%.so) $(O)/tests/hammer_hetsim
 examples := $(example_sources:%.c=$(O)/%)
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) ## library, command, examples
@@ -120,7 +122,8 @@ $(O)/config.h: tools/probe $(O)/flags
 	$(say) PROBE $@
 	$(Q)tools/probe $(compile) >$@.tmp && mv $@.tmp $@
 
-$(lib_objects) $(support_objects) $(test_objects) $(fuzz_objects): flags_for = $(inner_flags)
+$(lib_objects) $(support_objects) $(test_objects) $(fuzz_objects) $(hammer_objects): \
+	flags_for = $(inner_flags)
 $(test_objects) $(support_objects) $(icd_objects) $(preload_objects): flags_for += -Itests
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 
@@ -183,6 +186,10 @@ $(preload_sources:%.c=$(O)/%.so): %.so: %.o
 	$(say) LD $@
 	$(Q)$(link) -shared -o $@ $^ -ldl
 
+$(O)/tests/hammer_hetsim: $(hammer_objects) $(O)/runtime.a
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(have_liburing)) -lm -ldl
+
 # ---- running ----
 
 run: all ## the main job: make run FILE=...
@@ -202,10 +209,19 @@ lint: ## style and static checks
 
 include tests/vm/vm.mk
 
-FUZZ_SECONDS ?= 30
+# Each tests/fuzz_*.c (clang), the simulated device's twin under ASan, and the module
+# in a machine with the debug kernel, each for MINUTES; findings stay in $(B)/fuzz.
+MINUTES ?= 1
+FUZZ_SECONDS = $(shell expr $(MINUTES) '*' 60)
 FUZZ_KIND = CC=clang SANITIZE=fuzzer-no-link,address,undefined B=$(B)/fuzz
-fuzz: ## fuzz each tests/fuzz_*.c for FUZZ_SECONDS (clang); findings stay in $(B)/fuzz
-	$(Q)$(MAKE) $(FUZZ_KIND) fuzz-all
+fuzz: tests ## random input and calls: fuzz_*.c, soft:0 and the module, MINUTES=1 each
+	$(Q)tests/record 'make fuzz MINUTES=$(MINUTES): fuzz_*.c' \
+		$(MAKE) $(FUZZ_KIND) MINUTES=$(MINUTES) fuzz-all
+	$(Q)$(MAKE) SANITIZE=address,undefined $(B)/asan/tests/hammer_hetsim
+	$(Q)tests/record 'make fuzz MINUTES=$(MINUTES): soft:0' \
+		$(B)/asan/tests/hammer_hetsim --device soft:0 --seconds $(FUZZ_SECONDS) --unplug
+	$(Q)B=$(B) ROUNDS=0 SECONDS_OF_FUZZING=$(FUZZ_SECONDS) \
+		tests/record 'make fuzz MINUTES=$(MINUTES): the module' tests/vm/check-debug none
 
 fuzz-all: $(fuzz_sources:%.c=$(O)/%)
 	$(Q)set -e; for f in $^; do \
@@ -222,15 +238,18 @@ $(fuzz_sources:%.c=$(O)/%): %: %.o $(O)/runtime.a
 # ---- installing ----
 
 headers := $(wildcard include/hetmap/*.h)
+# The calls of the simulated device, which hm_sim_call() makes.
+uapi_headers := include/uapi/hetsim.h
 pages := $(wildcard man/*.[1-8])
 place = $(DESTDIR)$(1)
 page_place = $(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 
 install: all ## into DESTDIR and PREFIX
 	install -d $(call place,$(BINDIR)) $(call place,$(LIBDIR)/pkgconfig) \
-		$(call place,$(INCLUDEDIR)/hetmap)
+		$(call place,$(INCLUDEDIR)/hetmap/uapi)
 	install -m 755 $(O)/hetmap $(call place,$(BINDIR)/hetmap)
 	install -m 644 $(headers) $(call place,$(INCLUDEDIR)/hetmap)
+	install -m 644 $(uapi_headers) $(call place,$(INCLUDEDIR)/hetmap/uapi)
 	install -m 644 $(O)/libhetmap.a $(call place,$(LIBDIR)/libhetmap.a)
 	install -m 755 $(O)/$(SONAME) $(call place,$(LIBDIR)/libhetmap.so.$(VERSION))
 	ln -sf libhetmap.so.$(VERSION) $(call place,$(LIBDIR)/$(SONAME))
@@ -244,18 +263,20 @@ install: all ## into DESTDIR and PREFIX
 uninstall: ## takes away what install put there
 	rm -f $(call place,$(BINDIR)/hetmap) \
 		$(foreach h,$(headers),$(call place,$(INCLUDEDIR)/hetmap/$(notdir $(h)))) \
+		$(foreach h,$(uapi_headers),$(call place,$(INCLUDEDIR)/hetmap/uapi/$(notdir $(h)))) \
 		$(call place,$(LIBDIR)/libhetmap.a) $(call place,$(LIBDIR)/libhetmap.so) \
 		$(call place,$(LIBDIR)/$(SONAME)) \
 		$(call place,$(LIBDIR)/libhetmap.so.$(VERSION)) \
 		$(call place,$(LIBDIR)/pkgconfig/hetmap.pc) \
 		$(foreach p,$(pages),$(call page_place,$(p)))
-	-rmdir $(call place,$(INCLUDEDIR)/hetmap) 2>/dev/null
+	-rmdir $(call place,$(INCLUDEDIR)/hetmap/uapi) $(call place,$(INCLUDEDIR)/hetmap) \
+		2>/dev/null
 
 clean: ## removes the build folder
 	rm -rf $(B)
 
 help: ## this text
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk | expand -t 12
 	@echo
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread'
 

@@ -12,7 +12,7 @@
 /* Is @r a lack of what a smaller reservation would need less of? */
 static bool may_be_smaller(int r)
 {
-	return r == -ENOMEM || r == -EFBIG || r == -EAGAIN;
+	return r == -ENOMEM || r == -EFBIG || r == -EAGAIN || r == -ENOSPC;
 }
 
 static int create(struct hm_device *device, uint64_t size, uint64_t max_size, uint32_t access,
@@ -75,7 +75,8 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 	if (max_size != wanted)
 		err_set(0,
 			"%s of address space were reserved for growth instead of %s: a limit "
-			"(RLIMIT_AS, RLIMIT_FSIZE, RLIMIT_MEMLOCK or memory) did not allow more",
+			"(RLIMIT_AS, RLIMIT_FSIZE, RLIMIT_MEMLOCK, memory, or the device's) did "
+			"not allow more",
 			format_bytes(max_size, have, sizeof(have)),
 			format_bytes(wanted, want, sizeof(want)));
 	atomic_store(&map->allocation, true);

@@ -41,6 +41,12 @@ static int no_resize(void *device, struct hm_segment *segment, uint64_t old_size
 	return -EOPNOTSUPP;
 }
 
+static int no_check(void *device)
+{
+	(void)device;
+	return 0;
+}
+
 static int check_mandatory(const struct hm_backend_ops *ops)
 {
 	const struct {
@@ -106,6 +112,8 @@ static void fill_defaults(struct hm_backend_ops *ops)
 		ops->export_fd = no_export;
 	if (!ops->resize)
 		ops->resize = no_resize;
+	if (!ops->device_check)
+		ops->device_check = no_check;
 }
 
 static int add_locked(const struct hm_backend_ops *ops)
@@ -143,7 +151,13 @@ static int add_locked(const struct hm_backend_ops *ops)
 /* The built-in ones are right by construction: tests register them by hand too. */
 static void add_builtin(void)
 {
-	static const struct hm_backend_ops *const builtin[] = { &host_backend, &file_backend };
+	/* The best first: hm_device_open(NULL) takes the first that opens. */
+	static const struct hm_backend_ops *const builtin[] = {
+		&sim_backend,
+		&soft_backend,
+		&host_backend,
+		&file_backend,
+	};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(builtin); i++)

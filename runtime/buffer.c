@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lost.h"
 #include "map.h"
 #include "rlimits.h"
 #include "placement.h"
@@ -103,6 +104,7 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
 	pthread_mutex_init(&buffer->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
+	pthread_mutex_init(&buffer->segment_lock, NULL);
 	buffer->size = recipe->size;
 	buffer->max_size = recipe->segment.length;
 	buffer->caps = recipe->caps;
@@ -157,7 +159,7 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 
 	r = device->ops->create(device->backend, &desc, &recipe);
 	if (r)
-		return backend_explain(device->ops, r, "create");
+		return lost_notice(device, backend_explain(device->ops, r, "create"));
 	recipe.size = desc.size;
 	r = build(device, &desc, &recipe, ret_buffer);
 	if (r)
@@ -318,7 +320,7 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 out:
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
-	return r;
+	return lost_notice(buffer->device, r);
 }
 
 int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
@@ -425,6 +427,44 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
 	return i;
 }
 
+int buffer_copy_segments(struct hm_buffer *buffer, struct hm_segment **ret_segments,
+			 uint32_t *ret_n)
+{
+	struct hm_segment *segments;
+	uint32_t n, room = 1;
+
+	for (;;) {
+		segments = sys_calloc(room, sizeof(*segments));
+		if (!segments)
+			return err_set(-ENOMEM, "%s: no memory to tell where its bytes are",
+				       buffer->name);
+		pthread_mutex_lock(&buffer->segment_lock);
+		n = buffer->n_segment;
+		if (n <= room)
+			break;
+		pthread_mutex_unlock(&buffer->segment_lock);
+		free(segments);
+		room = n;
+	}
+	memcpy(segments, buffer->segment, n * sizeof(*segments));
+	pthread_mutex_unlock(&buffer->segment_lock);
+	*ret_segments = segments;
+	*ret_n = n;
+	return 0;
+}
+
+struct hm_segment *buffer_swap_segments(struct hm_buffer *buffer, struct hm_segment *segments,
+					uint32_t n)
+{
+	struct hm_segment *old = buffer->segment;
+
+	pthread_mutex_lock(&buffer->segment_lock);
+	buffer->segment = segments;
+	buffer->n_segment = n;
+	pthread_mutex_unlock(&buffer->segment_lock);
+	return old;
+}
+
 int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capacity,
 			 struct hm_segment *ret_segment)
 {
@@ -466,6 +506,7 @@ void hm_buffer_unref(struct hm_buffer *buffer)
 		return;
 	buffer_destroy_objects(buffer, buffer->segment, buffer->n_segment);
 	hm_device_unref(buffer->device);
+	pthread_mutex_destroy(&buffer->segment_lock);
 	pthread_mutex_destroy(&buffer->lock);
 	buffer->object.kind = OBJECT_FREED;
 	free(buffer->segment);

@@ -55,28 +55,45 @@ static uint64_t sum_at(const struct map_use *use, uint64_t i)
 		      min_u64(CHECK_UNIT, use->length - at));
 }
 
-static uint64_t writers_of(struct hm_map *map)
+/* Work that was submitted before, and may be storing there now. */
+static bool is_written(const struct map_use *use)
 {
-	uint64_t n;
+	const struct map_use *other;
+
+	cds_list_for_each_entry(other, &use->map->uses, link)
+		if (other->access & HM_WRITE &&
+		    ranges_overlap(other->offset, other->length, use->offset, use->length))
+			return true;
+	return false;
+}
+
+/* Does nobody but the CPU store there? @ret_writers: to be asked again at the end. */
+static bool is_quiet(const struct map_use *use, uint64_t *ret_writers)
+{
+	struct hm_map *map = use->map;
+	bool quiet;
 
 	pthread_mutex_lock(&map->lock);
-	n = map->n_writer;
+	*ret_writers = map->n_writer;
+	quiet = !map->lost && !is_written(use);
 	pthread_mutex_unlock(&map->lock);
-	return n;
+	return quiet;
 }
 
 void check_begin(struct map_use *use)
 {
 	uint64_t i, n = (use->length + CHECK_UNIT - 1) / CHECK_UNIT;
 	struct check_sums *sums;
+	uint64_t writers;
 
 	use->check = NULL;
-	if (use->access & HM_WRITE)
-		return; /* its stores could not be told from the CPU's */
+	/* Stores of work could not be told from the CPU's. */
+	if (use->access & HM_WRITE || !is_quiet(use, &writers))
+		return;
 	sums = sys_calloc(1, sizeof(*sums) + n * sizeof(sums->sum[0]));
 	if (!sums)
 		return;
-	sums->writers = writers_of(use->map);
+	sums->writers = writers;
 	sums->n = n;
 	for (i = 0; i < n; i++)
 		sums->sum[i] = sum_at(use, i);
@@ -86,15 +103,18 @@ void check_begin(struct map_use *use)
 void check_end(struct map_use *use)
 {
 	struct check_sums *sums = use->check;
-	uint64_t i;
+	uint64_t writers, i;
 
 	if (!sums)
 		return;
 	for (i = 0; i < sums->n; i++)
 		if (sum_at(use, i) != sums->sum[i])
 			break;
-	/* Work submitted later may have stored there, in order or not. */
-	if (i < sums->n && writers_of(use->map) == sums->writers) {
+	/*
+	 * Work submitted later may have stored there, in order or not; and what is left
+	 * of a device that was taken away is zeros.
+	 */
+	if (i < sums->n && is_quiet(use, &writers) && writers == sums->writers) {
 		stats_add(&stats.touches_outside, 1);
 		fprintf(stderr,
 			"hetmap: check: %s: bytes at offset %" PRIu64 " (%p) changed "

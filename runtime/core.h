@@ -10,7 +10,7 @@
  *   view_mutex      attaching and detaching of views (view.c)
  *   map->lock       uses in flight, list of views, frozen; short, never held
  *                   over a system call or a callback
- *   registry's mutex, slab's mutex
+ *   registry's mutex, slab's mutex, buffer->segment_lock
  *
  * A fence's completion takes map->lock. Nothing that waits for a fence holds it.
  */
@@ -64,8 +64,9 @@ struct hm_buffer {
 	uint32_t generation;
 	bool exported;
 	uint32_t n_segment;
-	struct hm_segment *segment; /* n_segment of them, by offset */
-	struct cds_list_head maps;  /* hm_map.buffer_link, by address */
+	struct hm_segment *segment;   /* n_segment of them, by offset; written with ... */
+	pthread_mutex_t segment_lock; /* ... this one held, too: buffer_copy_segments() */
+	struct cds_list_head maps;    /* hm_map.buffer_link, by address */
 	uint32_t n_map;
 	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
 	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
@@ -163,6 +164,8 @@ const struct hm_backend_ops *backend_at(uint32_t index);
  */
 int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
 
+extern const struct hm_backend_ops sim_backend;
+extern const struct hm_backend_ops soft_backend;
 extern const struct hm_backend_ops host_backend;
 extern const struct hm_backend_ops file_backend;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "lost.h"
 #include "sys.h"
 
 /* "host, file": for the text of a name that is not there. */
@@ -20,7 +21,7 @@ static void list_names(char *text, size_t size)
 					   ops->name);
 }
 
-int hm_device_open(const char *name, struct hm_device **ret_device)
+static int open_named(const char *name, struct hm_device **ret_device)
 {
 	const struct hm_backend_ops *ops;
 	struct hm_device *device;
@@ -28,13 +29,7 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 	char names[256];
 	int r;
 
-	if (!ret_device)
-		return err_set(-EINVAL, "hm_device_open: ret_device is NULL");
 	err_clear();
-	fork_init();
-	/* In order of registration the first is the best that always opens. */
-	if (!name)
-		name = backend_at(0)->name;
 	ops = backend_find(name, &rest);
 	if (!ops) {
 		list_names(names, sizeof(names));
@@ -65,6 +60,41 @@ err_free:
 	return r;
 }
 
+/* The name of the @index-th device of a backend; -ENODEV past the last. */
+static int name_of(const struct hm_backend_ops *ops, uint32_t index, char *name, size_t size)
+{
+	if (ops->device_name)
+		return ops->device_name(index, name, size);
+	snprintf(name, size, "%s", ops->name);
+	return index ? -ENODEV : 0;
+}
+
+/* In order of registration: devices with memory of their own come first. */
+static int open_best(struct hm_device **ret_device)
+{
+	char name[sizeof((*ret_device)->name)];
+	const struct hm_backend_ops *ops;
+	uint32_t i, n;
+	int r;
+
+	for (i = 0; (ops = backend_at(i)); i++)
+		for (n = 0; !name_of(ops, n, name, sizeof(name)); n++) {
+			r = open_named(name, ret_device);
+			if (!r || r == -ENOMEM)
+				return r;
+		}
+	return err_set(-ENODEV, "no device can be opened; the last that was tried: %s",
+		       hm_errmsg());
+}
+
+int hm_device_open(const char *name, struct hm_device **ret_device)
+{
+	if (!ret_device)
+		return err_set(-EINVAL, "hm_device_open: ret_device is NULL");
+	fork_init();
+	return name ? open_named(name, ret_device) : open_best(ret_device);
+}
+
 static int query(struct hm_device *device, struct hm_device_info *info)
 {
 	*info = (struct hm_device_info){
@@ -93,17 +123,39 @@ int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
 		return err_set(-EINVAL, "hm_device_query: ret_info is NULL");
 	r = struct_check_out(ret_info->struct_size, sizeof(info),
 			     offsetof(struct hm_device_info, memory_total), "hm_device_info");
-	if (!r)
-		r = query(device, &info);
+	if (r)
+		return r;
+	r = lost_notice(device, query(device, &info));
 	if (!r)
 		struct_write(ret_info, &info, ret_info->struct_size);
 	return r;
 }
 
+/* The @index-th device of a backend: 0, -ENODEV past the last, or why it can't be opened. */
+static int describe(const struct hm_backend_ops *ops, uint32_t index,
+		    struct hm_device_info *ret_info, bool *ret_end)
+{
+	char name[sizeof(ret_info->name)];
+	struct hm_device *device;
+	int r;
+
+	*ret_end = name_of(ops, index, name, sizeof(name)) != 0;
+	if (*ret_end)
+		return -ENODEV;
+	r = hm_device_open(name, &device);
+	if (r)
+		return r;
+	r = query(device, ret_info);
+	hm_device_unref(device);
+	return r;
+}
+
 int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *ret_n)
 {
-	uint32_t i, n = 0, stride = 0;
+	uint32_t i, index, n = 0, stride = 0;
 	const struct hm_backend_ops *ops;
+	struct hm_device_info info, *to;
+	bool end;
 	int r;
 
 	if (!ret_n || (capacity && !infos))
@@ -117,26 +169,23 @@ int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *re
 		if (r)
 			return r;
 	}
-	for (i = 0; (ops = backend_at(i)); i++) {
-		struct hm_device_info info, *to;
-		struct hm_device *device;
-
-		r = hm_device_open(ops->name, &device);
-		if (r == -ENOMEM)
-			return r;
-		if (r)
-			continue; /* a backend without a device here */
-		r = query(device, &info);
-		hm_device_unref(device);
-		if (r)
-			continue;
-		if (n < capacity) {
-			to = (struct hm_device_info *)((char *)infos + (size_t)n * stride);
-			to->struct_size = stride;
-			struct_write(to, &info, stride);
+	for (i = 0; (ops = backend_at(i)); i++)
+		for (index = 0;; index++) {
+			r = describe(ops, index, &info, &end);
+			if (r == -ENOMEM)
+				return r;
+			if (end)
+				break;
+			if (r)
+				continue; /* it is there, and not for us */
+			if (n < capacity) {
+				to = (struct hm_device_info *)((char *)infos +
+							       (size_t)n * stride);
+				to->struct_size = stride;
+				struct_write(to, &info, stride);
+			}
+			n++;
 		}
-		n++;
-	}
 	*ret_n = n;
 	return 0;
 }

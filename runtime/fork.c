@@ -2,32 +2,46 @@
 /*
  * fork(2): every object of the parent answers -EOWNERDEAD in the child, which
  * is told by comparing one counter, without a system call. The registry's and
- * the views' locks are held across the fork, so that the child finds them free
- * and what they protect whole; no other lock of a parent's object is ever
- * taken in the child.
+ * the views' locks, and those of the simulated devices' ports, are held across the
+ * fork, so that the child finds them free and what they protect whole; no other
+ * lock of a parent's object is ever taken in the child.
  */
 #include <pthread.h>
 
+#include "accel/sim.h"
 #include "core.h"
+#include "lost.h"
+#include "sim/port.h"
+#include "soft/soft.h"
 
 uint32_t fork_generation;
 
 static void prepare(void)
 {
 	pthread_mutex_lock(&view_mutex);
+	sim_ports_fork_prepare();
+	pthread_mutex_lock(&engine_binding_mutex);
 	registry_fork_prepare();
+	soft_fork_prepare();
 }
 
 static void parent(void)
 {
+	soft_fork_parent();
 	registry_fork_parent();
+	pthread_mutex_unlock(&engine_binding_mutex);
+	sim_ports_fork_parent();
 	pthread_mutex_unlock(&view_mutex);
 }
 
 static void child(void)
 {
 	fork_generation++;
+	lost_fork_child();
+	soft_fork_child();
 	registry_fork_child();
+	pthread_mutex_unlock(&engine_binding_mutex);
+	sim_ports_fork_child();
 	pthread_mutex_unlock(&view_mutex);
 }
 

@@ -9,6 +9,7 @@
 
 #include "buffer.h"
 #include "compat.h"
+#include "lost.h"
 #include "rlimits.h"
 #include "placement.h"
 #include "remap.h"
@@ -353,6 +354,12 @@ static int place(struct hm_map *map, uint64_t committed)
 		if (r)
 			set_backing(buffer, HM_BACKING_FILE, HM_SEGMENT_SHARED);
 	}
+	if (r == -ENODEV && buffer->backing == HM_BACKING_DEVICE)
+		return err_set(
+			r,
+			"%s: its device, \"%s\", was taken away: there is nothing to map "
+			"any more",
+			buffer->name, buffer->device->name);
 	if (r == -ENODEV)
 		return err_set(r,
 			       "%s: this file system can't share mappings (MAP_SHARED): "
@@ -437,6 +444,9 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	uint64_t length = 0, committed;
 	int r;
 
+	r = lost_check(buffer->device);
+	if (r)
+		return r;
 	if (desc->flags & HM_MAP_POPULATE) {
 		r = resident_check(buffer);
 		if (r)
@@ -504,11 +514,20 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 		goto err_free;
 	r = create_locked(map, &desc);
 	buffer_unlock(buffer);
-	if (r)
+	if (r) {
+		r = lost_notice(buffer->device, r);
 		goto err_free;
+	}
+	/* Taken away meanwhile, it may not have seen this map: nobody else has yet. */
+	r = lost_check(buffer->device);
+	if (r)
+		goto err_map;
 	*ret_map = map;
 	return 0;
 
+err_map:
+	hm_map_unref(map);
+	return r;
 err_free:
 	map_free(map);
 	return r;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "core.h"
 #include "err.h"
 #include "registry.h"
 #include "smaps.h"
@@ -38,11 +39,35 @@ static int query_node(void *page, struct hm_pointer_detail *detail)
 	return 0;
 }
 
-static int query_resident(void *page, struct hm_pointer_detail *detail)
+/*
+ * Does the kernel look into maps of this kind? Walks of page tables leave those out
+ * that are a device's special pages (VM_PFNMAP), and mincore() answers 0 for them.
+ */
+static int check_walkable(const void *pointer)
+{
+	struct hm_pointer_info info;
+	struct hm_map *map = registry_acquire(pointer, &info);
+	bool special;
+
+	if (!map)
+		return err_set(-ENOENT, "%p is in no map any more", pointer);
+	special = map->buffer->backing == HM_BACKING_DEVICE &&
+		  !(map->buffer->caps & HM_CAP_POPULATE);
+	hm_map_unref(map);
+	return special ? err_set(-EOPNOTSUPP,
+				 "the kernel does not tell which pages of this device's maps "
+				 "are present") :
+			 0;
+}
+
+static int query_resident(const void *pointer, void *page, struct hm_pointer_detail *detail)
 {
 	unsigned char present = 0;
-	int r = sys_mincore(page, page_size(), &present);
+	int r = check_walkable(pointer);
 
+	if (r)
+		return r;
+	r = sys_mincore(page, page_size(), &present);
 	if (r == -ENOSYS)
 		return err_set(-EOPNOTSUPP, "this kernel has no mincore()");
 	if (r)
@@ -107,7 +132,7 @@ int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail)
 			return r;
 	}
 	if (detail.fields & HM_POINTER_RESIDENT) {
-		r = query_resident(page, &detail);
+		r = query_resident(pointer, page, &detail);
 		if (r)
 			return r;
 	}

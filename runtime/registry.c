@@ -607,11 +607,12 @@ bool registry_nearest(const void *pointer, struct registry_entry *ret_entry)
 	return has_below || has_above;
 }
 
-int registry_each(int (*each)(void *user, const struct registry_entry *entry), void *user)
+int registry_each(uint64_t from, int (*each)(void *user, const struct registry_entry *entry),
+		  void *user)
 {
 	struct registry_slot *slot, *before = NULL;
 	struct registry_entry entry;
-	uint64_t page = 0;
+	uint64_t page = from >> PAGE_SHIFT;
 	int r = 0;
 
 	pthread_mutex_lock(&mutex);

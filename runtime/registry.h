@@ -74,9 +74,11 @@ bool registry_nearest(const void *pointer, struct registry_entry *ret_entry);
 
 /*
  * Calls @each for every live map in address order under the mutex, until it
- * returns non-zero, which is the result. @each must not call the registry.
+ * returns non-zero, which is the result. @each must not call the registry. It begins
+ * with the map that has address @from, or the next one.
  */
-int registry_each(int (*each)(void *user, const struct registry_entry *entry), void *user);
+int registry_each(uint64_t from, int (*each)(void *user, const struct registry_entry *entry),
+		  void *user);
 
 /* Bytes of slabs, never given back; tries that met a change. */
 uint64_t registry_slab_bytes(void);

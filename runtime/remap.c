@@ -5,11 +5,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "lost.h"
 #include "sys.h"
 #include "view.h"
 
 int remap_refuse_lost(const struct hm_map *map)
 {
+	if (lost_check(map->buffer->device))
+		return err_prefix(-ENODEV, "the map at %p", (void *)map->address);
 	return err_set(-ENODEV,
 		       "the map at %p is lost: a change failed and could not be undone; "
 		       "unref it, its buffer has the bytes",

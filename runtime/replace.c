@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
+#include "lost.h"
 #include "rlimits.h"
 #include "map.h"
 #include "reserve.h"
@@ -137,11 +138,19 @@ static int map_old(struct replacement *rep)
 			   &rep->old_range, &rep->old);
 }
 
-static void copy_contents(struct replacement *rep)
+/* -ENODEV: the device is gone, and the bytes with it. */
+static int copy_contents(struct replacement *rep)
 {
+	int r;
+
+	r = lost_touch_begin(rep->buffer->device);
+	if (r)
+		return r;
 	memcpy(rep->address, rep->old, rep->buffer->size);
+	lost_touch_end();
 	stats_add(&stats.bytes_copied, rep->buffer->size);
 	reserve_release(&rep->old_range);
+	return 0;
 }
 
 /* Rights and, where the address stays, the descriptor: before anything changes. */
@@ -341,11 +350,9 @@ static void publish_map(struct replacement *rep)
 static void publish_buffer(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
-	struct hm_segment *old = buffer->segment;
 	uint32_t n = buffer->n_segment;
+	struct hm_segment *old = buffer_swap_segments(buffer, rep->fresh, 1);
 
-	buffer->segment = rep->fresh;
-	buffer->n_segment = 1;
 	buffer->size = rep->new_size;
 	buffer->max_size = rep->span;
 	buffer->caps |= HM_CAP_CONTIGUOUS;
@@ -391,8 +398,8 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 		if (r)
 			goto err_object;
 	}
-	copy_contents(&rep);
-	if (rep.map)
+	r = copy_contents(&rep);
+	if (!r && rep.map)
 		r = rep.moves ? move_away(&rep) : move_over(&rep);
 	if (r)
 		goto err_object;
@@ -493,9 +500,7 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 			goto err_maps;
 	}
 	resize_set_commit(set, new_size);
-	free(buffer->segment);
-	buffer->segment = array;
-	buffer->n_segment = n;
+	free(buffer_swap_segments(buffer, array, n));
 	buffer->size = new_size;
 	if (n > 1)
 		buffer->caps &= ~HM_CAP_CONTIGUOUS;

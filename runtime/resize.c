@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
+#include "lost.h"
 #include "rlimits.h"
 #include "map.h"
 #include "replace.h"
@@ -283,11 +284,15 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 		r = buffer_lock(buffer);
 		if (r)
 			return r;
-		if (buffer->size != new_size)
+		r = lost_check(buffer->device);
+		if (!r && buffer->size != new_size)
 			r = resize_locked(buffer, new_size, flags, &set);
 		done = buffer->size == new_size;
 		buffer_unlock(buffer);
 		resize_set_drop(&set);
 	} while (!r && !done);
-	return r;
+	/* Taken away meanwhile, it may not have seen a map that moved. */
+	if (!r)
+		r = lost_check(buffer->device);
+	return lost_notice(buffer->device, r);
 }

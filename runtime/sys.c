@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -56,6 +57,11 @@ static int real_fcntl(int fd, int command, long argument)
 	return fcntl(fd, command, argument);
 }
 
+static int real_ioctl(int fd, unsigned long cmd, void *argument)
+{
+	return ioctl(fd, cmd, argument);
+}
+
 static int real_eventfd(unsigned int value, int flags)
 {
 	return eventfd(value, flags);
@@ -90,9 +96,14 @@ struct sys_table sys_table = {
 	.mkdir = mkdir,
 	.rename = rename,
 	.unlink = unlink,
+	.access = access,
+	.ioctl = real_ioctl,
 	.read = read,
 	.write = write,
+	.pread = pread,
+	.pwrite = pwrite,
 	.eventfd = real_eventfd,
+	.poll = poll,
 	.prctl = real_prctl,
 	.calloc = calloc,
 };
@@ -262,6 +273,18 @@ int sys_unlink(const char *path)
 	return (int)RETRY(sys_table.unlink(path));
 }
 
+int sys_access(const char *path, int mode)
+{
+	return (int)RETRY(sys_table.access(path, mode));
+}
+
+int sys_ioctl(int fd, unsigned long cmd, void *argument)
+{
+	int r = sys_table.ioctl(fd, cmd, argument);
+
+	return r < 0 ? -errno : r;
+}
+
 ssize_t sys_read(int fd, void *to, size_t length)
 {
 	return RETRY(sys_table.read(fd, to, length));
@@ -272,9 +295,24 @@ ssize_t sys_write(int fd, const void *from, size_t length)
 	return RETRY(sys_table.write(fd, from, length));
 }
 
+ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset)
+{
+	return RETRY(sys_table.pread(fd, to, length, (off_t)offset));
+}
+
+ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset)
+{
+	return RETRY(sys_table.pwrite(fd, from, length, (off_t)offset));
+}
+
 int sys_eventfd(unsigned int value, int flags)
 {
 	return (int)RETRY(sys_table.eventfd(value, flags));
+}
+
+int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms)
+{
+	return (int)RETRY(sys_table.poll(files, n_files, timeout_ms));
 }
 
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)

@@ -8,6 +8,7 @@
 #ifndef HETMAP_SYS_H
 #define HETMAP_SYS_H
 
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -40,9 +41,14 @@ struct sys_table {
 	int (*mkdir)(const char *path, mode_t mode);
 	int (*rename)(const char *from, const char *to);
 	int (*unlink)(const char *path);
+	int (*access)(const char *path, int mode);
+	int (*ioctl)(int fd, unsigned long cmd, void *argument);
 	ssize_t (*read)(int fd, void *to, size_t length);
 	ssize_t (*write)(int fd, const void *from, size_t length);
+	ssize_t (*pread)(int fd, void *to, size_t length, off_t offset);
+	ssize_t (*pwrite)(int fd, const void *from, size_t length, off_t offset);
 	int (*eventfd)(unsigned int value, int flags);
+	int (*poll)(struct pollfd *files, nfds_t n_files, int timeout_ms);
 	int (*prctl)(int option, unsigned long a, unsigned long b, unsigned long c,
 		     unsigned long d);
 	void *(*calloc)(size_t count, size_t size);
@@ -76,9 +82,16 @@ int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length);
 int sys_mkdir(const char *path, mode_t mode);
 int sys_rename(const char *from, const char *to);
 int sys_unlink(const char *path);
+int sys_access(const char *path, int mode);
+/* Not retried: what an interrupted call still has to do is for who made it. */
+int sys_ioctl(int fd, unsigned long cmd, void *argument);
 ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
+ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);
+ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
 int sys_eventfd(unsigned int value, int flags); /* fd */
+/* How many of @files something can be said of. */
+int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms);
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 void *sys_calloc(size_t count, size_t size); /* NULL: no memory; free() it */
 

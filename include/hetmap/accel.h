@@ -7,6 +7,7 @@
 #ifndef HETMAP_ACCEL_H
 #define HETMAP_ACCEL_H
 
+#include <hetmap/backend.h>
 #include <hetmap/queue.h>
 #include <hetmap/view.h>
 
@@ -41,7 +42,7 @@ struct hm_accel_work {
 	uint64_t bytes_out; /* [out] copied back by the time it is done */
 	uint32_t way;       /* worst of its ranges; [out] for copy and fill */
 	int32_t status;     /* [out] 0 or a negative errno, once done */
-	void *data[4];      /* the accelerator's own; NULL before submit */
+	void *data[5];      /* the accelerator's own; NULL before submit */
 	char text[128];     /* [out] what failed, once status is not 0 */
 	struct hm_arg arg[HM_KERNEL_MAX_ARGS];
 	struct hm_accel_range range[HM_KERNEL_MAX_ARGS]; /* of arg[i], if a pointer */
@@ -53,8 +54,15 @@ struct hm_accel_map {
 	uint32_t backing; /* enum hm_backing */
 	char *address;
 	uint64_t length;
-	uint32_t access; /* what any of its bytes allows */
-	uint32_t reserved;
+	uint32_t access; /* what all of its bytes allow */
+	uint32_t limit;  /* what its bytes may come to allow: the buffer's access */
+	/* Where its bytes are; valid in view_create only. */
+	struct hm_device *device;          /* the buffer's */
+	const char *backend;               /* name of its kind */
+	const struct hm_segment *segments; /* of the buffer */
+	uint32_t n_segment;
+	uint32_t reserved2;
+	uint64_t offset; /* in the buffer, of the map's first byte */
 };
 
 /* What the built kernel's parameters are, as far as the driver tells. */
@@ -68,7 +76,7 @@ struct hm_accel_parameters {
 struct hm_accel_ops {
 	size_t size;      /* sizeof(struct hm_accel_ops) of the plug-in */
 	const char *name; /* "opencl": the part of an accelerator's name before ':' */
-	const char *form; /* of kernels it runs: "opencl", "cpu" */
+	const char *form; /* of kernels it runs: "opencl", "cpu", "engine" */
 
 	/* Mandatory. */
 
@@ -114,6 +122,12 @@ struct hm_accel_ops {
 	 */
 	int (*view_acquire)(void *view, struct hm_accel_range *range);
 	void (*view_release)(void *view, struct hm_accel_range *range);
+
+	/*
+	 * Optional: a descriptor that becomes readable when @work is done, which is
+	 * not known to be yet. -EOPNOTSUPP: none for this work; then notify is used.
+	 */
+	int (*fence_fd)(void *queue, struct hm_accel_work *work, int *ret_fd);
 	/* Further ops are appended here. */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Accelerator: runs kernels on unified pointers. "opencl:N", "cpu". */
+/* Accelerator: runs kernels on unified pointers. "opencl:N", "cpu", "sim:N", "soft:N". */
 #ifndef HETMAP_ACCELERATOR_H
 #define HETMAP_ACCELERATOR_H
 
@@ -14,7 +14,7 @@ struct hm_accel;
 /* How an accelerator reaches the bytes of a map; the best first. */
 enum hm_way_in {
 	HM_WAY_NONE = 0,     /* not decided yet: nothing was launched */
-	HM_WAY_DIRECT = 1,   /* runs on the CPU's own address space */
+	HM_WAY_DIRECT = 1,   /* the CPU's addresses are the accelerator's */
 	HM_WAY_SVM = 2,      /* system SVM, by capability bit */
 	HM_WAY_IMPORT = 3,   /* dma-buf or ARM import */
 	HM_WAY_HOST_PTR = 4, /* CL_MEM_USE_HOST_PTR, shown to be in place */
@@ -25,6 +25,7 @@ enum hm_accel_kind {
 	HM_ACCEL_CPU = 0, /* shares caches and page tables with the caller */
 	HM_ACCEL_GPU = 1,
 	HM_ACCEL_OTHER = 2,
+	HM_ACCEL_ENGINE = 3, /* of a simulated device: alignment is of lengths, too */
 };
 
 /* hm_accel_desc.flags */
@@ -45,7 +46,7 @@ struct hm_accel_info {
 	char description[192]; /* device and driver, with version */
 	char driver[64];       /* platform or driver name */
 	char driver_version[64];
-	char forms[64];     /* of kernels it runs: "opencl", "cpu" */
+	char forms[64];     /* of kernels it runs: "opencl", "cpu", "engine" */
 	char quirks[64];    /* named quirks in force, or "" */
 	uint64_t window;    /* longest range of one argument, bytes */
 	uint64_t memory;    /* 0: unknown */
@@ -61,7 +62,8 @@ struct hm_accel_info {
  * @ret_n:    [out]
  *
  * Loads the OpenCL platforms on the first call. A platform without devices is
- * normal and gives no entry. "cpu" is always the last one.
+ * normal and gives no entry. "cpu" is always there; engines of simulated devices
+ * come after it.
  *
  * Errors: -ENOMEM.
  */
@@ -69,7 +71,8 @@ HM_API int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_
 
 /**
  * hm_accel_open - open an accelerator
- * @name: [in] "opencl:0", "cpu", or NULL for the best one there is
+ * @name: [in] "opencl:0", "cpu", "soft:0", or NULL for the best one there is, which
+ *        is never an engine
  * @desc: [in, optional]
  * @ret_accel: [out] dropped with hm_accel_unref()
  *

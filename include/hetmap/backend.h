@@ -82,6 +82,17 @@ struct hm_backend_ops {
 	 */
 	int (*resize)(void *device, struct hm_segment *segment, uint64_t old_size,
 		      uint64_t new_size);
+
+	/*
+	 * Optional, without a capability bit: the name of the @index-th device, for
+	 * lists; -ENODEV past the last. NULL: there is one, of the backend's name.
+	 */
+	int (*device_name)(uint32_t index, char *name, size_t size);
+	/*
+	 * Optional, without a capability bit: 0, or -ENODEV once the device is known
+	 * to have been taken away. No system call. NULL: that can't happen to it.
+	 */
+	int (*device_check)(void *device);
 	/* Further ops are appended here. */
 };
 

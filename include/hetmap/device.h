@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Device: owns memory that buffers can live in. Opened by name: "host" (memfds
- * and private anonymous memory of this machine), "file" (regular files).
+ * and private anonymous memory of this machine), "file" (regular files), "sim:N"
+ * (/dev/hetsimN, the simulated device of the kernel module), "soft:N" (its twin in
+ * this process, which is always there). "sim" and "soft" are their first ones.
+ *
+ * A device may be taken away while it is used. Its maps keep their addresses, have
+ * zeros there from then on, each its own, and the next generation; what needs the
+ * device answers -ENODEV, and references are dropped in any order, as ever.
  */
 #ifndef HETMAP_DEVICE_H
 #define HETMAP_DEVICE_H
@@ -60,11 +66,14 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
 
 /**
  * hm_device_open - open a device by name
- * @name:       [in] "host", "file", or NULL for the best one there is
+ * @name:       [in] "host", "sim:0", ..., or NULL for the best that opens: one with
+ *              memory of its own, which "soft:0" is, too
  * @ret_device: [out] a reference, dropped with hm_device_unref()
  *
- * Errors: -ENODEV no such device (the text lists those there are);
- * -EACCES not permitted (the text names the group); -ENOMEM.
+ * Errors: -ENODEV no such device (the text lists those there are, or has the
+ * remedy); -EACCES not permitted (the text says to whom it is); -EPROTO it and this
+ * library don't speak the same version (the text has both); -EINVAL HETMAP_SOFT, the
+ * settings of "soft", has a mistake; -EMFILE; -ENOMEM.
  */
 HM_API int hm_device_open(const char *name, struct hm_device **ret_device);
 
@@ -73,7 +82,7 @@ HM_API int hm_device_open(const char *name, struct hm_device **ret_device);
  * @device:   [in]
  * @ret_info: [in,out] struct_size set by the caller
  *
- * Errors: -E2BIG.
+ * Errors: -E2BIG; -ENODEV it was taken away.
  */
 HM_API int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info);
 

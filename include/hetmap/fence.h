@@ -27,7 +27,9 @@ struct hm_fence_info {
  * Does for the work's arguments what hm_map_begin_cpu(READ | WRITE) does.
  *
  * Errors: -ETIME not done yet; any other is the work's own: -EIO the driver
- * failed, -ETIMEDOUT its engine was reset, or what a CPU function returned.
+ * failed, -ETIMEDOUT its engine was reset, -EFAULT an address that is not bound on
+ * its device (the text has it), -ENODEV its device was taken away, or what a CPU
+ * function returned.
  */
 HM_API int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
 

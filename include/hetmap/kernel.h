@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernel: named work in one or more forms (OpenCL C source, a CPU function).
+ * Kernel: named work in one or more forms (OpenCL C source, a CPU function, an
+ * engine program).
  * Each accelerator builds the form it runs, on the first launch there.
  */
 #ifndef HETMAP_KERNEL_H
@@ -59,6 +60,36 @@ struct hm_cpu_range {
  */
 typedef int hm_cpu_function(const struct hm_cpu_range *range, const struct hm_arg *args);
 
+/* What an engine's command does; as enum hetsim_op in uapi/hetsim.h. */
+enum hm_engine_op {
+	HM_ENGINE_NOTHING = 0,
+	HM_ENGINE_FILL = 1,      /* words of destination = value */
+	HM_ENGINE_COPY = 2,      /* destination = source */
+	HM_ENGINE_ADD = 3,       /* words: destination = source + source2 */
+	HM_ENGINE_XOR = 4,       /* words: destination = source ^ source2 */
+	HM_ENGINE_SCALE = 5,     /* words: destination = source * value */
+	HM_ENGINE_AXPY = 6,      /* words: destination += source * value */
+	HM_ENGINE_HISTOGRAM = 7, /* destination[256] = how often each byte occurs */
+	HM_ENGINE_CRC32 = 8,     /* word at destination = CRC-32 of source */
+	HM_ENGINE_COMPARE = 9,   /* u64 at destination = first byte that differs, or ~0 */
+};
+
+#define HM_ENGINE_NONE 255 /* in place of an argument's index */
+
+/*
+ * One command of an engine program. Operands are indices of the kernel's
+ * arguments: pointers, or scalars of 4 or 8 bytes. Words are unsigned, of 32 bits.
+ */
+struct hm_engine_step {
+	uint8_t op; /* enum hm_engine_op */
+	uint8_t destination;
+	uint8_t source;
+	uint8_t source2;
+	uint8_t length; /* of the operands, in bytes; NONE: the shortest one's range */
+	uint8_t value;  /* NONE: 0 */
+	uint16_t reserved;
+};
+
 struct hm_kernel_desc {
 	uint32_t struct_size;
 	uint32_t flags;       /* 0 */
@@ -73,6 +104,13 @@ struct hm_kernel_desc {
 	 */
 	const char *signature;
 	uint64_t group[3]; /* work-group size; 0: the driver chooses */
+	/*
+	 * [optional] An engine program: steps that run one after the other, whatever
+	 * the grid. Needs a signature.
+	 */
+	const struct hm_engine_step *engine;
+	uint32_t n_engine;
+	uint32_t reserved; /* 0 */
 };
 
 /**

@@ -64,7 +64,7 @@ struct hm_pointer_detail {
  * @ret_detail: [in,out] struct_size and fields set by the caller
  *
  * Errors: -ENOENT in no map; -E2BIG; -EOPNOTSUPP the kernel has not that
- * facility.
+ * facility, or not for maps of this device (HM_POINTER_RESIDENT).
  */
 HM_API int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail);
 

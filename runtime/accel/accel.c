@@ -12,12 +12,15 @@
 #define KIND_MAX 16
 
 /*
- * The kinds, best first; "cpu" is looked at last. Only ever appended to, under
- * the mutex; readers need none.
+ * The kinds, best first; those that are always there come last. Only ever appended
+ * to, under the mutex; readers need none.
  */
 static const struct hm_accel_ops *kinds[KIND_MAX] = { &opencl_accel };
 static _Atomic uint32_t n_kind = 1;
 static pthread_mutex_t kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Engines run no kernel but their own: they are asked for by name. */
+static const struct hm_accel_ops *const last_kinds[] = { &cpu_accel, &sim_accel, &soft_accel };
 
 static const struct hm_accel_ops *kind_at(uint32_t index)
 {
@@ -25,7 +28,7 @@ static const struct hm_accel_ops *kind_at(uint32_t index)
 
 	if (index < n)
 		return kinds[index];
-	return index == n ? &cpu_accel : NULL;
+	return index - n < ARRAY_SIZE(last_kinds) ? last_kinds[index - n] : NULL;
 }
 
 int hm_accel_error(int r, const char *format, ...)
@@ -266,8 +269,10 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	memcpy(accel->name, name, strlen(name));
 	CDS_INIT_LIST_HEAD(&accel->views);
 	CDS_INIT_LIST_HEAD(&accel->builds);
+	err_clear();
 	r = ops->open(rest, &known, &accel->data);
-	if (r == -ENODEV)
+	/* Who knows why it is not there has said so. */
+	if (r == -ENODEV && !hm_errmsg()[0])
 		r = refuse_name(name);
 	if (r)
 		goto err_free;

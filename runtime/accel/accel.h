@@ -51,11 +51,11 @@ struct kernel_build {
 
 struct hm_kernel {
 	struct hm_object object;
-	struct hm_kernel_desc desc;            /* strings are in text[] */
+	struct hm_kernel_desc desc;            /* steps and strings are in text[] */
 	struct hm_accel_parameters parameters; /* of the signature */
 	pthread_mutex_t lock;                  /* to add a build */
 	_Atomic(struct kernel_build *) builds; /* only ever prepended to */
-	char text[];
+	_Alignas(struct hm_engine_step) char text[];
 };
 
 /* The accelerator closes: ends what it keeps for kernels. */
@@ -73,6 +73,28 @@ const char *parameter_name(const struct hm_accel_parameters *parameters, uint32_
 /* Arguments of a launch against a kernel's parameters. */
 int parameters_check(const struct hm_accel_parameters *parameters, const char *kernel,
 		     const struct hm_arg *args, uint32_t n_arg);
+
+/* ---- engine.c ---- */
+
+/* Of a kernel's program; as many as a submission of a device takes. */
+#define ENGINE_STEPS_MAX 256
+
+/* What an operation takes. */
+struct engine_op {
+	const char *name;
+	uint8_t n_source;
+	bool writes;     /* its length, at the destination */
+	bool reads_back; /* the destination, too */
+	bool words;      /* its length is in whole words */
+	bool value;
+	uint32_t result; /* bytes at the destination, instead of its length; 0: none */
+};
+
+/* By enum hm_engine_op; NULL: there is none. */
+const struct engine_op *engine_op_of(uint32_t op);
+/* The program's steps against the parameters of the signature. */
+int engine_check(const struct hm_kernel_desc *desc,
+		 const struct hm_accel_parameters *parameters);
 
 /* ---- fence.c ---- */
 
@@ -101,6 +123,8 @@ int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence);
 void fence_submitted(struct hm_fence *fence);
 /* The work never will run: ends the uses that have begun and drops the fence. */
 void fence_abandon(struct hm_fence *fence);
+/* Completes it if its work is done: 0, -ETIME, or the driver's failure to look. */
+int fence_poll(struct hm_fence *fence);
 /* Completes what is done at the head of the queue. */
 void fence_reap(struct hm_queue *queue);
 /* Waits for all of the queue's work and for its callbacks. */
@@ -167,5 +191,7 @@ void accel_view_detach_all(struct hm_accel *accel);
 
 extern const struct hm_accel_ops cpu_accel;
 extern const struct hm_accel_ops opencl_accel;
+extern const struct hm_accel_ops sim_accel;
+extern const struct hm_accel_ops soft_accel;
 
 #endif

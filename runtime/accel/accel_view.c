@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "accel.h"
+#include "buffer.h"
 #include "sys.h"
 
 struct accel_view {
@@ -125,19 +126,40 @@ static bool is_stale(const struct accel_view *view)
 			      view->told.length != atomic_load(&map->length));
 }
 
+/*
+ * Work on one range of a map does not keep a buffer from getting a further object
+ * for another range meanwhile: so they are told of a copy of its segments.
+ */
 static int create_data(struct accel_view *view)
 {
 	struct hm_map *map = view->view.map;
+	struct hm_buffer *buffer = map->buffer;
 	uint64_t length = atomic_load(&map->length);
+	struct hm_segment *segments;
+	uint32_t n;
+	int r;
 
+	r = buffer_copy_segments(buffer, &segments, &n);
+	if (r)
+		return r;
 	view->told = (struct hm_accel_map){
 		.struct_size = sizeof(view->told),
-		.backing = map->buffer->backing,
+		.backing = buffer->backing,
 		.address = map->address,
 		.length = length,
 		.access = map_allows(map, 0, length, HM_WRITE) ? HM_READ | HM_WRITE : HM_READ,
+		.limit = buffer->access,
+		.device = buffer->device,
+		.backend = buffer->device->ops->name,
+		.segments = segments,
+		.n_segment = n,
+		.offset = map->offset,
 	};
-	return view->accel->ops->view_create(view->accel->data, &view->told, &view->data);
+	r = view->accel->ops->view_create(view->accel->data, &view->told, &view->data);
+	view->told.segments = NULL;
+	view->told.n_segment = 0;
+	free(segments);
+	return r;
 }
 
 int accel_view_pin(struct accel_view *view, void **ret_data)

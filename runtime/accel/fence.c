@@ -9,7 +9,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <string.h>
 #include <time.h>
 
 #include "accel.h"
@@ -79,7 +79,7 @@ int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence)
 	work->bytes_out = 0;
 	work->way = HM_WAY_NONE;
 	work->status = 0;
-	work->data[0] = work->data[1] = work->data[2] = work->data[3] = NULL;
+	memset(work->data, 0, sizeof(work->data));
 	work->text[0] = '\0';
 	*ret_fence = fence;
 	return 0;
@@ -209,6 +209,11 @@ static int wait_done(struct hm_fence *fence, uint64_t timeout_ns)
 	}
 }
 
+int fence_poll(struct hm_fence *fence)
+{
+	return wait_done(fence, 0);
+}
+
 static int result(struct hm_fence *fence)
 {
 	if (likely(!fence->work.status))
@@ -247,7 +252,7 @@ int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)
 			     "hm_fence_info");
 	if (r)
 		return r;
-	r = wait_done(fence, 0);
+	r = fence_poll(fence);
 	if (r && r != -ETIME)
 		return r;
 	info.done = !r;
@@ -259,83 +264,6 @@ int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)
 	}
 	struct_write(ret_info, &info, ret_info->struct_size);
 	return 0;
-}
-
-/* What a callback needs once the work is done: allocated by hm_fence_fd only. */
-struct notice {
-	struct hm_queue *queue;
-	int fd;
-};
-
-/* On any thread, perhaps the driver's: takes only queue->lock. */
-static void signal_fd(void *user)
-{
-	struct notice *notice = user;
-	struct hm_queue *queue = notice->queue;
-	const uint64_t one = 1;
-
-	sys_write(notice->fd, &one, sizeof(one));
-	sys_close(notice->fd);
-	free(notice);
-	pthread_mutex_lock(&queue->lock);
-	queue->n_notify--;
-	pthread_cond_broadcast(&queue->changed);
-	pthread_mutex_unlock(&queue->lock);
-}
-
-int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
-{
-	struct hm_queue *queue;
-	struct notice *notice;
-	int fd, r;
-
-	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
-	if (r)
-		return r;
-	if (!ret_fd)
-		return err_set(-EINVAL, "hm_fence_fd: ret_fd is NULL");
-	r = wait_done(fence, 0);
-	if (r && r != -ETIME)
-		return r;
-	fd = sys_eventfd(r ? 0 : 1, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fd < 0)
-		return err_set(fd, "hm_fence_fd: eventfd: %s", err_name(fd));
-	if (!r) {
-		*ret_fd = fd;
-		return 0;
-	}
-
-	queue = fence->queue;
-	notice = sys_calloc(1, sizeof(*notice));
-	if (!notice) {
-		r = err_set(-ENOMEM, "hm_fence_fd: no memory");
-		goto err_close;
-	}
-	notice->queue = queue;
-	notice->fd = sys_dup(fd);
-	if (notice->fd < 0) {
-		r = err_set(notice->fd, "hm_fence_fd: dup: %s", err_name(notice->fd));
-		goto err_free;
-	}
-	pthread_mutex_lock(&queue->lock);
-	queue->n_notify++;
-	pthread_mutex_unlock(&queue->lock);
-	r = queue->ops->notify(queue->data, &fence->work, signal_fd, notice);
-	if (r)
-		goto err_notify;
-	*ret_fd = fd;
-	return 0;
-
-err_notify:
-	pthread_mutex_lock(&queue->lock);
-	queue->n_notify--;
-	pthread_mutex_unlock(&queue->lock);
-	sys_close(notice->fd);
-err_free:
-	free(notice);
-err_close:
-	sys_close(fd);
-	return r;
 }
 
 void fence_reap(struct hm_queue *queue)

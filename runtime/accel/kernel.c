@@ -6,6 +6,7 @@
  * launch finds its own without a lock.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,14 +39,22 @@ static int check_desc(const struct hm_kernel_desc *desc)
 		return err_set(-EINVAL, "kernel: unknown flags 0x%" PRIx32, desc->flags);
 	if (!desc->name || !desc->name[0])
 		return err_set(-EINVAL, "kernel: it has no name");
-	if (!desc->opencl && !desc->cpu)
+	if (!desc->opencl && !desc->cpu && !desc->engine)
 		return err_set(-EINVAL,
-			       "kernel %s has no form: give OpenCL C source, a CPU function "
-			       "or both",
+			       "kernel %s has no form: give OpenCL C source, a CPU function, "
+			       "an engine program, or several of them",
 			       desc->name);
-	if (desc->cpu && !desc->signature)
-		return err_set(-EINVAL, "kernel %s: a CPU function needs a signature",
-			       desc->name);
+	if ((desc->cpu || desc->engine) && !desc->signature)
+		return err_set(-EINVAL, "kernel %s: %s needs a signature", desc->name,
+			       desc->cpu ? "a CPU function" : "an engine program");
+	if (!desc->engine != !desc->n_engine || desc->n_engine > ENGINE_STEPS_MAX ||
+	    desc->reserved)
+		return err_set(-EINVAL,
+			       "kernel %s: an engine program has 1 to %d steps, not %" PRIu32
+			       "%s%s",
+			       desc->name, ENGINE_STEPS_MAX, desc->n_engine,
+			       desc->engine ? "" : " at NULL",
+			       desc->reserved ? ", and reserved is 0" : "");
 	for (i = 0; i < 3; i++) {
 		if (!desc->group[i])
 			continue;
@@ -62,6 +71,7 @@ int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel **ret_k
 	struct hm_accel_parameters parameters;
 	struct hm_kernel_desc known;
 	struct hm_kernel *kernel;
+	size_t steps;
 	char *text;
 	int r;
 
@@ -75,10 +85,13 @@ int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel **ret_k
 	if (r)
 		return r;
 	r = signature_parse(known.signature, &parameters);
+	if (!r)
+		r = engine_check(&known, &parameters);
 	if (r)
 		return err_prefix(r, "kernel %s", known.name);
 	fork_init();
-	kernel = sys_calloc(1, sizeof(*kernel) + text_size(known.name) +
+	steps = known.n_engine * sizeof(*known.engine);
+	kernel = sys_calloc(1, sizeof(*kernel) + steps + text_size(known.name) +
 				       text_size(known.opencl) + text_size(known.options) +
 				       text_size(known.signature));
 	if (!kernel)
@@ -87,7 +100,9 @@ int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel **ret_k
 	pthread_mutex_init(&kernel->lock, NULL);
 	kernel->desc = known;
 	kernel->parameters = parameters;
-	text = kernel->text;
+	text = kernel->text + steps;
+	if (steps)
+		kernel->desc.engine = memcpy(kernel->text, known.engine, steps);
 	kernel->desc.name = text_put(&text, known.name);
 	kernel->desc.opencl = text_put(&text, known.opencl);
 	kernel->desc.options = text_put(&text, known.options);
@@ -161,17 +176,31 @@ static int make_build(struct hm_kernel *kernel, struct hm_accel *accel,
 	return 0;
 }
 
+/* Says which forms the kernel has, where none of them is the accelerator's. */
 static int check_form(const struct hm_kernel *kernel, const struct hm_accel *accel)
 {
 	const struct hm_kernel_desc *desc = &kernel->desc;
-	const char *form = accel->ops->form;
+	const struct {
+		const char *name;
+		bool there;
+	} forms[] = {
+		{ "opencl", desc->opencl },
+		{ "cpu", desc->cpu },
+		{ "engine", desc->engine },
+	};
+	char text[64];
+	size_t length = 0, i;
 
-	if ((!strcmp(form, "cpu") && desc->cpu) || (!strcmp(form, "opencl") && desc->opencl))
-		return 0;
-	return err_set(-EOPNOTSUPP,
-		       "kernel %s has no form that %s runs (\"%s\"): it has %s%s%s", desc->name,
-		       accel->name, form, desc->opencl ? "\"opencl\"" : "",
-		       desc->opencl && desc->cpu ? " and " : "", desc->cpu ? "\"cpu\"" : "");
+	for (i = 0; i < ARRAY_SIZE(forms); i++) {
+		if (!forms[i].there)
+			continue;
+		if (!strcmp(accel->ops->form, forms[i].name))
+			return 0;
+		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s\"%s\"",
+					   length ? " and " : "", forms[i].name);
+	}
+	return err_set(-EOPNOTSUPP, "kernel %s has no form that %s runs (\"%s\"): it has %s",
+		       desc->name, accel->name, accel->ops->form, text);
 }
 
 int kernel_get_build(struct hm_kernel *kernel, struct hm_accel *accel,

@@ -33,6 +33,13 @@ enum cl_coherence {
 };
 
 #define BACKING_MAX 6 /* enum hm_backing */
+#define DEVICES_MAX 8 /* kinds of devices whose memory was tested */
+
+/* What the self-tests have shown of memory of one kind. */
+struct opencl_tested {
+	char backend[16]; /* the kind of device; "" for the host's own memory */
+	enum cl_coherence host_ptr, import;
+};
 
 /* A device of a platform. Never freed. */
 struct opencl_device {
@@ -52,9 +59,9 @@ struct opencl_device {
 	char platform_version[64];
 	char driver_version[64];
 
-	pthread_mutex_t lock; /* protects the below */
-	enum cl_coherence host_ptr[BACKING_MAX];
-	enum cl_coherence import[BACKING_MAX];
+	pthread_mutex_t lock;                     /* protects the below */
+	struct opencl_tested tested[BACKING_MAX]; /* of the host's memory */
+	struct opencl_tested device_tested[DEVICES_MAX];
 };
 
 /* Behaviour that no capability announces, for versions where it was verified. */
@@ -68,6 +75,8 @@ struct opencl_quirk {
 /* The @index-th device, best first; NULL past the last. Loads on first use. */
 struct opencl_device *opencl_device_at(uint32_t index);
 bool opencl_quirks_allowed(uint32_t accel_flags);
+/* Mesa's threads block SIGBUS: memory that may be truncated is not for them. */
+bool opencl_blocks_sigbus(const struct opencl_device *device);
 
 /* ---- opencl.c ---- */
 
@@ -123,9 +132,9 @@ enum cl_memory_kind {
 /* A cl_mem around host memory. */
 int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights, void *address,
 		size_t length, cl_mem *ret_memory);
-/* Tests once a device and backing, on scratch memory. */
-int opencl_coherence(struct opencl *cl, enum cl_memory_kind kind, uint32_t backing,
-		     enum cl_coherence *ret_coherence);
+/* Tests once a device and kind of memory as @map's is, on scratch memory. */
+int opencl_coherence(struct opencl *cl, enum cl_memory_kind kind,
+		     const struct hm_accel_map *map, enum cl_coherence *ret_coherence);
 
 /* ---- opencl_flush.c ---- */
 

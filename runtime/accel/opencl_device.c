@@ -37,6 +37,17 @@ bool opencl_quirks_allowed(uint32_t accel_flags)
 	return !(accel_flags & HM_ACCEL_NO_QUIRKS) && !(wish && !strcmp(wish, "0"));
 }
 
+bool opencl_blocks_sigbus(const struct opencl_device *device)
+{
+	static const char *const platforms[] = { "rusticl", "Clover" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(platforms); i++)
+		if (!strcasecmp(device->platform_name, platforms[i]))
+			return true;
+	return false;
+}
+
 static bool version_between(const char *text, const struct opencl_quirk *quirk)
 {
 	unsigned int major, minor;

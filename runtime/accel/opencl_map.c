@@ -47,13 +47,14 @@ struct opencl_view {
 /* ---- the way in ---- */
 
 /* Takes @kind if it is in place; else *reason says why not. */
-static bool try_kind(struct opencl_view *view, enum cl_memory_kind kind, uint32_t backing)
+static bool try_kind(struct opencl_view *view, enum cl_memory_kind kind,
+		     const struct hm_accel_map *map)
 {
 	static const char *const names[] = { "CL_MEM_USE_HOST_PTR", "clImportMemoryARM" };
 	enum cl_coherence coherence;
 	int r;
 
-	r = opencl_coherence(view->cl, kind, backing, &coherence);
+	r = opencl_coherence(view->cl, kind, map, &coherence);
 	if (r) {
 		snprintf(view->reason, sizeof(view->reason), "%s", hm_errmsg());
 		return false;
@@ -70,7 +71,7 @@ static bool try_kind(struct opencl_view *view, enum cl_memory_kind kind, uint32_
 	return true;
 }
 
-static void choose_way(struct opencl_view *view, uint32_t backing)
+static void choose_way(struct opencl_view *view, const struct hm_accel_map *map)
 {
 	struct opencl *cl = view->cl;
 
@@ -78,11 +79,16 @@ static void choose_way(struct opencl_view *view, uint32_t backing)
 	if (cl->flags & HM_ACCEL_FORCE_COPY)
 		snprintf(view->reason, sizeof(view->reason),
 			 "the accelerator was opened with HM_ACCEL_FORCE_COPY");
+	else if (!strcmp(map->backend, "soft") && opencl_blocks_sigbus(cl->device))
+		snprintf(view->reason, sizeof(view->reason),
+			 "memory of soft is truncated when the device is taken away, which "
+			 "kills %.80s: its threads block SIGBUS",
+			 cl->device->platform_name);
 	else if (cl->device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM)
 		view->way = HM_WAY_SVM;
-	else if (cl->import && try_kind(view, CL_MEMORY_IMPORT, backing))
+	else if (cl->import && try_kind(view, CL_MEMORY_IMPORT, map))
 		view->way = HM_WAY_IMPORT;
-	else if (try_kind(view, CL_MEMORY_HOST_PTR, backing))
+	else if (try_kind(view, CL_MEMORY_HOST_PTR, map))
 		view->way = HM_WAY_HOST_PTR;
 }
 
@@ -102,7 +108,7 @@ int opencl_view_create(void *accel, const struct hm_accel_map *map, void **ret_v
 	view->access = map->access;
 	view->n_window = n_window;
 	pthread_mutex_init(&view->lock, NULL);
-	choose_way(view, map->backing);
+	choose_way(view, map);
 	*ret_view = view;
 	return 0;
 }

@@ -8,9 +8,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core.h"
+#include "lost.h"
 #include "opencl.h"
 #include "rlimits.h"
 #include "sys.h"
@@ -26,6 +29,8 @@ static const char source[] = "__kernel void hetmap_selftest(__global uint *p)\n"
 			     "}\n";
 
 struct scratch {
+	struct hm_device *device; /* whose memory it is, or NULL; borrowed */
+	struct hm_segment segment;
 	uint32_t *bytes;
 	uint32_t *second; /* a second mapping of the same bytes, or NULL */
 	size_t length;
@@ -74,13 +79,58 @@ static void scratch_end(struct scratch *scratch)
 	if (scratch->second)
 		sys_munmap(scratch->second, scratch->length);
 	sys_munmap(scratch->bytes, scratch->length);
+	if (scratch->device)
+		scratch->device->ops->object_destroy(scratch->device->backend,
+						     &scratch->segment);
+}
+
+/*
+ * An object of the map's own device, mapped twice. It is no buffer: to make one may
+ * find the device lost, and tell the very view that this is for.
+ */
+static int scratch_of_device(struct hm_device *device, struct scratch *ret_scratch)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = SCRATCH_BYTES,
+		.max_size = SCRATCH_BYTES,
+		.name = "selftest",
+	};
+	struct scratch scratch = { .device = device, .length = SCRATCH_BYTES };
+	const struct hm_segment *segment = &scratch.segment;
+	struct hm_recipe recipe;
+	void *address;
+	int r;
+
+	r = device->ops->create(device->backend, &desc, &recipe);
+	if (r)
+		return backend_explain(device->ops, r, "create");
+	scratch.segment = recipe.segment;
+	r = sys_mmap(NULL, scratch.length, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd,
+		     segment->fd_offset, &address);
+	if (r)
+		goto err_object;
+	scratch.bytes = address;
+	r = sys_mmap(NULL, scratch.length, PROT_READ, MAP_SHARED, segment->fd,
+		     segment->fd_offset, &address);
+	if (r)
+		goto err_bytes;
+	scratch.second = address;
+	*ret_scratch = scratch;
+	return 0;
+
+err_bytes:
+	sys_munmap(scratch.bytes, scratch.length);
+err_object:
+	device->ops->object_destroy(device->backend, &scratch.segment);
+	return rlimits_explain_map(r, scratch.length, "mapping it");
 }
 
 static int scratch_make(uint32_t backing, struct scratch *ret_scratch)
 {
 	bool shared = backing != HM_BACKING_ANON && backing != HM_BACKING_FILE_PRIVATE;
 	int flags = shared ? MAP_SHARED : MAP_PRIVATE, fd = -1, r = 0;
-	struct scratch scratch = { NULL, NULL, SCRATCH_BYTES };
+	struct scratch scratch = { .length = SCRATCH_BYTES };
 	void *address;
 
 	if (backing == HM_BACKING_HUGETLB)
@@ -234,7 +284,7 @@ out:
 	return r;
 }
 
-static int run_test(struct opencl *cl, enum cl_memory_kind kind, uint32_t backing,
+static int run_test(struct opencl *cl, enum cl_memory_kind kind, const struct hm_accel_map *map,
 		    enum cl_coherence *ret_coherence)
 {
 	struct scratch scratch;
@@ -244,10 +294,17 @@ static int run_test(struct opencl *cl, enum cl_memory_kind kind, uint32_t backin
 	cl_int error;
 	int r;
 
-	r = scratch_make(backing, &scratch);
-	if (r)
-		return err_set(r, "no scratch memory of backing %u: %s%s", backing, err_name(r),
-			       r == -EFBIG ? ": raise RLIMIT_FSIZE (ulimit -f)" : "");
+	if (map->backing == HM_BACKING_DEVICE) {
+		r = scratch_of_device(map->device, &scratch);
+		if (r)
+			return err_prefix(r, "no scratch memory like that of the map");
+	} else {
+		r = scratch_make(map->backing, &scratch);
+		if (r)
+			return err_set(r, "no scratch memory like that of the map: %s%s",
+				       err_name(r),
+				       r == -EFBIG ? ": raise RLIMIT_FSIZE (ulimit -f)" : "");
+	}
 	r = opencl_program(cl, "hetmap_selftest", source, NULL, &program);
 	if (r)
 		goto out_scratch;
@@ -262,8 +319,13 @@ static int run_test(struct opencl *cl, enum cl_memory_kind kind, uint32_t backin
 		r = cl_error(error, "clCreateCommandQueueWithProperties");
 		goto out_kernel;
 	}
+	r = lost_touch_begin(map->device);
+	if (r)
+		goto out_queue;
 	r = test_memory(cl, queue, kernel, kind, &scratch, ret_coherence);
 	clFinish(queue);
+	lost_touch_end();
+out_queue:
 	clReleaseCommandQueue(queue);
 out_kernel:
 	clReleaseKernel(kernel);
@@ -272,22 +334,44 @@ out_scratch:
 	return r;
 }
 
-int opencl_coherence(struct opencl *cl, enum cl_memory_kind kind, uint32_t backing,
-		     enum cl_coherence *ret_coherence)
+/* Where what is known of the map's kind of memory is kept. */
+static struct opencl_tested *find_tested(struct opencl_device *device,
+					 const struct hm_accel_map *map)
+{
+	struct opencl_tested *tested = device->device_tested;
+
+	if (map->backing != HM_BACKING_DEVICE)
+		return map->backing < BACKING_MAX ? &device->tested[map->backing] : NULL;
+	for (; tested < device->device_tested + DEVICES_MAX; tested++) {
+		if (!tested->backend[0])
+			snprintf(tested->backend, sizeof(tested->backend), "%s", map->backend);
+		if (!strncmp(tested->backend, map->backend, sizeof(tested->backend) - 1))
+			return tested;
+	}
+	return NULL;
+}
+
+int opencl_coherence(struct opencl *cl, enum cl_memory_kind kind,
+		     const struct hm_accel_map *map, enum cl_coherence *ret_coherence)
 {
 	struct opencl_device *device = cl->device;
+	struct opencl_tested *tested;
 	enum cl_coherence *known;
 	int r = 0;
 
-	if (backing >= BACKING_MAX)
-		return err_set(-EOPNOTSUPP, "memory of backing %u is not known here", backing);
-	known = kind == CL_MEMORY_IMPORT ? device->import : device->host_ptr;
-	known += backing;
 	pthread_mutex_lock(&device->lock);
+	tested = find_tested(device, map);
+	if (!tested) {
+		r = err_set(-EOPNOTSUPP, "memory of %s, backing %u, is not known here",
+			    map->backend, map->backing);
+		goto out;
+	}
+	known = kind == CL_MEMORY_IMPORT ? &tested->import : &tested->host_ptr;
 	if (!*known)
-		r = run_test(cl, kind, backing, known);
+		r = run_test(cl, kind, map, known);
 	if (!r)
 		*ret_coherence = *known;
+out:
 	pthread_mutex_unlock(&device->lock);
 	return r ? err_prefix(r, "self-test of %s", device->name) : 0;
 }

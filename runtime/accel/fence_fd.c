@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Descriptors of fences: the accelerator's own, where it has one for the work,
+ * else an eventfd that it has filled when the work is done.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "accel.h"
+#include "sys.h"
+
+/*
+ * Keeps the queue for a call about this work: from here its end waits for
+ * end_notice(). False: the work is done, and the queue perhaps gone.
+ */
+static bool begin_notice(struct hm_fence *fence)
+{
+	struct hm_queue *queue = fence->queue;
+	bool alive;
+
+	pthread_mutex_lock(&queue->lock);
+	alive = atomic_load(&fence->state) != FENCE_DONE;
+	queue->n_notify += alive;
+	pthread_mutex_unlock(&queue->lock);
+	return alive;
+}
+
+static void end_notice(struct hm_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->n_notify--;
+	pthread_cond_broadcast(&queue->changed);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+/* What a callback needs once the work is done: allocated by hm_fence_fd only. */
+struct notice {
+	struct hm_queue *queue;
+	int fd;
+};
+
+/* On any thread, perhaps the driver's: takes only queue->lock. */
+static void signal_fd(void *user)
+{
+	struct notice *notice = user;
+	struct hm_queue *queue = notice->queue;
+	const uint64_t one = 1;
+
+	sys_write(notice->fd, &one, sizeof(one));
+	sys_close(notice->fd);
+	free(notice);
+	end_notice(queue);
+}
+
+/* A descriptor, or a negative errno. */
+static int new_eventfd(unsigned int value)
+{
+	int fd = sys_eventfd(value, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	return fd < 0 ? err_set(fd, "hm_fence_fd: eventfd: %s", err_name(fd)) : fd;
+}
+
+/* After begin_notice(), which signal_fd() ends, or on failure the caller. */
+static int notify_fd(struct hm_fence *fence, int *ret_fd)
+{
+	struct hm_queue *queue = fence->queue;
+	struct notice *notice;
+	int fd, r;
+
+	fd = new_eventfd(0);
+	if (fd < 0)
+		return fd;
+	notice = sys_calloc(1, sizeof(*notice));
+	if (!notice) {
+		r = err_set(-ENOMEM, "hm_fence_fd: no memory");
+		goto err_close;
+	}
+	notice->queue = queue;
+	notice->fd = sys_dup(fd);
+	if (notice->fd < 0) {
+		r = err_set(notice->fd, "hm_fence_fd: dup: %s", err_name(notice->fd));
+		goto err_free;
+	}
+	r = queue->ops->notify(queue->data, &fence->work, signal_fd, notice);
+	if (r)
+		goto err_notice;
+	*ret_fd = fd;
+	return 0;
+
+err_notice:
+	sys_close(notice->fd);
+err_free:
+	free(notice);
+err_close:
+	sys_close(fd);
+	return r;
+}
+
+int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
+{
+	struct hm_queue *queue;
+	int fd, r;
+
+	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
+	if (r)
+		return r;
+	if (!ret_fd)
+		return err_set(-EINVAL, "hm_fence_fd: ret_fd is NULL");
+	r = fence_poll(fence);
+	if (r && r != -ETIME)
+		return r;
+	if (!r || !begin_notice(fence)) {
+		fd = new_eventfd(1);
+		if (fd < 0)
+			return fd;
+		*ret_fd = fd;
+		return 0;
+	}
+	queue = fence->queue;
+	r = -EOPNOTSUPP;
+	if (queue->ops->fence_fd)
+		r = queue->ops->fence_fd(queue->data, &fence->work, ret_fd);
+	if (r == -EOPNOTSUPP) {
+		r = notify_fd(fence, ret_fd);
+		if (!r)
+			return 0;
+	}
+	end_notice(queue);
+	return r;
+}

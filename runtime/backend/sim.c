@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Backends "sim" and "soft": the simulated device, in the kernel and in this
+ * process. One code, as both take the same calls; what differs is the way to
+ * them, and how the kernel treats their maps.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "core.h"
+#include "rlimits.h"
+#include "sim/port.h"
+#include "sys.h"
+
+/* What takes no help of the kernel's. */
+#define COMMON_CAPS                                                                      \
+	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND | \
+	 HM_CAP_REPLACE | HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS |        \
+	 HM_CAP_WRITE)
+
+/*
+ * Maps of the module are VM_PFNMAP: mlock() answers 0 and does nothing, and
+ * MADV_POPULATE_* fails [mm/mlock.c, mm/gup.c]. A fork child has none of them.
+ */
+#define SIM_CAPS COMMON_CAPS
+
+/*
+ * Those of the twin are shared memory, whose pages may be locked and brought in.
+ * A child's would outlive what it is a copy of: it has none either.
+ */
+#define SOFT_CAPS (COMMON_CAPS | HM_CAP_LOCK | HM_CAP_POPULATE)
+
+/* Zeros that fit the rest of any page. */
+#define PAGE_MAX 65536
+
+static int sim_open(const char *rest, void **ret_device)
+{
+	struct sim_port *port;
+	int r;
+
+	r = sim_port_get(&sim_port_kernel, rest, &port);
+	if (!r)
+		*ret_device = port;
+	return r;
+}
+
+static void device_close(void *device)
+{
+	sim_port_put(device);
+}
+
+static const char *const kinds[] = {
+	[HETSIM_KIND_GPU] = "GPU",
+	[HETSIM_KIND_FPGA] = "FPGA",
+	[HETSIM_KIND_NIC] = "NIC",
+};
+
+static int device_query(void *device, struct hm_device_info *info)
+{
+	struct hetsim_query now = { .size = sizeof(now) };
+	struct sim_port *port = device;
+	char vram[16], window[16];
+	int r;
+
+	r = sim_port_call(port, HETSIM_QUERY, &now);
+	if (r)
+		return sim_port_explain(port, r, "what it has");
+	/* "soft" opened "soft:0": the full name it is. */
+	snprintf(info->name, sizeof(info->name), "%s:%" PRIu32, port->ops->name, port->index);
+	info->page_size = now.page_size;
+	info->granule = now.granule_min;
+	info->memory_total = now.vram_bytes;
+	info->memory_free = now.vram_bytes - min_u64(now.vram_used, now.vram_bytes);
+	snprintf(info->description, sizeof(info->description), "simulated %s, %s of VRAM%s%s",
+		 now.kind < ARRAY_SIZE(kinds) ? kinds[now.kind] : "device",
+		 format_bytes(now.vram_bytes, vram, sizeof(vram)),
+		 now.window_bytes ? ", seen by the CPU through " : "",
+		 now.window_bytes ? format_bytes(now.window_bytes, window, sizeof(window)) :
+				    "");
+	return 0;
+}
+
+static int device_check(void *device)
+{
+	struct sim_port *port = device;
+
+	return port->gone ? sim_port_explain(port, -ENODEV, "its state") : 0;
+}
+
+static int device_name(const struct sim_port_ops *ops, uint32_t index, char *name, size_t size)
+{
+	if (index >= ops->count())
+		return -ENODEV;
+	snprintf(name, size, "%s:%u", ops->name, index);
+	return 0;
+}
+
+static int sim_name(uint32_t index, char *name, size_t size)
+{
+	return device_name(&sim_port_kernel, index, name, size);
+}
+
+/* As the page table of a map will have it, which is not what was asked for always. */
+static int ask_cache(struct sim_object *object, uint32_t *ret_cache)
+{
+	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = object->handle };
+	int r;
+
+	r = sim_port_call(object->port, HETSIM_BUFFER_INFO, &info);
+	if (r)
+		return sim_port_explain(object->port, r, "a buffer's cache mode");
+	*ret_cache = info.cache == HETSIM_CACHE_COMBINE ? HM_CACHE_WRITE_COMBINING :
+							  HM_CACHE_WRITE_BACK;
+	return 0;
+}
+
+/* @fd: what is mapped where the device has no handle for it. */
+static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64_t caps,
+		    struct hm_recipe *ret_recipe)
+{
+	struct sim_port *port = object->port;
+	struct hm_recipe recipe = {
+		.segment = {
+			.length = capacity,
+			.fd = fd,
+			.flags = HM_SEGMENT_SHARED,
+			.object = object,
+		},
+		.page_size = port->query.page_size,
+		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT),
+		.access = HM_READ | HM_WRITE,
+		.backing = HM_BACKING_DEVICE,
+	};
+	int r;
+
+	if (object->handle) {
+		r = ask_cache(object, &recipe.cache);
+		if (r)
+			return r;
+		r = port->ops->map_fd(port->file, object->offset, &recipe.segment.fd,
+				      &recipe.segment.fd_offset);
+		if (r)
+			return sim_port_explain(port, r, "what mmap() takes");
+	}
+	*ret_recipe = recipe;
+	return 0;
+}
+
+static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint64_t caps,
+		  struct hm_recipe *ret_recipe)
+{
+	uint64_t page = port->query.page_size;
+	struct hetsim_buffer_create ask = {
+		.size = sizeof(ask),
+		.length = round_up(desc->size, page),
+		.capacity = round_up(desc->max_size, page),
+		/* Elsewhere in the VRAM of such a device a CPU's touch is a SIGBUS. */
+		.place = port->query.window_bytes ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_VRAM,
+		.cache = HETSIM_CACHE_BACK,
+	};
+	struct sim_object *object;
+	int r;
+
+	if (desc->flags & HM_BUFFER_READ_ONLY)
+		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
+					"drop HM_BUFFER_READ_ONLY");
+	r = sim_object_create(port, &ask, &object);
+	if (r == -ENOSPC)
+		return sim_port_explain_full(
+			port, ask.capacity > port->query.max_buffer ? ask.capacity : ask.length,
+			"making a buffer");
+	if (r)
+		return sim_port_explain(port, r, "making a buffer");
+	r = describe(object, -1, ask.capacity, caps, ret_recipe);
+	if (r)
+		goto err_object;
+	return 0;
+
+err_object:
+	sim_object_put(object);
+	return r;
+}
+
+static int sim_create(void *device, const struct hm_buffer_desc *desc,
+		      struct hm_recipe *ret_recipe)
+{
+	return create(device, desc, SIM_CAPS, ret_recipe);
+}
+
+/* ---- sharing ---- */
+
+/* Whose bytes may be read only, and so only through the descriptor itself. */
+static int take_in_foreign(struct sim_port *port, int fd, struct hetsim_import *import,
+			   struct sim_object **ret_object)
+{
+	struct stat st;
+	int r;
+
+	r = sys_fstat(fd, &st);
+	if (r)
+		return r;
+	import->length = (uint64_t)st.st_size;
+	return sim_object_foreign(port, ret_object);
+}
+
+static int explain_import(struct sim_port *port, int r)
+{
+	switch (r) {
+	case -EOPNOTSUPP:
+		return err_set(r,
+			       "%s:%u does not reach that memory, which another device has "
+			       "exported",
+			       port->ops->name, port->index);
+	case -EINVAL:
+		return err_set(r, "%s:%u: the descriptor is no exported buffer",
+			       port->ops->name, port->index);
+	case -EACCES:
+		return err_set(r,
+			       "%s:%u: the descriptor was exported read-only: pass "
+			       "HM_BUFFER_READ_ONLY",
+			       port->ops->name, port->index);
+	default:
+		return sim_port_explain(port, r, "taking a buffer in");
+	}
+}
+
+/* Its size is its maker's to change, and its bytes are where they are. */
+static int take_in(struct sim_port *port, int fd, const struct hm_buffer_desc *desc,
+		   uint64_t caps, struct hm_recipe *ret_recipe)
+{
+	struct hetsim_import import = { .size = sizeof(import), .fd = fd };
+	bool read_only = desc->flags & HM_BUFFER_READ_ONLY;
+	struct sim_object *object;
+	int r;
+
+	r = sim_object_import(port, &import, &object);
+	if (r == -EACCES && read_only)
+		r = take_in_foreign(port, fd, &import, &object);
+	if (r)
+		return explain_import(port, r);
+	if (desc->size > import.length || desc->max_size > import.length) {
+		r = err_set(-EINVAL,
+			    "the buffer has %" PRIu64 " bytes, %" PRIu64 " were asked for",
+			    (uint64_t)import.length, max_u64(desc->size, desc->max_size));
+		goto err_object;
+	}
+	r = describe(object, fd, import.length, caps, ret_recipe);
+	if (r)
+		goto err_object;
+	ret_recipe->size = desc->size ? desc->size : import.length;
+	ret_recipe->caps &= ~(HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE);
+	if (read_only) {
+		ret_recipe->access = HM_READ;
+		ret_recipe->caps &= ~HM_CAP_WRITE;
+		ret_recipe->flags = HM_BUFFER_READ_ONLY;
+	}
+	/* Where the device has a hold on it, the core's duplicate is of no use. */
+	if (object->handle)
+		sys_close(fd);
+	return 0;
+
+err_object:
+	sim_object_put(object);
+	return r;
+}
+
+static int sim_import(void *device, int fd, const struct hm_buffer_desc *desc,
+		      struct hm_recipe *ret_recipe)
+{
+	return take_in(device, fd, desc, SIM_CAPS, ret_recipe);
+}
+
+static int export_fd(void *device, const struct hm_segment *segment, uint32_t flags,
+		     int *ret_fd)
+{
+	struct sim_object *object = segment->object;
+	struct hetsim_export export = {
+		.size = sizeof(export),
+		.handle = object->handle,
+		.flags = flags & HM_EXPORT_READ_ONLY ? 0 : HETSIM_EXPORT_WRITE,
+	};
+	int r;
+
+	r = sim_port_call(device, HETSIM_EXPORT, &export);
+	if (r == -EMFILE || r == -ENFILE)
+		return rlimits_explain_fd(r, "a descriptor of the buffer");
+	if (r)
+		return sim_port_explain(device, r, "exporting a buffer");
+	*ret_fd = export.fd;
+	return 0;
+}
+
+/* ---- resizing ---- */
+
+static int set_length(struct sim_object *object, uint64_t old_size, uint64_t new_size)
+{
+	uint64_t page = object->port->query.page_size;
+	struct hetsim_buffer_resize resize = {
+		.size = sizeof(resize),
+		.handle = object->handle,
+		.length = round_up(new_size, page),
+	};
+	int r;
+
+	/* The device has no buffers of 0 bytes: an emptied object keeps a page. */
+	if (!resize.length)
+		resize.length = page;
+	if (resize.length == round_up(old_size, page))
+		return 0;
+	r = sim_port_call(object->port, HETSIM_BUFFER_RESIZE, &resize);
+	if (r == -ENOSPC)
+		return sim_port_explain_full(object->port,
+					     resize.length - round_up(old_size, page),
+					     "a buffer's growth");
+	if (r == -EBUSY)
+		return err_set(r,
+			       "%s:%u: whoever has the exported buffer may use all of its "
+			       "bytes: it can't shrink until he has closed it",
+			       object->port->ops->name, object->port->index);
+	return r ? sim_port_explain(object->port, r, "changing a buffer's length") : 0;
+}
+
+static int clear_stale(struct sim_object *object)
+{
+	uint64_t length = object->stale_end - object->stale;
+	struct sim_port *port = object->port;
+	static const char zeros[PAGE_MAX];
+	ssize_t done;
+
+	if (!length)
+		return 0;
+	done = port->ops->write(port->file, zeros, length, object->offset + object->stale);
+	if (done < 0 || (uint64_t)done != length)
+		return sim_port_explain(port, done < 0 ? (int)done : -EIO,
+					"clearing the rest of a page");
+	object->stale_end = object->stale;
+	return 0;
+}
+
+/*
+ * What is left of the last page is cleared, so that growing again gives zeros: once
+ * the device has agreed, as these bytes are in use if it does not. Should that fail,
+ * they are cleared before the buffer grows: what was cut off does not come back.
+ */
+static int shrink(struct sim_object *object, uint64_t old_size, uint64_t new_size)
+{
+	uint64_t page = object->port->query.page_size;
+	int r;
+
+	r = set_length(object, old_size, new_size);
+	if (r)
+		return r;
+	object->stale = new_size;
+	object->stale_end = max_u64(round_up(new_size, page), page);
+	clear_stale(object);
+	return 0;
+}
+
+static int grow(struct sim_object *object, uint64_t old_size, uint64_t new_size)
+{
+	int r = clear_stale(object);
+
+	return r ? r : set_length(object, old_size, new_size);
+}
+
+static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
+		  uint64_t new_size)
+{
+	(void)device;
+	return new_size < old_size ? shrink(segment->object, old_size, new_size) :
+				     grow(segment->object, old_size, new_size);
+}
+
+static void object_destroy(void *device, struct hm_segment *segment)
+{
+	struct sim_object *object = segment->object;
+
+	(void)device;
+	if (!object->handle)
+		sys_close(segment->fd);
+	sim_object_put(object);
+}
+
+struct sim_port *sim_port_of(const struct hm_device *device)
+{
+	return device->ops->object_destroy == object_destroy ? device->backend : NULL;
+}
+
+const struct hm_backend_ops sim_backend = {
+	.size = sizeof(struct hm_backend_ops),
+	.name = "sim",
+	.description = "simulated devices, /dev/hetsimN",
+	.caps = SIM_CAPS,
+	.device_open = sim_open,
+	.device_close = device_close,
+	.device_query = device_query,
+	.object_destroy = object_destroy,
+	.create = sim_create,
+	.import_fd = sim_import,
+	.export_fd = export_fd,
+	.resize = resize,
+	.device_name = sim_name,
+	.device_check = device_check,
+};
+
+/* ---- soft ---- */
+
+static int twin_open(const char *rest, void **ret_device)
+{
+	struct sim_port *port;
+	int r;
+
+	r = sim_port_get(&sim_port_soft, rest, &port);
+	if (!r)
+		*ret_device = port;
+	return r;
+}
+
+static int twin_name(uint32_t index, char *name, size_t size)
+{
+	return device_name(&sim_port_soft, index, name, size);
+}
+
+static int twin_create(void *device, const struct hm_buffer_desc *desc,
+		       struct hm_recipe *ret_recipe)
+{
+	return create(device, desc, SOFT_CAPS, ret_recipe);
+}
+
+static int twin_import(void *device, int fd, const struct hm_buffer_desc *desc,
+		       struct hm_recipe *ret_recipe)
+{
+	return take_in(device, fd, desc, SOFT_CAPS, ret_recipe);
+}
+
+const struct hm_backend_ops soft_backend = {
+	.size = sizeof(struct hm_backend_ops),
+	.name = "soft",
+	.description = "simulated devices in this process",
+	.caps = SOFT_CAPS,
+	.device_open = twin_open,
+	.device_close = device_close,
+	.device_query = device_query,
+	.object_destroy = object_destroy,
+	.create = twin_create,
+	.import_fd = twin_import,
+	.export_fd = export_fd,
+	.resize = resize,
+	.device_name = twin_name,
+	.device_check = device_check,
+};

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pages that are gone from under live maps. Nobody asks the maps' users: what was
+ * there is not there any more, whatever they are about to do.
+ */
+#include "lost.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "buffer.h"
+#include "map.h"
+#include "remap.h"
+#include "reserve.h"
+#include "resident.h"
+#include "sys.h"
+
+#define ZERO_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
+
+/* ---- every map of a device ---- */
+
+/* Maps are collected some at a time: nothing is allocated where memory may be short. */
+#define BATCH 32
+
+struct batch {
+	const void *backend; /* of which device; NULL: of any */
+	uint64_t from;       /* addresses below were seen */
+	uint32_t n;
+	struct hm_map *maps[BATCH]; /* with references */
+};
+
+static int collect(void *user, const struct registry_entry *entry)
+{
+	struct batch *batch = user;
+
+	if (entry->base < batch->from)
+		return 0;
+	if (batch->n == BATCH)
+		return 1;
+	/* A parent's map is not this process's to change. */
+	if (entry->map->object.fork_gen != fork_generation ||
+	    (batch->backend && entry->device->backend != batch->backend) ||
+	    !object_try_ref(&entry->map->object))
+		return 0;
+	batch->maps[batch->n++] = entry->map;
+	batch->from = entry->base + 1;
+	return 0;
+}
+
+/* @change is called with the locks of the map's buffer and of its change held. */
+static void for_each_map(const void *backend, void (*change)(struct hm_map *map, void *user),
+			 void *user)
+{
+	struct batch batch = { .backend = backend };
+	struct hm_map *map;
+	uint32_t i;
+	int more;
+
+	do {
+		batch.n = 0;
+		more = registry_each(batch.from, collect, &batch);
+		for (i = 0; i < batch.n; i++) {
+			map = batch.maps[i];
+			if (!buffer_lock(map->buffer)) {
+				if (!remap_lock(map)) {
+					change(map, user);
+					remap_unlock(map);
+				}
+				buffer_unlock(map->buffer);
+			}
+			hm_map_unref(map);
+		}
+	} while (more);
+}
+
+/* ---- single pages ---- */
+
+struct pages {
+	const void *object;
+	uint64_t offset, length; /* in the object */
+	int fd;                  /* an empty file: SIGBUS; -1: the object's own again */
+};
+
+/* Bytes that nobody can have: where even this fails, the range is without access. */
+static void put_bus(const struct pages *pages, char *address, uint64_t length)
+{
+	void *mapped;
+
+	if (sys_mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, pages->fd,
+		     0, &mapped))
+		reserve_mend(address, length);
+}
+
+static void put_back(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	struct hm_buffer *buffer = map->buffer;
+	char *address = map->address + offset;
+
+	if (map_segments(buffer->segment, buffer->n_segment, map->offset + offset, length,
+			 address, prot_of_access(buffer->access)) ||
+	    map_dress(buffer, address, length))
+		reserve_mend(address, length);
+}
+
+static void change_pages(struct hm_map *map, void *user)
+{
+	const struct pages *pages = user;
+	struct hm_buffer *buffer = map->buffer;
+	uint64_t committed = buffer_pages(buffer, map->length);
+	uint64_t from, to, at;
+	uint32_t i;
+
+	for (i = 0; i < buffer->n_segment; i++) {
+		if (buffer->segment[i].object != pages->object)
+			continue;
+		/* In the buffer, then in the map. */
+		at = buffer->segment[i].offset;
+		from = max_u64(at + pages->offset, map->offset);
+		to = min_u64(at + min_u64(pages->offset + pages->length,
+					  buffer->segment[i].length),
+			     map->offset + committed);
+		if (from >= to)
+			continue;
+		from -= map->offset;
+		to -= map->offset;
+		if (pages->fd >= 0)
+			put_bus(pages, map->address + from, to - from);
+		else
+			put_back(map, from, to - from);
+		map_apply_rights(map->address, map->rights, from, to - from);
+		if (pages->fd < 0)
+			resident_lock_again(map, map->address);
+	}
+}
+
+void lost_page_bus(const void *object, uint64_t offset, uint64_t length)
+{
+	struct pages pages = { .object = object, .offset = offset, .length = length };
+
+	pages.fd = sys_memfd_create("hetmap:gone", MFD_CLOEXEC);
+	if (pages.fd < 0)
+		return;
+	for_each_map(NULL, change_pages, &pages);
+	sys_close(pages.fd);
+}
+
+void lost_page_back(const void *object, uint64_t offset, uint64_t length)
+{
+	struct pages pages = {
+		.object = object,
+		.offset = offset,
+		.length = length,
+		.fd = -1,
+	};
+
+	for_each_map(NULL, change_pages, &pages);
+}
+
+/* ---- whole devices ---- */
+
+/* All rights first, then what they are: whoever touches meanwhile has those he had. */
+static void put_zeros(struct hm_map *map)
+{
+	uint64_t committed = buffer_pages(map->buffer, map->length);
+	void *mapped;
+
+	if (sys_mmap(map->address, map->span, PROT_READ | PROT_WRITE, ZERO_FLAGS, -1, 0,
+		     &mapped)) {
+		reserve_mend(map->address, map->span);
+		return;
+	}
+	/* What is not inherited stays so; a child that had zeros would be no harm. */
+	sys_madvise(map->address, map->span, MADV_DONTFORK);
+	map_apply_rights(map->address, map->rights, 0, committed);
+	if (committed < map->span)
+		sys_mprotect(map->address + committed, map->span - committed, PROT_NONE);
+}
+
+static void publish(struct hm_map *map)
+{
+	struct registry_descriptor *staged;
+	struct registry_entry entry;
+
+	map_entry(map, map->address, map->length, map->generation + 1, map->rights, &entry);
+	if (!registry_stage(&entry, &staged))
+		registry_commit(map->slot, staged);
+	pthread_mutex_lock(&map->lock);
+	map->generation++;
+	map->lost = true;
+	pthread_mutex_unlock(&map->lock);
+}
+
+/* None goes while change is held; those that still come are behind. */
+static struct map_view *nth_view(struct hm_map *map, uint32_t n)
+{
+	struct map_view *view, *found = NULL;
+
+	pthread_mutex_lock(&map->lock);
+	cds_list_for_each_entry(view, &map->views, link)
+		if (!n--) {
+			found = view;
+			break;
+		}
+	pthread_mutex_unlock(&map->lock);
+	return found;
+}
+
+/* Work in flight is not waited for: its device has ended it, or it finds zeros. */
+static void lose(struct hm_map *map, void *user)
+{
+	struct map_view *view;
+	uint32_t i;
+
+	(void)user;
+	put_zeros(map);
+	if (map->locked)
+		resident_note(map, NULL);
+	publish(map);
+	for (i = 0; (view = nth_view(map, i)); i++)
+		if (view->hooks->lost)
+			view->hooks->lost(view);
+}
+
+/* Read by who touches bytes that are in no map that is known. */
+static pthread_rwlock_t touching = PTHREAD_RWLOCK_INITIALIZER;
+
+int lost_touch_begin(const struct hm_device *device)
+{
+	int r;
+
+	pthread_rwlock_rdlock(&touching);
+	r = lost_check(device);
+	if (r)
+		pthread_rwlock_unlock(&touching);
+	return r;
+}
+
+void lost_touch_end(void)
+{
+	pthread_rwlock_unlock(&touching);
+}
+
+void lost_fork_child(void)
+{
+	touching = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
+}
+
+void lost_device(const void *backend)
+{
+	for_each_map(backend, lose, NULL);
+	/* Who begins from here on finds it gone; the others have ended. */
+	pthread_rwlock_wrlock(&touching);
+	pthread_rwlock_unlock(&touching);
+}
+
+int lost_check(const struct hm_device *device)
+{
+	return backend_explain(device->ops, device->ops->device_check(device->backend),
+			       "device_check");
+}
+
+int lost_notice(struct hm_device *device, int r)
+{
+	char text[ERR_TEXT_MAX];
+
+	if (likely(r != -ENODEV) || !device->ops->device_check(device->backend))
+		return r;
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	lost_device(device->backend);
+	return err_set(r, "%s", text);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/* The port that is the twin in this process: runtime/soft. */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "err.h"
+#include "lost.h"
+#include "soft/soft.h"
+
+#include "port.h"
+
+/* In the thread that hurts a page, or takes the device away. */
+static void on_pages(void *user, uint32_t handle, uint64_t offset, uint64_t length,
+		     enum soft_pages how)
+{
+	struct sim_port *port = user;
+	const void *object;
+
+	/* With the first buffer all of them go: the device does. */
+	if (how == SOFT_PAGES_ZERO) {
+		if (!port->shown)
+			sim_port_lost(port);
+		port->shown = true;
+		return;
+	}
+	object = sim_object_of(port, handle);
+	if (object && how == SOFT_PAGES_BUS)
+		lost_page_bus(object, offset, length);
+	else if (object)
+		lost_page_back(object, offset, length);
+}
+
+static const struct soft_hooks hooks = {
+	.pages = on_pages,
+};
+
+static int twin_open(struct sim_port *port, uint32_t index, void **ret_file)
+{
+	struct soft_file *file;
+	int r;
+
+	r = soft_open(index, O_RDWR, &hooks, port, &file);
+	if (!r)
+		*ret_file = file;
+	return r;
+}
+
+static void twin_close(void *file)
+{
+	soft_close(file);
+}
+
+static int twin_call(void *file, unsigned long cmd, void *argument)
+{
+	return soft_call(file, cmd, argument);
+}
+
+static int twin_map_fd(void *file, uint64_t offset, int *ret_fd, uint64_t *ret_fd_offset)
+{
+	return soft_map_fd(file, offset, ret_fd, ret_fd_offset);
+}
+
+static ssize_t twin_read(void *file, void *to, uint64_t length, uint64_t offset)
+{
+	return soft_read(file, to, length, offset);
+}
+
+static ssize_t twin_write(void *file, const void *from, uint64_t length, uint64_t offset)
+{
+	return soft_write(file, from, length, offset);
+}
+
+const struct sim_port_ops sim_port_soft = {
+	.name = "soft",
+	.count = soft_count,
+	.open = twin_open,
+	.close = twin_close,
+	.call = twin_call,
+	.map_fd = twin_map_fd,
+	.read = twin_read,
+	.write = twin_write,
+};

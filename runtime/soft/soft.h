@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * soft:N, the twin of /dev/hetsimN in this process: no module, no privileges. It
+ * takes the calls of include/uapi/hetsim.h, with the same structures, limits and
+ * errnos. What it can't do like the module is not among its features.
+ *
+ * A buffer's pages are a memfd of its present length. It is not sealed: when the
+ * device is taken away the file is truncated, under every map of every process.
+ * Moving pages moves them in the accounts only; they stay where they are.
+ *
+ * What differs for that reason: the device learns of no map and no bracket, so that
+ * BUFFER_INFO's maps and the counters of faults are 0. An exported descriptor does
+ * not keep the buffer: when its last handle and binding are gone, it can be imported
+ * no more, and the bytes stay with who has it, whatever becomes of the device. As
+ * nobody tells when such a descriptor is closed, a buffer that was exported does not
+ * shrink any more (-EBUSY). FENCE_FD gives an eventfd, which has no status. Injected
+ * SIGBUS and poison are shown by the hooks, in the maps that there are.
+ *
+ * A child of fork() has devices of its own; none of its parent's files are for it.
+ *
+ * Settings come from the environment when the first device opens, as the module's
+ * parameters do when it is loaded: HETMAP_SOFT="devices=2 vram_mb=64 system_mb=64
+ * opener_mb=96 kind=fpga test=1", in any order, separated by blanks or commas.
+ */
+#ifndef HETMAP_RUNTIME_SOFT_H
+#define HETMAP_RUNTIME_SOFT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <uapi/hetsim.h>
+
+/* An open file of a soft device: what an open /dev/hetsimN is. */
+struct soft_file;
+
+/* What becomes of pages that CPUs have mapped. */
+enum soft_pages {
+	SOFT_PAGES_BACK, /* the buffer's own again */
+	SOFT_PAGES_BUS,  /* touching them is a SIGBUS */
+	SOFT_PAGES_ZERO, /* zeros, each map's own */
+};
+
+/*
+ * The twin does not know who has mapped its files: whoever maps them does. Called
+ * with none of the twin's locks held, from the thread that makes the call. All
+ * maps, made through the open file that these hooks came with, of bytes
+ * [@offset, @offset + @length) of the buffer @handle are to change.
+ */
+struct soft_hooks {
+	void (*pages)(void *user, uint32_t handle, uint64_t offset, uint64_t length,
+		      enum soft_pages how);
+};
+
+/*
+ * How many devices there are; they are 0 to that less 1. Where HETMAP_SOFT has a
+ * mistake it is 1, for soft_open to tell of it.
+ */
+uint32_t soft_count(void);
+
+/*
+ * @flags: O_RDWR or O_RDONLY. -ENODEV: no such device, or it was taken away and
+ * not plugged in again; -ENOMEM; -EINVAL: HETMAP_SOFT has a mistake.
+ */
+int soft_open(uint32_t index, int flags, const struct soft_hooks *hooks, void *user,
+	      struct soft_file **ret_file);
+/*
+ * Ends everything of it, as close(2) does. No other call of it may be under way. It
+ * waits for hooks of the device that are: the caller holds nothing that they need.
+ */
+void soft_close(struct soft_file *file);
+
+/* ioctl(2), with a negative errno for errno. @argument must be memory. */
+int soft_call(struct soft_file *file, unsigned long cmd, void *argument);
+
+/*
+ * What mmap(2) takes for the byte @offset of the device's space of offsets: a
+ * descriptor that stays open as long as the buffer's handle, and an offset in it.
+ * -ENOENT, -ENODEV, -EPROTO; -ERANGE: beyond the buffer's capacity.
+ */
+int soft_map_fd(struct soft_file *file, uint64_t offset, int *ret_fd, uint64_t *ret_fd_offset);
+
+/* pread(2) and pwrite(2) on the device. */
+ssize_t soft_read(struct soft_file *file, void *to, uint64_t length, uint64_t offset);
+ssize_t soft_write(struct soft_file *file, const void *from, uint64_t length, uint64_t offset);
+
+/* A fresh device in the place of one that was taken away. -EEXIST, -EINVAL. */
+int soft_plug(uint32_t index);
+
+/* fork(2): the table of devices, held across it; a child has none (runtime/fork.c). */
+void soft_fork_prepare(void);
+void soft_fork_parent(void);
+void soft_fork_child(void);
+
+/* Buffers and queues of a device that are alive, for tests: no leak is 0. */
+uint32_t soft_objects(uint32_t index);
+
+#endif

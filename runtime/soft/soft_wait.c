@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+/* Waiting for submissions of the twin: WAIT, and eventfds, which its fences are too. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#include "engine.h"
+
+/* 0 once the submission is done. With queue->lock held. */
+static int wait_done(struct soft_queue *queue, uint64_t seqno, uint64_t deadline)
+{
+	struct timespec until = soft_timespec(deadline);
+	int r = 0;
+
+	while (queue->done < seqno) {
+		if (!deadline || r == ETIMEDOUT)
+			return -ETIME;
+		queue->wanted = min_u64(queue->wanted, seqno);
+		if (deadline > INT64_MAX)
+			pthread_cond_wait(&queue->completed, &queue->lock);
+		else
+			r = pthread_cond_timedwait(&queue->completed, &queue->lock, &until);
+	}
+	return 0;
+}
+
+static bool was_submitted(const struct soft_queue *queue, uint64_t seqno)
+{
+	return seqno && seqno <= queue->submitted;
+}
+
+int soft_wait(struct soft_file *file, void *argument)
+{
+	struct hetsim_wait *wait = argument;
+	struct soft_queue *queue;
+	uint64_t address = 0;
+	int status = 0, r;
+
+	if (wait->__reserved)
+		return -EINVAL;
+	queue = soft_queue_get(file, wait->queue);
+	if (!queue)
+		return -ENOENT;
+	pthread_mutex_lock(&queue->lock);
+	if (!was_submitted(queue, wait->seqno))
+		r = -ERANGE;
+	else if (soft_inject_due(&file->account->eintr))
+		r = -EINTR;
+	else
+		r = wait_done(queue, wait->seqno, wait->deadline_ns);
+	if (!r)
+		status = soft_queue_status(queue, wait->seqno, &address);
+	pthread_mutex_unlock(&queue->lock);
+	if (!r) {
+		wait->status = status;
+		wait->fault_address = address;
+	}
+	soft_queue_put(queue);
+	return r;
+}
+
+/* ---- eventfds ---- */
+
+static void event_free(struct soft_event *event)
+{
+	sys_close(event->eventfd);
+	free(event);
+}
+
+/* Adds 1. One that is full has been readable for long, and would block. */
+static void event_signal(const struct soft_event *event)
+{
+	struct pollfd full = { .fd = event->eventfd, .events = POLLOUT };
+	const uint64_t one = 1;
+
+	if (sys_poll(&full, 1, 0) != 0)
+		sys_write(event->eventfd, &one, sizeof(one));
+}
+
+void soft_events_signal(struct cds_list_head *events)
+{
+	struct soft_event *event, *next;
+
+	cds_list_for_each_entry_safe(event, next, events, link) {
+		event_signal(event);
+		event_free(event);
+	}
+}
+
+/*
+ * An event of the eventfd @fd, with a descriptor of its own. -EINVAL: it is
+ * something else. Only eventfds are without a file type and take eight bytes of
+ * zeros, which add nothing to them.
+ */
+static int event_new(int fd, uint64_t seqno, struct soft_event **ret_event)
+{
+	const uint64_t nothing = 0;
+	struct soft_event *event;
+	struct stat stat;
+	int r;
+
+	if (sys_fstat(fd, &stat) || stat.st_mode & S_IFMT ||
+	    sys_write(fd, &nothing, sizeof(nothing)) != sizeof(nothing))
+		return -EINVAL;
+	event = sys_calloc(1, sizeof(*event));
+	if (!event)
+		return -ENOMEM;
+	r = sys_dup(fd);
+	if (r < 0)
+		goto err_event;
+	event->eventfd = r;
+	event->seqno = seqno;
+	*ret_event = event;
+	return 0;
+
+err_event:
+	free(event);
+	return r;
+}
+
+/* Puts the event where the engine finds it, which takes it over; signals it if due. */
+static int event_add(struct soft_queue *queue, struct soft_event *event)
+{
+	CDS_LIST_HEAD(due);
+	int r = 0;
+
+	pthread_mutex_lock(&queue->lock);
+	if (!was_submitted(queue, event->seqno)) {
+		r = -ERANGE;
+	} else if (event->seqno <= queue->done) {
+		cds_list_add_tail(&event->link, &due);
+	} else if (queue->n_events == SOFT_MAX_EVENTS) {
+		r = -EAGAIN;
+	} else {
+		cds_list_add_tail(&event->link, &queue->events);
+		queue->n_events++;
+	}
+	pthread_mutex_unlock(&queue->lock);
+	soft_events_signal(&due);
+	return r;
+}
+
+static int event_ask(struct soft_queue *queue, int fd, uint64_t seqno)
+{
+	struct soft_event *event = NULL;
+	int r;
+
+	r = event_new(fd, seqno, &event);
+	if (r)
+		return r;
+	r = event_add(queue, event);
+	if (r)
+		event_free(event);
+	return r;
+}
+
+int soft_queue_event(struct soft_file *file, void *argument)
+{
+	struct hetsim_queue_event *ask = argument;
+	struct soft_queue *queue;
+	int r;
+
+	if (ask->flags)
+		return -EINVAL;
+	queue = soft_queue_get(file, ask->queue);
+	if (!queue)
+		return -ENOENT;
+	r = event_ask(queue, ask->eventfd, ask->seqno);
+	soft_queue_put(queue);
+	return r;
+}
+
+int soft_fence_fd(struct soft_file *file, void *argument)
+{
+	struct hetsim_fence_fd *ask = argument;
+	struct soft_queue *queue;
+	int fd, r = 0;
+
+	if (ask->flags)
+		return -EINVAL;
+	queue = soft_queue_get(file, ask->queue);
+	if (!queue)
+		return -ENOENT;
+	if (queue->type != HETSIM_QUEUE_DMA_FENCE) {
+		r = -EOPNOTSUPP;
+		goto out_queue;
+	}
+	fd = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (fd < 0) {
+		r = fd;
+		goto out_queue;
+	}
+	r = event_ask(queue, fd, ask->seqno);
+	if (r) {
+		sys_close(fd);
+		goto out_queue;
+	}
+	ask->fd = fd;
+out_queue:
+	soft_queue_put(queue);
+	return r;
+}
