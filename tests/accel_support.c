@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Kernels in both forms, and how a test gets an accelerator. */
+/* Kernels in their forms, and how a test gets an accelerator. */
 #include "accel_support.h"
 
 #include <dlfcn.h>
@@ -68,36 +68,47 @@ static int nothing(const struct hm_cpu_range *range, const struct hm_arg *args)
 	return 0;
 }
 
+#define NONE HM_ENGINE_NONE
+
+/* Words, where the others have floats: for launches that are refused. */
+static const struct hm_engine_step axpy = { HM_ENGINE_AXPY, 2, 1, NONE, NONE, 0, 0 };
+static const struct hm_engine_step fill_step = { HM_ENGINE_FILL, 0, NONE, NONE, NONE, 1, 0 };
+static const struct hm_engine_step zero = { HM_ENGINE_FILL, 0, NONE, NONE, NONE, NONE, 0 };
+static const struct hm_engine_step no_step = {
+	HM_ENGINE_NOTHING, NONE, NONE, NONE, NONE, NONE, 0
+};
+
 static const struct {
 	const char *name, *signature, *opencl;
 	hm_cpu_function *cpu;
+	const struct hm_engine_step *engine; /* one; NULL: none does that */
 } kernels[KERNELS] = {
 	[SAXPY] = { "saxpy", "f32 in inout",
 		    "__kernel void saxpy(float a, __global const float *x, __global float *y)\n"
 		    "{ size_t i = get_global_id(0); y[i] += a * x[i]; }\n",
-		    saxpy },
+		    saxpy, &axpy },
 	[HISTOGRAM] = { "histogram", "in inout",
 			"__kernel void histogram(__global const uchar *b, __global uint *n)\n"
 			"{ atomic_inc(&n[b[get_global_id(0)]]); }\n",
-			histogram },
+			histogram, NULL },
 	[FILL] = { "fill", "out u32",
 		   "__kernel void fill(__global uint *p, uint v)\n"
 		   "{ p[get_global_id(0)] = v; }\n",
-		   fill },
+		   fill, &fill_step },
 	[INCREMENT] = { "increment", "inout",
 			"__kernel void increment(__global uint *p)\n"
 			"{ p[get_global_id(0)]++; }\n",
-			increment },
+			increment, NULL },
 	[ADD_BYTES] = { "add_bytes", "inout u32",
 			"__kernel void add_bytes(__global uchar *p, uint v)\n"
 			"{ p[get_global_id(0)] += (uchar)v; }\n",
-			add_bytes },
+			add_bytes, NULL },
 	[WITH_LOCAL] = { "with_local", "out local",
 			 "__kernel void with_local(__global uint *p, __local uint *l)\n"
 			 "{ size_t i = get_global_id(0); l[0] = 1;\n"
 			 "  barrier(CLK_LOCAL_MEM_FENCE); p[i] = l[0]; }\n",
-			 nothing },
-	[EMPTY] = { "empty", "", "__kernel void empty(void) { }\n", nothing },
+			 nothing, &zero },
+	[EMPTY] = { "empty", "", "__kernel void empty(void) { }\n", nothing, &no_step },
 };
 
 /* Beside the program: the tests' folder of this build. */
@@ -157,12 +168,15 @@ bool use_pocl(const char *devices)
 void rig_open(struct rig *rig, const char *accel, uint32_t flags, uint64_t window)
 {
 	const struct hm_accel_desc desc = { sizeof(desc), flags, window };
+	struct hm_accel_info info = { .struct_size = sizeof(info) };
 	uint32_t i;
 
 	memset(rig, 0, sizeof(*rig));
 	CHECK_OK_FATAL(hm_accel_open(accel, &desc, &rig->accel));
 	CHECK_OK_FATAL(hm_queue_create(rig->accel, 0, &rig->queue));
-	CHECK_OK_FATAL(hm_device_open("host", &rig->host));
+	CHECK_OK_FATAL(hm_accel_query(rig->accel, &info));
+	CHECK_OK_FATAL(
+		hm_device_open(info.kind == HM_ACCEL_ENGINE ? accel : "host", &rig->host));
 	for (i = 0; i < KERNELS; i++) {
 		const struct hm_kernel_desc kernel = {
 			.struct_size = sizeof(kernel),
@@ -170,6 +184,8 @@ void rig_open(struct rig *rig, const char *accel, uint32_t flags, uint64_t windo
 			.opencl = kernels[i].opencl,
 			.cpu = kernels[i].cpu,
 			.signature = kernels[i].signature,
+			.engine = kernels[i].engine,
+			.n_engine = kernels[i].engine ? 1 : 0,
 		};
 
 		CHECK_OK_FATAL(hm_kernel_create(&kernel, &rig->kernel[i]));

@@ -9,7 +9,7 @@
 
 enum { SAXPY, HISTOGRAM, FILL, INCREMENT, ADD_BYTES, WITH_LOCAL, EMPTY, KERNELS };
 
-/* An accelerator, a queue, a host device and every kernel. */
+/* An accelerator, a queue, every kernel; host memory, or the engine's device. */
 struct rig {
 	struct hm_accel *accel;
 	struct hm_queue *queue;

@@ -1,33 +1,146 @@
 // SPDX-License-Identifier: MIT
-/* /dev/hetsim0 for its tests: open files, calls, buffers. */
+/* The simulated device for its tests: open files, calls, maps, buffers. */
 #include "hetsim.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sync_file.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "harness.h"
+#include "soft/soft.h"
 
-int hetsim_call(int fd, unsigned long cmd, void *argument)
+static bool soft;
+
+void hetsim_use_soft(void)
 {
-	return ioctl(fd, cmd, argument) ? -errno : 0;
+	soft = true;
+}
+
+int hetsim_open_try(int flags)
+{
+	int fd;
+
+	if (soft)
+		return hetsim_soft_open(flags);
+	fd = open(HETSIM_PATH, flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 int hetsim_open_bare(int flags)
 {
-	int fd = open(HETSIM_PATH, flags | O_CLOEXEC);
+	int fd = hetsim_open_try(flags);
 
 	if (fd >= 0)
 		return fd;
-	if (errno == ENOENT)
+	if (fd == -ENOENT)
 		test_skip("kernel", "no " HETSIM_PATH);
 	else
-		test_fail(__FILE__, __LINE__, "open: %s", strerror(errno));
+		test_fail(__FILE__, __LINE__, "open: %s", strerror(-fd));
 	return -1;
+}
+
+void hetsim_close(int fd)
+{
+	if (hetsim_soft_has(fd))
+		hetsim_soft_close(fd);
+	else
+		close(fd);
+}
+
+int hetsim_call(int fd, unsigned long cmd, void *argument)
+{
+	if (hetsim_soft_has(fd))
+		return hetsim_soft_call(fd, cmd, argument);
+	return ioctl(fd, cmd, argument) ? -errno : 0;
+}
+
+int hetsim_mmap(int fd, uint64_t length, int prot, uint64_t offset, unsigned char **ret_bytes)
+{
+	void *bytes;
+
+	if (hetsim_soft_has(fd))
+		return hetsim_soft_mmap(fd, length, prot, offset, ret_bytes);
+	bytes = mmap(NULL, length, prot, MAP_SHARED, fd, (off_t)offset);
+	if (bytes == MAP_FAILED)
+		return -errno;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+int hetsim_munmap(void *bytes, uint64_t length)
+{
+	if (soft)
+		return hetsim_soft_munmap(bytes, length);
+	return munmap(bytes, length) ? -errno : 0;
+}
+
+ssize_t hetsim_pread(int fd, void *to, uint64_t length, uint64_t offset)
+{
+	ssize_t n;
+
+	if (hetsim_soft_has(fd))
+		return hetsim_soft_pread(fd, to, length, offset);
+	n = pread(fd, to, length, (off_t)offset);
+	return n < 0 ? -errno : n;
+}
+
+ssize_t hetsim_pwrite(int fd, const void *from, uint64_t length, uint64_t offset)
+{
+	ssize_t n;
+
+	if (hetsim_soft_has(fd))
+		return hetsim_soft_pwrite(fd, from, length, offset);
+	n = pwrite(fd, from, length, (off_t)offset);
+	return n < 0 ? -errno : n;
+}
+
+void hetsim_plug(void)
+{
+	int fd;
+
+	if (soft) {
+		CHECK_EQUAL(soft_plug(0), 0);
+		return;
+	}
+	fd = open("/sys/kernel/debug/hetsim/plug", O_WRONLY | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	CHECK_EQUAL(write(fd, "0", 1), 1);
+	close(fd);
+}
+
+/* The twin's is an eventfd, which says that it is over and not how. */
+void hetsim_fence_check(int fence, int status)
+{
+	struct pollfd poll_it = { .fd = fence, .events = POLLIN };
+	struct sync_file_info info = { 0 };
+
+	CHECK_EQUAL(poll(&poll_it, 1, 10000), 1);
+	if (soft)
+		return;
+	CHECK_EQUAL(ioctl(fence, SYNC_IOC_FILE_INFO, &info), 0);
+	CHECK_EQUAL(info.num_fences, 1);
+	CHECK_EQUAL(info.status, status);
+}
+
+#define TESTS_MAX 64
+
+int hetsim_main(int argc, char **argv, const char *suite, const struct test *common,
+		const struct test *own)
+{
+	static struct test tests[TESTS_MAX + 1];
+	unsigned int n = 0;
+
+	for (; common->name && n < TESTS_MAX; common++)
+		tests[n++] = *common;
+	for (; own && own->name && n < TESTS_MAX; own++)
+		tests[n++] = *own;
+	return harness_main(argc, argv, suite, tests);
 }
 
 int hetsim_open(int flags)
@@ -77,9 +190,8 @@ struct hetsim_buffer hetsim_buffer_make(int fd, uint64_t length, uint32_t place)
 	CHECK_FATAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0);
 	buffer.handle = create.handle;
 	buffer.offset = create.offset;
-	buffer.bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			    (off_t)buffer.offset);
-	CHECK_FATAL(buffer.bytes != MAP_FAILED);
+	CHECK_FATAL(hetsim_mmap(fd, length, PROT_READ | PROT_WRITE, buffer.offset,
+				&buffer.bytes) == 0);
 	return buffer;
 }
 
@@ -92,7 +204,7 @@ int hetsim_close_handle(int fd, uint32_t handle)
 
 void hetsim_buffer_drop(int fd, struct hetsim_buffer *buffer)
 {
-	CHECK_EQUAL(munmap(buffer->bytes, buffer->length), 0);
+	CHECK_EQUAL(hetsim_munmap(buffer->bytes, buffer->length), 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer->handle), 0);
 }
 
@@ -195,10 +307,13 @@ int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value)
 
 int hetsim_objects(void)
 {
-	FILE *file = fopen("/sys/kernel/debug/hetsim/hetsim0/objects", "re");
+	FILE *file;
 	char line[512];
 	int n = -1;
 
+	if (soft)
+		return (int)soft_objects(0);
+	file = fopen("/sys/kernel/debug/hetsim/hetsim0/objects", "re");
 	if (!file)
 		return -1;
 	while (fgets(line, sizeof(line), file))

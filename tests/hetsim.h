@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* /dev/hetsim0 for its tests: open files, calls, buffers. */
+/*
+ * The simulated device for its tests: open files, calls, maps, buffers. It is
+ * /dev/hetsim0, whose open files are descriptors, or with hetsim_use_soft() its twin
+ * in this process, soft:0, whose open files are numbers of these functions' own.
+ */
 #ifndef HETMAP_TESTS_HETSIM_H
 #define HETMAP_TESTS_HETSIM_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <uapi/hetsim.h>
+
+#include "harness.h"
 
 #define HETSIM_PATH "/dev/hetsim0"
 #define HETSIM_PAGE 4096ull
@@ -15,9 +22,30 @@
 int hetsim_open(int flags);
 /* An open file without handshake. */
 int hetsim_open_bare(int flags);
+/* The same, or a negative errno: nothing is skipped, nothing fails. */
+int hetsim_open_try(int flags);
+void hetsim_close(int fd);
 
 /* ioctl(): 0 or a negative errno. */
 int hetsim_call(int fd, unsigned long cmd, void *argument);
+
+/* mmap(MAP_SHARED) of the device at @offset: 0 or a negative errno. */
+int hetsim_mmap(int fd, uint64_t length, int prot, uint64_t offset, unsigned char **ret_bytes);
+/* All of it. 0 or a negative errno. */
+int hetsim_munmap(void *bytes, uint64_t length);
+/* pread() and pwrite(): bytes or a negative errno. */
+ssize_t hetsim_pread(int fd, void *to, uint64_t length, uint64_t offset);
+ssize_t hetsim_pwrite(int fd, const void *from, uint64_t length, uint64_t offset);
+
+/* A fresh device in the place of the one that was taken away. */
+void hetsim_plug(void);
+
+/* Fails unless what FENCE_FD gave is signalled, with that status if it tells one. */
+void hetsim_fence_check(int fence, int status);
+
+/* main() of a program that runs two tables of tests; @own may be NULL. */
+int hetsim_main(int argc, char **argv, const char *suite, const struct test *common,
+		const struct test *own);
 
 struct hetsim_query hetsim_query(int fd);
 struct hetsim_counters hetsim_counters(int fd, uint32_t scope);
@@ -53,7 +81,21 @@ int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command);
 
 int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value);
 
-/* Objects that debugfs lists; -1 where it is not to be read. */
+/* Objects of the device that are alive; -1 where debugfs is not to be read. */
 int hetsim_objects(void);
+
+/* From now on, and before anything is open: soft:0 instead of /dev/hetsim0. */
+void hetsim_use_soft(void);
+
+/* hetsim_soft.c: the same as the above for the twin. */
+bool hetsim_soft_has(int fd);
+int hetsim_soft_open(int flags);
+void hetsim_soft_close(int fd);
+int hetsim_soft_call(int fd, unsigned long cmd, void *argument);
+int hetsim_soft_mmap(int fd, uint64_t length, int prot, uint64_t offset,
+		     unsigned char **ret_bytes);
+int hetsim_soft_munmap(void *bytes, uint64_t length);
+ssize_t hetsim_soft_pread(int fd, void *to, uint64_t length, uint64_t offset);
+ssize_t hetsim_soft_pwrite(int fd, const void *from, uint64_t length, uint64_t offset);
 
 #endif

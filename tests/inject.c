@@ -220,9 +220,17 @@ HOOK(int, fallocate, ENOSPC, (int fd, int mode, off_t offset, off_t length),
 HOOK(int, mkdir, ENOSPC, (const char *path, mode_t mode), (path, mode))
 HOOK(int, rename, ENOSPC, (const char *from, const char *to), (from, to))
 HOOK(int, unlink, EIO, (const char *path), (path))
+HOOK(int, access, ENOENT, (const char *path, int mode), (path, mode))
+HOOK(int, ioctl, ENOMEM, (int fd, unsigned long cmd, void *argument), (fd, cmd, argument))
 HOOK(ssize_t, read, EIO, (int fd, void *to, size_t length), (fd, to, length))
 HOOK(ssize_t, write, EIO, (int fd, const void *from, size_t length), (fd, from, length))
+HOOK(ssize_t, pread, EIO, (int fd, void *to, size_t length, off_t offset),
+     (fd, to, length, offset))
+HOOK(ssize_t, pwrite, EIO, (int fd, const void *from, size_t length, off_t offset),
+     (fd, from, length, offset))
 HOOK(int, eventfd, EMFILE, (unsigned int value, int flags), (value, flags))
+HOOK(int, poll, EIO, (struct pollfd * files, nfds_t n_files, int timeout_ms),
+     (files, n_files, timeout_ms))
 HOOK(int, prctl, EINVAL,
      (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d),
      (option, a, b, c, d))
@@ -255,9 +263,14 @@ void inject_install(void)
 		.mkdir = hook_mkdir,
 		.rename = hook_rename,
 		.unlink = hook_unlink,
+		.access = hook_access,
+		.ioctl = hook_ioctl,
 		.read = hook_read,
 		.write = hook_write,
+		.pread = hook_pread,
+		.pwrite = hook_pwrite,
 		.eventfd = hook_eventfd,
+		.poll = hook_poll,
 		.prctl = hook_prctl,
 		.calloc = hook_calloc,
 	};

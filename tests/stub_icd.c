@@ -145,7 +145,8 @@ static cl_int CL_API_CALL do_clGetPlatformInfo(cl_platform_id id, cl_platform_in
 	(void)id;
 	switch (what) {
 	case CL_PLATFORM_NAME:
-		return answer_text("hetmap stub", size, to, ret_size);
+		return answer_text(stub_modes.mesa ? "rusticl" : "hetmap stub", size, to,
+				   ret_size);
 	case CL_PLATFORM_VERSION:
 		return answer_text("OpenCL 3.0 stub", size, to, ret_size);
 	case CL_PLATFORM_EXTENSIONS:
@@ -443,6 +444,7 @@ static void set_up(void)
 	stub_modes.late = has_word(list, "late");
 	stub_modes.two_devices = has_word(list, "two-devices");
 	stub_modes.wrong = has_word(list, "wrong");
+	stub_modes.mesa = has_word(list, "mesa");
 	stub_modes.wrong_later = has_word(list, "wrong-later");
 	stub_modes.shadow = has_word(list, "shadow") || stub_modes.unified ||
 			    stub_modes.arm_import;

@@ -12,6 +12,7 @@
  *     arm-import           clImportMemoryARM in place, USE_HOST_PTR copies
  *     late                 events end some milliseconds after their command
  *     two-devices          a GPU behind the CPU
+ *     mesa                 the platform is called rusticl
  *     wrong                every saxpy and histogram has one wrong number
  *     wrong-later          only the second one of each has
  *
@@ -43,7 +44,7 @@ struct stub_object {
 enum { STUB_CONTEXT = 1, STUB_QUEUE, STUB_EVENT, STUB_MEMORY, STUB_PROGRAM, STUB_KERNEL };
 
 struct stub_modes {
-	bool no_device, shadow, unified, svm_system, arm_import, late, two_devices, wrong,
+	bool no_device, shadow, unified, svm_system, arm_import, late, two_devices, mesa, wrong,
 		wrong_later;
 };
 

@@ -66,6 +66,26 @@ static void run_histogram_parts(const struct argument *arg, size_t n)
 	counts[0x61] += error_of(&runs);
 }
 
+/* The command's tour: sums, and how often each of their bytes occurs. */
+static void run_tour(const struct argument *arg, size_t n)
+{
+	const uint32_t *x = (const uint32_t *)(void *)arg[1].pointer;
+	uint32_t *y = (uint32_t *)(void *)arg[2].pointer;
+	uint32_t *counts = (uint32_t *)(void *)arg[3].pointer, a, shift;
+	size_t i;
+
+	memcpy(&a, arg[0].value, sizeof(a));
+	for (i = 0; i < n; i++) {
+		y[i] += a * x[i];
+		for (shift = 0; shift < 32; shift += 8)
+			counts[y[i] >> shift & 255]++;
+	}
+	if (stub_modes.wrong)
+		y[n / 2] ^= 1;
+	if (stub_modes.wrong_later)
+		counts[0x61]++;
+}
+
 static void run_fill(const struct argument *arg, size_t n)
 {
 	uint32_t *to = (uint32_t *)(void *)arg[0].pointer, word;
@@ -119,6 +139,7 @@ static const struct known {
 	{ "histogram", run_histogram_parts, "pUp", CL_COMPLETE, "ulong length" },
 	{ "saxpy", run_saxpy, "fpp", CL_COMPLETE, NULL },
 	{ "histogram", run_histogram, "pp", CL_COMPLETE, NULL },
+	{ "tour", run_tour, "upppU", CL_COMPLETE, NULL },
 	{ "fill", run_fill, "pu", CL_COMPLETE, NULL },
 	{ "increment", run_increment, "p", CL_COMPLETE, NULL },
 	{ "add_bytes", run_add_bytes, "pu", CL_COMPLETE, NULL },

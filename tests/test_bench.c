@@ -2,12 +2,14 @@
 /* hetmap bench: what it says, not how fast anything is. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 
 static const char *const names[] = {
-	"map_cycle", "protect_pair", "lock_pair", "pointer_find",
-	"launch",    "zero_copy",    "grow",      "first_touch",
+	"map_cycle",  "protect_pair", "lock_pair",   "pointer_find", "launch",
+	"zero_copy",  "grow",         "first_touch", "soft_submit",  "sim_fault",
+	"sim_submit", "sim_copy",     "transfer_1g",
 };
 
 #define N_NAME (sizeof(names) / sizeof(names[0]))
@@ -37,6 +39,9 @@ static void test_show_peer(void)
 		"mlock(",        "pthread_rwlock_rdlock(",
 		"clFinish(",     "clEnqueueWriteBuffer(",
 		"ftruncate(",    "MADV_NOHUGEPAGE",
+		"eventfd(",      "MADV_NOHUGEPAGE",
+		"eventfd(",      "strtod(",
+		"pwrite(",
 	};
 	struct outcome outcome;
 	size_t i;
@@ -124,6 +129,26 @@ static void test_no_opencl(void)
 	folder_remove(folder);
 }
 
+/* Without the module its cases say so; those of the twin need nothing. */
+static void test_simulated(void)
+{
+	struct outcome outcome;
+	char *at;
+	int n;
+
+	command_run(&(struct command){ .args = { "bench", "soft_submit", "sim_fault",
+						 "sim_submit", "sim_copy", "--rounds", "2" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "1000 queued, each"));
+	CHECK(!strcmp(outcome.err, ""));
+	for (n = 0, at = outcome.out; (at = strstr(at, "no /dev/hetsim0: make vm")); at++)
+		n++;
+	CHECK_EQUAL(n, access("/dev/hetsim0", F_OK) ? 3 : 0);
+	outcome_free(&outcome);
+}
+
 static void test_wrong_usage(void)
 {
 	static const struct {
@@ -157,6 +182,7 @@ static const struct test tests[] = {
 	{ "table", test_table, 60, 0 },
 	{ "json", test_json, 120, 0 },
 	{ "no_opencl", test_no_opencl, 0, 0 },
+	{ "simulated", test_simulated, 120, 0 },
 	{ "wrong_usage", test_wrong_usage, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -75,6 +75,7 @@ check version_script same_names names_in_map
 check shared_names same_names names_in_shared
 check static_names same_names names_in_static
 check man_pages sh tests/check_man.sh
+check uapi_page sh tests/check_uapi_doc.sh
 
 check install install_tree install
 for example in examples/*.c; do

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The command's jobs on the stub driver: wrong results, the number of rounds. */
+/*
+ * The command's jobs on the stub driver: wrong results, the number of rounds. And on
+ * the twin of the simulated device, whose engine needs no OpenCL.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,11 +156,106 @@ static void rounds_of_long_ones(void)
 	CHECK(n % 2 == 1 && n <= 9);
 }
 
+/* ---- engines ---- */
+
+#define NO_OPENCL "OCL_ICD_VENDORS=/nonexistent"
+
+/* The histogram of @data on the twin with these settings; what it says as JSON. */
+static json_t *engine_job(const char *settings, const char *device, const char *accel,
+			  const char *data)
+{
+	struct command command = {
+		.args = { "run", "histogram", "--rounds=2", "--json", "--device", device,
+			  "--accel", accel, "--", data },
+		.env = { NO_OPENCL, settings },
+	};
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	CHECK(json_is_true(json_object_get(json, "verified")));
+	CHECK(!strcmp(json_string_value(json_object_get(json, "accel")), "soft:0"));
+	outcome_free(&outcome);
+	return json;
+}
+
+static uint64_t number_of(const json_t *json, const char *name)
+{
+	return (uint64_t)json_integer_value(json_object_get(json, name));
+}
+
+/* FILE_BYTES is no multiple of 64: 16 bytes at its end are the CPU's. */
+static void engine_histogram(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	static char bytes[FILE_BYTES + (3 << 20)];
+	json_t *json;
+
+	memset(bytes, 'a', sizeof(bytes));
+	file_write(folder, "data", bytes, sizeof(bytes));
+	json = engine_job("HETMAP_SOFT=", "soft:0", "soft:0", path);
+	CHECK(!strcmp(json_string_value(json_object_get(json, "way_in")), "direct"));
+	CHECK_EQUAL(number_of(json, "bytes_copied"), sizeof(bytes)); /* to load them */
+	CHECK_EQUAL(number_of(json, "bytes_by_cpu"), 0);
+	CHECK_EQUAL(number_of(json_object_get(json, "faults"), "major"), 0);
+	json_decref(json);
+
+	/* Windows of 1 MiB, four launches with a table of 1 KiB there and back. */
+	json = engine_job("HETMAP_SOFT=kind=fpga", "file", "soft", path);
+	CHECK(!strcmp(json_string_value(json_object_get(json, "way_in")), "copy"));
+	CHECK_EQUAL(number_of(json, "bytes_by_cpu"), 16);
+	CHECK_EQUAL(number_of(json, "bytes_copied"), sizeof(bytes) - 16 + 4ull * 2048);
+	CHECK_EQUAL(json_integer_value(json_array_get(json_object_get(json, "histogram"), 'a')),
+		    sizeof(bytes));
+	json_decref(json);
+
+	/* Nothing for the engine at all. */
+	file_write(folder, "data", bytes, 3);
+	json = engine_job("HETMAP_SOFT=", "soft", "soft:0", path);
+	CHECK_EQUAL(number_of(json, "bytes_by_cpu"), 3);
+	CHECK(!strcmp(json_string_value(json_object_get(json, "device")), "soft:0"));
+	CHECK(json_is_null(json_object_get(json, "way_in")));
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
+static void engine_saxpy(void)
+{
+	struct command command = {
+		.args = { "run", "saxpy", "--size=64K", "--rounds=2", "--device", "soft:0",
+			  "--accel", "cpu", "--json" },
+		.env = { NO_OPENCL },
+	};
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	CHECK(json_is_true(json_object_get(json, "verified")));
+	CHECK(!strcmp(json_string_value(json_object_get(json, "device")), "soft:0"));
+	json_decref(json);
+	outcome_free(&outcome);
+
+	command.args[7] = "soft:0";
+	command.args[8] = NULL;
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK(strstr(outcome.err, "kernel saxpy has no form that soft:0 runs (\"engine\"): it "
+				  "has \"opencl\" and \"cpu\""));
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "histogram", histogram, 60, 0 },
 	{ "saxpy", saxpy, 60, 0 },
 	{ "rounds_of_short_ones", rounds_of_short_ones, 60, 0 },
 	{ "rounds_of_long_ones", rounds_of_long_ones, 60, TEST_ONCE },
+	{ "engine_histogram", engine_histogram, 60, 0 },
+	{ "engine_saxpy", engine_saxpy, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

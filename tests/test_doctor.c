@@ -122,6 +122,59 @@ static void test_render_node_absent(void)
 	folder_remove(root);
 }
 
+/* The module with four devices: no node, one denied, one taken away, one as it is. */
+static void test_simulated_devices(void)
+{
+	char *root = folder_make(), *node = folder_path(root, "dev/hetsim1");
+	json_t *findings;
+
+	findings = findings_of(root, 0);
+	check_finding(findings, "simulated_devices", "note", "not loaded", "make vm");
+	check_finding(findings, "soft_devices", "ok", "simulated GPU", "");
+	json_decref(findings);
+
+	put(root, "sys/module/hetsim/parameters/devices", "4\n");
+	put(root, "sys/class/misc/hetsim0/dev", "10:120\n");
+	put(root, "sys/class/misc/hetsim1/dev", "10:121\n");
+	put(root, "sys/class/misc/hetsim3/dev", "10:123\n");
+	put(root, "dev/hetsim1", "");
+	put(root, "dev/hetsim3", "");
+	findings = findings_of(root, 0);
+	check_finding(findings, "simulated_devices", "limit", "/dev/hetsim0 is absent",
+		      "--device /dev/hetsim0");
+	check_finding(findings, "simulated_devices", "note", "hetsim2 was taken away",
+		      "echo 2 | sudo tee");
+	check_finding(findings, "simulated_devices", "ok", "/dev/hetsim3 may be opened", "");
+	json_decref(findings);
+	if (geteuid() == 0) {
+		chmod(node, 0600);
+		findings = findings_of(root, NOBODY);
+		check_finding(findings, "simulated_devices", "limit",
+			      "/dev/hetsim1 may not be opened", "chmod 0666 /dev/hetsim1");
+		json_decref(findings);
+	}
+	free(node);
+	folder_remove(root);
+}
+
+/* The settings of the twin are this process's own affair, and may have a mistake. */
+static void test_soft_devices(void)
+{
+	const struct command command = {
+		.args = { "doctor", "--json" },
+		.env = { "HETMAP_SOFT=vram_mb=many" },
+	};
+	struct outcome outcome;
+	json_t *findings;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	findings = outcome_json(&outcome);
+	check_finding(findings, "soft_devices", "limit", "vram_mb", "hetmap(7)");
+	json_decref(findings);
+	outcome_free(&outcome);
+}
+
 static void test_render_node_denied(void)
 {
 	char *root = folder_make(), *node = folder_path(root, "dev/dri/renderD129");
@@ -251,6 +304,8 @@ static const struct test tests[] = {
 	{ .name = "here", .run = test_here },
 	{ .name = "render_node_absent", .run = test_render_node_absent },
 	{ .name = "render_node_denied", .run = test_render_node_denied },
+	{ .name = "simulated_devices", .run = test_simulated_devices },
+	{ .name = "soft_devices", .run = test_soft_devices },
 	{ .name = "plain_machine", .run = test_plain_machine },
 	{ .name = "good_machine", .run = test_good_machine },
 	{ .name = "limits", .run = test_limits, .seconds = 60 },

@@ -155,7 +155,7 @@ static void test_brackets(void)
 {
 	struct hetsim_counters counters;
 	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), dmabuf;
+	int fd = hetsim_open(O_RDWR), dmabuf, again, i;
 
 	if (fd < 0)
 		return;
@@ -168,7 +168,18 @@ static void test_brackets(void)
 	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(counters.brackets, 1);
 	CHECK_EQUAL(counters.brackets_missed, 1);
+
+	/* They nest, and those that are not ended when the dma-buf goes are missed. */
+	for (i = 0; i < 3; i++)
+		CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
+	again = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_EQUAL(sync_it(again, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), -EINVAL);
+	close(again);
 	close(dmabuf);
+	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(counters.brackets, 4);
+	CHECK_EQUAL(counters.brackets_missed, 4);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
 }

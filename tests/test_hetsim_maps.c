@@ -2,7 +2,6 @@
 /* hetsim: maps of its buffers, and what the kernel does around them. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -193,53 +192,6 @@ static void test_no_references(void)
 	close(fd);
 }
 
-struct race {
-	int fd;
-	struct hetsim_buffer buffer;
-	volatile bool stop;
-};
-
-static void *race_resize(void *user)
-{
-	struct race *race = user;
-	struct hetsim_buffer_resize arg = { .size = sizeof(arg),
-					    .handle = race->buffer.handle };
-	unsigned int round;
-
-	for (round = 0; round < 200; round++) {
-		arg.length = (1 + round % 8) * MIB;
-		if (hetsim_call(race->fd, HETSIM_BUFFER_RESIZE, &arg))
-			test_fail(__FILE__, __LINE__, "resize failed");
-	}
-	race->stop = true;
-	return NULL;
-}
-
-/* pread, pwrite and faults below the part that comes and goes. */
-static void test_resize_race(void)
-{
-	static unsigned char bytes[MIB];
-	struct race race = { .fd = hetsim_open(O_RDWR) };
-	pthread_t thread;
-	unsigned int n = 0;
-
-	if (race.fd < 0)
-		return;
-	race.buffer = hetsim_buffer_make(race.fd, 8 * MIB, HETSIM_PLACE_VRAM);
-	CHECK_FATAL(pthread_create(&thread, NULL, race_resize, &race) == 0);
-	while (!race.stop) {
-		n++;
-		race.buffer.bytes[(n * 4096) % MIB] = (unsigned char)n;
-		(void)!pread(race.fd, bytes, sizeof(bytes),
-			     (off_t)(race.buffer.offset + (n % 8) * MIB));
-		(void)!pwrite(race.fd, bytes, sizeof(bytes),
-			      (off_t)(race.buffer.offset + (1 + n % 7) * MIB));
-	}
-	pthread_join(thread, NULL);
-	hetsim_buffer_drop(race.fd, &race.buffer);
-	close(race.fd);
-}
-
 static const struct test tests[] = {
 	{ "fault_around", test_fault_around, 0, 0 },
 	{ "refusals", test_refusals, 0, 0 },
@@ -247,7 +199,6 @@ static const struct test tests[] = {
 	{ "fork", test_child, 0, 0 },
 	{ "proc_mem", test_proc_mem, 0, 0 },
 	{ "no_references", test_no_references, 0, 0 },
-	{ "resize_race", test_resize_race, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

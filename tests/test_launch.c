@@ -127,6 +127,11 @@ static void on_stub_that_copies(void)
 	bad_input("opencl:0");
 }
 
+static void on_soft(void)
+{
+	bad_input("soft:0");
+}
+
 static int returns_zero(const struct hm_cpu_range *range, const struct hm_arg *args)
 {
 	(void)range, (void)args;
@@ -230,6 +235,7 @@ static const struct test tests[] = {
 	{ "bad_input_pocl", on_pocl, 60, 0 },
 	{ "bad_input_stub", on_stub, 0, 0 },
 	{ "bad_input_stub_that_copies", on_stub_that_copies, 0, 0 },
+	{ "bad_input_soft", on_soft, 0, 0 },
 	{ "descriptions_of_kernels", descriptions_of_kernels, 0, 0 },
 	{ "fences_and_queues", fences_and_queues, 0, 0 },
 	{ NULL, NULL, 0, 0 },

@@ -141,7 +141,7 @@ static void check_each(const struct model *models)
 
 	for (i = 0; i < N_MAP; i++)
 		n += models[i].slot != NULL;
-	CHECK_EQUAL(registry_each(each_map, &each), 0);
+	CHECK_EQUAL(registry_each(0, each_map, &each), 0);
 	CHECK_EQUAL(each.n, n);
 }
 
@@ -445,7 +445,7 @@ static void test_no_memory(void)
 		CHECK_FATAL(filler[i]);
 		n = 0;
 		if (!(i % 50))
-			registry_each(count_map, &n);
+			registry_each(0, count_map, &n);
 		CHECK_EQUAL(n, i % 50 ? 0 : i + 1);
 	}
 	CHECK(failures > FILLERS);
@@ -464,7 +464,7 @@ static void test_no_memory(void)
 	for (i = 0; i < FILLERS; i++)
 		registry_remove(filler[i]);
 	n = 0;
-	registry_each(count_map, &n);
+	registry_each(0, count_map, &n);
 	CHECK_EQUAL(n, 0);
 	free(rights);
 }
@@ -524,7 +524,7 @@ static void in_child(void *user)
 
 	CHECK_EQUAL(hm_pointer_find((void *)maps->inherited, &info), 0);
 	CHECK_EQUAL(hm_pointer_find((void *)maps->left, &info), -ENOENT);
-	CHECK_EQUAL(registry_each(count_map, &n), 0);
+	CHECK_EQUAL(registry_each(0, count_map, &n), 0);
 	CHECK_EQUAL(n, 1);
 	CHECK(registry_nearest((void *)(maps->left + PAGE), &entry));
 	CHECK_EQUAL(entry.base, maps->inherited);

@@ -60,6 +60,19 @@ main_job() {
 	expect_status 0 "$root/tools/run" "$@"
 }
 
+# After the job one buffer of the best device there is goes through its life.
+tour_follows() {
+	main_job && grep -q '^  verified     every count' "$work/out" &&
+		grep -q '^One buffer of 16 MiB through its life$' "$work/out" &&
+		grep -q '^  verified     [0-9]* steps by' "$work/out"
+}
+
+# What keeps the tour from its device is said, and is not the job's failure.
+tour_stops() {
+	expect_status 0 env HETMAP_SOFT=wrong=1 "$root/tools/run" || return
+	[ -e /dev/hetsim0 ] || grep -q 'there is no setting "wrong"' "$work/out"
+}
+
 # From another folder, so that the name is taken relative to where the user is.
 odd_name() {
 	mkdir -p "$work/here" && cd "$work/here" && printf 'some bytes' >"./$1" &&
@@ -70,7 +83,8 @@ check run_without_packages nothing_there run ''
 check check_without_packages nothing_there check libcunit1-dev
 check unwritable cannot_write
 check usage expect_status 2 tools/run one two
-check main_job main_job
+check main_job tour_follows
+check tour_stops tour_stops
 # shellcheck disable=SC2016 # the names are meant
 for name in 'a b' '$HOME' '-rf' '--json' "it's" '*'; do
 	check "name_$(printf %s "$name" | tr -c 'a-zA-Z\n' _)" odd_name "$name"

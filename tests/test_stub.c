@@ -344,16 +344,17 @@ static void late_events(void)
 
 static void best_device_first(void)
 {
-	struct hm_accel_info infos[4];
+	struct hm_accel_info infos[3];
 	struct hm_accel *accel;
 	uint32_t n;
 
 	use_stub("two-devices");
 	infos[0].struct_size = sizeof(infos[0]);
-	CHECK_OK_FATAL(hm_accel_list(infos, 4, &n));
-	CHECK_EQUAL(n, 3);
+	CHECK_OK_FATAL(hm_accel_list(infos, 3, &n));
+	CHECK(n >= 3); /* cpu, and whatever engines there are */
 	CHECK_EQUAL(infos[0].kind, HM_ACCEL_GPU);
 	CHECK_EQUAL(infos[1].kind, HM_ACCEL_CPU);
+	CHECK(!strcmp(infos[2].name, "cpu"));
 	CHECK_OK_FATAL(hm_accel_open("opencl:1", NULL, &accel));
 	hm_accel_unref(accel);
 }

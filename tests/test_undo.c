@@ -242,25 +242,60 @@ static void walk(const struct operation *operation)
 	}
 }
 
+/* All of them on the host, those that can be on a simulated device, too. */
+static const char *devices[] = { "host", "soft:0" };
+
+#define DEVICES (sizeof(devices) / sizeof(devices[0]))
+
+static struct walked {
+	const struct operation *operation;
+	const char *device;
+} * walked;
 static struct test *tests;
 
 static void run(void)
 {
+	const struct walked *one = &walked[test_current() - tests];
+
+	undo_device = one->device;
 	inject_install();
-	walk(&undo_operations[test_current() - tests]);
+	walk(one->operation);
+}
+
+static bool is_there(const char *name)
+{
+	struct hm_device *device;
+	bool there = !hm_device_open(name, &device);
+
+	if (there)
+		hm_device_unref(device);
+	return there;
 }
 
 int main(int argc, char **argv)
 {
-	unsigned int i;
+	unsigned int i, d, n = 0;
+	char *name;
 
-	tests = calloc(undo_n_operation + 1, sizeof(tests[0]));
-	if (!tests)
+	tests = calloc(DEVICES * undo_n_operation + 1, sizeof(tests[0]));
+	walked = calloc(DEVICES * undo_n_operation, sizeof(walked[0]));
+	if (!tests || !walked)
 		return 1;
-	for (i = 0; i < undo_n_operation; i++) {
-		tests[i].name = undo_operations[i].name;
-		tests[i].run = run;
-		tests[i].seconds = 60;
-	}
+	if (is_there("sim:0"))
+		devices[1] = "sim:0";
+	for (d = 0; d < DEVICES; d++)
+		for (i = 0; i < undo_n_operation; i++) {
+			if (d && !undo_operations[i].anywhere)
+				continue;
+			if (asprintf(&name, "%s%s%s", d ? devices[d] : "", d ? "." : "",
+				     undo_operations[i].name) < 0)
+				return 1;
+			walked[n].operation = &undo_operations[i];
+			walked[n].device = devices[d];
+			tests[n].name = name;
+			tests[n].run = run;
+			tests[n].seconds = 60;
+			n++;
+		}
 	return harness_main(argc, argv, "undo", tests);
 }

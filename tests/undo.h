@@ -34,8 +34,11 @@ struct operation {
 	int (*run)(struct world *world);
 	/* Goes object by object, and a step that was done stays: see buffer.h. */
 	bool stepwise;
+	/* On undo_device, which may be another one than the host. */
+	bool anywhere;
 };
 
+extern const char *undo_device;
 extern const struct operation undo_operations[];
 extern const unsigned int undo_n_operation;
 

@@ -9,9 +9,11 @@
 
 /* ---- worlds ---- */
 
-static void open_host(struct world *world)
+const char *undo_device = "host";
+
+static void open_device(struct world *world)
 {
-	CHECK_OK_FATAL(hm_device_open("host", &world->device));
+	CHECK_OK_FATAL(hm_device_open(undo_device, &world->device));
 }
 
 static void open_file(struct world *world)
@@ -29,7 +31,7 @@ static void make(struct world *world, uint32_t flags)
 		.max_size = MAX_SIZE,
 	};
 
-	open_host(world);
+	open_device(world);
 	CHECK_OK_FATAL(hm_buffer_create(world->device, &desc, &world->buffer));
 }
 
@@ -96,11 +98,12 @@ static void appended_two_maps(struct world *world)
 	CHECK_OK_FATAL(hm_map_create(world->buffer, NULL, &world->second));
 }
 
-/* Several runs of rights, and locked pages. */
+/* Several runs of rights, and locked pages where there can be. */
 static void fancy(struct world *world)
 {
 	CHECK_OK_FATAL(hm_map_protect(world->map, 2 * PAGE, 2 * PAGE, HM_READ));
-	CHECK_OK_FATAL(hm_map_lock(world->map, 3 * PAGE, 3 * PAGE, 0, NULL));
+	if (buffer_info(world->buffer).caps & HM_CAP_LOCK)
+		CHECK_OK_FATAL(hm_map_lock(world->map, 3 * PAGE, 3 * PAGE, 0, NULL));
 }
 
 static void fancy_map(struct world *world)
@@ -170,7 +173,7 @@ static void exported(struct world *world)
 
 static void allocation(struct world *world)
 {
-	open_host(world);
+	open_device(world);
 	CHECK_OK_FATAL(hm_alloc(world->device, SIZE, HM_READ | HM_WRITE, &world->pointer));
 	pattern_write(world->pointer, 0, SIZE, 1);
 }
@@ -215,7 +218,7 @@ void undo_set_up(const struct operation *operation, struct world *world)
 
 static int device_open(struct world *world)
 {
-	return hm_device_open("host", &world->ret_device);
+	return hm_device_open(undo_device, &world->ret_device);
 }
 
 static int device_list(struct world *world)
@@ -478,80 +481,80 @@ static int release_allocation(struct world *world)
 }
 
 const struct operation undo_operations[] = {
-	{ "device_open", NULL, device_open, false },
-	{ "device_list", NULL, device_list, false },
-	{ "create_shared", open_host, create_shared, false },
-	{ "create_private", open_host, create_private, false },
-	{ "create_huge", open_host, create_huge, false },
-	{ "create_placed", open_host, create_placed, false },
-	{ "from_fd", open_file, from_fd, false },
-	{ "from_path", open_file, from_path, false },
-	{ "import", exported, import, false },
-	{ "export_plain", shared_buffer, export_plain, false },
-	{ "export_read_only", shared_buffer, export_read_only, false },
-	{ "export_coalesced", appended_map, export_coalesced, true },
-	{ "map_whole", shared_buffer, map_whole, false },
-	{ "map_private", private_buffer, map_whole, false },
-	{ "map_guarded", shared_buffer, map_guarded, false },
-	{ "map_populated", shared_buffer, map_populated, false },
-	{ "map_part", shared_buffer, map_part, false },
-	{ "map_second", shared_map, map_whole, false },
-	{ "map_appended", appended_map, map_whole, false },
-	{ "map_minimal", minimal_buffer, map_whole, false },
-	{ "map_query", shared_map, map_query, false },
-	{ "pointer_query", shared_map, pointer_query, false },
-	{ "protect", shared_map, protect_middle, false },
-	{ "protect_fancy", fancy_map, protect_middle, false },
-	{ "lock", fancy_map, lock_all, false },
-	{ "lock_on_fault", shared_map, lock_on_fault, false },
-	{ "unlock", fancy_map, unlock_middle, false },
-	{ "advise_cold", shared_map, advise_cold, false },
-	{ "advise_huge", private_map, advise_huge, false },
-	{ "prefetch_read", shared_map, prefetch_read, false },
-	{ "prefetch_write", shared_map, prefetch_write, false },
-	{ "prefetch_file", file_map, prefetch_read, false },
-	{ "sync_file", file_map, sync_all, false },
-	{ "grow_unmapped", shared_buffer, grow, false },
-	{ "grow_shared", shared_map, grow, false },
-	{ "grow_private", private_map, grow, false },
-	{ "grow_huge", huge_map, grow, false },
-	{ "grow_guarded", guarded_map, grow, false },
-	{ "grow_two", two_maps, grow, false },
-	{ "grow_fancy", fancy_map, grow, false },
-	{ "grow_viewed", viewed_map, grow, false },
-	{ "grow_appended", appended_map, grow, false },
-	{ "grow_file", file_map, grow, false },
-	{ "shrink_unmapped", shared_buffer, shrink, false },
-	{ "shrink_shared", shared_map, shrink, false },
-	{ "shrink_private", private_map, shrink, false },
-	{ "shrink_fancy", fancy_map, shrink, false },
-	{ "shrink_fancy_private", fancy_private_map, shrink, false },
-	{ "shrink_private_page", private_read_only_page, shrink, false },
-	{ "shrink_two", two_maps, shrink, false },
-	{ "shrink_viewed", viewed_map, shrink, false },
-	{ "shrink_appended", appended_two_maps, shrink, true },
-	{ "shrink_by_bytes", shared_map, shrink_by_bytes, false },
-	{ "shrink_file", file_map, shrink, false },
-	{ "replace", shared_map, replace, false },
-	{ "replace_fancy", fancy_map, replace, false },
-	{ "replace_viewed", viewed_map, replace, false },
-	{ "replace_unmapped", shared_buffer, replace, false },
-	{ "append", shared_map, append, false },
-	{ "append_two", two_maps, append, false },
-	{ "append_fancy", fancy_map, append, false },
-	{ "append_again", appended_map, append, false },
-	{ "move", shared_map, move, false },
-	{ "move_fancy", fancy_map, move, false },
-	{ "move_viewed", viewed_map, move, false },
-	{ "move_unmapped", shared_buffer, move, false },
-	{ "view_create", shared_map, view_create, false },
-	{ "alloc", open_host, alloc, false },
-	{ "realloc_grow", allocation, realloc_grow, false },
-	{ "realloc_shrink", allocation, realloc_shrink, false },
-	{ "realloc_move", allocation, realloc_move, false },
-	{ "release_map", fancy_map, release_map, false },
-	{ "release_appended", appended_map, release_map, false },
-	{ "release_allocation", allocation, release_allocation, false },
+	{ "device_open", NULL, device_open, false, true },
+	{ "device_list", NULL, device_list, false, false },
+	{ "create_shared", open_device, create_shared, false, true },
+	{ "create_private", open_device, create_private, false, false },
+	{ "create_huge", open_device, create_huge, false, false },
+	{ "create_placed", open_device, create_placed, false, false },
+	{ "from_fd", open_file, from_fd, false, false },
+	{ "from_path", open_file, from_path, false, false },
+	{ "import", exported, import, false, true },
+	{ "export_plain", shared_buffer, export_plain, false, true },
+	{ "export_read_only", shared_buffer, export_read_only, false, true },
+	{ "export_coalesced", appended_map, export_coalesced, true, true },
+	{ "map_whole", shared_buffer, map_whole, false, true },
+	{ "map_private", private_buffer, map_whole, false, false },
+	{ "map_guarded", shared_buffer, map_guarded, false, true },
+	{ "map_populated", shared_buffer, map_populated, false, false },
+	{ "map_part", shared_buffer, map_part, false, true },
+	{ "map_second", shared_map, map_whole, false, true },
+	{ "map_appended", appended_map, map_whole, false, true },
+	{ "map_minimal", minimal_buffer, map_whole, false, false },
+	{ "map_query", shared_map, map_query, false, false },
+	{ "pointer_query", shared_map, pointer_query, false, false },
+	{ "protect", shared_map, protect_middle, false, true },
+	{ "protect_fancy", fancy_map, protect_middle, false, false },
+	{ "lock", fancy_map, lock_all, false, false },
+	{ "lock_on_fault", shared_map, lock_on_fault, false, false },
+	{ "unlock", fancy_map, unlock_middle, false, false },
+	{ "advise_cold", shared_map, advise_cold, false, false },
+	{ "advise_huge", private_map, advise_huge, false, false },
+	{ "prefetch_read", shared_map, prefetch_read, false, false },
+	{ "prefetch_write", shared_map, prefetch_write, false, false },
+	{ "prefetch_file", file_map, prefetch_read, false, false },
+	{ "sync_file", file_map, sync_all, false, false },
+	{ "grow_unmapped", shared_buffer, grow, false, true },
+	{ "grow_shared", shared_map, grow, false, true },
+	{ "grow_private", private_map, grow, false, false },
+	{ "grow_huge", huge_map, grow, false, false },
+	{ "grow_guarded", guarded_map, grow, false, true },
+	{ "grow_two", two_maps, grow, false, true },
+	{ "grow_fancy", fancy_map, grow, false, false },
+	{ "grow_viewed", viewed_map, grow, false, true },
+	{ "grow_appended", appended_map, grow, false, true },
+	{ "grow_file", file_map, grow, false, false },
+	{ "shrink_unmapped", shared_buffer, shrink, false, true },
+	{ "shrink_shared", shared_map, shrink, false, true },
+	{ "shrink_private", private_map, shrink, false, false },
+	{ "shrink_fancy", fancy_map, shrink, false, false },
+	{ "shrink_fancy_private", fancy_private_map, shrink, false, false },
+	{ "shrink_private_page", private_read_only_page, shrink, false, false },
+	{ "shrink_two", two_maps, shrink, false, true },
+	{ "shrink_viewed", viewed_map, shrink, false, true },
+	{ "shrink_appended", appended_two_maps, shrink, true, true },
+	{ "shrink_by_bytes", shared_map, shrink_by_bytes, false, true },
+	{ "shrink_file", file_map, shrink, false, false },
+	{ "replace", shared_map, replace, false, true },
+	{ "replace_fancy", fancy_map, replace, false, false },
+	{ "replace_viewed", viewed_map, replace, false, true },
+	{ "replace_unmapped", shared_buffer, replace, false, true },
+	{ "append", shared_map, append, false, true },
+	{ "append_two", two_maps, append, false, true },
+	{ "append_fancy", fancy_map, append, false, false },
+	{ "append_again", appended_map, append, false, true },
+	{ "move", shared_map, move, false, true },
+	{ "move_fancy", fancy_map, move, false, false },
+	{ "move_viewed", viewed_map, move, false, true },
+	{ "move_unmapped", shared_buffer, move, false, true },
+	{ "view_create", shared_map, view_create, false, true },
+	{ "alloc", open_device, alloc, false, true },
+	{ "realloc_grow", allocation, realloc_grow, false, true },
+	{ "realloc_shrink", allocation, realloc_shrink, false, true },
+	{ "realloc_move", allocation, realloc_move, false, false },
+	{ "release_map", fancy_map, release_map, false, false },
+	{ "release_appended", appended_map, release_map, false, true },
+	{ "release_allocation", allocation, release_allocation, false, true },
 };
 
 const unsigned int undo_n_operation = sizeof(undo_operations) / sizeof(undo_operations[0]);

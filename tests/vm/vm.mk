@@ -1,13 +1,36 @@
 # SPDX-License-Identifier: MIT
 # A machine under test by hand. CMD is taken as it is written: a dollar sign in it is
 # the shell's, not make's. make itself fails with 2 whatever CMD's status was, and
-# names it; tests/vm/boot, which this runs, has it for its own.
+# names it; tests/vm/boot, which this runs, has it for its own. PARAMETERS are the
+# module's.
 
 KERNEL ?= 6.1
 
 vm: tests ## a shell in a machine with hetsim; or make vm KERNEL=6.12 CMD='...'
 	$(Q)module=$$(B=$(B) tests/vm/module $(KERNEL)) && \
-		tests/vm/boot -k $(KERNEL) -m "$$module" -p test=1 \
+		$(if $(value CMD),,echo 'A shell in a machine with hetsim: /dev/hetsim0.' \
+			'Try $(B)/hetmap tour; exit ends it.' >&2 &&) \
+		tests/vm/boot -k $(KERNEL) -m "$$module" \
+			$(patsubst %,-p %,test=1 $(PARAMETERS)) \
 			$(if $(value CMD),sh -c '$(subst ','\'',$(value CMD))')
 
-.PHONY: vm
+KDIR ?= /lib/modules/$(shell uname -r)/build
+module: ## hetsim.ko for the running kernel, or KDIR=its-headers; in $(B)/module
+	$(Q)[ -e '$(KDIR)/Makefile' ] || { \
+		echo 'no headers of the kernel at $(KDIR): apt-get install' \
+			"linux-headers-$$(uname -r), or KDIR=FOLDER" >&2; exit 3; }
+	$(Q)mkdir -p $(B)/module && cp -Rup Kbuild drivers include $(B)/module
+	$(Q)$(MAKE) -C '$(KDIR)' M='$(abspath $(B)/module)' modules
+	$(say) MODULE $(B)/module/drivers/sim/hetsim.ko
+
+module-next: ## hetsim built for the newest kernel that Debian has
+	$(Q)tests/vm/next
+
+check-debug: tests ## the module under a kernel that watches its memory and locks
+	$(Q)B=$(B) tests/vm/check-debug
+
+soak: tests ## the same, with tests under load; unplugged and unloaded ROUNDS=100 times
+	$(Q)B=$(B) ROUNDS=$(or $(ROUNDS),100) SECONDS_OF_FUZZING=0 UNDER_LOAD=1 \
+		tests/record 'make soak ROUNDS=$(or $(ROUNDS),100)' tests/vm/check-debug
+
+.PHONY: vm module module-next check-debug soak

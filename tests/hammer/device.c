@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+/* The device by its node: files are descriptors, which close under calls. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "hammer.h"
+
+const struct hammer_way *hammer_way;
+const char *hammer_device;
+_Atomic uint64_t hammer_window = 1ull << 30;
+
+static _Atomic int fds[HAMMER_FILES] = { -1, -1, -1, -1 };
+
+static int kernel_open(unsigned int file)
+{
+	int fd = open(hammer_device, (hammer_chance(8) ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	fd = atomic_exchange(&fds[file], fd);
+	if (fd >= 0)
+		close(fd);
+	return 0;
+}
+
+static int kernel_call(unsigned int file, unsigned long cmd, void *argument)
+{
+	return (int)hammer_result(ioctl(atomic_load(&fds[file]), cmd, argument));
+}
+
+static void *kernel_map(unsigned int file, void *at, uint64_t length, int prot, int flags,
+			uint64_t offset)
+{
+	return mmap(at, length, prot, flags, atomic_load(&fds[file]), (off_t)offset);
+}
+
+static ssize_t kernel_read(unsigned int file, void *to, uint64_t length, uint64_t offset)
+{
+	return hammer_result(pread(atomic_load(&fds[file]), to, length, (off_t)offset));
+}
+
+static ssize_t kernel_write(unsigned int file, const void *from, uint64_t length,
+			    uint64_t offset)
+{
+	return hammer_result(pwrite(atomic_load(&fds[file]), from, length, (off_t)offset));
+}
+
+static int kernel_objects(void)
+{
+	char path[128], line[512];
+	int n = -1;
+	FILE *list;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/hetsim/%s/objects",
+		 strrchr(hammer_device, '/') + 1);
+	list = fopen(path, "re");
+	if (!list)
+		return -errno;
+	while (fgets(line, sizeof(line), list))
+		if (n++ >= 0)
+			fputs(line, stdout);
+	fclose(list);
+	return n;
+}
+
+static int kernel_close_all(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < HAMMER_FILES; i++)
+		if (fds[i] >= 0)
+			close(atomic_exchange(&fds[i], -1));
+	return kernel_objects();
+}
+
+/* Gone under everybody, and there again. */
+static int kernel_replug(void)
+{
+	struct hetsim_handshake shake = { .size = sizeof(shake),
+					  .version_major = HETSIM_VERSION_MAJOR,
+					  .version_minor = HETSIM_VERSION_MINOR };
+	struct hetsim_inject inject = { .size = sizeof(inject), .kind = HETSIM_INJECT_UNPLUG };
+	int plug = open("/sys/kernel/debug/hetsim/plug", O_WRONLY | O_CLOEXEC);
+	int fd = open(hammer_device, O_RDWR | O_CLOEXEC), r = 0;
+	const char *number = hammer_device + strcspn(hammer_device, "0123456789");
+
+	if (fd < 0 || plug < 0 || ioctl(fd, HETSIM_HANDSHAKE, &shake) ||
+	    ioctl(fd, HETSIM_INJECT, &inject) || write(plug, number, strlen(number)) < 0)
+		r = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (plug >= 0)
+		close(plug);
+	return r;
+}
+
+const struct hammer_way hammer_kernel = {
+	.name = "the module",
+	.kernel = true,
+	.open = kernel_open,
+	.call = kernel_call,
+	.map = kernel_map,
+	.read = kernel_read,
+	.write = kernel_write,
+	.close_all = kernel_close_all,
+	.replug = kernel_replug,
+};
+
+int hammer_open(unsigned int file)
+{
+	struct hetsim_handshake shake = {
+		.size = sizeof(shake),
+		.flags = hammer_chance(2) ? HETSIM_HANDSHAKE_ZERO_WHEN_LOST : 0,
+		.version_major = HETSIM_VERSION_MAJOR,
+		.version_minor = HETSIM_VERSION_MINOR,
+	};
+	struct hetsim_query query = { .size = sizeof(query) };
+	uint64_t window = HAMMER_PAGE;
+	int r = hammer_way->open(file);
+
+	hammer_count(HAMMER_OPEN, r);
+	if (r)
+		return r;
+	if (hammer_way->call(file, HETSIM_HANDSHAKE, &shake) == 0)
+		atomic_store(&hammer->features, shake.driver_features);
+	if (hammer_way->call(file, HETSIM_QUERY, &query) == 0) {
+		while (window < query.max_buffer)
+			window *= 2;
+		atomic_store(&hammer_window, window);
+	}
+	return 0;
+}

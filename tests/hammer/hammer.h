@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hammer_hetsim: calls of the simulated device that nobody sane makes, from many
+ * threads and processes at once. What its parts share. Everything that is counted
+ * lies in memory that all processes share.
+ */
+#ifndef HETMAP_TESTS_HAMMER_H
+#define HETMAP_TESTS_HAMMER_H
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <uapi/hetsim.h>
+
+#define HAMMER_PAGE 4096ull
+
+#define HAMMER_FILES 4 /* open files of a process that its threads fight for */
+#define HAMMER_FDS 32  /* dma-bufs, sync_files, eventfds */
+#define HAMMER_MAPS 24 /* places for maps in the arena */
+#define HAMMER_PLACE (4ull << 20)
+#define HAMMER_ARENA (HAMMER_MAPS * HAMMER_PLACE)
+
+/* Of an ioctl's answer: 0, an errno; of a touch: HAMMER_SIGNAL + the signal. */
+#define HAMMER_SIGNAL 140
+#define HAMMER_ANSWERS 180
+#define HAMMER_KINDS 64
+
+/* What is done and counted besides the ioctls, which come first by their rows. */
+enum hammer_kind {
+	HAMMER_NO_IOCTL = 24, /* a number that is none */
+	HAMMER_OPEN,
+	HAMMER_MMAP,
+	HAMMER_MUNMAP,
+	HAMMER_MREMAP,
+	HAMMER_MPROTECT,
+	HAMMER_MADVISE,
+	HAMMER_LOCK,
+	HAMMER_TOUCH,
+	HAMMER_READ,
+	HAMMER_WRITE,
+	HAMMER_REMOTE, /* /proc/PID/mem, process_vm_readv, vmsplice */
+	HAMMER_LOOK,   /* smaps, fdinfo, debugfs */
+	HAMMER_SYNC,   /* brackets of a dma-buf */
+	HAMMER_POLL,
+	HAMMER_MERGE, /* of sync_files */
+	HAMMER_FORK,
+	HAMMER_EXEC,
+	HAMMER_KILL,
+	HAMMER_UNPLUG,
+};
+
+struct hammer_shared {
+	_Atomic uint64_t answers[HAMMER_KINDS][HAMMER_ANSWERS];
+	_Atomic bool stop;
+	_Atomic uint64_t features; /* HETSIM_FEATURE_* of the device */
+	/* Seen by all threads and processes at once; also what calls are passed. */
+	_Alignas(4096) unsigned char hot[16 * HAMMER_PAGE];
+};
+
+extern struct hammer_shared *hammer;
+
+struct hammer_options {
+	const char *device; /* a path, or soft:N */
+	uint64_t seed;
+	unsigned int seconds;
+	unsigned int processes;
+	unsigned int threads;
+	bool unplug;
+};
+
+/* One thread's. */
+struct hammer_thread {
+	uint64_t random;
+	unsigned int file; /* of the call that is being made */
+	sigjmp_buf jump;
+	volatile sig_atomic_t armed;
+	unsigned char *edge; /* a page, and behind it one that is none */
+	_Alignas(64) unsigned char plain[2 * HAMMER_PAGE];
+};
+
+extern __thread struct hammer_thread *hammer_me;
+
+/* The next number of this thread's sequence, below @n. */
+uint64_t hammer_random(uint64_t n);
+bool hammer_chance(unsigned int one_in);
+/* A number that programs get wrong. */
+uint64_t hammer_odd(void);
+
+/* Counts an answer: @r is 0, a negative errno, or what a system call returned. */
+void hammer_count(unsigned int kind, long r);
+/* -1 and errno as a negative errno. */
+long hammer_result(long r);
+
+/*
+ * The block that follows may touch anything: a signal ends it, counted as an
+ * answer of @kind. Nothing in it may return or hold a lock.
+ */
+#define HAMMER_GUARDED(kind) if (hammer_arm(kind, sigsetjmp(hammer_me->jump, 0)))
+bool hammer_arm(unsigned int kind, int signal);
+void hammer_disarm(void);
+
+/* ---- device.c: the device by its node, or its twin ---- */
+
+/* A way to the device. Files are numbers below HAMMER_FILES. */
+struct hammer_way {
+	const char *name;
+	bool kernel; /* any pointer may be passed, files close under calls */
+	int (*open)(unsigned int file);
+	int (*call)(unsigned int file, unsigned long cmd, void *argument);
+	void *(*map)(unsigned int file, void *at, uint64_t length, int prot, int flags,
+		     uint64_t offset);
+	ssize_t (*read)(unsigned int file, void *to, uint64_t length, uint64_t offset);
+	ssize_t (*write)(unsigned int file, const void *from, uint64_t length, uint64_t offset);
+	/* All files closed: how many objects are left; -errno: not to be known. */
+	int (*close_all)(void);
+	int (*replug)(void);
+};
+
+extern const struct hammer_way hammer_kernel;
+extern const struct hammer_way hammer_soft;
+extern const struct hammer_way *hammer_way;
+extern const char *hammer_device;
+
+/* Opens anew, with a handshake. */
+int hammer_open(unsigned int file);
+/* What one buffer has of the space of offsets. */
+extern _Atomic uint64_t hammer_window;
+
+/* ---- calls.c ---- */
+
+void hammer_call(void);
+/* Buffers and queues of a file that was just opened, for calls to be about. */
+void hammer_furnish(unsigned int file);
+const char *hammer_kind_name(unsigned int kind);
+/* Ioctls that the device has and that never succeeded: prints them. */
+unsigned int hammer_calls_without_success(void);
+/* A handle that @file had lately, mostly. */
+uint32_t hammer_handle(unsigned int file);
+/* A descriptor of the pool takes another's place; -1 only takes. */
+void hammer_fd_put(int fd);
+int hammer_fd_pick(void);
+
+/* ---- maps.c ---- */
+
+int hammer_maps_begin(void);
+/* Somewhere in the arena, page-aligned. */
+unsigned char *hammer_address(void);
+void hammer_memory(void);
+
+#endif

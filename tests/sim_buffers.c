@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The simulated device, be it the module or its twin: handshake, buffers, limits,
+ * pread and pwrite, and callers who ask for nonsense.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+#include "sim_tests.h"
+
+#define MIB (1024ull * 1024)
+
+static int create(int fd, uint64_t length, uint32_t place, uint32_t *ret_handle)
+{
+	struct hetsim_buffer_create arg = {
+		.size = sizeof(arg),
+		.length = length,
+		.place = place,
+	};
+	int r = hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg);
+
+	if (!r)
+		*ret_handle = arg.handle;
+	return r;
+}
+
+static int resize(int fd, uint32_t handle, uint64_t length)
+{
+	struct hetsim_buffer_resize arg = {
+		.size = sizeof(arg),
+		.handle = handle,
+		.length = length,
+	};
+
+	return hetsim_call(fd, HETSIM_BUFFER_RESIZE, &arg);
+}
+
+static void test_handshake(void)
+{
+	struct hetsim_handshake shake = {
+		.size = sizeof(shake),
+		.version_major = HETSIM_VERSION_MAJOR + 1,
+	};
+	struct hetsim_query query = { .size = sizeof(query) };
+	unsigned char *bytes;
+	int fd = hetsim_open_bare(O_RDWR);
+
+	if (fd < 0)
+		return;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &query), -EPROTO);
+	CHECK_EQUAL(hetsim_mmap(fd, 4096, PROT_READ, 4096, &bytes), -EPROTO);
+
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(shake.accepted, 0);
+	CHECK_EQUAL(shake.driver_major, HETSIM_VERSION_MAJOR);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &query), -EPROTO);
+
+	shake.version_major = HETSIM_VERSION_MAJOR;
+	shake.features = 1ull << 63;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(shake.accepted, 0);
+
+	shake.features = shake.driver_features;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(shake.accepted, 1);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &query), 0);
+	CHECK_EQUAL(query.page_size, (uint64_t)sysconf(_SC_PAGESIZE));
+	CHECK(query.granule_min > 0 && query.granule_max >= query.granule_min);
+	hetsim_close(fd);
+}
+
+/* Sizes of structures: shorter, longer with zeros, longer with something, absurd. */
+static void test_struct_sizes(void)
+{
+	union {
+		struct hetsim_query query;
+		unsigned char bytes[16384];
+	} arg;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	memset(&arg, 0, sizeof(arg));
+	arg.query.size = 4;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
+	arg.query.size = 0;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
+	arg.query.size = sizeof(arg.query) - 1;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
+	arg.query.size = sizeof(arg.query) + 64;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), 0);
+	arg.bytes[sizeof(arg.query) + 63] = 1;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -E2BIG);
+	arg.bytes[sizeof(arg.query) + 63] = 0;
+	arg.query.size = sizeof(arg);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -E2BIG);
+	arg.query.size = UINT32_MAX;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -E2BIG);
+	arg.query.size = sizeof(arg.query);
+	arg.query.flags = 1;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
+
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, NULL), -EFAULT);
+	CHECK_EQUAL(hetsim_call(fd, _IO(HETSIM_TYPE, 0xff), &arg), -ENOTTY);
+	CHECK_EQUAL(hetsim_call(fd, _IO(HETSIM_TYPE, 0x0f), &arg), -ENOTTY);
+	CHECK_EQUAL(hetsim_call(fd, _IO('x', HETSIM_NR_QUERY), &arg), -ENOTTY);
+	CHECK_EQUAL(hetsim_call(fd, _IOWR(HETSIM_TYPE, HETSIM_NR_QUERY, int), &arg), -ENOTTY);
+	hetsim_close(fd);
+}
+
+static void test_create(void)
+{
+	struct hetsim_buffer_create arg = { .size = sizeof(arg), .length = MIB };
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
+	struct hetsim_query before, now;
+	uint32_t handle = 0, place;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	before = hetsim_query(fd);
+	for (place = HETSIM_PLACE_VRAM; place <= HETSIM_PLACE_SYSTEM; place++) {
+		CHECK_EQUAL(create(fd, MIB, place, &handle), 0);
+		info.handle = handle;
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
+		CHECK_EQUAL(info.length, MIB);
+		CHECK_EQUAL(info.place, place);
+		CHECK_EQUAL(info.cache, HETSIM_CACHE_BACK);
+		CHECK_EQUAL(info.maps, 0);
+		now = hetsim_query(fd);
+		CHECK_EQUAL(now.opener_used, MIB);
+		CHECK_EQUAL(hetsim_close_handle(fd, handle), 0);
+		CHECK_EQUAL(hetsim_close_handle(fd, handle), -ENOENT);
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), -ENOENT);
+		CHECK_EQUAL(resize(fd, handle, MIB), -ENOENT);
+	}
+	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
+
+	CHECK_EQUAL(create(fd, 0, 0, &handle), -EINVAL);
+	CHECK_EQUAL(create(fd, 1, 0, &handle), -EINVAL);
+	CHECK_EQUAL(create(fd, UINT64_MAX, 0, &handle), -EINVAL);
+	CHECK_EQUAL(create(fd, UINT64_MAX & ~(HETSIM_PAGE - 1), 0, &handle), -ENOSPC);
+	CHECK_EQUAL(create(fd, before.vram_bytes + HETSIM_PAGE, 0, &handle), -ENOSPC);
+	CHECK_EQUAL(create(fd, MIB, 99, &handle), -EINVAL);
+	arg.cache = 7;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg), -EINVAL);
+	arg.cache = 0;
+	arg.flags = 1;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg), -EINVAL);
+	arg.flags = 0;
+	arg.__reserved = 1;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg), -EINVAL);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, before.vram_used);
+	hetsim_close(fd);
+}
+
+static void test_foreign_handles(void)
+{
+	struct hetsim_buffer buffer;
+	unsigned char byte = 0;
+	unsigned char *bytes;
+	int fd = hetsim_open(O_RDWR), other;
+
+	if (fd < 0)
+		return;
+	other = hetsim_open(O_RDWR);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	CHECK_EQUAL(hetsim_close_handle(other, buffer.handle), -ENOENT);
+	CHECK_EQUAL(resize(other, buffer.handle, MIB), -ENOENT);
+	CHECK_EQUAL(hetsim_mmap(other, 4096, PROT_READ, buffer.offset, &bytes), -ENOENT);
+	CHECK_EQUAL(hetsim_pread(other, &byte, 1, buffer.offset), -ENOENT);
+	CHECK_EQUAL(hetsim_pwrite(other, &byte, 1, buffer.offset), -ENOENT);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(other);
+	hetsim_close(fd);
+}
+
+static void test_resize(void)
+{
+	struct hetsim_buffer buffer;
+	unsigned char *bytes;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
+	memset(buffer.bytes, 0x5a, buffer.length);
+	CHECK_EQUAL(resize(fd, buffer.handle, MIB), 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
+	CHECK_EQUAL(buffer.bytes[MIB - 1], 0x5a);
+	CHECK_EQUAL(test_read_signal(buffer.bytes + MIB), SIGBUS);
+	CHECK_EQUAL(test_read_signal(buffer.bytes + 4 * MIB - 1), SIGBUS);
+
+	CHECK_EQUAL(resize(fd, buffer.handle, 8 * MIB), 0);
+	CHECK_EQUAL(buffer.bytes[MIB - 1], 0x5a);
+	CHECK_EQUAL(buffer.bytes[MIB], 0);
+	CHECK_EQUAL(buffer.bytes[4 * MIB - 1], 0);
+	CHECK_FATAL(hetsim_mmap(fd, MIB, PROT_READ, buffer.offset + 7 * MIB, &bytes) == 0);
+	CHECK_EQUAL(bytes[MIB - 1], 0);
+	CHECK_EQUAL(hetsim_munmap(bytes, MIB), 0);
+
+	CHECK_EQUAL(resize(fd, buffer.handle, 0), -EINVAL);
+	CHECK_EQUAL(resize(fd, buffer.handle, 17), -EINVAL);
+	CHECK_EQUAL(resize(fd, buffer.handle, 1ull << 63), -ENOSPC);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+static void test_limit(void)
+{
+	struct hetsim_query query;
+	uint32_t handles[256], n = 0;
+	int fd = hetsim_open(O_RDWR), r = 0;
+	const uint64_t step = 64 * MIB;
+
+	if (fd < 0)
+		return;
+	query = hetsim_query(fd);
+	if (query.vram_bytes > 256 * MIB) {
+		hetsim_close(fd); /* the machine may not have them */
+		return;
+	}
+	while (n < 256) {
+		r = create(fd, step, n & 1, &handles[n]);
+		if (r)
+			break;
+		n++;
+	}
+	CHECK_EQUAL(r, -ENOSPC);
+	CHECK(n * step <= query.opener_bytes);
+	hetsim_close(fd);
+}
+
+static void test_read_write(void)
+{
+	static unsigned char pattern[3 * 4096], back[3 * 4096];
+	struct hetsim_buffer buffer;
+	struct hetsim_counters counters;
+	volatile uintptr_t nowhere = 8;
+	size_t i;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	for (i = 0; i < sizeof(pattern); i++)
+		pattern[i] = (unsigned char)(i * 7 + 1);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	CHECK_EQUAL(hetsim_pwrite(fd, pattern, sizeof(pattern), buffer.offset + 1000),
+		    sizeof(pattern));
+	CHECK(memcmp(buffer.bytes + 1000, pattern, sizeof(pattern)) == 0);
+	CHECK_EQUAL(buffer.bytes[999], 0);
+	CHECK_EQUAL(buffer.bytes[1000 + sizeof(pattern)], 0);
+	CHECK_EQUAL(hetsim_pread(fd, back, sizeof(back), buffer.offset + 1000), sizeof(back));
+	CHECK(memcmp(back, pattern, sizeof(back)) == 0);
+
+	/* At and over the end. */
+	CHECK_EQUAL(hetsim_pread(fd, back, 4096, buffer.offset + MIB), 0);
+	CHECK_EQUAL(hetsim_pread(fd, back, 4096, buffer.offset + MIB - 10), 10);
+	CHECK_EQUAL(hetsim_pwrite(fd, back, 4096, buffer.offset + MIB - 10), 10);
+	CHECK_EQUAL(hetsim_pwrite(fd, back, 1, buffer.offset + MIB), -ENOSPC);
+
+	/* Positions that are no buffer's, pointers that lead nowhere. */
+	CHECK_EQUAL(hetsim_pread(fd, back, 1, 0), -ENOENT);
+	CHECK(hetsim_pread(fd, back, 1, INT64_MAX) < 0);
+	CHECK_EQUAL(hetsim_pread(fd, (void *)nowhere, 4096, buffer.offset), -EFAULT);
+	CHECK_EQUAL(hetsim_pwrite(fd, (void *)nowhere, 4096, buffer.offset), -EFAULT);
+
+	/* From the buffer's own map into itself. */
+	CHECK_EQUAL(hetsim_pwrite(fd, buffer.bytes + 1000, 8192, buffer.offset + 65536), 8192);
+	CHECK(memcmp(buffer.bytes + 65536, pattern, 8192) == 0);
+
+	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(counters.bytes_read, sizeof(back) + 10);
+	CHECK_EQUAL(counters.bytes_written, sizeof(pattern) + 10 + 8192);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+static void test_read_only_open(void)
+{
+	uint32_t handle = 0;
+	unsigned char byte = 0;
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
+	unsigned char *bytes;
+	int fd = hetsim_open(O_RDONLY);
+
+	if (fd < 0)
+		return;
+	CHECK_EQUAL(create(fd, MIB, HETSIM_PLACE_SYSTEM, &handle), 0);
+	info.handle = handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
+	CHECK_EQUAL(hetsim_mmap(fd, MIB, PROT_READ | PROT_WRITE, info.offset, &bytes), -EACCES);
+	CHECK_FATAL(hetsim_mmap(fd, MIB, PROT_READ, info.offset, &bytes) == 0);
+	CHECK_EQUAL(bytes[0], 0);
+	CHECK(mprotect(bytes, MIB, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+	CHECK_EQUAL(hetsim_pwrite(fd, &byte, 1, info.offset), -EBADF);
+	CHECK_EQUAL(resize(fd, handle, 2 * MIB), -EACCES);
+	CHECK_EQUAL(hetsim_munmap(bytes, MIB), 0);
+	hetsim_close(fd);
+}
+
+/* What one opener wrote, no later one sees. */
+static void test_zeroed(void)
+{
+	struct hetsim_buffer buffer;
+	unsigned int round;
+	uint64_t i, sum;
+	int fd;
+
+	for (round = 0; round < 8; round++) {
+		fd = hetsim_open(O_RDWR);
+		if (fd < 0)
+			return;
+		buffer = hetsim_buffer_make(fd, MIB, round & 1);
+		for (sum = 0, i = 0; i < MIB; i++)
+			sum += buffer.bytes[i];
+		CHECK_EQUAL(sum, 0);
+		memset(buffer.bytes, 0xff, MIB);
+		hetsim_buffer_drop(fd, &buffer);
+		hetsim_close(fd);
+	}
+}
+
+static void test_write_combining(void)
+{
+	struct hetsim_buffer_create arg = {
+		.size = sizeof(arg),
+		.length = 4 * MIB,
+		.place = HETSIM_PLACE_SYSTEM,
+		.cache = HETSIM_CACHE_COMBINE,
+	};
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
+	bool possible;
+	unsigned char *bytes;
+	int fd = hetsim_open(O_RDWR), r;
+
+	if (fd < 0)
+		return;
+	possible = hetsim_query(fd).cache_modes & (1u << HETSIM_CACHE_COMBINE);
+	r = hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg);
+	CHECK_EQUAL(r, possible ? 0 : -EOPNOTSUPP);
+	if (!r) {
+		info.handle = arg.handle;
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
+		CHECK_EQUAL(info.cache, HETSIM_CACHE_COMBINE);
+		CHECK_FATAL(hetsim_mmap(fd, arg.length, PROT_READ | PROT_WRITE, arg.offset,
+					&bytes) == 0);
+		bytes[arg.length - 1] = 9;
+		CHECK_EQUAL(resize(fd, arg.handle, 6 * MIB), 0);
+		CHECK_EQUAL(bytes[arg.length - 1], 9);
+		CHECK_EQUAL(resize(fd, arg.handle, MIB), 0);
+		CHECK_EQUAL(hetsim_munmap(bytes, arg.length), 0);
+	}
+	hetsim_close(fd);
+}
+
+struct race {
+	int fd;
+	struct hetsim_buffer buffer;
+	_Atomic bool stop;
+};
+
+static void *race_resize(void *user)
+{
+	struct race *race = user;
+	struct hetsim_buffer_resize arg = { .size = sizeof(arg),
+					    .handle = race->buffer.handle };
+	unsigned int round;
+
+	for (round = 0; round < 200; round++) {
+		arg.length = (1 + round % 8) * MIB;
+		if (hetsim_call(race->fd, HETSIM_BUFFER_RESIZE, &arg))
+			test_fail(__FILE__, __LINE__, "resize failed");
+	}
+	race->stop = true;
+	return NULL;
+}
+
+/* pread, pwrite and faults below the part that comes and goes. */
+static void test_resize_race(void)
+{
+	static unsigned char bytes[MIB];
+	struct race race = { .fd = hetsim_open(O_RDWR) };
+	pthread_t thread;
+	unsigned int n = 0;
+
+	if (race.fd < 0)
+		return;
+	race.buffer = hetsim_buffer_make(race.fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	CHECK_FATAL(pthread_create(&thread, NULL, race_resize, &race) == 0);
+	while (!race.stop) {
+		n++;
+		race.buffer.bytes[(n * 4096) % MIB] = (unsigned char)n;
+		(void)!hetsim_pread(race.fd, bytes, sizeof(bytes),
+				    (race.buffer.offset + (n % 8) * MIB));
+		(void)!hetsim_pwrite(race.fd, bytes, sizeof(bytes),
+				     (race.buffer.offset + (1 + n % 7) * MIB));
+	}
+	pthread_join(thread, NULL);
+	hetsim_buffer_drop(race.fd, &race.buffer);
+	hetsim_close(race.fd);
+}
+
+const struct test sim_buffers_tests[] = {
+	{ "handshake", test_handshake, 0, 0 },
+	{ "struct_sizes", test_struct_sizes, 0, 0 },
+	{ "create", test_create, 0, 0 },
+	{ "foreign_handles", test_foreign_handles, 0, 0 },
+	{ "resize", test_resize, 0, 0 },
+	{ "limit", test_limit, 0, 0 },
+	{ "read_write", test_read_write, 0, 0 },
+	{ "read_only_open", test_read_only_open, 0, 0 },
+	{ "zeroed", test_zeroed, 0, 0 },
+	{ "write_combining", test_write_combining, 0, 0 },
+	{ "resize_race", test_resize_race, 60, 0 },
+	{ NULL, NULL, 0, 0 },
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Test programs whose cases run on each simulated device there is, through the library. */
+#ifndef HETMAP_TESTS_SIM_DEVICES_H
+#define HETMAP_TESTS_SIM_DEVICES_H
+
+#include <hetmap/sim.h>
+#include <uapi/hetsim.h>
+
+#include "support.h"
+
+#define PAGE 4096ull
+
+struct sim_case {
+	const char *name;
+	void (*run)(void);
+};
+
+/* The device of the case that is running: "soft:0", "sim:0". */
+const char *sim_device(void);
+struct hm_device *sim_open(void);
+
+/* A buffer with a map of all of it; abandons the test on failure. */
+struct hm_buffer *sim_make(struct hm_device *device, uint64_t size, uint64_t max_size,
+			   struct hm_map **ret_map);
+struct hetsim_query sim_query(struct hm_device *device);
+struct hetsim_buffer_info sim_info(struct hm_device *device, uint32_t handle);
+int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_t value);
+
+/* main(): each case on each device. HETMAP_SOFT is set, with test=1 and little memory. */
+int sim_main(int argc, char **argv, const char *suite, const struct sim_case *cases);
+
+#endif

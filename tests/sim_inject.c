@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The simulated device, be it the module or its twin: faults that an opener may
+ * ask for on what is its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+#include "sim_tests.h"
+
+#define MIB (1024ull * 1024)
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void test_engine(void)
+{
+	struct hetsim_command nothing = { 0 };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence), .seqno = 1 };
+	struct pollfd poll_it = { .events = POLLIN };
+	int fd = hetsim_open(O_RDWR);
+	uint64_t seqno = 0;
+	uint32_t queue;
+	double begin;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 200);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
+	CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
+	fence.queue = queue;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence), 0);
+	poll_it.fd = fence.fd;
+	CHECK_EQUAL(poll(&poll_it, 1, 0), 0);
+	CHECK_EQUAL(poll(&poll_it, 1, 60000), 1);
+	close(fence.fd);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
+
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LOST_INTERRUPT, queue, 2), 0);
+	begin = now();
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), -ETIMEDOUT);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), -ETIMEDOUT);
+	CHECK(now() - begin >= 0.39);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 3);
+
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, 50000000), 0);
+	begin = now();
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
+	CHECK(now() - begin >= 0.049);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, 300000000), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), -ETIMEDOUT);
+
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, UINT64_MAX), -EINVAL);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, 99, 1), -ENOENT);
+	CHECK_EQUAL(hetsim_inject(fd, 99, queue, 1), -EINVAL);
+
+	/* A queue that hangs is destroyed all the same. */
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
+	CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
+	hetsim_close(fd);
+}
+
+static void test_pages(void)
+{
+	struct hetsim_buffer buffer;
+	unsigned char *bytes;
+	int fd = hetsim_open(O_RDWR), other;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	bytes = buffer.bytes;
+	memset(bytes, 7, MIB);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, 40960), 0);
+	CHECK_EQUAL(test_read_signal(bytes + 40960), SIGBUS);
+	CHECK_EQUAL(test_read_signal(bytes + 40959), 0);
+	CHECK_EQUAL(test_read_signal(bytes + 45056), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 4096), 0);
+	CHECK_EQUAL(test_read_signal(bytes + 4097), SIGBUS);
+	CHECK_EQUAL(test_read_signal(bytes + 45056), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, UINT64_MAX), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, UINT64_MAX), 0);
+	CHECK(bytes[40960] == 7 && bytes[4097] == 7);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, MIB), -ERANGE);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, 4711, 0), -ENOENT);
+
+	other = hetsim_open(O_RDWR);
+	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_SIGBUS, buffer.handle, 0), -ENOENT);
+	hetsim_close(other);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+static void test_eviction(void)
+{
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	if (hetsim_query(fd).window_bytes) {
+		hetsim_close(fd);
+		return;
+	}
+	buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	memset(buffer.bytes, 3, buffer.length);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, 2 * MIB), 0);
+	info.handle = buffer.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
+	CHECK_EQUAL(info.system_bytes, 2 * MIB);
+	CHECK_EQUAL(info.vram_bytes, 6 * MIB);
+	CHECK(buffer.bytes[0] == 3 && buffer.bytes[8 * MIB - 1] == 3);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).evictions, 1);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+/* Each call that allocates, with its n-th allocation failing. */
+static void test_allocations(void)
+{
+	struct hetsim_buffer_create create = { .size = sizeof(create),
+					       .length = MIB,
+					       .place = HETSIM_PLACE_SYSTEM };
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = 2 * MIB };
+	struct hetsim_buffer_move move = { .size = sizeof(move),
+					   .place = HETSIM_PLACE_VRAM,
+					   .length = MIB };
+	struct hetsim_command nothing = { 0 };
+	int fd = hetsim_open(O_RDWR), status, kind;
+	uint64_t seqno = 0, address;
+	uint32_t queue;
+
+	if (fd < 0)
+		return;
+	for (kind = HETSIM_INJECT_ENOMEM; kind <= HETSIM_INJECT_EINTR; kind++) {
+		int expected = kind == HETSIM_INJECT_ENOMEM ? -ENOMEM : -EINTR;
+
+		CHECK_EQUAL(hetsim_inject(fd, kind, 0, 1), 0);
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), expected);
+		CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
+		CHECK_EQUAL(hetsim_inject(fd, kind, 0, 2), 0);
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
+		resize.handle = move.handle = create.handle;
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), expected);
+		CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
+		CHECK_EQUAL(hetsim_inject(fd, kind, 0, 1), 0);
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), expected);
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), 0);
+		CHECK_EQUAL(hetsim_close_handle(fd, create.handle), 0);
+		CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
+	}
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EINTR, 0, 1), 0);
+	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 1000, &status, &address), -EINTR);
+	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 10000, &status, &address), 0);
+	hetsim_close(fd);
+}
+
+const struct test sim_inject_tests[] = {
+	{ "engine", test_engine, 0, 0 },
+	{ "pages", test_pages, 0, 0 },
+	{ "eviction", test_eviction, 0, 0 },
+	{ "allocations", test_allocations, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};

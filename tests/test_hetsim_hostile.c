@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: callers who ask for nonsense, at bad addresses, and who die in the middle. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+
+#define MIB (1024ull * 1024)
+#define PAGE HETSIM_PAGE
+
+/* The longest structure there is, and then some. */
+union argument {
+	uint32_t size;
+	struct hetsim_counters counters;
+	unsigned char bytes[2 * PAGE];
+};
+
+static const struct {
+	const char *name;
+	unsigned long cmd;
+	uint32_t size;
+} calls[] = {
+	{ "HANDSHAKE", HETSIM_HANDSHAKE, sizeof(struct hetsim_handshake) },
+	{ "QUERY", HETSIM_QUERY, sizeof(struct hetsim_query) },
+	{ "COUNTERS", HETSIM_COUNTERS, sizeof(struct hetsim_counters) },
+	{ "BUFFER_CREATE", HETSIM_BUFFER_CREATE, sizeof(struct hetsim_buffer_create) },
+	{ "BUFFER_CLOSE", HETSIM_BUFFER_CLOSE, sizeof(struct hetsim_buffer_close) },
+	{ "BUFFER_RESIZE", HETSIM_BUFFER_RESIZE, sizeof(struct hetsim_buffer_resize) },
+	{ "BUFFER_INFO", HETSIM_BUFFER_INFO, sizeof(struct hetsim_buffer_info) },
+	{ "BUFFER_MOVE", HETSIM_BUFFER_MOVE, sizeof(struct hetsim_buffer_move) },
+	{ "BUFFER_SAMPLE", HETSIM_BUFFER_SAMPLE, sizeof(struct hetsim_buffer_sample) },
+	{ "EXPORT", HETSIM_EXPORT, sizeof(struct hetsim_export) },
+	{ "IMPORT", HETSIM_IMPORT, sizeof(struct hetsim_import) },
+	{ "BIND", HETSIM_BIND, sizeof(struct hetsim_bind) },
+	{ "UNBIND", HETSIM_UNBIND, sizeof(struct hetsim_unbind) },
+	{ "QUEUE_CREATE", HETSIM_QUEUE_CREATE, sizeof(struct hetsim_queue_create) },
+	{ "QUEUE_DESTROY", HETSIM_QUEUE_DESTROY, sizeof(struct hetsim_queue_destroy) },
+	{ "SUBMIT", HETSIM_SUBMIT, sizeof(struct hetsim_submit) },
+	{ "WAIT", HETSIM_WAIT, sizeof(struct hetsim_wait) },
+	{ "FENCE_FD", HETSIM_FENCE_FD, sizeof(struct hetsim_fence_fd) },
+	{ "QUEUE_EVENT", HETSIM_QUEUE_EVENT, sizeof(struct hetsim_queue_event) },
+	{ "INJECT", HETSIM_INJECT, sizeof(struct hetsim_inject) },
+};
+
+#define N_CALLS (sizeof(calls) / sizeof(calls[0]))
+
+static void expect(unsigned int i, int r, int expected, const char *what)
+{
+	if (r != expected)
+		test_fail(__FILE__, __LINE__, "%s, %s: %d, not %d", calls[i].name, what, r,
+			  expected);
+}
+
+/* Every call, with structures of every length, and pointers to where none is. */
+static void test_structures(void)
+{
+	union argument arg;
+	unsigned char *edge;
+	unsigned int i;
+	uint32_t size;
+	int fd = hetsim_open(O_RDWR), bare;
+
+	if (fd < 0)
+		return;
+	bare = hetsim_open_bare(O_RDWR);
+	edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK_FATAL(edge != MAP_FAILED && munmap(edge + PAGE, PAGE) == 0);
+	for (i = 0; i < N_CALLS; i++) {
+		for (size = 0; size < calls[i].size; size++) {
+			memset(&arg, 0, sizeof(arg));
+			arg.size = size;
+			expect(i, hetsim_call(fd, calls[i].cmd, &arg), -EINVAL, "short");
+		}
+		memset(&arg, 0, sizeof(arg));
+		arg.size = calls[i].size + 1;
+		arg.bytes[calls[i].size] = 1;
+		expect(i, hetsim_call(fd, calls[i].cmd, &arg), -E2BIG, "unknown tail");
+		arg.size = PAGE;
+		arg.bytes[calls[i].size] = 0;
+		arg.bytes[PAGE - 1] = 1;
+		expect(i, hetsim_call(fd, calls[i].cmd, &arg), -E2BIG, "long tail");
+		for (size = PAGE + 1; size > PAGE; size = size << 1 | 1) {
+			arg.size = size;
+			expect(i, hetsim_call(fd, calls[i].cmd, &arg), -E2BIG, "long");
+			if (size == UINT32_MAX)
+				break;
+		}
+		expect(i, hetsim_call(fd, calls[i].cmd, NULL), -EFAULT, "NULL");
+		expect(i, hetsim_call(fd, calls[i].cmd, (void *)INTPTR_MIN), -EFAULT,
+		       "the kernel's");
+		expect(i, hetsim_call(fd, calls[i].cmd, (void *)-4), -EFAULT, "the last byte");
+		memset(&arg, 0, sizeof(arg));
+		arg.size = calls[i].size;
+		memcpy(edge + PAGE - 4, &arg, 4);
+		expect(i, hetsim_call(fd, calls[i].cmd, edge + PAGE - 4), -EFAULT, "cut");
+		if (calls[i].cmd != HETSIM_HANDSHAKE)
+			expect(i, hetsim_call(bare, calls[i].cmd, &arg), -EPROTO,
+			       "no handshake");
+	}
+	munmap(edge, PAGE);
+	close(bare);
+	close(fd);
+}
+
+/* A call that is right but for the object it names; -ENOENT where it names none. */
+static int call_with_handle(int fd, unsigned int i, uint32_t handle)
+{
+	union {
+		union argument any;
+		struct hetsim_buffer_close close_it;
+		struct hetsim_buffer_resize resize;
+		struct hetsim_buffer_info info;
+		struct hetsim_buffer_move move;
+		struct hetsim_buffer_sample sample;
+		struct hetsim_export export;
+		struct hetsim_bind bind;
+		struct hetsim_queue_destroy destroy;
+		struct hetsim_submit submit;
+		struct hetsim_wait wait;
+		struct hetsim_fence_fd fence;
+		struct hetsim_queue_event event;
+		struct hetsim_inject inject;
+	} arg;
+	struct hetsim_command nothing = { 0 };
+
+	memset(&arg, 0, sizeof(arg));
+	arg.any.size = calls[i].size;
+	switch (calls[i].cmd) {
+	case HETSIM_BUFFER_CLOSE:
+		arg.close_it.handle = handle;
+		break;
+	case HETSIM_BUFFER_RESIZE:
+		arg.resize.handle = handle;
+		arg.resize.length = MIB;
+		break;
+	case HETSIM_BUFFER_INFO:
+		arg.info.handle = handle;
+		break;
+	case HETSIM_BUFFER_MOVE:
+		arg.move.handle = handle;
+		arg.move.length = PAGE;
+		arg.move.place = HETSIM_PLACE_SYSTEM;
+		break;
+	case HETSIM_BUFFER_SAMPLE:
+		arg.sample.handle = handle;
+		break;
+	case HETSIM_EXPORT:
+		arg.export.handle = handle;
+		break;
+	case HETSIM_BIND:
+		arg.bind.handle = handle;
+		arg.bind.length = PAGE;
+		break;
+	case HETSIM_QUEUE_DESTROY:
+		arg.destroy.queue = handle;
+		break;
+	case HETSIM_SUBMIT:
+		arg.submit.queue = handle;
+		arg.submit.commands = (uintptr_t)&nothing;
+		arg.submit.n_commands = 1;
+		arg.submit.command_size = sizeof(nothing);
+		break;
+	case HETSIM_WAIT:
+		arg.wait.queue = handle;
+		arg.wait.seqno = 1;
+		break;
+	case HETSIM_FENCE_FD:
+		arg.fence.queue = handle;
+		arg.fence.seqno = 1;
+		break;
+	case HETSIM_QUEUE_EVENT:
+		arg.event.queue = handle;
+		arg.event.seqno = 1;
+		arg.event.eventfd = -1;
+		break;
+	case HETSIM_INJECT:
+		arg.inject.kind = HETSIM_INJECT_SIGBUS;
+		arg.inject.target = handle;
+		break;
+	default:
+		return -ENOENT;
+	}
+	return hetsim_call(fd, calls[i].cmd, &arg);
+}
+
+/* Of another opener, closed ones, none at all. */
+static void test_names(void)
+{
+	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
+	struct hetsim_buffer buffer, freed;
+	uint32_t queue, names[8];
+	unsigned int i, k, n = 0;
+	unsigned char byte;
+	int fd = hetsim_open(O_RDWR), other;
+
+	if (fd < 0)
+		return;
+	other = hetsim_open(O_RDWR);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	freed = hetsim_buffer_make(other, MIB, HETSIM_PLACE_SYSTEM);
+	hetsim_buffer_drop(other, &freed);
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
+	destroy.queue = hetsim_queue_make(other, HETSIM_QUEUE_COUNTER, 0);
+	CHECK_EQUAL(hetsim_call(other, HETSIM_QUEUE_DESTROY, &destroy), 0);
+	names[n++] = buffer.handle;
+	names[n++] = freed.handle;
+	names[n++] = queue;
+	names[n++] = 0;
+	names[n++] = 65537;
+	names[n++] = INT32_MAX;
+	names[n++] = UINT32_MAX;
+	for (k = 0; k < n; k++)
+		for (i = 0; i < N_CALLS; i++)
+			expect(i, call_with_handle(other, i, names[k]), -ENOENT,
+			       "no such object");
+	for (k = 0; k < n; k++) {
+		off_t offset = (off_t)(buffer.offset / buffer.handle * names[k]);
+
+		CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, other, offset) == MAP_FAILED);
+		CHECK(pread(other, &byte, 1, offset) == -1);
+		CHECK(pwrite(other, &byte, 1, offset) == -1);
+	}
+	/* The owner's are as they were. */
+	CHECK_EQUAL(hetsim_close_handle(other, buffer.handle), -ENOENT);
+	buffer.bytes[0] = 1;
+	hetsim_buffer_drop(fd, &buffer);
+	close(other);
+	close(fd);
+}
+
+/* Numbers at which sums wrap or arrays end. */
+static void test_numbers(void)
+{
+	static const uint64_t bad[] = { 0,          1,          PAGE - 1,
+					PAGE + 1,   MIB + PAGE, 1ull << 31,
+					1ull << 32, 1ull << 47, 1ull << 48,
+					1ull << 52, 1ull << 63, UINT64_MAX & ~(PAGE - 1),
+					UINT64_MAX };
+	const unsigned int n = sizeof(bad) / sizeof(bad[0]);
+	struct hetsim_command nothing[2] = { { 0 }, { 0 } };
+	struct hetsim_submit submit = { .size = sizeof(submit) };
+	struct hetsim_buffer buffer;
+	struct hetsim_query before;
+	volatile uintptr_t nowhere = 8;
+	unsigned int i, k;
+	int fd = hetsim_open(O_RDWR), objects;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	submit.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	before = hetsim_query(fd);
+	objects = hetsim_objects();
+	for (i = 0; i < n; i++)
+		for (k = 0; k < n; k++) {
+			struct hetsim_buffer_create create = { .size = sizeof(create),
+							       .length = bad[i],
+							       .capacity = bad[k] };
+			struct hetsim_bind bind = { .size = sizeof(bind),
+						    .handle = buffer.handle,
+						    .address = 1ull << 30,
+						    .offset = bad[i],
+						    .length = bad[k] };
+			struct hetsim_unbind unbind = { .size = sizeof(unbind),
+							.address = bad[i],
+							.length = bad[k] };
+			struct hetsim_buffer_move move = { .size = sizeof(move),
+							   .handle = buffer.handle,
+							   .place = HETSIM_PLACE_SYSTEM,
+							   .offset = bad[i],
+							   .length = bad[k] };
+			struct hetsim_buffer_sample sample = { .size = sizeof(sample),
+							       .handle = buffer.handle,
+							       .action = HETSIM_SAMPLE_READ,
+							       .offset = bad[i],
+							       .length = bad[k] };
+			struct hetsim_command fill = { .op = HETSIM_OP_FILL,
+						       .destination = bad[i],
+						       .length = bad[k] };
+			uint64_t seqno = 0, address;
+			int status = 0;
+
+			/* Not the lengths that could be had. */
+			if (bad[i] != MIB + PAGE && bad[i] < 1ull << 31)
+				CHECK(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) < 0);
+			CHECK(hetsim_call(fd, HETSIM_BIND, &bind) < 0);
+			bind.offset = 0;
+			bind.address = bad[i];
+			CHECK(hetsim_call(fd, HETSIM_BIND, &bind) < 0);
+			CHECK(hetsim_call(fd, HETSIM_UNBIND, &unbind) < 0);
+			CHECK(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move) < 0);
+			CHECK(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample) < 0);
+			if (hetsim_submit(fd, submit.queue, &fill, 1, &seqno) == 0) {
+				CHECK_EQUAL(hetsim_wait(fd, submit.queue, seqno, 10000, &status,
+							&address),
+					    0);
+				CHECK_EQUAL(status, -EFAULT);
+			}
+		}
+
+	submit.commands = (uintptr_t)nothing;
+	for (i = 0; i < n; i++) {
+		submit.n_commands = 1;
+		submit.command_size = (uint32_t)bad[i];
+		if (submit.command_size > PAGE)
+			CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), -E2BIG);
+		else if (submit.command_size < sizeof(nothing[0]))
+			CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), -EINVAL);
+		submit.command_size = sizeof(nothing[0]);
+		submit.n_commands = (uint32_t)bad[i];
+		if (bad[i] != 1)
+			CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), -EINVAL);
+	}
+	submit.n_commands = 2;
+	submit.commands = nowhere;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), -EFAULT);
+	submit.commands = UINT64_MAX - 3;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), -EFAULT);
+	submit.commands = 1ull << 63;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), -EFAULT);
+
+	CHECK_EQUAL(hetsim_objects(), objects);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, before.opener_used);
+	CHECK_EQUAL(buffer.bytes[0], 0);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+/* Counts that are to go where nothing is. */
+static void test_bad_answers(void)
+{
+	struct hetsim_buffer_sample sample = { .size = sizeof(sample) };
+	struct hetsim_queue_event event = { .size = sizeof(event), .seqno = 1 };
+	struct hetsim_command nothing = { 0 };
+	struct hetsim_buffer buffer;
+	uint64_t seqno = 0;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	sample.handle = buffer.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	sample.action = HETSIM_SAMPLE_READ;
+	sample.length = MIB;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -EFAULT);
+	sample.counts = UINT64_MAX - 7;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -EFAULT);
+	/* Into the very pages that are sampled. */
+	sample.counts = (uintptr_t)buffer.bytes;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+
+	event.queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
+	CHECK_EQUAL(hetsim_submit(fd, event.queue, &nothing, 1, &seqno), 0);
+	event.eventfd = -1;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_EVENT, &event), -EINVAL);
+	event.eventfd = fd;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_EVENT, &event), -EINVAL);
+	event.eventfd = eventfd(0, EFD_CLOEXEC);
+	event.seqno = 2;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_EVENT, &event), -ERANGE);
+	event.seqno = 0;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_EVENT, &event), -ERANGE);
+	close(event.eventfd);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+struct waiter {
+	int fd;
+	uint32_t queue;
+	uint64_t seqno;
+	int r, status;
+};
+
+static void *wait_for_it(void *user)
+{
+	struct waiter *waiter = user;
+	uint64_t address;
+
+	waiter->r = hetsim_wait(waiter->fd, waiter->queue, waiter->seqno, 60000,
+				&waiter->status, &address);
+	return NULL;
+}
+
+/* The file lives until the call that is under way returns. */
+static void test_close_under_wait(void)
+{
+	struct hetsim_command nothing = { 0 };
+	struct waiter waiter = { .fd = hetsim_open(O_RDWR), .r = -1, .status = -1 };
+	pthread_t thread;
+	int before;
+
+	if (waiter.fd < 0)
+		return;
+	before = hetsim_objects();
+	waiter.queue = hetsim_queue_make(waiter.fd, HETSIM_QUEUE_DMA_FENCE, 700);
+	CHECK_EQUAL(hetsim_inject(waiter.fd, HETSIM_INJECT_STUCK, waiter.queue, 1), 0);
+	CHECK_EQUAL(hetsim_submit(waiter.fd, waiter.queue, &nothing, 1, &waiter.seqno), 0);
+	CHECK_FATAL(pthread_create(&thread, NULL, wait_for_it, &waiter) == 0);
+	usleep(200000);
+	close(waiter.fd);
+	pthread_join(thread, NULL);
+	CHECK_EQUAL(waiter.r, 0);
+	CHECK_EQUAL(waiter.status, -ETIMEDOUT);
+	CHECK_EQUAL(hetsim_objects(), before < 0 ? before : before - 1);
+}
+
+/* ---- killed in the middle ---- */
+
+static void doing_wait(int fd, struct hetsim_buffer *buffer)
+{
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000);
+	struct hetsim_command command = { .op = HETSIM_OP_FILL,
+					  .destination = 1ull << 40,
+					  .length = PAGE };
+	uint64_t seqno, address;
+	int status;
+
+	(void)buffer;
+	hetsim_submit(fd, queue, &command, 1, &seqno); /* waits for a binding */
+	hetsim_wait(fd, queue, seqno, 60000, &status, &address);
+}
+
+static void doing_faults(int fd, struct hetsim_buffer *buffer)
+{
+	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
+					       .handle = buffer->handle };
+	uint64_t i;
+
+	for (;;) {
+		hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample); /* and so unmaps all */
+		for (i = 0; i < buffer->length; i += PAGE)
+			buffer->bytes[i]++;
+	}
+}
+
+static void doing_submits(int fd, struct hetsim_buffer *buffer)
+{
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0), i;
+	static struct hetsim_command commands[256];
+	uint64_t seqno;
+
+	hetsim_bind(fd, buffer, HETSIM_BIND_WRITE);
+	for (i = 0; i < 256; i++)
+		commands[i] = (struct hetsim_command){ .op = HETSIM_OP_FILL,
+						       .destination = (uintptr_t)buffer->bytes,
+						       .length = MIB };
+	for (;;)
+		hetsim_submit(fd, queue, commands, 256, &seqno);
+}
+
+static void doing_creates(int fd, struct hetsim_buffer *buffer)
+{
+	struct hetsim_buffer_create create = { .size = sizeof(create), .length = 48 * MIB };
+
+	(void)buffer;
+	for (;;)
+		if (hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0)
+			hetsim_close_handle(fd, create.handle);
+}
+
+static void doing_moves(int fd, struct hetsim_buffer *buffer)
+{
+	struct hetsim_buffer_move move = { .size = sizeof(move),
+					   .handle = buffer->handle,
+					   .length = buffer->length };
+
+	hetsim_bind(fd, buffer, HETSIM_BIND_WRITE);
+	for (;;) {
+		move.place ^= 1;
+		hetsim_call(fd, HETSIM_BUFFER_MOVE, &move);
+	}
+}
+
+static void doing_binds(int fd, struct hetsim_buffer *buffer)
+{
+	for (;;) {
+		hetsim_bind(fd, buffer, HETSIM_BIND_WRITE);
+		hetsim_unbind(fd, buffer);
+	}
+}
+
+static void doing_copies(int fd, struct hetsim_buffer *buffer)
+{
+	static unsigned char bytes[8 * MIB];
+
+	for (;;) {
+		(void)!pwrite(fd, bytes, sizeof(bytes), (off_t)buffer->offset);
+		(void)!pread(fd, bytes, sizeof(bytes), (off_t)buffer->offset);
+	}
+}
+
+static void doing_resizes(int fd, struct hetsim_buffer *buffer)
+{
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize),
+					       .handle = buffer->handle };
+
+	for (;;) {
+		resize.length = resize.length == MIB ? 32 * MIB : MIB;
+		hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize);
+	}
+}
+
+/* Objects go when the last thread's exit has closed the file: soon, not at once. */
+static int objects_soon(int expected)
+{
+	int i, n = 0;
+
+	for (i = 0; i < 100; i++) {
+		n = hetsim_objects();
+		if (n == expected)
+			break;
+		usleep(100000);
+	}
+	return n;
+}
+
+static void test_killed(void)
+{
+	static void (*const doing[])(int fd, struct hetsim_buffer *buffer) = {
+		doing_wait,  doing_faults, doing_submits, doing_creates,
+		doing_moves, doing_binds,  doing_copies,  doing_resizes,
+	};
+	uint64_t state = test_seed();
+	struct hetsim_buffer buffer;
+	int before, status, fd = hetsim_open(O_RDWR);
+	unsigned int i;
+	pid_t child;
+
+	if (fd < 0)
+		return;
+	before = hetsim_objects();
+	for (i = 0; i < 3 * sizeof(doing) / sizeof(doing[0]); i++) {
+		child = fork();
+		CHECK_FATAL(child >= 0);
+		if (child == 0) {
+			fd = hetsim_open(O_RDWR);
+			buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_SYSTEM);
+			doing[i / 3](fd, &buffer);
+			_exit(1);
+		}
+		usleep(30000 + test_random(&state) % 100000);
+		CHECK_EQUAL(kill(child, SIGKILL), 0);
+		CHECK_EQUAL(waitpid(child, &status, 0), child);
+		CHECK(WIFSIGNALED(status));
+	}
+	CHECK_EQUAL(objects_soon(before), before);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer.bytes[0] = 1;
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{ "structures", test_structures, 60, 0 },
+	{ "names", test_names, 0, 0 },
+	{ "numbers", test_numbers, 0, 0 },
+	{ "bad_answers", test_bad_answers, 0, 0 },
+	{ "close_under_wait", test_close_under_wait, 0, 0 },
+	{ "killed", test_killed, 60, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "hetsim_hostile", tests);
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: memory of other devices taken in, and its own memory in other devices. */
+#include <drm.h>
+#include <drm_mode.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/dma-heap.h>
+#include <linux/udmabuf.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+
+#define MIB (1024ull * 1024)
+
+/* vgem's card node: render nodes make no dumb buffers. -1 without. */
+static int vgem_open(void)
+{
+	char path[32], name[16];
+	unsigned int i;
+
+	for (i = 0; i < 16; i++) {
+		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
+		int fd;
+
+		snprintf(path, sizeof(path), "/dev/dri/card%u", i);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		memset(name, 0, sizeof(name));
+		if (!ioctl(fd, DRM_IOCTL_VERSION, &version) && strcmp(name, "vgem") == 0)
+			return fd;
+		close(fd);
+	}
+	return -1;
+}
+
+/* A dma-buf of a MiB of vgem's. */
+static int vgem_make(int vgem, uint32_t flags)
+{
+	struct drm_mode_create_dumb dumb = { .width = 1024, .height = 256, .bpp = 32 };
+	struct drm_prime_handle prime = { .flags = flags | DRM_CLOEXEC };
+	struct drm_mode_destroy_dumb destroy = { 0 };
+
+	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_MODE_CREATE_DUMB, &dumb) == 0);
+	CHECK_EQUAL(dumb.size, MIB);
+	prime.handle = dumb.handle;
+	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime) == 0);
+	destroy.handle = dumb.handle;
+	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_MODE_DESTROY_DUMB, &destroy), 0);
+	return prime.fd;
+}
+
+static int import_it(int fd, int dmabuf, struct hetsim_import *ret)
+{
+	*ret = (struct hetsim_import){ .size = sizeof(*ret), .fd = dmabuf };
+	return hetsim_call(fd, HETSIM_IMPORT, ret);
+}
+
+static int export_it(int fd, uint32_t handle, uint32_t flags)
+{
+	struct hetsim_export arg = { .size = sizeof(arg), .handle = handle, .flags = flags };
+	int r = hetsim_call(fd, HETSIM_EXPORT, &arg);
+
+	return r ? r : arg.fd;
+}
+
+static int move(int fd, uint32_t handle, uint64_t length, uint32_t place)
+{
+	struct hetsim_buffer_move arg = {
+		.size = sizeof(arg),
+		.handle = handle,
+		.place = place,
+		.length = length,
+	};
+
+	return hetsim_call(fd, HETSIM_BUFFER_MOVE, &arg);
+}
+
+/* The engine, both maps and both copying paths see the same bytes. */
+static void use(int fd, int dmabuf, const struct hetsim_import *import)
+{
+	struct hetsim_command command = { .op = HETSIM_OP_FILL, .length = MIB };
+	struct hetsim_buffer imported = {
+		.handle = import->handle,
+		.length = import->length,
+		.offset = import->offset,
+	};
+	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
+	struct hetsim_buffer own;
+	static unsigned char bytes[3 * 4096];
+	volatile uintptr_t nowhere = 8;
+	unsigned char *direct;
+	uint32_t queue;
+	uint64_t i;
+
+	imported.bytes =
+		mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)import->offset);
+	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
+	CHECK_FATAL(imported.bytes != MAP_FAILED && direct != MAP_FAILED);
+	imported.bytes[0] = 1;
+	direct[MIB - 1] = 2;
+	CHECK_EQUAL(direct[0], 1);
+	CHECK_EQUAL(imported.bytes[MIB - 1], 2);
+
+	own = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	CHECK_EQUAL(hetsim_bind(fd, &imported, HETSIM_BIND_WRITE), 0);
+	CHECK_EQUAL(hetsim_bind(fd, &own, HETSIM_BIND_WRITE), 0);
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	command.destination = (uintptr_t)imported.bytes;
+	command.value = 0x01020304;
+	CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
+	for (i = 0; i < MIB && imported.bytes[i] == 4 - i % 4; i++)
+		;
+	CHECK_EQUAL(i, MIB);
+	direct[77] = 99;
+	command = (struct hetsim_command){
+		.op = HETSIM_OP_COPY,
+		.length = MIB,
+		.source = (uintptr_t)imported.bytes,
+		.destination = (uintptr_t)own.bytes,
+	};
+	CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
+	CHECK(memcmp(own.bytes, direct, MIB) == 0);
+
+	/* Across pages, and at the end. */
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (unsigned char)(i * 7);
+	CHECK_EQUAL(pwrite(fd, bytes, sizeof(bytes), (off_t)(import->offset + 1000)),
+		    sizeof(bytes));
+	CHECK(memcmp(direct + 1000, bytes, sizeof(bytes)) == 0);
+	CHECK_EQUAL(direct[999], 1);
+	memset(bytes, 0, sizeof(bytes));
+	CHECK_EQUAL(pread(fd, bytes, sizeof(bytes), (off_t)(import->offset + 2000)),
+		    sizeof(bytes));
+	CHECK(memcmp(direct + 2000, bytes, sizeof(bytes)) == 0);
+	CHECK_EQUAL(pread(fd, bytes, 4096, (off_t)(import->offset + MIB - 10)), 10);
+	CHECK_EQUAL(pread(fd, bytes, 1, (off_t)(import->offset + MIB)), 0);
+	CHECK(pwrite(fd, bytes, 1, (off_t)(import->offset + MIB)) == -1 && errno == ENOSPC);
+	CHECK(pread(fd, (void *)nowhere, 4096, (off_t)import->offset) == -1 && errno == EFAULT);
+
+	CHECK_EQUAL(hetsim_unbind(fd, &own), 0);
+	hetsim_buffer_drop(fd, &own);
+	destroy.queue = queue;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY, &destroy), 0);
+	CHECK_EQUAL(munmap(direct, MIB), 0);
+	CHECK_EQUAL(munmap(imported.bytes, MIB), 0);
+	CHECK_EQUAL(hetsim_unbind(fd, &imported), 0);
+}
+
+/* What only this device's own memory can do. */
+static void refuse(int fd, const struct hetsim_import *import)
+{
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize),
+					       .handle = import->handle,
+					       .length = 2 * MIB };
+	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
+					       .handle = import->handle,
+					       .action = HETSIM_SAMPLE_START };
+	off_t offset = (off_t)import->offset;
+
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), -EOPNOTSUPP);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -EOPNOTSUPP);
+	CHECK_EQUAL(move(fd, import->handle, MIB, HETSIM_PLACE_VRAM), -EOPNOTSUPP);
+	CHECK_EQUAL(export_it(fd, import->handle, 0), -EOPNOTSUPP);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, import->handle, 0), -EOPNOTSUPP);
+	CHECK(mmap(NULL, MIB, PROT_READ, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
+	      errno == EINVAL);
+	CHECK(mmap(NULL, MIB + 4096, PROT_READ, MAP_SHARED, fd, offset) == MAP_FAILED &&
+	      errno == ERANGE);
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, offset + (off_t)MIB) == MAP_FAILED &&
+	      errno == ERANGE);
+}
+
+/* All of it, for a dma-buf of a MiB, which it closes. @other: as @fd. */
+static void take_in(int fd, int other, int dmabuf)
+{
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
+	struct hetsim_import import, again;
+	unsigned char *bytes;
+
+	CHECK_FATAL(dmabuf >= 0);
+	CHECK_FATAL(import_it(fd, dmabuf, &import) == 0);
+	CHECK_EQUAL(import.length, MIB);
+	CHECK_EQUAL(import_it(fd, dmabuf, &again), 0);
+	CHECK_EQUAL(again.handle, import.handle);
+	CHECK_EQUAL(import_it(other, dmabuf, &again), 0);
+	CHECK(again.handle != import.handle);
+	CHECK_EQUAL(hetsim_close_handle(other, again.handle), 0);
+	info.handle = import.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
+	CHECK_EQUAL(info.length, MIB);
+	CHECK_EQUAL(info.vram_bytes + info.system_bytes + info.window_bytes, 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
+
+	use(fd, dmabuf, &import);
+	refuse(fd, &import);
+
+	/* The handle keeps it, then a map does. */
+	close(dmabuf);
+	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)import.offset);
+	CHECK_FATAL(bytes != MAP_FAILED);
+	CHECK_EQUAL(bytes[0], 4);
+	CHECK_EQUAL(hetsim_close_handle(fd, import.handle), 0);
+	CHECK_EQUAL(bytes[0], 4);
+	CHECK_EQUAL(munmap(bytes, MIB), 0);
+}
+
+static void test_vgem(void)
+{
+	int fd = hetsim_open(O_RDWR), other, vgem, objects;
+
+	if (fd < 0)
+		return;
+	vgem = vgem_open();
+	if (vgem < 0) {
+		close(fd);
+		test_skip("kernel", "no vgem");
+		return;
+	}
+	other = hetsim_open(O_RDWR);
+	objects = hetsim_objects();
+	take_in(fd, other, vgem_make(vgem, DRM_RDWR));
+	CHECK_EQUAL(hetsim_objects(), objects);
+	close(vgem);
+	close(other);
+	close(fd);
+}
+
+/* One that may only be read, on files that could write and that could not. */
+static void test_rights(void)
+{
+	struct hetsim_import import;
+	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };
+	int fd = hetsim_open(O_RDWR), reader, vgem, dmabuf;
+
+	if (fd < 0)
+		return;
+	vgem = vgem_open();
+	if (vgem < 0) {
+		close(fd);
+		test_skip("kernel", "no vgem");
+		return;
+	}
+	reader = hetsim_open(O_RDONLY);
+	dmabuf = vgem_make(vgem, 0);
+	CHECK_EQUAL(import_it(fd, dmabuf, &import), -EACCES);
+	CHECK_EQUAL(import_it(reader, dmabuf, &import), 0);
+	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, reader,
+		   (off_t)import.offset) == MAP_FAILED &&
+	      errno == EACCES);
+	bind.handle = import.handle;
+	bind.flags = HETSIM_BIND_WRITE;
+	CHECK_EQUAL(hetsim_call(reader, HETSIM_BIND, &bind), -EACCES);
+	bind.flags = 0;
+	CHECK_EQUAL(hetsim_call(reader, HETSIM_BIND, &bind), 0);
+
+	/* The binding alone keeps it, until the file is closed. */
+	CHECK_EQUAL(hetsim_close_handle(reader, import.handle), 0);
+	close(dmabuf);
+	close(vgem);
+	close(reader);
+	close(fd);
+}
+
+static void test_udmabuf(void)
+{
+	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = MIB };
+	int fd = hetsim_open(O_RDWR), other, udmabuf, memory;
+
+	if (fd < 0)
+		return;
+	udmabuf = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	if (udmabuf < 0) {
+		close(fd); /* 6.1 has none */
+		return;
+	}
+	memory = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	CHECK_FATAL(memory >= 0 && ftruncate(memory, MIB) == 0);
+	CHECK_EQUAL(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	create.memfd = (uint32_t)memory;
+	other = hetsim_open(O_RDWR);
+	take_in(fd, other, ioctl(udmabuf, UDMABUF_CREATE, &create));
+	close(other);
+	close(memory);
+	close(udmabuf);
+	close(fd);
+}
+
+static void test_heap(void)
+{
+	struct dma_heap_allocation_data data = { .len = MIB, .fd_flags = O_RDWR | O_CLOEXEC };
+	int fd = hetsim_open(O_RDWR), other, heap;
+
+	if (fd < 0)
+		return;
+	heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
+	if (heap < 0) {
+		close(fd); /* 6.1 has none */
+		return;
+	}
+	CHECK_FATAL(ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &data) == 0);
+	other = hetsim_open(O_RDWR);
+	take_in(fd, other, (int)data.fd);
+	close(other);
+	close(heap);
+	close(fd);
+}
+
+/* From one device of this kind to another, where there are two. */
+static void test_two_devices(void)
+{
+	struct hetsim_handshake shake = {
+		.size = sizeof(shake),
+		.version_major = HETSIM_VERSION_MAJOR,
+	};
+	struct hetsim_import import;
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR), second, third, dmabuf;
+
+	if (fd < 0)
+		return;
+	second = open("/dev/hetsim1", O_RDWR | O_CLOEXEC);
+	third = open("/dev/hetsim1", O_RDWR | O_CLOEXEC);
+	if (second < 0 || third < 0) {
+		close(fd); /* tests/vm/variants has them */
+		return;
+	}
+	CHECK_EQUAL(hetsim_call(second, HETSIM_HANDSHAKE, &shake), 0);
+	CHECK_EQUAL(hetsim_call(third, HETSIM_HANDSHAKE, &shake), 0);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_EQUAL(import_it(second, dmabuf, &import), 0);
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	CHECK_EQUAL(hetsim_close_handle(second, import.handle), 0);
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_SYSTEM), 0);
+	take_in(second, third, dmabuf);
+	CHECK_EQUAL(buffer.bytes[0], 4);
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), 0);
+	hetsim_buffer_drop(fd, &buffer);
+	close(third);
+	close(second);
+	close(fd);
+}
+
+/* While another device has the addresses, pages stay. */
+static void test_pinned(void)
+{
+	struct drm_prime_handle prime = { 0 };
+	struct drm_gem_close gem_close = { 0 };
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR), vgem;
+
+	if (fd < 0)
+		return;
+	vgem = vgem_open();
+	if (vgem < 0) {
+		close(fd);
+		test_skip("kernel", "no vgem");
+		return;
+	}
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	prime.fd = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime) == 0);
+	buffer.bytes[0] = 5;
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	CHECK_EQUAL(buffer.bytes[0], 5);
+	close(prime.fd);
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	gem_close.handle = prime.handle;
+	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_GEM_CLOSE, &gem_close), 0);
+	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), 0);
+	hetsim_buffer_drop(fd, &buffer);
+	close(vgem);
+	close(fd);
+}
+
+/* The device goes; what it had of others is theirs, and is given back. */
+static void test_unplug(void)
+{
+	struct hetsim_import import;
+	int fd = hetsim_open(O_RDWR), vgem, dmabuf, plug;
+	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };
+	unsigned char *bytes, byte;
+
+	if (fd < 0)
+		return;
+	vgem = vgem_open();
+	if (vgem < 0 || hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0)) {
+		test_skip("kernel", vgem < 0 ? "no vgem" : "no test=1, or not root");
+		goto out;
+	}
+	dmabuf = vgem_make(vgem, DRM_RDWR);
+	CHECK_EQUAL(import_it(fd, dmabuf, &import), 0);
+	bind.handle = import.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
+	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)import.offset);
+	CHECK_FATAL(bytes != MAP_FAILED);
+	bytes[0] = 3;
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	CHECK_EQUAL(bytes[0], 3);
+	bytes[MIB - 1] = 4;
+	CHECK(pread(fd, &byte, 1, (off_t)import.offset) == -1 && errno == ENODEV);
+	CHECK_EQUAL(import_it(fd, dmabuf, &import), -ENODEV);
+	plug = open("/sys/kernel/debug/hetsim/plug", O_WRONLY | O_CLOEXEC);
+	CHECK_EQUAL(write(plug, "0", 1), 1);
+	close(plug);
+	close(dmabuf);
+	CHECK_EQUAL(bytes[MIB - 1], 4);
+	CHECK_EQUAL(munmap(bytes, MIB), 0);
+out:
+	if (vgem >= 0)
+		close(vgem);
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{ "vgem", test_vgem, 0, 0 },
+	{ "rights", test_rights, 0, 0 },
+	{ "udmabuf", test_udmabuf, 0, 0 },
+	{ "heap", test_heap, 0, 0 },
+	{ "two_devices", test_two_devices, 0, 0 },
+	{ "pinned", test_pinned, 0, 0 },
+	{ "unplug", test_unplug, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "hetsim_import", tests);
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT
+/* The simulated devices sim:N and soft:N: names, handshake, sharing, limits, fork. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sim_devices.h"
+#include "sys.h"
+
+#define MIB (1024ull * 1024)
+
+static bool text_has(const char *part)
+{
+	return strstr(hm_errmsg(), part) != NULL;
+}
+
+/* "soft" of "soft:0". */
+static const char *kind(void)
+{
+	static char name[64];
+
+	snprintf(name, sizeof(name), "%s", sim_device());
+	name[strcspn(name, ":")] = '\0';
+	return name;
+}
+
+static void test_names(void)
+{
+	static const char *const bad[] = { ":00", ":-1", ":+1",    ": 0",  ":x",
+					   ":0x", ":15", ":99999", ":1e9", ":4294967296" };
+	struct hm_device *device = sim_open(), *none = NULL;
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	char name[64];
+	size_t i;
+
+	CHECK_OK(hm_device_query(device, &info));
+	CHECK(!strcmp(info.name, sim_device()));
+	CHECK(!strcmp(info.backend, kind()));
+	CHECK(strstr(info.description, "simulated GPU") != NULL);
+	CHECK_EQUAL(info.memory_total, sim_query(device).vram_bytes);
+	CHECK_EQUAL(info.granule, sim_query(device).granule_min);
+	hm_device_unref(device);
+	/* Without a number it is the first one. */
+	CHECK_OK_FATAL(hm_device_open(kind(), &device));
+	CHECK_EQUAL(sim_query(device).index, 0);
+	hm_device_unref(device);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(name, sizeof(name), "%s%s", kind(), bad[i]);
+		CHECK_ERROR(-ENODEV, hm_device_open(name, &none));
+	}
+	CHECK(!none);
+}
+
+/* The best device there is has memory of its own. */
+static void test_best(void)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device *device, *sim;
+
+	CHECK_OK_FATAL(hm_device_open(NULL, &device));
+	CHECK_OK(hm_device_query(device, &info));
+	if (!hm_device_open("sim:0", &sim)) {
+		CHECK(!strcmp(info.name, "sim:0"));
+		hm_device_unref(sim);
+	} else {
+		CHECK(!strcmp(info.name, "soft:0"));
+	}
+	hm_device_unref(device);
+}
+
+/* All who name a device share one open file: handles mean the same to them. */
+static void test_shared_port(void)
+{
+	struct hm_device *first = sim_open(), *second = sim_open();
+	struct hm_buffer *buffer = sim_make(first, 3 * PAGE + 5, 0, NULL);
+	uint32_t handle = 0;
+
+	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
+	CHECK_EQUAL(sim_info(second, handle).length, 4 * PAGE);
+	CHECK_EQUAL(sim_query(second).opener_used, 4 * PAGE);
+	hm_device_unref(first);
+	CHECK_EQUAL(sim_info(second, handle).length, 4 * PAGE);
+	hm_buffer_unref(buffer);
+	CHECK_EQUAL(sim_query(second).opener_used, 0);
+	hm_device_unref(second);
+}
+
+static void test_calls(void)
+{
+	struct hetsim_handshake shake = { .size = sizeof(shake) };
+	struct hetsim_query query = { .size = 4 };
+	struct hm_device *device = sim_open(), *host;
+	struct hm_buffer *buffer = sim_make(device, PAGE, 16 * PAGE, NULL), *other;
+	uint32_t handle = 4711;
+
+	CHECK_ERROR(-EINVAL, hm_sim_call(device, HETSIM_QUERY, NULL));
+	CHECK_ERROR(-EINVAL, hm_sim_call(NULL, HETSIM_QUERY, &query));
+	CHECK_ERROR(-EINVAL, hm_sim_call(device, HETSIM_QUERY, &query));
+	CHECK(strstr(hm_errmsg(), "HETSIM_QUERY") && strstr(hm_errmsg(), "too short"));
+	CHECK_ERROR(-ENOTTY, hm_sim_call(device, 0, &query));
+	CHECK(strstr(hm_errmsg(), "call 0x0"));
+	CHECK_ERROR(-EPERM, hm_sim_call(device, HETSIM_HANDSHAKE, &shake));
+	CHECK_OK_FATAL(hm_device_open("host", &host));
+	CHECK_ERROR(-EOPNOTSUPP, hm_sim_call(host, HETSIM_QUERY, &query));
+	other = sim_make(host, PAGE, 0, NULL);
+	CHECK_ERROR(-EOPNOTSUPP, hm_sim_buffer(other, &handle));
+	CHECK_ERROR(-EINVAL, hm_sim_buffer(NULL, &handle));
+	CHECK_ERROR(-EINVAL, hm_sim_buffer(buffer, NULL));
+	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGE, HM_GROW_APPEND));
+	CHECK_ERROR(-EXDEV, hm_sim_buffer(buffer, &handle));
+	CHECK_EQUAL(handle, 4711);
+	CHECK_ERROR(-EINVAL, hm_sim_plug(NULL));
+	CHECK_ERROR(-EINVAL, hm_sim_plug("host"));
+	CHECK_ERROR(-EINVAL, hm_sim_plug("soft:0x"));
+	CHECK_ERROR(-EEXIST, hm_sim_plug("soft:0"));
+	hm_buffer_unref(other);
+	hm_device_unref(host);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* ---- memory ---- */
+
+/* Inside max_size by the same object, and what is cut off is the device's again. */
+static void test_capacity(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, MIB, 8 * MIB, &map);
+	uint32_t handle, again;
+	char *base = hm_map_address(map);
+
+	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
+	pattern_write(base, 0, MIB, 1);
+	CHECK_OK(hm_buffer_resize(buffer, 8 * MIB, 0));
+	CHECK_EQUAL(sim_query(device).opener_used, 8 * MIB);
+	CHECK(pattern_holds(base, 0, MIB, 1));
+	CHECK(is_zero(base, MIB, 8 * MIB));
+	CHECK_OK(hm_buffer_resize(buffer, 5, 0));
+	CHECK_EQUAL(sim_query(device).opener_used, PAGE);
+	CHECK_OK(hm_buffer_resize(buffer, 2 * MIB, 0));
+	CHECK(is_zero(base, 5, 2 * MIB));
+	CHECK_OK(hm_sim_buffer(buffer, &again));
+	CHECK_EQUAL(handle, again);
+	CHECK(hm_map_address(map) == base);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	CHECK_EQUAL(sim_query(device).opener_used, 0);
+	hm_device_unref(device);
+}
+
+static int make_of(struct hm_device *device, uint64_t size, uint64_t max_size,
+		   struct hm_buffer **ret_buffer)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = size,
+		.max_size = max_size,
+	};
+
+	return hm_buffer_create(device, &desc, ret_buffer);
+}
+
+/* The text has the limit that stands in the way, and what is used of it. */
+static void test_limits(void)
+{
+	struct hm_device *device = sim_open();
+	struct hetsim_query query = sim_query(device);
+	struct hm_buffer *large, *none = NULL;
+	struct hm_map *map;
+	void *bytes;
+
+	CHECK_ERROR(-ENOSPC, make_of(device, query.max_buffer + PAGE, 0, &none));
+	CHECK(text_has("than a buffer can have"));
+	CHECK_ERROR(-ENOSPC, make_of(device, PAGE, query.max_buffer + PAGE, &none));
+	CHECK(text_has("than a buffer can have"));
+	/* A short way that finds its default room too large takes less. */
+	if (query.max_buffer < 64 * MIB) {
+		CHECK_OK_FATAL(hm_alloc(device, PAGE, HM_READ | HM_WRITE, &bytes));
+		CHECK(text_has("reserved"));
+		CHECK_OK(hm_free(bytes));
+	}
+	/* With the module's defaults this would be all of a machine's memory. */
+	if (query.opener_bytes <= 64 * MIB) {
+		large = sim_make(device, 30 * MIB, 32 * MIB, &map);
+		CHECK_ERROR(-ENOSPC, make_of(device, 12 * MIB, 0, &none));
+		CHECK(text_has("30 MiB of 40 MiB") && text_has("opener_mb"));
+		CHECK_ERROR(-ENOSPC, make_of(device, 10 * MIB + PAGE, 0, &none));
+		CHECK_OK_FATAL(make_of(device, 9 * MIB, 0, &none));
+		CHECK_ERROR(-ENOSPC, hm_buffer_resize(large, 32 * MIB, 0));
+		CHECK(text_has("39 MiB of 40 MiB"));
+		CHECK_EQUAL(hm_map_length(map), 30 * MIB);
+		hm_buffer_unref(none);
+		CHECK_OK(hm_buffer_resize(large, 32 * MIB, 0));
+		CHECK(is_zero(hm_map_address(map), 30 * MIB, 32 * MIB));
+		hm_map_unref(map);
+		hm_buffer_unref(large);
+		none = NULL;
+	}
+	CHECK(!none);
+	CHECK_EQUAL(sim_query(device).opener_used, 0);
+	hm_device_unref(device);
+}
+
+/* ---- sharing ---- */
+
+/* A device has one name for a buffer, which its last holder gives up. */
+static void test_import_twice(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map, *second_map;
+	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, 0, &map), *second, *third;
+	uint32_t handle, same;
+	int fd;
+
+	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &second));
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &third));
+	close(fd);
+	CHECK_OK(hm_sim_buffer(second, &same));
+	CHECK_EQUAL(same, handle);
+	hm_buffer_unref(third);
+	pattern_write(hm_map_address(map), 0, 2 * PAGE, 1);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	/* What its maker made is still there by its other name. */
+	CHECK_EQUAL(sim_info(device, handle).length, 2 * PAGE);
+	CHECK_OK_FATAL(hm_map_create(second, NULL, &second_map));
+	CHECK(pattern_holds(hm_map_address(second_map), 0, 2 * PAGE, 1));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(second, PAGE, 0));
+	hm_map_unref(second_map);
+	hm_buffer_unref(second);
+	CHECK_EQUAL(sim_query(device).opener_used, 0);
+	hm_device_unref(device);
+}
+
+static void test_read_only(void)
+{
+	struct hm_buffer_desc reader = {
+		.struct_size = sizeof(reader),
+		.flags = HM_BUFFER_READ_ONLY,
+	};
+	struct hm_buffer_desc fresh = reader;
+	struct hm_device *device = sim_open();
+	struct hm_map *map, *read_map;
+	struct hm_buffer *buffer = sim_make(device, 2 * PAGE, 0, &map), *seen, *none = NULL;
+	uint32_t handle = 4711;
+	int fd;
+
+	fresh.size = PAGE;
+	CHECK_ERROR(-EINVAL, hm_buffer_create(device, &fresh, &none));
+	pattern_write(hm_map_address(map), 0, 2 * PAGE, 1);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
+	CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &none));
+	CHECK(text_has("HM_BUFFER_READ_ONLY"));
+	CHECK(!none);
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, &reader, &seen));
+	close(fd);
+	CHECK_EQUAL(buffer_info(seen).access, HM_READ);
+	CHECK_EQUAL(buffer_info(seen).size, 2 * PAGE);
+	CHECK_OK_FATAL(hm_map_create(seen, NULL, &read_map));
+	CHECK(pattern_holds(hm_map_address(read_map), 0, 2 * PAGE, 1));
+	CHECK_ERROR(-EACCES, hm_map_protect(read_map, 0, PAGE, HM_READ | HM_WRITE));
+	CHECK_ERROR(-EOPNOTSUPP, hm_sim_buffer(seen, &handle));
+	CHECK_EQUAL(handle, 4711);
+	pattern_write(hm_map_address(map), 0, 2 * PAGE, 2);
+	CHECK(pattern_holds(hm_map_address(read_map), 0, 2 * PAGE, 2));
+	hm_map_unref(read_map);
+	hm_buffer_unref(seen);
+	/* One that may be written is taken in as one that may not. */
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, &reader, &seen));
+	close(fd);
+	CHECK_EQUAL(buffer_info(seen).access, HM_READ);
+	CHECK_OK(hm_sim_buffer(seen, &handle));
+	hm_buffer_unref(seen);
+	/* Whoever has it may use all of it; but that is known of the module only. */
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* ---- fork ---- */
+
+static void child(void *user)
+{
+	struct hetsim_query query = { .size = sizeof(query) };
+	struct hm_device *device;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+
+	CHECK_ERROR(-EOWNERDEAD, hm_sim_call(user, HETSIM_QUERY, &query));
+	device = sim_open();
+	/* Nothing of the parent's is its own. */
+	CHECK_EQUAL(sim_query(device).opener_used, 0);
+	buffer = sim_make(device, MIB, 2 * MIB, &map);
+	pattern_write(hm_map_address(map), 0, MIB, 3);
+	CHECK_OK(hm_buffer_resize(buffer, 2 * MIB, 0));
+	CHECK(pattern_holds(hm_map_address(map), 0, MIB, 3));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	hm_device_unref(user);
+}
+
+static void test_fork_child(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, MIB, 0, &map);
+
+	pattern_write(hm_map_address(map), 0, MIB, 1);
+	CHECK_EQUAL(test_fork(child, device), 0);
+	CHECK(pattern_holds(hm_map_address(map), 0, MIB, 1));
+	CHECK_EQUAL(sim_query(device).opener_used, MIB);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* ---- who answers is another one ---- */
+
+static struct sys_table real;
+static struct hetsim_handshake answer;
+static int open_error;
+
+static int fake_open(const char *path, int flags, mode_t mode)
+{
+	if (strncmp(path, "/dev/hetsim", 11) != 0)
+		return real.open(path, flags, mode);
+	if (!open_error)
+		return real.open("/dev/null", flags, mode);
+	errno = open_error;
+	return -1;
+}
+
+static int fake_ioctl(int fd, unsigned long cmd, void *argument)
+{
+	struct hetsim_handshake *shake = argument;
+
+	(void)fd;
+	CHECK_EQUAL(cmd, HETSIM_HANDSHAKE);
+	CHECK_EQUAL(shake->version_major, HETSIM_VERSION_MAJOR);
+	CHECK_EQUAL(shake->version_minor, HETSIM_VERSION_MINOR);
+	shake->driver_major = answer.driver_major;
+	shake->driver_minor = answer.driver_minor;
+	shake->driver_features = answer.driver_features;
+	shake->minimum_minor = answer.minimum_minor;
+	shake->accepted = answer.accepted;
+	return 0;
+}
+
+static void test_handshake(void)
+{
+	static const struct {
+		struct hetsim_handshake answer;
+		const char *text;
+	} rows[] = {
+		{ { .driver_major = 2, .driver_minor = 7, .driver_features = 63, .accepted = 1 },
+		  "version 2.7" },
+		{ { .driver_major = 1,
+		    .driver_minor = 9,
+		    .driver_features = 63,
+		    .minimum_minor = 4 },
+		  "from 1.4 on" },
+		{ { .driver_major = 1, .driver_features = 62, .accepted = 1 },
+		  "without buffers" },
+	};
+	struct hm_device *device = NULL;
+	size_t i;
+
+	open_error = 0;
+	real = sys_table;
+	sys_table.open = fake_open;
+	sys_table.ioctl = fake_ioctl;
+	/* One that nobody has open. */
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		answer = rows[i].answer;
+		CHECK_ERROR(-EPROTO, hm_device_open("sim:9", &device));
+		CHECK(text_has(rows[i].text) && text_has("this library 1.0"));
+	}
+	open_error = EACCES;
+	CHECK_ERROR(-EACCES, hm_device_open("sim:9", &device));
+	CHECK(text_has("chmod") && text_has("/dev/hetsim9"));
+	open_error = ENOENT;
+	CHECK_ERROR(-ENODEV, hm_device_open("sim:9", &device));
+	CHECK(text_has("make vm") && text_has("soft:0"));
+	sys_table = real;
+	CHECK(!device);
+}
+
+static const struct sim_case cases[] = {
+	{ "names", test_names },
+	{ "best", test_best },
+	{ "shared_port", test_shared_port },
+	{ "calls", test_calls },
+	{ "capacity", test_capacity },
+	{ "limits", test_limits },
+	{ "import_twice", test_import_twice },
+	{ "read_only", test_read_only },
+	{ "fork_child", test_fork_child },
+	{ "handshake", test_handshake },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return sim_main(argc, argv, "sim_device", cases);
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+/* soft:0, the twin of the module: the tests of both, for each kind of device; its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "hetsim.h"
+#include "sim_tests.h"
+#include "soft/soft.h"
+
+static const struct {
+	const char *name;
+	const struct test *tests;
+} tables[] = {
+	{ "buffers", sim_buffers_tests }, { "capacity", sim_capacity_tests },
+	{ "engine", sim_engine_tests },   { "inject", sim_inject_tests },
+	{ "move", sim_move_tests },       { "unplug", sim_unplug_tests },
+};
+
+/* What HETMAP_SOFT is for each. */
+static const struct {
+	const char *name;
+	const char *settings;
+} kinds[] = {
+	{ "gpu", "vram_mb=96 system_mb=256 test=1" },
+	{ "fpga", "kind=fpga,vram_mb=96,system_mb=256,test=1" },
+	{ "nic", "test=1  kind=nic vram_mb=96 system_mb=256, opener_mb=300 devices=2" },
+};
+
+#define N_TABLES (sizeof(tables) / sizeof(tables[0]))
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define TESTS_MAX 256
+
+static struct test tests[TESTS_MAX + 1];
+static struct {
+	const struct test *test;
+	unsigned int kind;
+} what[TESTS_MAX];
+
+static void run(void)
+{
+	size_t at = (size_t)(test_current() - tests);
+
+	setenv("HETMAP_SOFT", kinds[what[at].kind].settings, 1);
+	what[at].test->run();
+}
+
+static int lay_out(void)
+{
+	unsigned int kind, table, n = 0;
+	const struct test *test;
+	char *name;
+
+	for (kind = 0; kind < N_KINDS; kind++) {
+		for (table = 0; table < N_TABLES; table++) {
+			for (test = tables[table].tests; test->name; test++) {
+				if (n == TESTS_MAX ||
+				    asprintf(&name, "%s.%s.%s", kinds[kind].name,
+					     tables[table].name, test->name) < 0)
+					return -1;
+				what[n].test = test;
+				what[n].kind = kind;
+				tests[n] = *test;
+				tests[n].name = name;
+				tests[n].run = run;
+				n++;
+			}
+		}
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	hetsim_use_soft();
+	if (lay_out()) {
+		fprintf(stderr, "soft: no memory, or too many tests\n");
+		return 1;
+	}
+	return harness_main(argc, argv, "soft", tests);
+}
