@@ -17,6 +17,7 @@ enum {
 
 /* Each gets its own name in argv[0] and returns an exit status. */
 int run_main(int argc, char **argv);
+int tour_main(int argc, char **argv);
 int devices_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
 int bench_main(int argc, char **argv); /* tools/perf */

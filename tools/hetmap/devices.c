@@ -61,6 +61,7 @@ static const char *const kinds[] = {
 	[HM_ACCEL_CPU] = "cpu",
 	[HM_ACCEL_GPU] = "gpu",
 	[HM_ACCEL_OTHER] = "other",
+	[HM_ACCEL_ENGINE] = "engine",
 };
 
 static void usage(void)

@@ -19,6 +19,8 @@ static const struct {
 	doctor_check *check;
 } checks[] = {
 	{ "Devices", "render_nodes", check_render_nodes },
+	{ "Devices", "simulated_devices", check_simulated_devices },
+	{ "Devices", "soft_devices", check_soft_devices },
 	{ "OpenCL", "opencl", check_opencl },
 	{ "OpenCL", "signal_handlers", check_signal_handlers },
 	{ "OpenCL", "signal_masks", check_signal_masks },

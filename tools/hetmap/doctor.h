@@ -46,6 +46,9 @@ bool doctor_capable(unsigned int capability);
 
 /* doctor_devices.c */
 doctor_check check_render_nodes;
+/* doctor_sim.c */
+doctor_check check_simulated_devices;
+doctor_check check_soft_devices;
 /* doctor_opencl.c; handlers and masks come after the platforms were loaded */
 doctor_check check_opencl;
 doctor_check check_signal_handlers;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* The histogram's kernel in both forms, and the CPU's own count. */
+/* The histogram's kernel in its forms, and the CPU's own count. */
 #include "histogram.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define GROUP 256 /* work items that share a table, on GPUs */
@@ -114,6 +115,21 @@ static int histogram_cpu(const struct hm_cpu_range *range, const struct hm_arg *
 	return 0;
 }
 
+/* One command of an engine, over all bytes of a launch: one part, whatever the grid. */
+static const struct hm_engine_step steps[] = {
+	{ .op = HM_ENGINE_HISTOGRAM,
+	  .destination = 2,
+	  .source = 0,
+	  .source2 = HM_ENGINE_NONE,
+	  .length = 1,
+	  .value = HM_ENGINE_NONE },
+};
+
+static bool is_engine(const struct hm_accel_info *accel)
+{
+	return accel->kind == HM_ACCEL_ENGINE;
+}
+
 int histogram_kernel_create(const struct hm_accel_info *accel, struct hm_kernel **ret_kernel)
 {
 	struct hm_kernel_desc desc = {
@@ -124,6 +140,8 @@ int histogram_kernel_create(const struct hm_accel_info *accel, struct hm_kernel 
 		.cpu = histogram_cpu,
 		.signature = "in u64 out",
 		.group = { histogram_group(accel), 1, 1 },
+		.engine = steps,
+		.n_engine = sizeof(steps) / sizeof(steps[0]),
 	};
 
 	return hm_kernel_create(&desc, ret_kernel);
@@ -131,13 +149,20 @@ int histogram_kernel_create(const struct hm_accel_info *accel, struct hm_kernel 
 
 uint64_t histogram_group(const struct hm_accel_info *accel)
 {
-	return accel->kind == HM_ACCEL_CPU ? 1 : GROUP;
+	return accel->kind == HM_ACCEL_CPU || is_engine(accel) ? 1 : GROUP;
+}
+
+uint64_t histogram_whole(const struct hm_accel_info *accel, uint64_t bytes)
+{
+	return is_engine(accel) ? bytes - bytes % accel->alignment : bytes;
 }
 
 uint64_t histogram_parts(const struct hm_accel_info *accel, uint64_t bytes)
 {
 	uint64_t parts = (accel->units ? accel->units : 1) * 8ull;
 
+	if (is_engine(accel))
+		return 1;
 	if (parts > PARTS_MAX)
 		parts = PARTS_MAX;
 	if (parts > bytes / PART_BYTES + 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The histogram's kernel in both forms, and the CPU's own count. */
+/* The histogram's kernel in its forms, and the CPU's own count. */
 #ifndef HETMAP_HISTOGRAM_H
 #define HETMAP_HISTOGRAM_H
 
@@ -14,6 +14,8 @@
  * whoever waits. Grid: histogram_parts() x histogram_group().
  */
 int histogram_kernel_create(const struct hm_accel_info *accel, struct hm_kernel **ret_kernel);
+/* How many of @bytes, from the first on, this accelerator can count. */
+uint64_t histogram_whole(const struct hm_accel_info *accel, uint64_t bytes);
 /* How many parts a launch over @bytes should have on this accelerator. */
 uint64_t histogram_parts(const struct hm_accel_info *accel, uint64_t bytes);
 /* Work items of a part. */

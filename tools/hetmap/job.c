@@ -24,6 +24,8 @@
  * and the 32-bit counters of a kernel can't overflow.
  */
 #define SLICE (256ull << 20)
+/* An engine resets what has not ended after two seconds, on a slow machine too. */
+#define ENGINE_SLICE (16ull << 20)
 
 double job_now(void)
 {
@@ -145,6 +147,9 @@ int job_build(struct job *job, struct hm_kernel *kernel)
 	r = hm_kernel_build(kernel, job->in_place.accel);
 	if (!r && job->copies.accel)
 		r = hm_kernel_build(kernel, job->copies.accel);
+	if (r == -EOPNOTSUPP)
+		return fail_library(STATUS_ENVIRONMENT, r, "--accel cpu, or --accel opencl:0",
+				    "cannot run the kernel there");
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r,
 				    "try --accel cpu, which needs no compiler",
@@ -178,8 +183,9 @@ int job_check_memory(uint64_t bytes, const char *remedy)
 
 uint64_t job_slice_end(const struct job *job, uint64_t offset, uint64_t size)
 {
-	uint64_t end = offset + SLICE;
+	uint64_t end = offset;
 
+	end += job->in_place.info.kind == HM_ACCEL_ENGINE ? ENGINE_SLICE : SLICE;
 	/* A launch may not reach across two windows, which begin at multiples. */
 	if (job->window && end > offset - offset % job->window + job->window)
 		end = offset - offset % job->window + job->window;

@@ -84,6 +84,9 @@ int job_measure(struct job *job, uint64_t bytes, job_pass_function *pass,
 void job_print(const struct job *job, uint64_t bytes);
 void job_json(const struct job *job, json_t *object);
 
+/* How an enum hm_way_in is called in a few words. */
+const char *job_way_name(uint32_t way);
+
 /* The exit status of a failure of the library before any work was done. */
 int job_status_of(int r);
 

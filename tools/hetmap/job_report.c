@@ -12,16 +12,24 @@
 static const struct {
 	const char *name; /* in JSON */
 	const char *text;
+	const char *words; /* where a line has little room */
 } ways[] = {
-	[HM_WAY_NONE] = { NULL, "nothing was launched" },
-	[HM_WAY_DIRECT] = { "direct", "the CPU's own address space" },
-	[HM_WAY_SVM] = { "svm", "system SVM: any pointer is the device's, too" },
-	[HM_WAY_IMPORT] = { "import", "the buffer's dma-buf, imported" },
-	[HM_WAY_HOST_PTR] = { "host_ptr", "host pointer, tested to be in place" },
-	[HM_WAY_COPY] = { "copy", "copies to the device and back" },
+	[HM_WAY_NONE] = { NULL, "nothing was launched", "none" },
+	[HM_WAY_DIRECT] = { "direct", "the CPU's own addresses are the accelerator's",
+			    "direct" },
+	[HM_WAY_SVM] = { "svm", "system SVM: any pointer is the device's, too", "system SVM" },
+	[HM_WAY_IMPORT] = { "import", "the buffer's dma-buf, imported", "import" },
+	[HM_WAY_HOST_PTR] = { "host_ptr", "host pointer, tested to be in place",
+			      "host pointer" },
+	[HM_WAY_COPY] = { "copy", "copies to the device and back", "copies" },
 };
 
 #define N_WAY (sizeof(ways) / sizeof(ways[0]))
+
+const char *job_way_name(uint32_t way)
+{
+	return way < N_WAY ? ways[way].words : "unknown";
+}
 
 static void line(const char *label, const char *text)
 {

@@ -19,6 +19,7 @@ static const struct command {
 	const char *summary;
 } commands[] = {
 	{ "run", run_main, "run a job on data in place, and check the result" },
+	{ "tour", tour_main, "take one buffer of a device through its life, step by step" },
 	{ "devices", devices_main, "list devices and accelerators, and what they can do" },
 	{ "doctor", doctor_main, "explain this machine: what limits hetmap here, and why" },
 	{ "bench", bench_main, "measure this library against plain system calls and OpenCL" },
@@ -53,6 +54,7 @@ static void usage(void)
 	     "Examples:\n"
 	     "  hetmap run histogram                count the bytes of a file of this system\n"
 	     "  hetmap run histogram -- FILE        of yours\n"
+	     "  hetmap tour                         what can be done with a device's memory\n"
 	     "  hetmap doctor                       what stands in the way here\n"
 	     "  hetmap help run                     all about one command\n"
 	     "\n"

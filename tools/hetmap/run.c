@@ -38,9 +38,11 @@ enum {
 static const struct option_row rows[] = {
 	[OPTION_DEVICE] = { 'd', "device", "NAME",
 			    "where the bytes live: file (histogram: its default),\n"
-			    "host (saxpy: its default), or another device" },
+			    "host (saxpy: its default), soft:N, sim:N, or another\n"
+			    "that hetmap devices lists; N is 0 if left out" },
 	[OPTION_ACCEL] = { 'a', "accel", "NAME",
-			   "who computes: opencl:0, opencl:N, cpu\n"
+			   "who computes: opencl:N, cpu, or the engine of a\n"
+			   "simulated device, soft:N, sim:N (histogram)\n"
 			   "(default: opencl:0, or cpu where there is none)" },
 	[OPTION_SIZE] = { 's', "size", "BYTES",
 			  "saxpy: size of each of its two vectors (default 256M)" },
@@ -78,6 +80,7 @@ static void usage(void)
 	     "  hetmap run histogram\n"
 	     "  hetmap run histogram --json -- 'my file'\n"
 	     "  hetmap run histogram --device host --accel cpu /bin/sh\n"
+	     "  hetmap run histogram --device soft --accel soft\n"
 	     "  hetmap run saxpy --size 256M --rounds 5\n"
 	     "\n"
 	     "Exit status: 0 done and verified; 1 wrong result, or data lost under way;\n"

@@ -20,6 +20,7 @@ struct histogram {
 	struct job job;
 	struct input input;
 	uint64_t size;
+	uint64_t whole; /* of it for the accelerator; the CPU counts the rest */
 
 	const unsigned char *bytes; /* both the CPU's and the kernel's pointer */
 	struct hm_map *map;         /* of the file; NULL: the bytes were loaded */
@@ -105,6 +106,36 @@ static int load_file(struct histogram *h, struct hm_device *device)
 	return 0;
 }
 
+/* The kernel's tables are with the bytes, where the device makes buffers. */
+static int make_tables(struct histogram *h, struct hm_device *device)
+{
+	uint64_t a = histogram_parts(&h->job.in_place.info, h->size), b = 0;
+	int r;
+
+	if (h->job.copies.accel)
+		b = histogram_parts(&h->job.copies.info, h->size);
+	h->n_part = a > b ? a : b;
+	r = hm_alloc(device, h->n_part * HISTOGRAM_VALUES * sizeof(*h->parts),
+		     HM_READ | HM_WRITE, &h->parts);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "no memory for the counts");
+	return 0;
+}
+
+/* Else they are in host memory. */
+static int make_host_tables(struct histogram *h)
+{
+	struct hm_device *host;
+	int r, status;
+
+	r = hm_device_open("host", &host);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open host memory");
+	status = make_tables(h, host);
+	hm_device_unref(host);
+	return status;
+}
+
 static int place(struct histogram *h, const char *name)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
@@ -125,29 +156,11 @@ static int place(struct histogram *h, const char *name)
 		status = map_file(h, device);
 	else
 		status = load_file(h, device);
+	if (!status)
+		status = info.caps & HM_CAP_CREATE ? make_tables(h, device) :
+						     make_host_tables(h);
 	hm_device_unref(device);
 	return status;
-}
-
-/* Host memory for the kernel's tables; the CPU reads them where they are. */
-static int make_tables(struct histogram *h)
-{
-	uint64_t a = histogram_parts(&h->job.in_place.info, h->size), b = 0;
-	struct hm_device *host;
-	int r;
-
-	if (h->job.copies.accel)
-		b = histogram_parts(&h->job.copies.info, h->size);
-	h->n_part = a > b ? a : b;
-	r = hm_device_open("host", &host);
-	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open host memory");
-	r = hm_alloc(host, h->n_part * HISTOGRAM_VALUES * sizeof(*h->parts), HM_READ | HM_WRITE,
-		     &h->parts);
-	hm_device_unref(host);
-	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, NULL, "no memory for the counts");
-	return 0;
 }
 
 /* ---- counting ---- */
@@ -169,8 +182,8 @@ static int histogram_pass(void *user, struct job_side *side, struct job_pass *re
 	struct hm_fence *fence;
 	int r, status;
 
-	for (offset = 0; offset < h->size; offset = end) {
-		end = job_slice_end(&h->job, offset, h->size);
+	for (offset = 0; offset < h->whole; offset = end) {
+		end = job_slice_end(&h->job, offset, h->whole);
 		parts = histogram_parts(&side->info, end - offset);
 		r = hm_launch(side->queue, h->kernel, parts * histogram_group(&side->info),
 			      &fence, HM_RANGE(h->bytes + offset, end - offset, HM_READ),
@@ -186,6 +199,7 @@ static int histogram_pass(void *user, struct job_side *side, struct job_pass *re
 		for (i = 0; i < parts * HISTOGRAM_VALUES; i++)
 			counts[i % HISTOGRAM_VALUES] += h->parts[i];
 	}
+	histogram_count(h->bytes + h->whole, h->size - h->whole, counts);
 	if (!h->counted)
 		memcpy(h->counts, counts, sizeof(counts));
 	h->counted = true;
@@ -221,11 +235,27 @@ static int verify(const struct histogram *h)
 	return 0;
 }
 
+/* Keeps the reason why bytes are copied. */
+static int look_at_way(struct histogram *h)
+{
+	uint64_t end = job_slice_end(&h->job, 0, h->whole);
+	uint32_t way;
+	int r;
+
+	if (!h->whole)
+		return 0;
+	r = hm_accel_way_in(h->job.in_place.accel, h->bytes, end, &way);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL,
+				    "the accelerator can't reach the bytes");
+	if (way == HM_WAY_COPY)
+		h->job.reason = strdup(hm_errmsg());
+	return 0;
+}
+
 /* Also finds out how the accelerator gets at the bytes, before it is timed. */
 static int count(struct histogram *h)
 {
-	uint64_t end = job_slice_end(&h->job, 0, h->size);
-	uint32_t way;
 	int r, status;
 
 	r = histogram_kernel_create(&h->job.in_place.info, &h->kernel);
@@ -237,16 +267,10 @@ static int count(struct histogram *h)
 	/* The compiler inside a driver installs handlers of its own: before ours. */
 	if (h->map)
 		lost_watch(h->input.fd, h->input.path);
-	r = hm_accel_way_in(h->job.in_place.accel, h->bytes, end, &way);
-	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, NULL,
-				    "the accelerator can't reach the bytes");
-	if (way == HM_WAY_COPY)
-		h->job.reason = strdup(hm_errmsg());
-	status = job_measure(&h->job, h->size, histogram_pass, NULL, h);
-	if (status)
-		return status;
-	return verify(h);
+	status = look_at_way(h);
+	if (!status)
+		status = job_measure(&h->job, h->size, histogram_pass, NULL, h);
+	return status ? status : verify(h);
 }
 
 /* ---- result ---- */
@@ -264,6 +288,8 @@ static void print_json(const struct histogram *h)
 	json_object_set_new(object, "bytes", json_integer((json_int_t)h->size));
 	json_object_set_new(object, "entropy", json_real(histogram_entropy(h->counts)));
 	json_object_set_new(object, "histogram", counts);
+	json_object_set_new(object, "bytes_by_cpu",
+			    json_integer((json_int_t)(h->size - h->whole)));
 	job_json(&h->job, object);
 	json_object_set_new(object, "verified", json_true());
 	output_object(object);
@@ -289,6 +315,10 @@ static void print(const struct histogram *h)
 	}
 	histogram_chart(h->counts);
 	job_print(&h->job, h->size);
+	if (h->whole < h->size)
+		printf("  by the CPU   the last %s: the engine takes multiples of %" PRIu64
+		       "\n",
+		       text_bytes(h->size - h->whole, bytes), h->job.in_place.info.alignment);
 	puts("  verified     every count is the CPU's own");
 }
 
@@ -306,10 +336,9 @@ int run_histogram(const struct job_options *options)
 	status = job_open(&h->job, options);
 	if (status)
 		goto out_close;
+	h->whole = histogram_whole(&h->job.in_place.info, h->size);
 	if (h->size) {
 		status = place(h, options->device ? options->device : "file");
-		if (!status)
-			status = make_tables(h);
 		if (!status)
 			status = count(h);
 		lost_watch(-1, NULL);

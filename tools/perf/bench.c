@@ -42,6 +42,15 @@ static const struct bench benches[] = {
 	{ "grow", "1 GiB in sixteen steps, at one address", bench_grow, peer_maps_source },
 	{ "first_touch", "1 GiB of new memory, every page written", bench_first_touch,
 	  peer_maps_source },
+	{ "soft_submit", "an empty command on soft:0, and wait for it", bench_soft_submit,
+	  peer_sim_source },
+	{ "sim_fault", "256 MiB of VRAM of sim:0, every page written", bench_sim_fault,
+	  peer_sim_source },
+	{ "sim_submit", "an empty command on sim:0, and wait for it", bench_sim_submit,
+	  peer_sim_source },
+	{ "sim_copy", "64 MiB copied by the engine of sim:0", bench_sim_copy, peer_sim_source },
+	{ "transfer_1g", "1 GiB from a producer to the engine's result", bench_transfer_1g,
+	  peer_sim_source },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))

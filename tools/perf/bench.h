@@ -120,5 +120,10 @@ int bench_launch(void);
 int bench_zero_copy(void);
 int bench_grow(void);
 int bench_first_touch(void);
+int bench_soft_submit(void);
+int bench_sim_fault(void);
+int bench_sim_submit(void);
+int bench_sim_copy(void);
+int bench_transfer_1g(void);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <hetmap/pointer.h>
 
@@ -29,6 +30,7 @@
 extern const char peer_maps_source[];
 extern const char peer_pointer_source[];
 extern const char peer_opencl_source[];
+extern const char peer_sim_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -77,5 +79,37 @@ int peer_copy_saxpy(struct peer_opencl *peer, float a, const float *x, float *y,
 /* x and y where they are: CL_MEM_USE_HOST_PTR. */
 int peer_host_create(struct peer_opencl *peer, float *x, float *y, size_t bytes);
 int peer_host_saxpy(struct peer_opencl *peer, float a, size_t bytes);
+
+/* ---- peer_sim.c ---- */
+
+struct peer_echo;
+
+/* Another thread, which answers through an eventfd what it is told through one. */
+int peer_echo_open(struct peer_echo **ret_echo);
+void peer_echo_close(struct peer_echo *echo);
+int peer_echo(struct peer_echo *echo);
+
+int peer_fault_map(size_t length, char **ret_address);
+void peer_fault_unmap(char *address, size_t length);
+
+struct peer_copy {
+	int fd;
+	char what[32];
+};
+
+int peer_copy_open(struct peer_copy *copy, uint32_t to, uint32_t from);
+void peer_copy_close(struct peer_copy *copy);
+int peer_copy(struct peer_copy *copy, double *ret_ns);
+
+struct peer_transfer {
+	int fd;
+	off_t offset; /* in it, of the buffer */
+	uint32_t *stage;
+};
+
+int peer_transfer_open(struct peer_transfer *transfer, const char *device, int fd);
+void peer_transfer_close(struct peer_transfer *transfer);
+int peer_transfer(struct peer_transfer *transfer, size_t length, uint32_t seed,
+		  void (*produce)(uint32_t *words, size_t n, uint32_t seed));
 
 #endif
