@@ -5,6 +5,7 @@
  * so that a crash loses nothing and a grandchild can report, too.
  */
 #include "holding.h"
+#include "stacks.h"
 
 #include <CUnit/TestRun.h>
 #include <errno.h>
@@ -307,6 +308,7 @@ static void run_child(void)
 	/* One arena, and mappings that go when they are freed: see holding.c. */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
+	stacks_prepare();
 	run_rounds();
 	if (__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check())
 		test_fail(harness.suite, 0, "LeakSanitizer reported, see above");
@@ -400,6 +402,7 @@ static bool wait_child(pid_t pid, unsigned int seconds, int *ret_status)
 		left.tv_sec = end.tv_sec - now.tv_sec;
 		left.tv_nsec = 0;
 		if (left.tv_sec <= 0) {
+			stacks_print(pid);
 			kill(pid, SIGKILL);
 			waitpid(pid, ret_status, 0);
 			killed = true;
