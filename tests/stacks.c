@@ -4,7 +4,6 @@
  * handler writes its stack, as addresses for addr2line(1). The signal is one that
  * the library's own threads do not block.
  */
-#define _GNU_SOURCE
 #include "stacks.h"
 
 #include <dirent.h>
