@@ -313,6 +313,81 @@ static void threads_on_one_queue(void)
 	engine_close(&rig);
 }
 
+/* ---- changes while ranges of one submission are taken hold of ---- */
+
+#define SUBMISSIONS 500
+
+struct between {
+	struct engine_rig *rig;
+	char *to, *from; /* of maps that others change */
+};
+
+static _Atomic bool between_over;
+
+static void *submit_both(void *user)
+{
+	struct between *between = user;
+	struct hm_queue *queue;
+	int n = 0, r;
+
+	CHECK_OK(hm_queue_create(between->rig->accel, 0, &queue));
+	while (n < SUBMISSIONS) {
+		r = hm_queue_copy(queue, between->to, between->from, 64, NULL);
+		if (r && r != -EBUSY) {
+			test_fail(__FILE__, __LINE__, "%d: %s", r, hm_errmsg());
+			break;
+		}
+		n += !r;
+	}
+	hm_queue_unref(queue);
+	return NULL;
+}
+
+/* The last page, which nobody else touches. */
+static void *change_last_page(void *user)
+{
+	struct hm_pointer_info info;
+	int r = hm_pointer_find(user, &info);
+
+	while (!r && !between_over) {
+		r = hm_map_protect(info.map, 7 * PAGE, PAGE, HM_READ);
+		if (!r)
+			r = hm_map_protect(info.map, 7 * PAGE, PAGE, HM_READ | HM_WRITE);
+	}
+	CHECK_OK(r);
+	return NULL;
+}
+
+/* Within one map, and over two in either order: none may wait for another for ever. */
+static void change_between_ranges(void)
+{
+	struct between between[3];
+	pthread_t threads[3], changers[2];
+	struct engine_rig rig;
+	char *a, *b;
+	int i;
+
+	engine_open(&rig, 0);
+	a = engine_alloc(rig.device, 8 * PAGE);
+	b = engine_alloc(rig.device, 8 * PAGE);
+	between[0] = (struct between){ &rig, a, a + PAGE };
+	between[1] = (struct between){ &rig, a + 2 * PAGE, b };
+	between[2] = (struct between){ &rig, b + 2 * PAGE, a + PAGE };
+	between_over = false;
+	pthread_create(&changers[0], NULL, change_last_page, a);
+	pthread_create(&changers[1], NULL, change_last_page, b);
+	for (i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, submit_both, &between[i]);
+	for (i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	between_over = true;
+	for (i = 0; i < 2; i++)
+		pthread_join(changers[i], NULL);
+	hm_free(a);
+	hm_free(b);
+	engine_close(&rig);
+}
+
 /* ---- fork ---- */
 
 struct parents {
@@ -375,6 +450,7 @@ static const struct test cases[] = {
 	{ "transfers", transfers, 0, 0 },
 	{ "bound_again", bound_again, 0, 0 },
 	{ "change_beside_work", change_beside_work, 0, 0 },
+	{ "change_between_ranges", change_between_ranges, 0, 0 },
 	{ "threads_on_one_queue", threads_on_one_queue, 0, 0 },
 	{ "fork_with_work", fork_with_work, 0, 0 },
 	{ NULL, NULL, 0, 0 },

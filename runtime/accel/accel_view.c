@@ -5,7 +5,8 @@
  *
  * A change of one range may run beside launches on another. So a launch pins
  * the accelerator's part while it uses it, and invalidate waits for the pins:
- * they are held over a submit, never over a wait, and with no other lock.
+ * they are held over a submit, never over a wait but that for other views' pins
+ * (launch.c has the order), and with no other lock.
  */
 #include <sched.h>
 #include <stdlib.h>

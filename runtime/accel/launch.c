@@ -13,8 +13,10 @@
 struct pins {
 	struct accel_view *view[HM_KERNEL_MAX_ARGS];
 	struct hm_map *map[HM_KERNEL_MAX_ARGS]; /* borrowed from the uses */
-	uint32_t n_pinned;                      /* views [0, n_pinned) of ranges are pinned */
-	uint32_t n_acquired;                    /* ranges [0, n_acquired) are acquired */
+	uint32_t order[HM_KERNEL_MAX_ARGS];     /* ranges with a view, by the view's address */
+	uint32_t n_order;
+	uint32_t n_pinned;   /* views of ranges order[0, n_pinned) are pinned, each once */
+	uint32_t n_acquired; /* ranges [0, n_acquired) are acquired */
 };
 
 static bool is_range(const struct hm_accel_work *work, uint32_t index)
@@ -114,6 +116,25 @@ static int check_overlap(struct hm_fence *fence, uint32_t n)
 	return 0;
 }
 
+/*
+ * Who holds a pin may wait for another: behind a change, which waits for pins of
+ * that view in turn. So nobody pins a view twice, and all pin in one order.
+ */
+static void put_in_order(struct pins *pins, uint32_t index)
+{
+	uint32_t at = pins->n_order++;
+
+	for (; at && pins->view[pins->order[at - 1]] > pins->view[index]; at--)
+		pins->order[at] = pins->order[at - 1];
+	pins->order[at] = index;
+}
+
+/* Is the view of order[@at] the one before it, too? */
+static bool shares_pin(const struct pins *pins, uint32_t at)
+{
+	return at && pins->view[pins->order[at]] == pins->view[pins->order[at - 1]];
+}
+
 static void unpin(struct hm_accel *accel, struct hm_accel_work *work, struct pins *pins)
 {
 	uint32_t i;
@@ -122,8 +143,8 @@ static void unpin(struct hm_accel *accel, struct hm_accel_work *work, struct pin
 		if (pins->view[i])
 			accel->ops->view_release(work->range[i].view, &work->range[i]);
 	for (i = 0; i < pins->n_pinned; i++)
-		if (pins->view[i])
-			accel_view_unpin(pins->view[i]);
+		if (!shares_pin(pins, i))
+			accel_view_unpin(pins->view[pins->order[i]]);
 }
 
 /*
@@ -133,7 +154,7 @@ static void unpin(struct hm_accel *accel, struct hm_accel_work *work, struct pin
 static int pin(struct hm_accel *accel, struct hm_fence *fence, uint32_t n, struct pins *pins)
 {
 	struct hm_accel_work *work = &fence->work;
-	uint32_t i;
+	uint32_t i, at;
 	int r;
 
 	for (i = 0; i < n; i++) {
@@ -147,13 +168,17 @@ static int pin(struct hm_accel *accel, struct hm_fence *fence, uint32_t n, struc
 			r = accel_view_get(accel, pins->map[i], &pins->view[i]);
 		if (r)
 			return r;
+		if (likely(pins->view[i]))
+			put_in_order(pins, i);
 	}
-	for (i = 0; i < n; i++) {
-		if (pins->view[i]) {
-			r = accel_view_pin(pins->view[i], &work->range[i].view);
-			if (r)
-				return r;
-		}
+	for (i = 0; i < pins->n_order; i++) {
+		at = pins->order[i];
+		if (shares_pin(pins, i))
+			work->range[at].view = work->range[pins->order[i - 1]].view;
+		else
+			r = accel_view_pin(pins->view[at], &work->range[at].view);
+		if (r)
+			return r;
 		pins->n_pinned = i + 1;
 	}
 	return 0;
@@ -199,6 +224,7 @@ static int submit(struct hm_queue *queue, struct hm_fence *fence, uint32_t n)
 	struct pins pins;
 	int r;
 
+	pins.n_order = 0;
 	pins.n_pinned = 0;
 	pins.n_acquired = 0;
 	r = resolve_begin(fence);
