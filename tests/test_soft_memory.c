@@ -19,53 +19,6 @@
 
 #define MIB (1024ull * 1024)
 
-static struct hetsim_buffer_info info_of(int fd, uint32_t handle)
-{
-	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
-
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
-	return info;
-}
-
-static int create(int fd, uint64_t length, uint64_t capacity, uint32_t *ret_handle)
-{
-	struct hetsim_buffer_create arg = {
-		.size = sizeof(arg),
-		.length = length,
-		.capacity = capacity,
-	};
-	int r = hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg);
-
-	if (!r)
-		*ret_handle = arg.handle;
-	return r;
-}
-
-static int resize(int fd, uint32_t handle, uint64_t length)
-{
-	struct hetsim_buffer_resize arg = {
-		.size = sizeof(arg),
-		.handle = handle,
-		.length = length,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_RESIZE, &arg);
-}
-
-static int export_it(int fd, uint32_t handle, uint32_t flags)
-{
-	struct hetsim_export arg = { .size = sizeof(arg), .handle = handle, .flags = flags };
-	int r = hetsim_call(fd, HETSIM_EXPORT, &arg);
-
-	return r ? r : arg.fd;
-}
-
-static int import_it(int fd, int file, struct hetsim_import *ret_import)
-{
-	*ret_import = (struct hetsim_import){ .size = sizeof(*ret_import), .fd = file };
-	return hetsim_call(fd, HETSIM_IMPORT, ret_import);
-}
-
 static void test_settings(void)
 {
 	static const char *const wrong[] = {
@@ -121,18 +74,19 @@ static void settings_use(const char *settings)
 
 static void test_opener_limit(void)
 {
-	uint32_t handle = 0, other_handle = 0;
+	struct hetsim_buffer buffer = { 0 }, others;
 	int fd, other;
 
 	settings_use("vram_mb=8 system_mb=8 opener_mb=6");
 	fd = hetsim_open(O_RDWR);
 	other = hetsim_open(O_RDWR);
-	CHECK_EQUAL(create(fd, 4 * MIB, 0, &handle), 0);
-	CHECK_EQUAL(create(fd, 3 * MIB, 0, &handle), -ENOSPC);
-	CHECK_EQUAL(resize(fd, handle, 7 * MIB), -ENOSPC);
-	CHECK_EQUAL(resize(fd, handle, 6 * MIB), 0);
-	CHECK_EQUAL(create(other, 6 * MIB, 0, &other_handle), 0); /* evicts */
-	CHECK_EQUAL(info_of(fd, handle).system_bytes, 4 * MIB);
+	CHECK_EQUAL(hetsim_buffer_create(fd, 4 * MIB, HETSIM_PLACE_VRAM, 0, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, 3 * MIB, HETSIM_PLACE_VRAM, 0, &buffer), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 7 * MIB), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 6 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_create(other, 6 * MIB, HETSIM_PLACE_VRAM, 0, &others),
+		    0); /* evicts */
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 4 * MIB);
 	CHECK_EQUAL(hetsim_query(fd).vram_used, 8 * MIB);
 	hetsim_close(other);
 	CHECK_EQUAL(hetsim_query(fd).vram_used, 2 * MIB);
@@ -187,10 +141,10 @@ static void *race_grow(void *user)
 
 	for (i = 0; i < 60; i++) {
 		buffer->length += MIB;
-		if (resize((int)buffer->offset, buffer->handle, buffer->length))
+		if (hetsim_buffer_resize((int)buffer->offset, buffer->handle, buffer->length))
 			test_fail(__FILE__, __LINE__, "resize failed");
 		if (i % 8 == 7) { /* below what is used */
-			if (resize((int)buffer->offset, buffer->handle, 2 * MIB))
+			if (hetsim_buffer_resize((int)buffer->offset, buffer->handle, 2 * MIB))
 				test_fail(__FILE__, __LINE__, "resize failed");
 		}
 	}
@@ -224,7 +178,7 @@ static void test_grow_under_engine(void)
 	do {
 		CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
 		n++;
-	} while (info_of(fd, buffer.handle).length < 60 * MIB && n < 200);
+	} while (hetsim_buffer_info(fd, buffer.handle).length < 60 * MIB && n < 200);
 	pthread_join(thread, NULL);
 	for (i = 0; i < MIB / 4; i++)
 		if (words[MIB / 4 + i] != n)
@@ -253,38 +207,38 @@ static void test_rights(void)
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
 	buffer.bytes[5] = 5;
 
-	read_only = export_it(fd, buffer.handle, 0);
+	read_only = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(read_only >= 0);
 	CHECK(fcntl(read_only, F_GETFD) & FD_CLOEXEC);
 	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, read_only, 0) == MAP_FAILED &&
 	      errno == EACCES);
 	CHECK(write(read_only, &byte, 1) == -1 && ftruncate(read_only, 0) == -1);
 	CHECK(pread(read_only, &byte, 1, 5) == 1 && byte == 5);
-	CHECK_EQUAL(import_it(other, read_only, &import), -EACCES);
-	CHECK_EQUAL(import_it(reader, read_only, &import), 0);
+	CHECK_EQUAL(hetsim_import(other, read_only, &import), -EACCES);
+	CHECK_EQUAL(hetsim_import(reader, read_only, &import), 0);
 	CHECK_EQUAL(import.length, MIB);
-	CHECK_EQUAL(export_it(reader, import.handle, HETSIM_EXPORT_WRITE), -EACCES);
-	CHECK_EQUAL(export_it(fd, buffer.handle, 2), -EINVAL);
-	CHECK_EQUAL(export_it(fd, 4711, 0), -ENOENT);
+	CHECK_EQUAL(hetsim_export(reader, import.handle, HETSIM_EXPORT_WRITE), -EACCES);
+	CHECK_EQUAL(hetsim_export(fd, buffer.handle, 2), -EINVAL);
+	CHECK_EQUAL(hetsim_export(fd, 4711, 0), -ENOENT);
 
-	file = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	file = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(file >= 0);
-	CHECK_EQUAL(import_it(other, file, &import), 0);
+	CHECK_EQUAL(hetsim_import(other, file, &import), 0);
 	CHECK_EQUAL(hetsim_pread(other, &byte, 1, import.offset + 5), 1);
 	CHECK_EQUAL(byte, 5);
 	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_EVICTION, import.handle, MIB), -EPERM);
 	CHECK_EQUAL(hetsim_query(other).opener_used, 0);
-	CHECK_EQUAL(resize(other, import.handle, MIB / 2), -EBUSY);
-	CHECK_EQUAL(resize(other, import.handle, 2 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB / 2), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 2 * MIB);
 
 	/* What is not this device's. */
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	CHECK_EQUAL(import_it(other, null, &import), -EINVAL);
-	CHECK_EQUAL(import_it(other, -1, &import), -EINVAL);
+	CHECK_EQUAL(hetsim_import(other, null, &import), -EINVAL);
+	CHECK_EQUAL(hetsim_import(other, -1, &import), -EINVAL);
 	close(null);
 	null = memfd_create("other", MFD_CLOEXEC);
-	CHECK_EQUAL(import_it(other, null, &import), -EOPNOTSUPP);
+	CHECK_EQUAL(hetsim_import(other, null, &import), -EOPNOTSUPP);
 	close(null);
 	CHECK_FATAL(soft_open(1, O_RDWR, NULL, NULL, &second) == 0);
 	CHECK_EQUAL(soft_call(second, HETSIM_HANDSHAKE, &shake), 0);
@@ -526,7 +480,7 @@ static void test_peer(void)
 	peer.fd = hetsim_open(O_RDWR);
 	buffer = hetsim_buffer_make(peer.fd, MIB, HETSIM_PLACE_VRAM);
 	buffer.bytes[7] = 7;
-	peer.file = export_it(peer.fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	peer.file = hetsim_export(peer.fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(peer.file >= 0);
 	CHECK_EQUAL(pipe2(peer.ready, O_CLOEXEC), 0);
 	CHECK_EQUAL(pipe2(peer.go, O_CLOEXEC), 0);
@@ -573,14 +527,14 @@ static void child_run(void *user)
 static void *busy_thread(void *user)
 {
 	_Atomic bool *stop = user;
-	uint32_t handle;
+	struct hetsim_buffer buffer;
 	int fd;
 
 	while (!*stop) {
 		fd = hetsim_open_try(O_RDWR);
 		if (fd < 0)
 			continue;
-		create(fd, MIB, 0, &handle);
+		hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 0, &buffer);
 		hetsim_close(fd);
 	}
 	return NULL;
@@ -627,21 +581,22 @@ static void limit_run(void *user)
 {
 	const struct rlimit low = { MIB, RLIM_INFINITY };
 	unsigned char bytes[8192] = { 1 };
-	uint32_t handle = 0, big = 0;
+	struct hetsim_buffer buffer = { 0 }, big = { 0 };
 	int fd;
 
 	(void)user;
 	fd = hetsim_open(O_RDWR);
-	CHECK_EQUAL(create(fd, 2 * MIB, 0, &big), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_VRAM, 0, &big), 0);
 	CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &low), 0);
-	CHECK_EQUAL(create(fd, MIB + 4096, 0, &handle), -EFBIG);
-	CHECK_EQUAL(create(fd, MIB, 4 * MIB, &handle), 0);
-	CHECK_EQUAL(resize(fd, handle, MIB + 4096), -EFBIG);
-	CHECK_EQUAL(info_of(fd, handle).length, MIB);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB + 4096, HETSIM_PLACE_VRAM, 0, &buffer),
+		    -EFBIG);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 4 * MIB, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB + 4096), -EFBIG);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).length, MIB);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 3 * MIB);
-	CHECK_EQUAL(hetsim_pwrite(fd, bytes, 8192, info_of(fd, big).offset + MIB - 4096), 4096);
-	CHECK_EQUAL(hetsim_pwrite(fd, bytes, 1, info_of(fd, big).offset + MIB), -EFBIG);
-	CHECK_EQUAL(resize(fd, big, 4096), 0);
+	CHECK_EQUAL(hetsim_pwrite(fd, bytes, 8192, big.offset + MIB - 4096), 4096);
+	CHECK_EQUAL(hetsim_pwrite(fd, bytes, 1, big.offset + MIB), -EFBIG);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, big.handle, 4096), 0);
 	hetsim_close(fd);
 }
 
