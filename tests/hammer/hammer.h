@@ -94,6 +94,8 @@ uint64_t hammer_odd(void);
 
 /* Counts an answer: @r is 0, a negative errno, or what a system call returned. */
 void hammer_count(unsigned int kind, long r);
+/* How often that has been. */
+uint64_t hammer_counted(unsigned int kind);
 /* -1 and errno as a negative errno. */
 long hammer_result(long r);
 
@@ -145,7 +147,7 @@ void hammer_call(void);
 /* Buffers and queues of a file that was just opened, for calls to be about. */
 void hammer_furnish(unsigned int file);
 const char *hammer_kind_name(unsigned int kind);
-/* Ioctls that the device has and that never succeeded: prints them. */
+/* Ioctls that the device has and that never succeeded in many tries: prints them. */
 unsigned int hammer_calls_without_success(void);
 /* A handle that @file had lately, mostly. */
 uint32_t hammer_handle(unsigned int file);

@@ -6,8 +6,9 @@
  * Makes random and half-right calls of the simulated device from threads of several
  * processes, which it kills in whatever state they are, and prints how many of which
  * call ended how. Fails when a process does not die, one dies by itself, objects of
- * the device are left, or an ioctl never succeeded, which shows a run that did
- * nothing. What the kernel says about it, who runs it looks at.
+ * the device are left, it is away at the end, or an ioctl never succeeded in many
+ * tries, which shows a run that did nothing. What the kernel says about it, who runs
+ * it looks at.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@
 #define THREADS_MAX 16
 #define DEATH_SECONDS 120 /* in a slow machine, with work that has to time out */
 #define GUARD (1ull << 20)
+#define CALLS_BETWEEN 2000 /* one time that the device is taken away, and the next */
 
 struct hammer_shared *hammer;
 __thread struct hammer_thread *hammer_me;
@@ -97,6 +99,16 @@ void hammer_count(unsigned int kind, long r)
 	if (answer >= HAMMER_SIGNAL)
 		answer = EINVAL;
 	atomic_fetch_add_explicit(&hammer->answers[kind][answer], 1, memory_order_relaxed);
+}
+
+uint64_t hammer_counted(unsigned int kind)
+{
+	uint64_t n = 0;
+	unsigned int i;
+
+	for (i = 0; i < HAMMER_ANSWERS; i++)
+		n += atomic_load(&hammer->answers[kind][i]);
+	return n;
 }
 
 void hammer_count_signal(unsigned int kind)
@@ -306,11 +318,29 @@ static void end_all(void)
 	show_stuck();
 }
 
-/* Without it there is not much to find. */
+static uint64_t all_counted(void)
+{
+	uint64_t n = 0;
+	unsigned int i;
+
+	for (i = 0; i < HAMMER_KINDS; i++)
+		n += hammer_counted(i);
+	return n;
+}
+
+/*
+ * Without the device there is not much to find: it stays for a while of calls, which
+ * under emulation take long.
+ */
 static void replug(void)
 {
-	if ((options.unplug && hammer_chance(2)) || !hammer_way->is_there())
-		hammer_count(HAMMER_UNPLUG, hammer_way->replug());
+	static uint64_t next_time;
+
+	if (hammer_way->is_there() &&
+	    (!options.unplug || all_counted() < next_time || !hammer_chance(2)))
+		return;
+	hammer_count(HAMMER_UNPLUG, hammer_way->replug());
+	next_time = all_counted() + CALLS_BETWEEN;
 }
 
 static void run_processes(double end)
@@ -364,12 +394,10 @@ static void run_threads(double end)
 
 static void report_kind(unsigned int kind)
 {
+	uint64_t sum = hammer_counted(kind), n;
 	const char *name = hammer_kind_name(kind);
-	uint64_t sum = 0, n;
 	unsigned int i;
 
-	for (i = 0; i < HAMMER_ANSWERS; i++)
-		sum += atomic_load(&hammer->answers[kind][i]);
 	if (!name || !sum)
 		return;
 	printf("%-14s %8" PRIu64 ":", name, sum);
@@ -474,9 +502,8 @@ static int parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct timespec now;
-	uint64_t calls = 0;
 	double begin;
-	unsigned int i, j;
+	unsigned int i;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	options.seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
@@ -505,15 +532,12 @@ int main(int argc, char **argv)
 	check_device();
 	check_objects();
 
-	for (i = 0; i < HAMMER_KINDS; i++) {
+	for (i = 0; i < HAMMER_KINDS; i++)
 		report_kind(i);
-		for (j = 0; j < HAMMER_ANSWERS; j++)
-			calls += atomic_load(&hammer->answers[i][j]);
-	}
 	if (options.seconds >= 20)
 		failures += hammer_calls_without_success();
 	printf("hammer: seed 0x%" PRIx64 ": %" PRIu64 " calls in %.0f s, %u failures\n",
-	       options.seed, calls, seconds_now() - begin, failures);
+	       options.seed, all_counted(), seconds_now() - begin, failures);
 	thread_end();
 	return failures ? 1 : 0;
 }
