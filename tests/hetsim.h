@@ -7,6 +7,7 @@
 #ifndef HETMAP_TESTS_HETSIM_H
 #define HETMAP_TESTS_HETSIM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -76,6 +77,19 @@ int hetsim_submit(int fd, uint32_t queue, const struct hetsim_command *commands,
 /* Waits up to @ms. 0, -ETIME, or another error of the call; the end of the work apart. */
 int hetsim_wait(int fd, uint32_t queue, uint64_t seqno, uint64_t ms, int *ret_status,
 		uint64_t *ret_address);
+
+/* A thread that waits, from when start returns: fd, queue and seqno are set before. */
+struct hetsim_waiter {
+	int fd;
+	uint32_t queue;
+	uint64_t seqno;
+	int r, status; /* after end */
+	pthread_t thread;
+	_Atomic int tid;
+};
+
+void hetsim_waiter_start(struct hetsim_waiter *waiter);
+void hetsim_waiter_end(struct hetsim_waiter *waiter);
 /* Submits one command and waits: how it ended. */
 int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command);
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -528,45 +527,28 @@ static void test_failures_forgotten(void)
 	bench_close(&bench);
 }
 
-struct waiter {
-	struct bench *bench;
-	uint64_t seqno;
-	int r, status;
-};
-
-static void *wait_thread(void *user)
-{
-	struct waiter *waiter = user;
-	uint64_t address;
-
-	waiter->r = hetsim_wait(waiter->bench->fd, waiter->bench->queue, waiter->seqno, 60000,
-				&waiter->status, &address);
-	return NULL;
-}
-
 /* The queue is destroyed, and the file closed, under a thread that waits. */
 static void test_destroy_under_wait(void)
 {
 	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
 	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct hetsim_command nothing = { 0 };
-	struct waiter waiter = { 0 };
+	struct hetsim_waiter waiter = { 0 };
 	struct bench bench;
-	pthread_t thread;
 
 	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, 16 * MIB))
 		return;
-	waiter.bench = &bench;
+	waiter.fd = bench.fd;
+	waiter.queue = bench.queue;
 	submit_long(&bench);
 	CHECK_EQUAL(hetsim_submit(bench.fd, bench.queue, &nothing, 1, &waiter.seqno), 0);
 	fence.queue = bench.queue;
 	fence.seqno = waiter.seqno;
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_FENCE_FD, &fence), 0);
-	CHECK_FATAL(pthread_create(&thread, NULL, wait_thread, &waiter) == 0);
-	usleep(50000);
+	hetsim_waiter_start(&waiter);
 	destroy.queue = bench.queue;
 	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_QUEUE_DESTROY, &destroy), 0);
-	pthread_join(thread, NULL);
+	hetsim_waiter_end(&waiter);
 	CHECK_EQUAL(waiter.r, 0);
 	CHECK_EQUAL(waiter.status, -ECANCELED);
 	hetsim_fence_check(fence.fd, -ECANCELED);

@@ -43,23 +43,6 @@ static bool may_unplug(int fd)
 	return false;
 }
 
-struct waiter {
-	int fd;
-	uint32_t queue;
-	uint64_t seqno;
-	int r, status;
-};
-
-static void *wait_thread(void *user)
-{
-	struct waiter *waiter = user;
-	uint64_t address;
-
-	waiter->r = hetsim_wait(waiter->fd, waiter->queue, waiter->seqno, 100000,
-				&waiter->status, &address);
-	return NULL;
-}
-
 static void read_zero(void *user)
 {
 	volatile unsigned char *bytes = user;
@@ -77,10 +60,9 @@ static void test_unplug(void)
 	struct hetsim_import import = { .size = sizeof(import) };
 	struct hetsim_command nothing = { 0 };
 	struct hetsim_buffer a, b;
-	struct waiter waiter = { 0 };
+	struct hetsim_waiter waiter = { 0 };
 	struct pollfd poll_it = { .events = POLLIN };
 	unsigned char *again, *direct, *late, *nothing_there, byte;
-	pthread_t thread;
 	int fd = open_zero(), other, fresh;
 	uint64_t i;
 
@@ -111,11 +93,10 @@ static void test_unplug(void)
 	fence.queue = waiter.queue;
 	fence.seqno = waiter.seqno;
 	CHECK_EQUAL(hetsim_call(other, HETSIM_FENCE_FD, &fence), 0);
-	CHECK_FATAL(pthread_create(&thread, NULL, wait_thread, &waiter) == 0);
-	usleep(200000); /* until it waits: a call that comes later has ENODEV itself */
+	hetsim_waiter_start(&waiter); /* a call that comes later has ENODEV itself */
 
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
-	pthread_join(thread, NULL);
+	hetsim_waiter_end(&waiter);
 	CHECK_EQUAL(waiter.r, 0);
 	CHECK_EQUAL(waiter.status, -ENODEV);
 	poll_it.fd = fence.fd;

@@ -2,7 +2,6 @@
 /* hetsim: callers who ask for nonsense, at bad addresses, and who die in the middle. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -375,29 +374,11 @@ static void test_bad_answers(void)
 	close(fd);
 }
 
-struct waiter {
-	int fd;
-	uint32_t queue;
-	uint64_t seqno;
-	int r, status;
-};
-
-static void *wait_for_it(void *user)
-{
-	struct waiter *waiter = user;
-	uint64_t address;
-
-	waiter->r = hetsim_wait(waiter->fd, waiter->queue, waiter->seqno, 60000,
-				&waiter->status, &address);
-	return NULL;
-}
-
 /* The file lives until the call that is under way returns. */
 static void test_close_under_wait(void)
 {
 	struct hetsim_command nothing = { 0 };
-	struct waiter waiter = { .fd = hetsim_open(O_RDWR), .r = -1, .status = -1 };
-	pthread_t thread;
+	struct hetsim_waiter waiter = { .fd = hetsim_open(O_RDWR), .r = -1, .status = -1 };
 	int before;
 
 	if (waiter.fd < 0)
@@ -406,10 +387,9 @@ static void test_close_under_wait(void)
 	waiter.queue = hetsim_queue_make(waiter.fd, HETSIM_QUEUE_DMA_FENCE, 700);
 	CHECK_EQUAL(hetsim_inject(waiter.fd, HETSIM_INJECT_STUCK, waiter.queue, 1), 0);
 	CHECK_EQUAL(hetsim_submit(waiter.fd, waiter.queue, &nothing, 1, &waiter.seqno), 0);
-	CHECK_FATAL(pthread_create(&thread, NULL, wait_for_it, &waiter) == 0);
-	usleep(200000);
+	hetsim_waiter_start(&waiter);
 	close(waiter.fd);
-	pthread_join(thread, NULL);
+	hetsim_waiter_end(&waiter);
 	CHECK_EQUAL(waiter.r, 0);
 	CHECK_EQUAL(waiter.status, -ETIMEDOUT);
 	CHECK_EQUAL(hetsim_objects(), before < 0 ? before : before - 1);
