@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -421,6 +422,17 @@ static void test_aliased_copy(void)
 
 #define MANY 3000
 
+/* Of the twin's buffers each is a file. */
+static void allow_files(void)
+{
+	struct rlimit limit;
+
+	CHECK_FATAL(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = limit.rlim_max;
+	CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &limit));
+	CHECK_FATAL(limit.rlim_cur > MANY + 100);
+}
+
 /* Each map is looked at once, not once for each buffer. */
 static void test_unplug_many(void)
 {
@@ -429,6 +441,7 @@ static void test_unplug_many(void)
 	struct hm_device *device = sim_open();
 	int i;
 
+	allow_files();
 	for (i = 0; i < MANY; i++) {
 		buffers[i] = sim_make(device, PAGE, 0, &maps[i]);
 		*(char *)hm_map_address(maps[i]) = 1;
