@@ -381,7 +381,7 @@ static void test_handshake(void)
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		answer = rows[i].answer;
 		CHECK_ERROR(-EPROTO, hm_device_open("sim:9", &device));
-		CHECK(text_has(rows[i].text) && text_has("this library 1.0"));
+		CHECK(text_has(rows[i].text) && text_has("this library 1.1"));
 	}
 	open_error = EACCES;
 	CHECK_ERROR(-EACCES, hm_device_open("sim:9", &device));

@@ -176,7 +176,7 @@ AT(hetsim_command, source2, 24);
 AT(hetsim_command, length, 32);
 AT(hetsim_command, value, 40);
 
-SIZE(hetsim_submit, 40);
+SIZE(hetsim_submit, 56);
 AT(hetsim_submit, size, 0);
 AT(hetsim_submit, queue, 4);
 AT(hetsim_submit, commands, 8);
@@ -185,6 +185,8 @@ AT(hetsim_submit, command_size, 20);
 AT(hetsim_submit, flags, 24);
 AT(hetsim_submit, __reserved, 28);
 AT(hetsim_submit, seqno, 32);
+AT(hetsim_submit, done, 40);
+AT(hetsim_submit, failures, 48);
 
 SIZE(hetsim_wait, 40);
 AT(hetsim_wait, size, 0);

@@ -238,6 +238,13 @@ struct sim_failure {
 	int status;
 };
 
+/* What a queue's thread does when it has nothing to run: see sim_engine_rest(). */
+enum sim_rest {
+	SIM_AWAKE,
+	SIM_DOZES,
+	SIM_SLEEPS,
+};
+
 struct sim_queue {
 	struct kref ref;	   /* sim_opener.queues, calls under way */
 	struct sim_opener *opener; /* outlives it: calls hold the open file */
@@ -251,14 +258,15 @@ struct sim_queue {
 	bool stopped;
 	u64 submitted;
 	u64 done; /* read without the lock, too */
+	enum sim_rest rest; /* read without the lock, too */
 	struct list_head jobs;
 	struct list_head events;
 	unsigned int n_events;
 	struct sim_failure failures[SIM_FAILURES]; /* a ring: next at n_failures */
 	u64 n_failures;
 
-	wait_queue_head_t work;	     /* for the thread: jobs, or the end */
-	wait_queue_head_t completed; /* for WAIT: done has risen */
+	wait_queue_head_t work;	     /* for the thread: it is awake, or the end */
+	wait_queue_head_t completed; /* of struct sim_waiter: done has risen */
 
 	/* Injected. */
 	atomic64_t latency; /* ns, of each command */
@@ -426,6 +434,8 @@ int sim_command_run(struct sim_queue *queue, const struct hetsim_command *comman
 /* sim_engine.c */
 int sim_engine_thread(void *queue);
 void sim_engine_stop(struct sim_queue *queue);
+bool sim_engine_rouse(struct sim_queue *queue);
+bool sim_engine_offer(struct sim_queue *queue, const struct sim_job *job);
 int sim_engine_poll(struct sim_queue *queue);
 int sim_engine_fault(struct sim_queue *queue, u64 generation);
 int sim_engine_moving(struct sim_queue *queue, u64 generation);
@@ -440,6 +450,7 @@ int sim_queue_destroy(struct file *file, void *argument);
 int sim_submit(struct file *file, void *argument);
 
 /* sim_wait.c */
+void sim_waiters_wake(struct sim_queue *queue, u64 done);
 int sim_wait(struct file *file, void *argument);
 int sim_queue_event(struct file *file, void *argument);
 

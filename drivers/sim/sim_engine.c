@@ -10,6 +10,14 @@
 #include "sim.h"
 #include "sim_trace.h"
 
+/*
+ * The thread dozes for so long before it sleeps, and until there are so many
+ * submissions, or one of so many bytes: work of a size is to overlap with the CPU's.
+ */
+#define SIM_DOZE_NS (200 * NSEC_PER_USEC)
+#define SIM_DOZE_JOBS 32
+#define SIM_DOZE_BYTES SZ_16K
+
 /* Why what runs has to end now, whatever it waits for; 0 if it does not. */
 static int sim_engine_interrupted(struct sim_queue *queue)
 {
@@ -116,6 +124,7 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 				u64 address)
 {
 	struct sim_event *event, *next;
+	u64 seqno = job->seqno;
 	LIST_HEAD(due);
 
 	spin_lock(&queue->lock);
@@ -124,24 +133,24 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 		struct sim_failure *failure =
 			&queue->failures[queue->n_failures++ % SIM_FAILURES];
 
-		failure->seqno = job->seqno;
+		failure->seqno = seqno;
 		failure->status = status;
 		failure->address = address;
 	}
-	WRITE_ONCE(queue->done, job->seqno);
+	WRITE_ONCE(queue->done, seqno);
 	list_for_each_entry_safe(event, next, &queue->events, link) {
-		if (event->seqno > queue->done)
+		if (event->seqno > seqno)
 			continue;
 		list_move_tail(&event->link, &due);
 		queue->n_events--;
 	}
 	spin_unlock(&queue->lock);
 
-	trace_complete(queue, job->seqno, status);
+	trace_complete(queue, seqno, status);
 	/* Nobody else finds the job now, and so none asks for a fence of it. */
 	if (job->fence)
 		sim_fence_signal(job->fence, status);
-	wake_up_all(&queue->completed);
+	sim_waiters_wake(queue, seqno);
 	list_for_each_entry_safe(event, next, &due, link) {
 		sim_eventfd_signal(event->eventfd);
 		eventfd_ctx_put(event->eventfd);
@@ -150,11 +159,16 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 	kfree(job);
 }
 
+static void sim_engine_count(struct sim_queue *queue, enum sim_counter counter, s64 n)
+{
+	if (n)
+		sim_count(queue->opener->dev, queue->opener->account, counter, n);
+}
+
 /* How the submission ends; with -EFAULT, where. */
 static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret_address)
 {
 	struct sim_device *dev = queue->opener->dev;
-	struct sim_account *account = queue->opener->account;
 	unsigned int i;
 	s64 latency;
 	int r = 0;
@@ -172,29 +186,83 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret
 	if (!r && sim_inject_take(&queue->lost))
 		r = sim_engine_hang(queue);
 
-	sim_count(dev, account, SIM_SUBMISSIONS, 1);
-	sim_count(dev, account, SIM_COMMANDS, i - (i && r));
-	sim_count(dev, account, SIM_TLB_HITS, queue->tlb.hits);
-	sim_count(dev, account, SIM_TLB_MISSES, queue->tlb.misses);
+	sim_engine_count(queue, SIM_SUBMISSIONS, 1);
+	sim_engine_count(queue, SIM_COMMANDS, i - (i && r));
+	sim_engine_count(queue, SIM_TLB_HITS, queue->tlb.hits);
+	sim_engine_count(queue, SIM_TLB_MISSES, queue->tlb.misses);
 	queue->tlb.hits = 0;
 	queue->tlb.misses = 0;
 
 	/* A reset: nothing that was at hand is trusted afterwards. */
 	if (r == -ETIMEDOUT) {
-		sim_count(dev, account, SIM_RESETS, 1);
+		sim_engine_count(queue, SIM_RESETS, 1);
 		memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
 	}
 	return r;
 }
 
+/*
+ * Someone waits for a submission that is in the queue. True: the caller is to wake up
+ * the thread, once it has let go of queue->lock, which it holds.
+ */
+bool sim_engine_rouse(struct sim_queue *queue)
+{
+	lockdep_assert_held(&queue->lock);
+	if (queue->rest == SIM_AWAKE)
+		return false;
+	WRITE_ONCE(queue->rest, SIM_AWAKE);
+	return true;
+}
+
+static bool sim_job_is_small(const struct sim_job *job)
+{
+	unsigned int i;
+	u64 bytes = 0;
+
+	for (i = 0; i < job->n_commands && bytes < SIM_DOZE_BYTES; i++)
+		bytes += job->commands[i].length;
+	return bytes < SIM_DOZE_BYTES;
+}
+
+/* The same for @job, which is new in the queue and which nobody waits for yet. */
+bool sim_engine_offer(struct sim_queue *queue, const struct sim_job *job)
+{
+	if (queue->rest == SIM_DOZES && queue->submitted - queue->done < SIM_DOZE_JOBS &&
+	    sim_job_is_small(job))
+		return false;
+	return sim_engine_rouse(queue);
+}
+
+/* The oldest submission. NULL: there is none, and the thread is to rest. */
 static struct sim_job *sim_engine_next(struct sim_queue *queue)
 {
 	struct sim_job *job;
 
 	spin_lock(&queue->lock);
 	job = list_first_entry_or_null(&queue->jobs, struct sim_job, link);
+	if (job)
+		WRITE_ONCE(queue->rest, SIM_AWAKE);
+	else
+		WRITE_ONCE(queue->rest, queue->rest == SIM_AWAKE ? SIM_DOZES : SIM_SLEEPS);
 	spin_unlock(&queue->lock);
 	return job;
+}
+
+/*
+ * One submission often follows soon upon another. The first one wakes up the thread
+ * from its sleep; those that come while it dozes need not, and where all share one
+ * processor, that saves going back and forth for each. Whoever waits for one of them
+ * ends the doze.
+ */
+static void sim_engine_rest(struct sim_queue *queue)
+{
+	if (READ_ONCE(queue->rest) == SIM_SLEEPS)
+		wait_event_idle(queue->work, kthread_should_stop() ||
+				READ_ONCE(queue->rest) == SIM_AWAKE);
+	else
+		__wait_event_hrtimeout(queue->work, kthread_should_stop() ||
+				       READ_ONCE(queue->rest) == SIM_AWAKE,
+				       ns_to_ktime(SIM_DOZE_NS), TASK_IDLE);
 }
 
 int sim_engine_thread(void *argument)
@@ -209,8 +277,7 @@ int sim_engine_thread(void *argument)
 
 		job = sim_engine_next(queue);
 		if (!job) {
-			wait_event_idle(queue->work, kthread_should_stop() ||
-					!list_empty_careful(&queue->jobs));
+			sim_engine_rest(queue);
 			continue;
 		}
 		if (queue->type == HETSIM_QUEUE_COUNTER) {

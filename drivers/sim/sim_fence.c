@@ -83,7 +83,7 @@ static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fe
 {
 	struct dma_fence *fence = ERR_PTR(-ERANGE);
 	struct sim_job *job;
-	bool done = false;
+	bool done = false, wake = false;
 	int status = 0;
 	u64 address;
 
@@ -99,10 +99,13 @@ static struct dma_fence *sim_fence_attach(struct sim_queue *queue, struct dma_fe
 			if (!job->fence)
 				job->fence = dma_fence_get(fresh);
 			fence = dma_fence_get(job->fence);
+			wake = sim_engine_rouse(queue);
 			break;
 		}
 	}
 	spin_unlock(&queue->lock);
+	if (wake)
+		wake_up(&queue->work);
 
 	if (done)
 		sim_fence_signal(dma_fence_get(fresh), status);

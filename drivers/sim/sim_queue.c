@@ -159,9 +159,11 @@ static int sim_job_read(struct sim_opener *opener, const struct hetsim_submit *s
 	return 0;
 }
 
-/* Gives the job its number and its place. */
-static int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_seqno)
+/* Gives the job its number and its place. From there on, it is the thread's. */
+static int sim_job_add(struct sim_queue *queue, struct sim_job *job,
+		       struct hetsim_submit *submit)
 {
+	bool wake = false;
 	int r = 0;
 
 	spin_lock(&queue->lock);
@@ -171,10 +173,15 @@ static int sim_job_add(struct sim_queue *queue, struct sim_job *job, u64 *ret_se
 		r = -EAGAIN;
 	if (!r) {
 		job->seqno = ++queue->submitted;
-		*ret_seqno = job->seqno;
+		submit->seqno = job->seqno;
+		submit->done = queue->done;
+		submit->failures = queue->n_failures;
 		list_add_tail(&job->link, &queue->jobs);
+		wake = sim_engine_offer(queue, job);
 	}
 	spin_unlock(&queue->lock);
+	if (wake)
+		wake_up(&queue->work);
 	return r;
 }
 
@@ -184,7 +191,6 @@ int sim_submit(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_queue *queue;
 	struct sim_job *job;
-	u64 seqno;
 	int r;
 
 	if (submit->flags || submit->__reserved || !submit->n_commands ||
@@ -204,12 +210,10 @@ int sim_submit(struct file *file, void *argument)
 	r = sim_job_read(opener, submit, job);
 	if (r)
 		goto err_job;
-	r = sim_job_add(queue, job, &seqno);
+	r = sim_job_add(queue, job, submit);
 	if (r)
 		goto err_job;
-	trace_submit(queue, seqno, 0);
-	wake_up(&queue->work);
-	submit->seqno = seqno;
+	trace_submit(queue, submit->seqno, 0);
 	sim_queue_put(queue);
 	return 0;
 

@@ -7,32 +7,66 @@
 
 #include "sim.h"
 
+struct sim_waiter {
+	struct wait_queue_entry entry; /* in sim_queue.completed */
+	u64 seqno;
+};
+
+/* Wakes up the waiter, unless what it waits for is not done yet. */
+static int sim_waiter_wake(struct wait_queue_entry *entry, unsigned int mode, int flags,
+			   void *done)
+{
+	if (container_of(entry, struct sim_waiter, entry)->seqno > *(u64 *)done)
+		return 0;
+	return autoremove_wake_function(entry, mode, flags, NULL);
+}
+
+/* Those who wait for @done, or for an earlier submission. */
+void sim_waiters_wake(struct sim_queue *queue, u64 done)
+{
+	__wake_up(&queue->completed, TASK_NORMAL, 0, &done);
+}
+
 /* 0 once the submission is done. */
 static int sim_wait_done(struct sim_queue *queue, u64 seqno, u64 deadline)
 {
-	ktime_t left;
-	int r;
+	struct sim_waiter waiter = { .seqno = seqno };
+	ktime_t until = min_t(u64, deadline, KTIME_MAX);
+	bool expired = !deadline;
+	int r = 0;
 
-	if (READ_ONCE(queue->done) >= seqno)
-		return 0;
-	if (deadline >= KTIME_MAX)
-		return wait_event_interruptible(queue->completed,
-						READ_ONCE(queue->done) >= seqno);
-	left = ktime_sub(deadline, ktime_get());
-	if (!deadline || left <= 0)
-		return -ETIME;
-	r = wait_event_interruptible_hrtimeout(queue->completed,
-					       READ_ONCE(queue->done) >= seqno, left);
+	init_wait(&waiter.entry);
+	waiter.entry.func = sim_waiter_wake;
+	while (READ_ONCE(queue->done) < seqno && !r) {
+		if (expired) {
+			r = -ETIME;
+			break;
+		}
+		prepare_to_wait(&queue->completed, &waiter.entry, TASK_INTERRUPTIBLE);
+		if (READ_ONCE(queue->done) >= seqno)
+			break;
+		if (signal_pending(current))
+			r = -ERESTARTSYS;
+		else
+			expired = !schedule_hrtimeout(until == KTIME_MAX ? NULL : &until,
+						      HRTIMER_MODE_ABS);
+	}
+	finish_wait(&queue->completed, &waiter.entry);
 	return r;
 }
 
-static bool sim_wait_submitted(struct sim_queue *queue, u64 seqno)
+/* Someone is going to wait for the submission. */
+static bool sim_wait_begin(struct sim_queue *queue, u64 seqno)
 {
-	bool submitted;
+	bool submitted, wake = false;
 
 	spin_lock(&queue->lock);
 	submitted = seqno && seqno <= queue->submitted;
+	if (submitted && seqno > queue->done)
+		wake = sim_engine_rouse(queue);
 	spin_unlock(&queue->lock);
+	if (wake)
+		wake_up(&queue->work);
 	return submitted;
 }
 
@@ -48,7 +82,7 @@ int sim_wait(struct file *file, void *argument)
 	queue = sim_queue_get(file->private_data, wait->queue);
 	if (!queue)
 		return -ENOENT;
-	if (!sim_wait_submitted(queue, wait->seqno)) {
+	if (!sim_wait_begin(queue, wait->seqno)) {
 		r = -ERANGE;
 		goto out;
 	}
@@ -71,6 +105,7 @@ out:
 /* Puts the event where the engine finds it, unless its time has come already. */
 static int sim_event_add(struct sim_queue *queue, struct sim_event *event, bool *ret_due)
 {
+	bool wake = false;
 	int r = 0;
 
 	spin_lock(&queue->lock);
@@ -82,8 +117,11 @@ static int sim_event_add(struct sim_queue *queue, struct sim_event *event, bool 
 	} else if (!*ret_due) {
 		list_add_tail(&event->link, &queue->events);
 		queue->n_events++;
+		wake = sim_engine_rouse(queue);
 	}
 	spin_unlock(&queue->lock);
+	if (wake)
+		wake_up(&queue->work);
 	return r;
 }
 

@@ -59,7 +59,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 0
+#define HETSIM_VERSION_MINOR 1
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -591,6 +591,9 @@ struct hetsim_unbind {
  * DOC: Queues
  *
  * What is submitted to a queue runs in its order, queues run beside each other.
+ * Small submissions that nobody waits for yet may begin a fraction of a millisecond
+ * late, many at once: whoever asks for one of them (WAIT, FENCE_FD, QUEUE_EVENT) has
+ * them begin.
  * Each submission has a number, which counts up from 1 in its queue, and ends
  * with a status: 0, or
  *
@@ -716,6 +719,13 @@ struct hetsim_command {
  * @flags: must be 0
  * @__reserved: must be 0
  * @seqno: [out] the submission's number in its queue
+ * @done: [out] the queue's last submission that is done by now, 0 if none is
+ * @failures: [out] how many of those up to @done have ended with another status
+ *            than 0
+ *
+ * Where @failures stays what it was in an earlier answer, all submissions that are
+ * done and were not then have succeeded, and no WAIT need ask. Drivers of minor
+ * version 0 don't have the last two members.
  */
 struct hetsim_submit {
 	__u32 size;
@@ -726,6 +736,8 @@ struct hetsim_submit {
 	__u32 flags;
 	__u32 __reserved;
 	__aligned_u64 seqno;
+	__aligned_u64 done;
+	__aligned_u64 failures;
 };
 
 #define HETSIM_SUBMIT _IO(HETSIM_TYPE, HETSIM_NR_SUBMIT)

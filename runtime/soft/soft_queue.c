@@ -243,7 +243,7 @@ static int job_read(struct soft_file *file, const struct hetsim_submit *submit,
 }
 
 /* Gives the job its number and its place. */
-static int job_add(struct soft_queue *queue, struct soft_job *job, uint64_t *ret_seqno)
+static int job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_submit *submit)
 {
 	bool idle = false;
 	int r = 0;
@@ -257,7 +257,9 @@ static int job_add(struct soft_queue *queue, struct soft_job *job, uint64_t *ret
 		r = soft_engine_start(queue);
 	if (!r) {
 		job->seqno = ++queue->submitted;
-		*ret_seqno = job->seqno;
+		submit->seqno = job->seqno;
+		submit->done = queue->done;
+		submit->failures = queue->n_failures;
 		cds_list_add_tail(&job->link, &queue->jobs);
 		idle = queue->idle;
 		queue->idle = false;
@@ -274,7 +276,6 @@ int soft_submit(struct soft_file *file, void *argument)
 	struct hetsim_submit *submit = argument;
 	struct soft_queue *queue;
 	struct soft_job *job;
-	uint64_t seqno;
 	int r;
 
 	if (submit->flags || submit->__reserved || !submit->n_commands ||
@@ -294,10 +295,9 @@ int soft_submit(struct soft_file *file, void *argument)
 	r = job_read(file, submit, job);
 	if (r)
 		goto err_job;
-	r = job_add(queue, job, &seqno);
+	r = job_add(queue, job, submit);
 	if (r)
 		goto err_job;
-	submit->seqno = seqno;
 	soft_queue_put(queue);
 	return 0;
 

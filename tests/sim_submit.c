@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The simulated device, be it the module or its twin: what SUBMIT tells of earlier
+ * submissions, and that each is run and its waiter woken up, however they come.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+#include "sim_tests.h"
+
+#define NO_ADDRESS 0x123450000ull
+#define LATENCY_NS 500000000 /* of a command that is to be under way */
+
+static const struct hetsim_command nothing;
+static const struct hetsim_command bad = { .op = HETSIM_OP_FILL,
+					   .destination = NO_ADDRESS,
+					   .length = 64 };
+
+/* The whole answer. */
+static struct hetsim_submit submit(int fd, uint32_t queue, const struct hetsim_command *command)
+{
+	struct hetsim_submit submit = {
+		.size = sizeof(submit),
+		.queue = queue,
+		.commands = (uintptr_t)command,
+		.n_commands = 1,
+		.command_size = sizeof(*command),
+	};
+
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &submit), 0);
+	return submit;
+}
+
+static int wait_for(int fd, uint32_t queue, uint64_t seqno)
+{
+	uint64_t address;
+	int status = 0;
+
+	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 60000, &status, &address), 0);
+	return status;
+}
+
+static void check_told(int fd, uint32_t queue, uint64_t done, uint64_t failures)
+{
+	struct hetsim_submit answer = submit(fd, queue, &nothing);
+
+	CHECK_EQUAL(answer.done, done);
+	CHECK_EQUAL(answer.failures, failures);
+	wait_for(fd, queue, answer.seqno);
+}
+
+/* Right after each kind of end. */
+static void test_told(void)
+{
+	struct hetsim_submit answer;
+	uint32_t queue, other;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 200);
+	other = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
+	check_told(fd, queue, 0, 0);
+	check_told(fd, queue, 1, 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &bad), -EFAULT);
+	check_told(fd, queue, 3, 1);
+	check_told(fd, queue, 4, 1);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), -ETIMEDOUT);
+	check_told(fd, queue, 6, 2);
+	check_told(fd, other, 0, 0); /* each queue has its own */
+
+	/* What is under way is not told of. */
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, other, LATENCY_NS), 0);
+	submit(fd, other, &nothing);
+	answer = submit(fd, other, &bad);
+	CHECK_EQUAL(answer.seqno, 3);
+	CHECK_EQUAL(answer.done, 1);
+	CHECK_EQUAL(answer.failures, 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, other, 0), 0);
+	CHECK_EQUAL(wait_for(fd, other, 2), 0);
+	hetsim_close(fd);
+}
+
+/* More failures than a queue remembers are counted still. */
+static void test_told_many(void)
+{
+	struct hetsim_submit answer = { .seqno = 0 };
+	int fd = hetsim_open(O_RDWR), i;
+	uint32_t queue;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	for (i = 0; i < 300; i++)
+		answer = submit(fd, queue, &bad);
+	wait_for(fd, queue, answer.seqno);
+	check_told(fd, queue, 300, 300);
+	hetsim_close(fd);
+}
+
+/* A caller of the first version has a shorter structure, of which no more is written. */
+static void test_first_version(void)
+{
+	struct hetsim_submit call = {
+		.size = offsetof(struct hetsim_submit, done),
+		.commands = (uintptr_t)&nothing,
+		.n_commands = 1,
+		.command_size = sizeof(nothing),
+		.done = 0x1111,
+		.failures = 0x2222,
+	};
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	call.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK_EQUAL(hetsim_run(fd, call.queue, &nothing), 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &call), 0);
+	CHECK_EQUAL(call.seqno, 2);
+	CHECK_EQUAL(call.done, 0x1111);
+	CHECK_EQUAL(call.failures, 0x2222);
+	call.size--;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_SUBMIT, &call), -EINVAL);
+	hetsim_close(fd);
+}
+
+static void pause_ns(long ns)
+{
+	const struct timespec time = { .tv_nsec = ns };
+
+	nanosleep(&time, NULL);
+}
+
+/* Without a wait, or any other call about the queue. */
+static bool ends_by_itself(int fd, uint64_t submissions)
+{
+	int i;
+
+	for (i = 0; i < 20000; i++) {
+		if (hetsim_counters(fd, HETSIM_SCOPE_OPENER).submissions == submissions)
+			return true;
+		pause_ns(500000);
+	}
+	return false;
+}
+
+/*
+ * Whatever the thread of the queue is about when a submission comes, which it is at
+ * other moments in each round: it is run, though nobody asks for it.
+ */
+static void test_nobody_waits(void)
+{
+	struct hetsim_command fill = { .op = HETSIM_OP_FILL, .value = 7 };
+	struct hetsim_buffer buffer;
+	uint64_t seed = test_seed(), submissions = 0;
+	int fd = hetsim_open(O_RDWR);
+	uint32_t queue, round, n;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	buffer = hetsim_buffer_make(fd, 64 * HETSIM_PAGE, HETSIM_PLACE_VRAM);
+	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
+	fill.destination = (uintptr_t)buffer.bytes;
+	for (round = 0; round < 200; round++) {
+		for (n = test_random(&seed) % 80; n; n--, submissions++) {
+			fill.length = test_random(&seed) % 8 ? 64 : buffer.length;
+			submit(fd, queue, &fill);
+			if (test_random(&seed) % 16 == 0)
+				pause_ns((long)(test_random(&seed) % 400000));
+		}
+		CHECK_FATAL(ends_by_itself(fd, submissions));
+	}
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+/* ---- waiters, each for a submission of its own ---- */
+
+#define WAITERS 8
+
+struct waiter {
+	pthread_t thread;
+	int fd, r, status;
+	uint32_t queue;
+	uint64_t seqno, ms;
+};
+
+static void *wait_thread(void *user)
+{
+	struct waiter *waiter = user;
+	uint64_t address;
+
+	waiter->r = hetsim_wait(waiter->fd, waiter->queue, waiter->seqno, waiter->ms,
+				&waiter->status, &address);
+	return NULL;
+}
+
+/* All of them are woken up, and who gives up does so though others' work is done. */
+static void test_many_waiters(void)
+{
+	struct waiter waiters[WAITERS + 1];
+	int fd = hetsim_open(O_RDWR), i;
+	uint32_t queue;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, LATENCY_NS / 5), 0);
+	for (i = 0; i < WAITERS; i++)
+		submit(fd, queue, i % 3 ? &nothing : &bad);
+	for (i = WAITERS; i >= 0; i--) {
+		waiters[i] = (struct waiter){ .fd = fd, .queue = queue, .ms = 60000 };
+		waiters[i].seqno = (uint64_t)i + 1;
+		if (i == WAITERS) {
+			waiters[i].seqno = WAITERS;
+			waiters[i].ms = 250;
+		}
+		CHECK_FATAL(pthread_create(&waiters[i].thread, NULL, wait_thread,
+					   &waiters[i]) == 0);
+	}
+	for (i = 0; i <= WAITERS; i++) {
+		pthread_join(waiters[i].thread, NULL);
+		CHECK_EQUAL(waiters[i].r, i < WAITERS ? 0 : -ETIME);
+		CHECK_EQUAL(waiters[i].status, i < WAITERS && i % 3 == 0 ? -EFAULT : 0);
+	}
+	hetsim_close(fd);
+}
+
+const struct test sim_submit_tests[] = {
+	{ "told", test_told, 0, 0 },
+	{ "told_many", test_told_many, 0, 0 },
+	{ "first_version", test_first_version, 0, 0 },
+	{ "nobody_waits", test_nobody_waits, 0, 0 },
+	{ "many_waiters", test_many_waiters, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
