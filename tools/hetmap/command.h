@@ -48,6 +48,9 @@ struct option_state {
 /* The index of the next option in the table, or OPTION_*. */
 int option_next(struct option_state *state);
 
+/* Says that the value of @option is not what it takes: returns STATUS_USAGE. */
+int option_refuse(const struct option_state *state, int option, const char *expected);
+
 /* Prints the table as help. */
 void option_help(const struct option_row *rows);
 

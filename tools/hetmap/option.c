@@ -76,6 +76,16 @@ static int wrong(const struct option_state *state, const char *format, const cha
 	return OPTION_WRONG;
 }
 
+int option_refuse(const struct option_state *state, int option, const char *expected)
+{
+	char *shown = text_escape(state->value);
+
+	fail(STATUS_USAGE, EINVAL, expected, "%s: --%s: not valid: '%s'", state->command,
+	     state->rows[option].name, shown);
+	free(shown);
+	return STATUS_USAGE;
+}
+
 static int unknown(const struct option_state *state, const char *typed)
 {
 	const char *names[OPTIONS_MAX + 1];

@@ -121,17 +121,10 @@ static int unknown_job(const char *name)
 	return STATUS_USAGE;
 }
 
-static int bad_value(const char *option, const char *value, const char *expected)
+static int take_value(const struct option_state *state, int option, struct job_options *options)
 {
-	char *shown = text_escape(value);
+	const char *value = state->value;
 
-	fail(STATUS_USAGE, EINVAL, expected, "run: --%s: not valid: '%s'", option, shown);
-	free(shown);
-	return STATUS_USAGE;
-}
-
-static int take_value(int option, const char *value, struct job_options *options)
-{
 	switch (option) {
 	case OPTION_DEVICE:
 		options->device = value;
@@ -142,18 +135,20 @@ static int take_value(int option, const char *value, struct job_options *options
 	case OPTION_SIZE:
 		if (option_bytes(value, &options->size) || options->size < sizeof(float) ||
 		    options->size % sizeof(float))
-			return bad_value("size", value,
-					 "bytes, a multiple of 4, as in 4096, 64K, 256M, 1.5G");
+			return option_refuse(
+				state, option,
+				"bytes, a multiple of 4, as in 4096, 64K, 256M, 1.5G");
 		break;
 	case OPTION_WINDOW:
 		if (option_bytes(value, &options->window) || !options->window ||
 		    options->window % (uint64_t)sysconf(_SC_PAGESIZE))
-			return bad_value("window", value,
-					 "bytes, a multiple of the page size, as in 64K, 256M");
+			return option_refuse(
+				state, option,
+				"bytes, a multiple of the page size, as in 64K, 256M");
 		break;
 	case OPTION_ROUNDS:
 		if (option_number(value, 1, 1000, &options->rounds))
-			return bad_value("rounds", value, "a number from 1 to 1000");
+			return option_refuse(state, option, "a number from 1 to 1000");
 		break;
 	default:
 		break;
@@ -185,7 +180,7 @@ int run_main(int argc, char **argv)
 		} else if (option == OPTION_QUIET) {
 			output.quiet = true;
 		} else if (option != OPTION_ARGUMENT) {
-			status = take_value(option, state.value, &options);
+			status = take_value(&state, option, &options);
 			if (status)
 				return status;
 		} else if (!job) {

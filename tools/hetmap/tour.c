@@ -264,19 +264,6 @@ static int tour_run(struct tour *tour)
 	return status;
 }
 
-static int take_size(const char *value, uint64_t *ret_size)
-{
-	char *shown;
-
-	if (!option_bytes(value, ret_size) && *ret_size >= SIZE_LEAST)
-		return 0;
-	shown = text_escape(value);
-	fail(STATUS_USAGE, EINVAL, "bytes, from 64K on, as in 64K, 16M, 1.5G",
-	     "tour: --size: not valid: '%s'", shown);
-	free(shown);
-	return STATUS_USAGE;
-}
-
 int tour_main(int argc, char **argv)
 {
 	struct option_state state = {
@@ -302,8 +289,11 @@ int tour_main(int argc, char **argv)
 			tour.accel_name = state.value;
 			break;
 		case OPTION_SIZE:
-			if (take_size(state.value, &tour.first_size))
-				return STATUS_USAGE;
+			if (option_bytes(state.value, &tour.first_size) ||
+			    tour.first_size < SIZE_LEAST)
+				return option_refuse(
+					&state, option,
+					"bytes, from 64K on, as in 64K, 16M, 1.5G");
 			break;
 		case OPTION_QUIET:
 			output.quiet = true;

@@ -161,6 +161,17 @@ void bench_report_pair(const struct bench_pair *pair, const struct bench_figures
 	bench_report(&result);
 }
 
+int bench_compare(const struct bench_pair *pair, void *user, const char *unit, double ns,
+		  enum bench_target kind, double target)
+{
+	struct bench_figures figures;
+	int r = bench_measure(pair, user, &figures);
+
+	if (!r)
+		bench_report_pair(pair, &figures, unit, ns, kind, target);
+	return r;
+}
+
 void bench_skip(const char *name, const char *format, ...)
 {
 	char reason[1024];
@@ -300,10 +311,8 @@ int bench_main(int argc, char **argv)
 			break;
 		case OPTION_ROUNDS:
 			if (option_number(state.value, 1, 1000000, &rounds))
-				return fail(STATUS_USAGE, EINVAL, NULL,
-					    "bench: --rounds wants a number from 1 to 1000000, "
-					    "not '%s'",
-					    state.value);
+				return option_refuse(&state, option,
+						     "a number from 1 to 1000000");
 			bench_options.rounds = (unsigned int)rounds;
 			break;
 		case OPTION_HELP:

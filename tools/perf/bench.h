@@ -103,6 +103,10 @@ void bench_report(const struct bench_result *result);
 void bench_report_pair(const struct bench_pair *pair, const struct bench_figures *figures,
 		       const char *unit, double ns, enum bench_target kind, double target);
 
+/* Both: the pair is measured, and its result reported. As bench_measure(). */
+int bench_compare(const struct bench_pair *pair, void *user, const char *unit, double ns,
+		  enum bench_target kind, double target);
+
 /* The case can't be measured here: says why. */
 void bench_skip(const char *name, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

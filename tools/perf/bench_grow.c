@@ -135,16 +135,14 @@ int bench_grow(void)
 		.warm_up = 10,
 	};
 	struct grower grower = { 0 };
-	struct bench_figures figures;
 	int r;
 
 	r = hm_device_open("host", &grower.device);
 	if (r)
 		return bench_fail("device", r, true);
-	r = bench_measure(&pair, &grower, &figures);
+	r = bench_compare(&pair, &grower, "us", 1e3, TARGET_RATIO, 1.3);
 	if (r)
 		goto out;
-	bench_report_pair(&pair, &figures, "us", 1e3, TARGET_RATIO, 1.3);
 	pair.name = "a step, touched";
 	pair.peer = "realloc";
 	pair.peer_side = grow_peer_realloc;
@@ -152,9 +150,7 @@ int bench_grow(void)
 	pair.warm_up = 1;
 	grower.touch = true;
 	pair.warm_each = true;
-	r = bench_measure(&pair, &grower, &figures);
-	if (!r)
-		bench_report_pair(&pair, &figures, "ms", 1e6, TARGET_RATIO, 1.10);
+	r = bench_compare(&pair, &grower, "ms", 1e6, TARGET_RATIO, 1.10);
 out:
 	hm_device_unref(grower.device);
 	return r;
@@ -226,7 +222,6 @@ int bench_first_touch(void)
 		.warm_each = true,
 	};
 	struct grower grower = { 0 };
-	struct bench_figures figures;
 	bool huge;
 	int r;
 
@@ -235,17 +230,13 @@ int bench_first_touch(void)
 		return bench_fail("device", r, true);
 	huge = huge_pages("shmem_enabled", off);
 	pair.name = huge ? "shared, huge pages" : "shared, no huge pages";
-	r = bench_measure(&pair, &grower, &figures);
+	r = bench_compare(&pair, &grower, "ms", 1e6, TARGET_RATIO, huge ? 0.35 : 0.80);
 	if (r)
 		goto out;
-	bench_report_pair(&pair, &figures, "ms", 1e6, TARGET_RATIO, huge ? 0.35 : 0.80);
 	huge = huge_pages("enabled", off);
 	pair.name = huge ? "private" : "private, no huge pages";
 	grower.flags = HM_BUFFER_PRIVATE;
-	r = bench_measure(&pair, &grower, &figures);
-	if (!r)
-		bench_report_pair(&pair, &figures, "ms", 1e6, huge ? TARGET_RATIO : TARGET_NONE,
-				  0.35);
+	r = bench_compare(&pair, &grower, "ms", 1e6, huge ? TARGET_RATIO : TARGET_NONE, 0.35);
 out:
 	hm_device_unref(grower.device);
 	return r;

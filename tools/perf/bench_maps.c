@@ -64,7 +64,6 @@ int bench_map_cycle(void)
 		.rounds = 8000,
 		.warm_up = 500,
 	};
-	struct bench_figures figures;
 	struct maps maps = { 0 };
 	int r;
 
@@ -73,15 +72,12 @@ int bench_map_cycle(void)
 		return bench_fail("device", r, true);
 	pair.name = "every page written";
 	maps.stride = PAGE;
-	r = bench_measure(&pair, &maps, &figures);
+	r = bench_compare(&pair, &maps, "us", 1e3, TARGET_RATIO, 1.10);
 	if (r)
 		goto out;
-	bench_report_pair(&pair, &figures, "us", 1e3, TARGET_RATIO, 1.10);
 	pair.name = "one byte written";
 	maps.stride = LENGTH;
-	r = bench_measure(&pair, &maps, &figures);
-	if (!r)
-		bench_report_pair(&pair, &figures, "us", 1e3, TARGET_RATIO, 1.35);
+	r = bench_compare(&pair, &maps, "us", 1e3, TARGET_RATIO, 1.35);
 out:
 	hm_device_unref(maps.device);
 	return r;
@@ -192,11 +188,10 @@ int bench_protect_pair(void)
 	r = maps_create(&maps, true);
 	if (r)
 		return r;
-	r = bench_measure(&pair, &maps, &figures);
+	r = bench_compare(&pair, &maps, "us", 1e3, TARGET_RATIO, 1.05);
 	maps_destroy(&maps);
 	if (r)
 		return r;
-	bench_report_pair(&pair, &figures, "us", 1e3, TARGET_RATIO, 1.05);
 
 	pair.name = "untouched";
 	pair.peer = "mprotect, mprotect";
@@ -266,7 +261,6 @@ int bench_lock_pair(void)
 		.rounds = 1000,
 		.warm_up = 100,
 	};
-	struct bench_figures figures;
 	struct maps maps = { 0 };
 	int r;
 
@@ -279,9 +273,7 @@ int bench_lock_pair(void)
 		r = 0;
 		goto out;
 	}
-	r = bench_measure(&pair, &maps, &figures);
-	if (!r)
-		bench_report_pair(&pair, &figures, "us", 1e3, TARGET_RATIO, 1.10);
+	r = bench_compare(&pair, &maps, "us", 1e3, TARGET_RATIO, 1.10);
 out:
 	maps_destroy(&maps);
 	return r;

@@ -121,7 +121,6 @@ int bench_launch(void)
 		.rounds = 20000,
 		.warm_up = 1000,
 	};
-	struct bench_figures figures;
 	struct work work;
 	int r;
 
@@ -132,9 +131,7 @@ int bench_launch(void)
 	if (r)
 		bench_fail(pair.name, r, false);
 	if (!r)
-		r = bench_measure(&pair, &work, &figures);
-	if (!r)
-		bench_report_pair(&pair, &figures, "us", 1e3, TARGET_RATIO, 1.10);
+		r = bench_compare(&pair, &work, "us", 1e3, TARGET_RATIO, 1.10);
 	work_close(&work);
 	return r;
 }
@@ -198,7 +195,6 @@ static int measure_saxpy(struct work *work)
 		.rounds = 9,
 		.warm_up = 2,
 	};
-	struct bench_figures figures;
 	int r;
 
 	r = peer_open(work, "saxpy", saxpy_source, &work->copy);
@@ -206,10 +202,9 @@ static int measure_saxpy(struct work *work)
 		r = peer_copy_create(work->copy, BYTES);
 	if (r)
 		return bench_fail(pair.name, r, false);
-	r = bench_measure(&pair, work, &figures);
+	r = bench_compare(&pair, work, "ms", 1e6, TARGET_RATIO, 0.40);
 	if (r)
 		return r;
-	bench_report_pair(&pair, &figures, "ms", 1e6, TARGET_RATIO, 0.40);
 
 	pair.name = "against a host pointer";
 	pair.peer = "CL_MEM_USE_HOST_PTR, kernel, clFinish";
@@ -220,9 +215,7 @@ static int measure_saxpy(struct work *work)
 		r = peer_host_create(work->host, work->x, work->y, BYTES);
 	if (r)
 		return bench_fail(pair.name, r, false);
-	r = bench_measure(&pair, work, &figures);
-	if (!r)
-		bench_report_pair(&pair, &figures, "ms", 1e6, TARGET_RATIO, 1.03);
+	r = bench_compare(&pair, work, "ms", 1e6, TARGET_RATIO, 1.03);
 	return r;
 }
 

@@ -212,33 +212,29 @@ static int find_among(size_t n, const char *const *names, double independent, do
 		.rounds = 9,
 		.warm_up = 1,
 	};
-	struct bench_figures figures;
 	struct finder finder;
 	int r;
 
 	r = finder_create(&finder, names[0], n);
 	if (r)
 		return r == -ENOMEM ? 0 : r;
-	r = bench_measure(&pair, &finder, &figures);
+	r = bench_compare(&pair, &finder, "ns", 1, TARGET_VALUE, independent);
 	if (r)
 		goto out;
-	bench_report_pair(&pair, &figures, "ns", 1, TARGET_VALUE, independent);
 	pair.name = names[1];
 	pair.ours = pass_ours_dependent;
 	pair.peer_side = pass_peer_dependent;
-	r = bench_measure(&pair, &finder, &figures);
+	r = bench_compare(&pair, &finder, "ns", 1, TARGET_VALUE, dependent);
 	if (r)
 		goto out;
-	bench_report_pair(&pair, &figures, "ns", 1, TARGET_VALUE, dependent);
 	pair.name = names[2];
 	pair.peer = "the same, one thread";
 	pair.ours = pass_ours_beside;
 	pair.peer_side = pass_ours;
 	pair.rounds = 15;
-	r = bench_measure(&pair, &finder, &figures);
+	r = bench_compare(&pair, &finder, "ns", 1, TARGET_RATIO, 1.10);
 	if (r)
 		goto out;
-	bench_report_pair(&pair, &figures, "ns", 1, TARGET_RATIO, 1.10);
 out:
 	finder_destroy(&finder);
 	return r;

@@ -93,7 +93,6 @@ int bench_sim_fault(void)
 		.rounds = 15,
 		.warm_up = 2,
 	};
-	struct bench_figures figures;
 	struct bench_result faults;
 	struct fault fault = { 0 };
 	int r;
@@ -111,11 +110,10 @@ int bench_sim_fault(void)
 		bench_fail(pair.name, r, true);
 		goto out;
 	}
-	r = bench_measure(&pair, &fault, &figures);
+	r = bench_compare(&pair, &fault, "ms", 1e6, TARGET_RATIO, 0.10);
 	hm_buffer_unref(fault.buffer);
 	if (r)
 		goto out;
-	bench_report_pair(&pair, &figures, "ms", 1e6, TARGET_RATIO, 0.10);
 	faults = (struct bench_result){
 		.name = "faults counted",
 		.unit = "",
@@ -212,7 +210,6 @@ int bench_sim_copy(void)
 		.warm_up = 1,
 	};
 	struct copy copy = { .peer.fd = -1 };
-	struct bench_figures figures;
 	int i, r;
 
 	for (i = 0; i < COPIES; i++)
@@ -238,9 +235,7 @@ int bench_sim_copy(void)
 		bench_fail(pair.name, r, true);
 		goto out;
 	}
-	r = bench_measure(&pair, &copy, &figures);
-	if (!r)
-		bench_report_pair(&pair, &figures, "ms", 1e6, TARGET_RATIO, 1.10);
+	r = bench_compare(&pair, &copy, "ms", 1e6, TARGET_RATIO, 1.10);
 out:
 	peer_copy_close(&copy.peer);
 	for (i = 0; i < 2; i++) {

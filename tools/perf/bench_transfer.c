@@ -129,7 +129,6 @@ static int transfer_run(const char *device)
 		.warm_up = 1,
 	};
 	struct transfer transfer = { .peer.fd = -1 };
-	struct bench_figures figures;
 	int r;
 
 	r = engine_open(&transfer.engine, device, pair.name, &desc);
@@ -145,9 +144,7 @@ static int transfer_run(const char *device)
 		bench_fail(pair.name, r, true);
 		goto out;
 	}
-	r = bench_measure(&pair, &transfer, &figures);
-	if (!r)
-		bench_report_pair(&pair, &figures, "ms", 1e6, TARGET_RATIO, 0.73);
+	r = bench_compare(&pair, &transfer, "ms", 1e6, TARGET_RATIO, 0.73);
 out:
 	peer_transfer_close(&transfer.peer);
 	hm_map_unref(transfer.map);
