@@ -230,3 +230,56 @@ void reach_changed(const void *object)
 {
 	lost_each_map(NULL, visit, object);
 }
+
+/* ---- looking ---- */
+
+struct looking {
+	const void *object;
+	int (*visit)(void *context, char *address, uint64_t offset, uint64_t length);
+	void *context;
+	int r;
+};
+
+static int look_locked(const struct hm_map *map, const struct looking *looking)
+{
+	const struct hm_buffer *buffer = map->buffer;
+	uint64_t end = map->offset + buffer_pages(buffer, map->length), from, to;
+	const struct hm_segment *segment;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; i < buffer->n_segment && !r; i++) {
+		segment = &buffer->segment[i];
+		from = max_u64(segment->offset, map->offset);
+		to = min_u64(segment->offset + segment->length, end);
+		if (segment->object == looking->object && from < to)
+			r = looking->visit(looking->context,
+					   map->address + (from - map->offset),
+					   from - segment->offset, to - from);
+	}
+	return r;
+}
+
+static void look(struct hm_map *map, const void *user)
+{
+	struct looking *looking = (struct looking *)(uintptr_t)user;
+
+	if (looking->r || !map->buffer->device->ops->hidden || buffer_lock(map->buffer))
+		return;
+	if (!pthread_mutex_lock(&map->change)) {
+		if (!map->lost)
+			looking->r = look_locked(map, looking);
+		pthread_mutex_unlock(&map->change);
+	}
+	buffer_unlock(map->buffer);
+}
+
+int reach_visit(const void *object,
+		int (*visit)(void *context, char *address, uint64_t offset, uint64_t length),
+		void *context)
+{
+	struct looking looking = { .object = object, .visit = visit, .context = context };
+
+	lost_each_map(NULL, look, &looking);
+	return looking.r;
+}

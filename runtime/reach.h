@@ -28,6 +28,15 @@ int reach_show(struct hm_map *map);
 /* All of its bytes from @offset on have been mapped anew. -ENOMEM: not known of. */
 int reach_forget(struct hm_map *map, uint64_t offset);
 
+/*
+ * Calls @visit(@context) for what each map of this process has of the object that
+ * segments name by @object, which stays as it is meanwhile, until one fails: its
+ * result. Maps that a change of this very thread holds are left out.
+ */
+int reach_visit(const void *object,
+		int (*visit)(void *context, char *address, uint64_t offset, uint64_t length),
+		void *context);
+
 /* For buffer_unlock(): what changed while the lock was held. */
 void reach_show_buffer_locked(struct hm_buffer *buffer);
 

@@ -67,6 +67,11 @@ static int real_eventfd(unsigned int value, int flags)
 	return eventfd(value, flags);
 }
 
+static int real_userfaultfd(int flags)
+{
+	return (int)syscall(SYS_userfaultfd, flags);
+}
+
 static int real_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
 		      unsigned long d)
 {
@@ -103,6 +108,7 @@ struct sys_table sys_table = {
 	.pread = pread,
 	.pwrite = pwrite,
 	.eventfd = real_eventfd,
+	.userfaultfd = real_userfaultfd,
 	.poll = poll,
 	.prctl = real_prctl,
 	.calloc = calloc,
@@ -308,6 +314,11 @@ ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset)
 int sys_eventfd(unsigned int value, int flags)
 {
 	return (int)RETRY(sys_table.eventfd(value, flags));
+}
+
+int sys_userfaultfd(int flags)
+{
+	return (int)RETRY(sys_table.userfaultfd(flags));
 }
 
 int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms)

@@ -48,6 +48,7 @@ struct sys_table {
 	ssize_t (*pread)(int fd, void *to, size_t length, off_t offset);
 	ssize_t (*pwrite)(int fd, const void *from, size_t length, off_t offset);
 	int (*eventfd)(unsigned int value, int flags);
+	int (*userfaultfd)(int flags);
 	int (*poll)(struct pollfd *files, nfds_t n_files, int timeout_ms);
 	int (*prctl)(int option, unsigned long a, unsigned long b, unsigned long c,
 		     unsigned long d);
@@ -90,6 +91,7 @@ ssize_t sys_write(int fd, const void *from, size_t length);
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);
 ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
 int sys_eventfd(unsigned int value, int flags); /* fd */
+int sys_userfaultfd(int flags);                 /* fd */
 /* How many of @files something can be said of. */
 int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms);
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);

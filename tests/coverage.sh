@@ -21,7 +21,8 @@ programs=$*
 [ -n "$programs" ] || programs='test_undo test_conformance test_bad_input test_backend
 	test_alloc test_view test_file test_limits test_registry test_rangemap test_threads
 	test_accel test_accel_undo test_engine test_engine_maps test_fence test_launch
-	test_stub test_stub_device test_opencl_build test_sim_device test_sim_lost test_soft
+	test_stub test_stub_device test_opencl_build test_sim_device test_sim_lost
+	test_sim_sample test_sim_window test_soft
 	test_soft_memory test_soft_undo test_taken_away'
 for name in $programs; do
 	if "$folder/tests/$name" >"$work/log" 2>&1; then

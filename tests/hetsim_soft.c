@@ -150,7 +150,27 @@ static void lost(void *user)
 	unlock_state();
 }
 
-static const struct soft_hooks hooks = { .pages = pages_changed, .lost = lost };
+static int visit_maps(void *user, uint32_t handle, soft_visit *visit, void *context)
+{
+	int fd = (int)(intptr_t)user, r = 0;
+	unsigned int i;
+
+	lock_state();
+	for (i = 0; i < MAPS_MAX && !r; i++) {
+		struct map *map = &state.maps[i];
+
+		if (map->bytes && map->fd == fd && map->handle == handle)
+			r = visit(context, map->bytes, map->position, map->length);
+	}
+	unlock_state();
+	return r;
+}
+
+static const struct soft_hooks hooks = {
+	.pages = pages_changed,
+	.lost = lost,
+	.maps = visit_maps,
+};
 
 /* ---- open files ---- */
 

@@ -229,6 +229,7 @@ HOOK(ssize_t, pread, EIO, (int fd, void *to, size_t length, off_t offset),
 HOOK(ssize_t, pwrite, EIO, (int fd, const void *from, size_t length, off_t offset),
      (fd, from, length, offset))
 HOOK(int, eventfd, EMFILE, (unsigned int value, int flags), (value, flags))
+HOOK(int, userfaultfd, EPERM, (int flags), (flags))
 HOOK(int, poll, EIO, (struct pollfd * files, nfds_t n_files, int timeout_ms),
      (files, n_files, timeout_ms))
 HOOK(int, prctl, EINVAL,
@@ -270,6 +271,7 @@ void inject_install(void)
 		.pread = hook_pread,
 		.pwrite = hook_pwrite,
 		.eventfd = hook_eventfd,
+		.userfaultfd = hook_userfaultfd,
 		.poll = hook_poll,
 		.prctl = hook_prctl,
 		.calloc = hook_calloc,

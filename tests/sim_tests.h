@@ -15,6 +15,7 @@ extern const struct test sim_engine_tests[];
 extern const struct test sim_inject_tests[];
 extern const struct test sim_move_tests[];
 extern const struct test sim_submit_tests[];
+extern const struct test sim_sample_tests[];
 extern const struct test sim_unplug_tests[];
 
 #endif

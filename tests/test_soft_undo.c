@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ struct world {
 	struct soft_file *file, *other, *reader;
 	struct hetsim_buffer_create buffer; /* of file, bound at ADDRESS */
 	int exported;                       /* a read-only descriptor of it */
+	char *bytes;                        /* its map, to be sampled */
 	/* Results. */
 	struct soft_file *ret_file;
 	uint32_t ret_handle; /* of file, or other */
@@ -44,7 +46,60 @@ static int call(struct soft_file *file, unsigned long cmd, void *argument)
 	return soft_call(file, cmd, argument);
 }
 
-static struct soft_file *open_file(int flags)
+/* ---- a map that is known of ---- */
+
+static void pages_changed(void *user, uint32_t handle)
+{
+	(void)user;
+	(void)handle;
+}
+
+static void lost(void *user)
+{
+	(void)user;
+}
+
+static int visit_maps(void *user, uint32_t handle, soft_visit *visit, void *context)
+{
+	struct world *world = user;
+
+	return world->bytes && handle == world->buffer.handle ?
+		       visit(context, world->bytes, 0, MIB) :
+		       0;
+}
+
+static const struct soft_hooks hooks = {
+	.pages = pages_changed,
+	.lost = lost,
+	.maps = visit_maps,
+};
+
+static int sample(struct world *world, uint32_t action, uint32_t *counts)
+{
+	struct hetsim_buffer_sample arg = {
+		.size = sizeof(arg),
+		.handle = world->buffer.handle,
+		.action = action,
+		.length = counts ? MIB : 0,
+		.counts = (uintptr_t)counts,
+	};
+
+	return call(world->file, HETSIM_BUFFER_SAMPLE, &arg);
+}
+
+static void map_it(struct world *world)
+{
+	uint64_t offset;
+	void *bytes;
+	int fd;
+
+	CHECK_FATAL(soft_map_fd(world->file, world->buffer.offset, &fd, &offset) == 0);
+	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	CHECK_FATAL(bytes != MAP_FAILED);
+	world->bytes = bytes;
+}
+
+static struct soft_file *open_file(struct world *world, int flags)
 {
 	struct hetsim_handshake shake = {
 		.size = sizeof(shake),
@@ -52,7 +107,7 @@ static struct soft_file *open_file(int flags)
 	};
 	struct soft_file *file;
 
-	CHECK_FATAL(soft_open(0, flags, NULL, NULL, &file) == 0);
+	CHECK_FATAL(soft_open(0, flags, &hooks, world, &file) == 0);
 	CHECK_EQUAL(call(file, HETSIM_HANDSHAKE, &shake), 0);
 	return file;
 }
@@ -133,9 +188,9 @@ static void set_up(struct world *world, const struct operation *operation)
 	uint32_t i, handle;
 
 	memset(world, 0, sizeof(*world));
-	world->file = open_file(O_RDWR);
-	world->other = open_file(O_RDWR);
-	world->reader = open_file(O_RDONLY);
+	world->file = open_file(world, O_RDWR);
+	world->other = open_file(world, O_RDWR);
+	world->reader = open_file(world, O_RDONLY);
 	world->exported = -1;
 	world->ret_fd = -1;
 	world->ret_handle = UNTOUCHED;
@@ -144,6 +199,12 @@ static void set_up(struct world *world, const struct operation *operation)
 		CHECK_FATAL(create(world->file, PAGE, 0, &further) == 0);
 	CHECK_FATAL(bind_at(world, ADDRESS) == 0);
 	write_pattern(world);
+	if (!strncmp(operation->name, "sample", 6))
+		map_it(world);
+	if (!strcmp(operation->name, "sample_read")) {
+		CHECK_EQUAL(sample(world, HETSIM_SAMPLE_START, NULL), 0);
+		world->bytes[0] = 0; /* as it is in the pattern */
+	}
 	if (!strncmp(operation->name, "import", 6) || !strncmp(operation->name, "map", 3)) {
 		CHECK_EQUAL(export_it(world->file, world->buffer.handle, 0, &world->exported),
 			    0);
@@ -154,6 +215,9 @@ static void set_up(struct world *world, const struct operation *operation)
 
 static void tear_down(struct world *world)
 {
+	if (world->bytes)
+		munmap(world->bytes, MIB);
+	world->bytes = NULL;
 	if (world->ret_file)
 		soft_close(world->ret_file);
 	if (world->exported >= 0)
@@ -265,6 +329,18 @@ static int run_write(struct world *world)
 	return n == sizeof(bytes) ? 0 : (int)n;
 }
 
+static int run_sample(struct world *world)
+{
+	return sample(world, HETSIM_SAMPLE_START, NULL);
+}
+
+static int run_sample_read(struct world *world)
+{
+	static uint32_t counts[MIB / PAGE];
+
+	return sample(world, HETSIM_SAMPLE_READ, counts);
+}
+
 static const struct operation operations[] = {
 	{ "open", run_open, 0 },
 	{ "create", run_create, 0 },
@@ -278,6 +354,8 @@ static const struct operation operations[] = {
 	{ "map_read", run_map_read, 0 },
 	{ "bind", run_bind, 0 },
 	{ "move", run_move, 0 },
+	{ "sample", run_sample, 0 },
+	{ "sample_read", run_sample_read, 0 },
 	{ "read", run_read, 0 },
 	{ "write", run_write, 0 },
 };
@@ -371,8 +449,12 @@ static bool fail_nth(const struct operation *operation, unsigned int n, enum inj
 		if (mode == INJECT_ONE || strcmp(failed, "ftruncate") != 0)
 			check_blocks(&world); /* else so did what should free them */
 		check_resizes(&world);
-	} else if (was && strcmp(failed, "munmap") != 0 && strcmp(failed, "close") != 0) {
-		/* What gives things back can't fail otherwise than by leaving them. */
+	} else if (was && strcmp(failed, "munmap") != 0 && strcmp(failed, "close") != 0 &&
+		   strcmp(failed, "userfaultfd") != 0 && strcmp(failed, "ioctl") != 0) {
+		/*
+		 * What gives things back can't fail otherwise than by leaving them, and
+		 * what makes samples exact is a help.
+		 */
 		test_fail(__FILE__, __LINE__, "%s: 0 though %s failed", operation->name,
 			  failed);
 	}

@@ -23,9 +23,17 @@ static void on_lost(void *user)
 	sim_port_lost(user);
 }
 
+static int on_maps(void *user, uint32_t handle, soft_visit *visit, void *context)
+{
+	const void *object = sim_object_of(user, handle);
+
+	return object ? reach_visit(object, visit, context) : 0;
+}
+
 static const struct soft_hooks hooks = {
 	.pages = on_pages,
 	.lost = on_lost,
+	.maps = on_maps,
 };
 
 static int twin_open(struct sim_port *port, uint32_t index, void **ret_file)

@@ -18,6 +18,12 @@
  * in maps made through the device's open files: who maps an exported descriptor, here
  * or in another process, reaches all of it.
  *
+ * Which pages CPUs use is read from page tables: START and READ take entries away, and
+ * what has one at the next READ was used. Maps that are locked can't lose theirs
+ * (-EBUSY). A load brings entries of up to 64 KiB around it, unless the process may use
+ * userfaultfd(2), with which that is switched off; a store never does. What the kernel
+ * has taken out of memory again since is not counted.
+ *
  * A child of fork() has devices of its own; none of its parent's files are for it.
  *
  * Settings come from the environment when the first device opens, as the module's
@@ -36,6 +42,9 @@
 /* An open file of a soft device: what an open /dev/hetsimN is. */
 struct soft_file;
 
+/* Bytes [@offset, @offset + @length) of a buffer are mapped at @address. */
+typedef int soft_visit(void *context, char *address, uint64_t offset, uint64_t length);
+
 /*
  * The twin does not know who has mapped its files: whoever maps them does. Called
  * with none of the twin's locks held, from a thread that makes a call. They are about
@@ -53,6 +62,11 @@ struct soft_hooks {
 	 * each map's own.
 	 */
 	void (*lost)(void *user);
+	/*
+	 * Calls @visit(@context) for what each has of the buffer @handle, which stays as it
+	 * is meanwhile, and of one map once at a time, until a call fails: its result.
+	 */
+	int (*maps)(void *user, uint32_t handle, soft_visit *visit, void *context);
 };
 
 /*

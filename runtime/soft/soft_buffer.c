@@ -58,6 +58,7 @@ static void buffer_free(struct soft_buffer *buffer)
 {
 	unsigned int place;
 
+	soft_sample_stop(buffer);
 	soft_pages_free(buffer);
 	for (place = 0; place < SOFT_N_PLACES; place++)
 		soft_memory_give(buffer, place, buffer->pages_in[place]);
@@ -169,6 +170,8 @@ static int buffer_resize(struct soft_buffer *buffer, uint64_t length)
 	r = length_pages(buffer->dev, length, buffer->place, &n_pages);
 	if (r)
 		return r;
+	if (n_pages != buffer->n_pages)
+		soft_sample_stop(buffer);
 	if (n_pages > buffer->n_pages)
 		return soft_pages_grow(buffer, n_pages);
 	return n_pages < buffer->n_pages ? soft_pages_shrink(buffer, n_pages) : 0;

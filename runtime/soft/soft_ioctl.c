@@ -113,14 +113,6 @@ static int counters(struct soft_file *file, void *argument)
 	return 0;
 }
 
-/* What only the module can: the twin does not see the CPUs' accesses. */
-static int unsupported(struct soft_file *file, void *argument)
-{
-	(void)file;
-	(void)argument;
-	return -EOPNOTSUPP;
-}
-
 union soft_argument {
 	uint32_t size;
 	struct hetsim_handshake handshake;
@@ -176,7 +168,7 @@ static const struct soft_ioctl soft_ioctls[] = {
 	SOFT_IOCTL(BUFFER_RESIZE, soft_buffer_resize, hetsim_buffer_resize, length, SHOWS),
 	SOFT_IOCTL(BUFFER_INFO, soft_buffer_info, hetsim_buffer_info, window_bytes),
 	SOFT_IOCTL(BUFFER_MOVE, soft_buffer_move, hetsim_buffer_move, length, SHOWS),
-	SOFT_IOCTL(BUFFER_SAMPLE, unsupported, hetsim_buffer_sample, counts),
+	SOFT_IOCTL(BUFFER_SAMPLE, soft_buffer_sample, hetsim_buffer_sample, counts),
 	SOFT_IOCTL(EXPORT, soft_buffer_export, hetsim_export, __reserved),
 	SOFT_IOCTL(IMPORT, soft_buffer_import, hetsim_import, offset),
 	SOFT_IOCTL(BIND, soft_bind, hetsim_bind, length),

@@ -5,19 +5,21 @@
  * Whoever changes it says so, and has it shown when his locks are dropped; a hook
  * asks what holds then, so that the last one to come has it right.
  */
+#include <errno.h>
+
 #include "twin.h"
 
 void soft_hooks_begin(struct soft_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	while (dev->hooking)
+	while (dev->hooking || dev->n_visiting)
 		pthread_cond_wait(&dev->hooked, &dev->lock);
 	dev->hooking = true;
 	pthread_mutex_unlock(&dev->lock);
 }
 
 /*
- * The same; false: the device is gone, and who takes it away may wait, in his turn,
+ * The same beside visits; false: the device is gone, and who takes it away may wait, in his turn,
  * for what the caller holds.
  */
 static bool hooks_try(struct soft_device *dev)
@@ -91,6 +93,11 @@ void soft_changed(struct soft_buffer *buffer)
 	atomic_fetch_add(&buffer->dev->changed, 1);
 }
 
+static bool has_hooks(const struct soft_file *file, uint32_t handle)
+{
+	return file->hooks && handle < file->n_handles && file->handles[handle];
+}
+
 /* No opener goes meanwhile: it would have to have the turn. */
 static void show(struct soft_buffer *buffer)
 {
@@ -102,7 +109,7 @@ static void show(struct soft_buffer *buffer)
 		return;
 	pthread_mutex_lock(&dev->lock);
 	cds_list_for_each_entry(file, &dev->openers, link) {
-		if (!file->hooks || handle >= file->n_handles || !file->handles[handle])
+		if (!has_hooks(file, handle))
 			continue;
 		pthread_mutex_unlock(&dev->lock);
 		file->hooks->pages(file->user, handle);
@@ -122,4 +129,38 @@ void soft_show(struct soft_device *dev)
 	soft_buffers_each(dev, show);
 	dev->shown = changed;
 	soft_hooks_end(dev);
+}
+
+/*
+ * Not in the turn, for which who holds what the hook waits for may be waiting; it is
+ * waited for, so that who closes a file is not overtaken.
+ */
+int soft_visit_maps(struct soft_buffer *buffer, soft_visit *visit, void *context)
+{
+	struct soft_device *dev = buffer->dev;
+	uint32_t handle = buffer->slot;
+	struct soft_file *file;
+	int r = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	while (dev->hooking && !dev->gone)
+		pthread_cond_wait(&dev->hooked, &dev->lock);
+	if (dev->gone) {
+		pthread_mutex_unlock(&dev->lock);
+		return -ENODEV;
+	}
+	dev->n_visiting++;
+	cds_list_for_each_entry(file, &dev->openers, link) {
+		if (!has_hooks(file, handle))
+			continue;
+		pthread_mutex_unlock(&dev->lock);
+		r = file->hooks->maps(file->user, handle, visit, context);
+		pthread_mutex_lock(&dev->lock);
+		if (r)
+			break;
+	}
+	dev->n_visiting--;
+	pthread_cond_broadcast(&dev->hooked);
+	pthread_mutex_unlock(&dev->lock);
+	return r;
 }

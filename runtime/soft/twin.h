@@ -39,7 +39,7 @@
 
 #define SOFT_FEATURES                                                                     \
 	((uint64_t)HETSIM_FEATURE_BUFFERS | HETSIM_FEATURE_ENGINE | HETSIM_FEATURE_MOVE | \
-	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT)
+	 HETSIM_FEATURE_DMABUF | HETSIM_FEATURE_INJECT | HETSIM_FEATURE_SAMPLE)
 
 /* The module's limits. */
 #define SOFT_MAX_DEVICES 16
@@ -92,6 +92,7 @@ struct soft_kind {
 
 struct soft_buffer;
 struct soft_queue;
+struct soft_sample;
 
 struct soft_device {
 	_Atomic uint32_t refs; /* the table, openers, buffers */
@@ -107,6 +108,7 @@ struct soft_device {
 	uint32_t n_slots;             /* of the array */
 	uint32_t n_buffers;           /* in it */
 	bool hooking;                 /* someone calls hooks: no opener goes */
+	uint32_t n_visiting;          /* so many look at maps: likewise */
 	pthread_cond_t hooked;        /* not so any more, or the device is gone */
 
 	_Atomic bool hides;       /* there is a window, or a page was ever hurt */
@@ -218,6 +220,7 @@ struct soft_buffer {
 	struct cds_list_head bindings; /* soft_binding.buffer_link */
 	bool exported;                 /* never false again */
 	uint64_t sigbus, poison;       /* injected: a page, SOFT_NO_PAGE */
+	struct soft_sample *sample;    /* NULL: not sampled; written with both held */
 
 	_Atomic bool unshown; /* CPUs find another thing, and some map may not show it */
 };
@@ -354,6 +357,18 @@ void soft_changed(struct soft_buffer *buffer);
  * changed, unless the device is gone.
  */
 void soft_show(struct soft_device *dev);
+
+/*
+ * hooks.maps of all who have a handle of @buffer: whoever waits for what @visit has to
+ * have may be in soft_show() meanwhile. -ENODEV, or @visit's.
+ */
+int soft_visit_maps(struct soft_buffer *buffer, soft_visit *visit, void *context);
+
+/* ---- soft_sample.c ---- */
+
+int soft_buffer_sample(struct soft_file *file, void *argument);
+/* With buffer->change held: also before a buffer changes its length. */
+void soft_sample_stop(struct soft_buffer *buffer);
 
 /* ---- soft_lost.c, soft_inject.c ---- */
 

@@ -38,7 +38,20 @@ static void lost(void *user)
 	(void)user;
 }
 
-static const struct soft_hooks hooks = { .pages = pages_changed, .lost = lost };
+static int visit_maps(void *user, uint32_t handle, soft_visit *visit, void *context)
+{
+	(void)user;
+	(void)handle;
+	(void)visit;
+	(void)context;
+	return 0;
+}
+
+static const struct soft_hooks hooks = {
+	.pages = pages_changed,
+	.lost = lost,
+	.maps = visit_maps,
+};
 
 static int twin_open(unsigned int file)
 {
