@@ -158,7 +158,8 @@ static void test_wrong_usage(void)
 		{ { "bench", "lock_par" }, "did you mean lock_pair?" },
 		{ { "bench", "nonsense" }, "hetmap bench --list" },
 		{ { "bench", "--rounds", "0" }, "from 1 to 1000000" },
-		{ { "bench", "--rounds", "many" }, "not 'many'" },
+		{ { "bench", "--rounds", "many" }, "not valid: 'many'" },
+		{ { "bench", "--rounds", "\033[31m" }, "\\x1b[31m" },
 		{ { "bench", "--roundz", "1" }, "--rounds" },
 	};
 	struct outcome outcome;
