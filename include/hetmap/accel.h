@@ -7,6 +7,8 @@
 #ifndef HETMAP_ACCEL_H
 #define HETMAP_ACCEL_H
 
+#include <stdbool.h>
+
 #include <hetmap/backend.h>
 #include <hetmap/queue.h>
 #include <hetmap/view.h>
@@ -128,6 +130,12 @@ struct hm_accel_ops {
 	 * not known to be yet. -EOPNOTSUPP: none for this work; then notify is used.
 	 */
 	int (*fence_fd)(void *queue, struct hm_accel_work *work, int *ret_fd);
+	/*
+	 * Optional: whether @work may be done, from what is known without asking
+	 * anyone. The library looks at its oldest work whenever it submits, and polls
+	 * by wait only where this says so. False may be late, by a submit or so.
+	 */
+	bool (*may_be_done)(void *queue, const struct hm_accel_work *work);
 	/* Further ops are appended here. */
 };
 

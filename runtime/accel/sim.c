@@ -168,6 +168,7 @@ static int open_soft(const char *rest, const struct hm_accel_desc *desc, void **
 		.work_release = engine_work_release, .view_create = engine_view_create,   \
 		.view_destroy = engine_view_destroy, .view_acquire = engine_view_acquire, \
 		.view_release = engine_view_release, .fence_fd = engine_fence_fd,         \
+		.may_be_done = engine_may_be_done,                                        \
 	}
 
 const struct hm_accel_ops sim_accel = ENGINE_OPS(sim);

@@ -60,8 +60,16 @@ struct engine_queue {
 	_Atomic bool ended;           /* destroyed, when all its work was done */
 	pthread_mutex_t failure_lock; /* protects status and text of its work */
 
+	/*
+	 * What SUBMIT has told in passing: submissions up to done are done, those of
+	 * them after good_after have succeeded. Written with the lock held.
+	 */
+	_Atomic uint64_t done;
+	_Atomic uint64_t good_after;
+
 	pthread_mutex_t lock;        /* protects the below */
 	uint64_t last;               /* number of the last submission; 0: none */
+	uint64_t n_failures;         /* that SUBMIT has told of */
 	struct engine_stage *staged; /* of the last work that had one; with a reference */
 	struct engine_slot slot[HM_KERNEL_MAX_ARGS];
 	uint32_t n_command;
@@ -101,6 +109,7 @@ int engine_queue_create(void *accel, void **ret_queue);
 void engine_queue_destroy(void *queue);
 int engine_submit(void *queue, struct hm_accel_work *work);
 int engine_wait(void *queue, struct hm_accel_work *work, uint64_t timeout_ns);
+bool engine_may_be_done(void *queue, const struct hm_accel_work *work);
 int engine_fence_fd(void *queue, struct hm_accel_work *work, int *ret_fd);
 void engine_work_release(struct hm_accel_work *work);
 void engine_queue_put(struct engine_queue *queue);

@@ -86,6 +86,7 @@ static int shake_hands(struct sim_port *port)
 			       shake.driver_minor, shake.driver_major, shake.minimum_minor,
 			       (uint64_t)shake.driver_features, HETSIM_VERSION_MAJOR,
 			       HETSIM_VERSION_MINOR, NEEDED_FEATURES, refusal);
+	port->minor = shake.driver_minor;
 	port->features = shake.driver_features;
 	return 0;
 }
