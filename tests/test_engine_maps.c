@@ -315,7 +315,7 @@ static void threads_on_one_queue(void)
 
 /* ---- changes while ranges of one submission are taken hold of ---- */
 
-#define SUBMISSIONS 500
+#define SUBMISSIONS 200
 
 struct between {
 	struct engine_rig *rig;
