@@ -12,6 +12,7 @@
 #include "map.h"
 #include "rlimits.h"
 #include "placement.h"
+#include "reach.h"
 #include "replace.h"
 #include "sys.h"
 
@@ -404,6 +405,8 @@ void buffer_unlock(struct hm_buffer *buffer)
 	struct hm_map *map, *next;
 
 	do {
+		if (unlikely(buffer->reach_changed))
+			reach_show_buffer_locked(buffer);
 		collect_ended(buffer);
 		map = buffer->ended;
 		buffer->ended = NULL;
@@ -413,7 +416,7 @@ void buffer_unlock(struct hm_buffer *buffer)
 			map_release(map);
 		}
 		/* Who came after the collecting found the lock taken, and left. */
-	} while (unlikely(atomic_load(&buffer->ending)) &&
+	} while (unlikely(atomic_load(&buffer->ending) || buffer->reach_changed) &&
 		 !pthread_mutex_trylock(&buffer->lock));
 }
 

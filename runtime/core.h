@@ -70,6 +70,7 @@ struct hm_buffer {
 	uint32_t n_map;
 	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
 	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
+	_Atomic bool reach_changed;      /* likewise: buffer_unlock() shows it in the maps */
 	struct control_page *control;    /* shared with peers; NULL: not sent, not received */
 };
 
@@ -131,6 +132,7 @@ struct hm_map {
 				  * or while frozen without uses and views */
 	struct rangemap *spare_rights; /* one run, kept for the next change; or NULL */
 	struct rangemap *locked;       /* not 0 where mlock holds; NULL: nothing is */
+	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c); or NULL */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
 	bool lost;       /* a change failed, and its undoing: no access any more.
 			     * Written with lock held too */

@@ -12,6 +12,7 @@
 
 #include "buffer.h"
 #include "map.h"
+#include "reach.h"
 #include "remap.h"
 #include "reserve.h"
 #include "resident.h"
@@ -49,12 +50,10 @@ static int collect(void *user, const struct registry_entry *entry)
 	return 0;
 }
 
-/* @change is called with the locks of the map's buffer and of its change held. */
-static void for_each_map(const void *backend, void (*change)(struct hm_map *map, void *user),
-			 void *user)
+void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const void *user),
+		   const void *user)
 {
 	struct batch batch = { .backend = backend };
-	struct hm_map *map;
 	uint32_t i;
 	int more;
 
@@ -62,100 +61,10 @@ static void for_each_map(const void *backend, void (*change)(struct hm_map *map,
 		batch.n = 0;
 		more = registry_each(batch.from, collect, &batch);
 		for (i = 0; i < batch.n; i++) {
-			map = batch.maps[i];
-			if (!buffer_lock(map->buffer)) {
-				if (!remap_lock(map)) {
-					change(map, user);
-					remap_unlock(map);
-				}
-				buffer_unlock(map->buffer);
-			}
-			hm_map_unref(map);
+			visit(batch.maps[i], user);
+			hm_map_unref(batch.maps[i]);
 		}
 	} while (more);
-}
-
-/* ---- single pages ---- */
-
-struct pages {
-	const void *object;
-	uint64_t offset, length; /* in the object */
-	int fd;                  /* an empty file: SIGBUS; -1: the object's own again */
-};
-
-/* Bytes that nobody can have: where even this fails, the range is without access. */
-static void put_bus(const struct pages *pages, char *address, uint64_t length)
-{
-	void *mapped;
-
-	if (sys_mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, pages->fd,
-		     0, &mapped))
-		reserve_mend(address, length);
-}
-
-static void put_back(struct hm_map *map, uint64_t offset, uint64_t length)
-{
-	struct hm_buffer *buffer = map->buffer;
-	char *address = map->address + offset;
-
-	if (map_segments(buffer->segment, buffer->n_segment, map->offset + offset, length,
-			 address, prot_of_access(buffer->access)) ||
-	    map_dress(buffer, address, length))
-		reserve_mend(address, length);
-}
-
-static void change_pages(struct hm_map *map, void *user)
-{
-	const struct pages *pages = user;
-	struct hm_buffer *buffer = map->buffer;
-	uint64_t committed = buffer_pages(buffer, map->length);
-	uint64_t from, to, at;
-	uint32_t i;
-
-	for (i = 0; i < buffer->n_segment; i++) {
-		if (buffer->segment[i].object != pages->object)
-			continue;
-		/* In the buffer, then in the map. */
-		at = buffer->segment[i].offset;
-		from = max_u64(at + pages->offset, map->offset);
-		to = min_u64(at + min_u64(pages->offset + pages->length,
-					  buffer->segment[i].length),
-			     map->offset + committed);
-		if (from >= to)
-			continue;
-		from -= map->offset;
-		to -= map->offset;
-		if (pages->fd >= 0)
-			put_bus(pages, map->address + from, to - from);
-		else
-			put_back(map, from, to - from);
-		map_apply_rights(map->address, map->rights, from, to - from);
-		if (pages->fd < 0)
-			resident_lock_again(map, map->address);
-	}
-}
-
-void lost_page_bus(const void *object, uint64_t offset, uint64_t length)
-{
-	struct pages pages = { .object = object, .offset = offset, .length = length };
-
-	pages.fd = sys_memfd_create("hetmap:gone", MFD_CLOEXEC);
-	if (pages.fd < 0)
-		return;
-	for_each_map(NULL, change_pages, &pages);
-	sys_close(pages.fd);
-}
-
-void lost_page_back(const void *object, uint64_t offset, uint64_t length)
-{
-	struct pages pages = {
-		.object = object,
-		.offset = offset,
-		.length = length,
-		.fd = -1,
-	};
-
-	for_each_map(NULL, change_pages, &pages);
 }
 
 /* ---- whole devices ---- */
@@ -208,19 +117,31 @@ static struct map_view *nth_view(struct hm_map *map, uint32_t n)
 }
 
 /* Work in flight is not waited for: its device has ended it, or it finds zeros. */
-static void lose(struct hm_map *map, void *user)
+static void lose_locked(struct hm_map *map)
 {
 	struct map_view *view;
 	uint32_t i;
 
-	(void)user;
 	put_zeros(map);
+	reach_forget(map, 0);
 	if (map->locked)
 		resident_note(map, NULL);
 	publish(map);
 	for (i = 0; (view = nth_view(map, i)); i++)
 		if (view->hooks->lost)
 			view->hooks->lost(view);
+}
+
+static void lose(struct hm_map *map, const void *user)
+{
+	(void)user;
+	if (buffer_lock(map->buffer))
+		return;
+	if (!remap_lock(map)) {
+		lose_locked(map);
+		remap_unlock(map);
+	}
+	buffer_unlock(map->buffer);
 }
 
 /* Read by who touches bytes that are in no map that is known. */
@@ -249,7 +170,7 @@ void lost_fork_child(void)
 
 void lost_device(const void *backend)
 {
-	for_each_map(backend, lose, NULL);
+	lost_each_map(backend, lose, NULL);
 	/* Who begins from here on finds it gone; the others have ended. */
 	pthread_rwlock_wrlock(&touching);
 	pthread_rwlock_unlock(&touching);

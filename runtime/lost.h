@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages that are gone from under live maps, and devices that are. */
+/* Devices that are gone from under live maps. */
 #ifndef HETMAP_LOST_H
 #define HETMAP_LOST_H
 
 #include <stdint.h>
 
 struct hm_device;
+struct hm_map;
 
 /*
- * What CPUs find at bytes [@offset, @offset + @length) of the object that segments
- * name by @object, in every map of this process. Where a mapping can't be changed,
- * it is as it was, or without access; there is nobody to tell.
- *
- * Neither takes a map that this thread is just changing: its change decides.
+ * Calls @visit for the maps of this process on the device whose own is @backend, NULL:
+ * on all devices, with no locks held. Those that come meanwhile may be left out.
  */
-void lost_page_bus(const void *object, uint64_t offset, uint64_t length);
-void lost_page_back(const void *object, uint64_t offset, uint64_t length);
+void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const void *user),
+		   const void *user);
 
 /*
  * The devices whose own is @backend were taken away: their maps are lost, which

@@ -12,6 +12,7 @@
 #include "lost.h"
 #include "rlimits.h"
 #include "placement.h"
+#include "reach.h"
 #include "remap.h"
 #include "reserve.h"
 #include "resident.h"
@@ -422,6 +423,7 @@ static void map_free(struct hm_map *map)
 	free(map->rights);
 	free(map->spare_rights);
 	free(map->locked);
+	free(map->hidden);
 	hm_buffer_unref(map->buffer);
 	free(map);
 }
@@ -496,7 +498,7 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 {
 	struct hm_map_desc desc;
 	struct hm_map *map;
-	int r;
+	int r, shown = 0;
 
 	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
 	if (r)
@@ -514,6 +516,8 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 	if (r)
 		goto err_free;
 	r = create_locked(map, &desc);
+	if (!r)
+		shown = reach_show(map);
 	buffer_unlock(buffer);
 	if (r) {
 		r = lost_notice(buffer->device, r);
@@ -521,6 +525,8 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 	}
 	/* Taken away meanwhile, it may not have seen this map: nobody else has yet. */
 	r = lost_check(buffer->device);
+	if (!r)
+		r = shown;
 	if (r)
 		goto err_map;
 	*ret_map = map;

@@ -16,6 +16,7 @@
 #include "lost.h"
 #include "rlimits.h"
 #include "map.h"
+#include "reach.h"
 #include "reserve.h"
 #include "resident.h"
 #include "sys.h"
@@ -243,6 +244,7 @@ static int put_back(struct replacement *rep)
 	struct hm_map *map = rep->map;
 	int r;
 
+	reach_forget(map, 0);
 	r = map_objects(map, 0);
 	if (!r)
 		r = map_apply_rights(map->address, map->rights, 0,
@@ -250,6 +252,7 @@ static int put_back(struct replacement *rep)
 	if (!r) {
 		/* As before: what could be locked a moment ago fits the limit. */
 		resident_lock_again(map, map->address);
+		reach_show(map);
 		return 0;
 	}
 	lose(rep);
@@ -356,6 +359,7 @@ static void publish_map(struct replacement *rep)
 	struct hm_map *map = rep->map;
 	struct rangemap *old = map->rights;
 
+	reach_forget(map, 0);
 	stats_add(&stats.bytes_mapped, rep->pages);
 	stats_sub(&stats.bytes_mapped, buffer_pages(rep->buffer, map->length));
 	pthread_mutex_lock(&map->lock);
@@ -428,6 +432,8 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 	if (rep.map)
 		publish_map(&rep);
 	publish_buffer(&rep);
+	if (rep.map)
+		reach_show(rep.map);
 	if (rep.range.length)
 		reserve_release(&rep.range);
 	resize_set_end(set, true);
@@ -455,6 +461,9 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 	char *address = map->address + fresh->offset;
 	int r;
 
+	r = reach_forget(map, fresh->offset);
+	if (r)
+		return r;
 	r = map_segments(fresh, 1, fresh->offset, fresh->length, address, PROT_NONE);
 	if (r)
 		return r;
@@ -521,6 +530,8 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	buffer->size = new_size;
 	if (n > 1)
 		buffer->caps &= ~HM_CAP_CONTIGUOUS;
+	/* Of the new object nobody knew whose it was. */
+	buffer->reach_changed = true;
 	resize_set_end(set, true);
 	return 0;
 

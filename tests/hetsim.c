@@ -177,19 +177,12 @@ struct hetsim_counters hetsim_counters(int fd, uint32_t scope)
 
 struct hetsim_buffer hetsim_buffer_make(int fd, uint64_t length, uint32_t place)
 {
-	struct hetsim_buffer_create create = {
-		.size = sizeof(create),
-		.length = length,
-		.place = place,
-	};
-	struct hetsim_buffer buffer = { .length = length };
 	uint64_t window = hetsim_query(fd).window_bytes;
+	struct hetsim_buffer buffer;
 
 	if (place == HETSIM_PLACE_VRAM && window)
-		create.place = window >= 4 * length ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_SYSTEM;
-	CHECK_FATAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0);
-	buffer.handle = create.handle;
-	buffer.offset = create.offset;
+		place = window >= 4 * length ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_SYSTEM;
+	CHECK_FATAL(hetsim_buffer_create(fd, length, place, 0, &buffer) == 0);
 	CHECK_FATAL(hetsim_mmap(fd, length, PROT_READ | PROT_WRITE, buffer.offset,
 				&buffer.bytes) == 0);
 	return buffer;

@@ -79,6 +79,18 @@ int hetsim_wait(int fd, uint32_t queue, uint64_t seqno, uint64_t ms, int *ret_st
 /* Submits one command and waits: how it ended. */
 int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command);
 
+/* hetsim_calls.c: more calls; but for the first, 0 or a negative errno. */
+struct hetsim_buffer_info hetsim_buffer_info(int fd, uint32_t handle);
+/* Without a map. */
+int hetsim_buffer_create(int fd, uint64_t length, uint32_t place, uint64_t capacity,
+			 struct hetsim_buffer *ret_buffer);
+int hetsim_buffer_resize(int fd, uint32_t handle, uint64_t length);
+int hetsim_buffer_move(int fd, uint32_t handle, uint64_t offset, uint64_t length,
+		       uint32_t place);
+/* The descriptor, or a negative errno. */
+int hetsim_export(int fd, uint32_t handle, uint32_t flags);
+int hetsim_import(int fd, int dmabuf, struct hetsim_import *ret_import);
+
 int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value);
 
 /* Objects of the device that are alive; -1 where debugfs is not to be read. */

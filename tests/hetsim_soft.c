@@ -77,7 +77,7 @@ static void *place_map(const struct map *map, char *at, uint64_t length, int fla
 	return (void *)syscall(SYS_mmap, at, length, map->prot, flags | MAP_FIXED, fd, offset);
 }
 
-/* The file's pages, or those of one that has none. */
+/* Once the device is gone, what becomes of the map is not the buffer's to say. */
 static void *place_back(const struct map *map, char *at, uint64_t length)
 {
 	uint64_t from;
@@ -85,7 +85,7 @@ static void *place_back(const struct map *map, char *at, uint64_t length)
 
 	if (soft_map_fd(state.files[map->fd - FIRST], map->offset + (uint64_t)(at - map->bytes),
 			&fd, &from))
-		return MAP_FAILED;
+		return at;
 	return place_map(map, at, length, MAP_SHARED, fd, from);
 }
 
@@ -103,36 +103,54 @@ static void *place_zero(const struct map *map, char *at, uint64_t length)
 	return place_map(map, at, length, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-static void pages_changed(void *user, uint32_t handle, uint64_t offset, uint64_t length,
-			  enum soft_pages how)
+static void check_placed(const void *placed)
 {
-	static void *(*const place[])(const struct map *, char *, uint64_t) = {
-		[SOFT_PAGES_BACK] = place_back,
-		[SOFT_PAGES_BUS] = place_bus,
-		[SOFT_PAGES_ZERO] = place_zero,
-	};
+	if (placed == MAP_FAILED)
+		test_fail(__FILE__, __LINE__, "the map can't be changed");
+}
+
+/* With the lock held: what the device says now. */
+static void show(const struct map *map)
+{
+	struct soft_file *file = state.files[map->fd - FIRST];
+	uint64_t at, length;
+	bool hidden;
+
+	for (at = 0; at < map->length; at += length) {
+		hidden = soft_hidden(file, map->handle, map->position + at, map->length - at,
+				     &length);
+		check_placed(hidden ? place_bus(map, map->bytes + at, length) :
+				      place_back(map, map->bytes + at, length));
+	}
+}
+
+static void pages_changed(void *user, uint32_t handle)
+{
 	int fd = (int)(intptr_t)user;
 	unsigned int i;
 
 	lock_state();
-	for (i = 0; i < MAPS_MAX; i++) {
-		struct map *map = &state.maps[i];
-		uint64_t start = map->position, end = map->position + map->length;
-
-		if (!map->bytes || map->fd != fd || map->handle != handle)
-			continue;
-		if (start < offset)
-			start = offset;
-		if (end > offset + length)
-			end = offset + length;
-		if (start < end && place[how](map, map->bytes + (start - map->position),
-					      end - start) == MAP_FAILED)
-			test_fail(__FILE__, __LINE__, "the map can't be changed");
-	}
+	for (i = 0; i < MAPS_MAX; i++)
+		if (state.maps[i].bytes && state.maps[i].fd == fd &&
+		    state.maps[i].handle == handle)
+			show(&state.maps[i]);
 	unlock_state();
 }
 
-static const struct soft_hooks hooks = { .pages = pages_changed };
+static void lost(void *user)
+{
+	int fd = (int)(intptr_t)user;
+	unsigned int i;
+
+	lock_state();
+	for (i = 0; i < MAPS_MAX; i++)
+		if (state.maps[i].bytes && state.maps[i].fd == fd)
+			check_placed(place_zero(&state.maps[i], state.maps[i].bytes,
+						state.maps[i].length));
+	unlock_state();
+}
+
+static const struct soft_hooks hooks = { .pages = pages_changed, .lost = lost };
 
 /* ---- open files ---- */
 
@@ -233,6 +251,7 @@ static int map_add(struct map *map, struct soft_file *file, unsigned char **ret_
 		return -errno;
 	map->bytes = bytes;
 	state.maps[i] = *map;
+	show(map);
 	*ret_bytes = bytes;
 	return 0;
 }

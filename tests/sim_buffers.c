@@ -17,31 +17,6 @@
 
 #define MIB (1024ull * 1024)
 
-static int create(int fd, uint64_t length, uint32_t place, uint32_t *ret_handle)
-{
-	struct hetsim_buffer_create arg = {
-		.size = sizeof(arg),
-		.length = length,
-		.place = place,
-	};
-	int r = hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg);
-
-	if (!r)
-		*ret_handle = arg.handle;
-	return r;
-}
-
-static int resize(int fd, uint32_t handle, uint64_t length)
-{
-	struct hetsim_buffer_resize arg = {
-		.size = sizeof(arg),
-		.handle = handle,
-		.length = length,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_RESIZE, &arg);
-}
-
 static void test_handshake(void)
 {
 	struct hetsim_handshake shake = {
@@ -119,16 +94,17 @@ static void test_create(void)
 {
 	struct hetsim_buffer_create arg = { .size = sizeof(arg), .length = MIB };
 	struct hetsim_buffer_info info = { .size = sizeof(info) };
+	struct hetsim_buffer buffer = { 0 };
 	struct hetsim_query before, now;
-	uint32_t handle = 0, place;
+	uint32_t place;
 	int fd = hetsim_open(O_RDWR);
 
 	if (fd < 0)
 		return;
 	before = hetsim_query(fd);
 	for (place = HETSIM_PLACE_VRAM; place <= HETSIM_PLACE_SYSTEM; place++) {
-		CHECK_EQUAL(create(fd, MIB, place, &handle), 0);
-		info.handle = handle;
+		CHECK_EQUAL(hetsim_buffer_create(fd, MIB, place, 0, &buffer), 0);
+		info.handle = buffer.handle;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
 		CHECK_EQUAL(info.length, MIB);
 		CHECK_EQUAL(info.place, place);
@@ -136,19 +112,21 @@ static void test_create(void)
 		CHECK_EQUAL(info.maps, 0);
 		now = hetsim_query(fd);
 		CHECK_EQUAL(now.opener_used, MIB);
-		CHECK_EQUAL(hetsim_close_handle(fd, handle), 0);
-		CHECK_EQUAL(hetsim_close_handle(fd, handle), -ENOENT);
+		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), -ENOENT);
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), -ENOENT);
-		CHECK_EQUAL(resize(fd, handle, MIB), -ENOENT);
+		CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), -ENOENT);
 	}
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 
-	CHECK_EQUAL(create(fd, 0, 0, &handle), -EINVAL);
-	CHECK_EQUAL(create(fd, 1, 0, &handle), -EINVAL);
-	CHECK_EQUAL(create(fd, UINT64_MAX, 0, &handle), -EINVAL);
-	CHECK_EQUAL(create(fd, UINT64_MAX & ~(HETSIM_PAGE - 1), 0, &handle), -ENOSPC);
-	CHECK_EQUAL(create(fd, before.vram_bytes + HETSIM_PAGE, 0, &handle), -ENOSPC);
-	CHECK_EQUAL(create(fd, MIB, 99, &handle), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, 0, 0, 0, &buffer), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, 1, 0, 0, &buffer), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, UINT64_MAX, 0, 0, &buffer), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, UINT64_MAX & ~(HETSIM_PAGE - 1), 0, 0, &buffer),
+		    -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_create(fd, before.vram_bytes + HETSIM_PAGE, 0, 0, &buffer),
+		    -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, 99, 0, &buffer), -EINVAL);
 	arg.cache = 7;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg), -EINVAL);
 	arg.cache = 0;
@@ -174,7 +152,7 @@ static void test_foreign_handles(void)
 	other = hetsim_open(O_RDWR);
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
 	CHECK_EQUAL(hetsim_close_handle(other, buffer.handle), -ENOENT);
-	CHECK_EQUAL(resize(other, buffer.handle, MIB), -ENOENT);
+	CHECK_EQUAL(hetsim_buffer_resize(other, buffer.handle, MIB), -ENOENT);
 	CHECK_EQUAL(hetsim_mmap(other, 4096, PROT_READ, buffer.offset, &bytes), -ENOENT);
 	CHECK_EQUAL(hetsim_pread(other, &byte, 1, buffer.offset), -ENOENT);
 	CHECK_EQUAL(hetsim_pwrite(other, &byte, 1, buffer.offset), -ENOENT);
@@ -193,13 +171,13 @@ static void test_resize(void)
 		return;
 	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
 	memset(buffer.bytes, 0x5a, buffer.length);
-	CHECK_EQUAL(resize(fd, buffer.handle, MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
 	CHECK_EQUAL(buffer.bytes[MIB - 1], 0x5a);
 	CHECK_EQUAL(test_read_signal(buffer.bytes + MIB), SIGBUS);
 	CHECK_EQUAL(test_read_signal(buffer.bytes + 4 * MIB - 1), SIGBUS);
 
-	CHECK_EQUAL(resize(fd, buffer.handle, 8 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 8 * MIB), 0);
 	CHECK_EQUAL(buffer.bytes[MIB - 1], 0x5a);
 	CHECK_EQUAL(buffer.bytes[MIB], 0);
 	CHECK_EQUAL(buffer.bytes[4 * MIB - 1], 0);
@@ -207,9 +185,9 @@ static void test_resize(void)
 	CHECK_EQUAL(bytes[MIB - 1], 0);
 	CHECK_EQUAL(hetsim_munmap(bytes, MIB), 0);
 
-	CHECK_EQUAL(resize(fd, buffer.handle, 0), -EINVAL);
-	CHECK_EQUAL(resize(fd, buffer.handle, 17), -EINVAL);
-	CHECK_EQUAL(resize(fd, buffer.handle, 1ull << 63), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 0), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 17), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 1ull << 63), -ENOSPC);
 	hetsim_buffer_drop(fd, &buffer);
 	hetsim_close(fd);
 }
@@ -217,7 +195,8 @@ static void test_resize(void)
 static void test_limit(void)
 {
 	struct hetsim_query query;
-	uint32_t handles[256], n = 0;
+	struct hetsim_buffer buffer;
+	uint32_t n = 0;
 	int fd = hetsim_open(O_RDWR), r = 0;
 	const uint64_t step = 64 * MIB;
 
@@ -229,7 +208,7 @@ static void test_limit(void)
 		return;
 	}
 	while (n < 256) {
-		r = create(fd, step, n & 1, &handles[n]);
+		r = hetsim_buffer_create(fd, step, n & 1, 0, &buffer);
 		if (r)
 			break;
 		n++;
@@ -286,23 +265,22 @@ static void test_read_write(void)
 
 static void test_read_only_open(void)
 {
-	uint32_t handle = 0;
+	struct hetsim_buffer buffer;
 	unsigned char byte = 0;
-	struct hetsim_buffer_info info = { .size = sizeof(info) };
 	unsigned char *bytes;
 	int fd = hetsim_open(O_RDONLY);
 
 	if (fd < 0)
 		return;
-	CHECK_EQUAL(create(fd, MIB, HETSIM_PLACE_SYSTEM, &handle), 0);
-	info.handle = handle;
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
-	CHECK_EQUAL(hetsim_mmap(fd, MIB, PROT_READ | PROT_WRITE, info.offset, &bytes), -EACCES);
-	CHECK_FATAL(hetsim_mmap(fd, MIB, PROT_READ, info.offset, &bytes) == 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).offset, buffer.offset);
+	CHECK_EQUAL(hetsim_mmap(fd, MIB, PROT_READ | PROT_WRITE, buffer.offset, &bytes),
+		    -EACCES);
+	CHECK_FATAL(hetsim_mmap(fd, MIB, PROT_READ, buffer.offset, &bytes) == 0);
 	CHECK_EQUAL(bytes[0], 0);
 	CHECK(mprotect(bytes, MIB, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
-	CHECK_EQUAL(hetsim_pwrite(fd, &byte, 1, info.offset), -EBADF);
-	CHECK_EQUAL(resize(fd, handle, 2 * MIB), -EACCES);
+	CHECK_EQUAL(hetsim_pwrite(fd, &byte, 1, buffer.offset), -EBADF);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), -EACCES);
 	CHECK_EQUAL(hetsim_munmap(bytes, MIB), 0);
 	hetsim_close(fd);
 }
@@ -354,9 +332,9 @@ static void test_write_combining(void)
 		CHECK_FATAL(hetsim_mmap(fd, arg.length, PROT_READ | PROT_WRITE, arg.offset,
 					&bytes) == 0);
 		bytes[arg.length - 1] = 9;
-		CHECK_EQUAL(resize(fd, arg.handle, 6 * MIB), 0);
+		CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, 6 * MIB), 0);
 		CHECK_EQUAL(bytes[arg.length - 1], 9);
-		CHECK_EQUAL(resize(fd, arg.handle, MIB), 0);
+		CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB), 0);
 		CHECK_EQUAL(hetsim_munmap(bytes, arg.length), 0);
 	}
 	hetsim_close(fd);

@@ -15,33 +15,6 @@
 
 #define MIB (1024ull * 1024)
 
-static int create(int fd, uint64_t length, uint64_t capacity,
-		  struct hetsim_buffer_create *ret_create)
-{
-	struct hetsim_buffer_create arg = {
-		.size = sizeof(arg),
-		.length = length,
-		.place = HETSIM_PLACE_SYSTEM,
-		.capacity = capacity,
-	};
-	int r = hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg);
-
-	if (!r)
-		*ret_create = arg;
-	return r;
-}
-
-static int resize(int fd, uint32_t handle, uint64_t length)
-{
-	struct hetsim_buffer_resize arg = {
-		.size = sizeof(arg),
-		.handle = handle,
-		.length = length,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_RESIZE, &arg);
-}
-
 static int map(int fd, uint64_t offset, uint64_t length, unsigned char **ret_bytes)
 {
 	return hetsim_mmap(fd, length, PROT_READ | PROT_WRITE, offset, ret_bytes);
@@ -49,7 +22,7 @@ static int map(int fd, uint64_t offset, uint64_t length, unsigned char **ret_byt
 
 static void test_refusals(void)
 {
-	struct hetsim_buffer_create buffer = { 0 };
+	struct hetsim_buffer buffer = { 0 };
 	unsigned char *bytes;
 	uint64_t max;
 	int fd = hetsim_open(O_RDWR);
@@ -57,15 +30,22 @@ static void test_refusals(void)
 	if (fd < 0)
 		return;
 	max = hetsim_query(fd).max_buffer;
-	CHECK_EQUAL(create(fd, 2 * MIB, MIB, &buffer), -EINVAL);
-	CHECK_EQUAL(create(fd, MIB, MIB + 1, &buffer), -EINVAL);
-	CHECK_EQUAL(create(fd, MIB, UINT64_MAX, &buffer), -EINVAL);
-	CHECK_EQUAL(create(fd, MIB, max + HETSIM_PAGE, &buffer), -ENOSPC);
-	CHECK_EQUAL(create(fd, MIB, UINT64_MAX & ~(HETSIM_PAGE - 1), &buffer), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_SYSTEM, MIB, &buffer),
+		    -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, MIB + 1, &buffer),
+		    -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, UINT64_MAX, &buffer),
+		    -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, max + HETSIM_PAGE,
+					 &buffer),
+		    -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM,
+					 UINT64_MAX & ~(HETSIM_PAGE - 1), &buffer),
+		    -ENOSPC);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 
 	/* Only what is there is taken, however much could be. */
-	CHECK_EQUAL(create(fd, MIB, max, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, max, &buffer), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
 	CHECK(map(fd, buffer.offset, max + HETSIM_PAGE, &bytes) < 0);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
@@ -74,13 +54,13 @@ static void test_refusals(void)
 
 static void test_grow_under_map(void)
 {
-	struct hetsim_buffer_create buffer = { 0 };
+	struct hetsim_buffer buffer = { 0 };
 	unsigned char *bytes, *longer, *bad, byte = 0;
 	int fd = hetsim_open(O_RDWR);
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(create(fd, MIB, 8 * MIB, &buffer) == 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 8 * MIB, &buffer) == 0);
 	CHECK_FATAL(map(fd, buffer.offset, 8 * MIB, &bytes) == 0);
 	CHECK_EQUAL(map(fd, buffer.offset, 8 * MIB + HETSIM_PAGE, &bad), -ERANGE);
 	CHECK_EQUAL(map(fd, buffer.offset + 8 * MIB, HETSIM_PAGE, &bad), -ERANGE);
@@ -89,28 +69,28 @@ static void test_grow_under_map(void)
 	CHECK_EQUAL(test_write_signal(bytes + 8 * MIB - 1), SIGBUS);
 	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, buffer.offset + MIB), 0);
 
-	CHECK_EQUAL(resize(fd, buffer.handle, 3 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 3 * MIB), 0);
 	CHECK_EQUAL(bytes[MIB - 1], 0x21);
 	CHECK_EQUAL(bytes[MIB], 0);
 	memset(bytes + MIB, 0x22, 2 * MIB);
 	CHECK_EQUAL(test_read_signal(bytes + 3 * MIB), SIGBUS);
 
 	/* Back, and again: what was there in between is gone. */
-	CHECK_EQUAL(resize(fd, buffer.handle, MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
 	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
-	CHECK_EQUAL(resize(fd, buffer.handle, 8 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 8 * MIB), 0);
 	CHECK_EQUAL(bytes[0], 0x21);
 	CHECK_EQUAL(bytes[MIB], 0);
 	CHECK_EQUAL(bytes[8 * MIB - 1], 0);
 
 	/* Past the capacity, which is the new length then, and stays. */
-	CHECK_EQUAL(resize(fd, buffer.handle, 9 * MIB), 0);
-	CHECK_EQUAL(resize(fd, buffer.handle, MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 9 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
 	CHECK_FATAL(map(fd, buffer.offset, 9 * MIB, &longer) == 0);
 	CHECK_EQUAL(map(fd, buffer.offset, 9 * MIB + HETSIM_PAGE, &bad), -ERANGE);
 	CHECK_EQUAL(longer[0], 0x21);
 	CHECK_EQUAL(test_read_signal(longer + MIB), SIGBUS);
-	CHECK_EQUAL(resize(fd, buffer.handle, 9 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 9 * MIB), 0);
 	CHECK_EQUAL(longer[9 * MIB - 1], 0);
 	CHECK_EQUAL(hetsim_munmap(longer, 9 * MIB), 0);
 	CHECK_EQUAL(hetsim_munmap(bytes, 8 * MIB), 0);
@@ -121,14 +101,14 @@ static void test_grow_under_map(void)
 /* Without one, the first length is the capacity. */
 static void test_default(void)
 {
-	struct hetsim_buffer_create buffer = { 0 };
+	struct hetsim_buffer buffer = { 0 };
 	unsigned char *bytes, *bad;
 	int fd = hetsim_open(O_RDWR);
 
 	if (fd < 0)
 		return;
-	CHECK_FATAL(create(fd, 2 * MIB, 0, &buffer) == 0);
-	CHECK_EQUAL(resize(fd, buffer.handle, MIB), 0);
+	CHECK_FATAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
 	CHECK_FATAL(map(fd, buffer.offset, 2 * MIB, &bytes) == 0);
 	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
 	CHECK_EQUAL(map(fd, buffer.offset, 2 * MIB + HETSIM_PAGE, &bad), -ERANGE);

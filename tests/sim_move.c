@@ -17,27 +17,6 @@
 
 #define MIB (1024ull * 1024)
 
-static int move(int fd, uint32_t handle, uint64_t offset, uint64_t length, uint32_t place)
-{
-	struct hetsim_buffer_move arg = {
-		.size = sizeof(arg),
-		.handle = handle,
-		.place = place,
-		.offset = offset,
-		.length = length,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_MOVE, &arg);
-}
-
-static struct hetsim_buffer_info info_of(int fd, uint32_t handle)
-{
-	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
-
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
-	return info;
-}
-
 static bool filled(const unsigned char *bytes, uint64_t length, unsigned int seed)
 {
 	uint64_t i;
@@ -73,18 +52,20 @@ static void test_move(void)
 	}
 	buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
 	fill(buffer.bytes, buffer.length, 1);
-	CHECK_EQUAL(move(fd, buffer.handle, 0, 8 * MIB, HETSIM_PLACE_SYSTEM), 0);
-	CHECK_EQUAL(info_of(fd, buffer.handle).place, HETSIM_PLACE_SYSTEM);
-	CHECK_EQUAL(info_of(fd, buffer.handle).system_bytes, 8 * MIB);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, 8 * MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).place, HETSIM_PLACE_SYSTEM);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 8 * MIB);
 	CHECK_EQUAL(hetsim_query(fd).vram_used, query.vram_used);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 8 * MIB);
 	CHECK(filled(buffer.bytes, buffer.length, 1));
 
 	/* A part, twice. */
-	CHECK_EQUAL(move(fd, buffer.handle, MIB + 4096, 3 * MIB, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, 3 * MIB, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(info_of(fd, buffer.handle).vram_bytes, 3 * MIB + 4096);
-	CHECK_EQUAL(info_of(fd, buffer.handle).system_bytes, 5 * MIB - 4096);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB + 4096, 3 * MIB,
+				       HETSIM_PLACE_VRAM),
+		    0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, MIB, 3 * MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).vram_bytes, 3 * MIB + 4096);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 5 * MIB - 4096);
 	CHECK(filled(buffer.bytes, buffer.length, 1));
 	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
 	CHECK_EQUAL(counters.moves, 3);
@@ -93,16 +74,19 @@ static void test_move(void)
 	resize.handle = buffer.handle;
 	resize.length = 2 * MIB;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
-	CHECK_EQUAL(info_of(fd, buffer.handle).vram_bytes, MIB);
-	CHECK_EQUAL(info_of(fd, buffer.handle).system_bytes, MIB);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).vram_bytes, MIB);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, MIB);
 
-	CHECK_EQUAL(move(fd, buffer.handle, 0, 8 * MIB, HETSIM_PLACE_VRAM), -ERANGE);
-	CHECK_EQUAL(move(fd, buffer.handle, 0, 0, HETSIM_PLACE_VRAM), -EINVAL);
-	CHECK_EQUAL(move(fd, buffer.handle, 1, MIB, HETSIM_PLACE_VRAM), -EINVAL);
-	CHECK_EQUAL(move(fd, buffer.handle, 4096, UINT64_MAX & ~4095ull, 0), -EOVERFLOW);
-	CHECK_EQUAL(move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_WINDOW), -EOPNOTSUPP);
-	CHECK_EQUAL(move(fd, buffer.handle, 0, MIB, 3), -EINVAL);
-	CHECK_EQUAL(move(fd, 4711, 0, MIB, 0), -ENOENT);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, 8 * MIB, HETSIM_PLACE_VRAM),
+		    -ERANGE);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, 0, HETSIM_PLACE_VRAM), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 1, MIB, HETSIM_PLACE_VRAM), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 4096, UINT64_MAX & ~4095ull, 0),
+		    -EOVERFLOW);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_WINDOW),
+		    -EOPNOTSUPP);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, 3), -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_move(fd, 4711, 0, MIB, 0), -ENOENT);
 	hetsim_buffer_drop(fd, &buffer);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
 	hetsim_close(fd);
@@ -120,7 +104,8 @@ static void *race_move(void *user)
 	unsigned int round;
 
 	for (round = 0; !race->stop; round++)
-		if (move(race->fd, race->buffer.handle, 0, race->buffer.length, round & 1))
+		if (hetsim_buffer_move(race->fd, race->buffer.handle, 0, race->buffer.length,
+				       round & 1))
 			test_fail(__FILE__, __LINE__, "move failed");
 	return NULL;
 }
@@ -203,16 +188,16 @@ static void test_eviction(void)
 	CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
 	buffers[3] = hetsim_buffer_make(fd, length, HETSIM_PLACE_VRAM);
 	fill(buffers[3].bytes, length, 3);
-	CHECK_EQUAL(info_of(fd, buffers[0].handle).vram_bytes, length);
-	CHECK(info_of(fd, buffers[1].handle).vram_bytes < length);
-	CHECK_EQUAL(info_of(fd, buffers[2].handle).vram_bytes, length);
-	CHECK_EQUAL(info_of(fd, buffers[3].handle).vram_bytes, length);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[0].handle).vram_bytes, length);
+	CHECK(hetsim_buffer_info(fd, buffers[1].handle).vram_bytes < length);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[2].handle).vram_bytes, length);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[3].handle).vram_bytes, length);
 	CHECK(hetsim_counters(fd, HETSIM_SCOPE_OPENER).evictions >= 1);
 	for (i = 1; i < 4; i++)
 		CHECK(filled(buffers[i].bytes, length, i));
 	/* And back. */
-	CHECK_EQUAL(move(fd, buffers[1].handle, 0, length, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(info_of(fd, buffers[1].handle).vram_bytes, length);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffers[1].handle, 0, length, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[1].handle).vram_bytes, length);
 	for (i = 1; i < 4; i++)
 		CHECK(filled(buffers[i].bytes, length, i));
 	for (i = 0; i < 4; i++)
@@ -237,20 +222,20 @@ static void test_window(void)
 	}
 	a = hetsim_buffer_make(fd, query.window_bytes, HETSIM_PLACE_VRAM);
 	b = hetsim_buffer_make(fd, query.window_bytes, HETSIM_PLACE_VRAM);
-	CHECK_EQUAL(move(fd, a.handle, 0, a.length, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(move(fd, b.handle, 0, b.length, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, a.handle, 0, a.length, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, b.handle, 0, b.length, HETSIM_PLACE_VRAM), 0);
 	CHECK_EQUAL(test_read_signal(a.bytes), SIGBUS);
 	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, a.offset), -ENXIO);
 	CHECK_EQUAL(hetsim_pwrite(fd, &byte, 1, a.offset), -ENXIO);
-	CHECK_EQUAL(move(fd, a.handle, 0, a.length, HETSIM_PLACE_WINDOW), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, a.handle, 0, a.length, HETSIM_PLACE_WINDOW), 0);
 	fill(a.bytes, a.length, 5);
 	CHECK_EQUAL(hetsim_query(fd).window_used, query.window_bytes);
 
 	/* The other one takes its place. */
-	CHECK_EQUAL(move(fd, b.handle, 0, b.length, HETSIM_PLACE_WINDOW), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, b.handle, 0, b.length, HETSIM_PLACE_WINDOW), 0);
 	fill(b.bytes, b.length, 6);
 	CHECK_EQUAL(test_read_signal(a.bytes), SIGBUS);
-	CHECK_EQUAL(move(fd, a.handle, 0, a.length, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, a.handle, 0, a.length, HETSIM_PLACE_SYSTEM), 0);
 	CHECK(filled(a.bytes, a.length, 5));
 	CHECK(filled(b.bytes, b.length, 6));
 	hetsim_buffer_drop(fd, &a);

@@ -48,6 +48,13 @@ same_names() {
 	diff "$work/headers" "$work/found"
 }
 
+# A test that calls it, or says what it answers: a word in one of them at least.
+names_in_tests() {
+	for name in $(names_in_map); do
+		grep -qw "$name" tests/*.c && echo "$name"
+	done
+}
+
 install_tree() {
 	make --no-print-directory B="$build" PREFIX=/usr DESTDIR="$work/root" "$1"
 }
@@ -63,6 +70,17 @@ installed_program() {
 		LD_LIBRARY_PATH=$work/root/usr/lib "$work/program"
 }
 
+# What the library says of itself is what its file and pkg-config say.
+installed_version() {
+	version=$("$build/hetmap" version | sed -n 's/^hetmap //p')
+	library=$work/root/usr/lib/libhetmap.so.$version
+	told=$(PKG_CONFIG_PATH=$work/root/usr/lib/pkgconfig pkg-config --modversion hetmap)
+	soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]$/\1/p')
+	echo "version $version, pkg-config $told, soname $soname"
+	[ -n "$version" ] && [ "$told" = "$version" ] && [ -f "$library" ] && [ ! -L "$library" ] &&
+		[ "$soname" = "libhetmap.so.${version%%.*}" ]
+}
+
 no_file_left() {
 	find "$work/root" ! -type d >"$work/left"
 	! [ -s "$work/left" ] || { cat "$work/left"; return 1; }
@@ -74,16 +92,18 @@ done
 check version_script same_names names_in_map
 check shared_names same_names names_in_shared
 check static_names same_names names_in_static
+check named_in_tests same_names names_in_tests
 check man_pages sh tests/check_man.sh
 check uapi_page sh tests/check_uapi_doc.sh
 
 check install install_tree install
+check installed_version installed_version
 for example in examples/*.c; do
 	[ -e "$example" ] || continue
-	name=$(basename "$example" .c)
-	check "run_$name" "$build/examples/$name"
-	check "shared_$name" installed_program ''
-	check "static_$name" installed_program --static
+	program=$(basename "$example" .c)
+	check "run_$program" "$build/examples/$program"
+	check "shared_$program" installed_program ''
+	check "static_$program" installed_program --static
 done
 check uninstall install_tree uninstall
 check uninstalled no_file_left

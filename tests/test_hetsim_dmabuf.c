@@ -14,20 +14,6 @@
 
 #define MIB (1024ull * 1024)
 
-static int export_it(int fd, uint32_t handle, uint32_t flags)
-{
-	struct hetsim_export arg = { .size = sizeof(arg), .handle = handle, .flags = flags };
-	int r = hetsim_call(fd, HETSIM_EXPORT, &arg);
-
-	return r ? r : arg.fd;
-}
-
-static int import_it(int fd, int dmabuf, struct hetsim_import *ret)
-{
-	*ret = (struct hetsim_import){ .size = sizeof(*ret), .fd = dmabuf };
-	return hetsim_call(fd, HETSIM_IMPORT, ret);
-}
-
 static int sync_it(int dmabuf, uint64_t flags)
 {
 	struct dma_buf_sync sync = { .flags = flags };
@@ -49,15 +35,15 @@ static void test_share(void)
 	other = hetsim_open(O_RDWR);
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
 	buffer.bytes[0] = 1;
-	dmabuf = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(lseek(dmabuf, 0, SEEK_END), MIB);
-	CHECK_EQUAL(import_it(other, dmabuf, &import), 0);
+	CHECK_EQUAL(hetsim_import(other, dmabuf, &import), 0);
 	CHECK_EQUAL(import.length, MIB);
 	again = import.handle;
-	CHECK_EQUAL(import_it(other, dmabuf, &import), 0);
+	CHECK_EQUAL(hetsim_import(other, dmabuf, &import), 0);
 	CHECK_EQUAL(import.handle, again);
-	CHECK_EQUAL(import_it(fd, dmabuf, &import), 0);
+	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), 0);
 	CHECK_EQUAL(import.handle, buffer.handle);
 
 	theirs = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, other,
@@ -103,7 +89,7 @@ static void test_revoke(void)
 	if (fd < 0)
 		return;
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	dmabuf = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0);
 	CHECK_FATAL(direct != MAP_FAILED);
@@ -132,17 +118,17 @@ static void test_rights(void)
 		return;
 	reader = hetsim_open(O_RDONLY);
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	dmabuf = export_it(fd, buffer.handle, 0);
+	dmabuf = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, dmabuf, 0) == MAP_FAILED);
-	CHECK_EQUAL(import_it(fd, dmabuf, &import), -EACCES);
-	CHECK_EQUAL(import_it(reader, dmabuf, &import), 0);
-	CHECK_EQUAL(export_it(reader, import.handle, HETSIM_EXPORT_WRITE), -EACCES);
-	CHECK_EQUAL(export_it(reader, 4711, 0), -ENOENT);
-	CHECK_EQUAL(export_it(fd, buffer.handle, 2), -EINVAL);
+	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EACCES);
+	CHECK_EQUAL(hetsim_import(reader, dmabuf, &import), 0);
+	CHECK_EQUAL(hetsim_export(reader, import.handle, HETSIM_EXPORT_WRITE), -EACCES);
+	CHECK_EQUAL(hetsim_export(reader, 4711, 0), -ENOENT);
+	CHECK_EQUAL(hetsim_export(fd, buffer.handle, 2), -EINVAL);
 	CHECK_EQUAL(pipe2(pipes, O_CLOEXEC), 0);
-	CHECK_EQUAL(import_it(fd, pipes[0], &import), -EINVAL);
-	CHECK_EQUAL(import_it(fd, -1, &import), -EINVAL);
+	CHECK_EQUAL(hetsim_import(fd, pipes[0], &import), -EINVAL);
+	CHECK_EQUAL(hetsim_import(fd, -1, &import), -EINVAL);
 	close(pipes[0]);
 	close(pipes[1]);
 	close(dmabuf);
@@ -160,7 +146,7 @@ static void test_brackets(void)
 	if (fd < 0)
 		return;
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	dmabuf = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_FATAL(dmabuf >= 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW), 0);
@@ -173,7 +159,7 @@ static void test_brackets(void)
 	for (i = 0; i < 3; i++)
 		CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
-	again = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	again = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_EQUAL(sync_it(again, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), -EINVAL);
 	close(again);
 	close(dmabuf);

@@ -56,32 +56,6 @@ static int vgem_make(int vgem, uint32_t flags)
 	return prime.fd;
 }
 
-static int import_it(int fd, int dmabuf, struct hetsim_import *ret)
-{
-	*ret = (struct hetsim_import){ .size = sizeof(*ret), .fd = dmabuf };
-	return hetsim_call(fd, HETSIM_IMPORT, ret);
-}
-
-static int export_it(int fd, uint32_t handle, uint32_t flags)
-{
-	struct hetsim_export arg = { .size = sizeof(arg), .handle = handle, .flags = flags };
-	int r = hetsim_call(fd, HETSIM_EXPORT, &arg);
-
-	return r ? r : arg.fd;
-}
-
-static int move(int fd, uint32_t handle, uint64_t length, uint32_t place)
-{
-	struct hetsim_buffer_move arg = {
-		.size = sizeof(arg),
-		.handle = handle,
-		.place = place,
-		.length = length,
-	};
-
-	return hetsim_call(fd, HETSIM_BUFFER_MOVE, &arg);
-}
-
 /* The engine, both maps and both copying paths see the same bytes. */
 static void use(int fd, int dmabuf, const struct hetsim_import *import)
 {
@@ -166,8 +140,9 @@ static void refuse(int fd, const struct hetsim_import *import)
 
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), -EOPNOTSUPP);
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -EOPNOTSUPP);
-	CHECK_EQUAL(move(fd, import->handle, MIB, HETSIM_PLACE_VRAM), -EOPNOTSUPP);
-	CHECK_EQUAL(export_it(fd, import->handle, 0), -EOPNOTSUPP);
+	CHECK_EQUAL(hetsim_buffer_move(fd, import->handle, 0, MIB, HETSIM_PLACE_VRAM),
+		    -EOPNOTSUPP);
+	CHECK_EQUAL(hetsim_export(fd, import->handle, 0), -EOPNOTSUPP);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, import->handle, 0), -EOPNOTSUPP);
 	CHECK(mmap(NULL, MIB, PROT_READ, MAP_PRIVATE, fd, offset) == MAP_FAILED &&
 	      errno == EINVAL);
@@ -185,11 +160,11 @@ static void take_in(int fd, int other, int dmabuf)
 	unsigned char *bytes;
 
 	CHECK_FATAL(dmabuf >= 0);
-	CHECK_FATAL(import_it(fd, dmabuf, &import) == 0);
+	CHECK_FATAL(hetsim_import(fd, dmabuf, &import) == 0);
 	CHECK_EQUAL(import.length, MIB);
-	CHECK_EQUAL(import_it(fd, dmabuf, &again), 0);
+	CHECK_EQUAL(hetsim_import(fd, dmabuf, &again), 0);
 	CHECK_EQUAL(again.handle, import.handle);
-	CHECK_EQUAL(import_it(other, dmabuf, &again), 0);
+	CHECK_EQUAL(hetsim_import(other, dmabuf, &again), 0);
 	CHECK(again.handle != import.handle);
 	CHECK_EQUAL(hetsim_close_handle(other, again.handle), 0);
 	info.handle = import.handle;
@@ -249,8 +224,8 @@ static void test_rights(void)
 	}
 	reader = hetsim_open(O_RDONLY);
 	dmabuf = vgem_make(vgem, 0);
-	CHECK_EQUAL(import_it(fd, dmabuf, &import), -EACCES);
-	CHECK_EQUAL(import_it(reader, dmabuf, &import), 0);
+	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EACCES);
+	CHECK_EQUAL(hetsim_import(reader, dmabuf, &import), 0);
 	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, reader,
 		   (off_t)import.offset) == MAP_FAILED &&
 	      errno == EACCES);
@@ -334,15 +309,15 @@ static void test_two_devices(void)
 	CHECK_EQUAL(hetsim_call(second, HETSIM_HANDSHAKE, &shake), 0);
 	CHECK_EQUAL(hetsim_call(third, HETSIM_HANDSHAKE, &shake), 0);
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	dmabuf = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_EQUAL(import_it(second, dmabuf, &import), 0);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_EQUAL(hetsim_import(second, dmabuf, &import), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), -EBUSY);
 	CHECK_EQUAL(hetsim_close_handle(second, import.handle), 0);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
 	take_in(second, third, dmabuf);
 	CHECK_EQUAL(buffer.bytes[0], 4);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
 	hetsim_buffer_drop(fd, &buffer);
 	close(third);
 	close(second);
@@ -366,18 +341,18 @@ static void test_pinned(void)
 		return;
 	}
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	prime.fd = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), 0);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_SYSTEM), 0);
+	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
 	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime) == 0);
 	buffer.bytes[0] = 5;
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), -EBUSY);
 	CHECK_EQUAL(buffer.bytes[0], 5);
 	close(prime.fd);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), -EBUSY);
 	gem_close.handle = prime.handle;
 	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_GEM_CLOSE, &gem_close), 0);
-	CHECK_EQUAL(move(fd, buffer.handle, MIB, HETSIM_PLACE_VRAM), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);
 	hetsim_buffer_drop(fd, &buffer);
 	close(vgem);
 	close(fd);
@@ -399,7 +374,7 @@ static void test_unplug(void)
 		goto out;
 	}
 	dmabuf = vgem_make(vgem, DRM_RDWR);
-	CHECK_EQUAL(import_it(fd, dmabuf, &import), 0);
+	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), 0);
 	bind.handle = import.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
 	bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)import.offset);
@@ -409,7 +384,7 @@ static void test_unplug(void)
 	CHECK_EQUAL(bytes[0], 3);
 	bytes[MIB - 1] = 4;
 	CHECK(pread(fd, &byte, 1, (off_t)import.offset) == -1 && errno == ENODEV);
-	CHECK_EQUAL(import_it(fd, dmabuf, &import), -ENODEV);
+	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -ENODEV);
 	plug = open("/sys/kernel/debug/hetsim/plug", O_WRONLY | O_CLOEXEC);
 	CHECK_EQUAL(write(plug, "0", 1), 1);
 	close(plug);

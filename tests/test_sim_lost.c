@@ -93,6 +93,68 @@ static void test_pages(void)
 	page_fails(HETSIM_INJECT_POISON);
 }
 
+static void check_page_3(struct hm_map *map, uint64_t to, uint32_t salt)
+{
+	const char *base = hm_map_address(map);
+
+	CHECK_EQUAL(test_read_signal(base + 3 * PAGE), SIGBUS);
+	CHECK(pattern_holds(base, 0, 3 * PAGE, salt));
+	CHECK(pattern_holds(base, 4 * PAGE, to, salt));
+}
+
+/* Maps that are made, or changed, once a page has failed, know of it. */
+static void test_pages_of_later_maps(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map, *later, *imported_map;
+	struct hm_buffer *buffer = sim_make(device, PAGES * PAGE, 4 * PAGES * PAGE, &map);
+	struct hm_buffer *imported;
+	uint32_t handle;
+	int fd;
+
+	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
+	pattern_write(hm_map_address(map), 0, PAGES * PAGE, 1);
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, 3 * PAGE));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &later));
+	check_page_3(later, PAGES * PAGE, 1);
+	hm_map_unref(later);
+
+	/* A shrink that cuts it off, and growth that brings it again: it is still bad. */
+	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGE, 0));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &later));
+	CHECK_OK(hm_buffer_resize(buffer, PAGES * PAGE, 0));
+	CHECK_EQUAL(test_read_signal((char *)hm_map_address(later) + 3 * PAGE), SIGBUS);
+	CHECK_EQUAL(test_read_signal((char *)hm_map_address(map) + 3 * PAGE), SIGBUS);
+	hm_map_unref(later);
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, UINT64_MAX));
+	pattern_write(hm_map_address(map), 0, PAGES * PAGE, 2);
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_POISON, handle, 3 * PAGE));
+	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGES * PAGE, HM_GROW_APPEND));
+	check_page_3(map, PAGES * PAGE, 2);
+	CHECK(is_zero(hm_map_address(map), PAGES * PAGE, 2 * PAGES * PAGE));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+
+	/* By another name; and another object has no page that failed. */
+	buffer = sim_make(device, PAGES * PAGE, 0, &map);
+	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
+	pattern_write(hm_map_address(map), 0, PAGES * PAGE, 3);
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, 3 * PAGE));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &imported));
+	close(fd);
+	CHECK_OK_FATAL(hm_map_create(imported, NULL, &imported_map));
+	check_page_3(imported_map, PAGES * PAGE, 3);
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, UINT64_MAX));
+	CHECK(pattern_holds(hm_map_address(imported_map), 0, PAGES * PAGE, 3));
+	CHECK(pattern_holds(hm_map_address(map), 0, PAGES * PAGE, 3));
+	hm_map_unref(imported_map);
+	hm_buffer_unref(imported);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 /* ---- whole devices ---- */
 
 struct lives {
@@ -411,6 +473,7 @@ static void test_unplug_under_load(void)
 
 static const struct sim_case cases[] = {
 	{ "pages", test_pages },
+	{ "pages_of_later_maps", test_pages_of_later_maps },
 	{ "unplug", test_unplug },
 	{ "unplug_after_growth", test_unplug_after_growth },
 	{ "unplug_out_of_memory", test_unplug_out_of_memory },

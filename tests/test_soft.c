@@ -28,6 +28,7 @@ static const struct {
 	{ "gpu", "vram_mb=96 system_mb=256 test=1" },
 	{ "fpga", "kind=fpga,vram_mb=96,system_mb=256,test=1" },
 	{ "nic", "test=1  kind=nic vram_mb=96 system_mb=256, opener_mb=300 devices=2" },
+	{ "window", "vram_mb=128 system_mb=256 bar_mb=16 test=1" },
 };
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))

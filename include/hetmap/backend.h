@@ -97,6 +97,14 @@ struct hm_backend_ops {
 	 * to have been taken away. No system call. NULL: that can't happen to it.
 	 */
 	int (*device_check)(void *device);
+	/*
+	 * Optional, without a capability bit: 1 where CPUs are to find a SIGBUS at byte
+	 * @offset of the segment, though its descriptor has bytes there, else 0; in
+	 * *ret_length of how many bytes, of @length at most, that is so. The library
+	 * hides them. NULL: the device takes pages away from its maps by itself.
+	 */
+	int (*hidden)(void *device, const struct hm_segment *segment, uint64_t offset,
+		      uint64_t length, uint64_t *ret_length);
 	/* Further ops are appended here. */
 };
 

@@ -436,6 +436,18 @@ static int twin_import(void *device, int fd, const struct hm_buffer_desc *desc,
 	return take_in(device, fd, desc, SOFT_CAPS, ret_recipe);
 }
 
+static int twin_hidden(void *device, const struct hm_segment *segment, uint64_t offset,
+		       uint64_t length, uint64_t *ret_length)
+{
+	const struct sim_object *object = segment->object;
+	struct sim_port *port = device;
+
+	*ret_length = length;
+	if (!object->handle)
+		return 0;
+	return port->ops->hidden(port->file, object->handle, offset, length, ret_length);
+}
+
 const struct hm_backend_ops soft_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "soft",
@@ -451,4 +463,5 @@ const struct hm_backend_ops soft_backend = {
 	.resize = resize,
 	.device_name = twin_name,
 	.device_check = device_check,
+	.hidden = twin_hidden,
 };

@@ -31,6 +31,9 @@ struct sim_port_ops {
 	int (*call)(void *file, unsigned long cmd, void *argument);
 	/* What mmap(2) takes for byte @offset of the device; the fd is borrowed. */
 	int (*map_fd)(void *file, uint64_t offset, int *ret_fd, uint64_t *ret_fd_offset);
+	/* soft_hidden(); NULL: the kernel does it by itself. */
+	bool (*hidden)(void *file, uint32_t handle, uint64_t offset, uint64_t length,
+		       uint64_t *ret_length);
 	ssize_t (*read)(void *file, void *to, uint64_t length, uint64_t offset);
 	ssize_t (*write)(void *file, const void *from, uint64_t length, uint64_t offset);
 };
@@ -44,7 +47,7 @@ struct sim_port {
 	uint32_t index;
 	uint32_t refs;                /* under port.c's lock */
 	_Atomic bool gone;            /* a call was answered with -ENODEV */
-	bool shown;                   /* the hooks have heard of it; theirs */
+	uint32_t minor;               /* version of the interface that it speaks */
 	uint64_t features;            /* HETSIM_FEATURE_* */
 	struct hetsim_query query;    /* as it was when it was opened: its constants */
 	struct sim_port *next;        /* in port.c's list */

@@ -4,34 +4,28 @@
 #include <fcntl.h>
 
 #include "err.h"
-#include "lost.h"
+#include "reach.h"
 #include "soft/soft.h"
 
 #include "port.h"
 
-/* In the thread that hurts a page, or takes the device away. */
-static void on_pages(void *user, uint32_t handle, uint64_t offset, uint64_t length,
-		     enum soft_pages how)
+/* In the thread that hurts a page, or moves pages. */
+static void on_pages(void *user, uint32_t handle)
 {
-	struct sim_port *port = user;
-	const void *object;
+	const void *object = sim_object_of(user, handle);
 
-	/* With the first buffer all of them go: the device does. */
-	if (how == SOFT_PAGES_ZERO) {
-		if (!port->shown)
-			sim_port_lost(port);
-		port->shown = true;
-		return;
-	}
-	object = sim_object_of(port, handle);
-	if (object && how == SOFT_PAGES_BUS)
-		lost_page_bus(object, offset, length);
-	else if (object)
-		lost_page_back(object, offset, length);
+	if (object)
+		reach_changed(object);
+}
+
+static void on_lost(void *user)
+{
+	sim_port_lost(user);
 }
 
 static const struct soft_hooks hooks = {
 	.pages = on_pages,
+	.lost = on_lost,
 };
 
 static int twin_open(struct sim_port *port, uint32_t index, void **ret_file)
@@ -60,6 +54,12 @@ static int twin_map_fd(void *file, uint64_t offset, int *ret_fd, uint64_t *ret_f
 	return soft_map_fd(file, offset, ret_fd, ret_fd_offset);
 }
 
+static bool twin_hidden(void *file, uint32_t handle, uint64_t offset, uint64_t length,
+			uint64_t *ret_length)
+{
+	return soft_hidden(file, handle, offset, length, ret_length);
+}
+
 static ssize_t twin_read(void *file, void *to, uint64_t length, uint64_t offset)
 {
 	return soft_read(file, to, length, offset);
@@ -77,6 +77,7 @@ const struct sim_port_ops sim_port_soft = {
 	.close = twin_close,
 	.call = twin_call,
 	.map_fd = twin_map_fd,
+	.hidden = twin_hidden,
 	.read = twin_read,
 	.write = twin_write,
 };

@@ -13,18 +13,21 @@
  * not keep the buffer: when its last handle and binding are gone, it can be imported
  * no more, and the bytes stay with who has it, whatever becomes of the device. As
  * nobody tells when such a descriptor is closed, a buffer that was exported does not
- * shrink any more (-EBUSY). FENCE_FD gives an eventfd, which has no status. Injected
- * SIGBUS and poison are shown by the hooks, in the maps that there are.
+ * shrink any more (-EBUSY). FENCE_FD gives an eventfd, which has no status. What CPUs
+ * can't reach, in VRAM outside of the window or hurt on request, is hidden by the hooks,
+ * in maps made through the device's open files: who maps an exported descriptor, here
+ * or in another process, reaches all of it.
  *
  * A child of fork() has devices of its own; none of its parent's files are for it.
  *
  * Settings come from the environment when the first device opens, as the module's
  * parameters do when it is loaded: HETMAP_SOFT="devices=2 vram_mb=64 system_mb=64
- * opener_mb=96 kind=fpga test=1", in any order, separated by blanks or commas.
+ * bar_mb=16 opener_mb=96 kind=fpga test=1", in any order, separated by blanks or commas.
  */
 #ifndef HETMAP_RUNTIME_SOFT_H
 #define HETMAP_RUNTIME_SOFT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -33,22 +36,23 @@
 /* An open file of a soft device: what an open /dev/hetsimN is. */
 struct soft_file;
 
-/* What becomes of pages that CPUs have mapped. */
-enum soft_pages {
-	SOFT_PAGES_BACK, /* the buffer's own again */
-	SOFT_PAGES_BUS,  /* touching them is a SIGBUS */
-	SOFT_PAGES_ZERO, /* zeros, each map's own */
-};
-
 /*
  * The twin does not know who has mapped its files: whoever maps them does. Called
- * with none of the twin's locks held, from the thread that makes the call. All
- * maps, made through the open file that these hooks came with, of bytes
- * [@offset, @offset + @length) of the buffer @handle are to change.
+ * with none of the twin's locks held, from a thread that makes a call. They are about
+ * all maps made through the open file that these hooks came with.
  */
 struct soft_hooks {
-	void (*pages)(void *user, uint32_t handle, uint64_t offset, uint64_t length,
-		      enum soft_pages how);
+	/*
+	 * Those of the buffer @handle may show otherwise than what soft_hidden() says
+	 * now. Whoever can't change a map now has others do it, and does not wait for a
+	 * thread that may be making a call.
+	 */
+	void (*pages)(void *user, uint32_t handle);
+	/*
+	 * The device was taken away, and the handshake asked for it: they become zeros,
+	 * each map's own.
+	 */
+	void (*lost)(void *user);
 };
 
 /*
@@ -78,6 +82,14 @@ int soft_call(struct soft_file *file, unsigned long cmd, void *argument);
  * -ENOENT, -ENODEV, -EPROTO; -ERANGE: beyond the buffer's capacity.
  */
 int soft_map_fd(struct soft_file *file, uint64_t offset, int *ret_fd, uint64_t *ret_fd_offset);
+
+/*
+ * Whether CPUs find a SIGBUS at byte @offset of the buffer @handle, though its file
+ * has bytes there; *@ret_length: of how many bytes, of @length at most, that is so.
+ * Asked once a map can be found by the hooks, so that none of two changes is missed.
+ */
+bool soft_hidden(struct soft_file *file, uint32_t handle, uint64_t offset, uint64_t length,
+		 uint64_t *ret_length);
 
 /* pread(2) and pwrite(2) on the device. */
 ssize_t soft_read(struct soft_file *file, void *to, uint64_t length, uint64_t offset);

@@ -22,6 +22,7 @@ struct settings {
 	uint32_t devices;
 	uint32_t vram_mb;
 	uint32_t system_mb;
+	uint32_t bar_mb;    /* 0: CPUs reach all VRAM */
 	uint32_t opener_mb; /* 0: 3/4 of both */
 	uint32_t test;
 	enum hetsim_kind kind;
@@ -41,6 +42,7 @@ static const struct {
 	{ "devices", 1, SOFT_MAX_DEVICES, offsetof(struct settings, devices) },
 	{ "vram_mb", 1, MAX_MB, offsetof(struct settings, vram_mb) },
 	{ "system_mb", 1, MAX_MB, offsetof(struct settings, system_mb) },
+	{ "bar_mb", 0, MAX_MB, offsetof(struct settings, bar_mb) },
 	{ "opener_mb", 0, 2 * MAX_MB, offsetof(struct settings, opener_mb) },
 	{ "test", 0, 1, offsetof(struct settings, test) },
 };
@@ -128,7 +130,7 @@ static int setting_read(struct settings *settings, const char *text, size_t leng
 	if (i == ARRAY_SIZE(settings_numbers))
 		return err_set(-EINVAL,
 			       "HETMAP_SOFT: there is no setting \"%.*s\": they are devices, "
-			       "vram_mb, system_mb, opener_mb, kind and test",
+			       "vram_mb, system_mb, bar_mb, opener_mb, kind and test",
 			       (int)name, text);
 	number = *value >= '0' && *value <= '9' ? strtoull(value, &end, 10) : UINT64_MAX;
 	if (number < settings_numbers[i].min || number > settings_numbers[i].max ||
@@ -159,6 +161,11 @@ static int settings_load(void)
 			return r;
 		length += strspn(text + length, " ,");
 	}
+	if (settings.bar_mb > settings.vram_mb)
+		return err_set(-EINVAL,
+			       "HETMAP_SOFT: bar_mb=%" PRIu32 " is more than vram_mb=%" PRIu32
+			       ", of which it is a part",
+			       settings.bar_mb, settings.vram_mb);
 	table.settings = settings;
 	soft_test = settings.test;
 	table.loaded = true;
@@ -206,6 +213,8 @@ static int device_add(uint32_t index)
 	CDS_INIT_LIST_HEAD(&dev->openers);
 	dev->pages_limit[HETSIM_PLACE_VRAM] = pages_of_mb(settings->vram_mb);
 	dev->pages_limit[HETSIM_PLACE_SYSTEM] = pages_of_mb(settings->system_mb);
+	dev->pages_limit[HETSIM_PLACE_WINDOW] = pages_of_mb(settings->bar_mb);
+	dev->hides = settings->bar_mb;
 	total = pages_of_mb(settings->vram_mb) + pages_of_mb(settings->system_mb);
 	dev->opener_pages = settings->opener_mb ? pages_of_mb(settings->opener_mb) :
 						  total / 4 * 3;

@@ -37,6 +37,17 @@ struct soft_buffer *soft_buffer_next(struct soft_device *dev, uint32_t *slot)
 	return buffer;
 }
 
+void soft_buffers_each(struct soft_device *dev, void (*run)(struct soft_buffer *buffer))
+{
+	struct soft_buffer *buffer;
+	uint32_t slot;
+
+	for (slot = 1; (buffer = soft_buffer_next(dev, &slot)); slot++) {
+		run(buffer);
+		soft_buffer_put(buffer);
+	}
+}
+
 struct soft_buffer *soft_buffer_get(struct soft_file *file, uint32_t handle)
 {
 	struct soft_device *dev = file->dev;

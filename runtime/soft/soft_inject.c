@@ -22,52 +22,26 @@ bool soft_inject_take(_Atomic int64_t *count)
 	return false;
 }
 
-static void page_show(struct soft_buffer *buffer, uint64_t index, enum soft_pages how)
-{
-	soft_hooks_call(buffer, index << SOFT_PAGE_SHIFT, SOFT_PAGE, how);
-}
-
 /*
- * Marks a page, SOFT_NO_PAGE: none, instead of the one that is marked; which of
- * them are to be shown otherwise now.
+ * A page that answers every touch from now on with SIGBUS, instead of the one that is
+ * marked; all ones: none does.
  */
-static int mark_set(struct soft_buffer *buffer, uint64_t index, uint64_t *mark,
-		    const uint64_t *other, uint64_t *ret_back, uint64_t *ret_bus)
-{
-	int r = 0;
-
-	pthread_rwlock_wrlock(&buffer->lock);
-	if (buffer->dev->gone) {
-		r = -ENODEV;
-	} else if (index != SOFT_NO_PAGE && index >= buffer->n_pages) {
-		r = -ERANGE;
-	} else {
-		*ret_back = *mark == index || *mark == *other ? SOFT_NO_PAGE : *mark;
-		*ret_bus = index;
-		*mark = index;
-	}
-	pthread_rwlock_unlock(&buffer->lock);
-	return r;
-}
-
-/* A page that answers every touch from now on with SIGBUS. */
-static int inject_page(struct soft_buffer *buffer, uint64_t offset, uint64_t *mark,
-		       const uint64_t *other)
+static int inject_page(struct soft_buffer *buffer, uint64_t offset, uint64_t *mark)
 {
 	uint64_t index = offset == UINT64_MAX ? SOFT_NO_PAGE : offset >> SOFT_PAGE_SHIFT;
-	uint64_t back, bus;
-	int r;
+	int r = 0;
 
-	soft_hooks_begin(buffer->dev);
-	r = mark_set(buffer, index, mark, other, &back, &bus);
-	if (r)
-		goto out;
-	if (back != SOFT_NO_PAGE)
-		page_show(buffer, back, SOFT_PAGES_BACK);
-	if (bus != SOFT_NO_PAGE)
-		page_show(buffer, bus, SOFT_PAGES_BUS);
-out:
-	soft_hooks_end(buffer->dev);
+	buffer->dev->hides = true;
+	pthread_rwlock_wrlock(&buffer->lock);
+	if (buffer->dev->gone)
+		r = -ENODEV;
+	else if (index != SOFT_NO_PAGE && index >= buffer->n_pages)
+		r = -ERANGE;
+	else
+		*mark = index;
+	pthread_rwlock_unlock(&buffer->lock);
+	if (!r)
+		soft_changed(buffer);
 	return r;
 }
 
@@ -81,9 +55,9 @@ static int inject_buffer(struct soft_file *file, const struct hetsim_inject *inj
 	if (buffer->account != file->account)
 		r = -EPERM;
 	else if (inject->kind == HETSIM_INJECT_SIGBUS)
-		r = inject_page(buffer, inject->value, &buffer->sigbus, &buffer->poison);
+		r = inject_page(buffer, inject->value, &buffer->sigbus);
 	else if (inject->kind == HETSIM_INJECT_POISON)
-		r = inject_page(buffer, inject->value, &buffer->poison, &buffer->sigbus);
+		r = inject_page(buffer, inject->value, &buffer->poison);
 	else
 		r = soft_evict_part(buffer, inject->value >> SOFT_PAGE_SHIFT);
 	soft_buffer_put(buffer);

@@ -78,13 +78,14 @@ static int query(struct soft_file *file, void *argument)
 	query->max_segment = kind->max_segment;
 	query->max_buffer = soft_max_pages(dev) << SOFT_PAGE_SHIFT;
 	query->vram_bytes = dev->pages_limit[HETSIM_PLACE_VRAM] << SOFT_PAGE_SHIFT;
-	query->vram_used = used[HETSIM_PLACE_VRAM] << SOFT_PAGE_SHIFT;
+	query->vram_used = (used[HETSIM_PLACE_VRAM] + used[HETSIM_PLACE_WINDOW])
+			   << SOFT_PAGE_SHIFT;
 	query->system_bytes = dev->pages_limit[HETSIM_PLACE_SYSTEM] << SOFT_PAGE_SHIFT;
 	query->system_used = used[HETSIM_PLACE_SYSTEM] << SOFT_PAGE_SHIFT;
 	query->opener_bytes = dev->opener_pages << SOFT_PAGE_SHIFT;
 	query->opener_used = opener_used << SOFT_PAGE_SHIFT;
-	query->window_bytes = 0;
-	query->window_used = 0;
+	query->window_bytes = dev->pages_limit[HETSIM_PLACE_WINDOW] << SOFT_PAGE_SHIFT;
+	query->window_used = used[HETSIM_PLACE_WINDOW] << SOFT_PAGE_SHIFT;
 	query->max_queues = SOFT_MAX_QUEUES;
 	query->max_commands = SOFT_MAX_COMMANDS;
 	query->max_pending = SOFT_MAX_PENDING;
@@ -153,27 +154,28 @@ struct soft_ioctl {
 	uint32_t size;
 	uint32_t min_size;
 	int (*run)(struct soft_file *file, void *argument);
+	bool shows; /* it may change what CPUs find, also when it fails */
 };
 
 #define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 
-#define SOFT_IOCTL(which, function, type, last)        \
-	[HETSIM_NR_##which] = {                        \
-		.cmd = HETSIM_##which,                 \
-		.size = sizeof(struct type),           \
-		.min_size = END_OF(struct type, last), \
-		.run = function,                       \
-	}
+#define SOFT_IOCTL(which, function, type, last, ...)                   \
+	[HETSIM_NR_##which] = { .cmd = HETSIM_##which,                 \
+				.size = sizeof(struct type),           \
+				.min_size = END_OF(struct type, last), \
+				.run = function,                       \
+				__VA_ARGS__ }
+#define SHOWS .shows = true
 
 static const struct soft_ioctl soft_ioctls[] = {
 	SOFT_IOCTL(HANDSHAKE, handshake, hetsim_handshake, accepted),
 	SOFT_IOCTL(QUERY, query, hetsim_query, window_used),
 	SOFT_IOCTL(COUNTERS, counters, hetsim_counters, brackets_missed),
-	SOFT_IOCTL(BUFFER_CREATE, soft_buffer_create, hetsim_buffer_create, offset),
+	SOFT_IOCTL(BUFFER_CREATE, soft_buffer_create, hetsim_buffer_create, offset, SHOWS),
 	SOFT_IOCTL(BUFFER_CLOSE, soft_buffer_close, hetsim_buffer_close, handle),
-	SOFT_IOCTL(BUFFER_RESIZE, soft_buffer_resize, hetsim_buffer_resize, length),
+	SOFT_IOCTL(BUFFER_RESIZE, soft_buffer_resize, hetsim_buffer_resize, length, SHOWS),
 	SOFT_IOCTL(BUFFER_INFO, soft_buffer_info, hetsim_buffer_info, window_bytes),
-	SOFT_IOCTL(BUFFER_MOVE, soft_buffer_move, hetsim_buffer_move, length),
+	SOFT_IOCTL(BUFFER_MOVE, soft_buffer_move, hetsim_buffer_move, length, SHOWS),
 	SOFT_IOCTL(BUFFER_SAMPLE, unsupported, hetsim_buffer_sample, counts),
 	SOFT_IOCTL(EXPORT, soft_buffer_export, hetsim_export, __reserved),
 	SOFT_IOCTL(IMPORT, soft_buffer_import, hetsim_import, offset),
@@ -185,7 +187,7 @@ static const struct soft_ioctl soft_ioctls[] = {
 	SOFT_IOCTL(WAIT, soft_wait, hetsim_wait, fault_address),
 	SOFT_IOCTL(FENCE_FD, soft_fence_fd, hetsim_fence_fd, flags),
 	SOFT_IOCTL(QUEUE_EVENT, soft_queue_event, hetsim_queue_event, flags),
-	SOFT_IOCTL(INJECT, soft_inject, hetsim_inject, value),
+	SOFT_IOCTL(INJECT, soft_inject, hetsim_inject, value, SHOWS),
 };
 
 /* Members that the twin does not know are zero. */
@@ -233,6 +235,8 @@ int soft_call(struct soft_file *file, unsigned long cmd, void *argument)
 
 	/* What came with the device's end, or after it, has failed for that reason. */
 	r = op->run(file, &buf);
+	if (op->shows)
+		soft_show(file->dev);
 	if (r)
 		return file->dev->gone ? -ENODEV : r;
 	memcpy(argument, &buf, min_u64(size, op->size));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The twin's memory: limits, what counts against them, and moves between VRAM and
- * system memory, by command and to make room. Both are the same to the CPU, so
- * that pages move in the accounts only.
+ * The twin's memory: limits, what counts against them, and moves between VRAM, the
+ * window in it that CPUs can reach, and system memory, by command and to make room.
+ * Pages move in the accounts only; where there is a window, maps hide those that are
+ * in VRAM outside of it.
  */
 #include <errno.h>
 
@@ -11,16 +12,39 @@
 /* Pages that are counted over at a time. */
 #define MOVE_BATCH 512u
 
+/* Sets of places, as bits. */
+#define PLACE(place) (1u << (place))
+#define PLACES_ALL (PLACE(SOFT_N_PLACES) - 1)
+
+/*
+ * How many of @n_pages lack room, and where it has to be made: the window is a part
+ * of VRAM, so either may be what is full. With dev->memory_lock held.
+ */
+static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, uint64_t n_pages,
+			       uint32_t *ret_where)
+{
+	uint64_t vram =
+		dev->pages_used[HETSIM_PLACE_VRAM] + dev->pages_used[HETSIM_PLACE_WINDOW];
+	uint64_t left = dev->pages_limit[place] - dev->pages_used[place];
+
+	*ret_where = place;
+	if (place == HETSIM_PLACE_SYSTEM || (place == HETSIM_PLACE_WINDOW && left < n_pages))
+		return n_pages - min_u64(n_pages, left);
+	*ret_where = HETSIM_PLACE_VRAM;
+	left = dev->pages_limit[HETSIM_PLACE_VRAM] - vram;
+	return n_pages - min_u64(n_pages, left);
+}
+
 /*
  * Counts the pages unless there is no room for them; @ret_missing: how many there
- * is none for. -ENOSPC: the opener's limit.
+ * is none for, @ret_where: in which place. -ENOSPC: the opener's limit.
  */
 static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-			  bool instead, uint64_t *ret_missing)
+			  bool instead, uint64_t *ret_missing, uint32_t *ret_where)
 {
 	struct soft_device *dev = buffer->dev;
 	struct soft_account *account = buffer->account;
-	uint64_t mine = 0, left, missing;
+	uint64_t mine = 0, missing;
 	unsigned int i;
 	int r = 0;
 
@@ -31,8 +55,7 @@ static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n
 		r = -ENOSPC;
 		goto out;
 	}
-	left = dev->pages_limit[place] - dev->pages_used[place];
-	missing = n_pages - min_u64(n_pages, left);
+	missing = memory_missing(dev, place, n_pages, ret_where);
 	if (!missing) {
 		dev->pages_used[place] += n_pages;
 		account->pages_used[place] += n_pages;
@@ -53,26 +76,49 @@ void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pag
 	pthread_mutex_unlock(&dev->memory_lock);
 }
 
-/* How many pages of a range are in @place. With buffer->change held. */
+/* How many pages of a range are in @from. With buffer->change held. */
 static uint64_t pages_count(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-			    uint32_t place)
+			    unsigned int from)
 {
 	uint64_t i, n = 0;
 
 	for (i = first; i < first + n_pages; i++)
-		n += buffer->place_of[i] == place;
+		n += !!(from & PLACE(buffer->place_of[i]));
 	return n;
 }
 
+/* There is room for them in @place. */
+static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
+			   unsigned int from, uint32_t place)
+{
+	uint64_t in[SOFT_N_PLACES] = { 0 }, i;
+	unsigned int p;
+
+	pthread_rwlock_wrlock(&buffer->lock);
+	for (i = first; i < first + n_pages; i++) {
+		if (!(from & PLACE(buffer->place_of[i])))
+			continue;
+		in[buffer->place_of[i]]++;
+		buffer->place_of[i] = (uint8_t)place;
+	}
+	for (p = 0; p < SOFT_N_PLACES; p++) {
+		buffer->pages_in[p] -= in[p];
+		buffer->pages_in[place] += in[p];
+	}
+	pthread_rwlock_unlock(&buffer->lock);
+	for (p = 0; p < SOFT_N_PLACES; p++)
+		soft_memory_give(buffer, p, in[p]);
+}
+
 /*
- * Moves what a range has in other places than @place, or as much as goes; the rest
- * stays as it is. With buffer->change held. *@ret_moved is set also when it fails.
+ * Moves what a range has in @from to @place, or as much as goes; the rest stays as
+ * it is. With buffer->change held. *@ret_moved is set also when it fails.
  */
 static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-		      uint32_t place, uint64_t *ret_moved)
+		      unsigned int from, uint32_t place, uint64_t *ret_moved)
 {
-	uint32_t from = place == HETSIM_PLACE_VRAM ? HETSIM_PLACE_SYSTEM : HETSIM_PLACE_VRAM;
-	uint64_t done, batch, n, i;
+	struct soft_device *dev = buffer->dev;
+	uint64_t done, batch, n;
 	int r = 0;
 
 	*ret_moved = 0;
@@ -84,38 +130,39 @@ static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pag
 		r = soft_memory_take(buffer, place, n, true);
 		if (r)
 			break;
-		pthread_rwlock_wrlock(&buffer->lock);
-		for (i = first + done; i < first + done + batch; i++)
-			buffer->place_of[i] = (uint8_t)place;
-		buffer->pages_in[from] -= n;
-		buffer->pages_in[place] += n;
-		pthread_rwlock_unlock(&buffer->lock);
-		soft_memory_give(buffer, from, n);
+		pages_exchange(buffer, first + done, batch, from, place);
 		*ret_moved += n;
 	}
-	soft_count_add(buffer->dev, buffer->account, SOFT_BYTES_MOVED,
-		       *ret_moved << SOFT_PAGE_SHIFT);
+	if (*ret_moved && dev->pages_limit[HETSIM_PLACE_WINDOW])
+		soft_changed(buffer);
+	soft_count_add(dev, buffer->account, SOFT_BYTES_MOVED, *ret_moved << SOFT_PAGE_SHIFT);
 	return r;
 }
 
-/* ---- eviction: out of VRAM, into system memory ---- */
+/* ---- eviction: out of the window into VRAM elsewhere, out of VRAM to the system ---- */
 
-static uint64_t vram_pages(struct soft_buffer *buffer)
+/* Pages in which places are in the way in @place. */
+static unsigned int evict_from(uint32_t place)
 {
-	uint64_t n;
+	return PLACE(HETSIM_PLACE_WINDOW) | PLACE(place);
+}
+
+static bool in_the_way(struct soft_buffer *buffer, uint32_t place)
+{
+	bool found;
 
 	pthread_rwlock_rdlock(&buffer->lock);
-	n = buffer->pages_in[HETSIM_PLACE_VRAM];
+	found = buffer->pages_in[place] || buffer->pages_in[HETSIM_PLACE_WINDOW];
 	pthread_rwlock_unlock(&buffer->lock);
-	return n;
+	return found;
 }
 
 /*
- * The buffer in VRAM that was not used for longest, of those last used after
- * @after and up to @until, with a reference; NULL if none.
+ * The buffer in the way in @place that was not used for longest, of those last used
+ * after @after and up to @until, with a reference; NULL if none.
  */
-static struct soft_buffer *evict_find(struct soft_device *dev, int64_t after, int64_t until,
-				      int64_t *ret_last_use)
+static struct soft_buffer *evict_find(struct soft_device *dev, uint32_t place, int64_t after,
+				      int64_t until, int64_t *ret_last_use)
 {
 	struct soft_buffer *buffer, *best = NULL;
 	int64_t last_use;
@@ -124,7 +171,7 @@ static struct soft_buffer *evict_find(struct soft_device *dev, int64_t after, in
 	for (slot = 1; (buffer = soft_buffer_next(dev, &slot)); slot++) {
 		last_use = (int64_t)atomic_load(&buffer->last_use);
 		if (last_use <= after || last_use > until ||
-		    (best && last_use >= *ret_last_use) || !vram_pages(buffer)) {
+		    (best && last_use >= *ret_last_use) || !in_the_way(buffer, place)) {
 			soft_buffer_put(buffer);
 			continue;
 		}
@@ -137,15 +184,16 @@ static struct soft_buffer *evict_find(struct soft_device *dev, int64_t after, in
 }
 
 /* Up to @n_pages. Those at the buffer's end go first. With buffer->change held. */
-static uint64_t evict_buffer(struct soft_buffer *buffer, uint64_t n_pages)
+static uint64_t evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages)
 {
+	uint32_t to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
 	uint64_t first = buffer->n_pages, evicted = 0, moved, batch;
 	int r = 0;
 
 	while (first && evicted < n_pages && !r) {
 		batch = min_u64(first, MOVE_BATCH);
 		first -= batch;
-		r = pages_move(buffer, first, batch, HETSIM_PLACE_SYSTEM, &moved);
+		r = pages_move(buffer, first, batch, evict_from(place), to, &moved);
 		evicted += moved;
 	}
 	soft_count_add(buffer->dev, buffer->account, SOFT_EVICTIONS, !!evicted);
@@ -155,27 +203,27 @@ static uint64_t evict_buffer(struct soft_buffer *buffer, uint64_t n_pages)
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages)
 {
 	pthread_mutex_lock(&buffer->change);
-	evict_buffer(buffer, n_pages);
+	evict_buffer(buffer, HETSIM_PLACE_VRAM, n_pages);
 	pthread_mutex_unlock(&buffer->change);
 	return 0;
 }
 
 /*
- * Makes room in VRAM: how much it could. Whoever calls may hold some buffer's
+ * Makes room in @place: how much it could. Whoever calls may hold some buffer's
  * change, so those of others are only tried.
  */
-static uint64_t evict(struct soft_device *dev, uint64_t n_pages)
+static uint64_t evict(struct soft_device *dev, uint32_t place, uint64_t n_pages)
 {
 	int64_t after = -1, until = (int64_t)atomic_load(&dev->uses);
 	struct soft_buffer *buffer;
 	uint64_t evicted = 0;
 
 	while (evicted < n_pages) {
-		buffer = evict_find(dev, after, until, &after);
+		buffer = evict_find(dev, place, after, until, &after);
 		if (!buffer)
 			break;
 		if (!pthread_mutex_trylock(&buffer->change)) {
-			evicted += evict_buffer(buffer, n_pages - evicted);
+			evicted += evict_buffer(buffer, place, n_pages - evicted);
 			pthread_mutex_unlock(&buffer->change);
 		}
 		soft_buffer_put(buffer);
@@ -183,24 +231,28 @@ static uint64_t evict(struct soft_device *dev, uint64_t n_pages)
 	return evicted;
 }
 
+/* Others may take what was made free: not for ever. */
+#define MEMORY_TRIES 4
+
 int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages, bool instead)
 {
 	uint64_t missing = 0;
+	unsigned int tries;
+	uint32_t where;
 	int r;
 
 	if (soft_inject_due(&buffer->account->enomem))
 		return -ENOMEM;
 	if (soft_inject_due(&buffer->account->eintr))
 		return -EINTR;
-	r = memory_reserve(buffer, place, n_pages, instead, &missing);
-	if (r || !missing)
-		return r;
-
-	/* Others may take what was made free: not for ever. */
-	if (place == HETSIM_PLACE_SYSTEM || !evict(buffer->dev, missing))
-		return -ENOSPC;
-	r = memory_reserve(buffer, place, n_pages, instead, &missing);
-	return !r && missing ? -ENOSPC : r;
+	for (tries = 0; tries < MEMORY_TRIES; tries++) {
+		r = memory_reserve(buffer, place, n_pages, instead, &missing, &where);
+		if (r || !missing)
+			return r;
+		if (where == HETSIM_PLACE_SYSTEM || !evict(buffer->dev, where, missing))
+			break;
+	}
+	return -ENOSPC;
 }
 
 /* ---- by command ---- */
@@ -218,7 +270,8 @@ static int buffer_move(struct soft_buffer *buffer, const struct hetsim_buffer_mo
 	soft_buffer_used(buffer);
 	if (n_pages == buffer->n_pages)
 		buffer->place = move->place;
-	r = pages_move(buffer, move->offset >> SOFT_PAGE_SHIFT, n_pages, move->place, &moved);
+	r = pages_move(buffer, move->offset >> SOFT_PAGE_SHIFT, n_pages,
+		       PLACES_ALL & ~PLACE(move->place), move->place, &moved);
 	soft_count_add(buffer->dev, buffer->account, SOFT_MOVES, 1);
 	return r;
 }

@@ -207,6 +207,8 @@ int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages)
 	buffer->pages_in[place] += more;
 	soft_va_rebind(buffer, first, n_pages - first);
 	pthread_rwlock_unlock(&buffer->lock);
+	if (buffer->dev->hides)
+		soft_changed(buffer);
 	if (room.bytes != old.bytes)
 		room_free(&old);
 	return 0;

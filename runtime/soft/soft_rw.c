@@ -9,6 +9,17 @@
 #include "rlimits.h"
 #include "twin.h"
 
+/* Where CPUs find nothing any more, from @position on, which is before the end. */
+static uint64_t reach_end(const struct soft_buffer *buffer, uint64_t position, uint64_t length)
+{
+	uint64_t i = position >> SOFT_PAGE_SHIFT;
+
+	while (i < buffer->n_pages && i << SOFT_PAGE_SHIFT < position + length &&
+	       soft_page_reachable(buffer, i))
+		i++;
+	return i << SOFT_PAGE_SHIFT;
+}
+
 static ssize_t copy_out(struct soft_buffer *buffer, void *to, uint64_t length,
 			uint64_t position)
 {
@@ -16,6 +27,10 @@ static ssize_t copy_out(struct soft_buffer *buffer, void *to, uint64_t length,
 
 	if (position >= end)
 		return 0;
+	length = min_u64(length, end - position);
+	end = reach_end(buffer, position, length);
+	if (position >= end)
+		return -ENXIO;
 	return sys_pread(buffer->fd, to, min_u64(length, end - position), position);
 }
 
@@ -27,6 +42,10 @@ static ssize_t copy_in(struct soft_buffer *buffer, const void *from, uint64_t le
 
 	if (position >= end)
 		return -ENOSPC;
+	length = min_u64(length, end - position);
+	end = reach_end(buffer, position, length);
+	if (position >= end)
+		return -ENXIO;
 	end = min_u64(end, rlimits_file_size());
 	if (position >= end)
 		return -EFBIG; /* the kernel would end the process: SIGXFSZ */

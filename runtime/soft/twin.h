@@ -17,7 +17,7 @@
  *	soft_device.memory_lock	innermost
  *
  * The table of devices has a lock with nothing inside it. Hooks (soft.h) are called
- * with none of them, by one thread of a device at a time.
+ * with none of them, those that show something by one thread of a device at a time.
  */
 #ifndef HETMAP_RUNTIME_TWIN_H
 #define HETMAP_RUNTIME_TWIN_H
@@ -53,7 +53,7 @@
 #define SOFT_FAILURES 256
 #define SOFT_TIMEOUT_MS 2000
 
-#define SOFT_N_PLACES 3 /* the window is none of soft's: EOPNOTSUPP */
+#define SOFT_N_PLACES 3
 
 /* In the order of struct hetsim_counters. */
 enum soft_counter {
@@ -107,7 +107,11 @@ struct soft_device {
 	uint32_t n_slots;             /* of the array */
 	uint32_t n_buffers;           /* in it */
 	bool hooking;                 /* someone calls hooks: no opener goes */
-	pthread_cond_t hooked;        /* not so any more */
+	pthread_cond_t hooked;        /* not so any more, or the device is gone */
+
+	_Atomic bool hides;       /* there is a window, or a page was ever hurt */
+	_Atomic uint64_t changed; /* times that CPUs came to find another thing */
+	_Atomic uint64_t shown;   /* those of them that all maps show */
 
 	uint64_t window_pages; /* of the space of offsets, for one buffer */
 	uint64_t opener_pages;
@@ -214,6 +218,8 @@ struct soft_buffer {
 	struct cds_list_head bindings; /* soft_binding.buffer_link */
 	bool exported;                 /* never false again */
 	uint64_t sigbus, poison;       /* injected: a page, SOFT_NO_PAGE */
+
+	_Atomic bool unshown; /* CPUs find another thing, and some map may not show it */
 };
 
 #define SOFT_NO_PAGE UINT64_MAX
@@ -268,6 +274,13 @@ void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pag
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages);
 int soft_buffer_move(struct soft_file *file, void *argument);
 
+/* Where there is a window, CPUs reach VRAM in it only. */
+static inline bool soft_page_reachable(const struct soft_buffer *buffer, uint64_t index)
+{
+	return buffer->place_of[index] != HETSIM_PLACE_VRAM ||
+	       !buffer->dev->pages_limit[HETSIM_PLACE_WINDOW];
+}
+
 /* ---- soft_pages.c ---- */
 
 static inline uint64_t soft_max_pages(const struct soft_device *dev)
@@ -302,6 +315,7 @@ struct soft_buffer *soft_buffer_at(struct soft_file *file, uint64_t offset,
 				   uint64_t *ret_position);
 /* The first buffer from slot *@slot on, with a reference, and its slot; NULL. */
 struct soft_buffer *soft_buffer_next(struct soft_device *dev, uint32_t *slot);
+void soft_buffers_each(struct soft_device *dev, void (*run)(struct soft_buffer *buffer));
 /*
  * Gives @buffer a slot, and @file its handle, with the caller's reference: from then
  * on another thread may close it. -ENODEV, -ENOSPC, -ENOMEM.
@@ -328,14 +342,20 @@ int soft_buffer_info(struct soft_file *file, void *argument);
 int soft_buffer_export(struct soft_file *file, void *argument);
 int soft_buffer_import(struct soft_file *file, void *argument);
 
-/* ---- soft_lost.c, soft_inject.c ---- */
+/* ---- soft_show.c ---- */
 
 /* The turn of calling hooks: while one has it, openers stay. */
 void soft_hooks_begin(struct soft_device *dev);
 void soft_hooks_end(struct soft_device *dev);
-/* In one's turn: those of all who have a handle of @buffer; ZERO: who asked for it. */
-void soft_hooks_call(struct soft_buffer *buffer, uint64_t offset, uint64_t length,
-		     enum soft_pages how);
+/* CPUs find another thing in @buffer from now on: soft_show() is to follow. */
+void soft_changed(struct soft_buffer *buffer);
+/*
+ * With no lock of the twin's: when it returns, all maps show what this thread has
+ * changed, unless the device is gone.
+ */
+void soft_show(struct soft_device *dev);
+
+/* ---- soft_lost.c, soft_inject.c ---- */
 
 /*
  * Unplugs: gone, engines wake and end what they have with -ENODEV, the hooks of

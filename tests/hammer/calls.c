@@ -39,7 +39,13 @@ union argument {
 	struct hetsim_inject inject;
 };
 
-static __thread struct hetsim_command commands[16];
+#define COMMANDS 16
+
+/*
+ * Behind them are some that no device takes: the twin, which reads until there is one,
+ * stays here whatever number and size it is told.
+ */
+static __thread struct hetsim_command commands[COMMANDS + 3];
 
 /* ---- what is shared among calls ---- */
 
@@ -228,9 +234,10 @@ static void fill_queue_destroy(union argument *a)
 
 static void fill_submit(union argument *a)
 {
-	size_t n = 1 + hammer_random(sizeof(commands) / sizeof(commands[0])), i;
+	size_t n = 1 + hammer_random(COMMANDS), i;
 
-	memset(commands, 0, sizeof(commands));
+	memset(commands, 0, COMMANDS * sizeof(commands[0]));
+	memset(commands + COMMANDS, 0xff, sizeof(commands) - COMMANDS * sizeof(commands[0]));
 	for (i = 0; i < n; i++) {
 		struct hetsim_command *command = &commands[i];
 
@@ -323,11 +330,13 @@ static const struct row {
 	size_t size;
 	uint64_t feature;
 	void (*fill)(union argument *argument);
+	uint32_t pointer; /* where in it there is one; 0: nowhere */
 } rows[] = {
-#define ROW(NAME, name, feature, fill)                                            \
-	{                                                                         \
-#NAME, HETSIM_##NAME, sizeof(struct hetsim_##name), feature, fill \
+#define ROW_OF(NAME, name, feature, fill, pointer)                                         \
+	{                                                                                  \
+#NAME, HETSIM_##NAME, sizeof(struct hetsim_##name), feature, fill, pointer \
 	}
+#define ROW(NAME, name, feature, fill) ROW_OF(NAME, name, feature, fill, 0)
 	ROW(HANDSHAKE, handshake, 0, fill_handshake),
 	ROW(QUERY, query, 0, fill_nothing),
 	ROW(COUNTERS, counters, 0, fill_counters),
@@ -336,19 +345,22 @@ static const struct row {
 	ROW(BUFFER_RESIZE, buffer_resize, HETSIM_FEATURE_BUFFERS, fill_resize),
 	ROW(BUFFER_INFO, buffer_info, HETSIM_FEATURE_BUFFERS, fill_info),
 	ROW(BUFFER_MOVE, buffer_move, HETSIM_FEATURE_MOVE, fill_move),
-	ROW(BUFFER_SAMPLE, buffer_sample, HETSIM_FEATURE_SAMPLE, fill_sample),
+	ROW_OF(BUFFER_SAMPLE, buffer_sample, HETSIM_FEATURE_SAMPLE, fill_sample,
+	       offsetof(struct hetsim_buffer_sample, counts)),
 	ROW(EXPORT, export, HETSIM_FEATURE_DMABUF, fill_export),
 	ROW(IMPORT, import, HETSIM_FEATURE_DMABUF, fill_import),
 	ROW(BIND, bind, HETSIM_FEATURE_ENGINE, fill_bind),
 	ROW(UNBIND, unbind, HETSIM_FEATURE_ENGINE, fill_unbind),
 	ROW(QUEUE_CREATE, queue_create, HETSIM_FEATURE_ENGINE, fill_queue_create),
 	ROW(QUEUE_DESTROY, queue_destroy, HETSIM_FEATURE_ENGINE, fill_queue_destroy),
-	ROW(SUBMIT, submit, HETSIM_FEATURE_ENGINE, fill_submit),
+	ROW_OF(SUBMIT, submit, HETSIM_FEATURE_ENGINE, fill_submit,
+	       offsetof(struct hetsim_submit, commands)),
 	ROW(WAIT, wait, HETSIM_FEATURE_ENGINE, fill_wait),
 	ROW(FENCE_FD, fence_fd, HETSIM_FEATURE_ENGINE, fill_fence_fd),
 	ROW(QUEUE_EVENT, queue_event, HETSIM_FEATURE_ENGINE, fill_queue_event),
 	ROW(INJECT, inject, HETSIM_FEATURE_INJECT, fill_inject),
 #undef ROW
+#undef ROW_OF
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -415,6 +427,23 @@ static void spoil(union argument *a, size_t size)
 	}
 }
 
+/*
+ * The twin finds out that nothing is mapped somewhere, but not that what is mapped may
+ * not be touched (runtime/soft/soft_queue.c), as an arena's holes and a sanitizer's
+ * shadow: of spoilt pointers it gets those to what never is a program's.
+ */
+static void mend_pointer(union argument *a, uint32_t at, const union argument *right)
+{
+	static const uint64_t nowhere[] = { 0, 1ull << 63, UINT64_MAX };
+	const char *from = (const char *)right + at;
+	char *pointer = (char *)a + at;
+
+	if (!memcmp(pointer, from, sizeof(uint64_t)))
+		return;
+	memcpy(pointer, &nowhere[hammer_random(sizeof(nowhere) / sizeof(nowhere[0]))],
+	       sizeof(uint64_t));
+}
+
 static uint32_t odd_size(size_t size)
 {
 	const uint32_t sizes[] = { 0,
@@ -434,6 +463,7 @@ static void try_copy(void *to, const void *from, size_t size)
 {
 	HAMMER_GUARDED(HAMMER_TOUCH)
 	{
+		hammer_arm();
 		memcpy(to, from, size);
 		hammer_disarm();
 	}
@@ -533,8 +563,8 @@ void hammer_furnish(unsigned int file)
 void hammer_call(void)
 {
 	unsigned int file = (unsigned int)hammer_random(HAMMER_FILES);
+	union argument a, right;
 	const struct row *row;
-	union argument a;
 	void *where;
 	size_t which;
 	int r;
@@ -555,8 +585,11 @@ void hammer_call(void)
 	memset(&a, 0, sizeof(a));
 	row->fill(&a);
 	a.size = (uint32_t)row->size;
+	right = a;
 	if (hammer_chance(12))
 		spoil(&a, row->size);
+	if (row->pointer && !hammer_way->kernel)
+		mend_pointer(&a, row->pointer, &right);
 	if (hammer_chance(32))
 		a.size = odd_size(row->size);
 	where = some_place(&a, row->size);

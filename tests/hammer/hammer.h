@@ -79,7 +79,8 @@ struct hammer_thread {
 	unsigned int file; /* of the call that is being made */
 	sigjmp_buf jump;
 	volatile sig_atomic_t armed;
-	unsigned char *edge; /* a page, and behind it one that is none */
+	volatile sig_atomic_t signal; /* that ended what was guarded */
+	unsigned char *edge;          /* a page, and behind it one that is none */
 	_Alignas(64) unsigned char plain[2 * HAMMER_PAGE];
 };
 
@@ -97,12 +98,17 @@ void hammer_count(unsigned int kind, long r);
 long hammer_result(long r);
 
 /*
- * The block that follows may touch anything: a signal ends it, counted as an
- * answer of @kind. Nothing in it may return or hold a lock.
+ * The block that follows may touch anything from hammer_arm() to hammer_disarm(): a
+ * signal ends it, counted as an answer of @kind. Nothing in it may return or hold a
+ * lock. (ISO C allows sigsetjmp() as a whole condition, not as an argument.)
  */
-#define HAMMER_GUARDED(kind) if (hammer_arm(kind, sigsetjmp(hammer_me->jump, 0)))
-bool hammer_arm(unsigned int kind, int signal);
+#define HAMMER_GUARDED(kind)               \
+	if (sigsetjmp(hammer_me->jump, 0)) \
+		hammer_count_signal(kind); \
+	else
+void hammer_arm(void);
 void hammer_disarm(void);
+void hammer_count_signal(unsigned int kind);
 
 /* ---- device.c: the device by its node, or its twin ---- */
 

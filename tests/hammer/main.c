@@ -99,15 +99,15 @@ void hammer_count(unsigned int kind, long r)
 	atomic_fetch_add_explicit(&hammer->answers[kind][answer], 1, memory_order_relaxed);
 }
 
-bool hammer_arm(unsigned int kind, int signal)
+void hammer_count_signal(unsigned int kind)
 {
-	if (!signal) {
-		hammer_me->armed = 1;
-		return true;
-	}
-	atomic_fetch_add_explicit(&hammer->answers[kind][HAMMER_SIGNAL + signal], 1,
+	atomic_fetch_add_explicit(&hammer->answers[kind][HAMMER_SIGNAL + hammer_me->signal], 1,
 				  memory_order_relaxed);
-	return false;
+}
+
+void hammer_arm(void)
+{
+	hammer_me->armed = 1;
 }
 
 void hammer_disarm(void)
@@ -121,7 +121,8 @@ static void on_signal(int signal)
 
 	if (me && me->armed) {
 		me->armed = 0;
-		siglongjmp(me->jump, signal);
+		me->signal = signal;
+		siglongjmp(me->jump, 1);
 	}
 	/* Ours: it is to be seen by who waits for us. */
 	sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);

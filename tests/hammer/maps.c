@@ -188,6 +188,7 @@ static void touch(void)
 
 	HAMMER_GUARDED(HAMMER_TOUCH)
 	{
+		hammer_arm();
 		for (i = 0; i < length; i += HAMMER_PAGE) {
 			if (write)
 				((volatile unsigned char *)at)[i] = (unsigned char)i;

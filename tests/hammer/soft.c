@@ -27,24 +27,25 @@ static uint32_t device_index(void)
 }
 
 /* Whoever maps is told: there is nothing to do, signals are expected. */
-static void pages_changed(void *user, uint32_t handle, uint64_t offset, uint64_t length,
-			  enum soft_pages how)
+static void pages_changed(void *user, uint32_t handle)
 {
 	(void)user;
 	(void)handle;
-	(void)offset;
-	(void)length;
-	(void)how;
 }
 
-static const struct soft_hooks hooks = { .pages = pages_changed };
+static void lost(void *user)
+{
+	(void)user;
+}
+
+static const struct soft_hooks hooks = { .pages = pages_changed, .lost = lost };
 
 static int twin_open(unsigned int file)
 {
 	struct soft_file *fresh = NULL;
 	int r;
 
-	setenv("HETMAP_SOFT", "devices=1 vram_mb=64 system_mb=64 test=1", 0);
+	setenv("HETMAP_SOFT", "devices=1 vram_mb=64 system_mb=64 bar_mb=16 test=1", 0);
 	pthread_rwlock_wrlock(&files[file].lock);
 	r = soft_open(device_index(), hammer_chance(8) ? O_RDONLY : O_RDWR, &hooks, NULL,
 		      &fresh);

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pages that CPUs can't reach, in maps of devices that can't take them away by
+ * themselves.
+ *
+ * A change is told of after it has happened, and what holds is asked when a map is
+ * brought to it, one at a time: the last one to come has it right. Who tells does not
+ * wait for a buffer's lock, whose holder may be waiting for him: the holder does it.
+ */
+#include "reach.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "buffer.h"
+#include "lost.h"
+#include "map.h"
+#include "reserve.h"
+#include "resident.h"
+#include "sys.h"
+
+/* Values of hm_map.hidden. */
+#define SHOWN 0
+#define HIDDEN 1
+
+/* A map on its way to what holds now. */
+struct showing {
+	struct hm_map *map;
+	bool hide;                     /* the range that is looked at */
+	int fd;                        /* a file without bytes; -1: none needed yet */
+	const struct rangemap *walked; /* what map->hidden was: its runs are looked at */
+};
+
+/* Bytes that nobody can have: where even this fails, the range is without access. */
+static int put_bus(struct showing *showing, char *address, uint64_t length)
+{
+	void *mapped;
+	int r;
+
+	if (showing->fd < 0) {
+		r = sys_memfd_create("hetmap:hidden", MFD_CLOEXEC);
+		if (r < 0)
+			return r;
+		showing->fd = r;
+	}
+	r = sys_mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		     showing->fd, 0, &mapped);
+	if (!r)
+		r = sys_madvise(address, length, MADV_DONTFORK);
+	if (r)
+		reserve_mend(address, length);
+	return r;
+}
+
+static int put_back(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	struct hm_buffer *buffer = map->buffer;
+	char *address = map->address + offset;
+	int r;
+
+	r = map_segments(buffer->segment, buffer->n_segment, map->offset + offset, length,
+			 address, prot_of_access(buffer->access));
+	if (!r)
+		r = map_dress(buffer, address, length);
+	if (r)
+		reserve_mend(address, length);
+	return r;
+}
+
+/* What can fail without a trace comes first. */
+static int show_run(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	struct showing *showing = user;
+	uint32_t wanted = showing->hide ? HIDDEN : SHOWN;
+	struct hm_map *map = showing->map;
+	struct rangemap *hidden;
+	int r;
+
+	if (value == wanted)
+		return 0;
+	hidden = rangemap_set(map->hidden, offset, length, wanted);
+	if (!hidden)
+		return err_set(-ENOMEM, "no memory to note what of a map is out of reach");
+	r = showing->hide ? put_bus(showing, map->address + offset, length) :
+			    put_back(map, offset, length);
+	if (r) {
+		free(hidden);
+		return r;
+	}
+	if (map->hidden != showing->walked)
+		free(map->hidden);
+	map->hidden = hidden;
+	r = map_apply_rights(map->address, map->rights, offset, length);
+	if (!showing->hide)
+		resident_lock_again(map, map->address);
+	return r;
+}
+
+static int show_range(struct showing *showing, uint64_t offset, uint64_t length)
+{
+	struct hm_map *map = showing->map;
+	struct rangemap *old;
+	int r;
+
+	if (!map->hidden && !showing->hide)
+		return 0;
+	if (!map->hidden) {
+		map->hidden = rangemap_create(SHOWN, 0);
+		if (!map->hidden)
+			return err_set(-ENOMEM,
+				       "no memory to note what of a map is out of reach");
+	}
+	old = map->hidden;
+	showing->walked = old;
+	r = rangemap_each(old, offset, length, show_run, showing);
+	if (map->hidden != old)
+		free(old);
+	if (map->hidden->n == 1 && map->hidden->run[0].value == SHOWN) {
+		free(map->hidden);
+		map->hidden = NULL;
+	}
+	return r;
+}
+
+/* The part of the map that is in the segment, asked piece by piece. */
+static int show_segment(struct showing *showing, const struct hm_segment *segment,
+			uint64_t from, uint64_t to)
+{
+	const struct hm_device *device = showing->map->buffer->device;
+	uint64_t length;
+	int r;
+
+	for (; from < to; from += length) {
+		showing->hide = device->ops->hidden(device->backend, segment,
+						    from - segment->offset, to - from, &length);
+		r = show_range(showing, from - showing->map->offset, length);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+int reach_show(struct hm_map *map)
+{
+	struct showing showing = { .map = map, .fd = -1 };
+	struct hm_buffer *buffer = map->buffer;
+	uint64_t end = map->offset + buffer_pages(buffer, map->length), from, to;
+	const struct hm_segment *segment;
+	uint32_t i;
+	int r = 0;
+
+	if (likely(!buffer->device->ops->hidden) || map->lost)
+		return 0;
+	for (i = 0; i < buffer->n_segment && !r; i++) {
+		segment = &buffer->segment[i];
+		from = max_u64(segment->offset, map->offset);
+		to = min_u64(segment->offset + segment->length, end);
+		r = show_segment(&showing, segment, from, to);
+	}
+	if (showing.fd >= 0)
+		sys_close(showing.fd);
+	return r;
+}
+
+int reach_forget(struct hm_map *map, uint64_t offset)
+{
+	struct rangemap *hidden = NULL;
+
+	if (likely(!map->hidden))
+		return 0;
+	if (offset) {
+		hidden = rangemap_set(map->hidden, offset, UINT64_MAX - offset, SHOWN);
+		if (!hidden)
+			return err_set(-ENOMEM,
+				       "no memory to note what of a map is out of reach");
+	}
+	free(map->hidden);
+	map->hidden = hidden;
+	return 0;
+}
+
+/* ---- on being told ---- */
+
+/* Who holds a map's change and not its buffer's lock waits for nobody who tells. */
+static void show_locked(struct hm_map *map)
+{
+	if (pthread_mutex_lock(&map->change))
+		return;
+	reach_show(map);
+	pthread_mutex_unlock(&map->change);
+}
+
+void reach_show_buffer_locked(struct hm_buffer *buffer)
+{
+	struct hm_map *map;
+
+	buffer->reach_changed = false;
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
+		show_locked(map);
+}
+
+static bool has_object(const struct hm_buffer *buffer, const void *object)
+{
+	uint32_t i;
+
+	for (i = 0; i < buffer->n_segment; i++)
+		if (buffer->segment[i].object == object)
+			return true;
+	return false;
+}
+
+static void visit(struct hm_map *map, const void *object)
+{
+	struct hm_buffer *buffer = map->buffer;
+
+	if (!buffer->device->ops->hidden)
+		return;
+	if (pthread_mutex_trylock(&buffer->lock)) {
+		buffer->reach_changed = true;
+		/* Who gave it up before this was set has not seen it. */
+		if (pthread_mutex_trylock(&buffer->lock))
+			return;
+	}
+	if (has_object(buffer, object))
+		show_locked(map);
+	buffer_unlock(buffer);
+}
+
+void reach_changed(const void *object)
+{
+	lost_each_map(NULL, visit, object);
+}

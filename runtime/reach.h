@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pages that CPUs can't reach though their buffer has them, where it is for the
+ * library to hide them in maps (hm_backend_ops.hidden): touching them is a SIGBUS.
+ */
+#ifndef HETMAP_REACH_H
+#define HETMAP_REACH_H
+
+#include <stdint.h>
+
+struct hm_buffer;
+struct hm_map;
+
+/*
+ * What CPUs find of the object that segments name by @object is another: all its maps
+ * in this process show it, those of a buffer that is just being changed when that is
+ * over. No lock of a buffer or map has to be held, nor may one be that others wait for.
+ */
+void reach_changed(const void *object);
+
+/*
+ * Brings @map to what holds now: a fresh one, once it can be found, or one that has
+ * another object. Caller holds buffer->lock and map->change. -ENOMEM, or as mmap(2): a
+ * part may show what it did before.
+ */
+int reach_show(struct hm_map *map);
+
+/* All of its bytes from @offset on have been mapped anew. -ENOMEM: not known of. */
+int reach_forget(struct hm_map *map, uint64_t offset);
+
+/* For buffer_unlock(): what changed while the lock was held. */
+void reach_show_buffer_locked(struct hm_buffer *buffer);
+
+#endif

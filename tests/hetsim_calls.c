@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+/* Calls of the simulated device for its tests, each with the arguments that matter. */
+#include "hetsim.h"
+
+int hetsim_buffer_create(int fd, uint64_t length, uint32_t place, uint64_t capacity,
+			 struct hetsim_buffer *ret_buffer)
+{
+	struct hetsim_buffer_create arg = {
+		.size = sizeof(arg),
+		.length = length,
+		.place = place,
+		.capacity = capacity,
+	};
+	int r = hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg);
+
+	if (!r)
+		*ret_buffer = (struct hetsim_buffer){
+			.handle = arg.handle,
+			.length = length,
+			.offset = arg.offset,
+		};
+	return r;
+}
+
+int hetsim_buffer_resize(int fd, uint32_t handle, uint64_t length)
+{
+	struct hetsim_buffer_resize arg = {
+		.size = sizeof(arg),
+		.handle = handle,
+		.length = length,
+	};
+
+	return hetsim_call(fd, HETSIM_BUFFER_RESIZE, &arg);
+}
+
+struct hetsim_buffer_info hetsim_buffer_info(int fd, uint32_t handle)
+{
+	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
+
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
+	return info;
+}
+
+int hetsim_buffer_move(int fd, uint32_t handle, uint64_t offset, uint64_t length,
+		       uint32_t place)
+{
+	struct hetsim_buffer_move arg = {
+		.size = sizeof(arg),
+		.handle = handle,
+		.place = place,
+		.offset = offset,
+		.length = length,
+	};
+
+	return hetsim_call(fd, HETSIM_BUFFER_MOVE, &arg);
+}
+
+int hetsim_export(int fd, uint32_t handle, uint32_t flags)
+{
+	struct hetsim_export arg = { .size = sizeof(arg), .handle = handle, .flags = flags };
+	int r = hetsim_call(fd, HETSIM_EXPORT, &arg);
+
+	return r ? r : arg.fd;
+}
+
+int hetsim_import(int fd, int dmabuf, struct hetsim_import *ret_import)
+{
+	*ret_import = (struct hetsim_import){ .size = sizeof(*ret_import), .fd = dmabuf };
+	return hetsim_call(fd, HETSIM_IMPORT, ret_import);
+}
