@@ -41,6 +41,14 @@ static int no_resize(void *device, struct hm_segment *segment, uint64_t old_size
 	return -EOPNOTSUPP;
 }
 
+static int no_begin_cpu(void *device, const struct hm_segment *segments, uint32_t n_segment,
+			uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)device, (void)segments, (void)n_segment;
+	(void)offset, (void)length, (void)access;
+	return -EOPNOTSUPP;
+}
+
 static int no_check(void *device)
 {
 	(void)device;
@@ -82,6 +90,7 @@ static int check_caps(const struct hm_backend_ops *ops)
 		{ "import_fd", HM_CAP_IMPORT, ops->import_fd != NULL },
 		{ "export_fd", HM_CAP_EXPORT, ops->export_fd != NULL },
 		{ "resize", HM_CAP_RESIZE, ops->resize != NULL },
+		{ "begin_cpu", HM_CAP_BRACKET, ops->begin_cpu != NULL },
 	};
 	size_t i;
 
@@ -112,6 +121,8 @@ static void fill_defaults(struct hm_backend_ops *ops)
 		ops->export_fd = no_export;
 	if (!ops->resize)
 		ops->resize = no_resize;
+	if (!ops->begin_cpu)
+		ops->begin_cpu = no_begin_cpu;
 	if (!ops->device_check)
 		ops->device_check = no_check;
 }

@@ -410,8 +410,8 @@ static struct hm_map *map_alloc(struct hm_buffer *buffer)
 	pthread_mutex_init(&map->lock, NULL);
 	CDS_INIT_LIST_HEAD(&map->uses);
 	CDS_INIT_LIST_HEAD(&map->views);
-	map->bracket_begin = bracket_nothing;
-	map->bracket_end = bracket_nothing;
+	map->bracket_begin = bracket_begin_of(map, false);
+	map->bracket_end = bracket_end_of(false);
 	return map;
 }
 

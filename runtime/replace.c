@@ -24,6 +24,9 @@
 /* Mappings a replacement may need at once beside those there are. */
 #define REPLACE_MAPS 16
 
+/* Bytes that are brought to where CPUs reach them before they are copied. */
+#define COPY_STEP MIB(1)
+
 /* A new object takes all bytes, so nobody else may know the old one. */
 static int check_alone(struct hm_buffer *buffer)
 {
@@ -159,17 +162,45 @@ static int map_old(struct replacement *rep)
 			   &rep->old_range, &rep->old);
 }
 
+/*
+ * Old and new bytes to where CPUs reach them. Another process may take them out again
+ * before they are copied: of some of them at a time, that is less likely.
+ */
+static int reach_both(struct replacement *rep, uint64_t offset, uint64_t length)
+{
+	struct hm_buffer *buffer = rep->buffer;
+	const struct hm_device *device = buffer->device;
+	int r;
+
+	if (likely(!(buffer->caps & HM_CAP_BRACKET)))
+		return 0;
+	r = device->ops->begin_cpu(device->backend, buffer->segment, buffer->n_segment, offset,
+				   length, HM_READ);
+	if (!r)
+		r = device->ops->begin_cpu(device->backend, rep->fresh, 1, offset, length,
+					   HM_READ | HM_WRITE);
+	return backend_explain(device->ops, r, "begin_cpu");
+}
+
 /* -ENODEV: the device is gone, and the bytes with it. */
 static int copy_contents(struct replacement *rep)
 {
+	struct hm_buffer *buffer = rep->buffer;
+	uint64_t step = buffer->caps & HM_CAP_BRACKET ? COPY_STEP : buffer->size;
+	uint64_t at, length;
 	int r;
 
-	r = lost_touch_begin(rep->buffer->device);
-	if (r)
-		return r;
-	memcpy(rep->address, rep->old, rep->buffer->size);
-	lost_touch_end();
-	stats_add(&stats.bytes_copied, rep->buffer->size);
+	for (at = 0; at < buffer->size; at += length) {
+		length = min_u64(step, buffer->size - at);
+		r = reach_both(rep, at, length);
+		if (!r)
+			r = lost_touch_begin(buffer->device);
+		if (r)
+			return r;
+		memcpy(rep->address + at, rep->old + at, length);
+		lost_touch_end();
+	}
+	stats_add(&stats.bytes_copied, buffer->size);
 	reserve_release(&rep->old_range);
 	return 0;
 }

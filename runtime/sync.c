@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <sys/mman.h>
 
+#include "buffer.h"
+#include "lost.h"
 #include "map.h"
 #include "remap.h"
 #include "sys.h"
@@ -51,6 +53,43 @@ int bracket_views_begin(struct hm_map *map, uint64_t offset, uint64_t length, ui
 int bracket_views_end(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
 	return call_views(map, offset, length, access, false);
+}
+
+int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	struct hm_buffer *buffer = map->buffer;
+	const struct hm_device *device = buffer->device;
+	int r;
+
+	err_clear();
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	r = device->ops->begin_cpu(device->backend, buffer->segment, buffer->n_segment,
+				   map->offset + offset, length, access);
+	r = backend_explain(device->ops, r, "begin_cpu");
+	buffer_unlock(buffer);
+	return lost_notice(buffer->device, r);
+}
+
+static int device_views_begin(struct hm_map *map, uint64_t offset, uint64_t length,
+			      uint32_t access)
+{
+	int r = bracket_device_begin(map, offset, length, access);
+
+	return r ? r : bracket_views_begin(map, offset, length, access);
+}
+
+bracket_function *bracket_begin_of(const struct hm_map *map, bool views)
+{
+	if (unlikely(map->buffer->caps & HM_CAP_BRACKET))
+		return views ? device_views_begin : bracket_device_begin;
+	return views ? bracket_views_begin : bracket_nothing;
+}
+
+bracket_function *bracket_end_of(bool views)
+{
+	return views ? bracket_views_end : bracket_nothing;
 }
 
 static int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,

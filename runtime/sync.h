@@ -10,5 +10,11 @@ bracket_function bracket_nothing;
 /* Some view wants to be told. */
 bracket_function bracket_views_begin;
 bracket_function bracket_views_end;
+/* The device has to bring bytes to where the CPU reaches them, of HM_CAP_BRACKET. */
+bracket_function bracket_device_begin;
+
+/* What they come down to for @map; @views: whether some view wants to be told. */
+bracket_function *bracket_begin_of(const struct hm_map *map, bool views);
+bracket_function *bracket_end_of(bool views);
 
 #endif

@@ -25,8 +25,8 @@ static void choose_brackets(struct hm_map *map)
 		begin |= view->hooks->begin_cpu != NULL;
 		end |= view->hooks->end_cpu != NULL;
 	}
-	map->bracket_begin = begin ? bracket_views_begin : bracket_nothing;
-	map->bracket_end = end ? bracket_views_end : bracket_nothing;
+	map->bracket_begin = bracket_begin_of(map, begin);
+	map->bracket_end = bracket_end_of(end);
 }
 
 static void link_view(struct hm_map *map, struct map_view *view)

@@ -3,6 +3,7 @@
 #include "conformance.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,6 +46,9 @@ unsigned int conformance_subjects(struct subject *subjects, unsigned int capacit
 			add_subject(subjects, capacity, &n, infos[i].name, "hugetlb",
 				    HM_BUFFER_HUGETLB);
 	}
+	/* Of whose memory CPUs reach a part at a time. */
+	if (add_subject(subjects, capacity, &n, "soft:0", "window", 0))
+		subjects[n - 1].settings = "vram_mb=128 bar_mb=32";
 	return n;
 }
 
@@ -86,6 +90,8 @@ void fixture_open(struct fixture *f, const struct subject *subject)
 
 	memset(f, 0, sizeof(*f));
 	f->subject = subject;
+	if (subject->settings)
+		setenv("HETMAP_SOFT", subject->settings, 1);
 	f->device_info.struct_size = sizeof(f->device_info);
 	CHECK_OK_FATAL(hm_device_open(subject->device, &f->device));
 	CHECK_OK_FATAL(hm_device_query(f->device, &f->device_info));

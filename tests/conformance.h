@@ -13,7 +13,8 @@
 struct subject {
 	char name[96];
 	char device[64];
-	uint32_t flags; /* HM_BUFFER_* */
+	uint32_t flags;       /* HM_BUFFER_* */
+	const char *settings; /* HETMAP_SOFT, or NULL */
 };
 
 /* What a case gets: the device, open, and what a buffer of the subject is. */

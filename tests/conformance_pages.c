@@ -335,6 +335,10 @@ static void populate(struct fixture *f)
 
 /* ---- brackets and sync ---- */
 
+/* Together more than CPUs reach at a time of the subject that has least. */
+#define CROWD (16ull * 1024 * 1024)
+#define N_CROWD 3
+
 static void brackets(struct fixture *f)
 {
 	struct hm_map *map;
@@ -362,6 +366,36 @@ static void brackets(struct fixture *f)
 		CHECK_OK(hm_map_end_cpu(map, BYTES - 1, 1, HM_READ));
 		CHECK_OK(hm_map_end_cpu(map, 0, BYTES, HM_READ));
 		CHECK_EQUAL(map_info(map, 0).brackets, 0);
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+/* What others crowd out of where CPUs reach it a bracket brings back, or nothing does. */
+static void crowded(struct fixture *f)
+{
+	struct hm_map *map, *others[N_CROWD];
+	struct hm_buffer *buffer = fixture_make(f, BYTES, 0, &map), *other[N_CROWD];
+	unsigned int i;
+
+	put(f, hm_map_address(map), 0, BYTES, 1);
+	for (i = 0; i < N_CROWD; i++) {
+		other[i] = fixture_make(f, CROWD, 0, &others[i]);
+		put(f, hm_map_address(others[i]), 0, BYTES, i);
+	}
+	if (has(f, HM_CAP_BRACKET))
+		CHECK_OK(hm_map_begin_cpu(map, 0, BYTES, HM_READ));
+	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
+	if (has(f, HM_CAP_BRACKET))
+		CHECK_OK(hm_map_end_cpu(map, 0, BYTES, HM_READ));
+	for (i = 0; i < N_CROWD; i++) {
+		if (has(f, HM_CAP_BRACKET))
+			CHECK_OK(hm_map_begin_cpu(others[i], 0, CROWD, HM_READ));
+		CHECK(holds(f, hm_map_address(others[i]), 0, BYTES, i));
+		if (has(f, HM_CAP_BRACKET))
+			CHECK_OK(hm_map_end_cpu(others[i], 0, CROWD, HM_READ));
+		hm_map_unref(others[i]);
+		hm_buffer_unref(other[i]);
 	}
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
@@ -442,6 +476,7 @@ const struct conformance_case conformance_pages[] = {
 	{ "prefetch", prefetch },
 	{ "populate", populate },
 	{ "brackets", brackets },
+	{ "crowded", crowded },
 	{ "sync", sync_map },
 	{ "pointer_query", pointer_query },
 	{ NULL, NULL },

@@ -97,10 +97,17 @@ static void find_devices(void)
 
 int sim_main(int argc, char **argv, const char *suite, const struct sim_case *table)
 {
+	return sim_main_with(argc, argv, suite, "test=1 vram_mb=32 system_mb=16 opener_mb=40",
+			     table);
+}
+
+int sim_main_with(int argc, char **argv, const char *suite, const char *settings,
+		  const struct sim_case *table)
+{
 	unsigned int i;
 	char *name;
 
-	setenv("HETMAP_SOFT", "test=1 vram_mb=32 system_mb=16 opener_mb=40", 1);
+	setenv("HETMAP_SOFT", settings, 1);
 	cases = table;
 	while (cases[n_case].name)
 		n_case++;

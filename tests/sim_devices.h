@@ -28,5 +28,8 @@ int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_
 
 /* main(): each case on each device. HETMAP_SOFT is set, with test=1 and little memory. */
 int sim_main(int argc, char **argv, const char *suite, const struct sim_case *cases);
+/* The same with other settings. */
+int sim_main_with(int argc, char **argv, const char *suite, const char *settings,
+		  const struct sim_case *cases);
 
 #endif

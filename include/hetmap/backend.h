@@ -105,6 +105,13 @@ struct hm_backend_ops {
 	 */
 	int (*hidden)(void *device, const struct hm_segment *segment, uint64_t offset,
 		      uint64_t length, uint64_t *ret_length);
+	/*
+	 * HM_CAP_BRACKET, in the recipe, too, of buffers that need it: brings bytes
+	 * [@offset, @offset + @length) of the buffer that the segments make up to where
+	 * CPUs reach them, for @access. They may leave it again at any time.
+	 */
+	int (*begin_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
+			 uint64_t offset, uint64_t length, uint32_t access);
 	/* Further ops are appended here. */
 };
 

@@ -39,6 +39,7 @@ struct hm_device;
 #define HM_CAP_MULTI_MAP (1ull << 15)  /* more than one map of a buffer */
 #define HM_CAP_CONTIGUOUS (1ull << 16) /* buffer: one device object */
 #define HM_CAP_WRITE (1ull << 17)      /* maps may be writable */
+#define HM_CAP_BRACKET (1ull << 18)    /* brackets bring bytes to where CPUs reach them */
 
 struct hm_device_info {
 	uint32_t struct_size;

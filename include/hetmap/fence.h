@@ -24,7 +24,9 @@ struct hm_fence_info {
  * @fence: [in]
  * @timeout_ns: [in] relative; 0 polls, UINT64_MAX waits for ever
  *
- * Does for the work's arguments what hm_map_begin_cpu(READ | WRITE) does.
+ * Does for the work's arguments what hm_map_begin_cpu(READ | WRITE) does. Where not
+ * all of them fit where CPUs reach them (HM_CAP_BRACKET), the result is the work's all
+ * the same and hm_errmsg() says which did not: bracket what is touched.
  *
  * Errors: -ETIME not done yet; any other is the work's own: -EIO the driver
  * failed, -ETIMEDOUT its engine was reset, -EFAULT an address that is not bound on

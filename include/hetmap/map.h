@@ -176,7 +176,13 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * Waits for work in flight that conflicts and makes what accelerators wrote
  * visible. It excludes no other thread. Every begin needs an end.
  *
- * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -EINVAL; -ERANGE.
+ * With HM_CAP_BRACKET it brings the range to where CPUs reach it: touching bytes that
+ * are not there is a SIGBUS. It does not hold them there: whoever brings other bytes
+ * in may crowd them out, also before the end; then it is begun again.
+ *
+ * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -ENOSPC the range is larger than
+ * what CPUs reach at a time (the text has the numbers), or there is no room for it
+ * now; -EDEADLK in a view's callback, with HM_CAP_BRACKET; -EINVAL; -ERANGE; -ENODEV.
  * Source: Documentation/driver-api/dma-buf.rst, CPU access.
  */
 HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length,

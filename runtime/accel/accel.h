@@ -113,8 +113,10 @@ struct hm_fence {
 	struct cds_list_head link; /* queue->work or queue->free */
 	struct hm_kernel *kernel;  /* holds a ref while in flight */
 	uint32_t n_use;
-	struct map_use use[HM_KERNEL_MAX_ARGS];
+	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET */
+	/* By how often they are touched: many fences may be in flight. */
 	struct hm_accel_work work;
+	struct map_use use[HM_KERNEL_MAX_ARGS];
 };
 
 /* A fence in PREPARING with one reference, the work's. -ENOMEM. */

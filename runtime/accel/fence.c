@@ -8,11 +8,13 @@
  * The work holds one reference from fence_create on and drops it when done.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "accel.h"
+#include "sync.h"
 #include "sys.h"
 
 #define CHUNK_FENCES 8
@@ -72,6 +74,7 @@ int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence)
 
 	fence->kernel = NULL;
 	fence->n_use = 0;
+	fence->brackets = 0;
 	work = &fence->work;
 	work->n_arg = 0;
 	work->kernel = NULL;
@@ -231,11 +234,55 @@ int fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
 	return r ? r : result(fence);
 }
 
+/*
+ * By its address, as the uses have ended with the work: what is there is what the
+ * caller is going to touch, if it is anything.
+ */
+static int bring_in(const struct hm_accel_range *range)
+{
+	struct hm_pointer_info info;
+	struct hm_map *map;
+	uint64_t length;
+	int r = 0;
+
+	map = registry_acquire(range->pointer, &info);
+	if (!map)
+		return 0;
+	length = hm_map_length(map);
+	if (map->buffer->caps & HM_CAP_BRACKET && info.map_offset < length)
+		r = bracket_device_begin(map, info.map_offset,
+					 min_u64(range->length, length - info.map_offset),
+					 range->access);
+	hm_map_unref(map);
+	return r;
+}
+
+/*
+ * The CPU's turn, which is no part of the work: whether it failed does not depend on
+ * what the window holds. The text of the first range that did not fit stays.
+ */
+static void bring_all_in(const struct hm_fence *fence)
+{
+	char text[ERR_TEXT_MAX] = "";
+	uint32_t i;
+
+	for (i = 0; i < HM_KERNEL_MAX_ARGS; i++)
+		if (fence->brackets & 1u << i && bring_in(&fence->work.range[i]) && !text[0])
+			snprintf(text, sizeof(text), "%s", hm_errmsg());
+	err_set(0, "%s", text);
+}
+
 int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
 {
 	int r = object_check((struct hm_object *)fence, OBJECT_FENCE);
 
-	return r ? r : fence_wait(fence, timeout_ns);
+	if (r)
+		return r;
+	r = fence_wait(fence, timeout_ns);
+	if (likely(!fence->brackets) || r == -ETIME)
+		return r;
+	bring_all_in(fence);
+	return r ? fence_wait(fence, 0) : 0; /* with its text again */
 }
 
 int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)

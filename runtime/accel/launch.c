@@ -56,6 +56,8 @@ static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **r
 			       range_label(fence, index),
 			       range->access & HM_WRITE ? "a write" : "a read", range->length,
 			       range->offset);
+	if (unlikely(map->buffer->caps & HM_CAP_BRACKET))
+		fence->brackets |= 1u << index;
 	*ret_map = map;
 	return 0;
 }

@@ -19,7 +19,7 @@
 #define COMMON_CAPS                                                                      \
 	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND | \
 	 HM_CAP_REPLACE | HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS |        \
-	 HM_CAP_WRITE)
+	 HM_CAP_WRITE | HM_CAP_BRACKET)
 
 /*
  * Maps of the module are VM_PFNMAP: mlock() answers 0 and does nothing, and
@@ -72,6 +72,8 @@ static int device_query(void *device, struct hm_device_info *info)
 	snprintf(info->name, sizeof(info->name), "%s:%" PRIu32, port->ops->name, port->index);
 	info->page_size = now.page_size;
 	info->granule = now.granule_min;
+	if (!now.window_bytes)
+		info->caps &= ~HM_CAP_BRACKET;
 	info->memory_total = now.vram_bytes;
 	info->memory_free = now.vram_bytes - min_u64(now.vram_used, now.vram_bytes);
 	snprintf(info->description, sizeof(info->description), "simulated %s, %s of VRAM%s%s",
@@ -136,6 +138,9 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 	};
 	int r;
 
+	/* Where the CPU reaches all memory there is nothing to bring in. */
+	if (!object->handle || !port->query.window_bytes)
+		recipe.caps &= ~HM_CAP_BRACKET;
 	if (object->handle) {
 		r = ask_cache(object, &recipe.cache);
 		if (r)
@@ -293,6 +298,94 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	return 0;
 }
 
+/* ---- the CPU's access ---- */
+
+/* The bytes of a buffer that a segment has, in its object, by whole pages; false: none. */
+static bool segment_part(const struct hm_segment *segment, uint64_t page, uint64_t offset,
+			 uint64_t length, struct hetsim_buffer_move *ret_move)
+{
+	uint64_t from = max_u64(offset, segment->offset);
+	uint64_t to = min_u64(offset + length, segment->offset + segment->length);
+	const struct sim_object *object = segment->object;
+
+	if (from >= to)
+		return false;
+	*ret_move = (struct hetsim_buffer_move){
+		.size = sizeof(*ret_move),
+		.handle = object->handle,
+		.place = HETSIM_PLACE_WINDOW,
+		.offset = round_down(from - segment->offset, page),
+	};
+	ret_move->length = round_up(to - segment->offset, page) - ret_move->offset;
+	return true;
+}
+
+/* In system memory CPUs reach bytes, too: those stay where they are. */
+static int ask_away(struct sim_port *port, uint32_t handle, bool *ret_away)
+{
+	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
+	int r;
+
+	r = sim_port_call(port, HETSIM_BUFFER_INFO, &info);
+	if (r)
+		return sim_port_explain(port, r, "where a buffer's bytes are");
+	*ret_away = info.vram_bytes;
+	return 0;
+}
+
+static int move_in(struct sim_port *port, struct hetsim_buffer_move *move)
+{
+	char a[16], b[16];
+	int r;
+
+	r = sim_port_call(port, HETSIM_BUFFER_MOVE, move);
+	if (r == -ENOSPC)
+		return err_set(r,
+			       "%s:%u: there is no room for %s in the window that the CPU "
+			       "reaches, %s: what is in it can't leave it now, or VRAM and "
+			       "system memory are full: release some, or raise bar_mb or "
+			       "system_mb",
+			       port->ops->name, port->index,
+			       format_bytes(move->length, a, sizeof(a)),
+			       format_bytes(port->query.window_bytes, b, sizeof(b)));
+	return r ? sim_port_explain(port, r, "bringing bytes into the window") : 0;
+}
+
+static int begin_cpu(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		     uint64_t offset, uint64_t length, uint32_t access)
+{
+	struct sim_port *port = device;
+	uint64_t page = port->query.page_size, total = 0;
+	struct hetsim_buffer_move move;
+	bool away = false, any = false;
+	char a[16], b[16];
+	uint32_t i;
+	int r = 0;
+
+	(void)access;
+	for (i = 0; i < n_segment; i++) {
+		if (!segment_part(&segments[i], page, offset, length, &move))
+			continue;
+		r = ask_away(port, move.handle, &away);
+		if (r)
+			return r;
+		any = any || away;
+		total += move.length;
+	}
+	if (!any)
+		return 0;
+	if (total > port->query.window_bytes)
+		return err_set(-ENOSPC,
+			       "%s:%u: %s are more than the CPU reaches at a time, %s: take "
+			       "smaller ranges, one after the other, or raise bar_mb",
+			       port->ops->name, port->index, format_bytes(total, a, sizeof(a)),
+			       format_bytes(port->query.window_bytes, b, sizeof(b)));
+	for (i = 0; i < n_segment && !r; i++)
+		if (segment_part(&segments[i], page, offset, length, &move))
+			r = move_in(port, &move);
+	return r;
+}
+
 /* ---- resizing ---- */
 
 static int set_length(struct sim_object *object, uint64_t old_size, uint64_t new_size)
@@ -323,15 +416,32 @@ static int set_length(struct sim_object *object, uint64_t old_size, uint64_t new
 	return r ? sim_port_explain(object->port, r, "changing a buffer's length") : 0;
 }
 
+/* The device's own way to bytes reaches no further than the CPU. */
+static int reach_stale(struct sim_object *object)
+{
+	uint64_t page = object->port->query.page_size;
+	struct hm_segment segment = { .length = round_up(object->stale_end, page),
+				      .object = object };
+
+	return object->port->query.window_bytes ?
+		       begin_cpu(object->port, &segment, 1, object->stale,
+				 object->stale_end - object->stale, HM_WRITE) :
+		       0;
+}
+
 static int clear_stale(struct sim_object *object)
 {
 	uint64_t length = object->stale_end - object->stale;
 	struct sim_port *port = object->port;
 	static const char zeros[PAGE_MAX];
 	ssize_t done;
+	int r;
 
 	if (!length)
 		return 0;
+	r = reach_stale(object);
+	if (r)
+		return r;
 	done = port->ops->write(port->file, zeros, length, object->offset + object->stale);
 	if (done < 0 || (uint64_t)done != length)
 		return sim_port_explain(port, done < 0 ? (int)done : -EIO,
@@ -404,6 +514,7 @@ const struct hm_backend_ops sim_backend = {
 	.resize = resize,
 	.device_name = sim_name,
 	.device_check = device_check,
+	.begin_cpu = begin_cpu,
 };
 
 /* ---- soft ---- */
@@ -464,4 +575,5 @@ const struct hm_backend_ops soft_backend = {
 	.device_name = twin_name,
 	.device_check = device_check,
 	.hidden = twin_hidden,
+	.begin_cpu = begin_cpu,
 };

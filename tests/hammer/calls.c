@@ -560,6 +560,12 @@ void hammer_furnish(unsigned int file)
 	call_right(QUEUE_CREATE);
 }
 
+/* Without a handshake is a file whose device was away when it was to make one. */
+static bool is_lost(int r)
+{
+	return r == -ENODEV || r == -EPROTO;
+}
+
 void hammer_call(void)
 {
 	unsigned int file = (unsigned int)hammer_random(HAMMER_FILES);
@@ -597,6 +603,6 @@ void hammer_call(void)
 	hammer_count((unsigned int)which, r);
 	if (!r)
 		keep_result(row, where);
-	else if (r == -ENODEV && hammer_chance(4) && !hammer_open(file))
+	else if (is_lost(r) && hammer_chance(4) && !hammer_open(file))
 		hammer_furnish(file);
 }

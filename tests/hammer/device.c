@@ -78,7 +78,11 @@ static int kernel_close_all(void)
 	return kernel_objects();
 }
 
-/* Gone under everybody, and there again. */
+static bool kernel_is_there(void)
+{
+	return !access(hammer_device, F_OK);
+}
+
 static int kernel_replug(void)
 {
 	struct hetsim_handshake shake = { .size = sizeof(shake),
@@ -89,8 +93,11 @@ static int kernel_replug(void)
 	int fd = open(hammer_device, O_RDWR | O_CLOEXEC), r = 0;
 	const char *number = hammer_device + strcspn(hammer_device, "0123456789");
 
-	if (fd < 0 || plug < 0 || ioctl(fd, HETSIM_HANDSHAKE, &shake) ||
-	    ioctl(fd, HETSIM_INJECT, &inject) || write(plug, number, strlen(number)) < 0)
+	/* A spoilt call may have taken it away before. */
+	if (fd >= 0 &&
+	    (ioctl(fd, HETSIM_HANDSHAKE, &shake) || ioctl(fd, HETSIM_INJECT, &inject)))
+		r = -errno;
+	if (!r && write(plug, number, strlen(number)) < 0)
 		r = -errno;
 	if (fd >= 0)
 		close(fd);
@@ -108,6 +115,7 @@ const struct hammer_way hammer_kernel = {
 	.read = kernel_read,
 	.write = kernel_write,
 	.close_all = kernel_close_all,
+	.is_there = kernel_is_there,
 	.replug = kernel_replug,
 };
 

@@ -124,6 +124,8 @@ struct hammer_way {
 	ssize_t (*write)(unsigned int file, const void *from, uint64_t length, uint64_t offset);
 	/* All files closed: how many objects are left; -errno: not to be known. */
 	int (*close_all)(void);
+	bool (*is_there)(void);
+	/* Takes the device away, where it is there, and plugs it in again. */
 	int (*replug)(void);
 };
 

@@ -306,6 +306,13 @@ static void end_all(void)
 	show_stuck();
 }
 
+/* Without it there is not much to find. */
+static void replug(void)
+{
+	if ((options.unplug && hammer_chance(2)) || !hammer_way->is_there())
+		hammer_count(HAMMER_UNPLUG, hammer_way->replug());
+}
+
 static void run_processes(double end)
 {
 	unsigned int slot;
@@ -317,8 +324,7 @@ static void run_processes(double end)
 		usleep((useconds_t)(50000 + hammer_random(700000)));
 		if (hammer_chance(5))
 			kill_worker((unsigned int)hammer_random(options.processes));
-		if ((options.unplug && hammer_chance(2)) || access(options.device, F_OK))
-			hammer_count(HAMMER_UNPLUG, hammer_way->replug());
+		replug();
 		reap(false);
 	}
 	end_all();
@@ -347,8 +353,7 @@ static void run_threads(double end)
 	}
 	while (seconds_now() < end) {
 		usleep((useconds_t)(50000 + hammer_random(700000)));
-		if (options.unplug && hammer_chance(2))
-			hammer_count(HAMMER_UNPLUG, hammer_way->replug());
+		replug();
 	}
 	atomic_store(&hammer->stop, true);
 	for (i = 0; i < n; i++)
@@ -380,6 +385,14 @@ static void report_kind(unsigned int kind)
 			printf(" %s %" PRIu64, strerrorname_np((int)i), n);
 	}
 	putchar('\n');
+}
+
+static void check_device(void)
+{
+	if (!hammer_way->is_there())
+		hammer_count(HAMMER_UNPLUG, hammer_way->replug());
+	if (!hammer_way->is_there())
+		complain("the device was taken away and did not come back");
 }
 
 static void check_objects(void)
@@ -489,6 +502,7 @@ int main(int argc, char **argv)
 		run_processes(begin + options.seconds);
 	else
 		run_threads(begin + options.seconds);
+	check_device();
 	check_objects();
 
 	for (i = 0; i < HAMMER_KINDS; i++) {

@@ -121,12 +121,23 @@ static int twin_close_all(void)
 	return (int)soft_objects(device_index());
 }
 
+static bool twin_is_there(void)
+{
+	struct soft_file *file;
+
+	if (soft_open(device_index(), O_RDONLY, &hooks, NULL, &file))
+		return false;
+	soft_close(file);
+	return true;
+}
+
 static int twin_replug(void)
 {
 	struct hetsim_inject inject = { .size = sizeof(inject), .kind = HETSIM_INJECT_UNPLUG };
 	int r = twin_call((unsigned int)hammer_random(HAMMER_FILES), HETSIM_INJECT, &inject);
 
-	return r ? r : soft_plug(device_index());
+	/* A spoilt call may have taken it away before. */
+	return r && r != -ENODEV ? r : soft_plug(device_index());
 }
 
 const struct hammer_way hammer_soft = {
@@ -137,5 +148,6 @@ const struct hammer_way hammer_soft = {
 	.read = twin_read,
 	.write = twin_write,
 	.close_all = twin_close_all,
+	.is_there = twin_is_there,
 	.replug = twin_replug,
 };

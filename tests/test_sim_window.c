@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The simulated devices with a window: what CPUs can't reach, and the brackets that
+ * bring it back. The module's cases need a machine with bar_mb (tests/vm/variants).
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "sim_devices.h"
+
+#define MIB (1024ull * 1024)
+
+/* Of the twin; the module's may be larger. */
+#define SETTINGS "test=1 vram_mb=32 system_mb=64 bar_mb=4 opener_mb=80"
+
+static bool text_has(const char *part)
+{
+	return strstr(hm_errmsg(), part) != NULL;
+}
+
+/* NULL: one where CPUs reach all memory, which the other programs are for. */
+static struct hm_device *open_windowed(uint64_t *ret_window)
+{
+	struct hm_device *device = sim_open();
+
+	*ret_window = sim_query(device).window_bytes;
+	if (*ret_window)
+		return device;
+	hm_device_unref(device);
+	return NULL;
+}
+
+static uint32_t handle_of(struct hm_buffer *buffer)
+{
+	uint32_t handle = 0;
+
+	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
+	return handle;
+}
+
+static int move(struct hm_device *device, struct hm_buffer *buffer, uint64_t offset,
+		uint64_t length, uint32_t place)
+{
+	struct hetsim_buffer_move move = {
+		.size = sizeof(move),
+		.handle = handle_of(buffer),
+		.place = place,
+		.offset = offset,
+		.length = length,
+	};
+
+	return hm_sim_call(device, HETSIM_BUFFER_MOVE, &move);
+}
+
+/* Another buffer, as long as the window, takes the place of all that is in it. */
+static void crowd_out(struct hm_device *device, uint64_t window)
+{
+	hm_buffer_unref(sim_make(device, window, 0, NULL));
+}
+
+static void test_capability(void)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, PAGE, 0, &map);
+	uint64_t cap = sim_query(device).window_bytes ? HM_CAP_BRACKET : 0;
+
+	CHECK_OK(hm_device_query(device, &info));
+	CHECK_EQUAL(info.caps & HM_CAP_BRACKET, cap);
+	CHECK_EQUAL(buffer_info(buffer).caps & HM_CAP_BRACKET, cap);
+	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* What was crowded out is a SIGBUS until it is bracketed, and then as it was. */
+static void test_brackets(void)
+{
+	uint64_t window, size;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	char *base;
+
+	if (!device)
+		return;
+	size = window / 2;
+	buffer = sim_make(device, size, 0, &map);
+	base = hm_map_address(map);
+	pattern_write(base, 0, size, 1);
+	crowd_out(device, window);
+	CHECK_EQUAL(sim_info(device, handle_of(buffer)).vram_bytes, size);
+	CHECK_EQUAL(test_read_signal(base), SIGBUS);
+	CHECK_EQUAL(test_write_signal(base + size - 1), SIGBUS);
+
+	/* A range; and only that. */
+	CHECK_OK(hm_map_begin_cpu(map, PAGE + 5, PAGE, HM_READ | HM_WRITE));
+	CHECK(pattern_holds(base, PAGE, 3 * PAGE, 1));
+	CHECK_EQUAL(test_read_signal(base), SIGBUS);
+	CHECK_EQUAL(test_read_signal(base + 3 * PAGE), SIGBUS);
+	CHECK_EQUAL(sim_info(device, handle_of(buffer)).window_bytes, 2 * PAGE);
+	CHECK_OK(hm_map_end_cpu(map, PAGE + 5, PAGE, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
+	CHECK(pattern_holds(base, 0, size, 1));
+	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
+
+	/* Bytes in system memory are in reach where they are. */
+	CHECK_OK(move(device, buffer, 0, size, HETSIM_PLACE_SYSTEM));
+	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
+	CHECK_EQUAL(sim_info(device, handle_of(buffer)).system_bytes, size);
+	CHECK(pattern_holds(base, 0, size, 1));
+	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	CHECK_EQUAL(sim_query(device).opener_used, 0);
+	hm_device_unref(device);
+}
+
+/* Two objects that the window holds one of: an error with the numbers, and a way out. */
+static void test_too_large(void)
+{
+	uint64_t window, size;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	char *base;
+
+	if (!device)
+		return;
+	size = window / 4 * 3;
+	buffer = sim_make(device, size, 2 * size, &map);
+	base = hm_map_address(map);
+	pattern_write(base, 0, size, 1);
+	CHECK_OK(hm_buffer_resize(buffer, 2 * size, HM_GROW_APPEND));
+	CHECK_OK(hm_map_begin_cpu(map, size, size, HM_READ | HM_WRITE));
+	pattern_write(base, size, 2 * size, 2);
+	CHECK_OK(hm_map_end_cpu(map, size, size, HM_READ | HM_WRITE));
+	CHECK_ERROR(-ENOSPC, hm_map_begin_cpu(map, 0, 2 * size, HM_READ));
+	CHECK(text_has("smaller ranges") && text_has("bar_mb"));
+	CHECK_ERROR(-EINVAL, hm_map_end_cpu(map, 0, 2 * size, HM_READ)); /* not begun */
+
+	CHECK_OK(hm_map_begin_cpu(map, size - PAGE, 2 * PAGE, HM_READ));
+	CHECK(pattern_holds(base, size - PAGE, size, 1));
+	CHECK(pattern_holds(base, size, size + PAGE, 2));
+	CHECK_OK(hm_map_end_cpu(map, size - PAGE, 2 * PAGE, HM_READ));
+	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
+	CHECK(pattern_holds(base, 0, size, 1));
+	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* Maps of all sorts, and whatever becomes of them, show what holds. */
+static void test_maps(void)
+{
+	struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ,
+		.offset = PAGE,
+		.length = 2 * PAGE,
+	};
+	uint64_t window, size = 8 * PAGE;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_map *map, *part, *late;
+	struct hm_buffer *buffer;
+	char *base, *other;
+
+	if (!device)
+		return;
+	buffer = sim_make(device, size, 4 * size, &map);
+	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	base = hm_map_address(map);
+	other = hm_map_address(part);
+	pattern_write(base, 0, size, 1);
+	CHECK_OK(move(device, buffer, 2 * PAGE, 3 * PAGE, HETSIM_PLACE_VRAM));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &late));
+	CHECK_EQUAL(test_read_signal(base + 2 * PAGE), SIGBUS);
+	CHECK_EQUAL(test_read_signal(other + PAGE), SIGBUS);
+	CHECK_EQUAL(test_read_signal((char *)hm_map_address(late) + 5 * PAGE - 1), SIGBUS);
+	CHECK(pattern_holds(base, 0, 2 * PAGE, 1) && pattern_holds(base, 5 * PAGE, size, 1));
+	CHECK(pattern_holds(other - PAGE, PAGE, 2 * PAGE, 1));
+
+	/* Rights are the map's whatever is behind them. */
+	CHECK_OK(hm_map_protect(map, 0, 4 * PAGE, HM_READ));
+	CHECK_EQUAL(test_read_signal(base + 2 * PAGE), SIGBUS);
+	CHECK_OK(hm_map_begin_cpu(part, PAGE, PAGE, HM_READ));
+	CHECK(pattern_holds(base, 0, 3 * PAGE, 1));
+	CHECK_EQUAL(test_write_signal(base + 2 * PAGE), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(base + 3 * PAGE), SIGBUS);
+	CHECK_OK(hm_map_end_cpu(part, PAGE, PAGE, HM_READ));
+	CHECK_OK(hm_map_protect(map, 0, 4 * PAGE, HM_READ | HM_WRITE));
+	hm_map_unref(part);
+
+	/* Cut off while out of reach, and grown again: new bytes, in reach. */
+	CHECK_OK(hm_buffer_resize(buffer, 2 * PAGE, 0));
+	CHECK_OK(hm_buffer_resize(buffer, 2 * size, 0));
+	CHECK(pattern_holds(base, 0, 2 * PAGE, 1));
+	CHECK(is_zero(base, 2 * PAGE, 2 * size));
+	CHECK(is_zero(hm_map_address(late), 2 * PAGE, 2 * size));
+	pattern_write(base, 0, 2 * size, 2);
+	hm_map_unref(late);
+
+	/* By another object, which takes over bytes that nobody reaches. */
+	CHECK_OK(move(device, buffer, 0, 2 * size, HETSIM_PLACE_VRAM));
+	CHECK_OK(hm_buffer_resize(buffer, 3 * size, HM_GROW_REPLACE));
+	CHECK_OK(hm_map_begin_cpu(map, 0, 3 * size, HM_READ));
+	CHECK(pattern_holds(base, 0, 2 * size, 2));
+	CHECK(is_zero(base, 2 * size, 3 * size));
+	CHECK_OK(hm_map_end_cpu(map, 0, 3 * size, HM_READ));
+
+	/* What a shrink leaves of a page is cleared though it is out of reach. */
+	CHECK_OK(move(device, buffer, 0, 3 * size, HETSIM_PLACE_VRAM));
+	CHECK_OK(hm_buffer_resize(buffer, PAGE + 7, 0));
+	CHECK_OK(hm_buffer_resize(buffer, size, 0));
+	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
+	CHECK(pattern_holds(base, 0, PAGE + 7, 2));
+	CHECK(is_zero(base, PAGE + 7, size));
+	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	CHECK_EQUAL(sim_query(device).opener_used, 0);
+	hm_device_unref(device);
+}
+
+/* After the wait it is the CPU's turn, wherever the engine found the bytes. */
+static void test_fence_wait(void)
+{
+	static const struct hm_engine_step steps[] = {
+		{ HM_ENGINE_ADD, 1, 0, 1, HM_ENGINE_NONE, HM_ENGINE_NONE, 0 },
+	};
+	const struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "add",
+		.signature = "in inout",
+		.engine = steps,
+		.n_engine = 1,
+	};
+	uint64_t window, size = 16 * PAGE, i;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_accel *accel;
+	struct hm_kernel *kernel;
+	struct hm_fence *fence;
+	struct hm_queue *queue;
+	uint32_t *x, *y;
+	struct hm_map *map_x, *map_y;
+	struct hm_buffer *a, *b;
+
+	if (!device)
+		return;
+	CHECK_OK_FATAL(hm_accel_open(sim_device(), 0, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	a = sim_make(device, size, 0, &map_x);
+	b = sim_make(device, size, 0, &map_y);
+	x = hm_map_address(map_x);
+	y = hm_map_address(map_y);
+	for (i = 0; i < size / 4; i++) {
+		x[i] = (uint32_t)i;
+		y[i] = 7;
+	}
+	crowd_out(device, window);
+	CHECK_EQUAL(test_read_signal((char *)y), SIGBUS);
+	CHECK_OK(hm_launch(queue, kernel, 1, &fence, HM_IN(x), HM_INOUT(y)));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	for (i = 0; i < size / 4 && y[i] == i + 7 && x[i] == i; i++)
+		;
+	CHECK_EQUAL(i, size / 4);
+	/* Each time it is waited for. */
+	crowd_out(device, window);
+	CHECK_EQUAL(test_read_signal((char *)x), SIGBUS);
+	CHECK_OK(hm_fence_wait(fence, 0));
+	CHECK_EQUAL(x[5], 5);
+	CHECK_EQUAL(y[5], 12);
+	/* Of a map that has gone since there is nothing to bring. */
+	hm_map_unref(map_x);
+	hm_buffer_unref(a);
+	CHECK_OK(hm_fence_wait(fence, 0));
+	hm_fence_unref(fence);
+	hm_map_unref(map_y);
+	hm_buffer_unref(b);
+	hm_kernel_unref(kernel);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	hm_device_unref(device);
+}
+
+/* ---- all at once ---- */
+
+struct race {
+	uint64_t window;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	_Atomic bool *stop;
+	unsigned int done;
+};
+
+/* -ENOSPC: the others were changing all that is in the window, or took its room. */
+static bool had_room(int r)
+{
+	if (r && r != -ENOSPC)
+		test_fail(__FILE__, __LINE__, "%d: %s", r, hm_errmsg());
+	return !r;
+}
+
+static void *race_thread(void *user)
+{
+	struct race *race = user;
+	uint64_t size = race->window / 2, grown = race->window / 4 * 3;
+
+	while (!*race->stop || !race->done) {
+		race->done += had_room(hm_buffer_resize(race->buffer, grown, 0));
+		had_room(hm_buffer_resize(race->buffer, size, 0));
+		if (had_room(hm_map_begin_cpu(race->map, 0, size, HM_READ | HM_WRITE)))
+			hm_map_end_cpu(race->map, 0, size, HM_READ | HM_WRITE);
+	}
+	return NULL;
+}
+
+/*
+ * Buffers that crowd each other out while they are resized, and so locked: who has to
+ * show it waits for none of them, and what holds is shown in the end.
+ */
+static void test_race(void)
+{
+	struct race races[3] = { 0 };
+	uint64_t window, size;
+	struct hm_device *device = open_windowed(&window);
+	_Atomic bool stop = false;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	pthread_t threads[3];
+	unsigned int i;
+	char *base;
+
+	if (!device)
+		return;
+	size = window / 4;
+	buffer = sim_make(device, size, 0, &map);
+	base = hm_map_address(map);
+	pattern_write(base, 0, size, 1);
+	for (i = 0; i < 3; i++) {
+		races[i].window = window;
+		races[i].stop = &stop;
+		races[i].buffer = sim_make(device, window / 2, window, &races[i].map);
+	}
+	for (i = 0; i < 3; i++)
+		CHECK_FATAL(pthread_create(&threads[i], NULL, race_thread, &races[i]) == 0);
+	for (i = 0; i < 100;) {
+		if (!had_room(hm_map_begin_cpu(map, 0, size, HM_READ)))
+			continue;
+		hm_map_end_cpu(map, 0, size, HM_READ);
+		i++;
+	}
+	stop = true;
+	for (i = 0; i < 3; i++) {
+		pthread_join(threads[i], NULL);
+		hm_map_unref(races[i].map);
+		hm_buffer_unref(races[i].buffer);
+	}
+	crowd_out(device, window);
+	CHECK_EQUAL(test_read_signal(base), SIGBUS);
+	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
+	CHECK(pattern_holds(base, 0, size, 1));
+	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static const struct sim_case cases[] = {
+	{ "capability", test_capability },
+	{ "brackets", test_brackets },
+	{ "too_large", test_too_large },
+	{ "maps", test_maps },
+	{ "fence_wait", test_fence_wait },
+	{ "race", test_race },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return sim_main_with(argc, argv, "sim_window", SETTINGS, cases);
+}
