@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dmabuf.h"
 #include "lost.h"
 #include "map.h"
 #include "rlimits.h"
@@ -287,9 +288,40 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	return adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", ret_buffer);
 }
 
+#define EXPORT_FLAGS (HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE | HM_EXPORT_DMABUF)
+
+static int check_export(const struct hm_buffer *buffer, uint32_t flags)
+{
+	if (!(buffer->caps & HM_CAP_EXPORT))
+		return err_set(-EOPNOTSUPP,
+			       "%s: private memory, or a device that exports none, has no "
+			       "descriptor to give",
+			       buffer->name);
+	if (flags & HM_EXPORT_READ_ONLY && !(buffer->caps & HM_CAP_READ_ONLY))
+		return err_set(-EOPNOTSUPP,
+			       "%s: what its device, \"%s\", exports may be written by whoever "
+			       "has it, and can't be opened again read-only: export without "
+			       "HM_EXPORT_READ_ONLY, or have the bytes on \"host\"",
+			       buffer->name, buffer->device->name);
+	if (flags & HM_EXPORT_DMABUF && !(buffer->caps & HM_CAP_DMABUF))
+		return err_set(-EOPNOTSUPP,
+			       "%s: what its device, \"%s\", exports is no dma-buf, and only "
+			       "buffers of \"host\" can become one, by /dev/udmabuf (modprobe "
+			       "udmabuf; CONFIG_UDMABUF)",
+			       buffer->name, buffer->device->name);
+	if (flags & HM_EXPORT_DMABUF && flags & HM_EXPORT_READ_ONLY &&
+	    buffer->backing == HM_BACKING_MEMFD)
+		return err_set(-EOPNOTSUPP,
+			       "%s: a memfd that is sealed against writing becomes no dma-buf: "
+			       "pass HM_EXPORT_READ_ONLY or HM_EXPORT_DMABUF",
+			       buffer->name);
+	return 0;
+}
+
 int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 {
 	struct resize_set set = { 0 };
+	struct hm_segment segment;
 	int fd, r;
 
 	err_clear();
@@ -298,19 +330,15 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 		return r;
 	if (!ret_fd)
 		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
-	if (flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE))
+	if (flags & ~EXPORT_FLAGS)
 		return err_set(-EINVAL, "hm_buffer_export: unknown flags 0x%x",
-			       flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE));
+			       flags & ~EXPORT_FLAGS);
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	if (!(buffer->caps & HM_CAP_EXPORT)) {
-		r = err_set(-EOPNOTSUPP,
-			    "%s: private memory, or a device that exports none, "
-			    "has no descriptor to give",
-			    buffer->name);
+	r = check_export(buffer, flags);
+	if (r)
 		goto out;
-	}
 	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
 		r = replace_locked(buffer, buffer->size, &set);
 		if (r)
@@ -323,13 +351,17 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 			    buffer->name, buffer->n_segment, buffer->size);
 		goto out;
 	}
-	r = buffer->device->ops->export_fd(buffer->device->backend, &buffer->segment[0], flags,
-					   &fd);
+	/* What is in use: a dma-buf has its size for life, and its pages at once. */
+	segment = buffer->segment[0];
+	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
+	r = buffer->device->ops->export_fd(buffer->device->backend, &segment, flags, &fd);
 	if (r) {
 		r = backend_explain(buffer->device->ops, r, "export_fd");
 		goto out;
 	}
 	buffer->exported = true;
+	if (buffer->backing == HM_BACKING_MEMFD && dmabuf_is(fd))
+		buffer->pinned = true;
 	*ret_fd = fd;
 out:
 	buffer_unlock(buffer);

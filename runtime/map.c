@@ -411,7 +411,7 @@ static struct hm_map *map_alloc(struct hm_buffer *buffer)
 	CDS_INIT_LIST_HEAD(&map->uses);
 	CDS_INIT_LIST_HEAD(&map->views);
 	map->bracket_begin = bracket_begin_of(map, false);
-	map->bracket_end = bracket_end_of(false);
+	map->bracket_end = bracket_end_of(map, false);
 	return map;
 }
 
@@ -544,6 +544,7 @@ err_free:
 
 void map_release(struct hm_map *map)
 {
+	bracket_turn_end(map);
 	if (map->locked)
 		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
 	stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));

@@ -176,10 +176,33 @@ static int reach_both(struct replacement *rep, uint64_t offset, uint64_t length)
 		return 0;
 	r = device->ops->begin_cpu(device->backend, buffer->segment, buffer->n_segment, offset,
 				   length, HM_READ);
-	if (!r)
-		r = device->ops->begin_cpu(device->backend, rep->fresh, 1, offset, length,
-					   HM_READ | HM_WRITE);
+	if (r)
+		goto out;
+	r = device->ops->begin_cpu(device->backend, rep->fresh, 1, offset, length,
+				   HM_READ | HM_WRITE);
+	if (r)
+		goto err_end;
+	return 0;
+
+err_end:
+	device->ops->end_cpu(device->backend, buffer->segment, buffer->n_segment, offset,
+			     length, HM_READ);
+out:
 	return backend_explain(device->ops, r, "begin_cpu");
+}
+
+/* Both are there, so nothing of the device's is at stake: what it says is not asked. */
+static void leave_both(struct replacement *rep, uint64_t offset, uint64_t length)
+{
+	struct hm_buffer *buffer = rep->buffer;
+	const struct hm_device *device = buffer->device;
+
+	if (likely(!(buffer->caps & HM_CAP_BRACKET)))
+		return;
+	device->ops->end_cpu(device->backend, rep->fresh, 1, offset, length,
+			     HM_READ | HM_WRITE);
+	device->ops->end_cpu(device->backend, buffer->segment, buffer->n_segment, offset,
+			     length, HM_READ);
 }
 
 /* -ENODEV: the device is gone, and the bytes with it. */
@@ -193,12 +216,16 @@ static int copy_contents(struct replacement *rep)
 	for (at = 0; at < buffer->size; at += length) {
 		length = min_u64(step, buffer->size - at);
 		r = reach_both(rep, at, length);
-		if (!r)
-			r = lost_touch_begin(buffer->device);
 		if (r)
 			return r;
-		memcpy(rep->address + at, rep->old + at, length);
-		lost_touch_end();
+		r = lost_touch_begin(buffer->device);
+		if (!r) {
+			memcpy(rep->address + at, rep->old + at, length);
+			lost_touch_end();
+		}
+		leave_both(rep, at, length);
+		if (r)
+			return r;
 	}
 	stats_add(&stats.bytes_copied, buffer->size);
 	reserve_release(&rep->old_range);

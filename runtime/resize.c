@@ -261,6 +261,12 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 	r = check_caps(buffer, new_size, flags);
 	if (r)
 		return r;
+	if (new_size < buffer->size && buffer->pinned)
+		return err_set(
+			-EBUSY,
+			"%s was exported as a dma-buf, which keeps its pages: given back "
+			"here, whoever has it would see other bytes than this process",
+			buffer->name);
 	if (new_size < buffer->size)
 		/* Segment by segment: resize comes back for the next. */
 		return check_parts(buffer, new_size) ?:

@@ -21,6 +21,7 @@ extern "C" {
 #define HM_SEGMENT_ANON (1u << 2)      /* fd is -1 */
 #define HM_SEGMENT_SYNC (1u << 3)      /* MAP_SYNC: DAX */
 #define HM_SEGMENT_NORESERVE (1u << 4) /* MAP_NORESERVE */
+#define HM_SEGMENT_DMABUF (1u << 7)    /* fd is a dma-buf */
 
 /* One device object, or part of it, inside a buffer. */
 struct hm_segment {
@@ -112,6 +113,12 @@ struct hm_backend_ops {
 	 */
 	int (*begin_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
 			 uint64_t offset, uint64_t length, uint32_t access);
+	/*
+	 * Optional, without a capability bit of its own: the end of what begin_cpu began.
+	 * The buffer may have changed since.
+	 */
+	int (*end_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		       uint64_t offset, uint64_t length, uint32_t access);
 	/* Further ops are appended here. */
 };
 
