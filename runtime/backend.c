@@ -49,6 +49,14 @@ static int no_begin_cpu(void *device, const struct hm_segment *segments, uint32_
 	return -EOPNOTSUPP;
 }
 
+static int no_end_cpu(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		      uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)device, (void)segments, (void)n_segment;
+	(void)offset, (void)length, (void)access;
+	return 0;
+}
+
 static int no_check(void *device)
 {
 	(void)device;
@@ -123,6 +131,8 @@ static void fill_defaults(struct hm_backend_ops *ops)
 		ops->resize = no_resize;
 	if (!ops->begin_cpu)
 		ops->begin_cpu = no_begin_cpu;
+	if (!ops->end_cpu)
+		ops->end_cpu = no_end_cpu;
 	if (!ops->device_check)
 		ops->device_check = no_check;
 }
@@ -164,10 +174,8 @@ static void add_builtin(void)
 {
 	/* The best first: hm_device_open(NULL) takes the first that opens. */
 	static const struct hm_backend_ops *const builtin[] = {
-		&sim_backend,
-		&soft_backend,
-		&host_backend,
-		&file_backend,
+		&sim_backend,  &soft_backend,    &host_backend,
+		&heap_backend, &udmabuf_backend, &file_backend,
 	};
 	size_t i;
 
@@ -200,6 +208,11 @@ int backend_explain(const struct hm_backend_ops *ops, int r, const char *op)
 	if (!r || *hm_errmsg())
 		return r;
 	return err_set(r, "backend %s: %s: %s", ops->name, op, err_name(r));
+}
+
+bool backend_ends_cpu(const struct hm_backend_ops *ops)
+{
+	return ops->end_cpu != no_end_cpu;
 }
 
 const struct hm_backend_ops *backend_at(uint32_t index)

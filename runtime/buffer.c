@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dmabuf.h"
 #include "lost.h"
 #include "map.h"
 #include "rlimits.h"
@@ -74,6 +75,19 @@ static int check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 	return 0;
 }
 
+/*
+ * An object that is shorter than max_size is of fixed size: what is behind it is for
+ * further ones.
+ */
+static uint64_t max_size_of(const struct hm_buffer_desc *desc, const struct hm_recipe *recipe)
+{
+	uint64_t length = recipe->segment.length;
+
+	if (!(recipe->caps & (HM_CAP_APPEND | HM_CAP_REPLACE)))
+		return length;
+	return max_u64(length, round_up(desc->max_size, recipe->page_size));
+}
+
 /* Makes the object around a recipe, whose segment it owns from here on. */
 static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 		 const struct hm_recipe *recipe, struct hm_buffer **ret_buffer)
@@ -107,7 +121,7 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 	pthread_mutexattr_destroy(&attr);
 	pthread_mutex_init(&buffer->segment_lock, NULL);
 	buffer->size = recipe->size;
-	buffer->max_size = recipe->segment.length;
+	buffer->max_size = max_size_of(desc, recipe);
 	buffer->caps = recipe->caps;
 	buffer->backing = recipe->backing;
 	buffer->flags = recipe->flags;
@@ -274,9 +288,40 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	return adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", ret_buffer);
 }
 
+#define EXPORT_FLAGS (HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE | HM_EXPORT_DMABUF)
+
+static int check_export(const struct hm_buffer *buffer, uint32_t flags)
+{
+	if (!(buffer->caps & HM_CAP_EXPORT))
+		return err_set(-EOPNOTSUPP,
+			       "%s: private memory, or a device that exports none, has no "
+			       "descriptor to give",
+			       buffer->name);
+	if (flags & HM_EXPORT_READ_ONLY && !(buffer->caps & HM_CAP_READ_ONLY))
+		return err_set(-EOPNOTSUPP,
+			       "%s: what its device, \"%s\", exports may be written by whoever "
+			       "has it, and can't be opened again read-only: export without "
+			       "HM_EXPORT_READ_ONLY, or have the bytes on \"host\"",
+			       buffer->name, buffer->device->name);
+	if (flags & HM_EXPORT_DMABUF && !(buffer->caps & HM_CAP_DMABUF))
+		return err_set(-EOPNOTSUPP,
+			       "%s: what its device, \"%s\", exports is no dma-buf, and only "
+			       "buffers of \"host\" can become one, by /dev/udmabuf (modprobe "
+			       "udmabuf; CONFIG_UDMABUF)",
+			       buffer->name, buffer->device->name);
+	if (flags & HM_EXPORT_DMABUF && flags & HM_EXPORT_READ_ONLY &&
+	    buffer->backing == HM_BACKING_MEMFD)
+		return err_set(-EOPNOTSUPP,
+			       "%s: a memfd that is sealed against writing becomes no dma-buf: "
+			       "pass HM_EXPORT_READ_ONLY or HM_EXPORT_DMABUF",
+			       buffer->name);
+	return 0;
+}
+
 int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 {
 	struct resize_set set = { 0 };
+	struct hm_segment segment;
 	int fd, r;
 
 	err_clear();
@@ -285,19 +330,15 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 		return r;
 	if (!ret_fd)
 		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
-	if (flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE))
+	if (flags & ~EXPORT_FLAGS)
 		return err_set(-EINVAL, "hm_buffer_export: unknown flags 0x%x",
-			       flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE));
+			       flags & ~EXPORT_FLAGS);
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	if (!(buffer->caps & HM_CAP_EXPORT)) {
-		r = err_set(-EOPNOTSUPP,
-			    "%s: private memory, or a device that exports none, "
-			    "has no descriptor to give",
-			    buffer->name);
+	r = check_export(buffer, flags);
+	if (r)
 		goto out;
-	}
 	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
 		r = replace_locked(buffer, buffer->size, &set);
 		if (r)
@@ -310,13 +351,17 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 			    buffer->name, buffer->n_segment, buffer->size);
 		goto out;
 	}
-	r = buffer->device->ops->export_fd(buffer->device->backend, &buffer->segment[0], flags,
-					   &fd);
+	/* What is in use: a dma-buf has its size for life, and its pages at once. */
+	segment = buffer->segment[0];
+	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
+	r = buffer->device->ops->export_fd(buffer->device->backend, &segment, flags, &fd);
 	if (r) {
 		r = backend_explain(buffer->device->ops, r, "export_fd");
 		goto out;
 	}
 	buffer->exported = true;
+	if (buffer->backing == HM_BACKING_MEMFD && dmabuf_is(fd))
+		buffer->pinned = true;
 	*ret_fd = fd;
 out:
 	buffer_unlock(buffer);

@@ -63,6 +63,7 @@ struct hm_buffer {
 	uint32_t flags;           /* HM_BUFFER_* */
 	uint32_t generation;
 	bool exported;
+	bool pinned; /* a dma-buf has the pages of its memfd: none can be given back */
 	uint32_t n_segment;
 	struct hm_segment *segment;   /* n_segment of them, by offset; written with ... */
 	pthread_mutex_t segment_lock; /* ... this one held, too: buffer_copy_segments() */
@@ -151,6 +152,8 @@ struct hm_map {
 	uint32_t n_bracket;
 	bracket_function *bracket_begin; /* recomputed when views come and go */
 	bracket_function *bracket_end;
+
+	_Atomic uint32_t turn; /* access that hm_fence_wait() began: bracket_turn_begin() */
 };
 
 /* ---- device.c, backend.c ---- */
@@ -166,9 +169,14 @@ const struct hm_backend_ops *backend_at(uint32_t index);
  */
 int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
 
+/* Does an end of the CPU's access mean anything to it? */
+bool backend_ends_cpu(const struct hm_backend_ops *ops);
+
 extern const struct hm_backend_ops sim_backend;
 extern const struct hm_backend_ops soft_backend;
 extern const struct hm_backend_ops host_backend;
+extern const struct hm_backend_ops heap_backend;
+extern const struct hm_backend_ops udmabuf_backend;
 extern const struct hm_backend_ops file_backend;
 
 /* ---- counters (stats.c) ---- */

@@ -341,7 +341,8 @@ static int place(struct hm_map *map, uint64_t committed)
 	struct hm_buffer *buffer = map->buffer;
 	uint64_t alignment = alignment_of(map);
 	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
-		      alignment <= page_size();
+		      alignment <= page_size() &&
+		      map->offset + map->span <= buffer->segment[0].length;
 	int prot = prot_of_access(map->access);
 	/* The part that is not committed must not be touched. */
 	int first = committed == map->span ? prot : PROT_NONE;
@@ -410,7 +411,7 @@ static struct hm_map *map_alloc(struct hm_buffer *buffer)
 	CDS_INIT_LIST_HEAD(&map->uses);
 	CDS_INIT_LIST_HEAD(&map->views);
 	map->bracket_begin = bracket_begin_of(map, false);
-	map->bracket_end = bracket_end_of(false);
+	map->bracket_end = bracket_end_of(map, false);
 	return map;
 }
 
@@ -543,6 +544,7 @@ err_free:
 
 void map_release(struct hm_map *map)
 {
+	bracket_turn_end(map);
 	if (map->locked)
 		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
 	stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));

@@ -146,19 +146,29 @@ int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
 	return 0;
 }
 
-uint64_t status_read(const char *key)
+static uint64_t key_read(const char *path, const char *key)
 {
 	struct lines lines;
 	uint64_t bytes = 0;
 	char *line;
 
-	if (lines_open(&lines, "/proc/self/status"))
+	if (lines_open(&lines, path))
 		return 0;
 	while ((line = lines_next(&lines)))
 		if (value_of(line, key, &bytes))
 			break;
 	lines_close(&lines);
 	return bytes;
+}
+
+uint64_t status_read(const char *key)
+{
+	return key_read("/proc/self/status", key);
+}
+
+uint64_t meminfo_read(const char *key)
+{
+	return key_read("/proc/meminfo", key);
 }
 
 uint64_t maps_count(void)

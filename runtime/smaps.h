@@ -28,6 +28,9 @@ int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum);
 /* The number in "KEY: N kB" of /proc/self/status, in bytes; 0 if not there. */
 uint64_t status_read(const char *key);
 
+/* Likewise of /proc/meminfo: "MemAvailable". */
+uint64_t meminfo_read(const char *key);
+
 /* Lines of /proc/self/maps, that is mappings; 0 if not readable. */
 uint64_t maps_count(void);
 

@@ -3,6 +3,7 @@
 #include "sync.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "buffer.h"
@@ -72,12 +73,80 @@ int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, u
 	return lost_notice(buffer->device, r);
 }
 
+int bracket_device_end(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	struct hm_buffer *buffer = map->buffer;
+	const struct hm_device *device = buffer->device;
+	int r;
+
+	err_clear();
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	r = device->ops->end_cpu(device->backend, buffer->segment, buffer->n_segment,
+				 map->offset + offset, length, access);
+	r = backend_explain(device->ops, r, "end_cpu");
+	buffer_unlock(buffer);
+	return lost_notice(buffer->device, r);
+}
+
 static int device_views_begin(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access)
 {
-	int r = bracket_device_begin(map, offset, length, access);
+	int r;
 
-	return r ? r : bracket_views_begin(map, offset, length, access);
+	r = bracket_device_begin(map, offset, length, access);
+	if (r)
+		return r;
+	r = bracket_views_begin(map, offset, length, access);
+	if (r)
+		goto err_device;
+	return 0;
+
+err_device:
+	bracket_device_end(map, offset, length, access);
+	return r;
+}
+
+static int device_views_end(struct hm_map *map, uint64_t offset, uint64_t length,
+			    uint32_t access)
+{
+	int r = bracket_views_end(map, offset, length, access);
+	int end = bracket_device_end(map, offset, length, access);
+
+	return r ? r : end;
+}
+
+int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	uint32_t before;
+	int r;
+
+	r = bracket_device_begin(map, offset, length, access);
+	if (r || !backend_ends_cpu(map->buffer->device->ops))
+		return r;
+	before = atomic_exchange(&map->turn, access);
+	return before ? bracket_device_end(map, offset, length, before) : 0;
+}
+
+int bracket_turn_end(struct hm_map *map)
+{
+	uint32_t n, access = HM_NONE;
+	struct hm_buffer *buffer = map->buffer;
+	struct hm_segment *segments;
+	int r;
+
+	if (unlikely(atomic_load_explicit(&map->turn, memory_order_relaxed)))
+		access = atomic_exchange(&map->turn, HM_NONE);
+	if (likely(!access))
+		return 0;
+	r = buffer_copy_segments(buffer, &segments, &n);
+	if (r)
+		return r;
+	r = buffer->device->ops->end_cpu(buffer->device->backend, segments, n, map->offset,
+					 map->length, access);
+	free(segments);
+	return backend_explain(buffer->device->ops, r, "end_cpu");
 }
 
 bracket_function *bracket_begin_of(const struct hm_map *map, bool views)
@@ -87,8 +156,10 @@ bracket_function *bracket_begin_of(const struct hm_map *map, bool views)
 	return views ? bracket_views_begin : bracket_nothing;
 }
 
-bracket_function *bracket_end_of(bool views)
+bracket_function *bracket_end_of(const struct hm_map *map, bool views)
 {
+	if (unlikely(map->buffer->caps & HM_CAP_BRACKET))
+		return views ? device_views_end : bracket_device_end;
 	return views ? bracket_views_end : bracket_nothing;
 }
 

@@ -12,9 +12,18 @@ bracket_function bracket_views_begin;
 bracket_function bracket_views_end;
 /* The device has to bring bytes to where the CPU reaches them, of HM_CAP_BRACKET. */
 bracket_function bracket_device_begin;
+bracket_function bracket_device_end;
+
+/*
+ * The CPU's turn, between hm_fence_wait() and the next launch that names the map: one
+ * access at a time. Its end needs a use of the map in flight, or the map's own end, so
+ * that its objects stay: who launches must not wait for buffer->lock.
+ */
+int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
+int bracket_turn_end(struct hm_map *map);
 
 /* What they come down to for @map; @views: whether some view wants to be told. */
 bracket_function *bracket_begin_of(const struct hm_map *map, bool views);
-bracket_function *bracket_end_of(bool views);
+bracket_function *bracket_end_of(const struct hm_map *map, bool views);
 
 #endif

@@ -96,6 +96,7 @@ struct sys_table sys_table = {
 	.fcntl = real_fcntl,
 	.fstat = fstat,
 	.fstatfs = fstatfs,
+	.lseek = lseek,
 	.ftruncate = ftruncate,
 	.fallocate = fallocate,
 	.mkdir = mkdir,
@@ -252,6 +253,11 @@ int sys_fstatfs(int fd, struct statfs *ret_statfs)
 	if (!r)
 		*ret_statfs = fs;
 	return r;
+}
+
+int64_t sys_lseek(int fd, int64_t offset, int whence)
+{
+	return RETRY(sys_table.lseek(fd, (off_t)offset, whence));
 }
 
 int sys_ftruncate(int fd, uint64_t length)

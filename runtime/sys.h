@@ -36,6 +36,7 @@ struct sys_table {
 	int (*fcntl)(int fd, int command, long argument);
 	int (*fstat)(int fd, struct stat *ret_stat);
 	int (*fstatfs)(int fd, struct statfs *ret_statfs);
+	off_t (*lseek)(int fd, off_t offset, int whence);
 	int (*ftruncate)(int fd, off_t length);
 	int (*fallocate)(int fd, int mode, off_t offset, off_t length);
 	int (*mkdir)(const char *path, mode_t mode);
@@ -78,6 +79,7 @@ int sys_dup(int fd);    /* fd, O_CLOEXEC */
 int sys_fcntl(int fd, int command, long argument);
 int sys_fstat(int fd, struct stat *ret_stat);
 int sys_fstatfs(int fd, struct statfs *ret_statfs);
+int64_t sys_lseek(int fd, int64_t offset, int whence); /* the new offset */
 int sys_ftruncate(int fd, uint64_t length);
 int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length);
 int sys_mkdir(const char *path, mode_t mode);

@@ -26,7 +26,7 @@ static void choose_brackets(struct hm_map *map)
 		end |= view->hooks->end_cpu != NULL;
 	}
 	map->bracket_begin = bracket_begin_of(map, begin);
-	map->bracket_end = bracket_end_of(end);
+	map->bracket_end = bracket_end_of(map, end);
 }
 
 static void link_view(struct hm_map *map, struct map_view *view)

@@ -2,9 +2,11 @@
 /* Conformance: export and import, seals, fork, views of callers. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "conformance.h"
@@ -57,13 +59,67 @@ static void export_fd(struct fixture *f)
 	close(fd);
 }
 
+/* A way to export that is a capability of its own. */
+static bool refuses_way(struct fixture *f, uint64_t cap, uint32_t flags)
+{
+	struct hm_buffer *buffer;
+	int fd = -7;
+
+	if (refuses_export(f))
+		return true;
+	if (has(f, cap))
+		return false;
+	buffer = fixture_make(f, BYTES, 0, NULL);
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, flags, &fd));
+	CHECK_EQUAL(fd, -7);
+	CHECK_EQUAL(buffer_info(buffer).exported, 0);
+	hm_buffer_unref(buffer);
+	return true;
+}
+
+/* Whoever imports it, without this library, has the same bytes. */
+static void export_dmabuf(struct fixture *f)
+{
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	struct statfs fs;
+	char *other;
+	int fd;
+
+	if (refuses_way(f, HM_CAP_DMABUF, HM_EXPORT_DMABUF))
+		return;
+	buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
+	put(f, hm_map_address(map), 0, BYTES, 1);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	CHECK(!fstatfs(fd, &fs) && fs.f_type == DMA_BUF_MAGIC);
+	CHECK_EQUAL(lseek(fd, 0, SEEK_END), BYTES);
+	other = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK_FATAL(other != MAP_FAILED);
+	CHECK(holds(f, other, 0, BYTES, 1));
+	put(f, other, 0, BYTES, 2);
+	CHECK(holds(f, hm_map_address(map), 0, BYTES, 2));
+	/* Pages that were given back would part the two. */
+	if (has(f, HM_CAP_RESIZE) && f->info.backing == HM_BACKING_MEMFD) {
+		CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, f->unit, 0));
+		CHECK_OK(hm_buffer_resize(buffer, 2 * BYTES, 0));
+	}
+	put(f, hm_map_address(map), 0, BYTES, 3);
+	CHECK(holds(f, other, 0, BYTES, 3));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	CHECK(holds(f, other, 0, BYTES, 3));
+	munmap(other, BYTES);
+	close(fd);
+}
+
 static void export_read_only(struct fixture *f)
 {
 	struct hm_map *map, *further;
 	struct hm_buffer *buffer;
 	int fd, r;
 
-	if (refuses_export(f))
+	if (refuses_way(f, HM_CAP_READ_ONLY, HM_EXPORT_READ_ONLY))
 		return;
 	buffer = fixture_make(f, BYTES, 0, &map);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
@@ -152,7 +208,8 @@ static void seals(struct fixture *f)
 	buffer = fixture_make(f, BYTES, 0, NULL);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	set = fcntl(fd, F_GET_SEALS);
-	if (f->info.backing == HM_BACKING_MEMFD || f->info.backing == HM_BACKING_HUGETLB) {
+	if (set >= 0 &&
+	    (f->info.backing == HM_BACKING_MEMFD || f->info.backing == HM_BACKING_HUGETLB)) {
 		CHECK_EQUAL(set & (F_SEAL_SHRINK | F_SEAL_GROW), F_SEAL_SHRINK | F_SEAL_GROW);
 		CHECK(ftruncate(fd, 0) < 0 && errno == EPERM);
 		CHECK(ftruncate(fd, (off_t)(1000 * BYTES)) < 0 && errno == EPERM);
@@ -171,7 +228,8 @@ static void shrink_after_read_only(struct fixture *f)
 	struct hm_buffer *buffer;
 	int fd;
 
-	if (!has(f, HM_CAP_RESIZE) || f->info.backing != HM_BACKING_MEMFD || refuses_export(f))
+	if (!has(f, HM_CAP_RESIZE) || f->info.backing != HM_BACKING_MEMFD ||
+	    refuses_way(f, HM_CAP_READ_ONLY, HM_EXPORT_READ_ONLY))
 		return;
 	buffer = fixture_make(f, BYTES, 0, &map);
 	put(f, hm_map_address(map), 0, BYTES, 1);
@@ -424,6 +482,7 @@ static void views_refuse(struct fixture *f)
 const struct conformance_case conformance_sharing[] = {
 	{ "export", export_fd },
 	{ "export_read_only", export_read_only },
+	{ "export_dmabuf", export_dmabuf },
 	{ "import", import },
 	{ "import_foreign", import_foreign },
 	{ "seals", seals },

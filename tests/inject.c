@@ -222,6 +222,7 @@ HOOK(int, rename, ENOSPC, (const char *from, const char *to), (from, to))
 HOOK(int, unlink, EIO, (const char *path), (path))
 HOOK(int, access, ENOENT, (const char *path, int mode), (path, mode))
 HOOK(int, ioctl, ENOMEM, (int fd, unsigned long cmd, void *argument), (fd, cmd, argument))
+HOOK(off_t, lseek, EINVAL, (int fd, off_t offset, int whence), (fd, offset, whence))
 HOOK(ssize_t, read, EIO, (int fd, void *to, size_t length), (fd, to, length))
 HOOK(ssize_t, write, EIO, (int fd, const void *from, size_t length), (fd, from, length))
 HOOK(ssize_t, pread, EIO, (int fd, void *to, size_t length, off_t offset),
@@ -259,6 +260,7 @@ void inject_install(void)
 		.fcntl = hook_fcntl,
 		.fstat = hook_fstat,
 		.fstatfs = hook_fstatfs,
+		.lseek = hook_lseek,
 		.ftruncate = hook_ftruncate,
 		.fallocate = hook_fallocate,
 		.mkdir = hook_mkdir,

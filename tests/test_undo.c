@@ -4,11 +4,13 @@
  * system call or allocation failing, until none is left to fail. After a
  * failure the old state must be whole, and after the teardown nothing left over.
  */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "inject.h"
+#include "minimal_backend.h"
 #include "undo.h"
 
 #define CALLS_MAX 400 /* far more than any operation makes */
@@ -242,8 +244,18 @@ static void walk(const struct operation *operation)
 	}
 }
 
-/* All of them on the host, those that can be on a simulated device, too. */
-static const char *devices[] = { "host", "soft:0" };
+/* What objects of fixed size can, which grow by further ones only. */
+#define FIXED "@(map|append|replace|move|release_app)*"
+
+/* All of them on the host, those that can be on others, too. */
+static struct {
+	const char *name;
+	const char *operations; /* as in fnmatch(3) */
+} devices[] = {
+	{ "host", "*" },
+	{ "soft:0", "*" },
+	{ "fixed", FIXED },
+};
 
 #define DEVICES (sizeof(devices) / sizeof(devices[0]))
 
@@ -260,6 +272,12 @@ static void run(void)
 	undo_device = one->device;
 	inject_install();
 	walk(one->operation);
+}
+
+static bool is_wanted(unsigned int device, const struct operation *operation)
+{
+	return !device || (operation->anywhere &&
+			   !fnmatch(devices[device].operations, operation->name, FNM_EXTMATCH));
 }
 
 static bool is_there(const char *name)
@@ -279,19 +297,19 @@ int main(int argc, char **argv)
 
 	tests = calloc(DEVICES * undo_n_operation + 1, sizeof(tests[0]));
 	walked = calloc(DEVICES * undo_n_operation, sizeof(walked[0]));
-	if (!tests || !walked)
+	if (!tests || !walked || hm_backend_register(&fixed_backend))
 		return 1;
 	if (is_there("sim:0"))
-		devices[1] = "sim:0";
+		devices[1].name = "sim:0";
 	for (d = 0; d < DEVICES; d++)
 		for (i = 0; i < undo_n_operation; i++) {
-			if (d && !undo_operations[i].anywhere)
+			if (!is_wanted(d, &undo_operations[i]))
 				continue;
-			if (asprintf(&name, "%s%s%s", d ? devices[d] : "", d ? "." : "",
+			if (asprintf(&name, "%s%s%s", d ? devices[d].name : "", d ? "." : "",
 				     undo_operations[i].name) < 0)
 				return 1;
 			walked[n].operation = &undo_operations[i];
-			walked[n].device = devices[d];
+			walked[n].device = devices[d].name;
 			tests[n].name = name;
 			tests[n].run = run;
 			tests[n].seconds = 60;

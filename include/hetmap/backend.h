@@ -21,6 +21,7 @@ extern "C" {
 #define HM_SEGMENT_ANON (1u << 2)      /* fd is -1 */
 #define HM_SEGMENT_SYNC (1u << 3)      /* MAP_SYNC: DAX */
 #define HM_SEGMENT_NORESERVE (1u << 4) /* MAP_NORESERVE */
+#define HM_SEGMENT_DMABUF (1u << 7)    /* fd is a dma-buf */
 
 /* One device object, or part of it, inside a buffer. */
 struct hm_segment {
@@ -63,7 +64,11 @@ struct hm_backend_ops {
 
 	/* Optional; NULL is -EOPNOTSUPP. Each has its HM_CAP_ bit. */
 
-	/* HM_CAP_CREATE; @desc is validated, max_size filled in. */
+	/*
+	 * HM_CAP_CREATE; @desc is validated, max_size filled in. A segment that is
+	 * shorter than max_size is an object of fixed size: the buffer grows by further
+	 * ones (HM_CAP_APPEND, HM_CAP_REPLACE), and needs no HM_CAP_RESIZE.
+	 */
 	int (*create)(void *device, const struct hm_buffer_desc *desc,
 		      struct hm_recipe *ret_recipe);
 	/* HM_CAP_FROM_FILE; @fd is the core's duplicate: the backend owns it on success. */
@@ -108,6 +113,12 @@ struct hm_backend_ops {
 	 */
 	int (*begin_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
 			 uint64_t offset, uint64_t length, uint32_t access);
+	/*
+	 * Optional, without a capability bit of its own: the end of what begin_cpu began.
+	 * The buffer may have changed since.
+	 */
+	int (*end_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		       uint64_t offset, uint64_t length, uint32_t access);
 	/* Further ops are appended here. */
 };
 

@@ -80,10 +80,13 @@ struct hm_buffer_info {
  *
  * READ_ONLY: the receiver can never write; the host's buffer can then not be
  * punched any more. COALESCE: make several objects one by copying; stays so when
- * the export then fails.
+ * the export then fails. DMABUF: a dma-buf, which other devices take in, or nothing;
+ * without it what the device exports (hosts: a memfd). It has the pages that the
+ * buffer has now, so a buffer of the host's does not shrink afterwards.
  */
 #define HM_EXPORT_READ_ONLY (1u << 0)
 #define HM_EXPORT_COALESCE (1u << 1)
+#define HM_EXPORT_DMABUF (1u << 2)
 
 /**
  * hm_buffer_create - make a buffer of zeroed bytes
@@ -131,19 +134,23 @@ HM_API int hm_buffer_from_file(struct hm_device *device, const char *path, int f
  * @ret_fd: [out] O_CLOEXEC; the caller closes it
  *
  * Errors: -EXDEV made of several objects and HM_EXPORT_COALESCE not passed;
- * -EOPNOTSUPP private memory; -EMFILE; -EBUSY the buffer is in use.
+ * -EOPNOTSUPP private memory, or the buffer lacks HM_CAP_READ_ONLY or HM_CAP_DMABUF
+ * for these flags (the text has the remedy); -E2BIG more than this kernel makes a
+ * dma-buf of; -EPERM a seal forbids it; -EMFILE; -EBUSY the buffer is in use.
  */
 HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd);
 
 /**
  * hm_buffer_import - a buffer around somebody else's object
  * @device:     [in] with HM_CAP_IMPORT
- * @fd:         [in] kept by duplicate. "host": a memfd with F_SEAL_SHRINK
+ * @fd:         [in] kept by duplicate. "host": a memfd with F_SEAL_SHRINK, or any
+ *              dma-buf that CPUs may map; "heap:NAME", "udmabuf": any such dma-buf
  * @desc:       [in, optional] size (0: all of it), name, HM_BUFFER_READ_ONLY
  * @ret_buffer: [out]
  *
  * Errors: -EPERM the memfd could be truncated under us (seal it with
- * F_SEAL_SHRINK); -EINVAL size beyond the object's; -EBADF; -EMFILE; -ENOMEM.
+ * F_SEAL_SHRINK); -EINVAL size beyond the object's, or no such object; -EOPNOTSUPP
+ * its exporter lets nobody map the dma-buf; -EBADF; -EMFILE; -ENOMEM.
  */
 HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 			    struct hm_buffer **ret_buffer);

@@ -39,7 +39,9 @@ struct hm_device;
 #define HM_CAP_MULTI_MAP (1ull << 15)  /* more than one map of a buffer */
 #define HM_CAP_CONTIGUOUS (1ull << 16) /* buffer: one device object */
 #define HM_CAP_WRITE (1ull << 17)      /* maps may be writable */
-#define HM_CAP_BRACKET (1ull << 18)    /* brackets bring bytes to where CPUs reach them */
+#define HM_CAP_BRACKET (1ull << 18)    /* CPU access needs brackets: hm_map_begin_cpu */
+#define HM_CAP_DMABUF (1ull << 20)     /* HM_EXPORT_DMABUF: leaves as a dma-buf */
+#define HM_CAP_READ_ONLY (1ull << 21)  /* HM_EXPORT_READ_ONLY */
 
 struct hm_device_info {
 	uint32_t struct_size;

@@ -249,10 +249,10 @@ static int bring_in(const struct hm_accel_range *range)
 	if (!map)
 		return 0;
 	length = hm_map_length(map);
-	if (map->buffer->caps & HM_CAP_BRACKET && info.map_offset < length)
-		r = bracket_device_begin(map, info.map_offset,
-					 min_u64(range->length, length - info.map_offset),
-					 range->access);
+	if (map->buffer->caps & HM_CAP_BRACKET && info.map_offset < length) {
+		length = min_u64(range->length, length - info.map_offset);
+		r = bracket_turn_begin(map, info.map_offset, length, range->access);
+	}
 	hm_map_unref(map);
 	return r;
 }

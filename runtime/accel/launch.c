@@ -8,6 +8,7 @@
 
 #include "accel.h"
 #include "remap.h"
+#include "sync.h"
 
 /* What a submit holds for each range until it returns. */
 struct pins {
@@ -45,6 +46,7 @@ static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **r
 {
 	const struct hm_accel_range *range = &fence->work.range[index];
 	struct hm_map *map = map_of(fence, index);
+	int r;
 
 	if (unlikely(!map || range->offset + range->length > atomic_load(&map->length)))
 		return err_set(-EBUSY, "%s: its map is being changed",
@@ -56,8 +58,12 @@ static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **r
 			       range_label(fence, index),
 			       range->access & HM_WRITE ? "a write" : "a read", range->length,
 			       range->offset);
-	if (unlikely(map->buffer->caps & HM_CAP_BRACKET))
+	if (unlikely(map->buffer->caps & HM_CAP_BRACKET)) {
 		fence->brackets |= 1u << index;
+		r = bracket_turn_end(map);
+		if (r)
+			return r;
+	}
 	*ret_map = map;
 	return 0;
 }

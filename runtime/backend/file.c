@@ -14,7 +14,7 @@
 #define FILE_CAPS                                                                          \
 	(HM_CAP_FROM_FILE | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_PRIVATE | HM_CAP_LOCK | \
 	 HM_CAP_PROTECT | HM_CAP_POPULATE | HM_CAP_SYNC | HM_CAP_FORK | HM_CAP_MULTI_MAP | \
-	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE)
+	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_READ_ONLY)
 
 static int device_open(const char *rest, void **ret_device)
 {

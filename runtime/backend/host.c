@@ -14,8 +14,10 @@
 
 #include "compat.h"
 #include "core.h"
+#include "dmabuf.h"
 #include "rlimits.h"
 #include "sys.h"
+#include "udmabuf.h"
 
 /* What huge pages of any kind want, and a GPU's usual unit. */
 #define HOST_GRANULE MIB(2)
@@ -25,7 +27,10 @@
 	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND | \
 	 HM_CAP_REPLACE | HM_CAP_PRIVATE | HM_CAP_HUGETLB | HM_CAP_NUMA | HM_CAP_LOCK |  \
 	 HM_CAP_PROTECT | HM_CAP_POPULATE | HM_CAP_FORK | HM_CAP_MULTI_MAP |             \
-	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE)
+	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_READ_ONLY)
+
+/* A dma-buf that was imported needs brackets; a memfd may become one. */
+#define HOST_OPS_CAPS (HOST_CAPS | HM_CAP_BRACKET | HM_CAP_DMABUF)
 
 static int device_open(const char *rest, void **ret_device)
 {
@@ -51,6 +56,8 @@ static int device_query(void *device, struct hm_device_info *info)
 		info->memory_free = (uint64_t)memory.freeram * memory.mem_unit;
 	}
 	info->granule = HOST_GRANULE;
+	if (!udmabuf_is_there())
+		info->caps &= ~HM_CAP_DMABUF;
 	return 0;
 }
 
@@ -111,6 +118,8 @@ static void describe(struct hm_recipe *recipe, int fd, uint64_t max_size, uint64
 		.access = HM_READ | HM_WRITE,
 		.backing = HM_BACKING_MEMFD,
 	};
+	if (udmabuf_is_there())
+		recipe->caps |= HM_CAP_DMABUF;
 }
 
 /*
@@ -143,7 +152,7 @@ static int create_hugetlb(const struct hm_buffer_desc *desc, struct hm_recipe *r
 	ret_recipe->alignment = page;
 	ret_recipe->backing = HM_BACKING_HUGETLB;
 	/* mlock() answers 0 and does nothing: these pages are never swapped. */
-	ret_recipe->caps &= ~(HM_CAP_LOCK | HM_CAP_APPEND | HM_CAP_REPLACE);
+	ret_recipe->caps &= ~(HM_CAP_LOCK | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_DMABUF);
 	ret_recipe->flags = HM_BUFFER_HUGETLB;
 	return 0;
 
@@ -176,8 +185,8 @@ static int create_private(const struct hm_buffer_desc *desc, struct hm_recipe *r
 	ret_recipe->segment.flags = HM_SEGMENT_PRIVATE | HM_SEGMENT_ANON | HM_SEGMENT_NORESERVE;
 	ret_recipe->backing = HM_BACKING_ANON;
 	ret_recipe->flags = HM_BUFFER_PRIVATE;
-	ret_recipe->caps &=
-		~(HM_CAP_EXPORT | HM_CAP_MULTI_MAP | HM_CAP_APPEND | HM_CAP_REPLACE);
+	ret_recipe->caps &= ~(HM_CAP_EXPORT | HM_CAP_READ_ONLY | HM_CAP_DMABUF |
+			      HM_CAP_MULTI_MAP | HM_CAP_APPEND | HM_CAP_REPLACE);
 	return 0;
 }
 
@@ -225,9 +234,11 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 
 	(void)device;
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
+	if (seals < 0 && dmabuf_is(fd))
+		return dmabuf_import(fd, desc, ret_recipe);
 	if (seals < 0)
 		return err_set(-EINVAL,
-			       "fd is no memfd (%s): open a file by "
+			       "fd is neither a memfd (%s) nor a dma-buf: open a file by "
 			       "hm_buffer_from_file()",
 			       err_name(seals));
 	if (!(seals & F_SEAL_SHRINK))
@@ -260,12 +271,12 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 		ret_recipe->flags = HM_BUFFER_HUGETLB;
 		ret_recipe->segment.flags |= HM_SEGMENT_NORESERVE;
 		ret_recipe->alignment = page;
-		ret_recipe->caps &= ~HM_CAP_LOCK;
+		ret_recipe->caps &= ~(HM_CAP_LOCK | HM_CAP_DMABUF);
 	}
 	if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || (mode & O_ACCMODE) == O_RDONLY ||
 	    (desc->flags & HM_BUFFER_READ_ONLY)) {
 		ret_recipe->access = HM_READ;
-		ret_recipe->caps &= ~HM_CAP_WRITE;
+		ret_recipe->caps &= ~(HM_CAP_WRITE | HM_CAP_DMABUF);
 		ret_recipe->flags |= HM_BUFFER_READ_ONLY;
 	}
 	return 0;
@@ -277,6 +288,10 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	int fd, r;
 
 	(void)device;
+	if (segment->flags & HM_SEGMENT_DMABUF)
+		return dmabuf_export(segment, flags, ret_fd);
+	if (flags & HM_EXPORT_DMABUF)
+		return udmabuf_create(segment->fd, segment->length, ret_fd);
 	fd = sys_dup(segment->fd);
 	if (fd < 0)
 		return rlimits_explain_fd(fd, "duplicating a memfd");
@@ -348,7 +363,7 @@ const struct hm_backend_ops host_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "host",
 	.description = "memory of this machine",
-	.caps = HOST_CAPS,
+	.caps = HOST_OPS_CAPS,
 	.device_open = device_open,
 	.device_close = device_close,
 	.device_query = device_query,
@@ -357,4 +372,6 @@ const struct hm_backend_ops host_backend = {
 	.import_fd = import_fd,
 	.export_fd = export_fd,
 	.resize = resize,
+	.begin_cpu = dmabuf_segments_begin,
+	.end_cpu = dmabuf_segments_end,
 };

@@ -19,13 +19,13 @@
 #define COMMON_CAPS                                                                      \
 	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND | \
 	 HM_CAP_REPLACE | HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS |        \
-	 HM_CAP_WRITE | HM_CAP_BRACKET)
+	 HM_CAP_WRITE | HM_CAP_BRACKET | HM_CAP_READ_ONLY)
 
 /*
  * Maps of the module are VM_PFNMAP: mlock() answers 0 and does nothing, and
  * MADV_POPULATE_* fails [mm/mlock.c, mm/gup.c]. A fork child has none of them.
  */
-#define SIM_CAPS COMMON_CAPS
+#define SIM_CAPS (COMMON_CAPS | HM_CAP_DMABUF)
 
 /*
  * Those of the twin are shared memory, whose pages may be locked and brought in.

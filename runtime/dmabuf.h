@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What can be done with any dma-buf, whoever exported it
+ * [Documentation/driver-api/dma-buf.rst].
+ *
+ * The descriptor is the buffer's one open file: it can't be opened again (ENXIO), so
+ * nobody can make a read-only descriptor of one that may be written, or the other way
+ * round. Its size never changes.
+ */
+#ifndef HETMAP_DMABUF_H
+#define HETMAP_DMABUF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hetmap/backend.h>
+
+/* By its file system, which only dma-bufs have. */
+bool dmabuf_is(int fd);
+
+/* -EINVAL: @fd is none. */
+int dmabuf_size(int fd, uint64_t *ret_size);
+
+/*
+ * Begins or ends an access of the CPU's, @access: HM_READ | HM_WRITE. The exporter
+ * does what its caches need and waits for the fences of other devices' work that
+ * conflicts. It has no range, and excludes nobody.
+ */
+int dmabuf_begin_cpu(int fd, uint32_t access);
+int dmabuf_end_cpu(int fd, uint32_t access);
+
+/* Seen in /proc/PID/maps and in debugfs; cut to what the kernel takes. */
+int dmabuf_set_name(int fd, const char *name);
+
+/*
+ * Until other devices' work on it is done: what writes, for @access HM_READ, all of it
+ * for HM_WRITE. -ETIME after @timeout_ms (-1: never).
+ */
+int dmabuf_wait(int fd, uint32_t access, int timeout_ms);
+
+/* The same as a sync_file, O_CLOEXEC. -EOPNOTSUPP: kernels before 6.0. */
+int dmabuf_export_fence(int fd, uint32_t access, int *ret_fence);
+/* Work of @access on it is not done before the sync_file @fence. -EOPNOTSUPP likewise. */
+int dmabuf_import_fence(int fd, uint32_t access, int fence);
+
+/* ---- for backends ---- */
+
+/* Capabilities of a buffer that is a dma-buf mapped by its descriptor. */
+#define DMABUF_CAPS                                                          \
+	(HM_CAP_EXPORT | HM_CAP_DMABUF | HM_CAP_PROTECT | HM_CAP_MULTI_MAP | \
+	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_BRACKET)
+
+/* Of @size bytes, which the caller knows it to have. */
+void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe);
+
+/* hm_backend_ops.import_fd of those who map any dma-buf. */
+int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe);
+
+/* hm_backend_ops.export_fd of segments that are dma-bufs: a duplicate. */
+int dmabuf_export(const struct hm_segment *segment, uint32_t flags, int *ret_fd);
+
+/* hm_backend_ops.begin_cpu and end_cpu; segments that are no dma-bufs need nothing. */
+int dmabuf_segments_begin(void *device, const struct hm_segment *segments, uint32_t n_segment,
+			  uint64_t offset, uint64_t length, uint32_t access);
+int dmabuf_segments_end(void *device, const struct hm_segment *segments, uint32_t n_segment,
+			uint64_t offset, uint64_t length, uint32_t access);
+
+#endif

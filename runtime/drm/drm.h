@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * DRM nodes as devices: what the steps of backend "drm" share.
+ *
+ *	discover.c   which nodes there are, and why one can't be opened
+ *	node.c       open nodes, one for each path, shared by all who name it
+ *	object.c     kernel handles: one object for each, however often it comes in
+ *	drivers.c    the table of drivers; one file for each that it names
+ *	../backend/drm.c  the backend over all of them
+ *
+ * A handle is the open file's, and a dma-buf that comes back has the handle it had
+ * ("evil twins"): so handles are counted here, and the last who holds one closes it.
+ */
+#ifndef HETMAP_RUNTIME_DRM_H
+#define HETMAP_RUNTIME_DRM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <urcu/list.h>
+
+#include <hetmap/backend.h>
+
+struct drm_driver;
+
+/* An open node. */
+struct drm_node {
+	int fd;
+	uint32_t refs; /* under node.c's lock */
+	char path[64]; /* /dev/dri/renderD128 */
+	char name[32]; /* of the driver, as drmGetVersion() has it: "virtio_gpu" */
+	const struct drm_driver *driver;
+	bool primary;      /* a card node, which only who was told to opens */
+	_Atomic bool gone; /* a call was answered with ENODEV: unbound or unplugged */
+	uint64_t caps;     /* HM_CAP_*: what the driver can on this node */
+
+	/* Filled by drm_driver.open; 0: the driver does not tell. */
+	uint64_t vram_total, vram_visible; /* what the CPU can reach of it */
+	uint64_t system_total;
+	uint64_t data[4]; /* the driver's own */
+
+	struct drm_node *next;        /* in node.c's list */
+	struct cds_list_head objects; /* drm_object.link, under object.c's lock */
+};
+
+enum drm_place {
+	DRM_PLACE_DEFAULT = 0, /* the device's own memory where the CPU reaches it */
+	DRM_PLACE_VRAM,
+	DRM_PLACE_SYSTEM, /* GTT, TT, SMEM */
+};
+
+/* hm_segment.object of backend "drm". */
+struct drm_object {
+	struct drm_node *node; /* with a reference */
+	uint32_t handle;
+	uint32_t refs;       /* under object.c's lock */
+	uint64_t size;       /* whole pages, as the kernel made it */
+	uint64_t map_offset; /* what mmap(2) on the node takes */
+	uint32_t place;      /* enum drm_place it is in */
+	uint32_t cache;      /* enum hm_cache that its maps have */
+	uint64_t data[2];    /* the driver's own */
+	struct cds_list_head link;
+};
+
+/*
+ * One row of the table. All are called with an open node; none keeps a pointer. Each
+ * returns 0 or a negative errno, and leaves the text to drm_explain() unless it
+ * knows better (err_set()). @object comes zeroed, with node set.
+ */
+struct drm_driver {
+	const char *name;
+	const char *description;
+	uint64_t caps; /* HM_CAP_* on a render node */
+
+	/* Asks what the node has: memory, versions. -EOPNOTSUPP: too old, with a text. */
+	int (*open)(struct drm_node *node);
+	/*
+	 * An object of @size bytes, a multiple of the page size, zeroed by the kernel.
+	 * Fills handle, size, place, cache.
+	 */
+	int (*create)(struct drm_node *node, uint64_t size, enum drm_place place,
+		      struct drm_object *object);
+	/* Fills object->map_offset, of an object made here or brought in. */
+	int (*map_offset)(struct drm_object *object);
+	/*
+	 * Optional from here on; NULL: not supported.
+	 *
+	 * What is known of an object that came in by dma-buf: fills place and cache.
+	 */
+	int (*describe)(struct drm_object *object);
+	/* Until the device's work on it is done. -ETIME. */
+	int (*wait)(struct drm_object *object, bool for_write, uint64_t timeout_ns);
+	/* An object of memory that is mapped already. Fills handle, size. */
+	int (*userptr)(struct drm_node *node, void *address, uint64_t length, bool write,
+		       struct drm_object *object);
+	/* Memory there is and is free, now; of VRAM where there is some. */
+	int (*memory)(struct drm_node *node, uint64_t *ret_total, uint64_t *ret_free);
+};
+
+/* NULL past the end. */
+const struct drm_driver *drm_driver_at(uint32_t index);
+/* Of drivers without a row of their own that have dumb buffers: that row. */
+const struct drm_driver *drm_driver_of(const char *name, bool has_dumb);
+
+extern const struct drm_driver drm_virtio_gpu;
+extern const struct drm_driver drm_dumb;
+extern const struct drm_driver drm_amdgpu;
+extern const struct drm_driver drm_i915;
+extern const struct drm_driver drm_xe;
+extern const struct drm_driver drm_nouveau;
+
+/* ---- node.c ---- */
+
+/*
+ * The node of "drm:@rest": a path below /dev/dri, a driver's name with an optional
+ * "#N", or "pci-DDDD:BB:DD.F"; "" is the first render node that opens. -ENODEV,
+ * -EACCES (who may open it), -EOPNOTSUPP (no DRM node; no driver of the table).
+ */
+int drm_node_get(const char *rest, struct drm_node **ret_node);
+void drm_node_ref(struct drm_node *node);
+void drm_node_put(struct drm_node *node);
+
+/* ioctl(2), again after EINTR and EAGAIN with a bound; notices ENODEV. No text. */
+int drm_call(struct drm_node *node, unsigned long cmd, void *argument);
+
+/* A failed call as a sentence: node, driver, errno, remedy. Returns @r. */
+int drm_explain(struct drm_node *node, int r, const char *what);
+
+/* ---- object.c ---- */
+
+int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place,
+		      struct drm_object **ret_object);
+/* DRM_IOCTL_PRIME_FD_TO_HANDLE: an object that is there, or a new one. */
+int drm_object_import(struct drm_node *node, int fd, struct drm_object **ret_object);
+/* DRM_IOCTL_PRIME_HANDLE_TO_FD with DRM_CLOEXEC, and DRM_RDWR where @write. */
+int drm_object_export(struct drm_object *object, bool write, int *ret_fd);
+void drm_object_put(struct drm_object *object);
+
+/* ---- discover.c ---- */
+
+/* A node of this machine, opened or not. */
+struct drm_found {
+	char path[64];
+	char driver[32]; /* "": could not be asked */
+	char version[24];
+	char bus[16];            /* "pci", "platform", "virtio", "usb" */
+	char address[32];        /* "pci-0000:00:02.0" or what the bus has; "" */
+	uint32_t vendor, device; /* PCI; 0: none */
+	int32_t numa_node;
+	bool primary;
+	int error;        /* 0, or why it can't be opened: -EACCES, -ENOENT (no node in /dev) */
+	char remedy[160]; /* with error */
+};
+
+/* All nodes, render nodes first. *@ret_found is freed by free(). */
+int drm_discover(struct drm_found **ret_found, uint32_t *ret_n);
+
+#endif
