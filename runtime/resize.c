@@ -226,7 +226,7 @@ static int with_maps(struct hm_buffer *buffer, uint32_t index, uint64_t new_size
 	return r;
 }
 
-/* What @new_size and @flags need of the buffer: objects of fixed size lack RESIZE. */
+/* What @new_size and @flags need of the buffer: objects of fixed size may lack RESIZE. */
 static int check_caps(const struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 {
 	bool new_object = flags & HM_GROW_REPLACE ||
@@ -252,6 +252,19 @@ static int check_caps(const struct hm_buffer *buffer, uint64_t new_size, uint32_
 		       buffer->name);
 }
 
+/* Objects of a length for life: a new one, which also gives back what is cut off. */
+static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
+{
+	if (!(buffer->caps & HM_CAP_RESIZE_REPLACES) ||
+	    buffer_pages(buffer, new_size) == buffer_pages(buffer, buffer->size))
+		return false;
+	if (!replace_check(buffer))
+		return true;
+	/* Then it goes in place, or by a further object: no failure. */
+	err_clear();
+	return false;
+}
+
 static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags,
 			 struct resize_set *set)
 {
@@ -261,17 +274,22 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 	r = check_caps(buffer, new_size, flags);
 	if (r)
 		return r;
-	if (new_size < buffer->size && buffer->pinned)
-		return err_set(
-			-EBUSY,
-			"%s was exported as a dma-buf, which keeps its pages: given back "
-			"here, whoever has it would see other bytes than this process",
-			buffer->name);
-	if (new_size < buffer->size)
+	if (new_size < buffer->size) {
+		if (buffer->pinned)
+			return err_set(-EBUSY,
+				       "%s was exported as a dma-buf, which keeps its pages: "
+				       "given back here, whoever has it would see other bytes "
+				       "than this process",
+				       buffer->name);
+		r = check_parts(buffer, new_size);
+		if (r)
+			return r;
+		if (replaces(buffer, new_size))
+			return replace_locked(buffer, new_size, set);
 		/* Segment by segment: resize comes back for the next. */
-		return check_parts(buffer, new_size) ?:
-						       with_maps(buffer, index,
-								 max_u64(new_size, buffer->segment[index].offset), set);
+		return with_maps(buffer, index,
+				 max_u64(new_size, buffer->segment[index].offset), set);
+	}
 	if (new_size > buffer->max_size && !(flags & HM_MAY_MOVE))
 		return err_set(-ENOSPC,
 			       "%s: %" PRIu64 " bytes are beyond max_size, %" PRIu64
@@ -281,6 +299,10 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 		return replace_locked(buffer, new_size, set);
 	/* After a shrink there are emptied objects behind: those are used first. */
 	if ((flags & HM_GROW_APPEND) && index == buffer->n_segment - 1)
+		return replace_append_locked(buffer, new_size, set);
+	if (!(flags & HM_GROW_APPEND) && replaces(buffer, new_size))
+		return replace_locked(buffer, new_size, set);
+	if (new_size > buffer_capacity(buffer))
 		return replace_append_locked(buffer, new_size, set);
 	return with_maps(buffer, 0, new_size, set);
 }

@@ -21,7 +21,14 @@ extern "C" {
 #define HM_SEGMENT_ANON (1u << 2)      /* fd is -1 */
 #define HM_SEGMENT_SYNC (1u << 3)      /* MAP_SYNC: DAX */
 #define HM_SEGMENT_NORESERVE (1u << 4) /* MAP_NORESERVE */
-#define HM_SEGMENT_DMABUF (1u << 7)    /* fd is a dma-buf */
+/* mmap() takes the object's first byte only, and any length up to the object's. */
+#define HM_SEGMENT_FROM_START (1u << 5)
+/*
+ * Faults count from where a mapping begins, also of one that was cut: every page is
+ * brought in before anything can cut it.
+ */
+#define HM_SEGMENT_PRESENT (1u << 6)
+#define HM_SEGMENT_DMABUF (1u << 7) /* fd is a dma-buf */
 
 /* One device object, or part of it, inside a buffer. */
 struct hm_segment {
@@ -67,7 +74,8 @@ struct hm_backend_ops {
 	/*
 	 * HM_CAP_CREATE; @desc is validated, max_size filled in. A segment that is
 	 * shorter than max_size is an object of fixed size: the buffer grows by further
-	 * ones (HM_CAP_APPEND, HM_CAP_REPLACE), and needs no HM_CAP_RESIZE.
+	 * ones (HM_CAP_APPEND, HM_CAP_REPLACE), also when it is resized without flags
+	 * where it has HM_CAP_RESIZE and HM_CAP_RESIZE_REPLACES.
 	 */
 	int (*create)(void *device, const struct hm_buffer_desc *desc,
 		      struct hm_recipe *ret_recipe);
