@@ -123,7 +123,11 @@ void fake_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The file behind @path, in @to of PATH_MAX bytes; @path itself if it isn't ours. */
 const char *fake_path(const char *path, char *to);
+/* The reverse, in place; returns the new length. */
+size_t fake_unpath(char *path, size_t length);
 /* Which node is @path (as a user names it)? */
 bool fake_node_of(const char *path, unsigned int *ret_node);
+/* Is @fd the file behind a node's path, opened by O_PATH? Then which. */
+bool fake_is_placeholder(int fd, unsigned int *ret_node);
 
 #endif

@@ -95,14 +95,32 @@ OPENAT(openat64)
 WITH_PATH(FILE *, fopen, (const char *path, const char *mode), (path, mode))
 WITH_PATH(FILE *, fopen64, (const char *path, const char *mode), (path, mode))
 WITH_PATH(DIR *, opendir, (const char *path), (path))
-WITH_PATH(ssize_t, readlink, (const char *path, char *to, size_t size), (path, to, size))
-WITH_PATH(char *, realpath, (const char *path, char *to), (path, to))
 WITH_PATH(int, lstat, (const char *path, struct stat *st), (path, st))
 WITH_PATH(int, lstat64, (const char *path, struct stat64 *st), (path, st))
 
+OURS ssize_t readlink(const char *path, char *to, size_t size)
+{
+	char ours[PATH_MAX];
+	ssize_t n = NEXT(readlink)(fake_path(path, ours), to, size);
+
+	return n > 0 ? (ssize_t)fake_unpath(to, (size_t)n) : n;
+}
+
+OURS char *realpath(const char *path, char *to)
+{
+	char ours[PATH_MAX], *real = NEXT(realpath)(fake_path(path, ours), to);
+
+	if (real)
+		real[fake_unpath(real, strlen(real))] = '\0';
+	return real;
+}
+
 char *__realpath_chk(const char *path, char *to, size_t size);
-WITH_PATH(OURS char *, __realpath_chk, (const char *path, char *to, size_t size),
-	  (path, to, size))
+OURS char *__realpath_chk(const char *path, char *to, size_t size)
+{
+	(void)size; /* PATH_MAX at least, or it would not have been compiled */
+	return realpath(path, to);
+}
 
 OURS int access(const char *path, int mode)
 {
@@ -136,15 +154,15 @@ OURS int access(const char *path, int mode)
 		return r;                                      \
 	}
 
-#define FSTAT(name, type)                          \
-	OURS int name(int fd, struct type *st)     \
-	{                                          \
-		int r = NEXT(name)(fd, st);        \
-		unsigned int node;                 \
-                                                   \
-		if (!r && fake_is_node(fd, &node)) \
-			AS_NODE(st, node);         \
-		return r;                          \
+#define FSTAT(name, type)                                                              \
+	OURS int name(int fd, struct type *st)                                         \
+	{                                                                              \
+		int r = NEXT(name)(fd, st);                                            \
+		unsigned int node;                                                     \
+                                                                                       \
+		if (!r && (fake_is_node(fd, &node) || fake_is_placeholder(fd, &node))) \
+			AS_NODE(st, node);                                             \
+		return r;                                                              \
 	}
 
 STAT(stat, stat)

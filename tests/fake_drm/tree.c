@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fake.h"
@@ -44,10 +45,21 @@ const char *fake_path(const char *path, char *to)
 {
 	if (!path || !root[0] ||
 	    (!begins(path, "/dev/dri") && !begins(path, "/sys/class/drm") &&
+	     !begins(path, "/sys/devices/fake_drm") &&
 	     strncmp(path, "/sys/dev/char/" MAJOR ":", 14 + sizeof(MAJOR)) != 0))
 		return path;
 	snprintf(to, PATH_MAX, "%s%s", root, path);
 	return to;
+}
+
+size_t fake_unpath(char *path, size_t length)
+{
+	size_t ours = strlen(root);
+
+	if (!ours || length < ours || strncmp(path, root, ours) != 0)
+		return length;
+	memmove(path, path + ours, length - ours);
+	return length - ours;
 }
 
 bool fake_node_of(const char *path, unsigned int *ret_node)
@@ -60,6 +72,20 @@ bool fake_node_of(const char *path, unsigned int *ret_node)
 		return false;
 	*ret_node = minor - FAKE_DRM_MINOR;
 	return true;
+}
+
+bool fake_is_placeholder(int fd, unsigned int *ret_node)
+{
+	size_t length = strlen(root);
+	char path[64], name[PATH_MAX];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = syscall(SYS_readlinkat, AT_FDCWD, path, name, sizeof(name) - 1);
+	if (!length || n <= (ssize_t)length || strncmp(name, root, length) != 0)
+		return false;
+	name[n] = '\0';
+	return fake_node_of(name + length, ret_node);
 }
 
 /* A test that has no file to test is over: there is nothing to go back to. */
@@ -122,7 +148,7 @@ static void make_node(unsigned int node)
 	name_it(target, "renderD%u", minor);
 	make_file(path, target, "%s", "");
 
-	name_it(device, "%s/sys/devices/pci0000:00/0000:%02x:00.0", root, 5 + node);
+	name_it(device, "%s/sys/devices/fake_drm/0000:%02x:00.0", root, 5 + node);
 	make_folder(device);
 	make_file(device, "vendor", "0x%04x\n", driver->vendor);
 	make_file(device, "device", "0x%04x\n",
