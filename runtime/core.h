@@ -164,6 +164,7 @@ const struct hm_backend_ops *backend_at(uint32_t index);
  */
 int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
 
+extern const struct hm_backend_ops drm_backend;
 extern const struct hm_backend_ops sim_backend;
 extern const struct hm_backend_ops soft_backend;
 extern const struct hm_backend_ops host_backend;

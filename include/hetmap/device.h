@@ -39,6 +39,13 @@ struct hm_device;
 #define HM_CAP_MULTI_MAP (1ull << 15)  /* more than one map of a buffer */
 #define HM_CAP_CONTIGUOUS (1ull << 16) /* buffer: one device object */
 #define HM_CAP_WRITE (1ull << 17)      /* maps may be writable */
+/*
+ * Its objects have a length for life: a resize without flags makes a new one, as
+ * HM_GROW_REPLACE does, but where somebody else knows the old one: an export, a
+ * further map, a map of a part. There it grows as by HM_GROW_APPEND, and what a
+ * shrink cuts off stays with the object.
+ */
+#define HM_CAP_RESIZE_REPLACES (1ull << 18)
 
 struct hm_device_info {
 	uint32_t struct_size;

@@ -45,6 +45,7 @@ static const struct bit caps[] = {
 	{ HM_CAP_FORK, "fork", "inherited by fork" },
 	{ HM_CAP_MULTI_MAP, "multi_map", "several maps of a buffer" },
 	{ HM_CAP_CONTIGUOUS, "contiguous", NULL },
+	{ HM_CAP_RESIZE_REPLACES, "resize_replaces", "resize by new objects" },
 	{ 0 },
 };
 
