@@ -77,7 +77,7 @@ static void count(const char *name, size_t size)
 	if (i == STRUCTS_MAX)
 		abort();
 	if (i == state.n_read)
-		state.n_read++;
+		state.read[state.n_read++].times = 0;
 	state.read[i].name = name;
 	state.read[i].size = size;
 	state.read[i].times++;
