@@ -15,6 +15,7 @@
 static struct {
 	unsigned int n, calls;
 	int error;
+	const char *failed;
 	bool forbidden[FAKE_DRM_NODES], gone[FAKE_DRM_NODES], busy;
 	unsigned int leaked;
 
@@ -35,9 +36,12 @@ static struct {
 	size_t length;
 } state;
 
-int fake_due(void)
+int fake_due(const char *name)
 {
-	return ++state.calls == state.n ? state.error : 0;
+	if (++state.calls != state.n)
+		return 0;
+	state.failed = name;
+	return state.error;
 }
 
 bool fake_is_forbidden(unsigned int node)
@@ -118,7 +122,13 @@ static void control_fail(unsigned int n, int error)
 	state.n = n;
 	state.error = error;
 	state.calls = 0;
+	state.failed = NULL;
 	fake_unlock();
+}
+
+static const char *control_failed(void)
+{
+	return state.failed;
 }
 
 static unsigned int control_calls(void)
@@ -190,6 +200,7 @@ static void control_trace_clear(void)
 extern const struct fake_drm_control fake_drm_control;
 __attribute__((visibility("default"))) const struct fake_drm_control fake_drm_control = {
 	.fail = control_fail,
+	.failed = control_failed,
 	.calls = control_calls,
 	.forbid = control_forbid,
 	.unplug = control_unplug,

@@ -31,6 +31,8 @@ enum fake_drm_node {
 struct fake_drm_control {
 	/* The @n-th call from now (from 1) fails with @error; 0: none. */
 	void (*fail)(unsigned int n, int error);
+	/* That call: the struct it takes, "open", "mmap"; NULL: it was not made yet. */
+	const char *(*failed)(void);
 	/* Calls since then. */
 	unsigned int (*calls)(void);
 	/* Opening a node fails with EACCES; calls and maps on it with ENODEV. */

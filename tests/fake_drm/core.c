@@ -457,7 +457,7 @@ static int drm_ioctl(struct fake_file *file, unsigned long cmd, void *argument)
 	r = in ? fake_read(call->name, data, (uintptr_t)argument, in) : 0;
 	if (r)
 		return r;
-	r = fake_due();
+	r = fake_due(call->name);
 	if (r)
 		return -r;
 	r = call->call(file, data);
@@ -543,7 +543,7 @@ static void *node_mmap(struct fake_file *file, void *address, size_t length, int
 		return refuse(EINVAL);
 	if (bo->map == FAKE_MAP_REFUSED)
 		return refuse(EPERM);
-	error = fake_due();
+	error = fake_due("mmap");
 	if (error)
 		return refuse(error);
 	/* Past the end of a file every touch is a SIGBUS: one without bytes is all past it. */
@@ -598,7 +598,9 @@ int fake_open(unsigned int node)
 	int fd = -1, error;
 
 	fake_lock();
-	error = fake_is_forbidden(node) ? EACCES : fake_is_gone(node) ? ENODEV : fake_due();
+	error = fake_is_forbidden(node) ? EACCES :
+		fake_is_gone(node)      ? ENODEV :
+					  fake_due("open");
 	if (error)
 		goto err_unlock;
 	fd = memory_new(NODE_NAME, node);

@@ -110,8 +110,8 @@ int fake_bo_new(struct fake_file *file, uint64_t size, struct fake_bo **ret_bo,
 
 /* ---- control.c ---- */
 
-/* Does this call fail? Its errno, or 0. */
-int fake_due(void);
+/* Does this call, of that name, fail? Its errno, or 0. */
+int fake_due(const char *name);
 bool fake_is_forbidden(unsigned int node);
 bool fake_is_gone(unsigned int node);
 bool fake_is_busy(void);
