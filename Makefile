@@ -79,6 +79,7 @@ test_sources := $(wildcard tests/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz_*.c)
 icd_sources := $(wildcard tests/stub_icd*.c)
 preload_sources := $(wildcard tests/preload_*.c)
+fake_sources := $(wildcard tests/fake_drm/*.c)
 hammer_sources := $(wildcard tests/hammer/*.c)
 # What is left in tests/ is for the test programs to share.
 support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) \
@@ -91,15 +92,16 @@ support_objects := $(support_sources:%.c=$(O)/%.o)
 test_objects := $(test_sources:%.c=$(O)/%.o)
 icd_objects := $(icd_sources:%.c=$(O)/%.o)
 preload_objects := $(preload_sources:%.c=$(O)/%.o)
+fake_objects := $(fake_sources:%.c=$(O)/%.o)
 example_objects := $(example_sources:%.c=$(O)/%.o)
 fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
 hammer_objects := $(hammer_sources:%.c=$(O)/%.o)
 objects := $(lib_objects) $(tool_objects) $(support_objects) $(test_objects) \
-	$(icd_objects) $(preload_objects) $(hammer_objects) $(example_objects)
+	$(icd_objects) $(preload_objects) $(fake_objects) $(hammer_objects) $(example_objects)
 
 libs := $(O)/libhetmap.a $(O)/libhetmap.so
 tests := $(test_sources:%.c=$(O)/%) $(if $(icd_sources),$(O)/tests/stub_icd.so) \
-	$(preload_sources:%.c=$(O)/%.so) $(O)/tests/hammer_hetsim
+	$(preload_sources:%.c=$(O)/%.so) $(O)/tests/fake_drm.so $(O)/tests/hammer_hetsim
 examples := $(example_sources:%.c=$(O)/%)
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) ## library, command, examples
@@ -183,6 +185,10 @@ $(O)/tests/stub_icd.so: $(icd_objects)
 	$(Q)$(link) -shared -o $@ $^
 
 $(preload_sources:%.c=$(O)/%.so): %.so: %.o
+	$(say) LD $@
+	$(Q)$(link) -shared -o $@ $^ -ldl
+
+$(O)/tests/fake_drm.so: $(fake_objects)
 	$(say) LD $@
 	$(Q)$(link) -shared -o $@ $^ -ldl
 

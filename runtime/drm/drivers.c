@@ -7,7 +7,11 @@
 #include "drm/drm.h"
 
 static const struct drm_driver *const drivers[] = {
+	&drm_amdgpu,
+	&drm_i915,
+	&drm_nouveau,
 	&drm_virtio_gpu,
+	&drm_xe,
 	&drm_dumb,
 };
 

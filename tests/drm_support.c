@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+/* Programs under the fake DRM drivers. */
+#include "drm_support.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Says that the program has been started again. */
+#define AGAIN "HETMAP_TEST_FAKE_DRM"
+
+/* The fake is beside the program. */
+static void fake_so(char *path, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", path, size - 1);
+	char *slash;
+
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	if (slash)
+		snprintf(slash + 1, size - (size_t)(slash + 1 - path), "fake_drm.so");
+}
+
+static void add_option(const char *name, const char *option)
+{
+	const char *old = getenv(name);
+	char text[1024];
+
+	snprintf(text, sizeof(text), "%s%s%s", old ? old : "", old ? ":" : "", option);
+	setenv(name, text, 1);
+}
+
+const struct fake_drm_control *drm_under_fake(char **argv)
+{
+	const struct fake_drm_control *control = dlsym(RTLD_DEFAULT, FAKE_DRM_CONTROL);
+	char path[PATH_MAX];
+
+	if (control)
+		return control;
+	fake_so(path, sizeof(path));
+	if (!getenv(AGAIN)) {
+		setenv(AGAIN, "1", 1);
+		setenv("LD_PRELOAD", path, 1);
+		/* What it takes over goes on to ASan's own by RTLD_NEXT. */
+		add_option("ASAN_OPTIONS", "verify_asan_link_order=0");
+		execv("/proc/self/exe", argv);
+	}
+	fprintf(stderr, "%s can't be preloaded\n", path);
+	exit(1);
+}
+
+const char *drm_fake_path(enum fake_drm_node node, char *path, size_t size)
+{
+	snprintf(path, size, "/dev/dri/renderD%d", FAKE_DRM_MINOR + (int)node);
+	return path;
+}
+
+struct drm_node *drm_open_fake(enum fake_drm_node node)
+{
+	struct drm_node *opened;
+	char path[64];
+
+	CHECK_OK_FATAL(drm_node_get(drm_fake_path(node, path, sizeof(path)), &opened));
+	return opened;
+}

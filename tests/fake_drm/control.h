@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a test may ask of tests/fake_drm.so, which it finds by dlsym() under
+ * FAKE_DRM_CONTROL once it runs with it preloaded. Environment, for programs that
+ * know nothing of it:
+ *
+ *	FAKE_DRM_LEAK=abort     a node that is closed with handles left ends the process
+ *	FAKE_DRM_FAIL=N:ERRNO   the N-th call (ioctl, mmap, open) fails with ERRNO
+ */
+#ifndef HETMAP_TESTS_FAKE_DRM_CONTROL_H
+#define HETMAP_TESTS_FAKE_DRM_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_DRM_CONTROL "fake_drm_control"
+
+/* Nodes are /dev/dri/renderD180 and on. */
+#define FAKE_DRM_MINOR 180
+
+enum fake_drm_node {
+	FAKE_AMDGPU,
+	FAKE_I915, /* discrete */
+	FAKE_XE,
+	FAKE_NOUVEAU,
+	FAKE_I915_INTEGRATED,
+	FAKE_DRM_NODES,
+};
+
+struct fake_drm_control {
+	/* The @n-th call from now (from 1) fails with @error; 0: none. */
+	void (*fail)(unsigned int n, int error);
+	/* That call: the struct it takes, "open", "mmap"; NULL: it was not made yet. */
+	const char *(*failed)(void);
+	/* Calls since then. */
+	unsigned int (*calls)(void);
+	/* Opening a node fails with EACCES; calls and maps on it with ENODEV. */
+	void (*forbid)(enum fake_drm_node node, bool forbidden);
+	void (*unplug)(enum fake_drm_node node, bool gone);
+	/* Work on every object has not ended. */
+	void (*busy)(bool busy);
+	/* Handles that are open now on any file; those that were at a last close. */
+	unsigned int (*handles)(void);
+	unsigned int (*leaked)(void);
+
+	/*
+	 * The @nth time (from 0) that the kernel reads a struct @name from its user,
+	 * the @size bytes at @offset are XORed with @bits, or @add is added. NULL: none.
+	 */
+	void (*mutate)(const char *name, unsigned int nth, size_t offset, size_t size,
+		       uint64_t bits, uint64_t add);
+	/* Structs that were read since the last trace_clear(). False past the last. */
+	bool (*read_struct)(unsigned int index, const char **ret_name, size_t *ret_size,
+			    unsigned int *ret_times);
+	/* What the calls made the kernel do, as a text: equal for equal doings. */
+	const char *(*trace)(void);
+	void (*trace_clear)(void);
+};
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * DRM drivers that are not there, for tests: nodes /dev/dri/renderD180 and on, their
+ * part of sysfs, and the ioctls that a row of runtime/drm/ sends.
+ *
+ *	intercept.c  the C library's calls that see or make them
+ *	tree.c       the files behind /dev/dri and /sys, in a folder of their own
+ *	core.c       open files, handles, dma-bufs, maps, calls of every driver
+ *	control.c    what a test asks for: failures, mutations, traces
+ *	amdgpu.c i915.c xe.c nouveau.c  one driver each
+ *
+ * An open node is a memfd, and so is an object, which its dma-buf is, too: their
+ * inodes tell them apart, whoever has duplicated or sent them.
+ *
+ * Each check follows a function of the kernel (6.1; xe: 6.12), which it names, and
+ * decodes with the kernel's own headers: no file here includes one of runtime/ but
+ * the carried header of xe.
+ */
+#ifndef HETMAP_TESTS_FAKE_DRM_FAKE_H
+#define HETMAP_TESTS_FAKE_DRM_FAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "control.h"
+
+#define FAKE_PAGE 4096ull
+#define FAKE_MIB (1024ull * 1024)
+#define FAKE_VRAM (256 * FAKE_MIB)
+#define FAKE_VISIBLE (64 * FAKE_MIB)
+#define FAKE_SYSTEM (1024 * FAKE_MIB)
+
+/* How a map through the node behaves. */
+enum fake_map {
+	FAKE_MAP_PAGES,
+	FAKE_MAP_SIGBUS,  /* maps, and every touch is a SIGBUS */
+	FAKE_MAP_REFUSED, /* by whatever would give its offset */
+};
+
+/* A GEM object. */
+struct fake_bo {
+	struct fake_bo *next;
+	unsigned int node;    /* enum fake_drm_node */
+	unsigned int handles; /* in all files; 0: only its dma-buf is left, if anything */
+	int fd;               /* of its memory; -1 without a handle */
+	int dmabuf;           /* as it was exported first, or -1 */
+	ino_t inode;
+	uint64_t size;
+	uint64_t offset; /* of the node's file */
+	enum fake_map map;
+	uint64_t domains; /* the driver's */
+	uint64_t flags;
+	uint32_t mode, kind; /* nouveau's */
+};
+
+/* An open file of a node. */
+struct fake_file {
+	struct fake_file *next;
+	unsigned int node;
+	ino_t inode;
+	struct fake_bo **bos; /* by handle */
+	uint32_t n_bo;
+};
+
+struct fake_call {
+	const char *name; /* of its struct */
+	unsigned long cmd;
+	int (*call)(struct fake_file *file, void *data); /* 0 or -errno */
+};
+
+struct fake_driver {
+	const char *name, *description, *date;
+	int major, minor, patchlevel;
+	uint16_t vendor, device;
+	int userptr_export;    /* the errno of exporting one */
+	bool cow;              /* takes MAP_PRIVATE */
+	enum fake_map foreign; /* how what came in from another device maps */
+	uint64_t foreign_domains;
+	const struct fake_call *calls; /* up to one without a name */
+};
+
+/* By enum fake_drm_node. */
+extern const struct fake_driver *const fake_drivers[FAKE_DRM_NODES];
+extern const struct fake_driver fake_amdgpu, fake_i915, fake_xe, fake_nouveau;
+
+/* ---- core.c: all but the first group are called with the lock held ---- */
+
+int fake_open(unsigned int node);
+long fake_ioctl(int fd, unsigned long cmd, void *argument, bool *ret_ours);
+void *fake_mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset,
+		bool *ret_ours);
+int fake_close(int fd);
+/* Is @fd a node? Then which. */
+bool fake_is_node(int fd, unsigned int *ret_node);
+/* Is there an object behind this name of /proc/self/maps? */
+bool fake_is_memory(const char *name);
+
+/* -EFAULT where the user's memory can't be read or written. Reading is where a
+ * mutation takes place; @name is the struct's. */
+int fake_read(const char *name, void *to, uint64_t from, size_t size);
+int fake_write(uint64_t to, const void *from, size_t size);
+/* Is there memory of the user's at each page of this? */
+bool fake_has_pages(uint64_t address, uint64_t size);
+struct fake_bo *fake_bo_of(struct fake_file *file, uint32_t handle);
+/* A new object of @size bytes with a handle: drm_gem_handle_create(). */
+int fake_bo_new(struct fake_file *file, uint64_t size, struct fake_bo **ret_bo,
+		uint32_t *ret_handle);
+
+/* ---- control.c ---- */
+
+/* Does this call, of that name, fail? Its errno, or 0. */
+int fake_due(const char *name);
+bool fake_is_forbidden(unsigned int node);
+bool fake_is_gone(unsigned int node);
+bool fake_is_busy(void);
+void fake_leaked(unsigned int node, unsigned int handles);
+void fake_mutation(const char *name, void *data, size_t size);
+void fake_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- tree.c ---- */
+
+/* The file behind @path, in @to of PATH_MAX bytes; @path itself if it isn't ours. */
+const char *fake_path(const char *path, char *to);
+/* The reverse, in place; returns the new length. */
+size_t fake_unpath(char *path, size_t length);
+/* Which node is @path (as a user names it)? */
+bool fake_node_of(const char *path, unsigned int *ret_node);
+/* Is @fd the file behind a node's path, opened by O_PATH? Then which. */
+bool fake_is_placeholder(int fd, unsigned int *ret_node);
+
+#endif
