@@ -13,6 +13,7 @@
 #include "rlimits.h"
 #include "placement.h"
 #include "replace.h"
+#include "share.h"
 #include "sys.h"
 
 #define BUFFER_FLAGS (HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY)
@@ -20,7 +21,7 @@
 /* First version of the struct: up to and with name. */
 #define DESC_LEAST offsetof(struct hm_buffer_desc, numa_mode)
 
-static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
+int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
 {
 	int r;
 
@@ -122,7 +123,7 @@ err_free:
 	return r;
 }
 
-static int check_args(struct hm_device *device, const void *ret_buffer, const char *what)
+int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what)
 {
 	int r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 
@@ -138,13 +139,13 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 	struct hm_recipe recipe;
 	int r;
 
-	r = check_args(device, ret_buffer, "hm_buffer_create");
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_create");
 	if (r)
 		return r;
 	if (!from)
 		return err_set(-EINVAL, "hm_buffer_create: desc is NULL");
 	err_clear();
-	r = read_desc(from, &desc);
+	r = buffer_read_desc(from, &desc);
 	if (r)
 		return r;
 	if (!desc.size)
@@ -199,6 +200,22 @@ err_close:
 	return r;
 }
 
+int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
+		    bool file, struct hm_buffer **ret_buffer)
+{
+	int r = file ? check_caps(device, desc, HM_CAP_FROM_FILE, "hm_buffer_from_file") :
+		       check_caps(device, desc, HM_CAP_IMPORT, "hm_buffer_import");
+
+	if (r) {
+		sys_close(fd);
+		return r;
+	}
+	return file ? adopt_fd(device, fd, desc, device->ops->from_file, "from_file",
+			       ret_buffer) :
+		      adopt_fd(device, fd, desc, device->ops->import_fd, "import_fd",
+			       ret_buffer);
+}
+
 static int open_path(const char *path, const struct hm_buffer_desc *desc)
 {
 	bool write = !(desc->flags & (HM_BUFFER_READ_ONLY | HM_BUFFER_PRIVATE));
@@ -226,9 +243,9 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 	int own, r;
 
 	err_clear();
-	r = check_args(device, ret_buffer, "hm_buffer_from_file");
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_from_file");
 	if (!r)
-		r = read_desc(from, &desc);
+		r = buffer_read_desc(from, &desc);
 	if (!r)
 		r = check_caps(device, &desc, HM_CAP_FROM_FILE, "hm_buffer_from_file");
 	if (r)
@@ -253,9 +270,9 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	int own, r;
 
 	err_clear();
-	r = check_args(device, ret_buffer, "hm_buffer_import");
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_import");
 	if (!r)
-		r = read_desc(from, &desc);
+		r = buffer_read_desc(from, &desc);
 	if (!r)
 		r = check_caps(device, &desc, HM_CAP_IMPORT, "hm_buffer_import");
 	if (r)
@@ -273,51 +290,61 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	return adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", ret_buffer);
 }
 
+int buffer_check_export(const char *what, uint32_t flags)
+{
+	if (flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE))
+		return err_set(-EINVAL, "%s: unknown flags 0x%x", what,
+			       flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE));
+	return 0;
+}
+
+int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
+			 int *ret_fd)
+{
+	int r;
+
+	if (!(buffer->caps & HM_CAP_EXPORT))
+		return err_set(-EOPNOTSUPP,
+			       "%s: private memory, or a device that exports none, "
+			       "has no descriptor to give",
+			       buffer->name);
+	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
+		r = replace_locked(buffer, buffer->size, set);
+		if (r)
+			return r;
+	}
+	if (buffer->n_segment > 1)
+		return err_set(-EXDEV,
+			       "%s: made of %u objects, and a descriptor is one: pass "
+			       "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
+			       buffer->name, buffer->n_segment, buffer->size);
+	r = buffer->device->ops->export_fd(buffer->device->backend, &buffer->segment[0], flags,
+					   ret_fd);
+	if (r)
+		return backend_explain(buffer->device->ops, r, "export_fd");
+	buffer->exported = true;
+	return 0;
+}
+
 int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 {
 	struct resize_set set = { 0 };
 	int fd, r;
 
 	err_clear();
-	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	r = buffer_check(buffer);
 	if (r)
 		return r;
 	if (!ret_fd)
 		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
-	if (flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE))
-		return err_set(-EINVAL, "hm_buffer_export: unknown flags 0x%x",
-			       flags & ~(HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE));
-	r = buffer_lock(buffer);
+	r = buffer_check_export("hm_buffer_export", flags);
+	if (!r)
+		r = buffer_lock(buffer);
 	if (r)
 		return r;
-	if (!(buffer->caps & HM_CAP_EXPORT)) {
-		r = err_set(-EOPNOTSUPP,
-			    "%s: private memory, or a device that exports none, "
-			    "has no descriptor to give",
-			    buffer->name);
-		goto out;
-	}
-	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
-		r = replace_locked(buffer, buffer->size, &set);
-		if (r)
-			goto out;
-	}
-	if (buffer->n_segment > 1) {
-		r = err_set(-EXDEV,
-			    "%s: made of %u objects, and a descriptor is one: pass "
-			    "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
-			    buffer->name, buffer->n_segment, buffer->size);
-		goto out;
-	}
-	r = buffer->device->ops->export_fd(buffer->device->backend, &buffer->segment[0], flags,
-					   &fd);
-	if (r) {
-		r = backend_explain(buffer->device->ops, r, "export_fd");
-		goto out;
-	}
-	buffer->exported = true;
-	*ret_fd = fd;
-out:
+	r = buffer_export_locked(buffer, flags, &set, &fd);
+	if (!r)
+		*ret_fd = fd;
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
 	return lost_notice(buffer->device, r);
@@ -328,7 +355,7 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 	struct hm_buffer_info info;
 	int r;
 
-	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	r = buffer_check(buffer);
 	if (r)
 		return r;
 	if (!ret_info)
@@ -353,6 +380,7 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 		.maps = buffer->n_map,
 		.exported = buffer->exported,
 		.access = buffer->access,
+		.sharing = share_state_locked(buffer),
 	};
 	buffer_unlock(buffer);
 	struct_write(ret_info, &info, ret_info->struct_size);
@@ -504,6 +532,7 @@ void hm_buffer_unref(struct hm_buffer *buffer)
 {
 	if (!buffer || !object_put(&buffer->object))
 		return;
+	share_end(buffer);
 	buffer_destroy_objects(buffer, buffer->segment, buffer->n_segment);
 	hm_device_unref(buffer->device);
 	pthread_mutex_destroy(&buffer->segment_lock);

@@ -105,6 +105,9 @@ struct sys_table sys_table = {
 	.eventfd = real_eventfd,
 	.poll = poll,
 	.prctl = real_prctl,
+	.sendmsg = sendmsg,
+	.recvmsg = recvmsg,
+	.getsockopt = getsockopt,
 	.calloc = calloc,
 };
 
@@ -318,6 +321,27 @@ int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms)
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
 	return (int)RETRY(sys_table.prctl(option, a, b, c, d));
+}
+
+ssize_t sys_sendmsg(int socket, const struct msghdr *message)
+{
+	return RETRY(sys_table.sendmsg(socket, message, MSG_NOSIGNAL));
+}
+
+ssize_t sys_recvmsg(int socket, struct msghdr *message)
+{
+	return RETRY(sys_table.recvmsg(socket, message, MSG_CMSG_CLOEXEC));
+}
+
+int sys_getsockopt(int socket, int level, int option, int *ret_value)
+{
+	socklen_t length = sizeof(*ret_value);
+	int value = 0;
+	int r = (int)RETRY(sys_table.getsockopt(socket, level, option, &value, &length));
+
+	if (!r)
+		*ret_value = value;
+	return r;
 }
 
 void *sys_calloc(size_t count, size_t size)

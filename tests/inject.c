@@ -235,6 +235,14 @@ HOOK(int, prctl, EINVAL,
      (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d),
      (option, a, b, c, d))
 
+HOOK(ssize_t, sendmsg, ENOBUFS, (int socket, const struct msghdr *message, int flags),
+     (socket, message, flags))
+HOOK(ssize_t, recvmsg, ENOMEM, (int socket, struct msghdr *message, int flags),
+     (socket, message, flags))
+HOOK(int, getsockopt, ENOTSOCK,
+     (int socket, int level, int option, void *value, socklen_t *length),
+     (socket, level, option, value, length))
+
 void inject_install(void)
 {
 	if (real.mmap)
@@ -272,6 +280,9 @@ void inject_install(void)
 		.eventfd = hook_eventfd,
 		.poll = hook_poll,
 		.prctl = hook_prctl,
+		.sendmsg = hook_sendmsg,
+		.recvmsg = hook_recvmsg,
+		.getsockopt = hook_getsockopt,
 		.calloc = hook_calloc,
 	};
 }
