@@ -75,6 +75,7 @@ int control_create(uint64_t serial, uint64_t size, struct share **ret_share)
 	share = sys_calloc(1, sizeof(*share));
 	if (!share)
 		return err_set(-ENOMEM, "no memory to share a buffer");
+	share->object_fd = -1;
 	share->fd = memfd_open("control", 0);
 	if (share->fd < 0) {
 		r = share->fd;
@@ -168,6 +169,7 @@ int control_open(int fd, struct share **ret_share)
 		goto err_unmap;
 	}
 	share->fd = fd;
+	share->object_fd = -1;
 	share->received = true;
 	pid = page->owner_pid;
 	/* In another pid namespace the number means somebody else, or nobody. */
@@ -190,6 +192,8 @@ void control_end(struct share *share)
 		share->page->owner_pid = 0;
 	sys_munmap(share->page, CONTROL_BYTES);
 	sys_close(share->fd);
+	if (share->object_fd >= 0)
+		sys_close(share->object_fd);
 	free(share);
 }
 

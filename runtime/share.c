@@ -11,6 +11,7 @@
 #include "buffer.h"
 #include "lost.h"
 #include "resize.h"
+#include "rlimits.h"
 #include "sys.h"
 
 /* ---- sending ---- */
@@ -221,6 +222,23 @@ static int check_buffer(struct hm_buffer *buffer, const struct share_message *me
 	return check_file_size(buffer, buffer->size);
 }
 
+/*
+ * An object that a device has exported does not shrink as long as its descriptor is
+ * open anywhere: a backend need not keep the one that it took in.
+ */
+static int hold_object(struct share *share, int fd, const struct share_message *message)
+{
+	int own;
+
+	if (message->backing != HM_BACKING_DEVICE)
+		return 0;
+	own = sys_dup(fd);
+	if (own < 0)
+		return rlimits_explain_fd(own, "duplicating a received descriptor");
+	share->object_fd = own;
+	return 0;
+}
+
 static int adopt(struct hm_device *device, int fd, const struct share_message *message,
 		 const struct share *share, const struct hm_buffer_desc *asked,
 		 struct hm_buffer **ret_buffer)
@@ -271,6 +289,11 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 	r = control_open(fds[SHARE_FD_CONTROL], &share);
 	if (r)
 		goto err_fds;
+	r = hold_object(share, fds[SHARE_FD_OBJECT], &message);
+	if (r) {
+		sys_close(fds[SHARE_FD_OBJECT]);
+		goto err_control;
+	}
 	r = adopt(device, fds[SHARE_FD_OBJECT], &message, share, &desc, &buffer);
 	if (r)
 		goto err_control;

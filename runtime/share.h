@@ -29,6 +29,7 @@ struct control_page {
 struct share {
 	struct control_page *page; /* receivers: read-only */
 	int fd;                    /* of the page, for further peers */
+	int object_fd; /* receivers: keeps a device's object from shrinking; or -1 */
 	bool received;
 	bool owner_seen;       /* its pid means the same process here */
 	uint64_t max_size;     /* the owner's */

@@ -96,6 +96,8 @@ ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
 int sys_eventfd(unsigned int value, int flags); /* fd */
 /* How many of @files something can be said of. */
 int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms);
+/* The same for a time in ns, in ms rounded up; signals don't lengthen it. */
+int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns);
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 /* EAGAIN is handed up: the socket is one that does not wait. No SIGPIPE. */
 ssize_t sys_sendmsg(int socket, const struct msghdr *message);
