@@ -15,6 +15,7 @@
 #include "placement.h"
 #include "reach.h"
 #include "replace.h"
+#include "share.h"
 #include "sys.h"
 
 #define BUFFER_FLAGS (HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY)
@@ -22,7 +23,7 @@
 /* First version of the struct: up to and with name. */
 #define DESC_LEAST offsetof(struct hm_buffer_desc, numa_mode)
 
-static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
+int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
 {
 	int r;
 
@@ -137,7 +138,7 @@ err_free:
 	return r;
 }
 
-static int check_args(struct hm_device *device, const void *ret_buffer, const char *what)
+int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what)
 {
 	int r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 
@@ -153,13 +154,13 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 	struct hm_recipe recipe = { 0 };
 	int r;
 
-	r = check_args(device, ret_buffer, "hm_buffer_create");
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_create");
 	if (r)
 		return r;
 	if (!from)
 		return err_set(-EINVAL, "hm_buffer_create: desc is NULL");
 	err_clear();
-	r = read_desc(from, &desc);
+	r = buffer_read_desc(from, &desc);
 	if (r)
 		return r;
 	if (!desc.size)
@@ -214,6 +215,22 @@ err_close:
 	return r;
 }
 
+int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
+		    bool file, struct hm_buffer **ret_buffer)
+{
+	int r = file ? check_caps(device, desc, HM_CAP_FROM_FILE, "hm_buffer_from_file") :
+		       check_caps(device, desc, HM_CAP_IMPORT, "hm_buffer_import");
+
+	if (r) {
+		sys_close(fd);
+		return r;
+	}
+	return file ? adopt_fd(device, fd, desc, device->ops->from_file, "from_file",
+			       ret_buffer) :
+		      adopt_fd(device, fd, desc, device->ops->import_fd, "import_fd",
+			       ret_buffer);
+}
+
 static int open_path(const char *path, const struct hm_buffer_desc *desc)
 {
 	bool write = !(desc->flags & (HM_BUFFER_READ_ONLY | HM_BUFFER_PRIVATE));
@@ -241,9 +258,9 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 	int own, r;
 
 	err_clear();
-	r = check_args(device, ret_buffer, "hm_buffer_from_file");
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_from_file");
 	if (!r)
-		r = read_desc(from, &desc);
+		r = buffer_read_desc(from, &desc);
 	if (!r)
 		r = check_caps(device, &desc, HM_CAP_FROM_FILE, "hm_buffer_from_file");
 	if (r)
@@ -268,9 +285,9 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	int own, r;
 
 	err_clear();
-	r = check_args(device, ret_buffer, "hm_buffer_import");
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_import");
 	if (!r)
-		r = read_desc(from, &desc);
+		r = buffer_read_desc(from, &desc);
 	if (!r)
 		r = check_caps(device, &desc, HM_CAP_IMPORT, "hm_buffer_import");
 	if (r)
@@ -290,7 +307,14 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 
 #define EXPORT_FLAGS (HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE | HM_EXPORT_DMABUF)
 
-static int check_export(const struct hm_buffer *buffer, uint32_t flags)
+int buffer_check_export(const char *what, uint32_t flags)
+{
+	if (flags & ~EXPORT_FLAGS)
+		return err_set(-EINVAL, "%s: unknown flags 0x%x", what, flags & ~EXPORT_FLAGS);
+	return 0;
+}
+
+static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
 {
 	if (!(buffer->caps & HM_CAP_EXPORT))
 		return err_set(-EOPNOTSUPP,
@@ -318,52 +342,57 @@ static int check_export(const struct hm_buffer *buffer, uint32_t flags)
 	return 0;
 }
 
-int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
+int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
+			 int *ret_fd)
 {
-	struct resize_set set = { 0 };
 	struct hm_segment segment;
 	int fd, r;
 
-	err_clear();
-	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	r = check_export_caps(buffer, flags);
 	if (r)
 		return r;
-	if (!ret_fd)
-		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
-	if (flags & ~EXPORT_FLAGS)
-		return err_set(-EINVAL, "hm_buffer_export: unknown flags 0x%x",
-			       flags & ~EXPORT_FLAGS);
-	r = buffer_lock(buffer);
-	if (r)
-		return r;
-	r = check_export(buffer, flags);
-	if (r)
-		goto out;
 	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
-		r = replace_locked(buffer, buffer->size, &set);
+		r = replace_locked(buffer, buffer->size, set);
 		if (r)
-			goto out;
+			return r;
 	}
-	if (buffer->n_segment > 1) {
-		r = err_set(-EXDEV,
-			    "%s: made of %u objects, and a descriptor is one: pass "
-			    "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
-			    buffer->name, buffer->n_segment, buffer->size);
-		goto out;
-	}
+	if (buffer->n_segment > 1)
+		return err_set(-EXDEV,
+			       "%s: made of %u objects, and a descriptor is one: pass "
+			       "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
+			       buffer->name, buffer->n_segment, buffer->size);
 	/* What is in use: a dma-buf has its size for life, and its pages at once. */
 	segment = buffer->segment[0];
 	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
 	r = buffer->device->ops->export_fd(buffer->device->backend, &segment, flags, &fd);
-	if (r) {
-		r = backend_explain(buffer->device->ops, r, "export_fd");
-		goto out;
-	}
+	if (r)
+		return backend_explain(buffer->device->ops, r, "export_fd");
 	buffer->exported = true;
 	if (buffer->backing == HM_BACKING_MEMFD && dmabuf_is(fd))
 		buffer->pinned = true;
 	*ret_fd = fd;
-out:
+	return 0;
+}
+
+int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
+{
+	struct resize_set set = { 0 };
+	int fd, r;
+
+	err_clear();
+	r = buffer_check(buffer);
+	if (r)
+		return r;
+	if (!ret_fd)
+		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
+	r = buffer_check_export("hm_buffer_export", flags);
+	if (!r)
+		r = buffer_lock(buffer);
+	if (r)
+		return r;
+	r = buffer_export_locked(buffer, flags, &set, &fd);
+	if (!r)
+		*ret_fd = fd;
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
 	return lost_notice(buffer->device, r);
@@ -374,7 +403,7 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 	struct hm_buffer_info info;
 	int r;
 
-	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	r = buffer_check(buffer);
 	if (r)
 		return r;
 	if (!ret_info)
@@ -399,6 +428,7 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 		.maps = buffer->n_map,
 		.exported = buffer->exported,
 		.access = buffer->access,
+		.sharing = share_state_locked(buffer),
 	};
 	buffer_unlock(buffer);
 	struct_write(ret_info, &info, ret_info->struct_size);
@@ -552,6 +582,7 @@ void hm_buffer_unref(struct hm_buffer *buffer)
 {
 	if (!buffer || !object_put(&buffer->object))
 		return;
+	share_end(buffer);
 	buffer_destroy_objects(buffer, buffer->segment, buffer->n_segment);
 	hm_device_unref(buffer->device);
 	pthread_mutex_destroy(&buffer->segment_lock);

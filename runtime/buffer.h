@@ -27,6 +27,22 @@ static inline bool buffer_is_private(const struct hm_buffer *buffer)
 	return buffer->flags & HM_BUFFER_PRIVATE;
 }
 
+/* Copies a description, checked; NULL: all defaults. */
+int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc);
+/* Of what makes a buffer: -EINVAL, -EOWNERDEAD. */
+int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what);
+/* A buffer around @fd, which is closed should that fail. @file: by from_file. */
+int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
+		    bool file, struct hm_buffer **ret_buffer);
+
+struct resize_set;
+
+/* HM_EXPORT_*; -EINVAL. */
+int buffer_check_export(const char *what, uint32_t flags);
+/* Caller holds buffer->lock, and drops @set after it. */
+int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
+			 int *ret_fd);
+
 /* -EDEADLK in a view's callback, whose thread may hold it already. */
 int buffer_lock(struct hm_buffer *buffer);
 /* Also ends the maps that lost their last reference meanwhile. */

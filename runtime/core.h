@@ -72,22 +72,8 @@ struct hm_buffer {
 	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
 	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
 	_Atomic bool reach_changed;      /* likewise: buffer_unlock() shows it in the maps */
-	struct control_page *control;    /* shared with peers; NULL: not sent, not received */
-};
-
-/*
- * What peers of a shared buffer know of each other: a memfd of its own, sent
- * beside the buffer's.
- */
-struct control_page {
-	uint32_t magic;
-	uint32_t version;
-	_Atomic uint64_t size; /* receivers commit no more than that */
-	_Atomic uint64_t generation;
-	uint64_t serial; /* of the object */
-	uint64_t owner_pid;
-	uint64_t owner_start;         /* field 22 of /proc/PID/stat: pids are reused */
-	_Atomic uint64_t bracket[64]; /* pid of who has one open; 0: free */
+	_Atomic(struct share *) share;   /* with other processes; NULL: not sent, not received.
+					  * Set once, with lock held */
 };
 
 /* One word for each 2 MiB of a map's span, allocated when one is not OK. */

@@ -18,6 +18,7 @@
 #include "resident.h"
 #include "smaps.h"
 #include "sync.h"
+#include "share.h"
 #include "sys.h"
 #include "view.h"
 
@@ -568,7 +569,7 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 	struct hm_map *map;
 	int r, shown = 0;
 
-	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	r = buffer_check(buffer);
 	if (r)
 		return r;
 	if (!ret_map)
@@ -707,7 +708,7 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 	uint32_t fields;
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	if (!ret_info)

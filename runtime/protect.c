@@ -6,6 +6,7 @@
 #include "rlimits.h"
 #include "map.h"
 #include "remap.h"
+#include "share.h"
 #include "sys.h"
 
 /* To take the rights of a whole map away and give them back allocates nothing. */
@@ -107,7 +108,7 @@ int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 {
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	r = remap_check_access(map->buffer, access);

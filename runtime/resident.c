@@ -11,6 +11,7 @@
 #include "rlimits.h"
 #include "map.h"
 #include "remap.h"
+#include "share.h"
 #include "sys.h"
 
 /* ---- prefetch ---- */
@@ -27,7 +28,7 @@ int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length, uint32
 {
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	if (access != HM_READ && access != (HM_READ | HM_WRITE))
@@ -229,7 +230,7 @@ int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	uint64_t locked = 0;
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	err_clear();
@@ -306,7 +307,7 @@ int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	r = remap_lock(map);
@@ -347,7 +348,7 @@ int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t
 {
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	if (advice >= ARRAY_SIZE(advices))

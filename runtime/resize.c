@@ -12,6 +12,7 @@
 #include "map.h"
 #include "replace.h"
 #include "resident.h"
+#include "share.h"
 #include "sys.h"
 
 #define RESIZE_FLAGS (HM_MAY_MOVE | HM_GROW_REPLACE | HM_GROW_APPEND)
@@ -24,6 +25,8 @@ static int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_
 	uint64_t old_part = old_size > segment->offset ? old_size - segment->offset : 0;
 	uint64_t new_part = new_size > segment->offset ? new_size - segment->offset : 0;
 
+	if (share_is_received(buffer))
+		return 0; /* the owner has done it, and perhaps more since */
 	return backend_explain(buffer->device->ops,
 			       buffer->device->ops->resize(buffer->device->backend, segment,
 							   old_part, new_part),
@@ -265,13 +268,20 @@ static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
 	return false;
 }
 
+int resize_follow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
+{
+	return with_maps(buffer, 0, new_size, set);
+}
+
 static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags,
 			 struct resize_set *set)
 {
 	uint32_t index = buffer_segment_at(buffer, buffer->size - 1);
 	int r;
 
-	r = check_caps(buffer, new_size, flags);
+	r = share_refuse_resize_locked(buffer, new_size, flags);
+	if (!r)
+		r = check_caps(buffer, new_size, flags);
 	if (r)
 		return r;
 	if (new_size < buffer->size) {
@@ -314,7 +324,7 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 	int r;
 
 	err_clear();
-	r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
+	r = buffer_check(buffer);
 	if (r)
 		return r;
 	if (!new_size || new_size > BUFFER_SIZE_MAX)
@@ -335,6 +345,8 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 		r = lost_check(buffer->device);
 		if (!r && buffer->size != new_size)
 			r = resize_locked(buffer, new_size, flags, &set);
+		if (!r)
+			share_publish_locked(buffer);
 		done = buffer->size == new_size;
 		buffer_unlock(buffer);
 		resize_set_drop(&set);

@@ -38,6 +38,13 @@ int resize_set_stage(struct resize_set *set, uint64_t new_length, uint64_t fresh
 /* Freezes all of them, or none. @offset, @length: the bytes that change. */
 int resize_set_freeze(struct resize_set *set, uint64_t offset, uint64_t length);
 
+/*
+ * A received buffer and its whole maps get the size that its owner gave the object
+ * (resize.c). Maps of a part stay: what the owner cut off reads zeros there. Caller
+ * holds buffer->lock and drops the set after it.
+ */
+int resize_follow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set);
+
 /* Publishes what was staged: cannot fail. */
 void resize_set_commit(struct resize_set *set, uint64_t new_length);
 

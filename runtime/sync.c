@@ -10,6 +10,7 @@
 #include "lost.h"
 #include "map.h"
 #include "remap.h"
+#include "share.h"
 #include "sys.h"
 
 int bracket_nothing(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
@@ -168,7 +169,7 @@ static int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t 
 {
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	if (!access || access & ~(HM_READ | HM_WRITE))
@@ -240,7 +241,7 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 {
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	if (flags & ~HM_SYNC_ASYNC)

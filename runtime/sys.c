@@ -3,6 +3,7 @@
 #include "sys.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <numaif.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,9 @@ struct sys_table sys_table = {
 	.userfaultfd = real_userfaultfd,
 	.poll = poll,
 	.prctl = real_prctl,
+	.sendmsg = sendmsg,
+	.recvmsg = recvmsg,
+	.getsockopt = getsockopt,
 	.calloc = calloc,
 };
 
@@ -332,9 +336,48 @@ int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms)
 	return (int)RETRY(sys_table.poll(files, n_files, timeout_ms));
 }
 
+int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns)
+{
+	uint64_t now = time_now_ns(), end, ms;
+	int r;
+
+	if (timeout_ns > UINT64_MAX - now)
+		return sys_poll(files, n_files, -1);
+	end = now + timeout_ns;
+	do {
+		ms = now < end ? (end - now + 999999) / 1000000 : 0;
+		r = sys_table.poll(files, n_files, ms < INT_MAX ? (int)ms : INT_MAX);
+		if (r > 0 || (r < 0 && errno != EINTR))
+			return r < 0 ? -errno : r;
+		now = time_now_ns();
+	} while (now < end);
+	return 0;
+}
+
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
 	return (int)RETRY(sys_table.prctl(option, a, b, c, d));
+}
+
+ssize_t sys_sendmsg(int socket, const struct msghdr *message)
+{
+	return RETRY(sys_table.sendmsg(socket, message, MSG_NOSIGNAL));
+}
+
+ssize_t sys_recvmsg(int socket, struct msghdr *message)
+{
+	return RETRY(sys_table.recvmsg(socket, message, MSG_CMSG_CLOEXEC));
+}
+
+int sys_getsockopt(int socket, int level, int option, int *ret_value)
+{
+	socklen_t length = sizeof(*ret_value);
+	int value = 0;
+	int r = (int)RETRY(sys_table.getsockopt(socket, level, option, &value, &length));
+
+	if (!r)
+		*ret_value = value;
+	return r;
 }
 
 void *sys_calloc(size_t count, size_t size)

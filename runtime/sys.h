@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/vfs.h>
@@ -53,6 +54,9 @@ struct sys_table {
 	int (*poll)(struct pollfd *files, nfds_t n_files, int timeout_ms);
 	int (*prctl)(int option, unsigned long a, unsigned long b, unsigned long c,
 		     unsigned long d);
+	ssize_t (*sendmsg)(int socket, const struct msghdr *message, int flags);
+	ssize_t (*recvmsg)(int socket, struct msghdr *message, int flags);
+	int (*getsockopt)(int socket, int level, int option, void *value, socklen_t *length);
 	void *(*calloc)(size_t count, size_t size);
 };
 
@@ -96,7 +100,13 @@ int sys_eventfd(unsigned int value, int flags); /* fd */
 int sys_userfaultfd(int flags);                 /* fd */
 /* How many of @files something can be said of. */
 int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms);
+/* The same for a time in ns, in ms rounded up; signals don't lengthen it. */
+int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns);
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+/* EAGAIN is handed up: the socket is one that does not wait. No SIGPIPE. */
+ssize_t sys_sendmsg(int socket, const struct msghdr *message);
+ssize_t sys_recvmsg(int socket, struct msghdr *message); /* descriptors: O_CLOEXEC */
+int sys_getsockopt(int socket, int level, int option, int *ret_value);
 void *sys_calloc(size_t count, size_t size); /* NULL: no memory; free() it */
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "remap.h"
 #include "sync.h"
+#include "share.h"
 #include "sys.h"
 
 pthread_mutex_t view_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -176,7 +177,7 @@ int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 	struct hm_view *view;
 	int r;
 
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	r = map_check(map);
 	if (r)
 		return r;
 	if (!ops || !ret_view)

@@ -237,6 +237,14 @@ HOOK(int, prctl, EINVAL,
      (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d),
      (option, a, b, c, d))
 
+HOOK(ssize_t, sendmsg, ENOBUFS, (int socket, const struct msghdr *message, int flags),
+     (socket, message, flags))
+HOOK(ssize_t, recvmsg, ENOMEM, (int socket, struct msghdr *message, int flags),
+     (socket, message, flags))
+HOOK(int, getsockopt, ENOTSOCK,
+     (int socket, int level, int option, void *value, socklen_t *length),
+     (socket, level, option, value, length))
+
 void inject_install(void)
 {
 	if (real.mmap)
@@ -276,6 +284,9 @@ void inject_install(void)
 		.userfaultfd = hook_userfaultfd,
 		.poll = hook_poll,
 		.prctl = hook_prctl,
+		.sendmsg = hook_sendmsg,
+		.recvmsg = hook_recvmsg,
+		.getsockopt = hook_getsockopt,
 		.calloc = hook_calloc,
 	};
 }

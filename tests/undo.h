@@ -14,11 +14,13 @@
 struct world {
 	struct hm_device *device;
 	struct hm_buffer *buffer;
+	struct hm_buffer *owner; /* of the same bytes, if buffer was received */
 	struct hm_map *map;
 	struct hm_map *second;
 	struct hm_view *view;
 	void *pointer; /* of the short API */
 	int fd;
+	int socket[2]; /* connected to each other, or -1 */
 	/* Results: UNTOUCHED or -1 before the operation. */
 	struct hm_device *ret_device;
 	struct hm_buffer *ret_buffer;
@@ -32,7 +34,7 @@ struct operation {
 	const char *name;
 	void (*set_up)(struct world *world);
 	int (*run)(struct world *world);
-	/* Goes object by object, and a step that was done stays: see buffer.h. */
+	/* Goes in steps, and one that was done stays: see buffer.h. */
 	bool stepwise;
 	/* On undo_device, which may be another one than the host. */
 	bool anywhere;

@@ -3,6 +3,7 @@
 #include "undo.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "minimal_backend.h"
@@ -171,6 +172,46 @@ static void exported(struct world *world)
 	CHECK_OK_FATAL(hm_buffer_export(world->buffer, 0, &world->fd));
 }
 
+static void connect_sockets(struct world *world)
+{
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, world->socket));
+}
+
+static void sendable(struct world *world)
+{
+	shared_map(world);
+	connect_sockets(world);
+}
+
+/* Twice: the message of a call that fails may be gone. */
+static void sent(struct world *world)
+{
+	make(world, 0);
+	connect_sockets(world);
+	CHECK_OK_FATAL(hm_buffer_send(world->buffer, world->socket[0], 0));
+	CHECK_OK_FATAL(hm_buffer_send(world->buffer, world->socket[0], 0));
+}
+
+static void sent_file(struct world *world)
+{
+	file_map(world);
+	connect_sockets(world);
+	CHECK_OK_FATAL(hm_buffer_send(world->buffer, world->socket[0], 0));
+	CHECK_OK_FATAL(hm_buffer_send(world->buffer, world->socket[0], 0));
+}
+
+/* The world's buffer is the receiver's; its owner is in this process, too. */
+static void received(struct world *world)
+{
+	sent(world);
+	world->owner = world->buffer;
+	world->buffer = NULL;
+	CHECK_OK_FATAL(
+		hm_buffer_receive(world->device, world->socket[1], NULL, &world->buffer));
+	CHECK_OK_FATAL(hm_map_create(world->buffer, NULL, &world->map));
+	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
+}
+
 static void allocation(struct world *world)
 {
 	open_device(world);
@@ -194,15 +235,21 @@ void undo_tear_down(struct world *world)
 	hm_map_unref(world->second);
 	hm_map_unref(world->map);
 	hm_buffer_unref(world->buffer);
+	hm_buffer_unref(world->owner);
 	hm_device_unref(world->device);
 	if (world->fd >= 0)
 		close(world->fd);
+	if (world->socket[0] >= 0) {
+		close(world->socket[0]);
+		close(world->socket[1]);
+	}
 }
 
 void undo_set_up(const struct operation *operation, struct world *world)
 {
 	*world = (struct world){
 		.fd = -1,
+		.socket = { -1, -1 },
 		.ret_device = UNTOUCHED,
 		.ret_buffer = UNTOUCHED,
 		.ret_map = UNTOUCHED,
@@ -299,6 +346,40 @@ static int export_read_only(struct world *world)
 static int export_coalesced(struct world *world)
 {
 	return hm_buffer_export(world->buffer, HM_EXPORT_COALESCE, &world->ret_fd);
+}
+
+static int send_plain(struct world *world)
+{
+	return hm_buffer_send(world->buffer, world->socket[0], 0);
+}
+
+static int send_read_only(struct world *world)
+{
+	return hm_buffer_send(world->buffer, world->socket[0], HM_EXPORT_READ_ONLY);
+}
+
+static int receive(struct world *world)
+{
+	return hm_buffer_receive(world->device, world->socket[1], NULL, &world->ret_buffer);
+}
+
+/* What the owner does, and the call by which the receiver learns of it. */
+static int follow(struct world *world, uint64_t size)
+{
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	int r = hm_buffer_resize(world->owner, size, 0);
+
+	return r ? r : hm_buffer_query(world->buffer, &info);
+}
+
+static int follow_growth(struct world *world)
+{
+	return follow(world, 20 * PAGE + 7);
+}
+
+static int follow_shrink(struct world *world)
+{
+	return follow(world, 4 * PAGE + 11);
 }
 
 static int map(struct world *world, uint32_t flags, uint64_t offset, uint64_t length)
@@ -493,6 +574,12 @@ const struct operation undo_operations[] = {
 	{ "export_plain", shared_buffer, export_plain, false, true },
 	{ "export_read_only", shared_buffer, export_read_only, false, true },
 	{ "export_coalesced", appended_map, export_coalesced, true, true },
+	{ "send", sendable, send_plain, false, false },
+	{ "send_read_only", sendable, send_read_only, false, false },
+	{ "receive", sent, receive, false, false },
+	{ "receive_file", sent_file, receive, false, false },
+	{ "follow_growth", received, follow_growth, true, false },
+	{ "follow_shrink", received, follow_shrink, true, false },
 	{ "map_whole", shared_buffer, map_whole, false, true },
 	{ "map_private", private_buffer, map_whole, false, false },
 	{ "map_guarded", shared_buffer, map_guarded, false, true },

@@ -68,7 +68,14 @@ struct hm_buffer_info {
 	uint32_t maps;       /* alive now */
 	uint32_t exported;   /* 1: its object has left the process's hands */
 	uint32_t access;     /* HM_READ | HM_WRITE a map may have */
+	uint32_t sharing;    /* HM_SHARING_* */
+	uint32_t reserved;   /* 0 */
 };
+
+/* hm_buffer_info.sharing */
+#define HM_SHARING_SENT (1u << 0)       /* hm_buffer_send: this process owns it */
+#define HM_SHARING_RECEIVED (1u << 1)   /* hm_buffer_receive: another does */
+#define HM_SHARING_OWNER_GONE (1u << 2) /* it has ended, or let go of the buffer */
 
 /* hm_buffer_resize flags */
 #define HM_MAY_MOVE (1u << 0)     /* past max_size: the maps may get new addresses */
@@ -156,6 +163,67 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_bu
 			    struct hm_buffer **ret_buffer);
 
 /**
+ * hm_buffer_send - give another process the buffer
+ * @buffer: [in] with HM_CAP_EXPORT
+ * @socket: [in] connected, AF_UNIX, SOCK_STREAM or SOCK_SEQPACKET; stays the caller's
+ * @flags:  [in] HM_EXPORT_*
+ *
+ * One message, of which all is sent or nothing: the buffer's descriptor, what it is,
+ * and a control page by which receivers learn of its size. The sender is its owner:
+ * he alone resizes it from here on, inside max_size, and its receivers' maps follow.
+ * It counts as exported, also when the send then fails. A received buffer may be sent
+ * on; its owner stays the same.
+ *
+ * HM_EXPORT_READ_ONLY: no receiver can ever write, on "host" by a seal of the memory
+ * itself (F_SEAL_FUTURE_WRITE), which also keeps this process from making further
+ * maps that may be written, and from shrinking the buffer. On "sim" the descriptor
+ * can't be opened again. On "file" whoever may write the file may do so by this
+ * descriptor, too: only its permissions hold [proc(5), /proc/PID/fd]. Who received the
+ * buffer to write before keeps that right. A buffer that is read-only here goes with
+ * the descriptor that it has.
+ *
+ * Waits while a blocking socket is full. Any thread, no lock is held meanwhile.
+ *
+ * Errors: -EAGAIN the socket does not wait and is full, nothing was sent; -EINTR
+ * signals kept it from sending; -EPIPE, -ECONNRESET the peer is gone; -ENOTCONN;
+ * -ENOTSOCK; -EPROTOTYPE no such socket; -ETOOMANYREFS too many descriptors are under
+ * way; -EOPNOTSUPP private memory, or one that a device may cut off ("soft"); -EXDEV made
+ * of several objects; -EPERM a seal forbids it; -EMFILE; -EFBIG; -ENOMEM; -ENODEV.
+ */
+HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
+
+/**
+ * hm_buffer_receive - take a buffer that another process has sent
+ * @device:     [in] of the sender's kind, with HM_CAP_IMPORT ("file": HM_CAP_FROM_FILE)
+ * @socket:     [in] as for hm_buffer_send
+ * @desc:       [in, optional] name; HM_BUFFER_READ_ONLY; max_size: the most that is
+ *              taken (0: any), as address space is reserved for it
+ * @ret_buffer: [out] dropped with hm_buffer_unref()
+ *
+ * The sender is not trusted: what the message says is checked against the descriptors
+ * that came (size, seals, protection, cache mode, page size), and nothing that he can
+ * do later makes a touch of the bytes fault, but on "file", which may be truncated.
+ * Each call on the buffer or a map of it looks for the owner's size first; a map of
+ * the whole buffer follows it. Bytes cut off since then read zeros. On "sim" growth is
+ * not seen: the device does not tell how far an object may go.
+ *
+ * The bytes stay when the owner ends: see HM_SHARING_OWNER_GONE, which is found out
+ * where both processes see the same process numbers.
+ *
+ * After an error other than -EAGAIN, -EINTR and -EINVAL a message may have been taken from
+ * the socket: on a SOCK_STREAM one the next may begin anywhere, so close it.
+ *
+ * Errors: -EAGAIN the socket does not wait, and nothing is there; -EINTR; -ECONNRESET
+ * the peer has closed it; -ENOTSOCK; -EPROTOTYPE; -EPROTO what came is no buffer, or
+ * not the one that the message tells of; -EPERM memory or control page could be
+ * truncated under us; -E2BIG beyond desc's max_size; -EOPNOTSUPP the device takes
+ * none; -EINVAL the device knows no such object, or desc; -EACCES; -EMFILE; -ENOMEM;
+ * -ENODEV.
+ */
+HM_API int hm_buffer_receive(struct hm_device *device, int socket,
+			     const struct hm_buffer_desc *desc, struct hm_buffer **ret_buffer);
+
+/**
  * hm_buffer_resize - grow or shrink a buffer; its whole maps follow
  * @buffer:   [in]
  * @new_size: [in] bytes, from 1
@@ -178,8 +246,9 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_bu
  * Errors: -EINVAL size 0, or both HM_GROW_*; -ENOSPC past max_size without
  * HM_MAY_MOVE; -EDEADLK from a view's callback;
  * -EBUSY a shrink would cut into a map of a part, work did not end in time,
- * a view refused, or the buffer is exported or mapped twice and would need a
- * new object; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
+ * a view refused, the buffer is exported or mapped twice and would need a
+ * new object, or it was received, and is its owner's to resize; -EOWNERDEAD it was
+ * received, and its owner has ended; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
  * vm.max_map_count, memory); -EOPNOTSUPP the buffer has not the capability;
  * -EPERM a seal forbids it.
  */

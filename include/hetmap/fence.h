@@ -43,7 +43,8 @@ HM_API int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
  * Made on first request. Afterwards the caller brackets its CPU access by
  * itself, or calls hm_fence_wait(fence, 0).
  *
- * Errors: -EMFILE; -ENOMEM; -EIO.
+ * Errors: -EMFILE; -ENOMEM; -EIO; -EOPNOTSUPP a merged fence of which not all are
+ * sync_files.
  */
 HM_API int hm_fence_fd(struct hm_fence *fence, int *ret_fd);
 
@@ -55,6 +56,36 @@ HM_API int hm_fence_fd(struct hm_fence *fence, int *ret_fd);
  * Errors: -E2BIG.
  */
 HM_API int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info);
+
+/**
+ * hm_fence_import_fd - a fence of work that somebody else does
+ * @fd: [in] a sync_file; or what else polls readable when it is done: an eventfd, a
+ *      dma-buf, a pidfd. Kept by duplicate, and not read from
+ * @ret_fence: [out] dropped with hm_fence_unref()
+ *
+ * A sync_file's fence has the result of its work, a negative errno included. Of any
+ * other descriptor readable is done, and its end without that -EPIPE. hm_fence_fd gives
+ * a duplicate. Its last reference ends it: nothing goes on by itself. Any thread.
+ *
+ * Errors: -EINVAL a file or a directory, which are always ready; -EBADF; -EMFILE;
+ * -ENOMEM.
+ */
+HM_API int hm_fence_import_fd(int fd, struct hm_fence **ret_fence);
+
+/**
+ * hm_fence_merge - a fence that is done when all of several are
+ * @fences: [in] of any queues, imported or merged; a reference of each is taken
+ * @n: [in] from 1
+ * @ret_fence: [out] dropped with hm_fence_unref()
+ *
+ * Its result is that of the first one, in their order, that failed. hm_fence_fd has a
+ * descriptor for it where those that are not done are sync_files all: one of the
+ * kernel's, of them all. Any thread.
+ *
+ * Errors: -EINVAL n is 0, or one is no fence; -EOWNERDEAD; -ENOMEM.
+ */
+HM_API int hm_fence_merge(struct hm_fence *const *fences, uint32_t n,
+			  struct hm_fence **ret_fence);
 
 /** hm_fence_ref - take a reference; returns @fence. NULL gives NULL. */
 HM_API struct hm_fence *hm_fence_ref(struct hm_fence *fence);

@@ -144,6 +144,21 @@ HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uin
 HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t length,
 			 struct hm_fence **ret_fence);
 
+/**
+ * hm_queue_wait - what is submitted from here on begins after a fence
+ * @queue: [in]
+ * @fence: [in] of another queue, or imported; a reference is taken
+ *
+ * Returns at once. The next launch, copy or fill waits for the fence before it gives
+ * the device anything, and with it every thread that submits to this queue: work that
+ * a device has must end by itself, which no fence of others promises. Should the fence
+ * end with an error, that call answers with it and submits nothing; the next goes on.
+ * A fence of the queue's own is in order already.
+ *
+ * Errors: -ENOMEM.
+ */
+HM_API int hm_queue_wait(struct hm_queue *queue, struct hm_fence *fence);
+
 /** hm_queue_ref - take a reference; returns @queue. NULL gives NULL. */
 HM_API struct hm_queue *hm_queue_ref(struct hm_queue *queue);
 

@@ -125,6 +125,8 @@ int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence);
 void fence_submitted(struct hm_fence *fence);
 /* The work never will run: ends the uses that have begun and drops the fence. */
 void fence_abandon(struct hm_fence *fence);
+/* Brings it to DONE. 0, -ETIME, or the driver's failure to wait. */
+int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns);
 /* Completes it if its work is done: 0, -ETIME, or the driver's failure to look. */
 int fence_poll(struct hm_fence *fence);
 /* Completes what is done at the head of the queue. */
@@ -134,6 +136,11 @@ void fence_drain(struct hm_queue *queue);
 void fence_free_pool(struct hm_queue *queue);
 /* CLOCK_MONOTONIC, saturating. */
 void deadline_after(uint64_t timeout_ns, struct timespec *ret_deadline);
+
+/* ---- fence_fd.c ---- */
+
+/* A descriptor that is readable from the start. */
+int fence_fd_done(int *ret_fd);
 
 /* ---- queue.c ---- */
 
@@ -154,8 +161,20 @@ struct hm_queue {
 	uint32_t n_notify; /* callbacks that have yet to return */
 	uint32_t n_waiter; /* threads in pthread_cond_wait(changed) */
 	bool closed;       /* no user references */
+
+	/*
+	 * Constant: of fence_foreign.c, for one fence, which its users alone hold, as
+	 * there is no work of ours to go on without them. ops has what fences need.
+	 */
+	bool foreign;
+
+	pthread_mutex_t wait_lock; /* protects the below, also while it is waited for */
+	_Atomic uint32_t n_wait;   /* read without lock too */
+	struct hm_fence **wait;    /* a reference each: hm_queue_wait() */
 };
 
+/* A queue that ends with its fence. */
+int queue_create_foreign(const struct hm_accel_ops *ops, struct hm_queue **ret_queue);
 void queue_free(struct hm_queue *queue);
 
 /* ---- launch.c ---- */

@@ -21,20 +21,20 @@
 
 struct fence_chunk {
 	struct fence_chunk *next;
-	struct hm_fence fence[CHUNK_FENCES];
+	struct hm_fence fence[];
 };
 
 /* queue->lock is held. */
 static int grow_pool(struct hm_queue *queue)
 {
-	struct fence_chunk *chunk = sys_calloc(1, sizeof(*chunk));
-	uint32_t i;
+	uint32_t i, n = queue->foreign ? 1 : CHUNK_FENCES;
+	struct fence_chunk *chunk = sys_calloc(1, sizeof(*chunk) + n * sizeof(chunk->fence[0]));
 
 	if (!chunk)
 		return err_set(-ENOMEM, "no memory for fences");
 	chunk->next = queue->chunks;
 	queue->chunks = chunk;
-	for (i = 0; i < CHUNK_FENCES; i++) {
+	for (i = 0; i < n; i++) {
 		chunk->fence[i].queue = queue;
 		cds_list_add(&chunk->fence[i].link, &queue->free);
 	}
@@ -96,6 +96,9 @@ static void fence_free(struct hm_fence *fence)
 
 	queue->ops->work_release(&fence->work);
 	pthread_mutex_lock(&queue->lock);
+	/* Work of ours holds its fence until it is done. */
+	if (atomic_load_explicit(&fence->state, memory_order_relaxed) != FENCE_DONE)
+		cds_list_del(&fence->link);
 	fence->object.kind = OBJECT_FREED;
 	atomic_store_explicit(&fence->state, FENCE_FREE, memory_order_relaxed);
 	cds_list_add(&fence->link, &queue->free);
@@ -140,7 +143,8 @@ static void finish(struct hm_fence *fence)
 	set_state(fence, FENCE_DONE);
 	fence->kernel = NULL;
 	hm_kernel_unref(kernel);
-	fence_put(fence);
+	if (!fence->queue->foreign)
+		fence_put(fence);
 }
 
 void fence_abandon(struct hm_fence *fence)
@@ -189,8 +193,7 @@ static int wait_past(struct hm_fence *fence, uint32_t state, uint64_t timeout_ns
 	return r ? -ETIME : 0;
 }
 
-/* Brings the fence to DONE. -ETIME, or the driver's failure to wait. */
-static int wait_done(struct hm_fence *fence, uint64_t timeout_ns)
+int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns)
 {
 	struct hm_queue *queue = fence->queue;
 	uint32_t state;
@@ -214,7 +217,7 @@ static int wait_done(struct hm_fence *fence, uint64_t timeout_ns)
 
 int fence_poll(struct hm_fence *fence)
 {
-	return wait_done(fence, 0);
+	return fence_wait_done(fence, 0);
 }
 
 static int result(struct hm_fence *fence)
@@ -227,7 +230,7 @@ static int result(struct hm_fence *fence)
 
 int fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
 {
-	int r = wait_done(fence, timeout_ns);
+	int r = fence_wait_done(fence, timeout_ns);
 
 	if (r == -ETIME)
 		return err_set(r, "the work is not done yet");
@@ -356,7 +359,7 @@ void fence_drain(struct hm_queue *queue)
 		fence = cds_list_first_entry(&queue->work, struct hm_fence, link);
 		object_ref(&fence->object);
 		pthread_mutex_unlock(&queue->lock);
-		r = wait_done(fence, UINT64_MAX);
+		r = fence_wait_done(fence, UINT64_MAX);
 		if (r) {
 			/* A driver that can't even wait: what it runs is lost. */
 			fence->work.status = r;

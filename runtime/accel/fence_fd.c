@@ -61,6 +61,16 @@ static int new_eventfd(unsigned int value)
 	return fd < 0 ? err_set(fd, "hm_fence_fd: eventfd: %s", err_name(fd)) : fd;
 }
 
+int fence_fd_done(int *ret_fd)
+{
+	int fd = new_eventfd(1);
+
+	if (fd < 0)
+		return fd;
+	*ret_fd = fd;
+	return 0;
+}
+
 /* After begin_notice(), which signal_fd() ends, or on failure the caller. */
 static int notify_fd(struct hm_fence *fence, int *ret_fd)
 {
@@ -100,7 +110,7 @@ err_close:
 int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 {
 	struct hm_queue *queue;
-	int fd, r;
+	int r;
 
 	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
 	if (r)
@@ -110,13 +120,8 @@ int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 	r = fence_poll(fence);
 	if (r && r != -ETIME)
 		return r;
-	if (!r || !begin_notice(fence)) {
-		fd = new_eventfd(1);
-		if (fd < 0)
-			return fd;
-		*ret_fd = fd;
-		return 0;
-	}
+	if (!r || !begin_notice(fence))
+		return fence_fd_done(ret_fd);
 	queue = fence->queue;
 	r = -EOPNOTSUPP;
 	if (queue->ops->fence_fd)

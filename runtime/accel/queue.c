@@ -8,10 +8,25 @@
 #include "accel.h"
 #include "sys.h"
 
+static void init(struct hm_queue *queue, const struct hm_accel_ops *ops)
+{
+	pthread_condattr_t attr;
+
+	object_init(&queue->object, OBJECT_QUEUE);
+	queue->ops = ops;
+	CDS_INIT_LIST_HEAD(&queue->work);
+	CDS_INIT_LIST_HEAD(&queue->free);
+	pthread_mutex_init(&queue->lock, NULL);
+	pthread_mutex_init(&queue->wait_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&queue->changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
 int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **ret_queue)
 {
 	struct hm_queue *queue;
-	pthread_condattr_t attr;
 	int r;
 
 	r = object_check((struct hm_object *)accel, OBJECT_ACCEL);
@@ -26,22 +41,27 @@ int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **re
 	r = accel->ops->queue_create(accel->data, &queue->data);
 	if (r)
 		goto err_free;
-	object_init(&queue->object, OBJECT_QUEUE);
-	queue->ops = accel->ops;
+	init(queue, accel->ops);
 	queue->accel = hm_accel_ref(accel);
-	CDS_INIT_LIST_HEAD(&queue->work);
-	CDS_INIT_LIST_HEAD(&queue->free);
-	pthread_mutex_init(&queue->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&queue->changed, &attr);
-	pthread_condattr_destroy(&attr);
 	*ret_queue = queue;
 	return 0;
 
 err_free:
 	free(queue);
 	return r;
+}
+
+int queue_create_foreign(const struct hm_accel_ops *ops, struct hm_queue **ret_queue)
+{
+	struct hm_queue *queue = sys_calloc(1, sizeof(*queue));
+
+	if (!queue)
+		return err_set(-ENOMEM, "no memory for a fence");
+	init(queue, ops);
+	queue->foreign = true;
+	queue->closed = true;
+	*ret_queue = queue;
+	return 0;
 }
 
 struct hm_queue *hm_queue_ref(struct hm_queue *queue)
@@ -56,7 +76,72 @@ void queue_free(struct hm_queue *queue)
 	fence_free_pool(queue);
 	pthread_cond_destroy(&queue->changed);
 	pthread_mutex_destroy(&queue->lock);
+	pthread_mutex_destroy(&queue->wait_lock);
 	free(queue);
+}
+
+/* ---- waiting for others' fences ---- */
+
+static void end_waits_locked(struct hm_queue *queue)
+{
+	uint32_t i, n = queue->n_wait;
+
+	for (i = 0; i < n; i++)
+		hm_fence_unref(queue->wait[i]);
+	free(queue->wait);
+	queue->wait = NULL;
+	queue->n_wait = 0;
+}
+
+int hm_queue_wait(struct hm_queue *queue, struct hm_fence *fence)
+{
+	struct hm_fence **wait;
+	uint32_t n;
+	int r;
+
+	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
+	if (!r)
+		r = object_check((struct hm_object *)fence, OBJECT_FENCE);
+	/* Its own work is in order as it is. */
+	if (r || fence->queue == queue)
+		return r;
+	pthread_mutex_lock(&queue->wait_lock);
+	n = queue->n_wait;
+	wait = sys_calloc(n + 1, sizeof(*wait));
+	if (!wait) {
+		r = err_set(-ENOMEM, "no memory for a queue to wait for %" PRIu32 " fences",
+			    n + 1);
+		goto out;
+	}
+	if (n)
+		memcpy(wait, queue->wait, n * sizeof(*wait));
+	wait[n] = hm_fence_ref(fence);
+	free(queue->wait);
+	queue->wait = wait;
+	queue->n_wait = n + 1;
+out:
+	pthread_mutex_unlock(&queue->wait_lock);
+	return r;
+}
+
+/*
+ * Before anything is submitted: what a device has been given must end by itself, and
+ * nobody promises that of others' fences [dma-buf.rst, "DMA Fences"]. Others who submit
+ * meanwhile wait for the lock, and find nothing left to wait for.
+ */
+static int wait_for_others(struct hm_queue *queue)
+{
+	uint32_t i;
+	int r = 0;
+
+	pthread_mutex_lock(&queue->wait_lock);
+	for (i = 0; i < queue->n_wait && !r; i++)
+		r = fence_wait(queue->wait[i], UINT64_MAX);
+	if (r)
+		err_prefix(r, "what the queue waited for");
+	end_waits_locked(queue);
+	pthread_mutex_unlock(&queue->wait_lock);
+	return r;
 }
 
 void hm_queue_unref(struct hm_queue *queue)
@@ -66,6 +151,7 @@ void hm_queue_unref(struct hm_queue *queue)
 	if (!queue || !object_put(&queue->object))
 		return;
 	fence_drain(queue);
+	end_waits_locked(queue); /* nobody else has the queue */
 	queue->ops->queue_destroy(queue->data);
 	hm_accel_unref(queue->accel);
 	pthread_mutex_lock(&queue->lock);
@@ -95,8 +181,12 @@ static int end_submit(struct hm_fence *fence, int r, struct hm_fence **ret_fence
 
 static int begin_submit(struct hm_queue *queue, struct hm_fence **ret_fence)
 {
+	int r = 0;
+
 	fence_reap(queue);
-	return fence_create(queue, ret_fence);
+	if (unlikely(atomic_load_explicit(&queue->n_wait, memory_order_acquire)))
+		r = wait_for_others(queue);
+	return r ? r : fence_create(queue, ret_fence);
 }
 
 static int check_grid(const struct hm_kernel *kernel, const uint64_t grid[3])

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 #include <sys/vfs.h>
@@ -15,6 +14,7 @@
 #include "compat.h"
 #include "core.h"
 #include "dmabuf.h"
+#include "memfd.h"
 #include "rlimits.h"
 #include "sys.h"
 #include "udmabuf.h"
@@ -64,23 +64,7 @@ static int device_query(void *device, struct hm_device_info *info)
 /* Base pages: 0. A memfd of the default huge page size: MFD_HUGETLB. */
 static int open_memfd(const char *name, unsigned int flags)
 {
-	/* 6.3 and later know NOEXEC_SEAL; asked once, older kernels say EINVAL. */
-	static _Atomic unsigned int noexec = MFD_NOEXEC_SEAL;
-	unsigned int extra = noexec;
-	char full[BUFFER_NAME_MAX + 8];
-	int fd;
-
-	snprintf(full, sizeof(full), "hetmap:%s", name ? name : "buffer");
-	flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	fd = sys_memfd_create(full, flags | extra);
-	if (fd == -EINVAL && extra) {
-		fd = sys_memfd_create(full, flags);
-		if (fd >= 0)
-			noexec = 0;
-	}
-	if (fd < 0)
-		return rlimits_explain_fd(fd, "memfd_create");
-	return fd;
+	return memfd_open(name ? name : "buffer", flags);
 }
 
 /* Sizes and seals a fresh memfd; it is the caller's to close on failure. */

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Fences of work that no queue of ours runs: of descriptors (hm_fence_import_fd), and
+ * of other fences (hm_fence_merge). Each is of a queue of its own, with operations
+ * that wait for it; the accelerator behind them is never listed.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "accel.h"
+#include "rlimits.h"
+#include "sync_file.h"
+#include "sys.h"
+
+/* With @data in its work, which is the fence's from here on. */
+static int make(const struct hm_accel_ops *ops, void *data, struct hm_fence **ret_fence)
+{
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	int r;
+
+	fork_init();
+	r = queue_create_foreign(ops, &queue);
+	if (r)
+		return r;
+	r = fence_create(queue, &fence);
+	if (r)
+		goto err_queue;
+	fence->work.data[0] = data;
+	fence_submitted(fence);
+	*ret_fence = fence;
+	return 0;
+
+err_queue:
+	queue_free(queue);
+	return r;
+}
+
+/* hm_fence_fd() comes here where there is no descriptor to be had. */
+static int no_notify(void *queue, struct hm_accel_work *work, void (*call)(void *user),
+		     void *user)
+{
+	(void)queue, (void)work, (void)call, (void)user;
+	return err_set(-EOPNOTSUPP,
+		       "hm_fence_fd: this fence is of several that are not all sync_files, "
+		       "which no one descriptor can tell of: poll a descriptor of each");
+}
+
+/* ---- one descriptor ---- */
+
+struct imported {
+	int fd;
+	bool sync_file;
+	pthread_mutex_t lock;
+	bool decided; /* work->status is set; under lock */
+};
+
+/* The first to find it done says how it ended: who waits may read that at once. */
+static void decide(struct imported *imported, struct hm_accel_work *work, int status,
+		   const char *text)
+{
+	pthread_mutex_lock(&imported->lock);
+	if (!imported->decided && status) {
+		work->status = status;
+		snprintf(work->text, sizeof(work->text), "%s: %s", text, err_name(status));
+	}
+	imported->decided = true;
+	pthread_mutex_unlock(&imported->lock);
+}
+
+static int imported_wait(void *queue, struct hm_accel_work *work, uint64_t timeout_ns)
+{
+	struct imported *imported = work->data[0];
+	struct pollfd file = { .fd = imported->fd, .events = POLLIN };
+	int status = 0, r;
+
+	(void)queue;
+	r = sys_poll_ns(&file, 1, timeout_ns);
+	if (r < 0)
+		return err_set(r, "waiting for a descriptor (poll): %s", err_name(r));
+	if (!r)
+		return -ETIME;
+	if (imported->sync_file) {
+		r = sync_file_query(imported->fd, &status);
+		if (r)
+			return err_set(r, "a sync_file's status: %s", err_name(r));
+		if (status > 0)
+			return -ETIME;
+		decide(imported, work, status, "the work behind a sync_file");
+	} else {
+		decide(imported, work, file.revents & POLLIN ? 0 : -EPIPE,
+		       "a descriptor that nobody can signal any more");
+	}
+	return 0;
+}
+
+static int imported_fd(void *queue, struct hm_accel_work *work, int *ret_fd)
+{
+	const struct imported *imported = work->data[0];
+	int fd = sys_dup(imported->fd);
+
+	(void)queue;
+	if (fd < 0)
+		return rlimits_explain_fd(fd, "a descriptor of a fence");
+	*ret_fd = fd;
+	return 0;
+}
+
+static void free_imported(struct imported *imported)
+{
+	sys_close(imported->fd);
+	pthread_mutex_destroy(&imported->lock);
+	free(imported);
+}
+
+static void imported_release(struct hm_accel_work *work)
+{
+	free_imported(work->data[0]);
+}
+
+static const struct hm_accel_ops imported_ops = {
+	.size = sizeof(imported_ops),
+	.name = "descriptor",
+	.wait = imported_wait,
+	.notify = no_notify,
+	.work_release = imported_release,
+	.fence_fd = imported_fd,
+};
+
+/* Files and directories are always ready: that would be no fence. */
+static int check_pollable(int fd)
+{
+	struct stat st;
+	int r;
+
+	r = sys_fstat(fd, &st);
+	if (r)
+		return err_set(r, "hm_fence_import_fd: fstat: %s", err_name(r));
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode))
+		return err_set(-EINVAL, "hm_fence_import_fd: a file or directory is ready at "
+					"any time: it takes a sync_file, an eventfd, or what "
+					"else can be polled");
+	return 0;
+}
+
+int hm_fence_import_fd(int fd, struct hm_fence **ret_fence)
+{
+	struct imported *imported;
+	int r;
+
+	if (!ret_fence)
+		return err_set(-EINVAL, "hm_fence_import_fd: ret_fence is NULL");
+	imported = sys_calloc(1, sizeof(*imported));
+	if (!imported)
+		return err_set(-ENOMEM, "no memory for a fence");
+	pthread_mutex_init(&imported->lock, NULL);
+	imported->fd = sys_dup(fd);
+	if (imported->fd < 0) {
+		r = rlimits_explain_fd(imported->fd, "duplicating a fence's descriptor");
+		goto err_free;
+	}
+	imported->sync_file = sync_file_is(imported->fd);
+	r = imported->sync_file ? 0 : check_pollable(imported->fd);
+	if (!r)
+		r = make(&imported_ops, imported, ret_fence);
+	if (r)
+		goto err_close;
+	return 0;
+
+err_close:
+	sys_close(imported->fd);
+err_free:
+	pthread_mutex_destroy(&imported->lock);
+	free(imported);
+	return r;
+}
+
+/* ---- several fences ---- */
+
+struct merged {
+	pthread_mutex_t lock;
+	bool decided; /* as above */
+	uint32_t n;
+	struct hm_fence *fence[]; /* a reference each */
+};
+
+/* The first one's failure, by their order and not by time: each thread finds the same. */
+static void decide_merged(struct merged *merged, struct hm_accel_work *work)
+{
+	const struct hm_accel_work *part;
+	uint32_t i;
+
+	pthread_mutex_lock(&merged->lock);
+	for (i = 0; i < merged->n && !merged->decided && !work->status; i++) {
+		part = &merged->fence[i]->work;
+		work->status = part->status;
+		if (part->status)
+			snprintf(work->text, sizeof(work->text), "%s",
+				 part->text[0] ? part->text : err_name(part->status));
+	}
+	merged->decided = true;
+	pthread_mutex_unlock(&merged->lock);
+}
+
+static int merged_wait(void *queue, struct hm_accel_work *work, uint64_t timeout_ns)
+{
+	struct merged *merged = work->data[0];
+	uint64_t now, end = time_now_ns();
+	uint32_t i;
+	int r;
+
+	(void)queue;
+	end = timeout_ns > UINT64_MAX - end ? UINT64_MAX : end + timeout_ns;
+	for (i = 0; i < merged->n; i++) {
+		now = time_now_ns();
+		r = fence_wait_done(merged->fence[i], end == UINT64_MAX ? UINT64_MAX :
+						      now < end         ? end - now :
+									  0);
+		if (r)
+			return r;
+	}
+	decide_merged(merged, work);
+	return 0;
+}
+
+/* One of the kernel's, where those that are not done yet all are. */
+static int merged_fd(void *queue, struct hm_accel_work *work, int *ret_fd)
+{
+	const struct merged *merged = work->data[0];
+	int all = -1, one, both, r = 0;
+	uint32_t i;
+
+	(void)queue;
+	for (i = 0; i < merged->n; i++) {
+		if (atomic_load(&merged->fence[i]->state) == FENCE_DONE)
+			continue;
+		r = hm_fence_fd(merged->fence[i], &one);
+		if (r)
+			goto err_close;
+		/* Done meanwhile, its descriptor is another, which is readable. */
+		if (!sync_file_is(one)) {
+			sys_close(one);
+			if (atomic_load(&merged->fence[i]->state) == FENCE_DONE)
+				continue;
+			r = -EOPNOTSUPP;
+			goto err_close;
+		}
+		if (all < 0) {
+			all = one;
+			continue;
+		}
+		r = sync_file_merge(all, one, &both);
+		sys_close(one);
+		if (r) {
+			r = rlimits_explain_fd(r, "merging two sync_files");
+			goto err_close;
+		}
+		sys_close(all);
+		all = both;
+	}
+	if (all < 0)
+		return fence_fd_done(ret_fd);
+	*ret_fd = all;
+	return 0;
+
+err_close:
+	if (all >= 0)
+		sys_close(all);
+	return r;
+}
+
+static void free_merged(struct merged *merged)
+{
+	while (merged->n--)
+		hm_fence_unref(merged->fence[merged->n]);
+	pthread_mutex_destroy(&merged->lock);
+	free(merged);
+}
+
+static void merged_release(struct hm_accel_work *work)
+{
+	free_merged(work->data[0]);
+}
+
+static const struct hm_accel_ops merged_ops = {
+	.size = sizeof(merged_ops),
+	.name = "merged",
+	.wait = merged_wait,
+	.notify = no_notify,
+	.work_release = merged_release,
+	.fence_fd = merged_fd,
+};
+
+int hm_fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **ret_fence)
+{
+	struct merged *merged;
+	uint32_t i;
+	int r;
+
+	if (!fences || !n || !ret_fence)
+		return err_set(-EINVAL, "hm_fence_merge: %s",
+			       !n ? "of no fences" : "fences or ret_fence is NULL");
+	for (i = 0; i < n; i++) {
+		r = object_check((struct hm_object *)fences[i], OBJECT_FENCE);
+		if (r)
+			return err_prefix(r, "hm_fence_merge: fence %" PRIu32, i);
+	}
+	merged = sys_calloc(1, sizeof(*merged) + n * sizeof(merged->fence[0]));
+	if (!merged)
+		return err_set(-ENOMEM, "no memory to merge %" PRIu32 " fences", n);
+	pthread_mutex_init(&merged->lock, NULL);
+	for (merged->n = 0; merged->n < n; merged->n++)
+		merged->fence[merged->n] = hm_fence_ref(fences[merged->n]);
+	r = make(&merged_ops, merged, ret_fence);
+	if (r)
+		goto err_free;
+	return 0;
+
+err_free:
+	free_merged(merged);
+	return r;
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+/* The kernel's fences as descriptors. */
+#include "sync_file.h"
+
+#include <errno.h>
+#include <linux/sync_file.h>
+#include <string.h>
+
+#include "sys.h"
+
+/* Which need not be a sync_file's: others know no such call, and say so variously. */
+static int file_info(int fd, struct sync_file_info *info)
+{
+	memset(info, 0, sizeof(*info)); /* num_fences 0: the sum of all, no list */
+	return sys_ioctl(fd, SYNC_IOC_FILE_INFO, info);
+}
+
+int sync_file_query(int fd, int *ret_status)
+{
+	struct sync_file_info info;
+	int r = file_info(fd, &info);
+
+	if (r)
+		return r;
+	/* 1: signalled, 0: active, else its error [linux/sync_file.h]. */
+	*ret_status = info.status < 0 ? info.status : !info.status;
+	return 0;
+}
+
+bool sync_file_is(int fd)
+{
+	struct sync_file_info info;
+
+	return !file_info(fd, &info);
+}
+
+int sync_file_merge(int a, int b, int *ret_fd)
+{
+	struct sync_merge_data merge = { .name = "hetmap", .fd2 = b };
+	int r = sys_ioctl(a, SYNC_IOC_MERGE, &merge);
+
+	if (r)
+		return r;
+	*ret_fd = merge.fence;
+	return 0;
+}

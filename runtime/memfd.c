@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/* Memory as a file, which can be sealed. */
+#include "memfd.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "compat.h"
+#include "core.h"
+#include "rlimits.h"
+#include "sys.h"
+
+int memfd_open(const char *name, unsigned int flags)
+{
+	/* 6.3 and later know NOEXEC_SEAL; asked once, older kernels say EINVAL. */
+	static _Atomic unsigned int noexec = MFD_NOEXEC_SEAL;
+	unsigned int extra = noexec;
+	char full[BUFFER_NAME_MAX + 8];
+	int fd;
+
+	snprintf(full, sizeof(full), "hetmap:%s", name);
+	flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	fd = sys_memfd_create(full, flags | extra);
+	if (fd == -EINVAL && extra) {
+		fd = sys_memfd_create(full, flags);
+		if (fd >= 0)
+			noexec = 0;
+	}
+	if (fd < 0)
+		return rlimits_explain_fd(fd, "memfd_create");
+	return fd;
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT
+/* hm_buffer_send, hm_buffer_receive; a receiver's buffer follows its owner's size. */
+#include "share.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "buffer.h"
+#include "lost.h"
+#include "resize.h"
+#include "rlimits.h"
+#include "sys.h"
+
+/* ---- sending ---- */
+
+/*
+ * Memory that somebody can cut off would kill receivers who touch it. So the device
+ * "soft" refuses here: its memory goes when it is unplugged.
+ */
+static int check_sendable_locked(const struct hm_buffer *buffer)
+{
+	int seals;
+
+	if (!(buffer->caps & HM_CAP_EXPORT) || buffer->backing == HM_BACKING_FILE)
+		return 0;
+	seals = sys_fcntl(buffer->segment[0].fd, F_GET_SEALS, 0);
+	if (seals < 0 || seals & F_SEAL_SHRINK)
+		return 0;
+	return err_set(-EOPNOTSUPP,
+		       "%s: memory of \"%s\" may be cut off while others use it, which would "
+		       "kill them: share one of \"host\"",
+		       buffer->name, buffer->device->name);
+}
+
+/* The page is made with the first send and stays with the buffer. */
+static int begin_share_locked(struct hm_buffer *buffer)
+{
+	struct share *share;
+	int r;
+
+	if (buffer->share)
+		return 0;
+	r = control_create(buffer->serial, buffer->size, &share);
+	if (r)
+		return r;
+	share->max_size = buffer->max_size;
+	buffer->share = share;
+	return 0;
+}
+
+static void describe_locked(const struct hm_buffer *buffer, uint32_t flags,
+			    struct share_message *message)
+{
+	*message = (struct share_message){
+		.magic = SHARE_MAGIC,
+		.version = SHARE_VERSION,
+		.length = sizeof(*message),
+		.access = flags & HM_EXPORT_READ_ONLY ? HM_READ : buffer->access,
+		.cache = buffer->cache,
+		.backing = buffer->backing,
+		.max_size = buffer->share->max_size,
+		.page_size = buffer->page_size,
+		.serial = buffer->share->page->serial,
+	};
+	if (buffer->backing == HM_BACKING_FILE)
+		message->offset = buffer->segment[0].fd_offset;
+	snprintf(message->backend, sizeof(message->backend), "%s", buffer->device->ops->name);
+}
+
+int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
+{
+	struct resize_set set = { 0 };
+	struct share_message message;
+	int fds[SHARE_FDS];
+	int r;
+
+	err_clear();
+	r = buffer_check(buffer);
+	if (!r)
+		r = buffer_check_export("hm_buffer_send", flags);
+	if (!r)
+		r = share_check_socket(socket, "hm_buffer_send");
+	if (r)
+		return r;
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	r = check_sendable_locked(buffer);
+	if (!r)
+		r = buffer_export_locked(buffer, flags, &set, &fds[SHARE_FD_OBJECT]);
+	if (r)
+		goto out;
+	r = begin_share_locked(buffer);
+	if (r)
+		goto err_close;
+	describe_locked(buffer, flags, &message);
+	/* The page's descriptor is the buffer's as long as the caller's reference. */
+	fds[SHARE_FD_CONTROL] = buffer->share->fd;
+	buffer_unlock(buffer);
+	resize_set_drop(&set);
+	/* Without locks: the peer may take his time. */
+	r = share_message_send(socket, &message, fds);
+	sys_close(fds[SHARE_FD_OBJECT]);
+	return r;
+
+err_close:
+	sys_close(fds[SHARE_FD_OBJECT]);
+out:
+	buffer_unlock(buffer);
+	resize_set_drop(&set);
+	return lost_notice(buffer->device, r);
+}
+
+/* ---- receiving ---- */
+
+static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
+{
+	int r;
+
+	r = buffer_read_desc(from, desc);
+	if (r)
+		return r;
+	if (desc->flags & ~HM_BUFFER_READ_ONLY)
+		return err_set(-EINVAL,
+			       "hm_buffer_receive: of the flags only HM_BUFFER_READ_ONLY means "
+			       "something, 0x%x was passed",
+			       desc->flags);
+	if (desc->size || desc->offset || desc->numa_mode != HM_NUMA_DEFAULT)
+		return err_set(-EINVAL, "hm_buffer_receive: size, offset and placement are the "
+					"owner's: pass 0");
+	return 0;
+}
+
+/* What can be told without looking at the descriptors. */
+static int check_message(const struct share_message *message, uint64_t max_size)
+{
+	size_t i, end = strnlen(message->backend, sizeof(message->backend));
+	bool name = end && end < sizeof(message->backend);
+
+	for (i = 0; i < end; i++)
+		name &= isprint((unsigned char)message->backend[i]) != 0;
+	for (i = 0; i < ARRAY_SIZE(message->reserved); i++)
+		if (message->reserved[i])
+			return err_set(-EPROTO, "the message's reserved word %zu is not 0", i);
+	if (!name || message->cache > HM_CACHE_UNCACHED ||
+	    (message->backing != HM_BACKING_MEMFD && message->backing != HM_BACKING_HUGETLB &&
+	     message->backing != HM_BACKING_FILE && message->backing != HM_BACKING_DEVICE) ||
+	    (message->access != HM_READ && message->access != (HM_READ | HM_WRITE)))
+		return err_set(-EPROTO,
+			       "the message tells of a buffer that can't be: access 0x%" PRIx32
+			       ", cache mode %" PRIu32 ", backing %" PRIu32
+			       ", or a backend without a name",
+			       message->access, message->cache, message->backing);
+	if (!message->page_size || message->page_size & (message->page_size - 1) ||
+	    message->page_size > GIB(16) || !message->max_size ||
+	    message->max_size > BUFFER_SIZE_MAX || message->offset > BUFFER_SIZE_MAX ||
+	    !is_aligned(message->max_size, message->page_size) ||
+	    !is_aligned(message->offset, message->page_size))
+		return err_set(-EPROTO,
+			       "the message tells of sizes that can't be: max_size %" PRIu64
+			       ", offset %" PRIu64 ", pages of %" PRIu64,
+			       message->max_size, message->offset, message->page_size);
+	if (max_size && message->max_size > max_size)
+		return err_set(-E2BIG,
+			       "the buffer may grow to %" PRIu64
+			       " bytes, max_size allows %" PRIu64 ": pass more, or 0",
+			       message->max_size, max_size);
+	return 0;
+}
+
+static int explain_size(const struct hm_buffer *buffer, uint64_t size, uint64_t most)
+{
+	return err_set(-EPROTO,
+		       "%s: its owner says that it has %" PRIu64
+		       " bytes, which are not in 1 to "
+		       "%" PRIu64,
+		       buffer->name, size, most);
+}
+
+/* Where a file is cut off, a touch is a SIGBUS: no more of it than there is. */
+static int check_file_size(const struct hm_buffer *buffer, uint64_t size)
+{
+	const struct hm_segment *segment = &buffer->segment[0];
+	struct stat st;
+	int r;
+
+	r = sys_fstat(segment->fd, &st);
+	if (r)
+		return err_set(r, "%s: fstat: %s", buffer->name, err_name(r));
+	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < segment->fd_offset + size)
+		return explain_size(buffer, size,
+				    (uint64_t)st.st_size -
+					    min_u64((uint64_t)st.st_size, segment->fd_offset));
+	return 0;
+}
+
+/* What came, against what the message says of it. */
+static int check_buffer(struct hm_buffer *buffer, const struct share_message *message,
+			bool read_only)
+{
+	uint32_t backing = buffer->backing;
+
+	if (backing != message->backing || buffer->cache != message->cache ||
+	    buffer->page_size != message->page_size)
+		return err_set(-EPROTO,
+			       "a buffer of \"%s\" came with backing %" PRIu32
+			       ", cache mode %" PRIu32 " and pages of %" PRIu64
+			       ": its sender said %" PRIu32 ", %" PRIu32 " and %" PRIu64,
+			       message->backend, backing, buffer->cache, buffer->page_size,
+			       message->backing, message->cache, message->page_size);
+	if (message->access & ~buffer->access & HM_WRITE && !read_only)
+		return err_set(-EPROTO,
+			       "a buffer of \"%s\" came that can't be written: its "
+			       "sender said it can be",
+			       message->backend);
+	/* A device need not tell how far its objects may grow: then this one does not. */
+	if (message->max_size > buffer->max_size && backing != HM_BACKING_DEVICE)
+		return explain_size(buffer, message->max_size, buffer->max_size);
+	return check_file_size(buffer, buffer->size);
+}
+
+/*
+ * An object that a device has exported does not shrink as long as its descriptor is
+ * open anywhere: a backend need not keep the one that it took in.
+ */
+static int hold_object(struct share *share, int fd, const struct share_message *message)
+{
+	int own;
+
+	if (message->backing != HM_BACKING_DEVICE)
+		return 0;
+	own = sys_dup(fd);
+	if (own < 0)
+		return rlimits_explain_fd(own, "duplicating a received descriptor");
+	share->object_fd = own;
+	return 0;
+}
+
+static int adopt(struct hm_device *device, int fd, const struct share_message *message,
+		 const struct share *share, const struct hm_buffer_desc *asked,
+		 struct hm_buffer **ret_buffer)
+{
+	bool file = message->backing == HM_BACKING_FILE;
+	struct hm_buffer_desc desc = *asked;
+
+	desc.size = atomic_load_explicit(&share->page->size, memory_order_acquire);
+	if (!desc.size || desc.size > message->max_size) {
+		sys_close(fd);
+		return err_set(-EPROTO,
+			       "the control page says %" PRIu64
+			       " bytes, which are not in 1 to max_size, %" PRIu64,
+			       desc.size, message->max_size);
+	}
+	desc.max_size = file ? message->max_size : 0;
+	desc.offset = message->offset;
+	if (!(message->access & HM_WRITE))
+		desc.flags |= HM_BUFFER_READ_ONLY;
+	if (!desc.name)
+		desc.name = "received";
+	return buffer_adopt_fd(device, fd, &desc, file, ret_buffer);
+}
+
+int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buffer_desc *from,
+		      struct hm_buffer **ret_buffer)
+{
+	struct share_message message;
+	struct hm_buffer_desc desc;
+	struct hm_buffer *buffer;
+	struct share *share;
+	int fds[SHARE_FDS];
+	int r;
+
+	err_clear();
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_receive");
+	if (!r)
+		r = read_desc(from, &desc);
+	if (!r)
+		r = share_check_socket(socket, "hm_buffer_receive");
+	if (!r)
+		r = share_message_receive(socket, &message, fds);
+	if (r)
+		return r;
+	r = check_message(&message, desc.max_size);
+	if (r)
+		goto err_fds;
+	r = control_open(fds[SHARE_FD_CONTROL], &share);
+	if (r)
+		goto err_fds;
+	r = hold_object(share, fds[SHARE_FD_OBJECT], &message);
+	if (r) {
+		sys_close(fds[SHARE_FD_OBJECT]);
+		goto err_control;
+	}
+	r = adopt(device, fds[SHARE_FD_OBJECT], &message, share, &desc, &buffer);
+	if (r)
+		goto err_control;
+	r = check_buffer(buffer, &message, desc.flags & HM_BUFFER_READ_ONLY);
+	if (r)
+		goto err_buffer;
+	/* What its maps reserve; the owner's object may have more. */
+	buffer->max_size = min_u64(buffer->max_size, message.max_size);
+	buffer->segment[0].length = buffer->max_size;
+	buffer->caps &= ~(uint64_t)(HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE);
+	buffer->exported = true;
+	share->max_size = message.max_size;
+	share->seen = buffer->size;
+	buffer->share = share;
+	*ret_buffer = buffer;
+	return 0;
+
+err_buffer:
+	hm_buffer_unref(buffer);
+err_control:
+	control_end(share);
+	return r;
+err_fds:
+	sys_close(fds[SHARE_FD_CONTROL]);
+	sys_close(fds[SHARE_FD_OBJECT]);
+	return r;
+}
+
+/* ---- while it is shared ---- */
+
+static int follow_locked(struct hm_buffer *buffer, uint64_t size, struct resize_set *set)
+{
+	uint64_t mine = min_u64(size, buffer->max_size);
+	int r;
+
+	if (!size || size > buffer->share->max_size)
+		return explain_size(buffer, size, buffer->share->max_size);
+	r = mine > buffer->size ? check_file_size(buffer, mine) : 0;
+	if (!r && mine != buffer->size)
+		r = resize_follow_locked(buffer, mine, set);
+	if (!r)
+		buffer->share->seen = size;
+	return r;
+}
+
+int share_follow(struct hm_buffer *buffer)
+{
+	struct resize_set set = { 0 };
+	uint64_t size;
+	int r;
+
+	if (likely(atomic_load_explicit(&buffer->share->page->size, memory_order_acquire) ==
+		   buffer->share->seen))
+		return 0;
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	size = atomic_load_explicit(&buffer->share->page->size, memory_order_acquire);
+	r = follow_locked(buffer, size, &set);
+	buffer_unlock(buffer);
+	resize_set_drop(&set);
+	return lost_notice(buffer->device, r);
+}
+
+void share_publish_locked(struct hm_buffer *buffer)
+{
+	struct control_page *page;
+
+	if (!buffer->share || buffer->share->received)
+		return;
+	page = buffer->share->page;
+	atomic_fetch_add_explicit(&page->generation, 1, memory_order_relaxed);
+	atomic_store_explicit(&page->size, buffer->size, memory_order_release);
+}
+
+int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size,
+			       uint32_t flags)
+{
+	const struct share *share = buffer->share;
+
+	if (likely(!share))
+		return 0;
+	if (share->received && control_owner_gone(share))
+		return err_set(-EOWNERDEAD,
+			       "%s: its owner, who alone may resize it, has ended: it stays as "
+			       "it is",
+			       buffer->name);
+	if (share->received)
+		return err_set(-EBUSY,
+			       "%s: it was received, and only its owner, process %" PRIu64
+			       ", may resize it",
+			       buffer->name, (uint64_t)share->page->owner_pid);
+	if (new_size > buffer->size &&
+	    (new_size > buffer->max_size || flags & (HM_GROW_REPLACE | HM_GROW_APPEND)))
+		return err_set(
+			-EBUSY,
+			"%s was sent to others, who have its one object: it grows inside "
+			"max_size, %" PRIu64 ", only",
+			buffer->name, buffer->max_size);
+	return 0;
+}
+
+uint32_t share_state_locked(const struct hm_buffer *buffer)
+{
+	const struct share *share = buffer->share;
+
+	if (!share)
+		return 0;
+	if (!share->received)
+		return HM_SHARING_SENT;
+	return HM_SHARING_RECEIVED | (control_owner_gone(share) ? HM_SHARING_OWNER_GONE : 0);
+}
+
+void share_end(struct hm_buffer *buffer)
+{
+	control_end(buffer->share);
+	buffer->share = NULL;
+}

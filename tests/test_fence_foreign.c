@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: MIT
+/* Fences of descriptors, of several fences, and queues that wait for them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "accel_support.h"
+#include "inject.h"
+
+#define MS 1000000ull
+#define UNTOUCHED ((void *)0x10)
+
+static int new_event(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	CHECK_FATAL(fd >= 0);
+	return fd;
+}
+
+static void signal_event(int fd)
+{
+	const uint64_t one = 1;
+
+	CHECK_EQUAL(write(fd, &one, sizeof(one)), sizeof(one));
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd file = { fd, POLLIN, 0 };
+
+	return poll(&file, 1, 0) == 1;
+}
+
+static int status_of(struct hm_fence *fence)
+{
+	struct hm_fence_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK_FATAL(hm_fence_query(fence, &info));
+	return info.done ? info.status : 1;
+}
+
+static void eventfds(void)
+{
+	struct hm_fence *fence;
+	int fd = new_event(), dup_fd;
+
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
+	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
+	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 3 * MS));
+	CHECK_EQUAL(status_of(fence), 1);
+	CHECK_OK_FATAL(hm_fence_fd(fence, &dup_fd));
+	CHECK(fcntl(dup_fd, F_GETFD) & FD_CLOEXEC);
+	CHECK(!is_readable(dup_fd));
+	signal_event(fd);
+	close(fd); /* kept by duplicate */
+	CHECK(is_readable(dup_fd));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	CHECK_EQUAL(status_of(fence), 0);
+	hm_fence_unref(fence);
+	CHECK(is_readable(dup_fd)); /* nothing was read from it */
+	close(dup_fd);
+}
+
+/* Done once is done for good, whatever becomes of the descriptor. */
+static void stays_done(void)
+{
+	struct hm_fence *fence;
+	int fd = new_event();
+	uint64_t count;
+
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
+	signal_event(fd);
+	CHECK_OK(hm_fence_wait(fence, 0));
+	CHECK_EQUAL(read(fd, &count, sizeof(count)), sizeof(count));
+	CHECK_OK(hm_fence_wait(fence, 0));
+	hm_fence_unref(fence);
+	close(fd);
+}
+
+/* Its last reference ends it, done or not. */
+static void dropped_undone(void)
+{
+	struct hm_fence *fence;
+	int fd = new_event(), i;
+
+	for (i = 0; i < 100; i++) {
+		CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
+		CHECK(hm_fence_ref(fence) == fence);
+		hm_fence_unref(fence);
+		hm_fence_unref(fence);
+	}
+	close(fd);
+}
+
+static void nobody_signals(void)
+{
+	struct hm_fence *fence;
+	int pipes[2];
+
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	CHECK_OK_FATAL(hm_fence_import_fd(pipes[0], &fence));
+	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
+	close(pipes[1]);
+	CHECK_ERROR(-EPIPE, hm_fence_wait(fence, UINT64_MAX));
+	CHECK_EQUAL(status_of(fence), -EPIPE);
+	hm_fence_unref(fence);
+	close(pipes[0]);
+}
+
+static void bad_descriptors(void)
+{
+	struct hm_fence *fence = UNTOUCHED, *good;
+	int file = scratch_file(4096), fd = new_event(), folder;
+
+	folder = open("/", O_RDONLY | O_CLOEXEC);
+	CHECK_ERROR(-EINVAL, hm_fence_import_fd(file, &fence));
+	CHECK_ERROR(-EINVAL, hm_fence_import_fd(folder, &fence));
+	CHECK_ERROR(-EBADF, hm_fence_import_fd(-1, &fence));
+	CHECK_ERROR(-EBADF, hm_fence_import_fd(12345, &fence));
+	CHECK_ERROR(-EINVAL, hm_fence_import_fd(fd, NULL));
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &good));
+	CHECK_ERROR(-EINVAL, hm_fence_merge(&good, 0, &fence));
+	CHECK_ERROR(-EINVAL, hm_fence_merge(NULL, 1, &fence));
+	CHECK_ERROR(-EINVAL, hm_fence_merge(&good, 1, NULL));
+	CHECK_ERROR(-EINVAL, hm_fence_merge((struct hm_fence *[]){ good, NULL }, 2, &fence));
+	CHECK_ERROR(-EINVAL, hm_queue_wait(NULL, good));
+	CHECK(fence == UNTOUCHED);
+	hm_fence_unref(good);
+	close(file);
+	close(folder);
+	close(fd);
+}
+
+static void *wait_in_thread(void *user)
+{
+	return (void *)(intptr_t)hm_fence_wait(user, UINT64_MAX);
+}
+
+static void many_waiters(void)
+{
+	struct hm_fence *fence, *merged, *parts[2];
+	int fd = new_event(), other = new_event(), i;
+	pthread_t threads[6];
+	void *result;
+
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
+	CHECK_OK_FATAL(hm_fence_import_fd(other, &parts[1]));
+	parts[0] = fence;
+	CHECK_OK_FATAL(hm_fence_merge(parts, 2, &merged));
+	for (i = 0; i < 6; i++)
+		pthread_create(&threads[i], NULL, wait_in_thread, i & 1 ? merged : fence);
+	signal_event(other);
+	CHECK_ERROR(-ETIME, hm_fence_wait(merged, 2 * MS));
+	signal_event(fd);
+	for (i = 0; i < 6; i++) {
+		pthread_join(threads[i], &result);
+		CHECK_EQUAL((intptr_t)result, 0);
+	}
+	hm_fence_unref(parts[1]);
+	hm_fence_unref(merged);
+	hm_fence_unref(fence);
+	close(fd);
+	close(other);
+}
+
+static void merged_of_eventfds(void)
+{
+	struct hm_fence *parts[3], *merged, *outer;
+	int fds[3], fd = -7, i;
+
+	for (i = 0; i < 3; i++) {
+		fds[i] = new_event();
+		CHECK_OK_FATAL(hm_fence_import_fd(fds[i], &parts[i]));
+	}
+	CHECK_OK_FATAL(hm_fence_merge(parts, 3, &merged));
+	CHECK_OK_FATAL(hm_fence_merge(&merged, 1, &outer));
+	for (i = 0; i < 3; i++)
+		hm_fence_unref(parts[i]); /* held by the merged one */
+	for (i = 2; i >= 0; i--) {
+		CHECK_ERROR(-ETIME, hm_fence_wait(merged, 0));
+		CHECK_ERROR(-ETIME, hm_fence_wait(outer, MS));
+		CHECK_ERROR(-EOPNOTSUPP, hm_fence_fd(outer, &fd));
+		CHECK_EQUAL(fd, -7);
+		signal_event(fds[i]);
+	}
+	CHECK_OK(hm_fence_wait(outer, UINT64_MAX));
+	CHECK_OK(hm_fence_wait(merged, 0));
+	CHECK_OK_FATAL(hm_fence_fd(outer, &fd));
+	CHECK(is_readable(fd));
+	close(fd);
+	hm_fence_unref(outer);
+	hm_fence_unref(merged);
+	for (i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+/* ---- with queues ---- */
+
+static _Atomic uint32_t order;
+
+static int note(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	(void)range;
+	*(uint32_t *)(uintptr_t)args[0].pointer = ++order;
+	return 0;
+}
+
+static int fails(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	(void)range, (void)args;
+	return -ENOSPC;
+}
+
+/* The first one's failure, in their order. */
+static void merged_failures(void)
+{
+	struct hm_fence *parts[3], *merged;
+	struct hm_kernel *kernel;
+	struct rig rig;
+	int pipes[2], fd = new_event();
+
+	rig_open(&rig, "cpu", 0, 0);
+	kernel = make_kernel("disk_full", "", fails);
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	close(pipes[1]);
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &parts[0]));
+	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &parts[1]));
+	CHECK_OK_FATAL(hm_fence_import_fd(pipes[0], &parts[2]));
+	CHECK_OK_FATAL(hm_fence_merge(parts, 3, &merged));
+	CHECK_ERROR(-EPIPE, hm_fence_wait(parts[2], UINT64_MAX));
+	CHECK_ERROR(-ETIME, hm_fence_wait(merged, 0));
+	signal_event(fd);
+	CHECK_ERROR(-ENOSPC, hm_fence_wait(merged, UINT64_MAX));
+	CHECK(text_has("disk_full"));
+	CHECK_EQUAL(status_of(merged), -ENOSPC);
+	hm_fence_unref(parts[0]);
+	hm_fence_unref(parts[1]);
+	hm_fence_unref(parts[2]);
+	hm_fence_unref(merged);
+	close(fd);
+	close(pipes[0]);
+	hm_kernel_unref(kernel);
+	rig_close(&rig);
+}
+
+struct late {
+	int fd;
+	uint32_t *word;
+	_Atomic bool signalled;
+};
+
+static void *signal_late(void *user)
+{
+	struct late *late = user;
+
+	usleep(20000);
+	atomic_store(&late->signalled, true);
+	signal_event(late->fd);
+	return NULL;
+}
+
+/* Nothing that is submitted later begins before the fence; what was, goes on. */
+static void queue_waits_on(const char *accel)
+{
+	struct late late = { .fd = new_event() };
+	struct hm_fence *foreign, *before, *after;
+	pthread_t thread;
+	struct rig rig;
+	uint32_t *x;
+
+	rig_open(&rig, accel, 0, 0);
+	x = alloc_bytes(&rig, 8192);
+	x[0] = 0;
+	CHECK_OK_FATAL(hm_fence_import_fd(late.fd, &foreign));
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x + 1024, 5, 4096, &before));
+	CHECK_OK(hm_queue_wait(rig.queue, foreign));
+	CHECK_OK(hm_queue_wait(rig.queue, before)); /* its own */
+	hm_fence_unref(foreign);
+	finish(before);
+	CHECK_EQUAL(x[1024], 5);
+	pthread_create(&thread, NULL, signal_late, &late);
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 7, 4096, &after));
+	CHECK(atomic_load(&late.signalled));
+	finish(after);
+	CHECK_EQUAL(x[0], 7);
+	pthread_join(thread, NULL);
+	/* Waited for once. */
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 8, 4096, &after));
+	finish(after);
+	CHECK_OK(hm_free(x));
+	rig_close(&rig);
+	close(late.fd);
+}
+
+static void queue_waits(void)
+{
+	queue_waits_on("cpu");
+}
+
+static void soft_queue_waits(void)
+{
+	queue_waits_on("soft:0");
+}
+
+static void *launch_in_thread(void *user)
+{
+	struct rig *rig = user;
+
+	return (void *)(intptr_t)hm_launch(rig->queue, rig->kernel[EMPTY], 1, NULL);
+}
+
+/* Whichever thread submits: none goes ahead of the fence. */
+static void all_threads_wait(void)
+{
+	struct hm_fence *foreign;
+	pthread_t threads[3];
+	struct rig rig;
+	uint64_t launches;
+	void *result;
+	int fd = new_event(), i;
+
+	rig_open(&rig, "cpu", 0, 0);
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &foreign));
+	CHECK_OK(hm_queue_wait(rig.queue, foreign));
+	launches = stats_now().launches;
+	for (i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, launch_in_thread, &rig);
+	usleep(10000);
+	CHECK_EQUAL(stats_now().launches, launches);
+	signal_event(fd);
+	for (i = 0; i < 3; i++) {
+		pthread_join(threads[i], &result);
+		CHECK_EQUAL((intptr_t)result, 0);
+	}
+	CHECK_EQUAL(stats_now().launches, launches + 3);
+	hm_fence_unref(foreign);
+	rig_close(&rig);
+	close(fd);
+}
+
+/* A fence of another queue, which failed: the launch says so, the next one goes on. */
+static void waits_for_a_failure(void)
+{
+	struct hm_kernel *bad, *good;
+	struct hm_fence *failed, *fence = UNTOUCHED;
+	struct hm_queue *other;
+	struct rig rig;
+	uint32_t *x;
+
+	rig_open(&rig, "cpu", 0, 0);
+	bad = make_kernel("disk_full", "", fails);
+	good = make_kernel("note", "out", note);
+	x = alloc_bytes(&rig, 4096);
+	CHECK_OK_FATAL(hm_queue_create(rig.accel, 0, &other));
+	CHECK_OK_FATAL(hm_launch(other, bad, 1, &failed));
+	CHECK_OK(hm_queue_wait(rig.queue, failed));
+	CHECK_ERROR(-ENOSPC, hm_launch(rig.queue, good, 1, &fence, HM_OUT(x)));
+	CHECK(text_has("disk_full") && text_has("waited"));
+	CHECK(fence == UNTOUCHED);
+	CHECK_OK_FATAL(hm_launch(rig.queue, good, 1, &fence, HM_OUT(x)));
+	finish(fence);
+	hm_fence_unref(failed);
+	hm_queue_unref(other);
+	hm_kernel_unref(bad);
+	hm_kernel_unref(good);
+	CHECK_OK(hm_free(x));
+	rig_close(&rig);
+}
+
+/* A queue that ends waits for nothing any more. */
+static void queue_ends(void)
+{
+	struct hm_fence *foreign;
+	struct rig rig;
+	int fd = new_event();
+
+	rig_open(&rig, "cpu", 0, 0);
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &foreign));
+	CHECK_OK(hm_queue_wait(rig.queue, foreign));
+	CHECK_OK(hm_queue_wait(rig.queue, foreign));
+	hm_fence_unref(foreign);
+	rig_close(&rig);
+	close(fd);
+}
+
+/* What one library's queue gives as a descriptor, another takes as a fence. */
+static void to_and_fro(void)
+{
+	struct hm_fence *fence, *imported;
+	struct rig rig;
+	uint32_t *x;
+	int fd;
+
+	rig_open(&rig, "soft:0", 0, 0);
+	x = alloc_bytes(&rig, 1 << 20);
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 3, 1 << 20, &fence));
+	CHECK_OK_FATAL(hm_fence_fd(fence, &fd));
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &imported));
+	close(fd);
+	CHECK_OK(hm_fence_wait(imported, UINT64_MAX));
+	CHECK_OK(hm_fence_wait(fence, 0));
+	CHECK_EQUAL(x[(1 << 18) - 1], 3);
+	hm_fence_unref(imported);
+	hm_fence_unref(fence);
+	CHECK_OK(hm_free(x));
+	rig_close(&rig);
+}
+
+static void child_uses(void *user)
+{
+	CHECK_ERROR(-EOWNERDEAD, hm_fence_wait(user, 0));
+	hm_fence_unref(user);
+}
+
+static void fork_child(void)
+{
+	struct hm_fence *fence;
+	int fd = new_event();
+
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
+	CHECK_EQUAL(test_fork(child_uses, fence), 0);
+	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
+	signal_event(fd);
+	CHECK_OK(hm_fence_wait(fence, 0));
+	hm_fence_unref(fence);
+	close(fd);
+}
+
+/* ---- each call failing once ---- */
+
+static bool is_named(int r)
+{
+	return !r || (r < 0 && hm_errmsg()[0]);
+}
+
+static void scenario(struct hm_queue *queue, int fd, uint32_t *x)
+{
+	struct hm_fence *parts[2] = { NULL, NULL }, *merged = NULL, *fence;
+	int r, out;
+
+	r = hm_fence_import_fd(fd, &parts[0]);
+	CHECK(is_named(r));
+	if (!r) {
+		r = hm_queue_fill(queue, x, 1, 4096, &parts[1]);
+		CHECK(is_named(r));
+	}
+	if (!r) {
+		r = hm_fence_merge(parts, 2, &merged);
+		CHECK(is_named(r));
+	}
+	if (!r) {
+		r = hm_fence_fd(parts[0], &out);
+		CHECK(is_named(r));
+		if (!r)
+			close(out);
+		r = hm_queue_wait(queue, merged);
+		CHECK(is_named(r));
+		r = hm_queue_fill(queue, x, 2, 4096, &fence);
+		CHECK(is_named(r));
+		if (!r)
+			hm_fence_unref(fence);
+	}
+	hm_fence_unref(parts[0]);
+	hm_fence_unref(parts[1]);
+	hm_fence_unref(merged);
+}
+
+static void undo(void)
+{
+	struct test_holding before;
+	struct rig rig;
+	unsigned int n;
+	uint32_t *x;
+	bool failed = true;
+	int fd = new_event();
+
+	rig_open(&rig, "cpu", 0, 0);
+	x = alloc_bytes(&rig, 4096);
+	signal_event(fd);
+	inject_install();
+	scenario(rig.queue, fd, x);
+	before = test_holding_now();
+	for (n = 1; failed && n < 400; n++) {
+		inject_arm(n, INJECT_ONE);
+		scenario(rig.queue, fd, x);
+		failed = inject_disarm();
+		inject_forgive();
+		CHECK_EQUAL(test_holding_now().fds, before.fds);
+	}
+	CHECK(n > 6 && !failed);
+	CHECK_OK(hm_free(x));
+	rig_close(&rig);
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{ "eventfds", eventfds, 0, 0 },
+	{ "stays_done", stays_done, 0, 0 },
+	{ "dropped_undone", dropped_undone, 0, 0 },
+	{ "nobody_signals", nobody_signals, 0, 0 },
+	{ "bad_descriptors", bad_descriptors, 0, 0 },
+	{ "many_waiters", many_waiters, 0, 0 },
+	{ "merged_of_eventfds", merged_of_eventfds, 0, 0 },
+	{ "merged_failures", merged_failures, 0, 0 },
+	{ "queue_waits", queue_waits, 0, 0 },
+	{ "soft_queue_waits", soft_queue_waits, 0, 0 },
+	{ "all_threads_wait", all_threads_wait, 0, 0 },
+	{ "waits_for_a_failure", waits_for_a_failure, 0, 0 },
+	{ "queue_ends", queue_ends, 0, 0 },
+	{ "to_and_fro", to_and_fro, 0, 0 },
+	{ "fork_child", fork_child, 0, 0 },
+	{ "undo", undo, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "fence_foreign", tests);
+}

@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: MIT
+/* hm_buffer_receive, and what senders who mean harm may send it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "compat.h"
+#include "share.h"
+#include "support.h"
+
+#define PAGE 4096ull
+#define SIZE (5 * PAGE)
+#define MAX_SIZE (64 * PAGE)
+#define CONTROL_BYTES 65536
+#define FDS_MAX 64
+#define UNTOUCHED ((void *)0x10)
+
+/* A message as the library sends it, to be changed before it goes on. */
+struct scene {
+	struct hm_device *device;
+	struct hm_buffer *owned;
+	int type; /* of the sockets */
+	struct share_message message;
+	size_t length;
+	int own[SHARE_FDS]; /* the right ones */
+	int fds[FDS_MAX];   /* those that go */
+	uint32_t n_fd;
+};
+
+static void set_up(struct scene *scene, int type)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = SIZE,
+		.max_size = MAX_SIZE,
+	};
+	int pair[2];
+
+	memset(scene, 0, sizeof(*scene));
+	scene->type = type;
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK_OK_FATAL(hm_device_open("host", &scene->device));
+	CHECK_OK_FATAL(hm_buffer_create(scene->device, &desc, &scene->owned));
+	CHECK_OK_FATAL(hm_buffer_send(scene->owned, pair[0], 0));
+	CHECK_OK_FATAL(share_message_receive(pair[1], &scene->message, scene->own));
+	close(pair[0]);
+	close(pair[1]);
+	scene->length = sizeof(scene->message);
+	memcpy(scene->fds, scene->own, sizeof(scene->own));
+	scene->n_fd = SHARE_FDS;
+}
+
+static void tear_down(struct scene *scene)
+{
+	close(scene->own[0]);
+	close(scene->own[1]);
+	hm_buffer_unref(scene->owned);
+	hm_device_unref(scene->device);
+}
+
+static void send_raw(const struct scene *scene, int socket)
+{
+	char control[CMSG_SPACE(FDS_MAX * sizeof(int))] = { 0 }, bytes[256] = { 0 };
+	struct iovec part = { .iov_base = bytes, .iov_len = scene->length };
+	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
+	struct cmsghdr *rights;
+
+	memcpy(bytes, &scene->message, sizeof(scene->message));
+	if (scene->n_fd) {
+		header.msg_control = control;
+		header.msg_controllen = CMSG_SPACE(scene->n_fd * sizeof(int));
+		rights = CMSG_FIRSTHDR(&header);
+		rights->cmsg_level = SOL_SOCKET;
+		rights->cmsg_type = SCM_RIGHTS;
+		rights->cmsg_len = CMSG_LEN(scene->n_fd * sizeof(int));
+		memcpy(CMSG_DATA(rights), scene->fds, scene->n_fd * sizeof(int));
+	}
+	CHECK_EQUAL(sendmsg(socket, &header, MSG_NOSIGNAL), scene->length);
+}
+
+/* What hm_buffer_receive() answers to the scene's message; nothing may be left of it. */
+static int deliver(const struct scene *scene, struct hm_buffer **ret_buffer)
+{
+	struct test_holding before = test_holding_now(), after;
+	struct hm_buffer *buffer = UNTOUCHED;
+	int pair[2], r;
+
+	CHECK_FATAL(!socketpair(AF_UNIX, scene->type | SOCK_CLOEXEC, 0, pair));
+	send_raw(scene, pair[0]);
+	test_forget_text();
+	r = hm_buffer_receive(scene->device, pair[1], NULL, &buffer);
+	close(pair[0]);
+	close(pair[1]);
+	if (!r) {
+		if (ret_buffer)
+			*ret_buffer = buffer;
+		else
+			hm_buffer_unref(buffer);
+	} else {
+		CHECK(buffer == UNTOUCHED);
+		CHECK(hm_errmsg()[0]);
+	}
+	after = test_holding_now();
+	if (r || !ret_buffer) {
+		CHECK_EQUAL(after.fds, before.fds);
+		CHECK_EQUAL(after.mapped, before.mapped);
+		CHECK_EQUAL(after.objects, before.objects);
+	}
+	return r;
+}
+
+/* The message as it is arrives; then @expected for the one that @change has spoilt. */
+static void refuses(int expected, void (*change)(struct scene *scene))
+{
+	static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
+	struct scene scene;
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		set_up(&scene, types[i]);
+		CHECK_EQUAL(deliver(&scene, NULL), 0);
+		change(&scene);
+		test_check_error(deliver(&scene, NULL), expected, "hm_buffer_receive", __FILE__,
+				 __LINE__);
+		tear_down(&scene);
+	}
+}
+
+/* ---- the message ---- */
+
+static void be_short(struct scene *scene)
+{
+	scene->length = 7;
+}
+
+static void be_long(struct scene *scene)
+{
+	scene->length = 200;
+}
+
+static void have_no_fd(struct scene *scene)
+{
+	scene->n_fd = 0;
+}
+
+static void have_one_fd(struct scene *scene)
+{
+	scene->n_fd = 1;
+}
+
+static void have_three_fds(struct scene *scene)
+{
+	scene->fds[scene->n_fd++] = scene->own[0];
+}
+
+static void have_many_fds(struct scene *scene)
+{
+	while (scene->n_fd < FDS_MAX)
+		scene->fds[scene->n_fd++] = scene->own[0];
+}
+
+static void framing(void)
+{
+	struct scene scene;
+
+	refuses(-EPROTO, be_short);
+	refuses(-EPROTO, have_no_fd);
+	refuses(-EPROTO, have_one_fd);
+	refuses(-EPROTO, have_three_fds);
+	refuses(-EPROTO, have_many_fds);
+	set_up(&scene, SOCK_SEQPACKET);
+	be_long(&scene);
+	CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
+	tear_down(&scene);
+}
+
+#define FIELD(name, value)                                                        \
+	static void set_##name##value(struct scene *scene)                        \
+	{                                                                         \
+		scene->message.name = (typeof(scene->message.name))field_##value; \
+	}
+
+static const uint64_t field_zero, field_three = 3, field_huge = UINT64_MAX,
+				  field_odd = PAGE + 1, field_wraps = 1ull << 63,
+				  field_more = MAX_SIZE + PAGE;
+
+FIELD(magic, zero)
+FIELD(version, three)
+FIELD(length, zero)
+FIELD(access, zero)
+FIELD(access, huge)
+FIELD(cache, three)
+FIELD(backing, huge)
+FIELD(max_size, zero)
+FIELD(max_size, huge)
+FIELD(max_size, odd)
+FIELD(max_size, wraps)
+FIELD(max_size, more)
+FIELD(page_size, zero)
+FIELD(page_size, three)
+FIELD(page_size, wraps)
+FIELD(offset, odd)
+FIELD(offset, huge)
+
+static void be_write_only(struct scene *scene)
+{
+	scene->message.access = HM_WRITE;
+}
+
+static void be_of_huge_pages(struct scene *scene)
+{
+	scene->message.backing = HM_BACKING_HUGETLB;
+}
+
+static void be_uncached(struct scene *scene)
+{
+	scene->message.cache = HM_CACHE_UNCACHED;
+}
+
+static void name_without_end(struct scene *scene)
+{
+	memset(scene->message.backend, 'x', sizeof(scene->message.backend));
+}
+
+static void name_of_escapes(struct scene *scene)
+{
+	memcpy(scene->message.backend, "\033[2J", 5);
+}
+
+static void fields(void)
+{
+	void (*const changes[])(struct scene * scene) = {
+		set_magiczero,     set_versionthree,   set_lengthzero,     set_accesszero,
+		set_accesshuge,    set_cachethree,     set_backinghuge,    set_max_sizezero,
+		set_max_sizehuge,  set_max_sizeodd,    set_max_sizewraps,  set_max_sizemore,
+		set_page_sizezero, set_page_sizethree, set_page_sizewraps, set_offsetodd,
+		set_offsethuge,    be_write_only,      be_of_huge_pages,   be_uncached,
+		name_without_end,  name_of_escapes,
+	};
+	struct scene scene;
+	size_t i;
+
+	for (i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+		refuses(-EPROTO, changes[i]);
+	for (i = 0; i < 4; i++) {
+		set_up(&scene, SOCK_STREAM);
+		scene.message.reserved[i] = 1;
+		CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
+		tear_down(&scene);
+	}
+}
+
+/* Every bit of it, one at a time: refused, or a buffer that can be mapped and read. */
+static void bits(void)
+{
+	unsigned char *bytes;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	struct scene scene;
+	size_t bit, taken = 0;
+
+	set_up(&scene, SOCK_SEQPACKET);
+	bytes = (unsigned char *)&scene.message;
+	for (bit = 0; bit < 8 * sizeof(scene.message); bit++) {
+		bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+		buffer = NULL;
+		if (!deliver(&scene, &buffer)) {
+			taken++;
+			CHECK_OK_FATAL(
+				hm_map_create(buffer,
+					      &(struct hm_map_desc){
+						      .struct_size = sizeof(struct hm_map_desc),
+						      .access = HM_READ },
+					      &map));
+			CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
+			hm_map_unref(map);
+			hm_buffer_unref(buffer);
+		}
+		bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+	}
+	/* The serial, the backend's name, a smaller max_size: not much else is free. */
+	CHECK(taken >= 64 && taken < 8 * sizeof(scene.message) / 3);
+	tear_down(&scene);
+}
+
+/* ---- the descriptors ---- */
+
+static int memfd(uint64_t size, int seals)
+{
+	int fd = memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	CHECK_FATAL(fd >= 0 && !ftruncate(fd, (off_t)size));
+	if (seals)
+		CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+static void with_fd(uint32_t index, int fd, int expected)
+{
+	struct scene scene;
+
+	CHECK_FATAL(fd >= 0);
+	set_up(&scene, SOCK_STREAM);
+	scene.fds[index] = fd;
+	test_check_error(deliver(&scene, NULL), expected, "hm_buffer_receive", __FILE__,
+			 __LINE__);
+	tear_down(&scene);
+	close(fd);
+}
+
+static void objects(void)
+{
+	char path[64];
+	struct scene scene;
+	int pipes[2], fd;
+
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	with_fd(SHARE_FD_OBJECT, pipes[0], -EINVAL);
+	with_fd(SHARE_FD_OBJECT, pipes[1], -EINVAL);
+	with_fd(SHARE_FD_OBJECT, open("/", O_RDONLY | O_CLOEXEC), -EINVAL);
+	with_fd(SHARE_FD_OBJECT, open("/dev/zero", O_RDWR | O_CLOEXEC), -EINVAL);
+	with_fd(SHARE_FD_OBJECT, eventfd(0, EFD_CLOEXEC), -EINVAL);
+	with_fd(SHARE_FD_OBJECT, memfd(MAX_SIZE, 0), -EPERM);
+	with_fd(SHARE_FD_OBJECT, memfd(MAX_SIZE, F_SEAL_GROW), -EPERM);
+	with_fd(SHARE_FD_OBJECT, memfd(PAGE, F_SEAL_SHRINK), -EINVAL);
+	with_fd(SHARE_FD_OBJECT, memfd(MAX_SIZE - PAGE, F_SEAL_SHRINK), -EPROTO);
+	with_fd(SHARE_FD_OBJECT, memfd(MAX_SIZE, F_SEAL_SHRINK | F_SEAL_WRITE), -EPROTO);
+
+	/* Said to be for writing, and the descriptor is not. */
+	set_up(&scene, SOCK_STREAM);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", scene.own[0]);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	tear_down(&scene);
+	with_fd(SHARE_FD_OBJECT, fd, -EPROTO);
+}
+
+static int control_fd(uint64_t size, int seals, uint32_t magic, uint32_t version)
+{
+	struct control_page page = { .magic = magic, .version = version, .size = SIZE };
+	int fd = memfd(size, 0);
+
+	CHECK_EQUAL(pwrite(fd, &page, sizeof(page), 0), sizeof(page));
+	if (seals)
+		CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+
+static void controls(void)
+{
+	int pipes[2];
+
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	with_fd(SHARE_FD_CONTROL, pipes[0], -EPROTO);
+	with_fd(SHARE_FD_CONTROL, pipes[1], -EPROTO);
+	with_fd(SHARE_FD_CONTROL, open("/", O_RDONLY | O_CLOEXEC), -EPROTO);
+	with_fd(SHARE_FD_CONTROL, open("/dev/zero", O_RDWR | O_CLOEXEC), -EPROTO);
+	with_fd(SHARE_FD_CONTROL, eventfd(0, EFD_CLOEXEC), -EPROTO);
+	/* It could be cut off, and a touch would kill; or others could write it. */
+	with_fd(SHARE_FD_CONTROL, control_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION),
+		-EPERM);
+	with_fd(SHARE_FD_CONTROL,
+		control_fd(CONTROL_BYTES, F_SEAL_GROW | F_SEAL_FUTURE_WRITE, CONTROL_MAGIC,
+			   CONTROL_VERSION),
+		-EPERM);
+	with_fd(SHARE_FD_CONTROL,
+		control_fd(CONTROL_BYTES, F_SEAL_SHRINK, CONTROL_MAGIC, CONTROL_VERSION),
+		-EPERM);
+	with_fd(SHARE_FD_CONTROL, control_fd(PAGE, SEALS, CONTROL_MAGIC, CONTROL_VERSION),
+		-EPROTO);
+	with_fd(SHARE_FD_CONTROL,
+		control_fd(2 * CONTROL_BYTES, SEALS, CONTROL_MAGIC, CONTROL_VERSION), -EPROTO);
+	with_fd(SHARE_FD_CONTROL, control_fd(CONTROL_BYTES, SEALS, 1, CONTROL_VERSION),
+		-EPROTO);
+	with_fd(SHARE_FD_CONTROL, control_fd(CONTROL_BYTES, SEALS, CONTROL_MAGIC, 2), -EPROTO);
+}
+
+/* ---- afterwards ---- */
+
+/* An owner who writes nonsense into his page gets errors; nobody gets a signal. */
+static void page_of_nonsense(void)
+{
+	static const uint64_t sizes[] = { 0, MAX_SIZE + 1, UINT64_MAX, 1ull << 63 };
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	struct control_page *page;
+	struct hm_buffer *buffer;
+	struct scene scene;
+	struct hm_map *map;
+	size_t i;
+	int fd;
+
+	set_up(&scene, SOCK_STREAM);
+	fd = control_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
+	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK_FATAL(page != MAP_FAILED);
+	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, SEALS));
+	scene.fds[SHARE_FD_CONTROL] = fd;
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		page->size = sizes[i];
+		CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
+	}
+	page->size = SIZE;
+	CHECK_EQUAL(deliver(&scene, &buffer), 0);
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		page->size = sizes[i];
+		CHECK_ERROR(-EPROTO, hm_buffer_query(buffer, &info));
+		CHECK_ERROR(-EPROTO, hm_map_protect(map, 0, PAGE, HM_READ));
+		CHECK_EQUAL(hm_map_length(map), SIZE);
+		CHECK_EQUAL(test_write_signal(hm_map_address(map)), 0);
+	}
+	/* Nothing cuts his bytes off under us. */
+	CHECK(ftruncate(scene.own[SHARE_FD_OBJECT], 0) < 0 && errno == EPERM);
+	CHECK(ftruncate(fd, 0) < 0 && errno == EPERM);
+	page->size = SIZE + PAGE;
+	CHECK_OK(hm_buffer_query(buffer, &info));
+	CHECK_EQUAL(info.size, SIZE + PAGE);
+	CHECK_EQUAL(hm_map_length(map), SIZE + PAGE);
+	/* A pid that was never his: not known to be there, not said to be gone. */
+	CHECK_EQUAL(info.sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
+	page->owner_pid = 1;
+	CHECK_OK(hm_buffer_query(buffer, &info));
+	CHECK_EQUAL(info.sharing, HM_SHARING_RECEIVED);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	munmap(page, PAGE);
+	close(fd);
+	tear_down(&scene);
+}
+
+/* A file that is shorter than its owner says is not made accessible. */
+static void short_file(void)
+{
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	struct scene scene;
+	struct control_page *page;
+	int fd, file;
+
+	set_up(&scene, SOCK_STREAM);
+	device = scene.device;
+	CHECK_OK_FATAL(hm_device_open("file", &scene.device));
+	fd = control_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
+	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK_FATAL(page != MAP_FAILED);
+	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, SEALS));
+	file = scratch_file(SIZE);
+	scene.fds[SHARE_FD_CONTROL] = fd;
+	scene.fds[SHARE_FD_OBJECT] = file;
+	scene.message.backing = HM_BACKING_FILE;
+	scene.message.offset = SIZE;
+	CHECK_EQUAL(deliver(&scene, NULL), -EINVAL);
+	scene.message.offset = 0;
+	page->size = SIZE + PAGE;
+	CHECK_EQUAL(deliver(&scene, NULL), -EINVAL);
+	page->size = SIZE;
+	CHECK_EQUAL(deliver(&scene, &buffer), 0);
+	page->size = SIZE + 1;
+	CHECK_ERROR(-EPROTO, hm_buffer_query(buffer, &info));
+	CHECK_FATAL(!ftruncate(file, SIZE + 1));
+	CHECK_OK(hm_buffer_query(buffer, &info));
+	CHECK_EQUAL(info.size, SIZE + 1);
+	hm_buffer_unref(buffer);
+	close(file);
+	munmap(page, PAGE);
+	close(fd);
+	hm_device_unref(scene.device);
+	scene.device = device;
+	tear_down(&scene);
+}
+
+/* ---- sockets ---- */
+
+/* Credentials beside the descriptors, where the receiver has asked for them. */
+static void credentials(void)
+{
+	struct hm_buffer *buffer;
+	int pair[2], on = 1;
+	struct scene scene;
+
+	set_up(&scene, SOCK_STREAM);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+	CHECK_FATAL(!setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)));
+#ifdef SO_PASSPIDFD
+	setsockopt(pair[1], SOL_SOCKET, SO_PASSPIDFD, &on, sizeof(on));
+#endif
+	send_raw(&scene, pair[0]);
+	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
+	hm_buffer_unref(buffer);
+	close(pair[0]);
+	close(pair[1]);
+	tear_down(&scene);
+}
+
+/* What follows in a stream is not touched. */
+static void stream_goes_on(void)
+{
+	struct hm_buffer *buffer[2];
+	char byte = 0;
+	struct scene scene;
+	int pair[2];
+
+	set_up(&scene, SOCK_STREAM);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+	CHECK_OK(hm_buffer_send(scene.owned, pair[0], 0));
+	CHECK_OK(hm_buffer_send(scene.owned, pair[0], 0));
+	CHECK_EQUAL(send(pair[0], "z", 1, 0), 1);
+	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer[0]));
+	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer[1]));
+	CHECK_EQUAL(recv(pair[1], &byte, 1, 0), 1);
+	CHECK_EQUAL(byte, 'z');
+	hm_buffer_unref(buffer[0]);
+	hm_buffer_unref(buffer[1]);
+	close(pair[0]);
+	close(pair[1]);
+	tear_down(&scene);
+}
+
+/* No room for descriptors here: the message is lost, and none of them is left. */
+static void no_room(void)
+{
+	struct hm_buffer *buffer = UNTOUCHED;
+	struct rlimit limit, low;
+	unsigned int room;
+	struct scene scene;
+	int pair[2], fd;
+
+	set_up(&scene, SOCK_STREAM);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+	getrlimit(RLIMIT_NOFILE, &limit);
+	for (room = 0; room < 2; room++) {
+		send_raw(&scene, pair[0]);
+		fd = dup(pair[0]); /* the lowest number that is free */
+		close(fd);
+		low = limit;
+		low.rlim_cur = (rlim_t)fd + room;
+		CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &low));
+		CHECK_ERROR(-EMFILE, hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
+		CHECK_FATAL(!setrlimit(RLIMIT_NOFILE, &limit));
+		CHECK_EQUAL(dup(pair[0]), fd);
+		close(fd);
+	}
+	CHECK(buffer == UNTOUCHED);
+	close(pair[0]);
+	close(pair[1]);
+	tear_down(&scene);
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* A signal now and then is no reason to give up; who sends them for ever is. */
+static void interrupted(void)
+{
+	struct sigaction action = { .sa_handler = on_alarm }, old;
+	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
+	struct hm_buffer *buffer = UNTOUCHED;
+	struct scene scene;
+	int pair[2];
+
+	set_up(&scene, SOCK_STREAM);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+	sigaction(SIGALRM, &action, &old);
+	setitimer(ITIMER_REAL, &often, NULL);
+	CHECK_ERROR(-EINTR, hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &old, NULL);
+	CHECK(buffer == UNTOUCHED);
+	send_raw(&scene, pair[0]);
+	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
+	hm_buffer_unref(buffer);
+	close(pair[0]);
+	close(pair[1]);
+	tear_down(&scene);
+}
+
+static const struct test tests[] = {
+	{ .name = "framing", .run = framing },
+	{ .name = "fields", .run = fields, .seconds = 60 },
+	{ .name = "bits", .run = bits, .seconds = 60 },
+	{ .name = "objects", .run = objects },
+	{ .name = "controls", .run = controls },
+	{ .name = "page_of_nonsense", .run = page_of_nonsense },
+	{ .name = "short_file", .run = short_file },
+	{ .name = "credentials", .run = credentials },
+	{ .name = "stream_goes_on", .run = stream_goes_on },
+	{ .name = "no_room", .run = no_room },
+	{ .name = "interrupted", .run = interrupted },
+	{ .name = NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "share_hostile", tests);
+}
