@@ -2,6 +2,7 @@
 /* Runs cases on each simulated device there is. */
 #include "sim_devices.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,23 @@ int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_
 	};
 
 	return hm_sim_call(device, HETSIM_INJECT, &inject);
+}
+
+bool sim_unplug(struct hm_device *device)
+{
+	int r = sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0);
+
+	if (r == -EPERM) {
+		test_skip("kernel", "the module's parameter test is not set, or no root");
+		return false;
+	}
+	CHECK_OK(r);
+	return !r;
+}
+
+void sim_plug(void)
+{
+	CHECK_OK_FATAL(hm_sim_plug(sim_device()));
 }
 
 /* One of each kind: those that the library can open here. */

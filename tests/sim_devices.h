@@ -25,6 +25,13 @@ struct hm_buffer *sim_make(struct hm_device *device, uint64_t size, uint64_t max
 struct hetsim_query sim_query(struct hm_device *device);
 struct hetsim_buffer_info sim_info(struct hm_device *device, uint32_t handle);
 int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_t value);
+/*
+ * Takes the device away, under whoever has it. False: it is not permitted here, as of
+ * the module it takes root and its parameter test; the test was skipped.
+ */
+bool sim_unplug(struct hm_device *device);
+/* A fresh one in the place of the case's device. */
+void sim_plug(void);
 
 /* main(): each case on each device. HETMAP_SOFT is set, with test=1 and little memory. */
 int sim_main(int argc, char **argv, const char *suite, const struct sim_case *cases);

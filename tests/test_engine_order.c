@@ -14,79 +14,84 @@
 #define LATENCY_NS 100000000
 #define WORD 0x05050505u
 
-/* A fill that is under way for long, of bytes that are where the engine reaches them. */
-static struct hm_fence *start_fill(struct engine_rig *rig, char *bytes)
-{
-	struct hm_fence *fence = NULL;
+/* What comes after a fill that is under way for long. */
+struct order {
+	struct engine_rig rig;
+	struct hm_fence *fill;
+	char *from; /* filled, where the engine reaches it */
+	char *to;
+};
 
-	memset(bytes, 1, SIZE);
+static void order_begin(struct order *order, bool to_host)
+{
+	struct engine_rig *rig = &order->rig;
+
+	engine_open(rig, 0);
+	order->from = engine_alloc(rig->device, SIZE);
+	order->to = engine_alloc(to_host ? rig->host : rig->device, SIZE);
+	order->fill = NULL;
+	memset(order->from, 1, SIZE);
 	engine_inject(rig, HETSIM_INJECT_LATENCY, LATENCY_NS);
-	CHECK_OK_FATAL(hm_queue_fill(rig->queue, bytes, WORD, SIZE, &fence));
-	return fence;
+	CHECK_OK_FATAL(hm_queue_fill(rig->queue, order->from, WORD, SIZE, &order->fill));
+}
+
+static void order_wait(struct order *order, struct hm_fence *copy)
+{
+	finish(copy);
+	finish(order->fill);
+}
+
+static void order_end(struct order *order)
+{
+	CHECK_OK(hm_free(order->from));
+	CHECK_OK(hm_free(order->to));
+	engine_close(&order->rig);
 }
 
 /* An address that the engine does not take: the CPU reads, after the fill. */
 static void copy_after_fill(void)
 {
-	struct hm_fence *fill, *copy = NULL;
-	struct engine_rig rig;
-	char *from, *to;
+	struct hm_fence *copy = NULL;
+	struct order order;
 
-	engine_open(&rig, 0);
-	from = engine_alloc(rig.device, SIZE);
-	to = engine_alloc(rig.host, SIZE);
-	fill = start_fill(&rig, from);
-	CHECK_OK_FATAL(hm_queue_copy(rig.queue, to + 3, from + 1, SIZE - 5, &copy));
-	finish(copy);
-	finish(fill);
-	CHECK(to[3] == 5 && to[SIZE / 2] == 5 && to[SIZE - 3] == 5);
-	CHECK_OK(hm_free(from));
-	CHECK_OK(hm_free(to));
-	engine_close(&rig);
+	order_begin(&order, true);
+	CHECK_OK_FATAL(
+		hm_queue_copy(order.rig.queue, order.to + 3, order.from + 1, SIZE - 5, &copy));
+	order_wait(&order, copy);
+	CHECK(order.to[3] == 5 && order.to[SIZE / 2] == 5 && order.to[SIZE - 3] == 5);
+	order_end(&order);
 }
 
 /* The end of the range alone is too short for the engine. */
 static void tail_after_fill(void)
 {
-	struct hm_fence *fill, *copy = NULL;
-	struct engine_rig rig;
-	char *from, *to;
+	struct hm_fence *copy = NULL;
+	struct order order;
 
-	engine_open(&rig, 0);
-	from = engine_alloc(rig.device, SIZE);
-	to = engine_alloc(rig.device, SIZE);
-	fill = start_fill(&rig, from);
-	CHECK_OK_FATAL(hm_queue_copy(rig.queue, to, from, SIZE - 1, &copy));
-	finish(copy);
-	finish(fill);
-	CHECK(to[0] == 5 && to[SIZE - 2] == 5 && to[SIZE - 1] == 0);
-	CHECK_OK(hm_free(from));
-	CHECK_OK(hm_free(to));
-	engine_close(&rig);
+	order_begin(&order, false);
+	CHECK_OK_FATAL(hm_queue_copy(order.rig.queue, order.to, order.from, SIZE - 1, &copy));
+	order_wait(&order, copy);
+	CHECK(order.to[0] == 5 && order.to[SIZE - 2] == 5 && order.to[SIZE - 1] == 0);
+	order_end(&order);
 }
 
 static void launch_after_fill(void)
 {
 	struct hm_kernel *kernel = kernel_of_op(HM_ENGINE_COPY);
-	struct hm_fence *fill, *copy = NULL;
-	struct engine_rig rig;
-	char *from, *to;
+	struct hm_fence *copy = NULL;
+	struct order order;
+	char *from;
 
-	engine_open(&rig, 0);
-	from = engine_alloc(rig.device, SIZE);
-	to = engine_alloc(rig.device, SIZE);
-	fill = start_fill(&rig, from);
-	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &copy, HM_INOUT(to),
-				 HM_RANGE(from + 1, SIZE / 2, HM_READ),
-				 HM_RANGE(from + 1, SIZE / 2, HM_READ), HM_U64(SIZE / 2),
+	order_begin(&order, false);
+	from = order.from + 1;
+	CHECK_OK_FATAL(hm_launch(order.rig.queue, kernel, 1, &copy, HM_INOUT(order.to),
+				 HM_RANGE(from, SIZE / 2, HM_READ),
+				 HM_RANGE(from, SIZE / 2, HM_READ), HM_U64(SIZE / 2),
 				 HM_U32(0)));
-	finish(copy);
-	finish(fill);
-	CHECK(to[0] == 5 && to[SIZE / 2 - 1] == 5);
-	CHECK_OK(hm_free(from));
-	CHECK_OK(hm_free(to));
+	order_wait(&order, copy);
+	CHECK(order.to[0] == 5 && order.to[SIZE / 2 - 1] == 5);
+	order_end(&order);
 	hm_kernel_unref(kernel);
-	engine_close(&rig);
 }
 
 /* ---- launches that nobody waits for ---- */

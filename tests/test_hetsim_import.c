@@ -40,6 +40,24 @@ static int vgem_open(void)
 	return -1;
 }
 
+/* The device and vgem; false: the test was skipped. */
+static bool open_with_vgem(int *ret_fd, int *ret_vgem)
+{
+	int fd = hetsim_open(O_RDWR), vgem;
+
+	if (fd < 0)
+		return false;
+	vgem = vgem_open();
+	if (vgem < 0) {
+		close(fd);
+		test_skip("kernel", "no vgem");
+		return false;
+	}
+	*ret_fd = fd;
+	*ret_vgem = vgem;
+	return true;
+}
+
 /* A dma-buf of a MiB of vgem's. */
 static int vgem_make(int vgem, uint32_t flags)
 {
@@ -188,16 +206,10 @@ static void take_in(int fd, int other, int dmabuf)
 
 static void test_vgem(void)
 {
-	int fd = hetsim_open(O_RDWR), other, vgem, objects;
+	int fd, other, vgem, objects;
 
-	if (fd < 0)
+	if (!open_with_vgem(&fd, &vgem))
 		return;
-	vgem = vgem_open();
-	if (vgem < 0) {
-		close(fd);
-		test_skip("kernel", "no vgem");
-		return;
-	}
 	other = hetsim_open(O_RDWR);
 	objects = hetsim_objects();
 	take_in(fd, other, vgem_make(vgem, DRM_RDWR));
@@ -212,16 +224,10 @@ static void test_rights(void)
 {
 	struct hetsim_import import;
 	struct hetsim_bind bind = { .size = sizeof(bind), .length = MIB, .address = MIB };
-	int fd = hetsim_open(O_RDWR), reader, vgem, dmabuf;
+	int fd, reader, vgem, dmabuf;
 
-	if (fd < 0)
+	if (!open_with_vgem(&fd, &vgem))
 		return;
-	vgem = vgem_open();
-	if (vgem < 0) {
-		close(fd);
-		test_skip("kernel", "no vgem");
-		return;
-	}
 	reader = hetsim_open(O_RDONLY);
 	dmabuf = vgem_make(vgem, 0);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EACCES);
@@ -330,16 +336,10 @@ static void test_pinned(void)
 	struct drm_prime_handle prime = { 0 };
 	struct drm_gem_close gem_close = { 0 };
 	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), vgem;
+	int fd, vgem;
 
-	if (fd < 0)
+	if (!open_with_vgem(&fd, &vgem))
 		return;
-	vgem = vgem_open();
-	if (vgem < 0) {
-		close(fd);
-		test_skip("kernel", "no vgem");
-		return;
-	}
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
 	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, MIB, HETSIM_PLACE_VRAM), 0);

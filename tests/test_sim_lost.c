@@ -19,24 +19,6 @@ static bool text_has(const char *part)
 	return strstr(hm_errmsg(), part) != NULL;
 }
 
-/* Not permitted here: of the module it takes root and its parameter test. */
-static bool unplug(struct hm_device *device)
-{
-	int r = sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0);
-
-	if (r == -EPERM) {
-		test_skip("kernel", "the module's parameter test is not set, or no root");
-		return false;
-	}
-	CHECK_OK(r);
-	return !r;
-}
-
-static void plug(void)
-{
-	CHECK_OK_FATAL(hm_sim_plug(sim_device()));
-}
-
 /* ---- single pages ---- */
 
 static void page_fails(uint32_t fault)
@@ -274,11 +256,11 @@ static void test_unplug(void)
 
 	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
 		make(&lives);
-		if (unplug(lives.device)) {
+		if (sim_unplug(lives.device)) {
 			check_zeros(&lives);
 			check_refused(&lives);
 			CHECK_ERROR(-ENODEV, hm_device_open(sim_device(), &fresh));
-			plug();
+			sim_plug();
 			/* Those of the old one stay its. */
 			check_refused(&lives);
 		}
@@ -328,12 +310,12 @@ static void test_unplug_after_growth(void)
 	CHECK_OK(hm_buffer_resize(buffer, 4 * PAGE, HM_GROW_APPEND));
 	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_READ));
 	pattern_write(base, 2 * PAGE, 4 * PAGE, 1);
-	if (unplug(device)) {
+	if (sim_unplug(device)) {
 		CHECK(is_zero(base, 0, 4 * PAGE));
 		/* Rights are as they were. */
 		CHECK_EQUAL(test_write_signal(base + PAGE), SIGSEGV);
 		CHECK_EQUAL(test_write_signal(base + 2 * PAGE), 0);
-		plug();
+		sim_plug();
 	}
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
@@ -368,7 +350,7 @@ static void test_unplug_out_of_memory(void)
 		} else {
 			CHECK(test_read_signal(base) == SIGSEGV || is_zero(base, 0, PAGE));
 			CHECK_ERROR(-ENODEV, hm_map_protect(map, 0, PAGE, HM_READ));
-			plug();
+			sim_plug();
 		}
 		hm_map_unref(map);
 		hm_buffer_unref(buffer);
@@ -454,10 +436,10 @@ static void test_unplug_under_load(void)
 			CHECK_FATAL(!pthread_create(&threads[i], NULL, i ? changer : toucher,
 						    i ? (void *)device : hm_map_address(map)));
 		usleep(20000);
-		if (!unplug(device))
+		if (!sim_unplug(device))
 			rounds = 0;
 		else
-			plug();
+			sim_plug();
 		usleep(5000);
 		stop = true;
 		for (i = 0; i < 3; i++)

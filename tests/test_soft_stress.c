@@ -14,24 +14,6 @@
 
 #define MIB (1024ull * 1024)
 
-/* Not permitted here: of the module it takes root and its parameter test. */
-static bool unplug(struct hm_device *device)
-{
-	int r = sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0);
-
-	if (r == -EPERM) {
-		test_skip("kernel", "the module's parameter test is not set, or no root");
-		return false;
-	}
-	CHECK_OK(r);
-	return !r;
-}
-
-static void plug(void)
-{
-	CHECK_OK_FATAL(hm_sim_plug(sim_device()));
-}
-
 static _Atomic bool stop, failed;
 
 /* A map's pages are replaced under it, which to a race detector is another's store. */
@@ -72,10 +54,10 @@ static void test_unplug_while_replaced(void)
 		stop = false;
 		CHECK_FATAL(!pthread_create(&thread, NULL, replacer, buffer));
 		usleep(2000 + 373 * (unsigned int)rounds);
-		if (!unplug(device))
+		if (!sim_unplug(device))
 			rounds = 0;
 		else
-			plug();
+			sim_plug();
 		stop = true;
 		pthread_join(thread, NULL);
 		CHECK(!failed);
@@ -372,11 +354,11 @@ static void test_churn(void)
 			continue;
 		if (test_random(&state) % 8) {
 			sim_inject(device, HETSIM_INJECT_RESET, 0, 0);
-		} else if (!unplug(device)) {
+		} else if (!sim_unplug(device)) {
 			rounds = 200;
 		} else {
 			nanosleep(&pause, NULL);
-			plug();
+			sim_plug();
 		}
 		hm_device_unref(device);
 	}
@@ -446,8 +428,8 @@ static void test_unplug_many(void)
 		buffers[i] = sim_make(device, PAGE, 0, &maps[i]);
 		*(char *)hm_map_address(maps[i]) = 1;
 	}
-	if (unplug(device)) {
-		plug();
+	if (sim_unplug(device)) {
+		sim_plug();
 		for (i = 0; i < MANY; i++)
 			CHECK(!*(char *)hm_map_address(maps[i]));
 	}
