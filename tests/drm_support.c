@@ -12,8 +12,8 @@
 /* Says that the program has been started again. */
 #define AGAIN "HETMAP_TEST_FAKE_DRM"
 
-/* The fake is beside the program. */
-static void fake_so(char *path, size_t size)
+/* Files of the build are beside the program. */
+static void beside(const char *name, char *path, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", path, size - 1);
 	char *slash;
@@ -21,7 +21,7 @@ static void fake_so(char *path, size_t size)
 	path[n > 0 ? n : 0] = '\0';
 	slash = strrchr(path, '/');
 	if (slash)
-		snprintf(slash + 1, size - (size_t)(slash + 1 - path), "fake_drm.so");
+		snprintf(slash + 1, size - (size_t)(slash + 1 - path), "%s", name);
 }
 
 static void add_option(const char *name, const char *option)
@@ -33,22 +33,39 @@ static void add_option(const char *name, const char *option)
 	setenv(name, text, 1);
 }
 
+static void preload(char *path, size_t size)
+{
+	beside("fake_drm.so", path, size);
+	setenv(AGAIN, "1", 1);
+	setenv("LD_PRELOAD", path, 1);
+	/* What it takes over goes on to ASan's own by RTLD_NEXT. */
+	add_option("ASAN_OPTIONS", "verify_asan_link_order=0");
+}
+
 const struct fake_drm_control *drm_under_fake(char **argv)
 {
 	const struct fake_drm_control *control = dlsym(RTLD_DEFAULT, FAKE_DRM_CONTROL);
+	bool again = getenv(AGAIN);
 	char path[PATH_MAX];
 
 	if (control)
 		return control;
-	fake_so(path, sizeof(path));
-	if (!getenv(AGAIN)) {
-		setenv(AGAIN, "1", 1);
-		setenv("LD_PRELOAD", path, 1);
-		/* What it takes over goes on to ASan's own by RTLD_NEXT. */
-		add_option("ASAN_OPTIONS", "verify_asan_link_order=0");
+	preload(path, sizeof(path));
+	if (!again)
 		execv("/proc/self/exe", argv);
-	}
 	fprintf(stderr, "%s can't be preloaded\n", path);
+	exit(1);
+}
+
+void drm_run_under_fake(const char *program, char **argv)
+{
+	char path[PATH_MAX];
+
+	preload(path, sizeof(path));
+	beside(program, path, sizeof(path));
+	argv[0] = path;
+	execv(path, argv);
+	perror(path);
 	exit(1);
 }
 

@@ -13,6 +13,9 @@
  */
 const struct fake_drm_control *drm_under_fake(char **argv);
 
+/* Goes on as @program of the same folder, under the fake. */
+void drm_run_under_fake(const char *program, char **argv) __attribute__((noreturn));
+
 /* Opens the node, or abandons the test. */
 struct drm_node *drm_open_fake(enum fake_drm_node node);
 /* "/dev/dri/renderD180" */

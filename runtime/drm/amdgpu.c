@@ -11,6 +11,11 @@
 
 #include "drm/drm.h"
 
+/* drm_object.data */
+enum {
+	OBJECT_MADE, /* here, not brought in */
+};
+
 static int ask_memory(struct drm_node *node, struct drm_amdgpu_memory_info *ret_memory)
 {
 	struct drm_amdgpu_info info = {
@@ -108,6 +113,7 @@ static int amdgpu_create(struct drm_node *node, uint64_t size, enum drm_place pl
 		return r;
 	object->handle = create.out.handle;
 	object->size = size;
+	object->data[OBJECT_MADE] = true;
 	r = amdgpu_describe(object);
 	if (r)
 		goto err_handle;
@@ -118,12 +124,17 @@ err_handle:
 	return r;
 }
 
-/* -EPERM: of a userptr, which is mapped already. */
+/*
+ * Of memory of another device the kernel gives an offset, too, and then a SIGBUS at
+ * every touch (ttm_bo_vm_reserve). It does not tell whose what came in is.
+ */
 static int amdgpu_map_offset(struct drm_object *object)
 {
 	union drm_amdgpu_gem_mmap map = { .in = { .handle = object->handle } };
 	int r;
 
+	if (!object->data[OBJECT_MADE])
+		return -EINVAL;
 	r = drm_call(object->node, DRM_IOCTL_AMDGPU_GEM_MMAP, &map);
 	if (r)
 		return r;

@@ -7,12 +7,7 @@
 #include "drm/drm.h"
 
 static const struct drm_driver *const drivers[] = {
-	&drm_amdgpu,
-	&drm_i915,
-	&drm_nouveau,
-	&drm_virtio_gpu,
-	&drm_xe,
-	&drm_dumb,
+	&drm_amdgpu, &drm_i915, &drm_nouveau, &drm_virtio_gpu, &drm_xe, &drm_dumb,
 };
 
 const struct drm_driver *drm_driver_at(uint32_t index)

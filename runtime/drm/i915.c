@@ -163,7 +163,7 @@ static int i915_create(struct drm_node *node, uint64_t size, enum drm_place plac
 	return 0;
 }
 
-/* -ENODEV: of a foreign dma-buf or a userptr, which can't be mapped through the node. */
+/* The kernel's -ENODEV is of another device's dma-buf, and of a userptr. */
 static int i915_map_offset(struct drm_object *object)
 {
 	struct drm_i915_gem_mmap_offset map = {
@@ -175,6 +175,8 @@ static int i915_map_offset(struct drm_object *object)
 	int r;
 
 	r = drm_call(object->node, DRM_IOCTL_I915_GEM_MMAP_OFFSET, &map);
+	if (r == -ENODEV && !object->node->gone)
+		return -EINVAL;
 	if (r)
 		return r;
 	object->map_offset = map.offset;

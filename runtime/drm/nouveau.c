@@ -63,7 +63,6 @@ static void take_in(struct drm_object *object, const struct drm_nouveau_gem_info
 {
 	bool vram = info->domain == NOUVEAU_GEM_DOMAIN_VRAM;
 
-	object->map_offset = info->map_handle;
 	object->place = vram ? DRM_PLACE_VRAM : DRM_PLACE_SYSTEM;
 	object->cache = vram ? HM_CACHE_WRITE_COMBINING : HM_CACHE_WRITE_BACK;
 }
@@ -96,6 +95,7 @@ static int nouveau_create(struct drm_node *node, uint64_t size, enum drm_place p
 		return r;
 	object->handle = new.info.handle;
 	object->size = new.info.size;
+	object->map_offset = new.info.map_handle;
 	take_in(object, &new.info);
 	return 0;
 }
@@ -112,10 +112,10 @@ static int nouveau_describe(struct drm_object *object)
 	return 0;
 }
 
-/* One that was made here has it from its making. */
+/* As amdgpu's: what came in may be another device's, and would be a SIGBUS. */
 static int nouveau_map_offset(struct drm_object *object)
 {
-	return object->map_offset ? 0 : nouveau_describe(object);
+	return object->map_offset ? 0 : -EINVAL;
 }
 
 /* The kernel waits for 30 seconds or not at all: shorter times are looked at. */

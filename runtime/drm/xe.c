@@ -20,6 +20,11 @@ enum {
 	NODE_PAGE,   /* of VRAM */
 };
 
+/* drm_object.data */
+enum {
+	OBJECT_MADE, /* here, not brought in */
+};
+
 /* System memory and one for each tile. */
 #define REGIONS_MAX 8
 
@@ -120,17 +125,21 @@ static int xe_create(struct drm_node *node, uint64_t size, enum drm_place place,
 	if (r)
 		return r;
 	object->handle = create.handle;
+	object->data[OBJECT_MADE] = true;
 	object->size = create.size;
 	object->place = vram ? DRM_PLACE_VRAM : DRM_PLACE_SYSTEM;
 	object->cache = vram ? HM_CACHE_WRITE_COMBINING : HM_CACHE_WRITE_BACK;
 	return 0;
 }
 
+/* As amdgpu's: what came in may be another device's, and would be a SIGBUS. */
 static int xe_map_offset(struct drm_object *object)
 {
 	struct drm_xe_gem_mmap_offset map = { .handle = object->handle };
 	int r;
 
+	if (!object->data[OBJECT_MADE])
+		return -EINVAL;
 	r = drm_call(object->node, DRM_IOCTL_XE_GEM_MMAP_OFFSET, &map);
 	if (r)
 		return r;

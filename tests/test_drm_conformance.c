@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The conformance suite over the fake drivers: test_conformance, with them preloaded,
+ * and of its subjects those nodes. Arguments are the suite's, instead of that choice.
+ * A case that closes a node with handles left open ends there.
+ */
+#include <stdlib.h>
+
+#include "drm_support.h"
+
+int main(int argc, char **argv)
+{
+	char nodes[] = "drm:*", *chosen[] = { NULL, nodes, NULL };
+
+	setenv("FAKE_DRM_LEAK", "abort", 1);
+	drm_run_under_fake("test_conformance", argc > 1 ? argv : chosen);
+}
