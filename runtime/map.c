@@ -341,8 +341,7 @@ static int place(struct hm_map *map, uint64_t committed)
 	struct hm_buffer *buffer = map->buffer;
 	uint64_t alignment = alignment_of(map);
 	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
-		      alignment <= page_size() &&
-		      map->offset + map->span <= buffer->segment[0].length;
+		      alignment <= page_size();
 	int prot = prot_of_access(map->access);
 	/* The part that is not committed must not be touched. */
 	int first = committed == map->span ? prot : PROT_NONE;

@@ -73,25 +73,6 @@ struct replacement {
 	uint64_t pages;          /* of new_size */
 };
 
-/*
- * The buffer's objects at [offset, span) of @map, without access. Nothing is behind
- * those of fixed size.
- */
-static int map_objects(struct hm_map *map, uint64_t offset)
-{
-	struct hm_buffer *buffer = map->buffer;
-	const struct hm_segment *last = &buffer->segment[buffer->n_segment - 1];
-	uint64_t end = max_u64(last->offset + last->length, offset);
-	int r = 0;
-
-	if (end > offset)
-		r = map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
-				 map->address + offset, PROT_NONE);
-	if (!r && end < map->span)
-		r = reserve_mend(map->address + end, map->span - end);
-	return r ? r : map_dress(buffer, map->address + offset, map->span - offset);
-}
-
 /* The new object, zeros still, at an address of its own. */
 static int map_fresh(struct replacement *rep)
 {
@@ -125,8 +106,7 @@ static int make_fresh(struct replacement *rep, uint64_t capacity)
 	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh);
 	if (r)
 		return r;
-	/* One that moves takes the room for growth along; else it is there already. */
-	rep->span = rep->moves ? max_u64(rep->fresh->length, capacity) : rep->fresh->length;
+	rep->span = rep->fresh->length;
 	r = map_fresh(rep);
 	if (r)
 		goto err_object;
@@ -145,10 +125,10 @@ static int make_object(struct replacement *rep)
 
 	if (!rep->moves)
 		return make_fresh(rep, capacity);
-	capacity = max_u64(rep->pages, min_u64(2 * capacity, BUFFER_SIZE_MAX));
+	capacity = max_u64(rep->new_size, min_u64(2 * capacity, BUFFER_SIZE_MAX));
 	r = make_fresh(rep, capacity);
-	if (r && capacity > rep->pages)
-		r = make_fresh(rep, rep->pages);
+	if (r && capacity > rep->new_size)
+		r = make_fresh(rep, rep->new_size);
 	return r;
 }
 
@@ -299,14 +279,18 @@ static void lose(struct replacement *rep)
 /* The old recipe again, after a failed move; its objects are still there. */
 static int put_back(struct replacement *rep)
 {
+	struct hm_buffer *buffer = rep->buffer;
 	struct hm_map *map = rep->map;
 	int r;
 
 	reach_forget(map, 0);
-	r = map_objects(map, 0);
+	r = map_segments(buffer->segment, buffer->n_segment, 0, map->span, map->address,
+			 PROT_NONE);
+	if (!r)
+		r = map_dress(buffer, map->address, map->span);
 	if (!r)
 		r = map_apply_rights(map->address, map->rights, 0,
-				     buffer_pages(rep->buffer, map->length));
+				     buffer_pages(buffer, map->length));
 	if (!r) {
 		/* As before: what could be locked a moment ago fits the limit. */
 		resident_lock_again(map, map->address);
@@ -327,7 +311,7 @@ static int move_over(struct replacement *rep)
 	r = rlimits_check_maps(REPLACE_MAPS + rep->item->rights->n);
 	if (r)
 		return r;
-	r = sys_mremap_to(rep->address, rep->span, rep->span, map->address);
+	r = sys_mremap_to(rep->address, rep->span, map->span, map->address);
 	if (r) {
 		r = rlimits_explain_map(r, map->span, "moving the new object into place");
 		goto err_put_back;
@@ -335,13 +319,8 @@ static int move_over(struct replacement *rep)
 	/* The address range went along, exactly: nothing is left to release. */
 	stats_sub(&stats.bytes_reserved, rep->range.length);
 	rep->range.length = 0;
-	if (rep->span < map->span) {
-		r = reserve_mend(map->address + rep->span, map->span - rep->span);
-		if (r)
-			goto err_put_back;
-	}
-	if (rep->pages < rep->span) {
-		r = sys_mprotect(map->address + rep->pages, rep->span - rep->pages, PROT_NONE);
+	if (rep->pages < map->span) {
+		r = sys_mprotect(map->address + rep->pages, map->span - rep->pages, PROT_NONE);
 		if (r) {
 			r = rlimits_explain_map(r, map->span, "setting rights");
 			goto err_put_back;
@@ -437,7 +416,7 @@ static void publish_buffer(struct replacement *rep)
 	struct hm_segment *old = buffer_swap_segments(buffer, rep->fresh, 1);
 
 	buffer->size = rep->new_size;
-	buffer->max_size = max_u64(buffer->max_size, rep->span);
+	buffer->max_size = rep->span;
 	buffer->caps |= HM_CAP_CONTIGUOUS;
 	buffer->generation++;
 	buffer_destroy_objects(buffer, old, n);
@@ -538,10 +517,14 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
  */
 static void undo_append(struct hm_map *map, uint64_t offset)
 {
-	if (!map_objects(map, offset))
+	struct hm_buffer *buffer = map->buffer;
+
+	if (!map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
+			  map->address + offset, PROT_NONE) &&
+	    !map_dress(buffer, map->address + offset, map->span - offset))
 		return;
 	reserve_mend(map->address + offset, map->span - offset);
-	map->buffer->max_size = offset;
+	buffer->max_size = offset;
 }
 
 int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)

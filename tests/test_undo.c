@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "inject.h"
-#include "minimal_backend.h"
 #include "undo.h"
 
 #define CALLS_MAX 400 /* far more than any operation makes */
@@ -244,9 +243,6 @@ static void walk(const struct operation *operation)
 	}
 }
 
-/* What objects of fixed size can, which grow by further ones only. */
-#define FIXED "@(map|append|replace|move|release_app)*"
-
 /* All of them on the host, those that can be on others, too. */
 static struct {
 	const char *name;
@@ -254,7 +250,6 @@ static struct {
 } devices[] = {
 	{ "host", "*" },
 	{ "soft:0", "*" },
-	{ "fixed", FIXED },
 	{ "heap:system",
 	  "@(create_shared|import|export_plain|map|append|replace|move|release_app)*" },
 	{ "udmabuf", "@(create_shared|import|export_plain|grow_shared|shrink_shared|replace)" },
@@ -319,7 +314,7 @@ int main(int argc, char **argv)
 
 	tests = calloc(DEVICES * undo_n_operation + 1, sizeof(tests[0]));
 	walked = calloc(DEVICES * undo_n_operation, sizeof(walked[0]));
-	if (!tests || !walked || hm_backend_register(&fixed_backend))
+	if (!tests || !walked)
 		return 1;
 	if (is_there("sim:0"))
 		devices[1].name = "sim:0";

@@ -64,11 +64,7 @@ struct hm_backend_ops {
 
 	/* Optional; NULL is -EOPNOTSUPP. Each has its HM_CAP_ bit. */
 
-	/*
-	 * HM_CAP_CREATE; @desc is validated, max_size filled in. A segment that is
-	 * shorter than max_size is an object of fixed size: the buffer grows by further
-	 * ones (HM_CAP_APPEND, HM_CAP_REPLACE), and needs no HM_CAP_RESIZE.
-	 */
+	/* HM_CAP_CREATE; @desc is validated, max_size filled in. */
 	int (*create)(void *device, const struct hm_buffer_desc *desc,
 		      struct hm_recipe *ret_recipe);
 	/* HM_CAP_FROM_FILE; @fd is the core's duplicate: the backend owns it on success. */
