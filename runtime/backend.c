@@ -174,7 +174,7 @@ static void add_builtin(void)
 {
 	/* The best first: hm_device_open(NULL) takes the first that opens. */
 	static const struct hm_backend_ops *const builtin[] = {
-		&sim_backend,  &soft_backend,    &host_backend,
+		&drm_backend,  &sim_backend,     &soft_backend, &host_backend,
 		&heap_backend, &udmabuf_backend, &file_backend,
 	};
 	size_t i;

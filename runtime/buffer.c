@@ -108,7 +108,7 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 	pthread_mutexattr_destroy(&attr);
 	pthread_mutex_init(&buffer->segment_lock, NULL);
 	buffer->size = recipe->size;
-	buffer->max_size = recipe->segment.length;
+	buffer->max_size = max_u64(recipe->max_size, recipe->segment.length);
 	buffer->caps = recipe->caps;
 	buffer->backing = recipe->backing;
 	buffer->flags = recipe->flags;
@@ -137,7 +137,7 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 		     struct hm_buffer **ret_buffer)
 {
 	struct hm_buffer_desc desc;
-	struct hm_recipe recipe;
+	struct hm_recipe recipe = { 0 };
 	int r;
 
 	r = check_args(device, ret_buffer, "hm_buffer_create");
@@ -179,7 +179,7 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 				    struct hm_recipe *ret_recipe),
 		    const char *what, struct hm_buffer **ret_buffer)
 {
-	struct hm_recipe recipe;
+	struct hm_recipe recipe = { 0 };
 	int r;
 
 	r = describe(device->backend, fd, desc, &recipe);
@@ -512,7 +512,7 @@ int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capac
 		.numa_mode = buffer->numa_mode,
 		.numa_nodes = buffer->numa_nodes,
 	};
-	struct hm_recipe recipe;
+	struct hm_recipe recipe = { 0 };
 	int r;
 
 	r = buffer->device->ops->create(buffer->device->backend, &desc, &recipe);

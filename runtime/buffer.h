@@ -14,6 +14,14 @@ static inline uint64_t buffer_pages(const struct hm_buffer *buffer, uint64_t siz
 	return round_up(size, buffer->page_size);
 }
 
+/* Bytes that its objects can hold; the rest up to max_size is for further ones. */
+static inline uint64_t buffer_capacity(const struct hm_buffer *buffer)
+{
+	const struct hm_segment *last = &buffer->segment[buffer->n_segment - 1];
+
+	return last->offset + last->length;
+}
+
 static inline bool buffer_is_private(const struct hm_buffer *buffer)
 {
 	return buffer->flags & HM_BUFFER_PRIVATE;

@@ -2,7 +2,7 @@
 /*
  * fork(2): every object of the parent answers -EOWNERDEAD in the child, which
  * is told by comparing one counter, without a system call. The registry's and
- * the views' locks, and those of the simulated devices' ports, are held across the
+ * the views' locks, and those of DRM nodes and of the simulated devices' ports, are held across the
  * fork, so that the child finds them free and what they protect whole; no other
  * lock of a parent's object is ever taken in the child.
  */
@@ -10,6 +10,7 @@
 
 #include "accel/sim.h"
 #include "core.h"
+#include "drm/drm.h"
 #include "lost.h"
 #include "sim/port.h"
 #include "soft/soft.h"
@@ -20,6 +21,7 @@ static void prepare(void)
 {
 	pthread_mutex_lock(&view_mutex);
 	sim_ports_fork_prepare();
+	drm_fork_prepare();
 	pthread_mutex_lock(&engine_binding_mutex);
 	registry_fork_prepare();
 	soft_fork_prepare();
@@ -30,6 +32,7 @@ static void parent(void)
 	soft_fork_parent();
 	registry_fork_parent();
 	pthread_mutex_unlock(&engine_binding_mutex);
+	drm_fork_parent();
 	sim_ports_fork_parent();
 	pthread_mutex_unlock(&view_mutex);
 }
@@ -41,6 +44,7 @@ static void child(void)
 	soft_fork_child();
 	registry_fork_child();
 	pthread_mutex_unlock(&engine_binding_mutex);
+	drm_fork_child();
 	sim_ports_fork_child();
 	pthread_mutex_unlock(&view_mutex);
 }

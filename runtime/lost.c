@@ -182,13 +182,24 @@ int lost_check(const struct hm_device *device)
 			       "device_check");
 }
 
+/* mmap() may have been the first to hear of it: then the backend is made to ask. */
+static bool is_gone(struct hm_device *device)
+{
+	struct hm_device_info info = { 0 };
+
+	if (!device->ops->device_check(device->backend))
+		device->ops->device_query(device->backend, &info);
+	return device->ops->device_check(device->backend);
+}
+
 int lost_notice(struct hm_device *device, int r)
 {
 	char text[ERR_TEXT_MAX];
 
-	if (likely(r != -ENODEV) || !device->ops->device_check(device->backend))
+	if (likely(r != -ENODEV))
 		return r;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	lost_device(device->backend);
+	if (is_gone(device))
+		lost_device(device->backend);
 	return err_set(r, "%s", text);
 }

@@ -44,19 +44,89 @@ static int flags_of_segment(const struct hm_segment *segment)
 	return flags;
 }
 
-static int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length,
-		   char *address, int prot, void **ret_address)
+/* Like MADV_POPULATE_READ, which knows nothing of device pages. */
+static void bring_in(const char *address, uint64_t length)
 {
-	return sys_mmap(address, length, prot,
-			flags_of_segment(segment) | (address ? MAP_FIXED : 0), segment->fd,
-			segment->fd_offset + (offset - segment->offset), ret_address);
+	uint64_t at;
+
+	for (at = 0; at < length; at += page_size())
+		(void)*(const volatile char *)(address + at);
+}
+
+/* @address: a hint, or the place with MAP_FIXED among @flags. */
+static int map_directly(const struct hm_segment *segment, uint64_t offset, uint64_t length,
+			char *address, int flags, int prot, void **ret_address)
+{
+	bool present = segment->flags & HM_SEGMENT_PRESENT;
+	int first = present ? prot | PROT_READ : prot;
+	void *mapped;
+	int r;
+
+	r = sys_mmap(address, length, first, flags_of_segment(segment) | flags, segment->fd,
+		     segment->fd_offset + (offset - segment->offset), &mapped);
+	if (r)
+		return r;
+	if (present)
+		bring_in(mapped, length);
+	if (first != prot) {
+		r = sys_mprotect(mapped, length, prot);
+		if (r)
+			goto err_unmap;
+	}
+	*ret_address = mapped;
+	return 0;
+
+err_unmap:
+	if (flags & MAP_FIXED)
+		reserve_mend(mapped, length);
+	else
+		sys_munmap(mapped, length);
+	return r;
+}
+
+/* An object that is found by its first byte: mapped from there elsewhere, and moved. */
+static int map_moved(const struct hm_segment *segment, uint64_t offset, uint64_t length,
+		     char *address, int prot)
+{
+	uint64_t head = offset - segment->offset;
+	void *mapped;
+	int r;
+
+	r = map_directly(segment, segment->offset, head + length, NULL, 0, prot, &mapped);
+	if (r)
+		return r;
+	r = sys_mremap_to((char *)mapped + head, length, length, address);
+	if (r)
+		goto err_unmap;
+	sys_munmap(mapped, head);
+	return 0;
+
+err_unmap:
+	sys_munmap(mapped, head + length);
+	/* The kernel may have emptied it. */
+	reserve_mend(address, length);
+	return r;
+}
+
+static bool maps_directly(const struct hm_segment *segment, uint64_t offset)
+{
+	return !(segment->flags & HM_SEGMENT_FROM_START) || offset == segment->offset;
+}
+
+static int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length,
+		   char *address, int prot)
+{
+	void *mapped;
+
+	if (!maps_directly(segment, offset))
+		return map_moved(segment, offset, length, address, prot);
+	return map_directly(segment, offset, length, address, MAP_FIXED, prot, &mapped);
 }
 
 int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
 		 uint64_t length, char *address, int prot)
 {
 	uint64_t from, to;
-	void *mapped;
 	uint32_t i;
 	int r;
 
@@ -65,8 +135,7 @@ int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
 		to = min_u64(offset + length, segments[i].offset + segments[i].length);
 		if (from >= to)
 			continue;
-		r = map_one(&segments[i], from, to - from, address + (from - offset), prot,
-			    &mapped);
+		r = map_one(&segments[i], from, to - from, address + (from - offset), prot);
 		if (r)
 			return rlimits_explain_map(r, to - from, "mapping");
 	}
@@ -261,9 +330,8 @@ static int place_at(struct hm_map *map, uint64_t hint, int prot)
 	void *mapped;
 	int r;
 
-	r = sys_mmap((void *)(uintptr_t)hint, map->span, prot, flags_of_segment(segment),
-		     segment->fd, segment->fd_offset + (map->offset - segment->offset),
-		     &mapped);
+	r = map_directly(segment, map->offset, map->span, (char *)(uintptr_t)hint, 0, prot,
+			 &mapped);
 	if (r)
 		return r;
 	map->address = mapped;
@@ -276,7 +344,6 @@ static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
 {
 	uint64_t guard = map->map_flags & HM_MAP_GUARD ? map->buffer->page_size : 0;
 	struct hm_buffer *buffer = map->buffer;
-	void *mapped;
 	uint32_t i;
 	int r;
 
@@ -291,8 +358,8 @@ static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
 
 		if (from >= to)
 			break;
-		r = map_one(segment, from, to - from, map->address + (from - map->offset), prot,
-			    &mapped);
+		r = map_one(segment, from, to - from, map->address + (from - map->offset),
+			    prot);
 		if (r)
 			goto err_unmap;
 	}
@@ -340,11 +407,13 @@ static int place(struct hm_map *map, uint64_t committed)
 {
 	struct hm_buffer *buffer = map->buffer;
 	uint64_t alignment = alignment_of(map);
+	uint64_t mapped = min_u64(map->span, buffer_capacity(buffer) - map->offset);
 	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
-		      alignment <= page_size();
+		      alignment <= page_size() && mapped == map->span &&
+		      maps_directly(&buffer->segment[0], map->offset);
 	int prot = prot_of_access(map->access);
 	/* The part that is not committed must not be touched. */
-	int first = committed == map->span ? prot : PROT_NONE;
+	int first = committed == mapped ? prot : PROT_NONE;
 	int r;
 
 	r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);

@@ -28,7 +28,7 @@
 #define COPY_STEP MIB(1)
 
 /* A new object takes all bytes, so nobody else may know the old one. */
-static int check_alone(struct hm_buffer *buffer)
+int replace_check(struct hm_buffer *buffer)
 {
 	struct hm_map *map;
 	uint32_t n = 0;
@@ -106,7 +106,10 @@ static int make_fresh(struct replacement *rep, uint64_t capacity)
 	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh);
 	if (r)
 		return r;
+	/* Where the address stays there is room behind it; elsewhere it is made here. */
 	rep->span = rep->fresh->length;
+	if (rep->moves)
+		rep->span = max_u64(rep->span, buffer_pages(buffer, capacity));
 	r = map_fresh(rep);
 	if (r)
 		goto err_object;
@@ -189,12 +192,13 @@ static void leave_both(struct replacement *rep, uint64_t offset, uint64_t length
 static int copy_contents(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
-	uint64_t step = buffer->caps & HM_CAP_BRACKET ? COPY_STEP : buffer->size;
+	uint64_t kept = min_u64(buffer->size, rep->new_size);
+	uint64_t step = buffer->caps & HM_CAP_BRACKET ? COPY_STEP : kept;
 	uint64_t at, length;
 	int r;
 
-	for (at = 0; at < buffer->size; at += length) {
-		length = min_u64(step, buffer->size - at);
+	for (at = 0; at < kept; at += length) {
+		length = min_u64(step, kept - at);
 		r = reach_both(rep, at, length);
 		if (r)
 			return r;
@@ -207,7 +211,7 @@ static int copy_contents(struct replacement *rep)
 		if (r)
 			return r;
 	}
-	stats_add(&stats.bytes_copied, buffer->size);
+	stats_add(&stats.bytes_copied, kept);
 	reserve_release(&rep->old_range);
 	return 0;
 }
@@ -216,14 +220,18 @@ static int copy_contents(struct replacement *rep)
 static int stage(struct replacement *rep)
 {
 	struct resize_map *item = rep->item;
-	uint64_t old_pages = buffer_pages(rep->buffer, rep->buffer->size);
+	uint64_t from, old_pages = buffer_pages(rep->buffer, rep->buffer->size);
 	struct hm_map *map = rep->map;
 	struct registry_entry entry;
 	int r;
 
-	/* With nothing fresh the range is of length 0: a copy. */
-	item->rights =
-		rangemap_set(map->rights, old_pages, rep->pages - old_pages, map->access);
+	/*
+	 * What comes is fresh, and what goes takes its rights along. With neither the
+	 * range is of length 0: a copy.
+	 */
+	from = min_u64(old_pages, rep->pages);
+	item->rights = rangemap_set(map->rights, from, max_u64(old_pages, rep->pages) - from,
+				    map->access);
 	if (!item->rights)
 		return err_set(-ENOMEM, "no memory for a map's rights");
 	if (rep->moves)
@@ -276,6 +284,17 @@ static void lose(struct replacement *rep)
 	free(old);
 }
 
+/* What no object holds of a map's address space, from @end on: nothing may be there. */
+static int mend_behind(struct hm_map *map, uint64_t end)
+{
+	int r;
+
+	if (end >= map->span)
+		return 0;
+	r = reserve_mend(map->address + end, map->span - end);
+	return r ? r : map_dress(map->buffer, map->address + end, map->span - end);
+}
+
 /* The old recipe again, after a failed move; its objects are still there. */
 static int put_back(struct replacement *rep)
 {
@@ -284,8 +303,10 @@ static int put_back(struct replacement *rep)
 	int r;
 
 	reach_forget(map, 0);
-	r = map_segments(buffer->segment, buffer->n_segment, 0, map->span, map->address,
-			 PROT_NONE);
+	r = mend_behind(map, buffer_capacity(buffer));
+	if (!r)
+		r = map_segments(buffer->segment, buffer->n_segment, 0, map->span, map->address,
+				 PROT_NONE);
 	if (!r)
 		r = map_dress(buffer, map->address, map->span);
 	if (!r)
@@ -311,7 +332,7 @@ static int move_over(struct replacement *rep)
 	r = rlimits_check_maps(REPLACE_MAPS + rep->item->rights->n);
 	if (r)
 		return r;
-	r = sys_mremap_to(rep->address, rep->span, map->span, map->address);
+	r = sys_mremap_to(rep->address, rep->span, min_u64(rep->span, map->span), map->address);
 	if (r) {
 		r = rlimits_explain_map(r, map->span, "moving the new object into place");
 		goto err_put_back;
@@ -319,6 +340,9 @@ static int move_over(struct replacement *rep)
 	/* The address range went along, exactly: nothing is left to release. */
 	stats_sub(&stats.bytes_reserved, rep->range.length);
 	rep->range.length = 0;
+	r = mend_behind(map, rep->span);
+	if (r)
+		goto err_put_back;
 	if (rep->pages < map->span) {
 		r = sys_mprotect(map->address + rep->pages, map->span - rep->pages, PROT_NONE);
 		if (r) {
@@ -416,7 +440,8 @@ static void publish_buffer(struct replacement *rep)
 	struct hm_segment *old = buffer_swap_segments(buffer, rep->fresh, 1);
 
 	buffer->size = rep->new_size;
-	buffer->max_size = rep->span;
+	if (rep->moves || !(buffer->caps & HM_CAP_RESIZE_REPLACES))
+		buffer->max_size = rep->span;
 	buffer->caps |= HM_CAP_CONTIGUOUS;
 	buffer->generation++;
 	buffer_destroy_objects(buffer, old, n);
@@ -433,7 +458,7 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 	};
 	int r;
 
-	r = check_alone(buffer);
+	r = replace_check(buffer);
 	if (r)
 		return r;
 	rep.fresh = sys_calloc(1, sizeof(*rep.fresh));
@@ -501,6 +526,11 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 	r = reach_forget(map, fresh->offset);
 	if (r)
 		return r;
+	/* Emptied objects may have been there. */
+	r = mend_behind(map, fresh->offset + fresh->length);
+	if (r)
+		return r;
+
 	r = map_segments(fresh, 1, fresh->offset, fresh->length, address, PROT_NONE);
 	if (r)
 		return r;
@@ -519,7 +549,8 @@ static void undo_append(struct hm_map *map, uint64_t offset)
 {
 	struct hm_buffer *buffer = map->buffer;
 
-	if (!map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
+	if (!mend_behind(map, buffer_capacity(buffer)) &&
+	    !map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
 			  map->address + offset, PROT_NONE) &&
 	    !map_dress(buffer, map->address + offset, map->span - offset))
 		return;
@@ -531,17 +562,20 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 {
 	uint64_t offset = buffer_pages(buffer, buffer->size);
 	uint64_t pages = buffer_pages(buffer, new_size);
-	uint32_t i = 0, n = buffer->n_segment;
-	struct hm_segment *array;
+	uint32_t n_old = buffer->n_segment;
+	/* Objects that a shrink has emptied: the new one takes their place. */
+	uint32_t i = 0, kept = buffer_segment_at(buffer, buffer->size - 1) + 1;
+	struct hm_segment *array, *old;
+	uint32_t n = pages > offset ? kept + 1 : n_old;
 	int r;
 
 	if (!(buffer->caps & HM_CAP_APPEND))
 		return err_set(-EOPNOTSUPP, "%s: this kind of buffer is one object always",
 			       buffer->name);
-	array = sys_calloc(n + 1, sizeof(*array));
+	array = sys_calloc(n_old + 1, sizeof(*array));
 	if (!array)
 		return err_set(-ENOMEM, "no memory for a further object's description");
-	memcpy(array, buffer->segment, n * sizeof(*array));
+	memcpy(array, buffer->segment, n_old * sizeof(*array));
 	r = resize_set_begin(buffer, set);
 	if (r)
 		goto err_array;
@@ -551,26 +585,28 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	/* Bytes in the last page of the old object need no new one. */
 	if (pages > offset) {
 		r = buffer_create_object(buffer, new_size - offset, buffer->max_size - offset,
-					 &array[n]);
+					 &array[kept]);
 		if (r)
 			goto err_set;
-		array[n].offset = offset;
-		array[n - 1].length = offset - array[n - 1].offset;
-		n++;
+		array[kept].offset = offset;
+		array[kept - 1].length = offset - array[kept - 1].offset;
 	}
 	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
 	if (r)
 		goto err_object;
 	for (i = 0; i < set->n && pages > offset; i++) {
-		r = append_to_map(set->maps[i].map, &array[n - 1], pages);
+		r = append_to_map(set->maps[i].map, &array[kept], pages);
 		if (r)
 			goto err_maps;
 	}
 	resize_set_commit(set, new_size);
-	free(buffer_swap_segments(buffer, array, n));
+	old = buffer_swap_segments(buffer, array, n);
 	buffer->size = new_size;
 	if (n > 1)
 		buffer->caps &= ~HM_CAP_CONTIGUOUS;
+	if (pages > offset)
+		buffer_destroy_objects(buffer, old + kept, n_old - kept);
+	free(old);
 	/* Of the new object nobody knew whose it was. */
 	buffer->reach_changed = true;
 	resize_set_end(set, true);
@@ -581,8 +617,8 @@ err_maps:
 		undo_append(set->maps[i].map, offset);
 	} while (i--);
 err_object:
-	if (n > buffer->n_segment)
-		buffer_destroy_objects(buffer, &array[n - 1], 1);
+	if (pages > offset)
+		buffer_destroy_objects(buffer, &array[kept], 1);
 err_set:
 	resize_set_end(set, false);
 err_array:

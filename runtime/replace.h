@@ -5,6 +5,9 @@
 
 #include "resize.h"
 
+/* -EBUSY: somebody knows the old object; -EOPNOTSUPP: never on this buffer. */
+int replace_check(struct hm_buffer *buffer);
+
 /*
  * One new object of @new_size with the old bytes copied: at the same address up
  * to max_size, elsewhere past it. Also makes several objects one (same size).

@@ -226,10 +226,24 @@ static int with_maps(struct hm_buffer *buffer, uint32_t index, uint64_t new_size
 	return r;
 }
 
+/* Objects of a length for life: a new one, which also gives back what is cut off. */
+static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
+{
+	if (!(buffer->caps & HM_CAP_RESIZE_REPLACES) ||
+	    buffer_pages(buffer, new_size) == buffer_pages(buffer, buffer->size))
+		return false;
+	if (!replace_check(buffer))
+		return true;
+	/* Then it goes in place, or by a further object: no failure. */
+	err_clear();
+	return false;
+}
+
 static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags,
 			 struct resize_set *set)
 {
 	uint32_t index = buffer_segment_at(buffer, buffer->size - 1);
+	int r;
 
 	if (!(buffer->caps & HM_CAP_RESIZE))
 		return err_set(-EOPNOTSUPP,
@@ -242,11 +256,16 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 			"%s was exported as a dma-buf, which keeps its pages: given back "
 			"here, whoever has it would see other bytes than this process",
 			buffer->name);
-	if (new_size < buffer->size)
+	if (new_size < buffer->size) {
+		r = check_parts(buffer, new_size);
+		if (r)
+			return r;
+		if (replaces(buffer, new_size))
+			return replace_locked(buffer, new_size, set);
 		/* Segment by segment: resize comes back for the next. */
-		return check_parts(buffer, new_size) ?:
-						       with_maps(buffer, index,
-								 max_u64(new_size, buffer->segment[index].offset), set);
+		return with_maps(buffer, index,
+				 max_u64(new_size, buffer->segment[index].offset), set);
+	}
 	if ((flags & HM_GROW_REPLACE && !(buffer->caps & HM_CAP_REPLACE)) ||
 	    (flags & HM_GROW_APPEND && !(buffer->caps & HM_CAP_APPEND)))
 		return err_set(-EOPNOTSUPP,
@@ -261,6 +280,10 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 		return replace_locked(buffer, new_size, set);
 	/* After a shrink there are emptied objects behind: those are used first. */
 	if ((flags & HM_GROW_APPEND) && index == buffer->n_segment - 1)
+		return replace_append_locked(buffer, new_size, set);
+	if (!(flags & HM_GROW_APPEND) && replaces(buffer, new_size))
+		return replace_locked(buffer, new_size, set);
+	if (new_size > buffer_capacity(buffer))
 		return replace_append_locked(buffer, new_size, set);
 	return with_maps(buffer, 0, new_size, set);
 }

@@ -21,6 +21,13 @@ extern "C" {
 #define HM_SEGMENT_ANON (1u << 2)      /* fd is -1 */
 #define HM_SEGMENT_SYNC (1u << 3)      /* MAP_SYNC: DAX */
 #define HM_SEGMENT_NORESERVE (1u << 4) /* MAP_NORESERVE */
+/* mmap() takes the object's first byte only, and any length up to the object's. */
+#define HM_SEGMENT_FROM_START (1u << 5)
+/*
+ * Faults count from where a mapping begins, also of one that was cut: every page is
+ * brought in before anything can cut it.
+ */
+#define HM_SEGMENT_PRESENT (1u << 6)
 #define HM_SEGMENT_DMABUF (1u << 7)    /* fd is a dma-buf */
 
 /* One device object, or part of it, inside a buffer. */
@@ -44,6 +51,11 @@ struct hm_recipe {
 	uint32_t cache;            /* enum hm_cache */
 	uint32_t backing;          /* enum hm_backing */
 	uint32_t flags;            /* HM_BUFFER_* that hold */
+	/*
+	 * Bytes that the buffer may grow to where its maps are, by further objects: with
+	 * HM_CAP_RESIZE_REPLACES. 0: the segment's length.
+	 */
+	uint64_t max_size;
 };
 
 struct hm_backend_ops {

@@ -40,8 +40,15 @@ struct hm_device;
 #define HM_CAP_CONTIGUOUS (1ull << 16) /* buffer: one device object */
 #define HM_CAP_WRITE (1ull << 17)      /* maps may be writable */
 #define HM_CAP_BRACKET (1ull << 18)    /* CPU access needs brackets: hm_map_begin_cpu */
-#define HM_CAP_DMABUF (1ull << 20)     /* HM_EXPORT_DMABUF: leaves as a dma-buf */
-#define HM_CAP_READ_ONLY (1ull << 21)  /* HM_EXPORT_READ_ONLY */
+/*
+ * Its objects have a length for life: a resize without flags makes a new one, as
+ * HM_GROW_REPLACE does, but where somebody else knows the old one: an export, a
+ * further map, a map of a part. There it grows as by HM_GROW_APPEND, and what a
+ * shrink cuts off stays with the object.
+ */
+#define HM_CAP_RESIZE_REPLACES (1ull << 19)
+#define HM_CAP_DMABUF (1ull << 20)    /* HM_EXPORT_DMABUF: leaves as a dma-buf */
+#define HM_CAP_READ_ONLY (1ull << 21) /* HM_EXPORT_READ_ONLY */
 
 struct hm_device_info {
 	uint32_t struct_size;

@@ -15,6 +15,7 @@
 #define HETMAP_RUNTIME_DRM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <urcu/list.h>
 
@@ -29,6 +30,7 @@ struct drm_node {
 	char path[64]; /* /dev/dri/renderD128 */
 	char name[32]; /* of the driver, as drmGetVersion() has it: "virtio_gpu" */
 	const struct drm_driver *driver;
+	int32_t numa_node; /* -1: none or unknown */
 	bool primary;      /* a card node, which only who was told to opens */
 	_Atomic bool gone; /* a call was answered with ENODEV: unbound or unplugged */
 	uint64_t caps;     /* HM_CAP_*: what the driver can on this node */
@@ -70,8 +72,18 @@ struct drm_driver {
 	const char *name;
 	const char *description;
 	uint64_t caps; /* HM_CAP_* on a render node */
+	/*
+	 * Its fault handler counts pages from where the mapping begins, not from the
+	 * object's offset, so that a mapping which mprotect() or munmap() has cut gets
+	 * others' pages [drm_gem_shmem_fault(); vm_fault_cpu() of i915 before 6.10]:
+	 * they are brought in before.
+	 */
+	bool present;
 
-	/* Asks what the node has: memory, versions. -EOPNOTSUPP: too old, with a text. */
+	/*
+	 * Asks what the node has: memory, versions. -EOPNOTSUPP: too old, with a text.
+	 * NULL: there is nothing to ask.
+	 */
 	int (*open)(struct drm_node *node);
 	/*
 	 * An object of @size bytes, a multiple of the page size, zeroed by the kernel.
@@ -119,11 +131,19 @@ int drm_node_get(const char *rest, struct drm_node **ret_node);
 void drm_node_ref(struct drm_node *node);
 void drm_node_put(struct drm_node *node);
 
-/* ioctl(2), again after EINTR and EAGAIN with a bound; notices ENODEV. No text. */
+/*
+ * ioctl(2), again after EINTR and EAGAIN with a bound. No text. ENODEV may be the
+ * call's own answer: the node is gone if it answers nothing else any more.
+ */
 int drm_call(struct drm_node *node, unsigned long cmd, void *argument);
 
 /* A failed call as a sentence: node, driver, errno, remedy. Returns @r. */
 int drm_explain(struct drm_node *node, int r, const char *what);
+
+/* fork(2): held across it; a child has none. */
+void drm_fork_prepare(void);
+void drm_fork_parent(void);
+void drm_fork_child(void);
 
 /* ---- object.c ---- */
 
@@ -131,9 +151,16 @@ int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place
 		      struct drm_object **ret_object);
 /* DRM_IOCTL_PRIME_FD_TO_HANDLE: an object that is there, or a new one. */
 int drm_object_import(struct drm_node *node, int fd, struct drm_object **ret_object);
-/* DRM_IOCTL_PRIME_HANDLE_TO_FD with DRM_CLOEXEC, and DRM_RDWR where @write. */
+/*
+ * DRM_IOCTL_PRIME_HANDLE_TO_FD with DRM_CLOEXEC, and DRM_RDWR where @write. The
+ * kernel keeps one dma-buf of an object, with the rights of the first time: -EBUSY
+ * where those are not @write's, with a text.
+ */
 int drm_object_export(struct drm_object *object, bool write, int *ret_fd);
 void drm_object_put(struct drm_object *object);
+/* For fork only. */
+void drm_objects_lock(void);
+void drm_objects_unlock(void);
 
 /* ---- discover.c ---- */
 
@@ -144,14 +171,18 @@ struct drm_found {
 	char version[24];
 	char bus[16];            /* "pci", "platform", "virtio", "usb" */
 	char address[32];        /* "pci-0000:00:02.0" or what the bus has; "" */
-	uint32_t vendor, device; /* PCI; 0: none */
+	uint16_t vendor, device; /* PCI; 0: none */
 	int32_t numa_node;
 	bool primary;
 	int error;        /* 0, or why it can't be opened: -EACCES, -ENOENT (no node in /dev) */
 	char remedy[160]; /* with error */
 };
 
-/* All nodes, render nodes first. *@ret_found is freed by free(). */
+/* All nodes, render nodes first. *@ret_found is freed by free(). -ENOMEM. */
 int drm_discover(struct drm_found **ret_found, uint32_t *ret_n);
+/* The remedy where open(2) refused with @r; returns what the caller should. */
+int drm_explain_open(int r, const char *path, char *remedy, size_t size);
+/* Of a node's device; -1: none or unknown. */
+int32_t drm_numa_node(const char *path);
 
 #endif

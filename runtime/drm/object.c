@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+/* A node's objects by their handles: made, imported, closed by their last holder. */
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "err.h"
+#include "rlimits.h"
+#include "sys.h"
+
+#include "drm/drm.h"
+
+/*
+ * Protects the nodes' lists and refs. Held over the calls that open and close a
+ * handle, so that no import gets one that is just being closed.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void close_handle(struct drm_node *node, uint32_t handle)
+{
+	struct drm_gem_close gem_close = { .handle = handle };
+
+	/* Of a device that was taken away it is closed with the node. */
+	drm_call(node, DRM_IOCTL_GEM_CLOSE, &gem_close);
+}
+
+static struct drm_object *find_locked(struct drm_node *node, uint32_t handle)
+{
+	struct drm_object *object;
+
+	cds_list_for_each_entry(object, &node->objects, link)
+		if (object->handle == handle)
+			return object;
+	return NULL;
+}
+
+static struct drm_object *object_alloc(struct drm_node *node)
+{
+	struct drm_object *object = sys_calloc(1, sizeof(*object));
+
+	if (object) {
+		object->node = node;
+		object->refs = 1;
+	} else {
+		err_set(-ENOMEM, "no memory for an object's description");
+	}
+	return object;
+}
+
+static void add_locked(struct drm_object *object)
+{
+	drm_node_ref(object->node);
+	cds_list_add(&object->link, &object->node->objects);
+}
+
+int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place,
+		      struct drm_object **ret_object)
+{
+	struct drm_object *object = object_alloc(node);
+	int r;
+
+	if (!object)
+		return -ENOMEM;
+	r = node->driver->create(node, size, place, object);
+	if (r) {
+		r = drm_explain(node, r, "making a buffer");
+		goto err_free;
+	}
+	r = node->driver->map_offset(object);
+	if (r) {
+		r = drm_explain(node, r, "where a buffer can be mapped");
+		goto err_handle;
+	}
+	pthread_mutex_lock(&lock);
+	add_locked(object);
+	pthread_mutex_unlock(&lock);
+	*ret_object = object;
+	return 0;
+
+err_handle:
+	close_handle(node, object->handle);
+err_free:
+	free(object);
+	return r;
+}
+
+/* What is known of one that came in. */
+static int describe(struct drm_object *object, int fd)
+{
+	struct drm_node *node = object->node;
+	struct stat st;
+	int r;
+
+	r = sys_fstat(fd, &st);
+	if (r)
+		return drm_explain(node, r, "the size of a dma-buf");
+	object->size = (uint64_t)st.st_size;
+	r = node->driver->describe ? node->driver->describe(object) : 0;
+	if (r)
+		return drm_explain(node, r, "what a dma-buf is");
+	r = node->driver->map_offset(object);
+	return r ? drm_explain(node, r, "where a dma-buf can be mapped") : 0;
+}
+
+static int explain_import(struct drm_node *node, int r)
+{
+	switch (r) {
+	case -EINVAL:
+	case -ENOTTY:
+		return err_set(-EINVAL, "drm:%s (%s): the descriptor is no dma-buf", node->path,
+			       node->name);
+	case -ENODEV:
+		if (node->gone)
+			break;
+		return err_set(-EOPNOTSUPP,
+			       "drm:%s: the driver %s takes in no dma-bufs but its own: map "
+			       "this one by the device that it is from",
+			       node->path, node->name);
+	default:
+		break;
+	}
+	return drm_explain(node, r, "taking a dma-buf in");
+}
+
+int drm_object_import(struct drm_node *node, int fd, struct drm_object **ret_object)
+{
+	struct drm_prime_handle prime = { .fd = fd };
+	struct drm_object *object, *fresh;
+	int r;
+
+	fresh = object_alloc(node);
+	if (!fresh)
+		return -ENOMEM;
+	pthread_mutex_lock(&lock);
+	r = drm_call(node, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime);
+	if (r) {
+		r = explain_import(node, r);
+		goto out;
+	}
+	object = find_locked(node, prime.handle);
+	if (object) {
+		object->refs++;
+	} else {
+		fresh->handle = prime.handle;
+		r = describe(fresh, fd);
+		if (r) {
+			close_handle(node, prime.handle);
+			goto out;
+		}
+		add_locked(fresh);
+		object = fresh;
+		fresh = NULL;
+	}
+	*ret_object = object;
+out:
+	pthread_mutex_unlock(&lock);
+	free(fresh);
+	return r;
+}
+
+static int check_rights(struct drm_node *node, int fd, bool write)
+{
+	int flags = sys_fcntl(fd, F_GETFL, 0);
+
+	if (flags < 0)
+		return drm_explain(node, flags, "the rights of a dma-buf");
+	if (((flags & O_ACCMODE) == O_RDWR) == write)
+		return 0;
+	if (write)
+		return err_set(-EBUSY,
+			       "drm:%s (%s): the buffer was exported read-only first, and the "
+			       "kernel keeps one dma-buf of it: make the export that may write "
+			       "before",
+			       node->path, node->name);
+	return err_set(-EBUSY,
+		       "drm:%s (%s): the buffer was exported for writing, and the kernel keeps "
+		       "one dma-buf of it: a buffer to be read only is exported so from the "
+		       "first time",
+		       node->path, node->name);
+}
+
+int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
+{
+	struct drm_node *node = object->node;
+	struct drm_prime_handle prime = {
+		.handle = object->handle,
+		.flags = DRM_CLOEXEC | (write ? DRM_RDWR : 0),
+	};
+	int r;
+
+	r = drm_call(node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime);
+	if (r == -EMFILE || r == -ENFILE)
+		return rlimits_explain_fd(r, "a dma-buf of the buffer");
+	if (r)
+		return drm_explain(node, r, "exporting a buffer");
+	r = check_rights(node, prime.fd, write);
+	if (r)
+		goto err_close;
+	*ret_fd = prime.fd;
+	return 0;
+
+err_close:
+	sys_close(prime.fd);
+	return r;
+}
+
+void drm_object_put(struct drm_object *object)
+{
+	bool last;
+
+	pthread_mutex_lock(&lock);
+	last = !--object->refs;
+	if (last) {
+		cds_list_del(&object->link);
+		close_handle(object->node, object->handle);
+	}
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return;
+	drm_node_put(object->node);
+	free(object);
+}
+
+void drm_objects_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void drm_objects_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
