@@ -76,19 +76,6 @@ static int check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 	return 0;
 }
 
-/*
- * An object that is shorter than max_size is of fixed size: what is behind it is for
- * further ones.
- */
-static uint64_t max_size_of(const struct hm_buffer_desc *desc, const struct hm_recipe *recipe)
-{
-	uint64_t length = recipe->segment.length;
-
-	if (!(recipe->caps & (HM_CAP_APPEND | HM_CAP_REPLACE)))
-		return length;
-	return max_u64(length, round_up(desc->max_size, recipe->page_size));
-}
-
 /* Makes the object around a recipe, whose segment it owns from here on. */
 static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 		 const struct hm_recipe *recipe, struct hm_buffer **ret_buffer)
@@ -122,7 +109,7 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 	pthread_mutexattr_destroy(&attr);
 	pthread_mutex_init(&buffer->segment_lock, NULL);
 	buffer->size = recipe->size;
-	buffer->max_size = max_size_of(desc, recipe);
+	buffer->max_size = max_u64(recipe->max_size, recipe->segment.length);
 	buffer->caps = recipe->caps;
 	buffer->backing = recipe->backing;
 	buffer->flags = recipe->flags;

@@ -73,34 +73,6 @@ struct replacement {
 	uint64_t pages;          /* of new_size */
 };
 
-/* What no object holds of a map's address space, from @end on: nothing may be there. */
-static int mend_behind(struct hm_map *map, uint64_t end)
-{
-	int r;
-
-	if (end >= map->span)
-		return 0;
-	r = reserve_mend(map->address + end, map->span - end);
-	return r ? r : map_dress(map->buffer, map->address + end, map->span - end);
-}
-
-/*
- * The buffer's objects at [offset, span) of @map, without access. Nothing is behind
- * those of fixed size.
- */
-static int map_objects(struct hm_map *map, uint64_t offset)
-{
-	struct hm_buffer *buffer = map->buffer;
-	int r;
-
-	r = mend_behind(map, max_u64(buffer_capacity(buffer), offset));
-	if (r)
-		return r;
-	r = map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
-			 map->address + offset, PROT_NONE);
-	return r ? r : map_dress(buffer, map->address + offset, map->span - offset);
-}
-
 /* The new object, zeros still, at an address of its own. */
 static int map_fresh(struct replacement *rep)
 {
@@ -134,7 +106,7 @@ static int make_fresh(struct replacement *rep, uint64_t capacity)
 	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh);
 	if (r)
 		return r;
-	/* One that moves takes the room for growth along; else it is there already. */
+	/* Where the address stays there is room behind it; elsewhere it is made here. */
 	rep->span = rep->fresh->length;
 	if (rep->moves)
 		rep->span = max_u64(rep->span, buffer_pages(buffer, capacity));
@@ -156,10 +128,10 @@ static int make_object(struct replacement *rep)
 
 	if (!rep->moves)
 		return make_fresh(rep, capacity);
-	capacity = max_u64(rep->pages, min_u64(2 * capacity, BUFFER_SIZE_MAX));
+	capacity = max_u64(rep->new_size, min_u64(2 * capacity, BUFFER_SIZE_MAX));
 	r = make_fresh(rep, capacity);
-	if (r && capacity > rep->pages)
-		r = make_fresh(rep, rep->pages);
+	if (r && capacity > rep->new_size)
+		r = make_fresh(rep, rep->new_size);
 	return r;
 }
 
@@ -219,8 +191,8 @@ static void leave_both(struct replacement *rep, uint64_t offset, uint64_t length
 /* -ENODEV: the device is gone, and the bytes with it. */
 static int copy_contents(struct replacement *rep)
 {
-	uint64_t kept = min_u64(rep->buffer->size, rep->new_size);
 	struct hm_buffer *buffer = rep->buffer;
+	uint64_t kept = min_u64(buffer->size, rep->new_size);
 	uint64_t step = buffer->caps & HM_CAP_BRACKET ? COPY_STEP : kept;
 	uint64_t at, length;
 	int r;
@@ -312,17 +284,34 @@ static void lose(struct replacement *rep)
 	free(old);
 }
 
+/* What no object holds of a map's address space, from @end on: nothing may be there. */
+static int mend_behind(struct hm_map *map, uint64_t end)
+{
+	int r;
+
+	if (end >= map->span)
+		return 0;
+	r = reserve_mend(map->address + end, map->span - end);
+	return r ? r : map_dress(map->buffer, map->address + end, map->span - end);
+}
+
 /* The old recipe again, after a failed move; its objects are still there. */
 static int put_back(struct replacement *rep)
 {
+	struct hm_buffer *buffer = rep->buffer;
 	struct hm_map *map = rep->map;
 	int r;
 
 	reach_forget(map, 0);
-	r = map_objects(map, 0);
+	r = mend_behind(map, buffer_capacity(buffer));
+	if (!r)
+		r = map_segments(buffer->segment, buffer->n_segment, 0, map->span, map->address,
+				 PROT_NONE);
+	if (!r)
+		r = map_dress(buffer, map->address, map->span);
 	if (!r)
 		r = map_apply_rights(map->address, map->rights, 0,
-				     buffer_pages(rep->buffer, map->length));
+				     buffer_pages(buffer, map->length));
 	if (!r) {
 		/* As before: what could be locked a moment ago fits the limit. */
 		resident_lock_again(map, map->address);
@@ -338,13 +327,12 @@ static int put_back(struct replacement *rep)
 static int move_over(struct replacement *rep)
 {
 	struct hm_map *map = rep->map;
-	uint64_t end = min_u64(rep->span, map->span);
 	int r, back;
 
 	r = rlimits_check_maps(REPLACE_MAPS + rep->item->rights->n);
 	if (r)
 		return r;
-	r = sys_mremap_to(rep->address, rep->span, end, map->address);
+	r = sys_mremap_to(rep->address, rep->span, min_u64(rep->span, map->span), map->address);
 	if (r) {
 		r = rlimits_explain_map(r, map->span, "moving the new object into place");
 		goto err_put_back;
@@ -352,11 +340,11 @@ static int move_over(struct replacement *rep)
 	/* The address range went along, exactly: nothing is left to release. */
 	stats_sub(&stats.bytes_reserved, rep->range.length);
 	rep->range.length = 0;
-	r = mend_behind(map, end);
+	r = mend_behind(map, rep->span);
 	if (r)
 		goto err_put_back;
-	if (rep->pages < end) {
-		r = sys_mprotect(map->address + rep->pages, end - rep->pages, PROT_NONE);
+	if (rep->pages < map->span) {
+		r = sys_mprotect(map->address + rep->pages, map->span - rep->pages, PROT_NONE);
 		if (r) {
 			r = rlimits_explain_map(r, map->span, "setting rights");
 			goto err_put_back;
@@ -452,7 +440,8 @@ static void publish_buffer(struct replacement *rep)
 	struct hm_segment *old = buffer_swap_segments(buffer, rep->fresh, 1);
 
 	buffer->size = rep->new_size;
-	buffer->max_size = max_u64(buffer->max_size, rep->span);
+	if (rep->moves || !(buffer->caps & HM_CAP_RESIZE_REPLACES))
+		buffer->max_size = rep->span;
 	buffer->caps |= HM_CAP_CONTIGUOUS;
 	buffer->generation++;
 	buffer_destroy_objects(buffer, old, n);
@@ -541,6 +530,7 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 	r = mend_behind(map, fresh->offset + fresh->length);
 	if (r)
 		return r;
+
 	r = map_segments(fresh, 1, fresh->offset, fresh->length, address, PROT_NONE);
 	if (r)
 		return r;
@@ -557,10 +547,15 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
  */
 static void undo_append(struct hm_map *map, uint64_t offset)
 {
-	if (!map_objects(map, offset))
+	struct hm_buffer *buffer = map->buffer;
+
+	if (!mend_behind(map, buffer_capacity(buffer)) &&
+	    !map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
+			  map->address + offset, PROT_NONE) &&
+	    !map_dress(buffer, map->address + offset, map->span - offset))
 		return;
 	reserve_mend(map->address + offset, map->span - offset);
-	map->buffer->max_size = offset;
+	buffer->max_size = offset;
 }
 
 int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
@@ -609,11 +604,11 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	buffer->size = new_size;
 	if (n > 1)
 		buffer->caps &= ~HM_CAP_CONTIGUOUS;
-	/* Of the new object nobody knew whose it was. */
-	buffer->reach_changed = true;
 	if (pages > offset)
 		buffer_destroy_objects(buffer, old + kept, n_old - kept);
 	free(old);
+	/* Of the new object nobody knew whose it was. */
+	buffer->reach_changed = true;
 	resize_set_end(set, true);
 	return 0;
 

@@ -229,32 +229,6 @@ static int with_maps(struct hm_buffer *buffer, uint32_t index, uint64_t new_size
 	return r;
 }
 
-/* What @new_size and @flags need of the buffer: objects of fixed size may lack RESIZE. */
-static int check_caps(const struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
-{
-	bool new_object = flags & HM_GROW_REPLACE ||
-			  (flags & HM_MAY_MOVE && new_size > buffer->max_size);
-
-	if (new_size > buffer->size && (flags & HM_GROW_APPEND || new_object)) {
-		if (buffer->caps & (new_object ? HM_CAP_REPLACE : HM_CAP_APPEND))
-			return 0;
-		return err_set(-EOPNOTSUPP,
-			       "%s: this kind of buffer grows inside max_size only",
-			       buffer->name);
-	}
-	if (buffer->caps & HM_CAP_RESIZE)
-		return 0;
-	if (buffer->caps & (HM_CAP_APPEND | HM_CAP_REPLACE))
-		return err_set(-EOPNOTSUPP,
-			       "%s: its object is of fixed size: it grows by HM_GROW_REPLACE "
-			       "or HM_GROW_APPEND, and does not shrink",
-			       buffer->name);
-	return err_set(-EOPNOTSUPP,
-		       "%s: this buffer can't be resized (read-only, a part of a file, or "
-		       "imported so)",
-		       buffer->name);
-}
-
 /* Objects of a length for life: a new one, which also gives back what is cut off. */
 static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
 {
@@ -280,10 +254,13 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 	int r;
 
 	r = share_refuse_resize_locked(buffer, new_size, flags);
-	if (!r)
-		r = check_caps(buffer, new_size, flags);
 	if (r)
 		return r;
+	if (!(buffer->caps & HM_CAP_RESIZE))
+		return err_set(-EOPNOTSUPP,
+			       "%s: this buffer can't be resized (read-only, a part "
+			       "of a file, or imported so)",
+			       buffer->name);
 	if (new_size < buffer->size) {
 		if (buffer->pinned)
 			return err_set(-EBUSY,
@@ -300,6 +277,11 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 		return with_maps(buffer, index,
 				 max_u64(new_size, buffer->segment[index].offset), set);
 	}
+	if ((flags & HM_GROW_REPLACE && !(buffer->caps & HM_CAP_REPLACE)) ||
+	    (flags & HM_GROW_APPEND && !(buffer->caps & HM_CAP_APPEND)))
+		return err_set(-EOPNOTSUPP,
+			       "%s: this kind of buffer grows inside max_size only",
+			       buffer->name);
 	if (new_size > buffer->max_size && !(flags & HM_MAY_MOVE))
 		return err_set(-ENOSPC,
 			       "%s: %" PRIu64 " bytes are beyond max_size, %" PRIu64

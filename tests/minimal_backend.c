@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Three small backends: for the answers of those that lack things. */
+/* Two small backends: for the answers of those that lack things. */
 #include "minimal_backend.h"
 
 #include <errno.h>
@@ -10,8 +10,7 @@
 
 #define PAGE 4096
 
-#define NEW_OBJECTS (HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_MULTI_MAP)
-#define GROWTH (HM_CAP_RESIZE | NEW_OBJECTS)
+#define GROWTH (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_MULTI_MAP)
 
 static int device_open(const char *rest, void **ret_device)
 {
@@ -30,11 +29,12 @@ static int device_query(void *device, struct hm_device_info *info)
 	return 0;
 }
 
-static int create_object(uint64_t size, struct hm_recipe *ret_recipe)
+static int create(void *device, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
 {
-	uint64_t length = (size + PAGE - 1) / PAGE * PAGE;
+	uint64_t length = (desc->max_size + PAGE - 1) / PAGE * PAGE;
 	int fd = memfd_create("minimal", MFD_CLOEXEC);
 
+	(void)device;
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, (off_t)length)) {
@@ -53,23 +53,6 @@ static int create_object(uint64_t size, struct hm_recipe *ret_recipe)
 		.backing = HM_BACKING_DEVICE,
 	};
 	return 0;
-}
-
-static int create(void *device, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
-{
-	(void)device;
-	return create_object(desc->max_size, ret_recipe);
-}
-
-static int create_fixed(void *device, const struct hm_buffer_desc *desc,
-			struct hm_recipe *ret_recipe)
-{
-	int r = create_object(desc->size, ret_recipe);
-
-	(void)device;
-	if (!r)
-		ret_recipe->caps |= NEW_OBJECTS | HM_CAP_PROTECT;
-	return r;
 }
 
 static int create_growing(void *device, const struct hm_buffer_desc *desc,
@@ -124,16 +107,4 @@ const struct hm_backend_ops growing_backend = {
 	.object_destroy = object_destroy,
 	.create = create_growing,
 	.resize = resize,
-};
-
-const struct hm_backend_ops fixed_backend = {
-	.size = sizeof(struct hm_backend_ops),
-	.name = "fixed",
-	.description = "a small backend with objects of fixed size",
-	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_PROTECT | NEW_OBJECTS,
-	.device_open = device_open,
-	.device_close = device_close,
-	.device_query = device_query,
-	.object_destroy = object_destroy,
-	.create = create_fixed,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Three small backends: for the answers of those that lack things. */
+/* Two small backends: for the answers of those that lack things. */
 #ifndef HETMAP_TESTS_MINIMAL_BACKEND_H
 #define HETMAP_TESTS_MINIMAL_BACKEND_H
 
@@ -10,8 +10,5 @@ extern const struct hm_backend_ops minimal_backend;
 
 /* "growing": those grow in every way, but fork children do not inherit them. */
 extern const struct hm_backend_ops growing_backend;
-
-/* "fixed": each object has its size for good, so that they grow by new objects only. */
-extern const struct hm_backend_ops fixed_backend;
 
 #endif

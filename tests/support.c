@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -120,4 +121,41 @@ void limit_memlock(uint64_t more)
 		CHECK(syscall(SYS_capset, &header, data) == 0);
 	}
 	CHECK(setrlimit(RLIMIT_MEMLOCK, &memlock) == 0);
+}
+
+void send_fd(int socket, int fd)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec vector = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &vector,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+	CHECK_EQUAL(sendmsg(socket, &message, 0), 1);
+}
+
+int receive_fd(int socket)
+{
+	char byte, control[CMSG_SPACE(sizeof(int))];
+	struct iovec vector = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &vector,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	int fd = -1;
+
+	CHECK_FATAL(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
+	CHECK_FATAL(CMSG_FIRSTHDR(&message) != NULL);
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+	return fd;
 }

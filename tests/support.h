@@ -23,6 +23,10 @@ struct hm_stats stats_now(void);
 /* A file of @size zeroes without a name: its descriptor, or the test is abandoned. */
 int scratch_file(uint64_t size);
 
+/* A descriptor through a connected socket; what fails ends the test. */
+void send_fd(int socket, int fd);
+int receive_fd(int socket);
+
 /*
  * Gives up CAP_IPC_LOCK and sets RLIMIT_MEMLOCK to @more bytes above what is
  * locked now, or to what may be set. For children: there is no way back.

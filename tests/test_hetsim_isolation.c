@@ -20,6 +20,7 @@
 
 #include "harness.h"
 #include "hetsim.h"
+#include "support.h"
 
 #define MIB (1024ull * 1024)
 #define NOBODY 65534
@@ -220,43 +221,6 @@ static void test_direct_io(void)
 static void become_nobody(void)
 {
 	CHECK_FATAL(setgroups(0, NULL) == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
-}
-
-static void send_fd(int socket, int fd)
-{
-	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec vector = { &byte, 1 };
-	struct msghdr message = {
-		.msg_iov = &vector,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-	CHECK_EQUAL(sendmsg(socket, &message, 0), 1);
-}
-
-static int receive_fd(int socket)
-{
-	char byte, control[CMSG_SPACE(sizeof(int))];
-	struct iovec vector = { &byte, 1 };
-	struct msghdr message = {
-		.msg_iov = &vector,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	int fd = -1;
-
-	CHECK_FATAL(recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1);
-	CHECK_FATAL(CMSG_FIRSTHDR(&message) != NULL);
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-	return fd;
 }
 
 /* What any user may do, and what none but root. */

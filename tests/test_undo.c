@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "inject.h"
-#include "minimal_backend.h"
 #include "undo.h"
 
 #define CALLS_MAX 400 /* far more than any operation makes */
@@ -244,9 +243,6 @@ static void walk(const struct operation *operation)
 	}
 }
 
-/* What objects of fixed size can, which grow by further ones only. */
-#define FIXED "@(map|append|replace|move|release_app)*"
-
 /* All of them on the host, those that can be on others, too. */
 static struct {
 	const char *name;
@@ -254,7 +250,9 @@ static struct {
 } devices[] = {
 	{ "host", "*" },
 	{ "soft:0", "*" },
-	{ "fixed", FIXED },
+	{ "heap:system",
+	  "@(create_shared|import|export_plain|map|append|replace|move|release_app)*" },
+	{ "udmabuf", "@(create_shared|import|export_plain|grow_shared|shrink_shared|replace)" },
 };
 
 #define DEVICES (sizeof(devices) / sizeof(devices[0]))
@@ -290,30 +288,37 @@ static bool is_there(const char *name)
 	return there;
 }
 
+/* Those of the device, behind @n others. Returns how many there are then. */
+static unsigned int add_tests(unsigned int device, unsigned int n)
+{
+	const char *of = devices[device].name;
+	unsigned int i;
+	char *name;
+
+	for (i = 0; is_there(of) && i < undo_n_operation; i++) {
+		if (!is_wanted(device, &undo_operations[i]))
+			continue;
+		if (asprintf(&name, "%s%s%s", device ? of : "", device ? "." : "",
+			     undo_operations[i].name) < 0)
+			abort();
+		walked[n] = (struct walked){ &undo_operations[i], of };
+		tests[n] = (struct test){ name, run, 60, 0 };
+		n++;
+	}
+	return n;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned int i, d, n = 0;
-	char *name;
+	unsigned int d, n = 0;
 
 	tests = calloc(DEVICES * undo_n_operation + 1, sizeof(tests[0]));
 	walked = calloc(DEVICES * undo_n_operation, sizeof(walked[0]));
-	if (!tests || !walked || hm_backend_register(&fixed_backend))
+	if (!tests || !walked)
 		return 1;
 	if (is_there("sim:0"))
 		devices[1].name = "sim:0";
 	for (d = 0; d < DEVICES; d++)
-		for (i = 0; i < undo_n_operation; i++) {
-			if (!is_wanted(d, &undo_operations[i]))
-				continue;
-			if (asprintf(&name, "%s%s%s", d ? devices[d].name : "", d ? "." : "",
-				     undo_operations[i].name) < 0)
-				return 1;
-			walked[n].operation = &undo_operations[i];
-			walked[n].device = devices[d].name;
-			tests[n].name = name;
-			tests[n].run = run;
-			tests[n].seconds = 60;
-			n++;
-		}
+		n = add_tests(d, n);
 	return harness_main(argc, argv, "undo", tests);
 }

@@ -51,6 +51,11 @@ struct hm_recipe {
 	uint32_t cache;            /* enum hm_cache */
 	uint32_t backing;          /* enum hm_backing */
 	uint32_t flags;            /* HM_BUFFER_* that hold */
+	/*
+	 * Bytes that the buffer may grow to where its maps are, by further objects: with
+	 * HM_CAP_RESIZE_REPLACES. 0: the segment's length.
+	 */
+	uint64_t max_size;
 };
 
 struct hm_backend_ops {
@@ -71,12 +76,7 @@ struct hm_backend_ops {
 
 	/* Optional; NULL is -EOPNOTSUPP. Each has its HM_CAP_ bit. */
 
-	/*
-	 * HM_CAP_CREATE; @desc is validated, max_size filled in. A segment that is
-	 * shorter than max_size is an object of fixed size: the buffer grows by further
-	 * ones (HM_CAP_APPEND, HM_CAP_REPLACE), also when it is resized without flags
-	 * where it has HM_CAP_RESIZE and HM_CAP_RESIZE_REPLACES.
-	 */
+	/* HM_CAP_CREATE; @desc is validated, max_size filled in. */
 	int (*create)(void *device, const struct hm_buffer_desc *desc,
 		      struct hm_recipe *ret_recipe);
 	/* HM_CAP_FROM_FILE; @fd is the core's duplicate: the backend owns it on success. */

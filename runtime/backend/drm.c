@@ -26,9 +26,13 @@
 /* Of those that were made here: an object has a length for life. */
 #define RESIZE_CAPS (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE_REPLACES)
 
+/* Of those that leave the node: as a dma-buf always. */
+#define EXPORT_CAPS (HM_CAP_EXPORT | HM_CAP_DMABUF | HM_CAP_READ_ONLY)
+
 static uint64_t caps_of(const struct drm_node *node)
 {
-	return node->caps | MAP_CAPS | (node->caps & HM_CAP_CREATE ? RESIZE_CAPS : 0);
+	return node->caps | MAP_CAPS | (node->caps & HM_CAP_CREATE ? RESIZE_CAPS : 0) |
+	       (node->caps & HM_CAP_EXPORT ? EXPORT_CAPS : 0);
 }
 
 static int device_open(const char *rest, void **ret_device)
@@ -144,6 +148,7 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	if (r)
 		return r;
 	*ret_recipe = describe(object, length, caps_of(node));
+	ret_recipe->max_size = round_up(desc->max_size, page_size());
 	return 0;
 }
 
@@ -245,7 +250,7 @@ const struct hm_backend_ops drm_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "drm",
 	.description = "graphics cards and their like, /dev/dri",
-	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | MAP_CAPS | RESIZE_CAPS,
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | EXPORT_CAPS | MAP_CAPS | RESIZE_CAPS,
 	.device_open = device_open,
 	.device_close = device_close,
 	.device_query = device_query,

@@ -13,16 +13,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "core.h"
 #include "dmabuf.h"
+#include "map.h"
+#include "reserve.h"
 #include "rlimits.h"
 #include "smaps.h"
 #include "sys.h"
 
 #define FOLDER "/dev/dma_heap"
 #define HEAP_NAME_MAX 64 /* as long as a device name can be */
-#define HEAP_CAPS (HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_APPEND | HM_CAP_REPLACE | DMABUF_CAPS)
+#define RESIZE_CAPS (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE_REPLACES)
+#define HEAP_CAPS (HM_CAP_CREATE | HM_CAP_IMPORT | RESIZE_CAPS | DMABUF_CAPS)
 
 /* Smaller requests are not worth the reading of /proc/meminfo. */
 #define CHECKED_LEAST MIB(16)
@@ -227,7 +231,8 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	/* A name is only a help. */
 	dmabuf_set_name(fd, desc->name ? desc->name : "buffer");
 	dmabuf_describe(fd, ask.len, ret_recipe);
-	ret_recipe->caps |= HM_CAP_APPEND | HM_CAP_REPLACE;
+	ret_recipe->max_size = round_up(desc->max_size, page_size());
+	ret_recipe->caps |= RESIZE_CAPS;
 	return 0;
 }
 
@@ -243,6 +248,36 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 {
 	(void)device;
 	return dmabuf_export(segment, flags, ret_fd);
+}
+
+/*
+ * Objects keep their length; the core makes others where it can. Where it can't, what
+ * a shrink cuts off is cleared, so that growing again gives zeros.
+ */
+static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
+		  uint64_t new_size)
+{
+	uint64_t end = round_up(old_size, page_size());
+	uint64_t from = round_down(new_size, page_size());
+	struct reservation range;
+	char *address;
+	int r;
+
+	(void)device;
+	if (new_size >= old_size)
+		return 0;
+	r = map_scratch(segment, 1, segment->offset + from, end - from, page_size(),
+			PROT_READ | PROT_WRITE, &range, &address);
+	if (r)
+		return r;
+	r = dmabuf_begin_cpu(segment->fd, HM_READ | HM_WRITE);
+	if (r)
+		goto out;
+	memset(address + (new_size - from), 0, end - new_size);
+	r = dmabuf_end_cpu(segment->fd, HM_READ | HM_WRITE);
+out:
+	reserve_release(&range);
+	return r;
 }
 
 static void object_destroy(void *device, struct hm_segment *segment)
@@ -263,6 +298,7 @@ const struct hm_backend_ops heap_backend = {
 	.create = create,
 	.import_fd = import_fd,
 	.export_fd = export_fd,
+	.resize = resize,
 	.device_name = device_name,
 	.begin_cpu = dmabuf_segments_begin,
 	.end_cpu = dmabuf_segments_end,

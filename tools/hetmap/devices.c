@@ -46,8 +46,10 @@ static const struct bit caps[] = {
 	{ HM_CAP_FORK, "fork", "inherited by fork" },
 	{ HM_CAP_MULTI_MAP, "multi_map", "several maps of a buffer" },
 	{ HM_CAP_CONTIGUOUS, "contiguous", NULL },
-	{ HM_CAP_BRACKET, "bracket", "brackets bring bytes in" },
+	{ HM_CAP_BRACKET, "bracket", "brackets" },
 	{ HM_CAP_RESIZE_REPLACES, "resize_replaces", "resize by new objects" },
+	{ HM_CAP_DMABUF, "dmabuf", "export as dma-buf" },
+	{ HM_CAP_READ_ONLY, "read_only", "export read-only" },
 	{ 0 },
 };
 

@@ -1,0 +1,750 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dma-bufs: the calls that any of them takes, buffers that are one, whoever made it,
+ * and who may end first. What brackets come to is counted by the simulated device,
+ * which knows those that others make on its dma-bufs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <hetmap/sim.h>
+
+#include "accel_support.h"
+#include "core.h"
+#include "dmabuf.h"
+#include "hetsim.h"
+#include "smaps.h"
+#include "sys.h"
+#include "udmabuf.h"
+
+#define SIZE (4 * 4096ull)
+#define THOUSAND 1000
+
+static struct hm_device *open_device(const char *name)
+{
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	return device;
+}
+
+static struct hm_buffer *make(struct hm_device *device, uint64_t size)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	return buffer;
+}
+
+static struct hm_map *map_of(struct hm_buffer *buffer)
+{
+	struct hm_map *map;
+
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	return map;
+}
+
+static int export_of(struct hm_buffer *buffer)
+{
+	int fd = -1;
+
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
+	return fd;
+}
+
+/* ---- the calls ---- */
+
+static void calls(const char *name)
+{
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	uint64_t size = 0;
+	int fd, r, fence = -1;
+
+	device = open_device(name);
+	buffer = make(device, SIZE);
+	fd = export_of(buffer);
+	CHECK(dmabuf_is(fd));
+	CHECK_OK(dmabuf_size(fd, &size));
+	CHECK_EQUAL(size, SIZE);
+	CHECK_OK(dmabuf_set_name(fd, "a name that is longer than a dma-buf's can be"));
+	CHECK_OK(dmabuf_begin_cpu(fd, HM_READ));
+	CHECK_OK(dmabuf_end_cpu(fd, HM_READ));
+	CHECK_OK(dmabuf_wait(fd, HM_READ, 0));
+	CHECK_OK(dmabuf_wait(fd, HM_WRITE, 0));
+	r = dmabuf_export_fence(fd, HM_READ | HM_WRITE, &fence);
+	CHECK(r == 0 || (r == -EOPNOTSUPP && text_has("6.0")));
+	if (!r) {
+		CHECK_OK(dmabuf_import_fence(fd, HM_READ, fence));
+		close(fence);
+	}
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void test_calls_heap(void)
+{
+	calls("heap:system");
+}
+
+static void test_calls_udmabuf(void)
+{
+	calls("udmabuf");
+}
+
+static void test_calls_sim(void)
+{
+	calls("sim:0");
+}
+
+/* Those that are none are told by their file system, not by trying. */
+static void test_no_dmabuf(void)
+{
+	int fds[2], memfd = memfd_create("none", MFD_CLOEXEC), fence = -7;
+	struct hm_buffer *buffer = NULL;
+	struct hm_device *device;
+	uint64_t size = 77;
+
+	CHECK_FATAL(!ftruncate(memfd, SIZE) && !pipe2(fds, O_CLOEXEC));
+	CHECK(!dmabuf_is(memfd) && !dmabuf_is(fds[0]) && !dmabuf_is(-1));
+	CHECK_ERROR(-EINVAL, dmabuf_size(memfd, &size));
+	CHECK_EQUAL(size, 77);
+	CHECK_ERROR(-EBADF, dmabuf_begin_cpu(memfd, HM_READ));
+	CHECK(dmabuf_set_name(memfd, "x") < 0);
+	CHECK(dmabuf_export_fence(memfd, HM_READ, &fence) < 0);
+	CHECK_EQUAL(fence, -7);
+	device = open_device("host");
+	CHECK_ERROR(-EINVAL, hm_buffer_import(device, fds[0], NULL, &buffer));
+	CHECK(text_has("dma-buf"));
+	CHECK(!buffer);
+	hm_device_unref(device);
+	close(memfd);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void test_names(void)
+{
+	struct hm_device *device = NULL;
+
+	CHECK_ERROR(-ENODEV, hm_device_open("heap:no/such", &device));
+	CHECK_ERROR(-ENODEV, hm_device_open("heap:nosuch", &device));
+	CHECK_ERROR(-ENODEV, hm_device_open("heap", &device));
+	CHECK_ERROR(-ENODEV, hm_device_open("heap:..", &device));
+	CHECK_ERROR(-ENODEV, hm_device_open("udmabuf:1", &device));
+	CHECK(!device);
+}
+
+/* One that is not there has its reason and its remedy. */
+static void test_absent(void)
+{
+	static const char *const names[] = { "heap:system", "udmabuf", "sim:0" };
+	struct hm_device *device;
+	size_t i;
+	int r;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		device = NULL;
+		test_forget_text();
+		r = hm_device_open(names[i], &device);
+		CHECK(r == 0 || (r == -ENODEV && (strstr(hm_errmsg(), "modprobe") ||
+						  strstr(hm_errmsg(), "insmod"))));
+		CHECK(!r == (device != NULL));
+		hm_device_unref(device);
+	}
+}
+
+/* ---- sizes and rights ---- */
+
+static void test_size_mismatch(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE + 1 };
+	struct hm_buffer *buffer, *other = NULL;
+	struct hm_device *device;
+	int fd;
+
+	device = open_device("heap:system");
+	buffer = make(device, SIZE);
+	fd = export_of(buffer);
+	CHECK_ERROR(-EINVAL, hm_buffer_import(device, fd, &desc, &other));
+	CHECK(text_has("16384") && text_has("16385"));
+	CHECK(!other);
+	desc.size = 100;
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, &desc, &other));
+	CHECK_EQUAL(buffer_info(other).size, 100);
+	hm_buffer_unref(other);
+	/* All at once, or the kernel ends somebody for it. */
+	desc.size = GIB(1024);
+	other = NULL;
+	CHECK_ERROR(-ENOMEM, hm_buffer_create(device, &desc, &other));
+	CHECK(text_has("available"));
+	CHECK(!other);
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* Exported read-only first and wanted writable later. */
+static void test_read_only(void)
+{
+	struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ | HM_WRITE,
+	};
+	struct hm_device *sim, *host;
+	struct hm_buffer *buffer, *other;
+	struct hm_map *map = NULL;
+	int fd, again = -7;
+
+	sim = open_device("sim:0");
+	host = open_device("host");
+	buffer = make(sim, SIZE);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY | HM_EXPORT_DMABUF, &fd));
+	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &other));
+	CHECK_EQUAL(buffer_info(other).access, HM_READ);
+	CHECK(buffer_info(other).flags & HM_BUFFER_READ_ONLY);
+	CHECK_ERROR(-EACCES, hm_map_create(other, &desc, &map));
+	map = map_of(other);
+	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));
+	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
+	/* What it is, it stays. */
+	CHECK_OK_FATAL(hm_buffer_export(other, 0, &again));
+	CHECK(mmap(NULL, SIZE, PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED);
+	close(again);
+	hm_map_unref(map);
+	hm_buffer_unref(other);
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(host);
+	hm_device_unref(sim);
+}
+
+static void test_too_large(void)
+{
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	uint64_t limit;
+	int fd = -7;
+
+	device = open_device("udmabuf");
+	CHECK_FATAL(!number_read("/sys/module/udmabuf/parameters/size_limit_mb", &limit));
+	buffer = make(device, MIB(limit + 1));
+	CHECK_ERROR(-E2BIG, hm_buffer_export(buffer, 0, &fd));
+	CHECK(text_has("size_limit_mb"));
+	CHECK_EQUAL(fd, -7);
+	CHECK_EQUAL(buffer_info(buffer).exported, 0);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* A sealed memfd becomes no dma-buf, and a dma-buf's memfd gives no page back. */
+static void test_seals(void)
+{
+	struct hm_buffer *buffer;
+	struct hm_device *device, *udmabuf;
+	int fd, dmabuf = -7;
+
+	udmabuf = open_device("udmabuf");
+	device = open_device("host");
+	buffer = make(device, SIZE);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
+	CHECK_ERROR(-EPERM, hm_buffer_export(buffer, HM_EXPORT_DMABUF, &dmabuf));
+	CHECK_EQUAL(dmabuf, -7);
+	CHECK_OK(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &dmabuf));
+	close(dmabuf);
+	CHECK_ERROR(-EOPNOTSUPP,
+		    hm_buffer_export(buffer, HM_EXPORT_READ_ONLY | HM_EXPORT_DMABUF, &dmabuf));
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	hm_device_unref(udmabuf);
+}
+
+/* ---- lifetimes ---- */
+
+/* Its number is somebody else's now: brackets say so, the map lives on. */
+static void test_closed_behind(void)
+{
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	struct hm_map *map;
+	int number, kept;
+
+	device = open_device("heap:system");
+	buffer = make(device, SIZE);
+	map = map_of(buffer);
+	pattern_write(hm_map_address(map), 0, SIZE, 1);
+	number = buffer->segment[0].fd;
+	kept = dup(number);
+	CHECK_FATAL(kept >= 0 && dup3(STDIN_FILENO, number, O_CLOEXEC) == number);
+	CHECK_ERROR(-EBADF, hm_map_begin_cpu(map, 0, SIZE, HM_READ));
+	CHECK_EQUAL(map_info(map, 0).brackets, 0);
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
+	CHECK_FATAL(dup3(kept, number, O_CLOEXEC) == number);
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
+	close(kept);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void test_outlives(void)
+{
+	struct hm_buffer *buffer, *other;
+	struct hm_device *device, *host;
+	struct hm_map *map;
+	int fd;
+
+	device = open_device("heap:system");
+	host = open_device("host");
+	buffer = make(device, SIZE);
+	fd = export_of(buffer);
+	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &other));
+	map = map_of(other);
+	close(fd);
+	hm_buffer_unref(other);
+	hm_buffer_unref(buffer);
+	hm_device_unref(host);
+	hm_device_unref(device);
+	CHECK(is_zero(hm_map_address(map), 0, SIZE));
+	pattern_write(hm_map_address(map), 0, SIZE, 1);
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
+	hm_map_unref(map);
+}
+
+/* Nobody imports them: a thousand leave nothing behind. */
+static void exports(const char *name)
+{
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	uint64_t before, after;
+	unsigned int i;
+
+	device = open_device(name);
+	before = meminfo_read("MemAvailable");
+	for (i = 0; i < THOUSAND; i++) {
+		buffer = make(device, MIB(1));
+		close(export_of(buffer));
+		hm_buffer_unref(buffer);
+	}
+	after = meminfo_read("MemAvailable");
+	/* Of a thousand MiB. */
+	CHECK(after + MIB(100) > before);
+	hm_device_unref(device);
+}
+
+static void test_exports_heap(void)
+{
+	exports("heap:system");
+}
+
+static void test_exports_udmabuf(void)
+{
+	exports("udmabuf");
+}
+
+struct peers {
+	int socket[2];
+	const char *device;
+};
+
+static void peers_open(struct peers *peers, const char *device)
+{
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, peers->socket));
+	peers->device = device;
+}
+
+static void peers_close(struct peers *peers)
+{
+	close(peers->socket[0]);
+	close(peers->socket[1]);
+}
+
+static void die(void)
+{
+	kill(getpid(), SIGKILL);
+}
+
+static void child_exports(void *user)
+{
+	struct peers *peers = user;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_device_open(peers->device, &device));
+	buffer = make(device, SIZE);
+	pattern_write(hm_map_address(map_of(buffer)), 0, SIZE, 1);
+	send_fd(peers->socket[1], export_of(buffer));
+	die();
+}
+
+static void child_imports(void *user)
+{
+	struct peers *peers = user;
+	int fd = receive_fd(peers->socket[1]);
+	struct hm_device *host;
+	struct hm_buffer *buffer;
+	char *bytes;
+
+	host = open_device("host");
+	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &buffer));
+	bytes = hm_map_address(map_of(buffer));
+	CHECK(pattern_holds(bytes, 0, SIZE, 1));
+	pattern_write(bytes, 0, SIZE, 2);
+	die();
+}
+
+static void exporter_first(const char *name)
+{
+	struct hm_device *device, *host;
+	struct hm_buffer *buffer;
+	struct peers peers;
+	struct hm_map *map;
+	int fd;
+
+	device = open_device(name);
+	hm_device_unref(device);
+	peers_open(&peers, name);
+	CHECK_EQUAL(test_fork(child_exports, &peers), SIGKILL);
+	fd = receive_fd(peers.socket[0]);
+	host = open_device("host");
+	CHECK_OK_FATAL(hm_buffer_import(host, fd, NULL, &buffer));
+	map = map_of(buffer);
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
+	pattern_write(hm_map_address(map), 0, SIZE, 2);
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 2));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(host);
+	close(fd);
+	peers_close(&peers);
+}
+
+static void importer_first(const char *name)
+{
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct peers peers;
+	struct hm_map *map;
+	int fd;
+
+	device = open_device(name);
+	buffer = make(device, SIZE);
+	map = map_of(buffer);
+	pattern_write(hm_map_address(map), 0, SIZE, 1);
+	fd = export_of(buffer);
+	peers_open(&peers, name);
+	send_fd(peers.socket[0], fd);
+	close(fd);
+	CHECK_EQUAL(test_fork(child_imports, &peers), SIGKILL);
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 2));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	peers_close(&peers);
+}
+
+static void test_exporter_dies_heap(void)
+{
+	exporter_first("heap:system");
+}
+
+static void test_exporter_dies_udmabuf(void)
+{
+	exporter_first("udmabuf");
+}
+
+static void test_exporter_dies_sim(void)
+{
+	exporter_first("sim:0");
+}
+
+static void test_importer_dies_heap(void)
+{
+	importer_first("heap:system");
+}
+
+static void test_importer_dies_udmabuf(void)
+{
+	importer_first("udmabuf");
+}
+
+static void test_importer_dies_sim(void)
+{
+	importer_first("sim:0");
+}
+
+/* ---- brackets ---- */
+
+static unsigned int n_sync;
+
+static int counting_ioctl(int fd, unsigned long cmd, void *argument)
+{
+	if (_IOC_TYPE(cmd) == 'b')
+		n_sync++;
+	return ioctl(fd, cmd, argument);
+}
+
+/* Calls of a begin and its end on a buffer of that device. */
+static unsigned int calls_of_bracket(const char *name)
+{
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	device = open_device(name);
+	buffer = make(device, SIZE);
+	map = map_of(buffer);
+	n_sync = 0;
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	return n_sync;
+}
+
+static void test_bracket_calls(void)
+{
+	sys_table.ioctl = counting_ioctl;
+	CHECK_EQUAL(calls_of_bracket("host"), 0);
+	CHECK_EQUAL(calls_of_bracket("soft:0"), 0);
+}
+
+static void test_bracket_calls_heap(void)
+{
+	sys_table.ioctl = counting_ioctl;
+	CHECK_EQUAL(calls_of_bracket("heap:system"), 2);
+}
+
+/* A dma-buf of the simulated device's, on the host, with what counts its brackets. */
+struct counted {
+	struct hm_device *sim, *host;
+	struct hm_buffer *theirs, *buffer;
+	struct hm_map *map;
+	struct hetsim_counters before;
+};
+
+static struct hetsim_counters counters(const struct counted *counted)
+{
+	struct hetsim_counters now = { .size = sizeof(now), .scope = HETSIM_SCOPE_DEVICE };
+
+	CHECK_OK(hm_sim_call(counted->sim, HETSIM_COUNTERS, &now));
+	return now;
+}
+
+static void counted_open(struct counted *counted)
+{
+	int fd;
+
+	counted->sim = open_device("sim:0");
+	counted->host = open_device("host");
+	counted->theirs = make(counted->sim, SIZE);
+	fd = export_of(counted->theirs);
+	CHECK_OK_FATAL(hm_buffer_import(counted->host, fd, NULL, &counted->buffer));
+	close(fd);
+	counted->map = map_of(counted->buffer);
+	counted->before = counters(counted);
+}
+
+static void check_counts(const struct counted *counted, unsigned int begun, unsigned int missed)
+{
+	struct hetsim_counters now = counters(counted);
+
+	CHECK_EQUAL(now.brackets - counted->before.brackets, begun);
+	CHECK_EQUAL(now.brackets_missed - counted->before.brackets_missed, missed);
+}
+
+/* Its end, which counts those that were begun only. */
+static void counted_close(struct counted *counted, unsigned int begun)
+{
+	hm_map_unref(counted->map);
+	hm_buffer_unref(counted->buffer);
+	hm_buffer_unref(counted->theirs);
+	check_counts(counted, begun, 0);
+	hm_device_unref(counted->host);
+	hm_device_unref(counted->sim);
+}
+
+static void test_brackets_counted(void)
+{
+	struct counted counted;
+
+	counted_open(&counted);
+	CHECK_OK(hm_map_begin_cpu(counted.map, 0, SIZE, HM_READ));
+	check_counts(&counted, 1, 0);
+	CHECK_OK(hm_map_begin_cpu(counted.map, 0, 1, HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(counted.map, 0, 1, HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(counted.map, 0, SIZE, HM_READ));
+	/* One too many is the library's to refuse: the device does not hear of it. */
+	CHECK_ERROR(-EINVAL, hm_map_end_cpu(counted.map, 0, SIZE, HM_READ));
+	check_counts(&counted, 2, 0);
+	counted_close(&counted, 2);
+}
+
+static int increments(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	uint32_t *numbers = (uint32_t *)(uintptr_t)args[0].pointer;
+	uint64_t i;
+
+	for (i = range->begin[0]; i < range->end[0]; i++)
+		numbers[i]++;
+	return 0;
+}
+
+/* The CPU's turn begins with the wait, and ends with the next launch or the map. */
+static void test_turns(void)
+{
+	struct counted counted;
+	struct hm_kernel *kernel;
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	unsigned int i;
+
+	counted_open(&counted);
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	kernel = make_kernel("increments", "inout", increments);
+	for (i = 0; i < 3; i++) {
+		CHECK_OK_FATAL(hm_launch(queue, kernel, SIZE / 4, &fence,
+					 HM_INOUT(hm_map_address(counted.map))));
+		check_counts(&counted, i, 0);
+		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+		hm_fence_unref(fence);
+		CHECK_EQUAL(*(uint32_t *)hm_map_address(counted.map), i + 1);
+		counted.before.brackets++; /* of the second wait */
+	}
+	hm_kernel_unref(kernel);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	counted_close(&counted, 3);
+}
+
+/* ---- fences of others ---- */
+
+/* Work of the simulated device's that takes a while, and its sync_file. */
+static int long_work(int fd, struct hetsim_buffer *buffer, uint32_t *ret_queue)
+{
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct hetsim_command command = {
+		.op = HETSIM_OP_FILL,
+		.destination = (uintptr_t)buffer->bytes,
+		.length = buffer->length,
+	};
+	uint64_t seqno = 0;
+	unsigned int i;
+
+	*ret_queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK_EQUAL(hetsim_bind(fd, buffer, HETSIM_BIND_WRITE), 0);
+	for (i = 0; i < 100; i++)
+		CHECK_EQUAL(hetsim_submit(fd, *ret_queue, &command, 1, &seqno), 0);
+	fence.seqno = seqno;
+	fence.queue = *ret_queue;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence), 0);
+	return fence.fd;
+}
+
+static void test_fences(void)
+{
+	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hetsim_buffer work;
+	int fd, dmabuf, fence, out, r;
+
+	device = open_device("sim:0");
+	fd = hetsim_open(O_RDWR);
+	work = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
+	buffer = make(device, SIZE);
+	dmabuf = export_of(buffer);
+	fence = long_work(fd, &work, &destroy.queue);
+	r = dmabuf_import_fence(dmabuf, HM_WRITE, fence);
+	if (r == -EOPNOTSUPP) {
+		test_skip("kernel", "%s", hm_errmsg());
+	} else {
+		CHECK_OK(r);
+		CHECK_ERROR(-ETIME, dmabuf_wait(dmabuf, HM_READ, 0));
+		CHECK_ERROR(-ETIME, dmabuf_wait(dmabuf, HM_WRITE, 0));
+		CHECK_OK_FATAL(dmabuf_export_fence(dmabuf, HM_READ, &out));
+		CHECK_OK(dmabuf_wait(dmabuf, HM_WRITE, -1));
+		hetsim_fence_check(out, 1);
+		hetsim_fence_check(fence, 1);
+		close(out);
+	}
+	close(fence);
+	close(dmabuf);
+	hm_buffer_unref(buffer);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY, &destroy), 0);
+	hetsim_unbind(fd, &work);
+	hetsim_buffer_drop(fd, &work);
+	hetsim_close(fd);
+	hm_device_unref(device);
+}
+
+/* With the device that each needs; where that is absent there is nothing to test. */
+static const struct {
+	const char *device;
+	struct test test;
+} rows[] = {
+	{ "host", { "absent", test_absent, 0, 0 } },
+	{ "heap:system", { "calls_heap", test_calls_heap, 0, 0 } },
+	{ "udmabuf", { "calls_udmabuf", test_calls_udmabuf, 0, 0 } },
+	{ "sim:0", { "calls_sim", test_calls_sim, 0, 0 } },
+	{ "host", { "no_dmabuf", test_no_dmabuf, 0, 0 } },
+	{ "host", { "names", test_names, 0, 0 } },
+	{ "heap:system", { "size_mismatch", test_size_mismatch, 0, 0 } },
+	{ "sim:0", { "read_only", test_read_only, 0, 0 } },
+	{ "udmabuf", { "too_large", test_too_large, 0, 0 } },
+	{ "udmabuf", { "seals", test_seals, 0, 0 } },
+	{ "heap:system", { "closed_behind", test_closed_behind, 0, 0 } },
+	{ "heap:system", { "outlives", test_outlives, 0, 0 } },
+	{ "heap:system", { "exports_heap", test_exports_heap, 60, 0 } },
+	{ "udmabuf", { "exports_udmabuf", test_exports_udmabuf, 60, 0 } },
+	{ "heap:system", { "exporter_dies_heap", test_exporter_dies_heap, 0, 0 } },
+	{ "udmabuf", { "exporter_dies_udmabuf", test_exporter_dies_udmabuf, 0, 0 } },
+	{ "sim:0", { "exporter_dies_sim", test_exporter_dies_sim, 0, 0 } },
+	{ "heap:system", { "importer_dies_heap", test_importer_dies_heap, 0, 0 } },
+	{ "udmabuf", { "importer_dies_udmabuf", test_importer_dies_udmabuf, 0, 0 } },
+	{ "sim:0", { "importer_dies_sim", test_importer_dies_sim, 0, 0 } },
+	{ "host", { "bracket_calls", test_bracket_calls, 0, 0 } },
+	{ "heap:system", { "bracket_calls_heap", test_bracket_calls_heap, 0, 0 } },
+	{ "sim:0", { "brackets_counted", test_brackets_counted, 0, 0 } },
+	{ "sim:0", { "turns", test_turns, 0, 0 } },
+	{ "sim:0", { "fences", test_fences, 60, 0 } },
+};
+
+static struct test tests[ARRAY_SIZE(rows) + 1];
+
+static bool is_there(const char *name)
+{
+	struct hm_device *device = NULL;
+	bool there = !hm_device_open(name, &device);
+
+	hm_device_unref(device);
+	return there;
+}
+
+int main(int argc, char **argv)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		if (is_there(rows[i].device))
+			tests[n++] = rows[i].test;
+	return harness_main(argc, argv, "dmabuf", tests);
+}
