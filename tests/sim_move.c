@@ -244,10 +244,67 @@ static void test_window(void)
 	hetsim_close(fd);
 }
 
+/* Out of the window to VRAM elsewhere, out of VRAM to system memory: the oldest first. */
+static void test_window_eviction(void)
+{
+	struct hetsim_buffer a = { 0 }, b = { 0 }, c = { 0 };
+	struct hetsim_query query;
+	unsigned char byte = 0;
+	uint64_t window;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	query = hetsim_query(fd);
+	window = query.window_bytes;
+	if (!window || query.vram_bytes > 256 * MIB) {
+		hetsim_close(fd);
+		return;
+	}
+	CHECK_EQUAL(hetsim_buffer_create(fd, window + HETSIM_PAGE, HETSIM_PLACE_WINDOW, 0, &a),
+		    -ENOSPC);
+	CHECK_FATAL(hetsim_buffer_create(fd, window, HETSIM_PLACE_WINDOW, 0, &a) == 0);
+	CHECK_EQUAL(hetsim_pwrite(fd, "a", 1, a.offset), 1);
+	CHECK_FATAL(hetsim_buffer_create(fd, window, HETSIM_PLACE_WINDOW, 0, &b) == 0);
+	CHECK_EQUAL(hetsim_pwrite(fd, "b", 1, b.offset), 1);
+	CHECK_EQUAL(hetsim_buffer_info(fd, a.handle).vram_bytes, window);
+	CHECK_EQUAL(hetsim_buffer_info(fd, a.handle).place, HETSIM_PLACE_WINDOW);
+	CHECK_EQUAL(hetsim_buffer_info(fd, b.handle).window_bytes, window);
+	CHECK_EQUAL(hetsim_query(fd).window_used, window);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, 2 * window);
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, a.offset), -ENXIO);
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, b.offset), 1); /* used last */
+
+	/* The window's bytes are a part of VRAM's. */
+	CHECK_FATAL(hetsim_buffer_create(fd, query.vram_bytes - window, HETSIM_PLACE_VRAM, 0,
+					 &c) == 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, a.handle).system_bytes, window);
+	CHECK_EQUAL(hetsim_buffer_info(fd, b.handle).window_bytes, window);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, query.vram_bytes);
+	CHECK_EQUAL(hetsim_query(fd).system_used, window);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, query.vram_bytes + window);
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, a.offset), 1);
+	CHECK_EQUAL(byte, 'a');
+	CHECK_EQUAL(hetsim_pwrite(fd, "c", 1, c.offset), -ENXIO);
+
+	/* A page of it in reach is written up to where the others begin. */
+	CHECK_EQUAL(hetsim_close_handle(fd, b.handle), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, c.handle, 0, HETSIM_PAGE, HETSIM_PLACE_WINDOW), 0);
+	CHECK_EQUAL(hetsim_pwrite(fd, "cc", 2, c.offset + HETSIM_PAGE - 1), 1);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).moves, 1);
+	CHECK(hetsim_counters(fd, HETSIM_SCOPE_OPENER).evictions >= 2);
+	CHECK_EQUAL(hetsim_close_handle(fd, c.handle), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, a.handle), 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, 0);
+	hetsim_close(fd);
+}
+
 const struct test sim_move_tests[] = {
 	{ "move", test_move, 0, 0 },
 	{ "move_under_use", test_move_under_use, 120, 0 },
 	{ "eviction", test_eviction, 60, 0 },
 	{ "window", test_window, 0, 0 },
+	{ "window_eviction", test_window_eviction, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

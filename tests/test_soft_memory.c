@@ -15,6 +15,7 @@
 
 #include "harness.h"
 #include "hetsim.h"
+#include "inject.h"
 #include "soft/soft.h"
 
 #define MIB (1024ull * 1024)
@@ -22,11 +23,17 @@
 static void test_settings(void)
 {
 	static const char *const wrong[] = {
-		"nonsense",    "nonsense=1",        "vram_mb",   "vram_mb=",
-		"vram_mb=0",   "vram_mb=-1",        "devices=0", "devices=17",
-		"vram_mb=12x", "vram_mb=0x10",      "kind=",     "kind=gp",
-		"kind=gpus",   "kind=gpu test=2",   "=1",        "vram_mb=1 =",
-		"test=1;",     "system_mb=1048577", "vram_m=1",  "vram_mb=99999999999999999999",
+		"nonsense",    "nonsense=1",
+		"vram_mb",     "vram_mb=",
+		"vram_mb=0",   "vram_mb=-1",
+		"devices=0",   "devices=17",
+		"vram_mb=12x", "vram_mb=0x10",
+		"kind=",       "kind=gp",
+		"kind=gpus",   "kind=gpu test=2",
+		"=1",          "vram_mb=1 =",
+		"test=1;",     "system_mb=1048577",
+		"vram_m=1",    "vram_mb=99999999999999999999",
+		"bar_mb=1025", "bar_mb=8 vram_mb=7",
 	};
 	struct soft_file *file = NULL;
 	struct hetsim_query query;
@@ -436,6 +443,49 @@ static void test_close_under_hook(void)
 	CHECK_EQUAL(soft_plug(0), 0);
 }
 
+/* ---- counts of pages ---- */
+
+/* Where userfaultfd(2) is refused, loads count their surroundings, stores do not. */
+static void test_sample_alone(void)
+{
+	struct hetsim_buffer_sample sample = { .size = sizeof(sample) };
+	struct hetsim_buffer buffer;
+	volatile unsigned char *bytes;
+	uint32_t counts[64];
+	unsigned int i, around = 0, far = 0;
+	int fd;
+
+	settings_use("vram_mb=8 system_mb=8");
+	fd = hetsim_open(O_RDWR);
+	buffer = hetsim_buffer_make(fd, sizeof(counts) / 4 * HETSIM_PAGE, HETSIM_PLACE_VRAM);
+	bytes = buffer.bytes;
+	memset(buffer.bytes, 1, buffer.length);
+	sample.handle = buffer.handle;
+	sample.action = HETSIM_SAMPLE_START;
+	inject_install();
+	inject_always("userfaultfd", EPERM);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	CHECK(inject_disarm());
+	sample.action = HETSIM_SAMPLE_READ;
+	sample.length = buffer.length;
+	sample.counts = (uintptr_t)counts;
+	bytes[5 * HETSIM_PAGE] = 2;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	for (i = 0; i < 64; i++)
+		CHECK_EQUAL(counts[i], i == 5);
+	CHECK_EQUAL(bytes[40 * HETSIM_PAGE], 1);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	CHECK_EQUAL(counts[40], 1);
+	for (i = 0; i < 64; i++) {
+		around += i > 24 && i < 56 ? counts[i] : 0;
+		far += i <= 24 || i >= 56 ? counts[i] : 0;
+	}
+	CHECK(around >= 1 && around <= 16);
+	CHECK_EQUAL(far, 1);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
 /* ---- other processes ---- */
 
 struct peer {
@@ -615,6 +665,7 @@ static const struct test tests[] = {
 	{ "rights", test_rights, 0, 0 },
 	{ "hooks", test_hooks, 0, 0 },
 	{ "close_under_hook", test_close_under_hook, 0, 0 },
+	{ "sample_alone", test_sample_alone, 0, 0 },
 	{ "peer", test_peer, 0, 0 },
 	{ "child", test_child, 60, 0 },
 	{ "file_size_limit", test_file_size_limit, 0, 0 },
