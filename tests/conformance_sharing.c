@@ -93,7 +93,7 @@ static void export_dmabuf(struct fixture *f)
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
 	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	CHECK(!fstatfs(fd, &fs) && fs.f_type == DMA_BUF_MAGIC);
-	CHECK_EQUAL(lseek(fd, 0, SEEK_END), BYTES);
+	CHECK(lseek(fd, 0, SEEK_END) >= (off_t)BYTES); /* in units of the device's */
 	other = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK_FATAL(other != MAP_FAILED);
 	CHECK(holds(f, other, 0, BYTES, 1));

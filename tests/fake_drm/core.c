@@ -74,6 +74,13 @@ static bool is_dmabuf(int fd, unsigned int *ret_node)
 	return is_named(fd, "/memfd:" DMABUF_NAME "%u", ret_node);
 }
 
+bool fake_is_dmabuf(int fd)
+{
+	unsigned int node;
+
+	return is_dmabuf(fd, &node);
+}
+
 bool fake_is_memory(const char *name)
 {
 	return strstr(name, "/memfd:" DMABUF_NAME);

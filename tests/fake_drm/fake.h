@@ -94,6 +94,7 @@ void *fake_mmap(void *address, size_t length, int prot, int flags, int fd, off_t
 int fake_close(int fd);
 /* Is @fd a node? Then which. */
 bool fake_is_node(int fd, unsigned int *ret_node);
+bool fake_is_dmabuf(int fd);
 /* Is there an object behind this name of /proc/self/maps? */
 bool fake_is_memory(const char *name);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "fake.h"
@@ -133,6 +135,20 @@ OURS int access(const char *path, int mode)
 	}
 	return NEXT(access)(fake_path(path, ours), mode);
 }
+
+/* dma-buf.c, dma_buf_fs_init_context(): the file system that a dma-buf is of. */
+#define FSTATFS(name, type)                         \
+	OURS int name(int fd, struct type *fs)      \
+	{                                           \
+		int r = NEXT(name)(fd, fs);         \
+                                                    \
+		if (!r && fake_is_dmabuf(fd))       \
+			fs->f_type = DMA_BUF_MAGIC; \
+		return r;                           \
+	}
+
+FSTATFS(fstatfs, statfs)
+FSTATFS(fstatfs64, statfs64)
 
 /* A node's file is a character device. */
 #define AS_NODE(st, node)                                                \
