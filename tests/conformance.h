@@ -50,6 +50,8 @@ unsigned int conformance_subjects(struct subject *subjects, unsigned int capacit
 
 void fixture_open(struct fixture *f, const struct subject *subject);
 void fixture_close(struct fixture *f);
+/* What a resize inside max_size adds to the generation of a buffer with one map. */
+#define RESIZE_STEP (has(f, HM_CAP_RESIZE_REPLACES) ? 1u : 0u)
 static inline bool has(const struct fixture *f, uint64_t cap)
 {
 	return f->caps & cap;

@@ -226,6 +226,35 @@ static uint32_t access_at(const char *address)
 	return info.access;
 }
 
+/* A change of rights cuts the kernel's mapping: each byte stays where it is. */
+static void cut(struct fixture *f)
+{
+	uint64_t size = MAX_UNITS * f->unit;
+	struct hm_map *map, *fresh;
+	struct hm_buffer *buffer;
+	uint64_t at;
+
+	if (!has(f, HM_CAP_PROTECT) || !has(f, HM_CAP_MULTI_MAP))
+		return;
+	buffer = fixture_make(f, size, 2 * size, &map);
+	put(f, hm_map_address(map), 0, size, 1);
+	/* Nobody has touched it yet when it is cut. */
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &fresh));
+	for (at = 0; at < MAX_UNITS; at += 4)
+		CHECK_OK(hm_map_protect(fresh, at * f->unit, f->unit, HM_NONE));
+	CHECK_OK(hm_map_protect(fresh, 0, size, HM_READ));
+	CHECK(holds(f, hm_map_address(fresh), 0, size, 1));
+	hm_map_unref(fresh);
+	CHECK_OK_FATAL(map_part(buffer, 5 * f->unit, 9 * f->unit, HM_READ, &fresh));
+	CHECK_OK(hm_map_protect(fresh, 2 * f->unit, f->unit, HM_NONE));
+	CHECK_OK(hm_map_protect(fresh, 2 * f->unit, f->unit, HM_READ));
+	put(f, (char *)hm_map_address(map) + 5 * f->unit, 0, 9 * f->unit, 2);
+	CHECK(holds(f, hm_map_address(fresh), 0, 9 * f->unit, 2));
+	hm_map_unref(fresh);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
 static void protect(struct fixture *f)
 {
 	struct hm_map *map;
@@ -355,6 +384,7 @@ const struct conformance_case conformance_maps[] = {
 	{ "part_rules", part_rules },
 	{ "access_of_map", access_of_map },
 	{ "protect", protect },
+	{ "cut", cut },
 	{ "protect_rules", protect_rules },
 	{ "guards", guards },
 	{ "unknown_map_flags", unknown_map_flags },

@@ -117,7 +117,7 @@ static struct hm_recipe describe(struct drm_object *object, uint64_t length, uin
 	return (struct hm_recipe){
 		.segment = {
 			.length = length,
-			.fd = node->fd,
+			.fd = object->dma_buf < 0 ? node->fd : object->dma_buf,
 			.fd_offset = object->map_offset,
 			.flags = HM_SEGMENT_SHARED | HM_SEGMENT_FROM_START |
 				 (node->driver->present ? HM_SEGMENT_PRESENT : 0),

@@ -79,7 +79,7 @@ static const char *name_of(const char *path)
 /* The last part of what a link of the node's device points to; or "". */
 static void read_link(const struct drm_found *found, const char *link, char *text, size_t size)
 {
-	char path[160], target[PATH_MAX];
+	char path[480], target[PATH_MAX];
 	const char *last;
 	ssize_t n;
 
@@ -91,6 +91,31 @@ static void read_link(const struct drm_found *found, const char *link, char *tex
 	target[n] = '\0';
 	last = strrchr(target, '/');
 	snprintf(text, size, "%.*s", (int)size - 1, last ? last + 1 : target);
+}
+
+static int is_virtio(const struct dirent *entry)
+{
+	return !strncmp(entry->d_name, "virtio", 6);
+}
+
+/* Of a device on virtio the node may be by the card that carries it. */
+static void read_driver(struct drm_found *found)
+{
+	struct dirent **entries = NULL;
+	char path[160], link[300];
+	int i, n;
+
+	read_link(found, "driver", found->driver, sizeof(found->driver));
+	if (strcmp(found->driver, "virtio-pci"))
+		return;
+	snprintf(path, sizeof(path), CLASS "/%s/device", name_of(found->path));
+	n = scandir(path, &entries, is_virtio, versionsort);
+	for (i = 0; i < n; i++) {
+		snprintf(link, sizeof(link), "%s/driver", entries[i]->d_name);
+		read_link(found, link, found->driver, sizeof(found->driver));
+		free(entries[i]);
+	}
+	free(entries);
 }
 
 /* A number in a file of the node's device, or of the one that carries it: virtio's. */
@@ -129,7 +154,7 @@ int32_t drm_numa_node(const char *path)
 static void fill_from_sysfs(struct drm_found *found)
 {
 	if (!*found->driver)
-		read_link(found, "driver", found->driver, sizeof(found->driver));
+		read_driver(found);
 	if (!*found->bus)
 		read_link(found, "subsystem", found->bus, sizeof(found->bus));
 	found->numa_node = drm_numa_node(found->path);

@@ -57,6 +57,7 @@ struct drm_object {
 	uint32_t refs;       /* under object.c's lock */
 	uint64_t size;       /* whole pages, as the kernel made it */
 	uint64_t map_offset; /* what mmap(2) on the node takes */
+	int dma_buf;         /* what is mapped instead, from 0 on; -1: the node is */
 	uint32_t place;      /* enum drm_place it is in */
 	uint32_t cache;      /* enum hm_cache that its maps have */
 	uint64_t data[2];    /* the driver's own */
@@ -91,7 +92,11 @@ struct drm_driver {
 	 */
 	int (*create)(struct drm_node *node, uint64_t size, enum drm_place place,
 		      struct drm_object *object);
-	/* Fills object->map_offset, of an object made here or brought in. */
+	/*
+	 * Fills object->map_offset, of an object made here or brought in; of the latter
+	 * -EINVAL where the driver maps no memory of others on its node: then the
+	 * dma-buf is what is mapped.
+	 */
 	int (*map_offset)(struct drm_object *object);
 	/*
 	 * Optional from here on; NULL: not supported.

@@ -43,6 +43,7 @@ static struct drm_object *object_alloc(struct drm_node *node)
 	if (object) {
 		object->node = node;
 		object->refs = 1;
+		object->dma_buf = -1;
 	} else {
 		err_set(-ENOMEM, "no memory for an object's description");
 	}
@@ -101,7 +102,13 @@ static int describe(struct drm_object *object, int fd)
 	if (r)
 		return drm_explain(node, r, "what a dma-buf is");
 	r = node->driver->map_offset(object);
-	return r ? drm_explain(node, r, "where a dma-buf can be mapped") : 0;
+	if (r != -EINVAL)
+		return r ? drm_explain(node, r, "where a dma-buf can be mapped") : 0;
+	/* [drm_gem_dumb_map_offset()] It is mapped as its maker maps it. */
+	object->dma_buf = sys_dup(fd);
+	if (object->dma_buf < 0)
+		return rlimits_explain_fd(object->dma_buf, "duplicating a dma-buf");
+	return 0;
 }
 
 static int explain_import(struct drm_node *node, int r)
@@ -219,6 +226,8 @@ void drm_object_put(struct drm_object *object)
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return;
+	if (object->dma_buf >= 0)
+		sys_close(object->dma_buf);
 	drm_node_put(object->node);
 	free(object);
 }

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: MIT
+/* DRM nodes of a real kernel: virtio_gpu's render node, vgem's card node. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "drm/drm.h"
+#include "support.h"
+
+#define PAGE 4096ull
+#define SIZE (16 * PAGE)
+
+/* The first node of a driver; the test is abandoned without. */
+static struct drm_found find(const char *driver, bool primary)
+{
+	struct drm_found *found, one = { 0 };
+	uint32_t i, n;
+
+	CHECK_OK_FATAL(drm_discover(&found, &n));
+	for (i = 0; i < n && !*one.path; i++)
+		if (!strcmp(found[i].driver, driver) && found[i].primary == primary)
+			one = found[i];
+	free(found);
+	CHECK_FATAL(*one.path);
+	return one;
+}
+
+static struct hm_device *open_device(const char *name)
+{
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	return device;
+}
+
+static struct hm_device *open_vgem(void)
+{
+	char name[80];
+
+	snprintf(name, sizeof(name), "drm:%s", find("vgem", true).path);
+	return open_device(name);
+}
+
+static struct hm_buffer *make(struct hm_device *device, uint64_t size, struct hm_map **ret_map)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = size,
+		.max_size = 4 * size,
+	};
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	if (ret_map)
+		CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
+	return buffer;
+}
+
+static bool says(const char *text)
+{
+	if (strstr(hm_errmsg(), text))
+		return true;
+	test_fail(__FILE__, __LINE__, "\"%s\" lacks \"%s\"", hm_errmsg(), text);
+	return false;
+}
+
+/* ---- names ---- */
+
+static void names(void)
+{
+	struct drm_found node = find("virtio_gpu", false);
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device *device, *none = NULL;
+	char path[80], address[80], link[200];
+	const char *const all[] = { path, address, link, "drm:virtio_gpu", "drm:virtio_gpu#0" };
+	size_t i;
+
+	snprintf(path, sizeof(path), "drm:%s", node.path);
+	snprintf(address, sizeof(address), "drm:%s", node.address);
+	CHECK(!strncmp(node.address, "pci-", 4));
+	CHECK_EQUAL(node.vendor, 0x1af4);
+	/* Another name of the node, as /dev/dri/by-path has. */
+	snprintf(link, sizeof(link), "drm:/tmp/hetmap-node-%d", getpid());
+	CHECK_FATAL(!symlink(node.path, link + 4));
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		device = open_device(all[i]);
+		CHECK_OK(hm_device_query(device, &info));
+		CHECK(!strcmp(info.name, path));
+		CHECK(strstr(info.description, "virtio_gpu"));
+		hm_device_unref(device);
+	}
+	unlink(link + 4);
+	CHECK_ERROR(-ENODEV, hm_device_open("drm:virtio_gpu#1", &none));
+	CHECK(!none);
+}
+
+/* Dumb buffers are made on card nodes, and a card node is opened by its path only. */
+static void card_nodes(void)
+{
+	char card[80];
+	struct hm_device *device = NULL;
+
+	snprintf(card, sizeof(card), "\"drm:%s\"", find("vgem", true).path);
+	CHECK_ERROR(-EACCES, hm_device_open("drm:vgem", &device));
+	says(card);
+	CHECK(!device);
+	hm_device_unref(open_vgem());
+}
+
+static void as_nobody(void *user)
+{
+	const struct drm_found *node = user;
+	struct hm_device *device = NULL;
+	char name[80];
+
+	CHECK_FATAL(!setgroups(0, NULL) && !setgid(65534) && !setuid(65534));
+	snprintf(name, sizeof(name), "drm:%s", node->path);
+	CHECK_ERROR(-EACCES, hm_device_open(name, &device));
+	says("group render");
+	says(node->path);
+	CHECK_ERROR(-EACCES, hm_device_open("drm:virtio_gpu", &device));
+	says("EACCES");
+	CHECK(find("virtio_gpu", false).error == -EACCES);
+	says("group render");
+	CHECK(!device);
+}
+
+static void not_permitted(void)
+{
+	struct drm_found node = find("virtio_gpu", false);
+	struct stat st;
+
+	CHECK_FATAL(!stat(node.path, &st) && !chmod(node.path, 0660));
+	CHECK_EQUAL(test_fork(as_nobody, &node), 0);
+	CHECK(!chmod(node.path, st.st_mode));
+}
+
+/* ---- sharing ---- */
+
+/* One object for each handle of the kernel's, however often it comes in. */
+static void evil_twins(void)
+{
+	struct hm_device *device = open_device("drm:virtio_gpu");
+	struct hm_map *map, *map_of[2];
+	struct hm_buffer *buffer = make(device, SIZE, &map), *twin[2];
+	int fd, i;
+
+	pattern_write(hm_map_address(map), 0, SIZE, 1);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	for (i = 0; i < 2; i++)
+		CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &twin[i]));
+	close(fd);
+	/* The maker's end must not close what the others hold. */
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_buffer_unref(twin[1]);
+	for (i = 0; i < 2; i++)
+		CHECK_OK_FATAL(hm_map_create(twin[0], NULL, &map_of[i]));
+	CHECK(pattern_holds(hm_map_address(map_of[0]), 0, SIZE, 1));
+	pattern_write(hm_map_address(map_of[1]), 0, SIZE, 2);
+	CHECK(pattern_holds(hm_map_address(map_of[0]), 0, SIZE, 2));
+	hm_map_unref(map_of[0]);
+	hm_buffer_unref(twin[0]);
+	hm_device_unref(device);
+	CHECK(pattern_holds(hm_map_address(map_of[1]), 0, SIZE, 2));
+	hm_map_unref(map_of[1]);
+}
+
+/* The kernel keeps one dma-buf of an object, with the rights of the first time. */
+static void rights_of_exports(void)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_BUFFER_READ_ONLY,
+	};
+	struct hm_device *device = open_device("drm:virtio_gpu");
+	struct hm_buffer *buffer = make(device, SIZE, NULL), *other = NULL;
+	struct hm_map *map;
+	int fd, none = -7;
+
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
+	CHECK_ERROR(-EBUSY, hm_buffer_export(buffer, 0, &none));
+	says("read-only first");
+	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &other));
+	CHECK(!other && none == -7);
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, &desc, &other));
+	CHECK_OK_FATAL(hm_map_create(other, NULL, &map));
+	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
+	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));
+	hm_map_unref(map);
+	hm_buffer_unref(other);
+	hm_buffer_unref(buffer);
+	close(fd);
+	buffer = make(device, SIZE, NULL);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	CHECK_ERROR(-EBUSY, hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &none));
+	CHECK(none == -7);
+	hm_buffer_unref(buffer);
+	close(fd);
+	hm_device_unref(device);
+}
+
+static void between(struct hm_device *from, struct hm_device *to)
+{
+	struct hm_map *map, *other_map;
+	struct hm_buffer *buffer = make(from, SIZE, &map), *other = NULL;
+	int fd, r;
+
+	pattern_write(hm_map_address(map), 0, SIZE, 3);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	r = hm_buffer_import(to, fd, NULL, &other);
+	close(fd);
+	if (r) {
+		/* virtio_gpu takes in its own only, up to Linux 6.13. */
+		CHECK_EQUAL(r, -EOPNOTSUPP);
+		says("virtio_gpu takes in no dma-bufs but its own");
+	} else {
+		CHECK_EQUAL(buffer_info(other).size, SIZE);
+		CHECK_OK_FATAL(hm_map_create(other, NULL, &other_map));
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+		CHECK(pattern_holds(hm_map_address(other_map), 0, SIZE, 3));
+		hm_map_unref(other_map);
+		hm_buffer_unref(other);
+		return;
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void devices_share(void)
+{
+	struct hm_device *gpu = open_device("drm:virtio_gpu"), *vgem = open_vgem();
+
+	between(gpu, vgem);
+	between(vgem, gpu);
+	between(vgem, vgem);
+	hm_device_unref(gpu);
+	hm_device_unref(vgem);
+}
+
+/* ---- memory ---- */
+
+static uint64_t shared_memory(void)
+{
+	unsigned long long kib = 0;
+	char line[128];
+	FILE *file = fopen("/proc/meminfo", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Shmem: %llu", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib << 10;
+}
+
+/* A host may have to agree first. */
+static bool falls_below(uint64_t limit)
+{
+	int tries;
+
+	for (tries = 0; shared_memory() >= limit && tries < 200; tries++)
+		usleep(50000);
+	return tries < 200;
+}
+
+static void shrinking_frees(struct hm_device *device)
+{
+	const uint64_t size = 48ull << 20, most = 8ull << 20;
+	uint64_t before = shared_memory();
+	struct hm_map *map;
+	struct hm_buffer *buffer = make(device, size, &map);
+
+	pattern_write(hm_map_address(map), 0, size, 1);
+	CHECK(shared_memory() - before > size - most);
+	CHECK_OK(hm_buffer_resize(buffer, PAGE, 0));
+	CHECK(falls_below(before + most));
+	CHECK(pattern_holds(hm_map_address(map), 0, PAGE, 1));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void shrinking_gives_back(void)
+{
+	struct hm_device *gpu = open_device("drm:virtio_gpu"), *vgem = open_vgem();
+	uint64_t before = shared_memory();
+
+	shrinking_frees(gpu);
+	CHECK(falls_below(before + (1 << 20)));
+	shrinking_frees(vgem);
+	hm_device_unref(gpu);
+	hm_device_unref(vgem);
+}
+
+static void too_large(void)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = 5ull << 30,
+	};
+	struct hm_device *device = open_device("drm:virtio_gpu");
+	struct hm_buffer *buffer = NULL;
+
+	CHECK_ERROR(-ENOSPC, hm_buffer_create(device, &desc, &buffer));
+	says("5368709120");
+	CHECK(!buffer);
+	hm_device_unref(device);
+}
+
+static void many_exports(void)
+{
+	struct hm_device *device = open_device("drm:virtio_gpu");
+	struct hm_buffer *buffer = make(device, SIZE, NULL);
+	uint64_t before = shared_memory();
+	int i, fd;
+
+	for (i = 0; i < 1000; i++) {
+		CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+		close(fd);
+	}
+	CHECK(shared_memory() <= before + (1 << 20));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* ---- taken away ---- */
+
+static void tell_driver(const char *what, const char *address)
+{
+	char path[80];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/virtio-pci/%s", what);
+	file = fopen(path, "we");
+	CHECK_FATAL(file);
+	fputs(address, file);
+	CHECK(!fclose(file));
+}
+
+struct writer {
+	pthread_t thread;
+	volatile char *bytes;
+	_Atomic bool stop;
+};
+
+static void *keep_writing(void *user)
+{
+	struct writer *writer = user;
+	uint64_t at = 0;
+
+	while (!writer->stop) {
+		writer->bytes[at] = (char)at;
+		at = (at + 61) % SIZE;
+	}
+	return NULL;
+}
+
+/* Unbound from its driver, with live maps, an exported dma-buf and a writing thread. */
+static void unbound(void)
+{
+	struct drm_found node = find("virtio_gpu", false);
+	struct hm_device *device = open_device("drm:virtio_gpu"), *none = NULL;
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct writer writer = { 0 };
+	struct hm_map *map, *second = NULL, *further = NULL;
+	struct hm_buffer *buffer = make(device, SIZE, &map), *other;
+	struct hm_pointer_info found;
+	char name[80], *base = hm_map_address(map);
+	int fd, exported, tries;
+
+	other = make(device, SIZE, &second);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &exported));
+	pattern_write(base, 0, SIZE, 1);
+	writer.bytes = hm_map_address(second);
+	CHECK_FATAL(!pthread_create(&writer.thread, NULL, keep_writing, &writer));
+	tell_driver("unbind", node.address + 4);
+
+	/* mmap() is the first to hear of it. */
+	CHECK_ERROR(-ENODEV, hm_map_create(buffer, NULL, &further));
+	CHECK(hm_map_address(map) == base);
+	CHECK(is_zero(base, 0, SIZE));
+	CHECK_EQUAL(hm_pointer_find(base, &found), 0);
+	CHECK_EQUAL(found.generation, 1);
+	CHECK_ERROR(-ENODEV, hm_map_protect(map, 0, PAGE, HM_READ));
+	CHECK_ERROR(-ENODEV, hm_buffer_resize(buffer, 2 * SIZE, 0));
+	CHECK_ERROR(-ENODEV, hm_buffer_resize(other, PAGE, 0));
+	CHECK_ERROR(-ENODEV, hm_buffer_export(other, 0, &fd));
+	CHECK_ERROR(-ENODEV, hm_device_query(device, &info));
+	says("taken away");
+	base[5] = 5; /* zeros of its own, which it may write */
+	writer.stop = true;
+	pthread_join(writer.thread, NULL);
+	snprintf(name, sizeof(name), "drm:%s", node.path);
+	CHECK_ERROR(-ENODEV, hm_device_open(name, &none));
+	CHECK(!none && !further);
+	hm_device_unref(device);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_map_unref(second);
+	hm_buffer_unref(other);
+	close(exported);
+
+	tell_driver("bind", node.address + 4);
+	for (tries = 0; tries < 100 && hm_device_open("drm:virtio_gpu", &device); tries++)
+		usleep(50000);
+	CHECK_FATAL(tries < 100);
+	chmod(find("virtio_gpu", false).path, 0666); /* as tests/vm/init does it */
+	hm_buffer_unref(make(device, SIZE, NULL));
+	hm_device_unref(device);
+}
+
+static const struct test tests[] = {
+	{ "names", names, 0, 0 },
+	{ "card_nodes", card_nodes, 0, 0 },
+	{ "not_permitted", not_permitted, 0, 0 },
+	{ "evil_twins", evil_twins, 0, 0 },
+	{ "rights_of_exports", rights_of_exports, 0, 0 },
+	{ "devices_share", devices_share, 0, 0 },
+	{ "shrinking_gives_back", shrinking_gives_back, 0, 0 },
+	{ "too_large", too_large, 0, 0 },
+	{ "many_exports", many_exports, 0, 0 },
+	{ "unbound", unbound, 60, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "drm_nodes", tests);
+}
