@@ -21,6 +21,8 @@ static const struct {
 	{ "Devices", "render_nodes", check_render_nodes },
 	{ "Devices", "simulated_devices", check_simulated_devices },
 	{ "Devices", "soft_devices", check_soft_devices },
+	{ "Devices", "dma_heaps", check_dma_heaps },
+	{ "Devices", "udmabuf", check_udmabuf },
 	{ "OpenCL", "opencl", check_opencl },
 	{ "OpenCL", "signal_handlers", check_signal_handlers },
 	{ "OpenCL", "signal_masks", check_signal_masks },

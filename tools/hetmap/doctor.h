@@ -49,6 +49,9 @@ doctor_check check_render_nodes;
 /* doctor_sim.c */
 doctor_check check_simulated_devices;
 doctor_check check_soft_devices;
+/* doctor_dmabuf.c */
+doctor_check check_dma_heaps;
+doctor_check check_udmabuf;
 /* doctor_opencl.c; handlers and masks come after the platforms were loaded */
 doctor_check check_opencl;
 doctor_check check_signal_handlers;
