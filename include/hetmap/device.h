@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Device: owns memory that buffers can live in. Opened by name: "host" (memfds
- * and private anonymous memory of this machine), "file" (regular files), "sim:N"
+ * and private anonymous memory of this machine), "file" (regular files), "drm:NODE" (a
+ * DRM node by path, driver or PCI address: hetmap/drm.h lists them), "sim:N"
  * (/dev/hetsimN, the simulated device of the kernel module), "soft:N" (its twin in
  * this process, which is always there). "sim" and "soft" are their first ones.
  *
@@ -80,7 +81,8 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
  * Errors: -ENODEV no such device (the text lists those there are, or has the
  * remedy); -EACCES not permitted (the text says to whom it is); -EPROTO it and this
  * library don't speak the same version (the text has both); -EINVAL HETMAP_SOFT, the
- * settings of "soft", has a mistake; -EMFILE; -ENOMEM.
+ * settings of "soft", has a mistake; -EOPNOTSUPP "drm:": no DRM node, or a driver that
+ * the library does not know; -EMFILE; -ENOMEM.
  */
 HM_API int hm_device_open(const char *name, struct hm_device **ret_device);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <hetmap/drm.h>
 #include <hetmap/hetmap.h>
 
 #include "command.h"
@@ -208,7 +209,83 @@ static void print_accel(const struct hm_accel_info *info)
 		line("quirks", info->quirks);
 }
 
-/* ---- both ---- */
+/* ---- DRM nodes ---- */
+
+static json_t *string_or_null(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
+static json_t *node_json(const struct hm_drm_node *node)
+{
+	json_t *object = json_object();
+	char id[16] = "";
+
+	if (node->vendor)
+		snprintf(id, sizeof(id), "%04x:%04x", node->vendor, node->device);
+	json_object_set_new(object, "path", json_string(node->path));
+	json_object_set_new(object, "kind", json_string(node->primary ? "card" : "render"));
+	json_object_set_new(object, "driver", string_or_null(node->driver));
+	json_object_set_new(object, "driver_version", string_or_null(node->version));
+	json_object_set_new(object, "bus", string_or_null(node->bus));
+	json_object_set_new(object, "address", string_or_null(node->address));
+	json_object_set_new(object, "pci_id", string_or_null(id));
+	json_object_set_new(object, "numa_node",
+			    node->numa_node < 0 ? json_null() : json_integer(node->numa_node));
+	json_object_set_new(object, "errno", json_integer(-node->error));
+	json_object_set_new(object, "remedy", string_or_null(node->remedy));
+	return object;
+}
+
+static void print_node(const struct hm_drm_node *node)
+{
+	const char *driver = *node->driver ? node->driver : "unknown driver";
+	char *text;
+
+	text = text_format("%s %s%s%s%s%s", driver, node->version, *node->version ? ", " : "",
+			   *node->address ? node->address : node->bus,
+			   node->primary ? ", card node: opens by its path only" : "",
+			   node->error ? ", can't be opened" : "");
+	printf("  %s\n", node->path);
+	line("is", text);
+	free(text);
+	if (node->error)
+		line("remedy", node->remedy);
+}
+
+static int list_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
+{
+	struct hm_drm_node *nodes;
+	uint32_t n = 0, n_before;
+	int r;
+
+	r = hm_drm_list(NULL, 0, &n);
+	if (r)
+		return r;
+	nodes = calloc(n + 1, sizeof(*nodes));
+	if (!nodes)
+		return -ENOMEM;
+	nodes[0].struct_size = sizeof(*nodes);
+	n_before = n;
+	r = hm_drm_list(nodes, n, &n);
+	if (r) {
+		free(nodes);
+		return r;
+	}
+	*ret_nodes = nodes;
+	*ret_n = n < n_before ? n : n_before;
+	return 0;
+}
+
+/* ---- all ---- */
+
+/* What there is to print. */
+struct lists {
+	struct hm_device_info *devices;
+	struct hm_accel_info *accels;
+	struct hm_drm_node *nodes;
+	uint32_t n_device, n_accel, n_node;
+};
 
 static int list_devices(struct hm_device_info **ret_infos, uint32_t *ret_n)
 {
@@ -258,37 +335,43 @@ static int list_accels(struct hm_accel_info **ret_infos, uint32_t *ret_n)
 	return 0;
 }
 
-static void print_json(const struct hm_device_info *devices, uint32_t n_device,
-		       const struct hm_accel_info *accels, uint32_t n_accel)
+static void print_json(const struct lists *lists)
 {
 	json_t *object = json_object(), *array = json_array();
 	uint32_t i;
 
-	for (i = 0; i < n_device; i++)
-		json_array_append_new(array, device_json(&devices[i]));
+	for (i = 0; i < lists->n_device; i++)
+		json_array_append_new(array, device_json(&lists->devices[i]));
 	json_object_set_new(object, "devices", array);
 	array = json_array();
-	for (i = 0; i < n_accel; i++)
-		json_array_append_new(array, accel_json(&accels[i]));
+	for (i = 0; i < lists->n_accel; i++)
+		json_array_append_new(array, accel_json(&lists->accels[i]));
 	json_object_set_new(object, "accelerators", array);
+	array = json_array();
+	for (i = 0; i < lists->n_node; i++)
+		json_array_append_new(array, node_json(&lists->nodes[i]));
+	json_object_set_new(object, "drm_nodes", array);
 	json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
 	putchar('\n');
 	json_decref(object);
 }
 
-static void print(const struct hm_device_info *devices, uint32_t n_device,
-		  const struct hm_accel_info *accels, uint32_t n_accel)
+static void print(const struct lists *lists)
 {
 	uint32_t i;
 
 	puts("Devices: where bytes live\n");
-	for (i = 0; i < n_device; i++)
-		print_device(&devices[i]);
+	for (i = 0; i < lists->n_device; i++)
+		print_device(&lists->devices[i]);
 	puts("\nAccelerators: who computes; the first is the default\n");
-	for (i = 0; i < n_accel; i++)
-		print_accel(&accels[i]);
-	if (n_accel == 1 && !strcmp(accels[0].name, "cpu"))
+	for (i = 0; i < lists->n_accel; i++)
+		print_accel(&lists->accels[i]);
+	if (lists->n_accel == 1 && !strcmp(lists->accels[0].name, "cpu"))
 		puts("\nThere is no OpenCL device: hetmap doctor says what to install.");
+	if (lists->n_node)
+		puts("\nDRM nodes: what the kernel has of graphics cards\n");
+	for (i = 0; i < lists->n_node; i++)
+		print_node(&lists->nodes[i]);
 }
 
 int devices_main(int argc, char **argv)
@@ -299,9 +382,7 @@ int devices_main(int argc, char **argv)
 		.argc = argc,
 		.argv = argv,
 	};
-	struct hm_device_info *devices = NULL;
-	struct hm_accel_info *accels = NULL;
-	uint32_t n_device, n_accel;
+	struct lists lists = { 0 };
 	int option, r;
 
 	while ((option = option_next(&state)) != OPTION_END) {
@@ -316,17 +397,19 @@ int devices_main(int argc, char **argv)
 				    "devices takes no argument");
 		output.json = true;
 	}
-	r = list_devices(&devices, &n_device);
+	r = list_devices(&lists.devices, &lists.n_device);
 	if (!r)
-		r = list_accels(&accels, &n_accel);
-	if (r) {
+		r = list_accels(&lists.accels, &lists.n_accel);
+	if (!r)
+		r = list_nodes(&lists.nodes, &lists.n_node);
+	if (r)
 		fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list what there is");
-	} else if (output.json) {
-		print_json(devices, n_device, accels, n_accel);
-	} else {
-		print(devices, n_device, accels, n_accel);
-	}
-	free(accels);
-	free(devices);
+	else if (output.json)
+		print_json(&lists);
+	else
+		print(&lists);
+	free(lists.nodes);
+	free(lists.accels);
+	free(lists.devices);
 	return r ? STATUS_ENVIRONMENT : STATUS_DONE;
 }

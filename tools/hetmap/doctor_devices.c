@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <xf86drm.h>
 
+#include <hetmap/hetmap.h>
+
 #include "doctor.h"
 #include "text.h"
 
@@ -92,6 +94,25 @@ static void report_absent(struct doctor *doctor, const char *node, const char *w
 	free(change);
 }
 
+/* Whether the library knows its driver is seen by opening it. */
+static void report_there(struct doctor *doctor, const char *node, const char *what)
+{
+	struct hm_device *device;
+	char name[80];
+
+	doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s: /dev/dri/%s may be opened", what,
+		      node);
+	if (*doctor->root)
+		return;
+	snprintf(name, sizeof(name), "drm:/dev/dri/%.60s", node);
+	if (hm_device_open(name, &device)) {
+		doctor_report(doctor, DOCTOR_NOTE, "it is no device for hetmap", NULL, "%s",
+			      hm_errmsg());
+		return;
+	}
+	hm_device_unref(device);
+}
+
 static void check_node(struct doctor *doctor, const char *node)
 {
 	char driver[64], bus[64], id[16] = "";
@@ -110,8 +131,7 @@ static void check_node(struct doctor *doctor, const char *node)
 	else if (access(path, R_OK | W_OK) < 0)
 		report_denied(doctor, node, what, &st);
 	else
-		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "%s: /dev/dri/%s may be opened",
-			      what, node);
+		report_there(doctor, node, what);
 	free(what);
 	free(path);
 }
