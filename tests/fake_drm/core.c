@@ -47,7 +47,12 @@ __attribute__((constructor)) static void set_up(void)
 	pthread_atfork(fake_lock, fake_unlock, fake_unlock);
 }
 
-/* ---- descriptors: raw calls, as the C library's come to us ---- */
+/*
+ * ---- descriptors: raw calls, as the C library's come to us ----
+ *
+ * Others' are told apart without the lock: the first calls come before a sanitizer is
+ * ready for locks.
+ */
 
 static bool stat_of(int fd, struct stat *st)
 {
@@ -497,19 +502,16 @@ long fake_ioctl(int fd, unsigned long cmd, void *argument, bool *ret_ours)
 {
 	struct fake_file *file;
 	unsigned int node;
-	long r = 0;
+	long r;
 
-	*ret_ours = true;
+	*ret_ours = fake_is_node(fd, &node) || is_dmabuf(fd, &node);
+	if (!*ret_ours)
+		return 0;
 	fake_lock();
 	file = file_of(fd);
-	if (file)
-		r = drm_ioctl(file, cmd, argument);
-	else if (is_dmabuf(fd, &node))
-		r = dmabuf_ioctl(cmd, argument);
-	else
-		*ret_ours = false;
+	r = file ? drm_ioctl(file, cmd, argument) : dmabuf_ioctl(cmd, argument);
 	fake_unlock();
-	if (!*ret_ours || r >= 0)
+	if (r >= 0)
 		return r;
 	errno = (int)-r;
 	return -1;
@@ -579,18 +581,16 @@ void *fake_mmap(void *address, size_t length, int prot, int flags, int fd, off_t
 		bool *ret_ours)
 {
 	struct fake_file *file;
-	void *mapped = MAP_FAILED;
 	unsigned int node;
+	void *mapped;
 
-	*ret_ours = true;
+	*ret_ours = fake_is_node(fd, &node) || is_dmabuf(fd, &node);
+	if (!*ret_ours)
+		return MAP_FAILED;
 	fake_lock();
 	file = file_of(fd);
-	if (file)
-		mapped = node_mmap(file, address, length, prot, flags, (uint64_t)offset);
-	else if (is_dmabuf(fd, &node))
-		mapped = dmabuf_mmap(fd, address, length, prot, flags, (uint64_t)offset);
-	else
-		*ret_ours = false;
+	mapped = file ? node_mmap(file, address, length, prot, flags, (uint64_t)offset) :
+			dmabuf_mmap(fd, address, length, prot, flags, (uint64_t)offset);
 	fake_unlock();
 	return mapped;
 }
@@ -674,10 +674,13 @@ static void file_release(struct fake_file *file)
 int fake_close(int fd)
 {
 	struct fake_file *file;
+	unsigned int node;
 	int r;
 
+	if (!fake_is_node(fd, &node))
+		return (int)syscall(SYS_close, fd);
 	fake_lock();
-	file = files ? file_of(fd) : NULL;
+	file = file_of(fd);
 	r = (int)syscall(SYS_close, fd);
 	if (file && !is_open(file->inode))
 		file_release(file);

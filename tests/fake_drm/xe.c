@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: MIT
 /* xe, discrete, with VRAM in pages of 64 KiB. drivers/gpu/drm/xe/ */
+#include <assert.h>
 #include <errno.h>
 
 #include "../../runtime/drm/uapi/xe.h"
 
 #include "fake.h"
+
+/*
+ * The carried header against Linux 6.12's: a number has the struct's size in it, and
+ * the offsets are of what stands behind the first fields.
+ */
+static_assert(DRM_IOCTL_XE_DEVICE_QUERY == 0xc0286440, "");
+static_assert(DRM_IOCTL_XE_GEM_CREATE == 0xc0386441, "");
+static_assert(DRM_IOCTL_XE_GEM_MMAP_OFFSET == 0xc0286442, "");
+static_assert(offsetof(struct drm_xe_device_query, data) == 16, "");
+static_assert(offsetof(struct drm_xe_mem_region, cpu_visible_size) == 24, "");
+static_assert(sizeof(struct drm_xe_mem_region) == 88, "");
+static_assert(offsetof(struct drm_xe_query_mem_regions, mem_regions) == 8, "");
+static_assert(offsetof(struct drm_xe_gem_create, vm_id) == 24, "");
+static_assert(offsetof(struct drm_xe_gem_create, cpu_caching) == 32, "");
+static_assert(offsetof(struct drm_xe_gem_mmap_offset, offset) == 16, "");
 
 #define VRAM_PAGE (64 * 1024ull)
 
