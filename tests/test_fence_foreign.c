@@ -390,7 +390,7 @@ static void queue_ends(void)
 }
 
 /* What one library's queue gives as a descriptor, another takes as a fence. */
-static void to_and_fro(void)
+static void there_and_back(void)
 {
 	struct hm_fence *fence, *imported;
 	struct rig rig;
@@ -513,7 +513,7 @@ static const struct test tests[] = {
 	{ "all_threads_wait", all_threads_wait, 0, 0 },
 	{ "waits_for_a_failure", waits_for_a_failure, 0, 0 },
 	{ "queue_ends", queue_ends, 0, 0 },
-	{ "to_and_fro", to_and_fro, 0, 0 },
+	{ "there_and_back", there_and_back, 0, 0 },
 	{ "fork_child", fork_child, 0, 0 },
 	{ "undo", undo, 0, 0 },
 	{ NULL, NULL, 0, 0 },

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "peer.h"
+#include "share.h"
 #include "support.h"
 
 #define PAGE 4096ull
@@ -100,20 +101,13 @@ static int be_read_only(struct peer_world *world, uint64_t a, uint64_t b, uint64
 /* The descriptor as it came, before the library has made anything of it. */
 static int raw_is_read_only(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 {
-	char control[256], bytes[512], path[64];
-	struct iovec part = { bytes, sizeof(bytes) };
-	struct msghdr header = {
-		.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	int fds[2] = { -1, -1 }, again, bad = 0;
+	struct share_message message;
+	int fds[SHARE_FDS], again, bad = 0;
+	char path[64];
 
 	(void)a, (void)b, (void)c;
-	if (recvmsg(world->socket, &header, MSG_CMSG_CLOEXEC) <= 0)
+	if (share_message_receive(world->socket, &message, fds))
 		return -1;
-	__builtin_memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(fds));
 	bad |= (mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0) != MAP_FAILED)
 	       << 0;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);

@@ -269,7 +269,8 @@ static int control_is_read_only(struct peer_world *world, uint64_t a, uint64_t b
 		if (fd >= 0)
 			close(fd);
 	}
-	closedir(dir);
+	if (dir)
+		closedir(dir);
 	return n == 1 && !bad;
 }
 
@@ -433,7 +434,8 @@ static int count_hetmap_fds(bool inherited)
 		n += strstr(link, "hetmap:") &&
 		     (!inherited || !(fcntl(atoi(entry->d_name), F_GETFD) & FD_CLOEXEC));
 	}
-	closedir(dir);
+	if (dir)
+		closedir(dir);
 	return n;
 }
 
@@ -502,7 +504,7 @@ static int play(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 	return 0;
 }
 
-/* One word, to and fro: no call of ours is between them. */
+/* One word, there and back: no call of ours is between them. */
 static void ping_pong(void)
 {
 	_Atomic uint32_t *ball;

@@ -204,7 +204,8 @@ HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
  * that came (size, seals, protection, cache mode, page size), and nothing that he can
  * do later makes a touch of the bytes fault, but on "file", which may be truncated.
  * Each call on the buffer or a map of it looks for the owner's size first; a map of
- * the whole buffer follows it. Bytes cut off since then read zeros. On "sim" growth is
+ * the whole buffer follows it; hm_map_length, hm_pointer_find and launches have the
+ * size of the call before. Bytes cut off since then read zeros. On "sim" growth is
  * not seen: the device does not tell how far an object may go.
  *
  * The bytes stay when the owner ends: see HM_SHARING_OWNER_GONE, which is found out

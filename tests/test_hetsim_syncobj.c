@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Syncobjs of a DRM node, here the machine's virtio-gpu, with hetsim's fences in them.
+ * Its driver of 6.1 has none (DRIVER_SYNCOBJ), which is an answer, too.
+ */
+#include <drm.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <uapi/hetsim.h>
+#include <unistd.h>
+
+#include "drm/syncobj.h"
+#include "engine_support.h"
+
+#define BYTES 65536ull
+#define LATE 300000000ull
+
+static int open_node(void)
+{
+	char path[] = "/dev/dri/renderD128";
+	int fd = -1;
+
+	for (; fd < 0 && path[18] < '9'; path[18]++)
+		fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	return fd;
+}
+
+static bool has_syncobjs(int node)
+{
+	struct drm_get_cap cap = { .capability = DRM_CAP_SYNCOBJ };
+
+	return !ioctl(node, DRM_IOCTL_GET_CAP, &cap) && cap.value;
+}
+
+static void refusals(int node, uint32_t handle)
+{
+	int fd = -7, event = eventfd(0, EFD_CLOEXEC),
+	    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	CHECK_ERROR(-ENOENT, drm_syncobj_to_sync_file(node, handle + 77, &fd));
+	CHECK_ERROR(-EINVAL, drm_syncobj_to_sync_file(node, handle, &fd)); /* empty */
+	CHECK_ERROR(-EINVAL, drm_syncobj_from_sync_file(node, handle, event));
+	CHECK_ERROR(-ENOTTY, drm_syncobj_to_sync_file(null, handle, &fd));
+	CHECK_ERROR(-EBADF, drm_syncobj_to_sync_file(-1, handle, &fd));
+	CHECK_EQUAL(fd, -7);
+	close(event);
+	close(null);
+}
+
+/* An engine's fence goes into a syncobj and comes out of it as it was. */
+static void there_and_back(int node, uint32_t handle)
+{
+	struct hm_fence *fence, *back;
+	struct engine_rig rig;
+	uint32_t *x;
+	int fd;
+
+	engine_open(&rig, 0);
+	x = engine_alloc(rig.device, BYTES);
+	x[0] = 0;
+	engine_inject(&rig, HETSIM_INJECT_LATENCY, LATE);
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 5, BYTES, &fence));
+	CHECK_OK_FATAL(hm_fence_fd(fence, &fd));
+	CHECK_OK(drm_syncobj_from_sync_file(node, handle, fd));
+	close(fd);
+	CHECK_OK_FATAL(drm_syncobj_to_sync_file(node, handle, &fd));
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &back));
+	close(fd);
+	CHECK_ERROR(-ETIME, hm_fence_wait(back, 0));
+	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	CHECK_EQUAL(x[BYTES / 4 - 1], 5);
+	hm_fence_unref(back);
+	hm_fence_unref(fence);
+	CHECK_OK(hm_free(x));
+	engine_close(&rig);
+}
+
+static void syncobj(void)
+{
+	struct drm_syncobj_create create = { .handle = 0 };
+	struct drm_syncobj_destroy destroy = { .handle = 0 };
+	int node = open_node(), fd = -7;
+
+	if (!has_syncobjs(node)) {
+		CHECK_ERROR(-EOPNOTSUPP, drm_syncobj_to_sync_file(node, 1, &fd));
+		CHECK_ERROR(-EOPNOTSUPP, drm_syncobj_from_sync_file(node, 1, 0));
+		CHECK_EQUAL(fd, -7);
+	} else {
+		CHECK_FATAL(!ioctl(node, DRM_IOCTL_SYNCOBJ_CREATE, &create));
+		refusals(node, create.handle);
+		there_and_back(node, create.handle);
+		destroy.handle = create.handle;
+		CHECK(!ioctl(node, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy));
+	}
+	close(node);
+}
+
+static const struct test cases[] = {
+	{ "syncobj", syncobj, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return engine_main(argc, argv, "hetsim_syncobj", cases);
+}
