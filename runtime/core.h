@@ -207,8 +207,9 @@ int map_use_begin(struct map_use *use);
 void map_use_end(struct map_use *use);
 /*
  * Waits until no work in flight conflicts with @access on the range: all work
- * for HM_WRITE, work that writes for HM_READ. -ETIME after @timeout_ns, or the
- * work's own error. Caller holds neither map->lock nor a fence's lock.
+ * for HM_WRITE, work that writes for HM_READ. -ETIME after @timeout_ns, -EINPROGRESS
+ * where the accelerator can't wait, or the work's own error. Caller holds neither
+ * map->lock nor a fence's lock.
  */
 int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		 uint64_t timeout_ns);
@@ -219,6 +220,8 @@ int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t 
  * hm_fence_wait's.
  */
 int fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
+/* Its work is over, and is in flight on no map any more. */
+bool fence_is_done(struct hm_fence *fence);
 
 /* ---- views (view.c) ---- */
 

@@ -80,8 +80,11 @@ int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t 
 			spent = min_u64(time_now_ns() - start, timeout_ns);
 		r = fence_wait(fence,
 			       timeout_ns == UINT64_MAX ? timeout_ns : timeout_ns - spent);
+		/* An accelerator that can't even wait would be asked for ever. */
+		if (unlikely(r && r != -ETIME && !fence_is_done(fence)))
+			r = err_prefix(-EINPROGRESS, "work can't be waited for");
 		hm_fence_unref(fence);
-		if (r == -ETIME)
+		if (r == -ETIME || r == -EINPROGRESS)
 			return r;
 		if (r && !first)
 			first = r;

@@ -221,6 +221,11 @@ int remap_freeze(struct remap *remap)
 				    (uint64_t)(REMAP_TIMEOUT_NS / 1000000000));
 			goto err_unfreeze;
 		}
+		if (r == -EINPROGRESS) {
+			r = err_prefix(-EBUSY, "a change of bytes %" PRIu64 " to %" PRIu64,
+				       remap->offset, remap->offset + remap->length);
+			goto err_unfreeze;
+		}
 		/* Any other error is the work's own: it is over, which is what matters. */
 	}
 	r = collect_views(remap);

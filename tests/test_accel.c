@@ -123,7 +123,7 @@ static void plug_close(void *accel)
 	(void)accel;
 }
 
-static bool plug_broken;
+static bool plug_broken, plug_deaf;
 
 static int plug_query(void *accel, struct hm_accel_info *info)
 {
@@ -171,7 +171,7 @@ static int plug_submit(void *queue, struct hm_accel_work *work)
 static int plug_wait(void *queue, struct hm_accel_work *work, uint64_t timeout_ns)
 {
 	(void)queue, (void)work, (void)timeout_ns;
-	return 0;
+	return plug_deaf ? hm_accel_error(-EIO, "nobody answers") : 0;
 }
 
 static int plug_notify(void *queue, struct hm_accel_work *work, void (*call)(void *user),
@@ -208,7 +208,9 @@ static const struct hm_accel_ops plug = {
 static void plug_in(void)
 {
 	struct hm_accel_ops bad = plug;
+	struct hm_pointer_info info;
 	struct hm_accel *accel;
+	struct hm_fence *fence;
 	uint32_t *p;
 	struct rig rig;
 
@@ -245,6 +247,18 @@ static void plug_in(void)
 	CHECK_ERROR(-ENOEXEC, hm_kernel_build(rig.kernel[SAXPY], rig.accel));
 	CHECK(text_has("not for me"));
 	CHECK_ERROR(-EOPNOTSUPP, hm_queue_fill(rig.queue, p, 1, 64, NULL));
+	/* One that can't be waited for is not asked for ever. */
+	CHECK_OK_FATAL(hm_pointer_find(p, &info));
+	plug_deaf = true;
+	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 100, &fence,
+				 HM_RANGE(p, 400, HM_READ | HM_WRITE)));
+	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
+	CHECK_ERROR(-EINPROGRESS, hm_map_begin_cpu(info.map, 0, 400, HM_READ));
+	CHECK(text_has("nobody answers"));
+	CHECK_ERROR(-EBUSY, hm_map_protect(info.map, 0, 4096, HM_READ));
+	plug_deaf = false;
+	finish(fence);
+	CHECK_OK(hm_map_protect(info.map, 0, 4096, HM_READ));
 	CHECK_OK(hm_free(p));
 	rig_close(&rig);
 }

@@ -180,7 +180,8 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * are not there is a SIGBUS. It does not hold them there: whoever brings other bytes
  * in may crowd them out, also before the end; then it is begun again.
  *
- * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -ENOSPC the range is larger than
+ * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -EINPROGRESS an accelerator can't
+ * even wait for it (the text says why); -ENOSPC the range is larger than
  * what CPUs reach at a time (the text has the numbers), or there is no room for it
  * now; -EDEADLK in a view's callback, with HM_CAP_BRACKET; -EINVAL; -ERANGE; -ENODEV.
  * Source: Documentation/driver-api/dma-buf.rst, CPU access.

@@ -215,6 +215,11 @@ int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns)
 	}
 }
 
+bool fence_is_done(struct hm_fence *fence)
+{
+	return atomic_load(&fence->state) == FENCE_DONE;
+}
+
 int fence_poll(struct hm_fence *fence)
 {
 	return fence_wait_done(fence, 0);
