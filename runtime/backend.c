@@ -153,11 +153,7 @@ static void add_builtin(void)
 {
 	/* The best first: hm_device_open(NULL) takes the first that opens. */
 	static const struct hm_backend_ops *const builtin[] = {
-		&drm_backend,
-		&sim_backend,
-		&soft_backend,
-		&host_backend,
-		&file_backend,
+		&drm_backend, &sim_backend, &soft_backend, &host_backend, &file_backend,
 	};
 	size_t i;
 
