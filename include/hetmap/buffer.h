@@ -131,14 +131,16 @@ HM_API int hm_buffer_from_file(struct hm_device *device, const char *path, int f
  * @ret_fd: [out] O_CLOEXEC; the caller closes it
  *
  * Errors: -EXDEV made of several objects and HM_EXPORT_COALESCE not passed;
- * -EOPNOTSUPP private memory; -EMFILE; -EBUSY the buffer is in use.
+ * -EOPNOTSUPP private memory; -EMFILE; -EBUSY the buffer is in use, or was exported
+ * with other rights before and its device keeps those (DRM nodes).
  */
 HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd);
 
 /**
  * hm_buffer_import - a buffer around somebody else's object
  * @device:     [in] with HM_CAP_IMPORT
- * @fd:         [in] kept by duplicate. "host": a memfd with F_SEAL_SHRINK
+ * @fd:         [in] kept by duplicate. "host": a memfd with F_SEAL_SHRINK; "drm": a
+ *              dma-buf
  * @desc:       [in, optional] size (0: all of it), name, HM_BUFFER_READ_ONLY
  * @ret_buffer: [out]
  *
