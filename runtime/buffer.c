@@ -289,7 +289,8 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	own = sys_dup(fd);
 	if (own < 0)
 		return rlimits_explain_fd(own, "duplicating the descriptor to import");
-	return adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", ret_buffer);
+	r = adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", ret_buffer);
+	return lost_notice(device, r);
 }
 
 #define EXPORT_FLAGS (HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE | HM_EXPORT_DMABUF)

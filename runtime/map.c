@@ -32,141 +32,6 @@ int prot_of_access(uint32_t access)
 	return (access & HM_READ ? PROT_READ : 0) | (access & HM_WRITE ? PROT_WRITE : 0);
 }
 
-static int flags_of_segment(const struct hm_segment *segment)
-{
-	int flags = segment->flags & HM_SEGMENT_PRIVATE ? MAP_PRIVATE : MAP_SHARED;
-
-	if (segment->flags & HM_SEGMENT_SYNC)
-		flags = MAP_SHARED_VALIDATE | MAP_SYNC;
-	if (segment->flags & HM_SEGMENT_ANON)
-		flags |= MAP_ANONYMOUS;
-	if (segment->flags & HM_SEGMENT_NORESERVE)
-		flags |= MAP_NORESERVE;
-	return flags;
-}
-
-/* Like MADV_POPULATE_READ, which knows nothing of device pages. */
-static void bring_in(const char *address, uint64_t length)
-{
-	uint64_t at;
-
-	for (at = 0; at < length; at += page_size())
-		(void)*(const volatile char *)(address + at);
-}
-
-/* @address: a hint, or the place with MAP_FIXED among @flags. */
-static int map_directly(const struct hm_segment *segment, uint64_t offset, uint64_t length,
-			char *address, int flags, int prot, void **ret_address)
-{
-	bool present = segment->flags & HM_SEGMENT_PRESENT;
-	int first = present ? prot | PROT_READ : prot;
-	void *mapped;
-	int r;
-
-	r = sys_mmap(address, length, first, flags_of_segment(segment) | flags, segment->fd,
-		     segment->fd_offset + (offset - segment->offset), &mapped);
-	if (r)
-		return r;
-	if (present)
-		bring_in(mapped, length);
-	if (first != prot) {
-		r = sys_mprotect(mapped, length, prot);
-		if (r)
-			goto err_unmap;
-	}
-	*ret_address = mapped;
-	return 0;
-
-err_unmap:
-	if (flags & MAP_FIXED)
-		reserve_mend(mapped, length);
-	else
-		sys_munmap(mapped, length);
-	return r;
-}
-
-/* An object that is found by its first byte: mapped from there elsewhere, and moved. */
-static int map_moved(const struct hm_segment *segment, uint64_t offset, uint64_t length,
-		     char *address, int prot)
-{
-	uint64_t head = offset - segment->offset;
-	void *mapped;
-	int r;
-
-	r = map_directly(segment, segment->offset, head + length, NULL, 0, prot, &mapped);
-	if (r)
-		return r;
-	r = sys_mremap_to((char *)mapped + head, length, length, address);
-	if (r)
-		goto err_unmap;
-	sys_munmap(mapped, head);
-	return 0;
-
-err_unmap:
-	sys_munmap(mapped, head + length);
-	/* The kernel may have emptied it. */
-	reserve_mend(address, length);
-	return r;
-}
-
-static bool maps_directly(const struct hm_segment *segment, uint64_t offset)
-{
-	return !(segment->flags & HM_SEGMENT_FROM_START) || offset == segment->offset;
-}
-
-static int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length,
-		   char *address, int prot)
-{
-	void *mapped;
-
-	if (!maps_directly(segment, offset))
-		return map_moved(segment, offset, length, address, prot);
-	return map_directly(segment, offset, length, address, MAP_FIXED, prot, &mapped);
-}
-
-int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
-		 uint64_t length, char *address, int prot)
-{
-	uint64_t from, to;
-	uint32_t i;
-	int r;
-
-	for (i = 0; i < n; i++) {
-		from = max_u64(offset, segments[i].offset);
-		to = min_u64(offset + length, segments[i].offset + segments[i].length);
-		if (from >= to)
-			continue;
-		r = map_one(&segments[i], from, to - from, address + (from - offset), prot);
-		if (r)
-			return rlimits_explain_map(r, to - from, "mapping");
-	}
-	return 0;
-}
-
-int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset, uint64_t length,
-		uint64_t alignment, int prot, struct reservation *ret_reservation,
-		char **ret_address)
-{
-	struct reservation reservation;
-	char *address;
-	int r;
-
-	r = reserve_range(length, alignment, 0, &reservation, &address);
-	if (r)
-		return r;
-	stats_add(&stats.bytes_reserved, reservation.length);
-	r = map_segments(segments, n, offset, length, address, prot);
-	if (r)
-		goto err_release;
-	*ret_reservation = reservation;
-	*ret_address = address;
-	return 0;
-
-err_release:
-	reserve_release(&reservation);
-	return r;
-}
-
 int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
 {
 	int r;
@@ -331,8 +196,8 @@ static int place_at(struct hm_map *map, uint64_t hint, int prot)
 	void *mapped;
 	int r;
 
-	r = map_directly(segment, map->offset, map->span, (char *)(uintptr_t)hint, 0, prot,
-			 &mapped);
+	r = map_direct(segment, map->offset, map->span, (char *)(uintptr_t)hint, 0, prot,
+		       &mapped);
 	if (r)
 		return r;
 	map->address = mapped;
@@ -411,7 +276,7 @@ static int place(struct hm_map *map, uint64_t committed)
 	uint64_t mapped = min_u64(map->span, buffer_capacity(buffer) - map->offset);
 	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
 		      alignment <= page_size() && mapped == map->span &&
-		      maps_directly(&buffer->segment[0], map->offset);
+		      map_is_direct(&buffer->segment[0], map->offset);
 	int prot = prot_of_access(map->access);
 	/* The part that is not committed must not be touched. */
 	int first = committed == mapped ? prot : PROT_NONE;

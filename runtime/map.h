@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The map step: the only place where a buffer's objects are mapped. */
+/* The map step, map.c and map_segment.c: nothing else maps a buffer's objects. */
 #ifndef HETMAP_MAP_INTERNAL_H
 #define HETMAP_MAP_INTERNAL_H
 
 #include "core.h"
+
+/*
+ * Maps bytes [offset, offset + length) of the buffer, which @segment holds, by one
+ * mapping of its descriptor. @address: a hint, or the place with MAP_FIXED in @flags.
+ */
+int map_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length,
+	       char *address, int flags, int prot, void **ret_address);
+/* Can that be done from @offset on? */
+bool map_is_direct(const struct hm_segment *segment, uint64_t offset);
+/* The same at @address, which the caller reserved, whether or not it can be. */
+int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, char *address,
+	    int prot);
 
 /*
  * Maps bytes [offset, offset + length) of @segments at @address, which the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Two small backends: for the answers of those that lack things. */
+/* Small backends: for the answers of those that lack things. */
 #include "minimal_backend.h"
 
 #include <errno.h>
@@ -65,6 +65,22 @@ static int create_growing(void *device, const struct hm_buffer_desc *desc,
 	return r;
 }
 
+static int create_fixed(void *device, const struct hm_buffer_desc *desc,
+			struct hm_recipe *ret_recipe)
+{
+	struct hm_buffer_desc now = *desc;
+	int r;
+
+	now.max_size = desc->size;
+	r = create_growing(device, &now, ret_recipe);
+	if (r)
+		return r;
+	ret_recipe->segment.flags |= HM_SEGMENT_FROM_START | HM_SEGMENT_PRESENT;
+	ret_recipe->caps |= HM_CAP_RESIZE_REPLACES | HM_CAP_PROTECT;
+	ret_recipe->max_size = (desc->max_size + PAGE - 1) / PAGE * PAGE;
+	return 0;
+}
+
 /* The file is sparse and as long as can be: growing is nothing to it. */
 static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		  uint64_t new_size)
@@ -106,5 +122,19 @@ const struct hm_backend_ops growing_backend = {
 	.device_query = device_query,
 	.object_destroy = object_destroy,
 	.create = create_growing,
+	.resize = resize,
+};
+
+const struct hm_backend_ops fixed_backend = {
+	.size = sizeof(struct hm_backend_ops),
+	.name = "fixed",
+	.description = "a small backend whose objects have a length for life",
+	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | GROWTH |
+		HM_CAP_RESIZE_REPLACES | HM_CAP_PROTECT,
+	.device_open = device_open,
+	.device_close = device_close,
+	.device_query = device_query,
+	.object_destroy = object_destroy,
+	.create = create_fixed,
 	.resize = resize,
 };

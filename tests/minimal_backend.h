@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two small backends: for the answers of those that lack things. */
+/* Small backends: for the answers of those that lack things. */
 #ifndef HETMAP_TESTS_MINIMAL_BACKEND_H
 #define HETMAP_TESTS_MINIMAL_BACKEND_H
 
@@ -10,5 +10,8 @@ extern const struct hm_backend_ops minimal_backend;
 
 /* "growing": those grow in every way, but fork children do not inherit them. */
 extern const struct hm_backend_ops growing_backend;
+
+/* "fixed": objects of a length for life, mapped by their first byte, as DRM's are. */
+extern const struct hm_backend_ops fixed_backend;
 
 #endif

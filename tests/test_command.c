@@ -635,7 +635,14 @@ static void test_devices(void)
 	command_run(&command, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	json = outcome_json(&outcome);
-	CHECK_EQUAL(json_object_size(json), 2);
+	CHECK_EQUAL(json_object_size(json), 3);
+	CHECK(json_is_array(json_object_get(json, "drm_nodes")));
+	json_array_foreach(json_object_get(json, "drm_nodes"), i, one)
+	{
+		CHECK_EQUAL(json_object_size(one), 10);
+		CHECK(!integer_of(one, "errno") ==
+		      json_is_null(json_object_get(one, "remedy")));
+	}
 	json_array_foreach(json_object_get(json, "devices"), i, one)
 	{
 		CHECK_EQUAL(json_object_size(one), 9);

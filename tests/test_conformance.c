@@ -71,7 +71,8 @@ static int lay_out(void)
 
 int main(int argc, char **argv)
 {
-	if (hm_backend_register(&minimal_backend) || hm_backend_register(&growing_backend)) {
+	if (hm_backend_register(&minimal_backend) || hm_backend_register(&growing_backend) ||
+	    hm_backend_register(&fixed_backend)) {
 		fprintf(stderr, "conformance: %s\n", hm_errmsg());
 		return 1;
 	}

@@ -143,7 +143,8 @@ HM_API int hm_buffer_from_file(struct hm_device *device, const char *path, int f
  * Errors: -EXDEV made of several objects and HM_EXPORT_COALESCE not passed;
  * -EOPNOTSUPP private memory, or the buffer lacks HM_CAP_READ_ONLY or HM_CAP_DMABUF
  * for these flags (the text has the remedy); -E2BIG more than this kernel makes a
- * dma-buf of; -EPERM a seal forbids it; -EMFILE; -EBUSY the buffer is in use.
+ * dma-buf of; -EPERM a seal forbids it; -EMFILE; -EBUSY the buffer is in use, or was
+ * exported with other rights before and its device keeps those (DRM nodes).
  */
 HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd);
 
@@ -151,7 +152,8 @@ HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_f
  * hm_buffer_import - a buffer around somebody else's object
  * @device:     [in] with HM_CAP_IMPORT
  * @fd:         [in] kept by duplicate. "host": a memfd with F_SEAL_SHRINK, or any
- *              dma-buf that CPUs may map; "heap:NAME", "udmabuf": any such dma-buf
+ *              dma-buf that CPUs may map; "heap:NAME", "udmabuf": any such dma-buf;
+ *              "drm": a dma-buf
  * @desc:       [in, optional] size (0: all of it), name, HM_BUFFER_READ_ONLY
  * @ret_buffer: [out]
  *

@@ -76,7 +76,7 @@ struct drm_driver {
 	/*
 	 * Its fault handler counts pages from where the mapping begins, not from the
 	 * object's offset, so that a mapping which mprotect() or munmap() has cut gets
-	 * others' pages [drm_gem_shmem_fault(); vm_fault_cpu() of i915 before 6.10]:
+	 * others' pages [drm_gem_shmem_fault(); of another driver its own must be read]:
 	 * they are brought in before.
 	 */
 	bool present;

@@ -242,10 +242,10 @@ static json_t *node_json(const struct hm_drm_node *node)
 
 static void print_node(const struct hm_drm_node *node)
 {
-	const char *driver = *node->driver ? node->driver : "unknown driver";
 	char *text;
 
-	text = text_format("%s %s%s%s%s%s", driver, node->version, *node->version ? ", " : "",
+	text = text_format("%s%s%s, %s%s%s", *node->driver ? node->driver : "unknown driver",
+			   *node->version ? " " : "", node->version,
 			   *node->address ? node->address : node->bus,
 			   node->primary ? ", card node: opens by its path only" : "",
 			   node->error ? ", can't be opened" : "");

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/* The map step, below maps: bytes of segments at an address. */
+#include <sys/mman.h>
+
+#include "map.h"
+#include "reserve.h"
+#include "rlimits.h"
+#include "sys.h"
+
+static int flags_of_segment(const struct hm_segment *segment)
+{
+	int flags = segment->flags & HM_SEGMENT_PRIVATE ? MAP_PRIVATE : MAP_SHARED;
+
+	if (segment->flags & HM_SEGMENT_SYNC)
+		flags = MAP_SHARED_VALIDATE | MAP_SYNC;
+	if (segment->flags & HM_SEGMENT_ANON)
+		flags |= MAP_ANONYMOUS;
+	if (segment->flags & HM_SEGMENT_NORESERVE)
+		flags |= MAP_NORESERVE;
+	return flags;
+}
+
+/* Like MADV_POPULATE_READ, which knows nothing of device pages. */
+static void bring_in(const char *address, uint64_t length)
+{
+	uint64_t at;
+
+	for (at = 0; at < length; at += page_size())
+		(void)*(const volatile char *)(address + at);
+}
+
+int map_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length,
+	       char *address, int flags, int prot, void **ret_address)
+{
+	bool present = segment->flags & HM_SEGMENT_PRESENT;
+	int first = present ? prot | PROT_READ : prot;
+	void *mapped;
+	int r;
+
+	r = sys_mmap(address, length, first, flags_of_segment(segment) | flags, segment->fd,
+		     segment->fd_offset + (offset - segment->offset), &mapped);
+	if (r)
+		return r;
+	if (present)
+		bring_in(mapped, length);
+	if (first != prot) {
+		r = sys_mprotect(mapped, length, prot);
+		if (r)
+			goto err_unmap;
+	}
+	*ret_address = mapped;
+	return 0;
+
+err_unmap:
+	if (flags & MAP_FIXED)
+		reserve_mend(mapped, length);
+	else
+		sys_munmap(mapped, length);
+	return r;
+}
+
+/* An object that is found by its first byte: mapped from there elsewhere, and moved. */
+static int map_moved(const struct hm_segment *segment, uint64_t offset, uint64_t length,
+		     char *address, int prot)
+{
+	uint64_t head = offset - segment->offset;
+	void *mapped;
+	int r;
+
+	r = map_direct(segment, segment->offset, head + length, NULL, 0, prot, &mapped);
+	if (r)
+		return r;
+	r = sys_mremap_to((char *)mapped + head, length, length, address);
+	if (r)
+		goto err_unmap;
+	sys_munmap(mapped, head);
+	return 0;
+
+err_unmap:
+	sys_munmap(mapped, head + length);
+	/* The kernel may have emptied it. */
+	reserve_mend(address, length);
+	return r;
+}
+
+bool map_is_direct(const struct hm_segment *segment, uint64_t offset)
+{
+	return !(segment->flags & HM_SEGMENT_FROM_START) || offset == segment->offset;
+}
+
+int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, char *address,
+	    int prot)
+{
+	void *mapped;
+
+	if (!map_is_direct(segment, offset))
+		return map_moved(segment, offset, length, address, prot);
+	return map_direct(segment, offset, length, address, MAP_FIXED, prot, &mapped);
+}
+
+int map_segments(const struct hm_segment *segments, uint32_t n, uint64_t offset,
+		 uint64_t length, char *address, int prot)
+{
+	uint64_t from, to;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < n; i++) {
+		from = max_u64(offset, segments[i].offset);
+		to = min_u64(offset + length, segments[i].offset + segments[i].length);
+		if (from >= to)
+			continue;
+		r = map_one(&segments[i], from, to - from, address + (from - offset), prot);
+		if (r)
+			return rlimits_explain_map(r, to - from, "mapping");
+	}
+	return 0;
+}
+
+int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset, uint64_t length,
+		uint64_t alignment, int prot, struct reservation *ret_reservation,
+		char **ret_address)
+{
+	struct reservation reservation;
+	char *address;
+	int r;
+
+	r = reserve_range(length, alignment, 0, &reservation, &address);
+	if (r)
+		return r;
+	stats_add(&stats.bytes_reserved, reservation.length);
+	r = map_segments(segments, n, offset, length, address, prot);
+	if (r)
+		goto err_release;
+	*ret_reservation = reservation;
+	*ret_address = address;
+	return 0;
+
+err_release:
+	reserve_release(&reservation);
+	return r;
+}
