@@ -28,7 +28,7 @@ extern "C" {
  * brought in before anything can cut it.
  */
 #define HM_SEGMENT_PRESENT (1u << 6)
-#define HM_SEGMENT_DMABUF (1u << 7)    /* fd is a dma-buf */
+#define HM_SEGMENT_DMABUF (1u << 7) /* fd is a dma-buf */
 
 /* One device object, or part of it, inside a buffer. */
 struct hm_segment {
