@@ -1,65 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
  * dma-bufs: the calls that any of them takes, buffers that are one, whoever made it,
- * and who may end first. What brackets come to is counted by the simulated device,
- * which knows those that others make on its dma-bufs.
+ * and who may end first.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#include <hetmap/sim.h>
 
 #include "accel_support.h"
 #include "core.h"
 #include "dmabuf.h"
-#include "hetsim.h"
+#include "dmabuf_support.h"
 #include "smaps.h"
-#include "sys.h"
-#include "udmabuf.h"
 
-#define SIZE (4 * 4096ull)
 #define THOUSAND 1000
-
-static struct hm_device *open_device(const char *name)
-{
-	struct hm_device *device;
-
-	CHECK_OK_FATAL(hm_device_open(name, &device));
-	return device;
-}
-
-static struct hm_buffer *make(struct hm_device *device, uint64_t size)
-{
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
-	struct hm_buffer *buffer;
-
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	return buffer;
-}
-
-static struct hm_map *map_of(struct hm_buffer *buffer)
-{
-	struct hm_map *map;
-
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	return map;
-}
-
-static int export_of(struct hm_buffer *buffer)
-{
-	int fd = -1;
-
-	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
-	return fd;
-}
 
 /* ---- the calls ---- */
 
@@ -487,220 +445,7 @@ static void test_importer_dies_sim(void)
 	importer_first("sim:0");
 }
 
-/* ---- brackets ---- */
-
-static unsigned int n_sync;
-
-static int counting_ioctl(int fd, unsigned long cmd, void *argument)
-{
-	if (_IOC_TYPE(cmd) == 'b')
-		n_sync++;
-	return ioctl(fd, cmd, argument);
-}
-
-/* Calls of a begin and its end on a buffer of that device. */
-static unsigned int calls_of_bracket(const char *name)
-{
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-
-	device = open_device(name);
-	buffer = make(device, SIZE);
-	map = map_of(buffer);
-	n_sync = 0;
-	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
-	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
-	return n_sync;
-}
-
-static void test_bracket_calls(void)
-{
-	sys_table.ioctl = counting_ioctl;
-	CHECK_EQUAL(calls_of_bracket("host"), 0);
-	CHECK_EQUAL(calls_of_bracket("soft:0"), 0);
-}
-
-static void test_bracket_calls_heap(void)
-{
-	sys_table.ioctl = counting_ioctl;
-	CHECK_EQUAL(calls_of_bracket("heap:system"), 2);
-}
-
-/* A dma-buf of the simulated device's, on the host, with what counts its brackets. */
-struct counted {
-	struct hm_device *sim, *host;
-	struct hm_buffer *theirs, *buffer;
-	struct hm_map *map;
-	struct hetsim_counters before;
-};
-
-static struct hetsim_counters counters(const struct counted *counted)
-{
-	struct hetsim_counters now = { .size = sizeof(now), .scope = HETSIM_SCOPE_DEVICE };
-
-	CHECK_OK(hm_sim_call(counted->sim, HETSIM_COUNTERS, &now));
-	return now;
-}
-
-static void counted_open(struct counted *counted)
-{
-	int fd;
-
-	counted->sim = open_device("sim:0");
-	counted->host = open_device("host");
-	counted->theirs = make(counted->sim, SIZE);
-	fd = export_of(counted->theirs);
-	CHECK_OK_FATAL(hm_buffer_import(counted->host, fd, NULL, &counted->buffer));
-	close(fd);
-	counted->map = map_of(counted->buffer);
-	counted->before = counters(counted);
-}
-
-static void check_counts(const struct counted *counted, unsigned int begun, unsigned int missed)
-{
-	struct hetsim_counters now = counters(counted);
-
-	CHECK_EQUAL(now.brackets - counted->before.brackets, begun);
-	CHECK_EQUAL(now.brackets_missed - counted->before.brackets_missed, missed);
-}
-
-/* Its end, which counts those that were begun only. */
-static void counted_close(struct counted *counted, unsigned int begun)
-{
-	hm_map_unref(counted->map);
-	hm_buffer_unref(counted->buffer);
-	hm_buffer_unref(counted->theirs);
-	check_counts(counted, begun, 0);
-	hm_device_unref(counted->host);
-	hm_device_unref(counted->sim);
-}
-
-static void test_brackets_counted(void)
-{
-	struct counted counted;
-
-	counted_open(&counted);
-	CHECK_OK(hm_map_begin_cpu(counted.map, 0, SIZE, HM_READ));
-	check_counts(&counted, 1, 0);
-	CHECK_OK(hm_map_begin_cpu(counted.map, 0, 1, HM_WRITE));
-	CHECK_OK(hm_map_end_cpu(counted.map, 0, 1, HM_WRITE));
-	CHECK_OK(hm_map_end_cpu(counted.map, 0, SIZE, HM_READ));
-	/* One too many is the library's to refuse: the device does not hear of it. */
-	CHECK_ERROR(-EINVAL, hm_map_end_cpu(counted.map, 0, SIZE, HM_READ));
-	check_counts(&counted, 2, 0);
-	counted_close(&counted, 2);
-}
-
-static int increments(const struct hm_cpu_range *range, const struct hm_arg *args)
-{
-	uint32_t *numbers = (uint32_t *)(uintptr_t)args[0].pointer;
-	uint64_t i;
-
-	for (i = range->begin[0]; i < range->end[0]; i++)
-		numbers[i]++;
-	return 0;
-}
-
-/* The CPU's turn begins with the wait, and ends with the next launch or the map. */
-static void test_turns(void)
-{
-	struct counted counted;
-	struct hm_kernel *kernel;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
-	struct hm_fence *fence;
-	unsigned int i;
-
-	counted_open(&counted);
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
-	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-	kernel = make_kernel("increments", "inout", increments);
-	for (i = 0; i < 3; i++) {
-		CHECK_OK_FATAL(hm_launch(queue, kernel, SIZE / 4, &fence,
-					 HM_INOUT(hm_map_address(counted.map))));
-		check_counts(&counted, i, 0);
-		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
-		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
-		hm_fence_unref(fence);
-		CHECK_EQUAL(*(uint32_t *)hm_map_address(counted.map), i + 1);
-		counted.before.brackets++; /* of the second wait */
-	}
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
-	counted_close(&counted, 3);
-}
-
-/* ---- fences of others ---- */
-
-/* Work of the simulated device's that takes a while, and its sync_file. */
-static int long_work(int fd, struct hetsim_buffer *buffer, uint32_t *ret_queue)
-{
-	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
-	struct hetsim_command command = {
-		.op = HETSIM_OP_FILL,
-		.destination = (uintptr_t)buffer->bytes,
-		.length = buffer->length,
-	};
-	uint64_t seqno = 0;
-	unsigned int i;
-
-	*ret_queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
-	CHECK_EQUAL(hetsim_bind(fd, buffer, HETSIM_BIND_WRITE), 0);
-	for (i = 0; i < 100; i++)
-		CHECK_EQUAL(hetsim_submit(fd, *ret_queue, &command, 1, &seqno), 0);
-	fence.seqno = seqno;
-	fence.queue = *ret_queue;
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence), 0);
-	return fence.fd;
-}
-
-static void test_fences(void)
-{
-	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hetsim_buffer work;
-	int fd, dmabuf, fence, out, r;
-
-	device = open_device("sim:0");
-	fd = hetsim_open(O_RDWR);
-	work = hetsim_buffer_make(fd, MIB(8), HETSIM_PLACE_VRAM);
-	buffer = make(device, SIZE);
-	dmabuf = export_of(buffer);
-	fence = long_work(fd, &work, &destroy.queue);
-	r = dmabuf_import_fence(dmabuf, HM_WRITE, fence);
-	if (r == -EOPNOTSUPP) {
-		test_skip("kernel", "%s", hm_errmsg());
-	} else {
-		CHECK_OK(r);
-		CHECK_ERROR(-ETIME, dmabuf_wait(dmabuf, HM_READ, 0));
-		CHECK_ERROR(-ETIME, dmabuf_wait(dmabuf, HM_WRITE, 0));
-		CHECK_OK_FATAL(dmabuf_export_fence(dmabuf, HM_READ, &out));
-		CHECK_OK(dmabuf_wait(dmabuf, HM_WRITE, -1));
-		hetsim_fence_check(out, 1);
-		hetsim_fence_check(fence, 1);
-		close(out);
-	}
-	close(fence);
-	close(dmabuf);
-	hm_buffer_unref(buffer);
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY, &destroy), 0);
-	hetsim_unbind(fd, &work);
-	hetsim_buffer_drop(fd, &work);
-	hetsim_close(fd);
-	hm_device_unref(device);
-}
-
-/* With the device that each needs; where that is absent there is nothing to test. */
-static const struct {
-	const char *device;
-	struct test test;
-} rows[] = {
+static const struct dmabuf_test tests[] = {
 	{ "host", { "absent", test_absent, 0, 0 } },
 	{ "heap:system", { "calls_heap", test_calls_heap, 0, 0 } },
 	{ "udmabuf", { "calls_udmabuf", test_calls_udmabuf, 0, 0 } },
@@ -721,30 +466,10 @@ static const struct {
 	{ "heap:system", { "importer_dies_heap", test_importer_dies_heap, 0, 0 } },
 	{ "udmabuf", { "importer_dies_udmabuf", test_importer_dies_udmabuf, 0, 0 } },
 	{ "sim:0", { "importer_dies_sim", test_importer_dies_sim, 0, 0 } },
-	{ "host", { "bracket_calls", test_bracket_calls, 0, 0 } },
-	{ "heap:system", { "bracket_calls_heap", test_bracket_calls_heap, 0, 0 } },
-	{ "sim:0", { "brackets_counted", test_brackets_counted, 0, 0 } },
-	{ "sim:0", { "turns", test_turns, 0, 0 } },
-	{ "sim:0", { "fences", test_fences, 60, 0 } },
+	{ NULL, { NULL, NULL, 0, 0 } },
 };
-
-static struct test tests[ARRAY_SIZE(rows) + 1];
-
-static bool is_there(const char *name)
-{
-	struct hm_device *device = NULL;
-	bool there = !hm_device_open(name, &device);
-
-	hm_device_unref(device);
-	return there;
-}
 
 int main(int argc, char **argv)
 {
-	size_t i, n = 0;
-
-	for (i = 0; i < ARRAY_SIZE(rows); i++)
-		if (is_there(rows[i].device))
-			tests[n++] = rows[i].test;
-	return harness_main(argc, argv, "dmabuf", tests);
+	return dmabuf_main(argc, argv, "dmabuf", tests);
 }

@@ -122,6 +122,32 @@ static void test_render_node_absent(void)
 	folder_remove(root);
 }
 
+/* Heaps of which one has no node; udmabuf with a limit. */
+static void test_dma_bufs(void)
+{
+	char *root = folder_make();
+	json_t *findings;
+
+	findings = findings_of(root, 0);
+	check_finding(findings, "dma_heaps", "note", "no dma-buf heaps",
+		      "modprobe system_heap");
+	check_finding(findings, "udmabuf", "note", "no /dev/udmabuf", "modprobe udmabuf");
+	json_decref(findings);
+
+	put(root, "sys/class/dma_heap/cma/dev", "251:1\n");
+	put(root, "sys/class/dma_heap/system/dev", "251:0\n");
+	put(root, "dev/dma_heap/system", "");
+	put(root, "dev/udmabuf", "");
+	put(root, "sys/module/udmabuf/parameters/size_limit_mb", "64\n");
+	findings = findings_of(root, 0);
+	check_finding(findings, "dma_heaps", "limit", "/dev/dma_heap/cma is absent",
+		      "--device /dev/dma_heap/cma");
+	check_finding(findings, "dma_heaps", "ok", "heap:system", "");
+	check_finding(findings, "udmabuf", "ok", "64 MiB", "");
+	json_decref(findings);
+	folder_remove(root);
+}
+
 /* The module with four devices: no node, one denied, one taken away, one as it is. */
 static void test_simulated_devices(void)
 {
@@ -306,6 +332,7 @@ static const struct test tests[] = {
 	{ .name = "render_node_denied", .run = test_render_node_denied },
 	{ .name = "simulated_devices", .run = test_simulated_devices },
 	{ .name = "soft_devices", .run = test_soft_devices },
+	{ .name = "dma_bufs", .run = test_dma_bufs },
 	{ .name = "plain_machine", .run = test_plain_machine },
 	{ .name = "good_machine", .run = test_good_machine },
 	{ .name = "limits", .run = test_limits, .seconds = 60 },

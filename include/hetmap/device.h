@@ -2,7 +2,9 @@
 /*
  * Device: owns memory that buffers can live in. Opened by name: "host" (memfds
  * and private anonymous memory of this machine), "file" (regular files), "drm:NODE" (a
- * DRM node by path, driver or PCI address: hetmap/drm.h lists them), "sim:N"
+ * DRM node by path, driver or PCI address: hetmap/drm.h lists them), "heap:NAME"
+ * (/dev/dma_heap/NAME: memory that devices and CPUs share, taken at once), "udmabuf"
+ * (memfds that leave as dma-bufs by /dev/udmabuf), "sim:N"
  * (/dev/hetsimN, the simulated device of the kernel module), "soft:N" (its twin in
  * this process, which is always there). "sim" and "soft" are their first ones.
  *

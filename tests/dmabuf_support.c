@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/* What tests of dma-bufs share: devices that make them, and tests that need one. */
+#include "dmabuf_support.h"
+
+#define TESTS_MAX 64
+
+struct hm_device *open_device(const char *name)
+{
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	return device;
+}
+
+struct hm_buffer *make(struct hm_device *device, uint64_t size)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	return buffer;
+}
+
+struct hm_map *map_of(struct hm_buffer *buffer)
+{
+	struct hm_map *map;
+
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	return map;
+}
+
+int export_of(struct hm_buffer *buffer)
+{
+	int fd = -1;
+
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
+	return fd;
+}
+
+static bool is_there(const char *name)
+{
+	struct hm_device *device = NULL;
+	bool there = !hm_device_open(name, &device);
+
+	hm_device_unref(device);
+	return there;
+}
+
+int dmabuf_main(int argc, char **argv, const char *suite, const struct dmabuf_test *rows)
+{
+	static struct test tests[TESTS_MAX + 1];
+	size_t n = 0;
+
+	for (; rows->device; rows++)
+		if (n < TESTS_MAX && is_there(rows->device))
+			tests[n++] = rows->test;
+	return harness_main(argc, argv, suite, tests);
+}
