@@ -7,9 +7,9 @@
 #include "command.h"
 
 static const char *const names[] = {
-	"map_cycle",  "protect_pair", "lock_pair",   "pointer_find", "launch",
-	"zero_copy",  "grow",         "first_touch", "soft_submit",  "sim_fault",
-	"sim_submit", "sim_copy",     "transfer_1g",
+	"map_cycle",  "protect_pair", "lock_pair",   "pointer_find",   "launch",
+	"zero_copy",  "grow",         "first_touch", "soft_submit",    "sim_fault",
+	"sim_submit", "sim_copy",     "transfer_1g", "dmabuf_bracket",
 };
 
 #define N_NAME (sizeof(names) / sizeof(names[0]))
@@ -41,7 +41,7 @@ static void test_show_peer(void)
 		"ftruncate(",    "MADV_NOHUGEPAGE",
 		"eventfd(",      "MADV_NOHUGEPAGE",
 		"eventfd(",      "strtod(",
-		"pwrite(",
+		"pwrite(",       "DMA_BUF_IOCTL_SYNC",
 	};
 	struct outcome outcome;
 	size_t i;

@@ -51,6 +51,8 @@ static const struct bench benches[] = {
 	{ "sim_copy", "64 MiB copied by the engine of sim:0", bench_sim_copy, peer_sim_source },
 	{ "transfer_1g", "1 GiB from a producer to the engine's result", bench_transfer_1g,
 	  peer_sim_source },
+	{ "dmabuf_bracket", "an access of the CPU's to a dma-buf, begun and ended",
+	  bench_dmabuf_bracket, peer_dmabuf_source },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))

@@ -129,5 +129,6 @@ int bench_sim_fault(void);
 int bench_sim_submit(void);
 int bench_sim_copy(void);
 int bench_transfer_1g(void);
+int bench_dmabuf_bracket(void);
 
 #endif

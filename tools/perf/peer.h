@@ -31,6 +31,7 @@ extern const char peer_maps_source[];
 extern const char peer_pointer_source[];
 extern const char peer_opencl_source[];
 extern const char peer_sim_source[];
+extern const char peer_dmabuf_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -79,6 +80,11 @@ int peer_copy_saxpy(struct peer_opencl *peer, float a, const float *x, float *y,
 /* x and y where they are: CL_MEM_USE_HOST_PTR. */
 int peer_host_create(struct peer_opencl *peer, float *x, float *y, size_t bytes);
 int peer_host_saxpy(struct peer_opencl *peer, float a, size_t bytes);
+
+/* ---- peer_dmabuf.c ---- */
+
+/* An access of the CPU's to the dma-buf is begun and ended. 0 or -errno. */
+int peer_bracket(int fd);
 
 /* ---- peer_sim.c ---- */
 
