@@ -257,6 +257,7 @@ static int submit_run_on_one(struct form *form)
 	form->cpus = &one;
 	sched_setaffinity(0, sizeof(one), &one);
 	r = submit_run(form);
+	form->cpus = NULL;
 	sched_setaffinity(0, sizeof(all), &all);
 	return r;
 }
