@@ -2,6 +2,7 @@
 /* Names of backend "drm", with or without DRM nodes on this machine. */
 #include <errno.h>
 #include <fcntl.h>
+#include <hetmap/drm.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,10 +88,44 @@ static void discovery(void)
 	free(found);
 }
 
+#define NODES_MAX 32
+
+/* The public list has what was found, in that order, in strides of the caller's. */
+static void list(void)
+{
+	struct hm_drm_node nodes[NODES_MAX], first = { .struct_size = sizeof(first) };
+	struct drm_found *found;
+	uint32_t i, n, n_all = 77;
+
+	CHECK_ERROR(-EINVAL, hm_drm_list(NULL, 0, NULL));
+	CHECK_ERROR(-EINVAL, hm_drm_list(NULL, 1, &n_all));
+	nodes[0].struct_size = 0;
+	CHECK_ERROR(-EINVAL, hm_drm_list(nodes, NODES_MAX, &n_all));
+	CHECK_EQUAL(n_all, 77);
+	CHECK_OK_FATAL(drm_discover(&found, &n));
+	CHECK_OK(hm_drm_list(NULL, 0, &n_all));
+	CHECK_EQUAL(n_all, n);
+	nodes[0].struct_size = sizeof(nodes[0]);
+	CHECK_OK(hm_drm_list(nodes, NODES_MAX, &n_all));
+	for (i = 0; i < n && i < NODES_MAX; i++) {
+		CHECK(!strcmp(nodes[i].path, found[i].path));
+		CHECK(!strcmp(nodes[i].driver, found[i].driver));
+		CHECK(!strcmp(nodes[i].remedy, found[i].remedy));
+		CHECK_EQUAL(nodes[i].primary, found[i].primary);
+		CHECK_EQUAL(nodes[i].error, found[i].error);
+	}
+	/* One entry is filled, all are counted. */
+	CHECK_OK(hm_drm_list(&first, 1, &n_all));
+	CHECK_EQUAL(n_all, n);
+	CHECK(!n || !strcmp(first.path, found[0].path));
+	free(found);
+}
+
 static const struct test tests[] = {
 	{ "bad_names", bad_names, 0, 0 },
 	{ "other_files", other_files, 0, 0 },
 	{ "discovery", discovery, 0, 0 },
+	{ "list", list, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
