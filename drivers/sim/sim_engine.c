@@ -260,9 +260,9 @@ static void sim_engine_rest(struct sim_queue *queue)
 		wait_event_idle(queue->work, kthread_should_stop() ||
 				READ_ONCE(queue->rest) == SIM_AWAKE);
 	else
-		__wait_event_hrtimeout(queue->work, kthread_should_stop() ||
-				       READ_ONCE(queue->rest) == SIM_AWAKE,
-				       ns_to_ktime(SIM_DOZE_NS), TASK_IDLE);
+		wait_event_hrtimeout(queue->work, kthread_should_stop() ||
+				     READ_ONCE(queue->rest) == SIM_AWAKE,
+				     ns_to_ktime(SIM_DOZE_NS));
 }
 
 int sim_engine_thread(void *argument)
