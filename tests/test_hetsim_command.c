@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: the command's tour and jobs on sim:0, through one pointer without OpenCL. */
+#include <hetmap/hetmap.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,15 +53,33 @@ static void check_tour(const struct command *command, const char *accel)
 	json_decref(json);
 }
 
-/* A device of its own comes before soft, and its engine before other accelerators. */
+/* A device's own engine comes before other accelerators. */
 static void tour(void)
 {
-	const struct command best = { .args = { "tour", "--size", "4M", "--json" } };
+	const struct command own = { .args = { "tour", "--device", "sim:0", "--size", "4M",
+					       "--json" } };
 	const struct command on_cpu = { .args = { "tour", "--device", "sim:0", "--accel", "cpu",
 						  "--size", "1M", "--json" } };
 
-	check_tour(&best, "sim:0");
+	check_tour(&own, "sim:0");
 	check_tour(&on_cpu, "cpu");
+}
+
+/* Left to itself it takes the best device there is, which soft is not here. */
+static void best(void)
+{
+	const struct command tour = { .args = { "tour", "--size", "1M", "--json" } };
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device *device;
+	json_t *json;
+
+	CHECK_OK_FATAL(hm_device_open(NULL, &device));
+	CHECK_OK_FATAL(hm_device_query(device, &info));
+	hm_device_unref(device);
+	CHECK(strcmp(info.backend, "soft") != 0);
+	json = run(&tour);
+	CHECK(is(json, "device", info.name));
+	json_decref(json);
 }
 
 static void jobs(void)
@@ -85,6 +104,7 @@ static void jobs(void)
 
 static const struct test tests[] = {
 	{ "tour", tour, 30, TEST_ONCE },
+	{ "best", best, 30, TEST_ONCE },
 	{ "jobs", jobs, 30, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
