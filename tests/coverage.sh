@@ -23,7 +23,9 @@ programs=$*
 	test_accel test_accel_undo test_engine test_engine_maps test_fence test_launch
 	test_stub test_stub_device test_opencl_build test_sim_device test_sim_lost
 	test_sim_sample test_sim_window test_soft
-	test_soft_memory test_soft_undo test_taken_away'
+	test_soft_memory test_soft_undo test_taken_away test_arguments test_fence_foreign
+	test_share test_share_hostile test_dmabuf test_drm test_drm_drivers
+	test_drm_conformance'
 for name in $programs; do
 	if "$folder/tests/$name" >"$work/log" 2>&1; then
 		pass "$name"

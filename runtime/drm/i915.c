@@ -5,6 +5,7 @@
  * gem/i915_gem_userptr.c. Memory regions: kernels from 5.16 on.
  */
 #include <errno.h>
+#include <stddef.h>
 
 #include <i915_drm.h>
 
@@ -23,10 +24,16 @@ enum {
 /* System memory and one for each tile, of which there are four at most. */
 #define REGIONS_MAX 8
 
+/* struct drm_i915_query_memory_regions, with an array that has a length. */
 struct regions {
-	struct drm_i915_query_memory_regions head;
+	uint32_t num_regions;
+	uint32_t rsvd[3];
 	struct drm_i915_memory_region_info region[REGIONS_MAX];
 };
+
+_Static_assert(offsetof(struct regions, region) ==
+		       offsetof(struct drm_i915_query_memory_regions, regions),
+	       "as the kernel's");
 
 static int ask_regions(struct drm_node *node, struct regions *ret_regions)
 {
@@ -45,7 +52,7 @@ static int ask_regions(struct drm_node *node, struct regions *ret_regions)
 	/* The item has an errno of its own. */
 	if (item.length < 0)
 		return item.length;
-	return ret_regions->head.num_regions <= REGIONS_MAX ? 0 : -EOVERFLOW;
+	return ret_regions->num_regions <= REGIONS_MAX ? 0 : -EOVERFLOW;
 }
 
 static int ask_llc(struct drm_node *node, int *ret_llc)
@@ -74,7 +81,7 @@ static int i915_open(struct drm_node *node)
 	if (r)
 		return r;
 	node->data[NODE_LLC] = llc;
-	for (i = 0; i < regions.head.num_regions; i++) {
+	for (i = 0; i < regions.num_regions; i++) {
 		region = &regions.region[i];
 		if (region->region.memory_class == I915_MEMORY_CLASS_SYSTEM)
 			node->system_total = region->probed_size;
@@ -105,7 +112,7 @@ static int i915_memory(struct drm_node *node, uint64_t *ret_total, uint64_t *ret
 	r = ask_regions(node, &regions);
 	if (r)
 		return r;
-	for (i = 0; i < regions.head.num_regions; i++) {
+	for (i = 0; i < regions.num_regions; i++) {
 		region = &regions.region[i];
 		if (region->region.memory_class !=
 			    (discrete ? I915_MEMORY_CLASS_DEVICE : I915_MEMORY_CLASS_SYSTEM) ||

@@ -6,6 +6,7 @@
  * done by VM_BIND, at an address of the GPU's).
  */
 #include <errno.h>
+#include <stddef.h>
 
 #include "err.h"
 #include "util.h"
@@ -28,10 +29,16 @@ enum {
 /* System memory and one for each tile. */
 #define REGIONS_MAX 8
 
+/* struct drm_xe_query_mem_regions, with an array that has a length. */
 struct regions {
-	struct drm_xe_query_mem_regions head;
+	uint32_t num_mem_regions;
+	uint32_t pad;
 	struct drm_xe_mem_region region[REGIONS_MAX];
 };
+
+_Static_assert(offsetof(struct regions, region) ==
+		       offsetof(struct drm_xe_query_mem_regions, mem_regions),
+	       "as the kernel's");
 
 /* The kernel wants its own size, to the byte: it is asked for first. */
 static int ask_regions(struct drm_node *node, struct regions *ret_regions)
@@ -49,7 +56,7 @@ static int ask_regions(struct drm_node *node, struct regions *ret_regions)
 	r = drm_call(node, DRM_IOCTL_XE_DEVICE_QUERY, &query);
 	if (r)
 		return r;
-	return ret_regions->head.num_mem_regions <= REGIONS_MAX ? 0 : -EOVERFLOW;
+	return ret_regions->num_mem_regions <= REGIONS_MAX ? 0 : -EOVERFLOW;
 }
 
 static int xe_open(struct drm_node *node)
@@ -62,7 +69,7 @@ static int xe_open(struct drm_node *node)
 	r = ask_regions(node, &regions);
 	if (r)
 		return r;
-	for (i = 0; i < regions.head.num_mem_regions; i++) {
+	for (i = 0; i < regions.num_mem_regions; i++) {
 		region = &regions.region[i];
 		if (region->mem_class == DRM_XE_MEM_REGION_CLASS_SYSMEM) {
 			node->data[NODE_SYSTEM] = 1ull << region->instance;
@@ -91,7 +98,7 @@ static int xe_memory(struct drm_node *node, uint64_t *ret_total, uint64_t *ret_f
 	r = ask_regions(node, &regions);
 	if (r)
 		return r;
-	for (i = 0; i < regions.head.num_mem_regions; i++) {
+	for (i = 0; i < regions.num_mem_regions; i++) {
 		region = &regions.region[i];
 		if (1ull << region->instance != wanted)
 			continue;

@@ -33,8 +33,10 @@ static_assert(offsetof(struct drm_xe_gem_mmap_offset, offset) == 16, "");
 static int query_call(struct fake_file *file, void *data)
 {
 	struct drm_xe_device_query *query = data;
+	/* struct drm_xe_query_mem_regions, with an array that has a length. */
 	struct {
-		struct drm_xe_query_mem_regions head;
+		uint32_t num_mem_regions;
+		uint32_t pad;
 		struct drm_xe_mem_region region[2];
 	} answer = { 0 };
 
@@ -50,7 +52,7 @@ static int query_call(struct fake_file *file, void *data)
 	}
 	if (query->size != sizeof(answer))
 		return -EINVAL;
-	answer.head.num_mem_regions = 2;
+	answer.num_mem_regions = 2;
 	answer.region[0].mem_class = DRM_XE_MEM_REGION_CLASS_SYSMEM;
 	answer.region[0].instance = INSTANCE_SYSTEM;
 	answer.region[0].min_page_size = FAKE_PAGE;
