@@ -3,6 +3,7 @@
 #include "sync.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -94,6 +95,7 @@ int bracket_device_end(struct hm_map *map, uint64_t offset, uint64_t length, uin
 static int device_views_begin(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access)
 {
+	char text[ERR_TEXT_MAX];
 	int r;
 
 	r = bracket_device_begin(map, offset, length, access);
@@ -105,8 +107,9 @@ static int device_views_begin(struct hm_map *map, uint64_t offset, uint64_t leng
 	return 0;
 
 err_device:
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	bracket_device_end(map, offset, length, access);
-	return r;
+	return err_set(r, "%s", text);
 }
 
 static int device_views_end(struct hm_map *map, uint64_t offset, uint64_t length,

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 #include "dmabuf.h"
 #include "dmabuf_support.h"
 #include "smaps.h"
+#include "sys.h"
 
 #define THOUSAND 1000
 
@@ -445,6 +447,53 @@ static void test_importer_dies_sim(void)
 	importer_first("sim:0");
 }
 
+/* ---- a buffer of several dma-bufs ---- */
+
+static unsigned int n_begun, n_ended;
+
+/* The second of them can't be begun. */
+static int play_sync(int fd, unsigned long cmd, void *argument)
+{
+	const struct dma_buf_sync *sync = argument;
+
+	(void)fd;
+	if (cmd != DMA_BUF_IOCTL_SYNC || !(sync->flags & DMA_BUF_SYNC_RW)) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (sync->flags & DMA_BUF_SYNC_END) {
+		n_ended++;
+	} else if (++n_begun == 2) {
+		errno = EIO;
+		return -1;
+	}
+	return 0;
+}
+
+/* What was begun is ended where a further one fails. */
+static void test_second_fails(void)
+{
+	int (*before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
+	const struct hm_segment segments[] = {
+		{ .length = 4096, .flags = HM_SEGMENT_SHARED },
+		{ .offset = 4096, .length = 4096, .flags = HM_SEGMENT_DMABUF },
+		{ .offset = 8192, .length = 4096, .flags = HM_SEGMENT_DMABUF },
+	};
+
+	n_begun = 0;
+	n_ended = 0;
+	sys_table.ioctl = play_sync;
+	CHECK_ERROR(-EIO,
+		    dmabuf_segments_begin(NULL, segments, 3, 0, 12288, HM_READ | HM_WRITE));
+	CHECK_EQUAL(n_begun, 2);
+	CHECK_EQUAL(n_ended, 1);
+	/* Of a range in one of them the other is not asked. */
+	n_begun = 2;
+	CHECK_OK(dmabuf_segments_begin(NULL, segments, 3, 8192, 1, HM_READ));
+	CHECK_EQUAL(n_begun, 3);
+	sys_table.ioctl = before;
+}
+
 static const struct dmabuf_test tests[] = {
 	{ "host", { "absent", test_absent, 0, 0 } },
 	{ "heap:system", { "calls_heap", test_calls_heap, 0, 0 } },
@@ -452,6 +501,7 @@ static const struct dmabuf_test tests[] = {
 	{ "sim:0", { "calls_sim", test_calls_sim, 0, 0 } },
 	{ "host", { "no_dmabuf", test_no_dmabuf, 0, 0 } },
 	{ "host", { "names", test_names, 0, 0 } },
+	{ "host", { "second_fails", test_second_fails, 0, 0 } },
 	{ "heap:system", { "size_mismatch", test_size_mismatch, 0, 0 } },
 	{ "sim:0", { "read_only", test_read_only, 0, 0 } },
 	{ "udmabuf", { "too_large", test_too_large, 0, 0 } },

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "inject.h"
 #include "drm_support.h"
 #include "support.h"
 #include "util.h"
@@ -551,10 +552,36 @@ static void found(void)
 	fake->forbid(FAKE_XE, false);
 }
 
+/* Whatever allocation fails, it is told of, and nothing is left. */
+static void found_without_memory(void)
+{
+	struct drm_found *all;
+	unsigned int n = 0;
+	uint32_t n_found;
+	bool failed;
+	int r;
+
+	inject_install();
+	do {
+		all = NULL;
+		n_found = 0;
+		inject_arm(++n, INJECT_ONE);
+		r = drm_discover(&all, &n_found);
+		failed = inject_disarm();
+		if (r)
+			CHECK(r == -ENOMEM && !all && !n_found);
+		free(all);
+	} while (failed && n < 500);
+	CHECK(n > 1 && n < 500);
+	CHECK_OK(r);
+	CHECK_EQUAL(n_found, FAKE_DRM_NODES);
+}
+
 static const struct test tests[] = {
 	{ "open", open_all, .seconds = 0 },
 	{ "names", names, .seconds = 0 },
 	{ "found", found, .seconds = 0 },
+	{ "found_without_memory", found_without_memory, .seconds = 0 },
 	{ "places", places, .seconds = 0 },
 	{ "sizes", sizes, .seconds = 0 },
 	{ "vram_full", vram_full, .seconds = 0 },

@@ -2,6 +2,7 @@
 /* Fences of descriptors, of several fences, and queues that wait for them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sync_file.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,6 +12,7 @@
 
 #include "accel_support.h"
 #include "inject.h"
+#include "sys.h"
 
 #define MS 1000000ull
 #define UNTOUCHED ((void *)0x10)
@@ -499,6 +501,56 @@ static void undo(void)
 	close(fd);
 }
 
+/* Descriptors that say they are sync_files, and can't be merged. */
+static int play_sync_files(int fd, unsigned long cmd, void *argument)
+{
+	struct sync_file_info *info = argument;
+
+	(void)fd;
+	if (cmd == SYNC_IOC_FILE_INFO) {
+		info->status = 0;
+		return 0;
+	}
+	errno = ENOMEM;
+	return -1;
+}
+
+static int play_signalled(int fd, unsigned long cmd, void *argument)
+{
+	struct sync_file_info *info = argument;
+
+	(void)fd, (void)cmd;
+	info->status = 1;
+	return 0;
+}
+
+/* Of two that both have a descriptor, and the third is not to be had. */
+static void descriptor_of_merged_fails(void)
+{
+	int (*ioctl_before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
+	int fds[2] = { new_event(), new_event() }, fd = -7;
+	struct hm_fence *parts[2], *merged;
+	unsigned int i;
+
+	sys_table.ioctl = play_sync_files;
+	for (i = 0; i < 2; i++)
+		CHECK_OK_FATAL(hm_fence_import_fd(fds[i], &parts[i]));
+	CHECK_OK_FATAL(hm_fence_merge(parts, 2, &merged));
+	CHECK_ERROR(-ENOMEM, hm_fence_fd(merged, &fd));
+	CHECK_EQUAL(fd, -7);
+	sys_table.ioctl = ioctl_before;
+	for (i = 0; i < 2; i++)
+		signal_event(fds[i]);
+	sys_table.ioctl = play_signalled;
+	CHECK_OK(hm_fence_wait(merged, UINT64_MAX));
+	sys_table.ioctl = ioctl_before;
+	for (i = 0; i < 2; i++) {
+		hm_fence_unref(parts[i]);
+		close(fds[i]);
+	}
+	hm_fence_unref(merged);
+}
+
 static const struct test tests[] = {
 	{ "eventfds", eventfds, 0, 0 },
 	{ "stays_done", stays_done, 0, 0 },
@@ -516,6 +568,7 @@ static const struct test tests[] = {
 	{ "there_and_back", there_and_back, 0, 0 },
 	{ "fork_child", fork_child, 0, 0 },
 	{ "undo", undo, 0, 0 },
+	{ "descriptor_of_merged_fails", descriptor_of_merged_fails, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

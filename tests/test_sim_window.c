@@ -9,9 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core.h"
 #include "sim_devices.h"
-
-#define MIB (1024ull * 1024)
 
 /* Of the twin; the module's may be larger. */
 #define SETTINGS "test=1 vram_mb=32 system_mb=64 bar_mb=4 opener_mb=80"
@@ -374,6 +373,74 @@ static void test_race(void)
 	hm_device_unref(device);
 }
 
+/* ---- what fails on its way ---- */
+
+/* At each allocation in turn: the old object stays, and its bytes. */
+static void test_replace_without_memory(void)
+{
+	uint64_t window, size, n = 0;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	int r;
+
+	if (!device)
+		return;
+	size = window / 4 * 3;
+	buffer = sim_make(device, size, 2 * size, &map);
+	pattern_write(hm_map_address(map), 0, size, 1);
+	do {
+		crowd_out(device, window);
+		CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_ENOMEM, 0, ++n));
+		r = hm_buffer_resize(buffer, size, HM_GROW_REPLACE);
+		r = r ? r : hm_buffer_resize(buffer, size + PAGE, HM_GROW_REPLACE);
+		CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_ENOMEM, 0, 0));
+		/* Nor is there room where others could not be moved out for want of it. */
+		CHECK(!r || r == -ENOMEM || r == -ENOSPC);
+		CHECK_EQUAL(hm_map_length(map), r ? size : size + PAGE);
+		CHECK_OK_FATAL(hm_map_begin_cpu(map, 0, size, HM_READ));
+		CHECK(pattern_holds(hm_map_address(map), 0, size, 1));
+		CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
+	} while (r && n < 100);
+	CHECK(n > 2 && n < 100);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static int refuse(struct map_view *view, uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)view, (void)offset, (void)length, (void)access;
+	return err_set(-EIO, "a view that is never ready");
+}
+
+static void let_go(struct map_view *view)
+{
+	(void)view;
+}
+
+/* What the device began is ended where a view refuses. */
+static void test_view_refuses(void)
+{
+	static const struct view_hooks hooks = { .begin_cpu = refuse, .release = let_go };
+	struct map_view view = { .hooks = &hooks };
+	struct hm_map_info info = { .struct_size = sizeof(info) };
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, PAGE, 0, &map);
+
+	pthread_mutex_lock(&view_mutex);
+	view_attach_locked(map, &view);
+	pthread_mutex_unlock(&view_mutex);
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	CHECK(text_has("never ready"));
+	CHECK_OK(hm_map_query(map, &info));
+	CHECK_EQUAL(info.brackets, 0);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static const struct sim_case cases[] = {
 	{ "capability", test_capability },
 	{ "brackets", test_brackets },
@@ -381,6 +448,8 @@ static const struct sim_case cases[] = {
 	{ "maps", test_maps },
 	{ "fence_wait", test_fence_wait },
 	{ "race", test_race },
+	{ "replace_without_memory", test_replace_without_memory },
+	{ "view_refuses", test_view_refuses },
 	{ NULL, NULL },
 };
 

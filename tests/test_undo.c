@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "inject.h"
+#include "minimal_backend.h"
 #include "undo.h"
 
 #define CALLS_MAX 400 /* far more than any operation makes */
@@ -253,6 +254,8 @@ static struct {
 	{ "heap:system",
 	  "@(create_shared|import|export_plain|map|append|replace|move|release_app)*" },
 	{ "udmabuf", "@(create_shared|import|export_plain|grow_shared|shrink_shared|replace)" },
+	/* Objects of a length for life, that are mapped from their start and moved. */
+	{ "fixed", "@(map|append|replace|move|release_app)*" },
 };
 
 #define DEVICES (sizeof(devices) / sizeof(devices[0]))
@@ -314,7 +317,7 @@ int main(int argc, char **argv)
 
 	tests = calloc(DEVICES * undo_n_operation + 1, sizeof(tests[0]));
 	walked = calloc(DEVICES * undo_n_operation, sizeof(walked[0]));
-	if (!tests || !walked)
+	if (!tests || !walked || hm_backend_register(&fixed_backend))
 		return 1;
 	if (is_there("sim:0"))
 		devices[1].name = "sim:0";
