@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "inject.h"
 #include "sim_devices.h"
 
 /* Of the twin; the module's may be larger. */
@@ -408,6 +409,40 @@ static void test_replace_without_memory(void)
 	hm_device_unref(device);
 }
 
+/* Of a buffer that is out of reach, with each call of the library's failing in turn. */
+static void test_map_without_memory(void)
+{
+	unsigned int n = 0;
+	uint64_t window;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	bool failed;
+	int r;
+
+	if (!device)
+		return;
+	buffer = sim_make(device, 4 * PAGE, 0, NULL);
+	crowd_out(device, window);
+	inject_install();
+	do {
+		map = NULL;
+		inject_arm(++n, INJECT_ONE);
+		r = hm_map_create(buffer, NULL, &map);
+		failed = inject_disarm();
+		inject_forgive();
+		CHECK(!r == !!map);
+		if (map && !failed)
+			CHECK_EQUAL(test_read_signal(hm_map_address(map)), SIGBUS);
+		hm_map_unref(map);
+	} while (failed && n < 100);
+	CHECK(n > 3 && n < 100);
+	CHECK_OK(r);
+	CHECK_EQUAL(buffer_info(buffer).maps, 0);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static int refuse(struct map_view *view, uint64_t offset, uint64_t length, uint32_t access)
 {
 	(void)view, (void)offset, (void)length, (void)access;
@@ -449,6 +484,7 @@ static const struct sim_case cases[] = {
 	{ "fence_wait", test_fence_wait },
 	{ "race", test_race },
 	{ "replace_without_memory", test_replace_without_memory },
+	{ "map_without_memory", test_map_without_memory },
 	{ "view_refuses", test_view_refuses },
 	{ NULL, NULL },
 };
