@@ -146,46 +146,52 @@ static int map_old(struct replacement *rep)
 }
 
 /*
- * Old and new bytes to where CPUs reach them. Another process may take them out again
- * before they are copied: of some of them at a time, that is less likely.
+ * A part of one side, to or from memory of ours: bringing the other side's part to
+ * where CPUs reach it may take this one away again.
  */
-static int reach_both(struct replacement *rep, uint64_t offset, uint64_t length)
+static int copy_side(struct replacement *rep, bool from, uint64_t at, uint64_t length,
+		     char *between)
 {
 	struct hm_buffer *buffer = rep->buffer;
 	const struct hm_device *device = buffer->device;
+	const struct hm_segment *segments = from ? buffer->segment : rep->fresh;
+	uint32_t n = from ? buffer->n_segment : 1;
+	uint32_t access = from ? HM_READ : HM_READ | HM_WRITE;
 	int r;
 
-	if (likely(!(buffer->caps & HM_CAP_BRACKET)))
-		return 0;
-	r = device->ops->begin_cpu(device->backend, buffer->segment, buffer->n_segment, offset,
-				   length, HM_READ);
+	r = device->ops->begin_cpu(device->backend, segments, n, at, length, access);
 	if (r)
-		goto out;
-	r = device->ops->begin_cpu(device->backend, rep->fresh, 1, offset, length,
-				   HM_READ | HM_WRITE);
-	if (r)
-		goto err_end;
-	return 0;
-
-err_end:
-	device->ops->end_cpu(device->backend, buffer->segment, buffer->n_segment, offset,
-			     length, HM_READ);
-out:
-	return backend_explain(device->ops, r, "begin_cpu");
+		return backend_explain(device->ops, r, "begin_cpu");
+	r = lost_touch_begin(device);
+	if (!r) {
+		if (from)
+			memcpy(between, rep->old + at, length);
+		else
+			memcpy(rep->address + at, between, length);
+		lost_touch_end();
+	}
+	/* The bytes are there: what the device says of the end is not asked. */
+	device->ops->end_cpu(device->backend, segments, n, at, length, access);
+	return r;
 }
 
-/* Both are there, so nothing of the device's is at stake: what it says is not asked. */
-static void leave_both(struct replacement *rep, uint64_t offset, uint64_t length)
+static int copy_in_steps(struct replacement *rep, uint64_t kept)
 {
-	struct hm_buffer *buffer = rep->buffer;
-	const struct hm_device *device = buffer->device;
+	uint64_t at, length;
+	char *between;
+	int r = 0;
 
-	if (likely(!(buffer->caps & HM_CAP_BRACKET)))
-		return;
-	device->ops->end_cpu(device->backend, rep->fresh, 1, offset, length,
-			     HM_READ | HM_WRITE);
-	device->ops->end_cpu(device->backend, buffer->segment, buffer->n_segment, offset,
-			     length, HM_READ);
+	between = sys_calloc(1, min_u64(kept, COPY_STEP));
+	if (!between)
+		return err_set(-ENOMEM, "no memory to copy a buffer through");
+	for (at = 0; at < kept && !r; at += length) {
+		length = min_u64(COPY_STEP, kept - at);
+		r = copy_side(rep, true, at, length, between);
+		if (!r)
+			r = copy_side(rep, false, at, length, between);
+	}
+	free(between);
+	return r;
 }
 
 /* -ENODEV: the device is gone, and the bytes with it. */
@@ -193,24 +199,19 @@ static int copy_contents(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
 	uint64_t kept = min_u64(buffer->size, rep->new_size);
-	uint64_t step = buffer->caps & HM_CAP_BRACKET ? COPY_STEP : kept;
-	uint64_t at, length;
 	int r;
 
-	for (at = 0; at < kept; at += length) {
-		length = min_u64(step, kept - at);
-		r = reach_both(rep, at, length);
-		if (r)
-			return r;
+	if (unlikely(buffer->caps & HM_CAP_BRACKET)) {
+		r = copy_in_steps(rep, kept);
+	} else {
 		r = lost_touch_begin(buffer->device);
 		if (!r) {
-			memcpy(rep->address + at, rep->old + at, length);
+			memcpy(rep->address, rep->old, kept);
 			lost_touch_end();
 		}
-		leave_both(rep, at, length);
-		if (r)
-			return r;
 	}
+	if (r)
+		return r;
 	stats_add(&stats.bytes_copied, kept);
 	reserve_release(&rep->old_range);
 	return 0;
