@@ -299,7 +299,9 @@ static void try_tight(const char *name, int (*run)(struct tight *t), uint64_t ma
 		if (r && r != -ENOMEM)
 			test_fail(__FILE__, __LINE__, "%s with room for %" PRIu64 ": %d (%s)",
 				  name, room, r, hm_errmsg());
-		if (r && !strstr(hm_errmsg(), "max_map_count"))
+		/* The C library may need a mapping, too, to have memory to give. */
+		if (r && !strstr(hm_errmsg(), "max_map_count") &&
+		    !strstr(hm_errmsg(), "no memory for"))
 			test_fail(__FILE__, __LINE__, "%s with room for %" PRIu64 ": %s", name,
 				  room, hm_errmsg());
 		if (hm_map_length(t.map) < SIZE ||
