@@ -58,7 +58,11 @@ int bracket_views_end(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	return call_views(map, offset, length, access, false);
 }
 
-int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+typedef int device_op(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		      uint64_t offset, uint64_t length, uint32_t access);
+
+static int tell_device(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		       device_op *op, const char *what)
 {
 	struct hm_buffer *buffer = map->buffer;
 	const struct hm_device *device = buffer->device;
@@ -68,28 +72,23 @@ int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, u
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	r = device->ops->begin_cpu(device->backend, buffer->segment, buffer->n_segment,
-				   map->offset + offset, length, access);
-	r = backend_explain(device->ops, r, "begin_cpu");
+	r = op(device->backend, buffer->segment, buffer->n_segment, map->offset + offset,
+	       length, access);
+	r = backend_explain(device->ops, r, what);
 	buffer_unlock(buffer);
 	return lost_notice(buffer->device, r);
 }
 
+int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	return tell_device(map, offset, length, access, map->buffer->device->ops->begin_cpu,
+			   "begin_cpu");
+}
+
 int bracket_device_end(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
-	struct hm_buffer *buffer = map->buffer;
-	const struct hm_device *device = buffer->device;
-	int r;
-
-	err_clear();
-	r = buffer_lock(buffer);
-	if (r)
-		return r;
-	r = device->ops->end_cpu(device->backend, buffer->segment, buffer->n_segment,
-				 map->offset + offset, length, access);
-	r = backend_explain(device->ops, r, "end_cpu");
-	buffer_unlock(buffer);
-	return lost_notice(buffer->device, r);
+	return tell_device(map, offset, length, access, map->buffer->device->ops->end_cpu,
+			   "end_cpu");
 }
 
 static int device_views_begin(struct hm_map *map, uint64_t offset, uint64_t length,
