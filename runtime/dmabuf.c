@@ -18,19 +18,6 @@
 #include "rlimits.h"
 #include "sys.h"
 
-/* Tries before an interrupted call is handed up: signals may come in bursts. */
-#define RETRIES 100
-
-/* EINTR and EAGAIN: it must be called again [driver-api/dma-buf.rst, CPU access]. */
-static int call(int fd, unsigned long cmd, void *argument)
-{
-	int tries, r = -EAGAIN;
-
-	for (tries = 0; tries < RETRIES && (r == -EINTR || r == -EAGAIN); tries++)
-		r = sys_ioctl(fd, cmd, argument);
-	return r;
-}
-
 bool dmabuf_is(int fd)
 {
 	struct statfs fs;
@@ -59,7 +46,7 @@ static int sync_cpu(int fd, uint32_t access, uint64_t phase)
 		.flags = phase | (access & HM_READ ? DMA_BUF_SYNC_READ : 0) |
 			 (access & HM_WRITE ? DMA_BUF_SYNC_WRITE : 0),
 	};
-	int r = call(fd, DMA_BUF_IOCTL_SYNC, &sync);
+	int r = sys_ioctl_again(fd, DMA_BUF_IOCTL_SYNC, &sync);
 
 	if (!r)
 		return 0;
@@ -88,7 +75,7 @@ int dmabuf_set_name(int fd, const char *name)
 	int r;
 
 	snprintf(text, sizeof(text), "%s", name);
-	r = call(fd, DMA_BUF_SET_NAME_B, text);
+	r = sys_ioctl_again(fd, DMA_BUF_SET_NAME_B, text);
 	return r ? err_set(r, "naming a dma-buf \"%s\": %s", text, err_name(r)) : 0;
 }
 
@@ -123,7 +110,7 @@ static _Atomic bool no_fences;
 
 static int call_fence(int fd, unsigned long cmd, void *argument, const char *what)
 {
-	int r = no_fences ? -ENOTTY : call(fd, cmd, argument);
+	int r = no_fences ? -ENOTTY : sys_ioctl_again(fd, cmd, argument);
 
 	if (r == -ENOTTY && dmabuf_is(fd)) {
 		no_fences = true;

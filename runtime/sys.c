@@ -301,6 +301,15 @@ int sys_ioctl(int fd, unsigned long cmd, void *argument)
 	return r < 0 ? -errno : r;
 }
 
+int sys_ioctl_again(int fd, unsigned long cmd, void *argument)
+{
+	int tries, r = -EAGAIN;
+
+	for (tries = 0; tries < RETRIES && (r == -EINTR || r == -EAGAIN); tries++)
+		r = sys_ioctl(fd, cmd, argument);
+	return r;
+}
+
 ssize_t sys_read(int fd, void *to, size_t length)
 {
 	return RETRY(sys_table.read(fd, to, length));

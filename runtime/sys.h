@@ -92,6 +92,8 @@ int sys_unlink(const char *path);
 int sys_access(const char *path, int mode);
 /* Not retried: what an interrupted call still has to do is for who made it. */
 int sys_ioctl(int fd, unsigned long cmd, void *argument);
+/* Called again after EINTR and EAGAIN, with a bound: those that have done nothing then. */
+int sys_ioctl_again(int fd, unsigned long cmd, void *argument);
 ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);

@@ -102,12 +102,8 @@ static int call(int node, int memfd, uint64_t size)
 		.flags = UDMABUF_FLAGS_CLOEXEC,
 		.size = size,
 	};
-	int r;
 
-	do {
-		r = sys_ioctl(node, UDMABUF_CREATE, &create);
-	} while (r == -EINTR);
-	return r;
+	return sys_ioctl_again(node, UDMABUF_CREATE, &create);
 }
 
 /* ---- does it show the memfd's bytes? ---- */

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/dma-buf.h>
 #include <signal.h>
 #include <string.h>
@@ -494,6 +495,34 @@ static void test_second_fails(void)
 	sys_table.ioctl = before;
 }
 
+static unsigned int n_calls, n_interrupted;
+
+static int play_interrupted(int fd, unsigned long cmd, void *argument)
+{
+	(void)fd, (void)cmd, (void)argument;
+	errno = n_calls % 2 ? EAGAIN : EINTR;
+	return n_calls++ < n_interrupted ? -1 : 0;
+}
+
+/* Called again, and not for ever. */
+static void test_interrupted(void)
+{
+	int (*before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
+	int r;
+
+	sys_table.ioctl = play_interrupted;
+	n_calls = 0;
+	n_interrupted = 3;
+	CHECK_OK(dmabuf_begin_cpu(7, HM_READ));
+	CHECK_EQUAL(n_calls, 4);
+	n_calls = 0;
+	n_interrupted = UINT_MAX;
+	r = dmabuf_begin_cpu(7, HM_READ);
+	sys_table.ioctl = before;
+	CHECK(r == -EINTR || r == -EAGAIN);
+	CHECK(n_calls > 10 && n_calls <= 1000);
+}
+
 static const struct dmabuf_test tests[] = {
 	{ "host", { "absent", test_absent, 0, 0 } },
 	{ "heap:system", { "calls_heap", test_calls_heap, 0, 0 } },
@@ -502,6 +531,7 @@ static const struct dmabuf_test tests[] = {
 	{ "host", { "no_dmabuf", test_no_dmabuf, 0, 0 } },
 	{ "host", { "names", test_names, 0, 0 } },
 	{ "host", { "second_fails", test_second_fails, 0, 0 } },
+	{ "host", { "interrupted", test_interrupted, 0, 0 } },
 	{ "heap:system", { "size_mismatch", test_size_mismatch, 0, 0 } },
 	{ "sim:0", { "read_only", test_read_only, 0, 0 } },
 	{ "udmabuf", { "too_large", test_too_large, 0, 0 } },

@@ -222,9 +222,7 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	r = check_memory(heap, ask.len);
 	if (r)
 		return r;
-	do {
-		r = sys_ioctl(heap->fd, DMA_HEAP_IOCTL_ALLOC, &ask);
-	} while (r == -EINTR);
+	r = sys_ioctl_again(heap->fd, DMA_HEAP_IOCTL_ALLOC, &ask);
 	if (r)
 		return explain_create(heap, r, ask.len);
 	fd = (int)ask.fd;

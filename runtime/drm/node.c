@@ -21,23 +21,10 @@
 /* The major number of all DRM nodes [DRM_MAJOR, include/drm/drm_file.h]. */
 #define MAJOR 226
 
-/* Tries before an EINTR or EAGAIN is handed up: signals may come in bursts. */
-#define RETRIES 100
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects nodes, their refs */
 static struct drm_node *nodes;
 
 /* ---- calls ---- */
-
-static int call(int fd, unsigned long cmd, void *argument)
-{
-	int tries = 0, r;
-
-	do {
-		r = sys_ioctl(fd, cmd, argument);
-	} while ((r == -EINTR || r == -EAGAIN) && ++tries < RETRIES);
-	return r;
-}
 
 /* The driver's name; the kernel cuts what is longer, and does not terminate it. */
 static int ask_name(int fd, char *name, size_t size)
@@ -45,7 +32,7 @@ static int ask_name(int fd, char *name, size_t size)
 	struct drm_version version = { .name = name, .name_len = size - 1 };
 
 	memset(name, 0, size);
-	return call(fd, DRM_IOCTL_VERSION, &version);
+	return sys_ioctl_again(fd, DRM_IOCTL_VERSION, &version);
 }
 
 static bool answers(const struct drm_node *node)
@@ -57,7 +44,7 @@ static bool answers(const struct drm_node *node)
 
 int drm_call(struct drm_node *node, unsigned long cmd, void *argument)
 {
-	int r = call(node->fd, cmd, argument);
+	int r = sys_ioctl_again(node->fd, cmd, argument);
 
 	if (r == -ENODEV && !answers(node))
 		node->gone = true;
@@ -135,7 +122,7 @@ static int find_driver(struct drm_node *node)
 	if (r)
 		return err_set(r == -ENOTTY ? -EOPNOTSUPP : r,
 			       "%s does not answer as a DRM node: %s", node->path, err_name(r));
-	r = call(node->fd, DRM_IOCTL_GET_CAP, &dumb);
+	r = sys_ioctl_again(node->fd, DRM_IOCTL_GET_CAP, &dumb);
 	node->driver = drm_driver_of(node->name, !r && dumb.value);
 	if (!node->driver)
 		return err_set(
