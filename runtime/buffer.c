@@ -154,6 +154,9 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 		return err_set(-EINVAL, "a buffer of 0 bytes can't be: size is from 1");
 	if (desc.offset)
 		return err_set(-EINVAL, "hm_buffer_create: offset is for files");
+	if (desc.flags & HM_BUFFER_READ_ONLY)
+		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
+					"drop HM_BUFFER_READ_ONLY");
 	r = check_caps(device, &desc, HM_CAP_CREATE, "hm_buffer_create");
 	if (r)
 		return r;

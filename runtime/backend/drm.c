@@ -138,9 +138,6 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	struct drm_object *object;
 	int r;
 
-	if (desc->flags & HM_BUFFER_READ_ONLY)
-		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
-					"drop HM_BUFFER_READ_ONLY");
 	if (!(node->caps & HM_CAP_CREATE))
 		return err_set(-EOPNOTSUPP, "drm:%s (%s) makes no buffers", node->path,
 			       node->name);

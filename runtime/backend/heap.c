@@ -216,9 +216,6 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	struct heap *heap = device;
 	int fd, r;
 
-	if (desc->flags & HM_BUFFER_READ_ONLY)
-		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
-					"drop HM_BUFFER_READ_ONLY");
 	r = check_memory(heap, ask.len);
 	if (r)
 		return r;

@@ -180,9 +180,6 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	int r;
 
 	(void)device;
-	if (desc->flags & HM_BUFFER_READ_ONLY)
-		return err_set(-EINVAL, "a new host buffer that nobody may write would stay "
-					"zero: drop HM_BUFFER_READ_ONLY");
 	if ((desc->flags & HM_BUFFER_PRIVATE) && (desc->flags & HM_BUFFER_HUGETLB))
 		return err_set(-EOPNOTSUPP, "HM_BUFFER_HUGETLB makes shared memory: drop "
 					    "HM_BUFFER_PRIVATE");

@@ -169,9 +169,6 @@ static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint
 	struct sim_object *object;
 	int r;
 
-	if (desc->flags & HM_BUFFER_READ_ONLY)
-		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
-					"drop HM_BUFFER_READ_ONLY");
 	r = sim_object_create(port, &ask, &object);
 	if (r == -ENOSPC)
 		return sim_port_explain_full(
