@@ -87,8 +87,12 @@ void check_begin(struct map_use *use)
 	uint64_t writers;
 
 	use->check = NULL;
-	/* Stores of work could not be told from the CPU's. */
-	if (use->access & HM_WRITE || !is_quiet(use, &writers))
+	/*
+	 * Stores of work could not be told from the CPU's; and bytes that are not the CPU's
+	 * until they are begun may be where a look at them is a SIGBUS.
+	 */
+	if (use->access & HM_WRITE || use->map->buffer->caps & HM_CAP_BRACKET ||
+	    !is_quiet(use, &writers))
 		return;
 	sums = sys_calloc(1, sizeof(*sums) + n * sizeof(sums->sum[0]));
 	if (!sums)

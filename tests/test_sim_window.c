@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core.h"
@@ -443,6 +444,13 @@ static void test_map_without_memory(void)
 	hm_device_unref(device);
 }
 
+/* The checking mode does not look at what the engine reaches and the CPU does not. */
+static void test_checking_mode(void)
+{
+	setenv("HETMAP_CHECK", "1", 1);
+	test_fence_wait();
+}
+
 static int refuse(struct map_view *view, uint64_t offset, uint64_t length, uint32_t access)
 {
 	(void)view, (void)offset, (void)length, (void)access;
@@ -485,6 +493,7 @@ static const struct sim_case cases[] = {
 	{ "race", test_race },
 	{ "replace_without_memory", test_replace_without_memory },
 	{ "map_without_memory", test_map_without_memory },
+	{ "checking_mode", test_checking_mode },
 	{ "view_refuses", test_view_refuses },
 	{ NULL, NULL },
 };
