@@ -72,7 +72,8 @@ struct hm_buffer {
 	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
 	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
 	_Atomic bool reach_changed;      /* likewise: buffer_unlock() shows it in the maps */
-	_Atomic(struct share *) share;   /* with other processes; NULL: not sent, not received.
+	_Atomic bool reach_failed;     /* set with lock held: some map does not show it still */
+	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.
 					  * Set once, with lock held */
 };
 

@@ -17,6 +17,7 @@
 #include "map.h"
 #include "reserve.h"
 #include "resident.h"
+#include "rlimits.h"
 #include "sys.h"
 
 /* Values of hm_map.hidden. */
@@ -31,22 +32,37 @@ struct showing {
 	const struct rangemap *walked; /* what map->hidden was: its runs are looked at */
 };
 
-/* Bytes that nobody can have: where even this fails, the range is without access. */
-static int put_bus(struct showing *showing, char *address, uint64_t length)
+static int open_bus(struct showing *showing)
 {
+	int fd;
+
+	if (showing->fd >= 0)
+		return 0;
+	fd = sys_memfd_create("hetmap:hidden", MFD_CLOEXEC);
+	if (fd < 0)
+		return err_set(fd,
+			       "a file without bytes, for what of a map is out of reach: %s",
+			       err_name(fd));
+	showing->fd = fd;
+	return 0;
+}
+
+/* Bytes that nobody can have: where even this fails, the range is without access. */
+static int put_bus(struct showing *showing, uint64_t offset, uint64_t length)
+{
+	char *address = showing->map->address + offset;
 	void *mapped;
 	int r;
 
-	if (showing->fd < 0) {
-		r = sys_memfd_create("hetmap:hidden", MFD_CLOEXEC);
-		if (r < 0)
-			return r;
-		showing->fd = r;
-	}
 	r = sys_mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		     showing->fd, 0, &mapped);
 	if (!r)
 		r = sys_madvise(address, length, MADV_DONTFORK);
+	if (r)
+		rlimits_explain_map(r, length, "hiding what is out of reach");
+	else
+		r = map_apply_rights(showing->map->address, showing->map->rights, offset,
+				     length);
 	if (r)
 		reserve_mend(address, length);
 	return r;
@@ -62,12 +78,17 @@ static int put_back(struct hm_map *map, uint64_t offset, uint64_t length)
 			 address, prot_of_access(buffer->access));
 	if (!r)
 		r = map_dress(buffer, address, length);
+	if (!r)
+		r = map_apply_rights(map->address, map->rights, offset, length);
 	if (r)
 		reserve_mend(address, length);
 	return r;
 }
 
-/* What can fail without a trace comes first. */
+/*
+ * What can fail without a trace comes first. What could not be hidden is without access,
+ * and is to be put back all the same.
+ */
 static int show_run(void *user, uint64_t offset, uint64_t length, uint32_t value)
 {
 	struct showing *showing = user;
@@ -78,19 +99,20 @@ static int show_run(void *user, uint64_t offset, uint64_t length, uint32_t value
 
 	if (value == wanted)
 		return 0;
+	r = showing->hide ? open_bus(showing) : 0;
+	if (r)
+		return r;
 	hidden = rangemap_set(map->hidden, offset, length, wanted);
 	if (!hidden)
 		return err_set(-ENOMEM, "no memory to note what of a map is out of reach");
-	r = showing->hide ? put_bus(showing, map->address + offset, length) :
-			    put_back(map, offset, length);
-	if (r) {
+	r = showing->hide ? put_bus(showing, offset, length) : put_back(map, offset, length);
+	if (r && !showing->hide) {
 		free(hidden);
 		return r;
 	}
 	if (map->hidden != showing->walked)
 		free(map->hidden);
 	map->hidden = hidden;
-	r = map_apply_rights(map->address, map->rights, offset, length);
 	if (!showing->hide)
 		resident_lock_again(map, map->address);
 	return r;
@@ -182,21 +204,43 @@ int reach_forget(struct hm_map *map, uint64_t offset)
 /* ---- on being told ---- */
 
 /* Who holds a map's change and not its buffer's lock waits for nobody who tells. */
-static void show_locked(struct hm_map *map)
+static int show_locked(struct hm_map *map)
 {
+	int r;
+
 	if (pthread_mutex_lock(&map->change))
-		return;
-	reach_show(map);
+		return 0;
+	r = reach_show(map);
 	pthread_mutex_unlock(&map->change);
+	return r;
 }
 
-void reach_show_buffer_locked(struct hm_buffer *buffer)
+int reach_show_buffer_locked(struct hm_buffer *buffer)
 {
 	struct hm_map *map;
+	int r, first = 0;
 
 	buffer->reach_changed = false;
-	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
-		show_locked(map);
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
+		r = show_locked(map);
+		if (!first)
+			first = r;
+	}
+	buffer->reach_failed = first;
+	return first;
+}
+
+int reach_settle(struct hm_buffer *buffer)
+{
+	int r;
+
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	if (unlikely(buffer->reach_changed || buffer->reach_failed))
+		r = reach_show_buffer_locked(buffer);
+	buffer_unlock(buffer);
+	return r;
 }
 
 static bool has_object(const struct hm_buffer *buffer, const void *object)
@@ -221,8 +265,8 @@ static void visit(struct hm_map *map, const void *object)
 		if (pthread_mutex_trylock(&buffer->lock))
 			return;
 	}
-	if (has_object(buffer, object))
-		show_locked(map);
+	if (has_object(buffer, object) && show_locked(map))
+		buffer->reach_failed = true;
 	buffer_unlock(buffer);
 }
 

@@ -37,7 +37,13 @@ int reach_visit(const void *object,
 		int (*visit)(void *context, char *address, uint64_t offset, uint64_t length),
 		void *context);
 
-/* For buffer_unlock(): what changed while the lock was held. */
-void reach_show_buffer_locked(struct hm_buffer *buffer);
+/*
+ * Waits until all maps of @buffer show what has changed; what could not be shown before
+ * is tried again. As reach_show(): the first failure.
+ */
+int reach_settle(struct hm_buffer *buffer);
+
+/* For buffer_unlock(): what changed while the lock was held. As reach_show(). */
+int reach_show_buffer_locked(struct hm_buffer *buffer);
 
 #endif

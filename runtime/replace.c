@@ -316,7 +316,8 @@ static int put_back(struct replacement *rep)
 	if (!r) {
 		/* As before: what could be locked a moment ago fits the limit. */
 		resident_lock_again(map, map->address);
-		reach_show(map);
+		if (reach_show(map))
+			buffer->reach_failed = true;
 		return 0;
 	}
 	lose(rep);
@@ -495,8 +496,8 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 	if (rep.map)
 		publish_map(&rep);
 	publish_buffer(&rep);
-	if (rep.map)
-		reach_show(rep.map);
+	if (rep.map && reach_show(rep.map))
+		buffer->reach_failed = true;
 	if (rep.range.length)
 		reserve_release(&rep.range);
 	resize_set_end(set, true);

@@ -10,6 +10,7 @@
 #include "buffer.h"
 #include "lost.h"
 #include "map.h"
+#include "reach.h"
 #include "remap.h"
 #include "share.h"
 #include "sys.h"
@@ -81,8 +82,11 @@ static int tell_device(struct hm_map *map, uint64_t offset, uint64_t length, uin
 
 int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
-	return tell_device(map, offset, length, access, map->buffer->device->ops->begin_cpu,
-			   "begin_cpu");
+	const struct hm_backend_ops *ops = map->buffer->device->ops;
+	int r;
+
+	r = tell_device(map, offset, length, access, ops->begin_cpu, "begin_cpu");
+	return unlikely(!r && ops->hidden) ? reach_settle(map->buffer) : r;
 }
 
 int bracket_device_end(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)

@@ -137,6 +137,47 @@ static void test_pages_of_later_maps(void)
 	hm_device_unref(device);
 }
 
+/*
+ * A page that fails and is well again, with each call of the library's failing in turn:
+ * it is back in the end, whatever could not be done meanwhile.
+ */
+static void test_pages_without_memory(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, PAGES * PAGE, 0, &map);
+	char *base = hm_map_address(map);
+	uint32_t handle;
+	unsigned int n = 0;
+	bool failed;
+
+	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
+	pattern_write(base, 0, PAGES * PAGE, 1);
+	inject_install();
+	do {
+		inject_arm(++n, INJECT_ONE);
+		sim_inject(device, HETSIM_INJECT_SIGBUS, handle, 3 * PAGE);
+		failed = inject_disarm();
+		inject_forgive();
+		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, UINT64_MAX));
+		CHECK_EQUAL(test_read_signal(base + 3 * PAGE), 0);
+		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, 3 * PAGE));
+		CHECK_EQUAL(test_read_signal(base + 3 * PAGE), SIGBUS);
+		inject_arm(n, INJECT_ONE);
+		sim_inject(device, HETSIM_INJECT_SIGBUS, handle, UINT64_MAX);
+		failed |= inject_disarm();
+		inject_forgive();
+		/* The next change of the buffer is a chance to have it right. */
+		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, UINT64_MAX));
+		CHECK_EQUAL(test_read_signal(base + 3 * PAGE), 0);
+		CHECK_FATAL(pattern_holds(base, 0, PAGES * PAGE, 1));
+	} while (failed && n < 100);
+	CHECK(n < 100);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 /* ---- whole devices ---- */
 
 struct lives {
@@ -456,6 +497,7 @@ static void test_unplug_under_load(void)
 static const struct sim_case cases[] = {
 	{ "pages", test_pages },
 	{ "pages_of_later_maps", test_pages_of_later_maps },
+	{ "pages_without_memory", test_pages_without_memory },
 	{ "unplug", test_unplug },
 	{ "unplug_after_growth", test_unplug_after_growth },
 	{ "unplug_out_of_memory", test_unplug_out_of_memory },

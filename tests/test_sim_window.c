@@ -433,6 +433,7 @@ static void test_map_without_memory(void)
 		failed = inject_disarm();
 		inject_forgive();
 		CHECK(!r == !!map);
+		CHECK(!r || *hm_errmsg());
 		if (map && !failed)
 			CHECK_EQUAL(test_read_signal(hm_map_address(map)), SIGBUS);
 		hm_map_unref(map);
@@ -440,6 +441,52 @@ static void test_map_without_memory(void)
 	CHECK(n > 3 && n < 100);
 	CHECK_OK(r);
 	CHECK_EQUAL(buffer_info(buffer).maps, 0);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/*
+ * Bringing in, with each call of the library's failing in turn: what was begun is in
+ * reach, and what was not is there once nothing fails any more.
+ */
+static void test_brackets_without_memory(void)
+{
+	uint64_t window, size = 4 * PAGE;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_buffer *buffer;
+	enum inject_mode mode;
+	struct hm_map *map;
+	unsigned int n;
+	bool failed;
+	char *base;
+	int r;
+
+	if (!device)
+		return;
+	buffer = sim_make(device, size, 0, &map);
+	base = hm_map_address(map);
+	pattern_write(base, 0, size, 1);
+	inject_install();
+	for (mode = INJECT_ONE; mode <= INJECT_REST; mode++) {
+		n = 0;
+		do {
+			crowd_out(device, window);
+			CHECK_EQUAL(test_read_signal(base), SIGBUS);
+			inject_arm(++n, mode);
+			r = hm_map_begin_cpu(map, 0, size, HM_READ);
+			failed = inject_disarm();
+			inject_forgive();
+			CHECK(!r || *hm_errmsg());
+			CHECK(!r || failed);
+			if (r)
+				CHECK_OK_FATAL(hm_map_begin_cpu(map, 0, size, HM_READ));
+			CHECK_EQUAL(test_read_signal(base + size - 1), 0);
+			CHECK_FATAL(pattern_holds(base, 0, size, 1));
+			CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
+		} while (failed && n < 100);
+		CHECK(n > 3 && n < 100);
+	}
+	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 }
@@ -493,6 +540,7 @@ static const struct sim_case cases[] = {
 	{ "race", test_race },
 	{ "replace_without_memory", test_replace_without_memory },
 	{ "map_without_memory", test_map_without_memory },
+	{ "brackets_without_memory", test_brackets_without_memory },
 	{ "checking_mode", test_checking_mode },
 	{ "view_refuses", test_view_refuses },
 	{ NULL, NULL },
