@@ -15,6 +15,7 @@
 #include "placement.h"
 #include "reach.h"
 #include "replace.h"
+#include "segments.h"
 #include "share.h"
 #include "sys.h"
 
@@ -81,6 +82,7 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 		 const struct hm_recipe *recipe, struct hm_buffer **ret_buffer)
 {
 	static _Atomic uint64_t serial;
+	struct segment_list *segments;
 	struct hm_buffer *buffer;
 	pthread_mutexattr_t attr;
 	int r;
@@ -88,14 +90,13 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 	buffer = sys_calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return err_set(-ENOMEM, "no memory for a buffer's description");
-	buffer->segment = sys_calloc(1, sizeof(*buffer->segment));
-	if (!buffer->segment) {
-		r = err_set(-ENOMEM, "no memory for a buffer's description");
+	snprintf(buffer->name, sizeof(buffer->name), "%s", desc->name ? desc->name : "buffer");
+	pthread_mutex_init(&buffer->segment_lock, NULL);
+	r = segments_create(buffer, 1, &segments);
+	if (r)
 		goto err_free;
-	}
 	object_init(&buffer->object, OBJECT_BUFFER);
 	buffer->device = hm_device_ref(device);
-	snprintf(buffer->name, sizeof(buffer->name), "%s", desc->name ? desc->name : "buffer");
 	buffer->serial = atomic_fetch_add(&serial, 1) + 1;
 	buffer->page_size = recipe->page_size;
 	buffer->alignment = max_u64(recipe->alignment, recipe->page_size);
@@ -107,20 +108,20 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
 	pthread_mutex_init(&buffer->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
-	pthread_mutex_init(&buffer->segment_lock, NULL);
 	buffer->size = recipe->size;
 	buffer->max_size = max_u64(recipe->max_size, recipe->segment.length);
 	buffer->caps = recipe->caps;
 	buffer->backing = recipe->backing;
 	buffer->flags = recipe->flags;
-	buffer->segment[0] = recipe->segment;
-	buffer->n_segment = 1;
+	segments->segment[0] = recipe->segment;
+	segments_begin(buffer, segments);
 	CDS_INIT_LIST_HEAD(&buffer->maps);
 	stats_add(&stats.buffers, 1);
 	*ret_buffer = buffer;
 	return 0;
 
 err_free:
+	pthread_mutex_destroy(&buffer->segment_lock);
 	free(buffer);
 	return r;
 }
@@ -496,44 +497,6 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
 	return i;
 }
 
-int buffer_copy_segments(struct hm_buffer *buffer, struct hm_segment **ret_segments,
-			 uint32_t *ret_n)
-{
-	struct hm_segment *segments;
-	uint32_t n, room = 1;
-
-	for (;;) {
-		segments = sys_calloc(room, sizeof(*segments));
-		if (!segments)
-			return err_set(-ENOMEM, "%s: no memory to tell where its bytes are",
-				       buffer->name);
-		pthread_mutex_lock(&buffer->segment_lock);
-		n = buffer->n_segment;
-		if (n <= room)
-			break;
-		pthread_mutex_unlock(&buffer->segment_lock);
-		free(segments);
-		room = n;
-	}
-	memcpy(segments, buffer->segment, n * sizeof(*segments));
-	pthread_mutex_unlock(&buffer->segment_lock);
-	*ret_segments = segments;
-	*ret_n = n;
-	return 0;
-}
-
-struct hm_segment *buffer_swap_segments(struct hm_buffer *buffer, struct hm_segment *segments,
-					uint32_t n)
-{
-	struct hm_segment *old = buffer->segment;
-
-	pthread_mutex_lock(&buffer->segment_lock);
-	buffer->segment = segments;
-	buffer->n_segment = n;
-	pthread_mutex_unlock(&buffer->segment_lock);
-	return old;
-}
-
 int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capacity,
 			 struct hm_segment *ret_segment)
 {
@@ -574,12 +537,11 @@ void hm_buffer_unref(struct hm_buffer *buffer)
 	if (!buffer || !object_put(&buffer->object))
 		return;
 	share_end(buffer);
-	buffer_destroy_objects(buffer, buffer->segment, buffer->n_segment);
+	segments_end(buffer);
 	hm_device_unref(buffer->device);
 	pthread_mutex_destroy(&buffer->segment_lock);
 	pthread_mutex_destroy(&buffer->lock);
 	buffer->object.kind = OBJECT_FREED;
-	free(buffer->segment);
 	free(buffer);
 	stats_sub(&stats.buffers, 1);
 }

@@ -65,16 +65,6 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset);
 int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capacity,
 			 struct hm_segment *ret_segment);
 
-/*
- * The segments for who can't have buffer->lock, to be freed: their objects stay as
- * long as something keeps the bytes that they hold. -ENOMEM.
- */
-int buffer_copy_segments(struct hm_buffer *buffer, struct hm_segment **ret_segments,
-			 uint32_t *ret_n);
-/* Takes @segments over. Returns the old ones, to be freed. Caller holds buffer->lock. */
-struct hm_segment *buffer_swap_segments(struct hm_buffer *buffer, struct hm_segment *segments,
-					uint32_t n);
-
 /* Ends the objects of @n segments. */
 void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n);
 

@@ -41,6 +41,8 @@ struct hm_device {
 
 #define BUFFER_NAME_MAX 64
 
+struct segment_list;
+
 struct hm_buffer {
 	struct hm_object object;
 	struct hm_device *device; /* holds a ref */
@@ -65,9 +67,12 @@ struct hm_buffer {
 	bool exported;
 	bool pinned; /* a dma-buf has the pages of its memfd: none can be given back */
 	uint32_t n_segment;
-	struct hm_segment *segment;   /* n_segment of them, by offset; written with ... */
-	pthread_mutex_t segment_lock; /* ... this one held, too: buffer_copy_segments() */
-	struct cds_list_head maps;    /* hm_map.buffer_link, by address */
+	struct hm_segment *segment;              /* n_segment of them, by offset: of segments */
+	_Atomic(struct segment_list *) segments; /* without lock: segments_get() */
+	pthread_mutex_t segment_lock;            /* protects the two below */
+	struct segment_list *oldest;             /* in use, perhaps; the last one is segments */
+	struct segment_list *spare;
+	struct cds_list_head maps; /* hm_map.buffer_link, by address */
 	uint32_t n_map;
 	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
 	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
@@ -122,24 +127,24 @@ struct hm_map {
 	struct rangemap *locked;       /* not 0 where mlock holds; NULL: nothing is */
 	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c); or NULL */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
-	bool lost;       /* a change failed, and its undoing: no access any more.
-			     * Written with lock held too */
-	bool view_ended; /* some view ended in a callback: remap_unlock() frees it */
+	_Atomic bool lost; /* a change failed, and its undoing: no access any more.
+			    * Written with lock held too, read without as well */
+	bool view_ended;   /* some view ended in a callback: remap_unlock() frees it */
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 
-	pthread_mutex_t lock; /* protects the below */
-	_Atomic bool frozen;  /* a change is under way: launches are -EBUSY. Set with
+	pthread_mutex_t lock;       /* protects the below */
+	_Atomic bool frozen;        /* a change is under way: launches are -EBUSY. Set with
 				 * lock held, cleared by whoever holds change */
-	uint32_t n_use;
+	_Atomic uint32_t n_use;     /* read without lock too */
 	uint64_t n_writer;          /* uses so far that may store */
 	struct cds_list_head uses;  /* map_use.link: work in flight */
 	struct cds_list_head views; /* map_view.link */
 	uint32_t n_view;
-	uint32_t n_bracket;
-	bracket_function *bracket_begin; /* recomputed when views come and go */
-	bracket_function *bracket_end;
+	_Atomic(bracket_function *) bracket_begin; /* recomputed when views come and go; */
+	_Atomic(bracket_function *) bracket_end;   /* read without lock */
 
+	_Atomic uint32_t n_bracket; /* open ones */
 	_Atomic uint32_t turn; /* access that hm_fence_wait() began: bracket_turn_begin() */
 };
 

@@ -5,6 +5,14 @@
 #include "check.h"
 #include "remap.h"
 
+/* With map->lock held: nobody else writes it. */
+static void count(struct hm_map *map, int32_t more)
+{
+	uint32_t n = atomic_load_explicit(&map->n_use, memory_order_relaxed);
+
+	atomic_store_explicit(&map->n_use, n + (uint32_t)more, memory_order_release);
+}
+
 int map_use_begin(struct map_use *use)
 {
 	struct hm_map *map = use->map;
@@ -20,7 +28,7 @@ int map_use_begin(struct map_use *use)
 		return remap_refuse_lost(map);
 	}
 	cds_list_add_tail(&use->link, &map->uses);
-	map->n_use++;
+	count(map, 1);
 	if (use->access & HM_WRITE)
 		map->n_writer++;
 	pthread_mutex_unlock(&map->lock);
@@ -37,7 +45,7 @@ void map_use_end(struct map_use *use)
 		check_end(use);
 	pthread_mutex_lock(&map->lock);
 	cds_list_del(&use->link);
-	map->n_use--;
+	count(map, -1);
 	pthread_mutex_unlock(&map->lock);
 	use->map = NULL;
 	hm_map_unref(map);
@@ -58,6 +66,9 @@ static struct hm_fence *find_conflict(struct hm_map *map, uint64_t offset, uint6
 	struct hm_fence *fence = NULL;
 	struct map_use *use;
 
+	/* What the work did that was counted off is seen with it. */
+	if (likely(!atomic_load_explicit(&map->n_use, memory_order_acquire)))
+		return NULL;
 	pthread_mutex_lock(&map->lock);
 	cds_list_for_each_entry(use, &map->uses, link)
 		if (conflicts(use, offset, length, access)) {
@@ -71,11 +82,13 @@ static struct hm_fence *find_conflict(struct hm_map *map, uint64_t offset, uint6
 int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		 uint64_t timeout_ns)
 {
-	uint64_t start = time_now_ns(), spent = 0;
+	uint64_t start = 0, spent = 0;
 	struct hm_fence *fence;
 	int r, first = 0;
 
 	while ((fence = find_conflict(map, offset, length, access))) {
+		if (!start)
+			start = time_now_ns();
 		if (timeout_ns != UINT64_MAX)
 			spent = min_u64(time_now_ns() - start, timeout_ns);
 		r = fence_wait(fence,

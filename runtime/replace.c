@@ -19,6 +19,7 @@
 #include "reach.h"
 #include "reserve.h"
 #include "resident.h"
+#include "segments.h"
 #include "sys.h"
 
 /* Mappings a replacement may need at once beside those there are. */
@@ -61,10 +62,11 @@ int replace_check(struct hm_buffer *buffer)
 struct replacement {
 	struct hm_buffer *buffer;
 	uint64_t new_size;
-	bool moves;               /* past max_size: another address */
-	uint64_t span;            /* address space of the new object */
-	struct hm_segment *fresh; /* an array of one, the buffer's when done */
-	struct reservation range; /* where it is filled; length 0: given on */
+	bool moves;                    /* past max_size: another address */
+	uint64_t span;                 /* address space of the new object */
+	struct segment_list *segments; /* of the new object, the buffer's when done */
+	struct hm_segment *fresh;      /* that one */
+	struct reservation range;      /* where it is filled; length 0: given on */
 	char *address;
 	struct reservation old_range; /* what it is filled from; length 0: released */
 	char *old;
@@ -438,16 +440,13 @@ static void publish_map(struct replacement *rep)
 static void publish_buffer(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
-	uint32_t n = buffer->n_segment;
-	struct hm_segment *old = buffer_swap_segments(buffer, rep->fresh, 1);
 
+	segments_swap(buffer, rep->segments, 1, 0);
 	buffer->size = rep->new_size;
 	if (rep->moves || !(buffer->caps & HM_CAP_RESIZE_REPLACES))
 		buffer->max_size = rep->span;
 	buffer->caps |= HM_CAP_CONTIGUOUS;
 	buffer->generation++;
-	buffer_destroy_objects(buffer, old, n);
-	free(old);
 }
 
 int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
@@ -463,9 +462,10 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 	r = replace_check(buffer);
 	if (r)
 		return r;
-	rep.fresh = sys_calloc(1, sizeof(*rep.fresh));
-	if (!rep.fresh)
-		return err_set(-ENOMEM, "no memory for a new object's description");
+	r = segments_create(buffer, 1, &rep.segments);
+	if (r)
+		return r;
+	rep.fresh = rep.segments->segment;
 	r = resize_set_begin(buffer, set);
 	if (r)
 		goto err_fresh;
@@ -513,7 +513,7 @@ err_old:
 err_set:
 	resize_set_end(set, false);
 err_fresh:
-	free(rep.fresh);
+	segments_abandon(buffer, rep.segments);
 	return r;
 }
 
@@ -567,20 +567,21 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	uint32_t n_old = buffer->n_segment;
 	/* Objects that a shrink has emptied: the new one takes their place. */
 	uint32_t i = 0, kept = buffer_segment_at(buffer, buffer->size - 1) + 1;
-	struct hm_segment *array, *old;
-	uint32_t n = pages > offset ? kept + 1 : n_old;
+	struct segment_list *segments;
+	struct hm_segment *array;
 	int r;
 
 	if (!(buffer->caps & HM_CAP_APPEND))
 		return err_set(-EOPNOTSUPP, "%s: this kind of buffer is one object always",
 			       buffer->name);
-	array = sys_calloc(n_old + 1, sizeof(*array));
-	if (!array)
-		return err_set(-ENOMEM, "no memory for a further object's description");
+	r = segments_create(buffer, n_old + 1, &segments);
+	if (r)
+		return r;
+	array = segments->segment;
 	memcpy(array, buffer->segment, n_old * sizeof(*array));
 	r = resize_set_begin(buffer, set);
 	if (r)
-		goto err_array;
+		goto err_segments;
 	r = resize_set_stage(set, new_size, offset, pages - offset);
 	if (r)
 		goto err_set;
@@ -602,13 +603,13 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 			goto err_maps;
 	}
 	resize_set_commit(set, new_size);
-	old = buffer_swap_segments(buffer, array, n);
-	buffer->size = new_size;
-	if (n > 1)
-		buffer->caps &= ~HM_CAP_CONTIGUOUS;
 	if (pages > offset)
-		buffer_destroy_objects(buffer, old + kept, n_old - kept);
-	free(old);
+		segments_swap(buffer, segments, kept + 1, kept);
+	else
+		segments_swap(buffer, segments, n_old, n_old);
+	buffer->size = new_size;
+	if (buffer->n_segment > 1)
+		buffer->caps &= ~HM_CAP_CONTIGUOUS;
 	/* Of the new object nobody knew whose it was. */
 	buffer->reach_changed = true;
 	resize_set_end(set, true);
@@ -623,7 +624,7 @@ err_object:
 		buffer_destroy_objects(buffer, &array[kept], 1);
 err_set:
 	resize_set_end(set, false);
-err_array:
-	free(array);
+err_segments:
+	segments_abandon(buffer, segments);
 	return r;
 }

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "buffer.h"
@@ -12,6 +11,7 @@
 #include "map.h"
 #include "reach.h"
 #include "remap.h"
+#include "segments.h"
 #include "share.h"
 #include "sys.h"
 
@@ -62,22 +62,33 @@ int bracket_views_end(struct hm_map *map, uint64_t offset, uint64_t length, uint
 typedef int device_op(void *device, const struct hm_segment *segments, uint32_t n_segment,
 		      uint64_t offset, uint64_t length, uint32_t access);
 
-static int tell_device(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+/*
+ * No lock is held: a device may take as long as its work does. Should the buffer change
+ * meanwhile, what was begun are the objects that it had; of a new one no device knows yet.
+ */
+static int call_device(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		       device_op *op, const char *what)
 {
 	struct hm_buffer *buffer = map->buffer;
 	const struct hm_device *device = buffer->device;
+	struct segment_list *segments;
+	int r;
+
+	segments = segments_get(buffer);
+	r = op(device->backend, segments->segment, segments->n, map->offset + offset, length,
+	       access);
+	segments_put(buffer, segments);
+	return likely(!r) ? 0 : backend_explain(device->ops, r, what);
+}
+
+static int tell_device(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		       device_op *op, const char *what)
+{
 	int r;
 
 	err_clear();
-	r = buffer_lock(buffer);
-	if (r)
-		return r;
-	r = op(device->backend, buffer->segment, buffer->n_segment, map->offset + offset,
-	       length, access);
-	r = backend_explain(device->ops, r, what);
-	buffer_unlock(buffer);
-	return lost_notice(buffer->device, r);
+	r = call_device(map, offset, length, access, op, what);
+	return likely(!r) ? 0 : lost_notice(map->buffer->device, r);
 }
 
 int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
@@ -138,22 +149,14 @@ int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uin
 
 int bracket_turn_end(struct hm_map *map)
 {
-	uint32_t n, access = HM_NONE;
-	struct hm_buffer *buffer = map->buffer;
-	struct hm_segment *segments;
-	int r;
+	uint32_t access = HM_NONE;
 
 	if (unlikely(atomic_load_explicit(&map->turn, memory_order_relaxed)))
 		access = atomic_exchange(&map->turn, HM_NONE);
 	if (likely(!access))
 		return 0;
-	r = buffer_copy_segments(buffer, &segments, &n);
-	if (r)
-		return r;
-	r = buffer->device->ops->end_cpu(buffer->device->backend, segments, n, map->offset,
-					 map->length, access);
-	free(segments);
-	return backend_explain(buffer->device->ops, r, "end_cpu");
+	return call_device(map, 0, map->length, access, map->buffer->device->ops->end_cpu,
+			   "end_cpu");
 }
 
 bracket_function *bracket_begin_of(const struct hm_map *map, bool views)
@@ -184,6 +187,17 @@ static int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t 
 	return map_check_range(map, offset, length, what);
 }
 
+/* One of the open brackets is none any more; false: there was none. */
+static bool close_one(struct hm_map *map)
+{
+	uint32_t n = atomic_load_explicit(&map->n_bracket, memory_order_relaxed);
+
+	while (n)
+		if (atomic_compare_exchange_weak(&map->n_bracket, &n, n - 1))
+			return true;
+	return false;
+}
+
 int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
 	bracket_function *begin;
@@ -195,23 +209,17 @@ int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 	r = map_use_wait(map, offset, length, access, UINT64_MAX);
 	if (r)
 		return r;
-	pthread_mutex_lock(&map->lock);
-	if (unlikely(map->lost)) {
-		pthread_mutex_unlock(&map->lock);
+	if (unlikely(map->lost))
 		return remap_refuse_lost(map);
-	}
-	map->n_bracket++;
+	atomic_fetch_add(&map->n_bracket, 1);
 	begin = map->bracket_begin;
-	pthread_mutex_unlock(&map->lock);
 	r = begin(map, offset, length, access);
 	if (r)
 		goto err_bracket;
 	return 0;
 
 err_bracket:
-	pthread_mutex_lock(&map->lock);
-	map->n_bracket--;
-	pthread_mutex_unlock(&map->lock);
+	close_one(map);
 	return r;
 }
 
@@ -219,27 +227,21 @@ int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 {
 	bracket_function *end;
 	uint64_t map_length;
-	bool open;
 	int r;
 
 	r = check(map, offset, length, access, "hm_map_end_cpu");
 	if (r && r != -ERANGE)
 		return r;
-	pthread_mutex_lock(&map->lock);
-	open = map->n_bracket;
-	if (open)
-		map->n_bracket--;
-	end = map->bracket_end;
-	pthread_mutex_unlock(&map->lock);
-	if (!open)
+	if (!close_one(map))
 		return r ? r : err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
 	if (r) {
 		/* A shrink has cut it off since: what is left of it ends. */
 		map_length = map->length;
 		if (offset >= map_length)
 			return 0;
-		length = map_length - offset;
+		length = min_u64(length, map_length - offset);
 	}
+	end = map->bracket_end;
 	return end(map, offset, length, access);
 }
 

@@ -187,7 +187,8 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -EINPROGRESS an accelerator can't
  * even wait for it (the text says why); -ENOSPC the range is larger than
  * what CPUs reach at a time (the text has the numbers), or there is no room for it
- * now; -EDEADLK in a view's callback, with HM_CAP_BRACKET; -EINVAL; -ERANGE; -ENODEV.
+ * now; -EDEADLK in a view's callback, where views or such a part are to be told; -EINVAL;
+ * -ERANGE; -ENODEV.
  * Source: Documentation/driver-api/dma-buf.rst, CPU access.
  */
 HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length,

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "accel.h"
-#include "buffer.h"
+#include "segments.h"
 #include "sys.h"
 
 struct accel_view {
@@ -129,20 +129,16 @@ static bool is_stale(const struct accel_view *view)
 
 /*
  * Work on one range of a map does not keep a buffer from getting a further object
- * for another range meanwhile: so they are told of a copy of its segments.
+ * for another range meanwhile: so they are told of the segments as they were.
  */
 static int create_data(struct accel_view *view)
 {
 	struct hm_map *map = view->view.map;
 	struct hm_buffer *buffer = map->buffer;
 	uint64_t length = atomic_load(&map->length);
-	struct hm_segment *segments;
-	uint32_t n;
+	struct segment_list *segments = segments_get(buffer);
 	int r;
 
-	r = buffer_copy_segments(buffer, &segments, &n);
-	if (r)
-		return r;
 	view->told = (struct hm_accel_map){
 		.struct_size = sizeof(view->told),
 		.backing = buffer->backing,
@@ -152,14 +148,14 @@ static int create_data(struct accel_view *view)
 		.limit = buffer->access,
 		.device = buffer->device,
 		.backend = buffer->device->ops->name,
-		.segments = segments,
-		.n_segment = n,
+		.segments = segments->segment,
+		.n_segment = segments->n,
 		.offset = map->offset,
 	};
 	r = view->accel->ops->view_create(view->accel->data, &view->told, &view->data);
 	view->told.segments = NULL;
 	view->told.n_segment = 0;
-	free(segments);
+	segments_put(buffer, segments);
 	return r;
 }
 
