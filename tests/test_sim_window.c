@@ -126,6 +126,7 @@ static void test_brackets(void)
 /* Two objects that the window holds one of: an error with the numbers, and a way out. */
 static void test_too_large(void)
 {
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 	uint64_t window, size;
 	struct hm_device *device = open_windowed(&window);
 	struct hm_map *map;
@@ -134,10 +135,15 @@ static void test_too_large(void)
 
 	if (!device)
 		return;
+	desc.size = window + PAGE;
+	CHECK_ERROR(-ENOSPC, hm_buffer_create(device, &desc, &buffer));
+	CHECK(text_has("in the window") && text_has("bar_mb"));
 	size = window / 4 * 3;
 	buffer = sim_make(device, size, 2 * size, &map);
 	base = hm_map_address(map);
 	pattern_write(base, 0, size, 1);
+	CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, 2 * size, 0));
+	CHECK(text_has("in the window") && text_has("bar_mb"));
 	CHECK_OK(hm_buffer_resize(buffer, 2 * size, HM_GROW_APPEND));
 	CHECK_OK(hm_map_begin_cpu(map, size, size, HM_READ | HM_WRITE));
 	pattern_write(base, size, 2 * size, 2);

@@ -154,7 +154,8 @@ int engine_slot_get(struct engine_queue *queue, uint32_t index, uint64_t length)
 	end_slot(port, slot);
 	r = sim_object_create(port, &create, &slot->object);
 	if (r == -ENOSPC)
-		return sim_port_explain_full(port, create.length, "a buffer to copy through");
+		return sim_port_explain_full(port, create.place, create.length, create.length,
+					     "a buffer to copy through");
 	if (r)
 		return sim_port_explain(port, r, "a buffer to copy through");
 	slot->address =

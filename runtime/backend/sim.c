@@ -154,6 +154,12 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 	return 0;
 }
 
+/* Elsewhere in the VRAM of a device with a window a CPU's touch is a SIGBUS. */
+static uint32_t place_of(const struct sim_port *port)
+{
+	return port->query.window_bytes ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_VRAM;
+}
+
 static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint64_t caps,
 		  struct hm_recipe *ret_recipe)
 {
@@ -162,8 +168,7 @@ static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint
 		.size = sizeof(ask),
 		.length = round_up(desc->size, page),
 		.capacity = round_up(desc->max_size, page),
-		/* Elsewhere in the VRAM of such a device a CPU's touch is a SIGBUS. */
-		.place = port->query.window_bytes ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_VRAM,
+		.place = place_of(port),
 		.cache = HETSIM_CACHE_BACK,
 	};
 	struct sim_object *object;
@@ -172,8 +177,9 @@ static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint
 	r = sim_object_create(port, &ask, &object);
 	if (r == -ENOSPC)
 		return sim_port_explain_full(
-			port, ask.capacity > port->query.max_buffer ? ask.capacity : ask.length,
-			"making a buffer");
+			port, ask.place,
+			ask.capacity > port->query.max_buffer ? ask.capacity : ask.length,
+			ask.length, "making a buffer");
 	if (r)
 		return sim_port_explain(port, r, "making a buffer");
 	r = describe(object, -1, ask.capacity, caps, ret_recipe);
@@ -402,7 +408,8 @@ static int set_length(struct sim_object *object, uint64_t old_size, uint64_t new
 		return 0;
 	r = sim_port_call(object->port, HETSIM_BUFFER_RESIZE, &resize);
 	if (r == -ENOSPC)
-		return sim_port_explain_full(object->port,
+		return sim_port_explain_full(object->port, place_of(object->port),
+					     resize.length,
 					     resize.length - round_up(old_size, page),
 					     "a buffer's growth");
 	if (r == -EBUSY)

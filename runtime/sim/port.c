@@ -252,31 +252,49 @@ static const char *part_of(uint64_t used, uint64_t limit, char *text, size_t siz
 	return text;
 }
 
-int sim_port_explain_full(struct sim_port *port, uint64_t bytes, const char *what)
+/* @length is beyond a limit of one buffer, whatever is used of it. */
+static int explain_too_long(struct sim_port *port, uint64_t length, uint64_t limit,
+			    const char *what, const char *where, const char *remedy)
+{
+	char a[16], b[16];
+
+	return err_set(-ENOSPC, "%s:%u: %s: %s are more than a buffer can have %s, %s: %s",
+		       port->ops->name, port->index, what, format_bytes(length, a, sizeof(a)),
+		       where, format_bytes(limit, b, sizeof(b)), remedy);
+}
+
+int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length, uint64_t more,
+			  const char *what)
 {
 	struct hetsim_query now = port->query;
-	char a[40], b[40], text[16];
+	char a[40], b[40], c[40], text[16];
 
 	query(port, &now); /* if it can't be asked any more, as it was */
-	format_bytes(bytes, text, sizeof(text));
-	if (bytes > now.max_buffer)
-		return err_set(-ENOSPC,
-			       "%s:%u: %s: %s are more than a buffer can have there, %s",
-			       port->ops->name, port->index, what, text,
-			       format_bytes(now.max_buffer, a, sizeof(a)));
-	if (now.opener_used + bytes > now.opener_bytes)
+	format_bytes(more, text, sizeof(text));
+	if (length > now.max_buffer)
+		return explain_too_long(port, length, now.max_buffer, what, "there",
+					"raise vram_mb or system_mb");
+	if (place == HETSIM_PLACE_WINDOW && length > now.window_bytes)
+		return explain_too_long(port, length, now.window_bytes, what,
+					"in the window that the CPU reaches",
+					"raise bar_mb, or have several buffers");
+	if (now.opener_used + more > now.opener_bytes)
 		return err_set(-ENOSPC,
 			       "%s:%u: %s: %s are more than is left of what one process may "
 			       "take: %s are used; release some of it, or raise opener_mb",
 			       port->ops->name, port->index, what, text,
 			       part_of(now.opener_used, now.opener_bytes, a, sizeof(a)));
-	return err_set(-ENOSPC,
-		       "%s:%u: %s: %s are more than all processes have left of it: %s of VRAM "
-		       "and %s of system memory are used; release some, or raise vram_mb or "
-		       "system_mb",
-		       port->ops->name, port->index, what, text,
-		       part_of(now.vram_used, now.vram_bytes, a, sizeof(a)),
-		       part_of(now.system_used, now.system_bytes, b, sizeof(b)));
+	return err_set(
+		-ENOSPC,
+		"%s:%u: %s: %s are more than all processes have left of it: %s of VRAM%s%s "
+		"and %s of system memory are used; release some, or raise vram_mb or "
+		"system_mb",
+		port->ops->name, port->index, what, text,
+		part_of(now.vram_used, now.vram_bytes, a, sizeof(a)),
+		now.window_bytes ? ", with the window's " : "",
+		now.window_bytes ? part_of(now.window_used, now.window_bytes, c, sizeof(c)) :
+				   "",
+		part_of(now.system_used, now.system_bytes, b, sizeof(b)));
 }
 
 int sim_port_explain(struct sim_port *port, int r, const char *what)

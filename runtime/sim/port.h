@@ -77,8 +77,12 @@ void sim_port_lost(struct sim_port *port);
 /* A failed call as a sentence with numbers and remedy: "gone", "full", ... Returns @r. */
 int sim_port_explain(struct sim_port *port, int r, const char *what);
 
-/* The same of -ENOSPC for @bytes more, with the limit and what is used of it. */
-int sim_port_explain_full(struct sim_port *port, uint64_t bytes, const char *what);
+/*
+ * The same of -ENOSPC for @more bytes of a buffer in @place, which would have @length in
+ * all: with the limit and what is used of it.
+ */
+int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length, uint64_t more,
+			  const char *what);
 
 /*
  * hm_segment.object of the backends sim and soft. The device has one name for a
