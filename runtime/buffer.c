@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "dmabuf.h"
 #include "lost.h"
 #include "map.h"
@@ -163,6 +164,9 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 		return r;
 	if (!desc.max_size)
 		desc.max_size = desc.size;
+	r = access_create(device, &desc);
+	if (r)
+		return r;
 
 	r = device->ops->create(device->backend, &desc, &recipe);
 	if (r)
@@ -265,6 +269,11 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 	if (own < 0)
 		return path ? err_prefix(own, "%s", path) :
 			      rlimits_explain_fd(own, "duplicating the file's descriptor");
+	r = access_fd(HM_ACCESS_FROM_FILE, device, own, &desc);
+	if (r) {
+		sys_close(own);
+		return r;
+	}
 	r = adopt_fd(device, own, &desc, device->ops->from_file, "from_file", ret_buffer);
 	return r ? err_prefix(r, "%s", path ? path : "fd") : 0;
 }
@@ -293,6 +302,11 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	own = sys_dup(fd);
 	if (own < 0)
 		return rlimits_explain_fd(own, "duplicating the descriptor to import");
+	r = access_fd(HM_ACCESS_IMPORT, device, own, &desc);
+	if (r) {
+		sys_close(own);
+		return r;
+	}
 	r = adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", ret_buffer);
 	return lost_notice(device, r);
 }
@@ -378,6 +392,8 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 	if (!ret_fd)
 		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
 	r = buffer_check_export("hm_buffer_export", flags);
+	if (!r)
+		r = access_export(buffer, flags);
 	if (!r)
 		r = buffer_lock(buffer);
 	if (r)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "core.h"
 #include "lost.h"
 #include "sys.h"
@@ -41,6 +42,9 @@ static int open_named(const char *name, struct hm_device **ret_device)
 			       "the device name has %zu characters, at most %zu are "
 			       "possible",
 			       strlen(name), sizeof(device->name) - 1);
+	r = access_open(name, NULL);
+	if (r)
+		return r;
 
 	device = sys_calloc(1, sizeof(*device));
 	if (!device)
@@ -83,8 +87,7 @@ static int open_best(struct hm_device **ret_device)
 			if (!r || r == -ENOMEM)
 				return r;
 		}
-	return err_set(-ENODEV, "no device can be opened; the last that was tried: %s",
-		       hm_errmsg());
+	return err_prefix(-ENODEV, "no device can be opened; the last that was tried");
 }
 
 int hm_device_open(const char *name, struct hm_device **ret_device)

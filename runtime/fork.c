@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "accel/sim.h"
+#include "access.h"
 #include "core.h"
 #include "drm/drm.h"
 #include "lost.h"
@@ -40,6 +41,7 @@ static void parent(void)
 static void child(void)
 {
 	fork_generation++;
+	access_fork_child();
 	lost_fork_child();
 	soft_fork_child();
 	registry_fork_child();

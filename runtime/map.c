@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "access.h"
 #include "buffer.h"
 #include "compat.h"
 #include "lost.h"
@@ -440,6 +441,8 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 	if (!ret_map)
 		return err_set(-EINVAL, "hm_map_create: ret_map is NULL");
 	r = read_desc(buffer, from, &desc);
+	if (!r)
+		r = access_map(buffer, &desc);
 	if (r)
 		return r;
 	map = map_alloc(buffer);

@@ -2,6 +2,7 @@
 /* Rights of a range of a map. */
 #include <stdlib.h>
 
+#include "access.h"
 #include "buffer.h"
 #include "rlimits.h"
 #include "map.h"
@@ -112,6 +113,8 @@ int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 	if (r)
 		return r;
 	r = remap_check_access(map->buffer, access);
+	if (!r)
+		r = access_range(HM_ACCESS_PROTECT, map, offset, length, access, 0);
 	if (r)
 		return r;
 	r = protect(map, offset, length, access, false);

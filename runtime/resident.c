@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "access.h"
 #include "compat.h"
 #include "rlimits.h"
 #include "map.h"
@@ -237,7 +238,9 @@ int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	if (flags & ~(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL))
 		return err_set(-EINVAL, "hm_map_lock: unknown flags 0x%x",
 			       flags & ~(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL));
-	r = remap_lock(map);
+	r = access_range(HM_ACCESS_LOCK, map, offset, length, 0, flags);
+	if (!r)
+		r = remap_lock(map);
 	if (r)
 		return r;
 	r = map_check_pages(map, offset, length, "hm_map_lock");

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "access.h"
 #include "buffer.h"
 #include "lost.h"
 #include "rlimits.h"
@@ -319,6 +320,9 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 	if ((flags & HM_GROW_REPLACE) && (flags & HM_GROW_APPEND))
 		return err_set(-EINVAL,
 			       "HM_GROW_REPLACE and HM_GROW_APPEND exclude each other");
+	r = access_resize(buffer, new_size, flags);
+	if (r)
+		return r;
 	do {
 		set = (struct resize_set){ 0 };
 		r = buffer_lock(buffer);

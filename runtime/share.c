@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "access.h"
 #include "buffer.h"
 #include "lost.h"
 #include "resize.h"
@@ -83,6 +84,8 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 		r = buffer_check_export("hm_buffer_send", flags);
 	if (!r)
 		r = share_check_socket(socket, "hm_buffer_send");
+	if (!r)
+		r = access_send(buffer, socket, flags);
 	if (r)
 		return r;
 	r = buffer_lock(buffer);
@@ -284,6 +287,9 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 	if (r)
 		return r;
 	r = check_message(&message, desc.max_size);
+	if (!r)
+		r = access_receive(device, socket, fds[SHARE_FD_OBJECT], message.max_size,
+				   message.access, &desc);
 	if (r)
 		goto err_fds;
 	r = control_open(fds[SHARE_FD_CONTROL], &share);

@@ -104,6 +104,7 @@ struct sys_table sys_table = {
 	.rename = rename,
 	.unlink = unlink,
 	.access = access,
+	.readlink = readlink,
 	.ioctl = real_ioctl,
 	.read = read,
 	.write = write,
@@ -294,6 +295,11 @@ int sys_access(const char *path, int mode)
 	return (int)RETRY(sys_table.access(path, mode));
 }
 
+ssize_t sys_readlink(const char *path, char *to, size_t length)
+{
+	return RETRY(sys_table.readlink(path, to, length));
+}
+
 int sys_ioctl(int fd, unsigned long cmd, void *argument)
 {
 	int r = sys_table.ioctl(fd, cmd, argument);
@@ -386,6 +392,18 @@ int sys_getsockopt(int socket, int level, int option, int *ret_value)
 
 	if (!r)
 		*ret_value = value;
+	return r;
+}
+
+int sys_peer(int socket, struct ucred *ret_peer)
+{
+	socklen_t length = sizeof(*ret_peer);
+	struct ucred peer;
+	int r = (int)RETRY(
+		sys_table.getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length));
+
+	if (!r)
+		*ret_peer = peer;
 	return r;
 }
 

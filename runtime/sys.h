@@ -44,6 +44,7 @@ struct sys_table {
 	int (*rename)(const char *from, const char *to);
 	int (*unlink)(const char *path);
 	int (*access)(const char *path, int mode);
+	ssize_t (*readlink)(const char *path, char *to, size_t length);
 	int (*ioctl)(int fd, unsigned long cmd, void *argument);
 	ssize_t (*read)(int fd, void *to, size_t length);
 	ssize_t (*write)(int fd, const void *from, size_t length);
@@ -90,6 +91,7 @@ int sys_mkdir(const char *path, mode_t mode);
 int sys_rename(const char *from, const char *to);
 int sys_unlink(const char *path);
 int sys_access(const char *path, int mode);
+ssize_t sys_readlink(const char *path, char *to, size_t length); /* no '\0' at the end */
 /* Not retried: what an interrupted call still has to do is for who made it. */
 int sys_ioctl(int fd, unsigned long cmd, void *argument);
 /* Called again after EINTR and EAGAIN, with a bound: those that have done nothing then. */
@@ -109,6 +111,7 @@ int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, uns
 ssize_t sys_sendmsg(int socket, const struct msghdr *message);
 ssize_t sys_recvmsg(int socket, struct msghdr *message); /* descriptors: O_CLOEXEC */
 int sys_getsockopt(int socket, int level, int option, int *ret_value);
-void *sys_calloc(size_t count, size_t size); /* NULL: no memory; free() it */
+int sys_peer(int socket, struct ucred *ret_peer); /* SO_PEERCRED */
+void *sys_calloc(size_t count, size_t size);      /* NULL: no memory; free() it */
 
 #endif

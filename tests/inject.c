@@ -221,6 +221,7 @@ HOOK(int, mkdir, ENOSPC, (const char *path, mode_t mode), (path, mode))
 HOOK(int, rename, ENOSPC, (const char *from, const char *to), (from, to))
 HOOK(int, unlink, EIO, (const char *path), (path))
 HOOK(int, access, ENOENT, (const char *path, int mode), (path, mode))
+HOOK(ssize_t, readlink, ENOMEM, (const char *path, char *to, size_t length), (path, to, length))
 HOOK(int, ioctl, ENOMEM, (int fd, unsigned long cmd, void *argument), (fd, cmd, argument))
 HOOK(off_t, lseek, EINVAL, (int fd, off_t offset, int whence), (fd, offset, whence))
 HOOK(ssize_t, read, EIO, (int fd, void *to, size_t length), (fd, to, length))
@@ -275,6 +276,7 @@ void inject_install(void)
 		.rename = hook_rename,
 		.unlink = hook_unlink,
 		.access = hook_access,
+		.readlink = hook_readlink,
 		.ioctl = hook_ioctl,
 		.read = hook_read,
 		.write = hook_write,

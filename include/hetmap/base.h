@@ -20,7 +20,8 @@
  * - -EINVAL: a NULL, unknown flag, or a value out of the stated range;
  *   -EOWNERDEAD: the object was made before fork() by the parent process.
  *   Both can come from every function that takes an object and are not
- *   repeated below.
+ *   repeated below. Nor is what the access hook answers (hetmap/access.h),
+ *   normally -EACCES.
  */
 #ifndef HETMAP_BASE_H
 #define HETMAP_BASE_H

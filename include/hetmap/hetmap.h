@@ -6,6 +6,7 @@
 #include <hetmap/base.h>
 
 #include <hetmap/accelerator.h>
+#include <hetmap/access.h>
 #include <hetmap/alloc.h>
 #include <hetmap/buffer.h>
 #include <hetmap/device.h>

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "accel.h"
+#include "access.h"
 #include "sys.h"
 
 #define KIND_MAX 16
@@ -259,6 +260,9 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	ops = find_kind(name, &rest);
 	if (!ops || strlen(name) >= sizeof(accel->name))
 		return refuse_name(name);
+	r = access_open(NULL, name);
+	if (r)
+		return r;
 
 	accel = sys_calloc(1, sizeof(*accel));
 	if (!accel)

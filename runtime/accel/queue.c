@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "accel.h"
+#include "access.h"
 #include "sys.h"
 
 static void init(struct hm_queue *queue, const struct hm_accel_ops *ops)
@@ -203,6 +204,65 @@ static int check_grid(const struct hm_kernel *kernel, const uint64_t grid[3])
 	return 0;
 }
 
+/* ---- asking the access hook ---- */
+
+/* Adds the allocation or the range that @arg names. What is none fails later. */
+static void add_range(struct hm_access_request *request, const struct hm_arg *arg)
+{
+	uint64_t length = arg->length;
+	struct hm_pointer_info info;
+
+	if (arg->kind != HM_ARG_POINTER)
+		return;
+	if (!length && !hm_pointer_find(arg->pointer, &info))
+		length = info.length;
+	request->access |= arg->access;
+	if (__builtin_add_overflow(request->size, length, &request->size))
+		request->size = UINT64_MAX;
+}
+
+static int ask(const struct hm_queue *queue, const char *kernel, const struct hm_arg *args,
+	       uint32_t n_arg)
+{
+	struct hm_access_request request = {
+		.operation = HM_ACCESS_LAUNCH,
+		.accel = queue->accel->name,
+		.kernel = kernel,
+	};
+	uint32_t i;
+
+	for (i = 0; i < n_arg; i++)
+		add_range(&request, &args[i]);
+	return access_ask(&request);
+}
+
+/* Before the kernel is built, and before anything is waited for. */
+static int access_launch(const struct hm_queue *queue, const struct hm_kernel *kernel,
+			 const struct hm_arg *args, uint32_t n_arg)
+{
+	return access_hooked() ? ask(queue, kernel->desc.name, args, n_arg) : 0;
+}
+
+static int access_copy(const struct hm_queue *queue, const void *to, const void *from,
+		       uint64_t length)
+{
+	const struct hm_arg args[] = {
+		HM_RANGE(to, length, HM_WRITE),
+		HM_RANGE(from, length, HM_READ),
+	};
+
+	return access_hooked() ? ask(queue, NULL, args, ARRAY_SIZE(args)) : 0;
+}
+
+static int access_fill(const struct hm_queue *queue, const void *to, uint64_t length)
+{
+	const struct hm_arg arg = HM_RANGE(to, length, HM_WRITE);
+
+	return access_hooked() ? ask(queue, NULL, &arg, 1) : 0;
+}
+
+/* ---- submitting ---- */
+
 int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel, const uint64_t grid[3],
 		    const struct hm_arg *args, uint32_t n_arg, struct hm_fence **ret_fence)
 {
@@ -221,6 +281,8 @@ int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel, const uint
 			       "more than %d",
 			       kernel->desc.name, n_arg, HM_KERNEL_MAX_ARGS);
 	r = check_grid(kernel, grid);
+	if (!r)
+		r = access_launch(queue, kernel, args, n_arg);
 	if (!r)
 		r = kernel_get_build(kernel, queue->accel, &build);
 	if (!r)
@@ -283,7 +345,9 @@ int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t l
 		return err_set(-EINVAL,
 			       "hm_queue_copy: %" PRIu64 " bytes at %p and at %p overlap",
 			       length, to, from);
-	r = begin_submit(queue, &fence);
+	r = access_copy(queue, to, from, length);
+	if (!r)
+		r = begin_submit(queue, &fence);
 	if (r)
 		return r;
 	fence->work.kind = HM_WORK_COPY;
@@ -307,7 +371,9 @@ int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t leng
 			       "hm_queue_fill: %" PRIu64 " bytes at %p: both must be multiples "
 			       "of 4, and the length not 0",
 			       length, to);
-	r = begin_submit(queue, &fence);
+	r = access_fill(queue, to, length);
+	if (!r)
+		r = begin_submit(queue, &fence);
 	if (r)
 		return r;
 	fence->work.kind = HM_WORK_FILL;

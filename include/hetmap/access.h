@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Access hook: one function of the application that is asked before the library
+ * opens, makes, maps, changes, shares or runs anything, and may refuse.
+ *
+ * It is asked by the thread that made the call, once its arguments have been checked
+ * as far as that needs no lock, while the call holds no lock of the library, and
+ * before it has done anything: what is refused leaves everything as it was. Figures
+ * are those of that moment. What a call does inside itself (the new object of a
+ * resize, the host's part of an import) is not asked about again; hm_alloc() is a
+ * create and a map, hm_realloc() a resize. hm_device_list() opens each device to describe
+ * it, and leaves out what is refused; hm_device_open(NULL) goes on to the next best.
+ *
+ * A hook may call the library; what it calls is not asked about. It may neither set a
+ * hook nor leave by longjmp() or pthread_exit(), and what holds in a view's callback
+ * holds in a hook that such a callback's calls come to.
+ */
+#ifndef HETMAP_ACCESS_H
+#define HETMAP_ACCESS_H
+
+#include <hetmap/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum hm_access_operation {
+	HM_ACCESS_OPEN = 0, /* hm_device_open, hm_accel_open */
+	HM_ACCESS_CREATE = 1,
+	HM_ACCESS_FROM_FILE = 2, /* the file is open already, and is closed again */
+	HM_ACCESS_MAP = 3,
+	HM_ACCESS_RESIZE = 4,
+	HM_ACCESS_PROTECT = 5,
+	HM_ACCESS_LOCK = 6,
+	HM_ACCESS_EXPORT = 7,
+	HM_ACCESS_IMPORT = 8,
+	HM_ACCESS_SEND = 9,
+	HM_ACCESS_RECEIVE = 10, /* its message is read, and is gone when refused */
+	HM_ACCESS_LAUNCH = 11,  /* hm_queue_launch, _copy, _fill */
+};
+
+/* Room for operations; later versions have more of them, and this many at most. */
+#define HM_ACCESS_MAX 16
+
+/* What is asked. Strings are valid until the hook returns; NULL: says nothing here. */
+struct hm_access_request {
+	uint32_t struct_size; /* set by the library */
+	uint32_t operation;   /* enum hm_access_operation */
+
+	/* Who: this process and thread. */
+	uint32_t pid;
+	uint32_t thread;
+	uint32_t uid; /* effective */
+	uint32_t gid; /* likewise */
+
+	/* What. */
+	const char *device; /* the name that it is opened by, of several that it may have */
+	const char *accel;  /* open, launch */
+	const char *kernel; /* launch; NULL: a copy or a fill */
+	const char *buffer; /* its name */
+	const char *path;   /* from_file, import, receive: as /proc/self/fd has it */
+	uint64_t serial;    /* of the buffer; 0: not made yet */
+
+	/*
+	 * How much, in bytes. size: of the buffer as it would be; protect and lock: of the
+	 * map; launch: of all ranges that its arguments name. max_size: what it may grow
+	 * to. offset, length: of the part (map, protect, lock).
+	 */
+	uint64_t size;
+	uint64_t max_size;
+	uint64_t offset;
+	uint64_t length;
+	uint32_t access; /* HM_READ | HM_WRITE that somebody would get */
+	uint32_t flags;  /* of the call or of its description */
+
+	/* send, receive: who made the other end of the socket [SO_PEERCRED, unix(7)]. */
+	uint32_t peer_pid; /* 0: unknown, and then so are the others */
+	uint32_t peer_uid;
+	uint32_t peer_gid;
+	uint32_t reserved; /* 0 */
+};
+
+#define HM_ACCESS_REASON_MAX 256
+
+/**
+ * hm_access_hook - the application's function
+ * @user:    [in] as it was set
+ * @request: [in]
+ * @reason:  [out, optional] HM_ACCESS_REASON_MAX bytes, "" at first: a sentence for
+ *           hm_errmsg() when it refuses
+ *
+ * Called by many threads at once.
+ *
+ * Returns: 0 to allow it, or a negative errno, normally -EACCES, which the call
+ * returns then. Anything else refuses with -EACCES.
+ */
+typedef int hm_access_hook(void *user, const struct hm_access_request *request, char *reason);
+
+/**
+ * hm_access_hook_set - have a function asked from now on, instead of the last one
+ * @hook: [in] or NULL: nobody is asked
+ * @user: [in] handed to each call
+ *
+ * Calls under way in other threads may still ask the last one; when this returns it
+ * does not run any more, and is not called again. So it waits for as long as that one
+ * takes, and is not for a view's callback, which others may wait for. A fork child
+ * inherits the hook.
+ *
+ * Errors: -EDEADLK called by a hook.
+ */
+HM_API int hm_access_hook_set(hm_access_hook *hook, void *user);
+
+/* By enum hm_access_operation, since the process started. */
+struct hm_access_counters {
+	uint32_t struct_size;
+	uint32_t operations; /* that this library knows */
+	uint64_t asked[HM_ACCESS_MAX];
+	uint64_t refused[HM_ACCESS_MAX];
+};
+
+/**
+ * hm_access_query - how often hooks were asked, and refused
+ * @ret_counters: [in,out] struct_size set by the caller; filled on success
+ *
+ * Each counter is read by itself; together they are not a snapshot. A fork child goes
+ * on from its parent's.
+ *
+ * Errors: -E2BIG struct_size is larger than this library knows.
+ */
+HM_API int hm_access_query(struct hm_access_counters *ret_counters);
+
+/**
+ * hm_access_name - "open", "create", ..., as error texts have it
+ * @operation: [in] enum hm_access_operation
+ *
+ * Returns: static text; NULL past the last operation.
+ */
+HM_API const char *hm_access_name(uint32_t operation);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
