@@ -93,20 +93,21 @@ static bool sim_step_crc32(struct sim_run *run, void *const *operand, size_t n)
 	return false;
 }
 
-/* The result counts bytes until one differs. */
+/*
+ * The result counts bytes until one differs. CPUs may write meanwhile: what differed
+ * at first need not when it is looked for.
+ */
 static bool sim_step_compare(struct sim_run *run, void *const *operand, size_t n)
 {
 	const u8 *a = operand[SIM_SOURCE], *b = operand[SIM_SOURCE2];
-	size_t i = 0;
+	size_t i = n;
 
 	if (memcmp(a, b, n)) {
-		while (a[i] == b[i])
-			i++;
-		run->number += i;
-		return true;
+		for (i = 0; i < n && a[i] == b[i]; i++)
+			;
 	}
-	run->number += n;
-	return false;
+	run->number += i;
+	return i < n;
 }
 
 /* What a command found out goes where it belongs, across the end of a page too. */

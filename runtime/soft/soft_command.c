@@ -150,20 +150,20 @@ static bool step_crc32(struct run *run, char *const *operand, size_t n)
 	return false;
 }
 
-/* The result counts bytes until one differs. */
+/*
+ * The result counts bytes until one differs. Other threads may write meanwhile: what
+ * differed at first need not when it is looked for.
+ */
 static bool step_compare(struct run *run, char *const *operand, size_t n)
 {
 	const char *a = operand[SOURCE], *b = operand[SOURCE2];
-	size_t i = 0;
+	size_t i = n;
 
-	if (!memcmp(a, b, n)) {
-		run->number += n;
-		return false;
-	}
-	while (a[i] == b[i])
-		i++;
+	if (memcmp(a, b, n))
+		for (i = 0; i < n && a[i] == b[i];)
+			i++;
 	run->number += i;
-	return true;
+	return i < n;
 }
 
 /* What a command found out goes where it belongs, over several runs of pages too. */
