@@ -56,7 +56,60 @@ static void test_module_held(void)
 	close(fd);
 }
 
+static void read_own_zero(void *user)
+{
+	volatile unsigned char *bytes = user;
+
+	_exit(bytes[0] != 0 || bytes[4096] != 0);
+}
+
+static void read_bytes(void *user)
+{
+	volatile unsigned char *bytes = user;
+
+	_exit(bytes[0] != 5);
+}
+
+/*
+ * A process that has its child keep a map's entries, by MADV_KEEPONFORK: those of a
+ * lost map lead to pages that end with the parent's map.
+ */
+static void test_kept_on_fork(void)
+{
+	struct hetsim_handshake shake = {
+		.size = sizeof(shake),
+		.flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
+		.version_major = HETSIM_VERSION_MAJOR,
+		.version_minor = HETSIM_VERSION_MINOR,
+	};
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	if (hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0) != 0) {
+		test_skip("kernel",
+			  "the module was not loaded with test=1, or this is not root");
+		close(fd);
+		return;
+	}
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	CHECK_EQUAL(madvise(buffer.bytes, MIB, MADV_KEEPONFORK), 0);
+	buffer.bytes[0] = 5;
+	CHECK_EQUAL(test_fork(read_bytes, buffer.bytes), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	buffer.bytes[0] = 5;
+	buffer.bytes[4096] = 5;
+	CHECK_EQUAL(test_fork(read_own_zero, buffer.bytes), 0);
+	CHECK(buffer.bytes[0] == 5 && buffer.bytes[4096] == 5);
+	hetsim_plug();
+	hetsim_munmap(buffer.bytes, buffer.length);
+	close(fd);
+}
+
 static const struct test tests[] = {
+	{ "kept_on_fork", test_kept_on_fork, 0, 0 },
 	{ "module_held", test_module_held, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

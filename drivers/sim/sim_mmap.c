@@ -43,6 +43,21 @@ static void sim_map_free(struct kref *ref)
 	kfree(map);
 }
 
+/*
+ * A child begins without entries: those of its parent may lead to pages that are gone
+ * when the parent's map is. VM_WIPEONFORK says so, but madvise(MADV_KEEPONFORK) takes
+ * that away. Then the kernel has copied the entries before it calls sim_vm_open(), or
+ * looks at the flag again afterwards, depending on its version.
+ */
+static void sim_vm_wipe(struct vm_area_struct *vma, struct sim_buffer *buffer)
+{
+	if (vma->vm_flags & VM_WIPEONFORK)
+		return;
+	vm_flags_set(vma, VM_WIPEONFORK);
+	sim_mmap_revoke(buffer, vma->vm_pgoff - sim_slot_pgoff(buffer->dev, buffer->slot),
+			vma_pages(vma));
+}
+
 static void sim_vm_open(struct vm_area_struct *vma)
 {
 	struct sim_map *map = vma->vm_private_data;
@@ -52,6 +67,7 @@ static void sim_vm_open(struct vm_area_struct *vma)
 	if (map->mm == vma->vm_mm) {
 		kref_get(&map->ref);
 	} else {
+		sim_vm_wipe(vma, map->buffer);
 		/* fork() asks nobody: without memory, the child's map is dead. */
 		map = sim_map_new(map->buffer, vma->vm_mm, map->zero_when_lost);
 		vma->vm_private_data = map;
