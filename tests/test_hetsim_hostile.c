@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: callers who ask for nonsense, at bad addresses, and who die in the middle. */
 #include <errno.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -395,6 +398,116 @@ static void test_close_under_wait(void)
 	CHECK_EQUAL(hetsim_objects(), before < 0 ? before : before - 1);
 }
 
+/* ---- names guessed before they are given out ---- */
+
+struct guess {
+	int fd;
+	_Atomic bool stop;
+	unsigned long made, taken;
+};
+
+static void *making_queues(void *user)
+{
+	struct guess *guess = user;
+
+	while (!guess->stop) {
+		struct hetsim_queue_create create = { .size = sizeof(create) };
+
+		if (hetsim_call(guess->fd, HETSIM_QUEUE_CREATE, &create) == 0)
+			guess->made++;
+	}
+	return NULL;
+}
+
+static void *destroying_queues(void *user)
+{
+	struct guess *guess = user;
+	uint32_t queue = 0;
+
+	while (!guess->stop) {
+		struct hetsim_queue_destroy destroy = { .size = sizeof(destroy),
+							.queue = ++queue % 16 + 1 };
+
+		if (hetsim_call(guess->fd, HETSIM_QUEUE_DESTROY, &destroy) == 0)
+			guess->taken++;
+	}
+	return NULL;
+}
+
+/* Who this open file is, to the device. */
+static unsigned long long client_id(int fd)
+{
+	unsigned long long id = 0;
+	char path[64], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "re");
+	CHECK_FATAL(file != NULL);
+	while (fgets(line, sizeof(line), file))
+		sscanf(line, "hetsim-client-id: %llu", &id);
+	fclose(file);
+	CHECK_FATAL(id != 0);
+	return id;
+}
+
+/* Threads of the engine that are an opener's queues. */
+static int engine_threads(unsigned long long id)
+{
+	struct dirent *entry;
+	char path[300], comm[64], name[64];
+	DIR *proc = opendir("/proc");
+	int n = 0;
+
+	CHECK_FATAL(proc != NULL);
+	snprintf(name, sizeof(name), "hetsim0-%llu.", id);
+	while ((entry = readdir(proc))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		if (fgets(comm, sizeof(comm), file) && !strncmp(comm, name, strlen(name)))
+			n++;
+		fclose(file);
+	}
+	closedir(proc);
+	return n;
+}
+
+/* A number is destroyed while QUEUE_CREATE still makes what is to have it. */
+static void test_guessed_queues(void)
+{
+	struct guess guess = { .fd = hetsim_open(O_RDWR) };
+	struct guess makers[3] = { 0 };
+	unsigned long made = 0;
+	pthread_t threads[4];
+	unsigned long long id;
+	int i;
+
+	if (guess.fd < 0)
+		return;
+	id = client_id(guess.fd);
+	for (i = 0; i < 3; i++) {
+		makers[i].fd = guess.fd;
+		CHECK_FATAL(!pthread_create(&threads[i], NULL, making_queues, &makers[i]));
+	}
+	CHECK_FATAL(!pthread_create(&threads[3], NULL, destroying_queues, &guess));
+	usleep(1500000);
+	for (i = 0; i < 3; i++) {
+		makers[i].stop = true;
+		pthread_join(threads[i], NULL);
+		made += makers[i].made;
+	}
+	guess.stop = true;
+	pthread_join(threads[3], NULL);
+	CHECK(guess.taken > 0);
+	CHECK_EQUAL((unsigned long)engine_threads(id), made - guess.taken);
+	close(guess.fd);
+	CHECK_EQUAL(engine_threads(id), 0);
+}
+
 /* ---- killed in the middle ---- */
 
 static void doing_wait(int fd, struct hetsim_buffer *buffer)
@@ -548,6 +661,7 @@ static const struct test tests[] = {
 	{ "numbers", test_numbers, 0, 0 },
 	{ "bad_answers", test_bad_answers, 0, 0 },
 	{ "close_under_wait", test_close_under_wait, 0, 0 },
+	{ "guessed_queues", test_guessed_queues, 0, 0 },
 	{ "killed", test_killed, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -370,6 +370,23 @@ static inline pgoff_t sim_slot_pgoff(const struct sim_device *dev, u32 slot)
 	return slot * dev->window_pages;
 }
 
+/*
+ * Takes out what is stored under a name that a caller gave; NULL if nothing is. A name
+ * that is only reserved stays so, as whoever is about to store something there counts on
+ * it: xa_erase() would give it to others.
+ */
+static inline void *sim_name_take(struct xarray *names, u32 name)
+{
+	void *object;
+
+	xa_lock(names);
+	object = xa_load(names, name);
+	if (object)
+		__xa_erase(names, name);
+	xa_unlock(names);
+	return object;
+}
+
 /* sim_main.c */
 extern bool sim_test;
 int sim_device_plug(unsigned int index);

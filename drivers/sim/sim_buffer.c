@@ -212,7 +212,7 @@ int sim_buffer_close(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_buffer *buffer;
 
-	buffer = xa_erase(&opener->handles, close->handle);
+	buffer = sim_name_take(&opener->handles, close->handle);
 	if (!buffer)
 		return -ENOENT;
 	sim_buffer_put(buffer);

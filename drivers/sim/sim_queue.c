@@ -107,7 +107,7 @@ int sim_queue_destroy(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_queue *queue;
 
-	queue = xa_erase(&opener->queues, destroy->queue);
+	queue = sim_name_take(&opener->queues, destroy->queue);
 	if (!queue)
 		return -ENOENT;
 	sim_queue_end(queue);
