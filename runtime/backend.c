@@ -63,6 +63,18 @@ static int no_check(void *device)
 	return 0;
 }
 
+static int no_map_keep(void *device, const struct hm_segment *segment, void *address)
+{
+	(void)device, (void)segment, (void)address;
+	return -EOPNOTSUPP;
+}
+
+static void *no_map_take(void *device, const struct hm_segment *segment)
+{
+	(void)device, (void)segment;
+	return NULL;
+}
+
 static int check_mandatory(const struct hm_backend_ops *ops)
 {
 	const struct {
@@ -109,6 +121,11 @@ static int check_caps(const struct hm_backend_ops *ops)
 				       "the op is %s",
 				       ops->name, optional[i].name,
 				       optional[i].there ? "there" : "missing");
+	if (!ops->map_keep != !ops->map_take)
+		return err_set(-EINVAL,
+			       "backend %s: of map_keep and map_take one is missing: both or "
+			       "neither",
+			       ops->name);
 	if (!ops->create && !ops->from_file && !ops->import_fd)
 		return err_set(-EINVAL,
 			       "backend %s: none of create, from_file and import_fd "
@@ -135,6 +152,10 @@ static void fill_defaults(struct hm_backend_ops *ops)
 		ops->end_cpu = no_end_cpu;
 	if (!ops->device_check)
 		ops->device_check = no_check;
+	if (!ops->map_keep) {
+		ops->map_keep = no_map_keep;
+		ops->map_take = no_map_take;
+	}
 }
 
 static int add_locked(const struct hm_backend_ops *ops)

@@ -454,6 +454,7 @@ static void collect_ended(struct hm_buffer *buffer)
 		next = map->next_ended;
 		cds_list_del(&map->buffer_link);
 		buffer->n_map--;
+		map_keep_locked(map);
 		map->next_ended = buffer->ended;
 		buffer->ended = map;
 	}

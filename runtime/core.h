@@ -130,6 +130,7 @@ struct hm_map {
 	_Atomic bool lost; /* a change failed, and its undoing: no access any more.
 			    * Written with lock held too, read without as well */
 	bool view_ended;   /* some view ended in a callback: remap_unlock() frees it */
+	bool touched;      /* change was held: it need not be mapped as it was at first */
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 
@@ -178,6 +179,7 @@ extern struct stats_counters {
 	_Atomic uint64_t devices, buffers, maps, views;
 	_Atomic uint64_t bytes_mapped, bytes_reserved, bytes_locked;
 	_Atomic uint64_t bytes_copied, launches, touches_outside;
+	_Atomic uint64_t bytes_idle;
 } stats;
 
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t n)

@@ -190,6 +190,32 @@ static void window_released(const struct hm_map *map)
 		atomic_store_explicit(&window_end, end, memory_order_relaxed);
 }
 
+/*
+ * All of the segment as an earlier map left it, with the pages that were brought in.
+ * NULL: none did.
+ */
+static void *take_kept(const struct hm_map *map, const struct hm_segment *segment,
+		       uint64_t from, uint64_t length, int prot)
+{
+	const struct hm_device *device = map->buffer->device;
+	void *mapped;
+
+	if (from != segment->offset || length != segment->length)
+		return NULL;
+	mapped = device->ops->map_take(device->backend, segment);
+	if (!mapped || !sys_mprotect(mapped, length, prot))
+		return mapped;
+	sys_munmap(mapped, length);
+	return NULL;
+}
+
+static void placed_at(struct hm_map *map, void *mapped)
+{
+	map->address = mapped;
+	map->reservation.base = mapped;
+	map->reservation.length = map->span;
+}
+
 /* One object, no guard: the mapping is its own reservation. */
 static int place_at(struct hm_map *map, uint64_t hint, int prot)
 {
@@ -199,12 +225,22 @@ static int place_at(struct hm_map *map, uint64_t hint, int prot)
 
 	r = map_direct(segment, map->offset, map->span, (char *)(uintptr_t)hint, 0, prot,
 		       &mapped);
-	if (r)
-		return r;
-	map->address = mapped;
-	map->reservation.base = mapped;
-	map->reservation.length = map->span;
-	return 0;
+	if (!r)
+		placed_at(map, mapped);
+	return r;
+}
+
+static int map_part(const struct hm_map *map, const struct hm_segment *segment, uint64_t from,
+		    uint64_t length, int prot)
+{
+	char *address = map->address + (from - map->offset);
+	void *kept = take_kept(map, segment, from, length, prot);
+
+	if (kept && !sys_mremap_to(kept, length, length, address))
+		return 0;
+	if (kept)
+		sys_munmap(kept, length);
+	return map_one(segment, from, length, address, prot);
 }
 
 static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
@@ -225,8 +261,7 @@ static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
 
 		if (from >= to)
 			break;
-		r = map_one(segment, from, to - from, map->address + (from - map->offset),
-			    prot);
+		r = map_part(map, segment, from, to - from, prot);
 		if (r)
 			goto err_unmap;
 	}
@@ -241,8 +276,14 @@ static int place_simple(struct hm_map *map, int prot)
 {
 	uint64_t end = atomic_load_explicit(&window_end, memory_order_relaxed);
 	bool window = is_window(0, map->span);
+	void *kept;
 	int r;
 
+	kept = take_kept(map, &map->buffer->segment[0], map->offset, map->span, prot);
+	if (kept) {
+		placed_at(map, kept);
+		return 0;
+	}
 	r = place_at(map, window && end > map->span ? end - map->span : 0, prot);
 	if (r || !window || is_window((uintptr_t)map->address, map->span) ||
 	    sys_munmap(map->address, map->span))
@@ -479,6 +520,21 @@ err_free:
 
 /* ---- release ---- */
 
+void map_keep_locked(struct hm_map *map)
+{
+	const struct hm_buffer *buffer = map->buffer;
+	const struct hm_segment *segment = &buffer->segment[0];
+	const struct hm_device *device = buffer->device;
+
+	if (map->touched || buffer->n_segment > 1 || map->offset ||
+	    map->span != segment->length || map->reservation.length != map->span)
+		return;
+	if (device->ops->map_keep(device->backend, segment, map->address))
+		return;
+	stats_sub(&stats.bytes_reserved, map->span);
+	map->reservation.length = 0;
+}
+
 void map_release(struct hm_map *map)
 {
 	bracket_turn_end(map);
@@ -486,8 +542,10 @@ void map_release(struct hm_map *map)
 		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
 	stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));
 	stats_sub(&stats.maps, 1);
-	reserve_release(&map->reservation);
-	window_released(map);
+	if (map->reservation.length) {
+		reserve_release(&map->reservation);
+		window_released(map);
+	}
 	map_free(map);
 }
 

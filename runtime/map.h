@@ -43,6 +43,12 @@ void map_entry(const struct hm_map *map, const char *address, uint64_t length,
 	       uint32_t generation, const struct rangemap *rights,
 	       struct registry_entry *ret_entry);
 
+/*
+ * Of a map that has ended and that nobody has ever changed: the device may keep what it
+ * is mapped by. Caller holds buffer->lock: its object is the buffer's still.
+ */
+void map_keep_locked(struct hm_map *map);
+
 /* The rest of a map's end, after it left its buffer's list. No locks are held. */
 void map_release(struct hm_map *map);
 

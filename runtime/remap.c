@@ -25,6 +25,7 @@ int remap_lock(struct hm_map *map)
 		return err_set(-EDEADLK,
 			       "a view's callback must not change the map it is called "
 			       "for");
+	map->touched = true;
 	if (likely(!map->lost))
 		return 0;
 	pthread_mutex_unlock(&map->change);

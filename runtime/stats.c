@@ -33,6 +33,7 @@ int hm_stats_get(struct hm_stats *ret_stats)
 		.slab_bytes = registry_slab_bytes(),
 		.find_retries = registry_find_retries(),
 		.touches_outside = get(&stats.touches_outside),
+		.bytes_idle = get(&stats.bytes_idle),
 	};
 	struct_write(ret_stats, &now, ret_stats->struct_size);
 	return 0;

@@ -127,6 +127,14 @@ struct hm_backend_ops {
 	 */
 	int (*end_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
 		       uint64_t offset, uint64_t length, uint32_t access);
+	/*
+	 * Optional, without a capability bit, both or neither: mappings that are dear to
+	 * make. @address is one of the whole segment, as the core made it, whose map has
+	 * ended. 0: it is the device's from here on; else the core unmaps it.
+	 */
+	int (*map_keep)(void *device, const struct hm_segment *segment, void *address);
+	/* One of the whole segment, with whatever rights: the core's from here on. Or NULL. */
+	void *(*map_take)(void *device, const struct hm_segment *segment);
 	/* Further ops are appended here. */
 };
 

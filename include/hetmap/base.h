@@ -89,6 +89,7 @@ struct hm_stats {
 	uint64_t slab_bytes;      /* registry nodes and descriptors, never given back */
 	uint64_t find_retries;    /* hm_pointer_find met a change under way */
 	uint64_t touches_outside; /* stores outside brackets that HETMAP_CHECK=1 saw */
+	uint64_t bytes_idle;      /* kept on DRM nodes for the next buffers: HETMAP_DRM_IDLE */
 };
 
 /**

@@ -86,7 +86,7 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
  * Errors: -ENODEV no such device (the text lists those there are, or has the
  * remedy); -EACCES not permitted (the text says to whom it is); -EPROTO it and this
  * library don't speak the same version (the text has both); -EINVAL HETMAP_SOFT, the
- * settings of "soft", has a mistake; -EOPNOTSUPP "drm:": no DRM node, or a driver that
+ * settings of "soft", or HETMAP_DRM_IDLE has a mistake; -EOPNOTSUPP "drm:": no DRM node, or a driver that
  * the library does not know; -EMFILE; -ENOMEM.
  */
 HM_API int hm_device_open(const char *name, struct hm_device **ret_device);

@@ -112,17 +112,8 @@ static int device_name(uint32_t index, char *name, size_t size)
 
 static struct hm_recipe describe(struct drm_object *object, uint64_t length, uint64_t caps)
 {
-	struct drm_node *node = object->node;
-
 	return (struct hm_recipe){
-		.segment = {
-			.length = length,
-			.fd = object->dma_buf < 0 ? node->fd : object->dma_buf,
-			.fd_offset = object->map_offset,
-			.flags = HM_SEGMENT_SHARED | HM_SEGMENT_FROM_START |
-				 (node->driver->present ? HM_SEGMENT_PRESENT : 0),
-			.object = object,
-		},
+		.segment = drm_object_segment(object, length),
 		.page_size = page_size(),
 		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT),
 		.access = HM_READ | HM_WRITE,
@@ -243,6 +234,18 @@ static void object_destroy(void *device, struct hm_segment *segment)
 	drm_object_put(segment->object);
 }
 
+static int map_keep(void *device, const struct hm_segment *segment, void *address)
+{
+	(void)device;
+	return drm_idle_keep_mapping(segment->object, address);
+}
+
+static void *map_take(void *device, const struct hm_segment *segment)
+{
+	(void)device;
+	return drm_idle_take_mapping(segment->object);
+}
+
 const struct hm_backend_ops drm_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "drm",
@@ -258,4 +261,6 @@ const struct hm_backend_ops drm_backend = {
 	.resize = resize,
 	.device_name = device_name,
 	.device_check = device_check,
+	.map_keep = map_keep,
+	.map_take = map_take,
 };

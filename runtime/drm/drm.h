@@ -5,6 +5,7 @@
  *	discover.c   which nodes there are, and why one can't be opened
  *	node.c       open nodes, one for each path, shared by all who name it
  *	object.c     kernel handles: one object for each, however often it comes in
+ *	idle.c       objects that nobody holds, kept for who asks for the like next
  *	drivers.c    the table of drivers; one file for each that it names
  *	../backend/drm.c  the backend over all of them
  *
@@ -40,6 +41,9 @@ struct drm_node {
 	uint64_t system_total;
 	uint64_t data[4]; /* the driver's own */
 
+	uint64_t idle_max;   /* bytes that idle objects may have; 0: none is kept */
+	uint64_t idle_bytes; /* that they have; under idle.c's lock */
+
 	struct drm_node *next;        /* in node.c's list */
 	struct cds_list_head objects; /* drm_object.link, under object.c's lock */
 };
@@ -62,6 +66,13 @@ struct drm_object {
 	uint32_t cache;      /* enum hm_cache that its maps have */
 	uint64_t data[2];    /* the driver's own */
 	struct cds_list_head link;
+
+	/* Of what was made here: */
+	_Atomic bool own;       /* nobody else knows it: neither exported nor brought in */
+	uint32_t wanted;        /* enum drm_place that was asked for ... */
+	uint64_t asked;         /* ... and bytes: what its maps have */
+	_Atomic(void *) mapped; /* where all of that is mapped, for no map; NULL: nowhere */
+	uint64_t idle_since;    /* ns; under idle.c's lock */
 };
 
 /*
@@ -163,9 +174,34 @@ int drm_object_import(struct drm_node *node, int fd, struct drm_object **ret_obj
  */
 int drm_object_export(struct drm_object *object, bool write, int *ret_fd);
 void drm_object_put(struct drm_object *object);
+/* For who found its last holder gone: closes the handle, and the object is no more. */
+void drm_object_end(struct drm_object *object);
+/* Its first @length bytes as the core maps them. */
+struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length);
 /* For fork only. */
 void drm_objects_lock(void);
 void drm_objects_unlock(void);
+
+/* ---- idle.c ---- */
+
+/* What HETMAP_DRM_IDLE says of a node's idle objects. -EINVAL, with a text. */
+int drm_idle_limit(uint64_t *ret_bytes);
+/* False: it is not to be kept, and still the caller's, who was its last holder. */
+bool drm_idle_put(struct drm_object *object);
+/* One of the like, of zeros, the caller's from here on; NULL: there is none. */
+struct drm_object *drm_idle_take(struct drm_node *node, uint64_t size, enum drm_place place);
+/* Ends those of all nodes: memory is short. False: there were none. */
+bool drm_idle_empty(void);
+/* Ends those of a node that nobody holds any more. */
+void drm_idle_close(struct drm_node *node);
+/* A mapping of all of @object that a map has left. -ENOSPC: it is not kept. */
+int drm_idle_keep_mapping(struct drm_object *object, void *address);
+/* It, with whatever rights; NULL: there is none. */
+void *drm_idle_take_mapping(struct drm_object *object);
+/* For fork only. */
+void drm_idle_fork_prepare(void);
+void drm_idle_fork_parent(void);
+void drm_idle_fork_child(void);
 
 /* ---- discover.c ---- */
 

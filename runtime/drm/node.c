@@ -144,6 +144,9 @@ static int open_node(const char *path, struct drm_node **ret_node)
 	node->refs = 1;
 	CDS_INIT_LIST_HEAD(&node->objects);
 	snprintf(node->path, sizeof(node->path), "%s", path);
+	r = drm_idle_limit(&node->idle_max);
+	if (r)
+		goto err_free;
 	node->fd = open_path(path);
 	if (node->fd < 0) {
 		r = node->fd;
@@ -330,6 +333,7 @@ void drm_node_put(struct drm_node *node)
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return;
+	drm_idle_close(node);
 	sys_close(node->fd);
 	free(node);
 }
@@ -340,17 +344,25 @@ void drm_fork_prepare(void)
 {
 	drm_objects_lock();
 	pthread_mutex_lock(&lock);
+	drm_idle_fork_prepare();
 }
 
-void drm_fork_parent(void)
+static void unlock(void)
 {
 	pthread_mutex_unlock(&lock);
 	drm_objects_unlock();
 }
 
+void drm_fork_parent(void)
+{
+	drm_idle_fork_parent();
+	unlock();
+}
+
 /* The parent's are its own: the child opens others. */
 void drm_fork_child(void)
 {
+	drm_idle_fork_child();
 	nodes = NULL;
-	drm_fork_parent();
+	unlock();
 }

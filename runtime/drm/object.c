@@ -56,8 +56,8 @@ static void add_locked(struct drm_object *object)
 	cds_list_add(&object->link, &object->node->objects);
 }
 
-int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place,
-		      struct drm_object **ret_object)
+static int make(struct drm_node *node, uint64_t size, enum drm_place place,
+		struct drm_object **ret_object)
 {
 	struct drm_object *object = object_alloc(node);
 	int r;
@@ -74,9 +74,9 @@ int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place
 		r = drm_explain(node, r, "where a buffer can be mapped");
 		goto err_handle;
 	}
-	pthread_mutex_lock(&lock);
-	add_locked(object);
-	pthread_mutex_unlock(&lock);
+	object->own = true;
+	object->asked = size;
+	object->wanted = place;
 	*ret_object = object;
 	return 0;
 
@@ -85,6 +85,27 @@ err_handle:
 err_free:
 	free(object);
 	return r;
+}
+
+int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place,
+		      struct drm_object **ret_object)
+{
+	struct drm_object *object = drm_idle_take(node, size, place);
+	int r = 0;
+
+	if (!object)
+		r = make(node, size, place, &object);
+	if ((r == -ENOMEM || r == -ENOSPC) && drm_idle_empty()) {
+		err_clear();
+		r = make(node, size, place, &object);
+	}
+	if (r)
+		return r;
+	pthread_mutex_lock(&lock);
+	add_locked(object);
+	pthread_mutex_unlock(&lock);
+	*ret_object = object;
+	return 0;
 }
 
 /* What is known of one that came in. */
@@ -197,6 +218,8 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	};
 	int r;
 
+	/* Whatever becomes of it: from here on it may have other users. */
+	object->own = false;
 	r = drm_call(node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime);
 	if (r == -EMFILE || r == -ENFILE)
 		return rlimits_explain_fd(r, "a dma-buf of the buffer");
@@ -213,23 +236,52 @@ err_close:
 	return r;
 }
 
+void drm_object_end(struct drm_object *object)
+{
+	void *mapped = drm_idle_take_mapping(object);
+
+	if (mapped)
+		sys_munmap(mapped, object->asked);
+	/* That of another's was closed where none could come in meanwhile. */
+	if (object->own)
+		close_handle(object->node, object->handle);
+	if (object->dma_buf >= 0)
+		sys_close(object->dma_buf);
+	free(object);
+}
+
 void drm_object_put(struct drm_object *object)
 {
+	struct drm_node *node = object->node;
 	bool last;
 
 	pthread_mutex_lock(&lock);
 	last = !--object->refs;
 	if (last) {
 		cds_list_del(&object->link);
-		close_handle(object->node, object->handle);
+		if (!object->own)
+			close_handle(node, object->handle);
 	}
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return;
-	if (object->dma_buf >= 0)
-		sys_close(object->dma_buf);
-	drm_node_put(object->node);
-	free(object);
+	if (!drm_idle_put(object))
+		drm_object_end(object);
+	drm_node_put(node);
+}
+
+struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length)
+{
+	const struct drm_node *node = object->node;
+
+	return (struct hm_segment){
+		.length = length,
+		.fd = object->dma_buf < 0 ? node->fd : object->dma_buf,
+		.fd_offset = object->map_offset,
+		.flags = HM_SEGMENT_SHARED | HM_SEGMENT_FROM_START |
+			 (node->driver->present ? HM_SEGMENT_PRESENT : 0),
+		.object = object,
+	};
 }
 
 void drm_objects_lock(void)
