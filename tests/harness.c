@@ -78,6 +78,16 @@ void __tsan_on_report(void *found)
 	test_fail(__FILE__, __LINE__, "ThreadSanitizer reported, see above");
 }
 
+/*
+ * A lost device's pages become zeros under whoever touches them: the kernel swaps them
+ * whole, and TSan takes the mmap() for stores of ours.
+ */
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:put_zeros\n";
+}
+
 /* ---- what a test says ---- */
 
 static const char *base_name(const char *path)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The simulated devices under several threads at once, and taken away from under them. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -64,6 +65,45 @@ static void test_unplug_while_replaced(void)
 		hm_buffer_unref(buffer);
 		hm_device_unref(device);
 	}
+}
+
+/*
+ * ---- bytes that a system call reads, as a copy to another device does ----
+ *
+ * For a race detector: /dev/null itself looks at none.
+ */
+
+static void *reader(void *user)
+{
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	while (!stop)
+		failed = failed || write(fd, user, PAGE) != (ssize_t)PAGE;
+	close(fd);
+	return NULL;
+}
+
+static void test_unplug_while_read(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, PAGE, 0, &map);
+	pthread_t thread;
+
+	stop = false;
+	failed = false;
+	CHECK_FATAL(!pthread_create(&thread, NULL, reader, hm_map_address(map)));
+	usleep(2000);
+	if (sim_unplug(device)) {
+		usleep(2000);
+		sim_plug();
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	CHECK(!failed);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
 }
 
 /* ---- shrinking that is refused ---- */
@@ -446,6 +486,7 @@ static const struct sim_case cases[] = {
 	{ "refused_shrink", test_refused_shrink },
 	{ "unplug_many", test_unplug_many },
 	{ "unplug_while_replaced", test_unplug_while_replaced },
+	{ "unplug_while_read", test_unplug_while_read },
 	{ NULL, NULL },
 };
 
