@@ -300,11 +300,48 @@ static void test_window_eviction(void)
 	hetsim_close(fd);
 }
 
+/* In a VRAM that is full what is in the window changes places with what is not. */
+static void test_window_exchange(void)
+{
+	struct hetsim_buffer a, b = { 0 };
+	struct hetsim_query query;
+	uint64_t window;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	query = hetsim_query(fd);
+	window = query.window_bytes;
+	if (!window || query.vram_bytes > 256 * MIB) {
+		hetsim_close(fd);
+		return;
+	}
+	a = hetsim_buffer_make(fd, window, HETSIM_PLACE_WINDOW);
+	fill(a.bytes, window, 7);
+	CHECK_FATAL(hetsim_buffer_create(fd, query.vram_bytes - window, HETSIM_PLACE_VRAM, 0,
+					 &b) == 0);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, query.vram_bytes);
+	CHECK_EQUAL(hetsim_buffer_move(fd, b.handle, 0, window, HETSIM_PLACE_WINDOW), 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, a.handle).vram_bytes, window);
+	CHECK_EQUAL(hetsim_buffer_info(fd, b.handle).window_bytes, window);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, query.vram_bytes);
+	CHECK_EQUAL(hetsim_query(fd).window_used, window);
+	CHECK_EQUAL(hetsim_query(fd).system_used, query.system_used);
+	CHECK_EQUAL(hetsim_pwrite(fd, "b", 1, b.offset), 1);
+	CHECK_EQUAL(hetsim_buffer_move(fd, a.handle, 0, window, HETSIM_PLACE_WINDOW), 0);
+	CHECK(filled(a.bytes, window, 7));
+	CHECK_EQUAL(hetsim_close_handle(fd, b.handle), 0);
+	hetsim_buffer_drop(fd, &a);
+	CHECK_EQUAL(hetsim_query(fd).vram_used, 0);
+	hetsim_close(fd);
+}
+
 const struct test sim_move_tests[] = {
 	{ "move", test_move, 0, 0 },
 	{ "move_under_use", test_move_under_use, 120, 0 },
 	{ "eviction", test_eviction, 60, 0 },
 	{ "window", test_window, 0, 0 },
 	{ "window_eviction", test_window_eviction, 60, 0 },
+	{ "window_exchange", test_window_exchange, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

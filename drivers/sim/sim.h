@@ -407,7 +407,7 @@ long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
 
 /* sim_mem.c */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
-		      bool instead);
+		      const u64 *leaving);
 void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages);
 
 /* sim_buffer.c */

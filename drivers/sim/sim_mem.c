@@ -58,11 +58,15 @@ static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
 
 /*
  * How many of @n_pages lack room, and where it has to be made: the window is a
- * part of VRAM, so either may be what is full. With dev->memory_lock held.
+ * part of VRAM, so either may be what is full. VRAM gets no fuller by what leaves a
+ * place in it: until that is gone, it may count more than it has. With
+ * dev->memory_lock held.
  */
-static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages, u32 *ret_where)
+static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages,
+			   const u64 *leaving, u32 *ret_where)
 {
 	u64 vram = dev->pages_used[HETSIM_PLACE_VRAM] + dev->pages_used[HETSIM_PLACE_WINDOW];
+	u64 limit = dev->pages_limit[HETSIM_PLACE_VRAM];
 	u64 left = dev->pages_limit[place] - dev->pages_used[place];
 
 	lockdep_assert_held(&dev->memory_lock);
@@ -70,8 +74,9 @@ static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages, u32 *
 	if (place == HETSIM_PLACE_SYSTEM || (place == HETSIM_PLACE_WINDOW && left < n_pages))
 		return n_pages - min(n_pages, left);
 	*ret_where = HETSIM_PLACE_VRAM;
-	left = dev->pages_limit[HETSIM_PLACE_VRAM] - vram;
-	return n_pages - min(n_pages, left);
+	if (leaving)
+		limit += leaving[HETSIM_PLACE_VRAM] + leaving[HETSIM_PLACE_WINDOW];
+	return n_pages - min(n_pages, limit - min(vram, limit));
 }
 
 /* Others may take what was made free: not for ever. */
@@ -83,7 +88,7 @@ static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages, u32 *
  * used for longest make room.
  */
 static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
-			   u64 n_pages, bool instead)
+			   u64 n_pages, const u64 *leaving)
 {
 	unsigned int tries;
 	u64 mine, missing;
@@ -95,11 +100,11 @@ static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, 
 		spin_lock(&dev->memory_lock);
 		for (i = 0; i < SIM_N_PLACES; i++)
 			mine += account->pages_used[i];
-		if (!instead && n_pages > dev->opener_pages - min(mine, dev->opener_pages)) {
+		if (!leaving && n_pages > dev->opener_pages - min(mine, dev->opener_pages)) {
 			spin_unlock(&dev->memory_lock);
 			return -ENOSPC;
 		}
-		missing = sim_mem_missing(dev, place, n_pages, &where);
+		missing = sim_mem_missing(dev, place, n_pages, leaving, &where);
 		if (!missing) {
 			dev->pages_used[place] += n_pages;
 			account->pages_used[place] += n_pages;
@@ -158,11 +163,11 @@ err_free:
 
 /*
  * Fills @pages with zeroed pages, counted in @place, charged to the control
- * group of who made the buffer; @instead: of others, which are soon to go. Not
- * from high memory: the kernel's own map of it has no cache mode.
+ * group of who made the buffer; @leaving: by place, instead of how many others,
+ * which are soon to go; NULL: of none. Not from high memory: the kernel's own map of it has no cache mode.
  */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
-		      bool instead)
+		      const u64 *leaving)
 {
 	u64 done = 0;
 	int r;
@@ -171,7 +176,7 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 		return -ENOMEM;
 	if (sim_inject_due(&buffer->account->eintr))
 		return -EINTR;
-	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, instead);
+	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, leaving);
 	if (r)
 		return r;
 	while (done < n_pages) {

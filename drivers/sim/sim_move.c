@@ -54,14 +54,24 @@ static int sim_pages_exchange(struct sim_buffer *buffer, u64 first, unsigned int
 	return 0;
 }
 
-/* How many pages of a range are in @from. With buffer->change held. */
+/*
+ * How many pages of a range are in @from; @ret_in: in each of them. With
+ * buffer->change held.
+ */
 static unsigned int sim_pages_in(struct sim_buffer *buffer, u64 first, unsigned int n_pages,
-				 unsigned long from)
+				 unsigned long from, u64 *ret_in)
 {
 	unsigned int i, n = 0;
 
-	for (i = 0; i < n_pages; i++)
-		n += sim_page_in(buffer->pages[first + i], from);
+	memset(ret_in, 0, SIM_N_PLACES * sizeof(*ret_in));
+	for (i = 0; i < n_pages; i++) {
+		struct page *page = buffer->pages[first + i];
+
+		if (!sim_page_in(page, from))
+			continue;
+		ret_in[sim_page_place(page)]++;
+		n++;
+	}
 	return n;
 }
 
@@ -72,8 +82,8 @@ static unsigned int sim_pages_in(struct sim_buffer *buffer, u64 first, unsigned 
 static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 			  unsigned long from, u32 place, u64 *ret_moved)
 {
+	u64 in[SIM_N_PLACES], done;
 	struct page **fresh;
-	u64 done;
 	int r = 0;
 
 	*ret_moved = 0;
@@ -82,11 +92,11 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 		return -ENOMEM;
 	for (done = 0; done < n_pages; done += SIM_MOVE_BATCH) {
 		unsigned int batch = min_t(u64, n_pages - done, SIM_MOVE_BATCH);
-		unsigned int n = sim_pages_in(buffer, first + done, batch, from);
+		unsigned int n = sim_pages_in(buffer, first + done, batch, from, in);
 
 		if (!n)
 			continue;
-		r = sim_mem_pages_get(buffer, place, fresh, n, true);
+		r = sim_mem_pages_get(buffer, place, fresh, n, in);
 		if (r)
 			break;
 		r = sim_pages_exchange(buffer, first + done, batch, from, place, fresh);

@@ -6,6 +6,7 @@
  * in VRAM outside of it.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "twin.h"
 
@@ -18,21 +19,24 @@
 
 /*
  * How many of @n_pages lack room, and where it has to be made: the window is a part
- * of VRAM, so either may be what is full. With dev->memory_lock held.
+ * of VRAM, so either may be what is full. VRAM gets no fuller by what leaves a place in
+ * it: until that is gone, it may count more than it has. With dev->memory_lock held.
  */
 static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, uint64_t n_pages,
-			       uint32_t *ret_where)
+			       const uint64_t *leaving, uint32_t *ret_where)
 {
 	uint64_t vram =
 		dev->pages_used[HETSIM_PLACE_VRAM] + dev->pages_used[HETSIM_PLACE_WINDOW];
+	uint64_t limit = dev->pages_limit[HETSIM_PLACE_VRAM];
 	uint64_t left = dev->pages_limit[place] - dev->pages_used[place];
 
 	*ret_where = place;
 	if (place == HETSIM_PLACE_SYSTEM || (place == HETSIM_PLACE_WINDOW && left < n_pages))
 		return n_pages - min_u64(n_pages, left);
 	*ret_where = HETSIM_PLACE_VRAM;
-	left = dev->pages_limit[HETSIM_PLACE_VRAM] - vram;
-	return n_pages - min_u64(n_pages, left);
+	if (leaving)
+		limit += leaving[HETSIM_PLACE_VRAM] + leaving[HETSIM_PLACE_WINDOW];
+	return n_pages - min_u64(n_pages, limit - min_u64(vram, limit));
 }
 
 /*
@@ -40,7 +44,7 @@ static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, ui
  * is none for, @ret_where: in which place. -ENOSPC: the opener's limit.
  */
 static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-			  bool instead, uint64_t *ret_missing, uint32_t *ret_where)
+			  const uint64_t *leaving, uint64_t *ret_missing, uint32_t *ret_where)
 {
 	struct soft_device *dev = buffer->dev;
 	struct soft_account *account = buffer->account;
@@ -51,11 +55,11 @@ static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n
 	pthread_mutex_lock(&dev->memory_lock);
 	for (i = 0; i < SOFT_N_PLACES; i++)
 		mine += account->pages_used[i];
-	if (!instead && n_pages > dev->opener_pages - min_u64(mine, dev->opener_pages)) {
+	if (!leaving && n_pages > dev->opener_pages - min_u64(mine, dev->opener_pages)) {
 		r = -ENOSPC;
 		goto out;
 	}
-	missing = memory_missing(dev, place, n_pages, ret_where);
+	missing = memory_missing(dev, place, n_pages, leaving, ret_where);
 	if (!missing) {
 		dev->pages_used[place] += n_pages;
 		account->pages_used[place] += n_pages;
@@ -76,31 +80,36 @@ void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pag
 	pthread_mutex_unlock(&dev->memory_lock);
 }
 
-/* How many pages of a range are in @from. With buffer->change held. */
+/*
+ * How many pages of a range are in @from; @ret_in: in each of them. With buffer->change
+ * held.
+ */
 static uint64_t pages_count(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-			    unsigned int from)
+			    unsigned int from, uint64_t *ret_in)
 {
 	uint64_t i, n = 0;
 
-	for (i = first; i < first + n_pages; i++)
-		n += !!(from & PLACE(buffer->place_of[i]));
-	return n;
-}
-
-/* There is room for them in @place. */
-static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-			   unsigned int from, uint32_t place)
-{
-	uint64_t in[SOFT_N_PLACES] = { 0 }, i;
-	unsigned int p;
-
-	pthread_rwlock_wrlock(&buffer->lock);
+	memset(ret_in, 0, SOFT_N_PLACES * sizeof(*ret_in));
 	for (i = first; i < first + n_pages; i++) {
 		if (!(from & PLACE(buffer->place_of[i])))
 			continue;
-		in[buffer->place_of[i]]++;
-		buffer->place_of[i] = (uint8_t)place;
+		ret_in[buffer->place_of[i]]++;
+		n++;
 	}
+	return n;
+}
+
+/* There is room in @place for those in @from, which are @in. */
+static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
+			   unsigned int from, const uint64_t *in, uint32_t place)
+{
+	uint64_t i;
+	unsigned int p;
+
+	pthread_rwlock_wrlock(&buffer->lock);
+	for (i = first; i < first + n_pages; i++)
+		if (from & PLACE(buffer->place_of[i]))
+			buffer->place_of[i] = (uint8_t)place;
 	for (p = 0; p < SOFT_N_PLACES; p++) {
 		buffer->pages_in[p] -= in[p];
 		buffer->pages_in[place] += in[p];
@@ -118,19 +127,19 @@ static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pag
 		      unsigned int from, uint32_t place, uint64_t *ret_moved)
 {
 	struct soft_device *dev = buffer->dev;
-	uint64_t done, batch, n;
+	uint64_t in[SOFT_N_PLACES], done, batch, n;
 	int r = 0;
 
 	*ret_moved = 0;
 	for (done = 0; done < n_pages && !r; done += batch) {
 		batch = min_u64(n_pages - done, MOVE_BATCH);
-		n = pages_count(buffer, first + done, batch, from);
+		n = pages_count(buffer, first + done, batch, from, in);
 		if (!n)
 			continue;
-		r = soft_memory_take(buffer, place, n, true);
+		r = soft_memory_take(buffer, place, n, in);
 		if (r)
 			break;
-		pages_exchange(buffer, first + done, batch, from, place);
+		pages_exchange(buffer, first + done, batch, from, in, place);
 		*ret_moved += n;
 	}
 	if (*ret_moved && dev->pages_limit[HETSIM_PLACE_WINDOW])
@@ -234,7 +243,8 @@ static uint64_t evict(struct soft_device *dev, uint32_t place, uint64_t n_pages)
 /* Others may take what was made free: not for ever. */
 #define MEMORY_TRIES 4
 
-int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages, bool instead)
+int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
+		     const uint64_t *leaving)
 {
 	uint64_t missing = 0;
 	unsigned int tries;
@@ -246,7 +256,7 @@ int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_page
 	if (soft_inject_due(&buffer->account->eintr))
 		return -EINTR;
 	for (tries = 0; tries < MEMORY_TRIES; tries++) {
-		r = memory_reserve(buffer, place, n_pages, instead, &missing, &where);
+		r = memory_reserve(buffer, place, n_pages, leaving, &missing, &where);
 		if (r || !missing)
 			return r;
 		if (where == HETSIM_PLACE_SYSTEM || !evict(buffer->dev, where, missing))

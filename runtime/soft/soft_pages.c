@@ -191,7 +191,7 @@ int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages)
 			return r;
 		first = 0;
 	}
-	r = soft_memory_take(buffer, place, more, false);
+	r = soft_memory_take(buffer, place, more, NULL);
 	if (r)
 		goto err_room;
 	r = file_grow(buffer->fd, old_n, n_pages);

@@ -268,11 +268,12 @@ int soft_device_take(struct soft_device *dev);
 /* ---- soft_memory.c: accounts, limits, eviction, moves ---- */
 
 /*
- * Counts pages of @buffer in @place, evicting others where it is full; @instead: of
- * pages of the buffer that are soon to go. -ENOSPC, -ENOMEM, -EINTR.
+ * Counts pages of @buffer in @place, evicting others where it is full; @leaving: by
+ * place, instead of how many pages of the buffer, which are soon to go; NULL: of none.
+ * -ENOSPC, -ENOMEM, -EINTR.
  */
 int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-		     bool instead);
+		     const uint64_t *leaving);
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages);
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages);
 int soft_buffer_move(struct soft_file *file, void *argument);
