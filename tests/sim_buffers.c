@@ -51,6 +51,31 @@ static void test_handshake(void)
 	hetsim_close(fd);
 }
 
+/* What each kind is made for, and what is the same for all. */
+static void test_kinds(void)
+{
+	static const struct {
+		uint64_t granule_min, granule_max, dma_align, max_segment;
+	} kinds[] = {
+		[HETSIM_KIND_GPU] = { 128 * MIB, 128 * MIB, 4, 1024 * MIB },
+		[HETSIM_KIND_FPGA] = { MIB / 16, MIB / 16, 64, MIB },
+		[HETSIM_KIND_NIC] = { 2 * MIB, 4 * MIB, 8, 4 * MIB },
+	};
+	struct hetsim_query query;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	query = hetsim_query(fd);
+	CHECK_FATAL(query.kind <= HETSIM_KIND_NIC);
+	CHECK_EQUAL(query.granule_min, kinds[query.kind].granule_min);
+	CHECK_EQUAL(query.granule_max, kinds[query.kind].granule_max);
+	CHECK_EQUAL(query.dma_align, kinds[query.kind].dma_align);
+	CHECK_EQUAL(query.max_segment, kinds[query.kind].max_segment);
+	CHECK_EQUAL(query.timeout_ms, 2000);
+	hetsim_close(fd);
+}
+
 /* Sizes of structures: shorter, longer with zeros, longer with something, absurd. */
 static void test_struct_sizes(void)
 {
@@ -389,6 +414,7 @@ static void test_resize_race(void)
 
 const struct test sim_buffers_tests[] = {
 	{ "handshake", test_handshake, 0, 0 },
+	{ "kinds", test_kinds, 0, 0 },
 	{ "struct_sizes", test_struct_sizes, 0, 0 },
 	{ "create", test_create, 0, 0 },
 	{ "foreign_handles", test_foreign_handles, 0, 0 },

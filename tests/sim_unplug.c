@@ -149,6 +149,49 @@ static void test_unplug(void)
 	hetsim_close(fd);
 }
 
+/* What runs ends, whoever's it is; what comes behind it runs. */
+static void test_reset(void)
+{
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct hetsim_command nothing = { 0 };
+	int fd[2] = { hetsim_open(O_RDWR), -1 }, status = 0, i;
+	uint64_t stuck[2] = { 0 }, behind = 0, address = 0;
+	uint32_t queue[2];
+
+	if (fd[0] < 0)
+		return;
+	if (!may_unplug(fd[0])) {
+		hetsim_close(fd[0]);
+		return;
+	}
+	fd[1] = hetsim_open(O_RDWR);
+	for (i = 0; i < 2; i++) {
+		queue[i] = hetsim_queue_make(fd[i], HETSIM_QUEUE_DMA_FENCE, 60000);
+		CHECK_EQUAL(hetsim_inject(fd[i], HETSIM_INJECT_STUCK, queue[i], 1), 0);
+		CHECK_EQUAL(hetsim_submit(fd[i], queue[i], &nothing, 1, &stuck[i]), 0);
+		CHECK_EQUAL(hetsim_wait(fd[i], queue[i], stuck[i], 300, &status, &address),
+			    -ETIME);
+	}
+	fence.queue = queue[0];
+	fence.seqno = stuck[0];
+	CHECK_EQUAL(hetsim_call(fd[0], HETSIM_FENCE_FD, &fence), 0);
+	CHECK_EQUAL(hetsim_submit(fd[0], queue[0], &nothing, 1, &behind), 0);
+
+	CHECK_EQUAL(hetsim_inject(fd[0], HETSIM_INJECT_RESET, 0, 0), 0);
+	for (i = 0; i < 2; i++) {
+		CHECK_EQUAL(hetsim_wait(fd[i], queue[i], stuck[i], 30000, &status, &address),
+			    0);
+		CHECK_EQUAL(status, -ECANCELED);
+	}
+	hetsim_fence_check(fence.fd, -ECANCELED);
+	close(fence.fd);
+	CHECK_EQUAL(hetsim_wait(fd[0], queue[0], behind, 30000, &status, &address), 0);
+	CHECK_EQUAL(status, 0);
+	CHECK_EQUAL(hetsim_run(fd[1], queue[1], &nothing), 0);
+	hetsim_close(fd[1]);
+	hetsim_close(fd[0]);
+}
+
 struct load {
 	_Atomic bool stop;
 	unsigned long rounds;
@@ -229,6 +272,7 @@ static void test_unplug_under_load(void)
 
 const struct test sim_unplug_tests[] = {
 	{ "unplug", test_unplug, 60, 0 },
+	{ "reset", test_reset, 60, 0 },
 	{ "unplug_under_load", test_unplug_under_load, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

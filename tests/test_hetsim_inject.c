@@ -1,10 +1,54 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: faults that an opener may ask for on what is its own. */
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "harness.h"
 #include "hetsim.h"
 #include "sim_tests.h"
 
+static void tell_code(int signal, siginfo_t *info, void *context)
+{
+	(void)signal, (void)context;
+	_exit(info->si_code);
+}
+
+static void touch(void *user)
+{
+	struct sigaction action = { .sa_sigaction = tell_code, .sa_flags = SA_SIGINFO };
+	volatile unsigned char *bytes = user;
+
+	sigaction(SIGBUS, &action, NULL);
+	(void)bytes[0];
+}
+
+/* Who asks the signal for its cause finds broken memory, or no memory. */
+static void test_codes(void)
+{
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 2 * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), 0);
+	CHECK_EQUAL(test_fork(touch, buffer.bytes), -BUS_MCEERR_AR);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, UINT64_MAX), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, HETSIM_PAGE), 0);
+	CHECK_EQUAL(test_fork(touch, buffer.bytes + HETSIM_PAGE), -BUS_ADRERR);
+	CHECK_EQUAL(test_fork(touch, buffer.bytes), 0);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+static const struct test tests[] = {
+	{ "codes", test_codes, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
 int main(int argc, char **argv)
 {
-	return hetsim_main(argc, argv, "hetsim_inject", sim_inject_tests, NULL);
+	return hetsim_main(argc, argv, "hetsim_inject", sim_inject_tests, tests);
 }
