@@ -38,6 +38,14 @@ static int open_command(void)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+static void give(int fd, int kept_fd, int standard)
+{
+	if (fd < 0)
+		close(standard);
+	else
+		dup2(fd ? fd : kept_fd, standard);
+}
+
 static void become(const struct command *command, int fd)
 {
 	char *argv[COMMAND_ARGS_MAX + 2] = { "hetmap" };
@@ -55,8 +63,8 @@ static void become(const struct command *command, int fd)
 			putenv((char *)command->env[i]);
 		else
 			unsetenv(command->env[i]);
-	dup2(command->out ? command->out : kept[0], STDOUT_FILENO);
-	dup2(command->err ? command->err : kept[1], STDERR_FILENO);
+	give(command->out, kept[0], STDOUT_FILENO);
+	give(command->err, kept[1], STDERR_FILENO);
 	if (command->limit && setrlimit((__rlimit_resource_t)command->resource, &limit) < 0)
 		_exit(125);
 	if (command->uid && (setgid(command->uid) < 0 || setuid(command->uid) < 0))

@@ -347,6 +347,7 @@ static void stopped(void)
 	command_wait(pid, &outcome);
 	CHECK_EQUAL(outcome.status, 128 + SIGTERM);
 	CHECK(!strstr(outcome.out, "verified"));
+	CHECK(strstr(outcome.out, "  stopped\n") && !strstr(outcome.out, "failed"));
 	outcome_free(&outcome);
 }
 

@@ -31,6 +31,30 @@ struct option_row {
 	const char *help;     /* '\n' begins a further line */
 };
 
+/* Rows that more than one command has, in one wording; @otherwise: the default. */
+#define OPTION_ROW_DEVICE(otherwise)                                              \
+	{                                                                         \
+		'd', "device", "NAME",                                            \
+			"where the bytes live: host, soft:N, sim:N, or another\n" \
+			"that hetmap devices lists; N is 0 if left out\n"         \
+			"(default: " otherwise ")"                                \
+	}
+#define OPTION_ROW_ACCEL(otherwise)                                         \
+	{                                                                   \
+		'a', "accel", "NAME",                                       \
+			"who computes: opencl:N, cpu, or the engine of a\n" \
+			"simulated device, soft:N, sim:N\n"                 \
+			"(default: " otherwise ")"                          \
+	}
+#define OPTION_ROW_QUIET                                          \
+	{                                                         \
+		'q', "quiet", NULL, "no progress bar, no remarks" \
+	}
+#define OPTION_ROW_HELP                        \
+	{                                      \
+		'h', "help", NULL, "this text" \
+	}
+
 struct option_state {
 	const char *command; /* "run", for messages */
 	const struct option_row *rows;
@@ -51,7 +75,7 @@ int option_next(struct option_state *state);
 /* Says that the value of @option is not what it takes: returns STATUS_USAGE. */
 int option_refuse(const struct option_state *state, int option, const char *expected);
 
-/* Prints the table as help. */
+/* Prints the table as help, and how BYTES are written where a row takes them. */
 void option_help(const struct option_row *rows);
 
 /* "256M", "4096", "1.5G" (binary units). 0 or -EINVAL, -ERANGE. */
@@ -79,6 +103,8 @@ void output_scan_json(int argc, char **argv);
 /* Prints a JSON object, one member a line, and drops it. */
 struct json_t;
 void output_object(struct json_t *object);
+/* Writes out what was printed. False: standard output takes no more. */
+bool output_flush(void);
 /* Flushes standard output. @status, or what a failure to write makes of it. */
 int output_finish(int status);
 

@@ -59,7 +59,7 @@ enum { OPTION_JSON, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
-	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
 

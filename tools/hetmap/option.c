@@ -165,6 +165,8 @@ int option_next(struct option_state *state)
 
 void option_help(const struct option_row *rows)
 {
+	bool bytes = false;
+
 	for (; rows->name; rows++) {
 		char left[64];
 		const char *line = rows->help;
@@ -182,7 +184,10 @@ void option_help(const struct option_row *rows)
 			if (line)
 				printf("%24s", "");
 		}
+		bytes |= rows->argument && !strcmp(rows->argument, "BYTES");
 	}
+	if (bytes)
+		puts("\nBYTES may end in K, M, G or T (powers of 1024).");
 }
 
 int option_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret_number)

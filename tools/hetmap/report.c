@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What is said: remarks and failures, for people or as a JSON object. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -18,11 +19,25 @@
 
 struct output output;
 
+/*
+ * Descriptors 0 to 2 that the caller closed: a buffer would get one of them, and what
+ * is printed would become its bytes. O_PATH: to use it is EBADF, as it was.
+ */
+static void hold_standard_descriptors(void)
+{
+	int fd;
+
+	for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/", O_PATH | O_CLOEXEC);
+}
+
 void output_init(void)
 {
 	const char *term = getenv("TERM");
 	const char *no_colour = getenv("NO_COLOR");
 
+	hold_standard_descriptors();
 	setlocale(LC_CTYPE, "");
 	output.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
 	output.colour = isatty(STDOUT_FILENO) && !(no_colour && *no_colour) && term && *term &&
@@ -37,14 +52,23 @@ void output_scan_json(int argc, char **argv)
 		output.json |= !strcmp(argv[i], "--json");
 }
 
+/* The errno of the first failure to write; the stream knows only that there was one. */
+static int write_error;
+
+bool output_flush(void)
+{
+	if (fflush(stdout) && !write_error)
+		write_error = errno;
+	return !ferror(stdout);
+}
+
 int output_finish(int status)
 {
 	int error;
 
-	errno = 0;
-	if (!fflush(stdout) && !ferror(stdout))
+	if (output_flush())
 		return status;
-	error = errno ? errno : EIO;
+	error = write_error ? write_error : EIO;
 	/* Whoever reads has seen enough. SIGPIPE would have said the same. */
 	if (error == EPIPE)
 		return 128 + SIGPIPE;
@@ -94,7 +118,7 @@ int fail(int status, int error, const char *remedy, const char *format, ...)
 	if (output.json) {
 		fail_json(error, text, remedy);
 	} else {
-		fflush(stdout);
+		output_flush();
 		fprintf(stderr, "hetmap: %s\n", text);
 		if (remedy)
 			fprintf(stderr, "        %s\n", remedy);

@@ -36,14 +36,8 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_DEVICE] = { 'd', "device", "NAME",
-			    "where the bytes live: file (histogram: its default),\n"
-			    "host (saxpy: its default), soft:N, sim:N, or another\n"
-			    "that hetmap devices lists; N is 0 if left out" },
-	[OPTION_ACCEL] = { 'a', "accel", "NAME",
-			   "who computes: opencl:N, cpu, or the engine of a\n"
-			   "simulated device, soft:N, sim:N (histogram)\n"
-			   "(default: opencl:0, or cpu where there is none)" },
+	[OPTION_DEVICE] = OPTION_ROW_DEVICE("histogram: file, FILE itself; saxpy: host"),
+	[OPTION_ACCEL] = OPTION_ROW_ACCEL("opencl:0, or cpu where there is none"),
 	[OPTION_SIZE] = { 's', "size", "BYTES",
 			  "saxpy: size of each of its two vectors (default 256M)" },
 	[OPTION_WINDOW] = { 0, "window", "BYTES",
@@ -53,8 +47,8 @@ static const struct option_row rows[] = {
 			    "measured rounds, 1 to 1000\n"
 			    "(default: 1 to 101, by the time they take)" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
-	[OPTION_QUIET] = { 'q', "quiet", NULL, "no progress bar, no remarks" },
-	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	[OPTION_QUIET] = OPTION_ROW_QUIET,
+	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
 
@@ -74,8 +68,6 @@ static void usage(void)
 	     "Options:");
 	option_help(rows);
 	puts("\n"
-	     "BYTES may end in K, M, G or T (powers of 1024).\n"
-	     "\n"
 	     "Examples:\n"
 	     "  hetmap run histogram\n"
 	     "  hetmap run histogram --json -- 'my file'\n"

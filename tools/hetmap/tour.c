@@ -44,18 +44,14 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_DEVICE] = { 'd', "device", "NAME",
-			    "where the buffer lives\n"
-			    "(default: the first of drm, sim and soft that opens)" },
-	[OPTION_ACCEL] = { 'a', "accel", "NAME",
-			   "who computes on it: soft:0, sim:0, opencl:0, cpu\n"
-			   "(default: the device's own engine, or the best there is)" },
+	[OPTION_DEVICE] = OPTION_ROW_DEVICE("the first of drm, sim and soft that opens"),
+	[OPTION_ACCEL] = OPTION_ROW_ACCEL("the device's own engine, or the best there is"),
 	[OPTION_SIZE] = { 's', "size", "BYTES",
 			  "the buffer's size, from 64K on (default 16M);\n"
 			  "it grows by half" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the steps, or the failure, as JSON" },
-	[OPTION_QUIET] = { 'q', "quiet", NULL, "no progress bar, no remarks" },
-	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	[OPTION_QUIET] = OPTION_ROW_QUIET,
+	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
 
@@ -72,8 +68,6 @@ static void usage(void)
 	     "Options:");
 	option_help(rows);
 	puts("\n"
-	     "BYTES may end in K, M, G or T (powers of 1024).\n"
-	     "\n"
 	     "Examples:\n"
 	     "  hetmap tour\n"
 	     "  hetmap tour --device soft:0 --accel soft:0\n"

@@ -33,6 +33,7 @@ enum mark {
 	MARK_DONE,
 	MARK_ABSENT,
 	MARK_WRONG,
+	MARK_STOPPED, /* by a signal */
 };
 
 static const struct {
@@ -44,7 +45,14 @@ static const struct {
 	[MARK_DONE] = { "\u2713", "+", "done", 71 },
 	[MARK_ABSENT] = { "\u2013", "-", "absent", 244 },
 	[MARK_WRONG] = { "\u2717", "!", "failed", 167 },
+	[MARK_STOPPED] = { "\u2013", "-", "stopped", 244 },
 };
+
+/* Has the step something to tell? What failed is told after the picture. */
+static bool tells(enum mark mark)
+{
+	return mark == MARK_DONE || mark == MARK_ABSENT;
+}
 
 static void print_coloured(const char *text, unsigned char colour)
 {
@@ -113,7 +121,7 @@ void tour_show_head(const struct tour *tour)
 		print_cell(cell);
 		printf(" %s%s", cells[cell].meaning, cell > CELL_RESERVED ? ", " : "\n\n");
 	}
-	fflush(stdout);
+	output_flush();
 }
 
 static void print_step(const struct tour *tour, enum mark mark)
@@ -126,8 +134,8 @@ static void print_step(const struct tour *tour, enum mark mark)
 	for (i = 0; i < TOUR_CELLS; i++)
 		print_cell(cell_at(tour, offset_of(tour, i)));
 	fputs("  ", stdout);
-	text_wrap(mark == MARK_WRONG ? "failed" : tour->text, INDENT, INDENT, 79);
-	fflush(stdout);
+	text_wrap(tells(mark) ? tour->text : marks[mark].name, INDENT, INDENT, 79);
+	output_flush();
 }
 
 /* ---- as JSON ---- */
@@ -191,6 +199,7 @@ void tour_show_step(struct tour *tour, int status)
 {
 	enum mark mark = status == STATUS_DONE ? MARK_DONE :
 			 status == TOUR_ABSENT ? MARK_ABSENT :
+			 status > 128          ? MARK_STOPPED :
 						 MARK_WRONG;
 
 	tour->n_done += mark == MARK_DONE;
@@ -198,7 +207,7 @@ void tour_show_step(struct tour *tour, int status)
 	tour->n_checks += tour->n_expected;
 	if (!output.json)
 		print_step(tour, mark);
-	else if (mark != MARK_WRONG)
+	else if (tells(mark))
 		add_step(tour, mark);
 	free(tour->text);
 	tour->text = NULL;
