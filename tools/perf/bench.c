@@ -25,7 +25,7 @@ static const struct option_row rows[] = {
 	[OPTION_SHOW_PEER] = { 0, "show-peer", NULL,
 			       "print the code compared with, measure nothing" },
 	[OPTION_ROUNDS] = { 0, "rounds", "N", "samples of each side (default: by case)" },
-	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
 
@@ -143,7 +143,7 @@ void bench_report(const struct bench_result *result)
 	       figure(result->p99, result->unit, p99, sizeof(p99)),
 	       figure(result->peer_value, result->unit, peer, sizeof(peer)), ratio, target);
 flush:
-	fflush(stdout);
+	output_flush();
 }
 
 void bench_report_pair(const struct bench_pair *pair, const struct bench_figures *figures,
@@ -194,7 +194,7 @@ void bench_skip(const char *name, const char *format, ...)
 		printf("  %-24s  skipped: ", name);
 		text_wrap(reason, 37, 28, 80);
 	}
-	fflush(stdout);
+	output_flush();
 }
 
 int bench_fail(const char *name, int r, bool ours)
@@ -280,8 +280,11 @@ static int run_selected(const bool *selected)
 			status = STATUS_ENVIRONMENT;
 		if (signals_pending())
 			return 128 + signals_pending();
+		/* Nobody reads on: minutes of measuring would be for nothing. */
+		if (!output_flush())
+			break;
 	}
-	return output_finish(status);
+	return status;
 }
 
 int bench_main(int argc, char **argv)
@@ -319,7 +322,7 @@ int bench_main(int argc, char **argv)
 			break;
 		case OPTION_HELP:
 			usage();
-			return output_finish(STATUS_DONE);
+			return STATUS_DONE;
 		case OPTION_ARGUMENT:
 			bench = find(state.value);
 			if (!bench)
@@ -333,9 +336,9 @@ int bench_main(int argc, char **argv)
 	for (i = 0; i < N_BENCH; i++) {
 		selected[i] |= !any;
 		if (selected[i] && list)
-			printf("%-13s %s\n", benches[i].name, benches[i].summary);
+			printf("%-15s %s\n", benches[i].name, benches[i].summary);
 		if (selected[i] && show)
 			show_peer(&benches[i]);
 	}
-	return list || show ? output_finish(STATUS_DONE) : run_selected(selected);
+	return list || show ? STATUS_DONE : run_selected(selected);
 }
