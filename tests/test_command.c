@@ -559,7 +559,28 @@ static void test_closed_output(void)
 	CHECK_EQUAL(outcome.status, 3);
 	CHECK(strstr(outcome.err, "No space left") != NULL);
 	outcome_free(&outcome);
+
+	/* Said once, with its own reason, also by what flushes each line. */
+	command = (struct command){ .args = { "bench", "--list" }, .out = command.out };
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK(!strcmp(outcome.err,
+		      "hetmap: cannot write the result: No space left on device\n"));
+	outcome_free(&outcome);
 	close(command.out);
+}
+
+/* Without a standard output no buffer takes its number, to get what is printed. */
+static void test_no_output(void)
+{
+	struct command command = { .args = { "tour", "--device", "host", "--accel", "cpu" },
+				   .out = -1 };
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK(!strcmp(outcome.err, "hetmap: cannot write the result: Bad file descriptor\n"));
+	outcome_free(&outcome);
 }
 
 static void test_no_opencl(void)
@@ -624,12 +645,22 @@ static void test_limits(void)
 	folder_remove(folder);
 }
 
+static bool has_name(const json_t *array, const char *name)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(array, i,
+			   one) if (!strcmp(json_string_value(one), name)) return true;
+	return false;
+}
+
 static void test_devices(void)
 {
 	struct command command = { .args = { "devices", "--json" } };
 	bool host = false, file = false, cpu = false;
 	struct outcome outcome;
-	json_t *json, *one;
+	json_t *json, *one, *window;
 	size_t i;
 
 	command_run(&command, &outcome);
@@ -639,7 +670,8 @@ static void test_devices(void)
 	CHECK(json_is_array(json_object_get(json, "drm_nodes")));
 	json_array_foreach(json_object_get(json, "drm_nodes"), i, one)
 	{
-		CHECK_EQUAL(json_object_size(one), 10);
+		CHECK_EQUAL(json_object_size(one), 11);
+		CHECK(json_is_array(json_object_get(one, "capabilities")));
 		CHECK(!integer_of(one, "errno") ==
 		      json_is_null(json_object_get(one, "remedy")));
 	}
@@ -650,6 +682,9 @@ static void test_devices(void)
 		file |= !strcmp(string_of(one, "name"), "file");
 		CHECK(*string_of(one, "description") != '\0');
 		CHECK(integer_of(one, "page_size") >= 4096);
+		/* What is made of the host's memory needs no brackets. */
+		if (!strcmp(string_of(one, "backend"), "host"))
+			CHECK(!has_name(json_object_get(one, "capabilities"), "bracket"));
 		CHECK(json_array_size(json_object_get(one, "capabilities")) > 0);
 	}
 	json_array_foreach(json_object_get(json, "accelerators"), i, one)
@@ -660,6 +695,9 @@ static void test_devices(void)
 		cpu |= !strcmp(string_of(one, "name"), "cpu");
 		CHECK(integer_of(one, "units") > 0);
 		CHECK(json_array_size(json_object_get(one, "ways_in")) > 0);
+		/* No limit is null, and no number that only stands for it. */
+		window = json_object_get(one, "window");
+		CHECK(json_is_null(window) || json_integer_value(window) > 0);
 	}
 	CHECK(host && file && cpu);
 	json_decref(json);
@@ -669,6 +707,14 @@ static void test_devices(void)
 	command_run(&command, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	check_lines(outcome.out);
+	CHECK(!strstr(outcome.out, " 0 bytes free"));
+	outcome_free(&outcome);
+
+	/* Why there is no soft:0 is said. */
+	command.env[0] = "HETMAP_SOFT=wrong";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.err, "HETMAP_SOFT: \"wrong\" is not NAME=VALUE") != NULL);
 	outcome_free(&outcome);
 }
 
@@ -688,6 +734,7 @@ static const struct test tests[] = {
 	{ .name = "truncated", .run = test_truncated, .seconds = 60 },
 	{ .name = "signals", .run = test_signals },
 	{ .name = "closed_output", .run = test_closed_output },
+	{ .name = "no_output", .run = test_no_output },
 	{ .name = "no_opencl", .run = test_no_opencl },
 	{ .name = "limits", .run = test_limits },
 	{ .name = "devices", .run = test_devices },

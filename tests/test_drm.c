@@ -88,6 +88,26 @@ static void discovery(void)
 	free(found);
 }
 
+/* What is told of a node without opening a device is what the device says of itself. */
+static void check_caps(const struct hm_drm_node *node)
+{
+	const uint64_t told = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT;
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device *device;
+	char name[80];
+
+	CHECK_EQUAL(node->caps & ~told, 0);
+	/* Made on card nodes only, which stay closed here. */
+	if (!strcmp(node->driver, "vgem"))
+		CHECK_EQUAL(node->caps, node->primary ? told : 0);
+	snprintf(name, sizeof(name), "drm:%s", node->path);
+	if (node->primary || hm_device_open(name, &device))
+		return;
+	CHECK_OK(hm_device_query(device, &info));
+	CHECK_EQUAL(node->caps, info.caps & told);
+	hm_device_unref(device);
+}
+
 #define NODES_MAX 32
 
 /* The public list has what was found, in that order, in strides of the caller's. */
@@ -113,6 +133,7 @@ static void list(void)
 		CHECK(!strcmp(nodes[i].remedy, found[i].remedy));
 		CHECK_EQUAL(nodes[i].primary, found[i].primary);
 		CHECK_EQUAL(nodes[i].error, found[i].error);
+		check_caps(&nodes[i]);
 	}
 	/* One entry is filled, all are counted. */
 	CHECK_OK(hm_drm_list(&first, 1, &n_all));

@@ -26,6 +26,7 @@ struct hm_drm_node {
 	int32_t error;     /* 0; or why it can't be opened, a negative errno */
 	uint32_t reserved; /* 0 */
 	char remedy[160];  /* with error */
+	uint64_t caps;     /* HM_CAP_* that the driver is known for; 0: none on this node */
 };
 
 /**
@@ -35,7 +36,9 @@ struct hm_drm_node {
  * @capacity: [in] entries in @nodes
  * @ret_n:    [out] nodes there are, also when more than @capacity
  *
- * Render nodes first. They are opened to ask for their driver; card nodes are not.
+ * Render nodes first. They are opened to ask for their driver; card nodes are not. Of
+ * what a device that is opened by a node can, caps has what makes, imports and exports
+ * buffers, known by the name of the driver: hm_device_query() has asked it.
  * May be called from any thread.
  *
  * Errors: -EINVAL ret_n or nodes is NULL; -E2BIG; -ENOMEM.

@@ -56,6 +56,8 @@ static int device_query(void *device, struct hm_device_info *info)
 		info->memory_free = (uint64_t)memory.freeram * memory.mem_unit;
 	}
 	info->granule = HOST_GRANULE;
+	/* What is made here needs none; a buffer of another's dma-buf says so itself. */
+	info->caps &= ~HM_CAP_BRACKET;
 	if (!udmabuf_is_there())
 		info->caps &= ~HM_CAP_DMABUF;
 	return 0;

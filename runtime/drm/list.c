@@ -11,6 +11,14 @@
 
 #include "drm/drm.h"
 
+/* By the table alone: card nodes stay closed. Dumb buffers are made on those only. */
+static uint64_t caps_of(const struct drm_found *found)
+{
+	const struct drm_driver *driver = drm_driver_of(found->driver, false);
+
+	return driver && (found->primary || driver != &drm_dumb) ? driver->caps : 0;
+}
+
 static struct hm_drm_node public_of(const struct drm_found *found)
 {
 	struct hm_drm_node node = {
@@ -19,6 +27,7 @@ static struct hm_drm_node public_of(const struct drm_found *found)
 		.device = found->device,
 		.numa_node = found->numa_node,
 		.error = found->error,
+		.caps = caps_of(found),
 	};
 
 	memcpy(node.path, found->path, sizeof(node.path));

@@ -17,7 +17,7 @@ enum { OPTION_JSON, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_JSON] = { 0, "json", NULL, "print the lists as JSON" },
-	[OPTION_HELP] = { 'h', "help", NULL, "this text" },
+	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
 
@@ -144,15 +144,28 @@ static void line(const char *label, const char *text)
 	text_wrap(text, 15, 15, 79);
 }
 
+/* Its name, and what it is behind that, or below it where the name is long. */
+static void head(const char *name, const char *description)
+{
+	if (strlen(name) <= 11)
+		printf("  %-11s  ", name);
+	else
+		printf("  %s\n%15s", name, "");
+	text_wrap(description, 15, 15, 79);
+}
+
 static void print_device(const struct hm_device_info *info)
 {
 	char page[TEXT_MAX], granule[TEXT_MAX], total[TEXT_MAX], available[TEXT_MAX];
 	char *text;
 
-	printf("  %-11s  %s\n", info->name, info->description);
+	head(info->name, info->description);
 	if (info->memory_total) {
-		text = text_format("%s, %s free", text_bytes(info->memory_total, total),
-				   text_bytes(info->memory_free, available));
+		text = text_format(
+			"%s%s%s%s", text_bytes(info->memory_total, total),
+			info->memory_free ? ", " : "",
+			info->memory_free ? text_bytes(info->memory_free, available) : "",
+			info->memory_free ? " free" : "");
 		line("memory", text);
 		free(text);
 	}
@@ -168,6 +181,12 @@ static void print_device(const struct hm_device_info *info)
 
 /* ---- accelerators ---- */
 
+/* The longest range of one argument; 0: there is no limit, which is UINT64_MAX or so. */
+static uint64_t window_of(const struct hm_accel_info *info)
+{
+	return info->window < 1ull << 56 ? info->window : 0;
+}
+
 static json_t *accel_json(const struct hm_accel_info *info)
 {
 	bool known = info->kind < sizeof(kinds) / sizeof(kinds[0]);
@@ -181,7 +200,7 @@ static json_t *accel_json(const struct hm_accel_info *info)
 	json_object_set_new(object, "kernels", json_string(info->forms));
 	json_object_set_new(object, "quirks", json_string(info->quirks));
 	json_object_set_new(object, "units", json_integer(info->units));
-	json_object_set_new(object, "window", positive_or_null(info->window));
+	json_object_set_new(object, "window", positive_or_null(window_of(info)));
 	json_object_set_new(object, "memory", positive_or_null(info->memory));
 	json_object_set_new(object, "alignment", json_integer((json_int_t)info->alignment));
 	json_object_set_new(object, "ways_in", bits_json(ways, info->ways));
@@ -193,8 +212,7 @@ static void print_accel(const struct hm_accel_info *info)
 	char window[TEXT_MAX], alignment[TEXT_MAX], memory[TEXT_MAX];
 	char *text;
 
-	printf("  %-11s  ", info->name);
-	text_wrap(info->description, 15, 15, 79);
+	head(info->name, info->description);
 	text = text_format("%u unit%s%s%s, runs kernels in: %s", info->units,
 			   info->units == 1 ? "" : "s", info->memory ? ", memory " : "",
 			   info->memory ? text_bytes(info->memory, memory) : "", info->forms);
@@ -203,8 +221,7 @@ static void print_accel(const struct hm_accel_info *info)
 	text = bits_text(ways, info->ways);
 	line("ways in", text);
 	free(text);
-	/* No limit is UINT64_MAX or thereabouts: nothing to tell. */
-	if (info->window && info->window < 1ull << 56)
+	if (window_of(info))
 		line("window", text_bytes(info->window, window));
 	if (info->alignment > 1)
 		line("alignment", text_bytes(info->alignment, alignment));
@@ -235,6 +252,7 @@ static json_t *node_json(const struct hm_drm_node *node)
 	json_object_set_new(object, "pci_id", string_or_null(id));
 	json_object_set_new(object, "numa_node",
 			    node->numa_node < 0 ? json_null() : json_integer(node->numa_node));
+	json_object_set_new(object, "capabilities", bits_json(caps, node->caps));
 	json_object_set_new(object, "errno", json_integer(-node->error));
 	json_object_set_new(object, "remedy", string_or_null(node->remedy));
 	return object;
@@ -252,14 +270,39 @@ static void print_node(const struct hm_drm_node *node)
 	printf("  %s\n", node->path);
 	line("is", text);
 	free(text);
+	/* Of render nodes the device is in the list above, and was asked. */
+	if (node->primary && node->caps) {
+		text = bits_text(caps, node->caps);
+		line("can", text);
+		free(text);
+	}
 	if (node->error)
 		line("remedy", node->remedy);
+}
+
+/* A render node that opens, and yet makes no device, by a driver that can't there. */
+static void explain_node(struct hm_drm_node *node)
+{
+	struct hm_device *device;
+	char name[80];
+	int r;
+
+	if (node->primary || node->error)
+		return;
+	snprintf(name, sizeof(name), "drm:%s", node->path);
+	r = hm_device_open(name, &device);
+	if (!r) {
+		hm_device_unref(device);
+		return;
+	}
+	node->error = r;
+	snprintf(node->remedy, sizeof(node->remedy), "%s", hm_errmsg());
 }
 
 static int list_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
 {
 	struct hm_drm_node *nodes;
-	uint32_t n = 0, n_before;
+	uint32_t i, n = 0, n_before;
 	int r;
 
 	r = hm_drm_list(NULL, 0, &n);
@@ -277,6 +320,8 @@ static int list_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
 	}
 	*ret_nodes = nodes;
 	*ret_n = n < n_before ? n : n_before;
+	for (i = 0; i < *ret_n; i++)
+		explain_node(&nodes[i]);
 	return 0;
 }
 
@@ -336,6 +381,21 @@ static int list_accels(struct hm_accel_info **ret_infos, uint32_t *ret_n)
 	*ret_infos = infos;
 	*ret_n = n < n_before ? n : n_before;
 	return 0;
+}
+
+/* soft is always there, unless its settings are wrong. */
+static void remark_soft(const struct lists *lists)
+{
+	struct hm_device *device;
+	uint32_t i;
+
+	for (i = 0; i < lists->n_device; i++)
+		if (!strcmp(lists->devices[i].backend, "soft"))
+			return;
+	if (hm_device_open("soft", &device))
+		remark("there is no soft:0: %s", hm_errmsg());
+	else
+		hm_device_unref(device);
 }
 
 static void print_json(const struct lists *lists)
@@ -407,9 +467,11 @@ int devices_main(int argc, char **argv)
 		r = list_nodes(&lists.nodes, &lists.n_node);
 	if (r)
 		fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list what there is");
-	else if (output.json)
-		print_json(&lists);
 	else
+		remark_soft(&lists);
+	if (!r && output.json)
+		print_json(&lists);
+	else if (!r)
 		print(&lists);
 	free(lists.nodes);
 	free(lists.accels);
