@@ -110,6 +110,7 @@ struct sys_table sys_table = {
 	.write = write,
 	.pread = pread,
 	.pwrite = pwrite,
+	.pipe2 = pipe2,
 	.eventfd = real_eventfd,
 	.userfaultfd = real_userfaultfd,
 	.poll = poll,
@@ -334,6 +335,11 @@ ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset)
 ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset)
 {
 	return RETRY(sys_table.pwrite(fd, from, length, (off_t)offset));
+}
+
+int sys_pipe(int ret_fds[2])
+{
+	return (int)RETRY(sys_table.pipe2(ret_fds, O_CLOEXEC));
 }
 
 int sys_eventfd(unsigned int value, int flags)

@@ -50,6 +50,7 @@ struct sys_table {
 	ssize_t (*write)(int fd, const void *from, size_t length);
 	ssize_t (*pread)(int fd, void *to, size_t length, off_t offset);
 	ssize_t (*pwrite)(int fd, const void *from, size_t length, off_t offset);
+	int (*pipe2)(int fds[2], int flags);
 	int (*eventfd)(unsigned int value, int flags);
 	int (*userfaultfd)(int flags);
 	int (*poll)(struct pollfd *files, nfds_t n_files, int timeout_ms);
@@ -100,6 +101,7 @@ ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);
 ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
+int sys_pipe(int ret_fds[2]);                   /* to read from, to write to: O_CLOEXEC */
 int sys_eventfd(unsigned int value, int flags); /* fd */
 int sys_userfaultfd(int flags);                 /* fd */
 /* How many of @files something can be said of. */

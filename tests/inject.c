@@ -230,6 +230,7 @@ HOOK(ssize_t, pread, EIO, (int fd, void *to, size_t length, off_t offset),
      (fd, to, length, offset))
 HOOK(ssize_t, pwrite, EIO, (int fd, const void *from, size_t length, off_t offset),
      (fd, from, length, offset))
+HOOK(int, pipe2, EMFILE, (int fds[2], int flags), (fds, flags))
 HOOK(int, eventfd, EMFILE, (unsigned int value, int flags), (value, flags))
 HOOK(int, userfaultfd, EPERM, (int flags), (flags))
 HOOK(int, poll, EIO, (struct pollfd * files, nfds_t n_files, int timeout_ms),
@@ -282,6 +283,7 @@ void inject_install(void)
 		.write = hook_write,
 		.pread = hook_pread,
 		.pwrite = hook_pwrite,
+		.pipe2 = hook_pipe2,
 		.eventfd = hook_eventfd,
 		.userfaultfd = hook_userfaultfd,
 		.poll = hook_poll,

@@ -39,6 +39,23 @@ static bool is_readable(int fd)
 	return poll(&file, 1, 0) == 1;
 }
 
+/* A thread that waits for others' descriptors tells, and ends, in its own time. */
+static bool becomes_readable(int fd)
+{
+	struct pollfd file = { fd, POLLIN, 0 };
+
+	return poll(&file, 1, 10000) == 1 && file.revents & POLLIN;
+}
+
+static void wait_for_fds(unsigned int n)
+{
+	int tries;
+
+	for (tries = 0; test_holding_now().fds != n && tries < 1000; tries++)
+		usleep(10000);
+	CHECK_EQUAL(test_holding_now().fds, n);
+}
+
 static int status_of(struct hm_fence *fence)
 {
 	struct hm_fence_info info = { .struct_size = sizeof(info) };
@@ -174,7 +191,7 @@ static void many_waiters(void)
 static void merged_of_eventfds(void)
 {
 	struct hm_fence *parts[3], *merged, *outer;
-	int fds[3], fd = -7, i;
+	int fds[3], fd, done, i;
 
 	for (i = 0; i < 3; i++) {
 		fds[i] = new_event();
@@ -184,21 +201,59 @@ static void merged_of_eventfds(void)
 	CHECK_OK_FATAL(hm_fence_merge(&merged, 1, &outer));
 	for (i = 0; i < 3; i++)
 		hm_fence_unref(parts[i]); /* held by the merged one */
+	CHECK_OK_FATAL(hm_fence_fd(outer, &fd));
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	for (i = 2; i >= 0; i--) {
 		CHECK_ERROR(-ETIME, hm_fence_wait(merged, 0));
 		CHECK_ERROR(-ETIME, hm_fence_wait(outer, MS));
-		CHECK_ERROR(-EOPNOTSUPP, hm_fence_fd(outer, &fd));
-		CHECK_EQUAL(fd, -7);
+		CHECK(!is_readable(fd));
 		signal_event(fds[i]);
 	}
+	CHECK(becomes_readable(fd));
 	CHECK_OK(hm_fence_wait(outer, UINT64_MAX));
 	CHECK_OK(hm_fence_wait(merged, 0));
-	CHECK_OK_FATAL(hm_fence_fd(outer, &fd));
-	CHECK(is_readable(fd));
+	CHECK_OK_FATAL(hm_fence_fd(outer, &done));
+	CHECK(is_readable(done));
+	close(done);
 	close(fd);
 	hm_fence_unref(outer);
 	hm_fence_unref(merged);
 	for (i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+/* The descriptor is all that is left of them; then nobody has it, and nothing is left. */
+static void descriptor_outlives(void)
+{
+	int fds[2] = { new_event(), new_event() }, pipes[2], fd, i;
+	unsigned int before = test_holding_now().fds;
+	struct hm_fence *parts[3], *merged, *back;
+
+	for (i = 0; i < 2; i++)
+		CHECK_OK_FATAL(hm_fence_import_fd(fds[i], &parts[i]));
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	CHECK_OK_FATAL(hm_fence_import_fd(pipes[0], &parts[2]));
+	CHECK_OK_FATAL(hm_fence_merge(parts, 3, &merged));
+	for (i = 0; i < 3; i++)
+		hm_fence_unref(parts[i]);
+	for (i = 0; i < 20; i++) {
+		CHECK_OK_FATAL(hm_fence_fd(merged, &fd));
+		close(fd);
+	}
+	CHECK_OK_FATAL(hm_fence_fd(merged, &fd));
+	hm_fence_unref(merged);
+	CHECK_OK_FATAL(hm_fence_import_fd(fd, &back));
+	close(fd);
+	signal_event(fds[0]);
+	/* One that nobody can signal any more is over, too. */
+	close(pipes[1]);
+	close(pipes[0]);
+	CHECK_ERROR(-ETIME, hm_fence_wait(back, 5 * MS));
+	signal_event(fds[1]);
+	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
+	hm_fence_unref(back);
+	wait_for_fds(before);
+	for (i = 0; i < 2; i++)
 		close(fds[i]);
 }
 
@@ -501,6 +556,38 @@ static void undo(void)
 	close(fd);
 }
 
+/* The descriptor of two that are not done, with each call failing once, the thread's too. */
+static void undo_descriptor(void)
+{
+	int fds[2] = { new_event(), new_event() }, fd, r;
+	struct hm_fence *parts[2], *merged;
+	unsigned int i, n, before;
+	bool failed = true;
+
+	for (i = 0; i < 2; i++)
+		CHECK_OK_FATAL(hm_fence_import_fd(fds[i], &parts[i]));
+	CHECK_OK_FATAL(hm_fence_merge(parts, 2, &merged));
+	inject_install();
+	before = test_holding_now().fds;
+	for (n = 1; failed && n < 400; n++) {
+		fd = -7;
+		inject_arm(n, INJECT_ONE);
+		r = hm_fence_fd(merged, &fd);
+		CHECK(is_named(r));
+		CHECK_EQUAL(!r, fd >= 0);
+		if (!r)
+			close(fd);
+		wait_for_fds(before);
+		failed = inject_disarm();
+	}
+	CHECK(n > 6 && !failed);
+	for (i = 0; i < 2; i++) {
+		hm_fence_unref(parts[i]);
+		close(fds[i]);
+	}
+	hm_fence_unref(merged);
+}
+
 /* Descriptors that say they are sync_files, and can't be merged. */
 static int play_sync_files(int fd, unsigned long cmd, void *argument)
 {
@@ -559,6 +646,7 @@ static const struct test tests[] = {
 	{ "bad_descriptors", bad_descriptors, 0, 0 },
 	{ "many_waiters", many_waiters, 0, 0 },
 	{ "merged_of_eventfds", merged_of_eventfds, 0, 0 },
+	{ "descriptor_outlives", descriptor_outlives, 0, 0 },
 	{ "merged_failures", merged_failures, 0, 0 },
 	{ "queue_waits", queue_waits, 0, 0 },
 	{ "soft_queue_waits", soft_queue_waits, 0, 0 },
@@ -568,6 +656,7 @@ static const struct test tests[] = {
 	{ "there_and_back", there_and_back, 0, 0 },
 	{ "fork_child", fork_child, 0, 0 },
 	{ "undo", undo, 0, 0 },
+	{ "undo_descriptor", undo_descriptor, 60, 0 },
 	{ "descriptor_of_merged_fails", descriptor_of_merged_fails, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -41,10 +41,12 @@ HM_API int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
  * @ret_fd: [out] O_CLOEXEC; the caller closes it
  *
  * Made on first request. Afterwards the caller brackets its CPU access by
- * itself, or calls hm_fence_wait(fence, 0).
+ * itself, or calls hm_fence_wait(fence, 0). Of a merged fence it is a sync_file where
+ * those that are not done yet all are; else a thread of the library's waits for them,
+ * until they are done or nobody has the descriptor any more.
  *
- * Errors: -EMFILE; -ENOMEM; -EIO; -EOPNOTSUPP a merged fence of which not all are
- * sync_files.
+ * Errors: -EMFILE; -ENOMEM; -EIO; -EAGAIN no thread could be started; -EOPNOTSUPP a
+ * caller's own accelerator has no descriptor.
  */
 HM_API int hm_fence_fd(struct hm_fence *fence, int *ret_fd);
 

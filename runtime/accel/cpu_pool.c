@@ -8,12 +8,12 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "accel.h"
 #include "sys.h"
+#include "thread.h"
 
 /* Looks at a job's end before going to sleep: some microseconds. */
 #define WAIT_SPINS 200
@@ -170,29 +170,21 @@ static void *thread_main(void *user)
 	return NULL;
 }
 
-/* One thread is enough to go on with. Signals are the application's threads'. */
+/* One thread is enough to go on with. */
 static int start(struct cpu_pool *pool)
 {
-	sigset_t all, old;
 	int r = 0;
 
 	if (likely(pool->n_started))
 		return 0;
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (!r && pool->n_started < pool->n_thread) {
-		r = pthread_create(&pool->thread[pool->n_started], NULL, thread_main, pool);
+		r = thread_start(&pool->thread[pool->n_started], thread_main, pool);
 		if (!r)
 			pool->n_started++;
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!pool->n_started)
-		return err_set(-r, "no thread could be started: %s: see RLIMIT_NPROC",
-			       err_name(-r));
+		return err_set(r, "no thread could be started: %s: see RLIMIT_NPROC",
+			       err_name(r));
 	return 0;
 }
 

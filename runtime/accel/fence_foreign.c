@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "accel.h"
+#include "fence_gather.h"
 #include "rlimits.h"
 #include "sync_file.h"
 #include "sys.h"
@@ -39,14 +40,12 @@ err_queue:
 	return r;
 }
 
-/* hm_fence_fd() comes here where there is no descriptor to be had. */
+/* hm_fence_fd() comes here where a part had no descriptor, and has said why. */
 static int no_notify(void *queue, struct hm_accel_work *work, void (*call)(void *user),
 		     void *user)
 {
 	(void)queue, (void)work, (void)call, (void)user;
-	return err_set(-EOPNOTSUPP,
-		       "hm_fence_fd: this fence is of several that are not all sync_files, "
-		       "which no one descriptor can tell of: poll a descriptor of each");
+	return -EOPNOTSUPP;
 }
 
 /* ---- one descriptor ---- */
@@ -226,49 +225,89 @@ static int merged_wait(void *queue, struct hm_accel_work *work, uint64_t timeout
 	return 0;
 }
 
-/* One of the kernel's, where those that are not done yet all are. */
-static int merged_fd(void *queue, struct hm_accel_work *work, int *ret_fd)
+static void close_all(const int *fds, uint32_t n)
 {
-	const struct merged *merged = work->data[0];
-	int all = -1, one, both, r = 0;
-	uint32_t i;
+	while (n--)
+		sys_close(fds[n]);
+}
 
-	(void)queue;
+/* Of those that are not done yet. @fds has room for all; on failure it is empty. */
+static int open_parts(const struct merged *merged, int *fds, uint32_t *ret_n)
+{
+	uint32_t i, n = 0;
+	int r;
+
 	for (i = 0; i < merged->n; i++) {
-		if (atomic_load(&merged->fence[i]->state) == FENCE_DONE)
+		if (fence_is_done(merged->fence[i]))
 			continue;
-		r = hm_fence_fd(merged->fence[i], &one);
+		r = hm_fence_fd(merged->fence[i], &fds[n]);
 		if (r)
 			goto err_close;
-		/* Done meanwhile, its descriptor is another, which is readable. */
-		if (!sync_file_is(one)) {
-			sys_close(one);
-			if (atomic_load(&merged->fence[i]->state) == FENCE_DONE)
-				continue;
-			r = -EOPNOTSUPP;
-			goto err_close;
-		}
-		if (all < 0) {
-			all = one;
-			continue;
-		}
-		r = sync_file_merge(all, one, &both);
-		sys_close(one);
-		if (r) {
-			r = rlimits_explain_fd(r, "merging two sync_files");
-			goto err_close;
-		}
-		sys_close(all);
-		all = both;
+		n++;
 	}
-	if (all < 0)
-		return fence_fd_done(ret_fd);
-	*ret_fd = all;
+	*ret_n = n;
 	return 0;
 
 err_close:
-	if (all >= 0)
+	close_all(fds, n);
+	return r;
+}
+
+static bool are_sync_files(const int *fds, uint32_t n)
+{
+	while (n && sync_file_is(fds[n - 1]))
+		n--;
+	return !n;
+}
+
+/* The kernel's own: one of two, as often as it takes. */
+static int merge_sync_files(const int *fds, uint32_t n, int *ret_fd)
+{
+	int all = sys_dup(fds[0]), both, r;
+	uint32_t i;
+
+	if (all < 0)
+		return rlimits_explain_fd(all, "a descriptor of a fence");
+	for (i = 1; i < n; i++) {
+		r = sync_file_merge(all, fds[i], &both);
 		sys_close(all);
+		if (r)
+			return rlimits_explain_fd(r, "merging two sync_files");
+		all = both;
+	}
+	*ret_fd = all;
+	return 0;
+}
+
+static int merged_fd(void *queue, struct hm_accel_work *work, int *ret_fd)
+{
+	const struct merged *merged = work->data[0];
+	uint32_t n;
+	int *fds, r;
+
+	(void)queue;
+	fds = sys_calloc(merged->n, sizeof(*fds));
+	if (!fds)
+		return err_set(-ENOMEM, "hm_fence_fd: no memory for %" PRIu32 " descriptors",
+			       merged->n);
+	r = open_parts(merged, fds, &n);
+	if (r)
+		goto out;
+	if (!n) {
+		r = fence_fd_done(ret_fd);
+	} else if (n > 1 && are_sync_files(fds, n)) {
+		r = merge_sync_files(fds, n, ret_fd);
+	} else {
+		if (n == 1)
+			*ret_fd = fds[0];
+		else
+			r = fence_gather(fds, n, ret_fd);
+		if (!r)
+			goto out; /* they have gone on */
+	}
+	close_all(fds, n);
+out:
+	free(fds);
 	return r;
 }
 
