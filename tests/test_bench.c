@@ -7,9 +7,10 @@
 #include "command.h"
 
 static const char *const names[] = {
-	"map_cycle",  "protect_pair", "lock_pair",   "pointer_find",   "launch",
-	"zero_copy",  "grow",         "first_touch", "soft_submit",    "sim_fault",
-	"sim_submit", "sim_copy",     "transfer_1g", "dmabuf_bracket",
+	"map_cycle",   "protect_pair",   "lock_pair",     "pointer_find",
+	"launch",      "zero_copy",      "grow",          "first_touch",
+	"soft_submit", "sim_fault",      "sim_submit",    "sim_copy",
+	"transfer_1g", "dmabuf_bracket", "drm_map_cycle", "drm_reuse",
 };
 
 #define N_NAME (sizeof(names) / sizeof(names[0]))
@@ -35,13 +36,22 @@ static void test_list(void)
 static void test_show_peer(void)
 {
 	static const char *const calls[] = {
-		"memfd_create(", "mprotect(",
-		"mlock(",        "pthread_rwlock_rdlock(",
-		"clFinish(",     "clEnqueueWriteBuffer(",
-		"ftruncate(",    "MADV_NOHUGEPAGE",
-		"eventfd(",      "MADV_NOHUGEPAGE",
-		"eventfd(",      "strtod(",
-		"pwrite(",       "DMA_BUF_IOCTL_SYNC",
+		"memfd_create(",
+		"mprotect(",
+		"mlock(",
+		"pthread_rwlock_rdlock(",
+		"clFinish(",
+		"clEnqueueWriteBuffer(",
+		"ftruncate(",
+		"MADV_NOHUGEPAGE",
+		"eventfd(",
+		"MADV_NOHUGEPAGE",
+		"eventfd(",
+		"strtod(",
+		"pwrite(",
+		"DMA_BUF_IOCTL_SYNC",
+		"drmModeMapDumbBuffer(",
+		"DRM_IOCTL_VIRTGPU_MAP",
 	};
 	struct outcome outcome;
 	size_t i;
@@ -149,6 +159,25 @@ static void test_simulated(void)
 	outcome_free(&outcome);
 }
 
+/* Each driver has its row, or says that it is not there. */
+static void test_drm(void)
+{
+	static const char *const rows[] = { "virtio_gpu, no idle ones", "vgem, no idle ones",
+					    "virtio_gpu, an idle one", "vgem, an idle one" };
+	struct outcome outcome;
+	size_t i;
+
+	command_run(&(struct command){ .args = { "bench", "drm_map_cycle", "drm_reuse",
+						 "--rounds", "2" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(!strcmp(outcome.err, ""));
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CHECK(strstr(outcome.out, rows[i]));
+	outcome_free(&outcome);
+}
+
 static void test_wrong_usage(void)
 {
 	static const struct {
@@ -184,6 +213,7 @@ static const struct test tests[] = {
 	{ "json", test_json, 120, 0 },
 	{ "no_opencl", test_no_opencl, 0, 0 },
 	{ "simulated", test_simulated, 120, 0 },
+	{ "drm", test_drm, 120, 0 },
 	{ "wrong_usage", test_wrong_usage, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -53,6 +53,10 @@ static const struct bench benches[] = {
 	  peer_sim_source },
 	{ "dmabuf_bracket", "an access of the CPU's to a dma-buf, begun and ended",
 	  bench_dmabuf_bracket, peer_dmabuf_source },
+	{ "drm_map_cycle", "create, map, touch and release 1 MiB on a DRM node",
+	  bench_drm_map_cycle, peer_drm_source },
+	{ "drm_reuse", "the same, where an idle object is used again", bench_drm_reuse,
+	  peer_drm_source },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))

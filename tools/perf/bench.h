@@ -130,5 +130,7 @@ int bench_sim_submit(void);
 int bench_sim_copy(void);
 int bench_transfer_1g(void);
 int bench_dmabuf_bracket(void);
+int bench_drm_map_cycle(void);
+int bench_drm_reuse(void);
 
 #endif

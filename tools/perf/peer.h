@@ -32,6 +32,7 @@ extern const char peer_pointer_source[];
 extern const char peer_opencl_source[];
 extern const char peer_sim_source[];
 extern const char peer_dmabuf_source[];
+extern const char peer_drm_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -85,6 +86,17 @@ int peer_host_saxpy(struct peer_opencl *peer, float a, size_t bytes);
 
 /* An access of the CPU's to the dma-buf is begun and ended. 0 or -errno. */
 int peer_bracket(int fd);
+
+/* ---- peer_drm.c ---- */
+
+struct peer_drm {
+	int fd;
+	bool dumb; /* a card node, by dumb buffers; else one of virtio_gpu */
+};
+
+int peer_drm_open(struct peer_drm *drm, const char *path, bool dumb);
+void peer_drm_close(struct peer_drm *drm);
+int peer_drm_cycle(const struct peer_drm *drm, size_t length, size_t stride);
 
 /* ---- peer_sim.c ---- */
 
