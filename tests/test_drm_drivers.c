@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rows of amdgpu, i915, xe and nouveau over the fake kernel: what they find,
- * make, map, share and wait for, and what is left when any call of theirs fails.
+ * The rows of amdgpu, i915, xe, nouveau and virtio_gpu over the fake kernel: what they
+ * find, make, map, share and wait for, and what is left when any call of theirs fails.
  */
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <hetmap/hetmap.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -30,6 +32,9 @@ static const struct expected {
 	bool vram_made;       /* on request */
 	bool waits, userptr;
 	bool memory; /* tells what is free */
+	bool cached; /* also of its VRAM */
+	bool whole;  /* VRAM is mapped as a whole only */
+	bool own;    /* takes in no other device's */
 } expected[FAKE_DRM_NODES] = {
 	[FAKE_AMDGPU] = { "amdgpu", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, true,
 			  true, true },
@@ -41,6 +46,17 @@ static const struct expected {
 			   false, false },
 	[FAKE_I915_INTEGRATED] = { "i915", 0, 0, MIB(1024), DRM_PLACE_SYSTEM, false, true, true,
 				   true },
+	[FAKE_VIRTIO] = { .driver = "virtio_gpu",
+			  .place = DRM_PLACE_SYSTEM,
+			  .waits = true,
+			  .own = true },
+	[FAKE_VIRTIO_HOST] = { .driver = "virtio_gpu",
+			       .place = DRM_PLACE_SYSTEM,
+			       .vram_made = true,
+			       .waits = true,
+			       .cached = true,
+			       .whole = true,
+			       .own = true },
 };
 
 static void each(void (*run)(struct drm_node *node, const struct expected *one))
@@ -104,8 +120,11 @@ static void open_all(void)
 
 /* ---- objects ---- */
 
-static void check_place(struct drm_node *node, enum drm_place asked, enum drm_place got)
+static void check_place(struct drm_node *node, const struct expected *one, enum drm_place asked,
+			enum drm_place got)
 {
+	bool vram = got == DRM_PLACE_VRAM;
+	uint64_t part = vram && one->whole ? SIZE : PAGE;
 	struct drm_object *object;
 	char *first, *second;
 	uint64_t i;
@@ -114,9 +133,9 @@ static void check_place(struct drm_node *node, enum drm_place asked, enum drm_pl
 	CHECK_EQUAL(object->place, got);
 	CHECK_EQUAL(object->size, SIZE);
 	CHECK_EQUAL(object->cache,
-		    got == DRM_PLACE_VRAM ? HM_CACHE_WRITE_COMBINING : HM_CACHE_WRITE_BACK);
+		    vram && !one->cached ? HM_CACHE_WRITE_COMBINING : HM_CACHE_WRITE_BACK);
 	first = map(node->fd, object->map_offset, SIZE);
-	second = map(node->fd, object->map_offset, PAGE);
+	second = map(node->fd, object->map_offset, part);
 	for (i = 0; i < SIZE; i++)
 		if (first[i]) {
 			test_fail(__FILE__, __LINE__, "byte %llu is not zero",
@@ -125,7 +144,7 @@ static void check_place(struct drm_node *node, enum drm_place asked, enum drm_pl
 		}
 	first[17] = 'x';
 	CHECK_EQUAL(second[17], 'x');
-	munmap(second, PAGE);
+	munmap(second, part);
 	/* The handle first, then the map: a map keeps its memory. */
 	drm_object_put(object);
 	first[SIZE - 1] = 'y';
@@ -137,10 +156,10 @@ static void check_places(struct drm_node *node, const struct expected *one)
 {
 	struct drm_object *object;
 
-	check_place(node, DRM_PLACE_DEFAULT, one->place);
-	check_place(node, DRM_PLACE_SYSTEM, DRM_PLACE_SYSTEM);
+	check_place(node, one, DRM_PLACE_DEFAULT, one->place);
+	check_place(node, one, DRM_PLACE_SYSTEM, DRM_PLACE_SYSTEM);
 	if (one->vram_made) {
-		check_place(node, DRM_PLACE_VRAM, DRM_PLACE_VRAM);
+		check_place(node, one, DRM_PLACE_VRAM, DRM_PLACE_VRAM);
 		return;
 	}
 	CHECK_ERROR(-EOPNOTSUPP, drm_object_create(node, SIZE, DRM_PLACE_VRAM, &object));
@@ -186,6 +205,62 @@ static void vram_full(void)
 	CHECK_OK_FATAL(drm_object_create(node, MIB(512), DRM_PLACE_DEFAULT, &object));
 	CHECK_EQUAL(object->place, DRM_PLACE_SYSTEM);
 	drm_object_put(object);
+	drm_node_put(node);
+}
+
+/* By blobs where the host has them, and of its memory in a context of Venus only. */
+static void virtio_hosts(void)
+{
+	struct drm_node *node = drm_open_fake(FAKE_VIRTIO);
+	struct drm_object *object = (void *)0x10;
+	char *mapped;
+
+	fake->trace_clear();
+	CHECK_ERROR(-EOPNOTSUPP, drm_object_create(node, SIZE, DRM_PLACE_VRAM, &object));
+	CHECK(strstr(hm_errmsg(), "blob=on"));
+	/* 2D: a picture of one pixel, and no more than 32 bits of size. */
+	CHECK_ERROR(-ENOSPC, drm_object_create(node, GIB(4), DRM_PLACE_DEFAULT, &object));
+	CHECK(strstr(hm_errmsg(), "blobs"));
+	CHECK(object == (void *)0x10);
+	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_DEFAULT, &object));
+	CHECK(strstr(fake->trace(), "create 65536: 1x1 format 1"));
+	drm_object_put(object);
+	drm_node_put(node);
+
+	fake->trace_clear();
+	node = drm_open_fake(FAKE_VIRTIO_HOST);
+	CHECK(strstr(fake->trace(), "context 4"));
+	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_DEFAULT, &object));
+	CHECK(strstr(fake->trace(), "blob 65536 memory 1 flags 7"));
+	drm_object_put(object);
+	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_VRAM, &object));
+	CHECK(strstr(fake->trace(), "blob 65536 memory 2 flags 1 id 0 context 4"));
+	CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, node->fd, (off_t)object->map_offset) ==
+	      MAP_FAILED);
+	CHECK_EQUAL(errno, EINVAL);
+	mapped = map(node->fd, object->map_offset, SIZE);
+	munmap(mapped, SIZE);
+	drm_object_put(object);
+	/* More than the window. */
+	CHECK_ERROR(-ENOSPC, drm_object_create(node, MIB(128), DRM_PLACE_VRAM, &object));
+	drm_node_put(node);
+}
+
+/* A host blob that comes back is known as one; its cache mode the kernel does not tell. */
+static void virtio_import(void)
+{
+	struct drm_node *node = drm_open_fake(FAKE_VIRTIO_HOST);
+	struct drm_object *object;
+	int fd;
+
+	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_VRAM, &object));
+	CHECK_OK_FATAL(drm_object_export(object, true, &fd));
+	drm_object_put(object);
+	CHECK_OK_FATAL(drm_object_import(node, fd, &object));
+	CHECK_EQUAL(object->place, DRM_PLACE_VRAM);
+	CHECK_EQUAL(object->cache, HM_CACHE_WRITE_COMBINING);
+	drm_object_put(object);
+	close(fd);
 	drm_node_put(node);
 }
 
@@ -288,13 +363,155 @@ static void check_wait(struct drm_node *node, const struct expected *one)
 	begin = time_now_ns();
 	CHECK_EQUAL(node->driver->wait(object, false, timeout), -ETIME);
 	CHECK(time_now_ns() - begin >= timeout);
+	/* What can't wait for ever says so, instead of that it is done. */
 	fake->busy(false);
+	fake->busy_looks(3);
+	CHECK_OK(node->driver->wait(object, true, UINT64_MAX));
+	fake->busy_looks(0);
 	drm_object_put(object);
 }
 
 static void wait_idle(void)
 {
 	each(check_wait);
+}
+
+/* ---- the CPU's access ---- */
+
+struct shared {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+};
+
+static void make_map(struct drm_node *node, struct shared *s)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	char name[80];
+
+	snprintf(name, sizeof(name), "drm:%s", node->path);
+	CHECK_OK_FATAL(hm_device_open(name, &s->device));
+	CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &s->buffer));
+	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
+}
+
+static void end_map(struct shared *s)
+{
+	hm_map_unref(s->map);
+	hm_buffer_unref(s->buffer);
+	hm_device_unref(s->device);
+}
+
+static void bracket(struct hm_map *map, uint32_t access)
+{
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, access));
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, access));
+}
+
+/* How each driver begins and ends access to what others know. */
+static const char *const bracket_traces[FAKE_DRM_NODES] = {
+	[FAKE_AMDGPU] = "wait for ever\n",    [FAKE_I915] = "wait -1\n",
+	[FAKE_XE] = "sync 3\nsync 7\n",       [FAKE_NOUVEAU] = "prep 30 s write\nfini\n",
+	[FAKE_I915_INTEGRATED] = "wait -1\n", [FAKE_VIRTIO] = "wait 15 s\n",
+	[FAKE_VIRTIO_HOST] = "wait 15 s\n",
+};
+
+static void check_bracket(struct drm_node *node, const struct expected *one)
+{
+	unsigned int at = (unsigned int)(one - expected), calls;
+	struct hm_buffer *again;
+	struct hm_map *came;
+	struct shared s;
+	int fd;
+
+	make_map(node, &s);
+	/* Nobody else knows it: no call, whatever the device does. */
+	fake->busy(true);
+	fake->fail(0, 0);
+	calls = fake->calls();
+	bracket(s.map, HM_READ | HM_WRITE);
+	CHECK_EQUAL(fake->calls(), calls);
+	fake->busy(false);
+
+	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
+	fake->trace_clear();
+	bracket(s.map, HM_READ | HM_WRITE);
+	if (strcmp(fake->trace(), bracket_traces[at]) != 0)
+		test_fail(__FILE__, __LINE__, "%s: \"%s\"", one->driver, fake->trace());
+	/* It waits until the work is done. */
+	fake->busy_looks(3);
+	bracket(s.map, HM_READ);
+	fake->busy_looks(0);
+
+	/* Also where it came from: this device's own, which is one object. */
+	CHECK_OK_FATAL(hm_buffer_import(s.device, fd, NULL, &again));
+	CHECK_OK_FATAL(hm_map_create(again, NULL, &came));
+	fake->trace_clear();
+	bracket(came, HM_READ);
+	CHECK(strlen(fake->trace()) > 0);
+	hm_map_unref(came);
+	hm_buffer_unref(again);
+	close(fd);
+	end_map(&s);
+}
+
+static void brackets(void)
+{
+	each(check_bracket);
+}
+
+/* Of another device's dma-buf the descriptor itself is asked. */
+static void bracket_foreign(void)
+{
+	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
+	struct hm_device *other;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	struct shared s;
+	char path[64], name[80];
+	int fd;
+
+	make_map(node, &s);
+	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
+	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(FAKE_I915, path, sizeof(path)));
+	CHECK_OK_FATAL(hm_device_open(name, &other));
+	CHECK_OK_FATAL(hm_buffer_import(other, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	fake->trace_clear();
+	bracket(map, HM_WRITE);
+	CHECK(!strcmp(fake->trace(), "sync 2\nsync 6\n"));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(other);
+	close(fd);
+	end_map(&s);
+	drm_node_put(node);
+}
+
+/* Nothing has begun where the wait fails, and the text says what it was. */
+static void bracket_fails(void)
+{
+	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
+	struct hm_map_info info = { .struct_size = sizeof(info) };
+	struct shared s;
+	int fd;
+
+	make_map(node, &s);
+	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
+	fake->fail(1, ENOMEM);
+	CHECK_ERROR(-ENOMEM, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
+	CHECK(strstr(hm_errmsg(), node->path) && strstr(hm_errmsg(), "waiting"));
+	fake->fail(0, 0);
+	/* This kernel says EINTR to who waits for what never ends. */
+	fake->busy(true);
+	CHECK_ERROR(-EINTR, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
+	fake->busy(false);
+	CHECK_OK(hm_map_query(s.map, &info));
+	CHECK_EQUAL(info.brackets, 0);
+	bracket(s.map, HM_READ);
+	close(fd);
+	end_map(&s);
+	drm_node_put(node);
 }
 
 /* ---- memory of the user's ---- */
@@ -362,6 +579,19 @@ static void bring(struct drm_node *from, struct drm_node *to)
 	munmap(shared, SIZE);
 }
 
+static void bring_refused(struct drm_node *from, struct drm_node *to)
+{
+	struct drm_object *object, *came;
+	int fd;
+
+	CHECK_OK_FATAL(drm_object_create(from, SIZE, DRM_PLACE_DEFAULT, &object));
+	CHECK_OK_FATAL(drm_object_export(object, true, &fd));
+	CHECK_ERROR(-EOPNOTSUPP, drm_object_import(to, fd, &came));
+	CHECK(strstr(hm_errmsg(), "its own"));
+	close(fd);
+	drm_object_put(object);
+}
+
 /* Every device's dma-buf on every other. */
 static void foreign(void)
 {
@@ -374,7 +604,7 @@ static void foreign(void)
 				continue;
 			from = drm_open_fake(i);
 			to = drm_open_fake(j);
-			bring(from, to);
+			(expected[j].own ? bring_refused : bring)(from, to);
 			CHECK_EQUAL(fake->handles(), 0);
 			drm_node_put(to);
 			drm_node_put(from);
@@ -406,14 +636,18 @@ static int do_all(enum fake_drm_node at, struct doing *d)
 {
 	uint64_t total, available;
 	char path[64];
+	enum drm_place place = DRM_PLACE_DEFAULT;
 	int r;
 
+	/* Its own memory, where that is no default. */
+	if (expected[at].vram_made)
+		place = DRM_PLACE_VRAM;
 	*d = (struct doing){ .fd = -1 };
 	r = drm_node_get(drm_fake_path(at, path, sizeof(path)), &d->node);
 	if (!r && d->node->driver->memory)
 		r = d->node->driver->memory(d->node, &total, &available);
 	if (!r)
-		r = drm_object_create(d->node, SIZE, DRM_PLACE_DEFAULT, &d->object);
+		r = drm_object_create(d->node, SIZE, place, &d->object);
 	if (!r && d->node->driver->wait)
 		r = d->node->driver->wait(d->object, true, 0);
 	if (!r)
@@ -587,7 +821,12 @@ static const struct test tests[] = {
 	{ "vram_full", vram_full, .seconds = 0 },
 	{ "share", share, .seconds = 0 },
 	{ "read_only", read_only, .seconds = 0 },
+	{ "virtio_hosts", virtio_hosts, .seconds = 0 },
+	{ "virtio_import", virtio_import, .seconds = 0 },
 	{ "wait", wait_idle, .seconds = 0 },
+	{ "brackets", brackets, .seconds = 0 },
+	{ "bracket_foreign", bracket_foreign, .seconds = 0 },
+	{ "bracket_fails", bracket_fails, .seconds = 0 },
 	{ "userptr", userptr, .seconds = 0 },
 	{ "foreign", foreign, .seconds = 0 },
 	{ "undo_no_memory", undo_no_memory, .seconds = 60 },

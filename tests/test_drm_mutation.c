@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <i915_drm.h>
+#include <linux/dma-buf.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 #include <nouveau_drm.h> /* wants <stdint.h> */
 
+#include "drm/uapi/virtgpu.h"
 #include "drm/uapi/xe.h"
 #include "drm_support.h"
 #include "util.h"
@@ -83,6 +85,9 @@ struct field {
 static const char written[] = "the kernel writes it only";
 static const char pages[] = "the kernel rounds it up to pages";
 static const char flag[] = "a value that the kernel knows";
+static const char passed[] = "the kernel passes it on to the host, which does not answer";
+/* Of these numbers the kernel has half. */
+#define UPPER 0xffffffff00000000ull
 
 static const struct field fields[] = {
 	{ STRUCT(drm_gem_close, handle), .kind = HANDLE },
@@ -224,11 +229,77 @@ static const struct field fields[] = {
 	{ STRUCT(drm_nouveau_gem_info, map_handle), .kind = UNREAD, .why = written },
 	{ STRUCT(drm_nouveau_gem_info, tile_mode), .kind = UNREAD, .why = written },
 	{ STRUCT(drm_nouveau_gem_info, tile_flags), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_nouveau_gem_cpu_fini, handle), .kind = HANDLE },
 	{ STRUCT(drm_nouveau_gem_cpu_prep, handle), .kind = HANDLE },
 	{ STRUCT(drm_nouveau_gem_cpu_prep, flags), .kind = BITS,
 	  .taken = NOUVEAU_GEM_CPU_PREP_NOWAIT | NOUVEAU_GEM_CPU_PREP_WRITE,
 	  .spared = ~(uint64_t)(NOUVEAU_GEM_CPU_PREP_NOWAIT | NOUVEAU_GEM_CPU_PREP_WRITE),
 	  .why = "nouveau_gem_ioctl_cpu_prep looks at two" },
+
+	{ STRUCT(drm_virtgpu_getparam, param), .kind = BITS, .taken = ALL,
+	  .why = "what it does not know is not there" },
+	{ STRUCT(drm_virtgpu_getparam, value), .kind = POINTER },
+	{ STRUCT(drm_virtgpu_context_init, num_params), .kind = COUNT, .taken = ALL,
+	  .why = "virtio_gpu_context_init_ioctl is content with none" },
+	{ STRUCT(drm_virtgpu_context_init, pad), .kind = UNREAD,
+	  .why = "virtio_gpu_context_init_ioctl" },
+	{ STRUCT(drm_virtgpu_context_init, ctx_set_params), .kind = POINTER },
+	{ STRUCT(drm_virtgpu_context_set_param, param), .kind = BITS, .spared = UPPER,
+	  .why = "virtio_gpu_context_init_ioctl has 32 bits of it" },
+	{ STRUCT(drm_virtgpu_context_set_param, value), .kind = BITS, .spared = UPPER,
+	  .why = "virtio_gpu_context_init_ioctl has 32 bits of it" },
+	{ STRUCT(drm_virtgpu_resource_create, target), .kind = BITS },
+	{ STRUCT(drm_virtgpu_resource_create, format), .kind = BITS, .taken = ALL,
+	  .why = passed },
+	{ STRUCT(drm_virtgpu_resource_create, bind), .kind = UNREAD, .why = "of 3D" },
+	{ STRUCT(drm_virtgpu_resource_create, width), .kind = BITS, .taken = ALL,
+	  .why = passed },
+	{ STRUCT(drm_virtgpu_resource_create, height), .kind = BITS, .taken = ALL,
+	  .why = passed },
+	{ STRUCT(drm_virtgpu_resource_create, depth), .kind = LENGTH },
+	{ STRUCT(drm_virtgpu_resource_create, array_size), .kind = LENGTH },
+	{ STRUCT(drm_virtgpu_resource_create, last_level), .kind = BITS, .spared = 1,
+	  .why = "virtio_gpu_resource_create_ioctl takes 1, too" },
+	{ STRUCT(drm_virtgpu_resource_create, nr_samples), .kind = BITS, .spared = 1,
+	  .why = "virtio_gpu_resource_create_ioctl takes 1, too" },
+	{ STRUCT(drm_virtgpu_resource_create, flags), .kind = UNREAD, .why = "of 3D" },
+	{ STRUCT(drm_virtgpu_resource_create, bo_handle), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_virtgpu_resource_create, res_handle), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_virtgpu_resource_create, size), .kind = LENGTH, .taken = ALL,
+	  .why = pages },
+	{ STRUCT(drm_virtgpu_resource_create, stride), .kind = UNREAD,
+	  .why = "virtio_gpu_resource_create_ioctl" },
+	{ STRUCT(drm_virtgpu_resource_create_blob, blob_mem), .kind = BITS, .taken = 3,
+	  .why = flag },
+	{ STRUCT(drm_virtgpu_resource_create_blob, blob_flags), .kind = BITS, .taken = 7,
+	  .why = flag },
+	{ STRUCT(drm_virtgpu_resource_create_blob, bo_handle), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_virtgpu_resource_create_blob, res_handle), .kind = UNREAD,
+	  .why = written },
+	{ STRUCT(drm_virtgpu_resource_create_blob, size), .kind = LENGTH, .taken = ALL,
+	  .why = pages },
+	{ STRUCT(drm_virtgpu_resource_create_blob, pad), .kind = UNREAD,
+	  .why = "virtio_gpu_resource_create_blob_ioctl" },
+	{ STRUCT(drm_virtgpu_resource_create_blob, cmd_size), .kind = LENGTH },
+	{ STRUCT(drm_virtgpu_resource_create_blob, cmd), .kind = UNREAD,
+	  .why = "there is no command" },
+	{ STRUCT(drm_virtgpu_resource_create_blob, blob_id), .kind = BITS, .taken = ALL,
+	  .why = "of a host blob it is the host's affair" },
+	{ STRUCT(drm_virtgpu_map, offset), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_virtgpu_map, handle), .kind = HANDLE },
+	{ STRUCT(drm_virtgpu_map, pad), .kind = UNREAD, .why = "virtio_gpu_map_ioctl" },
+	{ STRUCT(drm_virtgpu_resource_info, bo_handle), .kind = HANDLE },
+	{ STRUCT(drm_virtgpu_resource_info, res_handle), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_virtgpu_resource_info, size), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_virtgpu_resource_info, VIRTGPU_INFO_BLOB_MEM), .kind = UNREAD,
+	  .why = written },
+	{ STRUCT(drm_virtgpu_3d_wait, handle), .kind = HANDLE },
+	{ STRUCT(drm_virtgpu_3d_wait, flags), .kind = BITS, .taken = VIRTGPU_WAIT_NOWAIT,
+	  .spared = ~(uint64_t)VIRTGPU_WAIT_NOWAIT,
+	  .why = "virtio_gpu_wait_ioctl looks at one" },
+
+	{ STRUCT(dma_buf_sync, flags), .kind = BITS, .taken = DMA_BUF_SYNC_VALID_FLAGS_MASK,
+	  .why = flag },
 };
 
 /* ---- all that the rows do ---- */
@@ -253,6 +324,10 @@ static int use_object(struct drm_node *node, enum drm_place place)
 	if (!r)
 		drm_object_put(again);
 	close(fd);
+	if (!r)
+		r = drm_bracket_begin(object, HM_READ | HM_WRITE);
+	if (!r)
+		r = drm_bracket_end(object, HM_READ | HM_WRITE);
 out:
 	drm_object_put(object);
 	return r;
@@ -277,11 +352,17 @@ static int use_memory(struct drm_node *node, bool write)
 	return r;
 }
 
+static bool makes_vram; /* on request, where it is no default */
+
 static int use_all(struct drm_node *node)
 {
 	uint64_t total, available;
 	int r;
 
+	/* A file of its own: what the row does to one first, it does once. */
+	close(node->fd);
+	node->fd = open(node->path, O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(node->fd >= 0);
 	memset(node->data, 0, sizeof(node->data));
 	r = node->driver->open(node);
 	if (!r && node->driver->memory)
@@ -290,6 +371,8 @@ static int use_all(struct drm_node *node)
 		r = use_object(node, DRM_PLACE_SYSTEM);
 	if (!r)
 		r = use_object(node, DRM_PLACE_DEFAULT);
+	if (!r && makes_vram)
+		r = use_object(node, DRM_PLACE_VRAM);
 	if (!r)
 		r = use_memory(node, true);
 	if (!r)
@@ -476,6 +559,18 @@ static void nouveau(void)
 	mutate_all(FAKE_NOUVEAU);
 }
 
+static void virtio_gpu(void)
+{
+	mutate_all(FAKE_VIRTIO);
+}
+
+static void virtio_gpu_host(void)
+{
+	makes_vram = true;
+	mutate_all(FAKE_VIRTIO_HOST);
+	makes_vram = false;
+}
+
 static const struct test tests[] = {
 	{ "reasons", reasons, .seconds = 0 },
 	{ "amdgpu", amdgpu, .seconds = 60 },
@@ -483,6 +578,8 @@ static const struct test tests[] = {
 	{ "i915_integrated", i915_integrated, .seconds = 60 },
 	{ "xe", xe, .seconds = 60 },
 	{ "nouveau", nouveau, .seconds = 60 },
+	{ "virtio_gpu", virtio_gpu, .seconds = 60 },
+	{ "virtio_gpu_host", virtio_gpu_host, .seconds = 60 },
 	{ 0 },
 };
 

@@ -176,15 +176,18 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * Waits for work in flight that conflicts and makes what accelerators wrote
  * visible. It excludes no other thread. Every begin needs an end.
  *
- * Of a dma-buf it is DMA_BUF_IOCTL_SYNC, which also waits for other devices' work; of
- * memory that CPUs and accelerators see alike, no system call.
+ * Of a dma-buf it is DMA_BUF_IOCTL_SYNC, which also waits for other devices' work; of a
+ * DRM node's buffer that was exported or imported, the driver's own wait. Neither has a
+ * limit. Of memory that CPUs and accelerators see alike, and of DRM buffers that nobody
+ * else knows, no system call.
  *
  * Where CPUs reach a part of memory at a time (HM_CAP_BRACKET), it brings the range
  * there: touching bytes that are elsewhere is a SIGBUS. It does not hold them there:
  * whoever brings other bytes in may crowd them out, also before the end; then it is
  * begun again.
  *
- * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -EINPROGRESS an accelerator can't
+ * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -EINTR signals kept coming while
+ * others' work was waited for; -EINPROGRESS an accelerator can't
  * even wait for it (the text says why); -ENOSPC the range is larger than
  * what CPUs reach at a time (the text has the numbers), or there is no room for it
  * now; -EDEADLK in a view's callback, where views or such a part are to be told; -EINVAL;

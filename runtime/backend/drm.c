@@ -21,7 +21,8 @@
  * Of every object that can be mapped. Maps are VM_PFNMAP or VM_IO: mlock() answers 0
  * and does nothing, and MADV_POPULATE_* fails [mm/mlock.c, mm/gup.c].
  */
-#define MAP_CAPS (HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS | HM_CAP_WRITE)
+#define MAP_CAPS \
+	(HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_BRACKET)
 
 /* Of those that were made here: an object has a length for life. */
 #define RESIZE_CAPS (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE_REPLACES)
@@ -261,6 +262,8 @@ const struct hm_backend_ops drm_backend = {
 	.resize = resize,
 	.device_name = device_name,
 	.device_check = device_check,
+	.begin_cpu = drm_segments_begin,
+	.end_cpu = drm_segments_end,
 	.map_keep = map_keep,
 	.map_take = map_take,
 };

@@ -5,6 +5,7 @@
  *	discover.c   which nodes there are, and why one can't be opened
  *	node.c       open nodes, one for each path, shared by all who name it
  *	object.c     kernel handles: one object for each, however often it comes in
+ *	bracket.c    the CPU's access to what others work on, too
  *	idle.c       objects that nobody holds, kept for who asks for the like next
  *	drivers.c    the table of drivers; one file for each that it names
  *	../backend/drm.c  the backend over all of them
@@ -62,6 +63,7 @@ struct drm_object {
 	uint64_t size;       /* whole pages, as the kernel made it */
 	uint64_t map_offset; /* what mmap(2) on the node takes */
 	int dma_buf;         /* what is mapped instead, from 0 on; -1: the node is */
+	_Atomic int sync;    /* a dma-buf of it to begin and end access by; -1: none */
 	uint32_t place;      /* enum drm_place it is in */
 	uint32_t cache;      /* enum hm_cache that its maps have */
 	uint64_t data[2];    /* the driver's own */
@@ -115,8 +117,13 @@ struct drm_driver {
 	 * What is known of an object that came in by dma-buf: fills place and cache.
 	 */
 	int (*describe)(struct drm_object *object);
-	/* Until the device's work on it is done. -ETIME. */
+	/*
+	 * Until the device's work on it is done, or what writes of it. -ETIME;
+	 * UINT64_MAX: it never is. -EINTR: signals kept coming, it may be called again.
+	 */
 	int (*wait)(struct drm_object *object, bool for_write, uint64_t timeout_ns);
+	/* The end of the access that was waited for. NULL: the kernel need not know. */
+	int (*wait_end)(struct drm_object *object);
 	/* An object of memory that is mapped already. Fills handle, size. */
 	int (*userptr)(struct drm_node *node, void *address, uint64_t length, bool write,
 		       struct drm_object *object);
@@ -202,6 +209,31 @@ void *drm_idle_take_mapping(struct drm_object *object);
 void drm_idle_fork_prepare(void);
 void drm_idle_fork_parent(void);
 void drm_idle_fork_child(void);
+
+/* ---- bracket.c ---- */
+
+/*
+ * From now on others may have work on @object: it was exported or brought in as
+ * @dma_buf, or its handle was told (-1). Before they can know. -EMFILE, no text.
+ */
+int drm_object_shared(struct drm_object *object, int dma_buf);
+/*
+ * The CPU's access begins: waits, without a limit, for others' work that conflicts with
+ * @access. -EINTR: signals kept coming; nothing has begun. Holds no lock.
+ */
+int drm_bracket_begin(struct drm_object *object, uint32_t access);
+int drm_bracket_end(struct drm_object *object, uint32_t access);
+/* hm_backend_ops.begin_cpu and end_cpu: of objects that others know only. */
+int drm_segments_begin(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		       uint64_t offset, uint64_t length, uint32_t access);
+int drm_segments_end(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		     uint64_t offset, uint64_t length, uint32_t access);
+
+/* 0, or -EBUSY: at once where @now, else after a time of the kernel's. */
+typedef int drm_look(struct drm_object *object, bool for_write, bool now);
+/* drm_driver.wait of drivers whose call has no timeout of the caller's. */
+int drm_wait_by_looks(struct drm_object *object, drm_look *look, bool for_write,
+		      uint64_t timeout_ns);
 
 /* ---- discover.c ---- */
 

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdint.h>
-#include <time.h>
 
 #include <nouveau_drm.h>
 
@@ -25,12 +24,11 @@
 	DRM_IOWR(DRM_COMMAND_BASE + DRM_NOUVEAU_GEM_NEW, struct drm_nouveau_gem_new)
 #define DRM_IOCTL_NOUVEAU_GEM_CPU_PREP \
 	DRM_IOW(DRM_COMMAND_BASE + DRM_NOUVEAU_GEM_CPU_PREP, struct drm_nouveau_gem_cpu_prep)
+#define DRM_IOCTL_NOUVEAU_GEM_CPU_FINI \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_NOUVEAU_GEM_CPU_FINI, struct drm_nouveau_gem_cpu_fini)
 #define DRM_IOCTL_NOUVEAU_GEM_INFO \
 	DRM_IOWR(DRM_COMMAND_BASE + DRM_NOUVEAU_GEM_INFO, struct drm_nouveau_gem_info)
 #endif
-
-/* Between two looks at an object that is busy: it doubles up to this. */
-#define LOOK_MAX_NS (1000 * 1000)
 
 static int ask(struct drm_node *node, uint64_t what, uint64_t *ret_value)
 {
@@ -118,29 +116,29 @@ static int nouveau_map_offset(struct drm_object *object)
 	return object->map_offset ? 0 : -EINVAL;
 }
 
-/* The kernel waits for 30 seconds or not at all: shorter times are looked at. */
-static int nouveau_wait(struct drm_object *object, bool for_write, uint64_t timeout_ns)
+static int look(struct drm_object *object, bool for_write, bool now)
 {
 	struct drm_nouveau_gem_cpu_prep prep = {
 		.handle = object->handle,
-		.flags = NOUVEAU_GEM_CPU_PREP_NOWAIT |
+		.flags = (now ? NOUVEAU_GEM_CPU_PREP_NOWAIT : 0) |
 			 (for_write ? NOUVEAU_GEM_CPU_PREP_WRITE : 0),
 	};
-	uint64_t begin = time_now_ns(), waited;
-	struct timespec pause = { .tv_nsec = 1000 };
-	int r;
 
-	for (;;) {
-		r = drm_call(object->node, DRM_IOCTL_NOUVEAU_GEM_CPU_PREP, &prep);
-		if (r != -EBUSY)
-			return r;
-		waited = time_now_ns() - begin;
-		if (waited >= timeout_ns)
-			return -ETIME;
-		pause.tv_nsec = (long)min_u64(min_u64(2 * (uint64_t)pause.tv_nsec, LOOK_MAX_NS),
-					      timeout_ns - waited);
-		nanosleep(&pause, NULL);
-	}
+	return drm_call(object->node, DRM_IOCTL_NOUVEAU_GEM_CPU_PREP, &prep);
+}
+
+/* The kernel waits for 30 seconds or not at all [nouveau_gem_ioctl_cpu_prep()]. */
+static int nouveau_wait(struct drm_object *object, bool for_write, uint64_t timeout_ns)
+{
+	return drm_wait_by_looks(object, look, for_write, timeout_ns);
+}
+
+/* Where caches do not agree, what CPUs wrote goes out here [nouveau_bo_sync_for_device()]. */
+static int nouveau_wait_end(struct drm_object *object)
+{
+	struct drm_nouveau_gem_cpu_fini fini = { .handle = object->handle };
+
+	return drm_call(object->node, DRM_IOCTL_NOUVEAU_GEM_CPU_FINI, &fini);
 }
 
 const struct drm_driver drm_nouveau = {
@@ -152,4 +150,5 @@ const struct drm_driver drm_nouveau = {
 	.map_offset = nouveau_map_offset,
 	.describe = nouveau_describe,
 	.wait = nouveau_wait,
+	.wait_end = nouveau_wait_end,
 };

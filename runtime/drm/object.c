@@ -44,6 +44,7 @@ static struct drm_object *object_alloc(struct drm_node *node)
 		object->node = node;
 		object->refs = 1;
 		object->dma_buf = -1;
+		object->sync = -1;
 	} else {
 		err_set(-ENOMEM, "no memory for an object's description");
 	}
@@ -123,13 +124,16 @@ static int describe(struct drm_object *object, int fd)
 	if (r)
 		return drm_explain(node, r, "what a dma-buf is");
 	r = node->driver->map_offset(object);
-	if (r != -EINVAL)
-		return r ? drm_explain(node, r, "where a dma-buf can be mapped") : 0;
-	/* [drm_gem_dumb_map_offset()] It is mapped as its maker maps it. */
-	object->dma_buf = sys_dup(fd);
-	if (object->dma_buf < 0)
-		return rlimits_explain_fd(object->dma_buf, "duplicating a dma-buf");
-	return 0;
+	if (r && r != -EINVAL)
+		return drm_explain(node, r, "where a dma-buf can be mapped");
+	if (r) {
+		/* [drm_gem_dumb_map_offset()] It is mapped as its maker maps it. */
+		object->dma_buf = sys_dup(fd);
+		if (object->dma_buf < 0)
+			return rlimits_explain_fd(object->dma_buf, "duplicating a dma-buf");
+	}
+	r = drm_object_shared(object, fd);
+	return r ? rlimits_explain_fd(r, "duplicating a dma-buf") : 0;
 }
 
 static int explain_import(struct drm_node *node, int r)
@@ -228,6 +232,11 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	r = check_rights(node, prime.fd, write);
 	if (r)
 		goto err_close;
+	r = drm_object_shared(object, prime.fd);
+	if (r) {
+		r = rlimits_explain_fd(r, "a further descriptor of a dma-buf");
+		goto err_close;
+	}
 	*ret_fd = prime.fd;
 	return 0;
 
@@ -247,6 +256,8 @@ void drm_object_end(struct drm_object *object)
 		close_handle(object->node, object->handle);
 	if (object->dma_buf >= 0)
 		sys_close(object->dma_buf);
+	if (object->sync >= 0)
+		sys_close(object->sync);
 	free(object);
 }
 

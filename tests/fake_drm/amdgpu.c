@@ -154,21 +154,22 @@ static int wait_call(struct fake_file *file, void *data)
 	union drm_amdgpu_gem_wait_idle *args = data;
 	int64_t timeout = (int64_t)args->in.timeout;
 	struct timespec now, pause = { .tv_nsec = 1000 * 1000 };
+	bool busy;
 
 	if (!fake_bo_of(file, args->in.handle))
 		return -ENOENT;
 	fake_trace("wait%s\n", timeout < 0 ? " for ever" : "");
-	/* Nothing here ever ends what is busy: who waits for ever is told so. */
-	while (fake_is_busy()) {
-		if (timeout < 0)
+	while ((busy = fake_is_busy())) {
+		/* Who waits for ever for what never ends is told so. */
+		if (timeout < 0 && fake_is_busy_for_ever())
 			return -EINTR;
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		if ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= timeout)
+		if ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec >= timeout && timeout >= 0)
 			break;
 		nanosleep(&pause, NULL);
 	}
 	memset(args, 0, sizeof(*args));
-	args->out.status = fake_is_busy();
+	args->out.status = busy;
 	return 0;
 }
 

@@ -17,7 +17,7 @@ static struct {
 	int error;
 	const char *failed;
 	bool forbidden[FAKE_DRM_NODES], gone[FAKE_DRM_NODES], busy;
-	unsigned int leaked;
+	unsigned int looks, leaked;
 
 	/* What mutate() asked for, and how often the struct has been read. */
 	const char *name;
@@ -55,6 +55,14 @@ bool fake_is_gone(unsigned int node)
 }
 
 bool fake_is_busy(void)
+{
+	if (state.busy || !state.looks)
+		return state.busy;
+	state.looks--;
+	return true;
+}
+
+bool fake_is_busy_for_ever(void)
 {
 	return state.busy;
 }
@@ -153,6 +161,13 @@ static void control_busy(bool busy)
 	state.busy = busy;
 }
 
+static void control_busy_looks(unsigned int n)
+{
+	fake_lock();
+	state.looks = n;
+	fake_unlock();
+}
+
 static unsigned int control_leaked(void)
 {
 	return state.leaked;
@@ -205,6 +220,7 @@ __attribute__((visibility("default"))) const struct fake_drm_control fake_drm_co
 	.forbid = control_forbid,
 	.unplug = control_unplug,
 	.busy = control_busy,
+	.busy_looks = control_busy_looks,
 	.handles = fake_handles,
 	.leaked = control_leaked,
 	.mutate = control_mutate,

@@ -25,6 +25,8 @@ enum fake_drm_node {
 	FAKE_XE,
 	FAKE_NOUVEAU,
 	FAKE_I915_INTEGRATED,
+	FAKE_VIRTIO,      /* its host has pictures only */
+	FAKE_VIRTIO_HOST, /* its host has blobs, and memory of its own */
 	FAKE_DRM_NODES,
 };
 
@@ -38,8 +40,9 @@ struct fake_drm_control {
 	/* Opening a node fails with EACCES; calls and maps on it with ENODEV. */
 	void (*forbid)(enum fake_drm_node node, bool forbidden);
 	void (*unplug)(enum fake_drm_node node, bool gone);
-	/* Work on every object has not ended. */
+	/* Work on every object has not ended; or it will have after @n looks at one. */
 	void (*busy)(bool busy);
+	void (*busy_looks)(unsigned int n);
 	/* Handles that are open now on any file; those that were at a last close. */
 	unsigned int (*handles)(void);
 	unsigned int (*leaked)(void);

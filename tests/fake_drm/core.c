@@ -299,7 +299,7 @@ static int get_cap_call(struct fake_file *file, void *data)
 
 	(void)file;
 	switch (cap->capability) {
-	case DRM_CAP_DUMB_BUFFER: /* all four have dumb_create */
+	case DRM_CAP_DUMB_BUFFER: /* all have dumb_create */
 	case DRM_CAP_TIMESTAMP_MONOTONIC:
 	case DRM_CAP_SYNCOBJ:
 		cap->value = 1;
@@ -352,12 +352,15 @@ static int handle_to_fd_call(struct fake_file *file, void *data)
 }
 
 /* A dma-buf that is no object of this node: gem_prime_import_sg_table() */
-static int import_foreign(struct fake_file *file, int fd, uint64_t size,
+static int import_foreign(struct fake_file *file, int fd, unsigned int node, uint64_t size,
 			  struct fake_bo **ret_bo, uint32_t *ret_handle)
 {
 	const struct fake_driver *driver = fake_drivers[file->node];
-	int memory = raw_dup(fd), r;
+	int memory, r;
 
+	if (driver->foreign_error && node != file->node)
+		return driver->foreign_error;
+	memory = raw_dup(fd);
 	if (memory < 0)
 		return memory;
 	r = bo_add(file, memory, size, ret_bo, ret_handle);
@@ -397,7 +400,8 @@ static int fd_to_handle_call(struct fake_file *file, void *data)
 		if (bo->inode == st.st_ino && bo->node == file->node)
 			break;
 	if (!bo) {
-		r = import_foreign(file, args->fd, (uint64_t)st.st_size, &bo, &args->handle);
+		r = import_foreign(file, args->fd, node, (uint64_t)st.st_size, &bo,
+				   &args->handle);
 		/* This node's, and another process made it: as it makes them. */
 		if (!r && node == file->node)
 			bo->map = FAKE_MAP_PAGES;
@@ -489,7 +493,10 @@ static int dmabuf_ioctl(unsigned long cmd, void *argument)
 			return -EFAULT;
 		if (sync.flags & ~(uint64_t)DMA_BUF_SYNC_VALID_FLAGS_MASK)
 			return -EINVAL;
-		return sync.flags & DMA_BUF_SYNC_RW ? 0 : -EINVAL;
+		if (!(sync.flags & DMA_BUF_SYNC_RW))
+			return -EINVAL;
+		fake_trace("sync %llx\n", (unsigned long long)sync.flags);
+		return -fake_due("dma_buf_sync");
 	case DMA_BUF_SET_NAME_A:
 	case DMA_BUF_SET_NAME_B:
 		return 0;
@@ -552,6 +559,11 @@ static void *node_mmap(struct fake_file *file, void *address, size_t length, int
 		return refuse(EINVAL);
 	if (bo->map == FAKE_MAP_REFUSED)
 		return refuse(EPERM);
+	if (bo->mmap_error)
+		return refuse(bo->mmap_error);
+	/* virtgpu_vram.c, virtio_gpu_vram_mmap */
+	if (bo->whole && bo->size != length)
+		return refuse(EINVAL);
 	error = fake_due("mmap");
 	if (error)
 		return refuse(error);

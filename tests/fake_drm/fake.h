@@ -7,14 +7,14 @@
  *	tree.c       the files behind /dev/dri and /sys, in a folder of their own
  *	core.c       open files, handles, dma-bufs, maps, calls of every driver
  *	control.c    what a test asks for: failures, mutations, traces
- *	amdgpu.c i915.c xe.c nouveau.c  one driver each
+ *	amdgpu.c i915.c xe.c nouveau.c virtio_gpu.c  one driver each
  *
  * An open node is a memfd, and so is an object, which its dma-buf is, too: their
  * inodes tell them apart, whoever has duplicated or sent them.
  *
  * Each check follows a function of the kernel (6.1; xe: 6.12), which it names, and
  * decodes with the kernel's own headers: no file here includes one of runtime/ but
- * the carried header of xe.
+ * the carried headers of xe and virtio_gpu.
  */
 #ifndef HETMAP_TESTS_FAKE_DRM_FAKE_H
 #define HETMAP_TESTS_FAKE_DRM_FAKE_H
@@ -50,6 +50,8 @@ struct fake_bo {
 	uint64_t size;
 	uint64_t offset; /* of the node's file */
 	enum fake_map map;
+	bool whole;       /* mmap() takes all of it only */
+	int mmap_error;   /* or 0: mmap() refuses it with this errno */
 	uint64_t domains; /* the driver's */
 	uint64_t flags;
 	uint32_t mode, kind; /* nouveau's */
@@ -62,6 +64,8 @@ struct fake_file {
 	ino_t inode;
 	struct fake_bo **bos; /* by handle */
 	uint32_t n_bo;
+	bool context; /* virtio_gpu's */
+	uint32_t capset;
 };
 
 struct fake_call {
@@ -76,6 +80,7 @@ struct fake_driver {
 	uint16_t vendor, device;
 	int userptr_export;    /* the errno of exporting one */
 	bool cow;              /* takes MAP_PRIVATE */
+	int foreign_error;     /* the errno of bringing in another device's, or 0 */
 	enum fake_map foreign; /* how what came in from another device maps */
 	uint64_t foreign_domains;
 	const struct fake_call *calls; /* up to one without a name */
@@ -83,7 +88,7 @@ struct fake_driver {
 
 /* By enum fake_drm_node. */
 extern const struct fake_driver *const fake_drivers[FAKE_DRM_NODES];
-extern const struct fake_driver fake_amdgpu, fake_i915, fake_xe, fake_nouveau;
+extern const struct fake_driver fake_amdgpu, fake_i915, fake_xe, fake_nouveau, fake_virtio_gpu;
 
 /* ---- core.c: all but the first group are called with the lock held ---- */
 
@@ -115,7 +120,9 @@ int fake_bo_new(struct fake_file *file, uint64_t size, struct fake_bo **ret_bo,
 int fake_due(const char *name);
 bool fake_is_forbidden(unsigned int node);
 bool fake_is_gone(unsigned int node);
+/* The kernel looks at an object. The second is no look. */
 bool fake_is_busy(void);
+bool fake_is_busy_for_ever(void);
 void fake_leaked(unsigned int node, unsigned int handles);
 void fake_mutation(const char *name, void *data, size_t size);
 void fake_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));

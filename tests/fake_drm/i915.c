@@ -255,15 +255,19 @@ static int wait_call(struct fake_file *file, void *data)
 	if (!fake_bo_of(file, args->bo_handle))
 		return -ENOENT;
 	fake_trace("wait %lld\n", (long long)args->timeout_ns);
-	if (!fake_is_busy())
-		return 0;
-	/* Nothing here ever ends what is busy: who waits for ever is told so. */
-	if (args->timeout_ns < 0)
-		return -EINTR;
-	for (; args->timeout_ns > 0; args->timeout_ns -= pause.tv_nsec)
+	while (fake_is_busy()) {
+		/* Who waits for ever for what never ends is told so. */
+		if (args->timeout_ns < 0 && fake_is_busy_for_ever())
+			return -EINTR;
+		if (!args->timeout_ns)
+			return -ETIME;
 		nanosleep(&pause, NULL);
-	args->timeout_ns = 0;
-	return -ETIME;
+		if (args->timeout_ns > pause.tv_nsec)
+			args->timeout_ns -= pause.tv_nsec;
+		else if (args->timeout_ns > 0)
+			args->timeout_ns = 0;
+	}
+	return 0;
 }
 
 /* gem/i915_gem_userptr.c, i915_gem_userptr_ioctl and probe_range */

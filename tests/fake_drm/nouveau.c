@@ -13,6 +13,8 @@
 #define GEM_NEW DRM_IOWR(DRM_COMMAND_BASE + DRM_NOUVEAU_GEM_NEW, struct drm_nouveau_gem_new)
 #define GEM_CPU_PREP \
 	DRM_IOW(DRM_COMMAND_BASE + DRM_NOUVEAU_GEM_CPU_PREP, struct drm_nouveau_gem_cpu_prep)
+#define GEM_CPU_FINI \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_NOUVEAU_GEM_CPU_FINI, struct drm_nouveau_gem_cpu_fini)
 #define GEM_INFO DRM_IOWR(DRM_COMMAND_BASE + DRM_NOUVEAU_GEM_INFO, struct drm_nouveau_gem_info)
 
 /* nouveau_abi16.c, nouveau_abi16_ioctl_getparam */
@@ -117,10 +119,22 @@ static int prep_call(struct fake_file *file, void *data)
 	return -EBUSY;
 }
 
+/* nouveau_gem.c, nouveau_gem_ioctl_cpu_fini */
+static int fini_call(struct fake_file *file, void *data)
+{
+	struct drm_nouveau_gem_cpu_fini *req = data;
+
+	if (!fake_bo_of(file, req->handle))
+		return -ENOENT;
+	fake_trace("fini\n");
+	return 0;
+}
+
 static const struct fake_call calls[] = {
 	{ "drm_nouveau_getparam", GETPARAM, getparam_call },
 	{ "drm_nouveau_gem_new", GEM_NEW, new_call },
 	{ "drm_nouveau_gem_cpu_prep", GEM_CPU_PREP, prep_call },
+	{ "drm_nouveau_gem_cpu_fini", GEM_CPU_FINI, fini_call },
 	{ "drm_nouveau_gem_info", GEM_INFO, info_call },
 	{ 0 },
 };

@@ -32,6 +32,8 @@ const struct fake_driver *const fake_drivers[FAKE_DRM_NODES] = {
 	[FAKE_XE] = &fake_xe,
 	[FAKE_NOUVEAU] = &fake_nouveau,
 	[FAKE_I915_INTEGRATED] = &fake_i915,
+	[FAKE_VIRTIO] = &fake_virtio_gpu,
+	[FAKE_VIRTIO_HOST] = &fake_virtio_gpu,
 };
 
 static bool begins(const char *path, const char *with)
