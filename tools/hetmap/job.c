@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "command.h"
+#include "policy.h"
 #include "text.h"
 
 #define ROUNDS_MAX 1000 /* saxpy's numbers stay exact up to there */
@@ -103,6 +104,9 @@ static int open_in_place(struct job *job)
 	r = open_side(&job->in_place, "opencl:0", 0, job->options->window);
 	if (!r)
 		return 0;
+	/* Not what is missing, and replaced: what is not wanted. */
+	if (policy_refused())
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open the accelerator");
 	reason = strdup(hm_errmsg());
 	if (r == -ENODEV)
 		remark("no OpenCL device here: running on the CPU (see hetmap doctor)");

@@ -16,6 +16,7 @@ struct job_options {
 	const char *file;   /* NULL: not given */
 	const char *device; /* NULL: the job's default */
 	const char *accel;  /* NULL: opencl:0, or else cpu */
+	const char *policy; /* a file of rules; NULL: everything is allowed */
 	uint64_t window;    /* 0: the accelerator's limit */
 	uint64_t rounds;    /* 0: what job_measure() chooses by the time they take */
 	uint64_t size;      /* of each vector of saxpy; 0: not given */

@@ -15,6 +15,7 @@
 #include <hetmap/hetmap.h>
 
 #include "command.h"
+#include "policy.h"
 #include "text.h"
 
 struct output output;
@@ -136,6 +137,11 @@ int fail_library(int status, int r, const char *remedy, const char *what)
 	/* A compiler's log ends its last line; fail() does that, too. */
 	while (*text && text[strlen(text) - 1] == '\n')
 		text[strlen(text) - 1] = '\0';
+	/* Whatever it was for, nothing else helps. */
+	if (policy_refused()) {
+		status = STATUS_ENVIRONMENT;
+		remedy = "change the policy, or run it without --policy";
+	}
 	fail(status, r, remedy, "%s: %s", what, *text ? text : strerror(-r));
 	free(text);
 	return status;

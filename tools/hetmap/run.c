@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "job.h"
+#include "policy.h"
 #include "text.h"
 
 #define HISTOGRAM (1u << 0)
@@ -30,6 +31,7 @@ enum {
 	OPTION_SIZE,
 	OPTION_WINDOW,
 	OPTION_ROUNDS,
+	OPTION_POLICY,
 	OPTION_JSON,
 	OPTION_QUIET,
 	OPTION_HELP,
@@ -46,6 +48,9 @@ static const struct option_row rows[] = {
 	[OPTION_ROUNDS] = { 'r', "rounds", "N",
 			    "measured rounds, 1 to 1000\n"
 			    "(default: 1 to 101, by the time they take)" },
+	[OPTION_POLICY] = { 0, "policy", "FILE",
+			    "rules for what may be opened, made and run, as\n"
+			    "hetmap-run(1) has them" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the result, or the failure, as JSON" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
@@ -142,6 +147,9 @@ static int take_value(const struct option_state *state, int option, struct job_o
 		if (option_number(value, 1, 1000, &options->rounds))
 			return option_refuse(state, option, "a number from 1 to 1000");
 		break;
+	case OPTION_POLICY:
+		options->policy = value;
+		break;
 	default:
 		break;
 	}
@@ -195,5 +203,9 @@ int run_main(int argc, char **argv)
 	if (options.size && job->bit != SAXPY)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
 			    "run: --size is an option of saxpy");
-	return job->run(&options);
+	status = options.policy ? policy_load(options.policy) : 0;
+	if (!status)
+		status = job->run(&options);
+	policy_drop();
+	return status;
 }
