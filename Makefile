@@ -267,7 +267,9 @@ install: all ## into DESTDIR and PREFIX
 		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 		-e 's|@PACKAGES@|$(lib_packages)|' hetmap.pc.in \
 		>$(call place,$(LIBDIR)/pkgconfig/hetmap.pc)
-	$(foreach p,$(pages),install -D -m 644 $(p) $(call page_place,$(p)) &&) :
+	$(Q)$(foreach p,$(pages),install -D -m 644 $(p) $(call page_place,$(p)) &&) :
+	$(Q)[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin ldconfig 2>/dev/null || \
+		echo 'ldconfig failed: programs need LD_LIBRARY_PATH=$(LIBDIR)'
 
 uninstall: ## takes away what install put there
 	rm -f $(call place,$(BINDIR)/hetmap) \

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Every public function is named in a man page, the structs that pages show have
-# the members that the headers give them, and every page parses cleanly.
+# the members that the headers give them, a command's page has the options of its
+# table, and every page parses cleanly.
 # Run from the top of the tree; exits 1 after telling all that is wrong.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -59,6 +60,29 @@ for name in $(echo "$shown" | cut -d ' ' -f 1 | sort -u); do
 	told=$(echo "$shown" | grep "^$name ")
 	[ "$there" = "$told" ] || complain "struct $name differs between headers and page:" \
 		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | sed 's/.* //' | tr '\n' ' ')"
+done
+
+# Long options: of the table in a source, and of a page.
+options_of_table()
+{
+	sed -n '/^static const struct option_row rows/,/^};/p' "$1" | tr '\n' ' ' |
+		grep -oE "\] = (OPTION_ROW_[A-Z]+|\{[[:space:]]*('.'|0), \"[a-z-]+\")" |
+		sed 's/.*OPTION_ROW_//; s/"$//; s/.*"//' | tr '[:upper:]' '[:lower:]' | sort
+}
+
+options_of_page()
+{
+	sed -n 's/^\.It Fl \(. , \)\{0,1\}-\([a-z-]*\).*/\2/p' "$1" | sort
+}
+
+for source in tools/*/*.c; do
+	grep -q '^static const struct option_row rows' "$source" || continue
+	page=man/hetmap-$(basename "$source" .c).1
+	there=$(options_of_table "$source")
+	told=$(options_of_page "$page")
+	[ -n "$there" ] || complain "found no option in $source"
+	[ "$there" = "$told" ] || complain "options differ between $source and $page:" \
+		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | tr '\n' ' ')"
 done
 
 pages=$(sed -n 's/^\.Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' man/* | sort -u)

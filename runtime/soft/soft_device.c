@@ -233,9 +233,9 @@ int soft_device_get(uint32_t index, struct soft_device **ret_dev)
 		goto out;
 	if (index >= table.settings.devices) {
 		r = err_set(-ENODEV,
-			    "soft:%" PRIu32 ": there are %" PRIu32 " devices, from soft:0 on "
-			    "(HETMAP_SOFT=devices=N makes more)",
-			    index, table.settings.devices);
+			    "soft:%" PRIu32 ": the last one is soft:%" PRIu32
+			    " (HETMAP_SOFT=devices=N makes more)",
+			    index, table.settings.devices - 1);
 		goto out;
 	}
 	if (table.unplugged[index]) {
