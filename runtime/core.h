@@ -213,14 +213,22 @@ struct map_use {
 int map_use_begin(struct map_use *use);
 /* The work is done: leaves the list and drops the reference. */
 void map_use_end(struct map_use *use);
+int map_use_wait_each(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		      uint64_t timeout_ns);
 /*
  * Waits until no work in flight conflicts with @access on the range: all work
  * for HM_WRITE, work that writes for HM_READ. -ETIME after @timeout_ns, -EINPROGRESS
  * where the accelerator can't wait, or the work's own error. Caller holds neither
  * map->lock nor a fence's lock.
  */
-int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
-		 uint64_t timeout_ns);
+static inline int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length,
+			       uint32_t access, uint64_t timeout_ns)
+{
+	/* What the work did that was counted off is seen with it. */
+	if (likely(!atomic_load_explicit(&map->n_use, memory_order_acquire)))
+		return 0;
+	return map_use_wait_each(map, offset, length, access, timeout_ns);
+}
 
 /*
  * The accelerators' side (accel/fence.c): waits for the work behind @fence and
@@ -280,8 +288,17 @@ struct map_view *view_find(struct hm_map *map, const struct view_hooks *hooks,
 
 /* ---- steps that others call ---- */
 
+int map_refuse_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
 /* Validates a range against the map's length; -EINVAL or -ERANGE, with a text. */
-int map_check_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
+static inline int map_check_range(struct hm_map *map, uint64_t offset, uint64_t length,
+				  const char *what)
+{
+	uint64_t end = atomic_load_explicit(&map->length, memory_order_relaxed);
+
+	if (likely(length && offset <= end && length <= end - offset))
+		return 0;
+	return map_refuse_range(map, offset, length, what);
+}
 /* As above, and offset and length in whole pages, or up to the map's end. */
 int map_check_pages(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
 /* Rights at every byte of the range include @access? */

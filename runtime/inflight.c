@@ -66,9 +66,6 @@ static struct hm_fence *find_conflict(struct hm_map *map, uint64_t offset, uint6
 	struct hm_fence *fence = NULL;
 	struct map_use *use;
 
-	/* What the work did that was counted off is seen with it. */
-	if (likely(!atomic_load_explicit(&map->n_use, memory_order_acquire)))
-		return NULL;
 	pthread_mutex_lock(&map->lock);
 	cds_list_for_each_entry(use, &map->uses, link)
 		if (conflicts(use, offset, length, access)) {
@@ -79,8 +76,8 @@ static struct hm_fence *find_conflict(struct hm_map *map, uint64_t offset, uint6
 	return fence;
 }
 
-int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
-		 uint64_t timeout_ns)
+int map_use_wait_each(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		      uint64_t timeout_ns)
 {
 	uint64_t start = 0, spent = 0;
 	struct hm_fence *fence;

@@ -578,18 +578,14 @@ uint64_t hm_map_length(const struct hm_map *map)
 	return map ? atomic_load_explicit(&map->length, memory_order_relaxed) : 0;
 }
 
-int map_check_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what)
+int map_refuse_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what)
 {
-	uint64_t end = map->length;
-
 	if (!length)
 		return err_set(-EINVAL, "%s: the length is 0", what);
-	if (offset > end || length > end - offset)
-		return err_set(-ERANGE,
-			       "%s: %" PRIu64 " bytes from %" PRIu64 " on are not in "
-			       "the map of %" PRIu64 " bytes",
-			       what, length, offset, end);
-	return 0;
+	return err_set(-ERANGE,
+		       "%s: %" PRIu64 " bytes from %" PRIu64 " on are not in "
+		       "the map of %" PRIu64 " bytes",
+		       what, length, offset, map->length);
 }
 
 int map_check_pages(struct hm_map *map, uint64_t offset, uint64_t length, const char *what)
