@@ -7,10 +7,10 @@
 #include "command.h"
 
 static const char *const names[] = {
-	"map_cycle",   "protect_pair",   "lock_pair",     "pointer_find",
-	"launch",      "zero_copy",      "grow",          "first_touch",
-	"soft_submit", "sim_fault",      "sim_submit",    "sim_copy",
-	"transfer_1g", "dmabuf_bracket", "drm_map_cycle", "drm_reuse",
+	"map_cycle",  "protect_pair", "lock_pair",   "pointer_find",   "launch",
+	"zero_copy",  "grow",         "first_touch", "soft_submit",    "sim_fault",
+	"sim_submit", "sim_copy",     "transfer_1g", "dmabuf_bracket", "drm_map_cycle",
+	"drm_reuse",  "dmabuf_share",
 };
 
 #define N_NAME (sizeof(names) / sizeof(names[0]))
@@ -52,6 +52,7 @@ static void test_show_peer(void)
 		"DMA_BUF_IOCTL_SYNC",
 		"drmModeMapDumbBuffer(",
 		"DRM_IOCTL_VIRTGPU_MAP",
+		"SCM_RIGHTS",
 	};
 	struct outcome outcome;
 	size_t i;

@@ -57,6 +57,8 @@ static const struct bench benches[] = {
 	  bench_drm_map_cycle, peer_drm_source },
 	{ "drm_reuse", "the same, where an idle object is used again", bench_drm_reuse,
 	  peer_drm_source },
+	{ "dmabuf_share", "a dma-buf sent to another process, mapped and read there",
+	  bench_dmabuf_share, peer_dmabuf_source },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))

@@ -132,5 +132,6 @@ int bench_transfer_1g(void);
 int bench_dmabuf_bracket(void);
 int bench_drm_map_cycle(void);
 int bench_drm_reuse(void);
+int bench_dmabuf_share(void);
 
 #endif

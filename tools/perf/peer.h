@@ -87,6 +87,17 @@ int peer_host_saxpy(struct peer_opencl *peer, float a, size_t bytes);
 /* An access of the CPU's to the dma-buf is begun and ended. 0 or -errno. */
 int peer_bracket(int fd);
 
+/* What came over a socket, mapped. */
+struct peer_share {
+	int fd;
+	char *address;
+	size_t length;
+};
+
+int peer_share_send(int socket, int fd);
+int peer_share_receive(int socket, struct peer_share *ret_share);
+void peer_share_drop(const struct peer_share *share);
+
 /* ---- peer_drm.c ---- */
 
 struct peer_drm {
