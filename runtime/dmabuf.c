@@ -40,16 +40,8 @@ int dmabuf_size(int fd, uint64_t *ret_size)
 
 /* ---- access of the CPU's ---- */
 
-static int sync_cpu(int fd, uint32_t access, uint64_t phase)
+static int explain_sync(int r, int fd, uint64_t phase)
 {
-	struct dma_buf_sync sync = {
-		.flags = phase | (access & HM_READ ? DMA_BUF_SYNC_READ : 0) |
-			 (access & HM_WRITE ? DMA_BUF_SYNC_WRITE : 0),
-	};
-	int r = sys_ioctl_again(fd, DMA_BUF_IOCTL_SYNC, &sync);
-
-	if (!r)
-		return 0;
 	if (r == -EBADF || r == -ENOTTY)
 		return err_set(-EBADF,
 			       "descriptor %d is no dma-buf any more: somebody else has closed "
@@ -57,6 +49,17 @@ static int sync_cpu(int fd, uint32_t access, uint64_t phase)
 			       fd);
 	return err_set(r, "%s an access of the CPU's (DMA_BUF_IOCTL_SYNC): %s",
 		       phase == DMA_BUF_SYNC_START ? "beginning" : "ending", err_name(r));
+}
+
+static inline int sync_cpu(int fd, uint32_t access, uint64_t phase)
+{
+	struct dma_buf_sync sync = {
+		.flags = phase | (access & HM_READ ? DMA_BUF_SYNC_READ : 0) |
+			 (access & HM_WRITE ? DMA_BUF_SYNC_WRITE : 0),
+	};
+	int r = sys_ioctl_again(fd, DMA_BUF_IOCTL_SYNC, &sync);
+
+	return r ? explain_sync(r, fd, phase) : 0;
 }
 
 int dmabuf_begin_cpu(int fd, uint32_t access)

@@ -66,8 +66,8 @@ typedef int device_op(void *device, const struct hm_segment *segments, uint32_t 
  * No lock is held: a device may take as long as its work does. Should the buffer change
  * meanwhile, what was begun are the objects that it had; of a new one no device knows yet.
  */
-static int call_device(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
-		       device_op *op, const char *what)
+static inline int call_device(struct hm_map *map, uint64_t offset, uint64_t length,
+			      uint32_t access, device_op *op, const char *what)
 {
 	struct hm_buffer *buffer = map->buffer;
 	const struct hm_device *device = buffer->device;
@@ -81,8 +81,8 @@ static int call_device(struct hm_map *map, uint64_t offset, uint64_t length, uin
 	return likely(!r) ? 0 : backend_explain(device->ops, r, what);
 }
 
-static int tell_device(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
-		       device_op *op, const char *what)
+static inline int tell_device(struct hm_map *map, uint64_t offset, uint64_t length,
+			      uint32_t access, device_op *op, const char *what)
 {
 	int r;
 
@@ -173,8 +173,8 @@ bracket_function *bracket_end_of(const struct hm_map *map, bool views)
 	return views ? bracket_views_end : bracket_nothing;
 }
 
-static int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
-		 const char *what)
+static inline int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+			const char *what)
 {
 	int r;
 

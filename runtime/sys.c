@@ -308,11 +308,11 @@ int sys_ioctl(int fd, unsigned long cmd, void *argument)
 	return r < 0 ? -errno : r;
 }
 
-int sys_ioctl_again(int fd, unsigned long cmd, void *argument)
+int sys_ioctl_failed(int fd, unsigned long cmd, void *argument)
 {
-	int tries, r = -EAGAIN;
+	int tries, r = -errno;
 
-	for (tries = 0; tries < RETRIES && (r == -EINTR || r == -EAGAIN); tries++)
+	for (tries = 1; tries < RETRIES && (r == -EINTR || r == -EAGAIN); tries++)
 		r = sys_ioctl(fd, cmd, argument);
 	return r;
 }

@@ -95,8 +95,14 @@ int sys_access(const char *path, int mode);
 ssize_t sys_readlink(const char *path, char *to, size_t length); /* no '\0' at the end */
 /* Not retried: what an interrupted call still has to do is for who made it. */
 int sys_ioctl(int fd, unsigned long cmd, void *argument);
+int sys_ioctl_failed(int fd, unsigned long cmd, void *argument);
 /* Called again after EINTR and EAGAIN, with a bound: those that have done nothing then. */
-int sys_ioctl_again(int fd, unsigned long cmd, void *argument);
+static inline int sys_ioctl_again(int fd, unsigned long cmd, void *argument)
+{
+	int r = sys_table.ioctl(fd, cmd, argument);
+
+	return r < 0 ? sys_ioctl_failed(fd, cmd, argument) : r;
+}
 ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);
