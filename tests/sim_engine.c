@@ -261,6 +261,14 @@ static void test_bad_commands(void)
 	bad = good, bad.destination = UINT64_MAX - 4095 + 64;
 	CHECK_EQUAL(submit_bad(&bench, bad), -EOVERFLOW);
 
+	/* As long as one command may be, and longer. */
+	bad = (struct hetsim_command){ .op = HETSIM_OP_FILL,
+				       .destination = NO_ADDRESS & ~4095ull,
+				       .length = hetsim_query(bench.fd).max_segment };
+	CHECK_EQUAL(submit_bad(&bench, bad), 0);
+	bad.length += bench.align;
+	CHECK_EQUAL(submit_bad(&bench, bad), -EINVAL);
+
 	submit.queue = bench.queue;
 	submit.command_size = sizeof(good);
 	submit.commands = at(&good);
@@ -392,6 +400,77 @@ static void test_device_faults(void)
 	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.c), 0);
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), -EFAULT);
 	CHECK_EQUAL(hetsim_counters(bench.fd, HETSIM_SCOPE_OPENER).device_faults, 5);
+	bench_close(&bench);
+}
+
+/* A page that the engine has just used is looked up again once it is bound otherwise. */
+static void test_translated_before(void)
+{
+	struct hetsim_bind bind = { .size = sizeof(bind), .flags = HETSIM_BIND_WRITE };
+	struct hetsim_command command = { .op = HETSIM_OP_FILL,
+					  .length = 64,
+					  .value = 0x05050505 };
+	struct bench bench;
+
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+		return;
+	bench.a.bytes[0] = 1;
+	command.destination = at(bench.c.bytes);
+	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
+	CHECK_EQUAL(bench.c.bytes[0], 5);
+	bench.c.bytes[0] = 2;
+
+	/* Nothing there; other bytes; for reading only. */
+	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.c), 0);
+	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), -EFAULT);
+	bind.handle = bench.a.handle;
+	bind.address = at(bench.c.bytes);
+	bind.length = bench.c.length;
+	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_BIND, &bind), 0);
+	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
+	CHECK_EQUAL(bench.a.bytes[0], 5);
+	CHECK_EQUAL(bench.c.bytes[0], 2);
+	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.c), 0);
+	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.c, 0), 0);
+	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), -EFAULT);
+	CHECK_EQUAL(bench.c.bytes[0], 2);
+	/* And cut off. */
+	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.c), 0);
+	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.c, HETSIM_BIND_WRITE), 0);
+	command.destination = at(bench.c.bytes) + MIB / 2;
+	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(bench.fd, bench.c.handle, MIB / 2), 0);
+	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &command), -EFAULT);
+	bench_close(&bench);
+}
+
+/* One queue that gets no further holds up no other. */
+static void test_parallel(void)
+{
+	struct hetsim_command missing = { .op = HETSIM_OP_FILL, .length = 64, .value = 1 };
+	struct hetsim_command fill = missing;
+	struct bench bench;
+	uint64_t seqno = 0, address = 0;
+	uint32_t slow, quick, i;
+	int status = 0;
+
+	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
+		return;
+	slow = hetsim_queue_make(bench.fd, HETSIM_QUEUE_COUNTER, 60000);
+	quick = hetsim_queue_make(bench.fd, HETSIM_QUEUE_COUNTER, 0);
+	CHECK_EQUAL(hetsim_unbind(bench.fd, &bench.a), 0);
+	missing.destination = at(bench.a.bytes);
+	fill.destination = at(bench.c.bytes);
+	CHECK_EQUAL(hetsim_submit(bench.fd, slow, &missing, 1, &seqno), 0);
+	CHECK_EQUAL(hetsim_wait(bench.fd, slow, seqno, 50, &status, &address), -ETIME);
+	for (i = 0; i < 10; i++) {
+		CHECK_EQUAL(hetsim_run(bench.fd, quick, &fill), 0);
+		CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &fill), 0);
+	}
+	CHECK_EQUAL(hetsim_wait(bench.fd, slow, seqno, 0, &status, &address), -ETIME);
+	CHECK_EQUAL(hetsim_bind(bench.fd, &bench.a, HETSIM_BIND_WRITE), 0);
+	CHECK_EQUAL(hetsim_wait(bench.fd, slow, seqno, 60000, &status, &address), 0);
+	CHECK_EQUAL(status, 0);
 	bench_close(&bench);
 }
 
@@ -693,6 +772,8 @@ const struct test sim_engine_tests[] = {
 	{ "bind", test_bind, 0, 0 },
 	{ "bound_nothing", test_bound_nothing, 0, 0 },
 	{ "device_faults", test_device_faults, 0, 0 },
+	{ "translated_before", test_translated_before, 0, 0 },
+	{ "parallel", test_parallel, 0, 0 },
 	{ "recoverable", test_recoverable, 0, 0 },
 	{ "timeout", test_timeout, 0, 0 },
 	{ "fences", test_fences, 0, 0 },
