@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: what it tells of itself: tracepoints, fdinfo, the list of its objects. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+
+#define MIB (1024ull * 1024)
+#define TRACE "/sys/kernel/tracing/instances/hetsim-test"
+#define OBJECTS "/sys/kernel/debug/hetsim/hetsim0/objects"
+
+/* All of a file, to be freed; NULL: it can't be read. */
+static char *read_file(const char *path)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = fopen(path, "re");
+
+	if (!file)
+		return NULL;
+	if (getdelim(&text, &size, '\0', file) < 0 && text)
+		text[0] = '\0';
+	fclose(file);
+	return text;
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	bool done;
+
+	if (fd < 0)
+		return false;
+	done = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	close(fd);
+	return done;
+}
+
+/* Fails unless @text has the line, or a part of one, that is printed. */
+static void has(const char *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static void has(const char *text, const char *format, ...)
+{
+	char line[256];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(line, sizeof(line), format, list);
+	va_end(list);
+	if (!text || !strstr(text, line))
+		test_fail(__FILE__, __LINE__, line);
+}
+
+/* A number of the file's fdinfo. */
+static uint64_t fdinfo(int fd, const char *key)
+{
+	char path[64], *text, *at;
+	uint64_t number = UINT64_MAX;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	text = read_file(path);
+	at = text ? strstr(text, key) : NULL;
+	if (!at || sscanf(at + strlen(key), ":\t%" SCNu64, &number) != 1)
+		test_fail(__FILE__, __LINE__, key);
+	free(text);
+	return number;
+}
+
+static void test_fdinfo(void)
+{
+	int fd = hetsim_open(O_RDWR), other;
+	struct hetsim_buffer a, b;
+	char path[64], *text;
+
+	if (fd < 0)
+		return;
+	other = hetsim_open(O_RDWR);
+	CHECK(fdinfo(fd, "hetsim-client-id") != fdinfo(other, "hetsim-client-id"));
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	text = read_file(path);
+	has(text, "hetsim-device:\thetsim0\n");
+	free(text);
+	a = hetsim_buffer_make(fd, 2 * MIB, HETSIM_PLACE_VRAM);
+	b = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	CHECK_EQUAL(fdinfo(fd, "hetsim-memory-vram") + fdinfo(fd, "hetsim-memory-window"),
+		    2048);
+	CHECK_EQUAL(fdinfo(fd, "hetsim-memory-system"), 1024);
+	CHECK_EQUAL(fdinfo(fd, "hetsim-memory-limit"), hetsim_query(fd).opener_bytes / 1024);
+	CHECK_EQUAL(fdinfo(fd, "hetsim-faults"), 0);
+	CHECK_EQUAL(a.bytes[0], 0);
+	CHECK_EQUAL(fdinfo(fd, "hetsim-faults"), 1);
+	CHECK_EQUAL(fdinfo(other, "hetsim-memory-system"), 0);
+	hetsim_buffer_drop(fd, &a);
+	hetsim_buffer_drop(fd, &b);
+	CHECK_EQUAL(fdinfo(fd, "hetsim-memory-system"), 0);
+	hetsim_close(other);
+	hetsim_close(fd);
+}
+
+/* Each object with who made it. */
+static void test_owners(void)
+{
+	struct hetsim_buffer buffer;
+	uint64_t id;
+	uint32_t queue;
+	char *text;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	id = fdinfo(fd, "hetsim-client-id");
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	text = read_file(OBJECTS);
+	if (!text) {
+		test_skip("kernel", "debugfs can't be read");
+	} else {
+		has(text, "\nopener\t%" PRIu64 "\t%" PRIu64 "\t%d\t", id, id, getpid());
+		has(text, "\nqueue\t%" PRIu32 "\t%" PRIu64 "\t%d\t", queue, id, getpid());
+		has(text, "\nbuffer\t%" PRIu32 "\t%" PRIu64 "\t%d\t", buffer.handle, id,
+		    getpid());
+		has(text, "\t1024\tsystem\twrite-back\t");
+	}
+	free(text);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+/* What each tracepoint is to tell of. */
+static void act(int fd, struct hetsim_buffer *buffer, uint32_t queue)
+{
+	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
+					       .handle = buffer->handle,
+					       .action = HETSIM_SAMPLE_START };
+	struct hetsim_command nothing = { 0 };
+	struct hetsim_command bad = { .op = HETSIM_OP_FILL,
+				      .destination = 1ull << 46,
+				      .length = 64 };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence), .queue = queue, .seqno = 2 };
+
+	buffer->bytes[5 * HETSIM_PAGE] = 1;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	buffer->bytes[3 * HETSIM_PAGE] = 1;
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer->handle, 0, buffer->length,
+				       HETSIM_PLACE_SYSTEM),
+		    0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &bad), -EFAULT);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence), 0);
+	close(fence.fd);
+}
+
+static void test_tracepoints(void)
+{
+	struct hetsim_buffer buffer;
+	bool unplugged;
+	uint64_t id;
+	uint32_t queue;
+	char *text;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	if (mkdir(TRACE, 0700) && errno != EEXIST) {
+		hetsim_close(fd);
+		test_skip("kernel", "tracefs can't be written");
+		return;
+	}
+	id = fdinfo(fd, "hetsim-client-id");
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK(write_file(TRACE "/trace", ""));
+	CHECK(write_file(TRACE "/events/hetsim/enable", "1"));
+	act(fd, &buffer, queue);
+	unplugged = hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0) == 0;
+	CHECK(write_file(TRACE "/events/hetsim/enable", "0"));
+	text = read_file(TRACE "/trace");
+	has(text, ": fault: device=0 opener=%" PRIu64 " buffer=%" PRIu32 " page=", id,
+	    buffer.handle);
+	has(text, ": access: device=0 opener=%" PRIu64 " buffer=%" PRIu32 " page=3\n", id,
+	    buffer.handle);
+	has(text,
+	    ": move: device=0 opener=%" PRIu64 " buffer=%" PRIu32
+	    " page=0 moved=256 to=system\n",
+	    id, buffer.handle);
+	has(text, ": submit: device=0 opener=%" PRIu64 " queue=%" PRIu32 " seqno=1 status=0\n",
+	    id, queue);
+	has(text,
+	    ": complete: device=0 opener=%" PRIu64 " queue=%" PRIu32 " seqno=1 status=0\n", id,
+	    queue);
+	has(text,
+	    ": complete: device=0 opener=%" PRIu64 " queue=%" PRIu32 " seqno=2 status=-14\n",
+	    id, queue);
+	has(text, ": fence: device=0 opener=%" PRIu64 " queue=%" PRIu32 " seqno=2 status=0\n",
+	    id, queue);
+	if (unplugged) {
+		has(text, ": lost: device=0\n");
+		hetsim_plug();
+	} else {
+		test_skip("kernel", "the device was not made with test=1");
+	}
+	free(text);
+	rmdir(TRACE);
+	hetsim_munmap(buffer.bytes, buffer.length);
+	hetsim_close(fd);
+}
+
+static const struct test tests[] = {
+	{ "fdinfo", test_fdinfo, 0, 0 },
+	{ "owners", test_owners, 0, 0 },
+	{ "tracepoints", test_tracepoints, 60, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "hetsim_trace", tests);
+}
