@@ -73,6 +73,7 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 		{ OBJECT_MAP, "map" },           { OBJECT_VIEW, "view" },
 		{ OBJECT_ACCEL, "accelerator" }, { OBJECT_KERNEL, "kernel" },
 		{ OBJECT_QUEUE, "queue" },       { OBJECT_FENCE, "fence" },
+		{ OBJECT_DRM_VIEW, "DRM view" },
 	};
 	const char *name = "object";
 	size_t i;

@@ -110,6 +110,7 @@ struct hm_view {
 	struct hm_object object;
 	struct map_view view;
 	struct hm_view_ops ops;
+	view_begin *begin; /* or NULL */
 	void *user;
 	bool ended; /* in a callback of a change of its map; freed afterwards */
 };
@@ -150,6 +151,15 @@ static void call_lost(struct map_view *map_view)
 		view->ops.lost(view->user);
 }
 
+static int call_begin(struct map_view *map_view, uint64_t offset, uint64_t length,
+		      uint32_t access)
+{
+	struct hm_view *view = caller_view(map_view);
+
+	(void)offset, (void)length;
+	return view->ended ? 0 : view->begin(view->user, access);
+}
+
 static void destroy_view(struct hm_view *view)
 {
 	view->object.kind = OBJECT_FREED;
@@ -171,8 +181,24 @@ static const struct view_hooks caller_hooks = {
 	.release = release_never,
 };
 
-int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
-		   const struct hm_view_ops *ops, void *user, struct hm_view **ret_view)
+/* Brackets cost something where there is one that needs them. */
+static const struct view_hooks bracket_hooks = {
+	.quiesce = call_quiesce,
+	.invalidate = call_invalidate,
+	.reattach = call_reattach,
+	.lost = call_lost,
+	.begin_cpu = call_begin,
+	.release = release_never,
+};
+
+static bool is_callers(const struct map_view *view)
+{
+	return view->hooks == &caller_hooks || view->hooks == &bracket_hooks;
+}
+
+int view_create(struct hm_map *map, uint64_t offset, uint64_t length,
+		const struct hm_view_ops *ops, view_begin *begin, void *user,
+		struct hm_view **ret_view)
 {
 	struct hm_view *view;
 	int r;
@@ -190,12 +216,13 @@ int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 	if (r)
 		goto err_free;
 	object_init(&view->object, OBJECT_VIEW);
+	view->begin = begin;
 	view->user = user;
 	view->view = (struct map_view){
 		.map = map,
 		.offset = offset,
 		.length = length,
-		.hooks = &caller_hooks,
+		.hooks = begin ? &bracket_hooks : &caller_hooks,
 		.owner = view,
 	};
 	r = remap_lock(map);
@@ -218,6 +245,12 @@ err_unlock:
 err_free:
 	free(view);
 	return r;
+}
+
+int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
+		   const struct hm_view_ops *ops, void *user, struct hm_view **ret_view)
+{
+	return view_create(map, offset, length, ops, NULL, user, ret_view);
 }
 
 void hm_view_unref(struct hm_view *view)
@@ -246,7 +279,7 @@ static struct hm_view *find_ended(struct hm_map *map)
 
 	pthread_mutex_lock(&map->lock);
 	cds_list_for_each_entry(view, &map->views, link)
-		if (view->hooks == &caller_hooks && caller_view(view)->ended) {
+		if (is_callers(view) && caller_view(view)->ended) {
 			found = caller_view(view);
 			break;
 		}

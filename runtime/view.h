@@ -5,6 +5,17 @@
 
 #include "core.h"
 
+/* Who looks at bytes outside of the CPU may have to be waited for: 0 or an error. */
+typedef int view_begin(void *user, uint32_t access);
+
+/*
+ * hm_view_create(), whose brackets begin with @begin, where that is not NULL: with the
+ * map's change held, so that what it waits for must end by itself.
+ */
+int view_create(struct hm_map *map, uint64_t offset, uint64_t length,
+		const struct hm_view_ops *ops, view_begin *begin, void *user,
+		struct hm_view **ret_view);
+
 /* The last reference to @map is gone: ends the views that hold none. */
 void view_release_all(struct hm_map *map);
 

@@ -6,7 +6,8 @@
 #ifndef HETMAP_DRM_H
 #define HETMAP_DRM_H
 
-#include <hetmap/base.h>
+#include <hetmap/buffer.h>
+#include <hetmap/map.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,6 +45,92 @@ struct hm_drm_node {
  * Errors: -EINVAL ret_n or nodes is NULL; -E2BIG; -ENOMEM.
  */
 HM_API int hm_drm_list(struct hm_drm_node *nodes, uint32_t capacity, uint32_t *ret_n);
+
+/*
+ * ---- work of the caller's own ----
+ *
+ * Who submits work to a GPU by its driver's own calls names memory by a handle, which is
+ * good on one open file of the node: the library's, @fd below.
+ */
+
+struct hm_drm_handle {
+	uint32_t struct_size;
+	uint32_t handle; /* GEM */
+	int32_t fd;      /* it is good on this one, which stays the library's */
+	uint32_t access; /* HM_READ, HM_WRITE: what the device may do */
+	uint64_t offset; /* of the first byte that was asked for, in the object */
+	uint64_t length; /* bytes from there on */
+};
+
+/**
+ * hm_drm_buffer_handle - the handle of a buffer that is on the node
+ * @buffer: [in] of a device "drm:..."
+ * @offset: [in] a byte of it: it may be several objects
+ * @ret_handle: [in,out] struct_size set by the caller
+ *
+ * It is good until the buffer is resized or ends: a map's view (hm_view_create) is told
+ * before. From here on brackets of the buffer's maps wait for the work on it, where the
+ * driver can (all but xe and dumb buffers), and it counts as exported: a resize does not
+ * replace the object. Do not close it. May be called from any thread.
+ *
+ * Errors: -EOPNOTSUPP the buffer is no DRM node's (hm_drm_view_create is for those);
+ * -ERANGE; -EACCES the access hook refused; -E2BIG; -EINVAL; -EOWNERDEAD; -ENODEV.
+ */
+HM_API int hm_drm_buffer_handle(struct hm_buffer *buffer, uint64_t offset,
+				struct hm_drm_handle *ret_handle);
+
+struct hm_drm_view;
+
+/**
+ * hm_drm_view_create - memory that is mapped already, as an object of a DRM node
+ * @map:    [in] of a buffer in ordinary memory ("host", "file"); the view holds
+ *          a reference
+ * @offset: [in] in whole pages
+ * @length: [in] in whole pages, or up to the map's end; 0: all from @offset on, following
+ *          the map
+ * @device: [in] "drm:..." of amdgpu or i915, which have the call (userptr)
+ * @access: [in] HM_READ, or HM_READ | HM_WRITE: what the device may do
+ * @ret_view: [out] dropped with hm_drm_view_unref()
+ *
+ * Nothing is copied. When the map grows, shrinks, moves or changes its rights, the view
+ * follows: it waits for the work on its object, for 10 s at most (the change is -EBUSY
+ * then), closes the handle, and makes another one of what holds afterwards.
+ * hm_map_begin_cpu() waits for the work, too. May be called from any thread.
+ *
+ * Errors: -EOPNOTSUPP the driver has no such call, the hardware can't (some have no
+ * read-only objects), or the map is of a device's own pages, which no other device can
+ * hold: export and import those; -EACCES the map does not allow @access, or the access
+ * hook refused; -EINVAL not in whole pages; -ERANGE; -ENOMEM; -EFAULT the driver can't use
+ * these pages; -ENODEV; -EOWNERDEAD.
+ * Source: DRM_IOCTL_AMDGPU_GEM_USERPTR, DRM_IOCTL_I915_GEM_USERPTR.
+ */
+HM_API int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
+			      struct hm_device *device, uint32_t access,
+			      struct hm_drm_view **ret_view);
+
+/**
+ * hm_drm_view_hold - the view's handle, which stays until hm_drm_view_release()
+ * @view: [in]
+ * @ret_handle: [in,out] struct_size set by the caller
+ *
+ * Meanwhile a change of the map is -EBUSY: hold it while work is being submitted, not
+ * until it is done. Of several holds each needs a release. May be called from any thread.
+ *
+ * Errors: -EBUSY the map is being changed; -ERANGE, -EACCES the map has no more bytes
+ * there, or no longer the access; -ENODEV the device, or what the map was of, was taken
+ * away; or why no handle could be made after the last change; -E2BIG; -EINVAL.
+ */
+HM_API int hm_drm_view_hold(struct hm_drm_view *view, struct hm_drm_handle *ret_handle);
+
+/** hm_drm_view_release - the end of one hold. */
+HM_API void hm_drm_view_release(struct hm_drm_view *view);
+
+/**
+ * hm_drm_view_unref - end the view, and close its handle; NULL is allowed
+ *
+ * Work in flight keeps the object. Waits for a change under way.
+ */
+HM_API void hm_drm_view_unref(struct hm_drm_view *view);
 
 #ifdef __cplusplus
 }

@@ -84,13 +84,6 @@ static int amdgpu_describe(struct drm_object *object)
 	return 0;
 }
 
-static void close_handle(struct drm_node *node, uint32_t handle)
-{
-	struct drm_gem_close close = { .handle = handle };
-
-	drm_call(node, DRM_IOCTL_GEM_CLOSE, &close);
-}
-
 static int amdgpu_create(struct drm_node *node, uint64_t size, enum drm_place place,
 			 struct drm_object *object)
 {
@@ -120,7 +113,7 @@ static int amdgpu_create(struct drm_node *node, uint64_t size, enum drm_place pl
 	return 0;
 
 err_handle:
-	close_handle(node, object->handle);
+	drm_handle_close(node, object->handle);
 	return r;
 }
 

@@ -6,6 +6,7 @@
  *	node.c       open nodes, one for each path, shared by all who name it
  *	object.c     kernel handles: one object for each, however often it comes in
  *	bracket.c    the CPU's access to what others work on, too
+ *	view.c       handles for who submits work of his own, of buffers and of any memory
  *	idle.c       objects that nobody holds, kept for who asks for the like next
  *	drivers.c    the table of drivers; one file for each that it names
  *	../backend/drm.c  the backend over all of them
@@ -185,6 +186,8 @@ void drm_object_put(struct drm_object *object);
 void drm_object_end(struct drm_object *object);
 /* Its first @length bytes as the core maps them. */
 struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length);
+/* Closes a handle of which there is no object. */
+void drm_handle_close(struct drm_node *node, uint32_t handle);
 /* For fork only. */
 void drm_objects_lock(void);
 void drm_objects_unlock(void);
@@ -234,6 +237,12 @@ typedef int drm_look(struct drm_object *object, bool for_write, bool now);
 /* drm_driver.wait of drivers whose call has no timeout of the caller's. */
 int drm_wait_by_looks(struct drm_object *object, drm_look *look, bool for_write,
 		      uint64_t timeout_ns);
+
+/* ---- ../backend/drm.c ---- */
+
+/* Of a device of this backend; NULL: of another. */
+struct hm_device;
+struct drm_node *drm_node_of(const struct hm_device *device);
 
 /* ---- discover.c ---- */
 

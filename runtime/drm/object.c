@@ -18,7 +18,7 @@
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void close_handle(struct drm_node *node, uint32_t handle)
+void drm_handle_close(struct drm_node *node, uint32_t handle)
 {
 	struct drm_gem_close gem_close = { .handle = handle };
 
@@ -82,7 +82,7 @@ static int make(struct drm_node *node, uint64_t size, enum drm_place place,
 	return 0;
 
 err_handle:
-	close_handle(node, object->handle);
+	drm_handle_close(node, object->handle);
 err_free:
 	free(object);
 	return r;
@@ -178,7 +178,7 @@ int drm_object_import(struct drm_node *node, int fd, struct drm_object **ret_obj
 		fresh->handle = prime.handle;
 		r = describe(fresh, fd);
 		if (r) {
-			close_handle(node, prime.handle);
+			drm_handle_close(node, prime.handle);
 			goto out;
 		}
 		add_locked(fresh);
@@ -253,7 +253,7 @@ void drm_object_end(struct drm_object *object)
 		sys_munmap(mapped, object->asked);
 	/* That of another's was closed where none could come in meanwhile. */
 	if (object->own)
-		close_handle(object->node, object->handle);
+		drm_handle_close(object->node, object->handle);
 	if (object->dma_buf >= 0)
 		sys_close(object->dma_buf);
 	if (object->sync >= 0)
@@ -271,7 +271,7 @@ void drm_object_put(struct drm_object *object)
 	if (last) {
 		cds_list_del(&object->link);
 		if (!object->own)
-			close_handle(node, object->handle);
+			drm_handle_close(node, object->handle);
 	}
 	pthread_mutex_unlock(&lock);
 	if (!last)
