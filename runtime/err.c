@@ -41,6 +41,13 @@ int err_prefix(int r, const char *format, ...)
 	return r;
 }
 
+int err_with_name(int r)
+{
+	const char *symbol = strerrorname_np(-r);
+
+	return symbol && strstr(text, symbol) ? r : err_prefix(r, "%s", err_name(r));
+}
+
 void err_clear(void)
 {
 	text[0] = '\0';

@@ -16,6 +16,9 @@ int err_set(int r, const char *format, ...) __attribute__((format(printf, 2, 3))
 /* Puts "WHAT: " before the text there is: for callers that know the context. */
 int err_prefix(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Puts the name of @r before the text, unless that has it. Returns @r. */
+int err_with_name(int r);
+
 /* Forgets the thread's text. */
 void err_clear(void);
 

@@ -24,11 +24,9 @@
 #define NODE "/dev/udmabuf"
 #define LIMIT_FILE "/sys/module/udmabuf/parameters/size_limit_mb"
 
-static int open_node(void)
+static int explain_node(int r)
 {
-	int fd = sys_open(NODE, O_RDWR, 0);
-
-	switch (fd) {
+	switch (r) {
 	case -ENOENT:
 	case -ENXIO:
 	case -ENODEV:
@@ -40,10 +38,18 @@ static int open_node(void)
 	case -EPERM:
 		return err_set(-EACCES, NODE
 			       " may not be opened for reading and writing: join the "
-			       "group that may (ls -l " NODE "; kvm as a rule), or chmod it");
+			       "group that may (ls -l " NODE "; kvm as a rule), or chmod it; "
+			       "in a container: start it with --device " NODE);
 	default:
-		return fd < 0 ? rlimits_explain_fd(fd, NODE) : fd;
+		return rlimits_explain_fd(r, NODE);
 	}
+}
+
+static int open_node(void)
+{
+	int fd = sys_open(NODE, O_RDWR, 0);
+
+	return fd < 0 ? err_with_name(explain_node(fd)) : fd;
 }
 
 int udmabuf_check(void)
@@ -206,7 +212,7 @@ int udmabuf_create(int memfd, uint64_t size, int *ret_fd)
 		goto out;
 	fd = call(node, memfd, size);
 	if (fd < 0)
-		r = explain(fd, memfd, size);
+		r = err_with_name(explain(fd, memfd, size));
 	else
 		*ret_fd = fd;
 out:

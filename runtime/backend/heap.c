@@ -112,9 +112,10 @@ static int explain_open(int r, const char *name)
 	case -EPERM:
 		return err_set(-EACCES,
 			       FOLDER
-			       "/%s may not be opened: it is root's as a rule: chmod "
-			       "a+r it, by a udev rule for good (SUBSYSTEM==\"dma_heap\")",
-			       name);
+			       "/%s may not be opened: it is root's as a rule: chmod a+r "
+			       "it, by a udev rule for good (SUBSYSTEM==\"dma_heap\"); in "
+			       "a container: start it with --device " FOLDER "/%s",
+			       name, name);
 	default:
 		return rlimits_explain_fd(r, FOLDER);
 	}
@@ -136,7 +137,7 @@ static int device_open(const char *rest, void **ret_device)
 	/* Making a buffer needs no right to write the node. */
 	heap->fd = sys_open(path, O_RDONLY, 0);
 	if (heap->fd < 0) {
-		r = explain_open(heap->fd, rest);
+		r = err_with_name(explain_open(heap->fd, rest));
 		goto err_free;
 	}
 	*ret_device = heap;
@@ -192,7 +193,7 @@ static int check_memory(const struct heap *heap, uint64_t size)
 		return 0;
 	return err_set(-ENOMEM,
 		       "heap:%s: %s at once, and %s of memory are available: the kernel would "
-		       "end processes instead of refusing",
+		       "end processes instead of refusing: take less, or free some",
 		       heap->name, format_bytes(size, want, sizeof(want)),
 		       format_bytes(available, have, sizeof(have)));
 }
@@ -218,7 +219,7 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 
 	r = check_memory(heap, ask.len);
 	if (r)
-		return r;
+		return err_with_name(r);
 	r = sys_ioctl_again(heap->fd, DMA_HEAP_IOCTL_ALLOC, &ask);
 	if (r)
 		return explain_create(heap, r, ask.len);

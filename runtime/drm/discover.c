@@ -45,7 +45,7 @@ int drm_explain_open(int r, const char *path, char *remedy, size_t size)
 		return -ENODEV;
 	case -ENODEV:
 	case -ENXIO:
-		snprintf(remedy, size, "the device is gone");
+		snprintf(remedy, size, "the device is gone: see hetmap devices");
 		return -ENODEV;
 	case -EACCES:
 		fd = sys_open(path, O_PATH, 0);
@@ -99,7 +99,7 @@ static int is_virtio(const struct dirent *entry)
 }
 
 /* Of a device on virtio the node may be by the card that carries it. */
-static void read_driver(struct drm_found *found)
+void drm_find_driver(struct drm_found *found)
 {
 	struct dirent **entries = NULL;
 	char path[160], link[300];
@@ -154,7 +154,7 @@ int32_t drm_numa_node(const char *path)
 static void fill_from_sysfs(struct drm_found *found)
 {
 	if (!*found->driver)
-		read_driver(found);
+		drm_find_driver(found);
 	if (!*found->bus)
 		read_link(found, "subsystem", found->bus, sizeof(found->bus));
 	found->numa_node = drm_numa_node(found->path);

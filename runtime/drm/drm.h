@@ -264,6 +264,8 @@ struct drm_found {
 int drm_discover(struct drm_found **ret_found, uint32_t *ret_n);
 /* The remedy where open(2) refused with @r; returns what the caller should. */
 int drm_explain_open(int r, const char *path, char *remedy, size_t size);
+/* Fills driver, of its path and by sysfs; "": that does not tell. */
+void drm_find_driver(struct drm_found *found);
 /* Of a node's device; -1: none or unknown. */
 int32_t drm_numa_node(const char *path);
 

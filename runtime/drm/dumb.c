@@ -72,7 +72,7 @@ static int dumb_create(struct drm_node *node, uint64_t size, enum drm_place plac
 	if (rows > UINT32_MAX / ROW)
 		return err_set(-ENOSPC,
 			       "drm:%s (%s): %" PRIu64 " bytes are more than a dumb buffer "
-			       "can have, %" PRIu64,
+			       "can have, %" PRIu64 ": let it grow by HM_GROW_APPEND",
 			       node->path, node->name, size,
 			       (uint64_t)(UINT32_MAX / ROW) * ROW);
 	create.height = (uint32_t)rows;

@@ -51,6 +51,15 @@ int drm_call(struct drm_node *node, unsigned long cmd, void *argument)
 	return r;
 }
 
+/* Its number is nobody's now, or somebody else's. */
+static bool is_lost(const struct drm_node *node)
+{
+	char name[sizeof(node->name)];
+	int r = ask_name(node->fd, name, sizeof(name));
+
+	return r == -EBADF || r == -ENOTTY;
+}
+
 int drm_explain(struct drm_node *node, int r, const char *what)
 {
 	static const struct {
@@ -59,7 +68,8 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 	} reasons[] = {
 		{ -ENODEV, "the device was taken away: unref what is left of it, and open it "
 			   "again once it is there" },
-		{ -ENOMEM, "there is no memory left, or none for this control group" },
+		{ -ENOMEM, "there is no memory left, or none for this control group: release "
+			   "some, or raise its memory.max" },
 		{ -ENOSPC, "the device has no memory left for it: release some" },
 		{ -EACCES, "not on this node, or not with this descriptor" },
 		{ -EPERM, "not permitted to this process" },
@@ -71,7 +81,13 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 	size_t i;
 
 	if (*hm_errmsg()) /* the driver's row knew better */
-		return r;
+		return err_with_name(r);
+	if ((r == -EBADF || r == -ENOTTY || r == -EINVAL) && is_lost(node))
+		return err_set(
+			-EBADF,
+			"drm:%s (%s): %s: %s: somebody else has closed descriptor %d, and it was "
+			"the library's: unref what is left of the device, and open it again",
+			node->path, node->name, what, err_name(-EBADF), node->fd);
 	for (i = 0; i < ARRAY_SIZE(reasons); i++)
 		if (reasons[i].r == r)
 			return err_set(r, "drm:%s (%s): %s: %s: %s", node->path, node->name,
@@ -93,13 +109,14 @@ static int check_is_node(const char *path)
 	r = sys_fstat(fd, &st);
 	sys_close(fd);
 	if (!r && (!S_ISCHR(st.st_mode) || major(st.st_rdev) != MAJOR))
-		r = err_set(-EOPNOTSUPP, "%s is no DRM node: those are in /dev/dri", path);
+		r = err_set(-EOPNOTSUPP, "%s is no DRM node: %s: those are in /dev/dri", path,
+			    err_name(-EOPNOTSUPP));
 	return r;
 }
 
 static int open_path(const char *path)
 {
-	char remedy[sizeof(((struct drm_found *)0)->remedy)];
+	struct drm_found found = { .driver = "" };
 	int fd, r;
 
 	err_clear();
@@ -109,8 +126,11 @@ static int open_path(const char *path)
 		return fd;
 	if (fd == -EMFILE || fd == -ENFILE)
 		return rlimits_explain_fd(fd, path);
-	r = drm_explain_open(fd, path, remedy, sizeof(remedy));
-	return err_set(r, "%s can't be opened: %s: %s", path, err_name(fd), remedy);
+	r = drm_explain_open(fd, path, found.remedy, sizeof(found.remedy));
+	snprintf(found.path, sizeof(found.path), "%s", path);
+	drm_find_driver(&found);
+	return err_set(r, "drm:%s (%s) can't be opened: %s: %s", path,
+		       *found.driver ? found.driver : "no driver", err_name(fd), found.remedy);
 }
 
 static int find_driver(struct drm_node *node)
@@ -182,7 +202,7 @@ static struct drm_node *find_locked(const char *path)
 	struct drm_node *node;
 
 	for (node = nodes; node; node = node->next)
-		if (!strcmp(node->path, path) && !node->gone && answers(node))
+		if (!strcmp(node->path, path) && !node->gone && answers(node) && !is_lost(node))
 			return node;
 	return NULL;
 }

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What people do wrong with DRM nodes, and what happens to them: a sentence that names
+ * the node, its driver, the errno and the remedy; nothing is left behind. Over the
+ * fake kernel; tests/test_drm_nodes.c does it where the real one can.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <hetmap/drm.h>
+
+#include "core.h"
+#include "dmabuf_support.h"
+#include "drm_support.h"
+#include "sys.h"
+#include "util.h"
+
+static const struct fake_drm_control *fake;
+
+/* By its node, its driver and its address. */
+static const struct known {
+	const char *driver, *by_driver, *address;
+} known[FAKE_DRM_NODES] = {
+	[FAKE_AMDGPU] = { "amdgpu", "drm:amdgpu", "drm:pci-0000:05:00.0" },
+	[FAKE_I915] = { "i915", "drm:i915", NULL },
+	[FAKE_XE] = { "xe", "drm:xe", NULL },
+	[FAKE_NOUVEAU] = { "nouveau", "drm:nouveau", "drm:pci-0000:08:00.0" },
+	[FAKE_I915_INTEGRATED] = { "i915", "drm:i915#1", NULL },
+	[FAKE_VIRTIO] = { "virtio_gpu", "drm:virtio_gpu", NULL },
+	[FAKE_VIRTIO_HOST] = { "virtio_gpu", "drm:virtio_gpu#1", NULL },
+};
+
+static void has_part(const char *part)
+{
+	if (!strstr(hm_errmsg(), part))
+		test_fail(__FILE__, __LINE__, "\"%s\" lacks \"%s\"", hm_errmsg(), part);
+}
+
+/* The last text: what the node is, and what else. */
+static void tells(enum fake_drm_node node, const char *error, const char *remedy)
+{
+	char path[64];
+
+	has_part(drm_fake_path(node, path, sizeof(path)));
+	has_part(known[node].driver);
+	has_part(error);
+	has_part(remedy);
+}
+
+static struct hm_device *open_node(enum fake_drm_node node)
+{
+	char path[64], name[80];
+
+	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(node, path, sizeof(path)));
+	return open_device(name);
+}
+
+/* @run on each node; nothing of it may be open afterwards. */
+static void each(void (*run)(enum fake_drm_node node))
+{
+	unsigned int node, fds = test_holding_now().fds;
+
+	for (node = 0; node < FAKE_DRM_NODES; node++) {
+		run(node);
+		CHECK_EQUAL(fake->handles(), 0);
+		CHECK_EQUAL(fake->leaked(), 0);
+		CHECK_EQUAL(test_holding_now().fds, fds);
+	}
+}
+
+/* ---- opening ---- */
+
+/* Each of the node's names, which is found as before. */
+static void refused(enum fake_drm_node node, int expected, const char *error,
+		    const char *remedy)
+{
+	const char *names[3] = { NULL, known[node].by_driver, known[node].address };
+	struct hm_device *device = NULL;
+	char path[64], name[80];
+	size_t i;
+
+	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(node, path, sizeof(path)));
+	names[0] = name;
+	for (i = 0; i < ARRAY_SIZE(names) && names[i]; i++) {
+		CHECK_ERROR(expected, hm_device_open(names[i], &device));
+		tells(node, error, remedy);
+	}
+	CHECK(!device);
+}
+
+static struct hm_drm_node listed(enum fake_drm_node node)
+{
+	struct hm_drm_node nodes[2 * FAKE_DRM_NODES];
+	uint32_t n, i;
+	char path[64];
+
+	nodes[0].struct_size = sizeof(nodes[0]);
+	CHECK_OK_FATAL(hm_drm_list(nodes, ARRAY_SIZE(nodes), &n));
+	for (i = 0; i < n && i < ARRAY_SIZE(nodes); i++)
+		if (!strcmp(nodes[i].path, drm_fake_path(node, path, sizeof(path))))
+			return nodes[i];
+	test_abandon();
+}
+
+/* In the list it is, and is gone when it is opened; in the next list it has a reason. */
+static void gone(enum fake_drm_node node)
+{
+	CHECK_EQUAL(listed(node).error, 0);
+	fake->unplug(node, true);
+	refused(node, -ENODEV, "ENODEV", "hetmap devices");
+	CHECK_EQUAL(listed(node).error, -ENODEV);
+	CHECK(strstr(listed(node).remedy, "gone"));
+	fake->unplug(node, false);
+	CHECK_EQUAL(listed(node).error, 0);
+}
+
+static void node_gone(void)
+{
+	each(gone);
+}
+
+/*
+ * Between the list's look at it and ours: the first open() is the list's, which succeeds,
+ * or with a path the look at what it is.
+ */
+static int (*real_open)(const char *path, int flags, mode_t mode);
+static const char *vanishing;
+static unsigned int opens_left;
+static int vanishing_error;
+
+static int open_vanishes(const char *path, int flags, mode_t mode)
+{
+	if (!strcmp(path, vanishing) && !opens_left--) {
+		opens_left = 0;
+		errno = vanishing_error;
+		return -1;
+	}
+	return real_open(path, flags, mode);
+}
+
+static void vanish_after(enum fake_drm_node node, unsigned int opens, int error)
+{
+	static char path[64];
+
+	vanishing = drm_fake_path(node, path, sizeof(path));
+	opens_left = opens;
+	vanishing_error = error;
+	real_open = sys_table.open;
+	sys_table.open = open_vanishes;
+}
+
+static void vanishes(enum fake_drm_node node)
+{
+	static const struct {
+		int error, expected;
+		const char *name, *remedy;
+	} rows[] = {
+		{ ENOENT, -ENODEV, "ENOENT", "--device" },
+		{ ENXIO, -ENODEV, "ENXIO", "hetmap devices" },
+		{ ENODEV, -ENODEV, "ENODEV", "hetmap devices" },
+		{ EACCES, -EACCES, "EACCES", "--group-add" },
+		{ EPERM, -EACCES, "EPERM", "--device" },
+	};
+	struct hm_device *device = NULL;
+	unsigned int opens;
+	char path[64], name[80];
+	size_t i;
+
+	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(node, path, sizeof(path)));
+	for (i = 0; i < ARRAY_SIZE(rows); i++)
+		for (opens = 0; opens < 2; opens++) {
+			/* The look at what it is, or the opening itself. */
+			vanish_after(node, opens, rows[i].error);
+			CHECK_ERROR(rows[i].expected, hm_device_open(name, &device));
+			sys_table.open = real_open;
+			tells(node, rows[i].name, rows[i].remedy);
+			/* The list's, and those two after it. */
+			vanish_after(node, opens + 1, rows[i].error);
+			CHECK_ERROR(rows[i].expected,
+				    hm_device_open(known[node].by_driver, &device));
+			sys_table.open = real_open;
+			tells(node, rows[i].name, rows[i].remedy);
+		}
+	CHECK(!device);
+}
+
+static void node_vanishes(void)
+{
+	each(vanishes);
+}
+
+static void not_permitted(enum fake_drm_node node)
+{
+	fake->forbid(node, true);
+	refused(node, -EACCES, "EACCES", "group render");
+	CHECK_EQUAL(listed(node).error, -EACCES);
+	fake->forbid(node, false);
+}
+
+static void node_not_permitted(void)
+{
+	each(not_permitted);
+}
+
+/* ---- a descriptor that is somebody else's ---- */
+
+/* Calls on the device; its maps and what is open already are not asked for. */
+static void check_lost(enum fake_drm_node at, struct hm_device *device,
+		       struct hm_buffer *buffer)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_buffer *none = NULL;
+	int fd = -7;
+
+	CHECK_ERROR(-EBADF, hm_buffer_create(device, &desc, &none));
+	tells(at, "EBADF", "open it again");
+	CHECK_ERROR(-EBADF, hm_buffer_export(buffer, 0, &fd));
+	tells(at, "EBADF", "open it again");
+	CHECK_ERROR(-EBADF, hm_device_query(device, &info));
+	tells(at, "EBADF", "open it again");
+	CHECK(!none && fd == -7);
+}
+
+static void closed_behind(enum fake_drm_node at)
+{
+	struct hm_device *device = open_node(at);
+	struct hm_buffer *buffer = make(device, SIZE);
+	struct hm_map *map = map_of(buffer);
+	struct drm_object *object = buffer->segment[0].object;
+	int number = object->node->fd, kept = dup(number);
+
+	pattern_write(hm_map_address(map), 0, SIZE, 1);
+	CHECK_FATAL(kept >= 0);
+	close(number);
+	check_lost(at, device, buffer);
+	CHECK_FATAL(open("/dev/null", O_RDWR | O_CLOEXEC) == number);
+	check_lost(at, device, buffer);
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 1));
+	/* Opened again, it is another one. */
+	hm_device_unref(open_node(at));
+	CHECK_FATAL(dup3(kept, number, O_CLOEXEC) == number);
+	close(kept);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void node_closed_behind(void)
+{
+	each(closed_behind);
+}
+
+/* ---- dma-bufs ---- */
+
+static void no_dmabuf(enum fake_drm_node at)
+{
+	int memfd = memfd_create("none", MFD_CLOEXEC), pipes[2];
+	struct hm_device *device = open_node(at);
+	struct hm_buffer *buffer = NULL;
+
+	CHECK_FATAL(!ftruncate(memfd, SIZE) && !pipe2(pipes, O_CLOEXEC));
+	CHECK_ERROR(-EINVAL, hm_buffer_import(device, memfd, NULL, &buffer));
+	tells(at, "EINVAL", "hm_buffer_export");
+	CHECK_ERROR(-EINVAL, hm_buffer_import(device, pipes[0], NULL, &buffer));
+	tells(at, "EINVAL", "hm_buffer_export");
+	CHECK_ERROR(-EBADF, hm_buffer_import(device, -1, NULL, &buffer));
+	CHECK(!buffer);
+	close(memfd);
+	close(pipes[0]);
+	close(pipes[1]);
+	hm_device_unref(device);
+}
+
+static void nodes_take_no_file(void)
+{
+	each(no_dmabuf);
+}
+
+/* Exported read-only first, wanted writable later: by who made it, by who takes it in. */
+static void read_only_first(enum fake_drm_node at)
+{
+	struct hm_device *device = open_node(at);
+	struct hm_buffer *buffer = make(device, SIZE), *other = NULL;
+	int fd, none = -7;
+
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
+	CHECK_ERROR(-EBUSY, hm_buffer_export(buffer, 0, &none));
+	tells(at, "EBUSY", "make the export that may write before");
+	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &other));
+	tells(at, "EACCES", "HM_BUFFER_READ_ONLY");
+	CHECK(!other && none == -7);
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void nodes_keep_rights(void)
+{
+	each(read_only_first);
+}
+
+/* ---- sizes ---- */
+
+static void too_large(enum fake_drm_node at)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = GIB(64) };
+	struct hm_device *device = open_node(at);
+	struct hm_buffer *buffer = NULL;
+	int r;
+
+	test_forget_text();
+	r = hm_buffer_create(device, &desc, &buffer);
+	CHECK(r == -ENOMEM || r == -ENOSPC || r == -E2BIG || r == -EINVAL);
+	/* Of one it is known before the kernel is asked. */
+	tells(at, strerrorname_np(-r), at == FAKE_VIRTIO ? "blob=on" : "release some");
+	has_part(at == FAKE_VIRTIO ? "68719476736" : "64 GiB");
+	desc.size = UINT64_MAX;
+	CHECK(hm_buffer_create(device, &desc, &buffer) < 0 && *hm_errmsg());
+	CHECK(!buffer);
+	hm_device_unref(device);
+}
+
+static void nodes_are_finite(void)
+{
+	each(too_large);
+}
+
+static const struct test tests[] = {
+	{ "node_gone", node_gone, 0, 0 },
+	{ "node_vanishes", node_vanishes, 0, 0 },
+	{ "node_not_permitted", node_not_permitted, 0, 0 },
+	{ "node_closed_behind", node_closed_behind, 0, 0 },
+	{ "nodes_take_no_file", nodes_take_no_file, 0, 0 },
+	{ "nodes_keep_rights", nodes_keep_rights, 0, 0 },
+	{ "nodes_are_finite", nodes_are_finite, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	fake = drm_under_fake(argv);
+	return harness_main(argc, argv, "drm_bad_input", tests);
+}
