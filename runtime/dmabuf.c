@@ -8,6 +8,7 @@
 #include <linux/dma-buf.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -44,9 +45,9 @@ static int explain_sync(int r, int fd, uint64_t phase)
 {
 	if (r == -EBADF || r == -ENOTTY)
 		return err_set(-EBADF,
-			       "descriptor %d is no dma-buf any more: somebody else has closed "
-			       "it, and it was the library's",
-			       fd);
+			       "%s: descriptor %d is no dma-buf any more: somebody else has "
+			       "closed it, and it was the library's: release the buffer",
+			       err_name(-EBADF), fd);
 	return err_set(r, "%s an access of the CPU's (DMA_BUF_IOCTL_SYNC): %s",
 		       phase == DMA_BUF_SYNC_START ? "beginning" : "ending", err_name(r));
 }
@@ -146,6 +147,58 @@ int dmabuf_import_fence(int fd, uint32_t access, int fence)
 
 /* ---- as a buffer ---- */
 
+/*
+ * Those that map all pages at once, or find each by its offset in the object
+ * [system_heap_mmap(), udmabuf_vm_fault(), drivers/sim]. Of the others it is known of some
+ * that they do not [drm_gem_shmem_fault()], and they all are "drm" to us.
+ */
+static bool maps_by_offset(const char *exporter)
+{
+	static const char *const names[] = { "system", "udmabuf", "hetsim" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(exporter, names[i]))
+			return true;
+	return false;
+}
+
+/* The exporter's name [dma_buf_show_fdinfo()]; "": not told. */
+static void read_exporter(int fd, char *name, size_t size)
+{
+	static const char key[] = "exp_name:\t";
+	char path[40], text[512];
+	ssize_t length = 0;
+	const char *at;
+	int info;
+
+	*name = '\0';
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	info = sys_open(path, O_RDONLY, 0);
+	if (info >= 0) {
+		length = sys_read(info, text, sizeof(text) - 1);
+		sys_close(info);
+	}
+	if (length <= 0)
+		return;
+	text[length] = '\0';
+	at = strstr(text, key);
+	if (!at)
+		return;
+	at += strlen(key);
+	snprintf(name, size, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+uint32_t dmabuf_map_flags(int fd)
+{
+	char exporter[32];
+
+	if (!dmabuf_is(fd))
+		return 0;
+	read_exporter(fd, exporter, sizeof(exporter));
+	return maps_by_offset(exporter) ? 0 : HM_SEGMENT_FROM_START | HM_SEGMENT_PRESENT;
+}
+
 void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe)
 {
 	*ret_recipe = (struct hm_recipe){
@@ -198,6 +251,7 @@ int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *r
 			       "the dma-buf has %" PRIu64 " bytes, %" PRIu64 " were asked for",
 			       size, max_u64(desc->size, desc->max_size));
 	dmabuf_describe(fd, size, &recipe);
+	recipe.segment.flags |= dmabuf_map_flags(fd);
 	r = try_map(&recipe);
 	if (r)
 		return r;

@@ -51,6 +51,12 @@ int dmabuf_import_fence(int fd, uint32_t access, int fence);
 	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_BRACKET)
 
 /* Of @size bytes, which the caller knows it to have. */
+/*
+ * HM_SEGMENT_*: what maps of it need besides, by who exported it. A handler of faults that
+ * counts pages from where the mapping begins shows other pages, or zeros, in a map that
+ * begins elsewhere or is cut. 0 of what is no dma-buf.
+ */
+uint32_t dmabuf_map_flags(int fd);
 void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe);
 
 /* hm_backend_ops.import_fd of those who map any dma-buf. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Programs under the fake DRM drivers. */
+/* Programs under the fake DRM drivers, and nodes of real kernels. */
 #include "drm_support.h"
 
 #include <dlfcn.h>
@@ -82,4 +82,36 @@ struct drm_node *drm_open_fake(enum fake_drm_node node)
 
 	CHECK_OK_FATAL(drm_node_get(drm_fake_path(node, path, sizeof(path)), &opened));
 	return opened;
+}
+
+struct drm_found drm_find(const char *driver, bool primary)
+{
+	struct drm_found *found, one = { 0 };
+	uint32_t i, n;
+
+	CHECK_OK_FATAL(drm_discover(&found, &n));
+	for (i = 0; i < n && !*one.path; i++)
+		if (!strcmp(found[i].driver, driver) && found[i].primary == primary)
+			one = found[i];
+	free(found);
+	CHECK_FATAL(*one.path);
+	return one;
+}
+
+const char *drm_vgem_name(char *name, size_t size)
+{
+	snprintf(name, size, "drm:%s", drm_find("vgem", true).path);
+	return name;
+}
+
+const char *drm_device_of_test(void)
+{
+	static char name[80];
+	const char *of = strrchr(test_current()->name, '.') + 1;
+
+	if (!strcmp(of, "vgem"))
+		return drm_vgem_name(name, sizeof(name));
+	if (!strcmp(of, "virtio_gpu"))
+		return "drm:virtio_gpu";
+	return !strcmp(of, "heap") ? "heap:system" : of;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Test programs that run over tests/fake_drm.so, and its nodes for them. */
+/*
+ * Test programs that run over tests/fake_drm.so, and its nodes for them; nodes of real
+ * kernels.
+ */
 #ifndef HETMAP_TESTS_DRM_SUPPORT_H
 #define HETMAP_TESTS_DRM_SUPPORT_H
 
@@ -20,5 +23,12 @@ void drm_run_under_fake(const char *program, char **argv) __attribute__((noretur
 struct drm_node *drm_open_fake(enum fake_drm_node node);
 /* "/dev/dri/renderD180" */
 const char *drm_fake_path(enum fake_drm_node node, char *path, size_t size);
+
+/* The first node that there is of a driver; the test is abandoned without. */
+struct drm_found drm_find(const char *driver, bool primary);
+/* "drm:/dev/dri/card0": dumb buffers are made on card nodes, named by their path. */
+const char *drm_vgem_name(char *name, size_t size);
+/* That of the running test, by the end of its name: "lost.vgem", ".heap". */
+const char *drm_device_of_test(void);
 
 #endif

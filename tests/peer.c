@@ -29,6 +29,16 @@ int peer_receive(struct peer_world *world, uint64_t flags, uint64_t max_size, ui
 	return hm_buffer_receive(world->device, world->socket, &desc, &world->buffer);
 }
 
+int peer_import(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
+{
+	int fd = receive_fd(world->socket);
+	int r = hm_buffer_import(world->device, fd, NULL, &world->buffer);
+
+	(void)a, (void)b, (void)c;
+	close(fd);
+	return r ? r : hm_map_create(world->buffer, NULL, &world->map);
+}
+
 int peer_map(struct peer_world *world, uint64_t access, uint64_t b, uint64_t c)
 {
 	struct hm_map_desc desc = {

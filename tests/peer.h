@@ -38,6 +38,7 @@ void peer_kill(struct peer *peer);
 /* ---- to be called there ---- */
 
 peer_function peer_receive; /* flags of the description, its max_size */
+peer_function peer_import;  /* a dma-buf that comes by itself, and maps it */
 peer_function peer_map;     /* access */
 peer_function peer_write;   /* from, to, salt: the pattern into the map */
 peer_function peer_holds;   /* from, to, salt: 1, or 0 */

@@ -4,36 +4,24 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
-
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "drm/drm.h"
+#include "drm_support.h"
+#include "peer.h"
 #include "support.h"
 
 #define PAGE 4096ull
 #define SIZE (16 * PAGE)
-
-/* The first node of a driver; the test is abandoned without. */
-static struct drm_found find(const char *driver, bool primary)
-{
-	struct drm_found *found, one = { 0 };
-	uint32_t i, n;
-
-	CHECK_OK_FATAL(drm_discover(&found, &n));
-	for (i = 0; i < n && !*one.path; i++)
-		if (!strcmp(found[i].driver, driver) && found[i].primary == primary)
-			one = found[i];
-	free(found);
-	CHECK_FATAL(*one.path);
-	return one;
-}
 
 static struct hm_device *open_device(const char *name)
 {
@@ -47,8 +35,7 @@ static struct hm_device *open_vgem(void)
 {
 	char name[80];
 
-	snprintf(name, sizeof(name), "drm:%s", find("vgem", true).path);
-	return open_device(name);
+	return open_device(drm_vgem_name(name, sizeof(name)));
 }
 
 static struct hm_buffer *make(struct hm_device *device, uint64_t size, struct hm_map **ret_map)
@@ -78,7 +65,7 @@ static bool says(const char *text)
 
 static void names(void)
 {
-	struct drm_found node = find("virtio_gpu", false);
+	struct drm_found node = drm_find("virtio_gpu", false);
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device, *none = NULL;
 	char path[80], address[80], link[200];
@@ -110,39 +97,114 @@ static void card_nodes(void)
 	char card[80];
 	struct hm_device *device = NULL;
 
-	snprintf(card, sizeof(card), "\"drm:%s\"", find("vgem", true).path);
+	snprintf(card, sizeof(card), "\"drm:%s\"", drm_find("vgem", true).path);
 	CHECK_ERROR(-EACCES, hm_device_open("drm:vgem", &device));
 	says(card);
 	CHECK(!device);
 	hm_device_unref(open_vgem());
 }
 
+/* A node, the device of that name, and what is to be done about a refusal. */
+struct barred {
+	const char *path, *name, *driver, *remedy;
+};
+
 static void as_nobody(void *user)
 {
-	const struct drm_found *node = user;
+	const struct barred *node = user;
 	struct hm_device *device = NULL;
-	char name[80];
 
 	CHECK_FATAL(!setgroups(0, NULL) && !setgid(65534) && !setuid(65534));
-	snprintf(name, sizeof(name), "drm:%s", node->path);
-	CHECK_ERROR(-EACCES, hm_device_open(name, &device));
-	says("group render");
+	CHECK_ERROR(-EACCES, hm_device_open(node->name, &device));
 	says(node->path);
-	CHECK_ERROR(-EACCES, hm_device_open("drm:virtio_gpu", &device));
+	says(node->driver);
 	says("EACCES");
-	CHECK(find("virtio_gpu", false).error == -EACCES);
-	says("group render");
+	says(node->remedy);
 	CHECK(!device);
+}
+
+static void bar(const struct barred *node)
+{
+	struct stat st;
+
+	if (stat(node->path, &st))
+		return; /* Linux 6.1 lacks some */
+	CHECK_FATAL(!chmod(node->path, 0660));
+	CHECK_EQUAL(test_fork(as_nobody, (void *)node), 0);
+	CHECK(!chmod(node->path, st.st_mode));
+}
+
+static void lists_as_nobody(void *user)
+{
+	struct drm_found node;
+
+	(void)user;
+	CHECK_FATAL(!setgroups(0, NULL) && !setgid(65534) && !setuid(65534));
+	node = drm_find("virtio_gpu", false);
+	CHECK_EQUAL(node.error, -EACCES);
+	CHECK(strstr(node.remedy, "group render"));
 }
 
 static void not_permitted(void)
 {
-	struct drm_found node = find("virtio_gpu", false);
+	struct drm_found render = drm_find("virtio_gpu", false);
+	struct drm_found card = drm_find("virtio_gpu", true), vgem = drm_find("vgem", true);
+	char names[3][80];
+	const struct barred nodes[] = {
+		{ render.path, names[0], "virtio_gpu", "group render" },
+		{ render.path, "drm:virtio_gpu", "virtio_gpu", "--group-add" },
+		{ card.path, names[1], "virtio_gpu", "group video" },
+		{ vgem.path, names[2], "", "group video" },
+		{ "/dev/dma_heap/system", "heap:system", "", "chmod a+r" },
+		{ "/dev/udmabuf", "udmabuf", "", "join the group" },
+	};
+	struct stat st;
+	size_t i;
+
+	snprintf(names[0], sizeof(names[0]), "drm:%s", render.path);
+	snprintf(names[1], sizeof(names[1]), "drm:%s", card.path);
+	snprintf(names[2], sizeof(names[2]), "drm:%s", vgem.path);
+	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+		bar(&nodes[i]);
+	CHECK_FATAL(!stat(render.path, &st) && !chmod(render.path, 0660));
+	CHECK_EQUAL(test_fork(lists_as_nobody, NULL), 0);
+	CHECK(!chmod(render.path, st.st_mode));
+}
+
+/* As in a container whose /dev is none: root may not open what is there. */
+static void in_container(void *user)
+{
+	char folder[] = "/tmp/hetmap-dev-XXXXXX", path[80], name[90];
+	const struct drm_found *node = user;
+	struct hm_device *device = NULL;
 	struct stat st;
 
-	CHECK_FATAL(!stat(node.path, &st) && !chmod(node.path, 0660));
-	CHECK_EQUAL(test_fork(as_nobody, &node), 0);
-	CHECK(!chmod(node.path, st.st_mode));
+	CHECK_FATAL(!unshare(CLONE_NEWNS) && mkdtemp(folder) && !stat(node->path, &st));
+	CHECK_FATAL(!mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	CHECK_FATAL(!mount("dev", folder, "tmpfs", MS_NODEV, NULL));
+	snprintf(path, sizeof(path), "%s/renderD128", folder);
+	CHECK_FATAL(!mknod(path, S_IFCHR | 0666, st.st_rdev));
+	snprintf(name, sizeof(name), "drm:%s", path);
+	CHECK_ERROR(-EACCES, hm_device_open(name, &device));
+	says(path);
+	says("EACCES");
+	says("in a container");
+	/* Without a node at all. */
+	CHECK_FATAL(!unlink(path));
+	CHECK_ERROR(-ENODEV, hm_device_open(name, &device));
+	says(path);
+	says("ENOENT");
+	says("--device");
+	CHECK(!device);
+	umount2(folder, MNT_DETACH);
+	rmdir(folder);
+}
+
+static void containers(void)
+{
+	struct drm_found node = drm_find("virtio_gpu", false);
+
+	CHECK_EQUAL(test_fork(in_container, &node), 0);
 }
 
 /* ---- sharing ---- */
@@ -249,6 +311,77 @@ static void devices_share(void)
 	hm_device_unref(vgem);
 }
 
+/* What every way in shows of a dma-buf: the bytes, wherever a map begins or is cut. */
+static void check_shown(struct hm_device *to, const char *name, int fd)
+{
+	struct hm_map_desc part = {
+		.struct_size = sizeof(part),
+		.access = HM_READ,
+		.offset = 4 * PAGE,
+		.length = 8 * PAGE,
+	};
+	struct hm_buffer *buffer;
+	struct hm_map *map, *later;
+	int r = hm_buffer_import(to, fd, NULL, &buffer);
+
+	if (r) {
+		/* virtio_gpu takes in its own only, up to Linux 6.13. */
+		CHECK(r == -EOPNOTSUPP && says("no dma-bufs but its own"));
+		return;
+	}
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK(hm_map_protect(map, 3 * PAGE, 2 * PAGE, HM_READ));
+	CHECK_OK_FATAL(hm_map_create(buffer, &part, &later));
+	CHECK_OK(hm_map_protect(later, PAGE, PAGE, HM_NONE));
+	CHECK_OK(hm_map_protect(later, PAGE, PAGE, HM_READ));
+	if (!pattern_holds(hm_map_address(map), 0, SIZE, 3))
+		test_fail(__FILE__, __LINE__, "%s shows other bytes in a map that was cut",
+			  name);
+	if (!pattern_holds((char *)hm_map_address(later) - part.offset, part.offset, 12 * PAGE,
+			   3))
+		test_fail(__FILE__, __LINE__, "%s shows other bytes in a map of a part", name);
+	hm_map_unref(later);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void shown_by_all(struct hm_device *from)
+{
+	char vgem[80];
+	const char *const names[] = {
+		"host",  "heap:system",    "udmabuf",
+		"sim:0", "drm:virtio_gpu", drm_vgem_name(vgem, sizeof(vgem)),
+	};
+	struct hm_map *map;
+	struct hm_buffer *buffer = make(from, SIZE, &map);
+	struct hm_device *to;
+	size_t i;
+	int fd;
+
+	pattern_write(hm_map_address(map), 0, SIZE, 3);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		/* Linux 6.1 lacks two of them. */
+		if (hm_device_open(names[i], &to))
+			continue;
+		check_shown(to, names[i], fd);
+		hm_device_unref(to);
+	}
+	close(fd);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void same_bytes_everywhere(void)
+{
+	struct hm_device *gpu = open_device("drm:virtio_gpu"), *vgem = open_vgem();
+
+	shown_by_all(gpu);
+	shown_by_all(vgem);
+	hm_device_unref(gpu);
+	hm_device_unref(vgem);
+}
+
 /* ---- memory ---- */
 
 static uint64_t shared_memory(void)
@@ -303,19 +436,28 @@ static void shrinking_gives_back(void)
 	hm_device_unref(vgem);
 }
 
-static void too_large(void)
+static void check_too_large(struct hm_device *device, const char *driver, const char *remedy)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.size = 5ull << 30,
 	};
-	struct hm_device *device = open_device("drm:virtio_gpu");
 	struct hm_buffer *buffer = NULL;
 
 	CHECK_ERROR(-ENOSPC, hm_buffer_create(device, &desc, &buffer));
 	says("5368709120");
+	says("/dev/dri/");
+	says(driver);
+	says("ENOSPC");
+	says(remedy);
 	CHECK(!buffer);
 	hm_device_unref(device);
+}
+
+static void too_large(void)
+{
+	check_too_large(open_device("drm:virtio_gpu"), "virtio_gpu", "more than a buffer can");
+	check_too_large(open_vgem(), "vgem", "HM_GROW_APPEND");
 }
 
 static void many_exports(void)
@@ -369,19 +511,23 @@ static void *keep_writing(void *user)
 /* Unbound from its driver, with live maps, an exported dma-buf and a writing thread. */
 static void unbound(void)
 {
-	struct drm_found node = find("virtio_gpu", false);
+	struct drm_found node = drm_find("virtio_gpu", false);
 	struct hm_device *device = open_device("drm:virtio_gpu"), *none = NULL;
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct writer writer = { 0 };
 	struct hm_map *map, *second = NULL, *further = NULL;
 	struct hm_buffer *buffer = make(device, SIZE, &map), *other;
 	struct hm_pointer_info found;
-	char name[80], *base = hm_map_address(map);
+	char name[80], *base = hm_map_address(map), *shared;
 	int fd, exported, tries;
+	struct peer peer;
 
 	other = make(device, SIZE, &second);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &exported));
 	pattern_write(base, 0, SIZE, 1);
+	peer_start(&peer, SOCK_STREAM, "host");
+	send_fd(peer.socket, exported);
+	CHECK_EQUAL(peer_call(&peer, peer_import, 0, 0, 0), 0);
 	writer.bytes = hm_map_address(second);
 	CHECK_FATAL(!pthread_create(&writer.thread, NULL, keep_writing, &writer));
 	tell_driver("unbind", node.address + 4);
@@ -399,6 +545,13 @@ static void unbound(void)
 	CHECK_ERROR(-ENODEV, hm_device_query(device, &info));
 	says("taken away");
 	base[5] = 5; /* zeros of its own, which it may write */
+	/* The memory is others', too: the dma-buf and its maps keep it. */
+	CHECK_EQUAL(peer_call(&peer, peer_holds, 0, SIZE, 1), 1);
+	CHECK_EQUAL(peer_call(&peer, peer_write, 0, SIZE, 2), 0);
+	shared = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, exported, 0);
+	CHECK_FATAL(shared != MAP_FAILED);
+	CHECK(pattern_holds(shared, 0, SIZE, 2));
+	munmap(shared, SIZE);
 	writer.stop = true;
 	pthread_join(writer.thread, NULL);
 	snprintf(name, sizeof(name), "drm:%s", node.path);
@@ -410,12 +563,14 @@ static void unbound(void)
 	hm_map_unref(second);
 	hm_buffer_unref(other);
 	close(exported);
+	CHECK_EQUAL(peer_call(&peer, peer_holds, 0, SIZE, 2), 1);
+	peer_stop(&peer);
 
 	tell_driver("bind", node.address + 4);
 	for (tries = 0; tries < 100 && hm_device_open("drm:virtio_gpu", &device); tries++)
 		usleep(50000);
 	CHECK_FATAL(tries < 100);
-	chmod(find("virtio_gpu", false).path, 0666); /* as tests/vm/init does it */
+	chmod(drm_find("virtio_gpu", false).path, 0666); /* as tests/vm/init does it */
 	hm_buffer_unref(make(device, SIZE, NULL));
 	hm_device_unref(device);
 }
@@ -424,9 +579,11 @@ static const struct test tests[] = {
 	{ "names", names, 0, 0 },
 	{ "card_nodes", card_nodes, 0, 0 },
 	{ "not_permitted", not_permitted, 0, 0 },
+	{ "containers", containers, 0, 0 },
 	{ "evil_twins", evil_twins, 0, 0 },
 	{ "rights_of_exports", rights_of_exports, 0, 0 },
 	{ "devices_share", devices_share, 0, 0 },
+	{ "same_bytes_everywhere", same_bytes_everywhere, 0, 0 },
 	{ "shrinking_gives_back", shrinking_gives_back, 0, 0 },
 	{ "too_large", too_large, 0, 0 },
 	{ "many_exports", many_exports, 0, 0 },

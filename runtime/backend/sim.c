@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "core.h"
+#include "dmabuf.h"
 #include "rlimits.h"
 #include "sim/port.h"
 #include "sys.h"
@@ -258,6 +259,7 @@ static int take_in(struct sim_port *port, int fd, const struct hm_buffer_desc *d
 	r = describe(object, fd, import.length, caps, ret_recipe);
 	if (r)
 		goto err_object;
+	ret_recipe->segment.flags |= dmabuf_map_flags(fd);
 	ret_recipe->size = desc->size ? desc->size : import.length;
 	ret_recipe->caps &= ~(HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE);
 	if (read_only) {

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "dmabuf.h"
 #include "err.h"
 #include "rlimits.h"
 #include "sys.h"
+#include "util.h"
 
 #include "drm/drm.h"
 
@@ -61,13 +64,16 @@ static int make(struct drm_node *node, uint64_t size, enum drm_place place,
 		struct drm_object **ret_object)
 {
 	struct drm_object *object = object_alloc(node);
+	char what[48], text[16];
 	int r;
 
 	if (!object)
 		return -ENOMEM;
 	r = node->driver->create(node, size, place, object);
 	if (r) {
-		r = drm_explain(node, r, "making a buffer");
+		snprintf(what, sizeof(what), "making a buffer of %s",
+			 format_bytes(size, text, sizeof(text)));
+		r = drm_explain(node, r, what);
 		goto err_free;
 	}
 	r = node->driver->map_offset(object);
@@ -141,15 +147,19 @@ static int explain_import(struct drm_node *node, int r)
 	switch (r) {
 	case -EINVAL:
 	case -ENOTTY:
-		return err_set(-EINVAL, "drm:%s (%s): the descriptor is no dma-buf", node->path,
-			       node->name);
+		r = err_set(-EINVAL,
+			    "drm:%s (%s): the descriptor is no dma-buf: pass one that "
+			    "hm_buffer_export() or a driver made",
+			    node->path, node->name);
+		break;
 	case -ENODEV:
 		if (node->gone)
 			break;
-		return err_set(-EOPNOTSUPP,
-			       "drm:%s: the driver %s takes in no dma-bufs but its own: map "
-			       "this one by the device that it is from",
-			       node->path, node->name);
+		r = err_set(-EOPNOTSUPP,
+			    "drm:%s: the driver %s takes in no dma-bufs but its own: map "
+			    "this one by the device that it is from",
+			    node->path, node->name);
+		break;
 	default:
 		break;
 	}
@@ -230,8 +240,10 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	if (r)
 		return drm_explain(node, r, "exporting a buffer");
 	r = check_rights(node, prime.fd, write);
-	if (r)
+	if (r) {
+		r = drm_explain(node, r, "exporting a buffer");
 		goto err_close;
+	}
 	r = drm_object_shared(object, prime.fd);
 	if (r) {
 		r = rlimits_explain_fd(r, "a further descriptor of a dma-buf");
@@ -290,7 +302,8 @@ struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length)
 		.fd = object->dma_buf < 0 ? node->fd : object->dma_buf,
 		.fd_offset = object->map_offset,
 		.flags = HM_SEGMENT_SHARED | HM_SEGMENT_FROM_START |
-			 (node->driver->present ? HM_SEGMENT_PRESENT : 0),
+			 (node->driver->present ? HM_SEGMENT_PRESENT : 0) |
+			 (object->dma_buf < 0 ? 0 : dmabuf_map_flags(object->dma_buf)),
 		.object = object,
 	};
 }
