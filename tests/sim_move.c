@@ -57,6 +57,10 @@ static void test_move(void)
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 8 * MIB);
 	CHECK_EQUAL(hetsim_query(fd).vram_used, query.vram_used);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 8 * MIB);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_ENOMEM, 0, 1), 0);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffer.handle, 0, 8 * MIB, HETSIM_PLACE_VRAM),
+		    -ENOMEM);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).place, HETSIM_PLACE_SYSTEM);
 	CHECK(filled(buffer.bytes, buffer.length, 1));
 
 	/* A part, twice. */
@@ -68,7 +72,7 @@ static void test_move(void)
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 5 * MIB - 4096);
 	CHECK(filled(buffer.bytes, buffer.length, 1));
 	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
-	CHECK_EQUAL(counters.moves, 3);
+	CHECK_EQUAL(counters.moves, 4);
 	CHECK_EQUAL(counters.bytes_moved, 11 * MIB + 4096);
 
 	resize.handle = buffer.handle;

@@ -256,10 +256,10 @@ int sim_buffer_move(struct file *file, void *argument)
 	}
 	/* Used now, so that making room for it does not begin with itself. */
 	sim_buffer_used(buffer);
-	if (n_pages == buffer->n_pages)
-		WRITE_ONCE(buffer->place, move->place);
 	r = sim_pages_move(buffer, first, n_pages, SIM_PLACES_ALL & ~BIT(move->place),
 			   move->place, &moved);
+	if (!r && n_pages == buffer->n_pages)
+		WRITE_ONCE(buffer->place, move->place);
 	sim_count(buffer->dev, buffer->account, SIM_MOVES, 1);
 out_unlock:
 	mutex_unlock(&buffer->change);

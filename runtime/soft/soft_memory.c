@@ -278,10 +278,10 @@ static int buffer_move(struct soft_buffer *buffer, const struct hetsim_buffer_mo
 		return -ERANGE;
 	/* Used now, so that making room for it does not begin with itself. */
 	soft_buffer_used(buffer);
-	if (n_pages == buffer->n_pages)
-		buffer->place = move->place;
 	r = pages_move(buffer, move->offset >> SOFT_PAGE_SHIFT, n_pages,
 		       PLACES_ALL & ~PLACE(move->place), move->place, &moved);
+	if (!r && n_pages == buffer->n_pages)
+		buffer->place = move->place;
 	soft_count_add(buffer->dev, buffer->account, SOFT_MOVES, 1);
 	return r;
 }
