@@ -64,6 +64,7 @@ static void test_sample(void)
 		    -ERANGE);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, 0, counts), -EINVAL);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 1, NULL), -EINVAL);
+	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 1, 0, NULL), -EINVAL);
 	CHECK_EQUAL(sample(fd, buffer.handle, 3, 0, 0, NULL), -EINVAL);
 	CHECK_EQUAL(sample(fd, 4711, HETSIM_SAMPLE_START, 0, 0, NULL), -ENOENT);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, (void *)16),

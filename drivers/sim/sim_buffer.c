@@ -236,6 +236,7 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	if (r)
 		goto err_array;
 
+	sim_sample_stop(buffer);
 	down_write(&buffer->lock);
 	old = buffer->pages;
 	memcpy(pages, old, old_n * sizeof(*pages));
@@ -270,6 +271,7 @@ static int sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 	sim_va_rebind(buffer, n_pages, old_n - n_pages, false);
 	up_write(&buffer->lock);
 
+	sim_sample_stop(buffer);
 	sim_mmap_revoke(buffer, n_pages, old_n - n_pages);
 	sim_mem_pages_put(buffer, buffer->pages + n_pages, old_n - n_pages);
 	return 0;
@@ -300,8 +302,6 @@ int sim_buffer_resize(struct file *file, void *argument)
 		r = -EOPNOTSUPP;
 	if (r)
 		goto out_unlock;
-	if (n_pages != buffer->n_pages)
-		sim_sample_stop(buffer);
 	if (n_pages > buffer->n_pages)
 		r = sim_buffer_grow(buffer, n_pages);
 	else if (n_pages < buffer->n_pages)

@@ -28,7 +28,7 @@ static int sim_sample_start(struct sim_buffer *buffer)
 	return 0;
 }
 
-/* With buffer->change held. Also before a buffer changes its length. */
+/* With buffer->change held. Also when a buffer changes its length: before it grows. */
 void sim_sample_stop(struct sim_buffer *buffer)
 {
 	atomic_t *old;
@@ -90,7 +90,7 @@ int sim_buffer_sample(struct file *file, void *argument)
 
 	if (sample->action > HETSIM_SAMPLE_STOP || sample->__reserved ||
 	    (sample->offset | sample->length) & ~PAGE_MASK ||
-	    !!sample->length != read)
+	    !!sample->length != read || (!read && sample->offset))
 		return -EINVAL;
 	buffer = sim_buffer_get(opener, sample->handle);
 	if (!buffer)

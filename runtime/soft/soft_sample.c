@@ -317,7 +317,8 @@ int soft_buffer_sample(struct soft_file *file, void *argument)
 	int r;
 
 	if (sample->action > HETSIM_SAMPLE_STOP || sample->__reserved ||
-	    !is_aligned(sample->offset | sample->length, SOFT_PAGE) || !!sample->length != read)
+	    !is_aligned(sample->offset | sample->length, SOFT_PAGE) ||
+	    !!sample->length != read || (!read && sample->offset))
 		return -EINVAL;
 	buffer = soft_buffer_get(file, sample->handle);
 	if (!buffer)
