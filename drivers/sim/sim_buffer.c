@@ -7,11 +7,12 @@
 
 #include "sim.h"
 
+/* Callers choose the length, so to have no room for it is nothing to warn of. */
 static struct page **sim_buffer_array(u64 n_pages)
 {
 	if (n_pages > ULONG_MAX)
 		return NULL;
-	return kvcalloc(n_pages, sizeof(struct page *), GFP_KERNEL_ACCOUNT);
+	return kvcalloc(n_pages, sizeof(struct page *), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 }
 
 /* A buffer that nobody finds yet, with room for as many pages but none of them. */

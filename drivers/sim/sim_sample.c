@@ -16,7 +16,7 @@ static int sim_sample_start(struct sim_buffer *buffer)
 {
 	atomic_t *fresh, *old;
 
-	fresh = kvcalloc(buffer->n_pages, sizeof(*fresh), GFP_KERNEL_ACCOUNT);
+	fresh = kvcalloc(buffer->n_pages, sizeof(*fresh), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!fresh)
 		return -ENOMEM;
 	down_write(&buffer->lock);
