@@ -66,7 +66,9 @@
 #define SIM_MAX_BUFFERS 65536	/* of a device */
 #define SIM_MAX_OPENER_BUFFERS (SIM_MAX_BUFFERS / 4) /* made by one opener */
 #define SIM_MAX_BINDINGS 16384	/* of an opener */
+#define SIM_MAX_TABLES (4 * SIM_MAX_BINDINGS) /* of an opener: 128 GiB in one piece */
 #define SIM_MAX_QUEUES 16	/* of an opener */
+#define SIM_MAX_DEVICE_QUEUES 512 /* of all openers: threads, of which the kernel has few */
 #define SIM_MAX_PENDING 2048	/* submissions of a queue */
 #define SIM_MAX_EVENTS 1024	/* eventfds pending in a queue */
 #define SIM_MAX_COMMANDS 256	/* of a submission */
@@ -130,6 +132,7 @@ struct sim_device {
 	struct mutex lock; /* protects openers */
 	struct list_head openers;
 	u64 n_openers_ever;
+	atomic_t n_queues; /* of all of them */
 
 	/*
 	 * Every buffer by its slot. A slot is a window of window_pages in the
@@ -167,9 +170,10 @@ struct sim_account {
  * 512 entries, as the CPU's, and what is bound in it.
  */
 struct sim_va {
-	struct mutex change; /* protects bindings, n_bindings; tables come and go under it */
+	struct mutex change; /* protects what follows; tables come and go under it */
 	struct rb_root bindings;
 	unsigned int n_bindings;
+	unsigned int n_tables; /* but for the root */
 
 	struct rw_semaphore lock; /* protects the entries and what follows */
 	u64 *root;

@@ -47,6 +47,10 @@ int sim_queue_create(struct file *file, void *argument)
 	queue = kvzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
 	if (!queue)
 		return -ENOMEM;
+	if (!atomic_add_unless(&opener->dev->n_queues, 1, SIM_MAX_DEVICE_QUEUES)) {
+		r = -ENOSPC;
+		goto err_queue;
+	}
 	kref_init(&queue->ref);
 	queue->opener = opener;
 	queue->type = create->type;
@@ -62,12 +66,12 @@ int sim_queue_create(struct file *file, void *argument)
 		     GFP_KERNEL_ACCOUNT);
 	if (r) {
 		r = r == -EBUSY ? -ENOSPC : r;
-		goto err_queue;
+		goto err_count;
 	}
 	queue->thread = kthread_run(sim_engine_thread, queue, "%s-%llu.%u", opener->dev->name,
 				    opener->account->id, queue->id);
 	if (IS_ERR(queue->thread)) {
-		r = PTR_ERR(queue->thread);
+		r = PTR_ERR(queue->thread) == -EINTR ? -EINTR : -ENOMEM;
 		goto err_id;
 	}
 	create->queue = queue->id;
@@ -76,6 +80,8 @@ int sim_queue_create(struct file *file, void *argument)
 
 err_id:
 	xa_erase(&opener->queues, queue->id);
+err_count:
+	atomic_dec(&opener->dev->n_queues);
 err_queue:
 	kvfree(queue);
 	return r;
@@ -88,6 +94,7 @@ static void sim_queue_end(struct sim_queue *queue)
 	queue->stopped = true;
 	spin_unlock(&queue->lock);
 	sim_engine_stop(queue);
+	atomic_dec(&queue->opener->dev->n_queues);
 	sim_queue_put(queue);
 }
 

@@ -81,11 +81,14 @@ static int sim_tables_make(struct sim_va *va, u64 start, u64 n_pages)
 			u64 *slot = &table[sim_level_index(page, level)];
 
 			if (!*slot) {
+				if (va->n_tables == SIM_MAX_TABLES)
+					return -ENOSPC;
 				table = kzalloc(SIM_TABLE_BYTES, GFP_KERNEL_ACCOUNT);
 				if (!table)
 					return -ENOMEM;
 				/* Its zeros first: sim_entry_find(). */
 				smp_store_release(slot, (unsigned long)table);
+				va->n_tables++;
 			}
 			table = sim_table_of(*slot);
 		}
@@ -95,9 +98,13 @@ static int sim_tables_make(struct sim_va *va, u64 start, u64 n_pages)
 	return 0;
 }
 
-/* Frees what is below @table and covers nothing, with va->change and va->lock held. */
-static void sim_tables_prune(u64 *table, unsigned int level, u64 start, u64 end)
+/*
+ * Frees what is below @table and covers nothing, with va->change and va->lock held.
+ * Returns how many tables that are.
+ */
+static unsigned int sim_tables_free(u64 *table, unsigned int level, u64 start, u64 end)
 {
+	unsigned int n = 0;
 	u64 span = 1ull << level * SIM_LEVEL_BITS; /* pages of an entry */
 	u64 page = start;
 
@@ -108,14 +115,21 @@ static void sim_tables_prune(u64 *table, unsigned int level, u64 start, u64 end)
 
 		if (below) {
 			if (level > 1)
-				sim_tables_prune(below, level - 1, page, next);
+				n += sim_tables_free(below, level - 1, page, next);
 			if (!memchr_inv(below, 0, SIM_TABLE_BYTES)) {
 				*slot = 0;
 				kfree(below);
+				n++;
 			}
 		}
 		page = next;
 	}
+	return n;
+}
+
+static void sim_tables_prune(struct sim_va *va, u64 start, u64 n_pages)
+{
+	va->n_tables -= sim_tables_free(va->root, SIM_LEVELS - 1, start, start + n_pages);
 }
 
 enum sim_entries {
@@ -276,8 +290,7 @@ static void sim_binding_remove(struct sim_binding *binding)
 	list_del(&binding->link);
 	down_write(&va->lock);
 	sim_entries_write(binding, 0, binding->n_pages, SIM_ENTRIES_NONE);
-	sim_tables_prune(va->root, SIM_LEVELS - 1, binding->start,
-			 binding->start + binding->n_pages);
+	sim_tables_prune(va, binding->start, binding->n_pages);
 	up_write(&va->lock);
 	up_write(&buffer->lock);
 
@@ -353,8 +366,7 @@ static int sim_bind_locked(struct sim_va *va, struct sim_binding *binding)
 
 err_prune:
 	down_write(&va->lock);
-	sim_tables_prune(va->root, SIM_LEVELS - 1, binding->start,
-			 binding->start + binding->n_pages);
+	sim_tables_prune(va, binding->start, binding->n_pages);
 	up_write(&va->lock);
 	return r;
 }

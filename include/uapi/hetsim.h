@@ -552,8 +552,9 @@ enum hetsim_source {
  * @length: bytes, a multiple of the page size
  *
  * EEXIST when a part of the range is bound already. EACCES for
- * HETSIM_BIND_WRITE on a file that is not open for writing. The binding keeps
- * the buffer, also after its handle is closed.
+ * HETSIM_BIND_WRITE on a file that is not open for writing. ENOSPC when the
+ * opener has 16384 bindings, or page tables of 256 MiB for them. The binding
+ * keeps the buffer, also after its handle is closed.
  */
 struct hetsim_bind {
 	__u32 size;
@@ -630,6 +631,8 @@ enum hetsim_queue_type {
  *              as the query says
  * @queue: [out] the queue's number on this open file
  * @__reserved: must be 0
+ *
+ * ENOSPC when the opener has as many as it may, or all openers together have 512.
  */
 struct hetsim_queue_create {
 	__u32 size;

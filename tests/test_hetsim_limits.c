@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: what one opener, or all together, can have of the kernel. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "hetsim.h"
+
+#define MIB (1024ull * 1024)
+#define GIB (1024ull * MIB)
+#define PAGE HETSIM_PAGE
+#define QUEUES 512 /* of a device */
+
+static int queue_create(int fd, uint32_t *ret_queue)
+{
+	struct hetsim_queue_create create = { .size = sizeof(create) };
+	int r = hetsim_call(fd, HETSIM_QUEUE_CREATE, &create);
+
+	*ret_queue = create.queue;
+	return r;
+}
+
+/* Each is a thread of the kernel: openers without end must not have threads without end. */
+static void test_queues(void)
+{
+	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
+	int fds[QUEUES / 16 + 1], n_fds = 0, r = 0;
+	unsigned int n = 0;
+	uint32_t queue;
+
+	fds[0] = hetsim_open(O_RDWR);
+	if (fds[0] < 0)
+		return;
+	for (n_fds = 1; n_fds < QUEUES / 16 + 1; n_fds++)
+		fds[n_fds] = hetsim_open(O_RDWR);
+	CHECK_EQUAL(hetsim_query(fds[0]).max_queues, 16);
+	while (n <= QUEUES && !r) {
+		r = queue_create(fds[n / 16], &queue);
+		n += !r;
+	}
+	CHECK_EQUAL(r, -ENOSPC);
+	CHECK_EQUAL(n, QUEUES);
+	destroy.queue = 7;
+	CHECK_EQUAL(hetsim_call(fds[3], HETSIM_QUEUE_DESTROY, &destroy), 0);
+	CHECK_EQUAL(queue_create(fds[n_fds - 1], &queue), 0);
+	CHECK_EQUAL(queue_create(fds[n_fds - 1], &queue), -ENOSPC);
+	close(fds[0]);
+	CHECK_EQUAL(queue_create(fds[n_fds - 1], &queue), 0);
+	while (--n_fds)
+		close(fds[n_fds]);
+}
+
+/* Bindings that take as many tables as two pages can, until the opener may have no more. */
+static void test_tables(void)
+{
+	struct hetsim_buffer_create create = { .size = sizeof(create),
+					       .length = 2 * PAGE,
+					       .place = HETSIM_PLACE_SYSTEM };
+	struct hetsim_bind bind = { .size = sizeof(bind), .length = 2 * PAGE };
+	struct hetsim_unbind unbind = { .size = sizeof(unbind), .address = PAGE };
+	int fd = hetsim_open(O_RDWR), r = 0, round;
+	uint64_t n;
+
+	if (fd < 0)
+		return;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
+	bind.handle = create.handle;
+	unbind.length = (1ull << 48) - PAGE;
+	for (round = 0; round < 2; round++) {
+		for (n = 0, r = 0; !r; n += !r) {
+			bind.address = (2 * n + 1) * GIB - PAGE;
+			r = hetsim_call(fd, HETSIM_BIND, &bind);
+		}
+		CHECK_EQUAL(r, -ENOSPC);
+		/* Four for each, and one more for each 256 of them. */
+		CHECK_EQUAL(n, (65536 - 64) / 4);
+		/* None is kept that is not needed. */
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
+	}
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{ "queues", test_queues, 60, 0 },
+	{ "tables", test_tables, 60, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "hetsim_limits", tests);
+}
