@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: what one opener, or all together, can have of the kernel. */
+/* hetsim: what one opener, or all together, can have of the kernel; calls that take long. */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -82,9 +83,44 @@ static void test_tables(void)
 	close(fd);
 }
 
+static void tick(int signal)
+{
+	(void)signal;
+}
+
+/* What interrupts a caller time and again does not keep it from getting memory. */
+static void test_ticks(void)
+{
+	struct sigaction action = { .sa_handler = tick };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+	struct itimerspec often = { .it_interval = { .tv_nsec = 5000000 },
+				    .it_value = { .tv_nsec = 5000000 } };
+	struct hetsim_buffer buffer = { 0 };
+	uint64_t length;
+	timer_t timer;
+	int fd = hetsim_open(O_RDWR), i;
+
+	if (fd < 0)
+		return;
+	length = hetsim_query(fd).opener_bytes / 2;
+	if (length > 96 * MIB)
+		length = 96 * MIB;
+	CHECK_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
+	CHECK_EQUAL(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	CHECK_EQUAL(timer_settime(timer, 0, &often, NULL), 0);
+	for (i = 0; i < 6; i++) {
+		CHECK_EQUAL(hetsim_buffer_create(fd, length, HETSIM_PLACE_SYSTEM, 0, &buffer),
+			    0);
+		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+	}
+	timer_delete(timer);
+	close(fd);
+}
+
 static const struct test tests[] = {
 	{ "queues", test_queues, 60, 0 },
 	{ "tables", test_tables, 60, 0 },
+	{ "ticks", test_ticks, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

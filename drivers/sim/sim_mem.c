@@ -115,7 +115,7 @@ static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, 
 		if (where == HETSIM_PLACE_SYSTEM || !sim_evict(dev, where, missing))
 			break;
 	}
-	return -ENOSPC;
+	return fatal_signal_pending(current) ? -EINTR : -ENOSPC;
 }
 
 static void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
@@ -164,7 +164,8 @@ err_free:
 /*
  * Fills @pages with zeroed pages, counted in @place, charged to the control
  * group of who made the buffer; @leaving: by place, instead of how many others,
- * which are soon to go; NULL: of none. Not from high memory: the kernel's own map of it has no cache mode.
+ * which are soon to go; NULL: of none. Not from high memory: the kernel's own map
+ * of it has no cache mode.
  */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
 		      const u64 *leaving)
@@ -182,7 +183,8 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 	while (done < n_pages) {
 		unsigned int n = min_t(u64, n_pages - done, SIM_MEM_BATCH);
 
-		if (signal_pending(current)) {
+		/* Others may come too often for the call to get to its end between them. */
+		if (fatal_signal_pending(current)) {
 			r = -EINTR;
 			goto err_put;
 		}

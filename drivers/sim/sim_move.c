@@ -200,7 +200,7 @@ bool sim_evict(struct sim_device *dev, u32 place, u64 n_pages)
 	struct sim_evictee found[SIM_EVICT_BATCH];
 	u64 evicted = 0;
 
-	while (evicted < n_pages && !signal_pending(current)) {
+	while (evicted < n_pages && !fatal_signal_pending(current)) {
 		unsigned int n = sim_evict_find(dev, place, after, until, found), i;
 
 		if (!n)

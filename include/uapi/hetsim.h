@@ -53,7 +53,8 @@
  *  - EEXIST: something is bound there already.
  *  - EAGAIN: the queue is full; wait for some of its work and try again.
  *  - ETIME: the work is not done yet.
- *  - EINTR: a signal came before the call had an effect.
+ *  - EINTR: a signal came before the call had an effect. Once memory is being
+ *    taken, only one that kills does that.
  */
 
 #define HETSIM_TYPE 0xD5
