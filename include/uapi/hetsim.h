@@ -47,6 +47,8 @@
  *    and the open file's fdinfo show them.
  *  - ENXIO: the bytes are in VRAM outside the window that the CPU can reach.
  *  - ENOMEM: the kernel, or the caller's control group, has no memory left.
+ *  - EMFILE: the process can't have more file descriptors.
+ *  - ENFILE: all processes together can't have more open files.
  *  - EFAULT: a pointer does not lead to accessible memory of the caller. Only
  *    when it is the answer that can't be written, the call has had its effect.
  *  - EBUSY: someone else's hold on the object does not allow it now.
