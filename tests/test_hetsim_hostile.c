@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: callers who ask for nonsense, at bad addresses, and who die in the middle. */
-#include <errno.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
