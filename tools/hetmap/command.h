@@ -22,6 +22,10 @@ int devices_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
 int bench_main(int argc, char **argv); /* tools/perf */
 
+/* All of hm_drm_list(): free() it. 0 or a negative errno. (devices.c) */
+struct hm_drm_node;
+int devices_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n);
+
 /* ---- options (option.c) ---- */
 
 struct option_row {

@@ -299,10 +299,10 @@ static void explain_node(struct hm_drm_node *node)
 	snprintf(node->remedy, sizeof(node->remedy), "%s", hm_errmsg());
 }
 
-static int list_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
+int devices_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
 {
 	struct hm_drm_node *nodes;
-	uint32_t i, n = 0, n_before;
+	uint32_t n = 0, n_before;
 	int r;
 
 	r = hm_drm_list(NULL, 0, &n);
@@ -320,8 +320,6 @@ static int list_nodes(struct hm_drm_node **ret_nodes, uint32_t *ret_n)
 	}
 	*ret_nodes = nodes;
 	*ret_n = n < n_before ? n : n_before;
-	for (i = 0; i < *ret_n; i++)
-		explain_node(&nodes[i]);
 	return 0;
 }
 
@@ -446,6 +444,7 @@ int devices_main(int argc, char **argv)
 		.argv = argv,
 	};
 	struct lists lists = { 0 };
+	uint32_t i;
 	int option, r;
 
 	while ((option = option_next(&state)) != OPTION_END) {
@@ -464,7 +463,9 @@ int devices_main(int argc, char **argv)
 	if (!r)
 		r = list_accels(&lists.accels, &lists.n_accel);
 	if (!r)
-		r = list_nodes(&lists.nodes, &lists.n_node);
+		r = devices_nodes(&lists.nodes, &lists.n_node);
+	for (i = 0; i < lists.n_node; i++)
+		explain_node(&lists.nodes[i]);
 	if (r)
 		fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list what there is");
 	else

@@ -11,14 +11,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xf86drm.h>
 
+#include <hetmap/drm.h>
 #include <hetmap/hetmap.h>
 
+#include "command.h"
 #include "doctor.h"
 #include "text.h"
-
-#define NODES_MAX 64
 
 /* The last part of what a link in sysfs points to, or "". */
 static void link_name(const struct doctor *doctor, const char *node, const char *link,
@@ -38,24 +37,24 @@ static void link_name(const struct doctor *doctor, const char *node, const char 
 	snprintf(name, size, "%.63s", last ? last + 1 : target);
 }
 
-/* "10de:2335", as libdrm knows it; "" where it does not. */
-static void pci_id(const char *path, char *id, size_t size)
+/* What the library knows of a node beyond sysfs; the texts stay where it does not. */
+static void ask_library(const char *path, char *driver, size_t driver_size, char *id,
+			size_t id_size)
 {
-	drmDevicePtr devices[NODES_MAX];
-	int n = drmGetDevices2(0, devices, NODES_MAX), i;
+	struct hm_drm_node *nodes;
+	uint32_t i, n;
 
-	*id = '\0';
-	if (n <= 0)
+	if (devices_nodes(&nodes, &n))
 		return;
 	for (i = 0; i < n; i++) {
-		if (!(devices[i]->available_nodes & 1 << DRM_NODE_RENDER) ||
-		    strcmp(devices[i]->nodes[DRM_NODE_RENDER], path) != 0 ||
-		    devices[i]->bustype != DRM_BUS_PCI)
+		if (strcmp(nodes[i].path, path) != 0)
 			continue;
-		snprintf(id, size, "%04x:%04x", devices[i]->deviceinfo.pci->vendor_id,
-			 devices[i]->deviceinfo.pci->device_id);
+		if (*nodes[i].driver)
+			snprintf(driver, driver_size, "%s", nodes[i].driver);
+		if (nodes[i].vendor)
+			snprintf(id, id_size, "%04x:%04x", nodes[i].vendor, nodes[i].device);
 	}
-	drmFreeDevices(devices, n);
+	free(nodes);
 }
 
 static const char unseen[] = "OpenCL, and all else that needs this device, does not see it";
@@ -123,7 +122,7 @@ static void check_node(struct doctor *doctor, const char *node)
 	link_name(doctor, node, "device/driver", driver, sizeof(driver));
 	link_name(doctor, node, "device", bus, sizeof(bus));
 	if (!*doctor->root)
-		pci_id(path, id, sizeof(id));
+		ask_library(path, driver, sizeof(driver), id, sizeof(id));
 	what = text_format("render node of %s%s%s%s%s", *driver ? driver : "an unknown driver",
 			   *bus ? " at " : "", bus, *id ? ", " : "", id);
 	if (stat(path, &st) < 0)
