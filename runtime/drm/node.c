@@ -289,10 +289,10 @@ static int explain_none(const char *rest, const struct wanted *wanted,
 				       "\"drm:%s\" has no render node of that number; its card "
 				       "node must be named: \"drm:%s\"",
 				       rest, found[i].path);
-	return err_set(-ENODEV,
-		       "there is no device \"drm:%s\": this kernel shows %u DRM nodes, none of "
-		       "which is one; see hetmap devices",
-		       rest, n);
+	return err_set(
+		-ENODEV,
+		"there is no device \"drm:%s\": this kernel shows %s; see hetmap devices", rest,
+		n ? "DRM nodes, none of which is one" : "no DRM node");
 }
 
 /* The first render node that is meant and opens; of a number, that one. */
