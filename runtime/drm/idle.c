@@ -8,17 +8,15 @@
  * is given up at once where this process is refused memory.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "core.h"
 #include "map.h"
 #include "sys.h"
+#include "thread.h"
 
 #include "drm/drm.h"
 
@@ -58,19 +56,11 @@ int drm_idle_limit(uint64_t *ret_bytes)
 	return 0;
 }
 
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* ---- in and out of the list ---- */
 
 static void add_locked(struct drm_object *object)
 {
-	object->idle_since = now();
+	object->idle_since = time_now_ns();
 	cds_list_add_tail(&object->link, &objects);
 	n_object++;
 	object->node->idle_bytes += object->asked;
@@ -132,7 +122,7 @@ static void *clean(void *user)
 			continue;
 		}
 		ns = object->idle_since + IDLE_NS;
-		if (now() >= ns) {
+		if (time_now_ns() >= ns) {
 			end_locked(object);
 			continue;
 		}
@@ -158,17 +148,12 @@ static void init_cleaner(void)
 static bool start_cleaner_locked(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	sigset_t all, old;
 
 	if (cleaner.running)
 		return true;
 	pthread_once(&once, init_cleaner);
-	/* Signals are the application's threads'. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	cleaner.running =
-		!pthread_create(&cleaner.thread, NULL, clean, (void *)(uintptr_t)cleaner.turn);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+		!thread_start(&cleaner.thread, clean, (void *)(uintptr_t)cleaner.turn);
 	return cleaner.running;
 }
 
@@ -281,6 +266,8 @@ static int make_ready(struct drm_object *object)
 	r = driver->map_offset(object);
 	if (!r && driver->wait)
 		r = driver->wait(object, true, 0);
+	if (!r && driver->wait_end)
+		r = driver->wait_end(object);
 	if (r)
 		return r;
 	r = object->mapped ?
@@ -360,8 +347,8 @@ void drm_idle_fork_child(void)
 	CDS_INIT_LIST_HEAD(&objects);
 	n_object = 0;
 	stats.bytes_idle = 0;
-	if (cleaner.running)
-		init_cleaner();
+	/* Somebody may have waited there. */
+	init_cleaner();
 	cleaner.running = false;
 	pthread_mutex_unlock(&lock);
 }
