@@ -23,6 +23,8 @@
 /* Not page_size(), which both sides need not have alike. */
 #define CONTROL_BYTES 65536 /* a page of any machine */
 
+#define PID_BITS 22 /* PID_MAX_LIMIT [include/linux/threads.h] */
+
 /*
  * When process @pid began: field 22 of its stat, behind the name, which may have
  * blanks and parentheses of its own [proc(5)]. 0: it is not there, or ended and not
@@ -54,14 +56,50 @@ static uint64_t process_start(uint64_t pid)
 	return state == 'Z' || state == 'X' ? 0 : start;
 }
 
+/*
+ * Has a receiver found this process by that start before? Then the pid means the same in
+ * both, which /proc need not be asked for again. A child may be in another pid namespace.
+ */
+static _Atomic uint64_t seen_owner;
+static _Atomic uint32_t seen_generation; /* written after it */
+
+static bool owner_is_seen(uint64_t pid, uint64_t start)
+{
+	uint64_t key = start << PID_BITS | pid;
+
+	if (!start || !pid || pid >> PID_BITS || start >> (64 - PID_BITS))
+		return false;
+	if (seen_generation == fork_generation && seen_owner == key)
+		return true;
+	if (process_start(pid) != start)
+		return false;
+	seen_owner = key;
+	seen_generation = fork_generation;
+	return true;
+}
+
+/* When this process began. */
+static uint64_t own_start(void)
+{
+	static _Atomic uint64_t start;
+	static _Atomic uint32_t generation; /* written after it */
+
+	if (!start || generation != fork_generation) {
+		start = process_start((uint64_t)getpid());
+		generation = fork_generation;
+	}
+	return start;
+}
+
+/* What is in it is at its beginning; and it is going to be read. */
 static int map_page(int fd, int prot, struct control_page **ret_page)
 {
 	void *mapped;
 	int r;
 
-	r = sys_mmap(NULL, CONTROL_BYTES, prot, MAP_SHARED, fd, 0, &mapped);
+	r = sys_mmap(NULL, page_size(), prot, MAP_SHARED | MAP_POPULATE, fd, 0, &mapped);
 	if (r)
-		return rlimits_explain_map(r, CONTROL_BYTES, "mapping a control page");
+		return rlimits_explain_map(r, page_size(), "mapping a control page");
 	*ret_page = mapped;
 	return 0;
 }
@@ -102,13 +140,13 @@ int control_create(uint64_t serial, uint64_t size, struct share **ret_share)
 	page->version = CONTROL_VERSION;
 	page->serial = serial;
 	page->owner_pid = (uint64_t)getpid();
-	page->owner_start = process_start(page->owner_pid);
+	page->owner_start = own_start();
 	atomic_store_explicit(&page->size, size, memory_order_release);
 	*ret_share = share;
 	return 0;
 
 err_unmap:
-	sys_munmap(share->page, CONTROL_BYTES);
+	sys_munmap(share->page, page_size());
 err_close:
 	sys_close(share->fd);
 err_free:
@@ -173,12 +211,12 @@ int control_open(int fd, struct share **ret_share)
 	share->received = true;
 	pid = page->owner_pid;
 	/* In another pid namespace the number means somebody else, or nobody. */
-	share->owner_seen = pid && page->owner_start && process_start(pid) == page->owner_start;
+	share->owner_seen = owner_is_seen(pid, page->owner_start);
 	*ret_share = share;
 	return 0;
 
 err_unmap:
-	sys_munmap(share->page, CONTROL_BYTES);
+	sys_munmap(share->page, page_size());
 err_free:
 	free(share);
 	return r;
@@ -190,7 +228,7 @@ void control_end(struct share *share)
 		return;
 	if (!share->received)
 		share->page->owner_pid = 0;
-	sys_munmap(share->page, CONTROL_BYTES);
+	sys_munmap(share->page, page_size());
 	sys_close(share->fd);
 	if (share->object_fd >= 0)
 		sys_close(share->object_fd);

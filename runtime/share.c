@@ -25,7 +25,8 @@ static int check_sendable_locked(const struct hm_buffer *buffer)
 {
 	int seals;
 
-	if (!(buffer->caps & HM_CAP_EXPORT) || buffer->backing == HM_BACKING_FILE)
+	if (!(buffer->caps & HM_CAP_EXPORT) || buffer->backing == HM_BACKING_FILE ||
+	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
 		return 0;
 	seals = sys_fcntl(buffer->segment[0].fd, F_GET_SEALS, 0);
 	if (seals < 0 || seals & F_SEAL_SHRINK)
@@ -183,13 +184,18 @@ static int explain_size(const struct hm_buffer *buffer, uint64_t size, uint64_t 
 		       buffer->name, size, most);
 }
 
-/* Where a file is cut off, a touch is a SIGBUS: no more of it than there is. */
+/*
+ * Where a file is cut off, a touch is a SIGBUS: no more of it than there is. A dma-buf's
+ * size never changes, and was looked at.
+ */
 static int check_file_size(const struct hm_buffer *buffer, uint64_t size)
 {
 	const struct hm_segment *segment = &buffer->segment[0];
 	struct stat st;
 	int r;
 
+	if (segment->flags & HM_SEGMENT_DMABUF)
+		return 0;
 	r = sys_fstat(segment->fd, &st);
 	if (r)
 		return err_set(r, "%s: fstat: %s", buffer->name, err_name(r));
