@@ -10,6 +10,7 @@
 
 #include "access.h"
 #include "buffer.h"
+#include "dmabuf.h"
 #include "lost.h"
 #include "resize.h"
 #include "rlimits.h"
@@ -53,7 +54,14 @@ static int begin_share_locked(struct hm_buffer *buffer)
 	return 0;
 }
 
-static void describe_locked(const struct hm_buffer *buffer, uint32_t flags,
+/* What is behind @fd: a dma-buf of a memfd's pages is as a device's object to others. */
+static uint32_t backing_of(const struct hm_buffer *buffer, int fd)
+{
+	return buffer->backing == HM_BACKING_MEMFD && dmabuf_is(fd) ? HM_BACKING_DEVICE :
+								      buffer->backing;
+}
+
+static void describe_locked(const struct hm_buffer *buffer, uint32_t flags, int fd,
 			    struct share_message *message)
 {
 	*message = (struct share_message){
@@ -62,7 +70,7 @@ static void describe_locked(const struct hm_buffer *buffer, uint32_t flags,
 		.length = sizeof(*message),
 		.access = flags & HM_EXPORT_READ_ONLY ? HM_READ : buffer->access,
 		.cache = buffer->cache,
-		.backing = buffer->backing,
+		.backing = backing_of(buffer, fd),
 		.max_size = buffer->share->max_size,
 		.page_size = buffer->page_size,
 		.serial = buffer->share->page->serial,
@@ -100,7 +108,7 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	r = begin_share_locked(buffer);
 	if (r)
 		goto err_close;
-	describe_locked(buffer, flags, &message);
+	describe_locked(buffer, flags, fds[SHARE_FD_OBJECT], &message);
 	/* The page's descriptor is the buffer's as long as the caller's reference. */
 	fds[SHARE_FD_CONTROL] = buffer->share->fd;
 	buffer_unlock(buffer);

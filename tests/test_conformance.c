@@ -9,8 +9,8 @@
 #define SUBJECTS_MAX 64
 
 static const struct conformance_case *const tables[] = {
-	conformance_objects, conformance_maps,  conformance_resize,
-	conformance_grow,    conformance_pages, conformance_sharing,
+	conformance_objects, conformance_maps,    conformance_resize, conformance_grow,
+	conformance_pages,   conformance_sharing, conformance_share,
 };
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
