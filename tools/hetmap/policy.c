@@ -26,6 +26,7 @@
 #include "text.h"
 
 #define BLANKS " \t\r\n"
+#define TEXT_LONGEST (1u << 20) /* /dev/zero has no end */
 #define N_PATTERN 5
 
 struct rule {
@@ -272,25 +273,60 @@ static int take_line(char *line, size_t length, unsigned int number, struct rule
 	return 0;
 }
 
-static int read_rules(FILE *file)
+static int read_failed(int error)
+{
+	char *shown = text_escape(policy.path);
+	int status = fail(job_status_of(-error), error, NULL, "cannot read '%s': %s", shown,
+			  strerror(error));
+
+	free(shown);
+	return status;
+}
+
+static int too_long(void)
+{
+	char *shown = text_escape(policy.path);
+
+	fail(STATUS_USAGE, EFBIG, "hetmap-run(1) has the format: POLICIES",
+	     "the policy '%s' is longer than 1 MiB", shown);
+	free(shown);
+	return STATUS_USAGE;
+}
+
+static int take_lines(char *text, size_t length)
 {
 	struct rule **next = &policy.rules;
+	char *line, *end, *limit = text + length;
 	unsigned int number = 0;
-	char *line = NULL;
-	size_t size = 0;
-	ssize_t length;
 	int status = 0;
 
-	while (!status && (length = getline(&line, &size, file)) >= 0)
-		status = take_line(line, (size_t)length, ++number, &next);
-	free(line);
-	if (!status && ferror(file)) {
-		char *shown = text_escape(policy.path);
-
-		status = fail(job_status_of(-errno), errno, NULL, "cannot read '%s': %s", shown,
-			      strerror(errno));
-		free(shown);
+	*limit = '\0';
+	for (line = text; !status && line < limit; line = end + 1) {
+		end = memchr(line, '\n', (size_t)(limit - line));
+		if (!end)
+			end = limit;
+		*end = '\0';
+		status = take_line(line, (size_t)(end - line), ++number, &next);
 	}
+	return status;
+}
+
+static int read_rules(FILE *file)
+{
+	char *text = malloc(TEXT_LONGEST + 2);
+	size_t length;
+	int status;
+
+	if (!text)
+		return no_memory();
+	length = fread(text, 1, TEXT_LONGEST + 1, file);
+	if (ferror(file))
+		status = read_failed(errno);
+	else if (length > TEXT_LONGEST)
+		status = too_long();
+	else
+		status = take_lines(text, length);
+	free(text);
 	return status;
 }
 
