@@ -224,12 +224,16 @@ static void check_file(const char *path, uid_t uid, int status, const char *part
 
 static void odd_files(void)
 {
+	static char comment[(1 << 20) + 1];
 	char *folder = folder_make(), *path = folder_path(folder, "rules");
 
 	check_file("/nonexistent/rules", 0, 2, "cannot open the policy '/nonexistent/rules'");
 	check_file(folder, 0, 2, "Is a directory");
 	file_write(folder, "rules", "allow all\0refuse all\n", 21);
 	check_file(path, 0, 2, "line 1: a NUL behind 'allow all'");
+	memset(comment, '#', sizeof(comment));
+	file_write(folder, "rules", comment, sizeof(comment));
+	check_file(path, 0, 2, "is longer than 1 MiB");
 	if (!geteuid()) {
 		CHECK(!chmod(path, 0600) && !chmod(folder, 0755));
 		check_file(path, NOBODY, 3, "Permission denied");
