@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: faults that an opener may ask for on what is its own. */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -43,8 +44,27 @@ static void test_codes(void)
 	hetsim_close(fd);
 }
 
+/* Devices are hurt only where the module was told that they may be: not even root may. */
+static void test_permission(void)
+{
+	int fd = hetsim_open(O_RDWR), parameter;
+	char allowed = 0;
+
+	if (fd < 0)
+		return;
+	parameter = open("/sys/module/hetsim/parameters/test", O_RDONLY | O_CLOEXEC);
+	CHECK_EQUAL(read(parameter, &allowed, 1), 1);
+	close(parameter);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0),
+		    allowed == 'Y' && geteuid() == 0 ? 0 : -EPERM);
+	if (allowed != 'Y')
+		CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), -EPERM);
+	hetsim_close(fd);
+}
+
 static const struct test tests[] = {
 	{ "codes", test_codes, 0, 0 },
+	{ "permission", test_permission, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
