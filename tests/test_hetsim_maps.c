@@ -137,6 +137,83 @@ static void test_child(void)
 	close(fd);
 }
 
+/* Another program in the child: its map goes, the parent's stays. */
+static void run_true(void *user)
+{
+	volatile unsigned char *byte = user;
+
+	byte[0]++;
+	execl("/bin/true", "true", (char *)NULL);
+	_exit(1);
+}
+
+static void test_exec(void)
+{
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	buffer.bytes[0] = 4;
+	CHECK_EQUAL(fcntl(fd, F_SETFD, 0), 0); /* the program has the file, too */
+	CHECK_EQUAL(test_fork(run_true, buffer.bytes), 0);
+	CHECK_EQUAL(buffer.bytes[0], 5);
+	CHECK_EQUAL(maps_of(fd, buffer.handle), 1);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+/* Touches the bytes of @a up to @length, and all of @b: how many faults that took. */
+static uint64_t touch_both(int fd, const struct hetsim_buffer *a, uint64_t length,
+			   const struct hetsim_buffer *b)
+{
+	uint64_t before = hetsim_counters(fd, HETSIM_SCOPE_OPENER).faults, i;
+
+	for (i = 0; i < length; i += HETSIM_PAGE)
+		a->bytes[i]++;
+	for (i = 0; i < b->length; i += HETSIM_PAGE)
+		b->bytes[i]++;
+	return hetsim_counters(fd, HETSIM_SCOPE_OPENER).faults - before;
+}
+
+/*
+ * What is taken from maps is what has moved or gone, and nothing besides. A fault maps
+ * up to 2 MiB, so that a range of it takes one fault or, across a multiple, two.
+ */
+static void test_revoked(void)
+{
+	struct hetsim_buffer a, b;
+	uint32_t other;
+	uint64_t n;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	a = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	b = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	CHECK(touch_both(fd, &a, a.length, &b) >= 8);
+	CHECK_EQUAL(touch_both(fd, &a, a.length, &b), 0);
+	/* Where there is a window, it was not made in VRAM. */
+	other = hetsim_buffer_info(fd, a.handle).place == HETSIM_PLACE_SYSTEM ?
+			HETSIM_PLACE_WINDOW :
+			HETSIM_PLACE_SYSTEM;
+	CHECK_EQUAL(hetsim_buffer_move(fd, a.handle, 2 * MIB, MIB, other), 0);
+	n = touch_both(fd, &a, a.length, &b);
+	CHECK(n == 1 || n == 2);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, a.handle, 4 * MIB), 0);
+	CHECK_EQUAL(touch_both(fd, &a, 4 * MIB, &b), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, a.handle, 8 * MIB), 0);
+	CHECK_EQUAL(touch_both(fd, &a, 4 * MIB, &b), 0);
+	n = touch_both(fd, &a, 8 * MIB, &b);
+	CHECK(n == 2 || n == 3);
+	CHECK_EQUAL(a.bytes[0], 6);
+	CHECK_EQUAL(a.bytes[4 * MIB], 1);
+	hetsim_buffer_drop(fd, &a);
+	hetsim_buffer_drop(fd, &b);
+	close(fd);
+}
+
 /* A debugger's way in, which is no way around rights. */
 static void test_proc_mem(void)
 {
@@ -197,6 +274,8 @@ static const struct test tests[] = {
 	{ "refusals", test_refusals, 0, 0 },
 	{ "pieces", test_pieces, 0, 0 },
 	{ "fork", test_child, 0, 0 },
+	{ "exec", test_exec, 0, 0 },
+	{ "revoked", test_revoked, 0, 0 },
 	{ "proc_mem", test_proc_mem, 0, 0 },
 	{ "no_references", test_no_references, 0, 0 },
 	{ NULL, NULL, 0, 0 },
