@@ -51,7 +51,10 @@ int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
 	if (buffer->caps & HM_CAP_FORK)
 		return 0;
 	r = sys_madvise(address, length, MADV_DONTFORK);
-	return r ? err_set(r, "keeping a device map out of fork children: %s", err_name(r)) : 0;
+	/* EAGAIN, which is what madvise(2) makes of it where mappings run out. */
+	return r ? rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length,
+				       "keeping a device map out of fork children") :
+		   0;
 }
 
 void map_entry(const struct hm_map *map, const char *address, uint64_t length,

@@ -281,59 +281,79 @@ static int tight_move(struct tight *t)
 	return hm_buffer_resize(t->buffer, buffer_info(t->buffer).max_size + 1, HM_MAY_MOVE);
 }
 
+struct tight_row {
+	const char *name;
+	int (*run)(struct tight *t);
+	uint64_t cap;    /* without which it can't be */
+	bool everywhere; /* else on the host only: each takes its time */
+};
+
 /* Each is tried with no room, then with more and more of it, until it works. */
-static void try_tight(const char *name, int (*run)(struct tight *t), uint64_t max_maps)
+static void try_tight(struct hm_device *device, const struct tight_row *row, uint64_t max_maps)
 {
-	struct tight t = { .device = open_host() };
+	struct tight t = { .device = device };
 	struct crowd crowd;
 	uint64_t room;
 	int r = -1;
 
 	CHECK_OK_FATAL(create(t.device, SIZE, 4 * SIZE, &t.buffer));
+	if (row->cap & ~buffer_info(t.buffer).caps) {
+		hm_buffer_unref(t.buffer);
+		return;
+	}
 	CHECK_OK_FATAL(hm_map_create(t.buffer, NULL, &t.map));
 	pattern_write(hm_map_address(t.map), 0, SIZE, 1);
 	crowd_in(&crowd, max_maps);
 	for (room = 0; r && room <= 64; room += 2) {
 		make_room(&crowd, room);
-		r = run(&t);
+		r = row->run(&t);
 		if (r && r != -ENOMEM)
 			test_fail(__FILE__, __LINE__, "%s with room for %" PRIu64 ": %d (%s)",
-				  name, room, r, hm_errmsg());
+				  row->name, room, r, hm_errmsg());
 		/* The C library may need a mapping, too, to have memory to give. */
 		if (r && !strstr(hm_errmsg(), "max_map_count") &&
 		    !strstr(hm_errmsg(), "no memory for"))
-			test_fail(__FILE__, __LINE__, "%s with room for %" PRIu64 ": %s", name,
-				  room, hm_errmsg());
+			test_fail(__FILE__, __LINE__, "%s with room for %" PRIu64 ": %s",
+				  row->name, room, hm_errmsg());
 		if (hm_map_length(t.map) < SIZE ||
 		    !pattern_holds(hm_map_address(t.map), 0, SIZE, 1)) {
 			test_fail(__FILE__, __LINE__,
-				  "%s with room for %" PRIu64 ": bytes lost", name, room);
+				  "%s with room for %" PRIu64 ": bytes lost", row->name, room);
 			break;
 		}
 	}
 	if (r)
-		test_fail(__FILE__, __LINE__, "%s never worked: %s", name, hm_errmsg());
+		test_fail(__FILE__, __LINE__, "%s never worked: %s", row->name, hm_errmsg());
 	hm_map_unref(t.map);
 	hm_buffer_unref(t.buffer);
-	hm_device_unref(t.device);
 	munmap(crowd.base, crowd.pages * PAGE);
 }
 
 static void crowded(void *user)
 {
-	static const struct {
-		const char *name;
-		int (*run)(struct tight *t);
-	} rows[] = {
-		{ "map", tight_map },       { "protect", tight_protect },
-		{ "lock", tight_lock },     { "grow", tight_grow },
-		{ "append", tight_append }, { "replace", tight_replace },
-		{ "move", tight_move },
+	static const struct tight_row rows[] = {
+		{ "map", tight_map, 0, true },
+		{ "protect", tight_protect, HM_CAP_PROTECT, false },
+		{ "lock", tight_lock, HM_CAP_LOCK, false },
+		{ "grow", tight_grow, HM_CAP_RESIZE, false },
+		{ "append", tight_append, HM_CAP_APPEND, false },
+		{ "replace", tight_replace, HM_CAP_REPLACE, true },
+		{ "move", tight_move, HM_CAP_REPLACE, false },
 	};
-	size_t i;
+	/* Whichever are there. */
+	static const char *const devices[] = { "host", "drm:virtio_gpu", "heap:system" };
+	uint64_t max_maps = *(uint64_t *)user;
+	struct hm_device *device;
+	size_t i, d;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		try_tight(rows[i].name, rows[i].run, *(uint64_t *)user);
+	for (d = 0; d < sizeof(devices) / sizeof(devices[0]); d++) {
+		if (hm_device_open(devices[d], &device))
+			continue;
+		for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+			if (!d || rows[i].everywhere)
+				try_tight(device, &rows[i], max_maps);
+		hm_device_unref(device);
+	}
 }
 
 static void mappings(void)
