@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The simulated device, be it the module or its twin: maps that reach beyond their
- * buffer, into which it grows.
+ * buffer, into which it grows, and bindings of what it has no more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include "sim_tests.h"
 
 #define MIB (1024ull * 1024)
+#define NO_ADDRESS 0x123450000ull
 
 static int map(int fd, uint64_t offset, uint64_t length, unsigned char **ret_bytes)
 {
@@ -117,9 +118,60 @@ static void test_default(void)
 	hetsim_close(fd);
 }
 
+/*
+ * What a shrunk buffer has no more stays bound: its part of the page table is not
+ * taken for an empty one when a neighbour goes.
+ */
+static void test_bound_nothing(void)
+{
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = HETSIM_PAGE };
+	struct hetsim_buffer_create create = { .size = sizeof(create),
+					       .length = 2 * HETSIM_PAGE,
+					       .place = HETSIM_PLACE_SYSTEM };
+	struct hetsim_bind bind = { .size = sizeof(bind),
+				    .flags = HETSIM_BIND_WRITE,
+				    .address = NO_ADDRESS & ~(2 * MIB - 1),
+				    .offset = HETSIM_PAGE,
+				    .length = HETSIM_PAGE };
+	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = HETSIM_PAGE };
+	struct hetsim_command fill = { .op = HETSIM_OP_FILL,
+				       .destination = bind.address,
+				       .length = 64,
+				       .value = 0x01020304 };
+	unsigned char byte = 0;
+	int fd = hetsim_open(O_RDWR);
+	uint32_t queue;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
+	bind.handle = create.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
+	resize.handle = create.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &fill), -EFAULT);
+
+	bind.address += HETSIM_PAGE;
+	bind.offset = 0;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
+	unbind.address = bind.address;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
+
+	resize.length = 2 * HETSIM_PAGE;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &fill), 0);
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, create.offset + HETSIM_PAGE), 1);
+	CHECK_EQUAL(byte, 4);
+	unbind.address -= HETSIM_PAGE;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
+	hetsim_close(fd);
+}
+
 const struct test sim_capacity_tests[] = {
 	{ "refusals", test_refusals, 0, 0 },
 	{ "grow_under_map", test_grow_under_map, 0, 0 },
 	{ "default", test_default, 0, 0 },
+	{ "bound_nothing", test_bound_nothing, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The simulated device, be it the module or its twin: what SUBMIT tells of earlier
- * submissions, and that each is run and its waiter woken up, however they come.
+ * submissions, and that each is run and its waiter woken up, however they come; how
+ * many queues there are.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -235,11 +236,90 @@ static void test_many_waiters(void)
 	hetsim_close(fd);
 }
 
+struct flicker {
+	volatile unsigned char *byte;
+	_Atomic bool stop;
+};
+
+/* Races with the engine, as is meant here: nothing for a sanitizer to find. */
+__attribute__((no_sanitize("thread"))) static void *flicker_thread(void *user)
+{
+	struct flicker *flicker = user;
+
+	while (!flicker->stop)
+		*flicker->byte ^= 1;
+	return NULL;
+}
+
+/*
+ * What COMPARE found to differ is the same again before it has found out where: it
+ * looks no further than it was told to. (It takes two processors to see it fail.)
+ */
+static void test_compare_flicker(void)
+{
+	const uint64_t page = HETSIM_PAGE, first = 32 * page, second = 64 * page;
+	struct flicker flicker = { 0 };
+	struct hetsim_command command = { .op = HETSIM_OP_COMPARE, .length = page };
+	struct hetsim_buffer buffer;
+	pthread_t thread;
+	uint32_t queue;
+	uint64_t found;
+	int fd = hetsim_open(O_RDWR), i;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	buffer = hetsim_buffer_make(fd, 128 * page, HETSIM_PLACE_SYSTEM);
+	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
+	command.destination = (uintptr_t)buffer.bytes;
+	command.source = (uintptr_t)buffer.bytes + first;
+	command.source2 = (uintptr_t)buffer.bytes + second;
+	buffer.bytes[first + 2 * page] = 1; /* where it ends that goes too far */
+	flicker.byte = &buffer.bytes[first + page - 1];
+	CHECK_FATAL(pthread_create(&thread, NULL, flicker_thread, &flicker) == 0);
+	for (i = 0; i < 3000; i++) {
+		if (hetsim_run(fd, queue, &command) != 0)
+			break;
+		memcpy(&found, buffer.bytes, sizeof(found));
+		if (found != UINT64_MAX && found != page - 1)
+			break;
+	}
+	CHECK_EQUAL(i, 3000);
+	flicker.stop = true;
+	pthread_join(thread, NULL);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+static void test_queue_limit(void)
+{
+	struct hetsim_queue_create create = { .size = sizeof(create) };
+	struct hetsim_query query;
+	unsigned int n = 0;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	query = hetsim_query(fd);
+	while (n < 1000 && hetsim_call(fd, HETSIM_QUEUE_CREATE, &create) == 0)
+		n++;
+	CHECK_EQUAL(n, query.max_queues);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_CREATE, &create), -ENOSPC);
+	create.type = 2;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_CREATE, &create), -EINVAL);
+	create.type = 0;
+	create.timeout_ms = HETSIM_MAX_TIMEOUT_MS + 1;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_CREATE, &create), -EINVAL);
+	hetsim_close(fd);
+}
+
 const struct test sim_submit_tests[] = {
 	{ "told", test_told, 0, 0 },
 	{ "told_many", test_told_many, 0, 0 },
 	{ "first_version", test_first_version, 0, 0 },
 	{ "nobody_waits", test_nobody_waits, 0, 0 },
 	{ "many_waiters", test_many_waiters, 0, 0 },
+	{ "compare_flicker", test_compare_flicker, 0, 0 },
+	{ "queue_limit", test_queue_limit, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
