@@ -6,8 +6,6 @@
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <hetmap/hetmap.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -208,62 +206,6 @@ static void vram_full(void)
 	drm_node_put(node);
 }
 
-/* By blobs where the host has them, and of its memory in a context of Venus only. */
-static void virtio_hosts(void)
-{
-	struct drm_node *node = drm_open_fake(FAKE_VIRTIO);
-	struct drm_object *object = (void *)0x10;
-	char *mapped;
-
-	fake->trace_clear();
-	CHECK_ERROR(-EOPNOTSUPP, drm_object_create(node, SIZE, DRM_PLACE_VRAM, &object));
-	CHECK(strstr(hm_errmsg(), "blob=on"));
-	/* 2D: a picture of one pixel, and no more than 32 bits of size. */
-	CHECK_ERROR(-ENOSPC, drm_object_create(node, GIB(4), DRM_PLACE_DEFAULT, &object));
-	CHECK(strstr(hm_errmsg(), "blobs"));
-	CHECK(object == (void *)0x10);
-	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_DEFAULT, &object));
-	CHECK(strstr(fake->trace(), "create 65536: 1x1 format 1"));
-	drm_object_put(object);
-	drm_node_put(node);
-
-	fake->trace_clear();
-	node = drm_open_fake(FAKE_VIRTIO_HOST);
-	CHECK(strstr(fake->trace(), "context 4"));
-	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_DEFAULT, &object));
-	CHECK(strstr(fake->trace(), "blob 65536 memory 1 flags 7"));
-	drm_object_put(object);
-	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_VRAM, &object));
-	CHECK(strstr(fake->trace(), "blob 65536 memory 2 flags 1 id 0 context 4"));
-	CHECK(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, node->fd, (off_t)object->map_offset) ==
-	      MAP_FAILED);
-	CHECK_EQUAL(errno, EINVAL);
-	mapped = map(node->fd, object->map_offset, SIZE);
-	munmap(mapped, SIZE);
-	drm_object_put(object);
-	/* More than the window. */
-	CHECK_ERROR(-ENOSPC, drm_object_create(node, MIB(128), DRM_PLACE_VRAM, &object));
-	drm_node_put(node);
-}
-
-/* A host blob that comes back is known as one; its cache mode the kernel does not tell. */
-static void virtio_import(void)
-{
-	struct drm_node *node = drm_open_fake(FAKE_VIRTIO_HOST);
-	struct drm_object *object;
-	int fd;
-
-	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_VRAM, &object));
-	CHECK_OK_FATAL(drm_object_export(object, true, &fd));
-	drm_object_put(object);
-	CHECK_OK_FATAL(drm_object_import(node, fd, &object));
-	CHECK_EQUAL(object->place, DRM_PLACE_VRAM);
-	CHECK_EQUAL(object->cache, HM_CACHE_WRITE_COMBINING);
-	drm_object_put(object);
-	close(fd);
-	drm_node_put(node);
-}
-
 /* ---- sharing ---- */
 
 static void check_share(struct drm_node *node, const struct expected *one)
@@ -374,144 +316,6 @@ static void check_wait(struct drm_node *node, const struct expected *one)
 static void wait_idle(void)
 {
 	each(check_wait);
-}
-
-/* ---- the CPU's access ---- */
-
-struct shared {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-};
-
-static void make_map(struct drm_node *node, struct shared *s)
-{
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-	char name[80];
-
-	snprintf(name, sizeof(name), "drm:%s", node->path);
-	CHECK_OK_FATAL(hm_device_open(name, &s->device));
-	CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &s->buffer));
-	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
-}
-
-static void end_map(struct shared *s)
-{
-	hm_map_unref(s->map);
-	hm_buffer_unref(s->buffer);
-	hm_device_unref(s->device);
-}
-
-static void bracket(struct hm_map *map, uint32_t access)
-{
-	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, access));
-	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, access));
-}
-
-/* How each driver begins and ends access to what others know. */
-static const char *const bracket_traces[FAKE_DRM_NODES] = {
-	[FAKE_AMDGPU] = "wait for ever\n",    [FAKE_I915] = "wait -1\n",
-	[FAKE_XE] = "sync 3\nsync 7\n",       [FAKE_NOUVEAU] = "prep 30 s write\nfini\n",
-	[FAKE_I915_INTEGRATED] = "wait -1\n", [FAKE_VIRTIO] = "wait 15 s\n",
-	[FAKE_VIRTIO_HOST] = "wait 15 s\n",
-};
-
-static void check_bracket(struct drm_node *node, const struct expected *one)
-{
-	unsigned int at = (unsigned int)(one - expected), calls;
-	struct hm_buffer *again;
-	struct hm_map *came;
-	struct shared s;
-	int fd;
-
-	make_map(node, &s);
-	/* Nobody else knows it: no call, whatever the device does. */
-	fake->busy(true);
-	fake->fail(0, 0);
-	calls = fake->calls();
-	bracket(s.map, HM_READ | HM_WRITE);
-	CHECK_EQUAL(fake->calls(), calls);
-	fake->busy(false);
-
-	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
-	fake->trace_clear();
-	bracket(s.map, HM_READ | HM_WRITE);
-	if (strcmp(fake->trace(), bracket_traces[at]) != 0)
-		test_fail(__FILE__, __LINE__, "%s: \"%s\"", one->driver, fake->trace());
-	/* It waits until the work is done. */
-	fake->busy_looks(3);
-	bracket(s.map, HM_READ);
-	fake->busy_looks(0);
-
-	/* Also where it came from: this device's own, which is one object. */
-	CHECK_OK_FATAL(hm_buffer_import(s.device, fd, NULL, &again));
-	CHECK_OK_FATAL(hm_map_create(again, NULL, &came));
-	fake->trace_clear();
-	bracket(came, HM_READ);
-	CHECK(strlen(fake->trace()) > 0);
-	hm_map_unref(came);
-	hm_buffer_unref(again);
-	close(fd);
-	end_map(&s);
-}
-
-static void brackets(void)
-{
-	each(check_bracket);
-}
-
-/* Of another device's dma-buf the descriptor itself is asked. */
-static void bracket_foreign(void)
-{
-	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
-	struct hm_device *other;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	struct shared s;
-	char path[64], name[80];
-	int fd;
-
-	make_map(node, &s);
-	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
-	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(FAKE_I915, path, sizeof(path)));
-	CHECK_OK_FATAL(hm_device_open(name, &other));
-	CHECK_OK_FATAL(hm_buffer_import(other, fd, NULL, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	fake->trace_clear();
-	bracket(map, HM_WRITE);
-	CHECK(!strcmp(fake->trace(), "sync 2\nsync 6\n"));
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(other);
-	close(fd);
-	end_map(&s);
-	drm_node_put(node);
-}
-
-/* Nothing has begun where the wait fails, and the text says what it was. */
-static void bracket_fails(void)
-{
-	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
-	struct hm_map_info info = { .struct_size = sizeof(info) };
-	struct shared s;
-	int fd;
-
-	make_map(node, &s);
-	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
-	fake->fail(1, ENOMEM);
-	CHECK_ERROR(-ENOMEM, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
-	CHECK(strstr(hm_errmsg(), node->path) && strstr(hm_errmsg(), "waiting"));
-	fake->fail(0, 0);
-	/* This kernel says EINTR to who waits for what never ends. */
-	fake->busy(true);
-	CHECK_ERROR(-EINTR, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
-	fake->busy(false);
-	CHECK_OK(hm_map_query(s.map, &info));
-	CHECK_EQUAL(info.brackets, 0);
-	bracket(s.map, HM_READ);
-	close(fd);
-	end_map(&s);
-	drm_node_put(node);
 }
 
 /* ---- memory of the user's ---- */
@@ -821,12 +625,7 @@ static const struct test tests[] = {
 	{ "vram_full", vram_full, .seconds = 0 },
 	{ "share", share, .seconds = 0 },
 	{ "read_only", read_only, .seconds = 0 },
-	{ "virtio_hosts", virtio_hosts, .seconds = 0 },
-	{ "virtio_import", virtio_import, .seconds = 0 },
 	{ "wait", wait_idle, .seconds = 0 },
-	{ "brackets", brackets, .seconds = 0 },
-	{ "bracket_foreign", bracket_foreign, .seconds = 0 },
-	{ "bracket_fails", bracket_fails, .seconds = 0 },
 	{ "userptr", userptr, .seconds = 0 },
 	{ "foreign", foreign, .seconds = 0 },
 	{ "undo_no_memory", undo_no_memory, .seconds = 60 },

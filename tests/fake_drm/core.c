@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/dma-buf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -482,29 +481,6 @@ static int drm_ioctl(struct fake_file *file, unsigned long cmd, void *argument)
 	return r;
 }
 
-/* dma-buf.c, dma_buf_ioctl of kernel 5.19 and before, which have no sync_files */
-static int dmabuf_ioctl(unsigned long cmd, void *argument)
-{
-	struct dma_buf_sync sync;
-
-	switch (cmd) {
-	case DMA_BUF_IOCTL_SYNC:
-		if (fake_read("dma_buf_sync", &sync, (uintptr_t)argument, sizeof(sync)))
-			return -EFAULT;
-		if (sync.flags & ~(uint64_t)DMA_BUF_SYNC_VALID_FLAGS_MASK)
-			return -EINVAL;
-		if (!(sync.flags & DMA_BUF_SYNC_RW))
-			return -EINVAL;
-		fake_trace("sync %llx\n", (unsigned long long)sync.flags);
-		return -fake_due("dma_buf_sync");
-	case DMA_BUF_SET_NAME_A:
-	case DMA_BUF_SET_NAME_B:
-		return 0;
-	default:
-		return -ENOTTY;
-	}
-}
-
 long fake_ioctl(int fd, unsigned long cmd, void *argument, bool *ret_ours)
 {
 	struct fake_file *file;
@@ -516,7 +492,7 @@ long fake_ioctl(int fd, unsigned long cmd, void *argument, bool *ret_ours)
 		return 0;
 	fake_lock();
 	file = file_of(fd);
-	r = file ? drm_ioctl(file, cmd, argument) : dmabuf_ioctl(cmd, argument);
+	r = file ? drm_ioctl(file, cmd, argument) : fake_dmabuf_ioctl(cmd, argument);
 	fake_unlock();
 	if (r >= 0)
 		return r;
@@ -577,18 +553,6 @@ static void *node_mmap(struct fake_file *file, void *address, size_t length, int
 	return mapped;
 }
 
-/* dma-buf.c, dma_buf_mmap_internal */
-static void *dmabuf_mmap(int fd, void *address, size_t length, int prot, int flags,
-			 uint64_t offset)
-{
-	uint64_t pages = (length + FAKE_PAGE - 1) / FAKE_PAGE;
-	struct stat st;
-
-	if (!stat_of(fd, &st) || offset / FAKE_PAGE + pages > (uint64_t)st.st_size / FAKE_PAGE)
-		return refuse(EINVAL);
-	return (void *)syscall(SYS_mmap, address, length, prot, flags, fd, offset);
-}
-
 void *fake_mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset,
 		bool *ret_ours)
 {
@@ -602,7 +566,7 @@ void *fake_mmap(void *address, size_t length, int prot, int flags, int fd, off_t
 	fake_lock();
 	file = file_of(fd);
 	mapped = file ? node_mmap(file, address, length, prot, flags, (uint64_t)offset) :
-			dmabuf_mmap(fd, address, length, prot, flags, (uint64_t)offset);
+			fake_dmabuf_mmap(fd, address, length, prot, flags, (uint64_t)offset);
 	fake_unlock();
 	return mapped;
 }

@@ -5,7 +5,8 @@
  *
  *	intercept.c  the C library's calls that see or make them
  *	tree.c       the files behind /dev/dri and /sys, in a folder of their own
- *	core.c       open files, handles, dma-bufs, maps, calls of every driver
+ *	core.c       open files, handles, maps, calls of every driver
+ *	dmabuf.c     dma-bufs
  *	control.c    what a test asks for: failures, mutations, traces
  *	amdgpu.c i915.c xe.c nouveau.c virtio_gpu.c  one driver each
  *
@@ -113,6 +114,12 @@ struct fake_bo *fake_bo_of(struct fake_file *file, uint32_t handle);
 /* A new object of @size bytes with a handle: drm_gem_handle_create(). */
 int fake_bo_new(struct fake_file *file, uint64_t size, struct fake_bo **ret_bo,
 		uint32_t *ret_handle);
+
+/* ---- dmabuf.c ---- */
+
+int fake_dmabuf_ioctl(unsigned long cmd, void *argument);
+void *fake_dmabuf_mmap(int fd, void *address, size_t length, int prot, int flags,
+		       uint64_t offset);
 
 /* ---- control.c ---- */
 

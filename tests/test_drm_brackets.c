@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The CPU's access to buffers of DRM nodes, over the fake kernel: others' work is waited
+ * for in the driver's own way, once there can be any, and nobody is asked before.
+ */
+#include <errno.h>
+#include <hetmap/hetmap.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "drm_support.h"
+#include "support.h"
+
+#define SIZE (64 * 1024ull)
+
+static const struct fake_drm_control *fake;
+
+struct shared {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+};
+
+static void make_map(struct drm_node *node, struct shared *s)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	char name[80];
+
+	snprintf(name, sizeof(name), "drm:%s", node->path);
+	CHECK_OK_FATAL(hm_device_open(name, &s->device));
+	CHECK_OK_FATAL(hm_buffer_create(s->device, &desc, &s->buffer));
+	CHECK_OK_FATAL(hm_map_create(s->buffer, NULL, &s->map));
+}
+
+static void end_map(struct shared *s)
+{
+	hm_map_unref(s->map);
+	hm_buffer_unref(s->buffer);
+	hm_device_unref(s->device);
+}
+
+static void bracket(struct hm_map *map, uint32_t access)
+{
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, access));
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, access));
+}
+
+/* How each driver begins and ends access to what others know. */
+static const char *const bracket_traces[FAKE_DRM_NODES] = {
+	[FAKE_AMDGPU] = "wait for ever\n",    [FAKE_I915] = "wait -1\n",
+	[FAKE_XE] = "sync 3\nsync 7\n",       [FAKE_NOUVEAU] = "prep 30 s write\nfini\n",
+	[FAKE_I915_INTEGRATED] = "wait -1\n", [FAKE_VIRTIO] = "wait 15 s\n",
+	[FAKE_VIRTIO_HOST] = "wait 15 s\n",
+};
+
+static void check_bracket(struct drm_node *node, enum fake_drm_node at)
+{
+	unsigned int calls;
+	struct hm_buffer *again;
+	struct hm_map *came;
+	struct shared s;
+	int fd;
+
+	make_map(node, &s);
+	/* Nobody else knows it: no call, whatever the device does. */
+	fake->busy(true);
+	fake->fail(0, 0);
+	calls = fake->calls();
+	bracket(s.map, HM_READ | HM_WRITE);
+	CHECK_EQUAL(fake->calls(), calls);
+	fake->busy(false);
+
+	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
+	fake->trace_clear();
+	bracket(s.map, HM_READ | HM_WRITE);
+	if (strcmp(fake->trace(), bracket_traces[at]) != 0)
+		test_fail(__FILE__, __LINE__, "%s: \"%s\"", node->name, fake->trace());
+	/* It waits until the work is done. */
+	fake->busy_looks(3);
+	bracket(s.map, HM_READ);
+	fake->busy_looks(0);
+
+	/* Also where it came from: this device's own, which is one object. */
+	CHECK_OK_FATAL(hm_buffer_import(s.device, fd, NULL, &again));
+	CHECK_OK_FATAL(hm_map_create(again, NULL, &came));
+	fake->trace_clear();
+	bracket(came, HM_READ);
+	CHECK(strlen(fake->trace()) > 0);
+	hm_map_unref(came);
+	hm_buffer_unref(again);
+	close(fd);
+	end_map(&s);
+}
+
+static void brackets(void)
+{
+	struct drm_node *node;
+	unsigned int i;
+
+	for (i = 0; i < FAKE_DRM_NODES; i++) {
+		node = drm_open_fake(i);
+		check_bracket(node, i);
+		drm_node_put(node);
+		CHECK_EQUAL(fake->handles(), 0);
+		CHECK_EQUAL(fake->leaked(), 0);
+	}
+}
+
+/* Of another device's dma-buf the descriptor itself is asked. */
+static void bracket_foreign(void)
+{
+	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
+	struct hm_device *other;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	struct shared s;
+	char path[64], name[80];
+	int fd;
+
+	make_map(node, &s);
+	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
+	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(FAKE_I915, path, sizeof(path)));
+	CHECK_OK_FATAL(hm_device_open(name, &other));
+	CHECK_OK_FATAL(hm_buffer_import(other, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	fake->trace_clear();
+	bracket(map, HM_WRITE);
+	CHECK(!strcmp(fake->trace(), "sync 2\nsync 6\n"));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(other);
+	close(fd);
+	end_map(&s);
+	drm_node_put(node);
+}
+
+/* Nothing has begun where the wait fails, and the text says what it was. */
+static void bracket_fails(void)
+{
+	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
+	struct hm_map_info info = { .struct_size = sizeof(info) };
+	struct shared s;
+	int fd;
+
+	make_map(node, &s);
+	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
+	fake->fail(1, ENOMEM);
+	CHECK_ERROR(-ENOMEM, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
+	CHECK(strstr(hm_errmsg(), node->path) && strstr(hm_errmsg(), "waiting"));
+	fake->fail(0, 0);
+	/* This kernel says EINTR to who waits for what never ends. */
+	fake->busy(true);
+	CHECK_ERROR(-EINTR, hm_map_begin_cpu(s.map, 0, SIZE, HM_READ));
+	fake->busy(false);
+	CHECK_OK(hm_map_query(s.map, &info));
+	CHECK_EQUAL(info.brackets, 0);
+	bracket(s.map, HM_READ);
+	close(fd);
+	end_map(&s);
+	drm_node_put(node);
+}
+
+static const struct test tests[] = {
+	{ "brackets", brackets, .seconds = 0 },
+	{ "foreign", bracket_foreign, .seconds = 0 },
+	{ "fails", bracket_fails, .seconds = 0 },
+	{ 0 },
+};
+
+int main(int argc, char **argv)
+{
+	fake = drm_under_fake(argv);
+	return harness_main(argc, argv, "drm_brackets", tests);
+}
