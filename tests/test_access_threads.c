@@ -8,20 +8,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "accel_support.h"
+#include "access.h"
 #include "support.h"
 
 #define PAGE 4096ull
 #define THREADS 3
-#define SWAPS (TEST_ASAN || TEST_TSAN ? 300 : 3000)
+#define SWAPS 3000
+#define CALLS (TEST_ASAN || TEST_TSAN ? 20000u : 200000u)
 
 /* ---- set while it is asked ---- */
 
-/* Freed when it is not the hook's any more: a call that comes later finds that out. */
+/* Stays when it is not the hook's any more: a call that comes later finds that out. */
 struct policy {
-	uint64_t number;
-	_Atomic uint64_t calls;
-	bool gone;
+	_Atomic bool gone;
+	bool refuses;
 };
 
 static _Atomic bool over;
@@ -32,20 +32,25 @@ static int count(void *user, const struct hm_access_request *request, char *reas
 	struct policy *policy = user;
 
 	(void)reason;
-	if (policy->gone || request->operation != HM_ACCESS_PROTECT)
+	if (atomic_load(&policy->gone) || request->operation != HM_ACCESS_PROTECT)
 		test_fail(__FILE__, __LINE__, "called although another is set");
-	atomic_fetch_add(&policy->calls, 1);
 	atomic_fetch_add(&all_calls, 1);
-	return policy->number % 2 ? -EPERM : 0;
+	return policy->refuses ? -EPERM : 0;
 }
 
+/* As often as can be, so that hooks are set while somebody is about to enter one. */
 static void *keep_asking(void *user)
 {
-	struct hm_map *map = user;
-	int r;
+	struct hm_access_request request = { .operation = HM_ACCESS_PROTECT };
+	int i, r;
 
 	while (!atomic_load(&over)) {
-		r = hm_map_protect(map, 0, PAGE, HM_READ);
+		for (i = 0; i < 100; i++) {
+			r = access_ask(&request);
+			if (r && r != -EPERM)
+				test_fail(__FILE__, __LINE__, "%d (%s)", r, hm_errmsg());
+		}
+		r = hm_map_protect(user, 0, PAGE, HM_READ);
 		if (r && r != -EPERM)
 			test_fail(__FILE__, __LINE__, "%d (%s)", r, hm_errmsg());
 	}
@@ -81,45 +86,43 @@ static void drop(struct subject *s)
 	hm_device_unref(s->device);
 }
 
-static void swap_many(uint64_t salt)
+static void swap_many(struct policy *policies)
 {
 	struct policy *policy, *last = NULL;
-	uint64_t i;
+	int i;
 
 	for (i = 0; i < SWAPS; i++) {
-		policy = i % 5 == 4 ? NULL : calloc(1, sizeof(*policy));
-		if (policy)
-			policy->number = i + salt;
+		policy = i % 5 == 4 ? NULL : &policies[i];
+		policies[i] = (struct policy){ .refuses = i % 2 };
 		CHECK_OK(hm_access_hook_set(policy ? count : NULL, policy));
-		/* Alone it was this thread's hook that was replaced. */
-		if (last) {
-			last->gone = true;
-			free(last);
-		}
+		if (last)
+			atomic_store(&last->gone, true);
 		last = policy;
 	}
 	CHECK_OK(hm_access_hook_set(NULL, NULL));
-	free(last);
 }
 
 static void swapped(void)
 {
+	struct policy *policies = calloc(SWAPS, sizeof(*policies));
 	pthread_t threads[THREADS];
 	struct subject s;
 	int i;
 
+	CHECK_FATAL(policies != NULL);
+	atomic_store(&all_calls, 0);
 	make(&s);
 	atomic_store(&over, false);
 	for (i = 0; i < THREADS; i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, keep_asking, s.map[i]));
-	swap_many(0);
-	/* They may not have come to run at all yet. */
-	while (!atomic_load(&all_calls))
-		swap_many(1);
+	/* So often that they are in the midst of it, whatever else the machine does. */
+	while (atomic_load(&all_calls) < CALLS)
+		swap_many(policies);
 	atomic_store(&over, true);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	drop(&s);
+	free(policies);
 }
 
 static int allow(void *user, const struct hm_access_request *request, char *reason)
