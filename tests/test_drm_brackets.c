@@ -4,12 +4,14 @@
  * for in the driver's own way, once there can be any, and nobody is asked before.
  */
 #include <errno.h>
+#include <hetmap/drm.h>
 #include <hetmap/hetmap.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "drm_support.h"
+#include "inject.h"
 #include "support.h"
 
 #define SIZE (64 * 1024ull)
@@ -24,7 +26,11 @@ struct shared {
 
 static void make_map(struct drm_node *node, struct shared *s)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = SIZE,
+		.max_size = 2 * SIZE,
+	};
 	char name[80];
 
 	snprintf(name, sizeof(name), "drm:%s", node->path);
@@ -161,10 +167,59 @@ static void bracket_fails(void)
 	drm_node_put(node);
 }
 
+/* Of two objects the second can't begin: the first has ended, and nothing has begun. */
+static void bracket_undone(void)
+{
+	struct hm_drm_handle handle = { .struct_size = sizeof(handle) };
+	struct drm_node *node = drm_open_fake(FAKE_NOUVEAU);
+	struct shared s;
+
+	make_map(node, &s);
+	CHECK_OK(hm_drm_buffer_handle(s.buffer, 0, &handle));
+	CHECK_OK_FATAL(hm_buffer_resize(s.buffer, 2 * SIZE, HM_GROW_APPEND));
+	CHECK_OK(hm_drm_buffer_handle(s.buffer, SIZE, &handle));
+	fake->trace_clear();
+	fake->fail(2, ENOMEM);
+	CHECK_ERROR(-ENOMEM, hm_map_begin_cpu(s.map, 0, 2 * SIZE, HM_READ));
+	fake->fail(0, 0);
+	CHECK(!strcmp(fake->trace(), "prep 30 s read\nfini\n"));
+	end_map(&s);
+	drm_node_put(node);
+}
+
+/* xe has no wait: its buffers are exported with a descriptor for it, or not at all. */
+static void export_undone(void)
+{
+	struct drm_node *node = drm_open_fake(FAKE_XE);
+	unsigned int n = 0;
+	struct shared s;
+	bool failed;
+	int fd, r;
+
+	inject_install();
+	do {
+		make_map(node, &s);
+		fd = -1;
+		inject_arm(++n, INJECT_ONE);
+		r = hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd);
+		failed = inject_disarm();
+		if (r)
+			CHECK(fd == -1 && *hm_errmsg());
+		else
+			close(fd);
+		end_map(&s);
+	} while (failed && n < 100);
+	CHECK(n > 2 && n < 100);
+	CHECK_OK(r);
+	drm_node_put(node);
+}
+
 static const struct test tests[] = {
 	{ "brackets", brackets, .seconds = 0 },
 	{ "foreign", bracket_foreign, .seconds = 0 },
 	{ "fails", bracket_fails, .seconds = 0 },
+	{ "undone", bracket_undone, .seconds = 0 },
+	{ "export_undone", export_undone, .seconds = 0 },
 	{ 0 },
 };
 
