@@ -190,6 +190,7 @@ static void many_waiters(void)
 
 static void merged_of_eventfds(void)
 {
+	unsigned int before = test_holding_now().fds;
 	struct hm_fence *parts[3], *merged, *outer;
 	int fds[3], fd, done, i;
 
@@ -220,6 +221,7 @@ static void merged_of_eventfds(void)
 	hm_fence_unref(merged);
 	for (i = 0; i < 3; i++)
 		close(fds[i]);
+	wait_for_fds(before);
 }
 
 /* The descriptor is all that is left of them; then nobody has it, and nothing is left. */
