@@ -9,11 +9,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include "sys.h"
+#include "thread.h"
 
 /* So that an event which gets lost on its way holds nobody up for ever. */
 #define LOOK_AGAIN_MS 500
@@ -108,10 +108,9 @@ static void *notifier_main(void *user)
 	return NULL;
 }
 
-/* With the lock held. Signals are the application's threads'. */
+/* With the lock held. */
 static int start(struct engine_notifier *notifier)
 {
-	sigset_t all, old;
 	int fd, r;
 
 	if (likely(notifier->started))
@@ -120,19 +119,12 @@ static int start(struct engine_notifier *notifier)
 	if (fd < 0)
 		return err_set(fd, "an eventfd for the end of work: %s", err_name(fd));
 	notifier->fd = fd;
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&notifier->thread, NULL, notifier_main, notifier);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	r = thread_start(&notifier->thread, notifier_main, notifier);
 	if (r) {
 		notifier->fd = -1;
 		sys_close(fd);
-		return err_set(-r, "no thread could be started: %s: see RLIMIT_NPROC",
-			       err_name(-r));
+		return err_set(r, "no thread could be started: %s: see RLIMIT_NPROC",
+			       err_name(r));
 	}
 	notifier->started = true;
 	return 0;

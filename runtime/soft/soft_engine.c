@@ -5,12 +5,12 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine.h"
+#include "thread.h"
 
 /* How often others may run before the thread goes to sleep. */
 #define LINGER_YIELDS 2
@@ -248,18 +248,8 @@ static void *engine_main(void *user)
 
 int soft_engine_start(struct soft_queue *queue)
 {
-	sigset_t all, old;
-	int r;
+	int r = thread_start(&queue->thread, engine_main, queue);
 
-	/* Signals are the application's threads', but for those of its own faults. */
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&queue->thread, NULL, engine_main, queue);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	queue->started = !r;
 	/* EAGAIN, which says that the queue is full where this is called from. */
 	return r ? -ENOMEM : 0;
