@@ -111,10 +111,11 @@ static int device_name(uint32_t index, char *name, size_t size)
 
 /* ---- buffers ---- */
 
-static struct hm_recipe describe(struct drm_object *object, uint64_t length, uint64_t caps)
+static struct hm_recipe describe(struct drm_object *object, uint64_t length, uint64_t caps,
+				 bool read_only)
 {
 	return (struct hm_recipe){
-		.segment = drm_object_segment(object, length),
+		.segment = drm_object_segment(object, length, read_only),
 		.page_size = page_size(),
 		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT),
 		.access = HM_READ | HM_WRITE,
@@ -136,24 +137,29 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	r = drm_object_create(node, length, DRM_PLACE_DEFAULT, &object);
 	if (r)
 		return r;
-	*ret_recipe = describe(object, length, caps_of(node));
+	*ret_recipe = describe(object, length, caps_of(node), false);
 	ret_recipe->max_size = round_up(desc->max_size, page_size());
 	return 0;
 }
 
-/* The kernel asks nobody who imports whether the descriptor may write: we do. */
-static int check_rights(struct drm_node *node, int fd, bool read_only)
+/*
+ * The kernel asks nobody who imports whether the descriptor may write: we do. What may
+ * not is mapped by itself and not by the node, which may.
+ */
+static int check_rights(struct drm_object *object, int fd, bool read_only, bool *ret_by_itself)
 {
+	struct drm_node *node = object->node;
 	int flags = sys_fcntl(fd, F_GETFL, 0);
 
 	if (flags < 0)
 		return drm_explain(node, flags, "the rights of a dma-buf");
-	if (!read_only && (flags & O_ACCMODE) == O_RDONLY)
+	*ret_by_itself = (flags & O_ACCMODE) == O_RDONLY;
+	if (*ret_by_itself && !read_only)
 		return err_set(-EACCES,
 			       "drm:%s (%s): the descriptor was exported read-only: pass "
 			       "HM_BUFFER_READ_ONLY",
 			       node->path, node->name);
-	return 0;
+	return *ret_by_itself ? drm_object_keep_read_only(object, fd) : 0;
 }
 
 /* Its size is its maker's to choose, and its bytes are where they are. */
@@ -164,12 +170,13 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	struct drm_node *node = device;
 	struct drm_object *object;
 	struct hm_recipe recipe;
+	bool by_itself;
 	int r;
 
 	r = drm_object_import(node, fd, &object);
 	if (r)
 		return r;
-	r = check_rights(node, fd, read_only);
+	r = check_rights(object, fd, read_only, &by_itself);
 	if (r) {
 		r = drm_explain(node, r, "taking a dma-buf in");
 		goto err_object;
@@ -181,7 +188,7 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 		goto err_object;
 	}
 	recipe = describe(object, round_up(object->size, page_size()),
-			  caps_of(node) & ~RESIZE_CAPS);
+			  caps_of(node) & ~RESIZE_CAPS, by_itself);
 	recipe.size = desc->size ? desc->size : object->size;
 	if (read_only) {
 		recipe.access = HM_READ;

@@ -65,9 +65,11 @@ struct drm_object {
 	uint64_t map_offset; /* what mmap(2) on the node takes */
 	int dma_buf;         /* what is mapped instead, from 0 on; -1: the node is */
 	_Atomic int sync;    /* a dma-buf of it to begin and end access by; -1: none */
-	uint32_t place;      /* enum drm_place it is in */
-	uint32_t cache;      /* enum hm_cache that its maps have */
-	uint64_t data[2];    /* the driver's own */
+	/* One that may not write, for maps of who may not: mprotect() can't change that. */
+	_Atomic int read_only; /* -1: none */
+	uint32_t place;        /* enum drm_place it is in */
+	uint32_t cache;        /* enum hm_cache that its maps have */
+	uint64_t data[2];      /* the driver's own */
 	struct cds_list_head link;
 
 	/* Of what was made here: */
@@ -181,11 +183,17 @@ int drm_object_import(struct drm_node *node, int fd, struct drm_object **ret_obj
  * where those are not @write's, with a text.
  */
 int drm_object_export(struct drm_object *object, bool write, int *ret_fd);
+/*
+ * For maps that can never write, however they are changed: by @dma_buf, which was opened
+ * O_RDONLY, instead of the node. -EMFILE, with a text.
+ */
+int drm_object_keep_read_only(struct drm_object *object, int dma_buf);
 void drm_object_put(struct drm_object *object);
 /* For who found its last holder gone: closes the handle, and the object is no more. */
 void drm_object_end(struct drm_object *object);
 /* Its first @length bytes as the core maps them. */
-struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length);
+struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length,
+				     bool read_only);
 /* Closes a handle of which there is no object. */
 void drm_handle_close(struct drm_node *node, uint32_t handle);
 /* For fork only. */

@@ -237,7 +237,7 @@ static void clear(char *bytes, uint64_t length)
 
 static int map_all(struct drm_object *object)
 {
-	const struct hm_segment segment = drm_object_segment(object, object->asked);
+	const struct hm_segment segment = drm_object_segment(object, object->asked, false);
 	void *mapped;
 	int r;
 

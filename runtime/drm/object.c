@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,6 +48,7 @@ static struct drm_object *object_alloc(struct drm_node *node)
 		object->node = node;
 		object->refs = 1;
 		object->dma_buf = -1;
+		object->read_only = -1;
 		object->sync = -1;
 	} else {
 		err_set(-ENOMEM, "no memory for an object's description");
@@ -257,6 +259,21 @@ err_close:
 	return r;
 }
 
+int drm_object_keep_read_only(struct drm_object *object, int dma_buf)
+{
+	int fd, none = -1;
+
+	if (object->read_only >= 0)
+		return 0;
+	fd = sys_dup(dma_buf);
+	if (fd < 0)
+		return rlimits_explain_fd(fd, "duplicating a dma-buf");
+	/* Two may import it at once. */
+	if (!atomic_compare_exchange_strong(&object->read_only, &none, fd))
+		sys_close(fd);
+	return 0;
+}
+
 void drm_object_end(struct drm_object *object)
 {
 	void *mapped = drm_idle_take_mapping(object);
@@ -270,6 +287,8 @@ void drm_object_end(struct drm_object *object)
 		sys_close(object->dma_buf);
 	if (object->sync >= 0)
 		sys_close(object->sync);
+	if (object->read_only >= 0)
+		sys_close(object->read_only);
 	free(object);
 }
 
@@ -293,17 +312,18 @@ void drm_object_put(struct drm_object *object)
 	drm_node_put(node);
 }
 
-struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length)
+struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length, bool read_only)
 {
+	int dma_buf = read_only ? object->read_only : object->dma_buf;
 	const struct drm_node *node = object->node;
 
 	return (struct hm_segment){
 		.length = length,
-		.fd = object->dma_buf < 0 ? node->fd : object->dma_buf,
-		.fd_offset = object->map_offset,
+		.fd = dma_buf < 0 ? node->fd : dma_buf,
+		.fd_offset = dma_buf < 0 ? object->map_offset : 0,
 		.flags = HM_SEGMENT_SHARED | HM_SEGMENT_FROM_START |
 			 (node->driver->present ? HM_SEGMENT_PRESENT : 0) |
-			 (object->dma_buf < 0 ? 0 : dmabuf_map_flags(object->dma_buf)),
+			 (dma_buf < 0 ? 0 : dmabuf_map_flags(dma_buf)),
 		.object = object,
 	};
 }
