@@ -189,6 +189,30 @@ json_t *outcome_json(const struct outcome *outcome)
 	return json;
 }
 
+double real_of(const json_t *json, const char *key)
+{
+	const json_t *value = json_object_get(json, key);
+
+	CHECK(json_is_number(value));
+	return json_number_value(value);
+}
+
+int64_t integer_of(const json_t *json, const char *key)
+{
+	const json_t *value = json_object_get(json, key);
+
+	CHECK(json_is_integer(value));
+	return json_integer_value(value);
+}
+
+const char *string_of(const json_t *json, const char *key)
+{
+	const char *text = json_string_value(json_object_get(json, key));
+
+	CHECK(text != NULL);
+	return text ? text : "";
+}
+
 void check_failure_json(const struct outcome *outcome, int expected_errno)
 {
 	json_t *json = outcome_json(outcome);

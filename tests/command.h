@@ -11,6 +11,9 @@
 
 #define COMMAND_ARGS_MAX 16
 
+/* On the CPU where OpenCL is not the point: quick, and the same everywhere. */
+#define ON_CPU "--accel", "cpu", "--rounds", "1"
+
 struct command {
 	const char *args[COMMAND_ARGS_MAX]; /* after "hetmap"; NULL ends */
 	const char *env[8]; /* "NAME=value" on top of this process's; "NAME" unsets */
@@ -36,6 +39,10 @@ void outcome_free(struct outcome *outcome);
 
 /* The standard output as JSON, or a failure of the test and NULL. */
 json_t *outcome_json(const struct outcome *outcome);
+/* A member of its type, or a failure of the test. */
+double real_of(const json_t *json, const char *key);
+int64_t integer_of(const json_t *json, const char *key);
+const char *string_of(const json_t *json, const char *key);
 /* A failure object: has error, errno and remedy of the right types. */
 void check_failure_json(const struct outcome *outcome, int expected_errno);
 /* No line is longer than 80 columns, none ends in a blank, all is printable. */

@@ -1,46 +1,17 @@
 // SPDX-License-Identifier: MIT
-/* The command's jobs: results, odd files, failures, exit status, JSON. */
+/* The command's jobs: results, odd files, exit status, JSON. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "command.h"
 
 #define NOBODY 65534
-
-/* On the CPU where OpenCL is not the point: quick, and the same everywhere. */
-#define ON_CPU "--accel", "cpu", "--rounds", "1"
-
-static double real_of(const json_t *json, const char *key)
-{
-	const json_t *value = json_object_get(json, key);
-
-	CHECK(json_is_number(value));
-	return json_number_value(value);
-}
-
-static int64_t integer_of(const json_t *json, const char *key)
-{
-	const json_t *value = json_object_get(json, key);
-
-	CHECK(json_is_integer(value));
-	return json_integer_value(value);
-}
-
-static const char *string_of(const json_t *json, const char *key)
-{
-	const char *text = json_string_value(json_object_get(json, key));
-
-	CHECK(text != NULL);
-	return text ? text : "";
-}
 
 /* ---- usage ---- */
 
@@ -515,135 +486,7 @@ static void test_truncated(void)
 	folder_remove(folder);
 }
 
-/* ---- surroundings ---- */
-
-static void test_signals(void)
-{
-	static const int signals[] = { SIGINT, SIGTERM };
-	struct outcome outcome;
-	size_t i;
-	pid_t pid;
-
-	for (i = 0; i < 2; i++) {
-		const struct command command = { .args = { "run", "saxpy", "--size", "64M",
-							   "--accel", "cpu", "--rounds",
-							   "1000" } };
-
-		pid = command_start(&command);
-		command_await(pid, signals[i], NULL);
-		CHECK_EQUAL(kill(pid, signals[i]), 0);
-		command_wait(pid, &outcome);
-		CHECK_EQUAL(outcome.status, 128 + signals[i]);
-		CHECK_EQUAL(strlen(outcome.out), 0);
-		outcome_free(&outcome);
-	}
-}
-
-static void test_closed_output(void)
-{
-	struct command command = { .args = { "run", "histogram", ON_CPU, "/etc/passwd" } };
-	struct outcome outcome;
-	int ends[2];
-
-	CHECK_EQUAL(pipe2(ends, O_CLOEXEC), 0);
-	close(ends[0]);
-	command.out = ends[1];
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 128 + SIGPIPE);
-	CHECK_EQUAL(strlen(outcome.err), 0);
-	outcome_free(&outcome);
-	close(ends[1]);
-
-	command.out = open("/dev/full", O_WRONLY | O_CLOEXEC);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
-	CHECK(strstr(outcome.err, "No space left") != NULL);
-	outcome_free(&outcome);
-
-	/* Said once, with its own reason, also by what flushes each line. */
-	command = (struct command){ .args = { "bench", "--list" }, .out = command.out };
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
-	CHECK(!strcmp(outcome.err,
-		      "hetmap: cannot write the result: No space left on device\n"));
-	outcome_free(&outcome);
-	close(command.out);
-}
-
-/* Without a standard output no buffer takes its number, to get what is printed. */
-static void test_no_output(void)
-{
-	struct command command = { .args = { "tour", "--device", "host", "--accel", "cpu" },
-				   .out = -1 };
-	struct outcome outcome;
-
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
-	CHECK(!strcmp(outcome.err, "hetmap: cannot write the result: Bad file descriptor\n"));
-	outcome_free(&outcome);
-}
-
-static void test_no_opencl(void)
-{
-	struct command command = {
-		.args = { "run", "histogram", "--json", "/etc/passwd" },
-		.env = { "OCL_ICD_VENDORS=/nonexistent" },
-	};
-	struct outcome outcome;
-	json_t *json;
-
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	CHECK(strstr(outcome.err, "no OpenCL device here: running on the CPU") != NULL);
-	json = outcome_json(&outcome);
-	CHECK(!strcmp(string_of(json, "accel"), "cpu"));
-	CHECK(!strcmp(string_of(json, "way_in"), "direct"));
-	json_decref(json);
-	outcome_free(&outcome);
-
-	command.args[4] = "--accel=opencl:0";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
-	check_failure_json(&outcome, ENODEV);
-	outcome_free(&outcome);
-
-	command.args[4] = "--device=drm:amdgpu";
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
-	check_failure_json(&outcome, ENODEV);
-	outcome_free(&outcome);
-}
-
-static void check_limit(const char *path, int resource, uint64_t limit, int error,
-			const char *part)
-{
-	const struct command command = {
-		.args = { "run", "histogram", "--json", ON_CPU, path },
-		.resource = resource,
-		.limit = limit,
-	};
-	struct outcome outcome;
-
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 3);
-	check_failure_json(&outcome, error);
-	if (!strstr(outcome.out, part))
-		test_fail(__FILE__, __LINE__, "no '%s' in: %s", part, outcome.out);
-	outcome_free(&outcome);
-}
-
-static void test_limits(void)
-{
-	char *folder = folder_make(), *path = folder_path(folder, "sparse");
-
-	file_sparse(folder, "sparse", 2ull << 30);
-	check_limit(path, RLIMIT_NOFILE, 4, EMFILE, "RLIMIT_NOFILE");
-	/* A sanitizer alone takes more than that. */
-	if (!TEST_ASAN && !TEST_TSAN)
-		check_limit(path, RLIMIT_AS, 1ull << 30, ENOMEM, "RLIMIT_AS");
-	free(path);
-	folder_remove(folder);
-}
+/* ---- devices ---- */
 
 static bool has_name(const json_t *array, const char *name)
 {
@@ -732,11 +575,6 @@ static const struct test tests[] = {
 	{ .name = "unreadable", .run = test_unreadable },
 	{ .name = "names", .run = test_names, .seconds = 60 },
 	{ .name = "truncated", .run = test_truncated, .seconds = 60 },
-	{ .name = "signals", .run = test_signals },
-	{ .name = "closed_output", .run = test_closed_output },
-	{ .name = "no_output", .run = test_no_output },
-	{ .name = "no_opencl", .run = test_no_opencl },
-	{ .name = "limits", .run = test_limits },
 	{ .name = "devices", .run = test_devices },
 	{ 0 },
 };

@@ -20,20 +20,6 @@ static const char *const steps[] = {
 
 #define N_STEP (sizeof(steps) / sizeof(steps[0]))
 
-static const char *string_of(const json_t *json, const char *key)
-{
-	const char *text = json_string_value(json_object_get(json, key));
-
-	CHECK(text != NULL);
-	return text ? text : "";
-}
-
-static int64_t integer_of(const json_t *json, const char *key)
-{
-	CHECK(json_is_integer(json_object_get(json, key)));
-	return json_integer_value(json_object_get(json, key));
-}
-
 static json_t *step_of(const json_t *json, const char *name)
 {
 	const json_t *array = json_object_get(json, "steps");
