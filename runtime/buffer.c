@@ -40,8 +40,9 @@ int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 	if (desc->flags & ~BUFFER_FLAGS)
 		return err_set(-EINVAL, "hm_buffer_desc.flags 0x%x has unknown bits 0x%x",
 			       desc->flags, desc->flags & ~BUFFER_FLAGS);
-	if (desc->reserved)
-		return err_set(-EINVAL, "hm_buffer_desc.reserved is not 0");
+	if (desc->place > HM_PLACE_SYSTEM)
+		return err_set(-EINVAL, "hm_buffer_desc.place %u is unknown: 0 to %u are",
+			       desc->place, HM_PLACE_SYSTEM);
 	if (desc->size > BUFFER_SIZE_MAX || desc->max_size > BUFFER_SIZE_MAX)
 		return err_set(-EINVAL,
 			       "size %" PRIu64 " or max_size %" PRIu64
@@ -66,6 +67,7 @@ static int check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 		{ desc->flags & HM_BUFFER_PRIVATE, HM_CAP_PRIVATE, "HM_BUFFER_PRIVATE" },
 		{ desc->flags & HM_BUFFER_HUGETLB, HM_CAP_HUGETLB, "HM_BUFFER_HUGETLB" },
 		{ desc->numa_mode != HM_NUMA_DEFAULT, HM_CAP_NUMA, "numa_mode" },
+		{ desc->place != HM_PLACE_DEFAULT, HM_CAP_PLACE, "choice of place" },
 	};
 	size_t i;
 
@@ -105,6 +107,8 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 	buffer->cache = recipe->cache;
 	buffer->numa_mode = desc->numa_mode;
 	buffer->numa_nodes = desc->numa_nodes;
+	buffer->wanted = desc->place;
+	buffer->place = recipe->place;
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
 	pthread_mutex_init(&buffer->lock, &attr);
@@ -299,6 +303,9 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 			       desc.flags);
 	if (desc.offset)
 		return err_set(-EINVAL, "hm_buffer_import: offset is for files");
+	if (desc.place)
+		return err_set(-EINVAL, "hm_buffer_import: the object is where it is: place "
+					"is for hm_buffer_create");
 	own = sys_dup(fd);
 	if (own < 0)
 		return rlimits_explain_fd(own, "duplicating the descriptor to import");
@@ -437,6 +444,7 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 		.exported = buffer->exported,
 		.access = buffer->access,
 		.sharing = share_state_locked(buffer),
+		.place = buffer->place,
 	};
 	buffer_unlock(buffer);
 	struct_write(ret_info, &info, ret_info->struct_size);
@@ -515,7 +523,7 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
 }
 
 int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capacity,
-			 struct hm_segment *ret_segment)
+			 struct hm_segment *ret_segment, uint32_t *ret_place)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
@@ -525,6 +533,7 @@ int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capac
 		.name = buffer->name,
 		.numa_mode = buffer->numa_mode,
 		.numa_nodes = buffer->numa_nodes,
+		.place = buffer->wanted,
 	};
 	struct hm_recipe recipe = { 0 };
 	int r;
@@ -533,6 +542,7 @@ int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capac
 	if (r)
 		return backend_explain(buffer->device->ops, r, "create");
 	*ret_segment = recipe.segment;
+	*ret_place = recipe.place;
 	return 0;
 }
 

@@ -60,10 +60,11 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset);
 
 /*
  * A further object of the buffer's kind: @size committed of @capacity bytes.
- * The caller owns ret_segment->object and fd until it is put into the buffer.
+ * The caller owns ret_segment->object and fd until it is put into the buffer;
+ * *ret_place is the enum hm_place it is in.
  */
 int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capacity,
-			 struct hm_segment *ret_segment);
+			 struct hm_segment *ret_segment, uint32_t *ret_place);
 
 /* Ends the objects of @n segments. */
 void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n);

@@ -56,6 +56,7 @@ struct hm_buffer {
 	uint32_t cache;
 	uint32_t numa_mode;
 	uint64_t numa_nodes;
+	uint32_t wanted; /* enum hm_place, of further objects, too */
 
 	pthread_mutex_t lock; /* buffer_lock(); protects the below */
 	uint64_t size;
@@ -64,6 +65,7 @@ struct hm_buffer {
 	_Atomic uint32_t backing; /* likewise */
 	uint32_t flags;           /* HM_BUFFER_* */
 	uint32_t generation;
+	uint32_t place; /* enum hm_place that all objects are in */
 	bool exported;
 	bool pinned; /* a dma-buf has the pages of its memfd: none can be given back */
 	uint32_t n_segment;

@@ -321,7 +321,7 @@ static int place(struct hm_map *map, uint64_t committed)
 	uint64_t mapped = min_u64(map->span, buffer_capacity(buffer) - map->offset);
 	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
 		      alignment <= page_size() && mapped == map->span &&
-		      map_is_direct(&buffer->segment[0], map->offset);
+		      map_is_direct(&buffer->segment[0], map->offset, map->span);
 	int prot = prot_of_access(map->access);
 	/* The part that is not committed must not be touched. */
 	int first = committed == mapped ? prot : PROT_NONE;

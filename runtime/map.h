@@ -12,7 +12,7 @@
 int map_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length,
 	       char *address, int flags, int prot, void **ret_address);
 /* Can that be done from @offset on? */
-bool map_is_direct(const struct hm_segment *segment, uint64_t offset);
+bool map_is_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length);
 /* The same at @address, which the caller reserved, whether or not it can be. */
 int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, char *address,
 	    int prot);

@@ -59,32 +59,41 @@ err_unmap:
 	return r;
 }
 
-/* An object that is found by its first byte: mapped from there elsewhere, and moved. */
+/*
+ * An object that is found by its first byte, or mapped as a whole only: so it is mapped
+ * elsewhere, and the part moved.
+ */
 static int map_moved(const struct hm_segment *segment, uint64_t offset, uint64_t length,
 		     char *address, int prot)
 {
-	uint64_t head = offset - segment->offset;
+	uint64_t head = offset - segment->offset, end = head + length;
+	uint64_t all = segment->flags & HM_SEGMENT_WHOLE ? segment->length : end;
 	void *mapped;
 	int r;
 
-	r = map_direct(segment, segment->offset, head + length, NULL, 0, prot, &mapped);
+	r = map_direct(segment, segment->offset, all, NULL, 0, prot, &mapped);
 	if (r)
 		return r;
 	r = sys_mremap_to((char *)mapped + head, length, length, address);
 	if (r)
 		goto err_unmap;
-	sys_munmap(mapped, head);
+	if (head)
+		sys_munmap(mapped, head);
+	if (all > end)
+		sys_munmap((char *)mapped + end, all - end);
 	return 0;
 
 err_unmap:
-	sys_munmap(mapped, head + length);
+	sys_munmap(mapped, all);
 	/* The kernel may have emptied it. */
 	reserve_mend(address, length);
 	return r;
 }
 
-bool map_is_direct(const struct hm_segment *segment, uint64_t offset)
+bool map_is_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length)
 {
+	if (segment->flags & HM_SEGMENT_WHOLE)
+		return offset == segment->offset && length == segment->length;
 	return !(segment->flags & HM_SEGMENT_FROM_START) || offset == segment->offset;
 }
 
@@ -93,7 +102,7 @@ int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, 
 {
 	void *mapped;
 
-	if (!map_is_direct(segment, offset))
+	if (!map_is_direct(segment, offset, length))
 		return map_moved(segment, offset, length, address, prot);
 	return map_direct(segment, offset, length, address, MAP_FIXED, prot, &mapped);
 }

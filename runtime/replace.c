@@ -66,6 +66,7 @@ struct replacement {
 	uint64_t span;                 /* address space of the new object */
 	struct segment_list *segments; /* of the new object, the buffer's when done */
 	struct hm_segment *fresh;      /* that one */
+	uint32_t place;                /* enum hm_place it is in */
 	struct reservation range;      /* where it is filled; length 0: given on */
 	char *address;
 	struct reservation old_range; /* what it is filled from; length 0: released */
@@ -105,7 +106,7 @@ static int make_fresh(struct replacement *rep, uint64_t capacity)
 	struct hm_buffer *buffer = rep->buffer;
 	int r;
 
-	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh);
+	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh, &rep->place);
 	if (r)
 		return r;
 	/* Where the address stays there is room behind it; elsewhere it is made here. */
@@ -446,6 +447,7 @@ static void publish_buffer(struct replacement *rep)
 	if (rep->moves || !(buffer->caps & HM_CAP_RESIZE_REPLACES))
 		buffer->max_size = rep->span;
 	buffer->caps |= HM_CAP_CONTIGUOUS;
+	buffer->place = rep->place;
 	buffer->generation++;
 }
 
@@ -567,6 +569,7 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	uint32_t n_old = buffer->n_segment;
 	/* Objects that a shrink has emptied: the new one takes their place. */
 	uint32_t i = 0, kept = buffer_segment_at(buffer, buffer->size - 1) + 1;
+	uint32_t place = buffer->place;
 	struct segment_list *segments;
 	struct hm_segment *array;
 	int r;
@@ -588,7 +591,7 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	/* Bytes in the last page of the old object need no new one. */
 	if (pages > offset) {
 		r = buffer_create_object(buffer, new_size - offset, buffer->max_size - offset,
-					 &array[kept]);
+					 &array[kept], &place);
 		if (r)
 			goto err_set;
 		array[kept].offset = offset;
@@ -608,6 +611,8 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	else
 		segments_swap(buffer, segments, n_old, n_old);
 	buffer->size = new_size;
+	if (place != buffer->place)
+		buffer->place = HM_PLACE_DEFAULT;
 	if (buffer->n_segment > 1)
 		buffer->caps &= ~HM_CAP_CONTIGUOUS;
 	/* Of the new object nobody knew whose it was. */

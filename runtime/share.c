@@ -140,7 +140,7 @@ static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 			       "hm_buffer_receive: of the flags only HM_BUFFER_READ_ONLY means "
 			       "something, 0x%x was passed",
 			       desc->flags);
-	if (desc->size || desc->offset || desc->numa_mode != HM_NUMA_DEFAULT)
+	if (desc->size || desc->offset || desc->numa_mode != HM_NUMA_DEFAULT || desc->place)
 		return err_set(-EINVAL, "hm_buffer_receive: size, offset and placement are the "
 					"owner's: pass 0");
 	return 0;

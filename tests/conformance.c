@@ -38,6 +38,37 @@ static unsigned int add_named(struct subject *subjects, unsigned int capacity)
 	return n;
 }
 
+static uint32_t place_of(struct hm_device *device, uint32_t asked)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = 4096,
+		.place = asked,
+	};
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	struct hm_buffer *buffer;
+
+	if (hm_buffer_create(device, &desc, &buffer))
+		return HM_PLACE_DEFAULT;
+	hm_buffer_query(buffer, &info);
+	hm_buffer_unref(buffer);
+	return info.place;
+}
+
+/* It has memory of its own that nobody gets who does not ask for it. */
+static bool has_more(const char *name)
+{
+	struct hm_device *device;
+	bool more;
+
+	if (hm_device_open(name, &device))
+		return false;
+	more = place_of(device, HM_PLACE_DEFAULT) == HM_PLACE_SYSTEM &&
+	       place_of(device, HM_PLACE_DEVICE) == HM_PLACE_DEVICE;
+	hm_device_unref(device);
+	return more;
+}
+
 unsigned int conformance_subjects(struct subject *subjects, unsigned int capacity)
 {
 	struct hm_device_info infos[DEVICES_MAX];
@@ -60,6 +91,9 @@ unsigned int conformance_subjects(struct subject *subjects, unsigned int capacit
 		if (infos[i].caps & HM_CAP_HUGETLB)
 			add_subject(subjects, capacity, &n, infos[i].name, "hugetlb",
 				    HM_BUFFER_HUGETLB);
+		if (infos[i].caps & HM_CAP_PLACE && has_more(infos[i].name) &&
+		    add_subject(subjects, capacity, &n, infos[i].name, "device", 0))
+			subjects[n - 1].place = HM_PLACE_DEVICE;
 	}
 	/* Of whose memory CPUs reach a part at a time. */
 	if (add_subject(subjects, capacity, &n, "soft:0", "window", 0))
@@ -76,6 +110,7 @@ int fixture_buffer(struct fixture *f, uint64_t size, uint64_t max_size,
 		.size = size,
 		.max_size = max_size,
 		.name = "conformance",
+		.place = f->subject->place,
 	};
 	int fd, r;
 

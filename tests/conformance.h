@@ -14,6 +14,7 @@ struct subject {
 	char name[96];
 	char device[64];
 	uint32_t flags;       /* HM_BUFFER_* */
+	uint32_t place;       /* enum hm_place */
 	const char *settings; /* HETMAP_SOFT, or NULL */
 };
 

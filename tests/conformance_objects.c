@@ -190,6 +190,61 @@ static void numa(struct fixture *f)
 	CHECK_ERROR(-EINVAL, make_placed(f, HM_NUMA_DEFAULT, 1, &buffer));
 }
 
+static int make_in(struct fixture *f, uint32_t place, struct hm_buffer **ret_buffer)
+{
+	struct subject asking = *f->subject;
+	struct fixture other = *f;
+
+	asking.place = place;
+	other.subject = &asking;
+	return fixture_buffer(&other, 2 * f->unit, 4 * f->unit, ret_buffer);
+}
+
+/* The bytes are right there, and stay there in a new object. */
+static void check_place(struct fixture *f, struct hm_buffer *buffer, uint32_t place)
+{
+	uint64_t used = 2 * f->unit, grown = 3 * f->unit;
+	struct hm_map *map;
+	void *base;
+
+	CHECK_EQUAL(buffer_info(buffer).place, place);
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	base = hm_map_address(map);
+	CHECK(is_zero(base, 0, used));
+	put(f, base, 0, used, 1);
+	if (buffer_info(buffer).caps & HM_CAP_REPLACE) {
+		CHECK_OK_FATAL(hm_buffer_resize(buffer, grown, HM_GROW_REPLACE));
+		CHECK_EQUAL(buffer_info(buffer).place, place);
+		CHECK(is_zero(base, used, grown));
+	}
+	CHECK(holds(f, base, 0, used, 1));
+	hm_map_unref(map);
+}
+
+/* Made there, or refused with a reason; no device has neither memory. */
+static void places_of_device(struct fixture *f)
+{
+	struct hm_buffer *poison = (void *)16, *buffer;
+	uint32_t place, n_made = 0;
+
+	for (place = HM_PLACE_DEVICE; place <= HM_PLACE_SYSTEM; place++) {
+		buffer = poison;
+		if (make_in(f, place, &buffer)) {
+			CHECK_ERROR(-EOPNOTSUPP, make_in(f, place, &buffer));
+			CHECK(buffer == poison);
+			continue;
+		}
+		n_made++;
+		check_place(f, buffer, place);
+		hm_buffer_unref(buffer);
+	}
+	CHECK_EQUAL(n_made > 0, !!(f->device_info.caps & HM_CAP_PLACE));
+	CHECK(!(f->caps & HM_CAP_PLACE));
+	CHECK_ERROR(-EINVAL, make_in(f, HM_PLACE_SYSTEM + 1, &buffer));
+	if (f->subject->place)
+		CHECK_EQUAL(f->info.place, f->subject->place);
+}
+
 /* ---- names ---- */
 
 static bool kernel_names_memory(void *page)
@@ -342,6 +397,7 @@ const struct conformance_case conformance_objects[] = {
 	{ "missing_sources", missing_sources },
 	{ "missing_flags", missing_flags },
 	{ "numa", numa },
+	{ "places", places_of_device },
 	{ "names", names },
 	{ "references", references },
 	{ "unref_orders", unref_orders },

@@ -537,8 +537,56 @@ static void test_view_refuses(void)
 	hm_device_unref(device);
 }
 
+/* The bytes that the device counts in its own memory and in the machine's. */
+static void check_counts(struct hm_device *device, struct hm_buffer *buffer, uint32_t place)
+{
+	struct hetsim_buffer_info info = sim_info(device, handle_of(buffer));
+	uint64_t own = info.vram_bytes + info.window_bytes, size = buffer_info(buffer).size;
+
+	CHECK_EQUAL(own, place == HM_PLACE_SYSTEM ? 0 : size);
+	CHECK_EQUAL(info.system_bytes, place == HM_PLACE_SYSTEM ? size : 0);
+	/* In reach: with a window, through it. */
+	CHECK_EQUAL(info.vram_bytes != 0,
+		    place != HM_PLACE_SYSTEM && !sim_query(device).window_bytes);
+}
+
+/* Where it was asked to be, what grows there too, and nothing brings it elsewhere. */
+static void test_place(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = 4 * PAGE,
+		.max_size = 8 * PAGE,
+	};
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	for (desc.place = HM_PLACE_DEFAULT; desc.place <= HM_PLACE_SYSTEM; desc.place++) {
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+		CHECK_EQUAL(buffer_info(buffer).place,
+			    desc.place ? desc.place : HM_PLACE_DEVICE);
+		check_counts(device, buffer, desc.place);
+		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+		CHECK_OK(hm_buffer_resize(buffer, 8 * PAGE, 0));
+		CHECK_OK(hm_map_begin_cpu(map, 0, 8 * PAGE, HM_READ | HM_WRITE));
+		pattern_write(hm_map_address(map), 0, 8 * PAGE, 1);
+		CHECK_OK(hm_map_end_cpu(map, 0, 8 * PAGE, HM_READ | HM_WRITE));
+		check_counts(device, buffer, desc.place);
+		CHECK_OK(hm_buffer_resize(buffer, 16 * PAGE, HM_MAY_MOVE));
+		CHECK_OK(hm_map_begin_cpu(map, 0, 8 * PAGE, HM_READ));
+		CHECK(pattern_holds(hm_map_address(map), 0, 8 * PAGE, 1));
+		CHECK_OK(hm_map_end_cpu(map, 0, 8 * PAGE, HM_READ));
+		check_counts(device, buffer, desc.place);
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+	}
+	hm_device_unref(device);
+}
+
 static const struct sim_case cases[] = {
 	{ "capability", test_capability },
+	{ "place", test_place },
 	{ "brackets", test_brackets },
 	{ "too_large", test_too_large },
 	{ "maps", test_maps },

@@ -29,6 +29,11 @@ extern "C" {
  */
 #define HM_SEGMENT_PRESENT (1u << 6)
 #define HM_SEGMENT_DMABUF (1u << 7) /* fd is a dma-buf */
+/*
+ * mmap() takes all of the segment or nothing; the library makes maps of a part from that.
+ * Of buffers without HM_CAP_APPEND, which would cut it.
+ */
+#define HM_SEGMENT_WHOLE (1u << 8)
 
 /* One device object, or part of it, inside a buffer. */
 struct hm_segment {
@@ -56,6 +61,8 @@ struct hm_recipe {
 	 * HM_CAP_RESIZE_REPLACES. 0: the segment's length.
 	 */
 	uint64_t max_size;
+	uint32_t place; /* enum hm_place it is in; HM_PLACE_DEFAULT: not known */
+	/* Further fields are appended here; the core has zeroed what is not filled. */
 };
 
 struct hm_backend_ops {

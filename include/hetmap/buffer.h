@@ -32,6 +32,16 @@ enum hm_numa_mode {
 	HM_NUMA_PREFERRED = 3,  /* on the one node given, elsewhere if full */
 };
 
+/*
+ * Which memory, of devices with HM_CAP_PLACE. One that this device can't have is refused;
+ * one that is full may become the other: hm_buffer_info.place says so.
+ */
+enum hm_place {
+	HM_PLACE_DEFAULT = 0, /* the device's choice; of a buffer that is there: not known */
+	HM_PLACE_DEVICE = 1,  /* the device's own, where CPUs reach it */
+	HM_PLACE_SYSTEM = 2,  /* the machine's, which the device reaches */
+};
+
 struct hm_buffer_desc {
 	uint32_t struct_size;
 	uint32_t flags;      /* HM_BUFFER_* */
@@ -40,7 +50,7 @@ struct hm_buffer_desc {
 	uint64_t offset;     /* files: where the buffer begins; page-aligned */
 	const char *name;    /* shown in /proc/self/maps; NULL: "buffer" */
 	uint32_t numa_mode;  /* enum hm_numa_mode */
-	uint32_t reserved;   /* 0 */
+	uint32_t place;      /* enum hm_place, of what is created */
 	uint64_t numa_nodes; /* bit n: node n, 0 to 63 */
 };
 
@@ -69,7 +79,7 @@ struct hm_buffer_info {
 	uint32_t exported;   /* 1: its object has left the process's hands */
 	uint32_t access;     /* HM_READ | HM_WRITE a map may have */
 	uint32_t sharing;    /* HM_SHARING_* */
-	uint32_t reserved;   /* 0 */
+	uint32_t place;      /* enum hm_place: as its objects were made or brought in */
 };
 
 /* hm_buffer_info.sharing */
@@ -108,7 +118,7 @@ struct hm_buffer_info {
  * Errors: -EINVAL size 0, above max_size, or overflowing when rounded up;
  * -EFBIG above RLIMIT_FSIZE; -EMFILE too many open files (the text names
  * RLIMIT_NOFILE); -ENOMEM; -EOPNOTSUPP the device creates none, or has no
- * such flag.
+ * such flag or place (the text says what it lacks).
  */
 HM_API int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *desc,
 			    struct hm_buffer **ret_buffer);

@@ -111,30 +111,59 @@ static int device_name(uint32_t index, char *name, size_t size)
 
 /* ---- buffers ---- */
 
+/* Indexed by enum hm_place. */
+static const enum drm_place places[] = {
+	[HM_PLACE_DEFAULT] = DRM_PLACE_DEFAULT,
+	[HM_PLACE_DEVICE] = DRM_PLACE_VRAM,
+	[HM_PLACE_SYSTEM] = DRM_PLACE_SYSTEM,
+};
+
+static uint32_t place_of(const struct drm_object *object)
+{
+	uint32_t place = ARRAY_SIZE(places);
+
+	/* Down to the first, which is of what no driver told. */
+	while (--place && places[place] != object->place)
+		;
+	return place;
+}
+
+/* One that is mapped as a whole is never cut: it resizes in the room it has, or moves. */
+#define WHOLE_LACKS (HM_CAP_APPEND | HM_CAP_RESIZE_REPLACES)
+
 static struct hm_recipe describe(struct drm_object *object, uint64_t length, uint64_t caps,
 				 bool read_only)
 {
 	return (struct hm_recipe){
 		.segment = drm_object_segment(object, length, read_only),
 		.page_size = page_size(),
-		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT),
+		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE |
+				 (object->whole ? WHOLE_LACKS : 0)),
 		.access = HM_READ | HM_WRITE,
 		.cache = object->cache,
 		.backing = HM_BACKING_DEVICE,
+		.place = place_of(object),
 	};
 }
 
 static int create(void *device, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
 {
-	uint64_t length = round_up(desc->size, page_size());
 	struct drm_node *node = device;
+	bool whole = desc->place == HM_PLACE_DEVICE && node->driver->vram_whole;
+	uint64_t length = round_up(whole ? desc->max_size : desc->size, page_size());
 	struct drm_object *object;
 	int r;
 
 	if (!(node->caps & HM_CAP_CREATE))
 		return err_set(-EOPNOTSUPP, "drm:%s (%s) makes no buffers", node->path,
 			       node->name);
-	r = drm_object_create(node, length, DRM_PLACE_DEFAULT, &object);
+	if (desc->place != HM_PLACE_DEFAULT && !(node->caps & HM_CAP_PLACE))
+		return err_set(
+			-EOPNOTSUPP,
+			"drm:%s (%s): this driver can't be told where buffers are to be: "
+			"pass HM_PLACE_DEFAULT",
+			node->path, node->name);
+	r = drm_object_create(node, length, places[desc->place], &object);
 	if (r)
 		return r;
 	*ret_recipe = describe(object, length, caps_of(node), false);
@@ -260,7 +289,8 @@ const struct hm_backend_ops drm_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "drm",
 	.description = "graphics cards and their like, /dev/dri",
-	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | EXPORT_CAPS | MAP_CAPS | RESIZE_CAPS,
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE | EXPORT_CAPS | MAP_CAPS |
+		RESIZE_CAPS,
 	.device_open = device_open,
 	.device_close = device_close,
 	.device_query = device_query,

@@ -20,7 +20,7 @@
 #define COMMON_CAPS                                                                      \
 	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND | \
 	 HM_CAP_REPLACE | HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS |        \
-	 HM_CAP_WRITE | HM_CAP_BRACKET | HM_CAP_READ_ONLY)
+	 HM_CAP_WRITE | HM_CAP_BRACKET | HM_CAP_READ_ONLY | HM_CAP_PLACE)
 
 /*
  * Maps of the module are VM_PFNMAP: mlock() answers 0 and does nothing, and
@@ -106,18 +106,34 @@ static int sim_name(uint32_t index, char *name, size_t size)
 	return device_name(&sim_port_kernel, index, name, size);
 }
 
-/* As the page table of a map will have it, which is not what was asked for always. */
-static int ask_cache(struct sim_object *object, uint32_t *ret_cache)
+static int ask(struct sim_port *port, uint32_t handle, const char *what,
+	       struct hetsim_buffer_info *ret_info)
 {
-	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = object->handle };
+	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
 	int r;
 
-	r = sim_port_call(object->port, HETSIM_BUFFER_INFO, &info);
+	r = sim_port_call(port, HETSIM_BUFFER_INFO, &info);
 	if (r)
-		return sim_port_explain(object->port, r, "a buffer's cache mode");
-	*ret_cache = info.cache == HETSIM_CACHE_COMBINE ? HM_CACHE_WRITE_COMBINING :
-							  HM_CACHE_WRITE_BACK;
+		return sim_port_explain(port, r, what);
+	*ret_info = info;
 	return 0;
+}
+
+/* As the page table of a map will have it, which is not what was asked for always. */
+static uint32_t cache_of(const struct hetsim_buffer_info *info)
+{
+	return info->cache == HETSIM_CACHE_COMBINE ? HM_CACHE_WRITE_COMBINING :
+						     HM_CACHE_WRITE_BACK;
+}
+
+/* Of bytes in both, it is in none. */
+static uint32_t place_of(const struct hetsim_buffer_info *info)
+{
+	bool own = info->vram_bytes || info->window_bytes;
+
+	if (own == (info->system_bytes != 0))
+		return HM_PLACE_DEFAULT;
+	return own ? HM_PLACE_DEVICE : HM_PLACE_SYSTEM;
 }
 
 /* @fd: what is mapped where the device has no handle for it. */
@@ -133,19 +149,22 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 			.object = object,
 		},
 		.page_size = port->query.page_size,
-		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT),
+		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE),
 		.access = HM_READ | HM_WRITE,
 		.backing = HM_BACKING_DEVICE,
 	};
+	struct hetsim_buffer_info info;
 	int r;
 
 	/* Where the CPU reaches all memory there is nothing to bring in. */
 	if (!object->handle || !port->query.window_bytes)
 		recipe.caps &= ~HM_CAP_BRACKET;
 	if (object->handle) {
-		r = ask_cache(object, &recipe.cache);
+		r = ask(port, object->handle, "what a buffer is", &info);
 		if (r)
 			return r;
+		recipe.cache = cache_of(&info);
+		recipe.place = place_of(&info);
 		r = port->ops->map_fd(port->file, object->offset, &recipe.segment.fd,
 				      &recipe.segment.fd_offset);
 		if (r)
@@ -156,8 +175,10 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 }
 
 /* Elsewhere in the VRAM of a device with a window a CPU's touch is a SIGBUS. */
-static uint32_t place_of(const struct sim_port *port)
+static uint32_t place_wanted(const struct sim_port *port, uint32_t place)
 {
+	if (place == HM_PLACE_SYSTEM)
+		return HETSIM_PLACE_SYSTEM;
 	return port->query.window_bytes ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_VRAM;
 }
 
@@ -169,7 +190,7 @@ static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint
 		.size = sizeof(ask),
 		.length = round_up(desc->size, page),
 		.capacity = round_up(desc->max_size, page),
-		.place = place_of(port),
+		.place = place_wanted(port, desc->place),
 		.cache = HETSIM_CACHE_BACK,
 	};
 	struct sim_object *object;
@@ -181,6 +202,12 @@ static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint
 			port, ask.place,
 			ask.capacity > port->query.max_buffer ? ask.capacity : ask.length,
 			ask.length, "making a buffer");
+	if (r == -EOPNOTSUPP)
+		return err_set(
+			r,
+			"%s:%u has no memory in that place (HETSIM_PLACE %u): pass another, "
+			"or HM_PLACE_DEFAULT",
+			port->ops->name, port->index, ask.place);
 	if (r)
 		return sim_port_explain(port, r, "making a buffer");
 	r = describe(object, -1, ask.capacity, caps, ret_recipe);
@@ -328,12 +355,12 @@ static bool segment_part(const struct hm_segment *segment, uint64_t page, uint64
 /* In system memory CPUs reach bytes, too: those stay where they are. */
 static int ask_away(struct sim_port *port, uint32_t handle, bool *ret_away)
 {
-	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
+	struct hetsim_buffer_info info;
 	int r;
 
-	r = sim_port_call(port, HETSIM_BUFFER_INFO, &info);
+	r = ask(port, handle, "where a buffer's bytes are", &info);
 	if (r)
-		return sim_port_explain(port, r, "where a buffer's bytes are");
+		return r;
 	*ret_away = info.vram_bytes;
 	return 0;
 }
@@ -401,6 +428,7 @@ static int set_length(struct sim_object *object, uint64_t old_size, uint64_t new
 		.handle = object->handle,
 		.length = round_up(new_size, page),
 	};
+	struct hetsim_buffer_info info;
 	int r;
 
 	/* The device has no buffers of 0 bytes: an emptied object keeps a page. */
@@ -409,9 +437,8 @@ static int set_length(struct sim_object *object, uint64_t old_size, uint64_t new
 	if (resize.length == round_up(old_size, page))
 		return 0;
 	r = sim_port_call(object->port, HETSIM_BUFFER_RESIZE, &resize);
-	if (r == -ENOSPC)
-		return sim_port_explain_full(object->port, place_of(object->port),
-					     resize.length,
+	if (r == -ENOSPC && !ask(object->port, object->handle, "where a buffer is", &info))
+		return sim_port_explain_full(object->port, info.place, resize.length,
 					     resize.length - round_up(old_size, page),
 					     "a buffer's growth");
 	if (r == -EBUSY)

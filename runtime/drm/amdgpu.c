@@ -184,7 +184,7 @@ static int amdgpu_userptr(struct drm_node *node, void *address, uint64_t length,
 const struct drm_driver drm_amdgpu = {
 	.name = "amdgpu",
 	.description = "AMD GPU",
-	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT,
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
 	.open = amdgpu_open,
 	.create = amdgpu_create,
 	.map_offset = amdgpu_map_offset,

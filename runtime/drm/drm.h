@@ -69,6 +69,7 @@ struct drm_object {
 	_Atomic int read_only; /* -1: none */
 	uint32_t place;        /* enum drm_place it is in */
 	uint32_t cache;        /* enum hm_cache that its maps have */
+	bool whole;            /* it is mapped as a whole or not at all */
 	uint64_t data[2];      /* the driver's own */
 	struct cds_list_head link;
 
@@ -96,6 +97,7 @@ struct drm_driver {
 	 * they are brought in before.
 	 */
 	bool present;
+	bool vram_whole; /* what it makes in VRAM is mapped as a whole or not at all */
 
 	/*
 	 * Asks what the node has: memory, versions. -EOPNOTSUPP: too old, with a text.
@@ -104,7 +106,7 @@ struct drm_driver {
 	int (*open)(struct drm_node *node);
 	/*
 	 * An object of @size bytes, a multiple of the page size, zeroed by the kernel.
-	 * Fills handle, size, place, cache.
+	 * Fills handle, size, place, cache, whole.
 	 */
 	int (*create)(struct drm_node *node, uint64_t size, enum drm_place place,
 		      struct drm_object *object);
@@ -117,7 +119,7 @@ struct drm_driver {
 	/*
 	 * Optional from here on; NULL: not supported.
 	 *
-	 * What is known of an object that came in by dma-buf: fills place and cache.
+	 * What is known of an object that came in by dma-buf: fills place, cache, whole.
 	 */
 	int (*describe)(struct drm_object *object);
 	/*

@@ -227,7 +227,7 @@ static int i915_userptr(struct drm_node *node, void *address, uint64_t length, b
 const struct drm_driver drm_i915 = {
 	.name = "i915",
 	.description = "Intel GPU (i915)",
-	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT,
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
 	.present = true, /* integrated ones: vm_fault_cpu() */
 	.open = i915_open,
 	.create = i915_create,

@@ -144,7 +144,7 @@ static int nouveau_wait_end(struct drm_object *object)
 const struct drm_driver drm_nouveau = {
 	.name = "nouveau",
 	.description = "NVIDIA GPU (nouveau)",
-	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT,
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
 	.open = nouveau_open,
 	.create = nouveau_create,
 	.map_offset = nouveau_map_offset,

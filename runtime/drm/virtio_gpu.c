@@ -151,7 +151,10 @@ static int refuse_host_memory(const struct drm_node *node)
 		       node->path, node->name, lacks);
 }
 
-/* Its creator's memory is shared memory of the host's, which is cached as ours is. */
+/*
+ * Its creator's memory is shared memory of the host's, which is cached as ours is. It is
+ * mapped as a whole or not at all [virtio_gpu_vram_mmap()].
+ */
 static int create_host(struct drm_node *node, uint64_t size, struct drm_object *object)
 {
 	int r;
@@ -166,6 +169,7 @@ static int create_host(struct drm_node *node, uint64_t size, struct drm_object *
 	object->size = size;
 	object->place = DRM_PLACE_VRAM;
 	object->cache = HM_CACHE_WRITE_BACK;
+	object->whole = true;
 	return 0;
 }
 
@@ -193,7 +197,6 @@ static int virtio_create(struct drm_node *node, uint64_t size, enum drm_place pl
 	return 0;
 }
 
-/* A host blob is mapped as a whole or not at all [virtio_gpu_vram_mmap()]. */
 static int virtio_map_offset(struct drm_object *object)
 {
 	struct drm_virtgpu_map map = { .handle = object->handle };
@@ -221,6 +224,7 @@ static int virtio_describe(struct drm_object *object)
 	host = info.VIRTGPU_INFO_BLOB_MEM == VIRTGPU_BLOB_MEM_HOST3D;
 	object->place = host ? DRM_PLACE_VRAM : DRM_PLACE_SYSTEM;
 	object->cache = host ? HM_CACHE_WRITE_COMBINING : HM_CACHE_WRITE_BACK;
+	object->whole = host;
 	return 0;
 }
 
@@ -244,8 +248,9 @@ static int virtio_wait(struct drm_object *object, bool for_write, uint64_t timeo
 const struct drm_driver drm_virtio_gpu = {
 	.name = "virtio_gpu",
 	.description = "memory of a virtual machine's graphics card",
-	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT,
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
 	.present = true,
+	.vram_whole = true,
 	.open = virtio_open,
 	.create = virtio_create,
 	.map_offset = virtio_map_offset,

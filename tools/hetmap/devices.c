@@ -50,6 +50,7 @@ static const struct bit caps[] = {
 	{ HM_CAP_RESIZE_REPLACES, "resize_replaces", "resize by new objects" },
 	{ HM_CAP_DMABUF, "dmabuf", "export as dma-buf" },
 	{ HM_CAP_READ_ONLY, "read_only", "export read-only" },
+	{ HM_CAP_PLACE, "place", "choice of place" },
 	{ 0 },
 };
 
