@@ -106,7 +106,8 @@ static int make_handle(struct hm_drm_view *view, void *address, uint64_t length)
 	struct drm_node *node = view->node;
 	int r;
 
-	view->user = (struct drm_object){ .node = node, .dma_buf = -1, .sync = -1 };
+	view->user =
+		(struct drm_object){ .node = node, .dma_buf = -1, .sync = -1, .read_only = -1 };
 	r = node->gone ? -ENODEV :
 			 node->driver->userptr(node, address, round_up(length, page_size()),
 					       view->access & HM_WRITE, &view->user);
