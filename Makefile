@@ -114,11 +114,12 @@ tests: all $(tests) ## build the test programs, run nothing
 
 # ---- compiling ----
 
-# Changes only when the flags do: objects depend on it.
+# Changes only when the flags do, or what is installed: objects depend on it.
+built_with = $(compile) | $(link) | $(have_liburing)
 $(O)/flags: force
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(compile) | $(link))' | \
-		cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(compile) | $(link))' >$@
+	@printf '%s\n' '$(subst ','\'',$(built_with))' | \
+		cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(built_with))' >$@
 
 $(O)/config.h: tools/probe $(O)/flags
 	$(say) PROBE $@

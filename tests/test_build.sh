@@ -89,6 +89,21 @@ no_file_left() {
 for header in include/hetmap/*.h; do
 	check "header_$(basename "$header" .h)" header_alone "$(basename "$header")"
 done
+# with_liburing yes|no: a make that finds it, or does not
+with_liburing() {
+	printf '#!/bin/sh\ncase $* in *--exists*liburing*) exit %d ;; esac\nexec pkg-config "$@"\n' \
+		"$([ "$1" = yes ] && echo 0 || echo 1)" >"$work/pkg-config"
+	chmod +x "$work/pkg-config"
+	make -s B="$work/later" PKG_CONFIG="$work/pkg-config" "$work/later/config.h"
+}
+
+# A tree that is built already sees what was installed since, and nothing is made twice.
+installed_later() {
+	with_liburing no && echo 'as it was' >"$work/later/config.h" &&
+		with_liburing no && grep -qx 'as it was' "$work/later/config.h" &&
+		with_liburing yes && ! grep -qx 'as it was' "$work/later/config.h"
+}
+
 check version_script same_names names_in_map
 check shared_names same_names names_in_shared
 check static_names same_names names_in_static
@@ -96,6 +111,7 @@ check named_in_tests same_names names_in_tests
 check man_pages sh tests/check_man.sh
 check uapi_page sh tests/check_uapi_doc.sh
 
+check installed_later installed_later
 check install install_tree install
 check installed_version installed_version
 for example in examples/*.c; do
