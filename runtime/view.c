@@ -196,18 +196,18 @@ static bool is_callers(const struct map_view *view)
 	return view->hooks == &caller_hooks || view->hooks == &bracket_hooks;
 }
 
-int view_create(struct hm_map *map, uint64_t offset, uint64_t length,
-		const struct hm_view_ops *ops, view_begin *begin, void *user,
-		struct hm_view **ret_view)
+int view_create_locked(struct hm_map *map, uint64_t offset, uint64_t length,
+		       const struct hm_view_ops *ops, view_begin *begin, void *user,
+		       struct hm_view **ret_view)
 {
 	struct hm_view *view;
 	int r;
 
-	r = map_check(map);
+	if (!length && offset >= map->length)
+		return err_set(-ERANGE, "hm_view_create: the view begins past the map's end");
+	r = length ? map_check_range(map, offset, length, "hm_view_create") : 0;
 	if (r)
 		return r;
-	if (!ops || !ret_view)
-		return err_set(-EINVAL, "hm_view_create: %s is NULL", ops ? "ret_view" : "ops");
 	view = sys_calloc(1, sizeof(*view));
 	if (!view)
 		return err_set(-ENOMEM, "no memory for a view");
@@ -225,23 +225,11 @@ int view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 		.hooks = begin ? &bracket_hooks : &caller_hooks,
 		.owner = view,
 	};
-	r = remap_lock(map);
-	if (r)
-		goto err_free;
-	if (!length && offset >= map->length)
-		r = err_set(-ERANGE, "hm_view_create: the view begins past the map's end");
-	else if (length)
-		r = map_check_range(map, offset, length, "hm_view_create");
-	if (r)
-		goto err_unlock;
 	hm_map_ref(map);
 	link_view(map, &view->view);
-	remap_unlock(map);
 	*ret_view = view;
 	return 0;
 
-err_unlock:
-	remap_unlock(map);
 err_free:
 	free(view);
 	return r;
@@ -250,7 +238,19 @@ err_free:
 int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 		   const struct hm_view_ops *ops, void *user, struct hm_view **ret_view)
 {
-	return view_create(map, offset, length, ops, NULL, user, ret_view);
+	int r;
+
+	r = map_check(map);
+	if (r)
+		return r;
+	if (!ops || !ret_view)
+		return err_set(-EINVAL, "hm_view_create: %s is NULL", ops ? "ret_view" : "ops");
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = view_create_locked(map, offset, length, ops, NULL, user, ret_view);
+	remap_unlock(map);
+	return r;
 }
 
 void hm_view_unref(struct hm_view *view)

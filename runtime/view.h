@@ -9,12 +9,13 @@
 typedef int view_begin(void *user, uint32_t access);
 
 /*
- * hm_view_create(), whose brackets begin with @begin, where that is not NULL: with the
- * map's change held, so that what it waits for must end by itself.
+ * hm_view_create() for who has the map's change (remap_lock()). Where @begin is not NULL,
+ * brackets begin with it: with the change held, so that what it waits for must end by
+ * itself.
  */
-int view_create(struct hm_map *map, uint64_t offset, uint64_t length,
-		const struct hm_view_ops *ops, view_begin *begin, void *user,
-		struct hm_view **ret_view);
+int view_create_locked(struct hm_map *map, uint64_t offset, uint64_t length,
+		       const struct hm_view_ops *ops, view_begin *begin, void *user,
+		       struct hm_view **ret_view);
 
 /* The last reference to @map is gone: ends the views that hold none. */
 void view_release_all(struct hm_map *map);

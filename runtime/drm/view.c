@@ -286,26 +286,38 @@ static int check_args(struct hm_map *map, uint64_t offset, uint64_t length,
 	return 0;
 }
 
-/*
- * With view->lock held, which a change has to have before it changes anything: what the
- * map is now it stays.
- */
-static int attach_locked(struct hm_drm_view *view, struct hm_map *map, uint64_t offset,
-			 uint64_t length)
+static int make_locked(struct hm_drm_view *view, struct hm_map *map, uint64_t offset,
+		       uint64_t length)
 {
 	int r;
 
-	r = view_create(map, offset, length, &ops, begin_cpu, view, &view->view);
-	if (r)
-		return r;
 	if (!length)
 		length = map->length - offset;
-	if (map_allows(map, offset, length, view->access))
-		return explain(view, make_handle(view, map->address + offset, length));
-	return err_set(-EACCES,
-		       "hm_drm_view_create: the map does not allow the access everywhere in "
-		       "%" PRIu64 " bytes from %" PRIu64 " on",
-		       length, offset);
+	if (!map_allows(map, offset, length, view->access))
+		return err_set(-EACCES,
+			       "hm_drm_view_create: the map does not allow the access "
+			       "everywhere in %" PRIu64 " bytes from %" PRIu64 " on",
+			       length, offset);
+	pthread_mutex_lock(&view->lock);
+	r = explain(view, make_handle(view, map->address + offset, length));
+	pthread_mutex_unlock(&view->lock);
+	return r;
+}
+
+/* The map stays what it is until the handle is made; the device may go at any time. */
+static int attach(struct hm_drm_view *view, struct hm_map *map, uint64_t offset,
+		  uint64_t length)
+{
+	int r;
+
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = view_create_locked(map, offset, length, &ops, begin_cpu, view, &view->view);
+	if (!r)
+		r = make_locked(view, map, offset, length);
+	remap_unlock(map);
+	return r;
 }
 
 static void destroy(struct hm_drm_view *view)
@@ -347,9 +359,7 @@ int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 	view->access = access;
 	view->node = drm_node_of(device);
 	drm_node_ref(view->node);
-	pthread_mutex_lock(&view->lock);
-	r = attach_locked(view, map, offset, length);
-	pthread_mutex_unlock(&view->lock);
+	r = attach(view, map, offset, length);
 	if (r)
 		goto err_destroy;
 	*ret_view = view;
