@@ -320,7 +320,7 @@ static void limits(void)
 	check_refused(&settings, 3, "there is no setting \"wrong\"");
 }
 
-/* It is heard in the middle of a step. */
+/* It is heard in the middle of a step, or between two. */
 static void stopped(void)
 {
 	const struct command command = { .args = { "tour", "-d", "host", "-a", "cpu", "-s",

@@ -222,7 +222,8 @@ static int walk(struct tour *tour)
 		tour->step = steps[i].name;
 		tour->n_expected = 0;
 		begin = job_now();
-		status = steps[i].run(tour);
+		/* A signal that came between two steps is told of the one that it left out. */
+		status = signals_pending() ? 128 + signals_pending() : steps[i].run(tour);
 		tour->seconds = job_now() - begin;
 		progress_end();
 		tour_show_step(tour, status);
@@ -231,8 +232,6 @@ static int walk(struct tour *tour)
 			     tour->step, tour->failure);
 		if (status > STATUS_DONE)
 			return status;
-		if (signals_pending())
-			return 128 + signals_pending();
 	}
 	tour_show_end(tour);
 	return STATUS_DONE;
