@@ -342,7 +342,8 @@ static void module_stays(void)
 	device = NULL;
 	CHECK_ERROR(-ENODEV, hm_device_open(name, &device));
 	CHECK(strstr(hm_errmsg(), name + strlen("drm:")) && strstr(hm_errmsg(), "ENOENT"));
-	CHECK_FATAL(!system("insmod $(find /lib/modules/$(uname -r)/ -name 'vgem.ko*')"));
+	CHECK_FATAL(
+		!system("busybox insmod $(find /lib/modules/$(uname -r)/ -name 'vgem.ko*')"));
 	CHECK(!chmod(drm_find("vgem", true).path, 0666)); /* as tests/vm/init does it */
 	CHECK(!chmod(drm_find("vgem", false).path, 0666));
 	device = open_device(drm_vgem_name(name, sizeof(name)));
