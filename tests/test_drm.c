@@ -91,7 +91,8 @@ static void discovery(void)
 /* What is told of a node without opening a device is what the device says of itself. */
 static void check_caps(const struct hm_drm_node *node)
 {
-	const uint64_t told = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT;
+	const uint64_t dumb = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT;
+	const uint64_t told = dumb | HM_CAP_PLACE;
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device;
 	char name[80];
@@ -99,7 +100,7 @@ static void check_caps(const struct hm_drm_node *node)
 	CHECK_EQUAL(node->caps & ~told, 0);
 	/* Made on card nodes only, which stay closed here. */
 	if (!strcmp(node->driver, "vgem"))
-		CHECK_EQUAL(node->caps, node->primary ? told : 0);
+		CHECK_EQUAL(node->caps, node->primary ? dumb : 0);
 	snprintf(name, sizeof(name), "drm:%s", node->path);
 	if (node->primary || hm_device_open(name, &device))
 		return;
