@@ -25,7 +25,7 @@ programs=$*
 	test_sim_sample test_sim_window test_soft
 	test_soft_memory test_soft_undo test_taken_away test_arguments test_fence_foreign
 	test_share test_share_hostile test_dmabuf test_drm test_drm_drivers
-	test_drm_brackets test_drm_view test_drm_conformance test_map_segment'
+	test_drm_brackets test_drm_view test_drm_idle test_drm_conformance test_map_segment'
 for name in $programs; do
 	if "$folder/tests/$name" >"$work/log" 2>&1; then
 		pass "$name"

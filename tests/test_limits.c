@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -147,6 +148,36 @@ static void just_enough_space(void *user)
 	hm_device_unref(device);
 }
 
+/* A thread's stack finds no room: of several descriptors there is no one, nor a new one. */
+static void no_room_for_threads(void *user)
+{
+	struct hm_fence *parts[2], *merged;
+	int events[2], fd = -7;
+	uint64_t before;
+	size_t i;
+
+	(void)user;
+	for (i = 0; i < 2; i++) {
+		events[i] = eventfd(0, EFD_CLOEXEC);
+		CHECK_OK_FATAL(hm_fence_import_fd(events[i], &parts[i]));
+	}
+	CHECK_OK_FATAL(hm_fence_merge(parts, 2, &merged));
+	before = test_holding_now().fds;
+	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + MIB);
+	CHECK_ERROR(-EAGAIN, hm_fence_fd(merged, &fd));
+	CHECK(strstr(hm_errmsg(), "RLIMIT_NPROC") && strstr(hm_errmsg(), "RLIMIT_AS"));
+	CHECK_EQUAL(fd, -7);
+	CHECK_EQUAL(test_holding_now().fds, before);
+	set_limit(RLIMIT_AS, RLIM_INFINITY);
+	CHECK_OK(hm_fence_fd(merged, &fd));
+	close(fd);
+	for (i = 0; i < 2; i++) {
+		hm_fence_unref(parts[i]);
+		close(events[i]);
+	}
+	hm_fence_unref(merged);
+}
+
 static void address_space(void)
 {
 	if (TEST_ASAN || TEST_TSAN) {
@@ -155,6 +186,7 @@ static void address_space(void)
 	}
 	in_child(little_space);
 	in_child(just_enough_space);
+	in_child(no_room_for_threads);
 }
 
 /* ---- file size ---- */

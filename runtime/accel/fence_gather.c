@@ -86,8 +86,11 @@ int fence_gather(const int *fds, uint32_t n, int *ret_fd)
 		gather->file[i + 1] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
 	r = thread_start(&thread, gather_main, gather);
 	if (r) {
-		r = err_set(r, "hm_fence_fd: no thread could be started: %s: see RLIMIT_NPROC",
-			    err_name(r));
+		r = err_set(
+			r,
+			"hm_fence_fd: no thread could be started: %s: see RLIMIT_NPROC, and "
+			"RLIMIT_AS for its stack",
+			err_name(r));
 		goto err_close;
 	}
 	pthread_detach(thread);
