@@ -56,7 +56,7 @@ static void has(const char *text, const char *format, ...)
 	vsnprintf(line, sizeof(line), format, list);
 	va_end(list);
 	if (!text || !strstr(text, line))
-		test_fail(__FILE__, __LINE__, line);
+		test_fail(__FILE__, __LINE__, "%s", line);
 }
 
 /* A number of the file's fdinfo. */
@@ -69,7 +69,7 @@ static uint64_t fdinfo(int fd, const char *key)
 	text = read_file(path);
 	at = text ? strstr(text, key) : NULL;
 	if (!at || sscanf(at + strlen(key), ":\t%" SCNu64, &number) != 1)
-		test_fail(__FILE__, __LINE__, key);
+		test_fail(__FILE__, __LINE__, "%s", key);
 	free(text);
 	return number;
 }
