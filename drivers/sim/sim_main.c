@@ -17,6 +17,11 @@
 #define CREATE_TRACE_POINTS
 #include "sim_trace.h"
 
+/* Fake offsets and device addresses have 64 bits, whatever a long has. */
+#ifndef CONFIG_64BIT
+#error "hetsim is for 64-bit kernels; 32-bit processes on them are fine"
+#endif
+
 static unsigned int devices = 1;
 module_param(devices, uint, 0444);
 MODULE_PARM_DESC(devices, "How many devices there are (1 to 16, default 1)");
