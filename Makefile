@@ -27,6 +27,14 @@ O := $(B)/coverage
 kind_flags := --coverage -O0 -Wl,-u,__gcov_dump
 endif
 
+# Each public call is held against the table of lifecycles: runtime/lifecycle_check.c.
+ifdef DEBUG
+ifeq ($(O),$(B))
+O := $(B)/debug
+endif
+kind_flags += -DHETMAP_LIFECYCLE=1
+endif
+
 ifdef V
 Q =
 say = @:
@@ -86,7 +94,13 @@ support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) \
 	$(preload_sources),$(wildcard tests/*.c))
 example_sources := $(wildcard examples/*.c)
 
+# What only the checks of DEBUG=1 and the tests need is not in the library else.
+lifecycle_sources := runtime/lifecycle.c $(if $(DEBUG),runtime/lifecycle_check.c)
+lib_sources := $(filter-out runtime/lifecycle%,$(lib_sources)) \
+	$(if $(DEBUG),$(lifecycle_sources))
+
 lib_objects := $(lib_sources:%.c=$(O)/%.o)
+lifecycle_objects := $(lifecycle_sources:%.c=$(O)/%.o)
 tool_objects := $(tool_sources:%.c=$(O)/%.o)
 support_objects := $(support_sources:%.c=$(O)/%.o)
 test_objects := $(test_sources:%.c=$(O)/%.o)
@@ -96,7 +110,7 @@ fake_objects := $(fake_sources:%.c=$(O)/%.o)
 example_objects := $(example_sources:%.c=$(O)/%.o)
 fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
 hammer_objects := $(hammer_sources:%.c=$(O)/%.o)
-objects := $(lib_objects) $(tool_objects) $(support_objects) $(test_objects) \
+objects := $(sort $(lib_objects) $(lifecycle_objects)) $(tool_objects) $(support_objects) $(test_objects) \
 	$(icd_objects) $(preload_objects) $(fake_objects) $(hammer_objects) $(example_objects)
 
 libs := $(O)/libhetmap.a $(O)/libhetmap.so
@@ -125,10 +139,21 @@ $(O)/config.h: tools/probe $(O)/flags
 	$(say) PROBE $@
 	$(Q)tools/probe $(compile) >$@.tmp && mv $@.tmp $@
 
-$(lib_objects) $(support_objects) $(test_objects) $(fuzz_objects) $(hammer_objects): \
-	flags_for = $(inner_flags)
+$(sort $(lib_objects) $(lifecycle_objects)) $(support_objects) $(test_objects) \
+	$(fuzz_objects) $(hammer_objects): flags_for = $(inner_flags)
 $(test_objects) $(support_objects) $(icd_objects) $(preload_objects): flags_for += -Itests
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
+
+# The functions that are checked get other names, and lifecycle_check.c has theirs.
+ifdef DEBUG
+renamed_objects := $(filter-out %/lifecycle_check.o,$(lib_objects))
+$(renamed_objects): flags_for += -include $(O)/lifecycle_names.h
+$(renamed_objects): $(O)/lifecycle_names.h
+$(O)/lifecycle_names.h: runtime/lifecycle_check.c
+	@mkdir -p $(@D)
+	$(Q)sed -n 's/^CHECKED[A-Z_]*([A-Z_]*, \(hm_[a-z_]*\),.*/#define \1 unchecked_\1/p' \
+		$< >$@
+endif
 
 # It comes before a sanitizer's own library, which is not ready then.
 $(fake_objects) $(O)/tests/fake_drm.so: private kind_flags =
@@ -143,7 +168,7 @@ $(O)/%.o: %.c $(O)/config.h $(O)/flags
 # ---- the library ----
 
 # For the tests, which may reach into the library.
-$(O)/runtime.a: $(lib_objects)
+$(O)/runtime.a: $(sort $(lib_objects) $(lifecycle_objects))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -290,7 +315,8 @@ clean: ## removes the build folder
 help: ## this text
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk | expand -t 12
 	@echo
-	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread'
+	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread;'
+	@echo 'DEBUG=1: calls are held against docs/lifecycle.md'
 
 .PHONY: all lib objects tests run check bench coverage lint fuzz fuzz-all install uninstall clean help force
 .DELETE_ON_ERROR:

@@ -44,6 +44,7 @@ static const char *const names[] = {
 	[HM_ACCESS_LOCK] = "lock",           [HM_ACCESS_EXPORT] = "export",
 	[HM_ACCESS_IMPORT] = "import",       [HM_ACCESS_SEND] = "send",
 	[HM_ACCESS_RECEIVE] = "receive",     [HM_ACCESS_LAUNCH] = "launch",
+	[HM_ACCESS_SEAL] = "seal",
 };
 
 _Static_assert(ARRAY_SIZE(names) <= HM_ACCESS_MAX, "the counters have no more room");
@@ -217,6 +218,7 @@ int access_ask_create(const struct hm_device *device, const struct hm_buffer_des
 		.max_size = max_u64(desc->max_size, desc->size),
 		.access = access_of_flags(desc->flags),
 		.flags = desc->flags,
+		.place = desc->place,
 	};
 
 	return access_ask(&request);
@@ -360,6 +362,17 @@ int access_ask_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flag
 		return r;
 	request.size = new_size;
 	request.access = buffer->access;
+	return access_ask(&request);
+}
+
+int access_ask_seal(struct hm_buffer *buffer, uint32_t flags)
+{
+	struct hm_access_request request = { .operation = HM_ACCESS_SEAL, .flags = flags };
+	int r = read_buffer(buffer, &request);
+
+	if (r)
+		return r;
+	request.access = HM_READ;
 	return access_ask(&request);
 }
 

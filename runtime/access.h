@@ -28,6 +28,7 @@ int access_ask_fd(uint32_t operation, const struct hm_device *device, int fd,
 		  const struct hm_buffer_desc *desc);
 int access_ask_export(struct hm_buffer *buffer, uint32_t flags);
 int access_ask_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
+int access_ask_seal(struct hm_buffer *buffer, uint32_t flags);
 int access_ask_map(struct hm_buffer *buffer, const struct hm_map_desc *desc);
 int access_ask_range(uint32_t operation, struct hm_map *map, uint64_t offset, uint64_t length,
 		     uint32_t access, uint32_t flags);
@@ -62,6 +63,11 @@ static inline int access_fd(uint32_t operation, const struct hm_device *device, 
 static inline int access_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 {
 	return access_hooked() ? access_ask_resize(buffer, new_size, flags) : 0;
+}
+
+static inline int access_seal(struct hm_buffer *buffer, uint32_t flags)
+{
+	return access_hooked() ? access_ask_seal(buffer, flags) : 0;
 }
 
 static inline int access_export(struct hm_buffer *buffer, uint32_t flags)

@@ -10,6 +10,8 @@
 
 #include "access.h"
 #include "dmabuf.h"
+#include "device_link.h"
+#include "loss.h"
 #include "lost.h"
 #include "map.h"
 #include "rlimits.h"
@@ -80,20 +82,20 @@ static int check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 	return 0;
 }
 
-/* Makes the object around a recipe, whose segment it owns from here on. */
-static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
-		 const struct hm_recipe *recipe, struct hm_buffer **ret_buffer)
+/* Makes the object around a recipe, whose segment and @link it owns from here on. */
+static int build(struct hm_device *device, struct device_link *link,
+		 const struct hm_buffer_desc *desc, const struct hm_recipe *recipe,
+		 struct hm_buffer **ret_buffer)
 {
 	static _Atomic uint64_t serial;
 	struct segment_list *segments;
 	struct hm_buffer *buffer;
-	pthread_mutexattr_t attr;
 	int r;
 
 	buffer = sys_calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return err_set(-ENOMEM, "no memory for a buffer's description");
-	snprintf(buffer->name, sizeof(buffer->name), "%s", desc->name ? desc->name : "buffer");
+	name_copy(buffer->name, sizeof(buffer->name), desc->name ? desc->name : "buffer");
 	pthread_mutex_init(&buffer->segment_lock, NULL);
 	r = segments_create(buffer, 1, &segments);
 	if (r)
@@ -109,18 +111,19 @@ static int build(struct hm_device *device, const struct hm_buffer_desc *desc,
 	buffer->numa_nodes = desc->numa_nodes;
 	buffer->wanted = desc->place;
 	buffer->place = recipe->place;
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
-	pthread_mutex_init(&buffer->lock, &attr);
-	pthread_mutexattr_destroy(&attr);
+	buffer->lock = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	buffer->size = recipe->size;
 	buffer->max_size = max_u64(recipe->max_size, recipe->segment.length);
 	buffer->caps = recipe->caps;
 	buffer->backing = recipe->backing;
 	buffer->flags = recipe->flags;
+	buffer->settled_fd = -1;
 	segments->segment[0] = recipe->segment;
-	segments_begin(buffer, segments);
+	segments_begin(buffer, segments, link);
 	CDS_INIT_LIST_HEAD(&buffer->maps);
+	pthread_mutex_lock(&device->lock);
+	cds_list_add_tail(&buffer->device_link, &device->buffers);
+	pthread_mutex_unlock(&device->lock);
 	stats_add(&stats.buffers, 1);
 	*ret_buffer = buffer;
 	return 0;
@@ -140,11 +143,39 @@ int buffer_check_args(struct hm_device *device, const void *ret_buffer, const ch
 	return r;
 }
 
+static int create(struct hm_device *device, const struct hm_buffer_desc *desc,
+		  struct hm_buffer **ret_buffer)
+{
+	struct device_link *link = link_get(device);
+	struct hm_recipe recipe = { 0 };
+	struct hm_buffer *buffer;
+	int r;
+
+	r = device->ops->create(link->backend, desc, &recipe);
+	if (r) {
+		r = backend_explain(device->ops, r, "create");
+		goto err_link;
+	}
+	recipe.size = desc->size;
+	r = build(device, link, desc, &recipe, &buffer);
+	if (r)
+		goto err_object;
+	buffer->created = true;
+	*ret_buffer = buffer;
+	return 0;
+
+err_object:
+	device->ops->object_destroy(link->backend, &recipe.segment);
+err_link:
+	link_put(device, link);
+	return r;
+}
+
 int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
 		     struct hm_buffer **ret_buffer)
 {
 	struct hm_buffer_desc desc;
-	struct hm_recipe recipe = { 0 };
+	bool relieved = false;
 	int r;
 
 	r = buffer_check_args(device, ret_buffer, "hm_buffer_create");
@@ -172,50 +203,61 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 	if (r)
 		return r;
 
-	r = device->ops->create(device->backend, &desc, &recipe);
-	if (r)
-		return lost_notice(device, backend_explain(device->ops, r, "create"));
-	recipe.size = desc.size;
-	r = build(device, &desc, &recipe, ret_buffer);
-	if (r)
-		goto err_object;
-	return 0;
+	do {
+		err_clear();
+		r = create(device, &desc, ret_buffer);
+	} while (retire_relieve(r, &relieved));
+	return lost_notice(device, r);
+}
 
-err_object:
-	device->ops->object_destroy(device->backend, &recipe.segment);
-	return r;
+/* How maps of a dma-buf are to be made: known to the caller, or asked for. */
+static int look(struct hm_recipe *recipe, const uint32_t *map_flags)
+{
+	if (!(recipe->segment.flags & DMABUF_UNSEEN))
+		return 0;
+	recipe->segment.flags &= ~DMABUF_UNSEEN;
+	if (!map_flags)
+		return dmabuf_look(recipe);
+	recipe->segment.flags |= *map_flags;
+	return 0;
 }
 
 /* @fd becomes the buffer's, or is closed. */
 static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 		    int (*describe)(void *device, int fd, const struct hm_buffer_desc *desc,
 				    struct hm_recipe *ret_recipe),
-		    const char *what, struct hm_buffer **ret_buffer)
+		    const char *what, const uint32_t *map_flags, struct hm_buffer **ret_buffer)
 {
+	struct device_link *link = link_get(device);
 	struct hm_recipe recipe = { 0 };
 	int r;
 
-	r = describe(device->backend, fd, desc, &recipe);
+	r = describe(link->backend, fd, desc, &recipe);
 	if (r) {
 		r = backend_explain(device->ops, r, what);
 		goto err_close;
 	}
-	r = build(device, desc, &recipe, ret_buffer);
+	r = look(&recipe, map_flags);
+	if (r)
+		goto err_object;
+	r = build(device, link, desc, &recipe, ret_buffer);
 	if (r)
 		goto err_object;
 	return 0;
 
 err_object:
 	/* The descriptor is the backend's by now. */
-	device->ops->object_destroy(device->backend, &recipe.segment);
+	device->ops->object_destroy(link->backend, &recipe.segment);
+	link_put(device, link);
 	return r;
 err_close:
 	sys_close(fd);
+	link_put(device, link);
 	return r;
 }
 
 int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
-		    bool file, struct hm_buffer **ret_buffer)
+		    bool file, uint32_t map_flags, struct hm_buffer **ret_buffer)
 {
 	int r = file ? check_caps(device, desc, HM_CAP_FROM_FILE, "hm_buffer_from_file") :
 		       check_caps(device, desc, HM_CAP_IMPORT, "hm_buffer_import");
@@ -224,10 +266,10 @@ int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 		sys_close(fd);
 		return r;
 	}
-	return file ? adopt_fd(device, fd, desc, device->ops->from_file, "from_file",
+	return file ? adopt_fd(device, fd, desc, device->ops->from_file, "from_file", NULL,
 			       ret_buffer) :
 		      adopt_fd(device, fd, desc, device->ops->import_fd, "import_fd",
-			       ret_buffer);
+			       &map_flags, ret_buffer);
 }
 
 static int open_path(const char *path, const struct hm_buffer_desc *desc)
@@ -253,6 +295,7 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 			const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer)
 {
 	struct hm_buffer_desc desc;
+	bool relieved = false;
 	const char *slash;
 	int own, r;
 
@@ -269,7 +312,9 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 		desc.name = slash && slash[1] ? slash + 1 : path;
 	}
 
-	own = path ? open_path(path, &desc) : sys_dup(fd);
+	do
+		own = path ? open_path(path, &desc) : sys_dup(fd);
+	while (own < 0 && retire_relieve(own, &relieved));
 	if (own < 0)
 		return path ? err_prefix(own, "%s", path) :
 			      rlimits_explain_fd(own, "duplicating the file's descriptor");
@@ -278,7 +323,7 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 		sys_close(own);
 		return r;
 	}
-	r = adopt_fd(device, own, &desc, device->ops->from_file, "from_file", ret_buffer);
+	r = adopt_fd(device, own, &desc, device->ops->from_file, "from_file", NULL, ret_buffer);
 	return r ? err_prefix(r, "%s", path ? path : "fd") : 0;
 }
 
@@ -286,6 +331,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 		     struct hm_buffer **ret_buffer)
 {
 	struct hm_buffer_desc desc;
+	bool relieved = false;
 	int own, r;
 
 	err_clear();
@@ -306,7 +352,9 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	if (desc.place)
 		return err_set(-EINVAL, "hm_buffer_import: the object is where it is: place "
 					"is for hm_buffer_create");
-	own = sys_dup(fd);
+	do
+		own = sys_dup(fd);
+	while (own < 0 && retire_relieve(own, &relieved));
 	if (own < 0)
 		return rlimits_explain_fd(own, "duplicating the descriptor to import");
 	r = access_fd(HM_ACCESS_IMPORT, device, own, &desc);
@@ -314,8 +362,22 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 		sys_close(own);
 		return r;
 	}
-	r = adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", ret_buffer);
+	r = adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", NULL, ret_buffer);
+	if (!r)
+		buffer_settle_locked(*ret_buffer);
 	return lost_notice(device, r);
+}
+
+void buffer_settle_locked(struct hm_buffer *buffer)
+{
+	const struct hm_backend_ops *ops = buffer->device->ops;
+	const struct hm_segment *first = &buffer->segment[0];
+
+	if (!(first->flags & HM_SEGMENT_DMABUF) || ops->begin_cpu != dmabuf_segments_begin ||
+	    buffer->settled_fd >= 0)
+		return;
+	buffer->settled_length = first->length;
+	atomic_store_explicit(&buffer->settled_fd, first->fd, memory_order_release);
 }
 
 #define EXPORT_FLAGS (HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE | HM_EXPORT_DMABUF)
@@ -377,10 +439,12 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 	/* What is in use: a dma-buf has its size for life, and its pages at once. */
 	segment = buffer->segment[0];
 	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
-	r = buffer->device->ops->export_fd(buffer->device->backend, &segment, flags, &fd);
+	r = buffer->device->ops->export_fd(segments_link(buffer)->backend, &segment, flags,
+					   &fd);
 	if (r)
 		return backend_explain(buffer->device->ops, r, "export_fd");
 	buffer->exported = true;
+	buffer_settle_locked(buffer);
 	if (buffer->backing == HM_BACKING_MEMFD && dmabuf_is(fd))
 		buffer->pinned = true;
 	*ret_fd = fd;
@@ -389,7 +453,8 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 
 int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 {
-	struct resize_set set = { 0 };
+	bool relieved = false;
+	struct resize_set set;
 	int fd, r;
 
 	err_clear();
@@ -401,15 +466,19 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 	r = buffer_check_export("hm_buffer_export", flags);
 	if (!r)
 		r = access_export(buffer, flags);
-	if (!r)
-		r = buffer_lock(buffer);
 	if (r)
 		return r;
-	r = buffer_export_locked(buffer, flags, &set, &fd);
+	do {
+		set = (struct resize_set){ 0 };
+		r = buffer_lock(buffer);
+		if (r)
+			return r;
+		r = buffer_export_locked(buffer, flags, &set, &fd);
+		buffer_unlock(buffer);
+		resize_set_drop(&set);
+	} while (retire_relieve(r, &relieved));
 	if (!r)
 		*ret_fd = fd;
-	buffer_unlock(buffer);
-	resize_set_drop(&set);
 	return lost_notice(buffer->device, r);
 }
 
@@ -445,7 +514,9 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 		.access = buffer->access,
 		.sharing = share_state_locked(buffer),
 		.place = buffer->place,
+		.sealed = buffer->sealed,
 	};
+	loss_describe_locked(buffer, &info);
 	buffer_unlock(buffer);
 	struct_write(ret_info, &info, ret_info->struct_size);
 	return 0;
@@ -509,7 +580,7 @@ void buffer_end_map(struct hm_map *map)
 		;
 	if (!pthread_mutex_trylock(&buffer->lock))
 		buffer_unlock(buffer);
-	hm_buffer_unref(buffer);
+	buffer_unref_retired(buffer);
 }
 
 uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
@@ -522,8 +593,9 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
 	return i;
 }
 
-int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capacity,
-			 struct hm_segment *ret_segment, uint32_t *ret_place)
+int buffer_create_object(struct hm_buffer *buffer, const struct device_link *link,
+			 uint64_t size, uint64_t capacity, struct hm_segment *ret_segment,
+			 uint32_t *ret_place)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
@@ -538,7 +610,7 @@ int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capac
 	struct hm_recipe recipe = { 0 };
 	int r;
 
-	r = buffer->device->ops->create(buffer->device->backend, &desc, &recipe);
+	r = buffer->device->ops->create(link->backend, &desc, &recipe);
 	if (r)
 		return backend_explain(buffer->device->ops, r, "create");
 	*ret_segment = recipe.segment;
@@ -549,7 +621,8 @@ int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capac
 void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n)
 {
 	while (n--)
-		buffer->device->ops->object_destroy(buffer->device->backend, &segments[n]);
+		buffer->device->ops->object_destroy(segments_link(buffer)->backend,
+						    &segments[n]);
 }
 
 struct hm_buffer *hm_buffer_ref(struct hm_buffer *buffer)
@@ -559,11 +632,12 @@ struct hm_buffer *hm_buffer_ref(struct hm_buffer *buffer)
 	return buffer;
 }
 
-void hm_buffer_unref(struct hm_buffer *buffer)
+static void dispose(struct retired *retired)
 {
-	if (!buffer || !object_put(&buffer->object))
-		return;
+	struct hm_buffer *buffer = caa_container_of(retired, struct hm_buffer, retired);
+
 	share_end(buffer);
+	loss_end(buffer);
 	segments_end(buffer);
 	hm_device_unref(buffer->device);
 	pthread_mutex_destroy(&buffer->segment_lock);
@@ -571,4 +645,27 @@ void hm_buffer_unref(struct hm_buffer *buffer)
 	buffer->object.kind = OBJECT_FREED;
 	free(buffer);
 	stats_sub(&stats.buffers, 1);
+}
+
+/* True: it was the last reference, and the device's list does not have it any more. */
+static bool leave(struct hm_buffer *buffer)
+{
+	if (!object_put(&buffer->object))
+		return false;
+	pthread_mutex_lock(&buffer->device->lock);
+	cds_list_del(&buffer->device_link);
+	pthread_mutex_unlock(&buffer->device->lock);
+	return true;
+}
+
+void buffer_unref_retired(struct hm_buffer *buffer)
+{
+	if (leave(buffer))
+		dispose(&buffer->retired);
+}
+
+void hm_buffer_unref(struct hm_buffer *buffer)
+{
+	if (buffer && leave(buffer))
+		retire(&buffer->retired, buffer->size, atomic_load(&buffer->share), dispose);
 }

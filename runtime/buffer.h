@@ -31,9 +31,19 @@ static inline bool buffer_is_private(const struct hm_buffer *buffer)
 int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc);
 /* Of what makes a buffer: -EINVAL, -EOWNERDEAD. */
 int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what);
-/* A buffer around @fd, which is closed should that fail. @file: by from_file. */
+/*
+ * A buffer around @fd, which is closed should that fail. @file: by from_file. @map_flags:
+ * what dmabuf_map_flags() would say, should it be a dma-buf.
+ */
 int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
-		    bool file, struct hm_buffer **ret_buffer);
+		    bool file, uint32_t map_flags, struct hm_buffer **ret_buffer);
+
+/*
+ * What it is made of has been given to others, or is theirs: where it is a dma-buf it stays
+ * the first object, and a bracket need not keep it. Caller holds buffer->lock, or nobody
+ * knows the buffer.
+ */
+void buffer_settle_locked(struct hm_buffer *buffer);
 
 struct resize_set;
 
@@ -55,18 +65,25 @@ void buffer_unlock(struct hm_buffer *buffer);
  */
 void buffer_end_map(struct hm_map *map);
 
+/*
+ * hm_buffer_unref of a map that is gone: what it waited for is over for its buffer, too,
+ * which is found by maps only.
+ */
+void buffer_unref_retired(struct hm_buffer *buffer);
+
 /* The index of the segment that holds @offset. Caller holds buffer->lock. */
 uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset);
 
 /*
- * A further object of the buffer's kind: @size committed of @capacity bytes.
+ * A further object of the buffer's kind, by @link: @size committed of @capacity bytes.
  * The caller owns ret_segment->object and fd until it is put into the buffer;
  * *ret_place is the enum hm_place it is in.
  */
-int buffer_create_object(struct hm_buffer *buffer, uint64_t size, uint64_t capacity,
-			 struct hm_segment *ret_segment, uint32_t *ret_place);
+int buffer_create_object(struct hm_buffer *buffer, const struct device_link *link,
+			 uint64_t size, uint64_t capacity, struct hm_segment *ret_segment,
+			 uint32_t *ret_place);
 
-/* Ends the objects of @n segments. */
+/* Ends the objects of @n segments, of the link that the buffer has. */
 void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n);
 
 #endif

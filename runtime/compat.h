@@ -4,6 +4,7 @@
 #define HETMAP_COMPAT_H
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #ifndef MFD_NOEXEC_SEAL
@@ -31,6 +32,9 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
 #endif
+#ifndef SYS_mseal
+#define SYS_mseal 462 /* Linux 6.10 */
+#endif
 #ifndef MLOCK_ONFAULT
 #define MLOCK_ONFAULT 1U
 #endif
@@ -42,6 +46,9 @@
 #endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000 /* Linux 4.17 */
+#endif
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1U << 31) /* Linux 4.7 */
 #endif
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41

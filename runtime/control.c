@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* The page by which receivers of a buffer learn what its owner does with it. */
+/*
+ * The pages by which receivers of buffers learn what their owner does with them: one file
+ * has room for a thousand buffers of a process, and a receiver maps it once.
+ *
+ * Of each side one file that is in no use is kept for the next buffer.
+ */
+#include "control.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,8 +17,8 @@
 
 #include "compat.h"
 #include "memfd.h"
+#include "owner.h"
 #include "rlimits.h"
-#include "share.h"
 #include "sys.h"
 
 /*
@@ -20,145 +27,234 @@
  */
 #define CONTROL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
-/* Not page_size(), which both sides need not have alike. */
-#define CONTROL_BYTES 65536 /* a page of any machine */
+#define USED_WORDS (CONTROL_SLOTS / 64 + 1)
 
-#define PID_BITS 22 /* PID_MAX_LIMIT [include/linux/threads.h] */
+struct control_file {
+	struct cds_list_head link;
+	struct control_page *page; /* receivers: read-only */
+	int fd;                    /* of the page, for further peers */
+	int owner_fd;              /* a pidfd; or -1 */
+	bool own;                  /* this process made it */
+	bool owner_seen;           /* without owner_fd: its pid means the same process here */
+	_Atomic bool ended;        /* so has the owner: he does not come back */
+	uint32_t n_share;
+	dev_t dev;
+	ino_t ino;
+	uint64_t used[USED_WORDS]; /* own: slots that are taken */
+	uint32_t next;             /* own: where the next one is looked for */
+};
 
-/*
- * When process @pid began: field 22 of its stat, behind the name, which may have
- * blanks and parentheses of its own [proc(5)]. 0: it is not there, or ended and not
- * yet waited for, or /proc does not tell.
- */
-static uint64_t process_start(uint64_t pid)
-{
-	char path[40], text[512], *at;
-	char state = 0;
-	uint64_t start = 0;
-	ssize_t n;
-	int fd;
+/* A leaf of the lock order. Protects the list and the files' n_share and used. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static CDS_LIST_HEAD(files);
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/stat", pid);
-	fd = sys_open(path, O_RDONLY, 0);
-	if (fd < 0)
-		return 0;
-	n = sys_read(fd, text, sizeof(text) - 1);
-	sys_close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1,
-			  " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			  "%*s %*s %*s %" SCNu64,
-			  &state, &start) != 2)
-		return 0;
-	return state == 'Z' || state == 'X' ? 0 : start;
-}
-
-/*
- * Has a receiver found this process by that start before? Then the pid means the same in
- * both, which /proc need not be asked for again. A child may be in another pid namespace.
- */
-static _Atomic uint64_t seen_owner;
-static _Atomic uint32_t seen_generation; /* written after it */
-
-static bool owner_is_seen(uint64_t pid, uint64_t start)
-{
-	uint64_t key = start << PID_BITS | pid;
-
-	if (!start || !pid || pid >> PID_BITS || start >> (64 - PID_BITS))
-		return false;
-	if (seen_generation == fork_generation && seen_owner == key)
-		return true;
-	if (process_start(pid) != start)
-		return false;
-	seen_owner = key;
-	seen_generation = fork_generation;
-	return true;
-}
-
-/* When this process began. */
-static uint64_t own_start(void)
-{
-	static _Atomic uint64_t start;
-	static _Atomic uint32_t generation; /* written after it */
-
-	if (!start || generation != fork_generation) {
-		start = process_start((uint64_t)getpid());
-		generation = fork_generation;
-	}
-	return start;
-}
-
-/* What is in it is at its beginning; and it is going to be read. */
+/* What is in it is at its beginning, mostly: the rest comes when it is touched. */
 static int map_page(int fd, int prot, struct control_page **ret_page)
 {
 	void *mapped;
 	int r;
 
-	r = sys_mmap(NULL, page_size(), prot, MAP_SHARED | MAP_POPULATE, fd, 0, &mapped);
+	r = sys_mmap(NULL, CONTROL_BYTES, prot, MAP_SHARED, fd, 0, &mapped);
 	if (r)
-		return rlimits_explain_map(r, page_size(), "mapping a control page");
+		return rlimits_explain_map(r, CONTROL_BYTES, "mapping a control page");
 	*ret_page = mapped;
+	return 0;
+}
+
+static void file_free(struct control_file *file)
+{
+	sys_munmap(file->page, CONTROL_BYTES);
+	sys_close(file->fd);
+	if (file->owner_fd >= 0)
+		sys_close(file->owner_fd);
+	free(file);
+}
+
+static int get_identity(struct control_file *file)
+{
+	struct stat st;
+	int r = sys_fstat(file->fd, &st);
+
+	if (r)
+		return err_set(r, "a control page: fstat: %s", err_name(r));
+	file->dev = st.st_dev;
+	file->ino = st.st_ino;
+	return 0;
+}
+
+static struct control_file *find(const struct stat *st)
+{
+	struct control_file *file;
+
+	cds_list_for_each_entry(file, &files, link)
+		if (file->ino == st->st_ino && file->dev == st->st_dev)
+			return file;
+	return NULL;
+}
+
+static int share_create(struct share **ret_share)
+{
+	struct share *share = sys_calloc(1, sizeof(*share));
+
+	if (!share)
+		return err_set(-ENOMEM, "no memory to share a buffer");
+	share->object_fd = -1;
+	share->spare_fds[0] = share->spare_fds[1] = -1;
+	*ret_share = share;
+	return 0;
+}
+
+/* With mutex held. */
+static void join(struct share *share, struct control_file *file, uint32_t index,
+		 uint64_t serial)
+{
+	file->n_share++;
+	share->file = file;
+	share->slot = &file->page->slot[index];
+	share->index = index;
+	share->serial = serial;
+}
+
+/* ---- the owner's side ---- */
+
+static int file_create(struct control_file **ret_file)
+{
+	struct control_file *file = sys_calloc(1, sizeof(*file));
+	struct control_head *head;
+	int r;
+
+	if (!file)
+		return err_set(-ENOMEM, "no memory for a control page");
+	file->own = true;
+	r = owner_open(&file->owner_fd);
+	if (r)
+		goto err_free;
+	file->fd = memfd_open("control", 0);
+	if (file->fd < 0) {
+		r = file->fd;
+		goto err_owner;
+	}
+	r = rlimits_check_file_size(CONTROL_BYTES);
+	if (r)
+		goto err_close;
+	r = sys_ftruncate(file->fd, CONTROL_BYTES);
+	if (r) {
+		r = err_set(r, "a control page: ftruncate: %s", err_name(r));
+		goto err_close;
+	}
+	r = get_identity(file);
+	if (r)
+		goto err_close;
+	r = map_page(file->fd, PROT_READ | PROT_WRITE, &file->page);
+	if (r)
+		goto err_close;
+	r = sys_fcntl(file->fd, F_ADD_SEALS, CONTROL_SEALS);
+	if (r) {
+		r = err_set(r, "sealing a control page: %s", err_name(r));
+		goto err_unmap;
+	}
+	head = &file->page->head;
+	head->magic = CONTROL_MAGIC;
+	head->version = CONTROL_VERSION;
+	head->owner_pid = (uint64_t)getpid();
+	head->owner_start = owner_own_start();
+	*ret_file = file;
+	return 0;
+
+err_unmap:
+	sys_munmap(file->page, CONTROL_BYTES);
+err_close:
+	sys_close(file->fd);
+err_owner:
+	if (file->owner_fd >= 0)
+		sys_close(file->owner_fd);
+err_free:
+	free(file);
+	return r;
+}
+
+/*
+ * A slot that nobody has; false: there is none. In turn, so that what a buffer's owner
+ * said last is there for as long as can be.
+ */
+static bool take_slot(struct control_file *file, uint32_t *ret_index)
+{
+	uint32_t i, n;
+
+	for (n = 0; n < CONTROL_SLOTS; n++) {
+		i = (file->next + n) % CONTROL_SLOTS;
+		if (file->used[i / 64] >> i % 64 & 1)
+			continue;
+		file->used[i / 64] |= UINT64_C(1) << i % 64;
+		file->next = i + 1;
+		*ret_index = i;
+		return true;
+	}
+	return false;
+}
+
+static int get_slot(struct control_file **ret_file, uint32_t *ret_index)
+{
+	struct control_file *file;
+	int r;
+
+	cds_list_for_each_entry(file, &files, link) {
+		if (!file->own || file->n_share == CONTROL_SLOTS || !take_slot(file, ret_index))
+			continue;
+		*ret_file = file;
+		return 0;
+	}
+	r = file_create(&file);
+	if (r)
+		return r;
+	cds_list_add(&file->link, &files);
+	take_slot(file, ret_index);
+	*ret_file = file;
 	return 0;
 }
 
 int control_create(uint64_t serial, uint64_t size, struct share **ret_share)
 {
-	struct control_page *page;
-	struct share *share;
+	struct control_file *file = NULL;
+	struct share *share = NULL;
+	uint32_t index = 0;
 	int r;
 
-	share = sys_calloc(1, sizeof(*share));
-	if (!share)
-		return err_set(-ENOMEM, "no memory to share a buffer");
-	share->object_fd = -1;
-	share->fd = memfd_open("control", 0);
-	if (share->fd < 0) {
-		r = share->fd;
+	r = share_create(&share);
+	if (r)
+		return r;
+	pthread_mutex_lock(&mutex);
+	r = get_slot(&file, &index);
+	if (!r)
+		join(share, file, index, serial);
+	pthread_mutex_unlock(&mutex);
+	if (r)
 		goto err_free;
-	}
-	r = rlimits_check_file_size(CONTROL_BYTES);
-	if (r)
-		goto err_close;
-	r = sys_ftruncate(share->fd, CONTROL_BYTES);
-	if (r) {
-		r = err_set(r, "a control page: ftruncate: %s", err_name(r));
-		goto err_close;
-	}
-	r = map_page(share->fd, PROT_READ | PROT_WRITE, &share->page);
-	if (r)
-		goto err_close;
-	r = sys_fcntl(share->fd, F_ADD_SEALS, CONTROL_SEALS);
-	if (r) {
-		r = err_set(r, "sealing a control page: %s", err_name(r));
-		goto err_unmap;
-	}
-	page = share->page;
-	page->magic = CONTROL_MAGIC;
-	page->version = CONTROL_VERSION;
-	page->serial = serial;
-	page->owner_pid = (uint64_t)getpid();
-	page->owner_start = own_start();
-	atomic_store_explicit(&page->size, size, memory_order_release);
+	/* Whose it was reads his size no more; whose it is, from the serial on. */
+	atomic_store(&share->slot->serial, 0);
+	atomic_store_explicit(&share->slot->generation, 0, memory_order_relaxed);
+	atomic_store_explicit(&share->slot->size, size, memory_order_release);
+	atomic_store_explicit(&share->slot->serial, serial, memory_order_release);
 	*ret_share = share;
 	return 0;
 
-err_unmap:
-	sys_munmap(share->page, page_size());
-err_close:
-	sys_close(share->fd);
 err_free:
 	free(share);
 	return r;
 }
 
-/* That a touch of the page can't fault, and that its size is its owner's alone. */
-static int check_page_fd(int fd)
+void control_publish(struct share *share, uint64_t size)
 {
-	struct stat st;
-	int seals, r;
+	atomic_fetch_add_explicit(&share->slot->generation, 1, memory_order_relaxed);
+	atomic_store_explicit(&share->slot->size, size, memory_order_release);
+}
+
+/* ---- the receiver's side ---- */
+
+/* That a touch of the page can't fault, and that its sizes are its owner's alone. */
+static int check_page_fd(int fd, const struct stat *st)
+{
+	int seals;
 
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
 	if (seals < 0)
@@ -170,76 +266,245 @@ static int check_page_fd(int fd)
 			       "the control page that was sent is not sealed (seals 0x%x): "
 			       "its sender could cut it off under us",
 			       seals);
-	r = sys_fstat(fd, &st);
-	if (r)
-		return err_set(r, "a control page: fstat: %s", err_name(r));
 	/* Also keeps out huge pages, which a fault may fail to get. */
-	if (st.st_size != CONTROL_BYTES)
+	if (st->st_size != CONTROL_BYTES)
 		return err_set(-EPROTO,
 			       "the control page that was sent has %" PRIu64
 			       " bytes: it must be %d",
-			       (uint64_t)st.st_size, CONTROL_BYTES);
+			       (uint64_t)st->st_size, CONTROL_BYTES);
 	return 0;
 }
 
-int control_open(int fd, struct share **ret_share)
+/* The descriptors stay the caller's where it fails. */
+static int file_open(int fd, int owner_fd, const struct stat *st,
+		     struct control_file **ret_file)
 {
-	const struct control_page *page;
-	struct share *share;
-	uint64_t pid;
+	const struct control_head *head;
+	struct control_file *file;
 	int r;
 
-	r = check_page_fd(fd);
+	r = check_page_fd(fd, st);
 	if (r)
 		return r;
-	share = sys_calloc(1, sizeof(*share));
-	if (!share)
-		return err_set(-ENOMEM, "no memory to share a buffer");
-	r = map_page(fd, PROT_READ, &share->page);
+	file = sys_calloc(1, sizeof(*file));
+	if (!file)
+		return err_set(-ENOMEM, "no memory for a control page");
+	r = map_page(fd, PROT_READ, &file->page);
 	if (r)
 		goto err_free;
-	page = share->page;
-	if (page->magic != CONTROL_MAGIC || page->version != CONTROL_VERSION) {
+	head = &file->page->head;
+	if (head->magic != CONTROL_MAGIC || head->version != CONTROL_VERSION) {
 		r = err_set(-EPROTO,
 			    "the control page that was sent begins with 0x%" PRIx32
 			    ", version %" PRIu32 ": 0x%x, version %d are known",
-			    page->magic, page->version, CONTROL_MAGIC, CONTROL_VERSION);
+			    head->magic, head->version, CONTROL_MAGIC, CONTROL_VERSION);
 		goto err_unmap;
 	}
-	share->fd = fd;
-	share->object_fd = -1;
-	share->received = true;
-	pid = page->owner_pid;
+	if (owner_fd >= 0) {
+		r = owner_check(owner_fd, head->owner_pid, head->owner_start);
+		if (r)
+			goto err_unmap;
+	}
+	file->fd = fd;
+	file->owner_fd = owner_fd;
+	file->dev = st->st_dev;
+	file->ino = st->st_ino;
 	/* In another pid namespace the number means somebody else, or nobody. */
-	share->owner_seen = owner_is_seen(pid, page->owner_start);
-	*ret_share = share;
+	file->owner_seen = owner_fd < 0 && owner_is_seen(head->owner_pid, head->owner_start);
+	*ret_file = file;
 	return 0;
 
 err_unmap:
-	sys_munmap(share->page, page_size());
+	sys_munmap(file->page, CONTROL_BYTES);
+err_free:
+	free(file);
+	return r;
+}
+
+/* With mutex held; the descriptors are the file's, or where it has them the share's. */
+static int get_file(struct share *share, int fd, int owner_fd, struct control_file **ret_file)
+{
+	struct control_file *file;
+	struct stat st;
+	int r;
+
+	r = sys_fstat(fd, &st);
+	if (r)
+		return err_set(r, "a control page: fstat: %s", err_name(r));
+	/* While it is mapped no other file can be that one: it need not be looked at again. */
+	file = find(&st);
+	if (!file) {
+		r = file_open(fd, owner_fd, &st, &file);
+		if (r)
+			return r;
+		cds_list_add(&file->link, &files);
+		*ret_file = file;
+		return 0;
+	}
+	/* Closed with the buffer: who receives one waits for its bytes. */
+	share->spare_fds[0] = fd;
+	share->spare_fds[1] = owner_fd;
+	*ret_file = file;
+	return 0;
+}
+
+int control_open(const int fds[SHARE_FDS], const struct share_message *message,
+		 struct share **ret_share)
+{
+	struct control_file *file = NULL;
+	struct share *share = NULL;
+	int r;
+
+	r = share_create(&share);
+	if (r)
+		return r;
+	share->received = true;
+	pthread_mutex_lock(&mutex);
+	r = get_file(share, fds[SHARE_FD_CONTROL], fds[SHARE_FD_OWNER], &file);
+	if (!r)
+		join(share, file, message->slot, message->serial);
+	pthread_mutex_unlock(&mutex);
+	if (r)
+		goto err_free;
+	*ret_share = share;
+	return 0;
+
 err_free:
 	free(share);
 	return r;
 }
 
-void control_end(struct share *share)
+uint64_t control_size(struct share *share, uint64_t otherwise)
 {
-	if (!share)
-		return;
-	if (!share->received)
-		share->page->owner_pid = 0;
-	sys_munmap(share->page, page_size());
-	sys_close(share->fd);
-	if (share->object_fd >= 0)
-		sys_close(share->object_fd);
+	uint64_t size = atomic_load_explicit(&share->slot->size, memory_order_acquire);
+
+	uint64_t serial = atomic_load_explicit(&share->slot->serial, memory_order_acquire);
+
+	/* In this order: who has the slot next takes the serial off before he writes a size. */
+	return (serial & ~CONTROL_LET_GO) == share->serial ? size : otherwise;
+}
+
+bool control_is_let_go(struct share *share)
+{
+	if (share->let_go)
+		return true;
+	if (atomic_load_explicit(&share->slot->serial, memory_order_acquire) == share->serial)
+		return false;
+	share->let_go = true;
+	return true;
+}
+
+bool control_owner_gone(struct share *share)
+{
+	struct control_file *file = share->file;
+	const struct control_head *head = &file->page->head;
+
+	if (control_is_let_go(share) || file->ended)
+		return true;
+	if (file->own || (file->owner_fd < 0 && !file->owner_seen))
+		return false;
+	if (!owner_has_ended(file->owner_fd, head->owner_pid, head->owner_start))
+		return false;
+	file->ended = true;
+	return true;
+}
+
+int control_fd(const struct share *share)
+{
+	return share->file->fd;
+}
+
+int control_owner_fd(const struct share *share)
+{
+	return share->file->owner_fd;
+}
+
+uint64_t control_owner_pid(const struct share *share)
+{
+	return share->file->page->head.owner_pid;
+}
+
+/* ---- the end ---- */
+
+/* What is in no use, but for one of each side: the first. With mutex held. */
+static void drop_idle(void)
+{
+	struct control_file *file, *next;
+	bool kept[2] = { false, false };
+
+	cds_list_for_each_entry_safe(file, next, &files, link) {
+		if (file->n_share)
+			continue;
+		if (!kept[file->own] && !file->ended) {
+			kept[file->own] = true;
+			continue;
+		}
+		cds_list_del(&file->link);
+		file_free(file);
+	}
+}
+
+static void leave(struct share *share, bool keep)
+{
+	struct control_file *file = share->file;
+
+	pthread_mutex_lock(&mutex);
+	if (!share->received) {
+		/* Its size stays: a receiver may not have looked since it was written. */
+		atomic_store_explicit(&share->slot->serial, share->serial | CONTROL_LET_GO,
+				      memory_order_release);
+		file->used[share->index / 64] &= ~(UINT64_C(1) << share->index % 64);
+	}
+	if (!--file->n_share) {
+		/* The one used last is the one to keep, unless nothing came of it. */
+		cds_list_del(&file->link);
+		if (keep || file->own) {
+			cds_list_add(&file->link, &files);
+			drop_idle();
+		} else {
+			file_free(file);
+		}
+	}
+	pthread_mutex_unlock(&mutex);
+	share_message_close(share->spare_fds, ARRAY_SIZE(share->spare_fds));
+	share_message_close(&share->object_fd, 1);
 	free(share);
 }
 
-bool control_owner_gone(const struct share *share)
+void control_end(struct share *share)
 {
-	uint64_t pid = share->page->owner_pid;
+	if (share)
+		leave(share, true);
+}
 
-	if (!pid)
-		return true;
-	return share->owner_seen && process_start(pid) != share->page->owner_start;
+void control_abandon(struct share *share)
+{
+	leave(share, false);
+}
+
+/* ---- fork ---- */
+
+void control_fork_prepare(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void control_fork_parent(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+/*
+ * The child is another process, of which nobody has received anything: it makes files of
+ * its own, and can't write its parent's. What is left of the parent's objects here says
+ * -EOWNERDEAD before it comes to them.
+ */
+void control_fork_child(void)
+{
+	struct control_file *file, *next;
+
+	cds_list_for_each_entry_safe(file, next, &files, link)
+		file_free(file);
+	CDS_INIT_LIST_HEAD(&files);
+	pthread_mutex_unlock(&mutex);
 }

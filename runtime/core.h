@@ -10,7 +10,7 @@
  *   view_mutex      attaching and detaching of views (view.c)
  *   map->lock       uses in flight, list of views, frozen; short, never held
  *                   over a system call or a callback
- *   registry's mutex, slab's mutex, buffer->segment_lock
+ *   registry's mutex, slab's mutex, buffer->segment_lock, control.c's mutex
  *
  * A fence's completion takes map->lock. Nothing that waits for a fence holds it.
  */
@@ -30,13 +30,20 @@
 #include "object.h"
 #include "rangemap.h"
 #include "registry.h"
+#include "retire.h"
 #include "util.h"
+
+struct device_link;
 
 struct hm_device {
 	struct hm_object object;
 	const struct hm_backend_ops *ops;
-	void *backend; /* the backend's own */
+	_Atomic(struct device_link *) link; /* without lock: link_get() */
 	char name[64];
+	pthread_mutex_t lock;         /* a leaf; protects the two below, links' closing */
+	struct cds_list_head buffers; /* hm_buffer.device_link */
+	_Atomic uint32_t generation;  /* recoveries */
+	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
 };
 
 #define BUFFER_NAME_MAX 64
@@ -45,14 +52,17 @@ struct segment_list;
 
 struct hm_buffer {
 	struct hm_object object;
-	struct hm_device *device; /* holds a ref */
+	struct retired retired;           /* when the last reference is gone */
+	struct hm_device *device;         /* holds a ref */
+	struct cds_list_head device_link; /* device->buffers */
 	char name[BUFFER_NAME_MAX];
 	uint64_t serial;
 
 	/* Constant after creation. */
+	bool created; /* by hm_buffer_create: another object can be made of the same */
 	uint64_t page_size;
 	uint64_t alignment;
-	uint32_t access; /* HM_READ | HM_WRITE a map may have */
+	_Atomic uint32_t access; /* HM_READ | HM_WRITE a map may have; a seal takes one */
 	uint32_t cache;
 	uint32_t numa_mode;
 	uint64_t numa_nodes;
@@ -65,21 +75,31 @@ struct hm_buffer {
 	_Atomic uint32_t backing; /* likewise */
 	uint32_t flags;           /* HM_BUFFER_* */
 	uint32_t generation;
-	uint32_t place; /* enum hm_place that all objects are in */
+	uint32_t place;  /* enum hm_place that all objects are in */
+	uint32_t sealed; /* HM_SEALED_* */
 	bool exported;
 	bool pinned; /* a dma-buf has the pages of its memfd: none can be given back */
 	uint32_t n_segment;
 	struct hm_segment *segment;              /* n_segment of them, by offset: of segments */
 	_Atomic(struct segment_list *) segments; /* without lock: segments_get() */
-	pthread_mutex_t segment_lock;            /* protects the two below */
+	pthread_mutex_t segment_lock;            /* protects the three below */
 	struct segment_list *oldest;             /* in use, perhaps; the last one is segments */
 	struct segment_list *spare;
+	uint64_t n_list;           /* published so far */
 	struct cds_list_head maps; /* hm_map.buffer_link, by address */
 	uint32_t n_map;
 	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
 	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
 	_Atomic bool reach_changed;      /* likewise: buffer_unlock() shows it in the maps */
-	_Atomic bool reach_failed;     /* set with lock held: some map does not show it still */
+	_Atomic bool reach_failed; /* set with lock held: some map does not show it still */
+	/*
+	 * Without lock: the dma-buf that the first object is for the buffer's life, since it
+	 * has left it or came into it; -1: that can change. Its length is written before it.
+	 */
+	_Atomic int settled_fd;
+	uint64_t settled_length;
+	_Atomic(struct loss *) loss;   /* its policy, where one was set; NULL: zeros. Set
+				  * with lock held, freed with the buffer */
 	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.
 					  * Set once, with lock held */
 };
@@ -108,6 +128,7 @@ typedef int bracket_function(struct hm_map *map, uint64_t offset, uint64_t lengt
 
 struct hm_map {
 	struct hm_object object;
+	struct retired retired;   /* when the last reference is gone */
 	struct hm_buffer *buffer; /* holds a ref */
 	struct cds_list_head buffer_link;
 	struct hm_map *next_ended; /* of hm_buffer.ending, then of .ended */
@@ -123,16 +144,18 @@ struct hm_map {
 	uint64_t span; /* address space for bytes: max length, page-rounded */
 	_Atomic uint64_t length;
 	_Atomic uint32_t generation;
-	struct rangemap *rights;       /* enum hm_access bits; written with lock held too,
-				  * or while frozen without uses and views */
+	struct rangemap *rights;       /* enum hm_access bits; written with lock held too */
 	struct rangemap *spare_rights; /* one run, kept for the next change; or NULL */
-	struct rangemap *locked;       /* not 0 where mlock holds; NULL: nothing is */
+	struct rangemap *base;         /* the rights but for open scopes; NULL: there is none */
+	struct cds_list_head scopes;   /* hm_scope.link (protect.c) */
+	struct rangemap *locked;       /* lock_budget.h has the values; NULL: nothing is */
 	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c); or NULL */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
-	_Atomic bool lost; /* a change failed, and its undoing: no access any more.
+	_Atomic bool lost;     /* a change failed, and its undoing: no access any more.
 			    * Written with lock held too, read without as well */
-	bool view_ended;   /* some view ended in a callback: remap_unlock() frees it */
-	bool touched;      /* change was held: it need not be mapped as it was at first */
+	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */
+	bool view_ended;       /* some view ended in a callback: remap_unlock() frees it */
+	bool touched;          /* change was held: it need not be mapped as it was at first */
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 
@@ -182,6 +205,7 @@ extern struct stats_counters {
 	_Atomic uint64_t bytes_mapped, bytes_reserved, bytes_locked;
 	_Atomic uint64_t bytes_copied, launches, touches_outside;
 	_Atomic uint64_t bytes_idle;
+	_Atomic uint64_t bytes_shadow;
 } stats;
 
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t n)

@@ -6,6 +6,7 @@
 
 #include "access.h"
 #include "core.h"
+#include "device_link.h"
 #include "lost.h"
 #include "sys.h"
 
@@ -22,10 +23,20 @@ static void list_names(char *text, size_t size)
 					   ops->name);
 }
 
+static void device_free(struct hm_device *device)
+{
+	pthread_mutex_destroy(&device->recovery);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
+}
+
 static int open_named(const char *name, struct hm_device **ret_device)
 {
 	const struct hm_backend_ops *ops;
+	struct device_link *link;
 	struct hm_device *device;
+	pthread_mutexattr_t attr;
+	bool relieved = false;
 	const char *rest;
 	char names[256];
 	int r;
@@ -52,15 +63,25 @@ static int open_named(const char *name, struct hm_device **ret_device)
 	object_init(&device->object, OBJECT_DEVICE);
 	device->ops = ops;
 	memcpy(device->name, name, strlen(name));
-	r = backend_explain(ops, ops->device_open(rest, &device->backend), "device_open");
+	CDS_INIT_LIST_HEAD(&device->buffers);
+	pthread_mutex_init(&device->lock, NULL);
+	/* A callback of a recovery that recovers is told -EDEADLK instead of hanging. */
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(&device->recovery, &attr);
+	pthread_mutexattr_destroy(&attr);
+	do
+		r = link_open(device, &link);
+	while (retire_relieve(r, &relieved));
 	if (r)
 		goto err_free;
+	atomic_init(&device->link, link);
 	stats_add(&stats.devices, 1);
 	*ret_device = device;
 	return 0;
 
 err_free:
-	free(device);
+	device_free(device);
 	return r;
 }
 
@@ -92,25 +113,37 @@ static int open_best(struct hm_device **ret_device)
 
 int hm_device_open(const char *name, struct hm_device **ret_device)
 {
+	int r;
+
 	if (!ret_device)
 		return err_set(-EINVAL, "hm_device_open: ret_device is NULL");
 	fork_init();
+	r = retire_read_environment();
+	if (r)
+		return r;
 	return name ? open_named(name, ret_device) : open_best(ret_device);
 }
 
 static int query(struct hm_device *device, struct hm_device_info *info)
 {
+	struct device_link *link;
+	int r;
+
 	*info = (struct hm_device_info){
 		.numa_node = -1,
 		.caps = device->ops->caps,
 		.page_size = page_size(),
 		.granule = page_size(),
+		.generation = device->generation,
 	};
 	memcpy(info->name, device->name, sizeof(info->name));
 	snprintf(info->backend, sizeof(info->backend), "%s", device->ops->name);
 	snprintf(info->description, sizeof(info->description), "%s", device->ops->description);
-	return backend_explain(device->ops, device->ops->device_query(device->backend, info),
-			       "device_query");
+	link = link_get(device);
+	r = backend_explain(device->ops, device->ops->device_query(link->backend, info),
+			    "device_query");
+	link_put(device, link);
+	return r;
 }
 
 int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
@@ -204,8 +237,8 @@ void hm_device_unref(struct hm_device *device)
 {
 	if (!device || !object_put(&device->object))
 		return;
-	device->ops->device_close(device->backend);
+	link_end(device);
 	device->object.kind = OBJECT_FREED;
-	free(device);
+	device_free(device);
 	stats_sub(&stats.devices, 1);
 }

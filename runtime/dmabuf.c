@@ -12,9 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bracket_walk.h"
 #include "compat.h"
 #include "core.h"
 #include "map.h"
+#include "proc.h"
 #include "reserve.h"
 #include "rlimits.h"
 #include "sys.h"
@@ -26,22 +28,38 @@ bool dmabuf_is(int fd)
 	return !sys_fstatfs(fd, &fs) && fs.f_type == DMA_BUF_MAGIC;
 }
 
+/*
+ * The device that all dma-bufs are files of, which no other file has [dma_buf_fs_type]:
+ * known from the first one. 0: none was seen.
+ */
+static _Atomic dev_t dmabuf_dev;
+
 int dmabuf_size(int fd, uint64_t *ret_size)
 {
+	struct stat st;
 	int64_t end;
+	int r;
 
+	r = sys_fstat(fd, &st);
+	/* The inode's size is that of the object [dma_buf_getfile()]. */
+	if (!r && st.st_dev == dmabuf_dev && st.st_size > 0) {
+		*ret_size = (uint64_t)st.st_size;
+		return 0;
+	}
 	if (!dmabuf_is(fd))
 		return err_set(-EINVAL, "the descriptor is no dma-buf");
 	end = sys_lseek(fd, 0, SEEK_END);
 	if (end < 0)
 		return err_set((int)end, "the size of a dma-buf: %s", err_name((int)end));
+	if (!r)
+		dmabuf_dev = st.st_dev;
 	*ret_size = (uint64_t)end;
 	return 0;
 }
 
 /* ---- access of the CPU's ---- */
 
-static int explain_sync(int r, int fd, uint64_t phase)
+int dmabuf_explain_sync(int r, int fd, uint64_t phase)
 {
 	if (r == -EBADF || r == -ENOTTY)
 		return err_set(-EBADF,
@@ -50,27 +68,6 @@ static int explain_sync(int r, int fd, uint64_t phase)
 			       err_name(-EBADF), fd);
 	return err_set(r, "%s an access of the CPU's (DMA_BUF_IOCTL_SYNC): %s",
 		       phase == DMA_BUF_SYNC_START ? "beginning" : "ending", err_name(r));
-}
-
-static inline int sync_cpu(int fd, uint32_t access, uint64_t phase)
-{
-	struct dma_buf_sync sync = {
-		.flags = phase | (access & HM_READ ? DMA_BUF_SYNC_READ : 0) |
-			 (access & HM_WRITE ? DMA_BUF_SYNC_WRITE : 0),
-	};
-	int r = sys_ioctl_again(fd, DMA_BUF_IOCTL_SYNC, &sync);
-
-	return r ? explain_sync(r, fd, phase) : 0;
-}
-
-int dmabuf_begin_cpu(int fd, uint32_t access)
-{
-	return sync_cpu(fd, access, DMA_BUF_SYNC_START);
-}
-
-int dmabuf_end_cpu(int fd, uint32_t access)
-{
-	return sync_cpu(fd, access, DMA_BUF_SYNC_END);
 }
 
 int dmabuf_set_name(int fd, const char *name)
@@ -163,40 +160,15 @@ static bool maps_by_offset(const char *exporter)
 	return false;
 }
 
-/* The exporter's name [dma_buf_show_fdinfo()]; "": not told. */
-static void read_exporter(int fd, char *name, size_t size)
-{
-	static const char key[] = "exp_name:\t";
-	char path[40], text[512];
-	ssize_t length = 0;
-	const char *at;
-	int info;
-
-	*name = '\0';
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	info = sys_open(path, O_RDONLY, 0);
-	if (info >= 0) {
-		length = sys_read(info, text, sizeof(text) - 1);
-		sys_close(info);
-	}
-	if (length <= 0)
-		return;
-	text[length] = '\0';
-	at = strstr(text, key);
-	if (!at)
-		return;
-	at += strlen(key);
-	snprintf(name, size, "%.*s", (int)strcspn(at, "\n"), at);
-}
-
 uint32_t dmabuf_map_flags(int fd)
 {
-	char exporter[32];
+	char exporter[32] = "";
 
 	if (!dmabuf_is(fd))
 		return 0;
-	read_exporter(fd, exporter, sizeof(exporter));
-	return maps_by_offset(exporter) ? 0 : HM_SEGMENT_FROM_START | HM_SEGMENT_PRESENT;
+	/* Its exporter's name [dma_buf_show_fdinfo()]; "": not told. */
+	proc_fdinfo(fd, "exp_name:\t", exporter, sizeof(exporter));
+	return maps_by_offset(exporter) ? 0 : DMABUF_MAP_FLAGS;
 }
 
 void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe)
@@ -214,6 +186,16 @@ void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe)
 	};
 }
 
+int dmabuf_explain_map(int r)
+{
+	if (r == -ENOMEM || r == -EAGAIN)
+		return r;
+	return err_set(-EOPNOTSUPP,
+		       "whoever exported the dma-buf lets CPUs not map it (%s): only a device "
+		       "can take it in",
+		       err_name(r));
+}
+
 /* An exporter may have no mmap(), or refuse it: known here, not at the first map. */
 static int try_map(const struct hm_recipe *recipe)
 {
@@ -223,15 +205,16 @@ static int try_map(const struct hm_recipe *recipe)
 
 	r = map_scratch(&recipe->segment, 1, 0, recipe->page_size, recipe->page_size, PROT_READ,
 			&range, &address);
-	if (r == -ENOMEM || r == -EAGAIN)
-		return r;
 	if (r)
-		return err_set(-EOPNOTSUPP,
-			       "whoever exported the dma-buf lets CPUs not map it (%s): only "
-			       "a device can take it in",
-			       err_name(r));
+		return dmabuf_explain_map(r);
 	reserve_release(&range);
 	return 0;
+}
+
+int dmabuf_look(struct hm_recipe *recipe)
+{
+	recipe->segment.flags |= dmabuf_map_flags(recipe->segment.fd);
+	return try_map(recipe);
 }
 
 int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
@@ -251,10 +234,7 @@ int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *r
 			       "the dma-buf has %" PRIu64 " bytes, %" PRIu64 " were asked for",
 			       size, max_u64(desc->size, desc->max_size));
 	dmabuf_describe(fd, size, &recipe);
-	recipe.segment.flags |= dmabuf_map_flags(fd);
-	r = try_map(&recipe);
-	if (r)
-		return r;
+	recipe.segment.flags |= DMABUF_UNSEEN;
 	recipe.size = desc->size ? desc->size : recipe.segment.length;
 	if ((mode & O_ACCMODE) == O_RDONLY || (desc->flags & HM_BUFFER_READ_ONLY)) {
 		recipe.access = HM_READ;
@@ -288,48 +268,33 @@ int dmabuf_export(const struct hm_segment *segment, uint32_t flags, int *ret_fd)
 
 /* ---- brackets ---- */
 
-static bool takes_part(const struct hm_segment *segment, uint64_t offset, uint64_t length)
+static bool takes_part(const struct hm_segment *segment)
 {
-	return segment->flags & HM_SEGMENT_DMABUF &&
-	       ranges_overlap(segment->offset, segment->length, offset, length);
+	return segment->flags & HM_SEGMENT_DMABUF;
 }
+
+static int begin_segment(const struct hm_segment *segment, uint32_t access)
+{
+	return dmabuf_begin_cpu(segment->fd, access);
+}
+
+static int end_segment(const struct hm_segment *segment, uint32_t access)
+{
+	return dmabuf_end_cpu(segment->fd, access);
+}
+
+static const struct bracket_walk walk = { takes_part, begin_segment, end_segment };
 
 int dmabuf_segments_begin(void *device, const struct hm_segment *segments, uint32_t n_segment,
 			  uint64_t offset, uint64_t length, uint32_t access)
 {
-	uint32_t i;
-	int r;
-
 	(void)device;
-	for (i = 0; i < n_segment; i++) {
-		if (!takes_part(&segments[i], offset, length))
-			continue;
-		r = dmabuf_begin_cpu(segments[i].fd, access);
-		if (r)
-			goto err_end;
-	}
-	return 0;
-
-err_end:
-	while (i--)
-		if (takes_part(&segments[i], offset, length))
-			sync_cpu(segments[i].fd, access, DMA_BUF_SYNC_END);
-	return r;
+	return bracket_walk_begin(&walk, segments, n_segment, offset, length, access);
 }
 
 int dmabuf_segments_end(void *device, const struct hm_segment *segments, uint32_t n_segment,
 			uint64_t offset, uint64_t length, uint32_t access)
 {
-	int r, first = 0;
-	uint32_t i;
-
 	(void)device;
-	for (i = 0; i < n_segment; i++) {
-		if (!takes_part(&segments[i], offset, length))
-			continue;
-		r = dmabuf_end_cpu(segments[i].fd, access);
-		if (r && !first)
-			first = r;
-	}
-	return first;
+	return bracket_walk_end(&walk, segments, n_segment, offset, length, access);
 }

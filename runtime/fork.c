@@ -10,8 +10,12 @@
 
 #include "accel/sim.h"
 #include "access.h"
+#include "control.h"
 #include "core.h"
 #include "drm/drm.h"
+#include "handler.h"
+#include "lock_budget.h"
+#include "loss.h"
 #include "lost.h"
 #include "sim/port.h"
 #include "soft/soft.h"
@@ -20,35 +24,45 @@ uint32_t fork_generation;
 
 static void prepare(void)
 {
+	/* First: it waits for the application's readers, who may wait for nobody. */
+	retire_fork_prepare();
 	pthread_mutex_lock(&view_mutex);
 	sim_ports_fork_prepare();
 	drm_fork_prepare();
 	pthread_mutex_lock(&engine_binding_mutex);
 	registry_fork_prepare();
 	soft_fork_prepare();
+	control_fork_prepare();
 }
 
 static void parent(void)
 {
+	control_fork_parent();
 	soft_fork_parent();
 	registry_fork_parent();
 	pthread_mutex_unlock(&engine_binding_mutex);
 	drm_fork_parent();
 	sim_ports_fork_parent();
 	pthread_mutex_unlock(&view_mutex);
+	retire_fork_parent();
 }
 
 static void child(void)
 {
 	fork_generation++;
+	control_fork_child();
 	access_fork_child();
+	lock_budget_fork_child();
 	lost_fork_child();
+	loss_fork_child();
+	handler_fork_child();
 	soft_fork_child();
 	registry_fork_child();
 	pthread_mutex_unlock(&engine_binding_mutex);
 	drm_fork_child();
 	sim_ports_fork_child();
 	pthread_mutex_unlock(&view_mutex);
+	retire_fork_child();
 }
 
 static void init_once(void)
@@ -73,7 +87,7 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 		{ OBJECT_MAP, "map" },           { OBJECT_VIEW, "view" },
 		{ OBJECT_ACCEL, "accelerator" }, { OBJECT_KERNEL, "kernel" },
 		{ OBJECT_QUEUE, "queue" },       { OBJECT_FENCE, "fence" },
-		{ OBJECT_DRM_VIEW, "DRM view" },
+		{ OBJECT_DRM_VIEW, "DRM view" }, { OBJECT_SCOPE, "protection scope" },
 	};
 	const char *name = "object";
 	size_t i;

@@ -11,14 +11,16 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
+#include "device_link.h"
+#include "loss.h"
 #include "map.h"
 #include "reach.h"
 #include "remap.h"
+#include "repair.h"
 #include "reserve.h"
 #include "resident.h"
+#include "segments.h"
 #include "sys.h"
-
-#define ZERO_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
 
 /* ---- every map of a device ---- */
 
@@ -42,7 +44,7 @@ static int collect(void *user, const struct registry_entry *entry)
 		return 1;
 	/* A parent's map is not this process's to change. */
 	if (entry->map->object.fork_gen != fork_generation ||
-	    (batch->backend && entry->device->backend != batch->backend) ||
+	    (batch->backend && atomic_load(&entry->device->link)->backend != batch->backend) ||
 	    !object_try_ref(&entry->map->object))
 		return 0;
 	batch->maps[batch->n++] = entry->map;
@@ -70,13 +72,12 @@ void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const 
 /* ---- whole devices ---- */
 
 /* All rights first, then what they are: whoever touches meanwhile has those he had. */
-static void put_zeros(struct hm_map *map)
+void lost_put_after(struct hm_map *map)
 {
 	uint64_t committed = buffer_pages(map->buffer, map->length);
-	void *mapped;
 
-	if (sys_mmap(map->address, map->span, PROT_READ | PROT_WRITE, ZERO_FLAGS, -1, 0,
-		     &mapped)) {
+	if (loss_map_after(map->buffer, map->address, map->offset, map->span,
+			   PROT_READ | PROT_WRITE)) {
 		reserve_mend(map->address, map->span);
 		return;
 	}
@@ -97,7 +98,6 @@ static void publish(struct hm_map *map)
 		registry_commit(map->slot, staged);
 	pthread_mutex_lock(&map->lock);
 	map->generation++;
-	map->lost = true;
 	pthread_mutex_unlock(&map->lock);
 }
 
@@ -122,7 +122,13 @@ static void lose_locked(struct hm_map *map)
 	struct map_view *view;
 	uint32_t i;
 
-	put_zeros(map);
+	/* Before its bytes are others: who has read them looks afterwards. */
+	pthread_mutex_lock(&map->lock);
+	map->lost = true;
+	pthread_mutex_unlock(&map->lock);
+	repair_claim(map, 0, map->span);
+	lost_put_after(map);
+	repair_release(map);
 	reach_forget(map, 0);
 	if (map->locked)
 		resident_note(map, NULL);
@@ -134,10 +140,10 @@ static void lose_locked(struct hm_map *map)
 
 static void lose(struct hm_map *map, const void *user)
 {
-	(void)user;
 	if (buffer_lock(map->buffer))
 		return;
-	if (!remap_lock(map)) {
+	/* It may have been recovered since: then it is of another one. */
+	if (segments_link(map->buffer)->backend == user && !remap_lock(map)) {
 		lose_locked(map);
 		remap_unlock(map);
 	}
@@ -147,12 +153,12 @@ static void lose(struct hm_map *map, const void *user)
 /* Read by who touches bytes that are in no map that is known. */
 static pthread_rwlock_t touching = PTHREAD_RWLOCK_INITIALIZER;
 
-int lost_touch_begin(const struct hm_device *device)
+int lost_touch_begin(const struct hm_device *device, const struct device_link *link)
 {
 	int r;
 
 	pthread_rwlock_rdlock(&touching);
-	r = lost_check(device);
+	r = lost_check_link(device, link);
 	if (r)
 		pthread_rwlock_unlock(&touching);
 	return r;
@@ -168,38 +174,74 @@ void lost_fork_child(void)
 	touching = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
-void lost_device(const void *backend)
+void lost_maps(const void *backend)
 {
-	lost_each_map(backend, lose, NULL);
+	lost_each_map(backend, lose, backend);
 	/* Who begins from here on finds it gone; the others have ended. */
 	pthread_rwlock_wrlock(&touching);
 	pthread_rwlock_unlock(&touching);
 }
 
-int lost_check(const struct hm_device *device)
+void lost_device(const void *backend)
 {
-	return backend_explain(device->ops, device->ops->device_check(device->backend),
+	lost_maps(backend);
+	loss_tell(backend);
+}
+
+int lost_check_link(const struct hm_device *device, const struct device_link *link)
+{
+	if (unlikely(link != atomic_load(&device->link)))
+		return err_set(-ENODEV,
+			       "%s was taken away and is there again, without what was on it: "
+			       "unref what is left of that, or have hm_device_recover() bring "
+			       "it back (hm_buffer_set_loss)",
+			       device->name);
+	return backend_explain(device->ops, device->ops->device_check(link->backend),
 			       "device_check");
 }
 
-/* mmap() may have been the first to hear of it: then the backend is made to ask. */
-static bool is_gone(struct hm_device *device)
+int lost_check(struct hm_device *device)
+{
+	struct device_link *link = link_get(device);
+	int r;
+
+	r = backend_explain(device->ops, device->ops->device_check(link->backend),
+			    "device_check");
+	link_put(device, link);
+	return r;
+}
+
+int lost_check_buffer(struct hm_buffer *buffer)
+{
+	struct segment_list *segments = segments_get(buffer);
+	int r = lost_check_link(buffer->device, segments->link);
+
+	segments_put(buffer, segments);
+	return r;
+}
+
+int lost_ask(struct hm_device *device, const struct device_link *link)
 {
 	struct hm_device_info info = { 0 };
 
-	if (!device->ops->device_check(device->backend))
-		device->ops->device_query(device->backend, &info);
-	return device->ops->device_check(device->backend);
+	/* Whatever it answers, the check knows afterwards. */
+	if (!device->ops->device_check(link->backend))
+		device->ops->device_query(link->backend, &info);
+	return lost_check_link(device, link);
 }
 
 int lost_notice(struct hm_device *device, int r)
 {
+	struct device_link *link;
 	char text[ERR_TEXT_MAX];
 
 	if (likely(r != -ENODEV))
 		return r;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	if (is_gone(device))
-		lost_device(device->backend);
+	/* mmap() may have been the first to hear of it: then the backend is made to ask. */
+	link = link_get(device);
+	if (lost_ask(device, link))
+		lost_device(link->backend);
+	link_put(device, link);
 	return err_set(r, "%s", text);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Devices that are gone from under live maps. */
-#ifndef HETMAP_LOST_H
-#define HETMAP_LOST_H
+#ifndef HETMAP_LOST_INTERNAL_H
+#define HETMAP_LOST_INTERNAL_H
 
 #include <stdint.h>
 
+struct device_link;
+struct hm_buffer;
 struct hm_device;
 struct hm_map;
 
@@ -16,14 +18,28 @@ void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const 
 		   const void *user);
 
 /*
+ * What the policy has for lost bytes, with the map's rights, where the map is; without
+ * access where even that fails. Caller holds change.
+ */
+void lost_put_after(struct hm_map *map);
+
+/*
  * The devices whose own is @backend were taken away: their maps are lost, which
  * means that they keep their addresses, have zeros there, each its own, and answer
  * -ENODEV, and that their views are told.
  */
 void lost_device(const void *backend);
+/* Its part that calls nobody back: where the device itself tells, in the middle. */
+void lost_maps(const void *backend);
 
 /* -ENODEV, with a text, if the device was taken away, as far as is known. */
-int lost_check(const struct hm_device *device);
+int lost_check(struct hm_device *device);
+/* The same of the objects made by @link, which is held: it may be there again, without. */
+int lost_check_link(const struct hm_device *device, const struct device_link *link);
+/* The same of the objects that the buffer has. */
+int lost_check_buffer(struct hm_buffer *buffer);
+/* As lost_check_link(), by asking the device itself. */
+int lost_ask(struct hm_device *device, const struct device_link *link);
 
 /*
  * For what a call on @device ended with, which is returned with its text: should the
@@ -32,12 +48,12 @@ int lost_check(const struct hm_device *device);
 int lost_notice(struct hm_device *device, int r);
 
 /*
- * For bytes of @device that the library touches itself, where it has mapped them and
- * nobody else: they stay until the end, whatever becomes of the device, which is not
- * waited for in between. -ENODEV: it is gone. Between them no call is made that may
- * find a device lost.
+ * For bytes of objects made by @link that the library touches itself, where it has
+ * mapped them and nobody else: they stay until the end, whatever becomes of the device,
+ * which is not waited for in between. -ENODEV: it is gone. Between them no call is made
+ * that may find a device lost.
  */
-int lost_touch_begin(const struct hm_device *device);
+int lost_touch_begin(const struct hm_device *device, const struct device_link *link);
 void lost_touch_end(void);
 
 /* fork(2): who touches bytes is in the parent. */

@@ -10,13 +10,19 @@
 #include "access.h"
 #include "buffer.h"
 #include "compat.h"
+#include "device_link.h"
+#include "dmabuf.h"
+#include "handler.h"
+#include "lock_budget.h"
 #include "lost.h"
 #include "rlimits.h"
 #include "placement.h"
 #include "reach.h"
 #include "remap.h"
+#include "repair.h"
 #include "reserve.h"
 #include "resident.h"
+#include "segments.h"
 #include "smaps.h"
 #include "sync.h"
 #include "share.h"
@@ -24,9 +30,6 @@
 #include "view.h"
 
 #define MAP_FLAGS (HM_MAP_GUARD | HM_MAP_POPULATE)
-
-/* From this size on huge pages are asked for: smaller ranges cannot hold one. */
-#define HUGE_LEAST MIB(2)
 
 int prot_of_access(uint32_t access)
 {
@@ -44,7 +47,7 @@ int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
 		/* -EINVAL without CONFIG_ANON_VMA_NAME: a name is only a help. */
 		sys_prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (uintptr_t)address, length,
 			  (uintptr_t)buffer->name);
-	if (length >= HUGE_LEAST &&
+	if (length >= MAP_HUGE_LEAST &&
 	    (buffer->backing == HM_BACKING_ANON || buffer->backing == HM_BACKING_MEMFD))
 		/* Advice; what was obtained is in hm_map_query. */
 		sys_madvise(address, length, MADV_HUGEPAGE);
@@ -143,252 +146,20 @@ static int size_up(struct hm_map *map, const struct hm_map_desc *desc, uint64_t 
 	return 0;
 }
 
-/*
- * A huge page needs room for one, and an offset that agrees with the address.
- * Any other map need not be aligned: small windows of one buffer side by side
- * share page tables, and the registry's nodes.
- */
-static uint64_t alignment_of(const struct hm_map *map)
-{
-	const struct hm_buffer *buffer = map->buffer;
-
-	if (map->span >= buffer->alignment && is_aligned(map->offset, buffer->alignment))
-		return buffer->alignment;
-	return buffer->page_size;
-}
-
-/*
- * A window of whole entries of the registry (radix.h): at their multiples it
- * takes one word for 64 KiB there, elsewhere sixteen, which is what a look-up
- * among many of them has to bring into the cache.
- */
-#define WINDOW_ALIGNMENT KIB(64)
-
-static bool is_window(uint64_t base, uint64_t span)
-{
-	return is_aligned(base | span, WINDOW_ALIGNMENT) && span < HUGE_LEAST;
-}
-
-/*
- * Where the next window should end, as a hint, which costs no system call: the
- * kernel takes it where the place is free, and else goes by its own rule, which
- * mostly is the place below the lowest window, and thus as good. A release only
- * raises it: the place that became free is used again, not one further down.
- */
-static _Atomic uint64_t window_end;
-
-static void window_placed(const struct hm_map *map)
-{
-	if (is_window((uintptr_t)map->address, map->span))
-		atomic_store_explicit(&window_end, (uintptr_t)map->address,
-				      memory_order_relaxed);
-}
-
-static void window_released(const struct hm_map *map)
-{
-	uint64_t end = (uintptr_t)map->address + map->span;
-
-	if (is_window((uintptr_t)map->address, map->span) &&
-	    end > atomic_load_explicit(&window_end, memory_order_relaxed))
-		atomic_store_explicit(&window_end, end, memory_order_relaxed);
-}
-
-/*
- * All of the segment as an earlier map left it, with the pages that were brought in.
- * NULL: none did.
- */
-static void *take_kept(const struct hm_map *map, const struct hm_segment *segment,
-		       uint64_t from, uint64_t length, int prot)
-{
-	const struct hm_device *device = map->buffer->device;
-	void *mapped;
-
-	if (from != segment->offset || length != segment->length)
-		return NULL;
-	mapped = device->ops->map_take(device->backend, segment);
-	if (!mapped || !sys_mprotect(mapped, length, prot))
-		return mapped;
-	sys_munmap(mapped, length);
-	return NULL;
-}
-
-static void placed_at(struct hm_map *map, void *mapped)
-{
-	map->address = mapped;
-	map->reservation.base = mapped;
-	map->reservation.length = map->span;
-}
-
-/* One object, no guard: the mapping is its own reservation. */
-static int place_at(struct hm_map *map, uint64_t hint, int prot)
-{
-	const struct hm_segment *segment = &map->buffer->segment[0];
-	void *mapped;
-	int r;
-
-	r = map_direct(segment, map->offset, map->span, (char *)(uintptr_t)hint, 0, prot,
-		       &mapped);
-	if (!r)
-		placed_at(map, mapped);
-	return r;
-}
-
-static int map_part(const struct hm_map *map, const struct hm_segment *segment, uint64_t from,
-		    uint64_t length, int prot)
-{
-	char *address = map->address + (from - map->offset);
-	void *kept = take_kept(map, segment, from, length, prot);
-
-	if (kept && !sys_mremap_to(kept, length, length, address))
-		return 0;
-	if (kept)
-		sys_munmap(kept, length);
-	return map_one(segment, from, length, address, prot);
-}
-
-static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
-{
-	uint64_t guard = map->map_flags & HM_MAP_GUARD ? map->buffer->page_size : 0;
-	struct hm_buffer *buffer = map->buffer;
-	uint32_t i;
-	int r;
-
-	r = reserve_range(map->span, alignment, guard, &map->reservation, &map->address);
-	if (r)
-		return r;
-	for (i = buffer_segment_at(buffer, map->offset); i < buffer->n_segment; i++) {
-		const struct hm_segment *segment = &buffer->segment[i];
-		uint64_t from = max_u64(map->offset, segment->offset);
-		uint64_t to =
-			min_u64(map->offset + map->span, segment->offset + segment->length);
-
-		if (from >= to)
-			break;
-		r = map_part(map, segment, from, to - from, prot);
-		if (r)
-			goto err_unmap;
-	}
-	return 0;
-
-err_unmap:
-	sys_munmap(map->reservation.base, map->reservation.length);
-	return r;
-}
-
-static int place_simple(struct hm_map *map, int prot)
-{
-	uint64_t end = atomic_load_explicit(&window_end, memory_order_relaxed);
-	bool window = is_window(0, map->span);
-	void *kept;
-	int r;
-
-	kept = take_kept(map, &map->buffer->segment[0], map->offset, map->span, prot);
-	if (kept) {
-		placed_at(map, kept);
-		return 0;
-	}
-	r = place_at(map, window && end > map->span ? end - map->span : 0, prot);
-	if (r || !window || is_window((uintptr_t)map->address, map->span) ||
-	    sys_munmap(map->address, map->span))
-		return r;
-	/* Rarely: the first one, or a hole between others' mappings. */
-	r = place_reserved(map, WINDOW_ALIGNMENT, prot);
-	/* Where there is no room to align in, any place will do. */
-	return r ? place_at(map, 0, prot) : 0;
-}
-
-/*
- * Some file systems refuse MAP_SHARED (-ENODEV; FUSE with direct I/O). A reader
- * loses nothing by a private map but the sight of later writes: visible as
- * HM_BACKING_FILE_PRIVATE.
- */
-static bool may_be_private(const struct hm_buffer *buffer)
-{
-	return buffer->backing == HM_BACKING_FILE && !(buffer->access & HM_WRITE) &&
-	       !buffer->n_map;
-}
-
-static void set_backing(struct hm_buffer *buffer, uint32_t backing, uint32_t segment_flags)
-{
-	buffer->backing = backing;
-	buffer->segment[0].flags = segment_flags;
-}
-
-static int place(struct hm_map *map, uint64_t committed)
-{
-	struct hm_buffer *buffer = map->buffer;
-	uint64_t alignment = alignment_of(map);
-	uint64_t mapped = min_u64(map->span, buffer_capacity(buffer) - map->offset);
-	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
-		      alignment <= page_size() && mapped == map->span &&
-		      map_is_direct(&buffer->segment[0], map->offset, map->span);
-	int prot = prot_of_access(map->access);
-	/* The part that is not committed must not be touched. */
-	int first = committed == mapped ? prot : PROT_NONE;
-	int r;
-
-	r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
-	if (r == -ENODEV && may_be_private(buffer)) {
-		set_backing(buffer, HM_BACKING_FILE_PRIVATE,
-			    HM_SEGMENT_PRIVATE | HM_SEGMENT_NORESERVE);
-		r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
-		if (r)
-			set_backing(buffer, HM_BACKING_FILE, HM_SEGMENT_SHARED);
-	}
-	if (r == -ENODEV && buffer->backing == HM_BACKING_DEVICE)
-		return err_set(
-			r,
-			"%s: its device, \"%s\", was taken away: there is nothing to map "
-			"any more",
-			buffer->name, buffer->device->name);
-	if (r == -ENODEV)
-		return err_set(r,
-			       "%s: this file system can't share mappings (MAP_SHARED): "
-			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE",
-			       buffer->name);
-	if (r == -EPERM && buffer->exported && (map->access & HM_WRITE))
-		return err_set(r,
-			       "%s was exported read-only: its seal forbids further maps that "
-			       "may be written",
-			       buffer->name);
-	if (r)
-		return rlimits_explain_map(r, map->span, "mapping");
-	stats_add(&stats.bytes_reserved, map->reservation.length);
-
-	if (first != prot) {
-		r = sys_mprotect(map->address, committed, prot);
-		if (r) {
-			r = rlimits_explain_map(r, committed, "making a map accessible");
-			goto err_release;
-		}
-	}
-	r = map_dress(buffer, map->address, map->span);
-	if (r)
-		goto err_release;
-	return 0;
-
-err_release:
-	reserve_release(&map->reservation);
-	return r;
-}
-
 static struct hm_map *map_alloc(struct hm_buffer *buffer)
 {
 	struct hm_map *map = sys_calloc(1, sizeof(*map));
-	pthread_mutexattr_t attr;
 
 	if (!map)
 		return NULL;
 	object_init(&map->object, OBJECT_MAP);
 	map->buffer = hm_buffer_ref(buffer);
 	/* A callback that changes its own map is told -EDEADLK instead of hanging. */
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
-	pthread_mutex_init(&map->change, &attr);
-	pthread_mutexattr_destroy(&attr);
-	pthread_mutex_init(&map->lock, NULL);
+	map->change = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	map->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	CDS_INIT_LIST_HEAD(&map->uses);
 	CDS_INIT_LIST_HEAD(&map->views);
+	CDS_INIT_LIST_HEAD(&map->scopes);
 	map->bracket_begin = bracket_begin_of(map, false);
 	map->bracket_end = bracket_end_of(map, false);
 	return map;
@@ -401,9 +172,11 @@ static void map_free(struct hm_map *map)
 	pthread_mutex_destroy(&map->lock);
 	free(map->rights);
 	free(map->spare_rights);
+	free(map->base);
 	free(map->locked);
 	free(map->hidden);
-	hm_buffer_unref(map->buffer);
+	repair_end(map);
+	buffer_unref_retired(map->buffer);
 	free(map);
 }
 
@@ -426,7 +199,11 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	uint64_t length = 0, committed;
 	int r;
 
-	r = lost_check(buffer->device);
+	r = lost_check_buffer(buffer);
+	if (r)
+		return r;
+	/* It may have been sealed since it was looked at. */
+	r = remap_check_access(buffer, desc->access);
 	if (r)
 		return r;
 	if (desc->flags & HM_MAP_POPULATE) {
@@ -444,7 +221,7 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	map->rights = rangemap_create(map->access, buffer->cache);
 	if (!map->rights)
 		return err_set(-ENOMEM, "no memory for a map's rights");
-	r = place(map, committed);
+	r = map_place(map, committed);
 	if (r)
 		return r;
 	map->length = length;
@@ -460,35 +237,30 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 			    length, err_name(r));
 		goto err_release;
 	}
-	window_placed(map);
+	r = repair_prepare(map, map->span);
+	if (r)
+		goto err_registry;
+	map_placed(map);
 	map_link_locked(map);
 	buffer->n_map++;
 	stats_add(&stats.maps, 1);
 	stats_add(&stats.bytes_mapped, committed);
 	return 0;
 
+err_registry:
+	registry_remove(map->slot);
+	handler_quiesce();
 err_release:
 	reserve_release(&map->reservation);
 	return r;
 }
 
-int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
+static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 		  struct hm_map **ret_map)
 {
-	struct hm_map_desc desc;
 	struct hm_map *map;
 	int r, shown = 0;
 
-	r = buffer_check(buffer);
-	if (r)
-		return r;
-	if (!ret_map)
-		return err_set(-EINVAL, "hm_map_create: ret_map is NULL");
-	r = read_desc(buffer, from, &desc);
-	if (!r)
-		r = access_map(buffer, &desc);
-	if (r)
-		return r;
 	map = map_alloc(buffer);
 	if (!map)
 		return err_set(-ENOMEM, "no memory for a map's description");
@@ -496,7 +268,7 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 	r = buffer_lock(buffer);
 	if (r)
 		goto err_free;
-	r = create_locked(map, &desc);
+	r = create_locked(map, desc);
 	if (!r)
 		shown = reach_show(map);
 	buffer_unlock(buffer);
@@ -505,7 +277,7 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 		goto err_free;
 	}
 	/* Taken away meanwhile, it may not have seen this map: nobody else has yet. */
-	r = lost_check(buffer->device);
+	r = lost_check_buffer(buffer);
 	if (!r)
 		r = shown;
 	if (r)
@@ -521,6 +293,29 @@ err_free:
 	return r;
 }
 
+int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
+		  struct hm_map **ret_map)
+{
+	struct hm_map_desc desc;
+	bool relieved = false;
+	int r;
+
+	r = buffer_check(buffer);
+	if (r)
+		return r;
+	if (!ret_map)
+		return err_set(-EINVAL, "hm_map_create: ret_map is NULL");
+	r = read_desc(buffer, from, &desc);
+	if (!r)
+		r = access_map(buffer, &desc);
+	if (r)
+		return r;
+	do
+		r = create(buffer, &desc, ret_map);
+	while (retire_relieve(r, &relieved));
+	return r;
+}
+
 /* ---- release ---- */
 
 void map_keep_locked(struct hm_map *map)
@@ -532,24 +327,33 @@ void map_keep_locked(struct hm_map *map)
 	if (map->touched || buffer->n_segment > 1 || map->offset ||
 	    map->span != segment->length || map->reservation.length != map->span)
 		return;
-	if (device->ops->map_keep(device->backend, segment, map->address))
+	if (device->ops->map_keep(segments_link(buffer)->backend, segment, map->address))
 		return;
 	stats_sub(&stats.bytes_reserved, map->span);
 	map->reservation.length = 0;
 }
 
+static void dispose(struct retired *retired)
+{
+	struct hm_map *map = caa_container_of(retired, struct hm_map, retired);
+
+	map_unplace(map);
+	map_free(map);
+}
+
 void map_release(struct hm_map *map)
 {
+	uint64_t committed = buffer_pages(map->buffer, map->length);
+	/* Locked bytes are the process's to count; of a shared buffer peers hear the end. */
+	bool now = map->locked || atomic_load(&map->buffer->share);
+
 	bracket_turn_end(map);
 	if (map->locked)
-		stats_sub(&stats.bytes_locked, resident_locked_bytes(map));
-	stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));
+		resident_note(map, NULL);
+	stats_sub(&stats.bytes_mapped, committed);
 	stats_sub(&stats.maps, 1);
-	if (map->reservation.length) {
-		reserve_release(&map->reservation);
-		window_released(map);
-	}
-	map_free(map);
+	/* A handler that still has it would put pages where others' are by then. */
+	retire(&map->retired, committed, now, dispose);
 }
 
 struct hm_map *hm_map_ref(struct hm_map *map)
@@ -567,6 +371,33 @@ void hm_map_unref(struct hm_map *map)
 	/* At once: an accelerator that ends in this very callback waits for it. */
 	view_release_all(map);
 	buffer_end_map(map);
+}
+
+void map_lose_locked(struct hm_map *map, struct rangemap **none,
+		     struct registry_descriptor **staged)
+{
+	struct registry_descriptor *again;
+	struct rangemap *old = map->rights;
+	struct registry_entry entry;
+
+	reserve_mend(map->address, map->span);
+	(*none)->n = 1;
+	(*none)->run[0].value = HM_NONE;
+	map_entry(map, map->address, map->length, map->generation + 1, *none, &entry);
+	registry_abandon(*staged);
+	*staged = NULL;
+	/* Its slab has that one back: this finds it. */
+	if (!registry_stage(&entry, &again))
+		registry_commit(map->slot, again);
+	pthread_mutex_lock(&map->lock);
+	map->rights = *none;
+	map->generation++;
+	map->lost = true;
+	pthread_mutex_unlock(&map->lock);
+	*none = NULL;
+	free(old);
+	/* The locks went with the mappings. */
+	resident_note(map, NULL);
 }
 
 /* ---- questions ---- */
@@ -630,7 +461,8 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 {
 	struct hm_map_info info;
 	struct smaps_sum sum = { 0 };
-	uint32_t fields;
+	struct lock_sums locks;
+	uint32_t fields, i;
 	int r;
 
 	r = map_check(map);
@@ -675,6 +507,11 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 		.locked = sum.locked,
 	};
 	pthread_mutex_unlock(&map->lock);
+	lock_sum(map->locked, 0, map->span, &locks);
+	for (i = 0; i < HM_LOCK_PRIORITIES; i++) {
+		info.lock_held += locks.held[i];
+		info.lock_waiting += locks.waiting[i];
+	}
 	struct_write(ret_info, &info, ret_info->struct_size);
 out:
 	remap_unlock(map);

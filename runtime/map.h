@@ -5,6 +5,9 @@
 
 #include "core.h"
 
+/* From this size on huge pages are asked for: smaller ranges cannot hold one. */
+#define MAP_HUGE_LEAST MIB(2)
+
 /*
  * Maps bytes [offset, offset + length) of the buffer, which @segment holds, by one
  * mapping of its descriptor. @address: a hint, or the place with MAP_FIXED in @flags.
@@ -38,6 +41,15 @@ int map_scratch(const struct hm_segment *segments, uint32_t n, uint64_t offset, 
  */
 int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length);
 
+/*
+ * Finds room for a new map, and maps there what it shows: the first @committed bytes with
+ * its access. Ended by map_unplace(). Caller holds buffer->lock.
+ */
+int map_place(struct hm_map *map, uint64_t committed);
+/* It stays: the next one may go beside it. */
+void map_placed(const struct hm_map *map);
+void map_unplace(struct hm_map *map);
+
 /* What the registry tells of @map with these values; rights are borrowed. */
 void map_entry(const struct hm_map *map, const char *address, uint64_t length,
 	       uint32_t generation, const struct rangemap *rights,
@@ -51,6 +63,14 @@ void map_keep_locked(struct hm_map *map);
 
 /* The rest of a map's end, after it left its buffer's list. No locks are held. */
 void map_release(struct hm_map *map);
+
+/*
+ * The map's bytes are out of reach: nothing of another's may be there, and nobody may
+ * take what is for them. *none, a rangemap of the caller's, becomes its rights, of
+ * nothing; *staged, made before, goes. Needs no memory. Caller holds map->change.
+ */
+void map_lose_locked(struct hm_map *map, struct rangemap **none,
+		     struct registry_descriptor **staged);
 
 /* Puts a map into its buffer's list, by address. Caller holds buffer->lock. */
 void map_link_locked(struct hm_map *map);

@@ -25,6 +25,7 @@ enum object_kind {
 	OBJECT_KERNEL = 0x686d6b4c,
 	OBJECT_QUEUE = 0x686d7155,
 	OBJECT_FENCE = 0x686d664e,
+	OBJECT_SCOPE = 0x686d7343,
 };
 
 struct hm_object {

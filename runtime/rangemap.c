@@ -52,8 +52,9 @@ static void append(struct rangemap *to, uint64_t offset, uint32_t value, uint32_
 	to->run[to->n++] = (struct rangemap_run){ offset, value, cache };
 }
 
-struct rangemap *rangemap_set(const struct rangemap *old, uint64_t offset, uint64_t length,
-			      uint32_t value)
+/* Of each value in the range the bits of @keep, and @value's. */
+static struct rangemap *change(const struct rangemap *old, uint64_t offset, uint64_t length,
+			       uint32_t keep, uint32_t value)
 {
 	/* To the largest offset there is, or past it: all of the rest. */
 	bool open = length >= UINT64_MAX - offset;
@@ -76,11 +77,24 @@ struct rangemap *rangemap_set(const struct rangemap *old, uint64_t offset, uint6
 		}
 		if (run->offset < offset)
 			append(ranges, run->offset, run->value, run->cache);
-		append(ranges, max_u64(run->offset, offset), value, run->cache);
+		append(ranges, max_u64(run->offset, offset), (run->value & keep) | value,
+		       run->cache);
 		if (!open && (last || end < next))
 			append(ranges, end, run->value, run->cache);
 	}
 	return ranges;
+}
+
+struct rangemap *rangemap_set(const struct rangemap *old, uint64_t offset, uint64_t length,
+			      uint32_t value)
+{
+	return change(old, offset, length, 0, value);
+}
+
+struct rangemap *rangemap_and(const struct rangemap *old, uint64_t offset, uint64_t length,
+			      uint32_t mask)
+{
+	return change(old, offset, length, mask, 0);
 }
 
 const struct rangemap_run *rangemap_at(const struct rangemap *ranges, uint64_t offset)

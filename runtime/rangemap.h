@@ -27,6 +27,10 @@ struct rangemap *rangemap_create(uint32_t value, uint32_t cache);
 struct rangemap *rangemap_set(const struct rangemap *old, uint64_t offset, uint64_t length,
 			      uint32_t value);
 
+/* Likewise, in which its values keep the bits of @mask only. */
+struct rangemap *rangemap_and(const struct rangemap *old, uint64_t offset, uint64_t length,
+			      uint32_t mask);
+
 /* The run that holds @offset. */
 const struct rangemap_run *rangemap_at(const struct rangemap *ranges, uint64_t offset);
 

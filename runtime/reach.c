@@ -13,11 +13,13 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
+#include "device_link.h"
 #include "lost.h"
 #include "map.h"
 #include "reserve.h"
 #include "resident.h"
 #include "rlimits.h"
+#include "segments.h"
 #include "sys.h"
 
 /* Values of hm_map.hidden. */
@@ -149,11 +151,12 @@ static int show_segment(struct showing *showing, const struct hm_segment *segmen
 			uint64_t from, uint64_t to)
 {
 	const struct hm_device *device = showing->map->buffer->device;
+	const struct device_link *link = segments_link(showing->map->buffer);
 	uint64_t length;
 	int r;
 
 	for (; from < to; from += length) {
-		showing->hide = device->ops->hidden(device->backend, segment,
+		showing->hide = device->ops->hidden(link->backend, segment,
 						    from - segment->offset, to - from, &length);
 		r = show_range(showing, from - showing->map->offset, length);
 		if (r)

@@ -382,6 +382,33 @@ int registry_find(const void *pointer, struct hm_pointer_info *ret_info)
 	return unlikely(r == -EAGAIN) ? find_again(slot, address, ret_info) : r;
 }
 
+/* By the map's first byte, which it has always. */
+int registry_find_reserved(const void *pointer, struct hm_pointer_info *ret_info)
+{
+	uint64_t address = (uintptr_t)pointer, base;
+	const struct registry_slot *slot;
+	struct hm_pointer_info info;
+	int r;
+
+	r = registry_find(pointer, ret_info);
+	if (r != -ENOENT)
+		return r;
+	slot = radix_find(address);
+	if (!slot)
+		return -ENOENT;
+	base = LOAD(slot->descriptor.base);
+	r = registry_find((const void *)(uintptr_t)base, &info);
+	if (r || address < base)
+		return r ? r : -ENOENT;
+	/* The slot's base may be another map's by now: then the address need not be its. */
+	if (radix_find(address) != slot || (uintptr_t)info.base != base)
+		return -EAGAIN;
+	info.map_offset += address - base;
+	info.buffer_offset += address - base;
+	*ret_info = info;
+	return 0;
+}
+
 struct hm_map *registry_acquire(const void *pointer, struct hm_pointer_info *ret_info)
 {
 	struct hm_pointer_info info;

@@ -61,6 +61,12 @@ void registry_remove(struct registry_slot *slot);
 int registry_find(const void *pointer, struct hm_pointer_info *ret_info);
 
 /*
+ * The same in all of the address range that a map owns: map_offset may be beyond its
+ * length, and access and cache mode are then those of its first byte.
+ */
+int registry_find_reserved(const void *pointer, struct hm_pointer_info *ret_info);
+
+/*
  * The map that holds @pointer, with a reference taken under the registry's
  * mutex, and its length as of then; NULL if there is none.
  */

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 
 #include "lost.h"
+#include "repair.h"
 #include "sys.h"
 #include "view.h"
 
 int remap_refuse_lost(const struct hm_map *map)
 {
-	if (lost_check(map->buffer->device))
+	if (lost_check_buffer(map->buffer))
 		return err_prefix(-ENODEV, "the map at %p", (void *)map->address);
 	return err_set(-ENODEV,
 		       "the map at %p is lost: a change failed and could not be undone; "
@@ -204,9 +205,8 @@ int remap_freeze(struct remap *remap)
 	idle = !map->n_use && !map->n_view;
 	early = map->n_view && !remap->buffer_held;
 	pthread_mutex_unlock(&map->lock);
-	remap->idle = idle;
 	if (likely(idle))
-		return 0;
+		goto claim;
 	if (early) {
 		r = REMAP_NEEDS_BUFFER;
 		goto err_unfreeze;
@@ -234,6 +234,9 @@ int remap_freeze(struct remap *remap)
 		r = tell_views(remap);
 	if (r)
 		goto err_unfreeze;
+claim:
+	/* Not before: work that is waited for may need a fault of it repaired to end. */
+	repair_claim(map, remap->offset, remap->length);
 	return 0;
 
 err_unfreeze:
@@ -247,6 +250,8 @@ void remap_thaw(struct remap *remap, bool done)
 	const struct view_hooks *hooks;
 	uint32_t i;
 
+	/* Before callbacks, which may touch the map. */
+	repair_release(remap->map);
 	for (i = 0; i < remap->n_view; i++) {
 		hooks = remap->views[i]->hooks;
 		if (remap->map->lost) {
@@ -258,6 +263,21 @@ void remap_thaw(struct remap *remap, bool done)
 		}
 	}
 	unfreeze(remap);
+}
+
+void remap_tell_again(struct remap *remap)
+{
+	struct hm_view_change change;
+	const struct view_hooks *hooks;
+	struct map_view *view;
+
+	/* None goes while change is held; nothing is allocated, so all are told. */
+	cds_list_for_each_entry(view, &remap->map->views, link) {
+		hooks = view->hooks;
+		change = change_for(remap, view, true);
+		if (hooks->reattach)
+			hooks->reattach(view, &change);
+	}
 }
 
 int remap_check_access(const struct hm_buffer *buffer, uint32_t access)

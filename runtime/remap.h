@@ -29,7 +29,6 @@ struct remap {
 	uint64_t old_length, new_length;
 	const struct rangemap *new_rights; /* if it is done; until the thaw */
 	bool buffer_held;                  /* buffer->lock is: callbacks may be called */
-	bool idle;                         /* frozen, and nobody but this thread is there */
 	uint32_t n_view;                   /* views told; they cannot go while change is held */
 	struct map_view **views;
 	struct map_view *inline_views[REMAP_VIEWS_INLINE];
@@ -54,6 +53,12 @@ void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64
  */
 #define REMAP_NEEDS_BUFFER 1
 int remap_freeze(struct remap *remap);
+
+/*
+ * Of a map that was lost, and has its bytes again, at the same address: its views are
+ * told, as by a thaw. Caller holds change, and buffer->lock.
+ */
+void remap_tell_again(struct remap *remap);
 
 /* @done: what remap says came true; else all is as it was, or the map is lost. */
 void remap_thaw(struct remap *remap, bool done);

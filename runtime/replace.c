@@ -13,10 +13,14 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
+#include "compat.h"
+#include "device_link.h"
 #include "lost.h"
 #include "rlimits.h"
 #include "map.h"
+#include "protect.h"
 #include "reach.h"
+#include "repair.h"
 #include "reserve.h"
 #include "resident.h"
 #include "segments.h"
@@ -106,7 +110,8 @@ static int make_fresh(struct replacement *rep, uint64_t capacity)
 	struct hm_buffer *buffer = rep->buffer;
 	int r;
 
-	r = buffer_create_object(buffer, rep->new_size, capacity, rep->fresh, &rep->place);
+	r = buffer_create_object(buffer, segments_link(buffer), rep->new_size, capacity,
+				 rep->fresh, &rep->place);
 	if (r)
 		return r;
 	/* Where the address stays there is room behind it; elsewhere it is made here. */
@@ -157,15 +162,16 @@ static int copy_side(struct replacement *rep, bool from, uint64_t at, uint64_t l
 {
 	struct hm_buffer *buffer = rep->buffer;
 	const struct hm_device *device = buffer->device;
+	const struct device_link *link = segments_link(buffer);
 	const struct hm_segment *segments = from ? buffer->segment : rep->fresh;
 	uint32_t n = from ? buffer->n_segment : 1;
 	uint32_t access = from ? HM_READ : HM_READ | HM_WRITE;
 	int r;
 
-	r = device->ops->begin_cpu(device->backend, segments, n, at, length, access);
+	r = device->ops->begin_cpu(link->backend, segments, n, at, length, access);
 	if (r)
 		return backend_explain(device->ops, r, "begin_cpu");
-	r = lost_touch_begin(device);
+	r = lost_touch_begin(device, link);
 	if (!r) {
 		if (from)
 			memcpy(between, rep->old + at, length);
@@ -174,7 +180,7 @@ static int copy_side(struct replacement *rep, bool from, uint64_t at, uint64_t l
 		lost_touch_end();
 	}
 	/* The bytes are there: what the device says of the end is not asked. */
-	device->ops->end_cpu(device->backend, segments, n, at, length, access);
+	device->ops->end_cpu(link->backend, segments, n, at, length, access);
 	return r;
 }
 
@@ -197,6 +203,29 @@ static int copy_in_steps(struct replacement *rep, uint64_t kept)
 	return r;
 }
 
+/*
+ * Where the kernel has no page for the copy (strict overcommit, a full tmpfs) a store is
+ * a SIGBUS; asked for, it is an error. Kernels before 5.14 are not asked.
+ */
+static int bring_in(const struct replacement *rep, uint64_t kept)
+{
+	int r;
+
+	if (rep->buffer->backing != HM_BACKING_MEMFD)
+		return 0;
+	/* Of the old one, too: to read where nothing was stored takes a page. */
+	r = sys_madvise(rep->old, buffer_pages(rep->buffer, kept), MADV_POPULATE_READ);
+	if (!r)
+		r = sys_madvise(rep->address, buffer_pages(rep->buffer, kept),
+				MADV_POPULATE_WRITE);
+	if (!r || r == -EINVAL)
+		return 0;
+	return err_set(r == -EFAULT ? -ENOMEM : r,
+		       "%s: no memory for the copy of %" PRIu64 " bytes (%s): see "
+		       "vm.overcommit_memory, and memory.max of the control group",
+		       rep->buffer->name, kept, err_name(r));
+}
+
 /* -ENODEV: the device is gone, and the bytes with it. */
 static int copy_contents(struct replacement *rep)
 {
@@ -204,10 +233,13 @@ static int copy_contents(struct replacement *rep)
 	uint64_t kept = min_u64(buffer->size, rep->new_size);
 	int r;
 
+	r = bring_in(rep, kept);
+	if (r)
+		return r;
 	if (unlikely(buffer->caps & HM_CAP_BRACKET)) {
 		r = copy_in_steps(rep, kept);
 	} else {
-		r = lost_touch_begin(buffer->device);
+		r = lost_touch_begin(buffer->device, segments_link(buffer));
 		if (!r) {
 			memcpy(rep->address, rep->old, kept);
 			lost_touch_end();
@@ -238,6 +270,9 @@ static int stage(struct replacement *rep)
 				    map->access);
 	if (!item->rights)
 		return err_set(-ENOMEM, "no memory for a map's rights");
+	r = protect_stage_base(map, from, max_u64(old_pages, rep->pages) - from, &item->base);
+	if (r)
+		return r;
 	if (rep->moves)
 		return 0;
 	map_entry(map, map->address, rep->new_size, map->generation + 1, item->rights, &entry);
@@ -258,34 +293,6 @@ static int freeze(struct replacement *rep)
 	r = remap_freeze(remap);
 	rep->item->frozen = !r;
 	return r;
-}
-
-/*
- * The map's bytes are out of reach: nothing of another's may be there, and nobody
- * may take what is for them. What this needs was allocated for the new object.
- */
-static void lose(struct replacement *rep)
-{
-	struct rangemap *old = rep->map->rights, *none = rep->item->rights;
-	struct registry_descriptor *staged;
-	struct registry_entry entry;
-	struct hm_map *map = rep->map;
-
-	reserve_mend(map->address, map->span);
-	none->n = 1;
-	none->run[0].value = HM_NONE;
-	map_entry(map, map->address, map->length, map->generation + 1, none, &entry);
-	registry_abandon(rep->item->staged);
-	rep->item->staged = NULL;
-	if (!registry_stage(&entry, &staged))
-		registry_commit(map->slot, staged);
-	pthread_mutex_lock(&map->lock);
-	map->rights = none;
-	map->generation++;
-	map->lost = true;
-	pthread_mutex_unlock(&map->lock);
-	rep->item->rights = NULL;
-	free(old);
 }
 
 /* What no object holds of a map's address space, from @end on: nothing may be there. */
@@ -323,7 +330,7 @@ static int put_back(struct replacement *rep)
 			buffer->reach_failed = true;
 		return 0;
 	}
-	lose(rep);
+	map_lose_locked(map, &rep->item->rights, &rep->item->staged);
 	return err_prefix(r, "the map at %p could not be put back and is lost",
 			  (void *)map->address);
 }
@@ -392,6 +399,9 @@ static int move_away(struct replacement *rep)
 	r = resident_lock_again(map, rep->address);
 	if (r)
 		goto err_lock;
+	r = repair_prepare(map, rep->span);
+	if (r)
+		goto err_lock;
 	map_entry(map, rep->address, rep->new_size, map->generation + 1, rep->item->rights,
 		  &entry);
 	r = registry_insert(&entry, rep->span, &slot);
@@ -435,6 +445,7 @@ static void publish_map(struct replacement *rep)
 	pthread_mutex_unlock(&map->lock);
 	rep->item->rights = NULL;
 	free(old);
+	protect_commit_base(map, &rep->item->base, rep->pages);
 }
 
 /* The buffer is made of the new object alone; the old ones end. */
@@ -590,8 +601,8 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 		goto err_set;
 	/* Bytes in the last page of the old object need no new one. */
 	if (pages > offset) {
-		r = buffer_create_object(buffer, new_size - offset, buffer->max_size - offset,
-					 &array[kept], &place);
+		r = buffer_create_object(buffer, segments_link(buffer), new_size - offset,
+					 buffer->max_size - offset, &array[kept], &place);
 		if (r)
 			goto err_set;
 		array[kept].offset = offset;

@@ -14,6 +14,9 @@ int resident_check(const struct hm_buffer *buffer);
 /* Locks at @address what is locked of @map: its pages there are new ones. */
 int resident_lock_again(const struct hm_map *map, char *address);
 
+/* Bytes of the range that hm_map_lock holds. Caller holds map->change. */
+uint64_t resident_locked_in(const struct hm_map *map, uint64_t offset, uint64_t length);
+
 /* Bytes that hm_map_lock holds. Caller holds map->change, or the last reference. */
 uint64_t resident_locked_bytes(const struct hm_map *map);
 

@@ -8,11 +8,14 @@
 
 #include "access.h"
 #include "buffer.h"
+#include "device_link.h"
+#include "loss.h"
 #include "lost.h"
 #include "rlimits.h"
 #include "map.h"
 #include "replace.h"
 #include "resident.h"
+#include "segments.h"
 #include "share.h"
 #include "sys.h"
 
@@ -26,11 +29,13 @@ static int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_
 	uint64_t old_part = old_size > segment->offset ? old_size - segment->offset : 0;
 	uint64_t new_part = new_size > segment->offset ? new_size - segment->offset : 0;
 
+	if (old_part == new_part)
+		return 0; /* it is full already, and growth goes on behind it */
 	if (share_is_received(buffer))
 		return 0; /* the owner has done it, and perhaps more since */
 	return backend_explain(buffer->device->ops,
-			       buffer->device->ops->resize(buffer->device->backend, segment,
-							   old_part, new_part),
+			       buffer->device->ops->resize(segments_link(buffer)->backend,
+							   segment, old_part, new_part),
 			       "resize");
 }
 
@@ -245,7 +250,13 @@ static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
 
 int resize_follow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
 {
-	return with_maps(buffer, 0, new_size, set);
+	uint64_t old_size = buffer->size;
+	int r;
+
+	loss_resize_begin(buffer, new_size);
+	r = with_maps(buffer, 0, new_size, set);
+	loss_resize_end(buffer, old_size);
+	return r;
 }
 
 static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags,
@@ -302,8 +313,9 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 
 int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 {
+	bool done = false, relieved = false;
 	struct resize_set set;
-	bool done = false;
+	uint64_t old_size;
 	int r;
 
 	err_clear();
@@ -328,17 +340,21 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 		r = buffer_lock(buffer);
 		if (r)
 			return r;
-		r = lost_check(buffer->device);
-		if (!r && buffer->size != new_size)
+		r = lost_check_buffer(buffer);
+		if (!r && buffer->size != new_size) {
+			old_size = buffer->size;
+			loss_resize_begin(buffer, new_size);
 			r = resize_locked(buffer, new_size, flags, &set);
+			loss_resize_end(buffer, old_size);
+		}
 		if (!r)
 			share_publish_locked(buffer);
 		done = buffer->size == new_size;
 		buffer_unlock(buffer);
 		resize_set_drop(&set);
-	} while (!r && !done);
+	} while ((!r && !done) || retire_relieve(r, &relieved));
 	/* Taken away meanwhile, it may not have seen a map that moved. */
 	if (!r)
-		r = lost_check(buffer->device);
+		r = lost_check_buffer(buffer);
 	return lost_notice(buffer->device, r);
 }

@@ -11,6 +11,7 @@ struct resize_map {
 	struct hm_map *map; /* a reference; change is held */
 	struct remap remap;
 	struct rangemap *rights; /* staged; NULL: as they are */
+	struct rangemap *base;   /* likewise: rights without scopes */
 	struct rangemap *locked; /* likewise */
 	struct registry_descriptor *staged;
 	bool frozen;
@@ -27,6 +28,8 @@ struct resize_set {
  * lock still held: references are dropped by resize_set_drop() without it.
  */
 int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set);
+/* The same with maps of a part. */
+int resize_set_begin_all(struct hm_buffer *buffer, struct resize_set *set);
 
 /*
  * Prepares each map's rights and descriptor for @new_length; the fresh range gets

@@ -4,11 +4,12 @@
 
 #include "buffer.h"
 #include "map.h"
+#include "protect.h"
 #include "resident.h"
 #include "resize.h"
 #include "sys.h"
 
-int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set)
+static int begin(struct hm_buffer *buffer, struct resize_set *set, bool parts)
 {
 	struct hm_map *map;
 	int r;
@@ -22,7 +23,7 @@ int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set)
 		return err_set(-ENOMEM, "no memory to change %u maps", buffer->n_map);
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
 		/* One whose last reference just went ends when buffer->lock is free. */
-		if (!map->whole || !object_try_ref(&map->object))
+		if ((!map->whole && !parts) || !object_try_ref(&map->object))
 			continue;
 		set->maps[set->n].map = map;
 		r = remap_lock(map);
@@ -37,6 +38,16 @@ err_end:
 	set->n++; /* held, though not locked */
 	resize_set_drop(set);
 	return r;
+}
+
+int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set)
+{
+	return begin(buffer, set, false);
+}
+
+int resize_set_begin_all(struct hm_buffer *buffer, struct resize_set *set)
+{
+	return begin(buffer, set, true);
 }
 
 int resize_set_stage(struct resize_set *set, uint64_t new_length, uint64_t fresh_offset,
@@ -56,6 +67,9 @@ int resize_set_stage(struct resize_set *set, uint64_t new_length, uint64_t fresh
 						    map->access);
 			if (!item->rights)
 				return err_set(-ENOMEM, "no memory for a map's rights");
+			r = protect_stage_base(map, fresh_offset, fresh_length, &item->base);
+			if (r)
+				return r;
 		}
 		if (fresh_length && map->locked) {
 			item->locked = rangemap_set(map->locked, fresh_offset, fresh_length, 0);
@@ -113,6 +127,8 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length)
 		if (set->maps[i].rights)
 			free(old);
 		set->maps[i].rights = NULL;
+		protect_commit_base(map, &set->maps[i].base,
+				    buffer_pages(map->buffer, new_length));
 		if (set->maps[i].locked)
 			resident_note(map, set->maps[i].locked);
 		set->maps[i].locked = NULL;
@@ -131,6 +147,7 @@ void resize_set_end(struct resize_set *set, bool done)
 		if (item->staged)
 			registry_abandon(item->staged);
 		free(item->rights);
+		free(item->base);
 		free(item->locked);
 		remap_unlock(item->map);
 	}

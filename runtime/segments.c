@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "buffer.h"
+#include "device_link.h"
 #include "sys.h"
 
 static void put_spare(struct hm_buffer *buffer, struct segment_list *list)
@@ -31,13 +32,23 @@ static struct segment_list *take_unused(struct hm_buffer *buffer)
 	return list;
 }
 
+static void end_objects(struct hm_buffer *buffer, const struct segment_list *list,
+			uint32_t n_kept)
+{
+	struct hm_device *device = buffer->device;
+	uint32_t n = list->n;
+
+	while (n-- > n_kept)
+		device->ops->object_destroy(list->link->backend, &list->segment[n]);
+	link_put(device, list->link);
+}
+
 void segments_sweep(struct hm_buffer *buffer)
 {
 	struct segment_list *list;
 
 	while ((list = take_unused(buffer))) {
-		buffer_destroy_objects(buffer, list->segment + list->n_kept,
-				       list->n - list->n_kept);
+		end_objects(buffer, list, list->n_kept);
 		free(list->segment);
 		put_spare(buffer, list);
 	}
@@ -82,9 +93,12 @@ void segments_abandon(struct hm_buffer *buffer, struct segment_list *list)
 	put_spare(buffer, list);
 }
 
-static void publish(struct hm_buffer *buffer, struct segment_list *list, uint32_t n)
+static void publish(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,
+		    struct device_link *link)
 {
 	list->n = n;
+	list->link = link;
+	list->serial = ++buffer->n_list;
 	list->n_kept = 0;
 	list->next = NULL;
 	buffer->segment = list->segment;
@@ -92,30 +106,43 @@ static void publish(struct hm_buffer *buffer, struct segment_list *list, uint32_
 	atomic_store(&buffer->segments, list);
 }
 
-void segments_begin(struct hm_buffer *buffer, struct segment_list *list)
+void segments_begin(struct hm_buffer *buffer, struct segment_list *list,
+		    struct device_link *link)
 {
 	buffer->oldest = list;
-	publish(buffer, list, 1);
+	publish(buffer, list, 1, link);
 }
 
-void segments_swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,
-		   uint32_t n_kept)
+static void swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,
+		 uint32_t n_kept, struct device_link *link)
 {
 	struct segment_list *old = atomic_load(&buffer->segments);
 
 	pthread_mutex_lock(&buffer->segment_lock);
 	old->n_kept = n_kept;
 	old->next = list;
-	publish(buffer, list, n);
+	publish(buffer, list, n, link);
 	pthread_mutex_unlock(&buffer->segment_lock);
 	segments_sweep(buffer);
+}
+
+void segments_swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,
+		   uint32_t n_kept)
+{
+	swap(buffer, list, n, n_kept, link_hold(segments_link(buffer)));
+}
+
+void segments_renew(struct hm_buffer *buffer, struct segment_list *list,
+		    struct device_link *link)
+{
+	swap(buffer, list, 1, 0, link);
 }
 
 void segments_end(struct hm_buffer *buffer)
 {
 	struct segment_list *list = atomic_load(&buffer->segments), *next;
 
-	buffer_destroy_objects(buffer, list->segment, list->n);
+	end_objects(buffer, list, 0);
 	free(list->segment);
 	list->next = buffer->spare;
 	for (; list; list = next) {

@@ -20,8 +20,10 @@
 struct segment_list {
 	_Atomic uint32_t n_user;
 	uint32_t n;
+	uint64_t serial; /* of the buffer's lists, from 1 */
 	uint32_t n_kept; /* of the first ones the objects are in the next list, too */
 	struct hm_segment *segment; /* n of them, by offset */
+	struct device_link *link;   /* of whom the objects are; held until they end */
 	struct segment_list *next;  /* the newer one; or of hm_buffer.spare */
 };
 
@@ -53,15 +55,26 @@ static inline struct segment_list *segments_get(struct hm_buffer *buffer)
 int segments_create(struct hm_buffer *buffer, uint32_t n, struct segment_list **ret_list);
 void segments_abandon(struct hm_buffer *buffer, struct segment_list *list);
 
-/* Of a buffer that nobody knows yet. */
-void segments_begin(struct hm_buffer *buffer, struct segment_list *list);
+/* Of a buffer that nobody knows yet; @link is held, and the list's from here on. */
+void segments_begin(struct hm_buffer *buffer, struct segment_list *list,
+		    struct device_link *link);
+
+/* Of whom its objects are now. Caller holds buffer->lock, or nobody knows the buffer. */
+static inline struct device_link *segments_link(const struct hm_buffer *buffer)
+{
+	return atomic_load(&((struct hm_buffer *)buffer)->segments)->link;
+}
 
 /*
- * Publishes the first @n of @list. The first @n_kept objects of the old one are in it;
- * the others are the old list's to end. Caller holds buffer->lock.
+ * Publishes the first @n of @list, of the same link. The first @n_kept objects of the
+ * old one are in it; the others are the old list's to end. Caller holds buffer->lock.
  */
 void segments_swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,
 		   uint32_t n_kept);
+
+/* The same with all objects new ones of @link, which is held, and the list's then. */
+void segments_renew(struct hm_buffer *buffer, struct segment_list *list,
+		    struct device_link *link);
 
 /* The buffer's end, and that of its objects. */
 void segments_end(struct hm_buffer *buffer);

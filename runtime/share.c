@@ -2,14 +2,13 @@
 /* hm_buffer_send, hm_buffer_receive; a receiver's buffer follows its owner's size. */
 #include "share.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "access.h"
 #include "buffer.h"
+#include "control.h"
 #include "dmabuf.h"
 #include "lost.h"
 #include "resize.h"
@@ -38,9 +37,10 @@ static int check_sendable_locked(const struct hm_buffer *buffer)
 		       buffer->name, buffer->device->name);
 }
 
-/* The page is made with the first send and stays with the buffer. */
-static int begin_share_locked(struct hm_buffer *buffer)
+/* Its place in the control page is taken with the first send and stays the buffer's. */
+static int begin_share_locked(struct hm_buffer *buffer, int fd)
 {
+	const struct hm_segment *segment = &buffer->segment[0];
 	struct share *share;
 	int r;
 
@@ -50,6 +50,10 @@ static int begin_share_locked(struct hm_buffer *buffer)
 	if (r)
 		return r;
 	share->max_size = buffer->max_size;
+	/* Of what is mapped by the same descriptor here it is known. */
+	share->map_flags = segment->flags & HM_SEGMENT_DMABUF ?
+				   segment->flags & DMABUF_MAP_FLAGS :
+				   dmabuf_map_flags(fd);
 	buffer->share = share;
 	return 0;
 }
@@ -73,11 +77,31 @@ static void describe_locked(const struct hm_buffer *buffer, uint32_t flags, int 
 		.backing = backing_of(buffer, fd),
 		.max_size = buffer->share->max_size,
 		.page_size = buffer->page_size,
-		.serial = buffer->share->page->serial,
+		.serial = buffer->share->serial,
+		.size = buffer->size,
+		.slot = buffer->share->index,
 	};
+
+	if (message->backing == HM_BACKING_DEVICE)
+		message->map_flags = buffer->share->map_flags;
 	if (buffer->backing == HM_BACKING_FILE)
 		message->offset = buffer->segment[0].fd_offset;
-	snprintf(message->backend, sizeof(message->backend), "%s", buffer->device->ops->name);
+	name_copy(message->backend, sizeof(message->backend), buffer->device->ops->name);
+}
+
+/* The object's descriptor, which @ret_own says to be the caller's to close. */
+static int get_object_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
+			     int *ret_fd, bool *ret_own)
+{
+	/* It stays open as long as the buffer, and is what an export would duplicate. */
+	if (buffer->settled_fd >= 0 && buffer->n_segment == 1 &&
+	    !(flags & HM_EXPORT_READ_ONLY)) {
+		*ret_fd = buffer->settled_fd;
+		*ret_own = false;
+		return 0;
+	}
+	*ret_own = true;
+	return buffer_export_locked(buffer, flags, set, ret_fd);
 }
 
 int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
@@ -85,6 +109,7 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	struct resize_set set = { 0 };
 	struct share_message message;
 	int fds[SHARE_FDS];
+	bool own = false;
 	int r;
 
 	err_clear();
@@ -102,24 +127,27 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 		return r;
 	r = check_sendable_locked(buffer);
 	if (!r)
-		r = buffer_export_locked(buffer, flags, &set, &fds[SHARE_FD_OBJECT]);
+		r = get_object_locked(buffer, flags, &set, &fds[SHARE_FD_OBJECT], &own);
 	if (r)
 		goto out;
-	r = begin_share_locked(buffer);
+	r = begin_share_locked(buffer, fds[SHARE_FD_OBJECT]);
 	if (r)
 		goto err_close;
 	describe_locked(buffer, flags, fds[SHARE_FD_OBJECT], &message);
-	/* The page's descriptor is the buffer's as long as the caller's reference. */
-	fds[SHARE_FD_CONTROL] = buffer->share->fd;
+	/* They stay open as long as the buffer has its place there. */
+	fds[SHARE_FD_CONTROL] = control_fd(buffer->share);
+	fds[SHARE_FD_OWNER] = control_owner_fd(buffer->share);
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
 	/* Without locks: the peer may take his time. */
 	r = share_message_send(socket, &message, fds);
-	sys_close(fds[SHARE_FD_OBJECT]);
+	if (own)
+		sys_close(fds[SHARE_FD_OBJECT]);
 	return r;
 
 err_close:
-	sys_close(fds[SHARE_FD_OBJECT]);
+	if (own)
+		sys_close(fds[SHARE_FD_OBJECT]);
 out:
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
@@ -153,7 +181,7 @@ static int check_message(const struct share_message *message, uint64_t max_size)
 	bool name = end && end < sizeof(message->backend);
 
 	for (i = 0; i < end; i++)
-		name &= isprint((unsigned char)message->backend[i]) != 0;
+		name &= message->backend[i] >= ' ' && message->backend[i] <= '~';
 	for (i = 0; i < ARRAY_SIZE(message->reserved); i++)
 		if (message->reserved[i])
 			return err_set(-EPROTO, "the message's reserved word %zu is not 0", i);
@@ -175,6 +203,15 @@ static int check_message(const struct share_message *message, uint64_t max_size)
 			       "the message tells of sizes that can't be: max_size %" PRIu64
 			       ", offset %" PRIu64 ", pages of %" PRIu64,
 			       message->max_size, message->offset, message->page_size);
+	if (!message->size || message->size > message->max_size || !message->serial ||
+	    message->serial & CONTROL_LET_GO || message->slot >= CONTROL_SLOTS ||
+	    message->map_flags & ~DMABUF_MAP_FLAGS ||
+	    (message->map_flags && message->backing != HM_BACKING_DEVICE))
+		return err_set(-EPROTO,
+			       "the message tells of %" PRIu64 " bytes, serial %" PRIu64
+			       ", slot %" PRIu32 " and map flags 0x%" PRIx32 ", which can't be",
+			       message->size, message->serial, message->slot,
+			       message->map_flags);
 	if (max_size && message->max_size > max_size)
 		return err_set(-E2BIG,
 			       "the buffer may grow to %" PRIu64
@@ -239,15 +276,22 @@ static int check_buffer(struct hm_buffer *buffer, const struct share_message *me
 	return check_file_size(buffer, buffer->size);
 }
 
+/* Are its segments the dma-bufs that it takes in? */
+static bool keeps_descriptors(const struct hm_device *device)
+{
+	return device->ops->begin_cpu == dmabuf_segments_begin;
+}
+
 /*
  * An object that a device has exported does not shrink as long as its descriptor is
  * open anywhere: a backend need not keep the one that it took in.
  */
-static int hold_object(struct share *share, int fd, const struct share_message *message)
+static int hold_object(struct share *share, const struct hm_device *device, int fd,
+		       const struct share_message *message)
 {
 	int own;
 
-	if (message->backing != HM_BACKING_DEVICE)
+	if (message->backing != HM_BACKING_DEVICE || keeps_descriptors(device))
 		return 0;
 	own = sys_dup(fd);
 	if (own < 0)
@@ -257,13 +301,13 @@ static int hold_object(struct share *share, int fd, const struct share_message *
 }
 
 static int adopt(struct hm_device *device, int fd, const struct share_message *message,
-		 const struct share *share, const struct hm_buffer_desc *asked,
+		 struct share *share, const struct hm_buffer_desc *asked,
 		 struct hm_buffer **ret_buffer)
 {
 	bool file = message->backing == HM_BACKING_FILE;
 	struct hm_buffer_desc desc = *asked;
 
-	desc.size = atomic_load_explicit(&share->page->size, memory_order_acquire);
+	desc.size = control_size(share, message->size);
 	if (!desc.size || desc.size > message->max_size) {
 		sys_close(fd);
 		return err_set(-EPROTO,
@@ -271,13 +315,16 @@ static int adopt(struct hm_device *device, int fd, const struct share_message *m
 			       " bytes, which are not in 1 to max_size, %" PRIu64,
 			       desc.size, message->max_size);
 	}
+	/* What its device has added since is not in what was sent: share_follow() looks. */
+	if (message->backing == HM_BACKING_DEVICE)
+		desc.size = min_u64(desc.size, message->size);
 	desc.max_size = file ? message->max_size : 0;
 	desc.offset = message->offset;
 	if (!(message->access & HM_WRITE))
 		desc.flags |= HM_BUFFER_READ_ONLY;
 	if (!desc.name)
 		desc.name = "received";
-	return buffer_adopt_fd(device, fd, &desc, file, ret_buffer);
+	return buffer_adopt_fd(device, fd, &desc, file, message->map_flags, ret_buffer);
 }
 
 int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buffer_desc *from,
@@ -306,10 +353,10 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 				   message.access, &desc);
 	if (r)
 		goto err_fds;
-	r = control_open(fds[SHARE_FD_CONTROL], &share);
+	r = control_open(fds, &message, &share);
 	if (r)
 		goto err_fds;
-	r = hold_object(share, fds[SHARE_FD_OBJECT], &message);
+	r = hold_object(share, device, fds[SHARE_FD_OBJECT], &message);
 	if (r) {
 		sys_close(fds[SHARE_FD_OBJECT]);
 		goto err_control;
@@ -325,7 +372,9 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 	buffer->segment[0].length = buffer->max_size;
 	buffer->caps &= ~(uint64_t)(HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE);
 	buffer->exported = true;
+	buffer_settle_locked(buffer);
 	share->max_size = message.max_size;
+	share->map_flags = message.map_flags;
 	share->seen = buffer->size;
 	buffer->share = share;
 	*ret_buffer = buffer;
@@ -334,11 +383,10 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 err_buffer:
 	hm_buffer_unref(buffer);
 err_control:
-	control_end(share);
+	control_abandon(share);
 	return r;
 err_fds:
-	sys_close(fds[SHARE_FD_CONTROL]);
-	sys_close(fds[SHARE_FD_OBJECT]);
+	share_message_close(fds, SHARE_FDS);
 	return r;
 }
 
@@ -362,17 +410,15 @@ static int follow_locked(struct hm_buffer *buffer, uint64_t size, struct resize_
 int share_follow(struct hm_buffer *buffer)
 {
 	struct resize_set set = { 0 };
-	uint64_t size;
+	struct share *share = buffer->share;
 	int r;
 
-	if (likely(atomic_load_explicit(&buffer->share->page->size, memory_order_acquire) ==
-		   buffer->share->seen))
+	if (likely(control_size(share, share->seen) == share->seen))
 		return 0;
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	size = atomic_load_explicit(&buffer->share->page->size, memory_order_acquire);
-	r = follow_locked(buffer, size, &set);
+	r = follow_locked(buffer, control_size(share, share->seen), &set);
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
 	return lost_notice(buffer->device, r);
@@ -380,19 +426,14 @@ int share_follow(struct hm_buffer *buffer)
 
 void share_publish_locked(struct hm_buffer *buffer)
 {
-	struct control_page *page;
-
-	if (!buffer->share || buffer->share->received)
-		return;
-	page = buffer->share->page;
-	atomic_fetch_add_explicit(&page->generation, 1, memory_order_relaxed);
-	atomic_store_explicit(&page->size, buffer->size, memory_order_release);
+	if (buffer->share && !buffer->share->received)
+		control_publish(buffer->share, buffer->size);
 }
 
 int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size,
 			       uint32_t flags)
 {
-	const struct share *share = buffer->share;
+	struct share *share = buffer->share;
 
 	if (likely(!share))
 		return 0;
@@ -405,7 +446,7 @@ int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size
 		return err_set(-EBUSY,
 			       "%s: it was received, and only its owner, process %" PRIu64
 			       ", may resize it",
-			       buffer->name, (uint64_t)share->page->owner_pid);
+			       buffer->name, control_owner_pid(share));
 	if (new_size > buffer->size &&
 	    (new_size > buffer->max_size || flags & (HM_GROW_REPLACE | HM_GROW_APPEND)))
 		return err_set(
@@ -418,7 +459,7 @@ int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size
 
 uint32_t share_state_locked(const struct hm_buffer *buffer)
 {
-	const struct share *share = buffer->share;
+	struct share *share = buffer->share;
 
 	if (!share)
 		return 0;

@@ -3,37 +3,30 @@
  * Buffers that several processes have: hm_buffer_send, hm_buffer_receive, and what
  * keeps a receiver's idea of the size right.
  *
- * Beside the buffer's own descriptor goes that of its control page. Its owner alone
- * writes it, and alone resizes the buffer; receivers commit what it says, and look
- * again in every call.
+ * Beside the buffer's own descriptor go those of its control page and of its owner's
+ * process. The owner alone writes the page, and alone resizes the buffer; receivers commit
+ * what it says, and look again in every call.
  */
 #ifndef HETMAP_SHARE_H
 #define HETMAP_SHARE_H
 
 #include "core.h"
 
-#define CONTROL_MAGIC 0x50436d68u /* "hmCP" */
-#define CONTROL_VERSION 1
-
-/* At the start of a memfd of its own, sealed so that no peer writes it or cuts it off. */
-struct control_page {
-	uint32_t magic;
-	uint32_t version;
-	_Atomic uint64_t size;       /* receivers commit no more than that */
-	_Atomic uint64_t generation; /* changes of size so far */
-	uint64_t serial;             /* of the object, in its owner's process */
-	_Atomic uint64_t owner_pid;  /* 0: the owner has let go of the buffer */
-	uint64_t owner_start;        /* process_start() of it: pids are reused */
-};
+struct control_file;
+struct control_slot;
 
 struct share {
-	struct control_page *page; /* receivers: read-only */
-	int fd;                    /* of the page, for further peers */
+	struct control_file *file;
+	struct control_slot *slot; /* receivers: read-only */
+	uint32_t index;            /* of it in the file */
+	uint32_t map_flags;        /* dmabuf_map_flags() of what is sent */
+	uint64_t serial;           /* of the buffer, in its owner's process */
+	int spare_fds[2];          /* receivers: came with it, and are known already; or -1 */
 	int object_fd; /* receivers: keeps a device's object from shrinking; or -1 */
 	bool received;
-	bool owner_seen;       /* its pid means the same process here */
+	_Atomic bool let_go;   /* receivers: the slot is no longer this buffer's */
 	uint64_t max_size;     /* the owner's */
-	_Atomic uint64_t seen; /* receivers: page->size that the maps have */
+	_Atomic uint64_t seen; /* receivers: the owner's size that the maps have */
 };
 
 /* ---- share.c ---- */
@@ -76,25 +69,19 @@ static inline int map_check(struct hm_map *map)
 	return likely(r || !share_is_received(map->buffer)) ? r : share_follow(map->buffer);
 }
 
-/* ---- control.c ---- */
-
-/* The owner's page, for a buffer of @size bytes. */
-int control_create(uint64_t serial, uint64_t size, struct share **ret_share);
-/* A receiver's: checks what is behind @fd, which is the share's from here on. */
-int control_open(int fd, struct share **ret_share);
-/* Takes page, descriptor and @share away. */
-void control_end(struct share *share);
-/* The process that made the page is not there any more, as far as can be told. */
-bool control_owner_gone(const struct share *share);
-
 /* ---- share_message.c ---- */
 
 #define SHARE_MAGIC 0x48536d68u /* "hmSH" */
-#define SHARE_VERSION 1
+#define SHARE_VERSION 2
 
-enum { SHARE_FD_OBJECT, SHARE_FD_CONTROL, SHARE_FDS };
+/* The last one is -1 where a sandbox keeps a process from having one of itself. */
+enum { SHARE_FD_OBJECT, SHARE_FD_CONTROL, SHARE_FD_OWNER, SHARE_FDS };
 
-/* What is sent beside the two descriptors. All of it is checked against them. */
+/*
+ * What is sent beside the descriptors. All of it is checked against them, but for
+ * map_flags: how the object is to be mapped. A lie there shows other bytes of the same
+ * object, or zeros, to the maps of who believes it; the sender may write them anyway.
+ */
 struct share_message {
 	uint32_t magic;
 	uint32_t version;
@@ -105,9 +92,12 @@ struct share_message {
 	uint64_t max_size;
 	uint64_t page_size;
 	uint64_t offset; /* in a file */
-	uint64_t serial;
+	uint64_t serial; /* not 0 */
 	char backend[16];
-	uint64_t reserved[4]; /* 0 */
+	uint64_t size;        /* if it is let go of on the way, the control page has none */
+	uint32_t slot;        /* in the control page */
+	uint32_t map_flags;   /* DMABUF_MAP_FLAGS */
+	uint64_t reserved[2]; /* 0 */
 };
 
 _Static_assert(sizeof(struct share_message) == 104, "no padding: other builds read it");
@@ -120,5 +110,7 @@ int share_message_send(int socket, const struct share_message *message,
 /* On failure no descriptor is left of what came. */
 int share_message_receive(int socket, struct share_message *ret_message,
 			  int ret_fds[SHARE_FDS]);
+/* Closes what there is of them. */
+void share_message_close(const int *fds, uint32_t n);
 
 #endif

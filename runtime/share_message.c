@@ -18,6 +18,9 @@
 /* More than are wanted, so that too many are found, taken and closed. */
 #define ROOM_FDS 16
 
+/* Without the owner's. */
+#define SHARE_FDS_LEAST SHARE_FD_OWNER
+
 int share_check_socket(int socket, const char *what)
 {
 	int domain = 0, type = 0, r;
@@ -65,13 +68,15 @@ int share_message_send(int socket, const struct share_message *message,
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
+	size_t length = (fds[SHARE_FD_OWNER] < 0 ? SHARE_FDS_LEAST : SHARE_FDS) * sizeof(int);
 	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
 	ssize_t n;
 
 	rights->cmsg_level = SOL_SOCKET;
 	rights->cmsg_type = SCM_RIGHTS;
-	rights->cmsg_len = CMSG_LEN(SHARE_FDS * sizeof(int));
-	memcpy(CMSG_DATA(rights), fds, SHARE_FDS * sizeof(int));
+	rights->cmsg_len = CMSG_LEN(length);
+	memcpy(CMSG_DATA(rights), fds, length);
+	header.msg_controllen = CMSG_SPACE(length);
 	n = sys_sendmsg(socket, &header);
 	if (n < 0)
 		return explain_send((int)n);
@@ -121,12 +126,13 @@ static int check_received(const struct received *received, const struct msghdr *
 		return err_set(-EMFILE,
 			       "the descriptors that were sent find no room here: raise "
 			       "RLIMIT_NOFILE, and have the buffer sent again");
-	if (received->n != SHARE_FDS || header->msg_flags & MSG_CTRUNC)
+	if (received->n < SHARE_FDS_LEAST || received->n > SHARE_FDS ||
+	    header->msg_flags & MSG_CTRUNC)
 		return err_set(-EPROTO,
 			       "%s%" PRIu32 " descriptors came with the message: a buffer "
-			       "has %d",
+			       "has %d or %d",
 			       header->msg_flags & MSG_CTRUNC ? "more than " : "", received->n,
-			       SHARE_FDS);
+			       SHARE_FDS_LEAST, SHARE_FDS);
 	if (length != sizeof(*message) || header->msg_flags & MSG_TRUNC)
 		return err_set(-EPROTO, "a message of %s%zu bytes came: a buffer's has %zu",
 			       header->msg_flags & MSG_TRUNC ? "more than " : "", length,
@@ -174,12 +180,19 @@ int share_message_receive(int socket, struct share_message *ret_message, int ret
 	r = check_received(&received, &header, (size_t)n, &message);
 	if (r)
 		goto err_close;
+	received.fds[received.n] = -1;
 	*ret_message = message;
 	memcpy(ret_fds, received.fds, SHARE_FDS * sizeof(int));
 	return 0;
 
 err_close:
-	while (received.n--)
-		sys_close(received.fds[received.n]);
+	share_message_close(received.fds, received.n);
 	return r;
+}
+
+void share_message_close(const int *fds, uint32_t n)
+{
+	while (n--)
+		if (fds[n] >= 0)
+			sys_close(fds[n]);
 }

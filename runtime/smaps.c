@@ -87,7 +87,22 @@ static uint64_t share(uint64_t bytes, uint64_t part, uint64_t size)
 	return part == size ? bytes : (uint64_t)((double)bytes * (double)part / (double)size);
 }
 
-static void add_line(struct smaps_sum *sum, const char *line, uint64_t part, uint64_t size)
+/*
+ * What is there of a locked mapping is locked. The kernel's "Locked:" is no measure of
+ * it: pages that others map, too, count by their share there, as in Pss.
+ */
+static void add_flags(struct smaps_sum *sum, const char *line, uint64_t resident)
+{
+	/* Two letters a flag, with a blank behind each [proc(5)]. */
+	if (!strstr(line, " lo "))
+		return;
+	sum->marked = true;
+	sum->locked += resident;
+}
+
+/* @resident: of this mapping, so far; its flags come last. */
+static void add_line(struct smaps_sum *sum, const char *line, uint64_t part, uint64_t size,
+		     uint64_t *resident)
 {
 	static const char *const huge[] = { "AnonHugePages", "ShmemPmdMapped",
 					    "FilePmdMapped" };
@@ -95,15 +110,14 @@ static void add_line(struct smaps_sum *sum, const char *line, uint64_t part, uin
 	uint64_t bytes;
 	size_t i;
 
-	/* Two letters a flag, with a blank behind each [proc(5)]. */
 	if (!strncmp(line, "VmFlags:", 8))
-		sum->marked |= strstr(line, " lo ") != NULL;
-	if (value_of(line, "Rss", &bytes))
-		sum->resident += share(bytes, part, size);
-	else if (value_of(line, "Locked", &bytes))
-		sum->locked += share(bytes, part, size);
-	else if (value_of(line, "KernelPageSize", &bytes))
+		add_flags(sum, line, *resident);
+	if (value_of(line, "Rss", &bytes)) {
+		*resident = share(bytes, part, size);
+		sum->resident += *resident;
+	} else if (value_of(line, "KernelPageSize", &bytes)) {
 		sum->page_size = max_u64(sum->page_size, bytes);
+	}
 	for (i = 0; i < ARRAY_SIZE(huge); i++)
 		if (value_of(line, huge[i], &bytes))
 			sum->huge += share(bytes, part, size);
@@ -117,7 +131,7 @@ static void add_line(struct smaps_sum *sum, const char *line, uint64_t part, uin
 int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
 {
 	uint64_t start = (uintptr_t)address, end = start + length;
-	uint64_t from = 0, to = 0, part = 0;
+	uint64_t from = 0, to = 0, part = 0, resident = 0;
 	struct smaps_sum sum = { 0 };
 	struct lines lines;
 	char *line;
@@ -134,11 +148,12 @@ int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
 			if (from >= end)
 				break;
 			part = 0;
+			resident = 0;
 			if (to > start)
 				part = min_u64(to, end) - max_u64(from, start);
 			sum.mapped += part;
 		} else if (part) {
-			add_line(&sum, line, part, to - from);
+			add_line(&sum, line, part, to - from, &resident);
 		}
 	}
 	lines_close(&lines);
@@ -164,6 +179,24 @@ static uint64_t key_read(const char *path, const char *key)
 uint64_t status_read(const char *key)
 {
 	return key_read("/proc/self/status", key);
+}
+
+bool capable_read(uint32_t capability)
+{
+	static const char key[] = "CapEff:";
+	struct lines lines;
+	uint64_t set = 0;
+	char *line;
+
+	if (lines_open(&lines, "/proc/self/status"))
+		return false;
+	while ((line = lines_next(&lines)))
+		if (!strncmp(line, key, sizeof(key) - 1)) {
+			set = strtoull(line + sizeof(key) - 1, NULL, 16);
+			break;
+		}
+	lines_close(&lines);
+	return set >> capability & 1;
 }
 
 uint64_t meminfo_read(const char *key)

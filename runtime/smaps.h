@@ -28,6 +28,9 @@ int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum);
 /* The number in "KEY: N kB" of /proc/self/status, in bytes; 0 if not there. */
 uint64_t status_read(const char *key);
 
+/* Is that capability of linux/capability.h in this thread's effective set? */
+bool capable_read(uint32_t capability);
+
 /* Likewise of /proc/meminfo: "MemAvailable". */
 uint64_t meminfo_read(const char *key);
 

@@ -11,6 +11,7 @@ static uint64_t get(_Atomic uint64_t *counter)
 
 int hm_stats_get(struct hm_stats *ret_stats)
 {
+	const struct retire_counts retirement = retire_counts();
 	struct hm_stats now;
 	int r;
 
@@ -34,6 +35,11 @@ int hm_stats_get(struct hm_stats *ret_stats)
 		.find_retries = registry_find_retries(),
 		.touches_outside = get(&stats.touches_outside),
 		.bytes_idle = get(&stats.bytes_idle),
+		.bytes_shadow = get(&stats.bytes_shadow),
+		.retired = retirement.retired,
+		.retired_in_place = retirement.in_place,
+		.backlog = retirement.objects,
+		.backlog_bytes = retirement.bytes,
 	};
 	struct_write(ret_stats, &now, ret_stats->struct_size);
 	return 0;

@@ -7,10 +7,15 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
+#include "dmabuf.h"
+#include "device_link.h"
+#include "loss.h"
 #include "lost.h"
 #include "map.h"
+#include "protect.h"
 #include "reach.h"
 #include "remap.h"
+#include "repair.h"
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
@@ -75,35 +80,61 @@ static inline int call_device(struct hm_map *map, uint64_t offset, uint64_t leng
 	int r;
 
 	segments = segments_get(buffer);
-	r = op(device->backend, segments->segment, segments->n, map->offset + offset, length,
-	       access);
+	r = op(segments->link->backend, segments->segment, segments->n, map->offset + offset,
+	       length, access);
 	segments_put(buffer, segments);
 	return likely(!r) ? 0 : backend_explain(device->ops, r, what);
 }
 
+/* What it answers is noticed by whoever began or ended, without an open bracket. */
 static inline int tell_device(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access, device_op *op, const char *what)
 {
-	int r;
-
 	err_clear();
-	r = call_device(map, offset, length, access, op, what);
-	return likely(!r) ? 0 : lost_notice(map->buffer->device, r);
+	return call_device(map, offset, length, access, op, what);
 }
 
-int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+/* The dma-buf that the range is in, which stays as long as the buffer; or -1. */
+static inline int settled_fd(const struct hm_map *map, uint64_t offset, uint64_t length)
 {
-	const struct hm_backend_ops *ops = map->buffer->device->ops;
-	int r;
+	const struct hm_buffer *buffer = map->buffer;
+	int fd = atomic_load_explicit(&buffer->settled_fd, memory_order_acquire);
 
+	return fd >= 0 && map->offset + offset + length <= buffer->settled_length ? fd : -1;
+}
+
+static inline int device_begin(struct hm_map *map, uint64_t offset, uint64_t length,
+			       uint32_t access)
+{
+	const struct hm_backend_ops *ops;
+	int r, fd = settled_fd(map, offset, length);
+
+	if (likely(fd >= 0))
+		return dmabuf_begin_cpu(fd, access);
+	ops = map->buffer->device->ops;
 	r = tell_device(map, offset, length, access, ops->begin_cpu, "begin_cpu");
 	return unlikely(!r && ops->hidden) ? reach_settle(map->buffer) : r;
 }
 
-int bracket_device_end(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
+	return device_begin(map, offset, length, access);
+}
+
+static inline int device_end(struct hm_map *map, uint64_t offset, uint64_t length,
+			     uint32_t access)
+{
+	int fd = settled_fd(map, offset, length);
+
+	if (likely(fd >= 0))
+		return dmabuf_end_cpu(fd, access);
 	return tell_device(map, offset, length, access, map->buffer->device->ops->end_cpu,
 			   "end_cpu");
+}
+
+int bracket_device_end(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	return device_end(map, offset, length, access);
 }
 
 static int device_views_begin(struct hm_map *map, uint64_t offset, uint64_t length,
@@ -141,10 +172,12 @@ int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uin
 	int r;
 
 	r = bracket_device_begin(map, offset, length, access);
-	if (r || !backend_ends_cpu(map->buffer->device->ops))
-		return r;
-	before = atomic_exchange(&map->turn, access);
-	return before ? bracket_device_end(map, offset, length, before) : 0;
+	if (!r && backend_ends_cpu(map->buffer->device->ops)) {
+		before = atomic_exchange(&map->turn, access);
+		if (before)
+			r = bracket_device_end(map, offset, length, before);
+	}
+	return likely(!r) ? 0 : lost_notice(map->buffer->device, r);
 }
 
 int bracket_turn_end(struct hm_map *map)
@@ -198,6 +231,18 @@ static bool close_one(struct hm_map *map)
 	return false;
 }
 
+/* Of those that the map was made with: has somebody taken them away since? */
+static int check_rights(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	if (map_allows(map, offset, length, access))
+		return 0;
+	return err_set(-EACCES,
+		       "hm_map_begin_cpu: some of %" PRIu64 " bytes from %" PRIu64
+		       " on may not be %s: see hm_map_protect()%s",
+		       length, offset, access & HM_WRITE ? "written" : "read",
+		       protect_cause(map, offset, length, access));
+}
+
 int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
 	bracket_function *begin;
@@ -206,43 +251,83 @@ int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 	r = check(map, offset, length, access, "hm_map_begin_cpu");
 	if (r)
 		return r;
+	/* Of a lost one nobody has taken rights away: it has none. */
+	if (unlikely(atomic_load_explicit(&map->narrowed, memory_order_relaxed)) &&
+	    !map->lost) {
+		r = check_rights(map, offset, length, access & map->access);
+		if (r)
+			return r;
+	}
 	r = map_use_wait(map, offset, length, access, UINT64_MAX);
 	if (r)
 		return r;
-	if (unlikely(map->lost))
-		return remap_refuse_lost(map);
+	/* First: a recovery waits for open ones, or has the map shown when this looks. */
 	atomic_fetch_add(&map->n_bracket, 1);
+	if (unlikely(map->lost)) {
+		r = remap_refuse_lost(map);
+		goto err_bracket;
+	}
+	r = repair_check(map, offset, length, NULL);
+	if (unlikely(r))
+		goto err_bracket;
 	begin = map->bracket_begin;
-	r = begin(map, offset, length, access);
-	if (r)
+	/* Here, where it is the usual one: what is around its call costs as much as a part of it. */
+	r = begin == bracket_device_begin ? device_begin(map, offset, length, access) :
+					    begin(map, offset, length, access);
+	if (unlikely(r))
 		goto err_bracket;
 	return 0;
 
 err_bracket:
 	close_one(map);
-	return r;
+	return lost_notice(map->buffer->device, r);
+}
+
+/*
+ * While the bracket is open: what was stored in it is the shadow's, too, or is lost. The
+ * device may take the bytes out of the CPU's reach from its end on.
+ */
+static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t length,
+			      uint32_t access)
+{
+	if (unlikely(map->lost))
+		return remap_refuse_lost(map);
+	if (likely(!(access & HM_WRITE) || !map->buffer->loss))
+		return 0;
+	return loss_refresh(map->buffer, map->offset + offset, length);
 }
 
 int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
+	char text[ERR_TEXT_MAX];
 	bracket_function *end;
 	uint64_t map_length;
-	int r;
+	int r, kept = 0;
 
 	r = check(map, offset, length, access, "hm_map_end_cpu");
 	if (r && r != -ERANGE)
 		return r;
-	if (!close_one(map))
-		return r ? r : err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
 	if (r) {
 		/* A shrink has cut it off since: what is left of it ends. */
 		map_length = map->length;
-		if (offset >= map_length)
-			return 0;
-		length = min_u64(length, map_length - offset);
+		length = offset < map_length ? min_u64(length, map_length - offset) : 0;
 	}
+	if (likely(length))
+		kept = keep_stores(map, offset, length, access);
+	if (unlikely(kept))
+		snprintf(text, sizeof(text), "%s", hm_errmsg());
+	if (!close_one(map))
+		return r ? r : err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
+	if (!length)
+		return 0;
 	end = map->bracket_end;
-	return end(map, offset, length, access);
+	r = end == bracket_device_end ? device_end(map, offset, length, access) :
+					end(map, offset, length, access);
+	if (unlikely(kept))
+		r = err_set(kept, "%s", text);
+	if (unlikely(r))
+		return lost_notice(map->buffer->device, r);
+	return repair_check(map, offset, length, NULL);
 }
 
 int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <numaif.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -26,6 +27,16 @@ static void *real_mremap(void *address, size_t old_length, size_t new_length, in
 	return mremap(address, old_length, new_length, flags, new_address);
 }
 
+/*
+ * By number: TSan takes an mmap() for stores to all of its range, by this thread, and
+ * knows nothing of the kernel's order between them and others' accesses.
+ */
+static void *real_mmap_over(void *address, size_t length, int prot, int flags, int fd,
+			    off_t offset)
+{
+	return (void *)syscall(SYS_mmap, address, length, prot, flags, fd, offset);
+}
+
 /* By number: under a sanitizer libc's mlock() and munlock() do nothing. */
 static int real_mlock2(const void *address, size_t length, unsigned int flags)
 {
@@ -35,6 +46,11 @@ static int real_mlock2(const void *address, size_t length, unsigned int flags)
 static int real_munlock(const void *address, size_t length)
 {
 	return (int)syscall(SYS_munlock, address, length);
+}
+
+static int real_mseal(void *address, size_t length)
+{
+	return (int)syscall(SYS_mseal, address, length, 0);
 }
 
 static int real_mincore(void *address, size_t length, unsigned char *vector)
@@ -73,20 +89,37 @@ static int real_userfaultfd(int flags)
 	return (int)syscall(SYS_userfaultfd, flags);
 }
 
+static int real_pidfd_open(pid_t pid, unsigned int flags)
+{
+	return (int)syscall(SYS_pidfd_open, pid, flags);
+}
+
 static int real_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
 		      unsigned long d)
 {
 	return prctl(option, a, b, c, d);
 }
 
+/* Its result is the error number itself. */
+static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	int r = pthread_sigmask(how, set, old);
+
+	if (r)
+		errno = r;
+	return r ? -1 : 0;
+}
+
 struct sys_table sys_table = {
 	.mmap = mmap,
+	.mmap_over = real_mmap_over,
 	.munmap = munmap,
 	.mremap = real_mremap,
 	.mprotect = mprotect,
 	.madvise = madvise,
 	.mlock2 = real_mlock2,
 	.munlock = real_munlock,
+	.mseal = real_mseal,
 	.msync = msync,
 	.mincore = real_mincore,
 	.mbind = mbind,
@@ -94,6 +127,7 @@ struct sys_table sys_table = {
 	.memfd_create = memfd_create,
 	.open = real_open,
 	.close = close,
+	.dup3 = dup3,
 	.fcntl = real_fcntl,
 	.fstat = fstat,
 	.fstatfs = fstatfs,
@@ -113,11 +147,14 @@ struct sys_table sys_table = {
 	.pipe2 = pipe2,
 	.eventfd = real_eventfd,
 	.userfaultfd = real_userfaultfd,
+	.pidfd_open = real_pidfd_open,
 	.poll = poll,
 	.prctl = real_prctl,
 	.sendmsg = sendmsg,
 	.recvmsg = recvmsg,
 	.getsockopt = getsockopt,
+	.sigaction = sigaction,
+	.pthread_sigmask = real_sigmask,
 	.calloc = calloc,
 };
 
@@ -142,6 +179,13 @@ int sys_mmap(void *address, uint64_t length, int prot, int flags, int fd, uint64
 		return -errno;
 	*ret_address = mapped;
 	return 0;
+}
+
+int sys_mmap_over(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset)
+{
+	void *mapped = sys_table.mmap_over(address, length, prot, flags, fd, (off_t)offset);
+
+	return mapped == MAP_FAILED ? -errno : 0;
 }
 
 int sys_munmap(void *address, uint64_t length)
@@ -181,6 +225,11 @@ int sys_mlock2(const void *address, uint64_t length, unsigned int flags)
 int sys_munlock(const void *address, uint64_t length)
 {
 	return (int)RETRY(sys_table.munlock(address, length));
+}
+
+int sys_mseal(void *address, uint64_t length)
+{
+	return (int)RETRY(sys_table.mseal(address, length));
 }
 
 int sys_msync(void *address, uint64_t length, int flags)
@@ -234,6 +283,16 @@ void sys_close(int fd)
 int sys_dup(int fd)
 {
 	return (int)RETRY(sys_table.fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+int sys_dup_to(int fd, int to)
+{
+	int r = -EINTR, tries;
+
+	/* EBUSY: a race with open() for the number, which is over at once [dup(2)]. */
+	for (tries = 0; tries < RETRIES && (r == -EINTR || r == -EBUSY); tries++)
+		r = sys_table.dup3(fd, to, O_CLOEXEC) < 0 ? -errno : 0;
+	return r;
 }
 
 int sys_fcntl(int fd, int command, long argument)
@@ -352,6 +411,11 @@ int sys_userfaultfd(int flags)
 	return (int)RETRY(sys_table.userfaultfd(flags));
 }
 
+int sys_pidfd_open(pid_t pid)
+{
+	return (int)RETRY(sys_table.pidfd_open(pid, 0));
+}
+
 int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms)
 {
 	return (int)RETRY(sys_table.poll(files, n_files, timeout_ms));
@@ -411,6 +475,16 @@ int sys_peer(int socket, struct ucred *ret_peer)
 	if (!r)
 		*ret_peer = peer;
 	return r;
+}
+
+int sys_sigaction(int signal, const struct sigaction *action, struct sigaction *ret_old)
+{
+	return (int)RETRY(sys_table.sigaction(signal, action, ret_old));
+}
+
+int sys_sigmask(int how, const sigset_t *set, sigset_t *ret_old)
+{
+	return (int)RETRY(sys_table.pthread_sigmask(how, set, ret_old));
 }
 
 void *sys_calloc(size_t count, size_t size)

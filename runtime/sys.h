@@ -9,6 +9,7 @@
 #define HETMAP_SYS_H
 
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -18,6 +19,8 @@
 
 struct sys_table {
 	void *(*mmap)(void *address, size_t length, int prot, int flags, int fd, off_t offset);
+	void *(*mmap_over)(void *address, size_t length, int prot, int flags, int fd,
+			   off_t offset);
 	int (*munmap)(void *address, size_t length);
 	void *(*mremap)(void *address, size_t old_length, size_t new_length, int flags,
 			void *new_address);
@@ -25,6 +28,7 @@ struct sys_table {
 	int (*madvise)(void *address, size_t length, int advice);
 	int (*mlock2)(const void *address, size_t length, unsigned int flags);
 	int (*munlock)(const void *address, size_t length);
+	int (*mseal)(void *address, size_t length);
 	int (*msync)(void *address, size_t length, int flags);
 	int (*mincore)(void *address, size_t length, unsigned char *vector);
 	long (*mbind)(void *address, unsigned long length, int mode, const unsigned long *mask,
@@ -34,6 +38,7 @@ struct sys_table {
 	int (*memfd_create)(const char *name, unsigned int flags);
 	int (*open)(const char *path, int flags, mode_t mode);
 	int (*close)(int fd);
+	int (*dup3)(int fd, int to, int flags);
 	int (*fcntl)(int fd, int command, long argument);
 	int (*fstat)(int fd, struct stat *ret_stat);
 	int (*fstatfs)(int fd, struct statfs *ret_statfs);
@@ -53,12 +58,15 @@ struct sys_table {
 	int (*pipe2)(int fds[2], int flags);
 	int (*eventfd)(unsigned int value, int flags);
 	int (*userfaultfd)(int flags);
+	int (*pidfd_open)(pid_t pid, unsigned int flags);
 	int (*poll)(struct pollfd *files, nfds_t n_files, int timeout_ms);
 	int (*prctl)(int option, unsigned long a, unsigned long b, unsigned long c,
 		     unsigned long d);
 	ssize_t (*sendmsg)(int socket, const struct msghdr *message, int flags);
 	ssize_t (*recvmsg)(int socket, struct msghdr *message, int flags);
 	int (*getsockopt)(int socket, int level, int option, void *value, socklen_t *length);
+	int (*sigaction)(int signal, const struct sigaction *action, struct sigaction *old);
+	int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *old);
 	void *(*calloc)(size_t count, size_t size);
 };
 
@@ -66,6 +74,8 @@ extern struct sys_table sys_table;
 
 int sys_mmap(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
 	     void **ret_address);
+/* With MAP_FIXED in @flags, where others may be touching: also in a signal handler. */
+int sys_mmap_over(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset);
 int sys_munmap(void *address, uint64_t length);
 /* MREMAP_MAYMOVE | MREMAP_FIXED: moves a mapping onto @new_address. */
 int sys_mremap_to(void *address, uint64_t length, uint64_t new_length, void *new_address);
@@ -73,6 +83,7 @@ int sys_mprotect(void *address, uint64_t length, int prot);
 int sys_madvise(void *address, uint64_t length, int advice);
 int sys_mlock2(const void *address, uint64_t length, unsigned int flags);
 int sys_munlock(const void *address, uint64_t length);
+int sys_mseal(void *address, uint64_t length);
 int sys_msync(void *address, uint64_t length, int flags);
 int sys_mincore(void *address, uint64_t length, unsigned char *vector);
 int sys_mbind(void *address, uint64_t length, int mode, uint64_t nodes);
@@ -82,6 +93,8 @@ int sys_memfd_create(const char *name, unsigned int flags); /* fd */
 int sys_open(const char *path, int flags, mode_t mode);     /* fd */
 void sys_close(int fd); /* never fails: Linux has released the number in any case */
 int sys_dup(int fd);    /* fd, O_CLOEXEC */
+/* The number @to, which is open, is another name of @fd's file from then on. O_CLOEXEC. */
+int sys_dup_to(int fd, int to);
 int sys_fcntl(int fd, int command, long argument);
 int sys_fstat(int fd, struct stat *ret_stat);
 int sys_fstatfs(int fd, struct statfs *ret_statfs);
@@ -110,6 +123,7 @@ ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
 int sys_pipe(int ret_fds[2]);                   /* to read from, to write to: O_CLOEXEC */
 int sys_eventfd(unsigned int value, int flags); /* fd */
 int sys_userfaultfd(int flags);                 /* fd */
+int sys_pidfd_open(pid_t pid);                  /* fd, O_CLOEXEC */
 /* How many of @files something can be said of. */
 int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms);
 /* The same for a time in ns, in ms rounded up; signals don't lengthen it. */
@@ -120,6 +134,8 @@ ssize_t sys_sendmsg(int socket, const struct msghdr *message);
 ssize_t sys_recvmsg(int socket, struct msghdr *message); /* descriptors: O_CLOEXEC */
 int sys_getsockopt(int socket, int level, int option, int *ret_value);
 int sys_peer(int socket, struct ucred *ret_peer); /* SO_PEERCRED */
-void *sys_calloc(size_t count, size_t size);      /* NULL: no memory; free() it */
+int sys_sigaction(int signal, const struct sigaction *action, struct sigaction *ret_old);
+int sys_sigmask(int how, const sigset_t *set, sigset_t *ret_old);
+void *sys_calloc(size_t count, size_t size); /* NULL: no memory; free() it */
 
 #endif

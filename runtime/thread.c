@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include "util.h"
+
 int thread_start(pthread_t *ret_thread, void *(*run)(void *user), void *user)
 {
 	sigset_t all, old;
@@ -18,4 +20,23 @@ int thread_start(pthread_t *ret_thread, void *(*run)(void *user), void *user)
 	r = pthread_create(ret_thread, NULL, run, user);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return -r;
+}
+
+void thread_condition_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+void deadline_after(uint64_t timeout_ns, struct timespec *ret_deadline)
+{
+	uint64_t at = time_now_ns();
+
+	at = timeout_ns > UINT64_MAX / 2 - at ? UINT64_MAX / 2 : at + timeout_ns;
+	ret_deadline->tv_sec = (time_t)(at / 1000000000);
+	ret_deadline->tv_nsec = (long)(at % 1000000000);
 }

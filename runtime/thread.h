@@ -4,11 +4,18 @@
 #define HETMAP_THREAD_H
 
 #include <pthread.h>
+#include <stdint.h>
+#include <time.h>
 
 /*
  * Signals are the application's threads', but for those of the thread's own faults.
  * 0, or a negative errno of pthread_create's.
  */
 int thread_start(pthread_t *ret_thread, void *(*run)(void *user), void *user);
+
+/* A condition to be waited for with times of CLOCK_MONOTONIC. */
+void thread_condition_init(pthread_cond_t *condition);
+/* Such a time, @timeout_ns from now; saturating. */
+void deadline_after(uint64_t timeout_ns, struct timespec *ret_deadline);
 
 #endif

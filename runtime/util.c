@@ -47,6 +47,14 @@ const char *format_bytes(uint64_t bytes, char *text, size_t size)
 	return text;
 }
 
+void name_copy(char *to, size_t size, const char *from)
+{
+	size_t length = strnlen(from, size - 1);
+
+	memcpy(to, from, length);
+	to[length] = '\0';
+}
+
 int struct_read(void *to, size_t known, const void *from, uint32_t from_size, size_t least,
 		const char *what)
 {

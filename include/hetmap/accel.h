@@ -73,6 +73,12 @@ struct hm_accel_parameters {
 	uint8_t kind[HM_KERNEL_MAX_ARGS];   /* enum hm_arg_kind; 0: not known */
 	uint8_t access[HM_KERNEL_MAX_ARGS]; /* pointers: at least this; 0: not known */
 	uint8_t size[HM_KERNEL_MAX_ARGS];   /* scalars: bytes; 0: not known */
+	/*
+	 * Bit i: what is built may store through pointer i, whatever the launch says
+	 * (in OpenCL C: it is not const). Where it can't be copied it needs a map that
+	 * may be written. 0: not known.
+	 */
+	uint32_t writes;
 };
 
 struct hm_accel_ops {

@@ -37,6 +37,7 @@ enum hm_access_operation {
 	HM_ACCESS_SEND = 9,
 	HM_ACCESS_RECEIVE = 10, /* its message is read, and is gone when refused */
 	HM_ACCESS_LAUNCH = 11,  /* hm_queue_launch, _copy, _fill */
+	HM_ACCESS_SEAL = 12,
 };
 
 /* Room for operations; later versions have more of them, and this many at most. */
@@ -77,7 +78,7 @@ struct hm_access_request {
 	uint32_t peer_pid; /* 0: unknown, and then so are the others */
 	uint32_t peer_uid;
 	uint32_t peer_gid;
-	uint32_t reserved; /* 0 */
+	uint32_t place; /* create: enum hm_place that is asked for */
 };
 
 #define HM_ACCESS_REASON_MAX 256

@@ -20,7 +20,13 @@
  * - -EINVAL: a NULL, unknown flag, or a value out of the stated range;
  *   -EOWNERDEAD: the object was made before fork() by the parent process.
  *   Both can come from every function that takes an object and are not
- *   repeated below. Nor is what the access hook answers (hetmap/access.h),
+ *   repeated below.
+ * - A system call that a signal interrupts is made again, up to 100 times, and so is one
+ *   that answers EAGAIN where that means "not just now". -EINTR, or -EAGAIN, is what is
+ *   left when that does not help: nothing was done, and the call may be made again.
+ *   -ENOMEM likewise says that nothing was done; the text says what ran out. They, too,
+ *   can come from every function that calls the kernel, and are repeated below only
+ *   where they mean something else. Nor is what the access hook answers (hetmap/access.h),
  *   normally -EACCES.
  */
 #ifndef HETMAP_BASE_H
@@ -77,19 +83,24 @@ HM_API const char *hm_errmsg(void);
 struct hm_stats {
 	uint32_t struct_size;
 	uint32_t reserved;
-	uint64_t devices;         /* alive now */
-	uint64_t buffers;         /* alive now */
-	uint64_t maps;            /* alive now */
-	uint64_t views;           /* alive now */
-	uint64_t bytes_mapped;    /* committed bytes of all maps */
-	uint64_t bytes_reserved;  /* address space held by all maps */
-	uint64_t bytes_locked;    /* what hm_map_lock holds now */
-	uint64_t bytes_copied;    /* by launches and resizes, since the start */
-	uint64_t launches;        /* since the start */
-	uint64_t slab_bytes;      /* registry nodes and descriptors, never given back */
-	uint64_t find_retries;    /* hm_pointer_find met a change under way */
-	uint64_t touches_outside; /* stores outside brackets that HETMAP_CHECK=1 saw */
-	uint64_t bytes_idle;      /* kept on DRM nodes for the next buffers: HETMAP_DRM_IDLE */
+	uint64_t devices;          /* alive now */
+	uint64_t buffers;          /* alive now */
+	uint64_t maps;             /* alive now */
+	uint64_t views;            /* alive now */
+	uint64_t bytes_mapped;     /* committed bytes of all maps */
+	uint64_t bytes_reserved;   /* address space held by all maps */
+	uint64_t bytes_locked;     /* what hm_map_lock holds now */
+	uint64_t bytes_copied;     /* by launches and resizes, since the start */
+	uint64_t launches;         /* since the start */
+	uint64_t slab_bytes;       /* registry nodes and descriptors, never given back */
+	uint64_t find_retries;     /* hm_pointer_find met a change under way */
+	uint64_t touches_outside;  /* stores outside brackets that HETMAP_CHECK=1 saw */
+	uint64_t bytes_idle;       /* kept on DRM nodes for the next buffers: HETMAP_DRM_IDLE */
+	uint64_t bytes_shadow;     /* memory of shadows: HM_LOSS_SHADOW */
+	uint64_t retired;          /* maps and buffers left to hm_retire_set's thread */
+	uint64_t retired_in_place; /* those beyond its bounds, meanwhile */
+	uint64_t backlog;          /* of the former, those that are not released yet */
+	uint64_t backlog_bytes;    /* memory that they hold */
 };
 
 /**

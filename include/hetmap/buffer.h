@@ -69,23 +69,40 @@ struct hm_buffer_info {
 	uint32_t flags; /* HM_BUFFER_* that hold, not those asked for */
 	uint64_t size;
 	uint64_t max_size;
-	uint64_t caps;       /* HM_CAP_* of this buffer */
-	uint64_t page_size;  /* obtained: 4096, or the huge pool's */
-	uint64_t serial;     /* unique in this process, never reused */
-	uint32_t backing;    /* enum hm_backing */
-	uint32_t generation; /* changes of address or of object since creation */
-	uint32_t segments;   /* device objects it is made of */
-	uint32_t maps;       /* alive now */
-	uint32_t exported;   /* 1: its object has left the process's hands */
-	uint32_t access;     /* HM_READ | HM_WRITE a map may have */
-	uint32_t sharing;    /* HM_SHARING_* */
-	uint32_t place;      /* enum hm_place: as its objects were made or brought in */
+	uint64_t caps;         /* HM_CAP_* of this buffer */
+	uint64_t page_size;    /* obtained: 4096, or the huge pool's */
+	uint64_t serial;       /* unique in this process, never reused */
+	uint32_t backing;      /* enum hm_backing */
+	uint32_t generation;   /* changes of address or of object since creation */
+	uint32_t segments;     /* device objects it is made of */
+	uint32_t maps;         /* alive now */
+	uint32_t exported;     /* 1: its object has left the process's hands */
+	uint32_t access;       /* HM_READ | HM_WRITE a map may have */
+	uint32_t sharing;      /* HM_SHARING_* */
+	uint32_t place;        /* enum hm_place: as its objects were made or brought in */
+	uint32_t loss;         /* enum hm_loss_policy: hetmap/lost.h */
+	uint32_t lost;         /* HM_LOST_* */
+	uint64_t bytes_shadow; /* memory that its shadow takes */
+	uint32_t sealed;       /* HM_SEALED_*: what hm_buffer_seal obtained */
+	uint32_t reserved;     /* 0 */
 };
+
+/* hm_buffer_info.sealed */
+#define HM_SEALED_MEMORY (1u << 0)    /* nobody writes these bytes any more, anywhere */
+#define HM_SEALED_ADDRESSES (1u << 1) /* the maps of then stay where they are for good */
+
+/* hm_buffer_seal flags */
+#define HM_SEAL_ADDRESSES (1u << 0) /* mseal(2), where the kernel has it: 6.10 and later */
 
 /* hm_buffer_info.sharing */
 #define HM_SHARING_SENT (1u << 0)       /* hm_buffer_send: this process owns it */
 #define HM_SHARING_RECEIVED (1u << 1)   /* hm_buffer_receive: another does */
 #define HM_SHARING_OWNER_GONE (1u << 2) /* it has ended, or let go of the buffer */
+
+/* hm_buffer_info.lost */
+#define HM_LOST_BYTES (1u << 0)  /* its device was taken away, and the bytes with it */
+#define HM_LOST_SEALED (1u << 1) /* some map shows the shadow: it is not refreshed any more */
+#define HM_LOST_STALE (1u << 2)  /* the shadow could not be refreshed after a launch */
 
 /* hm_buffer_resize flags */
 #define HM_MAY_MOVE (1u << 0)     /* past max_size: the maps may get new addresses */
@@ -181,7 +198,8 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_bu
  * @flags:  [in] HM_EXPORT_*
  *
  * One message, of which all is sent or nothing: the buffer's descriptor, what it is,
- * and a control page by which receivers learn of its size. The sender is its owner:
+ * a pidfd of its owner, and a control page by which receivers learn of its size, and of
+ * the sizes of what else this process has sent. The sender is its owner:
  * he alone resizes it from here on, inside max_size, and its receivers' maps follow.
  * It counts as exported, also when the send then fails. A received buffer may be sent
  * on; its owner stays the same.
@@ -222,8 +240,9 @@ HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
  * size of the call before. Bytes cut off since then read zeros. On "sim" growth is
  * not seen: the device does not tell how far an object may go.
  *
- * The bytes stay when the owner ends: see HM_SHARING_OWNER_GONE, which is found out
- * where both processes see the same process numbers.
+ * The bytes stay when the owner ends: see HM_SHARING_OWNER_GONE, which a pidfd of his
+ * tells; where he could have none, it is found out where both processes see the same
+ * process numbers.
  *
  * After an error other than -EAGAIN, -EINTR and -EINVAL a message may have been taken from
  * the socket: on a SOCK_STREAM one the next may begin anywhere, so close it.
@@ -268,6 +287,34 @@ HM_API int hm_buffer_receive(struct hm_device *device, int socket,
  * -EPERM a seal forbids it.
  */
 HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
+
+/**
+ * hm_buffer_seal - let nobody write or change the bytes from now on, for good
+ * @buffer: [in] of "host", not private, of one object, that may be written here
+ * @flags:  [in] HM_SEAL_*
+ *
+ * The memory itself is sealed (F_SEAL_WRITE), in whatever process it is; there is no way
+ * back. Maps keep address, bytes and locks, and may be read only, also by mprotect(2);
+ * further maps, exports and receivers likewise. The buffer keeps its size. It waits for
+ * work in flight and tells views, as hm_map_protect does. Reading goes on meanwhile; a
+ * store during the call is a SIGSEGV, also where the call then fails.
+ *
+ * HM_SEAL_ADDRESSES: the mappings of the maps that there are now can't be unmapped,
+ * moved or changed any more by anybody in this process, the library included: address
+ * space and memory are in use until the process ends, and changes of these maps
+ * fail with -EPERM. A kernel without mseal(2) leaves the buffer sealed without it:
+ * hm_buffer_info.sealed, and hm_errmsg(), tell.
+ *
+ * Of one that is sealed already: 0, and nothing is done. A failure leaves everything as
+ * it was; a map may be lost as in hm_buffer_resize.
+ *
+ * Errors: -EBUSY others map the memory so that they may write it, or could come to
+ * (receivers, fork children, maps that are not the library's), it is a dma-buf's or
+ * was received, work did not end within 10 s, or a view refused; -EOPNOTSUPP the kernel
+ * seals no such memory; -EACCES it is read-only here; -EDEADLK from a view's callback;
+ * -EMFILE; -ENOMEM; -ENOENT /proc is not mounted. Source: memfd_create(2), fcntl(2).
+ */
+HM_API int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags);
 
 /**
  * hm_buffer_query - what a buffer is now

@@ -10,7 +10,8 @@
  *
  * A device may be taken away while it is used. Its maps keep their addresses, have
  * zeros there from then on, each its own, and the next generation; what needs the
- * device answers -ENODEV, and references are dropped in any order, as ever.
+ * device answers -ENODEV, and references are dropped in any order, as ever. Other
+ * policies, and the way back, are in hetmap/lost.h.
  */
 #ifndef HETMAP_DEVICE_H
 #define HETMAP_DEVICE_H
@@ -65,6 +66,8 @@ struct hm_device_info {
 	uint64_t granule;      /* unit the device likes to map and move by */
 	uint64_t memory_total; /* 0: unknown */
 	uint64_t memory_free;  /* 0: unknown */
+	uint32_t generation;   /* times that it was recovered: hetmap/lost.h */
+	uint32_t reserved;
 };
 
 /**

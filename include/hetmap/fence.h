@@ -29,7 +29,7 @@ struct hm_fence_info {
  * the same and hm_errmsg() says which did not: bracket what is touched.
  *
  * Errors: -ETIME not done yet; any other is the work's own: -EIO the driver
- * failed, -ETIMEDOUT its engine was reset, -EFAULT an address that is not bound on
+ * failed, or bytes of an argument were lost and replaced (hetmap/guard.h), -ETIMEDOUT its engine was reset, -EFAULT an address that is not bound on
  * its device (the text has it), -ENODEV its device was taken away, or what a CPU
  * function returned.
  */

@@ -11,10 +11,15 @@
 #include <hetmap/buffer.h>
 #include <hetmap/device.h>
 #include <hetmap/fence.h>
+#include <hetmap/guard.h>
 #include <hetmap/kernel.h>
+#include <hetmap/lock.h>
+#include <hetmap/lost.h>
 #include <hetmap/map.h>
 #include <hetmap/pointer.h>
+#include <hetmap/protect.h>
 #include <hetmap/queue.h>
+#include <hetmap/retire.h>
 #include <hetmap/view.h>
 
 #endif

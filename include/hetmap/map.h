@@ -51,10 +51,12 @@ struct hm_map_info {
 	uint32_t whole;     /* 1: follows its buffer's size */
 	uint32_t in_flight; /* launches that use it now */
 	uint32_t views;
-	uint32_t brackets; /* open begin_cpu */
-	uint64_t resident; /* bytes in RAM, HM_MAP_RESIDENT */
-	uint64_t huge;     /* bytes by huge pages, HM_MAP_RESIDENT */
-	uint64_t locked;   /* bytes, HM_MAP_LOCKED */
+	uint32_t brackets;     /* open begin_cpu */
+	uint64_t resident;     /* bytes in RAM, HM_MAP_RESIDENT */
+	uint64_t huge;         /* bytes by huge pages, HM_MAP_RESIDENT */
+	uint64_t locked;       /* bytes, HM_MAP_LOCKED */
+	uint64_t lock_held;    /* bytes that hm_map_lock() keeps, by its own account */
+	uint64_t lock_waiting; /* bytes unlocked for locks of higher priority (lock.h) */
 };
 
 /**
@@ -104,6 +106,7 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
 /* hm_map_lock flags */
 #define HM_LOCK_ONFAULT (1u << 0) /* pages stay once touched; none is brought in */
 #define HM_LOCK_PARTIAL (1u << 1) /* as much from offset on as the limit allows */
+#define HM_LOCK_PRIORITY(n) ((uint32_t)(n) << 16) /* 0 to 7: who gives way, see lock.h */
 
 /**
  * hm_map_lock - keep a range in RAM
@@ -111,14 +114,17 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
  * @flags:      [in] HM_LOCK_*
  * @ret_locked: [out, optional] bytes locked, from @offset on
  *
- * Locks do not nest: one unlock undoes any number of locks [mlock(2)].
+ * Locks do not nest: one unlock undoes any number of locks [mlock(2)], and the last
+ * lock of a range says its kind and its priority.
  * Without HM_LOCK_PARTIAL it is all or nothing. With it, fewer bytes are a
- * success that says so in *ret_locked and hm_errmsg().
+ * success that says so in *ret_locked and hm_errmsg(). Ranges of lower priority, of any
+ * map, may be unlocked for it: hetmap/lock.h.
  *
- * Errors: -ENOMEM beyond RLIMIT_MEMLOCK (the text has limit, bytes locked and
- * the shortage); -EPERM the limit is 0; -EOPNOTSUPP memory of this kind can't
- * be locked though mlock() answers 0; -EACCES the range has no access;
- * -EINVAL; -ERANGE.
+ * Errors: -ENOMEM beyond RLIMIT_MEMLOCK or the lock budget (the text has limit, bytes
+ * locked, who has most of them, and the shortage), or a mapping too many; -EPERM the
+ * limit is 0; -EAGAIN there was no memory for all of its pages just now; -EOPNOTSUPP
+ * memory of this kind can't be locked though mlock() answers 0; -EACCES the range has
+ * no access; -EINVAL; -ERANGE.
  */
 HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
 		       uint64_t *ret_locked);
@@ -190,8 +196,10 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * others' work was waited for; -EINPROGRESS an accelerator can't
  * even wait for it (the text says why); -ENOSPC the range is larger than
  * what CPUs reach at a time (the text has the numbers), or there is no room for it
- * now; -EDEADLK in a view's callback, where views or such a part are to be told; -EINVAL;
- * -ERANGE; -ENODEV.
+ * now; -EACCES a right that the map was made with has been taken away from the range (the
+ * text says whether by a scope of hm_map_protect_begin()); -EDEADLK in a view's callback,
+ * where views or such a part are to be told; -EIO bytes of the range were lost and replaced
+ * (hetmap/guard.h); -EINVAL; -ERANGE; -ENODEV.
  * Source: Documentation/driver-api/dma-buf.rst, CPU access.
  */
 HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
@@ -202,7 +210,11 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  *
  * Also where the buffer was cut to less since: what is left of the range ends.
  *
- * Errors: -EINVAL without a begin; -ERANGE; the accelerator's own.
+ * The bracket is closed whatever the result, but for -EINVAL and -EOWNERDEAD.
+ *
+ * Errors: -EINVAL without a begin; -ERANGE; the accelerator's own; -EIO bytes of the
+ * range were lost, and replaced, perhaps since the begin (hetmap/guard.h); -ENODEV the map
+ * is lost, and with it what was written in the bracket.
  */
 HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);

@@ -90,7 +90,10 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * (the text says which), a zero grid, an argument that goes by copy overlaps
  * one that is written; -EFAULT a pointer outside every map (the
  * text names the nearest); -ERANGE a range past its map; -EACCES the kernel
- * would write to a map that is read-only; -E2BIG beyond the accelerator's
+ * would write to a range that its map does not let be written, or read one without
+ * access (the text has kernel, argument and range): where the launch says so, or where
+ * it says that a pointer is only read, but the OpenCL source does not (no const) and
+ * nothing is copied; what a CPU function stores untold is a SIGSEGV; -E2BIG beyond the accelerator's
  * window; -EBUSY a map is being changed; with HM_ZERO_COPY_ONLY -EINVAL an
  * argument that would be copied (the text has the alignment); hm_kernel_build's.
  */

@@ -13,6 +13,7 @@
 #include <hetmap/accel.h>
 
 #include "core.h"
+#include "thread.h"
 
 struct hm_accel {
 	struct hm_object object;
@@ -114,6 +115,7 @@ struct hm_fence {
 	struct hm_kernel *kernel;  /* holds a ref while in flight */
 	uint32_t n_use;
 	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET */
+	uint32_t writes;   /* of the build: hm_accel_parameters.writes */
 	/* By how often they are touched: many fences may be in flight. */
 	struct hm_accel_work work;
 	struct map_use use[HM_KERNEL_MAX_ARGS];
@@ -134,8 +136,6 @@ void fence_reap(struct hm_queue *queue);
 /* Waits for all of the queue's work and for its callbacks. */
 void fence_drain(struct hm_queue *queue);
 void fence_free_pool(struct hm_queue *queue);
-/* CLOCK_MONOTONIC, saturating. */
-void deadline_after(uint64_t timeout_ns, struct timespec *ret_deadline);
 
 /* ---- fence_fd.c ---- */
 

@@ -13,7 +13,6 @@
 
 #include "accel.h"
 #include "sys.h"
-#include "thread.h"
 
 /* Looks at a job's end before going to sleep: some microseconds. */
 #define WAIT_SPINS 200
@@ -44,7 +43,6 @@ static bool is_done(const struct hm_accel_work *work)
 
 int cpu_pool_init(struct cpu_pool *pool)
 {
-	pthread_condattr_t attr;
 	cpu_set_t set;
 	int n = 1;
 
@@ -57,10 +55,7 @@ int cpu_pool_init(struct cpu_pool *pool)
 	pool->active_tail = &pool->active;
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->runnable, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&pool->finished, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_condition_init(&pool->finished);
 	return 0;
 }
 

@@ -8,12 +8,15 @@
  * The work holds one reference from fence_create on and drops it when done.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "accel.h"
+#include "loss.h"
+#include "repair.h"
 #include "sync.h"
 #include "sys.h"
 
@@ -75,6 +78,7 @@ int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence)
 	fence->kernel = NULL;
 	fence->n_use = 0;
 	fence->brackets = 0;
+	fence->writes = 0;
 	work = &fence->work;
 	work->n_arg = 0;
 	work->kernel = NULL;
@@ -138,8 +142,10 @@ static void finish(struct hm_fence *fence)
 	struct hm_kernel *kernel = fence->kernel;
 	uint32_t i;
 
-	for (i = 0; i < fence->n_use; i++)
+	for (i = 0; i < fence->n_use; i++) {
+		loss_after_launch(&fence->use[i]);
 		map_use_end(&fence->use[i]);
+	}
 	set_state(fence, FENCE_DONE);
 	fence->kernel = NULL;
 	hm_kernel_unref(kernel);
@@ -153,6 +159,34 @@ void fence_abandon(struct hm_fence *fence)
 	finish(fence);
 }
 
+/*
+ * The driver may know of no failure where a handler has replaced bytes under its hands:
+ * work on such bytes has not succeeded.
+ */
+static void blame_lost(struct hm_fence *fence)
+{
+	struct hm_accel_work *work = &fence->work;
+	const struct map_use *use;
+	uint64_t at;
+	uint32_t i;
+
+	for (i = 0; i < fence->n_use && !work->status; i++) {
+		use = &fence->use[i];
+		if (unlikely(use->map->lost)) {
+			work->status = -ENODEV;
+			snprintf(work->text, sizeof(work->text),
+				 "a map of %.32s was lost while it ran",
+				 use->map->buffer->name);
+			break;
+		}
+		work->status = repair_check(use->map, use->offset, use->length, &at);
+		if (unlikely(work->status))
+			snprintf(work->text, sizeof(work->text),
+				 "bytes of %.32s were lost, from %" PRIu64 " on, and replaced",
+				 use->map->buffer->name, at);
+	}
+}
+
 /* The driver says that the work is done. Caller holds a reference. */
 static void complete(struct hm_fence *fence)
 {
@@ -160,20 +194,12 @@ static void complete(struct hm_fence *fence)
 
 	if (!atomic_compare_exchange_strong(&fence->state, &running, FENCE_COMPLETING))
 		return;
+	blame_lost(fence);
 	if (fence->work.status)
 		fence->work.bytes_out = 0;
 	else if (fence->work.bytes_out)
 		stats_add(&stats.bytes_copied, fence->work.bytes_out);
 	finish(fence);
-}
-
-void deadline_after(uint64_t timeout_ns, struct timespec *ret_deadline)
-{
-	uint64_t at = time_now_ns();
-
-	at = timeout_ns > UINT64_MAX / 2 - at ? UINT64_MAX / 2 : at + timeout_ns;
-	ret_deadline->tv_sec = (time_t)(at / 1000000000);
-	ret_deadline->tv_nsec = (long)(at % 1000000000);
 }
 
 /* Waits until another thread has brought the fence out of @state. */

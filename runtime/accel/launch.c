@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "accel.h"
+#include "protect.h"
 #include "remap.h"
 #include "sync.h"
 
@@ -54,10 +55,12 @@ static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **r
 	if (unlikely(!map_allows(map, range->offset, range->length, range->access)))
 		return err_set(-EACCES,
 			       "%s: %s of %" PRIu64 " bytes from offset %" PRIu64
-			       " of a map that does not allow it there: see hm_map_protect()",
+			       " of a map that does not allow it there: see "
+			       "hm_map_protect()%s",
 			       range_label(fence, index),
 			       range->access & HM_WRITE ? "a write" : "a read", range->length,
-			       range->offset);
+			       range->offset,
+			       protect_cause(map, range->offset, range->length, range->access));
 	if (unlikely(map->buffer->caps & HM_CAP_BRACKET)) {
 		fence->brackets |= 1u << index;
 		r = bracket_turn_end(map);
@@ -192,6 +195,27 @@ static int pin(struct hm_accel *accel, struct hm_fence *fence, uint32_t n, struc
 	return 0;
 }
 
+/*
+ * Passed for reading, but nothing keeps the kernel from a store there: on pages that
+ * may not be written that ends the process. A copy takes it, and is not copied back.
+ */
+static int check_store(struct hm_fence *fence, uint32_t index, struct hm_map *map)
+{
+	const struct hm_accel_range *range = &fence->work.range[index];
+
+	if (likely(!(fence->writes & 1u << index)) || (range->access & HM_WRITE) ||
+	    range->way == HM_WAY_COPY ||
+	    map_allows(map, range->offset, range->length, HM_WRITE))
+		return 0;
+	return err_set(-EACCES,
+		       "%s: passed to be read, but the kernel may write there (its parameter "
+		       "is not const), and of %" PRIu64 " bytes from offset %" PRIu64
+		       " of the map some may not be written: make the parameter const, or see "
+		       "hm_map_protect()%s",
+		       range_label(fence, index), range->length, range->offset,
+		       protect_cause(map, range->offset, range->length, HM_WRITE));
+}
+
 static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
 		   struct pins *pins)
 {
@@ -209,6 +233,11 @@ static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
 				r = accel->ops->view_acquire(range->view, range);
 				if (r)
 					return err_prefix(r, "%s", range_label(fence, i));
+			}
+			r = check_store(fence, i, pins->map[i]);
+			if (unlikely(r)) {
+				pins->n_acquired = i + 1;
+				return r;
 			}
 			if (range->way > work->way)
 				work->way = range->way;

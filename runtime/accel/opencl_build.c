@@ -143,8 +143,22 @@ static uint8_t scalar_size(const char *type)
 	return 0;
 }
 
+/*
+ * A pointer to what is not const. A cast takes const away, for whoever insists: then
+ * the signature and the launch are all that is known.
+ */
+static bool may_write(cl_kernel kernel, cl_uint i)
+{
+	cl_kernel_arg_type_qualifier qualifiers;
+
+	return !clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof(qualifiers),
+				   &qualifiers, NULL) &&
+	       !(qualifiers & CL_KERNEL_ARG_TYPE_CONST);
+}
+
 /* What the driver tells of parameter @i; zeros where it does not. */
-static void ask_parameter(cl_kernel kernel, cl_uint i, uint8_t *ret_kind, uint8_t *ret_size)
+static void ask_parameter(cl_kernel kernel, cl_uint i, uint8_t *ret_kind, uint8_t *ret_size,
+			  uint32_t *writes)
 {
 	cl_kernel_arg_address_qualifier space;
 	char type[128] = "";
@@ -160,6 +174,8 @@ static void ask_parameter(cl_kernel kernel, cl_uint i, uint8_t *ret_kind, uint8_
 		*ret_kind = HM_ARG_LOCAL;
 	else if (space == CL_KERNEL_ARG_ADDRESS_PRIVATE)
 		*ret_kind = HM_ARG_SCALAR;
+	if (space == CL_KERNEL_ARG_ADDRESS_GLOBAL && may_write(kernel, i))
+		*writes |= 1u << i;
 	if (*ret_kind == HM_ARG_SCALAR &&
 	    !clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, sizeof(type) - 1, type,
 				NULL))
@@ -196,7 +212,7 @@ static int check_parameters(cl_kernel kernel, const char *name,
 			name, n, parameters->n);
 	parameters->n = n;
 	for (i = 0; i < n; i++) {
-		ask_parameter(kernel, i, &source.kind[i], &source.size[i]);
+		ask_parameter(kernel, i, &source.kind[i], &source.size[i], &parameters->writes);
 		if (source.kind[i] && parameters->kind[i] &&
 		    source.kind[i] != parameters->kind[i])
 			return refuse_parameter(name, i, parameter_name(&source, i),

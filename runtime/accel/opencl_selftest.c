@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "device_link.h"
 #include "lost.h"
 #include "opencl.h"
 #include "rlimits.h"
@@ -30,6 +31,7 @@ static const char source[] = "__kernel void hetmap_selftest(__global uint *p)\n"
 
 struct scratch {
 	struct hm_device *device; /* whose memory it is, or NULL; borrowed */
+	struct device_link *link; /* by which it was made, held */
 	struct hm_segment segment;
 	uint32_t *bytes;
 	uint32_t *second; /* a second mapping of the same bytes, or NULL */
@@ -79,9 +81,10 @@ static void scratch_end(struct scratch *scratch)
 	if (scratch->second)
 		sys_munmap(scratch->second, scratch->length);
 	sys_munmap(scratch->bytes, scratch->length);
-	if (scratch->device)
-		scratch->device->ops->object_destroy(scratch->device->backend,
-						     &scratch->segment);
+	if (scratch->device) {
+		scratch->device->ops->object_destroy(scratch->link->backend, &scratch->segment);
+		link_put(scratch->device, scratch->link);
+	}
 }
 
 /*
@@ -102,9 +105,12 @@ static int scratch_of_device(struct hm_device *device, struct scratch *ret_scrat
 	void *address;
 	int r;
 
-	r = device->ops->create(device->backend, &desc, &recipe);
-	if (r)
+	scratch.link = link_get(device);
+	r = device->ops->create(scratch.link->backend, &desc, &recipe);
+	if (r) {
+		link_put(device, scratch.link);
 		return backend_explain(device->ops, r, "create");
+	}
 	scratch.segment = recipe.segment;
 	r = sys_mmap(NULL, scratch.length, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd,
 		     segment->fd_offset, &address);
@@ -122,7 +128,8 @@ static int scratch_of_device(struct hm_device *device, struct scratch *ret_scrat
 err_bytes:
 	sys_munmap(scratch.bytes, scratch.length);
 err_object:
-	device->ops->object_destroy(device->backend, &scratch.segment);
+	device->ops->object_destroy(scratch.link->backend, &scratch.segment);
+	link_put(device, scratch.link);
 	return rlimits_explain_map(r, scratch.length, "mapping it");
 }
 
@@ -287,6 +294,7 @@ out:
 static int run_test(struct opencl *cl, enum cl_memory_kind kind, const struct hm_accel_map *map,
 		    enum cl_coherence *ret_coherence)
 {
+	struct device_link *link;
 	struct scratch scratch;
 	cl_command_queue queue;
 	cl_program program;
@@ -319,13 +327,15 @@ static int run_test(struct opencl *cl, enum cl_memory_kind kind, const struct hm
 		r = cl_error(error, "clCreateCommandQueueWithProperties");
 		goto out_kernel;
 	}
-	r = lost_touch_begin(map->device);
+	link = scratch.link ? link_hold(scratch.link) : link_get(map->device);
+	r = lost_touch_begin(map->device, link);
 	if (r)
-		goto out_queue;
+		goto out_link;
 	r = test_memory(cl, queue, kernel, kind, &scratch, ret_coherence);
 	clFinish(queue);
 	lost_touch_end();
-out_queue:
+out_link:
+	link_put(map->device, link);
 	clReleaseCommandQueue(queue);
 out_kernel:
 	clReleaseKernel(kernel);

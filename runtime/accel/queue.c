@@ -11,18 +11,13 @@
 
 static void init(struct hm_queue *queue, const struct hm_accel_ops *ops)
 {
-	pthread_condattr_t attr;
-
 	object_init(&queue->object, OBJECT_QUEUE);
 	queue->ops = ops;
 	CDS_INIT_LIST_HEAD(&queue->work);
 	CDS_INIT_LIST_HEAD(&queue->free);
 	pthread_mutex_init(&queue->lock, NULL);
 	pthread_mutex_init(&queue->wait_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&queue->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_condition_init(&queue->changed);
 }
 
 int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **ret_queue)
@@ -294,6 +289,7 @@ int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel, const uint
 	fence->kernel = hm_kernel_ref(kernel);
 	fence->work.kind = HM_WORK_LAUNCH;
 	fence->work.kernel = build->data;
+	fence->writes = build->parameters.writes;
 	memcpy(fence->work.grid, grid, sizeof(fence->work.grid));
 	if (n_arg)
 		memcpy(fence->work.arg, args, n_arg * sizeof(*args));

@@ -65,12 +65,16 @@ static void tell(struct engine_notice *notice, const struct engine_end *end)
 static struct engine_notice *take_due(struct engine_notifier *notifier, struct engine_end *end)
 {
 	struct engine_notice *notice;
+	int r;
 
 	pthread_mutex_lock(&notifier->lock);
-	for (notice = notifier->notices; notice; notice = notice->next)
-		if (engine_wait_number(notice->queue->engine->port, notice->queue->number,
-				       notice->last, 0, end) != -ETIME)
+	for (notice = notifier->notices; notice; notice = notice->next) {
+		r = engine_wait_number(notice->queue->engine->port, notice->queue->number,
+				       notice->last, 0, end);
+		/* Interrupted more often than it is asked again: nothing is known. */
+		if (r != -ETIME && r != -EINTR)
 			break;
+	}
 	if (notice)
 		take(notifier, notice);
 	pthread_mutex_unlock(&notifier->lock);

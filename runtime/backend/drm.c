@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "core.h"
+#include "device_link.h"
 #include "drm/drm.h"
 #include "map.h"
 #include "reserve.h"
@@ -310,5 +311,5 @@ const struct hm_backend_ops drm_backend = {
 /* The table was copied when it was registered: by an op that is nobody else's. */
 struct drm_node *drm_node_of(const struct hm_device *device)
 {
-	return device->ops->create == create ? device->backend : NULL;
+	return device->ops->create == create ? atomic_load(&device->link)->backend : NULL;
 }

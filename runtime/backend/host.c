@@ -219,6 +219,8 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
 	if (seals < 0 && dmabuf_is(fd))
 		return dmabuf_import(fd, desc, ret_recipe);
+	if (seals < 0 && seals != -EINVAL)
+		return err_set(seals, "F_GET_SEALS: %s", err_name(seals));
 	if (seals < 0)
 		return err_set(-EINVAL,
 			       "fd is neither a memfd (%s) nor a dma-buf: open a file by "
@@ -268,7 +270,7 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 static int export_fd(void *device, const struct hm_segment *segment, uint32_t flags,
 		     int *ret_fd)
 {
-	int fd, r;
+	int fd, seals, r;
 
 	(void)device;
 	if (segment->flags & HM_SEGMENT_DMABUF)
@@ -278,7 +280,10 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	fd = sys_dup(segment->fd);
 	if (fd < 0)
 		return rlimits_explain_fd(fd, "duplicating a memfd");
-	if (flags & HM_EXPORT_READ_ONLY) {
+	seals = sys_fcntl(fd, F_GET_SEALS, 0);
+	/* A descriptor for reading can't add what is there already, or stronger. */
+	if ((flags & HM_EXPORT_READ_ONLY) &&
+	    (seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))) {
 		r = sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
 		if (r) {
 			sys_close(fd);

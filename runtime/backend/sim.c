@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "core.h"
+#include "device_link.h"
 #include "dmabuf.h"
 #include "rlimits.h"
 #include "sim/port.h"
@@ -529,7 +530,9 @@ static void object_destroy(void *device, struct hm_segment *segment)
 
 struct sim_port *sim_port_of(const struct hm_device *device)
 {
-	return device->ops->object_destroy == object_destroy ? device->backend : NULL;
+	return device->ops->object_destroy == object_destroy ?
+		       atomic_load(&device->link)->backend :
+		       NULL;
 }
 
 const struct hm_backend_ops sim_backend = {

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "bracket_walk.h"
 #include "dmabuf.h"
 #include "sys.h"
 #include "util.h"
@@ -68,13 +69,6 @@ static int dma_buf_of(const struct drm_object *object)
 	return object->dma_buf < 0 ? object->sync : object->dma_buf;
 }
 
-static bool takes_part(const struct hm_segment *segment, uint64_t offset, uint64_t length)
-{
-	const struct drm_object *object = segment->object;
-
-	return ranges_overlap(segment->offset, segment->length, offset, length) && !object->own;
-}
-
 int drm_bracket_begin(struct drm_object *object, uint32_t access)
 {
 	const struct drm_driver *driver = object->node->driver;
@@ -101,42 +95,35 @@ int drm_bracket_end(struct drm_object *object, uint32_t access)
 	return r ? drm_explain(object->node, r, "ending an access to a buffer") : 0;
 }
 
+static bool takes_part(const struct hm_segment *segment)
+{
+	const struct drm_object *object = segment->object;
+
+	return !object->own;
+}
+
+static int begin_segment(const struct hm_segment *segment, uint32_t access)
+{
+	return drm_bracket_begin(segment->object, access);
+}
+
+static int end_segment(const struct hm_segment *segment, uint32_t access)
+{
+	return drm_bracket_end(segment->object, access);
+}
+
+static const struct bracket_walk walk = { takes_part, begin_segment, end_segment };
+
 int drm_segments_begin(void *device, const struct hm_segment *segments, uint32_t n_segment,
 		       uint64_t offset, uint64_t length, uint32_t access)
 {
-	uint32_t i;
-	int r;
-
 	(void)device;
-	for (i = 0; i < n_segment; i++) {
-		if (!takes_part(&segments[i], offset, length))
-			continue;
-		r = drm_bracket_begin(segments[i].object, access);
-		if (r)
-			goto err_end;
-	}
-	return 0;
-
-err_end:
-	while (i--)
-		if (takes_part(&segments[i], offset, length))
-			drm_bracket_end(segments[i].object, access);
-	return r;
+	return bracket_walk_begin(&walk, segments, n_segment, offset, length, access);
 }
 
 int drm_segments_end(void *device, const struct hm_segment *segments, uint32_t n_segment,
 		     uint64_t offset, uint64_t length, uint32_t access)
 {
-	int r, first = 0;
-	uint32_t i;
-
 	(void)device;
-	for (i = 0; i < n_segment; i++) {
-		if (!takes_part(&segments[i], offset, length))
-			continue;
-		r = drm_bracket_end(segments[i].object, access);
-		if (r && !first)
-			first = r;
-	}
-	return first;
+	return bracket_walk_end(&walk, segments, n_segment, offset, length, access);
 }

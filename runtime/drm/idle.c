@@ -136,12 +136,7 @@ static void *clean(void *user)
 
 static void init_cleaner(void)
 {
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&cleaner.changed, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_condition_init(&cleaner.changed);
 }
 
 /* False: without it nothing would ever end what is kept. */

@@ -13,6 +13,7 @@
 #include "access.h"
 #include "buffer.h"
 #include "core.h"
+#include "device_link.h"
 #include "lost.h"
 #include "remap.h"
 #include "share.h"
@@ -72,7 +73,7 @@ int hm_drm_buffer_handle(struct hm_buffer *buffer, uint64_t offset,
 			       buffer->name, buffer->device->name);
 	r = access_export(buffer, 0);
 	if (!r)
-		r = lost_check(buffer->device);
+		r = lost_check_buffer(buffer);
 	if (!r)
 		r = buffer_lock(buffer);
 	if (r)
@@ -252,9 +253,9 @@ static const struct hm_view_ops ops = {
 };
 
 static int check_args(struct hm_map *map, uint64_t offset, uint64_t length,
-		      struct hm_device *device, uint32_t access)
+		      const struct hm_device *device, const struct drm_node *node,
+		      uint32_t access)
 {
-	struct drm_node *node = drm_node_of(device);
 	const struct hm_buffer *buffer = map->buffer;
 	uint64_t end = offset + length, page = page_size();
 
@@ -336,7 +337,9 @@ static void destroy(struct hm_drm_view *view)
 int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 		       struct hm_device *device, uint32_t access, struct hm_drm_view **ret_view)
 {
+	struct device_link *link;
 	struct hm_drm_view *view;
+	struct drm_node *node;
 	int r;
 
 	err_clear();
@@ -345,20 +348,28 @@ int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 		r = object_check((struct hm_object *)device, OBJECT_DEVICE);
 	if (!r && !ret_view)
 		r = err_set(-EINVAL, "hm_drm_view_create: ret_view is NULL");
-	if (!r)
-		r = check_args(map, offset, length, device, access);
-	if (!r)
-		r = access_export(map->buffer, access & HM_WRITE ? 0 : HM_EXPORT_READ_ONLY);
 	if (r)
 		return r;
+	link = link_get(device);
+	node = drm_node_of(device) ? link->backend : NULL;
+	r = check_args(map, offset, length, device, node, access);
+	if (!r)
+		drm_node_ref(node);
+	link_put(device, link);
+	if (r)
+		return r;
+	r = access_export(map->buffer, access & HM_WRITE ? 0 : HM_EXPORT_READ_ONLY);
+	if (r)
+		goto err_node;
 	view = sys_calloc(1, sizeof(*view));
-	if (!view)
-		return err_set(-ENOMEM, "no memory for a view");
+	if (!view) {
+		r = err_set(-ENOMEM, "no memory for a view");
+		goto err_node;
+	}
 	object_init(&view->object, OBJECT_DRM_VIEW);
 	pthread_mutex_init(&view->lock, NULL);
 	view->access = access;
-	view->node = drm_node_of(device);
-	drm_node_ref(view->node);
+	view->node = node;
 	r = attach(view, map, offset, length);
 	if (r)
 		goto err_destroy;
@@ -367,6 +378,9 @@ int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 
 err_destroy:
 	destroy(view);
+	return r;
+err_node:
+	drm_node_put(node);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "buffer.h"
+#include "device_link.h"
 #include "soft/soft.h"
 #include "sys.h"
 
@@ -80,6 +81,7 @@ static bool is_unplug(unsigned long cmd, const void *argument)
 
 int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 {
+	struct device_link *link;
 	struct sim_port *port;
 	int r;
 
@@ -89,16 +91,20 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 		return r;
 	if (!argument)
 		return err_set(-EINVAL, "hm_sim_call: argument is NULL");
-	port = sim_port_of(device);
-	if (!port)
+	if (!sim_port_of(device))
 		return err_set(-EOPNOTSUPP, "\"%s\" is no simulated device", device->name);
 	if (cmd == HETSIM_HANDSHAKE)
 		return err_set(-EPERM, "the handshake was made when \"%s\" was opened",
 			       device->name);
+	link = link_get(device);
+	port = link->backend;
 	r = port->ops->call(port->file, cmd, argument);
 	if (r == -ENODEV || (!r && is_unplug(cmd, argument)))
 		sim_port_lost(port);
-	return r < 0 ? explain(port, cmd, r) : r;
+	if (r < 0)
+		r = explain(port, cmd, r);
+	link_put(device, link);
+	return r;
 }
 
 int hm_sim_buffer(struct hm_buffer *buffer, uint32_t *ret_handle)

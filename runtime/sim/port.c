@@ -240,6 +240,12 @@ void sim_port_lost(struct sim_port *port)
 	lost_device(port);
 }
 
+void sim_port_lost_maps(struct sim_port *port)
+{
+	port->gone = true;
+	lost_maps(port);
+}
+
 /* ---- texts ---- */
 
 /* "64 MiB of 96 MiB" into @text of 40 bytes at least; returns @text. */

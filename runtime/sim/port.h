@@ -73,6 +73,8 @@ int sim_port_call(struct sim_port *port, unsigned long cmd, void *argument);
 
 /* It was taken away: its maps are lost. No lock of a buffer is held. */
 void sim_port_lost(struct sim_port *port);
+/* The same, and nobody is called back: the device is at it still. */
+void sim_port_lost_maps(struct sim_port *port);
 
 /* A failed call as a sentence with numbers and remedy: "gone", "full", ... Returns @r. */
 int sim_port_explain(struct sim_port *port, int r, const char *what);

@@ -20,7 +20,7 @@ static void on_pages(void *user, uint32_t handle)
 
 static void on_lost(void *user)
 {
-	sim_port_lost(user);
+	sim_port_lost_maps(user);
 }
 
 static int on_maps(void *user, uint32_t handle, soft_visit *visit, void *context)

@@ -64,8 +64,6 @@ struct soft_queue {
 	uint32_t counts[256];
 };
 
-/* A condition to be waited for with times of CLOCK_MONOTONIC. */
-void soft_condition_init(pthread_cond_t *condition);
 struct timespec soft_timespec(uint64_t ns);
 
 /* soft_queue.c. How a submission that is done has ended. With queue->lock held. */

@@ -15,16 +15,6 @@
 /* How often others may run before the thread goes to sleep. */
 #define LINGER_YIELDS 2
 
-void soft_condition_init(pthread_cond_t *condition)
-{
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(condition, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 struct timespec soft_timespec(uint64_t ns)
 {
 	return (struct timespec){

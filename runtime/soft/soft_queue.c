@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine.h"
+#include "thread.h"
 
 #define NS_PER_MS 1000000ull
 
@@ -74,8 +75,8 @@ int soft_queue_create(struct soft_file *file, void *argument)
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
 	pthread_mutex_init(&queue->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
-	soft_condition_init(&queue->work);
-	soft_condition_init(&queue->completed);
+	thread_condition_init(&queue->work);
+	thread_condition_init(&queue->completed);
 	r = queue_add(file, queue);
 	if (r)
 		goto err_queue;

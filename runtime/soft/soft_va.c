@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine.h"
+#include "thread.h"
 
 #define SOFT_VA_BITS (SOFT_LEVELS * SOFT_LEVEL_BITS + SOFT_PAGE_SHIFT)
 #define SOFT_VA_PAGES (1ull << (SOFT_VA_BITS - SOFT_PAGE_SHIFT))
@@ -30,7 +31,7 @@ int soft_va_init(struct soft_va *va)
 	pthread_rwlockattr_destroy(&attr);
 	atomic_init(&va->generation, 1);
 	pthread_mutex_init(&va->changed_lock, NULL);
-	soft_condition_init(&va->changed);
+	thread_condition_init(&va->changed);
 	return 0;
 }
 

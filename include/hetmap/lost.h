@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loss: what becomes of a buffer's bytes when its device is taken away, a file is cut or
+ * a page fails; and how they come back.
+ *
+ * Whatever the policy: maps keep their addresses, have the next generation, and what
+ * needs the device answers -ENODEV until hm_device_recover() has brought the buffer back.
+ * What a map shows until then is the map's own: stores to it stay there and are dropped
+ * with it.
+ */
+#ifndef HETMAP_LOST_H
+#define HETMAP_LOST_H
+
+#include <hetmap/buffer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * ZERO: pages of zeros.
+ * SHADOW: the library's copy of the bytes, as of the last refresh: the end of a CPU's
+ * write bracket, the completion of a launch that wrote (where its result is waited for),
+ * hm_buffer_shadow(). It takes as much memory of the host's as the buffer has bytes, and
+ * 256 KiB (hm_buffer_info.bytes_shadow). A reader finds the old bytes of a page, or the
+ * new ones, and never some of both.
+ * RECREATE: zeros, until hm_device_recover() makes another object on the device as it is
+ * then, whose bytes the refill callback writes. With HM_LOSS_WITH_SHADOW the shadow, as
+ * above, which is what the new object has before refill is called, if there is one.
+ */
+enum hm_loss_policy {
+	HM_LOSS_ZERO = 0,
+	HM_LOSS_SHADOW = 1,
+	HM_LOSS_RECREATE = 2,
+};
+
+/* hm_loss_desc.flags */
+#define HM_LOSS_WITH_SHADOW (1u << 0) /* of HM_LOSS_RECREATE */
+
+enum hm_loss_event {
+	HM_LOSS_TAKEN = 1,     /* the bytes are gone; maps show what the policy says */
+	HM_LOSS_RECOVERED = 2, /* the maps show a new object's bytes */
+	HM_LOSS_LEFT = 3,      /* a recovery was made, and this buffer could not be */
+};
+
+/*
+ * Called without locks, so they may call the library, by the thread whose call found
+ * out, before that returns; a loss is told once. That thread may be in any call on the
+ * device or what is on it. They keep the buffer alive while they run.
+ *
+ *   lost    [optional]
+ *   refill  [optional] writes bytes [offset, offset + length) of a new object at @bytes,
+ *           which is no map: nobody sees them before all are there. 0, or a negative
+ *           errno, which leaves the buffer lost
+ */
+struct hm_loss_desc {
+	uint32_t struct_size;
+	uint32_t policy; /* enum hm_loss_policy */
+	uint32_t flags;  /* HM_LOSS_WITH_SHADOW */
+	uint32_t reserved;
+	void (*lost)(struct hm_buffer *buffer, enum hm_loss_event event, void *user);
+	int (*refill)(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+		      void *user);
+	void *user; /* handed to both */
+};
+
+/**
+ * hm_buffer_set_loss - what becomes of the bytes of a buffer that is lost
+ * @buffer: [in]
+ * @desc:   [in] copied
+ *
+ * Holds from its return on, and may be called again; a shadow is filled first, which
+ * reads all bytes. The shadow follows growth and shrinking. Its source is the buffer:
+ * stores outside brackets are in it once hm_buffer_shadow() was called.
+ *
+ * Errors: -EINVAL unknown policy or flag; -EOPNOTSUPP a shadow of private memory, or
+ * RECREATE of what was imported, received or is a file; -ENODEV the buffer is lost;
+ * -ENOMEM, -EMFILE, -EFBIG no room for a shadow (the old policy holds then); -EIO bytes
+ * that can't be read; -EDEADLK from a view's callback.
+ */
+HM_API int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *desc);
+
+/**
+ * hm_buffer_shadow - bring the shadow up to date
+ * @buffer: [in] with a shadow
+ * @offset, @length: [in] bytes of the buffer, in any alignment
+ *
+ * For what was stored outside brackets. Does not wait for work in flight.
+ *
+ * Errors: -ERANGE; -EOPNOTSUPP it has no shadow; -ENODEV the buffer is lost, or part of
+ * it is and the shadow shows it (HM_LOST_SEALED); -EIO bytes that can't be read;
+ * -ENOMEM.
+ */
+HM_API int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
+
+/*
+ * hm_device_recover flags
+ *
+ * SHADOWED: buffers of HM_LOSS_SHADOW come back, too, with the bytes of the shadow.
+ */
+#define HM_RECOVER_SHADOWED (1u << 0)
+
+struct hm_recover_info {
+	uint32_t struct_size;
+	uint32_t generation; /* of the device: 1 after the first recovery */
+	uint32_t buffers;    /* that were lost */
+	uint32_t buffers_back;
+	uint32_t buffers_left;   /* whose policy asks for it, and that stay lost */
+	uint32_t maps_back;      /* at their addresses, usable */
+	uint64_t bytes_shadow;   /* brought back from shadows */
+	uint64_t bytes_refilled; /* by callbacks */
+	uint64_t bytes_zero;     /* of buffers with neither */
+	int32_t error;           /* the first that left a buffer; 0: none */
+	uint32_t reserved;
+};
+
+/**
+ * hm_device_recover - open a lost device again, and bring back what was on it
+ * @device:   [in] stays the same object
+ * @flags:    [in] HM_RECOVER_SHADOWED
+ * @ret_info: [in,out, optional] struct_size set by the caller
+ *
+ * Opens the device under its name. Then each buffer of HM_LOSS_RECREATE that was created
+ * on it (hm_buffer_create, hm_alloc) gets a new object, filled before anybody sees it,
+ * and its maps show that at the addresses that they have: generation + 1, views told
+ * (reattach), no pages locked. Waits for work in flight on the old maps, for 10 s at
+ * most. Stores that other threads make to these maps meanwhile are lost. Accelerators of
+ * the device are to be opened again; others go on.
+ *
+ * Buffers that can't come back stay lost: imported ones, sent or exported ones, whose
+ * receivers have the old object, and those for which something failed: @ret_info counts
+ * them, and has the first error, and hm_errmsg() the sentence. That is a success. It may
+ * be called again, also while the device is there: for those that were left.
+ *
+ * Errors: -ENODEV it is not there, or was taken away again; -EACCES, -EPROTO, -EMFILE,
+ * -ENOMEM as of hm_device_open(); -EDEADLK in a callback of a recovery; -E2BIG.
+ */
+HM_API int hm_device_recover(struct hm_device *device, uint32_t flags,
+			     struct hm_recover_info *ret_info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

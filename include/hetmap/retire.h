@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Retirement: what is unreferenced is released by a thread, not by its last user. */
+#ifndef HETMAP_RETIRE_H
+#define HETMAP_RETIRE_H
+
+#include <hetmap/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum hm_retire_flags {
+	HM_RETIRE_DEFER = 1u << 0, /* else all is released in place, as at the start */
+};
+
+struct hm_retire_desc {
+	uint32_t struct_size;
+	uint32_t flags;       /* HM_RETIRE_* */
+	uint64_t max_objects; /* maps and buffers that may wait, to 2^20; 0: 256 */
+	uint64_t max_bytes;   /* of memory that they may hold; 0: 64 MiB */
+};
+
+/**
+ * hm_retire_set - from now on, have a thread release what nobody refers to any more
+ * @desc: [in] the bounds of what may wait for it; NULL: as without HM_RETIRE_DEFER
+ *
+ * Without it, as a process starts, the last hm_map_unref(), hm_buffer_unref() or
+ * hm_free() unmaps, closes and frees before it returns. With it they only take the map
+ * out of the registry, so that hm_pointer_find() is -ENOENT at once, end its views and
+ * the CPU's turn, and leave the rest to a thread of the library's: until then bytes stay
+ * mapped, descriptors open and device memory in use. A last reference beyond the bounds,
+ * or to a map with locked bytes or whose buffer other processes share, is released in
+ * place all the same. An operation that lacks what the backlog holds (-ENOMEM, -ENOSPC,
+ * -EMFILE, -ENFILE) waits for it and is tried once more.
+ *
+ * The thread releases after a grace period of liburcu-bp, and so does, while this is on,
+ * whoever releases in place: inside a read-side critical section (urcu_bp_read_lock())
+ * what hm_pointer_find() found stays mapped until the section ends. There, call nothing of
+ * the library but that and unref functions, which then wait for nothing and may exceed
+ * the bounds.
+ *
+ * Lower bounds, or none, are waited for: when this returns, the backlog is within them.
+ * The environment variable HETMAP_RETIRE=OBJECTS[,MIB] sets the first ones (OBJECTS 0:
+ * in place) when the first device is opened. A fork child starts without; what waits is
+ * its parent's. At exit the backlog is released, for which 10 seconds are waited.
+ *
+ * Thread safety: any thread; not in a signal handler.
+ *
+ * Errors: -EINVAL unknown flags, or a bound that is out of range; -E2BIG the struct is of
+ * a newer library; -EDEADLK in a read-side critical section, or in the thread (a
+ * backend's operation); -EOPNOTSUPP in a child that was forked in such a section.
+ *
+ * Source: liburcu(3), urcu-bp: rcu-api.md of liburcu.
+ */
+HM_API int hm_retire_set(const struct hm_retire_desc *desc);
+
+/**
+ * hm_retire_flush - wait until all that was unreferenced before is released
+ *
+ * For what counts: before a file system is unmounted, a module removed, descriptors or
+ * address space looked at. Without HM_RETIRE_DEFER there is nothing to wait for. What
+ * work in flight still holds is not waited for.
+ *
+ * Thread safety: any thread; not in a signal handler.
+ *
+ * Errors: -EDEADLK as for hm_retire_set, and only where there is something to wait for.
+ */
+HM_API int hm_retire_flush(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

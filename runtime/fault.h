@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Fault: why bytes of a map could not be touched, found out after the handler. */
+#ifndef HETMAP_FAULT_H
+#define HETMAP_FAULT_H
+
+#include <hetmap/guard.h>
+
+/*
+ * Fills @fault->cause, of the map that begins at @base, and sets the text, which begins
+ * with @what. Returns the cause's error. No lock is held.
+ */
+int fault_explain(struct hm_fault *fault, const void *base, const char *what);
+
+#endif

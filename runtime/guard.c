@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Guards: scopes in which a fault is an error, and copies that have one of their own.
+ * The bytes go by the C library's memcpy(); what makes it safe is that the handler
+ * knows the thread's innermost scope, and jumps there.
+ */
+#include <hetmap/guard.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "core.h"
+#include "fault.h"
+#include "handler.h"
+#include "remap.h"
+#include "repair.h"
+#include "share.h"
+#include "sys.h"
+
+/* hm_guard.state: all of it, as what is on a stack may be anything. */
+#define STATE_MAGIC 0x6d670000u
+#define STATE_OPEN (STATE_MAGIC | 1u << 3)
+#define STATE_SIGBUS HM_HANDLER_SIGBUS /* was blocked, and is to be again */
+#define STATE_SIGSEGV HM_HANDLER_SIGSEGV
+#define STATE_BLOCKED (STATE_SIGBUS | STATE_SIGSEGV)
+
+/* ---- whose scope ---- */
+
+/*
+ * A thread's innermost scope is found by pthread_self(), which a handler may call
+ * [signal-safety(7)], and not in thread-local memory: a shared library's is allocated on
+ * first touch, which may be a handler's; and where it is static instead, dlopen() refuses
+ * the library when there is too little of that left [ELF TLS, 4.3].
+ */
+#define SLOTS 4096 /* threads with a scope at a time; a power of 2 */
+
+struct guard_slot {
+	_Atomic uintptr_t thread;   /* 0: nobody's */
+	struct hm_guard *innermost; /* that thread's alone */
+};
+
+static struct guard_slot slots[SLOTS];
+
+/* This thread's, while it has a scope; not for handlers. */
+static _Thread_local struct guard_slot *own;
+
+static struct guard_slot *slot_at(uintptr_t thread, uint32_t turn)
+{
+	return &slots[(handler_hash(thread) + turn) % SLOTS];
+}
+
+struct hm_guard **guard_innermost(void)
+{
+	uintptr_t thread = (uintptr_t)pthread_self();
+	struct guard_slot *slot;
+	uint32_t i;
+
+	for (i = 0; i < SLOTS; i++) {
+		slot = slot_at(thread, i);
+		if (atomic_load_explicit(&slot->thread, memory_order_relaxed) == thread)
+			return &slot->innermost;
+	}
+	return NULL;
+}
+
+/* A thread that ended inside a scope has left one: whoever has its name now, takes it. */
+static struct guard_slot *take_slot(void)
+{
+	uintptr_t thread = (uintptr_t)pthread_self(), nobody;
+	struct guard_slot *slot;
+	uint32_t i;
+
+	for (i = 0; i < SLOTS; i++) {
+		slot = slot_at(thread, i);
+		nobody = 0;
+		if (!atomic_compare_exchange_strong(&slot->thread, &nobody, thread) &&
+		    nobody != thread)
+			continue;
+		slot->innermost = NULL;
+		return slot;
+	}
+	return NULL;
+}
+
+static void leave_slot(void)
+{
+	struct guard_slot *slot = own;
+
+	if (slot->innermost)
+		return;
+	own = NULL;
+	atomic_store_explicit(&slot->thread, 0, memory_order_release);
+}
+
+void guard_fork_child(void)
+{
+	uintptr_t thread = (uintptr_t)pthread_self();
+	uint32_t i;
+
+	for (i = 0; i < SLOTS; i++)
+		if (slots[i].thread != thread)
+			slots[i].thread = 0;
+}
+
+/* ---- the mask ---- */
+
+/*
+ * A fault whose signal is blocked ends the process [signal(7), "Signal mask"]. Returns
+ * which were blocked.
+ */
+static uint32_t unblock(void)
+{
+	sigset_t faults, before;
+	uint32_t blocked;
+
+	/* The look alone, as a rule: what is not blocked is not touched. */
+	if (sys_sigmask(SIG_BLOCK, NULL, &before))
+		return 0;
+	blocked = (sigismember(&before, SIGBUS) ? STATE_SIGBUS : 0) |
+		  (sigismember(&before, SIGSEGV) ? STATE_SIGSEGV : 0);
+	if (likely(!blocked))
+		return 0;
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGBUS);
+	sigaddset(&faults, SIGSEGV);
+	return sys_sigmask(SIG_UNBLOCK, &faults, NULL) ? 0 : blocked;
+}
+
+static void block_again(uint32_t blocked)
+{
+	sigset_t faults;
+
+	if (likely(!blocked))
+		return;
+	sigemptyset(&faults);
+	if (blocked & STATE_SIGBUS)
+		sigaddset(&faults, SIGBUS);
+	if (blocked & STATE_SIGSEGV)
+		sigaddset(&faults, SIGSEGV);
+	sys_sigmask(SIG_BLOCK, &faults, NULL);
+}
+
+/* ---- scopes ---- */
+
+static int refuse_uninstalled(const char *what)
+{
+	return err_set(-EOPNOTSUPP,
+		       "%s: faults become errors by the library's handler, which is not "
+		       "installed: call hm_handler_install() first",
+		       what);
+}
+
+/* Handlers run on this very thread: only the compiler has to keep the order. */
+static inline int open_scope(struct hm_guard *guard)
+{
+	uint32_t blocked = 0;
+
+	if (!own) {
+		own = take_slot();
+		if (unlikely(!own))
+			return err_set(-EAGAIN,
+				       "%d threads are in guarded scopes at a time: end some "
+				       "first",
+				       SLOTS);
+		/* A scope around it has seen to the mask. */
+		blocked = unblock();
+	}
+	guard->outer = own->innermost;
+	guard->state = STATE_OPEN | blocked;
+	atomic_signal_fence(memory_order_seq_cst);
+	own->innermost = guard;
+	atomic_signal_fence(memory_order_seq_cst);
+	return 0;
+}
+
+/* It is the innermost one no more. */
+static void after_scope(struct hm_guard *guard)
+{
+	block_again(guard->state & STATE_BLOCKED);
+	guard->state = 0;
+	leave_slot();
+}
+
+static inline void close_scope(struct hm_guard *guard)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	own->innermost = guard->outer;
+	after_scope(guard);
+}
+
+int hm_guard_enter(struct hm_guard *guard)
+{
+	uint32_t above;
+
+	if (!guard)
+		return err_set(-EINVAL, "hm_guard_begin: the guard is NULL");
+	if (guard->struct_size != sizeof(*guard))
+		return err_set(-EINVAL,
+			       "hm_guard_begin: struct_size %u is not that of the guard, %zu: "
+			       "HM_GUARD_INIT() sets it",
+			       guard->struct_size, sizeof(*guard));
+	if (handler_flags() == HANDLER_NONE)
+		return refuse_uninstalled("hm_guard_begin");
+	if (!own) {
+		above = handler_unchained();
+		if (above)
+			return err_set(-EBUSY,
+				       "another handler of %s was installed since the "
+				       "library's: install it before, or promise by "
+				       "hm_handler_chained() that it forwards",
+				       above & HM_HANDLER_SIGBUS ? "SIGBUS" : "SIGSEGV");
+	}
+	return open_scope(guard);
+}
+
+int hm_guard_caught(struct hm_guard *guard)
+{
+	/* The handler has left the scope; the text and cause are found out here. */
+	after_scope(guard);
+	return fault_explain(&guard->fault, guard->base, "a guarded access");
+}
+
+int hm_guard_end(struct hm_guard *guard)
+{
+	if (!guard || (guard->state & ~STATE_BLOCKED) != STATE_OPEN || !own ||
+	    guard != own->innermost)
+		return err_set(-EINVAL, "hm_guard_end: not the innermost scope of this thread, "
+					"or over already");
+	close_scope(guard);
+	return 0;
+}
+
+/* ---- copies ---- */
+
+struct copy {
+	const char *what;
+	char *in_map; /* where of @dst and @src is in the map that was named */
+	void *dst;
+	const void *src;
+	uint64_t length;
+	struct hm_map *map;
+	uint64_t offset;
+};
+
+/* What can be told without touching the bytes; again afterwards. */
+static int check_range(const struct copy *copy)
+{
+	int r;
+
+	/* Also brings what another process owns to the size that it has now. */
+	r = map_check(copy->map);
+	if (r)
+		return r;
+	if (unlikely(copy->map->lost))
+		return remap_refuse_lost(copy->map);
+	return map_check_range(copy->map, copy->offset, copy->length, copy->what);
+}
+
+static int find_map(struct copy *copy)
+{
+	struct hm_pointer_info info;
+	int r;
+
+	r = registry_find(copy->in_map, &info);
+	if (r == -EAGAIN)
+		return err_set(r, "%s: the map at %p was being changed all the time",
+			       copy->what, (void *)copy->in_map);
+	if (r)
+		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
+	copy->map = info.map;
+	copy->offset = info.map_offset;
+	return check_range(copy);
+}
+
+/* Apart, so that no variable is changed between setjmp() and its second return. */
+static __attribute__((noinline)) int copy_guarded(const struct copy *copy,
+						  struct hm_guard *guard)
+{
+	int r;
+
+	if (setjmp(guard->env))
+		return 1;
+	r = open_scope(guard);
+	if (unlikely(r))
+		return r;
+	memcpy(copy->dst, copy->src, copy->length);
+	close_scope(guard);
+	return 0;
+}
+
+/*
+ * Bytes that were copied without a fault may be what took the place of lost ones: who
+ * replaces them says so first.
+ */
+static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
+{
+	uint32_t cause = HM_FAULT_REPAIRED;
+	uint64_t offset = copy->offset;
+	int r;
+
+	atomic_thread_fence(memory_order_acquire);
+	r = repair_check(copy->map, copy->offset, copy->length, &offset);
+	if (likely(!r)) {
+		r = check_range(copy);
+		if (likely(!r))
+			return 0;
+		cause = r == -ERANGE ? HM_FAULT_END : HM_FAULT_LOST;
+		if (r == -ERANGE)
+			offset = max_u64(offset, hm_map_length(copy->map));
+	}
+	*fault = (struct hm_fault){
+		.struct_size = sizeof(*fault),
+		.cause = cause,
+		.address = copy->in_map + (offset - copy->offset),
+		.offset = offset,
+		.serial = copy->map->buffer->serial,
+		.generation = copy->map->generation,
+	};
+	return r;
+}
+
+static int check_arguments(const struct copy *copy, const struct hm_fault *fault)
+{
+	if (!copy->dst || !copy->src || !copy->length)
+		return err_set(-EINVAL, "%s: %s", copy->what,
+			       copy->length ? "a pointer is NULL" : "the length is 0");
+	if (fault)
+		return struct_check_out(fault->struct_size, sizeof(*fault), sizeof(*fault),
+					"hm_fault");
+	return 0;
+}
+
+static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
+{
+	struct hm_guard guard;
+	int r;
+
+	r = check_arguments(copy, ret_fault);
+	if (r)
+		return r;
+	if (unlikely(handler_flags() == HANDLER_NONE))
+		return refuse_uninstalled(copy->what);
+	r = find_map(copy);
+	if (r)
+		return r;
+	r = copy_guarded(copy, &guard);
+	if (unlikely(r < 0))
+		return r;
+	if (unlikely(r)) {
+		after_scope(&guard);
+		r = fault_explain(&guard.fault, guard.base, copy->what);
+	} else {
+		r = check_copied(copy, &guard.fault);
+	}
+	if (unlikely(r) && ret_fault)
+		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
+	return r;
+}
+
+int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)
+{
+	struct copy copy = {
+		.what = "hm_copy_in",
+		.in_map = dst_in_map,
+		.dst = dst_in_map,
+		.src = src,
+		.length = length,
+	};
+
+	return copy_bytes(&copy, fault);
+}
+
+int hm_copy_out(void *dst, const void *src_in_map, uint64_t length, struct hm_fault *fault)
+{
+	struct copy copy = {
+		.what = "hm_copy_out",
+		.in_map = (char *)(uintptr_t)src_in_map,
+		.dst = dst,
+		.src = src_in_map,
+		.length = length,
+	};
+
+	return copy_bytes(&copy, fault);
+}

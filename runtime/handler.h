@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The process's handler of SIGBUS and SIGSEGV, opt in: what comes of a fault, and
+ * who has to wait for those that are being dealt with.
+ */
+#ifndef HETMAP_HANDLER_H
+#define HETMAP_HANDLER_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hetmap/guard.h>
+
+#include "util.h"
+
+/* Set for good by the first installation: a handler may be on its way since. */
+extern _Atomic bool handler_was_installed;
+
+void handler_quiesce_each(void);
+
+/*
+ * Returns when no handler is running that may still use a map or a buffer that it
+ * found in the registry, which they have left before. To be called before what they
+ * consist of is freed, and before their addresses are given back. Not in a handler.
+ * Whoever waits here may hold locks: a handler takes none.
+ */
+static inline void handler_quiesce(void)
+{
+	/* Who left the registry held its mutex for that: no stale value is read. */
+	if (unlikely(atomic_load_explicit(&handler_was_installed, memory_order_relaxed)))
+		handler_quiesce_each();
+}
+
+/*
+ * Around what a handler does with maps and buffers: short, without waiting for a lock,
+ * and left before any other handler is called or jumped out of. Returns what leave is
+ * given.
+ */
+unsigned int handler_enter(void);
+void handler_leave(unsigned int phase);
+
+/* fork(2): the other threads' handlers don't run in the child. */
+void handler_fork_child(void);
+void handler_install_fork_child(void);
+
+/* ---- handler_install.c ---- */
+
+/* HM_HANDLER_*, while it is installed; or HANDLER_NONE. */
+#define HANDLER_NONE UINT32_MAX
+uint32_t handler_flags(void);
+
+/* Signals above which another handler is, that nobody has promised for: HM_HANDLER_*. */
+uint32_t handler_unchained(void);
+
+/*
+ * Calls who had @signal before, as the kernel would have: the last thing a handler
+ * does. May not return.
+ */
+void handler_forward(int signal, siginfo_t *info, void *context);
+
+/* ---- handler.c ---- */
+
+/* Spreads what tells threads apart. */
+static inline uint32_t handler_hash(uintptr_t thread)
+{
+	return (uint32_t)((uint64_t)thread * 0x9e3779b97f4a7c15u >> 32);
+}
+
+/* What is installed. */
+void handler_run(int signal, siginfo_t *info, void *context);
+
+extern struct handler_counters {
+	_Atomic uint64_t guarded, repaired, forwarded;
+} handler_counters;
+
+/* ---- guard.c ---- */
+
+/* Where the thread's innermost scope is written down; NULL: it has none. In a handler. */
+struct hm_guard **guard_innermost(void);
+/* fork(2): of the other threads' scopes there are none. */
+void guard_fork_child(void);
+
+#endif

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Builds with DEBUG=1: each public call on a device, buffer or map is held against the
+ * table of its lifecycle. The functions below take the public names; what runtime/ has
+ * under them is compiled as unchecked_* (Makefile), and calls within the library stay
+ * unchecked. A result that the table has not, or a state that can't follow, ends the
+ * process: the library is wrong, or the table is.
+ */
+#include "lifecycle.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hetmap/drm.h>
+#include <hetmap/sim.h>
+
+#include "access.h"
+
+struct call {
+	uint32_t noun;
+	const char *function;
+	struct hm_object *object;
+	uint32_t before; /* mask of states; 0: it is no such object */
+	uint64_t number;
+	uint32_t fork_gen; /* of the process that began it */
+	bool others;       /* were inside then */
+	bool hooked;       /* there was a hook, which may have refused */
+};
+
+/* Who else is inside: then other states may follow than by this call. */
+static _Atomic uint64_t n_call;
+static _Atomic uint32_t n_inside;
+
+static const enum object_kind kinds[] = {
+	[LC_DEVICE] = OBJECT_DEVICE,
+	[LC_BUFFER] = OBJECT_BUFFER,
+	[LC_MAP] = OBJECT_MAP,
+};
+
+static uint32_t state_of(uint32_t noun, struct hm_object *object)
+{
+	if (!object || object->kind != (uint32_t)kinds[noun])
+		return 0;
+	if (noun == LC_DEVICE)
+		return lifecycle_of_device((struct hm_device *)object);
+	if (noun == LC_BUFFER)
+		return lifecycle_of_buffer((struct hm_buffer *)object);
+	return lifecycle_of_map((struct hm_map *)object);
+}
+
+static const char *words(uint32_t noun, uint32_t mask, char *text, size_t size)
+{
+	const struct lifecycle_state_text *first = NULL;
+	uint32_t i, n = lifecycle_states(noun, &first);
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (i = 0; i < n; i++)
+		if (mask & 1u << i && length < size)
+			length += (size_t)snprintf(text + length, size - length, "%s%s",
+						   length ? " or " : "", first[i].word);
+	return mask ? text : "none, or ended";
+}
+
+static void refuse(const struct call *call, int r, uint32_t after, bool others)
+{
+	char before_text[256], after_text[256];
+
+	fprintf(stderr,
+		"hetmap: lifecycle: %s of a %s that was \"%s\" gave %s, and it is \"%s\" now"
+		"%s: runtime/lifecycle_table.h does not have that\n",
+		call->function, lifecycle_nouns[call->noun],
+		words(call->noun, call->before, before_text, sizeof(before_text)),
+		r ? err_name(r) : "0", words(call->noun, after, after_text, sizeof(after_text)),
+		others ? " (other calls ran beside it)" : "");
+	if (r)
+		fprintf(stderr, "hetmap: lifecycle: its text was: %s\n", hm_errmsg());
+	abort();
+}
+
+static void begin(struct call *call, uint32_t noun, const char *function, void *object)
+{
+	call->noun = noun;
+	call->function = function;
+	call->object = object;
+	call->fork_gen = fork_generation;
+	call->hooked = access_hooked();
+	call->number = atomic_fetch_add(&n_call, 1) + 1;
+	call->others = atomic_fetch_add(&n_inside, 1);
+	call->before = state_of(noun, object);
+}
+
+static void end(struct call *call, int r, bool lives)
+{
+	uint32_t after = lives && call->before ? state_of(call->noun, call->object) : 0;
+	bool others = call->others || atomic_load(&n_call) != call->number;
+	bool good;
+
+	/* Whoever changes it need not be in a call: its device may be. */
+	if (call->noun == LC_MAP && (call->before | after) & 1u << LC_MAP_CHANGING)
+		others = true;
+	atomic_fetch_sub(&n_inside, 1);
+	/* A callback has forked: to the child that it was in, all is the parent's now. */
+	if (call->fork_gen != fork_generation)
+		return;
+	if (r > 0) /* some calls have such results: they are successes */
+		r = 0;
+	/* A hook refuses with what it likes: the table has it as a shortage. */
+	if (r < 0 && (call->hooked || access_hooked()))
+		r = -ENOMEM;
+	if (call->before)
+		good = lifecycle_allows(call->noun, call->function, call->before, r, after,
+					others);
+	else
+		good = r == -EINVAL || !lives || (!call->object && !r);
+	if (!good)
+		refuse(call, r, after, others);
+}
+
+/* The object that is looked at is the first parameter. */
+#define CHECKED(noun, function, parameters, object, ...)         \
+	int unchecked_##function parameters;                     \
+	int function parameters                                  \
+	{                                                        \
+		struct call call;                                \
+		int r;                                           \
+                                                                 \
+		begin(&call, LC_##noun, #function, object);      \
+		r = unchecked_##function(object, ##__VA_ARGS__); \
+		end(&call, r, true);                             \
+		return r;                                        \
+	}
+
+#define CHECKED_REF(noun, function, type)                   \
+	type *unchecked_##function(type *object);           \
+	type *function(type *object)                        \
+	{                                                   \
+		struct call call;                           \
+                                                            \
+		begin(&call, LC_##noun, #function, object); \
+		unchecked_##function(object);               \
+		end(&call, 0, true);                        \
+		return object;                              \
+	}
+
+/* Afterwards it may be there no more. */
+#define CHECKED_UNREF(noun, function, type)                 \
+	void unchecked_##function(type *object);            \
+	void function(type *object)                         \
+	{                                                   \
+		struct call call;                           \
+                                                            \
+		begin(&call, LC_##noun, #function, object); \
+		unchecked_##function(object);               \
+		end(&call, 0, false);                       \
+	}
+
+/* clang-format off */
+CHECKED(DEVICE, hm_device_query, (struct hm_device *device, struct hm_device_info *ret_info),
+	device, ret_info)
+CHECKED(DEVICE, hm_buffer_create, (struct hm_device *device, const struct hm_buffer_desc *desc,
+	struct hm_buffer **ret_buffer), device, desc, ret_buffer)
+CHECKED(DEVICE, hm_buffer_from_file, (struct hm_device *device, const char *path, int fd,
+	const struct hm_buffer_desc *desc, struct hm_buffer **ret_buffer),
+	device, path, fd, desc, ret_buffer)
+CHECKED(DEVICE, hm_buffer_import, (struct hm_device *device, int fd,
+	const struct hm_buffer_desc *desc, struct hm_buffer **ret_buffer),
+	device, fd, desc, ret_buffer)
+CHECKED(DEVICE, hm_buffer_receive, (struct hm_device *device, int socket,
+	const struct hm_buffer_desc *desc, struct hm_buffer **ret_buffer),
+	device, socket, desc, ret_buffer)
+CHECKED(DEVICE, hm_alloc, (struct hm_device *device, uint64_t size, uint32_t access,
+	void *ret_pointer), device, size, access, ret_pointer)
+CHECKED(DEVICE, hm_sim_call, (struct hm_device *device, unsigned long cmd, void *argument),
+	device, cmd, argument)
+CHECKED(DEVICE, hm_device_recover, (struct hm_device *device, uint32_t flags,
+	struct hm_recover_info *ret_info), device, flags, ret_info)
+CHECKED_REF(DEVICE, hm_device_ref, struct hm_device)
+CHECKED_UNREF(DEVICE, hm_device_unref, struct hm_device)
+
+CHECKED(BUFFER, hm_buffer_query, (struct hm_buffer *buffer, struct hm_buffer_info *ret_info),
+	buffer, ret_info)
+CHECKED(BUFFER, hm_buffer_export, (struct hm_buffer *buffer, uint32_t flags, int *ret_fd),
+	buffer, flags, ret_fd)
+CHECKED(BUFFER, hm_buffer_send, (struct hm_buffer *buffer, int socket, uint32_t flags),
+	buffer, socket, flags)
+CHECKED(BUFFER, hm_buffer_resize, (struct hm_buffer *buffer, uint64_t new_size, uint32_t flags),
+	buffer, new_size, flags)
+CHECKED(BUFFER, hm_map_create, (struct hm_buffer *buffer, const struct hm_map_desc *desc,
+	struct hm_map **ret_map), buffer, desc, ret_map)
+CHECKED(BUFFER, hm_sim_buffer, (struct hm_buffer *buffer, uint32_t *ret_handle),
+	buffer, ret_handle)
+CHECKED(BUFFER, hm_drm_buffer_handle, (struct hm_buffer *buffer, uint64_t offset,
+	struct hm_drm_handle *ret_handle), buffer, offset, ret_handle)
+CHECKED(BUFFER, hm_buffer_set_loss, (struct hm_buffer *buffer, const struct hm_loss_desc *desc),
+	buffer, desc)
+CHECKED(BUFFER, hm_buffer_seal, (struct hm_buffer *buffer, uint32_t flags), buffer, flags)
+CHECKED(BUFFER, hm_buffer_shadow, (struct hm_buffer *buffer, uint64_t offset, uint64_t length),
+	buffer, offset, length)
+CHECKED_REF(BUFFER, hm_buffer_ref, struct hm_buffer)
+CHECKED_UNREF(BUFFER, hm_buffer_unref, struct hm_buffer)
+
+CHECKED(MAP, hm_map_query, (struct hm_map *map, struct hm_map_info *ret_info), map, ret_info)
+CHECKED(MAP, hm_map_protect, (struct hm_map *map, uint64_t offset, uint64_t length,
+	uint32_t access), map, offset, length, access)
+CHECKED(MAP, hm_map_protect_begin, (struct hm_map *map, uint64_t offset, uint64_t length,
+	uint32_t access, struct hm_scope **ret_scope), map, offset, length, access, ret_scope)
+CHECKED(MAP, hm_map_lock, (struct hm_map *map, uint64_t offset, uint64_t length,
+	uint32_t flags, uint64_t *ret_locked), map, offset, length, flags, ret_locked)
+CHECKED(MAP, hm_map_unlock, (struct hm_map *map, uint64_t offset, uint64_t length),
+	map, offset, length)
+CHECKED(MAP, hm_map_advise, (struct hm_map *map, uint64_t offset, uint64_t length,
+	uint32_t advice), map, offset, length, advice)
+CHECKED(MAP, hm_map_prefetch, (struct hm_map *map, uint64_t offset, uint64_t length,
+	uint32_t access), map, offset, length, access)
+CHECKED(MAP, hm_map_sync, (struct hm_map *map, uint64_t offset, uint64_t length,
+	uint32_t flags), map, offset, length, flags)
+CHECKED(MAP, hm_map_begin_cpu, (struct hm_map *map, uint64_t offset, uint64_t length,
+	uint32_t access), map, offset, length, access)
+CHECKED(MAP, hm_map_end_cpu, (struct hm_map *map, uint64_t offset, uint64_t length,
+	uint32_t access), map, offset, length, access)
+CHECKED(MAP, hm_view_create, (struct hm_map *map, uint64_t offset, uint64_t length,
+	const struct hm_view_ops *ops, void *user, struct hm_view **ret_view),
+	map, offset, length, ops, user, ret_view)
+CHECKED(MAP, hm_drm_view_create, (struct hm_map *map, uint64_t offset, uint64_t length,
+	struct hm_device *device, uint32_t access, struct hm_drm_view **ret_view),
+	map, offset, length, device, access, ret_view)
+CHECKED_REF(MAP, hm_map_ref, struct hm_map)
+CHECKED_UNREF(MAP, hm_map_unref, struct hm_map)

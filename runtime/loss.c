@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: MIT
+/* What takes the place of bytes whose memory is gone: the buffer's policy. */
+#include "loss.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "buffer.h"
+#include "device_link.h"
+#include "handler.h"
+#include "lost.h"
+#include "segments.h"
+#include "shadow.h"
+#include "share.h"
+#include "sys.h"
+
+#define ZERO_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
+
+/* All there are, of whatever device. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* nobody is called with it */
+static CDS_LIST_HEAD(all);
+
+int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
+		   uint64_t length, int prot)
+{
+	struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
+	struct shadow *shadow = loss ? atomic_load(&loss->in_place) : NULL;
+	uint64_t done = 0;
+	int r;
+
+	if (shadow) {
+		r = shadow_map(shadow, address, buffer_offset, length, prot, &done);
+		if (r || done == length)
+			return r;
+	}
+	return sys_mmap_over(address + done, length - done, prot, ZERO_FLAGS, -1, 0);
+}
+
+/* ---- setting it ---- */
+
+static int read_desc(const struct hm_loss_desc *from, struct hm_loss_desc *desc)
+{
+	int r;
+
+	if (!from)
+		return err_set(-EINVAL, "hm_buffer_set_loss: desc is NULL");
+	r = struct_read(desc, sizeof(*desc), from, from->struct_size,
+			offsetof(struct hm_loss_desc, flags), "hm_loss_desc");
+	if (r)
+		return r;
+	if (desc->policy > HM_LOSS_RECREATE)
+		return err_set(-EINVAL, "hm_loss_desc.policy %u is none of enum hm_loss_policy",
+			       desc->policy);
+	if (desc->flags & ~HM_LOSS_WITH_SHADOW || desc->reserved ||
+	    (desc->flags && desc->policy != HM_LOSS_RECREATE))
+		return err_set(-EINVAL,
+			       "hm_loss_desc.flags 0x%x: HM_LOSS_WITH_SHADOW is for "
+			       "HM_LOSS_RECREATE, and there is no other; reserved is to be 0",
+			       desc->flags);
+	return 0;
+}
+
+static bool wants_shadow(const struct hm_loss_desc *desc)
+{
+	return desc->policy == HM_LOSS_SHADOW || desc->flags & HM_LOSS_WITH_SHADOW;
+}
+
+static int check_locked(struct hm_buffer *buffer, const struct hm_loss_desc *desc)
+{
+	if (wants_shadow(desc) && !(buffer->caps & HM_CAP_MULTI_MAP))
+		return err_set(-EOPNOTSUPP,
+			       "%s: private memory is its one map's own: there is nothing to "
+			       "make a shadow of",
+			       buffer->name);
+	if (desc->policy == HM_LOSS_RECREATE && !buffer->created)
+		return err_set(-EOPNOTSUPP,
+			       "%s: somebody else's object, or a file, is not the library's to "
+			       "make again: choose HM_LOSS_SHADOW",
+			       buffer->name);
+	return lost_check_buffer(buffer);
+}
+
+/* Caller holds buffer->lock. NULL: no memory. */
+static struct loss *get_locked(struct hm_buffer *buffer)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+
+	if (!loss) {
+		loss = sys_calloc(1, sizeof(*loss));
+		if (!loss)
+			return NULL;
+		loss->buffer = buffer;
+		loss->limit = buffer->size;
+		pthread_mutex_init(&loss->lock, NULL);
+		pthread_mutex_lock(&all_lock);
+		cds_list_add_tail(&loss->link, &all);
+		pthread_mutex_unlock(&all_lock);
+		atomic_store(&buffer->loss, loss);
+	}
+	return loss;
+}
+
+/*
+ * Who ends a bracket or a launch from here on waits, and refreshes it after it was
+ * filled; what ended before is in the bytes.
+ */
+static int fill_shadow(struct loss *loss, struct hm_buffer *buffer, struct shadow **ret_shadow)
+{
+	struct shadow *shadow, *old = atomic_load(&loss->shadow);
+	int r;
+
+	r = shadow_create(buffer, &shadow);
+	if (r)
+		return r;
+	atomic_store(&loss->shadow, shadow);
+	r = shadow_refresh(shadow, buffer, 0, buffer->size);
+	if (r)
+		goto err_shadow;
+	*ret_shadow = shadow;
+	return 0;
+
+err_shadow:
+	atomic_store(&loss->shadow, old);
+	shadow_free(shadow);
+	return r;
+}
+
+/* Both locks are held: what is in a bytes' place is so for good until a recovery. */
+static int set_locked(struct loss *loss, struct hm_buffer *buffer,
+		      const struct hm_loss_desc *desc)
+{
+	struct shadow *old = atomic_load(&loss->shadow), *shadow = NULL;
+	int r;
+
+	if (wants_shadow(desc)) {
+		if (old && !shadow_is_sealed(old)) {
+			shadow = old;
+		} else {
+			r = fill_shadow(loss, buffer, &shadow);
+			if (r)
+				return r;
+		}
+	}
+	loss->desc = *desc;
+	loss->stale = false;
+	atomic_store(&loss->in_place, shadow);
+	atomic_store(&loss->shadow, shadow);
+	if (old != shadow) {
+		/* A handler may have found the old one. Its maps hold the file. */
+		handler_quiesce();
+		shadow_free(old);
+	}
+	return 0;
+}
+
+int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from)
+{
+	struct hm_loss_desc desc;
+	struct loss *loss;
+	int r;
+
+	err_clear();
+	r = buffer_check(buffer);
+	if (!r)
+		r = read_desc(from, &desc);
+	if (!r)
+		r = buffer_lock(buffer);
+	if (r)
+		return r;
+	r = check_locked(buffer, &desc);
+	if (r)
+		goto out;
+	loss = get_locked(buffer);
+	if (!loss) {
+		r = err_set(-ENOMEM, "no memory for a buffer's policy");
+		goto out;
+	}
+	pthread_mutex_lock(&loss->lock);
+	r = set_locked(loss, buffer, &desc);
+	pthread_mutex_unlock(&loss->lock);
+out:
+	buffer_unlock(buffer);
+	return lost_notice(buffer->device, r);
+}
+
+/* ---- refreshing ---- */
+
+static int refresh(struct loss *loss, uint64_t offset, uint64_t length)
+{
+	struct shadow *shadow;
+	int r = 0;
+
+	pthread_mutex_lock(&loss->lock);
+	shadow = atomic_load(&loss->shadow);
+	if (shadow && offset < loss->limit)
+		r = shadow_refresh(shadow, loss->buffer, offset,
+				   min_u64(length, loss->limit - offset));
+	pthread_mutex_unlock(&loss->lock);
+	return r;
+}
+
+int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
+{
+	return refresh(atomic_load(&buffer->loss), offset, length);
+}
+
+/* The result is the work's, and so is the text: what failed here is told of by a query. */
+void loss_launch_wrote(const struct map_use *use)
+{
+	struct loss *loss = atomic_load(&use->map->buffer->loss);
+	char text[ERR_TEXT_MAX];
+
+	if (use->map->lost || !atomic_load(&loss->shadow))
+		return;
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	if (refresh(loss, use->map->offset + use->offset, use->length)) {
+		pthread_mutex_lock(&loss->lock);
+		loss->stale = true;
+		pthread_mutex_unlock(&loss->lock);
+	}
+	err_set(0, "%s", text);
+}
+
+static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length,
+			bool *ret_all)
+{
+	struct loss *loss;
+	int r;
+
+	if (!length)
+		return err_set(-EINVAL, "hm_buffer_shadow: the length is 0");
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	loss = atomic_load(&buffer->loss);
+	if (offset > buffer->size || length > buffer->size - offset)
+		r = err_set(-ERANGE,
+			    "hm_buffer_shadow: %" PRIu64 " bytes from %" PRIu64
+			    " on are not in the buffer of %" PRIu64 " bytes",
+			    length, offset, buffer->size);
+	else if (!loss || !atomic_load(&loss->shadow))
+		r = err_set(-EOPNOTSUPP, "%s has no shadow: hm_buffer_set_loss() makes one",
+			    buffer->name);
+	*ret_all = !offset && length == buffer->size;
+	buffer_unlock(buffer);
+	return r;
+}
+
+int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
+{
+	struct loss *loss;
+	bool all = false;
+	int r;
+
+	err_clear();
+	r = buffer_check(buffer);
+	if (!r)
+		r = check_shadow(buffer, offset, length, &all);
+	if (r)
+		return r;
+	loss = atomic_load(&buffer->loss);
+	r = refresh(loss, offset, length);
+	if (!r && all) {
+		pthread_mutex_lock(&loss->lock);
+		loss->stale = false;
+		pthread_mutex_unlock(&loss->lock);
+	}
+	return lost_notice(buffer->device, r);
+}
+
+/* Bytes that are cut off are not touched any more once this has returned. */
+void loss_resize_begin(struct hm_buffer *buffer, uint64_t new_size)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+
+	if (likely(!loss))
+		return;
+	pthread_mutex_lock(&loss->lock);
+	loss->limit = min_u64(loss->limit, new_size);
+	pthread_mutex_unlock(&loss->lock);
+}
+
+/* It was not cut, in the end: work that ended meanwhile may have written there. */
+static void catch_up(struct loss *loss, struct shadow *shadow, uint64_t from, uint64_t to)
+{
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	if (shadow_refresh(shadow, loss->buffer, from, to - from))
+		loss->stale = true;
+	err_set(0, "%s", text);
+}
+
+void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+	struct shadow *shadow;
+	uint64_t limit;
+
+	if (likely(!loss))
+		return;
+	pthread_mutex_lock(&loss->lock);
+	shadow = atomic_load(&loss->shadow);
+	limit = loss->limit;
+	loss->limit = buffer->size;
+	if (shadow) {
+		/* Objects that were replaced end. */
+		shadow_let_go(shadow);
+		shadow_cut(shadow, buffer->size);
+		if (limit < old_size && limit < buffer->size)
+			catch_up(loss, shadow, limit, min_u64(old_size, buffer->size));
+	}
+	pthread_mutex_unlock(&loss->lock);
+}
+
+/* ---- being lost ---- */
+
+void loss_call(struct hm_buffer *buffer, enum hm_loss_event event)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+	struct hm_loss_desc desc;
+
+	pthread_mutex_lock(&loss->lock);
+	desc = loss->desc;
+	pthread_mutex_unlock(&loss->lock);
+	if (desc.lost)
+		desc.lost(buffer, event, desc.user);
+}
+
+/* A number of this thread's, not 0. */
+static uint64_t self(void)
+{
+	static _Thread_local char here;
+
+	return (uintptr_t)&here;
+}
+
+bool loss_is_being_told(const struct loss *loss)
+{
+	uint64_t teller = atomic_load(&((struct loss *)loss)->teller);
+
+	return teller && teller != self();
+}
+
+/* One that was not told of the loss of @backend, with a reference to its buffer. */
+static struct hm_buffer *next_untold(const void *backend)
+{
+	struct hm_buffer *found = NULL;
+	struct segment_list *segments;
+	struct loss *loss;
+
+	pthread_mutex_lock(&all_lock);
+	cds_list_for_each_entry(loss, &all, link) {
+		if (atomic_load(&loss->told))
+			continue;
+		segments = segments_get(loss->buffer);
+		if (segments->link->backend == backend &&
+		    object_try_ref(&loss->buffer->object)) {
+			found = loss->buffer;
+			atomic_store(&loss->teller, self());
+			atomic_store(&loss->told, true);
+		}
+		segments_put(loss->buffer, segments);
+		if (found)
+			break;
+	}
+	pthread_mutex_unlock(&all_lock);
+	return found;
+}
+
+void loss_tell(const void *backend)
+{
+	struct hm_buffer *buffer;
+	struct shadow *shadow;
+	struct loss *loss;
+
+	while ((buffer = next_untold(backend))) {
+		loss = atomic_load(&buffer->loss);
+		pthread_mutex_lock(&loss->lock);
+		shadow = atomic_load(&loss->shadow);
+		if (shadow)
+			shadow_let_go(shadow);
+		pthread_mutex_unlock(&loss->lock);
+		loss_call(buffer, HM_LOSS_TAKEN);
+		atomic_store(&loss->teller, 0);
+		hm_buffer_unref(buffer);
+	}
+}
+
+void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+	struct shadow *shadow;
+
+	if (lost_check_buffer(buffer)) {
+		info->lost |= HM_LOST_BYTES;
+		err_clear();
+	}
+	if (!loss)
+		return;
+	pthread_mutex_lock(&loss->lock);
+	info->loss = loss->desc.policy;
+	shadow = atomic_load(&loss->shadow);
+	if (shadow) {
+		info->bytes_shadow = shadow_bytes(shadow);
+		info->lost |= shadow_is_sealed(shadow) ? HM_LOST_SEALED : 0;
+		info->lost |= loss->stale ? HM_LOST_STALE : 0;
+	}
+	pthread_mutex_unlock(&loss->lock);
+}
+
+void loss_end(struct hm_buffer *buffer)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+
+	if (likely(!loss))
+		return;
+	pthread_mutex_lock(&all_lock);
+	cds_list_del(&loss->link);
+	pthread_mutex_unlock(&all_lock);
+	handler_quiesce();
+	shadow_free(atomic_load(&loss->shadow));
+	pthread_mutex_destroy(&loss->lock);
+	free(loss);
+}
+
+/* The parent's buffers are not this process's to be told of. */
+void loss_fork_child(void)
+{
+	all_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	CDS_INIT_LIST_HEAD(&all);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What takes the place of bytes whose memory is gone: a buffer's policy.
+ *
+ * Lock order: a loss' lock comes after map->lock, and nothing but a device's own, those
+ * of shadow.c's calls, is taken with it. Callbacks are called without any.
+ */
+#ifndef HETMAP_LOSS_INTERNAL_H
+#define HETMAP_LOSS_INTERNAL_H
+
+#include <hetmap/lost.h>
+
+#include "core.h"
+
+struct shadow;
+
+/* Made when a policy is set for the first time; goes with the buffer. */
+struct loss {
+	struct cds_list_head link; /* of all: loss.c */
+	struct hm_buffer *buffer;
+
+	pthread_mutex_t lock;              /* protects the below */
+	struct hm_loss_desc desc;          /* written with buffer->lock held, too */
+	_Atomic(struct shadow *) shadow;   /* what is refreshed; or NULL */
+	_Atomic(struct shadow *) in_place; /* what comes into the bytes' place: without lock */
+	uint64_t limit;                    /* bytes of the buffer that may be touched */
+	bool stale;                        /* a refresh failed, and nobody was told */
+	_Atomic bool told;                 /* of the loss that is: its callback was called */
+	_Atomic uint64_t teller;           /* the thread that is calling it; 0: none */
+};
+
+/*
+ * Puts at @address, by MAP_FIXED, what the policy of @buffer has for its bytes
+ * [@buffer_offset, @buffer_offset + @length) once their memory is gone: pages of this
+ * mapping's own, which nobody else sees written. All in whole pages; @prot as of
+ * mmap(). Without a text and legal in a signal handler: takes no lock, allocates
+ * nothing. 0, or a negative errno of mmap(), after which nothing is known of the range.
+ */
+int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
+		   uint64_t length, int prot);
+
+/* The shadow, if there is one, of bytes that were written. Of more, up to the end. */
+int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
+
+void loss_launch_wrote(const struct map_use *use);
+/* Work is done, and in flight still. No signal handler gets here. */
+static inline void loss_after_launch(const struct map_use *use)
+{
+	if (unlikely(use->access & HM_WRITE &&
+		     atomic_load_explicit(&use->map->buffer->loss, memory_order_acquire)))
+		loss_launch_wrote(use);
+}
+
+/* Around a change of size. Caller holds buffer->lock. */
+void loss_resize_begin(struct hm_buffer *buffer, uint64_t new_size);
+void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size);
+
+/* The devices whose own is @backend were taken away: calls back. No locks are held. */
+void loss_tell(const void *backend);
+void loss_call(struct hm_buffer *buffer, enum hm_loss_event event);
+/* Is another thread telling of the loss that is? */
+bool loss_is_being_told(const struct loss *loss);
+
+/* Fills in what hm_buffer_query tells. Caller holds buffer->lock. */
+void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info);
+
+/* The buffer's end. */
+void loss_end(struct hm_buffer *buffer);
+
+void loss_fork_child(void);
+
+#endif

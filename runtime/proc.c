@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+/* Small files of /proc, read at once. */
+#include "proc.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sys.h"
+
+bool proc_read(const char *path, char *text, size_t size)
+{
+	int fd = sys_open(path, O_RDONLY, 0);
+	ssize_t length;
+
+	if (fd < 0)
+		return false;
+	length = sys_read(fd, text, size - 1);
+	sys_close(fd);
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	return true;
+}
+
+bool proc_fdinfo(int fd, const char *key, char *value, size_t size)
+{
+	char path[40], text[1024];
+	const char *at;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	if (!proc_read(path, text, sizeof(text)))
+		return false;
+	for (at = text; at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (strncmp(at, key, strlen(key)) != 0)
+			continue;
+		at += strlen(key);
+		snprintf(value, size, "%.*s", (int)strcspn(at, "\n"), at);
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Repair of blocks in the handler: no lock, no allocation, no text, and of the kernel
+ * only what loss_map_after() asks for, and sched_yield().
+ */
+#include "repair.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "buffer.h"
+#include "handler.h"
+#include "loss.h"
+#include "lost.h"
+#include "sys.h"
+
+/* ---- states of blocks ---- */
+
+static _Atomic bool wanted;
+
+static struct block_states *create(uint64_t span)
+{
+	uint64_t n = (span + REPAIR_BLOCK - 1) / REPAIR_BLOCK;
+	struct block_states *blocks =
+		sys_calloc(1, sizeof(*blocks) + n * sizeof(blocks->state[0]));
+
+	if (!blocks) {
+		err_set(-ENOMEM, "no memory for the states of %" PRIu64 " blocks of a map", n);
+		return NULL;
+	}
+	blocks->n = n;
+	return blocks;
+}
+
+int repair_prepare(struct hm_map *map, uint64_t span)
+{
+	struct block_states *old = repair_states(map), *blocks;
+	uint64_t i;
+
+	if (likely(!atomic_load(&wanted)) || (old && old->n * REPAIR_BLOCK >= span))
+		return 0;
+	blocks = create(span);
+	if (!blocks)
+		return -ENOMEM;
+	if (!old) {
+		/* Who makes a map and who installs may come at once. */
+		if (!atomic_compare_exchange_strong(&map->blocks, &old, blocks))
+			free(blocks);
+		return 0;
+	}
+	/* No handler changes a state that is claimed, nor one that is POISONED. */
+	repair_claim_each(map, old, 0, old->n * REPAIR_BLOCK);
+	for (i = 0; i < old->n; i++)
+		atomic_store(&blocks->state[i], atomic_load(&old->state[i]));
+	atomic_store(&map->blocks, blocks);
+	handler_quiesce();
+	free(old);
+	return 0;
+}
+
+void repair_end(struct hm_map *map)
+{
+	free(repair_states(map));
+}
+
+struct preparing {
+	int r;
+};
+
+static void prepare(struct hm_map *map, const void *user)
+{
+	struct preparing *preparing = (struct preparing *)(uintptr_t)user;
+
+	if (preparing->r || pthread_mutex_lock(&map->change))
+		return;
+	preparing->r = repair_prepare(map, map->span);
+	pthread_mutex_unlock(&map->change);
+}
+
+int repair_begin(void)
+{
+	struct preparing preparing = { 0 };
+
+	atomic_store(&wanted, true);
+	lost_each_map(NULL, prepare, &preparing);
+	return preparing.r;
+}
+
+/* [*ret_first, *ret_end) of the states of a range. */
+static void blocks_of(const struct block_states *blocks, uint64_t offset, uint64_t length,
+		      uint64_t *ret_first, uint64_t *ret_end)
+{
+	uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
+
+	*ret_first = offset / REPAIR_BLOCK;
+	*ret_end = min_u64(blocks->n, end / REPAIR_BLOCK + !!(end % REPAIR_BLOCK));
+}
+
+void repair_claim_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
+		       uint64_t length)
+{
+	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end;
+	uint32_t state;
+
+	/* A page that is longer than a block is claimed by the first one of it. */
+	length += offset - round_down(offset, unit);
+	blocks_of(blocks, round_down(offset, unit), length, &i, &end);
+	for (; i < end; i++) {
+		do {
+			state = BLOCK_OK;
+			if (atomic_compare_exchange_strong(&blocks->state[i], &state,
+							   BLOCK_CHANGING))
+				break;
+			if (state == BLOCK_REPAIRING)
+				sched_yield();
+		} while (state == BLOCK_REPAIRING);
+	}
+}
+
+void repair_release_each(struct block_states *blocks)
+{
+	uint32_t changing;
+	uint64_t i;
+
+	for (i = 0; i < blocks->n; i++) {
+		changing = BLOCK_CHANGING;
+		atomic_compare_exchange_strong(&blocks->state[i], &changing, BLOCK_OK);
+	}
+}
+
+/* Of a lost map handlers claim no block; one that was at it before has ended. */
+void repair_forget_each(struct block_states *blocks)
+{
+	uint64_t i;
+
+	for (i = 0; i < blocks->n; i++)
+		atomic_store(&blocks->state[i], BLOCK_OK);
+}
+
+int repair_check_each(const struct hm_map *map, struct block_states *blocks, uint64_t offset,
+		      uint64_t length, uint64_t *ret_offset)
+{
+	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end, at;
+	uint32_t state;
+
+	/*
+	 * What was read before is read: the states come after it. Stores before need not
+	 * have arrived: one that finds what took a place comes after the kernel's call to
+	 * put it there, and the state before that.
+	 */
+	atomic_thread_fence(memory_order_acquire);
+	blocks_of(blocks, round_down(offset, unit), length + offset - round_down(offset, unit),
+		  &i, &end);
+	for (; i < end; i++) {
+		state = atomic_load(&blocks->state[i]);
+		if (likely(state != BLOCK_POISONED && state != BLOCK_REPAIRING))
+			continue;
+		at = max_u64(offset, i * REPAIR_BLOCK);
+		if (ret_offset)
+			*ret_offset = at;
+		return err_set(-EIO,
+			       "%s: bytes were lost under the map at %p, which from %" PRIu64
+			       " on, for %" PRIu64
+			       " bytes, has what its loss policy put there and not its "
+			       "buffer's bytes: make a new map",
+			       map->buffer->name, (void *)map->address, i * REPAIR_BLOCK, unit);
+	}
+	return 0;
+}
+
+/* ---- in the handler ---- */
+
+/* A change of another part of the map is over soon, and waits for no handler. */
+static int find(const void *pointer, struct hm_pointer_info *ret_info)
+{
+	int r;
+
+	while ((r = registry_find(pointer, ret_info)) == -EAGAIN)
+		sched_yield();
+	return r;
+}
+
+/* Bytes [from, to) of the map, as runs of equal rights: the registry tells of pages. */
+static int replace_range(const struct hm_pointer_info *found, uint64_t from, uint64_t to)
+{
+	uint64_t buffer_base = found->buffer_offset - found->map_offset;
+	uint64_t page = found->buffer->page_size, at = from, begin;
+	char *base = found->base;
+	struct hm_pointer_info here;
+	uint32_t access;
+	int r;
+
+	r = find(base + at, &here);
+	while (!r && at < to) {
+		begin = at;
+		access = here.access;
+		do {
+			at += page;
+			r = at < to ? find(base + at, &here) : 0;
+		} while (!r && at < to && here.access == access);
+		if (!r)
+			r = loss_map_after(found->buffer, base + begin, buffer_base + begin,
+					   at - begin, prot_of_access(access));
+	}
+	return r;
+}
+
+/*
+ * Of memory that CPUs reach in part, as brackets bring it there, a SIGBUS is nothing
+ * lost: the program has touched it outside of one.
+ */
+static bool is_out_of_reach(const struct hm_buffer *buffer)
+{
+	return atomic_load_explicit(&buffer->caps, memory_order_relaxed) & HM_CAP_BRACKET &&
+	       !backend_ends_cpu(buffer->device->ops);
+}
+
+static enum repair answer_of(uint32_t state)
+{
+	if (state == BLOCK_OK)
+		return REPAIR_REFUSED;
+	return state == BLOCK_POISONED ? REPAIR_TRY : REPAIR_WAIT;
+}
+
+enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
+{
+	uint64_t unit = max_u64(REPAIR_BLOCK, found->buffer->page_size);
+	uint64_t from = round_down(found->map_offset, unit), to;
+	struct block_states *blocks = repair_states(found->map);
+	uint64_t i = from / REPAIR_BLOCK;
+	struct hm_pointer_info now;
+	uint32_t state = BLOCK_OK;
+	int r;
+
+	if (!blocks || i >= blocks->n)
+		return REPAIR_REFUSED;
+	if (found->map->lost)
+		return REPAIR_TRY;
+	if (!replace || is_out_of_reach(found->buffer))
+		return answer_of(atomic_load(&blocks->state[i]));
+	if (!atomic_compare_exchange_strong(&blocks->state[i], &state, BLOCK_REPAIRING))
+		return answer_of(state);
+	/* A change that has ended since the looks above may have cut it, moved or lost it. */
+	r = find((char *)found->base + found->map_offset, &now);
+	if (r || now.map != found->map || found->map->lost) {
+		atomic_store(&blocks->state[i], BLOCK_OK);
+		return REPAIR_WAIT;
+	}
+	to = min_u64(from + unit, round_up(now.length, now.buffer->page_size));
+	r = replace_range(&now, from, to);
+	/* After a failure, too: a part may be there, and no byte is relied on again. */
+	atomic_store(&blocks->state[i], BLOCK_POISONED);
+	return r ? REPAIR_REFUSED : REPAIR_DONE;
+}

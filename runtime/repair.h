@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Repair: what takes the place of lost bytes, in the handler, and who is told.
+ *
+ * Each map has a word for each 2 MiB (core.h, enum block_state), once a handler was
+ * installed. A handler claims a block by compare-and-swap, has loss_map_after() put
+ * pages there and leaves it POISONED, for as long as the map lives: it does not show
+ * its buffer's bytes any more, and nobody is told otherwise. A change claims the blocks
+ * whose mappings it changes, and a handler that finds one CHANGING returns.
+ */
+#ifndef HETMAP_REPAIR_H
+#define HETMAP_REPAIR_H
+
+#include "core.h"
+
+/* The unit of repair. Each mapping that is put in the place of others costs a VMA. */
+#define REPAIR_BLOCK MIB(2)
+
+/*
+ * Room for the states of @map of @span bytes, if handlers may come: a fresh map's,
+ * after it was entered into the registry, or that of one that is being moved. What is
+ * POISONED stays so. Others only use a map's states while change is held, or in a
+ * handler. -ENOMEM.
+ */
+int repair_prepare(struct hm_map *map, uint64_t span);
+void repair_end(struct hm_map *map);
+
+/*
+ * From here on states are wanted: a map is entered first and looks then, and whoever
+ * installs says so first and looks for maps then. All maps get theirs. -ENOMEM.
+ */
+int repair_begin(void);
+
+/*
+ * The bytes of a range are about to be mapped otherwise: no handler is or gets at them
+ * until all of the map is released. Caller holds map->change.
+ */
+void repair_forget_each(struct block_states *blocks);
+void repair_claim_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
+		       uint64_t length);
+void repair_release_each(struct block_states *blocks);
+
+static inline struct block_states *repair_states(const struct hm_map *map)
+{
+	return atomic_load_explicit(&map->blocks, memory_order_acquire);
+}
+
+static inline void repair_claim(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	struct block_states *blocks = repair_states(map);
+
+	if (unlikely(blocks != NULL))
+		repair_claim_each(map, blocks, offset, length);
+}
+
+static inline void repair_release(struct hm_map *map)
+{
+	struct block_states *blocks = repair_states(map);
+
+	if (unlikely(blocks != NULL))
+		repair_release_each(blocks);
+}
+
+/* All of the map shows its buffer again. Caller holds map->change, and it is lost. */
+static inline void repair_forget(struct hm_map *map)
+{
+	struct block_states *blocks = repair_states(map);
+
+	if (unlikely(blocks != NULL))
+		repair_forget_each(blocks);
+}
+
+int repair_check_each(const struct hm_map *map, struct block_states *blocks, uint64_t offset,
+		      uint64_t length, uint64_t *ret_offset);
+
+/*
+ * -EIO, with a text, where some byte of the range was replaced, or just is; *ret_offset,
+ * which may be NULL, is the first one. What was read before is no good then, though
+ * nothing had told.
+ */
+static inline int repair_check(const struct hm_map *map, uint64_t offset, uint64_t length,
+			       uint64_t *ret_offset)
+{
+	struct block_states *blocks = repair_states(map);
+
+	if (likely(!blocks))
+		return 0;
+	return repair_check_each(map, blocks, offset, length, ret_offset);
+}
+
+enum repair {
+	REPAIR_DONE,    /* pages are there: the access is tried again */
+	REPAIR_WAIT,    /* somebody is at it, who does not wait for this thread */
+	REPAIR_TRY,     /* it was replaced: the fault is of before, or else another one */
+	REPAIR_REFUSED, /* not for the library to replace, or it could not */
+};
+
+/*
+ * In a handler: replaces the block of @map with byte @found->map_offset. With
+ * @replace false it only looks whether somebody is at it.
+ */
+enum repair repair_fault(const struct hm_pointer_info *found, bool replace);
+
+#endif

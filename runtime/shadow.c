@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: MIT
+/* Shadows: copies of buffers that take their place. shadow.h says why none is torn. */
+#include "shadow.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "device_link.h"
+#include "lost.h"
+#include "map.h"
+#include "memfd.h"
+#include "reserve.h"
+#include "rlimits.h"
+#include "segments.h"
+#include "sys.h"
+
+/* The bytes of the buffer begin behind the spare area. */
+#define SPARE KIB(256)
+
+/*
+ * What flies at once. Where the CPU copies, as much as stays in its nearest cache from
+ * one step to the other; where the kernel does, what pays for the two calls.
+ */
+#define CHUNK_CPU KIB(12)
+#define CHUNK_KERNEL SPARE
+
+/* Tries to reach bytes that may leave the CPU's window at any time. */
+#define TRIES 3
+
+/* The state: sealed, and the page and number of pages that fly; 0 of these: none do. */
+#define SEALED (1ull << 63)
+#define PAGES_BITS 8
+#define UNIT 4096ull /* a whole page of any kernel's, or several make one */
+
+struct shadow {
+	int fd;
+	char *bytes; /* of the file, all of it */
+	_Atomic uint64_t state;
+	_Atomic uint64_t capacity; /* bytes of the buffer that it has room for */
+	uint64_t allocated;        /* of these, with memory; whole pages */
+
+	/* The buffer's objects, mapped to be read. */
+	struct reservation source;
+	char *source_bytes;
+	uint64_t source_length;
+	uint64_t source_serial; /* of the list of segments; 0: not mapped */
+};
+
+static uint64_t flying_of(uint64_t first, uint64_t length)
+{
+	return (first / UNIT) << PAGES_BITS | length / UNIT;
+}
+
+static uint64_t flying_first(uint64_t state)
+{
+	return ((state & ~SEALED) >> PAGES_BITS) * UNIT;
+}
+
+static uint64_t flying_length(uint64_t state)
+{
+	return (state & ((1u << PAGES_BITS) - 1)) * UNIT;
+}
+
+uint64_t shadow_bytes(const struct shadow *shadow)
+{
+	return shadow->allocated + SPARE;
+}
+
+/* ---- room ---- */
+
+static int map_file(const struct shadow *shadow, uint64_t length, char **ret_bytes)
+{
+	void *mapped;
+	int r;
+
+	r = sys_mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		     shadow->fd, 0, &mapped);
+	if (r)
+		return rlimits_explain_map(r, length, "mapping a shadow");
+	r = sys_madvise(mapped, length, MADV_DONTFORK);
+	if (r) {
+		sys_munmap(mapped, length);
+		return rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length,
+					   "keeping a shadow out of fork children");
+	}
+	*ret_bytes = mapped;
+	return 0;
+}
+
+/* Longer, at another address perhaps; what was there stays until that is done. */
+static int make_room(struct shadow *shadow, uint64_t capacity)
+{
+	uint64_t old = atomic_load(&shadow->capacity);
+	char *bytes = NULL;
+	int r;
+
+	r = rlimits_check_file_size(SPARE + capacity);
+	if (r)
+		return r;
+	r = sys_ftruncate(shadow->fd, SPARE + capacity);
+	if (r)
+		return err_set(r, "a shadow of %" PRIu64 " bytes: %s", capacity, err_name(r));
+	r = map_file(shadow, SPARE + capacity, &bytes);
+	if (r)
+		return r;
+	if (shadow->bytes)
+		sys_munmap(shadow->bytes, SPARE + old);
+	shadow->bytes = bytes;
+	atomic_store(&shadow->capacity, capacity);
+	return 0;
+}
+
+/* Memory that is missing is an error of this call, not a SIGBUS at a touch. */
+static int reserve_memory(struct shadow *shadow, uint64_t end)
+{
+	uint64_t from = shadow->allocated, to = round_up(end, page_size());
+	int r;
+
+	if (likely(to <= from))
+		return 0;
+	if (to > atomic_load(&shadow->capacity)) {
+		r = make_room(shadow, to);
+		if (r)
+			return r;
+	}
+	r = sys_fallocate(shadow->fd, 0, SPARE + from, to - from);
+	if (r)
+		return err_set(r == -ENOSPC ? -ENOMEM : r,
+			       "no memory for %" PRIu64 " bytes more of a shadow, which has "
+			       "%" PRIu64 ": %s; release some, or choose HM_LOSS_ZERO",
+			       to - from, from, err_name(r));
+	shadow->allocated = to;
+	stats_add(&stats.bytes_shadow, to - from);
+	return 0;
+}
+
+int shadow_create(struct hm_buffer *buffer, struct shadow **ret_shadow)
+{
+	struct shadow *shadow = sys_calloc(1, sizeof(*shadow));
+	int r;
+
+	if (!shadow)
+		return err_set(-ENOMEM, "no memory for the description of a shadow");
+	shadow->fd = memfd_open("shadow", 0);
+	if (shadow->fd < 0) {
+		r = shadow->fd;
+		goto err_free;
+	}
+	r = make_room(shadow, round_up(buffer->size, page_size()));
+	if (r)
+		goto err_close;
+	r = sys_fallocate(shadow->fd, 0, 0, SPARE);
+	if (r) {
+		r = err_set(r == -ENOSPC ? -ENOMEM : r, "no memory for a shadow: %s",
+			    err_name(r));
+		goto err_unmap;
+	}
+	stats_add(&stats.bytes_shadow, SPARE);
+	r = reserve_memory(shadow, buffer->size);
+	if (r)
+		goto err_spare;
+	*ret_shadow = shadow;
+	return 0;
+
+err_spare:
+	stats_sub(&stats.bytes_shadow, SPARE);
+err_unmap:
+	sys_munmap(shadow->bytes, SPARE + atomic_load(&shadow->capacity));
+err_close:
+	sys_close(shadow->fd);
+err_free:
+	free(shadow);
+	return r;
+}
+
+void shadow_let_go(struct shadow *shadow)
+{
+	if (shadow->source_serial)
+		reserve_release(&shadow->source);
+	shadow->source_serial = 0;
+}
+
+void shadow_free(struct shadow *shadow)
+{
+	if (!shadow)
+		return;
+	shadow_let_go(shadow);
+	stats_sub(&stats.bytes_shadow, shadow_bytes(shadow));
+	sys_munmap(shadow->bytes, SPARE + atomic_load(&shadow->capacity));
+	sys_close(shadow->fd);
+	free(shadow);
+}
+
+/* ---- from the buffer into the spare area ---- */
+
+/* Where the buffer's bytes are read: a mapping of its own, which nobody protects. */
+static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
+		      const struct segment_list *list)
+{
+	const struct hm_segment *last = &list->segment[list->n - 1];
+	uint64_t length = last->offset + last->length;
+	int r;
+
+	if (likely(shadow->source_serial == list->serial))
+		return 0;
+	shadow_let_go(shadow);
+	r = map_scratch(list->segment, list->n, 0, length, buffer->page_size, PROT_READ,
+			&shadow->source, &shadow->source_bytes);
+	if (r)
+		return r;
+	/* A child has no use for it. */
+	sys_madvise(shadow->source_bytes, length, MADV_DONTFORK);
+	shadow->source_length = length;
+	shadow->source_serial = list->serial;
+	return 0;
+}
+
+/* Nobody can take these bytes away while lost_touch_begin() holds. */
+static bool bytes_stay(const struct hm_buffer *buffer)
+{
+	return (buffer->created && buffer->device->ops->hidden) ||
+	       buffer->backing == HM_BACKING_MEMFD || buffer->backing == HM_BACKING_HUGETLB;
+}
+
+static int copy_by_cpu(struct shadow *shadow, struct hm_buffer *buffer,
+		       const struct device_link *link, uint64_t at, uint64_t length, char *to)
+{
+	int r;
+
+	r = lost_touch_begin(buffer->device, link);
+	if (r)
+		return r;
+	memcpy(to, shadow->source_bytes + at, length);
+	lost_touch_end();
+	return 0;
+}
+
+static int copy_by_kernel(struct shadow *shadow, struct hm_buffer *buffer,
+			  const struct device_link *link, uint64_t at, uint64_t length,
+			  char *to)
+{
+	const char *from = shadow->source_bytes + at;
+	uint64_t done;
+	ssize_t n = 0;
+
+	for (done = 0; done < length; done += (uint64_t)n) {
+		n = sys_pwrite(shadow->fd, from + done, length - done,
+			       (uint64_t)(to - shadow->bytes) + done);
+		if (n <= 0)
+			break;
+	}
+	if (n == -EFAULT)
+		return -EFAULT; /* copy_in() knows what that means */
+	if (done < length)
+		return err_set(n < 0 ? (int)n : -EIO,
+			       "%s: copying %" PRIu64 " bytes into a shadow: %s", buffer->name,
+			       length - done, err_name(n < 0 ? (int)n : -EIO));
+	/* What was read was the device's if it is there now: it never comes back. */
+	return lost_ask(buffer->device, link);
+}
+
+static int copy_once(struct shadow *shadow, struct hm_buffer *buffer,
+		     const struct segment_list *list, uint64_t at, uint64_t length, char *to)
+{
+	const struct hm_device *device = buffer->device;
+	bool bracket = buffer->caps & HM_CAP_BRACKET;
+	int r;
+
+	if (bracket) {
+		r = device->ops->begin_cpu(list->link->backend, list->segment, list->n, at,
+					   length, HM_READ);
+		if (r)
+			return backend_explain(device->ops, r, "begin_cpu");
+	}
+	r = bytes_stay(buffer) ? copy_by_cpu(shadow, buffer, list->link, at, length, to) :
+				 copy_by_kernel(shadow, buffer, list->link, at, length, to);
+	/* The bytes are here: what the device says of the end is not asked. */
+	if (bracket)
+		device->ops->end_cpu(list->link->backend, list->segment, list->n, at, length,
+				     HM_READ);
+	return r;
+}
+
+static int copy_in(struct shadow *shadow, struct hm_buffer *buffer,
+		   const struct segment_list *list, uint64_t at, uint64_t length, char *to)
+{
+	int r = -EFAULT, tries;
+
+	for (tries = 0; tries < TRIES && r == -EFAULT; tries++)
+		r = copy_once(shadow, buffer, list, at, length, to);
+	if (r != -EFAULT)
+		return r;
+	/* A file that was cut, or a device that is on its way out. */
+	r = lost_ask(buffer->device, list->link);
+	return r ? r :
+		   err_set(-EIO,
+			   "%s: bytes %" PRIu64 " to %" PRIu64 " can't be read (SIGBUS): a "
+			   "file that was cut, or a page that failed",
+			   buffer->name, at, at + length);
+}
+
+/* ---- from there to their place ---- */
+
+static int refuse_sealed(const struct hm_buffer *buffer)
+{
+	return err_set(-ENODEV,
+		       "%s: its shadow shows what was lost, and stays as it was then until "
+		       "hm_device_recover(), or hm_buffer_set_loss() makes another",
+		       buffer->name);
+}
+
+static int land(struct shadow *shadow, const struct hm_buffer *buffer, uint64_t first,
+		uint64_t length)
+{
+	uint64_t flying = flying_of(first, length), state = 0;
+
+	if (!atomic_compare_exchange_strong(&shadow->state, &state, flying))
+		return refuse_sealed(buffer);
+	memcpy(shadow->bytes + SPARE + first, shadow->bytes, length);
+	if (!atomic_compare_exchange_strong(&shadow->state, &flying, 0))
+		return refuse_sealed(buffer);
+	return 0;
+}
+
+/* The bytes [@from, @to) of the pages [@first, @end), with the rest as it is. */
+static int refresh_chunk(struct shadow *shadow, struct hm_buffer *buffer,
+			 const struct segment_list *list, uint64_t first, uint64_t end,
+			 uint64_t from, uint64_t to)
+{
+	char *spare = shadow->bytes, *place = shadow->bytes + SPARE + first;
+	int r;
+
+	if (from > first)
+		memcpy(spare, place, from - first);
+	if (to < end)
+		memcpy(spare + (to - first), place + (to - first), end - to);
+	r = copy_in(shadow, buffer, list, from, to - from, spare + (from - first));
+	return r ? r : land(shadow, buffer, first, end - first);
+}
+
+/*
+ * Both sides are mapped a second time, which costs the CPU a walk of its page tables a
+ * page: those of the next chunk are walked while this one is copied. Never a fault.
+ */
+static inline void look_ahead(const struct shadow *shadow, uint64_t from, uint64_t to)
+{
+	uint64_t page = page_size(), at;
+
+	for (at = from; at < to; at += page) {
+		__builtin_prefetch(shadow->source_bytes + at);
+		__builtin_prefetch(shadow->bytes + SPARE + at, 1);
+	}
+}
+
+static int refresh(struct shadow *shadow, struct hm_buffer *buffer,
+		   const struct segment_list *list, uint64_t offset, uint64_t length)
+{
+	uint64_t chunk = bytes_stay(buffer) ? CHUNK_CPU : CHUNK_KERNEL;
+	uint64_t page = page_size(), at = offset, to = offset + length, first, end, part;
+	int r;
+
+	r = map_source(shadow, buffer, list);
+	if (r)
+		return r;
+	to = min_u64(to, shadow->source_length);
+	for (; at < to; at = part) {
+		first = round_down(at, page);
+		part = min_u64(to, first + chunk);
+		end = round_up(part, page);
+		look_ahead(shadow, end, min_u64(end + chunk, to));
+		r = refresh_chunk(shadow, buffer, list, first, end, at, part);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+int shadow_refresh(struct shadow *shadow, struct hm_buffer *buffer, uint64_t offset,
+		   uint64_t length)
+{
+	struct segment_list *list;
+	int r;
+
+	/* The spare area may be in use. */
+	if (shadow_is_sealed(shadow))
+		return refuse_sealed(buffer);
+	r = reserve_memory(shadow, offset + length);
+	if (r)
+		return r;
+	list = segments_get(buffer);
+	r = lost_check_link(buffer->device, list->link);
+	if (!r)
+		r = refresh(shadow, buffer, list, offset, length);
+	segments_put(buffer, list);
+	return r;
+}
+
+void shadow_cut(struct shadow *shadow, uint64_t size)
+{
+	if (shadow_is_sealed(shadow) || size >= shadow->allocated)
+		return;
+	/* A store, so that nothing can fail: holes would be for less memory only. */
+	memset(shadow->bytes + SPARE + size, 0, shadow->allocated - size);
+}
+
+/* ---- in the buffer's place ---- */
+
+bool shadow_is_sealed(const struct shadow *shadow)
+{
+	return atomic_load(&((struct shadow *)shadow)->state) & SEALED;
+}
+
+static int map_piece(const struct shadow *shadow, char *address, uint64_t file_offset,
+		     uint64_t length, int prot)
+{
+	if (!length)
+		return 0;
+	return sys_mmap_over(address, length, prot, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
+			     shadow->fd, file_offset);
+}
+
+/* The part of [@offset, @offset + @length) that flies, of what the spare area has. */
+static bool flying_part(uint64_t state, uint64_t offset, uint64_t length, uint64_t *ret_from,
+			uint64_t *ret_to)
+{
+	uint64_t first = flying_first(state);
+
+	*ret_from = max_u64(offset, first);
+	*ret_to = min_u64(offset + length, first + flying_length(state));
+	return flying_length(state) && *ret_from < *ret_to;
+}
+
+int shadow_map(struct shadow *shadow, char *address, uint64_t offset, uint64_t length, int prot,
+	       uint64_t *ret_length)
+{
+	uint64_t state = atomic_fetch_or(&shadow->state, SEALED);
+	uint64_t capacity = atomic_load(&shadow->capacity), from, to, end;
+	int r;
+
+	length = offset < capacity ? min_u64(length, capacity - offset) : 0;
+	end = offset + length;
+	if (!flying_part(state, offset, length, &from, &to))
+		from = to = end;
+	r = map_piece(shadow, address, SPARE + offset, from - offset, prot);
+	if (!r)
+		r = map_piece(shadow, address + (from - offset), from - flying_first(state),
+			      to - from, prot);
+	if (!r)
+		r = map_piece(shadow, address + (to - offset), SPARE + to, end - to, prot);
+	if (!r)
+		*ret_length = length;
+	return r;
+}
+
+void shadow_unseal(struct shadow *shadow)
+{
+	uint64_t state = atomic_load(&shadow->state);
+
+	if (flying_length(state))
+		memcpy(shadow->bytes + SPARE + flying_first(state), shadow->bytes,
+		       flying_length(state));
+	atomic_store(&shadow->state, 0);
+}
+
+static int read_piece(const struct shadow *shadow, char *to, uint64_t file_offset,
+		      uint64_t length)
+{
+	ssize_t n;
+
+	for (; length; to += n, file_offset += (uint64_t)n, length -= (uint64_t)n) {
+		n = sys_pread(shadow->fd, to, length, file_offset);
+		if (n <= 0)
+			return n ? (int)n : -EIO;
+	}
+	return 0;
+}
+
+int shadow_read(const struct shadow *shadow, void *to, uint64_t offset, uint64_t length)
+{
+	uint64_t state = atomic_load(&((struct shadow *)shadow)->state);
+	uint64_t capacity = atomic_load(&((struct shadow *)shadow)->capacity);
+	uint64_t from, until, end;
+	char *at = to;
+	int r;
+
+	length = offset < capacity ? min_u64(length, capacity - offset) : 0;
+	end = offset + length;
+	if (!flying_part(state, offset, length, &from, &until))
+		from = until = end;
+	r = read_piece(shadow, at, SPARE + offset, from - offset);
+	if (!r)
+		r = read_piece(shadow, at + (from - offset), from - flying_first(state),
+			       until - from);
+	if (!r)
+		r = read_piece(shadow, at + (until - offset), SPARE + until, end - until);
+	return r;
+}
