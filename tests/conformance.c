@@ -2,6 +2,7 @@
 /* What the conformance cases share: subjects and their buffers. */
 #include "conformance.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,23 @@ void fixture_open(struct fixture *f, const struct subject *subject)
 void fixture_close(struct fixture *f)
 {
 	hm_device_unref(f->device);
+}
+
+bool fixture_is_sent(struct fixture *f)
+{
+	bool file = f->info.backing == HM_BACKING_FILE;
+	struct hm_buffer *buffer;
+	int fd, seals;
+
+	if (!has(f, HM_CAP_EXPORT) ||
+	    !(f->device_info.caps & (file ? HM_CAP_FROM_FILE : HM_CAP_IMPORT)))
+		return false;
+	buffer = fixture_make(f, UNITS * f->unit, 0, NULL);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	seals = fcntl(fd, F_GET_SEALS);
+	close(fd);
+	hm_buffer_unref(buffer);
+	return file || seals < 0 || seals & F_SEAL_SHRINK;
 }
 
 void put(const struct fixture *f, void *base, uint64_t from, uint64_t to, uint32_t salt)

@@ -67,6 +67,12 @@ struct hm_buffer *fixture_make(struct fixture *f, uint64_t size, uint64_t max_si
 			       struct hm_map **ret_map);
 
 /*
+ * Does the subject's buffer go to others? Not what has no descriptor, what somebody
+ * could cut off under them, or what the device does not take in again.
+ */
+bool fixture_is_sent(struct fixture *f);
+
+/*
  * pattern_write and pattern_holds for subjects that cannot be written, too:
  * there the bytes stay zero.
  */

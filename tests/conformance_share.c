@@ -12,27 +12,6 @@
 
 #define BYTES (UNITS * f->unit)
 
-/*
- * Does the subject's buffer go to others? Not what has no descriptor, what somebody
- * could cut off under them, or what the device does not take in again.
- */
-static bool is_sent(struct fixture *f)
-{
-	bool file = f->info.backing == HM_BACKING_FILE;
-	struct hm_buffer *buffer;
-	int fd, seals;
-
-	if (!has(f, HM_CAP_EXPORT) ||
-	    !(f->device_info.caps & (file ? HM_CAP_FROM_FILE : HM_CAP_IMPORT)))
-		return false;
-	buffer = fixture_make(f, BYTES, 0, NULL);
-	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
-	seals = fcntl(fd, F_GET_SEALS);
-	close(fd);
-	hm_buffer_unref(buffer);
-	return file || seals < 0 || seals & F_SEAL_SHRINK;
-}
-
 /* ---- in the other process ---- */
 
 /* Bits for what it has that is not as its sender has it. */
@@ -138,7 +117,7 @@ static void send_receive(struct fixture *f)
 	struct peer peer;
 
 	buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
-	if (!is_sent(f)) {
+	if (!fixture_is_sent(f)) {
 		check_refused(buffer, 0);
 		goto out;
 	}
@@ -178,7 +157,7 @@ static void send_read_only(struct fixture *f)
 	struct peer peer;
 
 	buffer = fixture_make(f, BYTES, BYTES, &map);
-	if (!is_sent(f) || !has(f, HM_CAP_READ_ONLY)) {
+	if (!fixture_is_sent(f) || !has(f, HM_CAP_READ_ONLY)) {
 		check_refused(buffer, HM_EXPORT_READ_ONLY);
 		goto out;
 	}
@@ -220,8 +199,7 @@ static void lie_begin(struct hm_buffer *buffer, struct lie *lie)
 
 static void lie_end(const struct lie *lie)
 {
-	close(lie->fds[SHARE_FD_OBJECT]);
-	close(lie->fds[SHARE_FD_CONTROL]);
+	share_message_close(lie->fds, SHARE_FDS);
 }
 
 static int tell(struct fixture *f, const struct lie *lie)
@@ -255,7 +233,7 @@ static void lies(struct fixture *f)
 	struct lie lie, changed;
 	int fd, unsealed;
 
-	if (!is_sent(f))
+	if (!fixture_is_sent(f))
 		return;
 	buffer = fixture_make(f, BYTES, BYTES, NULL);
 	lie_begin(buffer, &lie);

@@ -19,13 +19,14 @@ trap 'rm -rf "$work"' EXIT
 
 programs=$*
 [ -n "$programs" ] || programs='test_undo test_conformance test_bad_input test_backend
-	test_alloc test_view test_file test_limits test_registry test_rangemap test_threads
+	test_alloc test_view test_file test_limits test_registry test_rangemap test_threads test_retire test_retire_stress
 	test_accel test_accel_undo test_engine test_engine_maps test_fence test_launch
-	test_stub test_stub_device test_opencl_build test_sim_device test_sim_lost
+	test_stub test_stub_device test_opencl_build test_sim_device test_sim_lost test_shadow test_recover test_recover_undo test_lost_threads
 	test_sim_sample test_sim_window test_soft
 	test_soft_memory test_soft_undo test_taken_away test_arguments test_fence_foreign
-	test_share test_share_hostile test_dmabuf test_drm test_drm_drivers
-	test_drm_brackets test_drm_view test_drm_idle test_drm_conformance test_map_segment'
+	test_share test_share_hostile test_share_owner test_share_kill test_dmabuf test_drm test_drm_drivers
+	test_drm_brackets test_drm_view test_drm_idle test_drm_conformance test_map_segment
+	test_brackets test_guard test_handler test_repair test_lock_budget test_protect test_seal'
 for name in $programs; do
 	if "$folder/tests/$name" >"$work/log" 2>&1; then
 		pass "$name"

@@ -2,6 +2,11 @@
 /* What tests of dma-bufs share: devices that make them, and tests that need one. */
 #include "dmabuf_support.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
+#include "smaps.h"
+
 #define TESTS_MAX 64
 
 struct hm_device *open_device(const char *name)
@@ -55,4 +60,40 @@ int dmabuf_main(int argc, char **argv, const char *suite, const struct dmabuf_te
 		if (n < TESTS_MAX && is_there(rows->device))
 			tests[n++] = rows->test;
 	return harness_main(argc, argv, suite, tests);
+}
+
+/* ---- what the machine has given ---- */
+
+/* The last line: "Total 3 objects, 12288 bytes" [dma_buf_debug_show()]. */
+struct given given_now(void)
+{
+	FILE *file = fopen("/sys/kernel/debug/dma_buf/bufinfo", "re");
+	unsigned long long bytes;
+	struct given now = { 0 };
+	bool told = false;
+	char line[256];
+
+	CHECK_FATAL(file);
+	while (fgets(line, sizeof(line), file))
+		told |= sscanf(line, "Total %u objects, %llu bytes", &now.dmabufs, &bytes) == 2;
+	fclose(file);
+	CHECK_FATAL(told);
+	now.bytes = meminfo_read("Shmem") + bytes;
+	return now;
+}
+
+/* A host, or a thread of the kernel's, may have to agree first. */
+void check_given_back(const struct given *before)
+{
+	struct given now = given_now();
+	int tries;
+
+	for (tries = 0; tries < 200; tries++) {
+		if (now.dmabufs == before->dmabufs && now.bytes < before->bytes + GIVEN_NOISE)
+			return;
+		usleep(50000);
+		now = given_now();
+	}
+	CHECK_EQUAL(now.dmabufs, before->dmabufs);
+	CHECK_EQUAL(now.bytes, before->bytes);
 }

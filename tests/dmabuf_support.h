@@ -4,6 +4,7 @@
 #define HETMAP_TESTS_DMABUF_SUPPORT_H
 
 #include "support.h"
+#include "util.h"
 
 #define SIZE (4 * 4096ull)
 
@@ -21,5 +22,17 @@ struct dmabuf_test {
 
 /* harness_main() of those whose device is there: test_absent() looks after the rest. */
 int dmabuf_main(int argc, char **argv, const char *suite, const struct dmabuf_test *rows);
+
+/* What the machine has given, of shared memory and of dma-bufs that are not that. */
+struct given {
+	unsigned int dmabufs;
+	uint64_t bytes;
+};
+
+#define GIVEN_NOISE MIB(1) /* what others do meanwhile */
+
+/* Reads debugfs: as root, in a machine of its own. */
+struct given given_now(void);
+void check_given_back(const struct given *before);
 
 #endif

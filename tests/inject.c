@@ -3,6 +3,7 @@
 #include "inject.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static struct {
 	const char *failed; /* the kind that failed first */
 	const char *always; /* the kind that always fails, or NULL */
 	int always_error;
-	bool shared_only; /* of those, maps that are MAP_SHARED */
+	unsigned int left; /* as often still */
+	bool shared_only;  /* of those, maps that are MAP_SHARED */
 	struct {
 		char *address;
 		size_t length;
@@ -36,8 +38,12 @@ static struct {
 
 static bool is_due_locked(const char *name)
 {
-	if (state.always)
-		return !strcmp(state.always, name);
+	if (state.always) {
+		if (strcmp(state.always, name) != 0 || !state.left)
+			return false;
+		state.left--;
+		return true;
+	}
 	if (state.calls == state.n)
 		return true;
 	if (!state.failures || strcmp(state.failed, name) != 0)
@@ -65,6 +71,12 @@ static bool fails(const char *name, int error)
 	return due;
 }
 
+/* Of a call that fails half done: its errno once more. */
+static int error_of(int error)
+{
+	return state.always ? state.always_error : error;
+}
+
 static bool covers(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	return a < b + b_length && b < a + a_length;
@@ -82,10 +94,20 @@ static void drop_kept(void *address, size_t length)
 	pthread_mutex_unlock(&state.lock);
 }
 
+static bool is_kept_locked(const void *address, size_t length)
+{
+	unsigned int i;
+
+	for (i = 0; i < state.n_kept; i++)
+		if (state.kept[i].address == address && state.kept[i].length == length)
+			return true;
+	return false;
+}
+
 static void keep(void *address, size_t length)
 {
 	pthread_mutex_lock(&state.lock);
-	if (state.n_kept < KEPT_MAX) {
+	if (state.n_kept < KEPT_MAX && !is_kept_locked(address, length)) {
 		state.kept[state.n_kept].address = address;
 		state.kept[state.n_kept].length = length;
 		state.n_kept++;
@@ -101,7 +123,9 @@ void inject_forgive(void)
 	}
 }
 
-static void *hook_mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+static void *mmap_by(void *(*call)(void *address, size_t length, int prot, int flags, int fd,
+				   off_t offset),
+		     void *address, size_t length, int prot, int flags, int fd, off_t offset)
 {
 	bool spared = state.shared_only && (!(flags & MAP_SHARED) || fd < 0);
 	void *mapped;
@@ -109,13 +133,24 @@ static void *hook_mmap(void *address, size_t length, int prot, int flags, int fd
 	if (!spared && fails("mmap", ENOMEM)) {
 		if (flags & MAP_FIXED)
 			real.munmap(address, length);
-		errno = state.always ? state.always_error : ENOMEM;
+		errno = error_of(ENOMEM);
 		return MAP_FAILED;
 	}
-	mapped = real.mmap(address, length, prot, flags, fd, offset);
+	mapped = call(address, length, prot, flags, fd, offset);
 	if (mapped != MAP_FAILED)
 		drop_kept(mapped, length);
 	return mapped;
+}
+
+static void *hook_mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	return mmap_by(real.mmap, address, length, prot, flags, fd, offset);
+}
+
+static void *hook_mmap_over(void *address, size_t length, int prot, int flags, int fd,
+			    off_t offset)
+{
+	return mmap_by(real.mmap_over, address, length, prot, flags, fd, offset);
 }
 
 static int hook_munmap(void *address, size_t length)
@@ -134,7 +169,7 @@ static void *hook_mremap(void *address, size_t old_length, size_t new_length, in
 	if (fails("mremap", ENOMEM)) {
 		if (flags & MREMAP_FIXED)
 			real.munmap(new_address, new_length);
-		errno = ENOMEM;
+		errno = error_of(ENOMEM);
 		return MAP_FAILED;
 	}
 	return real.mremap(address, old_length, new_length, flags, new_address);
@@ -146,7 +181,7 @@ static int hook_mprotect(void *address, size_t length, int prot)
 	if (fails("mprotect", ENOMEM)) {
 		if (length > PAGE)
 			real.mprotect(address, PAGE, prot);
-		errno = ENOMEM;
+		errno = error_of(ENOMEM);
 		return -1;
 	}
 	return real.mprotect(address, length, prot);
@@ -157,7 +192,7 @@ static int hook_mlock2(const void *address, size_t length, unsigned int flags)
 	if (fails("mlock2", ENOMEM)) {
 		if (length > PAGE)
 			real.mlock2(address, PAGE, flags);
-		errno = ENOMEM;
+		errno = error_of(ENOMEM);
 		return -1;
 	}
 	return real.mlock2(address, length, flags);
@@ -168,7 +203,7 @@ static int hook_munlock(const void *address, size_t length)
 	if (fails("munlock", ENOMEM)) {
 		if (length > PAGE)
 			real.munlock(address, PAGE);
-		errno = ENOMEM;
+		errno = error_of(ENOMEM);
 		return -1;
 	}
 	return real.munlock(address, length);
@@ -212,6 +247,8 @@ HOOK(long, move_pages, ENOMEM,
      (pid, count, pages, nodes, status, flags))
 HOOK(int, memfd_create, EMFILE, (const char *name, unsigned int flags), (name, flags))
 HOOK(int, open, EMFILE, (const char *path, int flags, mode_t mode), (path, flags, mode))
+HOOK(int, mseal, EPERM, (void *address, size_t length), (address, length))
+HOOK(int, dup3, EMFILE, (int fd, int to, int flags), (fd, to, flags))
 HOOK(int, fstat, EIO, (int fd, struct stat *ret_stat), (fd, ret_stat))
 HOOK(int, fstatfs, EIO, (int fd, struct statfs *ret_statfs), (fd, ret_statfs))
 HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
@@ -230,6 +267,7 @@ HOOK(ssize_t, pread, EIO, (int fd, void *to, size_t length, off_t offset),
      (fd, to, length, offset))
 HOOK(ssize_t, pwrite, EIO, (int fd, const void *from, size_t length, off_t offset),
      (fd, from, length, offset))
+HOOK(int, pidfd_open, EMFILE, (pid_t pid, unsigned int flags), (pid, flags))
 HOOK(int, pipe2, EMFILE, (int fds[2], int flags), (fds, flags))
 HOOK(int, eventfd, EMFILE, (unsigned int value, int flags), (value, flags))
 HOOK(int, userfaultfd, EPERM, (int flags), (flags))
@@ -247,6 +285,11 @@ HOOK(int, getsockopt, ENOTSOCK,
      (int socket, int level, int option, void *value, socklen_t *length),
      (socket, level, option, value, length))
 
+HOOK(int, sigaction, EINVAL,
+     (int signal, const struct sigaction *action, struct sigaction *old), (signal, action, old))
+HOOK(int, pthread_sigmask, EINVAL, (int how, const sigset_t *set, sigset_t *old),
+     (how, set, old))
+
 void inject_install(void)
 {
 	if (real.mmap)
@@ -254,12 +297,14 @@ void inject_install(void)
 	real = sys_table;
 	sys_table = (struct sys_table){
 		.mmap = hook_mmap,
+		.mmap_over = hook_mmap_over,
 		.munmap = hook_munmap,
 		.mremap = hook_mremap,
 		.mprotect = hook_mprotect,
 		.madvise = hook_madvise,
 		.mlock2 = hook_mlock2,
 		.munlock = hook_munlock,
+		.mseal = hook_mseal,
 		.msync = hook_msync,
 		.mincore = hook_mincore,
 		.mbind = hook_mbind,
@@ -267,6 +312,7 @@ void inject_install(void)
 		.memfd_create = hook_memfd_create,
 		.open = hook_open,
 		.close = hook_close,
+		.dup3 = hook_dup3,
 		.fcntl = hook_fcntl,
 		.fstat = hook_fstat,
 		.fstatfs = hook_fstatfs,
@@ -283,6 +329,7 @@ void inject_install(void)
 		.write = hook_write,
 		.pread = hook_pread,
 		.pwrite = hook_pwrite,
+		.pidfd_open = hook_pidfd_open,
 		.pipe2 = hook_pipe2,
 		.eventfd = hook_eventfd,
 		.userfaultfd = hook_userfaultfd,
@@ -291,6 +338,8 @@ void inject_install(void)
 		.sendmsg = hook_sendmsg,
 		.recvmsg = hook_recvmsg,
 		.getsockopt = hook_getsockopt,
+		.sigaction = hook_sigaction,
+		.pthread_sigmask = hook_pthread_sigmask,
 		.calloc = hook_calloc,
 	};
 }
@@ -307,6 +356,7 @@ static void arm(unsigned int n, enum inject_mode mode, const char *always, int e
 	state.failed = "";
 	state.always = always;
 	state.always_error = error;
+	state.left = UINT_MAX;
 	state.shared_only = false;
 	pthread_mutex_unlock(&state.lock);
 }
@@ -319,6 +369,12 @@ void inject_arm(unsigned int n, enum inject_mode mode)
 void inject_always(const char *name, int error)
 {
 	arm(0, INJECT_ONE, name, error);
+}
+
+void inject_some(const char *name, int error, unsigned int times)
+{
+	arm(0, INJECT_ONE, name, error);
+	state.left = times;
 }
 
 void inject_shared_refused(int error)

@@ -28,6 +28,9 @@ void inject_arm(unsigned int n, enum inject_mode mode);
 /* Every call of @name ("msync") fails with @error, until disarmed. */
 void inject_always(const char *name, int error);
 
+/* The next @times calls of @name fail with @error. */
+void inject_some(const char *name, int error, unsigned int times);
+
 /* Every mmap(MAP_SHARED) of a descriptor fails with @error, until disarmed. */
 void inject_shared_refused(int error);
 

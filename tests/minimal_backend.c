@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -122,6 +123,65 @@ const struct hm_backend_ops growing_backend = {
 	.device_query = device_query,
 	.object_destroy = object_destroy,
 	.create = create_growing,
+	.resize = resize,
+};
+
+/* ---- fleeting ---- */
+
+/* How often it was taken away: an opened one is of its time. */
+static char fleeting_times[4096];
+static unsigned int fleeting_time;
+static bool fleeting_there = true;
+
+void fleeting_go(void)
+{
+	fleeting_there = false;
+	fleeting_time = (fleeting_time + 1) % sizeof(fleeting_times);
+}
+
+void fleeting_come(void)
+{
+	fleeting_there = true;
+}
+
+static int check_fleeting(void *device)
+{
+	return fleeting_there && device == &fleeting_times[fleeting_time] ? 0 : -ENODEV;
+}
+
+static int open_fleeting(const char *rest, void **ret_device)
+{
+	if (*rest || !fleeting_there)
+		return -ENODEV;
+	*ret_device = &fleeting_times[fleeting_time];
+	return 0;
+}
+
+static int query_fleeting(void *device, struct hm_device_info *info)
+{
+	(void)info;
+	return check_fleeting(device);
+}
+
+static int create_fleeting(void *device, const struct hm_buffer_desc *desc,
+			   struct hm_recipe *ret_recipe)
+{
+	int r = check_fleeting(device);
+
+	return r ? r : create_growing(device, desc, ret_recipe);
+}
+
+const struct hm_backend_ops fleeting_backend = {
+	.size = sizeof(struct hm_backend_ops),
+	.name = "fleeting",
+	.description = "a small backend whose device goes",
+	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | GROWTH,
+	.device_open = open_fleeting,
+	.device_close = device_close,
+	.device_query = query_fleeting,
+	.device_check = check_fleeting,
+	.object_destroy = object_destroy,
+	.create = create_fleeting,
 	.resize = resize,
 };
 

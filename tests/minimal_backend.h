@@ -14,4 +14,9 @@ extern const struct hm_backend_ops growing_backend;
 /* "fixed": objects of a length for life, mapped by their first byte, as DRM's are. */
 extern const struct hm_backend_ops fixed_backend;
 
+/* "fleeting": the growing one, whose device goes, and another one comes, when it is told. */
+extern const struct hm_backend_ops fleeting_backend;
+void fleeting_go(void);
+void fleeting_come(void);
+
 #endif

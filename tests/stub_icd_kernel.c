@@ -320,6 +320,9 @@ static cl_int CL_API_CALL do_clGetKernelArgInfo(cl_kernel id, cl_uint i,
 		type = parameters[i] == 'f' ? "float" : parameters[i] == 'U' ? "ulong" : "uint";
 		return stub_answer(type, strlen(type) + 1, size, to, ret_size);
 	}
+	/* Those of its kernels: each pointer is one that nothing is known of. */
+	if (what == CL_KERNEL_ARG_TYPE_QUALIFIER)
+		return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
 	if (parameters[i] == 'p')
 		space = CL_KERNEL_ARG_ADDRESS_GLOBAL;
 	if (parameters[i] == 'l')

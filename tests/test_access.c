@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "accel_support.h"
@@ -131,6 +132,18 @@ static int op_export(struct access_world *w)
 	return r;
 }
 
+/* Allowed, it must not be done: others are to write the world's buffer. */
+static int op_seal(struct access_world *w)
+{
+	void *raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w->fd, 0);
+	int r;
+
+	CHECK_FATAL(raw != MAP_FAILED);
+	r = hm_buffer_seal(w->buffer, 0);
+	munmap(raw, PAGE);
+	return r == -EBUSY ? 0 : r;
+}
+
 static int op_import(struct access_world *w)
 {
 	struct hm_buffer *made = UNTOUCHED;
@@ -223,6 +236,8 @@ static const struct operation {
 	  0 },
 	{ op_copy, HM_ACCESS_LAUNCH, "", "cpu", "", "", "", 128, 0, 0, 0, 3, 0 },
 	{ op_fill, HM_ACCESS_LAUNCH, "", "cpu", "", "", "", 32, 0, 0, 0, HM_WRITE, 0 },
+	{ op_seal, HM_ACCESS_SEAL, "host", "", "", "subject", "", WORLD_SIZE, WORLD_MAX_SIZE, 0,
+	  0, HM_READ, 0 },
 };
 
 #define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
@@ -250,7 +265,7 @@ static void check_asked(const struct access_log *log, const struct operation *op
 	CHECK_EQUAL(log->last.access, op->access);
 	CHECK_EQUAL(log->last.flags, op->flags);
 	CHECK_EQUAL(log->last.peer_pid, op->operation == HM_ACCESS_SEND ? getpid() : 0);
-	CHECK_EQUAL(log->last.reserved, 0);
+	CHECK_EQUAL(log->last.place, HM_PLACE_DEFAULT);
 }
 
 /*
@@ -307,6 +322,27 @@ static void every_operation(void)
 }
 
 /* ---- what calls come down to ---- */
+
+/* Only what has a choice takes one: the hook hears of it where it is made. */
+static void place_is_told(void)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = PAGE,
+		.place = HM_PLACE_SYSTEM,
+	};
+	struct access_log log = { .refuse = 0 };
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
+	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_EQUAL(log.last.place, HM_PLACE_SYSTEM);
+	hm_buffer_unref(buffer);
+	CHECK_OK(hm_access_hook_set(NULL, NULL));
+	hm_device_unref(device);
+}
 
 static void short_way(void)
 {
@@ -406,6 +442,8 @@ static void undone(void)
 	for (i = 0; i < OPERATIONS; i++) {
 		if (operations[i].run == op_send)
 			continue; /* receives, too */
+		if (operations[i].run == op_seal)
+			continue; /* fails here by itself: test_undo.c has it */
 		CHECK_OK(operations[i].run(&w));
 		held = test_holding_now();
 		for (n = 1, failed = true; failed && n < 100; n++) {
@@ -512,7 +550,7 @@ static void arguments(void)
 	counters.struct_size = 8;
 	CHECK_ERROR(-EINVAL, hm_access_query(&counters));
 	counters = access_counters_now();
-	CHECK_EQUAL(counters.operations, HM_ACCESS_LAUNCH + 1);
+	CHECK_EQUAL(counters.operations, HM_ACCESS_SEAL + 1);
 	for (i = 0; i < HM_ACCESS_MAX; i++)
 		CHECK((hm_access_name(i) != NULL) == (i < counters.operations));
 	CHECK(!hm_access_name(UINT32_MAX));
@@ -537,6 +575,7 @@ static void arguments(void)
 
 static const struct test tests[] = {
 	{ "every_operation", every_operation, 60, 0 },
+	{ "place_is_told", place_is_told, 0, 0 },
 	{ "short_way", short_way, 0, 0 },
 	{ "replaced", replaced, 0, 0 },
 	{ "descriptors", descriptors, 0, 0 },

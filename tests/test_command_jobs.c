@@ -249,6 +249,36 @@ static void engine_saxpy(void)
 	outcome_free(&outcome);
 }
 
+/* Taken away under the job, at its beginning, in its middle and when all is done. */
+static void saxpy_unplugged(void)
+{
+	static const char *const at[] = { "0%", "50%", "100" };
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		command_run(&(struct command){ .args = { "run", "saxpy", "--size=4M",
+							 "--device", "soft:0", "--accel", "cpu",
+							 "--unplug-at", at[i], "--json" } },
+			    &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(strstr(outcome.out, "\"buffers_back\": 2"));
+		CHECK(strstr(outcome.out, "\"bytes_shadow\": 4194304"));
+		CHECK(strstr(outcome.out, "\"bytes_refilled\": 4194304"));
+		CHECK(strstr(outcome.out, "\"verified\": true"));
+		outcome_free(&outcome);
+	}
+	command_run(&(struct command){ .args = { "run", "saxpy", "--unplug-at", "50%" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 2);
+	CHECK(strstr(outcome.err, "--device soft:0"));
+	outcome_free(&outcome);
+	command_run(&(struct command){ .args = { "run", "histogram", "--unplug-at", "101" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 2);
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "histogram", histogram, 60, 0 },
 	{ "saxpy", saxpy, 60, 0 },
@@ -256,6 +286,7 @@ static const struct test tests[] = {
 	{ "rounds_of_long_ones", rounds_of_long_ones, 60, TEST_ONCE },
 	{ "engine_histogram", engine_histogram, 60, 0 },
 	{ "engine_saxpy", engine_saxpy, 60, 0 },
+	{ "saxpy_unplugged", saxpy_unplugged, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -60,6 +60,50 @@ static void test_bracket_calls_heap(void)
 	CHECK_EQUAL(calls_of_bracket("heap:system"), 2);
 }
 
+static unsigned int calls_of(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	n_sync = 0;
+	CHECK_OK(hm_map_begin_cpu(map, offset, length, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(map, offset, length, HM_READ | HM_WRITE));
+	return n_sync;
+}
+
+/* An object that has left stays the first; those behind it come and go. */
+static void test_bracket_calls_exported(void)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = SIZE,
+		.max_size = 4 * SIZE,
+	};
+	struct hm_device *device = open_device("heap:system");
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd;
+
+	sys_table.ioctl = counting_ioctl;
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	fd = export_of(buffer);
+	map = map_of(buffer);
+	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
+	CHECK_ERROR(-EINVAL, hm_map_end_cpu(map, 0, SIZE, HM_READ));
+	CHECK_OK_FATAL(hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_APPEND));
+	CHECK_EQUAL(buffer_info(buffer).segments, 2);
+	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
+	CHECK_EQUAL(calls_of(map, 0, 2 * SIZE), 4);
+	CHECK_EQUAL(calls_of(map, SIZE, 4096), 2);
+	CHECK_OK(hm_map_begin_cpu(map, 0, 2 * SIZE, HM_WRITE));
+	CHECK_OK(hm_buffer_resize(buffer, SIZE, 0));
+	n_sync = 0;
+	CHECK_OK(hm_map_end_cpu(map, 0, 2 * SIZE, HM_WRITE));
+	CHECK_EQUAL(n_sync, 1);
+	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
+	close(fd);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 /* A dma-buf of the simulated device's, on the host, with what counts its brackets. */
 struct counted {
 	struct hm_device *sim, *host;
@@ -229,6 +273,7 @@ static void test_fences(void)
 static const struct dmabuf_test tests[] = {
 	{ "host", { "bracket_calls", test_bracket_calls, 0, 0 } },
 	{ "heap:system", { "bracket_calls_heap", test_bracket_calls_heap, 0, 0 } },
+	{ "heap:system", { "bracket_calls_exported", test_bracket_calls_exported, 0, 0 } },
 	{ "sim:0", { "brackets_counted", test_brackets_counted, 0, 0 } },
 	{ "sim:0", { "turns", test_turns, 0, 0 } },
 	{ "sim:0", { "fences", test_fences, 60, 0 } },

@@ -575,6 +575,76 @@ static void unbound(void)
 	hm_device_unref(device);
 }
 
+static void set_loss(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = policy,
+		.flags = flags,
+	};
+
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+}
+
+static void write_bracket(struct hm_map *map, uint32_t salt)
+{
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_WRITE));
+	pattern_write(hm_map_address(map), 0, SIZE, salt);
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_WRITE));
+}
+
+/* Its driver goes and comes: what the policies promise of a device that was never ours. */
+static void bound_again(void)
+{
+	struct drm_found node = drm_find("virtio_gpu", false);
+	struct hm_device *device = open_device("drm:virtio_gpu");
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_recover_info back = { .struct_size = sizeof(back) };
+	struct hm_map *kept, *made;
+	struct hm_buffer *shadowed = make(device, SIZE, &kept);
+	struct hm_buffer *recreated = make(device, SIZE, &made);
+	char *at = hm_map_address(kept), *other = hm_map_address(made);
+	int tries, r;
+
+	set_loss(shadowed, HM_LOSS_SHADOW, 0);
+	set_loss(recreated, HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW);
+	write_bracket(kept, 1);
+	write_bracket(made, 2);
+	tell_driver("unbind", node.address + 4);
+	CHECK_ERROR(-ENODEV, hm_device_query(device, &info));
+	CHECK_ERROR(-ENODEV, hm_device_recover(device, HM_RECOVER_SHADOWED, &back));
+	CHECK(pattern_holds(at, 0, SIZE, 1));
+	CHECK(pattern_holds(other, 0, SIZE, 2));
+
+	tell_driver("bind", node.address + 4);
+	for (tries = 0; tries < 100; tries++) {
+		chmod(drm_find("virtio_gpu", false).path, 0666); /* as tests/vm/init does it */
+		r = hm_device_recover(device, HM_RECOVER_SHADOWED, &back);
+		if (!r)
+			break;
+		usleep(50000);
+	}
+	CHECK_FATAL(tries < 100);
+	CHECK_EQUAL(back.buffers, 2);
+	CHECK_EQUAL(back.buffers_back, 2);
+	CHECK_EQUAL(back.maps_back, 2);
+	CHECK_EQUAL(back.bytes_shadow, 2 * SIZE);
+	CHECK_EQUAL(back.error, 0);
+	CHECK(hm_map_address(kept) == at && hm_map_address(made) == other);
+	CHECK(pattern_holds(at, 0, SIZE, 1));
+	CHECK(pattern_holds(other, 0, SIZE, 2));
+	/* It is the device's memory again. */
+	write_bracket(kept, 3);
+	CHECK_OK(hm_device_query(device, &info));
+	CHECK_OK(hm_buffer_resize(shadowed, 2 * SIZE, 0));
+	CHECK(pattern_holds(hm_map_address(kept), 0, SIZE, 3));
+	hm_map_unref(kept);
+	hm_map_unref(made);
+	hm_buffer_unref(shadowed);
+	hm_buffer_unref(recreated);
+	hm_device_unref(device);
+}
+
 static const struct test tests[] = {
 	{ "names", names, 0, 0 },
 	{ "card_nodes", card_nodes, 0, 0 },
@@ -588,6 +658,7 @@ static const struct test tests[] = {
 	{ "too_large", too_large, 0, 0 },
 	{ "many_exports", many_exports, 0, 0 },
 	{ "unbound", unbound, 60, 0 },
+	{ "bound_again", bound_again, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -17,60 +17,18 @@
 #include "dmabuf_support.h"
 #include "drm_support.h"
 #include "peer.h"
-#include "smaps.h"
 #include "util.h"
 
 #define PAGE 4096ull
 #define LARGE MIB(8)
-#define NOISE MIB(1) /* what others do meanwhile */
 #define THOUSAND 1000
 
 /* ---- what the machine has given ---- */
 
-/* Of shared memory and, where it is not that, of dma-bufs. */
-struct given {
-	unsigned int dmabufs;
-	uint64_t bytes;
-};
-
-/* The last line: "Total 3 objects, 12288 bytes" [dma_buf_debug_show()]. */
-static struct given given_now(void)
-{
-	FILE *file = fopen("/sys/kernel/debug/dma_buf/bufinfo", "re");
-	unsigned long long bytes;
-	struct given now = { 0 };
-	bool told = false;
-	char line[256];
-
-	CHECK_FATAL(file);
-	while (fgets(line, sizeof(line), file))
-		told |= sscanf(line, "Total %u objects, %llu bytes", &now.dmabufs, &bytes) == 2;
-	fclose(file);
-	CHECK_FATAL(told);
-	now.bytes = meminfo_read("Shmem") + bytes;
-	return now;
-}
-
 /* So much more than @before, or the check below would see nothing. */
 static void check_given(const struct given *before, uint64_t bytes)
 {
-	CHECK(given_now().bytes + NOISE > before->bytes + bytes);
-}
-
-/* A host, or a thread of the kernel's, may have to agree first. */
-static void check_given_back(const struct given *before)
-{
-	struct given now = given_now();
-	int tries;
-
-	for (tries = 0; tries < 200; tries++) {
-		if (now.dmabufs == before->dmabufs && now.bytes < before->bytes + NOISE)
-			return;
-		usleep(50000);
-		now = given_now();
-	}
-	CHECK_EQUAL(now.dmabufs, before->dmabufs);
-	CHECK_EQUAL(now.bytes, before->bytes);
+	CHECK(given_now().bytes + GIVEN_NOISE > before->bytes + bytes);
 }
 
 /* ---- processes ---- */

@@ -12,8 +12,8 @@
 
 #include "drm_support.h"
 #include "inject.h"
+#include "losing_move.h"
 #include "support.h"
-#include "sys.h"
 #include "util.h"
 
 #define PAGE 4096ull
@@ -424,29 +424,6 @@ static void unplugged(void)
 	fake->unplug(FAKE_AMDGPU, false);
 }
 
-static struct sys_table real;
-static bool moved_away;
-
-/* A move that takes its target away and fails, and can't be undone. */
-static void *losing_mremap(void *address, size_t old_length, size_t new_length, int flags,
-			   void *new_address)
-{
-	(void)address, (void)old_length, (void)flags;
-	real.munmap(new_address, new_length);
-	moved_away = true;
-	errno = ENOMEM;
-	return MAP_FAILED;
-}
-
-static void *losing_mmap(void *address, size_t length, int prot, int flags, int fd,
-			 off_t offset)
-{
-	if (!moved_away || fd < 0)
-		return real.mmap(address, length, prot, flags, fd, offset);
-	errno = ENOMEM;
-	return MAP_FAILED;
-}
-
 static void lost(void)
 {
 	struct hm_drm_view *view;
@@ -454,12 +431,9 @@ static void lost(void)
 
 	begin(FAKE_AMDGPU, &c);
 	view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
-	real = sys_table;
-	moved_away = false;
-	sys_table.mremap = losing_mremap;
-	sys_table.mmap = losing_mmap;
+	losing_move_begin();
 	CHECK_ERROR(-ENOMEM, hm_buffer_resize(c.buffer, GROWN, HM_GROW_REPLACE));
-	sys_table = real;
+	losing_move_end();
 	CHECK_EQUAL(fake->handles(), 0);
 	refused(-ENODEV, view, "lost");
 	hm_drm_view_unref(view);

@@ -77,7 +77,8 @@ static void bad_input(const char *accel)
 				       HM_RANGE(x + 1, UINT64_MAX, HM_READ), HM_INOUT(y)));
 	CHECK_ERROR(-EACCES, hm_launch(rig.queue, rig.kernel[FILL], 16, &fence,
 				       HM_OUT(read_only), HM_U32(7)));
-	CHECK(text_has("hm_map_protect"));
+	CHECK(text_has("kernel fill, argument 0") && text_has("4096 bytes from offset 0"));
+	CHECK(text_has("a write of") && text_has("hm_map_protect"));
 	/* Copies and fills. */
 	CHECK_ERROR(-EINVAL, hm_queue_copy(rig.queue, x, y, 0, &fence));
 	CHECK_ERROR(-EINVAL, hm_queue_copy(rig.queue, x, y, UINT64_MAX, &fence));

@@ -6,34 +6,12 @@
 #include <sys/mman.h>
 
 #include "core.h"
+#include "losing_move.h"
 #include "support.h"
 #include "sys.h"
 
 #define PAGE 4096ull
 #define SIZE (16 * PAGE)
-
-static struct sys_table real;
-static bool moved_away;
-
-/* As the kernel may fail: the target is gone already. */
-static void *losing_mremap(void *address, size_t old_length, size_t new_length, int flags,
-			   void *new_address)
-{
-	(void)address, (void)old_length, (void)flags;
-	real.munmap(new_address, new_length);
-	moved_away = true;
-	errno = ENOMEM;
-	return MAP_FAILED;
-}
-
-static void *losing_mmap(void *address, size_t length, int prot, int flags, int fd,
-			 off_t offset)
-{
-	if (!moved_away || fd < 0)
-		return real.mmap(address, length, prot, flags, fd, offset);
-	errno = ENOMEM;
-	return MAP_FAILED;
-}
 
 static void on_reattach(void *user, const struct hm_view_change *change)
 {
@@ -73,12 +51,9 @@ static void lost(void)
 	pattern_write(base, 0, SIZE, 1);
 	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_READ));
 	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, told, &view));
-	real = sys_table;
-	moved_away = false;
-	sys_table.mremap = losing_mremap;
-	sys_table.mmap = losing_mmap;
+	losing_move_begin();
 	CHECK_ERROR(-ENOMEM, hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_REPLACE));
-	sys_table = real;
+	losing_move_end();
 	CHECK(strstr(hm_errmsg(), "lost"));
 	CHECK(!strcmp(told, "l"));
 	CHECK_EQUAL(test_read_signal(base), SIGSEGV);
@@ -104,6 +79,7 @@ static void lost(void)
 	hm_device_unref(device);
 }
 
+static struct sys_table real;
 static unsigned int n_append;
 
 /* The new object's mapping takes its target away and fails; so does the undoing. */

@@ -381,6 +381,72 @@ static void read_only_map(void)
 	rig_close(&rig);
 }
 
+static struct hm_kernel *sneaky_kernel(const char *parameter)
+{
+	struct hm_kernel_desc desc = { .struct_size = sizeof(desc), .name = "sneaky" };
+	struct hm_kernel *kernel;
+	char source[200];
+
+	snprintf(source, sizeof(source),
+		 "__kernel void sneaky(%s p, __global uint *n)\n"
+		 "{ n[0] = ((__global uint *)p)[0]; %s }\n",
+		 parameter, strstr(parameter, "const") ? "" : "p[1] = 7;");
+	desc.opencl = source;
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	return kernel;
+}
+
+/* The launch says that it only reads, and nothing keeps the kernel from more. */
+static void stores_untold(void)
+{
+	const uint32_t flags[] = { 0, HM_ACCEL_FORCE_COPY };
+	struct hm_kernel *stores, *reads;
+	struct hm_fence *fence = NULL;
+	struct hm_pointer_info info;
+	uint32_t *p, *n;
+	struct rig rig;
+	size_t i;
+
+	if (!use_pocl("basic"))
+		return;
+	for (i = 0; i < 4; i++) {
+		/* Twice each: built from source, and found in the cache. */
+		rig_open(&rig, "opencl:0", flags[i / 2], 0);
+		p = alloc_bytes(&rig, 2 * PAGE);
+		n = alloc_bytes(&rig, PAGE);
+		p[0] = 5;
+		CHECK_OK(hm_pointer_find(p, &info));
+		CHECK_OK(hm_map_protect(info.map, 0, PAGE, HM_READ));
+		stores = sneaky_kernel("__global uint *");
+		reads = sneaky_kernel("__global const uint *");
+		if (flags[i / 2]) {
+			CHECK_OK_FATAL(
+				hm_launch(rig.queue, stores, 1, &fence, HM_IN(p), HM_OUT(n)));
+			finish(fence);
+		} else {
+			CHECK_ERROR(-EACCES, hm_launch(rig.queue, stores, 1, &fence, HM_IN(p),
+						       HM_OUT(n)));
+			CHECK(text_has("kernel sneaky, argument 0") && text_has("not const"));
+			CHECK(text_has("8192 bytes from offset 0"));
+			/* The page behind it may be written. */
+			CHECK_OK_FATAL(hm_launch(rig.queue, stores, 1, &fence,
+						 HM_RANGE((char *)p + PAGE, PAGE, HM_READ),
+						 HM_OUT(n)));
+			finish(fence);
+			CHECK_EQUAL(p[PAGE / 4 + 1], 7);
+		}
+		CHECK_EQUAL(p[1], 0);
+		CHECK_OK_FATAL(hm_launch(rig.queue, reads, 1, &fence, HM_IN(p), HM_OUT(n)));
+		finish(fence);
+		CHECK_EQUAL(n[0], 5);
+		hm_kernel_unref(stores);
+		hm_kernel_unref(reads);
+		CHECK_OK(hm_free(p));
+		CHECK_OK(hm_free(n));
+		rig_close(&rig);
+	}
+}
+
 /* ---- maps that change between launches ---- */
 
 static void growing_and_moving(const char *driver)
@@ -486,6 +552,7 @@ static const struct test tests[] = {
 	{ "windows", windows, 60, 0 },
 	{ "every_backing", every_backing, 60, 0 },
 	{ "read_only_map", read_only_map, 60, 0 },
+	{ "stores_untold", stores_untold, 60, 0 },
 	{ "changes_pthread", changes_pthread, 60, 0 },
 	{ "changes_basic", changes_basic, 60, 0 },
 	{ "views_come_and_go", views_come_and_go, 60, 0 },

@@ -271,7 +271,7 @@ static int control_is_read_only(struct peer_world *world, uint64_t a, uint64_t b
 	}
 	if (dir)
 		closedir(dir);
-	return n == 1 && !bad;
+	return n && !bad;
 }
 
 /* Who receives can't tell others of another size, though he may write the bytes. */

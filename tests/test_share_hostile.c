@@ -13,13 +13,15 @@
 #include <unistd.h>
 
 #include "compat.h"
+#include "control.h"
+#include "dmabuf.h"
+#include "owner.h"
 #include "share.h"
 #include "support.h"
 
 #define PAGE 4096ull
 #define SIZE (5 * PAGE)
 #define MAX_SIZE (64 * PAGE)
-#define CONTROL_BYTES 65536
 #define FDS_MAX 64
 #define UNTOUCHED ((void *)0x10)
 
@@ -60,8 +62,7 @@ static void set_up(struct scene *scene, int type)
 
 static void tear_down(struct scene *scene)
 {
-	close(scene->own[0]);
-	close(scene->own[1]);
+	share_message_close(scene->own, SHARE_FDS);
 	hm_buffer_unref(scene->owned);
 	hm_device_unref(scene->device);
 }
@@ -156,7 +157,7 @@ static void have_one_fd(struct scene *scene)
 	scene->n_fd = 1;
 }
 
-static void have_three_fds(struct scene *scene)
+static void have_four_fds(struct scene *scene)
 {
 	scene->fds[scene->n_fd++] = scene->own[0];
 }
@@ -174,7 +175,7 @@ static void framing(void)
 	refuses(-EPROTO, be_short);
 	refuses(-EPROTO, have_no_fd);
 	refuses(-EPROTO, have_one_fd);
-	refuses(-EPROTO, have_three_fds);
+	refuses(-EPROTO, have_four_fds);
 	refuses(-EPROTO, have_many_fds);
 	set_up(&scene, SOCK_SEQPACKET);
 	be_long(&scene);
@@ -209,6 +210,17 @@ FIELD(page_size, three)
 FIELD(page_size, wraps)
 FIELD(offset, odd)
 FIELD(offset, huge)
+FIELD(serial, zero)
+FIELD(size, zero)
+FIELD(size, more)
+FIELD(slot, huge)
+FIELD(map_flags, huge)
+
+/* Of memory of this machine there is nothing to say. */
+static void map_as_devices_do(struct scene *scene)
+{
+	scene->message.map_flags = DMABUF_MAP_FLAGS;
+}
 
 static void be_write_only(struct scene *scene)
 {
@@ -242,15 +254,16 @@ static void fields(void)
 		set_accesshuge,    set_cachethree,     set_backinghuge,    set_max_sizezero,
 		set_max_sizehuge,  set_max_sizeodd,    set_max_sizewraps,  set_max_sizemore,
 		set_page_sizezero, set_page_sizethree, set_page_sizewraps, set_offsetodd,
-		set_offsethuge,    be_write_only,      be_of_huge_pages,   be_uncached,
-		name_without_end,  name_of_escapes,
+		set_offsethuge,    set_serialzero,     set_sizezero,       set_sizemore,
+		set_slothuge,      set_map_flagshuge,  map_as_devices_do,  be_write_only,
+		be_of_huge_pages,  be_uncached,        name_without_end,   name_of_escapes,
 	};
 	struct scene scene;
 	size_t i;
 
 	for (i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
 		refuses(-EPROTO, changes[i]);
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < ARRAY_SIZE(scene.message.reserved); i++) {
 		set_up(&scene, SOCK_STREAM);
 		scene.message.reserved[i] = 1;
 		CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
@@ -342,12 +355,17 @@ static void objects(void)
 	with_fd(SHARE_FD_OBJECT, fd, -EPROTO);
 }
 
-static int control_fd(uint64_t size, int seals, uint32_t magic, uint32_t version)
+static int page_fd(uint64_t size, int seals, uint32_t magic, uint32_t version)
 {
-	struct control_page page = { .magic = magic, .version = version, .size = SIZE };
+	const struct control_head head = {
+		.magic = magic,
+		.version = version,
+		.owner_pid = (uint64_t)getpid(),
+		.owner_start = owner_own_start(),
+	};
 	int fd = memfd(size, 0);
 
-	CHECK_EQUAL(pwrite(fd, &page, sizeof(page), 0), sizeof(page));
+	CHECK_EQUAL(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
 	if (seals)
 		CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, seals));
 	return fd;
@@ -366,32 +384,48 @@ static void controls(void)
 	with_fd(SHARE_FD_CONTROL, open("/dev/zero", O_RDWR | O_CLOEXEC), -EPROTO);
 	with_fd(SHARE_FD_CONTROL, eventfd(0, EFD_CLOEXEC), -EPROTO);
 	/* It could be cut off, and a touch would kill; or others could write it. */
-	with_fd(SHARE_FD_CONTROL, control_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION),
+	with_fd(SHARE_FD_CONTROL, page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION),
 		-EPERM);
 	with_fd(SHARE_FD_CONTROL,
-		control_fd(CONTROL_BYTES, F_SEAL_GROW | F_SEAL_FUTURE_WRITE, CONTROL_MAGIC,
-			   CONTROL_VERSION),
+		page_fd(CONTROL_BYTES, F_SEAL_GROW | F_SEAL_FUTURE_WRITE, CONTROL_MAGIC,
+			CONTROL_VERSION),
 		-EPERM);
 	with_fd(SHARE_FD_CONTROL,
-		control_fd(CONTROL_BYTES, F_SEAL_SHRINK, CONTROL_MAGIC, CONTROL_VERSION),
-		-EPERM);
-	with_fd(SHARE_FD_CONTROL, control_fd(PAGE, SEALS, CONTROL_MAGIC, CONTROL_VERSION),
+		page_fd(CONTROL_BYTES, F_SEAL_SHRINK, CONTROL_MAGIC, CONTROL_VERSION), -EPERM);
+	with_fd(SHARE_FD_CONTROL, page_fd(PAGE, SEALS, CONTROL_MAGIC, CONTROL_VERSION),
 		-EPROTO);
 	with_fd(SHARE_FD_CONTROL,
-		control_fd(2 * CONTROL_BYTES, SEALS, CONTROL_MAGIC, CONTROL_VERSION), -EPROTO);
-	with_fd(SHARE_FD_CONTROL, control_fd(CONTROL_BYTES, SEALS, 1, CONTROL_VERSION),
-		-EPROTO);
-	with_fd(SHARE_FD_CONTROL, control_fd(CONTROL_BYTES, SEALS, CONTROL_MAGIC, 2), -EPROTO);
+		page_fd(2 * CONTROL_BYTES, SEALS, CONTROL_MAGIC, CONTROL_VERSION), -EPROTO);
+	with_fd(SHARE_FD_CONTROL, page_fd(CONTROL_BYTES, SEALS, 1, CONTROL_VERSION), -EPROTO);
+	with_fd(SHARE_FD_CONTROL, page_fd(CONTROL_BYTES, SEALS, CONTROL_MAGIC, 1), -EPROTO);
 }
 
 /* ---- afterwards ---- */
+
+/* The first slot of the control page behind @fd, which the scene's message is then about. */
+static struct control_slot *slot_of(struct scene *scene, int fd)
+{
+	struct control_page *page =
+		mmap(NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	CHECK_FATAL(page != MAP_FAILED);
+	scene->message.slot = 0;
+	page->slot[0].serial = scene->message.serial;
+	page->slot[0].size = SIZE;
+	return page->slot;
+}
+
+static void slot_end(struct control_slot *slot)
+{
+	munmap((char *)slot - offsetof(struct control_page, slot), CONTROL_BYTES);
+}
 
 /* An owner who writes nonsense into his page gets errors; nobody gets a signal. */
 static void page_of_nonsense(void)
 {
 	static const uint64_t sizes[] = { 0, MAX_SIZE + 1, UINT64_MAX, 1ull << 63 };
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
-	struct control_page *page;
+	struct control_slot *page;
 	struct hm_buffer *buffer;
 	struct scene scene;
 	struct hm_map *map;
@@ -399,9 +433,8 @@ static void page_of_nonsense(void)
 	int fd;
 
 	set_up(&scene, SOCK_STREAM);
-	fd = control_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
-	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	CHECK_FATAL(page != MAP_FAILED);
+	fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
+	page = slot_of(&scene, fd);
 	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, SEALS));
 	scene.fds[SHARE_FD_CONTROL] = fd;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -425,14 +458,19 @@ static void page_of_nonsense(void)
 	CHECK_OK(hm_buffer_query(buffer, &info));
 	CHECK_EQUAL(info.size, SIZE + PAGE);
 	CHECK_EQUAL(hm_map_length(map), SIZE + PAGE);
-	/* A pid that was never his: not known to be there, not said to be gone. */
-	CHECK_EQUAL(info.sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
-	page->owner_pid = 1;
-	CHECK_OK(hm_buffer_query(buffer, &info));
 	CHECK_EQUAL(info.sharing, HM_SHARING_RECEIVED);
+	/* The slot is another buffer's: what is written there is not about this one. */
+	page->serial++;
+	page->size = SIZE;
+	CHECK_OK(hm_buffer_query(buffer, &info));
+	CHECK_EQUAL(info.size, SIZE + PAGE);
+	CHECK_EQUAL(info.sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
+	page->serial--;
+	CHECK_OK(hm_buffer_query(buffer, &info));
+	CHECK_EQUAL(info.sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
-	munmap(page, PAGE);
+	slot_end(page);
 	close(fd);
 	tear_down(&scene);
 }
@@ -444,15 +482,14 @@ static void short_file(void)
 	struct hm_buffer *buffer;
 	struct hm_device *device;
 	struct scene scene;
-	struct control_page *page;
+	struct control_slot *page;
 	int fd, file;
 
 	set_up(&scene, SOCK_STREAM);
 	device = scene.device;
 	CHECK_OK_FATAL(hm_device_open("file", &scene.device));
-	fd = control_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
-	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	CHECK_FATAL(page != MAP_FAILED);
+	fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
+	page = slot_of(&scene, fd);
 	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, SEALS));
 	file = scratch_file(SIZE);
 	scene.fds[SHARE_FD_CONTROL] = fd;
@@ -472,7 +509,7 @@ static void short_file(void)
 	CHECK_EQUAL(info.size, SIZE + 1);
 	hm_buffer_unref(buffer);
 	close(file);
-	munmap(page, PAGE);
+	slot_end(page);
 	close(fd);
 	hm_device_unref(scene.device);
 	scene.device = device;
@@ -538,7 +575,7 @@ static void no_room(void)
 	set_up(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	getrlimit(RLIMIT_NOFILE, &limit);
-	for (room = 0; room < 2; room++) {
+	for (room = 0; room < SHARE_FDS; room++) {
 		send_raw(&scene, pair[0]);
 		fd = dup(pair[0]); /* the lowest number that is free */
 		close(fd);

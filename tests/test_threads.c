@@ -252,6 +252,8 @@ static void random_operations(void)
 	for (i = 0; i < SHARED; i++)
 		hm_buffer_unref(shared[i]);
 	hm_device_unref(device);
+	/* HETMAP_RETIRE may have it so. */
+	CHECK_OK(hm_retire_flush());
 	CHECK_EQUAL(stats_now().maps, 0);
 	CHECK_EQUAL(stats_now().views, 0);
 	CHECK_EQUAL(stats_now().bytes_mapped, 0);
@@ -308,14 +310,14 @@ static void readers(void)
 	reading.base = hm_map_address(reading.map);
 	for (i = 0; i < 2; i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, read_on, &reading));
-	for (i = 0; i < STEPS; i++) {
+	/* On a busy machine the readers may come late. */
+	for (i = 0; i < STEPS || !atomic_load(&reading.finds); i++) {
 		CHECK_OK(hm_buffer_resize(buffer, 64 * PAGE, 0));
 		CHECK_OK(hm_buffer_resize(buffer, PAGE, 0));
 	}
 	atomic_store(&reading.stop, true);
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
-	CHECK(reading.finds > 0);
 	hm_map_unref(reading.map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);

@@ -66,6 +66,8 @@ static void compare(const struct shape *a, const struct shape *b, const char *co
 	SAME(buffer.max_size);
 	SAME(buffer.caps);
 	SAME(buffer.flags);
+	SAME(buffer.access);
+	SAME(buffer.sealed);
 	SAME(buffer.generation);
 	SAME(buffer.segments);
 	SAME(buffer.maps);
@@ -228,13 +230,23 @@ static bool run_once(const struct operation *operation, unsigned int n, enum inj
 	return failed;
 }
 
+/* Whatever is made once is made, and what is kept for the next time is there. */
+static void warm_up(const struct operation *operation)
+{
+	struct world world;
+
+	undo_set_up(operation, &world);
+	CHECK_OK(operation->run(&world));
+	undo_tear_down(&world);
+}
+
 static void walk(const struct operation *operation)
 {
 	static const enum inject_mode modes[] = { INJECT_ONE, INJECT_TWO, INJECT_REST };
 	unsigned int n;
 	size_t i;
 
-	/* Once unharmed, so that whatever is made once is made. */
+	warm_up(operation);
 	run_once(operation, 0, INJECT_ONE);
 	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		for (n = 1; n < CALLS_MAX; n++)

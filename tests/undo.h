@@ -18,6 +18,7 @@ struct world {
 	struct hm_map *map;
 	struct hm_map *second;
 	struct hm_view *view;
+	struct hm_scope *scope[2];
 	void *pointer; /* of the short API */
 	int fd;
 	int socket[2]; /* connected to each other, or -1 */
@@ -43,6 +44,18 @@ struct operation {
 extern const char *undo_device;
 extern const struct operation undo_operations[];
 extern const unsigned int undo_n_operation;
+
+/* ---- undo_share_alloc.c ---- */
+
+int undo_send_plain(struct world *world);
+int undo_send_read_only(struct world *world);
+int undo_receive(struct world *world);
+int undo_follow_growth(struct world *world);
+int undo_follow_shrink(struct world *world);
+int undo_alloc(struct world *world);
+int undo_realloc_grow(struct world *world);
+int undo_realloc_shrink(struct world *world);
+int undo_realloc_move(struct world *world);
 
 void undo_set_up(const struct operation *operation, struct world *world);
 void undo_tear_down(struct world *world);

@@ -126,6 +126,31 @@ static void private_read_only_page(struct world *world)
 	CHECK_OK_FATAL(hm_map_protect(world->map, 4 * PAGE, PAGE, HM_READ));
 }
 
+/* Others hold most of the lock budget. */
+static void tight_locks(struct world *world)
+{
+	two_maps(world);
+	CHECK_OK_FATAL(hm_map_lock(world->second, 0, 6 * PAGE, 0, NULL));
+	CHECK_OK_FATAL(hm_lock_budget_set(10 * PAGE));
+}
+
+static void waiting_locks(struct world *world)
+{
+	tight_locks(world);
+	CHECK_OK_FATAL(hm_map_lock(world->map, 0, SIZE, HM_LOCK_PRIORITY(1), NULL));
+	CHECK_OK_FATAL(hm_map_unlock(world->map, 0, 4 * PAGE));
+}
+
+/* A scope over several runs of rights; another one is to begin, and to end first. */
+static void scoped_map(struct world *world)
+{
+	fancy_map(world);
+	CHECK_OK_FATAL(
+		hm_map_protect_begin(world->map, PAGE, 4 * PAGE, HM_READ, &world->scope[0]));
+	CHECK_OK_FATAL(
+		hm_map_protect_begin(world->map, 0, 3 * PAGE, HM_READ, &world->scope[1]));
+}
+
 static int no_refusal(void *user, const struct hm_view_change *change)
 {
 	(void)user, (void)change;
@@ -220,8 +245,17 @@ static void allocation(struct world *world)
 }
 
 /* Results first: they may be what the others hold. */
+/* Of a map that is lost, as undoing failed too, it ends with an error. */
+static void end_scope(struct hm_scope *scope)
+{
+	int r = hm_map_protect_end(scope);
+
+	CHECK(!r || r == -ENODEV);
+}
+
 void undo_tear_down(struct world *world)
 {
+	CHECK_OK(hm_lock_budget_set(HM_LOCK_NO_BUDGET));
 	if (world->ret_pointer != UNTOUCHED && world->ret_pointer != world->pointer)
 		CHECK_OK(hm_free(world->ret_pointer));
 	CHECK_OK(hm_free(world->pointer));
@@ -231,6 +265,8 @@ void undo_tear_down(struct world *world)
 	hm_device_unref(world->ret_device == UNTOUCHED ? NULL : world->ret_device);
 	if (world->ret_fd >= 0)
 		close(world->ret_fd);
+	end_scope(world->scope[0]);
+	end_scope(world->scope[1]);
 	hm_view_unref(world->view);
 	hm_map_unref(world->second);
 	hm_map_unref(world->map);
@@ -348,40 +384,6 @@ static int export_coalesced(struct world *world)
 	return hm_buffer_export(world->buffer, HM_EXPORT_COALESCE, &world->ret_fd);
 }
 
-static int send_plain(struct world *world)
-{
-	return hm_buffer_send(world->buffer, world->socket[0], 0);
-}
-
-static int send_read_only(struct world *world)
-{
-	return hm_buffer_send(world->buffer, world->socket[0], HM_EXPORT_READ_ONLY);
-}
-
-static int receive(struct world *world)
-{
-	return hm_buffer_receive(world->device, world->socket[1], NULL, &world->ret_buffer);
-}
-
-/* What the owner does, and the call by which the receiver learns of it. */
-static int follow(struct world *world, uint64_t size)
-{
-	struct hm_buffer_info info = { .struct_size = sizeof(info) };
-	int r = hm_buffer_resize(world->owner, size, 0);
-
-	return r ? r : hm_buffer_query(world->buffer, &info);
-}
-
-static int follow_growth(struct world *world)
-{
-	return follow(world, 20 * PAGE + 7);
-}
-
-static int follow_shrink(struct world *world)
-{
-	return follow(world, 4 * PAGE + 11);
-}
-
 static int map(struct world *world, uint32_t flags, uint64_t offset, uint64_t length)
 {
 	struct hm_map_desc desc = {
@@ -441,6 +443,20 @@ static int protect_middle(struct world *world)
 	return hm_map_protect(world->map, PAGE, 5 * PAGE, HM_READ);
 }
 
+static int scope_begin(struct world *world)
+{
+	return hm_map_protect_begin(world->map, PAGE, 5 * PAGE, HM_READ, &world->scope[0]);
+}
+
+static int scope_end(struct world *world)
+{
+	int r = hm_map_protect_end(world->scope[0]);
+
+	if (!r)
+		world->scope[0] = NULL;
+	return r;
+}
+
 static int lock_all(struct world *world)
 {
 	return hm_map_lock(world->map, 0, SIZE, 0, NULL);
@@ -449,6 +465,23 @@ static int lock_all(struct world *world)
 static int lock_on_fault(struct world *world)
 {
 	return hm_map_lock(world->map, 0, SIZE, HM_LOCK_ONFAULT, NULL);
+}
+
+static int lock_evicting(struct world *world)
+{
+	return hm_map_lock(world->map, 0, SIZE, HM_LOCK_PRIORITY(1), NULL);
+}
+
+static int lock_restore(struct world *world)
+{
+	(void)world;
+	return hm_lock_restore(NULL);
+}
+
+static int lock_budget(struct world *world)
+{
+	(void)world;
+	return hm_lock_budget_set(2 * PAGE);
 }
 
 static int unlock_middle(struct world *world)
@@ -479,6 +512,11 @@ static int prefetch_write(struct world *world)
 static int sync_all(struct world *world)
 {
 	return hm_map_sync(world->map, 0, SIZE, 0);
+}
+
+static int seal(struct world *world)
+{
+	return hm_buffer_seal(world->buffer, 0);
 }
 
 static int grow(struct world *world)
@@ -518,30 +556,6 @@ static int view_create(struct world *world)
 	return hm_view_create(world->map, 0, 0, &ops, NULL, &world->ret_view);
 }
 
-static int alloc(struct world *world)
-{
-	return hm_alloc(world->device, SIZE, HM_READ | HM_WRITE, &world->ret_pointer);
-}
-
-static int realloc_grow(struct world *world)
-{
-	return hm_realloc(world->pointer, 20 * PAGE, 0, &world->ret_pointer);
-}
-
-static int realloc_shrink(struct world *world)
-{
-	return hm_realloc(world->pointer, PAGE, 0, &world->ret_pointer);
-}
-
-static int realloc_move(struct world *world)
-{
-	int r = hm_realloc(world->pointer, 128ull << 20, HM_MAY_MOVE, &world->ret_pointer);
-
-	if (!r)
-		world->pointer = world->ret_pointer;
-	return r;
-}
-
 /* Releases cannot fail: what they are given must be gone in any case. */
 static int release_map(struct world *world)
 {
@@ -574,12 +588,12 @@ const struct operation undo_operations[] = {
 	{ "export_plain", shared_buffer, export_plain, false, true },
 	{ "export_read_only", shared_buffer, export_read_only, false, true },
 	{ "export_coalesced", appended_map, export_coalesced, true, true },
-	{ "send", sendable, send_plain, false, false },
-	{ "send_read_only", sendable, send_read_only, false, false },
-	{ "receive", sent, receive, false, false },
-	{ "receive_file", sent_file, receive, false, false },
-	{ "follow_growth", received, follow_growth, true, false },
-	{ "follow_shrink", received, follow_shrink, true, false },
+	{ "send", sendable, undo_send_plain, false, false },
+	{ "send_read_only", sendable, undo_send_read_only, false, false },
+	{ "receive", sent, undo_receive, false, false },
+	{ "receive_file", sent_file, undo_receive, false, false },
+	{ "follow_growth", received, undo_follow_growth, true, false },
+	{ "follow_shrink", received, undo_follow_shrink, true, false },
 	{ "map_whole", shared_buffer, map_whole, false, true },
 	{ "map_private", private_buffer, map_whole, false, false },
 	{ "map_guarded", shared_buffer, map_guarded, false, true },
@@ -592,8 +606,17 @@ const struct operation undo_operations[] = {
 	{ "pointer_query", shared_map, pointer_query, false, false },
 	{ "protect", shared_map, protect_middle, false, true },
 	{ "protect_fancy", fancy_map, protect_middle, false, false },
+	{ "protect_scoped", scoped_map, protect_middle, false, false },
+	{ "scope_begin", fancy_map, scope_begin, false, false },
+	{ "scope_end", scoped_map, scope_end, false, false },
+	{ "seal_scoped", scoped_map, seal, false, false },
+	{ "seal_two", two_maps, seal, false, false },
+	{ "seal_unmapped", shared_buffer, seal, false, false },
 	{ "lock", fancy_map, lock_all, false, false },
 	{ "lock_on_fault", shared_map, lock_on_fault, false, false },
+	{ "lock_evicting", tight_locks, lock_evicting, false, false },
+	{ "lock_restore", waiting_locks, lock_restore, false, false },
+	{ "lock_budget", waiting_locks, lock_budget, false, false },
 	{ "unlock", fancy_map, unlock_middle, false, false },
 	{ "advise_cold", shared_map, advise_cold, false, false },
 	{ "advise_huge", private_map, advise_huge, false, false },
@@ -608,6 +631,7 @@ const struct operation undo_operations[] = {
 	{ "grow_guarded", guarded_map, grow, false, true },
 	{ "grow_two", two_maps, grow, false, true },
 	{ "grow_fancy", fancy_map, grow, false, false },
+	{ "grow_scoped", scoped_map, grow, false, false },
 	{ "grow_viewed", viewed_map, grow, false, true },
 	{ "grow_appended", appended_map, grow, false, true },
 	{ "grow_file", file_map, grow, false, false },
@@ -618,27 +642,31 @@ const struct operation undo_operations[] = {
 	{ "shrink_fancy_private", fancy_private_map, shrink, false, false },
 	{ "shrink_private_page", private_read_only_page, shrink, false, false },
 	{ "shrink_two", two_maps, shrink, false, true },
+	{ "shrink_scoped", scoped_map, shrink, false, false },
 	{ "shrink_viewed", viewed_map, shrink, false, true },
 	{ "shrink_appended", appended_two_maps, shrink, true, true },
 	{ "shrink_by_bytes", shared_map, shrink_by_bytes, false, true },
 	{ "shrink_file", file_map, shrink, false, false },
 	{ "replace", shared_map, replace, false, true },
 	{ "replace_fancy", fancy_map, replace, false, false },
+	{ "replace_scoped", scoped_map, replace, false, false },
 	{ "replace_viewed", viewed_map, replace, false, true },
 	{ "replace_unmapped", shared_buffer, replace, false, true },
 	{ "append", shared_map, append, false, true },
 	{ "append_two", two_maps, append, false, true },
 	{ "append_fancy", fancy_map, append, false, false },
+	{ "append_scoped", scoped_map, append, false, false },
 	{ "append_again", appended_map, append, false, true },
 	{ "move", shared_map, move, false, true },
 	{ "move_fancy", fancy_map, move, false, false },
+	{ "move_scoped", scoped_map, move, false, false },
 	{ "move_viewed", viewed_map, move, false, true },
 	{ "move_unmapped", shared_buffer, move, false, true },
 	{ "view_create", shared_map, view_create, false, true },
-	{ "alloc", open_device, alloc, false, true },
-	{ "realloc_grow", allocation, realloc_grow, false, true },
-	{ "realloc_shrink", allocation, realloc_shrink, false, true },
-	{ "realloc_move", allocation, realloc_move, false, false },
+	{ "alloc", open_device, undo_alloc, false, true },
+	{ "realloc_grow", allocation, undo_realloc_grow, false, true },
+	{ "realloc_shrink", allocation, undo_realloc_shrink, false, true },
+	{ "realloc_move", allocation, undo_realloc_move, false, false },
 	{ "release_map", fancy_map, release_map, false, false },
 	{ "release_appended", appended_map, release_map, false, true },
 	{ "release_allocation", allocation, release_allocation, false, true },

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+/* The handler among others: those before it and those after it, and its end. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "inject.h"
+#include "support.h"
+
+#define PAGE 4096ull
+
+static struct hm_handler_info handler_info(void)
+{
+	struct hm_handler_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_handler_query(&info));
+	return info;
+}
+
+/* A page that may not be touched, of no map. */
+static volatile char *others_page(void)
+{
+	void *page = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK_FATAL(page != MAP_FAILED);
+	return page;
+}
+
+/* ---- who was there before ---- */
+
+static sigjmp_buf back;
+static volatile int seen_signal, seen_code, seen_calls;
+static void *volatile seen_address;
+static volatile unsigned int seen_mask;
+
+static unsigned int mask_now(void)
+{
+	sigset_t set;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	return (unsigned int)(sigismember(&set, SIGSEGV) | sigismember(&set, SIGUSR1) << 1 |
+			      sigismember(&set, SIGUSR2) << 2);
+}
+
+static void on_plain(int signal)
+{
+	seen_signal = signal;
+	seen_calls = seen_calls + 1;
+	seen_mask = mask_now();
+	siglongjmp(back, 1);
+}
+
+static void on_info(int signal, siginfo_t *info, void *context)
+{
+	CHECK(context != NULL);
+	seen_code = info->si_code;
+	seen_address = info->si_addr;
+	on_plain(signal);
+}
+
+static void set_action(int signal, void (*plain)(int), int flags)
+{
+	struct sigaction action = { .sa_handler = plain, .sa_flags = flags };
+
+	sigaddset(&action.sa_mask, SIGUSR1);
+	if (flags & SA_SIGINFO)
+		action.sa_sigaction = on_info;
+	CHECK_FATAL(!sigaction(signal, &action, NULL));
+}
+
+/* What the one before sees is what it would have seen without the library. */
+static void before(void)
+{
+	static const struct {
+		int flags;
+		unsigned int mask;
+	} kinds[] = {
+		{ 0, 3 },
+		{ SA_SIGINFO, 3 },
+		{ SA_SIGINFO | SA_NODEFER, 2 },
+		{ SA_SIGINFO | SA_ONSTACK | SA_RESTART, 3 },
+	};
+	volatile char *page = others_page();
+	volatile size_t i;
+	uint64_t forwarded = handler_info().forwarded;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		set_action(SIGSEGV, on_plain, kinds[i].flags);
+		CHECK_OK_FATAL(hm_handler_install(0));
+		seen_signal = 0;
+		seen_calls = 0;
+		if (!sigsetjmp(back, 1))
+			(void)page[5];
+		CHECK_EQUAL(seen_signal, SIGSEGV);
+		CHECK_EQUAL(seen_calls, 1);
+		CHECK_EQUAL(seen_mask, kinds[i].mask);
+		if (kinds[i].flags & SA_SIGINFO) {
+			CHECK(seen_address == page + 5);
+			CHECK_EQUAL(seen_code, SEGV_ACCERR);
+		}
+		CHECK_EQUAL(mask_now(), 0);
+		/* Again: it was left by a jump. */
+		if (!sigsetjmp(back, 1))
+			(void)page[6];
+		CHECK_EQUAL(seen_calls, 2);
+		CHECK_OK(hm_handler_remove());
+		if (!sigsetjmp(back, 1))
+			(void)page[7];
+		CHECK_EQUAL(seen_calls, 3);
+	}
+	CHECK_EQUAL(handler_info().forwarded, forwarded + 2 * i);
+	signal(SIGSEGV, SIG_DFL);
+	munmap((void *)(uintptr_t)page, PAGE);
+}
+
+/* In children of the harness, where defaults are what they are. */
+static void dies_of_fault(void *user)
+{
+	volatile char *page = others_page();
+
+	signal(SIGSEGV, user);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	(void)*page;
+}
+
+static void dies_of_reset(void *user)
+{
+	volatile char *page = others_page();
+
+	(void)user;
+	set_action(SIGSEGV, on_plain, (int)SA_RESETHAND);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	seen_calls = 0;
+	if (!sigsetjmp(back, 1))
+		(void)*page;
+	if (seen_calls != 1)
+		_exit(1);
+	(void)*page;
+}
+
+static void dies_of_sent(void *user)
+{
+	(void)user;
+	CHECK_OK_FATAL(hm_handler_install(0));
+	raise(SIGBUS);
+	_exit(1);
+}
+
+static void ignores_sent(void *user)
+{
+	(void)user;
+	signal(SIGBUS, SIG_IGN);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	raise(SIGBUS);
+	kill(getpid(), SIGBUS);
+}
+
+static void defaults(void)
+{
+	CHECK_EQUAL(test_fork(dies_of_fault, (void *)SIG_DFL), SIGSEGV);
+	CHECK_EQUAL(test_fork(dies_of_fault, (void *)SIG_IGN), SIGSEGV);
+	CHECK_EQUAL(test_fork(dies_of_reset, NULL), SIGSEGV);
+	CHECK_EQUAL(test_fork(dies_of_sent, NULL), SIGBUS);
+	CHECK_EQUAL(test_fork(ignores_sent, NULL), 0);
+}
+
+/* ---- who comes after ---- */
+
+static struct sigaction below[2];
+
+static void on_forwarding(int signal, siginfo_t *info, void *context)
+{
+	const struct sigaction *to = &below[signal == SIGSEGV];
+
+	seen_calls = seen_calls + 1;
+	to->sa_sigaction(signal, info, context);
+}
+
+static void on_selfish(int signal, siginfo_t *info, void *context)
+{
+	(void)signal, (void)info, (void)context;
+	seen_calls = seen_calls + 1;
+	siglongjmp(back, 1);
+}
+
+static void install_after(int signal, void (*handler)(int, siginfo_t *, void *))
+{
+	struct sigaction action = { .sa_sigaction = handler,
+				    .sa_flags = SA_SIGINFO | SA_ONSTACK };
+
+	CHECK_FATAL(!sigaction(signal, &action, &below[signal == SIGSEGV]));
+}
+
+static void give_back_after(int signal)
+{
+	CHECK(!sigaction(signal, &below[signal == SIGSEGV], NULL));
+}
+
+/* A map of a page that nobody may touch. */
+static char *make_map(struct hm_map **ret_map)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
+	CHECK_OK(hm_map_protect(*ret_map, 0, PAGE, HM_NONE));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	return hm_map_address(*ret_map);
+}
+
+static int read_guarded(const volatile char *byte)
+{
+	struct hm_guard guard;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (r)
+		return r;
+	(void)*byte;
+	return hm_guard_end(&guard);
+}
+
+/* One that keeps faults to itself: the copy does not return, and its scope stays open. */
+static void keeps_to_itself(void *user)
+{
+	struct hm_map *map;
+	char *base, byte;
+
+	(void)user;
+	CHECK_OK_FATAL(hm_handler_install(0));
+	base = make_map(&map);
+	install_after(SIGSEGV, on_selfish);
+	CHECK_ERROR(-EBUSY, read_guarded(base));
+	seen_calls = 0;
+	if (!sigsetjmp(back, 1)) {
+		hm_copy_out(&byte, base, 1, NULL);
+		CHECK(!"reached");
+	}
+	CHECK_EQUAL(seen_calls, 1);
+}
+
+static void after(void)
+{
+	struct hm_guard outer;
+	struct hm_map *map;
+	char *base, byte;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	base = make_map(&map);
+	CHECK_EQUAL(handler_info().above, 0);
+	CHECK_ERROR(-EACCES, read_guarded(base));
+	HM_GUARD_INIT(&outer);
+	CHECK_OK(hm_guard_begin(&outer));
+	install_after(SIGSEGV, on_forwarding);
+	/* An inner scope does not look. */
+	CHECK_ERROR(-EACCES, read_guarded(base));
+	CHECK_OK(hm_guard_end(&outer));
+	CHECK_EQUAL(handler_info().above, HM_HANDLER_SIGSEGV);
+	CHECK_EQUAL(handler_info().chained, 0);
+	CHECK_ERROR(-EBUSY, read_guarded(base));
+	CHECK_ERROR(-EBUSY, hm_handler_remove());
+	/* Copies do not check. */
+	CHECK_ERROR(-EACCES, hm_copy_out(&byte, base, 1, NULL));
+	CHECK_OK(hm_handler_chained());
+	CHECK_EQUAL(handler_info().chained, HM_HANDLER_SIGSEGV);
+	seen_calls = 0;
+	CHECK_ERROR(-EACCES, read_guarded(base));
+	CHECK_EQUAL(seen_calls, 1);
+	/* It was no promise for another one. */
+	install_after(SIGBUS, on_forwarding);
+	CHECK_ERROR(-EBUSY, read_guarded(base));
+	CHECK_OK(hm_handler_chained());
+	CHECK_ERROR(-EACCES, read_guarded(base));
+	give_back_after(SIGBUS);
+	CHECK_ERROR(-EACCES, read_guarded(base));
+	give_back_after(SIGSEGV);
+	CHECK_EQUAL(handler_info().above, 0);
+	hm_map_unref(map);
+	CHECK_OK(hm_handler_remove());
+}
+
+static void after_selfish(void)
+{
+	CHECK_EQUAL(test_fork(keeps_to_itself, NULL), 0);
+}
+
+/* ---- coming and going ---- */
+
+static void counted(void)
+{
+	struct hm_handler_info small = { .struct_size = 4 };
+	struct sigaction action;
+
+	CHECK_ERROR(-EINVAL, hm_handler_remove());
+	CHECK_ERROR(-EINVAL, hm_handler_chained());
+	CHECK_ERROR(-EINVAL, hm_handler_install(1u << 5));
+	CHECK_ERROR(-EINVAL, hm_handler_query(NULL));
+	CHECK_ERROR(-EINVAL, hm_handler_query(&small));
+	set_action(SIGBUS, on_plain, 0);
+	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
+	CHECK_OK(hm_handler_install(HM_HANDLER_NO_REPAIR));
+	CHECK_ERROR(-EBUSY, hm_handler_install(0));
+	CHECK_EQUAL(handler_info().installed, 2);
+	CHECK_EQUAL(handler_info().flags, HM_HANDLER_NO_REPAIR);
+	CHECK_OK(hm_handler_remove());
+	CHECK_EQUAL(handler_info().installed, 1);
+	CHECK(!sigaction(SIGBUS, NULL, &action) && action.sa_handler != on_plain);
+	CHECK_OK(hm_handler_remove());
+	CHECK(!sigaction(SIGBUS, NULL, &action) && action.sa_handler == on_plain);
+	CHECK_EQUAL(handler_info().installed, 0);
+	/* Taken away by somebody: what he put there stays. */
+	CHECK_OK_FATAL(hm_handler_install(0));
+	signal(SIGBUS, SIG_IGN);
+	CHECK_ERROR(-EINVAL, hm_handler_chained());
+	CHECK_OK(hm_handler_remove());
+	CHECK(!sigaction(SIGBUS, NULL, &action) && action.sa_handler == SIG_IGN);
+	signal(SIGBUS, SIG_DFL);
+}
+
+/* Each call that installing and removing make fails once: then nothing is different. */
+static void undone(void)
+{
+	struct sigaction was[2], is[2];
+	struct hm_map *map;
+	unsigned int n;
+	bool failed;
+	int r;
+
+	make_map(&map);
+	sigaction(SIGBUS, NULL, &was[0]);
+	sigaction(SIGSEGV, NULL, &was[1]);
+	for (n = 1, failed = true; failed; n++) {
+		inject_arm(n, INJECT_ONE);
+		r = hm_handler_install(0);
+		failed = inject_disarm();
+		CHECK_EQUAL(!r, !failed);
+		if (!r)
+			CHECK_OK(hm_handler_remove());
+		CHECK_EQUAL(handler_info().installed, 0);
+		sigaction(SIGBUS, NULL, &is[0]);
+		sigaction(SIGSEGV, NULL, &is[1]);
+		CHECK(is[0].sa_handler == was[0].sa_handler);
+		CHECK(is[1].sa_handler == was[1].sa_handler);
+	}
+	CHECK(n > 5);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (n = 1, failed = true; failed; n++) {
+		inject_arm(n, INJECT_ONE);
+		r = hm_handler_remove();
+		failed = inject_disarm();
+		/* Who can't tell what is there does not take it for another's. */
+		if (r) {
+			CHECK(failed);
+			CHECK_EQUAL(handler_info().installed, 1);
+			CHECK_EQUAL(handler_info().above, 0);
+		} else {
+			CHECK_OK_FATAL(hm_handler_install(0));
+		}
+	}
+	CHECK(n > 5);
+	CHECK_OK(hm_handler_remove());
+	hm_map_unref(map);
+}
+
+static const struct test tests[] = {
+	{ "before", before, 0, 0 },   { "defaults", defaults, 0, 0 },
+	{ "after", after, 0, 0 },     { "after_selfish", after_selfish, 0, 0 },
+	{ "counted", counted, 0, 0 }, { "undone", undone, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "handler", tests);
+}

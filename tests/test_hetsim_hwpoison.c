@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory that the hardware reports as broken, which the kernel plays on request:
+ * MADV_HWPOISON takes the page away for good, so this is for machines that are thrown
+ * away, as those of tests/vm are.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "support.h"
+
+#define PAGE 4096ull
+#define SIZE (16 * PAGE)
+
+#ifndef MADV_HWPOISON
+#define MADV_HWPOISON 100
+#endif
+
+struct memory {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	volatile unsigned char *base;
+};
+
+/* False: it is not permitted here, and the test was skipped. */
+static bool memory_open(struct memory *memory, uint32_t flags)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = SIZE,
+				       .flags = flags };
+
+	char name[64] = "";
+
+	/* Of a machine that stays, a page would be gone until it is started anew. */
+	gethostname(name, sizeof(name) - 1);
+	if (strcmp(name, "hetmap-vm") != 0) {
+		test_skip("vm", "breaks memory of the machine: only in those of tests/vm");
+		return false;
+	}
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("host", &memory->device));
+	CHECK_OK_FATAL(hm_buffer_create(memory->device, &desc, &memory->buffer));
+	CHECK_OK_FATAL(hm_map_create(memory->buffer, NULL, &memory->map));
+	memory->base = hm_map_address(memory->map);
+	pattern_write(hm_map_address(memory->map), 0, SIZE, 1);
+	return true;
+}
+
+static void memory_close(struct memory *memory)
+{
+	hm_map_unref(memory->map);
+	hm_buffer_unref(memory->buffer);
+	hm_device_unref(memory->device);
+	CHECK_OK(hm_handler_remove());
+}
+
+static bool break_page(const struct memory *memory, uint64_t offset)
+{
+	if (!madvise((void *)(memory->base + offset), PAGE, MADV_HWPOISON))
+		return true;
+	test_skip("kernel", "MADV_HWPOISON: %s: needs root and CONFIG_MEMORY_FAILURE",
+		  strerror(errno));
+	return false;
+}
+
+/* The same where nothing is to be replaced: later kernels signal this very thread. */
+static bool break_guarded(const struct memory *memory, uint64_t offset)
+{
+	struct hm_guard guard;
+	bool broken;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (r) {
+		CHECK_EQUAL(r, -EHWPOISON);
+		return true;
+	}
+	broken = break_page(memory, offset);
+	CHECK_OK(hm_guard_end(&guard));
+	return broken;
+}
+
+static void guarded_of(uint32_t flags)
+{
+	struct hm_fault fault = { .struct_size = sizeof(fault) };
+	unsigned char bytes[SIZE];
+	struct memory memory;
+	struct hm_guard guard;
+	int r;
+
+	if (!memory_open(&memory, flags))
+		return;
+	if (!break_guarded(&memory, 3 * PAGE))
+		goto out;
+	CHECK_ERROR(-EHWPOISON, hm_copy_out(bytes, (char *)memory.base, SIZE, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_BROKEN);
+	CHECK_EQUAL(fault.signal, SIGBUS);
+	CHECK_EQUAL(fault.code, BUS_MCEERR_AR);
+	CHECK_EQUAL(fault.offset / PAGE, 3);
+	CHECK_OK(hm_copy_out(bytes, (char *)memory.base, 3 * PAGE, &fault));
+	CHECK(pattern_holds(bytes, 0, 3 * PAGE, 1));
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (!r)
+		(void)memory.base[3 * PAGE];
+	CHECK_EQUAL(r, -EHWPOISON);
+out:
+	memory_close(&memory);
+}
+
+static void guarded(void)
+{
+	guarded_of(0);
+}
+
+static void guarded_private(void)
+{
+	guarded_of(HM_BUFFER_PRIVATE);
+}
+
+/* Outside of guards the block is replaced, and brackets tell. */
+static void replaced(void)
+{
+	struct memory memory;
+
+	if (!memory_open(&memory, 0))
+		return;
+	CHECK_OK(hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
+	if (!break_page(&memory, 3 * PAGE))
+		goto out;
+	CHECK_EQUAL(memory.base[3 * PAGE + 5], 0);
+	memory.base[3 * PAGE + 5] = 1;
+	CHECK_EQUAL(memory.base[3 * PAGE + 5], 1);
+	CHECK_ERROR(-EIO, hm_map_end_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
+out:
+	memory_close(&memory);
+}
+
+/* Told early, before anybody touches it: whoever does is told again. */
+static void told_early(void)
+{
+	struct hm_fault fault = { .struct_size = sizeof(fault) };
+	struct memory memory;
+	char byte;
+
+	if (!memory_open(&memory, 0))
+		return;
+	CHECK(!prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_EARLY, 0, 0));
+	if (break_guarded(&memory, 5 * PAGE))
+		CHECK_ERROR(-EHWPOISON,
+			    hm_copy_out(&byte, (char *)memory.base + 5 * PAGE, 1, &fault));
+	CHECK(!prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_DEFAULT, 0, 0));
+	memory_close(&memory);
+}
+
+static const struct test tests[] = {
+	{ "guarded", guarded, 0, TEST_ONCE },
+	{ "guarded_private", guarded_private, 0, TEST_ONCE },
+	{ "replaced", replaced, 0, TEST_ONCE },
+	{ "told_early", told_early, 0, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "hetsim_hwpoison", tests);
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The device is taken away and comes back, again and again, under threads that write in
+ * brackets, launches that write, and readers: every page is the one that its last writer
+ * left, or the one before, and never some of both.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <hetmap/hetmap.h>
+
+#include "sim_devices.h"
+
+#define WRITERS 2
+#define PAGES_EACH 24ull
+/* The last part is the kernel's. */
+#define PAGES ((WRITERS + 1) * PAGES_EACH)
+#define WORDS (PAGE / sizeof(uint32_t))
+
+static struct hm_device *device;
+static struct hm_buffer *buffer;
+static struct hm_map *map, *watched; /* nobody stores through the second */
+static _Atomic bool ending;
+static _Atomic uint32_t n_told;
+
+/* Of each page: in its bracket, and after that. */
+static _Atomic uint32_t begun[PAGES], done[PAGES];
+
+static uint64_t rounds(void)
+{
+	const char *text = getenv("HETMAP_ROUNDS");
+
+	return text ? strtoull(text, NULL, 10) : TEST_ASAN || TEST_TSAN ? 20 : 50;
+}
+
+static uint32_t *page_of(struct hm_map *of, uint64_t page)
+{
+	return (uint32_t *)((char *)hm_map_address(of) + page * PAGE);
+}
+
+static void stamp(uint32_t *words, uint32_t value)
+{
+	unsigned int i;
+
+	for (i = 0; i < WORDS; i++)
+		((volatile uint32_t *)words)[i] = value;
+}
+
+static void *write_pages(void *user)
+{
+	uint64_t first = (uint64_t)(uintptr_t)user * PAGES_EACH, from, n, i;
+	uint64_t state = test_seed() + first;
+	uint32_t value = 0;
+
+	while (!ending) {
+		from = first + test_random(&state) % PAGES_EACH;
+		n = 1 + test_random(&state) % (first + PAGES_EACH - from);
+		if (hm_map_begin_cpu(map, from * PAGE, n * PAGE, HM_READ | HM_WRITE)) {
+			sched_yield();
+			continue;
+		}
+		value++;
+		for (i = from; i < from + n; i++) {
+			begun[i] = value;
+			stamp(page_of(map, i), value);
+		}
+		if (hm_map_end_cpu(map, from * PAGE, n * PAGE, HM_READ | HM_WRITE))
+			continue;
+		for (i = from; i < from + n; i++)
+			done[i] = value;
+	}
+	return NULL;
+}
+
+static int stamp_kernel(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	uint32_t *words = (uint32_t *)args[1].pointer;
+	uint64_t i;
+
+	for (i = range->begin[0]; i < range->end[0]; i++)
+		((volatile uint32_t *)words)[i] = args[0].u32;
+	return 0;
+}
+
+static void *launch_pages(void *user)
+{
+	const struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "stamp",
+		.cpu = stamp_kernel,
+		.signature = "u32 out",
+	};
+	uint64_t first = WRITERS * PAGES_EACH, page;
+	uint64_t state = test_seed() + 99;
+	struct hm_kernel *kernel;
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	uint32_t value = 0;
+
+	(void)user;
+	CHECK_OK(hm_accel_open("cpu", NULL, &accel));
+	CHECK_OK(hm_queue_create(accel, 0, &queue));
+	CHECK_OK(hm_kernel_create(&desc, &kernel));
+	while (!ending) {
+		page = first + test_random(&state) % PAGES_EACH;
+		value++;
+		begun[page] = value;
+		if (hm_launch(queue, kernel, WORDS, &fence, HM_U32(value),
+			      HM_RANGE(page_of(map, page), PAGE, HM_WRITE))) {
+			sched_yield();
+			continue;
+		}
+		/* It may have ended on pages that are gone: then the next one tells. */
+		hm_fence_wait(fence, UINT64_MAX);
+		hm_fence_unref(fence);
+	}
+	hm_kernel_unref(kernel);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	return NULL;
+}
+
+/* A value that a page had, whole. Returns it. */
+static uint32_t check_page(const uint32_t *words, uint64_t page, const char *when)
+{
+	unsigned int i;
+
+	for (i = 1; i < WORDS; i++)
+		if (words[i] != words[0]) {
+			test_fail(__FILE__, __LINE__,
+				  "%s: page %llu is torn: word 0 is %u, word %u is %u", when,
+				  (unsigned long long)page, words[0], i, words[i]);
+			break;
+		}
+	return words[0];
+}
+
+static void on_lost(struct hm_buffer *of, enum hm_loss_event event, void *user)
+{
+	(void)of, (void)user;
+	n_told += event == HM_LOSS_TAKEN;
+}
+
+static void one_round(uint64_t *state, uint64_t round)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+	uint32_t least[PAGES], value;
+	uint64_t i;
+
+	usleep(test_random(state) % 3000);
+	for (i = 0; i < PAGES; i++)
+		least[i] = done[i];
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
+	for (i = 0; i < PAGES; i++) {
+		value = check_page(page_of(watched, i), i, "lost");
+		if (value < least[i] || value > begun[i])
+			test_fail(__FILE__, __LINE__, "page %llu has %u, not %u to %u",
+				  (unsigned long long)i, value, least[i], begun[i]);
+	}
+	sim_plug();
+	CHECK_OK_FATAL(hm_device_recover(device, HM_RECOVER_SHADOWED, &info));
+	CHECK_EQUAL(info.buffers_back, 1);
+	CHECK_EQUAL(info.maps_back, 2);
+	CHECK_EQUAL(info.generation, round + 1);
+	CHECK_EQUAL(n_told, round + 1);
+}
+
+static void test_threads(void)
+{
+	struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_SHADOW,
+		.lost = on_lost,
+	};
+	struct hm_map_desc read_only = { .struct_size = sizeof(read_only), .access = HM_READ };
+	pthread_t threads[WRITERS + 1];
+	uint64_t state = test_seed(), round;
+	unsigned int i;
+
+	device = sim_open();
+	buffer = sim_make(device, PAGES * PAGE, 0, &map);
+	CHECK_OK_FATAL(hm_map_create(buffer, &read_only, &watched));
+	ending = false;
+	n_told = 0;
+	memset(begun, 0, sizeof(begun));
+	memset(done, 0, sizeof(done));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	if (!sim_unplug(device))
+		goto out;
+	sim_plug();
+	CHECK_OK(hm_device_recover(device, HM_RECOVER_SHADOWED, NULL));
+	for (i = 0; i < WRITERS; i++)
+		CHECK_EQUAL(pthread_create(&threads[i], NULL, write_pages,
+					   (void *)(uintptr_t)i),
+			    0);
+	CHECK_EQUAL(pthread_create(&threads[i], NULL, launch_pages, NULL), 0);
+	for (round = 1; round <= rounds(); round++)
+		one_round(&state, round);
+	ending = true;
+	for (i = 0; i <= WRITERS; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQUAL(buffer_info(buffer).lost, 0);
+out:
+	hm_map_unref(watched);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static const struct sim_case cases[] = {
+	{ "threads", test_threads },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return sim_main(argc, argv, "lost_threads", cases);
+}

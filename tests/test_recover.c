@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: MIT
+/* Devices that come back: buffers at the same addresses, with the bytes they had. */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <hetmap/hetmap.h>
+
+#include "sim_devices.h"
+
+#define PAGES 40
+#define SIZE (PAGES * PAGE + 100)
+
+/* What was called, in order. */
+struct told {
+	char calls[32];
+	struct hm_device *device;
+	uint32_t salt;
+	int answer;
+};
+
+static void note(struct told *told, char what)
+{
+	size_t n = strlen(told->calls);
+
+	if (n + 1 < sizeof(told->calls))
+		told->calls[n] = what;
+}
+
+static void on_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct told *told = user;
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+
+	note(told, event == HM_LOSS_TAKEN ? 't' : event == HM_LOSS_RECOVERED ? 'r' : 'l');
+	/* Without locks: calls are allowed. */
+	CHECK_EQUAL(!!(buffer_info(buffer).lost & HM_LOST_BYTES), event != HM_LOSS_RECOVERED);
+	if (event != HM_LOSS_TAKEN)
+		CHECK_ERROR(-EDEADLK, hm_device_recover(told->device, 0, &info));
+}
+
+static int on_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+		     void *user)
+{
+	struct told *told = user;
+
+	note(told, 'f');
+	CHECK_EQUAL(buffer_info(buffer).size, SIZE);
+	if (!told->answer)
+		pattern_write((char *)bytes - offset, offset, offset + length, told->salt);
+	return told->answer;
+}
+
+static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags, bool refill,
+		      struct told *told)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = policy,
+		.flags = flags,
+		.lost = told ? on_lost : NULL,
+		.refill = refill ? on_refill : NULL,
+		.user = told,
+	};
+
+	return hm_buffer_set_loss(buffer, &desc);
+}
+
+static void write_bracket(struct hm_map *map, uint64_t from, uint64_t to, uint32_t salt)
+{
+	CHECK_OK(hm_map_begin_cpu(map, from, to - from, HM_READ | HM_WRITE));
+	pattern_write(hm_map_address(map), from, to, salt);
+	CHECK_OK(hm_map_end_cpu(map, from, to - from, HM_READ | HM_WRITE));
+}
+
+static struct hm_recover_info recover(struct hm_device *device, uint32_t flags)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_device_recover(device, flags, &info));
+	return info;
+}
+
+/* ---- each policy ---- */
+
+struct lives {
+	struct told told;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map, *part;
+	struct hm_view *view;
+	char views[16];
+	char *base;
+};
+
+static void on_view_lost(void *user)
+{
+	strcat(((struct lives *)user)->views, "l");
+}
+
+static void on_reattach(void *user, const struct hm_view_change *change)
+{
+	struct lives *lives = user;
+
+	/* A resize tells of others, too. */
+	if (change->old_length != SIZE || change->new_length != SIZE)
+		return;
+	CHECK(change->new_address == lives->base);
+	strcat(lives->views, "r");
+}
+
+static void make(struct lives *lives)
+{
+	const struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ | HM_WRITE,
+		.flags = HM_MAP_GUARD,
+		.offset = 8 * PAGE,
+		.length = 4 * PAGE,
+	};
+	const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.lost = on_view_lost,
+		.reattach = on_reattach,
+	};
+
+	memset(lives, 0, sizeof(*lives));
+	lives->device = sim_open();
+	lives->told.device = lives->device;
+	lives->buffer = sim_make(lives->device, SIZE, 2 * SIZE, &lives->map);
+	CHECK_OK_FATAL(hm_map_create(lives->buffer, &desc, &lives->part));
+	lives->base = hm_map_address(lives->map);
+	CHECK_OK_FATAL(hm_view_create(lives->map, 0, 0, &ops, lives, &lives->view));
+	write_bracket(lives->map, 0, SIZE, 1);
+	CHECK_OK(hm_map_protect(lives->map, PAGE, PAGE, HM_READ));
+	memset(lives->views, 0, sizeof(lives->views));
+}
+
+static void drop(struct lives *lives)
+{
+	hm_view_unref(lives->view);
+	hm_map_unref(lives->part);
+	hm_map_unref(lives->map);
+	hm_buffer_unref(lives->buffer);
+	hm_device_unref(lives->device);
+	CHECK_EQUAL(stats_now().bytes_shadow, 0);
+	CHECK_EQUAL(stats_now().bytes_reserved, 0);
+}
+
+static void check_usable(struct lives *lives, uint32_t generation)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_pointer_info found;
+	uint32_t handle;
+	char *part = hm_map_address(lives->part);
+
+	CHECK(hm_map_address(lives->map) == lives->base);
+	CHECK_EQUAL(hm_pointer_find(lives->base + 5, &found), 0);
+	CHECK(found.map == lives->map && found.device == lives->device);
+	CHECK_EQUAL(found.generation, generation);
+	CHECK_EQUAL(map_info(lives->map, 0).generation, generation);
+	CHECK_OK(hm_device_query(lives->device, &info));
+	CHECK_EQUAL(info.generation, generation / 2);
+	CHECK_EQUAL(buffer_info(lives->buffer).lost, 0);
+	CHECK_EQUAL(buffer_info(lives->buffer).generation, generation / 2);
+	/* Rights, a guard page, and one object behind both maps. */
+	CHECK_EQUAL(test_write_signal(lives->base + PAGE), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(lives->base + PAGE), 0);
+	CHECK_EQUAL(test_read_signal(part - 1), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(lives->base + (PAGES + 1) * PAGE), SIGSEGV);
+	lives->base[9 * PAGE] ^= 1;
+	CHECK_EQUAL(part[PAGE], lives->base[9 * PAGE]);
+	lives->base[9 * PAGE] ^= 1;
+	/* On the device as it is now. */
+	CHECK_OK(hm_sim_buffer(lives->buffer, &handle));
+	CHECK_EQUAL(sim_info(lives->device, handle).length, (PAGES + 1) * PAGE);
+	CHECK_OK(hm_buffer_resize(lives->buffer, 2 * SIZE, 0));
+	CHECK(is_zero(lives->base, SIZE, 2 * SIZE));
+	CHECK_OK(hm_buffer_resize(lives->buffer, SIZE, 0));
+}
+
+static void test_shadow(void)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+	struct lives lives;
+	uint32_t round;
+
+	make(&lives);
+	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_SHADOW, 0, false, &lives.told));
+	for (round = 1; round <= 3; round++) {
+		write_bracket(lives.map, 20 * PAGE + 7, 21 * PAGE + 9, round);
+		if (!sim_unplug(lives.device))
+			break;
+		CHECK(!strcmp(lives.told.calls, "t"));
+		CHECK_ERROR(-ENODEV, hm_device_recover(lives.device, 0, NULL));
+		/* Nobody sees what was stored meanwhile. */
+		pattern_write(lives.base, 10 * PAGE, 11 * PAGE, 77);
+		sim_plug();
+		info = recover(lives.device, 0);
+		CHECK_EQUAL(info.generation, round);
+		CHECK_EQUAL(info.buffers, 1);
+		CHECK_EQUAL(info.buffers_back + info.buffers_left, 0);
+		/* The device is there, what was on it is not. */
+		CHECK_ERROR(-ENODEV, hm_map_begin_cpu(lives.map, 0, PAGE, HM_READ));
+		CHECK(strstr(hm_errmsg(), "there again"));
+		CHECK(pattern_holds(lives.base, 20 * PAGE + 7, 21 * PAGE + 9, round));
+		info = recover(lives.device, HM_RECOVER_SHADOWED);
+		CHECK_EQUAL(info.generation, round);
+		CHECK_EQUAL(info.buffers_back, 1);
+		CHECK_EQUAL(info.maps_back, 2);
+		CHECK_EQUAL(info.bytes_shadow, SIZE);
+		CHECK_EQUAL(info.error, 0);
+		CHECK(!strcmp(lives.told.calls, "tr"));
+		CHECK(!strcmp(lives.views, "lr"));
+		CHECK(pattern_holds(lives.base, 0, 20 * PAGE + 7, 1));
+		CHECK(pattern_holds(lives.base, 20 * PAGE + 7, 21 * PAGE + 9, round));
+		CHECK(pattern_holds(lives.base, 21 * PAGE + 9, SIZE, 1));
+		check_usable(&lives, 2 * round);
+		memset(lives.told.calls, 0, sizeof(lives.told.calls));
+		memset(lives.views, 0, sizeof(lives.views));
+	}
+	drop(&lives);
+}
+
+static void test_refill(void)
+{
+	struct hm_recover_info info;
+	struct lives lives;
+
+	make(&lives);
+	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_RECREATE, 0, true, &lives.told));
+	lives.told.salt = 5;
+	if (sim_unplug(lives.device)) {
+		CHECK(is_zero(lives.base, 0, SIZE));
+		sim_plug();
+		/* One that fails leaves everything as it is. */
+		lives.told.answer = -EIO;
+		info = recover(lives.device, 0);
+		CHECK_EQUAL(info.buffers_left, 1);
+		CHECK_EQUAL(info.error, -EIO);
+		CHECK(strstr(hm_errmsg(), "refill"));
+		CHECK(is_zero(lives.base, 0, SIZE));
+		lives.told.answer = 0;
+		info = recover(lives.device, 0);
+		CHECK_EQUAL(info.buffers_back, 1);
+		CHECK_EQUAL(info.bytes_refilled, SIZE);
+		CHECK_EQUAL(info.bytes_shadow, 0);
+		CHECK(pattern_holds(lives.base, 0, SIZE, 5));
+		CHECK(!strcmp(lives.told.calls, "tflfr"));
+		check_usable(&lives, 2);
+	}
+	drop(&lives);
+}
+
+/* Both: what refill does not write is the shadow's; the shadow is the new bytes' then. */
+static void test_refill_over_shadow(void)
+{
+	struct hm_recover_info info;
+	struct lives lives;
+
+	make(&lives);
+	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW, true,
+				  &lives.told));
+	lives.told.salt = 6;
+	if (sim_unplug(lives.device)) {
+		CHECK(pattern_holds(lives.base, 0, SIZE, 1));
+		sim_plug();
+		info = recover(lives.device, 0);
+		CHECK_EQUAL(info.bytes_shadow, SIZE);
+		CHECK_EQUAL(info.bytes_refilled, SIZE);
+		CHECK(pattern_holds(lives.base, 0, SIZE, 6));
+		CHECK(sim_unplug(lives.device));
+		CHECK(pattern_holds(lives.base, 0, SIZE, 6));
+		sim_plug();
+	}
+	drop(&lives);
+}
+
+static void test_zeros(void)
+{
+	struct hm_recover_info info;
+	struct lives lives;
+
+	make(&lives);
+	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_RECREATE, 0, false, &lives.told));
+	if (sim_unplug(lives.device)) {
+		pattern_write(lives.base, 0, PAGE, 9);
+		sim_plug();
+		info = recover(lives.device, 0);
+		CHECK_EQUAL(info.bytes_zero, SIZE);
+		CHECK(is_zero(lives.base, 0, SIZE));
+		check_usable(&lives, 2);
+	}
+	drop(&lives);
+}
+
+/* ---- what does not come back ---- */
+
+static void test_left(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map, *exported_map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	struct hm_buffer *exported = sim_make(device, SIZE, 0, &exported_map), *imported;
+	struct hm_recover_info info;
+	int fd;
+
+	CHECK_OK_FATAL(hm_buffer_export(exported, 0, &fd));
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &imported));
+	close(fd);
+	CHECK_ERROR(-EOPNOTSUPP, set_policy(imported, HM_LOSS_RECREATE, 0, false, NULL));
+	CHECK_OK(set_policy(imported, HM_LOSS_SHADOW, 0, false, NULL));
+	CHECK_OK(set_policy(exported, HM_LOSS_RECREATE, 0, false, NULL));
+	if (sim_unplug(device)) {
+		sim_plug();
+		info = recover(device, HM_RECOVER_SHADOWED);
+		CHECK_EQUAL(info.buffers, 3);
+		CHECK_EQUAL(info.buffers_left, 2);
+		CHECK_EQUAL(info.buffers_back, 0);
+		CHECK(info.error == -EBUSY || info.error == -EOPNOTSUPP);
+		/* What is made now is on the device as it is now. */
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+		buffer = sim_make(device, SIZE, 0, &map);
+		write_bracket(map, 0, SIZE, 3);
+		CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 3));
+		CHECK(is_zero(hm_map_address(exported_map), 0, SIZE));
+	}
+	hm_map_unref(map);
+	hm_map_unref(exported_map);
+	hm_buffer_unref(imported);
+	hm_buffer_unref(exported);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* A device that is there: nothing happens, nothing is told. */
+static void test_there(void)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+	struct lives lives;
+
+	make(&lives);
+	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_RECREATE, 0, true, &lives.told));
+	info = recover(lives.device, HM_RECOVER_SHADOWED);
+	CHECK_EQUAL(info.generation, 0);
+	CHECK_EQUAL(info.buffers, 0);
+	CHECK(!lives.told.calls[0]);
+	CHECK(pattern_holds(lives.base, 0, SIZE, 1));
+	CHECK_ERROR(-EINVAL, hm_device_recover(lives.device, 2, &info));
+	CHECK_ERROR(-EINVAL, hm_device_recover(NULL, 0, &info));
+	info.struct_size = 4;
+	CHECK_ERROR(-EINVAL, hm_device_recover(lives.device, 0, &info));
+	drop(&lives);
+}
+
+/* In the very callback that tells of the loss, by whoever found out. */
+static void recover_at_once(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct told *told = user;
+
+	(void)buffer;
+	note(told, event == HM_LOSS_TAKEN ? 't' : 'r');
+	if (event != HM_LOSS_TAKEN)
+		return;
+	sim_plug();
+	CHECK_EQUAL(recover(told->device, HM_RECOVER_SHADOWED).buffers_back, 1);
+}
+
+static void test_in_callback(void)
+{
+	struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_SHADOW,
+		.lost = recover_at_once,
+	};
+	struct lives lives;
+
+	make(&lives);
+	desc.user = &lives.told;
+	CHECK_OK_FATAL(hm_buffer_set_loss(lives.buffer, &desc));
+	if (sim_unplug(lives.device)) {
+		CHECK(!strcmp(lives.told.calls, "tr"));
+		CHECK(pattern_holds(lives.base, 0, SIZE, 1));
+		check_usable(&lives, 2);
+	}
+	drop(&lives);
+}
+
+static const struct sim_case cases[] = {
+	{ "shadow", test_shadow },
+	{ "refill", test_refill },
+	{ "refill_over_shadow", test_refill_over_shadow },
+	{ "zeros", test_zeros },
+	{ "left", test_left },
+	{ "there", test_there },
+	{ "in_callback", test_in_callback },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return sim_main(argc, argv, "recover", cases);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Setting a policy, refreshing a shadow and recovering a device, with each call of the
+ * library's failing in turn: what failed leaves all as it was, and works afterwards.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <hetmap/hetmap.h>
+
+#include "inject.h"
+#include "sim_devices.h"
+
+#define PAGES 10
+#define SIZE (PAGES * PAGE + 100)
+#define CALLS_MAX 300
+
+struct lives {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map, *part;
+	char *base;
+};
+
+static const enum inject_mode modes[] = { INJECT_ONE, INJECT_TWO, INJECT_REST };
+
+static int set_policy(struct lives *lives, uint32_t policy, uint32_t flags)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = policy,
+		.flags = flags,
+	};
+
+	return hm_buffer_set_loss(lives->buffer, &desc);
+}
+
+static void make(struct lives *lives)
+{
+	const struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ,
+		.offset = 2 * PAGE,
+		.length = 2 * PAGE,
+	};
+
+	memset(lives, 0, sizeof(*lives));
+	lives->device = sim_open();
+	lives->buffer = sim_make(lives->device, SIZE, 4 * SIZE, &lives->map);
+	CHECK_OK_FATAL(hm_map_create(lives->buffer, &desc, &lives->part));
+	lives->base = hm_map_address(lives->map);
+	pattern_write(lives->base, 0, SIZE, 1);
+	CHECK_OK(hm_map_protect(lives->map, 4 * PAGE, PAGE, HM_READ));
+}
+
+static void drop(struct lives *lives)
+{
+	hm_map_unref(lives->part);
+	hm_map_unref(lives->map);
+	hm_buffer_unref(lives->buffer);
+	hm_device_unref(lives->device);
+	inject_forgive();
+	CHECK_EQUAL(stats_now().bytes_shadow, 0);
+}
+
+/* ---- a policy, and a refresh ---- */
+
+static bool set_once(unsigned int n, enum inject_mode mode)
+{
+	struct lives lives;
+	bool failed;
+	int r;
+
+	make(&lives);
+	inject_arm(n, mode);
+	r = set_policy(&lives, HM_LOSS_SHADOW, 0);
+	failed = inject_disarm();
+	if (r) {
+		CHECK(failed && hm_errmsg()[0]);
+		CHECK_EQUAL(buffer_info(lives.buffer).loss, HM_LOSS_ZERO);
+		CHECK_EQUAL(stats_now().bytes_shadow, 0);
+		CHECK_OK(set_policy(&lives, HM_LOSS_SHADOW, 0));
+	}
+	pattern_write(lives.base, 0, PAGE, 2);
+	/* The source is mapped again, for there is a further object. */
+	CHECK_OK(hm_buffer_resize(lives.buffer, 3 * SIZE, HM_GROW_APPEND));
+	inject_arm(n, mode);
+	r = hm_buffer_shadow(lives.buffer, 0, 3 * SIZE);
+	failed |= inject_disarm();
+	if (r) {
+		CHECK(hm_errmsg()[0]);
+		CHECK_OK(hm_buffer_shadow(lives.buffer, 0, 3 * SIZE));
+	}
+	CHECK_EQUAL(buffer_info(lives.buffer).lost, 0);
+	if (sim_unplug(lives.device)) {
+		CHECK(pattern_holds(lives.base, 0, PAGE, 2));
+		CHECK(pattern_holds(lives.base, PAGE, SIZE, 1));
+		CHECK(is_zero(lives.base, SIZE, 3 * SIZE));
+		sim_plug();
+	} else {
+		failed = false;
+	}
+	drop(&lives);
+	return failed;
+}
+
+static void walk(bool (*once)(unsigned int n, enum inject_mode mode))
+{
+	unsigned int n;
+	size_t i;
+
+	inject_install();
+	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		for (n = 1; n < CALLS_MAX && once(n, modes[i]); n++)
+			;
+		CHECK(n < CALLS_MAX);
+	}
+}
+
+static void test_set(void)
+{
+	walk(set_once);
+}
+
+/* ---- a recovery ---- */
+
+static uint32_t policy, policy_flags;
+
+static void check_lost(const struct lives *lives, enum inject_mode mode)
+{
+	const bool shadow = policy == HM_LOSS_SHADOW || policy_flags;
+
+	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(lives->map, 0, PAGE, HM_READ));
+	/* Where undoing fails, too, a map may be without access. */
+	if (mode != INJECT_ONE)
+		return;
+	if (shadow)
+		CHECK(pattern_holds(lives->base, 0, SIZE, 1));
+	else
+		CHECK(is_zero(lives->base, 0, SIZE));
+	CHECK_EQUAL(test_write_signal(lives->base + 4 * PAGE), SIGSEGV);
+}
+
+static bool recover_once(unsigned int n, enum inject_mode mode)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info), .buffers = 77 };
+	const bool shadow = policy == HM_LOSS_SHADOW || policy_flags;
+	struct lives lives;
+	bool failed;
+	int r;
+
+	make(&lives);
+	CHECK_OK_FATAL(set_policy(&lives, policy, policy_flags));
+	if (!sim_unplug(lives.device)) {
+		drop(&lives);
+		return false;
+	}
+	sim_plug();
+	inject_arm(n, mode);
+	r = hm_device_recover(lives.device, HM_RECOVER_SHADOWED, &info);
+	failed = inject_disarm();
+	if (r) {
+		CHECK(failed && hm_errmsg()[0]);
+		CHECK_EQUAL(info.buffers, 77);
+		check_lost(&lives, mode);
+	} else if (info.buffers_left) {
+		CHECK(failed && info.error && hm_errmsg()[0]);
+		CHECK_EQUAL(info.buffers_back + info.maps_back, 0);
+		check_lost(&lives, mode);
+	}
+	if (r || info.buffers_left) {
+		CHECK_OK(hm_device_recover(lives.device, HM_RECOVER_SHADOWED, &info));
+		CHECK_EQUAL(info.error, 0);
+	}
+	CHECK_EQUAL(info.generation, 1);
+	CHECK_EQUAL(info.buffers_back, 1);
+	CHECK_EQUAL(info.maps_back, 2);
+	CHECK_EQUAL(buffer_info(lives.buffer).lost, 0);
+	if (shadow)
+		CHECK(pattern_holds(lives.base, 0, SIZE, 1));
+	else
+		CHECK(is_zero(lives.base, 0, SIZE));
+	CHECK_EQUAL(test_write_signal(lives.base + 4 * PAGE), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(lives.base + (PAGES + 1) * PAGE), SIGSEGV);
+	pattern_write(lives.base, 0, 4 * PAGE, 3);
+	CHECK(pattern_holds((char *)hm_map_address(lives.part) - 2 * PAGE, 2 * PAGE, 4 * PAGE,
+			    3));
+	CHECK_OK(hm_buffer_resize(lives.buffer, 2 * SIZE, 0));
+	drop(&lives);
+	return failed;
+}
+
+static void walk_recovery(uint32_t of, uint32_t flags)
+{
+	policy = of;
+	policy_flags = flags;
+	walk(recover_once);
+}
+
+static void test_recover_shadow(void)
+{
+	walk_recovery(HM_LOSS_SHADOW, 0);
+}
+
+static void test_recover_zeros(void)
+{
+	walk_recovery(HM_LOSS_RECREATE, 0);
+}
+
+static const struct sim_case cases[] = {
+	{ "set", test_set },
+	{ "recover_shadow", test_recover_shadow },
+	{ "recover_zeros", test_recover_zeros },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return sim_main(argc, argv, "recover_undo", cases);
+}

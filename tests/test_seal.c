@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Write-once buffers: after hm_buffer_seal() no call, of the library's or of the
+ * kernel's, and no process changes the bytes; before, and when it fails, all is as it was.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "accel_support.h"
+
+#define PAGE 4096ull
+#define SIZE (8 * PAGE + 100)
+#define RW (HM_READ | HM_WRITE)
+#define NUMBER_MSEAL 462
+
+struct world {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map, *part;
+	int fd; /* exported before, for reading and writing */
+};
+
+static void set_up(struct world *w)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = SIZE,
+				       .max_size = 16 * PAGE };
+	struct hm_map_desc part = { .struct_size = sizeof(part),
+				    .access = RW,
+				    .offset = 2 * PAGE,
+				    .length = 3 * PAGE };
+
+	CHECK_OK_FATAL(hm_device_open("host", &w->device));
+	CHECK_OK_FATAL(hm_buffer_create(w->device, &desc, &w->buffer));
+	CHECK_OK_FATAL(hm_map_create(w->buffer, NULL, &w->map));
+	CHECK_OK_FATAL(hm_map_create(w->buffer, &part, &w->part));
+	CHECK_OK_FATAL(hm_buffer_export(w->buffer, 0, &w->fd));
+	pattern_write(hm_map_address(w->map), 0, SIZE, 3);
+}
+
+static void tear_down(struct world *w)
+{
+	close(w->fd);
+	hm_map_unref(w->part);
+	hm_map_unref(w->map);
+	hm_buffer_unref(w->buffer);
+	hm_device_unref(w->device);
+}
+
+/* Each map can be read everywhere, written nowhere, and shows the bytes. */
+static void check_sealed(const struct world *w)
+{
+	char *bytes = hm_map_address(w->map), *part = hm_map_address(w->part);
+	struct hm_buffer_info info = buffer_info(w->buffer);
+	uint64_t at;
+
+	CHECK(pattern_holds(bytes, 0, SIZE, 3));
+	CHECK(!memcmp(part, bytes + 2 * PAGE, 3 * PAGE));
+	for (at = 0; at < SIZE; at += PAGE)
+		CHECK_EQUAL(test_write_signal(bytes + at), SIGSEGV);
+	CHECK_EQUAL(test_write_signal(part), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(bytes + 9 * PAGE), SIGSEGV);
+	/* Nor by whoever asks the kernel. */
+	CHECK(mprotect(bytes, PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+	CHECK(mprotect(part, PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+	CHECK(pwrite(w->fd, "x", 1, 0) == -1 && errno == EPERM);
+	CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0) == MAP_FAILED &&
+	      errno == EPERM);
+	CHECK(fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE) == -1 &&
+	      errno == EPERM);
+	CHECK(ftruncate(w->fd, 0) == -1 && errno == EPERM);
+	CHECK_EQUAL(info.sealed & HM_SEALED_MEMORY, HM_SEALED_MEMORY);
+	CHECK_EQUAL(info.access, HM_READ);
+	CHECK(info.flags & HM_BUFFER_READ_ONLY);
+	CHECK_EQUAL(info.caps & (HM_CAP_WRITE | HM_CAP_RESIZE), 0);
+	CHECK_EQUAL(info.size, SIZE);
+}
+
+static void check_whole(const struct world *w)
+{
+	char *bytes = hm_map_address(w->map);
+	uint64_t at;
+
+	CHECK(pattern_holds(bytes, 0, SIZE, 3));
+	for (at = 0; at < SIZE; at += PAGE)
+		CHECK_EQUAL(test_write_signal(bytes + at), 0);
+	CHECK_EQUAL(test_write_signal(hm_map_address(w->part)), 0);
+	CHECK_EQUAL(test_read_signal(bytes + 9 * PAGE), SIGSEGV);
+	CHECK_EQUAL(buffer_info(w->buffer).sealed, 0);
+	CHECK_EQUAL(buffer_info(w->buffer).access, RW);
+}
+
+static void sealed(void)
+{
+	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = RW };
+	struct hm_map *further = NULL;
+	struct world w;
+	int fd;
+
+	set_up(&w);
+	CHECK_OK(hm_map_lock(w.map, 0, 4 * PAGE, 0, NULL));
+	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
+	check_sealed(&w);
+	CHECK_EQUAL(map_info(w.map, HM_MAP_LOCKED).locked, 4 * PAGE);
+	CHECK_EQUAL(map_info(w.map, 0).runs, 1);
+	CHECK_OK(hm_buffer_seal(w.buffer, 0));
+	/* The library's own ways. */
+	CHECK_ERROR(-EACCES, hm_map_protect(w.map, 0, PAGE, RW));
+	CHECK_ERROR(-EACCES, hm_map_create(w.buffer, &desc, &further));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(w.buffer, PAGE, 0));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(w.buffer, 12 * PAGE, 0));
+	CHECK_ERROR(-EACCES, hm_map_begin_cpu(w.map, 0, PAGE, HM_WRITE));
+	CHECK_OK(hm_map_protect(w.map, 0, PAGE, HM_NONE));
+	CHECK_OK(hm_map_protect(w.map, 0, PAGE, HM_READ));
+	desc.access = HM_READ;
+	CHECK_OK_FATAL(hm_map_create(w.buffer, &desc, &further));
+	CHECK(pattern_holds(hm_map_address(further), 0, SIZE, 3));
+	hm_map_unref(further);
+	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &further));
+	CHECK_EQUAL(map_info(further, 0).access, HM_READ);
+	hm_map_unref(further);
+	/* What leaves from here on is for reading, on kernels that map no other. */
+	CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
+	CHECK_EQUAL(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	close(fd);
+	tear_down(&w);
+}
+
+/* Parts without access stay so, whatever scopes end afterwards. */
+static void rights(void)
+{
+	struct hm_scope *scope;
+	struct world w;
+	char *bytes;
+
+	set_up(&w);
+	bytes = hm_map_address(w.map);
+	CHECK_OK(hm_map_protect(w.map, 5 * PAGE, PAGE, HM_NONE));
+	CHECK_OK_FATAL(hm_map_protect_begin(w.map, 0, 2 * PAGE, HM_NONE, &scope));
+	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
+	CHECK_EQUAL(test_read_signal(bytes), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(bytes + 5 * PAGE), SIGSEGV);
+	CHECK_OK(hm_map_protect_end(scope));
+	CHECK_OK(hm_map_protect(w.map, 5 * PAGE, PAGE, HM_READ));
+	check_sealed(&w);
+	tear_down(&w);
+}
+
+static void sent(void)
+{
+	struct hm_buffer *received;
+	int sockets[2];
+	struct world w;
+	struct hm_map *map;
+
+	set_up(&w);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets));
+	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
+	CHECK_OK_FATAL(hm_buffer_send(w.buffer, sockets[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(w.device, sockets[1], NULL, &received));
+	CHECK_EQUAL(buffer_info(received).access, HM_READ);
+	CHECK_OK_FATAL(hm_map_create(received, NULL, &map));
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 3));
+	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
+	CHECK_ERROR(-EACCES, hm_buffer_seal(received, 0));
+	hm_map_unref(map);
+	hm_buffer_unref(received);
+	close(sockets[0]);
+	close(sockets[1]);
+	tear_down(&w);
+}
+
+/* ---- those who could still write ---- */
+
+static void others(void)
+{
+	struct world w;
+	char *raw, byte;
+	int pipes[2];
+	pid_t child;
+
+	set_up(&w);
+	raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w.fd, 0);
+	CHECK_FATAL(raw != MAP_FAILED);
+	/* It may only read, but could come to write. */
+	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
+	check_whole(&w);
+	munmap(raw, PAGE);
+	CHECK_FATAL(!pipe(pipes));
+	child = fork();
+	if (!child) {
+		close(pipes[1]);
+		_exit(read(pipes[0], &byte, 1) != 0);
+	}
+	close(pipes[0]);
+	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, HM_SEAL_ADDRESSES));
+	check_whole(&w);
+	CHECK(strstr(hm_errmsg(), "fork child"));
+	close(pipes[1]);
+	CHECK(waitpid(child, NULL, 0) == child);
+	CHECK_OK(hm_buffer_resize(w.buffer, 4 * PAGE, 0) == -EBUSY ? 0 : -1);
+	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
+	check_sealed(&w);
+	tear_down(&w);
+}
+
+struct reader {
+	const char *bytes;
+	_Atomic bool stop, bad;
+	_Atomic uint64_t rounds;
+};
+
+static void *read_on(void *user)
+{
+	struct reader *reader = user;
+
+	while (!reader->stop) {
+		if (!pattern_holds(reader->bytes, 0, SIZE, 3))
+			reader->bad = true;
+		reader->rounds++;
+	}
+	return NULL;
+}
+
+/* Who reads meanwhile sees the bytes, also of seals that fail and are undone. */
+static void read_meanwhile(void)
+{
+	struct reader reader = { 0 };
+	pthread_t thread;
+	struct world w;
+	char *raw;
+	int i;
+
+	if (TEST_TSAN) {
+		test_skip("sanitizer", "it takes a mapping over another for a store");
+		return;
+	}
+	set_up(&w);
+	reader.bytes = hm_map_address(w.map);
+	CHECK_FATAL(!pthread_create(&thread, NULL, read_on, &reader));
+	for (i = 0; i < 60; i++) {
+		raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w.fd, 0);
+		CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
+		munmap(raw, PAGE);
+	}
+	CHECK_OK(hm_buffer_seal(w.buffer, 0));
+	reader.stop = true;
+	pthread_join(thread, NULL);
+	CHECK(!reader.bad);
+	check_sealed(&w);
+	tear_down(&w);
+}
+
+/* ---- who has no seals ---- */
+
+static void kinds(void)
+{
+	const struct {
+		const char *device;
+		uint32_t flags;
+		int r;
+		const char *says;
+	} rows[] = {
+		{ "host", HM_BUFFER_PRIVATE, -EOPNOTSUPP, "private memory" },
+		{ "soft:0", 0, -EOPNOTSUPP, "a device's" },
+	};
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = PAGE };
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	struct hm_map *map;
+	struct world w;
+	size_t i;
+	int fd;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		desc.flags = rows[i].flags;
+		CHECK_OK_FATAL(hm_device_open(rows[i].device, &device));
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+		CHECK_ERROR(rows[i].r, hm_buffer_seal(buffer, 0));
+		CHECK(strstr(hm_errmsg(), rows[i].says));
+		CHECK_EQUAL(test_write_signal(hm_map_address(map)), 0);
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+		hm_device_unref(device);
+	}
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	fd = scratch_file(PAGE);
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_seal(buffer, 0));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+	set_up(&w);
+	CHECK_ERROR(-EINVAL, hm_buffer_seal(NULL, 0));
+	CHECK_ERROR(-EINVAL, hm_buffer_seal(w.buffer, 2));
+	CHECK_OK(hm_buffer_resize(w.buffer, 9 * PAGE, HM_GROW_REPLACE) == -EBUSY ? 0 : -1);
+	tear_down(&w);
+}
+
+/* Several objects. */
+static void appended(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = PAGE,
+				       .max_size = 4 * PAGE };
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_resize(buffer, 2 * PAGE, HM_GROW_APPEND));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_seal(buffer, 0));
+	CHECK(strstr(hm_errmsg(), "several"));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* ---- accelerators, and callbacks ---- */
+
+static void launches(const char *accel)
+{
+	struct hm_fence *fence = NULL;
+	struct hm_pointer_info info;
+	uint32_t *p, *q;
+	struct rig rig;
+
+	rig_open(&rig, accel, 0, 0);
+	p = alloc_bytes(&rig, PAGE);
+	q = alloc_bytes(&rig, PAGE);
+	RUN(&rig, FILL, PAGE / 4, HM_OUT(p), HM_U32(7));
+	CHECK_OK_FATAL(hm_pointer_find(p, &info));
+	CHECK_OK_FATAL(hm_buffer_seal(info.buffer, 0));
+	CHECK_ERROR(-EACCES, hm_launch(rig.queue, rig.kernel[FILL], PAGE / 4, &fence, HM_OUT(p),
+				       HM_U32(8)));
+	CHECK(text_has("kernel fill, argument 0"));
+	CHECK_ERROR(-EACCES, hm_queue_copy(rig.queue, p, q, PAGE, &fence));
+	CHECK_OK_FATAL(hm_queue_copy(rig.queue, q, p, PAGE, &fence));
+	finish(fence);
+	CHECK_EQUAL(q[PAGE / 4 - 1], 7);
+	CHECK_OK(hm_free(p));
+	CHECK_OK(hm_free(q));
+	rig_close(&rig);
+}
+
+static void on_cpu(void)
+{
+	launches("cpu");
+}
+
+static void on_pocl(void)
+{
+	if (use_pocl("basic"))
+		launches("opencl:0");
+}
+
+static void on_stub(void)
+{
+	use_stub("");
+	launches("opencl:0");
+}
+
+static int refuse(void *user, const struct hm_view_change *change)
+{
+	struct world *w = user;
+
+	CHECK_EQUAL(change->new_access, HM_READ);
+	CHECK_ERROR(-EDEADLK, hm_buffer_seal(w->buffer, 0));
+	return -EAGAIN;
+}
+
+static void refused(void)
+{
+	const struct hm_view_ops ops = { .struct_size = sizeof(ops), .quiesce = refuse };
+	struct hm_view *view;
+	struct world w;
+
+	set_up(&w);
+	CHECK_OK_FATAL(hm_view_create(w.part, 0, 0, &ops, &w, &view));
+	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
+	check_whole(&w);
+	hm_view_unref(view);
+	CHECK_OK(hm_buffer_seal(w.buffer, 0));
+	check_sealed(&w);
+	tear_down(&w);
+}
+
+/* ---- addresses, for good: in a child, whose end is the only way back ---- */
+
+static void keep_addresses(void *user)
+{
+	bool known = !syscall(NUMBER_MSEAL, 0, 0, 0);
+	struct world w;
+	char *bytes;
+
+	(void)user;
+	set_up(&w);
+	bytes = hm_map_address(w.map);
+	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, HM_SEAL_ADDRESSES));
+	check_sealed(&w);
+	CHECK_EQUAL(buffer_info(w.buffer).sealed,
+		    HM_SEALED_MEMORY | (known ? HM_SEALED_ADDRESSES : 0));
+	if (!known) {
+		CHECK(strstr(hm_errmsg(), "6.10"));
+		return;
+	}
+	CHECK(munmap(bytes, PAGE) == -1 && errno == EPERM);
+	CHECK(mprotect(bytes, PAGE, PROT_NONE) == -1 && errno == EPERM);
+	CHECK_ERROR(-EPERM, hm_map_protect(w.map, 0, PAGE, HM_NONE));
+	tear_down(&w);
+	CHECK(pattern_holds(bytes, 0, SIZE, 3));
+}
+
+static void addresses(void)
+{
+	CHECK_EQUAL(test_fork(keep_addresses, NULL), 0);
+}
+
+static const struct test tests[] = {
+	{ "sealed", sealed, 0, 0 },
+	{ "rights", rights, 0, 0 },
+	{ "sent", sent, 0, 0 },
+	{ "others", others, 0, 0 },
+	{ "read_meanwhile", read_meanwhile, 60, 0 },
+	{ "kinds", kinds, 0, 0 },
+	{ "appended", appended, 0, 0 },
+	{ "on_cpu", on_cpu, 0, 0 },
+	{ "on_pocl", on_pocl, 60, 0 },
+	{ "on_stub", on_stub, 60, 0 },
+	{ "refused", refused, 0, 0 },
+	{ "addresses", addresses, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "seal", tests);
+}

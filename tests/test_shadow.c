@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+/* Policies of loss: what maps show once their device is taken away, and since when. */
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <hetmap/hetmap.h>
+
+#include "sim_devices.h"
+
+#define PAGES 40
+#define SIZE (PAGES * PAGE + 100)
+
+static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = policy,
+		.flags = flags,
+	};
+
+	return hm_buffer_set_loss(buffer, &desc);
+}
+
+static void write_bracket(struct hm_map *map, uint64_t from, uint64_t to, uint32_t salt)
+{
+	CHECK_OK(hm_map_begin_cpu(map, from, to - from, HM_READ | HM_WRITE));
+	pattern_write(hm_map_address(map), from, to, salt);
+	CHECK_OK(hm_map_end_cpu(map, from, to - from, HM_READ | HM_WRITE));
+}
+
+static void drop(struct hm_device *device, struct hm_buffer *buffer, struct hm_map *map)
+{
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	CHECK_EQUAL(stats_now().bytes_shadow, 0);
+	CHECK_EQUAL(stats_now().bytes_reserved, 0);
+}
+
+/* ---- what a map shows ---- */
+
+static void test_brackets(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map, *part;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * SIZE, &map);
+	const struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ,
+		.offset = 8 * PAGE,
+		.length = 4 * PAGE,
+	};
+	char *base = hm_map_address(map), *part_base;
+
+	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	part_base = hm_map_address(part);
+	write_bracket(map, 0, SIZE, 1);
+	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_ZERO);
+	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_SHADOW);
+	CHECK(buffer_info(buffer).bytes_shadow >= SIZE);
+	CHECK_EQUAL(stats_now().bytes_shadow, buffer_info(buffer).bytes_shadow);
+	/* In the middle of pages; the rest of these stays as it is. */
+	write_bracket(map, 3 * PAGE + 17, 5 * PAGE + 99, 2);
+	/* Read brackets and no bracket at all refresh nothing. */
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
+	pattern_write(base, 30 * PAGE, 31 * PAGE, 3);
+	if (!sim_unplug(device)) {
+		hm_map_unref(part);
+		drop(device, buffer, map);
+		return;
+	}
+	CHECK(hm_map_address(map) == base);
+	CHECK(pattern_holds(base, 0, 3 * PAGE + 17, 1));
+	CHECK(pattern_holds(base, 3 * PAGE + 17, 5 * PAGE + 99, 2));
+	CHECK(pattern_holds(base, 5 * PAGE + 99, SIZE, 1));
+	CHECK(pattern_holds(part_base - 8 * PAGE, 8 * PAGE, 12 * PAGE, 1));
+	/* Each map's own, with the rights that it had. */
+	pattern_write(base, 8 * PAGE, 9 * PAGE, 4);
+	CHECK(pattern_holds(part_base - 8 * PAGE, 8 * PAGE, 9 * PAGE, 1));
+	CHECK_EQUAL(test_write_signal(part_base), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(base + (PAGES + 1) * PAGE), SIGSEGV);
+	CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_BYTES | HM_LOST_SEALED);
+	CHECK_ERROR(-ENODEV, hm_buffer_shadow(buffer, 0, SIZE));
+	CHECK_ERROR(-ENODEV, set_policy(buffer, HM_LOSS_ZERO, 0));
+	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	sim_plug();
+	hm_map_unref(part);
+	drop(device, buffer, map);
+}
+
+static void test_on_demand(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	char *base = hm_map_address(map);
+
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_shadow(buffer, 0, PAGE));
+	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_ERROR(-EINVAL, hm_buffer_shadow(buffer, 0, 0));
+	CHECK_ERROR(-ERANGE, hm_buffer_shadow(buffer, SIZE, 1));
+	CHECK_ERROR(-ERANGE, hm_buffer_shadow(buffer, 1, UINT64_MAX));
+	pattern_write(base, 0, SIZE, 1);
+	CHECK_OK(hm_buffer_shadow(buffer, 7 * PAGE + 3, 2 * PAGE));
+	/* Whether the map may be read is nothing to the shadow. */
+	CHECK_OK(hm_map_protect(map, 0, 20 * PAGE, HM_NONE));
+	CHECK_OK(hm_buffer_shadow(buffer, 10 * PAGE, PAGE));
+	if (sim_unplug(device)) {
+		CHECK_EQUAL(test_read_signal(base), SIGSEGV);
+		CHECK(is_zero(base, 20 * PAGE, SIZE));
+		sim_plug();
+	}
+	drop(device, buffer, map);
+}
+
+/* Policies that are changed: the last one counts. */
+static void test_changed(void)
+{
+	struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = 3 };
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	char *base = hm_map_address(map);
+
+	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(buffer, NULL));
+	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(buffer, &desc));
+	CHECK_ERROR(-EINVAL, set_policy(buffer, HM_LOSS_SHADOW, HM_LOSS_WITH_SHADOW));
+	CHECK_ERROR(-EINVAL, set_policy(buffer, HM_LOSS_RECREATE, 2));
+	write_bracket(map, 0, SIZE, 1);
+	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_OK(set_policy(buffer, HM_LOSS_ZERO, 0));
+	CHECK_EQUAL(stats_now().bytes_shadow, 0);
+	CHECK_EQUAL(buffer_info(buffer).bytes_shadow, 0);
+	CHECK_OK(set_policy(buffer, HM_LOSS_RECREATE, 0));
+	CHECK_EQUAL(stats_now().bytes_shadow, 0);
+	CHECK_OK(set_policy(buffer, HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW));
+	CHECK(stats_now().bytes_shadow >= SIZE);
+	CHECK_OK(set_policy(buffer, HM_LOSS_ZERO, 0));
+	if (sim_unplug(device)) {
+		CHECK(is_zero(base, 0, SIZE));
+		sim_plug();
+	}
+	drop(device, buffer, map);
+}
+
+/* Growth brings zeros, a shrink takes bytes for good; several objects; a new one. */
+static void test_resized(void)
+{
+	static const uint32_t flags[] = { 0, HM_GROW_APPEND, HM_GROW_REPLACE };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *base;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		device = sim_open();
+		buffer = sim_make(device, SIZE, 4 * PAGES * PAGE, &map);
+		base = hm_map_address(map);
+		write_bracket(map, 0, SIZE, 1);
+		CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+		CHECK_OK(hm_buffer_resize(buffer, 10 * PAGE + 5, 0));
+		CHECK_OK(hm_buffer_resize(buffer, 3 * PAGES * PAGE, flags[i]));
+		CHECK(is_zero(base, 10 * PAGE + 5, 3 * PAGES * PAGE));
+		write_bracket(map, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2);
+		write_bracket(map, 9 * PAGE, 11 * PAGE, 3);
+		if (!sim_unplug(device)) {
+			drop(device, buffer, map);
+			return;
+		}
+		CHECK(pattern_holds(base, 0, 9 * PAGE, 1));
+		CHECK(pattern_holds(base, 9 * PAGE, 11 * PAGE, 3));
+		CHECK(is_zero(base, 11 * PAGE, 2 * PAGES * PAGE));
+		CHECK(pattern_holds(base, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2));
+		CHECK(is_zero(base, 2 * PAGES * PAGE + 50, 3 * PAGES * PAGE));
+		sim_plug();
+		drop(device, buffer, map);
+	}
+}
+
+static int add_one(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	uint32_t *p = (uint32_t *)args[0].pointer;
+	uint64_t i;
+
+	for (i = range->begin[0]; i < range->end[0]; i++)
+		p[i]++;
+	return 0;
+}
+
+/* What a launch wrote is in it once its result was waited for; what it read is not. */
+static void test_launches(void)
+{
+	const struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "add_one",
+		.cpu = add_one,
+		.signature = "inout",
+	};
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	uint32_t *base = hm_map_address(map);
+	struct hm_kernel *kernel;
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	unsigned int i;
+
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_OK_FATAL(hm_launch(queue, kernel, 1024, &fence,
+				 HM_RANGE(base + 1024, 4096, HM_READ | HM_WRITE)));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	hm_fence_unref(fence);
+	if (sim_unplug(device)) {
+		for (i = 0; i < 3 * 1024; i++)
+			if (base[i] != (i / 1024 == 1))
+				break;
+		CHECK_EQUAL(i, 3 * 1024);
+		sim_plug();
+	}
+	hm_kernel_unref(kernel);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	drop(device, buffer, map);
+}
+
+/* A shadow outlives nothing, and a child has none. */
+static void in_child(void *user)
+{
+	struct hm_buffer **buffers = user;
+
+	CHECK_ERROR(-EOWNERDEAD, hm_buffer_shadow(buffers[0], 0, PAGE));
+	CHECK_ERROR(-EOWNERDEAD, set_policy(buffers[0], HM_LOSS_ZERO, 0));
+}
+
+static void test_fork_child(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+
+	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_EQUAL(test_fork(in_child, &buffer), 0);
+	drop(device, buffer, map);
+}
+
+static const struct sim_case cases[] = {
+	{ "brackets", test_brackets },
+	{ "on_demand", test_on_demand },
+	{ "changed", test_changed },
+	{ "resized", test_resized },
+	{ "launches", test_launches },
+	{ "fork", test_fork_child },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return sim_main(argc, argv, "shadow", cases);
+}
