@@ -20,6 +20,8 @@ struct job_options {
 	uint64_t window;    /* 0: the accelerator's limit */
 	uint64_t rounds;    /* 0: what job_measure() chooses by the time they take */
 	uint64_t size;      /* of each vector of saxpy; 0: not given */
+	bool unplug;        /* saxpy: takes its device away */
+	uint64_t unplug_at; /* when: percent of the work */
 };
 
 /* One way to run a job. */

@@ -31,6 +31,7 @@ enum {
 	OPTION_SIZE,
 	OPTION_WINDOW,
 	OPTION_ROUNDS,
+	OPTION_UNPLUG,
 	OPTION_POLICY,
 	OPTION_JSON,
 	OPTION_QUIET,
@@ -48,6 +49,9 @@ static const struct option_row rows[] = {
 	[OPTION_ROUNDS] = { 'r', "rounds", "N",
 			    "measured rounds, 1 to 1000\n"
 			    "(default: 1 to 101, by the time they take)" },
+	[OPTION_UNPLUG] = { 0, "unplug-at", "PERCENT",
+			    "saxpy on soft or sim: take the device away when that\n"
+			    "much of the work is done, bring it back, and go on" },
 	[OPTION_POLICY] = { 0, "policy", "FILE",
 			    "rules for what may be opened, made and run, as\n"
 			    "hetmap-run(1) has them" },
@@ -79,6 +83,7 @@ static void usage(void)
 	     "  hetmap run histogram --device host --accel cpu /bin/sh\n"
 	     "  hetmap run histogram --device soft --accel soft\n"
 	     "  hetmap run saxpy --size 256M --rounds 5\n"
+	     "  hetmap run saxpy --device soft:0 --unplug-at 50%\n"
 	     "\n"
 	     "Exit status: 0 done and verified; 1 wrong result, or data lost under way;\n"
 	     "2 usage, missing file, directory or FIFO; 3 no permission, no such device,\n"
@@ -118,6 +123,21 @@ static int unknown_job(const char *name)
 	return STATUS_USAGE;
 }
 
+/* "50%", or "50". */
+static int take_percent(const char *value, uint64_t *ret_percent)
+{
+	size_t length = strlen(value);
+	char number[8];
+
+	if (length && value[length - 1] == '%')
+		length--;
+	if (length >= sizeof(number))
+		return -EINVAL;
+	memcpy(number, value, length);
+	number[length] = '\0';
+	return option_number(number, 0, 100, ret_percent);
+}
+
 static int take_value(const struct option_state *state, int option, struct job_options *options)
 {
 	const char *value = state->value;
@@ -146,6 +166,12 @@ static int take_value(const struct option_state *state, int option, struct job_o
 	case OPTION_ROUNDS:
 		if (option_number(value, 1, 1000, &options->rounds))
 			return option_refuse(state, option, "a number from 1 to 1000");
+		break;
+	case OPTION_UNPLUG:
+		if (take_percent(value, &options->unplug_at))
+			return option_refuse(state, option,
+					     "a percentage, as in 0%, 50%, 100%");
+		options->unplug = true;
 		break;
 	case OPTION_POLICY:
 		options->policy = value;
@@ -203,6 +229,9 @@ int run_main(int argc, char **argv)
 	if (options.size && job->bit != SAXPY)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
 			    "run: --size is an option of saxpy");
+	if (options.unplug && job->bit != SAXPY)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
+			    "run: --unplug-at is an option of saxpy");
 	status = options.policy ? policy_load(options.policy) : 0;
 	if (!status)
 		status = job->run(&options);

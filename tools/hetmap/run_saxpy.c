@@ -10,20 +10,10 @@
 #include <string.h>
 
 #include "command.h"
-#include "job.h"
+#include "saxpy.h"
 #include "text.h"
 
 #define SIZE_DEFAULT (256ull << 20)
-#define A 2.0f
-
-struct saxpy {
-	struct job job;
-	uint64_t size; /* of each vector, bytes */
-	float *x;
-	float *y;
-	struct hm_kernel *kernel;
-};
-
 static const char source[] =
 	"__kernel void saxpy(float a, __global const float *x, __global float *y)\n"
 	"{\n"
@@ -44,17 +34,6 @@ static int saxpy_cpu(const struct hm_cpu_range *range, const struct hm_arg *args
 	return 0;
 }
 
-/* Whole numbers: exact after 1000 rounds, in whatever order it is rounded. */
-static float x_at(uint64_t i)
-{
-	return (float)(i % 1021);
-}
-
-static float y_at(uint64_t i)
-{
-	return (float)(i % 509);
-}
-
 static int fill(struct saxpy *s)
 {
 	uint64_t n = s->size / sizeof(float), i, end;
@@ -62,8 +41,8 @@ static int fill(struct saxpy *s)
 	progress_begin("filling", 2 * s->size);
 	for (i = 0; i < n;) {
 		for (end = n - i < 1u << 22 ? n : i + (1u << 22); i < end; i++) {
-			s->x[i] = x_at(i);
-			s->y[i] = y_at(i);
+			s->x[i] = saxpy_x_at(i);
+			s->y[i] = saxpy_y_at(i);
 		}
 		progress_add(2 * sizeof(float) << 22);
 		if (signals_pending())
@@ -81,7 +60,8 @@ static int verify(const struct saxpy *s, uint64_t passes)
 	progress_begin("checking on the CPU", s->size);
 	for (i = 0; i < n;) {
 		for (end = n - i < 1u << 22 ? n : i + (1u << 22); i < end; i++) {
-			float expected = y_at(i) + (float)passes * (A * x_at(i));
+			float expected =
+				saxpy_y_at(i) + (float)passes * (SAXPY_A * saxpy_x_at(i));
 
 			if (s->y[i] != expected)
 				return fail(STATUS_WRONG, EIO, NULL,
@@ -104,6 +84,14 @@ static int verify_first(void *user)
 	return verify(user, 1);
 }
 
+int saxpy_launch(struct saxpy *s, struct hm_queue *queue, uint64_t offset, uint64_t length,
+		 struct hm_fence **ret_fence)
+{
+	return hm_launch(queue, s->kernel, length / sizeof(float), ret_fence, HM_F32(SAXPY_A),
+			 HM_RANGE((char *)s->x + offset, length, HM_READ),
+			 HM_RANGE((char *)s->y + offset, length, HM_READ | HM_WRITE));
+}
+
 static int saxpy_pass(void *user, struct job_side *side, struct job_pass *ret_pass)
 {
 	struct saxpy *s = user;
@@ -114,9 +102,7 @@ static int saxpy_pass(void *user, struct job_side *side, struct job_pass *ret_pa
 	for (offset = 0; offset < s->size; offset = end) {
 		end = job_slice_end(&s->job, offset, s->size);
 		length = end - offset;
-		r = hm_launch(side->queue, s->kernel, length / sizeof(float), &fence, HM_F32(A),
-			      HM_RANGE((char *)s->x + offset, length, HM_READ),
-			      HM_RANGE((char *)s->y + offset, length, HM_READ | HM_WRITE));
+		r = saxpy_launch(s, side->queue, offset, length, &fence);
 		if (r)
 			return fail_library(STATUS_ENVIRONMENT, r, NULL,
 					    "cannot launch the kernel");
@@ -154,16 +140,16 @@ static int allocate(struct saxpy *s, const char *name)
 		r = hm_alloc(device, s->size, HM_READ | HM_WRITE, &s->x);
 	if (!r)
 		r = hm_alloc(device, s->size, HM_READ | HM_WRITE, &s->y);
-	hm_device_unref(device);
+	s->device = device;
 	if (!r)
 		return 0;
-	what = text_format("no memory for two vectors of %s", text_bytes(s->size, size));
+	what = text_format("cannot make two vectors of %s", text_bytes(s->size, size));
 	fail_library(STATUS_ENVIRONMENT, r, "choose a smaller --size", what);
 	free(what);
 	return STATUS_ENVIRONMENT;
 }
 
-static int compute(struct saxpy *s)
+static int compute(struct saxpy *s, struct saxpy_loss *loss)
 {
 	struct hm_kernel_desc desc = {
 		.struct_size = sizeof(desc),
@@ -189,7 +175,9 @@ static int compute(struct saxpy *s)
 	if (way == HM_WAY_COPY)
 		s->job.reason = strdup(hm_errmsg());
 	status = fill(s);
-	if (!status)
+	if (!status && loss)
+		status = saxpy_lose(s, loss);
+	else if (!status)
 		status = job_measure(&s->job, 2 * s->size, saxpy_pass, verify_first, s);
 	if (!status)
 		status = verify(s, s->job.passes);
@@ -204,7 +192,7 @@ static double rate(const struct saxpy *s, double seconds)
 	return seconds > 0 ? 3.0 * (double)s->size / seconds / 1e9 : 0;
 }
 
-static void print(const struct saxpy *s)
+static void print(const struct saxpy *s, const struct saxpy_loss *loss)
 {
 	char bytes[TEXT_MAX], count[TEXT_MAX];
 	json_t *object;
@@ -212,7 +200,10 @@ static void print(const struct saxpy *s)
 	if (!output.json) {
 		printf("saxpy: y = a * x + y, %s floats, two vectors of %s\n\n",
 		       text_count(s->size / sizeof(float), count), text_bytes(s->size, bytes));
-		job_print(&s->job, 3 * s->size);
+		if (loss)
+			saxpy_loss_print(s, loss);
+		else
+			job_print(&s->job, 3 * s->size);
 		puts("  verified     every element of y, by the CPU");
 		return;
 	}
@@ -220,12 +211,21 @@ static void print(const struct saxpy *s)
 	json_object_set_new(object, "job", json_string("saxpy"));
 	json_object_set_new(object, "bytes", json_integer((json_int_t)(2 * s->size)));
 	job_json(&s->job, object);
-	json_object_set_new(object, "gigabytes_per_second",
-			    json_pack("{s:f, s:o}", "in_place",
-				      rate(s, s->job.in_place.seconds), "with_copies",
-				      s->job.copies.accel ?
-					      json_real(rate(s, s->job.copies.seconds)) :
-					      json_null()));
+	if (loss) {
+		/* One pass, which a loss interrupts, is not measured. */
+		json_object_del(object, "seconds");
+		json_object_del(object, "rounds");
+		json_object_del(object, "faults");
+		json_object_set_new(object, "unplugged", saxpy_loss_json(loss));
+	} else {
+		json_object_set_new(
+			object, "gigabytes_per_second",
+			json_pack("{s:f, s:o}", "in_place", rate(s, s->job.in_place.seconds),
+				  "with_copies",
+				  s->job.copies.accel ?
+					  json_real(rate(s, s->job.copies.seconds)) :
+					  json_null()));
+	}
 	json_object_set_new(object, "verified", json_true());
 	output_object(object);
 }
@@ -233,20 +233,25 @@ static void print(const struct saxpy *s)
 int run_saxpy(const struct job_options *options)
 {
 	struct saxpy s = { .size = options->size ? options->size : SIZE_DEFAULT };
+	struct saxpy_loss at = { .percent = options->unplug_at };
+	struct saxpy_loss *loss = options->unplug ? &at : NULL;
 	int status;
 
-	status = job_open(&s.job, options);
+	status = loss ? saxpy_prepare_loss(options) : 0;
+	if (!status)
+		status = job_open(&s.job, options);
 	if (status)
 		return status;
 	status = allocate(&s, options->device ? options->device : "host");
 	if (!status)
-		status = compute(&s);
+		status = compute(&s, loss);
 	progress_end();
 	if (!status)
-		print(&s);
+		print(&s, loss);
 	hm_kernel_unref(s.kernel);
 	hm_free(s.x);
 	hm_free(s.y);
+	hm_device_unref(s.device);
 	job_close(&s.job);
 	return status;
 }

@@ -59,6 +59,16 @@ static const struct bench benches[] = {
 	  peer_drm_source },
 	{ "dmabuf_share", "a dma-buf sent to another process, mapped and read there",
 	  bench_dmabuf_share, peer_dmabuf_source },
+	{ "guard_copy", "copies into a map, with an error instead of a signal",
+	  bench_guard_copy, peer_maps_source },
+	{ "find_under_churn", "look-ups while another thread maps and unmaps without pause",
+	  bench_find_under_churn, peer_maps_source },
+	{ "retire", "the last reference to a map of 1 MiB, as its caller sees it", bench_retire,
+	  peer_maps_source },
+	{ "lost_to_usable", "a lost device, until 256 MiB with a shadow are touched",
+	  bench_lost_to_usable, peer_maps_source },
+	{ "shadow_cost", "the end of a bracket over 1 MiB of a buffer with a shadow",
+	  bench_shadow_cost, peer_maps_source },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))
@@ -309,6 +319,8 @@ int bench_main(int argc, char **argv)
 	size_t i;
 	int option;
 
+	/* One of them takes the device away; whoever has settings of his own says so there. */
+	setenv("HETMAP_SOFT", "test=1", 0);
 	while ((option = option_next(&state)) != OPTION_END) {
 		switch (option) {
 		case OPTION_JSON:

@@ -133,5 +133,10 @@ int bench_dmabuf_bracket(void);
 int bench_drm_map_cycle(void);
 int bench_drm_reuse(void);
 int bench_dmabuf_share(void);
+int bench_guard_copy(void);
+int bench_find_under_churn(void);
+int bench_retire(void);
+int bench_lost_to_usable(void);
+int bench_shadow_cost(void);
 
 #endif

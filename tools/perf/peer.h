@@ -53,6 +53,10 @@ int peer_lock_pair(const char *address, size_t length);
 int peer_grow(struct peer_map *map, size_t length);
 int peer_grow_realloc(char **address, size_t old_length, size_t length, size_t stride);
 int peer_first_touch(struct peer_map *map, size_t length);
+/* @n copies of @length bytes, one after another in @bytes. */
+/* Ended by munmap(). */
+int peer_fresh_copy(const char *from, size_t length, char **ret_to);
+void peer_copies(char *to, const char *from, size_t length, size_t bytes, size_t n);
 
 /* ---- peer_pointer.c ---- */
 

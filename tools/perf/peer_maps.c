@@ -2,6 +2,7 @@
 /* Peers that are bare system calls: maps, their rights, locks and growth. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ close_fd:
 	return r;
 }
 
-/* ---- protect_pair lock_pair grow first_touch ---- */
+/* ---- protect_pair lock_pair grow first_touch retire ---- */
 
 int peer_map_create(struct peer_map *map, size_t used, size_t reserved)
 {
@@ -137,5 +138,39 @@ int peer_first_touch(struct peer_map *map, size_t length)
 		return r;
 	madvise(map->address, length, MADV_NOHUGEPAGE);
 	bench_touch(map->address, length, KIB(4));
+	return 0;
+}
+
+/* ---- guard_copy shadow_cost ---- */
+
+void peer_copies(char *to, const char *from, size_t length, size_t bytes, size_t n)
+{
+	size_t i, at;
+
+	for (i = at = 0; i < n; i++) {
+		memcpy(to + at, from + at, length);
+		/* What nobody reads need not be copied, else. */
+		__asm__ volatile("" ::: "memory");
+		at += length;
+		if (at + length > bytes)
+			at = 0;
+	}
+}
+
+/* ---- find_under_churn ---- */
+
+/* Its peer is hm_pointer_find() as well: the same pass, without the other thread. */
+
+/* ---- lost_to_usable ---- */
+
+int peer_fresh_copy(const char *from, size_t length, char **ret_to)
+{
+	void *to =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (to == MAP_FAILED)
+		return -errno;
+	memcpy(to, from, length);
+	*ret_to = to;
 	return 0;
 }
