@@ -402,6 +402,11 @@ static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
 			       "has it, and can't be opened again read-only: export without "
 			       "HM_EXPORT_READ_ONLY, or have the bytes on \"host\"",
 			       buffer->name, buffer->device->name);
+	if (flags & HM_EXPORT_DMABUF && buffer->sealed & HM_SEALED_MEMORY)
+		return err_set(-EPERM,
+			       "%s was sealed (hm_buffer_seal), and a dma-buf of it could be "
+			       "written by devices: export it without HM_EXPORT_DMABUF",
+			       buffer->name);
 	if (flags & HM_EXPORT_DMABUF && !(buffer->caps & HM_CAP_DMABUF))
 		return err_set(-EOPNOTSUPP,
 			       "%s: what its device, \"%s\", exports is no dma-buf, and only "

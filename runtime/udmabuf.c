@@ -87,8 +87,9 @@ static int explain(int r, int memfd, uint64_t size)
 		return rlimits_explain_fd(r, "a dma-buf of a memfd");
 	seals = sys_fcntl(memfd, F_GET_SEALS, 0);
 	if (r == -EINVAL && seals >= 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
-		return err_set(-EPERM, "the memfd was sealed against writing (it was exported "
-				       "read-only), and such a one becomes no dma-buf");
+		return err_set(-EPERM,
+			       "the memfd was sealed against writing (hm_buffer_seal, or "
+			       "exported read-only), and such a one becomes no dma-buf");
 	if (r == -EINVAL && !number_read(LIMIT_FILE, &limit) && size > MIB(limit))
 		return err_set(-E2BIG,
 			       "a dma-buf of %s is more than udmabuf makes, %s: raise "

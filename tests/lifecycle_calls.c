@@ -226,6 +226,19 @@ static bool is_memory_or_gone(struct life *life)
 	return is_memory(life) || life->state == LC_BUFFER_GONE;
 }
 
+/* Its first export leads to another state where that pins the memory. */
+static bool is_plain(struct life *life)
+{
+	return life->state != LC_BUFFER_OWN || !life_exports_pin(life);
+}
+
+/* Where sending pins the memory, "sent" answers as "pinned". */
+static bool is_sealable(struct life *life)
+{
+	return is_memory_or_gone(life) &&
+	       (life->state != LC_BUFFER_SENT || !life_exports_pin(life));
+}
+
 static bool is_writable(struct life *life)
 {
 	return life->f.writable;
@@ -454,7 +467,7 @@ const struct life_call life_calls[] = {
 	CALL(BUFFER, hm_buffer_query, "", buffer_query, NULL, NULL),
 	CALL(BUFFER, hm_buffer_ref, "", buffer_ref, NULL, NULL),
 	CALL(BUFFER, hm_buffer_unref, "", buffer_unref, NULL, NULL),
-	CALL(BUFFER, hm_buffer_export, "", buffer_export, NULL, NULL),
+	CALL(BUFFER, hm_buffer_export, "", buffer_export, NULL, is_plain),
 	CALL(BUFFER, hm_buffer_export, "read-only", buffer_export_read_only, NULL,
 	     is_memory_or_gone),
 	CALL(BUFFER, hm_buffer_export, "dma-buf", buffer_export_dmabuf, NULL,
@@ -496,7 +509,7 @@ const struct life_call life_calls[] = {
 	CALL(MAP, hm_copy_in, "", life_copy_in, NULL, is_writable),
 	CALL(MAP, hm_copy_out, "", life_copy_out, NULL, NULL),
 	CALL(DEVICE, hm_device_recover, "", device_recover, NULL, NULL),
-	CALL(BUFFER, hm_buffer_seal, "", buffer_seal, life_can_freeze, is_memory_or_gone),
+	CALL(BUFFER, hm_buffer_seal, "", buffer_seal, life_can_freeze, is_sealable),
 	CALL(BUFFER, hm_buffer_set_loss, "", buffer_set_loss, NULL, NULL),
 	{ LC_BUFFER, "hm_buffer_shadow", "", buffer_shadow, has_shadow, NULL, make_shadow },
 	{ .call = NULL },

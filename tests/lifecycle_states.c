@@ -44,9 +44,16 @@ bool life_is_memfd(struct life *life)
 	       life->f.info.backing == HM_BACKING_HUGETLB;
 }
 
+/* udmabuf: what its buffers export is a dma-buf in any case. */
+bool life_exports_pin(struct life *life)
+{
+	return life->f.info.backing == HM_BACKING_MEMFD && has(&life->f, HM_CAP_DMABUF) &&
+	       !has(&life->f, HM_CAP_READ_ONLY);
+}
+
 static bool can_export(struct life *life)
 {
-	return has(&life->f, HM_CAP_EXPORT);
+	return has(&life->f, HM_CAP_EXPORT) && !life_exports_pin(life);
 }
 
 static bool can_seal(struct life *life)

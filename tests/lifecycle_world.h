@@ -131,6 +131,7 @@ bool life_can_protect(struct life *life);
 bool life_can_change(struct life *life);
 int life_fail(const struct hm_cpu_range *range, const struct hm_arg *args);
 bool life_is_memfd(struct life *life);
+bool life_exports_pin(struct life *life);
 int life_queue_fill(struct life *life);
 int life_queue_copy(struct life *life);
 int life_queue_launch(struct life *life);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "hetsim.h"
+#include "sim_devices.h"
 #include "smaps.h"
 #include "undo.h"
 
@@ -245,6 +246,9 @@ static void in_group(void *user)
 	CHECK_FATAL(put(GROUP "/cgroup.procs", 0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_device_open("sim:0", &sim));
+	/* A window is too small for it, which says no first. */
+	if (sim_query(sim).window_bytes)
+		desc.place = HM_PLACE_SYSTEM;
 	CHECK_ERROR(-ENOMEM, hm_buffer_create(sim, &desc, &buffer));
 	CHECK(!buffer);
 	desc.size = 8 * MIB;

@@ -133,6 +133,9 @@ static void sealed(void)
 	CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
 	CHECK_EQUAL(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 	close(fd);
+	/* With udmabuf or without: it is the seal that stands against it. */
+	CHECK_ERROR(-EPERM, hm_buffer_export(w.buffer, HM_EXPORT_DMABUF, &fd));
+	CHECK(strstr(hm_errmsg(), "hm_buffer_seal"));
 	tear_down(&w);
 }
 

@@ -29,8 +29,18 @@ module-next: ## hetsim built for the newest kernel that Debian has
 check-debug: tests ## the module under a kernel that watches its memory and locks
 	$(Q)B=$(B) tests/vm/check-debug
 
-soak: tests ## the same, with tests under load; unplugged and unloaded ROUNDS=100 times
+# Programs that are told how many rounds to go, and what is too long for every check.
+SOAK_HOST = test_lost_threads test_share_kill test_races
+SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill
+soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=100 times under load
+	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=120 HETMAP_TIME_SCALE=20 \
+		B=$(B) HETMAP_STAGES=built SECONDS_A_PROGRAM=3600 \
+		tests/record 'make soak: the host' tests/run $(SOAK_HOST)
+	$(Q)HETMAP_ROUNDS=1000 SLOWNESS=200 \
+		B=$(B) SECONDS_A_MACHINE=7200 SECONDS_A_PROGRAM=3600 \
+		tests/record 'make soak: the machines' tests/vm/check $(SOAK_MACHINES)
 	$(Q)B=$(B) ROUNDS=$(or $(ROUNDS),100) SECONDS_OF_FUZZING=0 UNDER_LOAD=1 \
-		tests/record 'make soak ROUNDS=$(or $(ROUNDS),100)' tests/vm/check-debug
+		tests/record 'make soak ROUNDS=$(or $(ROUNDS),100): the debug kernel' \
+		tests/vm/check-debug
 
 .PHONY: vm module module-next check-debug soak
