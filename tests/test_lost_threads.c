@@ -125,6 +125,19 @@ static void *launch_pages(void *user)
 	return NULL;
 }
 
+/* Reads all the time, in no bracket and no guard, and may: what it sees is not looked at. */
+static __attribute__((no_sanitize("thread"))) void *read_pages(void *user)
+{
+	volatile const uint32_t *words = hm_map_address(watched);
+	uint64_t i;
+
+	(void)user;
+	while (!ending)
+		for (i = 0; i < PAGES * WORDS; i += 61)
+			(void)words[i];
+	return NULL;
+}
+
 /* A value that a page had, whole. Returns it. */
 static uint32_t check_page(const uint32_t *words, uint64_t page, const char *when)
 {
@@ -170,7 +183,7 @@ static void one_round(uint64_t *state, uint64_t round)
 	CHECK_EQUAL(n_told, round + 1);
 }
 
-static void test_threads(void)
+static void all_threads(void)
 {
 	struct hm_loss_desc desc = {
 		.struct_size = sizeof(desc),
@@ -178,7 +191,7 @@ static void test_threads(void)
 		.lost = on_lost,
 	};
 	struct hm_map_desc read_only = { .struct_size = sizeof(read_only), .access = HM_READ };
-	pthread_t threads[WRITERS + 1];
+	pthread_t threads[WRITERS + 2];
 	uint64_t state = test_seed(), round;
 	unsigned int i;
 
@@ -199,10 +212,11 @@ static void test_threads(void)
 					   (void *)(uintptr_t)i),
 			    0);
 	CHECK_EQUAL(pthread_create(&threads[i], NULL, launch_pages, NULL), 0);
+	CHECK_EQUAL(pthread_create(&threads[i + 1], NULL, read_pages, NULL), 0);
 	for (round = 1; round <= rounds(); round++)
 		one_round(&state, round);
 	ending = true;
-	for (i = 0; i <= WRITERS; i++)
+	for (i = 0; i < WRITERS + 2; i++)
 		pthread_join(threads[i], NULL);
 	CHECK_EQUAL(buffer_info(buffer).lost, 0);
 out:
@@ -212,8 +226,21 @@ out:
 	hm_device_unref(device);
 }
 
+static void test_threads(void)
+{
+	all_threads();
+}
+
+static void test_handled(void)
+{
+	CHECK_OK_FATAL(hm_handler_install(0));
+	all_threads();
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct sim_case cases[] = {
 	{ "threads", test_threads },
+	{ "handled", test_handled },
 	{ NULL, NULL },
 };
 

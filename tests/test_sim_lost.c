@@ -461,7 +461,7 @@ static void *changer(void *user)
 }
 
 /* Nobody who touches, makes or changes maps meanwhile is killed, or hangs. */
-static void test_unplug_under_load(void)
+static void unplug_under_load(void)
 {
 	struct hm_device *device = sim_open();
 	pthread_t threads[3];
@@ -494,6 +494,19 @@ static void test_unplug_under_load(void)
 	hm_device_unref(device);
 }
 
+static void test_unplug_under_load(void)
+{
+	unplug_under_load();
+}
+
+/* The handler has no signal to see, or replaces nothing that the loss does. */
+static void test_unplug_handled(void)
+{
+	CHECK_OK_FATAL(hm_handler_install(0));
+	unplug_under_load();
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct sim_case cases[] = {
 	{ "pages", test_pages },
 	{ "pages_of_later_maps", test_pages_of_later_maps },
@@ -502,6 +515,7 @@ static const struct sim_case cases[] = {
 	{ "unplug_after_growth", test_unplug_after_growth },
 	{ "unplug_out_of_memory", test_unplug_out_of_memory },
 	{ "unplug_under_load", test_unplug_under_load },
+	{ "unplug_handled", test_unplug_handled },
 	{ NULL, NULL },
 };
 
