@@ -93,7 +93,9 @@ struct hm_access_request {
  * Called by many threads at once.
  *
  * Returns: 0 to allow it, or a negative errno, normally -EACCES, which the call
- * returns then. Anything else refuses with -EACCES.
+ * returns then. Anything else refuses with -EACCES. Where there is a hook and /proc does
+ * not tell the path that it is to be asked about, the call fails without asking: -ENOENT
+ * /proc is not mounted, -ENAMETOOLONG.
  */
 typedef int hm_access_hook(void *user, const struct hm_access_request *request, char *reason);
 

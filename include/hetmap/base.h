@@ -12,9 +12,9 @@
  * - Sizes, offsets and lengths are bytes, uint64_t. Times are nanoseconds.
  * - Every description and information struct but hm_pointer_info, which is fixed,
  *   begins with struct_size. The caller sets it to sizeof the struct it was
- *   compiled with; the library reads or fills no more than that. -E2BIG: it is
- *   larger than this library knows; of a description, only if the part beyond
- *   is not zero.
+ *   compiled with; the library reads or fills no more than that. -E2BIG, of every
+ *   function that takes one: it is larger than this library knows; of a
+ *   description, only if the part beyond is not zero.
  * - Every function may be called from any thread, unless its comment says
  *   otherwise. Only hm_pointer_find() and hm_errmsg() are async-signal-safe.
  * - -EINVAL: a NULL, unknown flag, or a value out of the stated range;
@@ -22,12 +22,16 @@
  *   Both can come from every function that takes an object and are not
  *   repeated below.
  * - A system call that a signal interrupts is made again, up to 100 times, and so is one
- *   that answers EAGAIN where that means "not just now". -EINTR, or -EAGAIN, is what is
- *   left when that does not help: nothing was done, and the call may be made again.
- *   -ENOMEM likewise says that nothing was done; the text says what ran out. They, too,
- *   can come from every function that calls the kernel, and are repeated below only
- *   where they mean something else. Nor is what the access hook answers (hetmap/access.h),
- *   normally -EACCES.
+ *   that answers EAGAIN where that means "not just now" (madvise(2), mincore(2), calls of
+ *   devices). -EINTR, or -EAGAIN, is what is left when that does not help: nothing was
+ *   done, and the call may be made again. EAGAIN that names a limit is given back at once:
+ *   mmap(2)'s is RLIMIT_MEMLOCK under mlockall(MCL_FUTURE).
+ *   -ENOMEM (memory, address space, vm.max_map_count), -EMFILE and -ENFILE (descriptors)
+ *   are given back at once, too, but for what hm_retire_set() says; nothing was done, and
+ *   the text says what ran out. -EIO: a device or its driver failed. -EBADF: somebody else
+ *   has closed a descriptor that is the library's. All these can come from every function
+ *   that calls the kernel, and are repeated below only where they mean something else, or
+ *   more. Nor is what the access hook answers (hetmap/access.h), normally -EACCES.
  */
 #ifndef HETMAP_BASE_H
 #define HETMAP_BASE_H

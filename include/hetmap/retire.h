@@ -30,8 +30,11 @@ struct hm_retire_desc {
  * the CPU's turn, and leave the rest to a thread of the library's: until then bytes stay
  * mapped, descriptors open and device memory in use. A last reference beyond the bounds,
  * or to a map with locked bytes or whose buffer other processes share, is released in
- * place all the same. An operation that lacks what the backlog holds (-ENOMEM, -ENOSPC,
- * -EMFILE, -ENFILE) waits for it and is tried once more.
+ * place all the same. What lacks what the backlog holds (-ENOMEM, -ENOSPC, -EMFILE,
+ * -ENFILE) waits for it and is tried once more, in hm_device_open, hm_buffer_create,
+ * _export and _resize, hm_alloc, hm_realloc, hm_map_create, hm_map_protect and scopes, and
+ * the opening of what hm_buffer_from_file and _import take in. Other calls answer with it
+ * at once.
  *
  * The thread releases after a grace period of liburcu-bp, and so does, while this is on,
  * whoever releases in place: inside a read-side critical section (urcu_bp_read_lock())
