@@ -20,7 +20,7 @@ extern "C" {
  * not move. Where limits do not allow that, less is reserved, down to size,
  * and hm_errmsg() says so though the call succeeds.
  *
- * Errors: as hm_buffer_create and hm_map_create.
+ * Errors: as hm_buffer_create and hm_map_create; -EINVAL size 0, or another @access.
  */
 HM_API int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access,
 		    void *ret_pointer);
@@ -32,8 +32,8 @@ HM_API int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access,
  * @flags:   [in] 0: the pointer stays, or -ENOSPC; HM_MAY_MOVE: it may change
  * @ret_pointer: [out, optional] address of an object pointer: where it is now
  *
- * Errors: -EINVAL not the base of an allocation (the text names the base);
- * otherwise as hm_buffer_resize.
+ * Errors: -EINVAL not the base of an allocation (the text names the base), freed before,
+ * or foreign; otherwise as hm_buffer_resize.
  */
 HM_API int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer);
 

@@ -132,10 +132,11 @@ struct hm_buffer_info {
  * shrinking and growing, so that no process can pull pages from under a map
  * [memfd_create(2), fcntl(2) F_ADD_SEALS].
  *
- * Errors: -EINVAL size 0, above max_size, or overflowing when rounded up;
- * -EFBIG above RLIMIT_FSIZE; -EMFILE too many open files (the text names
- * RLIMIT_NOFILE); -ENOMEM; -EOPNOTSUPP the device creates none, or has no
- * such flag or place (the text says what it lacks).
+ * Errors: -EINVAL size 0, above max_size or 2^62, an offset, HM_BUFFER_READ_ONLY, or
+ * nodes that there are not; -EFBIG above RLIMIT_FSIZE; -EMFILE too many open files
+ * (the text names RLIMIT_NOFILE); -ENOMEM; -ENOSPC the device has no room for it;
+ * -EOPNOTSUPP the device creates none, or has no such flag or place (the text says
+ * what it lacks); -ENODEV the device was taken away.
  */
 HM_API int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *desc,
 			    struct hm_buffer **ret_buffer);
@@ -152,10 +153,12 @@ HM_API int hm_buffer_create(struct hm_device *device, const struct hm_buffer_des
  * is passed. Where the file system refuses MAP_SHARED, a reader gets a private
  * map, and hm_buffer_query says so (HM_BACKING_FILE_PRIVATE).
  *
- * Errors: -ENOENT, -EACCES, -EISDIR, -ELOOP from open(2); -ENODATA the file
- * is empty; -EINVAL offset not a multiple of the page size, the range ends
- * beyond the file's end, or it is no regular file (FIFO, device);
- * -EMFILE; -ENOMEM.
+ * Errors: -ENOENT, -ENOTDIR, -EACCES, -EISDIR, -ELOOP, -EROFS, -ETXTBSY, -EPERM and
+ * the others of open(2); -EBADF @fd; -EACCES @fd is open for less than the buffer
+ * would give; -ENODATA the file is empty; -EINVAL offset not a multiple of the page
+ * size, the range ends beyond the file's end, or it is no regular file (FIFO,
+ * device); -EOPNOTSUPP the device opens no files, or has no such flag; -EMFILE;
+ * -ENOMEM.
  */
 HM_API int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 			       const struct hm_buffer_desc *desc,
@@ -170,8 +173,12 @@ HM_API int hm_buffer_from_file(struct hm_device *device, const char *path, int f
  * Errors: -EXDEV made of several objects and HM_EXPORT_COALESCE not passed;
  * -EOPNOTSUPP private memory, or the buffer lacks HM_CAP_READ_ONLY or HM_CAP_DMABUF
  * for these flags (the text has the remedy); -E2BIG more than this kernel makes a
- * dma-buf of; -EPERM a seal forbids it; -EMFILE; -EBUSY the buffer is in use, or was
- * exported with other rights before and its device keeps those (DRM nodes).
+ * dma-buf of; -EPERM a seal forbids it; -EACCES the descriptor that the buffer is of,
+ * or the file's or /dev/udmabuf's mode, does not give that; -EMFILE; -EBUSY it was
+ * exported with other rights before and its device keeps those (DRM nodes); -EDEADLK
+ * from a view's callback; -ENOENT "file", read-only: /proc is not mounted; -ENODEV the
+ * device was taken away, or /dev/udmabuf was. HM_EXPORT_COALESCE:
+ * hm_buffer_resize's with HM_GROW_REPLACE.
  */
 HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd);
 
@@ -185,8 +192,10 @@ HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_f
  * @ret_buffer: [out]
  *
  * Errors: -EPERM the memfd could be truncated under us (seal it with
- * F_SEAL_SHRINK); -EINVAL size beyond the object's, or no such object; -EOPNOTSUPP
- * its exporter lets nobody map the dma-buf; -EBADF; -EMFILE; -ENOMEM.
+ * F_SEAL_SHRINK); -EINVAL size beyond the object's, or no such object, or another flag;
+ * -EOPNOTSUPP its exporter lets nobody map the dma-buf, the device takes in none, or not
+ * that one; -EACCES it was exported read-only, and HM_BUFFER_READ_ONLY was not passed;
+ * -EBADF @fd; -EMFILE; -ENOMEM; -ENODEV the device was taken away.
  */
 HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 			    struct hm_buffer **ret_buffer);
@@ -216,11 +225,12 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_bu
  *
  * Waits while a blocking socket is full. Any thread, no lock is held meanwhile.
  *
- * Errors: -EAGAIN the socket does not wait and is full, nothing was sent; -EINTR
- * signals kept it from sending; -EPIPE, -ECONNRESET the peer is gone; -ENOTCONN;
- * -ENOTSOCK; -EPROTOTYPE no such socket; -ETOOMANYREFS too many descriptors are under
- * way; -EOPNOTSUPP private memory, or one that a device may cut off ("soft"); -EXDEV made
- * of several objects; -EPERM a seal forbids it; -EMFILE; -EFBIG; -ENOMEM; -ENODEV.
+ * Errors: -EAGAIN the socket does not wait and is full, nothing was sent, nor tried
+ * again; -EINTR signals kept it from sending; -EPIPE, -ECONNRESET the peer is gone;
+ * -ENOTCONN; -EBADF, -ENOTSOCK; -EPROTOTYPE no such socket; -ENOBUFS, -ETOOMANYREFS too
+ * much, or too many descriptors, under way; -EOPNOTSUPP private memory, or one that a
+ * device may cut off ("soft"); -EFBIG RLIMIT_FSIZE is less than a control page; -EIO only
+ * a part was sent: close the socket; and hm_buffer_export's.
  */
 HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
 
@@ -238,21 +248,28 @@ HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
  * Each call on the buffer or a map of it looks for the owner's size first; a map of
  * the whole buffer follows it; hm_map_length, hm_pointer_find and launches have the
  * size of the call before. Bytes cut off since then read zeros. On "sim" growth is
- * not seen: the device does not tell how far an object may go.
+ * not seen: the device does not tell how far an object may go. What keeps the maps from
+ * following is that call's error, which has done nothing else then: -EPROTO a size that
+ * can't be, -EBUSY work did not end within 10 s or a view refused, -EDEADLK from a
+ * view's callback, -ENOMEM. It is not repeated below.
  *
  * The bytes stay when the owner ends: see HM_SHARING_OWNER_GONE, which a pidfd of his
  * tells; where he could have none, it is found out where both processes see the same
  * process numbers.
  *
- * After an error other than -EAGAIN, -EINTR and -EINVAL a message may have been taken from
- * the socket: on a SOCK_STREAM one the next may begin anywhere, so close it.
+ * After an error other than -EAGAIN, -EINTR and those of desc and of the socket itself a
+ * message may have been taken from it: on a SOCK_STREAM one the next may begin anywhere,
+ * so close it.
  *
- * Errors: -EAGAIN the socket does not wait, and nothing is there; -EINTR; -ECONNRESET
- * the peer has closed it; -ENOTSOCK; -EPROTOTYPE; -EPROTO what came is no buffer, or
- * not the one that the message tells of; -EPERM memory or control page could be
- * truncated under us; -E2BIG beyond desc's max_size; -EOPNOTSUPP the device takes
- * none; -EINVAL the device knows no such object, or desc; -EACCES; -EMFILE; -ENOMEM;
- * -ENODEV.
+ * Errors: -EAGAIN the socket does not wait, and nothing is there; -EINTR signals kept it
+ * from receiving; -ECONNRESET the peer has closed it; -ENOTCONN, -EINVAL it never was
+ * connected; -EBADF, -ENOTSOCK; -EPROTOTYPE no such socket; -EPROTO what came is no
+ * buffer, or not the one that the message tells of; -EPERM memory or control page could
+ * be truncated under us; -E2BIG beyond desc's max_size; -EOPNOTSUPP the device takes
+ * none, or not that one; -EINVAL the device knows no such object, or desc; -EACCES
+ * the descriptor gives less than the message says; -EISDIR, -ENODATA what came as a file
+ * is a directory, or empty; -EMFILE there was no room for the descriptors, which are
+ * lost; -ENOMEM; -ENODEV the device was taken away.
  */
 HM_API int hm_buffer_receive(struct hm_device *device, int socket,
 			     const struct hm_buffer_desc *desc, struct hm_buffer **ret_buffer);
@@ -278,13 +295,15 @@ HM_API int hm_buffer_receive(struct hm_device *device, int socket,
  * generation changes, calls on it are -ENODEV; the buffer still has its bytes.
  *
  * Errors: -EINVAL size 0, or both HM_GROW_*; -ENOSPC past max_size without
- * HM_MAY_MOVE; -EDEADLK from a view's callback;
- * -EBUSY a shrink would cut into a map of a part, work did not end in time,
- * a view refused, the buffer is exported or mapped twice and would need a
- * new object, or it was received, and is its owner's to resize; -EOWNERDEAD it was
- * received, and its owner has ended; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
- * vm.max_map_count, memory); -EOPNOTSUPP the buffer has not the capability;
- * -EPERM a seal forbids it.
+ * HM_MAY_MOVE, or the device has no room for it, or for the new object; -EDEADLK from a
+ * view's callback; -EBUSY a shrink would cut into a map of a part, or into what was
+ * exported as a dma-buf, work did not end in time, a view refused, the buffer is
+ * exported or mapped twice and would need a new object, somebody else resized the file,
+ * or it was received, and is its owner's to resize; -EOWNERDEAD it was received, and its
+ * owner has ended; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
+ * vm.max_map_count, memory), -EAGAIN, -EPERM what was locked can't be locked at a new
+ * object; -EOPNOTSUPP the buffer has not the capability; -EPERM a seal forbids it;
+ * -ENODEV the device was taken away, or a map of it is lost: unref that first.
  */
 HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
 
@@ -311,8 +330,10 @@ HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_
  * Errors: -EBUSY others map the memory so that they may write it, or could come to
  * (receivers, fork children, maps that are not the library's), it is a dma-buf's or
  * was received, work did not end within 10 s, or a view refused; -EOPNOTSUPP the kernel
- * seals no such memory; -EACCES it is read-only here; -EDEADLK from a view's callback;
- * -EMFILE; -ENOMEM; -ENOENT /proc is not mounted. Source: memfd_create(2), fcntl(2).
+ * seals no such memory; -EACCES it is read-only here; -EPERM its maker allows no further
+ * seals (F_SEAL_SEAL); -EDEADLK from a view's callback; -EMFILE; -ENOMEM; -EAGAIN, -EPERM
+ * what was locked can't be locked again; -ENOENT /proc is not mounted; -ENODEV a map of
+ * it is lost: unref that first. Source: memfd_create(2), fcntl(2).
  */
 HM_API int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags);
 
@@ -321,7 +342,7 @@ HM_API int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags);
  * @buffer:   [in]
  * @ret_info: [in,out] struct_size set by the caller
  *
- * Errors: -E2BIG.
+ * Errors: -E2BIG; -EDEADLK from a view's callback, of the buffer that is being changed.
  */
 HM_API int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info);
 

@@ -77,7 +77,9 @@ struct hm_device_info {
  * @capacity: [in] entries in @infos
  * @ret_n:    [out] devices there are, also when more than @capacity
  *
- * Errors: -ENOMEM.
+ * What can't be opened is left out.
+ *
+ * Errors: -E2BIG; -ENOMEM.
  */
 HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *ret_n);
 
@@ -89,9 +91,11 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
  *
  * Errors: -ENODEV no such device (the text lists those there are, or has the
  * remedy); -EACCES not permitted (the text says to whom it is); -EPROTO it and this
- * library don't speak the same version (the text has both); -EINVAL HETMAP_SOFT, the
- * settings of "soft", or HETMAP_DRM_IDLE has a mistake; -EOPNOTSUPP "drm:": no DRM node, or a driver that
- * the library does not know; -EMFILE; -ENOMEM.
+ * library don't speak the same version (the text has both); -EINVAL HETMAP_RETIRE,
+ * HETMAP_SOFT, the settings of "soft", or HETMAP_DRM_IDLE has a mistake; -EOPNOTSUPP
+ * "drm:": no DRM node, or a driver or kernel that the library can't use; "soft": this
+ * machine's pages are not of 4 KiB; -EMFILE; -ENOMEM; of a path, what open(2) answers.
+ * NULL: -ENODEV where none opens, whatever kept them from it, or -ENOMEM.
  */
 HM_API int hm_device_open(const char *name, struct hm_device **ret_device);
 

@@ -76,7 +76,8 @@ struct hm_loss_desc {
  * Errors: -EINVAL unknown policy or flag; -EOPNOTSUPP a shadow of private memory, or
  * RECREATE of what was imported, received or is a file; -ENODEV the buffer is lost;
  * -ENOMEM, -EMFILE, -EFBIG no room for a shadow (the old policy holds then); -EIO bytes
- * that can't be read; -EDEADLK from a view's callback.
+ * that can't be read; -ENOSPC there is no room for them where CPUs reach them
+ * (HM_CAP_BRACKET); -EDEADLK from a view's callback.
  */
 HM_API int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *desc);
 
@@ -89,7 +90,7 @@ HM_API int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_des
  *
  * Errors: -ERANGE; -EOPNOTSUPP it has no shadow; -ENODEV the buffer is lost, or part of
  * it is and the shadow shows it (HM_LOST_SEALED); -EIO bytes that can't be read;
- * -ENOMEM.
+ * -ENOSPC as of hm_buffer_set_loss; -EDEADLK from a view's callback; -ENOMEM.
  */
 HM_API int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
 
@@ -133,7 +134,8 @@ struct hm_recover_info {
  * be called again, also while the device is there: for those that were left.
  *
  * Errors: -ENODEV it is not there, or was taken away again; -EACCES, -EPROTO, -EMFILE,
- * -ENOMEM as of hm_device_open(); -EDEADLK in a callback of a recovery; -E2BIG.
+ * -ENOMEM, -EOPNOTSUPP, -EINVAL as of hm_device_open(); -EDEADLK in a callback of a
+ * recovery; -EINVAL an unknown flag; -E2BIG.
  */
 HM_API int hm_device_recover(struct hm_device *device, uint32_t flags,
 			     struct hm_recover_info *ret_info);
