@@ -133,9 +133,10 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * which takes a look at the mask (one system call) outside of guarded scopes.
  *
  * Errors: -EOPNOTSUPP the handler is not installed; -ENOENT @dst_in_map is in no map;
- * -EAGAIN its map was being changed all the time, or 4096 threads are in scopes; -ERANGE the map ends before, or as
- * HM_FAULT_END; -ENODEV; -EIO; -EHWPOISON; -EACCES: see enum hm_fault_cause. Whether
- * another handler is above the library's is not checked: see hm_guard_begin().
+ * -EAGAIN its map was being changed all the time, or 4096 threads are in scopes; -ERANGE
+ * the map ends before, or as HM_FAULT_END; -ENODEV; -EIO; -EHWPOISON; -EACCES: see enum
+ * hm_fault_cause; -EINVAL length 0; -E2BIG. Whether another handler is above the library's
+ * is not checked: see hm_guard_begin().
  */
 HM_API int hm_copy_in(void *dst_in_map, const void *src, uint64_t length,
 		      struct hm_fault *fault);

@@ -50,8 +50,8 @@ struct hm_lock_budget {
  * Where more is locked now, ranges give way until it fits, the lowest priority first.
  * A fork child starts with its parent's budget, and nothing of it in use.
  *
- * Errors: -EBUSY maps with locks are being changed, so that they can't give way; the
- * budget is as it was.
+ * Errors: -EBUSY maps with locks are being changed, or the kernel does not unlock them,
+ * so that they can't give way; the budget is as it was.
  */
 HM_API int hm_lock_budget_set(uint64_t bytes);
 

@@ -6,7 +6,9 @@
  * The range functions take (map, offset, length): bytes from the map's start.
  * Length 0 is -EINVAL; a range past the map's end is -ERANGE. Where pages are
  * changed, offset is a multiple of the map's page size and length is too, or
- * reaches the map's end. -ENODEV: the map is lost (see hm_buffer_resize).
+ * reaches the map's end. -ENODEV: the map is lost (see hm_buffer_resize), or its device
+ * was taken away. -EDEADLK: called by a callback of a view of the map, which is being
+ * changed. These four are repeated below only where they mean more.
  */
 #ifndef HETMAP_MAP_H
 #define HETMAP_MAP_H
@@ -66,10 +68,14 @@ struct hm_map_info {
  * @ret_map: [out] a reference, dropped with hm_map_unref()
  *
  * Errors: -EACCES more access than the buffer gives; -EINVAL offset not
- * page-aligned; -ERANGE past the buffer's end; -EBUSY a second map of a
- * private buffer; -ENOMEM address space, RLIMIT_AS or vm.max_map_count (the
+ * page-aligned, or HM_WRITE alone; -ERANGE past the buffer's end; -EBUSY a second map
+ * of a private buffer; -ENOMEM address space, RLIMIT_AS or vm.max_map_count (the
  * text says which); -EAGAIN RLIMIT_MEMLOCK under mlockall(MCL_FUTURE); -EPERM
- * writable, and the buffer was exported read-only.
+ * writable, and the buffer was exported read-only; -EOPNOTSUPP HM_MAP_POPULATE of
+ * pages that can't be brought in ahead, or a received dma-buf that CPUs may not map;
+ * -EFAULT, -EHWPOISON HM_MAP_POPULATE: as hm_map_prefetch; -ENODEV the device was taken
+ * away, or of a file: its file system can't share mappings (the text says which);
+ * -EDEADLK from a view's callback.
  */
 HM_API int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 			 struct hm_map **ret_map);
@@ -85,7 +91,7 @@ HM_API uint64_t hm_map_length(const struct hm_map *map);
  * @map:      [in]
  * @ret_info: [in,out] struct_size and fields set by the caller
  *
- * Errors: -E2BIG; -ENOENT /proc is not mounted and fields need it.
+ * Errors: -E2BIG; -ENOENT /proc is not mounted and fields need it; -ENODEV; -EDEADLK.
  */
 HM_API int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info);
 
@@ -96,8 +102,10 @@ HM_API int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info);
  *
  * Waits for work in flight on the range. All or nothing.
  *
- * Errors: -EACCES more than the buffer gives; -EBUSY work did not end within
- * 10 s, or a view refused; -ENOMEM vm.max_map_count; -EINVAL; -ERANGE.
+ * Errors: -EACCES more than the buffer gives, or than a seal lets a map have that was
+ * made to be read; -EBUSY work did not end within 10 s, or a view refused; -ENOMEM
+ * vm.max_map_count; -EOPNOTSUPP rights of this device's maps don't change; -EPERM
+ * HM_SEAL_ADDRESSES holds the map; -EINVAL also HM_WRITE alone; -ERANGE.
  * Source: mprotect(2).
  */
 HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
@@ -122,9 +130,9 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
  *
  * Errors: -ENOMEM beyond RLIMIT_MEMLOCK or the lock budget (the text has limit, bytes
  * locked, who has most of them, and the shortage), or a mapping too many; -EPERM the
- * limit is 0; -EAGAIN there was no memory for all of its pages just now; -EOPNOTSUPP
- * memory of this kind can't be locked though mlock() answers 0; -EACCES the range has
- * no access; -EINVAL; -ERANGE.
+ * limit is 0; -EAGAIN there was no memory for all of its pages just now (it is asked
+ * once); -EOPNOTSUPP memory of this kind can't be locked though mlock() answers 0;
+ * -EACCES the range has no access; -EINVAL; -ERANGE.
  */
 HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
 		       uint64_t *ret_locked);
@@ -153,8 +161,10 @@ enum hm_advice {
  * @map, @offset, @length: [in] see above
  * @advice: [in] enum hm_advice
  *
- * Errors: -EOPNOTSUPP this kernel or this memory knows no such advice;
- * -EINVAL; -ERANGE. Source: madvise(2).
+ * Errors: -EOPNOTSUPP this kernel or this memory knows no such advice, or locked pages
+ * don't take it; -EBADF HM_ADVICE_WILLNEED of memory without a file, on a kernel without
+ * swap; -EAGAIN vm.max_map_count, or a want of memory that lasts; -EINVAL; -ERANGE.
+ * Source: madvise(2).
  */
 HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t advice);
 
@@ -168,7 +178,8 @@ HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, u
  * error may leave part of the range present; contents never change.
  *
  * Errors: -EACCES the range has not that access; -EFAULT a page could not be
- * brought in (poisoned, or beyond a truncated file's end); -ENOMEM; -EINVAL;
+ * brought in (beyond a truncated file's end, or its storage failed); -EHWPOISON it is
+ * poisoned; -EOPNOTSUPP this device's pages can't be brought in ahead; -ENOMEM; -EINVAL;
  * -ERANGE.
  */
 HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
@@ -192,8 +203,8 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * whoever brings other bytes in may crowd them out, also before the end; then it is
  * begun again.
  *
- * Errors: the work's own (-EIO, -ETIMEDOUT, ...); -EINTR signals kept coming while
- * others' work was waited for; -EINPROGRESS an accelerator can't
+ * Errors: the work's own (hm_fence_wait's, but for -ETIME); -EINTR signals kept coming
+ * while others' work was waited for; -EINPROGRESS an accelerator can't
  * even wait for it (the text says why); -ENOSPC the range is larger than
  * what CPUs reach at a time (the text has the numbers), or there is no room for it
  * now; -EACCES a right that the map was made with has been taken away from the range (the
@@ -212,9 +223,11 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  *
  * The bracket is closed whatever the result, but for -EINVAL and -EOWNERDEAD.
  *
- * Errors: -EINVAL without a begin; -ERANGE; the accelerator's own; -EIO bytes of the
- * range were lost, and replaced, perhaps since the begin (hetmap/guard.h); -ENODEV the map
- * is lost, and with it what was written in the bracket.
+ * Errors: -EINVAL without a begin; -ERANGE likewise, of a range past the map's end; the
+ * device's own; -EDEADLK in a view's callback, where views are to be told; -EIO bytes of
+ * the range were lost, and replaced, perhaps since the begin (hetmap/guard.h);
+ * hm_buffer_shadow's, where the buffer has a shadow; -ENODEV the map is lost, and with it
+ * what was written in the bracket.
  */
 HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);

@@ -63,8 +63,9 @@ struct hm_pointer_detail {
  * @pointer:    [in]
  * @ret_detail: [in,out] struct_size and fields set by the caller
  *
- * Errors: -ENOENT in no map; -E2BIG; -EOPNOTSUPP the kernel has not that
- * facility, or not for maps of this device (HM_POINTER_RESIDENT).
+ * Errors: -ENOENT in no map; -EAGAIN as of hm_pointer_find; -E2BIG; -EOPNOTSUPP the
+ * kernel has not that facility, or not for maps of this device (HM_POINTER_RESIDENT), or
+ * /proc is not mounted; -ENOMEM HM_POINTER_RESIDENT: it was unmapped meanwhile.
  */
 HM_API int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail);
 

@@ -53,7 +53,7 @@ struct hm_view_ops {
  * @user:   [in] handed to the callbacks
  * @ret_view: [out] dropped with hm_view_unref()
  *
- * Errors: -ERANGE; -ENOMEM; -E2BIG.
+ * Errors: -ERANGE; -ENOMEM; -E2BIG; -ENODEV, -EDEADLK as map.h says.
  */
 HM_API int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 			  const struct hm_view_ops *ops, void *user, struct hm_view **ret_view);
