@@ -149,8 +149,8 @@ struct hm_accel_ops {
  * hm_accel_register - add a kind of accelerator to the process
  * @ops: [in] must stay valid; not copied when it has this library's size
  *
- * Errors: -EINVAL an op is missing (the text names it); -EEXIST the name is
- * taken; -E2BIG a longer table than this library knows; -ENOSPC.
+ * Errors: -EINVAL an op is missing (the text names it), or the name or the form; -EEXIST
+ * the name is taken; -E2BIG a longer table than this library knows; -ENOSPC; -ENOMEM.
  */
 HM_API int hm_accel_register(const struct hm_accel_ops *ops);
 

@@ -65,7 +65,7 @@ struct hm_accel_info {
  * normal and gives no entry. "cpu" is always there; engines of simulated devices
  * come after it.
  *
- * Errors: -ENOMEM.
+ * Errors: -E2BIG. What can't be asked is left out.
  */
 HM_API int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_t *ret_n);
 
@@ -76,8 +76,9 @@ HM_API int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_
  * @desc: [in, optional]
  * @ret_accel: [out] dropped with hm_accel_unref()
  *
- * Errors: -ENODEV no such accelerator (the text lists those there are);
- * -EIO the driver failed (the text has its error's name); -ENOMEM.
+ * Errors: -ENODEV no such accelerator (the text lists those there are), or no engine;
+ * -EINVAL flags that exclude each other, or a window of less than a page; -EIO the driver
+ * failed (the text has its error's name); -ENOMEM; of "sim" and "soft" hm_device_open's.
  */
 HM_API int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 			 struct hm_accel **ret_accel);
@@ -101,7 +102,9 @@ HM_API int hm_accel_query(struct hm_accel *accel, struct hm_accel_info *ret_info
  * Runs the self-test of that backing where it has not run yet. hm_errmsg()
  * holds the reason when the way is HM_WAY_COPY.
  *
- * Errors: -ENOENT in no map; -E2BIG beyond the window; -EIO.
+ * Errors: -ENOENT in no map; -ERANGE past its end; -E2BIG beyond the window; -ENODEV the
+ * map is lost, or a device was taken away; -EDEADLK from a callback of a view of the map;
+ * -EBUSY, -ENOSPC, -EEXIST as of hm_queue_launch; -EIO; -ENOMEM.
  */
 HM_API int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length,
 			   uint32_t *ret_way);

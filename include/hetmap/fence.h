@@ -28,10 +28,13 @@ struct hm_fence_info {
  * all of them fit where CPUs reach them (HM_CAP_BRACKET), the result is the work's all
  * the same and hm_errmsg() says which did not: bracket what is touched.
  *
- * Errors: -ETIME not done yet; any other is the work's own: -EIO the driver
- * failed, or bytes of an argument were lost and replaced (hetmap/guard.h), -ETIMEDOUT its engine was reset, -EFAULT an address that is not bound on
- * its device (the text has it), -ENODEV its device was taken away, or what a CPU
- * function returned.
+ * Errors: -ETIME not done yet; -EINTR signals kept coming while an imported descriptor was
+ * waited for, which is not done either; any other is the work's own: -EIO the driver
+ * failed, or bytes of an argument were lost and replaced (hetmap/guard.h), -ETIMEDOUT it
+ * ran too long, and its engine was reset, -ECANCELED the engine was reset on request,
+ * -EFAULT an address that is not bound on its device (the text has it), -EOVERFLOW it may
+ * have failed, too long ago to be known, -ENODEV its device was taken away, or a map was
+ * lost, -EPIPE as of hm_fence_import_fd, or what a CPU function returned.
  */
 HM_API int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
 
@@ -45,8 +48,8 @@ HM_API int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
  * those that are not done yet all are; else a thread of the library's waits for them,
  * until they are done or nobody has the descriptor any more.
  *
- * Errors: -EMFILE; -ENOMEM; -EIO; -EAGAIN no thread could be started; -EOPNOTSUPP a
- * caller's own accelerator has no descriptor.
+ * Errors: -EMFILE; -ENOMEM; -EIO; -EAGAIN no thread could be started (it is tried once);
+ * -EOPNOTSUPP a caller's own accelerator has no descriptor.
  */
 HM_API int hm_fence_fd(struct hm_fence *fence, int *ret_fd);
 
@@ -55,7 +58,7 @@ HM_API int hm_fence_fd(struct hm_fence *fence, int *ret_fd);
  * @fence: [in]
  * @ret_info: [in,out] struct_size set by the caller
  *
- * Errors: -E2BIG.
+ * Errors: -E2BIG; -EIO the driver can't tell. What the work ended with is in status.
  */
 HM_API int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info);
 

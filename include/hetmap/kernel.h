@@ -121,8 +121,8 @@ struct hm_kernel_desc {
  * Nothing is built yet, so a wrong source shows at the first launch, or at
  * hm_kernel_build().
  *
- * Errors: -EINVAL no form, no name, or a signature that does not parse (the
- * text has the word); -ENOMEM.
+ * Errors: -EINVAL no form, no name, a signature that does not parse (the text has the
+ * word), or a step that does not fit it (the text has its number); -ENOMEM.
  */
 HM_API int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel **ret_kernel);
 
@@ -135,8 +135,10 @@ HM_API int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel 
  *
  * Errors: -ENOEXEC the source does not compile (hm_errmsg() has the build
  * log); -EOPNOTSUPP the kernel has no form this accelerator runs (the text
- * names those it has); -EINVAL the number or kinds of arguments in the source
- * are not those of the signature; -EIO; -ENOMEM.
+ * names those it has), or the driver has no compiler; -EINVAL the number or kinds of
+ * arguments in the source are not those of the signature, or the source has no function
+ * of that name; -EIO the driver failed; -ENODEV it says that the device is not there;
+ * -ENOMEM.
  */
 HM_API int hm_kernel_build(struct hm_kernel *kernel, struct hm_accel *accel);
 

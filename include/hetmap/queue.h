@@ -18,7 +18,8 @@ struct hm_queue;
  * @flags: [in] 0
  * @ret_queue: [out] dropped with hm_queue_unref()
  *
- * Errors: -EIO the driver failed; -ENOMEM.
+ * Errors: -EIO the driver failed; -ENOSPC the engine has no more queues; -ENODEV its
+ * device was taken away; -ENOMEM.
  */
 HM_API int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **ret_queue);
 
@@ -93,9 +94,13 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * would write to a range that its map does not let be written, or read one without
  * access (the text has kernel, argument and range): where the launch says so, or where
  * it says that a pointer is only read, but the OpenCL source does not (no const) and
- * nothing is copied; what a CPU function stores untold is a SIGSEGV; -E2BIG beyond the accelerator's
- * window; -EBUSY a map is being changed; with HM_ZERO_COPY_ONLY -EINVAL an
- * argument that would be copied (the text has the alignment); hm_kernel_build's.
+ * nothing is copied; what a CPU function stores untold is a SIGSEGV; -E2BIG beyond the
+ * accelerator's window; -EBUSY a map is being changed, or the queue is full and its oldest
+ * work does not end; with HM_ZERO_COPY_ONLY -EINVAL an argument that would be copied (the
+ * text has the alignment); -ENODEV a map is lost, or the accelerator's device was taken
+ * away; -ENOSPC, -EEXIST its engine has no room, or something else, at a map's address;
+ * -EAGAIN no thread could be started ("cpu"); -EIO the driver failed; that of a fence that
+ * hm_queue_wait() gave; hm_kernel_build's. Nothing was submitted.
  */
 HM_API int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel,
 			   const uint64_t grid[3], const struct hm_arg *args, uint32_t n_arg,
@@ -129,7 +134,8 @@ HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel
  * @length: [in] bytes, from 1
  * @ret_fence: [out, optional]
  *
- * Errors: -EINVAL overlapping, or length 0; otherwise as hm_queue_launch.
+ * Errors: -EINVAL overlapping, or length 0; otherwise as hm_queue_launch, but for -E2BIG
+ * and hm_kernel_build's.
  */
 HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t length,
 			 struct hm_fence **ret_fence);
@@ -142,7 +148,8 @@ HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uin
  * @length: [in] bytes, a multiple of 4
  * @ret_fence: [out, optional]
  *
- * Errors: as hm_queue_copy.
+ * Errors: -EINVAL @to or @length no multiple of 4, or length 0; otherwise as
+ * hm_queue_copy.
  */
 HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t length,
 			 struct hm_fence **ret_fence);
