@@ -74,7 +74,8 @@ struct hm_drm_handle {
  * replace the object. Do not close it. May be called from any thread.
  *
  * Errors: -EOPNOTSUPP the buffer is no DRM node's (hm_drm_view_create is for those);
- * -ERANGE; -EACCES the access hook refused; -E2BIG; -EINVAL; -EOWNERDEAD; -ENODEV.
+ * -ERANGE; -EACCES the access hook refused; -EDEADLK from a view's callback; -E2BIG;
+ * -EINVAL; -EOWNERDEAD; -ENODEV the device was taken away.
  */
 HM_API int hm_drm_buffer_handle(struct hm_buffer *buffer, uint64_t offset,
 				struct hm_drm_handle *ret_handle);
@@ -101,7 +102,8 @@ struct hm_drm_view;
  * read-only objects), or the map is of a device's own pages, which no other device can
  * hold: export and import those; -EACCES the map does not allow @access, or the access
  * hook refused; -EINVAL not in whole pages; -ERANGE; -ENOMEM; -EFAULT the driver can't use
- * these pages; -ENODEV; -EOWNERDEAD.
+ * these pages; -EDEADLK from a callback of a view of the map; -ENODEV the map is lost, or
+ * a device was taken away; -EOWNERDEAD.
  * Source: DRM_IOCTL_AMDGPU_GEM_USERPTR, DRM_IOCTL_I915_GEM_USERPTR.
  */
 HM_API int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,

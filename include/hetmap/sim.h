@@ -31,7 +31,7 @@ extern "C" {
  * Errors: as uapi/hetsim.h says, *argument is as it was then; that of
  * HETSIM_HANDSHAKE: -EPERM, as it was done; -EOPNOTSUPP another kind of device;
  * -ENODEV the device was taken away. A call that a signal interrupts is not made
- * again: -EINTR.
+ * again: -EINTR; nor one of a queue that is full: -EAGAIN.
  */
 HM_API int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument);
 
@@ -41,7 +41,8 @@ HM_API int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argume
  * @ret_handle: [out] valid as long as the buffer, until it is replaced or grows by
  *              HM_GROW_APPEND
  *
- * Errors: -EOPNOTSUPP of another device; -EXDEV made of several objects.
+ * Errors: -EOPNOTSUPP of another device, or imported read-only, of which the device has
+ * no handle; -EXDEV made of several objects; -EDEADLK from a view's callback.
  */
 HM_API int hm_sim_buffer(struct hm_buffer *buffer, uint32_t *ret_handle);
 
@@ -58,8 +59,8 @@ HM_API int hm_sim_queue(struct hm_queue *queue, uint32_t *ret_number);
  * hm_sim_plug - plug a device in again
  * @name: [in] "soft:N" or "sim:N" (root, debugfs), after it was taken away
  *
- * Errors: -EEXIST it is there; -EINVAL no such name; -EACCES, -ENOENT not
- * permitted, or no debugfs.
+ * Errors: -EEXIST it is there; -EINVAL no such name or number, or HETMAP_SOFT has a
+ * mistake; -EACCES, -ENOENT not permitted, or no debugfs; or what the module answers.
  */
 HM_API int hm_sim_plug(const char *name);
 
