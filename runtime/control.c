@@ -33,7 +33,7 @@ struct control_file {
 	struct cds_list_head link;
 	struct control_page *page; /* receivers: read-only */
 	int fd;                    /* of the page, for further peers */
-	int owner_fd;              /* a pidfd; or -1 */
+	_Atomic int owner_fd;      /* a pidfd; or -1, until one comes */
 	bool own;                  /* this process made it */
 	bool owner_seen;           /* without owner_fd: its pid means the same process here */
 	_Atomic bool ended;        /* so has the owner: he does not come back */
@@ -70,13 +70,20 @@ static void file_free(struct control_file *file)
 	free(file);
 }
 
+static int look(int fd, struct stat *ret_st)
+{
+	int r = sys_fstat(fd, ret_st);
+
+	return r ? err_set(r, "a control page: fstat: %s", err_name(r)) : 0;
+}
+
 static int get_identity(struct control_file *file)
 {
 	struct stat st;
-	int r = sys_fstat(file->fd, &st);
+	int r = look(file->fd, &st);
 
 	if (r)
-		return err_set(r, "a control page: fstat: %s", err_name(r));
+		return r;
 	file->dev = st.st_dev;
 	file->ino = st.st_ino;
 	return 0;
@@ -121,14 +128,15 @@ static int file_create(struct control_file **ret_file)
 {
 	struct control_file *file = sys_calloc(1, sizeof(*file));
 	struct control_head *head;
-	int r;
+	int r, owner_fd;
 
 	if (!file)
 		return err_set(-ENOMEM, "no memory for a control page");
 	file->own = true;
-	r = owner_open(&file->owner_fd);
+	r = owner_open(&owner_fd);
 	if (r)
 		goto err_free;
+	file->owner_fd = owner_fd;
 	file->fd = memfd_open("control", 0);
 	if (file->fd < 0) {
 		r = file->fd;
@@ -251,10 +259,13 @@ void control_publish(struct share *share, uint64_t size)
 
 /* ---- the receiver's side ---- */
 
-/* That a touch of the page can't fault, and that its sizes are its owner's alone. */
-static int check_page_fd(int fd, const struct stat *st)
+/*
+ * That a touch of the page can't fault, and that its sizes are its owner's alone. The size
+ * counts from the seals on.
+ */
+static int check_page_fd(int fd, struct stat *ret_st)
 {
-	int seals;
+	int seals, r;
 
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
 	if (seals < 0)
@@ -266,24 +277,27 @@ static int check_page_fd(int fd, const struct stat *st)
 			       "the control page that was sent is not sealed (seals 0x%x): "
 			       "its sender could cut it off under us",
 			       seals);
+	r = look(fd, ret_st);
+	if (r)
+		return r;
 	/* Also keeps out huge pages, which a fault may fail to get. */
-	if (st->st_size != CONTROL_BYTES)
+	if (ret_st->st_size != CONTROL_BYTES)
 		return err_set(-EPROTO,
 			       "the control page that was sent has %" PRIu64
 			       " bytes: it must be %d",
-			       (uint64_t)st->st_size, CONTROL_BYTES);
+			       (uint64_t)ret_st->st_size, CONTROL_BYTES);
 	return 0;
 }
 
 /* The descriptors stay the caller's where it fails. */
-static int file_open(int fd, int owner_fd, const struct stat *st,
-		     struct control_file **ret_file)
+static int file_open(int fd, int owner_fd, struct control_file **ret_file)
 {
 	const struct control_head *head;
 	struct control_file *file;
+	struct stat st;
 	int r;
 
-	r = check_page_fd(fd, st);
+	r = check_page_fd(fd, &st);
 	if (r)
 		return r;
 	file = sys_calloc(1, sizeof(*file));
@@ -307,8 +321,8 @@ static int file_open(int fd, int owner_fd, const struct stat *st,
 	}
 	file->fd = fd;
 	file->owner_fd = owner_fd;
-	file->dev = st->st_dev;
-	file->ino = st->st_ino;
+	file->dev = st.st_dev;
+	file->ino = st.st_ino;
 	/* In another pid namespace the number means somebody else, or nobody. */
 	file->owner_seen = owner_fd < 0 && owner_is_seen(head->owner_pid, head->owner_start);
 	*ret_file = file;
@@ -321,26 +335,46 @@ err_free:
 	return r;
 }
 
-/* With mutex held; the descriptors are the file's, or where it has them the share's. */
-static int get_file(struct share *share, int fd, int owner_fd, struct control_file **ret_file)
+/*
+ * The owner's descriptor may have been left out of the first message, by whoever passed the
+ * buffer on. True: the file has it from now on.
+ */
+static bool take_owner(struct control_file *file, int owner_fd)
+{
+	const struct control_head *head = &file->page->head;
+
+	if (file->own || file->owner_fd >= 0 || owner_fd < 0)
+		return false;
+	if (owner_check(owner_fd, head->owner_pid, head->owner_start)) {
+		err_clear(); /* it is as if there were none */
+		return false;
+	}
+	file->owner_fd = owner_fd;
+	return true;
+}
+
+/*
+ * With mutex held; the descriptors are the file's, or where it has them the share's. @st is
+ * what @fd said before: of what is not known yet it counts for nothing.
+ */
+static int get_file(struct share *share, const struct stat *st, int fd, int owner_fd,
+		    struct control_file **ret_file)
 {
 	struct control_file *file;
-	struct stat st;
 	int r;
 
-	r = sys_fstat(fd, &st);
-	if (r)
-		return err_set(r, "a control page: fstat: %s", err_name(r));
 	/* While it is mapped no other file can be that one: it need not be looked at again. */
-	file = find(&st);
+	file = find(st);
 	if (!file) {
-		r = file_open(fd, owner_fd, &st, &file);
+		r = file_open(fd, owner_fd, &file);
 		if (r)
 			return r;
 		cds_list_add(&file->link, &files);
 		*ret_file = file;
 		return 0;
 	}
+	if (take_owner(file, owner_fd))
+		owner_fd = -1;
 	/* Closed with the buffer: who receives one waits for its bytes. */
 	share->spare_fds[0] = fd;
 	share->spare_fds[1] = owner_fd;
@@ -353,14 +387,19 @@ int control_open(const int fds[SHARE_FDS], const struct share_message *message,
 {
 	struct control_file *file = NULL;
 	struct share *share = NULL;
+	struct stat st;
 	int r;
 
+	/* Without the mutex: what was sent may be a file whose server does not answer. */
+	r = look(fds[SHARE_FD_CONTROL], &st);
+	if (r)
+		return r;
 	r = share_create(&share);
 	if (r)
 		return r;
 	share->received = true;
 	pthread_mutex_lock(&mutex);
-	r = get_file(share, fds[SHARE_FD_CONTROL], fds[SHARE_FD_OWNER], &file);
+	r = get_file(share, &st, fds[SHARE_FD_CONTROL], fds[SHARE_FD_OWNER], &file);
 	if (!r)
 		join(share, file, message->slot, message->serial);
 	pthread_mutex_unlock(&mutex);
@@ -398,12 +437,13 @@ bool control_owner_gone(struct share *share)
 {
 	struct control_file *file = share->file;
 	const struct control_head *head = &file->page->head;
+	int owner_fd = file->owner_fd;
 
 	if (control_is_let_go(share) || file->ended)
 		return true;
-	if (file->own || (file->owner_fd < 0 && !file->owner_seen))
+	if (file->own || (owner_fd < 0 && !file->owner_seen))
 		return false;
-	if (!owner_has_ended(file->owner_fd, head->owner_pid, head->owner_start))
+	if (!owner_has_ended(owner_fd, head->owner_pid, head->owner_start))
 		return false;
 	file->ended = true;
 	return true;

@@ -96,7 +96,7 @@ int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t
 		r = err_set(-EOPNOTSUPP,
 			    "%s: locked pages take no %s: call hm_map_unlock() first",
 			    map->buffer->name, advices[advice].name);
-	else if (r == -EINVAL)
+	else if (r == -EINVAL || r == -EBADF) /* the latter: without a file, and without swap */
 		r = err_set(-EOPNOTSUPP,
 			    "%s: this kernel, or memory of this kind, does not take "
 			    "%s",

@@ -65,6 +65,21 @@ static uint32_t backing_of(const struct hm_buffer *buffer, int fd)
 								      buffer->backing;
 }
 
+/* What a receiver may have: an earlier export may have sealed it for all. */
+static uint32_t access_of(const struct hm_buffer *buffer, uint32_t flags, int fd)
+{
+	int seals;
+
+	if (flags & HM_EXPORT_READ_ONLY)
+		return HM_READ;
+	if (buffer->backing != HM_BACKING_MEMFD && buffer->backing != HM_BACKING_HUGETLB)
+		return buffer->access;
+	seals = sys_fcntl(fd, F_GET_SEALS, 0);
+	if (seals >= 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return HM_READ;
+	return buffer->access;
+}
+
 static void describe_locked(const struct hm_buffer *buffer, uint32_t flags, int fd,
 			    struct share_message *message)
 {
@@ -72,7 +87,7 @@ static void describe_locked(const struct hm_buffer *buffer, uint32_t flags, int 
 		.magic = SHARE_MAGIC,
 		.version = SHARE_VERSION,
 		.length = sizeof(*message),
-		.access = flags & HM_EXPORT_READ_ONLY ? HM_READ : buffer->access,
+		.access = access_of(buffer, flags, fd),
 		.cache = buffer->cache,
 		.backing = backing_of(buffer, fd),
 		.max_size = buffer->share->max_size,
@@ -384,7 +399,7 @@ err_buffer:
 	hm_buffer_unref(buffer);
 err_control:
 	control_abandon(share);
-	return r;
+	return lost_notice(device, r);
 err_fds:
 	share_message_close(fds, SHARE_FDS);
 	return r;
@@ -447,6 +462,13 @@ int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size
 			       "%s: it was received, and only its owner, process %" PRIu64
 			       ", may resize it",
 			       buffer->name, control_owner_pid(share));
+	if (new_size < buffer->size &&
+	    (buffer->backing == HM_BACKING_FILE || buffer->backing == HM_BACKING_HUGETLB))
+		return err_set(-EBUSY,
+			       "%s was sent to others, whom a touch of what is cut off of a %s "
+			       "would kill (SIGBUS): it does not shrink any more",
+			       buffer->name,
+			       buffer->backing == HM_BACKING_FILE ? "file" : "huge page");
 	if (new_size > buffer->size &&
 	    (new_size > buffer->max_size || flags & (HM_GROW_REPLACE | HM_GROW_APPEND)))
 		return err_set(

@@ -426,8 +426,13 @@ int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns)
 	uint64_t now = time_now_ns(), end, ms;
 	int r;
 
-	if (timeout_ns > UINT64_MAX - now)
-		return sys_poll(files, n_files, -1);
+	if (timeout_ns > UINT64_MAX - now) {
+		/* poll() is never started again by the kernel [signal(7)], and for ever is long. */
+		do
+			r = sys_table.poll(files, n_files, -1);
+		while (r < 0 && errno == EINTR);
+		return r < 0 ? -errno : r;
+	}
 	end = now + timeout_ns;
 	do {
 		ms = now < end ? (end - now + 999999) / 1000000 : 0;

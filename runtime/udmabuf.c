@@ -77,19 +77,13 @@ bool udmabuf_is_there(void)
 	return is_there;
 }
 
-static int explain(int r, int memfd, uint64_t size)
+static int explain(int r, uint64_t size)
 {
 	char want[16], have[16];
 	uint64_t limit;
-	int seals;
 
 	if (r == -EMFILE || r == -ENFILE)
 		return rlimits_explain_fd(r, "a dma-buf of a memfd");
-	seals = sys_fcntl(memfd, F_GET_SEALS, 0);
-	if (r == -EINVAL && seals >= 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
-		return err_set(-EPERM,
-			       "the memfd was sealed against writing (hm_buffer_seal, or "
-			       "exported read-only), and such a one becomes no dma-buf");
 	if (r == -EINVAL && !number_read(LIMIT_FILE, &limit) && size > MIB(limit))
 		return err_set(-E2BIG,
 			       "a dma-buf of %s is more than udmabuf makes, %s: raise "
@@ -178,7 +172,7 @@ static int self_test(int node)
 	}
 	fd = call(node, memfd, page_size());
 	if (fd < 0) {
-		r = explain(fd, memfd, page_size());
+		r = explain(fd, page_size());
 		goto out;
 	}
 	r = compare(memfd, fd);
@@ -201,10 +195,27 @@ static int check_kind(int node)
 	return r;
 }
 
+/*
+ * Kernels from before 2025 look at F_SEAL_WRITE only [udmabuf.c: "also check the
+ * F_SEAL_FUTURE_WRITE seal"], and would give a dma-buf that may be written.
+ */
+static int check_seals(int memfd)
+{
+	int seals = sys_fcntl(memfd, F_GET_SEALS, 0);
+
+	if (seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
+		return 0;
+	return err_set(-EPERM, "the memfd was sealed against writing (hm_buffer_seal, or "
+			       "exported read-only), and such a one becomes no dma-buf");
+}
+
 int udmabuf_create(int memfd, uint64_t size, int *ret_fd)
 {
 	int node, fd, r;
 
+	r = check_seals(memfd);
+	if (r)
+		return r;
 	node = open_node();
 	if (node < 0)
 		return node;
@@ -213,7 +224,7 @@ int udmabuf_create(int memfd, uint64_t size, int *ret_fd)
 		goto out;
 	fd = call(node, memfd, size);
 	if (fd < 0)
-		r = err_with_name(explain(fd, memfd, size));
+		r = err_with_name(explain(fd, size));
 	else
 		*ret_fd = fd;
 out:

@@ -19,6 +19,7 @@
 #include "dmabuf_support.h"
 #include "smaps.h"
 #include "sys.h"
+#include "udmabuf.h"
 
 #define THOUSAND 1000
 
@@ -524,6 +525,18 @@ static void test_interrupted(void)
 	CHECK(n_calls > 10 && n_calls <= 1000);
 }
 
+/* Whatever the kernel's udmabuf says to it: some look at F_SEAL_WRITE only. */
+static void test_sealed(void)
+{
+	int fd = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING), dmabuf = -1;
+
+	CHECK_FATAL(fd >= 0 && !ftruncate(fd, 4096));
+	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE));
+	CHECK_ERROR(-EPERM, udmabuf_create(fd, 4096, &dmabuf));
+	CHECK_EQUAL(dmabuf, -1);
+	close(fd);
+}
+
 static const struct dmabuf_test tests[] = {
 	{ "host", { "absent", test_absent, 0, 0 } },
 	{ "heap:system", { "calls_heap", test_calls_heap, 0, 0 } },
@@ -533,6 +546,7 @@ static const struct dmabuf_test tests[] = {
 	{ "host", { "names", test_names, 0, 0 } },
 	{ "host", { "second_fails", test_second_fails, 0, 0 } },
 	{ "host", { "interrupted", test_interrupted, 0, 0 } },
+	{ "host", { "sealed", test_sealed, 0, 0 } },
 	{ "heap:system", { "size_mismatch", test_size_mismatch, 0, 0 } },
 	{ "sim:0", { "read_only", test_read_only, 0, 0 } },
 	{ "udmabuf", { "too_large", test_too_large, 0, 0 } },

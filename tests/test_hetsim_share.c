@@ -86,7 +86,7 @@ static int be_read_only(struct peer_world *world, uint64_t a, uint64_t b, uint64
 	bad |= (mprotect(base, PAGE, PROT_READ | PROT_WRITE) == 0) << 1;
 	bad |= (test_write_signal(base) == 0) << 2;
 	if (hm_buffer_export(world->buffer, 0, &fd))
-		return bad;
+		return bad | 1 << 5;
 	bad |= (mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED) << 3;
 	/* A dma-buf has no open() to give a second file of other rights. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

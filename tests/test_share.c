@@ -241,6 +241,10 @@ static void read_only(void)
 	CHECK_OK(hm_buffer_resize(s.buffer, 30 * PAGE, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), 30 * PAGE);
 	CHECK_ERROR(-EPERM, hm_buffer_resize(s.buffer, PAGE, 0));
+	/* It is so for whoever gets it from now on, however it is sent. */
+	CHECK_EQUAL(peer_call(&s.peer, peer_drop, 0, 0, 0), 0);
+	share(&s, 0, HM_READ);
+	CHECK_EQUAL(peer_call(&s.peer, be_read_only, 0, 0, 0), 0);
 	end(&s);
 }
 
@@ -551,6 +555,9 @@ static void file(void)
 	CHECK_OK(hm_buffer_resize(s.buffer, 40 * PAGE, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), 40 * PAGE);
 	pattern_write(hm_map_address(s.map), 0, 40 * PAGE, 3);
+	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, 40 * PAGE, 3), 1);
+	/* The peer, who has not been asked, would be killed by a touch of what goes. */
+	CHECK_ERROR(-EBUSY, hm_buffer_resize(s.buffer, PAGE, 0));
 	CHECK_EQUAL(peer_call(&s.peer, peer_holds, 0, 40 * PAGE, 3), 1);
 	end(&s);
 }

@@ -2,6 +2,8 @@
 /* hm_buffer_receive, and what senders who mean harm may send it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include "owner.h"
 #include "share.h"
 #include "support.h"
+#include "sys.h"
 
 #define PAGE 4096ull
 #define SIZE (5 * PAGE)
@@ -400,6 +403,113 @@ static void controls(void)
 	with_fd(SHARE_FD_CONTROL, page_fd(CONTROL_BYTES, SEALS, CONTROL_MAGIC, 1), -EPROTO);
 }
 
+/* What the library asks the kernel of the descriptors that it takes in. */
+static struct {
+	struct sys_table table; /* as it was */
+	dev_t dev;
+	ino_t ino;
+	unsigned int n_stat; /* of the one file */
+} asked;
+
+static int stat_counted(int fd, struct stat *st)
+{
+	int r = asked.table.fstat(fd, st);
+
+	asked.n_stat += !r && st->st_ino == asked.ino && st->st_dev == asked.dev;
+	return r;
+}
+
+/* He who seals it cuts it off just before: what was seen of its size is old. */
+static int seals_late(int fd, int command, long argument)
+{
+	struct stat st;
+
+	if (command == F_GET_SEALS && !fstat(fd, &st) && st.st_ino == asked.ino &&
+	    st.st_dev == asked.dev && !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK)) {
+		CHECK(!ftruncate(fd, 0));
+		CHECK(!fcntl(fd, F_ADD_SEALS, SEALS));
+	}
+	return asked.table.fcntl(fd, command, argument);
+}
+
+static void watch(int fd)
+{
+	struct stat st;
+
+	CHECK_FATAL(!fstat(fd, &st));
+	asked.table = sys_table;
+	asked.dev = st.st_dev;
+	asked.ino = st.st_ino;
+	asked.n_stat = 0;
+	sys_table.fstat = stat_counted;
+}
+
+static void sealed_late(void)
+{
+	struct scene scene;
+	int fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
+
+	set_up(&scene, SOCK_STREAM);
+	scene.fds[SHARE_FD_CONTROL] = fd;
+	watch(fd);
+	sys_table.fcntl = seals_late;
+	CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
+	sys_table = asked.table;
+	CHECK_EQUAL(asked.n_stat, 2); /* once to know it, and once with its seals */
+	tear_down(&scene);
+	close(fd);
+}
+
+/* ---- a file whose server does not answer ---- */
+
+static sem_t is_asked, may_answer;
+
+static int stat_waits(int fd, struct stat *st)
+{
+	int r = asked.table.fstat(fd, st);
+
+	if (!r && st->st_ino == asked.ino && st->st_dev == asked.dev) {
+		sem_post(&is_asked);
+		while (sem_wait(&may_answer))
+			;
+	}
+	return r;
+}
+
+static void *deliver_unanswered(void *user)
+{
+	CHECK_EQUAL(deliver(user, NULL), -EPROTO);
+	return NULL;
+}
+
+/* It holds up who receives it, and nobody else who shares. */
+static void unanswered(void)
+{
+	struct hm_buffer *other;
+	struct scene scene, theirs;
+	pthread_t thread;
+	int fd = scratch_file(CONTROL_BYTES);
+
+	set_up(&theirs, SOCK_STREAM);
+	set_up(&scene, SOCK_STREAM);
+	sem_init(&is_asked, 0, 0);
+	sem_init(&may_answer, 0, 0);
+	scene.fds[SHARE_FD_CONTROL] = fd;
+	watch(fd);
+	sys_table.fstat = stat_waits;
+	CHECK_FATAL(!pthread_create(&thread, NULL, deliver_unanswered, &scene));
+	while (sem_wait(&is_asked))
+		;
+	CHECK_EQUAL(deliver(&theirs, &other), 0);
+	hm_buffer_unref(other);
+	sem_post(&may_answer);
+	pthread_join(thread, NULL);
+	sys_table = asked.table;
+	tear_down(&scene);
+	tear_down(&theirs);
+	close(fd);
+}
+
 /* ---- afterwards ---- */
 
 /* The first slot of the control page behind @fd, which the scene's message is then about. */
@@ -629,6 +739,8 @@ static const struct test tests[] = {
 	{ .name = "bits", .run = bits, .seconds = 60 },
 	{ .name = "objects", .run = objects },
 	{ .name = "controls", .run = controls },
+	{ .name = "sealed_late", .run = sealed_late },
+	{ .name = "unanswered", .run = unanswered },
 	{ .name = "page_of_nonsense", .run = page_of_nonsense },
 	{ .name = "short_file", .run = short_file },
 	{ .name = "credentials", .run = credentials },

@@ -421,6 +421,42 @@ static void lies(void)
 	tell(getpid(), fd, -EPROTO, 0);
 }
 
+/* Whoever passes a buffer on may leave its owner's descriptor out; the next one has it. */
+static void told_later(void)
+{
+	struct hm_buffer *before, *after;
+	struct scene scene;
+	int fds[SHARE_FDS];
+	pid_t owner = fork();
+
+	if (!owner) {
+		pause();
+		_exit(0);
+	}
+	begin(&scene);
+	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
+	fds[SHARE_FD_CONTROL] = page_of(owner, &scene.message);
+	fds[SHARE_FD_OWNER] = -1;
+	CHECK_OK_FATAL(receive_of(scene.device, &scene.message, fds, &before));
+	/* Another's is not his. */
+	fds[SHARE_FD_OWNER] = pidfd_of(getpid());
+	CHECK_OK_FATAL(receive_of(scene.device, &scene.message, fds, &after));
+	hm_buffer_unref(after);
+	close(fds[SHARE_FD_OWNER]);
+	fds[SHARE_FD_OWNER] = pidfd_of(owner);
+	CHECK_OK_FATAL(receive_of(scene.device, &scene.message, fds, &after));
+	CHECK_EQUAL(buffer_info(before).sharing, HM_SHARING_RECEIVED);
+	kill(owner, SIGKILL);
+	CHECK(waitpid(owner, NULL, 0) == owner);
+	CHECK_EQUAL(buffer_info(before).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
+	CHECK_EQUAL(buffer_info(after).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
+	hm_buffer_unref(before);
+	hm_buffer_unref(after);
+	close(fds[SHARE_FD_CONTROL]);
+	close(fds[SHARE_FD_OWNER]);
+	end(&scene);
+}
+
 /* ---- undo ---- */
 
 /* The n-th call of a first send, and what came of it; shared with its process. */
@@ -537,6 +573,7 @@ static const struct test tests[] = {
 	{ .name = "child_lives_on", .run = child_lives_on },
 	{ .name = "beyond_namespaces", .run = beyond_namespaces },
 	{ .name = "lies", .run = lies },
+	{ .name = "told_later", .run = told_later },
 	{ .name = "undo_first_send", .run = undo_first_send, .seconds = 60 },
 	{ .name = "undo_first_receive", .run = undo_first_receive, .seconds = 60 },
 	{ .name = NULL },

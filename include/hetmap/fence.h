@@ -28,11 +28,10 @@ struct hm_fence_info {
  * all of them fit where CPUs reach them (HM_CAP_BRACKET), the result is the work's all
  * the same and hm_errmsg() says which did not: bracket what is touched.
  *
- * Errors: -ETIME not done yet; -EINTR signals kept coming while an imported descriptor was
- * waited for, which is not done either; any other is the work's own: -EIO the driver
- * failed, or bytes of an argument were lost and replaced (hetmap/guard.h), -ETIMEDOUT it
- * ran too long, and its engine was reset, -ECANCELED the engine was reset on request,
- * -EFAULT an address that is not bound on its device (the text has it), -EOVERFLOW it may
+ * Errors: -ETIME not done yet; any other is the work's own: -EIO the driver failed, or
+ * bytes of an argument were lost and replaced (hetmap/guard.h), -ETIMEDOUT it ran too
+ * long, and its engine was reset, -ECANCELED the engine was reset on request, -EFAULT
+ * an address that is not bound on its device (the text has it), -EOVERFLOW it may
  * have failed, too long ago to be known, -ENODEV its device was taken away, or a map was
  * lost, -EPIPE as of hm_fence_import_fd, or what a CPU function returned.
  */
@@ -83,9 +82,11 @@ HM_API int hm_fence_import_fd(int fd, struct hm_fence **ret_fence);
  * @n: [in] from 1
  * @ret_fence: [out] dropped with hm_fence_unref()
  *
- * Its result is that of the first one, in their order, that failed. hm_fence_fd has a
- * descriptor for it where those that are not done are sync_files all: one of the
- * kernel's, of them all. Any thread.
+ * Its result is that of the first one, in their order, that failed. hm_fence_fd gives a
+ * sync_file where those that are not done are sync_files all, which the kernel merges;
+ * otherwise the end of a pipe, and a thread of the library's waits for them. Of a fence
+ * that was merged itself the parts are taken, without those that have ended well: it may
+ * be merged with one more again and again. Any thread.
  *
  * Errors: -EINVAL n is 0, or one is no fence; -EOWNERDEAD; -ENOMEM.
  */

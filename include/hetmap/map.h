@@ -162,8 +162,7 @@ enum hm_advice {
  * @advice: [in] enum hm_advice
  *
  * Errors: -EOPNOTSUPP this kernel or this memory knows no such advice, or locked pages
- * don't take it; -EBADF HM_ADVICE_WILLNEED of memory without a file, on a kernel without
- * swap; -EAGAIN vm.max_map_count, or a want of memory that lasts; -EINVAL; -ERANGE.
+ * don't take it; -EAGAIN vm.max_map_count, or a want of memory that lasts; -EINVAL; -ERANGE.
  * Source: madvise(2).
  */
 HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t advice);

@@ -333,9 +333,46 @@ static const struct hm_accel_ops merged_ops = {
 	.fence_fd = merged_fd,
 };
 
+static const struct merged *merged_of(const struct hm_fence *fence)
+{
+	return fence->queue->ops == &merged_ops ? fence->work.data[0] : NULL;
+}
+
+static uint32_t n_parts(const struct hm_fence *fence)
+{
+	const struct merged *merged = merged_of(fence);
+
+	return merged ? merged->n : 1;
+}
+
+/* It is over, and well: what it is merged into again need not ask it. */
+static bool is_settled(struct hm_fence *fence)
+{
+	return !fence_poll(fence) && !fence->work.status;
+}
+
+/*
+ * The parts of a merged fence in its place, or who merges what he has with one more, again
+ * and again, has a chain as long as that: and those that have ended go. One stays.
+ */
+static void add_parts(struct merged *merged, struct hm_fence *fence)
+{
+	const struct merged *from = merged_of(fence);
+	uint32_t i;
+
+	if (!from) {
+		merged->fence[merged->n++] = hm_fence_ref(fence);
+		return;
+	}
+	for (i = 0; i < from->n; i++)
+		if (!is_settled(from->fence[i]) || (!merged->n && i == from->n - 1))
+			merged->fence[merged->n++] = hm_fence_ref(from->fence[i]);
+}
+
 int hm_fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence **ret_fence)
 {
 	struct merged *merged;
+	uint64_t room = 0;
 	uint32_t i;
 	int r;
 
@@ -346,13 +383,15 @@ int hm_fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence *
 		r = object_check((struct hm_object *)fences[i], OBJECT_FENCE);
 		if (r)
 			return err_prefix(r, "hm_fence_merge: fence %" PRIu32, i);
+		room += n_parts(fences[i]);
 	}
-	merged = sys_calloc(1, sizeof(*merged) + n * sizeof(merged->fence[0]));
+	merged = sys_calloc(1, sizeof(*merged) + room * sizeof(merged->fence[0]));
 	if (!merged)
-		return err_set(-ENOMEM, "no memory to merge %" PRIu32 " fences", n);
+		return err_set(-ENOMEM, "no memory to merge %" PRIu64 " fences", room);
 	pthread_mutex_init(&merged->lock, NULL);
-	for (merged->n = 0; merged->n < n; merged->n++)
-		merged->fence[merged->n] = hm_fence_ref(fences[merged->n]);
+	for (i = 0; i < n; i++)
+		add_parts(merged, fences[i]);
+	err_clear(); /* who is not done yet may have said so */
 	r = make(&merged_ops, merged, ret_fence);
 	if (r)
 		goto err_free;

@@ -238,8 +238,12 @@ err_object:
 static int export_fd(void *device, const struct hm_segment *segment, uint32_t flags,
 		     int *ret_fd)
 {
+	struct drm_object *object = segment->object;
+	/* What was taken in read-only goes on as that. */
+	bool write = !(flags & HM_EXPORT_READ_ONLY) && segment->fd != object->read_only;
+
 	(void)device;
-	return drm_object_export(segment->object, !(flags & HM_EXPORT_READ_ONLY), ret_fd);
+	return drm_object_export(object, write, ret_fd);
 }
 
 /*

@@ -322,6 +322,9 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	};
 	int r;
 
+	/* Taken in read-only: the device has no hold on it, and it is the dma-buf that came. */
+	if (!object->handle)
+		return dmabuf_export(segment, flags, ret_fd);
 	r = sim_port_call(device, HETSIM_EXPORT, &export);
 	if (r == -EMFILE || r == -ENFILE)
 		return rlimits_explain_fd(r, "a descriptor of the buffer");
