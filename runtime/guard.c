@@ -25,6 +25,7 @@
 #define STATE_SIGBUS HM_HANDLER_SIGBUS /* was blocked, and is to be again */
 #define STATE_SIGSEGV HM_HANDLER_SIGSEGV
 #define STATE_BLOCKED (STATE_SIGBUS | STATE_SIGSEGV)
+#define STATE_COPY (1u << 2) /* of a copy, which a jump leaves */
 
 /* ---- whose scope ---- */
 
@@ -42,6 +43,8 @@ struct guard_slot {
 };
 
 static struct guard_slot slots[SLOTS];
+
+struct hm_guard guard_suspended;
 
 /* This thread's, while it has a scope; not for handlers. */
 static _Thread_local struct guard_slot *own;
@@ -92,6 +95,17 @@ static void leave_slot(void)
 		return;
 	own = NULL;
 	atomic_store_explicit(&slot->thread, 0, memory_order_release);
+}
+
+struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
+{
+	struct hm_guard *inner = innermost ? *innermost : NULL, *guard;
+
+	for (guard = inner; guard && guard->state & STATE_COPY; guard = guard->outer)
+		;
+	if (guard != inner)
+		*innermost = guard ? guard : &guard_suspended;
+	return inner;
 }
 
 void guard_fork_child(void)
@@ -152,8 +166,14 @@ static int refuse_uninstalled(const char *what)
 		       what);
 }
 
+/* Of what a handler has jumped out of, the slot has stayed, and the mask is the thread's. */
+static inline bool is_outermost(void)
+{
+	return !own || !own->innermost || own->innermost == &guard_suspended;
+}
+
 /* Handlers run on this very thread: only the compiler has to keep the order. */
-static inline int open_scope(struct hm_guard *guard)
+static inline int open_scope(struct hm_guard *guard, uint32_t kind)
 {
 	uint32_t blocked = 0;
 
@@ -164,11 +184,12 @@ static inline int open_scope(struct hm_guard *guard)
 				       "%d threads are in guarded scopes at a time: end some "
 				       "first",
 				       SLOTS);
-		/* A scope around it has seen to the mask. */
-		blocked = unblock();
 	}
+	/* A scope around it has seen to the mask. */
+	if (is_outermost())
+		blocked = unblock();
 	guard->outer = own->innermost;
-	guard->state = STATE_OPEN | blocked;
+	guard->state = STATE_OPEN | kind | blocked;
 	atomic_signal_fence(memory_order_seq_cst);
 	own->innermost = guard;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -203,7 +224,7 @@ int hm_guard_enter(struct hm_guard *guard)
 			       guard->struct_size, sizeof(*guard));
 	if (handler_flags() == HANDLER_NONE)
 		return refuse_uninstalled("hm_guard_begin");
-	if (!own) {
+	if (is_outermost()) {
 		above = handler_unchained();
 		if (above)
 			return err_set(-EBUSY,
@@ -212,7 +233,7 @@ int hm_guard_enter(struct hm_guard *guard)
 				       "hm_handler_chained() that it forwards",
 				       above & HM_HANDLER_SIGBUS ? "SIGBUS" : "SIGSEGV");
 	}
-	return open_scope(guard);
+	return open_scope(guard, 0);
 }
 
 int hm_guard_caught(struct hm_guard *guard)
@@ -282,7 +303,7 @@ static __attribute__((noinline)) int copy_guarded(const struct copy *copy,
 
 	if (setjmp(guard->env))
 		return 1;
-	r = open_scope(guard);
+	r = open_scope(guard, STATE_COPY);
 	if (unlikely(r))
 		return r;
 	memcpy(copy->dst, copy->src, copy->length);

@@ -89,11 +89,17 @@ static bool may_be_passing(const struct hm_pointer_info *found, int signal)
 	       found->access == (HM_READ | HM_WRITE);
 }
 
+static struct hm_guard *open_guard(void)
+{
+	struct hm_guard **innermost = guard_innermost();
+
+	return innermost && *innermost != &guard_suspended ? *innermost : NULL;
+}
+
 static enum verdict judge_found(const struct hm_pointer_info *found, int signal,
 				const siginfo_t *info)
 {
-	struct hm_guard **innermost = guard_innermost();
-	struct hm_guard *guard = innermost ? *innermost : NULL;
+	struct hm_guard *guard = open_guard();
 	bool replace = !guard && signal == SIGBUS && !(handler_flags() & HM_HANDLER_NO_REPAIR);
 	enum verdict verdict = VERDICT_FORWARD;
 
@@ -157,6 +163,16 @@ static void __attribute__((noreturn)) jump(struct hm_guard *guard, const ucontex
 	longjmp(guard->env, 1);
 }
 
+static void forward(int signal, siginfo_t *info, void *context)
+{
+	struct hm_guard **innermost = guard_innermost();
+	struct hm_guard *guard = guard_leave_copies(innermost);
+
+	handler_forward(signal, info, context);
+	if (guard)
+		*innermost = guard;
+}
+
 void handler_run(int signal, siginfo_t *info, void *context)
 {
 	struct hm_guard **innermost, *guard;
@@ -173,7 +189,7 @@ void handler_run(int signal, siginfo_t *info, void *context)
 	case VERDICT_FORWARD:
 		atomic_fetch_add_explicit(&handler_counters.forwarded, 1, memory_order_relaxed);
 		errno = error;
-		handler_forward(signal, info, context);
+		forward(signal, info, context);
 		break;
 	case VERDICT_TRY:
 		errno = error;

@@ -56,7 +56,7 @@ uint32_t handler_unchained(void);
 
 /*
  * Calls who had @signal before, as the kernel would have: the last thing a handler
- * does. May not return.
+ * does, but for the scope that it puts back. May not return.
  */
 void handler_forward(int signal, siginfo_t *info, void *context);
 
@@ -79,6 +79,20 @@ extern struct handler_counters {
 
 /* Where the thread's innermost scope is written down; NULL: it has none. In a handler. */
 struct hm_guard **guard_innermost(void);
+
+/*
+ * In the place of a thread's innermost scope while there is none but its slot stays: what
+ * has put it there puts back what was, unless it is jumped out of.
+ */
+extern struct hm_guard guard_suspended;
+
+/*
+ * Before a handler is called that may jump: that leaves a copy, whose scope must not be
+ * found in a frame that is gone. A scope of the application's stays: by its rules it jumps
+ * within. Returns what to put back into *@innermost when it returns. In a handler.
+ */
+struct hm_guard *guard_leave_copies(struct hm_guard **innermost);
+
 /* fork(2): of the other threads' scopes there are none. */
 void guard_fork_child(void);
 

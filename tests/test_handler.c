@@ -118,6 +118,152 @@ static void before(void)
 	munmap((void *)(uintptr_t)page, PAGE);
 }
 
+/* ---- jumps out of copies ---- */
+
+/* A map of a file, of which all but the first page is cut off. */
+static char *make_cut_off(struct hm_map **ret_map)
+{
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	int fd = scratch_file(4 * PAGE);
+
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
+	CHECK(!ftruncate(fd, PAGE));
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	return hm_map_address(*ret_map);
+}
+
+static int read_guarded(const volatile char *byte)
+{
+	struct hm_guard guard;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (r)
+		return r;
+	(void)*byte;
+	return hm_guard_end(&guard);
+}
+
+/* The copy's source is the program's own page, whose handler jumps. */
+static __attribute__((noinline)) void jump_out_of_copy(char *dst, const volatile char *page)
+{
+	int calls = seen_calls;
+
+	if (!sigsetjmp(back, 1)) {
+		hm_copy_in(dst, (const char *)(uintptr_t)page, 16, NULL);
+		CHECK(!"reached");
+	}
+	CHECK_EQUAL(seen_calls, calls + 1);
+}
+
+/* A fault afterwards is in no scope; and scopes are what they were. */
+static void out_of_copy(void)
+{
+	volatile char *page = others_page();
+	struct hm_map *map;
+	uint64_t repaired;
+	sigset_t set;
+	char *base;
+
+	set_action(SIGSEGV, on_plain, 0);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	base = make_cut_off(&map);
+	jump_out_of_copy(base, page);
+	CHECK_ERROR(-ERANGE, read_guarded(base + PAGE));
+	jump_out_of_copy(base, page);
+	repaired = handler_info().repaired;
+	CHECK_EQUAL(*(volatile char *)(base + PAGE), 0);
+	CHECK_EQUAL(handler_info().repaired, repaired + 1);
+	hm_map_unref(map);
+	/* The next scope is the outermost one: it sees to the mask. */
+	base = make_cut_off(&map);
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	sigaddset(&set, SIGBUS);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	CHECK_ERROR(-ERANGE, read_guarded(base + PAGE));
+	CHECK_EQUAL(mask_now(), 1);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	hm_map_unref(map);
+	CHECK_OK(hm_handler_remove());
+	signal(SIGSEGV, SIG_DFL);
+	munmap((void *)(uintptr_t)page, PAGE);
+}
+
+/* The copy is over; the scope that the jump stays in is not. */
+static void out_of_copy_in_scope(void)
+{
+	volatile char *page = others_page();
+	struct hm_guard guard;
+	struct hm_map *map;
+	char *base;
+	int r;
+
+	set_action(SIGSEGV, on_plain, 0);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	base = make_cut_off(&map);
+	HM_GUARD_INIT(&guard);
+	CHECK_OK(hm_guard_begin(&guard));
+	jump_out_of_copy(base, page);
+	CHECK_OK(hm_guard_end(&guard));
+	r = hm_guard_begin(&guard);
+	if (!r) {
+		jump_out_of_copy(base, page);
+		(void)*(volatile char *)(base + 2 * PAGE);
+		CHECK(!"reached");
+	}
+	CHECK_EQUAL(r, -ERANGE);
+	CHECK_EQUAL(guard.fault.offset, 2 * PAGE);
+	CHECK_ERROR(-EINVAL, hm_guard_end(&guard));
+	hm_map_unref(map);
+	CHECK_OK(hm_handler_remove());
+	signal(SIGSEGV, SIG_DFL);
+	munmap((void *)(uintptr_t)page, PAGE);
+}
+
+/* A handler that makes the page accessible, and looks at a cut-off map of its own. */
+static volatile char *opened_page, *lost_byte;
+
+static void on_opening(int signal)
+{
+	(void)signal;
+	seen_calls = seen_calls + 1;
+	CHECK_ERROR(-ERANGE, read_guarded(lost_byte));
+	CHECK(!mprotect((void *)(uintptr_t)opened_page, PAGE, PROT_READ | PROT_WRITE));
+}
+
+/* One that returns: the copy goes on, in its scope. */
+static void into_copy(void)
+{
+	struct hm_map *map, *other;
+	char *base;
+
+	opened_page = others_page();
+	set_action(SIGSEGV, on_opening, 0);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	base = make_cut_off(&map);
+	lost_byte = make_cut_off(&other) + PAGE;
+	seen_calls = 0;
+	CHECK_OK(hm_copy_in(base, (const char *)(uintptr_t)opened_page, PAGE, NULL));
+	CHECK_EQUAL(seen_calls, 1);
+	CHECK(!mprotect((void *)(uintptr_t)opened_page, PAGE, PROT_NONE));
+	/* Read before anything can be written. */
+	CHECK_ERROR(-ERANGE,
+		    hm_copy_in(base + PAGE, (const char *)(uintptr_t)opened_page, 1, NULL));
+	CHECK_EQUAL(seen_calls, 2);
+	hm_map_unref(map);
+	hm_map_unref(other);
+	CHECK_OK(hm_handler_remove());
+	signal(SIGSEGV, SIG_DFL);
+	munmap((void *)(uintptr_t)opened_page, PAGE);
+}
+
 /* In children of the harness, where defaults are what they are. */
 static void dies_of_fault(void *user)
 {
@@ -215,19 +361,6 @@ static char *make_map(struct hm_map **ret_map)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	return hm_map_address(*ret_map);
-}
-
-static int read_guarded(const volatile char *byte)
-{
-	struct hm_guard guard;
-	int r;
-
-	HM_GUARD_INIT(&guard);
-	r = hm_guard_begin(&guard);
-	if (r)
-		return r;
-	(void)*byte;
-	return hm_guard_end(&guard);
 }
 
 /* One that keeps faults to itself: the copy does not return, and its scope stays open. */
@@ -373,9 +506,15 @@ static void undone(void)
 }
 
 static const struct test tests[] = {
-	{ "before", before, 0, 0 },   { "defaults", defaults, 0, 0 },
-	{ "after", after, 0, 0 },     { "after_selfish", after_selfish, 0, 0 },
-	{ "counted", counted, 0, 0 }, { "undone", undone, 0, 0 },
+	{ "before", before, 0, 0 },
+	{ "out_of_copy", out_of_copy, 0, 0 },
+	{ "out_of_copy_in_scope", out_of_copy_in_scope, 0, 0 },
+	{ "into_copy", into_copy, 0, 0 },
+	{ "defaults", defaults, 0, 0 },
+	{ "after", after, 0, 0 },
+	{ "after_selfish", after_selfish, 0, 0 },
+	{ "counted", counted, 0, 0 },
+	{ "undone", undone, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -131,6 +131,8 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * and after: bytes that the owner has cut off are -ERANGE, and not zeros. Any thread,
  * any stack. Where the thread blocks SIGBUS or SIGSEGV they are unblocked meanwhile,
  * which takes a look at the mask (one system call) outside of guarded scopes.
+ * A handler of the application's that a fault elsewhere than on a map goes to may jump out
+ * of the copy.
  *
  * Errors: -EOPNOTSUPP the handler is not installed; -ENOENT @dst_in_map is in no map;
  * -EAGAIN its map was being changed all the time, or 4096 threads are in scopes; -ERANGE
