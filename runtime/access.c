@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "buffer.h"
+#include "handler.h"
 #include "share.h"
 #include "sys.h"
 
@@ -180,6 +181,7 @@ int access_ask(struct hm_access_request *request)
 {
 	char reason[HM_ACCESS_REASON_MAX] = "";
 	struct access_slot *slot;
+	struct hm_guard *guard;
 	int r;
 
 	if (inside)
@@ -194,7 +196,9 @@ int access_ask(struct hm_access_request *request)
 	request->gid = getegid();
 	stats_add(&counters[request->operation].asked, 1);
 	inside = slot;
+	guard = guard_suspend();
 	r = slot->hook(slot->user, request, reason);
+	guard_resume(guard);
 	inside = NULL;
 	leave(slot);
 	reason[sizeof(reason) - 1] = '\0';

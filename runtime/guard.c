@@ -108,6 +108,24 @@ struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
 	return inner;
 }
 
+struct hm_guard *guard_suspend(void)
+{
+	struct hm_guard *guard = own ? own->innermost : NULL;
+
+	if (likely(!guard))
+		return NULL;
+	own->innermost = &guard_suspended;
+	atomic_signal_fence(memory_order_seq_cst);
+	return guard;
+}
+
+void guard_resume(struct hm_guard *guard)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	if (unlikely(guard))
+		own->innermost = guard;
+}
+
 void guard_fork_child(void)
 {
 	uintptr_t thread = (uintptr_t)pthread_self();

@@ -93,6 +93,14 @@ extern struct hm_guard guard_suspended;
  */
 struct hm_guard *guard_leave_copies(struct hm_guard **innermost);
 
+/*
+ * Around a function of the application's that the library calls in the middle of its own
+ * doing: a fault in there must not jump to a scope around both. One that it opens itself
+ * is as any. Suspend returns what resume is given. Not in a handler.
+ */
+struct hm_guard *guard_suspend(void);
+void guard_resume(struct hm_guard *guard);
+
 /* fork(2): of the other threads' scopes there are none. */
 void guard_fork_child(void);
 

@@ -321,12 +321,16 @@ void loss_call(struct hm_buffer *buffer, enum hm_loss_event event)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
 	struct hm_loss_desc desc;
+	struct hm_guard *guard;
 
 	pthread_mutex_lock(&loss->lock);
 	desc = loss->desc;
 	pthread_mutex_unlock(&loss->lock);
-	if (desc.lost)
-		desc.lost(buffer, event, desc.user);
+	if (!desc.lost)
+		return;
+	guard = guard_suspend();
+	desc.lost(buffer, event, desc.user);
+	guard_resume(guard);
 }
 
 /* A number of this thread's, not 0. */

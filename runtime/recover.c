@@ -19,6 +19,7 @@
 #include "access.h"
 #include "buffer.h"
 #include "device_link.h"
+#include "handler.h"
 #include "loss.h"
 #include "lost.h"
 #include "map.h"
@@ -124,6 +125,7 @@ static int fill_step(struct recovery *rec, const struct shadow *shadow, char *by
 		     uint64_t offset, uint64_t length)
 {
 	struct hm_buffer *buffer = rec->buffer;
+	struct hm_guard *guard;
 	int r = 0;
 
 	if (shadow) {
@@ -134,7 +136,9 @@ static int fill_step(struct recovery *rec, const struct shadow *shadow, char *by
 	}
 	if (rec->desc.refill) {
 		err_clear();
+		guard = guard_suspend();
 		r = rec->desc.refill(buffer, bytes + offset, offset, length, rec->desc.user);
+		guard_resume(guard);
 		if (r)
 			return err_set(r < 0 ? r : -EIO,
 				       "%s: its refill callback answered %d for %" PRIu64

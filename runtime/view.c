@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "handler.h"
 #include "remap.h"
 #include "sync.h"
 #include "share.h"
@@ -123,32 +124,51 @@ static struct hm_view *caller_view(struct map_view *view)
 static int call_quiesce(struct map_view *map_view, const struct hm_view_change *change)
 {
 	struct hm_view *view = caller_view(map_view);
+	struct hm_guard *guard;
+	int r;
 
-	return view->ops.quiesce && !view->ended ? view->ops.quiesce(view->user, change) : 0;
+	if (!view->ops.quiesce || view->ended)
+		return 0;
+	guard = guard_suspend();
+	r = view->ops.quiesce(view->user, change);
+	guard_resume(guard);
+	return r;
 }
 
 static void call_invalidate(struct map_view *map_view, const struct hm_view_change *change)
 {
 	struct hm_view *view = caller_view(map_view);
+	struct hm_guard *guard;
 
-	if (view->ops.invalidate && !view->ended)
-		view->ops.invalidate(view->user, change);
+	if (!view->ops.invalidate || view->ended)
+		return;
+	guard = guard_suspend();
+	view->ops.invalidate(view->user, change);
+	guard_resume(guard);
 }
 
 static void call_reattach(struct map_view *map_view, const struct hm_view_change *change)
 {
 	struct hm_view *view = caller_view(map_view);
+	struct hm_guard *guard;
 
-	if (view->ops.reattach && !view->ended)
-		view->ops.reattach(view->user, change);
+	if (!view->ops.reattach || view->ended)
+		return;
+	guard = guard_suspend();
+	view->ops.reattach(view->user, change);
+	guard_resume(guard);
 }
 
 static void call_lost(struct map_view *map_view)
 {
 	struct hm_view *view = caller_view(map_view);
+	struct hm_guard *guard;
 
-	if (view->ops.lost && !view->ended)
-		view->ops.lost(view->user);
+	if (!view->ops.lost || view->ended)
+		return;
+	guard = guard_suspend();
+	view->ops.lost(view->user);
+	guard_resume(guard);
 }
 
 static int call_begin(struct map_view *map_view, uint64_t offset, uint64_t length,

@@ -175,7 +175,10 @@ HM_API int hm_copy_out(void *dst, const void *src_in_map, uint64_t length,
  *
  * Scopes nest, in one thread and one function each; the innermost one gets the fault.
  * Inside it the thread blocks neither SIGBUS nor SIGSEGV: the outermost one unblocks
- * them and its end blocks them again. A fault elsewhere than on a map is not its.
+ * them and its end blocks them again. A fault elsewhere than on a map is not its. Nor is
+ * one in a function of the application's that the library calls inside of the scope (an
+ * access hook, a view's or a loss policy's callback): that is as outside of scopes, but
+ * for those that it opens itself.
  *
  * Errors: -EOPNOTSUPP the handler is not installed; -EBUSY (of the thread's outermost
  * scope) another handler was installed since: see hm_handler_chained(); -EAGAIN 4096
