@@ -360,6 +360,29 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 	return r;
 }
 
+/*
+ * The other end of the copy may be in a map, too: what was lost there before raises no
+ * fault any more. The pages around a map keep a copy without one within it.
+ */
+static int check_other(const struct copy *copy, struct hm_fault *fault)
+{
+	struct copy other = *copy;
+	struct hm_pointer_info info;
+	int r;
+
+	other.in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src : copy->dst;
+	if (likely(registry_find(other.in_map, &info) == -ENOENT))
+		return 0;
+	other.map = registry_acquire(other.in_map, &info);
+	if (!other.map)
+		return 0;
+	other.offset = info.map_offset;
+	/* What a fork child has of the parent's maps is memory as any. */
+	r = other.map->object.fork_gen == fork_generation ? check_copied(&other, fault) : 0;
+	hm_map_unref(other.map);
+	return r;
+}
+
 static int check_arguments(const struct copy *copy, const struct hm_fault *fault)
 {
 	if (!copy->dst || !copy->src || !copy->length)
@@ -392,6 +415,8 @@ static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
 		r = fault_explain(&guard.fault, guard.base, copy->what);
 	} else {
 		r = check_copied(copy, &guard.fault);
+		if (likely(!r))
+			r = check_other(copy, &guard.fault);
 	}
 	if (unlikely(r) && ret_fault)
 		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);

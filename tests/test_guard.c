@@ -124,6 +124,33 @@ static void cut_off(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* The end that is not named has lost bytes before, and shows what took their place. */
+static void other_end(void)
+{
+	struct hm_fault fault = no_fault();
+	struct file_map whole, cut;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	open_file_map(&whole, SIZE);
+	open_file_map(&cut, SIZE);
+	CHECK_OK(hm_copy_in(whole.base, cut.base, SIZE, &fault));
+	CHECK_OK(hm_copy_out(whole.base, cut.base, SIZE, &fault));
+	CHECK(!ftruncate(cut.fd, PAGE));
+	CHECK_EQUAL(*(volatile char *)(cut.base + 2 * PAGE), 0);
+	CHECK_ERROR(-EIO, hm_copy_in(whole.base, cut.base + 3 * PAGE, PAGE, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_REPAIRED);
+	CHECK(fault.address == cut.base + 3 * PAGE);
+	CHECK_EQUAL(fault.offset, 3 * PAGE);
+	CHECK_EQUAL(fault.serial, buffer_info(cut.buffer).serial);
+	CHECK_EQUAL(fault.signal, 0);
+	CHECK_ERROR(-EIO, hm_copy_out(cut.base + PAGE, whole.base, PAGE, &fault));
+	CHECK(fault.address == cut.base + PAGE);
+	CHECK_ERROR(-EIO, hm_copy_out(cut.base, cut.base + PAGE, PAGE, &fault));
+	close_file_map(&cut);
+	close_file_map(&whole);
+	CHECK_OK(hm_handler_remove());
+}
+
 static void arguments(void)
 {
 	struct hm_fault fault = no_fault(), small = { .struct_size = 8 };
@@ -203,6 +230,7 @@ static void lost_device(void)
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_guard guard;
+	struct file_map file;
 	struct hm_map *map;
 	char bytes[64];
 	int r;
@@ -215,6 +243,11 @@ static void lost_device(void)
 	CHECK_OK(hm_copy_in(hm_map_address(map), "bytes", 5, &fault));
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
 	CHECK_ERROR(-ENODEV, hm_copy_out(bytes, hm_map_address(map), 5, &fault));
+	open_file_map(&file, SIZE);
+	CHECK_ERROR(-ENODEV, hm_copy_in(file.base, hm_map_address(map), 5, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
+	CHECK_ERROR(-ENODEV, hm_copy_out(hm_map_address(map), file.base, 5, &fault));
+	close_file_map(&file);
 	HM_GUARD_INIT(&guard);
 	r = hm_guard_begin(&guard);
 	CHECK_OK(r);
@@ -757,6 +790,7 @@ static void crowded(void)
 static const struct test tests[] = {
 	{ "whole", whole, 0, 0 },
 	{ "cut_off", cut_off, 0, 0 },
+	{ "other_end", other_end, 0, 0 },
 	{ "arguments", arguments, 0, 0 },
 	{ "rights", rights, 0, 0 },
 	{ "shared", shared, 0, 0 },

@@ -122,7 +122,7 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
 /**
  * hm_copy_in - copy into a map, with an error instead of a signal
  * @dst_in_map: [in] in one map, which lives meanwhile, all @length bytes
- * @src:        [in] anywhere; in a map it is guarded, too
+ * @src:        [in] anywhere; in a map, which lives meanwhile, it is guarded, too
  * @length:     [in] from 1
  * @fault:      [in,out, optional] struct_size set by the caller; filled on failure
  *
@@ -146,7 +146,7 @@ HM_API int hm_copy_in(void *dst_in_map, const void *src, uint64_t length,
 /**
  * hm_copy_out - copy out of a map, with an error instead of a signal
  *
- * As hm_copy_in(); @dst is anywhere.
+ * As hm_copy_in(); @dst is anywhere, and guarded in a map, too.
  */
 HM_API int hm_copy_out(void *dst, const void *src_in_map, uint64_t length,
 		       struct hm_fault *fault);
