@@ -30,9 +30,10 @@ struct lock_request {
 	uint64_t offset, length; /* whole pages */
 	uint32_t value;          /* of hm_map.locked */
 	uint64_t wanted;         /* of them, not locked yet */
-	uint64_t missing;        /* [out] bytes that limits lack for it; 0: it is not that */
-	bool by_budget;          /* [out] it is the budget's, not RLIMIT_MEMLOCK's */
-	bool told;               /* [out] the error has its text already */
+	struct lock_sums own; /* [out] what they are before: they give no way to themselves */
+	uint64_t missing;     /* [out] bytes that limits lack for it; 0: it is not that */
+	bool by_budget;       /* [out] it is the budget's, not RLIMIT_MEMLOCK's */
+	bool told;            /* [out] the error has its text already */
 };
 
 uint64_t resident_locked_in(const struct hm_map *map, uint64_t offset, uint64_t length)
@@ -133,6 +134,7 @@ static int lock_all(struct lock_request *request)
 
 	request->wanted =
 		request->length - resident_locked_in(map, request->offset, request->length);
+	lock_sum(base, request->offset, request->length, &request->own);
 	request->missing = 0;
 	request->by_budget = false;
 	request->told = true;
@@ -271,6 +273,8 @@ out:
 	return r;
 }
 
+#define GAVE_WAY "%" PRIu64 " bytes in %u ranges of lower priority were unlocked"
+
 /* True: some room was made, try again. */
 static bool make_room(const struct lock_request *request, uint32_t flags,
 		      struct lock_eviction *total)
@@ -281,6 +285,7 @@ static bool make_room(const struct lock_request *request, uint32_t flags,
 		.map = request->map,
 		.offset = request->offset,
 		.length = request->length,
+		.own = request->own,
 	};
 
 	if (!eviction.priority ||
@@ -328,8 +333,7 @@ static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	} while (r && !request.told && request.missing && ++round < LOCK_ROUNDS &&
 		 make_room(&request, flags, &gone));
 	if (!r && gone.freed)
-		err_set(0, "%" PRIu64 " bytes in %u ranges of lower priority were unlocked",
-			gone.freed, gone.ranges);
+		err_set(0, GAVE_WAY, gone.freed, gone.ranges);
 	if (!r)
 		return 0;
 	if (!request.told) {
@@ -338,7 +342,11 @@ static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint
 		if ((flags & HM_LOCK_PARTIAL) && (r == -ENOMEM || r == -EPERM || r == -EAGAIN))
 			r = with_change(&request, offset, length, true, ret_locked);
 	}
-	return r && gone.freed ? give_back(r) : r;
+	if (r && gone.freed)
+		return give_back(r);
+	if (gone.freed)
+		err_prefix(0, GAVE_WAY, gone.freed, gone.ranges);
+	return r;
 }
 
 int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,

@@ -185,7 +185,8 @@ uint64_t lock_evictable(const struct lock_eviction *eviction)
 
 	pthread_mutex_lock(&mutex);
 	for (i = 0; i < eviction->priority; i++)
-		bytes += budget.now.held[i];
+		bytes +=
+			budget.now.held[i] - min_u64(eviction->own.held[i], budget.now.held[i]);
 	pthread_mutex_unlock(&mutex);
 	return bytes;
 }

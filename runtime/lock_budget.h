@@ -45,9 +45,10 @@ struct lock_eviction {
 	uint64_t need; /* bytes */
 	const struct hm_map *map;
 	uint64_t offset, length;
-	uint64_t freed;  /* [out] bytes */
-	uint32_t ranges; /* [out] */
-	bool busy;       /* [out] a map with locks was being changed */
+	struct lock_sums own; /* what that is */
+	uint64_t freed;       /* [out] bytes */
+	uint32_t ranges;      /* [out] */
+	bool busy;            /* [out] a map with locks was being changed */
 };
 
 /*

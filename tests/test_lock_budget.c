@@ -211,6 +211,39 @@ static void giving_way(void)
 	CHECK_EQUAL(query().waiting, 0);
 }
 
+/* What the request's own range has is no room for it: nobody gives way for that. */
+static void own_range(void)
+{
+	struct hm_lock_budget before;
+	struct locked a, b;
+
+	begin(&a, &b);
+	CHECK_OK(hm_lock_budget_set(2 * PAGE));
+	/* One that waits, and would have what is given up. */
+	CHECK_EQUAL(lock(&a, 4, 2, HM_LOCK_PRIORITY(1)), 2);
+	CHECK_EQUAL(lock(&b, 6, 2, HM_LOCK_PRIORITY(7)), 2);
+	check_map(&a, 0, 2);
+	CHECK_OK(hm_lock_budget_set(6 * PAGE));
+	CHECK_EQUAL(lock(&a, 0, 2, 0), 2);
+	CHECK_EQUAL(lock(&b, 0, 2, 0), 2);
+	before = query();
+	/* Three are missing; four are of lower priority, two of them its own. */
+	CHECK_ERROR(-ENOMEM, lock(&b, 0, 5, HM_LOCK_PRIORITY(3)));
+	says("12288 bytes short");
+	CHECK_EQUAL(query().evictions, before.evictions);
+	CHECK_EQUAL(query().used_by[0], 4 * PAGE);
+	check_map(&a, 2, 2);
+	check_map(&b, 4, 0);
+	/* Partly others do, which is told with what is short. */
+	CHECK_EQUAL(lock(&b, 0, 5, HM_LOCK_PRIORITY(3) | HM_LOCK_PARTIAL), 4);
+	says("8192 bytes in 1 ranges of lower priority were unlocked: ");
+	says("bytes short");
+	CHECK_EQUAL(query().evictions - before.evictions, 1);
+	check_map(&a, 0, 4);
+	check_map(&b, 6, 0);
+	end(&a, &b);
+}
+
 /* RLIMIT_MEMLOCK is a budget, too. */
 static void by_rlimit(void *user)
 {
@@ -461,11 +494,17 @@ static void threads(void)
 }
 
 static const struct test tests[] = {
-	{ "shortage", shortage, 0, 0 }, { "giving_way", giving_way, 0, 0 },
-	{ "rlimit", rlimit, 0, 0 },     { "privileges", privileges, 0, 0 },
-	{ "smaller", smaller, 0, 0 },   { "closed", closed, 0, 0 },
-	{ "busy", busy, 0, 0 },         { "fork_child", fork_child, 0, 0 },
-	{ "threads", threads, 60, 0 },  { NULL, NULL, 0, 0 },
+	{ "shortage", shortage, 0, 0 },
+	{ "giving_way", giving_way, 0, 0 },
+	{ "rlimit", rlimit, 0, 0 },
+	{ "privileges", privileges, 0, 0 },
+	{ "smaller", smaller, 0, 0 },
+	{ "closed", closed, 0, 0 },
+	{ "busy", busy, 0, 0 },
+	{ "fork_child", fork_child, 0, 0 },
+	{ "own_range", own_range, 0, 0 },
+	{ "threads", threads, 60, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
