@@ -28,6 +28,7 @@ static struct handled {
 	const char *name;
 	uint32_t bit;                     /* HM_HANDLER_* */
 	struct before *all;               /* that ever were */
+	struct before *spare;             /* for the next of them; or NULL */
 	_Atomic(struct before *) before;  /* the one that counts; set before a handler runs */
 	_Atomic(action_function *) above; /* hm_handler_chained() was called for; or ours */
 } handled[] = {
@@ -98,48 +99,71 @@ static bool is_ours(const struct sigaction *action)
 	return action->sa_flags & SA_SIGINFO && action->sa_sigaction == handler_run;
 }
 
-/* The record of @action, an older one's where it was there before. */
-static struct before *keep(struct handled *h, const struct sigaction *action)
+static bool is_same(const struct sigaction *a, const struct sigaction *b)
+{
+	return a->sa_sigaction == b->sa_sigaction && a->sa_flags == b->sa_flags &&
+	       !memcmp(&a->sa_mask, &b->sa_mask, _NSIG / 8);
+}
+
+/* So that keep() can't fail. */
+static int prepare(struct handled *h)
+{
+	if (!h->spare)
+		h->spare = sys_calloc(1, sizeof(*h->spare));
+	return h->spare ? 0 : err_set(-ENOMEM, "no memory to note who handles %s", h->name);
+}
+
+/*
+ * @action is who was before, in a record of before where it was there before. Not ours,
+ * which somebody may have saved and put back: who was before that, is.
+ */
+static void keep(struct handled *h, const struct sigaction *action)
 {
 	struct before *before;
 
+	if (is_ours(action))
+		return;
 	for (before = h->all; before; before = before->next)
-		if (before->action.sa_sigaction == action->sa_sigaction &&
-		    before->action.sa_flags == action->sa_flags &&
-		    !memcmp(&before->action.sa_mask, &action->sa_mask, _NSIG / 8))
-			return before;
-	before = sys_calloc(1, sizeof(*before));
-	if (!before)
-		return NULL;
-	before->action = *action;
-	before->next = h->all;
-	h->all = before;
-	return before;
+		if (is_same(&before->action, action))
+			break;
+	if (!before) {
+		before = h->spare;
+		h->spare = NULL;
+		before->action = *action;
+		before->next = h->all;
+		h->all = before;
+	}
+	before->reset = false;
+	h->before = before;
 }
 
 static int take(struct handled *h)
 {
 	struct sigaction ours = { .sa_sigaction = handler_run };
-	struct sigaction action;
-	struct before *before;
+	struct sigaction action, replaced;
 	int r;
 
+	r = prepare(h);
+	if (r)
+		return r;
 	/* Known before the first fault can be. */
 	r = sys_sigaction(h->signal, NULL, &action);
 	if (r)
 		goto err;
-	before = keep(h, &action);
-	if (!before)
-		return err_set(-ENOMEM, "no memory to note who handles %s", h->name);
-	before->reset = false;
-	h->before = before;
+	keep(h, &action);
+	r = prepare(h);
+	if (r)
+		return r;
 	h->above = handler_run;
 	/* Nothing comes between a claim of a block and its end. */
 	sigfillset(&ours.sa_mask);
 	ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (action.sa_flags & SA_RESTART);
-	r = sys_sigaction(h->signal, &ours, NULL);
+	r = sys_sigaction(h->signal, &ours, &replaced);
 	if (r)
 		goto err;
+	/* Somebody may have come in between. */
+	if (!is_same(&replaced, &action))
+		keep(h, &replaced);
 	return 0;
 
 err:

@@ -11,6 +11,7 @@
 
 #include "inject.h"
 #include "support.h"
+#include "sys.h"
 
 #define PAGE 4096ull
 
@@ -315,6 +316,64 @@ static void defaults(void)
 	CHECK_EQUAL(test_fork(ignores_sent, NULL), 0);
 }
 
+/* A library that saves whom it finds, and puts him back once ours is not installed. */
+static void put_back(void *user)
+{
+	const struct sigaction none = { .sa_handler = SIG_DFL };
+	volatile char *page = others_page();
+	struct sigaction saved, now;
+
+	(void)user;
+	set_action(SIGSEGV, on_plain, 0);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK(!sigaction(SIGSEGV, &none, &saved));
+	CHECK_OK(hm_handler_remove());
+	CHECK(!sigaction(SIGSEGV, &saved, NULL));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	seen_calls = 0;
+	if (!sigsetjmp(back, 1))
+		(void)*page;
+	CHECK_EQUAL(seen_calls, 1);
+	CHECK_OK(hm_handler_remove());
+	CHECK(!sigaction(SIGSEGV, NULL, &now) && now.sa_handler == on_plain);
+}
+
+static struct sys_table real;
+
+/* Just before the library installs its own. */
+static int late_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+{
+	const struct sigaction late = { .sa_handler = on_plain };
+
+	if (action && signal == SIGSEGV)
+		CHECK(!real.sigaction(signal, &late, NULL));
+	return real.sigaction(signal, action, old);
+}
+
+static void late_one(void *user)
+{
+	volatile char *page = others_page();
+	struct sigaction now;
+
+	(void)user;
+	real = sys_table;
+	sys_table.sigaction = late_sigaction;
+	CHECK_OK_FATAL(hm_handler_install(0));
+	sys_table = real;
+	seen_calls = 0;
+	if (!sigsetjmp(back, 1))
+		(void)*page;
+	CHECK_EQUAL(seen_calls, 1);
+	CHECK_OK(hm_handler_remove());
+	CHECK(!sigaction(SIGSEGV, NULL, &now) && now.sa_handler == on_plain);
+}
+
+static void others_meanwhile(void)
+{
+	CHECK_EQUAL(test_fork(put_back, NULL), 0);
+	CHECK_EQUAL(test_fork(late_one, NULL), 0);
+}
+
 /* ---- who comes after ---- */
 
 static struct sigaction below[2];
@@ -511,6 +570,7 @@ static const struct test tests[] = {
 	{ "out_of_copy_in_scope", out_of_copy_in_scope, 0, 0 },
 	{ "into_copy", into_copy, 0, 0 },
 	{ "defaults", defaults, 0, 0 },
+	{ "others_meanwhile", others_meanwhile, 0, 0 },
 	{ "after", after, 0, 0 },
 	{ "after_selfish", after_selfish, 0, 0 },
 	{ "counted", counted, 0, 0 },

@@ -80,9 +80,10 @@ struct hm_guard {
  * @flags: [in] HM_HANDLER_*
  *
  * Installs a handler of SIGBUS and SIGSEGV, with SA_ONSTACK; what was there before is
- * called for faults that are none of a map, as it would have been without, default and
- * SIG_IGN included. Counted: the first one installs, the last hm_handler_remove() ends
- * it. Best called after all that installs handlers, as OpenCL drivers' compilers do.
+ * called for faults that are none of a map, as it would have been without (but on the
+ * thread's alternate stack where it has one), default and SIG_IGN included. Counted: the
+ * first one installs, the last hm_handler_remove() ends it. Best called after all that
+ * installs handlers, as OpenCL drivers' compilers do.
  *
  * The handler runs on any thread and any stack. But a thread that blocks SIGBUS and
  * touches lost bytes is ended by the kernel, with its process, whatever the handler
