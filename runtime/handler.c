@@ -4,6 +4,13 @@
  * of anything but the library's own locks' holders, which touch no map meanwhile: so
  * it takes no lock, allocates nothing and writes no text.
  */
+/*
+ * longjmp() as it is: glibc's ____longjmp_chk(), which takes its place otherwise, ends the
+ * process where a jump leads down from a stack for signals that the kernel does not say it
+ * is on, as it does not with SS_AUTODISARM [sigaltstack(2)].
+ */
+#undef _FORTIFY_SOURCE
+
 #include "handler.h"
 
 #include <errno.h>

@@ -104,6 +104,15 @@ installed_later() {
 		with_liburing yes && ! grep -qx 'as it was' "$work/later/config.h"
 }
 
+# Jumps off a stack for signals are not held against the stack of before.
+fortified_jump() {
+	make -s B="$work/fortified" CFLAGS='-O2 -D_FORTIFY_SOURCE=2' \
+		"$work/fortified/runtime/handler.o" &&
+		nm -u "$work/fortified/runtime/handler.o" >"$work/undefined" &&
+		grep -q longjmp "$work/undefined" && ! grep longjmp_chk "$work/undefined"
+}
+
+check fortified_jump fortified_jump
 check version_script same_names names_in_map
 check shared_names same_names names_in_shared
 check static_names same_names names_in_static
