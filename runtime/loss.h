@@ -2,8 +2,10 @@
 /*
  * What takes the place of bytes whose memory is gone: a buffer's policy.
  *
- * Lock order: a loss' lock comes after map->lock, and nothing but a device's own, those
- * of shadow.c's calls, is taken with it. Callbacks are called without any.
+ * Lock order: a loss' lock is taken where a launch ends and after buffer->lock, never
+ * with a map's change held and its buffer's lock free: with it a device's own are taken,
+ * by shadow.c's calls, and by the twin's hook the change of maps whose buffer's lock was
+ * free (reach.c). Callbacks are called without any.
  */
 #ifndef HETMAP_LOSS_INTERNAL_H
 #define HETMAP_LOSS_INTERNAL_H

@@ -206,7 +206,10 @@ int reach_forget(struct hm_map *map, uint64_t offset)
 
 /* ---- on being told ---- */
 
-/* Who holds a map's change and not its buffer's lock waits for nobody who tells. */
+/*
+ * Who holds a map's change and not its buffer's lock waits for nobody who tells: not for
+ * a launch either, whose end waits for who refreshes a shadow (remap_freeze()).
+ */
 static int show_locked(struct hm_map *map)
 {
 	int r;

@@ -197,17 +197,16 @@ err_reattach:
 int remap_freeze(struct remap *remap)
 {
 	struct hm_map *map = remap->map;
-	bool idle, early;
+	bool idle;
 	int r;
 
 	pthread_mutex_lock(&map->lock);
 	atomic_store_explicit(&map->frozen, true, memory_order_relaxed);
 	idle = !map->n_use && !map->n_view;
-	early = map->n_view && !remap->buffer_held;
 	pthread_mutex_unlock(&map->lock);
 	if (likely(idle))
 		goto claim;
-	if (early) {
+	if (!remap->buffer_held) {
 		r = REMAP_NEEDS_BUFFER;
 		goto err_unfreeze;
 	}

@@ -28,7 +28,7 @@ struct remap {
 	char *old_address, *new_address;
 	uint64_t old_length, new_length;
 	const struct rangemap *new_rights; /* if it is done; until the thaw */
-	bool buffer_held;                  /* buffer->lock is: callbacks may be called */
+	bool buffer_held;                  /* buffer->lock is: see remap_freeze() */
 	uint32_t n_view;                   /* views told; they cannot go while change is held */
 	struct map_view **views;
 	struct map_view *inline_views[REMAP_VIEWS_INLINE];
@@ -48,8 +48,10 @@ void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64
  *
  * Callbacks run with buffer->lock held, so that one that uses the buffer is found
  * out (EDEADLK) instead of waiting, against the lock order, for a thread that
- * waits for this map. REMAP_NEEDS_BUFFER: there are views, and buffer_held is not
- * set; nothing has happened.
+ * waits for this map. So is work in flight waited for: the end of a launch takes the
+ * lock of a loss, and who has that may show maps whose buffer's lock is free (reach.c).
+ * REMAP_NEEDS_BUFFER: there are views or there is work, and buffer_held is not set;
+ * nothing has happened.
  */
 #define REMAP_NEEDS_BUFFER 1
 int remap_freeze(struct remap *remap);

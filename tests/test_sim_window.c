@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <hetmap/hetmap.h>
+
 #include "core.h"
 #include "inject.h"
 #include "sim_devices.h"
@@ -381,6 +383,83 @@ static void test_race(void)
 	hm_device_unref(device);
 }
 
+struct shadowing {
+	struct hm_buffer *buffer;
+	uint64_t length;
+	_Atomic bool stop;
+	_Atomic unsigned int done;
+};
+
+/* Brings all of the buffer into the window, piece by piece, each time. */
+static void *shadow_thread(void *user)
+{
+	struct shadowing *shadowing = user;
+
+	while (!shadowing->stop || !shadowing->done)
+		shadowing->done +=
+			had_room(hm_buffer_shadow(shadowing->buffer, 0, shadowing->length));
+	return NULL;
+}
+
+static int do_nothing(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	(void)range, (void)args;
+	return 0;
+}
+
+/* A change that waits for work, while a refresh shows maps, which that work waits for. */
+static void test_shadow_race(void)
+{
+	const struct hm_loss_desc loss = {
+		.struct_size = sizeof(loss),
+		.policy = HM_LOSS_SHADOW,
+	};
+	const struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "do_nothing",
+		.cpu = do_nothing,
+		.signature = "out",
+	};
+	struct shadowing shadowing = { 0 };
+	struct hm_kernel *kernel;
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	uint64_t window, size;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_map *map;
+	pthread_t thread;
+	unsigned int i;
+
+	if (!device)
+		return;
+	size = window / 4 * 3;
+	shadowing.length = 2 * size;
+	shadowing.buffer = sim_make(device, size, 2 * size, &map);
+	CHECK_OK_FATAL(hm_buffer_resize(shadowing.buffer, 2 * size, HM_GROW_APPEND));
+	CHECK_OK_FATAL(hm_buffer_set_loss(shadowing.buffer, &loss));
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_FATAL(pthread_create(&thread, NULL, shadow_thread, &shadowing) == 0);
+	for (i = 0; i < 20; i++) {
+		CHECK_OK_FATAL(hm_launch(queue, kernel, 1, &fence,
+					 HM_RANGE(hm_map_address(map), PAGE, HM_WRITE)));
+		CHECK_OK(hm_map_protect(map, 0, PAGE, HM_READ));
+		CHECK_OK(hm_map_protect(map, 0, PAGE, HM_READ | HM_WRITE));
+		CHECK_OK(hm_fence_wait(fence, 0));
+		hm_fence_unref(fence);
+	}
+	shadowing.stop = true;
+	pthread_join(thread, NULL);
+	hm_kernel_unref(kernel);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	hm_map_unref(map);
+	hm_buffer_unref(shadowing.buffer);
+	hm_device_unref(device);
+}
+
 /* ---- what fails on its way ---- */
 
 /* At each allocation in turn: the old object stays, and its bytes. */
@@ -592,6 +671,7 @@ static const struct sim_case cases[] = {
 	{ "maps", test_maps },
 	{ "fence_wait", test_fence_wait },
 	{ "race", test_race },
+	{ "shadow_race", test_shadow_race },
 	{ "replace_without_memory", test_replace_without_memory },
 	{ "map_without_memory", test_map_without_memory },
 	{ "brackets_without_memory", test_brackets_without_memory },
