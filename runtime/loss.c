@@ -135,7 +135,7 @@ static int set_locked(struct loss *loss, struct hm_buffer *buffer,
 	int r;
 
 	if (wants_shadow(desc)) {
-		if (old && !shadow_is_sealed(old)) {
+		if (old && !loss->stale && !shadow_is_sealed(old)) {
 			shadow = old;
 		} else {
 			r = fill_shadow(loss, buffer, &shadow);
@@ -206,21 +206,32 @@ int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 	return refresh(atomic_load(&buffer->loss), offset, length);
 }
 
-/* The result is the work's, and so is the text: what failed here is told of by a query. */
-void loss_launch_wrote(const struct map_use *use)
+/*
+ * The text is the work's. So is the result, but for bytes that are nowhere any more: that
+ * they are not in the shadow only is told of by a query.
+ */
+int loss_launch_wrote(const struct map_use *use)
 {
-	struct loss *loss = atomic_load(&use->map->buffer->loss);
+	struct hm_buffer *buffer = use->map->buffer;
+	struct loss *loss = atomic_load(&buffer->loss);
 	char text[ERR_TEXT_MAX];
+	bool gone;
+	int r;
 
+	/* What is lost already is the work's failure. */
 	if (use->map->lost || !atomic_load(&loss->shadow))
-		return;
+		return 0;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	if (refresh(loss, use->map->offset + use->offset, use->length)) {
+	r = refresh(loss, use->map->offset + use->offset, use->length);
+	/* Or the shadow is sealed for another part's sake. */
+	gone = r == -ENODEV && lost_check_buffer(buffer);
+	if (r && !gone) {
 		pthread_mutex_lock(&loss->lock);
 		loss->stale = true;
 		pthread_mutex_unlock(&loss->lock);
 	}
 	err_set(0, "%s", text);
+	return gone ? r : 0;
 }
 
 static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length,

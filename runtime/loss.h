@@ -44,13 +44,17 @@ int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffe
 /* The shadow, if there is one, of bytes that were written. Of more, up to the end. */
 int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
 
-void loss_launch_wrote(const struct map_use *use);
-/* Work is done, and in flight still. No signal handler gets here. */
-static inline void loss_after_launch(const struct map_use *use)
+int loss_launch_wrote(const struct map_use *use);
+/*
+ * Work is done, and in flight still. No signal handler gets here. -ENODEV: the bytes that
+ * it wrote were lost before the shadow had them.
+ */
+static inline int loss_after_launch(const struct map_use *use)
 {
-	if (unlikely(use->access & HM_WRITE &&
-		     atomic_load_explicit(&use->map->buffer->loss, memory_order_acquire)))
-		loss_launch_wrote(use);
+	if (likely(!(use->access & HM_WRITE) ||
+		   !atomic_load_explicit(&use->map->buffer->loss, memory_order_acquire)))
+		return 0;
+	return loss_launch_wrote(use);
 }
 
 /* Around a change of size. Caller holds buffer->lock. */

@@ -342,12 +342,12 @@ static void publish_buffer(struct recovery *rec)
 	/* No map shows it any more, and its bytes are the buffer's again. */
 	pthread_mutex_lock(&rec->loss->lock);
 	shadow = atomic_load(&rec->loss->shadow);
-	rec->loss->stale = false;
 	if (shadow) {
 		shadow_let_go(shadow);
 		shadow_unseal(shadow);
-		if (rec->desc.refill && shadow_refresh(shadow, buffer, 0, rec->size))
-			rec->loss->stale = true;
+		/* What a shadow lacked, the new object lacks: unless its bytes are others. */
+		if (rec->desc.refill)
+			rec->loss->stale = shadow_refresh(shadow, buffer, 0, rec->size);
 	}
 	atomic_store(&rec->loss->told, false);
 	pthread_mutex_unlock(&rec->loss->lock);

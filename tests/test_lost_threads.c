@@ -115,8 +115,8 @@ static void *launch_pages(void *user)
 			sched_yield();
 			continue;
 		}
-		/* It may have ended on pages that are gone: then the next one tells. */
-		hm_fence_wait(fence, UINT64_MAX);
+		if (!hm_fence_wait(fence, UINT64_MAX))
+			done[page] = value;
 		hm_fence_unref(fence);
 	}
 	hm_kernel_unref(kernel);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Policies of loss: what maps show once their device is taken away, and since when. */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -8,7 +10,9 @@
 
 #include <hetmap/hetmap.h>
 
+#include "inject.h"
 #include "sim_devices.h"
+#include "sys.h"
 
 #define PAGES 40
 #define SIZE (PAGES * PAGE + 100)
@@ -193,8 +197,13 @@ static int add_one(const struct hm_cpu_range *range, const struct hm_arg *args)
 	return 0;
 }
 
-/* What a launch wrote is in it once its result was waited for; what it read is not. */
-static void test_launches(void)
+struct work {
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_kernel *kernel;
+};
+
+static void work_begin(struct work *work)
 {
 	const struct hm_kernel_desc desc = {
 		.struct_size = sizeof(desc),
@@ -202,34 +211,178 @@ static void test_launches(void)
 		.cpu = add_one,
 		.signature = "inout",
 	};
+
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &work->accel));
+	CHECK_OK_FATAL(hm_queue_create(work->accel, 0, &work->queue));
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &work->kernel));
+}
+
+static void work_end(struct work *work)
+{
+	hm_kernel_unref(work->kernel);
+	hm_queue_unref(work->queue);
+	hm_accel_unref(work->accel);
+}
+
+/* Adds one to each word of a page. */
+static struct hm_fence *launch(struct work *work, struct hm_map *map, uint64_t page)
+{
+	char *address = (char *)hm_map_address(map) + page * PAGE;
+	struct hm_fence *fence;
+
+	CHECK_OK_FATAL(hm_launch(work->queue, work->kernel, PAGE / sizeof(uint32_t), &fence,
+				 HM_RANGE(address, PAGE, HM_READ | HM_WRITE)));
+	return fence;
+}
+
+static void check_words(struct hm_map *map, uint64_t page, uint32_t value)
+{
+	const uint32_t *words = (uint32_t *)((char *)hm_map_address(map) + page * PAGE);
+	unsigned int i, n = PAGE / sizeof(uint32_t);
+
+	for (i = 0; i < n && words[i] == value; i++)
+		;
+	CHECK_EQUAL(i, n);
+}
+
+/* What a launch wrote is in it once its result was waited for; what it read is not. */
+static void test_launches(void)
+{
 	struct hm_device *device = sim_open();
 	struct hm_map *map;
 	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
-	uint32_t *base = hm_map_address(map);
-	struct hm_kernel *kernel;
-	struct hm_accel *accel;
-	struct hm_queue *queue;
 	struct hm_fence *fence;
-	unsigned int i;
+	struct work work;
 
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
-	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	work_begin(&work);
 	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
-	CHECK_OK_FATAL(hm_launch(queue, kernel, 1024, &fence,
-				 HM_RANGE(base + 1024, 4096, HM_READ | HM_WRITE)));
+	fence = launch(&work, map, 1);
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
 	hm_fence_unref(fence);
 	if (sim_unplug(device)) {
-		for (i = 0; i < 3 * 1024; i++)
-			if (base[i] != (i / 1024 == 1))
-				break;
-		CHECK_EQUAL(i, 3 * 1024);
+		check_words(map, 0, 0);
+		check_words(map, 1, 1);
+		check_words(map, 2, 0);
 		sim_plug();
 	}
-	hm_kernel_unref(kernel);
-	hm_queue_unref(queue);
-	hm_accel_unref(accel);
+	work_end(&work);
+	drop(device, buffer, map);
+}
+
+/* A launch succeeds, and the shadow can't be brought up to date. */
+static void launch_unkept(struct work *work, struct hm_buffer *buffer, struct hm_map *map,
+			  uint64_t page)
+{
+	struct hm_fence *fence;
+
+	/* The objects are let go of, and have to be mapped again. */
+	CHECK_OK(hm_buffer_resize(buffer, buffer_info(buffer).size + PAGE, 0));
+	fence = launch(work, map, page);
+	inject_always("mmap", ENOMEM);
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	CHECK(inject_disarm());
+	inject_forgive();
+	hm_fence_unref(fence);
+	CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_STALE);
+}
+
+/* What a shadow lacks is told of until it has it. */
+static void test_stale(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * PAGES * PAGE, &map);
+	struct work work;
+
+	inject_install();
+	work_begin(&work);
+	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	launch_unkept(&work, buffer, map, 1);
+	/* The same policy again: it is filled. */
+	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_EQUAL(buffer_info(buffer).lost, 0);
+	launch_unkept(&work, buffer, map, 2);
+	if (sim_unplug(device)) {
+		check_words(map, 1, 1);
+		check_words(map, 2, 0);
+		sim_plug();
+		CHECK_OK_FATAL(hm_device_recover(device, HM_RECOVER_SHADOWED, NULL));
+		/* The buffer lacks it now, too. */
+		check_words(map, 1, 1);
+		check_words(map, 2, 0);
+		CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_STALE);
+		CHECK_OK(hm_buffer_shadow(buffer, 0, buffer_info(buffer).size));
+		CHECK_EQUAL(buffer_info(buffer).lost, 0);
+	}
+	work_end(&work);
+	drop(device, buffer, map);
+}
+
+/* ---- a device that goes in the middle of a refresh ---- */
+
+static struct leaving {
+	struct sys_table real;
+	struct hm_device *device;
+	const void *base; /* of a map that is lost then */
+	pthread_t thread;
+	_Atomic bool begun, refused;
+} leaving;
+
+static void *leave(void *user)
+{
+	(void)user;
+	leaving.refused = sim_inject(leaving.device, HETSIM_INJECT_UNPLUG, 0, 0) != 0;
+	return NULL;
+}
+
+/* The first one returns when the maps are lost. */
+static void *leaving_mmap(void *address, size_t length, int prot, int flags, int fd,
+			  off_t offset)
+{
+	struct hm_pointer_info info;
+
+	if (!atomic_exchange(&leaving.begun, true)) {
+		CHECK_FATAL(!pthread_create(&leaving.thread, NULL, leave, NULL));
+		while (!leaving.refused &&
+		       (hm_pointer_find(leaving.base, &info) || !info.generation))
+			sched_yield();
+	}
+	return leaving.real.mmap(address, length, prot, flags, fd, offset);
+}
+
+/* Bytes that a launch wrote, and that went before the shadow had them, are an error. */
+static void test_lost_in_refresh(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * PAGES * PAGE, &map);
+	struct hm_fence *fence;
+	struct work work;
+	int r;
+
+	work_begin(&work);
+	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0));
+	fence = launch(&work, map, 1);
+	leaving.real = sys_table;
+	leaving.device = device;
+	leaving.base = hm_map_address(map);
+	leaving.begun = leaving.refused = false;
+	sys_table.mmap = leaving_mmap;
+	r = hm_fence_wait(fence, UINT64_MAX);
+	CHECK_FATAL(leaving.begun);
+	pthread_join(leaving.thread, NULL);
+	sys_table = leaving.real;
+	if (leaving.refused) {
+		test_skip("kernel", "the module's parameter test is not set, or no root");
+	} else {
+		CHECK_EQUAL(r, -ENODEV);
+		CHECK(strstr(hm_errmsg(), "lost"));
+		check_words(map, 1, 0);
+		sim_plug();
+	}
+	hm_fence_unref(fence);
+	work_end(&work);
 	drop(device, buffer, map);
 }
 
@@ -259,6 +412,8 @@ static const struct sim_case cases[] = {
 	{ "changed", test_changed },
 	{ "resized", test_resized },
 	{ "launches", test_launches },
+	{ "stale", test_stale },
+	{ "lost_in_refresh", test_lost_in_refresh },
 	{ "fork", test_fork_child },
 	{ NULL, NULL },
 };

@@ -20,8 +20,8 @@ extern "C" {
 /*
  * ZERO: pages of zeros.
  * SHADOW: the library's copy of the bytes, as of the last refresh: the end of a CPU's
- * write bracket, the completion of a launch that wrote (where its result is waited for),
- * hm_buffer_shadow(). It takes as much memory of the host's as the buffer has bytes, and
+ * write bracket, the completion of a launch that wrote (where its result is waited for,
+ * which is -ENODEV if the bytes were lost before), hm_buffer_shadow(). It takes as much memory of the host's as the buffer has bytes, and
  * 256 KiB (hm_buffer_info.bytes_shadow). A reader finds the old bytes of a page, or the
  * new ones, and never some of both.
  * RECREATE: zeros, until hm_device_recover() makes another object on the device as it is
@@ -70,7 +70,7 @@ struct hm_loss_desc {
  * @desc:   [in] copied
  *
  * Holds from its return on, and may be called again; a shadow is filled first, which
- * reads all bytes. The shadow follows growth and shrinking. Its source is the buffer:
+ * reads all bytes: also one that there is, where it lacks some (HM_LOST_STALE). The shadow follows growth and shrinking. Its source is the buffer:
  * stores outside brackets are in it once hm_buffer_shadow() was called.
  *
  * Errors: -EINVAL unknown policy or flag; -EOPNOTSUPP a shadow of private memory, or

@@ -142,10 +142,8 @@ static void finish(struct hm_fence *fence)
 	struct hm_kernel *kernel = fence->kernel;
 	uint32_t i;
 
-	for (i = 0; i < fence->n_use; i++) {
-		loss_after_launch(&fence->use[i]);
+	for (i = 0; i < fence->n_use; i++)
 		map_use_end(&fence->use[i]);
-	}
 	set_state(fence, FENCE_DONE);
 	fence->kernel = NULL;
 	hm_kernel_unref(kernel);
@@ -157,6 +155,26 @@ void fence_abandon(struct hm_fence *fence)
 {
 	atomic_store_explicit(&fence->state, FENCE_COMPLETING, memory_order_relaxed);
 	finish(fence);
+}
+
+/* What it wrote is the shadow's from here on, or the work has failed. */
+static void keep_written(struct hm_fence *fence)
+{
+	struct hm_accel_work *work = &fence->work;
+	const struct map_use *use;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < fence->n_use; i++) {
+		use = &fence->use[i];
+		r = loss_after_launch(use);
+		if (likely(!r) || work->status)
+			continue;
+		work->status = r;
+		snprintf(work->text, sizeof(work->text),
+			 "bytes of %.32s were lost before its shadow had them",
+			 use->map->buffer->name);
+	}
 }
 
 /*
@@ -194,6 +212,8 @@ static void complete(struct hm_fence *fence)
 
 	if (!atomic_compare_exchange_strong(&fence->state, &running, FENCE_COMPLETING))
 		return;
+	/* First: what is lost afterwards is kept, or is not to be. */
+	keep_written(fence);
 	blame_lost(fence);
 	if (fence->work.status)
 		fence->work.bytes_out = 0;
