@@ -194,6 +194,8 @@ static int refresh(struct loss *loss, uint64_t offset, uint64_t length)
 
 	pthread_mutex_lock(&loss->lock);
 	shadow = atomic_load(&loss->shadow);
+	if (unlikely(offset + length > loss->limit))
+		loss->missed = max_u64(loss->missed, offset + length);
 	if (shadow && offset < loss->limit)
 		r = shadow_refresh(shadow, loss->buffer, offset,
 				   min_u64(length, loss->limit - offset));
@@ -293,7 +295,10 @@ void loss_resize_begin(struct hm_buffer *buffer, uint64_t new_size)
 	pthread_mutex_unlock(&loss->lock);
 }
 
-/* It was not cut, in the end: work that ended meanwhile may have written there. */
+/*
+ * What is in reach in the end, though it was not meanwhile: not cut after all, or grown.
+ * Work that ended and brackets may have written there.
+ */
 static void catch_up(struct loss *loss, struct shadow *shadow, uint64_t from, uint64_t to)
 {
 	char text[ERR_TEXT_MAX];
@@ -308,20 +313,23 @@ void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
 	struct shadow *shadow;
-	uint64_t limit;
+	uint64_t limit, end;
 
 	if (likely(!loss))
 		return;
 	pthread_mutex_lock(&loss->lock);
 	shadow = atomic_load(&loss->shadow);
 	limit = loss->limit;
+	end = limit < old_size ? max_u64(old_size, loss->missed) : loss->missed;
+	end = min_u64(end, buffer->size);
 	loss->limit = buffer->size;
+	loss->missed = 0;
 	if (shadow) {
 		/* Objects that were replaced end. */
 		shadow_let_go(shadow);
 		shadow_cut(shadow, buffer->size);
-		if (limit < old_size && limit < buffer->size)
-			catch_up(loss, shadow, limit, min_u64(old_size, buffer->size));
+		if (limit < end)
+			catch_up(loss, shadow, limit, end);
 	}
 	pthread_mutex_unlock(&loss->lock);
 }

@@ -26,6 +26,7 @@ struct loss {
 	_Atomic(struct shadow *) shadow;   /* what is refreshed; or NULL */
 	_Atomic(struct shadow *) in_place; /* what comes into the bytes' place: without lock */
 	uint64_t limit;                    /* bytes of the buffer that may be touched */
+	uint64_t missed;                   /* end of what was written beyond it; or 0 */
 	bool stale;                        /* a refresh failed, and nobody was told */
 	_Atomic bool told;                 /* of the loss that is: its callback was called */
 	_Atomic uint64_t teller;           /* the thread that is calling it; 0: none */

@@ -386,6 +386,51 @@ static void test_lost_in_refresh(void)
 	drop(device, buffer, map);
 }
 
+/* ---- stores while a growth ends ---- */
+
+static void store_grown(void *user, const struct hm_view_change *change)
+{
+	struct hm_map *other = user;
+
+	(void)change;
+	if (hm_map_length(other) > SIZE)
+		write_bracket(other, SIZE - 50, 2 * SIZE, 2);
+}
+
+/* A map has its new length before the call that grows it has returned. */
+static void test_grown_meanwhile(void)
+{
+	static const uint32_t flags[] = { 0, HM_GROW_APPEND };
+	static const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.reattach = store_grown,
+	};
+	struct hm_map *map, *other;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_view *view;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		device = sim_open();
+		buffer = sim_make(device, SIZE, 2 * SIZE, &map);
+		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &other));
+		CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, other, &view));
+		write_bracket(map, 0, SIZE, 1);
+		CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+		CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, flags[i]));
+		CHECK_EQUAL(buffer_info(buffer).lost, 0);
+		hm_view_unref(view);
+		if (sim_unplug(device)) {
+			CHECK(pattern_holds(hm_map_address(map), 0, SIZE - 50, 1));
+			CHECK(pattern_holds(hm_map_address(map), SIZE - 50, 2 * SIZE, 2));
+			sim_plug();
+		}
+		hm_map_unref(other);
+		drop(device, buffer, map);
+	}
+}
+
 /* A shadow outlives nothing, and a child has none. */
 static void in_child(void *user)
 {
@@ -414,6 +459,7 @@ static const struct sim_case cases[] = {
 	{ "launches", test_launches },
 	{ "stale", test_stale },
 	{ "lost_in_refresh", test_lost_in_refresh },
+	{ "grown_meanwhile", test_grown_meanwhile },
 	{ "fork", test_fork_child },
 	{ NULL, NULL },
 };
