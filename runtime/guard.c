@@ -281,6 +281,7 @@ struct copy {
 	uint64_t length;
 	struct hm_map *map;
 	uint64_t offset;
+	uint32_t recoveries; /* of the device, before the first byte */
 };
 
 /* What can be told without touching the bytes; again afterwards. */
@@ -310,6 +311,7 @@ static int find_map(struct copy *copy)
 		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
 	copy->map = info.map;
 	copy->offset = info.map_offset;
+	copy->recoveries = atomic_load(&info.map->buffer->device->generation);
 	return check_range(copy);
 }
 
@@ -329,6 +331,20 @@ static __attribute__((noinline)) int copy_guarded(const struct copy *copy,
 	return 0;
 }
 
+/* A map that is lost, and has its bytes again, looks as if nothing had happened. */
+static int check_recovered(const struct copy *copy)
+{
+	const struct hm_device *device = copy->map->buffer->device;
+
+	if (likely(atomic_load(&device->generation) == copy->recoveries))
+		return 0;
+	return err_set(
+		-ENODEV,
+		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: what "
+		"was copied before is not of the bytes that are there now",
+		copy->what, device->name);
+}
+
 /*
  * Bytes that were copied without a fault may be what took the place of lost ones: who
  * replaces them says so first.
@@ -343,6 +359,8 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 	r = repair_check(copy->map, copy->offset, copy->length, &offset);
 	if (likely(!r)) {
 		r = check_range(copy);
+		if (likely(!r))
+			r = check_recovered(copy);
 		if (likely(!r))
 			return 0;
 		cause = r == -ERANGE ? HM_FAULT_END : HM_FAULT_LOST;

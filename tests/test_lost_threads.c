@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,9 +239,73 @@ static void test_handled(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* ---- copies ---- */
+
+#define COPIED (8 * 1024 * 1024ull)
+
+static _Atomic bool copying;
+
+/* One copy, of bytes that are all the same, each time that @copying is set. */
+static void *copy_out(void *user)
+{
+	char *to = user;
+	int r;
+
+	for (; !ending; sched_yield()) {
+		if (!copying)
+			continue;
+		r = hm_copy_out(to, hm_map_address(map), COPIED, NULL);
+		if (r)
+			CHECK_EQUAL(r, -ENODEV);
+		else
+			CHECK(!memcmp(to, to + 1, COPIED - 1));
+		copying = false;
+	}
+	return NULL;
+}
+
+/* A device that goes and is there again while a copy runs: that copy has failed. */
+static void test_copies(void)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+	};
+	char *to = malloc(COPIED);
+	uint64_t state = test_seed(), round;
+	pthread_t thread;
+
+	CHECK_FATAL(to);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	device = sim_open();
+	buffer = sim_make(device, COPIED, 0, &map);
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	ending = copying = false;
+	CHECK_FATAL(!pthread_create(&thread, NULL, copy_out, to));
+	for (round = 0; round < rounds(); round++) {
+		memset(hm_map_address(map), 1, COPIED);
+		copying = true;
+		usleep(test_random(&state) % 2000);
+		if (!sim_unplug(device))
+			break;
+		sim_plug();
+		CHECK_OK_FATAL(hm_device_recover(device, 0, NULL));
+		while (copying)
+			sched_yield();
+	}
+	ending = true;
+	pthread_join(thread, NULL);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+	free(to);
+}
+
 static const struct sim_case cases[] = {
 	{ "threads", test_threads },
 	{ "handled", test_handled },
+	{ "copies", test_copies },
 	{ NULL, NULL },
 };
 

@@ -43,7 +43,7 @@ struct hm_handler_info {
 enum hm_fault_cause {
 	HM_FAULT_NONE = 0,
 	HM_FAULT_END = 1,         /* -ERANGE: beyond what the file or the buffer has now */
-	HM_FAULT_LOST = 2,        /* -ENODEV: the device is gone, or the map is lost */
+	HM_FAULT_LOST = 2,        /* -ENODEV: the device or the map is lost, or was meanwhile */
 	HM_FAULT_UNREACHABLE = 3, /* -EIO: the storage failed, or CPUs don't reach it now */
 	HM_FAULT_BROKEN = 4,      /* -EHWPOISON: the hardware says that the memory is broken */
 	HM_FAULT_RIGHTS = 5,      /* -EACCES: the map does not give that access there */
