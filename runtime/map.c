@@ -327,6 +327,12 @@ void map_keep_locked(struct hm_map *map)
 	if (map->touched || buffer->n_segment > 1 || map->offset ||
 	    map->span != segment->length || map->reservation.length != map->span)
 		return;
+	/*
+	 * Readers in their sections still use it; and a handler that found it may be
+	 * putting other pages there, or has.
+	 */
+	if (retire_is_on() || atomic_load(&handler_was_installed))
+		return;
 	if (device->ops->map_keep(segments_link(buffer)->backend, segment, map->address))
 		return;
 	stats_sub(&stats.bytes_reserved, map->span);

@@ -162,7 +162,7 @@ static void give_room(uint64_t bytes)
 	wake_waiters();
 }
 
-static bool is_on(void)
+bool retire_is_on(void)
 {
 	return atomic_load_explicit(&backlog.max_objects, memory_order_relaxed);
 }
@@ -273,7 +273,7 @@ static bool helper_runs(void)
 
 static void release_in_place(struct retired *retired)
 {
-	if (is_on()) {
+	if (retire_is_on()) {
 		atomic_fetch_add_explicit(&backlog.in_place, 1, memory_order_relaxed);
 		/* In a section, and without the thread, there is nobody who could wait. */
 		if (!urcu_bp_read_ongoing())
@@ -321,7 +321,7 @@ void retire(struct retired *retired, uint64_t bytes, bool now, retire_release *r
 {
 	retired->bytes = bytes;
 	retired->release = release;
-	if (likely(!is_on()) || !enter(retired, now))
+	if (likely(!retire_is_on()) || !enter(retired, now))
 		release_in_place(retired);
 }
 

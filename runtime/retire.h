@@ -33,6 +33,9 @@ struct retired {
  */
 void retire(struct retired *retired, uint64_t bytes, bool now, retire_release *release);
 
+/* May what is released have to wait? Else nobody was promised a grace period. */
+bool retire_is_on(void);
+
 /*
  * Is @r, of an operation that holds no lock, a lack of something that the backlog held
  * until now? Then all of that was released, and the operation is tried again: once,

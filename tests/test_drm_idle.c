@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "drm_support.h"
 #include "inject.h"
+#include "retire_support.h"
 #include "support.h"
 #include "util.h"
 
@@ -109,6 +111,7 @@ static void check_used_again(struct hm_device *device, uint64_t size)
 	pattern_write(made.bytes, 0, size, 1);
 	CHECK(pattern_holds(made.bytes, 0, size, 1));
 	drop(&made);
+	CHECK_OK(hm_retire_flush());
 	CHECK_EQUAL(stats_now().bytes_idle, before);
 }
 
@@ -238,6 +241,55 @@ static void check_mapped_again(struct hm_device *device)
 static void mapped_again(void)
 {
 	each(check_mapped_again, "64");
+}
+
+/* What is found in a section of liburcu stays mapped until its end. */
+static void check_readers(struct hm_device *device)
+{
+	struct section section;
+	struct made made;
+
+	defer(16, MIB(1));
+	section_begin(&section);
+	made = make(device, SIZE);
+	pattern_write(made.bytes, 0, SIZE, 6);
+	drop(&made);
+	CHECK_EQUAL(test_read_signal(made.bytes), 0);
+	CHECK(pattern_holds(made.bytes, 0, SIZE, 6));
+	section_end(&section);
+	CHECK_OK(hm_retire_flush());
+	check_used_again(device, SIZE);
+	defer(0, 0);
+}
+
+static void readers_keep(void)
+{
+	each(check_readers, "64");
+}
+
+/* What a handler has put there ends with the map: the next one shows the object. */
+static void check_handled(struct hm_device *device)
+{
+	struct made made;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	made = make(device, SIZE);
+	pattern_write(made.bytes, 0, SIZE, 7);
+	CHECK_FATAL(mmap(made.bytes, PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == made.bytes);
+	CHECK(is_zero(made.bytes, 0, PAGE));
+	hm_map_unref(made.map);
+	CHECK_OK_FATAL(hm_map_create(made.buffer, NULL, &made.map));
+	made.bytes = hm_map_address(made.map);
+	CHECK(pattern_holds(made.bytes, 0, SIZE, 7));
+	drop(&made);
+	CHECK_OK(hm_handler_remove());
+	check_used_again(device, SIZE);
+}
+
+static void handled(void)
+{
+	each(check_handled, "64");
 }
 
 /* ---- which, and how many ---- */
@@ -601,6 +653,8 @@ static const struct test tests[] = {
 	{ "unmapped", unmapped, 0, 0 },
 	{ "ways_of_mapping", ways_of_mapping, 0, 0 },
 	{ "mapped_again", mapped_again, 0, 0 },
+	{ "readers_keep", readers_keep, 0, 0 },
+	{ "handled", handled, 0, 0 },
 	{ "bounds", bounds, 0, 0 },
 	{ "count", count, 0, 0 },
 	{ "none", none, 0, 0 },
