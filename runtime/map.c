@@ -192,6 +192,7 @@ void map_link_locked(struct hm_map *map)
 	cds_list_add_tail(&map->buffer_link, &other->buffer_link);
 }
 
+/* From registry_insert() on others may hold it, too: it ends as any other map does. */
 static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 {
 	struct hm_buffer *buffer = map->buffer;
@@ -237,9 +238,6 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 			    length, err_name(r));
 		goto err_release;
 	}
-	r = repair_prepare(map, map->span);
-	if (r)
-		goto err_registry;
 	map_placed(map);
 	map_link_locked(map);
 	buffer->n_map++;
@@ -247,9 +245,6 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	stats_add(&stats.bytes_mapped, committed);
 	return 0;
 
-err_registry:
-	registry_remove(map->slot);
-	handler_quiesce();
 err_release:
 	reserve_release(&map->reservation);
 	return r;
@@ -259,7 +254,7 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 		  struct hm_map **ret_map)
 {
 	struct hm_map *map;
-	int r, shown = 0;
+	int r, finished = 0;
 
 	map = map_alloc(buffer);
 	if (!map)
@@ -270,7 +265,9 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 		goto err_free;
 	r = create_locked(map, desc);
 	if (!r)
-		shown = reach_show(map);
+		finished = repair_prepare(map, map->span);
+	if (!r && !finished)
+		finished = reach_show(map);
 	buffer_unlock(buffer);
 	if (r) {
 		r = lost_notice(buffer->device, r);
@@ -279,7 +276,7 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 	/* Taken away meanwhile, it may not have seen this map: nobody else has yet. */
 	r = lost_check_buffer(buffer);
 	if (!r)
-		r = shown;
+		r = finished;
 	if (r)
 		goto err_map;
 	*ret_map = map;

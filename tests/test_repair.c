@@ -12,8 +12,10 @@
 #include "accel_support.h"
 #include "core.h"
 #include "inject.h"
+#include "lost.h"
 #include "repair.h"
 #include "sim_devices.h"
+#include "sys.h"
 
 #define SIZE (2 * REPAIR_BLOCK + 16 * PAGE)
 
@@ -452,12 +454,58 @@ static void undone(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+static struct hm_map *held; /* by somebody who looks at all maps */
+
+static void hold(struct hm_map *map, const void *user)
+{
+	(void)user;
+	if (!held)
+		held = hm_map_ref(map);
+}
+
+/* Room for the states of one block is refused; by then the map can be found. */
+static void *refuse_states(size_t count, size_t size)
+{
+	if (size != sizeof(struct block_states) + sizeof(uint32_t))
+		return calloc(count, size);
+	lost_each_map(NULL, hold, NULL);
+	return NULL;
+}
+
+static void held_by_others(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * PAGE };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map = NULL;
+
+	held = NULL;
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	sys_table.calloc = refuse_states;
+	CHECK_ERROR(-ENOMEM, hm_map_create(buffer, NULL, &map));
+	sys_table.calloc = calloc;
+	CHECK_FATAL(!map && held);
+	CHECK_EQUAL(held->object.kind, OBJECT_MAP);
+	CHECK_EQUAL(hm_map_length(held), 2 * PAGE);
+	CHECK_EQUAL(buffer_info(buffer).maps, 1);
+	hm_map_unref(held);
+	CHECK_EQUAL(buffer_info(buffer).maps, 0);
+	CHECK_EQUAL(stats_now().maps, 0);
+	CHECK_EQUAL(stats_now().bytes_reserved, 0);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct test tests[] = {
 	{ "replaced", replaced, 0, 0 },    { "rights_stay", rights_stay, 0, 0 },
 	{ "refused", refused, 60, 0 },     { "outside_window", outside_window, 0, 0 },
 	{ "moved", moved, 0, 0 },          { "fences", fences, 0, 0 },
 	{ "one_block", one_block, 60, 0 }, { "beside_changes", beside_changes, 60, 0 },
-	{ "undone", undone, 0, 0 },        { NULL, NULL, 0, 0 },
+	{ "undone", undone, 0, 0 },        { "held_by_others", held_by_others, 0, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
