@@ -113,6 +113,7 @@ enum block_state {
 };
 
 struct block_states {
+	struct block_states *before; /* those of a shorter span: see repair_prepare() */
 	uint64_t n;
 	_Atomic uint32_t state[];
 };

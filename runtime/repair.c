@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "buffer.h"
-#include "handler.h"
 #include "loss.h"
 #include "lost.h"
 #include "sys.h"
@@ -54,15 +53,20 @@ int repair_prepare(struct hm_map *map, uint64_t span)
 	repair_claim_each(map, old, 0, old->n * REPAIR_BLOCK);
 	for (i = 0; i < old->n; i++)
 		atomic_store(&blocks->state[i], atomic_load(&old->state[i]));
+	/* Who has found the old ones looks at them still, with nothing held: a bracket's end. */
+	blocks->before = old;
 	atomic_store(&map->blocks, blocks);
-	handler_quiesce();
-	free(old);
 	return 0;
 }
 
 void repair_end(struct hm_map *map)
 {
-	free(repair_states(map));
+	struct block_states *blocks, *before;
+
+	for (blocks = repair_states(map); blocks; blocks = before) {
+		before = blocks->before;
+		free(blocks);
+	}
 }
 
 struct preparing {

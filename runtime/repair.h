@@ -19,8 +19,9 @@
 /*
  * Room for the states of @map of @span bytes, if handlers may come: a fresh map's,
  * after it was entered into the registry, or that of one that is being moved. What is
- * POISONED stays so. Others only use a map's states while change is held, or in a
- * handler. -ENOMEM.
+ * POISONED stays so. Who looks at a map's states, in a bracket or a handler, holds
+ * nothing for that: those of before stay until the map's end. Moves mostly double the
+ * span, so that all of them together have no more words than the last ones. -ENOMEM.
  */
 int repair_prepare(struct hm_map *map, uint64_t span);
 void repair_end(struct hm_map *map);

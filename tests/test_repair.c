@@ -405,6 +405,46 @@ static void beside_changes(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* Who looks at the states of blocks holds nothing for that: a move takes none away. */
+static void *bracket(void *user)
+{
+	struct hm_map *map = user;
+
+	while (!changes_over) {
+		CHECK_EQUAL(hm_map_begin_cpu(map, 0, 2 * REPAIR_BLOCK, HM_READ), 0);
+		CHECK_EQUAL(hm_map_end_cpu(map, 0, 2 * REPAIR_BLOCK, HM_READ), 0);
+	}
+	return NULL;
+}
+
+static void beside_moves(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * REPAIR_BLOCK };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	pthread_t thread;
+	unsigned int i;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	for (i = 0; i < 30; i++) {
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+		changes_over = false;
+		CHECK_FATAL(!pthread_create(&thread, NULL, bracket, map));
+		while (buffer_info(buffer).max_size < 8 * REPAIR_BLOCK)
+			CHECK_OK_FATAL(hm_buffer_resize(
+				buffer, buffer_info(buffer).max_size + PAGE, HM_MAY_MOVE));
+		changes_over = true;
+		pthread_join(thread, NULL);
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+	}
+	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+}
+
 /* ---- want of memory ---- */
 
 static void undone(void)
@@ -500,11 +540,17 @@ static void held_by_others(void)
 }
 
 static const struct test tests[] = {
-	{ "replaced", replaced, 0, 0 },    { "rights_stay", rights_stay, 0, 0 },
-	{ "refused", refused, 60, 0 },     { "outside_window", outside_window, 0, 0 },
-	{ "moved", moved, 0, 0 },          { "fences", fences, 0, 0 },
-	{ "one_block", one_block, 60, 0 }, { "beside_changes", beside_changes, 60, 0 },
-	{ "undone", undone, 0, 0 },        { "held_by_others", held_by_others, 0, 0 },
+	{ "replaced", replaced, 0, 0 },
+	{ "rights_stay", rights_stay, 0, 0 },
+	{ "refused", refused, 60, 0 },
+	{ "outside_window", outside_window, 0, 0 },
+	{ "moved", moved, 0, 0 },
+	{ "fences", fences, 0, 0 },
+	{ "one_block", one_block, 60, 0 },
+	{ "beside_changes", beside_changes, 60, 0 },
+	{ "undone", undone, 0, 0 },
+	{ "held_by_others", held_by_others, 0, 0 },
+	{ "beside_moves", beside_moves, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
