@@ -110,6 +110,11 @@ enum block_state {
 	BLOCK_CHANGING, /* a fault returns, so that the access is tried again */
 	BLOCK_REPAIRING,
 	BLOCK_POISONED, /* reported by the next fence or bracket */
+	/*
+	 * With one of the first three: it was POISONED, and is reported as such, but shows its
+	 * buffer again, at least in part: what is lost there is to be replaced once more.
+	 */
+	BLOCK_SUSPECT = 1u << 2,
 };
 
 struct block_states {

@@ -344,7 +344,7 @@ static bool is_poisoned(const struct hm_map *map)
 	uint64_t i;
 
 	for (i = 0; blocks && i < blocks->n; i++)
-		if (atomic_load(&blocks->state[i]) == BLOCK_POISONED)
+		if (atomic_load(&blocks->state[i]) >= BLOCK_POISONED)
 			return true;
 	return false;
 }

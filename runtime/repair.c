@@ -102,35 +102,57 @@ static void blocks_of(const struct block_states *blocks, uint64_t offset, uint64
 	*ret_end = min_u64(blocks->n, end / REPAIR_BLOCK + !!(end % REPAIR_BLOCK));
 }
 
+static uint32_t phase_of(uint32_t state)
+{
+	return state & ~BLOCK_SUSPECT;
+}
+
+/* False: a handler is at it. */
+static bool claim(_Atomic uint32_t *word)
+{
+	uint32_t state = atomic_load(word);
+
+	while (phase_of(state) == BLOCK_OK)
+		if (atomic_compare_exchange_strong(word, &state, state | BLOCK_CHANGING))
+			return true;
+	return phase_of(state) != BLOCK_REPAIRING;
+}
+
 void repair_claim_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
 		       uint64_t length)
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end;
-	uint32_t state;
 
 	/* A page that is longer than a block is claimed by the first one of it. */
 	length += offset - round_down(offset, unit);
 	blocks_of(blocks, round_down(offset, unit), length, &i, &end);
-	for (; i < end; i++) {
-		do {
-			state = BLOCK_OK;
-			if (atomic_compare_exchange_strong(&blocks->state[i], &state,
-							   BLOCK_CHANGING))
-				break;
-			if (state == BLOCK_REPAIRING)
-				sched_yield();
-		} while (state == BLOCK_REPAIRING);
-	}
+	for (; i < end; i++)
+		while (!claim(&blocks->state[i]))
+			sched_yield();
+}
+
+void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
+		      uint64_t length)
+{
+	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end;
+
+	length += offset - round_down(offset, unit);
+	blocks_of(blocks, round_down(offset, unit), length, &i, &end);
+	for (; i < end; i++)
+		if (atomic_load(&blocks->state[i]) == BLOCK_POISONED)
+			atomic_store(&blocks->state[i], BLOCK_CHANGING | BLOCK_SUSPECT);
 }
 
 void repair_release_each(struct block_states *blocks)
 {
-	uint32_t changing;
+	uint32_t state;
 	uint64_t i;
 
+	/* What is CHANGING nobody else changes. */
 	for (i = 0; i < blocks->n; i++) {
-		changing = BLOCK_CHANGING;
-		atomic_compare_exchange_strong(&blocks->state[i], &changing, BLOCK_OK);
+		state = atomic_load(&blocks->state[i]);
+		if (phase_of(state) == BLOCK_CHANGING)
+			atomic_store(&blocks->state[i], state & BLOCK_SUSPECT);
 	}
 }
 
@@ -159,7 +181,7 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 		  &i, &end);
 	for (; i < end; i++) {
 		state = atomic_load(&blocks->state[i]);
-		if (likely(state != BLOCK_POISONED && state != BLOCK_REPAIRING))
+		if (likely(state < BLOCK_REPAIRING))
 			continue;
 		at = max_u64(offset, i * REPAIR_BLOCK);
 		if (ret_offset)
@@ -223,7 +245,7 @@ static bool is_out_of_reach(const struct hm_buffer *buffer)
 
 static enum repair answer_of(uint32_t state)
 {
-	if (state == BLOCK_OK)
+	if (phase_of(state) == BLOCK_OK)
 		return REPAIR_REFUSED;
 	return state == BLOCK_POISONED ? REPAIR_TRY : REPAIR_WAIT;
 }
@@ -235,21 +257,23 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 	struct block_states *blocks = repair_states(found->map);
 	uint64_t i = from / REPAIR_BLOCK;
 	struct hm_pointer_info now;
-	uint32_t state = BLOCK_OK;
+	uint32_t state;
 	int r;
 
 	if (!blocks || i >= blocks->n)
 		return REPAIR_REFUSED;
 	if (found->map->lost)
 		return REPAIR_TRY;
-	if (!replace || is_out_of_reach(found->buffer))
-		return answer_of(atomic_load(&blocks->state[i]));
-	if (!atomic_compare_exchange_strong(&blocks->state[i], &state, BLOCK_REPAIRING))
-		return answer_of(state);
+	state = atomic_load(&blocks->state[i]);
+	do {
+		if (phase_of(state) != BLOCK_OK || !replace || is_out_of_reach(found->buffer))
+			return answer_of(state);
+	} while (!atomic_compare_exchange_strong(&blocks->state[i], &state,
+						 state | BLOCK_REPAIRING));
 	/* A change that has ended since the looks above may have cut it, moved or lost it. */
 	r = find((char *)found->base + found->map_offset, &now);
 	if (r || now.map != found->map || found->map->lost) {
-		atomic_store(&blocks->state[i], BLOCK_OK);
+		atomic_store(&blocks->state[i], state);
 		return REPAIR_WAIT;
 	}
 	to = min_u64(from + unit, round_up(now.length, now.buffer->page_size));

@@ -6,7 +6,8 @@
  * installed. A handler claims a block by compare-and-swap, has loss_map_after() put
  * pages there and leaves it POISONED, for as long as the map lives: it does not show
  * its buffer's bytes any more, and nobody is told otherwise. A change claims the blocks
- * whose mappings it changes, and a handler that finds one CHANGING returns.
+ * whose mappings it changes, and a handler that finds one CHANGING returns. One that
+ * puts the buffer's bytes into a POISONED block leaves it SUSPECT.
  */
 #ifndef HETMAP_REPAIR_H
 #define HETMAP_REPAIR_H
@@ -40,6 +41,9 @@ void repair_forget_each(struct block_states *blocks);
 void repair_claim_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
 		       uint64_t length);
 void repair_release_each(struct block_states *blocks);
+/* The change that has claimed the range maps bytes of the buffer there, if it succeeds. */
+void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
+		      uint64_t length);
 
 static inline struct block_states *repair_states(const struct hm_map *map)
 {
@@ -52,6 +56,14 @@ static inline void repair_claim(struct hm_map *map, uint64_t offset, uint64_t le
 
 	if (unlikely(blocks != NULL))
 		repair_claim_each(map, blocks, offset, length);
+}
+
+static inline void repair_show(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	struct block_states *blocks = repair_states(map);
+
+	if (unlikely(blocks != NULL))
+		repair_show_each(map, blocks, offset, length);
 }
 
 static inline void repair_release(struct hm_map *map)

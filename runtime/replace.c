@@ -292,6 +292,8 @@ static int freeze(struct replacement *rep)
 		remap->new_address = rep->address;
 	r = remap_freeze(remap);
 	rep->item->frozen = !r;
+	if (!r)
+		repair_show(rep->map, 0, rep->map->span);
 	return r;
 }
 

@@ -5,6 +5,7 @@
 #include "buffer.h"
 #include "map.h"
 #include "protect.h"
+#include "repair.h"
 #include "resident.h"
 #include "resize.h"
 #include "sys.h"
@@ -102,6 +103,8 @@ int resize_set_freeze(struct resize_set *set, uint64_t offset, uint64_t length)
 		if (r)
 			return r;
 		item->frozen = true;
+		if (item->remap.new_length > item->map->length)
+			repair_show(item->map, offset, length);
 	}
 	return 0;
 }

@@ -250,10 +250,58 @@ static void moved(void)
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
 	CHECK_OK(hm_map_begin_cpu(map, REPAIR_BLOCK, PAGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(map, REPAIR_BLOCK, PAGE, HM_READ));
+	/* There it shows the buffer again, which can be lost again. */
+	base = hm_map_address(map);
+	base[PAGE] = 3;
+	CHECK_OK(hm_sim_buffer(buffer, &handle));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, PAGE));
+	CHECK_EQUAL(base[PAGE], 0);
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	CHECK_OK(hm_handler_remove());
+}
+
+/* What growth shows behind what was replaced, in the same block, can be lost, too. */
+static void lost_again(void *user)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = REPAIR_BLOCK };
+	const uint64_t half = REPAIR_BLOCK / 2;
+	struct file_map file = { .fd = scratch_file(half) };
+	uint64_t before;
+	int i;
+
+	(void)user;
+	CHECK_OK_FATAL(hm_handler_install(0));
+	before = n_repaired();
+	CHECK_OK_FATAL(hm_device_open("file", &file.device));
+	CHECK_OK_FATAL(hm_buffer_from_file(file.device, NULL, file.fd, &desc, &file.buffer));
+	CHECK_OK_FATAL(hm_map_create(file.buffer, NULL, &file.map));
+	file.base = hm_map_address(file.map);
+	CHECK(!ftruncate(file.fd, 0));
+	CHECK_EQUAL(file.base[0], 0);
+	for (i = 1; i <= 2; i++) {
+		/* As long as it was, or it is not the library's to grow. */
+		CHECK(!ftruncate(file.fd, (off_t)(half + (uint64_t)(i - 1) * PAGE)));
+		CHECK_OK_FATAL(hm_buffer_resize(file.buffer, half + (uint64_t)i * PAGE, 0));
+		file.base[half + (uint64_t)i * PAGE - 1] = 5;
+		CHECK_EQUAL(n_repaired(), before + (uint64_t)i);
+		CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, half, PAGE, HM_READ));
+		CHECK(!ftruncate(file.fd, 0));
+		CHECK_EQUAL(file.base[half + (uint64_t)i * PAGE - 1], 0);
+		CHECK_EQUAL(n_repaired(), before + (uint64_t)i + 1);
+		CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, half, PAGE, HM_READ));
+	}
+	file.base[0] = 6;
+	CHECK_EQUAL(file.base[0], 6);
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
+static void grown(void)
+{
+	CHECK_EQUAL(test_fork(lost_again, NULL), 0);
 }
 
 static void outside_window(void)
@@ -548,6 +596,7 @@ static const struct test tests[] = {
 	{ "fences", fences, 0, 0 },
 	{ "one_block", one_block, 60, 0 },
 	{ "beside_changes", beside_changes, 60, 0 },
+	{ "grown", grown, 0, 0 },
 	{ "undone", undone, 0, 0 },
 	{ "held_by_others", held_by_others, 0, 0 },
 	{ "beside_moves", beside_moves, 60, 0 },
