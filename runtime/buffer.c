@@ -579,13 +579,17 @@ void buffer_end_map(struct hm_map *map)
 {
 	/* The map's own goes with the map, perhaps in another thread. */
 	struct hm_buffer *buffer = hm_buffer_ref(map->buffer);
+	bool whole = map->whole;
 
 	map->next_ended = atomic_load(&buffer->ending);
 	while (!atomic_compare_exchange_weak(&buffer->ending, &map->next_ended, map))
 		;
 	if (!pthread_mutex_trylock(&buffer->lock))
 		buffer_unlock(buffer);
-	buffer_unref_retired(buffer);
+	if (whole)
+		buffer_unref_retired(buffer);
+	else
+		hm_buffer_unref(buffer);
 }
 
 uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)

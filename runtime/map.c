@@ -165,6 +165,7 @@ static struct hm_map *map_alloc(struct hm_buffer *buffer)
 	return map;
 }
 
+/* All but its reference to the buffer. */
 static void map_free(struct hm_map *map)
 {
 	map->object.kind = OBJECT_FREED;
@@ -176,7 +177,6 @@ static void map_free(struct hm_map *map)
 	free(map->locked);
 	free(map->hidden);
 	repair_end(map);
-	buffer_unref_retired(map->buffer);
 	free(map);
 }
 
@@ -287,6 +287,7 @@ err_map:
 	return r;
 err_free:
 	map_free(map);
+	hm_buffer_unref(buffer);
 	return r;
 }
 
@@ -339,16 +340,20 @@ void map_keep_locked(struct hm_map *map)
 static void dispose(struct retired *retired)
 {
 	struct hm_map *map = caa_container_of(retired, struct hm_map, retired);
+	struct hm_buffer *buffer = map->whole ? map->buffer : NULL;
 
 	map_unplace(map);
 	map_free(map);
+	if (buffer)
+		buffer_unref_retired(buffer);
 }
 
 void map_release(struct hm_map *map)
 {
-	uint64_t committed = buffer_pages(map->buffer, map->length);
+	struct hm_buffer *buffer = map->buffer;
+	uint64_t committed = buffer_pages(buffer, map->length);
 	/* Locked bytes are the process's to count; of a shared buffer peers hear the end. */
-	bool now = map->locked || atomic_load(&map->buffer->share);
+	bool now = map->locked || atomic_load(&buffer->share), whole = map->whole;
 
 	bracket_turn_end(map);
 	if (map->locked)
@@ -357,6 +362,9 @@ void map_release(struct hm_map *map)
 	stats_sub(&stats.maps, 1);
 	/* A handler that still has it would put pages where others' are by then. */
 	retire(&map->retired, committed, now, dispose);
+	/* A map of a part holds less than its buffer, which is counted by itself. */
+	if (!whole)
+		hm_buffer_unref(buffer);
 }
 
 struct hm_map *hm_map_ref(struct hm_map *map)

@@ -250,6 +250,73 @@ static void bounds(void)
 	hm_device_unref(device);
 }
 
+/* A buffer beyond the bound and a map of its first page, which are both dropped. */
+struct parting {
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	bool buffer_first;
+	_Atomic bool done;
+};
+
+static void *part(void *user)
+{
+	struct parting *parting = user;
+
+	if (parting->buffer_first)
+		hm_buffer_unref(parting->buffer);
+	hm_map_unref(parting->map);
+	if (!parting->buffer_first)
+		hm_buffer_unref(parting->buffer);
+	atomic_store(&parting->done, true);
+	return NULL;
+}
+
+static void part_of(struct hm_device *device, uint64_t size, bool buffer_first, bool waits)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
+	const struct hm_map_desc page = { .struct_size = sizeof(page),
+					  .access = HM_READ,
+					  .length = PAGE };
+	uint64_t buffers = stats_now().buffers, in_place = stats_now().retired_in_place;
+	struct parting parting = { .buffer_first = buffer_first };
+	struct section section;
+	pthread_t thread;
+	int tries;
+
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &parting.buffer));
+	CHECK_OK_FATAL(hm_map_create(parting.buffer, &page, &parting.map));
+	section_begin(&section);
+	CHECK_FATAL(!pthread_create(&thread, NULL, part, &parting));
+	for (tries = 0; tries < 1000 && !atomic_load(&parting.done) &&
+			stats_now().retired_in_place == in_place;
+	     tries++)
+		usleep(2000);
+	CHECK_EQUAL(atomic_load(&parting.done), !waits);
+	CHECK_EQUAL(stats_now().retired_in_place, in_place + waits);
+	CHECK_EQUAL(stats_now().backlog_bytes, waits ? PAGE : PAGE + size);
+	section_end(&section);
+	pthread_join(thread, NULL);
+	CHECK_OK(hm_retire_flush());
+	CHECK_EQUAL(stats_now().backlog, 0);
+	CHECK_EQUAL(stats_now().backlog_bytes, 0);
+	CHECK_EQUAL(stats_now().buffers, buffers);
+}
+
+/* What a map of a part holds is its buffer, all of it. */
+static void parts(void)
+{
+	struct hm_device *device = open_host();
+	int i;
+
+	defer(16, MIB(1));
+	for (i = 0; i < 2; i++) {
+		part_of(device, SIZE, i, false);
+		part_of(device, MIB(1), i, true);
+	}
+	defer(0, 0);
+	hm_device_unref(device);
+}
+
 /* What is lowered is waited for. */
 static void lowered(void)
 {
@@ -560,6 +627,7 @@ static const struct test tests[] = {
 	{ "last_ones", last_ones, 0, 0 },
 	{ "readers_keep", readers_keep, 0, 0 },
 	{ "bounds", bounds, 0, 0 },
+	{ "parts", parts, 0, 0 },
 	{ "lowered", lowered, 0, 0 },
 	{ "own_section", own_section, 0, 0 },
 	{ "locked_bytes", locked_bytes, 0, 0 },
