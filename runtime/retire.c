@@ -73,8 +73,8 @@ static struct {
 } helper;
 
 static _Atomic uint32_t waiters; /* of helper.changed */
-static _Atomic bool was_set;     /* by the application */
 static _Atomic bool was_used;    /* grace periods were waited for, perhaps */
+static bool was_set;             /* by the application; protected by setting */
 static bool exiting;
 static bool lost_sections; /* the parent's readers are unknown: see retire_fork_prepare() */
 static __thread bool is_helper;
@@ -428,12 +428,19 @@ static bool stop_helper(uint64_t ns)
 	return true;
 }
 
-/* @objects 0: in place. Caller may wait. */
-static void set_bounds(uint64_t objects, uint64_t bytes)
+/*
+ * @objects 0: in place. Caller may wait. @first: those of the environment, which count
+ * for nothing where the application has set its own, or where there must be none.
+ */
+static void set_bounds(uint64_t objects, uint64_t bytes, bool first)
 {
 	pthread_once(&init_once, init);
 	fork_init();
 	pthread_mutex_lock(&setting);
+	if (first && (was_set || lost_sections))
+		goto unlock;
+	if (!first)
+		was_set = true;
 	if (objects)
 		atomic_store(&was_used, true);
 	atomic_store(&backlog.max_bytes, bytes);
@@ -442,6 +449,7 @@ static void set_bounds(uint64_t objects, uint64_t bytes)
 		wait_until(is_within, 0, UINT64_MAX);
 	if (!objects)
 		stop_helper(UINT64_MAX);
+unlock:
 	pthread_mutex_unlock(&setting);
 }
 
@@ -501,9 +509,8 @@ static void read_environment(void)
 	environment_is_bad = !read_number(&text, OBJECTS_MAX, &objects) ||
 			     (*text == ',' && (text++, !read_number(&text, MIB_MAX, &mib))) ||
 			     *text;
-	/* Who asked for others meanwhile has them. */
-	if (!environment_is_bad && objects && mib && !atomic_load(&was_set))
-		set_bounds(objects, MIB(mib));
+	if (!environment_is_bad && objects && mib)
+		set_bounds(objects, MIB(mib), true);
 }
 
 int retire_read_environment(void)
@@ -532,8 +539,7 @@ int hm_retire_set(const struct hm_retire_desc *from)
 			       "critical section of liburcu, which never ends here");
 	if (!may_wait())
 		return refuse_waiting("hm_retire_set");
-	atomic_store(&was_set, true);
-	set_bounds(desc.max_objects, desc.max_bytes);
+	set_bounds(desc.max_objects, desc.max_bytes, false);
 	return 0;
 }
 

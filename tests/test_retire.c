@@ -596,6 +596,13 @@ static void environment_child(void *user)
 	CHECK_OK(hm_retire_set(NULL));
 }
 
+/* What the application has said before holds, also that nothing is to wait. */
+static void set_before_child(void *user)
+{
+	CHECK_OK(hm_retire_set(NULL));
+	environment_child(user);
+}
+
 static void bad_environment_child(void *user)
 {
 	struct hm_device *device = NULL;
@@ -616,6 +623,7 @@ static void environment(void)
 
 	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		CHECK_EQUAL(test_fork(environment_child, (void *)(uintptr_t)good[i]), 0);
+	CHECK_EQUAL(test_fork(set_before_child, (void *)(uintptr_t) "8"), 0);
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CHECK_EQUAL(test_fork(bad_environment_child, (void *)(uintptr_t)bad[i]), 0);
 }
