@@ -209,11 +209,6 @@ bracket_function *bracket_end_of(const struct hm_map *map, bool views)
 static inline int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 			const char *what)
 {
-	int r;
-
-	r = map_check(map);
-	if (r)
-		return r;
 	if (!access || access & ~(HM_READ | HM_WRITE))
 		return err_set(-EINVAL, "%s: access 0x%x is not HM_READ, HM_WRITE or both",
 			       what, access);
@@ -248,7 +243,9 @@ int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 	bracket_function *begin;
 	int r;
 
-	r = check(map, offset, length, access, "hm_map_begin_cpu");
+	r = map_check(map);
+	if (!r)
+		r = check(map, offset, length, access, "hm_map_begin_cpu");
 	if (r)
 		return r;
 	/* Of a lost one nobody has taken rights away: it has none. */
@@ -304,7 +301,10 @@ int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 	uint64_t map_length;
 	int r, kept = 0;
 
-	r = check(map, offset, length, access, "hm_map_end_cpu");
+	/* Its owner's size is not asked for: what was begun ends, whatever he says. */
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (!r)
+		r = check(map, offset, length, access, "hm_map_end_cpu");
 	if (r && r != -ERANGE)
 		return r;
 	if (r) {

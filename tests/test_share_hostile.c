@@ -555,7 +555,10 @@ static void page_of_nonsense(void)
 	CHECK_EQUAL(deliver(&scene, &buffer), 0);
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		page->size = SIZE;
+		CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
 		page->size = sizes[i];
+		CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
 		CHECK_ERROR(-EPROTO, hm_buffer_query(buffer, &info));
 		CHECK_ERROR(-EPROTO, hm_map_protect(map, 0, PAGE, HM_READ));
 		CHECK_EQUAL(hm_map_length(map), SIZE);
