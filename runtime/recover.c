@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -39,7 +40,7 @@
 /* Between two looks at who holds a recovery up. */
 #define MOMENT_NS 200000
 
-/* Bytes that are brought to where CPUs reach them before they are written. */
+/* Bytes of a new object that are made, and brought to where CPUs reach them, at a time. */
 #define FILL_STEP MIB(1)
 
 /* One map on its way back: held, its change locked. */
@@ -121,55 +122,76 @@ static void drop_object(struct recovery *rec)
 	segments_abandon(rec->buffer, rec->segments);
 }
 
-static int fill_step(struct recovery *rec, const struct shadow *shadow, char *bytes,
-		     uint64_t offset, uint64_t length)
+/* Bytes [@offset, @offset + @length) of the new object, in memory of ours. */
+static int prepare(struct recovery *rec, const struct shadow *shadow, char *between,
+		   uint64_t offset, uint64_t length)
 {
 	struct hm_buffer *buffer = rec->buffer;
 	struct hm_guard *guard;
-	int r = 0;
+	int r;
 
-	if (shadow) {
-		r = shadow_read(shadow, bytes + offset, offset, length);
-		if (r)
-			return err_set(r, "%s: writing the shadow's bytes: %s", buffer->name,
-				       err_name(r));
-	}
-	if (rec->desc.refill) {
-		err_clear();
-		guard = guard_suspend();
-		r = rec->desc.refill(buffer, bytes + offset, offset, length, rec->desc.user);
-		guard_resume(guard);
-		if (r)
-			return err_set(r < 0 ? r : -EIO,
-				       "%s: its refill callback answered %d for %" PRIu64
-				       " bytes from %" PRIu64 " on",
-				       buffer->name, r, length, offset);
-	}
+	memset(between, 0, length);
+	r = shadow ? shadow_read(shadow, between, offset, length) : 0;
+	if (r)
+		return err_set(r, "%s: reading its shadow: %s", buffer->name, err_name(r));
+	if (!rec->desc.refill)
+		return 0;
+	err_clear();
+	guard = guard_suspend();
+	r = rec->desc.refill(buffer, between, offset, length, rec->desc.user);
+	guard_resume(guard);
+	if (r)
+		return err_set(r < 0 ? r : -EIO,
+			       "%s: its refill callback answered %d for %" PRIu64
+			       " bytes from %" PRIu64 " on",
+			       buffer->name, r, length, offset);
 	return 0;
 }
 
-static int fill(struct recovery *rec, const struct shadow *shadow, char *bytes)
+static int put(struct recovery *rec, char *bytes, const char *between, uint64_t offset,
+	       uint64_t length)
 {
 	const struct hm_device *device = rec->device;
 	bool bracket = rec->buffer->caps & HM_CAP_BRACKET;
-	uint64_t step = bracket ? FILL_STEP : rec->size;
 	uint32_t access = HM_READ | HM_WRITE;
-	uint64_t at, length;
+	int r;
+
+	if (bracket) {
+		r = device->ops->begin_cpu(rec->link->backend, rec->fresh, 1, offset, length,
+					   access);
+		if (r)
+			return backend_explain(device->ops, r, "begin_cpu");
+	}
+	r = lost_touch_begin(device, rec->link);
+	if (!r) {
+		memcpy(bytes + offset, between, length);
+		lost_touch_end();
+	}
+	/* The bytes are there: what the device says of the end is not asked. */
+	if (bracket)
+		device->ops->end_cpu(rec->link->backend, rec->fresh, 1, offset, length, access);
+	return r;
+}
+
+/*
+ * While a callback writes, the device may go again, with the object's pages: it is given
+ * memory of ours, which stays.
+ */
+static int fill(struct recovery *rec, const struct shadow *shadow, char *bytes)
+{
+	uint64_t at, length, step = min_u64(rec->size, FILL_STEP);
+	char *between = sys_calloc(1, step);
 	int r = 0;
 
+	if (!between)
+		return err_set(-ENOMEM, "no memory to fill a buffer through");
 	for (at = 0; at < rec->size && !r; at += length) {
 		length = min_u64(step, rec->size - at);
-		if (bracket) {
-			r = device->ops->begin_cpu(rec->link->backend, rec->fresh, 1, at,
-						   length, access);
-			if (r)
-				return backend_explain(device->ops, r, "begin_cpu");
-		}
-		r = fill_step(rec, shadow, bytes, at, length);
-		if (bracket)
-			device->ops->end_cpu(rec->link->backend, rec->fresh, 1, at, length,
-					     access);
+		r = prepare(rec, shadow, between, at, length);
+		if (!r)
+			r = put(rec, bytes, between, at, length);
 	}
+	free(between);
 	return r ? r : lost_ask(rec->device, rec->link);
 }
 
@@ -177,7 +199,6 @@ static int fill(struct recovery *rec, const struct shadow *shadow, char *bytes)
 static int fill_object(struct recovery *rec)
 {
 	const struct shadow *shadow = atomic_load(&rec->loss->shadow);
-	struct hm_buffer *buffer = rec->buffer;
 	struct reservation range;
 	char *bytes;
 	int r;
@@ -186,7 +207,7 @@ static int fill_object(struct recovery *rec)
 		rec->bytes_zero = rec->size;
 		return 0;
 	}
-	r = map_scratch(rec->fresh, 1, 0, rec->fresh->length, buffer->alignment,
+	r = map_scratch(rec->fresh, 1, 0, rec->fresh->length, rec->buffer->alignment,
 			PROT_READ | PROT_WRITE, &range, &bytes);
 	if (r)
 		return r;

@@ -20,6 +20,7 @@ struct told {
 	struct hm_device *device;
 	uint32_t salt;
 	int answer;
+	bool unplug;
 };
 
 static void note(struct told *told, char what)
@@ -49,6 +50,8 @@ static int on_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uin
 
 	note(told, 'f');
 	CHECK_EQUAL(buffer_info(buffer).size, SIZE);
+	if (told->unplug)
+		CHECK(sim_unplug(told->device));
 	if (!told->answer)
 		pattern_write((char *)bytes - offset, offset, offset + length, told->salt);
 	return told->answer;
@@ -255,6 +258,29 @@ static void test_refill(void)
 	drop(&lives);
 }
 
+/* Taken away again while refill writes: what it writes to stays. */
+static void test_gone_in_refill(void)
+{
+	struct lives lives;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	make(&lives);
+	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_RECREATE, 0, true, &lives.told));
+	if (sim_unplug(lives.device)) {
+		sim_plug();
+		lives.told.unplug = true;
+		CHECK_ERROR(-ENODEV, hm_device_recover(lives.device, 0, NULL));
+		CHECK(!strcmp(lives.told.calls, "tfl"));
+		CHECK(is_zero(lives.base, 0, SIZE));
+		lives.told.unplug = false;
+		sim_plug();
+		CHECK_EQUAL(recover(lives.device, 0).buffers_back, 1);
+		CHECK(pattern_holds(lives.base, 0, SIZE, 0));
+	}
+	drop(&lives);
+	CHECK_OK(hm_handler_remove());
+}
+
 /* Both: what refill does not write is the shadow's; the shadow is the new bytes' then. */
 static void test_refill_over_shadow(void)
 {
@@ -393,6 +419,7 @@ static void test_in_callback(void)
 static const struct sim_case cases[] = {
 	{ "shadow", test_shadow },
 	{ "refill", test_refill },
+	{ "gone_in_refill", test_gone_in_refill },
 	{ "refill_over_shadow", test_refill_over_shadow },
 	{ "zeros", test_zeros },
 	{ "left", test_left },

@@ -50,8 +50,9 @@ enum hm_loss_event {
  *
  *   lost    [optional]
  *   refill  [optional] writes bytes [offset, offset + length) of a new object at @bytes,
- *           which is no map: nobody sees them before all are there. 0, or a negative
- *           errno, which leaves the buffer lost
+ *           which is memory of the library's, until it returns: nobody sees them before
+ *           all are there. Large buffers are asked for part by part, in order. 0, or a
+ *           negative errno, which leaves the buffer lost
  */
 struct hm_loss_desc {
 	uint32_t struct_size;
