@@ -583,6 +583,8 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	/* Objects that a shrink has emptied: the new one takes their place. */
 	uint32_t i = 0, kept = buffer_segment_at(buffer, buffer->size - 1) + 1;
 	uint32_t place = buffer->place;
+	/* The rest of the last page becomes the buffer's, too. */
+	uint64_t filled = min_u64(offset, new_size);
 	struct segment_list *segments;
 	struct hm_segment *array;
 	int r;
@@ -613,6 +615,9 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
 	if (r)
 		goto err_object;
+	r = resize_object(buffer, kept - 1, buffer->size, filled);
+	if (r)
+		goto err_object;
 	for (i = 0; i < set->n && pages > offset; i++) {
 		r = append_to_map(set->maps[i].map, &array[kept], pages);
 		if (r)
@@ -637,6 +642,7 @@ err_maps:
 	do {
 		undo_append(set->maps[i].map, offset);
 	} while (i--);
+	resize_object(buffer, kept - 1, filled, buffer->size);
 err_object:
 	if (pages > offset)
 		buffer_destroy_objects(buffer, &array[kept], 1);

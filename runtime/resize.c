@@ -21,9 +21,8 @@
 
 #define RESIZE_FLAGS (HM_MAY_MOVE | HM_GROW_REPLACE | HM_GROW_APPEND)
 
-/* The backend's part for one segment; sizes are the buffer's. */
-static int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
-			 uint64_t new_size)
+int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
+		  uint64_t new_size)
 {
 	struct hm_segment *segment = &buffer->segment[index];
 	uint64_t old_part = old_size > segment->offset ? old_size - segment->offset : 0;

@@ -48,6 +48,10 @@ int resize_set_freeze(struct resize_set *set, uint64_t offset, uint64_t length);
  */
 int resize_follow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set);
 
+/* The backend's part for one segment (resize.c); sizes are the buffer's. */
+int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
+		  uint64_t new_size);
+
 /* Publishes what was staged: cannot fail. */
 void resize_set_commit(struct resize_set *set, uint64_t new_length);
 

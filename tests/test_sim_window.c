@@ -495,6 +495,37 @@ static void test_replace_without_memory(void)
 	hm_device_unref(device);
 }
 
+/* Bytes that were cut off out of reach, which could not be cleared then, are now. */
+static void test_append_without_memory(void)
+{
+	const uint64_t size = 2 * PAGE, cut = PAGE + 1000, grown = 5 * PAGE;
+	uint64_t window;
+	struct hm_device *device = open_windowed(&window);
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	char *base;
+
+	if (!device)
+		return;
+	buffer = sim_make(device, size, 8 * PAGE, &map);
+	base = hm_map_address(map);
+	pattern_write(base, 0, size, 1);
+	CHECK_OK_FATAL(move(device, buffer, 0, size, HETSIM_PLACE_VRAM));
+	CHECK_EQUAL(sim_info(device, handle_of(buffer)).vram_bytes, size);
+	CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_ENOMEM, 0, 1));
+	CHECK_OK(hm_buffer_resize(buffer, cut, 0));
+	CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_ENOMEM, 0, 0));
+	CHECK_OK(hm_buffer_resize(buffer, grown, HM_GROW_APPEND));
+	CHECK_EQUAL(buffer_info(buffer).segments, 2);
+	CHECK_OK_FATAL(hm_map_begin_cpu(map, 0, grown, HM_READ));
+	CHECK(pattern_holds(base, 0, cut, 1));
+	CHECK(is_zero(base, cut, grown));
+	CHECK_OK(hm_map_end_cpu(map, 0, grown, HM_READ));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 /* Of a buffer that is out of reach, with each call of the library's failing in turn. */
 static void test_map_without_memory(void)
 {
@@ -673,6 +704,7 @@ static const struct sim_case cases[] = {
 	{ "race", test_race },
 	{ "shadow_race", test_shadow_race },
 	{ "replace_without_memory", test_replace_without_memory },
+	{ "append_without_memory", test_append_without_memory },
 	{ "map_without_memory", test_map_without_memory },
 	{ "brackets_without_memory", test_brackets_without_memory },
 	{ "checking_mode", test_checking_mode },
