@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "compat.h"
 #include "device_link.h"
 #include "lost.h"
 #include "map.h"
@@ -217,11 +218,14 @@ static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
 	return 0;
 }
 
-/* Nobody can take these bytes away while lost_touch_begin() holds. */
+/*
+ * Nobody can take these bytes away while lost_touch_begin() holds, and to read them takes
+ * no page, as it does of a memfd where nothing was stored.
+ */
 static bool bytes_stay(const struct hm_buffer *buffer)
 {
 	return (buffer->created && buffer->device->ops->hidden) ||
-	       buffer->backing == HM_BACKING_MEMFD || buffer->backing == HM_BACKING_HUGETLB;
+	       buffer->backing == HM_BACKING_HUGETLB;
 }
 
 static int copy_by_cpu(struct shadow *shadow, struct hm_buffer *buffer,
@@ -283,6 +287,17 @@ static int copy_once(struct shadow *shadow, struct hm_buffer *buffer,
 	return r;
 }
 
+/* Nobody cuts memfds of ours: without a page that is broken, there is none to be had. */
+static bool lacks_pages(const struct shadow *shadow, const struct hm_buffer *buffer,
+			uint64_t at, uint64_t length)
+{
+	uint64_t from = round_down(at, page_size()), to = round_up(at + length, page_size());
+
+	return buffer->backing == HM_BACKING_MEMFD &&
+	       sys_madvise(shadow->source_bytes + from, to - from, MADV_POPULATE_READ) !=
+		       -EHWPOISON;
+}
+
 static int copy_in(struct shadow *shadow, struct hm_buffer *buffer,
 		   const struct segment_list *list, uint64_t at, uint64_t length, char *to)
 {
@@ -292,6 +307,12 @@ static int copy_in(struct shadow *shadow, struct hm_buffer *buffer,
 		r = copy_once(shadow, buffer, list, at, length, to);
 	if (r != -EFAULT)
 		return r;
+	if (lacks_pages(shadow, buffer, at, length))
+		return err_set(-ENOMEM,
+			       "%s: no memory to read bytes %" PRIu64 " to %" PRIu64
+			       ", which nobody has stored: see vm.overcommit_memory, and "
+			       "memory.max of the control group",
+			       buffer->name, at, at + length);
 	/* A file that was cut, or a device that is on its way out. */
 	r = lost_ask(buffer->device, list->link);
 	return r ? r :

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <hetmap/hetmap.h>
@@ -431,6 +432,42 @@ static void test_grown_meanwhile(void)
 	}
 }
 
+/* ---- what it takes ---- */
+
+static struct sys_table real;
+static int no_bytes = -1; /* a file of length 0 */
+
+/* What is mapped to be read only has no pages, as where the kernel has none. */
+static void *mmap_without_pages(void *address, size_t length, int prot, int flags, int fd,
+				off_t offset)
+{
+	if (prot == PROT_READ && flags & MAP_SHARED && fd >= 0)
+		return real.mmap(address, length, prot, flags, no_bytes, 0);
+	return real.mmap(address, length, prot, flags, fd, offset);
+}
+
+/* To read where nothing was stored takes a page: without one it is an error. */
+static void test_read_without_memory(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+
+	no_bytes = memfd_create("no bytes", MFD_CLOEXEC);
+	CHECK_FATAL(no_bytes >= 0);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	real = sys_table;
+	sys_table.mmap = mmap_without_pages;
+	CHECK_ERROR(-ENOMEM, set_policy(buffer, HM_LOSS_SHADOW, 0));
+	sys_table = real;
+	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_ZERO);
+	CHECK_EQUAL(stats_now().bytes_shadow, 0);
+	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	close(no_bytes);
+	drop(device, buffer, NULL);
+}
+
 /* A shadow outlives nothing, and a child has none. */
 static void in_child(void *user)
 {
@@ -460,6 +497,7 @@ static const struct sim_case cases[] = {
 	{ "stale", test_stale },
 	{ "lost_in_refresh", test_lost_in_refresh },
 	{ "grown_meanwhile", test_grown_meanwhile },
+	{ "read_without_memory", test_read_without_memory },
 	{ "fork", test_fork_child },
 	{ NULL, NULL },
 };
