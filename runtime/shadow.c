@@ -20,6 +20,9 @@
 /* The bytes of the buffer begin behind the spare area. */
 #define SPARE KIB(256)
 
+/* A call that signals interrupt is made again: not for too much at once. */
+#define ALLOCATE_BATCH MIB(2)
+
 /*
  * What flies at once. Where the CPU copies, as much as stays in its nearest cache from
  * one step to the other; where the kernel does, what pays for the two calls.
@@ -113,10 +116,21 @@ static int make_room(struct shadow *shadow, uint64_t capacity)
 	return 0;
 }
 
+static int explain_memory(const struct shadow *shadow, int r, uint64_t length)
+{
+	if (r != -ENOSPC && r != -ENOMEM)
+		return err_set(r, "allocating %" PRIu64 " bytes more of a shadow: %s", length,
+			       err_name(r));
+	return err_set(-ENOMEM,
+		       "no memory for %" PRIu64 " bytes more of a shadow, which has %" PRIu64
+		       ": %s; release some, or choose HM_LOSS_ZERO",
+		       length, shadow->allocated, err_name(r));
+}
+
 /* Memory that is missing is an error of this call, not a SIGBUS at a touch. */
 static int reserve_memory(struct shadow *shadow, uint64_t end)
 {
-	uint64_t from = shadow->allocated, to = round_up(end, page_size());
+	uint64_t from = shadow->allocated, to = round_up(end, page_size()), batch;
 	int r;
 
 	if (likely(to <= from))
@@ -126,14 +140,14 @@ static int reserve_memory(struct shadow *shadow, uint64_t end)
 		if (r)
 			return r;
 	}
-	r = sys_fallocate(shadow->fd, 0, SPARE + from, to - from);
-	if (r)
-		return err_set(r == -ENOSPC ? -ENOMEM : r,
-			       "no memory for %" PRIu64 " bytes more of a shadow, which has "
-			       "%" PRIu64 ": %s; release some, or choose HM_LOSS_ZERO",
-			       to - from, from, err_name(r));
-	shadow->allocated = to;
-	stats_add(&stats.bytes_shadow, to - from);
+	for (; from < to; from += batch) {
+		batch = min_u64(to - from, ALLOCATE_BATCH);
+		r = sys_fallocate(shadow->fd, 0, SPARE + from, batch);
+		if (r)
+			return explain_memory(shadow, r, to - from);
+		shadow->allocated += batch;
+		stats_add(&stats.bytes_shadow, batch);
+	}
 	return 0;
 }
 
@@ -166,7 +180,7 @@ int shadow_create(struct hm_buffer *buffer, struct shadow **ret_shadow)
 	return 0;
 
 err_spare:
-	stats_sub(&stats.bytes_shadow, SPARE);
+	stats_sub(&stats.bytes_shadow, shadow_bytes(shadow));
 err_unmap:
 	sys_munmap(shadow->bytes, SPARE + atomic_load(&shadow->capacity));
 err_close:

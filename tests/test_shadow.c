@@ -468,6 +468,36 @@ static void test_read_without_memory(void)
 	drop(device, buffer, NULL);
 }
 
+static unsigned int n_interrupted;
+
+/* A timer's signal comes before so much is allocated, which the kernel then gives back. */
+static int fallocate_interrupted(int fd, int mode, off_t offset, off_t length)
+{
+	if (length <= 2 << 20)
+		return real.fallocate(fd, mode, offset, length);
+	errno = n_interrupted++ < 100 ? EINTR : EIO;
+	return -1;
+}
+
+static void test_interrupted(void)
+{
+	const uint64_t size = 5ull << 20;
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, size, 0, &map);
+	uint64_t before;
+
+	real = sys_table;
+	sys_table.fallocate = fallocate_interrupted;
+	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	sys_table = real;
+	CHECK_EQUAL(n_interrupted, 0);
+	before = stats_now().bytes_shadow;
+	CHECK_EQUAL(before, buffer_info(buffer).bytes_shadow);
+	CHECK(before >= size);
+	drop(device, buffer, map);
+}
+
 /* A shadow outlives nothing, and a child has none. */
 static void in_child(void *user)
 {
@@ -498,6 +528,7 @@ static const struct sim_case cases[] = {
 	{ "lost_in_refresh", test_lost_in_refresh },
 	{ "grown_meanwhile", test_grown_meanwhile },
 	{ "read_without_memory", test_read_without_memory },
+	{ "interrupted", test_interrupted },
 	{ "fork", test_fork_child },
 	{ NULL, NULL },
 };
