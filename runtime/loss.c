@@ -2,10 +2,12 @@
 /* What takes the place of bytes whose memory is gone: the buffer's policy. */
 #include "loss.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "buffer.h"
 #include "device_link.h"
@@ -365,6 +367,35 @@ bool loss_is_being_told(const struct loss *loss)
 	uint64_t teller = atomic_load(&((struct loss *)loss)->teller);
 
 	return teller && teller != self();
+}
+
+static bool is_teller(void)
+{
+	struct loss *loss;
+	bool found = false;
+
+	pthread_mutex_lock(&all_lock);
+	cds_list_for_each_entry(loss, &all, link)
+		found = found || atomic_load(&loss->teller) == self();
+	pthread_mutex_unlock(&all_lock);
+	return found;
+}
+
+int loss_recovery_lock(struct hm_device *device)
+{
+	const struct timespec past = { 0 };
+
+	switch (is_teller() ? pthread_mutex_timedlock(&device->recovery, &past) :
+			      pthread_mutex_lock(&device->recovery)) {
+	case 0:
+		return 0;
+	case ETIMEDOUT:
+		return err_set(-EBUSY, "%s: another thread recovers it, and waits for this",
+			       device->name);
+	default:
+		return err_set(-EDEADLK,
+			       "a callback of a recovery must not recover the same device");
+	}
 }
 
 /* One that was not told of the loss of @backend, with a reference to its buffer. */

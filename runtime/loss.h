@@ -67,6 +67,11 @@ void loss_tell(const void *backend);
 void loss_call(struct hm_buffer *buffer, enum hm_loss_event event);
 /* Is another thread telling of the loss that is? */
 bool loss_is_being_told(const struct loss *loss);
+/*
+ * Takes device->recovery. -EDEADLK: the caller has it; -EBUSY: another thread has it, and
+ * may wait for the caller, who is in a callback of loss_tell().
+ */
+int loss_recovery_lock(struct hm_device *device);
 
 /* Fills in what hm_buffer_query tells. Caller holds buffer->lock. */
 void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info);

@@ -673,9 +673,9 @@ int hm_device_recover(struct hm_device *device, uint32_t flags,
 		if (r)
 			return r;
 	}
-	if (pthread_mutex_lock(&device->recovery))
-		return err_set(-EDEADLK,
-			       "a callback of a recovery must not recover the same device");
+	r = loss_recovery_lock(device);
+	if (r)
+		return r;
 	r = recover_locked(device, flags, &info);
 	pthread_mutex_unlock(&device->recovery);
 	r = lost_notice(device, r);

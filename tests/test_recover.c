@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Devices that come back: buffers at the same addresses, with the bytes they had. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -416,6 +417,80 @@ static void test_in_callback(void)
 	drop(&lives);
 }
 
+/* While another thread recovers it, which waits for the callback. */
+struct meeting {
+	struct hm_device *device;
+	_Atomic bool told, recovering;
+	char calls[8];
+};
+
+static int meet_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+		       void *user)
+{
+	struct meeting *meeting = user;
+
+	(void)buffer, (void)bytes, (void)offset, (void)length;
+	meeting->recovering = true;
+	return 0;
+}
+
+static void meet_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct meeting *meeting = user;
+
+	(void)buffer;
+	strcat(meeting->calls, event == HM_LOSS_TAKEN     ? "t" :
+			       event == HM_LOSS_RECOVERED ? "r" :
+							    "l");
+	if (event != HM_LOSS_TAKEN)
+		return;
+	meeting->told = true;
+	while (!meeting->recovering)
+		usleep(1000);
+	CHECK_ERROR(-EBUSY, hm_device_recover(meeting->device, 0, NULL));
+}
+
+static void *meet_thread(void *user)
+{
+	struct meeting *meeting = user;
+
+	if (!sim_unplug(meeting->device))
+		meeting->told = meeting->recovering = true;
+	return NULL;
+}
+
+static void test_beside_callback(void)
+{
+	struct meeting meeting = { .device = sim_open() };
+	struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.user = &meeting,
+	};
+	struct hm_buffer *first = sim_make(meeting.device, SIZE, 0, NULL);
+	struct hm_buffer *second = sim_make(meeting.device, SIZE, 0, NULL);
+	pthread_t thread;
+
+	/* Told, and recovered, in this order. */
+	desc.refill = meet_refill;
+	CHECK_OK_FATAL(hm_buffer_set_loss(first, &desc));
+	desc.refill = NULL;
+	desc.lost = meet_lost;
+	CHECK_OK_FATAL(hm_buffer_set_loss(second, &desc));
+	CHECK_FATAL(!pthread_create(&thread, NULL, meet_thread, &meeting));
+	while (!meeting.told)
+		usleep(1000);
+	if (meeting.calls[0]) {
+		sim_plug();
+		CHECK_EQUAL(recover(meeting.device, 0).buffers_back, 2);
+		CHECK(!strcmp(meeting.calls, "tr"));
+	}
+	CHECK_FATAL(!pthread_join(thread, NULL));
+	hm_buffer_unref(first);
+	hm_buffer_unref(second);
+	hm_device_unref(meeting.device);
+}
+
 static const struct sim_case cases[] = {
 	{ "shadow", test_shadow },
 	{ "refill", test_refill },
@@ -425,6 +500,7 @@ static const struct sim_case cases[] = {
 	{ "left", test_left },
 	{ "there", test_there },
 	{ "in_callback", test_in_callback },
+	{ "beside_callback", test_beside_callback },
 	{ NULL, NULL },
 };
 
