@@ -159,6 +159,8 @@ struct hm_map {
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
 	_Atomic bool lost;     /* a change failed, and its undoing: no access any more.
 			    * Written with lock held too, read without as well */
+	bool given_up;         /* lost so: no recovery brings it back. Written with
+				* buffer->lock held too */
 	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */
 	bool view_ended;       /* some view ended in a callback: remap_unlock() frees it */
 	bool touched;          /* change was held: it need not be mapped as it was at first */

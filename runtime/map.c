@@ -405,6 +405,7 @@ void map_lose_locked(struct hm_map *map, struct rangemap **none,
 	map->generation++;
 	map->lost = true;
 	pthread_mutex_unlock(&map->lock);
+	map->given_up = true;
 	*none = NULL;
 	free(old);
 	/* The locks went with the mappings. */

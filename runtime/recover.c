@@ -234,7 +234,7 @@ static int hold_maps_locked(struct recovery *rec)
 		return err_set(-ENOMEM, "no memory to bring %u maps back", buffer->n_map);
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
 		/* One whose last reference just went ends when buffer->lock is free. */
-		if (!object_try_ref(&map->object))
+		if (map->given_up || !object_try_ref(&map->object))
 			continue;
 		item = &rec->maps[rec->n_map];
 		item->map = map;

@@ -11,6 +11,7 @@
 #include <hetmap/hetmap.h>
 
 #include "inject.h"
+#include "losing_move.h"
 #include "sim_devices.h"
 
 #define PAGES 10
@@ -209,10 +210,40 @@ static void test_recover_zeros(void)
 	walk_recovery(HM_LOSS_RECREATE, 0);
 }
 
+/* What a change that failed has lost stays lost, without access, when the rest is back. */
+static void test_given_up(void)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+	struct hm_pointer_info found;
+	struct lives lives;
+
+	make(&lives);
+	hm_map_unref(lives.part);
+	lives.part = NULL;
+	CHECK_OK_FATAL(set_policy(&lives, HM_LOSS_RECREATE, 0));
+	losing_move_begin();
+	CHECK_ERROR(-ENOMEM, hm_buffer_resize(lives.buffer, 2 * SIZE, HM_GROW_REPLACE));
+	losing_move_end();
+	CHECK_OK_FATAL(hm_map_create(lives.buffer, NULL, &lives.part));
+	if (sim_unplug(lives.device)) {
+		sim_plug();
+		CHECK_OK(hm_device_recover(lives.device, 0, &info));
+		CHECK_EQUAL(info.buffers_back, 1);
+		CHECK_EQUAL(info.maps_back, 1);
+		CHECK_ERROR(-ENODEV, hm_map_begin_cpu(lives.map, 0, PAGE, HM_READ));
+		CHECK_OK(hm_pointer_find(lives.base, &found));
+		CHECK_EQUAL(found.access, HM_NONE);
+		CHECK_OK(hm_map_begin_cpu(lives.part, 0, PAGE, HM_READ));
+		CHECK_OK(hm_map_end_cpu(lives.part, 0, PAGE, HM_READ));
+	}
+	drop(&lives);
+}
+
 static const struct sim_case cases[] = {
 	{ "set", test_set },
 	{ "recover_shadow", test_recover_shadow },
 	{ "recover_zeros", test_recover_zeros },
+	{ "given_up", test_given_up },
 	{ NULL, NULL },
 };
 
