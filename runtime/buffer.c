@@ -602,6 +602,19 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
 	return i;
 }
 
+/* What maps were made by: a device that came since may have other objects. */
+static int check_alike(struct hm_buffer *buffer, const struct device_link *link,
+		       const struct hm_recipe *recipe)
+{
+	if (link == segments_link(buffer) ||
+	    (!((recipe->caps ^ buffer->caps) & HM_CAP_BRACKET) &&
+	     recipe->page_size == buffer->page_size && recipe->backing == buffer->backing))
+		return 0;
+	return err_set(-EOPNOTSUPP,
+		       "%s: \"%s\" is another kind of device now: make the buffer anew",
+		       buffer->name, buffer->device->name);
+}
+
 int buffer_create_object(struct hm_buffer *buffer, const struct device_link *link,
 			 uint64_t size, uint64_t capacity, struct hm_segment *ret_segment,
 			 uint32_t *ret_place)
@@ -622,9 +635,16 @@ int buffer_create_object(struct hm_buffer *buffer, const struct device_link *lin
 	r = buffer->device->ops->create(link->backend, &desc, &recipe);
 	if (r)
 		return backend_explain(buffer->device->ops, r, "create");
+	r = check_alike(buffer, link, &recipe);
+	if (r)
+		goto err_object;
 	*ret_segment = recipe.segment;
 	*ret_place = recipe.place;
 	return 0;
+
+err_object:
+	buffer->device->ops->object_destroy(link->backend, &recipe.segment);
+	return r;
 }
 
 void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n)

@@ -77,7 +77,8 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset);
 /*
  * A further object of the buffer's kind, by @link: @size committed of @capacity bytes.
  * The caller owns ret_segment->object and fd until it is put into the buffer;
- * *ret_place is the enum hm_place it is in.
+ * *ret_place is the enum hm_place it is in. -EOPNOTSUPP: @link is not the buffer's, and
+ * its objects are of another kind.
  */
 int buffer_create_object(struct hm_buffer *buffer, const struct device_link *link,
 			 uint64_t size, uint64_t capacity, struct hm_segment *ret_segment,

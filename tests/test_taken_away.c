@@ -131,6 +131,75 @@ static void while_mapping(void)
 	hm_device_unref(device);
 }
 
+/* ---- another device that comes under its name ---- */
+
+enum { AS_BEFORE, WITH_WINDOW, LARGER_PAGES, OTHER_MEMORY, KINDS };
+
+static int kind;
+
+static int create_of_kind(void *device, const struct hm_buffer_desc *desc,
+			  struct hm_recipe *ret_recipe)
+{
+	int r = fleeting_backend.create(device, desc, ret_recipe);
+
+	if (r)
+		return r;
+	if (kind == WITH_WINDOW)
+		ret_recipe->caps |= HM_CAP_BRACKET;
+	if (kind == LARGER_PAGES)
+		ret_recipe->page_size *= 2;
+	if (kind == OTHER_MEMORY)
+		ret_recipe->backing = HM_BACKING_MEMFD;
+	return 0;
+}
+
+static int begin_cpu(void *device, const struct hm_segment *segments, uint32_t n_segment,
+		     uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)device, (void)segments, (void)n_segment, (void)offset, (void)length, (void)access;
+	return 0;
+}
+
+static void another_kind(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 2 * PAGE };
+	const struct hm_loss_desc loss = { .struct_size = sizeof(loss),
+					   .policy = HM_LOSS_RECREATE };
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+	struct hm_backend_ops ops = fleeting_backend;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	ops.name = "changing";
+	ops.caps |= HM_CAP_BRACKET;
+	ops.create = create_of_kind;
+	ops.begin_cpu = begin_cpu;
+	kind = AS_BEFORE;
+	CHECK_OK_FATAL(hm_backend_register(&ops));
+	CHECK_OK_FATAL(hm_device_open("changing", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &loss));
+	fleeting_go();
+	CHECK_ERROR(-ENODEV, hm_device_recover(device, 0, NULL));
+	fleeting_come();
+	for (kind = WITH_WINDOW; kind < KINDS; kind++) {
+		CHECK_OK(hm_device_recover(device, 0, &info));
+		CHECK_EQUAL(info.buffers_left, 1);
+		CHECK_EQUAL(info.error, -EOPNOTSUPP);
+		CHECK_ERROR(-ENODEV, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	}
+	kind = AS_BEFORE;
+	CHECK_OK(hm_device_recover(device, 0, &info));
+	CHECK_EQUAL(info.buffers_back, 1);
+	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 /* ---- what OpenCL's self-test needs of the device fails ---- */
 
 static void *mmap_fails(void *address, size_t length, int prot, int flags, int fd, off_t offset)
@@ -173,6 +242,7 @@ static void while_testing(void)
 static const struct test tests[] = {
 	{ "while_opening", while_opening, 0, 0 },
 	{ "while_creating", while_creating, 0, 0 },
+	{ "another_kind", another_kind, 0, TEST_ONCE },
 	{ "while_mapping", while_mapping, 0, TEST_ONCE },
 	{ "while_testing", while_testing, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
