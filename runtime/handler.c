@@ -31,6 +31,7 @@
  * will be. Not few: that the access succeeded in between is not seen here.
  */
 #define TRIES 100000
+#define TRIES_A_TURN 64
 
 struct handler_counters handler_counters;
 
@@ -60,8 +61,9 @@ static enum verdict try_again(void *address)
 		tries[i].n = 0;
 		return VERDICT_FORWARD;
 	}
-	/* Whoever is at it may need this very processor. */
-	sched_yield();
+	/* Whoever is at it may need this very processor. Each time: minutes, beside load. */
+	if (tries[i].n % TRIES_A_TURN == 0)
+		sched_yield();
 	return VERDICT_TRY;
 }
 
