@@ -236,6 +236,11 @@ bool backend_ends_cpu(const struct hm_backend_ops *ops)
 	return ops->end_cpu != no_end_cpu;
 }
 
+bool backend_can_go(const struct hm_backend_ops *ops)
+{
+	return ops->device_check != no_check;
+}
+
 const struct hm_backend_ops *backend_at(uint32_t index)
 {
 	init();

@@ -197,6 +197,8 @@ int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
 
 /* Does an end of the CPU's access mean anything to it? */
 bool backend_ends_cpu(const struct hm_backend_ops *ops);
+/* May its devices be taken away? */
+bool backend_can_go(const struct hm_backend_ops *ops);
 
 extern const struct hm_backend_ops drm_backend;
 extern const struct hm_backend_ops sim_backend;

@@ -14,6 +14,7 @@
 #include "core.h"
 #include "fault.h"
 #include "handler.h"
+#include "loss.h"
 #include "remap.h"
 #include "repair.h"
 #include "share.h"
@@ -361,6 +362,8 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 		r = check_range(copy);
 		if (likely(!r))
 			r = check_recovered(copy);
+		if (likely(!r) && unlikely(copy->map->buffer->loss))
+			r = loss_ask(copy->map->buffer);
 		if (likely(!r))
 			return 0;
 		cause = r == -ERANGE ? HM_FAULT_END : HM_FAULT_LOST;

@@ -210,6 +210,27 @@ int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 	return refresh(atomic_load(&buffer->loss), offset, length);
 }
 
+bool loss_is_kept(const struct hm_buffer *buffer)
+{
+	const struct loss *loss = atomic_load(&buffer->loss);
+
+	return atomic_load(&loss->shadow) != NULL;
+}
+
+/* A module's maps are zeros at once where another process took the device away. */
+int loss_ask(struct hm_buffer *buffer)
+{
+	struct segment_list *segments;
+	int r;
+
+	if (!backend_can_go(buffer->device->ops))
+		return 0;
+	segments = segments_get(buffer);
+	r = lost_ask(buffer->device, segments->link);
+	segments_put(buffer, segments);
+	return r;
+}
+
 /*
  * The text is the work's. So is the result, but for bytes that are nowhere any more: that
  * they are not in the shadow only is told of by a query.
@@ -227,8 +248,8 @@ int loss_launch_wrote(const struct map_use *use)
 		return 0;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	r = refresh(loss, use->map->offset + use->offset, use->length);
-	/* Or the shadow is sealed for another part's sake. */
-	gone = r == -ENODEV && lost_check_buffer(buffer);
+	/* Or the shadow is sealed for another part's sake. mmap() may have been the first to know. */
+	gone = r == -ENODEV && loss_ask(buffer);
 	if (r && !gone) {
 		pthread_mutex_lock(&loss->lock);
 		loss->stale = true;

@@ -44,6 +44,10 @@ int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffe
 
 /* The shadow, if there is one, of bytes that were written. Of more, up to the end. */
 int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
+/* Of a buffer with a policy: is there a shadow? */
+bool loss_is_kept(const struct hm_buffer *buffer);
+/* Of bytes that nothing was copied of: is the device there still? One call. -ENODEV. */
+int loss_ask(struct hm_buffer *buffer);
 
 int loss_launch_wrote(const struct map_use *use);
 /*

@@ -289,9 +289,12 @@ static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t leng
 {
 	if (unlikely(map->lost))
 		return remap_refuse_lost(map);
-	if (likely(!(access & HM_WRITE) || !map->buffer->loss))
+	if (likely(!map->buffer->loss))
 		return 0;
-	return loss_refresh(map->buffer, map->offset + offset, length);
+	if (access & HM_WRITE && loss_is_kept(map->buffer))
+		return loss_refresh(map->buffer, map->offset + offset, length);
+	/* A refresh asks; what was read, or is kept nowhere, may have been zeros. */
+	return loss_ask(map->buffer);
 }
 
 int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)

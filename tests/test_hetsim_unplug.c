@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <hetmap/hetmap.h>
+
 #include "harness.h"
 #include "hetsim.h"
 #include "sim_tests.h"
@@ -108,7 +110,91 @@ static void test_kept_on_fork(void)
 	close(fd);
 }
 
+/* ---- the library, which is not told ---- */
+
+#define SIZE (16 * HETSIM_PAGE)
+
+/* As another process would, by an open file of its own. */
+static void unplug_behind(void)
+{
+	int fd = hetsim_open(O_RDWR);
+
+	CHECK_FATAL(fd >= 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	hetsim_close(fd);
+}
+
+static int read_bracket(struct hm_map *map)
+{
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
+	unplug_behind();
+	(void)*(volatile char *)hm_map_address(map);
+	return hm_map_end_cpu(map, 0, SIZE, HM_READ);
+}
+
+static int write_bracket(struct hm_map *map)
+{
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ | HM_WRITE));
+	unplug_behind();
+	*(volatile char *)hm_map_address(map) = 1;
+	return hm_map_end_cpu(map, 0, SIZE, HM_READ | HM_WRITE);
+}
+
+static int copy(struct hm_map *map)
+{
+	static char bytes[SIZE];
+
+	CHECK_OK(hm_copy_out(bytes, hm_map_address(map), SIZE, NULL));
+	unplug_behind();
+	return hm_copy_out(bytes, hm_map_address(map), SIZE, NULL);
+}
+
+/* Zeros are in the maps at once; nobody takes them for the buffer's bytes. */
+static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
+{
+	const struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = policy };
+	struct hm_buffer_desc size = { .struct_size = sizeof(size), .size = SIZE };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	CHECK_OK_FATAL(hm_device_open("sim:0", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &size, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_EQUAL(use(map), -ENODEV);
+	CHECK(hm_errmsg()[0]);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	hetsim_plug();
+}
+
+static void test_unnoticed(void)
+{
+	int (*const uses[])(struct hm_map * map) = { read_bracket, write_bracket, copy };
+	int fd = hetsim_open(O_RDWR);
+	bool may = fd >= 0 && hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0) == 0;
+	size_t i;
+
+	if (fd < 0)
+		return;
+	close(fd);
+	if (!may) {
+		test_skip("kernel",
+			  "the module was not loaded with test=1, or this is not root");
+		return;
+	}
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (i = 0; i < 3; i++) {
+		unnoticed(HM_LOSS_ZERO, uses[i]);
+		unnoticed(HM_LOSS_SHADOW, uses[i]);
+	}
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct test tests[] = {
+	{ "unnoticed", test_unnoticed, 0, 0 },
 	{ "kept_on_fork", test_kept_on_fork, 0, 0 },
 	{ "module_held", test_module_held, 0, 0 },
 	{ NULL, NULL, 0, 0 },

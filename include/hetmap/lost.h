@@ -21,9 +21,12 @@ extern "C" {
  * ZERO: pages of zeros.
  * SHADOW: the library's copy of the bytes, as of the last refresh: the end of a CPU's
  * write bracket, the completion of a launch that wrote (where its result is waited for,
- * which is -ENODEV if the bytes were lost before), hm_buffer_shadow(). It takes as much memory of the host's as the buffer has bytes, and
- * 256 KiB (hm_buffer_info.bytes_shadow). A reader finds the old bytes of a page, or the
- * new ones, and never some of both.
+ * which is -ENODEV if the bytes were lost before), hm_buffer_shadow(). It takes as much
+ * memory of the host's as the buffer has bytes, and 256 KiB (hm_buffer_info.bytes_shadow).
+ * A reader finds the old bytes of a page, or the new ones, and never some of both. Where
+ * another process takes a device of "sim" away the maps have zeros until the library
+ * knows: the end of a bracket, hm_copy_in() and hm_copy_out() ask for it, and are -ENODEV.
+ * Of buffers without a policy they don't ask.
  * RECREATE: zeros, until hm_device_recover() makes another object on the device as it is
  * then, whose bytes the refill callback writes. With HM_LOSS_WITH_SHADOW the shadow, as
  * above, which is what the new object has before refill is called, if there is one.
@@ -71,8 +74,9 @@ struct hm_loss_desc {
  * @desc:   [in] copied
  *
  * Holds from its return on, and may be called again; a shadow is filled first, which
- * reads all bytes: also one that there is, where it lacks some (HM_LOST_STALE). The shadow follows growth and shrinking. Its source is the buffer:
- * stores outside brackets are in it once hm_buffer_shadow() was called.
+ * reads all bytes: also one that there is, where it lacks some (HM_LOST_STALE). The
+ * shadow follows growth and shrinking. Its source is the buffer: stores outside brackets
+ * are in it once hm_buffer_shadow() was called.
  *
  * Errors: -EINVAL unknown policy or flag; -EOPNOTSUPP a shadow of private memory, or
  * RECREATE of what was imported, received or is a file; -ENODEV the buffer is lost;

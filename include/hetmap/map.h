@@ -226,7 +226,9 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  * device's own; -EDEADLK in a view's callback, where views are to be told; -EIO bytes of
  * the range were lost, and replaced, perhaps since the begin (hetmap/guard.h);
  * hm_buffer_shadow's, where the buffer has a shadow; -ENODEV the map is lost, and with it
- * what was written in the bracket.
+ * what was written in the bracket, and what was read may have been zeros. (Where another
+ * process took the device of a buffer without hm_buffer_set_loss() away, a device that
+ * needs no brackets is not asked: the next call on it tells.)
  */
 HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);
