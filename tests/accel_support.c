@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 static int saxpy(const struct hm_cpu_range *range, const struct hm_arg *args)
@@ -251,4 +252,19 @@ bool text_has(const char *part)
 		return true;
 	printf("    hm_errmsg() is \"%s\", without \"%s\"\n", hm_errmsg(), part);
 	return false;
+}
+
+int event_open(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	CHECK_FATAL(fd >= 0);
+	return fd;
+}
+
+void event_signal(int fd)
+{
+	const uint64_t one = 1;
+
+	CHECK_EQUAL(write(fd, &one, sizeof(one)), sizeof(one));
 }

@@ -44,4 +44,8 @@ void *alloc_bytes(struct rig *rig, uint64_t size);
 uint32_t way_of(struct rig *rig, const void *pointer, uint64_t length);
 bool text_has(const char *part); /* hm_errmsg() */
 
+/* What others signal: an eventfd, which does not wait. */
+int event_open(void);
+void event_signal(int fd);
+
 #endif

@@ -5,11 +5,9 @@
 #include <linux/sync_file.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "accel_support.h"
@@ -18,21 +16,6 @@
 
 #define MS 1000000ull
 #define UNTOUCHED ((void *)0x10)
-
-static int new_event(void)
-{
-	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-
-	CHECK_FATAL(fd >= 0);
-	return fd;
-}
-
-static void signal_event(int fd)
-{
-	const uint64_t one = 1;
-
-	CHECK_EQUAL(write(fd, &one, sizeof(one)), sizeof(one));
-}
 
 static bool is_readable(int fd)
 {
@@ -69,7 +52,7 @@ static int status_of(struct hm_fence *fence)
 static void eventfds(void)
 {
 	struct hm_fence *fence;
-	int fd = new_event(), dup_fd;
+	int fd = event_open(), dup_fd;
 
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
@@ -78,7 +61,7 @@ static void eventfds(void)
 	CHECK_OK_FATAL(hm_fence_fd(fence, &dup_fd));
 	CHECK(fcntl(dup_fd, F_GETFD) & FD_CLOEXEC);
 	CHECK(!is_readable(dup_fd));
-	signal_event(fd);
+	event_signal(fd);
 	close(fd); /* kept by duplicate */
 	CHECK(is_readable(dup_fd));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
@@ -92,11 +75,11 @@ static void eventfds(void)
 static void stays_done(void)
 {
 	struct hm_fence *fence;
-	int fd = new_event();
+	int fd = event_open();
 	uint64_t count;
 
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
-	signal_event(fd);
+	event_signal(fd);
 	CHECK_OK(hm_fence_wait(fence, 0));
 	CHECK_EQUAL(read(fd, &count, sizeof(count)), sizeof(count));
 	CHECK_OK(hm_fence_wait(fence, 0));
@@ -108,7 +91,7 @@ static void stays_done(void)
 static void dropped_undone(void)
 {
 	struct hm_fence *fence;
-	int fd = new_event(), i;
+	int fd = event_open(), i;
 
 	for (i = 0; i < 100; i++) {
 		CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
@@ -137,7 +120,7 @@ static void nobody_signals(void)
 static void bad_descriptors(void)
 {
 	struct hm_fence *fence = UNTOUCHED, *good;
-	int file = scratch_file(4096), fd = new_event(), folder;
+	int file = scratch_file(4096), fd = event_open(), folder;
 
 	folder = open("/", O_RDONLY | O_CLOEXEC);
 	CHECK_ERROR(-EINVAL, hm_fence_import_fd(file, &fence));
@@ -158,99 +141,6 @@ static void bad_descriptors(void)
 	close(fd);
 }
 
-/* ---- merged again and again ---- */
-
-#define CHAIN 20000
-
-static struct hm_fence *event_fence(int *ret_fd)
-{
-	struct hm_fence *fence;
-
-	*ret_fd = new_event();
-	CHECK_OK_FATAL(hm_fence_import_fd(*ret_fd, &fence));
-	return fence;
-}
-
-/* All so far and one more, once a frame: on a small stack, and no more than what runs. */
-static void *merge_frames(void *user)
-{
-	unsigned int before = test_holding_now().fds;
-	struct hm_fence *parts[2], *merged;
-	int running, fd, i;
-
-	(void)user;
-	parts[0] = event_fence(&running);
-	for (i = 0; i < CHAIN; i++) {
-		parts[1] = event_fence(&fd);
-		signal_event(fd);
-		CHECK_OK_FATAL(hm_fence_merge(parts, 2, &merged));
-		hm_fence_unref(parts[0]);
-		hm_fence_unref(parts[1]);
-		close(fd);
-		parts[0] = merged;
-	}
-	/* The two of the first one, and the last one's, which nobody has asked. */
-	CHECK(test_holding_now().fds <= before + 4);
-	CHECK_ERROR(-ETIME, hm_fence_wait(merged, 0));
-	signal_event(running);
-	CHECK_OK(hm_fence_wait(merged, UINT64_MAX));
-	CHECK_OK_FATAL(hm_fence_merge(&merged, 1, &parts[1]));
-	CHECK_OK(hm_fence_wait(parts[1], 0));
-	hm_fence_unref(parts[1]);
-	hm_fence_unref(merged);
-	close(running);
-	CHECK_EQUAL(test_holding_now().fds, before);
-	return NULL;
-}
-
-static void merged_again(void)
-{
-	pthread_attr_t small;
-	pthread_t thread;
-
-	CHECK_FATAL(!pthread_attr_init(&small));
-	CHECK_FATAL(
-		!pthread_attr_setstacksize(&small, TEST_ASAN || TEST_TSAN ? 1 << 20 : 1 << 16));
-	CHECK_FATAL(!pthread_create(&thread, &small, merge_frames, NULL));
-	pthread_join(thread, NULL);
-	pthread_attr_destroy(&small);
-}
-
-/* ---- waited for under signals ---- */
-
-static void on_alarm(int signal)
-{
-	(void)signal;
-}
-
-static void *signal_later(void *user)
-{
-	usleep(300000);
-	signal_event(*(int *)user);
-	return NULL;
-}
-
-/* For ever is for ever: poll() ends with each signal, and a timer has many. */
-static void waited_under_signals(void)
-{
-	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
-	struct sigaction action = { .sa_handler = on_alarm }, old;
-	struct hm_fence *fence;
-	pthread_t thread;
-	int fd;
-
-	fence = event_fence(&fd);
-	sigaction(SIGALRM, &action, &old);
-	CHECK_FATAL(!pthread_create(&thread, NULL, signal_later, &fd));
-	setitimer(ITIMER_REAL, &often, NULL);
-	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
-	setitimer(ITIMER_REAL, &never, NULL);
-	sigaction(SIGALRM, &old, NULL);
-	pthread_join(thread, NULL);
-	hm_fence_unref(fence);
-	close(fd);
-}
-
 static void *wait_in_thread(void *user)
 {
 	return (void *)(intptr_t)hm_fence_wait(user, UINT64_MAX);
@@ -259,7 +149,7 @@ static void *wait_in_thread(void *user)
 static void many_waiters(void)
 {
 	struct hm_fence *fence, *merged, *parts[2];
-	int fd = new_event(), other = new_event(), i;
+	int fd = event_open(), other = event_open(), i;
 	pthread_t threads[6];
 	void *result;
 
@@ -269,9 +159,9 @@ static void many_waiters(void)
 	CHECK_OK_FATAL(hm_fence_merge(parts, 2, &merged));
 	for (i = 0; i < 6; i++)
 		pthread_create(&threads[i], NULL, wait_in_thread, i & 1 ? merged : fence);
-	signal_event(other);
+	event_signal(other);
 	CHECK_ERROR(-ETIME, hm_fence_wait(merged, 2 * MS));
-	signal_event(fd);
+	event_signal(fd);
 	for (i = 0; i < 6; i++) {
 		pthread_join(threads[i], &result);
 		CHECK_EQUAL((intptr_t)result, 0);
@@ -290,7 +180,7 @@ static void merged_of_eventfds(void)
 	int fds[3], fd, done, i;
 
 	for (i = 0; i < 3; i++) {
-		fds[i] = new_event();
+		fds[i] = event_open();
 		CHECK_OK_FATAL(hm_fence_import_fd(fds[i], &parts[i]));
 	}
 	CHECK_OK_FATAL(hm_fence_merge(parts, 3, &merged));
@@ -303,7 +193,7 @@ static void merged_of_eventfds(void)
 		CHECK_ERROR(-ETIME, hm_fence_wait(merged, 0));
 		CHECK_ERROR(-ETIME, hm_fence_wait(outer, MS));
 		CHECK(!is_readable(fd));
-		signal_event(fds[i]);
+		event_signal(fds[i]);
 	}
 	CHECK(becomes_readable(fd));
 	CHECK_OK(hm_fence_wait(outer, UINT64_MAX));
@@ -322,7 +212,7 @@ static void merged_of_eventfds(void)
 /* The descriptor is all that is left of them; then nobody has it, and nothing is left. */
 static void descriptor_outlives(void)
 {
-	int fds[2] = { new_event(), new_event() }, pipes[2], fd, i;
+	int fds[2] = { event_open(), event_open() }, pipes[2], fd, i;
 	unsigned int before = test_holding_now().fds;
 	struct hm_fence *parts[3], *merged, *back;
 
@@ -341,12 +231,12 @@ static void descriptor_outlives(void)
 	hm_fence_unref(merged);
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &back));
 	close(fd);
-	signal_event(fds[0]);
+	event_signal(fds[0]);
 	/* One that nobody can signal any more is over, too. */
 	close(pipes[1]);
 	close(pipes[0]);
 	CHECK_ERROR(-ETIME, hm_fence_wait(back, 5 * MS));
-	signal_event(fds[1]);
+	event_signal(fds[1]);
 	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
 	hm_fence_unref(back);
 	wait_for_fds(before);
@@ -377,7 +267,7 @@ static void merged_failures(void)
 	struct hm_fence *parts[3], *merged;
 	struct hm_kernel *kernel;
 	struct rig rig;
-	int pipes[2], fd = new_event();
+	int pipes[2], fd = event_open();
 
 	rig_open(&rig, "cpu", 0, 0);
 	kernel = make_kernel("disk_full", "", fails);
@@ -389,7 +279,7 @@ static void merged_failures(void)
 	CHECK_OK_FATAL(hm_fence_merge(parts, 3, &merged));
 	CHECK_ERROR(-EPIPE, hm_fence_wait(parts[2], UINT64_MAX));
 	CHECK_ERROR(-ETIME, hm_fence_wait(merged, 0));
-	signal_event(fd);
+	event_signal(fd);
 	CHECK_ERROR(-ENOSPC, hm_fence_wait(merged, UINT64_MAX));
 	CHECK(text_has("disk_full"));
 	CHECK_EQUAL(status_of(merged), -ENOSPC);
@@ -415,14 +305,14 @@ static void *signal_late(void *user)
 
 	usleep(20000);
 	atomic_store(&late->signalled, true);
-	signal_event(late->fd);
+	event_signal(late->fd);
 	return NULL;
 }
 
 /* Nothing that is submitted later begins before the fence; what was, goes on. */
 static void queue_waits_on(const char *accel)
 {
-	struct late late = { .fd = new_event() };
+	struct late late = { .fd = event_open() };
 	struct hm_fence *foreign, *before, *after;
 	pthread_t thread;
 	struct rig rig;
@@ -477,7 +367,7 @@ static void all_threads_wait(void)
 	struct rig rig;
 	uint64_t launches;
 	void *result;
-	int fd = new_event(), i;
+	int fd = event_open(), i;
 
 	rig_open(&rig, "cpu", 0, 0);
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &foreign));
@@ -487,7 +377,7 @@ static void all_threads_wait(void)
 		pthread_create(&threads[i], NULL, launch_in_thread, &rig);
 	usleep(10000);
 	CHECK_EQUAL(stats_now().launches, launches);
-	signal_event(fd);
+	event_signal(fd);
 	for (i = 0; i < 3; i++) {
 		pthread_join(threads[i], &result);
 		CHECK_EQUAL((intptr_t)result, 0);
@@ -532,7 +422,7 @@ static void queue_ends(void)
 {
 	struct hm_fence *foreign;
 	struct rig rig;
-	int fd = new_event();
+	int fd = event_open();
 
 	rig_open(&rig, "cpu", 0, 0);
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &foreign));
@@ -575,12 +465,12 @@ static void child_uses(void *user)
 static void fork_child(void)
 {
 	struct hm_fence *fence;
-	int fd = new_event();
+	int fd = event_open();
 
 	CHECK_OK_FATAL(hm_fence_import_fd(fd, &fence));
 	CHECK_EQUAL(test_fork(child_uses, fence), 0);
 	CHECK_ERROR(-ETIME, hm_fence_wait(fence, 0));
-	signal_event(fd);
+	event_signal(fd);
 	CHECK_OK(hm_fence_wait(fence, 0));
 	hm_fence_unref(fence);
 	close(fd);
@@ -632,11 +522,11 @@ static void undo(void)
 	unsigned int n;
 	uint32_t *x;
 	bool failed = true;
-	int fd = new_event();
+	int fd = event_open();
 
 	rig_open(&rig, "cpu", 0, 0);
 	x = alloc_bytes(&rig, 4096);
-	signal_event(fd);
+	event_signal(fd);
 	inject_install();
 	scenario(rig.queue, fd, x);
 	before = test_holding_now();
@@ -656,7 +546,7 @@ static void undo(void)
 /* The descriptor of two that are not done, with each call failing once, the thread's too. */
 static void undo_descriptor(void)
 {
-	int fds[2] = { new_event(), new_event() }, fd, r;
+	int fds[2] = { event_open(), event_open() }, fd, r;
 	struct hm_fence *parts[2], *merged;
 	unsigned int i, n, before;
 	bool failed = true;
@@ -712,7 +602,7 @@ static int play_signalled(int fd, unsigned long cmd, void *argument)
 static void descriptor_of_merged_fails(void)
 {
 	int (*ioctl_before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
-	int fds[2] = { new_event(), new_event() }, fd = -7;
+	int fds[2] = { event_open(), event_open() }, fd = -7;
 	struct hm_fence *parts[2], *merged;
 	unsigned int i;
 
@@ -724,7 +614,7 @@ static void descriptor_of_merged_fails(void)
 	CHECK_EQUAL(fd, -7);
 	sys_table.ioctl = ioctl_before;
 	for (i = 0; i < 2; i++)
-		signal_event(fds[i]);
+		event_signal(fds[i]);
 	sys_table.ioctl = play_signalled;
 	CHECK_OK(hm_fence_wait(merged, UINT64_MAX));
 	sys_table.ioctl = ioctl_before;
@@ -742,8 +632,6 @@ static const struct test tests[] = {
 	{ "nobody_signals", nobody_signals, 0, 0 },
 	{ "bad_descriptors", bad_descriptors, 0, 0 },
 	{ "many_waiters", many_waiters, 0, 0 },
-	{ "merged_again", merged_again, 60, 0 },
-	{ "waited_under_signals", waited_under_signals, 0, 0 },
 	{ "merged_of_eventfds", merged_of_eventfds, 0, 0 },
 	{ "descriptor_outlives", descriptor_outlives, 0, 0 },
 	{ "merged_failures", merged_failures, 0, 0 },

@@ -18,108 +18,9 @@
 #include "control.h"
 #include "dmabuf.h"
 #include "owner.h"
-#include "share.h"
+#include "share_scene.h"
 #include "support.h"
 #include "sys.h"
-
-#define PAGE 4096ull
-#define SIZE (5 * PAGE)
-#define MAX_SIZE (64 * PAGE)
-#define FDS_MAX 64
-#define UNTOUCHED ((void *)0x10)
-
-/* A message as the library sends it, to be changed before it goes on. */
-struct scene {
-	struct hm_device *device;
-	struct hm_buffer *owned;
-	int type; /* of the sockets */
-	struct share_message message;
-	size_t length;
-	int own[SHARE_FDS]; /* the right ones */
-	int fds[FDS_MAX];   /* those that go */
-	uint32_t n_fd;
-};
-
-static void set_up(struct scene *scene, int type)
-{
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = MAX_SIZE,
-	};
-	int pair[2];
-
-	memset(scene, 0, sizeof(*scene));
-	scene->type = type;
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	CHECK_OK_FATAL(hm_device_open("host", &scene->device));
-	CHECK_OK_FATAL(hm_buffer_create(scene->device, &desc, &scene->owned));
-	CHECK_OK_FATAL(hm_buffer_send(scene->owned, pair[0], 0));
-	CHECK_OK_FATAL(share_message_receive(pair[1], &scene->message, scene->own));
-	close(pair[0]);
-	close(pair[1]);
-	scene->length = sizeof(scene->message);
-	memcpy(scene->fds, scene->own, sizeof(scene->own));
-	scene->n_fd = SHARE_FDS;
-}
-
-static void tear_down(struct scene *scene)
-{
-	share_message_close(scene->own, SHARE_FDS);
-	hm_buffer_unref(scene->owned);
-	hm_device_unref(scene->device);
-}
-
-static void send_raw(const struct scene *scene, int socket)
-{
-	char control[CMSG_SPACE(FDS_MAX * sizeof(int))] = { 0 }, bytes[256] = { 0 };
-	struct iovec part = { .iov_base = bytes, .iov_len = scene->length };
-	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
-	struct cmsghdr *rights;
-
-	memcpy(bytes, &scene->message, sizeof(scene->message));
-	if (scene->n_fd) {
-		header.msg_control = control;
-		header.msg_controllen = CMSG_SPACE(scene->n_fd * sizeof(int));
-		rights = CMSG_FIRSTHDR(&header);
-		rights->cmsg_level = SOL_SOCKET;
-		rights->cmsg_type = SCM_RIGHTS;
-		rights->cmsg_len = CMSG_LEN(scene->n_fd * sizeof(int));
-		memcpy(CMSG_DATA(rights), scene->fds, scene->n_fd * sizeof(int));
-	}
-	CHECK_EQUAL(sendmsg(socket, &header, MSG_NOSIGNAL), scene->length);
-}
-
-/* What hm_buffer_receive() answers to the scene's message; nothing may be left of it. */
-static int deliver(const struct scene *scene, struct hm_buffer **ret_buffer)
-{
-	struct test_holding before = test_holding_now(), after;
-	struct hm_buffer *buffer = UNTOUCHED;
-	int pair[2], r;
-
-	CHECK_FATAL(!socketpair(AF_UNIX, scene->type | SOCK_CLOEXEC, 0, pair));
-	send_raw(scene, pair[0]);
-	test_forget_text();
-	r = hm_buffer_receive(scene->device, pair[1], NULL, &buffer);
-	close(pair[0]);
-	close(pair[1]);
-	if (!r) {
-		if (ret_buffer)
-			*ret_buffer = buffer;
-		else
-			hm_buffer_unref(buffer);
-	} else {
-		CHECK(buffer == UNTOUCHED);
-		CHECK(hm_errmsg()[0]);
-	}
-	after = test_holding_now();
-	if (r || !ret_buffer) {
-		CHECK_EQUAL(after.fds, before.fds);
-		CHECK_EQUAL(after.mapped, before.mapped);
-		CHECK_EQUAL(after.objects, before.objects);
-	}
-	return r;
-}
 
 /* The message as it is arrives; then @expected for the one that @change has spoilt. */
 static void refuses(int expected, void (*change)(struct scene *scene))
@@ -129,12 +30,12 @@ static void refuses(int expected, void (*change)(struct scene *scene))
 	size_t i;
 
 	for (i = 0; i < 2; i++) {
-		set_up(&scene, types[i]);
-		CHECK_EQUAL(deliver(&scene, NULL), 0);
+		scene_begin(&scene, types[i]);
+		CHECK_EQUAL(scene_deliver(&scene, NULL), 0);
 		change(&scene);
-		test_check_error(deliver(&scene, NULL), expected, "hm_buffer_receive", __FILE__,
-				 __LINE__);
-		tear_down(&scene);
+		test_check_error(scene_deliver(&scene, NULL), expected, "hm_buffer_receive",
+				 __FILE__, __LINE__);
+		scene_end(&scene);
 	}
 }
 
@@ -180,10 +81,10 @@ static void framing(void)
 	refuses(-EPROTO, have_one_fd);
 	refuses(-EPROTO, have_four_fds);
 	refuses(-EPROTO, have_many_fds);
-	set_up(&scene, SOCK_SEQPACKET);
+	scene_begin(&scene, SOCK_SEQPACKET);
 	be_long(&scene);
-	CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
-	tear_down(&scene);
+	CHECK_EQUAL(scene_deliver(&scene, NULL), -EPROTO);
+	scene_end(&scene);
 }
 
 #define FIELD(name, value)                                                        \
@@ -267,10 +168,10 @@ static void fields(void)
 	for (i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
 		refuses(-EPROTO, changes[i]);
 	for (i = 0; i < ARRAY_SIZE(scene.message.reserved); i++) {
-		set_up(&scene, SOCK_STREAM);
+		scene_begin(&scene, SOCK_STREAM);
 		scene.message.reserved[i] = 1;
-		CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
-		tear_down(&scene);
+		CHECK_EQUAL(scene_deliver(&scene, NULL), -EPROTO);
+		scene_end(&scene);
 	}
 }
 
@@ -283,12 +184,12 @@ static void bits(void)
 	struct scene scene;
 	size_t bit, taken = 0;
 
-	set_up(&scene, SOCK_SEQPACKET);
+	scene_begin(&scene, SOCK_SEQPACKET);
 	bytes = (unsigned char *)&scene.message;
 	for (bit = 0; bit < 8 * sizeof(scene.message); bit++) {
 		bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
 		buffer = NULL;
-		if (!deliver(&scene, &buffer)) {
+		if (!scene_deliver(&scene, &buffer)) {
 			taken++;
 			CHECK_OK_FATAL(
 				hm_map_create(buffer,
@@ -304,7 +205,7 @@ static void bits(void)
 	}
 	/* The serial, the backend's name, a smaller max_size: not much else is free. */
 	CHECK(taken >= 64 && taken < 8 * sizeof(scene.message) / 3);
-	tear_down(&scene);
+	scene_end(&scene);
 }
 
 /* ---- the descriptors ---- */
@@ -324,11 +225,11 @@ static void with_fd(uint32_t index, int fd, int expected)
 	struct scene scene;
 
 	CHECK_FATAL(fd >= 0);
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	scene.fds[index] = fd;
-	test_check_error(deliver(&scene, NULL), expected, "hm_buffer_receive", __FILE__,
+	test_check_error(scene_deliver(&scene, NULL), expected, "hm_buffer_receive", __FILE__,
 			 __LINE__);
-	tear_down(&scene);
+	scene_end(&scene);
 	close(fd);
 }
 
@@ -351,10 +252,10 @@ static void objects(void)
 	with_fd(SHARE_FD_OBJECT, memfd(MAX_SIZE, F_SEAL_SHRINK | F_SEAL_WRITE), -EPROTO);
 
 	/* Said to be for writing, and the descriptor is not. */
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", scene.own[0]);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	tear_down(&scene);
+	scene_end(&scene);
 	with_fd(SHARE_FD_OBJECT, fd, -EPROTO);
 }
 
@@ -449,14 +350,14 @@ static void sealed_late(void)
 	struct scene scene;
 	int fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
 
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	scene.fds[SHARE_FD_CONTROL] = fd;
 	watch(fd);
 	sys_table.fcntl = seals_late;
-	CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
+	CHECK_EQUAL(scene_deliver(&scene, NULL), -EPROTO);
 	sys_table = asked.table;
 	CHECK_EQUAL(asked.n_stat, 2); /* once to know it, and once with its seals */
-	tear_down(&scene);
+	scene_end(&scene);
 	close(fd);
 }
 
@@ -478,7 +379,7 @@ static int stat_waits(int fd, struct stat *st)
 
 static void *deliver_unanswered(void *user)
 {
-	CHECK_EQUAL(deliver(user, NULL), -EPROTO);
+	CHECK_EQUAL(scene_deliver(user, NULL), -EPROTO);
 	return NULL;
 }
 
@@ -490,8 +391,8 @@ static void unanswered(void)
 	pthread_t thread;
 	int fd = scratch_file(CONTROL_BYTES);
 
-	set_up(&theirs, SOCK_STREAM);
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&theirs, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	sem_init(&is_asked, 0, 0);
 	sem_init(&may_answer, 0, 0);
 	scene.fds[SHARE_FD_CONTROL] = fd;
@@ -500,13 +401,13 @@ static void unanswered(void)
 	CHECK_FATAL(!pthread_create(&thread, NULL, deliver_unanswered, &scene));
 	while (sem_wait(&is_asked))
 		;
-	CHECK_EQUAL(deliver(&theirs, &other), 0);
+	CHECK_EQUAL(scene_deliver(&theirs, &other), 0);
 	hm_buffer_unref(other);
 	sem_post(&may_answer);
 	pthread_join(thread, NULL);
 	sys_table = asked.table;
-	tear_down(&scene);
-	tear_down(&theirs);
+	scene_end(&scene);
+	scene_end(&theirs);
 	close(fd);
 }
 
@@ -542,17 +443,17 @@ static void page_of_nonsense(void)
 	size_t i;
 	int fd;
 
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
 	page = slot_of(&scene, fd);
 	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, SEALS));
 	scene.fds[SHARE_FD_CONTROL] = fd;
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		page->size = sizes[i];
-		CHECK_EQUAL(deliver(&scene, NULL), -EPROTO);
+		CHECK_EQUAL(scene_deliver(&scene, NULL), -EPROTO);
 	}
 	page->size = SIZE;
-	CHECK_EQUAL(deliver(&scene, &buffer), 0);
+	CHECK_EQUAL(scene_deliver(&scene, &buffer), 0);
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		page->size = SIZE;
@@ -585,7 +486,7 @@ static void page_of_nonsense(void)
 	hm_buffer_unref(buffer);
 	slot_end(page);
 	close(fd);
-	tear_down(&scene);
+	scene_end(&scene);
 }
 
 /* A file that is shorter than its owner says is not made accessible. */
@@ -598,7 +499,7 @@ static void short_file(void)
 	struct control_slot *page;
 	int fd, file;
 
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	device = scene.device;
 	CHECK_OK_FATAL(hm_device_open("file", &scene.device));
 	fd = page_fd(CONTROL_BYTES, 0, CONTROL_MAGIC, CONTROL_VERSION);
@@ -609,12 +510,12 @@ static void short_file(void)
 	scene.fds[SHARE_FD_OBJECT] = file;
 	scene.message.backing = HM_BACKING_FILE;
 	scene.message.offset = SIZE;
-	CHECK_EQUAL(deliver(&scene, NULL), -EINVAL);
+	CHECK_EQUAL(scene_deliver(&scene, NULL), -EINVAL);
 	scene.message.offset = 0;
 	page->size = SIZE + PAGE;
-	CHECK_EQUAL(deliver(&scene, NULL), -EINVAL);
+	CHECK_EQUAL(scene_deliver(&scene, NULL), -EINVAL);
 	page->size = SIZE;
-	CHECK_EQUAL(deliver(&scene, &buffer), 0);
+	CHECK_EQUAL(scene_deliver(&scene, &buffer), 0);
 	page->size = SIZE + 1;
 	CHECK_ERROR(-EPROTO, hm_buffer_query(buffer, &info));
 	CHECK_FATAL(!ftruncate(file, SIZE + 1));
@@ -626,7 +527,7 @@ static void short_file(void)
 	close(fd);
 	hm_device_unref(scene.device);
 	scene.device = device;
-	tear_down(&scene);
+	scene_end(&scene);
 }
 
 /* ---- sockets ---- */
@@ -638,18 +539,18 @@ static void credentials(void)
 	int pair[2], on = 1;
 	struct scene scene;
 
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	CHECK_FATAL(!setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)));
 #ifdef SO_PASSPIDFD
 	setsockopt(pair[1], SOL_SOCKET, SO_PASSPIDFD, &on, sizeof(on));
 #endif
-	send_raw(&scene, pair[0]);
+	scene_send(&scene, pair[0]);
 	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
 	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
-	tear_down(&scene);
+	scene_end(&scene);
 }
 
 /* What follows in a stream is not touched. */
@@ -660,7 +561,7 @@ static void stream_goes_on(void)
 	struct scene scene;
 	int pair[2];
 
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	CHECK_OK(hm_buffer_send(scene.owned, pair[0], 0));
 	CHECK_OK(hm_buffer_send(scene.owned, pair[0], 0));
@@ -673,7 +574,7 @@ static void stream_goes_on(void)
 	hm_buffer_unref(buffer[1]);
 	close(pair[0]);
 	close(pair[1]);
-	tear_down(&scene);
+	scene_end(&scene);
 }
 
 /* No room for descriptors here: the message is lost, and none of them is left. */
@@ -685,11 +586,11 @@ static void no_room(void)
 	struct scene scene;
 	int pair[2], fd;
 
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	getrlimit(RLIMIT_NOFILE, &limit);
 	for (room = 0; room < SHARE_FDS; room++) {
-		send_raw(&scene, pair[0]);
+		scene_send(&scene, pair[0]);
 		fd = dup(pair[0]); /* the lowest number that is free */
 		close(fd);
 		low = limit;
@@ -703,7 +604,7 @@ static void no_room(void)
 	CHECK(buffer == UNTOUCHED);
 	close(pair[0]);
 	close(pair[1]);
-	tear_down(&scene);
+	scene_end(&scene);
 }
 
 static void on_alarm(int signal)
@@ -720,7 +621,7 @@ static void interrupted(void)
 	struct scene scene;
 	int pair[2];
 
-	set_up(&scene, SOCK_STREAM);
+	scene_begin(&scene, SOCK_STREAM);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 	sigaction(SIGALRM, &action, &old);
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -728,12 +629,12 @@ static void interrupted(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 	sigaction(SIGALRM, &old, NULL);
 	CHECK(buffer == UNTOUCHED);
-	send_raw(&scene, pair[0]);
+	scene_send(&scene, pair[0]);
 	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &buffer));
 	hm_buffer_unref(buffer);
 	close(pair[0]);
 	close(pair[1]);
-	tear_down(&scene);
+	scene_end(&scene);
 }
 
 static const struct test tests[] = {
