@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Programs under the fake DRM drivers, and nodes of real kernels. */
+/* Programs under the fake DRM drivers, nodes of real kernels, and buffers of either. */
 #include "drm_support.h"
 
 #include <dlfcn.h>
@@ -84,18 +84,35 @@ struct drm_node *drm_open_fake(enum fake_drm_node node)
 	return opened;
 }
 
-struct drm_found drm_find(const char *driver, bool primary)
+static bool find(const char *driver, bool primary, bool usable, struct drm_found *ret_found)
 {
-	struct drm_found *found, one = { 0 };
+	struct drm_found *found;
+	bool there = false;
 	uint32_t i, n;
 
-	CHECK_OK_FATAL(drm_discover(&found, &n));
-	for (i = 0; i < n && !*one.path; i++)
-		if (!strcmp(found[i].driver, driver) && found[i].primary == primary)
-			one = found[i];
+	if (drm_discover(&found, &n))
+		return false;
+	for (i = 0; i < n && !there; i++) {
+		there = !strcmp(found[i].driver, driver) && found[i].primary == primary &&
+			!(usable && found[i].error);
+		if (there)
+			*ret_found = found[i];
+	}
 	free(found);
-	CHECK_FATAL(*one.path);
-	return one;
+	return there;
+}
+
+struct drm_found drm_find(const char *driver, bool primary)
+{
+	struct drm_found found = { 0 };
+
+	CHECK_FATAL(find(driver, primary, false, &found));
+	return found;
+}
+
+bool drm_find_usable(const char *driver, bool primary, struct drm_found *ret_found)
+{
+	return find(driver, primary, true, ret_found);
 }
 
 const char *drm_vgem_name(char *name, size_t size)
@@ -114,4 +131,34 @@ const char *drm_device_of_test(void)
 	if (!strcmp(of, "virtio_gpu"))
 		return "drm:virtio_gpu";
 	return !strcmp(of, "heap") ? "heap:system" : of;
+}
+
+int drm_try_make(struct hm_device *device, uint64_t size, struct drm_made *made)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = size };
+	int r;
+
+	r = hm_buffer_create(device, &desc, &made->buffer);
+	if (r)
+		return r;
+	r = hm_map_create(made->buffer, NULL, &made->map);
+	if (r)
+		hm_buffer_unref(made->buffer);
+	else
+		made->bytes = hm_map_address(made->map);
+	return r;
+}
+
+struct drm_made drm_make(struct hm_device *device, uint64_t size)
+{
+	struct drm_made made;
+
+	CHECK_OK_FATAL(drm_try_make(device, size, &made));
+	return made;
+}
+
+void drm_drop(const struct drm_made *made)
+{
+	hm_map_unref(made->map);
+	hm_buffer_unref(made->buffer);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Test programs that run over tests/fake_drm.so, and its nodes for them; nodes of real
- * kernels.
+ * kernels; buffers of either.
  */
 #ifndef HETMAP_TESTS_DRM_SUPPORT_H
 #define HETMAP_TESTS_DRM_SUPPORT_H
 
 #include "drm/drm.h"
 #include "fake_drm/control.h"
-#include "harness.h"
+#include "support.h"
 
 /*
  * Starts the program again with the fake preloaded, unless it is. Returns what to
@@ -26,9 +26,22 @@ const char *drm_fake_path(enum fake_drm_node node, char *path, size_t size);
 
 /* The first node that there is of a driver; the test is abandoned without. */
 struct drm_found drm_find(const char *driver, bool primary);
+/* The first of them that this process may use; false without. */
+bool drm_find_usable(const char *driver, bool primary, struct drm_found *ret_found);
 /* "drm:/dev/dri/card0": dumb buffers are made on card nodes, named by their path. */
 const char *drm_vgem_name(char *name, size_t size);
 /* That of the running test, by the end of its name: "lost.vgem", ".heap". */
 const char *drm_device_of_test(void);
+
+/* A buffer with a map of all of it. */
+struct drm_made {
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *bytes;
+};
+
+int drm_try_make(struct hm_device *device, uint64_t size, struct drm_made *made);
+struct drm_made drm_make(struct hm_device *device, uint64_t size); /* or abandons the test */
+void drm_drop(const struct drm_made *made);
 
 #endif

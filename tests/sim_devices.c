@@ -70,6 +70,44 @@ struct hetsim_buffer_info sim_info(struct hm_device *device, uint32_t handle)
 	return info;
 }
 
+struct hm_device *sim_open_windowed(uint64_t *ret_window)
+{
+	struct hm_device *device = sim_open();
+
+	*ret_window = sim_query(device).window_bytes;
+	if (*ret_window)
+		return device;
+	hm_device_unref(device);
+	return NULL;
+}
+
+uint32_t sim_handle(struct hm_buffer *buffer)
+{
+	uint32_t handle = 0;
+
+	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
+	return handle;
+}
+
+int sim_move(struct hm_device *device, struct hm_buffer *buffer, uint64_t offset,
+	     uint64_t length, uint32_t place)
+{
+	struct hetsim_buffer_move move = {
+		.size = sizeof(move),
+		.handle = sim_handle(buffer),
+		.place = place,
+		.offset = offset,
+		.length = length,
+	};
+
+	return hm_sim_call(device, HETSIM_BUFFER_MOVE, &move);
+}
+
+void sim_crowd_out(struct hm_device *device, uint64_t window)
+{
+	hm_buffer_unref(sim_make(device, window, 0, NULL));
+}
+
 int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_t value)
 {
 	struct hetsim_inject inject = {

@@ -18,12 +18,19 @@ struct sim_case {
 /* The device of the case that is running: "soft:0", "sim:0". */
 const char *sim_device(void);
 struct hm_device *sim_open(void);
+/* NULL: one where CPUs reach all memory, so that it has no window. */
+struct hm_device *sim_open_windowed(uint64_t *ret_window);
 
 /* A buffer with a map of all of it; abandons the test on failure. */
 struct hm_buffer *sim_make(struct hm_device *device, uint64_t size, uint64_t max_size,
 			   struct hm_map **ret_map);
 struct hetsim_query sim_query(struct hm_device *device);
 struct hetsim_buffer_info sim_info(struct hm_device *device, uint32_t handle);
+uint32_t sim_handle(struct hm_buffer *buffer);
+int sim_move(struct hm_device *device, struct hm_buffer *buffer, uint64_t offset,
+	     uint64_t length, uint32_t place);
+/* Another buffer, as long as the window, takes the place of all that is in it. */
+void sim_crowd_out(struct hm_device *device, uint64_t window);
 int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_t value);
 /*
  * Takes the device away, under whoever has it. False: it is not permitted here, as of

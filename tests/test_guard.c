@@ -11,44 +11,13 @@
 #include <unistd.h>
 
 #include "compat.h"
+#include "guard_support.h"
 #include "inject.h"
 #include "sim_devices.h"
 #include "support.h"
 
 #define PAGE 4096ull
 #define SIZE (8 * PAGE)
-
-/* A map of a file, which can be cut off. */
-struct file_map {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *base;
-	int fd;
-};
-
-static void open_file_map(struct file_map *file, uint64_t size)
-{
-	file->fd = scratch_file(size);
-	CHECK_OK_FATAL(hm_device_open("file", &file->device));
-	CHECK_OK_FATAL(hm_buffer_from_file(file->device, NULL, file->fd, NULL, &file->buffer));
-	CHECK_OK_FATAL(hm_map_create(file->buffer, NULL, &file->map));
-	file->base = hm_map_address(file->map);
-	pattern_write(file->base, 0, size, 1);
-}
-
-static void close_file_map(struct file_map *file)
-{
-	hm_map_unref(file->map);
-	hm_buffer_unref(file->buffer);
-	hm_device_unref(file->device);
-	close(file->fd);
-}
-
-static struct hm_fault no_fault(void)
-{
-	return (struct hm_fault){ .struct_size = sizeof(struct hm_fault) };
-}
 
 /* ---- copies ---- */
 
@@ -349,26 +318,6 @@ static void threads(void)
 
 /* ---- scopes ---- */
 
-/* Reads the byte, in a scope: its value, or the error. */
-static int read_guarded(const volatile unsigned char *byte, struct hm_fault *ret_fault)
-{
-	struct hm_guard guard;
-	volatile int value = -1;
-	int r;
-
-	HM_GUARD_INIT(&guard);
-	r = hm_guard_begin(&guard);
-	if (r) {
-		CHECK_EQUAL(value, r == -EBUSY || r == -EOPNOTSUPP ? -1 : 1000);
-		*ret_fault = guard.fault;
-		return r;
-	}
-	value = 1000;
-	value = *byte;
-	CHECK_OK(hm_guard_end(&guard));
-	return value;
-}
-
 static void scope(void)
 {
 	struct hm_fault fault = no_fault();
@@ -512,124 +461,6 @@ static void shrunk_in_scope(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	CHECK_OK(hm_handler_remove());
-}
-
-/* ---- hooks and callbacks ---- */
-
-/* What they touch is lost; a scope of their own is one. */
-struct toucher {
-	const volatile unsigned char *byte;
-	unsigned int n;
-};
-
-static void touch(struct toucher *toucher)
-{
-	struct hm_fault fault;
-
-	if (!toucher->n++)
-		CHECK_EQUAL(read_guarded(toucher->byte + PAGE, &fault), -ERANGE);
-	CHECK_EQUAL(*toucher->byte, 0);
-}
-
-static int touching_hook(void *user, const struct hm_access_request *request, char *reason)
-{
-	(void)reason;
-	if (request->operation == HM_ACCESS_MAP)
-		touch(user);
-	return 0;
-}
-
-static int touching_quiesce(void *user, const struct hm_view_change *change)
-{
-	(void)change;
-	touch(user);
-	return 0;
-}
-
-static void touching_reattach(void *user, const struct hm_view_change *change)
-{
-	(void)change;
-	touch(user);
-}
-
-static void open_cut_off(struct file_map *file, struct toucher *toucher)
-{
-	open_file_map(file, SIZE);
-	CHECK(!ftruncate(file->fd, PAGE));
-	*toucher = (struct toucher){ .byte = (void *)(file->base + PAGE) };
-}
-
-/* Maps in a scope: 0, or what the scope says. */
-static int map_in_scope(struct hm_buffer *buffer)
-{
-	struct hm_guard guard;
-	struct hm_map *map;
-	int r;
-
-	HM_GUARD_INIT(&guard);
-	r = hm_guard_begin(&guard);
-	if (r)
-		return r;
-	CHECK_OK(hm_map_create(buffer, NULL, &map));
-	hm_map_unref(map);
-	return hm_guard_end(&guard);
-}
-
-static void in_hook(void)
-{
-	struct file_map lost, file;
-	struct toucher toucher;
-	struct hm_fault fault;
-
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
-	open_cut_off(&lost, &toucher);
-	CHECK_OK(hm_access_hook_set(touching_hook, &toucher));
-	CHECK_OK(map_in_scope(file.buffer));
-	CHECK_EQUAL(toucher.n, 1);
-	CHECK_OK(map_in_scope(file.buffer));
-	CHECK_EQUAL(toucher.n, 2);
-	/* Nobody is in it, for which this waits. */
-	CHECK_OK(hm_access_hook_set(NULL, NULL));
-	CHECK(!ftruncate(file.fd, PAGE));
-	CHECK_EQUAL(read_guarded((void *)(file.base + PAGE), &fault), -ERANGE);
-	close_file_map(&lost);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
-}
-
-/* Changes the map in a scope: its locks are free afterwards. */
-static void in_callback(void)
-{
-	static const struct hm_view_ops ops = {
-		.struct_size = sizeof(ops),
-		.quiesce = touching_quiesce,
-		.invalidate = touching_reattach,
-		.reattach = touching_reattach,
-	};
-	struct toucher toucher;
-	struct file_map file, lost;
-	struct hm_guard guard;
-	struct hm_view *view;
-	int r;
-
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
-	open_cut_off(&lost, &toucher);
-	CHECK_OK_FATAL(hm_view_create(file.map, 0, 0, &ops, &toucher, &view));
-	HM_GUARD_INIT(&guard);
-	r = hm_guard_begin(&guard);
-	CHECK_OK(r);
-	if (!r) {
-		CHECK_OK(hm_map_protect(file.map, 0, PAGE, HM_READ));
-		CHECK_OK(hm_guard_end(&guard));
-	}
-	CHECK(toucher.n > 1);
-	CHECK_OK(hm_map_protect(file.map, 0, PAGE, HM_READ | HM_WRITE));
-	hm_view_unref(view);
-	close_file_map(&lost);
-	close_file_map(&file);
 	CHECK_OK(hm_handler_remove());
 }
 
@@ -800,8 +631,6 @@ static const struct test tests[] = {
 	{ "nested", nested, 0, 0 },
 	{ "scope_of_blocked", scope_of_blocked, 0, 0 },
 	{ "shrunk_in_scope", shrunk_in_scope, 0, 0 },
-	{ "in_hook", in_hook, 0, 0 },
-	{ "in_callback", in_callback, 0, 0 },
 	{ "cut_meanwhile", cut_meanwhile, 60, 0 },
 	{ "forked", forked, 0, 0 },
 	{ "crowded", crowded, 60, 0 },

@@ -24,46 +24,6 @@ static bool text_has(const char *part)
 	return strstr(hm_errmsg(), part) != NULL;
 }
 
-/* NULL: one where CPUs reach all memory, which the other programs are for. */
-static struct hm_device *open_windowed(uint64_t *ret_window)
-{
-	struct hm_device *device = sim_open();
-
-	*ret_window = sim_query(device).window_bytes;
-	if (*ret_window)
-		return device;
-	hm_device_unref(device);
-	return NULL;
-}
-
-static uint32_t handle_of(struct hm_buffer *buffer)
-{
-	uint32_t handle = 0;
-
-	CHECK_OK_FATAL(hm_sim_buffer(buffer, &handle));
-	return handle;
-}
-
-static int move(struct hm_device *device, struct hm_buffer *buffer, uint64_t offset,
-		uint64_t length, uint32_t place)
-{
-	struct hetsim_buffer_move move = {
-		.size = sizeof(move),
-		.handle = handle_of(buffer),
-		.place = place,
-		.offset = offset,
-		.length = length,
-	};
-
-	return hm_sim_call(device, HETSIM_BUFFER_MOVE, &move);
-}
-
-/* Another buffer, as long as the window, takes the place of all that is in it. */
-static void crowd_out(struct hm_device *device, uint64_t window)
-{
-	hm_buffer_unref(sim_make(device, window, 0, NULL));
-}
-
 static void test_capability(void)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
@@ -86,7 +46,7 @@ static void test_capability(void)
 static void test_brackets(void)
 {
 	uint64_t window, size;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_map *map;
 	struct hm_buffer *buffer;
 	char *base;
@@ -97,8 +57,8 @@ static void test_brackets(void)
 	buffer = sim_make(device, size, 0, &map);
 	base = hm_map_address(map);
 	pattern_write(base, 0, size, 1);
-	crowd_out(device, window);
-	CHECK_EQUAL(sim_info(device, handle_of(buffer)).vram_bytes, size);
+	sim_crowd_out(device, window);
+	CHECK_EQUAL(sim_info(device, sim_handle(buffer)).vram_bytes, size);
 	CHECK_EQUAL(test_read_signal(base), SIGBUS);
 	CHECK_EQUAL(test_write_signal(base + size - 1), SIGBUS);
 
@@ -107,16 +67,16 @@ static void test_brackets(void)
 	CHECK(pattern_holds(base, PAGE, 3 * PAGE, 1));
 	CHECK_EQUAL(test_read_signal(base), SIGBUS);
 	CHECK_EQUAL(test_read_signal(base + 3 * PAGE), SIGBUS);
-	CHECK_EQUAL(sim_info(device, handle_of(buffer)).window_bytes, 2 * PAGE);
+	CHECK_EQUAL(sim_info(device, sim_handle(buffer)).window_bytes, 2 * PAGE);
 	CHECK_OK(hm_map_end_cpu(map, PAGE + 5, PAGE, HM_READ | HM_WRITE));
 	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
 	CHECK(pattern_holds(base, 0, size, 1));
 	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
 
 	/* Bytes in system memory are in reach where they are. */
-	CHECK_OK(move(device, buffer, 0, size, HETSIM_PLACE_SYSTEM));
+	CHECK_OK(sim_move(device, buffer, 0, size, HETSIM_PLACE_SYSTEM));
 	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
-	CHECK_EQUAL(sim_info(device, handle_of(buffer)).system_bytes, size);
+	CHECK_EQUAL(sim_info(device, sim_handle(buffer)).system_bytes, size);
 	CHECK(pattern_holds(base, 0, size, 1));
 	CHECK_OK(hm_map_end_cpu(map, 0, size, HM_READ));
 	hm_map_unref(map);
@@ -130,7 +90,7 @@ static void test_too_large(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc) };
 	uint64_t window, size;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_map *map;
 	struct hm_buffer *buffer;
 	char *base;
@@ -176,7 +136,7 @@ static void test_maps(void)
 		.length = 2 * PAGE,
 	};
 	uint64_t window, size = 8 * PAGE;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_map *map, *part, *late;
 	struct hm_buffer *buffer;
 	char *base, *other;
@@ -188,7 +148,7 @@ static void test_maps(void)
 	base = hm_map_address(map);
 	other = hm_map_address(part);
 	pattern_write(base, 0, size, 1);
-	CHECK_OK(move(device, buffer, 2 * PAGE, 3 * PAGE, HETSIM_PLACE_VRAM));
+	CHECK_OK(sim_move(device, buffer, 2 * PAGE, 3 * PAGE, HETSIM_PLACE_VRAM));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &late));
 	CHECK_EQUAL(test_read_signal(base + 2 * PAGE), SIGBUS);
 	CHECK_EQUAL(test_read_signal(other + PAGE), SIGBUS);
@@ -217,7 +177,7 @@ static void test_maps(void)
 	hm_map_unref(late);
 
 	/* By another object, which takes over bytes that nobody reaches. */
-	CHECK_OK(move(device, buffer, 0, 2 * size, HETSIM_PLACE_VRAM));
+	CHECK_OK(sim_move(device, buffer, 0, 2 * size, HETSIM_PLACE_VRAM));
 	CHECK_OK(hm_buffer_resize(buffer, 3 * size, HM_GROW_REPLACE));
 	CHECK_OK(hm_map_begin_cpu(map, 0, 3 * size, HM_READ));
 	CHECK(pattern_holds(base, 0, 2 * size, 2));
@@ -225,7 +185,7 @@ static void test_maps(void)
 	CHECK_OK(hm_map_end_cpu(map, 0, 3 * size, HM_READ));
 
 	/* What a shrink leaves of a page is cleared though it is out of reach. */
-	CHECK_OK(move(device, buffer, 0, 3 * size, HETSIM_PLACE_VRAM));
+	CHECK_OK(sim_move(device, buffer, 0, 3 * size, HETSIM_PLACE_VRAM));
 	CHECK_OK(hm_buffer_resize(buffer, PAGE + 7, 0));
 	CHECK_OK(hm_buffer_resize(buffer, size, 0));
 	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
@@ -252,7 +212,7 @@ static void test_fence_wait(void)
 		.n_engine = 1,
 	};
 	uint64_t window, size = 16 * PAGE, i;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_accel *accel;
 	struct hm_kernel *kernel;
 	struct hm_fence *fence;
@@ -274,7 +234,7 @@ static void test_fence_wait(void)
 		x[i] = (uint32_t)i;
 		y[i] = 7;
 	}
-	crowd_out(device, window);
+	sim_crowd_out(device, window);
 	CHECK_EQUAL(test_read_signal((char *)y), SIGBUS);
 	CHECK_OK(hm_launch(queue, kernel, 1, &fence, HM_IN(x), HM_INOUT(y)));
 	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
@@ -282,7 +242,7 @@ static void test_fence_wait(void)
 		;
 	CHECK_EQUAL(i, size / 4);
 	/* Each time it is waited for. */
-	crowd_out(device, window);
+	sim_crowd_out(device, window);
 	CHECK_EQUAL(test_read_signal((char *)x), SIGBUS);
 	CHECK_OK(hm_fence_wait(fence, 0));
 	CHECK_EQUAL(x[5], 5);
@@ -340,7 +300,7 @@ static void test_race(void)
 {
 	struct race races[3] = { 0 };
 	uint64_t window, size;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	_Atomic bool stop = false;
 	struct hm_map *map;
 	struct hm_buffer *buffer;
@@ -373,7 +333,7 @@ static void test_race(void)
 		hm_map_unref(races[i].map);
 		hm_buffer_unref(races[i].buffer);
 	}
-	crowd_out(device, window);
+	sim_crowd_out(device, window);
 	CHECK_EQUAL(test_read_signal(base), SIGBUS);
 	CHECK_OK(hm_map_begin_cpu(map, 0, size, HM_READ));
 	CHECK(pattern_holds(base, 0, size, 1));
@@ -426,7 +386,7 @@ static void test_shadow_race(void)
 	struct hm_queue *queue;
 	struct hm_fence *fence;
 	uint64_t window, size;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_map *map;
 	pthread_t thread;
 	unsigned int i;
@@ -466,7 +426,7 @@ static void test_shadow_race(void)
 static void test_replace_without_memory(void)
 {
 	uint64_t window, size, n = 0;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_map *map;
 	struct hm_buffer *buffer;
 	int r;
@@ -477,7 +437,7 @@ static void test_replace_without_memory(void)
 	buffer = sim_make(device, size, 2 * size, &map);
 	pattern_write(hm_map_address(map), 0, size, 1);
 	do {
-		crowd_out(device, window);
+		sim_crowd_out(device, window);
 		CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_ENOMEM, 0, ++n));
 		r = hm_buffer_resize(buffer, size, HM_GROW_REPLACE);
 		r = r ? r : hm_buffer_resize(buffer, size + PAGE, HM_GROW_REPLACE);
@@ -500,7 +460,7 @@ static void test_append_without_memory(void)
 {
 	const uint64_t size = 2 * PAGE, cut = PAGE + 1000, grown = 5 * PAGE;
 	uint64_t window;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_map *map;
 	struct hm_buffer *buffer;
 	char *base;
@@ -510,8 +470,8 @@ static void test_append_without_memory(void)
 	buffer = sim_make(device, size, 8 * PAGE, &map);
 	base = hm_map_address(map);
 	pattern_write(base, 0, size, 1);
-	CHECK_OK_FATAL(move(device, buffer, 0, size, HETSIM_PLACE_VRAM));
-	CHECK_EQUAL(sim_info(device, handle_of(buffer)).vram_bytes, size);
+	CHECK_OK_FATAL(sim_move(device, buffer, 0, size, HETSIM_PLACE_VRAM));
+	CHECK_EQUAL(sim_info(device, sim_handle(buffer)).vram_bytes, size);
 	CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_ENOMEM, 0, 1));
 	CHECK_OK(hm_buffer_resize(buffer, cut, 0));
 	CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_ENOMEM, 0, 0));
@@ -531,7 +491,7 @@ static void test_map_without_memory(void)
 {
 	unsigned int n = 0;
 	uint64_t window;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_map *map;
 	struct hm_buffer *buffer;
 	bool failed;
@@ -540,7 +500,7 @@ static void test_map_without_memory(void)
 	if (!device)
 		return;
 	buffer = sim_make(device, 4 * PAGE, 0, NULL);
-	crowd_out(device, window);
+	sim_crowd_out(device, window);
 	inject_install();
 	do {
 		map = NULL;
@@ -568,7 +528,7 @@ static void test_map_without_memory(void)
 static void test_brackets_without_memory(void)
 {
 	uint64_t window, size = 4 * PAGE;
-	struct hm_device *device = open_windowed(&window);
+	struct hm_device *device = sim_open_windowed(&window);
 	struct hm_buffer *buffer;
 	enum inject_mode mode;
 	struct hm_map *map;
@@ -586,7 +546,7 @@ static void test_brackets_without_memory(void)
 	for (mode = INJECT_ONE; mode <= INJECT_REST; mode++) {
 		n = 0;
 		do {
-			crowd_out(device, window);
+			sim_crowd_out(device, window);
 			CHECK_EQUAL(test_read_signal(base), SIGBUS);
 			inject_arm(++n, mode);
 			r = hm_map_begin_cpu(map, 0, size, HM_READ);
@@ -650,7 +610,7 @@ static void test_view_refuses(void)
 /* The bytes that the device counts in its own memory and in the machine's. */
 static void check_counts(struct hm_device *device, struct hm_buffer *buffer, uint32_t place)
 {
-	struct hetsim_buffer_info info = sim_info(device, handle_of(buffer));
+	struct hetsim_buffer_info info = sim_info(device, sim_handle(buffer));
 	uint64_t own = info.vram_bytes + info.window_bytes, size = buffer_info(buffer).size;
 
 	CHECK_EQUAL(own, place == HM_PLACE_SYSTEM ? 0 : size);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+/* What the tests of guarded copies and scopes share. */
+#include "guard_support.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+void open_file_map(struct file_map *file, uint64_t size)
+{
+	file->fd = scratch_file(size);
+	CHECK_OK_FATAL(hm_device_open("file", &file->device));
+	CHECK_OK_FATAL(hm_buffer_from_file(file->device, NULL, file->fd, NULL, &file->buffer));
+	CHECK_OK_FATAL(hm_map_create(file->buffer, NULL, &file->map));
+	file->base = hm_map_address(file->map);
+	pattern_write(file->base, 0, size, 1);
+}
+
+void close_file_map(struct file_map *file)
+{
+	hm_map_unref(file->map);
+	hm_buffer_unref(file->buffer);
+	hm_device_unref(file->device);
+	close(file->fd);
+}
+
+struct hm_fault no_fault(void)
+{
+	return (struct hm_fault){ .struct_size = sizeof(struct hm_fault) };
+}
+
+int read_guarded(const volatile unsigned char *byte, struct hm_fault *ret_fault)
+{
+	struct hm_guard guard;
+	volatile int value = -1;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (r) {
+		CHECK_EQUAL(value, r == -EBUSY || r == -EOPNOTSUPP ? -1 : 1000);
+		*ret_fault = guard.fault;
+		return r;
+	}
+	value = 1000;
+	value = *byte;
+	CHECK_OK(hm_guard_end(&guard));
+	return value;
+}
