@@ -59,19 +59,27 @@ err_unmap:
 	return r;
 }
 
+bool map_is_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length)
+{
+	if (segment->flags & HM_SEGMENT_WHOLE)
+		return offset == segment->offset && length == segment->length;
+	return !(segment->flags & HM_SEGMENT_FROM_START) || offset == segment->offset;
+}
+
 /*
- * An object that is found by its first byte, or mapped as a whole only: so it is mapped
- * elsewhere, and the part moved.
+ * An object that is found by its first byte, or mapped as a whole only, or whose driver may
+ * refuse: so it is mapped elsewhere, and the part moved.
  */
 static int map_moved(const struct hm_segment *segment, uint64_t offset, uint64_t length,
 		     char *address, int prot)
 {
-	uint64_t head = offset - segment->offset, end = head + length;
+	uint64_t head = map_is_direct(segment, offset, length) ? 0 : offset - segment->offset;
+	uint64_t end = head + length;
 	uint64_t all = segment->flags & HM_SEGMENT_WHOLE ? segment->length : end;
 	void *mapped;
 	int r;
 
-	r = map_direct(segment, segment->offset, all, NULL, 0, prot, &mapped);
+	r = map_direct(segment, offset - head, all, NULL, 0, prot, &mapped);
 	if (r)
 		return r;
 	r = sys_mremap_to((char *)mapped + head, length, length, address);
@@ -90,19 +98,17 @@ err_unmap:
 	return r;
 }
 
-bool map_is_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length)
-{
-	if (segment->flags & HM_SEGMENT_WHOLE)
-		return offset == segment->offset && length == segment->length;
-	return !(segment->flags & HM_SEGMENT_FROM_START) || offset == segment->offset;
-}
-
 int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, char *address,
 	    int prot)
 {
 	void *mapped;
 
-	if (!map_is_direct(segment, offset, length))
+	/*
+	 * A driver is called when the kernel has unmapped what was there: where it refuses,
+	 * the hole may be another thread's before anybody could mend it.
+	 */
+	if (segment->flags & (HM_SEGMENT_MAY_REFUSE | HM_SEGMENT_DMABUF) ||
+	    !map_is_direct(segment, offset, length))
 		return map_moved(segment, offset, length, address, prot);
 	return map_direct(segment, offset, length, address, MAP_FIXED, prot, &mapped);
 }

@@ -7,7 +7,9 @@
 
 #include "inject.h"
 #include "map.h"
+#include "reserve.h"
 #include "support.h"
+#include "sys.h"
 
 #define PAGE 4096
 
@@ -33,7 +35,51 @@ static void rights_fail(void)
 	close(segment.fd);
 }
 
+static struct sys_table real;
+static int refused_fd;
+static void *taken; /* by another thread, where the kernel had made room */
+
+static void *refuse(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	if (fd != refused_fd)
+		return real.mmap(address, length, prot, flags, fd, offset);
+	if (flags & MAP_FIXED) {
+		munmap(address, length);
+		taken = mmap(address, length, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	}
+	errno = ENODEV;
+	return MAP_FAILED;
+}
+
+/* What a driver refuses to map leaves nobody's mapping in danger. */
+static void driver_refuses(void)
+{
+	static const uint32_t flags[] = { HM_SEGMENT_MAY_REFUSE, HM_SEGMENT_DMABUF };
+	uint64_t reserved = stats_now().bytes_reserved;
+	struct hm_segment segment = { .length = 4 * PAGE };
+	struct reservation range;
+	char *address;
+	size_t i;
+
+	real = sys_table;
+	sys_table.mmap = refuse;
+	refused_fd = segment.fd = memfd_create("segment", MFD_CLOEXEC);
+	CHECK_FATAL(segment.fd >= 0);
+	for (i = 0; i < 2; i++) {
+		segment.flags = HM_SEGMENT_SHARED | flags[i];
+		CHECK_EQUAL(map_scratch(&segment, 1, PAGE, 2 * PAGE, PAGE, PROT_READ, &range,
+					&address),
+			    -ENODEV);
+		CHECK(!taken);
+	}
+	CHECK_EQUAL(stats_now().bytes_reserved, reserved);
+	sys_table = real;
+	close(segment.fd);
+}
+
 static const struct test tests[] = {
+	{ "driver_refuses", driver_refuses, 0, 0 },
 	{ "rights_fail", rights_fail, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

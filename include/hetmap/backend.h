@@ -34,6 +34,11 @@ extern "C" {
  * Of buffers without HM_CAP_APPEND, which would cut it.
  */
 #define HM_SEGMENT_WHOLE (1u << 8)
+/*
+ * mmap() is a driver's, and may fail where it did not before, as when the device is gone.
+ * Of dma-bufs that is so without the flag.
+ */
+#define HM_SEGMENT_MAY_REFUSE (1u << 9)
 
 /* One device object, or part of it, inside a buffer. */
 struct hm_segment {

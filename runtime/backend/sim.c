@@ -146,7 +146,9 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 		.segment = {
 			.length = capacity,
 			.fd = fd,
-			.flags = HM_SEGMENT_SHARED,
+			.flags = HM_SEGMENT_SHARED |
+				 (object->port->ops == &sim_port_kernel ? HM_SEGMENT_MAY_REFUSE :
+									  0),
 			.object = object,
 		},
 		.page_size = port->query.page_size,

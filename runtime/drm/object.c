@@ -321,7 +321,7 @@ struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length,
 		.length = length,
 		.fd = dma_buf < 0 ? node->fd : dma_buf,
 		.fd_offset = dma_buf < 0 ? object->map_offset : 0,
-		.flags = HM_SEGMENT_SHARED | HM_SEGMENT_FROM_START |
+		.flags = HM_SEGMENT_SHARED | HM_SEGMENT_FROM_START | HM_SEGMENT_MAY_REFUSE |
 			 (node->driver->present ? HM_SEGMENT_PRESENT : 0) |
 			 (object->whole ? HM_SEGMENT_WHOLE : 0) |
 			 (dma_buf < 0 ? 0 : dmabuf_map_flags(dma_buf)),
