@@ -590,7 +590,7 @@ static void held_by_others(void)
 static const struct test tests[] = {
 	{ "replaced", replaced, 0, 0 },
 	{ "rights_stay", rights_stay, 0, 0 },
-	{ "refused", refused, 60, 0 },
+	{ "refused", refused, 180, 0 },
 	{ "outside_window", outside_window, 0, 0 },
 	{ "moved", moved, 0, 0 },
 	{ "fences", fences, 0, 0 },
