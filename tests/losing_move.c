@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
+#include <hetmap/hetmap.h>
+
 #include "sys.h"
 
 #define NOTHING (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
@@ -19,7 +21,11 @@ static bool moved_away;
 static void *losing_mremap(void *address, size_t old_length, size_t new_length, int flags,
 			   void *new_address)
 {
-	(void)address, (void)old_length, (void)flags;
+	struct hm_pointer_info found;
+
+	/* The library's own moves, on the way to that, are none of a map's. */
+	if (hm_pointer_find(new_address, &found))
+		return real.mremap(address, old_length, new_length, flags, new_address);
 	real.mmap(new_address, new_length, PROT_NONE, NOTHING, -1, 0);
 	moved_away = true;
 	errno = ENOMEM;
