@@ -132,6 +132,13 @@ bool sim_unplug(struct hm_device *device)
 	return !r;
 }
 
+void sim_write(struct hm_map *map, uint64_t from, uint64_t to, uint32_t salt)
+{
+	CHECK_OK(hm_map_begin_cpu(map, from, to - from, HM_READ | HM_WRITE));
+	pattern_write(hm_map_address(map), from, to, salt);
+	CHECK_OK(hm_map_end_cpu(map, from, to - from, HM_READ | HM_WRITE));
+}
+
 void sim_plug(void)
 {
 	CHECK_OK_FATAL(hm_sim_plug(sim_device()));

@@ -24,6 +24,8 @@ struct hm_device *sim_open_windowed(uint64_t *ret_window);
 /* A buffer with a map of all of it; abandons the test on failure. */
 struct hm_buffer *sim_make(struct hm_device *device, uint64_t size, uint64_t max_size,
 			   struct hm_map **ret_map);
+/* pattern_write() to a map, in a bracket. */
+void sim_write(struct hm_map *map, uint64_t from, uint64_t to, uint32_t salt);
 struct hetsim_query sim_query(struct hm_device *device);
 struct hetsim_buffer_info sim_info(struct hm_device *device, uint32_t handle);
 uint32_t sim_handle(struct hm_buffer *buffer);

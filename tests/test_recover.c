@@ -73,13 +73,6 @@ static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags,
 	return hm_buffer_set_loss(buffer, &desc);
 }
 
-static void write_bracket(struct hm_map *map, uint64_t from, uint64_t to, uint32_t salt)
-{
-	CHECK_OK(hm_map_begin_cpu(map, from, to - from, HM_READ | HM_WRITE));
-	pattern_write(hm_map_address(map), from, to, salt);
-	CHECK_OK(hm_map_end_cpu(map, from, to - from, HM_READ | HM_WRITE));
-}
-
 static struct hm_recover_info recover(struct hm_device *device, uint32_t flags)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
@@ -138,7 +131,7 @@ static void make(struct lives *lives)
 	CHECK_OK_FATAL(hm_map_create(lives->buffer, &desc, &lives->part));
 	lives->base = hm_map_address(lives->map);
 	CHECK_OK_FATAL(hm_view_create(lives->map, 0, 0, &ops, lives, &lives->view));
-	write_bracket(lives->map, 0, SIZE, 1);
+	sim_write(lives->map, 0, SIZE, 1);
 	CHECK_OK(hm_map_protect(lives->map, PAGE, PAGE, HM_READ));
 	memset(lives->views, 0, sizeof(lives->views));
 }
@@ -195,7 +188,7 @@ static void test_shadow(void)
 	make(&lives);
 	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_SHADOW, 0, false, &lives.told));
 	for (round = 1; round <= 3; round++) {
-		write_bracket(lives.map, 20 * PAGE + 7, 21 * PAGE + 9, round);
+		sim_write(lives.map, 20 * PAGE + 7, 21 * PAGE + 9, round);
 		if (!sim_unplug(lives.device))
 			break;
 		CHECK(!strcmp(lives.told.calls, "t"));
@@ -352,7 +345,7 @@ static void test_left(void)
 		hm_map_unref(map);
 		hm_buffer_unref(buffer);
 		buffer = sim_make(device, SIZE, 0, &map);
-		write_bracket(map, 0, SIZE, 3);
+		sim_write(map, 0, SIZE, 3);
 		CHECK(pattern_holds(hm_map_address(map), 0, SIZE, 3));
 		CHECK(is_zero(hm_map_address(exported_map), 0, SIZE));
 	}

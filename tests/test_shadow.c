@@ -29,13 +29,6 @@ static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
 	return hm_buffer_set_loss(buffer, &desc);
 }
 
-static void write_bracket(struct hm_map *map, uint64_t from, uint64_t to, uint32_t salt)
-{
-	CHECK_OK(hm_map_begin_cpu(map, from, to - from, HM_READ | HM_WRITE));
-	pattern_write(hm_map_address(map), from, to, salt);
-	CHECK_OK(hm_map_end_cpu(map, from, to - from, HM_READ | HM_WRITE));
-}
-
 static void drop(struct hm_device *device, struct hm_buffer *buffer, struct hm_map *map)
 {
 	hm_map_unref(map);
@@ -62,14 +55,14 @@ static void test_brackets(void)
 
 	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
 	part_base = hm_map_address(part);
-	write_bracket(map, 0, SIZE, 1);
+	sim_write(map, 0, SIZE, 1);
 	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_ZERO);
 	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
 	CHECK_EQUAL(buffer_info(buffer).loss, HM_LOSS_SHADOW);
 	CHECK(buffer_info(buffer).bytes_shadow >= SIZE);
 	CHECK_EQUAL(stats_now().bytes_shadow, buffer_info(buffer).bytes_shadow);
 	/* In the middle of pages; the rest of these stays as it is. */
-	write_bracket(map, 3 * PAGE + 17, 5 * PAGE + 99, 2);
+	sim_write(map, 3 * PAGE + 17, 5 * PAGE + 99, 2);
 	/* Read brackets and no bracket at all refresh nothing. */
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
@@ -136,7 +129,7 @@ static void test_changed(void)
 	CHECK_ERROR(-EINVAL, hm_buffer_set_loss(buffer, &desc));
 	CHECK_ERROR(-EINVAL, set_policy(buffer, HM_LOSS_SHADOW, HM_LOSS_WITH_SHADOW));
 	CHECK_ERROR(-EINVAL, set_policy(buffer, HM_LOSS_RECREATE, 2));
-	write_bracket(map, 0, SIZE, 1);
+	sim_write(map, 0, SIZE, 1);
 	CHECK_OK(set_policy(buffer, HM_LOSS_SHADOW, 0));
 	CHECK_OK(set_policy(buffer, HM_LOSS_ZERO, 0));
 	CHECK_EQUAL(stats_now().bytes_shadow, 0);
@@ -167,13 +160,13 @@ static void test_resized(void)
 		device = sim_open();
 		buffer = sim_make(device, SIZE, 4 * PAGES * PAGE, &map);
 		base = hm_map_address(map);
-		write_bracket(map, 0, SIZE, 1);
+		sim_write(map, 0, SIZE, 1);
 		CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
 		CHECK_OK(hm_buffer_resize(buffer, 10 * PAGE + 5, 0));
 		CHECK_OK(hm_buffer_resize(buffer, 3 * PAGES * PAGE, flags[i]));
 		CHECK(is_zero(base, 10 * PAGE + 5, 3 * PAGES * PAGE));
-		write_bracket(map, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2);
-		write_bracket(map, 9 * PAGE, 11 * PAGE, 3);
+		sim_write(map, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2);
+		sim_write(map, 9 * PAGE, 11 * PAGE, 3);
 		if (!sim_unplug(device)) {
 			drop(device, buffer, map);
 			return;
@@ -395,7 +388,7 @@ static void store_grown(void *user, const struct hm_view_change *change)
 
 	(void)change;
 	if (hm_map_length(other) > SIZE)
-		write_bracket(other, SIZE - 50, 2 * SIZE, 2);
+		sim_write(other, SIZE - 50, 2 * SIZE, 2);
 }
 
 /* A map has its new length before the call that grows it has returned. */
@@ -417,7 +410,7 @@ static void test_grown_meanwhile(void)
 		buffer = sim_make(device, SIZE, 2 * SIZE, &map);
 		CHECK_OK_FATAL(hm_map_create(buffer, NULL, &other));
 		CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, other, &view));
-		write_bracket(map, 0, SIZE, 1);
+		sim_write(map, 0, SIZE, 1);
 		CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
 		CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, flags[i]));
 		CHECK_EQUAL(buffer_info(buffer).lost, 0);
