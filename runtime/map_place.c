@@ -109,7 +109,7 @@ static int map_part(const struct hm_map *map, const struct hm_segment *segment, 
 	char *address = map->address + (from - map->offset);
 	void *kept = take_kept(map, segment, from, length, prot);
 
-	if (kept && !sys_mremap_to(kept, length, length, address))
+	if (kept && !reserve_move(kept, length, length, address))
 		return 0;
 	if (kept)
 		sys_munmap(kept, length);

@@ -82,20 +82,16 @@ static int map_moved(const struct hm_segment *segment, uint64_t offset, uint64_t
 	r = map_direct(segment, offset - head, all, NULL, 0, prot, &mapped);
 	if (r)
 		return r;
-	r = sys_mremap_to((char *)mapped + head, length, length, address);
-	if (r)
-		goto err_unmap;
+	r = reserve_move((char *)mapped + head, length, length, address);
+	if (r) {
+		sys_munmap(mapped, all);
+		return r;
+	}
 	if (head)
 		sys_munmap(mapped, head);
 	if (all > end)
 		sys_munmap((char *)mapped + end, all - end);
 	return 0;
-
-err_unmap:
-	sys_munmap(mapped, all);
-	/* The kernel may have emptied it. */
-	reserve_mend(address, length);
-	return r;
 }
 
 int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, char *address,

@@ -276,7 +276,7 @@ static int move_map(struct recovery *rec, struct recover_map *item)
 	int r;
 
 	item->moved = true;
-	r = sys_mremap_to(item->address, item->span, item->span, map->address);
+	r = reserve_move(item->address, item->span, item->span, map->address);
 	if (r)
 		return rlimits_explain_map(r, item->span, "moving the new object into place");
 	stats_sub(&stats.bytes_reserved, item->range.length);

@@ -346,7 +346,7 @@ static int move_over(struct replacement *rep)
 	r = rlimits_check_maps(REPLACE_MAPS + rep->item->rights->n);
 	if (r)
 		return r;
-	r = sys_mremap_to(rep->address, rep->span, min_u64(rep->span, map->span), map->address);
+	r = reserve_move(rep->address, rep->span, min_u64(rep->span, map->span), map->address);
 	if (r) {
 		r = rlimits_explain_map(r, map->span, "moving the new object into place");
 		goto err_put_back;

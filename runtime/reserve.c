@@ -59,6 +59,15 @@ int reserve_mend(char *address, uint64_t length)
 	return r ? rlimits_explain_map(r, length, "closing a hole in reserved space") : 0;
 }
 
+int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to)
+{
+	int r = sys_mremap_to(address, length, new_length, to);
+
+	if (r)
+		reserve_mend(to, new_length);
+	return r;
+}
+
 /* Without pages, and without a say in what may be locked. */
 static void discard(const struct reservation *reservation)
 {

@@ -19,6 +19,13 @@ int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
  */
 int reserve_mend(char *address, uint64_t length);
 
+/*
+ * Moves the mapping at @address over @new_length bytes of a reservation. Where that fails
+ * the kernel may have unmapped them already: they are closed again, or what the caller maps
+ * next, anywhere, could lie in the hole that it is to fill.
+ */
+int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to);
+
 /* Gives the whole range back. */
 void reserve_release(struct reservation *reservation);
 

@@ -177,7 +177,7 @@ static int move(struct sealing *sealing, uint32_t i)
 	int r;
 
 	sealing->n_moved = i + 1;
-	r = sys_mremap_to(fresh->address, mapped_of(map), mapped_of(map), map->address);
+	r = reserve_move(fresh->address, mapped_of(map), mapped_of(map), map->address);
 	if (r)
 		return rlimits_explain_map(r, mapped_of(map), "moving a sealed map into place");
 	stats_sub(&stats.bytes_reserved, fresh->range.length);
