@@ -27,14 +27,14 @@ programs=$*
 	test_share test_share_hostile test_share_owner test_share_kill test_dmabuf test_drm test_drm_drivers
 	test_drm_brackets test_drm_view test_drm_idle test_drm_conformance test_map_segment
 	test_brackets test_guard test_guard_callbacks test_handler test_repair test_lock_budget test_protect test_seal'
-for name in $programs; do
-	if "$folder/tests/$name" >"$work/log" 2>&1; then
-		pass "$name"
-	else
-		fail "$name" "$(tail -n 1 "$work/log")"
-		grep '^FAIL' "$work/log"
-	fi
-done
+# shellcheck disable=SC2086 # a list of names
+B=$folder HETMAP_STAGES=built tests/run $programs >"$work/log" 2>&1
+sed 's,^built/,coverage/,; $d' "$work/log"
+counts=$(tail -n 1 "$work/log" |
+	sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+# shellcheck disable=SC2086 # three numbers
+set -- ${counts:-0 1 0}
+passed=$1 failed=$2 skipped=$3
 
 # gcov's lines are "count:number:text"; "#####" is a line that was never run.
 # A label's block ends with the function's brace in the first column. Prints what
