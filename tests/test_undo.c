@@ -314,8 +314,7 @@ static unsigned int add_tests(unsigned int device, unsigned int n)
 	for (i = 0; is_there(of) && i < undo_n_operation; i++) {
 		if (!is_wanted(device, &undo_operations[i]))
 			continue;
-		if (asprintf(&name, "%s%s%s", device ? of : "", device ? "." : "",
-			     undo_operations[i].name) < 0)
+		if (asprintf(&name, "%s.%s", of, undo_operations[i].name) < 0)
 			abort();
 		walked[n] = (struct walked){ &undo_operations[i], of };
 		tests[n] = (struct test){ name, run, 60, 0 };
