@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "accel/accel.h"
 #include "buffer.h"
+#include "drm/drm.h"
 #include "lost.h"
 #include "repair.h"
 #include "share.h"
@@ -371,4 +373,54 @@ uint32_t lifecycle_of_map(struct hm_map *map)
 	if (!(mask & (1u << LC_MAP_BRACKETED | 1u << LC_MAP_IN_FLIGHT)))
 		mask |= 1u << LC_MAP_MAPPED;
 	return mask;
+}
+
+/* What of its map holds of it: it is the map that is looked at, by its own calls. */
+uint32_t lifecycle_of_view(struct hm_view *view)
+{
+	if (is_inherited(&view->object))
+		return 1u << LC_VIEW_INHERITED;
+	return 1u << LC_VIEW_ATTACHED | 1u << LC_VIEW_CALLBACK | 1u << LC_VIEW_LOST;
+}
+
+static uint32_t of_drm_view_locked(const struct hm_drm_view *view)
+{
+	if (view->node->gone || view->error == -ENODEV)
+		return 1u << LC_DRM_VIEW_GONE;
+	/* What a change of the map has withdrawn comes back, or not, with its end. */
+	if (view->changing || view->error == -EBUSY)
+		return 1u << LC_DRM_VIEW_ATTACHED | 1u << LC_DRM_VIEW_CUT_OFF;
+	if (view->error == -ERANGE)
+		return 1u << LC_DRM_VIEW_CUT_OFF;
+	return 1u << (view->n_hold ? LC_DRM_VIEW_HELD : LC_DRM_VIEW_ATTACHED);
+}
+
+uint32_t lifecycle_of_drm_view(struct hm_drm_view *view)
+{
+	uint32_t mask;
+
+	if (is_inherited(&view->object))
+		return 1u << LC_DRM_VIEW_INHERITED;
+	pthread_mutex_lock(&view->lock);
+	mask = of_drm_view_locked(view);
+	pthread_mutex_unlock(&view->lock);
+	return mask;
+}
+
+/* Whether its device is gone is found out by asking, which is a call's to do. */
+uint32_t lifecycle_of_queue(struct hm_queue *queue)
+{
+	if (is_inherited(&queue->object))
+		return 1u << LC_QUEUE_INHERITED;
+	return 1u << LC_QUEUE_GONE |
+	       1u << (atomic_load(&queue->n_wait) ? LC_QUEUE_WAITING : LC_QUEUE_OPEN);
+}
+
+uint32_t lifecycle_of_fence(struct hm_fence *fence)
+{
+	if (is_inherited(&fence->object))
+		return 1u << LC_FENCE_INHERITED;
+	if (atomic_load_explicit(&fence->state, memory_order_acquire) != FENCE_DONE)
+		return 1u << LC_FENCE_RUNNING;
+	return 1u << (fence->work.status ? LC_FENCE_FAILED : LC_FENCE_DONE);
 }

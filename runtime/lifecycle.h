@@ -135,5 +135,9 @@ bool lifecycle_allows(uint32_t noun, const char *function, uint32_t before, int 
 uint32_t lifecycle_of_device(struct hm_device *device);
 uint32_t lifecycle_of_buffer(struct hm_buffer *buffer);
 uint32_t lifecycle_of_map(struct hm_map *map);
+uint32_t lifecycle_of_view(struct hm_view *view);
+uint32_t lifecycle_of_drm_view(struct hm_drm_view *view);
+uint32_t lifecycle_of_queue(struct hm_queue *queue);
+uint32_t lifecycle_of_fence(struct hm_fence *fence);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Builds with DEBUG=1: each public call on a device, buffer or map is held against the
- * table of its lifecycle. The functions below take the public names; what runtime/ has
- * under them is compiled as unchecked_* (Makefile), and calls within the library stay
- * unchecked. A result that the table has not, or a state that can't follow, ends the
- * process: the library is wrong, or the table is.
+ * Builds with DEBUG=1: each public call on a device, buffer, map, view, queue or fence is
+ * held against the table of its lifecycle. The functions below take the public names; what
+ * runtime/ has under them is compiled as unchecked_* (Makefile), and calls within the
+ * library stay unchecked. A result that the table has not, or a state that can't follow,
+ * ends the process: the library is wrong, or the table is.
  */
 #include "lifecycle.h"
 
@@ -33,21 +33,38 @@ struct call {
 static _Atomic uint64_t n_call;
 static _Atomic uint32_t n_inside;
 
-static const enum object_kind kinds[] = {
-	[LC_DEVICE] = OBJECT_DEVICE,
-	[LC_BUFFER] = OBJECT_BUFFER,
-	[LC_MAP] = OBJECT_MAP,
+#define STATE_OF(name, type)                                       \
+	static uint32_t state_of_##name(struct hm_object *object)  \
+	{                                                          \
+		return lifecycle_of_##name((struct type *)object); \
+	}
+
+STATE_OF(device, hm_device)
+STATE_OF(buffer, hm_buffer)
+STATE_OF(map, hm_map)
+STATE_OF(view, hm_view)
+STATE_OF(drm_view, hm_drm_view)
+STATE_OF(queue, hm_queue)
+STATE_OF(fence, hm_fence)
+
+static const struct {
+	enum object_kind kind;
+	uint32_t (*state_of)(struct hm_object *object);
+} nouns[] = {
+	[LC_DEVICE] = { OBJECT_DEVICE, state_of_device },
+	[LC_BUFFER] = { OBJECT_BUFFER, state_of_buffer },
+	[LC_MAP] = { OBJECT_MAP, state_of_map },
+	[LC_VIEW] = { OBJECT_VIEW, state_of_view },
+	[LC_DRM_VIEW] = { OBJECT_DRM_VIEW, state_of_drm_view },
+	[LC_QUEUE] = { OBJECT_QUEUE, state_of_queue },
+	[LC_FENCE] = { OBJECT_FENCE, state_of_fence },
 };
 
 static uint32_t state_of(uint32_t noun, struct hm_object *object)
 {
-	if (!object || object->kind != (uint32_t)kinds[noun])
+	if (!object || object->kind != (uint32_t)nouns[noun].kind)
 		return 0;
-	if (noun == LC_DEVICE)
-		return lifecycle_of_device((struct hm_device *)object);
-	if (noun == LC_BUFFER)
-		return lifecycle_of_buffer((struct hm_buffer *)object);
-	return lifecycle_of_map((struct hm_map *)object);
+	return nouns[noun].state_of(object);
 }
 
 static const char *words(uint32_t noun, uint32_t mask, char *text, size_t size)
@@ -145,6 +162,17 @@ static void end(struct call *call, int r, bool lives)
 		return object;                              \
 	}
 
+#define CHECKED_VOID(noun, function, type)                  \
+	void unchecked_##function(type *object);            \
+	void function(type *object)                         \
+	{                                                   \
+		struct call call;                           \
+                                                            \
+		begin(&call, LC_##noun, #function, object); \
+		unchecked_##function(object);               \
+		end(&call, 0, true);                        \
+	}
+
 /* Afterwards it may be there no more. */
 #define CHECKED_UNREF(noun, function, type)                 \
 	void unchecked_##function(type *object);            \
@@ -229,3 +257,30 @@ CHECKED(MAP, hm_drm_view_create, (struct hm_map *map, uint64_t offset, uint64_t 
 	map, offset, length, device, access, ret_view)
 CHECKED_REF(MAP, hm_map_ref, struct hm_map)
 CHECKED_UNREF(MAP, hm_map_unref, struct hm_map)
+
+CHECKED_UNREF(VIEW, hm_view_unref, struct hm_view)
+
+CHECKED(DRM_VIEW, hm_drm_view_hold, (struct hm_drm_view *view, struct hm_drm_handle *ret_handle),
+	view, ret_handle)
+CHECKED_VOID(DRM_VIEW, hm_drm_view_release, struct hm_drm_view)
+CHECKED_UNREF(DRM_VIEW, hm_drm_view_unref, struct hm_drm_view)
+
+CHECKED(QUEUE, hm_queue_launch, (struct hm_queue *queue, struct hm_kernel *kernel,
+	const uint64_t grid[3], const struct hm_arg *args, uint32_t n_arg,
+	struct hm_fence **ret_fence), queue, kernel, grid, args, n_arg, ret_fence)
+CHECKED(QUEUE, hm_queue_copy, (struct hm_queue *queue, void *to, const void *from,
+	uint64_t length, struct hm_fence **ret_fence), queue, to, from, length, ret_fence)
+CHECKED(QUEUE, hm_queue_fill, (struct hm_queue *queue, void *to, uint32_t word,
+	uint64_t length, struct hm_fence **ret_fence), queue, to, word, length, ret_fence)
+CHECKED(QUEUE, hm_queue_wait, (struct hm_queue *queue, struct hm_fence *fence), queue, fence)
+CHECKED(QUEUE, hm_sim_queue, (struct hm_queue *queue, uint32_t *ret_number),
+	queue, ret_number)
+CHECKED_REF(QUEUE, hm_queue_ref, struct hm_queue)
+CHECKED_UNREF(QUEUE, hm_queue_unref, struct hm_queue)
+
+CHECKED(FENCE, hm_fence_wait, (struct hm_fence *fence, uint64_t timeout_ns), fence, timeout_ns)
+CHECKED(FENCE, hm_fence_query, (struct hm_fence *fence, struct hm_fence_info *ret_info),
+	fence, ret_info)
+CHECKED(FENCE, hm_fence_fd, (struct hm_fence *fence, int *ret_fd), fence, ret_fd)
+CHECKED_REF(FENCE, hm_fence_ref, struct hm_fence)
+CHECKED_UNREF(FENCE, hm_fence_unref, struct hm_fence)

@@ -248,6 +248,23 @@ typedef int drm_look(struct drm_object *object, bool for_write, bool now);
 int drm_wait_by_looks(struct drm_object *object, drm_look *look, bool for_write,
 		      uint64_t timeout_ns);
 
+/* ---- view.c ---- */
+
+/* The node's own object of a range of a map. */
+struct hm_drm_view {
+	struct hm_object object;
+	struct hm_view *view; /* of the map, which it holds */
+	struct drm_node *node;
+	uint32_t access;
+
+	pthread_mutex_t lock; /* protects the below; leaf, but for calls on the node */
+	struct drm_object user;
+	bool open;       /* user has a handle */
+	int error;       /* why not */
+	uint32_t n_hold; /* hm_drm_view_hold() */
+	bool changing;   /* between quiesce and reattach */
+};
+
 /* ---- ../backend/drm.c ---- */
 
 /* Of a device of this backend; NULL: of another. */

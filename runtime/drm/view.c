@@ -22,20 +22,6 @@
 
 #include "drm/drm.h"
 
-struct hm_drm_view {
-	struct hm_object object;
-	struct hm_view *view; /* of the map, which it holds */
-	struct drm_node *node;
-	uint32_t access;
-
-	pthread_mutex_t lock; /* protects the below; leaf, but for calls on the node */
-	struct drm_object user;
-	bool open;       /* user has a handle */
-	int error;       /* why not */
-	uint32_t n_hold; /* hm_drm_view_hold() */
-	bool changing;   /* between quiesce and reattach */
-};
-
 static int check_out(const struct hm_drm_handle *handle, const char *what)
 {
 	if (!handle)
