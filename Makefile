@@ -146,7 +146,7 @@ $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 
 # The functions that are checked get other names, and lifecycle_check.c has theirs.
 ifdef DEBUG
-renamed_objects := $(filter-out %/lifecycle_check.o,$(lib_objects))
+renamed_objects := $(filter-out %/lifecycle_check.o %/launch_list.o,$(lib_objects))
 $(renamed_objects): flags_for += -include $(O)/lifecycle_names.h
 $(renamed_objects): $(O)/lifecycle_names.h
 $(O)/lifecycle_names.h: runtime/lifecycle_check.c

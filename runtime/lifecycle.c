@@ -87,11 +87,13 @@ static const struct failed_step failed_steps[] = {
 /* clang-format off */
 #define KEEPS { .kind = CELL_KEEPS }
 #define TO(state) { .kind = CELL_TO, .to = LC_##state }
+#define TO_OR(state) { .kind = CELL_TO, .to = LC_##state, .any = true }
 #define MAY(state) { .kind = CELL_MAY, .to = LC_##state }
 #define NO(error_) { .kind = CELL_NO, .error = (error_) }
 #define NO_TO(error_, state) \
 	{ .kind = CELL_NO, .error = (error_), .to = LC_##state, .moves = true }
 #define NO2(error_, other_) { .kind = CELL_NO, .error = (error_), .other = (other_) }
+#define FAILED(error_) { .kind = CELL_NO, .error = (error_), .any = true }
 #define EITHER(error_) { .kind = CELL_EITHER, .error = (error_) }
 #define WAITS { .kind = CELL_WAITS }
 #define MAY_WAIT { .kind = CELL_MAY_WAIT }
@@ -219,7 +221,10 @@ static uint32_t outcome(const struct lifecycle_op *op, uint32_t state, int r)
 		return 0;
 	if (cell->moves && r == -cell->error)
 		return 1u << cell->to;
-	if (r == -cell->error || r == -cell->other || is_listed(op->errors, LC_ERRORS_MAX, r) ||
+	if (cell->any && cell->kind == CELL_TO)
+		return 1u << state | 1u << cell->to;
+	if (cell->any || r == -cell->error || r == -cell->other ||
+	    is_listed(op->errors, LC_ERRORS_MAX, r) ||
 	    is_listed(common_errors, ARRAY_SIZE(common_errors), r) ||
 	    (op->capability && r == -EOPNOTSUPP))
 		return lifecycle_after_failure(op->noun, op->function, state);
@@ -378,7 +383,7 @@ uint32_t lifecycle_of_map(struct hm_map *map)
 /* What of its map holds of it: it is the map that is looked at, by its own calls. */
 uint32_t lifecycle_of_view(struct hm_view *view)
 {
-	if (is_inherited(&view->object))
+	if (is_inherited((struct hm_object *)view))
 		return 1u << LC_VIEW_INHERITED;
 	return 1u << LC_VIEW_ATTACHED | 1u << LC_VIEW_CALLBACK | 1u << LC_VIEW_LOST;
 }

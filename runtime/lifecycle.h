@@ -8,6 +8,8 @@
 
 #include "core.h"
 
+struct hm_drm_view;
+
 /* As they are numbered here: LC_MAP_LOST. */
 enum lifecycle_noun {
 	LC_DEVICE,
@@ -84,6 +86,7 @@ enum cell_kind {
 struct lifecycle_cell {
 	uint8_t kind;  /* enum cell_kind */
 	bool moves;    /* CELL_NO: goes to @to all the same */
+	bool any;      /* CELL_NO, CELL_TO: or with the error of work */
 	uint8_t to;    /* CELL_TO, CELL_MAY: enum lifecycle_state */
 	int16_t error; /* CELL_NO, CELL_EITHER: positive */
 	int16_t other; /* CELL_NO: another one, or 0 */

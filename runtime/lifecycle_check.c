@@ -29,9 +29,14 @@ struct call {
 	bool hooked;       /* there was a hook, which may have refused */
 };
 
-/* Who else is inside: then other states may follow than by this call. */
-static _Atomic uint64_t n_call;
-static _Atomic uint32_t n_inside;
+/*
+ * Who else is inside: then other states may follow than by this call. How many are in
+ * INSIDE's bits, how many ever were above them: in one word, or a call that began between
+ * the two would go unseen.
+ */
+#define CALL (UINT64_C(1) << 24)
+#define INSIDE (CALL - 1)
+static _Atomic uint64_t calls;
 
 #define STATE_OF(name, type)                                       \
 	static uint32_t state_of_##name(struct hm_object *object)  \
@@ -99,26 +104,32 @@ static void refuse(const struct call *call, int r, uint32_t after, bool others)
 
 static void begin(struct call *call, uint32_t noun, const char *function, void *object)
 {
+	uint64_t before;
+
 	call->noun = noun;
 	call->function = function;
 	call->object = object;
 	call->fork_gen = fork_generation;
 	call->hooked = access_hooked();
-	call->number = atomic_fetch_add(&n_call, 1) + 1;
-	call->others = atomic_fetch_add(&n_inside, 1);
+	before = atomic_fetch_add(&calls, CALL + 1);
+	call->number = before / CALL + 1;
+	call->others = before & INSIDE;
 	call->before = state_of(noun, object);
 }
 
 static void end(struct call *call, int r, bool lives)
 {
 	uint32_t after = lives && call->before ? state_of(call->noun, call->object) : 0;
-	bool others = call->others || atomic_load(&n_call) != call->number;
+	bool others = call->others || atomic_load(&calls) / CALL != call->number;
 	bool good;
 
+	/* Work goes on beside what is told of the map by its brackets. */
+	if (call->noun == LC_MAP && call->before & after & 1u << LC_MAP_IN_FLIGHT)
+		after |= 1u << LC_MAP_MAPPED;
 	/* Whoever changes it need not be in a call: its device may be. */
 	if (call->noun == LC_MAP && (call->before | after) & 1u << LC_MAP_CHANGING)
 		others = true;
-	atomic_fetch_sub(&n_inside, 1);
+	atomic_fetch_sub(&calls, 1);
 	/* A callback has forked: to the child that it was in, all is the parent's now. */
 	if (call->fork_gen != fork_generation)
 		return;

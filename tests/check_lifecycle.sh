@@ -71,11 +71,16 @@ part()
 		if (cell == "ENDS") return "drops one"
 		if (cell == "NONE") return "."
 		if (cell ~ /^TO\(/) return "**" word_of(inside) "**"
+		if (cell ~ /^TO_OR\(/) return "**" word_of(inside) "**, also if it fails"
 		if (cell ~ /^MAY\(/) return "**" word_of(inside) "**, or stays"
 		if (cell ~ /^NO\(/) return "-" inside
 		if (cell ~ /^NO_TO\(/) {
 			split(inside, both, /, */)
 			return "-" both[1] ", **" word_of(both[2]) "**"
+		}
+		if (cell ~ /^FAILED\(/) {
+			gsub(/^FAILED\(|\)$/, "", cell)
+			return "as its work: -" cell ", ..."
 		}
 		if (cell ~ /^NO2\(/) {
 			sub(/, */, " or -", inside)
@@ -235,7 +240,7 @@ for entry in $rows; do
 	case " $unchecked " in
 	*" $entry "*) continue ;;
 	esac
-	grep -q "^CHECKED[A-Z_]*([A-Z]*, $entry," "$checks" ||
+	grep -q "^CHECKED[A-Z_]*([A-Z_]*, $entry," "$checks" ||
 		complain "$entry is in $table: $checks does not check it"
 done
 exit $bad

@@ -168,6 +168,11 @@ static int buffer_grow(struct life *life)
 	return hm_buffer_resize(life->buffer, SIZE + UNIT, 0);
 }
 
+static int buffer_keep_size(struct life *life)
+{
+	return hm_buffer_resize(life->buffer, SIZE, 0);
+}
+
 static int buffer_shrink(struct life *life)
 {
 	return hm_buffer_resize(life->buffer, SIZE / 2, 0);
@@ -477,6 +482,7 @@ const struct life_call life_calls[] = {
 	     is_memory_or_gone),
 	CALL(BUFFER, hm_buffer_resize, "to grow", buffer_grow, NULL, NULL),
 	CALL(BUFFER, hm_buffer_resize, "to shrink", buffer_shrink, NULL, NULL),
+	CALL(BUFFER, hm_buffer_resize, "to the size it has", buffer_keep_size, NULL, NULL),
 	CALL(BUFFER, hm_buffer_resize, "HM_GROW_REPLACE", buffer_replace, NULL, NULL),
 	CALL(BUFFER, hm_map_create, "to read", map_create_to_read, NULL, NULL),
 	CALL(BUFFER, hm_map_create, "to write", map_create_to_write, NULL, is_writable),

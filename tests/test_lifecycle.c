@@ -319,8 +319,8 @@ static void violations_are_found(void)
 	CHECK(!lifecycle_allows(LC_MAP, "hm_map_end_cpu", mapped, 0, mapped, false));
 	CHECK(!lifecycle_allows(LC_MAP, "hm_map_begin_cpu", mapped, 0, mapped, false));
 	CHECK(!lifecycle_allows(LC_MAP, "hm_no_such_call", mapped, 0, mapped, true));
-	CHECK(!lifecycle_allows(LC_BUFFER, "hm_buffer_resize", 1u << LC_BUFFER_RECEIVED, 0,
-				1u << LC_BUFFER_RECEIVED, true));
+	CHECK(!lifecycle_allows(LC_BUFFER, "hm_buffer_resize", 1u << LC_BUFFER_RECEIVED,
+				-ENOTTY, 1u << LC_BUFFER_RECEIVED, true));
 	CHECK(!lifecycle_allows(LC_BUFFER, "hm_buffer_export", 1u << LC_BUFFER_SENT, 0,
 				1u << LC_BUFFER_OWN, false));
 	CHECK(!lifecycle_allows(LC_DEVICE, "hm_buffer_create", 1u << LC_DEVICE_GONE, 0,

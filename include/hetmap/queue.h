@@ -134,8 +134,8 @@ HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel
  * @length: [in] bytes, from 1
  * @ret_fence: [out, optional]
  *
- * Errors: -EINVAL overlapping, or length 0; otherwise as hm_queue_launch, but for -E2BIG
- * and hm_kernel_build's.
+ * Errors: -EINVAL overlapping, or length 0; -EOPNOTSUPP a plug-in that only launches;
+ * otherwise as hm_queue_launch, but for -E2BIG and hm_kernel_build's.
  */
 HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t length,
 			 struct hm_fence **ret_fence);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Queues: making and ending them, and the entries that submit work. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -296,22 +295,6 @@ int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel, const uint
 	fence->work.n_arg = n_arg;
 	r = launch_submit(queue, fence);
 	return end_submit(fence, r, ret_fence);
-}
-
-int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel, uint64_t n,
-			 struct hm_fence **ret_fence, ...)
-{
-	const uint64_t grid[3] = { n, 1, 1 };
-	struct hm_arg args[HM_KERNEL_MAX_ARGS + 1];
-	uint32_t n_arg = 0;
-	va_list list;
-
-	va_start(list, ret_fence);
-	do {
-		args[n_arg] = va_arg(list, struct hm_arg);
-	} while (args[n_arg].kind != HM_ARG_END && ++n_arg <= HM_KERNEL_MAX_ARGS);
-	va_end(list);
-	return hm_queue_launch(queue, kernel, grid, args, n_arg, ret_fence);
 }
 
 static void set_range(struct hm_fence *fence, uint32_t index, const void *pointer,

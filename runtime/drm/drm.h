@@ -17,12 +17,15 @@
 #ifndef HETMAP_RUNTIME_DRM_H
 #define HETMAP_RUNTIME_DRM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <urcu/list.h>
 
 #include <hetmap/backend.h>
+
+#include "object.h"
 
 struct drm_driver;
 
