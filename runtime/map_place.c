@@ -229,7 +229,7 @@ int map_place(struct hm_map *map, uint64_t committed)
 	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
 		return dmabuf_explain_map(r);
 	if (r == -ENODEV)
-		return err_set(r,
+		return err_set(-EOPNOTSUPP,
 			       "%s: this file system can't share mappings (MAP_SHARED): "
 			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE",
 			       buffer->name);

@@ -72,10 +72,10 @@ struct hm_map_info {
  * of a private buffer; -ENOMEM address space, RLIMIT_AS or vm.max_map_count (the
  * text says which); -EAGAIN RLIMIT_MEMLOCK under mlockall(MCL_FUTURE); -EPERM
  * writable, and the buffer was exported read-only; -EOPNOTSUPP HM_MAP_POPULATE of
- * pages that can't be brought in ahead, or a received dma-buf that CPUs may not map;
+ * pages that can't be brought in ahead, a received dma-buf that CPUs may not map, or a
+ * file whose file system can't share mappings (the text says which);
  * -EFAULT, -EHWPOISON HM_MAP_POPULATE: as hm_map_prefetch; -ENODEV the device was taken
- * away, or of a file: its file system can't share mappings (the text says which);
- * -EDEADLK from a view's callback.
+ * away; -EDEADLK from a view's callback.
  */
 HM_API int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 			 struct hm_map **ret_map);
