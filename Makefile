@@ -137,7 +137,7 @@ $(O)/flags: force
 
 $(O)/config.h: tools/probe $(O)/flags
 	$(say) PROBE $@
-	$(Q)tools/probe $(compile) >$@.tmp && mv $@.tmp $@
+	$(Q)tools/probe $(filter-out -Werror,$(compile)) >$@.tmp && mv $@.tmp $@
 
 $(sort $(lib_objects) $(lifecycle_objects)) $(support_objects) $(test_objects) \
 	$(fuzz_objects) $(hammer_objects): flags_for = $(inner_flags)

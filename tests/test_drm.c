@@ -101,7 +101,7 @@ static void check_caps(const struct hm_drm_node *node)
 	/* Made on card nodes only, which stay closed here. */
 	if (!strcmp(node->driver, "vgem"))
 		CHECK_EQUAL(node->caps, node->primary ? dumb : 0);
-	snprintf(name, sizeof(name), "drm:%s", node->path);
+	snprintf(name, sizeof(name), "drm:%.75s", node->path);
 	if (node->primary || hm_device_open(name, &device))
 		return;
 	CHECK_OK(hm_device_query(device, &info));

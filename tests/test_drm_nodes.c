@@ -575,6 +575,18 @@ static void unbound(void)
 	hm_device_unref(device);
 }
 
+/* The handler has nothing to do, and takes nothing for the end of a file. */
+static void unbound_handled(void)
+{
+	struct hm_handler_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	unbound();
+	CHECK_OK(hm_handler_query(&info));
+	CHECK_EQUAL(info.guarded + info.repaired + info.forwarded, 0);
+	CHECK_OK(hm_handler_remove());
+}
+
 static void set_loss(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
 {
 	const struct hm_loss_desc desc = {
@@ -658,6 +670,7 @@ static const struct test tests[] = {
 	{ "too_large", too_large, 0, 0 },
 	{ "many_exports", many_exports, 0, 0 },
 	{ "unbound", unbound, 60, 0 },
+	{ "unbound_handled", unbound_handled, 60, 0 },
 	{ "bound_again", bound_again, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
