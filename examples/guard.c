@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* A file that somebody cuts off while it is mapped: an error, and no SIGBUS. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* mkstemp(), ftruncate() in -std=c11 */
+#endif
 #include <err.h>
 #include <hetmap/hetmap.h>
 #include <stdio.h>
