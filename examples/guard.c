@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SIZE (64 << 10)
+#define SIZE (256 << 10)
 
 /* Counts the file's lines where it is. 0, or why there are no bytes any more. */
 static int count_lines(const char *bytes, size_t length, struct hm_guard *guard, int *ret_lines)
@@ -47,7 +47,7 @@ int main(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
 				       .flags = HM_BUFFER_READ_ONLY };
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
-	char path[] = "/tmp/guard.XXXXXX", last[16] = "";
+	char path[] = "/tmp/guard.XXXXXX", last[17] = "";
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_guard guard;
@@ -70,7 +70,7 @@ int main(void)
 	r = count_lines(bytes, SIZE, &guard, &lines);
 	printf("cut off: %s; the first byte that is not there: %d\n", strerror(-r),
 	       (int)guard.fault.offset);
-	r = hm_copy_out(last, bytes + SIZE - sizeof(last), sizeof(last), &fault);
+	r = hm_copy_out(last, bytes + SIZE - 16, 16, &fault);
 	printf("the last line: %s\n", r ? hm_errmsg() : last);
 
 	hm_map_unref(map);

@@ -62,9 +62,14 @@ int reserve_mend(char *address, uint64_t length)
 int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to)
 {
 	int r = sys_mremap_to(address, length, new_length, to);
+	void *mapped;
 
-	if (r)
-		reserve_mend(to, new_length);
+	/* Most refusals come before anything is unmapped: what is there stays (EEXIST). */
+	if (r &&
+	    !sys_mmap(to, new_length, PROT_NONE, RESERVE_FLAGS | MAP_FIXED_NOREPLACE, -1, 0,
+		      &mapped) &&
+	    mapped != to)
+		sys_munmap(mapped, new_length); /* before 4.17 it is a hint */
 	return r;
 }
 

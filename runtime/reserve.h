@@ -21,8 +21,8 @@ int reserve_mend(char *address, uint64_t length);
 
 /*
  * Moves the mapping at @address over @new_length bytes of a reservation. Where that fails
- * the kernel may have unmapped them already: they are closed again, or what the caller maps
- * next, anywhere, could lie in the hole that it is to fill.
+ * the kernel may have unmapped them already: such a hole is closed, or what the caller maps
+ * next, anywhere, could lie where it is to be moved to.
  */
 int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to);
 

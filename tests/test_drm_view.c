@@ -118,6 +118,9 @@ static void life(void)
 		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
 		CHECK(strstr(fake->trace(), "userptr 65536"));
 		handle = hold(view);
+		/* Of several each needs a release. */
+		CHECK_EQUAL(hold(view).handle, handle.handle);
+		hm_drm_view_release(view);
 		CHECK_EQUAL(handle.length, SIZE);
 		CHECK_EQUAL(handle.access, HM_READ | HM_WRITE);
 		part = view_of(&c, PAGE, 2 * PAGE, HM_READ);
@@ -405,12 +408,19 @@ static void without_memory(void)
 
 static void unplugged(void)
 {
-	struct hm_drm_view *view;
+	struct hm_drm_view *view, *kept, *none;
 	struct scene c;
 
 	begin(FAKE_AMDGPU, &c);
 	view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
+	kept = view_of(&c, 0, PAGE, HM_READ);
+	hold(kept);
 	fake->unplug(FAKE_AMDGPU, true);
+	/* A release that is due is due there, too. */
+	CHECK_ERROR(-ENODEV, hm_drm_view_create(c.map, 0, PAGE, c.gpu, HM_READ, &none));
+	refused(-ENODEV, kept, "taken away");
+	hm_drm_view_release(kept);
+	hm_drm_view_unref(kept);
 	/* Nothing of the device's is in the way of the map, which is not its. */
 	CHECK_OK(hm_map_begin_cpu(c.map, 0, PAGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(c.map, 0, PAGE, HM_READ));

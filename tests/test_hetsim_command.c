@@ -3,6 +3,7 @@
 #include <hetmap/hetmap.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 
@@ -102,10 +103,80 @@ static void jobs(void)
 	json_decref(json);
 }
 
+/* Taken away in the middle of a job, which finishes, and says what happened. */
+static void unplugged(void)
+{
+	const struct command saxpy = { .args = { "run", "saxpy", "--device", "sim:0", "--accel",
+						 "cpu", "--size", "1M", "--unplug-at", "50%",
+						 "--json" } };
+	json_t *json = run(&saxpy), *told = json_object_get(json, "unplugged");
+
+	CHECK(is(json, "device", "sim:0"));
+	CHECK_EQUAL(json_integer_value(json_object_get(told, "buffers_back")), 2);
+	CHECK_EQUAL(json_integer_value(json_object_get(told, "bytes_shadow")), 1 << 20);
+	CHECK_EQUAL(json_integer_value(json_object_get(told, "bytes_refilled")), 1 << 20);
+	json_decref(json);
+}
+
+/* The other devices of the machine: a file goes there by the one copy that it needs. */
+static void file_on_device(const char *device, const char *path, uint64_t length)
+{
+	const struct command histogram = { .args = { "run", "histogram", path, "--device",
+						     device, "--accel", "cpu", "--rounds", "1",
+						     "--json" } };
+	json_t *json = run(&histogram);
+
+	CHECK_EQUAL(json_integer_value(json_object_get(json, "bytes")), length);
+	CHECK_EQUAL(json_integer_value(json_object_get(json, "bytes_copied")), length);
+	json_decref(json);
+}
+
+static void files_on_devices(void)
+{
+	static const char *const devices[] = { "drm:virtio_gpu", "heap:system", "udmabuf" };
+	const char bytes[] = "one byte after the other";
+	char path[] = "/tmp/histogram.XXXXXX";
+	struct hm_device *device;
+	int fd = mkstemp(path);
+	size_t i;
+
+	CHECK_FATAL(fd >= 0);
+	for (i = 0; i < 5000; i++)
+		CHECK_EQUAL(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	close(fd);
+	for (i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		/* 6.1 has neither heaps nor an udmabuf that takes sealed memory. */
+		if (hm_device_open(devices[i], &device)) {
+			CHECK(i);
+			continue;
+		}
+		hm_device_unref(device);
+		file_on_device(devices[i], path, 5000 * sizeof(bytes));
+	}
+	unlink(path);
+}
+
+/* Both DRM drivers, with what they can do. */
+static void devices_listed(void)
+{
+	struct outcome outcome;
+
+	command_run(&(struct command){ .args = { "devices" } }, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, "virtio_gpu"));
+	CHECK(strstr(outcome.out, "vgem"));
+	CHECK(strstr(outcome.out, "sim:0"));
+	CHECK(strstr(outcome.out, "dma-buf"));
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "tour", tour, 30, TEST_ONCE },
 	{ "best", best, 30, TEST_ONCE },
 	{ "jobs", jobs, 30, TEST_ONCE },
+	{ "unplugged", unplugged, 30, TEST_ONCE },
+	{ "files_on_devices", files_on_devices, 30, TEST_ONCE },
+	{ "devices_listed", devices_listed, 30, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -325,7 +325,7 @@ static unsigned int add_tests(unsigned int device, unsigned int n)
 
 int main(int argc, char **argv)
 {
-	unsigned int d = 0, n = 0;
+	unsigned int d, n = 0;
 
 	/* What waits idle is let go of by a thread, which would look like a leak. */
 	setenv("HETMAP_DRM_IDLE", "0", 1);
@@ -333,12 +333,9 @@ int main(int argc, char **argv)
 	walked = calloc(DEVICES * undo_n_operation, sizeof(walked[0]));
 	if (!tests || !walked || hm_backend_register(&fixed_backend))
 		return 1;
-	/* In a machine it is for its devices: the host's part has run on the host. */
-	if (is_there("sim:0")) {
+	if (is_there("sim:0"))
 		devices[1].name = "sim:0";
-		d = 1;
-	}
-	for (; d < DEVICES; d++)
+	for (d = 0; d < DEVICES; d++)
 		n = add_tests(d, n);
 	return harness_main(argc, argv, "undo", tests);
 }
