@@ -166,6 +166,20 @@ static int fence_fd(struct life *life)
 	return hm_fence_fd(life->fence, &life->made_fd);
 }
 
+/* Of a subject's fences few are the kernel's, and here is no node for one. */
+static int fence_export(struct life *life)
+{
+	int r = hm_fence_export_syncobj(life->fence, -1, 1, 0);
+
+	return r == -EBADF ? -EOPNOTSUPP : r;
+}
+
+static bool has_no_node(struct life *life)
+{
+	(void)life;
+	return false;
+}
+
 static int fence_merge(struct life *life)
 {
 	return hm_fence_merge(&life->fence, 1, &life->made_fence);
@@ -366,6 +380,7 @@ const struct life_call life_calls_work[] = {
 	CALL(FENCE, hm_fence_wait, "for ever", fence_wait_for_ever, NULL, NULL),
 	CALL(FENCE, hm_fence_query, "", fence_query, NULL, NULL),
 	CALL(FENCE, hm_fence_fd, "", fence_fd, NULL, NULL),
+	CALL(FENCE, hm_fence_export_syncobj, "", fence_export, has_no_node, NULL),
 	CALL(FENCE, hm_fence_merge, "", fence_merge, NULL, NULL),
 	CALL(FENCE, hm_queue_wait, "", queue_wait, NULL, NULL),
 	CALL(FENCE, hm_fence_ref, "", fence_ref, NULL, NULL),

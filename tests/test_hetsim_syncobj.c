@@ -6,6 +6,7 @@
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <hetmap/drm.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <uapi/hetsim.h>
@@ -69,6 +70,60 @@ static void there_and_back(int node, uint32_t handle)
 	engine_close(&rig);
 }
 
+/* The same by hm_fence: into the syncobj, or a point of its timeline, and out again. */
+static void as_fences(int node, uint32_t handle, uint64_t point)
+{
+	struct hm_fence *fence, *back = NULL, *done;
+	struct engine_rig rig;
+	uint32_t *x;
+
+	engine_open(&rig, 0);
+	x = engine_alloc(rig.device, BYTES);
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 4, BYTES, &done));
+	CHECK_OK(hm_fence_wait(done, UINT64_MAX));
+	engine_inject(&rig, HETSIM_INJECT_LATENCY, LATE);
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 6, BYTES, &fence));
+	CHECK_OK_FATAL(hm_fence_export_syncobj(fence, node, handle, point));
+	CHECK_OK_FATAL(hm_fence_import_syncobj(node, handle, point, &back));
+	CHECK_ERROR(-ETIME, hm_fence_wait(back, 0));
+	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
+	CHECK_EQUAL(x[BYTES / 4 - 1], 6);
+	/* One that has signalled, too; and what was imported stays what it was. */
+	CHECK_OK(hm_fence_export_syncobj(done, node, handle, point ? point + 1 : 0));
+	CHECK_OK(hm_fence_wait(back, 0));
+	hm_fence_unref(back);
+	CHECK_OK_FATAL(hm_fence_export_syncobj(fence, node, handle, point ? point + 2 : 0));
+	hm_fence_unref(fence);
+	hm_fence_unref(done);
+	CHECK_OK(hm_free(x));
+	engine_close(&rig);
+}
+
+static bool has_timelines(int node)
+{
+	struct drm_get_cap cap = { .capability = DRM_CAP_SYNCOBJ_TIMELINE };
+
+	return !ioctl(node, DRM_IOCTL_GET_CAP, &cap) && cap.value;
+}
+
+static void refused_fences(int node, uint32_t handle)
+{
+	struct hm_fence *fence, *none = (void *)0x10;
+	int event = eventfd(0, EFD_CLOEXEC);
+
+	CHECK_OK_FATAL(hm_fence_import_fd(event, &fence));
+	CHECK_ERROR(-EOPNOTSUPP, hm_fence_export_syncobj(fence, node, handle, 0));
+	CHECK_ERROR(-EINVAL, hm_fence_export_syncobj(NULL, node, handle, 0));
+	CHECK_ERROR(-ENOENT, hm_fence_import_syncobj(node, handle + 77, 0, &none));
+	CHECK_ERROR(-EINVAL, hm_fence_import_syncobj(node, handle, 0, &none)); /* empty */
+	CHECK_ERROR(-EINVAL, hm_fence_import_syncobj(node, handle, 0, NULL));
+	CHECK_ERROR(-ENOTTY, hm_fence_import_syncobj(event, handle, 0, &none));
+	CHECK_ERROR(-EBADF, hm_fence_import_syncobj(-1, handle, 9, &none));
+	CHECK(none == (void *)0x10);
+	hm_fence_unref(fence);
+	close(event);
+}
+
 static void try_node(int node)
 {
 	struct drm_syncobj_create create = { .handle = 0 };
@@ -83,7 +138,15 @@ static void try_node(int node)
 	}
 	CHECK_FATAL(!ioctl(node, DRM_IOCTL_SYNCOBJ_CREATE, &create));
 	refusals(node, create.handle);
+	refused_fences(node, create.handle);
 	there_and_back(node, create.handle);
+	as_fences(node, create.handle, 0);
+	destroy.handle = create.handle;
+	CHECK(!ioctl(node, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy));
+	if (!has_timelines(node))
+		return;
+	CHECK_FATAL(!ioctl(node, DRM_IOCTL_SYNCOBJ_CREATE, &create));
+	as_fences(node, create.handle, 7);
 	destroy.handle = create.handle;
 	CHECK(!ioctl(node, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy));
 }

@@ -7,6 +7,7 @@
 #define HETMAP_DRM_H
 
 #include <hetmap/buffer.h>
+#include <hetmap/fence.h>
 #include <hetmap/map.h>
 
 #ifdef __cplusplus
@@ -133,6 +134,47 @@ HM_API void hm_drm_view_release(struct hm_drm_view *view);
  * Work in flight keeps the object. Waits for a change under way.
  */
 HM_API void hm_drm_view_unref(struct hm_drm_view *view);
+
+/*
+ * ---- fences of a node's drivers ----
+ *
+ * A syncobj holds a fence, or a timeline of them, by a handle that is good on one open file
+ * of a node [drm_syncobj.c]: the library's (hm_drm_handle.fd) or one of the caller's own.
+ */
+
+/**
+ * hm_fence_import_syncobj - the fence that a syncobj holds now
+ * @fd:     [in] an open DRM node
+ * @handle: [in] a syncobj of it, which stays the caller's
+ * @point:  [in] of its timeline; 0: it is a binary one
+ * @ret_fence: [out] as of hm_fence_import_fd(), of a sync_file
+ *
+ * What the syncobj holds later changes nothing. May be called from any thread.
+ *
+ * Errors: -EINVAL it holds no fence yet, or none for that point, or ret_fence is NULL;
+ * -ENOENT no such handle; -EOPNOTSUPP the node's driver has no syncobjs; -ENOTTY it is no
+ * DRM node; -EBADF; -EMFILE; -ENOMEM.
+ */
+HM_API int hm_fence_import_syncobj(int fd, uint32_t handle, uint64_t point,
+				   struct hm_fence **ret_fence);
+
+/**
+ * hm_fence_export_syncobj - have a syncobj hold a fence
+ * @fence:  [in] of which hm_fence_fd() is a sync_file: of sim:N's engine, imported from a
+ *          sync_file or syncobj, or merged of such; or any whose work has ended well
+ * @fd:     [in] an open DRM node
+ * @handle: [in] a syncobj of it
+ * @point:  [in] to be added to its timeline; 0: in place of what it holds
+ *
+ * Work on the node that waits for the syncobj begins when the fence's is done. May be
+ * called from any thread.
+ *
+ * Errors: -EOPNOTSUPP the fence is no sync_file, as those of CPUs and of "soft:N", and its
+ * work goes on or has failed, or the node's driver has no syncobjs; -ENOENT no such handle; -ENOTTY it is no DRM node; -EBADF;
+ * -EINVAL; -EOWNERDEAD; otherwise as hm_fence_fd().
+ */
+HM_API int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle,
+				   uint64_t point);
 
 #ifdef __cplusplus
 }

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: MIT
 /*
  * Syncobjs: what DRM drivers wait for and signal, by handle. The ioctls are those that
- * drmSyncobjExportSyncFile() and drmSyncobjImportSyncFile() make [drm_syncobj.c].
+ * drmSyncobjExportSyncFile() and drmSyncobjImportSyncFile() make [drm_syncobj.c]. A point of
+ * a timeline goes through a syncobj of its own, which holds nothing else.
  */
 #include "syncobj.h"
 
 #include <drm.h>
 #include <errno.h>
+#include <inttypes.h>
 
+#include <hetmap/drm.h>
+
+#include "accel/sync_file.h"
 #include "err.h"
+#include "object.h"
 #include "sys.h"
 
 /* Tries before an EINTR or EAGAIN is handed up: signals may come in bursts. */
 #define RETRIES 100
 
-static int call(int node, unsigned long cmd, struct drm_syncobj_handle *argument)
+static int call(int node, unsigned long cmd, void *argument)
 {
 	int tries = 0, r;
 
@@ -61,4 +67,129 @@ int drm_syncobj_from_sync_file(int node, uint32_t handle, int sync_file)
 	int r = call(node, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &ask);
 
 	return r ? explain(r, handle, "a sync_file into") : 0;
+}
+
+/* ---- points of timelines ---- */
+
+static int transfer(int node, uint32_t from, uint64_t from_point, uint32_t to,
+		    uint64_t to_point)
+{
+	struct drm_syncobj_transfer ask = {
+		.src_handle = from,
+		.dst_handle = to,
+		.src_point = from_point,
+		.dst_point = to_point,
+	};
+
+	return call(node, DRM_IOCTL_SYNCOBJ_TRANSFER, &ask);
+}
+
+static int make(int node, uint32_t *ret_handle)
+{
+	struct drm_syncobj_create ask = { .handle = 0 };
+	int r = call(node, DRM_IOCTL_SYNCOBJ_CREATE, &ask);
+
+	if (r)
+		return explain(r, 0, "a further");
+	*ret_handle = ask.handle;
+	return 0;
+}
+
+static void end(int node, uint32_t handle)
+{
+	struct drm_syncobj_destroy ask = { .handle = handle };
+
+	call(node, DRM_IOCTL_SYNCOBJ_DESTROY, &ask);
+}
+
+static int point_to_sync_file(int node, uint32_t handle, uint64_t point, int *ret_fd)
+{
+	uint32_t own = 0;
+	int r;
+
+	r = make(node, &own);
+	if (r)
+		return r;
+	r = transfer(node, handle, point, own, 0);
+	if (r)
+		explain(r, handle, "a point of");
+	else
+		r = drm_syncobj_to_sync_file(node, own, ret_fd);
+	end(node, own);
+	return r;
+}
+
+static int point_from_sync_file(int node, uint32_t handle, uint64_t point, int sync_file)
+{
+	uint32_t own = 0;
+	int r;
+
+	r = make(node, &own);
+	if (r)
+		return r;
+	r = drm_syncobj_from_sync_file(node, own, sync_file);
+	if (!r) {
+		r = transfer(node, own, 0, handle, point);
+		if (r)
+			explain(r, handle, "a point for");
+	}
+	end(node, own);
+	return r;
+}
+
+/* ---- for callers ---- */
+
+int hm_fence_import_syncobj(int fd, uint32_t handle, uint64_t point,
+			    struct hm_fence **ret_fence)
+{
+	int r, sync_file;
+
+	err_clear();
+	if (!ret_fence)
+		return err_set(-EINVAL, "hm_fence_import_syncobj: ret_fence is NULL");
+	r = point ? point_to_sync_file(fd, handle, point, &sync_file) :
+		    drm_syncobj_to_sync_file(fd, handle, &sync_file);
+	if (r)
+		return r;
+	r = hm_fence_import_fd(sync_file, ret_fence);
+	sys_close(sync_file);
+	return r;
+}
+
+/* What is done already needs no fence: the syncobj is as after one. */
+static int signal_now(int node, uint32_t handle, uint64_t point)
+{
+	struct drm_syncobj_array binary = {
+		.handles = (uintptr_t)&handle,
+		.count_handles = 1,
+	};
+	struct drm_syncobj_timeline_array timeline = {
+		.handles = (uintptr_t)&handle,
+		.points = (uintptr_t)&point,
+		.count_handles = 1,
+	};
+	int r = point ? call(node, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &timeline) :
+			call(node, DRM_IOCTL_SYNCOBJ_SIGNAL, &binary);
+
+	return r ? explain(r, handle, "signalling") : 0;
+}
+
+int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle, uint64_t point)
+{
+	int r, sync_file;
+
+	r = hm_fence_fd(fence, &sync_file);
+	if (r)
+		return r;
+	if (sync_file_is(sync_file))
+		r = point ? point_from_sync_file(fd, handle, point, sync_file) :
+			    drm_syncobj_from_sync_file(fd, handle, sync_file);
+	else if (!hm_fence_wait(fence, 0))
+		r = signal_now(fd, handle, point);
+	else
+		r = err_set(-EOPNOTSUPP,
+			    "the fence's work is none that a kernel's driver does, "
+			    "and not done: a syncobj can't hold it; wait for it");
+	sys_close(sync_file);
+	return r;
 }
