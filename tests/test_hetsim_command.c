@@ -131,7 +131,7 @@ static void file_on_device(const char *device, const char *path, uint64_t length
 	json_decref(json);
 }
 
-static void files_on_devices(void)
+static void loaded_on_devices(void)
 {
 	static const char *const devices[] = { "drm:virtio_gpu", "heap:system", "udmabuf" };
 	const char bytes[] = "one byte after the other";
@@ -175,7 +175,7 @@ static const struct test tests[] = {
 	{ "best", best, 30, TEST_ONCE },
 	{ "jobs", jobs, 30, TEST_ONCE },
 	{ "unplugged", unplugged, 30, TEST_ONCE },
-	{ "files_on_devices", files_on_devices, 30, TEST_ONCE },
+	{ "loaded_on_devices", loaded_on_devices, 30, TEST_ONCE },
 	{ "devices_listed", devices_listed, 30, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
