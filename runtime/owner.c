@@ -95,15 +95,17 @@ static int check_kind(int fd)
 }
 
 /*
- * Its number where it counts its own processes: the last one of the line
- * [proc_pid_fdinfo(5)]. Negative: it has ended, or nothing is told.
+ * Its number where it counts its own processes: the last one of the line NSpid
+ * [proc_pid_fdinfo(5)]; a kernel without CONFIG_PID_NS, which has no such line, counts
+ * all in one place. Negative: it has ended, or nothing is told.
  */
 static long innermost_pid(int fd)
 {
 	char text[256], *at = text, *end;
 	long pid = -1, next;
 
-	if (!proc_fdinfo(fd, "NSpid:", text, sizeof(text)))
+	if (!proc_fdinfo(fd, "NSpid:", text, sizeof(text)) &&
+	    !proc_fdinfo(fd, "Pid:", text, sizeof(text)))
 		return -1;
 	for (;; at = end) {
 		next = strtol(at, &end, 10);
