@@ -30,11 +30,9 @@ programs=$*
 # shellcheck disable=SC2086 # a list of names
 B=$folder HETMAP_STAGES=built tests/run $programs >"$work/log" 2>&1
 sed 's,^built/,coverage/,; $d' "$work/log"
-counts=$(tail -n 1 "$work/log" |
-	sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+counts=$(tail -n 1 "$work/log" | counts_of)
 # shellcheck disable=SC2086 # three numbers
-set -- ${counts:-0 1 0}
-passed=$1 failed=$2 skipped=$3
+add_counts ${counts:-0 1 0}
 
 # gcov's lines are "count:number:text"; "#####" is a line that was never run.
 # A label's block ends with the function's brace in the first column. Prints what

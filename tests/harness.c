@@ -542,13 +542,13 @@ static void run_one(void)
 static bool is_left_out(const char *name)
 {
 	const char *text = getenv("HETMAP_LEAVE_OUT");
-	char patterns[256], *pattern, *rest = patterns;
+	char *patterns = strdup(text ? text : ""), *rest = patterns, *pattern;
+	bool left_out = false;
 
-	snprintf(patterns, sizeof(patterns), "%s", text ? text : "");
-	while ((pattern = strtok_r(rest, " ", &rest)))
-		if (!fnmatch(pattern, name, 0))
-			return true;
-	return false;
+	while (!left_out && (pattern = strtok_r(rest, " ", &rest)))
+		left_out = !fnmatch(pattern, name, 0);
+	free(patterns);
+	return left_out;
 }
 
 static bool is_selected(const char *name, char **patterns, int n)

@@ -45,6 +45,19 @@ check() {
 	fi
 }
 
+# The sums of the last closing line that is read, "PASSED FAILED SKIPPED"; nothing without.
+counts_of() {
+	sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' |
+		tail -n 1
+}
+
+# add_counts PASSED FAILED SKIPPED
+add_counts() {
+	passed=$((passed + $1))
+	failed=$((failed + $2))
+	skipped=$((skipped + $3))
+}
+
 finish() {
 	printf '%s passed, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"
 	[ "$failed" = 0 ]
