@@ -173,7 +173,7 @@ static void end(struct call *call, int r, bool lives)
 		return object;                              \
 	}
 
-#define CHECKED_VOID(noun, function, type)                  \
+#define CHECKED_VOID(noun, function, type, lives)           \
 	void unchecked_##function(type *object);            \
 	void function(type *object)                         \
 	{                                                   \
@@ -181,19 +181,7 @@ static void end(struct call *call, int r, bool lives)
                                                             \
 		begin(&call, LC_##noun, #function, object); \
 		unchecked_##function(object);               \
-		end(&call, 0, true);                        \
-	}
-
-/* Afterwards it may be there no more. */
-#define CHECKED_UNREF(noun, function, type)                 \
-	void unchecked_##function(type *object);            \
-	void function(type *object)                         \
-	{                                                   \
-		struct call call;                           \
-                                                            \
-		begin(&call, LC_##noun, #function, object); \
-		unchecked_##function(object);               \
-		end(&call, 0, false);                       \
+		end(&call, 0, lives);                       \
 	}
 
 /* clang-format off */
@@ -217,7 +205,7 @@ CHECKED(DEVICE, hm_sim_call, (struct hm_device *device, unsigned long cmd, void 
 CHECKED(DEVICE, hm_device_recover, (struct hm_device *device, uint32_t flags,
 	struct hm_recover_info *ret_info), device, flags, ret_info)
 CHECKED_REF(DEVICE, hm_device_ref, struct hm_device)
-CHECKED_UNREF(DEVICE, hm_device_unref, struct hm_device)
+CHECKED_VOID(DEVICE, hm_device_unref, struct hm_device, false)
 
 CHECKED(BUFFER, hm_buffer_query, (struct hm_buffer *buffer, struct hm_buffer_info *ret_info),
 	buffer, ret_info)
@@ -239,7 +227,7 @@ CHECKED(BUFFER, hm_buffer_seal, (struct hm_buffer *buffer, uint32_t flags), buff
 CHECKED(BUFFER, hm_buffer_shadow, (struct hm_buffer *buffer, uint64_t offset, uint64_t length),
 	buffer, offset, length)
 CHECKED_REF(BUFFER, hm_buffer_ref, struct hm_buffer)
-CHECKED_UNREF(BUFFER, hm_buffer_unref, struct hm_buffer)
+CHECKED_VOID(BUFFER, hm_buffer_unref, struct hm_buffer, false)
 
 CHECKED(MAP, hm_map_query, (struct hm_map *map, struct hm_map_info *ret_info), map, ret_info)
 CHECKED(MAP, hm_map_protect, (struct hm_map *map, uint64_t offset, uint64_t length,
@@ -267,14 +255,14 @@ CHECKED(MAP, hm_drm_view_create, (struct hm_map *map, uint64_t offset, uint64_t 
 	struct hm_device *device, uint32_t access, struct hm_drm_view **ret_view),
 	map, offset, length, device, access, ret_view)
 CHECKED_REF(MAP, hm_map_ref, struct hm_map)
-CHECKED_UNREF(MAP, hm_map_unref, struct hm_map)
+CHECKED_VOID(MAP, hm_map_unref, struct hm_map, false)
 
-CHECKED_UNREF(VIEW, hm_view_unref, struct hm_view)
+CHECKED_VOID(VIEW, hm_view_unref, struct hm_view, false)
 
 CHECKED(DRM_VIEW, hm_drm_view_hold, (struct hm_drm_view *view, struct hm_drm_handle *ret_handle),
 	view, ret_handle)
-CHECKED_VOID(DRM_VIEW, hm_drm_view_release, struct hm_drm_view)
-CHECKED_UNREF(DRM_VIEW, hm_drm_view_unref, struct hm_drm_view)
+CHECKED_VOID(DRM_VIEW, hm_drm_view_release, struct hm_drm_view, true)
+CHECKED_VOID(DRM_VIEW, hm_drm_view_unref, struct hm_drm_view, false)
 
 CHECKED(QUEUE, hm_queue_launch, (struct hm_queue *queue, struct hm_kernel *kernel,
 	const uint64_t grid[3], const struct hm_arg *args, uint32_t n_arg,
@@ -287,7 +275,7 @@ CHECKED(QUEUE, hm_queue_wait, (struct hm_queue *queue, struct hm_fence *fence), 
 CHECKED(QUEUE, hm_sim_queue, (struct hm_queue *queue, uint32_t *ret_number),
 	queue, ret_number)
 CHECKED_REF(QUEUE, hm_queue_ref, struct hm_queue)
-CHECKED_UNREF(QUEUE, hm_queue_unref, struct hm_queue)
+CHECKED_VOID(QUEUE, hm_queue_unref, struct hm_queue, false)
 
 CHECKED(FENCE, hm_fence_wait, (struct hm_fence *fence, uint64_t timeout_ns), fence, timeout_ns)
 CHECKED(FENCE, hm_fence_query, (struct hm_fence *fence, struct hm_fence_info *ret_info),
@@ -296,4 +284,4 @@ CHECKED(FENCE, hm_fence_fd, (struct hm_fence *fence, int *ret_fd), fence, ret_fd
 CHECKED(FENCE, hm_fence_export_syncobj, (struct hm_fence *fence, int fd, uint32_t handle,
 	uint64_t point), fence, fd, handle, point)
 CHECKED_REF(FENCE, hm_fence_ref, struct hm_fence)
-CHECKED_UNREF(FENCE, hm_fence_unref, struct hm_fence)
+CHECKED_VOID(FENCE, hm_fence_unref, struct hm_fence, false)
