@@ -113,11 +113,15 @@ static void refused_fences(int node, uint32_t handle)
 
 	CHECK_OK_FATAL(hm_fence_import_fd(event, &fence));
 	CHECK_ERROR(-EOPNOTSUPP, hm_fence_export_syncobj(fence, node, handle, 0));
+	CHECK(text_has("wait for it first"));
 	CHECK_ERROR(-EINVAL, hm_fence_export_syncobj(NULL, node, handle, 0));
 	CHECK_ERROR(-ENOENT, hm_fence_import_syncobj(node, handle + 77, 0, &none));
+	CHECK(text_has("no such handle"));
 	CHECK_ERROR(-EINVAL, hm_fence_import_syncobj(node, handle, 0, &none)); /* empty */
+	CHECK(text_has("holds no fence yet"));
 	CHECK_ERROR(-EINVAL, hm_fence_import_syncobj(node, handle, 0, NULL));
 	CHECK_ERROR(-ENOTTY, hm_fence_import_syncobj(event, handle, 0, &none));
+	CHECK(text_has("no DRM node"));
 	CHECK_ERROR(-EBADF, hm_fence_import_syncobj(-1, handle, 9, &none));
 	CHECK(none == (void *)0x10);
 	hm_fence_unref(fence);
@@ -132,6 +136,7 @@ static void try_node(int node)
 
 	if (!has_syncobjs(node)) {
 		CHECK_ERROR(-EOPNOTSUPP, drm_syncobj_to_sync_file(node, 1, &fd));
+		CHECK(text_has("dma-buf's fences"));
 		CHECK_ERROR(-EOPNOTSUPP, drm_syncobj_from_sync_file(node, 1, 0));
 		CHECK_EQUAL(fd, -7);
 		return;

@@ -152,8 +152,8 @@ HM_API void hm_drm_view_unref(struct hm_drm_view *view);
  * What the syncobj holds later changes nothing. May be called from any thread.
  *
  * Errors: -EINVAL it holds no fence yet, or none for that point, or ret_fence is NULL;
- * -ENOENT no such handle; -EOPNOTSUPP the node's driver has no syncobjs; -ENOTTY it is no
- * DRM node; -EBADF; -EMFILE; -ENOMEM.
+ * -ENOENT no such handle; -EOPNOTSUPP the node's driver has no syncobjs, or a point is
+ * asked for and it has no timelines; -ENOTTY it is no DRM node; -EBADF; -EMFILE; -ENOMEM.
  */
 HM_API int hm_fence_import_syncobj(int fd, uint32_t handle, uint64_t point,
 				   struct hm_fence **ret_fence);
@@ -170,8 +170,9 @@ HM_API int hm_fence_import_syncobj(int fd, uint32_t handle, uint64_t point,
  * called from any thread.
  *
  * Errors: -EOPNOTSUPP the fence is no sync_file, as those of CPUs and of "soft:N", and its
- * work goes on or has failed, or the node's driver has no syncobjs; -ENOENT no such handle; -ENOTTY it is no DRM node; -EBADF;
- * -EINVAL; -EOWNERDEAD; otherwise as hm_fence_fd().
+ * work goes on or has failed, or the node's driver has no syncobjs, or no timelines where
+ * a point is given; -ENOENT no such handle; -ENOTTY it is no DRM node; -EBADF; -EINVAL;
+ * -EOWNERDEAD; otherwise as hm_fence_fd().
  */
 HM_API int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle,
 				   uint64_t point);

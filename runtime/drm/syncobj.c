@@ -8,14 +8,13 @@
 
 #include <drm.h>
 #include <errno.h>
-#include <inttypes.h>
 
 #include <hetmap/drm.h>
 
 #include "accel/sync_file.h"
 #include "err.h"
-#include "object.h"
 #include "sys.h"
+#include "util.h"
 
 /* Tries before an EINTR or EAGAIN is handed up: signals may come in bursts. */
 #define RETRIES 100
@@ -30,16 +29,28 @@ static int call(int node, unsigned long cmd, void *argument)
 	return r;
 }
 
-static int explain(int r, uint32_t handle, const char *what)
+static const struct {
+	int error;
+	const char *cause;
+} causes[] = {
+	{ -EOPNOTSUPP, "the node's driver has none, or no timelines (DRM_CAP_SYNCOBJ, "
+		       "DRM_CAP_SYNCOBJ_TIMELINE): use a dma-buf's fences" },
+	{ -ENOENT, "the node has no such handle: one that was made on another open file is "
+		   "none here" },
+	{ -EINVAL, "it holds no fence yet, or none for that point: import after the work was "
+		   "submitted" },
+	{ -ENOTTY, "the descriptor is no DRM node's" },
+};
+
+static int explain(int r, const char *what, uint32_t handle)
 {
-	switch (r) {
-	case -EOPNOTSUPP:
-		return err_set(r, "this node's driver has no syncobjs: use a dma-buf's fences");
-	case -ENOENT:
-		return err_set(r, "the node has no syncobj %u", handle);
-	default:
-		return err_set(r, "%s syncobj %u: %s", what, handle, err_name(r));
-	}
+	const char *cause = err_name(r);
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(causes); i++)
+		if (causes[i].error == r)
+			cause = causes[i].cause;
+	return err_set(r, "%s syncobj %u: %s", what, handle, cause);
 }
 
 int drm_syncobj_to_sync_file(int node, uint32_t handle, int *ret_fd)
@@ -52,7 +63,7 @@ int drm_syncobj_to_sync_file(int node, uint32_t handle, int *ret_fd)
 	int r = call(node, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &ask);
 
 	if (r)
-		return explain(r, handle, "a sync_file of");
+		return explain(r, "a sync_file from", handle);
 	*ret_fd = ask.fd;
 	return 0;
 }
@@ -66,7 +77,7 @@ int drm_syncobj_from_sync_file(int node, uint32_t handle, int sync_file)
 	};
 	int r = call(node, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &ask);
 
-	return r ? explain(r, handle, "a sync_file into") : 0;
+	return r ? explain(r, "a sync_file into", handle) : 0;
 }
 
 /* ---- points of timelines ---- */
@@ -89,10 +100,9 @@ static int make(int node, uint32_t *ret_handle)
 	struct drm_syncobj_create ask = { .handle = 0 };
 	int r = call(node, DRM_IOCTL_SYNCOBJ_CREATE, &ask);
 
-	if (r)
-		return explain(r, 0, "a further");
-	*ret_handle = ask.handle;
-	return 0;
+	if (!r)
+		*ret_handle = ask.handle;
+	return r;
 }
 
 static void end(int node, uint32_t handle)
@@ -104,15 +114,15 @@ static void end(int node, uint32_t handle)
 
 static int point_to_sync_file(int node, uint32_t handle, uint64_t point, int *ret_fd)
 {
-	uint32_t own = 0;
+	uint32_t own;
 	int r;
 
 	r = make(node, &own);
 	if (r)
-		return r;
+		return explain(r, "a point from", handle);
 	r = transfer(node, handle, point, own, 0);
 	if (r)
-		explain(r, handle, "a point of");
+		explain(r, "a point from", handle);
 	else
 		r = drm_syncobj_to_sync_file(node, own, ret_fd);
 	end(node, own);
@@ -121,17 +131,17 @@ static int point_to_sync_file(int node, uint32_t handle, uint64_t point, int *re
 
 static int point_from_sync_file(int node, uint32_t handle, uint64_t point, int sync_file)
 {
-	uint32_t own = 0;
+	uint32_t own;
 	int r;
 
 	r = make(node, &own);
 	if (r)
-		return r;
+		return explain(r, "a point into", handle);
 	r = drm_syncobj_from_sync_file(node, own, sync_file);
 	if (!r) {
 		r = transfer(node, own, 0, handle, point);
 		if (r)
-			explain(r, handle, "a point for");
+			explain(r, "a point into", handle);
 	}
 	end(node, own);
 	return r;
@@ -171,7 +181,7 @@ static int signal_now(int node, uint32_t handle, uint64_t point)
 	int r = point ? call(node, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &timeline) :
 			call(node, DRM_IOCTL_SYNCOBJ_SIGNAL, &binary);
 
-	return r ? explain(r, handle, "signalling") : 0;
+	return r ? explain(r, "signalling", handle) : 0;
 }
 
 int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle, uint64_t point)
@@ -187,9 +197,10 @@ int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle, uin
 	else if (!hm_fence_wait(fence, 0))
 		r = signal_now(fd, handle, point);
 	else
-		r = err_set(-EOPNOTSUPP,
-			    "the fence's work is none that a kernel's driver does, "
-			    "and not done: a syncobj can't hold it; wait for it");
+		r = err_set(
+			-EOPNOTSUPP,
+			"the fence's work is none that a kernel's driver does, and it "
+			"goes on or has failed: a syncobj can't hold it; wait for it first");
 	sys_close(sync_file);
 	return r;
 }
