@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A test that is out of time says where its threads are: each gets a signal whose
- * handler writes its stack, as addresses for addr2line(1). The signal is one that
- * the library's own threads do not block.
+ * A test that is out of time says where its threads and children are: each gets a
+ * signal whose handler writes its stack, as addresses for addr2line(1). The signal is
+ * one that the library's own threads do not block.
  */
 #include "stacks.h"
 
@@ -61,6 +61,21 @@ static void print_line(pid_t pid, const char *task, const char *file)
 	fprintf(stderr, " %s %s", file, line);
 }
 
+/* Those that a thread has forked: who waits for one is not the one who hangs. */
+static void print_children(pid_t pid, const char *task)
+{
+	char path[320];
+	FILE *stream;
+	int child;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%s/children", pid, task);
+	stream = fopen(path, "re");
+	while (stream && fscanf(stream, "%d", &child) == 1)
+		stacks_print(child);
+	if (stream)
+		fclose(stream);
+}
+
 void stacks_print(pid_t pid)
 {
 	char path[32];
@@ -79,6 +94,7 @@ void stacks_print(pid_t pid)
 		fputc('\n', stderr);
 		syscall(SYS_tgkill, pid, atoi(entry->d_name), ASK);
 		usleep(PAUSE_US);
+		print_children(pid, entry->d_name);
 	}
 	if (tasks)
 		closedir(tasks);
