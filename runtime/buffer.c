@@ -517,11 +517,11 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 		.maps = buffer->n_map,
 		.exported = buffer->exported,
 		.access = buffer->access,
-		.sharing = share_state_locked(buffer),
 		.place = buffer->place,
 		.sealed = buffer->sealed,
 	};
 	loss_describe_locked(buffer, &info);
+	share_describe_locked(buffer, &info);
 	buffer_unlock(buffer);
 	struct_write(ret_info, &info, ret_info->struct_size);
 	return 0;

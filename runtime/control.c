@@ -240,7 +240,7 @@ int control_create(uint64_t serial, uint64_t size, struct share **ret_share)
 		goto err_free;
 	/* Whose it was reads his size no more; whose it is, from the serial on. */
 	atomic_store(&share->slot->serial, 0);
-	atomic_store_explicit(&share->slot->generation, 0, memory_order_relaxed);
+	atomic_store_explicit(&share->slot->resizes, 0, memory_order_release);
 	atomic_store_explicit(&share->slot->size, size, memory_order_release);
 	atomic_store_explicit(&share->slot->serial, serial, memory_order_release);
 	*ret_share = share;
@@ -253,7 +253,7 @@ err_free:
 
 void control_publish(struct share *share, uint64_t size)
 {
-	atomic_fetch_add_explicit(&share->slot->generation, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&share->slot->resizes, 1, memory_order_relaxed);
 	atomic_store_explicit(&share->slot->size, size, memory_order_release);
 }
 
@@ -413,14 +413,25 @@ err_free:
 	return r;
 }
 
-uint64_t control_size(struct share *share, uint64_t otherwise)
+/* What a word of the share's slot says; @otherwise: the slot is another's by now. */
+static uint64_t told(const struct share *share, const _Atomic uint64_t *word,
+		     uint64_t otherwise)
 {
-	uint64_t size = atomic_load_explicit(&share->slot->size, memory_order_acquire);
-
+	uint64_t value = atomic_load_explicit(word, memory_order_acquire);
 	uint64_t serial = atomic_load_explicit(&share->slot->serial, memory_order_acquire);
 
-	/* In this order: who has the slot next takes the serial off before he writes a size. */
-	return (serial & ~CONTROL_LET_GO) == share->serial ? size : otherwise;
+	/* In this order: who has the slot next takes the serial off before he writes. */
+	return (serial & ~CONTROL_LET_GO) == share->serial ? value : otherwise;
+}
+
+uint64_t control_size(const struct share *share, uint64_t otherwise)
+{
+	return told(share, &share->slot->size, otherwise);
+}
+
+uint64_t control_resizes(const struct share *share, uint64_t otherwise)
+{
+	return told(share, &share->slot->resizes, otherwise);
 }
 
 bool control_is_let_go(struct share *share)

@@ -31,9 +31,9 @@ struct control_head {
 };
 
 struct control_slot {
-	_Atomic uint64_t serial;     /* of whom it is; with CONTROL_LET_GO: was */
-	_Atomic uint64_t size;       /* receivers commit no more than that */
-	_Atomic uint64_t generation; /* changes of size so far */
+	_Atomic uint64_t serial;  /* of whom it is; with CONTROL_LET_GO: was */
+	_Atomic uint64_t size;    /* receivers commit no more than that */
+	_Atomic uint64_t resizes; /* so far: counted up before the size changes */
 	uint64_t reserved[5];
 };
 
@@ -60,7 +60,8 @@ void control_publish(struct share *share, uint64_t size);
 int control_open(const int fds[SHARE_FDS], const struct share_message *message,
 		 struct share **ret_share);
 /* What the owner says now, or said last; @otherwise where the slot is another's. */
-uint64_t control_size(struct share *share, uint64_t otherwise);
+uint64_t control_size(const struct share *share, uint64_t otherwise);
+uint64_t control_resizes(const struct share *share, uint64_t otherwise);
 /* He has dropped his last reference. */
 bool control_is_let_go(struct share *share);
 /* That, or he has ended, as far as can be told. */

@@ -479,15 +479,18 @@ int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size
 	return 0;
 }
 
-uint32_t share_state_locked(const struct hm_buffer *buffer)
+void share_describe_locked(const struct hm_buffer *buffer, struct hm_buffer_info *info)
 {
 	struct share *share = buffer->share;
 
 	if (!share)
-		return 0;
-	if (!share->received)
-		return HM_SHARING_SENT;
-	return HM_SHARING_RECEIVED | (control_owner_gone(share) ? HM_SHARING_OWNER_GONE : 0);
+		return;
+	info->sharing = share->received ? HM_SHARING_RECEIVED : HM_SHARING_SENT;
+	if (share->received && control_owner_gone(share))
+		info->sharing |= HM_SHARING_OWNER_GONE;
+	/* Of a slot that is another buffer's by now it is not known: as it was told last. */
+	share->resizes_seen = control_resizes(share, share->resizes_seen);
+	info->owner_resizes = (uint32_t)share->resizes_seen;
 }
 
 void share_end(struct hm_buffer *buffer)

@@ -27,6 +27,7 @@ struct share {
 	_Atomic bool let_go;   /* receivers: the slot is no longer this buffer's */
 	uint64_t max_size;     /* the owner's */
 	_Atomic uint64_t seen; /* receivers: the owner's size that the maps have */
+	uint64_t resizes_seen; /* what was told of them last; under buffer->lock */
 };
 
 /* ---- share.c ---- */
@@ -42,7 +43,7 @@ int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size
 			       uint32_t flags);
 
 /* HM_SHARING_*. Caller holds buffer->lock. */
-uint32_t share_state_locked(const struct hm_buffer *buffer);
+void share_describe_locked(const struct hm_buffer *buffer, struct hm_buffer_info *info);
 
 /* The buffer ends. */
 void share_end(struct hm_buffer *buffer);

@@ -129,6 +129,31 @@ static void growth(void)
 	end(&s);
 }
 
+/* Cut off and grown again between two looks: the size is the same, the bytes are not. */
+static void resizes_are_counted(void)
+{
+	struct sides s;
+
+	begin(&s);
+	CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, 0));
+	CHECK_EQUAL(buffer_info(s.buffer).owner_resizes, 0); /* nobody has it yet */
+	share(&s, 0, HM_READ | HM_WRITE);
+	CHECK_EQUAL(peer_call(&s.peer, peer_resizes, 0, 0, 0), 0);
+	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), 2 * SIZE);
+	CHECK_OK(hm_buffer_resize(s.buffer, PAGE, 0));
+	CHECK_OK(hm_buffer_resize(s.buffer, 2 * SIZE, 0));
+	CHECK_EQUAL(peer_call(&s.peer, peer_size, 0, 0, 0), 2 * SIZE);
+	CHECK_EQUAL(peer_call(&s.peer, peer_resizes, 0, 0, 0), 2);
+	CHECK_EQUAL(buffer_info(s.buffer).owner_resizes, 2);
+	/* The slot may be another buffer's by now: as it was told last. */
+	hm_map_unref(s.map);
+	hm_buffer_unref(s.buffer);
+	s.map = NULL;
+	s.buffer = NULL;
+	CHECK_EQUAL(peer_call(&s.peer, peer_resizes, 0, 0, 0), 2);
+	end(&s);
+}
+
 static int map_part(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct hm_map_desc desc = {
@@ -646,6 +671,7 @@ static void bad_arguments(void)
 static const struct test tests[] = {
 	{ .name = "same_bytes", .run = same_bytes },
 	{ .name = "growth", .run = growth },
+	{ .name = "resizes_are_counted", .run = resizes_are_counted },
 	{ .name = "part_cut_off", .run = part_cut_off },
 	{ .name = "refused", .run = refused },
 	{ .name = "read_only", .run = read_only },

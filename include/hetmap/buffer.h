@@ -84,7 +84,11 @@ struct hm_buffer_info {
 	uint32_t lost;         /* HM_LOST_* */
 	uint64_t bytes_shadow; /* memory that its shadow takes */
 	uint32_t sealed;       /* HM_SEALED_*: what hm_buffer_seal obtained */
-	uint32_t reserved;     /* 0 */
+	/*
+	 * Shared ones: sizes its owner gave it since it was first sent. Of two queries that
+	 * tell the same size a receiver sees by it whether the bytes were cut off between.
+	 */
+	uint32_t owner_resizes;
 };
 
 /* hm_buffer_info.sealed */
