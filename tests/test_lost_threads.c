@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The device is taken away and comes back, again and again, under threads that write in
- * brackets, launches that write, and readers: every page is the one that its last writer
+ * brackets, launches that write, on CPUs and on its engine, and readers: every page is the one that its last writer
  * left, or the one before, and never some of both.
  */
 #include <errno.h>
@@ -15,18 +15,21 @@
 #include <hetmap/hetmap.h>
 
 #include "sim_devices.h"
+#include "util.h"
 
 #define WRITERS 2
 #define PAGES_EACH 24ull
-/* The last part is the kernel's. */
-#define PAGES ((WRITERS + 1) * PAGES_EACH)
+/* The parts behind those of the threads are the CPU kernel's and the device's engine's. */
+#define LAUNCHED (WRITERS * PAGES_EACH)
+#define FILLED (LAUNCHED + PAGES_EACH)
+#define PAGES (FILLED + PAGES_EACH)
 #define WORDS (PAGE / sizeof(uint32_t))
 
 static struct hm_device *device;
 static struct hm_buffer *buffer;
 static struct hm_map *map, *watched; /* nobody stores through the second */
 static _Atomic bool ending;
-static _Atomic uint32_t n_told;
+static _Atomic uint32_t n_told, n_filled;
 
 /* Of each page: in its bracket, and after that. */
 static _Atomic uint32_t begun[PAGES], done[PAGES];
@@ -95,8 +98,7 @@ static void *launch_pages(void *user)
 		.cpu = stamp_kernel,
 		.signature = "u32 out",
 	};
-	uint64_t first = WRITERS * PAGES_EACH, page;
-	uint64_t state = test_seed() + 99;
+	uint64_t state = test_seed() + 99, page;
 	struct hm_kernel *kernel;
 	struct hm_accel *accel;
 	struct hm_queue *queue;
@@ -108,7 +110,7 @@ static void *launch_pages(void *user)
 	CHECK_OK(hm_queue_create(accel, 0, &queue));
 	CHECK_OK(hm_kernel_create(&desc, &kernel));
 	while (!ending) {
-		page = first + test_random(&state) % PAGES_EACH;
+		page = LAUNCHED + test_random(&state) % PAGES_EACH;
 		value++;
 		begun[page] = value;
 		if (hm_launch(queue, kernel, WORDS, &fence, HM_U32(value),
@@ -123,6 +125,48 @@ static void *launch_pages(void *user)
 	hm_kernel_unref(kernel);
 	hm_queue_unref(queue);
 	hm_accel_unref(accel);
+	return NULL;
+}
+
+/* Its work is in flight when its device goes: then the engine is opened again. */
+static int fill_pages_until_lost(uint64_t *state, uint32_t *value)
+{
+	struct hm_accel *accel = NULL;
+	struct hm_queue *queue = NULL;
+	struct hm_fence *fence;
+	uint64_t page;
+	int r;
+
+	r = hm_accel_open(sim_device(), NULL, &accel);
+	if (!r)
+		r = hm_queue_create(accel, 0, &queue);
+	while (!r && !ending) {
+		page = FILLED + test_random(state) % PAGES_EACH;
+		begun[page] = ++*value;
+		r = hm_queue_fill(queue, page_of(map, page), *value, PAGE, &fence);
+		if (r)
+			break;
+		r = hm_fence_wait(fence, UINT64_MAX);
+		hm_fence_unref(fence);
+		if (r)
+			break;
+		done[page] = *value;
+		n_filled++;
+	}
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	return r;
+}
+
+static void *fill_pages(void *user)
+{
+	uint64_t state = test_seed() + 77;
+	uint32_t value = 0;
+
+	(void)user;
+	while (!ending)
+		if (fill_pages_until_lost(&state, &value))
+			sched_yield();
 	return NULL;
 }
 
@@ -192,7 +236,8 @@ static void all_threads(void)
 		.lost = on_lost,
 	};
 	struct hm_map_desc read_only = { .struct_size = sizeof(read_only), .access = HM_READ };
-	pthread_t threads[WRITERS + 2];
+	static void *(*const others[])(void *) = { launch_pages, fill_pages, read_pages };
+	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
 	uint64_t state = test_seed(), round;
 	unsigned int i;
 
@@ -200,7 +245,7 @@ static void all_threads(void)
 	buffer = sim_make(device, PAGES * PAGE, 0, &map);
 	CHECK_OK_FATAL(hm_map_create(buffer, &read_only, &watched));
 	ending = false;
-	n_told = 0;
+	n_told = n_filled = 0;
 	memset(begun, 0, sizeof(begun));
 	memset(done, 0, sizeof(done));
 	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
@@ -212,13 +257,14 @@ static void all_threads(void)
 		CHECK_EQUAL(pthread_create(&threads[i], NULL, write_pages,
 					   (void *)(uintptr_t)i),
 			    0);
-	CHECK_EQUAL(pthread_create(&threads[i], NULL, launch_pages, NULL), 0);
-	CHECK_EQUAL(pthread_create(&threads[i + 1], NULL, read_pages, NULL), 0);
+	for (; i < ARRAY_SIZE(threads); i++)
+		CHECK_EQUAL(pthread_create(&threads[i], NULL, others[i - WRITERS], NULL), 0);
 	for (round = 1; round <= rounds(); round++)
 		one_round(&state, round);
 	ending = true;
-	for (i = 0; i < WRITERS + 2; i++)
+	for (i = 0; i < ARRAY_SIZE(threads); i++)
 		pthread_join(threads[i], NULL);
+	CHECK(n_filled);
 	CHECK_EQUAL(buffer_info(buffer).lost, 0);
 out:
 	hm_map_unref(watched);

@@ -44,6 +44,16 @@ static bool goes_on(const struct race *race)
 	return time_now_ns() < race->end_ns;
 }
 
+/* Its name begins with it. */
+static const char *device_of_test(void)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(test_current()->name, "."),
+		 test_current()->name);
+	return name;
+}
+
 static void begin(struct race *race, void (*change)(struct race *race, uint64_t *state))
 {
 	const struct hm_buffer_desc desc = {
@@ -57,7 +67,7 @@ static void begin(struct race *race, void (*change)(struct race *race, uint64_t 
 	race->change = change;
 	race->seed = test_seed();
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("host", &race->device));
+	CHECK_OK_FATAL(hm_device_open(device_of_test(), &race->device));
 	CHECK_OK_FATAL(hm_buffer_create(race->device, &desc, &race->buffer));
 	CHECK_OK_FATAL(hm_map_create(race->buffer, NULL, &race->map));
 	race->base = hm_map_address(race->map);
@@ -376,15 +386,25 @@ static void whole_block(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* The module's come first, and only where it is. */
+#define OF_MODULE 3
 static const struct test tests[] = {
-	{ "resize", resize, 60, TEST_ONCE },
-	{ "protect", protect, 60, TEST_ONCE },
-	{ "scopes", scopes, 60, TEST_ONCE },
-	{ "whole_block", whole_block, 0, 0 },
+	{ "sim:0.resize", resize, 60, TEST_ONCE },
+	{ "sim:0.protect", protect, 60, TEST_ONCE },
+	{ "sim:0.scopes", scopes, 60, TEST_ONCE },
+	{ "host.resize", resize, 60, TEST_ONCE },
+	{ "host.protect", protect, 60, TEST_ONCE },
+	{ "host.scopes", scopes, 60, TEST_ONCE },
+	{ "soft:0.resize", resize, 60, TEST_ONCE },
+	{ "soft:0.protect", protect, 60, TEST_ONCE },
+	{ "soft:0.scopes", scopes, 60, TEST_ONCE },
+	{ "file.whole_block", whole_block, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "races", tests);
+	bool module = !access("/dev/hetsim0", F_OK);
+
+	return harness_main(argc, argv, "races", module ? tests : tests + OF_MODULE);
 }
