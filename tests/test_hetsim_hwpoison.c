@@ -142,6 +142,26 @@ out:
 	memory_close(&memory);
 }
 
+/* With a shadow it is replaced by the bytes of the last refresh. */
+static void shadowed(void)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_SHADOW,
+	};
+	struct memory memory;
+
+	if (!memory_open(&memory, 0))
+		return;
+	CHECK_OK_FATAL(hm_buffer_set_loss(memory.buffer, &desc));
+	if (!break_page(&memory, 3 * PAGE))
+		goto out;
+	CHECK(pattern_holds((void *)memory.base, 0, SIZE, 1));
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(memory.map, 3 * PAGE, 1, HM_READ));
+out:
+	memory_close(&memory);
+}
+
 /* Told early, before anybody touches it: whoever does is told again. */
 static void told_early(void)
 {
@@ -163,6 +183,7 @@ static const struct test tests[] = {
 	{ "guarded", guarded, 0, TEST_ONCE },
 	{ "guarded_private", guarded_private, 0, TEST_ONCE },
 	{ "replaced", replaced, 0, TEST_ONCE },
+	{ "shadowed", shadowed, 0, TEST_ONCE },
 	{ "told_early", told_early, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

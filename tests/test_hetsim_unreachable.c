@@ -347,6 +347,32 @@ static void storage_fails_unguarded(void)
 	tear_down(&storage);
 }
 
+/* With a shadow the block has the bytes that the storage had when it could be read. */
+static void storage_fails_shadowed(void)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_SHADOW,
+	};
+	struct storage storage = { .server = 0 };
+	int fd;
+
+	if (!is_ours())
+		return;
+	set_up(&storage);
+	CHECK_OK_FATAL(hm_buffer_set_loss(storage.buffer, &desc));
+	/* What was read for it must not be in the page cache any more. */
+	fd = open(storage.path, O_RDONLY | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	CHECK(!posix_fadvise(fd, FAR, 0, POSIX_FADV_DONTNEED));
+	close(fd);
+	shared->failing = true;
+	CHECK(pattern_holds((void *)storage.base, FAR, FAR + MIB, SALT));
+	CHECK(shared->n_failed > 0);
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(storage.map, FAR, PAGE, HM_READ));
+	tear_down(&storage);
+}
+
 static void storage_ends(void)
 {
 	struct storage storage = { .server = 0 };
@@ -363,6 +389,7 @@ static void storage_ends(void)
 static const struct test tests[] = {
 	{ "storage_fails", storage_fails, 0, 0 },
 	{ "storage_fails_unguarded", storage_fails_unguarded, 0, 0 },
+	{ "storage_fails_shadowed", storage_fails_shadowed, 0, 0 },
 	{ "storage_ends", storage_ends, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

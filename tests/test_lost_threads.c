@@ -204,12 +204,25 @@ static void on_lost(struct hm_buffer *of, enum hm_loss_event event, void *user)
 	n_told += event == HM_LOSS_TAKEN;
 }
 
+/* The engine is at work again: its next work is in flight. Not for long. */
+static void wait_for_engine(void)
+{
+	uint32_t before = n_filled;
+	unsigned int i;
+
+	for (i = 0; n_filled == before && i < 20000; i++)
+		usleep(100);
+}
+
 static void one_round(uint64_t *state, uint64_t round)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
 	uint32_t least[PAGES], value;
 	uint64_t i;
 
+	/* At any time, the engine may be opening; or while it works. */
+	if (round % 2)
+		wait_for_engine();
 	usleep(test_random(state) % 3000);
 	for (i = 0; i < PAGES; i++)
 		least[i] = done[i];

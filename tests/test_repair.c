@@ -116,6 +116,39 @@ static void replaced(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* With a shadow a block that was cut off has the bytes of its last refresh. */
+static void shadowed(void)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_SHADOW,
+	};
+	struct file_map file;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	open_file_map(&file);
+	CHECK_OK_FATAL(hm_buffer_set_loss(file.buffer, &desc));
+	CHECK_OK(hm_map_begin_cpu(file.map, REPAIR_BLOCK, PAGE, HM_READ | HM_WRITE));
+	pattern_write((char *)file.base + REPAIR_BLOCK, 0, PAGE, 2);
+	CHECK_OK(hm_map_end_cpu(file.map, REPAIR_BLOCK, PAGE, HM_READ | HM_WRITE));
+	file.base[REPAIR_BLOCK + 9 * PAGE]++; /* in no bracket: the shadow lacks it */
+
+	CHECK(!ftruncate(file.fd, REPAIR_BLOCK / 2));
+	CHECK(holds(&file, REPAIR_BLOCK + PAGE, 2 * REPAIR_BLOCK));
+	CHECK(pattern_holds((char *)file.base + REPAIR_BLOCK, 0, PAGE, 2));
+	CHECK(holds(&file, 0, REPAIR_BLOCK / 2));
+	CHECK(holds(&file, REPAIR_BLOCK / 2, REPAIR_BLOCK));
+	CHECK(holds(&file, 2 * REPAIR_BLOCK, SIZE));
+	/* It is told all the same, and the shadow keeps what the maps show. */
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, REPAIR_BLOCK, 1, HM_READ));
+	CHECK_EQUAL(buffer_info(file.buffer).lost & HM_LOST_SEALED, HM_LOST_SEALED);
+	CHECK_ERROR(-ENODEV, hm_buffer_shadow(file.buffer, 0, PAGE));
+	file.base[REPAIR_BLOCK] = 77;
+	CHECK_EQUAL(file.base[REPAIR_BLOCK], 77);
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
 /* Runs of pages keep what they allowed. */
 static void rights_stay(void)
 {
@@ -589,6 +622,7 @@ static void held_by_others(void)
 
 static const struct test tests[] = {
 	{ "replaced", replaced, 0, 0 },
+	{ "shadowed", shadowed, 0, 0 },
 	{ "rights_stay", rights_stay, 0, 0 },
 	{ "refused", refused, 180, 0 },
 	{ "outside_window", outside_window, 0, 0 },
