@@ -17,6 +17,7 @@
 
 #define PAGES 40
 #define SIZE (PAGES * PAGE + 100)
+#define LATE 200000000ull /* ns */
 
 static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
 {
@@ -260,6 +261,58 @@ static void test_launches(void)
 		sim_plug();
 	}
 	work_end(&work);
+	drop(device, buffer, map);
+}
+
+/* One page by the device's own engine; returns what its fence told. */
+static int fill_page(struct hm_queue *queue, struct hm_map *map, uint32_t value,
+		     struct hm_device *reset)
+{
+	struct hm_fence *fence;
+	int r;
+
+	CHECK_OK_FATAL(hm_queue_fill(queue, hm_map_address(map), value, PAGE, &fence));
+	if (reset) {
+		usleep(50000); /* until it runs */
+		CHECK_OK(sim_inject(reset, HETSIM_INJECT_RESET, 0, 0));
+	}
+	r = hm_fence_wait(fence, UINT64_MAX);
+	hm_fence_unref(fence);
+	return r;
+}
+
+/* A reset ends what ran, and that only: nothing is lost, and shadows go on. */
+static void test_reset(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 0, &map);
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	uint32_t number;
+
+	if (sim_inject(device, HETSIM_INJECT_RESET, 0, 0) == -EPERM) {
+		test_skip("kernel", "the module's parameter test is not set, or no root");
+		drop(device, buffer, map);
+		return;
+	}
+	sim_write(map, 0, SIZE, 1);
+	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	CHECK_OK_FATAL(hm_accel_open(sim_device(), NULL, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	CHECK_OK_FATAL(hm_sim_queue(queue, &number));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_LATENCY, number, LATE));
+	CHECK_EQUAL(fill_page(queue, map, 7, device), -ECANCELED);
+	CHECK_EQUAL(buffer_info(buffer).lost, 0);
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_LATENCY, number, 0));
+	CHECK_OK(fill_page(queue, map, 9, NULL));
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	if (sim_unplug(device)) {
+		check_words(map, 0, 9);
+		CHECK(pattern_holds(hm_map_address(map), PAGE, SIZE, 1));
+		sim_plug();
+	}
 	drop(device, buffer, map);
 }
 
@@ -517,6 +570,7 @@ static const struct sim_case cases[] = {
 	{ "changed", test_changed },
 	{ "resized", test_resized },
 	{ "launches", test_launches },
+	{ "reset", test_reset },
 	{ "stale", test_stale },
 	{ "lost_in_refresh", test_lost_in_refresh },
 	{ "grown_meanwhile", test_grown_meanwhile },
