@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <hetmap/drm.h>
+
 #include "inject.h"
 #include "drm_support.h"
 #include "support.h"
@@ -615,7 +617,34 @@ static void found_without_memory(void)
 	CHECK_EQUAL(n_found, FAKE_DRM_NODES);
 }
 
+/* The public list tells what the drivers do. */
+static void listed(void)
+{
+	struct hm_drm_node nodes[FAKE_DRM_NODES + 8];
+	uint32_t i, n, at = 0;
+	char path[64];
+
+	nodes[0].struct_size = sizeof(nodes[0]);
+	CHECK_OK_FATAL(hm_drm_list(nodes, ARRAY_SIZE(nodes), &n));
+	for (i = 0; i < n && at < FAKE_DRM_NODES; i++) {
+		const struct expected *one = &expected[at];
+
+		if (strcmp(nodes[i].path, drm_fake_path(at, path, sizeof(path))) != 0)
+			continue;
+		CHECK_EQUAL(nodes[i].memory, one->vram);
+		CHECK_EQUAL(nodes[i].memory_visible, one->visible);
+		CHECK_EQUAL(nodes[i].memory_system, one->system);
+		CHECK_EQUAL(!!(nodes[i].features & HM_DRM_WAIT), one->waits);
+		CHECK_EQUAL(!!(nodes[i].features & HM_DRM_USERPTR), one->userptr);
+		CHECK_EQUAL(nodes[i].features & (HM_DRM_SYNCOBJ | HM_DRM_TIMELINE),
+			    HM_DRM_SYNCOBJ);
+		at++;
+	}
+	CHECK_EQUAL(at, FAKE_DRM_NODES);
+}
+
 static const struct test tests[] = {
+	{ "listed", listed, .seconds = 0 },
 	{ "open", open_all, .seconds = 0 },
 	{ "names", names, .seconds = 0 },
 	{ "found", found, .seconds = 0 },

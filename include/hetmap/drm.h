@@ -26,10 +26,20 @@ struct hm_drm_node {
 	uint16_t device;   /* PCI; 0: none */
 	int32_t numa_node; /* -1: none or unknown */
 	int32_t error;     /* 0; or why it can't be opened, a negative errno */
-	uint32_t reserved; /* 0 */
+	uint32_t features; /* HM_DRM_*; 0 of card nodes, which are not asked */
 	char remedy[160];  /* with error */
 	uint64_t caps;     /* HM_CAP_* that the driver is known for; 0: none on this node */
+	/* Bytes; 0: there are none, or the driver does not tell, or was not asked. */
+	uint64_t memory;         /* of the device's own */
+	uint64_t memory_visible; /* of those, what CPUs reach */
+	uint64_t memory_system;  /* of the host's that it can use */
 };
+
+/* hm_drm_node.features */
+#define HM_DRM_WAIT (1u << 0)    /* brackets wait for the work on a buffer by a driver's call */
+#define HM_DRM_USERPTR (1u << 1) /* hm_drm_view_create(), where the hardware can */
+#define HM_DRM_SYNCOBJ (1u << 2) /* hm_fence_import_syncobj(), hm_fence_export_syncobj() */
+#define HM_DRM_TIMELINE (1u << 3) /* the same with points */
 
 /**
  * hm_drm_list - the DRM nodes of this machine
@@ -38,8 +48,8 @@ struct hm_drm_node {
  * @capacity: [in] entries in @nodes
  * @ret_n:    [out] nodes there are, also when more than @capacity
  *
- * Render nodes first. They are opened to ask for their driver; card nodes are not. Of
- * what a device that is opened by a node can, caps has what makes, imports and exports
+ * Render nodes first. They are opened to ask for their driver, and what it has; card nodes
+ * are not. Of what a device that is opened by a node can, caps has what makes, imports and exports
  * buffers, known by the name of the driver: hm_device_query() has asked it.
  * May be called from any thread.
  *

@@ -2,11 +2,13 @@
 /* The public side of discovery. */
 #include <hetmap/drm.h>
 
+#include <drm.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "err.h"
+#include "sys.h"
 #include "util.h"
 
 #include "drm/drm.h"
@@ -17,6 +19,34 @@ static uint64_t caps_of(const struct drm_found *found)
 	const struct drm_driver *driver = drm_driver_of(found->driver, false);
 
 	return driver && (found->primary || driver != &drm_dumb) ? driver->caps : 0;
+}
+
+static bool has_cap(const struct drm_node *node, uint64_t capability)
+{
+	struct drm_get_cap cap = { .capability = capability };
+
+	return !sys_ioctl_again(node->fd, DRM_IOCTL_GET_CAP, &cap) && cap.value;
+}
+
+/* Of a render node as it is. What hinders it is told by who opens it as a device. */
+static void ask(struct hm_drm_node *node)
+{
+	struct drm_node *opened;
+
+	if (node->primary || node->error)
+		return;
+	if (drm_node_get(node->path, &opened)) {
+		err_clear();
+		return;
+	}
+	node->memory = opened->vram_total;
+	node->memory_visible = opened->vram_visible;
+	node->memory_system = opened->system_total;
+	node->features = (opened->driver->wait ? HM_DRM_WAIT : 0) |
+			 (opened->driver->userptr ? HM_DRM_USERPTR : 0) |
+			 (has_cap(opened, DRM_CAP_SYNCOBJ) ? HM_DRM_SYNCOBJ : 0) |
+			 (has_cap(opened, DRM_CAP_SYNCOBJ_TIMELINE) ? HM_DRM_TIMELINE : 0);
+	drm_node_put(opened);
 }
 
 static struct hm_drm_node public_of(const struct drm_found *found)
@@ -36,6 +66,7 @@ static struct hm_drm_node public_of(const struct drm_found *found)
 	memcpy(node.bus, found->bus, sizeof(node.bus));
 	memcpy(node.address, found->address, sizeof(node.address));
 	memcpy(node.remedy, found->remedy, sizeof(node.remedy));
+	ask(&node);
 	return node;
 }
 

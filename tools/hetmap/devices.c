@@ -63,6 +63,14 @@ static const struct bit ways[] = {
 	{ 0 },
 };
 
+static const struct bit features[] = {
+	{ HM_DRM_WAIT, "wait", "waits for work on buffers" },
+	{ HM_DRM_USERPTR, "userptr", "takes in mapped memory" },
+	{ HM_DRM_SYNCOBJ, "syncobj", "syncobjs" },
+	{ HM_DRM_TIMELINE, "timeline", "timelines" },
+	{ 0 },
+};
+
 static const char *const kinds[] = {
 	[HM_ACCEL_CPU] = "cpu",
 	[HM_ACCEL_GPU] = "gpu",
@@ -254,9 +262,30 @@ static json_t *node_json(const struct hm_drm_node *node)
 	json_object_set_new(object, "numa_node",
 			    node->numa_node < 0 ? json_null() : json_integer(node->numa_node));
 	json_object_set_new(object, "capabilities", bits_json(caps, node->caps));
+	json_object_set_new(object, "features", bits_json(features, node->features));
+	json_object_set_new(object, "memory", positive_or_null(node->memory));
+	json_object_set_new(object, "memory_visible", positive_or_null(node->memory_visible));
+	json_object_set_new(object, "memory_system", positive_or_null(node->memory_system));
 	json_object_set_new(object, "errno", json_integer(-node->error));
 	json_object_set_new(object, "remedy", string_or_null(node->remedy));
 	return object;
+}
+
+/* "8 GiB, 256 MiB of it visible to CPUs, 16 GiB of the host's"; NULL: nothing is told. */
+static char *node_memory_text(const struct hm_drm_node *node)
+{
+	char own[TEXT_MAX], visible[TEXT_MAX], system[TEXT_MAX];
+	bool partly = node->memory_visible && node->memory_visible < node->memory;
+
+	if (!node->memory && !node->memory_system)
+		return NULL;
+	return text_format("%s%s%s%s%s%s%s", node->memory ? text_bytes(node->memory, own) : "",
+			   partly ? ", " : "",
+			   partly ? text_bytes(node->memory_visible, visible) : "",
+			   partly ? " of it visible to CPUs" : "",
+			   node->memory && node->memory_system ? ", " : "",
+			   node->memory_system ? text_bytes(node->memory_system, system) : "",
+			   node->memory_system ? " of the host's" : "");
 }
 
 static void print_node(const struct hm_drm_node *node)
@@ -275,6 +304,15 @@ static void print_node(const struct hm_drm_node *node)
 	if (node->primary && node->caps) {
 		text = bits_text(caps, node->caps);
 		line("can", text);
+		free(text);
+	}
+	text = node_memory_text(node);
+	if (text)
+		line("memory", text);
+	free(text);
+	if (node->features) {
+		text = bits_text(features, node->features);
+		line("driver", text);
 		free(text);
 	}
 	if (node->error)
