@@ -281,6 +281,8 @@ CHECKED(FENCE, hm_fence_wait, (struct hm_fence *fence, uint64_t timeout_ns), fen
 CHECKED(FENCE, hm_fence_query, (struct hm_fence *fence, struct hm_fence_info *ret_info),
 	fence, ret_info)
 CHECKED(FENCE, hm_fence_fd, (struct hm_fence *fence, int *ret_fd), fence, ret_fd)
+CHECKED(FENCE, hm_fence_export_dmabuf, (struct hm_fence *fence, int fd, uint32_t access),
+	fence, fd, access)
 CHECKED(FENCE, hm_fence_export_syncobj, (struct hm_fence *fence, int fd, uint32_t handle,
 	uint64_t point), fence, fd, handle, point)
 CHECKED_REF(FENCE, hm_fence_ref, struct hm_fence)

@@ -174,6 +174,13 @@ static int fence_export(struct life *life)
 	return r == -EBADF ? -EOPNOTSUPP : r;
 }
 
+static int fence_export_dmabuf(struct life *life)
+{
+	int r = hm_fence_export_dmabuf(life->fence, -1, HM_READ);
+
+	return r == -EBADF ? -EOPNOTSUPP : r;
+}
+
 static bool has_no_node(struct life *life)
 {
 	(void)life;
@@ -380,6 +387,7 @@ const struct life_call life_calls_work[] = {
 	CALL(FENCE, hm_fence_wait, "for ever", fence_wait_for_ever, NULL, NULL),
 	CALL(FENCE, hm_fence_query, "", fence_query, NULL, NULL),
 	CALL(FENCE, hm_fence_fd, "", fence_fd, NULL, NULL),
+	CALL(FENCE, hm_fence_export_dmabuf, "", fence_export_dmabuf, has_no_node, NULL),
 	CALL(FENCE, hm_fence_export_syncobj, "", fence_export, has_no_node, NULL),
 	CALL(FENCE, hm_fence_merge, "", fence_merge, NULL, NULL),
 	CALL(FENCE, hm_queue_wait, "", queue_wait, NULL, NULL),

@@ -76,6 +76,41 @@ HM_API int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info
  */
 HM_API int hm_fence_import_fd(int fd, struct hm_fence **ret_fence);
 
+/*
+ * A dma-buf carries the fences of the work on it, for drivers that wait for each other by
+ * themselves ("implicit synchronisation"). Brackets of buffers wait for these; the two
+ * calls below are for work that is ordered by fences.
+ */
+
+/**
+ * hm_fence_import_dmabuf - the work on a dma-buf that an access has to wait for
+ * @fd:     [in] a dma-buf, as of hm_buffer_export() with HM_EXPORT_DMABUF
+ * @access: [in] HM_READ: until what writes is done; with HM_WRITE: all of it
+ * @ret_fence: [out] as of hm_fence_import_fd(), of a sync_file
+ *
+ * As it is now: later work changes nothing. May be called from any thread.
+ *
+ * Errors: -EOPNOTSUPP the kernel is older than 6.0; -EINVAL @fd is no dma-buf, or @access
+ * nothing known; -EBADF; -EMFILE; -ENOMEM. Source: DMA_BUF_IOCTL_EXPORT_SYNC_FILE.
+ */
+HM_API int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence);
+
+/**
+ * hm_fence_export_dmabuf - have others' work on a dma-buf wait for a fence
+ * @fence:  [in] of which hm_fence_fd() is a sync_file, as for hm_fence_export_syncobj();
+ *          or any whose work has ended well, which nobody needs to wait for
+ * @fd:     [in] a dma-buf
+ * @access: [in] what the fence's work does with its bytes: of HM_READ only what writes
+ *          them waits, with HM_WRITE all does
+ *
+ * Drivers that keep to it, and brackets of other processes, begin after it. Any thread.
+ *
+ * Errors: -EOPNOTSUPP the fence is no sync_file, as those of CPUs and of "soft:N", and its
+ * work goes on or has failed, or the kernel is older than 6.0; -EINVAL; -EBADF;
+ * -EOWNERDEAD; -ENOMEM; otherwise as hm_fence_fd(). Source: DMA_BUF_IOCTL_IMPORT_SYNC_FILE.
+ */
+HM_API int hm_fence_export_dmabuf(struct hm_fence *fence, int fd, uint32_t access);
+
 /**
  * hm_fence_merge - a fence that is done when all of several are
  * @fences: [in] of any queues, imported or merged; a reference of each is taken

@@ -6,6 +6,9 @@
 #include <linux/sync_file.h>
 #include <string.h>
 
+#include <hetmap/fence.h>
+
+#include "err.h"
 #include "sys.h"
 
 /* Which need not be a sync_file's: others know no such call, and say so variously. */
@@ -32,6 +35,27 @@ bool sync_file_is(int fd)
 	struct sync_file_info info;
 
 	return !file_info(fd, &info);
+}
+
+int sync_file_of(struct hm_fence *fence, const char *holder, int *ret_fd)
+{
+	int fd, r;
+
+	r = hm_fence_fd(fence, &fd);
+	if (r)
+		return r;
+	if (!sync_file_is(fd)) {
+		sys_close(fd);
+		fd = -1;
+		if (hm_fence_wait(fence, 0))
+			return err_set(-EOPNOTSUPP,
+				       "the fence's work is none that a kernel's driver does, "
+				       "and it goes on or has failed: %s can't hold it; wait "
+				       "for it first",
+				       holder);
+	}
+	*ret_fd = fd;
+	return 0;
 }
 
 int sync_file_merge(int a, int b, int *ret_fd)

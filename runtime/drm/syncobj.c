@@ -188,19 +188,13 @@ int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle, uin
 {
 	int r, sync_file;
 
-	r = hm_fence_fd(fence, &sync_file);
+	r = sync_file_of(fence, "a syncobj", &sync_file);
 	if (r)
 		return r;
-	if (sync_file_is(sync_file))
-		r = point ? point_from_sync_file(fd, handle, point, sync_file) :
-			    drm_syncobj_from_sync_file(fd, handle, sync_file);
-	else if (!hm_fence_wait(fence, 0))
-		r = signal_now(fd, handle, point);
-	else
-		r = err_set(
-			-EOPNOTSUPP,
-			"the fence's work is none that a kernel's driver does, and it "
-			"goes on or has failed: a syncobj can't hold it; wait for it first");
+	if (sync_file < 0)
+		return signal_now(fd, handle, point);
+	r = point ? point_from_sync_file(fd, handle, point, sync_file) :
+		    drm_syncobj_from_sync_file(fd, handle, sync_file);
 	sys_close(sync_file);
 	return r;
 }

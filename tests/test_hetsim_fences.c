@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Syncobjs of the machine's DRM nodes, with hetsim's fences in them. Of 6.12's drivers
- * virtio-gpu has some; vgem has none, nor has either in 6.1, which is an answer, too.
+ * hetsim's fences where drivers look for them: in dma-bufs, and in syncobjs of the
+ * machine's DRM nodes. Of 6.12's drivers virtio-gpu has some; vgem has none, nor has
+ * either in 6.1, which is an answer, too.
  */
 #include <drm.h>
 #include <errno.h>
@@ -172,12 +173,54 @@ static void syncobj(void)
 	CHECK(n > 0);
 }
 
+/* ---- dma-bufs ---- */
+
+/* An engine's fence in a dma-buf, which holds up whose access conflicts with its work. */
+static void dmabuf_fences(void)
+{
+	struct hm_fence *fence, *back = NULL, *reading;
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = BYTES };
+	struct hm_buffer *buffer;
+	struct engine_rig rig;
+	uint32_t *x;
+	int dmabuf;
+
+	engine_open(&rig, 0);
+	CHECK_OK_FATAL(hm_buffer_create(rig.device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &dmabuf));
+	x = engine_alloc(rig.device, BYTES);
+	engine_inject(&rig, HETSIM_INJECT_LATENCY, LATE);
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 3, BYTES, &fence));
+	CHECK_OK(hm_fence_export_dmabuf(fence, dmabuf, HM_READ));
+	/* Work that reads the bytes holds up who writes them, and nobody else. */
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ, &reading));
+	CHECK_OK(hm_fence_wait(reading, 0));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ | HM_WRITE, &back));
+	CHECK_ERROR(-ETIME, hm_fence_wait(back, 0));
+	hm_fence_unref(back);
+	CHECK_OK(hm_fence_export_dmabuf(fence, dmabuf, HM_WRITE));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ, &back));
+	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
+	CHECK_EQUAL(x[BYTES / 4 - 1], 3);
+	CHECK_OK(hm_fence_wait(fence, 0));
+	/* Of work that is done there is nothing to wait for. */
+	CHECK_OK(hm_fence_export_dmabuf(fence, dmabuf, HM_WRITE));
+	hm_fence_unref(fence);
+	hm_fence_unref(back);
+	hm_fence_unref(reading);
+	close(dmabuf);
+	CHECK_OK(hm_free(x));
+	hm_buffer_unref(buffer);
+	engine_close(&rig);
+}
+
 static const struct test cases[] = {
 	{ "syncobj", syncobj, 0, 0 },
+	{ "dmabuf", dmabuf_fences, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return engine_main(argc, argv, "hetsim_syncobj", cases);
+	return engine_main(argc, argv, "hetsim_fences", cases);
 }

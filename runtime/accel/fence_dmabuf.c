@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The fences that a dma-buf carries for drivers that wait by themselves ("implicit
+ * synchronisation"), into hm_fence and out of it [Documentation/driver-api/dma-buf.rst,
+ * linux/dma-buf.h].
+ */
+#include <errno.h>
+#include <fcntl.h>
+
+#include <hetmap/fence.h>
+
+#include "accel/sync_file.h"
+#include "dmabuf.h"
+#include "err.h"
+#include "sys.h"
+
+static int check(const char *function, int fd, uint32_t access)
+{
+	int r;
+
+	if (!access || access & ~(HM_READ | HM_WRITE))
+		return err_set(-EINVAL, "%s: access 0x%x: HM_READ, HM_WRITE or both", function,
+			       access);
+	if (dmabuf_is(fd))
+		return 0;
+	r = sys_fcntl(fd, F_GETFD, 0);
+	if (r < 0)
+		return err_set(r, "%s: descriptor %d: %s", function, fd, err_name(r));
+	return err_set(-EINVAL,
+		       "%s: descriptor %d is no dma-buf: hm_buffer_export() with "
+		       "HM_EXPORT_DMABUF gives one",
+		       function, fd);
+}
+
+int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence)
+{
+	int r, sync_file;
+
+	err_clear();
+	if (!ret_fence)
+		return err_set(-EINVAL, "hm_fence_import_dmabuf: ret_fence is NULL");
+	r = check("hm_fence_import_dmabuf", fd, access);
+	if (!r)
+		r = dmabuf_export_fence(fd, access, &sync_file);
+	if (r)
+		return r;
+	r = hm_fence_import_fd(sync_file, ret_fence);
+	sys_close(sync_file);
+	return r;
+}
+
+int hm_fence_export_dmabuf(struct hm_fence *fence, int fd, uint32_t access)
+{
+	int r, sync_file;
+
+	r = sync_file_of(fence, "a dma-buf", &sync_file);
+	if (r)
+		return r;
+	r = check("hm_fence_export_dmabuf", fd, access);
+	/* What is done already nobody needs to wait for. */
+	if (!r && sync_file >= 0)
+		r = dmabuf_import_fence(fd, access, sync_file);
+	if (sync_file >= 0)
+		sys_close(sync_file);
+	return r;
+}
