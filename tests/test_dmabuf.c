@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/dma-buf.h>
+#include <linux/udmabuf.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -537,6 +539,84 @@ static void test_sealed(void)
 	close(fd);
 }
 
+/*
+ * A udmabuf whose mmap() shows other pages than those of the memfd, zeros: it is found out
+ * before a byte of the user's leaves by it. Played: the node is any file, and what it makes
+ * of a memfd is one, the same or another.
+ */
+static int play_as;
+
+static int open_played(const char *path, int flags, mode_t mode)
+{
+	return strcmp(path, "/dev/udmabuf") != 0 ? open(path, flags, mode) :
+						   memfd_create("node", MFD_CLOEXEC);
+}
+
+static int make_played(int fd, unsigned long cmd, void *argument)
+{
+	const struct udmabuf_create *create = argument;
+
+	if (cmd != UDMABUF_CREATE)
+		return ioctl(fd, cmd, argument);
+	return fcntl(play_as < 0 ? (int)create->memfd : play_as, F_DUPFD_CLOEXEC, 0);
+}
+
+static void test_shows_zeros(void)
+{
+	int memory = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING), dmabuf = -1;
+	int zeros = memfd_create("zeros", MFD_CLOEXEC);
+
+	CHECK_FATAL(memory >= 0 && !ftruncate(memory, 4096));
+	CHECK_FATAL(zeros >= 0 && !ftruncate(zeros, 4096));
+	sys_table.open = open_played;
+	sys_table.ioctl = make_played;
+	play_as = zeros;
+	CHECK_ERROR(-EIO, udmabuf_create(memory, 4096, &dmabuf));
+	CHECK(text_has("other bytes"));
+	/* It is looked at again, and is one. */
+	CHECK_ERROR(-EIO, udmabuf_create(memory, 4096, &dmabuf));
+	CHECK_EQUAL(dmabuf, -1);
+	play_as = -1;
+	CHECK_OK(udmabuf_create(memory, 4096, &dmabuf));
+	close(dmabuf);
+	close(zeros);
+	close(memory);
+}
+
+/* The kernel's own, which is told to take another memfd. */
+static int swap_memfd(int fd, unsigned long cmd, void *argument)
+{
+	struct udmabuf_create other;
+
+	if (cmd != UDMABUF_CREATE)
+		return ioctl(fd, cmd, argument);
+	other = *(struct udmabuf_create *)argument;
+	other.memfd = (uint32_t)play_as;
+	return ioctl(fd, cmd, &other);
+}
+
+static void test_shows_others(void)
+{
+	int (*before)(int fd, unsigned long cmd, void *argument) = sys_table.ioctl;
+	struct hm_device *device = open_device("host");
+	struct hm_buffer *buffer = make(device, SIZE);
+	int fd = -1;
+
+	play_as = memfd_create("others", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	CHECK_FATAL(play_as >= 0 && !ftruncate(play_as, SIZE));
+	CHECK_FATAL(!fcntl(play_as, F_ADD_SEALS, F_SEAL_SHRINK));
+	sys_table.ioctl = swap_memfd;
+	CHECK_ERROR(-EIO, hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
+	CHECK(text_has("other bytes"));
+	CHECK_EQUAL(fd, -1);
+	sys_table.ioctl = before;
+	CHECK_OK(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
+	close(fd);
+	close(play_as);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static const struct dmabuf_test tests[] = {
 	{ "host", { "absent", test_absent, 0, 0 } },
 	{ "heap:system", { "calls_heap", test_calls_heap, 0, 0 } },
@@ -547,6 +627,8 @@ static const struct dmabuf_test tests[] = {
 	{ "host", { "second_fails", test_second_fails, 0, 0 } },
 	{ "host", { "interrupted", test_interrupted, 0, 0 } },
 	{ "host", { "sealed", test_sealed, 0, 0 } },
+	{ "host", { "shows_zeros", test_shows_zeros, 0, TEST_ONCE } },
+	{ "udmabuf", { "shows_others", test_shows_others, 0, TEST_ONCE } },
 	{ "heap:system", { "size_mismatch", test_size_mismatch, 0, 0 } },
 	{ "sim:0", { "read_only", test_read_only, 0, 0 } },
 	{ "udmabuf", { "too_large", test_too_large, 0, 0 } },
