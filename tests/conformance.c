@@ -70,6 +70,29 @@ static bool has_more(const char *name)
 	return more;
 }
 
+/* The module's dma-bufs in vgem, and vgem's in the module. */
+static unsigned int add_imported(struct subject *subjects, unsigned int capacity)
+{
+	static const char *const pairs[][2] = {
+		{ "drm:/dev/dri/card0", "sim:0" },
+		{ "sim:0", "drm:/dev/dri/card0" },
+	};
+	const char *named = getenv("HETMAP_TEST_DEVICES");
+	struct hm_device *device;
+	unsigned int n = 0, i;
+	char kind[80];
+
+	if (!named || !strstr(named, pairs[0][0]) || hm_device_open("sim:0", &device))
+		return 0;
+	hm_device_unref(device);
+	for (i = 0; i < 2; i++) {
+		snprintf(kind, sizeof(kind), "of-%s", pairs[i][1]);
+		if (add_subject(subjects, capacity, &n, pairs[i][0], kind, 0))
+			subjects[n - 1].exporter = pairs[i][1];
+	}
+	return n;
+}
+
 unsigned int conformance_subjects(struct subject *subjects, unsigned int capacity)
 {
 	struct hm_device_info infos[DEVICES_MAX];
@@ -96,10 +119,37 @@ unsigned int conformance_subjects(struct subject *subjects, unsigned int capacit
 		    add_subject(subjects, capacity, &n, infos[i].name, "device", 0))
 			subjects[n - 1].place = HM_PLACE_DEVICE;
 	}
+	n += add_imported(&subjects[n], capacity - n);
 	/* Of whose memory CPUs reach a part at a time. */
 	if (add_subject(subjects, capacity, &n, "soft:0", "window", 0))
 		subjects[n - 1].settings = "vram_mb=128 bar_mb=32";
 	return n;
+}
+
+/* Where it was made it ends at once: who took it in has it alone. */
+static int import_from_exporter(struct fixture *f, const struct hm_buffer_desc *desc,
+				struct hm_buffer **ret_buffer)
+{
+	struct hm_buffer_desc whole = *desc;
+	struct hm_device *exporter;
+	struct hm_buffer *made;
+	int fd, r;
+
+	/* A dma-buf has its size for life, and its place is not asked for. */
+	whole.place = HM_PLACE_DEFAULT;
+	if (whole.size < whole.max_size)
+		whole.size = whole.max_size;
+	CHECK_OK_FATAL(hm_device_open(f->subject->exporter, &exporter));
+	r = hm_buffer_create(exporter, &whole, &made);
+	if (r)
+		goto out;
+	CHECK_OK_FATAL(hm_buffer_export(made, HM_EXPORT_DMABUF, &fd));
+	r = hm_buffer_import(f->device, fd, desc, ret_buffer);
+	close(fd);
+	hm_buffer_unref(made);
+out:
+	hm_device_unref(exporter);
+	return r;
 }
 
 int fixture_buffer(struct fixture *f, uint64_t size, uint64_t max_size,
@@ -115,6 +165,8 @@ int fixture_buffer(struct fixture *f, uint64_t size, uint64_t max_size,
 	};
 	int fd, r;
 
+	if (f->subject->exporter)
+		return import_from_exporter(f, &desc, ret_buffer);
 	if (f->device_info.caps & HM_CAP_CREATE)
 		return hm_buffer_create(f->device, &desc, ret_buffer);
 	fd = scratch_file(size);

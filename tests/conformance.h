@@ -15,6 +15,7 @@ struct subject {
 	char device[64];
 	uint32_t flags;       /* HM_BUFFER_* */
 	uint32_t place;       /* enum hm_place */
+	const char *exporter; /* the device that its buffers come from, as dma-bufs; or NULL */
 	const char *settings; /* HETMAP_SOFT, or NULL */
 };
 

@@ -220,6 +220,9 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	recipe = describe(object, round_up(object->size, page_size()),
 			  caps_of(node) & ~RESIZE_CAPS, by_itself);
 	recipe.size = desc->size ? desc->size : object->size;
+	/* It has one dma-buf, with the rights that it came with: see drm_object_export(). */
+	if (!by_itself)
+		recipe.caps &= ~HM_CAP_READ_ONLY;
 	if (read_only) {
 		recipe.access = HM_READ;
 		recipe.caps &= ~HM_CAP_WRITE;

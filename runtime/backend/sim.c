@@ -297,9 +297,13 @@ static int take_in(struct sim_port *port, int fd, const struct hm_buffer_desc *d
 		ret_recipe->caps &= ~HM_CAP_WRITE;
 		ret_recipe->flags = HM_BUFFER_READ_ONLY;
 	}
-	/* Where the device has a hold on it, the core's duplicate is of no use. */
-	if (object->handle)
-		sys_close(fd);
+	if (!object->handle)
+		return 0;
+	/* What another device made is exported by that one. */
+	if (dmabuf_is(fd) && !dmabuf_is_from(fd, "hetsim"))
+		ret_recipe->caps &= ~(HM_CAP_EXPORT | HM_CAP_DMABUF | HM_CAP_READ_ONLY);
+	/* The device has a hold on it: the core's duplicate is of no use. */
+	sys_close(fd);
 	return 0;
 
 err_object:
