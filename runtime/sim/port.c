@@ -224,10 +224,12 @@ void sim_ports_fork_child(void)
 
 int sim_port_call(struct sim_port *port, unsigned long cmd, void *argument)
 {
+	bool submit = cmd == HETSIM_SUBMIT && port->ops->submit;
 	int tries = 0, r;
 
 	do {
-		r = port->ops->call(port->file, cmd, argument);
+		r = submit ? port->ops->submit(port->file, argument) :
+			     port->ops->call(port->file, cmd, argument);
 	} while (r == -EINTR && ++tries < RETRIES);
 	if (r == -ENODEV)
 		port->gone = true;

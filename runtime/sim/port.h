@@ -29,6 +29,8 @@ struct sim_port_ops {
 	void (*close)(void *file);
 	/* ioctl(2): 0 or a negative errno. */
 	int (*call)(void *file, unsigned long cmd, void *argument);
+	/* HETSIM_SUBMIT of commands that are there; NULL: as any call. */
+	int (*submit)(void *file, struct hetsim_submit *submit);
 	/* What mmap(2) takes for byte @offset of the device; the fd is borrowed. */
 	int (*map_fd)(void *file, uint64_t offset, int *ret_fd, uint64_t *ret_fd_offset);
 	/* soft_hidden(); NULL: the kernel does it by itself. */
@@ -68,7 +70,10 @@ void sim_ports_fork_prepare(void);
 void sim_ports_fork_parent(void);
 void sim_ports_fork_child(void);
 
-/* ops->call, again after EINTR, with the notice of -ENODEV; no text is set. */
+/*
+ * A call of the library's own, whose pointers are good: again after EINTR, with the notice
+ * of -ENODEV; no text is set.
+ */
 int sim_port_call(struct sim_port *port, unsigned long cmd, void *argument);
 
 /* It was taken away: its maps are lost. No lock of a buffer is held. */

@@ -57,6 +57,11 @@ static int twin_call(void *file, unsigned long cmd, void *argument)
 	return soft_call(file, cmd, argument);
 }
 
+static int twin_submit(void *file, struct hetsim_submit *submit)
+{
+	return soft_submit_own(file, submit);
+}
+
 static int twin_map_fd(void *file, uint64_t offset, int *ret_fd, uint64_t *ret_fd_offset)
 {
 	return soft_map_fd(file, offset, ret_fd, ret_fd_offset);
@@ -84,6 +89,7 @@ const struct sim_port_ops sim_port_soft = {
 	.open = twin_open,
 	.close = twin_close,
 	.call = twin_call,
+	.submit = twin_submit,
 	.map_fd = twin_map_fd,
 	.hidden = twin_hidden,
 	.read = twin_read,

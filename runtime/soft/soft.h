@@ -89,6 +89,8 @@ void soft_close(struct soft_file *file);
 
 /* ioctl(2), with a negative errno for errno. @argument must be memory. */
 int soft_call(struct soft_file *file, unsigned long cmd, void *argument);
+/* HETSIM_SUBMIT of who knows his commands to be there: it is not asked whether they are. */
+int soft_submit_own(struct soft_file *file, struct hetsim_submit *submit);
 
 /*
  * What mmap(2) takes for the byte @offset of the device's space of offsets: a

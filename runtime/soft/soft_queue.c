@@ -222,15 +222,18 @@ static int memory_check(uint64_t address, uint64_t length)
 	return 0;
 }
 
-static int job_read(struct soft_file *file, const struct hetsim_submit *submit,
+/* @own: the commands are the library's, and there: to look costs as much as all the rest. */
+static int job_read(struct soft_file *file, const struct hetsim_submit *submit, bool own,
 		    struct soft_job *job)
 {
 	const struct soft_kind *kind = &soft_kinds[file->dev->kind];
 	const char *from = (const char *)(uintptr_t)submit->commands;
 	uint32_t i;
-	int r;
+	int r = 0;
 
-	r = memory_check(submit->commands, (uint64_t)submit->n_commands * submit->command_size);
+	if (!own)
+		r = memory_check(submit->commands,
+				 (uint64_t)submit->n_commands * submit->command_size);
 	for (i = 0; i < submit->n_commands && !r; i++) {
 		r = struct_read(&job->commands[i], sizeof(job->commands[i]), from,
 				submit->command_size, sizeof(job->commands[i]),
@@ -272,9 +275,8 @@ static int job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim
 	return r;
 }
 
-int soft_submit(struct soft_file *file, void *argument)
+static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool own)
 {
-	struct hetsim_submit *submit = argument;
 	struct soft_queue *queue;
 	struct soft_job *job;
 	int r;
@@ -293,7 +295,7 @@ int soft_submit(struct soft_file *file, void *argument)
 		r = -ENOMEM;
 		goto err_queue;
 	}
-	r = job_read(file, submit, job);
+	r = job_read(file, submit, own, job);
 	if (r)
 		goto err_job;
 	r = job_add(queue, job, submit);
@@ -307,4 +309,19 @@ err_job:
 err_queue:
 	soft_queue_put(queue);
 	return r;
+}
+
+int soft_submit(struct soft_file *file, void *argument)
+{
+	return submit_job(file, argument, false);
+}
+
+int soft_submit_own(struct soft_file *file, struct hetsim_submit *submit)
+{
+	int r = soft_file_check(file);
+
+	if (r)
+		return r;
+	r = submit_job(file, submit, true);
+	return r && file->dev->gone ? -ENODEV : r;
 }
