@@ -217,7 +217,9 @@ static void enter_lost(struct life *life)
 /* Bytes of its first block are gone from under it, touched, and replaced by a handler. */
 static bool can_be_poisoned(struct life *life)
 {
+	/* No faults can be injected into what another device made. */
 	return life->f.writable && !has(&life->f, HM_CAP_BRACKET) &&
+	       !life->f.subject->exporter &&
 	       (life->f.info.backing == HM_BACKING_FILE || life_is_simulated(life));
 }
 
