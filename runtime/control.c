@@ -253,8 +253,12 @@ err_free:
 
 void control_publish(struct share *share, uint64_t size)
 {
-	atomic_fetch_add_explicit(&share->slot->resizes, 1, memory_order_relaxed);
 	atomic_store_explicit(&share->slot->size, size, memory_order_release);
+}
+
+void control_resizing(struct share *share)
+{
+	atomic_fetch_add(&share->slot->resizes, 1);
 }
 
 /* ---- the receiver's side ---- */
@@ -405,6 +409,7 @@ int control_open(const int fds[SHARE_FDS], const struct share_message *message,
 	pthread_mutex_unlock(&mutex);
 	if (r)
 		goto err_free;
+	share->resizes_seen = control_resizes(share, 0);
 	*ret_share = share;
 	return 0;
 
@@ -431,6 +436,8 @@ uint64_t control_size(const struct share *share, uint64_t otherwise)
 
 uint64_t control_resizes(const struct share *share, uint64_t otherwise)
 {
+	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
+	atomic_thread_fence(memory_order_acquire);
 	return told(share, &share->slot->resizes, otherwise);
 }
 

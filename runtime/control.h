@@ -33,7 +33,7 @@ struct control_head {
 struct control_slot {
 	_Atomic uint64_t serial;  /* of whom it is; with CONTROL_LET_GO: was */
 	_Atomic uint64_t size;    /* receivers commit no more than that */
-	_Atomic uint64_t resizes; /* so far: counted up before the size changes */
+	_Atomic uint64_t resizes; /* begun so far: counted up before a byte is cut off */
 	uint64_t reserved[5];
 };
 
@@ -52,6 +52,8 @@ _Static_assert(sizeof(struct control_page) == CONTROL_BYTES, "other builds read 
 int control_create(uint64_t serial, uint64_t size, struct share **ret_share);
 /* The size has changed. */
 void control_publish(struct share *share, uint64_t size);
+/* Before the owner changes the size, and bytes with it. */
+void control_resizing(struct share *share);
 
 /*
  * A receiver's: checks what is behind the descriptors of the page and of its owner, which

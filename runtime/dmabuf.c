@@ -160,30 +160,15 @@ static bool maps_by_offset(const char *exporter)
 	return false;
 }
 
-#define EXPORTER_MAX 32
-
-/* Its exporter's name [dma_buf_show_fdinfo()]; "": not told. */
-static const char *exporter_of(int fd, char name[EXPORTER_MAX])
-{
-	name[0] = '\0';
-	proc_fdinfo(fd, "exp_name:\t", name, EXPORTER_MAX);
-	return name;
-}
-
-bool dmabuf_is_from(int fd, const char *exporter)
-{
-	char name[EXPORTER_MAX];
-
-	return dmabuf_is(fd) && !strcmp(exporter_of(fd, name), exporter);
-}
-
 uint32_t dmabuf_map_flags(int fd)
 {
-	char name[EXPORTER_MAX];
+	char exporter[32] = "";
 
 	if (!dmabuf_is(fd))
 		return 0;
-	return maps_by_offset(exporter_of(fd, name)) ? 0 : DMABUF_MAP_FLAGS;
+	/* Its exporter's name [dma_buf_show_fdinfo()]; "": not told. */
+	proc_fdinfo(fd, "exp_name:\t", exporter, sizeof(exporter));
+	return maps_by_offset(exporter) ? 0 : DMABUF_MAP_FLAGS;
 }
 
 void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe)

@@ -22,9 +22,6 @@
 /* By its file system, which only dma-bufs have. */
 bool dmabuf_is(int fd);
 
-/* By the name of who exported it, which /proc tells. */
-bool dmabuf_is_from(int fd, const char *exporter);
-
 /* -EINVAL: @fd is none. */
 int dmabuf_size(int fd, uint64_t *ret_size);
 

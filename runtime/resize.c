@@ -342,6 +342,7 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 		r = lost_check_buffer(buffer);
 		if (!r && buffer->size != new_size) {
 			old_size = buffer->size;
+			share_resizing_locked(buffer);
 			loss_resize_begin(buffer, new_size);
 			r = resize_locked(buffer, new_size, flags, &set);
 			loss_resize_end(buffer, old_size);

@@ -439,6 +439,12 @@ int share_follow(struct hm_buffer *buffer)
 	return lost_notice(buffer->device, r);
 }
 
+void share_resizing_locked(struct hm_buffer *buffer)
+{
+	if (buffer->share && !buffer->share->received)
+		control_resizing(buffer->share);
+}
+
 void share_publish_locked(struct hm_buffer *buffer)
 {
 	if (buffer->share && !buffer->share->received)

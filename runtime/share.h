@@ -35,7 +35,8 @@ struct share {
 /* A receiver's buffer and its maps get the size that the owner's has now. */
 int share_follow(struct hm_buffer *buffer);
 
-/* The owner's size has changed. Caller holds buffer->lock. */
+/* The owner's size is about to change, and has changed. Caller holds buffer->lock. */
+void share_resizing_locked(struct hm_buffer *buffer);
 void share_publish_locked(struct hm_buffer *buffer);
 
 /* -EBUSY, -EOWNERDEAD: what needs a new object, or another process's consent. */

@@ -626,7 +626,7 @@ static void listed(void)
 
 	nodes[0].struct_size = sizeof(nodes[0]);
 	CHECK_OK_FATAL(hm_drm_list(nodes, ARRAY_SIZE(nodes), &n));
-	for (i = 0; i < n && at < FAKE_DRM_NODES; i++) {
+	for (i = 0; i < n && i < ARRAY_SIZE(nodes) && at < FAKE_DRM_NODES; i++) {
 		const struct expected *one = &expected[at];
 
 		if (strcmp(nodes[i].path, drm_fake_path(at, path, sizeof(path))) != 0)

@@ -17,7 +17,7 @@
 
 #define PAGES 40
 #define SIZE (PAGES * PAGE + 100)
-#define LATE 200000000ull /* ns */
+#define MS 1000000ull /* in ns */
 
 static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
 {
@@ -272,11 +272,12 @@ static int fill_page(struct hm_queue *queue, struct hm_map *map, uint32_t value,
 	int r;
 
 	CHECK_OK_FATAL(hm_queue_fill(queue, hm_map_address(map), value, PAGE, &fence));
-	if (reset) {
-		usleep(50000); /* until it runs */
-		CHECK_OK(sim_inject(reset, HETSIM_INJECT_RESET, 0, 0));
-	}
-	r = hm_fence_wait(fence, UINT64_MAX);
+	do {
+		/* It ends what runs: what hangs may not have begun yet. */
+		if (reset)
+			CHECK_OK(sim_inject(reset, HETSIM_INJECT_RESET, 0, 0));
+		r = hm_fence_wait(fence, reset ? MS : UINT64_MAX);
+	} while (r == -ETIME);
 	hm_fence_unref(fence);
 	return r;
 }
@@ -301,10 +302,9 @@ static void test_reset(void)
 	CHECK_OK_FATAL(hm_accel_open(sim_device(), NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
 	CHECK_OK_FATAL(hm_sim_queue(queue, &number));
-	CHECK_OK(sim_inject(device, HETSIM_INJECT_LATENCY, number, LATE));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_STUCK, number, 1));
 	CHECK_EQUAL(fill_page(queue, map, 7, device), -ECANCELED);
 	CHECK_EQUAL(buffer_info(buffer).lost, 0);
-	CHECK_OK(sim_inject(device, HETSIM_INJECT_LATENCY, number, 0));
 	CHECK_OK(fill_page(queue, map, 9, NULL));
 	hm_queue_unref(queue);
 	hm_accel_unref(accel);

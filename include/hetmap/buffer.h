@@ -85,8 +85,9 @@ struct hm_buffer_info {
 	uint64_t bytes_shadow; /* memory that its shadow takes */
 	uint32_t sealed;       /* HM_SEALED_*: what hm_buffer_seal obtained */
 	/*
-	 * Shared ones: sizes its owner gave it since it was first sent. Of two queries that
-	 * tell the same size a receiver sees by it whether the bytes were cut off between.
+	 * Shared ones: changes of size that its owner has begun since it was first sent. Of
+	 * two queries that tell the same size a receiver sees by it whether bytes were cut off
+	 * between. With HM_SHARING_OWNER_GONE it may be as it was told last.
 	 */
 	uint32_t owner_resizes;
 };

@@ -26,7 +26,7 @@ struct hm_drm_node {
 	uint16_t device;   /* PCI; 0: none */
 	int32_t numa_node; /* -1: none or unknown */
 	int32_t error;     /* 0; or why it can't be opened, a negative errno */
-	uint32_t features; /* HM_DRM_*; 0 of card nodes, which are not asked */
+	uint32_t features; /* HM_DRM_*; 0 of those that were not asked, see below */
 	char remedy[160];  /* with error */
 	uint64_t caps;     /* HM_CAP_* that the driver is known for; 0: none on this node */
 	/* Bytes; 0: there are none, or the driver does not tell, or was not asked. */
@@ -48,8 +48,8 @@ struct hm_drm_node {
  * @capacity: [in] entries in @nodes
  * @ret_n:    [out] nodes there are, also when more than @capacity
  *
- * Render nodes first. They are opened to ask for their driver, and what it has; card nodes
- * are not. Of what a device that is opened by a node can, caps has what makes, imports and exports
+ * Render nodes first. They are opened to ask for their driver, and what it has, where a
+ * device can be made of them; card nodes are not. Of what a device that is opened by a node can, caps has what makes, imports and exports
  * buffers, known by the name of the driver: hm_device_query() has asked it.
  * May be called from any thread.
  *
@@ -181,8 +181,9 @@ HM_API int hm_fence_import_syncobj(int fd, uint32_t handle, uint64_t point,
  *
  * Errors: -EOPNOTSUPP the fence is no sync_file, as those of CPUs and of "soft:N", and its
  * work goes on or has failed, or the node's driver has no syncobjs, or no timelines where
- * a point is given; -ENOENT no such handle; -ENOTTY it is no DRM node; -EBADF; -EINVAL;
- * -EOWNERDEAD; otherwise as hm_fence_fd().
+ * a point is given; -ENOENT no such handle; -ENOTTY it is no DRM node; -EBADF @fd is not
+ * open; -EINVAL @fence is none; -EOWNERDEAD it is a fork()'s parent's; otherwise as
+ * hm_fence_fd().
  */
 HM_API int hm_fence_export_syncobj(struct hm_fence *fence, int fd, uint32_t handle,
 				   uint64_t point);

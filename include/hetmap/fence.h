@@ -48,7 +48,8 @@ HM_API int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
  * until they are done or nobody has the descriptor any more.
  *
  * Errors: -EMFILE; -ENOMEM; -EIO; -EAGAIN no thread could be started (it is tried once);
- * -EOPNOTSUPP a caller's own accelerator has no descriptor.
+ * -EOPNOTSUPP a caller's own accelerator has no descriptor; -ENODEV its device was taken
+ * away meanwhile: hm_fence_wait() tells.
  */
 HM_API int hm_fence_fd(struct hm_fence *fence, int *ret_fd);
 
@@ -106,8 +107,10 @@ HM_API int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret
  * Drivers that keep to it, and brackets of other processes, begin after it. Any thread.
  *
  * Errors: -EOPNOTSUPP the fence is no sync_file, as those of CPUs and of "soft:N", and its
- * work goes on or has failed, or the kernel is older than 6.0; -EINVAL; -EBADF;
- * -EOWNERDEAD; -ENOMEM; otherwise as hm_fence_fd(). Source: DMA_BUF_IOCTL_IMPORT_SYNC_FILE.
+ * work goes on or has failed, or the kernel is older than 6.0; -EINVAL @fd is no dma-buf,
+ * @access nothing known, or @fence none; -EBADF @fd is not open; -EOWNERDEAD it is the fence
+ * of a fork()'s parent; -ENOMEM; otherwise as hm_fence_fd(). The fence is looked at first.
+ * Source: DMA_BUF_IOCTL_IMPORT_SYNC_FILE.
  */
 HM_API int hm_fence_export_dmabuf(struct hm_fence *fence, int fd, uint32_t access);
 

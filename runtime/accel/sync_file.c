@@ -47,12 +47,17 @@ int sync_file_of(struct hm_fence *fence, const char *holder, int *ret_fd)
 	if (!sync_file_is(fd)) {
 		sys_close(fd);
 		fd = -1;
-		if (hm_fence_wait(fence, 0))
+		r = hm_fence_wait(fence, 0);
+		if (r == -ETIME)
 			return err_set(-EOPNOTSUPP,
 				       "the fence's work is none that a kernel's driver does, "
-				       "and it goes on or has failed: %s can't hold it; wait "
-				       "for it first",
+				       "and it goes on: %s can't hold it; wait for it first",
 				       holder);
+		if (r)
+			return err_set(-EOPNOTSUPP,
+				       "the fence's work has failed (%s), which %s can't tell: "
+				       "who waits for it must not begin",
+				       err_name(r), holder);
 	}
 	*ret_fd = fd;
 	return 0;

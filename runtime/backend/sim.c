@@ -266,6 +266,17 @@ static int explain_import(struct sim_port *port, int r)
 	}
 }
 
+/* What another device made is exported by that one: only the device knows. */
+static bool exports(struct sim_port *port, uint32_t handle)
+{
+	struct hetsim_export export = { .size = sizeof(export), .handle = handle };
+	int r = sim_port_call(port, HETSIM_EXPORT, &export);
+
+	if (!r)
+		sys_close(export.fd);
+	return r != -EOPNOTSUPP;
+}
+
 /* Its size is its maker's to change, and its bytes are where they are. */
 static int take_in(struct sim_port *port, int fd, const struct hm_buffer_desc *desc,
 		   uint64_t caps, struct hm_recipe *ret_recipe)
@@ -299,8 +310,7 @@ static int take_in(struct sim_port *port, int fd, const struct hm_buffer_desc *d
 	}
 	if (!object->handle)
 		return 0;
-	/* What another device made is exported by that one. */
-	if (dmabuf_is(fd) && !dmabuf_is_from(fd, "hetsim"))
+	if (dmabuf_is(fd) && !exports(port, object->handle))
 		ret_recipe->caps &= ~(HM_CAP_EXPORT | HM_CAP_DMABUF | HM_CAP_READ_ONLY);
 	/* The device has a hold on it: the core's duplicate is of no use. */
 	sys_close(fd);

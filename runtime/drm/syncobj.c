@@ -38,7 +38,7 @@ static const struct {
 	{ -ENOENT, "the node has no such handle: one that was made on another open file is "
 		   "none here" },
 	{ -EINVAL, "it holds no fence yet, or none for that point: import after the work was "
-		   "submitted" },
+		   "submitted; or it takes none for that point" },
 	{ -ENOTTY, "the descriptor is no DRM node's" },
 };
 

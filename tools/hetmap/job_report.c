@@ -56,6 +56,8 @@ static void print_copied(const struct job *job)
 
 static void print_times(const struct job *job, uint64_t bytes)
 {
+	/* The device that it is on may have to be copied to all the same. */
+	const char *how = job->pass.way_in == HM_WAY_COPY ? "by the pointer" : "in place";
 	double fast = job->in_place.seconds, slow = job->copies.seconds;
 	char in_place[TEXT_MAX], with_copies[TEXT_MAX];
 	char *text;
@@ -64,14 +66,14 @@ static void print_times(const struct job *job, uint64_t bytes)
 	text_seconds(slow, with_copies);
 	/* Of a few bytes the rate says nothing. */
 	if (bytes >= 1 << 20 && fast > 0)
-		text = text_format("%s in place (%.1f GB/s)", in_place,
+		text = text_format("%s %s (%.1f GB/s)", in_place, how,
 				   (double)bytes / fast / 1e9);
 	else
-		text = text_format("%s in place", in_place);
+		text = text_format("%s %s", in_place, how);
 	line("time", text);
 	free(text);
 	if (job->copies.accel && slow > 0) {
-		text = text_format("%s with copies: in place takes %.2f of that", with_copies,
+		text = text_format("%s with copies: %s takes %.2f of that", with_copies, how,
 				   fast / slow);
 		line("", text);
 		free(text);
