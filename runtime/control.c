@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <urcu/arch.h>
 
 #include "compat.h"
 #include "memfd.h"
@@ -437,7 +438,7 @@ uint64_t control_size(const struct share *share, uint64_t otherwise)
 uint64_t control_resizes(const struct share *share, uint64_t otherwise)
 {
 	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
-	atomic_thread_fence(memory_order_acquire);
+	cmm_smp_rmb();
 	return told(share, &share->slot->resizes, otherwise);
 }
 
