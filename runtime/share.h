@@ -43,7 +43,7 @@ void share_publish_locked(struct hm_buffer *buffer);
 int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size,
 			       uint32_t flags);
 
-/* HM_SHARING_*. Caller holds buffer->lock. */
+/* sharing and owner_resizes of @info. Caller holds buffer->lock. */
 void share_describe_locked(const struct hm_buffer *buffer, struct hm_buffer_info *info);
 
 /* The buffer ends. */

@@ -49,8 +49,9 @@ struct hm_drm_node {
  * @ret_n:    [out] nodes there are, also when more than @capacity
  *
  * Render nodes first. They are opened to ask for their driver, and what it has, where a
- * device can be made of them; card nodes are not. Of what a device that is opened by a node can, caps has what makes, imports and exports
- * buffers, known by the name of the driver: hm_device_query() has asked it.
+ * device can be made of them; card nodes are not. Of what a device that is opened by a node
+ * can, caps has what makes, imports and exports buffers, known by the name of the driver:
+ * hm_device_query() has asked it.
  * May be called from any thread.
  *
  * Errors: -EINVAL ret_n or nodes is NULL; -E2BIG; -ENOMEM.
