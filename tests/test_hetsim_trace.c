@@ -97,6 +97,7 @@ static void test_fdinfo(void)
 	CHECK_EQUAL(fdinfo(fd, "hetsim-faults"), 0);
 	CHECK_EQUAL(a.bytes[0], 0);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-faults"), 1);
+	CHECK_EQUAL(fdinfo(fd, "hetsim-evictions"), 0);
 	CHECK_EQUAL(fdinfo(other, "hetsim-memory-system"), 0);
 	hetsim_buffer_drop(fd, &a);
 	hetsim_buffer_drop(fd, &b);
@@ -158,6 +159,16 @@ static void act(int fd, struct hetsim_buffer *buffer, uint32_t queue)
 	close(fence.fd);
 }
 
+/* A trace of this test's own; else it is skipped, and @fd closed. */
+static bool instance_make(int fd)
+{
+	if (!mkdir(TRACE, 0700) || errno == EEXIST)
+		return true;
+	hetsim_close(fd);
+	test_skip("kernel", "tracefs can't be written");
+	return false;
+}
+
 static void test_tracepoints(void)
 {
 	struct hetsim_buffer buffer;
@@ -169,11 +180,8 @@ static void test_tracepoints(void)
 
 	if (fd < 0)
 		return;
-	if (mkdir(TRACE, 0700) && errno != EEXIST) {
-		hetsim_close(fd);
-		test_skip("kernel", "tracefs can't be written");
+	if (!instance_make(fd))
 		return;
-	}
 	id = fdinfo(fd, "hetsim-client-id");
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
@@ -213,10 +221,60 @@ static void test_tracepoints(void)
 	hetsim_close(fd);
 }
 
+/* None is told of as done before it was told of: the engine is as fast as it likes. */
+static void check_order(const char *text, uint64_t seqno)
+{
+	char line[64];
+	const char *submitted, *completed;
+
+	snprintf(line, sizeof(line), "seqno=%" PRIu64 " status=0\n", seqno);
+	submitted = strstr(text, ": submit: ");
+	while (submitted && strncmp(strstr(submitted, "seqno="), line, strlen(line)) != 0)
+		submitted = strstr(submitted + 1, ": submit: ");
+	completed = strstr(text, ": complete: ");
+	while (completed && strncmp(strstr(completed, "seqno="), line, strlen(line)) != 0)
+		completed = strstr(completed + 1, ": complete: ");
+	if (!submitted || !completed || submitted > completed)
+		test_fail(__FILE__, __LINE__, "seqno %" PRIu64 ": submit %s, complete %s",
+			  seqno, submitted ? "told" : "missing",
+			  !completed            ? "missing" :
+			  submitted > completed ? "before it" :
+						  "told");
+}
+
+static void test_order(void)
+{
+	struct hetsim_command nothing = { 0 };
+	int fd = hetsim_open(O_RDWR);
+	uint64_t i, seqno = 0;
+	uint32_t queue;
+	char *text;
+
+	if (fd < 0)
+		return;
+	if (!instance_make(fd))
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK(write_file(TRACE "/trace", ""));
+	CHECK(write_file(TRACE "/events/hetsim/enable", "1"));
+	for (i = 0; i < 200; i++)
+		CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
+	CHECK(write_file(TRACE "/events/hetsim/enable", "0"));
+	text = read_file(TRACE "/trace");
+	CHECK_FATAL(text != NULL);
+	for (i = 1; i <= seqno; i++)
+		check_order(text, i);
+	free(text);
+	rmdir(TRACE);
+	hetsim_close(fd);
+}
+
 static const struct test tests[] = {
 	{ "fdinfo", test_fdinfo, 0, 0 },
 	{ "owners", test_owners, 0, 0 },
 	{ "tracepoints", test_tracepoints, 60, 0 },
+	{ "order", test_order, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -147,6 +147,8 @@ static void sim_show_fdinfo(struct seq_file *m, struct file *file)
 		   dev->opener_pages << (PAGE_SHIFT - 10));
 	seq_printf(m, "hetsim-faults:\t%lld\n",
 		   atomic64_read(&account->counters.value[SIM_FAULTS]));
+	seq_printf(m, "hetsim-evictions:\t%lld\n",
+		   atomic64_read(&account->counters.value[SIM_EVICTIONS]));
 }
 
 const struct file_operations sim_fops = {

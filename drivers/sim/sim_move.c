@@ -77,10 +77,11 @@ static unsigned int sim_pages_in(struct sim_buffer *buffer, u64 first, unsigned 
 
 /*
  * Moves what a range has in @from to @place, or as much as goes; the rest stays
- * as it is. With buffer->change held. *@ret_moved is set also when it fails.
+ * as it is. With buffer->change held. @evict: to make room for others, as it is told.
+ * *@ret_moved is set also when it fails.
  */
 static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
-			  unsigned long from, u32 place, u64 *ret_moved)
+			  unsigned long from, u32 place, bool evict, u64 *ret_moved)
 {
 	u64 in[SIM_N_PLACES], done;
 	struct page **fresh;
@@ -103,7 +104,7 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 		sim_mem_pages_put(buffer, fresh, n); /* the old ones, or these again */
 		if (r)
 			break;
-		trace_move(buffer, first + done, n, place);
+		trace_move(buffer, first + done, n, place, evict);
 		*ret_moved += n;
 	}
 	kvfree(fresh);
@@ -173,7 +174,8 @@ static u64 sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages)
 		unsigned int batch = min_t(u64, first, SIM_MOVE_BATCH);
 
 		first -= batch;
-		r = sim_pages_move(buffer, first, batch, sim_evict_from(place), to, &moved);
+		r = sim_pages_move(buffer, first, batch, sim_evict_from(place), to, true,
+				   &moved);
 		evicted += moved;
 	}
 	sim_count(buffer->dev, buffer->account, SIM_EVICTIONS, !!evicted);
@@ -257,7 +259,7 @@ int sim_buffer_move(struct file *file, void *argument)
 	/* Used now, so that making room for it does not begin with itself. */
 	sim_buffer_used(buffer);
 	r = sim_pages_move(buffer, first, n_pages, SIM_PLACES_ALL & ~BIT(move->place),
-			   move->place, &moved);
+			   move->place, false, &moved);
 	if (!r && n_pages == buffer->n_pages)
 		WRITE_ONCE(buffer->place, move->place);
 	sim_count(buffer->dev, buffer->account, SIM_MOVES, 1);

@@ -183,6 +183,8 @@ static int sim_job_add(struct sim_queue *queue, struct sim_job *job,
 		submit->seqno = job->seqno;
 		submit->done = queue->done;
 		submit->failures = queue->n_failures;
+		/* Told before it can be done. */
+		trace_submit(queue, job->seqno, 0);
 		list_add_tail(&job->link, &queue->jobs);
 		wake = sim_engine_offer(queue, job);
 	}
@@ -220,7 +222,6 @@ int sim_submit(struct file *file, void *argument)
 	r = sim_job_add(queue, job, submit);
 	if (r)
 		goto err_job;
-	trace_submit(queue, submit->seqno, 0);
 	sim_queue_put(queue);
 	return 0;
 

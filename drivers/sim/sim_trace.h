@@ -57,8 +57,9 @@ TRACE_EVENT(access,
 
 TRACE_EVENT(move,
 
-	TP_PROTO(struct sim_buffer *buffer, u64 page, unsigned int n_pages, u32 place),
-	TP_ARGS(buffer, page, n_pages, place),
+	TP_PROTO(struct sim_buffer *buffer, u64 page, unsigned int n_pages, u32 place,
+		 bool evicted),
+	TP_ARGS(buffer, page, n_pages, place, evicted),
 	TP_STRUCT__entry(
 		__field(unsigned int, device)
 		__field(u64, opener)
@@ -66,6 +67,7 @@ TRACE_EVENT(move,
 		__field(u64, page)
 		__field(unsigned int, n_pages)
 		__field(u32, place)
+		__field(u32, evicted)
 	),
 	TP_fast_assign(
 		__entry->device = buffer->dev->index;
@@ -74,12 +76,14 @@ TRACE_EVENT(move,
 		__entry->page = page;
 		__entry->n_pages = n_pages;
 		__entry->place = place;
+		__entry->evicted = evicted;
 	),
-	TP_printk("device=%u opener=%llu buffer=%u page=%llu moved=%u to=%s", __entry->device,
+	TP_printk("device=%u opener=%llu buffer=%u page=%llu moved=%u to=%s%s", __entry->device,
 		  __entry->opener, __entry->buffer, __entry->page, __entry->n_pages,
 		  __print_symbolic(__entry->place, { HETSIM_PLACE_VRAM, "vram" },
 				   { HETSIM_PLACE_SYSTEM, "system" },
-				   { HETSIM_PLACE_WINDOW, "window" }))
+				   { HETSIM_PLACE_WINDOW, "window" }),
+		  __entry->evicted ? " to make room" : "")
 );
 
 DECLARE_EVENT_CLASS(sim_submission,
