@@ -51,7 +51,7 @@ VERSION := $(MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
 SONAME := libhetmap.so.$(MAJOR)
 
 lib_packages := libdrm numa OpenCL liburcu-bp
-tool_packages := jansson
+tool_packages := jansson libdw
 test_packages := cunit
 
 # Said once and plainly, instead of by whatever fails to compile first.
@@ -64,6 +64,8 @@ $(error $(PKG_CONFIG) does not find all of "$(wanted)": tools/run and tools/chec
 	install what is missing)
 endif
 endif
+# For static probes (runtime/probe.h).
+have_sdt := $(wildcard /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h)
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
 
 packages := $(lib_packages) $(tool_packages) $(test_packages) $(have_liburing)
@@ -89,6 +91,7 @@ icd_sources := $(wildcard tests/stub_icd*.c)
 preload_sources := $(wildcard tests/preload_*.c)
 fake_sources := $(wildcard tests/fake_drm/*.c)
 hammer_sources := $(wildcard tests/hammer/*.c)
+page_sources := $(wildcard tests/page/*.c)
 # What is left in tests/ is for the test programs to share.
 support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) \
 	$(preload_sources),$(wildcard tests/*.c))
@@ -101,6 +104,7 @@ lib_sources := $(filter-out runtime/lifecycle%,$(lib_sources)) \
 
 lib_objects := $(lib_sources:%.c=$(O)/%.o)
 lifecycle_objects := $(lifecycle_sources:%.c=$(O)/%.o)
+noprobes_objects := $(patsubst %.c,$(O)/%.noprobes.o,$(shell grep -l '"probe.h"' $(lib_sources)))
 tool_objects := $(tool_sources:%.c=$(O)/%.o)
 support_objects := $(support_sources:%.c=$(O)/%.o)
 test_objects := $(test_sources:%.c=$(O)/%.o)
@@ -110,12 +114,15 @@ fake_objects := $(fake_sources:%.c=$(O)/%.o)
 example_objects := $(example_sources:%.c=$(O)/%.o)
 fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
 hammer_objects := $(hammer_sources:%.c=$(O)/%.o)
-objects := $(sort $(lib_objects) $(lifecycle_objects)) $(tool_objects) $(support_objects) $(test_objects) \
-	$(icd_objects) $(preload_objects) $(fake_objects) $(hammer_objects) $(example_objects)
+page_objects := $(page_sources:%.c=$(O)/%.o)
+objects := $(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects) $(tool_objects) $(support_objects) $(test_objects) \
+	$(icd_objects) $(preload_objects) $(fake_objects) $(hammer_objects) $(page_objects) \
+	$(example_objects)
 
 libs := $(O)/libhetmap.a $(O)/libhetmap.so
 tests := $(test_sources:%.c=$(O)/%) $(if $(icd_sources),$(O)/tests/stub_icd.so) \
-	$(preload_sources:%.c=$(O)/%.so) $(O)/tests/fake_drm.so $(O)/tests/hammer_hetsim
+	$(preload_sources:%.c=$(O)/%.so) $(O)/tests/fake_drm.so $(O)/tests/hammer_hetsim \
+	$(O)/tests/page_data $(O)/libhetmap-noprobes.so
 examples := $(example_sources:%.c=$(O)/%)
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) ## library, command, examples
@@ -129,7 +136,7 @@ tests: all $(tests) ## build the test programs, run nothing
 # ---- compiling ----
 
 # Changes only when the flags do, or what is installed: objects depend on it.
-built_with = $(compile) | $(link) | $(have_liburing)
+built_with = $(compile) | $(link) | $(have_liburing) | $(have_sdt)
 $(O)/flags: force
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(built_with))' | \
@@ -139,14 +146,15 @@ $(O)/config.h: tools/probe $(O)/flags
 	$(say) PROBE $@
 	$(Q)tools/probe $(filter-out -Werror,$(compile)) >$@.tmp && mv $@.tmp $@
 
-$(sort $(lib_objects) $(lifecycle_objects)) $(support_objects) $(test_objects) \
-	$(fuzz_objects) $(hammer_objects): flags_for = $(inner_flags)
+$(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects) $(support_objects) \
+	$(test_objects) $(fuzz_objects) $(hammer_objects): flags_for = $(inner_flags)
 $(test_objects) $(support_objects) $(icd_objects) $(preload_objects): flags_for += -Itests
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 
 # The functions that are checked get other names, and lifecycle_check.c has theirs.
 ifdef DEBUG
-renamed_objects := $(filter-out %/lifecycle_check.o %/launch_list.o,$(lib_objects))
+renamed_objects := $(filter-out %/lifecycle_check.o %/launch_list.o,$(lib_objects)) \
+	$(noprobes_objects)
 $(renamed_objects): flags_for += -include $(O)/lifecycle_names.h
 $(renamed_objects): $(O)/lifecycle_names.h
 $(O)/lifecycle_names.h: runtime/lifecycle_check.c
@@ -164,6 +172,9 @@ $(O)/%.o: %.c $(O)/config.h $(O)/flags
 	$(Q)$(compile) $(flags_for) -MMD -MP -c -o $@ $<
 
 -include $(objects:.o=.d) $(fuzz_objects:.o=.d)
+
+# The texts that it takes in.
+$(O)/tools/perf/page.o: $(wildcard tools/perf/page*.html tools/perf/page*.css tools/perf/page*.js)
 
 # ---- the library ----
 
@@ -189,9 +200,25 @@ $(O)/$(SONAME): $(lib_objects) runtime/libhetmap.map
 $(O)/libhetmap.so: $(O)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
 
+# The same without its static probes, for hetmap bench probe_off; never installed.
+$(noprobes_objects): $(O)/%.noprobes.o: %.c $(O)/config.h $(O)/flags
+	@mkdir -p $(@D)
+	$(say) CC $@
+	$(Q)$(compile) -DHETMAP_NO_PROBES $(flags_for) -MMD -MP -c -o $@ $<
+
+# In the same order: where code lies moves times, too.
+noprobes_library := $(foreach o,$(lib_objects), \
+	$(firstword $(filter $(o:.o=.noprobes.o),$(noprobes_objects)) $(o)))
+$(O)/libhetmap-noprobes.so: $(noprobes_library) runtime/libhetmap.map
+	$(say) LD $@
+	$(Q)$(link) -shared -Wl,-soname,$(SONAME) $(if $(SANITIZE),,-Wl,-z,defs) \
+		-Wl,--version-script=runtime/libhetmap.map -o $@ $(noprobes_library) \
+		$(call libs_of,$(lib_packages)) -lm
+
 # ---- what uses it ----
 
-$(O)/hetmap: $(tool_objects) $(O)/libhetmap.a
+# Of the library's inside the command has what reads smaps files.
+$(O)/hetmap: $(tool_objects) $(O)/runtime/smaps_mapping.o $(O)/libhetmap.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
 
@@ -206,8 +233,13 @@ $(test_sources:%.c=$(O)/%): %: %.o $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(packages)) -lm -ldl
 
-# A part of the command that is tested by itself.
+# Parts of the command that are tested by themselves.
 $(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o
+$(O)/tests/test_report_advice: $(O)/tools/perf/storage.o
+$(O)/tests/test_nodes $(O)/tests/test_two_nodes: $(O)/tools/perf/nodes.o
+$(O)/tests/test_stat_counters: $(O)/tools/perf/stat_figure.o $(O)/tools/perf/stat_perf.o
+$(O)/tests/test_page_write: $(O)/tools/perf/page.o
+$(O)/tests/test_bench_stats: $(O)/tools/perf/bench_stats.o
 
 $(O)/tests/stub_icd.so: $(icd_objects)
 	$(say) LD $@
@@ -225,6 +257,10 @@ $(O)/tests/hammer_hetsim: $(hammer_objects) $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(have_liburing)) -lm -ldl
 
+$(O)/tests/page_data: $(page_objects) $(O)/tools/perf/page.o
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(tool_packages))
+
 # ---- running ----
 
 run: all ## the main job: make run FILE=...
@@ -233,8 +269,14 @@ run: all ## the main job: make run FILE=...
 check: tests ## every test, with the sanitizers' builds
 	$(Q)B=$(B) tests/run
 
-bench: all ## the benchmarks: make bench ARGS='zero_copy --json'
+bench: all $(O)/libhetmap-noprobes.so ## the benchmarks: make bench ARGS='zero_copy --json'
 	$(Q)$(O)/hetmap bench $(ARGS)
+
+performance: all $(O)/libhetmap-noprobes.so ## measures everything, and writes docs/performance.md
+	$(Q)$(O)/hetmap bench --json >docs/performance.json.tmp
+	$(Q)mv docs/performance.json.tmp docs/performance.json
+	$(Q)$(O)/hetmap bench --with docs/performance.json --markdown >docs/performance.md.tmp
+	$(Q)mv docs/performance.md.tmp docs/performance.md
 
 coverage: ## a build that counts lines, in $(B)/coverage
 	$(Q)$(MAKE) COVERAGE=1 tests
@@ -266,9 +308,16 @@ fuzz-all: $(fuzz_sources:%.c=$(O)/%)
 			$$(find tests/corpus/$$(basename $$f) -maxdepth 0 2>/dev/null); \
 	done
 
+# What reads traces is the command's own.
+trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
+	perf/recording_decode.o perf/recording_points.o \
+	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_range.o \
+	perf/devices.o perf/device_lanes.o perf/latency.o perf/calls.o perf/table.o hetmap/text.o)
+$(O)/tests/fuzz_trace: $(trace_readers)
+
 $(fuzz_sources:%.c=$(O)/%): %: %.o $(O)/runtime.a
 	$(say) LD $@
-	$(Q)$(link) -fsanitize=fuzzer -o $@ $^ $(call libs_of,$(lib_packages)) -lm
+	$(Q)$(link) -fsanitize=fuzzer -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
 
 # ---- installing ----
 
@@ -318,5 +367,5 @@ help: ## this text
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread;'
 	@echo 'DEBUG=1: calls are held against docs/lifecycle.md'
 
-.PHONY: all lib objects tests run check bench coverage lint fuzz fuzz-all install uninstall clean help force
+.PHONY: all lib objects tests run check bench performance coverage lint fuzz fuzz-all install uninstall clean help force
 .DELETE_ON_ERROR:

@@ -45,7 +45,8 @@ static int make_file(char *path)
 int main(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .flags = HM_BUFFER_READ_ONLY };
+				       .flags = HM_BUFFER_READ_ONLY,
+				       .name = "lines" };
 	struct hm_fault fault = { .struct_size = sizeof(fault) };
 	char path[] = "/tmp/guard.XXXXXX", last[17] = "";
 	struct hm_device *device;

@@ -121,9 +121,8 @@ static int build(struct hm_device *device, struct device_link *link,
 	segments->segment[0] = recipe->segment;
 	segments_begin(buffer, segments, link);
 	CDS_INIT_LIST_HEAD(&buffer->maps);
-	pthread_mutex_lock(&device->lock);
-	cds_list_add_tail(&buffer->device_link, &device->buffers);
-	pthread_mutex_unlock(&device->lock);
+	counts_sized_locked(buffer, false);
+	device_add_buffer(buffer);
 	stats_add(&stats.buffers, 1);
 	*ret_buffer = buffer;
 	return 0;
@@ -538,6 +537,7 @@ static void collect_ended(struct hm_buffer *buffer)
 		next = map->next_ended;
 		cds_list_del(&map->buffer_link);
 		buffer->n_map--;
+		counts_map_ended_locked(map);
 		map_keep_locked(map);
 		map->next_ended = buffer->ended;
 		buffer->ended = map;
@@ -668,6 +668,7 @@ static void dispose(struct retired *retired)
 	share_end(buffer);
 	loss_end(buffer);
 	segments_end(buffer);
+	counts_end(buffer);
 	hm_device_unref(buffer->device);
 	pthread_mutex_destroy(&buffer->segment_lock);
 	pthread_mutex_destroy(&buffer->lock);
@@ -681,9 +682,7 @@ static bool leave(struct hm_buffer *buffer)
 {
 	if (!object_put(&buffer->object))
 		return false;
-	pthread_mutex_lock(&buffer->device->lock);
-	cds_list_del(&buffer->device_link);
-	pthread_mutex_unlock(&buffer->device->lock);
+	device_remove_buffer(buffer);
 	return true;
 }
 

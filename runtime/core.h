@@ -26,6 +26,7 @@
 #include <hetmap/backend.h>
 #include <hetmap/hetmap.h>
 
+#include "counts.h"
 #include "err.h"
 #include "object.h"
 #include "rangemap.h"
@@ -40,8 +41,10 @@ struct hm_device {
 	const struct hm_backend_ops *ops;
 	_Atomic(struct device_link *) link; /* without lock: link_get() */
 	char name[64];
-	pthread_mutex_t lock;         /* a leaf; protects the two below, links' closing */
+	pthread_mutex_t lock;         /* a leaf; protects the three below, links' closing */
 	struct cds_list_head buffers; /* hm_buffer.device_link */
+	uint64_t n_buffer;            /* ever */
+	struct counts ended;          /* of buffers that are none any more */
 	_Atomic uint32_t generation;  /* recoveries */
 	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
 };
@@ -102,6 +105,13 @@ struct hm_buffer {
 				  * with lock held, freed with the buffer */
 	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.
 					  * Set once, with lock held */
+
+	/* What each launch writes is not beside what each bracket reads. */
+	char unshared[CACHE_LINE];
+	struct counts counts;
+	_Atomic(struct bracket_count *) brackets; /* of all maps it has, or had */
+	struct bracket_count *free_brackets;      /* lock: of them, no map's now */
+	struct bracket_count first_brackets;
 };
 
 /* One word for each 2 MiB of a map's span, allocated when one is not OK. */
@@ -164,6 +174,7 @@ struct hm_map {
 	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */
 	bool view_ended;       /* some view ended in a callback: remap_unlock() frees it */
 	bool touched;          /* change was held: it need not be mapped as it was at first */
+	uint32_t published;    /* publish.c's: its entry and 1; 0: it has none */
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 
@@ -178,11 +189,21 @@ struct hm_map {
 	_Atomic(bracket_function *) bracket_begin; /* recomputed when views come and go; */
 	_Atomic(bracket_function *) bracket_end;   /* read without lock */
 
-	_Atomic uint32_t n_bracket; /* open ones */
+	struct bracket_count *brackets; /* the buffer's; constant */
 	_Atomic uint32_t turn; /* access that hm_fence_wait() began: bracket_turn_begin() */
 };
 
+/* Open ones. */
+static inline uint32_t map_brackets(const struct hm_map *map)
+{
+	return (uint32_t)atomic_load(&map->brackets->n);
+}
+
 /* ---- device.c, backend.c ---- */
+
+/* It is among its device's buffers from here on; and is none of them any more. */
+void device_add_buffer(struct hm_buffer *buffer);
+void device_remove_buffer(struct hm_buffer *buffer);
 
 /* Finds the backend of "name" or "name:rest"; NULL if there is none. */
 const struct hm_backend_ops *backend_find(const char *name, const char **ret_rest);

@@ -9,6 +9,7 @@
 #include "device_link.h"
 #include "lost.h"
 #include "sys.h"
+#include "trace.h"
 
 /* "host, file": for the text of a name that is not there. */
 static void list_names(char *text, size_t size)
@@ -121,7 +122,10 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 	r = retire_read_environment();
 	if (r)
 		return r;
-	return name ? open_named(name, ret_device) : open_best(ret_device);
+	r = name ? open_named(name, ret_device) : open_best(ret_device);
+	if (!r)
+		trace_tell();
+	return r;
 }
 
 static int query(struct hm_device *device, struct hm_device_info *info)
@@ -224,6 +228,26 @@ int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *re
 		}
 	*ret_n = n;
 	return 0;
+}
+
+void device_add_buffer(struct hm_buffer *buffer)
+{
+	struct hm_device *device = buffer->device;
+
+	pthread_mutex_lock(&device->lock);
+	cds_list_add_tail(&buffer->device_link, &device->buffers);
+	device->n_buffer++;
+	pthread_mutex_unlock(&device->lock);
+}
+
+void device_remove_buffer(struct hm_buffer *buffer)
+{
+	struct hm_device *device = buffer->device;
+
+	pthread_mutex_lock(&device->lock);
+	cds_list_del(&buffer->device_link);
+	counts_leave(buffer, &device->ended);
+	pthread_mutex_unlock(&device->lock);
 }
 
 struct hm_device *hm_device_ref(struct hm_device *device)

@@ -58,8 +58,10 @@ const char *err_name(int r)
 	static _Thread_local char name[96];
 	const char *symbol = strerrorname_np(-r);
 
-	snprintf(name, sizeof(name), "%s (%s)", symbol ? symbol : "errno",
-		 strerrordesc_np(-r) ? strerrordesc_np(-r) : "unknown");
+	if (symbol)
+		snprintf(name, sizeof(name), "%s (%s)", symbol, strerrordesc_np(-r));
+	else
+		snprintf(name, sizeof(name), "%d, which is no errno", r);
 	return name;
 }
 

@@ -17,8 +17,10 @@
 #include "lock_budget.h"
 #include "loss.h"
 #include "lost.h"
+#include "publish.h"
 #include "sim/port.h"
 #include "soft/soft.h"
+#include "trace.h"
 
 uint32_t fork_generation;
 
@@ -33,10 +35,14 @@ static void prepare(void)
 	registry_fork_prepare();
 	soft_fork_prepare();
 	control_fork_prepare();
+	publish_fork_prepare();
+	trace_fork_prepare();
 }
 
 static void parent(void)
 {
+	trace_fork_parent();
+	publish_fork_parent();
 	control_fork_parent();
 	soft_fork_parent();
 	registry_fork_parent();
@@ -50,6 +56,8 @@ static void parent(void)
 static void child(void)
 {
 	fork_generation++;
+	publish_fork_child();
+	trace_fork_child();
 	control_fork_child();
 	access_fork_child();
 	lock_budget_fork_child();
@@ -68,6 +76,7 @@ static void child(void)
 static void init_once(void)
 {
 	pthread_atfork(prepare, parent, child);
+	trace_init();
 }
 
 void fork_init(void)
@@ -83,11 +92,18 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 		enum object_kind kind;
 		const char *name;
 	} names[] = {
-		{ OBJECT_DEVICE, "device" },     { OBJECT_BUFFER, "buffer" },
-		{ OBJECT_MAP, "map" },           { OBJECT_VIEW, "view" },
-		{ OBJECT_ACCEL, "accelerator" }, { OBJECT_KERNEL, "kernel" },
-		{ OBJECT_QUEUE, "queue" },       { OBJECT_FENCE, "fence" },
-		{ OBJECT_DRM_VIEW, "DRM view" }, { OBJECT_SCOPE, "protection scope" },
+		{ OBJECT_DEVICE, "device" },
+		{ OBJECT_BUFFER, "buffer" },
+		{ OBJECT_MAP, "map" },
+		{ OBJECT_VIEW, "view" },
+		{ OBJECT_ACCEL, "accelerator" },
+		{ OBJECT_KERNEL, "kernel" },
+		{ OBJECT_QUEUE, "queue" },
+		{ OBJECT_FENCE, "fence" },
+		{ OBJECT_DRM_VIEW, "DRM view" },
+		{ OBJECT_SCOPE, "protection scope" },
+		{ OBJECT_SAFETENSORS, "hm_safetensors" },
+		{ OBJECT_TENSOR, "tensor" },
 	};
 	const char *name = "object";
 	size_t i;

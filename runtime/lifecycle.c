@@ -370,7 +370,7 @@ uint32_t lifecycle_of_map(struct hm_map *map)
 	mask = is_poisoned(map) ? 1u << LC_MAP_POISONED : 0;
 	if (atomic_load(&map->narrowed))
 		mask |= 1u << LC_MAP_NARROWED;
-	if (atomic_load(&map->n_bracket))
+	if (map_brackets(map))
 		mask |= 1u << LC_MAP_BRACKETED;
 	if (atomic_load(&map->n_use))
 		mask |= 1u << LC_MAP_IN_FLIGHT;

@@ -204,6 +204,8 @@ CHECKED(DEVICE, hm_sim_call, (struct hm_device *device, unsigned long cmd, void 
 	device, cmd, argument)
 CHECKED(DEVICE, hm_device_recover, (struct hm_device *device, uint32_t flags,
 	struct hm_recover_info *ret_info), device, flags, ret_info)
+CHECKED(DEVICE, hm_device_stats_get, (struct hm_device *device,
+	struct hm_device_stats *ret_stats), device, ret_stats)
 CHECKED_REF(DEVICE, hm_device_ref, struct hm_device)
 CHECKED_VOID(DEVICE, hm_device_unref, struct hm_device, false)
 
@@ -226,6 +228,8 @@ CHECKED(BUFFER, hm_buffer_set_loss, (struct hm_buffer *buffer, const struct hm_l
 CHECKED(BUFFER, hm_buffer_seal, (struct hm_buffer *buffer, uint32_t flags), buffer, flags)
 CHECKED(BUFFER, hm_buffer_shadow, (struct hm_buffer *buffer, uint64_t offset, uint64_t length),
 	buffer, offset, length)
+CHECKED(BUFFER, hm_buffer_stats_get, (struct hm_buffer *buffer,
+	struct hm_buffer_stats *ret_stats), buffer, ret_stats)
 CHECKED_REF(BUFFER, hm_buffer_ref, struct hm_buffer)
 CHECKED_VOID(BUFFER, hm_buffer_unref, struct hm_buffer, false)
 

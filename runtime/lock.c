@@ -13,6 +13,7 @@
 #include "buffer.h"
 #include "lock_budget.h"
 #include "map.h"
+#include "probe.h"
 #include "remap.h"
 #include "resident.h"
 #include "rlimits.h"
@@ -34,6 +35,7 @@ struct lock_request {
 	uint64_t missing;     /* [out] bytes that limits lack for it; 0: it is not that */
 	bool by_budget;       /* [out] it is the budget's, not RLIMIT_MEMLOCK's */
 	bool told;            /* [out] the error has its text already */
+	uint64_t start;       /* of trace_start() */
 };
 
 uint64_t resident_locked_in(const struct hm_map *map, uint64_t offset, uint64_t length)
@@ -124,7 +126,7 @@ static int explain_lock(int r, uint64_t length, uint64_t wanted)
  * Locks the request's pages, or nothing. -ENOSPC: the budget has no room; any other
  * error is the system call's. No text is set for either.
  */
-static int lock_all(struct lock_request *request)
+static PROBE_SITE int lock_all(struct lock_request *request)
 {
 	struct rangemap *base = request->map->locked, *locked;
 	uint64_t limit, kernel_locked, room;
@@ -151,7 +153,7 @@ static int lock_all(struct lock_request *request)
 	request->told = false;
 	lock_sum(base, 0, map->span, &before);
 	lock_sum(locked, 0, map->span, &after);
-	if (!lock_budget_take(&before, &after, &request->missing)) {
+	if (!lock_budget_take(map, &before, &after, &request->missing)) {
 		request->by_budget = true;
 		r = -ENOSPC;
 		goto err_locked;
@@ -167,10 +169,12 @@ static int lock_all(struct lock_request *request)
 	}
 	free(base);
 	map->locked = locked;
+	probe_lock(map, request->offset, request->length, lock_priority(request->value),
+		   request->start);
 	return 0;
 
 err_budget:
-	lock_budget_note(&after, &before);
+	lock_budget_note(map, &after, &before);
 err_locked:
 	free(locked);
 err_base:
@@ -323,6 +327,7 @@ static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint
 		.map = map,
 		.value = LOCK_KEPT | (flags & HM_LOCK_ONFAULT ? LOCK_ONFAULT : 0) |
 			 (flags >> 16) << LOCK_PRIORITY_SHIFT,
+		.start = trace_start(),
 	};
 	struct lock_eviction gone = { 0 };
 	uint32_t round = 0;
@@ -416,6 +421,7 @@ void lock_again_waiting(struct hm_map *map, uint32_t priority, uint64_t *locked)
 		request.offset = waiting.offset;
 		request.length = waiting.length;
 		request.value = waiting.value & ~LOCK_WAITING;
+		request.start = trace_start();
 		part = waiting.length;
 		if (lock_all(&request) && lock_part(&request, &part))
 			part = 0;
@@ -423,9 +429,16 @@ void lock_again_waiting(struct hm_map *map, uint32_t priority, uint64_t *locked)
 	}
 }
 
+static PROBE_SITE void tell_unlocked(const struct hm_map *map, uint64_t offset, uint64_t length,
+				     uint64_t start)
+{
+	probe_unlock(map, offset, length, start);
+}
+
 int lock_give_way(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t value)
 {
 	struct lock_sums before = { 0 }, after = { 0 };
+	uint64_t start = trace_start();
 	struct rangemap *locked;
 	int r;
 
@@ -440,9 +453,10 @@ int lock_give_way(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t
 	}
 	before.held[lock_priority(value)] = length;
 	after.waiting[lock_priority(value)] = length;
-	lock_budget_note(&before, &after);
+	lock_budget_note(map, &before, &after);
 	free(map->locked);
 	map->locked = locked;
+	tell_unlocked(map, offset, length, start);
 	return 0;
 }
 
@@ -456,6 +470,7 @@ static int has_lock(void *user, uint64_t offset, uint64_t length, uint32_t value
 
 static int unlock_range(struct hm_map *map, uint64_t offset, uint64_t length)
 {
+	uint64_t start = trace_start();
 	struct rangemap *locked;
 	int r;
 
@@ -472,6 +487,7 @@ static int unlock_range(struct hm_map *map, uint64_t offset, uint64_t length)
 		return rlimits_explain_map(r, length, "unlocking");
 	}
 	resident_note(map, locked);
+	tell_unlocked(map, offset, length, start);
 	return 0;
 }
 
@@ -498,7 +514,7 @@ void resident_note(struct hm_map *map, struct rangemap *locked)
 
 	lock_sum(map->locked, 0, map->span, &before);
 	lock_sum(locked, 0, map->span, &after);
-	lock_budget_note(&before, &after);
+	lock_budget_note(map, &before, &after);
 	free(map->locked);
 	map->locked = locked;
 }

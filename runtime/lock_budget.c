@@ -59,19 +59,22 @@ static uint64_t total(const uint64_t bytes[HM_LOCK_PRIORITIES])
 	return sum;
 }
 
-static void enter_locked(const struct lock_sums *from, const struct lock_sums *to)
+static void enter_locked(struct hm_map *map, const struct lock_sums *from,
+			 const struct lock_sums *to)
 {
+	uint64_t more = total(to->held) - total(from->held);
 	uint32_t i;
 
 	for (i = 0; i < HM_LOCK_PRIORITIES; i++) {
 		budget.now.held[i] += to->held[i] - from->held[i];
 		budget.now.waiting[i] += to->waiting[i] - from->waiting[i];
 	}
-	stats_add(&stats.bytes_locked, total(to->held) - total(from->held));
+	count_add(&map->buffer->counts, COUNT_BYTES_LOCKED, more);
+	stats_add(&stats.bytes_locked, more);
 }
 
-bool lock_budget_take(const struct lock_sums *from, const struct lock_sums *to,
-		      uint64_t *ret_short)
+bool lock_budget_take(struct hm_map *map, const struct lock_sums *from,
+		      const struct lock_sums *to, uint64_t *ret_short)
 {
 	uint64_t less = total(from->held), more = total(to->held), would;
 	bool fits;
@@ -81,17 +84,18 @@ bool lock_budget_take(const struct lock_sums *from, const struct lock_sums *to,
 	/* What does not take more is no matter of room: another priority, a smaller lock. */
 	fits = more <= less || would <= budget.set;
 	if (fits)
-		enter_locked(from, to);
+		enter_locked(map, from, to);
 	else
 		*ret_short = min_u64(would - budget.set, more - less);
 	pthread_mutex_unlock(&mutex);
 	return fits;
 }
 
-void lock_budget_note(const struct lock_sums *from, const struct lock_sums *to)
+void lock_budget_note(struct hm_map *map, const struct lock_sums *from,
+		      const struct lock_sums *to)
 {
 	pthread_mutex_lock(&mutex);
-	enter_locked(from, to);
+	enter_locked(map, from, to);
 	pthread_mutex_unlock(&mutex);
 }
 

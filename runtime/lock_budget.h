@@ -31,13 +31,14 @@ void lock_sum(const struct rangemap *locked, uint64_t offset, uint64_t length,
 	      struct lock_sums *ret_sums);
 
 /*
- * Enters that what was @from of the process's locks is @to. False: that is more than
+ * Enters that what was @from of the process's locks, those of @map, is @to. False: that is more than
  * the budget has room for, by *ret_short bytes; nothing was entered.
  */
-bool lock_budget_take(const struct lock_sums *from, const struct lock_sums *to,
-		      uint64_t *ret_short);
+bool lock_budget_take(struct hm_map *map, const struct lock_sums *from,
+		      const struct lock_sums *to, uint64_t *ret_short);
 /* The same whatever the budget: less is locked, or what was is again. */
-void lock_budget_note(const struct lock_sums *from, const struct lock_sums *to);
+void lock_budget_note(struct hm_map *map, const struct lock_sums *from,
+		      const struct lock_sums *to);
 
 /* Of those below @priority; what @map holds of [offset, offset + length) stays. */
 struct lock_eviction {

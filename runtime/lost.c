@@ -133,6 +133,7 @@ static void lose_locked(struct hm_map *map)
 	if (map->locked)
 		resident_note(map, NULL);
 	publish(map);
+	map_note_lost(map);
 	for (i = 0; (view = nth_view(map, i)); i++)
 		if (view->hooks->lost)
 			view->hooks->lost(view);

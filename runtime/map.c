@@ -17,6 +17,8 @@
 #include "lost.h"
 #include "rlimits.h"
 #include "placement.h"
+#include "publish.h"
+#include "probe.h"
 #include "reach.h"
 #include "remap.h"
 #include "repair.h"
@@ -222,9 +224,12 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	map->rights = rangemap_create(map->access, buffer->cache);
 	if (!map->rights)
 		return err_set(-ENOMEM, "no memory for a map's rights");
-	r = map_place(map, committed);
+	r = brackets_take_locked(map);
 	if (r)
 		return r;
+	r = map_place(map, committed);
+	if (r)
+		goto err_brackets;
 	map->length = length;
 	if (map->map_flags & HM_MAP_POPULATE) {
 		r = resident_populate(map, 0, committed, map->access);
@@ -238,19 +243,25 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 			    length, err_name(r));
 		goto err_release;
 	}
+	publish_begin(map);
 	map_placed(map);
 	map_link_locked(map);
 	buffer->n_map++;
+	count_add_locked(&buffer->counts, COUNT_MAPS, 1);
+	count_add_locked(&buffer->counts, COUNT_MAPS_EVER, 1);
+	count_add_locked(&buffer->counts, COUNT_BYTES_MAPPED, committed);
 	stats_add(&stats.maps, 1);
 	stats_add(&stats.bytes_mapped, committed);
 	return 0;
 
 err_release:
 	reserve_release(&map->reservation);
+err_brackets:
+	brackets_put_locked(map);
 	return r;
 }
 
-static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
+static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc, uint64_t start,
 		  struct hm_map **ret_map)
 {
 	struct hm_map *map;
@@ -268,6 +279,8 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 		finished = repair_prepare(map, map->span);
 	if (!r && !finished)
 		finished = reach_show(map);
+	if (!r)
+		probe_map(map, start);
 	buffer_unlock(buffer);
 	if (r) {
 		r = lost_notice(buffer->device, r);
@@ -294,6 +307,7 @@ err_free:
 int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 		  struct hm_map **ret_map)
 {
+	uint64_t start = trace_start();
 	struct hm_map_desc desc;
 	bool relieved = false;
 	int r;
@@ -309,7 +323,7 @@ int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
 	if (r)
 		return r;
 	do
-		r = create(buffer, &desc, ret_map);
+		r = create(buffer, &desc, start, ret_map);
 	while (retire_relieve(r, &relieved));
 	return r;
 }
@@ -355,6 +369,7 @@ void map_release(struct hm_map *map)
 	/* Locked bytes are the process's to count; of a shared buffer peers hear the end. */
 	bool now = map->locked || atomic_load(&buffer->share), whole = map->whole;
 
+	probe_unmap(map);
 	bracket_turn_end(map);
 	if (map->locked)
 		resident_note(map, NULL);
@@ -378,10 +393,18 @@ void hm_map_unref(struct hm_map *map)
 {
 	if (!map || !object_put(&map->object))
 		return;
+	publish_end(map);
 	registry_remove(map->slot);
 	/* At once: an accelerator that ends in this very callback waits for it. */
 	view_release_all(map);
 	buffer_end_map(map);
+}
+
+PROBE_SITE void map_note_lost(struct hm_map *map)
+{
+	count_add(&map->buffer->counts, COUNT_LOST, 1);
+	publish_change(map);
+	probe_lost(map);
 }
 
 void map_lose_locked(struct hm_map *map, struct rangemap **none,
@@ -406,6 +429,7 @@ void map_lose_locked(struct hm_map *map, struct rangemap **none,
 	map->lost = true;
 	pthread_mutex_unlock(&map->lock);
 	map->given_up = true;
+	map_note_lost(map);
 	*none = NULL;
 	free(old);
 	/* The locks went with the mappings. */
@@ -513,7 +537,7 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 		.whole = map->whole,
 		.in_flight = map->n_use,
 		.views = map->n_view,
-		.brackets = map->n_bracket,
+		.brackets = map_brackets(map),
 		.resident = sum.resident,
 		.huge = sum.huge,
 		.locked = sum.locked,

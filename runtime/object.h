@@ -26,6 +26,8 @@ enum object_kind {
 	OBJECT_QUEUE = 0x686d7155,
 	OBJECT_FENCE = 0x686d664e,
 	OBJECT_SCOPE = 0x686d7343,
+	OBJECT_SAFETENSORS = 0x686d5366,
+	OBJECT_TENSOR = 0x686d5465,
 };
 
 struct hm_object {

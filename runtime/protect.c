@@ -8,6 +8,7 @@
 #include "buffer.h"
 #include "rlimits.h"
 #include "map.h"
+#include "probe.h"
 #include "remap.h"
 #include "share.h"
 #include "sys.h"
@@ -29,6 +30,7 @@ struct protect_change {
 	struct hm_scope *ends;   /* likewise */
 	struct rangemap *rights; /* what is to hold */
 	struct rangemap *base;   /* NULL: as it is */
+	uint64_t start;          /* of trace_start() */
 };
 
 /* Nothing lies behind the span: with a run for it no map would be of one run. */
@@ -138,7 +140,7 @@ static void commit(struct protect_change *change)
 
 /* ---- the change ---- */
 
-static int change_locked(struct protect_change *change, bool buffer_held)
+static PROBE_SITE int change_locked(struct protect_change *change, bool buffer_held)
 {
 	struct hm_map *map = change->map;
 	struct rangemap *old = map->rights;
@@ -173,6 +175,11 @@ static int change_locked(struct protect_change *change, bool buffer_held)
 	commit(change);
 	remap_thaw(&remap, true);
 	put_rights(map, old);
+	count_add(&map->buffer->counts, COUNT_PROTECTS, 1);
+	probe_protect(map, change->offset, change->length,
+		      change->ends ? rangemap_at(map->rights, change->offset)->value :
+				     change->access,
+		      change->start);
 	return 0;
 
 err_thaw:
@@ -255,6 +262,7 @@ static int protect(struct protect_change *change)
 	bool relieved = false;
 	int r;
 
+	change->start = trace_start();
 	do
 		r = protect_once(change);
 	while (unlikely(r) && retire_relieve(r, &relieved));

@@ -24,6 +24,8 @@
 #include "loss.h"
 #include "lost.h"
 #include "map.h"
+#include "probe.h"
+#include "publish.h"
 #include "reach.h"
 #include "remap.h"
 #include "repair.h"
@@ -323,6 +325,9 @@ static void publish_map(struct recover_map *item)
 	map->generation++;
 	map->lost = false;
 	pthread_mutex_unlock(&map->lock);
+	publish_change(map);
+	count_add(&map->buffer->counts, COUNT_RECOVERED, 1);
+	probe_recovered(map);
 }
 
 static void drop_maps(struct recovery *rec)
@@ -421,7 +426,7 @@ static struct hm_map *find_busy_locked(struct hm_buffer *buffer)
 	struct hm_map *map;
 
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
-		if ((atomic_load(&map->n_use) || atomic_load(&map->n_bracket)) &&
+		if ((atomic_load(&map->n_use) || map_brackets(map)) &&
 		    object_try_ref(&map->object))
 			return map;
 	return NULL;
@@ -442,7 +447,7 @@ static int wait_for_map(struct hm_map *map, uint64_t deadline)
 			return 0; /* whatever the work ended with */
 		return err_prefix(-EBUSY, "work on a map that began before the loss");
 	}
-	n = atomic_load(&map->n_bracket);
+	n = map_brackets(map);
 	if (now < deadline || !n) {
 		nanosleep(&moment, NULL);
 		return 0;

@@ -183,8 +183,9 @@ static int tell_views(struct remap *remap)
 err_reattach:
 	r = err_set(-EBUSY,
 		    "a view of bytes %" PRIu64 " to %" PRIu64 " refused the change (it "
-		    "answered %d): end its use of the range first",
-		    view->offset, view->offset + seen_length(view, remap->old_length), r);
+		    "answered %s): end its use of the range first",
+		    view->offset, view->offset + seen_length(view, remap->old_length),
+		    err_name(r));
 	while (i--) {
 		view = remap->views[i];
 		change = change_for(remap, view, false);

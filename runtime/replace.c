@@ -16,9 +16,11 @@
 #include "compat.h"
 #include "device_link.h"
 #include "lost.h"
+#include "probe.h"
 #include "rlimits.h"
 #include "map.h"
 #include "protect.h"
+#include "publish.h"
 #include "reach.h"
 #include "repair.h"
 #include "reserve.h"
@@ -247,6 +249,7 @@ static int copy_contents(struct replacement *rep)
 	}
 	if (r)
 		return r;
+	count_add(&buffer->counts, COUNT_BYTES_COPIED, kept);
 	stats_add(&stats.bytes_copied, kept);
 	reserve_release(&rep->old_range);
 	return 0;
@@ -383,6 +386,7 @@ static int move_away(struct replacement *rep)
 {
 	struct registry_slot *slot, *old_slot = rep->map->slot;
 	struct reservation old = rep->map->reservation;
+	const char *old_address = rep->map->address;
 	struct hm_map *map = rep->map;
 	struct registry_entry entry;
 	int r;
@@ -414,11 +418,13 @@ static int move_away(struct replacement *rep)
 
 	pthread_mutex_lock(&map->lock);
 	map->slot = slot;
-	map->address = rep->address;
+	__atomic_store_n(&map->address, rep->address, __ATOMIC_RELAXED); /* probe_address() */
 	map->span = rep->span;
 	map->reservation = rep->range;
 	pthread_mutex_unlock(&map->lock);
 	rep->range.length = 0;
+	publish_change(map);
+	probe_move(map, old_address, rep->new_size);
 	registry_remove(old_slot);
 	cds_list_del(&map->buffer_link);
 	map_link_locked(map);
@@ -438,6 +444,8 @@ static void publish_map(struct replacement *rep)
 	struct rangemap *old = map->rights;
 
 	reach_forget(map, 0);
+	count_add_locked(&rep->buffer->counts, COUNT_BYTES_MAPPED,
+			 rep->pages - buffer_pages(rep->buffer, map->length));
 	stats_add(&stats.bytes_mapped, rep->pages);
 	stats_sub(&stats.bytes_mapped, buffer_pages(rep->buffer, map->length));
 	pthread_mutex_lock(&map->lock);
@@ -445,6 +453,7 @@ static void publish_map(struct replacement *rep)
 	map->length = rep->new_size;
 	map->generation++;
 	pthread_mutex_unlock(&map->lock);
+	publish_change(map);
 	rep->item->rights = NULL;
 	free(old);
 	protect_commit_base(map, &rep->item->base, rep->pages);

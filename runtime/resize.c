@@ -13,6 +13,7 @@
 #include "lost.h"
 #include "rlimits.h"
 #include "map.h"
+#include "probe.h"
 #include "replace.h"
 #include "resident.h"
 #include "segments.h"
@@ -247,14 +248,23 @@ static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
 	return false;
 }
 
+static PROBE_SITE void resized_locked(struct hm_buffer *buffer, uint64_t old_size, bool done,
+				      uint64_t start)
+{
+	counts_sized_locked(buffer, done);
+	if (done)
+		probe_resize(buffer, old_size, start);
+}
+
 int resize_follow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
 {
-	uint64_t old_size = buffer->size;
+	uint64_t old_size = buffer->size, start = trace_start();
 	int r;
 
 	loss_resize_begin(buffer, new_size);
 	r = with_maps(buffer, 0, new_size, set);
 	loss_resize_end(buffer, old_size);
+	resized_locked(buffer, old_size, !r, start);
 	return r;
 }
 
@@ -313,8 +323,8 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
 {
 	bool done = false, relieved = false;
+	uint64_t old_size, start = trace_start();
 	struct resize_set set;
-	uint64_t old_size;
 	int r;
 
 	err_clear();
@@ -346,6 +356,7 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 			loss_resize_begin(buffer, new_size);
 			r = resize_locked(buffer, new_size, flags, &set);
 			loss_resize_end(buffer, old_size);
+			resized_locked(buffer, old_size, buffer->size == new_size, start);
 		}
 		if (!r)
 			share_publish_locked(buffer);

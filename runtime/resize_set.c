@@ -5,6 +5,7 @@
 #include "buffer.h"
 #include "map.h"
 #include "protect.h"
+#include "publish.h"
 #include "repair.h"
 #include "resident.h"
 #include "resize.h"
@@ -119,6 +120,9 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length)
 		map = set->maps[i].map;
 		registry_commit(map->slot, set->maps[i].staged);
 		set->maps[i].staged = NULL;
+		count_add_locked(&map->buffer->counts, COUNT_BYTES_MAPPED,
+				 buffer_pages(map->buffer, new_length) -
+					 buffer_pages(map->buffer, map->length));
 		stats_add(&stats.bytes_mapped, buffer_pages(map->buffer, new_length));
 		stats_sub(&stats.bytes_mapped, buffer_pages(map->buffer, map->length));
 		pthread_mutex_lock(&map->lock);
@@ -127,6 +131,7 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length)
 			map->rights = set->maps[i].rights;
 		map->length = new_length;
 		pthread_mutex_unlock(&map->lock);
+		publish_change(map);
 		if (set->maps[i].rights)
 			free(old);
 		set->maps[i].rights = NULL;

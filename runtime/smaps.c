@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,68 +69,10 @@ static void lines_close(struct lines *lines)
 	sys_close(lines->fd);
 }
 
-/* "Key:      12 kB" gives 12 KiB. */
-static bool value_of(const char *line, const char *key, uint64_t *ret_bytes)
-{
-	size_t length = strlen(key);
-
-	if (strncmp(line, key, length) || line[length] != ':')
-		return false;
-	*ret_bytes = strtoull(line + length + 1, NULL, 10) * 1024;
-	return true;
-}
-
-/* @bytes of a mapping of @size, of which @part lies in the range asked for. */
-static uint64_t share(uint64_t bytes, uint64_t part, uint64_t size)
-{
-	return part == size ? bytes : (uint64_t)((double)bytes * (double)part / (double)size);
-}
-
-/*
- * What is there of a locked mapping is locked. The kernel's "Locked:" is no measure of
- * it: pages that others map, too, count by their share there, as in Pss.
- */
-static void add_flags(struct smaps_sum *sum, const char *line, uint64_t resident)
-{
-	/* Two letters a flag, with a blank behind each [proc(5)]. */
-	if (!strstr(line, " lo "))
-		return;
-	sum->marked = true;
-	sum->locked += resident;
-}
-
-/* @resident: of this mapping, so far; its flags come last. */
-static void add_line(struct smaps_sum *sum, const char *line, uint64_t part, uint64_t size,
-		     uint64_t *resident)
-{
-	static const char *const huge[] = { "AnonHugePages", "ShmemPmdMapped",
-					    "FilePmdMapped" };
-	static const char *const pool[] = { "Shared_Hugetlb", "Private_Hugetlb" };
-	uint64_t bytes;
-	size_t i;
-
-	if (!strncmp(line, "VmFlags:", 8))
-		add_flags(sum, line, *resident);
-	if (value_of(line, "Rss", &bytes)) {
-		*resident = share(bytes, part, size);
-		sum->resident += *resident;
-	} else if (value_of(line, "KernelPageSize", &bytes)) {
-		sum->page_size = max_u64(sum->page_size, bytes);
-	}
-	for (i = 0; i < ARRAY_SIZE(huge); i++)
-		if (value_of(line, huge[i], &bytes))
-			sum->huge += share(bytes, part, size);
-	for (i = 0; i < ARRAY_SIZE(pool); i++)
-		if (value_of(line, pool[i], &bytes)) {
-			sum->huge += share(bytes, part, size);
-			sum->resident += share(bytes, part, size);
-		}
-}
-
 int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
 {
 	uint64_t start = (uintptr_t)address, end = start + length;
-	uint64_t from = 0, to = 0, part = 0, resident = 0;
+	struct smaps_mapping mapping = { 0 }, next;
 	struct smaps_sum sum = { 0 };
 	struct lines lines;
 	char *line;
@@ -141,21 +82,17 @@ int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
 	if (r)
 		return r;
 	while ((line = lines_next(&lines))) {
-		/* A mapping's header begins with a hexadecimal digit in lower case. */
-		if ((line[0] >= '0' && line[0] <= '9') || (line[0] >= 'a' && line[0] <= 'f')) {
-			if (sscanf(line, "%" SCNx64 "-%" SCNx64, &from, &to) != 2)
-				continue;
-			if (from >= end)
+		if (smaps_mapping_begin(&next, line)) {
+			smaps_sum_add(&sum, &mapping, start, end);
+			mapping = next;
+			if (mapping.start >= end)
 				break;
-			part = 0;
-			resident = 0;
-			if (to > start)
-				part = min_u64(to, end) - max_u64(from, start);
-			sum.mapped += part;
-		} else if (part) {
-			add_line(&sum, line, part, to - from, &resident);
+		} else if (mapping.end > start) {
+			smaps_mapping_line(&mapping, line);
 		}
 	}
+	/* The last one, unless that has lain behind the range. */
+	smaps_sum_add(&sum, &mapping, start, end);
 	lines_close(&lines);
 	*ret_sum = sum;
 	return 0;
@@ -170,7 +107,7 @@ static uint64_t key_read(const char *path, const char *key)
 	if (lines_open(&lines, path))
 		return 0;
 	while ((line = lines_next(&lines)))
-		if (value_of(line, key, &bytes))
+		if (smaps_value(line, key, &bytes))
 			break;
 	lines_close(&lines);
 	return bytes;

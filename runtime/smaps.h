@@ -6,14 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct smaps_sum {
-	uint64_t mapped;   /* bytes of the range that some mapping covers */
-	uint64_t resident; /* Rss, and hugetlb pages */
-	uint64_t huge;     /* mapped by huge pages of any kind */
-	uint64_t locked;
-	bool marked;        /* mlock() marked some mapping, whether pages are there or not */
-	uint64_t page_size; /* largest KernelPageSize */
-};
+#include "smaps_mapping.h"
 
 /*
  * Adds up the mappings that lie in [address, address + length). One that reaches

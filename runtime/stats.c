@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Counters of the process. */
 #include "core.h"
+#include "publish.h"
 
 struct stats_counters stats;
 
@@ -40,6 +41,7 @@ int hm_stats_get(struct hm_stats *ret_stats)
 		.retired_in_place = retirement.in_place,
 		.backlog = retirement.objects,
 		.backlog_bytes = retirement.bytes,
+		.unpublished = publish_left_out(),
 	};
 	struct_write(ret_stats, &now, ret_stats->struct_size);
 	return 0;

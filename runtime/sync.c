@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Brackets around CPU access, and writing back to storage. */
+#define PROBE_WATCHERS 1
+
 #include "sync.h"
 
 #include <inttypes.h>
@@ -12,6 +14,7 @@
 #include "loss.h"
 #include "lost.h"
 #include "map.h"
+#include "probe.h"
 #include "protect.h"
 #include "reach.h"
 #include "remap.h"
@@ -215,14 +218,28 @@ static inline int check(struct hm_map *map, uint64_t offset, uint64_t length, ui
 	return map_check_range(map, offset, length, what);
 }
 
-/* One of the open brackets is none any more; false: there was none. */
-static bool close_one(struct hm_map *map)
+/* Some of those that have ended are counted by the buffer, for good. */
+static void carry(struct hm_map *map)
 {
-	uint32_t n = atomic_load_explicit(&map->n_bracket, memory_order_relaxed);
+	if (atomic_fetch_and(&map->brackets->n, ~BRACKET_CARRY) & BRACKET_CARRY)
+		count_add(&map->buffer->counts, COUNT_BRACKETS, BRACKET_CARRY / BRACKET_ENDED);
+}
 
-	while (n)
-		if (atomic_compare_exchange_weak(&map->n_bracket, &n, n - 1))
+/*
+ * One of the open brackets is none any more; false: there was none. @ended: BRACKET_ENDED,
+ * or 0: its begin has failed.
+ */
+static bool close_one(struct hm_map *map, uint64_t ended)
+{
+	_Atomic uint64_t *count = &map->brackets->n;
+	uint64_t n = atomic_load_explicit(count, memory_order_relaxed);
+
+	while ((uint32_t)n)
+		if (atomic_compare_exchange_weak(count, &n, n - 1 + ended)) {
+			if (unlikely(n & BRACKET_CARRY))
+				carry(map);
 			return true;
+		}
 	return false;
 }
 
@@ -238,7 +255,9 @@ static int check_rights(struct hm_map *map, uint64_t offset, uint64_t length, ui
 		       protect_cause(map, offset, length, access));
 }
 
-int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+/* Twice in the code, so that the usual way is straight: for who tells, and who does not. */
+static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, uint64_t offset,
+							   uint64_t length, uint32_t access)
 {
 	bracket_function *begin;
 	int r;
@@ -259,7 +278,7 @@ int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 	if (r)
 		return r;
 	/* First: a recovery waits for open ones, or has the map shown when this looks. */
-	atomic_fetch_add(&map->n_bracket, 1);
+	atomic_fetch_add(&map->brackets->n, 1);
 	if (unlikely(map->lost)) {
 		r = remap_refuse_lost(map);
 		goto err_bracket;
@@ -276,8 +295,25 @@ int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 	return 0;
 
 err_bracket:
-	close_one(map);
+	close_one(map, 0);
 	return lost_notice(map->buffer->device, r);
+}
+
+static __attribute__((noinline, cold)) int begin_and_tell(struct hm_map *map, uint64_t offset,
+							  uint64_t length, uint32_t access)
+{
+	int r = begin_cpu(map, offset, length, access);
+
+	if (!r)
+		probe_bracket_begin(map, offset, length, access);
+	return r;
+}
+
+int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	return unlikely(probe_brackets_watched()) ?
+		       begin_and_tell(map, offset, length, access) :
+		       begin_cpu(map, offset, length, access);
 }
 
 /*
@@ -297,33 +333,16 @@ static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t leng
 	return loss_ask(map->buffer);
 }
 
-int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+/* The bracket is closed; @kept is what keeping its stores ended with, and has its text. */
+static inline __attribute__((always_inline)) int
+end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access, int kept)
 {
+	bracket_function *end = map->bracket_end;
 	char text[ERR_TEXT_MAX];
-	bracket_function *end;
-	uint64_t map_length;
-	int r, kept = 0;
+	int r;
 
-	/* Its owner's size is not asked for: what was begun ends, whatever he says. */
-	r = object_check((struct hm_object *)map, OBJECT_MAP);
-	if (!r)
-		r = check(map, offset, length, access, "hm_map_end_cpu");
-	if (r && r != -ERANGE)
-		return r;
-	if (r) {
-		/* A shrink has cut it off since: what is left of it ends. */
-		map_length = map->length;
-		length = offset < map_length ? min_u64(length, map_length - offset) : 0;
-	}
-	if (likely(length))
-		kept = keep_stores(map, offset, length, access);
 	if (unlikely(kept))
 		snprintf(text, sizeof(text), "%s", hm_errmsg());
-	if (!close_one(map))
-		return r ? r : err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
-	if (!length)
-		return 0;
-	end = map->bracket_end;
 	r = end == bracket_device_end ? device_end(map, offset, length, access) :
 					end(map, offset, length, access);
 	if (unlikely(kept))
@@ -331,6 +350,54 @@ int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_
 	if (unlikely(r))
 		return lost_notice(map->buffer->device, r);
 	return repair_check(map, offset, length, NULL);
+}
+
+/* *@length is what is left of the range. *@ret_closed: there was a bracket, and it ends. */
+static inline __attribute__((always_inline)) int end_cpu(struct hm_map *map, uint64_t offset,
+							 uint64_t *length, uint32_t access,
+							 bool *ret_closed)
+{
+	uint64_t map_length;
+	int r, kept = 0;
+
+	*ret_closed = false;
+	/* Its owner's size is not asked for: what was begun ends, whatever he says. */
+	r = object_check((struct hm_object *)map, OBJECT_MAP);
+	if (!r)
+		r = check(map, offset, *length, access, "hm_map_end_cpu");
+	if (r && r != -ERANGE)
+		return r;
+	if (r) {
+		/* A shrink has cut it off since: what is left of it ends. */
+		map_length = map->length;
+		*length = offset < map_length ? min_u64(*length, map_length - offset) : 0;
+	}
+	if (likely(*length))
+		kept = keep_stores(map, offset, *length, access);
+	if (!close_one(map, BRACKET_ENDED))
+		return r ? r : err_set(-EINVAL, "hm_map_end_cpu without hm_map_begin_cpu");
+	*ret_closed = true;
+	return likely(*length) ? end_range(map, offset, *length, access, kept) : 0;
+}
+
+static __attribute__((noinline, cold)) int end_and_tell(struct hm_map *map, uint64_t offset,
+							uint64_t length, uint32_t access)
+{
+	bool closed;
+	int r = end_cpu(map, offset, &length, access, &closed);
+
+	if (closed)
+		probe_bracket_end(map, offset, length, access, r);
+	return r;
+}
+
+int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	bool closed;
+
+	return unlikely(probe_brackets_watched()) ?
+		       end_and_tell(map, offset, length, access) :
+		       end_cpu(map, offset, &length, access, &closed);
 }
 
 int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)

@@ -133,6 +133,7 @@ struct sys_table sys_table = {
 	.fstatfs = fstatfs,
 	.lseek = lseek,
 	.ftruncate = ftruncate,
+	.fsync = fsync,
 	.fallocate = fallocate,
 	.mkdir = mkdir,
 	.rename = rename,
@@ -328,6 +329,11 @@ int64_t sys_lseek(int fd, int64_t offset, int whence)
 int sys_ftruncate(int fd, uint64_t length)
 {
 	return (int)RETRY(sys_table.ftruncate(fd, (off_t)length));
+}
+
+int sys_fsync(int fd)
+{
+	return (int)RETRY(sys_table.fsync(fd));
 }
 
 int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length)

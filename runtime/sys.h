@@ -44,6 +44,7 @@ struct sys_table {
 	int (*fstatfs)(int fd, struct statfs *ret_statfs);
 	off_t (*lseek)(int fd, off_t offset, int whence);
 	int (*ftruncate)(int fd, off_t length);
+	int (*fsync)(int fd);
 	int (*fallocate)(int fd, int mode, off_t offset, off_t length);
 	int (*mkdir)(const char *path, mode_t mode);
 	int (*rename)(const char *from, const char *to);
@@ -100,6 +101,7 @@ int sys_fstat(int fd, struct stat *ret_stat);
 int sys_fstatfs(int fd, struct statfs *ret_statfs);
 int64_t sys_lseek(int fd, int64_t offset, int whence); /* the new offset */
 int sys_ftruncate(int fd, uint64_t length);
+int sys_fsync(int fd);
 int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length);
 int sys_mkdir(const char *path, mode_t mode);
 int sys_rename(const char *from, const char *to);

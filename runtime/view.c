@@ -38,6 +38,7 @@ static void link_view(struct hm_map *map, struct map_view *view)
 	map->n_view++;
 	choose_brackets(map);
 	pthread_mutex_unlock(&map->lock);
+	count_add(&map->buffer->counts, COUNT_VIEWS, 1);
 	stats_add(&stats.views, 1);
 }
 
@@ -48,6 +49,7 @@ static void unlink_view(struct hm_map *map, struct map_view *view)
 	map->n_view--;
 	choose_brackets(map);
 	pthread_mutex_unlock(&map->lock);
+	count_add(&map->buffer->counts, COUNT_VIEWS, -UINT64_C(1));
 	stats_sub(&stats.views, 1);
 }
 

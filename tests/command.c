@@ -70,6 +70,8 @@ static void become(const struct command *command, int fd)
 	if (command->uid && (setgid(command->uid) < 0 || setuid(command->uid) < 0))
 		_exit(125);
 	alarm(0);
+	if (command->prepare)
+		command->prepare();
 	/* By descriptor: another user may not enter the folder it is in. */
 	fexecve(fd, argv, environ);
 	_exit(126);

@@ -20,7 +20,8 @@ struct command {
 	uid_t uid;          /* 0: this process's */
 	int resource;       /* RLIMIT_*, where limit is not 0 */
 	uint64_t limit;
-	int out, err; /* descriptors to write to; 0: kept in the outcome; -1: closed */
+	int out, err;          /* descriptors to write to; 0: kept in the outcome; -1: closed */
+	void (*prepare)(void); /* called last before it executes; NULL: nothing */
 };
 
 struct outcome {

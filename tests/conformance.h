@@ -47,6 +47,7 @@ extern const struct conformance_case conformance_grow[];
 extern const struct conformance_case conformance_pages[];
 extern const struct conformance_case conformance_sharing[];
 extern const struct conformance_case conformance_share[];
+extern const struct conformance_case conformance_counts[];
 
 /* The subjects there are on this machine. Returns their number. */
 unsigned int conformance_subjects(struct subject *subjects, unsigned int capacity);

@@ -252,6 +252,7 @@ HOOK(int, dup3, EMFILE, (int fd, int to, int flags), (fd, to, flags))
 HOOK(int, fstat, EIO, (int fd, struct stat *ret_stat), (fd, ret_stat))
 HOOK(int, fstatfs, EIO, (int fd, struct statfs *ret_statfs), (fd, ret_statfs))
 HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
+HOOK(int, fsync, EIO, (int fd), (fd))
 HOOK(int, fallocate, ENOSPC, (int fd, int mode, off_t offset, off_t length),
      (fd, mode, offset, length))
 HOOK(int, mkdir, ENOSPC, (const char *path, mode_t mode), (path, mode))
@@ -318,6 +319,7 @@ void inject_install(void)
 		.fstatfs = hook_fstatfs,
 		.lseek = hook_lseek,
 		.ftruncate = hook_ftruncate,
+		.fsync = hook_fsync,
 		.fallocate = hook_fallocate,
 		.mkdir = hook_mkdir,
 		.rename = hook_rename,

@@ -29,6 +29,13 @@ static int device_query(struct life *life)
 	return hm_device_query(life->f.device, &info);
 }
 
+static int device_stats(struct life *life)
+{
+	struct hm_device_stats stats = { .struct_size = sizeof(stats) };
+
+	return hm_device_stats_get(life->f.device, &stats);
+}
+
 static int device_ref(struct life *life)
 {
 	CHECK(hm_device_ref(life->f.device) == life->f.device);
@@ -122,6 +129,13 @@ static int buffer_query(struct life *life)
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
 
 	return hm_buffer_query(life->buffer, &info);
+}
+
+static int buffer_stats(struct life *life)
+{
+	struct hm_buffer_stats stats = { .struct_size = sizeof(stats) };
+
+	return hm_buffer_stats_get(life->buffer, &stats);
 }
 
 static int buffer_ref(struct life *life)
@@ -460,6 +474,7 @@ static int buffer_seal(struct life *life)
 
 const struct life_call life_calls[] = {
 	CALL(DEVICE, hm_device_query, "", device_query, NULL, NULL),
+	CALL(DEVICE, hm_device_stats_get, "", device_stats, NULL, NULL),
 	CALL(DEVICE, hm_device_ref, "", device_ref, NULL, NULL),
 	CALL(DEVICE, hm_device_unref, "", device_unref, NULL, NULL),
 	CALL(DEVICE, hm_buffer_create, "", buffer_create, NULL, NULL),
@@ -470,6 +485,7 @@ const struct life_call life_calls[] = {
 	CALL(DEVICE, hm_sim_call, "", sim_call, is_sim, NULL),
 	CALL(DEVICE, hm_drm_view_create, "", device_drm_view, takes_memory, NULL),
 	CALL(BUFFER, hm_buffer_query, "", buffer_query, NULL, NULL),
+	CALL(BUFFER, hm_buffer_stats_get, "", buffer_stats, NULL, NULL),
 	CALL(BUFFER, hm_buffer_ref, "", buffer_ref, NULL, NULL),
 	CALL(BUFFER, hm_buffer_unref, "", buffer_unref, NULL, NULL),
 	CALL(BUFFER, hm_buffer_export, "", buffer_export, NULL, is_plain),

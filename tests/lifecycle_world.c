@@ -249,7 +249,7 @@ void life_open_gate(struct life *life)
 
 static uint32_t bracket_now(const struct life *life)
 {
-	if (!life->map->n_bracket)
+	if (!map_brackets(life->map))
 		return 1u << LC_BRACKET_CLOSED;
 	if (life->map->lost)
 		return 1u << LC_BRACKET_LOST;

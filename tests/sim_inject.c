@@ -38,7 +38,7 @@ static void test_engine(void)
 
 	if (fd < 0)
 		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 200);
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
 	CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
 	fence.queue = queue;
@@ -53,7 +53,7 @@ static void test_engine(void)
 	begin = now();
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), -ETIMEDOUT);
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), -ETIMEDOUT);
-	CHECK(now() - begin >= 0.39);
+	CHECK(now() - begin >= 1.95 * SIM_TIMEOUT_MS / 1e3);
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 3);
 
@@ -61,7 +61,9 @@ static void test_engine(void)
 	begin = now();
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
 	CHECK(now() - begin >= 0.049);
-	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, 300000000), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue,
+				  (SIM_TIMEOUT_MS + 100) * UINT64_C(1000000)),
+		    0);
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), -ETIMEDOUT);
 
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, UINT64_MAX), -EINVAL);

@@ -66,7 +66,7 @@ static void test_told(void)
 
 	if (fd < 0)
 		return;
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 200);
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
 	other = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
 	check_told(fd, queue, 0, 0);
 	check_told(fd, queue, 1, 0);

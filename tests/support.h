@@ -20,6 +20,12 @@ struct hm_buffer_info buffer_info(struct hm_buffer *buffer);
 struct hm_map_info map_info(struct hm_map *map, uint32_t fields);
 struct hm_stats stats_now(void);
 
+/*
+ * The first map of a process makes its published table, whose descriptor stays: for who
+ * counts descriptors, it is there from now on.
+ */
+void make_table(void);
+
 /* A file of @size zeroes without a name: its descriptor, or the test is abandoned. */
 int scratch_file(uint64_t size);
 

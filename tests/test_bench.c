@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hetmap bench: what it says, not how fast anything is. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,11 @@ static const struct {
 	{ "lost_to_usable", "memcpy(" },
 	{ "shadow_cost", "memcpy(" },
 	{ "guard_copy", "memcpy(" },
+	{ "probe_off", "sys/sdt.h" },
+	{ "publish_cost", "HETMAP_PUBLISH=0" },
+	{ "trace_overhead", "page-faults" },
+	{ "frag_effect", "MADV_HUGEPAGE" },
+	{ "report_10m", "read(" },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))
@@ -85,14 +91,37 @@ static void test_table(void)
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "every page written"));
 	CHECK(strstr(outcome.out, "<= 1.10 "));
+	CHECK(strstr(outcome.out, " hetmap ") && strstr(outcome.out, " load "));
 	CHECK(!strcmp(outcome.err, ""));
+	outcome_free(&outcome);
+	command_run(&(struct command){ .args = { "bench", "map_cycle", "protect_pair", "-v",
+						 "--rounds", "9", "--seed", "5" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "95% of 9 rounds: median "));
+	CHECK(strstr(outcome.out, "seed 5\n"));
 	outcome_free(&outcome);
 }
 
-static void check_line(const char *line)
+/* @figure is between its bounds, if there were rounds enough for some. */
+static void check_interval(const json_t *object, const char *key, bool known, double figure)
+{
+	const json_t *interval = json_object_get(object, key);
+
+	CHECK_FATAL(interval != NULL);
+	CHECK_EQUAL(json_array_size(interval), known ? 2 : 0);
+	if (!known)
+		return;
+	CHECK(json_number_value(json_array_get(interval, 0)) <= figure);
+	CHECK(json_number_value(json_array_get(interval, 1)) >= figure);
+}
+
+static void check_line(const char *line, unsigned int rounds)
 {
 	static const char *const texts[] = { "bench", "case", "unit", "peer" };
-	static const char *const numbers[] = { "value", "p99", "peer_value", "ratio" };
+	static const char *const numbers[] = { "value", "p99",    "peer_value",
+					       "ratio", "rounds", "peer_p99" };
 	json_error_t error;
 	json_t *object = json_loads(line, 0, &error);
 	size_t i;
@@ -103,26 +132,42 @@ static void check_line(const char *line)
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		CHECK(json_is_number(json_object_get(object, numbers[i])));
 	CHECK(json_number_value(json_object_get(object, "peer_value")) > 0);
+	CHECK_EQUAL(integer_of(object, "rounds"), rounds);
+	check_interval(object, "value_95", rounds >= 6, real_of(object, "value"));
+	check_interval(object, "peer_value_95", rounds >= 6, real_of(object, "peer_value"));
+	/* Drawn at random: nothing says that it is around the ratio of this one run. */
+	CHECK_EQUAL(json_array_size(json_object_get(object, "ratio_95")), rounds >= 6 ? 2 : 0);
+	CHECK_EQUAL(json_array_size(json_object_get(object, "samples")), rounds);
+	CHECK_EQUAL(json_array_size(json_object_get(object, "peer_samples")), rounds);
 	json_decref(object);
 }
 
-static void test_json(void)
+static void check_json(unsigned int rounds)
 {
 	struct outcome outcome;
-	char *line, *rest;
+	char *line, *rest, text[16];
 	int n = 0;
 
-	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", "1",
+	snprintf(text, sizeof(text), "%u", rounds);
+	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", text,
 						 "map_cycle", "protect_pair" } },
 		    &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	for (line = strtok_r(outcome.out, "\n", &rest); line;
 	     line = strtok_r(NULL, "\n", &rest)) {
-		check_line(line);
-		n++;
+		if (n++)
+			check_line(line, rounds);
+		else
+			CHECK(!strncmp(line, "{\"machine\": {", 13));
 	}
-	CHECK_EQUAL(n, 5);
+	CHECK_EQUAL(n, 6);
 	outcome_free(&outcome);
+}
+
+static void test_json(void)
+{
+	check_json(1);
+	check_json(9);
 }
 
 /* Without an OpenCL platform the two cases that need one say so, and are no failure. */
@@ -194,6 +239,8 @@ static void test_wrong_usage(void)
 		{ { "bench", "--rounds", "many" }, "not valid: 'many'" },
 		{ { "bench", "--rounds", "\033[31m" }, "\\x1b[31m" },
 		{ { "bench", "--roundz", "1" }, "--rounds" },
+		{ { "bench", "--seed", "-1" }, "from 0 to 4294967295" },
+		{ { "bench", "--compare" }, "--compare" },
 	};
 	struct outcome outcome;
 	size_t i;
@@ -208,6 +255,11 @@ static void test_wrong_usage(void)
 		CHECK(!strcmp(outcome.out, ""));
 		outcome_free(&outcome);
 	}
+	/* The failure is an object, too. */
+	command_run(&(struct command){ .args = { "bench", "--json", "--markdown" } }, &outcome);
+	CHECK_EQUAL(outcome.status, 2);
+	check_failure_json(&outcome, EINVAL);
+	outcome_free(&outcome);
 }
 
 static const struct test tests[] = {

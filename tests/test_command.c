@@ -50,9 +50,14 @@ static void test_usage(void)
 		{ { "run", "histogram", "--rounds=0" }, "a number from 1 to 1000" },
 		{ { "run", "histogram", "--rounds=1e3" }, "a number from 1 to 1000" },
 		{ { "run", "histogram", "--window=1000" }, "a multiple of the page size" },
+		{ { "run", "histogram", "--ahead=1000" }, "a multiple of the page size" },
+		{ { "run", "histogram", "--ahead=0" }, "a multiple of the page size" },
+		{ { "run", "histogram", "--ahead=1M", "--device=host", "/bin/sh" },
+		  "for a file that is mapped" },
 		{ { "run", "histogram", "--size=4" }, "an option of saxpy" },
 		{ { "run", "histogram", "/a", "/b" }, "one file at a time" },
 		{ { "run", "saxpy", "/a" }, "saxpy takes no file" },
+		{ { "run", "saxpy", "--ahead=1M" }, "an option of histogram" },
 		{ { "run", "saxpy", "--size=6" }, "a multiple of 4" },
 		{ { "run", "saxpy", "--size=-4" }, "a multiple of 4" },
 		{ { "run", "saxpy", "--size=16E" }, "a multiple of 4" },
@@ -111,7 +116,8 @@ static int64_t check_common(const json_t *json, const char *job, const char *dev
 	CHECK(!strcmp(string_of(json, "device"), device));
 	CHECK(*string_of(json, "accel") != '\0');
 	CHECK(json_is_true(json_object_get(json, "verified")));
-	CHECK_EQUAL(json_object_size(seconds), 2);
+	CHECK_EQUAL(json_object_size(seconds), 3);
+	CHECK(json_real_value(json_object_get(seconds, "first")) > 0);
 	CHECK(real_of(seconds, "in_place") > 0);
 	CHECK(json_is_real(with_copies) || json_is_null(with_copies));
 	CHECK_EQUAL(json_object_size(faults), 2);
@@ -196,6 +202,8 @@ static void test_histogram_cpu(void)
 {
 	histogram_of((const char *[]){ ON_CPU, NULL }, "file", 0);
 	histogram_of((const char *[]){ ON_CPU, "--window", "64K", NULL }, "file", 0);
+	histogram_of((const char *[]){ ON_CPU, "--ahead", "64K", NULL }, "file", 0);
+	histogram_of((const char *[]){ ON_CPU, "--ahead=1G", NULL }, "file", 0);
 	histogram_of((const char *[]){ ON_CPU, "--device", "host", NULL }, "host", -1);
 }
 

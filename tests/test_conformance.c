@@ -10,7 +10,7 @@
 
 static const struct conformance_case *const tables[] = {
 	conformance_objects, conformance_maps,    conformance_resize, conformance_grow,
-	conformance_pages,   conformance_sharing, conformance_share,
+	conformance_pages,   conformance_sharing, conformance_share,  conformance_counts,
 };
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "config.h"
 
 #define NOBODY 65534
 #define THP "sys/kernel/mm/transparent_hugepage/"
@@ -262,6 +263,11 @@ static void test_plain_machine(void)
 		      "--memory");
 	check_finding(findings, "perf_events", "note", "not in this kernel", "");
 	check_finding(findings, "temporary_files", "limit", "none in /var/tmp", "TMPDIR");
+#ifdef HAVE_SDT
+	check_finding(findings, "probes", "ok", "in this build", "");
+#else
+	check_finding(findings, "probes", "note", "none", "systemtap-sdt-dev");
+#endif
 	json_decref(findings);
 	folder_remove(root);
 }

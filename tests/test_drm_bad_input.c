@@ -63,8 +63,10 @@ static struct hm_device *open_node(enum fake_drm_node node)
 /* @run on each node; nothing of it may be open afterwards. */
 static void each(void (*run)(enum fake_drm_node node))
 {
-	unsigned int node, fds = test_holding_now().fds;
+	unsigned int node, fds;
 
+	make_table();
+	fds = test_holding_now().fds;
 	for (node = 0; node < FAKE_DRM_NODES; node++) {
 		run(node);
 		CHECK_EQUAL(fake->handles(), 0);

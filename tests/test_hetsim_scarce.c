@@ -164,7 +164,7 @@ static int run(const struct scarcity *s, const struct operation *operation, uint
 /* Of some operation it must have been too little, or the test tests nothing. */
 static void walk(const struct scarcity *s)
 {
-	unsigned int i, refused = 0;
+	unsigned int i, refused = 0, done;
 	struct world world;
 	uint64_t room;
 
@@ -175,8 +175,13 @@ static void walk(const struct scarcity *s)
 		undo_set_up(&undo_operations[i], &world);
 		CHECK_OK(undo_operations[i].run(&world));
 		undo_tear_down(&world);
-		for (room = 0; room <= s->most; room += s->step)
-			refused += !!run(s, &undo_operations[i], room);
+		/* Done twice: more room only makes the same of it. */
+		for (room = 0, done = 0; room <= s->most && done < 2; room += s->step) {
+			if (run(s, &undo_operations[i], room))
+				refused++;
+			else
+				done++;
+		}
 	}
 	CHECK(refused > 0);
 }

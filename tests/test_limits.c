@@ -217,6 +217,8 @@ static void file_size(void)
 
 /* ---- mappings ---- */
 
+#define MAX_MAPS "/proc/sys/vm/max_map_count"
+
 static uint64_t read_number(const char *path)
 {
 	unsigned long long number = 0;
@@ -388,20 +390,35 @@ static void crowded(void *user)
 	}
 }
 
+/* Where hetsim is, the machine is the tests': fewer take less time to use up. */
+static void set_max_maps(uint64_t max_maps)
+{
+	FILE *file = access("/dev/hetsim0", F_OK) ? NULL : fopen(MAX_MAPS, "we");
+
+	if (!file)
+		return;
+	fprintf(file, "%" PRIu64, max_maps);
+	fclose(file);
+}
+
 static void mappings(void)
 {
-	uint64_t max_maps = read_number("/proc/sys/vm/max_map_count");
+	const uint64_t usual = read_number(MAX_MAPS);
+	uint64_t max_maps;
 
 	if (TEST_ASAN || TEST_TSAN) {
 		test_skip("sanitizer", "the sanitizer needs mappings of its own");
 		return;
 	}
+	set_max_maps(4096);
+	max_maps = read_number(MAX_MAPS);
 	if (!max_maps || max_maps > 300000) {
 		test_skip("kernel", "vm.max_map_count is %" PRIu64 ": too many to use up",
 			  max_maps);
 		return;
 	}
 	CHECK_EQUAL(test_fork(crowded, &max_maps), 0);
+	set_max_maps(usual);
 }
 
 /* ---- locked memory ---- */

@@ -24,6 +24,12 @@ static struct hm_device *open_host(void)
 	return device;
 }
 
+static struct test_holding holding_with_table(void)
+{
+	make_table();
+	return test_holding_now();
+}
+
 /* Of memory whose map is gone, by whoever released it. */
 static bool is_mapped(const void *address)
 {
@@ -63,7 +69,7 @@ static void arguments(void)
 static void in_place_at_first(void)
 {
 	struct hm_device *device = open_host();
-	struct test_holding before = test_holding_now();
+	struct test_holding before = holding_with_table();
 	uint64_t retired = stats_now().retired, in_place = stats_now().retired_in_place;
 	struct hm_map *map = lone_map(device, SIZE);
 	char *address = hm_map_address(map);
@@ -80,7 +86,7 @@ static void in_place_at_first(void)
 static void deferred(void)
 {
 	struct hm_device *device = open_host();
-	struct test_holding before = test_holding_now();
+	struct test_holding before = holding_with_table();
 	struct hm_pointer_info info;
 	struct hm_stats old = stats_now(), now;
 	struct section section;

@@ -105,6 +105,7 @@ struct hm_stats {
 	uint64_t retired_in_place; /* those beyond its bounds, meanwhile */
 	uint64_t backlog;          /* of the former, those that are not released yet */
 	uint64_t backlog_bytes;    /* memory that they hold */
+	uint64_t unpublished;      /* maps so far that are in no table: hetmap-published(5) */
 };
 
 /**

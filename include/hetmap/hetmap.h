@@ -16,10 +16,12 @@
 #include <hetmap/lock.h>
 #include <hetmap/lost.h>
 #include <hetmap/map.h>
+#include <hetmap/npy.h>
 #include <hetmap/pointer.h>
 #include <hetmap/protect.h>
 #include <hetmap/queue.h>
 #include <hetmap/retire.h>
+#include <hetmap/stats.h>
 #include <hetmap/view.h>
 
 #endif

@@ -9,6 +9,7 @@
 #include "accel.h"
 #include "access.h"
 #include "sys.h"
+#include "trace.h"
 
 #define KIND_MAX 16
 
@@ -287,6 +288,7 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	memcpy(accel->name, info.name, sizeof(accel->name));
 	accel->window = info.window;
 	*ret_accel = accel;
+	trace_tell();
 	return 0;
 
 err_close:

@@ -121,6 +121,14 @@ struct hm_fence {
 	struct map_use use[HM_KERNEL_MAX_ARGS];
 };
 
+/* What its work is called: by its kernel, or "copy" or "fill". */
+static inline const char *fence_work_name(const struct hm_fence *fence)
+{
+	if (fence->work.kind == HM_WORK_LAUNCH)
+		return fence->kernel->desc.name;
+	return fence->work.kind == HM_WORK_COPY ? "copy" : "fill";
+}
+
 /* A fence in PREPARING with one reference, the work's. -ENOMEM. */
 int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence);
 /* The work runs; the reference it has from fence_create is its own now. */
@@ -186,6 +194,8 @@ void queue_free(struct hm_queue *queue);
 int launch_submit(struct hm_queue *queue, struct hm_fence *fence);
 /* The same for copy and fill, whose ranges have pointer, length and access. */
 int transfer_submit(struct hm_queue *queue, uint32_t n_range, struct hm_fence *fence);
+/* The bytes that were copied in, or back, while the uses are there. */
+void launch_count_copied(struct hm_fence *fence, bool back);
 
 /* ---- resolve.c ---- */
 

@@ -16,6 +16,7 @@
 
 #include "accel.h"
 #include "loss.h"
+#include "probe.h"
 #include "repair.h"
 #include "sync.h"
 #include "sys.h"
@@ -206,7 +207,7 @@ static void blame_lost(struct hm_fence *fence)
 }
 
 /* The driver says that the work is done. Caller holds a reference. */
-static void complete(struct hm_fence *fence)
+static PROBE_SITE void complete(struct hm_fence *fence)
 {
 	uint32_t running = FENCE_RUNNING;
 
@@ -218,7 +219,11 @@ static void complete(struct hm_fence *fence)
 	if (fence->work.status)
 		fence->work.bytes_out = 0;
 	else if (fence->work.bytes_out)
-		stats_add(&stats.bytes_copied, fence->work.bytes_out);
+		launch_count_copied(fence, true);
+	/* Others' work was never submitted here. */
+	if (!fence->queue->foreign)
+		probe_launch_done(fence, fence->queue->accel->name, fence_work_name(fence),
+				  fence->work.status, fence->work.bytes_out);
 	finish(fence);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "accel.h"
+#include "probe.h"
 #include "protect.h"
 #include "remap.h"
 #include "sync.h"
@@ -250,14 +251,61 @@ static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
 	return unlikely(copies) ? check_overlap(fence, n) : 0;
 }
 
+/* ---- counting ---- */
+
+/* Once for each buffer, whatever it has to do with it. */
+static void count_launch(const struct hm_fence *fence)
+{
+	struct hm_buffer *buffer;
+	uint32_t i, k;
+
+	for (i = 0; i < fence->n_use; i++) {
+		buffer = fence->use[i].map->buffer;
+		for (k = 0; k < i && fence->use[k].map->buffer != buffer; k++)
+			;
+		if (k == i)
+			count_add(&buffer->counts, COUNT_LAUNCHES, 1);
+	}
+}
+
+static void add_copied(struct hm_fence *fence, uint32_t index, uint64_t bytes)
+{
+	const struct hm_map *map = map_of(fence, index);
+
+	if (map)
+		count_add(&map->buffer->counts, COUNT_BYTES_COPIED, bytes);
+}
+
+void launch_count_copied(struct hm_fence *fence, bool back)
+{
+	const struct hm_accel_work *work = &fence->work;
+	uint64_t bytes = back ? work->bytes_out : work->bytes_in;
+	const struct hm_accel_range *range;
+	uint32_t i;
+
+	stats_add(&stats.bytes_copied, bytes);
+	if (work->kind != HM_WORK_LAUNCH) {
+		/* The one that is read, and the one that is written. */
+		add_copied(fence, back ? 0 : 1, bytes);
+		return;
+	}
+	for (i = 0; i < work->n_arg; i++) {
+		range = &work->range[i];
+		if (is_range(work, i) && range->way == HM_WAY_COPY &&
+		    (!back || range->access & HM_WRITE))
+			add_copied(fence, i, range->length);
+	}
+}
+
 /*
  * No bracket is called here, nor when the fence is waited for: what an
  * accelerator does about caches and copies is part of its work.
  */
-static int submit(struct hm_queue *queue, struct hm_fence *fence, uint32_t n)
+static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uint32_t n)
 {
 	struct hm_accel *accel = queue->accel;
 	struct hm_accel_work *work = &fence->work;
+	uint64_t start = trace_start();
 	struct pins pins;
 	int r;
 
@@ -276,8 +324,11 @@ static int submit(struct hm_queue *queue, struct hm_fence *fence, uint32_t n)
 	if (r)
 		return r;
 	stats_add(&stats.launches, 1);
-	if (work->bytes_in)
-		stats_add(&stats.bytes_copied, work->bytes_in);
+	count_launch(fence);
+	if (unlikely(work->bytes_in))
+		launch_count_copied(fence, false);
+	probe_launch(fence, accel->name, fence_work_name(fence), fence->n_use, work->bytes_in,
+		     start);
 	return 0;
 }
 

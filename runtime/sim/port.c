@@ -266,9 +266,9 @@ static int explain_too_long(struct sim_port *port, uint64_t length, uint64_t lim
 {
 	char a[16], b[16];
 
-	return err_set(-ENOSPC, "%s:%u: %s: %s are more than a buffer can have %s, %s: %s",
+	return err_set(-ENOSPC, "%s:%u: %s: %s are more than a buffer can have %s, %s: %s (%s)",
 		       port->ops->name, port->index, what, format_bytes(length, a, sizeof(a)),
-		       where, format_bytes(limit, b, sizeof(b)), remedy);
+		       where, format_bytes(limit, b, sizeof(b)), remedy, port->ops->settings);
 }
 
 int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length, uint64_t more,
@@ -289,20 +289,21 @@ int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length
 	if (now.opener_used + more > now.opener_bytes)
 		return err_set(-ENOSPC,
 			       "%s:%u: %s: %s are more than is left of what one process may "
-			       "take: %s are used; release some of it, or raise opener_mb",
+			       "take: %s are used; release some of it, or raise opener_mb (%s)",
 			       port->ops->name, port->index, what, text,
-			       part_of(now.opener_used, now.opener_bytes, a, sizeof(a)));
+			       part_of(now.opener_used, now.opener_bytes, a, sizeof(a)),
+			       port->ops->settings);
 	return err_set(
 		-ENOSPC,
 		"%s:%u: %s: %s are more than all processes have left of it: %s of VRAM%s%s "
 		"and %s of system memory are used; release some, or raise vram_mb or "
-		"system_mb",
+		"system_mb (%s)",
 		port->ops->name, port->index, what, text,
 		part_of(now.vram_used, now.vram_bytes, a, sizeof(a)),
 		now.window_bytes ? ", with the window's " : "",
 		now.window_bytes ? part_of(now.window_used, now.window_bytes, c, sizeof(c)) :
 				   "",
-		part_of(now.system_used, now.system_bytes, b, sizeof(b)));
+		part_of(now.system_used, now.system_bytes, b, sizeof(b)), port->ops->settings);
 }
 
 int sim_port_explain(struct sim_port *port, int r, const char *what)

@@ -22,7 +22,8 @@ struct sim_port;
 
 /* The two ways there are. @file is what open gave. */
 struct sim_port_ops {
-	const char *name; /* "sim": of devices and accelerators */
+	const char *name;     /* "sim": of devices and accelerators */
+	const char *settings; /* where limits are set, for remedies */
 	/* How many may be opened: numbers up to that less 1. */
 	uint32_t (*count)(void);
 	int (*open)(struct sim_port *port, uint32_t index, void **ret_file);

@@ -13,6 +13,11 @@ enum {
 	STATUS_WRONG = 1,       /* wrong result, or device or data lost under way */
 	STATUS_USAGE = 2,       /* also: missing file, directory, FIFO */
 	STATUS_ENVIRONMENT = 3, /* no permission, no such device, a limit */
+
+	/* Of what runs another command and exits with its status (env(1) has the same). */
+	STATUS_OWN = 125,            /* hetmap's own failure, usage included */
+	STATUS_NOT_EXECUTABLE = 126, /* the command is there, and can't be executed */
+	STATUS_NOT_FOUND = 127,      /* it is not there */
 };
 
 /* Each gets its own name in argv[0] and returns an exit status. */
@@ -20,7 +25,14 @@ int run_main(int argc, char **argv);
 int tour_main(int argc, char **argv);
 int devices_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
-int bench_main(int argc, char **argv); /* tools/perf */
+int inspect_main(int argc, char **argv);
+int trace_main(int argc, char **argv); /* tools/perf, as the others below */
+int report_main(int argc, char **argv);
+int stat_main(int argc, char **argv);
+int top_main(int argc, char **argv);
+int explain_main(int argc, char **argv);
+int bench_main(int argc, char **argv);
+int fragment_main(int argc, char **argv);
 
 /* All of hm_drm_list(): free() it. 0 or a negative errno. (devices.c) */
 struct hm_drm_node;
@@ -129,6 +141,8 @@ void remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void signals_init(void);
 /* The signal that came, or 0. */
 int signals_pending(void);
+/* As they were before: for a child, which is about to execute another program. */
+void signals_restore(void);
 
 /*
  * Until lost_watch(-1, NULL): a SIGBUS inside a map of the library prints that

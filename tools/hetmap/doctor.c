@@ -43,6 +43,7 @@ static const struct {
 	{ "Kernel", "anon_name", check_anon_name },
 	{ "Kernel", "userfaultfd", check_userfaultfd },
 	{ "Kernel", "perf_events", check_perf_events },
+	{ "Kernel", "probes", check_probes },
 	{ "Kernel", "temporary_files", check_temporary_files },
 };
 

@@ -76,6 +76,7 @@ doctor_check check_memfd;
 doctor_check check_anon_name;
 doctor_check check_userfaultfd;
 doctor_check check_perf_events;
+doctor_check check_probes;
 doctor_check check_temporary_files;
 
 #endif

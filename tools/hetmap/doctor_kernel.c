@@ -14,6 +14,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "doctor.h"
 #include "text.h"
 
@@ -156,6 +157,20 @@ void check_userfaultfd(struct doctor *doctor)
 		close(full);
 	if (user >= 0)
 		close(user);
+}
+
+/* Of this program's build, which the library's is, too. */
+void check_probes(struct doctor *doctor)
+{
+#ifdef HAVE_SDT
+	doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+		      "static probes: in this build, for bpftrace and perf");
+#else
+	doctor_report(doctor, DOCTOR_NOTE,
+		      "bpftrace and perf see page faults, but no maps, brackets and launches",
+		      "sudo apt-get install systemtap-sdt-dev, and build again",
+		      "static probes: none, there was no <sys/sdt.h> to build with");
+#endif
 }
 
 void check_perf_events(struct doctor *doctor)

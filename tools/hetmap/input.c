@@ -26,7 +26,6 @@ static const char *const usual[] = {
 	"/usr/lib/*/perl-base/*/*.so",
 	"/usr/lib/locale/locale-archive",
 	"/var/lib/dpkg/status",
-	"/var/cache/apt/pkgcache.bin",
 };
 
 static char *largest_usual(void)

@@ -304,6 +304,7 @@ int job_measure(struct job *job, uint64_t bytes, job_pass_function *pass,
 	getrusage(RUSAGE_SELF, &after);
 	if (status)
 		goto out;
+	job->first_seconds = seconds;
 	job->minor = after.ru_minflt - before.ru_minflt;
 	job->major = after.ru_majflt - before.ru_majflt;
 	status = after_first ? after_first(user) : 0;

@@ -18,6 +18,7 @@ struct job_options {
 	const char *accel;  /* NULL: opencl:0, or else cpu */
 	const char *policy; /* a file of rules; NULL: everything is allowed */
 	uint64_t window;    /* 0: the accelerator's limit */
+	uint64_t ahead;     /* histogram: read ahead of the count; 0: not */
 	uint64_t rounds;    /* 0: what job_measure() chooses by the time they take */
 	uint64_t size;      /* of each vector of saxpy; 0: not given */
 	bool unplug;        /* saxpy: takes its device away */
@@ -50,7 +51,8 @@ struct job {
 	uint64_t passes;      /* of both sides, the first ones included */
 	struct job_pass pass; /* the first in place */
 	char *reason;         /* why it was a copy; NULL otherwise; free() */
-	long minor, major;    /* page faults of the first pass in place */
+	double first_seconds; /* the first pass in place, */
+	long minor, major;    /* and its page faults */
 };
 
 /*

@@ -59,11 +59,12 @@ static void print_times(const struct job *job, uint64_t bytes)
 	/* The device that it is on may have to be copied to all the same. */
 	const char *how = job->pass.way_in == HM_WAY_COPY ? "by the pointer" : "in place";
 	double fast = job->in_place.seconds, slow = job->copies.seconds;
-	char in_place[TEXT_MAX], with_copies[TEXT_MAX];
+	char in_place[TEXT_MAX], with_copies[TEXT_MAX], first[TEXT_MAX];
 	char *text;
 
 	text_seconds(fast, in_place);
 	text_seconds(slow, with_copies);
+	text_seconds(job->first_seconds, first);
 	/* Of a few bytes the rate says nothing. */
 	if (bytes >= 1 << 20 && fast > 0)
 		text = text_format("%s %s (%.1f GB/s)", in_place, how,
@@ -79,11 +80,11 @@ static void print_times(const struct job *job, uint64_t bytes)
 		free(text);
 	}
 	if (job->rounds > 1)
-		text = text_format("median of %" PRIu64 " rounds%s, after a first pass",
+		text = text_format("median of %" PRIu64 " rounds%s, after a first pass of %s",
 				   job->rounds,
-				   job->copies.accel ? ", one of each in turn" : "");
+				   job->copies.accel ? ", one of each in turn" : "", first);
 	else
-		text = text_format("one round, after a first pass");
+		text = text_format("one round, after a first pass of %s", first);
 	line("", text);
 	free(text);
 }
@@ -116,10 +117,12 @@ void job_json(const struct job *job, json_t *object)
 	json_object_set_new(
 		object, "bytes_copied",
 		json_integer((json_int_t)(job->bytes_loaded + job->pass.bytes_copied)));
-	json_object_set_new(
-		object, "seconds",
-		json_pack("{s:f, s:o}", "in_place", job->in_place.seconds, "with_copies",
-			  job->copies.accel ? json_real(job->copies.seconds) : json_null()));
+	json_object_set_new(object, "seconds",
+			    json_pack("{s:f, s:f, s:o}", "in_place", job->in_place.seconds,
+				      "first", job->first_seconds, "with_copies",
+				      job->copies.accel && job->copies.seconds > 0 ?
+					      json_real(job->copies.seconds) :
+					      json_null()));
 	json_object_set_new(object, "rounds", json_integer((json_int_t)job->rounds));
 	json_object_set_new(object, "faults",
 			    json_pack("{s:I, s:I}", "minor", (json_int_t)job->minor, "major",

@@ -30,6 +30,7 @@ enum {
 	OPTION_ACCEL,
 	OPTION_SIZE,
 	OPTION_WINDOW,
+	OPTION_AHEAD,
 	OPTION_ROUNDS,
 	OPTION_UNPLUG,
 	OPTION_POLICY,
@@ -46,6 +47,9 @@ static const struct option_row rows[] = {
 	[OPTION_WINDOW] = { 0, "window", "BYTES",
 			    "longest range handed over at once\n"
 			    "(default: the accelerator's limit)" },
+	[OPTION_AHEAD] = { 0, "ahead", "BYTES",
+			   "histogram: have that much of FILE read while what is\n"
+			   "before it is counted (default: the system decides)" },
 	[OPTION_ROUNDS] = { 'r', "rounds", "N",
 			    "measured rounds, 1 to 1000\n"
 			    "(default: 1 to 101, by the time they take)" },
@@ -82,6 +86,7 @@ static void usage(void)
 	     "  hetmap run histogram --json -- 'my file'\n"
 	     "  hetmap run histogram --device host --accel cpu /bin/sh\n"
 	     "  hetmap run histogram --device soft --accel soft\n"
+	     "  hetmap run histogram --ahead 64M weights.bin\n"
 	     "  hetmap run saxpy --size 256M --rounds 5\n"
 	     "  hetmap run saxpy --device soft:0 --unplug-at 50%\n"
 	     "\n"
@@ -163,6 +168,13 @@ static int take_value(const struct option_state *state, int option, struct job_o
 				state, option,
 				"bytes, a multiple of the page size, as in 64K, 256M");
 		break;
+	case OPTION_AHEAD:
+		if (option_bytes(value, &options->ahead) || !options->ahead ||
+		    options->ahead % (uint64_t)sysconf(_SC_PAGESIZE))
+			return option_refuse(
+				state, option,
+				"bytes, a multiple of the page size, as in 16M, 64M");
+		break;
 	case OPTION_ROUNDS:
 		if (option_number(value, 1, 1000, &options->rounds))
 			return option_refuse(state, option, "a number from 1 to 1000");
@@ -229,6 +241,9 @@ int run_main(int argc, char **argv)
 	if (options.size && job->bit != SAXPY)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
 			    "run: --size is an option of saxpy");
+	if (options.ahead && job->bit != HISTOGRAM)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
+			    "run: --ahead is an option of histogram");
 	if (options.unplug && job->bit != SAXPY)
 		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
 			    "run: --unplug-at is an option of saxpy");

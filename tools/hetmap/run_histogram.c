@@ -36,10 +36,12 @@ struct histogram {
 
 static int map_file(struct histogram *h, struct hm_device *device)
 {
+	const char *slash = strrchr(h->input.path, '/');
 	struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.flags = HM_BUFFER_READ_ONLY,
 		.size = h->size,
+		.name = slash ? slash + 1 : h->input.path,
 	};
 	struct hm_buffer *buffer;
 	char *what;
@@ -156,6 +158,10 @@ static int place(struct histogram *h, const char *name)
 		status = map_file(h, device);
 	else
 		status = load_file(h, device);
+	if (!status && !h->map && h->job.options->ahead)
+		status = fail(STATUS_USAGE, EINVAL, "leave --ahead or --device away",
+			      "--ahead is for a file that is mapped, and device %s has a copy",
+			      h->job.device);
 	if (!status)
 		status = info.caps & HM_CAP_CREATE ? make_tables(h, device) :
 						     make_host_tables(h);
@@ -174,16 +180,45 @@ static int wrong_result(const struct histogram *h, const char *whose, unsigned i
 		    h->job.in_place.info.name, value, count, whose, expected);
 }
 
+/* The end of what is counted at once: not more than what is announced at once. */
+static uint64_t slice_end(const struct histogram *h, uint64_t offset)
+{
+	uint64_t end = job_slice_end(&h->job, offset, h->whole);
+	uint64_t ahead = h->job.options->ahead;
+
+	return ahead && end - offset > ahead ? offset + ahead : end;
+}
+
+/* From @offset on: asked for while what is before it is counted. Only once: it stays. */
+static int announce(const struct histogram *h, uint64_t offset)
+{
+	uint64_t length = h->job.options->ahead;
+	int r;
+
+	if (!length || h->counted || offset >= h->size)
+		return 0;
+	if (length > h->size - offset)
+		length = h->size - offset;
+	r = hm_map_advise(h->map, offset, length, HM_ADVICE_WILLNEED);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, "leave --ahead away",
+				    "cannot read the file ahead");
+	return 0;
+}
+
 static int histogram_pass(void *user, struct job_side *side, struct job_pass *ret_pass)
 {
 	struct histogram *h = user;
 	uint64_t counts[HISTOGRAM_VALUES] = { 0 };
 	uint64_t offset, end, parts, i;
 	struct hm_fence *fence;
-	int r, status;
+	int r, status, ahead;
 
+	status = announce(h, 0);
+	if (status)
+		return status;
 	for (offset = 0; offset < h->whole; offset = end) {
-		end = job_slice_end(&h->job, offset, h->whole);
+		end = slice_end(h, offset);
 		parts = histogram_parts(&side->info, end - offset);
 		r = hm_launch(side->queue, h->kernel, parts * histogram_group(&side->info),
 			      &fence, HM_RANGE(h->bytes + offset, end - offset, HM_READ),
@@ -193,9 +228,10 @@ static int histogram_pass(void *user, struct job_side *side, struct job_pass *re
 		if (r)
 			return fail_library(STATUS_ENVIRONMENT, r, NULL,
 					    "cannot launch the kernel");
+		ahead = announce(h, end);
 		status = job_wait(fence, end - offset, ret_pass);
-		if (status)
-			return status;
+		if (status || ahead)
+			return status ? status : ahead;
 		for (i = 0; i < parts * HISTOGRAM_VALUES; i++)
 			counts[i % HISTOGRAM_VALUES] += h->parts[i];
 	}

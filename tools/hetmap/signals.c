@@ -27,10 +27,24 @@ static void on_stop(int sig)
 	pending = sig;
 }
 
+/* What is not as it was, and how it was. */
+static struct {
+	int signal;
+	struct sigaction before;
+} changed[] = { { .signal = SIGINT },
+		{ .signal = SIGTERM },
+		{ .signal = SIGPIPE },
+		{ .signal = SIGXFSZ } };
+
+#define N_CHANGED (sizeof(changed) / sizeof(changed[0]))
+
 void signals_init(void)
 {
 	struct sigaction action = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
+	size_t i;
 
+	for (i = 0; i < N_CHANGED; i++)
+		sigaction(changed[i].signal, NULL, &changed[i].before);
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
@@ -38,6 +52,14 @@ void signals_init(void)
 	signal(SIGPIPE, SIG_IGN);
 	/* So that drivers that write a cache beyond RLIMIT_FSIZE get EFBIG. */
 	signal(SIGXFSZ, SIG_IGN);
+}
+
+void signals_restore(void)
+{
+	size_t i;
+
+	for (i = 0; i < N_CHANGED; i++)
+		sigaction(changed[i].signal, &changed[i].before, NULL);
 }
 
 int signals_pending(void)

@@ -115,7 +115,7 @@ int tour_create(struct tour *tour)
 
 	r = hm_buffer_create(tour->device, &desc, &tour->buffer);
 	if (r)
-		return tour_failed(tour, r, 0, "no buffer");
+		return tour_failed(tour, r, 0, "no buffer with room to grow by half");
 	tour->size = tour->first_size;
 	r = hm_buffer_query(tour->buffer, &info);
 	if (r)

@@ -1,82 +1,65 @@
 // SPDX-License-Identifier: MIT
-/* hetmap bench: options, the list of benchmarks, and how results are shown. */
-#include "bench.h"
-
+/* hetmap bench: options, a run of the cases that are wanted, and what is made of it. */
 #include <errno.h>
-#include <jansson.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <hetmap/hetmap.h>
-
 #include "../hetmap/command.h"
-#include "../hetmap/text.h"
+#include "bench_list.h"
 #include "bench_options.h"
+#include "bench_report.h"
 #include "peer.h"
 
-enum { OPTION_JSON, OPTION_LIST, OPTION_SHOW_PEER, OPTION_ROUNDS, OPTION_HELP };
+enum {
+	OPTION_JSON,
+	OPTION_VERBOSE,
+	OPTION_LIST,
+	OPTION_SHOW_PEER,
+	OPTION_ROUNDS,
+	OPTION_SHORT,
+	OPTION_SEED,
+	OPTION_WITH,
+	OPTION_COMPARE,
+	OPTION_HTML,
+	OPTION_CLAIMS,
+	OPTION_MARKDOWN,
+	OPTION_FAULT_READ,
+	OPTION_FAULT_WRITE,
+	OPTION_HELP,
+};
 
 static const struct option_row rows[] = {
 	[OPTION_JSON] = { 0, "json", NULL, "one JSON object a line" },
+	[OPTION_VERBOSE] = { 'v', "verbose", NULL, "95% intervals, and the peer's p99" },
 	[OPTION_LIST] = { 0, "list", NULL, "list the cases, measure nothing" },
 	[OPTION_SHOW_PEER] = { 0, "show-peer", NULL,
 			       "print the code compared with, measure nothing" },
 	[OPTION_ROUNDS] = { 0, "rounds", "N", "samples of each side (default: by case)" },
+	[OPTION_SHORT] = { 0, "short", NULL,
+			   "show that the cases work, not how fast anything is" },
+	[OPTION_SEED] = { 0, "seed", "N", "of the intervals of ratios (default: 1)" },
+	[OPTION_WITH] = { 0, "with", "FILE",
+			  "measure nothing: take what --json wrote to FILE" },
+	[OPTION_COMPARE] = { 0, "compare", "FILE",
+			     "what is faster or slower than in the run in FILE" },
+	[OPTION_HTML] = { 0, "html", "FILE", "write a page with plots to FILE" },
+	[OPTION_CLAIMS] = { 0, "claims", NULL,
+			    "figures that others published, beside those from here" },
+	[OPTION_MARKDOWN] = { 0, "markdown", NULL,
+			      "print a page of Markdown instead of a table" },
+	[OPTION_FAULT_READ] = { 0, "fault-read", "BYTES",
+				"no case: read new memory, a page at a time, and print\n"
+				"how many ns that took; what trace_overhead traces" },
+	[OPTION_FAULT_WRITE] = { 0, "fault-write", "BYTES", "the same, written" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
 };
 
-static const struct bench benches[] = {
-	{ "map_cycle", "create, map, touch and release 64 KiB", bench_map_cycle,
-	  peer_maps_source },
-	{ "protect_pair", "take the right to write away and give it back, 64 KiB",
-	  bench_protect_pair, peer_maps_source },
-	{ "lock_pair", "lock and unlock 64 KiB", bench_lock_pair, peer_maps_source },
-	{ "pointer_find", "look addresses up among 10,000 and 60,000 maps", bench_pointer_find,
-	  peer_pointer_source },
-	{ "launch", "an empty kernel, and wait for it", bench_launch, peer_opencl_source },
-	{ "zero_copy", "SAXPY on 2 x 256 MiB, in place", bench_zero_copy, peer_opencl_source },
-	{ "grow", "1 GiB in sixteen steps, at one address", bench_grow, peer_maps_source },
-	{ "first_touch", "1 GiB of new memory, every page written", bench_first_touch,
-	  peer_maps_source },
-	{ "soft_submit", "an empty command on soft:0, and wait for it", bench_soft_submit,
-	  peer_sim_source },
-	{ "sim_fault", "256 MiB of VRAM of sim:0, every page written", bench_sim_fault,
-	  peer_sim_source },
-	{ "sim_submit", "an empty command on sim:0, and wait for it", bench_sim_submit,
-	  peer_sim_source },
-	{ "sim_copy", "64 MiB copied by the engine of sim:0", bench_sim_copy, peer_sim_source },
-	{ "transfer_1g", "1 GiB from a producer to the engine's result", bench_transfer_1g,
-	  peer_sim_source },
-	{ "dmabuf_bracket", "an access of the CPU's to a dma-buf, begun and ended",
-	  bench_dmabuf_bracket, peer_dmabuf_source },
-	{ "drm_map_cycle", "create, map, touch and release 1 MiB on a DRM node",
-	  bench_drm_map_cycle, peer_drm_source },
-	{ "drm_reuse", "the same, where an idle object is used again", bench_drm_reuse,
-	  peer_drm_source },
-	{ "dmabuf_share", "a dma-buf sent to another process, mapped and read there",
-	  bench_dmabuf_share, peer_dmabuf_source },
-	{ "guard_copy", "copies into a map, with an error instead of a signal",
-	  bench_guard_copy, peer_maps_source },
-	{ "find_under_churn", "look-ups while another thread maps and unmaps without pause",
-	  bench_find_under_churn, peer_maps_source },
-	{ "retire", "the last reference to a map of 1 MiB, as its caller sees it", bench_retire,
-	  peer_maps_source },
-	{ "lost_to_usable", "a lost device, until 256 MiB with a shadow are touched",
-	  bench_lost_to_usable, peer_maps_source },
-	{ "shadow_cost", "the end of a bracket over 1 MiB of a buffer with a shadow",
-	  bench_shadow_cost, peer_maps_source },
-};
+struct bench_options bench_options = { .seed = 1 };
 
-#define N_BENCH (sizeof(benches) / sizeof(benches[0]))
-
-struct bench_options bench_options;
-
-/* The benchmark that runs, and the one whose head was printed last. */
-static const struct bench *running, *headed;
+/* Of bench_list. */
+static bool selected[BENCH_MOST];
 
 static void usage(void)
 {
@@ -90,209 +73,51 @@ static void usage(void)
 	option_help(rows);
 	puts("\n"
 	     "Examples:\n"
-	     "  hetmap bench                     all cases, about two minutes\n"
+	     "  hetmap bench                     all cases, about five minutes\n"
 	     "  hetmap bench map_cycle --json\n"
 	     "  hetmap bench --show-peer pointer_find\n"
+	     "  hetmap bench --json >old.json    and after a change:\n"
+	     "  hetmap bench --compare old.json\n"
+	     "  hetmap bench --with old.json --html old.html\n"
 	     "\n"
 	     "See also hetmap-bench(1).");
 }
 
-/* ---- results ---- */
+/* ---- measuring ---- */
 
-static void head(void)
+static bool is_selected(const char *name)
 {
-	if (headed == running)
-		return;
-	if (!headed)
-		printf("%-26s%10s%10s%10s%6s  %s\n", "", "median", "p99", "peer", "ratio",
-		       "target");
-	headed = running;
-	printf("%s: %s\n", running->name, running->summary);
+	const struct bench *bench = bench_find(name);
+
+	return bench && selected[bench - bench_list];
 }
 
-static const char *figure(double value, const char *unit, char *text, size_t size)
-{
-	int digits = fabs(value) < 9.995 ? 2 : fabs(value) < 999.5 ? 1 : 0;
-
-	snprintf(text, size, "%.*f %s", digits, value, unit);
-	return text;
-}
-
-static void report_json(const struct bench_result *result, double ratio, bool met)
-{
-	json_t *line = json_pack("{s:s, s:s, s:s, s:f, s:f, s:s, s:f, s:f}", "bench",
-				 running->name, "case", result->name, "unit", result->unit,
-				 "value", result->value, "p99", result->p99, "peer",
-				 result->peer, "peer_value", result->peer_value, "ratio",
-				 ratio);
-
-	if (line && result->kind != TARGET_NONE) {
-		json_object_set_new(
-			line, result->kind == TARGET_RATIO ? "target_ratio" : "target_value",
-			json_real(result->target));
-		json_object_set_new(line, "met", json_boolean(met));
-	}
-	json_dumpf(line, stdout, JSON_REAL_PRECISION(6));
-	putchar('\n');
-	json_decref(line);
-}
-
-void bench_report(const struct bench_result *result)
-{
-	double ratio = result->peer_value > 0 ? result->value / result->peer_value : 0;
-	bool met = (result->kind == TARGET_RATIO ? ratio : result->value) <= result->target;
-	char value[TEXT_MAX], p99[TEXT_MAX], peer[TEXT_MAX], target[2 * TEXT_MAX] = "";
-
-	if (output.json) {
-		report_json(result, ratio, met);
-		goto flush;
-	}
-	head();
-	if (result->kind == TARGET_RATIO)
-		snprintf(target, sizeof(target), "  <= %.2f %s", result->target,
-			 met ? "met" : "MISSED");
-	if (result->kind == TARGET_VALUE)
-		snprintf(target, sizeof(target), "  <= %.4g %s %s", result->target,
-			 result->unit, met ? "met" : "MISSED");
-	printf("  %-24s%10s%10s%10s %5.2f%s\n", result->name,
-	       figure(result->value, result->unit, value, sizeof(value)),
-	       figure(result->p99, result->unit, p99, sizeof(p99)),
-	       figure(result->peer_value, result->unit, peer, sizeof(peer)), ratio, target);
-flush:
-	output_flush();
-}
-
-void bench_report_pair(const struct bench_pair *pair, const struct bench_figures *figures,
-		       const char *unit, double ns, enum bench_target kind, double target)
-{
-	const struct bench_result result = {
-		.name = pair->name,
-		.unit = unit,
-		.value = figures->value / ns,
-		.p99 = figures->p99 / ns,
-		.peer = pair->peer,
-		.peer_value = figures->peer_value / ns,
-		.kind = kind,
-		.target = target,
-	};
-
-	bench_report(&result);
-}
-
-int bench_compare(const struct bench_pair *pair, void *user, const char *unit, double ns,
-		  enum bench_target kind, double target)
-{
-	struct bench_figures figures;
-	int r = bench_measure(pair, user, &figures);
-
-	if (!r)
-		bench_report_pair(pair, &figures, unit, ns, kind, target);
-	return r;
-}
-
-void bench_skip(const char *name, const char *format, ...)
-{
-	char reason[1024];
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(reason, sizeof(reason), format, list);
-	va_end(list);
-	if (output.json) {
-		json_t *line = json_pack("{s:s, s:s, s:s}", "bench", running->name, "case",
-					 name, "skipped", reason);
-
-		json_dumpf(line, stdout, 0);
-		putchar('\n');
-		json_decref(line);
-	} else {
-		head();
-		printf("  %-24s  skipped: ", name);
-		text_wrap(reason, 37, 28, 80);
-	}
-	output_flush();
-}
-
-int bench_fail(const char *name, int r, bool ours)
-{
-	const char *text = ours ? hm_errmsg() : strerror(-r);
-
-	fprintf(stderr, "hetmap: bench %s, %s: %s: %s\n", running->name, name,
-		ours ? "hetmap" : "the peer", text[0] ? text : strerror(-r));
-	return r;
-}
-
-/* ---- the peers' code ---- */
-
-/* The text behind the last '/' '*' that heads a part: does it name @name? */
-static bool part_names(const char *head, const char *end, const char *name)
-{
-	size_t length = strlen(name);
-	const char *at;
-
-	for (at = head; at + length < end; at++)
-		if (!strncmp(at, name, length) && at[-1] == ' ' && at[length] == ' ')
-			return true;
-	return false;
-}
-
-/* Prints those parts of the peer's file that are headed by the benchmark's name. */
-static void show_peer(const struct bench *bench)
-{
-	static const char mark[] = "\n/* ---- ";
-	const char *part = strstr(bench->peer_source, mark);
-
-	printf("/* The peer of %s: %s. */\n", bench->name, bench->summary);
-	while (part) {
-		const char *next = strstr(part + 1, mark);
-		const char *line_end = strchr(part + 1, '\n');
-		size_t length = next ? (size_t)(next - part) : strlen(part);
-
-		if (line_end && part_names(part + 1, line_end, bench->name))
-			printf("%.*s", (int)length, part);
-		part = next;
-	}
-	putchar('\n');
-}
-
-/* ---- the command ---- */
-
-static const struct bench *find(const char *name)
+/* Lists, or shows peers: measures nothing. */
+static int show(bool list, bool peers)
 {
 	size_t i;
 
-	for (i = 0; i < N_BENCH; i++)
-		if (!strcmp(benches[i].name, name))
-			return &benches[i];
-	return NULL;
+	for (i = 0; i < bench_list_n; i++) {
+		if (selected[i] && list)
+			printf("%-15s %s\n", bench_list[i].name, bench_list[i].summary);
+		if (selected[i] && peers)
+			bench_show_peer(&bench_list[i]);
+	}
+	return STATUS_DONE;
 }
 
-static int refuse(const char *name)
-{
-	const char *names[N_BENCH + 1] = { NULL };
-	const char *nearest;
-	size_t i;
-
-	for (i = 0; i < N_BENCH; i++)
-		names[i] = benches[i].name;
-	nearest = option_nearest(name, names);
-	if (nearest)
-		return fail(STATUS_USAGE, EINVAL, NULL,
-			    "bench: there is no case '%s': did you mean %s?", name, nearest);
-	return fail(STATUS_USAGE, EINVAL, NULL,
-		    "bench: there is no case '%s': see hetmap bench --list", name);
-}
-
-static int run_selected(const bool *selected)
+static int measure(struct bench_run *run)
 {
 	int status = STATUS_DONE;
 	size_t i;
 
-	for (i = 0; i < N_BENCH; i++) {
+	run->machine = bench_state_now();
+	bench_tell_machine(run);
+	for (i = 0; i < bench_list_n; i++) {
 		if (!selected[i])
 			continue;
-		running = &benches[i];
-		if (running->run())
+		bench_report_begin(run, bench_list[i].name);
+		if (bench_list[i].run())
 			status = STATUS_ENVIRONMENT;
 		if (signals_pending())
 			return 128 + signals_pending();
@@ -301,6 +126,179 @@ static int run_selected(const bool *selected)
 			break;
 	}
 	return status;
+}
+
+/* Of a run that was read: what measuring it would have printed. */
+static void tell_again(const struct bench_run *run)
+{
+	size_t i;
+
+	bench_tell_machine(run);
+	for (i = 0; i < run->n; i++)
+		bench_tell_row(&run->rows[i]);
+}
+
+/* ---- what is made of a run ---- */
+
+struct work {
+	struct bench_run old; /* of --compare */
+	struct bench_run run;
+	FILE *html;
+	char *html_shown;
+};
+
+/* What may fail is tried before minutes of measuring: files are read and opened. */
+static int prepare(struct work *work, bool any)
+{
+	const struct bench_options *o = &bench_options;
+	int status = STATUS_DONE, error;
+
+	if (o->compare)
+		status = bench_load(o->compare, &work->old);
+	if (!status && o->with)
+		status = bench_load(o->with, &work->run);
+	if (status)
+		return status;
+	if (any) {
+		bench_run_select(&work->old, is_selected);
+		bench_run_select(&work->run, is_selected);
+	}
+	if (!o->html)
+		return STATUS_DONE;
+	work->html_shown = text_escape(o->html);
+	work->html = fopen(o->html, "we");
+	if (work->html)
+		return STATUS_DONE;
+	error = errno;
+	status = error == EACCES || error == EROFS ? STATUS_ENVIRONMENT : STATUS_USAGE;
+	return fail(status, error, NULL, "bench: cannot write '%s': %s", work->html_shown,
+		    strerror(error));
+}
+
+static int write_html(const struct work *work)
+{
+	bench_html(&work->run, work->html);
+	if (!fflush(work->html) && !ferror(work->html))
+		return STATUS_DONE;
+	return fail(STATUS_ENVIRONMENT, errno, NULL, "bench: cannot write '%s': %s",
+		    work->html_shown, strerror(errno));
+}
+
+/* The run is there, or its cases are measured; then all that was asked for is made. */
+static int make(struct work *work)
+{
+	const struct bench_options *o = &bench_options;
+	int status = STATUS_DONE, r;
+
+	if (!o->with)
+		status = measure(&work->run);
+	else if (!o->compare && !o->html && !o->claims && !o->markdown)
+		tell_again(&work->run);
+	/* Of a run that was broken off, too: the file is there by now. */
+	if (work->html) {
+		r = write_html(work);
+		status = status ? status : r;
+	}
+	if (status >= 128)
+		return status;
+	if (o->compare)
+		bench_compare_runs(&work->old, &work->run, o->compare);
+	if (o->markdown)
+		bench_markdown(&work->run);
+	else if (o->claims)
+		bench_claims_print(&work->run);
+	return status;
+}
+
+static int run(bool any)
+{
+	struct work work = { 0 };
+	int status = prepare(&work, any);
+
+	if (!status)
+		status = make(&work);
+	if (work.html)
+		fclose(work.html);
+	free(work.html_shown);
+	bench_run_free(&work.old);
+	bench_run_free(&work.run);
+	return status;
+}
+
+/* The program of trace_overhead. */
+static int fault(const struct option_state *state, int option)
+{
+	uint64_t bytes;
+	double ns;
+	int r;
+
+	if (option_bytes(state->value, &bytes) || !bytes)
+		return option_refuse(state, option, "a number of bytes");
+	r = peer_fault(bytes, option == OPTION_FAULT_WRITE, &ns);
+	if (r)
+		return fail(STATUS_ENVIRONMENT, r, NULL, "bench: no memory to fault on: %s",
+			    strerror(-r));
+	printf("%.0f\n", ns);
+	return STATUS_DONE;
+}
+
+/* ---- options ---- */
+
+/* One that is neither --list nor --show-peer. OPTION_END: go on with the next. */
+static int take(const struct option_state *state, int option)
+{
+	struct bench_options *o = &bench_options;
+	uint64_t number;
+
+	switch (option) {
+	case OPTION_JSON:
+		output.json = true;
+		break;
+	case OPTION_VERBOSE:
+		o->verbose = true;
+		break;
+	case OPTION_ROUNDS:
+		if (option_number(state->value, 1, 1000000, &number))
+			return option_refuse(state, option, "a number from 1 to 1000000");
+		o->rounds = (unsigned int)number;
+		break;
+	case OPTION_SHORT:
+		o->small = true;
+		break;
+	case OPTION_SEED:
+		if (option_number(state->value, 0, UINT32_MAX, &o->seed))
+			return option_refuse(state, option, "a number from 0 to 4294967295");
+		break;
+	case OPTION_WITH:
+		o->with = state->value;
+		break;
+	case OPTION_COMPARE:
+		o->compare = state->value;
+		break;
+	case OPTION_HTML:
+		o->html = state->value;
+		break;
+	case OPTION_CLAIMS:
+		o->claims = true;
+		break;
+	case OPTION_MARKDOWN:
+		o->markdown = true;
+		break;
+	default:
+		return STATUS_USAGE;
+	}
+	return OPTION_END;
+}
+
+/* Of claims without a case: those that they are measured by. */
+static void select_cases(bool any)
+{
+	bool claimed = bench_options.claims && !bench_options.html && !bench_options.compare &&
+		       !bench_options.markdown;
+	size_t i;
+
+	for (i = 0; i < bench_list_n && !any; i++)
+		selected[i] = !claimed || bench_claimed(bench_list[i].name);
 }
 
 int bench_main(int argc, char **argv)
@@ -312,51 +310,41 @@ int bench_main(int argc, char **argv)
 		.argv = argv,
 		.next = 1,
 	};
-	bool selected[N_BENCH] = { false };
-	bool any = false, list = false, show = false;
+	bool any = false, list = false, peers = false;
 	const struct bench *bench;
-	uint64_t rounds;
-	size_t i;
-	int option;
+	int option, status;
 
 	/* One of them takes the device away; whoever has settings of his own says so there. */
 	setenv("HETMAP_SOFT", "test=1", 0);
 	while ((option = option_next(&state)) != OPTION_END) {
 		switch (option) {
-		case OPTION_JSON:
-			output.json = true;
-			break;
 		case OPTION_LIST:
 			list = true;
 			break;
 		case OPTION_SHOW_PEER:
-			show = true;
+			peers = true;
 			break;
-		case OPTION_ROUNDS:
-			if (option_number(state.value, 1, 1000000, &rounds))
-				return option_refuse(&state, option,
-						     "a number from 1 to 1000000");
-			bench_options.rounds = (unsigned int)rounds;
-			break;
+		case OPTION_FAULT_READ:
+		case OPTION_FAULT_WRITE:
+			return fault(&state, option);
 		case OPTION_HELP:
 			usage();
 			return STATUS_DONE;
 		case OPTION_ARGUMENT:
-			bench = find(state.value);
+			bench = bench_find(state.value);
 			if (!bench)
-				return refuse(state.value);
-			selected[bench - benches] = any = true;
+				return bench_refuse(state.value);
+			selected[bench - bench_list] = any = true;
 			break;
 		default:
-			return STATUS_USAGE;
+			status = take(&state, option);
+			if (status != OPTION_END)
+				return status;
 		}
 	}
-	for (i = 0; i < N_BENCH; i++) {
-		selected[i] |= !any;
-		if (selected[i] && list)
-			printf("%-15s %s\n", benches[i].name, benches[i].summary);
-		if (selected[i] && show)
-			show_peer(&benches[i]);
-	}
-	return list || show ? STATUS_DONE : run_selected(selected);
+	if (output.json && bench_options.markdown)
+		return fail(STATUS_USAGE, EINVAL, NULL,
+			    "bench: --json and --markdown: one of them");
+	select_cases(any);
+	return list || peers ? show(list, peers) : run(any);
 }

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "bench_stats.h"
+
 #define KIB(n) ((size_t)(n) << 10)
 #define MIB(n) ((size_t)(n) << 20)
 #define GIB(n) ((size_t)(n) << 30)
@@ -47,12 +49,12 @@ struct bench_pair {
 	bool warm_each;
 };
 
+/* In ns. */
 struct bench_figures {
-	double value; /* medians and 99th percentiles, ns */
-	double p99;
-	double peer_value;
-	double added; /* ours less the peer's of the same round */
-	double added_p99;
+	struct bench_spread ours, peer;
+	struct bench_spread added; /* ours less the peer's of the same round */
+	/* The medians of ours and of what was added, over the peer's. */
+	struct bench_interval ratio, added_ratio;
 };
 
 static inline double bench_now(void)
@@ -78,7 +80,7 @@ static inline void bench_touch(char *bytes, size_t length, size_t stride)
  */
 int bench_measure(const struct bench_pair *pair, void *user, struct bench_figures *ret_figures);
 
-/* ---- reporting (bench.c) ---- */
+/* ---- reporting (bench_report.c) ---- */
 
 enum bench_target {
 	TARGET_NONE,
@@ -86,15 +88,16 @@ enum bench_target {
 	TARGET_VALUE, /* our figure is */
 };
 
+/* Figures that are no medians: a count, a size. */
 struct bench_result {
 	const char *name;
-	const char *unit; /* of the values: "us" */
+	const char *unit; /* of the values: "KiB" */
 	double value;
-	double p99;
 	const char *peer;
 	double peer_value;
 	enum bench_target kind;
 	double target;
+	const char *note; /* a sentence on what it means; or NULL */
 };
 
 void bench_report(const struct bench_result *result);
@@ -102,6 +105,10 @@ void bench_report(const struct bench_result *result);
 /* The result of a pair in @unit of @ns nanoseconds, with a target for the ratio or none. */
 void bench_report_pair(const struct bench_pair *pair, const struct bench_figures *figures,
 		       const char *unit, double ns, enum bench_target kind, double target);
+
+/* What ours takes more than the peer, with a target for that. */
+void bench_report_added(const struct bench_pair *pair, const struct bench_figures *figures,
+			const char *unit, double ns, double target);
 
 /* Both: the pair is measured, and its result reported. As bench_measure(). */
 int bench_compare(const struct bench_pair *pair, void *user, const char *unit, double ns,
@@ -138,5 +145,10 @@ int bench_find_under_churn(void);
 int bench_retire(void);
 int bench_lost_to_usable(void);
 int bench_shadow_cost(void);
+int bench_probe_off(void);
+int bench_publish_cost(void);
+int bench_trace_overhead(void);
+int bench_frag_effect(void);
+int bench_report_10m(void);
 
 #endif

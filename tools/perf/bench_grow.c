@@ -146,7 +146,7 @@ int bench_grow(void)
 	pair.name = "a step, touched";
 	pair.peer = "realloc";
 	pair.peer_side = grow_peer_realloc;
-	pair.rounds = 5;
+	pair.rounds = 7;
 	pair.warm_up = 1;
 	grower.touch = true;
 	pair.warm_each = true;
@@ -217,7 +217,7 @@ int bench_first_touch(void)
 		.peer = "memfd of 4 KiB pages, touched page by page",
 		.ours = touch_ours,
 		.peer_side = touch_peer,
-		.rounds = 5,
+		.rounds = 7,
 		.warm_up = 1,
 		.warm_each = true,
 	};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Measuring two sides in turns: medians and 99th percentiles. */
+/* Measuring two sides in turns, and what is said of the samples. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,20 +7,18 @@
 #include "bench.h"
 #include "bench_options.h"
 
-static int compare(const void *a, const void *b)
+/* What was measured, a round at the same place in each. */
+struct samples {
+	double *ours, *peer;
+	double *added; /* ours less the peer's */
+};
+
+/* Of --short, as few as still have no interval. */
+static unsigned int rounds_of(const struct bench_pair *pair)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Sorts @samples. */
-static double percentile(double *samples, unsigned int n, double share)
-{
-	unsigned int i = (unsigned int)(share * (n - 1) + 0.5);
-
-	qsort(samples, n, sizeof(*samples), compare);
-	return samples[i];
+	if (bench_options.rounds)
+		return bench_options.rounds;
+	return bench_options.small && pair->rounds > 3 ? 3 : pair->rounds;
 }
 
 static int sample(const struct bench_pair *pair, void *user, bool ours, double *ret_ns)
@@ -33,50 +31,69 @@ static int sample(const struct bench_pair *pair, void *user, bool ours, double *
 	return r ? r : side(user, ret_ns);
 }
 
-int bench_measure(const struct bench_pair *pair, void *user, struct bench_figures *ret_figures)
+static int sample_all(const struct bench_pair *pair, void *user, unsigned int n,
+		      struct samples *samples)
 {
-	unsigned int n = bench_options.rounds ? bench_options.rounds : pair->rounds;
 	unsigned int round;
-	double *ours, *peer, *added;
-	int r = 0;
+	int r;
 
-	ours = calloc(n, sizeof(*ours));
-	peer = calloc(n, sizeof(*peer));
-	added = calloc(n, sizeof(*added));
-	if (!ours || !peer || !added) {
-		r = bench_fail(pair->name, -ENOMEM, false);
-		goto out;
-	}
 	for (round = 0; round < pair->warm_up + n; round++) {
 		/* Warm-up samples land in a place that a later one overwrites. */
 		unsigned int i = round < pair->warm_up ? 0 : round - pair->warm_up;
 		unsigned int turn;
 
-		if (signals_pending()) {
-			r = -EINTR;
-			goto out;
-		}
+		if (signals_pending())
+			return -EINTR;
 		for (turn = 0; turn < 2; turn++) {
 			bool is_ours = (round + turn) % 2 == 0;
 
-			r = sample(pair, user, is_ours, is_ours ? &ours[i] : &peer[i]);
-			if (r) {
-				bench_fail(pair->name, r, is_ours);
-				goto out;
-			}
+			r = sample(pair, user, is_ours,
+				   is_ours ? &samples->ours[i] : &samples->peer[i]);
+			if (r)
+				return bench_fail(pair->name, r, is_ours);
 		}
-		added[i] = ours[i] - peer[i];
+		samples->added[i] = samples->ours[i] - samples->peer[i];
 	}
-	*ret_figures = (struct bench_figures){
-		.value = percentile(ours, n, 0.5),
-		.p99 = percentile(ours, n, 0.99),
-		.peer_value = percentile(peer, n, 0.5),
-		.added = percentile(added, n, 0.5),
-		.added_p99 = percentile(added, n, 0.99),
+	return 0;
+}
+
+static int sum_up(const struct bench_pair *pair, const struct samples *samples, unsigned int n,
+		  struct bench_figures *ret_figures)
+{
+	uint64_t seed = bench_options.seed;
+	int r;
+
+	/* First: the rounds are needed as they came, and are sorted below. */
+	r = bench_ratio_interval(samples->ours, samples->peer, n, seed, &ret_figures->ratio);
+	if (!r)
+		r = bench_ratio_interval(samples->added, samples->peer, n, seed,
+					 &ret_figures->added_ratio);
+	if (r)
+		return bench_fail(pair->name, r, false);
+	bench_spread_of(samples->ours, n, &ret_figures->ours);
+	bench_spread_of(samples->peer, n, &ret_figures->peer);
+	bench_spread_of(samples->added, n, &ret_figures->added);
+	return 0;
+}
+
+int bench_measure(const struct bench_pair *pair, void *user, struct bench_figures *ret_figures)
+{
+	unsigned int n = rounds_of(pair);
+	struct samples samples = {
+		.ours = calloc(n, sizeof(double)),
+		.peer = calloc(n, sizeof(double)),
+		.added = calloc(n, sizeof(double)),
 	};
-out:
-	free(ours);
-	free(peer);
-	free(added);
+	int r;
+
+	if (!samples.ours || !samples.peer || !samples.added)
+		r = bench_fail(pair->name, -ENOMEM, false);
+	else
+		r = sample_all(pair, user, n, &samples);
+	if (!r)
+		r = sum_up(pair, &samples, n, ret_figures);
+	free(samples.ours);
+	free(samples.peer);
+	free(samples.added);
 	return r;
 }

@@ -26,16 +26,6 @@ struct finder {
 	atomic_bool stop;
 };
 
-static uint64_t random_next(uint64_t *state)
-{
-	/* splitmix64 */
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
 static int compare_base(const void *a, const void *b)
 {
 	uintptr_t x = (uintptr_t)((const struct hm_pointer_info *)a)->base;
@@ -110,8 +100,8 @@ static int finder_create(struct finder *finder, const char *name, size_t n)
 	qsort(finder->peer.maps, n, sizeof(struct hm_pointer_info), compare_base);
 	for (i = 0; i < N_ADDRESS; i++)
 		finder->address[i] =
-			(uintptr_t)hm_map_address(finder->maps[random_next(&state) % n]) +
-			random_next(&state) % WINDOW;
+			(uintptr_t)hm_map_address(finder->maps[bench_random(&state) % n]) +
+			bench_random(&state) % WINDOW;
 	return 0;
 }
 
@@ -321,7 +311,6 @@ static int long_map(struct hm_device *device)
 		.name = "1 TiB map, memory",
 		.unit = "KiB",
 		.value = (double)(slab_bytes() - before) / 1024,
-		.p99 = (double)(slab_bytes() - before) / 1024,
 		.peer = "a page table of 2 MiB pages",
 		.peer_value = 4096,
 		.kind = TARGET_VALUE,
@@ -331,17 +320,7 @@ static int long_map(struct hm_device *device)
 	r = bench_measure(&pair, &maps, &figures);
 	if (r)
 		goto unref_small;
-	result = (struct bench_result){
-		.name = pair.name,
-		.unit = "us",
-		.value = figures.added / 1e3,
-		.p99 = figures.added_p99 / 1e3,
-		.peer = pair.peer,
-		.peer_value = figures.peer_value / 1e3,
-		.kind = TARGET_VALUE,
-		.target = 5,
-	};
-	bench_report(&result);
+	bench_report_added(&pair, &figures, "us", 1e3, 5);
 unref_small:
 	hm_buffer_unref(maps.small);
 unref_buffer:

@@ -118,7 +118,6 @@ int bench_sim_fault(void)
 		.name = "faults counted",
 		.unit = "",
 		.value = fault.faults,
-		.p99 = fault.faults,
 		.peer = "pages touched",
 		.peer_value = (double)FAULT_BYTES / PAGE,
 		.kind = TARGET_VALUE,

@@ -33,6 +33,7 @@ extern const char peer_opencl_source[];
 extern const char peer_sim_source[];
 extern const char peer_dmabuf_source[];
 extern const char peer_drm_source[];
+extern const char peer_trace_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -53,6 +54,8 @@ int peer_lock_pair(const char *address, size_t length);
 int peer_grow(struct peer_map *map, size_t length);
 int peer_grow_realloc(char **address, size_t old_length, size_t length, size_t stride);
 int peer_first_touch(struct peer_map *map, size_t length);
+/* New memory that may have huge pages, every page written; ended by munmap(). */
+int peer_touch_huge(size_t length, char **ret_address);
 /* @n copies of @length bytes, one after another in @bytes. */
 /* Ended by munmap(). */
 int peer_fresh_copy(const char *from, size_t length, char **ret_to);
@@ -144,5 +147,14 @@ int peer_transfer_open(struct peer_transfer *transfer, const char *device, int f
 void peer_transfer_close(struct peer_transfer *transfer);
 int peer_transfer(struct peer_transfer *transfer, size_t length, uint32_t seed,
 		  void (*produce)(uint32_t *words, size_t n, uint32_t seed));
+
+/* ---- peer_trace.c ---- */
+
+/* New memory, a page at a time: 0 and how long that took, or a negative errno. */
+int peer_fault(size_t length, bool write, double *ret_ns);
+/* A command line, up to NULL: a file, "--" and a program are to follow. */
+extern const char *const peer_perf[];
+/* Reads a file. 0 or a negative errno. */
+int peer_read_all(const char *path);
 
 #endif

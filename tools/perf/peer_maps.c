@@ -11,7 +11,7 @@
 
 PEER_SOURCE(peer_maps_source);
 
-/* ---- map_cycle ---- */
+/* ---- map_cycle frag_effect ---- */
 
 int peer_map_cycle(size_t length, size_t stride)
 {
@@ -141,6 +141,28 @@ int peer_first_touch(struct peer_map *map, size_t length)
 	return 0;
 }
 
+/* ---- frag_effect ---- */
+
+int peer_touch_huge(size_t length, char **ret_address)
+{
+	char *address = mmap(NULL, length + MIB(2), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before;
+
+	if (address == MAP_FAILED)
+		return -errno;
+	/* Huge pages are at multiples of theirs. */
+	before = -(uintptr_t)address % MIB(2);
+	if (before)
+		munmap(address, before);
+	address += before;
+	munmap(address + length, MIB(2) - before);
+	madvise(address, length, MADV_HUGEPAGE);
+	bench_touch(address, length, KIB(4));
+	*ret_address = address;
+	return 0;
+}
+
 /* ---- guard_copy shadow_cost ---- */
 
 void peer_copies(char *to, const char *from, size_t length, size_t bytes, size_t n)
@@ -160,6 +182,14 @@ void peer_copies(char *to, const char *from, size_t length, size_t bytes, size_t
 /* ---- find_under_churn ---- */
 
 /* Its peer is hm_pointer_find() as well: the same pass, without the other thread. */
+
+/* ---- probe_off ---- */
+
+/* Its peer is the same cycle of the same library, built without <sys/sdt.h>. */
+
+/* ---- publish_cost ---- */
+
+/* Its peer is the same cycle of the same library, which HETMAP_PUBLISH=0 keeps silent. */
 
 /* ---- lost_to_usable ---- */
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The head of a .npy file: magic, version, and a Python dict that says what the bytes
+ * behind it are [numpy/lib/format.py].
+ */
+#ifndef HETMAP_FORMAT_NPY_H
+#define HETMAP_FORMAT_NPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hetmap/npy.h>
+
+/* Magic, version, and the longest of the two lengths. */
+#define NPY_BEGIN_MAX 12
+/* numpy's own limit of the dict, beyond which it wants to be told that it is trusted. */
+#define NPY_HEADER_MAX 10000
+
+struct npy_header {
+	uint32_t version; /* major */
+	uint32_t dtype;
+	bool swapped; /* not in this machine's byte order */
+	bool fortran; /* the first dimension is the fastest, and it matters */
+	uint32_t rank;
+	uint64_t shape[HM_NPY_RANK_MAX];
+	uint64_t elements;
+	uint64_t bytes; /* of all of them */
+	uint64_t data;  /* offset in the file */
+};
+
+/*
+ * The first @length bytes of a file, NPY_BEGIN_MAX of them if it has so many: how long its
+ * dict is and where it begins. 0; -EBADMSG: it is none; -EOPNOTSUPP: of another version, or
+ * too long.
+ */
+int npy_begin(const void *bytes, size_t length, struct npy_header *ret_header,
+	      uint32_t *ret_length);
+
+/* The dict, @length bytes at @text. Fills in the rest of @header, unchanged on failure. */
+int npy_parse(const char *text, size_t length, struct npy_header *header);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of tensors that tests make, right ones and wrong ones. */
+#ifndef HETMAP_TESTS_SAFETENSORS_SUPPORT_H
+#define HETMAP_TESTS_SAFETENSORS_SUPPORT_H
+
+#include <hetmap/safetensors.h>
+
+#include "command.h"
+#include "support.h"
+
+/* Byte @i of the data section of every file here. */
+static inline unsigned char data_byte(uint64_t i)
+{
+	return (unsigned char)(i * 7 + i / 251);
+}
+
+/*
+ * FOLDER/NAME: the length of @header, @header and @data bytes of data. Returns the path,
+ * which lives until the next call.
+ */
+const char *tensors_file(const char *folder, const char *name, const char *header,
+			 uint64_t data);
+
+/* The same with any length before it, and a file of @size bytes, sparse behind the header. */
+const char *tensors_odd_file(const char *folder, const char *name, const char *header,
+			     uint64_t length, uint64_t size);
+
+/* Opened, or the test is abandoned. */
+struct hm_safetensors *tensors_open(const char *path);
+
+struct hm_tensor_info tensor_info(struct hm_safetensors *safetensors, const char *name);
+
+#endif

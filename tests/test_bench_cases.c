@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+/* Cases of hetmap bench that run other programs, or other copies of the library: --short. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+
+/* The line of @name of what "bench --short --json CASE" printed; NULL: there is none. */
+static json_t *row_of(const struct outcome *outcome, const char *name)
+{
+	const char *at = outcome->out, *end;
+	json_t *object;
+
+	for (; *at; at = end + (*end == '\n')) {
+		end = at + strcspn(at, "\n");
+		object = json_loadb(at, (size_t)(end - at), 0, NULL);
+		if (json_is_object(object) && json_object_get(object, "case") &&
+		    !strcmp(string_of(object, "case"), name))
+			return object;
+		json_decref(object);
+	}
+	return NULL;
+}
+
+static void run_short(const char *name, struct outcome *ret_outcome)
+{
+	command_run(&(struct command){ .args = { "bench", "--short", "--json", name } },
+		    ret_outcome);
+	CHECK_EQUAL(ret_outcome->status, 0);
+	CHECK(!strcmp(ret_outcome->err, ""));
+}
+
+/* Measured, with both sides above 0; what has no target says nothing of one. */
+static void check_row(const struct outcome *outcome, const char *name)
+{
+	json_t *row = row_of(outcome, name);
+
+	CHECK_FATAL(row != NULL);
+	CHECK(!json_object_get(row, "skipped"));
+	CHECK(real_of(row, "value") > 0);
+	CHECK(real_of(row, "peer_value") > 0);
+	CHECK(!json_object_get(row, "met"));
+	json_decref(row);
+}
+
+static bool is_skipped(const struct outcome *outcome, const char *name)
+{
+	json_t *row = row_of(outcome, name);
+	bool skipped = json_object_get(row, "skipped");
+
+	json_decref(row);
+	return skipped;
+}
+
+static void test_report_10m(void)
+{
+	struct outcome outcome;
+
+	run_short("report_10m", &outcome);
+	check_row(&outcome, "time");
+	check_row(&outcome, "memory");
+	outcome_free(&outcome);
+}
+
+static void test_trace_overhead(void)
+{
+	struct outcome outcome;
+	json_t *row;
+
+	run_short("trace_overhead", &outcome);
+	/* Without perf, or where it may not: as the next test has it. */
+	if (is_skipped(&outcome, "1 GiB read, added")) {
+		outcome_free(&outcome);
+		return;
+	}
+	row = row_of(&outcome, "records lost");
+	CHECK_FATAL(row != NULL);
+	CHECK_EQUAL(real_of(row, "value"), 0);
+	json_decref(row);
+	row = row_of(&outcome, "read, with latencies");
+	CHECK_FATAL(row != NULL);
+	json_decref(row);
+	outcome_free(&outcome);
+}
+
+/* Without perf the case says so, and is no failure. */
+static void test_no_perf(void)
+{
+	struct outcome outcome;
+
+	command_run(&(struct command){ .args = { "bench", "--short", "trace_overhead" },
+				       .env = { "PATH=/nonexistent" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, "skipped: "));
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+}
+
+static void test_fault(void)
+{
+	static const char *const options[] = { "--fault-read", "--fault-write" };
+	struct outcome outcome;
+	double ns;
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		command_run(&(struct command){ .args = { "bench", options[i], "1M" } },
+			    &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK_EQUAL(sscanf(outcome.out, "%lf", &ns), 1);
+		CHECK(ns > 0);
+		outcome_free(&outcome);
+		command_run(&(struct command){ .args = { "bench", options[i], "0" } },
+			    &outcome);
+		CHECK_EQUAL(outcome.status, 2);
+		outcome_free(&outcome);
+	}
+}
+
+static void check_cost(const char *name)
+{
+	struct outcome outcome;
+
+	run_short(name, &outcome);
+	check_row(&outcome, "every page written");
+	check_row(&outcome, "one byte written");
+	outcome_free(&outcome);
+}
+
+static void test_probe_off(void)
+{
+	check_cost("probe_off");
+}
+
+static void test_publish_cost(void)
+{
+	check_cost("publish_cost");
+}
+
+/* Where there is a machine for it; a sentence tells what it costs. */
+static void test_frag_effect(void)
+{
+	struct outcome outcome;
+	json_t *row;
+
+	run_short("frag_effect", &outcome);
+	if (is_skipped(&outcome, "map_cycle, 0%")) {
+		CHECK(strstr(outcome.out, "make vm") || geteuid() != 0);
+	} else {
+		check_row(&outcome, "map_cycle, 50%");
+		check_row(&outcome, "first_touch, 90%");
+		row = row_of(&outcome, "in 4 KiB pages, 90%");
+		CHECK_FATAL(row != NULL);
+		CHECK(real_of(row, "value") > 5);
+		CHECK(strstr(string_of(row, "note"), " times as long"));
+		json_decref(row);
+	}
+	outcome_free(&outcome);
+}
+
+static uint64_t free_kib(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	unsigned long kib = 0;
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %lu kB", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+/* What it says is what another one finds, and nothing of it stays. */
+static void test_fragment(void)
+{
+	struct outcome outcome;
+	uint64_t before = free_kib();
+	json_t *object;
+
+	command_run(&(struct command){ .args = { "fragment", "50", "--json", "--", "true" } },
+		    &outcome);
+	if (outcome.status == 125) {
+		/* The tests of machines with little memory have the rest. */
+		CHECK(strstr(outcome.out, "--force"));
+	} else {
+		CHECK_EQUAL(outcome.status, 0);
+		object = outcome_json(&outcome);
+		CHECK(real_of(object, "percent") > 45 && real_of(object, "percent") < 55);
+		CHECK(integer_of(object, "free_bytes") > integer_of(object, "small_bytes"));
+		json_decref(object);
+		CHECK(free_kib() > before - before / 4);
+	}
+	outcome_free(&outcome);
+}
+
+static void test_fragment_wrong_usage(void)
+{
+	static const struct {
+		const char *args[5];
+		const char *says;
+	} cases[] = {
+		{ { "fragment" }, "PERCENT is missing" },
+		{ { "fragment", "101", "true" }, "from 0 to 100" },
+		{ { "fragment", "half" }, "from 0 to 100" },
+		{ { "fragment", "--farce", "50" }, "--farce" },
+	};
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct command command = { 0 };
+
+		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 125);
+		CHECK(strstr(outcome.err, cases[i].says));
+		outcome_free(&outcome);
+	}
+	command_run(&(struct command){ .args = { "fragment", "--help" } }, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+	/* Nobody but root is told where pages lie. */
+	command_run(&(struct command){ .args = { "fragment", "10", "true" }, .uid = 65534 },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 125);
+	CHECK(strstr(outcome.err, "it takes root"));
+	outcome_free(&outcome);
+}
+
+static const struct test tests[] = {
+	{ "report_10m", test_report_10m, 120, 0 },
+	{ "trace_overhead", test_trace_overhead, 120, 0 },
+	{ "no_perf", test_no_perf, 60, 0 },
+	{ "fault", test_fault, 0, 0 },
+	{ "probe_off", test_probe_off, 60, 0 },
+	{ "publish_cost", test_publish_cost, 60, 0 },
+	{ "frag_effect", test_frag_effect, 120, 0 },
+	{ "fragment", test_fragment, 60, 0 },
+	{ "fragment_wrong_usage", test_fragment_wrong_usage, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "bench_cases", tests);
+}

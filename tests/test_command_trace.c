@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: MIT
+/*
+ * hetmap trace and hetmap report: programs whose faults are known are traced, and the
+ * report has to say so. This program is those of traced.c, too: --traced NAME.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trace_support.h"
+
+/* What is advised for @name; "": nothing. */
+static const char *advice_of(const json_t *json, const char *name)
+{
+	json_t *advice;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "advice"), i, advice)
+	{
+		json_t *buffer = json_array_get(json_object_get(json, "buffers"),
+						(size_t)integer_of(advice, "buffer"));
+
+		if (!strcmp(string_of(buffer, "name"), name))
+			return string_of(advice, "text");
+	}
+	return "";
+}
+
+/* ---- tests ---- */
+
+static void check_known(const char *program, int64_t faults, const char *pattern,
+			int64_t stride)
+{
+	char *folder;
+	json_t *json, *buffer;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, program);
+	buffer = buffer_of(json, NAME);
+	CHECK_EQUAL(integer_of(buffer, "minor"), faults);
+	CHECK_EQUAL(integer_of(buffer, "major"), 0);
+	CHECK_EQUAL(integer_of(buffer, "unfinished"), 0);
+	CHECK(!strcmp(string_of(buffer, "pattern"), pattern));
+	CHECK_EQUAL(integer_of(buffer, "stride"), stride);
+	CHECK(integer_of(buffer, "time_ns") > faults * 50);
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void test_sequential(void)
+{
+	check_known("sequential", TRACED_PAGES, "sequential", 4096);
+}
+
+static void test_backwards(void)
+{
+	check_known("backwards", TRACED_PAGES, "sequential", -4096);
+}
+
+static void test_strided(void)
+{
+	check_known("strided", TRACED_PAGES / 8, "strided", 8 * 4096);
+}
+
+static void test_scattered(void)
+{
+	char *folder;
+	json_t *json, *buffer;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, "scattered");
+	buffer = buffer_of(json, NAME);
+	/* Of so many draws 1 - 1/e of the pages are met. */
+	CHECK(integer_of(buffer, "minor") > (int64_t)TRACED_PAGES / 2);
+	CHECK(!strcmp(string_of(buffer, "pattern"), "random"));
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void test_advice(void)
+{
+	char *folder;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, "large");
+	/* ThreadSanitizer's own memory costs so much more that this is no part of it. */
+	if (!TEST_TSAN)
+		CHECK(strstr(advice_of(json, "256 MiB of memory"), "2 MiB") != NULL);
+	else
+		CHECK(buffer_of(json, "256 MiB of memory") != NULL);
+	json_decref(json);
+	json = report_of(folder, "strided");
+	CHECK(!strcmp(advice_of(json, NAME), ""));
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void check_healthy(const char *program)
+{
+	json_t *json, *advice;
+	char *folder;
+	size_t i;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, program);
+	CHECK(!strcmp(advice_of(json, NAME), ""));
+	json_array_foreach(json_object_get(json, "advice"), i, advice)
+	{
+		/* A sanitizer's own memory is touched page by page: it may well be advised. */
+		if (!TEST_ASAN && !TEST_TSAN)
+			test_fail(__FILE__, __LINE__, "%s: advised: %s", program,
+				  string_of(advice, "text"));
+	}
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void test_healthy(void)
+{
+	check_healthy("populated");
+	check_healthy("computing");
+}
+
+/* One fault each, and each has the name of the buffer that was there at that time. */
+static void check_names(const char *program)
+{
+	bool seen[TRACED_BUFFERS] = { false };
+	json_t *json, *buffer;
+	size_t i, n = 0;
+	char *folder;
+	int number;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, program);
+	CHECK_EQUAL(json_array_size(json_object_get(json, "missing")), 0);
+	json_array_foreach(json_object_get(json, "buffers"), i, buffer)
+	{
+		if (sscanf(string_of(buffer, "name"), "b%4d", &number) != 1 || number < 0 ||
+		    number >= TRACED_BUFFERS)
+			continue;
+		if (seen[number])
+			test_fail(__FILE__, __LINE__, "b%04d is there twice", number);
+		seen[number] = true;
+		CHECK_EQUAL(integer_of(buffer, "minor"), 1);
+		n++;
+	}
+	CHECK_EQUAL(n, TRACED_BUFFERS);
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void test_names_host(void)
+{
+	check_names("buffers_host");
+}
+
+static void test_names_soft(void)
+{
+	check_names("buffers_soft");
+}
+
+static void test_life(void)
+{
+	int64_t faults = 0;
+	json_t *json, *buffer;
+	char *folder;
+	size_t i;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, "life");
+	/* The child's are those of an object of its own, or the parent's. */
+	json_array_foreach(json_object_get(json, "buffers"), i, buffer)
+	{
+		if (!strcmp(string_of(buffer, "name"), "life"))
+			faults += integer_of(buffer, "minor");
+	}
+	CHECK_EQUAL(faults, 64);
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void test_children(void)
+{
+	int64_t faults = 0;
+	json_t *json, *buffer;
+	char *folder;
+	size_t i;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	json = report_of(folder, "children");
+	json_array_foreach(json_object_get(json, "buffers"), i, buffer)
+	{
+		if (!strcmp(string_of(buffer, "name"), NAME))
+			faults += integer_of(buffer, "minor");
+	}
+	CHECK_EQUAL(faults, TRACED_CHILDREN);
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void test_status(void)
+{
+	char *folder;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	trace(folder, "status", 42);
+	trace(folder, "killed", 128 + SIGTERM);
+	folder_remove(folder);
+}
+
+/* As long as limits are on this machine: nothing tells when a tracer has all it needs. */
+static void pause_a_while(void)
+{
+	const char *scale = getenv("HETMAP_TIME_SCALE");
+	unsigned long times = scale ? strtoul(scale, NULL, 10) : 1;
+
+	for (times = times ? times : 1; times; times--)
+		usleep(300000);
+}
+
+static void test_running(void)
+{
+	char *folder, *path, pid_text[16];
+	struct outcome outcome;
+	json_t *json;
+	int line[2];
+	pid_t pid, tracer;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = folder_path(folder, "trace");
+	CHECK_OK_FATAL(pipe(line));
+	pid = fork();
+	if (!pid) {
+		dup2(line[0], STDIN_FILENO);
+		close(line[1]);
+		execl(self, self, "--traced", "running", NULL);
+		_exit(93);
+	}
+	close(line[0]);
+	/* Its memory is there before it is traced. */
+	pause_a_while();
+	snprintf(pid_text, sizeof(pid_text), "%d", (int)pid);
+	tracer = command_start(&(const struct command){
+		.args = { "trace", "-q", "-o", path, "-p", pid_text } });
+	command_await(tracer, SIGINT, "[perf_event]");
+	pause_a_while();
+	CHECK_EQUAL(write(line[1], "", 1), 1);
+	close(line[1]);
+	waitpid(pid, NULL, 0);
+	command_wait(tracer, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	if (outcome.err[0])
+		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
+	outcome_free(&outcome);
+	json = report(folder);
+	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "minor"), TRACED_PAGES);
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
+static void check_refused(const char *const *args, int expected, const char *words)
+{
+	struct command command = { .args = { NULL } };
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; args[i]; i++)
+		command.args[i] = args[i];
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, expected);
+	if (!strstr(outcome.err, words))
+		test_fail(__FILE__, __LINE__, "'%s' is not in: %s", words, outcome.err);
+	outcome_free(&outcome);
+}
+
+static void test_bad_input(void)
+{
+	char *folder = folder_make(), *none = folder_path(folder, "none");
+	char *other = folder_path(folder, "other"), *text = folder_path(folder, "text");
+
+	file_write(folder, "other/letter", "dear", 4);
+	file_write(folder, "text",
+		   "no recording at all, but long enough to be the head of one, "
+		   "and then some more of it: that is what it takes to be looked "
+		   "at",
+		   120);
+	check_refused((const char *const[]){ "trace", NULL }, 125, "no command was named");
+	check_refused((const char *const[]){ "trace", "-p", "x", NULL }, 125, "--pid");
+	check_refused((const char *const[]){ "trace", "-o", other, "--", "true", NULL }, 125,
+		      "is no trace");
+	check_refused((const char *const[]){ "report", none, NULL }, 2, "No such file");
+	check_refused((const char *const[]){ "report", text, NULL }, 2, "no recording");
+	check_refused((const char *const[]){ "report", other, NULL }, 2, "No such file");
+	check_refused((const char *const[]){ "report", "a", "b", NULL }, 2, "more than one");
+	check_refused((const char *const[]){ "report", "--perf-script", text, NULL }, 2,
+		      "perf script --ns");
+	if (may_trace()) {
+		check_refused((const char *const[]){ "trace", "-o", none, "--",
+						     "/nonexistent/program", NULL },
+			      127, "/nonexistent/program");
+		/* Nothing is left of what was not traced. */
+		check_refused((const char *const[]){ "report", none, NULL }, 2, "No such file");
+		check_refused((const char *const[]){ "trace", "-o", none, "-p", "999999999",
+						     NULL },
+			      125, "no process");
+	}
+	free(text);
+	free(other);
+	free(none);
+	folder_remove(folder);
+}
+
+/* Of the first bytes of what --@option writes, and of the last. */
+static void check_output(const char *path, const char *option, const char *begins,
+			 const char *has, const char *ends)
+{
+	const struct command command = { .args = { "report", "-q", option, "-", path } };
+	struct outcome outcome;
+	size_t length;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(!outcome.err[0]);
+	length = strlen(outcome.out);
+	CHECK(!strncmp(outcome.out, begins, strlen(begins)));
+	CHECK(strstr(outcome.out, has) != NULL);
+	CHECK(length > strlen(ends) && !strcmp(outcome.out + length - strlen(ends), ends));
+	outcome_free(&outcome);
+}
+
+/* Each form has the buffer's name, and how often. */
+static void test_outputs(void)
+{
+	char *folder, *path, lines[64];
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = folder_path(folder, "trace");
+	trace(folder, "sequential", 0);
+	/* The picture is of the most faults, which may be a sanitizer's own memory's. */
+	check_output(path, "--svg", "<svg ",
+		     TEST_TSAN ? " page faults, " : NAME ": 8,192 page faults, sequential",
+		     "</svg>\n");
+	check_output(path, "--html", "<!DOCTYPE html>", NAME, "</html>\n");
+	snprintf(lines, sizeof(lines), ";32_MiB_of_memory %d\n", TRACED_PAGES);
+	check_output(path, "--folded", "", lines, "\n");
+	free(path);
+	folder_remove(folder);
+}
+
+/* As perf script prints it, with names that would be other things. */
+static void test_script(void)
+{
+	static const char text[] =
+		"a 1/2 [0] 3.4: x 7/7 [000] 10.000000000: PERF_RECORD_COMM exec: a 1/2:7/7\n"
+		"a 7/7 [000] 10.000001000: PERF_RECORD_MMAP2 7/7: [0x10000000(0x200000) @ 0 "
+		"00:00 0 0]: rw-p //anon\n"
+		"a 7/7 [000] 10.000001000: PERF_RECORD_MMAP2 7/7: [0x20000000(0x100000) @ "
+		"0x1000 fe:00 12 34]: r--s /a file (deleted)\n"
+		"nonsense\n"
+		"a 7/7 [001] 10.000010000: page-faults:u:  10003000 [unknown] (//anon)\n"
+		"\tffffffff821e8700 copy ([kernel.kallsyms])\n"
+		"\t    1000 f(int (*)()) (/bin/a b)\n"
+		"\t    2000 main (/bin/a b)\n"
+		"\n"
+		"a 7/7 [001] 10.000013000: minor-faults:u: 10003000 [unknown] (//anon) 0 a (b)\n"
+		"a 7/7 10.000020000: page-faults:u: 20000010 [unknown] (/a)\n\n"
+		"a 7/7 10.001020000: major-faults:u: 20000010 [unknown] (/a)\n";
+	char *folder = folder_make(), *path = folder_path(folder, "script");
+	const struct command command = { .args = { "report", "--json", "--perf-script",
+						   path } };
+	struct outcome outcome;
+	json_t *json, *buffer, *site;
+
+	file_write(folder, "script", text, sizeof(text) - 1);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	buffer = buffer_of(json, "2 MiB of memory");
+	CHECK_EQUAL(integer_of(buffer, "minor"), 1);
+	CHECK_EQUAL(integer_of(buffer, "time_ns"), 3000);
+	buffer = buffer_of(json, "/a file (deleted)");
+	CHECK_EQUAL(integer_of(buffer, "major"), 1);
+	CHECK_EQUAL(integer_of(buffer, "time_ns"), 1000000);
+	CHECK_EQUAL(json_array_size(json_object_get(json, "buffers")), 2);
+	site = json_array_get(json_object_get(json, "sites"), 0);
+	CHECK(!strcmp(string_of(site, "function"), "f(int (*)())"));
+	CHECK(!strcmp(string_of(site, "module"), "/bin/a b"));
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
+static char *read_all(const char *path, size_t *ret_length)
+{
+	FILE *file = fopen(path, "re");
+	char *bytes = NULL;
+
+	CHECK_FATAL(file != NULL);
+	fseek(file, 0, SEEK_END);
+	*ret_length = (size_t)ftell(file);
+	rewind(file);
+	bytes = malloc(*ret_length + 1);
+	CHECK_FATAL(bytes && fread(bytes, 1, *ret_length, file) == *ret_length);
+	fclose(file);
+	return bytes;
+}
+
+/* Any bytes are a recording, or none: they end in a report or in a sentence. */
+static void check_any(const char *folder, const char *bytes, size_t length)
+{
+	char *path = folder_path(folder, "trace");
+	const struct command command = { .args = { "report", "-q", path } };
+	struct outcome outcome;
+
+	file_write(folder, "trace/perf.data", bytes, length);
+	command_run(&command, &outcome);
+	CHECK(outcome.status == 0 || outcome.status == 2 || outcome.status == 3);
+	CHECK(outcome.status == 0 || outcome.err[0]);
+	outcome_free(&outcome);
+	free(path);
+}
+
+static void test_mutated(void)
+{
+	uint64_t state = test_seed();
+	char *folder, *path, *bytes, *copy;
+	size_t length, i, n;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	trace(folder, "life", 0);
+	path = folder_path(folder, "trace/perf.data");
+	bytes = read_all(path, &length);
+	copy = malloc(length);
+	for (i = 0; i < 60 && copy; i++) {
+		memcpy(copy, bytes, length);
+		for (n = 0; n < 1 + i % 8; n++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			copy[(state >> 20) % length] ^= (char)(1u << (state >> 60) % 8);
+		}
+		check_any(folder, copy, length);
+		/* Cut off anywhere, too; and of the head, each byte. */
+		check_any(folder, bytes, (state >> 24) % length);
+		memcpy(copy, bytes, length);
+		copy[i * 2 % 104] = (char)(state >> 40);
+		check_any(folder, copy, length);
+	}
+	free(copy);
+	free(bytes);
+	free(path);
+	folder_remove(folder);
+}
+
+static const struct test tests[] = {
+	{ "sequential", test_sequential, 60, TEST_ONCE },
+	{ "backwards", test_backwards, 60, TEST_ONCE },
+	{ "strided", test_strided, 60, TEST_ONCE },
+	{ "scattered", test_scattered, 60, TEST_ONCE },
+	{ "advice", test_advice, 60, TEST_ONCE },
+	{ "healthy", test_healthy, 60, TEST_ONCE },
+	{ "names_host", test_names_host, 90, TEST_ONCE },
+	{ "names_soft", test_names_soft, 90, TEST_ONCE },
+	{ "life", test_life, 60, TEST_ONCE },
+	{ "children", test_children, 60, TEST_ONCE },
+	{ "status", test_status, 60, TEST_ONCE },
+	{ "running", test_running, 60, TEST_ONCE },
+	{ "outputs", test_outputs, 60, TEST_ONCE },
+	{ "script", test_script, 60, TEST_ONCE },
+	{ "bad_input", test_bad_input, 60, TEST_ONCE },
+	{ "mutated", test_mutated, 120, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return trace_main(argc, argv, "command_trace", tests);
+}

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: MIT
+/* The published table of maps: what others read of this process's maps, and when. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <hetmap/published.h>
+
+#include "command.h"
+#include "holding.h"
+#include "inject.h"
+#include "support.h"
+
+#define PAGE 4096
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define WALKED 42 /* the exit status of a child that met no failure */
+#define LINK "/memfd:hetmap:maps (deleted)"
+
+/* The descriptor of this process's table, for reading; -1: there is none. */
+static int open_table(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	struct dirent *entry;
+	char link[64];
+	int fd = -1;
+
+	CHECK_FATAL(folder != NULL);
+	while (fd < 0 && (entry = readdir(folder))) {
+		ssize_t n = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link));
+
+		if (n == (ssize_t)strlen(LINK) && !memcmp(link, LINK, (size_t)n))
+			fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC);
+	}
+	closedir(folder);
+	return fd;
+}
+
+static struct hm_published_head head_of(int fd)
+{
+	struct hm_published_head head = { 0 };
+
+	CHECK_EQUAL(pread(fd, &head, sizeof(head), 0), sizeof(head));
+	CHECK_EQUAL(head.magic, HM_PUBLISHED_MAGIC);
+	CHECK_EQUAL(head.version, HM_PUBLISHED_VERSION);
+	CHECK_EQUAL(head.entry_size, sizeof(struct hm_published_entry));
+	CHECK(head.used <= head.n_entry);
+	return head;
+}
+
+/* The last entry of a buffer @name before map @serial; all zeros if there is none. */
+static struct hm_published_entry entry_before(int fd, const char *name, uint64_t serial)
+{
+	struct hm_published_head head = head_of(fd);
+	struct hm_published_entry entry, found = { 0 };
+	uint64_t i;
+
+	for (i = 0; i < head.used; i++) {
+		CHECK_EQUAL(pread(fd, &entry, sizeof(entry),
+				  (off_t)(HM_PUBLISHED_FIRST + i * sizeof(entry))),
+			    sizeof(entry));
+		CHECK(!(entry.sequence & 1));
+		if (!strcmp(entry.name, name) && entry.serial > found.serial &&
+		    entry.serial < serial)
+			found = entry;
+	}
+	return found;
+}
+
+static struct hm_published_entry entry_of(int fd, const char *name)
+{
+	return entry_before(fd, name, UINT64_MAX);
+}
+
+static struct hm_buffer *make(struct hm_device *device, const char *name, uint64_t size,
+			      struct hm_map **ret_map)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc), .size = size, .max_size = 64 * PAGE, .name = name
+	};
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, ret_map));
+	return buffer;
+}
+
+static const volatile uint64_t *at(uint64_t address)
+{
+	return (const volatile uint64_t *)(uintptr_t)address;
+}
+
+static void life_on(const char *name)
+{
+	struct hm_published_entry entry, ended;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	buffer = make(device, "life", 8 * PAGE, &map);
+	fd = open_table();
+	CHECK_FATAL(fd >= 0);
+	CHECK_EQUAL(head_of(fd).pid, getpid());
+	entry = entry_of(fd, "life");
+	CHECK_EQUAL(entry.address, (uintptr_t)hm_map_address(map));
+	CHECK_EQUAL(entry.length, 8 * PAGE);
+	CHECK(entry.span >= 64 * PAGE);
+	CHECK_EQUAL(entry.offset, 0);
+	CHECK_EQUAL(entry.buffer, buffer_info(buffer).serial);
+	CHECK(!strcmp(entry.device, name));
+	CHECK(entry.begin_ns && !entry.end_ns);
+	CHECK_EQUAL(entry.generation, map_info(map, 0).generation);
+	CHECK_EQUAL(entry.flags & HM_PUBLISHED_LOST, 0);
+	/* Its counters are where it says, and count. */
+	CHECK_EQUAL((uint32_t)*at(entry.brackets), 0);
+	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	CHECK_EQUAL((uint32_t)*at(entry.brackets), 1);
+	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
+	CHECK_EQUAL((uint32_t)*at(entry.brackets), 0);
+	CHECK_EQUAL(*(const volatile uint32_t *)at(entry.in_flight), 0);
+	CHECK_OK(hm_buffer_resize(buffer, 64 * PAGE, 0));
+	CHECK_EQUAL(entry_of(fd, "life").length, 64 * PAGE);
+	CHECK_EQUAL(entry_of(fd, "life").serial, entry.serial);
+	hm_map_unref(map);
+	ended = entry_of(fd, "life");
+	CHECK_EQUAL(ended.serial, entry.serial);
+	CHECK(ended.end_ns > ended.begin_ns);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
+static void life(void)
+{
+	life_on("host");
+	life_on("soft:0");
+}
+
+/* One that moves is another entry, and the old one has ended. */
+static void moved(void)
+{
+	struct hm_published_entry before, after, old;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	buffer = make(device, "moved", PAGE, &map);
+	fd = open_table();
+	CHECK_FATAL(fd >= 0);
+	before = entry_of(fd, "moved");
+	CHECK_OK(hm_buffer_resize(buffer, 4096 * PAGE, HM_MAY_MOVE));
+	after = entry_of(fd, "moved");
+	CHECK_EQUAL(after.address, (uintptr_t)hm_map_address(map));
+	CHECK_EQUAL(after.length, 4096 * PAGE);
+	CHECK(after.address != before.address);
+	old = entry_before(fd, "moved", after.serial);
+	CHECK_EQUAL(old.serial, before.serial);
+	CHECK_EQUAL(old.address, before.address);
+	CHECK(old.end_ns && old.end_ns <= after.begin_ns);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
+/* Nobody else can write to it, change its size, or undo that. */
+static void sealed(void)
+{
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd, again;
+	char path[32];
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	buffer = make(device, "sealed", PAGE, &map);
+	fd = open_table();
+	CHECK_FATAL(fd >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDWR | O_CLOEXEC);
+	CHECK(again >= 0);
+	CHECK_EQUAL(fcntl(fd, F_GET_SEALS) & SEALS, SEALS);
+	CHECK(pwrite(again, "x", 1, 0) < 0);
+	CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0) == MAP_FAILED);
+	CHECK(ftruncate(again, 0) < 0);
+	close(again);
+	close(fd);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void in_child(void *user)
+{
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd;
+
+	(void)user;
+	CHECK(open_table() < 0);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	buffer = make(device, "child", PAGE, &map);
+	fd = open_table();
+	CHECK_FATAL(fd >= 0);
+	CHECK_EQUAL(head_of(fd).pid, getpid());
+	CHECK_EQUAL(entry_of(fd, "child").length, PAGE);
+	CHECK_EQUAL(entry_of(fd, "parent").serial, 0);
+	close(fd);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void forked(void)
+{
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	buffer = make(device, "parent", PAGE, &map);
+	CHECK_EQUAL(test_fork(in_child, NULL), 0);
+	fd = open_table();
+	CHECK_FATAL(fd >= 0);
+	CHECK_EQUAL(entry_of(fd, "child").serial, 0);
+	CHECK_EQUAL(entry_of(fd, "parent").flags & HM_PUBLISHED_INHERITED,
+		    HM_PUBLISHED_INHERITED);
+	close(fd);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* More maps than are remembered: the oldest are forgotten, and counted. */
+static void history(void)
+{
+	struct hm_published_head head;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char name[16];
+	int fd, i;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	for (i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "h%d", i);
+		buffer = make(device, name, PAGE, &map);
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+	}
+	fd = open_table();
+	CHECK_FATAL(fd >= 0);
+	head = head_of(fd);
+	CHECK(head.used < 4200);
+	CHECK(head.forgotten >= 800);
+	CHECK_EQUAL(head.left_out, 0);
+	CHECK_EQUAL(entry_of(fd, "h0").serial, 0);
+	CHECK(entry_of(fd, "h1000").end_ns != 0);
+	CHECK_EQUAL(stats_now().unpublished, 0);
+	close(fd);
+	hm_device_unref(device);
+}
+
+/* In a folder it is a file; "0" is none; and where it can't be made, maps work without. */
+static void as_wished(void *user)
+{
+	const char *wish = user;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	bool none = !strcmp(wish, "0");
+	char path[512];
+	int fd;
+
+	setenv("HETMAP_PUBLISH", wish, 1);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	buffer = make(device, "wish", PAGE, &map);
+	snprintf(path, sizeof(path), "%s/maps.%d", wish, (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (none) {
+		CHECK(open_table() < 0);
+		CHECK_EQUAL(stats_now().unpublished, 1);
+	} else if (!strcmp(wish, "/nonexistent")) {
+		CHECK(fd < 0);
+		fd = open_table();
+		CHECK(fd >= 0);
+	}
+	if (fd >= 0)
+		CHECK_EQUAL(entry_of(fd, "wish").length, PAGE);
+	else
+		CHECK(none);
+	hm_map_unref(map);
+	if (fd >= 0)
+		CHECK(entry_of(fd, "wish").end_ns != 0);
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+/* The file is cut off, and written to by another: the process goes on as it was. */
+static void in_hostile_folder(void *user)
+{
+	const char *folder = user;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char path[512];
+	int fd, i;
+
+	setenv("HETMAP_PUBLISH", folder, 1);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	buffer = make(device, "first", PAGE, &map);
+	snprintf(path, sizeof(path), "%s/maps.%d", folder, (int)getpid());
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	CHECK_OK(ftruncate(fd, 0));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	for (i = 0; i < 100; i++)
+		CHECK_EQUAL(pwrite(fd, &(uint64_t){ UINT64_MAX }, 8, i * 64), 8);
+	for (i = 0; i < 1000; i++) {
+		buffer = make(device, "more", PAGE, &map);
+		CHECK(is_zero(hm_map_address(map), 0, PAGE));
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+	}
+	close(fd);
+	hm_device_unref(device);
+}
+
+static void hostile_folder(void)
+{
+	char *folder = folder_make();
+
+	CHECK_EQUAL(test_fork(in_hostile_folder, folder), 0);
+	folder_remove(folder);
+}
+
+static void wishes(void)
+{
+	char *folder = folder_make();
+
+	CHECK_EQUAL(test_fork(as_wished, folder), 0);
+	CHECK_EQUAL(test_fork(as_wished, (void *)(uintptr_t) "0"), 0);
+	CHECK_EQUAL(test_fork(as_wished, (void *)(uintptr_t) "/nonexistent"), 0);
+	folder_remove(folder);
+}
+
+/* The @user-th call of the first map fails: it is in a table, in none, or is no map. */
+static void with_failure(void *user)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+					     .size = PAGE,
+					     .name = "first" };
+	unsigned int n = *(unsigned int *)user;
+	struct test_holding before;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd, r;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	before = test_holding_now();
+	inject_install();
+	inject_arm(n, INJECT_ONE);
+	r = hm_map_create(buffer, NULL, &map);
+	/* All calls of it went well: the walk is over. */
+	if (!inject_disarm())
+		_exit(WALKED);
+	if (!r) {
+		fd = open_table();
+		CHECK_EQUAL(stats_now().unpublished, fd < 0);
+		if (fd >= 0) {
+			CHECK_EQUAL(entry_of(fd, "first").length, PAGE);
+			close(fd);
+		} else {
+			CHECK_EQUAL(test_holding_now().fds, before.fds);
+		}
+		hm_map_unref(map);
+	}
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void scarce(void)
+{
+	unsigned int n = 1;
+	int status;
+
+	do
+		status = test_fork(with_failure, &n);
+	while (!status && n++ < 100);
+	CHECK_EQUAL(status, -WALKED);
+	CHECK(n > 5);
+}
+
+static const struct test tests[] = {
+	{ "life", life, 0, 0 },
+	{ "moved", moved, 0, 0 },
+	{ "sealed", sealed, 0, 0 },
+	{ "forked", forked, 0, 0 },
+	{ "history", history, 60, TEST_ONCE },
+	{ "wishes", wishes, 0, 0 },
+	{ "hostile_folder", hostile_folder, 0, 0 },
+	{ "scarce", scarce, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "published", tests);
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What hetmap report advises where storage is waited for: of recordings that are written
+ * here, as perf script prints them, so that each time in them is known.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../tools/perf/storage.h"
+#include "command.h"
+
+#define FAULTS 64
+#define BASE UINT64_C(0x10000000)
+#define BYTES ((uint64_t)FAULTS * 64 * 1024)
+#define MS UINT64_C(1000000)
+
+struct story {
+	const char *file;
+	uint64_t wait_ns, work_ns; /* of each fault, and between two */
+	bool scattered;
+	bool major;
+	unsigned int threads; /* they take turns at the file, each on its own */
+};
+
+static void tell(FILE *out, uint64_t ns, unsigned int thread, const char *event, uint64_t at)
+{
+	fprintf(out, "a 7/%u %" PRIu64 ".%09" PRIu64 ": %s:u: %" PRIx64 " [unknown] (/a)\n",
+		7 + thread, 10 + ns / 1000000000, ns % 1000000000, event, at);
+}
+
+static void write_story(const char *folder, const struct story *story)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+	uint64_t ns = 2000, page;
+	unsigned int i, t;
+
+	CHECK_FATAL(out != NULL);
+	fprintf(out, "a 7/7 10.000000000: PERF_RECORD_COMM exec: a:7/7\n");
+	fprintf(out,
+		"a 7/7 10.000001000: PERF_RECORD_MMAP2 7/7: [0x%" PRIx64 "(0x%" PRIx64
+		") @ 0 fe:00 12 34]: r--s %s\n",
+		BASE, BYTES * story->threads, story->file);
+	for (i = 0; i < FAULTS; i++) {
+		page = story->scattered ? (i * 37) % FAULTS : i;
+		for (t = 0; t < story->threads; t++)
+			tell(out, ns + t, t, "page-faults",
+			     BASE + t * BYTES + page * 64 * 1024);
+		ns += story->wait_ns;
+		for (t = 0; t < story->threads; t++)
+			tell(out, ns + t, t, story->major ? "major-faults" : "minor-faults",
+			     BASE + t * BYTES + page * 64 * 1024);
+		ns += story->work_ns;
+	}
+	fclose(out);
+	file_write(folder, "script", text, length);
+	free(text);
+}
+
+static json_t *report_on(const char *folder)
+{
+	char *path = folder_path(folder, "script");
+	const struct command command = { .args = { "report", "--json", "--perf-script",
+						   path } };
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	free(path);
+	CHECK_FATAL(json != NULL);
+	return json;
+}
+
+/* @gain_ms: expected, within 2 %; below 0: it can't be foretold. */
+static void check_advised(const struct story *story, const char *words, int64_t gain_ms)
+{
+	char *folder = folder_make();
+	json_t *json, *advice, *gain;
+	int64_t ns;
+
+	write_story(folder, story);
+	json = report_on(folder);
+	advice = json_object_get(json, "advice");
+	CHECK_FATAL(json_array_size(advice) == 1);
+	advice = json_array_get(advice, 0);
+	if (!strstr(string_of(advice, "text"), words))
+		test_fail(__FILE__, __LINE__, "'%s' is not in: %s", words,
+			  string_of(advice, "text"));
+	gain = json_object_get(advice, "gain_ns");
+	if (gain_ms < 0) {
+		CHECK(json_is_null(gain));
+	} else {
+		ns = json_integer_value(gain);
+		CHECK(ns > gain_ms * (int64_t)MS * 98 / 100);
+		CHECK(ns < gain_ms * (int64_t)MS * 102 / 100);
+		/* What the storage reads at best is not known of a text. */
+		CHECK(json_is_true(json_object_get(advice, "at_most")));
+	}
+	json_decref(json);
+	folder_remove(folder);
+}
+
+static void check_nothing(const struct story *story)
+{
+	char *folder = folder_make();
+	json_t *json;
+
+	write_story(folder, story);
+	json = report_on(folder);
+	CHECK_EQUAL(json_array_size(json_object_get(json, "advice")), 0);
+	json_decref(json);
+	folder_remove(folder);
+}
+
+/* The kernel calls few of them major: most find the read under way. */
+static void test_waits(void)
+{
+	const struct story minor = {
+		.file = "/srv/weights", .wait_ns = 8 * MS, .work_ns = 10 * MS, .threads = 1
+	};
+	struct story story = minor;
+
+	check_advised(&story, "read ahead of the use", FAULTS * 8);
+	story.major = true;
+	check_advised(&story, "read ahead of the use", FAULTS * 8);
+	/* Two at the same time wait no longer than one. */
+	story.threads = 2;
+	check_advised(&story, "read ahead of the use", FAULTS * 8);
+	story.scattered = true;
+	story.threads = 1;
+	check_advised(&story, "announce what a batch will touch", -1);
+}
+
+static void test_no_waits(void)
+{
+	struct story story = {
+		.file = "/srv/weights", .wait_ns = 5000, .work_ns = 10 * MS, .threads = 1
+	};
+
+	check_nothing(&story);
+	/* Long, and of memory: a CPU was what was missing. */
+	story.wait_ns = 8 * MS;
+	story.file = "/memfd:weights (deleted)";
+	check_nothing(&story);
+	/* Nothing is done meanwhile: asking for more at a time is what is left. */
+	story.file = "/srv/weights";
+	story.wait_ns = 100 * MS;
+	story.work_ns = 1000;
+	story.scattered = false;
+	check_advised(&story, "read ahead of the use", FAULTS * 100);
+}
+
+static void test_storage(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	char *none = folder_path(folder, "none"), *small = folder_path(folder, "small");
+	double rate = 17;
+	struct stat st;
+	int fd, r;
+
+	file_write(folder, "small", "a", 1);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	CHECK_FATAL(fd >= 0);
+	CHECK_OK(ftruncate(fd, 32 << 20));
+	CHECK_OK(fstat(fd, &st));
+	close(fd);
+	CHECK_EQUAL(storage_measure(none, 0, &rate), -ENOENT);
+	r = storage_measure(small, 0, &rate);
+	CHECK_EQUAL(r, -EOPNOTSUPP);
+	r = storage_measure(path, st.st_ino + 1, &rate);
+	CHECK(r == -ESTALE || r == -EOPNOTSUPP);
+	r = storage_measure(folder, 0, &rate);
+	CHECK(r == -ESTALE || r == -EOPNOTSUPP || r == -EISDIR);
+	CHECK(rate == 17);
+	/* A file system of memory, or one over a network, may have no direct I/O. */
+	r = storage_measure(path, st.st_ino, &rate);
+	CHECK(r == -EOPNOTSUPP || (!r && rate > 0 && rate < 1000));
+	free(small);
+	free(none);
+	free(path);
+	folder_remove(folder);
+}
+
+/* Microseconds of two hours are more than a column of the page holds. */
+static void test_long(void)
+{
+	const struct story story = {
+		.file = "/srv/weights", .wait_ns = MS, .work_ns = 120000 * MS, .threads = 1
+	};
+	char *folder = folder_make(), *path;
+	struct command command = { .args = { "report", "--html", "-", "--perf-script" } };
+	struct outcome outcome;
+
+	write_story(folder, &story);
+	path = folder_path(folder, "script");
+	command.args[4] = path;
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, "\"time_unit_us\":2,") != NULL);
+	outcome_free(&outcome);
+	free(path);
+	folder_remove(folder);
+}
+
+static const struct test tests[] = {
+	{ "waits", test_waits, 60, TEST_ONCE },
+	{ "no_waits", test_no_waits, 60, TEST_ONCE },
+	{ "storage", test_storage, 60, TEST_ONCE },
+	{ "long", test_long, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "report_advice", tests);
+}

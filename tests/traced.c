@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+/* Programs whose page faults are known: test_command_trace.c runs itself as them, traced. */
+#include "traced.h"
+
+#include <numa.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <hetmap/hetmap.h>
+
+#define PAGE ((size_t)4096)
+
+/* Between pages without access: beside other memory it would be one mapping with it. */
+static char *memory_of(size_t size, int advice)
+{
+	char *room = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *bytes;
+
+	if (room == MAP_FAILED)
+		_exit(99);
+	bytes = mmap(room + PAGE, size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (bytes == MAP_FAILED || madvise(bytes, size, advice))
+		_exit(99);
+	return bytes;
+}
+
+static char *memory(int advice)
+{
+	return memory_of(TRACED_PAGES * PAGE, advice);
+}
+
+static int sequential(void)
+{
+	volatile char *bytes = memory(MADV_NOHUGEPAGE);
+	size_t i;
+
+	for (i = 0; i < TRACED_PAGES; i++)
+		bytes[i * PAGE] = 1;
+	return 0;
+}
+
+/* So much that starting the program is little beside it. */
+static int large(void)
+{
+	volatile char *bytes = memory_of(TRACED_LARGE, MADV_NOHUGEPAGE);
+	size_t i;
+
+	for (i = 0; i < TRACED_LARGE; i += PAGE)
+		bytes[i] = 1;
+	return 0;
+}
+
+static int backwards(void)
+{
+	volatile char *bytes = memory(MADV_NOHUGEPAGE);
+	size_t i;
+
+	for (i = TRACED_PAGES; i--;)
+		bytes[i * PAGE] = 1;
+	return 0;
+}
+
+static int strided(void)
+{
+	volatile char *bytes = memory(MADV_NOHUGEPAGE);
+	size_t i;
+
+	for (i = 0; i < TRACED_PAGES; i += 8)
+		bytes[i * PAGE] = 1;
+	return 0;
+}
+
+/* Each page once: a multiple that has no divisor in common with their number. */
+static int scattered(void)
+{
+	volatile char *bytes = memory(MADV_NOHUGEPAGE);
+	uint64_t state = 88172645463325252u;
+	size_t i;
+
+	for (i = 0; i < TRACED_PAGES; i++) {
+		state ^= state << 13;
+		state ^= state >> 7;
+		state ^= state << 17;
+		bytes[state % TRACED_PAGES * PAGE] = 1;
+	}
+	return 0;
+}
+
+/* The first half is read, and has no memory of its own by that; the other one is written. */
+static int halves(void)
+{
+	volatile char *bytes = memory(MADV_NOHUGEPAGE);
+	size_t i;
+
+	for (i = 0; i < TRACED_PAGES; i++) {
+		if (i < TRACED_PAGES / 2)
+			(void)bytes[i * PAGE];
+		else
+			bytes[i * PAGE] = 1;
+	}
+	return 0;
+}
+
+/* Half of it is touched where it was, the other half where it was moved to. */
+static int moved(void)
+{
+	char *to = mmap(NULL, (TRACED_PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
+	volatile char *bytes = memory(MADV_NOHUGEPAGE);
+	size_t i;
+
+	for (i = 0; i < TRACED_PAGES / 2; i++)
+		bytes[i * PAGE] = 1;
+	if (to == MAP_FAILED)
+		return 98;
+	bytes = mremap((char *)bytes, TRACED_PAGES * PAGE, TRACED_PAGES * PAGE,
+		       MREMAP_MAYMOVE | MREMAP_FIXED, to + PAGE);
+	if (bytes == MAP_FAILED)
+		return 97;
+	for (; i < TRACED_PAGES; i++)
+		bytes[i * PAGE] = 1;
+	return 0;
+}
+
+/* As allocators do it: all is reserved, and made usable a little at a time. */
+static int steps(void)
+{
+	char *bytes = mmap(NULL, TRACED_PAGES * PAGE, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t at, i;
+
+	if (bytes == MAP_FAILED || madvise(bytes, TRACED_PAGES * PAGE, MADV_NOHUGEPAGE))
+		return 98;
+	for (at = 0; at < TRACED_PAGES; at += TRACED_STEP) {
+		if (mprotect(bytes + at * PAGE, TRACED_STEP * PAGE, PROT_READ | PROT_WRITE))
+			return 97;
+		for (i = at; i < at + TRACED_STEP; i++)
+			*(volatile char *)(bytes + i * PAGE) = 1;
+	}
+	return munmap(bytes, TRACED_PAGES * PAGE) ? 96 : 0;
+}
+
+/* Bound to memory of the highest node, by a thread that runs where it does: on the first. */
+static int remote(void)
+{
+	size_t size = TRACED_PAGES * PAGE, i;
+	volatile char *bytes;
+
+	if (numa_available() < 0 || numa_run_on_node(0))
+		return 98;
+	bytes = memory(MADV_NOHUGEPAGE);
+	numa_tonode_memory((char *)bytes, size, numa_max_node());
+	for (i = 0; i < TRACED_PAGES; i++)
+		bytes[i * PAGE] = 1;
+	return 0;
+}
+
+static int populated(void)
+{
+	char *bytes = memory(MADV_NOHUGEPAGE);
+	volatile char *at = bytes;
+	size_t i;
+
+	if (madvise(bytes, (TRACED_PAGES * PAGE), MADV_POPULATE_WRITE))
+		return 98;
+	for (i = 0; i < TRACED_PAGES; i++)
+		at[i * PAGE] = 1;
+	return 0;
+}
+
+static int computing(void)
+{
+	volatile uint64_t sum = 0;
+	uint64_t i;
+
+	for (i = 0; i < 20000000; i++)
+		sum += i;
+	return !sum;
+}
+
+static int buffers_on(const char *name)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 65536 };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char text[16];
+	int i;
+
+	if (hm_device_open(name, &device))
+		return 97;
+	for (i = 0; i < TRACED_BUFFERS; i++) {
+		snprintf(text, sizeof(text), "b%04d", i);
+		desc.name = text;
+		if (hm_buffer_create(device, &desc, &buffer) ||
+		    hm_map_create(buffer, NULL, &map))
+			return 96;
+		((volatile char *)hm_map_address(map))[PAGE] = 1;
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+	}
+	hm_device_unref(device);
+	return 0;
+}
+
+static int buffers_host(void)
+{
+	return buffers_on("host");
+}
+
+static int buffers_soft(void)
+{
+	return buffers_on("soft:0");
+}
+
+/* A map that moves, grows, and is seen by a child, which fork(2) leaves it to. */
+static int life(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = 8 * PAGE,
+				       .max_size = 64 * PAGE,
+				       .name = "life" };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	volatile char *bytes;
+	size_t i;
+	pid_t pid;
+
+	if (hm_device_open("host", &device) || hm_buffer_create(device, &desc, &buffer) ||
+	    hm_map_create(buffer, NULL, &map) || hm_buffer_resize(buffer, 64 * PAGE, 0))
+		return 97;
+	bytes = hm_map_address(map);
+	for (i = 8; i < 64; i++)
+		bytes[i * PAGE] = 1;
+	pid = fork();
+	if (!pid) {
+		for (i = 0; i < 8; i++)
+			bytes[i * PAGE] = 1;
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	return 0;
+}
+
+static int children(void)
+{
+	volatile char *bytes = memory(MADV_NOHUGEPAGE);
+	int i;
+
+	for (i = 0; i < TRACED_CHILDREN; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			bytes[(size_t)i * PAGE] = 1;
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	return 0;
+}
+
+static int killed(void)
+{
+	raise(SIGTERM);
+	return 0;
+}
+
+static int status(void)
+{
+	return 42;
+}
+
+/* Goes on until it is told to end, by its standard input. */
+static int running(void)
+{
+	volatile char *bytes = memory(MADV_NOHUGEPAGE);
+	char byte;
+	size_t i;
+
+	if (read(STDIN_FILENO, &byte, 1) != 1)
+		return 95;
+	for (i = 0; i < TRACED_PAGES; i++)
+		bytes[i * PAGE] = 1;
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} programs[] = {
+	{ "sequential", sequential },
+	{ "large", large },
+	{ "backwards", backwards },
+	{ "strided", strided },
+	{ "scattered", scattered },
+	{ "halves", halves },
+	{ "moved", moved },
+	{ "remote", remote },
+	{ "steps", steps },
+	{ "populated", populated },
+	{ "computing", computing },
+	{ "buffers_host", buffers_host },
+	{ "buffers_soft", buffers_soft },
+	{ "life", life },
+	{ "children", children },
+	{ "killed", killed },
+	{ "status", status },
+	{ "running", running },
+	{ "device", traced_device },
+};
+
+int traced_main(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		if (!strcmp(programs[i].name, name))
+			return programs[i].run();
+	return 94;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs whose page faults are known. */
+#ifndef HETMAP_TESTS_TRACED_H
+#define HETMAP_TESTS_TRACED_H
+
+#include <stddef.h>
+
+/* Of the memory that most of them touch: 32 MiB. */
+#define TRACED_PAGES 8192
+/* Bytes of the memory of "large". */
+#define TRACED_LARGE ((size_t)256 << 20)
+/* Made one after the other by "buffers_host" and "buffers_soft": b0000 and so on. */
+#define TRACED_BUFFERS 10000
+/* Pages that "steps" makes usable at a time. */
+#define TRACED_STEP 64
+/* Each touches one page. */
+#define TRACED_CHILDREN 300
+
+/*
+ * Of "device": it touches a buffer, moves it to system memory and back, has it evicted,
+ * touches pages that are sampled, and lets the engine work on it.
+ */
+#define TRACED_DEVICE_PAGES 256
+#define TRACED_DEVICE_SAMPLES 12
+#define TRACED_DEVICE_JOBS 20
+
+/* Runs one of them: its exit status. */
+int traced_main(const char *name);
+
+int traced_device(void);
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+/* hetmap inspect: an array of numpy's. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hetmap/hetmap.h>
+#include <hetmap/npy.h>
+
+#include "command.h"
+#include "inspect.h"
+
+struct opened {
+	struct hm_npy_info info;
+	struct hm_map *map;
+};
+
+static bool is(const struct inspect_head *head)
+{
+	static const char magic[] = "\x93NUMPY";
+	size_t length = strlen(head->path);
+
+	if (head->folder)
+		return false;
+	return (length > 4 && !strcmp(head->path + length - 4, ".npy")) ||
+	       (head->n >= 6 && !memcmp(head->bytes, magic, 6));
+}
+
+static void close_handle(void *handle)
+{
+	struct opened *opened = handle;
+
+	hm_map_unref(opened->map);
+	free(opened);
+}
+
+/* To ask which of its pages are there: none of them is touched. */
+static int map_file(const char *path, struct hm_map **ret_map)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_BUFFER_READ_ONLY,
+	};
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	int r;
+
+	r = hm_device_open("file", &device);
+	if (r)
+		return r;
+	r = hm_buffer_from_file(device, path, -1, &desc, &buffer);
+	hm_device_unref(device);
+	if (r)
+		return r;
+	r = hm_map_create(buffer, NULL, ret_map);
+	hm_buffer_unref(buffer);
+	return r;
+}
+
+static void add_note(struct contents *contents, const char *key, const char *value)
+{
+	contents->note[contents->n_note++] = (struct contents_note){ key, value };
+}
+
+static int fill(const struct inspect_head *head, struct opened *opened,
+		struct contents *contents)
+{
+	const struct hm_npy_info *info = &opened->info;
+
+	contents->file = calloc(1, sizeof(*contents->file));
+	contents->part = calloc(1, sizeof(*contents->part));
+	contents->note = calloc(2, sizeof(*contents->note));
+	if (!contents->file || !contents->part || !contents->note)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the list");
+	contents->n_file = contents->n_part = 1;
+	contents->file[0] = (struct contents_file){
+		.path = head->path,
+		.address = hm_map_address(opened->map),
+		.size = hm_map_length(opened->map),
+		.data_offset = info->offset,
+	};
+	contents->part[0] = (struct contents_part){
+		.name = "array",
+		.dtype = hm_dtype_name(info->dtype),
+		.bits = hm_dtype_bits(info->dtype),
+		.rank = info->rank,
+		.shape = info->shape,
+		.offset = info->offset,
+		.bytes = info->bytes,
+	};
+	/* What keeps a consumer from taking it as C has it. */
+	if (info->flags & HM_NPY_FORTRAN)
+		add_note(contents, "order", "Fortran's (first index fastest)");
+	if (info->flags & HM_NPY_SWAPPED)
+		add_note(contents, "byte order", "not this machine's");
+	return 0;
+}
+
+static int fail_open(int r)
+{
+	bool broken = r == -EBADMSG || r == -EOVERFLOW;
+
+	return fail_library(broken           ? STATUS_WRONG :
+			    r == -EOPNOTSUPP ? STATUS_USAGE :
+					       STATUS_ENVIRONMENT,
+			    r, NULL, broken ? "the file is broken" : "cannot open it");
+}
+
+static int read_contents(const struct inspect_head *head, struct contents *ret_contents)
+{
+	struct contents contents = { .part_word = "array", .close = close_handle };
+	struct opened *opened = calloc(1, sizeof(*opened));
+	int r;
+
+	if (!opened)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the list");
+	opened->info.struct_size = sizeof(opened->info);
+	r = hm_npy_query(head->path, &opened->info);
+	if (!r)
+		r = map_file(head->path, &opened->map);
+	if (r) {
+		free(opened);
+		return fail_open(r);
+	}
+	contents.handle = opened;
+	r = fill(head, opened, &contents);
+	*ret_contents = contents;
+	return r;
+}
+
+const struct inspect_kind inspect_npy = {
+	.name = "npy",
+	.text = "an array, as numpy.save() writes it: *.npy",
+	.is = is,
+	.read = read_contents,
+};

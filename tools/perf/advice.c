@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Advice: a sentence for an object that has something to gain, with what says so.
+ *
+ * What a fault costs is what was measured on this machine without a trace: a traced one
+ * takes longer. Waits for storage are the trace's own, for they are that much longer than
+ * it. Nothing is said of what would gain less than a part of the whole.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "../hetmap/text.h"
+#include "report.h"
+
+#define PAGE 4096.0
+/* Of the time that was traced, and at all. */
+#define GAIN_LEAST_SHARE 0.02
+#define GAIN_LEAST_NS 1e6
+/* Fewer pages than that of 2 MiB are no use as one huge page. */
+#define DENSE_LEAST 0.5
+#define FAULT_AROUND 16
+/* Fewer that waited, or a smaller part of them, may have waited for a CPU. */
+#define WAITS_LEAST 16
+#define WAITS_OF 100
+/* Less than 4 MiB is a cache's. */
+#define NODE_PAGES_LEAST 1024
+
+static uint64_t faults_of(const struct counted *counted)
+{
+	return counted->minor + counted->major;
+}
+
+/* Bytes from the first page touched to the end of the last one. */
+static double reach_of(const struct counted *counted)
+{
+	return (double)(counted->highest - counted->lowest) + PAGE;
+}
+
+/* By a file, which may be one of memory; the library's own are not told of as such. */
+static bool is_backed(const struct counted *counted)
+{
+	return counted->object->kind == OBJECT_FILE || counted->object->backed_by;
+}
+
+static bool is_memory(const struct counted *counted)
+{
+	enum object_kind kind = counted->object->kind;
+
+	return kind == OBJECT_ANON || kind == OBJECT_HEAP ||
+	       (kind == OBJECT_HETMAP && counted->object->page_size == 4096);
+}
+
+static int add(struct report *report, const struct counted *of, double gain, bool at_most,
+	       char *text, char *evidence)
+{
+	struct advice *more =
+		realloc(report->advice, (report->n_advice + 1) * sizeof(*report->advice));
+
+	if (!more) {
+		free(text);
+		free(evidence);
+		return -ENOMEM;
+	}
+	report->advice = more;
+	more[report->n_advice++] = (struct advice){
+		.of = of,
+		.text = text,
+		.evidence = evidence,
+		.gain_ns = gain,
+		.at_most = at_most,
+	};
+	return 0;
+}
+
+static const char *order_of(const struct counted *counted)
+{
+	switch (counted->pattern) {
+	case PATTERN_SEQUENTIAL:
+		return counted->stride < 0 ? "sequential, backwards" : "sequential";
+	case PATTERN_STRIDED:
+		return "strided";
+	case PATTERN_RANDOM:
+		return "in no order";
+	default:
+		return "few";
+	}
+}
+
+/* ---- storage ---- */
+
+/* What one look at the file's storage is for, asked for when it is needed. */
+struct storage {
+	const struct measures *measures;
+	bool asked;
+};
+
+/* Enough for it to be storage that they waited for, and not for a CPU. */
+static bool waited_for_storage(const struct counted *counted)
+{
+	return counted->waits >= WAITS_LEAST && counted->waits > counted->minor / WAITS_OF;
+}
+
+/*
+ * Of reading and computing at the same time the longer one is left. What computing takes
+ * is what was not waiting; what reading takes is known by the storage's rate alone.
+ */
+static double gain_of_reading_ahead(const struct counted *counted, double span, double work,
+				    double rate)
+{
+	double reading = rate > 0 ? reach_of(counted) / rate : 0;
+
+	return span - (reading > work ? reading : work);
+}
+
+static int on_storage(struct report *report, const struct counted *counted,
+		      struct storage *storage)
+{
+	double span = (double)(counted->last_ns - counted->first_ns);
+	double wait = (double)pattern_longest_wait(counted->streams), rate = 0, gain = -1;
+	bool ordered = counted->pattern == PATTERN_SEQUENTIAL ||
+		       counted->pattern == PATTERN_STRIDED;
+	double work = span > wait ? span - wait : 0;
+	char waits[TEXT_MAX], major[TEXT_MAX], each[TEXT_MAX], waited[TEXT_MAX];
+	char between[TEXT_MAX], reads[64] = "";
+	char *text, *evidence;
+
+	if (!waited_for_storage(counted) || wait < GAIN_LEAST_NS ||
+	    wait < GAIN_LEAST_SHARE * (double)report->duration_ns)
+		return 0;
+	if (ordered) {
+		if (!storage->asked)
+			rate = storage->measures->storage_rate(storage->measures->user,
+							       counted->object);
+		storage->asked = true;
+		gain = gain_of_reading_ahead(counted, span, work, rate);
+		/* Storage is what it takes, and reads all the time. */
+		if (gain < GAIN_LEAST_NS ||
+		    gain < GAIN_LEAST_SHARE * (double)report->duration_ns)
+			return 0;
+	}
+	if (rate > 0)
+		snprintf(reads, sizeof(reads), "; this storage reads %.1f GB/s, measured",
+			 rate);
+	evidence = text_format(
+		"%s faults, %s, waited for storage, %s each and a thread %s in all "
+		"(major: %s; the others found reads under way); it computed for %s besides%s",
+		text_count(counted->waits, waits), order_of(counted),
+		text_seconds((double)counted->waits_ns / (double)counted->waits / 1e9, each),
+		text_seconds(wait / 1e9, waited), text_count(counted->major, major),
+		text_seconds(work / 1e9, between), reads);
+	text = ordered ?
+		       text_format("read ahead of the use: madvise(MADV_WILLNEED), or "
+				   "hm_map_advise(), of a window of 16 to 64 MiB while the one "
+				   "before it is worked on") :
+		       text_format(
+			       "announce what a batch will touch, by madvise(MADV_WILLNEED) "
+			       "or hm_map_advise() of each range, before it is touched: the "
+			       "reads are done at a time then");
+	return add(report, counted, gain, rate <= 0, text, evidence);
+}
+
+/* ---- memory ---- */
+
+/* Without a trace it can't have been more than with it. */
+static double cost_of(const struct report *report, const struct counted *counted, double each)
+{
+	double cost = (double)counted->minor * each, traced = (double)counted->minor_ns;
+
+	return report->analysis.has_latency && cost > traced ? traced : cost;
+}
+
+static int on_memory(struct report *report, const struct counted *counted)
+{
+	const struct costs *costs = &report->costs;
+	double n = (double)counted->minor, now = cost_of(report, counted, costs->anon_fault);
+	double dense = n * PAGE / reach_of(counted), best = costs->anon_populate;
+	char minor[TEXT_MAX], cost[TEXT_MAX], all[TEXT_MAX], other[TEXT_MAX];
+	/* What the library makes is asked for in huge pages already. */
+	bool huge = counted->object->kind != OBJECT_HETMAP && reach_of(counted) >= 4 << 20;
+	double gain;
+
+	if (counted->pattern == PATTERN_FEW || costs->anon_fault <= 0)
+		return 0;
+	/* What is populated is populated whole: of little use where little is touched. */
+	if (dense < DENSE_LEAST)
+		return 0;
+	if (huge && costs->anon_huge > 0 && (best <= 0 || costs->anon_huge < best))
+		best = costs->anon_huge;
+	else
+		huge = false;
+	if (best <= 0)
+		return 0;
+	gain = now - n * best;
+	if (gain < GAIN_LEAST_NS || gain < GAIN_LEAST_SHARE * (double)report->duration_ns)
+		return 0;
+	return add(
+		report, counted, gain, false,
+		huge ? text_format(
+			       "use pages of 2 MiB: madvise(MADV_HUGEPAGE) on memory that is "
+			       "aligned to them; where they can't be had, bring it in by one "
+			       "call, madvise(MADV_POPULATE_WRITE)") :
+		       text_format("bring it in by one call: hm_map_prefetch(), or "
+				   "madvise(MADV_POPULATE_WRITE)"),
+		text_format("%s faults of 4 KiB, %s: one costs %s here, measured, which is "
+			    "%s in all; a page costs %s %s",
+			    text_count(counted->minor, minor), order_of(counted),
+			    text_seconds(now / n / 1e9, cost), text_seconds(now / 1e9, all),
+			    text_seconds(best / 1e9, other),
+			    huge ? "as a part of a huge one" : "where one call brings it"));
+}
+
+/* ---- a file whose pages are there ---- */
+
+static int on_file(struct report *report, const struct counted *counted)
+{
+	const struct costs *costs = &report->costs;
+	double n = (double)counted->minor, now = cost_of(report, counted, costs->file_fault);
+	double pages = n * (counted->pattern == PATTERN_SEQUENTIAL ? FAULT_AROUND : 1);
+	char minor[TEXT_MAX], cost[TEXT_MAX], all[TEXT_MAX], other[TEXT_MAX];
+	double gain;
+
+	if (counted->pattern != PATTERN_SEQUENTIAL || costs->file_fault <= 0 ||
+	    costs->file_populate <= 0)
+		return 0;
+	if (pages > reach_of(counted) / PAGE)
+		pages = reach_of(counted) / PAGE;
+	gain = now - pages * costs->file_populate;
+	if (gain < GAIN_LEAST_NS || gain < GAIN_LEAST_SHARE * (double)report->duration_ns)
+		return 0;
+	return add(report, counted, gain, false,
+		   text_format("map it in by one call: hm_map_prefetch(), HM_MAP_POPULATE, or "
+			       "madvise(MADV_POPULATE_READ), a window at a time"),
+		   text_format("%s faults on pages that were in memory, %s: one costs %s here, "
+			       "measured, which is %s in all; a page costs %s where one call "
+			       "maps it",
+			       text_count(counted->minor, minor), order_of(counted),
+			       text_seconds(now / n / 1e9, cost), text_seconds(now / 1e9, all),
+			       text_seconds(costs->file_populate / 1e9, other)));
+}
+
+/* ---- another node's memory ---- */
+
+/*
+ * What it costs is told of one pass over it: nobody knows how often it is read after its
+ * faults. Pages of files are left where who read them first wanted them.
+ */
+static int on_node(struct report *report, const struct counted *counted,
+		   const struct measures *measures)
+{
+	const struct analysis *analysis = &report->analysis;
+	char most[TEXT_MAX], all[TEXT_MAX], far[TEXT_MAX], near[TEXT_MAX], costs[96] = "";
+	double remote, local;
+	struct node_use use;
+
+	report_node_use(analysis, counted, &use);
+	if (!is_memory(counted) || use.most < NODE_PAGES_LEAST || use.remote < use.local ||
+	    !nodes_has_memory(&analysis->nodes, use.cpu_node))
+		return 0;
+	remote = measures->node_cost(measures->user, use.cpu_node, use.memory_node);
+	local = measures->node_cost(measures->user, use.cpu_node, use.cpu_node);
+	if (remote > 0 && local > 0)
+		snprintf(costs, sizeof(costs),
+			 "; 4 KiB cost %s there and %s of its own here, measured",
+			 text_seconds(remote / 1e9, far), text_seconds(local / 1e9, near));
+	return add(report, counted, -1, false,
+		   text_format("let those threads touch it first that use it, or place it: "
+			       "hm_buffer_desc.numa_nodes, mbind(2), or numactl "
+			       "--membind=%" PRIu32,
+			       use.cpu_node),
+		   text_format("%s of %s pages are memory of NUMA node %" PRIu32
+			       ", touched by CPUs of node %" PRIu32 "%s",
+			       text_count(use.most, most),
+			       text_count(use.local + use.remote, all), use.memory_node,
+			       use.cpu_node, costs));
+}
+
+static int by_gain(const void *a, const void *b)
+{
+	const struct advice *x = a, *y = b;
+
+	if (x->gain_ns != y->gain_ns)
+		return x->gain_ns < y->gain_ns ? 1 : -1;
+	return faults_of(x->of) < faults_of(y->of) ? 1 : -1;
+}
+
+int advice_find(struct report *report, const struct measures *measures)
+{
+	struct storage storage = { .measures = measures };
+	const struct counted *counted;
+	uint32_t i, before;
+	int r = 0;
+
+	for (i = 0; i < report->analysis.n_counted && !r; i++) {
+		counted = report->analysis.counted[i];
+		r = on_node(report, counted, measures);
+		if (r)
+			break;
+		before = report->n_advice;
+		r = on_storage(report, counted, &storage);
+		if (r || report->n_advice != before)
+			continue;
+		if (is_backed(counted))
+			r = on_file(report, counted);
+		else if (is_memory(counted))
+			r = on_memory(report, counted);
+	}
+	if (report->n_advice)
+		qsort(report->advice, report->n_advice, sizeof(*report->advice), by_gain);
+	return r;
+}

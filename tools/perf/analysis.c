@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Faults, counted: each is a beginning, which has the call chain, and an end of the same
+ * thread, by which it is known how long it took and whether storage was read.
+ */
+#include "analysis.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../hetmap/command.h"
+#include "../hetmap/text.h"
+#include "calls.h"
+
+#define PAGE_SHIFT 12
+/*
+ * Nothing but storage takes a file's fault so long. Most that wait are none of the kernel's
+ * major ones: the page is there by then, and the read ahead that brings it under way
+ * [filemap_fault()].
+ */
+#define WAIT_LEAST_NS 100000
+/* A power of two. Loops that fault have few call sites. */
+#define SITES_KNOWN 1024
+
+/* A thread, and the fault that it is in. */
+struct faulting {
+	uint32_t tid, pid, index;
+	bool pending;
+	uint64_t begun;
+	struct counted *counted;
+	struct site *site;
+	uint64_t address, offset;
+	uint32_t cpu;
+	bool in_kernel;
+	bool access_known, write;
+	/* Of a fault that is about to begin: what a tracepoint told. */
+	bool announced, announced_write;
+	uint64_t announced_address;
+};
+
+struct reader {
+	struct analysis *analysis;
+	struct recording *recording;
+	struct calls *calls;
+	struct published_event *published;
+	uint64_t n_published, next_published;
+	void *threads; /* tree of struct faulting, by tid */
+	struct faulting *thread;
+	void *sites;                           /* tree of struct site */
+	struct site *known_sites[SITES_KNOWN]; /* those found last, by site_slot() */
+	uint64_t n_seen;                       /* faults, for the rows */
+	uint64_t shown;                        /* bytes of progress */
+	uint32_t room_rows, room_threads, room_counted, room_sites;
+};
+
+/* ---- what is counted ---- */
+
+/* Makes room for one more in an array of pointers or rows. */
+static int grow(void *array, uint32_t n, uint32_t *room, size_t size)
+{
+	void *more, *old;
+
+	if (n < *room)
+		return 0;
+	memcpy(&old, array, sizeof(old));
+	more = realloc(old, (2 * (size_t)*room + 64) * size);
+	if (!more)
+		return -ENOMEM;
+	memcpy(array, &more, sizeof(more));
+	*room = 2 * *room + 64;
+	return 0;
+}
+
+static struct counted *counted_of(struct reader *reader, struct object *object)
+{
+	struct analysis *analysis = reader->analysis;
+	struct counted *counted = object->user;
+
+	if (counted)
+		return counted;
+	if (grow(&analysis->counted, analysis->n_counted, &reader->room_counted,
+		 sizeof(*analysis->counted)))
+		return NULL;
+	counted = calloc(1, sizeof(*counted));
+	if (!counted)
+		return NULL;
+	counted->object = object;
+	counted->lowest = UINT64_MAX;
+	analysis->counted[analysis->n_counted++] = counted;
+	return object->user = counted;
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct site *x = a, *y = b;
+
+	if (x->of != y->of)
+		return x->of < y->of ? -1 : 1;
+	if (x->ip != y->ip)
+		return x->ip < y->ip ? -1 : 1;
+	return (x->caller > y->caller) - (x->caller < y->caller);
+}
+
+/* The instruction, and the first address of the chain behind it: markers are no addresses. */
+static struct site key_of(struct reader *reader, struct counted *counted,
+			  const struct recorded_event *event)
+{
+	struct site key = { .of = counted, .pid = event->pid };
+	uint32_t i;
+
+	if (event->function) {
+		key.function = spaces_string(reader->analysis->spaces, event->function);
+		key.module = spaces_string(reader->analysis->spaces, event->module);
+		key.ip = (uintptr_t)key.function;
+		key.caller = (uintptr_t)key.module;
+		return key;
+	}
+	for (i = 0; i < event->n_chain && !key.caller; i++) {
+		if (event->chain[i] >= PERF_CONTEXT_MAX)
+			continue;
+		if (!key.ip)
+			key.ip = event->chain[i];
+		else
+			key.caller = event->chain[i];
+	}
+	if (!key.ip)
+		key.ip = event->ip;
+	return key;
+}
+
+static struct site **site_slot(struct reader *reader, const struct site *key)
+{
+	uint64_t mixed = ((uintptr_t)key->of >> 4) + key->ip * 31 + key->caller;
+
+	mixed *= UINT64_C(0x9e3779b97f4a7c15);
+	return &reader->known_sites[mixed >> 32 & (SITES_KNOWN - 1)];
+}
+
+static struct site *site_of(struct reader *reader, struct counted *counted,
+			    const struct recorded_event *event)
+{
+	struct site key = key_of(reader, counted, event), *site;
+	struct site **slot = site_slot(reader, &key);
+	struct analysis *analysis = reader->analysis;
+	void *node;
+
+	if (*slot && !compare_sites(*slot, &key))
+		return *slot;
+	node = tfind(&key, &reader->sites, compare_sites);
+	if (node)
+		return *slot = *(struct site **)node;
+	if (grow(&analysis->sites, analysis->n_site, &reader->room_sites,
+		 sizeof(*analysis->sites)))
+		return NULL;
+	site = malloc(sizeof(*site));
+	if (!site)
+		return NULL;
+	*site = key;
+	if (!tsearch(site, &reader->sites, compare_sites)) {
+		free(site);
+		return NULL;
+	}
+	analysis->sites[analysis->n_site++] = site;
+	return *slot = site;
+}
+
+static int compare_threads(const void *a, const void *b)
+{
+	const struct faulting *x = a, *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static struct faulting *thread_of(struct reader *reader, uint32_t pid, uint32_t tid)
+{
+	const struct faulting key = { .tid = tid };
+	struct analysis *analysis = reader->analysis;
+	struct faulting *thread = reader->thread;
+	void *node;
+
+	if (thread && thread->tid == tid)
+		return thread;
+	node = tfind(&key, &reader->threads, compare_threads);
+	if (node)
+		return reader->thread = *(struct faulting **)node;
+	if (grow(&analysis->threads, analysis->n_thread, &reader->room_threads,
+		 sizeof(*analysis->threads)))
+		return NULL;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	thread->tid = tid;
+	thread->pid = pid;
+	thread->index = analysis->n_thread;
+	if (!tsearch(thread, &reader->threads, compare_threads)) {
+		free(thread);
+		return NULL;
+	}
+	analysis->threads[analysis->n_thread++] = (struct thread_row){ pid, tid };
+	return reader->thread = thread;
+}
+
+/* ---- rows: so many that a picture can have them all ---- */
+
+/* Every second one goes, and from now on every second one comes. */
+static void thin(struct analysis *analysis)
+{
+	uint32_t i;
+
+	for (i = 0; 2 * i < analysis->n_row; i++)
+		analysis->rows[i] = analysis->rows[2 * i];
+	analysis->n_row = i;
+	analysis->each *= 2;
+}
+
+static int note_row(struct reader *reader, const struct faulting *thread, bool major,
+		    uint64_t cost, uint32_t node)
+{
+	struct analysis *analysis = reader->analysis;
+
+	if (reader->n_seen++ % analysis->each)
+		return 0;
+	if (analysis->n_row == EVENT_ROWS_MOST) {
+		thin(analysis);
+		if ((reader->n_seen - 1) % analysis->each)
+			return 0;
+	}
+	if (grow(&analysis->rows, analysis->n_row, &reader->room_rows, sizeof(*analysis->rows)))
+		return -ENOMEM;
+	analysis->rows[analysis->n_row++] = (struct event_row){
+		.time_ns = thread->begun,
+		.page = thread->offset >> PAGE_SHIFT,
+		.object = thread->counted->object->index,
+		.thread = thread->index,
+		.cpu = thread->cpu,
+		.cost_ns = cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX,
+		.major = major,
+		.in_kernel = thread->in_kernel,
+		.node = node < UINT16_MAX ? (uint16_t)node : UINT16_MAX,
+		.access_known = thread->access_known,
+		.write = thread->write,
+	};
+	return 0;
+}
+
+/* ---- events ---- */
+
+/* Whose memory the page is, for the CPU that touched it. *ret_node: NODE_UNKNOWN, too. */
+static int note_node(struct reader *reader, const struct faulting *thread, uint64_t physical,
+		     uint32_t *ret_node)
+{
+	const struct nodes *nodes = &reader->analysis->nodes;
+	struct counted *counted = thread->counted;
+	uint32_t cpu_node = nodes_of_cpu(nodes, thread->cpu);
+	uint32_t node = physical ? nodes_of_memory(nodes, physical) : NODE_UNKNOWN;
+
+	*ret_node = node;
+	if (node == NODE_UNKNOWN || cpu_node == NODE_UNKNOWN)
+		return 0;
+	if (!counted->by_nodes)
+		counted->by_nodes = calloc((size_t)nodes->n * nodes->n, sizeof(uint64_t));
+	if (!counted->by_nodes)
+		return -ENOMEM;
+	counted->by_nodes[cpu_node * nodes->n + node]++;
+	return 0;
+}
+
+static int end_fault(struct reader *reader, struct faulting *thread, bool major, uint64_t cost,
+		     uint64_t physical)
+{
+	struct counted *counted = thread->counted;
+	uint32_t node;
+	int r = note_node(reader, thread, physical, &node);
+
+	if (r)
+		return r;
+
+	thread->pending = false;
+	if (major) {
+		counted->major++;
+		counted->major_ns += cost;
+	} else {
+		counted->minor++;
+		counted->minor_ns += cost;
+	}
+	if (counted->object->backed_by && (major || cost >= WAIT_LEAST_NS)) {
+		counted->waits++;
+		counted->waits_ns += cost;
+		pattern_waited(counted->streams, thread->tid, cost);
+	}
+	if (reader->analysis->has_latency)
+		latency_add(major ? &reader->analysis->major : &reader->analysis->minor, cost);
+	thread->site->faults++;
+	thread->site->time_ns += cost;
+	return note_row(reader, thread, major, cost, node);
+}
+
+/*
+ * Bit 1 of the error code is that it was a write, on x86, whose tracepoints these are
+ * [arch/x86/include/asm/trap_pf.h].
+ */
+#define ERROR_WRITE 2u
+
+static int announce_fault(struct reader *reader, const struct recorded_event *event)
+{
+	const uint32_t wanted = 1u << FAULT_ADDRESS | 1u << FAULT_ERROR;
+	struct faulting *thread;
+
+	if ((event->known & wanted) != wanted)
+		return 0;
+	thread = thread_of(reader, event->pid, event->tid);
+	if (!thread)
+		return -ENOMEM;
+	thread->announced = true;
+	thread->announced_write = event->value[FAULT_ERROR] & ERROR_WRITE;
+	thread->announced_address = event->value[FAULT_ADDRESS];
+	return 0;
+}
+
+/* Of another address it is of another fault: the one of this was lost. */
+static void take_access(struct faulting *thread, struct counted *counted, uint64_t address)
+{
+	thread->access_known = thread->announced && thread->announced_address == address;
+	thread->write = thread->access_known && thread->announced_write;
+	thread->announced = false;
+	counted->writes += thread->write;
+	counted->reads += thread->access_known && !thread->write;
+}
+
+static int begin_fault(struct reader *reader, struct faulting *thread,
+		       const struct recorded_event *event)
+{
+	struct analysis *analysis = reader->analysis;
+	struct counted *counted;
+	struct object *object;
+	uint64_t offset;
+
+	if (thread->pending)
+		thread->counted->unfinished++;
+	object = spaces_find(analysis->spaces, event->pid, event->address, &offset);
+	counted = object ? counted_of(reader, object) : NULL;
+	thread->site = counted ? site_of(reader, counted, event) : NULL;
+	if (!thread->site)
+		return -ENOMEM;
+	thread->counted = counted;
+	thread->begun = event->time;
+	thread->address = event->address;
+	thread->offset = offset;
+	thread->cpu = event->cpu;
+	thread->in_kernel = event->in_kernel;
+	thread->pending = true;
+	take_access(thread, counted, event->address);
+	if (!counted->first_ns)
+		counted->first_ns = event->time;
+	counted->last_ns = event->time;
+	counted->in_kernel += event->in_kernel;
+	if (offset < counted->lowest)
+		counted->lowest = offset;
+	if (offset > counted->highest)
+		counted->highest = offset;
+	if (!analysis->faults++)
+		analysis->begin_ns = event->time;
+	analysis->end_ns = event->time;
+	return pattern_note(&counted->streams, event->tid, (int64_t)(offset >> PAGE_SHIFT));
+}
+
+static int fault(struct reader *reader, const struct recorded_event *event)
+{
+	struct faulting *thread = thread_of(reader, event->pid, event->tid);
+	bool ends = event->kind != RECORDED_FAULT;
+	int r = 0;
+
+	if (!thread)
+		return -ENOMEM;
+	/* Of a recording that has the ends alone each is a fault; its cost is not known. */
+	if (!ends || (!thread->pending && !reader->analysis->has_latency))
+		r = begin_fault(reader, thread, event);
+	if (r || (!ends && reader->analysis->has_latency) || !thread->pending)
+		return r;
+	return end_fault(reader, thread, event->kind == RECORDED_MAJOR,
+			 reader->analysis->has_latency ? event->time - thread->begun : 0,
+			 event->physical);
+}
+
+/* What tables said up to then. */
+static int catch_up(struct reader *reader, uint64_t time)
+{
+	const struct published_event *event;
+	int r = 0;
+
+	while (!r && reader->next_published < reader->n_published) {
+		event = &reader->published[reader->next_published];
+		if (event->time > time)
+			break;
+		r = event->begin ?
+			    spaces_begin(reader->analysis->spaces, event->pid, &event->entry) :
+			    spaces_end(reader->analysis->spaces, event->pid, &event->entry);
+		reader->next_published++;
+	}
+	return r;
+}
+
+/* What a device tells inside of a page fault is of its address. */
+static int device_point(struct reader *reader, const struct recorded_event *event)
+{
+	const struct faulting key = { .tid = event->tid };
+	void *node = tfind(&key, &reader->threads, compare_threads);
+	const struct faulting *thread = node ? *(struct faulting **)node : NULL;
+
+	if (!thread || !thread->pending || thread->pid != event->pid)
+		return devices_point(reader->analysis->devices, event, 0, NULL);
+	return devices_point(reader->analysis->devices, event, thread->address,
+			     thread->counted->object);
+}
+
+static int on_point(struct reader *reader, const struct recorded_event *event)
+{
+	switch (points_known[event->point].group) {
+	case POINTS_DEVICE:
+		return device_point(reader, event);
+	case POINTS_ACCESS:
+		return announce_fault(reader, event);
+	default:
+		return calls_event(reader->calls, event);
+	}
+}
+
+static int on_event(void *user, const struct recorded_event *event)
+{
+	struct reader *reader = user;
+	uint64_t at, size;
+	int r;
+
+	if (signals_pending())
+		return -EINTR;
+	recording_position(reader->recording, &at, &size);
+	if (at != reader->shown)
+		progress_add(at - reader->shown);
+	reader->shown = at;
+	r = catch_up(reader, event->time);
+	if (r)
+		return r;
+	switch (event->kind) {
+	case RECORDED_FAULT:
+	case RECORDED_MINOR:
+	case RECORDED_MAJOR:
+		return fault(reader, event);
+	case RECORDED_LOST:
+		reader->analysis->lost += event->lost;
+		return 0;
+	case RECORDED_POINT:
+		return on_point(reader, event);
+	case RECORDED_MAP:
+		r = devices_map(reader->analysis->devices, event);
+		return r ? r : calls_event(reader->calls, event);
+	default:
+		return spaces_event(reader->analysis->spaces, event);
+	}
+}
+
+/* ---- the whole ---- */
+
+static int by_faults(const void *a, const void *b)
+{
+	const struct counted *x = *(struct counted *const *)a;
+	const struct counted *y = *(struct counted *const *)b;
+	uint64_t nx = x->minor + x->major, ny = y->minor + y->major;
+
+	if (nx != ny)
+		return nx < ny ? 1 : -1;
+	return (x->object->index > y->object->index) - (x->object->index < y->object->index);
+}
+
+static int sites_by_faults(const void *a, const void *b)
+{
+	const struct site *x = *(struct site *const *)a, *y = *(struct site *const *)b;
+
+	if (x->faults != y->faults)
+		return x->faults < y->faults ? 1 : -1;
+	return (x->ip > y->ip) - (x->ip < y->ip);
+}
+
+static int fail_read(const char *path, int r, const char *reason)
+{
+	char *shown = text_escape(path);
+	int status;
+
+	if (r == -EPROTO && reason)
+		status = fail(STATUS_USAGE, r, NULL, "'%s': %s", shown, reason);
+	else if (r == -EINTR)
+		status = 128 + signals_pending();
+	else
+		status = fail(r == -ENOENT ? STATUS_USAGE : STATUS_ENVIRONMENT, r,
+			      r == -ENOENT ? "hetmap trace -- COMMAND makes one" : NULL,
+			      "cannot read '%s': %s", shown, strerror(-r));
+	free(shown);
+	return status;
+}
+
+static void unfinished(const void *node, VISIT visit, void *user)
+{
+	const struct faulting *thread = *(struct faulting *const *)node;
+
+	(void)user;
+	if ((visit == postorder || visit == leaf) && thread->pending)
+		thread->counted->unfinished++;
+}
+
+/* Buffers that nobody faulted on are rows, too. */
+static int sum_devices(struct reader *reader)
+{
+	struct analysis *analysis = reader->analysis;
+	struct counted *counted;
+	struct device_use *use;
+	int r;
+
+	r = devices_sum(analysis->devices, &analysis->device, &use);
+	for (; use && !r; use = use->next) {
+		counted = counted_of(reader, use->object);
+		if (counted)
+			counted->use = use;
+		else
+			r = -ENOMEM;
+	}
+	return r;
+}
+
+static int read_all(struct reader *reader)
+{
+	struct analysis *analysis = reader->analysis;
+	uint64_t at, size;
+	uint32_t i;
+	int r;
+
+	recording_position(reader->recording, &at, &size);
+	progress_begin("reading", size);
+	r = recording_each(reader->recording, on_event, reader, &analysis->totals);
+	progress_end();
+	r = r ? r : sum_devices(reader);
+	if (r)
+		return r;
+	twalk_r(reader->threads, unfinished, NULL);
+	for (i = 0; i < analysis->n_counted; i++)
+		pattern_judge(analysis->counted[i]);
+	if (analysis->n_counted)
+		qsort(analysis->counted, analysis->n_counted, sizeof(*analysis->counted),
+		      by_faults);
+	if (analysis->n_site)
+		qsort(analysis->sites, analysis->n_site, sizeof(*analysis->sites),
+		      sites_by_faults);
+	return 0;
+}
+
+static void keep_node(void *node)
+{
+	(void)node;
+}
+
+int analysis_read(const char *path, bool text, const json_t *nodes,
+		  struct analysis *ret_analysis)
+{
+	struct analysis analysis = { .each = 1 };
+	struct reader reader = { .analysis = &analysis };
+	const char *reason = NULL;
+	struct stat st;
+	char *data;
+	int r = nodes_load(nodes, &analysis.nodes), status = 0;
+
+	if (!text && !stat(path, &st) && S_ISDIR(st.st_mode)) {
+		data = text_format("%s/perf.data", path);
+		if (!r)
+			r = tables_read(path, &reader.published, &reader.n_published,
+					&analysis.forgotten, &analysis.left_out,
+					&analysis.broken_tables);
+	} else {
+		data = strdup(path);
+	}
+	if (!r)
+		r = text ? recording_open_text(data, &reader.recording, &reason) :
+			   recording_open(data, &reader.recording, &reason);
+	if (!r) {
+		analysis.spaces = spaces_create();
+		analysis.devices = devices_create(analysis.spaces);
+		analysis.has_latency = recording_has_latency(reader.recording);
+		analysis.has_access = recording_has_point(reader.recording, POINT_FAULT_USER);
+		analysis.has_calls = recording_has_point(reader.recording, POINT_MUNMAP);
+		reader.calls = calls_create(analysis.spaces);
+		r = analysis.spaces && analysis.devices && reader.calls ? read_all(&reader) :
+									  -ENOMEM;
+	}
+	if (r)
+		status = fail_read(path, r, reason);
+	recording_close(reader.recording);
+	calls_free(reader.calls);
+	tdestroy(reader.threads, free);
+	tdestroy(reader.sites, keep_node);
+	free(reader.published);
+	free(data);
+	if (status)
+		analysis_free(&analysis);
+	else
+		*ret_analysis = analysis;
+	return status;
+}
+
+void analysis_free(struct analysis *analysis)
+{
+	uint32_t i;
+
+	for (i = 0; i < analysis->n_counted; i++) {
+		pattern_free(analysis->counted[i]->streams);
+		free(analysis->counted[i]->by_nodes);
+		free(analysis->counted[i]);
+	}
+	for (i = 0; i < analysis->n_site; i++)
+		free(analysis->sites[i]);
+	free(analysis->counted);
+	free(analysis->sites);
+	free(analysis->rows);
+	free(analysis->threads);
+	devices_free(analysis->devices);
+	nodes_free(&analysis->nodes);
+	spaces_free(analysis->spaces);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* What a recording's faults come to: by object, call site, order, and cost. */
+#ifndef HETMAP_ANALYSIS_H
+#define HETMAP_ANALYSIS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "devices.h"
+#include "latency.h"
+#include "nodes.h"
+#include "recording.h"
+#include "spaces.h"
+
+enum pattern {
+	PATTERN_FEW,        /* too few to be called anything */
+	PATTERN_SEQUENTIAL, /* each fault where the one before it ended, or just before it */
+	PATTERN_STRIDED,    /* with gaps of one size */
+	PATTERN_RANDOM,
+};
+
+/* Where faults began, as instructions: the one that faulted, and who called it. */
+struct site {
+	struct counted *of;
+	uint32_t pid;
+	uint64_t ip, caller; /* caller 0: not known. Of a text: its names, as addresses */
+	uint64_t faults;
+	uint64_t time_ns;
+	/* Filled by symbols.c: */
+	const char *module, *function, *file;
+	int line;
+	bool in_caller; /* they are of the caller: the instruction is the C library's */
+};
+
+struct streams; /* of one thread in one object (pattern.c) */
+
+/* Faults of one object. */
+struct counted {
+	struct object *object;
+	uint64_t minor, major;
+	uint64_t unfinished; /* began, and have no end: signals, or records that are lost */
+	uint64_t in_kernel;
+	uint64_t reads, writes; /* of the others it is not known */
+	uint64_t minor_ns, major_ns;
+	/* Of a file's: those that took as long as storage does, major or not. */
+	uint64_t waits, waits_ns;
+	/*
+	 * By [node of the CPU * analysis.nodes.n + node of the page]; NULL: of none of its
+	 * faults both are known.
+	 */
+	uint64_t *by_nodes;
+	uint64_t first_ns, last_ns; /* times of the first and the last */
+	uint64_t lowest, highest;   /* offsets; of the pages */
+	struct streams *streams;
+	enum pattern pattern;
+	int64_t stride;               /* pages, of sequential and strided */
+	double regular;               /* share of the faults that the pattern foretells */
+	const struct device_use *use; /* on a device that tells; NULL: it did not */
+};
+
+/* One fault, for a picture. */
+struct event_row {
+	uint64_t time_ns;
+	uint64_t page; /* in the object */
+	uint32_t object, thread, cpu, cost_ns;
+	uint16_t node; /* the page's; UINT16_MAX: not known */
+	bool major, in_kernel;
+	bool access_known, write;
+};
+
+#define EVENT_ROWS_MOST (UINT32_C(1) << 20)
+
+struct thread_row {
+	uint32_t pid, tid;
+};
+
+struct analysis {
+	struct spaces *spaces;
+	bool has_latency;
+	bool has_calls;            /* and what changed what is mapped */
+	bool has_access;           /* it is told which faults were writes */
+	uint64_t begin_ns, end_ns; /* of the first and last fault; end_ns 0: there is none */
+	struct counted **counted;  /* by faults, most first */
+	uint32_t n_counted;
+	struct site **sites; /* likewise */
+	uint32_t n_site;
+	struct latency minor, major;
+	uint64_t faults, lost;
+	struct recording_totals totals;
+	/* Every so-manieth fault, so that it is not too many. */
+	struct event_row *rows;
+	uint32_t n_row, each;
+	struct thread_row *threads;
+	uint32_t n_thread;
+	uint32_t broken_tables;
+	struct nodes nodes; /* what the trace tells of them */
+	struct devices *devices;
+	struct traced_device *device; /* the first of those that told */
+	uint64_t forgotten, left_out; /* maps that published tables could not tell of */
+};
+
+/*
+ * Reads the trace's folder @path, or one file of perf's, or, @text, what perf script
+ * printed; @nodes: as nodes_here() told of the machine, or NULL. A status, after the user
+ * was told.
+ */
+int analysis_read(const char *path, bool text, const json_t *nodes,
+		  struct analysis *ret_analysis);
+void analysis_free(struct analysis *analysis);
+
+/* ---- pattern.c ---- */
+
+/* Thread @tid faulted on @page of an object. 0 or -ENOMEM. */
+int pattern_note(struct streams **streams, uint32_t tid, int64_t page);
+/* One of its faults there waited. */
+void pattern_waited(struct streams *streams, uint32_t tid, uint64_t ns);
+/* The most that one thread waited: others did at the same time. */
+uint64_t pattern_longest_wait(const struct streams *streams);
+/* What it comes to. */
+void pattern_judge(struct counted *counted);
+void pattern_free(struct streams *streams);
+
+/* ---- tables.c: published tables of a trace's folder ---- */
+
+struct published_event {
+	uint64_t time;
+	uint32_t pid;
+	bool begin;
+	struct hm_published_entry entry;
+};
+
+/* All of @folder/maps, by time; free() them. Tables that make no sense are counted. */
+int tables_read(const char *folder, struct published_event **ret_events, uint64_t *ret_n,
+		uint64_t *ret_forgotten, uint64_t *ret_left_out, uint32_t *ret_broken);
+
+#endif

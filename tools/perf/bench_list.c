@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/* The list of benchmarks, and the code that each is compared with. */
+#include "bench_list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../hetmap/command.h"
+#include "bench_run.h"
+#include "peer.h"
+
+const struct bench bench_list[] = {
+	{ "map_cycle", "create, map, touch and release 64 KiB", bench_map_cycle,
+	  peer_maps_source },
+	{ "protect_pair", "take the right to write away and give it back, 64 KiB",
+	  bench_protect_pair, peer_maps_source },
+	{ "lock_pair", "lock and unlock 64 KiB", bench_lock_pair, peer_maps_source },
+	{ "pointer_find", "look addresses up among 10,000 and 60,000 maps", bench_pointer_find,
+	  peer_pointer_source },
+	{ "launch", "an empty kernel, and wait for it", bench_launch, peer_opencl_source },
+	{ "zero_copy", "SAXPY on 2 x 256 MiB, in place", bench_zero_copy, peer_opencl_source },
+	{ "grow", "1 GiB in sixteen steps, at one address", bench_grow, peer_maps_source },
+	{ "first_touch", "1 GiB of new memory, every page written", bench_first_touch,
+	  peer_maps_source },
+	{ "soft_submit", "an empty command on soft:0, and wait for it", bench_soft_submit,
+	  peer_sim_source },
+	{ "sim_fault", "256 MiB of VRAM of sim:0, every page written", bench_sim_fault,
+	  peer_sim_source },
+	{ "sim_submit", "an empty command on sim:0, and wait for it", bench_sim_submit,
+	  peer_sim_source },
+	{ "sim_copy", "64 MiB copied by the engine of sim:0", bench_sim_copy, peer_sim_source },
+	{ "transfer_1g", "1 GiB from a producer to the engine's result", bench_transfer_1g,
+	  peer_sim_source },
+	{ "dmabuf_bracket", "an access of the CPU's to a dma-buf, begun and ended",
+	  bench_dmabuf_bracket, peer_dmabuf_source },
+	{ "drm_map_cycle", "create, map, touch and release 1 MiB on a DRM node",
+	  bench_drm_map_cycle, peer_drm_source },
+	{ "drm_reuse", "the same, where an idle object is used again", bench_drm_reuse,
+	  peer_drm_source },
+	{ "dmabuf_share", "a dma-buf sent to another process, mapped and read there",
+	  bench_dmabuf_share, peer_dmabuf_source },
+	{ "guard_copy", "copies into a map, with an error instead of a signal",
+	  bench_guard_copy, peer_maps_source },
+	{ "find_under_churn", "look-ups while another thread maps and unmaps without pause",
+	  bench_find_under_churn, peer_maps_source },
+	{ "retire", "the last reference to a map of 1 MiB, as its caller sees it", bench_retire,
+	  peer_maps_source },
+	{ "lost_to_usable", "a lost device, until 256 MiB with a shadow are touched",
+	  bench_lost_to_usable, peer_maps_source },
+	{ "shadow_cost", "the end of a bracket over 1 MiB of a buffer with a shadow",
+	  bench_shadow_cost, peer_maps_source },
+	{ "probe_off", "map_cycle with static probes that nobody watches", bench_probe_off,
+	  peer_maps_source },
+	{ "publish_cost", "map_cycle with the table of maps that others can read",
+	  bench_publish_cost, peer_maps_source },
+	{ "trace_overhead", "what hetmap trace adds to a program that only faults",
+	  bench_trace_overhead, peer_trace_source },
+	{ "frag_effect", "map_cycle and first_touch while memory is in pieces",
+	  bench_frag_effect, peer_maps_source },
+	{ "report_10m", "hetmap report on a trace of 10 million faults", bench_report_10m,
+	  peer_trace_source },
+};
+
+const size_t bench_list_n = sizeof(bench_list) / sizeof(bench_list[0]);
+
+_Static_assert(sizeof(bench_list) / sizeof(bench_list[0]) <= BENCH_MOST, "a longer list");
+
+const struct bench *bench_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < bench_list_n; i++)
+		if (!strcmp(bench_list[i].name, name))
+			return &bench_list[i];
+	return NULL;
+}
+
+const char *bench_summary(const char *name)
+{
+	const struct bench *bench = bench_find(name);
+
+	return bench ? bench->summary : NULL;
+}
+
+int bench_refuse(const char *name)
+{
+	const char *names[BENCH_MOST + 1] = { NULL };
+	const char *nearest;
+	size_t i;
+
+	for (i = 0; i < bench_list_n; i++)
+		names[i] = bench_list[i].name;
+	nearest = option_nearest(name, names);
+	if (nearest)
+		return fail(STATUS_USAGE, EINVAL, NULL,
+			    "bench: there is no case '%s': did you mean %s?", name, nearest);
+	return fail(STATUS_USAGE, EINVAL, NULL,
+		    "bench: there is no case '%s': see hetmap bench --list", name);
+}
+
+/* ---- the peers' code ---- */
+
+/* The text behind the last '/' '*' that heads a part: does it name @name? */
+static bool part_names(const char *head, const char *end, const char *name)
+{
+	size_t length = strlen(name);
+	const char *at;
+
+	for (at = head; at + length < end; at++)
+		if (!strncmp(at, name, length) && at[-1] == ' ' && at[length] == ' ')
+			return true;
+	return false;
+}
+
+/* Prints those parts of the peer's file that are headed by the benchmark's name. */
+void bench_show_peer(const struct bench *bench)
+{
+	static const char mark[] = "\n/* ---- ";
+	const char *part = strstr(bench->peer_source, mark);
+
+	printf("/* The peer of %s: %s. */\n", bench->name, bench->summary);
+	while (part) {
+		const char *next = strstr(part + 1, mark);
+		const char *line_end = strchr(part + 1, '\n');
+		size_t length = next ? (size_t)(next - part) : strlen(part);
+
+		if (line_end && part_names(part + 1, line_end, bench->name))
+			printf("%.*s", (int)length, part);
+		part = next;
+	}
+	putchar('\n');
+}

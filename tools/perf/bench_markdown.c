@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+/* A run as a page of Markdown: docs/performance.md is one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_run.h"
+
+/* What would begin a tag, as against "<= 1.10". */
+static bool begins_tag(const char *text)
+{
+	return *text == '<' && text[1] && text[1] != ' ' && text[1] != '=';
+}
+
+/* In a cell, or in a sentence. */
+static void put(const char *text)
+{
+	for (; *text; text++) {
+		if (strchr("|*`\\", *text) || begins_tag(text))
+			putchar('\\');
+		putchar(*text);
+	}
+}
+
+static void machine(const struct bench_run *run)
+{
+	struct bench_fact facts[BENCH_FACTS];
+	size_t i;
+
+	bench_state_facts(run->machine, facts);
+	puts("## The machine\n\n| | |\n|---|---|");
+	for (i = 0; i < BENCH_FACTS; i++) {
+		printf("| %s | ", facts[i].label);
+		put(facts[i].text);
+		puts(" |");
+	}
+	if (bench_state_busy(run->machine))
+		puts("\nOther work ran beside, as the load tells: times are longer for it, and "
+		     "the ratios less\ncertain than on a machine of one's own.");
+}
+
+/* ---- the table ---- */
+
+static void interval(const struct bench_row *row)
+{
+	if (row->rounds && bench_interval_known(&row->ratio_95))
+		printf("%.3f to %.3f", row->ratio_95.low, row->ratio_95.high);
+}
+
+static void row_print(const struct bench_row *row)
+{
+	char value[TEXT_MAX], p99[TEXT_MAX], peer[TEXT_MAX], target[2 * TEXT_MAX];
+
+	printf("| ");
+	put(row->name);
+	printf(" | %s | %s | %s | %.2f | ", bench_figure(row->value, row->unit, value),
+	       bench_figure(row->p99, row->unit, p99),
+	       bench_figure(row->peer_value, row->unit, peer), row->ratio);
+	interval(row);
+	printf(" | ");
+	if (row->kind != TARGET_NONE) {
+		put(bench_target_text(row, target));
+		printf("%s", bench_row_met(row) ? ", met" : ", **missed**");
+	}
+	puts(" |");
+}
+
+static void table(const struct bench_run *run)
+{
+	const char *headed = "";
+	size_t i;
+
+	puts("\n## Results\n\n"
+	     "The ratio is our time, or size, over the peer's for equal work: lower is better, "
+	     "and\n1.00 means that hetmap costs nothing. Both sides are medians, measured in "
+	     "turns in one\nprocess. 95% is of the ratio: a bootstrap over the rounds of this "
+	     "run; another run on\nanother day moves by more. A target that is missed is told, "
+	     "and fails nothing.\n\n"
+	     "| case | hetmap | p99 | peer | ratio | 95% | target |\n"
+	     "|---|--:|--:|--:|--:|---|---|");
+	for (i = 0; i < run->n; i++) {
+		const struct bench_row *row = &run->rows[i];
+
+		if (row->skipped)
+			continue;
+		if (strcmp(headed, row->bench) != 0) {
+			printf("| **");
+			put(row->bench);
+			puts("** | | | | | | |");
+		}
+		headed = row->bench;
+		row_print(row);
+	}
+}
+
+static void notes(const struct bench_run *run)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < run->n; i++) {
+		const struct bench_row *row = &run->rows[i];
+
+		if (!row->note)
+			continue;
+		if (!n++)
+			puts("\n## What it comes to\n");
+		printf("- ");
+		put(row->bench);
+		printf(": ");
+		put(row->note);
+		putchar('\n');
+	}
+}
+
+static void skipped(const struct bench_run *run)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < run->n; i++) {
+		const struct bench_row *row = &run->rows[i];
+
+		if (!row->skipped)
+			continue;
+		if (!n++)
+			puts("\n## Skipped\n");
+		printf("- ");
+		put(row->bench);
+		printf(", ");
+		put(row->name);
+		printf(": ");
+		put(row->skipped);
+		putchar('\n');
+	}
+}
+
+/* ---- claims ---- */
+
+static void claims(const struct bench_run *run)
+{
+	const struct bench_claim *claim;
+	char text[512];
+	size_t n, i;
+
+	puts("\n## Published figures\n\n"
+	     "Of mapping against copying, on other machines; and what was measured here. Where "
+	     "no\ncase does what a figure is of, it is not measured.\n\n"
+	     "| published | of | here |\n|---|---|---|");
+	for (n = 0; (claim = bench_claim(n)); n++) {
+		printf("| %s | ", claim->published);
+		put(claim->what);
+		printf(" | ");
+		for (i = 0; i < BENCH_CLAIM_CASES && claim->cases[i].bench; i++) {
+			bench_claim_text(run, claim, i, text, sizeof(text));
+			printf("%s", i ? "; " : "");
+			put(text);
+		}
+		if (claim->reason) {
+			printf("not measured yet: ");
+			put(claim->reason);
+		}
+		puts(" |");
+	}
+}
+
+void bench_markdown(const struct bench_run *run)
+{
+	puts("<!-- SPDX-License-Identifier: MIT -->\n"
+	     "<!-- Made by `make performance`: it is not edited by hand. -->\n"
+	     "# Performance\n\n"
+	     "One run of `hetmap bench`. [bench.md](bench.md) tells what each case does and "
+	     "against\nwhat, and what moves the figures. [performance.json](performance.json) "
+	     "has them in\nfull, with intervals and samples of both sides.\n");
+	machine(run);
+	table(run);
+	notes(run);
+	skipped(run);
+	claims(run);
+	puts("\n## How to reproduce\n\n"
+	     "    make performance        # measures all of it, and writes this page anew\n"
+	     "    hetmap bench --compare docs/performance.json    # is it any different here?\n"
+	     "    hetmap bench --with docs/performance.json --html performance.html\n"
+	     "\n"
+	     "Let nothing else run meanwhile. The cases of sim:0, of dma-bufs and of DRM nodes "
+	     "need a\nmachine that has these: `make vm CMD='build/hetmap bench'`.");
+}

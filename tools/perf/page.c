@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The page of "hetmap report --html", put together: its files are in the program as
+ * texts, as they are in the tree.
+ */
+#include "page.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_TEXT(name) ".incbin \"tools/perf/" name "\"\n"
+#define TEXT(symbol, files)                                             \
+	__asm__(".pushsection .rodata\n"                                \
+		".hidden " #symbol "\n" #symbol ":\n" files ".byte 0\n" \
+		".popsection\n");                                       \
+	extern const char symbol[]
+
+TEXT(page_frame, FILE_TEXT("page.html"));
+TEXT(page_style, FILE_TEXT("page.css"));
+TEXT(page_script, FILE_TEXT("page_data.js") FILE_TEXT("page_map.js") FILE_TEXT("page_input.js")
+			  FILE_TEXT("page_tables.js") FILE_TEXT("page_begin.js"));
+
+/* ---- columns ---- */
+
+static void little_endian(const void *values, size_t size, size_t n, void *bytes)
+{
+	size_t i;
+
+	if (size == 4)
+		for (i = 0; i < n; i++)
+			((uint32_t *)bytes)[i] = htole32(((const uint32_t *)values)[i]);
+	else if (size == 2)
+		for (i = 0; i < n; i++)
+			((uint16_t *)bytes)[i] = htole16(((const uint16_t *)values)[i]);
+	else if (n)
+		memcpy(bytes, values, n);
+}
+
+/* base64 of RFC 4648; @text has room for 4 letters for every 3 bytes that were begun. */
+static void encode(const unsigned char *bytes, size_t n, char *text)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				      "0123456789+/";
+	size_t i, k;
+
+	for (i = 0; i < n; i += 3) {
+		size_t left = n - i < 3 ? n - i : 3;
+		uint32_t bits = 0;
+
+		for (k = 0; k < left; k++)
+			bits |= (uint32_t)bytes[i + k] << (16 - 8 * k);
+		for (k = 0; k < 4; k++)
+			*text++ = k <= left ? letters[bits >> (18 - 6 * k) & 63] : '=';
+	}
+}
+
+int page_column(const void *values, size_t size, size_t n, json_t **ret_column)
+{
+	size_t length, letters;
+	unsigned char *bytes;
+	json_t *column;
+	char *text;
+
+	if ((size != 1 && size != 2 && size != 4) || n > SIZE_MAX / 16)
+		return -EINVAL;
+	length = size * n;
+	letters = (length + 2) / 3 * 4;
+	bytes = malloc(length + 1);
+	text = malloc(letters + 1);
+	if (bytes && text) {
+		little_endian(values, size, n, bytes);
+		encode(bytes, length, text);
+	}
+	column = bytes && text ? json_stringn_nocheck(text, letters) : NULL;
+	free(text);
+	free(bytes);
+	if (!column)
+		return -ENOMEM;
+	*ret_column = column;
+	return 0;
+}
+
+/* ---- the page ---- */
+
+struct sink {
+	FILE *out;
+	int r;
+};
+
+static void put(struct sink *sink, const char *text, size_t n)
+{
+	errno = 0;
+	if (!sink->r && fwrite(text, 1, n, sink->out) != n)
+		sink->r = errno ? -errno : -EIO;
+}
+
+/* In JSON "<" is inside of strings only, and here it could begin "</script>". */
+static int put_json(const char *text, size_t n, void *user)
+{
+	struct sink *sink = user;
+
+	while (n && !sink->r) {
+		const char *less = memchr(text, '<', n);
+		size_t before = less ? (size_t)(less - text) : n;
+
+		put(sink, text, before);
+		text += before;
+		n -= before;
+		if (less) {
+			put(sink, "\\u003c", 6);
+			text++;
+			n--;
+		}
+	}
+	return sink->r ? -1 : 0;
+}
+
+int page_write(FILE *out, const json_t *report)
+{
+	static const struct {
+		const char *marker;
+		const char *text; /* NULL: the report */
+	} parts[] = {
+		{ "@STYLE@", page_style },
+		{ "@DATA@", NULL },
+		{ "@SCRIPT@", page_script },
+	};
+	struct sink sink = { out, 0 };
+	const char *at = page_frame;
+	size_t i;
+
+	if (!json_is_object(report))
+		return -EINVAL;
+	/* page.html has each of them, in this order. */
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		const char *marker = strstr(at, parts[i].marker);
+
+		put(&sink, at, (size_t)(marker - at));
+		if (parts[i].text)
+			put(&sink, parts[i].text, strlen(parts[i].text));
+		else if (json_dump_callback(report, put_json, &sink, JSON_COMPACT) && !sink.r)
+			sink.r = -ENOMEM;
+		at = marker + strlen(parts[i].marker);
+	}
+	put(&sink, at, strlen(at));
+	if (!sink.r && fflush(out))
+		sink.r = -errno;
+	return sink.r;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The page of "hetmap report --html": one file with its data in it, which a browser shows
+ * without a network. What it looks like is in page.html, page.css and page_*.js.
+ */
+#ifndef HETMAP_PAGE_H
+#define HETMAP_PAGE_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/*
+ * The data, version 1. Names may hold any text; times are relative to the trace's begin.
+ *
+ *	version		1
+ *	command		what was traced, as typed
+ *	began		seconds since 1970, a real number
+ *	duration_ns
+ *	machine		{kernel, cpu, thp: texts, cpus, numa_nodes, memory: integers}
+ *	totals		{minor, major, lost, unattributed, time_ns}
+ *	missing		[sentences: what the trace does not have, and why]
+ *	threads		[{pid, tid, name}]
+ *	buffers		[{name, backend, device, pid, address: "0x...", length, offset (of what is
+ *			at address, in the file or device object), minor, major, time_ns,
+ *			pattern: "sequential", "strided", "random", "few" or "", stride, page_size,
+ *			first_ns, last_ns, reads, writes: of those that are known, null: of none is;
+ *			calls: {madvise, mprotect, mremap, munmap}, where they were recorded,
+ *			nodes: {pages: {NUMA node: n}, local, remote: by CPUs of another one}, where
+ *			known, on_device: as in devices, the first five, where one told}]
+ *	sites		[{buffer, function, file, line, module, faults, time_ns}]
+ *	latency		{minor, major: {p50_ns, p99_ns, counts: [[upper_ns, n], ...] ascending}}
+ *	advice		[{buffer, text, evidence, gain_ns}]
+ *	devices		[{faults, accesses, moves, evictions (null: not told), bytes_moved, name, backend,
+ *			submitted, completed, failed, fences, losses, job: as latency.minor}]
+ *	lanes		[{name, spans: [[begin_ns, end_ns, label], ...] by begin}]
+ *	events		{n, of: of how many these n are a sample, time_unit_us: 1, or more of a trace
+ *			that is longer than 71 minutes, and columns of n values, made by
+ *			page_column(), in order of time: time u32 (of time_unit_us each), buffer u16 (at or beyond the
+ *			number of buffers: none), page u32 (of 4 KiB, from the buffer's address),
+ *			thread u16 (as buffer), cpu u8 (255: not known), kind u8 (PAGE_*),
+ *			cost_ns u32 (0: not known), of a machine with several: node u8 (NUMA node
+ *			of the page; 255: not known)}
+ *
+ * A "buffer" elsewhere than in events is an index into buffers, or -1.
+ */
+#define PAGE_MAJOR (1u << 0)
+#define PAGE_ACCESS_KNOWN (1u << 1) /* whether it was a write */
+#define PAGE_WRITE (1u << 2)
+#define PAGE_KERNEL (1u << 3) /* the kernel's own access */
+#define PAGE_DEVICE (1u << 4) /* a device's fault */
+
+/* @n values of @size bytes, 1, 2 or 4, as a column of events. 0 or -EINVAL, -ENOMEM. */
+int page_column(const void *values, size_t size, size_t n, json_t **ret_column);
+
+/* Writes the page with @report in it, and flushes @out. 0 or a negative errno. */
+int page_write(FILE *out, const json_t *report);
+
+#endif

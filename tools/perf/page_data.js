@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* What the page of "hetmap report" is drawn from: the columns of events, what of them
+   is looked at, and the sums over that. The page_*.js are one script in one block. */
+
+const $ = id => document.getElementById(id);
+
+/* ---- trouble: what goes wrong is said in the page ---- */
+
+function trouble(text) {
+	$('trouble').textContent = "This report can't be shown: " + text;
+}
+
+window.addEventListener('error', event => trouble(event.message));
+
+/* ---- numbers and names as people read them ---- */
+
+const commas = new Intl.NumberFormat('en-US');
+const number = n => commas.format(Math.round(n));
+const faults = n => number(n) + (n === 1 ? ' fault' : ' faults');
+
+const units = [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']];
+
+function bytes(n) {
+	for (const [size, unit] of units)
+		if (n >= size)
+			return +(n / size).toFixed(n >= 100 * size ? 0 : 1) + ' ' + unit;
+	return number(n) + ' bytes';
+}
+
+/* As bytes(), without rounding: a place, not an amount. */
+function place(n) {
+	if (n === 0)
+		return '0';
+	for (const [size, unit] of units)
+		if (n >= size && n * 100 % size === 0)
+			return (n / size).toLocaleString('en-US') + ' ' + unit;
+	for (const [size, unit] of units.slice(2))
+		if (n % size === 0)
+			return number(n / size) + ' ' + unit;
+	return number(n) + ' bytes';
+}
+
+/* From one place to another, in the unit that shows how far they are apart. */
+function places(from, to) {
+	const [size, unit] = units.find(([size]) => to >= size && to - from >= 0.01 * size) ||
+		[1, 'bytes'];
+	const digits = Math.max(0, Math.ceil(-Math.log10((to - from) / size)));
+	const text = n => (n / size).toLocaleString('en-US',
+		{ minimumFractionDigits: digits, maximumFractionDigits: digits });
+	return `${text(from)} to ${text(to)} ${unit}`;
+}
+
+function duration(ns) {
+	for (const [size, unit] of [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']])
+		if (ns >= size * 0.9995) {
+			const value = ns / size;
+			return value.toFixed(value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2) + ' ' + unit;
+		}
+	return Math.round(ns) + ' ns';
+}
+
+/* A time on an axis whose marks are @step apart; both in microseconds. */
+function moment(us, step, largest) {
+	const [size, unit] = largest >= 1e6 ? [1e6, 's'] : largest >= 1e3 ? [1e3, 'ms'] : [1, 'µs'];
+	const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
+	return (us / size).toFixed(digits) + ' ' + unit;
+}
+
+/* What would be invisible, or turn the text around it, becomes visible. */
+function shown(name) {
+	return name.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/g,
+		c => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
+}
+
+/* An element; strings among @parts become text. */
+function node(tag, style, ...parts) {
+	const element = document.createElement(tag);
+	if (style)
+		element.className = style;
+	element.append(...parts);
+	return element;
+}
+
+/* ---- the data ---- */
+
+const data = JSON.parse($('data').textContent);
+if (data.version !== 1)
+	throw new Error(`its data are of version ${data.version}, this page reads version 1`);
+/* Tens of megabytes that nothing reads again. */
+$('data').remove();
+
+const { buffers, threads, sites, advice, lanes, totals, machine } = data;
+const events = data.events.n;
+const sampled = data.events.of > events;
+
+/* Little-endian, as every machine is that runs browsers. */
+function column(name, Type) {
+	const text = data.events[name];
+	let raw;
+	if (Uint8Array.fromBase64) {
+		raw = Uint8Array.fromBase64(text);
+	} else {
+		const letters = atob(text);
+		raw = new Uint8Array(letters.length);
+		for (let i = 0; i < letters.length; i++)
+			raw[i] = letters.charCodeAt(i);
+	}
+	const values = new Type(raw.buffer, 0, Math.floor(raw.length / Type.BYTES_PER_ELEMENT));
+	if (values.length !== events)
+		throw new Error(`the column "${name}" has ${values.length} values, not ${events}`);
+	delete data.events[name];
+	return values;
+}
+
+/* In microseconds, or, of a long trace, in several of them. */
+const time_unit = data.events.time_unit_us;
+const times = column('time', Uint32Array);
+const time = time_unit === 1 ? times : Float64Array.from(times, t => t * time_unit);
+const buffer = column('buffer', Uint16Array);
+const page = column('page', Uint32Array);
+const thread = column('thread', Uint16Array);
+const cpu = column('cpu', Uint8Array);
+const kind = column('kind', Uint8Array);
+const cost = column('cost_ns', Uint32Array);
+/* Of a machine with several NUMA nodes. */
+const memory_node = data.events.node ? column('node', Uint8Array) : null;
+const MAJOR = 1, KNOWN = 2, WRITE = 4, KERNEL = 8, DEVICE = 16;
+
+/* What is looked up by event: pages that a buffer was touched in, threads, CPUs. */
+const low = new Float64Array(65536).fill(Infinity), high = new Float64Array(65536);
+const ofThread = new Float64Array(65536), ofCpu = new Float64Array(256);
+for (let i = 0; i < events; i++) {
+	const b = buffer[i];
+	if (page[i] < low[b])
+		low[b] = page[i];
+	if (page[i] >= high[b])
+		high[b] = page[i] + 1;
+	ofThread[thread[i]]++;
+	ofCpu[cpu[i]]++;
+	if (i && time[i] < time[i - 1])
+		throw new Error(`event ${i} is earlier than the one before it`);
+}
+const cpus = [...ofCpu.keys()].filter(c => ofCpu[c]);
+const end = Math.max(1, Math.ceil(data.duration_ns / 1000), events ? time[events - 1] + 1 : 0);
+
+/* The first event at or after @us. */
+function since(us) {
+	let from = 0, to = events;
+	while (from < to) {
+		const middle = (from + to) >> 1;
+		if (time[middle] < us)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+/* ---- what is looked at ---- */
+
+const most_bands = 6;
+const view = {
+	from: 0, to: end, /* microseconds */
+	pages: new Map(), /* of a buffer: [first, behind the last] */
+	chosen: [],       /* buffers in the map */
+	on: new Uint8Array(65536).fill(1), /* threads */
+	all: true,
+};
+
+const pages_of = b => Math.max(1, Math.ceil(buffers[b].length / 4096), high[b]);
+
+/* All of a buffer, unless next to nothing of it was touched. */
+function whole(b) {
+	const n = pages_of(b), touched = high[b] - low[b];
+	if (!(touched > 0) || touched >= n / 8)
+		return [0, n];
+	const margin = Math.max(4, Math.ceil(touched / 8));
+	return [Math.max(0, low[b] - margin), Math.min(n, high[b] + margin)];
+}
+
+const pages_shown = b => view.pages.get(b) || whole(b);
+
+/* Those with the most faults, as long as each has its share of the picture. */
+function choose_first() {
+	const order = [...buffers.keys()];
+	const weight = b => buffers[b].minor + buffers[b].major;
+	order.sort((a, b) => weight(b) - weight(a) || a - b);
+	return order.slice(0, 3).filter(b => weight(b) > 0 && weight(b) >= 0.05 * weight(order[0]));
+}
+
+/* ---- counting: the sums of the trace, or of the threads that are on ---- */
+
+let sums;
+
+function tally() {
+	if (view.all) {
+		sums = {
+			minor: buffers.map(b => b.minor), major: buffers.map(b => b.major),
+			time: buffers.map(b => b.time_ns), total: totals, latency: data.latency,
+		};
+		return;
+	}
+	/* A sample stands for all: its counts are scaled, and said to be about that. */
+	const each = sampled ? data.events.of / events : 1;
+	const n = buffers.length + 1;
+	const minor = new Float64Array(n), major = new Float64Array(n), spent = new Float64Array(n);
+	const costs = [[], []];
+	for (let i = 0; i < events; i++) {
+		if (!view.on[thread[i]])
+			continue;
+		const b = Math.min(buffer[i], n - 1), m = kind[i] & MAJOR;
+		(m ? major : minor)[b] += each;
+		spent[b] += cost[i] * each;
+		if (cost[i])
+			costs[m].push(cost[i]);
+	}
+	const sum = values => values.reduce((a, b) => a + b, 0);
+	sums = {
+		minor, major, time: spent,
+		total: { minor: sum(minor), major: sum(major), time_ns: sum(spent),
+			unattributed: minor[n - 1] + major[n - 1], lost: totals.lost },
+		latency: { minor: latency_of(costs[0], data.latency.minor),
+			major: latency_of(costs[1], data.latency.major) },
+	};
+}
+
+/* In the steps of the whole trace's histogram. */
+function latency_of(list, whole_trace) {
+	const costs = Uint32Array.from(list).sort();
+	const counts = (whole_trace ? whole_trace.counts : []).map(([upper]) => [upper, 0]);
+	let step = 0;
+	for (const c of costs) {
+		while (step < counts.length - 1 && c > counts[step][0])
+			step++;
+		if (counts.length)
+			counts[step][1]++;
+	}
+	const at = share => costs.length ?
+		costs[Math.min(costs.length - 1, Math.ceil(share * costs.length) - 1)] : 0;
+	return { p50_ns: at(0.5), p99_ns: at(0.99), counts };
+}
+
+/* Scaled numbers are about right. */
+const about = text => (sampled && !view.all ? '≈ ' : '') + text;

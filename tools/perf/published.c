@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reading published tables. By pread(2) alone: a table that is cut off or of another kind
+ * than it says is an error then, and no signal.
+ */
+#include "published.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINK_NAME "/memfd:hetmap:maps (deleted)"
+/* A table has as many entries as a process may have mappings, and some more. */
+#define ENTRIES_MOST (UINT64_C(1) << 24)
+#define ENTRY_MOST 4096
+/* Of tables without what came last. */
+#define ENTRY_LEAST offsetof(struct hm_published_entry, brackets)
+#define BLOCK (UINT64_C(64) << 10)
+
+/* Bytes of an entry that this program knows and the table has. */
+static size_t known(const struct published *table)
+{
+	return table->head.entry_size < sizeof(struct hm_published_entry) ?
+		       table->head.entry_size :
+		       sizeof(struct hm_published_entry);
+}
+
+static int read_head(struct published *table)
+{
+	struct hm_published_head head;
+	ssize_t n = pread(table->fd, &head, sizeof(head), 0);
+
+	if (n < 0)
+		return -errno;
+	if (n != (ssize_t)sizeof(head) || head.magic != HM_PUBLISHED_MAGIC ||
+	    head.version != HM_PUBLISHED_VERSION || head.entry_size < ENTRY_LEAST ||
+	    head.entry_size > ENTRY_MOST || head.n_entry > ENTRIES_MOST ||
+	    head.used > head.n_entry)
+		return -EPROTO;
+	table->head = head;
+	return 0;
+}
+
+static int open_fd(int fd, struct published *ret_table)
+{
+	struct published table = { .fd = fd };
+	int r = read_head(&table);
+
+	if (r)
+		close(fd);
+	else
+		*ret_table = table;
+	return r;
+}
+
+int published_open(const char *path, struct published *ret_table)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	return fd < 0 ? -errno : open_fd(fd, ret_table);
+}
+
+/* As the process itself knows it: in its own pid namespace, the innermost. */
+static uint64_t own_number(pid_t pid)
+{
+	uint64_t number = (uint64_t)pid;
+	char path[64], line[256], *last;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "NSpid:", 6) != 0)
+			continue;
+		last = strrchr(line, '\t');
+		number = strtoull(last ? last : line + 6, NULL, 10);
+		break;
+	}
+	if (file)
+		fclose(file);
+	return number;
+}
+
+int published_open_process(pid_t pid, struct published *ret_table)
+{
+	char path[64], name[sizeof(LINK_NAME) + 1];
+	uint64_t number = 0;
+	struct published table;
+	struct dirent *entry;
+	int r = -ENOENT, fd;
+	ssize_t n;
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	folder = opendir(path);
+	if (!folder)
+		return -errno;
+	while (r == -ENOENT && (entry = readdir(folder))) {
+		n = readlinkat(dirfd(folder), entry->d_name, name, sizeof(name));
+		if (n != (ssize_t)strlen(LINK_NAME) || memcmp(name, LINK_NAME, (size_t)n) != 0)
+			continue;
+		fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC);
+		/* A buffer may be called "maps", too. */
+		if (fd < 0 || open_fd(fd, &table))
+			continue;
+		number = number ? number : own_number(pid);
+		if (table.head.pid == number) {
+			*ret_table = table;
+			r = 0;
+		} else {
+			published_close(&table);
+		}
+	}
+	closedir(folder);
+	return r;
+}
+
+/* Room to remember what was seen of @n entries. */
+static int remember(struct published *table, uint64_t n)
+{
+	uint32_t *seen;
+
+	if (n <= table->n_seen)
+		return 0;
+	seen = realloc(table->seen, n * sizeof(*seen));
+	if (!seen)
+		return -ENOMEM;
+	memset(seen + table->n_seen, 0, (n - table->n_seen) * sizeof(*seen));
+	table->seen = seen;
+	table->n_seen = n;
+	return 0;
+}
+
+/* Was it written when @block was copied, or while? Then it is looked at again. */
+static int read_again(const struct published *table, uint64_t at,
+		      struct hm_published_entry *entry)
+{
+	uint64_t offset = HM_PUBLISHED_FIRST + at * table->head.entry_size;
+	uint32_t sequence;
+	int tries;
+
+	for (tries = 0; tries < 16; tries++) {
+		if (pread(table->fd, entry, known(table), (off_t)offset) !=
+			    (ssize_t)known(table) ||
+		    pread(table->fd, &sequence, sizeof(sequence), (off_t)offset) !=
+			    sizeof(sequence))
+			return -EPROTO;
+		if (sequence == entry->sequence && !(sequence & 1))
+			return 0;
+	}
+	return -EAGAIN; /* next time */
+}
+
+static int look(struct published *table, uint64_t at, const char *copy,
+		int (*each)(void *user, const struct hm_published_entry *entry), void *user)
+{
+	struct hm_published_entry entry = { 0 };
+	int r;
+
+	memcpy(&entry, copy, known(table));
+	if (entry.sequence == table->seen[at])
+		return 0;
+	r = read_again(table, at, &entry);
+	if (r == -EAGAIN)
+		return 0;
+	if (r)
+		return r;
+	if (!entry.sequence || entry.sequence == table->seen[at])
+		return 0;
+	table->seen[at] = entry.sequence;
+	table->at = at;
+	entry.name[sizeof(entry.name) - 1] = '\0';
+	entry.device[sizeof(entry.device) - 1] = '\0';
+	return each(user, &entry);
+}
+
+int published_each(struct published *table,
+		   int (*each)(void *user, const struct hm_published_entry *entry), void *user)
+{
+	uint64_t changes = table->head.changes, at = 0, n, i;
+	bool short_of;
+	char *block;
+	ssize_t got;
+	int r;
+
+	r = read_head(table);
+	if (r)
+		return r;
+	if (table->seen && table->head.changes == changes)
+		return 0;
+	r = remember(table, table->head.used + 1);
+	block = malloc(BLOCK);
+	if (r || !block) {
+		free(block);
+		return -ENOMEM;
+	}
+	while (!r && at < table->head.used) {
+		n = BLOCK / table->head.entry_size;
+		if (n > table->head.used - at)
+			n = table->head.used - at;
+		got = pread(table->fd, block, n * table->head.entry_size,
+			    (off_t)(HM_PUBLISHED_FIRST + at * table->head.entry_size));
+		if (got < 0) {
+			r = -errno;
+			break;
+		}
+		/* Of a table that is cut off, what there is. */
+		short_of = got != (ssize_t)(n * table->head.entry_size);
+		if (short_of)
+			n = (uint64_t)got / table->head.entry_size;
+		for (i = 0; i < n && !r; i++)
+			r = look(table, at + i, block + i * table->head.entry_size, each, user);
+		at += n;
+		if (short_of && !r)
+			r = -EPROTO;
+	}
+	free(block);
+	return r;
+}
+
+void published_forget(struct published *table)
+{
+	free(table->seen);
+	table->seen = NULL;
+	table->n_seen = 0;
+}
+
+bool published_changed(const struct published *table)
+{
+	struct published now = { .fd = table->fd };
+
+	return read_head(&now) || now.head.changes != table->head.changes;
+}
+
+bool published_is(const struct published *table, uint64_t at, uint32_t sequence)
+{
+	uint64_t offset = HM_PUBLISHED_FIRST + at * table->head.entry_size;
+	uint32_t now;
+
+	return pread(table->fd, &now, sizeof(now), (off_t)offset) == sizeof(now) &&
+	       now == sequence;
+}
+
+void published_close(struct published *table)
+{
+	if (table->fd >= 0)
+		close(table->fd);
+	free(table->seen);
+	*table = (struct published){ .fd = -1 };
+}

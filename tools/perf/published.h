@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading published tables of maps, which are data of strangers: hetmap-published(5). */
+#ifndef HETMAP_TOOLS_PUBLISHED_H
+#define HETMAP_TOOLS_PUBLISHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <hetmap/published.h>
+
+struct published {
+	int fd;
+	struct hm_published_head head; /* as it was read last */
+	uint32_t *seen;                /* sequence of each entry that was told already */
+	uint64_t n_seen;
+	uint64_t at; /* which entry is told */
+};
+
+/*
+ * The table in @path, a file; or of the process @pid, that is its own: it may have those of
+ * others open. -ENOENT: there is none; -EPROTO: it is none, or a newer one.
+ */
+int published_open(const char *path, struct published *ret_table);
+int published_open_process(pid_t pid, struct published *ret_table);
+
+/*
+ * Calls @each for every entry that is another since the last time; its strings end. 0;
+ * -EPROTO: what is there makes no sense; what @each returned, if that is not 0.
+ */
+int published_each(struct published *table,
+		   int (*each)(void *user, const struct hm_published_entry *entry), void *user);
+
+/* The next published_each() tells all entries again. */
+void published_forget(struct published *table);
+/* Has any entry changed since then? Also true of a table that makes no sense any more. */
+bool published_changed(const struct published *table);
+/* Is the entry @at still what it was with @sequence? */
+bool published_is(const struct published *table, uint64_t at, uint32_t sequence);
+
+void published_close(struct published *table);
+
+#endif

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: MIT
+/* Recording: opens the kernel's events on each CPU, and says what stands in the way. */
+#include "record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../hetmap/command.h"
+#include "nodes.h"
+#include "record_ring.h"
+
+static const uint64_t configs[] = {
+	[TRACE_FAULT] = PERF_COUNT_SW_PAGE_FAULTS,
+	[TRACE_MINOR] = PERF_COUNT_SW_PAGE_FAULTS_MIN,
+	[TRACE_MAJOR] = PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+};
+
+/* Physical addresses are for whom kernel events are for [perf_event_open(2)]. */
+bool record_knows_nodes(const struct recorder *recorder)
+{
+	return recorder->several_nodes && !recorder->user_only &&
+	       recorder->n_event > TRACE_MINOR;
+}
+
+static void attr_of(const struct recorder *recorder, enum trace_event event,
+		    struct perf_event_attr *ret_attr)
+{
+	*ret_attr = (struct perf_event_attr){
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(*ret_attr),
+		.config = configs[event],
+		.sample_period = 1,
+		.sample_type = TRACE_SAMPLE,
+		.read_format = PERF_FORMAT_LOST,
+		.disabled = 1,
+		.inherit = 1,
+		.enable_on_exec = recorder->on_exec,
+		.exclude_kernel = recorder->user_only,
+		.exclude_hv = 1,
+		.exclude_callchain_kernel = 1,
+		.sample_id_all = 1,
+		.watermark = 1,
+		.wakeup_watermark = (uint32_t)(recorder->ring_bytes / 4),
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+	if (event != TRACE_FAULT) {
+		/* The page is there by then: its address tells whose memory it is. */
+		if (record_knows_nodes(recorder))
+			ret_attr->sample_type |= PERF_SAMPLE_PHYS_ADDR;
+		return;
+	}
+	ret_attr->mmap = ret_attr->mmap2 = ret_attr->mmap_data = 1;
+	ret_attr->comm = ret_attr->comm_exec = ret_attr->task = 1;
+	if (recorder->options->max_stack) {
+		ret_attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+		ret_attr->sample_max_stack = (uint16_t)recorder->options->max_stack;
+	}
+}
+
+static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
+{
+	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	/* Kernels before 6.0 don't count what they lose by event: the records say it. */
+	if (fd < 0 && errno == EINVAL && attr->read_format & PERF_FORMAT_LOST) {
+		attr->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
+		fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	}
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* ---- what is said where it can't be done ---- */
+
+static long paranoid(void)
+{
+	FILE *file = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	long level = -2;
+
+	if (file && fscanf(file, "%ld", &level) != 1)
+		level = -2;
+	if (file)
+		fclose(file);
+	return level;
+}
+
+static int explain(int error)
+{
+	long level = paranoid();
+	char remedy[160];
+
+	switch (error) {
+	case EACCES:
+	case EPERM:
+		if (level > 2) {
+			snprintf(remedy, sizeof(remedy),
+				 "sudo sysctl kernel.perf_event_paranoid=2 allows it until the "
+				 "next boot; or run hetmap with sudo");
+			return fail(STATUS_OWN, error, remedy,
+				    "this kernel lets no ordinary user trace: "
+				    "kernel.perf_event_paranoid is %ld",
+				    level);
+		}
+		return fail(STATUS_OWN, error,
+			    "run hetmap as the process's user, or with sudo; in a container, "
+			    "allow perf_event_open and CAP_PERFMON",
+			    "tracing is not permitted: %s", strerror(error));
+	case ENOSYS:
+		return fail(STATUS_OWN, error,
+			    "trace in a virtual machine (make vm), or outside the container",
+			    "this kernel has no perf_event_open");
+	case EMFILE:
+	case ENFILE:
+		return fail(STATUS_OWN, error, "raise RLIMIT_NOFILE (ulimit -n)",
+			    "too few file descriptors: tracing takes some for each thread and "
+			    "CPU");
+	case ESRCH:
+		return fail(STATUS_OWN, error, NULL, "the process is gone");
+	default:
+		return fail(STATUS_OWN, error, NULL, "perf_event_open: %s", strerror(error));
+	}
+}
+
+/* ---- opening ---- */
+
+static int room_for(struct recorder *recorder, uint32_t n)
+{
+	uint32_t room = recorder->room ? recorder->room : 64;
+	uint64_t *ids;
+	int *fds;
+
+	if (recorder->n_fd + n <= recorder->room)
+		return 0;
+	while (room < recorder->n_fd + n)
+		room *= 2;
+	fds = realloc(recorder->fds, room * sizeof(*fds));
+	if (fds)
+		recorder->fds = fds;
+	ids = realloc(recorder->ids, room * sizeof(*ids));
+	if (ids)
+		recorder->ids = ids;
+	if (!fds || !ids)
+		return -ENOMEM;
+	recorder->room = room;
+	return 0;
+}
+
+/* All events of one thread on one CPU: on its ring, which the first of them gets. */
+static int open_on(struct recorder *recorder, pid_t tid, struct ring *ring)
+{
+	struct perf_event_attr attr;
+	uint32_t event;
+	int fd, r;
+
+	r = room_for(recorder, recorder->n_event);
+	if (r)
+		return r;
+	for (event = 0; event < recorder->n_event; event++) {
+		attr_of(recorder, event, &attr);
+		fd = event_open(&attr, tid, ring->cpu);
+		if (fd < 0) {
+			r = fd;
+			goto err_close;
+		}
+		recorder->fds[recorder->n_fd + event] = fd;
+		recorder->counts_lost = attr.read_format & PERF_FORMAT_LOST;
+		r = ring->fd < 0 ? ring_map(ring, fd, recorder->ring_bytes) :
+				   ring_share(ring, fd);
+		if (!r && ioctl(fd, PERF_EVENT_IOC_ID, &recorder->ids[recorder->n_fd + event]))
+			r = -errno;
+		if (r) {
+			event++;
+			goto err_close;
+		}
+	}
+	recorder->n_fd += recorder->n_event;
+	return 0;
+
+err_close:
+	while (event--) {
+		fd = recorder->fds[recorder->n_fd + event];
+		if (ring->fd == fd)
+			ring_unmap(ring, recorder->ring_bytes);
+		close(fd);
+	}
+	return r;
+}
+
+static int open_thread(struct recorder *recorder, pid_t tid)
+{
+	uint32_t i, n = 0;
+	int r;
+
+	for (i = 0; i < recorder->n_ring; i++) {
+		r = open_on(recorder, tid, &recorder->rings[i]);
+		if (r == -ENODEV) /* the CPU is offline */
+			continue;
+		if (r)
+			return r;
+		n++;
+	}
+	return n ? 0 : -ENODEV;
+}
+
+static void close_all(struct recorder *recorder)
+{
+	uint32_t i;
+
+	for (i = 0; i < recorder->n_ring; i++)
+		ring_unmap(&recorder->rings[i], recorder->ring_bytes);
+	for (i = 0; i < recorder->n_fd; i++)
+		close(recorder->fds[i]);
+	recorder->n_fd = 0;
+}
+
+/*
+ * With as much as this user may have: kernel events are not for everyone, and locked
+ * memory is little [perf_event_open(2), /proc/sys/kernel/perf_event_mlock_kb].
+ */
+static int open_allowed(struct recorder *recorder, pid_t tid)
+{
+	int r;
+
+	recorder->ring_bytes = recorder->options->ring ? recorder->options->ring : RING_MOST;
+	while (!recorder->options->ring && recorder->ring_bytes > RING_LEAST &&
+	       recorder->ring_bytes * recorder->n_ring > RINGS_MOST)
+		recorder->ring_bytes /= 2;
+	for (;;) {
+		r = open_thread(recorder, tid);
+		if (!r)
+			return 0;
+		close_all(recorder);
+		if (r == -EACCES && !recorder->user_only)
+			recorder->user_only = true;
+		else if ((r == -EPERM || r == -ENOMEM) && !recorder->options->ring &&
+			 recorder->ring_bytes > RING_LEAST)
+			recorder->ring_bytes /= 2;
+		else
+			return r;
+	}
+}
+
+int record_open(struct recorder *recorder, const struct record_options *options,
+		const pid_t *tids, uint32_t n_tid, bool on_exec, int data_fd)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct rlimit files;
+	uint32_t i;
+	int r;
+
+	*recorder = (struct recorder){
+		.options = options,
+		.on_exec = on_exec,
+		.n_event = options->no_latency ? TRACE_MINOR : N_TRACE_EVENT,
+		.several_nodes = nodes_several(),
+		.data_fd = data_fd,
+	};
+	/* One that was started is limited as it was before. */
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	recorder->rings = calloc((size_t)cpus, sizeof(*recorder->rings));
+	if (!recorder->rings)
+		return fail(STATUS_OWN, ENOMEM, NULL, "no memory for the rings");
+	recorder->n_ring = (uint32_t)cpus;
+	for (i = 0; i < recorder->n_ring; i++)
+		recorder->rings[i] = (struct ring){ .cpu = (int)i, .fd = -1 };
+	r = open_allowed(recorder, tids[0]);
+	if (r) {
+		explain(-r);
+		goto err_close;
+	}
+	r = record_add(recorder, tids + 1, n_tid - 1);
+	if (r)
+		goto err_close;
+	points_open(recorder, tids, n_tid);
+	points_enable(&recorder->points, false);
+	/* The head comes last: until then it is one that nobody takes for whole. */
+	r = record_begin_file(recorder);
+	if (r) {
+		fail(STATUS_OWN, r, NULL, "writing the trace: %s", strerror(-r));
+		goto err_close;
+	}
+	return 0;
+
+err_close:
+	record_close(recorder);
+	return STATUS_OWN;
+}
+
+int record_add(struct recorder *recorder, const pid_t *tids, uint32_t n_tid)
+{
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < n_tid; i++) {
+		r = open_thread(recorder, tids[i]);
+		if (r && r != -ESRCH)
+			return explain(-r);
+	}
+	return 0;
+}
+
+void record_enable(struct recorder *recorder)
+{
+	uint32_t i;
+
+	for (i = 0; i < recorder->n_fd; i++)
+		ioctl(recorder->fds[i], PERF_EVENT_IOC_ENABLE, 0);
+	points_enable(&recorder->points, true);
+}
+
+void record_disable(struct recorder *recorder)
+{
+	uint32_t i;
+
+	for (i = 0; i < recorder->n_fd; i++)
+		ioctl(recorder->fds[i], PERF_EVENT_IOC_DISABLE, 0);
+	points_disable(&recorder->points);
+}
+
+void record_count(const struct recorder *recorder, struct record_counts *ret_counts)
+{
+	uint64_t value[2]; /* and what was lost, where the kernel tells */
+	uint32_t i;
+	ssize_t n;
+
+	*ret_counts = (struct record_counts){ 0 };
+	for (i = 0; i < recorder->n_fd; i++) {
+		n = read(recorder->fds[i], value, sizeof(value));
+		if (n < (ssize_t)sizeof(value[0]))
+			continue;
+		ret_counts->value[i % recorder->n_event] += value[0];
+		if (n == (ssize_t)sizeof(value))
+			ret_counts->lost += value[1];
+	}
+	ret_counts->lost += points_lost(&recorder->points);
+}
+
+void record_close(struct recorder *recorder)
+{
+	points_close(&recorder->points);
+	close_all(recorder);
+	free(recorder->rings);
+	free(recorder->fds);
+	free(recorder->ids);
+	*recorder = (struct recorder){ .data_fd = -1 };
+}
+
+/* ---- the head, and what else stands behind the records ---- */
+
+/* Where the next part goes: parts stand one behind the other. */
+struct tail {
+	struct recorder *recorder;
+	uint64_t at;
+	int r;
+};
+
+static struct perf_data_section put(struct tail *tail, const void *bytes, uint64_t length)
+{
+	const struct perf_data_section section = { tail->at, length };
+
+	if (!tail->r)
+		tail->r = write_at(tail->recorder->data_fd, bytes, length, tail->at);
+	tail->at += length;
+	return section;
+}
+
+/* The attribute of each event, with the numbers that its records have. */
+static int put_attrs(struct tail *tail, struct perf_data_section *ret_attrs)
+{
+	struct recorder *recorder = tail->recorder;
+	struct perf_data_attr attrs[N_TRACE_EVENT + N_POINT];
+	uint32_t n = recorder->n_fd / recorder->n_event, n_attr = 0, i;
+	uint64_t *ids = calloc(n + 1, sizeof(*ids));
+
+	if (!ids)
+		return -ENOMEM;
+	for (; n_attr < recorder->n_event; n_attr++) {
+		attr_of(recorder, n_attr, &attrs[n_attr].attr);
+		for (i = 0; i < n; i++)
+			ids[i] = recorder->ids[i * recorder->n_event + n_attr];
+		attrs[n_attr].ids = put(tail, ids, n * sizeof(*ids));
+	}
+	free(ids);
+	for (i = 0; i < recorder->points.n; i++, n_attr++) {
+		const struct record_point *point = &recorder->points.point[i];
+
+		points_attr(recorder, point, &attrs[n_attr].attr);
+		attrs[n_attr].ids = put(tail, point->ids, point->n_fd * sizeof(*point->ids));
+	}
+	*ret_attrs = put(tail, attrs, n_attr * sizeof(attrs[0]));
+	return 0;
+}
+
+/* Of the features there is one: the formats of tracepoints. Where it is stands at @table. */
+static int put_formats(struct tail *tail, uint64_t table)
+{
+	struct perf_data_section section;
+	uint64_t length;
+	char *data;
+	int r;
+
+	r = points_tracing_data(&tail->recorder->points, &data, &length);
+	if (r)
+		return r;
+	section = put(tail, data, length);
+	free(data);
+	return write_at(tail->recorder->data_fd, &section, sizeof(section), table);
+}
+
+int record_finish(struct recorder *recorder)
+{
+	struct perf_data_head head = {
+		.size = sizeof(head),
+		.attr_size = sizeof(struct perf_data_attr),
+	};
+	struct tail tail = { .recorder = recorder };
+	uint64_t table;
+	bool other;
+	int r;
+
+	points_disable(&recorder->points);
+	r = record_drain(recorder, -1, 0, &other);
+	if (r)
+		return r;
+	points_stop(&recorder->points);
+	memcpy(head.magic, PERF_DATA_MAGIC, sizeof(head.magic));
+	head.data = (struct perf_data_section){ RECORDS_AT, recorder->written };
+	/* perf looks for its table of features right behind the records. */
+	table = tail.at = RECORDS_AT + recorder->written;
+	if (recorder->points.n) {
+		head.features[0] = UINT64_C(1) << PERF_DATA_FORMATS;
+		tail.at += sizeof(struct perf_data_section);
+	}
+	r = put_attrs(&tail, &head.attrs);
+	if (!r && recorder->points.n)
+		r = put_formats(&tail, table);
+	r = r ? r : tail.r;
+	return r ? r : write_at(recorder->data_fd, &head, sizeof(head), 0);
+}

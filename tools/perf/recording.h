@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A recording, read: the records of a perf.data file in the order of their times. It may
+ * be perf's own, of another machine, cut off, or made to mislead: each length is checked.
+ */
+#ifndef HETMAP_RECORDING_H
+#define HETMAP_RECORDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "points.h"
+
+enum recorded {
+	RECORDED_FAULT, /* a page fault begins */
+	RECORDED_MINOR, /* one was done, without storage */
+	RECORDED_MAJOR, /* one was done that read storage */
+	RECORDED_MAP,
+	RECORDED_NAME, /* of a thread, which may be a new program */
+	RECORDED_FORK,
+	RECORDED_EXIT,
+	RECORDED_LOST,
+	RECORDED_POINT, /* a tracepoint */
+};
+
+/* What is borrowed is valid until the callback returns. */
+struct recorded_event {
+	enum recorded kind;
+	uint64_t time; /* ns */
+	uint32_t pid, tid, cpu;
+	uint64_t address; /* of faults, and of what is mapped */
+	/* Faults: */
+	uint64_t ip;
+	uint64_t period;
+	uint64_t physical; /* address of the page, of the ends of faults; 0: not told */
+	bool in_kernel;    /* inside of a system call */
+	const uint64_t *chain;
+	uint32_t n_chain;
+	/* Where a text has them in place of addresses; NULL else. */
+	const char *function, *module;
+	/* Maps: */
+	uint64_t length, offset, inode;
+	uint32_t device_major, device_minor;
+	bool executable;
+	/* Names, maps: ends with '\0'. */
+	const char *name;
+	bool new_program;
+	/* Fork: */
+	uint32_t parent_pid;
+	/* Lost: */
+	uint64_t lost;
+	/* Tracepoints: the fields that it has, by enum point_field. */
+	enum point point;
+	uint32_t known; /* bit i: value[i] */
+	uint64_t value[POINT_FIELDS];
+};
+
+struct recording;
+
+struct recording_totals {
+	uint64_t records;  /* told */
+	uint64_t skipped;  /* of kinds that mean nothing here */
+	uint64_t unsorted; /* told later than they should be */
+	bool cut_off;      /* there was to be more */
+};
+
+/* 0 or a negative errno; -EPROTO: *ret_reason (static) is what is wrong with it. */
+int recording_open(const char *path, struct recording **ret_recording, const char **ret_reason);
+
+/* The same of a text of perf script's, "-": standard input. */
+int recording_open_text(const char *path, struct recording **ret_recording,
+			const char **ret_reason);
+
+/* Has it the ends of faults, too? */
+bool recording_has_latency(const struct recording *recording);
+
+/* Is that tracepoint one of its events? */
+bool recording_has_point(const struct recording *recording, enum point point);
+
+typedef int recorded_each(void *user, const struct recorded_event *event);
+
+/*
+ * Calls @each for every event by time, until it returns non-zero, which is the result.
+ * 0 or a negative errno. Once.
+ */
+int recording_each(struct recording *recording, recorded_each *each, void *user,
+		   struct recording_totals *ret_totals);
+
+/* Bytes of it that were read, and that there are: for a progress bar. */
+void recording_position(const struct recording *recording, uint64_t *ret_at,
+			uint64_t *ret_size);
+
+void recording_close(struct recording *recording);
+
+#endif

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+/* What a record says: the fields of a sample by its event's sample_type. */
+#include <stddef.h>
+#include <string.h>
+
+#include "recording_private.h"
+
+/* From the front of a record, or of its trailer; never beyond its end. */
+struct cursor {
+	const char *at, *end;
+	bool short_of; /* more was asked for than there is */
+};
+
+static uint64_t take(struct cursor *cursor)
+{
+	uint64_t word = 0;
+
+	if (cursor->end - cursor->at < (ptrdiff_t)sizeof(word)) {
+		cursor->short_of = true;
+		return 0;
+	}
+	memcpy(&word, cursor->at, sizeof(word));
+	cursor->at += sizeof(word);
+	return word;
+}
+
+static uint32_t low(uint64_t word)
+{
+	return (uint32_t)word;
+}
+
+static const struct recorded_attr *by_id(const struct recorded_attrs *attrs, uint64_t id)
+{
+	uint64_t first = 0, behind = attrs->n_id;
+
+	while (first < behind) {
+		uint64_t middle = first + (behind - first) / 2;
+
+		if (attrs->ids[middle].id == id)
+			return &attrs->attr[attrs->ids[middle].attr];
+		if (attrs->ids[middle].id < id)
+			first = middle + 1;
+		else
+			behind = middle;
+	}
+	return NULL;
+}
+
+static struct cursor body(const struct perf_event_header *record)
+{
+	const char *at = (const char *)record;
+
+	return (struct cursor){ .at = at + sizeof(*record), .end = at + record->size };
+}
+
+/*
+ * Whose sample it is: by the identifier at its front, which all have if events differ, or
+ * the one event that there is.
+ */
+static const struct recorded_attr *attr_of(const struct recorded_attrs *attrs,
+					   const struct perf_event_header *record)
+{
+	struct cursor cursor = body(record);
+
+	if (attrs->attr[0].sample_type & PERF_SAMPLE_IDENTIFIER)
+		return by_id(attrs, take(&cursor));
+	return attrs->n == 1 ? &attrs->attr[0] : NULL;
+}
+
+/* A tracepoint's data: their length in 4 bytes, then they, by the recording's own format. */
+static bool decode_raw(const struct point_layout *point, const struct cursor *cursor,
+		       struct recorded_event *event)
+{
+	uint32_t length, i;
+
+	if (cursor->end - cursor->at < (ptrdiff_t)sizeof(length))
+		return false;
+	memcpy(&length, cursor->at, sizeof(length));
+	if (length > (uint64_t)(cursor->end - cursor->at) - sizeof(length))
+		return false;
+	for (i = 0; i < POINT_FIELDS; i++)
+		if (point_value(point, i, cursor->at + sizeof(length), length,
+				&event->value[i]))
+			event->known |= 1u << i;
+	return true;
+}
+
+/* What stands between a call chain and the physical address: of a word, and of many. */
+#define WORDS_BEFORE_PHYSICAL                                                    \
+	(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT | PERF_SAMPLE_DATA_SRC | \
+	 PERF_SAMPLE_TRANSACTION)
+#define LONG_FIELDS                                                      \
+	(PERF_SAMPLE_READ | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | \
+	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR)
+
+/* Fields that are of use here, in the kernel's order [perf_event_open(2)]. */
+static bool decode_sample(const struct recorded_attr *attr,
+			  const struct perf_event_header *record, struct recorded_event *event)
+{
+	uint64_t type = attr->sample_type, word;
+	struct cursor cursor = body(record);
+	int n;
+
+	if (type & PERF_SAMPLE_IDENTIFIER)
+		take(&cursor);
+	if (type & PERF_SAMPLE_IP)
+		event->ip = take(&cursor);
+	if (type & PERF_SAMPLE_TID) {
+		word = take(&cursor);
+		event->pid = low(word);
+		event->tid = low(word >> 32);
+	}
+	if (type & PERF_SAMPLE_TIME)
+		event->time = take(&cursor);
+	if (type & PERF_SAMPLE_ADDR)
+		event->address = take(&cursor);
+	if (type & PERF_SAMPLE_ID)
+		take(&cursor);
+	if (type & PERF_SAMPLE_STREAM_ID)
+		take(&cursor);
+	if (type & PERF_SAMPLE_CPU)
+		event->cpu = low(take(&cursor));
+	event->period = type & PERF_SAMPLE_PERIOD ? take(&cursor) : 1;
+	event->in_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) ==
+			   PERF_RECORD_MISC_KERNEL;
+	/* What is read with a sample has a form of its own, and no use here. */
+	if (type & PERF_SAMPLE_CALLCHAIN && !(type & PERF_SAMPLE_READ)) {
+		uint64_t frames = take(&cursor);
+
+		if (frames > (uint64_t)(cursor.end - cursor.at) / sizeof(uint64_t))
+			return false;
+		event->chain = (const uint64_t *)(const void *)cursor.at;
+		event->n_chain = low(frames);
+		cursor.at += frames * sizeof(uint64_t);
+	}
+	if (attr->point && type & PERF_SAMPLE_RAW && !(type & PERF_SAMPLE_READ))
+		return !cursor.short_of && decode_raw(attr->point, &cursor, event);
+	if (type & PERF_SAMPLE_PHYS_ADDR && !(type & LONG_FIELDS)) {
+		for (n = __builtin_popcountll(type & WORDS_BEFORE_PHYSICAL); n; n--)
+			take(&cursor);
+		event->physical = take(&cursor);
+	}
+	return !cursor.short_of;
+}
+
+/* The trailer ends the record: its fields are counted from the end. */
+static uint64_t trailer_size(uint64_t type)
+{
+	const uint64_t fields = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
+				PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
+				PERF_SAMPLE_IDENTIFIER;
+
+	return (uint64_t)__builtin_popcountll(type & fields) * sizeof(uint64_t);
+}
+
+static bool decode_trailer(const struct recorded_attr *attr,
+			   const struct perf_event_header *record, struct recorded_event *event)
+{
+	uint64_t size = trailer_size(attr->sample_type), type = attr->sample_type;
+	struct cursor cursor = body(record);
+
+	if (!attr->trailer || (uint64_t)(cursor.end - cursor.at) < size)
+		return false;
+	cursor.at = cursor.end - size;
+	if (type & PERF_SAMPLE_TID)
+		take(&cursor);
+	if (type & PERF_SAMPLE_TIME)
+		event->time = take(&cursor);
+	if (type & PERF_SAMPLE_ID)
+		take(&cursor);
+	if (type & PERF_SAMPLE_STREAM_ID)
+		take(&cursor);
+	if (type & PERF_SAMPLE_CPU)
+		event->cpu = low(take(&cursor));
+	return true;
+}
+
+/* Behind those of its fields that stand before it. */
+uint32_t recorded_time_at(uint64_t sample_type)
+{
+	const uint64_t fields = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID;
+
+	if (!(sample_type & PERF_SAMPLE_TIME))
+		return 0;
+	return (uint32_t)(sizeof(struct perf_event_header) +
+			  (size_t)__builtin_popcountll(sample_type & fields) *
+				  sizeof(uint64_t));
+}
+
+bool recorded_time(const struct recorded_attrs *attrs, const struct perf_event_header *record,
+		   uint64_t *ret_time, const struct recorded_attr **ret_attr)
+{
+	const struct recorded_attr *attr = &attrs->attr[0];
+	struct recorded_event event = { 0 };
+
+	if (record->type != PERF_RECORD_SAMPLE) {
+		/* What perf puts at the beginning of a recording: as if from before it. */
+		*ret_time = decode_trailer(attr, record, &event) ? event.time : 0;
+		*ret_attr = attr;
+		return true;
+	}
+	attr = attr_of(attrs, record);
+	if (!attr || !attr->time_at || record->size < attr->time_at + sizeof(*ret_time))
+		return false;
+	memcpy(ret_time, (const char *)record + attr->time_at, sizeof(*ret_time));
+	*ret_attr = attr;
+	return true;
+}
+
+/* A name that ends inside of the record. */
+static const char *name_at(const char *at, const char *end)
+{
+	return at < end && memchr(at, '\0', (size_t)(end - at)) ? at : NULL;
+}
+
+static bool decode_map(const struct perf_event_header *record, struct recorded_event *event)
+{
+	struct cursor cursor = body(record);
+	uint64_t word = take(&cursor);
+
+	event->kind = RECORDED_MAP;
+	event->pid = low(word);
+	event->tid = low(word >> 32);
+	event->address = take(&cursor);
+	event->length = take(&cursor);
+	event->offset = take(&cursor);
+	event->executable = !(record->misc & PERF_RECORD_MISC_MMAP_DATA);
+	if (record->type == PERF_RECORD_MMAP2) {
+		word = take(&cursor);
+		event->device_major = low(word);
+		event->device_minor = low(word >> 32);
+		event->inode = take(&cursor);
+		take(&cursor);
+		/* With a build ID in place of these three the file is known by name alone. */
+		if (record->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)
+			event->device_major = event->device_minor = 0, event->inode = 0;
+		take(&cursor);
+	}
+	event->name = name_at(cursor.at, cursor.end);
+	return !cursor.short_of && event->name && event->length &&
+	       event->address + event->length > event->address;
+}
+
+static bool decode_name(const struct perf_event_header *record, struct recorded_event *event)
+{
+	struct cursor cursor = body(record);
+	uint64_t word = take(&cursor);
+
+	event->kind = RECORDED_NAME;
+	event->pid = low(word);
+	event->tid = low(word >> 32);
+	event->name = name_at(cursor.at, cursor.end);
+	event->new_program = record->misc & PERF_RECORD_MISC_COMM_EXEC;
+	return !cursor.short_of && event->name;
+}
+
+static bool decode_task(const struct perf_event_header *record, struct recorded_event *event)
+{
+	struct cursor cursor = body(record);
+	uint64_t pids = take(&cursor), tids = take(&cursor);
+
+	event->kind = record->type == PERF_RECORD_FORK ? RECORDED_FORK : RECORDED_EXIT;
+	event->pid = low(pids);
+	event->parent_pid = low(pids >> 32);
+	event->tid = low(tids);
+	return !cursor.short_of;
+}
+
+static bool decode_lost(const struct perf_event_header *record, struct recorded_event *event)
+{
+	struct cursor cursor = body(record);
+
+	event->kind = RECORDED_LOST;
+	if (record->type == PERF_RECORD_LOST)
+		take(&cursor);
+	event->lost = take(&cursor);
+	return !cursor.short_of;
+}
+
+bool recorded_decode(const struct recorded_attr *attr, const struct perf_event_header *record,
+		     struct recorded_event *ret_event)
+{
+	*ret_event = (struct recorded_event){ 0 };
+	if (record->type == PERF_RECORD_SAMPLE) {
+		if (!attr->fault && !attr->point)
+			return false;
+		ret_event->kind = attr->point ? RECORDED_POINT : attr->kind;
+		if (attr->point)
+			ret_event->point = attr->point->point;
+		return decode_sample(attr, record, ret_event);
+	}
+	decode_trailer(attr, record, ret_event);
+	switch (record->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		return decode_map(record, ret_event);
+	case PERF_RECORD_COMM:
+		return decode_name(record, ret_event);
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+		return decode_task(record, ret_event);
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		return decode_lost(record, ret_event);
+	default:
+		return false;
+	}
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the parts of recording: the file, and what its records say. */
+#ifndef HETMAP_RECORDING_PRIVATE_H
+#define HETMAP_RECORDING_PRIVATE_H
+
+#include <stdio.h>
+
+#include "perf_data.h"
+#include "recording.h"
+
+/* perf's attributes have been longer and shorter; what is used here is in all of them. */
+struct recorded_attr {
+	uint64_t sample_type;
+	enum recorded kind;
+	bool fault;                       /* it is of one of the three */
+	const struct point_layout *point; /* or of that tracepoint; else it means nothing here */
+	bool trailer;
+	uint32_t time_at; /* in a sample, from the record's beginning; 0: it has none */
+};
+
+#define ATTRS_MOST 64
+
+struct recorded_id {
+	uint64_t id;
+	uint32_t attr;
+};
+
+struct recorded_attrs {
+	struct recorded_attr attr[ATTRS_MOST];
+	uint32_t n;
+	struct recorded_id *ids; /* sorted */
+	uint64_t n_id;
+	struct point_layout point[N_POINT];
+	uint32_t n_point;
+};
+
+/* Where the time stands in a sample of that type. */
+uint32_t recorded_time_at(uint64_t sample_type);
+
+/*
+ * The time of a record, whose size was checked, and the event it is of, or the first one
+ * of a record that is no sample; false: it has none.
+ */
+bool recorded_time(const struct recorded_attrs *attrs, const struct perf_event_header *record,
+		   uint64_t *ret_time, const struct recorded_attr **ret_attr);
+
+/* What it says; false: it is of no kind that is told, or broken. */
+bool recorded_decode(const struct recorded_attr *attr, const struct perf_event_header *record,
+		     struct recorded_event *ret_event);
+
+/* ---- recording_points.c ---- */
+
+/* Of the formats in a file's section those that are known here. */
+void recorded_points_take(struct recorded_attrs *attrs, const char *data, uint64_t length);
+/* The tracepoint with that number in the recording; NULL: it is not known. */
+const struct point_layout *recorded_point(const struct recorded_attrs *attrs, uint64_t id);
+
+/* ---- recording_text.c ---- */
+
+/* Are there faults in it? *ret_latency: their beginnings and ends, both. */
+bool recorded_text_look(FILE *text, bool *ret_latency);
+int recorded_text_each(FILE *text, recorded_each *each, void *user,
+		       struct recording_totals *totals);
+
+#endif

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: MIT
+/* hetmap report: reads a trace and says what was slow, as text, JSON, or a page. */
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../hetmap/command.h"
+#include "../hetmap/text.h"
+#include "nodes.h"
+#include "page.h"
+#include "storage.h"
+#include "symbols.h"
+#include "trace_folder.h"
+
+#define ROWS 10
+#define SITES_NAMED 1000
+
+enum {
+	OPTION_JSON,
+	OPTION_HTML,
+	OPTION_SVG,
+	OPTION_FOLDED,
+	OPTION_PERF_SCRIPT,
+	OPTION_ROWS,
+	OPTION_QUIET,
+	OPTION_HELP,
+};
+
+static const struct option_row rows[] = {
+	[OPTION_JSON] = { 0, "json", NULL, "the same as JSON" },
+	[OPTION_HTML] = { 0, "html", "FILE",
+			  "a page with pictures, in one file: addresses over\n"
+			  "time, CPUs, latencies; \"-\" is standard output" },
+	[OPTION_SVG] = { 0, "svg", "FILE",
+			 "a picture of the buffer with the most faults, likewise" },
+	[OPTION_FOLDED] = { 0, "folded", "FILE",
+			    "lines of \"thread;function;buffer N\", as flame graphs\n"
+			    "are made of, likewise" },
+	[OPTION_PERF_SCRIPT] = { 0, "perf-script", "FILE",
+				 "in place of TRACE: what perf script printed elsewhere\n"
+				 "(hetmap-report(1) has its options)" },
+	[OPTION_ROWS] = { 'n', "rows", "N", "rows of each table (default: 10)" },
+	[OPTION_QUIET] = OPTION_ROW_QUIET,
+	[OPTION_HELP] = OPTION_ROW_HELP,
+	{ 0 },
+};
+
+struct wish {
+	const char *path;
+	bool text;                       /* it is perf script's */
+	const char *html, *svg, *folded; /* NULL: not wanted */
+};
+
+static void usage(void)
+{
+	puts("Usage: hetmap report [OPTION]... [TRACE]\n"
+	     "\n"
+	     "Says of a trace, made by hetmap trace or by perf record -d -e page-faults -c 1,\n"
+	     "which buffers its page faults were of, in what order they came, from where in\n"
+	     "the code, what they cost, and what would help, with the figures that say so.\n"
+	     "TRACE is a folder or a file of perf's; " TRACE_FOLDER " if left out.\n"
+	     "\n"
+	     "Options:");
+	option_help(rows);
+	puts("\n"
+	     "Examples:\n"
+	     "  hetmap trace -- ./program && hetmap report\n"
+	     "  hetmap report weights.trace --html weights.html\n"
+	     "  hetmap report --json | jq '.advice[] | {text, gain_ns}'\n"
+	     "\n"
+	     "Exit status: 0 done; 2 usage, or no such trace, or it is none; 3 it can't be\n"
+	     "read; 128 + n on signal n. See also hetmap-report(1).");
+}
+
+/* ---- what is known besides ---- */
+
+static json_t *read_about(const char *path)
+{
+	char *file = trace_folder_file(path, "about.json");
+	json_t *about = json_load_file(file, JSON_REJECT_DUPLICATES, NULL);
+
+	free(file);
+	return json_is_object(about) ? about : (json_decref(about), json_object());
+}
+
+static double number_of(const json_t *object, const char *name)
+{
+	return json_number_value(json_object_get(object, name));
+}
+
+static const char *string_of(const json_t *object, const char *name)
+{
+	const char *value = json_string_value(json_object_get(object, name));
+
+	return value ? value : "";
+}
+
+static uint64_t count_of(const json_t *object, const char *name)
+{
+	json_int_t value = json_integer_value(json_object_get(object, name));
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+static char *command_of(const json_t *about)
+{
+	const json_t *words = json_object_get(about, "command"), *word;
+	char *text = strdup(""), *longer;
+	size_t i;
+
+	json_array_foreach(words, i, word)
+	{
+		if (!json_is_string(word))
+			continue;
+		longer = text_format("%s%s%s", text, i ? " " : "", json_string_value(word));
+		free(text);
+		text = longer;
+	}
+	if (!*text && count_of(about, "pid")) {
+		free(text);
+		text = text_format("process %" PRIu64, count_of(about, "pid"));
+	}
+	return text;
+}
+
+static void miss(struct report *report, char *sentence)
+{
+	char **more = realloc(report->missing, (report->n_missing + 1) * sizeof(*more));
+
+	if (!more) {
+		free(sentence);
+		return;
+	}
+	report->missing = more;
+	more[report->n_missing++] = sentence;
+}
+
+static uint64_t unknown_faults(const struct analysis *analysis)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < analysis->n_counted; i++)
+		if (analysis->counted[i]->object->kind == OBJECT_UNKNOWN)
+			n += analysis->counted[i]->minor + analysis->counted[i]->major;
+	return n;
+}
+
+static void find_missing(struct report *report)
+{
+	const json_t *counted = json_object_get(report->about, "counted");
+	const json_t *points = json_object_get(report->about, "tracepoints");
+	const struct analysis *analysis = &report->analysis;
+	uint64_t lost = count_of(counted, "lost"), unknown = unknown_faults(analysis);
+	char a[TEXT_MAX], b[TEXT_MAX];
+
+	if (analysis->lost > lost)
+		lost = analysis->lost;
+	if (lost)
+		miss(report,
+		     text_format("%s records were lost: the rings were full. Larger ones "
+				 "help (hetmap trace --ring, as root)",
+				 text_count(lost, a)));
+	if (analysis->totals.cut_off)
+		miss(report,
+		     text_format("the recording is cut off: what came after the first %s "
+				 "records is not in it",
+				 text_count(analysis->totals.records, a)));
+	if (!analysis->has_latency)
+		miss(report, text_format("it is not known how long faults took, or which read "
+					 "storage: hetmap trace without --no-latency tells"));
+	if (analysis->faults && report->costs.anon_fault <= 0)
+		miss(report, text_format("it is not known what faults cost on the machine that "
+					 "it is of: nothing is advised by that (hetmap trace "
+					 "measures it)"));
+	if (json_is_true(json_object_get(report->about, "user_only")))
+		miss(report,
+		     text_format("faults inside of system calls were not recorded: that "
+				 "takes root, or kernel.perf_event_paranoid below 2"));
+	if (analysis->nodes.n > 1 && analysis->has_latency &&
+	    json_is_false(json_object_get(report->about, "nodes_recorded")))
+		miss(report,
+		     text_format("whose NUMA node's memory pages are was not recorded: that "
+				 "takes root, or kernel.perf_event_paranoid below 2"));
+	if (json_is_string(json_object_get(points, "missing")))
+		miss(report,
+		     text_escape(json_string_value(json_object_get(points, "missing"))));
+	if (unknown)
+		miss(report, text_format("of %s faults nothing is known of what was at their "
+					 "addresses: memory that mremap(2) moved, mostly",
+					 text_count(unknown, a)));
+	if (analysis->forgotten || analysis->left_out)
+		miss(report,
+		     text_format("the library's own table could not keep %s maps: their "
+				 "faults may have the names of others",
+				 text_count(analysis->forgotten + analysis->left_out, a)));
+	if (analysis->broken_tables)
+		miss(report, text_format("%s published tables make no sense, and were left out",
+					 text_count(analysis->broken_tables, a)));
+	if (analysis->totals.unsorted)
+		miss(report, text_format("%s of %s records were not in order: some faults may "
+					 "have the wrong name",
+					 text_count(analysis->totals.unsorted, a),
+					 text_count(analysis->totals.records, b)));
+}
+
+static void read_costs(struct report *report)
+{
+	const json_t *costs = json_object_get(report->about, "costs");
+
+	report->costs = (struct costs){
+		.anon_fault = number_of(costs, "anon_fault_ns"),
+		.file_fault = number_of(costs, "file_fault_ns"),
+		.anon_populate = number_of(costs, "anon_populate_ns"),
+		.anon_huge = number_of(costs, "anon_huge_ns"),
+		.file_populate = number_of(costs, "file_populate_ns"),
+	};
+}
+
+/* Only where it was traced, and no restart ago: elsewhere names and numbers mean nothing. */
+static bool is_here(const struct report *report)
+{
+	char boot[STORAGE_BOOT_MAX];
+
+	return storage_boot(boot) && !strcmp(boot, string_of(report->about, "boot"));
+}
+
+/* What was measured once stays in the trace, if it may be written to: the advice with it. */
+static double remember(struct report *report, const char *name, double value)
+{
+	char *file = trace_folder_file(report->path, "about.json");
+
+	json_object_set_new(report->about, name, json_real(value));
+	json_dump_file(report->about, file, JSON_INDENT(1));
+	free(file);
+	return value;
+}
+
+static double rate_of(void *user, const struct object *object)
+{
+	struct report *report = user;
+	double rate = number_of(report->about, "storage_bytes_per_ns");
+
+	if (rate > 0 || !object->backed_by || !is_here(report) ||
+	    storage_measure(object->backed_by, object->inode, &rate))
+		return rate > 0 ? rate : 0;
+	return remember(report, "storage_bytes_per_ns", rate);
+}
+
+static double node_cost_of(void *user, uint32_t cpu_node, uint32_t memory_node)
+{
+	struct report *report = user;
+	char name[64];
+	double ns;
+
+	snprintf(name, sizeof(name), "page_ns_node%" PRIu32 "_from_node%" PRIu32, memory_node,
+		 cpu_node);
+	ns = number_of(report->about, name);
+	if (ns > 0 || !is_here(report) || nodes_measure(cpu_node, memory_node, &ns))
+		return ns > 0 ? ns : 0;
+	return remember(report, name, ns);
+}
+
+static int read_report(struct report *report, bool text)
+{
+	const struct measures measures = { rate_of, node_cost_of, report };
+	uint64_t begin, end;
+	int status;
+
+	report->about = read_about(report->path);
+	status = analysis_read(report->path, text, json_object_get(report->about, "nodes"),
+			       &report->analysis);
+	if (status)
+		return status;
+	report->command = command_of(report->about);
+	read_costs(report);
+	begin = count_of(report->about, "begin_ns");
+	end = count_of(report->about, "end_ns");
+	report->duration_ns = report->analysis.end_ns - report->analysis.begin_ns;
+	if (begin && end > begin && end - begin >= report->duration_ns) {
+		report->duration_ns = end - begin;
+		report->analysis.begin_ns = begin;
+	}
+	find_missing(report);
+	if (advice_find(report, &measures))
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the report");
+	return 0;
+}
+
+/* ---- what is made ---- */
+
+static int write_page(const struct report *report, FILE *out)
+{
+	json_t *object = report_json(report, true);
+	int r = object ? page_write(out, object) : -ENOMEM;
+
+	json_decref(object);
+	return r;
+}
+
+static int write_svg(const struct report *report, FILE *out)
+{
+	report_svg(report, out);
+	return 0;
+}
+
+static int write_folded(const struct report *report, FILE *out)
+{
+	report_folded(report, out);
+	return 0;
+}
+
+static int make(const struct report *report, const char *path,
+		int (*write)(const struct report *report, FILE *out))
+{
+	FILE *out = strcmp(path, "-") ? fopen(path, "we") : stdout;
+	int r = out ? write(report, out) : -errno;
+	char *shown;
+
+	if (out && !r && (fflush(out) || ferror(out)))
+		r = errno ? -errno : -EIO;
+	if (out && out != stdout && fclose(out) && !r)
+		r = -errno;
+	if (!r)
+		return 0;
+	shown = text_escape(path);
+	fail(STATUS_ENVIRONMENT, r, NULL, "cannot write '%s': %s", shown, strerror(-r));
+	free(shown);
+	return STATUS_ENVIRONMENT;
+}
+
+static int show(const struct report *report, const struct wish *wish)
+{
+	json_t *object;
+	int status = 0;
+
+	if (wish->html)
+		status = make(report, wish->html, write_page);
+	if (!status && wish->svg)
+		status = make(report, wish->svg, write_svg);
+	if (!status && wish->folded)
+		status = make(report, wish->folded, write_folded);
+	if (status || wish->html || wish->svg || wish->folded)
+		return status;
+	if (!output.json) {
+		report_text(report);
+		return 0;
+	}
+	object = report_json(report, false);
+	if (!object)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the report");
+	output_object(object);
+	return 0;
+}
+
+static void free_report(struct report *report)
+{
+	uint32_t i;
+
+	for (i = 0; i < report->n_advice; i++) {
+		free(report->advice[i].text);
+		free(report->advice[i].evidence);
+	}
+	for (i = 0; i < report->n_missing; i++)
+		free(report->missing[i]);
+	free(report->advice);
+	free(report->missing);
+	free(report->command);
+	json_decref(report->about);
+	analysis_free(&report->analysis);
+}
+
+static int parse(struct wish *wish, struct report *report, int argc, char **argv)
+{
+	struct option_state state = {
+		.command = "report",
+		.rows = rows,
+		.argc = argc,
+		.argv = argv,
+		.next = 1,
+	};
+	uint64_t number;
+	int option;
+
+	while ((option = option_next(&state)) != OPTION_END) {
+		switch (option) {
+		case OPTION_JSON:
+			output.json = true;
+			break;
+		case OPTION_HTML:
+			wish->html = state.value;
+			break;
+		case OPTION_SVG:
+			wish->svg = state.value;
+			break;
+		case OPTION_FOLDED:
+			wish->folded = state.value;
+			break;
+		case OPTION_PERF_SCRIPT:
+			if (wish->path)
+				return fail(STATUS_USAGE, EINVAL, NULL,
+					    "report: more than one trace was named");
+			wish->path = state.value;
+			wish->text = true;
+			break;
+		case OPTION_ROWS:
+			if (option_number(state.value, 1, 1000000, &number))
+				return option_refuse(&state, option,
+						     "a number from 1 to 1000000");
+			report->rows = (uint32_t)number;
+			break;
+		case OPTION_QUIET:
+			output.quiet = true;
+			break;
+		case OPTION_HELP:
+			usage();
+			return -1;
+		case OPTION_ARGUMENT:
+			if (wish->path)
+				return fail(STATUS_USAGE, EINVAL, NULL,
+					    "report: more than one trace was named");
+			wish->path = state.value;
+			break;
+		default:
+			return STATUS_USAGE;
+		}
+	}
+	return 0;
+}
+
+int report_main(int argc, char **argv)
+{
+	struct report report = { .rows = ROWS };
+	struct symbols *symbols;
+	struct wish wish = { 0 };
+	int status = parse(&wish, &report, argc, argv);
+
+	if (status)
+		return status < 0 ? STATUS_DONE : status;
+	report.path = wish.path ? wish.path : TRACE_FOLDER;
+	status = read_report(&report, wish.text);
+	if (!status) {
+		symbols = symbols_find(&report.analysis, SITES_NAMED);
+		status = show(&report, &wish);
+		symbols_free(symbols);
+	}
+	free_report(&report);
+	return status;
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Functions and lines, through libdw: by the files that the code was mapped from, which
+ * are looked up as they are now, on this machine.
+ */
+#include "symbols.h"
+
+#include <elfutils/libdwfl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "table.h"
+
+struct symbols {
+	Dwfl *dwfl;
+	struct table modules; /* by path; NOTHING: it can't be read */
+};
+
+static char nothing[1];
+
+static char *debuginfo_path;
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = dwfl_build_id_find_elf,
+	.find_debuginfo = dwfl_standard_find_debuginfo,
+	.section_address = dwfl_offline_section_address,
+	.debuginfo_path = &debuginfo_path,
+};
+
+static Dwfl_Module *module_of(struct symbols *symbols, const char *path)
+{
+	void **place = table_place(&symbols->modules, path);
+	Dwfl_Module *module = NULL;
+	struct stat st;
+
+	if (!place)
+		return NULL;
+	if (*place)
+		return *place == nothing ? NULL : *place;
+	/* The name comes from a recording: nothing that waits or acts is opened. */
+	if (!stat(path, &st) && S_ISREG(st.st_mode)) {
+		dwfl_report_begin_add(symbols->dwfl);
+		module = dwfl_report_offline(symbols->dwfl, path, path, -1);
+		dwfl_report_end(symbols->dwfl, NULL, NULL);
+	}
+	*place = module ? (void *)module : nothing;
+	return module;
+}
+
+/* The address that byte @offset of the file has in the module. */
+static bool address_of(Dwfl_Module *module, uint64_t offset, GElf_Addr *ret_address)
+{
+	GElf_Addr bias;
+	Elf *elf = dwfl_module_getelf(module, &bias);
+	size_t n, i;
+
+	if (!elf || elf_getphdrnum(elf, &n))
+		return false;
+	for (i = 0; i < n; i++) {
+		GElf_Phdr header;
+
+		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD ||
+		    offset < header.p_offset || offset - header.p_offset >= header.p_filesz)
+			continue;
+		*ret_address = offset - header.p_offset + header.p_vaddr + bias;
+		return true;
+	}
+	return false;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool find(struct symbols *symbols, struct analysis *analysis, struct site *site,
+		 uint64_t ip)
+{
+	uint64_t offset;
+	const char *path = spaces_code(analysis->spaces, site->pid, ip, &offset);
+	Dwfl_Module *module;
+	GElf_Addr address;
+	Dwfl_Line *line;
+
+	if (!path)
+		return false;
+	site->module = last_part(path);
+	module = module_of(symbols, path);
+	if (!module || !address_of(module, offset, &address))
+		return true;
+	site->function = dwfl_module_addrname(module, address);
+	line = dwfl_module_getsrc(module, address);
+	if (line)
+		site->file = dwfl_lineinfo(line, NULL, &site->line, NULL, NULL, NULL);
+	if (site->file)
+		site->file = last_part(site->file);
+	return true;
+}
+
+/* memcpy() and the like: who called them is of more use. */
+static bool is_c_library(const char *module)
+{
+	return module && (!strncmp(module, "libc.so", 7) || !strncmp(module, "libc-", 5) ||
+			  !strncmp(module, "ld-linux", 8));
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) : (a != NULL) - (b != NULL);
+}
+
+/* One line of one function, for one object. */
+static int compare_places(const void *a, const void *b)
+{
+	const struct site *x = *(struct site *const *)a, *y = *(struct site *const *)b;
+	int r;
+
+	if (x->of != y->of)
+		return x->of->object->index < y->of->object->index ? -1 : 1;
+	r = compare_texts(x->module, y->module);
+	r = r ? r : compare_texts(x->function, y->function);
+	r = r ? r : compare_texts(x->file, y->file);
+	if (r)
+		return r;
+	/* Where nothing is known of them, instructions are as far as it goes. */
+	if (!x->module && x->ip != y->ip)
+		return x->ip < y->ip ? -1 : 1;
+	return (x->line > y->line) - (x->line < y->line);
+}
+
+static int compare_faults(const void *a, const void *b)
+{
+	const struct site *x = *(struct site *const *)a, *y = *(struct site *const *)b;
+
+	if (x->faults != y->faults)
+		return x->faults < y->faults ? 1 : -1;
+	return compare_places(a, b);
+}
+
+/* Instructions of one line are one site. */
+static void merge(struct analysis *analysis)
+{
+	struct site **sites = analysis->sites;
+	uint32_t i, n = 0;
+
+	if (!analysis->n_site)
+		return;
+	qsort(sites, analysis->n_site, sizeof(*sites), compare_places);
+	for (i = 1; i < analysis->n_site; i++) {
+		if (compare_places(&sites[n], &sites[i])) {
+			sites[++n] = sites[i];
+			continue;
+		}
+		sites[n]->faults += sites[i]->faults;
+		sites[n]->time_ns += sites[i]->time_ns;
+		free(sites[i]);
+	}
+	analysis->n_site = n + 1;
+	qsort(sites, analysis->n_site, sizeof(*sites), compare_faults);
+}
+
+struct symbols *symbols_find(struct analysis *analysis, uint32_t n)
+{
+	struct symbols *symbols = calloc(1, sizeof(*symbols));
+	struct site instruction;
+	uint32_t i;
+
+	if (!symbols)
+		return NULL;
+	symbols->dwfl = dwfl_begin(&callbacks);
+	if (!symbols->dwfl) {
+		free(symbols);
+		return NULL;
+	}
+	for (i = 0; i < n && i < analysis->n_site; i++) {
+		struct site *site = analysis->sites[i];
+
+		if (site->function)
+			continue; /* a text had it */
+		find(symbols, analysis, site, site->ip);
+		if (!is_c_library(site->module) || !site->caller)
+			continue;
+		instruction = *site;
+		site->function = site->file = NULL;
+		/* The call is before where it returns to. */
+		site->in_caller = find(symbols, analysis, site, site->caller - 1);
+		if (!site->in_caller)
+			*site = instruction;
+	}
+	merge(analysis);
+	return symbols;
+}
+
+void symbols_free(struct symbols *symbols)
+{
+	if (!symbols)
+		return;
+	dwfl_end(symbols->dwfl);
+	table_clear(&symbols->modules, NULL);
+	free(symbols);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* hetmap top: who uses the library, which buffers they have, and what these do now. */
+#ifndef HETMAP_TOP_H
+#define HETMAP_TOP_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "live.h"
+
+/* What is not known is shown as such, and is no 0. */
+#define TOP_UNKNOWN UINT64_MAX
+#define TOP_NO_RATE (-1.0)
+
+enum top_key {
+	TOP_BY_MAPPED,
+	TOP_BY_RESIDENT,
+	TOP_BY_LOCKED,
+	TOP_BY_HUGE,
+	TOP_BY_FAULTS,
+	TOP_BY_EVICTIONS,
+	TOP_BY_BRACKETS,
+	TOP_BY_FENCES,
+	TOP_BY_NAME,
+	N_TOP_KEY
+};
+/* As --sort takes it. */
+extern const char *const top_key_names[N_TOP_KEY + 1];
+
+/* Of a buffer, the sums over its maps; of a process, over its buffers. */
+struct top_figures {
+	uint64_t maps;
+	uint64_t mapped;
+	uint64_t resident;
+	uint64_t locked;
+	uint64_t huge;
+	uint64_t brackets; /* TOP_UNKNOWN, as the next */
+	uint64_t in_flight;
+	double faults; /* each second, as those below; TOP_NO_RATE */
+	double evictions;
+	double gained; /* resident pages that came, less those that went */
+};
+
+struct top_buffer {
+	uint64_t serial;
+	char name[64], device[40];
+	bool lost;
+	uint64_t sampled; /* faults, by samples of them */
+	struct top_figures figures;
+};
+
+struct faults;
+
+struct top_process {
+	pid_t pid;
+	uint64_t start; /* field 22 of /proc/PID/stat: another process has another */
+	char command[32];
+	struct live live;
+	bool known;             /* it was looked at before: rates are of the time since */
+	struct faults *faults;  /* sampling; NULL: it is not possible */
+	int faults_refused;     /* errno of that */
+	uint64_t samples;       /* private: faults that all samples together stand for */
+	uint64_t n_fault;       /* ever, of all of its memory */
+	uint64_t n_eviction;    /* ever; TOP_UNKNOWN: no device of its counts them */
+	double all_faults;      /* each second, of all of its memory */
+	struct top_figures sum; /* of the buffers */
+	struct top_buffer *buffers;
+	size_t n_buffer;
+};
+
+struct top {
+	/* What was asked for. */
+	pid_t pid; /* 0: all */
+	const char *filter;
+	enum top_key key;
+	bool reverse;
+	double delay;
+
+	/* What there is. */
+	struct top_process *processes;
+	size_t n;
+	uint64_t unreadable;  /* processes that this user may not look at */
+	uint64_t broken;      /* processes whose table makes no sense */
+	double seconds;       /* since the look before; 0: there was none */
+	double looked;        /* private: when */
+	uint64_t searched;    /* private: how often */
+	struct top_pid *pids; /* private: those of the look before, by number */
+	size_t n_pid;
+};
+
+/* Looks at all processes anew. 0; -EACCES, -ENOENT, -ESRCH, -EPROTO of the one asked for. */
+int top_look(struct top *top);
+void top_end(struct top *top);
+/* Says why the one that was asked for can't be looked at: an exit status. (top.c) */
+int top_refuse(const struct top *top, int r);
+
+/* ---- faults by address (top_faults.c) ---- */
+
+/* 0 or a negative errno: -EACCES and -EPERM where it is not permitted. */
+int faults_open(pid_t pid, struct faults **ret_faults);
+/*
+ * Calls @each for the address of each sample since the last time, which stands for
+ * @weight faults; and samples threads that began meanwhile. *ret_n: how many faults there
+ * were. 0; or a negative errno where some thread can't be sampled, so that they are not all.
+ */
+int faults_take(struct faults *faults,
+		void (*each)(void *user, uint64_t address, uint64_t weight), void *user,
+		uint64_t *ret_n);
+void faults_close(struct faults *faults);
+
+/* ---- what is shown (top_print.c) ---- */
+
+struct top_row {
+	const struct top_process *process;
+	const struct top_buffer *buffer; /* NULL: the process itself */
+};
+
+/* All that the filter lets through, in order: free() it. */
+struct top_row *top_rows(const struct top *top, size_t *ret_n);
+void top_print_head(const struct top *top, FILE *out);
+void top_print_columns(FILE *out);
+/* @width 0: as long as it is. Without a newline. */
+void top_print_row(const struct top_row *row, size_t width, FILE *out);
+/* What is not known, and why; free() each but the array, whose end is NULL. */
+#define TOP_NOTES_MOST 6
+void top_notes(const struct top *top, char *notes[TOP_NOTES_MOST + 1]);
+json_t *top_json(const struct top *top);
+
+/* ---- on a terminal (top_screen.c) ---- */
+
+/* Until q, a signal, or @iterations; 0: none of these. An exit status. */
+int top_screen(struct top *top, uint64_t iterations);
+
+#endif

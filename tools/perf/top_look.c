@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One look of hetmap top: finds the processes that publish a table, and reads what each
+ * has. Who has none is asked again now and then only: a process may have thousands of
+ * descriptors, and a machine thousands of processes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mappings.h"
+#include "stat.h"
+#include "top.h"
+
+/* One that had no table is asked again at each such look. */
+#define ASK_AGAIN 5
+
+struct top_pid {
+	pid_t pid;
+	bool unreadable; /* when it was asked last */
+	bool broken;     /* its table makes no sense */
+};
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* ---- /proc/PID ---- */
+
+/* Fields 10, 12 and 22 of /proc/PID/stat, and the name. 0; -ENOENT, -ESRCH: it is gone. */
+static int read_stat(pid_t pid, uint64_t *ret_start, uint64_t *ret_faults, char *name,
+		     size_t size)
+{
+	char *text, *from, *to, path[64];
+	uint64_t minor, major, start;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	r = stat_read(NULL, path, &text);
+	if (r)
+		return r;
+	/* A name may have anything in it, blanks and parentheses too. */
+	from = strchr(text, '(');
+	to = strrchr(text, ')');
+	r = -EPROTO;
+	if (from && to && from < to &&
+	    sscanf(to + 1,
+		   " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %" SCNu64
+		   " %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+		   &minor, &major, &start) == 3) {
+		*to = '\0';
+		snprintf(name, size, "%s", from + 1);
+		*ret_start = start;
+		*ret_faults = minor + major;
+		r = 0;
+	}
+	free(text);
+	return r;
+}
+
+/* A value of /proc/PID/fdinfo/FD; TOP_UNKNOWN: there is none. */
+static uint64_t value_of(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	return at ? strtoull(at + strlen(key), NULL, 10) : TOP_UNKNOWN;
+}
+
+/* Of one open file of a simulated device; descriptors of one file are one opener. */
+static void add_evictions(pid_t pid, const char *fd, uint64_t *last_client, uint64_t *sum)
+{
+	uint64_t client, evictions;
+	char path[64], *text;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.16s", (int)pid, fd);
+	if (stat_read(NULL, path, &text))
+		return;
+	client = value_of(text, "hetsim-client-id:\t");
+	evictions = value_of(text, "hetsim-evictions:\t");
+	if (evictions != TOP_UNKNOWN && client != *last_client) {
+		*sum = *sum == TOP_UNKNOWN ? evictions : *sum + evictions;
+		*last_client = client;
+	}
+	free(text);
+}
+
+/* What the simulated devices have evicted of its buffers; TOP_UNKNOWN: nobody counts it. */
+static uint64_t read_evictions(const struct top_process *process)
+{
+	static const char device[] = "/dev/hetsim";
+	uint64_t sum = TOP_UNKNOWN, last_client = TOP_UNKNOWN;
+	char path[64], name[sizeof(device)];
+	struct dirent *entry;
+	DIR *folder = NULL;
+	size_t i;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)process->pid);
+	for (i = 0; i < process->live.n && !folder; i++)
+		if (!strncmp(process->live.maps[i].entry.device, "sim:", 4)) {
+			folder = opendir(path);
+			break;
+		}
+	while (folder && (entry = readdir(folder)))
+		if (readlinkat(dirfd(folder), entry->d_name, name, sizeof(name)) ==
+			    (ssize_t)sizeof(name) &&
+		    !memcmp(name, device, sizeof(device) - 1))
+			add_evictions(process->pid, entry->d_name, &last_client, &sum);
+	if (folder)
+		closedir(folder);
+	return sum;
+}
+
+/* ---- a process's buffers ---- */
+
+static int compare_buffers(const void *a, const void *b)
+{
+	const struct top_buffer *x = a, *y = b;
+
+	return (x->serial > y->serial) - (x->serial < y->serial);
+}
+
+static struct top_buffer *find_buffer(const struct top_buffer *buffers, size_t n,
+				      uint64_t serial)
+{
+	const struct top_buffer wanted = { .serial = serial };
+
+	return n ? bsearch(&wanted, buffers, n, sizeof(wanted), compare_buffers) : NULL;
+}
+
+static void add_known(uint64_t *sum, bool known, uint64_t value)
+{
+	if (!known)
+		*sum = TOP_UNKNOWN;
+	else if (*sum != TOP_UNKNOWN)
+		*sum += value;
+}
+
+static void add_map(struct top_buffer *buffer, const struct live_map *map,
+		    const struct mappings *mappings)
+{
+	const struct hm_published_entry *entry = &map->entry;
+	struct top_figures *figures = &buffer->figures;
+	struct smaps_sum sum;
+
+	mappings_sum(mappings, entry->address, live_end(map), &sum);
+	figures->maps++;
+	figures->mapped += sum.mapped;
+	figures->resident += sum.resident;
+	figures->locked += sum.locked;
+	figures->huge += sum.huge;
+	add_known(&figures->brackets, map->counted, map->brackets);
+	add_known(&figures->in_flight, map->counted, map->in_flight);
+	buffer->lost |= (entry->flags & HM_PUBLISHED_LOST) != 0;
+}
+
+/* One for each that has maps, by serial number; NULL: no memory. */
+static struct top_buffer *group(const struct live *live, const struct mappings *mappings,
+				size_t *ret_n)
+{
+	struct top_buffer *buffers = calloc(live->n + 1, sizeof(*buffers));
+	size_t i, n = 0;
+
+	if (!buffers)
+		return NULL;
+	for (i = 0; i < live->n; i++) {
+		struct top_buffer *buffer = &buffers[i];
+
+		buffer->serial = live->maps[i].entry.buffer;
+		memcpy(buffer->name, live->maps[i].entry.name, sizeof(buffer->name));
+		memcpy(buffer->device, live->maps[i].entry.device, sizeof(buffer->device));
+	}
+	if (live->n > 1)
+		qsort(buffers, live->n, sizeof(*buffers), compare_buffers);
+	for (i = 0; i < live->n; i++)
+		if (!n || buffers[n - 1].serial != buffers[i].serial)
+			buffers[n++] = buffers[i];
+	for (i = 0; i < live->n; i++)
+		add_map(find_buffer(buffers, n, live->maps[i].entry.buffer), &live->maps[i],
+			mappings);
+	*ret_n = n;
+	return buffers;
+}
+
+static void add_sample(void *user, uint64_t address, uint64_t weight)
+{
+	struct top_process *process = user;
+	const struct live_map *map = live_at(&process->live, address);
+	struct top_buffer *buffer;
+
+	process->samples += weight;
+	if (!map || address - map->entry.address >= map->entry.length)
+		return;
+	buffer = find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
+	if (buffer)
+		buffer->sampled += weight;
+}
+
+/* Faults that were counted, shared out as the samples are. */
+static void rate_faults(struct top_process *process, double seconds)
+{
+	struct top_figures *figures;
+	uint64_t n = 0, all;
+	size_t i;
+	int r = 0;
+
+	process->samples = 0;
+	if (!process->faults)
+		r = faults_open(process->pid, &process->faults);
+	if (!r)
+		r = faults_take(process->faults, add_sample, process, &n);
+	process->faults_refused = r == -ESRCH || r == -ENOENT ? 0 : -r;
+	if (r) {
+		faults_close(process->faults);
+		process->faults = NULL;
+		return;
+	}
+	all = process->samples;
+	for (i = 0; i < process->n_buffer; i++) {
+		figures = &process->buffers[i].figures;
+		if (seconds > 0 && (all || !n))
+			figures->faults = all ? (double)n *
+							  (double)process->buffers[i].sampled /
+							  (double)all / seconds :
+						0;
+	}
+}
+
+static void add_rate(double *sum, double rate)
+{
+	*sum = rate == TOP_NO_RATE || *sum == TOP_NO_RATE ? TOP_NO_RATE : *sum + rate;
+}
+
+static void sum_up(struct top_process *process)
+{
+	struct top_figures *sum = &process->sum;
+	size_t i;
+
+	*sum = (struct top_figures){ 0 };
+	for (i = 0; i < process->n_buffer; i++) {
+		const struct top_figures *one = &process->buffers[i].figures;
+
+		sum->maps += one->maps;
+		sum->mapped += one->mapped;
+		sum->resident += one->resident;
+		sum->locked += one->locked;
+		sum->huge += one->huge;
+		add_known(&sum->brackets, one->brackets != TOP_UNKNOWN, one->brackets);
+		add_known(&sum->in_flight, one->in_flight != TOP_UNKNOWN, one->in_flight);
+		add_rate(&sum->faults, one->faults);
+		/* Of a buffer that was not there before nothing is known yet. */
+		if (one->gained != TOP_NO_RATE)
+			sum->gained += one->gained;
+	}
+}
+
+static void rate_pages(struct top_process *process, const struct top_buffer *before,
+		       size_t n_before, double seconds)
+{
+	double page = (double)sysconf(_SC_PAGESIZE);
+	size_t i;
+
+	for (i = 0; i < process->n_buffer; i++) {
+		struct top_buffer *buffer = &process->buffers[i];
+		const struct top_buffer *old = find_buffer(before, n_before, buffer->serial);
+
+		buffer->figures.faults = buffer->figures.evictions = TOP_NO_RATE;
+		buffer->figures.gained = TOP_NO_RATE;
+		if (old && seconds > 0)
+			buffer->figures.gained = ((double)buffer->figures.resident -
+						  (double)old->figures.resident) /
+						 page / seconds;
+	}
+}
+
+/* ---- one process ---- */
+
+static void end_process(struct top_process *process)
+{
+	live_close(&process->live);
+	faults_close(process->faults);
+	free(process->buffers);
+}
+
+static double rate(uint64_t now_n, uint64_t before, double seconds)
+{
+	if (now_n == TOP_UNKNOWN || before == TOP_UNKNOWN || seconds <= 0 || now_n < before)
+		return TOP_NO_RATE;
+	return (double)(now_n - before) / seconds;
+}
+
+/* 0; -ENOENT, -ESRCH: it is gone; -ENOMEM. What it forbids to look at is in the process. */
+static int look_at(struct top_process *process, double seconds)
+{
+	struct top_buffer *before = process->buffers;
+	size_t n_before = process->n_buffer;
+	uint64_t start, n_fault, n_eviction;
+	struct mappings mappings;
+	int r;
+
+	r = read_stat(process->pid, &start, &n_fault, process->command,
+		      sizeof(process->command));
+	if (!r && process->known && start != process->start)
+		r = -ESRCH; /* another one has its number */
+	if (!r)
+		r = live_look(&process->live);
+	if (!r)
+		r = mappings_read(process->pid, &mappings);
+	if (r)
+		return r;
+	seconds = process->known ? seconds : 0;
+	process->buffers = group(&process->live, &mappings, &process->n_buffer);
+	mappings_free(&mappings);
+	if (!process->buffers) {
+		process->buffers = before;
+		return -ENOMEM;
+	}
+	n_eviction = read_evictions(process);
+	rate_pages(process, before, n_before, seconds);
+	rate_faults(process, seconds);
+	sum_up(process);
+	process->all_faults = rate(n_fault, process->n_fault, seconds);
+	process->sum.evictions = rate(n_eviction, process->n_eviction, seconds);
+	process->n_fault = n_fault;
+	process->n_eviction = n_eviction;
+	process->start = start;
+	process->known = true;
+	free(before);
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+static struct top_process *find_process(const struct top *top, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < top->n; i++)
+		if (top->processes[i].pid == pid)
+			return &top->processes[i];
+	return NULL;
+}
+
+/* 0; or why it has no table to look at. */
+static int add_process(struct top *top, pid_t pid)
+{
+	struct top_process *more, process = { .pid = pid, .n_eviction = TOP_UNKNOWN };
+	int r;
+
+	r = live_open(pid, &process.live);
+	if (r)
+		return r;
+	more = reallocarray(top->processes, top->n + 1, sizeof(*more));
+	if (!more) {
+		live_close(&process.live);
+		return -ENOMEM;
+	}
+	top->processes = more;
+	more[top->n++] = process;
+	return 0;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const struct top_pid *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Someone who is not known to publish a table: does he by now? */
+static void ask(struct top *top, struct top_pid *one)
+{
+	const struct top_pid *before = NULL;
+	int r;
+
+	if (top->n_pid)
+		before = bsearch(one, top->pids, top->n_pid, sizeof(*one), compare_pids);
+	if (before && (top->searched + (uint64_t)one->pid) % ASK_AGAIN) {
+		one->unreadable = before->unreadable;
+		one->broken = before->broken;
+		return;
+	}
+	r = add_process(top, one->pid);
+	one->unreadable = r == -EACCES || r == -EPERM;
+}
+
+static int search(struct top *top)
+{
+	struct top_pid *pids = NULL, *more;
+	size_t n = 0, room = 0, i;
+	struct dirent *entry;
+	DIR *folder = opendir("/proc");
+
+	if (!folder)
+		return -errno;
+	while ((entry = readdir(folder))) {
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+			continue;
+		if (n == room) {
+			room = 2 * room + 256;
+			more = reallocarray(pids, room, sizeof(*pids));
+			if (!more)
+				break; /* those there are room for */
+			pids = more;
+		}
+		pids[n++] = (struct top_pid){ .pid = (pid_t)atoi(entry->d_name) };
+	}
+	closedir(folder);
+	if (n > 1)
+		qsort(pids, n, sizeof(*pids), compare_pids);
+	for (i = 0; i < n; i++)
+		if (!find_process(top, pids[i].pid))
+			ask(top, &pids[i]);
+	free(top->pids);
+	top->pids = pids;
+	top->n_pid = n;
+	top->searched++;
+	return 0;
+}
+
+/* It publishes a table, but can't be looked at, any more or at all. */
+static void note_failure(struct top *top, pid_t pid, int r)
+{
+	const struct top_pid wanted = { .pid = pid };
+	struct top_pid *one = NULL;
+
+	if (top->n_pid)
+		one = bsearch(&wanted, top->pids, top->n_pid, sizeof(wanted), compare_pids);
+	if (!one)
+		return;
+	one->unreadable = r == -EACCES || r == -EPERM;
+	one->broken = r == -EPROTO;
+}
+
+int top_look(struct top *top)
+{
+	double time = now();
+	size_t i, n = 0;
+	int r, of_one = 0;
+
+	top->seconds = top->looked > 0 ? time - top->looked : 0;
+	top->looked = time;
+	if (!top->pid)
+		r = search(top);
+	else
+		r = top->n ? 0 : add_process(top, top->pid);
+	if (r)
+		return r;
+	for (i = 0; i < top->n; i++) {
+		struct top_process *process = &top->processes[i];
+
+		r = look_at(process, top->seconds);
+		if (r)
+			note_failure(top, process->pid, r);
+		if (r) {
+			of_one = r;
+			end_process(process);
+		} else {
+			top->processes[n++] = *process;
+		}
+	}
+	top->n = n;
+	top->unreadable = top->broken = 0;
+	for (i = 0; i < top->n_pid; i++) {
+		top->unreadable += top->pids[i].unreadable;
+		top->broken += top->pids[i].broken;
+	}
+	return top->pid ? of_one : 0;
+}
+
+void top_end(struct top *top)
+{
+	size_t i;
+
+	for (i = 0; i < top->n; i++)
+		end_process(&top->processes[i]);
+	free(top->processes);
+	free(top->pids);
+	top->processes = NULL;
+	top->pids = NULL;
+	top->n = top->n_pid = 0;
+}

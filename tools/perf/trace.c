@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: MIT
+/* hetmap trace: every page fault of a command, or of a process that runs, into a folder. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../hetmap/command.h"
+#include "../hetmap/text.h"
+#include "bench_run.h"
+#include "calibrate.h"
+#include "child.h"
+#include "nodes.h"
+#include "record.h"
+#include "storage.h"
+#include "trace_folder.h"
+#include "watch.h"
+
+/* Longer than a ring takes to fill only where nothing happens. */
+#define WAIT_MS 100
+/* A table remembers some thousands of maps that have ended. */
+#define WATCH_MS 10
+
+enum {
+	OPTION_OUTPUT,
+	OPTION_PID,
+	OPTION_NO_LATENCY,
+	OPTION_MAX_STACK,
+	OPTION_RING,
+	OPTION_NO_TRACEPOINTS,
+	OPTION_QUIET,
+	OPTION_HELP,
+};
+
+static const struct option_row rows[] = {
+	[OPTION_OUTPUT] = { 'o', "output", "FOLDER",
+			    "where the trace goes (default: " TRACE_FOLDER ");\n"
+			    "one that is there becomes FOLDER.old" },
+	[OPTION_PID] = { 'p', "pid", "PID",
+			 "trace that process until it ends, or until Ctrl-C" },
+	[OPTION_NO_LATENCY] = { 0, "no-latency", NULL,
+				"one record a fault in place of two: it is not known\n"
+				"then how long each took, or which read storage" },
+	[OPTION_MAX_STACK] = { 0, "max-stack", "N",
+			       "frames of a fault's call chain, 0 to 127 (default: 16)" },
+	[OPTION_RING] = { 0, "ring", "BYTES",
+			  "of each CPU's ring, a power of two from 64K on\n"
+			  "(default: what is allowed, to 8M)" },
+	[OPTION_NO_TRACEPOINTS] = { 0, "no-tracepoints", NULL,
+				    "page faults alone: not what devices did, which faults\n"
+				    "were writes, or what was unmapped" },
+	[OPTION_QUIET] = OPTION_ROW_QUIET,
+	[OPTION_HELP] = OPTION_ROW_HELP,
+	{ 0 },
+};
+
+struct trace {
+	struct record_options options;
+	const char *output;
+	pid_t pid; /* 0: a command */
+	char **argv;
+	struct trace_folder folder;
+	struct recorder recorder;
+	struct watch *watch; /* of a process that runs already */
+	double began;        /* seconds since 1970 */
+	uint64_t begin_ns;
+	uint64_t end_ns;
+};
+
+static void usage(void)
+{
+	puts("Usage: hetmap trace [OPTION]... -- COMMAND [ARG]...\n"
+	     "       hetmap trace [OPTION]... -p PID\n"
+	     "\n"
+	     "Records every page fault of a command and of what it starts, or of a process,\n"
+	     "with time, address, thread, CPU, and call chain. hetmap report says which\n"
+	     "buffers they were of, in what order they came, what they cost, and what would\n"
+	     "help. Any program can be traced; buffers of this library have their names.\n"
+	     "\n"
+	     "Options:");
+	option_help(rows);
+	puts("\n"
+	     "Examples:\n"
+	     "  hetmap trace -- ./program --its-option\n"
+	     "  hetmap trace -o weights.trace -- python3 load.py && hetmap report weights.trace\n"
+	     "  hetmap trace -p 1234\n"
+	     "\n"
+	     "Exit status: the command's; 125 where tracing failed, 126 and 127 where the\n"
+	     "command can't be executed or is not there. See also hetmap-trace(1).");
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static int fail_write(int r)
+{
+	return fail(STATUS_OWN, r, r == -ENOSPC ? "name a folder with more room with -o" : NULL,
+		    "writing the trace: %s", strerror(-r));
+}
+
+/* ---- a command ---- */
+
+static int record_command(struct trace *trace, struct child *child, int *ret_status)
+{
+	bool other;
+	int r, waited;
+
+	do {
+		r = record_drain(&trace->recorder, child->fd, WAIT_MS, &other);
+		if (r) {
+			/* It goes on without: nothing that it does depends on the trace. */
+			fail_write(r);
+			while (child_wait(child, -1, ret_status, NULL) == -ETIME)
+				;
+			return r;
+		}
+		waited = child_wait(child, 0, ret_status, NULL);
+	} while (waited == -ETIME);
+	return waited;
+}
+
+static int trace_command(struct trace *trace, int *ret_status)
+{
+	char *maps = trace_folder_file(trace->folder.path, "maps");
+	struct child child;
+	int r, status, ended = 0;
+
+	setenv("HETMAP_PUBLISH", maps, 1);
+	free(maps);
+	r = child_start(trace->argv, &child);
+	unsetenv("HETMAP_PUBLISH");
+	if (r)
+		return fail(STATUS_OWN, r, NULL, "cannot start a process: %s", strerror(-r));
+	status = record_open(&trace->recorder, &trace->options, &child.pid, 1, true,
+			     trace->folder.data_fd);
+	if (status) {
+		child_abandon(&child);
+		return status;
+	}
+	trace->begin_ns = now_ns();
+	r = child_go(&child);
+	if (r) {
+		record_close(&trace->recorder);
+		return child_exec_failed(trace->argv[0], r);
+	}
+	r = record_command(trace, &child, &ended);
+	trace->end_ns = now_ns();
+	*ret_status = child_exit_status(ended);
+	return r ? STATUS_OWN : 0;
+}
+
+/* ---- a process that runs ---- */
+
+static int attach(struct trace *trace)
+{
+	pid_t *tids;
+	uint32_t n;
+	int status, r;
+
+	r = record_threads(trace->pid, &tids, &n);
+	if (r)
+		return fail(STATUS_OWN, r, NULL, "there is no process %d", (int)trace->pid);
+	status = record_open(&trace->recorder, &trace->options, tids, n, false,
+			     trace->folder.data_fd);
+	free(tids);
+	if (status)
+		return status;
+	trace->begin_ns = now_ns();
+	record_enable(&trace->recorder);
+	/* What it has by now was mapped before, or its record is in a ring. */
+	r = record_running(&trace->recorder, trace->pid);
+	if (!r)
+		r = watch_begin(trace->pid, trace->folder.path, &trace->watch);
+	if (!r)
+		return 0;
+	record_close(&trace->recorder);
+	return r == -ESRCH || r == -ENOENT ?
+		       fail(STATUS_OWN, r, NULL, "process %d has ended", (int)trace->pid) :
+		       fail(STATUS_OWN, r, "run hetmap as the process's user, or with sudo",
+			    "cannot look into process %d: %s", (int)trace->pid, strerror(-r));
+}
+
+static int record_process(struct trace *trace)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, trace->pid, 0);
+	bool ended = false;
+	int r = 0, waited = 0;
+
+	while (!r && !ended && !signals_pending()) {
+		r = record_drain(&trace->recorder, pidfd, WATCH_MS, &ended);
+		watch_look(trace->watch);
+		waited++;
+		/* Without pidfd_open(2), before 5.3. */
+		if (pidfd < 0 && waited % 10 == 0)
+			ended = kill(trace->pid, 0) && errno == ESRCH;
+	}
+	record_disable(&trace->recorder);
+	trace->end_ns = now_ns();
+	watch_look(trace->watch);
+	if (pidfd >= 0)
+		close(pidfd);
+	return r ? fail_write(r) : 0;
+}
+
+/* ---- the result ---- */
+
+/* Which tracepoints are in it, and what is said of the others. */
+static json_t *points_json(const struct trace *trace)
+{
+	const struct record_points *points = &trace->recorder.points;
+	char *missing = points_missing(points, trace->options.no_tracepoints);
+	json_t *recorded = json_array();
+	uint32_t i;
+
+	for (i = 0; i < points->n; i++) {
+		const struct point_known *known = &points_known[points->point[i].point];
+
+		json_array_append_new(recorded,
+				      json_sprintf("%s:%s", known->system, known->name));
+	}
+	recorded = json_pack("{s:o, s:s*}", "recorded", recorded, "missing", missing);
+	free(missing);
+	return recorded;
+}
+
+static json_t *about(const struct trace *trace, const struct record_counts *counts)
+{
+	json_t *words = json_array(), *about, *nodes;
+	char boot[STORAGE_BOOT_MAX];
+	char **word;
+
+	for (word = trace->argv; word && *word; word++) {
+		char *shown = text_escape(*word);
+
+		json_array_append_new(words, json_string(shown));
+		free(shown);
+	}
+	about = json_pack("{s:i, s:o, s:i, s:f, s:I, s:I, s:o}", "version", 1, "command", words,
+			  "pid", (int)trace->pid, "began", trace->began, "begin_ns",
+			  (json_int_t)trace->begin_ns, "end_ns", (json_int_t)trace->end_ns,
+			  "machine", bench_state_now());
+	json_object_set_new(about, "counted",
+			    json_pack("{s:I, s:I, s:I, s:I}", "faults",
+				      (json_int_t)counts->value[TRACE_FAULT], "minor",
+				      (json_int_t)counts->value[TRACE_MINOR], "major",
+				      (json_int_t)counts->value[TRACE_MAJOR], "lost",
+				      (json_int_t)counts->lost));
+	json_object_set_new(about, "latency", json_boolean(!trace->options.no_latency));
+	json_object_set_new(about, "user_only", json_boolean(trace->recorder.user_only));
+	json_object_set_new(about, "nodes_recorded",
+			    json_boolean(record_knows_nodes(&trace->recorder)));
+	json_object_set_new(about, "ring_bytes",
+			    json_integer((json_int_t)trace->recorder.ring_bytes));
+	json_object_set_new(about, "tracepoints", points_json(trace));
+	json_object_set_new(about, "costs", calibrate());
+	nodes = nodes_here();
+	if (nodes)
+		json_object_set_new(about, "nodes", nodes);
+	if (storage_boot(boot))
+		json_object_set_new(about, "boot", json_string(boot));
+	return about;
+}
+
+static void summary(const struct trace *trace, const struct record_counts *counts)
+{
+	char faults[TEXT_MAX], minor[TEXT_MAX], major[TEXT_MAX], size[TEXT_MAX];
+	char seconds[TEXT_MAX], lost[TEXT_MAX];
+
+	text_count(counts->value[TRACE_FAULT], faults);
+	text_seconds((double)(trace->end_ns - trace->begin_ns) / 1e9, seconds);
+	if (trace->options.no_latency)
+		remark("%s page faults in %s, %s of records", faults, seconds,
+		       text_bytes(trace->recorder.written, size));
+	else
+		remark("%s page faults, %s minor and %s major, in %s, %s of records", faults,
+		       text_count(counts->value[TRACE_MINOR], minor),
+		       text_count(counts->value[TRACE_MAJOR], major), seconds,
+		       text_bytes(trace->recorder.written, size));
+	if (counts->lost)
+		remark("%s records were lost: larger rings help (--ring, as root)",
+		       text_count(counts->lost, lost));
+	if (trace->recorder.user_only)
+		remark("faults inside of system calls are not in it: "
+		       "kernel.perf_event_paranoid is 2, or run it with sudo");
+	remark("hetmap report %s", trace->output);
+}
+
+static int finish(struct trace *trace)
+{
+	struct record_counts counts;
+	json_t *object;
+	int r;
+
+	record_count(&trace->recorder, &counts);
+	r = record_finish(&trace->recorder);
+	if (!r) {
+		object = about(trace, &counts);
+		r = trace_folder_about(&trace->folder, object);
+		json_decref(object);
+	}
+	if (r)
+		return fail_write(r);
+	summary(trace, &counts);
+	return 0;
+}
+
+static int run(struct trace *trace)
+{
+	struct timespec now;
+	int status, ended = 0;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	trace->began = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	status = trace_folder_create(trace->output, &trace->folder);
+	if (status)
+		return status;
+	if (trace->pid) {
+		status = attach(trace);
+		if (!status)
+			status = record_process(trace);
+	} else {
+		status = trace_command(trace, &ended);
+	}
+	if (!status)
+		status = finish(trace);
+	watch_end(trace->watch);
+	record_close(&trace->recorder);
+	trace_folder_close(&trace->folder, !status);
+	return status ? status : ended;
+}
+
+static int parse(struct trace *trace, int argc, char **argv)
+{
+	struct option_state state = {
+		.command = "trace",
+		.rows = rows,
+		.argc = argc,
+		.argv = argv,
+		.next = 1,
+	};
+	uint64_t number;
+	int option;
+
+	while ((option = option_next(&state)) != OPTION_END) {
+		switch (option) {
+		case OPTION_OUTPUT:
+			trace->output = state.value;
+			break;
+		case OPTION_PID:
+			if (option_number(state.value, 1, INT32_MAX, &number))
+				return option_refuse(&state, option, "a process's number");
+			trace->pid = (pid_t)number;
+			break;
+		case OPTION_NO_LATENCY:
+			trace->options.no_latency = true;
+			break;
+		case OPTION_MAX_STACK:
+			if (option_number(state.value, 0, 127, &number))
+				return option_refuse(&state, option, "a number from 0 to 127");
+			trace->options.max_stack = (uint32_t)number;
+			break;
+		case OPTION_RING:
+			if (option_bytes(state.value, &number) || number < 65536 ||
+			    number & (number - 1) || number > UINT64_C(1) << 30)
+				return option_refuse(&state, option,
+						     "a power of two from 64K to 1G");
+			trace->options.ring = number;
+			break;
+		case OPTION_NO_TRACEPOINTS:
+			trace->options.no_tracepoints = true;
+			break;
+		case OPTION_QUIET:
+			output.quiet = true;
+			break;
+		case OPTION_HELP:
+			usage();
+			return -1;
+		case OPTION_ARGUMENT:
+			trace->argv = &argv[state.next - 1];
+			return 0;
+		default:
+			return STATUS_USAGE;
+		}
+	}
+	return 0;
+}
+
+int trace_main(int argc, char **argv)
+{
+	struct trace trace = {
+		.options = { .max_stack = 16 },
+		.output = TRACE_FOLDER,
+		.folder = { .data_fd = -1 },
+		.recorder = { .data_fd = -1 },
+	};
+	int status = parse(&trace, argc, argv);
+
+	if (status)
+		return status < 0 ? STATUS_DONE : STATUS_OWN;
+	if (!trace.argv == !trace.pid)
+		return fail(STATUS_OWN, EINVAL, "hetmap trace -- COMMAND",
+			    trace.pid ? "trace: a command or -p, not both" :
+					"trace: no command was named");
+	return run(&trace);
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+/* The folder that a trace is in: made, and never made over something else. */
+#include "trace_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../hetmap/command.h"
+#include "../hetmap/text.h"
+
+char *trace_folder_file(const char *path, const char *name)
+{
+	return text_format("%s/%s", path, name);
+}
+
+/* Nothing is in it that a trace has not. */
+static bool is_trace(const char *path)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	bool only = folder;
+
+	while (only && (entry = readdir(folder)))
+		only = entry->d_name[0] == '.' || !strcmp(entry->d_name, "perf.data") ||
+		       !strcmp(entry->d_name, "maps") || !strcmp(entry->d_name, "about.json");
+	if (folder)
+		closedir(folder);
+	return only;
+}
+
+static void remove_files(const char *path, const char *prefix)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)))
+		if (!strncmp(entry->d_name, prefix, strlen(prefix)) && entry->d_name[0] != '.')
+			unlinkat(dirfd(folder), entry->d_name, 0);
+	if (folder)
+		closedir(folder);
+}
+
+/* Only what a trace is made of: a folder with anything else in it stays. */
+static void remove_trace(const char *path)
+{
+	char *maps = trace_folder_file(path, "maps");
+
+	remove_files(maps, "maps.");
+	rmdir(maps);
+	free(maps);
+	remove_files(path, "perf.data");
+	remove_files(path, "about.json");
+	rmdir(path);
+}
+
+static int put_aside(const char *path, const char *shown)
+{
+	char *old = text_format("%s.old", path);
+	int status = 0;
+
+	if (is_trace(old))
+		remove_trace(old);
+	if (rename(path, old))
+		status = fail(STATUS_OWN, errno, "name another folder with -o",
+			      "cannot rename '%s' to '%s.old': %s", shown, shown,
+			      strerror(errno));
+	free(old);
+	return status;
+}
+
+static int make(const char *path, const char *shown)
+{
+	struct stat st;
+	int status;
+
+	if (!lstat(path, &st)) {
+		if (!S_ISDIR(st.st_mode) || !is_trace(path))
+			return fail(STATUS_OWN, EEXIST, "name another folder with -o",
+				    "'%s' exists and is no trace", shown);
+		status = put_aside(path, shown);
+		if (status)
+			return status;
+	}
+	if (mkdir(path, 0700))
+		return fail(STATUS_OWN, errno, "name another folder with -o",
+			    "cannot make '%s': %s", shown, strerror(errno));
+	return 0;
+}
+
+int trace_folder_create(const char *path, struct trace_folder *ret_folder)
+{
+	struct trace_folder folder = { .data_fd = -1 };
+	char *shown = text_escape(path), *maps = NULL, *data = NULL;
+	size_t end = strlen(path);
+	char *bare = strdup(path);
+	int status;
+
+	while (end > 1 && bare[end - 1] == '/')
+		bare[--end] = '\0';
+	status = make(bare, shown);
+	if (status)
+		goto out;
+	folder.path = realpath(bare, NULL);
+	if (!folder.path) {
+		status = fail(STATUS_OWN, errno, NULL, "'%s': %s", shown, strerror(errno));
+		goto out;
+	}
+	maps = trace_folder_file(folder.path, "maps");
+	data = trace_folder_file(folder.path, "perf.data");
+	if (!mkdir(maps, 0700))
+		folder.data_fd = open(data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (folder.data_fd < 0) {
+		status = fail(STATUS_OWN, errno, "name another folder with -o",
+			      "cannot write into '%s': %s", shown, strerror(errno));
+		free(folder.path);
+		goto out;
+	}
+	*ret_folder = folder;
+out:
+	free(data);
+	free(maps);
+	free(bare);
+	free(shown);
+	return status;
+}
+
+int trace_folder_about(const struct trace_folder *folder, const json_t *about)
+{
+	char *path = trace_folder_file(folder->path, "about.json");
+	int r = json_dump_file(about, path, JSON_INDENT(1)) ? -EIO : 0;
+
+	free(path);
+	return r;
+}
+
+void trace_folder_close(struct trace_folder *folder, bool whole)
+{
+	if (folder->data_fd >= 0)
+		close(folder->data_fd);
+	if (!whole)
+		remove_trace(folder->path);
+	free(folder->path);
+	*folder = (struct trace_folder){ .data_fd = -1 };
+}

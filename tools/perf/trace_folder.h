@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The folder that a trace is in: see perf_data.h. */
+#ifndef HETMAP_TRACE_FOLDER_H
+#define HETMAP_TRACE_FOLDER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record.h"
+
+#define TRACE_FOLDER "hetmap.trace" /* where none was named */
+
+struct trace_folder {
+	char *path; /* absolute */
+	int data_fd;
+};
+
+/*
+ * Makes it. A trace that is there is renamed to PATH.old, in the place of the one before
+ * it; anything else that is there stays, and is refused. A status; the user was told.
+ */
+int trace_folder_create(const char *path, struct trace_folder *ret_folder);
+/* PATH/name: free() it. */
+char *trace_folder_file(const char *path, const char *name);
+/* Writes about.json. 0 or a negative errno. */
+int trace_folder_about(const struct trace_folder *folder, const json_t *about);
+/* @whole: it is one; else nothing of it stays. */
+void trace_folder_close(struct trace_folder *folder, bool whole);
+
+#endif
