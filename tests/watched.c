@@ -22,6 +22,7 @@
 #include <uapi/hetsim.h>
 
 #include "harness.h"
+#include "util.h"
 
 #define PAGE WATCHED_PAGE
 
@@ -340,36 +341,50 @@ static void remote(void)
 	stay(hm_map_address(map_of(buffer, 16)));
 }
 
+static void one_large_refused(void)
+{
+	one_large(true);
+}
+
+static void one_large_untouched(void)
+{
+	one_large(false);
+}
+
+static const struct act {
+	const char *name;
+	void (*run)(void);
+	void (*run_on)(const char *path); /* instead, for those that are given a file */
+} acts[] = {
+	{ .name = "buffers", .run = buffers },
+	{ .name = "many", .run = many },
+	{ .name = "faulting", .run = faulting },
+	{ .name = "one_large", .run = one_large_refused },
+	{ .name = "large_untouched", .run = one_large_untouched },
+	{ .name = "remote", .run = remote },
+	{ .name = "lost", .run = lost },
+	{ .name = "plain", .run = plain },
+	{ .name = "file", .run_on = file },
+	{ .name = "lying", .run = lying },
+	{ .name = "broken", .run = broken },
+	{ .name = "older", .run = older },
+};
+
 void watched_act(int argc, char **argv)
 {
-	const char *name = argc > 2 ? argv[2] : "";
+	const struct act *act;
 
 	if (argc < 3 || strcmp(argv[1], "--watched") != 0)
 		return;
-	if (!strcmp(name, "buffers"))
-		buffers();
-	else if (!strcmp(name, "many"))
-		many();
-	else if (!strcmp(name, "faulting"))
-		faulting();
-	else if (!strcmp(name, "one_large"))
-		one_large(true);
-	else if (!strcmp(name, "large_untouched"))
-		one_large(false);
-	else if (!strcmp(name, "remote"))
-		remote();
-	else if (!strcmp(name, "lost"))
-		lost();
-	else if (!strcmp(name, "plain"))
-		plain();
-	else if (!strcmp(name, "file") && argc > 3)
-		file(argv[3]);
-	else if (!strcmp(name, "lying"))
-		lying();
-	else if (!strcmp(name, "broken"))
-		broken();
-	else if (!strcmp(name, "older"))
-		older();
+	for (act = acts; act < acts + ARRAY_SIZE(acts); act++)
+		if (!strcmp(argv[2], act->name))
+			break;
+	if (act == acts + ARRAY_SIZE(acts) || (act->run_on && argc < 4))
+		_exit(75);
+	if (act->run_on)
+		act->run_on(argv[3]);
+	else
+		act->run();
 	/* Without what a sanitizer has to say of what is there still. */
 	_exit(0);
 }
