@@ -15,6 +15,7 @@
 #include "reserve.h"
 #include "rlimits.h"
 #include "segments.h"
+#include "stream.h"
 #include "sys.h"
 
 /* The bytes of the buffer begin behind the spare area. */
@@ -353,7 +354,8 @@ static int land(struct shadow *shadow, const struct hm_buffer *buffer, uint64_t 
 
 	if (!atomic_compare_exchange_strong(&shadow->state, &state, flying))
 		return refuse_sealed(buffer);
-	memcpy(shadow->bytes + SPARE + first, shadow->bytes, length);
+	/* Nobody reads it before the device is lost. */
+	stream_copy(shadow->bytes + SPARE + first, shadow->bytes, length);
 	if (!atomic_compare_exchange_strong(&shadow->state, &flying, 0))
 		return refuse_sealed(buffer);
 	return 0;
