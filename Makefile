@@ -66,9 +66,11 @@ endif
 endif
 # For static probes (runtime/probe.h).
 have_sdt := $(wildcard /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h)
+# For readers that have many reads in flight (runtime/reader/ring.c), and for tests.
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
+lib_packages += $(have_liburing)
 
-packages := $(lib_packages) $(tool_packages) $(test_packages) $(have_liburing)
+packages := $(lib_packages) $(tool_packages) $(test_packages)
 # In two goes: who only builds need not have what the tests need.
 package_flags := $(shell $(PKG_CONFIG) --cflags $(lib_packages) $(tool_packages) 2>/dev/null; \
 	$(PKG_CONFIG) --cflags $(test_packages) 2>/dev/null)
@@ -83,7 +85,7 @@ compile = $(CC) $(cpp_flags) $(CPPFLAGS) $(c_flags) $(CFLAGS) $(kind_flags)
 link = $(CC) $(CFLAGS) -pthread $(kind_flags) -Wl,--as-needed $(LDFLAGS)
 
 lib_sources := $(wildcard runtime/*.c \
-	$(foreach d,backend accel drm format arch sim soft,runtime/$(d)/*.c))
+	$(foreach d,backend accel drm format reader arch sim soft,runtime/$(d)/*.c))
 tool_sources := $(wildcard tools/hetmap/*.c tools/perf/*.c)
 test_sources := $(wildcard tests/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz_*.c)
@@ -255,7 +257,7 @@ $(O)/tests/fake_drm.so: $(fake_objects)
 
 $(O)/tests/hammer_hetsim: $(hammer_objects) $(O)/runtime.a
 	$(say) LD $@
-	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(have_liburing)) -lm -ldl
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages)) -lm -ldl
 
 $(O)/tests/page_data: $(page_objects) $(O)/tools/perf/page.o
 	$(say) LD $@

@@ -104,6 +104,7 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 		{ OBJECT_SCOPE, "protection scope" },
 		{ OBJECT_SAFETENSORS, "hm_safetensors" },
 		{ OBJECT_TENSOR, "tensor" },
+		{ OBJECT_READER, "hm_reader" },
 	};
 	const char *name = "object";
 	size_t i;

@@ -28,6 +28,7 @@ enum object_kind {
 	OBJECT_SCOPE = 0x686d7343,
 	OBJECT_SAFETENSORS = 0x686d5366,
 	OBJECT_TENSOR = 0x686d5465,
+	OBJECT_READER = 0x686d5264,
 };
 
 struct hm_object {

@@ -15,7 +15,12 @@
 #include <unistd.h>
 
 #include "compat.h"
+#include "config.h"
 #include "util.h"
+
+#ifdef HAVE_LIBURING
+#include <liburing.h>
+#endif
 
 /* Tries before an EINTR or EAGAIN is handed up: signals may come in bursts. */
 #define RETRIES 100
@@ -110,6 +115,48 @@ static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
 	return r ? -1 : 0;
 }
 
+/* Its result is the error number itself, too. */
+static int real_fadvise(int fd, off_t offset, off_t length, int advice)
+{
+	int r = posix_fadvise(fd, offset, length, advice);
+
+	if (r)
+		errno = r;
+	return r ? -1 : 0;
+}
+
+#ifdef HAVE_LIBURING
+/* liburing's results are negative errnos already: here they are as the others'. */
+static int as_errno(int r)
+{
+	if (r < 0)
+		errno = -r;
+	return r < 0 ? -1 : r;
+}
+
+static int real_uring_init(unsigned int entries, struct io_uring *ring, unsigned int flags)
+{
+	return as_errno(io_uring_queue_init(entries, ring, flags));
+}
+
+static int real_uring_submit(struct io_uring *ring, unsigned int wait)
+{
+	return as_errno(io_uring_submit_and_wait(ring, wait));
+}
+#else
+static int real_uring_init(unsigned int entries, struct io_uring *ring, unsigned int flags)
+{
+	(void)entries, (void)ring, (void)flags;
+	errno = ENOSYS;
+	return -1;
+}
+
+static int real_uring_submit(struct io_uring *ring, unsigned int wait)
+{
+	return real_uring_init(wait, ring, 0);
+}
+#endif
+
 struct sys_table sys_table = {
 	.mmap = mmap,
 	.mmap_over = real_mmap_over,
@@ -135,6 +182,7 @@ struct sys_table sys_table = {
 	.ftruncate = ftruncate,
 	.fsync = fsync,
 	.fallocate = fallocate,
+	.fadvise = real_fadvise,
 	.mkdir = mkdir,
 	.rename = rename,
 	.unlink = unlink,
@@ -156,6 +204,8 @@ struct sys_table sys_table = {
 	.getsockopt = getsockopt,
 	.sigaction = sigaction,
 	.pthread_sigmask = real_sigmask,
+	.uring_init = real_uring_init,
+	.uring_submit = real_uring_submit,
 	.calloc = calloc,
 };
 
@@ -341,6 +391,11 @@ int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length)
 	return (int)RETRY(sys_table.fallocate(fd, mode, (off_t)offset, (off_t)length));
 }
 
+int sys_fadvise(int fd, uint64_t offset, uint64_t length, int advice)
+{
+	return (int)RETRY(sys_table.fadvise(fd, (off_t)offset, (off_t)length, advice));
+}
+
 int sys_mkdir(const char *path, mode_t mode)
 {
 	return (int)RETRY(sys_table.mkdir(path, mode));
@@ -496,6 +551,16 @@ int sys_sigaction(int signal, const struct sigaction *action, struct sigaction *
 int sys_sigmask(int how, const sigset_t *set, sigset_t *ret_old)
 {
 	return (int)RETRY(sys_table.pthread_sigmask(how, set, ret_old));
+}
+
+int sys_uring_init(struct io_uring *ring, uint32_t entries)
+{
+	return (int)RETRY(sys_table.uring_init(entries, ring, 0));
+}
+
+int sys_uring_submit(struct io_uring *ring, uint32_t wait)
+{
+	return (int)RETRY(sys_table.uring_submit(ring, wait));
 }
 
 void *sys_calloc(size_t count, size_t size)

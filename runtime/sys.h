@@ -17,6 +17,8 @@
 #include <sys/types.h>
 #include <sys/vfs.h>
 
+struct io_uring;
+
 struct sys_table {
 	void *(*mmap)(void *address, size_t length, int prot, int flags, int fd, off_t offset);
 	void *(*mmap_over)(void *address, size_t length, int prot, int flags, int fd,
@@ -46,6 +48,7 @@ struct sys_table {
 	int (*ftruncate)(int fd, off_t length);
 	int (*fsync)(int fd);
 	int (*fallocate)(int fd, int mode, off_t offset, off_t length);
+	int (*fadvise)(int fd, off_t offset, off_t length, int advice);
 	int (*mkdir)(const char *path, mode_t mode);
 	int (*rename)(const char *from, const char *to);
 	int (*unlink)(const char *path);
@@ -68,6 +71,8 @@ struct sys_table {
 	int (*getsockopt)(int socket, int level, int option, void *value, socklen_t *length);
 	int (*sigaction)(int signal, const struct sigaction *action, struct sigaction *old);
 	int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *old);
+	int (*uring_init)(unsigned int entries, struct io_uring *ring, unsigned int flags);
+	int (*uring_submit)(struct io_uring *ring, unsigned int wait);
 	void *(*calloc)(size_t count, size_t size);
 };
 
@@ -103,6 +108,7 @@ int64_t sys_lseek(int fd, int64_t offset, int whence); /* the new offset */
 int sys_ftruncate(int fd, uint64_t length);
 int sys_fsync(int fd);
 int sys_fallocate(int fd, int mode, uint64_t offset, uint64_t length);
+int sys_fadvise(int fd, uint64_t offset, uint64_t length, int advice);
 int sys_mkdir(const char *path, mode_t mode);
 int sys_rename(const char *from, const char *to);
 int sys_unlink(const char *path);
@@ -138,6 +144,10 @@ int sys_getsockopt(int socket, int level, int option, int *ret_value);
 int sys_peer(int socket, struct ucred *ret_peer); /* SO_PEERCRED */
 int sys_sigaction(int signal, const struct sigaction *action, struct sigaction *ret_old);
 int sys_sigmask(int how, const sigset_t *set, sigset_t *ret_old);
+/* -ENOSYS in a build without liburing. */
+int sys_uring_init(struct io_uring *ring, uint32_t entries);
+/* What was prepared begins; returns when @wait of all that is in flight are done. */
+int sys_uring_submit(struct io_uring *ring, uint32_t wait);
 void *sys_calloc(size_t count, size_t size); /* NULL: no memory; free() it */
 
 #endif

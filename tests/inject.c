@@ -255,6 +255,11 @@ HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
 HOOK(int, fsync, EIO, (int fd), (fd))
 HOOK(int, fallocate, ENOSPC, (int fd, int mode, off_t offset, off_t length),
      (fd, mode, offset, length))
+HOOK(int, fadvise, EINVAL, (int fd, off_t offset, off_t length, int advice),
+     (fd, offset, length, advice))
+HOOK(int, uring_init, ENOMEM, (unsigned int entries, struct io_uring *ring, unsigned int flags),
+     (entries, ring, flags))
+HOOK(int, uring_submit, EBUSY, (struct io_uring * ring, unsigned int wait), (ring, wait))
 HOOK(int, mkdir, ENOSPC, (const char *path, mode_t mode), (path, mode))
 HOOK(int, rename, ENOSPC, (const char *from, const char *to), (from, to))
 HOOK(int, unlink, EIO, (const char *path), (path))
@@ -321,6 +326,9 @@ void inject_install(void)
 		.ftruncate = hook_ftruncate,
 		.fsync = hook_fsync,
 		.fallocate = hook_fallocate,
+		.fadvise = hook_fadvise,
+		.uring_init = hook_uring_init,
+		.uring_submit = hook_uring_submit,
 		.mkdir = hook_mkdir,
 		.rename = hook_rename,
 		.unlink = hook_unlink,

@@ -20,6 +20,7 @@
 #include <hetmap/pointer.h>
 #include <hetmap/protect.h>
 #include <hetmap/queue.h>
+#include <hetmap/reader.h>
 #include <hetmap/retire.h>
 #include <hetmap/stats.h>
 #include <hetmap/view.h>

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+/* What of a file's whole map was touched, and what that costs. */
+#include "account.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "choose.h"
+#include "map.h"
+#include "remap.h"
+#include "repair.h"
+#include "reserve.h"
+#include "segments.h"
+#include "sys.h"
+
+#define TABLE MIB(2) /* what one page of a page table maps */
+
+int account_begin(struct account *account, uint64_t size, uint64_t budget)
+{
+	uint64_t page = page_size();
+
+	*account = (struct account){ .budget = budget };
+	if (budget >= reader_mapped_cost(size, page)) {
+		account->unlimited = true;
+		account->cost = reader_mapped_cost(size, page);
+		account->most = size;
+		return 0;
+	}
+	account->n_block = size / READER_BLOCK + 1;
+	account->n_table = size / TABLE + 1;
+	account->block = sys_calloc(account->n_block / 64 + 1, sizeof(uint64_t));
+	account->table = sys_calloc(account->n_table / 64 + 1, sizeof(uint64_t));
+	if (!account->block || !account->table) {
+		account_end(account);
+		return err_set(-ENOMEM, "no memory for the account of what was touched");
+	}
+	/* The two levels above the tables, at both ends. */
+	account->least = reader_account_bytes(size) + 4 * page;
+	account->cost = account->least;
+	/* A piece may begin and end inside of a block, and of what a table maps. */
+	account->most = (budget - account->least) * 15 / 16;
+	account->most = round_down(account->most - READER_BLOCK, READER_BLOCK);
+	return 0;
+}
+
+void account_end(struct account *account)
+{
+	free(account->block);
+	free(account->table);
+	*account = (struct account){ 0 };
+}
+
+static bool is_set(const uint64_t *bits, uint64_t i)
+{
+	return bits[i / 64] >> (i % 64) & 1;
+}
+
+static uint64_t count_clear(const uint64_t *bits, uint64_t first, uint64_t last)
+{
+	uint64_t n = 0, i;
+
+	for (i = first; i <= last; i++)
+		n += !is_set(bits, i);
+	return n;
+}
+
+static void set(uint64_t *bits, uint64_t first, uint64_t last)
+{
+	uint64_t i;
+
+	for (i = first; i <= last; i++)
+		bits[i / 64] |= 1ull << (i % 64);
+}
+
+bool account_add(struct account *account, uint64_t offset, uint64_t bytes)
+{
+	uint64_t last = offset + bytes - 1, cost;
+
+	if (likely(account->unlimited) || !bytes)
+		return true;
+	cost = count_clear(account->block, offset / READER_BLOCK, last / READER_BLOCK) *
+		       READER_BLOCK +
+	       count_clear(account->table, offset / TABLE, last / TABLE) * page_size();
+	if (account->cost + cost > account->budget)
+		return false;
+	account->cost += cost;
+	set(account->block, offset / READER_BLOCK, last / READER_BLOCK);
+	set(account->table, offset / TABLE, last / TABLE);
+	return true;
+}
+
+/*
+ * Mapped anew, not MADV_DONTNEED, which keeps the tables: elsewhere first, where a failure
+ * does no harm, then moved. What a fault replaced before stays known as replaced.
+ */
+static int map_anew(struct hm_map *map)
+{
+	struct segment_list *list = segments_get(map->buffer);
+	void *fresh;
+	int r;
+
+	r = map_direct(&list->segment[0], map->offset, map->span, NULL, 0,
+		       prot_of_access(map->access), &fresh);
+	if (r) {
+		r = err_set(r, "mapping %s anew: %s", map->buffer->name, err_name(r));
+		goto out;
+	}
+	/* As the one before: see phase.c. */
+	sys_madvise(fresh, map->span, MADV_RANDOM);
+	repair_claim(map, 0, map->span);
+	r = reserve_move(fresh, map->span, map->span, map->address);
+	repair_release(map);
+	if (r) {
+		sys_munmap(fresh, map->span);
+		r = err_set(r, "moving a fresh map of %s over the one before: %s",
+			    map->buffer->name, err_name(r));
+	}
+out:
+	segments_put(map->buffer, list);
+	return r;
+}
+
+int account_give_back(struct account *account, struct hm_map *whole)
+{
+	int r;
+
+	r = remap_lock(whole);
+	if (r)
+		return r;
+	r = map_anew(whole);
+	remap_unlock(whole);
+	if (r)
+		return r;
+	account->cost = account->least;
+	memset(account->block, 0, (account->n_block / 64 + 1) * sizeof(uint64_t));
+	memset(account->table, 0, (account->n_table / 64 + 1) * sizeof(uint64_t));
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What of a file's whole map was touched, in blocks that one fault may bring in, and what
+ * that costs, page tables included: an upper bound, without asking the kernel. When it
+ * reaches the budget, all of it is given back.
+ */
+#ifndef HETMAP_READER_ACCOUNT_H
+#define HETMAP_READER_ACCOUNT_H
+
+#include "core.h"
+
+struct account {
+	bool unlimited; /* all of the file is within the budget */
+	uint64_t budget;
+	uint64_t least; /* with nothing touched: the account itself */
+	uint64_t cost;  /* with what is touched now */
+	uint64_t most;  /* bytes of one piece that fit for certain */
+	uint64_t n_block, n_table;
+	uint64_t *block; /* a bit each */
+	uint64_t *table;
+};
+
+/* -ENOMEM. Of an empty file it is empty. */
+int account_begin(struct account *account, uint64_t size, uint64_t budget);
+void account_end(struct account *account);
+
+/* False: with these bytes, at most account->most of them, it would be over the budget. */
+bool account_add(struct account *account, uint64_t offset, uint64_t bytes);
+
+/*
+ * All pages of @whole, and its page tables, are given back; the address stays. What was read
+ * is in the page cache still. An error leaves the map as it was, or lost.
+ */
+int account_give_back(struct account *account, struct hm_map *whole);
+
+#endif

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The choice of a policy, its window and its memory. The figures behind it are in
+ * docs/performance.md, by "hetmap bench seq_cold seq_warm": maps beat reads wherever a fault
+ * is answered by this kernel, and announced pieces beat all else where they are not resident.
+ */
+#include "choose.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "err.h"
+
+/* Of a sample, from which on the file is taken to be in memory. */
+#define RESIDENT_ENOUGH 90
+
+/* A window's map costs about 20 us, 1 % of what its bytes take. */
+#define WINDOW_MAPPED MIB(32)
+/* read(2) is best where its buffer stays in the cache. */
+#define WINDOW_READ MIB(1)
+#define WINDOW_QUEUED MIB(8)
+
+#define AHEAD_WINDOWS 2
+/* io_uring: windows in memory, the one that is in use included. */
+#define QUEUED_WINDOWS 3
+
+/* One read of io_uring: large ones for windows, and bounce buffers of O_DIRECT for pieces. */
+#define READ_WINDOW MIB(1)
+#define READ_PIECE KIB(256)
+#define READ_PIECE_LEAST KIB(16)
+#define IN_FLIGHT 64
+
+uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page)
+{
+	uint64_t whole = round_up(bytes, page);
+
+	/* A table for each 2 MiB, one more where it begins inside, and the two levels above. */
+	return whole + (whole / MIB(2) + 4) * page;
+}
+
+/* The most bytes whose cost is in @budget, whole pages; 0: none. */
+static uint64_t mapped_within(uint64_t budget, uint64_t page)
+{
+	uint64_t rest = budget > 4 * page ? budget - 4 * page : 0;
+	uint64_t tables = rest / (MIB(2) + page);
+
+	return round_down(min_u64(rest - tables * page, (tables + 1) * MIB(2) - page), page);
+}
+
+static const char *of_resident(const struct reader_facts *facts, char *text, size_t size)
+{
+	if (facts->resident == RESIDENT_UNKNOWN)
+		snprintf(text, size, "it can't be told what is resident");
+	else
+		snprintf(text, size, "%u %% of a sample is resident", facts->resident);
+	return text;
+}
+
+static bool is_resident(const struct reader_facts *facts)
+{
+	return facts->fs_flags & FS_MEMORY ||
+	       (facts->resident != RESIDENT_UNKNOWN && facts->resident >= RESIDENT_ENOUGH);
+}
+
+/* ---- which ---- */
+
+/* The first row that applies; each has its reason, to which the figures are added. */
+static uint32_t pick(const struct reader_facts *facts, uint32_t pattern, const char **reason)
+{
+	bool resident = is_resident(facts);
+
+	if (facts->fs_flags & FS_NETWORK) {
+		*reason = "a network file system's errors are signals in a map, and its maps "
+			  "show old bytes";
+		return facts->uring && !resident ? HM_POLICY_URING : HM_POLICY_READ;
+	}
+	if (facts->fs_flags & FS_SERVED) {
+		*reason = "each fault of a map is a question to the process that serves it";
+		return facts->uring && !resident ? HM_POLICY_URING : HM_POLICY_READ;
+	}
+	if (!facts->mappable) {
+		*reason = "the file can't be mapped";
+		return facts->uring && !resident ? HM_POLICY_URING : HM_POLICY_READ;
+	}
+	if (resident) {
+		*reason = "its bytes are in memory already, and mapping copies none of them";
+		return HM_POLICY_FAULT;
+	}
+	if (pattern == HM_PATTERN_RANDOM) {
+		*reason = "all pieces of a batch are read at once when they are announced";
+		return HM_POLICY_ANNOUNCE;
+	}
+	*reason = "reading ahead of a map overlaps with its use, and copies nothing";
+	return HM_POLICY_AHEAD;
+}
+
+static int check_policy(const struct reader_facts *facts, uint32_t policy)
+{
+	switch (policy) {
+	case HM_POLICY_FAULT:
+	case HM_POLICY_AHEAD:
+	case HM_POLICY_ANNOUNCE:
+	case HM_POLICY_POPULATE:
+		if (!facts->mappable)
+			return err_set(-EOPNOTSUPP,
+				       "policy \"%s\" maps the file, and its file system, %s, "
+				       "does not let it be mapped: \"read\" and \"uring\" do "
+				       "without",
+				       hm_policy_name(policy), facts->fs);
+		return 0;
+	case HM_POLICY_DIRECT:
+		if (!facts->direct)
+			return err_set(-EOPNOTSUPP,
+				       "policy \"direct\": the file system, %s, has no "
+				       "O_DIRECT: \"uring\" reads by the page cache",
+				       facts->fs);
+		/* fall through */
+	case HM_POLICY_URING:
+		if (!facts->uring)
+			return err_set(-EOPNOTSUPP,
+				       "policy \"%s\": there is no io_uring here (built "
+				       "without liburing, refused by kernel.io_uring_disabled, "
+				       "or by a container): \"read\" does without",
+				       hm_policy_name(policy));
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* ---- how much ---- */
+
+static int refuse_budget(const struct reader_wish *wish, uint64_t least, const char *what)
+{
+	return err_set(-ENOBUFS,
+		       "a budget of %" PRIu64 " bytes is too small for %s: %" PRIu64
+		       " are the least",
+		       wish->budget, what, least);
+}
+
+/* Windows that are mapped, one at a time. */
+static int size_mapped(const struct reader_facts *facts, const struct reader_wish *wish,
+		       struct reader_choice *choice)
+{
+	uint64_t least = reader_mapped_cost(facts->page, facts->page);
+	uint64_t most = wish->budget ? mapped_within(wish->budget, facts->page) : UINT64_MAX;
+
+	if (!most || (wish->budget && wish->budget < least))
+		return refuse_budget(wish, least, "a mapped page and its tables");
+	choice->mapped = true;
+	choice->window = round_up(wish->window ? wish->window : WINDOW_MAPPED, facts->page);
+	choice->window = min_u64(choice->window, most);
+	/* A window in whole tables is mapped by fewer of them. */
+	if (!wish->window && choice->window > MIB(2))
+		choice->window = round_down(choice->window, MIB(2));
+	choice->ahead = choice->policy == HM_POLICY_FAULT ? 0 : AHEAD_WINDOWS;
+	choice->budget = wish->budget ? wish->budget :
+					reader_mapped_cost(choice->window, facts->page);
+	return 0;
+}
+
+/* Windows in memory of the reader's own. */
+static int size_read(const struct reader_facts *facts, const struct reader_wish *wish,
+		     struct reader_choice *choice)
+{
+	bool queued = choice->policy != HM_POLICY_READ;
+	uint32_t n = queued ? QUEUED_WINDOWS : 1;
+	uint64_t window = wish->window ? wish->window : queued ? WINDOW_QUEUED : WINDOW_READ;
+	uint64_t most, tables;
+
+	window = round_up(min_u64(window, max_u64(facts->length, 1)), facts->page);
+	if (wish->budget) {
+		/* Such memory has tables, too. */
+		most = mapped_within(wish->budget, facts->page);
+		while (n > 1 && most / n < facts->page)
+			n--;
+		if (most < facts->page)
+			return refuse_budget(wish, reader_mapped_cost(facts->page, facts->page),
+					     "a page to read into");
+		window = min_u64(window, round_down(most / n, facts->page));
+	}
+	tables = reader_mapped_cost(window * n, facts->page);
+	choice->window = window;
+	choice->ahead = n - 1;
+	choice->read = min_u64(READ_WINDOW, window);
+	choice->budget = wish->budget ? wish->budget : tables;
+	return 0;
+}
+
+/* Pieces: copied out of a map of the whole file, or read to where they are wanted. */
+static int size_random(const struct reader_facts *facts, const struct reader_wish *wish,
+		       struct reader_choice *choice)
+{
+	uint64_t least = reader_mapped_cost(3 * READER_BLOCK, facts->page) +
+			 reader_account_bytes(facts->size);
+	bool map = choice->policy <= HM_POLICY_POPULATE;
+
+	choice->window = facts->page;
+	choice->copied_from_map = map && facts->guarded &&
+				  (!wish->budget || wish->budget >= least);
+	choice->ahead = IN_FLIGHT;
+	choice->read = READ_PIECE;
+	choice->budget = wish->budget;
+	if (!choice->budget)
+		choice->budget =
+			choice->copied_from_map ?
+				max_u64(min_u64(facts->ram / 4,
+						reader_mapped_cost(facts->size, facts->page)),
+					least) :
+				reader_mapped_cost(IN_FLIGHT * READ_PIECE, facts->page);
+	if (choice->policy != HM_POLICY_DIRECT)
+		return 0;
+	/* Each read in flight has a place to land in. */
+	while (choice->ahead > 1 && reader_mapped_cost(choice->ahead * READ_PIECE_LEAST,
+						       facts->page) > choice->budget)
+		choice->ahead /= 2;
+	while (choice->read > READ_PIECE_LEAST &&
+	       reader_mapped_cost(choice->ahead * choice->read, facts->page) > choice->budget)
+		choice->read /= 2;
+	least = reader_mapped_cost(READ_PIECE_LEAST, facts->page);
+	if (choice->budget < least)
+		return refuse_budget(wish, least, "a piece to be read past the page cache");
+	return 0;
+}
+
+/* ---- why ---- */
+
+static void explain(const struct reader_facts *facts, const struct reader_wish *wish,
+		    const char *reason, struct reader_choice *choice)
+{
+	char size[16], ram[16], ahead[16], window[16], budget[16], resident[48], how[96] = "";
+
+	if (wish->pattern == HM_PATTERN_RANDOM)
+		snprintf(how, sizeof(how), ", %s%s",
+			 choice->copied_from_map           ? "copied out of a map" :
+			 choice->policy >= HM_POLICY_URING ? "by io_uring" :
+							     "copied by pread(2)",
+			 wish->policy || !choice->copied_from_map ?
+				 "" :
+				 ", looked at again now and then");
+	snprintf(choice->why, sizeof(choice->why),
+		 "%s%s, because %s: %s on %s, %s, read-ahead %s, memory %s; windows of %s, "
+		 "budget %s",
+		 hm_policy_name(choice->policy), how, reason,
+		 format_bytes(facts->size, size, sizeof(size)), facts->fs,
+		 of_resident(facts, resident, sizeof(resident)),
+		 facts->read_ahead ? format_bytes(facts->read_ahead, ahead, sizeof(ahead)) :
+				     "unknown",
+		 format_bytes(facts->ram, ram, sizeof(ram)),
+		 format_bytes(choice->window, window, sizeof(window)),
+		 format_bytes(choice->budget, budget, sizeof(budget)));
+}
+
+int reader_choose(const struct reader_facts *facts, const struct reader_wish *wish,
+		  struct reader_choice *ret_choice)
+{
+	struct reader_choice choice = { .policy = wish->policy };
+	const char *reason = "it was asked for";
+	int r;
+
+	if (choice.policy == HM_POLICY_AUTO)
+		choice.policy = pick(facts, wish->pattern, &reason);
+	r = check_policy(facts, choice.policy);
+	if (r)
+		return r;
+	if (wish->pattern == HM_PATTERN_RANDOM)
+		r = size_random(facts, wish, &choice);
+	else if (choice.policy <= HM_POLICY_POPULATE)
+		r = size_mapped(facts, wish, &choice);
+	else
+		r = size_read(facts, wish, &choice);
+	if (r)
+		return r;
+	explain(facts, wish, reason, &choice);
+	*ret_choice = choice;
+	return 0;
+}
+
+const char *hm_policy_name(uint32_t policy)
+{
+	static const char *const names[] = {
+		[HM_POLICY_AUTO] = "auto",         [HM_POLICY_FAULT] = "fault",
+		[HM_POLICY_AHEAD] = "ahead",       [HM_POLICY_ANNOUNCE] = "announce",
+		[HM_POLICY_POPULATE] = "populate", [HM_POLICY_READ] = "read",
+		[HM_POLICY_URING] = "uring",       [HM_POLICY_DIRECT] = "direct",
+	};
+
+	return policy < ARRAY_SIZE(names) ? names[policy] : NULL;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The choice: what is known of a file and what is wanted of it, made a policy with its
+ * figures and a sentence. Nothing here asks the kernel anything.
+ */
+#ifndef HETMAP_READER_CHOOSE_H
+#define HETMAP_READER_CHOOSE_H
+
+#include <stdbool.h>
+
+#include <hetmap/reader.h>
+
+#include "util.h"
+
+/* reader_fs.flags */
+#define FS_NETWORK (1u << 0) /* another machine's: its errors come late, its pages age */
+#define FS_SERVED (1u << 1)  /* a process's: each fault is a question to it */
+#define FS_MEMORY (1u << 2)  /* is itself memory: nothing is read ahead, O_DIRECT is none */
+
+struct reader_fs {
+	uint32_t magic; /* statfs.f_type */
+	uint32_t flags;
+	const char *name;
+};
+
+/* NULL: there is none of that name here. */
+const struct reader_fs *reader_fs_find(uint32_t magic);
+
+#define RESIDENT_UNKNOWN UINT32_MAX
+
+/* What is known. Bytes, unless said otherwise. */
+struct reader_facts {
+	uint64_t size;       /* of the file */
+	uint64_t length;     /* of the range */
+	uint64_t ram;        /* that the process may have */
+	uint64_t read_ahead; /* of the device; 0: it does not say */
+	uint32_t resident;   /* per cent of a sample; or RESIDENT_UNKNOWN */
+	uint32_t fs_flags;
+	const char *fs; /* name of the file system */
+	bool mappable;  /* MAP_SHARED, or MAP_PRIVATE */
+	bool private_map;
+	bool guarded; /* the handler is installed: copies out of a map are safe */
+	bool uring;   /* io_uring can be had */
+	bool direct;  /* O_DIRECT can be had */
+	uint64_t page;
+};
+
+/* What is wanted: 0 is "chosen". */
+struct reader_wish {
+	uint32_t pattern; /* enum hm_pattern */
+	uint32_t policy;  /* enum hm_policy */
+	uint64_t window;
+	uint64_t budget;
+};
+
+#define WHY_MAX 384
+
+struct reader_choice {
+	uint32_t policy; /* never HM_POLICY_AUTO */
+	uint32_t ahead;  /* windows that are begun before they are wanted; reads in flight */
+	uint64_t window; /* whole pages */
+	uint64_t budget;
+	uint64_t read; /* of one read, of URING and DIRECT */
+	bool mapped;   /* next() gives maps */
+	bool copied_from_map;
+	char why[WHY_MAX];
+};
+
+/*
+ * -EOPNOTSUPP the policy can't be had, -ENOBUFS the budget is too small: with a text.
+ * *ret_choice is untouched then.
+ */
+int reader_choose(const struct reader_facts *facts, const struct reader_wish *wish,
+		  struct reader_choice *ret_choice);
+
+/* Memory that @bytes of a mapped file take when all of them are touched, tables included. */
+uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page);
+
+/* What one fault may bring in around it [Documentation/mm, fault_around_bytes]. */
+#define READER_BLOCK KIB(64)
+
+/* Memory of the account of what was touched, of a file of @size bytes: a bit a block. */
+static inline uint64_t reader_account_bytes(uint64_t size)
+{
+	return (size / READER_BLOCK / 64 + size / MIB(2) / 64 + 2) * sizeof(uint64_t);
+}
+
+#endif

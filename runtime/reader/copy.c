@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+/* Copies out of a reader's map, in one guarded scope for all of a batch. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "reader.h"
+#include "repair.h"
+
+struct copy {
+	const char *base; /* of the map */
+	const struct hm_piece *pieces;
+	struct cursor from, to;
+	char *out;
+};
+
+static void copy_all(const struct copy *copy)
+{
+	const struct hm_piece *piece;
+	char *out = copy->out;
+	uint64_t at, begin, end;
+
+	for (at = copy->from.at; at <= copy->to.at; at++) {
+		/* The last one up to where it is to be done, which may be not at all. */
+		if (at == copy->to.at && !copy->to.done)
+			break;
+		piece = &copy->pieces[at];
+		begin = at == copy->from.at ? copy->from.done : 0;
+		end = at == copy->to.at ? copy->to.done : piece->bytes;
+		memcpy(out, copy->base + piece->offset + begin, end - begin);
+		out += end - begin;
+	}
+}
+
+/* Apart, so that no variable is changed between setjmp() and its second return. */
+static __attribute__((noinline)) int copy_guarded(const struct copy *copy,
+						  struct hm_guard *guard)
+{
+	int r;
+
+	HM_GUARD_INIT(guard);
+	r = hm_guard_begin(guard);
+	if (r)
+		return r;
+	copy_all(copy);
+	return hm_guard_end(guard);
+}
+
+/* What comes of a fault, in the words of a reader. */
+static int explain(struct hm_reader *reader, int r, const struct hm_guard *guard)
+{
+	if (guard->fault.cause == HM_FAULT_END &&
+	    guard->fault.serial == reader->phase.buffer->serial)
+		return reader_explain_read(-ENODATA, guard->fault.offset, 1);
+	return r;
+}
+
+/* The end of the file that the pieces reach to: of bytes cut off in its last page no fault tells. */
+static uint64_t end_of(const struct hm_piece *pieces, struct cursor from, struct cursor to)
+{
+	uint64_t end = 0, at;
+
+	for (at = from.at; at < to.at; at++)
+		if (pieces[at].bytes)
+			end = max_u64(end, pieces[at].offset + pieces[at].bytes);
+	if (to.done)
+		end = max_u64(end, pieces[to.at].offset + to.done);
+	return end;
+}
+
+int copy_pieces(struct hm_reader *reader, const struct hm_piece *pieces, struct cursor from,
+		struct cursor to, char *out)
+{
+	struct hm_map *whole = reader->phase.whole;
+	struct copy copy = {
+		.base = whole->address,
+		.pieces = pieces,
+		.from = from,
+		.to = to,
+		.out = out,
+	};
+	struct hm_guard guard;
+	int r;
+
+	guard.fault.cause = HM_FAULT_NONE;
+	r = copy_guarded(&copy, &guard);
+	if (r)
+		return guard.fault.cause == HM_FAULT_NONE ? r : explain(reader, r, &guard);
+	/* What a fault elsewhere replaced before is not the file's. */
+	r = repair_check(whole, 0, hm_map_length(whole), NULL);
+	return r ? r : reader_check_size(reader, end_of(pieces, from, to));
+}

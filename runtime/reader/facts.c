@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+/* What is known of an open file: its file system, its device, memory, residency. */
+#include "facts.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "handler.h"
+#include "proc.h"
+#include "ring.h"
+#include "smaps.h"
+#include "sys.h"
+
+/* ---- memory ---- */
+
+/* The least of @file in the group at @root/@group and those above it. */
+static uint64_t least_limit(const char *root, char *group, const char *file)
+{
+	uint64_t least = UINT64_MAX, limit;
+	char path[PATH_MAX], *slash;
+
+	for (;;) {
+		/* "max", which is no number, is no limit. */
+		snprintf(path, sizeof(path), "%s%s/%s", root, group, file);
+		if (!number_read(path, &limit))
+			least = min_u64(least, limit);
+		slash = strrchr(group, '/');
+		if (!slash)
+			return least;
+		*slash = '\0';
+	}
+}
+
+/* One line of /proc/self/cgroup: number, controllers, group [cgroups(7)]. */
+static uint64_t limit_of_line(char *line)
+{
+	char *controllers = strchr(line, ':'), *group;
+
+	group = controllers ? strchr(++controllers, ':') : NULL;
+	if (!group)
+		return UINT64_MAX;
+	*group++ = '\0';
+	if (!*controllers)
+		return least_limit("/sys/fs/cgroup", group, "memory.max");
+	if (!strcmp(controllers, "memory"))
+		return least_limit("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
+	return UINT64_MAX;
+}
+
+uint64_t facts_ram(void)
+{
+	uint64_t ram = meminfo_read("MemTotal");
+	char text[4096], *line, *rest = text;
+
+	if (!ram)
+		ram = UINT64_MAX;
+	if (!proc_read("/proc/self/cgroup", text, sizeof(text)))
+		return ram;
+	while ((line = strsep(&rest, "\n")))
+		ram = min_u64(ram, limit_of_line(line));
+	return ram;
+}
+
+/* ---- the device ---- */
+
+static uint64_t read_ahead_of(dev_t device)
+{
+	char path[64];
+	uint64_t kib;
+
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(device),
+		 minor(device));
+	return number_read(path, &kib) || kib > MIB(1) ? 0 : KIB(kib);
+}
+
+static bool has_direct(int fd)
+{
+	char path[32];
+	int other;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = sys_open(path, O_RDONLY | O_DIRECT, 0);
+	if (other < 0)
+		return false;
+	sys_close(other);
+	return true;
+}
+
+/* ---- residency ---- */
+
+/* Looked at: so many places, of so many pages each. */
+#define SAMPLE_PLACES 64
+#define SAMPLE_PAGES 16
+
+/*
+ * Who neither owns a file nor may write to it is told that all of it is resident
+ * [mincore(2), "VERSIONS"].
+ */
+static bool may_tell(int fd, const struct stat *st)
+{
+	char path[32];
+
+	if (st->st_uid == geteuid())
+		return true;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return !sys_access(path, W_OK);
+}
+
+static uint32_t sample(const struct hm_map *whole)
+{
+	uint64_t page = page_size(), pages = round_up(hm_map_length(whole), page) / page;
+	uint64_t step = max_u64(pages / SAMPLE_PLACES, SAMPLE_PAGES), at, n;
+	uint64_t resident = 0, seen = 0;
+	unsigned char vector[SAMPLE_PAGES];
+	uint32_t i;
+
+	for (at = 0; at < pages; at += step) {
+		n = min_u64(SAMPLE_PAGES, pages - at);
+		if (sys_mincore(whole->address + at * page, n * page, vector))
+			return RESIDENT_UNKNOWN;
+		for (i = 0; i < n; i++)
+			resident += vector[i] & 1;
+		seen += n;
+	}
+	return seen ? (uint32_t)(100 * resident / seen) : 0;
+}
+
+bool facts_are_resident(const struct hm_map *whole, uint64_t offset, uint64_t length)
+{
+	uint64_t page = page_size(), at = round_down(offset, page);
+	uint64_t end = round_up(offset + length, page), n, i;
+	unsigned char vector[256];
+
+	for (; at < end; at += n * page) {
+		n = min_u64(ARRAY_SIZE(vector), (end - at) / page);
+		if (sys_mincore(whole->address + at, n * page, vector))
+			return false;
+		for (i = 0; i < n; i++)
+			if (!(vector[i] & 1))
+				return false;
+	}
+	return true;
+}
+
+/* ---- all of it ---- */
+
+void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_map *whole,
+		char fs_name[FS_NAME_MAX], struct reader_facts *ret_facts)
+{
+	const struct reader_fs *fs = NULL;
+	struct statfs statfs;
+
+	*ret_facts = (struct reader_facts){
+		.size = (uint64_t)st->st_size,
+		.length = length,
+		.ram = facts_ram(),
+		.read_ahead = read_ahead_of(st->st_dev),
+		.resident = RESIDENT_UNKNOWN,
+		.fs = "an unknown file system",
+		.mappable = whole || !st->st_size,
+		.guarded = handler_flags() != HANDLER_NONE && !handler_unchained(),
+		.uring = ring_is_there(),
+		.direct = has_direct(fd),
+		.page = page_size(),
+	};
+	if (whole) {
+		ret_facts->private_map = atomic_load(&whole->buffer->backing) ==
+					 HM_BACKING_FILE_PRIVATE;
+		if (may_tell(fd, st))
+			ret_facts->resident = sample(whole);
+	}
+	if (sys_fstatfs(fd, &statfs))
+		return;
+	fs = reader_fs_find((uint32_t)statfs.f_type);
+	if (fs) {
+		ret_facts->fs = fs->name;
+		ret_facts->fs_flags = fs->flags;
+		return;
+	}
+	snprintf(fs_name, FS_NAME_MAX, "0x%08x", (uint32_t)statfs.f_type);
+	ret_facts->fs = fs_name;
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+/* Batches of pieces: announced, then copied out of a map, or read to where they are wanted. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "compat.h"
+#include "map.h"
+#include "reader.h"
+#include "sys.h"
+
+/* Of gathers by a policy that was chosen: every so many it is looked at again. */
+#define LOOK_EVERY 64
+
+static bool announces(const struct phase *phase)
+{
+	return phase->choice.policy == HM_POLICY_ANNOUNCE ||
+	       phase->choice.policy == HM_POLICY_AHEAD ||
+	       phase->choice.policy == HM_POLICY_POPULATE;
+}
+
+/* ---- announcing ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	return (hash ^ value) * 0x9e3779b97f4a7c15u + (hash >> 29);
+}
+
+/* Tells batches apart; a mistake costs a wait, or some calls. Never 0. */
+static uint64_t hash_of(const struct hm_piece *pieces, uint64_t n)
+{
+	uint64_t hash = n, i;
+
+	for (i = 0; i < n; i++)
+		hash = mix(mix(hash, pieces[i].offset), pieces[i].bytes);
+	return hash | 1;
+}
+
+/* Forgets it: what is gathered twice may have been evicted in between. */
+static bool was_announced(struct phase *phase, uint64_t hash)
+{
+	uint32_t i;
+
+	for (i = 0; i < ANNOUNCED; i++)
+		if (phase->recent[i] == hash) {
+			phase->recent[i] = 0;
+			return true;
+		}
+	return false;
+}
+
+static void announce(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n)
+{
+	uint64_t begin = 0, end = 0, i;
+
+	/* Those that follow one another are one. */
+	for (i = 0; i < n; i++) {
+		if (!pieces[i].bytes)
+			continue;
+		if (pieces[i].offset != end) {
+			reader_announce(reader, begin, end - begin);
+			begin = pieces[i].offset;
+		}
+		end = pieces[i].offset + pieces[i].bytes;
+	}
+	reader_announce(reader, begin, end - begin);
+}
+
+/* Is every byte of the batch in memory before anybody asks for it? */
+static bool all_resident(const struct phase *phase, const struct hm_piece *pieces, uint64_t n)
+{
+	uint64_t i;
+
+	for (i = 0; i < n; i++)
+		if (pieces[i].bytes &&
+		    !facts_are_resident(phase->whole, pieces[i].offset, pieces[i].bytes))
+			return false;
+	return true;
+}
+
+/*
+ * A file that was read once is in memory the second time, or is not any more: announcing
+ * is begun and ended as a batch now and then shows.
+ */
+static void look_again(struct phase *phase, const struct hm_piece *pieces, uint64_t n)
+{
+	if (phase->wish.policy != HM_POLICY_AUTO || phase->n_gather++ % LOOK_EVERY ||
+	    !phase->whole || phase->facts.resident == RESIDENT_UNKNOWN)
+		return;
+	if (phase->choice.policy == HM_POLICY_ANNOUNCE && all_resident(phase, pieces, n))
+		phase->choice.policy = HM_POLICY_FAULT;
+	else if (phase->choice.policy == HM_POLICY_FAULT && !all_resident(phase, pieces, n))
+		phase->choice.policy = HM_POLICY_ANNOUNCE;
+}
+
+static int check_pieces(const struct phase *phase, const struct hm_piece *pieces, uint64_t n)
+{
+	uint64_t size = phase->facts.size, i;
+
+	for (i = 0; i < n; i++)
+		if (pieces[i].offset > size || pieces[i].bytes > size - pieces[i].offset)
+			return err_set(-ERANGE,
+				       "piece %" PRIu64 ", %" PRIu64 " bytes at %" PRIu64
+				       ", is not in the file, which has %" PRIu64,
+				       i, pieces[i].bytes, pieces[i].offset, size);
+	return 0;
+}
+
+/* Who copies out of the map himself has no other way to keep account. */
+static int account_all(struct phase *phase, const struct hm_piece *pieces, uint64_t n)
+{
+	uint64_t i;
+	int r;
+
+	for (i = 0; i < n; i++) {
+		if (account_add(&phase->account, pieces[i].offset, pieces[i].bytes))
+			continue;
+		r = account_give_back(&phase->account, phase->whole);
+		if (r)
+			return r;
+		account_add(&phase->account, pieces[i].offset,
+			    min_u64(pieces[i].bytes, phase->account.most));
+	}
+	return 0;
+}
+
+int gather_announce(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n)
+{
+	struct phase *phase = &reader->phase;
+	int r;
+
+	r = check_pieces(phase, pieces, n);
+	if (r || phase->choice.policy == HM_POLICY_DIRECT)
+		return r;
+	look_again(phase, pieces, n);
+	if (phase->choice.policy != HM_POLICY_FAULT) {
+		announce(reader, pieces, n);
+		phase->recent[phase->n_recent++ % ANNOUNCED] = hash_of(pieces, n);
+	}
+	return phase->whole && !phase->account.unlimited ? account_all(phase, pieces, n) : 0;
+}
+
+/* ---- copied out of the map ---- */
+
+static uint64_t bytes_between(const struct hm_piece *pieces, struct cursor from,
+			      struct cursor to)
+{
+	uint64_t bytes = 0, at;
+
+	for (at = from.at; at < to.at; at++)
+		bytes += pieces[at].bytes;
+	return bytes - from.done + to.done;
+}
+
+/* As far as the budget goes, from @from on; at least some bytes. */
+static int take(struct phase *phase, const struct hm_piece *pieces, uint64_t n,
+		struct cursor from, struct cursor *ret_to)
+{
+	struct account *account = &phase->account;
+	struct cursor to = from;
+	bool fresh = false;
+	uint64_t part;
+	int r;
+
+	if (account->unlimited) {
+		*ret_to = (struct cursor){ .at = n };
+		return 0;
+	}
+	while (to.at < n) {
+		part = min_u64(pieces[to.at].bytes - to.done, account->most);
+		if (!account_add(account, pieces[to.at].offset + to.done, part)) {
+			/* What was taken is copied first: its pages are not touched twice. */
+			if (fresh || to.at != from.at || to.done != from.done)
+				break;
+			r = account_give_back(account, phase->whole);
+			if (r)
+				return r;
+			fresh = true;
+			continue;
+		}
+		to.done += part;
+		if (to.done == pieces[to.at].bytes)
+			to = (struct cursor){ .at = to.at + 1 };
+	}
+	*ret_to = to;
+	return 0;
+}
+
+static void populate(const struct phase *phase, const struct hm_piece *pieces,
+		     struct cursor from, struct cursor to)
+{
+	uint64_t at, begin, end, page = page_size();
+
+	for (at = from.at; at < to.at; at++) {
+		begin = round_down(pieces[at].offset, page);
+		end = round_up(pieces[at].offset + pieces[at].bytes, page);
+		/* What can't be brought in is an error of the copy. */
+		if (pieces[at].bytes)
+			sys_madvise(phase->whole->address + begin, end - begin,
+				    MADV_POPULATE_READ);
+	}
+}
+
+static int gather_mapped(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n,
+			 char *out, struct cursor *from)
+{
+	struct phase *phase = &reader->phase;
+	struct cursor to;
+	int r;
+
+	while (from->at < n) {
+		r = take(phase, pieces, n, *from, &to);
+		if (r)
+			return r;
+		if (phase->choice.policy == HM_POLICY_POPULATE)
+			populate(phase, pieces, *from, to);
+		r = copy_pieces(reader, pieces, *from, to, out);
+		if (r)
+			return r;
+		out += bytes_between(pieces, *from, to);
+		*from = to;
+	}
+	return 0;
+}
+
+/* ---- read ---- */
+
+static int gather_read(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n,
+		       char *out)
+{
+	uint64_t i;
+	int r;
+
+	for (i = 0; i < n; i++) {
+		r = reader_pread(reader, out, pieces[i].bytes, pieces[i].offset);
+		if (r)
+			return r;
+		out += pieces[i].bytes;
+	}
+	return 0;
+}
+
+static int begin_bounce(struct phase *phase)
+{
+	if (phase->bounce)
+		return 0;
+	return reader_memory(phase->choice.ahead * phase->choice.read, &phase->bounce);
+}
+
+/* One read, of a piece or a part of it, is put in. */
+static int begin_read(struct hm_reader *reader, struct ring_group *group, uint64_t offset,
+		      uint64_t bytes, char *out, uint64_t *ret_bytes)
+{
+	struct phase *phase = &reader->phase;
+	struct ring_read read = {
+		.fd = phase_fd(reader),
+		.to = out,
+		.offset = offset,
+		.unit = 1,
+		.group = group,
+	};
+	uint32_t slot;
+	int r;
+
+	r = ring_slot(phase->ring, &slot);
+	if (r)
+		return r;
+	if (phase->bounce) {
+		read.unit = DIRECT_BLOCK;
+		read.offset = round_down(offset, DIRECT_BLOCK);
+		read.skip = (uint32_t)(offset - read.offset);
+		read.to = phase->bounce->address + slot * phase->choice.read;
+		read.copy_to = out;
+	}
+	*ret_bytes = min_u64(bytes, phase->choice.read - read.skip);
+	read.wanted = read.skip + (uint32_t)*ret_bytes;
+	read.length = phase->bounce ? (uint32_t)round_up(read.wanted, DIRECT_BLOCK) :
+				      read.wanted;
+	ring_read(phase->ring, slot, &read);
+	return 0;
+}
+
+static int begin_reads(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n,
+		       char *out, struct ring_group *group)
+{
+	uint64_t i, done, bytes = 0;
+	int r;
+
+	for (i = 0; i < n; i++)
+		for (done = 0; done < pieces[i].bytes; done += bytes) {
+			r = begin_read(reader, group, pieces[i].offset + done,
+				       pieces[i].bytes - done, out, &bytes);
+			if (r || group->error)
+				return r;
+			out += bytes;
+		}
+	return 0;
+}
+
+static int gather_queued(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n,
+			 char *out)
+{
+	struct phase *phase = &reader->phase;
+	struct ring_group group = { 0 };
+	int r;
+
+	r = phase_ring(phase);
+	if (!r && phase->direct_fd >= 0)
+		r = begin_bounce(phase);
+	if (!r)
+		r = begin_reads(reader, pieces, n, out, &group);
+	if (!r)
+		r = ring_wait(phase->ring, &group);
+	/* Nothing may write to what is the caller's again. */
+	if (r)
+		phase_drop_ring(phase);
+	if (!r && group.error)
+		r = reader_explain_read(group.error, group.where, 1);
+	return r;
+}
+
+/* ---- gathering ---- */
+
+static bool is_refused(int r)
+{
+	return r == -EOPNOTSUPP || r == -EBUSY || r == -EAGAIN;
+}
+
+int gather(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n, void *to)
+{
+	struct phase *phase = &reader->phase;
+	struct cursor from = { 0 };
+	int r;
+
+	r = check_pieces(phase, pieces, n);
+	if (r)
+		return r;
+	look_again(phase, pieces, n);
+	if (phase->choice.policy >= HM_POLICY_URING && phase->wish.pattern == HM_PATTERN_RANDOM)
+		return gather_queued(reader, pieces, n, to);
+	if (announces(phase) && !was_announced(phase, hash_of(pieces, n)))
+		announce(reader, pieces, n);
+	r = -EOPNOTSUPP;
+	if (phase->whole)
+		r = gather_mapped(reader, pieces, n, to, &from);
+	/* No guarded scope can be had now: the kernel copies as safely. */
+	if (is_refused(r))
+		r = gather_read(reader, pieces, n, to);
+	return r;
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+/* A phase: a file as it is now, what is chosen for it, and what that takes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "map.h"
+#include "reader.h"
+#include "rlimits.h"
+#include "sys.h"
+
+/* io_uring: more of them in flight gain nothing. */
+#define DEPTH 64
+
+/* At once; Linux reads less than 2 GiB [read(2)]. */
+#define READ_MAX GIB(1)
+
+/*
+ * One announcement brings in no more than the device's read-ahead
+ * [mm/readahead.c, force_page_cache_ra()].
+ */
+#define ANNOUNCE_LEAST KIB(128)
+#define ANNOUNCE_MOST MIB(8)
+
+/* ---- what every policy needs ---- */
+
+int reader_explain_read(int r, uint64_t offset, uint64_t bytes)
+{
+	if (r == -ENODATA)
+		return err_set(r,
+			       "the file ended before byte %" PRIu64
+			       ": it was cut off while it was read",
+			       offset + bytes);
+	return err_set(r, "reading %" PRIu64 " bytes at %" PRIu64 ": %s", bytes, offset,
+		       err_name(r));
+}
+
+int reader_check_size(struct hm_reader *reader, uint64_t end)
+{
+	struct stat st;
+	int r;
+
+	r = sys_fstat(reader->fd, &st);
+	if (r)
+		return err_set(r, "fstat: %s", err_name(r));
+	if (likely((uint64_t)st.st_size >= end))
+		return 0;
+	return err_set(-ENODATA,
+		       "the file ends at byte %" PRIu64 ", before %" PRIu64
+		       ": it was cut off while it was read",
+		       (uint64_t)st.st_size, end);
+}
+
+int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset)
+{
+	uint64_t done = 0;
+	ssize_t n;
+
+	while (done < length) {
+		n = sys_pread(reader->fd, (char *)to + done, min_u64(length - done, READ_MAX),
+			      offset + done);
+		if (n <= 0)
+			return reader_explain_read(n ? (int)n : -ENODATA, offset, length);
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
+void reader_announce(struct hm_reader *reader, uint64_t offset, uint64_t length)
+{
+	uint64_t step = reader->phase.facts.read_ahead, at;
+
+	step = min_u64(max_u64(step, ANNOUNCE_LEAST), ANNOUNCE_MOST);
+	/* Advice: what comes of it is seen when the bytes are wanted. */
+	for (at = offset; at < offset + length; at += step)
+		sys_fadvise(reader->fd, at, min_u64(step, offset + length - at),
+			    POSIX_FADV_WILLNEED);
+}
+
+int reader_memory(uint64_t bytes, struct hm_map **ret_map)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_BUFFER_PRIVATE,
+		.size = bytes,
+		.name = "reader",
+	};
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	int r;
+
+	r = hm_device_open("host", &device);
+	if (r)
+		return r;
+	r = hm_buffer_create(device, &desc, &buffer);
+	hm_device_unref(device);
+	if (r)
+		return r;
+	r = hm_map_create(buffer, NULL, ret_map);
+	/* The map holds it from here on. */
+	hm_buffer_unref(buffer);
+	return r;
+}
+
+int phase_ring(struct phase *phase)
+{
+	bool pieces = phase->wish.pattern == HM_PATTERN_RANDOM;
+
+	/* Of pieces each read may need a place of the reader's own. */
+	return phase->ring ? 0 : ring_open(pieces ? phase->choice.ahead : DEPTH, &phase->ring);
+}
+
+void phase_drop_ring(struct phase *phase)
+{
+	ring_close(phase->ring);
+	phase->ring = NULL;
+}
+
+uint64_t phase_memory(const struct phase *phase)
+{
+	uint64_t page = page_size(), memory = 0;
+
+	if (phase->window)
+		memory += reader_mapped_cost(hm_map_length(phase->window), page);
+	if (phase->stream.memory)
+		memory += reader_mapped_cost(hm_map_length(phase->stream.memory), page);
+	if (phase->bounce)
+		memory += reader_mapped_cost(hm_map_length(phase->bounce), page);
+	return memory + phase->account.cost;
+}
+
+/* ---- made ---- */
+
+static int check_kind(const struct stat *st)
+{
+	if (S_ISREG(st->st_mode))
+		return 0;
+	if (S_ISDIR(st->st_mode))
+		return err_set(-EISDIR, "it is a directory");
+	return err_set(-EINVAL, "it is no regular file (%s): only those can be read anywhere",
+		       S_ISFIFO(st->st_mode) ? "a FIFO" :
+		       S_ISCHR(st->st_mode)  ? "a character device" :
+		       S_ISBLK(st->st_mode)  ? "a block device" :
+					       "a socket");
+}
+
+static int set_range(struct phase *phase, uint64_t size, uint64_t begin, uint64_t end)
+{
+	if (!end)
+		end = size;
+	if (begin > end || end > size)
+		return err_set(-ERANGE,
+			       "bytes %" PRIu64 " to %" PRIu64
+			       " are not in the file, which has %" PRIu64,
+			       begin, end, size);
+	phase->begin = begin;
+	phase->end = end;
+	phase->position = begin;
+	return 0;
+}
+
+/* Where the file system lets it: a reader does without, if it has to. */
+static int map_whole(struct hm_reader *reader, uint64_t size, struct phase *phase)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_BUFFER_READ_ONLY,
+		.size = size,
+		.name = reader->path,
+	};
+	const struct hm_map_desc all = { .struct_size = sizeof(all), .access = HM_READ };
+	int r;
+
+	r = hm_buffer_from_file(reader->device, NULL, reader->fd, &desc, &phase->buffer);
+	/* Cut off since it was looked at: what is read of it will say so. */
+	if (r)
+		return r == -EINVAL || r == -ENODATA ? 0 : r;
+	r = hm_map_create(phase->buffer, &all, &phase->whole);
+	if (!r)
+		return 0;
+	hm_buffer_unref(phase->buffer);
+	phase->buffer = NULL;
+	return r == -EOPNOTSUPP || r == -EACCES || r == -EPERM ? 0 : r;
+}
+
+static int open_direct(struct hm_reader *reader)
+{
+	char path[32];
+	int fd;
+
+	/* Another open file: what is set on it is not for those who have the other one. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", reader->fd);
+	fd = sys_open(path, O_RDONLY | O_DIRECT, 0);
+	return fd < 0 ? rlimits_explain_fd(fd, "a descriptor with O_DIRECT") : fd;
+}
+
+/* What only some policies need. */
+static int equip(struct hm_reader *reader, struct phase *phase)
+{
+	if (!phase->choice.copied_from_map) {
+		hm_map_unref(phase->whole);
+		phase->whole = NULL;
+	}
+	if (!phase->choice.mapped && !phase->whole) {
+		hm_buffer_unref(phase->buffer);
+		phase->buffer = NULL;
+	}
+	if (phase->choice.policy == HM_POLICY_DIRECT) {
+		phase->direct_fd = open_direct(reader);
+		if (phase->direct_fd < 0)
+			return phase->direct_fd;
+	}
+	if (!phase->whole)
+		return 0;
+	/* A fault would read as much around it as the device reads ahead, megabytes. */
+	sys_madvise(phase->whole->address, phase->whole->span, MADV_RANDOM);
+	return account_begin(&phase->account, phase->facts.size, phase->choice.budget);
+}
+
+int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
+		const struct reader_wish *wish, struct phase *phase)
+{
+	struct stat st;
+	int r;
+
+	*phase = (struct phase){ .wish = *wish, .direct_fd = -1 };
+	r = sys_fstat(reader->fd, &st);
+	if (r)
+		return err_set(r, "fstat: %s", err_name(r));
+	r = check_kind(&st);
+	if (!r)
+		r = set_range(phase, (uint64_t)st.st_size, begin, end);
+	if (!r && st.st_size)
+		r = map_whole(reader, (uint64_t)st.st_size, phase);
+	if (r)
+		goto err_phase;
+	facts_find(reader->fd, &st, phase->end - phase->begin, phase->whole, phase->fs_name,
+		   &phase->facts);
+	r = reader_choose(&phase->facts, wish, &phase->choice);
+	if (!r)
+		r = equip(reader, phase);
+	if (r)
+		goto err_phase;
+	return 0;
+
+err_phase:
+	phase_end(phase);
+	return r;
+}
+
+void phase_take_up(struct hm_reader *reader)
+{
+	bool random = reader->phase.wish.pattern == HM_PATTERN_RANDOM;
+
+	/* Reads, too, bring in as much ahead of them as the device is told to, or twice that. */
+	sys_fadvise(reader->fd, 0, 0, random ? POSIX_FADV_RANDOM : POSIX_FADV_SEQUENTIAL);
+}
+
+void phase_end(struct phase *phase)
+{
+	stream_end(phase);
+	hm_map_unref(phase->bounce);
+	hm_map_unref(phase->window);
+	hm_map_unref(phase->whole);
+	hm_buffer_unref(phase->buffer);
+	account_end(&phase->account);
+	if (phase->direct_fd >= 0)
+		sys_close(phase->direct_fd);
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+/* Many reads in flight, by io_uring. */
+#include "ring.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "err.h"
+#include "sys.h"
+#include "util.h"
+
+#ifdef HAVE_LIBURING
+
+#include <liburing.h>
+
+/* Reads that the kernel gives back unfinished, without any reason to stop. */
+#define TRIES 100
+
+struct slot {
+	struct ring_read read;
+	uint32_t done;
+	uint32_t tries;
+	uint32_t next_free;
+};
+
+struct ring {
+	struct io_uring uring;
+	uint32_t depth;
+	uint32_t in_flight; /* put in, and not over: also what is not submitted yet */
+	uint32_t free;      /* depth: none */
+	struct slot slot[];
+};
+
+bool ring_is_there(void)
+{
+	static _Atomic bool there;
+	struct io_uring uring;
+
+	if (atomic_load_explicit(&there, memory_order_relaxed))
+		return true;
+	if (sys_uring_init(&uring, 1))
+		return false;
+	io_uring_queue_exit(&uring);
+	atomic_store_explicit(&there, true, memory_order_relaxed);
+	return true;
+}
+
+int ring_open(uint32_t depth, struct ring **ret_ring)
+{
+	struct ring *ring = sys_calloc(1, sizeof(*ring) + depth * sizeof(*ring->slot));
+	uint32_t i;
+	int r;
+
+	if (!ring)
+		return err_set(-ENOMEM, "no memory for %u reads in flight", depth);
+	r = sys_uring_init(&ring->uring, depth);
+	if (r) {
+		free(ring);
+		return err_set(r, "io_uring for %u reads in flight: %s", depth, err_name(r));
+	}
+	/* A child has nothing of it: its memory is the kernel's side of this process. */
+	io_uring_ring_dontfork(&ring->uring);
+	ring->depth = depth;
+	for (i = 0; i < depth; i++)
+		ring->slot[i].next_free = i + 1;
+	*ret_ring = ring;
+	return 0;
+}
+
+void ring_close(struct ring *ring)
+{
+	if (!ring)
+		return;
+	ring_drain(ring);
+	io_uring_queue_exit(&ring->uring);
+	free(ring);
+}
+
+static void prepare(struct ring *ring, struct slot *slot)
+{
+	const struct ring_read *read = &slot->read;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
+
+	/* As many as slots: there is one. */
+	io_uring_prep_read(sqe, read->fd, read->to + slot->done, read->length - slot->done,
+			   read->offset + slot->done);
+	io_uring_sqe_set_data64(sqe, (uint64_t)(slot - ring->slot));
+}
+
+static void end(struct ring *ring, struct slot *slot, int r)
+{
+	const struct ring_read *read = &slot->read;
+
+	if (!r && read->copy_to)
+		memcpy(read->copy_to, read->to + read->skip, read->wanted - read->skip);
+	if (r && !read->group->error) {
+		read->group->error = r;
+		read->group->where = read->offset + slot->done;
+	}
+	read->group->pending--;
+	ring->in_flight--;
+	slot->next_free = ring->free;
+	ring->free = (uint32_t)(slot - ring->slot);
+}
+
+/* What one completion says; some need another go. */
+static void complete(struct ring *ring, struct slot *slot, int result)
+{
+	bool again = result == -EAGAIN || result == -EINTR;
+
+	if (result > 0) {
+		slot->done += (uint32_t)result;
+		if (slot->done >= slot->read.wanted)
+			end(ring, slot, 0);
+		else if (slot->done % slot->read.unit)
+			end(ring, slot, -ENODATA);
+		else
+			prepare(ring, slot);
+	} else if (again && slot->tries++ < TRIES) {
+		prepare(ring, slot);
+	} else {
+		end(ring, slot, result ? result : -ENODATA);
+	}
+}
+
+static void reap(struct ring *ring)
+{
+	struct io_uring_cqe *cqe;
+	uint64_t slot;
+	int result;
+
+	while (!io_uring_peek_cqe(&ring->uring, &cqe)) {
+		slot = io_uring_cqe_get_data64(cqe);
+		result = cqe->res;
+		io_uring_cqe_seen(&ring->uring, cqe);
+		complete(ring, &ring->slot[slot], result);
+	}
+}
+
+static int submit(struct ring *ring, uint32_t wait)
+{
+	int r = sys_uring_submit(&ring->uring, wait);
+
+	if (r < 0)
+		return err_set(r, "io_uring with %u reads in flight: %s", ring->in_flight,
+			       err_name(r));
+	reap(ring);
+	return 0;
+}
+
+int ring_slot(struct ring *ring, uint32_t *ret_slot)
+{
+	int r;
+
+	while (ring->free == ring->depth) {
+		r = submit(ring, 1);
+		if (r)
+			return r;
+	}
+	*ret_slot = ring->free;
+	return 0;
+}
+
+void ring_read(struct ring *ring, uint32_t number, const struct ring_read *read)
+{
+	struct slot *slot = &ring->slot[number];
+
+	ring->free = slot->next_free;
+	*slot = (struct slot){ .read = *read };
+	read->group->pending++;
+	ring->in_flight++;
+	prepare(ring, slot);
+}
+
+int ring_submit(struct ring *ring)
+{
+	return submit(ring, 0);
+}
+
+int ring_wait(struct ring *ring, const struct ring_group *group)
+{
+	int r;
+
+	while (group->pending) {
+		r = submit(ring, 1);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+void ring_drain(struct ring *ring)
+{
+	struct io_uring_cqe *cqe;
+
+	/* What was never submitted never will be. */
+	while (ring->in_flight > io_uring_sq_ready(&ring->uring)) {
+		if (!io_uring_peek_cqe(&ring->uring, &cqe)) {
+			struct slot *slot = &ring->slot[io_uring_cqe_get_data64(cqe)];
+
+			io_uring_cqe_seen(&ring->uring, cqe);
+			end(ring, slot, -ECANCELED);
+		} else {
+			/* Also enters the kernel, which completions wait for. */
+			sched_yield();
+		}
+	}
+}
+
+#else
+
+bool ring_is_there(void)
+{
+	return false;
+}
+
+int ring_open(uint32_t depth, struct ring **ret_ring)
+{
+	(void)depth, (void)ret_ring;
+	return err_set(-EOPNOTSUPP, "io_uring: this is a build without liburing");
+}
+
+void ring_close(struct ring *ring)
+{
+	(void)ring;
+}
+
+int ring_slot(struct ring *ring, uint32_t *ret_slot)
+{
+	(void)ring, (void)ret_slot;
+	return -EOPNOTSUPP;
+}
+
+void ring_read(struct ring *ring, uint32_t slot, const struct ring_read *read)
+{
+	(void)ring, (void)slot, (void)read;
+}
+
+int ring_submit(struct ring *ring)
+{
+	(void)ring;
+	return -EOPNOTSUPP;
+}
+
+int ring_wait(struct ring *ring, const struct ring_group *group)
+{
+	(void)ring, (void)group;
+	return -EOPNOTSUPP;
+}
+
+void ring_drain(struct ring *ring)
+{
+	(void)ring;
+}
+
+#endif

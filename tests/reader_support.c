@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+/* Files of known bytes, and readers of them. */
+#include "reader_support.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static unsigned char byte_at(uint64_t offset)
+{
+	return (unsigned char)(offset * 7 + offset / 251);
+}
+
+bool reader_is_data(const void *data, uint64_t offset, uint64_t bytes)
+{
+	const unsigned char *byte = data;
+	uint64_t i;
+
+	for (i = 0; i < bytes; i++)
+		if (byte[i] != byte_at(offset + i))
+			return false;
+	return true;
+}
+
+void reader_write(int fd, uint64_t offset, uint64_t bytes)
+{
+	unsigned char block[65536];
+	uint64_t i, n;
+
+	for (; bytes; bytes -= n, offset += n) {
+		n = bytes < sizeof(block) ? bytes : sizeof(block);
+		for (i = 0; i < n; i++)
+			block[i] = byte_at(offset + i);
+		CHECK_FATAL(pwrite(fd, block, n, (off_t)offset) == (ssize_t)n);
+	}
+}
+
+/* FOLDER/NAME of @size bytes of data; free() it. */
+char *reader_file(const char *folder, const char *name, uint64_t size)
+{
+	char *path = folder_path(folder, name);
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	CHECK_FATAL(fd >= 0);
+	reader_write(fd, 0, size);
+	close(fd);
+	return path;
+}
+
+struct hm_reader_desc reader_desc(uint32_t pattern, uint32_t policy, uint64_t window,
+				  uint64_t budget)
+{
+	return (struct hm_reader_desc){
+		.struct_size = sizeof(struct hm_reader_desc),
+		.pattern = pattern,
+		.policy = policy,
+		.window = window,
+		.budget = budget,
+	};
+}
+
+struct hm_reader *reader_open(const char *path, uint32_t pattern, uint32_t policy)
+{
+	struct hm_reader_desc desc = reader_desc(pattern, policy, 0, 0);
+	struct hm_reader *reader;
+
+	CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
+	return reader;
+}
+
+struct hm_reader_info reader_info(struct hm_reader *reader)
+{
+	struct hm_reader_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_reader_query(reader, &info));
+	return info;
+}
+
+/* What this kernel, container or file system has not; said once for a test. */
+bool reader_can(const char *path, uint32_t policy)
+{
+	struct hm_reader_desc desc = reader_desc(HM_PATTERN_SEQUENTIAL, policy, 0, 0);
+	struct hm_reader *reader;
+	int r = hm_reader_open(path, &desc, &reader);
+
+	if (!r)
+		hm_reader_unref(reader);
+	else
+		CHECK_EQUAL(r, -EOPNOTSUPP);
+	return !r;
+}
+
+/* All of [begin, end), window by window; its bytes, in its order. */
+void reader_check_range(struct hm_reader *reader, uint64_t begin, uint64_t end)
+{
+	uint64_t offset, bytes, at = begin;
+	const void *data;
+
+	for (;;) {
+		CHECK_OK_FATAL(hm_reader_next(reader, &data, &offset, &bytes));
+		CHECK_EQUAL(offset, at);
+		if (!bytes)
+			break;
+		CHECK(reader_is_data(data, offset, bytes));
+		at += bytes;
+	}
+	CHECK_EQUAL(at, end);
+	CHECK(data == NULL);
+	/* The end stays the end. */
+	CHECK_OK(hm_reader_next(reader, &data, NULL, &bytes));
+	CHECK_EQUAL(bytes, 0);
+}
+
+#define PIECES 100
+
+static uint64_t random_pieces(uint64_t *state, uint64_t size, struct hm_piece *pieces)
+{
+	uint64_t total = 0, i;
+
+	for (i = 0; i < PIECES; i++) {
+		pieces[i].offset = test_random(state) % (size + 1);
+		pieces[i].bytes = test_random(state) % (i % 10 ? 3000 : 70000);
+		if (pieces[i].bytes > size - pieces[i].offset)
+			pieces[i].bytes = size - pieces[i].offset;
+		/* Some follow one another. */
+		if (i % 7 == 1) {
+			pieces[i].offset = pieces[i - 1].offset + pieces[i - 1].bytes;
+			pieces[i].bytes = pieces[i].offset < size ? 1 : 0;
+		}
+		total += pieces[i].bytes;
+	}
+	return total;
+}
+
+void reader_check_pieces(const struct hm_piece *pieces, uint64_t n, const char *out)
+{
+	uint64_t i;
+
+	for (i = 0; i < n; i++) {
+		CHECK(reader_is_data(out, pieces[i].offset, pieces[i].bytes));
+		out += pieces[i].bytes;
+	}
+}
+
+void reader_gather(struct hm_reader *reader, uint64_t size, uint64_t *state)
+{
+	struct hm_piece pieces[PIECES];
+	uint64_t total, round;
+	char *out;
+
+	for (round = 0; round < 6; round++) {
+		total = random_pieces(state, size, pieces);
+		out = malloc(total + 1);
+		CHECK_FATAL(out != NULL);
+		memset(out, 0x55, total + 1);
+		if (round % 3)
+			CHECK_OK(hm_reader_announce(reader, pieces, PIECES));
+		CHECK_OK(hm_reader_gather(reader, pieces, PIECES, out));
+		reader_check_pieces(pieces, PIECES, out);
+		CHECK_EQUAL(out[total], 0x55);
+		free(out);
+	}
+	CHECK_OK(hm_reader_gather(reader, NULL, 0, NULL));
+	CHECK_OK(hm_reader_announce(reader, NULL, 0));
+}

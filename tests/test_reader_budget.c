@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+/* Readers of large files, in little memory: what the kernel says they have. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reader_support.h"
+
+/* ---- large files, little memory ---- */
+
+static void test_offsets(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	const uint64_t far = 5 * GIB + 4097;
+	struct hm_piece pieces[2] = { { far, 9000 }, { 4 * GIB - 3, 7 } };
+	struct hm_reader *reader;
+	uint32_t policy;
+	char out[9007];
+	int fd;
+
+	file_sparse(folder, "data", 6 * GIB);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	reader_write(fd, far, 9000);
+	reader_write(fd, 4 * GIB - 3, 7);
+	close(fd);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_DIRECT; policy++) {
+		if (!reader_can(path, policy))
+			continue;
+		reader = reader_open(path, HM_PATTERN_RANDOM, policy);
+		CHECK_OK(hm_reader_gather(reader, pieces, 2, out));
+		reader_check_pieces(pieces, 2, out);
+		CHECK_OK(hm_reader_range(reader, far, far + 9000, HM_PATTERN_SEQUENTIAL,
+					 policy));
+		reader_check_range(reader, far, far + 9000);
+		hm_reader_unref(reader);
+	}
+	CHECK_OK(hm_handler_remove());
+	free(path);
+	folder_remove(folder);
+}
+
+/* What the kernel says that the process has of files, and of page tables. */
+static uint64_t held(void)
+{
+	return test_status_bytes("RssFile") + test_status_bytes("VmPTE");
+}
+
+#define BUDGET (6 * MIB)
+/* What malloc(), the tables of its own and the kernel's rounding may add. */
+#define SLACK MIB
+
+static void test_budget_random(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	const uint64_t n = 20000;
+	struct hm_piece *pieces = calloc(n, sizeof(*pieces));
+	char *out = malloc(n);
+	struct hm_reader_desc desc;
+	struct hm_reader_info info;
+	struct hm_reader *reader;
+	uint64_t i, before, most = 0;
+
+	CHECK_FATAL(pieces && out);
+	memset(out, 1, n);
+	/* A byte of each 2 MiB: all at once would take a page table each. */
+	file_sparse(folder, "data", n * 2 * MIB);
+	for (i = 0; i < n; i++)
+		pieces[i] = (struct hm_piece){ i * 2 * MIB + i, 1 };
+	CHECK_OK_FATAL(hm_handler_install(0));
+	desc = reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, BUDGET);
+	CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
+	before = held();
+	for (i = 0; i < n; i += 500) {
+		CHECK_OK(hm_reader_gather(reader, pieces + i, 500, out + i));
+		if (held() - before > most)
+			most = held() - before;
+	}
+	CHECK(is_zero(out, 0, n));
+	if (most > BUDGET + SLACK)
+		test_fail(__FILE__, __LINE__, "it had %llu bytes", (unsigned long long)most);
+	info = reader_info(reader);
+	CHECK(info.peak <= BUDGET);
+	CHECK(info.peak > BUDGET / 2);
+	hm_reader_unref(reader);
+	CHECK_OK(hm_handler_remove());
+	free(pieces);
+	free(out);
+	free(path);
+	folder_remove(folder);
+}
+
+static void touch(const void *data, uint64_t bytes)
+{
+	const volatile char *byte = data;
+	uint64_t i;
+
+	for (i = 0; i < bytes; i += PAGE)
+		(void)byte[i];
+}
+
+static void test_budget_sequential(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	struct hm_reader_desc desc;
+	struct hm_reader_info info;
+	struct hm_reader *reader;
+	uint64_t before, most, bytes, total, anonymous;
+	const void *data;
+	uint32_t policy;
+
+	file_sparse(folder, "data", 64 * MIB);
+	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_DIRECT; policy++) {
+		if (!reader_can(path, policy))
+			continue;
+		desc = reader_desc(HM_PATTERN_SEQUENTIAL, policy, 0, BUDGET);
+		CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
+		before = held();
+		anonymous = test_status_bytes("RssAnon");
+		most = 0;
+		total = 0;
+		do {
+			CHECK_OK_FATAL(hm_reader_next(reader, &data, NULL, &bytes));
+			touch(data, bytes);
+			total += bytes;
+			if (held() - before > most)
+				most = held() - before;
+		} while (bytes);
+		CHECK_EQUAL(total, 64 * MIB);
+		most += test_status_bytes("RssAnon") > anonymous ?
+				test_status_bytes("RssAnon") - anonymous :
+				0;
+		if (!TEST_ASAN && !TEST_TSAN && most > BUDGET + SLACK)
+			test_fail(__FILE__, __LINE__, "%s had %llu bytes",
+				  hm_policy_name(policy), (unsigned long long)most);
+		info = reader_info(reader);
+		CHECK(info.peak <= BUDGET && info.peak > MIB / 2);
+		hm_reader_unref(reader);
+	}
+	/* Too little: said, with the figure, which then is enough. */
+	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_DIRECT; policy++) {
+		const char *least;
+
+		if (!reader_can(path, policy))
+			continue;
+		desc = reader_desc(HM_PATTERN_SEQUENTIAL, policy, 0, PAGE);
+		CHECK_ERROR(-ENOBUFS, hm_reader_open(path, &desc, &reader));
+		least = strrchr(hm_errmsg(), ':');
+		CHECK_FATAL(least != NULL);
+		desc.budget = strtoull(least + 1, NULL, 10);
+		CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
+		CHECK_OK(hm_reader_next(reader, &data, NULL, &bytes));
+		CHECK_EQUAL(bytes, PAGE);
+		CHECK(reader_info(reader).peak <= desc.budget);
+		hm_reader_unref(reader);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
+static const struct test tests[] = {
+	{ "offsets", test_offsets, 30, 0 },
+	{ "random", test_budget_random, 60, TEST_ONCE },
+	{ "sequential", test_budget_sequential, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "reader_budget", tests);
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+/* The choice of a policy, from facts to figures, without a file. */
+#include <errno.h>
+#include <string.h>
+
+#include "reader/choose.h"
+
+#include "harness.h"
+
+#define PAGE 4096ull
+
+static struct reader_facts facts_of(uint64_t size)
+{
+	return (struct reader_facts){
+		.size = size,
+		.length = size,
+		.ram = GIB(16),
+		.read_ahead = KIB(128),
+		.resident = 0,
+		.fs = "ext4",
+		.mappable = true,
+		.guarded = true,
+		.uring = true,
+		.direct = true,
+		.page = PAGE,
+	};
+}
+
+static uint32_t chosen(const struct reader_facts *facts, uint32_t pattern)
+{
+	struct reader_wish wish = { .pattern = pattern };
+	struct reader_choice choice;
+
+	CHECK_OK_FATAL(reader_choose(facts, &wish, &choice));
+	CHECK(strstr(choice.why, hm_policy_name(choice.policy)) == choice.why);
+	CHECK(strstr(choice.why, facts->fs) != NULL);
+	return choice.policy;
+}
+
+static void test_table(void)
+{
+	struct reader_facts facts = facts_of(GIB(4));
+
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_ANNOUNCE);
+	facts.resident = 89;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
+	facts.resident = 90;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_FAULT);
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_FAULT);
+	facts.resident = RESIDENT_UNKNOWN;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_ANNOUNCE);
+	facts.fs_flags = FS_MEMORY;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_FAULT);
+	facts.fs_flags = FS_NETWORK;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_URING);
+	facts.uring = false;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_READ);
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_READ);
+	facts.fs_flags = FS_SERVED;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_READ);
+	facts.fs_flags = 0;
+	facts.mappable = false;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_READ);
+	facts.uring = true;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_URING);
+	facts.resident = 100;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_READ);
+}
+
+static void test_refused(void)
+{
+	struct reader_wish wish = { .policy = HM_POLICY_AHEAD };
+	struct reader_choice choice = { .policy = 99 };
+	struct reader_facts facts = facts_of(GIB(4));
+
+	facts.mappable = false;
+	for (wish.policy = HM_POLICY_FAULT; wish.policy <= HM_POLICY_POPULATE; wish.policy++)
+		CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
+	CHECK(strstr(hm_errmsg(), "populate") && strstr(hm_errmsg(), "ext4"));
+	facts = facts_of(GIB(4));
+	facts.uring = false;
+	wish.policy = HM_POLICY_URING;
+	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
+	wish.policy = HM_POLICY_DIRECT;
+	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
+	facts.uring = true;
+	facts.direct = false;
+	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
+	CHECK(strstr(hm_errmsg(), "O_DIRECT") != NULL);
+	wish = (struct reader_wish){ .budget = 100 };
+	CHECK_ERROR(-ENOBUFS, reader_choose(&facts, &wish, &choice));
+	CHECK(strstr(hm_errmsg(), "100 bytes") && strstr(hm_errmsg(), "20480"));
+	CHECK_EQUAL(choice.policy, 99);
+}
+
+/* Whatever is asked for: windows in whole pages, and what they cost is in the budget. */
+static void test_budgets(void)
+{
+	static const uint64_t sizes[] = { 0, 1, PAGE, MIB(3), GIB(4), GIB(1) << 10 };
+	struct reader_facts facts;
+	struct reader_choice choice;
+	struct reader_wish wish;
+	uint64_t budget, cost;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		facts = facts_of(sizes[i]);
+		for (budget = 5 * PAGE; budget < GIB(1); budget += budget / 3 + 1)
+			for (wish.policy = 1; wish.policy <= HM_POLICY_DIRECT; wish.policy++) {
+				wish.pattern = HM_PATTERN_SEQUENTIAL;
+				wish.window = budget & 1 ? 0 : GIB(2);
+				wish.budget = budget;
+				CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+				CHECK_EQUAL(choice.window % PAGE, 0);
+				CHECK(choice.window >= PAGE);
+				CHECK_EQUAL(choice.budget, budget);
+				cost = choice.mapped ? choice.window :
+						       choice.window * (choice.ahead + 1);
+				CHECK(reader_mapped_cost(cost, PAGE) <= budget);
+				wish.budget = 0;
+				CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+				cost = choice.mapped ? choice.window :
+						       choice.window * (choice.ahead + 1);
+				CHECK(reader_mapped_cost(cost, PAGE) <= choice.budget);
+			}
+	}
+}
+
+static void test_pieces(void)
+{
+	struct reader_facts facts = facts_of(GIB(1) << 10);
+	struct reader_wish wish = { .pattern = HM_PATTERN_RANDOM };
+	struct reader_choice choice;
+
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.copied_from_map);
+	CHECK_EQUAL(choice.budget, GIB(4));
+	facts.size = MIB(1);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.budget < MIB(2));
+	/* Nobody would make a fault an error. */
+	facts.guarded = false;
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(!choice.copied_from_map);
+	CHECK(strstr(choice.why, "pread(2)") != NULL);
+	/* Of a map, less than the account and two faults are too little. */
+	facts = facts_of(GIB(1) << 10);
+	wish.budget = MIB(1);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(!choice.copied_from_map);
+	wish.budget = MIB(4);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.copied_from_map);
+	wish.policy = HM_POLICY_DIRECT;
+	wish.budget = KIB(64);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(reader_mapped_cost(choice.ahead * choice.read, PAGE) <= KIB(64));
+	wish.budget = KIB(16);
+	CHECK_ERROR(-ENOBUFS, reader_choose(&facts, &wish, &choice));
+}
+
+static void test_file_systems(void)
+{
+	CHECK(!strcmp(reader_fs_find(0xEF53)->name, "ext4"));
+	CHECK_EQUAL(reader_fs_find(0x6969)->flags, FS_NETWORK);
+	CHECK_EQUAL(reader_fs_find(0x01021997)->flags, FS_NETWORK);
+	CHECK_EQUAL(reader_fs_find(0x01021994)->flags, FS_MEMORY);
+	CHECK_EQUAL(reader_fs_find(0x65735546)->flags, FS_SERVED);
+	CHECK(reader_fs_find(1) == NULL);
+}
+
+static const struct test tests[] = {
+	{ "table", test_table, 10, 0 },     { "refused", test_refused, 10, 0 },
+	{ "budgets", test_budgets, 20, 0 }, { "random", test_pieces, 10, 0 },
+	{ "fs", test_file_systems, 10, 0 }, { NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "reader_choose", tests);
+}
