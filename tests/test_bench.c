@@ -38,6 +38,8 @@ static const struct {
 	{ "trace_overhead", "page-faults" },
 	{ "frag_effect", "MADV_HUGEPAGE" },
 	{ "report_10m", "read(" },
+	{ "seq_cold", "MADV_NORMAL" },
+	{ "seq_warm", "read(" },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))

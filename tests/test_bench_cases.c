@@ -54,6 +54,23 @@ static bool is_skipped(const struct outcome *outcome, const char *name)
 	return skipped;
 }
 
+/* The device's read-ahead is as it was before. */
+static void test_seq(void)
+{
+	static const char *const names[] = { "seq_cold", "seq_warm" };
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		run_short(names[i], &outcome);
+		if (!is_skipped(&outcome, "other read-ahead")) {
+			check_row(&outcome, "against read, 128 KiB ahead");
+			check_row(&outcome, "against maps, 8192 KiB ahead");
+		}
+		outcome_free(&outcome);
+	}
+}
+
 static void test_report_10m(void)
 {
 	struct outcome outcome;
@@ -235,6 +252,7 @@ static void test_fragment_wrong_usage(void)
 
 static const struct test tests[] = {
 	{ "report_10m", test_report_10m, 120, 0 },
+	{ "seq", test_seq, 120, 0 },
 	{ "trace_overhead", test_trace_overhead, 120, 0 },
 	{ "no_perf", test_no_perf, 60, 0 },
 	{ "fault", test_fault, 0, 0 },

@@ -113,7 +113,7 @@ int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
 {
 	struct hm_reader *reader = NULL;
 	struct reader_wish wish;
-	uint32_t flags;
+	uint32_t flags = 0;
 	int r;
 
 	err_clear();

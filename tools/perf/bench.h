@@ -150,5 +150,7 @@ int bench_publish_cost(void);
 int bench_trace_overhead(void);
 int bench_frag_effect(void);
 int bench_report_10m(void);
+int bench_seq_cold(void);
+int bench_seq_warm(void);
 
 #endif

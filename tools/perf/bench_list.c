@@ -60,6 +60,10 @@ const struct bench bench_list[] = {
 	  bench_frag_effect, peer_maps_source },
 	{ "report_10m", "hetmap report on a trace of 10 million faults", bench_report_10m,
 	  peer_trace_source },
+	{ "seq_cold", "all bytes of a file that is not in memory", bench_seq_cold,
+	  peer_file_source },
+	{ "seq_warm", "all bytes of a file that is in memory", bench_seq_warm,
+	  peer_file_source },
 };
 
 const size_t bench_list_n = sizeof(bench_list) / sizeof(bench_list[0]);

@@ -34,6 +34,7 @@ extern const char peer_sim_source[];
 extern const char peer_dmabuf_source[];
 extern const char peer_drm_source[];
 extern const char peer_trace_source[];
+extern const char peer_file_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -156,5 +157,13 @@ int peer_fault(size_t length, bool write, double *ret_ns);
 extern const char *const peer_perf[];
 /* Reads a file. 0 or a negative errno. */
 int peer_read_all(const char *path);
+
+/* ---- peer_file.c ---- */
+
+/* The sum of all words: what is done with the bytes that are read. */
+uint64_t peer_add_up(const void *bytes, size_t length);
+/* By read(2) of 1 MiB at a time; by a map of all of it, with @advice of madvise(2). */
+int peer_read_file(const char *path, uint64_t *ret_sum);
+int peer_map_file(const char *path, int advice, uint64_t *ret_sum);
 
 #endif

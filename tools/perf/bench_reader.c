@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+/*
+ * seq_cold and seq_warm: all bytes of a file, one after another, by a reader that chooses its
+ * policy. Cold is what POSIX_FADV_DONTNEED makes of a file: no privilege is needed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <hetmap/reader.h>
+
+#include "../hetmap/text.h"
+#include "bench.h"
+#include "bench_folder.h"
+#include "bench_options.h"
+#include "peer.h"
+
+#define SIZE GIB(2)
+#define SIZE_SHORT MIB(32)
+
+/* Of the device's, at which both cases are measured; 0: as it is. */
+static const unsigned int read_aheads[] = { 128, 8192 };
+
+struct reading {
+	char *path;
+	int fd;
+	bool cold;
+	uint64_t sum; /* of all words: what each side has to find */
+	char why[512];
+};
+
+/* ---- the file ---- */
+
+static int write_file(struct reading *reading, size_t size)
+{
+	uint64_t *block = malloc(MIB(1)), state = 1;
+	size_t at, i;
+	int r = 0;
+
+	if (!block)
+		return -ENOMEM;
+	for (at = 0; !r && at < size; at += MIB(1)) {
+		for (i = 0; i < MIB(1) / sizeof(*block); i++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			block[i] = state;
+		}
+		reading->sum += peer_add_up(block, MIB(1));
+		if (pwrite(reading->fd, block, MIB(1), (off_t)at) != (ssize_t)MIB(1))
+			r = errno ? -errno : -EIO;
+	}
+	free(block);
+	/* What is not written out yet can't be dropped. */
+	if (!r && fsync(reading->fd))
+		r = -errno;
+	return r;
+}
+
+static void prepare(const struct reading *reading)
+{
+	if (reading->cold)
+		posix_fadvise(reading->fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+/* ---- the sides ---- */
+
+static int check_sum(const struct reading *reading, uint64_t sum)
+{
+	return sum == reading->sum ? 0 : -EBADMSG;
+}
+
+static int add_up_all(struct hm_reader *reader, uint64_t *ret_sum)
+{
+	const void *data;
+	uint64_t bytes;
+	int r;
+
+	do {
+		r = hm_reader_next(reader, &data, NULL, &bytes);
+		if (r)
+			return r;
+		*ret_sum += peer_add_up(data, bytes);
+	} while (bytes);
+	return 0;
+}
+
+static int reader_ours(void *user, double *ret_ns)
+{
+	struct hm_reader_info info = { .struct_size = sizeof(info) };
+	struct reading *reading = user;
+	struct hm_reader *reader;
+	uint64_t sum = 0;
+	double start;
+	int r;
+
+	prepare(reading);
+	start = bench_now();
+	r = hm_reader_open(reading->path, NULL, &reader);
+	if (r)
+		return r;
+	r = add_up_all(reader, &sum);
+	if (!r && !hm_reader_query(reader, &info))
+		snprintf(reading->why, sizeof(reading->why), "%s", info.why);
+	hm_reader_unref(reader);
+	*ret_ns = bench_now() - start;
+	return r ? r : check_sum(reading, sum);
+}
+
+static int read_peer(void *user, double *ret_ns)
+{
+	const struct reading *reading = user;
+	uint64_t sum = 0;
+	double start;
+	int r;
+
+	prepare(reading);
+	start = bench_now();
+	r = peer_read_file(reading->path, &sum);
+	*ret_ns = bench_now() - start;
+	return r ? r : check_sum(reading, sum);
+}
+
+static int map_once(const struct reading *reading, int advice, double *ret_ns)
+{
+	uint64_t sum = 0;
+	double start;
+	int r;
+
+	prepare(reading);
+	start = bench_now();
+	r = peer_map_file(reading->path, advice, &sum);
+	*ret_ns = bench_now() - start;
+	return r ? r : check_sum(reading, sum);
+}
+
+/* The better of the two, in each round. */
+static int map_peer(void *user, double *ret_ns)
+{
+	double normal = 0, sequential = 0;
+	int r;
+
+	r = map_once(user, MADV_NORMAL, &normal);
+	if (!r)
+		r = map_once(user, MADV_SEQUENTIAL, &sequential);
+	*ret_ns = normal < sequential ? normal : sequential;
+	return r;
+}
+
+/* ---- the device's read-ahead ---- */
+
+static char *read_ahead_path(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return NULL;
+	return text_format("/sys/class/bdi/%u:%u/read_ahead_kb", major(st.st_dev),
+			   minor(st.st_dev));
+}
+
+/* KiB; 0: can't be told. */
+static unsigned int get_read_ahead(const char *path)
+{
+	FILE *file = path ? fopen(path, "re") : NULL;
+	unsigned int kib = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%u", &kib) != 1)
+		kib = 0;
+	fclose(file);
+	return kib;
+}
+
+static bool set_read_ahead(const char *path, unsigned int kib)
+{
+	FILE *file = path ? fopen(path, "we") : NULL;
+
+	if (!file)
+		return false;
+	fprintf(file, "%u", kib);
+	return !fclose(file);
+}
+
+/* ---- measuring ---- */
+
+static int measure(struct reading *reading, unsigned int kib)
+{
+	char against_read[64], against_maps[64];
+	struct bench_pair pair = {
+		.name = against_read,
+		.peer = "read() of 1 MiB at a time",
+		.ours = reader_ours,
+		.peer_side = read_peer,
+		.rounds = reading->cold ? 5 : 15,
+		.warm_up = 1,
+	};
+	int r;
+
+	snprintf(against_read, sizeof(against_read), "against read, %u KiB ahead", kib);
+	snprintf(against_maps, sizeof(against_maps), "against maps, %u KiB ahead", kib);
+	r = bench_compare(&pair, reading, "ms", 1e6, TARGET_RATIO, reading->cold ? 0.67 : 0.59);
+	if (r)
+		return r;
+	pair.name = against_maps;
+	pair.peer = "mmap(), or with MADV_SEQUENTIAL: the better one";
+	pair.peer_side = map_peer;
+	return bench_compare(&pair, reading, "ms", 1e6, TARGET_RATIO, 1.05);
+}
+
+/* Set for the whole device, and so put back: what a signal ends leaves it as it was set. */
+static int measure_at_each(struct reading *reading)
+{
+	char *path = read_ahead_path(reading->fd);
+	unsigned int before = get_read_ahead(path), i;
+	int r = 0;
+
+	if (!before || !set_read_ahead(path, before)) {
+		bench_skip("other read-ahead",
+			   "%s can't be written: that takes root, and a "
+			   "file system with a device",
+			   path ? path : "/sys/class/bdi");
+		r = measure(reading, before);
+		goto out;
+	}
+	for (i = 0; !r && i < sizeof(read_aheads) / sizeof(read_aheads[0]); i++) {
+		set_read_ahead(path, read_aheads[i]);
+		r = measure(reading, read_aheads[i]);
+	}
+	set_read_ahead(path, before);
+out:
+	free(path);
+	return r;
+}
+
+static int run(bool cold)
+{
+	size_t size = bench_options.small ? SIZE_SHORT : SIZE;
+	struct reading reading = { .cold = cold };
+	char *folder = bench_folder_make("against read", size);
+	int r;
+
+	if (!folder)
+		return 0;
+	reading.path = text_format("%s/data", folder);
+	reading.fd = open(reading.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	r = reading.fd < 0 ? -errno : write_file(&reading, size);
+	if (r) {
+		bench_fail("a file to read", r, false);
+		goto out;
+	}
+	r = measure_at_each(&reading);
+	if (!r && bench_options.verbose)
+		fprintf(stderr, "  %s\n", reading.why);
+out:
+	if (reading.fd >= 0)
+		close(reading.fd);
+	free(reading.path);
+	bench_folder_remove(folder);
+	return r;
+}
+
+int bench_seq_cold(void)
+{
+	return run(true);
+}
+
+int bench_seq_warm(void)
+{
+	return run(false);
+}
