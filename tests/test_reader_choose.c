@@ -48,6 +48,7 @@ static void test_table(void)
 	facts.resident = 90;
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_FAULT);
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_FAULT);
+	facts.read_ahead = MIB(8);
 	facts.resident = RESIDENT_UNKNOWN;
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_ANNOUNCE);
@@ -161,6 +162,33 @@ static void test_pieces(void)
 	CHECK_ERROR(-ENOBUFS, reader_choose(&facts, &wish, &choice));
 }
 
+/* A device that reads little ahead by itself is told more often. */
+static void test_ahead(void)
+{
+	struct reader_facts facts = facts_of(GIB(4));
+	struct reader_wish wish = { .pattern = HM_PATTERN_SEQUENTIAL };
+	struct reader_choice choice;
+
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.begins && choice.ahead == 2);
+	CHECK(strstr(choice.why, "MADV_WILLNEED") != NULL);
+	facts.read_ahead = MIB(8);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(!choice.begins && !choice.ahead);
+	CHECK(strstr(choice.why, "the kernel's own") != NULL);
+	wish.policy = HM_POLICY_POPULATE;
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.begins);
+	wish.policy = HM_POLICY_FAULT;
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(!choice.begins);
+	/* Unknown is as little. */
+	facts.read_ahead = 0;
+	wish.policy = HM_POLICY_AHEAD;
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.begins);
+}
+
 static void test_file_systems(void)
 {
 	CHECK(!strcmp(reader_fs_find(0xEF53)->name, "ext4"));
@@ -172,9 +200,13 @@ static void test_file_systems(void)
 }
 
 static const struct test tests[] = {
-	{ "table", test_table, 10, 0 },     { "refused", test_refused, 10, 0 },
-	{ "budgets", test_budgets, 20, 0 }, { "random", test_pieces, 10, 0 },
-	{ "fs", test_file_systems, 10, 0 }, { NULL, NULL, 0, 0 },
+	{ "table", test_table, 10, 0 },
+	{ "refused", test_refused, 10, 0 },
+	{ "budgets", test_budgets, 20, 0 },
+	{ "random", test_pieces, 10, 0 },
+	{ "ahead", test_ahead, 10, 0 },
+	{ "fs", test_file_systems, 10, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -62,6 +62,7 @@ struct reader_choice {
 	uint64_t budget;
 	uint64_t read; /* of one read, of URING and DIRECT */
 	bool mapped;   /* next() gives maps */
+	bool begins;   /* and has the kernel begin to read what comes after them */
 	bool copied_from_map;
 	char why[WHY_MAX];
 };

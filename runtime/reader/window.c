@@ -30,7 +30,7 @@ static void begin_ahead(struct hm_reader *reader, uint64_t from, uint64_t end)
 
 	until = min_u64(until, phase->end);
 	phase->announced = max_u64(phase->announced, from);
-	if (phase->choice.policy == HM_POLICY_FAULT || until <= phase->announced)
+	if (!phase->choice.begins || until <= phase->announced)
 		return;
 	reader_announce(reader, phase->announced, until - phase->announced);
 	phase->announced = until;
@@ -50,6 +50,8 @@ static int map_window(struct hm_reader *reader, uint64_t offset, uint64_t bytes)
 	r = hm_map_create(phase->buffer, &desc, &phase->window);
 	if (r)
 		return r;
+	if (phase->choice.policy == HM_POLICY_AHEAD && !phase->choice.begins)
+		sys_madvise(phase->window->address, phase->window->span, MADV_SEQUENTIAL);
 	phase->window_offset = offset;
 	phase->window_bytes = bytes;
 	return 0;

@@ -14,16 +14,19 @@ PEER_SOURCE(peer_file_source);
 
 /* ---- seq_cold seq_warm ---- */
 
-/* What all sides do with the bytes. Whole words: files here have no others. */
+/* What all sides do with the bytes. Pairs of words: files here have no others. */
 uint64_t peer_add_up(const void *bytes, size_t length)
 {
 	const uint64_t *words = bytes;
-	uint64_t sum = 0;
+	uint64_t sum = 0, more = 0;
 	size_t i;
 
-	for (i = 0; i < length / sizeof(*words); i++)
+	/* Two at a time: memory is to be what takes time, not the additions. */
+	for (i = 0; i + 1 < length / sizeof(*words); i += 2) {
 		sum += words[i];
-	return sum;
+		more += words[i + 1];
+	}
+	return sum + more;
 }
 
 int peer_read_file(const char *path, uint64_t *ret_sum)
