@@ -105,6 +105,8 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 		{ OBJECT_SAFETENSORS, "hm_safetensors" },
 		{ OBJECT_TENSOR, "tensor" },
 		{ OBJECT_READER, "hm_reader" },
+		{ OBJECT_TOKENS, "hm_tokens" },
+		{ OBJECT_BATCHES, "hm_batches" },
 	};
 	const char *name = "object";
 	size_t i;

@@ -105,6 +105,12 @@ static int real_prctl(int option, unsigned long a, unsigned long b, unsigned lon
 	return prctl(option, a, b, c, d);
 }
 
+/* glibc has an enum for the number. */
+static int real_getrusage(int who, struct rusage *ret_usage)
+{
+	return getrusage(who, ret_usage);
+}
+
 /* Its result is the error number itself. */
 static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
@@ -178,6 +184,7 @@ struct sys_table sys_table = {
 	.fcntl = real_fcntl,
 	.fstat = fstat,
 	.fstatfs = fstatfs,
+	.getrusage = real_getrusage,
 	.lseek = lseek,
 	.ftruncate = ftruncate,
 	.fsync = fsync,
@@ -368,6 +375,16 @@ int sys_fstatfs(int fd, struct statfs *ret_statfs)
 
 	if (!r)
 		*ret_statfs = fs;
+	return r;
+}
+
+int sys_getrusage(int who, struct rusage *ret_usage)
+{
+	struct rusage usage;
+	int r = (int)RETRY(sys_table.getrusage(who, &usage));
+
+	if (!r)
+		*ret_usage = usage;
 	return r;
 }
 

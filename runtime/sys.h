@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -44,6 +45,7 @@ struct sys_table {
 	int (*fcntl)(int fd, int command, long argument);
 	int (*fstat)(int fd, struct stat *ret_stat);
 	int (*fstatfs)(int fd, struct statfs *ret_statfs);
+	int (*getrusage)(int who, struct rusage *ret_usage);
 	off_t (*lseek)(int fd, off_t offset, int whence);
 	int (*ftruncate)(int fd, off_t length);
 	int (*fsync)(int fd);
@@ -104,6 +106,7 @@ int sys_dup_to(int fd, int to);
 int sys_fcntl(int fd, int command, long argument);
 int sys_fstat(int fd, struct stat *ret_stat);
 int sys_fstatfs(int fd, struct statfs *ret_statfs);
+int sys_getrusage(int who, struct rusage *ret_usage);
 int64_t sys_lseek(int fd, int64_t offset, int whence); /* the new offset */
 int sys_ftruncate(int fd, uint64_t length);
 int sys_fsync(int fd);

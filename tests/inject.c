@@ -251,6 +251,7 @@ HOOK(int, mseal, EPERM, (void *address, size_t length), (address, length))
 HOOK(int, dup3, EMFILE, (int fd, int to, int flags), (fd, to, flags))
 HOOK(int, fstat, EIO, (int fd, struct stat *ret_stat), (fd, ret_stat))
 HOOK(int, fstatfs, EIO, (int fd, struct statfs *ret_statfs), (fd, ret_statfs))
+HOOK(int, getrusage, EINVAL, (int who, struct rusage *ret_usage), (who, ret_usage))
 HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
 HOOK(int, fsync, EIO, (int fd), (fd))
 HOOK(int, fallocate, ENOSPC, (int fd, int mode, off_t offset, off_t length),
@@ -322,6 +323,7 @@ void inject_install(void)
 		.fcntl = hook_fcntl,
 		.fstat = hook_fstat,
 		.fstatfs = hook_fstatfs,
+		.getrusage = hook_getrusage,
 		.lseek = hook_lseek,
 		.ftruncate = hook_ftruncate,
 		.fsync = hook_fsync,

@@ -23,6 +23,7 @@
 #include <hetmap/reader.h>
 #include <hetmap/retire.h>
 #include <hetmap/stats.h>
+#include <hetmap/tokens.h>
 #include <hetmap/view.h>
 
 #endif
