@@ -11,16 +11,19 @@
 
 #include "command.h"
 #include "input.h"
+#include "run_tokens.h"
 #include "text.h"
 
 #define ROWS 20
 
-enum { OPTION_JSON, OPTION_ROWS, OPTION_QUIET, OPTION_HELP };
+enum { OPTION_JSON, OPTION_ROWS, OPTION_DTYPE, OPTION_QUIET, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_JSON] = { 0, "json", NULL, "print all there is as JSON" },
 	[OPTION_ROWS] = { 'n', "rows", "ROWS",
 			  "rows of the list; 0: as many as there are (default: 20)" },
+	[OPTION_DTYPE] = { 0, "dtype", "TYPE",
+			   "what a file of raw tokens has, uint8 to int64" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -29,6 +32,7 @@ static const struct option_row rows[] = {
 static const struct inspect_kind *const kinds[] = {
 	&inspect_npy, /* by its first bytes; a folder is none */
 	&inspect_safetensors,
+	&inspect_tokens, /* any that is none of these, where its type is said */
 };
 
 #define N_KIND (sizeof(kinds) / sizeof(kinds[0]))
@@ -51,6 +55,7 @@ static void usage(void)
 	     "Examples:\n"
 	     "  hetmap inspect model.safetensors\n"
 	     "  hetmap inspect model.safetensors.index.json -n 0\n"
+	     "  hetmap inspect --dtype uint16 train.bin\n"
 	     "  hetmap inspect --json model.safetensors | jq -r '.parts[].name'\n"
 	     "\n"
 	     "See also hetmap-inspect(1).");
@@ -94,9 +99,9 @@ static int inspect(const struct inspect_head *head, const struct input *input, u
 	return status;
 }
 
-static int inspect_path(const char *path, uint64_t n_row)
+static int inspect_path(const char *path, uint32_t dtype, uint64_t n_row)
 {
-	struct inspect_head head = { .path = path };
+	struct inspect_head head = { .path = path, .dtype = dtype };
 	struct input input;
 	struct stat st;
 	ssize_t n;
@@ -132,6 +137,7 @@ int inspect_main(int argc, char **argv)
 	};
 	const char *path = NULL;
 	uint64_t n_row = ROWS;
+	uint32_t dtype = 0;
 	int option;
 
 	while ((option = option_next(&state)) != OPTION_END) {
@@ -142,6 +148,10 @@ int inspect_main(int argc, char **argv)
 		case OPTION_ROWS:
 			if (option_number(state.value, 0, UINT32_MAX, &n_row))
 				return option_refuse(&state, option, "a number from 0 on");
+			break;
+		case OPTION_DTYPE:
+			if (tokens_type(state.value, &dtype))
+				return option_refuse(&state, option, "uint8 to int64");
 			break;
 		case OPTION_QUIET:
 			output.quiet = true;
@@ -162,5 +172,5 @@ int inspect_main(int argc, char **argv)
 	if (!path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap inspect FILE",
 			    "inspect: no file was named");
-	return inspect_path(path, n_row);
+	return inspect_path(path, dtype, n_row);
 }

@@ -16,6 +16,7 @@ struct inspect_head {
 	uint64_t size;
 	unsigned char bytes[64]; /* the first n of them */
 	uint32_t n;
+	uint32_t dtype; /* enum hm_dtype of raw tokens; 0: not said */
 };
 
 /* A file, mapped as a whole. */
@@ -64,6 +65,7 @@ struct inspect_kind {
 
 extern const struct inspect_kind inspect_safetensors;
 extern const struct inspect_kind inspect_npy;
+extern const struct inspect_kind inspect_tokens;
 
 /* Shows at most @rows parts; 0: all. JSON has all. */
 void inspect_show(const struct inspect_head *head, const struct inspect_kind *kind,

@@ -23,6 +23,15 @@ struct job_options {
 	uint64_t size;      /* of each vector of saxpy; 0: not given */
 	bool unplug;        /* saxpy: takes its device away */
 	uint64_t unplug_at; /* when: percent of the work */
+
+	/* Of tokens. */
+	const char *const *files;
+	unsigned int n_files;
+	uint32_t dtype; /* of raw files; 0: not given */
+	uint32_t to;    /* of what the device gets */
+	uint32_t order; /* enum hm_batches_order */
+	bool ramp;
+	uint64_t block, batch, batches, seed;
 };
 
 /* One way to run a job. */
@@ -100,5 +109,6 @@ double job_now(void);
 /* The jobs. Each prints its result. */
 int run_histogram(const struct job_options *options);
 int run_saxpy(const struct job_options *options);
+int run_tokens(const struct job_options *options);
 
 #endif

@@ -10,10 +10,12 @@
 #include "command.h"
 #include "job.h"
 #include "policy.h"
+#include "run_tokens.h"
 #include "text.h"
 
 #define HISTOGRAM (1u << 0)
 #define SAXPY (1u << 1)
+#define TOKENS (1u << 2)
 
 static const struct run_job {
 	const char *name;
@@ -22,6 +24,7 @@ static const struct run_job {
 } jobs[] = {
 	{ "histogram", HISTOGRAM, run_histogram },
 	{ "saxpy", SAXPY, run_saxpy },
+	{ "tokens", TOKENS, run_tokens },
 	{ 0 },
 };
 
@@ -33,6 +36,14 @@ enum {
 	OPTION_AHEAD,
 	OPTION_ROUNDS,
 	OPTION_UNPLUG,
+	OPTION_DTYPE,
+	OPTION_TO,
+	OPTION_ORDER,
+	OPTION_BLOCK,
+	OPTION_BATCH,
+	OPTION_BATCHES,
+	OPTION_SEED,
+	OPTION_RAMP,
 	OPTION_POLICY,
 	OPTION_JSON,
 	OPTION_QUIET,
@@ -40,7 +51,7 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_DEVICE] = OPTION_ROW_DEVICE("histogram: file, FILE itself; saxpy: host"),
+	[OPTION_DEVICE] = OPTION_ROW_DEVICE("histogram: file, FILE itself; others: host"),
 	[OPTION_ACCEL] = OPTION_ROW_ACCEL("opencl:0, or cpu where there is none"),
 	[OPTION_SIZE] = { 's', "size", "BYTES",
 			  "saxpy: size of each of its two vectors (default 256M)" },
@@ -56,6 +67,19 @@ static const struct option_row rows[] = {
 	[OPTION_UNPLUG] = { 0, "unplug-at", "PERCENT",
 			    "saxpy on soft or sim: take the device away when that\n"
 			    "much of the work is done, bring it back, and go on" },
+	[OPTION_DTYPE] = { 0, "dtype", "TYPE",
+			   "tokens: what a raw FILE has, uint8 to int64\n"
+			   "(default: uint16; .npy files say it themselves)" },
+	[OPTION_TO] = { 0, "to", "TYPE", "tokens: what the device gets (default: int64)" },
+	[OPTION_ORDER] = { 0, "order", "ORDER",
+			   "tokens: random, shuffled or in-order\n(default: shuffled)" },
+	[OPTION_BLOCK] = { 0, "block", "N", "tokens: of a block (default: 1024)" },
+	[OPTION_BATCH] = { 0, "batch", "N", "tokens: blocks of a batch (default: 64)" },
+	[OPTION_BATCHES] = { 0, "batches", "N", "tokens: how many (default: 100)" },
+	[OPTION_SEED] = { 0, "seed", "N", "tokens: of the order (default: 1)" },
+	[OPTION_RAMP] = { 0, "ramp", NULL,
+			  "tokens: batches grow from an eighth of --batch to it,\n"
+			  "and shrink again, with the device's buffer" },
 	[OPTION_POLICY] = { 0, "policy", "FILE",
 			    "rules for what may be opened, made and run, as\n"
 			    "hetmap-run(1) has them" },
@@ -69,6 +93,7 @@ static void usage(void)
 {
 	puts("Usage: hetmap run histogram [OPTION]... [--] [FILE]\n"
 	     "       hetmap run saxpy [OPTION]...\n"
+	     "       hetmap run tokens [OPTION]... [--] FILE...\n"
 	     "\n"
 	     "Runs a job on data where it lies, checks the result on the CPU, and says what\n"
 	     "it cost: bytes copied, time in place and with copies, page faults.\n"
@@ -77,6 +102,8 @@ static void usage(void)
 	     "             the same pointer, and reads the counts through the CPU's.\n"
 	     "             Without FILE: the largest of a few files that every Debian has.\n"
 	     "  saxpy      y = a * x + y on two vectors of floats\n"
+	     "  tokens     takes batches of blocks out of FILEs of tokens, raw or numpy's,\n"
+	     "             into a device's buffer; trains nothing, but checks every batch\n"
 	     "\n"
 	     "Options:");
 	option_help(rows);
@@ -89,6 +116,7 @@ static void usage(void)
 	     "  hetmap run histogram --ahead 64M weights.bin\n"
 	     "  hetmap run saxpy --size 256M --rounds 5\n"
 	     "  hetmap run saxpy --device soft:0 --unplug-at 50%\n"
+	     "  hetmap run tokens --device soft:0 --ramp train.bin\n"
 	     "\n"
 	     "Exit status: 0 done and verified; 1 wrong result, or data lost under way;\n"
 	     "2 usage, missing file, directory or FIFO; 3 no permission, no such device,\n"
@@ -121,7 +149,7 @@ static int unknown_job(const char *name)
 	else if (!access(name, F_OK))
 		remedy = strdup("the job comes before the file: hetmap run histogram FILE");
 	else
-		remedy = strdup("the jobs are histogram and saxpy");
+		remedy = strdup("the jobs are histogram, saxpy and tokens");
 	fail(STATUS_USAGE, EINVAL, remedy, "run: unknown job '%s'", shown);
 	free(remedy);
 	free(shown);
@@ -141,6 +169,67 @@ static int take_percent(const char *value, uint64_t *ret_percent)
 	memcpy(number, value, length);
 	number[length] = '\0';
 	return option_number(number, 0, 100, ret_percent);
+}
+
+static int take_order(const char *value, uint32_t *ret_order)
+{
+	static const char *const names[] = { "random", "shuffled", "in-order" };
+	uint32_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(value, names[i])) {
+			*ret_order = i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+/* Those of tokens. OPTION_END: it is none of them. */
+static int take_tokens(const struct option_state *state, int option,
+		       struct job_options *options)
+{
+	static const char types[] = "uint8, int8, uint16, int16, uint32, int32, uint64 or "
+				    "int64";
+	const char *value = state->value;
+	uint64_t *number = NULL, most = UINT32_MAX, least = 1;
+
+	switch (option) {
+	case OPTION_DTYPE:
+		return tokens_type(value, &options->dtype) ?
+			       option_refuse(state, option, types) :
+			       0;
+	case OPTION_TO:
+		return tokens_type(value, &options->to) ? option_refuse(state, option, types) :
+							  0;
+	case OPTION_ORDER:
+		return take_order(value, &options->order) ?
+			       option_refuse(state, option, "random, shuffled or in-order") :
+			       0;
+	case OPTION_BLOCK:
+		number = &options->block;
+		break;
+	case OPTION_BATCH:
+		number = &options->batch;
+		most = 1 << 20;
+		break;
+	case OPTION_BATCHES:
+		number = &options->batches;
+		most = 10000000;
+		break;
+	case OPTION_SEED:
+		number = &options->seed;
+		most = INT64_MAX;
+		least = 0;
+		break;
+	case OPTION_RAMP:
+		options->ramp = true;
+		return 0;
+	default:
+		return OPTION_END;
+	}
+	if (option_number(value, least, most, number))
+		return option_refuse(state, option, "a number that is not too large");
+	return 0;
 }
 
 static int take_value(const struct option_state *state, int option, struct job_options *options)
@@ -194,13 +283,57 @@ static int take_value(const struct option_state *state, int option, struct job_o
 	return 0;
 }
 
-int run_main(int argc, char **argv)
+/* Options and files that the job does not have. @of_tokens: the name of one of tokens'. */
+static int check_job(const struct run_job *job, const struct job_options *options,
+		     const char *of_tokens)
+{
+	if (!job)
+		return fail(STATUS_USAGE, EINVAL,
+			    "hetmap run histogram, hetmap run saxpy, or hetmap run tokens",
+			    "run: which job?");
+	if (options->n_files && job->bit == SAXPY)
+		return fail(STATUS_USAGE, EINVAL, "give its size: --size 256M",
+			    "run: %s takes no file", job->name);
+	if (options->n_files > 1 && job->bit == HISTOGRAM)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run histogram -- FILE",
+			    "run: one file at a time");
+	if (!options->n_files && job->bit == TOKENS)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run tokens FILE",
+			    "run: tokens of which file?");
+	if (options->size && job->bit != SAXPY)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
+			    "run: --size is an option of saxpy");
+	if (options->ahead && job->bit != HISTOGRAM)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
+			    "run: --ahead is an option of histogram");
+	if (options->unplug && job->bit != SAXPY)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
+			    "run: --unplug-at is an option of saxpy");
+	if (of_tokens && job->bit != TOKENS)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
+			    "run: --%s is an option of tokens", of_tokens);
+	if (job->bit == TOKENS && (options->accel || options->rounds || options->window))
+		return fail(STATUS_USAGE, EINVAL, "leave it away",
+			    "run: tokens has no --accel, --rounds or --window");
+	return 0;
+}
+
+static int run_chosen(int argc, char **argv, const char **files)
 {
 	struct option_state state = {
 		.command = "run", .rows = rows, .argc = argc, .argv = argv
 	};
-	struct job_options options = { 0 };
+	struct job_options options = {
+		.files = files,
+		.to = HM_DTYPE_I64,
+		.order = HM_BATCHES_SHUFFLED,
+		.block = 1024,
+		.batch = 64,
+		.batches = 100,
+		.seed = 1,
+	};
 	const struct run_job *job = NULL;
+	const char *of_tokens = NULL;
 	int option, status;
 
 	for (;;) {
@@ -218,38 +351,39 @@ int run_main(int argc, char **argv)
 		} else if (option == OPTION_QUIET) {
 			output.quiet = true;
 		} else if (option != OPTION_ARGUMENT) {
-			status = take_value(&state, option, &options);
+			status = take_tokens(&state, option, &options);
+			if (status != OPTION_END)
+				of_tokens = rows[option].name;
+			else
+				status = take_value(&state, option, &options);
 			if (status)
 				return status;
 		} else if (!job) {
 			job = find_job(state.value);
 			if (!job)
 				return unknown_job(state.value);
-		} else if (options.file) {
-			return fail(STATUS_USAGE, EINVAL, "hetmap run histogram -- FILE",
-				    "run: one file at a time");
 		} else {
-			options.file = state.value;
+			files[options.n_files++] = state.value;
 		}
 	}
-	if (!job)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run histogram, or hetmap run saxpy",
-			    "run: which job?");
-	if (options.file && job->bit != HISTOGRAM)
-		return fail(STATUS_USAGE, EINVAL, "give its size: --size 256M",
-			    "run: %s takes no file", job->name);
-	if (options.size && job->bit != SAXPY)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
-			    "run: --size is an option of saxpy");
-	if (options.ahead && job->bit != HISTOGRAM)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
-			    "run: --ahead is an option of histogram");
-	if (options.unplug && job->bit != SAXPY)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
-			    "run: --unplug-at is an option of saxpy");
-	status = options.policy ? policy_load(options.policy) : 0;
+	options.file = files[0];
+	status = check_job(job, &options, of_tokens);
+	if (!status && options.policy)
+		status = policy_load(options.policy);
 	if (!status)
 		status = job->run(&options);
 	policy_drop();
+	return status;
+}
+
+int run_main(int argc, char **argv)
+{
+	const char **files = calloc((size_t)argc + 1, sizeof(*files));
+	int status;
+
+	if (!files)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory");
+	status = run_chosen(argc, argv, files);
+	free(files);
 	return status;
 }

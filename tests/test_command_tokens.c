@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/* hetmap run tokens: batches into buffers of devices; inspect of raw tokens. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tokens_support.h"
+
+#define N 200000
+
+static json_t *run_json(const struct command *command)
+{
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	if (outcome.status)
+		test_fail(__FILE__, __LINE__, "%s%s", outcome.out, outcome.err);
+	CHECK(!strcmp(outcome.err, ""));
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	CHECK(json_is_true(json_object_get(json, "verified")));
+	return json;
+}
+
+/* Batches of 5, 10, 20, 40, 20, 10 and 5 blocks of 64, two each. */
+static void check_ramp(const char *device)
+{
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, N);
+	struct command command = { .args = { "run", "tokens", "--json", "--device", device,
+					     "--ramp", "--block", "64", "--batch", "40",
+					     "--batches", "14", path } };
+	json_t *json = run_json(&command), *buffer, *first;
+
+	CHECK(!strcmp(string_of(json, "device"), device));
+	CHECK(!strcmp(string_of(json, "way"), "mapped"));
+	CHECK(*string_of(json, "why"));
+	CHECK_EQUAL(integer_of(json, "tokens"), N);
+	CHECK_EQUAL(integer_of(json, "batches"), 14);
+	CHECK_EQUAL(integer_of(json, "tokens_fed"), 2 * 110 * 64);
+	CHECK(integer_of(json, "batches_filled") >= 14);
+	buffer = json_object_get(json, "buffer");
+	CHECK_EQUAL(json_array_size(json_object_get(buffer, "blocks")), 7);
+	CHECK_EQUAL(integer_of(buffer, "resizes"), 6);
+	/* Three slots of x and y, of whole pages each. */
+	CHECK_EQUAL(integer_of(buffer, "bytes_least"), 6 * 4096);
+	CHECK_EQUAL(integer_of(buffer, "bytes_most"), 6 * 40 * 64 * 8);
+	CHECK(json_is_true(json_object_get(buffer, "address_kept")));
+	first = json;
+	/* The same seed, the same tokens; also of another type. */
+	command.args[13] = "--to=int32";
+	json = run_json(&command);
+	CHECK_EQUAL(integer_of(json, "sum"), integer_of(first, "sum"));
+	CHECK(!strcmp(string_of(json, "to"), "I32"));
+	json_decref(json);
+	command.args[14] = "--seed=2";
+	json = run_json(&command);
+	CHECK(integer_of(json, "sum") != integer_of(first, "sum"));
+	json_decref(json);
+	json_decref(first);
+	free(path);
+	folder_remove(folder);
+}
+
+static void host(void)
+{
+	check_ramp("host");
+}
+
+static void soft(void)
+{
+	check_ramp("soft:0");
+}
+
+/* Shards, of numpy's kind and in the other byte order; all orders; for people. */
+static void shown(void)
+{
+	static const char *const orders[] = { "random", "shuffled", "in-order" };
+	char *folder = folder_make(), *path[2];
+	struct command command = { .args = { "run", "tokens", "--block", "30", "--batch",
+					     "4" } };
+	uint16_t values[3000];
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < 3000; i++)
+		values[i] = (uint16_t)(token_at(i) << 8 | token_at(i) >> 8);
+	path[0] = tokens_npy(folder, "a.npy", 1, ">u2", false, "(30, 100)", values,
+			     sizeof(values));
+	path[1] = tokens_npy(folder, "b.npy", 2, "<u2", true, "(30, 100)", values,
+			     sizeof(values));
+	command.args[6] = path[0];
+	command.args[7] = path[1];
+	command.args[8] = "--order";
+	for (i = 0; i < 3; i++) {
+		command.args[9] = orders[i];
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(!strcmp(outcome.err, ""));
+		CHECK(strstr(outcome.out, "6,000 tokens of U16"));
+		CHECK(strstr(outcome.out, orders[i]));
+		CHECK(strstr(outcome.out, "out of the files' maps"));
+		CHECK(strstr(outcome.out, "  verified "));
+		outcome_free(&outcome);
+	}
+	/* Of one file the name is short enough for a line. */
+	CHECK(!chdir(folder));
+	command = (struct command){ .args = { "run", "tokens", "--ramp", "a.npy" } };
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "all the time") || strstr(outcome.out, "all the\n"));
+	outcome_free(&outcome);
+	CHECK(!chdir("/"));
+	free(path[0]);
+	free(path[1]);
+	folder_remove(folder);
+}
+
+static void wrong_usage(void)
+{
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 5001);
+	char *odd = folder_path(folder, "odd");
+	const struct {
+		const char *args[7];
+		int status;
+		const char *says;
+	} cases[] = {
+		{ { "run", "tokens" }, 2, "tokens of which file?" },
+		{ { "run", "tokens", odd }, 2, "no whole tokens of U16" },
+		{ { "run", "tokens", folder }, 2, "is a directory" },
+		{ { "run", "tokens", "/nonexistent" }, 2, "No such file" },
+		{ { "run", "tokens", "--block", "5001", path }, 2, "there are 5001" },
+		{ { "run", "tokens", "--block", "0", path }, 2, "--block" },
+		{ { "run", "tokens", "--dtype", "float32", path }, 2, "uint8" },
+		{ { "run", "tokens", "--to", "x", path }, 2, "uint8" },
+		{ { "run", "tokens", "--order", "x", path }, 2, "in-order" },
+		{ { "run", "tokens", "--to", "uint8", "--block=99", path }, 2, "can't hold" },
+		{ { "run", "tokens", "--rounds", "3", path }, 2, "has no --accel" },
+		{ { "run", "tokens", "--device", "file", path }, 2, "--device host" },
+		{ { "run", "tokens", "--device", "none", path }, 3, "cannot open the device" },
+		{ { "run", "saxpy", "--ramp" }, 2, "--ramp is an option of tokens" },
+		{ { "run", "histogram", "--seed", "3", path }, 2, "--seed is an option of" },
+		{ { "inspect", "--dtype", "x", path }, 2, "--dtype" },
+		{ { "inspect", "--dtype", "u2", odd }, 1, "no whole tokens" },
+	};
+	struct outcome outcome;
+	struct command command;
+	size_t i;
+
+	file_write(folder, "odd", "abc", 3);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		command = (struct command){ 0 };
+		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, cases[i].status);
+		if (!strstr(outcome.err, cases[i].says))
+			test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", cases[i].says,
+				  outcome.err);
+		outcome_free(&outcome);
+	}
+	command = (struct command){ .args = { "run", "tokens", "--json", odd } };
+	command_run(&command, &outcome);
+	check_failure_json(&outcome, EBADMSG);
+	outcome_free(&outcome);
+	free(odd);
+	free(path);
+	folder_remove(folder);
+}
+
+/* Cut off under way: said, and no signal. A signal ends it as other jobs. */
+static void disturbed(void)
+{
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, N);
+	struct command command = { .args = { "run", "tokens", "--block", "1000", "--batches",
+					     "10000000", "--batch", "1", path } };
+	struct outcome outcome;
+	pid_t pid;
+
+	pid = command_start(&command);
+	command_await(pid, SIGBUS, path);
+	usleep(100000);
+	CHECK(!truncate(path, 12345));
+	command_wait(pid, &outcome);
+	CHECK_EQUAL(outcome.status, 1);
+	CHECK(strstr(outcome.err, "cut off while it was in use"));
+	outcome_free(&outcome);
+
+	free(path);
+	path = tokens_file(folder, "a", 0, N);
+	pid = command_start(&command);
+	command_await(pid, SIGBUS, path);
+	CHECK_EQUAL(kill(pid, SIGTERM), 0);
+	command_wait(pid, &outcome);
+	CHECK_EQUAL(outcome.status, 128 + SIGTERM);
+	outcome_free(&outcome);
+	free(path);
+	folder_remove(folder);
+}
+
+static void inspect(void)
+{
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 1000);
+	struct command command = { .args = { "inspect", "--json", "--dtype", "uint16", path } };
+	json_t *json, *part;
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	CHECK(!strcmp(string_of(json, "kind"), "tokens"));
+	part = json_array_get(json_object_get(json, "parts"), 0);
+	CHECK(!strcmp(string_of(part, "dtype"), "U16"));
+	CHECK_EQUAL(json_integer_value(json_array_get(json_object_get(part, "shape"), 0)),
+		    1000);
+	CHECK_EQUAL(integer_of(part, "bytes"), 2000);
+	CHECK_EQUAL(integer_of(part, "pages_resident"), 1);
+	json_decref(json);
+	/* Not said: it is of no kind. */
+	command = (struct command){ .args = { "inspect", path } };
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 2);
+	CHECK(strstr(outcome.err, "--dtype"));
+	outcome_free(&outcome);
+	free(path);
+	folder_remove(folder);
+}
+
+static const struct test tests[] = {
+	{ "host", host, 60, TEST_ONCE },
+	{ "soft", soft, 60, TEST_ONCE },
+	{ "shown", shown, 60, TEST_ONCE },
+	{ "wrong_usage", wrong_usage, 60, TEST_ONCE },
+	{ "disturbed", disturbed, 60, TEST_ONCE },
+	{ "inspect", inspect, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "command_tokens", tests);
+}

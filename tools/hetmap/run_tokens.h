@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* hetmap run tokens: what its steps share. */
+#ifndef HETMAP_RUN_TOKENS_H
+#define HETMAP_RUN_TOKENS_H
+
+#include "job.h"
+
+/* In the device's buffer: the thread fills one while another one is looked at. */
+#define SLOTS 3
+/* Sizes of a batch, one after another: grown, and shrunk again. */
+#define PHASES_MAX 7
+
+/* What came of a batch: sums that are the same only of the same tokens in the same order. */
+struct token_sums {
+	uint64_t x, y;                   /* of the tokens */
+	uint64_t x_in_order, y_in_order; /* of each times its place, from 1 */
+};
+
+struct tokens_job {
+	const struct job_options *options;
+	struct hm_tokens *tokens;
+	struct hm_tokens_info info;
+	struct hm_batches *batches;
+	struct hm_batches_info cost; /* when all were taken */
+	uint32_t width;              /* bytes of a token in the device's buffer */
+
+	struct hm_device *device;
+	char device_name[64];
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *address; /* of the map, when it was made */
+
+	uint64_t phase[PHASES_MAX]; /* blocks of a batch */
+	unsigned int n_phase;
+	uint64_t size, size_least, size_most; /* of the buffer: now, and so far */
+	unsigned int resizes;
+	double resize_seconds;
+
+	/* Of all batches: */
+	uint64_t n_batch, n_block;
+	struct token_sums *sums;
+	uint64_t *blocks; /* how many it had */
+	uint64_t *starts; /* n_block of them */
+
+	double seconds; /* of taking and looking at them */
+	long minor, major;
+};
+
+/* ---- run_tokens_check.c ---- */
+
+/* Adds @n tokens of @dtype at @bytes, of which the first one has place @place. */
+void tokens_add_up(uint32_t dtype, const void *bytes, uint64_t n, uint64_t *sum,
+		   uint64_t *in_order);
+/* Reads the files again, as plainly as can be, and compares: an exit status. */
+int tokens_verify(const struct tokens_job *job);
+
+/* The type that numpy, or a file of tensors, calls so: 0, or -EINVAL. */
+int tokens_type(const char *name, uint32_t *ret_dtype);
+
+/* ---- run_tokens_report.c ---- */
+
+void tokens_print(const struct tokens_job *job);
+
+#endif

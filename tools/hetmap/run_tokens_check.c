@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+/*
+ * hetmap run tokens: the sums once more, from the files by pread(2), a token at a time: nothing
+ * of what made the batches is used but where their blocks began.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "run_tokens.h"
+#include "text.h"
+
+/* ---- types ---- */
+
+static const struct {
+	const char *name; /* numpy's, and without "int" as it is in .npy files */
+	const char *code;
+	uint32_t dtype;
+} types[] = {
+	{ "uint8", "u1", HM_DTYPE_U8 },   { "int8", "i1", HM_DTYPE_I8 },
+	{ "uint16", "u2", HM_DTYPE_U16 }, { "int16", "i2", HM_DTYPE_I16 },
+	{ "uint32", "u4", HM_DTYPE_U32 }, { "int32", "i4", HM_DTYPE_I32 },
+	{ "uint64", "u8", HM_DTYPE_U64 }, { "int64", "i8", HM_DTYPE_I64 },
+};
+
+int tokens_type(const char *name, uint32_t *ret_dtype)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (!strcmp(name, types[i].name) || !strcmp(name, types[i].code)) {
+			*ret_dtype = types[i].dtype;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+/* ---- sums ---- */
+
+/* The value as 64 bits, whatever its sign. */
+static uint64_t value_of(uint32_t dtype, const unsigned char *bytes, bool swapped)
+{
+	uint32_t width = hm_dtype_bits(dtype) / 8, i;
+	uint64_t value = 0;
+
+	for (i = 0; i < width; i++)
+		value |= (uint64_t)bytes[swapped ? width - 1 - i : i] << (8 * i);
+	switch (dtype) {
+	case HM_DTYPE_I8:
+		return (uint64_t)(int64_t)(int8_t)value;
+	case HM_DTYPE_I16:
+		return (uint64_t)(int64_t)(int16_t)value;
+	case HM_DTYPE_I32:
+		return (uint64_t)(int64_t)(int32_t)value;
+	default:
+		return value;
+	}
+}
+
+#define ADD_UP(type)                                                     \
+	do {                                                             \
+		const type *values = bytes;                              \
+                                                                         \
+		for (i = 0; i < n; i++) {                                \
+			one += (uint64_t)(int64_t)values[i];             \
+			other += (uint64_t)(int64_t)values[i] * (i + 1); \
+		}                                                        \
+	} while (0)
+
+void tokens_add_up(uint32_t dtype, const void *bytes, uint64_t n, uint64_t *sum,
+		   uint64_t *in_order)
+{
+	uint64_t one = 0, other = 0, i;
+
+	switch (dtype) {
+	case HM_DTYPE_U8:
+		ADD_UP(uint8_t);
+		break;
+	case HM_DTYPE_I8:
+		ADD_UP(int8_t);
+		break;
+	case HM_DTYPE_U16:
+		ADD_UP(uint16_t);
+		break;
+	case HM_DTYPE_I16:
+		ADD_UP(int16_t);
+		break;
+	case HM_DTYPE_U32:
+		ADD_UP(uint32_t);
+		break;
+	case HM_DTYPE_I32:
+		ADD_UP(int32_t);
+		break;
+	case HM_DTYPE_U64:
+		ADD_UP(uint64_t);
+		break;
+	default:
+		ADD_UP(int64_t);
+		break;
+	}
+	*sum = one;
+	*in_order = other;
+}
+
+/* ---- the files again ---- */
+
+struct plain_file {
+	struct hm_tokens_shard_info info;
+	int fd;
+};
+
+struct plain {
+	const struct tokens_job *job;
+	struct plain_file *file;
+	unsigned char *bytes; /* of a block and one token */
+	uint64_t *values;
+};
+
+static int fail_read(const struct plain_file *file, int error)
+{
+	char *shown = text_escape(file->info.path);
+
+	fail(STATUS_WRONG, error ? error : ENODATA,
+	     "run it again once nobody writes to the file", "cannot read '%s' again: %s", shown,
+	     error ? strerror(error) : "it was cut off");
+	free(shown);
+	return STATUS_WRONG;
+}
+
+/* Tokens [@first, @first + @n) as 64 bits. */
+static int read_values(const struct plain *plain, uint64_t first, uint64_t n)
+{
+	uint32_t dtype = plain->job->info.dtype, width = hm_dtype_bits(dtype) / 8;
+	uint64_t *to = plain->values, now, i;
+	const struct plain_file *file = plain->file;
+	ssize_t got;
+
+	for (; n; first += now, n -= now, file++) {
+		while (first >= file->info.first + file->info.tokens)
+			file++;
+		now = file->info.first + file->info.tokens - first;
+		now = now < n ? now : n;
+		got = pread(file->fd, plain->bytes, now * width,
+			    (off_t)(file->info.offset + (first - file->info.first) * width));
+		if (got != (ssize_t)(now * width))
+			return fail_read(file, got < 0 ? errno : 0);
+		for (i = 0; i < now; i++)
+			*to++ = value_of(dtype, plain->bytes + i * width,
+					 file->info.flags & HM_NPY_SWAPPED);
+	}
+	return 0;
+}
+
+/* In Fortran's order what is behind one another is not so in the file: as the library has it. */
+static int read_any(const struct plain *plain, uint64_t first, uint64_t n)
+{
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < plain->job->info.shards; i++)
+		if (plain->file[i].info.flags & HM_NPY_FORTRAN)
+			break;
+	if (i == plain->job->info.shards)
+		return read_values(plain, first, n);
+	r = hm_tokens_read(plain->job->tokens, first, n, HM_DTYPE_I64, plain->values);
+	return r ? fail_library(STATUS_WRONG, r, NULL, "cannot read the tokens again") : 0;
+}
+
+static int compare(const struct tokens_job *job, uint64_t number, const struct token_sums *sums)
+{
+	const struct token_sums *of_batch = &job->sums[number];
+
+	if (!memcmp(sums, of_batch, sizeof(*sums)))
+		return 0;
+	return fail(STATUS_WRONG, EIO,
+		    "if somebody wrote to the file meanwhile: run it again once nobody does",
+		    "wrong result: batch %" PRIu64 " has sums %" PRIu64 " of x and %" PRIu64
+		    " of y on device %s, and %" PRIu64 " and %" PRIu64
+		    " by a plain recomputation",
+		    number, of_batch->x, of_batch->y, job->device_name, sums->x, sums->y);
+}
+
+static int check_batches(const struct plain *plain)
+{
+	const struct tokens_job *job = plain->job;
+	uint64_t block = job->options->block, b, i, k, at = 0;
+	struct token_sums sums;
+	int status;
+
+	for (b = 0; b < job->n_batch; b++) {
+		memset(&sums, 0, sizeof(sums));
+		for (i = 0; i < job->blocks[b]; i++, at++) {
+			status = read_any(plain, job->starts[at], block + 1);
+			if (status)
+				return status;
+			for (k = 0; k < block; k++) {
+				sums.x += plain->values[k];
+				sums.y += plain->values[k + 1];
+				sums.x_in_order += plain->values[k] * (i * block + k + 1);
+				sums.y_in_order += plain->values[k + 1] * (i * block + k + 1);
+			}
+		}
+		status = compare(job, b, &sums);
+		if (status)
+			return status;
+		progress_add(job->blocks[b] * block * job->width);
+		if (signals_pending())
+			return 128 + signals_pending();
+	}
+	return 0;
+}
+
+static int open_files(struct plain *plain)
+{
+	struct plain_file *file;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < plain->job->info.shards; i++)
+		plain->file[i].fd = -1;
+	for (i = 0; i < plain->job->info.shards; i++) {
+		file = &plain->file[i];
+		file->info.struct_size = sizeof(file->info);
+		r = hm_tokens_shard(plain->job->tokens, i, &file->info);
+		if (r)
+			return fail_library(STATUS_ENVIRONMENT, r, NULL, "a file is not there");
+		file->fd = open(file->info.path, O_RDONLY | O_CLOEXEC);
+		if (file->fd < 0)
+			return fail_read(file, errno);
+	}
+	return 0;
+}
+
+int tokens_verify(const struct tokens_job *job)
+{
+	struct plain plain = {
+		.job = job,
+		.file = calloc(job->info.shards, sizeof(*plain.file)),
+		.bytes = calloc(job->options->block + 1, 8),
+		.values = calloc(job->options->block + 1, 8),
+	};
+	int status = STATUS_ENVIRONMENT;
+	uint32_t i;
+
+	if (!plain.file || !plain.bytes || !plain.values)
+		fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory to check the batches");
+	else
+		status = open_files(&plain);
+	if (!status) {
+		progress_begin("checking on the CPU",
+			       job->n_block * job->options->block * job->width);
+		status = check_batches(&plain);
+		progress_end();
+	}
+	for (i = 0; plain.file && i < job->info.shards; i++)
+		if (plain.file[i].fd >= 0)
+			close(plain.file[i].fd);
+	free(plain.file);
+	free(plain.bytes);
+	free(plain.values);
+	return status;
+}

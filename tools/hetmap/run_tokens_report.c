@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+/* hetmap run tokens: what was chosen, and what it cost. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "command.h"
+#include "run_tokens.h"
+#include "text.h"
+
+static const char *const orders[] = {
+	[HM_BATCHES_RANDOM] = "random",
+	[HM_BATCHES_SHUFFLED] = "shuffled",
+	[HM_BATCHES_IN_ORDER] = "in-order",
+};
+
+static const char *const ways[] = {
+	[HM_BATCHES_NONE] = "none",
+	[HM_BATCHES_MAPPED] = "mapped",
+	[HM_BATCHES_READ] = "read",
+};
+
+static double rate(const struct tokens_job *job)
+{
+	return job->seconds > 0 ?
+		       (double)job->n_block * (double)job->options->block / job->seconds :
+		       0;
+}
+
+/* ---- for people ---- */
+
+static void line(const char *label, char *text)
+{
+	printf("  %-13s", label);
+	text_wrap(text, 15, 15, 79);
+	free(text);
+}
+
+static char *phases_text(const struct tokens_job *job)
+{
+	char *text = text_format("%" PRIu64, job->phase[0]), *longer;
+	unsigned int i;
+
+	for (i = 1; i < job->n_phase; i++) {
+		longer = text_format("%s, %" PRIu64, text, job->phase[i]);
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+static void print_buffer(const struct tokens_job *job)
+{
+	char least[TEXT_MAX], most[TEXT_MAX], seconds[TEXT_MAX];
+
+	if (job->resizes) {
+		char *phases = phases_text(job);
+
+		line("ramp", text_format("%s blocks a batch", phases));
+		free(phases);
+		line("buffer", text_format("%s to %s, %u resizes in %s, at %p all the time",
+					   text_bytes(job->size_least, least),
+					   text_bytes(job->size_most, most), job->resizes,
+					   text_seconds(job->resize_seconds, seconds),
+					   (void *)job->address));
+		return;
+	}
+	line("buffer",
+	     text_format("%s at %p, %d slots of x and y", text_bytes(job->size_most, most),
+			 (void *)job->address, SLOTS));
+}
+
+static void print_text(const struct tokens_job *job)
+{
+	char count[TEXT_MAX], bytes[TEXT_MAX], block[TEXT_MAX], seconds[TEXT_MAX];
+	char waited[TEXT_MAX], minor[TEXT_MAX], major[TEXT_MAX];
+	const struct job_options *options = job->options;
+	char *shown = text_escape(options->files[0]);
+
+	printf("%s%s: %s tokens of %s, %s\n\n", shown,
+	       job->info.shards > 1 ? " and further files" : "",
+	       text_count(job->info.tokens, count), hm_dtype_name(job->info.dtype),
+	       text_bytes(job->info.bytes, bytes));
+	free(shown);
+	line("batches",
+	     text_format("%s, blocks of %s tokens, to %s, %s, seed %" PRIu64,
+			 text_count(job->n_batch, count), text_count(options->block, block),
+			 hm_dtype_name(options->to), orders[options->order], options->seed));
+	line("device", text_format("%s", job->device_name));
+	print_buffer(job);
+	line("tokens", text_format("%s", job->cost.why));
+	line("announced", text_format("%" PRIu64 " of %" PRIu64 " batches that were filled",
+				      job->cost.announced, job->cost.filled));
+	line("time", text_format("%s, %.0f million tokens/s, of which %s were waited for "
+				 "batches",
+				 text_seconds(job->seconds, seconds), rate(job) / 1e6,
+				 text_seconds((double)job->cost.waited_ns / 1e9, waited)));
+	line("read", text_format("%s of the files, in one pass to where they are used",
+				 text_bytes(job->cost.bytes, bytes)));
+	line("page faults",
+	     text_format("%s minor, %s major", text_count((uint64_t)job->minor, minor),
+			 text_count((uint64_t)job->major, major)));
+	puts("  verified     the sums of every batch, by a plain recomputation");
+}
+
+/* ---- as JSON ---- */
+
+static json_t *number(uint64_t value)
+{
+	return json_integer((json_int_t)value);
+}
+
+static json_t *strings(const char *const *names, unsigned int n)
+{
+	json_t *array = json_array();
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		char *shown = text_escape_json(names[i]);
+
+		json_array_append_new(array, json_string(shown));
+		free(shown);
+	}
+	return array;
+}
+
+static json_t *buffer_json(const struct tokens_job *job)
+{
+	json_t *phases = json_array();
+	char address[32];
+	unsigned int i;
+
+	for (i = 0; i < job->n_phase; i++)
+		json_array_append_new(phases, number(job->phase[i]));
+	snprintf(address, sizeof(address), "%p", (void *)job->address);
+	return json_pack("{s:o, s:s, s:I, s:I, s:I, s:f, s:b}", "blocks", phases, "address",
+			 address, "bytes_least", (json_int_t)job->size_least, "bytes_most",
+			 (json_int_t)job->size_most, "resizes", (json_int_t)job->resizes,
+			 "resize_seconds", job->resize_seconds, "address_kept", 1);
+}
+
+static void print_json(const struct tokens_job *job)
+{
+	const struct job_options *options = job->options;
+	json_t *object = json_object();
+	uint64_t sum = 0, i;
+
+	for (i = 0; i < job->n_batch; i++)
+		sum += job->sums[i].x;
+	json_object_set_new(object, "job", json_string("tokens"));
+	json_object_set_new(object, "files", strings(options->files, options->n_files));
+	json_object_set_new(object, "tokens", number(job->info.tokens));
+	json_object_set_new(object, "dtype", json_string(hm_dtype_name(job->info.dtype)));
+	json_object_set_new(object, "to", json_string(hm_dtype_name(options->to)));
+	json_object_set_new(object, "order", json_string(orders[options->order]));
+	json_object_set_new(object, "seed", number(options->seed));
+	json_object_set_new(object, "block", number(options->block));
+	json_object_set_new(object, "batches", number(job->n_batch));
+	json_object_set_new(object, "tokens_fed", number(job->n_block * options->block));
+	/* The sum of all x, modulo 2^64, and without a sign that JSON has not. */
+	json_object_set_new(object, "sum", json_integer((json_int_t)(sum & INT64_MAX)));
+	json_object_set_new(object, "device", json_string(job->device_name));
+	json_object_set_new(object, "buffer", buffer_json(job));
+	json_object_set_new(object, "way", json_string(ways[job->cost.way]));
+	json_object_set_new(object, "why", json_string(job->cost.why));
+	json_object_set_new(object, "batches_filled", number(job->cost.filled));
+	json_object_set_new(object, "batches_mapped", number(job->cost.mapped));
+	json_object_set_new(object, "batches_announced", number(job->cost.announced));
+	json_object_set_new(object, "bytes_read", number(job->cost.bytes));
+	json_object_set_new(object, "seconds",
+			    json_pack("{s:f, s:f}", "all", job->seconds, "waited",
+				      (double)job->cost.waited_ns / 1e9));
+	json_object_set_new(object, "tokens_per_second", json_real(rate(job)));
+	json_object_set_new(object, "faults",
+			    json_pack("{s:I, s:I}", "minor", (json_int_t)job->minor, "major",
+				      (json_int_t)job->major));
+	json_object_set_new(object, "verified", json_true());
+	output_object(object);
+}
+
+void tokens_print(const struct tokens_job *job)
+{
+	if (output.json)
+		print_json(job);
+	else
+		print_text(job);
+}
