@@ -40,6 +40,8 @@ static const struct {
 	{ "report_10m", "read(" },
 	{ "seq_cold", "MADV_NORMAL" },
 	{ "seq_warm", "read(" },
+	{ "tokens_warm", "np.memmap(" },
+	{ "tokens_cold", "pread(" },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))

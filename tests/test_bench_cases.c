@@ -178,6 +178,24 @@ static void test_frag_effect(void)
 	outcome_free(&outcome);
 }
 
+/* Without numpy, or on a file system that keeps all in RAM, a case says so. */
+static void test_tokens(void)
+{
+	struct outcome outcome;
+
+	run_short("tokens_warm", &outcome);
+	if (!is_skipped(&outcome, "a batch, int64"))
+		check_row(&outcome, "a batch, int64");
+	outcome_free(&outcome);
+	run_short("tokens_cold", &outcome);
+	if (!is_skipped(&outcome, "a batch, pread()")) {
+		check_row(&outcome, "a batch, pread()");
+		if (!is_skipped(&outcome, "a batch, io_uring"))
+			check_row(&outcome, "a batch, io_uring");
+	}
+	outcome_free(&outcome);
+}
+
 static uint64_t free_kib(void)
 {
 	FILE *file = fopen("/proc/meminfo", "re");
@@ -259,6 +277,7 @@ static const struct test tests[] = {
 	{ "probe_off", test_probe_off, 60, 0 },
 	{ "publish_cost", test_publish_cost, 60, 0 },
 	{ "frag_effect", test_frag_effect, 120, 0 },
+	{ "tokens", test_tokens, 120, 0 },
 	{ "fragment", test_fragment, 60, 0 },
 	{ "fragment_wrong_usage", test_fragment_wrong_usage, 0, 0 },
 	{ NULL, NULL, 0, 0 },

@@ -112,7 +112,8 @@ static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 	batches->width = hm_dtype_bits(desc->dtype) / 8;
 	batches->ahead = desc->ahead;
 	/* What is not in RAM costs more than an advice that was for nothing. */
-	batches->announcing = batches->tells_announcing = true;
+	batches->announcing = true;
+	batches->tells_announcing = true;
 	order_init(&batches->order, desc->order, desc->seed, tokens->n, desc->block);
 	r = make_room(batches, desc->batch);
 	if (r) {

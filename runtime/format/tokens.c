@@ -237,7 +237,7 @@ int hm_tokens_open(const char *const *paths, uint32_t n_paths,
 		   const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens)
 {
 	struct hm_tokens_desc known = { 0 };
-	struct hm_tokens *tokens;
+	struct hm_tokens *tokens = NULL;
 	int r;
 
 	err_clear();

@@ -152,5 +152,7 @@ int bench_frag_effect(void);
 int bench_report_10m(void);
 int bench_seq_cold(void);
 int bench_seq_warm(void);
+int bench_tokens_warm(void);
+int bench_tokens_cold(void);
 
 #endif

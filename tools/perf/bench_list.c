@@ -64,6 +64,9 @@ const struct bench bench_list[] = {
 	  peer_file_source },
 	{ "seq_warm", "all bytes of a file that is in memory", bench_seq_warm,
 	  peer_file_source },
+	{ "tokens_warm", "batches of 64 blocks of tokens out of RAM", bench_tokens_warm,
+	  peer_tokens_source },
+	{ "tokens_cold", "the same from storage", bench_tokens_cold, peer_tokens_source },
 };
 
 const size_t bench_list_n = sizeof(bench_list) / sizeof(bench_list[0]);

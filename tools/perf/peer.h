@@ -35,6 +35,7 @@ extern const char peer_dmabuf_source[];
 extern const char peer_drm_source[];
 extern const char peer_trace_source[];
 extern const char peer_file_source[];
+extern const char peer_tokens_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -165,5 +166,32 @@ uint64_t peer_add_up(const void *bytes, size_t length);
 /* By read(2) of 1 MiB at a time; by a map of all of it, with @advice of madvise(2). */
 int peer_read_file(const char *path, uint64_t *ret_sum);
 int peer_map_file(const char *path, int advice, uint64_t *ret_sum);
+
+/* ---- peer_tokens.c ---- */
+
+/* A Python program: its arguments are file, block, batch, batches; prints ns a batch. */
+extern const char peer_numpy[];
+
+struct io_uring_sqe;
+struct io_uring_cqe;
+
+struct peer_tokens {
+	int fd, ring;
+	uint64_t tokens;     /* of the file, uint16 */
+	size_t block, batch; /* tokens of a block, blocks of a batch */
+	uint16_t *bytes;
+	uint64_t random;
+	void *queue;
+	size_t queue_length, sqes_length;
+	unsigned int *sq_tail, *sq_array, *cq_head, *cq_tail, sq_mask, cq_mask;
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe *cqe;
+};
+
+int peer_tokens_open(struct peer_tokens *peer, const char *path, bool ring);
+void peer_tokens_close(struct peer_tokens *peer);
+/* A batch of random blocks, x and y, to int64. */
+int peer_tokens_pread(struct peer_tokens *peer, int64_t *x, int64_t *y);
+int peer_tokens_ring(struct peer_tokens *peer, int64_t *x, int64_t *y);
 
 #endif
