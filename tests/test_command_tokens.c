@@ -10,7 +10,7 @@
 
 #include "tokens_support.h"
 
-#define N 200000
+#define TOKENS 200000
 
 static json_t *run_json(const struct command *command)
 {
@@ -32,7 +32,7 @@ static json_t *run_json(const struct command *command)
 /* Batches of 5, 10, 20, 40, 20, 10 and 5 blocks of 64, two each. */
 static void check_ramp(const char *device)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, N);
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, TOKENS);
 	struct command command = { .args = { "run", "tokens", "--json", "--device", device,
 					     "--ramp", "--block", "64", "--batch", "40",
 					     "--batches", "14", path } };
@@ -41,7 +41,7 @@ static void check_ramp(const char *device)
 	CHECK(!strcmp(string_of(json, "device"), device));
 	CHECK(!strcmp(string_of(json, "way"), "mapped"));
 	CHECK(*string_of(json, "why"));
-	CHECK_EQUAL(integer_of(json, "tokens"), N);
+	CHECK_EQUAL(integer_of(json, "tokens"), TOKENS);
 	CHECK_EQUAL(integer_of(json, "batches"), 14);
 	CHECK_EQUAL(integer_of(json, "tokens_fed"), 2 * 110 * 64);
 	CHECK(integer_of(json, "batches_filled") >= 14);
@@ -177,7 +177,7 @@ static void wrong_usage(void)
 /* Cut off under way: said, and no signal. A signal ends it as other jobs. */
 static void disturbed(void)
 {
-	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, N);
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, TOKENS);
 	struct command command = { .args = { "run", "tokens", "--block", "1000", "--batches",
 					     "10000000", "--batch", "1", path } };
 	struct outcome outcome;
@@ -193,7 +193,7 @@ static void disturbed(void)
 	outcome_free(&outcome);
 
 	free(path);
-	path = tokens_file(folder, "a", 0, N);
+	path = tokens_file(folder, "a", 0, TOKENS);
 	pid = command_start(&command);
 	command_await(pid, SIGBUS, path);
 	CHECK_EQUAL(kill(pid, SIGTERM), 0);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "tokens_support.h"
 
 static json_t *run(const struct command *command)
 {
@@ -170,10 +171,28 @@ static void devices_listed(void)
 	outcome_free(&outcome);
 }
 
+/* Batches of tokens into its memory, which grows and shrinks at one address. */
+static void batches(void)
+{
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 20000);
+	const struct command command = { .args = { "run", "tokens", "--device", "sim:0",
+						   "--json", "--ramp", "--block", "256",
+						   "--batch", "16", "--batches", "14", path } };
+	json_t *json = run(&command);
+
+	CHECK(is(json, "device", "sim:0"));
+	CHECK(is(json, "way", "mapped"));
+	CHECK_EQUAL(integer_of(json_object_get(json, "buffer"), "resizes"), 6);
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "tour", tour, 30, TEST_ONCE },
 	{ "best", best, 30, TEST_ONCE },
 	{ "jobs", jobs, 30, TEST_ONCE },
+	{ "batches", batches, 30, TEST_ONCE },
 	{ "unplugged", unplugged, 30, TEST_ONCE },
 	{ "loaded_on_devices", loaded_on_devices, 30, TEST_ONCE },
 	{ "devices_listed", devices_listed, 30, TEST_ONCE },

@@ -74,3 +74,91 @@ int run_python(const char *program, const char *folder)
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 127;
 }
+
+/* ---- batches ---- */
+
+const struct hm_batches_desc batches_usual = {
+	.struct_size = sizeof(batches_usual),
+	.order = HM_BATCHES_SHUFFLED,
+	.dtype = HM_DTYPE_I32,
+	.block = BLOCK,
+	.batch = BATCH,
+	.seed = 5,
+};
+
+/* Of three shards, whose ends are inside of blocks. */
+void token_scene_begin(struct token_scene *scene)
+{
+	static const uint64_t n[] = { 700, 5, N - 705 };
+	uint64_t first = 0;
+	char name[16];
+	int i;
+
+	scene->folder = folder_make();
+	for (i = 0; i < 3; first += n[i++]) {
+		snprintf(name, sizeof(name), "%d", i);
+		scene->path[i] = tokens_file(scene->folder, name, first, n[i]);
+	}
+	CHECK_OK_FATAL(
+		hm_tokens_open((const char *const *)scene->path, 3, NULL, &scene->tokens));
+}
+
+void token_scene_end(struct token_scene *scene)
+{
+	int i;
+
+	hm_tokens_unref(scene->tokens);
+	for (i = 0; i < 3; i++)
+		free(scene->path[i]);
+	folder_remove(scene->folder);
+}
+
+struct hm_batches *batches_make(const struct token_scene *scene,
+				const struct hm_batches_desc *desc)
+{
+	struct hm_batches *batches;
+
+	CHECK_OK_FATAL(hm_batches_create(scene->tokens, desc, &batches));
+	return batches;
+}
+
+struct hm_batches_info batches_info(struct hm_batches *batches)
+{
+	struct hm_batches_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK_FATAL(hm_batches_query(batches, &info));
+	return info;
+}
+
+/* x and y are what the files have from the starts on. */
+void batches_check(const struct hm_batch *batch, const int32_t *x, const int32_t *y)
+{
+	uint64_t i, j;
+
+	for (i = 0; i < batch->blocks; i++)
+		for (j = 0; j < BLOCK; j++) {
+			if (x[i * BLOCK + j] != token_at(batch->starts[i] + j))
+				test_fail(__FILE__, __LINE__, "x of block %d", (int)i);
+			if (y && y[i * BLOCK + j] != token_at(batch->starts[i] + j + 1))
+				test_fail(__FILE__, __LINE__, "y of block %d", (int)i);
+		}
+}
+
+struct hm_batch batches_next(struct hm_batches *batches)
+{
+	int32_t x[64 * BLOCK], y[64 * BLOCK];
+	struct hm_batch batch = { .struct_size = sizeof(batch) };
+
+	CHECK_OK_FATAL(hm_batches_next(batches, x, y, &batch));
+	CHECK_FATAL(batch.blocks <= 64);
+	batches_check(&batch, x, y);
+	return batch;
+}
+
+struct hm_batches_state batches_state(struct hm_batches *batches)
+{
+	struct hm_batches_state state = { .struct_size = sizeof(state) };
+
+	CHECK_OK_FATAL(hm_batches_get(batches, &state));
+	return state;
+}

@@ -32,4 +32,32 @@ struct hm_tokens_info tokens_info(struct hm_tokens *tokens);
 /* Runs a Python program with @folder as its argument: its exit status. 127: no python3. */
 int run_python(const char *program, const char *folder);
 
+/* ---- batches ---- */
+
+#define BLOCK 16
+#define BATCH 8
+#define N (BLOCK * 100 + 9) /* 100 blocks, and some tokens that are in none */
+
+/* Shuffled, to int32, seed 5. */
+extern const struct hm_batches_desc batches_usual;
+
+/* N tokens in three shards, whose ends are inside of blocks. */
+struct token_scene {
+	char *folder, *path[3];
+	struct hm_tokens *tokens;
+};
+
+void token_scene_begin(struct token_scene *scene);
+void token_scene_end(struct token_scene *scene);
+
+struct hm_batches *batches_make(const struct token_scene *scene,
+				const struct hm_batches_desc *desc);
+struct hm_batches_info batches_info(struct hm_batches *batches);
+struct hm_batches_state batches_state(struct hm_batches *batches);
+
+/* x and y are what the files have from the starts on. */
+void batches_check(const struct hm_batch *batch, const int32_t *x, const int32_t *y);
+/* The next one, of at most 64 blocks, checked. */
+struct hm_batch batches_next(struct hm_batches *batches);
+
 #endif

@@ -382,11 +382,12 @@ static const char *why(uint32_t way, bool announcing)
 			"in a row find all of it in RAM",
 		},
 		[HM_BATCHES_READ] = {
-			"by pread(2), as hm_handler_install() is not in effect or the file "
-			"system shares no maps; all of it was in RAM",
-			"by pread(2), as hm_handler_install() is not in effect or the file "
-			"system shares no maps; announced by MADV_WILLNEED until 16 batches in "
-			"a row find all of it in RAM",
+			"by pread(2), as no handler of faults is in effect (see "
+			"hm_handler_install), or the file system shares no maps; all of it was "
+			"in RAM",
+			"by pread(2), as no handler of faults is in effect (see "
+			"hm_handler_install), or the file system shares no maps; announced by "
+			"MADV_WILLNEED until 16 batches in a row find all of it in RAM",
 		},
 	};
 
