@@ -107,6 +107,7 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 		{ OBJECT_READER, "hm_reader" },
 		{ OBJECT_TOKENS, "hm_tokens" },
 		{ OBJECT_BATCHES, "hm_batches" },
+		{ OBJECT_LOAD, "load" },
 	};
 	const char *name = "object";
 	size_t i;

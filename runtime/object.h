@@ -31,6 +31,7 @@ enum object_kind {
 	OBJECT_READER = 0x686d5264,
 	OBJECT_TOKENS = 0x686d546b,
 	OBJECT_BATCHES = 0x686d4261,
+	OBJECT_LOAD = 0x686d4c6f,
 };
 
 struct hm_object {

@@ -29,7 +29,8 @@ programs=$*
 	test_brackets test_guard test_guard_callbacks test_handler test_repair test_lock_budget test_protect test_seal
 	test_published test_trace test_safetensors test_safetensors_model test_safetensors_write test_npy
 	test_reader test_reader_undo
-	test_tokens test_tokens_ahead test_tokens_batches'
+	test_tokens test_tokens_ahead test_tokens_batches
+	test_load test_load_window'
 # shellcheck disable=SC2086 # a list of names
 B=$folder HETMAP_STAGES=built tests/run $programs >"$work/log" 2>&1
 sed 's,^built/,coverage/,; $d' "$work/log"

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Models that tests load, and what they look like in a device's memory. */
+#ifndef HETMAP_TESTS_LOAD_SUPPORT_H
+#define HETMAP_TESTS_LOAD_SUPPORT_H
+
+#include <hetmap/load.h>
+
+#include "safetensors_support.h"
+#include "sim_devices.h"
+
+#define UNTOUCHED ((void *)0x10)
+
+struct hm_load_info load_info(struct hm_load *load);
+
+/* FOLDER/a: tensors "t0", "t1" and so on of U8, with these bytes, one behind another. */
+const char *load_file(const char *folder, const uint64_t *bytes, unsigned int n);
+
+/*
+ * Is the tensor in the device's memory what it is in its file, the byte at @data of the
+ * data section on? In brackets of as little as a window may have.
+ */
+void load_check_tensor(struct hm_load *load, const char *name, uint64_t data);
+
+/* All of a load_file(). */
+void load_check_file(struct hm_load *load, const uint64_t *bytes, unsigned int n);
+
+#endif
