@@ -7,6 +7,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+const uint64_t load_four[LOAD_FOUR] = { 100000, 0, 7, 3 * 65536 + 1 };
+
+struct hm_load_desc load_small_steps(uint32_t threads)
+{
+	return (struct hm_load_desc){
+		.struct_size = sizeof(struct hm_load_desc),
+		.window = 4 * PAGE,
+		.threads = threads,
+	};
+}
+
+int load_note(const struct hm_tensor_info *tensor, void *address, void *user)
+{
+	struct hm_pointer_info pointer;
+	struct load_told *told = user;
+
+	/* What has no bytes may lie behind the map. */
+	if (tensor->bytes)
+		CHECK_OK(hm_pointer_find(address, &pointer));
+	if (told->n < 32)
+		told->names[told->n] = tensor->name;
+	told->n++;
+	return told->n > told->at_most ? told->r : 0;
+}
+
+int load_note_bytes(uint64_t bytes, uint64_t total, void *user)
+{
+	struct load_told *told = user;
+
+	CHECK(bytes >= told->bytes && bytes <= total);
+	told->bytes = bytes;
+	return 0;
+}
+
 struct hm_load_info load_info(struct hm_load *load)
 {
 	struct hm_load_info info = { .struct_size = sizeof(info) };

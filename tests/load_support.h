@@ -10,6 +10,25 @@
 
 #define UNTOUCHED ((void *)0x10)
 
+/* Bytes of a load_file()'s tensors: more than a few steps of load_small_steps(). */
+#define LOAD_FOUR 4
+extern const uint64_t load_four[LOAD_FOUR];
+
+/* By @threads; 0: chosen. */
+struct hm_load_desc load_small_steps(uint32_t threads);
+
+/* What a caller's functions were told. */
+struct load_told {
+	uint64_t n;       /* tensors */
+	uint64_t bytes;   /* by load_note_bytes() */
+	uint64_t at_most; /* of n: after that load_note() returns r */
+	int r;
+	const char *names[32];
+};
+
+int load_note(const struct hm_tensor_info *tensor, void *address, void *user);
+int load_note_bytes(uint64_t bytes, uint64_t total, void *user);
+
 struct hm_load_info load_info(struct hm_load *load);
 
 /* FOLDER/a: tensors "t0", "t1" and so on of U8, with these bytes, one behind another. */

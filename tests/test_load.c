@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Models loaded into the memory of simulated devices: every type, in windows smaller than
- * a tensor, in parts, and with all that may go wrong meanwhile.
+ * a tensor, in parts, with work on what is there.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,67 +12,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "inject.h"
 #include "load_support.h"
 
 #define MIB(n) ((uint64_t)(n) << 20)
 
-static const uint64_t four[] = { 100000, 0, 7, 3 * 65536 + 1 };
-
-#define N_FOUR (sizeof(four) / sizeof(four[0]))
-
-/* Small steps by which a load of FOUR has some; 0 threads: chosen. */
-static struct hm_load_desc small_steps(uint32_t threads)
-{
-	return (struct hm_load_desc){
-		.struct_size = sizeof(struct hm_load_desc),
-		.window = 4 * PAGE,
-		.threads = threads,
-	};
-}
-
 /* ---- what comes out ---- */
-
-/* As they are told of. */
-struct told {
-	uint64_t n;
-	uint64_t bytes;   /* by progress */
-	uint64_t at_most; /* then it returns r */
-	int r;
-	const char *names[32];
-};
-
-static int note(const struct hm_tensor_info *tensor, void *address, void *user)
-{
-	struct hm_pointer_info pointer;
-	struct told *told = user;
-
-	/* What has no bytes may lie behind the map. */
-	if (tensor->bytes)
-		CHECK_OK(hm_pointer_find(address, &pointer));
-	if (told->n < 32)
-		told->names[told->n] = tensor->name;
-	told->n++;
-	return told->n > told->at_most ? told->r : 0;
-}
-
-static int note_bytes(uint64_t bytes, uint64_t total, void *user)
-{
-	struct told *told = user;
-
-	CHECK(bytes >= told->bytes && bytes <= total);
-	told->bytes = bytes;
-	return 0;
-}
 
 /* Every type of the format, an element of no dimension, and one of no elements. */
 static void test_types(void)
 {
-	struct told told = { .at_most = UINT64_MAX };
+	struct load_told told = { .at_most = UINT64_MAX };
 	struct hm_load_desc desc = {
 		.struct_size = sizeof(desc),
-		.loaded = note,
-		.progress = note_bytes,
+		.loaded = load_note,
+		.progress = load_note_bytes,
 		.user = &told,
 	};
 	char *header = malloc(8000), *at = header, *folder = folder_make(), name[16];
@@ -136,7 +89,7 @@ static void test_windows(void)
 	size_t i;
 	uint32_t threads;
 
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
+	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 5; i++)
 		for (threads = 0; threads < 3; threads++) {
 			const struct hm_load_desc desc = {
@@ -152,7 +105,7 @@ static void test_windows(void)
 			CHECK(load_info(load).step <= windows[i]);
 			if (threads)
 				CHECK_EQUAL(load_info(load).threads, threads);
-			load_check_file(load, four, N_FOUR);
+			load_check_file(load, load_four, LOAD_FOUR);
 			hm_load_unref(load);
 		}
 	hm_safetensors_unref(safetensors);
@@ -164,7 +117,7 @@ static void test_windows(void)
 static void test_small_ones(void)
 {
 	uint64_t bytes[300], order[300];
-	struct hm_load_desc desc = small_steps(2);
+	struct hm_load_desc desc = load_small_steps(2);
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
 	struct hm_safetensors *safetensors;
@@ -195,7 +148,7 @@ static void test_model(void)
 	static const char index[] =
 		"{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.safetensors\","
 		"\"none\":\"2.safetensors\",\"c\":\"3.safetensors\"}}";
-	struct hm_load_desc desc = small_steps(0);
+	struct hm_load_desc desc = load_small_steps(0);
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
 	struct hm_safetensors *safetensors;
@@ -229,24 +182,24 @@ static void test_model(void)
 static void test_chosen(void)
 {
 	static const uint64_t order[] = { 3, 0 }, twice[] = { 3, 0, 3 }, beyond[] = { 4 };
-	struct told told = { .at_most = UINT64_MAX };
-	struct hm_load_desc desc = small_steps(2);
+	struct load_told told = { .at_most = UINT64_MAX };
+	struct hm_load_desc desc = load_small_steps(2);
 	struct hm_load_place place = { .struct_size = sizeof(place) };
 	struct hm_load *load, *none = UNTOUCHED;
 	struct hm_device *device = sim_open();
 	char *folder = folder_make();
 	struct hm_safetensors *safetensors;
 
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
-	desc.loaded = note;
+	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
+	desc.loaded = load_note;
 	desc.user = &told;
 	desc.tensors = order;
 	desc.n_tensors = 2;
 	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
 	CHECK(told.n == 2 && !strcmp(told.names[0], "t3") && !strcmp(told.names[1], "t0"));
-	CHECK_EQUAL(load_info(load).bytes, four[0] + four[3]);
+	CHECK_EQUAL(load_info(load).bytes, load_four[0] + load_four[3]);
 	load_check_tensor(load, "t0", 0);
-	load_check_tensor(load, "t3", four[0] + four[2]);
+	load_check_tensor(load, "t3", load_four[0] + load_four[2]);
 	CHECK_OK(hm_load_tensor(load, 3, &place));
 	CHECK_EQUAL(place.offset, 0);
 	CHECK_ERROR(-ENOENT, hm_load_tensor(load, 2, &place));
@@ -279,7 +232,7 @@ static void test_chosen(void)
 struct work {
 	struct hm_queue *queue;
 	struct hm_kernel *kernel;
-	struct hm_fence *done[N_FOUR];
+	struct hm_fence *done[LOAD_FOUR];
 	uint64_t *sums; /* one of each tensor */
 	uint64_t n;
 };
@@ -315,7 +268,7 @@ static void test_work(void)
 		.cpu = add_up,
 		.signature = "in u64 out",
 	};
-	struct hm_load_desc desc = small_steps(2);
+	struct hm_load_desc desc = load_small_steps(2);
 	struct hm_device *device = sim_open(), *host;
 	char *folder = folder_make();
 	struct hm_safetensors *safetensors;
@@ -329,17 +282,17 @@ static void test_work(void)
 	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &work.queue));
 	CHECK_OK_FATAL(hm_kernel_create(&kernel, &work.kernel));
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
+	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
 	desc.loaded = launch;
 	desc.user = &work;
 	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
 	/* It keeps what it is of. */
 	hm_load_unref(load);
-	for (i = 0; i < N_FOUR; i++) {
+	for (i = 0; i < LOAD_FOUR; i++) {
 		if (work.done[i])
 			CHECK_OK(hm_fence_wait(work.done[i], UINT64_MAX));
 		hm_fence_unref(work.done[i]);
-		for (sum = 0, k = 0; k < four[i]; k++)
+		for (sum = 0, k = 0; k < load_four[i]; k++)
 			sum += data_byte(data++);
 		CHECK_EQUAL(work.sums[i], sum);
 	}
@@ -350,212 +303,6 @@ static void test_work(void)
 	hm_safetensors_unref(safetensors);
 	hm_device_unref(host);
 	hm_device_unref(device);
-	folder_remove(folder);
-}
-
-/* ---- what goes wrong ---- */
-
-static void check_cancelled(struct hm_load_desc *desc, int returned, int expected)
-{
-	struct hm_device *device = sim_open();
-	struct hm_load *none = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
-	struct told *told = desc->user;
-	uint64_t before;
-
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
-	for (told->at_most = 0; told->at_most < N_FOUR; told->at_most++) {
-		told->n = told->bytes = 0;
-		told->r = returned;
-		before = stats_now().buffers;
-		CHECK_ERROR(expected, hm_load_create(safetensors, device, desc, &none));
-		CHECK_EQUAL(told->n, told->at_most + 1);
-		CHECK(none == UNTOUCHED);
-		CHECK(strstr(hm_errmsg(), "ended the load") != NULL);
-		CHECK_EQUAL(stats_now().buffers, before);
-	}
-	hm_safetensors_unref(safetensors);
-	hm_device_unref(device);
-	folder_remove(folder);
-}
-
-static void test_cancelled(void)
-{
-	struct told told = { 0 };
-	struct hm_load_desc desc = small_steps(2);
-
-	desc.loaded = note;
-	desc.progress = note_bytes;
-	desc.user = &told;
-	check_cancelled(&desc, -EINTR, -EINTR);
-	check_cancelled(&desc, 1, -ECANCELED);
-}
-
-static const char *cut_path;
-
-static int cut(uint64_t bytes, uint64_t total, void *user)
-{
-	(void)bytes, (void)total, (void)user;
-	return truncate(cut_path, 4096) ? -EIO : 0;
-}
-
-/* Some of the file is there, the rest is cut off under the load: an error, no signal. */
-static void test_cut_off(void)
-{
-	struct hm_load_desc desc = small_steps(0);
-	struct hm_device *device = sim_open();
-	struct hm_load *none = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
-
-	cut_path = load_file(folder, four, N_FOUR);
-	safetensors = tensors_open(cut_path);
-	desc.progress = cut;
-	CHECK_ERROR(-ENODATA, hm_load_create(safetensors, device, &desc, &none));
-	CHECK(strstr(hm_errmsg(), "/a: ") && strstr(hm_errmsg(), "cut off"));
-	/* And one that was cut off before. */
-	desc.progress = NULL;
-	CHECK_ERROR(-ENODATA, hm_load_create(safetensors, device, &desc, &none));
-	CHECK(none == UNTOUCHED);
-	hm_safetensors_unref(safetensors);
-	hm_device_unref(device);
-	folder_remove(folder);
-}
-
-static void test_storage_fails(void)
-{
-	struct hm_load_desc desc = small_steps(2);
-	struct hm_device *device = sim_open();
-	struct hm_load *load = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
-
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
-	inject_install();
-	inject_always("pread", EIO);
-	CHECK_ERROR(-EIO, hm_load_create(safetensors, device, &desc, &load));
-	CHECK(strstr(hm_errmsg(), "/a: reading") != NULL);
-	CHECK(load == UNTOUCHED);
-	/* What only makes it fast may fail. */
-	inject_always("mincore", ENOMEM);
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
-	inject_disarm();
-	CHECK_EQUAL(load_info(load).resident, 0);
-	load_check_file(load, four, N_FOUR);
-	hm_load_unref(load);
-	hm_safetensors_unref(safetensors);
-	hm_device_unref(device);
-	folder_remove(folder);
-}
-
-/* The n-th call fails: nothing is left, or the load is right all the same. */
-static void test_undone(void)
-{
-	static const uint64_t bytes[] = { 5000, 9 };
-	struct hm_load_desc desc = small_steps(1);
-	struct hm_device *device = sim_open();
-	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
-	struct hm_load *load;
-	bool failed = true;
-	unsigned int n;
-	int r;
-
-	make_table();
-	safetensors = tensors_open(load_file(folder, bytes, 2));
-	inject_install();
-	for (n = 1; failed; n++) {
-		load = UNTOUCHED;
-		inject_arm(n, INJECT_ONE);
-		r = hm_load_create(safetensors, device, &desc, &load);
-		failed = inject_disarm();
-		if (r) {
-			CHECK(failed && load == UNTOUCHED && *hm_errmsg());
-		} else {
-			load_check_file(load, bytes, 2);
-			hm_load_unref(load);
-		}
-		inject_forgive();
-	}
-	CHECK(n > 10);
-	hm_safetensors_unref(safetensors);
-	hm_device_unref(device);
-	folder_remove(folder);
-}
-
-/* Larger than all of the device's memory; nothing of it is on the disk. */
-static void test_full(void)
-{
-	static const char header[] = "{\"t\":{\"dtype\":\"U8\",\"shape\":[68719476736],"
-				     "\"data_offsets\":[0,68719476736]}}";
-	struct hm_device *device = sim_open();
-	struct hm_load *none = UNTOUCHED;
-	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
-	int r;
-
-	safetensors = tensors_open(tensors_odd_file(folder, "a", header, strlen(header),
-						    8 + strlen(header) + 68719476736));
-	r = hm_load_create(safetensors, device, NULL, &none);
-	CHECK(r == -ENOSPC || r == -ENOMEM);
-	CHECK(strstr(hm_errmsg(), "a buffer of 64 GiB") != NULL);
-	CHECK(none == UNTOUCHED);
-	hm_safetensors_unref(safetensors);
-	hm_device_unref(device);
-	folder_remove(folder);
-}
-
-struct loss {
-	struct hm_device *device;
-	uint64_t at; /* bytes */
-	bool refused, gone;
-};
-
-static int take_away(uint64_t bytes, uint64_t total, void *user)
-{
-	struct loss *loss = user;
-
-	(void)total;
-	if (bytes >= loss->at && !loss->gone && !loss->refused) {
-		loss->gone = sim_unplug(loss->device);
-		loss->refused = !loss->gone;
-	}
-	return 0;
-}
-
-/* The device is taken away in the beginning, in the middle and after the last byte. */
-static void test_lost(void)
-{
-	static const uint64_t at[] = { 1, 100000, 3 * 65536 + 100008 };
-	struct hm_load_desc desc = small_steps(0);
-	char *folder = folder_make();
-	struct hm_safetensors *safetensors;
-	struct hm_load *load;
-	size_t i;
-	int r;
-
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
-	for (i = 0; i < 3; i++) {
-		struct loss loss = { .device = sim_open(), .at = at[i] };
-
-		load = UNTOUCHED;
-		desc.progress = take_away;
-		desc.user = &loss;
-		r = hm_load_create(safetensors, loss.device, &desc, &load);
-		if (loss.gone) {
-			CHECK_EQUAL(r, -ENODEV);
-			CHECK(load == UNTOUCHED && *hm_errmsg());
-		} else if (!r) {
-			hm_load_unref(load);
-		}
-		hm_device_unref(loss.device);
-		if (loss.gone)
-			sim_plug();
-		if (loss.refused)
-			break;
-	}
-	hm_safetensors_unref(safetensors);
 	folder_remove(folder);
 }
 
@@ -613,12 +360,12 @@ out:
 
 static void *load_one(void *user)
 {
-	struct hm_load_desc desc = small_steps(2);
+	struct hm_load_desc desc = load_small_steps(2);
 	struct hm_device *device = sim_open();
 	struct hm_load *load;
 
 	CHECK_OK_FATAL(hm_load_create(user, device, &desc, &load));
-	load_check_file(load, four, N_FOUR);
+	load_check_file(load, load_four, LOAD_FOUR);
 	hm_load_unref(load);
 	hm_device_unref(device);
 	return NULL;
@@ -632,7 +379,7 @@ static void test_threads(void)
 	pthread_t thread[3];
 	int i;
 
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
+	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
 	for (i = 0; i < 3; i++)
 		CHECK_FATAL(!pthread_create(&thread[i], NULL, load_one, safetensors));
 	for (i = 0; i < 3; i++)
@@ -644,17 +391,17 @@ static void test_threads(void)
 /* Other devices: one that makes buffers, one that makes none. */
 static void test_others(void)
 {
-	struct hm_load_desc desc = small_steps(0);
+	struct hm_load_desc desc = load_small_steps(0);
 	struct hm_load *load, *none = UNTOUCHED;
 	char *folder = folder_make();
 	struct hm_safetensors *safetensors;
 	struct hm_device *device;
 
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
+	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
 	hm_device_unref(device);
-	load_check_file(load, four, N_FOUR);
+	load_check_file(load, load_four, LOAD_FOUR);
 	hm_load_unref(load);
 	CHECK_OK_FATAL(hm_device_open("file", &device));
 	CHECK_ERROR(-EOPNOTSUPP, hm_load_create(safetensors, device, &desc, &none));
@@ -674,7 +421,7 @@ static void test_arguments(void)
 	char *folder = folder_make();
 	struct hm_safetensors *safetensors;
 
-	safetensors = tensors_open(load_file(folder, four, N_FOUR));
+	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
 	CHECK_ERROR(-EINVAL, hm_load_create(NULL, device, NULL, &none));
 	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, NULL, NULL, &none));
 	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, NULL, NULL));
@@ -723,12 +470,6 @@ static const struct sim_case cases[] = {
 	{ "model", test_model },
 	{ "chosen", test_chosen },
 	{ "work", test_work },
-	{ "cancelled", test_cancelled },
-	{ "cut_off", test_cut_off },
-	{ "storage_fails", test_storage_fails },
-	{ "undone", test_undone },
-	{ "full", test_full },
-	{ "lost", test_lost },
 	{ "memory", test_memory },
 	{ "threads", test_threads },
 	{ "others", test_others },
