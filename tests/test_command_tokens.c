@@ -142,7 +142,7 @@ static void wrong_usage(void)
 		{ { "run", "tokens", "--to", "x", path }, 2, "uint8" },
 		{ { "run", "tokens", "--order", "x", path }, 2, "in-order" },
 		{ { "run", "tokens", "--to", "uint8", "--block=99", path }, 2, "can't hold" },
-		{ { "run", "tokens", "--rounds", "3", path }, 2, "has no --accel" },
+		{ { "run", "tokens", "--rounds", "3", path }, 2, "not of tokens" },
 		{ { "run", "tokens", "--device", "file", path }, 2, "--device host" },
 		{ { "run", "tokens", "--device", "none", path }, 3, "cannot open the device" },
 		{ { "run", "saxpy", "--ramp" }, 2, "--ramp is an option of tokens" },

@@ -196,6 +196,22 @@ void input_close(struct input *input)
 	free(input->path);
 }
 
+int input_model_failed(int r, const char *remedy)
+{
+	switch (-r) {
+	case EBADMSG:
+	case ENODATA:
+		return fail_library(STATUS_WRONG, r, remedy, "the file is broken");
+	case ENOENT:
+	case ENOTDIR:
+	case EINVAL:
+	case EOPNOTSUPP:
+		return fail_library(STATUS_USAGE, r, remedy, "cannot open it");
+	default:
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open it");
+	}
+}
+
 bool input_cut(const struct input *input)
 {
 	struct stat st;

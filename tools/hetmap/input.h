@@ -20,6 +20,9 @@ struct input {
 int input_open(const char *path, struct input *ret_input);
 void input_close(struct input *input);
 
+/* What hm_safetensors_open() failed with, told with the @remedy, or NULL; an exit status. */
+int input_model_failed(int r, const char *remedy);
+
 /* Is the file shorter than when it was opened? */
 bool input_cut(const struct input *input);
 

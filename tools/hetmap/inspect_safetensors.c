@@ -8,6 +8,7 @@
 #include <hetmap/safetensors.h>
 
 #include "command.h"
+#include "input.h"
 #include "inspect.h"
 
 /* The format's own limit of the header. */
@@ -81,22 +82,6 @@ static int fill(struct hm_safetensors *safetensors, struct contents *contents)
 	return r;
 }
 
-static int fail_open(int r)
-{
-	switch (-r) {
-	case EBADMSG:
-	case ENODATA:
-		return fail_library(STATUS_WRONG, r, NULL, "the file is broken");
-	case ENOENT:
-	case ENOTDIR:
-	case EINVAL:
-	case EOPNOTSUPP:
-		return fail_library(STATUS_USAGE, r, NULL, "cannot open it");
-	default:
-		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open it");
-	}
-}
-
 static int read_contents(const struct inspect_head *head, struct contents *ret_contents)
 {
 	struct hm_safetensors_info info = { .struct_size = sizeof(info) };
@@ -106,7 +91,7 @@ static int read_contents(const struct inspect_head *head, struct contents *ret_c
 
 	r = hm_safetensors_open(head->path, 0, &safetensors);
 	if (r)
-		return fail_open(r);
+		return input_model_failed(r, NULL);
 	r = hm_safetensors_query(safetensors, &info);
 	contents.handle = safetensors;
 	contents.n_file = info.shards;

@@ -13,16 +13,17 @@
 #include <hetmap/hetmap.h>
 
 struct job_options {
-	const char *file;   /* NULL: not given */
-	const char *device; /* NULL: the job's default */
-	const char *accel;  /* NULL: opencl:0, or else cpu */
-	const char *policy; /* a file of rules; NULL: everything is allowed */
-	uint64_t window;    /* 0: the accelerator's limit */
-	uint64_t ahead;     /* histogram: read ahead of the count; 0: not */
-	uint64_t rounds;    /* 0: what job_measure() chooses by the time they take */
-	uint64_t size;      /* of each vector of saxpy; 0: not given */
-	bool unplug;        /* saxpy: takes its device away */
-	uint64_t unplug_at; /* when: percent of the work */
+	const char *file;     /* NULL: not given */
+	const char *device;   /* NULL: the job's default */
+	const char *accel;    /* NULL: opencl:0, or else cpu */
+	const char *policy;   /* a file of rules; NULL: everything is allowed */
+	uint64_t window;      /* 0: the accelerator's limit */
+	uint64_t load_window; /* load: of the files under way; 0: chosen */
+	uint64_t ahead;       /* histogram: read ahead of the count; 0: not */
+	uint64_t rounds;      /* 0: what job_measure() chooses by the time they take */
+	uint64_t size;        /* of each vector of saxpy; 0: not given */
+	bool unplug;          /* saxpy: takes its device away */
+	uint64_t unplug_at;   /* when: percent of the work */
 
 	/* Of tokens. */
 	const char *const *files;
@@ -108,6 +109,7 @@ double job_now(void);
 
 /* The jobs. Each prints its result. */
 int run_histogram(const struct job_options *options);
+int run_load(const struct job_options *options);
 int run_saxpy(const struct job_options *options);
 int run_tokens(const struct job_options *options);
 

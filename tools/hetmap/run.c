@@ -2,6 +2,7 @@
 /* hetmap run: options of the jobs, and which job it is. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +16,20 @@
 
 #define HISTOGRAM (1u << 0)
 #define SAXPY (1u << 1)
-#define TOKENS (1u << 2)
+#define LOAD (1u << 2)
+#define TOKENS (1u << 3)
 
 static const struct run_job {
 	const char *name;
 	unsigned int bit;
 	int (*run)(const struct job_options *options);
+	const char *needs;  /* what its file is; NULL: it can do without one */
+	unsigned int files; /* that it takes at most */
 } jobs[] = {
-	{ "histogram", HISTOGRAM, run_histogram },
-	{ "saxpy", SAXPY, run_saxpy },
-	{ "tokens", TOKENS, run_tokens },
+	{ "histogram", HISTOGRAM, run_histogram, NULL, 1 },
+	{ "load", LOAD, run_load, "model", 1 },
+	{ "saxpy", SAXPY, run_saxpy, NULL, 0 },
+	{ "tokens", TOKENS, run_tokens, "file", UINT_MAX },
 	{ 0 },
 };
 
@@ -57,7 +62,8 @@ static const struct option_row rows[] = {
 			  "saxpy: size of each of its two vectors (default 256M)" },
 	[OPTION_WINDOW] = { 0, "window", "BYTES",
 			    "longest range handed over at once\n"
-			    "(default: the accelerator's limit)" },
+			    "(default: the accelerator's limit)\n"
+			    "load: of MODEL that much is under way (64M)" },
 	[OPTION_AHEAD] = { 0, "ahead", "BYTES",
 			   "histogram: have that much of FILE read while what is\n"
 			   "before it is counted (default: the system decides)" },
@@ -89,9 +95,28 @@ static const struct option_row rows[] = {
 	{ 0 },
 };
 
+/* The jobs that have an option which not all of them have. */
+static const unsigned int jobs_of[] = {
+	[OPTION_ACCEL] = HISTOGRAM | LOAD | SAXPY,
+	[OPTION_SIZE] = SAXPY,
+	[OPTION_WINDOW] = HISTOGRAM | LOAD | SAXPY,
+	[OPTION_AHEAD] = HISTOGRAM,
+	[OPTION_ROUNDS] = HISTOGRAM | SAXPY,
+	[OPTION_UNPLUG] = SAXPY,
+	[OPTION_DTYPE] = TOKENS,
+	[OPTION_TO] = TOKENS,
+	[OPTION_ORDER] = TOKENS,
+	[OPTION_BLOCK] = TOKENS,
+	[OPTION_BATCH] = TOKENS,
+	[OPTION_BATCHES] = TOKENS,
+	[OPTION_SEED] = TOKENS,
+	[OPTION_RAMP] = TOKENS,
+};
+
 static void usage(void)
 {
 	puts("Usage: hetmap run histogram [OPTION]... [--] [FILE]\n"
+	     "       hetmap run load [OPTION]... [--] MODEL\n"
 	     "       hetmap run saxpy [OPTION]...\n"
 	     "       hetmap run tokens [OPTION]... [--] FILE...\n"
 	     "\n"
@@ -101,6 +126,9 @@ static void usage(void)
 	     "  histogram  maps FILE, has the accelerator count its 256 byte values through\n"
 	     "             the same pointer, and reads the counts through the CPU's.\n"
 	     "             Without FILE: the largest of a few files that every Debian has.\n"
+	     "  load       brings the tensors of MODEL, a safetensors file, an index or a\n"
+	     "             folder, into a device's memory, layer by layer, and has the\n"
+	     "             accelerator compute checksums of each while the next ones come\n"
 	     "  saxpy      y = a * x + y on two vectors of floats\n"
 	     "  tokens     takes batches of blocks out of FILEs of tokens, raw or numpy's,\n"
 	     "             into a device's buffer; trains nothing, but checks every batch\n"
@@ -114,6 +142,7 @@ static void usage(void)
 	     "  hetmap run histogram --device host --accel cpu /bin/sh\n"
 	     "  hetmap run histogram --device soft --accel soft\n"
 	     "  hetmap run histogram --ahead 64M weights.bin\n"
+	     "  hetmap run load --device soft:0 model.safetensors\n"
 	     "  hetmap run saxpy --size 256M --rounds 5\n"
 	     "  hetmap run saxpy --device soft:0 --unplug-at 50%\n"
 	     "  hetmap run tokens --device soft:0 --ramp train.bin\n"
@@ -149,7 +178,7 @@ static int unknown_job(const char *name)
 	else if (!access(name, F_OK))
 		remedy = strdup("the job comes before the file: hetmap run histogram FILE");
 	else
-		remedy = strdup("the jobs are histogram, saxpy and tokens");
+		remedy = strdup("the jobs are histogram, load, saxpy and tokens");
 	fail(STATUS_USAGE, EINVAL, remedy, "run: unknown job '%s'", shown);
 	free(remedy);
 	free(shown);
@@ -283,38 +312,52 @@ static int take_value(const struct option_state *state, int option, struct job_o
 	return 0;
 }
 
-/* Options and files that the job does not have. @of_tokens: the name of one of tokens'. */
-static int check_job(const struct run_job *job, const struct job_options *options,
-		     const char *of_tokens)
+/* "histogram, load and saxpy" */
+static const char *names_of(unsigned int bits, char *text, size_t size)
 {
+	const struct run_job *job;
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (job = jobs; job->name; job++) {
+		if (!(bits & job->bit))
+			continue;
+		bits &= ~job->bit;
+		n += (size_t)snprintf(text + n, n < size ? size - n : 0, "%s%s",
+				      !n   ? "" :
+				      bits ? ", " :
+					     " and ",
+				      job->name);
+	}
+	return text;
+}
+
+/* Options and files that the job does not have. @given: a bit for each option. */
+static int check_job(const struct run_job *job, const struct job_options *options,
+		     uint64_t given)
+{
+	char names[64];
+	size_t i;
+
 	if (!job)
 		return fail(STATUS_USAGE, EINVAL,
-			    "hetmap run histogram, hetmap run saxpy, or hetmap run tokens",
+			    "hetmap run histogram FILE, hetmap run load MODEL, hetmap run "
+			    "saxpy, or hetmap run tokens FILE",
 			    "run: which job?");
-	if (options->n_files && job->bit == SAXPY)
+	if (options->n_files && !job->files)
 		return fail(STATUS_USAGE, EINVAL, "give its size: --size 256M",
 			    "run: %s takes no file", job->name);
-	if (options->n_files > 1 && job->bit == HISTOGRAM)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run histogram -- FILE",
-			    "run: one file at a time");
-	if (!options->n_files && job->bit == TOKENS)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run tokens FILE",
-			    "run: tokens of which file?");
-	if (options->size && job->bit != SAXPY)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
-			    "run: --size is an option of saxpy");
-	if (options->ahead && job->bit != HISTOGRAM)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
-			    "run: --ahead is an option of histogram");
-	if (options->unplug && job->bit != SAXPY)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
-			    "run: --unplug-at is an option of saxpy");
-	if (of_tokens && job->bit != TOKENS)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
-			    "run: --%s is an option of tokens", of_tokens);
-	if (job->bit == TOKENS && (options->accel || options->rounds || options->window))
-		return fail(STATUS_USAGE, EINVAL, "leave it away",
-			    "run: tokens has no --accel, --rounds or --window");
+	if (options->n_files > job->files)
+		return fail(STATUS_USAGE, EINVAL, "quote a name with blanks in it",
+			    "run: one file at a time, for %s", job->name);
+	if (!options->n_files && job->needs)
+		return fail(STATUS_USAGE, EINVAL, "hetmap run --help", "run: %s of which %s?",
+			    job->name, job->needs);
+	for (i = 0; i < sizeof(jobs_of) / sizeof(jobs_of[0]); i++)
+		if (given & 1ull << i && jobs_of[i] && !(jobs_of[i] & job->bit))
+			return fail(STATUS_USAGE, EINVAL, "hetmap run --help",
+				    "run: --%s is an option of %s, not of %s", rows[i].name,
+				    names_of(jobs_of[i], names, sizeof(names)), job->name);
 	return 0;
 }
 
@@ -333,7 +376,7 @@ static int run_chosen(int argc, char **argv, const char **files)
 		.seed = 1,
 	};
 	const struct run_job *job = NULL;
-	const char *of_tokens = NULL;
+	uint64_t given = 0;
 	int option, status;
 
 	for (;;) {
@@ -351,10 +394,9 @@ static int run_chosen(int argc, char **argv, const char **files)
 		} else if (option == OPTION_QUIET) {
 			output.quiet = true;
 		} else if (option != OPTION_ARGUMENT) {
+			given |= 1ull << option;
 			status = take_tokens(&state, option, &options);
-			if (status != OPTION_END)
-				of_tokens = rows[option].name;
-			else
+			if (status == OPTION_END)
 				status = take_value(&state, option, &options);
 			if (status)
 				return status;
@@ -367,7 +409,7 @@ static int run_chosen(int argc, char **argv, const char **files)
 		}
 	}
 	options.file = files[0];
-	status = check_job(job, &options, of_tokens);
+	status = check_job(job, &options, given);
 	if (!status && options.policy)
 		status = policy_load(options.policy);
 	if (!status)

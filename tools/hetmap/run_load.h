@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* hetmap run load: what its parts share. */
+#ifndef HETMAP_RUN_LOAD_H
+#define HETMAP_RUN_LOAD_H
+
+#include <hetmap/load.h>
+
+#include "checksum.h"
+#include "job.h"
+
+/* Launches under way: whoever submits more waits for the oldest. */
+#define LOAD_LAUNCHES 256
+
+/* Bytes of the process's memory, as /proc/self/status counts them. */
+struct load_memory {
+	uint64_t peak; /* VmHWM */
+	uint64_t file, anonymous, shared;
+};
+
+struct run_load {
+	struct job job;
+	const char *path;
+	char *shown; /* the same, fit for a terminal */
+	struct hm_safetensors *safetensors;
+	struct hm_safetensors_info model;
+	struct hm_load *load;
+	struct hm_load_info info;
+
+	struct hm_kernel *kernel;
+	enum checksum checksum;
+	uint32_t *sums;       /* of all tensors' parts, CHECKSUM_STRIDE words each */
+	uint64_t n_sum;       /* slots */
+	uint64_t *slot;       /* the first of each tensor */
+	uint64_t by_cpu;      /* bytes at tensors' ends that the accelerator can't take */
+	uint64_t way_in_seen; /* launches */
+	struct hm_fence *fence[LOAD_LAUNCHES];
+	uint64_t launched, waited;
+	int status; /* of a launch that failed inside the load; told already */
+
+	/* The layer that is being completed. */
+	char *layer;
+	uint64_t n_layer;
+	uint64_t first, n; /* its tensors */
+	void **address;    /* of all tensors */
+
+	double compute_after; /* seconds until the last was done, behind the load */
+	double check_seconds;
+	struct load_memory before, most; /* most: of each kind, as sampled */
+	double sampled;                  /* when, last */
+};
+
+/* ---- run_load_check.c ---- */
+
+/* Every tensor's sums, and what no accelerator takes, against the files' bytes. */
+int load_verify(struct run_load *l);
+
+/* ---- run_load_report.c ---- */
+
+/* What the process has now. */
+struct load_memory load_memory_now(void);
+/* From here on the peak is the load's own. */
+void load_memory_begin(struct run_load *l);
+/* Every now and then. */
+void load_memory_sample(struct run_load *l);
+
+void load_print(const struct run_load *l);
+
+#endif

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+/* hetmap run load: the files' bytes, read once more, against what the accelerator found. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "run_load.h"
+#include "text.h"
+
+#define AGAIN "if somebody wrote to the file meanwhile: run it again once nobody does"
+
+/* A file of the model, as it is by its name now. */
+struct file {
+	int fd;
+	const char *path;
+	unsigned char *bytes; /* CHECKSUM_PART of them */
+};
+
+static int read_part(const struct file *file, uint64_t offset, uint64_t length)
+{
+	uint64_t done = 0;
+	ssize_t n;
+
+	while (done < length) {
+		n = pread(file->fd, file->bytes + done, length - done, (off_t)(offset + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(STATUS_WRONG, errno, NULL,
+				    "cannot read '%s' at %" PRIu64 ": %s", file->path,
+				    offset + done, strerror(errno));
+		if (!n)
+			return fail(STATUS_WRONG, ENODATA, AGAIN,
+				    "'%s' was truncated while it was in use", file->path);
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int wrong(const struct run_load *l, const struct hm_tensor_info *tensor, uint64_t from,
+		 uint64_t to, const char *whose)
+{
+	char *name = text_escape(tensor->name);
+
+	fail(STATUS_WRONG, EIO, AGAIN,
+	     "wrong result: bytes %" PRIu64 " to %" PRIu64
+	     " of tensor %s are others in %s, as %s has it, than in the file",
+	     from, to, name, l->job.device, whose);
+	free(name);
+	return STATUS_WRONG;
+}
+
+/* What the accelerator could not take: by the CPU's pointer. */
+static int check_end(struct run_load *l, const struct hm_tensor_info *tensor,
+		     const struct file *file, uint64_t from)
+{
+	struct hm_load_place place = { .struct_size = sizeof(place) };
+	uint64_t n = tensor->bytes - from;
+	bool same;
+	int r, status;
+
+	status = read_part(file, tensor->offset + from, n);
+	if (status)
+		return status;
+	r = hm_load_tensor(l->load, tensor->index, &place);
+	if (!r)
+		r = hm_map_begin_cpu(l->info.map, place.offset + from, n, HM_READ);
+	if (r)
+		return fail_library(STATUS_WRONG, r, NULL, "cannot look at the tensor");
+	same = !memcmp((char *)place.address + from, file->bytes, n);
+	hm_map_end_cpu(l->info.map, place.offset + from, n, HM_READ);
+	return same ? 0 : wrong(l, tensor, from, tensor->bytes, "the CPU");
+}
+
+static int check_tensor(struct run_load *l, const struct hm_tensor_info *tensor,
+			const struct file *file)
+{
+	uint64_t whole = checksum_whole(&l->job.in_place.info, tensor->bytes), at, n;
+	uint64_t slot = l->slot[tensor->index];
+	int status = 0;
+
+	for (at = 0; !status && at < whole; at += n, slot++) {
+		n = whole - at < CHECKSUM_PART ? whole - at : CHECKSUM_PART;
+		status = read_part(file, tensor->offset + at, n);
+		if (!status && checksum_compute(l->checksum, file->bytes, n) !=
+				       l->sums[slot * CHECKSUM_STRIDE])
+			status = wrong(l, tensor, at, at + n, l->job.in_place.info.name);
+		progress_add(n);
+		if (!status && signals_pending())
+			status = 128 + signals_pending();
+	}
+	if (!status && whole < tensor->bytes)
+		status = check_end(l, tensor, file, whole);
+	return status;
+}
+
+static int check_file(struct run_load *l, uint32_t number, unsigned char *bytes)
+{
+	struct hm_tensor_info tensor = { .struct_size = sizeof(tensor) };
+	struct hm_shard_info shard = { .struct_size = sizeof(shard) };
+	struct file file = { .bytes = bytes };
+	int r, status = 0;
+	uint64_t i;
+
+	r = hm_safetensors_shard(l->safetensors, number, &shard);
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list it");
+	file.path = shard.path;
+	file.fd = open(shard.path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (file.fd < 0)
+		return fail(STATUS_WRONG, errno, AGAIN, "cannot open '%s' again: %s",
+			    shard.path, strerror(errno));
+	for (i = shard.first; !status && i < shard.first + shard.tensors; i++) {
+		r = hm_safetensors_tensor(l->safetensors, HM_TENSORS_BY_OFFSET, i, &tensor);
+		status = r ? fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list it") :
+			     check_tensor(l, &tensor, &file);
+	}
+	close(file.fd);
+	return status;
+}
+
+static int check_files(struct run_load *l)
+{
+	unsigned char *bytes = malloc(CHECKSUM_PART);
+	int status = 0;
+	uint32_t i;
+
+	if (!bytes)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory to read a file by");
+	progress_begin("checking on the CPU", l->model.bytes);
+	for (i = 0; !status && i < l->model.shards; i++)
+		status = check_file(l, i, bytes);
+	progress_end();
+	free(bytes);
+	return status;
+}
+
+int load_verify(struct run_load *l)
+{
+	uint64_t length = l->n_sum * CHECKSUM_STRIDE * sizeof(*l->sums);
+	double begin = job_now();
+	struct hm_pointer_info sums;
+	int r, status;
+
+	if (!length)
+		return check_files(l);
+	/* They may be where CPUs don't reach. */
+	r = hm_pointer_find(l->sums, &sums);
+	if (!r)
+		r = hm_map_begin_cpu(sums.map, sums.map_offset, length, HM_READ);
+	if (r)
+		return fail_library(STATUS_WRONG, r, NULL, "cannot read the checksums");
+	status = check_files(l);
+	hm_map_end_cpu(sums.map, sums.map_offset, length, HM_READ);
+	l->check_seconds = job_now() - begin;
+	return status;
+}
