@@ -42,6 +42,8 @@ static const struct {
 	{ "seq_warm", "read(" },
 	{ "tokens_warm", "np.memmap(" },
 	{ "tokens_cold", "pread(" },
+	{ "safetensors_open", "safe_open(" },
+	{ "load", "malloc(" },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))

@@ -268,12 +268,47 @@ static void test_fragment_wrong_usage(void)
 	outcome_free(&outcome);
 }
 
+static void test_load(void)
+{
+	struct outcome outcome;
+	json_t *row;
+
+	run_short("load", &outcome);
+	check_row(&outcome, "16 MiB, warm");
+	if (!is_skipped(&outcome, "16 MiB, cold"))
+		check_row(&outcome, "16 MiB, cold");
+	row = row_of(&outcome, "memory, at its most");
+	CHECK_FATAL(row != NULL);
+	if (!TEST_ASAN && !TEST_TSAN)
+		CHECK(real_of(row, "value") < 64.25);
+	json_decref(row);
+	outcome_free(&outcome);
+}
+
+static void test_safetensors_open(void)
+{
+	struct outcome outcome;
+
+	run_short("safetensors_open", &outcome);
+	/* Without the package, or numpy, it says so. */
+	if (!is_skipped(&outcome, "10,000 tensors, to the first"))
+		check_row(&outcome, "10,000 tensors, to the first");
+	outcome_free(&outcome);
+	command_run(&(struct command){ .args = { "bench", "--short", "safetensors_open" },
+				       .env = { "XDG_CACHE_HOME=/nonexistent", "PATH=" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "report_10m", test_report_10m, 120, 0 },
 	{ "seq", test_seq, 120, 0 },
 	{ "trace_overhead", test_trace_overhead, 120, 0 },
 	{ "no_perf", test_no_perf, 60, 0 },
 	{ "fault", test_fault, 0, 0 },
+	{ "load", test_load, 60, 0 },
+	{ "safetensors_open", test_safetensors_open, 60, 0 },
 	{ "probe_off", test_probe_off, 60, 0 },
 	{ "publish_cost", test_publish_cost, 60, 0 },
 	{ "frag_effect", test_frag_effect, 120, 0 },

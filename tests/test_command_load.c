@@ -175,8 +175,9 @@ static void refused(const struct command *command, int status, const char *text,
 	while (again.args[n])
 		n++;
 	/* Behind "run load". */
-	memmove(again.args + 3, again.args + 2, (size_t)(n - 2) * sizeof(again.args[0]));
+	memmove(again.args + 4, again.args + 2, (size_t)(n - 2) * sizeof(again.args[0]));
 	again.args[2] = "--json";
+	again.args[3] = "--quiet"; /* that there is no OpenCL here */
 	command_run(&again, &outcome);
 	CHECK_EQUAL(outcome.status, status);
 	CHECK(!*outcome.err);

@@ -99,7 +99,7 @@ static int show(bool list, bool peers)
 
 	for (i = 0; i < bench_list_n; i++) {
 		if (selected[i] && list)
-			printf("%-15s %s\n", bench_list[i].name, bench_list[i].summary);
+			printf("%-17s%s\n", bench_list[i].name, bench_list[i].summary);
 		if (selected[i] && peers)
 			bench_show_peer(&bench_list[i]);
 	}
@@ -314,8 +314,11 @@ int bench_main(int argc, char **argv)
 	const struct bench *bench;
 	int option, status;
 
-	/* One of them takes the device away; whoever has settings of his own says so there. */
-	setenv("HETMAP_SOFT", "test=1", 0);
+	/*
+	 * One of them takes the device away, one brings 2 GiB into it; whoever has settings of
+	 * his own says so there.
+	 */
+	setenv("HETMAP_SOFT", "test=1 vram_mb=3072", 0);
 	while ((option = option_next(&state)) != OPTION_END) {
 		switch (option) {
 		case OPTION_LIST:

@@ -154,5 +154,7 @@ int bench_seq_cold(void);
 int bench_seq_warm(void);
 int bench_tokens_warm(void);
 int bench_tokens_cold(void);
+int bench_safetensors_open(void);
+int bench_load_model(void);
 
 #endif

@@ -67,6 +67,10 @@ const struct bench bench_list[] = {
 	{ "tokens_warm", "batches of 64 blocks of tokens out of RAM", bench_tokens_warm,
 	  peer_tokens_source },
 	{ "tokens_cold", "the same from storage", bench_tokens_cold, peer_tokens_source },
+	{ "safetensors_open", "a model of 10,000 tensors, until the first is there",
+	  bench_safetensors_open, peer_model_source },
+	{ "load", "a model of 2 GiB into the memory of soft:0", bench_load_model,
+	  peer_model_source },
 };
 
 const size_t bench_list_n = sizeof(bench_list) / sizeof(bench_list[0]);

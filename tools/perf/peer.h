@@ -36,6 +36,7 @@ extern const char peer_drm_source[];
 extern const char peer_trace_source[];
 extern const char peer_file_source[];
 extern const char peer_tokens_source[];
+extern const char peer_model_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -193,5 +194,12 @@ void peer_tokens_close(struct peer_tokens *peer);
 /* A batch of random blocks, x and y, to int64. */
 int peer_tokens_pread(struct peer_tokens *peer, int64_t *x, int64_t *y);
 int peer_tokens_ring(struct peer_tokens *peer, int64_t *x, int64_t *y);
+
+/* ---- peer_model.c ---- */
+
+/* A program for python3; arguments: a file and the name of a tensor. */
+extern const char peer_safetensors_open[];
+/* Into @to, and into memory that the caller frees. */
+int peer_load(const char *path, char *to, char **ret_bytes);
 
 #endif

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+/* load: a model of 2 GiB into the memory of soft:0, and the memory that it takes beside. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <hetmap/hetmap.h>
+#include <hetmap/load.h>
+
+#include "../hetmap/text.h"
+#include "bench.h"
+#include "bench_folder.h"
+#include "bench_options.h"
+#include "peer.h"
+
+#define TENSORS 64
+#define BYTES GIB(2)
+#define BYTES_SHORT MIB(16)
+
+struct model {
+	char *path;
+	uint64_t bytes; /* of all tensors */
+	uint64_t size;  /* of the file */
+	struct hm_device *device;
+	bool cold;
+};
+
+/* ---- the file ---- */
+
+static int write_all(int fd, const char *bytes, size_t length)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < length) {
+		n = write(fd, bytes + done, length - done);
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static char *make_header(uint64_t each)
+{
+	char *header = text_format("{\"__metadata__\":{}"), *longer;
+	unsigned int i;
+
+	for (i = 0; i < TENSORS; i++) {
+		longer = text_format("%s,\"model.layers.%u.weight\":{\"dtype\":\"F16\","
+				     "\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64
+				     ",%" PRIu64 "]}",
+				     header, i, each / 2, i * each, (i + 1) * each);
+		free(header);
+		header = longer;
+	}
+	longer = text_format("%s}", header);
+	free(header);
+	return longer;
+}
+
+/* Written out, so that its pages can be dropped. */
+static int write_model(struct model *model)
+{
+	int fd = open(model->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	uint64_t each = model->bytes / TENSORS, length, done, i;
+	char *header = make_header(each), *block = malloc(MIB(1));
+	int r = fd < 0 ? -errno : block ? 0 : -ENOMEM;
+
+	length = strlen(header);
+	model->size = sizeof(length) + length + model->bytes;
+	if (!r)
+		r = write_all(fd, (const char *)&length, sizeof(length));
+	if (!r)
+		r = write_all(fd, header, length);
+	for (done = 0; !r && done < model->bytes; done += i) {
+		i = model->bytes - done < MIB(1) ? model->bytes - done : MIB(1);
+		memset(block, (int)(done >> 20) + 1, i);
+		r = write_all(fd, block, i);
+	}
+	if (!r && fsync(fd))
+		r = -errno;
+	if (fd >= 0)
+		close(fd);
+	free(block);
+	free(header);
+	return r;
+}
+
+/* Out of the page cache, or into it. */
+static int prepare_file(const struct model *model)
+{
+	int fd = open(model->path, O_RDONLY | O_CLOEXEC), r = fd < 0 ? -errno : 0;
+
+	if (!r && model->cold)
+		r = -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	if (fd >= 0)
+		close(fd);
+	if (!r && !model->cold)
+		r = peer_read_all(model->path);
+	return r;
+}
+
+static bool is_on_disk(const struct model *model)
+{
+	struct statfs fs;
+
+	return !statfs(model->path, &fs) && fs.f_type != TMPFS_MAGIC;
+}
+
+/* ---- the two sides ---- */
+
+static int load_it(const struct model *model, double *ret_ns, struct hm_load **ret_load)
+{
+	struct hm_safetensors *safetensors;
+	double start = bench_now();
+	int r;
+
+	r = hm_safetensors_open(model->path, 0, &safetensors);
+	if (r)
+		return r;
+	r = hm_load_create(safetensors, model->device, NULL, ret_load);
+	*ret_ns = bench_now() - start;
+	hm_safetensors_unref(safetensors);
+	return r;
+}
+
+/* What is to be released, is outside of the time, and is gone before the next sample. */
+static int load_ours(void *user, double *ret_ns)
+{
+	struct hm_load *load;
+	int r;
+
+	r = prepare_file(user);
+	if (!r)
+		r = load_it(user, ret_ns, &load);
+	if (!r) {
+		hm_load_unref(load);
+		hm_retire_flush();
+	}
+	return r;
+}
+
+static int load_peer(void *user, double *ret_ns)
+{
+	const struct model *model = user;
+	char *bytes = NULL, *to = NULL;
+	double start;
+	int r;
+
+	r = prepare_file(model);
+	start = bench_now();
+	if (!r)
+		r = hm_alloc(model->device, model->size, HM_READ | HM_WRITE, &to);
+	if (!r)
+		r = peer_load(model->path, to, &bytes);
+	*ret_ns = bench_now() - start;
+	free(bytes);
+	hm_free(to);
+	hm_retire_flush();
+	return r;
+}
+
+/* ---- memory ---- */
+
+static uint64_t status_bytes(const char *field)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	uint64_t value = 0;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, field, strlen(field)) && line[strlen(field)] == ':')
+			value = strtoull(line + strlen(field) + 1, NULL, 10) << 10;
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* The peak while @side ran, beside what was there and the device's memory. */
+static int peak_of(struct model *model, bench_side *side, double *ret_mib)
+{
+	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC), r = 0;
+	uint64_t before, peak;
+	double ns;
+
+	if (fd < 0 || write(fd, "5", 1) != 1)
+		r = -errno;
+	if (fd >= 0)
+		close(fd);
+	before = status_bytes("VmRSS") + model->size;
+	if (!r)
+		r = side(model, &ns);
+	peak = status_bytes("VmHWM");
+	*ret_mib = peak > before ? (double)(peak - before) / MIB(1) : 0;
+	return r;
+}
+
+static int measure_memory(struct model *model)
+{
+	struct bench_result result = {
+		.name = "memory, at its most",
+		.unit = "MiB",
+		.peer = "the same file, read into malloc()ed memory",
+		.kind = TARGET_VALUE,
+		.note = "beside the device's: a window of 64 MiB and one tensor are allowed",
+	};
+	int r;
+
+	result.target = 64 + (double)model->bytes / TENSORS / MIB(1);
+	r = peak_of(model, load_ours, &result.value);
+	if (!r)
+		r = peak_of(model, load_peer, &result.peer_value);
+	if (r)
+		return bench_fail(result.name, r, true);
+	bench_report(&result);
+	return 0;
+}
+
+static int measure(struct model *model)
+{
+	struct bench_pair pair = {
+		.name = bench_options.small ? "16 MiB, warm" : "2 GiB, warm",
+		.peer = "read() into malloc()ed memory, and a copy",
+		.ours = load_ours,
+		.peer_side = load_peer,
+		.rounds = 9,
+		.warm_up = 1,
+	};
+	int r;
+
+	r = bench_compare(&pair, model, "ms", 1e6, TARGET_RATIO, 0.6);
+	pair.name = bench_options.small ? "16 MiB, cold" : "2 GiB, cold";
+	model->cold = true;
+	if (!r && is_on_disk(model))
+		r = bench_compare(&pair, model, "ms", 1e6, TARGET_RATIO, 0.6);
+	else if (!r)
+		bench_skip(pair.name, "TMPDIR is in memory, and has nothing to read from");
+	model->cold = false;
+	return r ? r : measure_memory(model);
+}
+
+int bench_load_model(void)
+{
+	const char *name = bench_options.small ? "16 MiB, warm" : "2 GiB, warm";
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct model model = { .bytes = bench_options.small ? BYTES_SHORT : BYTES };
+	char *folder, size[TEXT_MAX];
+	int r;
+
+	r = hm_device_open("soft:0", &model.device);
+	if (!r)
+		r = hm_device_query(model.device, &info);
+	if (r) {
+		bench_fail(name, r, true);
+		goto out;
+	}
+	if (info.memory_total < model.bytes + MIB(64)) {
+		bench_skip(name, "soft:0 has %s: HETMAP_SOFT=vram_mb=3072",
+			   text_bytes(info.memory_total, size));
+		goto out;
+	}
+	folder = bench_folder_make(name, model.bytes + MIB(64));
+	if (!folder)
+		goto out;
+	model.path = text_format("%s/model.safetensors", folder);
+	r = write_model(&model);
+	r = r ? bench_fail("its file", r, false) : measure(&model);
+	free(model.path);
+	bench_folder_remove(folder);
+out:
+	hm_device_unref(model.device);
+	return r;
+}
