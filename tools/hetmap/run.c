@@ -23,13 +23,14 @@ static const struct run_job {
 	const char *name;
 	unsigned int bit;
 	int (*run)(const struct job_options *options);
-	const char *needs;  /* what its file is; NULL: it can do without one */
+	const char *needs; /* what its file is; NULL: it can do without one */
+	const char *example;
 	unsigned int files; /* that it takes at most */
 } jobs[] = {
-	{ "histogram", HISTOGRAM, run_histogram, NULL, 1 },
-	{ "load", LOAD, run_load, "model", 1 },
-	{ "saxpy", SAXPY, run_saxpy, NULL, 0 },
-	{ "tokens", TOKENS, run_tokens, "file", UINT_MAX },
+	{ "histogram", HISTOGRAM, run_histogram, NULL, "hetmap run histogram -- FILE", 1 },
+	{ "load", LOAD, run_load, "model", "hetmap run load model.safetensors", 1 },
+	{ "saxpy", SAXPY, run_saxpy, NULL, "hetmap run saxpy --size 256M", 0 },
+	{ "tokens", TOKENS, run_tokens, "file", "hetmap run tokens train.bin", UINT_MAX },
 	{ 0 },
 };
 
@@ -341,17 +342,16 @@ static int check_job(const struct run_job *job, const struct job_options *option
 
 	if (!job)
 		return fail(STATUS_USAGE, EINVAL,
-			    "hetmap run histogram FILE, hetmap run load MODEL, hetmap run "
-			    "saxpy, or hetmap run tokens FILE",
+			    "hetmap run histogram FILE; hetmap run --help has the jobs",
 			    "run: which job?");
 	if (options->n_files && !job->files)
-		return fail(STATUS_USAGE, EINVAL, "give its size: --size 256M",
-			    "run: %s takes no file", job->name);
+		return fail(STATUS_USAGE, EINVAL, job->example, "run: %s takes no file",
+			    job->name);
 	if (options->n_files > job->files)
-		return fail(STATUS_USAGE, EINVAL, "quote a name with blanks in it",
-			    "run: one file at a time, for %s", job->name);
+		return fail(STATUS_USAGE, EINVAL, job->example,
+			    "run: %s takes one file at a time", job->name);
 	if (!options->n_files && job->needs)
-		return fail(STATUS_USAGE, EINVAL, "hetmap run --help", "run: %s of which %s?",
+		return fail(STATUS_USAGE, EINVAL, job->example, "run: %s of which %s?",
 			    job->name, job->needs);
 	for (i = 0; i < sizeof(jobs_of) / sizeof(jobs_of[0]); i++)
 		if (given & 1ull << i && jobs_of[i] && !(jobs_of[i] & job->bit))
