@@ -85,7 +85,7 @@ compile = $(CC) $(cpp_flags) $(CPPFLAGS) $(c_flags) $(CFLAGS) $(kind_flags)
 link = $(CC) $(CFLAGS) -pthread $(kind_flags) -Wl,--as-needed $(LDFLAGS)
 
 lib_sources := $(wildcard runtime/*.c \
-	$(foreach d,backend accel drm format reader arch sim soft,runtime/$(d)/*.c))
+	$(foreach d,backend accel drm format reader ring arch sim soft,runtime/$(d)/*.c))
 tool_sources := $(wildcard tools/hetmap/*.c tools/perf/*.c)
 test_sources := $(wildcard tests/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz_*.c)

@@ -14,6 +14,7 @@
 #include "loss.h"
 #include "lost.h"
 #include "map.h"
+#include "network.h"
 #include "rlimits.h"
 #include "placement.h"
 #include "reach.h"
@@ -22,7 +23,8 @@
 #include "share.h"
 #include "sys.h"
 
-#define BUFFER_FLAGS (HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY)
+#define BUFFER_FLAGS \
+	(HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY | HM_BUFFER_PUBLISH)
 
 /* First version of the struct: up to and with name. */
 #define DESC_LEAST offsetof(struct hm_buffer_desc, numa_mode)
@@ -190,6 +192,8 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 		return err_set(-EINVAL, "a buffer of 0 bytes can't be: size is from 1");
 	if (desc.offset)
 		return err_set(-EINVAL, "hm_buffer_create: offset is for files");
+	if (desc.flags & HM_BUFFER_PUBLISH)
+		return err_set(-EINVAL, "hm_buffer_create: HM_BUFFER_PUBLISH is for files");
 	if (desc.flags & HM_BUFFER_READ_ONLY)
 		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
 					"drop HM_BUFFER_READ_ONLY");
@@ -321,6 +325,11 @@ int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 	if (r) {
 		sys_close(own);
 		return r;
+	}
+	r = network_check_buffer(own, desc.flags);
+	if (r) {
+		sys_close(own);
+		return err_prefix(r, "%s", path ? path : "fd");
 	}
 	r = adopt_fd(device, own, &desc, device->ops->from_file, "from_file", NULL, ret_buffer);
 	return r ? err_prefix(r, "%s", path ? path : "fd") : 0;

@@ -18,6 +18,7 @@
 #include "loss.h"
 #include "lost.h"
 #include "publish.h"
+#include "ring/ring.h"
 #include "sim/port.h"
 #include "soft/soft.h"
 #include "trace.h"
@@ -37,10 +38,12 @@ static void prepare(void)
 	control_fork_prepare();
 	publish_fork_prepare();
 	trace_fork_prepare();
+	ring_fork_prepare();
 }
 
 static void parent(void)
 {
+	ring_fork_parent();
 	trace_fork_parent();
 	publish_fork_parent();
 	control_fork_parent();
@@ -56,6 +59,7 @@ static void parent(void)
 static void child(void)
 {
 	fork_generation++;
+	ring_fork_child();
 	publish_fork_child();
 	trace_fork_child();
 	control_fork_child();
@@ -108,6 +112,7 @@ int object_refuse(const struct hm_object *object, enum object_kind kind)
 		{ OBJECT_TOKENS, "hm_tokens" },
 		{ OBJECT_BATCHES, "hm_batches" },
 		{ OBJECT_LOAD, "load" },
+		{ OBJECT_RING, "ring" },
 	};
 	const char *name = "object";
 	size_t i;

@@ -32,6 +32,7 @@ enum object_kind {
 	OBJECT_TOKENS = 0x686d546b,
 	OBJECT_BATCHES = 0x686d4261,
 	OBJECT_LOAD = 0x686d4c6f,
+	OBJECT_RING = 0x686d5267,
 };
 
 struct hm_object {

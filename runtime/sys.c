@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <numaif.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -111,6 +112,11 @@ static int real_getrusage(int who, struct rusage *ret_usage)
 	return getrusage(who, ret_usage);
 }
 
+static int real_futex(void *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+	return (int)syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
 /* Its result is the error number itself. */
 static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
@@ -206,6 +212,7 @@ struct sys_table sys_table = {
 	.pidfd_open = real_pidfd_open,
 	.poll = poll,
 	.prctl = real_prctl,
+	.futex = real_futex,
 	.sendmsg = sendmsg,
 	.recvmsg = recvmsg,
 	.getsockopt = getsockopt,
@@ -525,6 +532,21 @@ int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns)
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
 	return (int)RETRY(sys_table.prctl(option, a, b, c, d));
+}
+
+int sys_futex_wait(void *word, uint32_t value, uint64_t timeout_ns)
+{
+	const struct timespec timeout = {
+		.tv_sec = (time_t)(timeout_ns / 1000000000),
+		.tv_nsec = (long)(timeout_ns % 1000000000),
+	};
+
+	return sys_table.futex(word, FUTEX_WAIT, value, &timeout) ? -errno : 0;
+}
+
+void sys_futex_wake(void *word)
+{
+	sys_table.futex(word, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 ssize_t sys_sendmsg(int socket, const struct msghdr *message)

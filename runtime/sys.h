@@ -68,6 +68,7 @@ struct sys_table {
 	int (*poll)(struct pollfd *files, nfds_t n_files, int timeout_ms);
 	int (*prctl)(int option, unsigned long a, unsigned long b, unsigned long c,
 		     unsigned long d);
+	int (*futex)(void *word, int operation, uint32_t value, const struct timespec *timeout);
 	ssize_t (*sendmsg)(int socket, const struct msghdr *message, int flags);
 	ssize_t (*recvmsg)(int socket, struct msghdr *message, int flags);
 	int (*getsockopt)(int socket, int level, int option, void *value, socklen_t *length);
@@ -140,6 +141,12 @@ int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms);
 /* The same for a time in ns, in ms rounded up; signals don't lengthen it. */
 int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns);
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+/*
+ * Sleeps while *@word is @value, for @timeout_ns at most. 0: woken, perhaps for nothing;
+ * -EAGAIN it is another value; -ETIMEDOUT; -EINTR. Words in files, too: no private ones.
+ */
+int sys_futex_wait(void *word, uint32_t value, uint64_t timeout_ns);
+void sys_futex_wake(void *word); /* all that sleep */
 /* EAGAIN is handed up: the socket is one that does not wait. No SIGPIPE. */
 ssize_t sys_sendmsg(int socket, const struct msghdr *message);
 ssize_t sys_recvmsg(int socket, struct msghdr *message); /* descriptors: O_CLOEXEC */

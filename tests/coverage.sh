@@ -30,7 +30,8 @@ programs=$*
 	test_published test_trace test_safetensors test_safetensors_model test_safetensors_write test_npy
 	test_reader test_reader_undo
 	test_tokens test_tokens_ahead test_tokens_batches
-	test_load test_load_failures test_load_window'
+	test_load test_load_failures test_load_window
+	test_ring test_network'
 # shellcheck disable=SC2086 # a list of names
 B=$folder HETMAP_STAGES=built tests/run $programs >"$work/log" 2>&1
 sed 's,^built/,coverage/,; $d' "$work/log"

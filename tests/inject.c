@@ -284,6 +284,9 @@ HOOK(int, prctl, EINVAL,
      (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d),
      (option, a, b, c, d))
 
+HOOK(int, futex, EFAULT,
+     (void *word, int operation, uint32_t value, const struct timespec *timeout),
+     (word, operation, value, timeout))
 HOOK(ssize_t, sendmsg, ENOBUFS, (int socket, const struct msghdr *message, int flags),
      (socket, message, flags))
 HOOK(ssize_t, recvmsg, ENOMEM, (int socket, struct msghdr *message, int flags),
@@ -347,6 +350,7 @@ void inject_install(void)
 		.userfaultfd = hook_userfaultfd,
 		.poll = hook_poll,
 		.prctl = hook_prctl,
+		.futex = hook_futex,
 		.sendmsg = hook_sendmsg,
 		.recvmsg = hook_recvmsg,
 		.getsockopt = hook_getsockopt,

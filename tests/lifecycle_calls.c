@@ -338,6 +338,16 @@ static int map_sync(struct life *life)
 	return hm_map_sync(life->map, 0, UNIT, 0);
 }
 
+static int file_publish(struct life *life)
+{
+	return hm_file_publish(life->map, 0, UNIT);
+}
+
+static int file_refresh(struct life *life)
+{
+	return hm_file_refresh(life->map, 0, UNIT);
+}
+
 static int map_begin_cpu(struct life *life)
 {
 	return hm_map_begin_cpu(life->map, 0, SIZE, HM_READ);
@@ -515,6 +525,8 @@ const struct life_call life_calls[] = {
 	CALL(MAP, hm_map_advise, "", map_advise, NULL, NULL),
 	CALL(MAP, hm_map_prefetch, "", map_prefetch, NULL, NULL),
 	CALL(MAP, hm_map_sync, "", map_sync, NULL, NULL),
+	CALL(MAP, hm_file_publish, "", file_publish, NULL, NULL),
+	CALL(MAP, hm_file_refresh, "", file_refresh, NULL, NULL),
 	CALL(MAP, hm_map_begin_cpu, "", map_begin_cpu, NULL, NULL),
 	CALL(MAP, hm_map_end_cpu, "", map_end_cpu, NULL, NULL),
 	CALL(MAP, hm_map_ref, "", map_ref, NULL, NULL),

@@ -20,10 +20,13 @@ struct hm_buffer;
  * PRIVATE: anonymous memory, or a private copy of a file: one map; no export.
  * HUGETLB: pages of the huge pool; base pages, visibly, when it has too few.
  * READ_ONLY: no map of it may ever write.
+ * PUBLISH: of a file; the caller keeps to the protocol of hetmap/file.h, without which
+ * network file systems give nobody a map to write.
  */
 #define HM_BUFFER_PRIVATE (1u << 0)
 #define HM_BUFFER_HUGETLB (1u << 1)
 #define HM_BUFFER_READ_ONLY (1u << 2)
+#define HM_BUFFER_PUBLISH (1u << 3)
 
 enum hm_numa_mode {
 	HM_NUMA_DEFAULT = 0,
@@ -158,12 +161,16 @@ HM_API int hm_buffer_create(struct hm_device *device, const struct hm_buffer_des
  * is passed. Where the file system refuses MAP_SHARED, a reader gets a private
  * map, and hm_buffer_query says so (HM_BACKING_FILE_PRIVATE).
  *
+ * On file systems where maps don't show what other machines store (hetmap/file.h), a
+ * map to write is refused unless HM_BUFFER_PUBLISH is passed, and one to read only is for
+ * files that nobody changes: hm_errmsg() has a sentence on it then.
+ *
  * Errors: -ENOENT, -ENOTDIR, -EACCES, -EISDIR, -ELOOP, -EROFS, -ETXTBSY, -EPERM and
  * the others of open(2); -EBADF @fd; -EACCES @fd is open for less than the buffer
  * would give; -ENODATA the file is empty; -EINVAL offset not a multiple of the page
  * size, the range ends beyond the file's end, or it is no regular file (FIFO,
- * device); -EOPNOTSUPP the device opens no files, or has no such flag; -EMFILE;
- * -ENOMEM.
+ * device); -EOPNOTSUPP the device opens no files, or has no such flag, or the file is on a
+ * network's file system, to be written without HM_BUFFER_PUBLISH; -EMFILE; -ENOMEM.
  */
 HM_API int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
 			       const struct hm_buffer_desc *desc,

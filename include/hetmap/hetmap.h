@@ -11,6 +11,7 @@
 #include <hetmap/buffer.h>
 #include <hetmap/device.h>
 #include <hetmap/fence.h>
+#include <hetmap/file.h>
 #include <hetmap/guard.h>
 #include <hetmap/kernel.h>
 #include <hetmap/lock.h>
@@ -22,6 +23,7 @@
 #include <hetmap/queue.h>
 #include <hetmap/reader.h>
 #include <hetmap/retire.h>
+#include <hetmap/ring.h>
 #include <hetmap/stats.h>
 #include <hetmap/tokens.h>
 #include <hetmap/view.h>

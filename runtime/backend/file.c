@@ -115,7 +115,8 @@ static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
 		.caps = FILE_CAPS & ~(HM_CAP_FROM_FILE | HM_CAP_PRIVATE),
 		.access = read_only ? HM_READ : HM_READ | HM_WRITE,
 		.backing = private_copy ? HM_BACKING_FILE_PRIVATE : HM_BACKING_FILE,
-		.flags = desc->flags & (HM_BUFFER_PRIVATE | HM_BUFFER_READ_ONLY),
+		.flags = desc->flags &
+			 (HM_BUFFER_PRIVATE | HM_BUFFER_READ_ONLY | HM_BUFFER_PUBLISH),
 	};
 	if (private_copy)
 		ret_recipe->caps &= ~(HM_CAP_EXPORT | HM_CAP_SYNC | HM_CAP_MULTI_MAP);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files on other machines: which file systems there are, and how maps on two machines come
+ * to show the same bytes.
+ *
+ * Maps of one machine are one page cache. Over a network each machine has its own, and on
+ * NFS and its like a map never shows what another machine stores, whatever is read, synced or
+ * opened again beside it. So a map to write is refused there (hm_buffer_from_file), unless
+ * all keep to a protocol, with HM_BUFFER_PUBLISH:
+ *
+ *   1. one makes the file, of its full size, and writes it out (fsync); a barrier; then all
+ *      open and map it;
+ *   2. who writes has parts of its own, whole pages of 4096 bytes at least, as two writers of
+ *      one page lose bytes on any mount; it stores, then hm_file_publish();
+ *   3. a barrier, by whatever means: MPI, a socket, a file that appears;
+ *   4. who reads: hm_file_refresh(), then it reads.
+ *
+ * The barrier between is the caller's: the file system has none.
+ */
+#ifndef HETMAP_FILE_H
+#define HETMAP_FILE_H
+
+#include <hetmap/map.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Does a shared map show what other machines store in the file? */
+enum hm_coherence {
+	HM_COHERENCE_LOCAL = 0,   /* no other machine has the file system */
+	HM_COHERENCE_LOCKS = 1,   /* a cluster's: its own locks see to that */
+	HM_COHERENCE_UNKNOWN = 2, /* it depends on what is behind it: FUSE */
+	HM_COHERENCE_NONE = 3,    /* no: only by the protocol */
+};
+
+struct hm_file_system_info {
+	uint32_t struct_size;
+	uint32_t coherence; /* enum hm_coherence */
+	uint64_t type;      /* f_type of statfs(2) */
+	char name[16];      /* "nfs"; "0x1234" where it is not in the table */
+};
+
+/**
+ * hm_file_system_query - what file system a file or folder is on
+ * @path: [in] or NULL, and then
+ * @fd:   [in]
+ * @ret_info: [in,out] struct_size set by the caller
+ *
+ * By a table of types: those that are not in it are taken for local ones. Of an overlay it is
+ * the overlay's own type, whatever is below.
+ *
+ * Errors: -ENOENT, -EACCES and their like, of open(2); -EBADF; -E2BIG. Thread-safe.
+ * Source: statfs(2).
+ */
+HM_API int hm_file_system_query(const char *path, int fd, struct hm_file_system_info *ret_info);
+
+/**
+ * hm_file_publish - have other machines see what was stored, once they refresh
+ * @map:    [in] of a file, to write
+ * @offset: [in] a multiple of the page size
+ * @bytes:  [in] likewise, or up to the map's end
+ *
+ * Writes the part back and waits for it, as hm_map_sync() does, on file systems of one
+ * machine, too, so that a program has one way. Nothing to do, and 0, for memory without
+ * storage.
+ *
+ * Errors: -EIO, -ENOSPC, -EDQUOT, -ESTALE of the file system: not all is published; -EINVAL
+ * not page-aligned; -ERANGE. Thread-safe.
+ */
+HM_API int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes);
+
+/**
+ * hm_file_refresh - have a map show what other machines have published
+ * @map:    [in] of a file
+ * @offset: [in] a multiple of the page size
+ * @bytes:  [in] likewise, or up to the map's end
+ *
+ * Takes a lock of the part to read and gives it back, at which the kernel drops what it has
+ * of the file [fcntl(2), F_OFD_SETLKW]; it waits while another machine holds one to write.
+ * Other pages may be dropped, too. What this machine stored and has not published is
+ * written out before, as the kernel does at a lock; the address stays. Nothing to do, and
+ * 0, on file systems of one machine, for private copies and for memory. The first lock after a server's start may take as long as
+ * its grace period, 90 s.
+ *
+ * Errors: -ENOLCK the mount or its server has no locks: drop the map and its buffer, and open
+ * the file again; -EIO, -ESTALE; -EINVAL not page-aligned; -ERANGE.
+ * Thread-safe.
+ */
+HM_API int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Network file systems: told by statfs(2), refused where a map would show what is old, and
+ * the two halves of the protocol by which it does not.
+ */
+#include "network.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <hetmap/file.h>
+
+#include "core.h"
+#include "map.h"
+#include "remap.h"
+#include "segments.h"
+#include "share.h"
+#include "sys.h"
+
+#define INFO_LEAST sizeof(struct hm_file_system_info)
+
+struct file_system {
+	uint32_t type; /* f_type; some are longer where they have a sign */
+	const char *name;
+	enum hm_coherence coherence;
+};
+
+/* Those of linux/magic.h, and those that modules of their own bring along. */
+static const struct file_system table[] = {
+	{ 0x6969, "nfs", HM_COHERENCE_NONE },
+	{ 0xff534d42, "cifs", HM_COHERENCE_NONE },
+	{ 0xfe534d42, "smb2", HM_COHERENCE_NONE },
+	{ 0x517b, "smb", HM_COHERENCE_NONE },
+	{ 0x01021997, "9p", HM_COHERENCE_NONE },
+	{ 0x5346414f, "afs", HM_COHERENCE_NONE },
+	{ 0x6b414653, "kafs", HM_COHERENCE_NONE },
+	{ 0x73757245, "coda", HM_COHERENCE_NONE },
+	{ 0x564c, "ncp", HM_COHERENCE_NONE },
+	{ 0x65735546, "fuse", HM_COHERENCE_UNKNOWN },
+	{ 0x00c36400, "ceph", HM_COHERENCE_UNKNOWN },
+	{ 0x19830326, "beegfs", HM_COHERENCE_UNKNOWN },
+	{ 0x786f4256, "vboxsf", HM_COHERENCE_UNKNOWN },
+	{ 0x20030528, "orangefs", HM_COHERENCE_NONE },
+	{ 0x0bd00bd0, "lustre", HM_COHERENCE_LOCKS },
+	{ 0x47504653, "gpfs", HM_COHERENCE_LOCKS },
+	{ 0x01161970, "gfs2", HM_COHERENCE_LOCKS },
+	{ 0x7461636f, "ocfs2", HM_COHERENCE_LOCKS },
+	{ 0xef53, "ext4", HM_COHERENCE_LOCAL },
+	{ 0x58465342, "xfs", HM_COHERENCE_LOCAL },
+	{ 0x9123683e, "btrfs", HM_COHERENCE_LOCAL },
+	{ 0x01021994, "tmpfs", HM_COHERENCE_LOCAL },
+	{ 0x794c7630, "overlay", HM_COHERENCE_LOCAL },
+	{ 0xf2f52010, "f2fs", HM_COHERENCE_LOCAL },
+	{ 0x2fc12fc1, "zfs", HM_COHERENCE_LOCAL },
+	{ 0x4d44, "vfat", HM_COHERENCE_LOCAL },
+	{ 0x2011bab0, "exfat", HM_COHERENCE_LOCAL },
+	{ 0x73717368, "squashfs", HM_COHERENCE_LOCAL },
+	{ 0x958458f6, "hugetlbfs", HM_COHERENCE_LOCAL },
+};
+
+static const struct file_system other = { 0, NULL, HM_COHERENCE_LOCAL };
+
+static const struct file_system *find(uint32_t type)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].type == type)
+			return &table[i];
+	return &other;
+}
+
+/* Where it can't be told it is a local one: nothing is refused because of that. */
+static const struct file_system *file_system_of(int fd)
+{
+	struct statfs fs;
+
+	return sys_fstatfs(fd, &fs) ? &other : find((uint32_t)fs.f_type);
+}
+
+/* ---- what is refused ---- */
+
+int network_check_buffer(int fd, uint32_t flags)
+{
+	const struct file_system *fs;
+
+	if (flags & (HM_BUFFER_PRIVATE | HM_BUFFER_PUBLISH))
+		return 0;
+	fs = file_system_of(fd);
+	if (fs->coherence != HM_COHERENCE_NONE)
+		return 0;
+	if (flags & HM_BUFFER_READ_ONLY)
+		return err_set(0,
+			       "it is on %s: what other machines store in it later is not "
+			       "seen, unless hm_file_refresh() is called",
+			       fs->name);
+	return err_set(-EOPNOTSUPP,
+		       "it is on %s, where maps never show what other machines store: pass "
+		       "HM_BUFFER_PUBLISH and keep to its protocol (hm_file_publish(3)), or "
+		       "HM_BUFFER_READ_ONLY, or HM_BUFFER_PRIVATE",
+		       fs->name);
+}
+
+int network_refuse(int fd, const char *why)
+{
+	const struct file_system *fs = file_system_of(fd);
+
+	if (fs->coherence != HM_COHERENCE_NONE)
+		return 0;
+	return err_set(-EOPNOTSUPP, "it is on %s, other machines' too, and %s", fs->name, why);
+}
+
+/* ---- what is told ---- */
+
+int hm_file_system_query(const char *path, int fd, struct hm_file_system_info *ret_info)
+{
+	struct hm_file_system_info info = { .coherence = 0 };
+	const struct file_system *found;
+	int own = fd, r;
+	struct statfs fs;
+
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_file_system_query: ret_info is NULL");
+	r = struct_check_out(ret_info->struct_size, sizeof(info), INFO_LEAST,
+			     "hm_file_system_info");
+	if (r)
+		return r;
+	if (path) {
+		/* Opens nothing but the name: a FIFO does not wait, a file need not be read. */
+		own = sys_open(path, O_PATH, 0);
+		if (own < 0)
+			return err_set(own, "%s: %s", path, err_name(own));
+	}
+	r = sys_fstatfs(own, &fs);
+	if (path)
+		sys_close(own);
+	if (r)
+		return err_set(r, "%s: statfs: %s", path ? path : "fd", err_name(r));
+	found = find((uint32_t)fs.f_type);
+	info.struct_size = ret_info->struct_size;
+	info.coherence = found->coherence;
+	info.type = (uint32_t)fs.f_type;
+	if (found->name)
+		name_copy(info.name, sizeof(info.name), found->name);
+	else
+		snprintf(info.name, sizeof(info.name), "0x%" PRIx64, info.type);
+	struct_write(ret_info, &info, ret_info->struct_size);
+	return 0;
+}
+
+/* ---- the protocol ---- */
+
+int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes)
+{
+	int r = hm_map_sync(map, offset, bytes, 0);
+
+	return r ? err_prefix(r, "hm_file_publish") : 0;
+}
+
+static int lock_and_unlock(int fd, uint64_t offset, uint64_t bytes)
+{
+	struct flock lock = {
+		.l_type = F_RDLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)offset,
+		.l_len = (off_t)bytes,
+	};
+	int r;
+
+	/* Of this descriptor's: the process's own locks of the file stay. */
+	r = sys_fcntl(fd, F_OFD_SETLKW, (long)&lock);
+	if (r < 0)
+		return r;
+	lock.l_type = F_UNLCK;
+	r = sys_fcntl(fd, F_OFD_SETLK, (long)&lock);
+	return r < 0 ? r : 0;
+}
+
+int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
+{
+	struct segment_list *list;
+	uint64_t in_file;
+	int fd, r;
+
+	r = map_check(map);
+	if (!r)
+		r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, bytes, "hm_file_refresh");
+	remap_unlock(map);
+	if (r || map->buffer->backing != HM_BACKING_FILE)
+		return r;
+	/* No lock is held: another machine's may take as long as it likes. */
+	list = segments_get(map->buffer);
+	fd = list->segment[0].fd;
+	in_file = list->segment[0].fd_offset + map->offset + offset;
+	r = file_system_of(fd)->coherence == HM_COHERENCE_LOCAL ?
+		    0 :
+		    lock_and_unlock(fd, in_file, bytes);
+	segments_put(map->buffer, list);
+	if (r == -ENOLCK || r == -EOPNOTSUPP || r == -EINVAL)
+		return err_set(
+			-ENOLCK,
+			"hm_file_refresh: the file system has no locks (%s): drop map and "
+			"buffer, and open the file again",
+			err_name(r));
+	if (r)
+		return err_set(r,
+			       "hm_file_refresh: locking %" PRIu64 " bytes of %s from %" PRIu64
+			       " on: %s",
+			       bytes, map->buffer->name, in_file, err_name(r));
+	return 0;
+}

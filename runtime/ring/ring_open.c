@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Ring: an end is opened, asked, and let go of.
+ *
+ * Who has an end is said by a lock of one byte of the file. It belongs to an open file
+ * description, which nothing but this object's descriptor refers to: the map has another one,
+ * as a mapping would keep the lock, and a fork child closes the descriptor. So the lock ends
+ * with the object, or with the process.
+ */
+#include "ring.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "network.h"
+#include "rlimits.h"
+#include "sys.h"
+
+#define RING_INFO_LEAST sizeof(struct hm_ring_info)
+/* No ring gets so far; sums with positions below it don't overflow. */
+#define POSITION_MAX (1ull << 62)
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the below; a leaf */
+static CDS_LIST_HEAD(rings);                              /* hm_ring.link */
+
+static const char *const end_names[] = { "reader", "writer" };
+
+/* ---- the lock of an end ---- */
+
+/* Byte 1 for the reader, 2 for the writer: locks need no bytes that are theirs. */
+static struct flock lock_of(uint32_t end)
+{
+	return (struct flock){
+		.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = 1 + (off_t)end,
+		.l_len = 1,
+	};
+}
+
+static int take_end(int fd, uint32_t end)
+{
+	struct flock lock = lock_of(end);
+	int r = sys_fcntl(fd, F_OFD_SETLK, (long)&lock);
+
+	if (r == -EAGAIN || r == -EACCES)
+		return err_set(-EBUSY, "another one has the ring's %s open", end_names[end]);
+	return r < 0 ? err_set(r, "locking the ring's %s: %s", end_names[end], err_name(r)) : 0;
+}
+
+bool ring_peer_is_there(const struct hm_ring *ring)
+{
+	struct flock lock = lock_of(!ring->end);
+
+	/* Where it can't be told, somebody may be there. */
+	return sys_fcntl(ring->lock_fd, F_OFD_GETLK, (long)&lock) < 0 || lock.l_type != F_UNLCK;
+}
+
+/* ---- open ---- */
+
+int ring_open_file(const char *path, int fd)
+{
+	char of_fd[32];
+	int own;
+
+	/* Anew: a duplicate has the locks of the descriptor that it is one of. */
+	snprintf(of_fd, sizeof(of_fd), "/proc/self/fd/%d", fd);
+	own = sys_open(path ? path : of_fd, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
+	if (own == -EMFILE || own == -ENFILE)
+		return rlimits_explain_fd(own, path ? path : "the ring's file");
+	if (own < 0)
+		return err_set(own, "opening it for reading and writing: %s", err_name(own));
+	return own;
+}
+
+static int read_header(int fd, uint64_t *ret_capacity)
+{
+	struct ring_header header = { .version = 0 };
+	struct stat st;
+	ssize_t n;
+	int r;
+
+	r = sys_fstat(fd, &st);
+	if (r)
+		return err_set(r, "fstat: %s", err_name(r));
+	if (!S_ISREG(st.st_mode))
+		return err_set(-EBADMSG, "it is no regular file");
+	n = sys_pread(fd, &header, sizeof(header), 0);
+	if (n < 0)
+		return err_set((int)n, "reading its header: %s", err_name((int)n));
+	if ((size_t)n < sizeof(header))
+		return err_set(-EBADMSG,
+			       "it has %zd bytes: no ring, or one that was not made "
+			       "to its end",
+			       n);
+	r = ring_check_header(&header, (uint64_t)st.st_size);
+	if (!r)
+		*ret_capacity = header.capacity;
+	return r;
+}
+
+static int map_file(struct hm_ring *ring, const char *name, uint64_t capacity)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = RING_DATA + capacity,
+		.name = name,
+	};
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	char path[32];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ring->lock_fd);
+	r = hm_device_open("file", &device);
+	if (r)
+		return r;
+	r = hm_buffer_from_file(device, path, -1, &desc, &buffer);
+	hm_device_unref(device);
+	if (r)
+		return r;
+	/* Whoever finds the buffer by a pointer into it: the size is the file's for good. */
+	atomic_fetch_and(&buffer->caps, ~HM_CAP_RESIZE);
+	r = hm_map_create(buffer, NULL, &ring->map);
+	/* The map holds it from here on. */
+	hm_buffer_unref(buffer);
+	return r;
+}
+
+int ring_attach(struct hm_ring *ring, void *base, uint64_t capacity)
+{
+	struct ring_control *control = (struct ring_control *)((char *)base + RING_CONTROL);
+	uint64_t tail = atomic_load(&control->tail), head = atomic_load(&control->head);
+
+	if (tail > POSITION_MAX || head > tail || tail - head > capacity || (tail | head) % 8)
+		return err_set(-EBADMSG,
+			       "its positions are wrong: %" PRIu64 " bytes written, %" PRIu64
+			       " read, and it has room for %" PRIu64,
+			       tail, head, capacity);
+	ring->control = control;
+	ring->data = (char *)base + RING_DATA;
+	ring->capacity = capacity;
+	if (ring->end == HM_RING_WRITER) {
+		ring->own = tail;
+		ring->other = head;
+		ring->opens = atomic_load(&control->readers);
+		/* Left by one that ended in its sleep. */
+		atomic_store(&control->writer_sleeps, 0);
+		atomic_fetch_add(&control->writers, 1);
+	} else {
+		ring->own = head;
+		ring->other = tail;
+		ring->opens = atomic_load(&control->writers);
+		atomic_store(&control->reader_sleeps, 0);
+		atomic_fetch_add(&control->readers, 1);
+	}
+	return 0;
+}
+
+static void destroy(struct hm_ring *ring)
+{
+	pthread_mutex_lock(&mutex);
+	cds_list_del(&ring->link);
+	pthread_mutex_unlock(&mutex);
+	hm_map_unref(ring->map);
+	/* The last: who takes the end from now on finds it as this one leaves it. */
+	if (ring->lock_fd >= 0)
+		sys_close(ring->lock_fd);
+	ring->object.kind = OBJECT_FREED;
+	free(ring);
+}
+
+static int open_end(struct hm_ring *ring, const char *name)
+{
+	uint64_t capacity = 0;
+	int r;
+
+	r = network_refuse(ring->lock_fd, "a ring is memory of one machine");
+	if (!r)
+		r = take_end(ring->lock_fd, ring->end);
+	if (!r)
+		r = read_header(ring->lock_fd, &capacity);
+	if (!r)
+		r = map_file(ring, name, capacity);
+	if (!r)
+		r = ring_attach(ring, hm_map_address(ring->map), capacity);
+	if (!r)
+		ring->peer_seen = ring_peer_is_there(ring);
+	return r;
+}
+
+int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ring)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	const char *name = slash && slash[1] ? slash + 1 : path ? path : "ring";
+	struct hm_ring *ring;
+	int r;
+
+	if (!ret_ring)
+		return err_set(-EINVAL, "hm_ring_open: ret_ring is NULL");
+	if (end > HM_RING_WRITER)
+		return err_set(-EINVAL,
+			       "hm_ring_open: end %u is neither HM_RING_READER nor "
+			       "HM_RING_WRITER",
+			       end);
+	err_clear();
+	fork_init();
+	ring = sys_calloc(1, sizeof(*ring));
+	if (!ring)
+		return err_set(-ENOMEM, "no memory for a ring's end");
+	object_init(&ring->object, OBJECT_RING);
+	ring->end = end;
+	/* No fork between: a child closes what is in the list. */
+	pthread_mutex_lock(&mutex);
+	r = ring_open_file(path, fd);
+	ring->lock_fd = r < 0 ? -1 : r;
+	cds_list_add(&ring->link, &rings);
+	pthread_mutex_unlock(&mutex);
+	if (r >= 0)
+		r = open_end(ring, name);
+	if (r)
+		goto err_destroy;
+	*ret_ring = ring;
+	return 0;
+
+err_destroy:
+	destroy(ring);
+	return err_prefix(r, "%s", path ? path : "ring");
+}
+
+struct hm_ring *hm_ring_ref(struct hm_ring *ring)
+{
+	if (ring)
+		object_ref(&ring->object);
+	return ring;
+}
+
+void hm_ring_unref(struct hm_ring *ring)
+{
+	if (ring && object_put(&ring->object))
+		destroy(ring);
+}
+
+/* ---- calls ---- */
+
+int ring_enter(struct hm_ring *ring, uint32_t end, const char *what)
+{
+	int r = object_check((struct hm_object *)ring, OBJECT_RING);
+
+	if (unlikely(r))
+		return r;
+	if (unlikely(end != RING_ANY && end != ring->end))
+		return err_set(-EINVAL, "%s: this end is the ring's %s", what,
+			       end_names[ring->end]);
+	if (unlikely(atomic_exchange_explicit(&ring->busy, true, memory_order_acquire)))
+		return err_set(-EBUSY,
+			       "%s: another thread is inside of a call on this end, or has "
+			       "jumped out of one",
+			       what);
+	return 0;
+}
+
+void ring_leave(struct hm_ring *ring)
+{
+	atomic_store_explicit(&ring->busy, false, memory_order_release);
+}
+
+int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info)
+{
+	struct hm_ring_info info = { .reserved = 0 };
+	int r;
+
+	r = ring_enter(ring, RING_ANY, "hm_ring_query");
+	if (r)
+		return r;
+	r = ret_info ? struct_check_out(ret_info->struct_size, sizeof(info), RING_INFO_LEAST,
+					"hm_ring_info") :
+		       err_set(-EINVAL, "hm_ring_query: ret_info is NULL");
+	if (!r)
+		r = ring_look(ring);
+	if (!r) {
+		info = (struct hm_ring_info){
+			.struct_size = ret_info->struct_size,
+			.end = ring->end,
+			.capacity = ring->capacity,
+			.record_max = ring_record_max(ring->capacity),
+			.used = ring->end == HM_RING_WRITER ? ring->own - ring->other :
+							      ring->other - ring->own,
+			.position = ring->own,
+			.peer = ring_peer_is_there(ring),
+		};
+		struct_write(ret_info, &info, ret_info->struct_size);
+	}
+	ring_leave(ring);
+	return r;
+}
+
+int hm_ring_sync(struct hm_ring *ring)
+{
+	int r = object_check((struct hm_object *)ring, OBJECT_RING);
+
+	return r ? r : hm_map_sync(ring->map, 0, hm_map_length(ring->map), 0);
+}
+
+/* ---- fork ---- */
+
+void ring_fork_prepare(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void ring_fork_parent(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+/* The locks are the parent's, and end with it. */
+void ring_fork_child(void)
+{
+	struct hm_ring *ring;
+
+	cds_list_for_each_entry(ring, &rings, link) {
+		if (ring->lock_fd >= 0)
+			sys_close(ring->lock_fd);
+		ring->lock_fd = -1;
+	}
+	CDS_INIT_LIST_HEAD(&rings);
+	pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Ring: the other end's position is looked at, waited for, and this end's is told.
+ *
+ * Who sleeps has said so before it looks for the last time; who publishes looks for
+ * sleepers after it has published: all four accesses are in one order, so that one of the two
+ * sees the other. What the kernel compares is the low half of a position, which is no old
+ * one: a ring is smaller than 2^32 bytes.
+ */
+#include "ring.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "sys.h"
+
+/* Looks before it sleeps: what is under way takes less time than to be woken. */
+#define SPINS 500
+/* Of sleep: afterwards it is asked whether the other end is there still. */
+#define SLICE_FIRST 1000000ull
+#define SLICE_MAX 100000000ull
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static _Atomic uint64_t *others_position(const struct hm_ring *ring)
+{
+	return ring->end == HM_RING_WRITER ? &ring->control->head : &ring->control->tail;
+}
+
+static void *low_half(_Atomic uint64_t *position)
+{
+	return (char *)position + (BYTE_ORDER == BIG_ENDIAN ? 4 : 0);
+}
+
+/* Cold half of ring_look(). */
+static __attribute__((noinline, cold)) int refuse(const struct hm_ring *ring, uint64_t position)
+{
+	if (ring->end == HM_RING_WRITER)
+		return err_set(-EBADMSG,
+			       "the ring's reader is at %" PRIu64 ", which is not from %" PRIu64
+			       ", where it was, to %" PRIu64 ", what was written",
+			       position, ring->other, ring->own);
+	return err_set(-EBADMSG,
+		       "the ring's writer is at %" PRIu64 ", which is not from %" PRIu64
+		       ", where it was, to %" PRIu64 ", what there is room for",
+		       position, ring->other, ring->own + ring->capacity);
+}
+
+int ring_look(struct hm_ring *ring)
+{
+	uint64_t position = atomic_load_explicit(others_position(ring), memory_order_acquire);
+	uint64_t most = ring->end == HM_RING_WRITER ? ring->own : ring->own + ring->capacity;
+
+	if (unlikely(position < ring->other || position > most || position % 8))
+		return refuse(ring, position);
+	ring->other = position;
+	return 0;
+}
+
+/* It was there, and is no more. */
+static bool peer_is_gone(struct hm_ring *ring)
+{
+	const struct ring_control *control = ring->control;
+	uint32_t opens;
+
+	if (ring_peer_is_there(ring)) {
+		ring->peer_seen = true;
+		return false;
+	}
+	opens = atomic_load(ring->end == HM_RING_WRITER ? &control->readers :
+							  &control->writers);
+	if (!ring->peer_seen && opens == ring->opens)
+		return false;
+	/* Told once: from here on the next one is waited for. */
+	ring->peer_seen = false;
+	ring->opens = opens;
+	return true;
+}
+
+static int spin(struct hm_ring *ring, uint64_t wanted)
+{
+	static _Atomic long processors;
+	uint32_t i;
+	int r = 0;
+
+	if (!atomic_load_explicit(&processors, memory_order_relaxed))
+		atomic_store_explicit(&processors, sysconf(_SC_NPROCESSORS_ONLN),
+				      memory_order_relaxed);
+	/* On one processor the other end runs while this one sleeps only. */
+	if (processors == 1)
+		return 0;
+	for (i = 0; !r && ring->other < wanted && i < SPINS; i++) {
+		relax();
+		r = ring_look(ring);
+	}
+	return r;
+}
+
+static _Atomic uint32_t *sleeps_of(const struct hm_ring *ring)
+{
+	return ring->end == HM_RING_WRITER ? &ring->control->writer_sleeps :
+					     &ring->control->reader_sleeps;
+}
+
+/* Until the other end says so, or the time is over. */
+static int sleep_once(struct hm_ring *ring, uint64_t wanted, uint64_t time_ns)
+{
+	_Atomic uint64_t *position = others_position(ring);
+	int r;
+
+	if (ring->end == HM_RING_WRITER) {
+		/* Half of the ring is worth a wake-up; what is needed is found after a slice. */
+		if (ring->own > ring->capacity / 2)
+			wanted = max_u64(wanted, ring->own - ring->capacity / 2);
+		atomic_store_explicit(&ring->control->writer_wants, wanted,
+				      memory_order_relaxed);
+	}
+	atomic_store(sleeps_of(ring), 1);
+	if (atomic_load(position) != ring->other)
+		return 0;
+	r = sys_futex_wait(low_half(position), (uint32_t)ring->other, time_ns);
+	if (!r || r == -EAGAIN || r == -EINTR || r == -ETIMEDOUT)
+		return 0;
+	return err_set(r, "waiting for the ring's other end: %s", err_name(r));
+}
+
+static int refuse_wait(const struct hm_ring *ring, int r, uint64_t timeout_ns)
+{
+	const char *what = ring->end == HM_RING_WRITER ? "the ring has no room" :
+							 "the ring has no record";
+
+	if (r == -EPIPE)
+		return err_set(r, "%s, and its %s, which was there, is gone", what,
+			       ring->end == HM_RING_WRITER ? "reader" : "writer");
+	return err_set(r, "%s after %" PRIu64 " ns", what, timeout_ns);
+}
+
+int ring_wait(struct hm_ring *ring, uint64_t wanted, uint64_t timeout_ns)
+{
+	uint64_t now, end, slice = SLICE_FIRST;
+	bool gone;
+	int r;
+
+	r = ring_look(ring);
+	if (!r && ring->other < wanted && timeout_ns)
+		r = spin(ring, wanted);
+	if (r || ring->other >= wanted)
+		return r;
+	if (!timeout_ns)
+		return refuse_wait(ring, -ETIME, 0);
+	now = time_now_ns();
+	end = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+	for (;; slice = min_u64(2 * slice, SLICE_MAX)) {
+		/* In this order: what it wrote before it went is there to be read. */
+		gone = peer_is_gone(ring);
+		r = ring_look(ring);
+		if (r || ring->other >= wanted)
+			return r;
+		if (gone) {
+			r = -EPIPE;
+			break;
+		}
+		now = time_now_ns();
+		if (now >= end) {
+			r = -ETIME;
+			break;
+		}
+		r = sleep_once(ring, wanted, min_u64(slice, end - now));
+		if (r)
+			return r;
+	}
+	atomic_store(sleeps_of(ring), 0);
+	return refuse_wait(ring, r, timeout_ns);
+}
+
+void ring_publish(struct hm_ring *ring)
+{
+	struct ring_control *control = ring->control;
+	_Atomic uint32_t *sleeps;
+
+	if (ring->end == HM_RING_WRITER) {
+		atomic_store(&control->tail, ring->own);
+		sleeps = &control->reader_sleeps;
+		if (likely(!atomic_load(sleeps)))
+			return;
+	} else {
+		atomic_store(&control->head, ring->own);
+		sleeps = &control->writer_sleeps;
+		if (likely(!atomic_load(sleeps)) ||
+		    ring->own <
+			    atomic_load_explicit(&control->writer_wants, memory_order_relaxed))
+			return;
+	}
+	atomic_store(sleeps, 0);
+	sys_futex_wake(low_half(ring->end == HM_RING_WRITER ? &control->tail : &control->head));
+}
