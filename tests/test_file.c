@@ -310,6 +310,51 @@ static void grows(void)
 	close(fd);
 }
 
+/* A file that is written at its end: the pointer stays, and nothing behind it is touched. */
+static void appends(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 256 * PAGE };
+	struct hm_device *device = open_device();
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd = make_file(1);
+	uint64_t size = 1, step;
+	char *base;
+
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	base = hm_map_address(map);
+	for (step = 1; size + step * 331 <= desc.max_size; step++) {
+		CHECK_OK_FATAL(hm_buffer_resize(buffer, size + step * 331, 0));
+		CHECK_FATAL(hm_map_address(map) == base);
+		CHECK_EQUAL(hm_map_length(map), size + step * 331);
+		memset(base + size, (int)step, step * 331);
+		size += step * 331;
+		/* No room on the disk: the file and the map are what they were. */
+		inject_always("ftruncate", ENOSPC);
+		CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, size + 1, 0));
+		CHECK(inject_disarm());
+		CHECK_EQUAL(hm_map_length(map), size);
+	}
+	CHECK_OK(hm_map_sync(map, 0, size, 0));
+	CHECK_ERROR(-ENOSPC, hm_buffer_resize(buffer, 257 * PAGE, 0));
+	CHECK_EQUAL(file_size(fd), size);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	/* By reading it: each step's bytes are where they were stored. */
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	base = hm_map_address(map);
+	for (size = 1, step = 1; size < file_size(fd); size += step++ * 331) {
+		CHECK_EQUAL((unsigned char)base[size], (unsigned char)step);
+		CHECK_EQUAL((unsigned char)base[size + step * 331 - 1], (unsigned char)step);
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
 /* Only a buffer that ends where its file does can be resized. */
 static void part_stays(void)
 {
@@ -455,6 +500,7 @@ static const struct test tests[] = {
 	{ "shared_refused", shared_refused, 0, 0 },
 	{ "sync_errors", sync_errors, 0, 0 },
 	{ "grows", grows, 0, 0 },
+	{ "appends", appends, 0, 0 },
 	{ "part_stays", part_stays, 0, 0 },
 	{ "changed_by_others", changed_by_others, 0, 0 },
 	{ "file_size_limit", file_size_limit, 0, 0 },
