@@ -44,6 +44,8 @@ static const struct {
 	{ "tokens_cold", "pread(" },
 	{ "safetensors_open", "safe_open(" },
 	{ "load", "malloc(" },
+	{ "ipc_ring", "socketpair(" },
+	{ "workers", "one process" },
 };
 
 #define N_BENCH (sizeof(benches) / sizeof(benches[0]))

@@ -81,6 +81,30 @@ static void test_report_10m(void)
 	outcome_free(&outcome);
 }
 
+static void test_ipc_ring(void)
+{
+	struct outcome outcome;
+
+	run_short("ipc_ring", &outcome);
+	check_row(&outcome, "64 bytes, pipe");
+	check_row(&outcome, "64 bytes, socketpair");
+	check_row(&outcome, "1 MiB in place, pipe");
+	check_row(&outcome, "1 MiB in place, socketpair");
+	check_row(&outcome, "1 MiB copied, pipe");
+	check_row(&outcome, "set-up");
+	outcome_free(&outcome);
+}
+
+static void test_workers(void)
+{
+	struct outcome outcome;
+
+	run_short("workers", &outcome);
+	check_row(&outcome, "time per token, 4 processes");
+	check_row(&outcome, "sum of PSS, 4 processes");
+	outcome_free(&outcome);
+}
+
 static void test_trace_overhead(void)
 {
 	struct outcome outcome;
@@ -304,6 +328,8 @@ static void test_safetensors_open(void)
 static const struct test tests[] = {
 	{ "report_10m", test_report_10m, 120, 0 },
 	{ "seq", test_seq, 120, 0 },
+	{ "ipc_ring", test_ipc_ring, 60, 0 },
+	{ "workers", test_workers, 60, 0 },
 	{ "trace_overhead", test_trace_overhead, 120, 0 },
 	{ "no_perf", test_no_perf, 60, 0 },
 	{ "fault", test_fault, 0, 0 },

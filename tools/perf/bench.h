@@ -156,5 +156,7 @@ int bench_tokens_warm(void);
 int bench_tokens_cold(void);
 int bench_safetensors_open(void);
 int bench_load_model(void);
+int bench_ipc_ring(void);
+int bench_workers(void);
 
 #endif

@@ -37,6 +37,7 @@ extern const char peer_trace_source[];
 extern const char peer_file_source[];
 extern const char peer_tokens_source[];
 extern const char peer_model_source[];
+extern const char peer_ipc_source[];
 
 /* ---- peer_maps.c ---- */
 
@@ -201,5 +202,13 @@ int peer_tokens_ring(struct peer_tokens *peer, int64_t *x, int64_t *y);
 extern const char peer_safetensors_open[];
 /* Into @to, and into memory that the caller frees. */
 int peer_load(const char *path, char *to, char **ret_bytes);
+
+/* ---- peer_ipc.c ---- */
+
+/* To read from, to write to: O_CLOEXEC. */
+int peer_pipe_open(int ret_fds[2]);
+int peer_sockets_open(int ret_fds[2]);
+int peer_record_write(int fd, const char *record, size_t length);
+int peer_record_read(int fd, char *record, size_t length);
 
 #endif
