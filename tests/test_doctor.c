@@ -332,6 +332,55 @@ static void test_limits(void)
 			    "4 GiB (RLIMIT_AS)");
 }
 
+/* ---- file systems ---- */
+
+static int run_path(const char *path, const char *peer, char **ret_out)
+{
+	struct outcome outcome;
+	int status;
+
+	command_run(&(struct command){ .args = { "doctor", "--path", path, "--json",
+						 peer ? "--peer" : NULL, peer } },
+		    &outcome);
+	status = outcome.status;
+	*ret_out = strdup(outcome.out);
+	outcome_free(&outcome);
+	return status;
+}
+
+/* Of one machine, by one client and by two; what two of a network's see is in tests/vm. */
+static void test_path(void)
+{
+	char *folder = folder_make(), *other, *out;
+	struct outcome outcome;
+
+	CHECK_EQUAL(run_path(folder, NULL, &out), 0);
+	CHECK(strstr(out, "of this machine alone"));
+	free(out);
+	CHECK_EQUAL(run_path(folder, folder, &out), 0);
+	CHECK(strstr(out, "\"clients\""));
+	free(out);
+	/* Nothing is left behind: the folder can be removed. */
+	CHECK(!rmdir(folder));
+	CHECK(!mkdir(folder, 0700));
+	file_write(folder, "other/file", "", 0);
+	other = folder_path(folder, "other");
+	CHECK_EQUAL(run_path(folder, other, &out), 2);
+	free(out);
+	CHECK_EQUAL(run_path("/nowhere", NULL, &out), 2);
+	CHECK(strstr(out, "errno"));
+	free(out);
+	command_run(&(struct command){ .args = { "doctor", "--peer", folder } }, &outcome);
+	CHECK_EQUAL(outcome.status, 2);
+	outcome_free(&outcome);
+	command_run(&(struct command){ .args = { "doctor", "--path", folder } }, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+	free(other);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ .name = "here", .run = test_here },
 	{ .name = "render_node_absent", .run = test_render_node_absent },
@@ -342,6 +391,7 @@ static const struct test tests[] = {
 	{ .name = "plain_machine", .run = test_plain_machine },
 	{ .name = "good_machine", .run = test_good_machine },
 	{ .name = "limits", .run = test_limits, .seconds = 60 },
+	{ .name = "path", .run = test_path },
 	{ 0 },
 };
 

@@ -56,9 +56,13 @@ static const struct {
 	[DOCTOR_LIMIT] = { "limit", "1;31" },
 };
 
-enum { OPTION_JSON, OPTION_HELP };
+enum { OPTION_PATH, OPTION_PEER, OPTION_JSON, OPTION_HELP };
 
 static const struct option_row rows[] = {
+	[OPTION_PATH] = { 0, "path", "DIR",
+			  "says instead what the file system of DIR means for maps" },
+	[OPTION_PEER] = { 0, "peer", "DIR",
+			  "a second mount of the same: what one sees of the other" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -81,8 +85,10 @@ static void usage(void)
 	     "Examples:\n"
 	     "  hetmap doctor\n"
 	     "  hetmap doctor --json | jq '.[] | select(.status == \"limit\")'\n"
+	     "  hetmap doctor --path /shared --peer /mnt/shared_again\n"
 	     "\n"
-	     "Exit status: 0 whatever was found. See also hetmap-doctor(1).");
+	     "Exit status: 0 whatever was found; with --path, 3 where it can't be known from\n"
+	     "one machine, and 1 where two don't see the same. See also hetmap-doctor(1).");
 }
 
 /* ---- for the checks ---- */
@@ -241,7 +247,8 @@ int doctor_main(int argc, char **argv)
 	/* So that tests can show it another machine. */
 	const char *root = getenv("HETMAP_ROOT");
 	struct doctor doctor = { .root = root ? root : "" };
-	int option;
+	const char *path = NULL, *peer = NULL;
+	int option, told = STATUS_DONE, status = STATUS_DONE;
 
 	while ((option = option_next(&state)) != OPTION_END) {
 		if (option == OPTION_WRONG)
@@ -253,11 +260,26 @@ int doctor_main(int argc, char **argv)
 		if (option == OPTION_ARGUMENT)
 			return fail(STATUS_USAGE, EINVAL, "hetmap doctor",
 				    "doctor takes no argument");
-		output.json = true;
+		if (option == OPTION_PATH)
+			path = state.value;
+		else if (option == OPTION_PEER)
+			peer = state.value;
+		else
+			output.json = true;
 	}
+	if (peer && !path)
+		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --path DIR --peer DIR",
+			    "doctor: --peer is a second mount of what --path is of");
 	if (output.json)
 		doctor.findings = json_array();
-	run_checks(&doctor);
+	if (path)
+		told = doctor_look_at_path(&doctor, path, peer, &status);
+	else
+		run_checks(&doctor);
+	if (told != STATUS_DONE) {
+		json_decref(doctor.findings);
+		return told;
+	}
 	if (output.json) {
 		json_dumpf(doctor.findings, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
 		putchar('\n');
@@ -267,5 +289,5 @@ int doctor_main(int argc, char **argv)
 		       doctor.n[DOCTOR_NOTE], doctor.n[DOCTOR_NOTE] == 1 ? "" : "s",
 		       doctor.n[DOCTOR_LIMIT], doctor.n[DOCTOR_LIMIT] == 1 ? "" : "s");
 	}
-	return STATUS_DONE;
+	return status;
 }
