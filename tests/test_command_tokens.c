@@ -179,7 +179,7 @@ static void disturbed(void)
 {
 	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, TOKENS);
 	struct command command = { .args = { "run", "tokens", "--block", "1000", "--batches",
-					     "10000000", "--batch", "1", path } };
+					     "3000000", "--batch", "1", path } };
 	struct outcome outcome;
 	pid_t pid;
 
@@ -192,8 +192,7 @@ static void disturbed(void)
 	CHECK(strstr(outcome.err, "cut off while it was in use"));
 	outcome_free(&outcome);
 
-	free(path);
-	path = tokens_file(folder, "a", 0, TOKENS);
+	free(tokens_file(folder, "a", 0, TOKENS));
 	pid = command_start(&command);
 	command_await(pid, SIGBUS, path);
 	CHECK_EQUAL(kill(pid, SIGTERM), 0);
