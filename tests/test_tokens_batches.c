@@ -336,6 +336,8 @@ static void refused(void)
 		{ { .block = 1, .batch = 1, .order = 3 }, -EINVAL },
 		{ { .block = 1, .batch = 1, .rank = 1 }, -EINVAL },
 		{ { .block = 1, .batch = 1, .worker = 3, .workers = 3 }, -EINVAL },
+		{ { .block = 1, .batch = 1, .ranks = 1 << 13, .workers = 1 << 12 }, -EINVAL },
+		{ { .block = 1, .batch = 1, .ahead = 1025 }, -EINVAL },
 		{ { .block = N, .batch = 1 }, -ERANGE },
 		{ { .block = 1, .batch = 1, .dtype = HM_DTYPE_F32 }, -EOPNOTSUPP },
 		{ { .block = 1, .batch = 1ull << 61 }, -EOVERFLOW },

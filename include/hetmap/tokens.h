@@ -146,8 +146,8 @@ struct hm_batches_desc {
 	uint32_t rank;    /* below ranks */
 	uint32_t ranks;   /* 0: 1 */
 	uint32_t worker;  /* below workers */
-	uint32_t workers; /* of each rank; 0: 1 */
-	uint32_t ahead;   /* batches that are asked of storage ahead; 0: 2 */
+	uint32_t workers; /* of each rank; 0: 1; all of them 2^24 at most */
+	uint32_t ahead;   /* batches that are asked of storage ahead; 0: 2; 1024 at most */
 	uint32_t reserved;
 };
 

@@ -15,6 +15,9 @@
 #define INFO_LEAST sizeof(struct hm_batches_info)
 
 #define AHEAD 2
+#define AHEAD_MOST 1024u
+/* Positions of all of them stay far from 2^64. */
+#define MEMBERS_MOST (1u << 24)
 #define SIZE_MOST (1ull << 62)
 /* Batches in a row without storage, after which ranges are announced no more. */
 #define QUIET 16
@@ -38,6 +41,12 @@ static int check_sizes(const struct hm_batches_desc *desc, const struct hm_token
 			       "hm_batches_create: rank %u of %u, worker %u of %u: they count "
 			       "from 0",
 			       desc->rank, desc->ranks, desc->worker, desc->workers);
+	if ((uint64_t)desc->ranks * desc->workers > MEMBERS_MOST || desc->ahead > AHEAD_MOST)
+		return err_set(
+			-EINVAL,
+			"hm_batches_create: %u ranks of %u workers, %u batches ahead: %u "
+			"in all, and %u ahead, are the most",
+			desc->ranks, desc->workers, desc->ahead, MEMBERS_MOST, AHEAD_MOST);
 	if (desc->block >= tokens->n)
 		return err_set(-ERANGE,
 			       "hm_batches_create: blocks of %" PRIu64
