@@ -15,7 +15,7 @@
 static int reader_check(const struct hm_reader *reader)
 {
 	err_clear();
-	return object_check(&reader->object, OBJECT_READER);
+	return object_check(reader ? &reader->object : NULL, OBJECT_READER);
 }
 
 static int check_wish(const struct reader_wish *wish)
