@@ -24,17 +24,27 @@ bool reader_is_data(const void *data, uint64_t offset, uint64_t bytes)
 	return true;
 }
 
-void reader_write(int fd, uint64_t offset, uint64_t bytes)
+static void write_bytes(int fd, uint64_t at, uint64_t offset, uint64_t bytes)
 {
 	unsigned char block[65536];
 	uint64_t i, n;
 
-	for (; bytes; bytes -= n, offset += n) {
+	for (; bytes; bytes -= n, offset += n, at += n) {
 		n = bytes < sizeof(block) ? bytes : sizeof(block);
 		for (i = 0; i < n; i++)
 			block[i] = byte_at(offset + i);
-		CHECK_FATAL(pwrite(fd, block, n, (off_t)offset) == (ssize_t)n);
+		CHECK_FATAL(pwrite(fd, block, n, (off_t)at) == (ssize_t)n);
 	}
+}
+
+void reader_write(int fd, uint64_t offset, uint64_t bytes)
+{
+	write_bytes(fd, offset, offset, bytes);
+}
+
+void reader_write_part(int fd, uint64_t offset, uint64_t bytes)
+{
+	write_bytes(fd, 0, offset, bytes);
 }
 
 /* FOLDER/NAME of @size bytes of data; free() it. */

@@ -16,6 +16,8 @@
 /* Are these the bytes that files here have from @offset on? */
 bool reader_is_data(const void *data, uint64_t offset, uint64_t bytes);
 void reader_write(int fd, uint64_t offset, uint64_t bytes);
+/* The same bytes, at the file's begin. */
+void reader_write_part(int fd, uint64_t offset, uint64_t bytes);
 /* FOLDER/NAME of @size bytes of data; free() it. */
 char *reader_file(const char *folder, const char *name, uint64_t size);
 

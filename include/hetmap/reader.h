@@ -45,7 +45,7 @@ enum hm_policy {
 };
 
 /* hm_reader_desc.flags */
-#define HM_READER_DROP (1u << 0) /* what was read leaves the page cache, too */
+#define HM_READER_DROP (1u << 0) /* what windows had leaves the page cache, too */
 
 struct hm_reader_desc {
 	uint32_t struct_size;
@@ -111,6 +111,34 @@ struct hm_reader_info {
  */
 HM_API int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
 			  struct hm_reader **ret_reader);
+
+/**
+ * hm_reader_open_files - open several files, to read them as one range of bytes
+ * @paths:      [in] of regular files, in their order; also empty ones
+ * @n_paths:    [in] from 1; 100,000 are fine
+ * @desc:       [in, optional] as of hm_reader_open()
+ * @ret_reader: [out] a reference, dropped with hm_reader_unref()
+ *
+ * All are looked at, none is kept open but the one that is read: their sizes are what they
+ * were then. They come by HM_POLICY_READ, small ones together in a window, and those that
+ * come next are announced across the ends of files.
+ *
+ * Errors: as of hm_reader_open(), with the file's name; -EOPNOTSUPP another policy but
+ * HM_POLICY_AUTO; -EOVERFLOW they have more than 2^63 bytes together.
+ */
+HM_API int hm_reader_open_files(const char *const *paths, uint64_t n_paths,
+				const struct hm_reader_desc *desc,
+				struct hm_reader **ret_reader);
+
+/**
+ * hm_reader_file - where a file's bytes are
+ * @reader:    [in]
+ * @index:     [in] of its path, from 0
+ * @ret_piece: [out] in the range of bytes that all of them are
+ *
+ * Errors: -ERANGE there are fewer.
+ */
+HM_API int hm_reader_file(struct hm_reader *reader, uint64_t index, struct hm_piece *ret_piece);
 
 /**
  * hm_reader_range - set a range and a phase

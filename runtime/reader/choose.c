@@ -76,6 +76,10 @@ static uint32_t pick(const struct reader_facts *facts, uint32_t pattern, const c
 {
 	bool resident = is_resident(facts);
 
+	if (facts->several) {
+		*reason = "of several files one is open at a time, and the next ones announced";
+		return HM_POLICY_READ;
+	}
 	if (facts->fs_flags & FS_NETWORK) {
 		*reason = "a network file system's errors are signals in a map, and its maps "
 			  "show old bytes";
@@ -103,6 +107,11 @@ static uint32_t pick(const struct reader_facts *facts, uint32_t pattern, const c
 
 static int check_policy(const struct reader_facts *facts, uint32_t policy)
 {
+	if (facts->several && policy != HM_POLICY_READ)
+		return err_set(-EOPNOTSUPP,
+			       "policy \"%s\" is for one file, and there are several: \"read\" "
+			       "does without maps of them",
+			       hm_policy_name(policy));
 	switch (policy) {
 	case HM_POLICY_FAULT:
 	case HM_POLICY_AHEAD:

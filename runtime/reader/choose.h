@@ -39,6 +39,7 @@ struct reader_facts {
 	const char *fs; /* name of the file system */
 	bool mappable;  /* MAP_SHARED, or MAP_PRIVATE */
 	bool private_map;
+	bool several; /* files: nothing of them is mapped, or in flight */
 	bool guarded; /* the handler is installed: copies out of a map are safe */
 	bool uring;   /* io_uring can be had */
 	bool direct;  /* O_DIRECT can be had */

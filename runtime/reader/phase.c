@@ -53,13 +53,13 @@ int reader_check_size(struct hm_reader *reader, uint64_t end)
 		       (uint64_t)st.st_size, end);
 }
 
-int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset)
+int reader_read_fd(int fd, void *to, uint64_t length, uint64_t offset)
 {
 	uint64_t done = 0;
 	ssize_t n;
 
 	while (done < length) {
-		n = sys_pread(reader->fd, (char *)to + done, min_u64(length - done, READ_MAX),
+		n = sys_pread(fd, (char *)to + done, min_u64(length - done, READ_MAX),
 			      offset + done);
 		if (n <= 0)
 			return reader_explain_read(n ? (int)n : -ENODATA, offset, length);
@@ -68,11 +68,31 @@ int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t o
 	return 0;
 }
 
+int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset)
+{
+	return reader->files ? files_read(reader->files, to, length, offset) :
+			       reader_read_fd(reader->fd, to, length, offset);
+}
+
+void reader_drop(struct hm_reader *reader, uint64_t offset, uint64_t length)
+{
+	if (!(reader->flags & HM_READER_DROP))
+		return;
+	if (reader->files)
+		files_advise(reader->files, offset, length, length, POSIX_FADV_DONTNEED);
+	else
+		sys_fadvise(reader->fd, offset, length, POSIX_FADV_DONTNEED);
+}
+
 void reader_announce(struct hm_reader *reader, uint64_t offset, uint64_t length)
 {
 	uint64_t step = reader->phase.facts.read_ahead, at;
 
 	step = min_u64(max_u64(step, ANNOUNCE_LEAST), ANNOUNCE_MOST);
+	if (reader->files) {
+		files_advise(reader->files, offset, length, step, POSIX_FADV_WILLNEED);
+		return;
+	}
 	/* Advice: what comes of it is seen when the bytes are wanted. */
 	for (at = offset; at < offset + length; at += step)
 		sys_fadvise(reader->fd, at, min_u64(step, offset + length - at),
@@ -132,19 +152,6 @@ uint64_t phase_memory(const struct phase *phase)
 }
 
 /* ---- made ---- */
-
-static int check_kind(const struct stat *st)
-{
-	if (S_ISREG(st->st_mode))
-		return 0;
-	if (S_ISDIR(st->st_mode))
-		return err_set(-EISDIR, "it is a directory");
-	return err_set(-EINVAL, "it is no regular file (%s): only those can be read anywhere",
-		       S_ISFIFO(st->st_mode) ? "a FIFO" :
-		       S_ISCHR(st->st_mode)  ? "a character device" :
-		       S_ISBLK(st->st_mode)  ? "a block device" :
-					       "a socket");
-}
 
 static int set_range(struct phase *phase, uint64_t size, uint64_t begin, uint64_t end)
 {
@@ -229,15 +236,16 @@ int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
 	r = sys_fstat(reader->fd, &st);
 	if (r)
 		return err_set(r, "fstat: %s", err_name(r));
-	r = check_kind(&st);
-	if (!r)
-		r = set_range(phase, (uint64_t)st.st_size, begin, end);
-	if (!r && st.st_size)
+	if (reader->files)
+		st.st_size = (off_t)files_start(reader->files, files_count(reader->files));
+	r = set_range(phase, (uint64_t)st.st_size, begin, end);
+	if (!r && st.st_size && !reader->files)
 		r = map_whole(reader, (uint64_t)st.st_size, phase);
 	if (r)
 		goto err_phase;
 	facts_find(reader->fd, &st, phase->end - phase->begin, phase->whole, phase->fs_name,
 		   &phase->facts);
+	phase->facts.several = reader->files;
 	r = reader_choose(&phase->facts, wish, &phase->choice);
 	if (!r)
 		r = equip(reader, phase);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "reader.h"
-#include "rlimits.h"
 #include "sys.h"
 
 #define READER_FLAGS HM_READER_DROP
@@ -55,23 +54,11 @@ static int read_desc(const struct hm_reader_desc *from, struct reader_wish *wish
 
 /* ---- opening ---- */
 
-static int open_file(const char *path, int *ret_fd)
-{
-	/* O_NONBLOCK: a FIFO must not hang us before fstat() tells what it is. */
-	int fd = sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-
-	if (fd == -EMFILE || fd == -ENFILE)
-		return rlimits_explain_fd(fd, "the file's descriptor");
-	if (fd < 0)
-		return err_set(fd, "opening it: %s", err_name(fd));
-	*ret_fd = fd;
-	return 0;
-}
-
 static void reader_free(struct hm_reader *reader)
 {
 	reader->object.kind = OBJECT_FREED;
 	hm_device_unref(reader->device);
+	files_close(reader->files);
 	if (reader->fd >= 0)
 		sys_close(reader->fd);
 	pthread_mutex_destroy(&reader->lock);
@@ -82,6 +69,7 @@ static void reader_free(struct hm_reader *reader)
 static int create(const char *path, struct hm_reader **ret_reader)
 {
 	struct hm_reader *reader = sys_calloc(1, sizeof(*reader));
+	struct stat st;
 	int r;
 
 	if (!reader)
@@ -97,7 +85,7 @@ static int create(const char *path, struct hm_reader **ret_reader)
 	strcpy(reader->path, path);
 	r = hm_device_open("file", &reader->device);
 	if (!r)
-		r = open_file(path, &reader->fd);
+		r = reader_open_file(path, &reader->fd, &st);
 	if (r)
 		goto err_reader;
 	*ret_reader = reader;
@@ -108,32 +96,80 @@ err_reader:
 	return r;
 }
 
-int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
-		   struct hm_reader **ret_reader)
+/* @files, or NULL, are the reader's from here on, whatever comes of it. */
+static int open_reader(const char *path, struct files *files, const struct hm_reader_desc *desc,
+		       struct hm_reader **ret_reader)
 {
 	struct hm_reader *reader = NULL;
 	struct reader_wish wish;
 	uint32_t flags = 0;
 	int r;
 
-	err_clear();
-	if (!path || !ret_reader)
-		return err_set(-EINVAL, "hm_reader_open: %s is NULL",
-			       path ? "ret_reader" : "path");
 	r = read_desc(desc, &wish, &flags);
-	if (r)
+	if (!r)
+		r = create(path, &reader);
+	if (r) {
+		files_close(files);
 		return r;
-	r = create(path, &reader);
-	if (r)
-		return err_prefix(r, "%s", path);
+	}
+	reader->files = files;
 	reader->flags = flags;
 	r = phase_begin(reader, 0, 0, &wish, &reader->phase);
 	if (r) {
 		reader_free(reader);
-		return err_prefix(r, "%s", path);
+		return r;
 	}
 	phase_take_up(reader);
 	*ret_reader = reader;
+	return 0;
+}
+
+int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
+		   struct hm_reader **ret_reader)
+{
+	int r;
+
+	err_clear();
+	if (!path || !ret_reader)
+		return err_set(-EINVAL, "hm_reader_open: %s is NULL",
+			       path ? "ret_reader" : "path");
+	r = open_reader(path, NULL, desc, ret_reader);
+	return r ? err_prefix(r, "%s", path) : 0;
+}
+
+int hm_reader_open_files(const char *const *paths, uint64_t n_paths,
+			 const struct hm_reader_desc *desc, struct hm_reader **ret_reader)
+{
+	struct files *files;
+	int r;
+
+	err_clear();
+	if (!paths || !n_paths || !ret_reader)
+		return err_set(-EINVAL, "hm_reader_open_files: %s",
+			       ret_reader ? "there are no paths" : "ret_reader is NULL");
+	r = files_open(paths, n_paths, &files);
+	return r ? r : open_reader(paths[0], files, desc, ret_reader);
+}
+
+int hm_reader_file(struct hm_reader *reader, uint64_t index, struct hm_piece *ret_piece)
+{
+	uint64_t n, begin, end;
+	int r;
+
+	r = reader_check(reader);
+	if (r)
+		return r;
+	if (!ret_piece)
+		return err_set(-EINVAL, "hm_reader_file: ret_piece is NULL");
+	n = reader->files ? files_count(reader->files) : 1;
+	if (index >= n)
+		return err_set(-ERANGE, "there is no file %" PRIu64 ": the reader has %" PRIu64,
+			       index, n);
+	pthread_mutex_lock(&reader->lock);
+	begin = reader->files ? files_start(reader->files, index) : 0;
+	end = reader->files ? files_start(reader->files, index + 1) : reader->phase.facts.size;
+	pthread_mutex_unlock(&reader->lock);
+	*ret_piece = (struct hm_piece){ .offset = begin, .bytes = end - begin };
 	return 0;
 }
 
@@ -154,6 +190,12 @@ void hm_reader_unref(struct hm_reader *reader)
 }
 
 /* ---- using ---- */
+
+/* Of several files the one that failed is named already. */
+static int explain(const struct hm_reader *reader, int r)
+{
+	return reader->files ? r : err_prefix(r, "%s", reader->path);
+}
 
 static void note_peak(struct hm_reader *reader)
 {
@@ -187,7 +229,7 @@ int hm_reader_range(struct hm_reader *reader, uint64_t begin, uint64_t end, uint
 		phase_take_up(reader);
 	}
 	pthread_mutex_unlock(&reader->lock);
-	return r ? err_prefix(r, "%s", reader->path) : 0;
+	return r ? explain(reader, r) : 0;
 }
 
 static int next_locked(struct hm_reader *reader, const void **ret_data, uint64_t *ret_bytes)
@@ -232,7 +274,7 @@ int hm_reader_next(struct hm_reader *reader, const void **ret_data, uint64_t *re
 		reader->bytes += bytes;
 	}
 	pthread_mutex_unlock(&reader->lock);
-	return r ? err_prefix(r, "%s", reader->path) : 0;
+	return r ? explain(reader, r) : 0;
 }
 
 static int check_pieces(const struct hm_piece *pieces, uint64_t n_pieces)
@@ -256,7 +298,7 @@ int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *pieces,
 	r = gather_announce(reader, pieces, n_pieces);
 	note_peak(reader);
 	pthread_mutex_unlock(&reader->lock);
-	return r ? err_prefix(r, "%s", reader->path) : 0;
+	return r ? explain(reader, r) : 0;
 }
 
 int hm_reader_gather(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n_pieces,
@@ -278,7 +320,7 @@ int hm_reader_gather(struct hm_reader *reader, const struct hm_piece *pieces, ui
 	for (i = 0; !r && i < n_pieces; i++)
 		reader->bytes += pieces[i].bytes;
 	pthread_mutex_unlock(&reader->lock);
-	return r ? err_prefix(r, "%s", reader->path) : 0;
+	return r ? explain(reader, r) : 0;
 }
 
 /* ---- asking ---- */

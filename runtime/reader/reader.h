@@ -10,6 +10,7 @@
 #include "choose.h"
 #include "core.h"
 #include "facts.h"
+#include "files.h"
 #include "ring.h"
 
 /* O_DIRECT wants offsets, lengths and addresses in whole blocks of the device. */
@@ -64,6 +65,7 @@ struct hm_reader {
 	uint32_t flags;           /* HM_READER_DROP; constant */
 	char *path;               /* for texts; constant */
 	struct hm_device *device; /* "file"; constant */
+	struct files *files;      /* several, of which fd is the first; or NULL; constant */
 	struct phase phase;
 	uint64_t peak;
 	uint64_t bytes;
@@ -94,10 +96,18 @@ int reader_check_size(struct hm_reader *reader, uint64_t end);
 int reader_explain_read(int r, uint64_t offset, uint64_t bytes);
 /* All @length bytes at @offset, or an error with a text. */
 int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset);
+int reader_read_fd(int fd, void *to, uint64_t length, uint64_t offset);
 /* Their reading begins. */
 void reader_announce(struct hm_reader *reader, uint64_t offset, uint64_t length);
+/* They leave the page cache, if that was asked for. */
+void reader_drop(struct hm_reader *reader, uint64_t offset, uint64_t length);
 /* Anonymous memory as a map of "host". */
 int reader_memory(uint64_t bytes, struct hm_map **ret_map);
+
+/* ---- files.c ---- */
+
+/* A regular file, and what it is. */
+int reader_open_file(const char *path, int *ret_fd, struct stat *ret_st);
 
 /* ---- window.c, stream.c ---- */
 

@@ -61,8 +61,8 @@ static int read_window(struct hm_reader *reader, uint64_t at, uint64_t bytes)
 		phase->announced = until;
 	}
 	r = reader_pread(reader, slot_address(&phase->stream, 0), bytes, at);
-	if (!r && reader->flags & HM_READER_DROP)
-		sys_fadvise(reader->fd, at, bytes, POSIX_FADV_DONTNEED);
+	if (!r)
+		reader_drop(reader, at, bytes);
 	return r;
 }
 
@@ -157,8 +157,8 @@ static int next_queued(struct hm_reader *reader, uint64_t bytes, uint32_t *ret_s
 	*ret_slot = stream->first;
 	stream->first = (stream->first + 1) % stream->n;
 	stream->n_begun--;
-	if (reader->flags & HM_READER_DROP && phase->direct_fd < 0)
-		sys_fadvise(reader->fd, phase->position, bytes, POSIX_FADV_DONTNEED);
+	if (phase->direct_fd < 0)
+		reader_drop(reader, phase->position, bytes);
 	return 0;
 }
 

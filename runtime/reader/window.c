@@ -17,9 +17,7 @@ void window_end(struct hm_reader *reader, struct phase *phase)
 	/* Unmapped, not MADV_DONTNEED: that keeps the page tables. */
 	hm_map_unref(phase->window);
 	phase->window = NULL;
-	if (reader->flags & HM_READER_DROP)
-		sys_fadvise(reader->fd, phase->window_offset, phase->window_bytes,
-			    POSIX_FADV_DONTNEED);
+	reader_drop(reader, phase->window_offset, phase->window_bytes);
 }
 
 /* Reading of what comes after @end begins, as far as the policy goes. */

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+/* Readers of several files: one range of bytes, however small and many they are. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "inject.h"
+#include "reader_support.h"
+
+struct set {
+	char *folder;
+	char **paths;
+	uint64_t n, size;
+};
+
+/* Files whose bytes, one file behind another, are those of one that reader_file() makes. */
+static void make_set(struct set *set, const uint64_t *sizes, uint64_t n)
+{
+	char name[32];
+	uint64_t i;
+	int fd;
+
+	*set = (struct set){ .folder = folder_make(), .n = n };
+	set->paths = calloc(n, sizeof(*set->paths));
+	CHECK_FATAL(set->paths != NULL);
+	for (i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "%llu", (unsigned long long)i);
+		set->paths[i] = folder_path(set->folder, name);
+		fd = open(set->paths[i], O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+		CHECK_FATAL(fd >= 0);
+		reader_write_part(fd, set->size, sizes[i]);
+		close(fd);
+		set->size += sizes[i];
+	}
+}
+
+static void free_set(struct set *set)
+{
+	uint64_t i;
+
+	for (i = 0; i < set->n; i++)
+		free(set->paths[i]);
+	free(set->paths);
+	folder_remove(set->folder);
+}
+
+static struct hm_reader *open_set(const struct set *set, uint32_t pattern, uint64_t window)
+{
+	struct hm_reader_desc desc = reader_desc(pattern, HM_POLICY_AUTO, window, 0);
+	struct hm_reader *reader;
+
+	desc.flags = window ? HM_READER_DROP : 0;
+	CHECK_OK_FATAL(
+		hm_reader_open_files((const char *const *)set->paths, set->n, &desc, &reader));
+	return reader;
+}
+
+/* With empty ones first, last, and two in a row. */
+static const uint64_t sizes[] = { 0, 1, 4095, 4096, 0, 0, 70000, 3, 12288, 5, 0 };
+#define N (sizeof(sizes) / sizeof(sizes[0]))
+
+static void test_together(void)
+{
+	uint64_t state = test_seed(), at = 0, i;
+	struct hm_reader_info info;
+	struct hm_reader *reader;
+	struct hm_piece piece;
+	struct set set;
+
+	make_set(&set, sizes, N);
+	for (i = 0; i < 3; i++) {
+		reader = open_set(&set, HM_PATTERN_SEQUENTIAL, i * PAGE);
+		reader_check_range(reader, 0, set.size);
+		CHECK_OK(hm_reader_range(reader, 4096, 80001, HM_PATTERN_SEQUENTIAL, 0));
+		reader_check_range(reader, 4096, 80001);
+		hm_reader_unref(reader);
+	}
+	reader = open_set(&set, HM_PATTERN_RANDOM, 0);
+	reader_gather(reader, set.size, &state);
+	info = reader_info(reader);
+	CHECK_EQUAL(info.policy, HM_POLICY_READ);
+	CHECK_EQUAL(info.size, set.size);
+	CHECK(strstr(info.why, "several files") != NULL);
+	for (i = 0; i < N; i++) {
+		CHECK_OK(hm_reader_file(reader, i, &piece));
+		CHECK_EQUAL(piece.offset, at);
+		CHECK_EQUAL(piece.bytes, sizes[i]);
+		at += sizes[i];
+	}
+	CHECK_ERROR(-ERANGE, hm_reader_file(reader, N, &piece));
+	CHECK_ERROR(-EINVAL, hm_reader_file(reader, 0, NULL));
+	CHECK_ERROR(-EOPNOTSUPP, hm_reader_range(reader, 0, 0, 0, HM_POLICY_AHEAD));
+	CHECK(strstr(hm_errmsg(), "several") != NULL);
+	hm_reader_unref(reader);
+	free_set(&set);
+}
+
+static void test_refused(void)
+{
+	const char *paths[3] = { NULL };
+	struct hm_reader *reader = UNTOUCHED;
+	struct set set;
+	char byte;
+
+	make_set(&set, sizes, N);
+	paths[0] = set.paths[1];
+	paths[1] = set.folder;
+	CHECK_ERROR(-EISDIR, hm_reader_open_files(paths, 2, NULL, &reader));
+	CHECK(strstr(hm_errmsg(), set.folder) != NULL);
+	paths[1] = "/dev/null";
+	CHECK_ERROR(-EINVAL, hm_reader_open_files(paths, 2, NULL, &reader));
+	CHECK_ERROR(-EINVAL, hm_reader_open_files(paths, 3, NULL, &reader));
+	CHECK_ERROR(-EINVAL, hm_reader_open_files(paths, 0, NULL, &reader));
+	CHECK_ERROR(-EINVAL, hm_reader_open_files(NULL, 1, NULL, &reader));
+	CHECK_ERROR(-EINVAL, hm_reader_open_files(paths, 1, NULL, NULL));
+	CHECK(reader == UNTOUCHED);
+
+	/* Cut off, or gone: an error with the name of the one that is. */
+	reader = open_set(&set, HM_PATTERN_RANDOM, 0);
+	CHECK_EQUAL(truncate(set.paths[6], 100), 0);
+	CHECK_OK(hm_reader_gather(reader, &(struct hm_piece){ 8192 + 99, 1 }, 1, &byte));
+	CHECK_ERROR(-ENODATA,
+		    hm_reader_gather(reader, &(struct hm_piece){ 8192 + 100, 1 }, 1, &byte));
+	CHECK(strstr(hm_errmsg(), set.paths[6]) && strstr(hm_errmsg(), "cut off"));
+	CHECK_EQUAL(unlink(set.paths[9]), 0);
+	CHECK_ERROR(-ENOENT,
+		    hm_reader_gather(reader, &(struct hm_piece){ set.size - 1, 1 }, 1, &byte));
+	CHECK(strstr(hm_errmsg(), set.paths[9]) != NULL);
+	hm_reader_unref(reader);
+	free_set(&set);
+}
+
+static bool live(const struct set *set, unsigned int n)
+{
+	struct hm_reader *reader = UNTOUCHED;
+	uint64_t bytes, at = 0;
+	const void *data;
+	bool failed;
+	int r;
+
+	inject_arm(n, INJECT_ONE);
+	r = hm_reader_open_files((const char *const *)set->paths, set->n, NULL, &reader);
+	while (!r && at < set->size) {
+		r = hm_reader_next(reader, &data, NULL, &bytes);
+		if (!r)
+			CHECK(reader_is_data(data, at, bytes));
+		at += r ? 0 : bytes;
+	}
+	failed = inject_disarm();
+	if (r)
+		CHECK(failed && *hm_errmsg());
+	if (reader != UNTOUCHED) {
+		reader_check_range(reader, at, set->size);
+		hm_reader_unref(reader);
+	}
+	inject_forgive();
+	return failed;
+}
+
+static void test_failures(void)
+{
+	struct set set;
+	unsigned int n;
+
+	make_set(&set, sizes, N);
+	make_table();
+	inject_install();
+	for (n = 1; live(&set, n); n++)
+		;
+	CHECK(n > 3 * N);
+	free_set(&set);
+}
+
+/* The descriptors do not grow with the files. */
+static void test_many(void)
+{
+	const uint64_t n = 10000;
+	uint64_t *lengths = calloc(n, sizeof(*lengths)), i;
+	struct test_holding before, now;
+	struct hm_reader *reader;
+	const void *data;
+	uint64_t bytes;
+	struct set set;
+
+	CHECK_FATAL(lengths != NULL);
+	for (i = 0; i < n; i++)
+		lengths[i] = i % 700;
+	make_set(&set, lengths, n);
+	make_table();
+	before = test_holding_now();
+	reader = open_set(&set, HM_PATTERN_SEQUENTIAL, 0);
+	CHECK_OK(hm_reader_next(reader, &data, NULL, &bytes));
+	CHECK(reader_is_data(data, 0, bytes));
+	now = test_holding_now();
+	CHECK(now.fds <= before.fds + 2);
+	CHECK_OK(hm_reader_range(reader, 0, 0, HM_PATTERN_SEQUENTIAL, 0));
+	reader_check_range(reader, 0, set.size);
+	hm_reader_unref(reader);
+	free(lengths);
+	free_set(&set);
+}
+
+static const struct test tests[] = {
+	{ "together", test_together, 20, 0 },
+	{ "refused", test_refused, 20, 0 },
+	{ "failures", test_failures, 60, TEST_ONCE },
+	{ "many", test_many, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "reader_files", tests);
+}
