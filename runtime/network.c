@@ -10,9 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <hetmap/file.h>
-
 #include "core.h"
+#include "file_system.h"
 #include "map.h"
 #include "remap.h"
 #include "segments.h"
@@ -21,55 +20,13 @@
 
 #define INFO_LEAST sizeof(struct hm_file_system_info)
 
-struct file_system {
-	uint32_t type; /* f_type; some are longer where they have a sign */
-	const char *name;
-	enum hm_coherence coherence;
-};
-
-/* Those of linux/magic.h, and those that modules of their own bring along. */
-static const struct file_system table[] = {
-	{ 0x6969, "nfs", HM_COHERENCE_NONE },
-	{ 0xff534d42, "cifs", HM_COHERENCE_NONE },
-	{ 0xfe534d42, "smb2", HM_COHERENCE_NONE },
-	{ 0x517b, "smb", HM_COHERENCE_NONE },
-	{ 0x01021997, "9p", HM_COHERENCE_NONE },
-	{ 0x5346414f, "afs", HM_COHERENCE_NONE },
-	{ 0x6b414653, "kafs", HM_COHERENCE_NONE },
-	{ 0x73757245, "coda", HM_COHERENCE_NONE },
-	{ 0x564c, "ncp", HM_COHERENCE_NONE },
-	{ 0x65735546, "fuse", HM_COHERENCE_UNKNOWN },
-	{ 0x00c36400, "ceph", HM_COHERENCE_UNKNOWN },
-	{ 0x19830326, "beegfs", HM_COHERENCE_UNKNOWN },
-	{ 0x786f4256, "vboxsf", HM_COHERENCE_UNKNOWN },
-	{ 0x20030528, "orangefs", HM_COHERENCE_NONE },
-	{ 0x0bd00bd0, "lustre", HM_COHERENCE_LOCKS },
-	{ 0x47504653, "gpfs", HM_COHERENCE_LOCKS },
-	{ 0x01161970, "gfs2", HM_COHERENCE_LOCKS },
-	{ 0x7461636f, "ocfs2", HM_COHERENCE_LOCKS },
-	{ 0xef53, "ext4", HM_COHERENCE_LOCAL },
-	{ 0x58465342, "xfs", HM_COHERENCE_LOCAL },
-	{ 0x9123683e, "btrfs", HM_COHERENCE_LOCAL },
-	{ 0x01021994, "tmpfs", HM_COHERENCE_LOCAL },
-	{ 0x794c7630, "overlay", HM_COHERENCE_LOCAL },
-	{ 0xf2f52010, "f2fs", HM_COHERENCE_LOCAL },
-	{ 0x2fc12fc1, "zfs", HM_COHERENCE_LOCAL },
-	{ 0x4d44, "vfat", HM_COHERENCE_LOCAL },
-	{ 0x2011bab0, "exfat", HM_COHERENCE_LOCAL },
-	{ 0x73717368, "squashfs", HM_COHERENCE_LOCAL },
-	{ 0x958458f6, "hugetlbfs", HM_COHERENCE_LOCAL },
-};
-
-static const struct file_system other = { 0, NULL, HM_COHERENCE_LOCAL };
+static const struct file_system other = { 0, NULL, HM_COHERENCE_LOCAL, 0 };
 
 static const struct file_system *find(uint32_t type)
 {
-	size_t i;
+	const struct file_system *found = file_system_find(type);
 
-	for (i = 0; i < ARRAY_SIZE(table); i++)
-		if (table[i].type == type)
-			return &table[i];
-	return &other;
+	return found ? found : &other;
 }
 
 /* Where it can't be told it is a local one: nothing is refused because of that. */

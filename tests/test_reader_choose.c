@@ -191,12 +191,12 @@ static void test_ahead(void)
 
 static void test_file_systems(void)
 {
-	CHECK(!strcmp(reader_fs_find(0xEF53)->name, "ext4"));
-	CHECK_EQUAL(reader_fs_find(0x6969)->flags, FS_NETWORK);
-	CHECK_EQUAL(reader_fs_find(0x01021997)->flags, FS_NETWORK);
-	CHECK_EQUAL(reader_fs_find(0x01021994)->flags, FS_MEMORY);
-	CHECK_EQUAL(reader_fs_find(0x65735546)->flags, FS_SERVED);
-	CHECK(reader_fs_find(1) == NULL);
+	CHECK(!strcmp(file_system_find(0xEF53)->name, "ext4"));
+	CHECK_EQUAL(file_system_find(0x6969)->flags, FS_NETWORK);
+	CHECK_EQUAL(file_system_find(0x01021997)->flags, FS_NETWORK);
+	CHECK_EQUAL(file_system_find(0x01021994)->flags, FS_MEMORY);
+	CHECK_EQUAL(file_system_find(0x65735546)->flags, FS_SERVED);
+	CHECK(file_system_find(1) == NULL);
 }
 
 static const struct test tests[] = {

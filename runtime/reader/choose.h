@@ -10,21 +10,8 @@
 
 #include <hetmap/reader.h>
 
+#include "file_system.h"
 #include "util.h"
-
-/* reader_fs.flags */
-#define FS_NETWORK (1u << 0) /* another machine's: its errors come late, its pages age */
-#define FS_SERVED (1u << 1)  /* a process's: each fault is a question to it */
-#define FS_MEMORY (1u << 2)  /* is itself memory: nothing is read ahead, O_DIRECT is none */
-
-struct reader_fs {
-	uint32_t magic; /* statfs.f_type */
-	uint32_t flags;
-	const char *name;
-};
-
-/* NULL: there is none of that name here. */
-const struct reader_fs *reader_fs_find(uint32_t magic);
 
 #define RESIDENT_UNKNOWN UINT32_MAX
 
@@ -35,9 +22,9 @@ struct reader_facts {
 	uint64_t ram;        /* that the process may have */
 	uint64_t read_ahead; /* of the device; 0: it does not say */
 	uint32_t resident;   /* per cent of a sample; or RESIDENT_UNKNOWN */
-	uint32_t fs_flags;
-	const char *fs; /* name of the file system */
-	bool mappable;  /* MAP_SHARED, or MAP_PRIVATE */
+	uint32_t fs_flags;   /* FS_* */
+	const char *fs;      /* name of the file system */
+	bool mappable;       /* MAP_SHARED, or MAP_PRIVATE */
 	bool private_map;
 	bool several; /* files: nothing of them is mapped, or in flight */
 	bool guarded; /* the handler is installed: copies out of a map are safe */

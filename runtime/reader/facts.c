@@ -153,7 +153,7 @@ bool facts_are_resident(const struct hm_map *whole, uint64_t offset, uint64_t le
 void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_map *whole,
 		char fs_name[FS_NAME_MAX], struct reader_facts *ret_facts)
 {
-	const struct reader_fs *fs = NULL;
+	const struct file_system *fs;
 	struct statfs statfs;
 
 	*ret_facts = (struct reader_facts){
@@ -177,7 +177,7 @@ void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_
 	}
 	if (sys_fstatfs(fd, &statfs))
 		return;
-	fs = reader_fs_find((uint32_t)statfs.f_type);
+	fs = file_system_find((uint32_t)statfs.f_type);
 	if (fs) {
 		ret_facts->fs = fs->name;
 		ret_facts->fs_flags = fs->flags;

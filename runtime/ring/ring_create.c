@@ -158,7 +158,7 @@ static int read_desc(const struct hm_ring_desc *from, uint64_t *ret_capacity)
 
 int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc)
 {
-	uint64_t capacity;
+	uint64_t capacity = 0;
 	int own, r;
 
 	r = read_desc(desc, &capacity);

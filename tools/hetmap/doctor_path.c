@@ -251,7 +251,7 @@ static int look_at_peer(struct doctor *doctor, const char *path, const char *pee
 int doctor_look_at_path(struct doctor *doctor, const char *path, const char *peer,
 			int *ret_status)
 {
-	uint32_t coherence;
+	uint32_t coherence = HM_COHERENCE_LOCAL;
 	int told;
 
 	*ret_status = STATUS_DONE;

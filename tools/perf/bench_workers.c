@@ -161,7 +161,7 @@ static int start_worker(struct workers *workers, struct worker *worker, uint32_t
 static int ask(const struct worker *worker, uint32_t n, enum order order, uint64_t *ret_sum)
 {
 	char byte = (char)order;
-	uint64_t value;
+	uint64_t value = 0;
 	uint32_t i;
 	int r = 0, one;
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* File systems by the number that statfs(2) has for them: what is different about each. */
+#ifndef HETMAP_FILE_SYSTEM_H
+#define HETMAP_FILE_SYSTEM_H
+
+#include <stdint.h>
+
+#include <hetmap/file.h>
+
+/* file_system.flags */
+#define FS_NETWORK (1u << 0) /* another machine's: its errors come late, its pages age */
+#define FS_SERVED (1u << 1)  /* a process's: each fault is a question to it */
+#define FS_MEMORY (1u << 2)  /* is itself memory: nothing is read ahead, O_DIRECT is none */
+
+struct file_system {
+	uint32_t type; /* f_type; some are longer where they have a sign */
+	const char *name;
+	enum hm_coherence coherence;
+	uint32_t flags;
+};
+
+/* NULL: it is not in the table, and taken for a local one. */
+const struct file_system *file_system_find(uint32_t type);
+
+#endif
