@@ -136,7 +136,7 @@ static bool live(const char *path, uint32_t policy, unsigned int n)
 	uint64_t at = 0;
 	char out[8107];
 	bool failed;
-	int r, gathered = 0;
+	int r;
 
 	inject_arm(n, INJECT_ONE);
 	r = hm_reader_open(path, &desc, &reader);
@@ -147,7 +147,7 @@ static bool live(const char *path, uint32_t policy, unsigned int n)
 		if (!r)
 			r = hm_reader_announce(reader, pieces, 3);
 		if (!r)
-			r = gathered = hm_reader_gather(reader, pieces, 3, out);
+			r = hm_reader_gather(reader, pieces, 3, out);
 		if (!r)
 			reader_check_pieces(pieces, 3, out);
 	}
