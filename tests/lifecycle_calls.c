@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <hetmap/drm.h>
+#include <hetmap/load.h>
 #include <hetmap/sim.h>
 #include <uapi/hetsim.h>
 
 #include "accel_support.h"
 #include "lifecycle_world.h"
+#include "safetensors_support.h"
 
 #define SIZE (UNITS * life->f.unit)
 #define UNIT (life->f.unit)
@@ -88,6 +90,24 @@ static int alloc(struct life *life)
 {
 	return hm_alloc(life->f.device, SIZE, HM_READ | (life->f.writable ? HM_WRITE : 0),
 			&life->made_memory);
+}
+
+static int load_create(struct life *life)
+{
+	char *folder = folder_make();
+	struct hm_safetensors *safetensors;
+	struct hm_load *load;
+	int r;
+
+	safetensors = tensors_open(tensors_file(
+		folder, "a", "{\"t\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}",
+		9));
+	r = hm_load_create(life->f.device, safetensors, NULL, &load);
+	if (!r)
+		hm_load_unref(load);
+	hm_safetensors_unref(safetensors);
+	folder_remove(folder);
+	return r;
 }
 
 static int sim_call(struct life *life)
@@ -492,6 +512,7 @@ const struct life_call life_calls[] = {
 	CALL(DEVICE, hm_buffer_import, "", buffer_import, NULL, has_import),
 	CALL(DEVICE, hm_buffer_receive, "", buffer_receive, NULL, life_is_sent),
 	CALL(DEVICE, hm_alloc, "", alloc, NULL, NULL),
+	CALL(DEVICE, hm_load_create, "", load_create, NULL, NULL),
 	CALL(DEVICE, hm_sim_call, "", sim_call, is_sim, NULL),
 	CALL(DEVICE, hm_drm_view_create, "", device_drm_view, takes_memory, NULL),
 	CALL(BUFFER, hm_buffer_query, "", buffer_query, NULL, NULL),

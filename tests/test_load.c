@@ -51,7 +51,7 @@ static void test_types(void)
 		",%" PRIu64 "]}}",
 		data, data + 4, data + 4, data + 4);
 	safetensors = tensors_open(tensors_file(folder, "a", header, data + 4));
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	CHECK_EQUAL(told.n, i + 2);
 	CHECK_EQUAL(told.bytes, data + 4);
 	CHECK(!strcmp(told.names[0], hm_dtype_name(0)) && !strcmp(told.names[i], "one"));
@@ -99,7 +99,7 @@ static void test_windows(void)
 				.threads = threads,
 			};
 
-			CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+			CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 			CHECK_EQUAL(load_info(load).window, windows[i]);
 			CHECK_EQUAL(load_info(load).alignment, alignments[i % 3]);
 			CHECK(load_info(load).step <= windows[i]);
@@ -130,12 +130,12 @@ static void test_small_ones(void)
 	}
 	safetensors = tensors_open(load_file(folder, bytes, 300));
 	desc.alignment = 8;
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	load_check_file(load, bytes, 300);
 	hm_load_unref(load);
 	desc.tensors = order;
 	desc.n_tensors = 300;
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	load_check_file(load, bytes, 300);
 	hm_load_unref(load);
 	hm_safetensors_unref(safetensors);
@@ -166,7 +166,7 @@ static void test_model(void)
 		     9999);
 	file_write(folder, "model.safetensors.index.json", index, strlen(index));
 	safetensors = tensors_open(folder);
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	CHECK_EQUAL(load_info(load).bytes, 40004);
 	load_check_tensor(load, "a", 0);
 	load_check_tensor(load, "b", 0);
@@ -195,7 +195,7 @@ static void test_chosen(void)
 	desc.user = &told;
 	desc.tensors = order;
 	desc.n_tensors = 2;
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	CHECK(told.n == 2 && !strcmp(told.names[0], "t3") && !strcmp(told.names[1], "t0"));
 	CHECK_EQUAL(load_info(load).bytes, load_four[0] + load_four[3]);
 	load_check_tensor(load, "t0", 0);
@@ -211,15 +211,15 @@ static void test_chosen(void)
 
 	desc.tensors = twice;
 	desc.n_tensors = 3;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	CHECK(strstr(hm_errmsg(), "\"t3\", is listed twice") != NULL);
 	desc.tensors = beyond;
 	desc.n_tensors = 1;
-	CHECK_ERROR(-ERANGE, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-ERANGE, hm_load_create(device, safetensors, &desc, &none));
 	CHECK(none == UNTOUCHED);
 	/* None at all. */
 	desc.n_tensors = 0;
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	CHECK_EQUAL(load_info(load).tensors, 0);
 	hm_load_unref(load);
 	hm_safetensors_unref(safetensors);
@@ -285,7 +285,7 @@ static void test_work(void)
 	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
 	desc.loaded = launch;
 	desc.user = &work;
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	/* It keeps what it is of. */
 	hm_load_unref(load);
 	for (i = 0; i < LOAD_FOUR; i++) {
@@ -336,11 +336,11 @@ static void test_memory(void)
 	safetensors = tensors_open(tensors_odd_file(folder, "a", header, strlen(header),
 						    8 + strlen(header) + 25165824));
 	/* Once before: what the library takes for good is not the load's. */
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	hm_load_unref(load);
 	before = test_status_bytes("VmRSS");
 	reset_peak();
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	peak = test_status_bytes("VmHWM");
 	buffer = load_info(load).buffer;
 	/* The kernel counts by 64 pages for each thread and kind. */
@@ -364,7 +364,7 @@ static void *load_one(void *user)
 	struct hm_device *device = sim_open();
 	struct hm_load *load;
 
-	CHECK_OK_FATAL(hm_load_create(user, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, user, &desc, &load));
 	load_check_file(load, load_four, LOAD_FOUR);
 	hm_load_unref(load);
 	hm_device_unref(device);
@@ -399,12 +399,12 @@ static void test_others(void)
 
 	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	hm_device_unref(device);
 	load_check_file(load, load_four, LOAD_FOUR);
 	hm_load_unref(load);
 	CHECK_OK_FATAL(hm_device_open("file", &device));
-	CHECK_ERROR(-EOPNOTSUPP, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EOPNOTSUPP, hm_load_create(device, safetensors, &desc, &none));
 	CHECK(none == UNTOUCHED);
 	hm_device_unref(device);
 	hm_safetensors_unref(safetensors);
@@ -422,32 +422,32 @@ static void test_arguments(void)
 	struct hm_safetensors *safetensors;
 
 	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
-	CHECK_ERROR(-EINVAL, hm_load_create(NULL, device, NULL, &none));
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, NULL, NULL, &none));
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, NULL, NULL));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, NULL, NULL, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(NULL, safetensors, NULL, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, NULL, NULL));
 	desc.flags = 1;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	desc.flags = 0;
 	desc.reserved = 1;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	desc.reserved = 0;
 	desc.window = 4095;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	desc.window = 0;
 	desc.alignment = 24;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	desc.alignment = 2 * PAGE;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	desc.alignment = 0;
 	desc.n_tensors = 1;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	desc.tensors = (uint64_t[]){ 0, 1, 2, 3, 0 };
 	desc.n_tensors = 5;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	desc.struct_size = sizeof(desc) - 4;
-	CHECK_ERROR(-EINVAL, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-EINVAL, hm_load_create(device, safetensors, &desc, &none));
 	CHECK(none == UNTOUCHED);
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, NULL, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, NULL, &load));
 	CHECK_EQUAL(load_info(load).window, MIB(64));
 	CHECK_ERROR(-EINVAL, hm_load_query(load, NULL));
 	CHECK_ERROR(-EINVAL, hm_load_query((struct hm_load *)safetensors, &info));

@@ -26,7 +26,7 @@ static void check_cancelled(struct hm_load_desc *desc, int returned, int expecte
 		told->n = told->bytes = 0;
 		told->r = returned;
 		before = stats_now().buffers;
-		CHECK_ERROR(expected, hm_load_create(safetensors, device, desc, &none));
+		CHECK_ERROR(expected, hm_load_create(device, safetensors, desc, &none));
 		CHECK_EQUAL(told->n, told->at_most + 1);
 		CHECK(none == UNTOUCHED);
 		CHECK(strstr(hm_errmsg(), "ended the load") != NULL);
@@ -69,11 +69,11 @@ static void test_cut_off(void)
 	cut_path = load_file(folder, load_four, LOAD_FOUR);
 	safetensors = tensors_open(cut_path);
 	desc.progress = cut;
-	CHECK_ERROR(-ENODATA, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-ENODATA, hm_load_create(device, safetensors, &desc, &none));
 	CHECK(strstr(hm_errmsg(), "/a: ") && strstr(hm_errmsg(), "cut off"));
 	/* And one that was cut off before. */
 	desc.progress = NULL;
-	CHECK_ERROR(-ENODATA, hm_load_create(safetensors, device, &desc, &none));
+	CHECK_ERROR(-ENODATA, hm_load_create(device, safetensors, &desc, &none));
 	CHECK(none == UNTOUCHED);
 	hm_safetensors_unref(safetensors);
 	hm_device_unref(device);
@@ -91,12 +91,12 @@ static void test_storage_fails(void)
 	safetensors = tensors_open(load_file(folder, load_four, LOAD_FOUR));
 	inject_install();
 	inject_always("pread", EIO);
-	CHECK_ERROR(-EIO, hm_load_create(safetensors, device, &desc, &load));
+	CHECK_ERROR(-EIO, hm_load_create(device, safetensors, &desc, &load));
 	CHECK(strstr(hm_errmsg(), "/a: reading") != NULL);
 	CHECK(load == UNTOUCHED);
 	/* What only makes it fast may fail. */
 	inject_always("mincore", ENOMEM);
-	CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 	inject_disarm();
 	CHECK_EQUAL(load_info(load).resident, 0);
 	load_check_file(load, load_four, LOAD_FOUR);
@@ -125,7 +125,7 @@ static void test_undone(void)
 	for (n = 1; failed; n++) {
 		load = UNTOUCHED;
 		inject_arm(n, INJECT_ONE);
-		r = hm_load_create(safetensors, device, &desc, &load);
+		r = hm_load_create(device, safetensors, &desc, &load);
 		failed = inject_disarm();
 		if (r) {
 			CHECK(failed && load == UNTOUCHED && *hm_errmsg());
@@ -154,7 +154,7 @@ static void test_full(void)
 
 	safetensors = tensors_open(tensors_odd_file(folder, "a", header, strlen(header),
 						    8 + strlen(header) + 68719476736));
-	r = hm_load_create(safetensors, device, NULL, &none);
+	r = hm_load_create(device, safetensors, NULL, &none);
 	CHECK(r == -ENOSPC || r == -ENOMEM);
 	CHECK(strstr(hm_errmsg(), "a buffer of 64 GiB") != NULL);
 	CHECK(none == UNTOUCHED);
@@ -199,7 +199,7 @@ static void test_lost(void)
 		load = UNTOUCHED;
 		desc.progress = take_away;
 		desc.user = &loss;
-		r = hm_load_create(safetensors, loss.device, &desc, &load);
+		r = hm_load_create(loss.device, safetensors, &desc, &load);
 		if (loss.gone) {
 			CHECK_EQUAL(r, -ENODEV);
 			CHECK(load == UNTOUCHED && *hm_errmsg());

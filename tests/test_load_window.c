@@ -24,7 +24,7 @@ static void test_sizes(void)
 	CHECK_FATAL(window >= 4 * 1048576);
 	safetensors = tensors_open(load_file(folder, bytes, 2));
 	for (i = 0; i < 2; i++) {
-		CHECK_OK_FATAL(hm_load_create(safetensors, device, &desc, &load));
+		CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
 		/* One thread would crowd out what another is at. */
 		CHECK_EQUAL(load_info(load).threads, 1);
 		load_check_file(load, bytes, 2);
@@ -35,7 +35,7 @@ static void test_sizes(void)
 	if (window == 4 * 1048576) {
 		bytes[1]++;
 		safetensors = tensors_open(load_file(folder, bytes, 2));
-		CHECK_ERROR(-ENOSPC, hm_load_create(safetensors, device, &desc, &none));
+		CHECK_ERROR(-ENOSPC, hm_load_create(device, safetensors, &desc, &none));
 		CHECK(none == UNTOUCHED);
 		hm_safetensors_unref(safetensors);
 	}
@@ -74,7 +74,7 @@ static void test_crowded_out(void)
 	safetensors = tensors_open(load_file(folder, bytes, 2));
 	desc.progress = crowd_out;
 	desc.user = &crowd;
-	CHECK_OK_FATAL(hm_load_create(safetensors, crowd.device, &desc, &load));
+	CHECK_OK_FATAL(hm_load_create(crowd.device, safetensors, &desc, &load));
 	load_check_file(load, bytes, 2);
 	hm_load_unref(load);
 	hm_safetensors_unref(safetensors);

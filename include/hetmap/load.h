@@ -93,8 +93,8 @@ struct hm_load_place {
 
 /**
  * hm_load_create - bring tensors into a device's memory
- * @safetensors: [in] a reference is taken
  * @device:      [in] with HM_CAP_CREATE
+ * @safetensors: [in] a reference is taken
  * @desc:        [in, optional] NULL: all tensors, with what is chosen
  * @ret_load:    [out] a reference, dropped with hm_load_unref()
  *
@@ -114,7 +114,7 @@ struct hm_load_place {
  * away; -EAGAIN no thread could be started; what @desc's function returned; and those of
  * hm_buffer_create, hm_map_create, hm_map_begin_cpu and hm_map_end_cpu.
  */
-HM_API int hm_load_create(struct hm_safetensors *safetensors, struct hm_device *device,
+HM_API int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
 			  const struct hm_load_desc *desc, struct hm_load **ret_load);
 
 /**

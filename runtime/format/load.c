@@ -69,7 +69,7 @@ static int make_room(struct hm_load *load, struct hm_device *device)
 	return r;
 }
 
-int hm_load_create(struct hm_safetensors *safetensors, struct hm_device *device,
+int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
 		   const struct hm_load_desc *from, struct hm_load **ret_load)
 {
 	struct hm_load_desc desc;
@@ -79,9 +79,9 @@ int hm_load_create(struct hm_safetensors *safetensors, struct hm_device *device,
 	err_clear();
 	if (!ret_load)
 		return err_set(-EINVAL, "hm_load_create: ret_load is NULL");
-	r = object_check(safetensors ? &safetensors->object : NULL, OBJECT_SAFETENSORS);
+	r = object_check(device ? &device->object : NULL, OBJECT_DEVICE);
 	if (!r)
-		r = object_check(device ? &device->object : NULL, OBJECT_DEVICE);
+		r = object_check(safetensors ? &safetensors->object : NULL, OBJECT_SAFETENSORS);
 	if (!r)
 		r = read_desc(from, &desc);
 	if (r)

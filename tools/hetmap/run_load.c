@@ -188,7 +188,7 @@ static int load(struct run_load *l, struct hm_device *device)
 
 	load_memory_begin(l);
 	progress_begin("loading", l->model.bytes);
-	r = hm_load_create(l->safetensors, device, &desc, &l->load);
+	r = hm_load_create(device, l->safetensors, &desc, &l->load);
 	if (!r) {
 		l->info.struct_size = sizeof(l->info);
 		r = hm_load_query(l->load, &l->info);

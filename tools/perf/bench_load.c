@@ -125,7 +125,7 @@ static int load_it(const struct model *model, double *ret_ns, struct hm_load **r
 	r = hm_safetensors_open(model->path, 0, &safetensors);
 	if (r)
 		return r;
-	r = hm_load_create(safetensors, model->device, NULL, ret_load);
+	r = hm_load_create(model->device, safetensors, NULL, ret_load);
 	*ret_ns = bench_now() - start;
 	hm_safetensors_unref(safetensors);
 	return r;
