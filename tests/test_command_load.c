@@ -31,12 +31,13 @@ static const char *make_model(const char *folder)
 	return tensors_file(folder, "model.safetensors", MODEL, MODEL_BYTES);
 }
 
-static json_t *load(const char *device, const char *accel, const char *window, const char *path)
+static json_t *load_with(const char *settings, const char *device, const char *accel,
+			 const char *window, const char *path)
 {
 	const struct command command = {
 		.args = { "run", "load", "--json", "--device", device, "--accel", accel,
 			  "--window", window, "--", path },
-		.env = { NO_OPENCL },
+		.env = { NO_OPENCL, settings },
 	};
 	struct outcome outcome;
 	json_t *json;
@@ -50,6 +51,11 @@ static json_t *load(const char *device, const char *accel, const char *window, c
 	CHECK(json_is_true(json_object_get(json, "verified")));
 	outcome_free(&outcome);
 	return json;
+}
+
+static json_t *load(const char *device, const char *accel, const char *window, const char *path)
+{
+	return load_with("HETMAP_SOFT=", device, accel, window, path);
 }
 
 /* By each checksum there is, in place and by copies, a window of a page included. */
@@ -91,6 +97,21 @@ static void devices(void)
 		CHECK(integer_of(memory, "beside") >= 0);
 		json_decref(json);
 	}
+	folder_remove(folder);
+}
+
+/* The engine's windows of 1 MiB begin inside of tensors; it takes multiples of 64. */
+static void across_windows(void)
+{
+	char *folder = folder_make();
+	const char *path = make_model(folder);
+	json_t *json = load_with("HETMAP_SOFT=kind=fpga", "soft", "soft", "64K", path);
+
+	CHECK_EQUAL(integer_of(json, "bytes_by_cpu"), 70001 % 64 + 3);
+	json_decref(json);
+	json = load_with("HETMAP_SOFT=kind=fpga", "host", "soft", "64K", path);
+	CHECK(!strcmp(string_of(json, "way_in"), "copy"));
+	json_decref(json);
 	folder_remove(folder);
 }
 
@@ -251,9 +272,13 @@ static void full(void)
 }
 
 static const struct test tests[] = {
-	{ "devices", devices, 60, 0 },     { "text", text, 60, 0 },
-	{ "of_shards", of_shards, 60, 0 }, { "bad_input", bad_input, 60, 0 },
-	{ "full", full, 60, 0 },           { NULL, NULL, 0, 0 },
+	{ "devices", devices, 60, 0 },
+	{ "across_windows", across_windows, 60, 0 },
+	{ "text", text, 60, 0 },
+	{ "of_shards", of_shards, 60, 0 },
+	{ "bad_input", bad_input, 60, 0 },
+	{ "full", full, 60, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -108,9 +108,9 @@ uint64_t checksum_whole(const struct hm_accel_info *accel, uint64_t bytes)
 
 uint64_t checksum_launch_most(const struct hm_accel_info *accel, uint64_t most)
 {
-	if (is_engine(accel) || most < CHECKSUM_PART)
-		return CHECKSUM_PART;
-	return most - most % CHECKSUM_PART;
+	if (most < CHECKSUM_PART)
+		return most;
+	return is_engine(accel) ? CHECKSUM_PART : most - most % CHECKSUM_PART;
 }
 
 /* ---- CRC-32, as zlib's, eight bytes at a time ---- */

@@ -28,7 +28,7 @@ const char *checksum_name(enum checksum checksum);
 int checksum_kernel_create(struct hm_kernel **ret_kernel);
 /* How many of @bytes, from the first on, this accelerator can take. */
 uint64_t checksum_whole(const struct hm_accel_info *accel, uint64_t bytes);
-/* Of so many bytes at most a launch is: an engine has one result each. */
+/* How many of @most bytes a launch takes: an engine has one result each. */
 uint64_t checksum_launch_most(const struct hm_accel_info *accel, uint64_t most);
 
 static inline uint64_t checksum_parts(uint64_t bytes)

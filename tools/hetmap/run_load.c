@@ -16,6 +16,9 @@
 #include "input.h"
 #include "text.h"
 
+/* What job_slice_end() lets through where nothing is in the way, at the least. */
+#define LAUNCH_LEAST (16ull << 20)
+
 /* ---- computing ---- */
 
 static int wait_oldest(struct run_load *l)
@@ -63,18 +66,29 @@ static int launch(struct run_load *l, const char *bytes, uint64_t length, uint64
 	return 0;
 }
 
+uint64_t load_launch_end(const struct run_load *l, uint64_t offset, uint64_t at, uint64_t whole)
+{
+	uint64_t end = job_slice_end(&l->job, offset + at, offset + whole) - offset;
+
+	return at + checksum_launch_most(&l->job.in_place.info, end - at);
+}
+
 static int compute_tensor(struct run_load *l, uint64_t index)
 {
 	struct hm_tensor_info tensor = { .struct_size = sizeof(tensor) };
-	const struct hm_accel_info *accel = &l->job.in_place.info;
-	uint64_t slot = l->slot[index], whole, at, end, most;
-	int status = 0;
+	uint64_t slot = l->slot[index], whole, at, end;
+	struct hm_pointer_info pointer;
+	int r, status = 0;
 
 	hm_safetensors_tensor(l->safetensors, HM_TENSORS_BY_OFFSET, index, &tensor);
-	whole = checksum_whole(accel, tensor.bytes);
+	whole = checksum_whole(&l->job.in_place.info, tensor.bytes);
+	if (!whole)
+		return 0;
+	r = hm_pointer_find(l->address[index], &pointer);
+	if (r)
+		return fail(STATUS_WRONG, r, NULL, "a tensor is in no map");
 	for (at = 0; !status && at < whole; at = end) {
-		most = checksum_launch_most(accel, job_slice_end(&l->job, at, whole) - at);
-		end = whole - at < most ? whole : at + most;
+		end = load_launch_end(l, pointer.map_offset, at, whole);
 		status = launch(l, (char *)l->address[index] + at, end - at, slot);
 		slot += checksum_parts(end - at);
 	}
@@ -211,7 +225,7 @@ static int make_slots(struct run_load *l, struct hm_device *device)
 {
 	struct hm_tensor_info tensor = { .struct_size = sizeof(tensor) };
 	const struct hm_accel_info *accel = &l->job.in_place.info;
-	uint64_t i;
+	uint64_t i, whole;
 	int r;
 
 	l->slot = calloc(l->model.tensors + 1, sizeof(*l->slot));
@@ -222,9 +236,13 @@ static int make_slots(struct run_load *l, struct hm_device *device)
 		r = hm_safetensors_tensor(l->safetensors, HM_TENSORS_BY_OFFSET, i, &tensor);
 		if (r)
 			return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot list it");
+		whole = checksum_whole(accel, tensor.bytes);
 		l->slot[i] = l->n_sum;
-		l->n_sum += checksum_parts(checksum_whole(accel, tensor.bytes));
-		l->by_cpu += tensor.bytes - checksum_whole(accel, tensor.bytes);
+		/* A launch that ends where a window does ends with a part that is shorter. */
+		l->n_sum += checksum_parts(whole) + 1;
+		l->n_sum += l->job.window ? whole / l->job.window + 1 : 0;
+		l->n_sum += whole / LAUNCH_LEAST;
+		l->by_cpu += tensor.bytes - whole;
 	}
 	r = hm_alloc(device, (l->n_sum + 1) * CHECKSUM_STRIDE * sizeof(*l->sums),
 		     HM_READ | HM_WRITE, &l->sums);

@@ -49,6 +49,13 @@ struct run_load {
 	double sampled;                  /* when, last */
 };
 
+/*
+ * Where the launch over a tensor that begins with byte @at of @whole ends, of one that is
+ * at @offset in its map. From there on its parts begin anew.
+ */
+uint64_t load_launch_end(const struct run_load *l, uint64_t offset, uint64_t at,
+			 uint64_t whole);
+
 /* ---- run_load_check.c ---- */
 
 /* Every tensor's sums, and what no accelerator takes, against the files' bytes. */

@@ -57,9 +57,8 @@ static int wrong(const struct run_load *l, const struct hm_tensor_info *tensor, 
 
 /* What the accelerator could not take: by the CPU's pointer. */
 static int check_end(struct run_load *l, const struct hm_tensor_info *tensor,
-		     const struct file *file, uint64_t from)
+		     const struct hm_load_place *place, const struct file *file, uint64_t from)
 {
-	struct hm_load_place place = { .struct_size = sizeof(place) };
 	uint64_t n = tensor->bytes - from;
 	bool same;
 	int r, status;
@@ -67,25 +66,23 @@ static int check_end(struct run_load *l, const struct hm_tensor_info *tensor,
 	status = read_part(file, tensor->offset + from, n);
 	if (status)
 		return status;
-	r = hm_load_tensor(l->load, tensor->index, &place);
-	if (!r)
-		r = hm_map_begin_cpu(l->info.map, place.offset + from, n, HM_READ);
+	r = hm_map_begin_cpu(l->info.map, place->offset + from, n, HM_READ);
 	if (r)
 		return fail_library(STATUS_WRONG, r, NULL, "cannot look at the tensor");
-	same = !memcmp((char *)place.address + from, file->bytes, n);
-	hm_map_end_cpu(l->info.map, place.offset + from, n, HM_READ);
+	same = !memcmp((char *)place->address + from, file->bytes, n);
+	hm_map_end_cpu(l->info.map, place->offset + from, n, HM_READ);
 	return same ? 0 : wrong(l, tensor, from, tensor->bytes, "the CPU");
 }
 
-static int check_tensor(struct run_load *l, const struct hm_tensor_info *tensor,
-			const struct file *file)
+/* Of one launch, from the first of its slots on. */
+static int check_launch(const struct run_load *l, const struct hm_tensor_info *tensor,
+			const struct file *file, uint64_t at, uint64_t end, uint64_t slot)
 {
-	uint64_t whole = checksum_whole(&l->job.in_place.info, tensor->bytes), at, n;
-	uint64_t slot = l->slot[tensor->index];
 	int status = 0;
+	uint64_t n;
 
-	for (at = 0; !status && at < whole; at += n, slot++) {
-		n = whole - at < CHECKSUM_PART ? whole - at : CHECKSUM_PART;
+	for (; !status && at < end; at += n, slot++) {
+		n = end - at < CHECKSUM_PART ? end - at : CHECKSUM_PART;
 		status = read_part(file, tensor->offset + at, n);
 		if (!status && checksum_compute(l->checksum, file->bytes, n) !=
 				       l->sums[slot * CHECKSUM_STRIDE])
@@ -94,8 +91,27 @@ static int check_tensor(struct run_load *l, const struct hm_tensor_info *tensor,
 		if (!status && signals_pending())
 			status = 128 + signals_pending();
 	}
+	return status;
+}
+
+static int check_tensor(struct run_load *l, const struct hm_tensor_info *tensor,
+			const struct file *file)
+{
+	uint64_t whole = checksum_whole(&l->job.in_place.info, tensor->bytes), at, end;
+	struct hm_load_place place = { .struct_size = sizeof(place) };
+	uint64_t slot = l->slot[tensor->index];
+	int r, status = 0;
+
+	r = hm_load_tensor(l->load, tensor->index, &place);
+	if (r)
+		return fail_library(STATUS_WRONG, r, NULL, "cannot find the tensor");
+	for (at = 0; !status && at < whole; at = end) {
+		end = load_launch_end(l, place.offset, at, whole);
+		status = check_launch(l, tensor, file, at, end, slot);
+		slot += checksum_parts(end - at);
+	}
 	if (!status && whole < tensor->bytes)
-		status = check_end(l, tensor, file, whole);
+		status = check_end(l, tensor, &place, file, whole);
 	return status;
 }
 
