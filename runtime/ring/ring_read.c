@@ -110,28 +110,39 @@ int hm_ring_release(struct hm_ring *ring)
 	return r;
 }
 
+static int read_next(struct hm_ring *ring, void *to, uint64_t room, uint64_t timeout_ns,
+		     uint64_t *ret_length)
+{
+	uint64_t length;
+	int r;
+
+	r = next(ring, timeout_ns);
+	if (r)
+		return r;
+	length = ring->length;
+	if (length > room)
+		return err_set(-EMSGSIZE,
+			       "hm_ring_read: the record has %" PRIu64
+			       " bytes, and there is room for %" PRIu64,
+			       length, room);
+	memcpy(to, record(ring), length);
+	release(ring);
+	*ret_length = length;
+	return 0;
+}
+
 int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t timeout_ns,
 		 uint64_t *ret_length)
 {
-	uint64_t length;
 	int r;
 
 	r = ring_enter(ring, HM_RING_READER, "hm_ring_read");
 	if (r)
 		return r;
-	r = to && ret_length ? next(ring, timeout_ns) :
-			       err_set(-EINVAL, "hm_ring_read: to or ret_length is NULL");
-	length = ring->length;
-	if (!r && length > room)
-		r = err_set(-EMSGSIZE,
-			    "hm_ring_read: the record has %" PRIu64
-			    " bytes, and there is room for %" PRIu64,
-			    length, room);
-	if (!r) {
-		memcpy(to, record(ring), length);
-		release(ring);
-		*ret_length = length;
-	}
+	if (to && ret_length)
+		r = read_next(ring, to, room, timeout_ns, ret_length);
+	else
+		r = err_set(-EINVAL, "hm_ring_read: to or ret_length is NULL");
 	ring_leave(ring);
 	return r;
 }
