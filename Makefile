@@ -66,7 +66,7 @@ endif
 endif
 # For static probes (runtime/probe.h).
 have_sdt := $(wildcard /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h)
-# For readers that have many reads in flight (runtime/reader/ring.c), and for tests.
+# For readers that have many reads in flight (runtime/reader/uring.c), and for tests.
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
 lib_packages += $(have_liburing)
 

@@ -247,11 +247,11 @@ static int begin_bounce(struct phase *phase)
 }
 
 /* One read, of a piece or a part of it, is put in. */
-static int begin_read(struct hm_reader *reader, struct ring_group *group, uint64_t offset,
+static int begin_read(struct hm_reader *reader, struct uring_group *group, uint64_t offset,
 		      uint64_t bytes, char *out, uint64_t *ret_bytes)
 {
 	struct phase *phase = &reader->phase;
-	struct ring_read read = {
+	struct uring_read read = {
 		.fd = phase_fd(reader),
 		.to = out,
 		.offset = offset,
@@ -261,7 +261,7 @@ static int begin_read(struct hm_reader *reader, struct ring_group *group, uint64
 	uint32_t slot;
 	int r;
 
-	r = ring_slot(phase->ring, &slot);
+	r = uring_slot(phase->ring, &slot);
 	if (r)
 		return r;
 	if (phase->bounce) {
@@ -275,12 +275,12 @@ static int begin_read(struct hm_reader *reader, struct ring_group *group, uint64
 	read.wanted = read.skip + (uint32_t)*ret_bytes;
 	read.length = phase->bounce ? (uint32_t)round_up(read.wanted, DIRECT_BLOCK) :
 				      read.wanted;
-	ring_read(phase->ring, slot, &read);
+	uring_read(phase->ring, slot, &read);
 	return 0;
 }
 
 static int begin_reads(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n,
-		       char *out, struct ring_group *group)
+		       char *out, struct uring_group *group)
 {
 	uint64_t i, done, bytes = 0;
 	int r;
@@ -300,7 +300,7 @@ static int gather_queued(struct hm_reader *reader, const struct hm_piece *pieces
 			 char *out)
 {
 	struct phase *phase = &reader->phase;
-	struct ring_group group = { 0 };
+	struct uring_group group = { 0 };
 	int r;
 
 	r = phase_ring(phase);
@@ -309,7 +309,7 @@ static int gather_queued(struct hm_reader *reader, const struct hm_piece *pieces
 	if (!r)
 		r = begin_reads(reader, pieces, n, out, &group);
 	if (!r)
-		r = ring_wait(phase->ring, &group);
+		r = uring_wait(phase->ring, &group);
 	/* Nothing may write to what is the caller's again. */
 	if (r)
 		phase_drop_ring(phase);

@@ -129,12 +129,12 @@ int phase_ring(struct phase *phase)
 	bool pieces = phase->wish.pattern == HM_PATTERN_RANDOM;
 
 	/* Of pieces each read may need a place of the reader's own. */
-	return phase->ring ? 0 : ring_open(pieces ? phase->choice.ahead : DEPTH, &phase->ring);
+	return phase->ring ? 0 : uring_open(pieces ? phase->choice.ahead : DEPTH, &phase->ring);
 }
 
 void phase_drop_ring(struct phase *phase)
 {
-	ring_close(phase->ring);
+	uring_close(phase->ring);
 	phase->ring = NULL;
 }
 

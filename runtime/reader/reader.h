@@ -11,7 +11,7 @@
 #include "core.h"
 #include "facts.h"
 #include "files.h"
-#include "ring.h"
+#include "uring.h"
 
 /* O_DIRECT wants offsets, lengths and addresses in whole blocks of the device. */
 #define DIRECT_BLOCK 4096
@@ -22,7 +22,7 @@
 struct stream_slot {
 	uint64_t offset; /* in the file */
 	uint64_t bytes;
-	struct ring_group group;
+	struct uring_group group;
 };
 
 struct stream {
@@ -51,7 +51,7 @@ struct phase {
 	uint64_t window_offset, window_bytes;
 	uint64_t announced; /* in the file: up to there reading has begun */
 	struct stream stream;
-	struct ring *ring;     /* opened when first needed */
+	struct uring *ring;    /* opened when first needed */
 	struct hm_map *bounce; /* of O_DIRECT's reads of pieces */
 	int direct_fd;         /* -1: not that policy */
 	uint64_t recent[ANNOUNCED];

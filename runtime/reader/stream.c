@@ -85,7 +85,7 @@ static int begin_window(struct hm_reader *reader)
 	from = round_down(slot->offset, unit);
 	to = slot->offset + slot->bytes;
 	for (at = from; at < to; at += phase->choice.read) {
-		struct ring_read read = {
+		struct uring_read read = {
 			.fd = phase_fd(reader),
 			/* A window's bytes are where its size's multiples begin. */
 			.to = slot_address(stream, number) + at % phase->choice.window,
@@ -96,14 +96,14 @@ static int begin_window(struct hm_reader *reader)
 		};
 
 		read.length = (uint32_t)round_up(read.wanted, unit);
-		r = ring_slot(phase->ring, &free);
+		r = uring_slot(phase->ring, &free);
 		if (r)
 			return r;
-		ring_read(phase->ring, free, &read);
+		uring_read(phase->ring, free, &read);
 	}
 	stream->n_begun++;
 	stream->begun = to;
-	return ring_submit(phase->ring);
+	return uring_submit(phase->ring);
 }
 
 /* After an error: the same window is tried again, from the beginning. */
@@ -130,7 +130,7 @@ static int wait_window(struct hm_reader *reader, uint64_t bytes)
 		r = begin_window(reader);
 	slot = &stream->slot[stream->first];
 	if (!r)
-		r = ring_wait(phase->ring, &slot->group);
+		r = uring_wait(phase->ring, &slot->group);
 	if (!r && slot->group.error) {
 		r = slot->group.error;
 		if (r == -ENODATA)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Many reads in flight, by io_uring. */
-#include "ring.h"
+#include "uring.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -21,13 +21,13 @@
 #define TRIES 100
 
 struct slot {
-	struct ring_read read;
+	struct uring_read read;
 	uint32_t done;
 	uint32_t tries;
 	uint32_t next_free;
 };
 
-struct ring {
+struct uring {
 	struct io_uring uring;
 	uint32_t depth;
 	uint32_t in_flight; /* put in, and not over: also what is not submitted yet */
@@ -35,7 +35,7 @@ struct ring {
 	struct slot slot[];
 };
 
-bool ring_is_there(void)
+bool uring_is_there(void)
 {
 	static _Atomic bool there;
 	struct io_uring uring;
@@ -49,9 +49,9 @@ bool ring_is_there(void)
 	return true;
 }
 
-int ring_open(uint32_t depth, struct ring **ret_ring)
+int uring_open(uint32_t depth, struct uring **ret_ring)
 {
-	struct ring *ring = sys_calloc(1, sizeof(*ring) + depth * sizeof(*ring->slot));
+	struct uring *ring = sys_calloc(1, sizeof(*ring) + depth * sizeof(*ring->slot));
 	uint32_t i;
 	int r;
 
@@ -71,18 +71,18 @@ int ring_open(uint32_t depth, struct ring **ret_ring)
 	return 0;
 }
 
-void ring_close(struct ring *ring)
+void uring_close(struct uring *ring)
 {
 	if (!ring)
 		return;
-	ring_drain(ring);
+	uring_drain(ring);
 	io_uring_queue_exit(&ring->uring);
 	free(ring);
 }
 
-static void prepare(struct ring *ring, struct slot *slot)
+static void prepare(struct uring *ring, struct slot *slot)
 {
-	const struct ring_read *read = &slot->read;
+	const struct uring_read *read = &slot->read;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
 
 	/* As many as slots: there is one. */
@@ -91,9 +91,9 @@ static void prepare(struct ring *ring, struct slot *slot)
 	io_uring_sqe_set_data64(sqe, (uint64_t)(slot - ring->slot));
 }
 
-static void end(struct ring *ring, struct slot *slot, int r)
+static void end(struct uring *ring, struct slot *slot, int r)
 {
-	const struct ring_read *read = &slot->read;
+	const struct uring_read *read = &slot->read;
 
 	if (!r && read->copy_to)
 		memcpy(read->copy_to, read->to + read->skip, read->wanted - read->skip);
@@ -108,7 +108,7 @@ static void end(struct ring *ring, struct slot *slot, int r)
 }
 
 /* What one completion says; some need another go. */
-static void complete(struct ring *ring, struct slot *slot, int result)
+static void complete(struct uring *ring, struct slot *slot, int result)
 {
 	bool again = result == -EAGAIN || result == -EINTR;
 
@@ -127,7 +127,7 @@ static void complete(struct ring *ring, struct slot *slot, int result)
 	}
 }
 
-static void reap(struct ring *ring)
+static void reap(struct uring *ring)
 {
 	struct io_uring_cqe *cqe;
 	uint64_t slot;
@@ -141,7 +141,7 @@ static void reap(struct ring *ring)
 	}
 }
 
-static int submit(struct ring *ring, uint32_t wait)
+static int submit(struct uring *ring, uint32_t wait)
 {
 	int r = sys_uring_submit(&ring->uring, wait);
 
@@ -152,7 +152,7 @@ static int submit(struct ring *ring, uint32_t wait)
 	return 0;
 }
 
-int ring_slot(struct ring *ring, uint32_t *ret_slot)
+int uring_slot(struct uring *ring, uint32_t *ret_slot)
 {
 	int r;
 
@@ -165,7 +165,7 @@ int ring_slot(struct ring *ring, uint32_t *ret_slot)
 	return 0;
 }
 
-void ring_read(struct ring *ring, uint32_t number, const struct ring_read *read)
+void uring_read(struct uring *ring, uint32_t number, const struct uring_read *read)
 {
 	struct slot *slot = &ring->slot[number];
 
@@ -176,12 +176,12 @@ void ring_read(struct ring *ring, uint32_t number, const struct ring_read *read)
 	prepare(ring, slot);
 }
 
-int ring_submit(struct ring *ring)
+int uring_submit(struct uring *ring)
 {
 	return submit(ring, 0);
 }
 
-int ring_wait(struct ring *ring, const struct ring_group *group)
+int uring_wait(struct uring *ring, const struct uring_group *group)
 {
 	int r;
 
@@ -193,7 +193,7 @@ int ring_wait(struct ring *ring, const struct ring_group *group)
 	return 0;
 }
 
-void ring_drain(struct ring *ring)
+void uring_drain(struct uring *ring)
 {
 	struct io_uring_cqe *cqe;
 
@@ -213,46 +213,46 @@ void ring_drain(struct ring *ring)
 
 #else
 
-bool ring_is_there(void)
+bool uring_is_there(void)
 {
 	return false;
 }
 
-int ring_open(uint32_t depth, struct ring **ret_ring)
+int uring_open(uint32_t depth, struct uring **ret_ring)
 {
 	(void)depth, (void)ret_ring;
 	return err_set(-EOPNOTSUPP, "io_uring: this is a build without liburing");
 }
 
-void ring_close(struct ring *ring)
+void uring_close(struct uring *ring)
 {
 	(void)ring;
 }
 
-int ring_slot(struct ring *ring, uint32_t *ret_slot)
+int uring_slot(struct uring *ring, uint32_t *ret_slot)
 {
 	(void)ring, (void)ret_slot;
 	return -EOPNOTSUPP;
 }
 
-void ring_read(struct ring *ring, uint32_t slot, const struct ring_read *read)
+void uring_read(struct uring *ring, uint32_t slot, const struct uring_read *read)
 {
 	(void)ring, (void)slot, (void)read;
 }
 
-int ring_submit(struct ring *ring)
+int uring_submit(struct uring *ring)
 {
 	(void)ring;
 	return -EOPNOTSUPP;
 }
 
-int ring_wait(struct ring *ring, const struct ring_group *group)
+int uring_wait(struct uring *ring, const struct uring_group *group)
 {
 	(void)ring, (void)group;
 	return -EOPNOTSUPP;
 }
 
-void ring_drain(struct ring *ring)
+void uring_drain(struct uring *ring)
 {
 	(void)ring;
 }
