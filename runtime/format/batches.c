@@ -270,7 +270,7 @@ static int begin_call(struct hm_batches *batches)
 	int r;
 
 	err_clear();
-	r = object_check(batches ? &batches->object : NULL, OBJECT_BATCHES);
+	r = batches_check_object(batches);
 	if (!r)
 		pthread_mutex_lock(&batches->lock);
 	return r;

@@ -137,7 +137,7 @@ int hm_batches_start(struct hm_batches *batches, const struct hm_batch_slot *slo
 	int r;
 
 	err_clear();
-	r = object_check(batches ? &batches->object : NULL, OBJECT_BATCHES);
+	r = batches_check_object(batches);
 	if (r)
 		return r;
 	pthread_mutex_lock(&batches->lock);
@@ -163,7 +163,7 @@ out:
 
 void batches_end_ring(struct hm_batches *batches)
 {
-	struct batch_ring *ring = batches->ring;
+	struct batch_ring *ring;
 
 	/* Somebody else is at it. */
 	while (batches->stopping)
@@ -191,7 +191,7 @@ int hm_batches_stop(struct hm_batches *batches)
 	int r;
 
 	err_clear();
-	r = object_check(batches ? &batches->object : NULL, OBJECT_BATCHES);
+	r = batches_check_object(batches);
 	if (r)
 		return r;
 	pthread_mutex_lock(&batches->lock);
@@ -264,7 +264,7 @@ int hm_batches_take(struct hm_batches *batches, uint64_t timeout_ns, struct hm_b
 	err_clear();
 	if (!ret_batch)
 		return err_set(-EINVAL, "hm_batches_take: ret_batch is NULL");
-	r = object_check(batches ? &batches->object : NULL, OBJECT_BATCHES);
+	r = batches_check_object(batches);
 	if (!r)
 		r = struct_check_out(ret_batch->struct_size, sizeof(*ret_batch), BATCH_LEAST,
 				     "hm_batch");
@@ -294,7 +294,7 @@ int hm_batches_give(struct hm_batches *batches, uint32_t number)
 	int r;
 
 	err_clear();
-	r = object_check(batches ? &batches->object : NULL, OBJECT_BATCHES);
+	r = batches_check_object(batches);
 	if (r)
 		return r;
 	pthread_mutex_lock(&batches->lock);

@@ -161,6 +161,15 @@ struct hm_batches {
 	_Atomic bool tells_announcing;
 };
 
+/* object_check() of what a caller passes; never 0 for NULL. */
+static inline int batches_check_object(const struct hm_batches *batches)
+{
+	if (likely(batches != NULL))
+		return object_check(&batches->object, OBJECT_BATCHES);
+	object_refuse(NULL, OBJECT_BATCHES);
+	return -EINVAL;
+}
+
 /* Fills a batch that begins behind @done blocks of this member; @starts: batch of them. */
 int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, uint64_t *starts);
 /* -EINVAL with a text where @x or @y can't be written to. */

@@ -379,7 +379,8 @@ int token_reader_init(struct token_reader *reader, struct hm_tokens *tokens, uin
 	if (reader->touched && reader->stage)
 		return 0;
 	token_reader_end(reader);
-	return err_set(-ENOMEM, "no memory for a block of %" PRIu64 " tokens", room);
+	err_set(-ENOMEM, "no memory for a block of %" PRIu64 " tokens", room);
+	return -ENOMEM;
 }
 
 void token_reader_end(struct token_reader *reader)
