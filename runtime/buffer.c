@@ -14,7 +14,6 @@
 #include "loss.h"
 #include "lost.h"
 #include "map.h"
-#include "network.h"
 #include "rlimits.h"
 #include "placement.h"
 #include "reach.h"
@@ -59,7 +58,7 @@ int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 }
 
 /* What the device lacks of what the description asks for. */
-static int check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
+int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
 		      const char *what)
 {
 	const struct {
@@ -70,6 +69,7 @@ static int check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 		{ true, cap, what },
 		{ desc->flags & HM_BUFFER_PRIVATE, HM_CAP_PRIVATE, "HM_BUFFER_PRIVATE" },
 		{ desc->flags & HM_BUFFER_HUGETLB, HM_CAP_HUGETLB, "HM_BUFFER_HUGETLB" },
+		{ desc->flags & HM_BUFFER_PUBLISH, HM_CAP_FROM_FILE, "HM_BUFFER_PUBLISH" },
 		{ desc->numa_mode != HM_NUMA_DEFAULT, HM_CAP_NUMA, "numa_mode" },
 		{ desc->place != HM_PLACE_DEFAULT, HM_CAP_PLACE, "choice of place" },
 	};
@@ -192,12 +192,10 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 		return err_set(-EINVAL, "a buffer of 0 bytes can't be: size is from 1");
 	if (desc.offset)
 		return err_set(-EINVAL, "hm_buffer_create: offset is for files");
-	if (desc.flags & HM_BUFFER_PUBLISH)
-		return err_set(-EINVAL, "hm_buffer_create: HM_BUFFER_PUBLISH is for files");
 	if (desc.flags & HM_BUFFER_READ_ONLY)
 		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
 					"drop HM_BUFFER_READ_ONLY");
-	r = check_caps(device, &desc, HM_CAP_CREATE, "hm_buffer_create");
+	r = buffer_check_caps(device, &desc, HM_CAP_CREATE, "hm_buffer_create");
 	if (r)
 		return r;
 	if (!desc.max_size)
@@ -262,8 +260,9 @@ err_close:
 int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 		    bool file, uint32_t map_flags, struct hm_buffer **ret_buffer)
 {
-	int r = file ? check_caps(device, desc, HM_CAP_FROM_FILE, "hm_buffer_from_file") :
-		       check_caps(device, desc, HM_CAP_IMPORT, "hm_buffer_import");
+	int r = file ? buffer_check_caps(device, desc, HM_CAP_FROM_FILE,
+					 "hm_buffer_from_file") :
+		       buffer_check_caps(device, desc, HM_CAP_IMPORT, "hm_buffer_import");
 
 	if (r) {
 		sys_close(fd);
@@ -273,66 +272,6 @@ int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 			       ret_buffer) :
 		      adopt_fd(device, fd, desc, device->ops->import_fd, "import_fd",
 			       &map_flags, ret_buffer);
-}
-
-static int open_path(const char *path, const struct hm_buffer_desc *desc)
-{
-	bool write = !(desc->flags & (HM_BUFFER_READ_ONLY | HM_BUFFER_PRIVATE));
-	int fd;
-
-	/* O_NONBLOCK: a FIFO must not hang us before fstat() tells what it is. */
-	fd = sys_open(path, (write ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY, 0);
-	if (fd == -EMFILE || fd == -ENFILE)
-		return rlimits_explain_fd(fd, path);
-	if (fd == -EACCES && write)
-		return err_set(fd,
-			       "opening it for reading and writing: %s; to read only, pass "
-			       "HM_BUFFER_READ_ONLY",
-			       err_name(fd));
-	if (fd < 0)
-		return err_set(fd, "opening it: %s", err_name(fd));
-	return fd;
-}
-
-int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
-			const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer)
-{
-	struct hm_buffer_desc desc;
-	bool relieved = false;
-	const char *slash;
-	int own, r;
-
-	err_clear();
-	r = buffer_check_args(device, ret_buffer, "hm_buffer_from_file");
-	if (!r)
-		r = buffer_read_desc(from, &desc);
-	if (!r)
-		r = check_caps(device, &desc, HM_CAP_FROM_FILE, "hm_buffer_from_file");
-	if (r)
-		return r;
-	if (!desc.name && path) {
-		slash = strrchr(path, '/');
-		desc.name = slash && slash[1] ? slash + 1 : path;
-	}
-
-	do
-		own = path ? open_path(path, &desc) : sys_dup(fd);
-	while (own < 0 && retire_relieve(own, &relieved));
-	if (own < 0)
-		return path ? err_prefix(own, "%s", path) :
-			      rlimits_explain_fd(own, "duplicating the file's descriptor");
-	r = access_fd(HM_ACCESS_FROM_FILE, device, own, &desc);
-	if (r) {
-		sys_close(own);
-		return r;
-	}
-	r = network_check_buffer(own, desc.flags);
-	if (r) {
-		sys_close(own);
-		return err_prefix(r, "%s", path ? path : "fd");
-	}
-	r = adopt_fd(device, own, &desc, device->ops->from_file, "from_file", NULL, ret_buffer);
-	return r ? err_prefix(r, "%s", path ? path : "fd") : 0;
 }
 
 int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
@@ -347,7 +286,7 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	if (!r)
 		r = buffer_read_desc(from, &desc);
 	if (!r)
-		r = check_caps(device, &desc, HM_CAP_IMPORT, "hm_buffer_import");
+		r = buffer_check_caps(device, &desc, HM_CAP_IMPORT, "hm_buffer_import");
 	if (r)
 		return r;
 	if (desc.flags & ~HM_BUFFER_READ_ONLY)

@@ -29,6 +29,9 @@ static inline bool buffer_is_private(const struct hm_buffer *buffer)
 
 /* Copies a description, checked; NULL: all defaults. */
 int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc);
+/* Has the device @cap, and what the flags ask for? -EOPNOTSUPP; @what: who asks. */
+int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
+		      const char *what);
 /* Of what makes a buffer: -EINVAL, -EOWNERDEAD. */
 int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what);
 /*

@@ -143,7 +143,7 @@ static void refused(void)
 	desc = (struct hm_buffer_desc){ .struct_size = sizeof(desc),
 					.size = PAGE,
 					.flags = HM_BUFFER_PUBLISH };
-	CHECK_ERROR(-EINVAL, hm_buffer_create(host, &desc, &buffer));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_create(host, &desc, &buffer));
 	hm_device_unref(host);
 	hm_device_unref(device);
 	close(fd);
