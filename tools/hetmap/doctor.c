@@ -60,7 +60,7 @@ enum { OPTION_PATH, OPTION_PEER, OPTION_JSON, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_PATH] = { 0, "path", "DIR",
-			  "says instead what the file system of DIR means for maps" },
+			  "says instead what DIR's file system means for maps" },
 	[OPTION_PEER] = { 0, "peer", "DIR",
 			  "a second mount of the same: what one sees of the other" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
