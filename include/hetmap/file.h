@@ -10,8 +10,9 @@
  *
  *   1. one makes the file, of its full size, and writes it out (fsync); a barrier; then all
  *      open and map it;
- *   2. who writes has parts of its own, whole pages of 4096 bytes at least, as two writers of
- *      one page lose bytes on any mount; it stores, then hm_file_publish();
+ *   2. who writes has parts of its own that begin at multiples of 2 MiB, as two writers of
+ *      one page lose bytes on any mount, and 6.12 writes folios of up to 2 MiB back whole
+ *      (6.1: pages); it stores, then hm_file_publish();
  *   3. a barrier, by whatever means: MPI, a socket, a file that appears;
  *   4. who reads: hm_file_refresh(), then it reads.
  *
