@@ -19,7 +19,7 @@
 
 #define PAGE 4096ull
 #define WRITERS 4u
-/* Kernels keep files in folios of up to so many bytes, and 6.12 writes one back whole. */
+/* Of a folio at its largest, which a store has written back whole [nfs_vm_page_mkwrite()]. */
 #define FOLIO (2ull << 20)
 
 static char client[2][256];

@@ -10,9 +10,10 @@
  *
  *   1. one makes the file, of its full size, and writes it out (fsync); a barrier; then all
  *      open and map it;
- *   2. who writes has parts of its own that begin at multiples of 2 MiB, as two writers of
- *      one page lose bytes on any mount, and 6.12 writes folios of up to 2 MiB back whole
- *      (6.1: pages); it stores, then hm_file_publish();
+ *   2. who writes has parts of its own that begin at multiples of 2 MiB: a store through a
+ *      map has all of its folio written back [nfs_vm_page_mkwrite()], which is a page, and
+ *      up to 2 MiB where the kernel keeps files of NFS in large ones, as 6.12 does and 6.1
+ *      does not; it stores, then hm_file_publish();
  *   3. a barrier, by whatever means: MPI, a socket, a file that appears;
  *   4. who reads: hm_file_refresh(), then it reads.
  *
@@ -81,8 +82,8 @@ HM_API int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes);
  * of the file [fcntl(2), F_OFD_SETLKW]; it waits while another machine holds one to write.
  * Other pages may be dropped, too. What this machine stored and has not published is
  * written out before, as the kernel does at a lock; the address stays. Nothing to do, and
- * 0, on file systems of one machine, for private copies and for memory. The first lock after a server's start may take as long as
- * its grace period, 90 s.
+ * 0, on file systems of one machine, for private copies and for memory. The first lock
+ * after a server's start may take as long as its grace period, 90 s.
  *
  * Errors: -ENOLCK the mount or its server has no locks: drop the map and its buffer, and open
  * the file again; -EIO, -ESTALE; -EINVAL not page-aligned; -ERANGE.
