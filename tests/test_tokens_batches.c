@@ -148,6 +148,7 @@ static void deterministic(void)
 	token_scene_begin(&scene);
 	for (desc.order = 0; desc.order < HM_BATCHES_IN_ORDER; desc.order++) {
 		a = batches_make(&scene, &desc);
+		hm_batches_unref(hm_batches_ref(a));
 		b = batches_make(&scene, &desc);
 		desc.seed++;
 		c = batches_make(&scene, &desc);
@@ -163,6 +164,7 @@ static void deterministic(void)
 		hm_batches_unref(c);
 	}
 	CHECK_EQUAL(n_same, 0);
+	CHECK(!hm_batches_ref(NULL));
 	token_scene_end(&scene);
 }
 
