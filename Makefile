@@ -231,9 +231,10 @@ $(examples): $(O)/examples/%: $(O)/examples/%.o $(O)/libhetmap.a
 $(O)/tests/support.a: $(support_objects)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# Archives behind what needs them.
 $(test_sources:%.c=$(O)/%): %: %.o $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
-	$(Q)$(link) -o $@ $^ $(call libs_of,$(packages)) -lm -ldl
+	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(call libs_of,$(packages)) -lm -ldl
 
 # Parts of the command that are tested by themselves.
 $(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o
@@ -241,6 +242,7 @@ $(O)/tests/test_report_advice: $(O)/tools/perf/storage.o
 $(O)/tests/test_nodes $(O)/tests/test_two_nodes: $(O)/tools/perf/nodes.o
 $(O)/tests/test_stat_counters: $(O)/tools/perf/stat_figure.o $(O)/tools/perf/stat_perf.o
 $(O)/tests/test_page_write: $(O)/tools/perf/page.o
+$(O)/tests/test_report_rows: $(filter-out $(O)/tools/hetmap/main.o,$(tool_objects))
 $(O)/tests/test_bench_stats: $(O)/tools/perf/bench_stats.o
 
 $(O)/tests/stub_icd.so: $(icd_objects)

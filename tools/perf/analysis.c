@@ -530,6 +530,25 @@ static int sum_devices(struct reader *reader)
 	return r;
 }
 
+static int rows_by_time(const void *a, const void *b)
+{
+	const struct event_row *x = a, *y = b;
+
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+/* They came as faults ended: a long one after those that began and ended meanwhile. */
+static void sort_rows(struct analysis *analysis)
+{
+	uint32_t i;
+
+	for (i = 1; i < analysis->n_row; i++)
+		if (analysis->rows[i].time_ns < analysis->rows[i - 1].time_ns)
+			break;
+	if (i < analysis->n_row)
+		qsort(analysis->rows, analysis->n_row, sizeof(*analysis->rows), rows_by_time);
+}
+
 static int read_all(struct reader *reader)
 {
 	struct analysis *analysis = reader->analysis;
@@ -545,6 +564,7 @@ static int read_all(struct reader *reader)
 	if (r)
 		return r;
 	twalk_r(reader->threads, unfinished, NULL);
+	sort_rows(analysis);
 	for (i = 0; i < analysis->n_counted; i++)
 		pattern_judge(analysis->counted[i]);
 	if (analysis->n_counted)

@@ -87,7 +87,7 @@ struct analysis {
 	struct latency minor, major;
 	uint64_t faults, lost;
 	struct recording_totals totals;
-	/* Every so-manieth fault, so that it is not too many. */
+	/* Every so-manieth fault, so that it is not too many; by when they began. */
 	struct event_row *rows;
 	uint32_t n_row, each;
 	struct thread_row *threads;
