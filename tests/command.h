@@ -36,6 +36,12 @@ void command_wait(pid_t pid, struct outcome *ret_outcome);
 /* Waits until it handles signal @sig, and has @path mapped where that is not NULL. */
 void command_await(pid_t pid, int sig, const char *path);
 void command_run(const struct command *command, struct outcome *ret_outcome);
+/*
+ * For prepare: opening a file to write, and for nothing else, is refused, as that of
+ * /proc/self/clear_refs is in some containers. Exits with COMMAND_NO_FILTER where it can't.
+ */
+void command_refuse_writing(void);
+#define COMMAND_NO_FILTER 70
 void outcome_free(struct outcome *outcome);
 
 /* The standard output as JSON, or a failure of the test and NULL. */

@@ -148,6 +148,43 @@ static void text(void)
 	folder_remove(folder);
 }
 
+/* Where the peak can't begin anew, what the load took is not known, and it says so. */
+static void no_own_peak(void)
+{
+	char *folder = folder_make();
+	const char *path = make_model(folder);
+	struct command command = {
+		.args = { "run", "load", "--device", "soft:0", "--accel", "cpu", path },
+		.env = { NO_OPENCL, "LC_ALL=C" },
+		.prepare = command_refuse_writing,
+	};
+	const json_t *memory;
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	if (outcome.status == COMMAND_NO_FILTER) {
+		test_skip("kernel", "no seccomp filters");
+		goto out;
+	}
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.err, "the peak of memory is the process's") != NULL);
+	CHECK(strstr(outcome.out, "unknown beside the device's 3.0 MiB") != NULL);
+	check_lines(outcome.out);
+	outcome_free(&outcome);
+	command.args[7] = "--json";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	memory = json_object_get(json, "memory");
+	CHECK(json_is_null(json_object_get(memory, "beside")));
+	CHECK(integer_of(memory, "peak") > 0);
+	json_decref(json);
+out:
+	outcome_free(&outcome);
+	folder_remove(folder);
+}
+
 static void of_shards(void)
 {
 	static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\","
@@ -272,13 +309,10 @@ static void full(void)
 }
 
 static const struct test tests[] = {
-	{ "devices", devices, 60, 0 },
-	{ "across_windows", across_windows, 60, 0 },
-	{ "text", text, 60, 0 },
-	{ "of_shards", of_shards, 60, 0 },
-	{ "bad_input", bad_input, 60, 0 },
-	{ "full", full, 60, 0 },
-	{ NULL, NULL, 0, 0 },
+	{ "devices", devices, 60, 0 },     { "across_windows", across_windows, 60, 0 },
+	{ "text", text, 60, 0 },           { "no_own_peak", no_own_peak, 60, 0 },
+	{ "of_shards", of_shards, 60, 0 }, { "bad_input", bad_input, 60, 0 },
+	{ "full", full, 60, 0 },           { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "inject.h"
 #include "load_support.h"
+#include "minimal_backend.h"
 
 static void check_cancelled(struct hm_load_desc *desc, int returned, int expected)
 {
@@ -216,6 +218,89 @@ static void test_lost(void)
 	folder_remove(folder);
 }
 
+/* ---- crowded ---- */
+
+static uint64_t crowd_begin, crowd_ns; /* since when others have the room, and how long */
+static unsigned int crowd_asked;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int crowded_create(void *device, const struct hm_buffer_desc *desc,
+			  struct hm_recipe *ret_recipe)
+{
+	int r = growing_backend.create(device, desc, ret_recipe);
+
+	if (!r)
+		ret_recipe->caps |= HM_CAP_BRACKET;
+	return r;
+}
+
+static int crowded_begin(void *device, const struct hm_segment *segments, uint32_t n,
+			 uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)device, (void)segments, (void)n, (void)offset, (void)length, (void)access;
+	if (!crowd_asked++)
+		crowd_begin = now_ns();
+	return now_ns() - crowd_begin < crowd_ns ? -ENOSPC : 0;
+}
+
+static int crowded_end(void *device, const struct hm_segment *segments, uint32_t n,
+		       uint64_t offset, uint64_t length, uint32_t access)
+{
+	(void)device, (void)segments, (void)n, (void)offset, (void)length, (void)access;
+	return 0;
+}
+
+static struct hm_device *crowded_open(void)
+{
+	static struct hm_backend_ops ops;
+	struct hm_device *device;
+
+	ops = growing_backend;
+	ops.name = "crowded";
+	ops.caps |= HM_CAP_BRACKET;
+	ops.create = crowded_create;
+	ops.begin_cpu = crowded_begin;
+	ops.end_cpu = crowded_end;
+	/* The second round finds it there. */
+	CHECK_FATAL(!hm_device_open("crowded", &device) ||
+		    (!hm_backend_register(&ops) && !hm_device_open("crowded", &device)));
+	return device;
+}
+
+/* Others leave the room after 0.4 s, of the 0.5 s that it is tried for; or never. */
+static void test_crowded(void)
+{
+	static const uint64_t bytes[] = { 5000 };
+	struct hm_load *load = NULL, *none = UNTOUCHED;
+	struct hm_device *device = crowded_open();
+	char *folder = folder_make();
+	struct hm_safetensors *safetensors;
+
+	safetensors = tensors_open(load_file(folder, bytes, 1));
+	crowd_asked = 0;
+	crowd_ns = 400000000;
+	CHECK_OK(hm_load_create(device, safetensors, NULL, &load));
+	if (load)
+		load_check_file(load, bytes, 1);
+	hm_load_unref(load);
+	crowd_asked = 0;
+	crowd_ns = UINT64_MAX;
+	CHECK_ERROR(-ENOSPC, hm_load_create(device, safetensors, NULL, &none));
+	CHECK(none == UNTOUCHED);
+	CHECK_EQUAL(crowd_asked, 10);
+	CHECK(now_ns() - crowd_begin > 500000000);
+	hm_safetensors_unref(safetensors);
+	hm_device_unref(device);
+	folder_remove(folder);
+}
+
 static const struct sim_case cases[] = {
 	{ "cancelled", test_cancelled },
 	{ "cut_off", test_cut_off },
@@ -223,6 +308,7 @@ static const struct sim_case cases[] = {
 	{ "undone", test_undone },
 	{ "full", test_full },
 	{ "lost", test_lost },
+	{ "crowded", test_crowded },
 	{ NULL, NULL },
 };
 

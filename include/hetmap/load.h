@@ -102,7 +102,8 @@ struct hm_load_place {
  * lie in the order of loading. Where a tensor has no bytes its address has none either,
  * but lies in or just behind the map.
  *
- * The window is 64 MiB where it is not given. A device whose memory CPUs reach only in
+ * The window is 64 MiB where it is not given; one that is larger than that and than all
+ * tensors is made as large as the larger of both. A device whose memory CPUs reach only in
  * part (HM_CAP_BRACKET) is written by one thread, others by up to four.
  *
  * On an error nothing is left: no buffer, no map, no thread, no descriptor.

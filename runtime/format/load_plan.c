@@ -22,20 +22,25 @@
 
 #define BYTES_MAX (1ull << 62)
 
-static int choose_window(struct hm_load_info *info, uint64_t window)
+static int check_window(uint64_t window)
 {
-	uint64_t page = page_size(), step;
-
-	if (window && window < page)
+	if (window && window < page_size())
 		return err_set(-EINVAL,
 			       "hm_load_create: a window of %" PRIu64
 			       " bytes: a page of %" PRIu64 " is the least",
-			       window, page);
-	info->window = window ? window : WINDOW;
+			       window, page_size());
+	return 0;
+}
+
+/* Of no more than there is to load: steps, and what is allocated for each, go by it. */
+static void choose_window(struct hm_load_info *info, uint64_t window)
+{
+	uint64_t page = page_size(), step;
+
+	info->window = window ? min_u64(window, max_u64(info->bytes, WINDOW)) : WINDOW;
 	step = min_u64(info->window / STEPS_LEAST, STEP_MOST);
 	step = max_u64(step, info->window / STEPS_MOST);
 	info->step = max_u64(round_down(step, page), page);
-	return 0;
 }
 
 static int choose_alignment(struct hm_load_info *info, uint64_t alignment)
@@ -103,7 +108,7 @@ int load_plan(struct hm_load *load, const struct hm_load_desc *desc)
 	uint32_t i;
 	int r;
 
-	r = choose_window(&load->info, desc->window);
+	r = check_window(desc->window);
 	if (!r)
 		r = choose_alignment(&load->info, desc->alignment);
 	if (!r)
@@ -112,6 +117,7 @@ int load_plan(struct hm_load *load, const struct hm_load_desc *desc)
 		r = put(load, i, desc->tensors ? desc->tensors[i] : i);
 	if (r)
 		return r;
+	choose_window(&load->info, desc->window);
 	load->info.tensors = load->n;
 	/* There are none of no bytes. */
 	load->info.buffer = max_u64(load->info.buffer, 1);

@@ -22,9 +22,10 @@
 #define FILL MIB(1)
 /*
  * Bytes that others crowd out of what CPUs reach are brought there again, and asked for
- * again where others leave no room: so often, with longer and longer pauses, 0.5 s in all.
+ * again where others leave no room: so often, with longer and longer pauses between,
+ * 0.5 s in all.
  */
-#define TRIES 9
+#define TRIES 10
 
 /* The pages of a file that a piece is in. */
 struct pages {
@@ -162,9 +163,9 @@ static int copy_part(struct hm_map *file, uint64_t offset, struct hm_map *map, u
 	unsigned int tries;
 	int r;
 
-	for (tries = 0; tries < TRIES; tries++) {
+	for (tries = 1;; tries++) {
 		r = fill_bracketed(file, offset, map, place, length);
-		if (!is_crowded(r, map))
+		if (!is_crowded(r, map) || tries == TRIES)
 			break;
 		nanosleep(&pause, NULL);
 		pause.tv_nsec *= 2;

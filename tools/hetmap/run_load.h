@@ -46,6 +46,7 @@ struct run_load {
 	double compute_after; /* seconds until the last was done, behind the load */
 	double check_seconds;
 	struct load_memory before, most; /* most: of each kind, as sampled */
+	bool own_peak;                   /* most.peak is the load's, not the process's */
 	double sampled;                  /* when, last */
 };
 

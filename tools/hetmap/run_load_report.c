@@ -47,11 +47,12 @@ void load_memory_begin(struct run_load *l)
 	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
 
 	/* Where that is not allowed the peak is the process's, which is said to be more. */
-	if (fd >= 0) {
-		if (write(fd, "5", 1) != 1)
-			remark("the peak of memory is the process's, not the load's");
+	l->own_peak = fd >= 0 && write(fd, "5", 1) == 1;
+	if (!l->own_peak)
+		remark("the peak of memory is the process's, not the load's: "
+		       "/proc/self/clear_refs can't be written");
+	if (fd >= 0)
 		close(fd);
-	}
 	l->before = load_memory_now();
 	l->most = l->before;
 }
@@ -162,8 +163,9 @@ static void print_memory(const struct run_load *l)
 	line("memory",
 	     text_format("%s beside the device's %s: a peak of %s (VmHWM), at most %s of it "
 			 "files (RssFile), %s anonymous (RssAnon), %s shared (RssShmem)%s",
-			 text_bytes(beside(l), own), text_bytes(l->info.buffer, device),
-			 text_bytes(l->most.peak, peak), text_bytes(l->most.file, file),
+			 l->own_peak ? text_bytes(beside(l), own) : "unknown",
+			 text_bytes(l->info.buffer, device), text_bytes(l->most.peak, peak),
+			 text_bytes(l->most.file, file),
 			 text_bytes(l->most.anonymous, anonymous),
 			 text_bytes(l->most.shared, shared),
 			 strncmp(l->job.in_place.info.name, "soft", 4) ?
@@ -233,7 +235,8 @@ static void print_json(const struct run_load *l)
 	json_object_set_new(object, "gigabytes_per_second", json_real(rate(l)));
 	json_object_set_new(
 		object, "memory",
-		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "beside", (json_int_t)beside(l),
+		json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "beside",
+			  l->own_peak ? json_integer((json_int_t)beside(l)) : json_null(),
 			  "device", (json_int_t)l->info.buffer, "peak",
 			  (json_int_t)l->most.peak, "file", (json_int_t)l->most.file,
 			  "anonymous", (json_int_t)l->most.anonymous, "shared",
