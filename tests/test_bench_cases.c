@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* Cases of hetmap bench that run other programs, or other copies of the library: --short. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -91,6 +94,7 @@ static void test_ipc_ring(void)
 	check_row(&outcome, "1 MiB in place, pipe");
 	check_row(&outcome, "1 MiB in place, socketpair");
 	check_row(&outcome, "1 MiB copied, pipe");
+	check_row(&outcome, "1 MiB copied, socketpair");
 	check_row(&outcome, "set-up");
 	outcome_free(&outcome);
 }
@@ -309,6 +313,61 @@ static void test_load(void)
 	outcome_free(&outcome);
 }
 
+/* One figure can't be had, the others can. */
+static void test_load_no_peak(void)
+{
+	const struct command command = {
+		.args = { "bench", "--short", "--json", "load" },
+		.prepare = command_refuse_writing,
+	};
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	if (outcome.status == COMMAND_NO_FILTER) {
+		test_skip("kernel", "no seccomp filters");
+	} else {
+		CHECK_EQUAL(outcome.status, 0);
+		check_row(&outcome, "16 MiB, warm");
+		CHECK(is_skipped(&outcome, "memory, at its most"));
+		CHECK(strstr(outcome.out, "/proc/self/clear_refs") != NULL);
+	}
+	outcome_free(&outcome);
+}
+
+static char *little; /* what is to be in the place of /proc/meminfo */
+
+static void have_little_memory(void)
+{
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount(little, "/proc/meminfo", NULL, MS_BIND, NULL))
+		_exit(COMMAND_NO_FILTER);
+}
+
+/* It would end by the kernel's OOM killer. */
+static void test_load_no_memory(void)
+{
+	static const char text[] = "MemTotal: 65536 kB\nMemAvailable: 49151 kB\n";
+	const struct command command = {
+		.args = { "bench", "--short", "--json", "load" },
+		.prepare = have_little_memory,
+	};
+	char *folder = folder_make();
+	struct outcome outcome;
+
+	file_write(folder, "meminfo", text, strlen(text));
+	little = folder_path(folder, "meminfo");
+	command_run(&command, &outcome);
+	/* It takes root, and a system that lets root mount. */
+	if (outcome.status != COMMAND_NO_FILTER) {
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(is_skipped(&outcome, "16 MiB, warm"));
+		CHECK(strstr(outcome.out, "it takes 48 MiB") != NULL);
+	}
+	outcome_free(&outcome);
+	free(little);
+	folder_remove(folder);
+}
+
 static void test_safetensors_open(void)
 {
 	struct outcome outcome;
@@ -334,6 +393,8 @@ static const struct test tests[] = {
 	{ "no_perf", test_no_perf, 60, 0 },
 	{ "fault", test_fault, 0, 0 },
 	{ "load", test_load, 60, 0 },
+	{ "load_no_peak", test_load_no_peak, 60, 0 },
+	{ "load_no_memory", test_load_no_memory, 60, 0 },
 	{ "safetensors_open", test_safetensors_open, 60, 0 },
 	{ "probe_off", test_probe_off, 60, 0 },
 	{ "publish_cost", test_publish_cost, 60, 0 },

@@ -73,7 +73,7 @@ static void usage(void)
 	option_help(rows);
 	puts("\n"
 	     "Examples:\n"
-	     "  hetmap bench                     all cases, about five minutes\n"
+	     "  hetmap bench                     all cases, a quarter of an hour\n"
 	     "  hetmap bench map_cycle --json\n"
 	     "  hetmap bench --show-peer pointer_find\n"
 	     "  hetmap bench --json >old.json    and after a change:\n"

@@ -22,6 +22,8 @@
 #define TENSORS 64
 #define BYTES GIB(2)
 #define BYTES_SHORT MIB(16)
+/* Of these bytes, in memory at a time. */
+#define COPIES 3
 
 struct model {
 	char *path;
@@ -169,9 +171,9 @@ static int load_peer(void *user, double *ret_ns)
 
 /* ---- memory ---- */
 
-static uint64_t status_bytes(const char *field)
+static uint64_t field_bytes(const char *path, const char *field)
 {
-	FILE *file = fopen("/proc/self/status", "re");
+	FILE *file = fopen(path, "re");
 	uint64_t value = 0;
 	char line[256];
 
@@ -183,17 +185,31 @@ static uint64_t status_bytes(const char *field)
 	return value;
 }
 
-/* The peak while @side ran, beside what was there and the device's memory. */
-static int peak_of(struct model *model, bench_side *side, double *ret_mib)
+static uint64_t status_bytes(const char *field)
+{
+	return field_bytes("/proc/self/status", field);
+}
+
+/* From here on the peak is that of what comes. */
+static int reset_peak(void)
 {
 	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC), r = 0;
-	uint64_t before, peak;
-	double ns;
 
 	if (fd < 0 || write(fd, "5", 1) != 1)
 		r = -errno;
 	if (fd >= 0)
 		close(fd);
+	return r;
+}
+
+/* The peak while @side ran, beside what was there and the device's memory. */
+static int peak_of(struct model *model, bench_side *side, double *ret_mib)
+{
+	uint64_t before, peak;
+	double ns;
+	int r;
+
+	r = reset_peak();
 	before = status_bytes("VmRSS") + model->size;
 	if (!r)
 		r = side(model, &ns);
@@ -211,8 +227,13 @@ static int measure_memory(struct model *model)
 		.kind = TARGET_VALUE,
 		.note = "beside the device's: a window of 64 MiB and one tensor are allowed",
 	};
-	int r;
+	int r = reset_peak();
 
+	if (r) {
+		bench_skip(result.name, "/proc/self/clear_refs can't be written: %s",
+			   strerror(-r));
+		return 0;
+	}
 	result.target = 64 + (double)model->bytes / TENSORS / MIB(1);
 	r = peak_of(model, load_ours, &result.value);
 	if (!r)
@@ -251,7 +272,8 @@ int bench_load_model(void)
 	const char *name = bench_options.small ? "16 MiB, warm" : "2 GiB, warm";
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct model model = { .bytes = bench_options.small ? BYTES_SHORT : BYTES };
-	char *folder, size[TEXT_MAX];
+	uint64_t available = field_bytes("/proc/meminfo", "MemAvailable");
+	char *folder, size[TEXT_MAX], need[TEXT_MAX];
 	int r;
 
 	r = hm_device_open("soft:0", &model.device);
@@ -264,6 +286,12 @@ int bench_load_model(void)
 	if (info.memory_total < model.bytes + MIB(64)) {
 		bench_skip(name, "soft:0 has %s: HETMAP_SOFT=vram_mb=3072",
 			   text_bytes(info.memory_total, size));
+		goto out;
+	}
+	/* The file's pages, the device's memory, and what the peer reads into. */
+	if (available && available < COPIES * model.bytes) {
+		bench_skip(name, "%s of memory are available, and it takes %s",
+			   text_bytes(available, size), text_bytes(COPIES * model.bytes, need));
 		goto out;
 	}
 	folder = bench_folder_make(name, model.bytes + MIB(64));
