@@ -19,7 +19,7 @@ static int open_path(const char *path, const struct hm_buffer_desc *desc)
 	/* O_NONBLOCK: a FIFO must not hang us before fstat() tells what it is. */
 	fd = sys_open(path, (write ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd == -EMFILE || fd == -ENFILE)
-		return rlimits_explain_fd(fd, path);
+		return rlimits_explain_fd(fd, "opening it");
 	if (fd == -EACCES && write)
 		return err_set(fd,
 			       "opening it for reading and writing: %s; to read only, pass "

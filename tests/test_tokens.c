@@ -10,6 +10,7 @@
 
 #include "format/tokens.h"
 #include "inject.h"
+#include "sys.h"
 #include "tokens_support.h"
 
 #define UNTOUCHED ((void *)0x10)
@@ -590,6 +591,57 @@ static void undone(void)
 	folder_remove(folder);
 }
 
+/* ---- written to between two looks ---- */
+
+static ssize_t (*real_pread)(int fd, void *to, size_t length, off_t offset);
+
+/* The first look finds a token that is too large; no later one does. */
+static ssize_t pread_once_large(int fd, void *to, size_t length, off_t offset)
+{
+	ssize_t n = real_pread(fd, to, length, offset);
+
+	memset(to, 0xff, length);
+	sys_table.pread = real_pread;
+	return n;
+}
+
+static void no_more_too_large(void)
+{
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
+	struct hm_tokens *tokens = tokens_open(path, NULL);
+	unsigned char values[10];
+
+	real_pread = sys_table.pread;
+	sys_table.pread = pread_once_large;
+	CHECK_ERROR(-EOVERFLOW, hm_tokens_read(tokens, 2, 8, HM_DTYPE_U8, values));
+	CHECK(strstr(hm_errmsg(), "one of the 8 tokens from 2 on was too large for U8"));
+	sys_table.pread = real_pread;
+	CHECK_OK(hm_tokens_read(tokens, 2, 8, HM_DTYPE_U8, values));
+	hm_tokens_unref(tokens);
+	free(path);
+	folder_remove(folder);
+}
+
+/* Each file keeps a descriptor: which one had none left is said, once. */
+static void too_many(void)
+{
+	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 10);
+	struct hm_tokens *tokens = UNTOUCHED;
+	const char *at;
+
+	inject_install();
+	inject_always("open", EMFILE);
+	CHECK_ERROR(-EMFILE, hm_tokens_open((const char *const *)&path, 1, NULL, &tokens));
+	inject_disarm();
+	CHECK(tokens == UNTOUCHED);
+	at = strstr(hm_errmsg(), path);
+	CHECK_FATAL(at != NULL);
+	CHECK(!strstr(at + 1, path));
+	CHECK(strstr(at, "RLIMIT_NOFILE"));
+	free(path);
+	folder_remove(folder);
+}
+
 static void use_in_child(void *user)
 {
 	int64_t value;
@@ -674,6 +726,8 @@ static const struct test tests[] = {
 	{ "by_threads", by_threads, 0, 0 },
 	{ "cut_off", cut_off, 0, 0 },
 	{ "undone", undone, 0, 0 },
+	{ "no_more_too_large", no_more_too_large, 0, 0 },
+	{ "too_many", too_many, 0, 0 },
 	{ "forked", forked, 0, 0 },
 	{ "numpy", numpy, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

@@ -188,8 +188,38 @@ static void cut_off(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* The map that x is in is not to be written. */
-static void not_to_be_written(void)
+/* A caller's own scope gets no fault of the library's, and no lock stays taken. */
+static __attribute__((noinline)) int next_in_a_scope(struct hm_batches *batches, void *x)
+{
+	struct hm_guard guard;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (r)
+		return r == -EACCES ? -ECHILD : r;
+	r = hm_batches_next(batches, x, NULL, NULL);
+	CHECK_OK(hm_guard_end(&guard));
+	return r;
+}
+
+/* On a file system that gives no maps at all. */
+static void begin_unmapped(struct token_scene *scene)
+{
+	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
+
+	/* What the library maps for itself is there then. */
+	token_scene_begin(scene);
+	token_scene_end(scene);
+	inject_always("mmap", ENODEV);
+	token_scene_begin(scene);
+	inject_disarm();
+	CHECK_OK(hm_tokens_shard(scene->tokens, 0, &shard));
+	CHECK_FATAL(!shard.map);
+}
+
+/* The map that x is in is not to be written: out of maps, and where there are none. */
+static void check_not_to_be_written(enum hm_batches_way way)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 1 << 16 };
 	struct hm_batches *batches;
@@ -199,14 +229,19 @@ static void not_to_be_written(void)
 	struct hm_map *map;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
-	token_scene_begin(&scene);
+	if (way == HM_BATCHES_READ)
+		begin_unmapped(&scene);
+	else
+		token_scene_begin(&scene);
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	batches = batches_make(&scene, &batches_usual);
 	CHECK_OK(hm_batches_next(batches, hm_map_address(map), NULL, NULL));
+	CHECK_EQUAL(batches_info(batches).way, way);
 	CHECK_OK(hm_map_protect(map, 0, 1 << 16, HM_READ));
 	CHECK_ERROR(-EACCES, hm_batches_next(batches, hm_map_address(map), NULL, NULL));
+	CHECK_ERROR(-EACCES, next_in_a_scope(batches, hm_map_address(map)));
 	CHECK_OK(hm_map_protect(map, 0, 1 << 16, HM_READ | HM_WRITE));
 	CHECK_OK(hm_batches_next(batches, hm_map_address(map), NULL, NULL));
 	hm_batches_unref(batches);
@@ -215,6 +250,13 @@ static void not_to_be_written(void)
 	hm_device_unref(device);
 	token_scene_end(&scene);
 	CHECK_OK(hm_handler_remove());
+}
+
+static void not_to_be_written(void)
+{
+	inject_install();
+	check_not_to_be_written(HM_BATCHES_MAPPED);
+	check_not_to_be_written(HM_BATCHES_READ);
 }
 
 static void undone(void)
@@ -380,6 +422,54 @@ static void quiet(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* Without maps storage is asked by another call; in Fortran's order there is nothing to ask. */
+static void announced(void)
+{
+	char *folder = folder_make(), *path;
+	uint16_t values[N];
+	struct token_scene scene;
+	struct hm_batches *batches;
+	unsigned int i, way;
+
+	for (i = 0; i < N; i++)
+		values[i] = token_at(i % 5 * (N / 5) + i / 5);
+	path = tokens_npy(folder, "a.npy", 1, "<u2", true, "(5, 321)", values, 2 * 5 * 321);
+	inject_install();
+	for (way = 0; way < 2; way++) {
+		if (way)
+			CHECK_OK_FATAL(hm_handler_install(0));
+		scene.tokens = tokens_open(path, NULL);
+		batches = batches_make(&scene, &batches_usual);
+		for (i = 0; i < 5; i++) {
+			int32_t x[BATCH * BLOCK];
+
+			CHECK_OK(hm_batches_next(batches, x, NULL, NULL));
+		}
+		CHECK_EQUAL(batches_info(batches).filled, 5);
+		CHECK_EQUAL(batches_info(batches).announced, 0);
+		CHECK_EQUAL(batches_info(batches).announcing, 0);
+		CHECK(strstr(batches_info(batches).why, "Fortran's order"));
+		hm_batches_unref(batches);
+		hm_tokens_unref(scene.tokens);
+	}
+	CHECK_OK(hm_handler_remove());
+	free(path);
+	folder_remove(folder);
+
+	begin_unmapped(&scene);
+	batches = batches_make(&scene, &batches_usual);
+	/* An advice that fails is no error; that it was given is seen by it. */
+	inject_always("fadvise", EINVAL);
+	batches_next(batches);
+	CHECK(inject_disarm());
+	CHECK(!strcmp(inject_failed(), "fadvise"));
+	batches_next(batches);
+	CHECK_EQUAL(batches_info(batches).announced, 2);
+	CHECK_EQUAL(batches_info(batches).announcing, 1);
+	hm_batches_unref(batches);
+	token_scene_end(&scene);
+}
+
 static const struct test tests[] = {
 	{ "ahead", ahead, 0, 0 },
 	{ "stopped", stopped, 0, 0 },
@@ -390,6 +480,7 @@ static const struct test tests[] = {
 	{ "forked", forked, 0, 0 },
 	{ "killed", killed, 0, 0 },
 	{ "quiet", quiet, 0, 0 },
+	{ "announced", announced, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -76,8 +76,8 @@ struct hm_tokens_shard_info {
  * Errors: -EBADMSG a raw file that ends inside of a token, or a .npy file that hm_npy_query
  * refuses so; -EOPNOTSUPP elements that are no integers, or hm_npy_query's; -EINVAL types
  * that differ, desc->dtype is no integer type; -ENODATA a file without tokens; -EOVERFLOW
- * 2^62 tokens or more; -ENOENT and others of hm_buffer_from_file and hm_map_create; -ENOMEM;
- * -E2BIG.
+ * 2^62 tokens or more; -EMFILE (each file keeps a descriptor), -ENOENT and others of
+ * hm_buffer_from_file and hm_map_create; -ENOMEM; -E2BIG.
  */
 HM_API int hm_tokens_open(const char *const *paths, uint32_t n_paths,
 			  const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens);
@@ -114,7 +114,8 @@ HM_API int hm_tokens_shard(struct hm_tokens *tokens, uint32_t shard,
  *
  * Errors: -ERANGE beyond the last token; -EOVERFLOW a token that @dtype can't hold (the text
  * says which); -EOPNOTSUPP @dtype is no integer type; -ENODATA a file was cut off; -EIO;
- * -EHWPOISON; -ENODEV or -EACCES of @to, where that is in a map; -EINVAL; -ENOMEM.
+ * -EHWPOISON; -ENODEV or -EACCES of @to, where that is in a map and hm_handler_install() is in
+ * effect: else a fault on it is a signal; -EINVAL; -ENOMEM.
  */
 HM_API int hm_tokens_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint32_t dtype,
 			  void *to);
@@ -158,8 +159,11 @@ struct hm_batch {
 	uint64_t number; /* batches before it, since the creation */
 	uint64_t epoch;  /* of its first block; HM_BATCHES_RANDOM: 0 */
 	uint64_t blocks; /* how many */
-	const uint64_t
-		*starts; /* first token of each; until the next call, or hm_batches_give() */
+	/*
+	 * First token of each. Of hm_batches_take(): until hm_batches_give() or hm_batches_stop();
+	 * of hm_batches_next(): until the next batch, hm_batches_start() or hm_batches_resize().
+	 */
+	const uint64_t *starts;
 };
 
 /* Memory for a batch: fixed, comes in arrays. */
@@ -230,7 +234,7 @@ HM_API int hm_batches_create(struct hm_tokens *tokens, const struct hm_batches_d
  *
  * In the calling thread. The ranges of the batch, and of those that come next, are asked of
  * storage first, by MADV_WILLNEED, while that is of use: batches that found all in RAM end
- * it, one that waited for storage begins it again.
+ * it, one that waited for storage begins it again. Files in Fortran's order have no ranges.
  * A buffer that @x is in is the CPU's meanwhile: hm_map_begin_cpu(), hm_map_end_cpu().
  * After an error the batch is still the next one; @x and @y may be written in part.
  *

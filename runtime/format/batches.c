@@ -101,6 +101,7 @@ static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 		  struct hm_batches **ret_batches)
 {
 	struct hm_batches *batches = sys_calloc(1, sizeof(*batches));
+	uint32_t i;
 	int r;
 
 	if (!batches)
@@ -120,9 +121,11 @@ static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 	batches->dtype = desc->dtype;
 	batches->width = hm_dtype_bits(desc->dtype) / 8;
 	batches->ahead = desc->ahead;
+	for (i = 0; i < tokens->n_shard; i++)
+		batches->in_order |= !tokens->shard[i].rank;
 	/* What is not in RAM costs more than an advice that was for nothing. */
-	batches->announcing = true;
-	batches->tells_announcing = true;
+	batches->announcing = batches->in_order;
+	batches->tells_announcing = batches->in_order;
 	order_init(&batches->order, desc->order, desc->seed, tokens->n, desc->block);
 	r = make_room(batches, desc->batch);
 	if (r) {
@@ -202,6 +205,8 @@ static void announce(struct hm_batches *batches, uint64_t done)
 
 static void learn(struct hm_batches *batches, const struct rusage *before)
 {
+	if (!batches->in_order)
+		return;
 	if (storage_was_needed(before)) {
 		batches->announcing = true;
 		batches->quiet = 0;
@@ -237,7 +242,7 @@ int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, ui
 		return r;
 	learn(batches, &before);
 	batches->filled++;
-	batches->filled_announced += announced;
+	batches->filled_announced += announced && tokens_announced(&batches->reader);
 	batches->filled_mapped += batches->reader.mapped;
 	batches->bytes +=
 		batches->batch * (batches->block + (y ? 1 : 0)) * batches->tokens->width;
@@ -381,7 +386,7 @@ int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *st
 
 /* ---- what was chosen ---- */
 
-static const char *why(uint32_t way, bool announcing)
+static const char *why(const struct hm_batches *batches, uint32_t way, bool announcing)
 {
 	static const char *const texts[3][2] = {
 		[HM_BATCHES_NONE] = { "nothing was taken yet", "nothing was taken yet" },
@@ -395,12 +400,20 @@ static const char *why(uint32_t way, bool announcing)
 			"hm_handler_install), or the file system shares no maps; all of it was "
 			"in RAM",
 			"by pread(2), as no handler of faults is in effect (see "
-			"hm_handler_install), or the file system shares no maps; announced by "
-			"MADV_WILLNEED until 16 batches in a row find all of it in RAM",
+			"hm_handler_install), or the file system shares no maps; announced "
+			"until 16 batches in a row find all of it in RAM",
 		},
 	};
+	static const char *const scattered[3] = {
+		[HM_BATCHES_NONE] = "nothing was taken yet",
+		[HM_BATCHES_MAPPED] = "out of the files' maps; nothing is announced, as the "
+				      "files are in Fortran's order",
+		[HM_BATCHES_READ] = "by pread(2), as no handler of faults is in effect (see "
+				    "hm_handler_install), or the file system shares no maps; "
+				    "nothing is announced, as the files are in Fortran's order",
+	};
 
-	return texts[way][announcing];
+	return batches->in_order ? texts[way][announcing] : scattered[way];
 }
 
 int hm_batches_query(struct hm_batches *batches, struct hm_batches_info *ret_info)
@@ -430,7 +443,7 @@ int hm_batches_query(struct hm_batches *batches, struct hm_batches_info *ret_inf
 			.bytes = batches->bytes,
 			.waited_ns = batches->waited_ns,
 		};
-		info.why = why(info.way, info.announcing);
+		info.why = why(batches, info.way, info.announcing);
 		struct_write(ret_info, &info, ret_info->struct_size);
 	}
 	pthread_mutex_unlock(&batches->lock);

@@ -28,7 +28,7 @@ struct batch_ring {
 	pthread_t thread;
 	bool end;         /* the thread is to end */
 	int error;        /* of the thread, which then has ended; or 0 */
-	char *text;       /* of the error, ERR_TEXT_MAX; NULL: no memory for it */
+	char *text;       /* of the error, ERR_TEXT_MAX */
 	uint64_t taken;   /* batches, so far: the next one is in slot taken % n */
 	uint32_t n_taken; /* slots that are */
 	uint64_t *starts; /* of all slots */
@@ -70,8 +70,7 @@ static void *run(void *user)
 		pthread_mutex_lock(&batches->lock);
 		if (r) {
 			ring->error = r;
-			if (ring->text)
-				name_copy(ring->text, ERR_TEXT_MAX, hm_errmsg());
+			name_copy(ring->text, ERR_TEXT_MAX, hm_errmsg());
 		} else {
 			slot->state = SLOT_READY;
 		}
@@ -206,7 +205,7 @@ int hm_batches_stop(struct hm_batches *batches)
 static int await_ready(struct hm_batches *batches, struct batch_ring *ring, uint64_t timeout_ns)
 {
 	struct timespec deadline;
-	int r;
+	int r = 0;
 
 	if (timeout_ns != UINT64_MAX)
 		deadline_after(timeout_ns, &deadline);
@@ -222,16 +221,17 @@ static int await_ready(struct hm_batches *batches, struct batch_ring *ring, uint
 			return err_set(-EBUSY,
 				       "hm_batches_take: all %u slots are taken: give one back",
 				       ring->n);
-		if (timeout_ns == UINT64_MAX)
-			r = pthread_cond_wait(&batches->changed, &batches->lock);
-		else
-			r = pthread_cond_timedwait(&batches->changed, &batches->lock,
-						   &deadline);
+		/* Looked at once more: it may have become ready at the last moment. */
 		if (r == ETIMEDOUT)
 			return err_set(-ETIME,
 				       "hm_batches_take: no batch was ready within %" PRIu64
 				       " ns",
 				       timeout_ns);
+		if (timeout_ns == UINT64_MAX)
+			r = pthread_cond_wait(&batches->changed, &batches->lock);
+		else
+			r = pthread_cond_timedwait(&batches->changed, &batches->lock,
+						   &deadline);
 	}
 }
 

@@ -89,6 +89,8 @@ int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uin
 
 /* The bytes of tokens [@first, @first + @n) are wanted soon: only begins it. */
 void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n);
+/* Were ranges of the reader's last job such as are announced: of files in C's order? */
+bool tokens_announced(const struct token_reader *reader);
 
 /*
  * Takes @n blocks, no longer than the reader's room allows. Errors are hm_tokens_read's. What
@@ -139,6 +141,7 @@ struct hm_batches {
 	uint32_t dtype;
 	uint32_t width; /* bytes of a token of x and y */
 	uint32_t ahead;
+	bool in_order; /* some file is in C's order: there are ranges to announce */
 
 	uint64_t batch;
 	uint64_t base; /* position that this run began at */

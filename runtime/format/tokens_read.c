@@ -5,6 +5,7 @@
  * files are asked whether they are as long as they were: the page that a file ends in reads
  * zeros behind the end, and no signal tells it.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,24 +51,46 @@ int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uin
 	return r;
 }
 
+/* Bytes [@from, @to) of the file. An advice: what comes of it shows when they are taken. */
+static void announce_bytes(const struct token_shard *shard, uint64_t from, uint64_t to)
+{
+	struct segment_list *list;
+
+	if (shard->map) {
+		from = round_down(from, page_size());
+		sys_madvise(shard->map->address + from, to - from, MADV_WILLNEED);
+		return;
+	}
+	list = segments_get(shard->buffer);
+	sys_fadvise(list->segment[0].fd, from, to - from, POSIX_FADV_WILLNEED);
+	segments_put(shard->buffer, list);
+}
+
 void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n)
 {
 	const struct token_shard *shard;
-	uint64_t now, from, to;
+	uint64_t now, from;
 	uint32_t i;
 
 	for (i = tokens_shard_of(tokens, first); n; first += now, n -= now, i++) {
 		shard = &tokens->shard[i];
 		now = min_u64(n, shard->first + shard->n - first);
 		/* In Fortran's order they are all over the file. */
-		if (!shard->map || shard->rank)
+		if (shard->rank)
 			continue;
 		from = shard->offset + (first - shard->first) * tokens->width;
-		to = from + now * tokens->width;
-		from = round_down(from, page_size());
-		/* An advice: what comes of it shows when the bytes are taken. */
-		sys_madvise(shard->map->address + from, to - from, MADV_WILLNEED);
+		announce_bytes(shard, from, from + now * tokens->width);
 	}
+}
+
+bool tokens_announced(const struct token_reader *reader)
+{
+	uint32_t i;
+
+	for (i = 0; i < reader->tokens->n_shard; i++)
+		if (reader->touched[i] && !reader->tokens->shard[i].rank)
+			return true;
+	return false;
 }
 
 /* ---- raw bytes, where they are not together ---- */
@@ -149,6 +172,7 @@ struct job {
 	const struct token_block *blocks;
 	uint64_t n;
 	const struct token_block *narrow; /* one with a token that does not fit; or NULL */
+	bool mapped;                      /* out of the maps */
 	int r;
 };
 
@@ -164,8 +188,7 @@ static bool widen_block(const struct token_reader *reader, const struct token_bl
 	return bad;
 }
 
-static int take_block(const struct job *job, const struct token_block *block, bool mapped,
-		      bool *ret_bad)
+static int take_block(const struct job *job, const struct token_block *block, bool *ret_bad)
 {
 	struct token_reader *reader = job->reader;
 	const struct hm_tokens *tokens = reader->tokens;
@@ -174,25 +197,25 @@ static int take_block(const struct job *job, const struct token_block *block, bo
 	int r;
 
 	/* Together in one map: in one pass. */
-	if (mapped && !shard->rank && n <= shard->n - at) {
+	if (job->mapped && !shard->rank && n <= shard->n - at) {
 		*ret_bad = widen_block(reader, block,
 				       shard->map->address + shard->offset + at * tokens->width,
 				       shard->swapped);
 		return 0;
 	}
-	r = fill_stage(reader, block->first, n, mapped);
+	r = fill_stage(reader, block->first, n, job->mapped);
 	if (!r)
 		*ret_bad = widen_block(reader, block, reader->stage, false);
 	return r;
 }
 
-static void take_blocks(struct job *job, bool mapped)
+static void take_blocks(struct job *job)
 {
 	bool bad = false;
 	uint64_t i;
 
 	for (i = 0; i < job->n; i++) {
-		job->r = take_block(job, &job->blocks[i], mapped, &bad);
+		job->r = take_block(job, &job->blocks[i], &bad);
 		if (bad && !job->r)
 			job->narrow = &job->blocks[i];
 		if (bad || job->r)
@@ -220,7 +243,7 @@ static int explain_fault(const struct hm_tokens *tokens, const struct hm_guard *
 
 /*
  * Apart, so that no variable is changed between setjmp() and its second return. False: there
- * can be no scope here now.
+ * can be no scope here now. What is read is taken in one, too: of where the tokens go.
  */
 static __attribute__((noinline)) bool take_guarded(struct job *job)
 {
@@ -236,7 +259,7 @@ static __attribute__((noinline)) bool take_guarded(struct job *job)
 		err_clear();
 		return false;
 	}
-	take_blocks(job, true);
+	take_blocks(job);
 	hm_guard_end(&guard);
 	return true;
 }
@@ -342,9 +365,12 @@ static int refuse_narrow(struct token_reader *reader, const struct token_block *
 		return r;
 	for (i = 0; i < n && !reader->widen[0](one, reader->stage + i * width, 1); i++)
 		;
-	/* Somebody writes to the file. */
 	if (i == n)
-		i = 0;
+		return err_set(-EOVERFLOW,
+			       "one of the %" PRIu64 " tokens from %" PRIu64
+			       " on was too large for %s, and is not now: somebody writes to "
+			       "the file",
+			       n, block->first, hm_dtype_name(reader->dtype));
 	widen_find(is_signed ? HM_DTYPE_I64 : HM_DTYPE_U64, dtype,
 		   false)(&value, reader->stage + i * width, 1);
 	if (is_signed)
@@ -394,13 +420,15 @@ void token_reader_end(struct token_reader *reader)
 int tokens_take(struct token_reader *reader, const struct token_block *blocks, uint64_t n)
 {
 	struct job job = { .reader = reader, .blocks = blocks, .n = n };
+	bool guarded = handler_flags() != HANDLER_NONE;
 
 	find_touched(reader, blocks, n);
-	reader->mapped = handler_flags() != HANDLER_NONE && all_mapped(reader);
-	if (reader->mapped)
-		reader->mapped = take_guarded(&job);
-	if (!reader->mapped)
-		take_blocks(&job, false);
+	job.mapped = guarded && all_mapped(reader);
+	if (!guarded || !take_guarded(&job)) {
+		job.mapped = false;
+		take_blocks(&job);
+	}
+	reader->mapped = job.mapped;
 	if (!job.r)
 		job.r = check_bytes(reader, blocks, n);
 	if (!job.r && job.narrow)
