@@ -123,10 +123,33 @@ static void shown(void)
 	folder_remove(folder);
 }
 
+/* Values of the upper half of uint64, all over the file: checked by their own places. */
+static void fortran(void)
+{
+	char *folder = folder_make(), *path;
+	struct command command = { .args = { "run", "tokens", "--json", "--block", "16",
+					     "--batch", "4", "--batches", "20", "--to",
+					     "uint64" } };
+	uint64_t values[600], i;
+	json_t *json;
+
+	for (i = 0; i < 600; i++)
+		values[i] = UINT64_MAX - i * 0x123456789u;
+	path = tokens_npy(folder, "a.npy", 1, "<u8", true, "(5, 4, 30)", values,
+			  sizeof(values));
+	command.args[11] = path;
+	json = run_json(&command);
+	CHECK_EQUAL(integer_of(json, "batches_announced"), 0);
+	CHECK(strstr(string_of(json, "why"), "Fortran's order"));
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
 static void wrong_usage(void)
 {
 	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 5001);
-	char *odd = folder_path(folder, "odd");
+	char *odd = folder_path(folder, "odd"), *empty = folder_path(folder, "empty");
 	const struct {
 		const char *args[7];
 		int status;
@@ -147,6 +170,9 @@ static void wrong_usage(void)
 		{ { "run", "tokens", "--device", "none", path }, 3, "cannot open the device" },
 		{ { "run", "saxpy", "--ramp" }, 2, "--ramp is an option of tokens" },
 		{ { "run", "histogram", "--seed", "3", path }, 2, "--seed is an option of" },
+		{ { "run", "tokens", "--ramp", "--batches", "6", path }, 2, "--batches 7" },
+		{ { "run", "tokens", empty }, 2, "empty" },
+		{ { "inspect", "--dtype", "u2", empty }, 1, "empty" },
 		{ { "inspect", "--dtype", "x", path }, 2, "--dtype" },
 		{ { "inspect", "--dtype", "u2", odd }, 1, "no whole tokens" },
 	};
@@ -155,6 +181,7 @@ static void wrong_usage(void)
 	size_t i;
 
 	file_write(folder, "odd", "abc", 3);
+	file_write(folder, "empty", "", 0);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		command = (struct command){ 0 };
 		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
@@ -170,6 +197,7 @@ static void wrong_usage(void)
 	check_failure_json(&outcome, EBADMSG);
 	outcome_free(&outcome);
 	free(odd);
+	free(empty);
 	free(path);
 	folder_remove(folder);
 }
@@ -237,6 +265,7 @@ static const struct test tests[] = {
 	{ "host", host, 60, TEST_ONCE },
 	{ "soft", soft, 60, TEST_ONCE },
 	{ "shown", shown, 60, TEST_ONCE },
+	{ "fortran", fortran, 60, TEST_ONCE },
 	{ "wrong_usage", wrong_usage, 60, TEST_ONCE },
 	{ "disturbed", disturbed, 60, TEST_ONCE },
 	{ "inspect", inspect, 60, TEST_ONCE },

@@ -22,7 +22,7 @@ struct inspect_head {
 /* A file, mapped as a whole. */
 struct contents_file {
 	const char *path;
-	void *address;
+	void *address; /* of its map; NULL: its file system shares none */
 	uint64_t size;
 	uint64_t data_offset; /* what is before it is the header */
 };

@@ -24,12 +24,12 @@
  * Of others' files that one may not write, mincore() says that all pages are there: the page
  * cache tells who reads what [mincore(2), since Linux 5.2].
  */
-static bool can_be_told(const char *path)
+static bool can_be_told(const struct contents_file *file)
 {
 	struct stat st;
 
-	return !stat(path, &st) &&
-	       (!geteuid() || st.st_uid == geteuid() || !access(path, W_OK));
+	return file->address && !stat(file->path, &st) &&
+	       (!geteuid() || st.st_uid == geteuid() || !access(file->path, W_OK));
 }
 
 /* Pages of bytes [@from, @to) that are in RAM; *@ret_pages: of how many. */
@@ -140,7 +140,11 @@ static void print_file(const struct contents_file *file)
 	printf("\n%s\n  %s, of which the header takes %s\n", shown,
 	       text_bytes(file->size, size), text_bytes(file->data_offset, header));
 	free(shown);
-	if (!can_be_told(file->path)) {
+	if (!file->address) {
+		puts("  in RAM: not known, as its file system shares no maps");
+		return;
+	}
+	if (!can_be_told(file)) {
 		puts("  in RAM: not known, as the kernel tells it the file's owner only, and\n"
 		     "  those who may write it");
 		return;
@@ -183,8 +187,8 @@ static void print_parts(const struct contents *contents, uint64_t rows)
 		there = resident(file, part->offset, part->offset + part->bytes, &pages);
 		printf("%14" PRIu64 " %9s %5" PRIu64 " %6s  %-8s %-14s %s\n", part->offset,
 		       text_bytes(part->bytes, bytes), alignment_of(part),
-		       can_be_told(file->path) ? percent(there, pages, share) : "?",
-		       part->dtype, shape, *shown ? shown : "''");
+		       can_be_told(file) ? percent(there, pages, share) : "?", part->dtype,
+		       shape, *shown ? shown : "''");
 		free(shown);
 		free(shape);
 	}
@@ -282,7 +286,7 @@ static json_t *resident_json(const struct contents_file *file, uint64_t from, ui
 {
 	uint64_t pages;
 
-	return can_be_told(file->path) ? number(resident(file, from, to, &pages)) : json_null();
+	return can_be_told(file) ? number(resident(file, from, to, &pages)) : json_null();
 }
 
 static json_t *string(const char *text)

@@ -73,8 +73,9 @@ static int read_contents(const struct inspect_head *head, struct contents *ret_c
 		r = hm_tokens_shard(opened->tokens, 0, &opened->info);
 	if (r) {
 		close_handle(opened);
-		return fail_library(r == -EBADMSG ? STATUS_WRONG : STATUS_ENVIRONMENT, r, NULL,
-				    "cannot open it");
+		return fail_library(r == -EBADMSG || r == -ENODATA ? STATUS_WRONG :
+								     STATUS_ENVIRONMENT,
+				    r, NULL, "cannot open it");
 	}
 	contents.handle = opened;
 	r = fill(head, opened, &contents);

@@ -85,6 +85,20 @@ static void make_phases(struct tokens_job *job)
 	}
 }
 
+/* What is told as fed was: no size without a batch. */
+static int check_phases(const struct tokens_job *job)
+{
+	char remedy[64];
+
+	if (job->options->batches >= job->n_phase)
+		return 0;
+	snprintf(remedy, sizeof(remedy), "--batches %u, or more", job->n_phase);
+	return fail(STATUS_USAGE, EINVAL, remedy,
+		    "run: --ramp feeds batches of %u sizes, one after another, and --batches "
+		    "is %" PRIu64,
+		    job->n_phase, job->options->batches);
+}
+
 static int make_batches(struct tokens_job *job)
 {
 	const struct hm_batches_desc desc = {
@@ -355,14 +369,16 @@ int run_tokens(const struct job_options *options)
 	struct tokens_job job = { .options = options };
 	int r, status;
 
-	status = look_at_files(options);
+	make_phases(&job);
+	status = check_phases(&job);
+	if (!status)
+		status = look_at_files(options);
 	if (status)
 		return status;
 	/* What is cut off while it is read is an error then. */
 	r = hm_handler_install(0);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r, NULL, "faults can't be handled");
-	make_phases(&job);
 	status = open_tokens(&job);
 	if (!status)
 		status = make_batches(&job);

@@ -111,6 +111,7 @@ void tokens_add_up(uint32_t dtype, const void *bytes, uint64_t n, uint64_t *sum,
 
 struct plain_file {
 	struct hm_tokens_shard_info info;
+	struct hm_npy_info npy; /* its shape; in Fortran's order only */
 	int fd;
 };
 
@@ -132,43 +133,78 @@ static int fail_read(const struct plain_file *file, int error)
 	return STATUS_WRONG;
 }
 
-/* Tokens [@first, @first + @n) as 64 bits. */
-static int read_values(const struct plain *plain, uint64_t first, uint64_t n)
+/* To plain->bytes. */
+static int read_part(const struct plain *plain, const struct plain_file *file, uint64_t offset,
+		     uint64_t length)
 {
-	uint32_t dtype = plain->job->info.dtype, width = hm_dtype_bits(dtype) / 8;
-	uint64_t *to = plain->values, now, i;
-	const struct plain_file *file = plain->file;
-	ssize_t got;
+	uint64_t done = 0;
+	ssize_t n;
 
-	for (; n; first += now, n -= now, file++) {
-		while (first >= file->info.first + file->info.tokens)
-			file++;
-		now = file->info.first + file->info.tokens - first;
-		now = now < n ? now : n;
-		got = pread(file->fd, plain->bytes, now * width,
-			    (off_t)(file->info.offset + (first - file->info.first) * width));
-		if (got != (ssize_t)(now * width))
-			return fail_read(file, got < 0 ? errno : 0);
-		for (i = 0; i < now; i++)
-			*to++ = value_of(dtype, plain->bytes + i * width,
-					 file->info.flags & HM_NPY_SWAPPED);
+	while (done < length) {
+		n = pread(file->fd, plain->bytes + done, length - done, (off_t)(offset + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return fail_read(file, n ? errno : 0);
+		done += (uint64_t)n;
 	}
 	return 0;
 }
 
-/* In Fortran's order what is behind one another is not so in the file: as the library has it. */
-static int read_any(const struct plain *plain, uint64_t first, uint64_t n)
+/* Where in the file number @at of the array is, which is in Fortran's order there. */
+static uint64_t place_of(const struct hm_npy_info *npy, uint64_t at)
 {
-	uint32_t i;
-	int r;
+	uint64_t stride = npy->elements, place = 0;
+	uint32_t d;
 
-	for (i = 0; i < plain->job->info.shards; i++)
-		if (plain->file[i].info.flags & HM_NPY_FORTRAN)
-			break;
-	if (i == plain->job->info.shards)
-		return read_values(plain, first, n);
-	r = hm_tokens_read(plain->job->tokens, first, n, HM_DTYPE_I64, plain->values);
-	return r ? fail_library(STATUS_WRONG, r, NULL, "cannot read the tokens again") : 0;
+	/* The last dimension is the fastest of the array, and the slowest of the file. */
+	for (d = npy->rank; d-- > 0; at /= npy->shape[d]) {
+		stride /= npy->shape[d];
+		place += at % npy->shape[d] * stride;
+	}
+	return place;
+}
+
+/* Tokens [@at, @at + @n) of one file, one at a time if they are all over it. */
+static int read_file(const struct plain *plain, const struct plain_file *file, uint64_t at,
+		     uint64_t n, uint64_t *to)
+{
+	uint32_t dtype = plain->job->info.dtype, width = hm_dtype_bits(dtype) / 8;
+	bool swapped = file->info.flags & HM_NPY_SWAPPED;
+	uint64_t i;
+	int status = 0;
+
+	if (file->info.flags & HM_NPY_FORTRAN) {
+		for (i = 0; i < n && !status; i++) {
+			status = read_part(plain, file,
+					   file->info.offset +
+						   place_of(&file->npy, at + i) * width,
+					   width);
+			to[i] = value_of(dtype, plain->bytes, swapped);
+		}
+		return status;
+	}
+	status = read_part(plain, file, file->info.offset + at * width, n * width);
+	for (i = 0; i < n && !status; i++)
+		to[i] = value_of(dtype, plain->bytes + i * width, swapped);
+	return status;
+}
+
+/* Tokens [@first, @first + @n) as 64 bits. */
+static int read_values(const struct plain *plain, uint64_t first, uint64_t n)
+{
+	const struct plain_file *file = plain->file;
+	uint64_t *to = plain->values, now;
+	int status = 0;
+
+	for (; n && !status; first += now, n -= now, to += now, file++) {
+		while (first >= file->info.first + file->info.tokens)
+			file++;
+		now = file->info.first + file->info.tokens - first;
+		now = now < n ? now : n;
+		status = read_file(plain, file, first - file->info.first, now, to);
+	}
+	return status;
 }
 
 static int compare(const struct tokens_job *job, uint64_t number, const struct token_sums *sums)
@@ -195,7 +231,7 @@ static int check_batches(const struct plain *plain)
 	for (b = 0; b < job->n_batch; b++) {
 		memset(&sums, 0, sizeof(sums));
 		for (i = 0; i < job->blocks[b]; i++, at++) {
-			status = read_any(plain, job->starts[at], block + 1);
+			status = read_values(plain, job->starts[at], block + 1);
 			if (status)
 				return status;
 			for (k = 0; k < block; k++) {
@@ -232,6 +268,15 @@ static int open_files(struct plain *plain)
 		file->fd = open(file->info.path, O_RDONLY | O_CLOEXEC);
 		if (file->fd < 0)
 			return fail_read(file, errno);
+		if (!(file->info.flags & HM_NPY_FORTRAN))
+			continue;
+		file->npy.struct_size = sizeof(file->npy);
+		r = hm_npy_query(file->info.path, &file->npy);
+		if (!r && file->npy.elements != file->info.tokens)
+			return fail_read(file, 0);
+		if (r)
+			return fail_library(STATUS_WRONG, r, NULL,
+					    "cannot read the shape again");
 	}
 	return 0;
 }
