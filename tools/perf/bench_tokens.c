@@ -28,6 +28,7 @@ struct scene {
 	char *folder, *path;
 	size_t bytes;
 	unsigned int n; /* batches a sample */
+	uint64_t seed;
 	struct hm_tokens *tokens;
 	struct hm_batches *batches;
 	struct hm_device *device;
@@ -82,10 +83,15 @@ static int evict(const struct scene *scene)
 	return r;
 }
 
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Some file systems have no other place: pages that stay after that. */
 static int count_resident(const struct scene *scene, size_t *ret_pages)
 {
-	size_t pages = scene->bytes / 4096, i, n = 0;
+	size_t pages = scene->bytes / page_size(), i, n = 0;
 	int fd = open(scene->path, O_RDONLY | O_CLOEXEC), r = 0;
 	unsigned char *there = calloc(1, pages);
 	void *at;
@@ -109,6 +115,10 @@ static int count_resident(const struct scene *scene, size_t *ret_pages)
 
 /* ---- ours ---- */
 
+/*
+ * Other blocks each time, as the peers' are: what was read before may still be in a cache
+ * below the file system, as a hypervisor's.
+ */
 static int open_batches(struct scene *scene)
 {
 	const struct hm_batches_desc desc = {
@@ -116,7 +126,7 @@ static int open_batches(struct scene *scene)
 		.order = HM_BATCHES_RANDOM,
 		.block = BLOCK,
 		.batch = BATCH,
-		.seed = 1,
+		.seed = ++scene->seed,
 	};
 	const char *path = scene->path;
 	int r;
@@ -214,7 +224,11 @@ static int begin(struct scene *scene, const char *name)
 
 	*scene = (struct scene){
 		.bytes = bench_options.small ? BYTES_SHORT : BYTES,
-		.peer = { .fd = -1, .ring = -1, .block = BLOCK, .batch = BATCH },
+		.peer = { .fd = -1,
+			  .ring = -1,
+			  .block = BLOCK,
+			  .batch = BATCH,
+			  .random = 88172645463325252u },
 	};
 	scene->peer.tokens = scene->bytes / sizeof(uint16_t);
 	scene->folder = bench_folder_make(name, scene->bytes);
@@ -301,6 +315,7 @@ static int measure_cold(struct scene *scene, bool ring)
 					    .ring = -1,
 					    .block = BLOCK,
 					    .batch = BATCH,
+					    .random = scene->peer.random,
 					    .tokens = scene->bytes / sizeof(uint16_t) };
 	return r == -ENOSYS || r == -EPERM || r == -EINVAL ? 0 : r;
 }
@@ -318,7 +333,7 @@ int bench_tokens_cold(void)
 		r = evict(&scene);
 	if (!r)
 		r = count_resident(&scene, &pages);
-	if (!r && pages > scene.bytes / 4096 / 20) {
+	if (!r && pages > scene.bytes / page_size() / 20) {
 		bench_skip(name, "the file stays in RAM, as on tmpfs: set TMPDIR");
 	} else if (!r) {
 		r = measure_cold(&scene, false);

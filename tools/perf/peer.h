@@ -182,7 +182,7 @@ struct peer_tokens {
 	uint64_t tokens;     /* of the file, uint16 */
 	size_t block, batch; /* tokens of a block, blocks of a batch */
 	uint16_t *bytes;
-	uint64_t random;
+	uint64_t random; /* not 0 */
 	void *queue;
 	size_t queue_length, sqes_length;
 	unsigned int *sq_tail, *sq_array, *cq_head, *cq_tail, sq_mask, cq_mask;
