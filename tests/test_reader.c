@@ -15,7 +15,7 @@
 static void test_policies(void)
 {
 	static const uint64_t sizes[] = { 0, 1, PAGE - 1, PAGE, PAGE + 1, 3 * MIB + 17 };
-	static const uint64_t windows[] = { 0, 1, 3 * PAGE, MIB };
+	static const uint64_t windows[] = { 0, 1, 3 * PAGE, MIB, UINT64_MAX };
 	char *folder = folder_make(), *path;
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;

@@ -96,6 +96,33 @@ static void test_refused(void)
 	CHECK_EQUAL(choice.policy, 99);
 }
 
+/* Windows as large as they can be asked for: no larger than the file, and no overflow. */
+static void test_windows(void)
+{
+	static const uint64_t sizes[] = {
+		0, 1, PAGE + 1, GIB(4), 0x5555555555556000, INT64_MAX
+	};
+	static const uint64_t windows[] = { INT64_MAX, UINT64_MAX - PAGE + 2, UINT64_MAX };
+	struct reader_wish wish = { .pattern = HM_PATTERN_SEQUENTIAL };
+	struct reader_facts facts;
+	struct reader_choice choice;
+	uint64_t total;
+	size_t i, j;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		for (j = 0; j < ARRAY_SIZE(windows); j++)
+			for (wish.policy = 0; wish.policy <= HM_POLICY_DIRECT; wish.policy++) {
+				facts = facts_of(sizes[i]);
+				wish.window = windows[j];
+				CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+				CHECK(choice.window >= PAGE);
+				CHECK_EQUAL(choice.window % PAGE, 0);
+				CHECK(choice.window < sizes[i] + 2 * PAGE);
+				CHECK(!__builtin_mul_overflow(choice.window,
+							      choice.ahead + 9ull, &total));
+			}
+}
+
 /* Whatever is asked for: windows in whole pages, and what they cost is in the budget. */
 static void test_budgets(void)
 {
@@ -200,13 +227,10 @@ static void test_file_systems(void)
 }
 
 static const struct test tests[] = {
-	{ "table", test_table, 10, 0 },
-	{ "refused", test_refused, 10, 0 },
-	{ "budgets", test_budgets, 20, 0 },
-	{ "random", test_pieces, 10, 0 },
-	{ "ahead", test_ahead, 10, 0 },
-	{ "fs", test_file_systems, 10, 0 },
-	{ NULL, NULL, 0, 0 },
+	{ "table", test_table, 10, 0 },     { "refused", test_refused, 10, 0 },
+	{ "windows", test_windows, 10, 0 }, { "budgets", test_budgets, 20, 0 },
+	{ "random", test_pieces, 10, 0 },   { "ahead", test_ahead, 10, 0 },
+	{ "fs", test_file_systems, 10, 0 }, { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

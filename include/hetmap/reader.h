@@ -101,7 +101,8 @@ struct hm_reader_info {
  * The range is the whole file, as by hm_reader_range(reader, 0, 0, pattern, policy).
  * Reading begins with the first hm_reader_next() or hm_reader_announce().
  *
- * A window is rounded up to whole pages, and made smaller where the budget asks for it.
+ * A window is rounded up to whole pages, and made smaller where the budget asks for it, or
+ * the file has less.
  *
  * Errors: -ENOENT, -EACCES and their like, of open(2); -EISDIR; -EINVAL no regular file
  * (the text says what it is), an unknown pattern, policy or flag; -ENOBUFS the budget is

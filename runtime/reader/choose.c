@@ -28,6 +28,8 @@
  * pages of 4 KiB: 0.7 of the time at 128 KiB, but 1.5 times at 8 MiB, and twice the CPU's.
  */
 #define READ_AHEAD_ENOUGH MIB(2)
+/* More than any address space has: their sums are no overflow. */
+#define WINDOW_MOST (GIB(1) << 20)
 /* io_uring: windows in memory, the one that is in use included. */
 #define QUEUED_WINDOWS 3
 
@@ -154,6 +156,15 @@ static int refuse_budget(const struct reader_wish *wish, uint64_t least, const c
 		       wish->budget, what, least);
 }
 
+/* As asked for, but no larger than @most, in whole pages; @chosen where it was not. */
+static uint64_t window_of(const struct reader_facts *facts, const struct reader_wish *wish,
+			  uint64_t chosen, uint64_t most)
+{
+	uint64_t window = wish->window ? min_u64(wish->window, max_u64(most, 1)) : chosen;
+
+	return round_up(min_u64(window, WINDOW_MOST), facts->page);
+}
+
 /* Windows that are mapped, one at a time. */
 static int size_mapped(const struct reader_facts *facts, const struct reader_wish *wish,
 		       struct reader_choice *choice)
@@ -164,8 +175,7 @@ static int size_mapped(const struct reader_facts *facts, const struct reader_wis
 	if (!most || (wish->budget && wish->budget < least))
 		return refuse_budget(wish, least, "a mapped page and its tables");
 	choice->mapped = true;
-	choice->window = round_up(wish->window ? wish->window : WINDOW_MAPPED, facts->page);
-	choice->window = min_u64(choice->window, most);
+	choice->window = min_u64(window_of(facts, wish, WINDOW_MAPPED, facts->size), most);
 	/* A window in whole tables is mapped by fewer of them. */
 	if (!wish->window && choice->window > MIB(2))
 		choice->window = round_down(choice->window, MIB(2));
@@ -184,10 +194,10 @@ static int size_read(const struct reader_facts *facts, const struct reader_wish 
 {
 	bool queued = choice->policy != HM_POLICY_READ;
 	uint32_t n = queued ? QUEUED_WINDOWS : 1;
-	uint64_t window = wish->window ? wish->window : queued ? WINDOW_QUEUED : WINDOW_READ;
-	uint64_t most, tables;
+	uint64_t chosen = queued ? WINDOW_QUEUED : WINDOW_READ, window, most, tables;
 
-	window = round_up(min_u64(window, max_u64(facts->length, 1)), facts->page);
+	chosen = min_u64(chosen, max_u64(facts->length, 1));
+	window = window_of(facts, wish, chosen, facts->length);
 	if (wish->budget) {
 		/* Such memory has tables, too. */
 		most = mapped_within(wish->budget, facts->page);
