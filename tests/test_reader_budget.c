@@ -92,6 +92,41 @@ static void test_budget_random(void)
 	folder_remove(folder);
 }
 
+/* One piece larger than the budget comes in parts, and none of them is more than that. */
+static void test_budget_piece(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	struct hm_piece pieces[2] = { { 3, 48 * MIB }, { MIB, 48 * MIB + 5 } };
+	uint64_t before, most, total = pieces[0].bytes + pieces[1].bytes;
+	char *out = malloc(total);
+	struct hm_reader_desc desc;
+	struct hm_reader *reader;
+	uint32_t policy;
+
+	CHECK_FATAL(out != NULL);
+	file_sparse(folder, "data", 64 * MIB);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (policy = HM_POLICY_FAULT; policy <= HM_POLICY_POPULATE; policy++) {
+		desc = reader_desc(HM_PATTERN_RANDOM, policy, 0, BUDGET);
+		CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
+		CHECK(reader_info(reader).map != NULL);
+		memset(out, 1, total);
+		before = held();
+		CHECK_OK(hm_reader_gather(reader, pieces, 2, out));
+		most = held() - before;
+		CHECK(is_zero(out, 0, total));
+		if (!TEST_ASAN && !TEST_TSAN && most > BUDGET + SLACK)
+			test_fail(__FILE__, __LINE__, "%s had %llu bytes",
+				  hm_policy_name(policy), (unsigned long long)most);
+		CHECK(reader_info(reader).peak <= BUDGET);
+		hm_reader_unref(reader);
+	}
+	CHECK_OK(hm_handler_remove());
+	free(out);
+	free(path);
+	folder_remove(folder);
+}
+
 static void touch(const void *data, uint64_t bytes)
 {
 	const volatile char *byte = data;
@@ -163,6 +198,7 @@ static void test_budget_sequential(void)
 static const struct test tests[] = {
 	{ "offsets", test_offsets, 30, 0 },
 	{ "random", test_budget_random, 60, TEST_ONCE },
+	{ "piece", test_budget_piece, 60, TEST_ONCE },
 	{ "sequential", test_budget_sequential, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -190,13 +190,18 @@ static void populate(const struct phase *phase, const struct hm_piece *pieces,
 {
 	uint64_t at, begin, end, page = page_size();
 
-	for (at = from.at; at < to.at; at++) {
-		begin = round_down(pieces[at].offset, page);
-		end = round_up(pieces[at].offset + pieces[at].bytes, page);
+	for (at = from.at; at <= to.at; at++) {
+		/* Of a piece in parts this one: all of it may be more than the budget. */
+		begin = at == from.at ? from.done : 0;
+		if (at == to.at && to.done <= begin)
+			break;
+		end = at == to.at ? to.done : pieces[at].bytes;
+		if (end <= begin)
+			continue;
+		begin = round_down(pieces[at].offset + begin, page);
+		end = round_up(pieces[at].offset + end, page);
 		/* What can't be brought in is an error of the copy. */
-		if (pieces[at].bytes)
-			sys_madvise(phase->whole->address + begin, end - begin,
-				    MADV_POPULATE_READ);
+		sys_madvise(phase->whole->address + begin, end - begin, MADV_POPULATE_READ);
 	}
 }
 
