@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* Readers of files that are cut off, and of a system that fails; many of them, and threads. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "inject.h"
+#include "reader/uring.h"
 #include "reader_support.h"
 
 /* ---- cut off ---- */
@@ -288,6 +290,72 @@ static void test_threads(void)
 	folder_remove(folder);
 }
 
+/* ---- reads in flight ---- */
+
+/* A read of a pipe, which is in flight until somebody writes to it. */
+struct waiting {
+	struct uring *ring;
+	struct uring_group group;
+	int pipe[2];
+	char byte;
+};
+
+static void *begin_waiting(void *user)
+{
+	struct waiting *waiting = user;
+	struct uring_read read = {
+		.fd = waiting->pipe[0],
+		.to = &waiting->byte,
+		.length = 1,
+		.wanted = 1,
+		.unit = 1,
+		.own = true,
+		.group = &waiting->group,
+	};
+	uint32_t slot;
+
+	CHECK_OK(uring_slot(waiting->ring, &slot));
+	uring_read(waiting->ring, slot, &read);
+	CHECK_OK(uring_submit(waiting->ring));
+	CHECK_EQUAL(waiting->group.pending, 1);
+	return NULL;
+}
+
+static bool make_waiting(struct waiting *waiting)
+{
+	*waiting = (struct waiting){ 0 };
+	if (uring_open(2, &waiting->ring)) {
+		test_skip("kernel", "no io_uring: %s", hm_errmsg());
+		return false;
+	}
+	CHECK_EQUAL(pipe2(waiting->pipe, O_CLOEXEC), 0);
+	return true;
+}
+
+static void end_waiting(struct waiting *waiting)
+{
+	uring_close(waiting->ring);
+	close(waiting->pipe[0]);
+	close(waiting->pipe[1]);
+}
+
+/* What a thread began goes on when it has ended. */
+static void test_thread_ends(void)
+{
+	struct waiting waiting;
+	pthread_t thread;
+
+	if (!make_waiting(&waiting))
+		return;
+	CHECK_EQUAL(pthread_create(&thread, NULL, begin_waiting, &waiting), 0);
+	pthread_join(thread, NULL);
+	CHECK_EQUAL(write(waiting.pipe[1], "x", 1), 1);
+	CHECK_OK(uring_wait(waiting.ring, &waiting.group));
+	CHECK_EQUAL(waiting.group.error, 0);
+	CHECK_EQUAL(waiting.byte, 'x');
+	end_waiting(&waiting);
+}
+
 static void use_parents(void *user)
 {
 	struct hm_reader *reader = user;
@@ -324,6 +392,7 @@ static const struct test tests[] = {
 	{ "give_back_fails", test_give_back_fails, 60, TEST_ONCE },
 	{ "many", test_many, 60, TEST_ONCE },
 	{ "threads", test_threads, 60, 0 },
+	{ "thread_ends", test_thread_ends, 20, 0 },
 	{ "forked", test_forked, 20, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -275,6 +275,7 @@ static int begin_read(struct hm_reader *reader, struct uring_group *group, uint6
 		read.skip = (uint32_t)(offset - read.offset);
 		read.to = phase->bounce->address + slot * phase->choice.read;
 		read.copy_to = out;
+		read.own = true;
 	}
 	*ret_bytes = min_u64(bytes, phase->choice.read - read.skip);
 	read.wanted = read.skip + (uint32_t)*ret_bytes;

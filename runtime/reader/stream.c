@@ -92,6 +92,7 @@ static int begin_window(struct hm_reader *reader)
 			.offset = at,
 			.wanted = (uint32_t)min_u64(phase->choice.read, to - at),
 			.unit = (uint32_t)unit,
+			.own = true,
 			.group = &slot->group,
 		};
 

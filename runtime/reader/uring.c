@@ -112,6 +112,10 @@ static void complete(struct uring *ring, struct slot *slot, int result)
 {
 	bool again = result == -EAGAIN || result == -EINTR;
 
+	/* So a read ends whose thread has ended: the next try is the thread's that waits. */
+	if (slot->read.own && (result == -ECANCELED || result == -EFAULT))
+		again = true;
+
 	if (result > 0) {
 		slot->done += (uint32_t)result;
 		if (slot->done >= slot->read.wanted)

@@ -28,6 +28,7 @@ struct uring_read {
 	char *copy_to;   /* NULL: it is where it is to be */
 	uint32_t unit;   /* reads begin at multiples of it: a shorter one was the file's end */
 	uint32_t skip;   /* so many bytes of @to are not copied there, of those wanted */
+	bool own;        /* @to is memory of the reader's, which can be written to */
 	struct uring_group *group;
 };
 
