@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "inject.h"
@@ -356,6 +357,43 @@ static void test_thread_ends(void)
 	end_waiting(&waiting);
 }
 
+static void *write_later(void *user)
+{
+	usleep(200000);
+	CHECK_EQUAL(write(*(int *)user, "x", 1), 1);
+	return NULL;
+}
+
+/* Milliseconds of a processor, and how often it was lost or given up without need. */
+static uint64_t busy(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000 +
+	       (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+	       (uint64_t)usage.ru_nivcsw;
+}
+
+/* Waiting for what is in flight takes no processor. */
+static void test_drain(void)
+{
+	struct waiting waiting;
+	pthread_t thread;
+	uint64_t before;
+
+	if (!make_waiting(&waiting))
+		return;
+	begin_waiting(&waiting);
+	CHECK_EQUAL(pthread_create(&thread, NULL, write_later, &waiting.pipe[1]), 0);
+	before = busy();
+	uring_drain(waiting.ring);
+	CHECK(busy() - before < 20);
+	CHECK_EQUAL(waiting.group.pending, 0);
+	pthread_join(thread, NULL);
+	end_waiting(&waiting);
+}
+
 static void use_parents(void *user)
 {
 	struct hm_reader *reader = user;
@@ -393,6 +431,7 @@ static const struct test tests[] = {
 	{ "many", test_many, 60, TEST_ONCE },
 	{ "threads", test_threads, 60, 0 },
 	{ "thread_ends", test_thread_ends, 20, 0 },
+	{ "drain", test_drain, 20, 0 },
 	{ "forked", test_forked, 20, 0 },
 	{ NULL, NULL, 0, 0 },
 };

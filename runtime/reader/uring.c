@@ -200,16 +200,18 @@ int uring_wait(struct uring *ring, const struct uring_group *group)
 void uring_drain(struct uring *ring)
 {
 	struct io_uring_cqe *cqe;
+	int r;
 
 	/* What was never submitted never will be. */
 	while (ring->in_flight > io_uring_sq_ready(&ring->uring)) {
-		if (!io_uring_peek_cqe(&ring->uring, &cqe)) {
+		/* Enters the kernel, submits nothing. */
+		r = io_uring_wait_cqe(&ring->uring, &cqe);
+		if (!r) {
 			struct slot *slot = &ring->slot[io_uring_cqe_get_data64(cqe)];
 
 			io_uring_cqe_seen(&ring->uring, cqe);
 			end(ring, slot, -ECANCELED);
-		} else {
-			/* Also enters the kernel, which completions wait for. */
+		} else if (r != -EINTR) {
 			sched_yield();
 		}
 	}
