@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "reader/account.h"
 #include "reader/choose.h"
 
 #include "harness.h"
@@ -189,6 +190,30 @@ static void test_pieces(void)
 	CHECK_ERROR(-ENOBUFS, reader_choose(&facts, &wish, &choice));
 }
 
+/* In the least budget a block fits wherever it is, with pages of any size. */
+static void test_account(void)
+{
+	const uint64_t size = GIB(2);
+	struct account account;
+	uint64_t page, budget, least, line, at;
+
+	for (page = KIB(4); page <= KIB(64); page *= 4) {
+		least = reader_account_least(size, page);
+		for (budget = least; budget < MIB(64); budget += budget / 7)
+			for (line = MIB(2); line < size; line *= 4) {
+				CHECK_OK_FATAL(account_begin(&account, size, budget, page));
+				CHECK_FATAL(!account.unlimited);
+				CHECK(account.most >= READER_BLOCK && account.most < budget);
+				/* Across a block's end, and a table's. */
+				at = line - 1;
+				CHECK(account_add(&account, at, account.most));
+				CHECK(account.cost <= budget);
+				CHECK(!account_add(&account, GIB(1) + 1, budget));
+				account_end(&account);
+			}
+	}
+}
+
 /* A device that reads little ahead by itself is told more often. */
 static void test_ahead(void)
 {
@@ -227,10 +252,15 @@ static void test_file_systems(void)
 }
 
 static const struct test tests[] = {
-	{ "table", test_table, 10, 0 },     { "refused", test_refused, 10, 0 },
-	{ "windows", test_windows, 10, 0 }, { "budgets", test_budgets, 20, 0 },
-	{ "random", test_pieces, 10, 0 },   { "ahead", test_ahead, 10, 0 },
-	{ "fs", test_file_systems, 10, 0 }, { NULL, NULL, 0, 0 },
+	{ "table", test_table, 10, 0 },
+	{ "refused", test_refused, 10, 0 },
+	{ "windows", test_windows, 10, 0 },
+	{ "budgets", test_budgets, 20, 0 },
+	{ "random", test_pieces, 10, 0 },
+	{ "account", test_account, 10, 0 },
+	{ "ahead", test_ahead, 10, 0 },
+	{ "fs", test_file_systems, 10, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

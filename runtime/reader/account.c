@@ -14,13 +14,15 @@
 #include "segments.h"
 #include "sys.h"
 
-#define TABLE MIB(2) /* what one page of a page table maps */
-
-int account_begin(struct account *account, uint64_t size, uint64_t budget)
+int account_begin(struct account *account, uint64_t size, uint64_t budget, uint64_t page)
 {
-	uint64_t page = page_size();
+	uint64_t rest;
 
-	*account = (struct account){ .budget = budget };
+	*account = (struct account){
+		.budget = budget,
+		.page = page,
+		.in_table = page / sizeof(uint64_t) * page,
+	};
 	if (budget >= reader_mapped_cost(size, page)) {
 		account->unlimited = true;
 		account->cost = reader_mapped_cost(size, page);
@@ -28,7 +30,7 @@ int account_begin(struct account *account, uint64_t size, uint64_t budget)
 		return 0;
 	}
 	account->n_block = size / READER_BLOCK + 1;
-	account->n_table = size / TABLE + 1;
+	account->n_table = size / account->in_table + 1;
 	account->block = sys_calloc(account->n_block / 64 + 1, sizeof(uint64_t));
 	account->table = sys_calloc(account->n_table / 64 + 1, sizeof(uint64_t));
 	if (!account->block || !account->table) {
@@ -39,8 +41,8 @@ int account_begin(struct account *account, uint64_t size, uint64_t budget)
 	account->least = reader_account_bytes(size) + 4 * page;
 	account->cost = account->least;
 	/* A piece may begin and end inside of a block, and of what a table maps. */
-	account->most = (budget - account->least) * 15 / 16;
-	account->most = round_down(account->most - READER_BLOCK, READER_BLOCK);
+	rest = budget - account->least - READER_BLOCK - 2 * page;
+	account->most = round_down(rest - rest / account->in_table * page, READER_BLOCK);
 	return 0;
 }
 
@@ -75,18 +77,18 @@ static void set(uint64_t *bits, uint64_t first, uint64_t last)
 
 bool account_add(struct account *account, uint64_t offset, uint64_t bytes)
 {
-	uint64_t last = offset + bytes - 1, cost;
+	uint64_t last = offset + bytes - 1, table = account->in_table, cost;
 
 	if (likely(account->unlimited) || !bytes)
 		return true;
 	cost = count_clear(account->block, offset / READER_BLOCK, last / READER_BLOCK) *
 		       READER_BLOCK +
-	       count_clear(account->table, offset / TABLE, last / TABLE) * page_size();
+	       count_clear(account->table, offset / table, last / table) * account->page;
 	if (account->cost + cost > account->budget)
 		return false;
 	account->cost += cost;
 	set(account->block, offset / READER_BLOCK, last / READER_BLOCK);
-	set(account->table, offset / TABLE, last / TABLE);
+	set(account->table, offset / table, last / table);
 	return true;
 }
 

@@ -12,16 +12,20 @@
 struct account {
 	bool unlimited; /* all of the file is within the budget */
 	uint64_t budget;
-	uint64_t least; /* with nothing touched: the account itself */
-	uint64_t cost;  /* with what is touched now */
-	uint64_t most;  /* bytes of one piece that fit for certain */
+	uint64_t least;          /* with nothing touched: the account itself */
+	uint64_t cost;           /* with what is touched now */
+	uint64_t most;           /* bytes of one piece that fit for certain */
+	uint64_t page, in_table; /* and what one page of a page table maps */
 	uint64_t n_block, n_table;
 	uint64_t *block; /* a bit each */
 	uint64_t *table;
 };
 
-/* -ENOMEM. Of an empty file it is empty. */
-int account_begin(struct account *account, uint64_t size, uint64_t budget);
+/*
+ * -ENOMEM. Of an empty file it is empty. @budget is reader_account_least() at least, or
+ * enough for all of the file.
+ */
+int account_begin(struct account *account, uint64_t size, uint64_t budget, uint64_t page);
 void account_end(struct account *account);
 
 /* False: with these bytes, at most account->most of them, it would be over the budget. */

@@ -47,6 +47,14 @@ uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page)
 	return whole + (whole / MIB(2) + 4) * page;
 }
 
+uint64_t reader_account_least(uint64_t size, uint64_t page)
+{
+	/* Two blocks and two tables, which a piece of one block may touch. */
+	uint64_t touched = 2 * READER_BLOCK + max_u64(READER_BLOCK, 2 * page);
+
+	return reader_mapped_cost(touched, page) + reader_account_bytes(size);
+}
+
 /* The most bytes whose cost is in @budget, whole pages; 0: none. */
 static uint64_t mapped_within(uint64_t budget, uint64_t page)
 {
@@ -220,8 +228,7 @@ static int size_read(const struct reader_facts *facts, const struct reader_wish 
 static int size_random(const struct reader_facts *facts, const struct reader_wish *wish,
 		       struct reader_choice *choice)
 {
-	uint64_t least = reader_mapped_cost(3 * READER_BLOCK, facts->page) +
-			 reader_account_bytes(facts->size);
+	uint64_t least = reader_account_least(facts->size, facts->page);
 	bool map = choice->policy <= HM_POLICY_POPULATE;
 
 	choice->window = facts->page;

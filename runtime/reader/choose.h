@@ -74,4 +74,7 @@ static inline uint64_t reader_account_bytes(uint64_t size)
 	return (size / READER_BLOCK / 64 + size / MIB(2) / 64 + 2) * sizeof(uint64_t);
 }
 
+/* The least budget that a map of the whole file, and its account, can do with. */
+uint64_t reader_account_least(uint64_t size, uint64_t page);
+
 #endif

@@ -169,8 +169,15 @@ static int take(struct phase *phase, const struct hm_piece *pieces, uint64_t n,
 		part = min_u64(pieces[to.at].bytes - to.done, account->most);
 		if (!account_add(account, pieces[to.at].offset + to.done, part)) {
 			/* What was taken is copied first: its pages are not touched twice. */
-			if (fresh || to.at != from.at || to.done != from.done)
+			if (to.at != from.at || to.done != from.done)
 				break;
+			/* The least budget is for certain enough for some bytes. */
+			if (fresh)
+				return err_set(-ENOBUFS,
+					       "a budget of %" PRIu64
+					       " bytes is too small for %" PRIu64
+					       " at %" PRIu64,
+					       account->budget, part, pieces[to.at].offset);
 			r = account_give_back(account, phase->whole);
 			if (r)
 				return r;

@@ -223,7 +223,8 @@ static int equip(struct hm_reader *reader, struct phase *phase)
 		return 0;
 	/* A fault would read as much around it as the device reads ahead, megabytes. */
 	sys_madvise(phase->whole->address, phase->whole->span, MADV_RANDOM);
-	return account_begin(&phase->account, phase->facts.size, phase->choice.budget);
+	return account_begin(&phase->account, phase->facts.size, phase->choice.budget,
+			     phase->facts.page);
 }
 
 int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
