@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -296,7 +297,75 @@ static void test_no_map(void)
 	hm_reader_unref(reader);
 }
 
+static int next_few(struct hm_reader *reader, uint64_t total)
+{
+	const void *data;
+	uint64_t bytes;
+	int r;
+
+	do {
+		r = hm_reader_next(reader, &data, NULL, &bytes);
+		if (r)
+			return r;
+		CHECK(is_zero(data, 0, bytes));
+		total -= bytes;
+	} while (bytes);
+	CHECK_EQUAL(total, 0);
+	return 0;
+}
+
+static void read_with_little_room(void *user)
+{
+	struct hm_piece piece = { 99 * GIB, 100 };
+	struct hm_reader_desc desc;
+	struct hm_reader *reader;
+	uint32_t pattern, policy;
+	struct rlimit limit;
+	char out[100];
+
+	limit.rlim_cur = limit.rlim_max = test_status_bytes("VmSize") + 256 * MIB;
+	CHECK_FATAL(!setrlimit(RLIMIT_AS, &limit));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (pattern = 0; pattern < 2; pattern++)
+		for (policy = HM_POLICY_AUTO; policy <= HM_POLICY_DIRECT; policy++) {
+			if (!reader_can(user, policy))
+				continue;
+			desc = reader_desc(pattern, policy, 0, 8 * MIB);
+			CHECK_OK_FATAL(hm_reader_open(user, &desc, &reader));
+			CHECK(!(reader_info(reader).flags & HM_READER_NO_MAP));
+			CHECK(reader_info(reader).map == NULL);
+			memset(out, 1, sizeof(out));
+			CHECK_OK(hm_reader_gather(reader, &piece, 1, out));
+			CHECK(is_zero(out, 0, sizeof(out)));
+			CHECK_OK(hm_reader_range(reader, 99 * GIB, 99 * GIB + 9 * MIB, 0,
+						 policy));
+			CHECK_OK_FATAL(next_few(reader, 9 * MIB));
+			hm_reader_unref(reader);
+		}
+}
+
+/* A file larger than the address space has room for: it is read, and mapped in windows. */
+static void test_no_room(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+
+	if (TEST_ASAN || TEST_TSAN) {
+		test_skip("sanitizer", "its shadow has the address space");
+	} else {
+		file_sparse(folder, "data", 100 * GIB);
+		CHECK_EQUAL(test_fork(read_with_little_room, path), 0);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
 /* ---- chosen ---- */
+
+/* Of a network file system, or one that a process serves: it is read then. */
+static bool by_reading(const struct hm_reader_info *info)
+{
+	return info->flags & HM_READER_NETWORK || strstr(info->why, "process that serves it");
+}
 
 static void test_chosen(void)
 {
@@ -308,20 +377,21 @@ static void test_chosen(void)
 	CHECK_EQUAL(fsync(fd), 0);
 	reader = reader_open(path, HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO);
 	info = reader_info(reader);
-	CHECK_EQUAL(info.resident, 100);
-	CHECK(info.flags & HM_READER_NETWORK || info.policy == HM_POLICY_FAULT);
+	/* Little memory may have lost some of it already; a network, a server: see below. */
+	CHECK(info.resident >= 90);
+	CHECK(by_reading(&info) || info.policy == HM_POLICY_FAULT);
 	CHECK(info.ram > 0 && *info.file_system);
-	CHECK(strstr(info.why, "100 % of a sample") && strstr(info.why, info.file_system));
+	CHECK(strstr(info.why, "% of a sample") && strstr(info.why, info.file_system));
 
 	/* The same file, out of memory: chosen anew. */
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	CHECK_OK(hm_reader_range(reader, 0, 0, HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO));
 	info = reader_info(reader);
-	if (!info.resident && !(info.flags & HM_READER_NETWORK))
+	if (!info.resident && !by_reading(&info))
 		CHECK_EQUAL(info.policy, HM_POLICY_AHEAD);
 	CHECK_OK(hm_reader_range(reader, 0, 0, HM_PATTERN_RANDOM, HM_POLICY_AUTO));
 	info = reader_info(reader);
-	if (!info.resident && !(info.flags & HM_READER_NETWORK))
+	if (!info.resident && !by_reading(&info))
 		CHECK_EQUAL(info.policy, HM_POLICY_ANNOUNCE);
 	hm_reader_unref(reader);
 	close(fd);
@@ -370,6 +440,7 @@ static const struct test tests[] = {
 	{ "refused", test_refused, 10, 0 },
 	{ "private_map", test_private_map, 10, 0 },
 	{ "no_map", test_no_map, 10, 0 },
+	{ "no_room", test_no_room, 30, 0 },
 	{ "chosen", test_chosen, 20, 0 },
 	{ "looked_at_again", test_looked_at_again, 20, 0 },
 	{ NULL, NULL, 0, 0 },

@@ -204,7 +204,8 @@ HM_API int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *p
  * By HM_POLICY_ANNOUNCE, _AHEAD and _POPULATE the reading of all of them is begun first; so
  * it need not be announced, unless there is other work to do meanwhile. Copies of a range of
  * HM_PATTERN_RANDOM are out of the map, in a guarded scope, where the handler was installed
- * when the range was set (hm_handler_install), and by pread(2) otherwise: a file that was
+ * when the range was set (hm_handler_install), and the address space had room for all of the
+ * file, and by pread(2) otherwise: a file that was
  * cut off, or storage that fails, is an error and no signal either way. An error may leave a
  * part of @to written.
  *

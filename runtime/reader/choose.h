@@ -27,9 +27,9 @@ struct reader_facts {
 	bool mappable;       /* MAP_SHARED, or MAP_PRIVATE */
 	bool private_map;
 	bool several; /* files: nothing of them is mapped, or in flight */
-	bool guarded; /* the handler is installed: copies out of a map are safe */
-	bool uring;   /* io_uring can be had */
-	bool direct;  /* O_DIRECT can be had */
+	bool guarded; /* the handler is installed: copies out of a map, if there is one, are safe */
+	bool uring;  /* io_uring can be had */
+	bool direct; /* O_DIRECT can be had */
 	uint64_t page;
 };
 

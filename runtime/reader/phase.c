@@ -168,7 +168,10 @@ static int set_range(struct phase *phase, uint64_t size, uint64_t begin, uint64_
 	return 0;
 }
 
-/* Where the file system lets it: a reader does without, if it has to. */
+/*
+ * Where the file system lets it: a reader does without, if it has to. Where the address
+ * space has no room for all of it there may be some for windows: the buffer stays.
+ */
 static int map_whole(struct hm_reader *reader, uint64_t size, struct phase *phase)
 {
 	const struct hm_buffer_desc desc = {
@@ -185,7 +188,7 @@ static int map_whole(struct hm_reader *reader, uint64_t size, struct phase *phas
 	if (r)
 		return r == -EINVAL || r == -ENODATA ? 0 : r;
 	r = hm_map_create(phase->buffer, &all, &phase->whole);
-	if (!r)
+	if (!r || r == -ENOMEM || r == -EAGAIN)
 		return 0;
 	hm_buffer_unref(phase->buffer);
 	phase->buffer = NULL;
@@ -246,6 +249,10 @@ int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
 		goto err_phase;
 	facts_find(reader->fd, &st, phase->end - phase->begin, phase->whole, phase->fs_name,
 		   &phase->facts);
+	if (phase->buffer && !phase->whole) {
+		phase->facts.mappable = true;
+		phase->facts.guarded = false;
+	}
 	phase->facts.several = reader->files;
 	r = reader_choose(&phase->facts, wish, &phase->choice);
 	if (!r)
