@@ -11,6 +11,8 @@
 #define FS_NETWORK (1u << 0) /* another machine's: its errors come late, its pages age */
 #define FS_SERVED (1u << 1)  /* a process's: each fault is a question to it */
 #define FS_MEMORY (1u << 2)  /* is itself memory: nothing is read ahead, O_DIRECT is none */
+/* A lock drops what the kernel has of the file, pages of maps, too [do_setlk() of fs/nfs]. */
+#define FS_LOCK_DROPS (1u << 3)
 
 struct file_system {
 	uint32_t type; /* f_type; some are longer where they have a sign */

@@ -51,12 +51,15 @@ int network_check_buffer(int fd, uint32_t flags)
 	if (flags & HM_BUFFER_READ_ONLY)
 		return err_set(0,
 			       "it is on %s: what other machines store in it later is not "
-			       "seen, unless hm_file_refresh() is called",
-			       fs->name);
+			       "sure to be seen%s",
+			       fs->name,
+			       fs->flags & FS_LOCK_DROPS ?
+				       ", unless hm_file_refresh() is called" :
+				       "");
 	return err_set(-EOPNOTSUPP,
-		       "it is on %s, where maps never show what other machines store: pass "
-		       "HM_BUFFER_PUBLISH and keep to its protocol (hm_file_publish(3)), or "
-		       "HM_BUFFER_READ_ONLY, or HM_BUFFER_PRIVATE",
+		       "it is on %s, where a map need not show what other machines store: "
+		       "pass HM_BUFFER_PUBLISH and keep to its protocol "
+		       "(hm_file_publish(3)), or HM_BUFFER_READ_ONLY, or HM_BUFFER_PRIVATE",
 		       fs->name);
 }
 
@@ -64,9 +67,10 @@ int network_refuse(int fd, const char *why)
 {
 	const struct file_system *fs = file_system_of(fd);
 
-	if (fs->coherence != HM_COHERENCE_NONE)
+	if (!(fs->flags & (FS_NETWORK | FS_SERVED)))
 		return 0;
-	return err_set(-EOPNOTSUPP, "it is on %s, other machines' too, and %s", fs->name, why);
+	return err_set(-EOPNOTSUPP, "it is on %s, which other machines may have, too, and %s",
+		       fs->name, why);
 }
 
 /* ---- what is told ---- */
@@ -135,8 +139,35 @@ static int lock_and_unlock(int fd, uint64_t offset, uint64_t bytes)
 	return r < 0 ? r : 0;
 }
 
+static int refuse_refresh(const char *why, const char *name)
+{
+	return err_set(-EOPNOTSUPP,
+		       "hm_file_refresh: it is on %s, %s: drop map and buffer, and open the "
+		       "file again",
+		       name, why);
+}
+
+/* Does a lock of the buffer's file have its maps show what the server has? */
+static int check_refresh(const struct hm_buffer *buffer, const struct file_system *fs)
+{
+	if (buffer->backing != HM_BACKING_FILE)
+		return refuse_refresh("which maps to read only as private copies", fs->name);
+	if (fs->coherence == HM_COHERENCE_NONE && !(fs->flags & FS_LOCK_DROPS))
+		return refuse_refresh("where a lock leaves a map as it is", fs->name);
+	return 0;
+}
+
+/* Private copies that were asked for are the caller's alone. */
+static bool has_others(const struct hm_buffer *buffer)
+{
+	return buffer->backing == HM_BACKING_FILE ||
+	       (buffer->backing == HM_BACKING_FILE_PRIVATE &&
+		!(buffer->flags & HM_BUFFER_PRIVATE));
+}
+
 int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
 {
+	const struct file_system *fs;
 	struct segment_list *list;
 	uint64_t in_file;
 	int fd, r;
@@ -148,21 +179,29 @@ int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
 		return r;
 	r = map_check_pages(map, offset, bytes, "hm_file_refresh");
 	remap_unlock(map);
-	if (r || map->buffer->backing != HM_BACKING_FILE)
+	if (r || !has_others(map->buffer))
 		return r;
 	/* No lock is held: another machine's may take as long as it likes. */
 	list = segments_get(map->buffer);
 	fd = list->segment[0].fd;
 	in_file = list->segment[0].fd_offset + map->offset + offset;
-	r = file_system_of(fd)->coherence == HM_COHERENCE_LOCAL ?
-		    0 :
-		    lock_and_unlock(fd, in_file, bytes);
+	fs = file_system_of(fd);
+	if (fs->coherence == HM_COHERENCE_LOCAL) {
+		segments_put(map->buffer, list);
+		return 0;
+	}
+	r = check_refresh(map->buffer, fs);
+	if (r) {
+		segments_put(map->buffer, list);
+		return r;
+	}
+	r = lock_and_unlock(fd, in_file, bytes);
 	segments_put(map->buffer, list);
 	if (r == -ENOLCK || r == -EOPNOTSUPP || r == -EINVAL)
 		return err_set(
 			-ENOLCK,
-			"hm_file_refresh: the file system has no locks (%s): drop map and "
-			"buffer, and open the file again",
+			"hm_file_refresh: the file system, or its server, gives no lock (%s): "
+			"drop map and buffer, and open the file again",
 			err_name(r));
 	if (r)
 		return err_set(r,

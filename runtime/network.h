@@ -11,7 +11,7 @@
  */
 int network_check_buffer(int fd, uint32_t flags);
 
-/* -EOPNOTSUPP on what is not coherent, as "@why" has it. */
+/* -EOPNOTSUPP on what other machines or a process may have, too, as "@why" has it. */
 int network_refuse(int fd, const char *why);
 
 #endif

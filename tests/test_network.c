@@ -74,6 +74,13 @@ static void told(void)
 		{ 0x01021997, HM_COHERENCE_NONE, "9p" },
 		{ 0x65735546, HM_COHERENCE_UNKNOWN, "fuse" },
 		{ 0x00c36400, HM_COHERENCE_UNKNOWN, "ceph" },
+		{ 0x0187, HM_COHERENCE_UNKNOWN, "autofs" },
+		{ (int)0xaad7aaea, HM_COHERENCE_UNKNOWN, "panfs" },
+		{ 0x61636673, HM_COHERENCE_UNKNOWN, "acfs" },
+		{ (int)0xbeefdead, HM_COHERENCE_UNKNOWN, "snfs" },
+		{ (int)0xbacbacbc, HM_COHERENCE_UNKNOWN, "vmhgfs" },
+		{ 0x7c7c6673, HM_COHERENCE_UNKNOWN, "prl_fs" },
+		{ 0x013111a8, HM_COHERENCE_UNKNOWN, "ibrix" },
 		{ 0x0bd00bd0, HM_COHERENCE_LOCKS, "lustre" },
 		{ 0xef53, HM_COHERENCE_LOCAL, "ext4" },
 		{ 0x12345, HM_COHERENCE_LOCAL, "0x12345" },
@@ -133,7 +140,7 @@ static void refused(void)
 			CHECK(!buffer);
 			continue;
 		}
-		CHECK_EQUAL(strstr(hm_errmsg(), "hm_file_refresh") != NULL,
+		CHECK_EQUAL(strstr(hm_errmsg(), "hm_file_refresh()") != NULL,
 			    rows[i].type == 0x6969 && rows[i].flags == HM_BUFFER_READ_ONLY);
 		CHECK_EQUAL(buffer_info(buffer).flags, rows[i].flags);
 		hm_buffer_unref(buffer);
@@ -200,10 +207,65 @@ static void protocol(void)
 	close(fd);
 }
 
+static int refresh_of(long as, uint32_t flags, bool shared_refused)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = flags };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd = scratch_file(SIZE), r;
+
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	if (shared_refused)
+		inject_shared_refused(ENODEV);
+	pretend(as);
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_EQUAL(buffer_info(buffer).backing, flags & HM_BUFFER_PRIVATE || shared_refused ?
+							 HM_BACKING_FILE_PRIVATE :
+							 HM_BACKING_FILE);
+	r = hm_file_refresh(map, 0, PAGE);
+	the_truth();
+	inject_disarm();
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+	return r;
+}
+
+/* Where a lock leaves the map as it is: an error, not a 0 and old bytes. */
+static void not_refreshed(void)
+{
+	static const long without[] = {
+		0x01021997, 0x517b,     (int)0xff534d42, (int)0xfe534d42, 0x5346414f,
+		0x6b414653, 0x73757245, 0x564c,          0x20030528,
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+		CHECK_ERROR(-EOPNOTSUPP, refresh_of(without[i], HM_BUFFER_PUBLISH, false));
+		CHECK(strstr(hm_errmsg(), "open the file again"));
+		CHECK_ERROR(-EOPNOTSUPP, refresh_of(without[i], HM_BUFFER_READ_ONLY, false));
+		CHECK_OK(refresh_of(without[i], HM_BUFFER_PRIVATE, false));
+		CHECK_EQUAL(locks, 0);
+	}
+	CHECK_OK(refresh_of(0x6969, HM_BUFFER_READ_ONLY, false));
+	CHECK_EQUAL(locks, 2);
+	CHECK_OK(refresh_of(0x00c36400, 0, false));
+	CHECK_EQUAL(locks, 2);
+	/* A map to read that is a private copy for want of a shared one. */
+	CHECK_ERROR(-EOPNOTSUPP, refresh_of(0x65735546, HM_BUFFER_READ_ONLY, true));
+	CHECK(strstr(hm_errmsg(), "private copies"));
+	CHECK_ERROR(-EOPNOTSUPP, refresh_of(0x6969, HM_BUFFER_READ_ONLY, true));
+	CHECK_OK(refresh_of(0x6969, HM_BUFFER_PRIVATE, true));
+	CHECK_OK(refresh_of(0xef53, HM_BUFFER_READ_ONLY, true));
+	CHECK_EQUAL(locks, 0);
+}
+
 static const struct test tests[] = {
-	{ "told", told, 0, 0 },
-	{ "refused", refused, 0, 0 },
-	{ "protocol", protocol, 0, 0 },
+	{ "told", told, 0, 0 },         { "refused", refused, 0, 0 },
+	{ "protocol", protocol, 0, 0 }, { "not_refreshed", not_refreshed, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

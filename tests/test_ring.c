@@ -169,27 +169,44 @@ static void sealed(void)
 
 static struct sys_table real;
 
-static int nfs_fstatfs(int fd, struct statfs *ret_statfs)
+static long type; /* what fstatfs() tells */
+
+static int told_fstatfs(int fd, struct statfs *ret_statfs)
 {
 	int r = real.fstatfs(fd, ret_statfs);
 
-	ret_statfs->f_type = 0x6969;
+	ret_statfs->f_type = type;
 	return r;
 }
 
 static void not_over_a_network(void)
 {
+	/* A network's, a cluster's, one that may be, one that a process serves. */
+	static const struct {
+		long type;
+		const char *name;
+	} rows[] = {
+		{ 0x6969, "nfs" },      { 0x01021997, "9p" },   { 0x0bd00bd0, "lustre" },
+		{ 0x00c36400, "ceph" }, { 0x65735546, "fuse" },
+	};
 	struct hm_ring_desc desc = { .struct_size = sizeof(desc), .capacity = 4096 };
 	char *folder = folder_make(), *path = ring_make(folder, 4096);
 	char *other = folder_path(folder, "other");
 	struct hm_ring *ring = NULL;
+	size_t i;
 
 	real = sys_table;
-	sys_table.fstatfs = nfs_fstatfs;
-	CHECK_ERROR(-EOPNOTSUPP, hm_ring_open(path, -1, HM_RING_READER, &ring));
-	CHECK(strstr(hm_errmsg(), "nfs"));
-	CHECK_ERROR(-EOPNOTSUPP, hm_ring_create(other, -1, &desc));
-	CHECK(access(other, F_OK));
+	sys_table.fstatfs = told_fstatfs;
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		type = rows[i].type;
+		CHECK_ERROR(-EOPNOTSUPP, hm_ring_open(path, -1, HM_RING_READER, &ring));
+		CHECK(strstr(hm_errmsg(), rows[i].name));
+		CHECK_ERROR(-EOPNOTSUPP, hm_ring_create(other, -1, &desc));
+		CHECK(access(other, F_OK));
+	}
+	type = 0x12345;
+	CHECK_OK(hm_ring_open(path, -1, HM_RING_READER, &ring));
+	hm_ring_unref(ring);
 	sys_table = real;
 	free(other);
 	free(path);

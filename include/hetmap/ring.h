@@ -13,7 +13,8 @@
  * be cut off.
  *
  * One thread at a time may use an end; another one's call is -EBUSY meanwhile. Both ends are
- * on one machine: on network file systems there are no rings.
+ * on one machine: there are no rings on file systems that other machines may have, too, those
+ * of networks and clusters, nor on FUSE, which may be one.
  */
 #ifndef HETMAP_RING_H
 #define HETMAP_RING_H
@@ -62,7 +63,8 @@ struct hm_ring_info {
  * not grow: make a new one, and have the reader read the old one to its end.
  *
  * Errors: -EEXIST @path is there, or the file of @fd is not empty: a ring doesn't grow;
- * -EINVAL capacity, or no regular file; -EOPNOTSUPP a network file system; -EFBIG above
+ * -EINVAL capacity, or no regular file; -EOPNOTSUPP a network's file system, a cluster's or
+ * FUSE (hetmap/file.h: all that is not HM_COHERENCE_LOCAL); -EFBIG above
  * RLIMIT_FSIZE; -ENOSPC, -EDQUOT, -EIO, -EROFS, -EACCES, -ENOENT of the folder; -EACCES @fd
  * is not open for both; -ENOENT /proc is not mounted and a path is NULL.
  * Thread-safe. After a failure there is no file, where there was none.
@@ -82,7 +84,7 @@ HM_API int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *d
  *
  * Errors: -EBUSY another has this end; -EBADMSG it is no ring, of another version or byte
  * order, or one that was not made to its end, or what it says of itself is wrong: the
- * text says what; -EOPNOTSUPP a network file system; -ENOLCK the file system has no locks;
+ * text says what; -EOPNOTSUPP as above; -ENOLCK the file system has no locks;
  * hm_buffer_from_file()'s, and hm_map_create()'s.
  */
 HM_API int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ring);
