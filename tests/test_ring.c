@@ -466,7 +466,94 @@ static void waits(void)
 	folder_remove(folder);
 }
 
+/* A path may lead anywhere, and its opening take long: a fork meanwhile does not wait. */
+static int forking_open(const char *path, int flags, mode_t mode)
+{
+	int status = 1;
+	pid_t pid;
+
+	if (strncmp(path, "/proc/", 6) != 0) {
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		CHECK(waitpid(pid, &status, 0) == pid && !status);
+	}
+	return real.open(path, flags, mode);
+}
+
+static void forks_meanwhile(void)
+{
+	char *folder = folder_make(), *path = ring_make(folder, 4096);
+	struct hm_ring *ring;
+
+	/* The handlers of forks are there from here on. */
+	hm_ring_unref(ring_end(path, HM_RING_READER));
+	real = sys_table;
+	sys_table.open = forking_open;
+	CHECK_OK(hm_ring_open(path, -1, HM_RING_READER, &ring));
+	sys_table = real;
+	hm_ring_unref(ring);
+	free(path);
+	folder_remove(folder);
+}
+
 /* ---- the n-th call fails ---- */
+
+static uint64_t allocated; /* from the first byte on, in one go after the other */
+
+static int batched_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	CHECK_EQUAL(offset, allocated);
+	CHECK(length > 0 && length <= 2 << 20);
+	allocated += (uint64_t)length;
+	return real.fallocate(fd, mode, offset, length);
+}
+
+/* What signals interrupt is begun anew by kernels: little enough at once. */
+static void in_batches(void)
+{
+	char *folder = folder_make(), *path;
+
+	real = sys_table;
+	allocated = 0;
+	sys_table.fallocate = batched_fallocate;
+	path = ring_make(folder, 8 << 20);
+	sys_table = real;
+	CHECK_EQUAL(allocated, RING_DATA + (8 << 20));
+	free(path);
+	folder_remove(folder);
+}
+
+/* The caller's file is empty again, and a next try makes it. */
+static void undone_of_fd(void)
+{
+	struct hm_ring_desc desc = { .struct_size = sizeof(desc), .capacity = 4 << 20 };
+	struct hm_ring *ring;
+	bool failed = true;
+	struct stat st;
+	unsigned int n;
+	int fd, r;
+
+	inject_install();
+	for (n = 1; failed; n++) {
+		fd = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		CHECK_FATAL(fd >= 0);
+		inject_arm(n, INJECT_ONE);
+		r = hm_ring_create(NULL, fd, &desc);
+		failed = inject_disarm();
+		CHECK(!fstat(fd, &st));
+		if (r) {
+			CHECK(failed);
+			CHECK_EQUAL(st.st_size, 0);
+			CHECK_OK(hm_ring_create(NULL, fd, &desc));
+		}
+		CHECK_OK_FATAL(hm_ring_open(NULL, fd, HM_RING_READER, &ring));
+		hm_ring_unref(ring);
+		close(fd);
+	}
+	CHECK(n > 8);
+	inject_forgive();
+}
 
 static void undone(void)
 {
@@ -535,7 +622,10 @@ static const struct test tests[] = {
 	{ "not_over_a_network", not_over_a_network, 0, 0 },
 	{ "random_operations", random_operations, 0, 0 },
 	{ "waits", waits, 0, 0 },
+	{ "forks_meanwhile", forks_meanwhile, 5, 0 },
+	{ "in_batches", in_batches, 0, 0 },
 	{ "undone", undone, 0, 0 },
+	{ "undone_of_fd", undone_of_fd, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

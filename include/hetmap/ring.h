@@ -9,7 +9,8 @@
  *
  * Neither end trusts the other: what it finds in the file is checked, and a ring that lies is
  * -EBADMSG. But who may write the file may also cut it off, and touching missing bytes is a
- * SIGBUS, or what hetmap/guard.h makes of that; a memfd, which hm_ring_create() seals, can't
+ * SIGBUS, or what hetmap/guard.h makes of that: an error, and where it came inside of a call
+ * here, every later one on this end is -EBUSY: hm_ring_unref() is what is left. A memfd, which hm_ring_create() seals, can't
  * be cut off.
  *
  * One thread at a time may use an end; another one's call is -EBUSY meanwhile. Both ends are
@@ -58,8 +59,10 @@ struct hm_ring_info {
  * @desc: [in] capacity from 4096 to 2^30, rounded up to a power of two; a record may have half
  *        of it, less 8 bytes
  *
- * Takes all of its storage at once, so that no record is refused later because a disk is
- * full. The mode is 0666 less the umask: who may write it may use either end. A ring does
+ * Takes all of its storage at once, so that no store raises SIGBUS later because a disk is
+ * full; but for file systems that write elsewhere what is overwritten (btrfs, zfs, bcachefs),
+ * where it may all the same. The mode is 0666 less the umask: who may write it may use either
+ * end. A ring does
  * not grow: make a new one, and have the reader read the old one to its end.
  *
  * Errors: -EEXIST @path is there, or the file of @fd is not empty: a ring doesn't grow;
@@ -67,7 +70,8 @@ struct hm_ring_info {
  * FUSE (hetmap/file.h: all that is not HM_COHERENCE_LOCAL); -EFBIG above
  * RLIMIT_FSIZE; -ENOSPC, -EDQUOT, -EIO, -EROFS, -EACCES, -ENOENT of the folder; -EACCES @fd
  * is not open for both; -ENOENT /proc is not mounted and a path is NULL.
- * Thread-safe. After a failure there is no file, where there was none.
+ * Thread-safe. After a failure there is no file, where there was none, and that of @fd is
+ * empty again.
  */
 HM_API int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc);
 

@@ -110,8 +110,8 @@ bool ring_peer_is_there(const struct hm_ring *ring);
 #define RING_ANY UINT32_MAX
 int ring_enter(struct hm_ring *ring, uint32_t end, const char *what);
 void ring_leave(struct hm_ring *ring);
-/* Opens @path, or @fd anew, to read and write. A descriptor; -errno with a text. */
-int ring_open_file(const char *path, int fd);
+/* Opens the file of @fd anew, to read and write. A descriptor; -errno with a text. */
+int ring_open_file(int fd);
 
 void ring_fork_prepare(void);
 void ring_fork_parent(void);

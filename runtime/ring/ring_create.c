@@ -11,6 +11,8 @@
 #include "sys.h"
 
 #define RING_DESC_LEAST sizeof(struct hm_ring_desc)
+/* A call that signals interrupt is made again, on tmpfs from its start: not for too much. */
+#define ALLOCATE_BATCH MIB(2)
 
 int ring_check_header(const struct ring_header *header, uint64_t size)
 {
@@ -71,12 +73,14 @@ static int take_storage(int fd, uint64_t size)
 	int r;
 
 	r = rlimits_check_file_size(size);
-	if (r)
-		return r;
-	r = sys_fallocate(fd, 0, 0, size);
+	for (at = 0; !r && at < size; at += ALLOCATE_BATCH) {
+		r = sys_fallocate(fd, 0, at, min_u64(size - at, ALLOCATE_BATCH));
+		if (r && r != -EOPNOTSUPP)
+			return err_set(r, "%" PRIu64 " bytes of storage: %s", size,
+				       err_name(r));
+	}
 	if (r != -EOPNOTSUPP)
-		return r ? err_set(r, "%" PRIu64 " bytes of storage: %s", size, err_name(r)) :
-			   0;
+		return r;
 	for (at = 0; at < size; at += sizeof(zeros)) {
 		r = write_all(fd, zeros, sizeof(zeros), at);
 		if (r)
@@ -94,7 +98,7 @@ static void seal(int fd)
 	sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
 }
 
-static int make(int fd, uint64_t capacity)
+static int write_header(int fd, uint64_t capacity)
 {
 	struct ring_header header = {
 		.version = RING_VERSION,
@@ -102,6 +106,18 @@ static int make(int fd, uint64_t capacity)
 		.capacity = capacity,
 		.data = RING_DATA,
 	};
+	int r;
+
+	/* Whoever opens it now finds that it is not made to its end. */
+	r = write_all(fd, &header, sizeof(header), 0);
+	memcpy(header.magic, RING_MAGIC, sizeof(header.magic));
+	if (!r)
+		r = write_all(fd, &header, sizeof(header.magic), 0);
+	return r ? err_set(r, "writing its header: %s", err_name(r)) : 0;
+}
+
+static int make(int fd, uint64_t capacity)
+{
 	struct stat st;
 	int r;
 
@@ -119,15 +135,18 @@ static int make(int fd, uint64_t capacity)
 	if (r)
 		return r;
 	r = take_storage(fd, RING_DATA + capacity);
-	if (r)
-		return r;
-	seal(fd);
-	/* Whoever opens it now finds that it is not made to its end. */
-	r = write_all(fd, &header, sizeof(header), 0);
-	memcpy(header.magic, RING_MAGIC, sizeof(header.magic));
 	if (!r)
-		r = write_all(fd, &header, sizeof(header.magic), 0);
-	return r ? err_set(r, "writing its header: %s", err_name(r)) : 0;
+		r = write_header(fd, capacity);
+	if (r)
+		goto err_truncate;
+	/* The last: what is sealed can't be made empty again. */
+	seal(fd);
+	return 0;
+
+err_truncate:
+	/* As it was: in a file that isn't empty none can be made. */
+	sys_ftruncate(fd, 0);
+	return r;
 }
 
 static int read_desc(const struct hm_ring_desc *from, uint64_t *ret_capacity)
@@ -165,7 +184,7 @@ int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc)
 	if (r)
 		return r;
 	if (!path) {
-		own = ring_open_file(NULL, fd);
+		own = ring_open_file(fd);
 		if (own < 0)
 			return err_prefix(own, "hm_ring_create");
 		r = make(own, capacity);

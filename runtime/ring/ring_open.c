@@ -62,19 +62,22 @@ bool ring_peer_is_there(const struct hm_ring *ring)
 
 /* ---- open ---- */
 
-int ring_open_file(const char *path, int fd)
+static int explain_open(int r)
+{
+	if (r == -EMFILE || r == -ENFILE)
+		return rlimits_explain_fd(r, "the ring's file");
+	return err_set(r, "opening it for reading and writing: %s", err_name(r));
+}
+
+int ring_open_file(int fd)
 {
 	char of_fd[32];
 	int own;
 
 	/* Anew: a duplicate has the locks of the descriptor that it is one of. */
 	snprintf(of_fd, sizeof(of_fd), "/proc/self/fd/%d", fd);
-	own = sys_open(path ? path : of_fd, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
-	if (own == -EMFILE || own == -ENFILE)
-		return rlimits_explain_fd(own, path ? path : "the ring's file");
-	if (own < 0)
-		return err_set(own, "opening it for reading and writing: %s", err_name(own));
-	return own;
+	own = sys_open(of_fd, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
+	return own < 0 ? explain_open(own) : own;
 }
 
 static int read_header(int fd, uint64_t *ret_capacity)
@@ -179,9 +182,7 @@ static int open_end(struct hm_ring *ring, const char *name)
 	uint64_t capacity = 0;
 	int r;
 
-	r = network_refuse(ring->lock_fd, "a ring is memory of one machine");
-	if (!r)
-		r = take_end(ring->lock_fd, ring->end);
+	r = take_end(ring->lock_fd, ring->end);
 	if (!r)
 		r = read_header(ring->lock_fd, &capacity);
 	if (!r)
@@ -198,7 +199,7 @@ int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ri
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	const char *name = slash && slash[1] ? slash + 1 : path ? path : "ring";
 	struct hm_ring *ring;
-	int r;
+	int named, r;
 
 	if (!ret_ring)
 		return err_set(-EINVAL, "hm_ring_open: ret_ring is NULL");
@@ -214,12 +215,20 @@ int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ri
 		return err_set(-ENOMEM, "no memory for a ring's end");
 	object_init(&ring->object, OBJECT_RING);
 	ring->end = end;
+	/* The way there may be long, and lead to a server: no fork waits for that. */
+	named = path ? sys_open(path, O_PATH, 0) : fd;
+	r = path && named < 0 ? explain_open(named) : 0;
+	if (!r)
+		r = network_refuse(named, "a ring is memory of one machine");
 	/* No fork between: a child closes what is in the list. */
 	pthread_mutex_lock(&mutex);
-	r = ring_open_file(path, fd);
+	if (!r)
+		r = ring_open_file(named);
 	ring->lock_fd = r < 0 ? -1 : r;
 	cds_list_add(&ring->link, &rings);
 	pthread_mutex_unlock(&mutex);
+	if (path && named >= 0)
+		sys_close(named);
 	if (r >= 0)
 		r = open_end(ring, name);
 	if (r)
