@@ -18,8 +18,8 @@
 #include "doctor.h"
 #include "text.h"
 
-#define PAGE 4096
-#define SIZE ((size_t)2 * PAGE) /* a part for each of the two */
+/* A page for each of the two, where no kernel of 4 KiB pages has both in one folio. */
+#define PART ((size_t)2 << 20)
 
 static const char cannot_know[] =
 	"cannot be known from here: what another machine's map shows takes a second client";
@@ -55,20 +55,21 @@ static int look_at_type(struct doctor *doctor, const char *path, uint32_t *ret_c
 			"%s: %s, of this machine alone: maps show what all processes store",
 			shown, info.name);
 	else if (info.coherence == HM_COHERENCE_LOCKS)
-		doctor_report(doctor, DOCTOR_NOTE, NULL, NULL,
+		doctor_report(doctor, DOCTOR_NOTE, "a ring is -EOPNOTSUPP", NULL,
 			      "%s: %s, a cluster's: its own locks see to maps", shown,
 			      info.name);
 	else if (info.coherence == HM_COHERENCE_UNKNOWN)
 		doctor_report(
 			doctor, DOCTOR_NOTE,
-			"whether maps show what others store depends on what is behind it",
-			"hm_file_publish(3) has a protocol that holds anywhere",
+			"whether maps show what others store depends on what is behind it; a "
+			"ring is -EOPNOTSUPP",
+			"two mounts of it can tell: hetmap doctor --path DIR --peer DIR2",
 			"%s: %s, which may be a network's", shown, info.name);
 	else
 		doctor_report(doctor, DOCTOR_LIMIT,
-			      "maps never show what other machines store: a buffer to write is "
-			      "-EOPNOTSUPP without HM_BUFFER_PUBLISH, a ring always",
-			      "keep to the protocol of hm_file_publish(3)",
+			      "maps need not show what other machines store: a buffer to write "
+			      "is -EOPNOTSUPP without HM_BUFFER_PUBLISH, a ring always",
+			      "on NFS keep to the protocol of hm_file_publish(3)",
 			      "%s: %s, a network's", shown, info.name);
 	free(shown);
 	*ret_coherence = info.coherence;
@@ -93,7 +94,11 @@ static void close_client(struct client *client)
 {
 	hm_map_unref(client->map);
 	hm_buffer_unref(client->buffer);
-	free(client->path);
+}
+
+static size_t page(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
 static volatile unsigned char *part(const struct client *client, size_t at)
@@ -112,11 +117,11 @@ static int try_once(struct client *from, struct client *to, size_t at, unsigned 
 
 	(void)*part(to, at);
 	*part(from, at) = value;
-	r = hm_file_publish(from->map, at, PAGE);
+	r = hm_file_publish(from->map, at, page());
 	if (r)
 		return r;
 	*ret_plain = *part(to, at) == value;
-	r = hm_file_refresh(to->map, at, PAGE);
+	r = hm_file_refresh(to->map, at, page());
 	if (r)
 		return r;
 	*ret_refreshed = *part(to, at) == value;
@@ -131,7 +136,7 @@ static int try_both(struct client clients[2], bool *ret_plain, bool *ret_refresh
 	*ret_plain = *ret_refreshed = true;
 	for (i = 0; i < 4 && !r; i++) {
 		k = i % 2;
-		r = try_once(&clients[k], &clients[!k], (size_t)k * PAGE,
+		r = try_once(&clients[k], &clients[!k], (size_t)k * PART,
 			     (unsigned char)(i + 1), &plain, &refreshed);
 		if (r)
 			break;
@@ -144,18 +149,26 @@ static int try_both(struct client clients[2], bool *ret_plain, bool *ret_refresh
 /* The file, made through the first of them. */
 static int make_file(struct client *client)
 {
-	static const char zeros[SIZE];
+	size_t size = PART + page();
+	char *zeros = calloc(1, size);
 	int fd, r = 0;
 
+	if (!zeros)
+		return -ENOMEM;
 	client->path = text_format("%s/.hetmap-doctor-XXXXXX", client->folder);
 	fd = mkostemp(client->path, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (write(fd, zeros, SIZE) != (ssize_t)SIZE || fsync(fd) || fstat(fd, &client->st))
+	if (fd < 0) {
+		r = -errno;
+		free(zeros);
+		return r;
+	}
+	errno = 0;
+	if (write(fd, zeros, size) != (ssize_t)size || fsync(fd) || fstat(fd, &client->st))
 		r = errno ? -errno : -EIO;
 	if (r)
 		unlink(client->path);
 	close(fd);
+	free(zeros);
 	return r;
 }
 
@@ -177,7 +190,7 @@ static int report_test(struct doctor *doctor, bool plain, bool refreshed)
 	else
 		doctor_report(doctor, DOCTOR_LIMIT,
 			      "there is no way to share maps of these files",
-			      "mount it without nolock, or with the same options on both",
+			      "let go of map and buffer, and open the file again",
 			      "after hm_file_refresh() a map still showed what is old");
 	return refreshed ? STATUS_DONE : STATUS_WRONG;
 }
@@ -242,9 +255,15 @@ static int look_at_peer(struct doctor *doctor, const char *path, const char *pee
 		*ret_status = refuse_mount(doctor, coherence);
 	else
 		told = test_clients(doctor, clients, ret_status);
-	unlink(clients[0].path);
+	/* Before: what is open stays on NFS, under another name. */
 	close_client(&clients[1]);
 	close_client(&clients[0]);
+	if (unlink(clients[0].path) && told == STATUS_DONE)
+		told = fail(STATUS_ENVIRONMENT, errno, "remove it",
+			    "doctor: the test's file, '%s', stays: %s", clients[0].path,
+			    strerror(errno));
+	free(clients[1].path);
+	free(clients[0].path);
 	return told;
 }
 
