@@ -18,42 +18,42 @@ static inline bool is_plain(unsigned char c)
 	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
-static inline void skip_blank(struct json *json)
+static inline void skip_blank(struct jtext *json)
 {
 	while (json->at < json->end && (*json->at == ' ' || *json->at == '\n' ||
 					*json->at == '\r' || *json->at == '\t'))
 		json->at++;
 }
 
-void json_begin(struct json *json, char *text, size_t length, uint64_t base)
+void jtext_begin(struct jtext *json, char *text, size_t length, uint64_t base)
 {
-	*json = (struct json){ .at = text, .end = text + length, .begin = text, .base = base };
+	*json = (struct jtext){ .at = text, .end = text + length, .begin = text, .base = base };
 }
 
-uint64_t json_offset(struct json *json)
+uint64_t jtext_offset(struct jtext *json)
 {
 	skip_blank(json);
 	return json->base + (uint64_t)(json->at - json->begin);
 }
 
 /* Cold: "byte 17: 'x' where ',' or '}' is expected". */
-static int wrong(struct json *json, const char *expected)
+static int wrong(struct jtext *json, const char *expected)
 {
 	unsigned char c;
 
 	if (json->at >= json->end)
 		return err_set(-EBADMSG,
 			       "byte %" PRIu64 ": the JSON text ends where %s is expected",
-			       json_offset(json), expected);
+			       jtext_offset(json), expected);
 	c = (unsigned char)*json->at;
 	if (c > 0x20 && c < 0x7f)
 		return err_set(-EBADMSG, "byte %" PRIu64 ": '%c' where %s is expected",
-			       json_offset(json), c, expected);
+			       jtext_offset(json), c, expected);
 	return err_set(-EBADMSG, "byte %" PRIu64 ": 0x%02x where %s is expected",
 		       json->base + (uint64_t)(json->at - json->begin), c, expected);
 }
 
-int json_open(struct json *json, char bracket)
+int jtext_open(struct jtext *json, char bracket)
 {
 	skip_blank(json);
 	if (json->at >= json->end || *json->at != bracket)
@@ -62,7 +62,7 @@ int json_open(struct json *json, char bracket)
 	return 0;
 }
 
-int json_more(struct json *json, char bracket, int *more)
+int jtext_more(struct jtext *json, char bracket, int *more)
 {
 	skip_blank(json);
 	if (json->at < json->end && *json->at == bracket) {
@@ -109,7 +109,7 @@ static size_t utf8_length(const unsigned char *at, size_t room)
 	return n;
 }
 
-bool json_is_utf8(const char *text)
+bool jtext_is_utf8(const char *text)
 {
 	size_t room = strlen(text), n;
 
@@ -144,7 +144,7 @@ static char *put_utf8(char *to, uint32_t code)
 	return to;
 }
 
-static int hex4(struct json *json, uint32_t *ret_code)
+static int hex4(struct jtext *json, uint32_t *ret_code)
 {
 	uint32_t code = 0;
 	int i;
@@ -164,7 +164,7 @@ static int hex4(struct json *json, uint32_t *ret_code)
 }
 
 /* Behind "\u". A character takes no more bytes than its escape did. */
-static int unescape_code(struct json *json, char **to)
+static int unescape_code(struct jtext *json, char **to)
 {
 	uint64_t offset = json->base + (uint64_t)(json->at - json->begin);
 	uint32_t code, low;
@@ -195,7 +195,7 @@ static int unescape_code(struct json *json, char **to)
 	return 0;
 }
 
-static int unescape(struct json *json, char **to)
+static int unescape(struct jtext *json, char **to)
 {
 	static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
 	const char *which;
@@ -214,7 +214,7 @@ static int unescape(struct json *json, char **to)
 }
 
 /* From the first byte that is not plain, or the closing quote, on. */
-static int string_rest(struct json *json, char **ret_to)
+static int string_rest(struct jtext *json, char **ret_to)
 {
 	char *to = json->at;
 	size_t n;
@@ -245,7 +245,7 @@ static int string_rest(struct json *json, char **ret_to)
 	return 0;
 }
 
-int json_string(struct json *json, struct json_string *ret_string)
+int jtext_string(struct jtext *json, struct jtext_string *ret_string)
 {
 	char *text, *to = NULL;
 	int r;
@@ -269,11 +269,11 @@ int json_string(struct json *json, struct json_string *ret_string)
 	return 0;
 }
 
-int json_key(struct json *json, struct json_string *ret_key)
+int jtext_key(struct jtext *json, struct jtext_string *ret_key)
 {
 	int r;
 
-	r = json_string(json, ret_key);
+	r = jtext_string(json, ret_key);
 	if (r)
 		return r;
 	skip_blank(json);
@@ -285,12 +285,12 @@ int json_key(struct json *json, struct json_string *ret_key)
 
 /* ---- numbers ---- */
 
-static inline bool at_digit(const struct json *json)
+static inline bool at_digit(const struct jtext *json)
 {
 	return json->at < json->end && *json->at >= '0' && *json->at <= '9';
 }
 
-static int digits(struct json *json)
+static int digits(struct jtext *json)
 {
 	if (!at_digit(json))
 		return wrong(json, "a digit");
@@ -300,7 +300,7 @@ static int digits(struct json *json)
 }
 
 /* Its grammar; *@ret_whole: no fraction, no exponent. */
-static int number(struct json *json, bool *ret_whole)
+static int number(struct jtext *json, bool *ret_whole)
 {
 	char *first;
 	int r;
@@ -347,9 +347,9 @@ static bool value_of(const char *at, const char *end, uint64_t *ret_value)
 	return value <= (uint64_t)INT64_MAX + negative;
 }
 
-int json_integer(struct json *json, uint64_t *ret_number)
+int jtext_integer(struct jtext *json, uint64_t *ret_number)
 {
-	uint64_t offset = json_offset(json), value;
+	uint64_t offset = jtext_offset(json), value;
 	const char *first = json->at;
 	bool whole;
 	int r;
@@ -373,25 +373,25 @@ int json_integer(struct json *json, uint64_t *ret_number)
 
 /* ---- values that nobody asks for ---- */
 
-static int skip_value(struct json *json, unsigned int depth);
+static int skip_value(struct jtext *json, unsigned int depth);
 
-static int skip_object(struct json *json, unsigned int depth)
+static int skip_object(struct jtext *json, unsigned int depth)
 {
 	struct names keys = { 0 };
-	struct json_string key;
+	struct jtext_string key;
 	int more = 0, r;
 
-	r = json_open(json, '{');
+	r = jtext_open(json, '{');
 	while (!r) {
-		r = json_more(json, '}', &more);
+		r = jtext_more(json, '}', &more);
 		if (r || !more)
 			break;
-		r = json_key(json, &key);
+		r = jtext_key(json, &key);
 		if (!r)
 			r = names_add(&keys, key.text, key.length, 0);
 		if (r == -EEXIST)
 			r = err_set(-EBADMSG, "byte %" PRIu64 ": a key that was there before",
-				    json_offset(json));
+				    jtext_offset(json));
 		if (!r)
 			r = skip_value(json, depth);
 	}
@@ -399,13 +399,13 @@ static int skip_object(struct json *json, unsigned int depth)
 	return r;
 }
 
-static int skip_array(struct json *json, unsigned int depth)
+static int skip_array(struct jtext *json, unsigned int depth)
 {
 	int more = 0, r;
 
-	r = json_open(json, '[');
+	r = jtext_open(json, '[');
 	while (!r) {
-		r = json_more(json, ']', &more);
+		r = jtext_more(json, ']', &more);
 		if (r || !more)
 			break;
 		r = skip_value(json, depth);
@@ -413,7 +413,7 @@ static int skip_array(struct json *json, unsigned int depth)
 	return r;
 }
 
-static int skip_word(struct json *json)
+static int skip_word(struct jtext *json)
 {
 	static const char *const words[] = { "true", "false", "null" };
 	size_t i, n;
@@ -428,9 +428,9 @@ static int skip_word(struct json *json)
 	return wrong(json, "a JSON value");
 }
 
-static int skip_number(struct json *json)
+static int skip_number(struct jtext *json)
 {
-	uint64_t offset = json_offset(json), value;
+	uint64_t offset = jtext_offset(json), value;
 	const char *first = json->at;
 	bool whole;
 	int r;
@@ -441,13 +441,13 @@ static int skip_number(struct json *json)
 	return r;
 }
 
-static int skip_value(struct json *json, unsigned int depth)
+static int skip_value(struct jtext *json, unsigned int depth)
 {
-	struct json_string string;
+	struct jtext_string string;
 
 	if (depth >= DEPTH_MAX)
 		return err_set(-EBADMSG, "byte %" PRIu64 ": more than %u values in one another",
-			       json_offset(json), DEPTH_MAX);
+			       jtext_offset(json), DEPTH_MAX);
 	skip_blank(json);
 	if (json->at >= json->end)
 		return wrong(json, "a JSON value");
@@ -457,7 +457,7 @@ static int skip_value(struct json *json, unsigned int depth)
 	case '[':
 		return skip_array(json, depth + 1);
 	case '"':
-		return json_string(json, &string);
+		return jtext_string(json, &string);
 	case '-':
 	case '0' ... '9':
 		return skip_number(json);
@@ -466,12 +466,12 @@ static int skip_value(struct json *json, unsigned int depth)
 	}
 }
 
-int json_skip(struct json *json)
+int jtext_skip(struct jtext *json)
 {
 	return skip_value(json, 0);
 }
 
-int json_close(struct json *json)
+int jtext_close(struct jtext *json)
 {
 	skip_blank(json);
 	return json->at < json->end ? wrong(json, "nothing but blanks") : 0;

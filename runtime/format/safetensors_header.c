@@ -142,13 +142,13 @@ static const struct {
 	{ "data_offsets", ENTRY_OFFSETS },
 };
 
-static int read_dtype(struct json *json, struct tensor *tensor)
+static int read_dtype(struct jtext *json, struct tensor *tensor)
 {
-	struct json_string name;
+	struct jtext_string name;
 	char shown[SHOWN_MAX];
 	int r;
 
-	r = json_string(json, &name);
+	r = jtext_string(json, &name);
 	if (r)
 		return r;
 	/* As a rule that of the tensor before. */
@@ -160,7 +160,7 @@ static int read_dtype(struct json *json, struct tensor *tensor)
 	return 0;
 }
 
-static int read_shape(struct hm_safetensors *safetensors, struct json *json,
+static int read_shape(struct hm_safetensors *safetensors, struct jtext *json,
 		      struct tensor *tensor)
 {
 	uint64_t extent;
@@ -168,12 +168,12 @@ static int read_shape(struct hm_safetensors *safetensors, struct json *json,
 
 	tensor->shape = safetensors->n_extent;
 	tensor->rank = 0;
-	r = json_open(json, '[');
+	r = jtext_open(json, '[');
 	while (!r) {
-		r = json_more(json, ']', &more);
+		r = jtext_more(json, ']', &more);
 		if (r || !more)
 			break;
-		r = json_integer(json, &extent);
+		r = jtext_integer(json, &extent);
 		if (r)
 			break;
 		if (tensor->rank == HM_TENSOR_RANK_MAX) {
@@ -192,19 +192,19 @@ static int read_shape(struct hm_safetensors *safetensors, struct json *json,
 }
 
 /* Of the data section: tensor->offset and tensor->bytes. */
-static int read_offsets(struct json *json, struct tensor *tensor)
+static int read_offsets(struct jtext *json, struct tensor *tensor)
 {
 	uint64_t number[2] = { 0 };
 	int more = 0, n, r;
 
-	r = json_open(json, '[');
+	r = jtext_open(json, '[');
 	for (n = 0; !r; n++) {
-		r = json_more(json, ']', &more);
+		r = jtext_more(json, ']', &more);
 		if (r || !more)
 			break;
 		if (n == 2)
 			return err_set(-EBADMSG, "data_offsets has more than 2 numbers");
-		r = json_integer(json, &number[n]);
+		r = jtext_integer(json, &number[n]);
 	}
 	if (r)
 		return r;
@@ -220,15 +220,15 @@ static int read_offsets(struct json *json, struct tensor *tensor)
 	return 0;
 }
 
-static int read_member(struct hm_safetensors *safetensors, struct json *json,
+static int read_member(struct hm_safetensors *safetensors, struct jtext *json,
 		       struct tensor *tensor, uint32_t *seen)
 {
-	struct json_string key;
+	struct jtext_string key;
 	char shown[SHOWN_MAX];
 	size_t i;
 	int r;
 
-	r = json_key(json, &key);
+	r = jtext_key(json, &key);
 	if (r)
 		return r;
 	for (i = 0; i < ARRAY_SIZE(members); i++)
@@ -267,16 +267,16 @@ static int check_bytes(const struct hm_safetensors *safetensors, const struct te
 	return 0;
 }
 
-static int read_entry(struct hm_safetensors *safetensors, struct json *json,
+static int read_entry(struct hm_safetensors *safetensors, struct jtext *json,
 		      struct tensor *tensor)
 {
 	uint32_t seen = 0;
 	int more = 0, r;
 	size_t i;
 
-	r = json_open(json, '{');
+	r = jtext_open(json, '{');
 	while (!r) {
-		r = json_more(json, '}', &more);
+		r = jtext_more(json, '}', &more);
 		if (r || !more)
 			break;
 		r = read_member(safetensors, json, tensor, &seen);
@@ -301,8 +301,8 @@ static int room_for_tensors(struct hm_safetensors *safetensors, uint64_t n)
 	return r;
 }
 
-static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct json *json,
-		      const struct json_string *name)
+static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct jtext *json,
+		      const struct jtext_string *name)
 {
 	struct tensor tensor = { .name = safetensors->names.n, .shard = shard };
 	char shown[SHOWN_MAX];
@@ -336,15 +336,15 @@ static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct
 
 /* ---- __metadata__ ---- */
 
-static int add_metadata(struct hm_safetensors *safetensors, struct json *json,
+static int add_metadata(struct hm_safetensors *safetensors, struct jtext *json,
 			struct names *keys)
 {
-	struct json_string key, value;
+	struct jtext_string key, value;
 	uint64_t room = safetensors->room_metadata;
 	char shown[SHOWN_MAX];
 	int r;
 
-	r = json_key(json, &key);
+	r = jtext_key(json, &key);
 	if (r)
 		return r;
 	r = names_add(keys, key.text, key.length, 0);
@@ -352,7 +352,7 @@ static int add_metadata(struct hm_safetensors *safetensors, struct json *json,
 		return err_set(-EBADMSG, "%s is there twice",
 			       safetensors_shown(key.text, shown));
 	if (!r)
-		r = json_string(json, &value);
+		r = jtext_string(json, &value);
 	if (r)
 		return err_prefix(r, "%s", safetensors_shown(key.text, shown));
 	r = safetensors_room((void **)&safetensors->metadata, safetensors->n_metadata + 1ull,
@@ -367,14 +367,14 @@ static int add_metadata(struct hm_safetensors *safetensors, struct json *json,
 	return 0;
 }
 
-static int read_metadata(struct hm_safetensors *safetensors, struct json *json)
+static int read_metadata(struct hm_safetensors *safetensors, struct jtext *json)
 {
 	struct names keys = { 0 };
 	int more = 0, r;
 
-	r = json_open(json, '{');
+	r = jtext_open(json, '{');
 	while (!r) {
-		r = json_more(json, '}', &more);
+		r = jtext_more(json, '}', &more);
 		if (r || !more)
 			break;
 		r = add_metadata(safetensors, json, &keys);
@@ -450,8 +450,8 @@ int safetensors_parse(struct hm_safetensors *safetensors, uint32_t number, char 
 {
 	struct shard *shard = &safetensors->shard[number];
 	bool has_metadata = false;
-	struct json_string name;
-	struct json json;
+	struct jtext_string name;
+	struct jtext json;
 	int more = 0, r;
 
 	/* No list is NULL, whatever is in it. */
@@ -462,13 +462,13 @@ int safetensors_parse(struct hm_safetensors *safetensors, uint32_t number, char 
 	if (r)
 		return r;
 	shard->first = safetensors->n_tensor;
-	json_begin(&json, header, length, sizeof(uint64_t));
-	r = json_open(&json, '{');
+	jtext_begin(&json, header, length, sizeof(uint64_t));
+	r = jtext_open(&json, '{');
 	while (!r) {
-		r = json_more(&json, '}', &more);
+		r = jtext_more(&json, '}', &more);
 		if (r || !more)
 			break;
-		r = json_key(&json, &name);
+		r = jtext_key(&json, &name);
 		if (r)
 			break;
 		if (strcmp(name.text, METADATA) != 0) {
@@ -481,7 +481,7 @@ int safetensors_parse(struct hm_safetensors *safetensors, uint32_t number, char 
 		}
 	}
 	if (!r)
-		r = json_close(&json);
+		r = jtext_close(&json);
 	if (r)
 		return r;
 	shard->n = safetensors->n_tensor - shard->first;

@@ -58,7 +58,7 @@ static int check_path(const char *path)
 }
 
 /* The file's number; a new one is added. */
-static int find_file(struct weight_map *map, const struct json_string *path,
+static int find_file(struct weight_map *map, const struct jtext_string *path,
 		     uint32_t *ret_number)
 {
 	const struct name *file = names_find(&map->files, path->text, path->length);
@@ -76,22 +76,22 @@ static int find_file(struct weight_map *map, const struct json_string *path,
 	return r;
 }
 
-static int read_weights(struct weight_map *map, struct json *json)
+static int read_weights(struct weight_map *map, struct jtext *json)
 {
-	struct json_string name, path;
+	struct jtext_string name, path;
 	char shown[SHOWN_MAX];
 	uint32_t number;
 	int more = 0, r;
 
-	r = json_open(json, '{');
+	r = jtext_open(json, '{');
 	while (!r) {
-		r = json_more(json, '}', &more);
+		r = jtext_more(json, '}', &more);
 		if (r || !more)
 			return r;
-		r = json_key(json, &name);
+		r = jtext_key(json, &name);
 		if (r)
 			return r;
-		r = json_string(json, &path);
+		r = jtext_string(json, &path);
 		if (!r)
 			r = find_file(map, &path, &number);
 		if (!r)
@@ -104,20 +104,20 @@ static int read_weights(struct weight_map *map, struct json *json)
 	return r;
 }
 
-static int read_top(struct weight_map *map, struct json *json)
+static int read_top(struct weight_map *map, struct jtext *json)
 {
 	struct names keys = { 0 };
 	bool has_weights = false;
-	struct json_string key;
+	struct jtext_string key;
 	char shown[SHOWN_MAX];
 	int more = 0, r;
 
-	r = json_open(json, '{');
+	r = jtext_open(json, '{');
 	while (!r) {
-		r = json_more(json, '}', &more);
+		r = jtext_more(json, '}', &more);
 		if (r || !more)
 			break;
-		r = json_key(json, &key);
+		r = jtext_key(json, &key);
 		if (!r)
 			r = names_add(&keys, key.text, key.length, 0);
 		if (r == -EEXIST)
@@ -129,12 +129,12 @@ static int read_top(struct weight_map *map, struct json *json)
 			has_weights = true;
 			r = read_weights(map, json);
 		} else {
-			r = json_skip(json);
+			r = jtext_skip(json);
 		}
 	}
 	names_free(&keys);
 	if (!r)
-		r = json_close(json);
+		r = jtext_close(json);
 	if (!r && !has_weights)
 		r = err_set(-EBADMSG, "it has no weight_map: it is no index of a model");
 	if (!r && !map->files.n)
@@ -186,10 +186,10 @@ int safetensors_index_parse(char *text, uint64_t length, const char *folder,
 			    struct weight_map *ret_map)
 {
 	struct weight_map map = { .text = text };
-	struct json json;
+	struct jtext json;
 	int r;
 
-	json_begin(&json, text, length, 0);
+	jtext_begin(&json, text, length, 0);
 	r = read_top(&map, &json);
 	if (!r)
 		r = sort_files(&map, folder);

@@ -42,7 +42,7 @@ static int check_item(const struct hm_tensor_source *source, struct item *ret_it
 
 	if (!source->name)
 		return err_set(-EINVAL, "its name is NULL");
-	if (!json_is_utf8(source->name))
+	if (!jtext_is_utf8(source->name))
 		return err_set(-EINVAL, "its name is no UTF-8");
 	if (!strcmp(source->name, METADATA))
 		return err_set(-EINVAL, "the name is the format's own");
@@ -107,7 +107,7 @@ static int check_metadata(const struct hm_safetensors_desc *desc)
 		if (r == -EEXIST)
 			r = err_set(-EINVAL, "metadata %s: the key is there twice",
 				    safetensors_shown(pair->key, shown));
-		else if (!r && (!json_is_utf8(pair->key) || !json_is_utf8(pair->value)))
+		else if (!r && (!jtext_is_utf8(pair->key) || !jtext_is_utf8(pair->value)))
 			r = err_set(-EINVAL, "metadata %s: it is no UTF-8",
 				    safetensors_shown(pair->key, shown));
 	}
