@@ -134,6 +134,43 @@ static void test_refused(void)
 	free_set(&set);
 }
 
+/* Another file by the same name is not taken for the one that was looked at. */
+static void test_replaced(void)
+{
+	const char *names[2] = { "1", "2" };
+	struct hm_reader *reader, *relative;
+	char *other, *name, byte;
+	struct set set;
+	int fd;
+
+	make_set(&set, sizes, N);
+	other = folder_path(set.folder, "other");
+	CHECK_EQUAL(mkdir(other, 0700), 0);
+	fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK_EQUAL(chdir(set.folder), 0);
+	CHECK_OK_FATAL(hm_reader_open_files(names, 2, NULL, &relative));
+	CHECK_EQUAL(chdir(other), 0);
+	free(reader_file(other, "1", 4096));
+	CHECK_ERROR(-ESTALE, hm_reader_gather(relative, &(struct hm_piece){ 0, 1 }, 1, &byte));
+	CHECK_ERROR(-ENOENT, hm_reader_gather(relative, &(struct hm_piece){ 1, 1 }, 1, &byte));
+	CHECK_EQUAL(chdir(set.folder), 0);
+	CHECK_OK(hm_reader_gather(relative, &(struct hm_piece){ 0, 1 }, 1, &byte));
+	hm_reader_unref(relative);
+	CHECK_EQUAL(fchdir(fd), 0);
+	close(fd);
+
+	reader = open_set(&set, HM_PATTERN_RANDOM, 0);
+	name = folder_path(other, "1");
+	CHECK_EQUAL(rename(name, set.paths[6]), 0);
+	CHECK_ERROR(-ESTALE, hm_reader_gather(reader, &(struct hm_piece){ 8192, 1 }, 1, &byte));
+	CHECK(strstr(hm_errmsg(), set.paths[6]) != NULL);
+	hm_reader_unref(reader);
+	CHECK_EQUAL(rmdir(other), 0);
+	free(name);
+	free(other);
+	free_set(&set);
+}
+
 static bool live(const struct set *set, unsigned int n)
 {
 	struct hm_reader *reader = UNTOUCHED;
@@ -205,11 +242,9 @@ static void test_many(void)
 }
 
 static const struct test tests[] = {
-	{ "together", test_together, 20, 0 },
-	{ "refused", test_refused, 20, 0 },
-	{ "failures", test_failures, 60, TEST_ONCE },
-	{ "many", test_many, 60, TEST_ONCE },
-	{ NULL, NULL, 0, 0 },
+	{ "together", test_together, 20, 0 }, { "refused", test_refused, 20, 0 },
+	{ "replaced", test_replaced, 20, 0 }, { "failures", test_failures, 60, TEST_ONCE },
+	{ "many", test_many, 60, TEST_ONCE }, { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

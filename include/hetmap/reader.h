@@ -8,7 +8,8 @@
  * device's read-ahead and what is resident already, or set by hand; what was chosen, and
  * why, can be asked.
  *
- * A reader never has more memory than its budget, page tables included. A file that is cut
+ * A reader never has more memory than its budget, page tables included; but for the reader
+ * itself, its rings of reads, and the paths and sizes of several files. A file that is cut
  * off and storage that fails are errors of hm_reader_gather(), and of hm_reader_next() where
  * it reads. Bytes of a mapped window are touched by the caller, in a guarded scope
  * (hetmap/guard.h) where that has to be an error, too.
@@ -77,7 +78,7 @@ struct hm_reader_info {
 	const char *why;  /* a sentence with its figures; until the next hm_reader_range() */
 	const char *file_system; /* "ext4"; "0x5a3c69f0" for one that has no name here */
 	struct hm_map *map;      /* of the whole file, that is gathered from; NULL: none */
-	uint64_t size;           /* of the file when it was opened, bytes */
+	uint64_t size;           /* of the file when the range was set, bytes */
 	uint64_t begin;          /* of the range */
 	uint64_t end;
 	uint64_t position;   /* of the next window */
@@ -121,7 +122,9 @@ HM_API int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
  * @ret_reader: [out] a reference, dropped with hm_reader_unref()
  *
  * All are looked at, none is kept open but the one that is read: their sizes are what they
- * were then. They come by HM_POLICY_READ, small ones together in a window, and those that
+ * were then. They are opened again by their paths: what has another file's name by then,
+ * also as the working directory changed, is -ESTALE when it is read. Paths and sizes are not
+ * in the budget. They come by HM_POLICY_READ, small ones together in a window, and those that
  * come next are announced across the ends of files.
  *
  * Errors: as of hm_reader_open(), with the file's name; -EOPNOTSUPP another policy but
@@ -172,7 +175,8 @@ HM_API int hm_reader_range(struct hm_reader *reader, uint64_t begin, uint64_t en
  * bytes that are there: by _POPULATE they are in a map still, and whoever cuts the file off
  * while they are in use takes them away.
  *
- * Errors: -ENODATA the file was cut off before the window's end; -EIO; -EINVAL the range
+ * Errors: -ENODATA the file was cut off before the window's end; -EIO; -ESTALE one of several
+ * files is another one now; -EINVAL the range
  * is of HM_PATTERN_RANDOM; hm_map_create's. After an error what was given before is gone,
  * and the next call tries the same window again.
  */
@@ -210,7 +214,8 @@ HM_API int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *p
  * part of @to written.
  *
  * Errors: -ERANGE a piece was never in the file; -ENODATA the file was cut off before its
- * end; -EIO; -EHWPOISON; -EFAULT @to can't be written, as far as the kernel writes it.
+ * end; -EIO; -EHWPOISON; -ESTALE one of several files is another one now; -EFAULT @to can't
+ * be written, as far as the kernel writes it.
  */
 HM_API int hm_reader_gather(struct hm_reader *reader, const struct hm_piece *pieces,
 			    uint64_t n_pieces, void *to);

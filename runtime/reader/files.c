@@ -14,9 +14,16 @@
 #include "sys.h"
 #include "util.h"
 
+/* Which file a path named when it was looked at. */
+struct identity {
+	dev_t device;
+	ino_t inode;
+};
+
 struct files {
 	uint64_t n;
 	char **path;
+	struct identity *identity;
 	uint64_t *start; /* n + 1: in the range */
 	uint64_t current;
 	int fd; /* of current; -1: none is open */
@@ -72,6 +79,7 @@ static int add(struct files *files, uint64_t i, const char *path)
 		return err_set(-EOVERFLOW, "%s: all files up to it have more than 2^63 bytes",
 			       path);
 	files->start[i + 1] = files->start[i] + (uint64_t)st.st_size;
+	files->identity[i] = (struct identity){ .device = st.st_dev, .inode = st.st_ino };
 	return 0;
 }
 
@@ -86,7 +94,8 @@ int files_open(const char *const *paths, uint64_t n, struct files **ret_files)
 	files->fd = -1;
 	files->path = sys_calloc(n, sizeof(*files->path));
 	files->start = sys_calloc(n + 1, sizeof(*files->start));
-	if (!files->path || !files->start)
+	files->identity = sys_calloc(n, sizeof(*files->identity));
+	if (!files->path || !files->start || !files->identity)
 		r = err_set(-ENOMEM, "no memory for %" PRIu64 " files", n);
 	for (i = 0; !r && i < n; i++) {
 		files->n = i + 1;
@@ -112,6 +121,7 @@ void files_close(struct files *files)
 		sys_close(files->fd);
 	free(files->path);
 	free(files->start);
+	free(files->identity);
 	free(files);
 }
 
@@ -152,6 +162,12 @@ static int make_current(struct files *files, uint64_t i)
 	r = reader_open_file(files->path[i], &fd, &st);
 	if (r)
 		return r;
+	if (st.st_dev != files->identity[i].device || st.st_ino != files->identity[i].inode) {
+		sys_close(fd);
+		return err_set(-ESTALE,
+			       "another file has this name now: it was replaced, or the "
+			       "working directory is another one");
+	}
 	if (files->fd >= 0)
 		sys_close(files->fd);
 	files->fd = fd;
