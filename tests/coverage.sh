@@ -29,7 +29,7 @@ programs=$*
 	test_brackets test_guard test_guard_callbacks test_handler test_repair test_lock_budget test_protect test_seal
 	test_published test_trace test_safetensors test_safetensors_model test_safetensors_write test_npy
 	test_reader test_reader_files test_reader_undo
-	test_tokens test_tokens_ahead test_tokens_batches
+	test_tokens test_tokens_ahead test_tokens_batches test_tokens_failures
 	test_load test_load_failures test_load_window
 	test_ring test_network'
 # shellcheck disable=SC2086 # a list of names

@@ -71,8 +71,8 @@ const struct bench bench_list[] = {
 	  bench_safetensors_open, peer_model_source },
 	{ "load", "a model of 2 GiB into the memory of soft:0", bench_load_model,
 	  peer_model_source },
-	{ "ipc_ring", "records from one process to another, 64 bytes and 1 MiB",
-	  bench_ipc_ring, peer_ipc_source },
+	{ "ipc_ring", "records from one process to another, 64 bytes and 1 MiB", bench_ipc_ring,
+	  peer_ipc_source },
 	{ "workers", "4 processes that read one file of tokens", bench_workers,
 	  peer_ipc_source },
 };
