@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <hetmap/hetmap.h>
+
 #include "command.h"
 #include "text.h"
 
@@ -217,4 +219,26 @@ bool input_cut(const struct input *input)
 	struct stat st;
 
 	return fstat(input->fd, &st) < 0 || st.st_size < input->stat.st_size;
+}
+
+int input_map(const char *path, struct hm_map **ret_map)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_BUFFER_READ_ONLY,
+	};
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	int r;
+
+	r = hm_device_open("file", &device);
+	if (r)
+		return r;
+	r = hm_buffer_from_file(device, path, -1, &desc, &buffer);
+	hm_device_unref(device);
+	if (r)
+		return r;
+	r = hm_map_create(buffer, NULL, ret_map);
+	hm_buffer_unref(buffer);
+	return r;
 }

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include <hetmap/map.h>
+
 struct input {
 	char *path;  /* as given, or found */
 	char *shown; /* the same, fit for a terminal */
@@ -22,6 +24,9 @@ void input_close(struct input *input);
 
 /* What hm_safetensors_open() failed with, told with the @remedy, or NULL; an exit status. */
 int input_model_failed(int r, const char *remedy);
+
+/* All of a file, to read: nothing of it is touched. 0, or the library's error. */
+int input_map(const char *path, struct hm_map **ret_map);
 
 /* Is the file shorter than when it was opened? */
 bool input_cut(const struct input *input);

@@ -8,6 +8,7 @@
 #include <hetmap/npy.h>
 
 #include "command.h"
+#include "input.h"
 #include "inspect.h"
 
 struct opened {
@@ -32,29 +33,6 @@ static void close_handle(void *handle)
 
 	hm_map_unref(opened->map);
 	free(opened);
-}
-
-/* To ask which of its pages are there: none of them is touched. */
-static int map_file(const char *path, struct hm_map **ret_map)
-{
-	const struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_BUFFER_READ_ONLY,
-	};
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	int r;
-
-	r = hm_device_open("file", &device);
-	if (r)
-		return r;
-	r = hm_buffer_from_file(device, path, -1, &desc, &buffer);
-	hm_device_unref(device);
-	if (r)
-		return r;
-	r = hm_map_create(buffer, NULL, ret_map);
-	hm_buffer_unref(buffer);
-	return r;
 }
 
 static void add_note(struct contents *contents, const char *key, const char *value)
@@ -116,8 +94,9 @@ static int read_contents(const struct inspect_head *head, struct contents *ret_c
 		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory for the list");
 	opened->info.struct_size = sizeof(opened->info);
 	r = hm_npy_query(head->path, &opened->info);
+	/* To ask which of its pages are there: none of them is touched. */
 	if (!r)
-		r = map_file(head->path, &opened->map);
+		r = input_map(head->path, &opened->map);
 	if (r) {
 		free(opened);
 		return fail_open(r);

@@ -16,6 +16,7 @@
 
 #include <hetmap/hetmap.h>
 
+#include "../hetmap/input.h"
 #include "../hetmap/text.h"
 #include "bench.h"
 #include "bench_folder.h"
@@ -81,26 +82,6 @@ static int read_pss(uint64_t *ret_kib)
 	return r;
 }
 
-static int map_tokens(const char *path, struct hm_map **ret_map)
-{
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .flags = HM_BUFFER_READ_ONLY };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	int r;
-
-	r = hm_device_open("file", &device);
-	if (r)
-		return r;
-	r = hm_buffer_from_file(device, path, -1, &desc, &buffer);
-	hm_device_unref(device);
-	if (r)
-		return r;
-	r = hm_map_create(buffer, NULL, ret_map);
-	hm_buffer_unref(buffer);
-	return r;
-}
-
 static int work(const char *path, uint32_t number, uint32_t of, int orders)
 {
 	int64_t *batch = calloc(BATCH * BLOCK, sizeof(*batch));
@@ -110,7 +91,7 @@ static int work(const char *path, uint32_t number, uint32_t of, int orders)
 	char order;
 
 	if (batch)
-		answer.r = map_tokens(path, &map);
+		answer.r = input_map(path, &map);
 	if (write(orders, &answer, sizeof(answer)) != sizeof(answer) || answer.r)
 		return 1;
 	while (read(orders, &order, 1) == 1) {
