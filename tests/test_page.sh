@@ -130,6 +130,12 @@ sample() {
 	opens sample '#threads=4710' && total faults '≈ 60'
 }
 
+# The picture begins with what the first advice is of.
+advice_first() {
+	opens advised '#hover=0.5,0.47' && shows '<bdi>weights.bin</bdi>' \
+		'<bdi>7 faults: 0 minor, 7 major</bdi>'
+}
+
 # What is wrong with the data is said in the page.
 torn() {
 	render torn && shows "can't be shown" 'the column "time" has 1 values, not 2' &&
@@ -172,7 +178,7 @@ a_million() {
 }
 
 tests='draws draws_in_the_dark draws_nothing hover_cell hover_second hover_elsewhere zoom
-	threads sample torn hostile_names many_buffers a_million'
+	threads sample advice_first torn hostile_names many_buffers a_million'
 if command -v chromium >/dev/null; then
 	for test in $tests; do
 		check "$test" "$test"

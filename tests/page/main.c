@@ -81,6 +81,22 @@ static int sample(void)
 	return scene_end(&scene, 260);
 }
 
+/* Another buffer than the one with the most faults has something to gain. */
+static int advised(void)
+{
+	uint16_t heap, weights, boss;
+	struct scene scene;
+
+	scene_begin(&scene, "./infer", 1);
+	boss = scene_thread(&scene, "boss");
+	heap = scene_buffer(&scene, "[heap]", "heap", "", 16, "few", 0);
+	weights = scene_buffer(&scene, "weights.bin", "file", "", 16, "sequential", 0);
+	put(&scene, 500000, heap, 8, boss, 0, 500);
+	put(&scene, 500000, weights, 8, boss, PAGE_MAJOR, 7);
+	scene_advice(&scene, weights, "weights.bin: read it ahead.", "7 faults.", 5000000);
+	return scene_end(&scene, 0);
+}
+
 /* A column that lacks a value. */
 static int torn(void)
 {
@@ -300,9 +316,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(void);
-	} scenes[] = { { "empty", empty },    { "known", known },     { "sample", sample },
-		       { "torn", torn },      { "hostile", hostile }, { "many", many },
-		       { "million", million } };
+	} scenes[] = { { "empty", empty },     { "known", known },    { "sample", sample },
+		       { "advised", advised }, { "torn", torn },      { "hostile", hostile },
+		       { "many", many },       { "million", million } };
 	size_t i;
 
 	for (i = 0; argc == 2 && i < sizeof(scenes) / sizeof(scenes[0]); i++)

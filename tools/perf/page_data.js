@@ -180,12 +180,16 @@ function whole(b) {
 
 const pages_shown = b => view.pages.get(b) || whole(b);
 
-/* Those with the most faults, as long as each has its share of the picture. */
+/* What the first advice is of, and those with the most faults, as long as each has its share
+   of the picture. */
 function choose_first() {
+	const advised = advice.slice(0, 1).map(a => a.buffer).filter(b => buffers[b]);
 	const order = [...buffers.keys()];
 	const weight = b => buffers[b].minor + buffers[b].major;
 	order.sort((a, b) => weight(b) - weight(a) || a - b);
-	return order.slice(0, 3).filter(b => weight(b) > 0 && weight(b) >= 0.05 * weight(order[0]));
+	const most = order.slice(0, 3).filter(b => weight(b) > 0 &&
+		weight(b) >= 0.05 * weight(order[0]));
+	return [...new Set([...advised, ...most])].slice(0, 3);
 }
 
 /* ---- counting: the sums of the trace, or of the threads that are on ---- */
