@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -92,8 +93,13 @@ static void test_struct_sizes(void)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
 	arg.query.size = 0;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
-	arg.query.size = sizeof(arg.query) - 1;
+	arg.query.size = offsetof(struct hetsim_query, opener_system_bytes) - 1;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), -EINVAL);
+	/* Of an older caller, who has no room for what came later. */
+	arg.query.size++;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), 0);
+	CHECK_EQUAL(arg.query.page_size, HETSIM_PAGE);
+	CHECK_EQUAL(arg.query.opener_system_bytes, 0);
 	arg.query.size = sizeof(arg.query) + 64;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUERY, &arg), 0);
 	arg.bytes[sizeof(arg.query) + 63] = 1;
@@ -112,6 +118,39 @@ static void test_struct_sizes(void)
 	CHECK_EQUAL(hetsim_call(fd, _IO(HETSIM_TYPE, 0x0f), &arg), -ENOTTY);
 	CHECK_EQUAL(hetsim_call(fd, _IO('x', HETSIM_NR_QUERY), &arg), -ENOTTY);
 	CHECK_EQUAL(hetsim_call(fd, _IOWR(HETSIM_TYPE, HETSIM_NR_QUERY, int), &arg), -ENOTTY);
+	hetsim_close(fd);
+}
+
+/* Only what is marked [out] is written: what has nothing to say may be constant. */
+static void test_constant_calls(void)
+{
+	union {
+		struct hetsim_buffer_close close;
+		struct hetsim_queue_destroy destroy;
+	} * arg;
+	struct hetsim_buffer buffer = { 0 };
+	uint32_t queue;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	arg = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		   0);
+	CHECK_FATAL(arg != MAP_FAILED);
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	arg->close = (struct hetsim_buffer_close){ .size = sizeof(arg->close),
+						   .handle = buffer.handle };
+	CHECK_FATAL(mprotect(arg, HETSIM_PAGE, PROT_READ) == 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CLOSE, arg), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), -ENOENT);
+
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0);
+	CHECK_FATAL(mprotect(arg, HETSIM_PAGE, PROT_READ | PROT_WRITE) == 0);
+	arg->destroy =
+		(struct hetsim_queue_destroy){ .size = sizeof(arg->destroy), .queue = queue };
+	CHECK_FATAL(mprotect(arg, HETSIM_PAGE, PROT_READ) == 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_QUEUE_DESTROY, arg), 0);
+	CHECK_EQUAL(munmap(arg, HETSIM_PAGE), 0);
 	hetsim_close(fd);
 }
 
@@ -416,6 +455,7 @@ const struct test sim_buffers_tests[] = {
 	{ "handshake", test_handshake, 0, 0 },
 	{ "kinds", test_kinds, 0, 0 },
 	{ "struct_sizes", test_struct_sizes, 0, 0 },
+	{ "constant_calls", test_constant_calls, 0, 0 },
 	{ "create", test_create, 0, 0 },
 	{ "foreign_handles", test_foreign_handles, 0, 0 },
 	{ "resize", test_resize, 0, 0 },

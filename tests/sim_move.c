@@ -165,6 +165,7 @@ static void test_eviction(void)
 	struct hetsim_buffer buffers[4];
 	struct hetsim_command command = { .op = HETSIM_OP_CRC32 };
 	struct hetsim_query query;
+	unsigned char byte = 0;
 	uint64_t length;
 	uint32_t queue, i;
 	int fd = hetsim_open(O_RDWR);
@@ -182,13 +183,14 @@ static void test_eviction(void)
 		fill(buffers[i].bytes, length, i);
 		CHECK_EQUAL(hetsim_bind(fd, &buffers[i], HETSIM_BIND_WRITE), 0);
 	}
-	/* The engine uses the first one, which leaves the second. */
 	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
 	command.source = (uintptr_t)buffers[0].bytes;
 	command.destination = (uintptr_t)buffers[0].bytes + 4096;
 	command.length = 4096;
-	CHECK_EQUAL(hetsim_unbind(fd, &buffers[0]), 0); /* no stale translation */
-	CHECK_EQUAL(hetsim_bind(fd, &buffers[0], HETSIM_BIND_WRITE), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
+	for (i = 1; i < 3; i++)
+		CHECK_EQUAL(hetsim_pread(fd, &byte, 1, buffers[i].offset), 1);
+	/* The engine uses the first one again, by translations that it has; 1 is the oldest. */
 	CHECK_EQUAL(hetsim_run(fd, queue, &command), 0);
 	buffers[3] = hetsim_buffer_make(fd, length, HETSIM_PLACE_VRAM);
 	fill(buffers[3].bytes, length, 3);

@@ -17,6 +17,7 @@ extern const struct test sim_capacity_tests[];
 extern const struct test sim_engine_tests[];
 extern const struct test sim_inject_tests[];
 extern const struct test sim_move_tests[];
+extern const struct test sim_neighbours_tests[];
 extern const struct test sim_submit_tests[];
 extern const struct test sim_sample_tests[];
 extern const struct test sim_unplug_tests[];

@@ -17,8 +17,9 @@ static const struct {
 } tables[] = {
 	{ "buffers", sim_buffers_tests }, { "capacity", sim_capacity_tests },
 	{ "engine", sim_engine_tests },   { "inject", sim_inject_tests },
-	{ "move", sim_move_tests },       { "submit", sim_submit_tests },
-	{ "sample", sim_sample_tests },   { "unplug", sim_unplug_tests },
+	{ "move", sim_move_tests },       { "neighbours", sim_neighbours_tests },
+	{ "submit", sim_submit_tests },   { "sample", sim_sample_tests },
+	{ "unplug", sim_unplug_tests },
 };
 
 /* What HETMAP_SOFT is for each. */

@@ -27,7 +27,7 @@ AT(hetsim_handshake, driver_features, 32);
 AT(hetsim_handshake, minimum_minor, 40);
 AT(hetsim_handshake, accepted, 44);
 
-SIZE(hetsim_query, 144);
+SIZE(hetsim_query, 160);
 AT(hetsim_query, size, 0);
 AT(hetsim_query, flags, 4);
 AT(hetsim_query, index, 8);
@@ -51,6 +51,8 @@ AT(hetsim_query, max_pending, 120);
 AT(hetsim_query, timeout_ms, 124);
 AT(hetsim_query, window_bytes, 128);
 AT(hetsim_query, window_used, 136);
+AT(hetsim_query, opener_system_bytes, 144);
+AT(hetsim_query, opener_system_used, 152);
 
 SIZE(hetsim_counters, 224);
 AT(hetsim_counters, size, 0);

@@ -141,6 +141,7 @@ struct sim_device {
 	struct xarray buffers;
 	u64 window_pages;
 	u64 opener_pages; /* what one opener may take of all places together */
+	u64 opener_system_pages; /* and ask for of SYSTEM, out of which nothing is evicted */
 	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
 
 	/* Pages in the window count against VRAM's limit, too. */
@@ -411,7 +412,7 @@ long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
 
 /* sim_mem.c */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
-		      const u64 *leaving);
+		      const u64 *leaving, bool evict);
 void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages);
 
 /* sim_buffer.c */

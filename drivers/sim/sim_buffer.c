@@ -190,7 +190,8 @@ int sim_buffer_create(struct file *file, void *argument)
 	buffer->cache = create->cache;
 	buffer->capacity = capacity;
 	buffer->pages_in[create->place] = n_pages;
-	r = sim_mem_pages_get(buffer, create->place, buffer->pages, n_pages, NULL);
+	r = sim_mem_pages_get(buffer, create->place, buffer->pages, n_pages, NULL,
+			      false);
 	if (r)
 		goto err_buffer;
 
@@ -233,7 +234,7 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	pages = sim_buffer_array(n_pages);
 	if (!pages)
 		return -ENOMEM;
-	r = sim_mem_pages_get(buffer, buffer->place, pages + old_n, more, NULL);
+	r = sim_mem_pages_get(buffer, buffer->place, pages + old_n, more, NULL, false);
 	if (r)
 		goto err_array;
 

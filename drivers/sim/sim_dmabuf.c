@@ -33,14 +33,15 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 
 	if (READ_ONCE(buffer->dev->gone))
 		return ERR_PTR(-ENODEV);
-	table = kzalloc(sizeof(*table), GFP_KERNEL);
+	table = kzalloc(sizeof(*table), GFP_KERNEL_ACCOUNT);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
 
 	/* Neither growing, which replaces the array, nor a move comes between. */
 	down_write(&buffer->lock);
 	r = sg_alloc_table_from_pages(table, buffer->pages, export->n_pages, 0,
-				      export->n_pages << PAGE_SHIFT, GFP_KERNEL);
+				      export->n_pages << PAGE_SHIFT,
+				      GFP_KERNEL_ACCOUNT);
 	if (!r)
 		buffer->n_pins++;
 	up_write(&buffer->lock);

@@ -117,8 +117,8 @@ int sim_engine_moving(struct sim_queue *queue, u64 generation)
 }
 
 /*
- * The submission is done, as far as anyone can see. With it, or before, everyone
- * who waits is told. @job is gone afterwards.
+ * The submission is done, as far as anyone can ask; then everyone who waits is told.
+ * @job is gone afterwards.
  */
 static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, int status,
 				u64 address)

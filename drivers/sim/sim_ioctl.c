@@ -58,7 +58,7 @@ static int sim_query(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_device *dev = opener->dev;
 	const struct sim_kind *kind = &sim_kinds[dev->kind];
-	u64 used[SIM_N_PLACES], opener_used = 0;
+	u64 used[SIM_N_PLACES], mine[SIM_N_PLACES], opener_used = 0;
 	unsigned int i;
 
 	if (query->flags)
@@ -66,9 +66,10 @@ static int sim_query(struct file *file, void *argument)
 
 	spin_lock(&dev->memory_lock);
 	memcpy(used, dev->pages_used, sizeof(used));
-	for (i = 0; i < SIM_N_PLACES; i++)
-		opener_used += opener->account->pages_used[i];
+	memcpy(mine, opener->account->pages_used, sizeof(mine));
 	spin_unlock(&dev->memory_lock);
+	for (i = 0; i < SIM_N_PLACES; i++)
+		opener_used += mine[i];
 
 	query->index = dev->index;
 	query->kind = dev->kind;
@@ -87,6 +88,8 @@ static int sim_query(struct file *file, void *argument)
 	query->opener_used = opener_used << PAGE_SHIFT;
 	query->window_bytes = dev->pages_limit[HETSIM_PLACE_WINDOW] << PAGE_SHIFT;
 	query->window_used = used[HETSIM_PLACE_WINDOW] << PAGE_SHIFT;
+	query->opener_system_bytes = dev->opener_system_pages << PAGE_SHIFT;
+	query->opener_system_used = mine[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
 	query->max_queues = SIM_MAX_QUEUES;
 	query->max_commands = SIM_MAX_COMMANDS;
 	query->max_pending = SIM_MAX_PENDING;
@@ -146,43 +149,60 @@ union sim_argument {
 
 /*
  * @min_size reaches to the end of the last member of the structure's first
- * version: it stays when the structure grows.
+ * version: it stays when the structure grows. What the caller gets back is from
+ * @out to @out_end: [out] members, and reserved ones between them, which are zero.
  */
 struct sim_ioctl {
 	unsigned int cmd;
 	u32 size;
 	u32 min_size;
+	u32 out;
+	u32 out_end;
 	int (*run)(struct file *file, void *argument);
 };
 
-#define SIM_IOCTL(which, function, type, last)                                     \
+#define SIM_IOCTL(which, function, type, last, ...)                                \
 	[HETSIM_NR_##which] = {                                                    \
 		.cmd = HETSIM_##which,                                             \
 		.size = sizeof(struct type) + BUILD_BUG_ON_ZERO(                   \
 			sizeof(union sim_argument) < sizeof(struct type)),         \
 		.min_size = offsetofend(struct type, last),                        \
 		.run = function,                                                   \
+		__VA_ARGS__                                                        \
 	}
+#define SIM_OUT(type, first, last)                                                 \
+	.out = offsetof(struct type, first), .out_end = offsetofend(struct type, last)
 
 static const struct sim_ioctl sim_ioctls[] = {
-	SIM_IOCTL(HANDSHAKE, sim_handshake, hetsim_handshake, accepted),
-	SIM_IOCTL(QUERY, sim_query, hetsim_query, window_used),
-	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, brackets_missed),
-	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, capacity),
+	SIM_IOCTL(HANDSHAKE, sim_handshake, hetsim_handshake, accepted,
+		  SIM_OUT(hetsim_handshake, driver_major, accepted)),
+	SIM_IOCTL(QUERY, sim_query, hetsim_query, window_used,
+		  SIM_OUT(hetsim_query, index, opener_system_used)),
+	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, brackets_missed,
+		  SIM_OUT(hetsim_counters, faults, brackets_missed)),
+	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, capacity,
+		  SIM_OUT(hetsim_buffer_create, handle, offset)),
 	SIM_IOCTL(BUFFER_CLOSE, sim_buffer_close, hetsim_buffer_close, handle),
 	SIM_IOCTL(BUFFER_RESIZE, sim_buffer_resize, hetsim_buffer_resize, length),
-	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, window_bytes),
+	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, window_bytes,
+		  SIM_OUT(hetsim_buffer_info, place, window_bytes)),
 	SIM_IOCTL(BUFFER_MOVE, sim_buffer_move, hetsim_buffer_move, length),
 	SIM_IOCTL(BUFFER_SAMPLE, sim_buffer_sample, hetsim_buffer_sample, counts),
-	SIM_IOCTL(EXPORT, sim_buffer_export, hetsim_export, __reserved),
-	SIM_IOCTL(IMPORT, sim_buffer_import, hetsim_import, offset),
+	SIM_IOCTL(EXPORT, sim_buffer_export, hetsim_export, __reserved,
+		  SIM_OUT(hetsim_export, fd, fd)),
+	SIM_IOCTL(IMPORT, sim_buffer_import, hetsim_import, offset,
+		  SIM_OUT(hetsim_import, handle, offset)),
 	SIM_IOCTL(BIND, sim_bind, hetsim_bind, length),
 	SIM_IOCTL(UNBIND, sim_unbind, hetsim_unbind, length),
-	SIM_IOCTL(QUEUE_CREATE, sim_queue_create, hetsim_queue_create, __reserved),
+	SIM_IOCTL(QUEUE_CREATE, sim_queue_create, hetsim_queue_create, __reserved,
+		  SIM_OUT(hetsim_queue_create, queue, queue)),
 	SIM_IOCTL(QUEUE_DESTROY, sim_queue_destroy, hetsim_queue_destroy, queue),
-	SIM_IOCTL(SUBMIT, sim_submit, hetsim_submit, seqno),
-	SIM_IOCTL(WAIT, sim_wait, hetsim_wait, fault_address),
-	SIM_IOCTL(FENCE_FD, sim_fence_fd, hetsim_fence_fd, flags),
+	SIM_IOCTL(SUBMIT, sim_submit, hetsim_submit, seqno,
+		  SIM_OUT(hetsim_submit, seqno, failures)),
+	SIM_IOCTL(WAIT, sim_wait, hetsim_wait, fault_address,
+		  SIM_OUT(hetsim_wait, status, fault_address)),
+	SIM_IOCTL(FENCE_FD, sim_fence_fd, hetsim_fence_fd, flags,
+		  SIM_OUT(hetsim_fence_fd, fd, fd)),
 	SIM_IOCTL(QUEUE_EVENT, sim_queue_event, hetsim_queue_event, flags),
 	SIM_IOCTL(INJECT, sim_inject, hetsim_inject, value),
 };
@@ -193,7 +213,7 @@ long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument)
 	void __user *user = (void __user *)argument;
 	const struct sim_ioctl *op;
 	union sim_argument buf = {};
-	u32 size;
+	u32 size, end;
 	int r;
 
 	if (_IOC_NR(cmd) >= ARRAY_SIZE(sim_ioctls))
@@ -221,7 +241,8 @@ long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument)
 	r = op->run(file, &buf);
 	if (r)
 		return r;
-	if (copy_to_user(user, &buf, min(size, op->size)))
+	end = min(size, op->out_end);
+	if (op->out < end && copy_to_user(user + op->out, (void *)&buf + op->out, end - op->out))
 		return -EFAULT;
 	return 0;
 }

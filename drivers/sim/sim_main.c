@@ -40,7 +40,7 @@ MODULE_PARM_DESC(bar_mb, "MiB of VRAM that CPUs can reach at a time (default 0: 
 
 static unsigned int opener_mb;
 module_param(opener_mb, uint, 0444);
-MODULE_PARM_DESC(opener_mb, "MiB that one opener may take of both (default 3/4 of their sum)");
+MODULE_PARM_DESC(opener_mb, "MiB that one opener may take of both (default 3/4 of their sum, and of system memory)");
 
 static char *kind = "gpu";
 module_param(kind, charp, 0444);
@@ -118,6 +118,9 @@ static struct sim_device *sim_device_add(unsigned int index)
 	dev->pages_limit[HETSIM_PLACE_WINDOW] = (u64)bar_mb * (SZ_1M >> PAGE_SHIFT);
 	total = dev->pages_limit[HETSIM_PLACE_VRAM] + dev->pages_limit[HETSIM_PLACE_SYSTEM];
 	dev->opener_pages = opener_mb ? (u64)opener_mb * (SZ_1M >> PAGE_SHIFT) : total / 4 * 3;
+	dev->opener_system_pages = dev->pages_limit[HETSIM_PLACE_SYSTEM];
+	if (!opener_mb)
+		dev->opener_system_pages -= dev->opener_system_pages / 4;
 	dev->window_pages = roundup_pow_of_two(sim_max_pages(dev));
 
 	dev->inode = sim_fs_inode();
@@ -153,10 +156,15 @@ err_free:
 	return ERR_PTR(r);
 }
 
-static void sim_device_remove(struct sim_device *dev)
+/* Nobody opens it from here on. */
+static void sim_device_hide(struct sim_device *dev)
 {
 	sim_debugfs_remove(dev);
 	misc_deregister(&dev->misc);
+}
+
+static void sim_device_remove(struct sim_device *dev)
+{
 	root_device_unregister(dev->dma);
 	sim_device_put(dev);
 }
@@ -172,6 +180,7 @@ int sim_device_unplug(struct sim_device *dev)
 		goto out;
 	}
 	sim_devices[dev->index] = NULL;
+	sim_device_hide(dev);
 	sim_device_lose(dev);
 	sim_device_remove(dev);
 out:
@@ -222,8 +231,10 @@ static void sim_devices_remove(void)
 
 	sim_debugfs_stop();
 	for (i = 0; i < devices; i++) {
-		if (sim_devices[i])
-			sim_device_remove(sim_devices[i]);
+		if (!sim_devices[i])
+			continue;
+		sim_device_hide(sim_devices[i]);
+		sim_device_remove(sim_devices[i]);
 	}
 	sim_debugfs_exit();
 	sim_fs_exit();
@@ -232,7 +243,7 @@ static void sim_devices_remove(void)
 static int __init sim_init(void)
 {
 	unsigned int i;
-	int which, r;
+	int which, r = 0;
 
 	which = sim_kind_find(kind);
 	if (which < 0) {
@@ -262,13 +273,16 @@ static int __init sim_init(void)
 	for (i = 0; i < devices; i++) {
 		r = sim_device_plug(i);
 		if (r)
-			goto err_remove;
+			break;
 	}
+	if (!i) {
+		sim_devices_remove();
+		return r;
+	}
+	/* Those that are there may be open: then the module has to stay. */
+	if (r)
+		pr_warn("%u of %u devices: error %d\n", i, devices, r);
 	return 0;
-
-err_remove:
-	sim_devices_remove();
-	return r;
 }
 
 static void __exit sim_exit(void)

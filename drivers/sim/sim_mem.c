@@ -83,24 +83,41 @@ static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages,
 #define SIM_MEM_TRIES 4
 
 /*
- * Counts the pages against the device's limit and, unless they take the place of
- * others, the opener's. When it is the device that is full, pages that were not
- * used for longest make room.
+ * Is it more than the opener may have? What takes the place of others is no more of
+ * all places together, and what makes room for other openers is not his doing. With
+ * dev->memory_lock held.
+ */
+static bool sim_mem_exceeds(struct sim_device *dev, const struct sim_account *account, u32 place,
+			    u64 n_pages, const u64 *leaving, bool evict)
+{
+	u64 system = account->pages_used[HETSIM_PLACE_SYSTEM], mine = 0;
+	unsigned int i;
+
+	lockdep_assert_held(&dev->memory_lock);
+	if (evict)
+		return false;
+	for (i = 0; i < SIM_N_PLACES; i++)
+		mine += account->pages_used[i];
+	if (!leaving && n_pages > dev->opener_pages - min(mine, dev->opener_pages))
+		return true;
+	return place == HETSIM_PLACE_SYSTEM &&
+	       n_pages > dev->opener_system_pages - min(system, dev->opener_system_pages);
+}
+
+/*
+ * Counts the pages against the limits. When it is the device that is full, pages that
+ * were not used for longest make room.
  */
 static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
-			   u64 n_pages, const u64 *leaving)
+			   u64 n_pages, const u64 *leaving, bool evict)
 {
 	unsigned int tries;
-	u64 mine, missing;
+	u64 missing;
 	u32 where;
-	int i;
 
 	for (tries = 0; tries < SIM_MEM_TRIES; tries++) {
-		mine = 0;
 		spin_lock(&dev->memory_lock);
-		for (i = 0; i < SIM_N_PLACES; i++)
-			mine += account->pages_used[i];
-		if (!leaving && n_pages > dev->opener_pages - min(mine, dev->opener_pages)) {
+		if (sim_mem_exceeds(dev, account, place, n_pages, leaving, evict)) {
 			spin_unlock(&dev->memory_lock);
 			return -ENOSPC;
 		}
@@ -164,20 +181,21 @@ err_free:
 /*
  * Fills @pages with zeroed pages, counted in @place, charged to the control
  * group of who made the buffer; @leaving: by place, instead of how many others,
- * which are soon to go; NULL: of none. Not from high memory: the kernel's own map
- * of it has no cache mode.
+ * which are soon to go; NULL: of none; @evict: to make room for others, who do not
+ * meet what the maker has injected. Not from high memory: the kernel's own map of it
+ * has no cache mode.
  */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
-		      const u64 *leaving)
+		      const u64 *leaving, bool evict)
 {
 	u64 done = 0;
 	int r;
 
-	if (sim_inject_due(&buffer->account->enomem))
+	if (!evict && sim_inject_due(&buffer->account->enomem))
 		return -ENOMEM;
-	if (sim_inject_due(&buffer->account->eintr))
+	if (!evict && sim_inject_due(&buffer->account->eintr))
 		return -EINTR;
-	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, leaving);
+	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, leaving, evict);
 	if (r)
 		return r;
 	while (done < n_pages) {

@@ -204,7 +204,7 @@ int sim_submit(struct file *file, void *argument)
 
 	if (submit->flags || submit->__reserved || !submit->n_commands ||
 	    submit->n_commands > SIM_MAX_COMMANDS ||
-	    submit->command_size < sizeof(struct hetsim_command))
+	    submit->command_size < offsetofend(struct hetsim_command, value))
 		return -EINVAL;
 	if (submit->command_size > PAGE_SIZE)
 		return -E2BIG;

@@ -86,7 +86,7 @@ static ssize_t sim_rw_copy(struct sim_buffer *buffer, u64 position, struct iov_i
 			done = -EFAULT;
 		if (stopped)
 			break;
-		if (fatal_signal_pending(current))
+		if (fatal_signal_pending(current) || READ_ONCE(buffer->dev->gone))
 			break;
 		cond_resched();
 	}

@@ -190,7 +190,10 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool movin
 	}
 }
 
-/* Neighbours are of one buffer most of the time: to note each eighth is enough. */
+/*
+ * Of a page that a TLB had, too: what is used most is seldom walked for. Neighbours are
+ * of one buffer most of the time: to note each eighth is enough.
+ */
 static void sim_entry_used(u64 page, u64 entry, unsigned int i)
 {
 	if ((!i || !(page % 8)) && !(entry & SIM_ENTRY_FOREIGN))
@@ -231,8 +234,8 @@ int sim_va_translate(struct sim_va *va, struct sim_tlb *tlb, u64 address, bool w
 				break;
 			tlb->slot[slot].page = page;
 			tlb->slot[slot].entry = entry;
-			sim_entry_used(page, entry, i);
 		}
+		sim_entry_used(page, entry, i);
 		pages[i] = pfn_to_page(entry >> SIM_ENTRY_SHIFT);
 	}
 	if (i)

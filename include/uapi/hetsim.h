@@ -62,7 +62,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 1
+#define HETSIM_VERSION_MINOR 2
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -214,6 +214,12 @@ enum hetsim_cache {
  *              created with another time
  * @window_bytes: [out] limit of HETSIM_PLACE_WINDOW; 0: the CPU reaches all VRAM
  * @window_used: [out] bytes of it that are taken, by all openers together
+ * @opener_system_bytes: [out] what one opener may ask for of HETSIM_PLACE_SYSTEM,
+ *                       which nothing is moved out of to make room
+ * @opener_system_used: [out] bytes of it that this one has; more than that where
+ *                      room was made for others in VRAM
+ *
+ * Drivers of a minor version below 2 don't have the last two members.
  */
 struct hetsim_query {
 	__u32 size;
@@ -239,6 +245,8 @@ struct hetsim_query {
 	__u32 timeout_ms;
 	__aligned_u64 window_bytes;
 	__aligned_u64 window_used;
+	__aligned_u64 opener_system_bytes;
+	__aligned_u64 opener_system_used;
 };
 
 #define HETSIM_QUERY _IO(HETSIM_TYPE, HETSIM_NR_QUERY)
@@ -258,9 +266,10 @@ enum hetsim_scope {
  * @size: sizeof(struct hetsim_counters)
  * @scope: enum hetsim_scope
  * @faults: [out] page faults of CPUs on maps of buffers
- * @fault_pages: [out] page-table entries that these faults filled
- * @faults_by_order: [out] the faults by the number of entries filled: element n
- *                   counts those that filled 2^n or more but less than 2^(n+1)
+ * @fault_pages: [out] page-table entries that these faults filled, or found filled
+ *               around the one that was asked for
+ * @faults_by_order: [out] the faults by the number of these entries: element n
+ *                   counts those of 2^n or more but less than 2^(n+1)
  * @faults_refused: [out] page faults that were answered with SIGBUS
  * @bytes_read: [out] bytes copied out by pread()
  * @bytes_written: [out] bytes copied in by pwrite()
@@ -597,7 +606,8 @@ struct hetsim_unbind {
  * What is submitted to a queue runs in its order, queues run beside each other.
  * Small submissions that nobody waits for yet may begin a fraction of a millisecond
  * late, many at once: whoever asks for one of them (WAIT, FENCE_FD, QUEUE_EVENT) has
- * them begin.
+ * them begin. What asks by a call (WAIT, SUBMIT) may know that one is done a moment
+ * before its descriptors do (FENCE_FD, QUEUE_EVENT).
  * Each submission has a number, which counts up from 1 in its queue, and ends
  * with a status: 0, or
  *
@@ -830,7 +840,8 @@ struct hetsim_queue_event {
  * @HETSIM_INJECT_POISON: the same, as memory that is broken
  * @HETSIM_INJECT_EVICTION: @value bytes of buffer @target go to system memory
  * @HETSIM_INJECT_ENOMEM: the @value-th allocation of pages for this opener's
- *                        buffers from now fails with ENOMEM; 0: none
+ *                        buffers from now fails with ENOMEM; 0: none. Not of those
+ *                        that make room for others.
  * @HETSIM_INJECT_EINTR: the @value-th such allocation or WAIT from now fails with
  *                       EINTR; 0: none
  * @HETSIM_INJECT_RESET: what runs on the device now ends with -ECANCELED

@@ -293,6 +293,17 @@ int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length
 			       port->ops->name, port->index, what, text,
 			       part_of(now.opener_used, now.opener_bytes, a, sizeof(a)),
 			       port->ops->settings);
+	/* Drivers before minor version 2 don't have the limit. */
+	if (place == HETSIM_PLACE_SYSTEM && now.opener_system_bytes &&
+	    now.opener_system_used + more > now.opener_system_bytes)
+		return err_set(-ENOSPC,
+			       "%s:%u: %s: %s are more than is left of the system memory that "
+			       "one process may take: %s are used; release some of it, have it "
+			       "in VRAM, or raise system_mb or opener_mb (%s)",
+			       port->ops->name, port->index, what, text,
+			       part_of(now.opener_system_used, now.opener_system_bytes, a,
+				       sizeof(a)),
+			       port->ops->settings);
 	return err_set(
 		-ENOSPC,
 		"%s:%u: %s: %s are more than all processes have left of it: %s of VRAM%s%s "

@@ -126,7 +126,7 @@ int soft_buffer_create(struct soft_file *file, void *argument)
 	buffer->cache = create->cache;
 	buffer->n_pages = n_pages;
 	buffer->capacity = capacity;
-	r = soft_memory_take(buffer, create->place, n_pages, NULL);
+	r = soft_memory_take(buffer, create->place, n_pages, NULL, false);
 	if (r)
 		goto err_buffer;
 	r = soft_pages_make(buffer);

@@ -218,6 +218,9 @@ static int device_add(uint32_t index)
 	total = pages_of_mb(settings->vram_mb) + pages_of_mb(settings->system_mb);
 	dev->opener_pages = settings->opener_mb ? pages_of_mb(settings->opener_mb) :
 						  total / 4 * 3;
+	dev->opener_system_pages = dev->pages_limit[HETSIM_PLACE_SYSTEM];
+	if (!settings->opener_mb)
+		dev->opener_system_pages -= dev->opener_system_pages / 4;
 	dev->window_pages = power_of_two_up(soft_max_pages(dev));
 	table.devices[index] = dev;
 	return 0;

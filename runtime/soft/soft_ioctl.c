@@ -56,7 +56,7 @@ static int query(struct soft_file *file, void *argument)
 	struct hetsim_query *query = argument;
 	struct soft_device *dev = file->dev;
 	const struct soft_kind *kind = &soft_kinds[dev->kind];
-	uint64_t used[SOFT_N_PLACES], opener_used = 0;
+	uint64_t used[SOFT_N_PLACES], mine[SOFT_N_PLACES], opener_used = 0;
 	unsigned int i;
 
 	if (query->flags)
@@ -64,9 +64,10 @@ static int query(struct soft_file *file, void *argument)
 
 	pthread_mutex_lock(&dev->memory_lock);
 	memcpy(used, dev->pages_used, sizeof(used));
-	for (i = 0; i < SOFT_N_PLACES; i++)
-		opener_used += file->account->pages_used[i];
+	memcpy(mine, file->account->pages_used, sizeof(mine));
 	pthread_mutex_unlock(&dev->memory_lock);
+	for (i = 0; i < SOFT_N_PLACES; i++)
+		opener_used += mine[i];
 
 	query->index = dev->index;
 	query->kind = dev->kind;
@@ -86,6 +87,8 @@ static int query(struct soft_file *file, void *argument)
 	query->opener_used = opener_used << SOFT_PAGE_SHIFT;
 	query->window_bytes = dev->pages_limit[HETSIM_PLACE_WINDOW] << SOFT_PAGE_SHIFT;
 	query->window_used = used[HETSIM_PLACE_WINDOW] << SOFT_PAGE_SHIFT;
+	query->opener_system_bytes = dev->opener_system_pages << SOFT_PAGE_SHIFT;
+	query->opener_system_used = mine[HETSIM_PLACE_SYSTEM] << SOFT_PAGE_SHIFT;
 	query->max_queues = SOFT_MAX_QUEUES;
 	query->max_commands = SOFT_MAX_COMMANDS;
 	query->max_pending = SOFT_MAX_PENDING;
@@ -139,17 +142,18 @@ union soft_argument {
 
 /*
  * @min_size reaches to the end of the last member of the structure's first
- * version: it stays when the structure grows.
+ * version: it stays when the structure grows. What the caller gets back is from
+ * @out to @out_end: [out] members, and reserved ones between them, which are zero.
  */
 struct soft_ioctl {
 	unsigned long cmd;
 	uint32_t size;
 	uint32_t min_size;
+	uint32_t out;
+	uint32_t out_end;
 	int (*run)(struct soft_file *file, void *argument);
 	bool shows; /* it may change what CPUs find, also when it fails */
 };
-
-#define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 
 #define SOFT_IOCTL(which, function, type, last, ...)                   \
 	[HETSIM_NR_##which] = { .cmd = HETSIM_##which,                 \
@@ -157,27 +161,40 @@ struct soft_ioctl {
 				.min_size = END_OF(struct type, last), \
 				.run = function,                       \
 				__VA_ARGS__ }
+#define OUT(type, first, last) \
+	.out = offsetof(struct type, first), .out_end = END_OF(struct type, last)
 #define SHOWS .shows = true
 
 static const struct soft_ioctl soft_ioctls[] = {
-	SOFT_IOCTL(HANDSHAKE, handshake, hetsim_handshake, accepted),
-	SOFT_IOCTL(QUERY, query, hetsim_query, window_used),
-	SOFT_IOCTL(COUNTERS, counters, hetsim_counters, brackets_missed),
-	SOFT_IOCTL(BUFFER_CREATE, soft_buffer_create, hetsim_buffer_create, offset, SHOWS),
+	SOFT_IOCTL(HANDSHAKE, handshake, hetsim_handshake, accepted,
+		   OUT(hetsim_handshake, driver_major, accepted)),
+	SOFT_IOCTL(QUERY, query, hetsim_query, window_used,
+		   OUT(hetsim_query, index, opener_system_used)),
+	SOFT_IOCTL(COUNTERS, counters, hetsim_counters, brackets_missed,
+		   OUT(hetsim_counters, faults, brackets_missed)),
+	SOFT_IOCTL(BUFFER_CREATE, soft_buffer_create, hetsim_buffer_create, capacity,
+		   OUT(hetsim_buffer_create, handle, offset), SHOWS),
 	SOFT_IOCTL(BUFFER_CLOSE, soft_buffer_close, hetsim_buffer_close, handle),
 	SOFT_IOCTL(BUFFER_RESIZE, soft_buffer_resize, hetsim_buffer_resize, length, SHOWS),
-	SOFT_IOCTL(BUFFER_INFO, soft_buffer_info, hetsim_buffer_info, window_bytes),
+	SOFT_IOCTL(BUFFER_INFO, soft_buffer_info, hetsim_buffer_info, window_bytes,
+		   OUT(hetsim_buffer_info, place, window_bytes)),
 	SOFT_IOCTL(BUFFER_MOVE, soft_buffer_move, hetsim_buffer_move, length, SHOWS),
 	SOFT_IOCTL(BUFFER_SAMPLE, soft_buffer_sample, hetsim_buffer_sample, counts),
-	SOFT_IOCTL(EXPORT, soft_buffer_export, hetsim_export, __reserved),
-	SOFT_IOCTL(IMPORT, soft_buffer_import, hetsim_import, offset),
+	SOFT_IOCTL(EXPORT, soft_buffer_export, hetsim_export, __reserved,
+		   OUT(hetsim_export, fd, fd)),
+	SOFT_IOCTL(IMPORT, soft_buffer_import, hetsim_import, offset,
+		   OUT(hetsim_import, handle, offset)),
 	SOFT_IOCTL(BIND, soft_bind, hetsim_bind, length),
 	SOFT_IOCTL(UNBIND, soft_unbind, hetsim_unbind, length),
-	SOFT_IOCTL(QUEUE_CREATE, soft_queue_create, hetsim_queue_create, __reserved),
+	SOFT_IOCTL(QUEUE_CREATE, soft_queue_create, hetsim_queue_create, __reserved,
+		   OUT(hetsim_queue_create, queue, queue)),
 	SOFT_IOCTL(QUEUE_DESTROY, soft_queue_destroy, hetsim_queue_destroy, queue),
-	SOFT_IOCTL(SUBMIT, soft_submit, hetsim_submit, seqno),
-	SOFT_IOCTL(WAIT, soft_wait, hetsim_wait, fault_address),
-	SOFT_IOCTL(FENCE_FD, soft_fence_fd, hetsim_fence_fd, flags),
+	SOFT_IOCTL(SUBMIT, soft_submit, hetsim_submit, seqno,
+		   OUT(hetsim_submit, seqno, failures)),
+	SOFT_IOCTL(WAIT, soft_wait, hetsim_wait, fault_address,
+		   OUT(hetsim_wait, status, fault_address)),
+	SOFT_IOCTL(FENCE_FD, soft_fence_fd, hetsim_fence_fd, flags,
+		   OUT(hetsim_fence_fd, fd, fd)),
 	SOFT_IOCTL(QUEUE_EVENT, soft_queue_event, hetsim_queue_event, flags),
 	SOFT_IOCTL(INJECT, soft_inject, hetsim_inject, value, SHOWS),
 };
@@ -197,7 +214,7 @@ int soft_call(struct soft_file *file, unsigned long cmd, void *argument)
 {
 	const struct soft_ioctl *op;
 	union soft_argument buf;
-	uint32_t size;
+	uint32_t size, end;
 	int r;
 
 	if (_IOC_NR(cmd) >= ARRAY_SIZE(soft_ioctls))
@@ -231,6 +248,8 @@ int soft_call(struct soft_file *file, unsigned long cmd, void *argument)
 		soft_show(file->dev);
 	if (r)
 		return file->dev->gone ? -ENODEV : r;
-	memcpy(argument, &buf, min_u64(size, op->size));
+	end = (uint32_t)min_u64(size, op->out_end);
+	if (op->out < end)
+		memcpy((char *)argument + op->out, (const char *)&buf + op->out, end - op->out);
 	return 0;
 }

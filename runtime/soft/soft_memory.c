@@ -40,22 +40,38 @@ static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, ui
 }
 
 /*
+ * Is it more than the opener may have? What takes the place of others is no more of
+ * all places together. With dev->memory_lock held.
+ */
+static bool memory_exceeds(const struct soft_device *dev, const struct soft_account *account,
+			   uint32_t place, uint64_t n_pages, const uint64_t *leaving)
+{
+	uint64_t system = account->pages_used[HETSIM_PLACE_SYSTEM], mine = 0;
+	unsigned int i;
+
+	for (i = 0; i < SOFT_N_PLACES; i++)
+		mine += account->pages_used[i];
+	if (!leaving && n_pages > dev->opener_pages - min_u64(mine, dev->opener_pages))
+		return true;
+	return place == HETSIM_PLACE_SYSTEM &&
+	       n_pages > dev->opener_system_pages - min_u64(system, dev->opener_system_pages);
+}
+
+/*
  * Counts the pages unless there is no room for them; @ret_missing: how many there
  * is none for, @ret_where: in which place. -ENOSPC: the opener's limit.
  */
 static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-			  const uint64_t *leaving, uint64_t *ret_missing, uint32_t *ret_where)
+			  const uint64_t *leaving, bool evict, uint64_t *ret_missing,
+			  uint32_t *ret_where)
 {
 	struct soft_device *dev = buffer->dev;
 	struct soft_account *account = buffer->account;
-	uint64_t mine = 0, missing;
-	unsigned int i;
+	uint64_t missing;
 	int r = 0;
 
 	pthread_mutex_lock(&dev->memory_lock);
-	for (i = 0; i < SOFT_N_PLACES; i++)
-		mine += account->pages_used[i];
-	if (!leaving && n_pages > dev->opener_pages - min_u64(mine, dev->opener_pages)) {
+	if (!evict && memory_exceeds(dev, account, place, n_pages, leaving)) {
 		r = -ENOSPC;
 		goto out;
 	}
@@ -124,7 +140,7 @@ static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t 
  * it is. With buffer->change held. *@ret_moved is set also when it fails.
  */
 static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-		      unsigned int from, uint32_t place, uint64_t *ret_moved)
+		      unsigned int from, uint32_t place, bool evict, uint64_t *ret_moved)
 {
 	struct soft_device *dev = buffer->dev;
 	uint64_t in[SOFT_N_PLACES], done, batch, n;
@@ -136,7 +152,7 @@ static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pag
 		n = pages_count(buffer, first + done, batch, from, in);
 		if (!n)
 			continue;
-		r = soft_memory_take(buffer, place, n, in);
+		r = soft_memory_take(buffer, place, n, in, evict);
 		if (r)
 			break;
 		pages_exchange(buffer, first + done, batch, from, in, place);
@@ -202,7 +218,7 @@ static uint64_t evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_
 	while (first && evicted < n_pages && !r) {
 		batch = min_u64(first, MOVE_BATCH);
 		first -= batch;
-		r = pages_move(buffer, first, batch, evict_from(place), to, &moved);
+		r = pages_move(buffer, first, batch, evict_from(place), to, true, &moved);
 		evicted += moved;
 	}
 	soft_count_add(buffer->dev, buffer->account, SOFT_EVICTIONS, !!evicted);
@@ -244,19 +260,19 @@ static uint64_t evict(struct soft_device *dev, uint32_t place, uint64_t n_pages)
 #define MEMORY_TRIES 4
 
 int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-		     const uint64_t *leaving)
+		     const uint64_t *leaving, bool evicting)
 {
 	uint64_t missing = 0;
 	unsigned int tries;
 	uint32_t where;
 	int r;
 
-	if (soft_inject_due(&buffer->account->enomem))
+	if (!evicting && soft_inject_due(&buffer->account->enomem))
 		return -ENOMEM;
-	if (soft_inject_due(&buffer->account->eintr))
+	if (!evicting && soft_inject_due(&buffer->account->eintr))
 		return -EINTR;
 	for (tries = 0; tries < MEMORY_TRIES; tries++) {
-		r = memory_reserve(buffer, place, n_pages, leaving, &missing, &where);
+		r = memory_reserve(buffer, place, n_pages, leaving, evicting, &missing, &where);
 		if (r || !missing)
 			return r;
 		if (where == HETSIM_PLACE_SYSTEM || !evict(buffer->dev, where, missing))
@@ -279,7 +295,7 @@ static int buffer_move(struct soft_buffer *buffer, const struct hetsim_buffer_mo
 	/* Used now, so that making room for it does not begin with itself. */
 	soft_buffer_used(buffer);
 	r = pages_move(buffer, move->offset >> SOFT_PAGE_SHIFT, n_pages,
-		       PLACES_ALL & ~PLACE(move->place), move->place, &moved);
+		       PLACES_ALL & ~PLACE(move->place), move->place, false, &moved);
 	if (!r && n_pages == buffer->n_pages)
 		buffer->place = move->place;
 	soft_count_add(buffer->dev, buffer->account, SOFT_MOVES, 1);

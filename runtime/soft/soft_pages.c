@@ -191,7 +191,7 @@ int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages)
 			return r;
 		first = 0;
 	}
-	r = soft_memory_take(buffer, place, more, NULL);
+	r = soft_memory_take(buffer, place, more, NULL, false);
 	if (r)
 		goto err_room;
 	r = file_grow(buffer->fd, old_n, n_pages);

@@ -283,7 +283,7 @@ static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool
 
 	if (submit->flags || submit->__reserved || !submit->n_commands ||
 	    submit->n_commands > SOFT_MAX_COMMANDS ||
-	    submit->command_size < sizeof(struct hetsim_command))
+	    submit->command_size < END_OF(struct hetsim_command, value))
 		return -EINVAL;
 	if (submit->command_size > SOFT_PAGE)
 		return -E2BIG;

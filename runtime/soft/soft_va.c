@@ -189,8 +189,9 @@ int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address
 		entry = *found;
 		tlb->slot[slot].page = page;
 		tlb->slot[slot].entry = entry;
-		soft_buffer_used(entry.binding->buffer);
 	}
+	/* Of a page that the TLB had, too: what is used most is seldom walked for. */
+	soft_buffer_used(entry.binding->buffer);
 	*ret_page = entry.page;
 	return 0;
 }

@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 #include <urcu/list.h>
 
@@ -94,6 +95,9 @@ struct soft_buffer;
 struct soft_queue;
 struct soft_sample;
 
+/* Where the member's bytes end. */
+#define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
+
 struct soft_device {
 	_Atomic uint32_t refs; /* the table, openers, buffers */
 	_Atomic bool gone;     /* never false again */
@@ -115,8 +119,9 @@ struct soft_device {
 	_Atomic uint64_t changed; /* times that CPUs came to find another thing */
 	_Atomic uint64_t shown;   /* those of them that all maps show */
 
-	uint64_t window_pages; /* of the space of offsets, for one buffer */
-	uint64_t opener_pages;
+	uint64_t window_pages;        /* of the space of offsets, for one buffer */
+	uint64_t opener_pages;        /* what one opener may take in all */
+	uint64_t opener_system_pages; /* and ask for of SYSTEM */
 	_Atomic uint64_t uses;
 
 	pthread_mutex_t memory_lock; /* protects pages_used, soft_account.pages_used */
@@ -236,8 +241,12 @@ static inline void soft_count_add(struct soft_device *dev, struct soft_account *
 
 static inline void soft_buffer_used(struct soft_buffer *buffer)
 {
-	uint64_t now = atomic_fetch_add_explicit(&buffer->dev->uses, 1, memory_order_relaxed);
+	uint64_t now = atomic_load_explicit(&buffer->dev->uses, memory_order_relaxed);
 
+	/* It was the last one, too: asked for each page that the engine uses. */
+	if (now && atomic_load_explicit(&buffer->last_use, memory_order_relaxed) == now)
+		return;
+	now = atomic_fetch_add_explicit(&buffer->dev->uses, 1, memory_order_relaxed);
 	atomic_store_explicit(&buffer->last_use, now + 1, memory_order_relaxed);
 }
 
@@ -269,11 +278,12 @@ int soft_device_take(struct soft_device *dev);
 
 /*
  * Counts pages of @buffer in @place, evicting others where it is full; @leaving: by
- * place, instead of how many pages of the buffer, which are soon to go; NULL: of none.
+ * place, instead of how many pages of the buffer, which are soon to go; NULL: of none;
+ * @evict: to make room for others, who do not meet what the maker has injected.
  * -ENOSPC, -ENOMEM, -EINTR.
  */
 int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-		     const uint64_t *leaving);
+		     const uint64_t *leaving, bool evict);
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages);
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages);
 int soft_buffer_move(struct soft_file *file, void *argument);

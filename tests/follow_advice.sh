@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Is what a report foretells what following it gains? The histogram of a file that is read
+# from storage: traced, as it is, and with what the advice says, in turns. By hand, as root,
+# on a quiet machine:
+#
+#     tests/follow_advice.sh [FOLDER]
+#
+# FOLDER (default: /var/tmp) is on the storage. MIB, ROUNDS and WINDOW are the file's size
+# (1024), how many turns (5) and what is read ahead (64M). RATE (MB/s) holds the reading to
+# that rate, by a group of the block layer: storage faster than its user computes, or an
+# image in its host's RAM, has little to gain. READ_AHEAD (KiB) sets the device's meanwhile.
+# Ends with 0 where the gain's median is within 30 % of what was foretold.
+set -u
+export LC_ALL=C.UTF-8
+folder=${1:-/var/tmp}
+mib=${MIB:-1024} rounds=${ROUNDS:-5} window=${WINDOW:-64M} rate=${RATE:-} ahead=${READ_AHEAD:-}
+command=${B:-$(dirname -- "$0")/../build}/hetmap
+[ -x "$command" ] || { echo "no $command: make" >&2; exit 2; }
+work=$(mktemp -d "$folder/hetmap.XXXXXX") || exit 2
+file=$work/data group='' before=''
+
+device=$(stat -c %d "$work")
+device=$((device >> 8 & 0xfff)):$((device & 0xff | device >> 12 & 0xfff00))
+bdi=/sys/class/bdi/$device/read_ahead_kb
+
+# shellcheck disable=SC2317 # by the trap
+leave() {
+	[ -z "$before" ] || echo "$before" >"$bdi"
+	if [ -n "$group" ]; then
+		echo $$ >"${group%/*}/cgroup.procs"
+		rmdir "$group"
+	fi
+	rm -rf "$work"
+}
+trap leave EXIT
+
+# throttle BYTES_A_SECOND: of this process and its children, by either version of groups
+throttle() {
+	local root limit
+	for root in /sys/fs/cgroup/blkio /sys/fs/cgroup; do
+		group=$root/hetmap.$$
+		mkdir "$group" 2>/dev/null || continue
+		if [ -e "$group/blkio.throttle.read_bps_device" ]; then
+			limit="$device $1"
+			echo "$limit" >"$group/blkio.throttle.read_bps_device" || return 1
+		else
+			[ -e "$group/io.max" ] || echo +io >"$root/cgroup.subtree_control"
+			echo "$device rbps=$1" >"$group/io.max" || return 1
+		fi
+		echo $$ >"$group/cgroup.procs"
+		return
+	done
+	group=''
+	return 1
+}
+
+drop() {
+	dd if="$file" iflag=nocache count=0 status=none
+}
+
+# seconds OPTION...: what the job takes, cold
+seconds() {
+	local begin=$EPOCHREALTIME
+	"$command" run histogram --accel cpu --rounds 1 --quiet "$@" "$file" >/dev/null ||
+		return 1
+	awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.3f\n", b - a }'
+}
+
+# The report's first advice: what it would gain, seconds; 0 where there is none.
+foretold() {
+	"$command" trace -o "$work/trace" -- "$command" run histogram --accel cpu --rounds 1 \
+		--quiet "$file" >/dev/null 2>&1 || return 1
+	drop
+	"$command" report --json "$work/trace" >"$work/report.json" || return 1
+	rm -rf "$work/trace"
+	jq -r '[.advice[] | select(.text | startswith("read ahead")) | .gain_ns][0] // 0 |
+		. / 1e9' "$work/report.json"
+}
+
+median() {
+	sort -g | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'
+}
+
+head -c "${mib}M" /dev/urandom >"$file" && sync "$file" || exit 2
+if [ -n "$ahead" ]; then
+	before=$(cat "$bdi")
+	echo "$ahead" >"$bdi" || exit 2
+fi
+if [ -n "$rate" ] && ! throttle "$rate"000000; then
+	echo "no group of the block layer can be made: RATE takes root and its controller" >&2
+	exit 2
+fi
+printf '%s MiB on %s, read-ahead %s KiB%s\n%10s %10s %10s %10s\n' "$mib" "$device" \
+	"$(cat "$bdi")" "${rate:+, held to $rate MB/s}" foretold 'as it is' "ahead $window" gain
+for ((i = 0; i < rounds; i++)); do
+	drop
+	said=$(foretold) || exit 2
+	drop
+	bare=$(seconds) || exit 2
+	drop
+	told=$(seconds --ahead "$window") || exit 2
+	awk -v s="$said" -v b="$bare" -v a="$told" \
+		'BEGIN { printf "%8.3f s %8.3f s %8.3f s %8.3f s\n", s, b, a, b - a }' |
+		tee -a "$work/rows"
+done
+said=$(awk '{ print $1 }' "$work/rows" | median)
+gain=$(awk '{ print $7 }' "$work/rows" | median)
+awk -v s="$said" -v g="$gain" 'BEGIN {
+	ok = (s > 0 && g >= 0.7 * s && g <= 1.3 * s)
+	printf "medians: foretold %.3f s, gained %.3f s: %s\n", s, g,
+		(s > 0 ? sprintf("%.0f %% of it", 100 * g / s) : "nothing was foretold")
+	exit !ok
+}'
