@@ -31,7 +31,9 @@ struct reading {
 	char *path;
 	int fd;
 	bool cold;
-	uint64_t sum; /* of all words: what each side has to find */
+	uint64_t sum;       /* of all words: what each side has to find */
+	const void *mapped; /* all of it, with its page tables */
+	size_t size;
 	char why[512];
 };
 
@@ -151,6 +153,17 @@ static int map_peer(void *user, double *ret_ns)
 	return r;
 }
 
+/* What no reader is faster than: nothing is copied, and nothing is mapped any more. */
+static int mapped_ours(void *user, double *ret_ns)
+{
+	const struct reading *reading = user;
+	double start = bench_now();
+	uint64_t sum = peer_add_up(reading->mapped, reading->size);
+
+	*ret_ns = bench_now() - start;
+	return check_sum(reading, sum);
+}
+
 /* ---- the device's read-ahead ---- */
 
 static char *read_ahead_path(int fd)
@@ -238,10 +251,33 @@ out:
 	return r;
 }
 
+static int measure_mapped(struct reading *reading)
+{
+	const struct bench_pair pair = {
+		.name = "mapped before, against read",
+		.peer = "read() of 1 MiB at a time",
+		.ours = mapped_ours,
+		.peer_side = read_peer,
+		.rounds = 15,
+		.warm_up = 1,
+	};
+	void *mapped = mmap(NULL, reading->size, PROT_READ, MAP_SHARED, reading->fd, 0);
+	int r;
+
+	if (mapped == MAP_FAILED)
+		return -errno;
+	reading->mapped = mapped;
+	/* The first pass brings its tables. */
+	peer_add_up(mapped, reading->size);
+	r = bench_compare(&pair, reading, "ms", 1e6, TARGET_NONE, 0);
+	munmap(mapped, reading->size);
+	return r;
+}
+
 static int run(bool cold)
 {
 	size_t size = bench_options.small ? SIZE_SHORT : SIZE;
-	struct reading reading = { .cold = cold };
+	struct reading reading = { .cold = cold, .size = size };
 	char *folder = bench_folder_make("against read", size);
 	int r;
 
@@ -255,6 +291,8 @@ static int run(bool cold)
 		goto out;
 	}
 	r = measure_at_each(&reading);
+	if (!r && !cold)
+		r = measure_mapped(&reading);
 	if (!r && bench_options.verbose)
 		fprintf(stderr, "  %s\n", reading.why);
 out:
