@@ -14,6 +14,17 @@ vm: tests ## a shell in a machine with hetsim; or make vm KERNEL=6.12 CMD='...'
 			$(patsubst %,-p %,test=1 $(PARAMETERS)) \
 			$(if $(value CMD),sh -c '$(subst ','\'',$(value CMD))')
 
+# What a host lacks: the module, dma-heaps, DRM nodes. Memory for 1 GiB twice over.
+PERFORMANCE_VM = sim_fault sim_submit sim_copy transfer_1g dmabuf_bracket dmabuf_share \
+	drm_map_cycle drm_reuse
+performance-vm: all ## measures that in a machine with them, and writes docs/performance-vm.md
+	$(Q)module=$$(B=$(B) tests/vm/module 6.12) && \
+		HETMAP_VM_MEMORY=4G tests/vm/boot -k 6.12 -m "$$module" -p test=1 -p vram_mb=2048 \
+			-t 1200 $(O)/hetmap bench --json $(PERFORMANCE_VM) >docs/performance-vm.json.tmp
+	$(Q)mv docs/performance-vm.json.tmp docs/performance-vm.json
+	$(Q)$(O)/hetmap bench --with docs/performance-vm.json --markdown >docs/performance-vm.md.tmp
+	$(Q)mv docs/performance-vm.md.tmp docs/performance-vm.md
+
 KDIR ?= /lib/modules/$(shell uname -r)/build
 module: ## hetsim.ko for the running kernel, or KDIR=its-headers; in $(B)/module
 	$(Q)[ -e '$(KDIR)/Makefile' ] || { \
@@ -46,4 +57,4 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 		tests/record 'make soak ROUNDS=$(or $(ROUNDS),100): the debug kernel' \
 		tests/vm/check-debug
 
-.PHONY: vm module module-next check-debug soak
+.PHONY: vm performance-vm module module-next check-debug soak

@@ -204,7 +204,7 @@ static int make(struct work *work)
 	if (o->compare)
 		bench_compare_runs(&work->old, &work->run, o->compare);
 	if (o->markdown)
-		bench_markdown(&work->run);
+		bench_markdown(&work->run, o->with);
 	else if (o->claims)
 		bench_claims_print(&work->run);
 	return status;

@@ -161,24 +161,41 @@ static void claims(const struct bench_run *run)
 	}
 }
 
-void bench_markdown(const struct bench_run *run)
+/*
+ * @with: the file that the run was read from, whose name is the page's and make's word
+ * for it; NULL: none.
+ */
+void bench_markdown(const struct bench_run *run, const char *with)
 {
-	puts("<!-- SPDX-License-Identifier: MIT -->\n"
-	     "<!-- Made by `make performance`: it is not edited by hand. -->\n"
-	     "# Performance\n\n"
-	     "One run of `hetmap bench`. [bench.md](bench.md) tells what each case does and "
-	     "against\nwhat, and what moves the figures. [performance.json](performance.json) "
-	     "has them in\nfull, with intervals and samples of both sides.\n");
+	const char *base = with ? strrchr(with, '/') : NULL;
+	char name[64] = "performance";
+	char *end;
+
+	if (with) {
+		snprintf(name, sizeof(name), "%s", base ? base + 1 : with);
+		end = strrchr(name, '.');
+		if (end)
+			*end = '\0';
+	}
+	printf("<!-- SPDX-License-Identifier: MIT -->\n"
+	       "<!-- Made by `make %s`: it is not edited by hand. -->\n"
+	       "# Performance\n\n"
+	       "One run of `hetmap bench`. [bench.md](bench.md) tells what each case does and "
+	       "against\nwhat, and what moves the figures. [%s.json](%s.json) "
+	       "has them in\nfull, with intervals and samples of both sides.\n\n",
+	       name, name, name);
 	machine(run);
 	table(run);
 	notes(run);
 	skipped(run);
 	claims(run);
-	puts("\n## How to reproduce\n\n"
-	     "    make performance        # measures all of it, and writes this page anew\n"
-	     "    hetmap bench --compare docs/performance.json    # is it any different here?\n"
-	     "    hetmap bench --with docs/performance.json --html performance.html\n"
-	     "\n"
-	     "Let nothing else run meanwhile. The cases of sim:0, of dma-bufs and of DRM nodes "
-	     "need a\nmachine that has these: `make vm CMD='build/hetmap bench'`.");
+	printf("\n## How to reproduce\n\n"
+	       "    make %s        # measures all of it, and writes this page anew\n"
+	       "    hetmap bench --compare docs/%s.json    # is it any different here?\n"
+	       "    hetmap bench --with docs/%s.json --html %s.html\n"
+	       "\n"
+	       "Let nothing else run meanwhile. The cases of sim:0, of dma-bufs and of DRM nodes "
+	       "need a\nmachine that has these: `make performance-vm`, "
+	       "[performance-vm.md](performance-vm.md).\n",
+	       name, name, name, name);
 }

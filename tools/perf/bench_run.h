@@ -113,7 +113,7 @@ void bench_svg_row(const struct bench_row *row, unsigned int id, FILE *out);
 void bench_svg_ratios(const struct bench_run *run, FILE *out);
 
 /* On standard output. (bench_markdown.c) */
-void bench_markdown(const struct bench_run *run);
+void bench_markdown(const struct bench_run *run, const char *with);
 
 /* ---- bench_claims.c: figures that others published ---- */
 
