@@ -232,31 +232,42 @@ int loss_ask(struct hm_buffer *buffer)
 }
 
 /*
- * The text is the work's. So is the result, but for bytes that are nowhere any more: that
- * they are not in the shadow only is told of by a query.
+ * The result is the work's, but for bytes that are nowhere any more: that they are not in
+ * the shadow only is told of by a query.
  */
-int loss_launch_wrote(const struct map_use *use)
+static int keep_launched(struct loss *loss, const struct map_use *use)
 {
-	struct hm_buffer *buffer = use->map->buffer;
-	struct loss *loss = atomic_load(&buffer->loss);
-	char text[ERR_TEXT_MAX];
-	bool gone;
 	int r;
 
-	/* What is lost already is the work's failure. */
-	if (use->map->lost || !atomic_load(&loss->shadow))
-		return 0;
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	r = refresh(loss, use->map->offset + use->offset, use->length);
 	/* Or the shadow is sealed for another part's sake. mmap() may have been the first to know. */
-	gone = r == -ENODEV && loss_ask(buffer);
-	if (r && !gone) {
+	if (r == -ENODEV && loss_ask(loss->buffer))
+		return r;
+	if (r) {
 		pthread_mutex_lock(&loss->lock);
 		loss->stale = true;
 		pthread_mutex_unlock(&loss->lock);
 	}
+	return 0;
+}
+
+int loss_launch_ended(const struct map_use *use)
+{
+	struct hm_buffer *buffer = use->map->buffer;
+	struct loss *loss = atomic_load(&buffer->loss);
+	char text[ERR_TEXT_MAX];
+	int r;
+
+	/* What is lost already is the work's failure. */
+	if (use->map->lost)
+		return 0;
+	/* The text is the work's, too. */
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	/* A refresh asks; what was read, or is kept nowhere, may have been zeros. */
+	r = use->access & HM_WRITE && atomic_load(&loss->shadow) ? keep_launched(loss, use) :
+								   loss_ask(buffer);
 	err_set(0, "%s", text);
-	return gone ? r : 0;
+	return r;
 }
 
 static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length,

@@ -49,17 +49,17 @@ bool loss_is_kept(const struct hm_buffer *buffer);
 /* Of bytes that nothing was copied of: is the device there still? One call. -ENODEV. */
 int loss_ask(struct hm_buffer *buffer);
 
-int loss_launch_wrote(const struct map_use *use);
+int loss_launch_ended(const struct map_use *use);
 /*
  * Work is done, and in flight still. No signal handler gets here. -ENODEV: the bytes that
- * it wrote were lost before the shadow had them.
+ * it wrote were lost before the shadow had them, or those that it read may have been what
+ * takes the place of lost ones. A buffer without a policy is not asked about.
  */
 static inline int loss_after_launch(const struct map_use *use)
 {
-	if (likely(!(use->access & HM_WRITE) ||
-		   !atomic_load_explicit(&use->map->buffer->loss, memory_order_acquire)))
+	if (likely(!atomic_load_explicit(&use->map->buffer->loss, memory_order_acquire)))
 		return 0;
-	return loss_launch_wrote(use);
+	return loss_launch_ended(use);
 }
 
 /* Around a change of size. Caller holds buffer->lock. */

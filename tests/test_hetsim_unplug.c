@@ -149,6 +149,60 @@ static int copy(struct hm_map *map)
 	return hm_copy_out(bytes, hm_map_address(map), SIZE, NULL);
 }
 
+static int use_and_unplug(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	(void)range;
+	unplug_behind();
+	if (args[1].access & HM_WRITE)
+		*(volatile char *)args[1].pointer = 1;
+	*(volatile char *)args[0].pointer = *(volatile char *)args[1].pointer;
+	return 0;
+}
+
+/* Work on a CPU, which no device has a hand in. */
+static int launch(struct hm_map *map, const char *signature, uint32_t access)
+{
+	const struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "use",
+		.signature = signature,
+		.cpu = use_and_unplug,
+	};
+	struct hm_kernel *kernel;
+	struct hm_device *host;
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	char *copy;
+	int r;
+
+	CHECK_OK_FATAL(hm_device_open("host", &host));
+	CHECK_OK_FATAL(hm_alloc(host, SIZE, HM_READ | HM_WRITE, &copy));
+	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(hm_launch(queue, kernel, 1, &fence, HM_OUT(copy),
+				 HM_RANGE(hm_map_address(map), SIZE, access)));
+	r = hm_fence_wait(fence, UINT64_MAX);
+	hm_fence_unref(fence);
+	hm_kernel_unref(kernel);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	CHECK_OK(hm_free(copy));
+	hm_device_unref(host);
+	return r;
+}
+
+static int read_launch(struct hm_map *map)
+{
+	return launch(map, "out in", HM_READ);
+}
+
+static int write_launch(struct hm_map *map)
+{
+	return launch(map, "out inout", HM_READ | HM_WRITE);
+}
+
 /* Zeros are in the maps at once; nobody takes them for the buffer's bytes. */
 static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
 {
@@ -172,7 +226,8 @@ static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
 
 static void test_unnoticed(void)
 {
-	int (*const uses[])(struct hm_map * map) = { read_bracket, write_bracket, copy };
+	int (*const uses[])(struct hm_map * map) = { read_bracket, write_bracket, copy,
+						     read_launch, write_launch };
 	int fd = hetsim_open(O_RDWR);
 	bool may = fd >= 0 && hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0) == 0;
 	size_t i;
@@ -186,7 +241,7 @@ static void test_unnoticed(void)
 		return;
 	}
 	CHECK_OK_FATAL(hm_handler_install(0));
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
 		unnoticed(HM_LOSS_ZERO, uses[i]);
 		unnoticed(HM_LOSS_SHADOW, uses[i]);
 	}

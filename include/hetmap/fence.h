@@ -32,8 +32,9 @@ struct hm_fence_info {
  * bytes of an argument were lost and replaced (hetmap/guard.h), -ETIMEDOUT it ran too
  * long, and its engine was reset, -ECANCELED the engine was reset on request, -EFAULT
  * an address that is not bound on its device (the text has it), -EOVERFLOW it may
- * have failed, too long ago to be known, -ENODEV its device was taken away, or a map was
- * lost, -EPIPE as of hm_fence_import_fd, or what a CPU function returned.
+ * have failed, too long ago to be known, -ENODEV its device was taken away, or that of
+ * bytes it was given (hetmap/lost.h), or a map was lost, -EPIPE as of hm_fence_import_fd,
+ * or what a CPU function returned.
  */
 HM_API int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
 

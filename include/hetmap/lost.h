@@ -25,8 +25,9 @@ extern "C" {
  * memory of the host's as the buffer has bytes, and 256 KiB (hm_buffer_info.bytes_shadow).
  * A reader finds the old bytes of a page, or the new ones, and never some of both. Where
  * another process takes a device of "sim" away the maps have zeros until the library
- * knows: the end of a bracket, hm_copy_in() and hm_copy_out() ask for it, and are -ENODEV.
- * Of buffers without a policy they don't ask.
+ * knows: the end of a bracket, the completion of a launch that was given such bytes,
+ * hm_copy_in() and hm_copy_out() ask for it, and are -ENODEV. Of buffers without a policy
+ * they don't ask.
  * RECREATE: zeros, until hm_device_recover() makes another object on the device as it is
  * then, whose bytes the refill callback writes. With HM_LOSS_WITH_SHADOW the shadow, as
  * above, which is what the new object has before refill is called, if there is one.

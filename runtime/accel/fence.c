@@ -158,7 +158,10 @@ void fence_abandon(struct hm_fence *fence)
 	finish(fence);
 }
 
-/* What it wrote is the shadow's from here on, or the work has failed. */
+/*
+ * What it wrote is the shadow's from here on, and what it read was the device's, or the
+ * work has failed.
+ */
 static void keep_written(struct hm_fence *fence)
 {
 	struct hm_accel_work *work = &fence->work;
@@ -173,7 +176,7 @@ static void keep_written(struct hm_fence *fence)
 			continue;
 		work->status = r;
 		snprintf(work->text, sizeof(work->text),
-			 "bytes of %.32s were lost before its shadow had them",
+			 "bytes of %.32s were lost, with their device, before it was done",
 			 use->map->buffer->name);
 	}
 }
