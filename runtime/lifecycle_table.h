@@ -181,6 +181,7 @@ LIFECYCLE_WORLD(MAP, CHANGING, BRACKETED, "the change is over")
 LIFECYCLE_WORLD(MAP, CHANGING, IN_FLIGHT, "the change is over")
 LIFECYCLE_WORLD(MAP, CALLBACK, CHANGING, "the callback returns")
 LIFECYCLE_OTHERS(MAP, LOST, MAPPED, "hm_device_recover")
+LIFECYCLE_OTHERS(MAP, LOST, NARROWED, "hm_device_recover")
 
 LIFECYCLE_OP(MAP, hm_map_address, "", 0, (0),
 	KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS, KEEPS)
@@ -250,6 +251,7 @@ LIFECYCLE_STATE(SCOPE, INHERITED, "inherited", "the parent's, seen by a fork chi
 LIFECYCLE_OTHERS(SCOPE, OPEN, CALLBACK, "its map is changed")
 LIFECYCLE_WORLD(SCOPE, CALLBACK, OPEN, "the callback returns")
 LIFECYCLE_WORLD(SCOPE, OPEN, LOST, "the device is taken away")
+LIFECYCLE_OTHERS(SCOPE, LOST, OPEN, "hm_device_recover")
 
 LIFECYCLE_OP(SCOPE, hm_map_protect_end, "", 0, (EBUSY, EPERM),
 	ENDS, NO(EDEADLK), NO(ENODEV), NO(EOWNERDEAD))

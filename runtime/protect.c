@@ -28,6 +28,7 @@ struct protect_change {
 	uint32_t access;
 	struct hm_scope *begins; /* or NULL */
 	struct hm_scope *ends;   /* likewise */
+	bool ended;              /* that one has, whatever is answered */
 	struct rangemap *rights; /* what is to hold */
 	struct rangemap *base;   /* NULL: as it is */
 	uint64_t start;          /* of trace_start() */
@@ -127,8 +128,10 @@ static void commit(struct protect_change *change)
 	}
 	if (change->begins)
 		cds_list_add_tail(&change->begins->link, &map->scopes);
-	if (change->ends)
+	if (change->ends) {
 		cds_list_del(&change->ends->link);
+		change->ended = true;
+	}
 	if (map->base && cds_list_empty(&map->scopes)) {
 		free(map->base);
 		map->base = NULL;
@@ -216,12 +219,58 @@ static int set(struct protect_change *change, bool buffer_held)
 	return r;
 }
 
+/*
+ * What is there is the map's own, and nobody is asked or told. Should the kernel refuse to
+ * give it the rights back, it lacks them until a recovery has its bytes there.
+ */
+static int give_back_lost(struct protect_change *change)
+{
+	struct hm_map *map = change->map;
+	struct rangemap *old = map->rights;
+	struct registry_descriptor *staged;
+	struct registry_entry entry;
+	int r;
+
+	r = make(change);
+	if (r)
+		return r;
+	map_entry(map, map->address, map->length, map->generation, change->rights, &entry);
+	r = registry_stage(&entry, &staged);
+	if (r) {
+		put_rights(map, change->rights);
+		return err_set(r, "no memory for a map's rights");
+	}
+	map_apply_rights(map->address, change->rights, change->offset, change->length);
+	registry_commit(map->slot, staged);
+	pthread_mutex_lock(&map->lock);
+	map->rights = change->rights;
+	pthread_mutex_unlock(&map->lock);
+	commit(change);
+	put_rights(map, old);
+	return 0;
+}
+
+/* Of one that no recovery brings back only the books are closed. */
+static int end_lost(struct protect_change *change)
+{
+	struct hm_map *map = change->map;
+	int r = 0;
+
+	if (map->given_up || !change->length)
+		commit(change);
+	else
+		r = give_back_lost(change);
+	return r ? r : remap_refuse_lost(map);
+}
+
 static int end(struct protect_change *change, bool buffer_held)
 {
 	struct hm_scope *scope = change->ends;
 
 	change->offset = scope->offset;
 	change->length = scope->length;
+	if (change->map->lost)
+		return end_lost(change);
 	if (scope->length)
 		return change_locked(change, buffer_held);
 	commit(change); /* all of it was cut off */
@@ -233,7 +282,7 @@ static int with_change(struct protect_change *change, bool buffer_held)
 	struct hm_map *map = change->map;
 	int r;
 
-	r = remap_lock(map);
+	r = change->ends ? remap_lock_lost_too(map) : remap_lock(map);
 	if (r)
 		return r;
 	r = change->ends ? end(change, buffer_held) : set(change, buffer_held);
@@ -326,14 +375,6 @@ err_scope:
 	return r;
 }
 
-/* Nothing is given back on a lost map: only the books are closed. */
-static void end_lost(struct protect_change *change)
-{
-	pthread_mutex_lock(&change->map->change);
-	commit(change);
-	remap_unlock(change->map);
-}
-
 int hm_map_protect_end(struct hm_scope *scope)
 {
 	struct protect_change change = { .ends = scope };
@@ -346,9 +387,7 @@ int hm_map_protect_end(struct hm_scope *scope)
 		return r;
 	change.map = scope->map;
 	r = protect(&change);
-	if (r == -ENODEV && change.map->lost)
-		end_lost(&change);
-	else if (r)
+	if (!change.ended)
 		return r;
 	scope->object.kind = OBJECT_FREED;
 	hm_map_unref(change.map);

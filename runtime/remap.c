@@ -20,13 +20,22 @@ int remap_refuse_lost(const struct hm_map *map)
 		       (void *)map->address);
 }
 
-int remap_lock(struct hm_map *map)
+int remap_lock_lost_too(struct hm_map *map)
 {
 	if (unlikely(pthread_mutex_lock(&map->change)))
 		return err_set(-EDEADLK,
 			       "a view's callback must not change the map it is called "
 			       "for");
 	map->touched = true;
+	return 0;
+}
+
+int remap_lock(struct hm_map *map)
+{
+	int r = remap_lock_lost_too(map);
+
+	if (unlikely(r))
+		return r;
 	if (likely(!map->lost))
 		return 0;
 	pthread_mutex_unlock(&map->change);

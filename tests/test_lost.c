@@ -37,6 +37,7 @@ static void lost(void)
 	};
 	struct hm_pointer_info found;
 	struct map_use use = { .length = PAGE, .access = HM_READ };
+	struct hm_scope *scope;
 	struct hm_view *view;
 	struct hm_device *device;
 	struct hm_buffer *buffer;
@@ -50,6 +51,7 @@ static void lost(void)
 	base = hm_map_address(map);
 	pattern_write(base, 0, SIZE, 1);
 	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_READ));
+	CHECK_OK_FATAL(hm_map_protect_begin(map, 0, 2 * PAGE, HM_READ, &scope));
 	CHECK_OK_FATAL(hm_view_create(map, 0, 0, &ops, told, &view));
 	losing_move_begin();
 	CHECK_ERROR(-ENOMEM, hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_REPLACE));
@@ -67,6 +69,11 @@ static void lost(void)
 	CHECK_ERROR(-ENODEV, hm_buffer_resize(buffer, 2 * SIZE, 0));
 	use.map = map;
 	CHECK_ERROR(-ENODEV, map_use_begin(&use));
+	/* There is nothing that a scope could give back. */
+	CHECK_ERROR(-ENODEV, hm_map_protect_end(scope));
+	CHECK_EQUAL(test_read_signal(base), SIGSEGV);
+	CHECK_OK(hm_pointer_find(base, &found));
+	CHECK_EQUAL(found.access, HM_NONE);
 	hm_view_unref(view);
 	hm_map_unref(map);
 	CHECK_EQUAL(stats_now().bytes_reserved, 0);

@@ -10,6 +10,7 @@
 
 #include <hetmap/hetmap.h>
 
+#include "inject.h"
 #include "sim_devices.h"
 
 #define PAGES 40
@@ -317,6 +318,169 @@ static void test_zeros(void)
 	drop(&lives);
 }
 
+/* ---- protection scopes ---- */
+
+static struct hm_scope *begin_scope(struct lives *lives, uint64_t page, uint64_t n,
+				    uint32_t access)
+{
+	struct hm_scope *scope = NULL;
+
+	CHECK_OK_FATAL(hm_map_protect_begin(lives->map, page * PAGE, n * PAGE, access, &scope));
+	return scope;
+}
+
+/* Of pages 0 to 7, "wr-": by the registry, by touch and, of what is there, by a bracket. */
+static void check_rights(struct lives *lives, const char *rights)
+{
+	struct hm_pointer_info found;
+	char said[9] = "", is[9] = "";
+	unsigned int i;
+	char *at;
+	int r;
+
+	for (i = 0; rights[i]; i++) {
+		at = lives->base + i * PAGE;
+		CHECK_OK_FATAL(hm_pointer_find(at, &found));
+		said[i] = found.access & HM_WRITE ? 'w' : found.access & HM_READ ? 'r' : '-';
+		is[i] = test_read_signal(at) ? '-' : test_write_signal(at) ? 'r' : 'w';
+		if (buffer_info(lives->buffer).lost)
+			continue;
+		r = hm_map_begin_cpu(lives->map, i * PAGE, PAGE, HM_READ | HM_WRITE);
+		CHECK_EQUAL(r, rights[i] == 'w' ? 0 : -EACCES);
+		if (!r)
+			CHECK_OK(hm_map_end_cpu(lives->map, i * PAGE, PAGE,
+						HM_READ | HM_WRITE));
+	}
+	if (strcmp(said, rights) != 0 || strcmp(is, rights) != 0)
+		test_fail(__FILE__, __LINE__,
+			  "%s expected, the registry says %s, the kernel %s", rights, said, is);
+}
+
+/* A map whose scopes come and go; its rights at first are "wrwwwwww". */
+static void make_scoped(struct lives *lives)
+{
+	make(lives);
+	CHECK_OK_FATAL(set_policy(lives->buffer, HM_LOSS_RECREATE, 0, false, NULL));
+	/* It would hear of each. */
+	hm_view_unref(lives->view);
+	lives->view = NULL;
+}
+
+/* What a scope takes is given back, also where it ends while its map is lost. */
+static void test_scopes(void)
+{
+	struct hm_scope *a, *b;
+	struct lives lives;
+
+	make_scoped(&lives);
+	a = begin_scope(&lives, 1, 3, HM_NONE);
+	b = begin_scope(&lives, 3, 3, HM_READ);
+	check_rights(&lives, "w---rrww");
+	if (!sim_unplug(lives.device)) {
+		CHECK_OK(hm_map_protect_end(a));
+		CHECK_OK(hm_map_protect_end(b));
+		drop(&lives);
+		return;
+	}
+	check_rights(&lives, "w---rrww");
+	/* One ends, and the other one is open still, for long. */
+	CHECK_ERROR(-ENODEV, hm_map_protect_end(a));
+	CHECK(strstr(hm_errmsg(), "taken away"));
+	check_rights(&lives, "wrwrrrww");
+	sim_plug();
+	recover(lives.device, 0);
+	check_rights(&lives, "wrwrrrww");
+	CHECK_OK(hm_map_protect_end(b));
+	check_rights(&lives, "wrwwwwww");
+	/* The last one ends. */
+	a = begin_scope(&lives, 0, PAGES, HM_NONE);
+	CHECK(sim_unplug(lives.device));
+	check_rights(&lives, "--------");
+	CHECK_ERROR(-ENODEV, hm_map_protect_end(a));
+	check_rights(&lives, "wrwwwwww");
+	sim_plug();
+	recover(lives.device, 0);
+	check_rights(&lives, "wrwwwwww");
+	/* None does, until the map has its bytes again. */
+	a = begin_scope(&lives, 0, 2, HM_NONE);
+	CHECK(sim_unplug(lives.device));
+	sim_plug();
+	recover(lives.device, 0);
+	check_rights(&lives, "--wwwwww");
+	CHECK_OK(hm_map_protect_end(a));
+	check_rights(&lives, "wrwwwwww");
+	drop(&lives);
+}
+
+/* Without memory for the rights the scope stays; then it ends. */
+static void test_scopes_without_memory(void)
+{
+	struct lives lives;
+	struct hm_scope *scope;
+	unsigned int n = 0;
+	int r = -ENOMEM;
+
+	make_scoped(&lives);
+	scope = begin_scope(&lives, 2, 2, HM_READ);
+	if (!sim_unplug(lives.device)) {
+		CHECK_OK(hm_map_protect_end(scope));
+		drop(&lives);
+		return;
+	}
+	inject_install();
+	while (r == -ENOMEM && n < 100) {
+		check_rights(&lives, "wrrrwwww");
+		inject_arm(++n, INJECT_ONE);
+		r = hm_map_protect_end(scope);
+		inject_disarm();
+		inject_forgive();
+	}
+	CHECK(n > 1);
+	CHECK_EQUAL(r, -ENODEV);
+	sim_plug();
+	recover(lives.device, 0);
+	check_rights(&lives, "wrwwwwww");
+	drop(&lives);
+}
+
+static _Atomic bool scoping;
+
+/* Each ends, whatever became of its map meanwhile. */
+static void *scope_on(void *user)
+{
+	struct lives *lives = user;
+	struct hm_scope *scope;
+	int r;
+
+	while (scoping) {
+		if (hm_map_protect_begin(lives->map, 2 * PAGE, 2 * PAGE, HM_NONE, &scope))
+			continue;
+		r = hm_map_protect_end(scope);
+		if (r)
+			CHECK_EQUAL(r, -ENODEV);
+	}
+	return NULL;
+}
+
+static void test_scopes_beside_recovery(void)
+{
+	struct lives lives;
+	pthread_t thread;
+	int i;
+
+	make_scoped(&lives);
+	scoping = true;
+	CHECK_FATAL(!pthread_create(&thread, NULL, scope_on, &lives));
+	for (i = 0; i < 30 && sim_unplug(lives.device); i++) {
+		sim_plug();
+		recover(lives.device, 0);
+	}
+	scoping = false;
+	pthread_join(thread, NULL);
+	check_rights(&lives, "wrwwwwww");
+	drop(&lives);
+}
+
 /* ---- what does not come back ---- */
 
 static void test_left(void)
@@ -490,6 +654,9 @@ static const struct sim_case cases[] = {
 	{ "gone_in_refill", test_gone_in_refill },
 	{ "refill_over_shadow", test_refill_over_shadow },
 	{ "zeros", test_zeros },
+	{ "scopes", test_scopes },
+	{ "scopes_without_memory", test_scopes_without_memory },
+	{ "scopes_beside_recovery", test_scopes_beside_recovery },
 	{ "left", test_left },
 	{ "there", test_there },
 	{ "in_callback", test_in_callback },

@@ -44,7 +44,8 @@ HM_API int hm_map_protect_begin(struct hm_map *map, uint64_t offset, uint64_t le
  * Errors, with the scope still open: -EBUSY work did not end within 10 s, or a view
  * refused; -EDEADLK in a callback of a change of its map; -ENOMEM memory, or
  * vm.max_map_count; -EPERM HM_SEAL_ADDRESSES holds the map; -EOWNERDEAD it is the
- * parent's. With the scope gone: -ENODEV the map is lost.
+ * parent's. With the scope gone: -ENODEV the map is lost. What the scope took holds no
+ * more there either, and not after hm_device_recover().
  */
 HM_API int hm_map_protect_end(struct hm_scope *scope);
 
