@@ -18,6 +18,7 @@
 #include "buffer.h"
 #include "map.h"
 #include "protect.h"
+#include "repair.h"
 #include "reserve.h"
 #include "resident.h"
 #include "resize.h"
@@ -117,6 +118,9 @@ static int freeze(struct resize_map *item)
 	item->remap.new_rights = item->rights;
 	r = remap_freeze(&item->remap);
 	item->frozen = !r;
+	/* Blocks that were replaced get the buffer's bytes, or a way back that has them. */
+	if (!r)
+		repair_show(item->map, 0, item->map->span);
 	return r;
 }
 

@@ -429,6 +429,41 @@ static void addresses(void)
 	CHECK_EQUAL(test_fork(keep_addresses, NULL), 0);
 }
 
+/* ---- bytes that were lost ---- */
+
+/* Its first page is a SIGBUS from here on, as where memory has failed. */
+static void take_page(char *bytes)
+{
+	int fd = memfd_create("empty", MFD_CLOEXEC);
+
+	CHECK_FATAL(fd >= 0);
+	CHECK_FATAL(mmap(bytes, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+	close(fd);
+}
+
+/* A sealed map shows its buffer again where a block was replaced: so it may be once more. */
+static void repaired(void)
+{
+	volatile char *bytes;
+	struct world w;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	set_up(&w);
+	bytes = hm_map_address(w.map);
+	take_page((char *)bytes);
+	CHECK_EQUAL(bytes[1], 0);
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
+	CHECK_OK(hm_buffer_seal(w.buffer, 0));
+	check_sealed(&w);
+	/* Who had read the zeros is told all the same. */
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
+	take_page((char *)bytes);
+	CHECK_EQUAL(bytes[1], 0);
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
+	tear_down(&w);
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct test tests[] = {
 	{ "sealed", sealed, 0, 0 },
 	{ "rights", rights, 0, 0 },
@@ -442,6 +477,7 @@ static const struct test tests[] = {
 	{ "on_stub", on_stub, 60, 0 },
 	{ "refused", refused, 0, 0 },
 	{ "addresses", addresses, 0, 0 },
+	{ "repaired", repaired, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
