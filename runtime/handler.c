@@ -143,10 +143,11 @@ static enum verdict judge(int signal, const siginfo_t *info)
 	unsigned int phase;
 	int r;
 
-	/* Told of what nobody has touched yet: whoever does is told again. */
-	if (signal == SIGBUS && info->si_code == BUS_MCEERR_AO)
-		return registry_find_reserved(info->si_addr, &found) ? VERDICT_FORWARD :
-								       VERDICT_TRY;
+	/* Told of what nobody has touched yet: whoever does is told again. -EAGAIN: a map's. */
+	if (signal == SIGBUS && info->si_code == BUS_MCEERR_AO) {
+		r = registry_find_reserved(info->si_addr, &found);
+		return r && r != -EAGAIN ? VERDICT_FORWARD : VERDICT_TRY;
+	}
 	if (!is_fault(signal, info))
 		return VERDICT_FORWARD;
 	phase = handler_enter();

@@ -4,11 +4,14 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core.h"
 #include "inject.h"
 #include "support.h"
 #include "sys.h"
@@ -486,6 +489,51 @@ static void after_selfish(void)
 	CHECK_EQUAL(test_fork(keeps_to_itself, NULL), 0);
 }
 
+/* ---- memory that is known to be broken, and that nobody has touched ---- */
+
+static void on_counted(int signal)
+{
+	(void)signal;
+	seen_calls = seen_calls + 1;
+}
+
+/* As the kernel tells a thread that asked to be told early. Returns who else was called. */
+static int tell_early(void *address)
+{
+	siginfo_t info = { .si_signo = SIGBUS, .si_code = BUS_MCEERR_AO, .si_addr = address };
+
+	seen_calls = 0;
+	CHECK_FATAL(!syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGBUS,
+			     &info));
+	return seen_calls;
+}
+
+/* A page of a map is the library's, also where the map is just being changed. */
+static void early(void)
+{
+	/* A descriptor that is never full: see test_registry.c. */
+	static _Alignas(64) _Atomic uint64_t changing[8] = { 1 };
+	volatile char *page = others_page();
+	_Atomic uint64_t *seq;
+	struct hm_map *map;
+	uint64_t kept;
+	char *base;
+
+	signal(SIGBUS, on_counted);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	base = make_map(&map);
+	CHECK_EQUAL(tell_early((void *)(uintptr_t)page), 1);
+	CHECK_EQUAL(tell_early(base), 0);
+	seq = (_Atomic uint64_t *)map->slot;
+	kept = atomic_exchange(seq, (uintptr_t)changing | 1ull << 63);
+	CHECK_EQUAL(tell_early(base), 0);
+	atomic_store(seq, kept);
+	hm_map_unref(map);
+	CHECK_OK(hm_handler_remove());
+	signal(SIGBUS, SIG_DFL);
+	munmap((void *)(uintptr_t)page, PAGE);
+}
+
 /* ---- coming and going ---- */
 
 static void counted(void)
@@ -573,6 +621,7 @@ static const struct test tests[] = {
 	{ "others_meanwhile", others_meanwhile, 0, 0 },
 	{ "after", after, 0, 0 },
 	{ "after_selfish", after_selfish, 0, 0 },
+	{ "early", early, 0, 0 },
 	{ "counted", counted, 0, 0 },
 	{ "undone", undone, 0, 0 },
 	{ NULL, NULL, 0, 0 },
