@@ -119,6 +119,11 @@ static enum verdict judge_found(const struct hm_pointer_info *found, int signal,
 						  memory_order_relaxed);
 			return VERDICT_TRY;
 		case REPAIR_WAIT:
+			/* Where that was a thread of the parent's, it never ends here. */
+			if (found->map->object.fork_gen != fork_generation) {
+				verdict = try_again(info->si_addr);
+				break;
+			}
 			sched_yield();
 			return VERDICT_TRY;
 		case REPAIR_TRY:

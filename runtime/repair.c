@@ -243,6 +243,16 @@ static bool is_out_of_reach(const struct hm_buffer *buffer)
 	       !backend_ends_cpu(buffer->device->ops);
 }
 
+/*
+ * A change that a fork child has found under way is the parent's, and over there: nobody
+ * changes a parent's map here. Who else repairs may be a thread of this process.
+ */
+static bool is_free(const struct hm_map *map, uint32_t state)
+{
+	return phase_of(state) == BLOCK_OK ||
+	       (phase_of(state) == BLOCK_CHANGING && map->object.fork_gen != fork_generation);
+}
+
 static enum repair answer_of(uint32_t state)
 {
 	if (phase_of(state) == BLOCK_OK)
@@ -266,10 +276,10 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 		return REPAIR_TRY;
 	state = atomic_load(&blocks->state[i]);
 	do {
-		if (phase_of(state) != BLOCK_OK || !replace || is_out_of_reach(found->buffer))
+		if (!is_free(found->map, state) || !replace || is_out_of_reach(found->buffer))
 			return answer_of(state);
 	} while (!atomic_compare_exchange_strong(&blocks->state[i], &state,
-						 state | BLOCK_REPAIRING));
+						 (state & BLOCK_SUSPECT) | BLOCK_REPAIRING));
 	/* A change that has ended since the looks above may have cut it, moved or lost it. */
 	r = find((char *)found->base + found->map_offset, &now);
 	if (r || now.map != found->map || found->map->lost) {

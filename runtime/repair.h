@@ -103,7 +103,8 @@ static inline int repair_check(const struct hm_map *map, uint64_t offset, uint64
 
 enum repair {
 	REPAIR_DONE,    /* pages are there: the access is tried again */
-	REPAIR_WAIT,    /* somebody is at it, who does not wait for this thread */
+	REPAIR_WAIT,    /* somebody is at it, who does not wait for this thread; or, of a
+			 * parent's map, was when it forked */
 	REPAIR_TRY,     /* it was replaced: the fault is of before, or else another one */
 	REPAIR_REFUSED, /* not for the library to replace, or it could not */
 };

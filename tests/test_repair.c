@@ -526,6 +526,55 @@ static void beside_moves(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* ---- fork children ---- */
+
+static struct sigaction of_parent[2];
+
+static void read_left(void *user)
+{
+	const struct file_map *file = user;
+	struct hm_guard guard;
+	struct block_states *blocks = repair_states(file->map);
+
+	/* test_fork() took the handler. */
+	CHECK_FATAL(!sigaction(SIGBUS, &of_parent[0], NULL));
+	CHECK_FATAL(!sigaction(SIGSEGV, &of_parent[1], NULL));
+	/* The change ended in the parent alone: here somebody has to see to the bytes. */
+	CHECK_EQUAL(file->base[PAGE], 0);
+	CHECK_EQUAL(file->base[REPAIR_BLOCK - 1], 0);
+	CHECK_EQUAL(blocks->state[0], BLOCK_POISONED);
+	/* So did a repair; what it had got to is not known. */
+	HM_GUARD_INIT(&guard);
+	if (!hm_guard_begin(&guard)) {
+		(void)file->base[REPAIR_BLOCK];
+		CHECK(!"reached");
+	}
+	CHECK_EQUAL(guard.fault.signal, SIGBUS);
+}
+
+/* A child is made while threads of the parent's are at blocks of a map that it inherits. */
+static void left_by_fork(void)
+{
+	struct block_states *blocks;
+	struct file_map file;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_FATAL(!sigaction(SIGBUS, NULL, &of_parent[0]));
+	CHECK_FATAL(!sigaction(SIGSEGV, NULL, &of_parent[1]));
+	open_file_map(&file);
+	blocks = repair_states(file.map);
+	CHECK(!ftruncate(file.fd, PAGE));
+	atomic_store(&blocks->state[0], BLOCK_CHANGING);
+	atomic_store(&blocks->state[1], BLOCK_REPAIRING);
+	CHECK_EQUAL(test_fork(read_left, &file), 0);
+	atomic_store(&blocks->state[0], BLOCK_OK);
+	atomic_store(&blocks->state[1], BLOCK_OK);
+	CHECK_EQUAL(file.base[PAGE], 0);
+	CHECK_EQUAL(file.base[REPAIR_BLOCK], 0);
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
 /* ---- want of memory ---- */
 
 static void undone(void)
@@ -633,6 +682,7 @@ static const struct test tests[] = {
 	{ "grown", grown, 0, 0 },
 	{ "undone", undone, 0, 0 },
 	{ "held_by_others", held_by_others, 0, 0 },
+	{ "left_by_fork", left_by_fork, 60, 0 },
 	{ "beside_moves", beside_moves, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
