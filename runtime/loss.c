@@ -189,25 +189,28 @@ out:
 
 /* ---- refreshing ---- */
 
-static int refresh(struct loss *loss, uint64_t offset, uint64_t length)
+/* Caller holds loss->lock. */
+static int refresh_locked(struct loss *loss, uint64_t offset, uint64_t length)
 {
-	struct shadow *shadow;
-	int r = 0;
+	struct shadow *shadow = atomic_load(&loss->shadow);
 
-	pthread_mutex_lock(&loss->lock);
-	shadow = atomic_load(&loss->shadow);
 	if (unlikely(offset + length > loss->limit))
 		loss->missed = max_u64(loss->missed, offset + length);
-	if (shadow && offset < loss->limit)
-		r = shadow_refresh(shadow, loss->buffer, offset,
-				   min_u64(length, loss->limit - offset));
-	pthread_mutex_unlock(&loss->lock);
-	return r;
+	if (!shadow || offset >= loss->limit)
+		return 0;
+	return shadow_refresh(shadow, loss->buffer, offset,
+			      min_u64(length, loss->limit - offset));
 }
 
 int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 {
-	return refresh(atomic_load(&buffer->loss), offset, length);
+	struct loss *loss = atomic_load(&buffer->loss);
+	int r;
+
+	pthread_mutex_lock(&loss->lock);
+	r = refresh_locked(loss, offset, length);
+	pthread_mutex_unlock(&loss->lock);
+	return r;
 }
 
 bool loss_is_kept(const struct hm_buffer *buffer)
@@ -237,18 +240,18 @@ int loss_ask(struct hm_buffer *buffer)
  */
 static int keep_launched(struct loss *loss, const struct map_use *use)
 {
+	bool gone;
 	int r;
 
-	r = refresh(loss, use->map->offset + use->offset, use->length);
+	/* One hold: a refresh of everything is before the one that fails, or after both. */
+	pthread_mutex_lock(&loss->lock);
+	r = refresh_locked(loss, use->map->offset + use->offset, use->length);
 	/* Or the shadow is sealed for another part's sake. mmap() may have been the first to know. */
-	if (r == -ENODEV && loss_ask(loss->buffer))
-		return r;
-	if (r) {
-		pthread_mutex_lock(&loss->lock);
+	gone = r == -ENODEV && loss_ask(loss->buffer);
+	if (r && !gone)
 		loss->stale = true;
-		pthread_mutex_unlock(&loss->lock);
-	}
-	return 0;
+	pthread_mutex_unlock(&loss->lock);
+	return gone ? r : 0;
 }
 
 int loss_launch_ended(const struct map_use *use)
@@ -270,8 +273,7 @@ int loss_launch_ended(const struct map_use *use)
 	return r;
 }
 
-static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length,
-			bool *ret_all)
+static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 {
 	struct loss *loss;
 	int r;
@@ -290,7 +292,6 @@ static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t leng
 	else if (!loss || !atomic_load(&loss->shadow))
 		r = err_set(-EOPNOTSUPP, "%s has no shadow: hm_buffer_set_loss() makes one",
 			    buffer->name);
-	*ret_all = !offset && length == buffer->size;
 	buffer_unlock(buffer);
 	return r;
 }
@@ -298,22 +299,21 @@ static int check_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t leng
 int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 {
 	struct loss *loss;
-	bool all = false;
 	int r;
 
 	err_clear();
 	r = buffer_check(buffer);
 	if (!r)
-		r = check_shadow(buffer, offset, length, &all);
+		r = check_shadow(buffer, offset, length);
 	if (r)
 		return r;
 	loss = atomic_load(&buffer->loss);
-	r = refresh(loss, offset, length);
-	if (!r && all) {
-		pthread_mutex_lock(&loss->lock);
+	pthread_mutex_lock(&loss->lock);
+	r = refresh_locked(loss, offset, length);
+	/* As it is now: it may have grown. What a change of size hides it sees to itself. */
+	if (!r && !offset && length >= loss->limit)
 		loss->stale = false;
-		pthread_mutex_unlock(&loss->lock);
-	}
+	pthread_mutex_unlock(&loss->lock);
 	return lost_notice(buffer->device, r);
 }
 

@@ -12,6 +12,7 @@
 #include <hetmap/hetmap.h>
 
 #include "inject.h"
+#include "loss.h"
 #include "sim_devices.h"
 #include "sys.h"
 
@@ -365,6 +366,46 @@ static void test_stale(void)
 	drop(device, buffer, map);
 }
 
+static void *refresh_all(void *user)
+{
+	CHECK_OK(hm_buffer_shadow(user, 0, SIZE));
+	return NULL;
+}
+
+/*
+ * What was all of a buffer when a refresh was asked for is not where it has grown since:
+ * what the rest lacks is told of still.
+ */
+static void test_stale_meanwhile(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * SIZE, NULL);
+	struct loss *loss;
+	pthread_t thread;
+
+	CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+	loss = atomic_load(&buffer->loss);
+	pthread_mutex_lock(&loss->lock);
+	CHECK_FATAL(!pthread_create(&thread, NULL, refresh_all, buffer));
+	/* From the inside: a mutex of glibc's that somebody waits for has 2 in its first word. */
+	while (__atomic_load_n((int *)&loss->lock, __ATOMIC_RELAXED) != 2)
+		sched_yield();
+	/* As a growth, and the end of a launch that wrote there, leave it. */
+	loss->limit += PAGE;
+	loss->stale = true;
+	pthread_mutex_unlock(&loss->lock);
+	pthread_join(thread, NULL);
+	CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_STALE);
+	pthread_mutex_lock(&loss->lock);
+	loss->limit -= PAGE;
+	pthread_mutex_unlock(&loss->lock);
+	CHECK_OK(hm_buffer_shadow(buffer, 0, SIZE - 1));
+	CHECK_EQUAL(buffer_info(buffer).lost, HM_LOST_STALE);
+	refresh_all(buffer);
+	CHECK_EQUAL(buffer_info(buffer).lost, 0);
+	drop(device, buffer, NULL);
+}
+
 /* ---- a device that goes in the middle of a refresh ---- */
 
 static struct leaving {
@@ -572,6 +613,7 @@ static const struct sim_case cases[] = {
 	{ "launches", test_launches },
 	{ "reset", test_reset },
 	{ "stale", test_stale },
+	{ "stale_meanwhile", test_stale_meanwhile },
 	{ "lost_in_refresh", test_lost_in_refresh },
 	{ "grown_meanwhile", test_grown_meanwhile },
 	{ "read_without_memory", test_read_without_memory },
