@@ -300,13 +300,18 @@ int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value)
 
 int hetsim_objects(void)
 {
+	return soft ? (int)soft_objects(0) : hetsim_objects_of(HETSIM_PATH);
+}
+
+int hetsim_objects_of(const char *device)
+{
+	char path[128], line[512];
 	FILE *file;
-	char line[512];
 	int n = -1;
 
-	if (soft)
-		return (int)soft_objects(0);
-	file = fopen("/sys/kernel/debug/hetsim/hetsim0/objects", "re");
+	snprintf(path, sizeof(path), "/sys/kernel/debug/hetsim/%s/objects",
+		 strrchr(device, '/') + 1);
+	file = fopen(path, "re");
 	if (!file)
 		return -1;
 	while (fgets(line, sizeof(line), file))

@@ -17,6 +17,7 @@
 #include "harness.h"
 
 #define HETSIM_PATH "/dev/hetsim0"
+#define HETSIM_SECOND "/dev/hetsim1" /* where there are two */
 #define HETSIM_PAGE 4096ull
 
 /* An open file after its handshake. Skips the test and returns -1 without device. */
@@ -109,6 +110,8 @@ int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value);
 
 /* Objects of the device that are alive; -1 where debugfs is not to be read. */
 int hetsim_objects(void);
+/* The same of one of the module's, by its node. */
+int hetsim_objects_of(const char *device);
 
 /* From now on, and before anything is open: soft:0 instead of /dev/hetsim0. */
 void hetsim_use_soft(void);

@@ -16,11 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "fail_nth.h"
 #include "hetsim.h"
 
 #define PAGES 64
-#define MOST_FAILURES 3000 /* of one call: a bound for the walk */
 #define BOUND_AT 0x7000000000ull
 #define BIND_AT 0x5000000000ull
 
@@ -370,7 +369,7 @@ static const struct step {
 	const char *name;
 	int (*run)(struct scene *scene);
 	void (*before)(struct scene *scene);
-	unsigned int least; /* failures that there must be to inject, or none is */
+	unsigned int least; /* failures that there are to inject */
 } steps[] = {
 	{ "open", run_open, no_more, 3 },
 	{ "handshake", run_handshake, no_more, 2 },
@@ -486,77 +485,41 @@ static void tidy(struct scene *scene, int nth_file)
 
 /* ---- failures ---- */
 
-static void set_text(const char *path, const char *text)
+struct step_of_scene {
+	const struct step *step;
+	struct scene *scene;
+};
+
+static int run_step(void *user)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	const struct step_of_scene *both = user;
 
-	if (fd >= 0) {
-		CHECK(write(fd, text, strlen(text)) > 0);
-		close(fd);
-	}
-}
-
-/* Allocations that may wait fail, too, and silently. */
-static void set_attributes(void)
-{
-	set_text("/sys/kernel/debug/failslab/ignore-gfp-wait", "N");
-	set_text("/sys/kernel/debug/failslab/verbose", "0");
-	set_text("/sys/kernel/debug/fail_page_alloc/ignore-gfp-wait", "N");
-	set_text("/sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem", "N");
-	set_text("/sys/kernel/debug/fail_page_alloc/min-order", "0");
-	set_text("/sys/kernel/debug/fail_page_alloc/verbose", "0");
-	set_text("/sys/kernel/debug/fail_usercopy/verbose", "0");
-}
-
-/* Runs the step with its @nth failure. False when it has no so many. */
-static bool run_failing(const struct step *step, struct scene *scene, int nth_file,
-			unsigned int nth, int *ret_r)
-{
-	char text[16] = "";
-	int length = snprintf(text, sizeof(text), "%u", nth);
-	ssize_t got;
-
-	CHECK_EQUAL(pwrite(nth_file, text, (size_t)length, 0), length);
-	*ret_r = step->run(scene);
-	/* If it is this call that fails, the step's were not so many. */
-	got = pread(nth_file, text, sizeof(text) - 1, 0);
-	if (pwrite(nth_file, "0", 1, 0) != 1)
-		CHECK_EQUAL(pwrite(nth_file, "0", 1, 0), 1);
-	return got > 0 && text[0] == '0';
+	return both->step->run(both->scene);
 }
 
 static void walk(const struct step *step, int nth_file)
 {
 	struct scene scene;
-	unsigned int nth;
+	struct step_of_scene both = { step, &scene };
 	bool injected = true;
-	int r;
+	unsigned int nth;
 
-	for (nth = 1; injected && nth < MOST_FAILURES; nth++) {
+	for (nth = 1; injected && nth < FAIL_NTH_MOST; nth++) {
 		set_up(&scene);
 		step->before(&scene);
-		injected = run_failing(step, &scene, nth_file, nth, &r);
-		if (injected ?
-			    r && r != -ENOMEM && r != -EFAULT && r != -EAGAIN && r != -EINTR :
-			    r)
-			test_fail(__FILE__, __LINE__, "%s: failure %u: %d", step->name, nth, r);
+		injected = fail_nth_run(nth_file, step->name, nth, run_step, &both);
 		tidy(&scene, nth_file);
 	}
-	if (nth - 2 < step->least)
-		test_fail(__FILE__, __LINE__, "%s: only %u failures were injected", step->name,
-			  nth - 2);
-	CHECK(nth < MOST_FAILURES);
+	fail_nth_enough(step->name, nth, step->least);
 }
 
 static void test_walk(void)
 {
-	int nth_file = open("/proc/self/fail-nth", O_RDWR | O_CLOEXEC), fd;
+	int nth_file = fail_nth_open(), fd;
 	size_t i;
 
-	if (nth_file < 0) {
-		test_skip("kernel", "no /proc/self/fail-nth: this is no debug kernel");
+	if (nth_file < 0)
 		return;
-	}
 	fd = hetsim_open(O_RDWR);
 	if (fd < 0 || hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0)) {
 		if (fd >= 0)
@@ -565,7 +528,6 @@ static void test_walk(void)
 		return;
 	}
 	close(fd);
-	set_attributes();
 	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
 		walk(&steps[i], nth_file);
 	close(nth_file);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: memory of other devices taken in, and its own memory in other devices. */
 #include <drm.h>
-#include <drm_mode.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -15,30 +13,9 @@
 
 #include "harness.h"
 #include "hetsim.h"
+#include "vgem_support.h"
 
 #define MIB (1024ull * 1024)
-
-/* vgem's card node: render nodes make no dumb buffers. -1 without. */
-static int vgem_open(void)
-{
-	char path[32], name[16];
-	unsigned int i;
-
-	for (i = 0; i < 16; i++) {
-		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
-		int fd;
-
-		snprintf(path, sizeof(path), "/dev/dri/card%u", i);
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		memset(name, 0, sizeof(name));
-		if (!ioctl(fd, DRM_IOCTL_VERSION, &version) && strcmp(name, "vgem") == 0)
-			return fd;
-		close(fd);
-	}
-	return -1;
-}
 
 /* The device and vgem; false: the test was skipped. */
 static bool open_with_vgem(int *ret_fd, int *ret_vgem)
@@ -56,22 +33,6 @@ static bool open_with_vgem(int *ret_fd, int *ret_vgem)
 	*ret_fd = fd;
 	*ret_vgem = vgem;
 	return true;
-}
-
-/* A dma-buf of a MiB of vgem's. */
-static int vgem_make(int vgem, uint32_t flags)
-{
-	struct drm_mode_create_dumb dumb = { .width = 1024, .height = 256, .bpp = 32 };
-	struct drm_prime_handle prime = { .flags = flags | DRM_CLOEXEC };
-	struct drm_mode_destroy_dumb destroy = { 0 };
-
-	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_MODE_CREATE_DUMB, &dumb) == 0);
-	CHECK_EQUAL(dumb.size, MIB);
-	prime.handle = dumb.handle;
-	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime) == 0);
-	destroy.handle = dumb.handle;
-	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_MODE_DESTROY_DUMB, &destroy), 0);
-	return prime.fd;
 }
 
 /* The engine, both maps and both copying paths see the same bytes. */
@@ -212,7 +173,7 @@ static void test_vgem(void)
 		return;
 	other = hetsim_open(O_RDWR);
 	objects = hetsim_objects();
-	take_in(fd, other, vgem_make(vgem, DRM_RDWR));
+	take_in(fd, other, vgem_make(vgem, MIB, DRM_RDWR));
 	CHECK_EQUAL(hetsim_objects(), objects);
 	close(vgem);
 	close(other);
@@ -229,7 +190,7 @@ static void test_rights(void)
 	if (!open_with_vgem(&fd, &vgem))
 		return;
 	reader = hetsim_open(O_RDONLY);
-	dmabuf = vgem_make(vgem, 0);
+	dmabuf = vgem_make(vgem, MIB, 0);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -EACCES);
 	CHECK_EQUAL(hetsim_import(reader, dmabuf, &import), 0);
 	CHECK(mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, reader,
@@ -306,8 +267,8 @@ static void test_two_devices(void)
 
 	if (fd < 0)
 		return;
-	second = open("/dev/hetsim1", O_RDWR | O_CLOEXEC);
-	third = open("/dev/hetsim1", O_RDWR | O_CLOEXEC);
+	second = open(HETSIM_SECOND, O_RDWR | O_CLOEXEC);
+	third = open(HETSIM_SECOND, O_RDWR | O_CLOEXEC);
 	if (second < 0 || third < 0) {
 		close(fd); /* tests/vm/variants has them */
 		return;
@@ -373,7 +334,7 @@ static void test_unplug(void)
 		test_skip("kernel", vgem < 0 ? "no vgem" : "no test=1, or not root");
 		goto out;
 	}
-	dmabuf = vgem_make(vgem, DRM_RDWR);
+	dmabuf = vgem_make(vgem, MIB, DRM_RDWR);
 	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), 0);
 	bind.handle = import.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
