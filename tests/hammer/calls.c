@@ -370,9 +370,11 @@ _Static_assert(N_ROWS <= HAMMER_NO_IOCTL, "ioctls come before all else");
 /* Rows: what there has to be for most calls to reach anything. */
 enum {
 	CREATE = 3,
+	CLOSE = 4,
 	RESIZE = 5,
 	MOVE = 7,
 	EXPORT = 9,
+	IMPORT = 10,
 	BIND = 11,
 	QUEUE_CREATE = 13,
 	SUBMIT = 15
@@ -383,17 +385,27 @@ static const uint8_t often[] = {
 	SUBMIT, SUBMIT, SUBMIT, SUBMIT, SUBMIT + 1, SUBMIT + 1, SUBMIT + 2, QUEUE_CREATE,
 };
 
+/* Where there are two devices: what has each attached to the other's memory, and not. */
+static const uint8_t across[] = { EXPORT, IMPORT, IMPORT, CLOSE };
+
+static size_t some_row(void)
+{
+	if (hammer_other && hammer_chance(6))
+		return across[hammer_random(sizeof(across))];
+	return hammer_chance(2) ? often[hammer_random(sizeof(often))] : hammer_random(N_ROWS);
+}
+
 const char *hammer_kind_name(unsigned int kind)
 {
 	static const char *const others[] = {
 		"no ioctl", "open",  "mmap", "munmap", "mremap",    "mprotect",  "madvise",
 		"lock",     "touch", "read", "write",  "from afar", "looked at", "bracket",
-		"poll",     "merge", "fork", "exec",   "kill",      "unplug",
+		"poll",     "merge", "fork", "exec",   "kill",      "unplug",    "across",
 	};
 
 	if (kind < N_ROWS)
 		return rows[kind].name;
-	if (kind >= HAMMER_NO_IOCTL && kind <= HAMMER_UNPLUG)
+	if (kind >= HAMMER_NO_IOCTL && kind <= HAMMER_ACROSS)
 		return others[kind - HAMMER_NO_IOCTL];
 	return NULL;
 }
@@ -410,6 +422,10 @@ unsigned int hammer_calls_without_success(void)
 		    atomic_load(&hammer->answers[i][0]) || hammer_counted(i) < TRIES_LEAST)
 			continue;
 		printf("%s never succeeded\n", rows[i].name);
+		n++;
+	}
+	if (hammer_other && !hammer_counted(HAMMER_ACROSS)) {
+		puts("no device has taken in the other's memory");
 		n++;
 	}
 	return n;
@@ -504,6 +520,16 @@ static void *some_place(const union argument *a, size_t size)
 	}
 }
 
+/* No place of this device's has a byte of it: it is the other's. */
+static void count_across(uint32_t handle)
+{
+	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
+
+	if (!hammer_way->call(hammer_me->file, HETSIM_BUFFER_INFO, &info) && !info.vram_bytes &&
+	    !info.system_bytes && !info.window_bytes)
+		hammer_count(HAMMER_ACROSS, 0);
+}
+
 /* What came out of a call is for others to pass. */
 static void keep_result(const struct row *row, void *where)
 {
@@ -512,14 +538,17 @@ static void keep_result(const struct row *row, void *where)
 	if (where != hammer_me->plain)
 		return; /* who knows what is there by now: a descriptor stays open */
 	memcpy(&a, where, sizeof(a));
-	if (row->cmd == HETSIM_EXPORT)
+	if (row->cmd == HETSIM_EXPORT) {
 		hammer_fd_put(a.export.fd);
-	else if (row->cmd == HETSIM_FENCE_FD)
+	} else if (row->cmd == HETSIM_FENCE_FD) {
 		hammer_fd_put(a.fence_fd.fd);
-	else if (row->cmd == HETSIM_BUFFER_CREATE)
+	} else if (row->cmd == HETSIM_BUFFER_CREATE) {
 		keep_handle(a.create.handle);
-	else if (row->cmd == HETSIM_IMPORT)
+	} else if (row->cmd == HETSIM_IMPORT) {
 		keep_handle(a.import.handle);
+		if (hammer_other)
+			count_across(a.import.handle);
+	}
 }
 
 static void call_none(unsigned int file)
@@ -561,6 +590,11 @@ void hammer_furnish(unsigned int file)
 		call_right(CREATE);
 	call_right(QUEUE_CREATE);
 	call_right(QUEUE_CREATE);
+	/* Some of the pool are the other device's, or no dma-bufs. */
+	for (i = 0; hammer_other && i < 4; i++) {
+		call_right(EXPORT);
+		call_right(IMPORT);
+	}
 }
 
 /* Without a handshake is a file whose device was away when it was to make one. */
@@ -588,7 +622,7 @@ void hammer_call(void)
 		call_none(file);
 		return;
 	}
-	which = hammer_chance(2) ? often[hammer_random(sizeof(often))] : hammer_random(N_ROWS);
+	which = some_row();
 	row = &rows[which];
 	hammer_me->file = file;
 	memset(&a, 0, sizeof(a));

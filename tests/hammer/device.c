@@ -12,13 +12,20 @@
 
 const struct hammer_way *hammer_way;
 const char *hammer_device;
+const char *hammer_other;
 _Atomic uint64_t hammer_window = 1ull << 30;
 
 static _Atomic int fds[HAMMER_FILES] = { -1, -1, -1, -1 };
 
+/* Half of the files are the other one's, if there is one. */
+static const char *device_of(unsigned int file)
+{
+	return hammer_other && file >= HAMMER_FILES / 2 ? hammer_other : hammer_device;
+}
+
 static int kernel_open(unsigned int file)
 {
-	int fd = open(hammer_device, (hammer_chance(8) ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	int fd = open(device_of(file), (hammer_chance(8) ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
@@ -50,14 +57,14 @@ static ssize_t kernel_write(unsigned int file, const void *from, uint64_t length
 	return hammer_result(pwrite(atomic_load(&fds[file]), from, length, (off_t)offset));
 }
 
-static int kernel_objects(void)
+static int kernel_objects(const char *device)
 {
 	char path[128], line[512];
 	int n = -1;
 	FILE *list;
 
 	snprintf(path, sizeof(path), "/sys/kernel/debug/hetsim/%s/objects",
-		 strrchr(hammer_device, '/') + 1);
+		 strrchr(device, '/') + 1);
 	list = fopen(path, "re");
 	if (!list)
 		return -errno;
@@ -71,27 +78,36 @@ static int kernel_objects(void)
 static int kernel_close_all(void)
 {
 	unsigned int i;
+	int n, more = 0;
 
 	for (i = 0; i < HAMMER_FILES; i++)
 		if (fds[i] >= 0)
 			close(atomic_exchange(&fds[i], -1));
-	return kernel_objects();
+	n = kernel_objects(hammer_device);
+	if (n >= 0 && hammer_other)
+		more = kernel_objects(hammer_other);
+	return more < 0 ? more : n + more;
+}
+
+static bool node_is_there(const char *device)
+{
+	return !access(device, F_OK);
 }
 
 static bool kernel_is_there(void)
 {
-	return !access(hammer_device, F_OK);
+	return node_is_there(hammer_device) && (!hammer_other || node_is_there(hammer_other));
 }
 
-static int kernel_replug(void)
+static int replug_one(const char *device)
 {
 	struct hetsim_handshake shake = { .size = sizeof(shake),
 					  .version_major = HETSIM_VERSION_MAJOR,
 					  .version_minor = HETSIM_VERSION_MINOR };
 	struct hetsim_inject inject = { .size = sizeof(inject), .kind = HETSIM_INJECT_UNPLUG };
 	int plug = open("/sys/kernel/debug/hetsim/plug", O_WRONLY | O_CLOEXEC);
-	int fd = open(hammer_device, O_RDWR | O_CLOEXEC), r = 0;
-	const char *number = hammer_device + strcspn(hammer_device, "0123456789");
+	int fd = open(device, O_RDWR | O_CLOEXEC), r = 0;
+	const char *number = device + strcspn(device, "0123456789");
 
 	/* A spoilt call may have taken it away before. */
 	if (fd >= 0 &&
@@ -104,6 +120,14 @@ static int kernel_replug(void)
 	if (plug >= 0)
 		close(plug);
 	return r;
+}
+
+/* One that is away, or any. */
+static int kernel_replug(void)
+{
+	bool other = hammer_other && (node_is_there(hammer_other) ? hammer_chance(2) : true);
+
+	return replug_one(other && node_is_there(hammer_device) ? hammer_other : hammer_device);
 }
 
 const struct hammer_way hammer_kernel = {

@@ -52,6 +52,7 @@ enum hammer_kind {
 	HAMMER_EXEC,
 	HAMMER_KILL,
 	HAMMER_UNPLUG,
+	HAMMER_ACROSS, /* memory of the other device taken in */
 };
 
 struct hammer_shared {
@@ -66,6 +67,7 @@ extern struct hammer_shared *hammer;
 
 struct hammer_options {
 	const char *device; /* a path, or soft:N */
+	const char *other;  /* a path, or NULL */
 	uint64_t seed;
 	unsigned int seconds;
 	unsigned int processes;
@@ -127,7 +129,7 @@ struct hammer_way {
 	/* All files closed: how many objects are left; -errno: not to be known. */
 	int (*close_all)(void);
 	bool (*is_there)(void);
-	/* Takes the device away, where it is there, and plugs it in again. */
+	/* Takes the device, or one of two, away, if it is there, and plugs it in again. */
 	int (*replug)(void);
 };
 
@@ -135,6 +137,7 @@ extern const struct hammer_way hammer_kernel;
 extern const struct hammer_way hammer_soft;
 extern const struct hammer_way *hammer_way;
 extern const char *hammer_device;
+extern const char *hammer_other; /* another of the module's; NULL: none */
 
 /* Opens anew, with a handshake. */
 int hammer_open(unsigned int file);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * hammer_hetsim [--device PATH|soft:N] [--seed N] [--seconds N] [--processes N]
- *               [--threads N] [--unplug]
+ * hammer_hetsim [--device PATH|soft:N] [--with PATH] [--seed N] [--seconds N]
+ *               [--processes N] [--threads N] [--unplug]
  *
  * Makes random and half-right calls of the simulated device from threads of several
  * processes, which it kills in whatever state they are, and prints how many of which
- * call ended how. Fails when a process does not die, one dies by itself, objects of
- * the device are left, it is away at the end, or an ioctl never succeeded in many
- * tries, which shows a run that did nothing. What the kernel says about it, who runs
- * it looks at.
+ * call ended how. With two devices each takes in what the other exports. Fails when a
+ * process does not die, one dies by itself, objects of the device are left, it is away
+ * at the end, or an ioctl never succeeded in many tries, which shows a run that did
+ * nothing. What the kernel says about it, who runs it looks at.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -417,7 +417,9 @@ static void report_kind(unsigned int kind)
 
 static void check_device(void)
 {
-	if (!hammer_way->is_there())
+	int i;
+
+	for (i = 0; i < 2 && !hammer_way->is_there(); i++)
 		hammer_count(HAMMER_UNPLUG, hammer_way->replug());
 	if (!hammer_way->is_there())
 		complain("the device was taken away and did not come back");
@@ -456,8 +458,8 @@ static int share_memory(void)
 
 static int usage(void)
 {
-	fputs("usage: hammer_hetsim [--device PATH|soft:N] [--seed N] [--seconds N]\n"
-	      "                     [--processes N] [--threads N] [--unplug]\n",
+	fputs("usage: hammer_hetsim [--device PATH|soft:N] [--with PATH] [--seed N]\n"
+	      "                     [--seconds N] [--processes N] [--threads N] [--unplug]\n",
 	      stderr);
 	return 2;
 }
@@ -484,6 +486,8 @@ static int parse(int argc, char **argv)
 			return -EINVAL;
 		if (!strcmp(argv[i], "--device"))
 			options.device = value;
+		else if (!strcmp(argv[i], "--with"))
+			options.other = value;
 		else if (!strcmp(argv[i], "--seed"))
 			options.seed = strtoull(value, NULL, 0);
 		else if (!strcmp(argv[i], "--seconds"))
@@ -496,6 +500,8 @@ static int parse(int argc, char **argv)
 			return -EINVAL;
 		i++;
 	}
+	if (options.other && !strncmp(options.device, "soft:", 5))
+		return -EINVAL; /* the twin has what it has made */
 	return options.processes && options.threads && options.seconds ? 0 : -EINVAL;
 }
 
@@ -515,10 +521,12 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	hammer_device = options.device;
+	hammer_other = options.other;
 	hammer_way = strncmp(options.device, "soft:", 5) ? &hammer_kernel : &hammer_soft;
-	printf("hammer: %s of %s, seed 0x%" PRIx64 ", %u s, %u x %u threads%s\n",
-	       options.device, hammer_way->name, options.seed, options.seconds,
-	       options.processes, options.threads, options.unplug ? ", unplugging" : "");
+	printf("hammer: %s%s%s of %s, seed 0x%" PRIx64 ", %u s, %u x %u threads%s\n",
+	       options.device, hammer_other ? " and " : "", hammer_other ? hammer_other : "",
+	       hammer_way->name, options.seed, options.seconds, options.processes,
+	       options.threads, options.unplug ? ", unplugging" : "");
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	begin = seconds_now();
 	if (hammer_open(0)) {

@@ -265,6 +265,7 @@ static void look(void)
 		"/proc/self/maps",
 		"/proc/self/numa_maps",
 		"/sys/kernel/debug/hetsim/hetsim0/objects",
+		"/sys/kernel/debug/hetsim/hetsim1/objects",
 		"/sys/kernel/debug/dma_buf/bufinfo",
 		"/proc/self/fdinfo/5",
 		"/proc/self/fdinfo/6",
