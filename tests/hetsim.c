@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim_tests.h"
 #include "soft/soft.h"
 
 static bool soft;
@@ -129,15 +130,37 @@ void hetsim_fence_check(int fence, int status)
 }
 
 #define TESTS_MAX 64
+#define MIB (1024ull * 1024)
+
+/* SIM_* of the device; all where there is none, which tests say themselves. */
+static unsigned int device_has(void)
+{
+	struct hetsim_handshake shake = { .size = sizeof(shake),
+					  .version_major = HETSIM_VERSION_MAJOR };
+	struct hetsim_query query = { .size = sizeof(query) };
+	int fd = hetsim_open_try(O_RDWR);
+	unsigned int has = SIM_ALL;
+
+	if (fd < 0)
+		return has;
+	if (!hetsim_call(fd, HETSIM_HANDSHAKE, &shake) &&
+	    !hetsim_call(fd, HETSIM_QUERY, &query))
+		has = (query.vram_bytes <= 256 * MIB ? SIM_SMALL : 0) |
+		      (query.window_bytes ? 0 : SIM_REACHED) |
+		      (query.window_bytes && query.window_bytes <= 64 * MIB ? SIM_WINDOWED : 0);
+	hetsim_close(fd);
+	return has;
+}
 
 int hetsim_main(int argc, char **argv, const char *suite, const struct test *common,
 		const struct test *own)
 {
 	static struct test tests[TESTS_MAX + 1];
-	unsigned int n = 0;
+	unsigned int n = 0, has = device_has();
 
 	for (; common->name && n < TESTS_MAX; common++)
-		tests[n++] = *common;
+		if (sim_test_fits(common, has))
+			tests[n++] = *common;
 	for (; own && own->name && n < TESTS_MAX; own++)
 		tests[n++] = *own;
 	return harness_main(argc, argv, suite, tests);

@@ -45,7 +45,10 @@ void hetsim_plug(void);
 /* Fails unless what FENCE_FD gave is signalled, with that status if it tells one. */
 void hetsim_fence_check(int fence, int status);
 
-/* main() of a program that runs two tables of tests; @own may be NULL. */
+/*
+ * main() of a program that runs two tables of tests: those of the first that fit the
+ * module's device (sim_tests.h), and all of the other, which may be NULL.
+ */
 int hetsim_main(int argc, char **argv, const char *suite, const struct test *common,
 		const struct test *own);
 

@@ -22,15 +22,17 @@ static const struct {
 	{ "unplug", sim_unplug_tests },
 };
 
-/* What HETMAP_SOFT is for each. */
+/* What HETMAP_SOFT is for each, and which tests that makes it fit for. */
 static const struct {
 	const char *name;
 	const char *settings;
+	unsigned int has;
 } kinds[] = {
-	{ "gpu", "vram_mb=96 system_mb=256 test=1" },
-	{ "fpga", "kind=fpga,vram_mb=96,system_mb=256,test=1" },
-	{ "nic", "test=1  kind=nic vram_mb=96 system_mb=256, opener_mb=300 devices=2" },
-	{ "window", "vram_mb=128 system_mb=256 bar_mb=16 test=1" },
+	{ "gpu", "vram_mb=96 system_mb=256 test=1", SIM_REACHED | SIM_SMALL },
+	{ "fpga", "kind=fpga,vram_mb=96,system_mb=256,test=1", SIM_REACHED | SIM_SMALL },
+	{ "nic", "test=1  kind=nic vram_mb=96 system_mb=256, opener_mb=300 devices=2",
+	  SIM_REACHED | SIM_SMALL },
+	{ "window", "vram_mb=128 system_mb=256 bar_mb=16 test=1", SIM_WINDOWED | SIM_SMALL },
 };
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
@@ -51,6 +53,17 @@ static void run(void)
 	what[at].test->run();
 }
 
+/* For one of them at least. */
+static bool fits_any(const struct test *test)
+{
+	unsigned int kind;
+
+	for (kind = 0; kind < N_KINDS; kind++)
+		if (sim_test_fits(test, kinds[kind].has))
+			return true;
+	return false;
+}
+
 static int lay_out(void)
 {
 	unsigned int kind, table, n = 0;
@@ -60,6 +73,10 @@ static int lay_out(void)
 	for (kind = 0; kind < N_KINDS; kind++) {
 		for (table = 0; table < N_TABLES; table++) {
 			for (test = tables[table].tests; test->name; test++) {
+				if (!fits_any(test))
+					return -1;
+				if (!sim_test_fits(test, kinds[kind].has))
+					continue;
 				if (n == TESTS_MAX ||
 				    asprintf(&name, "%s.%s.%s", kinds[kind].name,
 					     tables[table].name, test->name) < 0)
@@ -80,7 +97,8 @@ int main(int argc, char **argv)
 {
 	hetsim_use_soft();
 	if (lay_out()) {
-		fprintf(stderr, "soft: no memory, or too many tests\n");
+		fprintf(stderr,
+			"soft: no memory, too many tests, or one that fits no device\n");
 		return 1;
 	}
 	return harness_main(argc, argv, "soft", tests);
