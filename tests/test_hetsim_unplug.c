@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: the device is taken away under everything, and comes back; the module is held. */
-#include <errno.h>
+/* hetsim: the device is taken away under everything, and comes back. */
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <hetmap/hetmap.h>
@@ -13,50 +11,6 @@
 #include "sim_tests.h"
 
 #define MIB (1024ull * 1024)
-
-/* True when the module can't be unloaded, because something holds it. */
-static bool module_held(void)
-{
-	return syscall(SYS_delete_module, "hetsim", O_NONBLOCK) == -1 && errno == EWOULDBLOCK;
-}
-
-/* Each of what may be left over alone keeps the module. */
-static void test_module_held(void)
-{
-	struct hetsim_export export = { .size = sizeof(export), .flags = HETSIM_EXPORT_WRITE };
-	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
-	struct hetsim_command nothing = { 0 };
-	struct hetsim_buffer buffer;
-	uint64_t seqno = 0;
-	int fd = hetsim_open(O_RDWR);
-
-	if (fd < 0)
-		return;
-	if (geteuid() != 0) {
-		test_skip("kernel", "only root unloads modules");
-		close(fd);
-		return;
-	}
-	CHECK_FATAL(module_held());
-	fence.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
-	CHECK_EQUAL(hetsim_submit(fd, fence.queue, &nothing, 1, &seqno), 0);
-	fence.seqno = seqno;
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence), 0);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	export.handle = buffer.handle;
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_EXPORT, &export), 0);
-	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
-	close(fd);
-	CHECK_FATAL(module_held()); /* fence, map, dma-buf */
-	munmap(buffer.bytes, buffer.length);
-	CHECK_FATAL(module_held()); /* fence, dma-buf */
-	close(export.fd);
-	usleep(100000);
-	CHECK_FATAL(module_held()); /* fence */
-	fd = hetsim_open(O_RDWR);   /* so that it stays */
-	close(fence.fd);
-	close(fd);
-}
 
 static void read_own_zero(void *user)
 {
@@ -251,7 +205,6 @@ static void test_unnoticed(void)
 static const struct test tests[] = {
 	{ "unnoticed", test_unnoticed, 0, 0 },
 	{ "kept_on_fork", test_kept_on_fork, 0, 0 },
-	{ "module_held", test_module_held, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
