@@ -12,13 +12,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "control_group.h"
 #include "hetsim.h"
 #include "support.h"
 
@@ -454,30 +453,6 @@ static void test_no_starving(void)
 
 /* ---- control groups ---- */
 
-#define GROUP "/sys/fs/cgroup/hetsim-test"
-
-static bool put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return done;
-}
-
-static uint64_t group_bytes(void)
-{
-	FILE *file = fopen(GROUP "/memory.current", "re");
-	unsigned long long n = 0;
-
-	if (!file || fscanf(file, "%llu", &n) != 1) /* NOLINT: a number of the kernel's */
-		test_fail(__FILE__, __LINE__, "memory.current: %s", strerror(errno));
-	if (file)
-		fclose(file);
-	return n;
-}
-
 static void in_group(void *user)
 {
 	struct hetsim_buffer_create create = { .size = sizeof(create), .length = 80 * MIB };
@@ -486,20 +461,20 @@ static void in_group(void *user)
 	uint64_t begin;
 	char byte;
 
-	CHECK_FATAL(put(GROUP "/cgroup.procs", "0"));
+	control_group_enter();
 	fd = hetsim_open(O_RDWR);
-	begin = group_bytes();
+	begin = control_group_bytes();
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), -ENOMEM);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
-	CHECK(group_bytes() < begin + 8 * MIB);
+	CHECK(control_group_bytes() < begin + 8 * MIB);
 
 	/* What fits is charged, and given back. */
 	create.length = 32 * MIB;
 	create.place = HETSIM_PLACE_SYSTEM;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
-	CHECK(group_bytes() >= 32 * MIB);
+	CHECK(control_group_bytes() >= 32 * MIB);
 	CHECK_EQUAL(hetsim_close_handle(fd, create.handle), 0);
-	CHECK(group_bytes() < 16 * MIB);
+	CHECK(control_group_bytes() < 16 * MIB);
 
 	/* Who grows it from outside grows it at the maker's expense. */
 	create.length = MIB;
@@ -508,7 +483,7 @@ static void in_group(void *user)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_EXPORT, &export), 0);
 	send_fd(*socket, export.fd);
 	CHECK_EQUAL(read(*socket, &byte, 1), 1);
-	CHECK(group_bytes() >= 24 * MIB);
+	CHECK(control_group_bytes() >= 24 * MIB);
 	close(export.fd);
 	close(fd);
 }
@@ -525,11 +500,8 @@ static void test_control_group(void)
 
 	if (fd < 0)
 		return;
-	put("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
-	if (geteuid() || (mkdir(GROUP, 0700) && errno != EEXIST) ||
-	    !put(GROUP "/memory.max", "67108864")) {
+	if (!control_group_make(64 * MIB)) {
 		close(fd);
-		test_skip("kernel", "no control group with a limit of memory can be made");
 		return;
 	}
 	CHECK_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0);
@@ -550,11 +522,11 @@ static void test_control_group(void)
 	CHECK_EQUAL(status, 0);
 
 	/* Its last process is gone; the buffer is not, and still its. */
-	CHECK(group_bytes() >= 24 * MIB);
+	CHECK(control_group_bytes() >= 24 * MIB);
 	close(from.import.fd);
 	CHECK_EQUAL(hetsim_close_handle(fd, from.import.handle), 0);
-	CHECK(group_bytes() < 8 * MIB);
-	CHECK_EQUAL(rmdir(GROUP), 0);
+	CHECK(control_group_bytes() < 8 * MIB);
+	control_group_remove();
 	close(sockets[0]);
 	close(sockets[1]);
 	close(fd);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/* A control group of the test's own, for what memory is charged to whom. */
+#include "control_group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define GROUP "/sys/fs/cgroup/hetsim-test"
+
+static bool put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+bool control_group_make(uint64_t most)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, most);
+	put("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	if (!geteuid() && (!mkdir(GROUP, 0700) || errno == EEXIST) &&
+	    put(GROUP "/memory.max", text))
+		return true;
+	test_skip("kernel", "no control group with a limit of memory can be made");
+	return false;
+}
+
+void control_group_enter(void)
+{
+	CHECK_FATAL(put(GROUP "/cgroup.procs", "0"));
+}
+
+uint64_t control_group_bytes(void)
+{
+	FILE *file = fopen(GROUP "/memory.current", "re");
+	unsigned long long n = 0;
+
+	if (!file || fscanf(file, "%llu", &n) != 1) /* NOLINT: a number of the kernel's */
+		test_fail(__FILE__, __LINE__, "memory.current: %s", strerror(errno));
+	if (file)
+		fclose(file);
+	return n;
+}
+
+void control_group_remove(void)
+{
+	CHECK_EQUAL(rmdir(GROUP), 0);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* A control group of the test's own, for what memory is charged to whom. As root. */
+#ifndef HETMAP_TESTS_CONTROL_GROUP_H
+#define HETMAP_TESTS_CONTROL_GROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One that may have @most bytes. False: the test was skipped. */
+bool control_group_make(uint64_t most);
+/* Puts this process into it. */
+void control_group_enter(void);
+/* What is charged to it, give or take what each processor has charged ahead. */
+uint64_t control_group_bytes(void);
+#define CONTROL_GROUP_AHEAD (1024ull * 1024)
+/* Nobody is in it any more. */
+void control_group_remove(void);
+
+#endif
