@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: the command's tour and jobs on sim:0, through one pointer without OpenCL. */
+/* hetsim: the command's tour and jobs on sim:0, through one pointer, with and without OpenCL. */
 #include <hetmap/hetmap.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +104,24 @@ static void jobs(void)
 	json_decref(json);
 }
 
+/* Left to itself the job takes OpenCL, which has the device's memory as it is mapped. */
+static void opencl(void)
+{
+	const struct command saxpy = { .args = { "run", "saxpy", "--device", "sim:0", "--size",
+						 "1M", "--rounds", "1", "--json" } };
+	const char *accel;
+	json_t *json;
+
+	if (!have_opencl())
+		return;
+	json = run(&saxpy);
+	CHECK(is(json, "device", "sim:0"));
+	accel = string_of(json, "accel");
+	CHECK(!strncmp(accel, "opencl:", strlen("opencl:")));
+	CHECK_EQUAL(integer_of(json, "bytes_copied"), 0);
+	json_decref(json);
+}
+
 /* Taken away in the middle of a job, which finishes, and says what happened. */
 static void unplugged(void)
 {
@@ -192,6 +210,7 @@ static const struct test tests[] = {
 	{ "tour", tour, 30, TEST_ONCE },
 	{ "best", best, 30, TEST_ONCE },
 	{ "jobs", jobs, 30, TEST_ONCE },
+	{ "opencl", opencl, 60, TEST_ONCE },
 	{ "batches", batches, 30, TEST_ONCE },
 	{ "unplugged", unplugged, 30, TEST_ONCE },
 	{ "loaded_on_devices", loaded_on_devices, 30, TEST_ONCE },
