@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -170,11 +171,111 @@ static void test_brackets(void)
 	close(fd);
 }
 
+/* What another process does with the same dma-buf: its own bracket, and one that is ours. */
+static void end_of_others(void *user)
+{
+	int dmabuf = *(int *)user;
+
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
+	/* They are told apart neither by process nor by direction. */
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), -EINVAL);
+}
+
+static void begin_and_die(void *user)
+{
+	CHECK_EQUAL(sync_it(*(int *)user, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE), 0);
+}
+
+/* One dma-buf counts those of all who have it; another one of the same buffer has its own. */
+static void test_brackets_of_two(void)
+{
+	struct hetsim_counters counters;
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR), dmabuf, apart;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	apart = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0 && apart >= 0);
+	CHECK_EQUAL(sync_it(apart, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE), 0);
+	CHECK_EQUAL(test_fork(end_of_others, &dmabuf), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_WRITE), -EINVAL);
+	CHECK_EQUAL(sync_it(apart, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW), 0);
+	/* The kernel itself refuses these; they are no ends. */
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END), -EINVAL);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | 1u << 7), -EINVAL);
+	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(counters.brackets, 3);
+	CHECK_EQUAL(counters.brackets_missed, 2);
+
+	/* That of a process that ends in it is open until anyone ends it. */
+	CHECK_EQUAL(test_fork(begin_and_die, &dmabuf), 0);
+	CHECK_EQUAL(test_fork(begin_and_die, &dmabuf), 0);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).brackets_missed, 2);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
+	close(dmabuf);
+	close(apart);
+	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(counters.brackets, 5);
+	CHECK_EQUAL(counters.brackets_missed, 3);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+#define BRACKETS 500
+
+static void bracket_often(void *user)
+{
+	int dmabuf = *(int *)user, i;
+
+	for (i = 0; i < BRACKETS; i++) {
+		CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE), 0);
+		CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_WRITE), 0);
+	}
+}
+
+/* Two processes beside each other: none is lost, none is taken for another's. */
+static void test_brackets_at_once(void)
+{
+	struct hetsim_counters counters;
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR), dmabuf, status = -1;
+	pid_t child;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	child = fork();
+	CHECK_FATAL(child >= 0);
+	if (child == 0) {
+		bracket_often(&dmabuf);
+		_exit(0);
+	}
+	bracket_often(&dmabuf);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	close(dmabuf);
+	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(counters.brackets, 2 * BRACKETS);
+	CHECK_EQUAL(counters.brackets_missed, 0);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
 static const struct test tests[] = {
 	{ "share", test_share, 0, 0 },
 	{ "revoke", test_revoke, 0, 0 },
 	{ "rights", test_rights, 0, 0 },
 	{ "brackets", test_brackets, 0, 0 },
+	{ "brackets_of_two", test_brackets_of_two, 0, 0 },
+	{ "brackets_at_once", test_brackets_at_once, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

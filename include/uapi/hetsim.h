@@ -448,7 +448,8 @@ struct hetsim_buffer_move {
  *
  * DMA_BUF_IOCTL_SYNC on it orders nothing here, where CPU and device see the same
  * memory, and waits for no work; it is counted, and answers EINVAL to an end
- * without its begin.
+ * without its begin. Each dma-buf counts those of all processes that have it, and
+ * tells them apart by nothing, direction included.
  */
 struct hetsim_export {
 	__u32 size;
