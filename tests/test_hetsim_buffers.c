@@ -46,9 +46,81 @@ static void test_objects(void)
 	CHECK_EQUAL(hetsim_objects(), n - 1);
 }
 
+/*
+ * Pages of RAM that the kernel has made write-combining: with them, entries of any map
+ * of theirs are [track_pfn_insert(), lookup_memtype() and _PGMT_WC in
+ * arch/x86/mm/pat/memtype.c], while the maps of a device are holes to pagemap, and the
+ * kernel's list of memory types has no RAM. -1: it is not to be seen here.
+ */
+static long combining_pages(void)
+{
+	static uint64_t flags[8192];
+	const uint64_t arch_1 = 1ull << 38; /* KPF_ARCH of tools/vm/page-types.c */
+	int file = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+	ssize_t got = 0;
+	long n = 0;
+	size_t i;
+
+	if (file < 0)
+		return -1;
+	while ((got = read(file, flags, sizeof(flags))) > 0)
+		for (i = 0; i < (size_t)got / sizeof(flags[0]); i++)
+			n += (flags[i] & arch_1) != 0;
+	close(file);
+	return n;
+}
+
+/* What a buffer says of its cache mode is what its pages have, neither more nor less. */
+static void test_combining(void)
+{
+	struct hetsim_buffer_create arg = { .size = sizeof(arg),
+					    .length = 4 * MIB,
+					    .place = HETSIM_PLACE_SYSTEM,
+					    .cache = HETSIM_CACHE_COMBINE };
+	int fd = hetsim_open(O_RDWR);
+	struct hetsim_buffer back;
+	unsigned char *bytes;
+	long rest;
+
+	if (fd < 0)
+		return;
+	rest = combining_pages();
+	if (rest < 0 || !(hetsim_query(fd).cache_modes & 1u << HETSIM_CACHE_COMBINE)) {
+		close(fd);
+		test_skip("kernel", rest < 0 ? "/proc/kpageflags can't be read" :
+					       "this kernel has no write-combining pages");
+		return;
+	}
+	back = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_SYSTEM);
+	back.bytes[0] = 1;
+	CHECK_EQUAL(hetsim_buffer_info(fd, back.handle).cache, HETSIM_CACHE_BACK);
+	CHECK_EQUAL(combining_pages(), rest);
+	CHECK_FATAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &arg) == 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, arg.handle).cache, HETSIM_CACHE_COMBINE);
+	CHECK_FATAL(hetsim_mmap(fd, arg.length, PROT_READ | PROT_WRITE, arg.offset, &bytes) ==
+		    0);
+	bytes[arg.length - 1] = 9;
+	CHECK_EQUAL(combining_pages(), rest + (long)(arg.length / HETSIM_PAGE));
+	CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, 6 * MIB), 0);
+	CHECK_EQUAL(combining_pages(), rest + (long)(6 * MIB / HETSIM_PAGE));
+	CHECK_EQUAL(hetsim_buffer_move(fd, arg.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(combining_pages(), rest + (long)(6 * MIB / HETSIM_PAGE));
+	CHECK_EQUAL(bytes[arg.length - 1], 9);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB), 0);
+	CHECK_EQUAL(combining_pages(), rest + (long)(MIB / HETSIM_PAGE));
+
+	/* Who gets the pages next has them as all are. */
+	CHECK_EQUAL(hetsim_munmap(bytes, arg.length), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, arg.handle), 0);
+	CHECK_EQUAL(combining_pages(), rest);
+	hetsim_buffer_drop(fd, &back);
+	close(fd);
+}
+
 static const struct test tests[] = {
 	{ "bad_pointer", test_bad_pointer, 0, 0 },
 	{ "objects", test_objects, 0, 0 },
+	{ "combining", test_combining, 30, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
