@@ -146,6 +146,10 @@ static unsigned int device_has(void)
 	if (!hetsim_call(fd, HETSIM_HANDSHAKE, &shake) &&
 	    !hetsim_call(fd, HETSIM_QUERY, &query))
 		has = (query.vram_bytes <= 256 * MIB ? SIM_SMALL : 0) |
+		      (query.system_bytes <= 256 * MIB &&
+				       query.opener_system_bytes < query.system_bytes ?
+			       SIM_LEFT :
+			       0) |
 		      (query.window_bytes ? 0 : SIM_REACHED) |
 		      (query.window_bytes && query.window_bytes <= 64 * MIB ? SIM_WINDOWED : 0);
 	hetsim_close(fd);

@@ -19,7 +19,8 @@
 #define SIM_REACHED (1u << 8)  /* all of its VRAM can be reached by CPUs */
 #define SIM_WINDOWED (1u << 9) /* only what is in a window, of up to 64 MiB */
 #define SIM_SMALL (1u << 10)   /* a VRAM that the machine has: of up to 256 MiB */
-#define SIM_ALL (SIM_REACHED | SIM_WINDOWED | SIM_SMALL)
+#define SIM_LEFT (1u << 11)    /* and a system memory likewise; not all is one opener's */
+#define SIM_ALL (SIM_REACHED | SIM_WINDOWED | SIM_SMALL | SIM_LEFT)
 
 static inline bool sim_test_fits(const struct test *test, unsigned int has)
 {

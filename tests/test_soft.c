@@ -28,11 +28,13 @@ static const struct {
 	const char *settings;
 	unsigned int has;
 } kinds[] = {
-	{ "gpu", "vram_mb=96 system_mb=256 test=1", SIM_REACHED | SIM_SMALL },
-	{ "fpga", "kind=fpga,vram_mb=96,system_mb=256,test=1", SIM_REACHED | SIM_SMALL },
+	{ "gpu", "vram_mb=96 system_mb=256 test=1", SIM_REACHED | SIM_SMALL | SIM_LEFT },
+	{ "fpga", "kind=fpga,vram_mb=96,system_mb=256,test=1",
+	  SIM_REACHED | SIM_SMALL | SIM_LEFT },
 	{ "nic", "test=1  kind=nic vram_mb=96 system_mb=256, opener_mb=300 devices=2",
 	  SIM_REACHED | SIM_SMALL },
-	{ "window", "vram_mb=128 system_mb=256 bar_mb=16 test=1", SIM_WINDOWED | SIM_SMALL },
+	{ "window", "vram_mb=128 system_mb=256 bar_mb=16 test=1",
+	  SIM_WINDOWED | SIM_SMALL | SIM_LEFT },
 };
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
