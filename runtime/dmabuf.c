@@ -235,6 +235,8 @@ int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *r
 			       size, max_u64(desc->size, desc->max_size));
 	dmabuf_describe(fd, size, &recipe);
 	recipe.segment.flags |= DMABUF_UNSEEN;
+	/* Its exporter's mmap() chooses, and no call tells [dma_buf_mmap()]. */
+	recipe.cache = HM_CACHE_UNKNOWN;
 	recipe.size = desc->size ? desc->size : recipe.segment.length;
 	if ((mode & O_ACCMODE) == O_RDONLY || (desc->flags & HM_BUFFER_READ_ONLY)) {
 		recipe.access = HM_READ;

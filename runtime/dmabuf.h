@@ -68,7 +68,7 @@ int dmabuf_import_fence(int fd, uint32_t access, int fence);
  * begins elsewhere or is cut. 0 of what is no dma-buf.
  */
 uint32_t dmabuf_map_flags(int fd);
-/* Of @size bytes, which the caller knows it to have. */
+/* Of @size bytes, which the caller knows it to have, and to be cached. */
 void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe);
 
 /* hm_backend_ops.import_fd of those who map any dma-buf. */

@@ -89,6 +89,8 @@ _Static_assert(sizeof(struct tail) == sizeof(uint64_t) &&
 #define RUN_CACHE_SHIFT 2
 #define RUN_FIELD_MASK 3u
 
+_Static_assert(HM_CACHE_UNKNOWN <= RUN_FIELD_MASK, "a run has room for each cache mode");
+
 /* Never changed while a descriptor with an even sequence points to it. */
 struct runs {
 	_Atomic uint64_t n; /* at most the class's, also while it is free */

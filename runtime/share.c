@@ -200,7 +200,7 @@ static int check_message(const struct share_message *message, uint64_t max_size)
 	for (i = 0; i < ARRAY_SIZE(message->reserved); i++)
 		if (message->reserved[i])
 			return err_set(-EPROTO, "the message's reserved word %zu is not 0", i);
-	if (!name || message->cache > HM_CACHE_UNCACHED ||
+	if (!name || message->cache > HM_CACHE_UNKNOWN ||
 	    (message->backing != HM_BACKING_MEMFD && message->backing != HM_BACKING_HUGETLB &&
 	     message->backing != HM_BACKING_FILE && message->backing != HM_BACKING_DEVICE) ||
 	    (message->access != HM_READ && message->access != (HM_READ | HM_WRITE)))
@@ -266,13 +266,23 @@ static int check_file_size(const struct hm_buffer *buffer, uint64_t size)
 	return 0;
 }
 
+/*
+ * Whom can one believe? The device; where it does not tell, the sender. If he lies, the CPU
+ * is slower than was said: nothing reads or writes otherwise for it.
+ */
+static bool is_other_cache(const struct hm_buffer *buffer, const struct share_message *message)
+{
+	return buffer->cache != message->cache && buffer->cache != HM_CACHE_UNKNOWN &&
+	       message->cache != HM_CACHE_UNKNOWN;
+}
+
 /* What came, against what the message says of it. */
 static int check_buffer(struct hm_buffer *buffer, const struct share_message *message,
 			bool read_only)
 {
 	uint32_t backing = buffer->backing;
 
-	if (backing != message->backing || buffer->cache != message->cache ||
+	if (backing != message->backing || is_other_cache(buffer, message) ||
 	    buffer->page_size != message->page_size)
 		return err_set(-EPROTO,
 			       "a buffer of \"%s\" came with backing %" PRIu32
@@ -382,6 +392,8 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 	r = check_buffer(buffer, &message, desc.flags & HM_BUFFER_READ_ONLY);
 	if (r)
 		goto err_buffer;
+	if (buffer->cache == HM_CACHE_UNKNOWN)
+		buffer->cache = message.cache;
 	/* What its maps reserve; the owner's object may have more. */
 	buffer->max_size = min_u64(buffer->max_size, message.max_size);
 	buffer->segment[0].length = buffer->max_size;

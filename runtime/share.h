@@ -89,7 +89,7 @@ struct share_message {
 	uint32_t version;
 	uint32_t length;  /* of this */
 	uint32_t access;  /* HM_READ | HM_WRITE */
-	uint32_t cache;   /* enum hm_cache */
+	uint32_t cache;   /* enum hm_cache; as a hint where the device does not tell */
 	uint32_t backing; /* enum hm_backing */
 	uint64_t max_size;
 	uint64_t page_size;

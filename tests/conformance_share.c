@@ -226,6 +226,43 @@ static int tell_of(struct fixture *f, const struct lie *lie, int fd)
 	return tell(f, &other);
 }
 
+/* As its device tells it of what came in. */
+static uint32_t cache_of_import(struct fixture *f, const struct lie *lie)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = lie->message.access & HM_WRITE ? 0 : HM_BUFFER_READ_ONLY,
+	};
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	uint32_t cache;
+
+	if (lie->message.backing == HM_BACKING_FILE)
+		return lie->message.cache;
+	CHECK_OK_FATAL(hm_buffer_import(f->device, lie->fds[SHARE_FD_OBJECT], &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	cache = map_info(map, 0).cache;
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	return cache;
+}
+
+/* A hint where the device does not tell; compared where it does. */
+static void lies_about_cache(struct fixture *f, const struct lie *lie)
+{
+	int other = cache_of_import(f, lie) == HM_CACHE_UNKNOWN ? 0 : -EPROTO;
+	struct lie changed = *lie;
+
+	for (changed.message.cache = 0; changed.message.cache <= HM_CACHE_UNCACHED;
+	     changed.message.cache++)
+		CHECK_EQUAL(tell(f, &changed),
+			    changed.message.cache == lie->message.cache ? 0 : other);
+	CHECK_EQUAL(changed.message.cache, HM_CACHE_UNKNOWN);
+	CHECK_EQUAL(tell(f, &changed), 0);
+	changed.message.cache++;
+	CHECK_EQUAL(tell(f, &changed), -EPROTO);
+}
+
 static void lies(struct fixture *f)
 {
 	struct hm_buffer *buffer, *small;
@@ -242,9 +279,7 @@ static void lies(struct fixture *f)
 	changed.message.backing = lie.message.backing == HM_BACKING_MEMFD ? HM_BACKING_DEVICE :
 									    HM_BACKING_MEMFD;
 	CHECK(tell(f, &changed) < 0);
-	changed = lie;
-	changed.message.cache = (lie.message.cache + 1) % (HM_CACHE_UNCACHED + 1);
-	CHECK_EQUAL(tell(f, &changed), -EPROTO);
+	lies_about_cache(f, &lie);
 	changed = lie;
 	changed.message.page_size /= 2;
 	CHECK_EQUAL(tell(f, &changed), -EPROTO);

@@ -31,21 +31,22 @@ static const struct expected {
 	enum drm_place place; /* by default */
 	bool vram_made;       /* on request */
 	bool waits, userptr;
-	bool memory; /* tells what is free */
-	bool cached; /* also of its VRAM */
-	bool whole;  /* VRAM is mapped as a whole only */
-	bool own;    /* takes in no other device's */
+	bool memory;   /* tells what is free */
+	bool cached;   /* also of its VRAM */
+	bool whole;    /* VRAM is mapped as a whole only */
+	bool own;      /* takes in no other device's */
+	uint32_t back; /* enum hm_cache of what it made by default and comes back */
 } expected[FAKE_DRM_NODES] = {
 	[FAKE_AMDGPU] = { "amdgpu", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, true,
-			  true, true, false, false, false },
+			  true, true, false, false, false, HM_CACHE_WRITE_COMBINING },
 	[FAKE_I915] = { "i915", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, true, true,
-			true, false, false, false },
+			true, false, false, false, HM_CACHE_UNKNOWN },
 	[FAKE_XE] = { "xe", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, false, false,
-		      true, false, false, false },
+		      true, false, false, false, HM_CACHE_UNKNOWN },
 	[FAKE_NOUVEAU] = { "nouveau", MIB(256), 0, MIB(1024), DRM_PLACE_SYSTEM, false, true,
-			   false, false, false, false, false },
+			   false, false, false, false, false, HM_CACHE_UNKNOWN },
 	[FAKE_I915_INTEGRATED] = { "i915", 0, 0, MIB(1024), DRM_PLACE_SYSTEM, false, true, true,
-				   true, false, false, false },
+				   true, false, false, false, HM_CACHE_WRITE_BACK },
 	[FAKE_VIRTIO] = { .driver = "virtio_gpu",
 			  .place = DRM_PLACE_SYSTEM,
 			  .waits = true,
@@ -218,7 +219,6 @@ static void check_share(struct drm_node *node, const struct expected *one)
 	char *mine, *shared;
 	int fd, second, other;
 
-	(void)one;
 	CHECK_OK_FATAL(drm_object_create(node, SIZE, DRM_PLACE_DEFAULT, &object));
 	CHECK_OK_FATAL(drm_object_export(object, true, &fd));
 	CHECK_OK_FATAL(drm_object_export(object, true, &second));
@@ -253,6 +253,7 @@ static void check_share(struct drm_node *node, const struct expected *one)
 	munmap(mine, SIZE);
 	CHECK_EQUAL(fake->handles(), 0);
 	CHECK_OK_FATAL(drm_object_import(node, fd, &object));
+	CHECK_EQUAL(object->cache, one->back);
 	mine = map_object(object);
 	CHECK_EQUAL(mine[PAGE], 'a');
 	drm_object_put(object);
@@ -375,6 +376,7 @@ static void bring(struct drm_node *from, struct drm_node *to)
 	/* Through this node it would be refused, or be a SIGBUS. */
 	CHECK(came->dma_buf >= 0);
 	CHECK_EQUAL(came->size, SIZE);
+	CHECK_EQUAL(came->cache, HM_CACHE_UNKNOWN);
 	shared = map_object(came);
 	mine[PAGE] = 'f';
 	CHECK_EQUAL(shared[PAGE], 'f');

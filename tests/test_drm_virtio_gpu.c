@@ -64,7 +64,7 @@ static void virtio_import(void)
 	drm_object_put(object);
 	CHECK_OK_FATAL(drm_object_import(node, fd, &object));
 	CHECK_EQUAL(object->place, DRM_PLACE_VRAM);
-	CHECK_EQUAL(object->cache, HM_CACHE_WRITE_COMBINING);
+	CHECK_EQUAL(object->cache, HM_CACHE_UNKNOWN);
 	drm_object_put(object);
 	close(fd);
 	drm_node_put(node);

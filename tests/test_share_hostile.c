@@ -93,7 +93,7 @@ static void framing(void)
 		scene->message.name = (typeof(scene->message.name))field_##value; \
 	}
 
-static const uint64_t field_zero, field_three = 3, field_huge = UINT64_MAX,
+static const uint64_t field_zero, field_three = 3, field_four = 4, field_huge = UINT64_MAX,
 				  field_odd = PAGE + 1, field_wraps = 1ull << 63,
 				  field_more = MAX_SIZE + PAGE;
 
@@ -102,7 +102,7 @@ FIELD(version, three)
 FIELD(length, zero)
 FIELD(access, zero)
 FIELD(access, huge)
-FIELD(cache, three)
+FIELD(cache, four)
 FIELD(backing, huge)
 FIELD(max_size, zero)
 FIELD(max_size, huge)
@@ -155,7 +155,7 @@ static void fields(void)
 {
 	void (*const changes[])(struct scene * scene) = {
 		set_magiczero,     set_versionthree,   set_lengthzero,     set_accesszero,
-		set_accesshuge,    set_cachethree,     set_backinghuge,    set_max_sizezero,
+		set_accesshuge,    set_cachefour,      set_backinghuge,    set_max_sizezero,
 		set_max_sizehuge,  set_max_sizeodd,    set_max_sizewraps,  set_max_sizemore,
 		set_page_sizezero, set_page_sizethree, set_page_sizewraps, set_offsetodd,
 		set_offsethuge,    set_serialzero,     set_sizezero,       set_sizemore,

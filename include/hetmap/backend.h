@@ -58,7 +58,7 @@ struct hm_recipe {
 	uint64_t alignment;        /* of the map's address; 0: page_size */
 	uint64_t caps;             /* HM_CAP_* of this buffer */
 	uint32_t access;           /* HM_READ | HM_WRITE a map may have */
-	uint32_t cache;            /* enum hm_cache */
+	uint32_t cache;            /* enum hm_cache; HM_CACHE_UNKNOWN: not told */
 	uint32_t backing;          /* enum hm_backing */
 	uint32_t flags;            /* HM_BUFFER_* that hold */
 	/*

@@ -57,11 +57,16 @@ enum hm_access {
 	HM_WRITE = 1u << 1,
 };
 
-/* How the CPU caches a mapping, as the page table has it. */
+/*
+ * How the CPU caches a mapping, as the page table has it. It tells how fast loads and
+ * stores are, and nothing else.
+ */
 enum hm_cache {
 	HM_CACHE_WRITE_BACK = 0,
 	HM_CACHE_WRITE_COMBINING = 1,
 	HM_CACHE_UNCACHED = 2,
+	/* Of what was imported: who made it knows, and the device does not tell. */
+	HM_CACHE_UNKNOWN = 3,
 };
 
 /**

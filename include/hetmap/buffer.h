@@ -255,7 +255,8 @@ HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
  * @ret_buffer: [out] dropped with hm_buffer_unref()
  *
  * The sender is not trusted: what the message says is checked against the descriptors
- * that came (size, seals, protection, cache mode, page size), and nothing that he can
+ * that came (size, seals, protection, page size; cache mode where the device tells it, else
+ * his word is taken, which is a hint of how fast loads and stores are), and nothing that he can
  * do later makes a touch of the bytes fault, but on "file", which may be truncated.
  * Each call on the buffer or a map of it looks for the owner's size first; a map of
  * the whole buffer follows it; hm_map_length, hm_pointer_find and launches have the

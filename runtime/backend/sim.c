@@ -154,6 +154,7 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 		.page_size = port->query.page_size,
 		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE),
 		.access = HM_READ | HM_WRITE,
+		.cache = HM_CACHE_UNKNOWN, /* whoever exported it knows */
 		.backing = HM_BACKING_DEVICE,
 	};
 	struct hetsim_buffer_info info;

@@ -123,6 +123,7 @@ struct drm_driver {
 	 * Optional from here on; NULL: not supported.
 	 *
 	 * What is known of an object that came in by dma-buf: fills place, cache, whole.
+	 * cache is HM_CACHE_UNKNOWN before, and stays that where the driver does not tell.
 	 */
 	int (*describe)(struct drm_object *object);
 	/*

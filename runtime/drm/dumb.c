@@ -43,12 +43,13 @@ static int dumb_open(struct drm_node *node)
  */
 static uint32_t cache_of(const struct drm_node *node)
 {
+	if (strcmp(node->name, drm_dumb.name) != 0)
+		return HM_CACHE_UNKNOWN;
 #if defined(__x86_64__)
-	if (!strcmp(node->name, drm_dumb.name))
-		return HM_CACHE_WRITE_BACK;
-#endif
-	(void)node;
+	return HM_CACHE_WRITE_BACK;
+#else
 	return HM_CACHE_WRITE_COMBINING;
+#endif
 }
 
 static void destroy(struct drm_node *node, uint32_t handle)

@@ -190,6 +190,18 @@ static int i915_map_offset(struct drm_object *object)
 	return 0;
 }
 
+/*
+ * Of an integrated GPU's object the map is what i915_map_offset() asks for. That of a
+ * discrete one's is as its placements have it, which the kernel does not tell
+ * [i915_ttm_select_tt_caching()].
+ */
+static int i915_describe(struct drm_object *object)
+{
+	if (!object->node->data[NODE_DISCRETE])
+		object->cache = system_cache(object->node);
+	return 0;
+}
+
 /* Waits for readers and writers alike. */
 static int i915_wait(struct drm_object *object, bool for_write, uint64_t timeout_ns)
 {
@@ -232,6 +244,7 @@ const struct drm_driver drm_i915 = {
 	.open = i915_open,
 	.create = i915_create,
 	.map_offset = i915_map_offset,
+	.describe = i915_describe,
 	.wait = i915_wait,
 	.userptr = i915_userptr,
 	.memory = i915_memory,

@@ -128,6 +128,7 @@ static int describe(struct drm_object *object, int fd)
 	if (r)
 		return drm_explain(node, r, "the size of a dma-buf");
 	object->size = (uint64_t)st.st_size;
+	object->cache = HM_CACHE_UNKNOWN;
 	r = node->driver->describe ? node->driver->describe(object) : 0;
 	if (r)
 		return drm_explain(node, r, "what a dma-buf is");
@@ -139,6 +140,12 @@ static int describe(struct drm_object *object, int fd)
 		object->dma_buf = sys_dup(fd);
 		if (object->dma_buf < 0)
 			return rlimits_explain_fd(object->dma_buf, "duplicating a dma-buf");
+		/*
+		 * In a driver's own memory is what it made itself. The rest it takes for
+		 * pages of the system's, also where they are another's window.
+		 */
+		if (object->place != DRM_PLACE_VRAM)
+			object->cache = HM_CACHE_UNKNOWN;
 	}
 	r = drm_object_shared(object, fd);
 	return r ? rlimits_explain_fd(r, "duplicating a dma-buf") : 0;

@@ -210,7 +210,7 @@ static int virtio_map_offset(struct drm_object *object)
 
 /*
  * Of what came in, which is this device's own always. How a host blob is cached the
- * host has told the kernel, which does not tell: the slower of the two is assumed.
+ * host has told the kernel, which does not tell [virtio_gpu_vram_mmap()].
  */
 static int virtio_describe(struct drm_object *object)
 {
@@ -223,7 +223,7 @@ static int virtio_describe(struct drm_object *object)
 		return r;
 	host = info.VIRTGPU_INFO_BLOB_MEM == VIRTGPU_BLOB_MEM_HOST3D;
 	object->place = host ? DRM_PLACE_VRAM : DRM_PLACE_SYSTEM;
-	object->cache = host ? HM_CACHE_WRITE_COMBINING : HM_CACHE_WRITE_BACK;
+	object->cache = host ? HM_CACHE_UNKNOWN : HM_CACHE_WRITE_BACK;
 	object->whole = host;
 	return 0;
 }

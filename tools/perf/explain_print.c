@@ -254,14 +254,16 @@ static void set_map(json_t *object, const struct live_map *map)
 {
 	static const char *const caches[] = { [HM_CACHE_WRITE_BACK] = "write-back",
 					      [HM_CACHE_WRITE_COMBINING] = "write-combining",
-					      [HM_CACHE_UNCACHED] = "uncached" };
+					      [HM_CACHE_UNCACHED] = "uncached",
+					      [HM_CACHE_UNKNOWN] = "unknown" };
 
 	set_text(object, "buffer", map->entry.name);
 	set_text(object, "device", map->entry.device);
 	set_bytes(object, "serial", map->entry.buffer);
 	set_bytes(object, "buffer_offset", map->entry.offset);
 	set_bytes(object, "generation", map->entry.generation);
-	set_text(object, "cache", map->entry.cache < 3 ? caches[map->entry.cache] : "");
+	set_text(object, "cache",
+		 map->entry.cache <= HM_CACHE_UNKNOWN ? caches[map->entry.cache] : "");
 	json_object_set_new(object, "lost", json_boolean(map->entry.flags & HM_PUBLISHED_LOST));
 	set_bytes(object, "open_brackets", map->counted ? map->brackets : EXPLAIN_UNKNOWN);
 	set_bytes(object, "pending_fences", map->counted ? map->in_flight : EXPLAIN_UNKNOWN);
