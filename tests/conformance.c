@@ -2,11 +2,14 @@
 /* What the conformance cases share: subjects and their buffers. */
 #include "conformance.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "dmabuf.h"
 
 #define DEVICES_MAX 32
 
@@ -244,6 +247,8 @@ bool fixture_is_sent(struct fixture *f)
 	buffer = fixture_make(f, UNITS * f->unit, 0, NULL);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
 	seals = fcntl(fd, F_GET_SEALS);
+	/* Only memfds have seals [memfd_file_seals_ptr()]: no dma-buf is kept from here. */
+	CHECK(!dmabuf_is(fd) || (seals < 0 && errno == EINVAL));
 	close(fd);
 	hm_buffer_unref(buffer);
 	return file || seals < 0 || seals & F_SEAL_SHRINK;

@@ -11,7 +11,8 @@
  *	amdgpu.c i915.c xe.c nouveau.c virtio_gpu.c  one driver each
  *
  * An open node is a memfd, and so is an object, which its dma-buf is, too: their
- * inodes tell them apart, whoever has duplicated or sent them.
+ * inodes tell them apart, whoever has duplicated or sent them. That they are memfds no
+ * call tells: seals they have none.
  *
  * Each check follows a function of the kernel (6.1; xe: 6.12), which it names, and
  * decodes with the kernel's own headers: no file here includes one of runtime/ but

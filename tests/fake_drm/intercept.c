@@ -193,6 +193,35 @@ OURS int close(int fd)
 	return fake_close(fd);
 }
 
+/* mm/memfd.c, memfd_file_seals_ptr(): a node and a dma-buf have no seals. */
+static bool is_sealing(int fd, int cmd)
+{
+	unsigned int node;
+
+	return (cmd == F_GET_SEALS || cmd == F_ADD_SEALS) &&
+	       (fake_is_node(fd, &node) || fake_is_dmabuf(fd));
+}
+
+#define FCNTL(name)                                   \
+	OURS int name(int fd, int cmd, ...)           \
+	{                                             \
+		va_list arguments;                    \
+		void *argument;                       \
+                                                      \
+		va_start(arguments, cmd);             \
+		argument = va_arg(arguments, void *); \
+		va_end(arguments);                    \
+		if (is_sealing(fd, cmd)) {            \
+			errno = EINVAL;               \
+			return -1;                    \
+		}                                     \
+		return NEXT(name)(fd, cmd, argument); \
+	}
+
+FCNTL(fcntl)
+#undef fcntl64
+FCNTL(fcntl64)
+
 OURS int ioctl(int fd, unsigned long cmd, ...)
 {
 	va_list arguments;
