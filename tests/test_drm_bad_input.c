@@ -33,6 +33,7 @@ static const struct known {
 	[FAKE_I915_INTEGRATED] = { "i915", "drm:i915#1", NULL },
 	[FAKE_VIRTIO] = { "virtio_gpu", "drm:virtio_gpu", NULL },
 	[FAKE_VIRTIO_HOST] = { "virtio_gpu", "drm:virtio_gpu#1", NULL },
+	[FAKE_I915_OLD] = { "i915", "drm:i915#2", NULL },
 };
 
 static void has_part(const char *part)

@@ -57,7 +57,7 @@ static const char *const bracket_traces[FAKE_DRM_NODES] = {
 	[FAKE_AMDGPU] = "wait for ever\n",    [FAKE_I915] = "wait -1\n",
 	[FAKE_XE] = "sync 3\nsync 7\n",       [FAKE_NOUVEAU] = "prep 30 s write\nfini\n",
 	[FAKE_I915_INTEGRATED] = "wait -1\n", [FAKE_VIRTIO] = "wait 15 s\n",
-	[FAKE_VIRTIO_HOST] = "wait 15 s\n",
+	[FAKE_VIRTIO_HOST] = "wait 15 s\n",   [FAKE_I915_OLD] = "wait -1\n",
 };
 
 static void check_bracket(struct drm_node *node, enum fake_drm_node at)

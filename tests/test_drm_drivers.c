@@ -47,6 +47,8 @@ static const struct expected {
 			   false, false, false, false, false, HM_CACHE_UNKNOWN },
 	[FAKE_I915_INTEGRATED] = { "i915", 0, 0, MIB(1024), DRM_PLACE_SYSTEM, false, true, true,
 				   true, false, false, false, HM_CACHE_WRITE_BACK },
+	[FAKE_I915_OLD] = { "i915", MIB(256), MIB(256), MIB(1024), DRM_PLACE_VRAM, true, true,
+			    true, true, false, false, false, HM_CACHE_UNKNOWN },
 	[FAKE_VIRTIO] = { .driver = "virtio_gpu",
 			  .place = DRM_PLACE_SYSTEM,
 			  .waits = true,
@@ -552,13 +554,10 @@ static void names(void)
 		const char *name;
 		enum fake_drm_node node;
 	} known[] = {
-		{ "amdgpu", FAKE_AMDGPU },
-		{ "xe", FAKE_XE },
-		{ "nouveau", FAKE_NOUVEAU },
-		{ "i915", FAKE_I915 },
-		{ "i915#1", FAKE_I915_INTEGRATED },
-		{ "pci-0000:05:00.0", FAKE_AMDGPU },
-		{ "pci-0000:08:00.0", FAKE_NOUVEAU },
+		{ "amdgpu", FAKE_AMDGPU },           { "xe", FAKE_XE },
+		{ "nouveau", FAKE_NOUVEAU },         { "i915", FAKE_I915 },
+		{ "i915#1", FAKE_I915_INTEGRATED },  { "i915#2", FAKE_I915_OLD },
+		{ "pci-0000:05:00.0", FAKE_AMDGPU }, { "pci-0000:08:00.0", FAKE_NOUVEAU },
 	};
 	struct drm_node *node;
 	char path[64];
@@ -571,7 +570,7 @@ static void names(void)
 			test_fail(__FILE__, __LINE__, "%s is %s", known[i].name, node->path);
 		drm_node_put(node);
 	}
-	CHECK_ERROR(-ENODEV, drm_node_get("i915#2", &node));
+	CHECK_ERROR(-ENODEV, drm_node_get("i915#3", &node));
 }
 
 static void found(void)

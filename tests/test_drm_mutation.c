@@ -544,6 +544,11 @@ static void i915(void)
 	mutate_all(FAKE_I915);
 }
 
+static void i915_old(void)
+{
+	mutate_all(FAKE_I915_OLD);
+}
+
 static void i915_integrated(void)
 {
 	mutate_all(FAKE_I915_INTEGRATED);
@@ -575,6 +580,7 @@ static const struct test tests[] = {
 	{ "reasons", reasons, .seconds = 0 },
 	{ "amdgpu", amdgpu, .seconds = 60 },
 	{ "i915", i915, .seconds = 60 },
+	{ "i915_old", i915_old, .seconds = 60 },
 	{ "i915_integrated", i915_integrated, .seconds = 60 },
 	{ "xe", xe, .seconds = 60 },
 	{ "nouveau", nouveau, .seconds = 60 },

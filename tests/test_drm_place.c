@@ -35,6 +35,12 @@ static const struct expected {
 			  "create 65536 flags 0 regions 1\n" },
 			HM_PLACE_DEVICE,
 			false },
+	/* Before 6.0 the window is as large as the memory, and any flag is refused. */
+	[FAKE_I915_OLD] = { { "create 65536 flags 0 regions 3\n",
+			      "create 65536 flags 0 regions 3\n",
+			      "create 65536 flags 0 regions 1\n" },
+			    HM_PLACE_DEVICE,
+			    false },
 	[FAKE_XE] = { { "flags 4 caching 2\n", "flags 4 caching 2\n", "flags 0 caching 1\n" },
 		      HM_PLACE_DEVICE,
 		      false },

@@ -19,6 +19,7 @@ enum {
 	NODE_DISCRETE, /* objects have one way of being mapped, which the kernel chose */
 	NODE_LLC,      /* the CPU's caches and the GPU agree */
 	NODE_INSTANCE, /* of the region that is VRAM */
+	NODE_WINDOW,   /* the kernel knows windows smaller than VRAM, and the flag for them */
 };
 
 /* System memory and one for each tile, of which there are four at most. */
@@ -92,7 +93,11 @@ static int i915_open(struct drm_node *node)
 		node->data[NODE_DISCRETE] = true;
 		node->data[NODE_INSTANCE] = region->region.memory_instance;
 		node->vram_total = region->probed_size;
-		/* 0 before kernel 6.0, whose windows are as large as the memory. */
+		/*
+		 * 0 before kernel 6.0, whose windows are as large as the memory
+		 * [i915_drm.h, struct drm_i915_memory_region_info].
+		 */
+		node->data[NODE_WINDOW] = region->probed_cpu_visible_size != 0;
 		node->vram_visible = region->probed_cpu_visible_size ?
 					     region->probed_cpu_visible_size :
 					     region->probed_size;
@@ -149,7 +154,10 @@ static int i915_create(struct drm_node *node, uint64_t size, enum drm_place plac
 	};
 	struct drm_i915_gem_create_ext create = {
 		.size = size,
-		.flags = vram ? I915_GEM_CREATE_EXT_FLAG_NEEDS_CPU_ACCESS : 0,
+		/* Kernels that do not know the flag refuse any. */
+		.flags = vram && node->data[NODE_WINDOW] ?
+				 I915_GEM_CREATE_EXT_FLAG_NEEDS_CPU_ACCESS :
+				 0,
 		.extensions = (uintptr_t)&placement,
 	};
 	int r;

@@ -27,6 +27,7 @@ enum fake_drm_node {
 	FAKE_I915_INTEGRATED,
 	FAKE_VIRTIO,      /* its host has pictures only */
 	FAKE_VIRTIO_HOST, /* its host has blobs, and memory of its own */
+	FAKE_I915_OLD,    /* discrete, on a kernel before 6.0 */
 	FAKE_DRM_NODES,
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * i915, discrete (local memory in pages of 64 KiB, behind a smaller window) and
- * integrated (with a last-level cache). drivers/gpu/drm/i915/
+ * i915, discrete (local memory in pages of 64 KiB, behind a smaller window; with an old
+ * kernel, too) and integrated (with a last-level cache). drivers/gpu/drm/i915/
  */
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include <i915_drm.h>
@@ -18,7 +19,13 @@
 
 static bool is_discrete(const struct fake_file *file)
 {
-	return file->node == FAKE_I915;
+	return file->node != FAKE_I915_INTEGRATED;
+}
+
+/* 5.16 to 5.19: before "drm/i915/uapi: add NEEDS_CPU_ACCESS hint" and the sizes beside it. */
+static bool is_old(const struct fake_file *file)
+{
+	return file->node == FAKE_I915_OLD;
 }
 
 /* i915_getparam.c, i915_getparam_ioctl */
@@ -62,6 +69,8 @@ static int query_regions(struct fake_file *file, const struct drm_i915_query_ite
 	info[1].probed_size = FAKE_VRAM;
 	info[1].unallocated_size = FAKE_VRAM - FAKE_MIB;
 	info[1].probed_cpu_visible_size = info[1].unallocated_cpu_visible_size = FAKE_VISIBLE;
+	for (i = 0; is_old(file) && i < n; i++)
+		memset(info[i].rsvd1, 0, sizeof(info[i].rsvd1));
 	query.num_regions = n;
 	if (fake_write(item->data_ptr + sizeof(query), info, n * sizeof(info[0])) ||
 	    fake_write(item->data_ptr, &query, sizeof(query)))
@@ -182,7 +191,8 @@ static int create_call(struct fake_file *file, void *data)
 	uint32_t i;
 	int r;
 
-	if (args->flags & ~(uint32_t)I915_GEM_CREATE_EXT_FLAG_NEEDS_CPU_ACCESS)
+	if (args->flags &
+	    (is_old(file) ? ~0u : ~(uint32_t)I915_GEM_CREATE_EXT_FLAG_NEEDS_CPU_ACCESS))
 		return -EINVAL;
 	r = user_extensions(args->extensions, &ext);
 	if (r)

@@ -34,6 +34,7 @@ const struct fake_driver *const fake_drivers[FAKE_DRM_NODES] = {
 	[FAKE_I915_INTEGRATED] = &fake_i915,
 	[FAKE_VIRTIO] = &fake_virtio_gpu,
 	[FAKE_VIRTIO_HOST] = &fake_virtio_gpu,
+	[FAKE_I915_OLD] = &fake_i915,
 };
 
 static bool begins(const char *path, const char *with)
