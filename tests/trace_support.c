@@ -91,6 +91,19 @@ json_t *buffer_of(const json_t *json, const char *name)
 	return NULL;
 }
 
+bool is_missing(const json_t *json, const char *words)
+{
+	json_t *sentence;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "missing"), i, sentence)
+	{
+		if (strstr(json_string_value(sentence), words))
+			return true;
+	}
+	return false;
+}
+
 int trace_main(int argc, char **argv, const char *suite, const struct test *tests)
 {
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);

@@ -3,6 +3,8 @@
 #include "traced.h"
 
 #include <numa.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -295,6 +297,47 @@ static int running(void)
 	return 0;
 }
 
+/* ---- threads that are never the ones that were listed ---- */
+
+static volatile char *started_memory;
+static pthread_barrier_t started_end;
+
+/* Of the memory each has a part, which the last one of a succession touches. */
+static void *succeed(void *user)
+{
+	size_t part = (uintptr_t)user, n = TRACED_PAGES / TRACED_STARTING, i;
+	struct pollfd told = { .fd = STDIN_FILENO, .events = POLLIN };
+	pthread_attr_t attr;
+	pthread_t next;
+
+	usleep(TRACED_SUCCESSION_US);
+	if (poll(&told, 1, 0)) {
+		for (i = part * n; i < (part + 1) * n; i++)
+			started_memory[i * PAGE] = 1;
+		pthread_barrier_wait(&started_end);
+		return NULL;
+	}
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&next, &attr, succeed, user))
+		_exit(92);
+	return NULL;
+}
+
+static int starting(void)
+{
+	pthread_t thread;
+	uintptr_t i;
+
+	started_memory = memory(MADV_NOHUGEPAGE);
+	pthread_barrier_init(&started_end, NULL, TRACED_STARTING + 1);
+	for (i = 0; i < TRACED_STARTING; i++)
+		if (pthread_create(&thread, NULL, succeed, (void *)i) || pthread_detach(thread))
+			return 91;
+	pthread_barrier_wait(&started_end);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -317,6 +360,7 @@ static const struct {
 	{ "killed", killed },
 	{ "status", status },
 	{ "running", running },
+	{ "starting", starting },
 	{ "device", traced_device },
 };
 

@@ -15,6 +15,9 @@
 #define TRACED_STEP 64
 /* Each touches one page. */
 #define TRACED_CHILDREN 300
+/* Threads of "starting", each of which starts its successor and ends, over and over. */
+#define TRACED_STARTING 128
+#define TRACED_SUCCESSION_US 40000
 
 /*
  * Of "device": it touches a buffer, moves it to system memory and back, has it evicted,

@@ -35,6 +35,7 @@ struct faulting {
 	struct counted *counted;
 	struct site *site;
 	uint64_t address, offset;
+	uint64_t id;
 	uint32_t cpu;
 	bool in_kernel;
 	bool access_known, write;
@@ -350,6 +351,7 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 	thread->counted = counted;
 	thread->begun = event->time;
 	thread->address = event->address;
+	thread->id = event->id;
 	thread->offset = offset;
 	thread->cpu = event->cpu;
 	thread->in_kernel = event->in_kernel;
@@ -369,6 +371,18 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 	return pattern_note(&counted->streams, event->tid, (int64_t)(offset >> PAGE_SHIFT));
 }
 
+/*
+ * A thread that began as others were attached to may have the events of two, which both
+ * tell of each fault: on one CPU the same is of another identifier then, or, of kernels
+ * that fill in a sample once for all events, of the same time.
+ */
+static bool is_told_twice(const struct faulting *thread, const struct recorded_event *event)
+{
+	return thread->counted && thread->cpu == event->cpu &&
+	       thread->address == event->address &&
+	       (thread->id != event->id || thread->begun == event->time);
+}
+
 static int fault(struct reader *reader, const struct recorded_event *event)
 {
 	struct faulting *thread = thread_of(reader, event->pid, event->tid);
@@ -377,6 +391,8 @@ static int fault(struct reader *reader, const struct recorded_event *event)
 
 	if (!thread)
 		return -ENOMEM;
+	if (!ends && is_told_twice(thread, event))
+		return 0;
 	/* Of a recording that has the ends alone each is a fault; its cost is not known. */
 	if (!ends || (!thread->pending && !reader->analysis->has_latency))
 		r = begin_fault(reader, thread, event);

@@ -102,7 +102,7 @@ static void make_fault(struct making *making, uint32_t cpu, struct fault *ret_fa
 			.header = { .type = PERF_RECORD_SAMPLE,
 				    .misc = PERF_RECORD_MISC_USER,
 				    .size = sizeof(ret_fault->begin) },
-			.identifier = making->recorder.ids[cpu * N_TRACE_EVENT + TRACE_FAULT],
+			.identifier = making->recorder.events[cpu * N_TRACE_EVENT + TRACE_FAULT].id,
 			.ip = site,
 			.pid = (uint32_t)getpid(),
 			.tid = thread->tid,
@@ -118,7 +118,7 @@ static void make_fault(struct making *making, uint32_t cpu, struct fault *ret_fa
 		.header = { .type = PERF_RECORD_SAMPLE,
 			    .misc = PERF_RECORD_MISC_USER,
 			    .size = sizeof(ret_fault->end) },
-		.identifier = making->recorder.ids[cpu * N_TRACE_EVENT + event],
+		.identifier = making->recorder.events[cpu * N_TRACE_EVENT + event].id,
 		.ip = site,
 		.pid = ret_fault->begin.pid,
 		.tid = thread->tid,
@@ -219,12 +219,12 @@ int made_trace(const char *path, uint64_t n, struct trace_folder *ret_folder,
 	       uint64_t *ret_bytes)
 {
 	static const struct record_options options = { .max_stack = 16 };
-	uint64_t ids[CPUS * N_TRACE_EVENT];
+	struct record_event events[CPUS * N_TRACE_EVENT];
 	struct making making = {
 		.recorder = { .options = &options,
 			      .n_event = N_TRACE_EVENT,
-			      .n_fd = CPUS * N_TRACE_EVENT,
-			      .ids = ids },
+			      .n_opened = CPUS * N_TRACE_EVENT,
+			      .events = events },
 		.time = { 1000, 1000 },
 		.random = 88172645463325252u,
 		.block = malloc(ROUND * sizeof(*making.block)),
@@ -234,7 +234,7 @@ int made_trace(const char *path, uint64_t n, struct trace_folder *ret_folder,
 	int r;
 
 	for (i = 0; i < CPUS * N_TRACE_EVENT; i++)
-		ids[i] = 1000 + i;
+		events[i] = (struct record_event){ .fd = -1, .id = 1000 + i };
 	if (!making.block)
 		return -ENOMEM;
 	r = trace_folder_create(path, &folder);

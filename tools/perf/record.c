@@ -41,7 +41,8 @@ static void attr_of(const struct recorder *recorder, enum trace_event event,
 		.sample_period = 1,
 		.sample_type = TRACE_SAMPLE,
 		.read_format = PERF_FORMAT_LOST,
-		.disabled = 1,
+		/* Each that a running process begins is told of from then on: record_attach(). */
+		.disabled = recorder->on_exec,
 		.inherit = 1,
 		.enable_on_exec = recorder->on_exec,
 		.exclude_kernel = recorder->user_only,
@@ -135,35 +136,32 @@ static int explain(int error)
 static int room_for(struct recorder *recorder, uint32_t n)
 {
 	uint32_t room = recorder->room ? recorder->room : 64;
-	uint64_t *ids;
-	int *fds;
+	struct record_event *more;
 
-	if (recorder->n_fd + n <= recorder->room)
+	if (recorder->n_opened + n <= recorder->room)
 		return 0;
-	while (room < recorder->n_fd + n)
+	while (room < recorder->n_opened + n)
 		room *= 2;
-	fds = realloc(recorder->fds, room * sizeof(*fds));
-	if (fds)
-		recorder->fds = fds;
-	ids = realloc(recorder->ids, room * sizeof(*ids));
-	if (ids)
-		recorder->ids = ids;
-	if (!fds || !ids)
+	more = realloc(recorder->events, room * sizeof(*more));
+	if (!more)
 		return -ENOMEM;
+	recorder->events = more;
 	recorder->room = room;
 	return 0;
 }
 
 /* All events of one thread on one CPU: on its ring, which the first of them gets. */
-static int open_on(struct recorder *recorder, pid_t tid, struct ring *ring)
+static int open_on(struct recorder *recorder, pid_t tid, bool again, struct ring *ring)
 {
 	struct perf_event_attr attr;
+	struct record_event *events;
 	uint32_t event;
 	int fd, r;
 
 	r = room_for(recorder, recorder->n_event);
 	if (r)
 		return r;
+	events = &recorder->events[recorder->n_opened];
 	for (event = 0; event < recorder->n_event; event++) {
 		attr_of(recorder, event, &attr);
 		fd = event_open(&attr, tid, ring->cpu);
@@ -171,23 +169,23 @@ static int open_on(struct recorder *recorder, pid_t tid, struct ring *ring)
 			r = fd;
 			goto err_close;
 		}
-		recorder->fds[recorder->n_fd + event] = fd;
+		events[event] = (struct record_event){ .fd = fd, .again = again };
 		recorder->counts_lost = attr.read_format & PERF_FORMAT_LOST;
 		r = ring->fd < 0 ? ring_map(ring, fd, recorder->ring_bytes) :
 				   ring_share(ring, fd);
-		if (!r && ioctl(fd, PERF_EVENT_IOC_ID, &recorder->ids[recorder->n_fd + event]))
+		if (!r && ioctl(fd, PERF_EVENT_IOC_ID, &events[event].id))
 			r = -errno;
 		if (r) {
 			event++;
 			goto err_close;
 		}
 	}
-	recorder->n_fd += recorder->n_event;
+	recorder->n_opened += recorder->n_event;
 	return 0;
 
 err_close:
 	while (event--) {
-		fd = recorder->fds[recorder->n_fd + event];
+		fd = events[event].fd;
 		if (ring->fd == fd)
 			ring_unmap(ring, recorder->ring_bytes);
 		close(fd);
@@ -195,13 +193,13 @@ err_close:
 	return r;
 }
 
-static int open_thread(struct recorder *recorder, pid_t tid)
+int record_add(struct recorder *recorder, pid_t tid, bool again)
 {
 	uint32_t i, n = 0;
 	int r;
 
 	for (i = 0; i < recorder->n_ring; i++) {
-		r = open_on(recorder, tid, &recorder->rings[i]);
+		r = open_on(recorder, tid, again, &recorder->rings[i]);
 		if (r == -ENODEV) /* the CPU is offline */
 			continue;
 		if (r)
@@ -217,9 +215,9 @@ static void close_all(struct recorder *recorder)
 
 	for (i = 0; i < recorder->n_ring; i++)
 		ring_unmap(&recorder->rings[i], recorder->ring_bytes);
-	for (i = 0; i < recorder->n_fd; i++)
-		close(recorder->fds[i]);
-	recorder->n_fd = 0;
+	for (i = 0; i < recorder->n_opened; i++)
+		close(recorder->events[i].fd);
+	recorder->n_opened = 0;
 }
 
 /*
@@ -235,7 +233,7 @@ static int open_allowed(struct recorder *recorder, pid_t tid)
 	       recorder->ring_bytes * recorder->n_ring > RINGS_MOST)
 		recorder->ring_bytes /= 2;
 	for (;;) {
-		r = open_thread(recorder, tid);
+		r = record_add(recorder, tid, false);
 		if (!r)
 			return 0;
 		close_all(recorder);
@@ -249,8 +247,8 @@ static int open_allowed(struct recorder *recorder, pid_t tid)
 	}
 }
 
-int record_open(struct recorder *recorder, const struct record_options *options,
-		const pid_t *tids, uint32_t n_tid, bool on_exec, int data_fd)
+int record_open(struct recorder *recorder, const struct record_options *options, pid_t tid,
+		bool on_exec, int data_fd)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	struct rlimit files;
@@ -260,6 +258,7 @@ int record_open(struct recorder *recorder, const struct record_options *options,
 	*recorder = (struct recorder){
 		.options = options,
 		.on_exec = on_exec,
+		.attaching = !on_exec,
 		.n_event = options->no_latency ? TRACE_MINOR : N_TRACE_EVENT,
 		.several_nodes = nodes_several(),
 		.data_fd = data_fd,
@@ -275,16 +274,14 @@ int record_open(struct recorder *recorder, const struct record_options *options,
 	recorder->n_ring = (uint32_t)cpus;
 	for (i = 0; i < recorder->n_ring; i++)
 		recorder->rings[i] = (struct ring){ .cpu = (int)i, .fd = -1 };
-	r = open_allowed(recorder, tids[0]);
+	recorder->began_ns = record_now();
+	r = open_allowed(recorder, tid);
 	if (r) {
 		explain(-r);
 		goto err_close;
 	}
-	r = record_add(recorder, tids + 1, n_tid - 1);
-	if (r)
-		goto err_close;
-	points_open(recorder, tids, n_tid);
-	points_enable(&recorder->points, false);
+	points_open(recorder, tid);
+	points_enable(&recorder->points, !on_exec);
 	/* The head comes last: until then it is one that nobody takes for whole. */
 	r = record_begin_file(recorder);
 	if (r) {
@@ -298,34 +295,12 @@ err_close:
 	return STATUS_OWN;
 }
 
-int record_add(struct recorder *recorder, const pid_t *tids, uint32_t n_tid)
-{
-	uint32_t i;
-	int r;
-
-	for (i = 0; i < n_tid; i++) {
-		r = open_thread(recorder, tids[i]);
-		if (r && r != -ESRCH)
-			return explain(-r);
-	}
-	return 0;
-}
-
-void record_enable(struct recorder *recorder)
-{
-	uint32_t i;
-
-	for (i = 0; i < recorder->n_fd; i++)
-		ioctl(recorder->fds[i], PERF_EVENT_IOC_ENABLE, 0);
-	points_enable(&recorder->points, true);
-}
-
 void record_disable(struct recorder *recorder)
 {
 	uint32_t i;
 
-	for (i = 0; i < recorder->n_fd; i++)
-		ioctl(recorder->fds[i], PERF_EVENT_IOC_DISABLE, 0);
+	for (i = 0; i < recorder->n_opened; i++)
+		ioctl(recorder->events[i].fd, PERF_EVENT_IOC_DISABLE, 0);
 	points_disable(&recorder->points);
 }
 
@@ -336,11 +311,13 @@ void record_count(const struct recorder *recorder, struct record_counts *ret_cou
 	ssize_t n;
 
 	*ret_counts = (struct record_counts){ 0 };
-	for (i = 0; i < recorder->n_fd; i++) {
-		n = read(recorder->fds[i], value, sizeof(value));
+	for (i = 0; i < recorder->n_opened; i++) {
+		n = read(recorder->events[i].fd, value, sizeof(value));
 		if (n < (ssize_t)sizeof(value[0]))
 			continue;
-		ret_counts->value[i % recorder->n_event] += value[0];
+		/* What two tell of is counted by the one that told first, mostly. */
+		if (!recorder->events[i].again)
+			ret_counts->value[i % recorder->n_event] += value[0];
 		if (n == (ssize_t)sizeof(value))
 			ret_counts->lost += value[1];
 	}
@@ -352,8 +329,7 @@ void record_close(struct recorder *recorder)
 	points_close(&recorder->points);
 	close_all(recorder);
 	free(recorder->rings);
-	free(recorder->fds);
-	free(recorder->ids);
+	free(recorder->events);
 	*recorder = (struct recorder){ .data_fd = -1 };
 }
 
@@ -381,7 +357,7 @@ static int put_attrs(struct tail *tail, struct perf_data_section *ret_attrs)
 {
 	struct recorder *recorder = tail->recorder;
 	struct perf_data_attr attrs[N_TRACE_EVENT + N_POINT];
-	uint32_t n = recorder->n_fd / recorder->n_event, n_attr = 0, i;
+	uint32_t n = recorder->n_opened / recorder->n_event, n_attr = 0, i;
 	uint64_t *ids = calloc(n + 1, sizeof(*ids));
 
 	if (!ids)
@@ -389,7 +365,7 @@ static int put_attrs(struct tail *tail, struct perf_data_section *ret_attrs)
 	for (; n_attr < recorder->n_event; n_attr++) {
 		attr_of(recorder, n_attr, &attrs[n_attr].attr);
 		for (i = 0; i < n; i++)
-			ids[i] = recorder->ids[i * recorder->n_event + n_attr];
+			ids[i] = recorder->events[i * recorder->n_event + n_attr].id;
 		attrs[n_attr].ids = put(tail, ids, n * sizeof(*ids));
 	}
 	free(ids);

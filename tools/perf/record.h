@@ -19,39 +19,47 @@ struct record_options {
 
 struct ring;
 
+struct record_event {
+	int fd;
+	uint64_t id;
+	bool again; /* the thread may have one more, by whom it was begun */
+};
+
 struct recorder {
 	const struct record_options *options;
 	bool on_exec;       /* they begin with execve(2) */
 	bool user_only;     /* faults inside of system calls are not shown to this user */
 	bool counts_lost;   /* the kernel tells by event what it lost */
 	bool several_nodes; /* it is asked whose memory pages are, if it tells this user */
+	bool attaching;     /* what was there before is told still: no round ends */
+	uint64_t began_ns;  /* of CLOCK_MONOTONIC */
 	uint32_t n_event;   /* TRACE_* below that */
 	struct ring *rings;
 	uint32_t n_ring;
 	uint64_t ring_bytes;
-	int *fds; /* n_event for each thread and CPU */
-	uint64_t *ids;
-	uint32_t n_fd, room;
+	struct record_event *events; /* n_event for each thread and CPU */
+	uint32_t n_opened, room;
 	struct record_points points;
 	int data_fd;
 	uint64_t written; /* records, in bytes */
 };
 
 /*
- * Opens the events of each of @tids, and of what they start; with @on_exec these begin as
- * the one thread calls execve(2). A status, after the user was told what is wrong.
+ * Opens the events of @tid, and of what it starts; with @on_exec these begin as it calls
+ * execve(2), else at once. A status, after the user was told what is wrong.
  */
-int record_open(struct recorder *recorder, const struct record_options *options,
-		const pid_t *tids, uint32_t n_tid, bool on_exec, int data_fd);
+int record_open(struct recorder *recorder, const struct record_options *options, pid_t tid,
+		bool on_exec, int data_fd);
 
 /* Do the ends of faults tell whose memory the page is? */
 bool record_knows_nodes(const struct recorder *recorder);
 
-/* Events of threads that began meanwhile; those that are gone are none. */
-int record_add(struct recorder *recorder, const pid_t *tids, uint32_t n_tid);
+/*
+ * Those of one more thread; @again: which may have some of them already. 0 or a negative
+ * errno; -ESRCH: it has ended.
+ */
+int record_add(struct recorder *recorder, pid_t tid, bool again);
 
-/* They count from now on. */
-void record_enable(struct recorder *recorder);
 void record_disable(struct recorder *recorder);
 
 /*
@@ -77,8 +85,26 @@ void record_close(struct recorder *recorder);
 /* Threads of @pid: free() it. 0 or a negative errno. */
 int record_threads(pid_t pid, pid_t **ret_tids, uint32_t *ret_n);
 
-/* Writes records of @pid's names and mappings, as if it had begun now. 0 or -errno. */
+/* Writes records of @pid's names and mappings, as if it began with the trace. 0 or -errno. */
 int record_running(struct recorder *recorder, pid_t pid);
+
+uint64_t record_now(void);
+
+/* ---- who is there already (record_attach.c) ---- */
+
+struct attaching;
+
+/* Before record_open() of @pid: notes which children it has. 0 or a negative errno. */
+int attach_begin(pid_t pid, struct attaching **ret_attaching);
+
+/*
+ * After it: events of @pid's other threads, and of threads and children that began
+ * meanwhile, and what all of them have already. *ret_missed: threads that could not be
+ * had. 0 or a negative errno.
+ */
+int record_attach(struct recorder *recorder, struct attaching *attaching, uint32_t *ret_missed);
+
+void attach_end(struct attaching *attaching);
 
 /* Appends records to the file. 0 or a negative errno. */
 int record_write(struct recorder *recorder, const void *records, uint64_t length);

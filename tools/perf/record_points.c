@@ -162,28 +162,41 @@ static void close_point(struct record_point *point)
 	free(point->format);
 }
 
-static int open_point(struct recorder *recorder, struct record_point *point, const pid_t *tids,
-		      uint32_t n_tid)
+static int open_point(struct recorder *recorder, struct record_point *point, pid_t tid)
 {
-	static const pid_t all = -1;
-	uint32_t t, i;
+	uint32_t i;
 	int r;
 
-	if (points_known[point->point].group == POINTS_DEVICE) {
-		tids = &all;
-		n_tid = 1;
-	}
-	for (t = 0; t < n_tid; t++) {
-		for (i = 0; i < recorder->n_ring; i++) {
-			if (recorder->rings[i].fd < 0)
-				continue;
-			r = open_one(recorder, point, tids[t], &recorder->rings[i]);
-			/* The thread has ended, or no CPU of that number is online. */
-			if (r && r != -ESRCH && r != -ENODEV)
-				return r;
-		}
+	if (points_known[point->point].group == POINTS_DEVICE)
+		tid = -1;
+	for (i = 0; i < recorder->n_ring; i++) {
+		if (recorder->rings[i].fd < 0)
+			continue;
+		r = open_one(recorder, point, tid, &recorder->rings[i]);
+		/* The thread has ended, or no CPU of that number is online. */
+		if (r && r != -ESRCH && r != -ENODEV)
+			return r;
 	}
 	return 0;
+}
+
+int points_add(struct recorder *recorder, pid_t tid)
+{
+	struct record_points *points = &recorder->points;
+	uint32_t i, n;
+	int r = 0;
+
+	for (i = 0; i < points->n && !r; i++) {
+		struct record_point *point = &points->point[i];
+
+		if (points_known[point->point].group == POINTS_DEVICE)
+			continue;
+		n = point->n_fd;
+		r = open_point(recorder, point, tid);
+		for (; n < point->n_fd; n++)
+			ioctl(point->fds[n], PERF_EVENT_IOC_ENABLE, 0);
+	}
+	return r;
 }
 
 /* Half of a group says less than nothing: all of it goes. */
@@ -200,8 +213,7 @@ static void drop_group(struct record_points *points, enum point_group group)
 	points->n = n;
 }
 
-static void open_group(struct recorder *recorder, enum point_group group, const pid_t *tids,
-		       uint32_t n_tid)
+static void open_group(struct recorder *recorder, enum point_group group, pid_t tid)
 {
 	struct record_points *points = &recorder->points;
 	uint32_t which, found = 0;
@@ -215,14 +227,14 @@ static void open_group(struct recorder *recorder, enum point_group group, const 
 			continue;
 		points->n++;
 		found++;
-		r = open_point(recorder, point, tids, n_tid);
+		r = open_point(recorder, point, tid);
 	}
 	points->error[group] = found ? r : -ENOENT;
 	if (r)
 		drop_group(points, group);
 }
 
-void points_open(struct recorder *recorder, const pid_t *tids, uint32_t n_tid)
+void points_open(struct recorder *recorder, pid_t tid)
 {
 	struct record_points *points = &recorder->points;
 	enum point_group group;
@@ -237,7 +249,7 @@ void points_open(struct recorder *recorder, const pid_t *tids, uint32_t n_tid)
 		if (group == POINTS_ACCESS && recorder->options->no_latency)
 			points->error[group] = -ECANCELED;
 		else
-			open_group(recorder, group, tids, n_tid);
+			open_group(recorder, group, tid);
 	}
 }
 

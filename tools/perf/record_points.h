@@ -37,10 +37,12 @@ struct record_points {
 };
 
 /*
- * Opens what can be had, of @tids and of all processes, disabled; what can't is told by
+ * Opens what can be had, of @tid and of all processes, disabled; what can't is told by
  * points->error. A recording goes on without.
  */
-void points_open(struct recorder *recorder, const pid_t *tids, uint32_t n_tid);
+void points_open(struct recorder *recorder, pid_t tid);
+/* The same of one more thread, enabled. 0 or a negative errno; of one that ended, too. */
+int points_add(struct recorder *recorder, pid_t tid);
 
 void points_enable(const struct record_points *points, bool of_tasks);
 void points_disable(const struct record_points *points);

@@ -113,7 +113,7 @@ static int drain_all(struct recorder *recorder)
 
 	for (i = 0; i < recorder->n_ring && !r; i++)
 		r = drain(recorder, &recorder->rings[i]);
-	if (!r && recorder->written != before)
+	if (!r && recorder->written != before && !recorder->attaching)
 		r = record_write(recorder, &round, sizeof(round));
 	return r;
 }

@@ -34,7 +34,7 @@ struct comm_record {
 	char name[32 + sizeof(struct trace_trailer)];
 };
 
-static uint64_t now(void)
+uint64_t record_now(void)
 {
 	struct timespec time;
 
@@ -50,8 +50,8 @@ static void end_record(struct recorder *recorder, struct perf_event_header *head
 	const struct trace_trailer trailer = {
 		.pid = pid,
 		.tid = tid,
-		.time = now(),
-		.identifier = recorder->ids[TRACE_FAULT],
+		.time = recorder->began_ns,
+		.identifier = recorder->events[TRACE_FAULT].id,
 	};
 
 	memset(at + length, 0, padded - length);

@@ -27,6 +27,7 @@ enum recorded {
 struct recorded_event {
 	enum recorded kind;
 	uint64_t time; /* ns */
+	uint64_t id;   /* of faults and tracepoints, by what was opened; 0: not told */
 	uint32_t pid, tid, cpu;
 	uint64_t address; /* of faults, and of what is mapped */
 	/* Faults: */

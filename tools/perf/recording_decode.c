@@ -102,7 +102,7 @@ static bool decode_sample(const struct recorded_attr *attr,
 	int n;
 
 	if (type & PERF_SAMPLE_IDENTIFIER)
-		take(&cursor);
+		event->id = take(&cursor);
 	if (type & PERF_SAMPLE_IP)
 		event->ip = take(&cursor);
 	if (type & PERF_SAMPLE_TID) {

@@ -165,6 +165,12 @@ static void find_missing(struct report *report)
 		     text_format("%s records were lost: the rings were full. Larger ones "
 				 "help (hetmap trace --ring, as root)",
 				 text_count(lost, a)));
+	if (count_of(report->about, "not_attached"))
+		miss(report,
+		     text_format("%s threads that were there as tracing began, or began "
+				 "meanwhile, could not be recorded: more descriptors help "
+				 "(ulimit -n)",
+				 text_count(count_of(report->about, "not_attached"), a)));
 	if (analysis->totals.cut_off)
 		miss(report,
 		     text_format("the recording is cut off: what came after the first %s "

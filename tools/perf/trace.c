@@ -69,6 +69,7 @@ struct trace {
 	struct trace_folder folder;
 	struct recorder recorder;
 	struct watch *watch; /* of a process that runs already */
+	uint32_t missed;     /* threads of it that could not be had */
 	double began;        /* seconds since 1970 */
 	uint64_t begin_ns;
 	uint64_t end_ns;
@@ -94,14 +95,6 @@ static void usage(void)
 	     "\n"
 	     "Exit status: the command's; 125 where tracing failed, 126 and 127 where the\n"
 	     "command can't be executed or is not there. See also hetmap-trace(1).");
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static int fail_write(int r)
@@ -143,20 +136,20 @@ static int trace_command(struct trace *trace, int *ret_status)
 	unsetenv("HETMAP_PUBLISH");
 	if (r)
 		return fail(STATUS_OWN, r, NULL, "cannot start a process: %s", strerror(-r));
-	status = record_open(&trace->recorder, &trace->options, &child.pid, 1, true,
+	status = record_open(&trace->recorder, &trace->options, child.pid, true,
 			     trace->folder.data_fd);
 	if (status) {
 		child_abandon(&child);
 		return status;
 	}
-	trace->begin_ns = now_ns();
+	trace->begin_ns = record_now();
 	r = child_go(&child);
 	if (r) {
 		record_close(&trace->recorder);
 		return child_exec_failed(trace->argv[0], r);
 	}
 	r = record_command(trace, &child, &ended);
-	trace->end_ns = now_ns();
+	trace->end_ns = record_now();
 	*ret_status = child_exit_status(ended);
 	return r ? STATUS_OWN : 0;
 }
@@ -165,22 +158,23 @@ static int trace_command(struct trace *trace, int *ret_status)
 
 static int attach(struct trace *trace)
 {
-	pid_t *tids;
-	uint32_t n;
+	struct attaching *attaching;
 	int status, r;
 
-	r = record_threads(trace->pid, &tids, &n);
+	r = attach_begin(trace->pid, &attaching);
+	if (r == -ENOMEM)
+		return fail(STATUS_OWN, r, NULL, "no memory for the trace");
 	if (r)
 		return fail(STATUS_OWN, r, NULL, "there is no process %d", (int)trace->pid);
-	status = record_open(&trace->recorder, &trace->options, tids, n, false,
+	trace->begin_ns = record_now();
+	status = record_open(&trace->recorder, &trace->options, trace->pid, false,
 			     trace->folder.data_fd);
-	free(tids);
-	if (status)
+	if (status) {
+		attach_end(attaching);
 		return status;
-	trace->begin_ns = now_ns();
-	record_enable(&trace->recorder);
-	/* What it has by now was mapped before, or its record is in a ring. */
-	r = record_running(&trace->recorder, trace->pid);
+	}
+	r = record_attach(&trace->recorder, attaching, &trace->missed);
+	attach_end(attaching);
 	if (!r)
 		r = watch_begin(trace->pid, trace->folder.path, &trace->watch);
 	if (!r)
@@ -207,7 +201,7 @@ static int record_process(struct trace *trace)
 			ended = kill(trace->pid, 0) && errno == ESRCH;
 	}
 	record_disable(&trace->recorder);
-	trace->end_ns = now_ns();
+	trace->end_ns = record_now();
 	watch_look(trace->watch);
 	if (pidfd >= 0)
 		close(pidfd);
@@ -257,6 +251,8 @@ static json_t *about(const struct trace *trace, const struct record_counts *coun
 				      (json_int_t)counts->value[TRACE_MINOR], "major",
 				      (json_int_t)counts->value[TRACE_MAJOR], "lost",
 				      (json_int_t)counts->lost));
+	if (trace->missed)
+		json_object_set_new(about, "not_attached", json_integer(trace->missed));
 	json_object_set_new(about, "latency", json_boolean(!trace->options.no_latency));
 	json_object_set_new(about, "user_only", json_boolean(trace->recorder.user_only));
 	json_object_set_new(about, "nodes_recorded",
@@ -276,7 +272,7 @@ static json_t *about(const struct trace *trace, const struct record_counts *coun
 static void summary(const struct trace *trace, const struct record_counts *counts)
 {
 	char faults[TEXT_MAX], minor[TEXT_MAX], major[TEXT_MAX], size[TEXT_MAX];
-	char seconds[TEXT_MAX], lost[TEXT_MAX];
+	char seconds[TEXT_MAX], lost[TEXT_MAX], missed[TEXT_MAX];
 
 	text_count(counts->value[TRACE_FAULT], faults);
 	text_seconds((double)(trace->end_ns - trace->begin_ns) / 1e9, seconds);
@@ -291,6 +287,10 @@ static void summary(const struct trace *trace, const struct record_counts *count
 	if (counts->lost)
 		remark("%s records were lost: larger rings help (--ring, as root)",
 		       text_count(counts->lost, lost));
+	if (trace->missed)
+		remark("%s threads that were there or began meanwhile are not in it: "
+		       "raise ulimit -n",
+		       text_count(trace->missed, missed));
 	if (trace->recorder.user_only)
 		remark("faults inside of system calls are not in it: "
 		       "kernel.perf_event_paranoid is 2, or run it with sudo");
