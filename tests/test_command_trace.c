@@ -234,106 +234,6 @@ static void test_status(void)
 	folder_remove(folder);
 }
 
-/* As long as limits are on this machine: nothing tells when a tracer has all it needs. */
-static void pause_a_while(void)
-{
-	const char *scale = getenv("HETMAP_TIME_SCALE");
-	unsigned long times = scale ? strtoul(scale, NULL, 10) : 1;
-
-	for (times = times ? times : 1; times; times--)
-		usleep(300000);
-}
-
-static char *read_all(const char *path, size_t *ret_length)
-{
-	FILE *file = fopen(path, "re");
-	char *bytes = NULL;
-
-	CHECK_FATAL(file != NULL);
-	fseek(file, 0, SEEK_END);
-	*ret_length = (size_t)ftell(file);
-	rewind(file);
-	bytes = malloc(*ret_length + 1);
-	CHECK_FATAL(bytes && fread(bytes, 1, *ret_length, file) == *ret_length);
-	fclose(file);
-	return bytes;
-}
-
-/* What a process has already is told when all its threads are had: its stack is of that. */
-static void await_attached(const char *folder)
-{
-	char *path = folder_path(folder, "trace/perf.data"), *bytes;
-	bool found = false;
-	size_t length;
-	int i;
-
-	for (i = 0; i < 200 && !found; i++) {
-		pause_a_while();
-		bytes = read_all(path, &length);
-		found = memmem(bytes, length, "[stack]", 7) != NULL;
-		free(bytes);
-	}
-	CHECK(found);
-	free(path);
-}
-
-/* @program is there before it is traced, and is told to go on when it is. */
-static void check_running(const char *program)
-{
-	char *folder, *path, pid_text[16];
-	struct outcome outcome;
-	json_t *json;
-	int line[2];
-	pid_t pid, tracer;
-
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	path = folder_path(folder, "trace");
-	CHECK_OK_FATAL(pipe(line));
-	pid = fork();
-	if (!pid) {
-		dup2(line[0], STDIN_FILENO);
-		close(line[1]);
-		execl(self, self, "--traced", program, NULL);
-		_exit(93);
-	}
-	close(line[0]);
-	/* Its memory is there before it is traced. */
-	pause_a_while();
-	snprintf(pid_text, sizeof(pid_text), "%d", (int)pid);
-	tracer = command_start(&(const struct command){
-		.args = { "trace", "-q", "-o", path, "-p", pid_text } });
-	command_await(tracer, SIGINT, "[perf_event]");
-	await_attached(folder);
-	CHECK_EQUAL(write(line[1], "", 1), 1);
-	close(line[1]);
-	waitpid(pid, NULL, 0);
-	command_wait(tracer, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	if (outcome.err[0])
-		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
-	outcome_free(&outcome);
-	json = report(folder);
-	CHECK(!is_missing(json, "threads"));
-	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "minor"), TRACED_PAGES);
-	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "unfinished"), 0);
-	json_decref(json);
-	free(path);
-	folder_remove(folder);
-}
-
-static void test_running(void)
-{
-	check_running("running");
-}
-
-/* Its threads end before their turn to be attached to: those that they started are had. */
-static void test_starting(void)
-{
-	check_running("starting");
-}
-
 static void check_refused(const char *const *args, int expected, const char *words)
 {
 	struct command command = { .args = { NULL } };
@@ -529,8 +429,6 @@ static const struct test tests[] = {
 	{ "life", test_life, 60, TEST_ONCE },
 	{ "children", test_children, 60, TEST_ONCE },
 	{ "status", test_status, 60, TEST_ONCE },
-	{ "running", test_running, 60, TEST_ONCE },
-	{ "starting", test_starting, 60, TEST_ONCE },
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "script", test_script, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -89,6 +91,30 @@ json_t *buffer_of(const json_t *json, const char *name)
 	}
 	test_fail(__FILE__, __LINE__, "there is no buffer %s", name);
 	return NULL;
+}
+
+void pause_a_while(void)
+{
+	const char *scale = getenv("HETMAP_TIME_SCALE");
+	unsigned long times = scale ? strtoul(scale, NULL, 10) : 1;
+
+	for (times = times ? times : 1; times; times--)
+		usleep(300000);
+}
+
+char *read_all(const char *path, size_t *ret_length)
+{
+	FILE *file = fopen(path, "re");
+	char *bytes = NULL;
+
+	CHECK_FATAL(file != NULL);
+	fseek(file, 0, SEEK_END);
+	*ret_length = (size_t)ftell(file);
+	rewind(file);
+	bytes = malloc(*ret_length + 1);
+	CHECK_FATAL(bytes && fread(bytes, 1, *ret_length, file) == *ret_length);
+	fclose(file);
+	return bytes;
 }
 
 bool is_missing(const json_t *json, const char *words)

@@ -23,6 +23,11 @@ json_t *buffer_of(const json_t *json, const char *name);
 /* Is there a sentence of what is missing that has @words in it? */
 bool is_missing(const json_t *json, const char *words);
 
+/* As long as limits are on this machine: nothing tells when a tracer has all it needs. */
+void pause_a_while(void);
+/* A whole file: free() it. */
+char *read_all(const char *path, size_t *ret_length);
+
 /* main() of such tests, and of the programs. */
 int trace_main(int argc, char **argv, const char *suite, const struct test *tests);
 

@@ -297,6 +297,52 @@ static int running(void)
 	return 0;
 }
 
+/* ---- another program in the same process ---- */
+
+/* On soft:0 what is mapped is one object of memory for all: the table has the names. */
+static volatile char *buffer_on_soft(const char *name, size_t pages)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+					     .size = pages * PAGE,
+					     .name = name };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	if (hm_device_open("soft:0", &device) || hm_buffer_create(device, &desc, &buffer) ||
+	    hm_map_create(buffer, NULL, &map))
+		_exit(90);
+	return hm_map_address(map);
+}
+
+static void touch(volatile char *bytes, size_t pages)
+{
+	size_t i;
+
+	for (i = 0; i < pages; i++)
+		bytes[i * PAGE] = 1;
+}
+
+static int executing(void)
+{
+	volatile char *bytes = buffer_on_soft("before", TRACED_BEFORE);
+	char byte;
+
+	if (read(STDIN_FILENO, &byte, 1) != 1)
+		return 95;
+	touch(bytes, TRACED_BEFORE);
+	execl("/proc/self/exe", "executed", "--traced", "executed", NULL);
+	return 89;
+}
+
+static int executed(void)
+{
+	char byte;
+
+	touch(buffer_on_soft("after", TRACED_AFTER), TRACED_AFTER);
+	return read(STDIN_FILENO, &byte, 1) ? 95 : 0;
+}
+
 /* ---- threads that are never the ones that were listed ---- */
 
 static volatile char *started_memory;
@@ -360,6 +406,8 @@ static const struct {
 	{ "killed", killed },
 	{ "status", status },
 	{ "running", running },
+	{ "executing", executing },
+	{ "executed", executed },
 	{ "starting", starting },
 	{ "device", traced_device },
 };

@@ -15,6 +15,9 @@
 #define TRACED_STEP 64
 /* Each touches one page. */
 #define TRACED_CHILDREN 300
+/* Pages of "before" and "after" that "executing" touches, before and after execve(2). */
+#define TRACED_BEFORE 8
+#define TRACED_AFTER 16
 /* Threads of "starting", each of which starts its successor and ends, over and over. */
 #define TRACED_STARTING 128
 #define TRACED_SUCCESSION_US 40000

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINK_NAME "/memfd:hetmap:maps (deleted)"
@@ -112,6 +113,7 @@ int published_open_process(pid_t pid, struct published *ret_table)
 			continue;
 		number = number ? number : own_number(pid);
 		if (table.head.pid == number) {
+			table.number = atoi(entry->d_name);
 			*ret_table = table;
 			r = 0;
 		} else {
@@ -120,6 +122,16 @@ int published_open_process(pid_t pid, struct published *ret_table)
 	}
 	closedir(folder);
 	return r;
+}
+
+bool published_is_open(const struct published *table, pid_t pid)
+{
+	struct stat there, here;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, table->number);
+	return !stat(path, &there) && !fstat(table->fd, &here) && there.st_dev == here.st_dev &&
+	       there.st_ino == here.st_ino;
 }
 
 /* Room to remember what was seen of @n entries. */

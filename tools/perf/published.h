@@ -11,6 +11,7 @@
 
 struct published {
 	int fd;
+	int number; /* of the descriptor in the process that it is of */
 	struct hm_published_head head; /* as it was read last */
 	uint32_t *seen;                /* sequence of each entry that was told already */
 	uint64_t n_seen;
@@ -23,6 +24,9 @@ struct published {
  */
 int published_open(const char *path, struct published *ret_table);
 int published_open_process(pid_t pid, struct published *ret_table);
+
+/* Is it still the one that @pid has open where it was found? */
+bool published_is_open(const struct published *table, pid_t pid);
 
 /*
  * Calls @each for every entry that is another since the last time; its strings end. 0;

@@ -28,6 +28,8 @@ struct watched {
 	struct published table; /* fd -1: none is known */
 	int copy_fd;            /* -1: none yet */
 	struct hm_published_head head;
+	bool broken;                  /* the table makes no sense: it tells nothing any more */
+	uint64_t forgotten, left_out; /* by tables of programs that it was before */
 };
 
 struct watch {
@@ -101,13 +103,12 @@ static void look_at(struct watch *watch, struct watched *watched)
 {
 	uint64_t used = watched->head.used;
 
-	if (watched->table.fd < 0 || (watched->copy_fd < 0 && make_copy(watch, watched)))
+	if (watched->table.fd < 0 || watched->broken ||
+	    (watched->copy_fd < 0 && make_copy(watch, watched)))
 		return;
-	/* A table that makes no sense any more tells nothing any more. */
-	if (published_each(&watched->table, keep, watched))
-		published_close(&watched->table);
-	watched->head.forgotten = watched->table.head.forgotten;
-	watched->head.left_out = watched->table.head.left_out;
+	watched->broken = published_each(&watched->table, keep, watched) != 0;
+	watched->head.forgotten = watched->forgotten + watched->table.head.forgotten;
+	watched->head.left_out = watched->left_out + watched->table.head.left_out;
 	if (watched->head.used != used)
 		write_at(watched->copy_fd, &watched->head, sizeof(watched->head), 0);
 }
@@ -143,16 +144,33 @@ static void add_children(struct watch *watch, pid_t pid)
 		closedir(tasks);
 }
 
-static void search(struct watch *watch)
+/*
+ * Its table, or that of the program which it is by now: execve(2) closed the one before.
+ * Who closed it otherwise writes to it still, and has no other one.
+ */
+static void find_table(struct watch *watch, struct watched *watched)
 {
 	struct published table;
+
+	if (watched->table.fd >= 0 && published_is_open(&watched->table, watched->pid))
+		return;
+	if (published_open_process(watched->pid, &table))
+		return;
+	look_at(watch, watched);
+	watched->forgotten = watched->head.forgotten;
+	watched->left_out = watched->head.left_out;
+	published_close(&watched->table);
+	watched->table = table;
+	watched->broken = false;
+}
+
+static void search(struct watch *watch)
+{
 	size_t i;
 
 	for (i = 0; i < watch->n; i++) {
 		add_children(watch, watch->watched[i].pid); /* they are looked at, too */
-		if (watch->watched[i].table.fd < 0 && watch->watched[i].copy_fd < 0 &&
-		    !published_open_process(watch->watched[i].pid, &table))
-			watch->watched[i].table = table;
+		find_table(watch, &watch->watched[i]);
 	}
 	watch->searched_ms = now_ms();
 }

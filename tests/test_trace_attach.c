@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+/*
+ * hetmap trace -p: processes that run are traced, which begin threads and children, or
+ * become another program, meanwhile. This program is those of traced.c, too.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trace_support.h"
+
+/* A program that is traced, and goes on where a byte is written to @to. */
+struct attached {
+	pid_t pid, tracer;
+	int to;
+	char *folder, *path; /* of the trace */
+};
+
+/* Waits until @name of the trace has @words in it. */
+static void await_words(const struct attached *attached, const char *name, const char *words)
+{
+	char *path = folder_path(attached->path, name), *bytes;
+	bool found = false;
+	size_t length;
+	int i;
+
+	for (i = 0; i < 60 && !found; i++) {
+		pause_a_while();
+		if (access(path, R_OK))
+			continue;
+		bytes = read_all(path, &length);
+		found = memmem(bytes, length, words, strlen(words)) != NULL;
+		free(bytes);
+	}
+	if (!found)
+		test_fail(__FILE__, __LINE__, "%s has no \"%s\"", name, words);
+	free(path);
+}
+
+static struct attached attach(const char *program)
+{
+	struct attached attached = { .folder = folder_make() };
+	char pid_text[16];
+	int line[2];
+
+	attached.path = folder_path(attached.folder, "trace");
+	CHECK_OK_FATAL(pipe2(line, O_CLOEXEC));
+	attached.pid = fork();
+	if (!attached.pid) {
+		dup2(line[0], STDIN_FILENO);
+		close(line[0]);
+		close(line[1]);
+		execl(self, self, "--traced", program, NULL);
+		_exit(93);
+	}
+	close(line[0]);
+	attached.to = line[1];
+	/* Its memory is there before it is traced. */
+	pause_a_while();
+	snprintf(pid_text, sizeof(pid_text), "%d", (int)attached.pid);
+	attached.tracer = command_start(&(const struct command){
+		.args = { "trace", "-q", "-o", attached.path, "-p", pid_text } });
+	command_await(attached.tracer, SIGINT, "[perf_event]");
+	/* What it has already is told when all its threads are had. */
+	await_words(&attached, "perf.data", "[stack]");
+	return attached;
+}
+
+static void go_on(const struct attached *attached)
+{
+	CHECK_EQUAL(write(attached->to, "", 1), 1);
+}
+
+/* It ends, and the trace with it: the report. */
+static json_t *detach(struct attached *attached)
+{
+	struct outcome outcome;
+	json_t *json;
+
+	close(attached->to);
+	waitpid(attached->pid, NULL, 0);
+	command_wait(attached->tracer, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	if (outcome.err[0])
+		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
+	outcome_free(&outcome);
+	json = report(attached->folder);
+	free(attached->path);
+	folder_remove(attached->folder);
+	return json;
+}
+
+/* @program touches its memory when it is told to. */
+static void check_running(const char *program)
+{
+	struct attached attached;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	attached = attach(program);
+	go_on(&attached);
+	json = detach(&attached);
+	CHECK(!is_missing(json, "threads"));
+	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "minor"), TRACED_PAGES);
+	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "unfinished"), 0);
+	json_decref(json);
+}
+
+static void test_running(void)
+{
+	check_running("running");
+}
+
+/* Its threads end before their turn to be attached to: those that they started are had. */
+static void test_starting(void)
+{
+	check_running("starting");
+}
+
+/* The names of a program are its own table's, and those of what it becomes another's. */
+static void test_executing(void)
+{
+	struct attached attached;
+	char copy[32];
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	attached = attach("executing");
+	snprintf(copy, sizeof(copy), "maps/maps.%d", (int)attached.pid);
+	await_words(&attached, copy, "before");
+	go_on(&attached);
+	await_words(&attached, copy, "after");
+	json = detach(&attached);
+	CHECK_EQUAL(integer_of(buffer_of(json, "before"), "minor"), TRACED_BEFORE);
+	CHECK_EQUAL(integer_of(buffer_of(json, "after"), "minor"), TRACED_AFTER);
+	json_decref(json);
+}
+
+static const struct test tests[] = {
+	{ "running", test_running, 60, TEST_ONCE },
+	{ "starting", test_starting, 60, TEST_ONCE },
+	{ "executing", test_executing, 90, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return trace_main(argc, argv, "trace_attach", tests);
+}
