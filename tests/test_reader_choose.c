@@ -21,7 +21,6 @@ static struct reader_facts facts_of(uint64_t size)
 		.fs = "ext4",
 		.mappable = true,
 		.guarded = true,
-		.uring = true,
 		.direct = true,
 		.page = PAGE,
 	};
@@ -57,7 +56,7 @@ static void test_table(void)
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_FAULT);
 	facts.fs_flags = FS_NETWORK;
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_URING);
-	facts.uring = false;
+	facts.uring = -ENOSYS;
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_READ);
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_READ);
 	facts.fs_flags = FS_SERVED;
@@ -65,7 +64,7 @@ static void test_table(void)
 	facts.fs_flags = 0;
 	facts.mappable = false;
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_READ);
-	facts.uring = true;
+	facts.uring = 0;
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_URING);
 	facts.resident = 100;
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_READ);
@@ -82,12 +81,16 @@ static void test_refused(void)
 		CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
 	CHECK(strstr(hm_errmsg(), "populate") && strstr(hm_errmsg(), "ext4"));
 	facts = facts_of(GIB(4));
-	facts.uring = false;
+	facts.uring = -EPERM;
 	wish.policy = HM_POLICY_URING;
 	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
+	CHECK(strstr(hm_errmsg(), "kernel.io_uring_disabled") != NULL);
+	facts.uring = -EMFILE;
+	CHECK_ERROR(-EMFILE, reader_choose(&facts, &wish, &choice));
+	facts.uring = -ENOSYS;
 	wish.policy = HM_POLICY_DIRECT;
 	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
-	facts.uring = true;
+	facts.uring = 0;
 	facts.direct = false;
 	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
 	CHECK(strstr(hm_errmsg(), "O_DIRECT") != NULL);

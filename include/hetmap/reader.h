@@ -109,7 +109,9 @@ struct hm_reader_info {
  * (the text says what it is), an unknown pattern, policy or flag; -ENOBUFS the budget is
  * less than the least window and what goes with it (the text says how much that is);
  * -EOPNOTSUPP the policy can't be had: no map of this file, no O_DIRECT, or no io_uring
- * here (the text says which); -E2BIG.
+ * here (the text says which); of HM_POLICY_URING and _DIRECT -EMFILE, -ENFILE and -ENOMEM,
+ * there is io_uring, and no room for a ring (the text says which limit to raise);
+ * HM_POLICY_AUTO reads without it then, and its `why` says so; -E2BIG.
  */
 HM_API int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
 			  struct hm_reader **ret_reader);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "err.h"
+#include "uring.h"
 
 /* Of a sample, from which on the file is taken to be in memory. */
 #define RESIDENT_ENOUGH 90
@@ -81,11 +82,15 @@ static bool is_resident(const struct reader_facts *facts)
 
 /* ---- which ---- */
 
+/* Many reads at a time, where these can be had, and something is to be waited for. */
+static uint32_t read_by(const struct reader_facts *facts)
+{
+	return facts->uring || is_resident(facts) ? HM_POLICY_READ : HM_POLICY_URING;
+}
+
 /* The first row that applies; each has its reason, to which the figures are added. */
 static uint32_t pick(const struct reader_facts *facts, uint32_t pattern, const char **reason)
 {
-	bool resident = is_resident(facts);
-
 	if (facts->several) {
 		*reason = "of several files one is open at a time, and the next ones announced";
 		return HM_POLICY_READ;
@@ -93,17 +98,17 @@ static uint32_t pick(const struct reader_facts *facts, uint32_t pattern, const c
 	if (facts->fs_flags & FS_NETWORK) {
 		*reason = "a network file system's errors are signals in a map, and its maps "
 			  "show old bytes";
-		return facts->uring && !resident ? HM_POLICY_URING : HM_POLICY_READ;
+		return read_by(facts);
 	}
 	if (facts->fs_flags & FS_SERVED) {
 		*reason = "each fault of a map is a question to the process that serves it";
-		return facts->uring && !resident ? HM_POLICY_URING : HM_POLICY_READ;
+		return read_by(facts);
 	}
 	if (!facts->mappable) {
 		*reason = "the file can't be mapped";
-		return facts->uring && !resident ? HM_POLICY_URING : HM_POLICY_READ;
+		return read_by(facts);
 	}
-	if (resident) {
+	if (is_resident(facts)) {
 		*reason = "its bytes are in memory already, and mapping copies none of them";
 		return HM_POLICY_FAULT;
 	}
@@ -113,6 +118,17 @@ static uint32_t pick(const struct reader_facts *facts, uint32_t pattern, const c
 	}
 	*reason = "reading ahead of a map overlaps with its use and copies nothing";
 	return HM_POLICY_AHEAD;
+}
+
+/* What there is not, and what there is no room for now, are two things. */
+static int refuse_uring(int r, uint32_t policy)
+{
+	bool none = r == -ENOSYS || r == -EPERM || r == -EACCES;
+	char text[URING_TEXT_MAX];
+
+	return err_set(none ? -EOPNOTSUPP : r,
+		       "policy \"%s\": io_uring can't be had, %s; \"read\" does without",
+		       hm_policy_name(policy), uring_explain(r, text, sizeof(text)));
 }
 
 static int check_policy(const struct reader_facts *facts, uint32_t policy)
@@ -142,13 +158,7 @@ static int check_policy(const struct reader_facts *facts, uint32_t policy)
 				       facts->fs);
 		/* fall through */
 	case HM_POLICY_URING:
-		if (!facts->uring)
-			return err_set(-EOPNOTSUPP,
-				       "policy \"%s\": there is no io_uring here (built "
-				       "without liburing, refused by kernel.io_uring_disabled, "
-				       "or by a container): \"read\" does without",
-				       hm_policy_name(policy));
-		return 0;
+		return facts->uring ? refuse_uring(facts->uring, policy) : 0;
 	default:
 		return 0;
 	}
@@ -265,6 +275,7 @@ static void explain(const struct reader_facts *facts, const struct reader_wish *
 		    const char *reason, struct reader_choice *choice)
 {
 	char size[16], ram[16], ahead[16], window[16], budget[16], resident[48], how[96] = "";
+	char without[URING_TEXT_MAX + 32] = "", text[URING_TEXT_MAX];
 
 	if (choice->policy == HM_POLICY_AHEAD && choice->mapped)
 		snprintf(how, sizeof(how), ", %s",
@@ -278,10 +289,15 @@ static void explain(const struct reader_facts *facts, const struct reader_wish *
 			 wish->policy || !choice->copied_from_map ?
 				 "" :
 				 ", looked at again now and then");
+	/* Of what would have been chosen else. */
+	if (!wish->policy && choice->policy == HM_POLICY_READ && facts->uring &&
+	    !facts->several && !is_resident(facts))
+		snprintf(without, sizeof(without), ", and io_uring can't be had, %s",
+			 uring_explain(facts->uring, text, sizeof(text)));
 	snprintf(choice->why, sizeof(choice->why),
-		 "%s%s, because %s: %s on %s, %s, read-ahead %s, memory %s; windows of %s, "
+		 "%s%s, because %s%s: %s on %s, %s, read-ahead %s, memory %s; windows of %s, "
 		 "budget %s",
-		 hm_policy_name(choice->policy), how, reason,
+		 hm_policy_name(choice->policy), how, reason, without,
 		 format_bytes(facts->size, size, sizeof(size)), facts->fs,
 		 of_resident(facts, resident, sizeof(resident)),
 		 facts->read_ahead ? format_bytes(facts->read_ahead, ahead, sizeof(ahead)) :

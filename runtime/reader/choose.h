@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The choice: what is known of a file and what is wanted of it, made a policy with its
- * figures and a sentence. Nothing here asks the kernel anything.
+ * figures and a sentence. Nothing here asks the kernel anything, but what a limit is that
+ * was in the way.
  */
 #ifndef HETMAP_READER_CHOOSE_H
 #define HETMAP_READER_CHOOSE_H
@@ -28,7 +29,7 @@ struct reader_facts {
 	bool private_map;
 	bool several; /* files: nothing of them is mapped, or in flight */
 	bool guarded; /* the handler is installed: copies out of a map, if there is one, are safe */
-	bool uring;  /* io_uring can be had */
+	int uring;   /* 0: io_uring can be had; or why not, a negative errno */
 	bool direct; /* O_DIRECT can be had */
 	uint64_t page;
 };
@@ -41,7 +42,7 @@ struct reader_wish {
 	uint64_t budget;
 };
 
-#define WHY_MAX 384
+#define WHY_MAX 640
 
 struct reader_choice {
 	uint32_t policy; /* never HM_POLICY_AUTO */
@@ -56,8 +57,8 @@ struct reader_choice {
 };
 
 /*
- * -EOPNOTSUPP the policy can't be had, -ENOBUFS the budget is too small: with a text.
- * *ret_choice is untouched then.
+ * -EOPNOTSUPP the policy can't be had, -ENOBUFS the budget is too small, -EMFILE, -ENOMEM
+ * and their like of io_uring: with a text. *ret_choice is untouched then.
  */
 int reader_choose(const struct reader_facts *facts, const struct reader_wish *wish,
 		  struct reader_choice *ret_choice);

@@ -13,7 +13,6 @@
 
 #include "handler.h"
 #include "proc.h"
-#include "uring.h"
 #include "smaps.h"
 #include "sys.h"
 
@@ -165,7 +164,6 @@ void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_
 		.fs = "an unknown file system",
 		.mappable = whole || !st->st_size,
 		.guarded = handler_flags() != HANDLER_NONE && !handler_unchained(),
-		.uring = uring_is_there(),
 		.direct = has_direct(fd),
 		.page = page_size(),
 	};

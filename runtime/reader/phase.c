@@ -230,6 +230,21 @@ static int equip(struct hm_reader *reader, struct phase *phase)
 			     phase->facts.page);
 }
 
+/*
+ * With its ring, whose errors are known only by making it: the choice is made again, by
+ * what was learned.
+ */
+static int choose(struct phase *phase)
+{
+	int r = reader_choose(&phase->facts, &phase->wish, &phase->choice);
+
+	if (r || phase->choice.policy < HM_POLICY_URING)
+		return r;
+	phase->facts.uring = phase_ring(phase);
+	return phase->facts.uring ? reader_choose(&phase->facts, &phase->wish, &phase->choice) :
+				    0;
+}
+
 int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
 		const struct reader_wish *wish, struct phase *phase)
 {
@@ -254,7 +269,7 @@ int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
 		phase->facts.guarded = false;
 	}
 	phase->facts.several = reader->files;
-	r = reader_choose(&phase->facts, wish, &phase->choice);
+	r = choose(phase);
 	if (!r)
 		r = equip(reader, phase);
 	if (r)

@@ -51,7 +51,7 @@ struct phase {
 	uint64_t window_offset, window_bytes;
 	uint64_t announced; /* in the file: up to there reading has begun */
 	struct stream stream;
-	struct uring *ring;    /* opened when first needed */
+	struct uring *ring; /* of URING and DIRECT; NULL: closed after an error, or the end */
 	struct hm_map *bounce; /* of O_DIRECT's reads of pieces */
 	int direct_fd;         /* -1: not that policy */
 	uint64_t recent[ANNOUNCED];
@@ -80,7 +80,7 @@ void phase_end(struct phase *phase);
 void phase_take_up(struct hm_reader *reader);
 /* Memory that it has now at most. */
 uint64_t phase_memory(const struct phase *phase);
-/* The ring, opened if it is not. */
+/* The ring, opened if it is not, or not any more. */
 int phase_ring(struct phase *phase);
 /* After an error of the ring's: nothing is in flight; the next use opens another. */
 void phase_drop_ring(struct phase *phase);

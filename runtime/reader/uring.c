@@ -3,15 +3,63 @@
 #include "uring.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "config.h"
 #include "err.h"
 #include "sys.h"
 #include "util.h"
+
+/* ---- why there is none ---- */
+
+#ifdef HAVE_LIBURING
+#define ENOSYS_MEANS                                                                 \
+	"a kernel before 5.1, or without CONFIG_IO_URING; or a container's seccomp " \
+	"filter hides it"
+#else
+#define ENOSYS_MEANS "this is a build without liburing"
+#endif
+
+/* Errors of io_uring_setup(2), and what of it can be changed. */
+static const struct remedy {
+	int error;
+	int resource; /* whose limit is said; -1: none */
+	const char *text;
+} remedies[] = {
+	{ -EMFILE, RLIMIT_NOFILE, "raise RLIMIT_NOFILE (ulimit -n)" },
+	{ -ENFILE, -1, "the system's table of open files is full: raise fs.file-max" },
+	/* [README of liburing, "ulimit settings"] */
+	{ -ENOMEM, RLIMIT_MEMLOCK,
+	  "memory is short; or, before Linux 5.12, RLIMIT_MEMLOCK (ulimit -l): raise it" },
+	{ -ENOSYS, -1, ENOSYS_MEANS },
+	{ -EPERM, -1, "see kernel.io_uring_disabled, and a container's seccomp filter" },
+	{ -EACCES, -1, "see the system's security module" },
+};
+
+const char *uring_explain(int r, char *text, size_t size)
+{
+	const struct remedy *remedy = remedies, *end = remedies + ARRAY_SIZE(remedies);
+	struct rlimit limit;
+
+	while (remedy < end && remedy->error != r)
+		remedy++;
+	if (remedy == end)
+		snprintf(text, size, "%s", err_name(r));
+	else if (remedy->resource < 0 || getrlimit(remedy->resource, &limit) ||
+		 limit.rlim_cur == RLIM_INFINITY)
+		snprintf(text, size, "%s: %s", err_name(r), remedy->text);
+	else
+		snprintf(text, size, "%s: %s, now %" PRIu64, err_name(r), remedy->text,
+			 (uint64_t)limit.rlim_cur);
+	return text;
+}
+
+/* ---- a ring ---- */
 
 #ifdef HAVE_LIBURING
 
@@ -35,23 +83,10 @@ struct uring {
 	struct slot slot[];
 };
 
-bool uring_is_there(void)
-{
-	static _Atomic bool there;
-	struct io_uring uring;
-
-	if (atomic_load_explicit(&there, memory_order_relaxed))
-		return true;
-	if (sys_uring_init(&uring, 1))
-		return false;
-	io_uring_queue_exit(&uring);
-	atomic_store_explicit(&there, true, memory_order_relaxed);
-	return true;
-}
-
 int uring_open(uint32_t depth, struct uring **ret_ring)
 {
 	struct uring *ring = sys_calloc(1, sizeof(*ring) + depth * sizeof(*ring->slot));
+	char text[URING_TEXT_MAX];
 	uint32_t i;
 	int r;
 
@@ -60,7 +95,8 @@ int uring_open(uint32_t depth, struct uring **ret_ring)
 	r = sys_uring_init(&ring->uring, depth);
 	if (r) {
 		free(ring);
-		return err_set(r, "io_uring for %u reads in flight: %s", depth, err_name(r));
+		return err_set(r, "io_uring for %u reads in flight: %s", depth,
+			       uring_explain(r, text, sizeof(text)));
 	}
 	/* A child has nothing of it: its memory is the kernel's side of this process. */
 	io_uring_ring_dontfork(&ring->uring);
@@ -219,15 +255,12 @@ void uring_drain(struct uring *ring)
 
 #else
 
-bool uring_is_there(void)
-{
-	return false;
-}
-
 int uring_open(uint32_t depth, struct uring **ret_ring)
 {
+	char text[URING_TEXT_MAX];
+
 	(void)depth, (void)ret_ring;
-	return err_set(-EOPNOTSUPP, "io_uring: this is a build without liburing");
+	return err_set(-ENOSYS, "io_uring: %s", uring_explain(-ENOSYS, text, sizeof(text)));
 }
 
 void uring_close(struct uring *ring)

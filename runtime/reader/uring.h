@@ -8,6 +8,7 @@
 #define HETMAP_READER_URING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct uring;
@@ -32,10 +33,14 @@ struct uring_read {
 	struct uring_group *group;
 };
 
-/* Can it be had in this process? Asked once, as long as it can. */
-bool uring_is_there(void);
+/*
+ * Why there is none: "EMFILE (Too many open files): ...", with the limit and the remedy.
+ * Gives @text, of @size bytes.
+ */
+#define URING_TEXT_MAX 192
+const char *uring_explain(int r, char *text, size_t size);
 
-/* @depth reads at most are in flight. -ENOMEM, -EOPNOTSUPP and io_uring_setup(2)'s. */
+/* @depth reads at most are in flight. -ENOMEM, -ENOSYS and io_uring_setup(2)'s. */
 int uring_open(uint32_t depth, struct uring **ret_ring);
 /* Waits for what is in flight. NULL is allowed. */
 void uring_close(struct uring *ring);
