@@ -189,6 +189,7 @@ struct sys_table sys_table = {
 	.dup3 = dup3,
 	.fcntl = real_fcntl,
 	.fstat = fstat,
+	.statx = statx,
 	.fstatfs = fstatfs,
 	.getrusage = real_getrusage,
 	.lseek = lseek,
@@ -373,6 +374,12 @@ int sys_fstat(int fd, struct stat *ret_stat)
 	if (!r)
 		*ret_stat = st;
 	return r;
+}
+
+int sys_fstatx(int fd, uint32_t mask, struct statx *ret_statx)
+{
+	return (int)RETRY(
+		sys_table.statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, mask, ret_statx));
 }
 
 int sys_fstatfs(int fd, struct statfs *ret_statfs)

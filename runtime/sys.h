@@ -44,6 +44,8 @@ struct sys_table {
 	int (*dup3)(int fd, int to, int flags);
 	int (*fcntl)(int fd, int command, long argument);
 	int (*fstat)(int fd, struct stat *ret_stat);
+	int (*statx)(int fd, const char *path, int flags, unsigned int mask,
+		     struct statx *ret_statx);
 	int (*fstatfs)(int fd, struct statfs *ret_statfs);
 	int (*getrusage)(int who, struct rusage *ret_usage);
 	off_t (*lseek)(int fd, off_t offset, int whence);
@@ -106,6 +108,8 @@ int sys_dup(int fd);    /* fd, O_CLOEXEC */
 int sys_dup_to(int fd, int to);
 int sys_fcntl(int fd, int command, long argument);
 int sys_fstat(int fd, struct stat *ret_stat);
+/* Of an open file, as the kernel has it by now: no server is asked. */
+int sys_fstatx(int fd, uint32_t mask, struct statx *ret_statx);
 int sys_fstatfs(int fd, struct statfs *ret_statfs);
 int sys_getrusage(int who, struct rusage *ret_usage);
 int64_t sys_lseek(int fd, int64_t offset, int whence); /* the new offset */

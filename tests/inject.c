@@ -250,6 +250,9 @@ HOOK(int, open, EMFILE, (const char *path, int flags, mode_t mode), (path, flags
 HOOK(int, mseal, EPERM, (void *address, size_t length), (address, length))
 HOOK(int, dup3, EMFILE, (int fd, int to, int flags), (fd, to, flags))
 HOOK(int, fstat, EIO, (int fd, struct stat *ret_stat), (fd, ret_stat))
+HOOK(int, statx, EIO,
+     (int fd, const char *path, int flags, unsigned int mask, struct statx *ret_statx),
+     (fd, path, flags, mask, ret_statx))
 HOOK(int, fstatfs, EIO, (int fd, struct statfs *ret_statfs), (fd, ret_statfs))
 HOOK(int, getrusage, EINVAL, (int who, struct rusage *ret_usage), (who, ret_usage))
 HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
@@ -325,6 +328,7 @@ void inject_install(void)
 		.dup3 = hook_dup3,
 		.fcntl = hook_fcntl,
 		.fstat = hook_fstat,
+		.statx = hook_statx,
 		.fstatfs = hook_fstatfs,
 		.getrusage = hook_getrusage,
 		.lseek = hook_lseek,

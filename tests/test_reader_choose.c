@@ -21,7 +21,7 @@ static struct reader_facts facts_of(uint64_t size)
 		.fs = "ext4",
 		.mappable = true,
 		.guarded = true,
-		.direct = true,
+		.direct = PAGE,
 		.page = PAGE,
 	};
 }
@@ -91,9 +91,15 @@ static void test_refused(void)
 	wish.policy = HM_POLICY_DIRECT;
 	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
 	facts.uring = 0;
-	facts.direct = false;
+	facts.direct = 0;
 	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
 	CHECK(strstr(hm_errmsg(), "O_DIRECT") != NULL);
+	facts.direct = 12288;
+	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
+	CHECK(strstr(hm_errmsg(), "multiples of 12288 bytes") != NULL);
+	facts.direct = MIB(2);
+	CHECK_ERROR(-EOPNOTSUPP, reader_choose(&facts, &wish, &choice));
+	CHECK(strstr(hm_errmsg(), "2097152") && strstr(hm_errmsg(), "up to 1048576"));
 	wish = (struct reader_wish){ .budget = 100 };
 	CHECK_ERROR(-ENOBUFS, reader_choose(&facts, &wish, &choice));
 	CHECK(strstr(hm_errmsg(), "100 bytes") && strstr(hm_errmsg(), "20480"));
@@ -193,6 +199,58 @@ static void test_pieces(void)
 	CHECK_ERROR(-ENOBUFS, reader_choose(&facts, &wish, &choice));
 }
 
+/* O_DIRECT's unit: windows and reads are multiples of it, and what aligning takes is paid. */
+static void check_unit(const struct reader_facts *facts, uint32_t pattern, uint64_t budget)
+{
+	struct reader_wish wish = { .pattern = pattern, .policy = HM_POLICY_DIRECT };
+	struct reader_choice choice;
+	uint64_t memory;
+	int r;
+
+	wish.budget = budget;
+	wish.window = budget % 3 * 5000;
+	r = reader_choose(facts, &wish, &choice);
+	if (r) {
+		/* No more than the least of it and what aligning takes is asked for. */
+		CHECK_EQUAL(r, -ENOBUFS);
+		CHECK(budget && budget < reader_mapped_cost(2 * facts->direct + KIB(16), PAGE));
+		return;
+	}
+	CHECK_EQUAL(choice.unit, facts->direct);
+	CHECK_EQUAL(choice.read % choice.unit, 0);
+	CHECK(choice.read && choice.ahead <= 64);
+	memory = choice.ahead * choice.read;
+	if (pattern == HM_PATTERN_SEQUENTIAL) {
+		CHECK_EQUAL(choice.window % choice.unit, 0);
+		CHECK_EQUAL(choice.window % PAGE, 0);
+		CHECK(choice.read <= choice.window);
+		memory = (choice.ahead + 1) * choice.window;
+	}
+	memory = reader_read_memory(&choice, memory, PAGE);
+	CHECK(reader_mapped_cost(memory, PAGE) <= choice.budget);
+	CHECK(!budget || choice.budget == budget);
+	CHECK(strstr(choice.why, "in multiples of ") != NULL);
+}
+
+static void test_units(void)
+{
+	static const uint64_t sizes[] = { 0, 1, MIB(3) + 5, GIB(4) };
+	struct reader_facts facts;
+	uint64_t unit, budget;
+	uint32_t pattern;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		for (unit = 1; unit <= MIB(1); unit *= 2)
+			for (pattern = 0; pattern < 2; pattern++) {
+				facts = facts_of(sizes[i]);
+				facts.direct = unit;
+				check_unit(&facts, pattern, 0);
+				for (budget = PAGE; budget < MIB(64); budget += budget / 3 + 1)
+					check_unit(&facts, pattern, budget);
+			}
+}
+
 /* In the least budget a block fits wherever it is, with pages of any size. */
 static void test_account(void)
 {
@@ -255,15 +313,11 @@ static void test_file_systems(void)
 }
 
 static const struct test tests[] = {
-	{ "table", test_table, 10, 0 },
-	{ "refused", test_refused, 10, 0 },
-	{ "windows", test_windows, 10, 0 },
-	{ "budgets", test_budgets, 20, 0 },
-	{ "random", test_pieces, 10, 0 },
-	{ "account", test_account, 10, 0 },
-	{ "ahead", test_ahead, 10, 0 },
-	{ "fs", test_file_systems, 10, 0 },
-	{ NULL, NULL, 0, 0 },
+	{ "table", test_table, 10, 0 },     { "refused", test_refused, 10, 0 },
+	{ "windows", test_windows, 10, 0 }, { "budgets", test_budgets, 20, 0 },
+	{ "random", test_pieces, 10, 0 },   { "units", test_units, 10, 0 },
+	{ "account", test_account, 10, 0 }, { "ahead", test_ahead, 10, 0 },
+	{ "fs", test_file_systems, 10, 0 }, { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -42,7 +42,11 @@ enum hm_policy {
 	HM_POLICY_POPULATE = 4, /* mapped: reading begins ahead, and pages are brought in */
 	HM_POLICY_READ = 5,     /* pread(2) into memory of the reader's own */
 	HM_POLICY_URING = 6,    /* io_uring, many reads in flight */
-	HM_POLICY_DIRECT = 7,   /* the same with O_DIRECT, past the page cache */
+	/*
+	 * The same with O_DIRECT, past the page cache: by the multiples that the kernel
+	 * reports for the file (Linux 6.1 and later), which may be none at all, or of 4096.
+	 */
+	HM_POLICY_DIRECT = 7,
 };
 
 /* hm_reader_desc.flags */
@@ -102,13 +106,13 @@ struct hm_reader_info {
  * The range is the whole file, as by hm_reader_range(reader, 0, 0, pattern, policy).
  * Reading begins with the first hm_reader_next() or hm_reader_announce().
  *
- * A window is rounded up to whole pages, and made smaller where the budget asks for it, or
- * the file has less.
+ * A window is rounded up to whole pages, or O_DIRECT's multiples, and made smaller where the
+ * budget asks for it, or the file has less.
  *
  * Errors: -ENOENT, -EACCES and their like, of open(2); -EISDIR; -EINVAL no regular file
  * (the text says what it is), an unknown pattern, policy or flag; -ENOBUFS the budget is
  * less than the least window and what goes with it (the text says how much that is);
- * -EOPNOTSUPP the policy can't be had: no map of this file, no O_DIRECT, or no io_uring
+ * -EOPNOTSUPP the policy can't be had: no map of this file, no O_DIRECT for it, or no io_uring
  * here (the text says which); of HM_POLICY_URING and _DIRECT -EMFILE, -ENFILE and -ENOMEM,
  * there is io_uring, and no room for a ring (the text says which limit to raise);
  * HM_POLICY_AUTO reads without it then, and its `why` says so; -E2BIG.

@@ -39,6 +39,8 @@
 #define READ_PIECE KIB(256)
 #define READ_PIECE_LEAST KIB(16)
 #define IN_FLIGHT 64
+/* Of O_DIRECT: a read of a window is a whole number of them. */
+#define UNIT_MOST READ_WINDOW
 
 uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page)
 {
@@ -131,8 +133,28 @@ static int refuse_uring(int r, uint32_t policy)
 		       hm_policy_name(policy), uring_explain(r, text, sizeof(text)));
 }
 
+static int check_direct(const struct reader_facts *facts)
+{
+	uint64_t unit = facts->direct;
+
+	if (!unit)
+		return err_set(-EOPNOTSUPP,
+			       "policy \"direct\": the file system, %s, has no O_DIRECT for "
+			       "this file: \"uring\" reads by the page cache",
+			       facts->fs);
+	if (unit > UNIT_MOST || unit & (unit - 1))
+		return err_set(-EOPNOTSUPP,
+			       "policy \"direct\": O_DIRECT on %s is by multiples of %" PRIu64
+			       " bytes for this file, here by powers of two up to %" PRIu64
+			       ": \"uring\" reads by the page cache",
+			       facts->fs, unit, (uint64_t)UNIT_MOST);
+	return 0;
+}
+
 static int check_policy(const struct reader_facts *facts, uint32_t policy)
 {
+	int r;
+
 	if (facts->several && policy != HM_POLICY_READ)
 		return err_set(-EOPNOTSUPP,
 			       "policy \"%s\" is for one file, and there are several: \"read\" "
@@ -151,11 +173,9 @@ static int check_policy(const struct reader_facts *facts, uint32_t policy)
 				       hm_policy_name(policy), facts->fs);
 		return 0;
 	case HM_POLICY_DIRECT:
-		if (!facts->direct)
-			return err_set(-EOPNOTSUPP,
-				       "policy \"direct\": the file system, %s, has no "
-				       "O_DIRECT: \"uring\" reads by the page cache",
-				       facts->fs);
+		r = check_direct(facts);
+		if (r)
+			return r;
 		/* fall through */
 	case HM_POLICY_URING:
 		return facts->uring ? refuse_uring(facts->uring, policy) : 0;
@@ -174,13 +194,13 @@ static int refuse_budget(const struct reader_wish *wish, uint64_t least, const c
 		       wish->budget, what, least);
 }
 
-/* As asked for, but no larger than @most, in whole pages; @chosen where it was not. */
-static uint64_t window_of(const struct reader_facts *facts, const struct reader_wish *wish,
-			  uint64_t chosen, uint64_t most)
+/* As asked for, but no larger than @most, in whole @grains; @chosen where it was not. */
+static uint64_t window_of(const struct reader_wish *wish, uint64_t chosen, uint64_t most,
+			  uint64_t grain)
 {
 	uint64_t window = wish->window ? min_u64(wish->window, max_u64(most, 1)) : chosen;
 
-	return round_up(min_u64(window, WINDOW_MOST), facts->page);
+	return round_up(min_u64(window, WINDOW_MOST), grain);
 }
 
 /* Windows that are mapped, one at a time. */
@@ -193,7 +213,8 @@ static int size_mapped(const struct reader_facts *facts, const struct reader_wis
 	if (!most || (wish->budget && wish->budget < least))
 		return refuse_budget(wish, least, "a mapped page and its tables");
 	choice->mapped = true;
-	choice->window = min_u64(window_of(facts, wish, WINDOW_MAPPED, facts->size), most);
+	choice->window =
+		min_u64(window_of(wish, WINDOW_MAPPED, facts->size, facts->page), most);
 	/* A window in whole tables is mapped by fewer of them. */
 	if (!wish->window && choice->window > MIB(2))
 		choice->window = round_down(choice->window, MIB(2));
@@ -212,25 +233,57 @@ static int size_read(const struct reader_facts *facts, const struct reader_wish 
 {
 	bool queued = choice->policy != HM_POLICY_READ;
 	uint32_t n = queued ? QUEUED_WINDOWS : 1;
-	uint64_t chosen = queued ? WINDOW_QUEUED : WINDOW_READ, window, most, tables;
+	uint64_t chosen = queued ? WINDOW_QUEUED : WINDOW_READ, window, most;
+	uint64_t grain = max_u64(facts->page, choice->unit);
+	uint64_t least = reader_read_memory(choice, grain, facts->page);
 
 	chosen = min_u64(chosen, max_u64(facts->length, 1));
-	window = window_of(facts, wish, chosen, facts->length);
+	window = window_of(wish, chosen, facts->length, grain);
 	if (wish->budget) {
 		/* Such memory has tables, too. */
 		most = mapped_within(wish->budget, facts->page);
-		while (n > 1 && most / n < facts->page)
+		if (most < least)
+			return refuse_budget(wish, reader_mapped_cost(least, facts->page),
+					     "a page, or O_DIRECT's unit, to read into");
+		most -= least - grain;
+		while (n > 1 && most / n < grain)
 			n--;
-		if (most < facts->page)
-			return refuse_budget(wish, reader_mapped_cost(facts->page, facts->page),
-					     "a page to read into");
-		window = min_u64(window, round_down(most / n, facts->page));
+		window = min_u64(window, round_down(most / n, grain));
 	}
-	tables = reader_mapped_cost(window * n, facts->page);
 	choice->window = window;
 	choice->ahead = n - 1;
 	choice->read = min_u64(READ_WINDOW, window);
-	choice->budget = wish->budget ? wish->budget : tables;
+	choice->budget = wish->budget;
+	if (!choice->budget)
+		choice->budget = reader_mapped_cost(
+			reader_read_memory(choice, window * n, facts->page), facts->page);
+	return 0;
+}
+
+/* What places for @n reads of @bytes take. */
+static uint64_t bounces(const struct reader_facts *facts, const struct reader_choice *choice,
+			uint64_t n, uint64_t bytes)
+{
+	return reader_mapped_cost(reader_read_memory(choice, n * bytes, facts->page),
+				  facts->page);
+}
+
+/* Each read in flight has a place to land in. */
+static int size_bounces(const struct reader_facts *facts, const struct reader_wish *wish,
+			struct reader_choice *choice)
+{
+	uint64_t least = max_u64(READ_PIECE_LEAST, choice->unit);
+
+	choice->read = max_u64(READ_PIECE, choice->unit);
+	while (choice->ahead > 1 &&
+	       bounces(facts, choice, choice->ahead, least) > choice->budget)
+		choice->ahead /= 2;
+	while (choice->read > least &&
+	       bounces(facts, choice, choice->ahead, choice->read) > choice->budget)
+		choice->read /= 2;
+	if (choice->budget < bounces(facts, choice, 1, least))
+		return refuse_budget(wish, bounces(facts, choice, 1, least),
+				     "a piece to be read past the page cache");
 	return 0;
 }
 
@@ -254,19 +307,7 @@ static int size_random(const struct reader_facts *facts, const struct reader_wis
 						reader_mapped_cost(facts->size, facts->page)),
 					least) :
 				reader_mapped_cost(IN_FLIGHT * READ_PIECE, facts->page);
-	if (choice->policy != HM_POLICY_DIRECT)
-		return 0;
-	/* Each read in flight has a place to land in. */
-	while (choice->ahead > 1 && reader_mapped_cost(choice->ahead * READ_PIECE_LEAST,
-						       facts->page) > choice->budget)
-		choice->ahead /= 2;
-	while (choice->read > READ_PIECE_LEAST &&
-	       reader_mapped_cost(choice->ahead * choice->read, facts->page) > choice->budget)
-		choice->read /= 2;
-	least = reader_mapped_cost(READ_PIECE_LEAST, facts->page);
-	if (choice->budget < least)
-		return refuse_budget(wish, least, "a piece to be read past the page cache");
-	return 0;
+	return choice->policy == HM_POLICY_DIRECT ? size_bounces(facts, wish, choice) : 0;
 }
 
 /* ---- why ---- */
@@ -275,12 +316,15 @@ static void explain(const struct reader_facts *facts, const struct reader_wish *
 		    const char *reason, struct reader_choice *choice)
 {
 	char size[16], ram[16], ahead[16], window[16], budget[16], resident[48], how[96] = "";
-	char without[URING_TEXT_MAX + 32] = "", text[URING_TEXT_MAX];
+	char unit[48] = "", without[URING_TEXT_MAX + 32] = "", text[URING_TEXT_MAX];
 
 	if (choice->policy == HM_POLICY_AHEAD && choice->mapped)
 		snprintf(how, sizeof(how), ", %s",
 			 choice->begins ? "by MADV_WILLNEED" :
 					  "by the kernel's own read-ahead");
+	if (choice->policy == HM_POLICY_DIRECT)
+		snprintf(unit, sizeof(unit), " in multiples of %" PRIu64 " bytes",
+			 choice->unit);
 	if (wish->pattern == HM_PATTERN_RANDOM)
 		snprintf(how, sizeof(how), ", %s%s",
 			 choice->copied_from_map           ? "copied out of a map" :
@@ -295,9 +339,9 @@ static void explain(const struct reader_facts *facts, const struct reader_wish *
 		snprintf(without, sizeof(without), ", and io_uring can't be had, %s",
 			 uring_explain(facts->uring, text, sizeof(text)));
 	snprintf(choice->why, sizeof(choice->why),
-		 "%s%s, because %s%s: %s on %s, %s, read-ahead %s, memory %s; windows of %s, "
+		 "%s%s%s, because %s%s: %s on %s, %s, read-ahead %s, memory %s; windows of %s, "
 		 "budget %s",
-		 hm_policy_name(choice->policy), how, reason, without,
+		 hm_policy_name(choice->policy), unit, how, reason, without,
 		 format_bytes(facts->size, size, sizeof(size)), facts->fs,
 		 of_resident(facts, resident, sizeof(resident)),
 		 facts->read_ahead ? format_bytes(facts->read_ahead, ahead, sizeof(ahead)) :
@@ -319,6 +363,7 @@ int reader_choose(const struct reader_facts *facts, const struct reader_wish *wi
 	r = check_policy(facts, choice.policy);
 	if (r)
 		return r;
+	choice.unit = choice.policy == HM_POLICY_DIRECT ? facts->direct : 1;
 	if (wish->pattern == HM_PATTERN_RANDOM)
 		r = size_random(facts, wish, &choice);
 	else if (choice.policy <= HM_POLICY_POPULATE)

@@ -22,15 +22,15 @@ struct reader_facts {
 	uint64_t length;     /* of the range */
 	uint64_t ram;        /* that the process may have */
 	uint64_t read_ahead; /* of the device; 0: it does not say */
-	uint32_t resident;   /* per cent of a sample; or RESIDENT_UNKNOWN */
-	uint32_t fs_flags;   /* FS_* */
-	const char *fs;      /* name of the file system */
-	bool mappable;       /* MAP_SHARED, or MAP_PRIVATE */
+	uint64_t direct; /* O_DIRECT's offsets, lengths, addresses: multiples of it; 0: none */
+	uint32_t resident; /* per cent of a sample; or RESIDENT_UNKNOWN */
+	uint32_t fs_flags; /* FS_* */
+	const char *fs;    /* name of the file system */
+	bool mappable;     /* MAP_SHARED, or MAP_PRIVATE */
 	bool private_map;
 	bool several; /* files: nothing of them is mapped, or in flight */
 	bool guarded; /* the handler is installed: copies out of a map, if there is one, are safe */
-	int uring;   /* 0: io_uring can be had; or why not, a negative errno */
-	bool direct; /* O_DIRECT can be had */
+	int uring; /* 0: io_uring can be had; or why not, a negative errno */
 	uint64_t page;
 };
 
@@ -50,6 +50,7 @@ struct reader_choice {
 	uint64_t window; /* whole pages */
 	uint64_t budget;
 	uint64_t read; /* of one read, of URING and DIRECT */
+	uint64_t unit; /* offsets, lengths and addresses of reads are multiples of it */
 	bool mapped;   /* next() gives maps */
 	bool begins;   /* and has the kernel begin to read what comes after them */
 	bool copied_from_map;
@@ -62,6 +63,13 @@ struct reader_choice {
  */
 int reader_choose(const struct reader_facts *facts, const struct reader_wish *wish,
 		  struct reader_choice *ret_choice);
+
+/* Memory for reads of @bytes in all: that it begins at a multiple of the unit, too. */
+static inline uint64_t reader_read_memory(const struct reader_choice *choice, uint64_t bytes,
+					  uint64_t page)
+{
+	return bytes + (choice->unit > page ? choice->unit - page : 0);
+}
 
 /* Memory that @bytes of a mapped file take when all of them are touched, tables included. */
 uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page);

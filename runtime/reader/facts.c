@@ -68,6 +68,12 @@ uint64_t facts_ram(void)
 
 /* ---- the device ---- */
 
+/*
+ * Where the kernel does not say what O_DIRECT's offsets, lengths and addresses are to be
+ * multiples of: Linux before 6.1, and file systems that don't report it.
+ */
+#define DIRECT_UNIT 4096
+
 static uint64_t read_ahead_of(dev_t device)
 {
 	char path[64];
@@ -89,6 +95,23 @@ static bool has_direct(int fd)
 		return false;
 	sys_close(other);
 	return true;
+}
+
+/*
+ * One multiple for offsets, lengths and addresses, the larger of the two that there are. A
+ * file may have none though it can be opened so [statx(2), stx_dio_mem_align].
+ */
+static uint64_t direct_unit(int fd)
+{
+	struct statx statx;
+
+	if (!has_direct(fd))
+		return 0;
+	if (sys_fstatx(fd, STATX_DIOALIGN, &statx) || !(statx.stx_mask & STATX_DIOALIGN))
+		return DIRECT_UNIT;
+	if (!statx.stx_dio_mem_align || !statx.stx_dio_offset_align)
+		return 0;
+	return max_u64(statx.stx_dio_mem_align, statx.stx_dio_offset_align);
 }
 
 /* ---- residency ---- */
@@ -164,7 +187,7 @@ void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_
 		.fs = "an unknown file system",
 		.mappable = whole || !st->st_size,
 		.guarded = handler_flags() != HANDLER_NONE && !handler_unchained(),
-		.direct = has_direct(fd),
+		.direct = direct_unit(fd),
 		.page = page_size(),
 	};
 	if (whole) {

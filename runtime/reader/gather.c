@@ -255,7 +255,7 @@ static int begin_bounce(struct phase *phase)
 {
 	if (phase->bounce)
 		return 0;
-	return reader_memory(phase->choice.ahead * phase->choice.read, &phase->bounce);
+	return reader_memory(phase, phase->choice.ahead * phase->choice.read, &phase->bounce);
 }
 
 /* One read, of a piece or a part of it, is put in. */
@@ -267,7 +267,7 @@ static int begin_read(struct hm_reader *reader, struct uring_group *group, uint6
 		.fd = phase_fd(reader),
 		.to = out,
 		.offset = offset,
-		.unit = 1,
+		.unit = (uint32_t)phase->choice.unit,
 		.group = group,
 	};
 	uint32_t slot;
@@ -277,17 +277,15 @@ static int begin_read(struct hm_reader *reader, struct uring_group *group, uint6
 	if (r)
 		return r;
 	if (phase->bounce) {
-		read.unit = DIRECT_BLOCK;
-		read.offset = round_down(offset, DIRECT_BLOCK);
+		read.offset = round_down(offset, read.unit);
 		read.skip = (uint32_t)(offset - read.offset);
-		read.to = phase->bounce->address + slot * phase->choice.read;
+		read.to = reader_place(phase, phase->bounce) + slot * phase->choice.read;
 		read.copy_to = out;
 		read.own = true;
 	}
 	*ret_bytes = min_u64(bytes, phase->choice.read - read.skip);
 	read.wanted = read.skip + (uint32_t)*ret_bytes;
-	read.length = phase->bounce ? (uint32_t)round_up(read.wanted, DIRECT_BLOCK) :
-				      read.wanted;
+	read.length = (uint32_t)round_up(read.wanted, read.unit);
 	uring_read(phase->ring, slot, &read);
 	return 0;
 }

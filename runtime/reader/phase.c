@@ -99,12 +99,12 @@ void reader_announce(struct hm_reader *reader, uint64_t offset, uint64_t length)
 			    POSIX_FADV_WILLNEED);
 }
 
-int reader_memory(uint64_t bytes, struct hm_map **ret_map)
+int reader_memory(const struct phase *phase, uint64_t bytes, struct hm_map **ret_map)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.flags = HM_BUFFER_PRIVATE,
-		.size = bytes,
+		.size = reader_read_memory(&phase->choice, bytes, page_size()),
 		.name = "reader",
 	};
 	struct hm_device *device;

@@ -13,9 +13,6 @@
 #include "files.h"
 #include "uring.h"
 
-/* O_DIRECT wants offsets, lengths and addresses in whole blocks of the device. */
-#define DIRECT_BLOCK 4096
-
 /* Windows that are read into memory of the reader's own, one slot each. */
 #define STREAM_SLOTS 4
 
@@ -101,8 +98,13 @@ int reader_read_fd(int fd, void *to, uint64_t length, uint64_t offset);
 void reader_announce(struct hm_reader *reader, uint64_t offset, uint64_t length);
 /* They leave the page cache, if that was asked for. */
 void reader_drop(struct hm_reader *reader, uint64_t offset, uint64_t length);
-/* Anonymous memory as a map of "host". */
-int reader_memory(uint64_t bytes, struct hm_map **ret_map);
+/* Anonymous memory for reads of the phase, as a map of "host". */
+int reader_memory(const struct phase *phase, uint64_t bytes, struct hm_map **ret_map);
+/* Where in it reads may begin to go: O_DIRECT's unit may be more than a page. */
+static inline char *reader_place(const struct phase *phase, const struct hm_map *memory)
+{
+	return (char *)round_up((uintptr_t)memory->address, phase->choice.unit);
+}
 
 /* ---- files.c ---- */
 

@@ -19,7 +19,7 @@ static int begin_memory(struct phase *phase)
 	stream->n = phase->choice.ahead + 1;
 	stream->slot_size = phase->choice.window;
 	stream->begun = phase->position;
-	return reader_memory(stream->n * stream->slot_size, &stream->memory);
+	return reader_memory(phase, stream->n * stream->slot_size, &stream->memory);
 }
 
 void stream_end(struct phase *phase)
@@ -40,9 +40,9 @@ static uint64_t window_at(const struct phase *phase, uint64_t at)
 	return min_u64(size - at % size, phase->end - at);
 }
 
-static char *slot_address(const struct stream *stream, uint32_t slot)
+static char *slot_address(const struct phase *phase, uint32_t slot)
 {
-	return stream->memory->address + slot * stream->slot_size;
+	return reader_place(phase, phase->stream.memory) + slot * phase->stream.slot_size;
 }
 
 /* ---- pread(2) ---- */
@@ -60,7 +60,7 @@ static int read_window(struct hm_reader *reader, uint64_t at, uint64_t bytes)
 		reader_announce(reader, phase->announced, until - phase->announced);
 		phase->announced = until;
 	}
-	r = reader_pread(reader, slot_address(&phase->stream, 0), bytes, at);
+	r = reader_pread(reader, slot_address(phase, 0), bytes, at);
 	if (!r)
 		reader_drop(reader, at, bytes);
 	return r;
@@ -75,7 +75,7 @@ static int begin_window(struct hm_reader *reader)
 	struct stream *stream = &phase->stream;
 	uint32_t number = (stream->first + stream->n_begun) % stream->n, free;
 	struct stream_slot *slot = &stream->slot[number];
-	uint64_t unit = phase->direct_fd >= 0 ? DIRECT_BLOCK : 1, at, from, to;
+	uint64_t unit = phase->choice.unit, at, from, to;
 	int r;
 
 	*slot = (struct stream_slot){
@@ -88,7 +88,7 @@ static int begin_window(struct hm_reader *reader)
 		struct uring_read read = {
 			.fd = phase_fd(reader),
 			/* A window's bytes are where its size's multiples begin. */
-			.to = slot_address(stream, number) + at % phase->choice.window,
+			.to = slot_address(phase, number) + at % phase->choice.window,
 			.offset = at,
 			.wanted = (uint32_t)min_u64(phase->choice.read, to - at),
 			.unit = (uint32_t)unit,
@@ -180,7 +180,7 @@ int stream_next(struct hm_reader *reader, const void **ret_data, uint64_t *ret_b
 		return r;
 	if (queued)
 		inside = phase->position % phase->choice.window;
-	*ret_data = slot_address(&phase->stream, slot) + inside;
+	*ret_data = slot_address(phase, slot) + inside;
 	*ret_bytes = bytes;
 	return 0;
 }
