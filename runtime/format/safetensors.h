@@ -110,7 +110,8 @@ void safetensors_index_free(struct weight_map *map);
 /* A slice, as runs of bytes in the file that are @stride apart. */
 struct selection {
 	const struct tensor *tensor;
-	struct hm_map *map;                 /* of its file */
+	const char *path;                   /* of its file */
+	struct hm_map *map;                 /* of all of that */
 	uint64_t shape[HM_TENSOR_RANK_MAX]; /* of the slice */
 	uint64_t offset;                    /* of the first byte, in the file */
 	uint64_t bytes;                     /* of all runs */

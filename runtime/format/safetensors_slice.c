@@ -111,6 +111,7 @@ int safetensors_select(struct hm_safetensors *safetensors, uint64_t index,
 	if (r)
 		return r;
 	ret_selection->tensor = tensor;
+	ret_selection->path = safetensors->shard[tensor->shard].path;
 	ret_selection->map = safetensors->shard[tensor->shard].map;
 	for (i = 0; i < tensor->rank; i++) {
 		ret_selection->shape[i] = i < n_slices ? slices[i].end - slices[i].begin :
@@ -196,5 +197,5 @@ int safetensors_copy(const struct selection *selection, void *to)
 			break;
 	}
 	free(window.bytes);
-	return r;
+	return r ? err_prefix(r, "%s", selection->path) : 0;
 }

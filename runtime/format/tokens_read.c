@@ -225,20 +225,22 @@ static void take_blocks(struct job *job)
 
 /* ---- guarded ---- */
 
-/* Of a file: as read(2) would have told it. */
+/* Of a file, with its path; its end as read(2) would have told it. */
 static int explain_fault(const struct hm_tokens *tokens, const struct hm_guard *guard, int r)
 {
-	uint32_t i;
+	const struct token_shard *shard = tokens->shard, *end = shard + tokens->n_shard;
 
-	if (guard->fault.cause != HM_FAULT_END)
+	while (shard < end && !(shard->map && guard->base == shard->map->address))
+		shard++;
+	/* Where the tokens were to go. */
+	if (shard == end)
 		return r;
-	for (i = 0; i < tokens->n_shard; i++)
-		if (tokens->shard[i].map && guard->base == tokens->shard[i].map->address)
-			return err_set(-ENODATA,
-				       "%s: the file ends before byte %" PRIu64
-				       ": it was cut off while it was in use",
-				       tokens->shard[i].path, guard->fault.offset);
-	return r;
+	if (guard->fault.cause != HM_FAULT_END)
+		return err_prefix(r, "%s", shard->path);
+	return err_set(-ENODATA,
+		       "%s: the file ends before byte %" PRIu64
+		       ": it was cut off while it was in use",
+		       shard->path, guard->fault.offset);
 }
 
 /*
