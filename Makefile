@@ -69,6 +69,8 @@ have_sdt := $(wildcard /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h)
 # For readers that have many reads in flight (runtime/reader/uring.c), and for tests.
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
 lib_packages += $(have_liburing)
+# For a file system of the tests' own (tests/serve).
+have_fuse3 := $(shell $(PKG_CONFIG) --exists fuse3 2>/dev/null && echo fuse3)
 
 packages := $(lib_packages) $(tool_packages) $(test_packages)
 # In two goes: who only builds need not have what the tests need.
@@ -94,6 +96,7 @@ preload_sources := $(wildcard tests/preload_*.c)
 fake_sources := $(wildcard tests/fake_drm/*.c)
 hammer_sources := $(wildcard tests/hammer/*.c)
 page_sources := $(wildcard tests/page/*.c)
+serve_sources := $(if $(have_fuse3),$(wildcard tests/serve/*.c))
 # What is left in tests/ is for the test programs to share.
 support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) \
 	$(preload_sources),$(wildcard tests/*.c))
@@ -117,14 +120,16 @@ example_objects := $(example_sources:%.c=$(O)/%.o)
 fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
 hammer_objects := $(hammer_sources:%.c=$(O)/%.o)
 page_objects := $(page_sources:%.c=$(O)/%.o)
+serve_objects := $(serve_sources:%.c=$(O)/%.o)
 objects := $(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects) $(tool_objects) $(support_objects) $(test_objects) \
 	$(icd_objects) $(preload_objects) $(fake_objects) $(hammer_objects) $(page_objects) \
-	$(example_objects)
+	$(serve_objects) $(example_objects)
 
 libs := $(O)/libhetmap.a $(O)/libhetmap.so
 tests := $(test_sources:%.c=$(O)/%) $(if $(icd_sources),$(O)/tests/stub_icd.so) \
 	$(preload_sources:%.c=$(O)/%.so) $(O)/tests/fake_drm.so $(O)/tests/hammer_hetsim \
-	$(O)/tests/page_data $(O)/libhetmap-noprobes.so
+	$(O)/tests/page_data $(if $(serve_sources),$(O)/tests/serve_faults) \
+	$(O)/libhetmap-noprobes.so
 examples := $(example_sources:%.c=$(O)/%)
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) ## library, command, examples
@@ -167,6 +172,9 @@ endif
 
 # It comes before a sanitizer's own library, which is not ready then.
 $(fake_objects) $(O)/tests/fake_drm.so: private kind_flags =
+# A server is no part of what is tested, and answers as fast as it can.
+$(serve_objects) $(O)/tests/serve_faults: private kind_flags =
+$(serve_objects): flags_for = $(shell $(PKG_CONFIG) --cflags $(have_fuse3))
 
 $(O)/%.o: %.c $(O)/config.h $(O)/flags
 	@mkdir -p $(@D)
@@ -264,6 +272,10 @@ $(O)/tests/hammer_hetsim: $(hammer_objects) $(O)/runtime.a
 $(O)/tests/page_data: $(page_objects) $(O)/tools/perf/page.o
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(tool_packages))
+
+$(O)/tests/serve_faults: $(serve_objects)
+	$(say) LD $@
+	$(Q)$(link) -o $@ $^ $(call libs_of,$(have_fuse3))
 
 # ---- running ----
 

@@ -58,7 +58,7 @@ int harness_main(int argc, char **argv, const char *suite, const struct test *te
 
 /*
  * Says that this test can't be done here; then return from it.
- * Classes: vm kernel opencl network sanitizer browser perf bpftrace.
+ * Classes: vm kernel opencl network sanitizer browser perf numa bpftrace numpy fuse.
  */
 void test_skip(const char *skip_class, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

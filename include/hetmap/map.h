@@ -243,8 +243,12 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  *
  * Nothing to do, and 0, for memory without storage.
  *
+ * The kernel tells of bytes that could not be written back once, and takes them for written
+ * then: they are in the map, as long as there is room for them, and a further call is 0 and
+ * writes nothing of them. After -EIO, -ENOSPC and -EDQUOT store them again, and sync again.
+ *
  * Errors: -EIO, -ENOSPC, -EDQUOT from the file system; -EINVAL; -ERANGE.
- * Source: msync(2).
+ * Source: msync(2); fsync(2), on errors of write-back.
  */
 HM_API int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags);
 

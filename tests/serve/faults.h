@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* What tests tell the server of a file system that fails, in memory that both have. */
+#ifndef HETMAP_TESTS_SERVE_FAULTS_H
+#define HETMAP_TESTS_SERVE_FAULTS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct serve_faults {
+	char name[32];             /* of the file that fails; the others do not */
+	_Atomic uint64_t bad_from; /* reads that touch a byte from there ... */
+	_Atomic uint64_t bad_to;   /* ... to before this one fail */
+	_Atomic int read_error;    /* with this errno; 0: they don't */
+	_Atomic int write_error;   /* and all writes with this one */
+	_Atomic uint64_t cut;      /* the file has no more bytes than that */
+	_Atomic uint32_t short_to; /* a read gives so many bytes at most; 0: all */
+	_Atomic uint32_t slow_ms;  /* and takes so long */
+	_Atomic int direct_io;     /* who opens it from now on: without the page cache */
+	_Atomic uint64_t n_reads;  /* of it, and of its writes, since the start */
+	_Atomic uint64_t n_failed;
+	_Atomic uint64_t n_writes;
+};
+
+#endif
