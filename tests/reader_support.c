@@ -24,15 +24,23 @@ bool reader_is_data(const void *data, uint64_t offset, uint64_t bytes)
 	return true;
 }
 
+void reader_fill(void *data, uint64_t offset, uint64_t bytes)
+{
+	unsigned char *byte = data;
+	uint64_t i;
+
+	for (i = 0; i < bytes; i++)
+		byte[i] = byte_at(offset + i);
+}
+
 static void write_bytes(int fd, uint64_t at, uint64_t offset, uint64_t bytes)
 {
 	unsigned char block[65536];
-	uint64_t i, n;
+	uint64_t n;
 
 	for (; bytes; bytes -= n, offset += n, at += n) {
 		n = bytes < sizeof(block) ? bytes : sizeof(block);
-		for (i = 0; i < n; i++)
-			block[i] = byte_at(offset + i);
+		reader_fill(block, offset, n);
 		CHECK_FATAL(pwrite(fd, block, n, (off_t)at) == (ssize_t)n);
 	}
 }
@@ -174,4 +182,71 @@ void reader_gather(struct hm_reader *reader, uint64_t size, uint64_t *state)
 	}
 	CHECK_OK(hm_reader_gather(reader, NULL, 0, NULL));
 	CHECK_OK(hm_reader_announce(reader, NULL, 0));
+}
+
+uint64_t reader_held(void)
+{
+	return test_status_bytes("RssFile") + test_status_bytes("RssShmem") +
+	       test_status_bytes("VmPTE");
+}
+
+/* ---- places ---- */
+
+/* Few enough for a small file system to hold their blocks. */
+#define MARK_EVERY 4096
+
+static uint64_t place_offset(uint64_t i)
+{
+	return i * PLACE + i % PLACE;
+}
+
+static unsigned char place_byte(uint64_t i)
+{
+	return i % MARK_EVERY ? 0 : (unsigned char)(i / MARK_EVERY % 255 + 1);
+}
+
+char *reader_places(const char *folder, const char *name, uint64_t n)
+{
+	char *path = folder_path(folder, name);
+	unsigned char byte;
+	uint64_t i;
+	int fd;
+
+	file_sparse(folder, name, n * PLACE);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	for (i = 0; i < n; i += MARK_EVERY) {
+		byte = place_byte(i);
+		CHECK_FATAL(pwrite(fd, &byte, 1, (off_t)place_offset(i)) == 1);
+	}
+	close(fd);
+	return path;
+}
+
+uint64_t reader_check_places(struct hm_reader *reader, uint64_t first, uint64_t n)
+{
+	struct hm_piece pieces[PLACES_MOST] = { { 0 } };
+	unsigned char out[PLACES_MOST];
+	uint64_t i, wrong = 0, sum = 0;
+
+	CHECK_FATAL(n && n <= PLACES_MOST);
+	memset(out, 0xff, n);
+	for (i = 0; i < n; i++)
+		pieces[i] = (struct hm_piece){ place_offset(first + i), 1 };
+	CHECK_OK(hm_reader_gather(reader, pieces, n, out));
+	for (i = 0; i < n; i++) {
+		wrong += out[i] != place_byte(first + i);
+		sum += out[i];
+	}
+	CHECK_EQUAL(wrong, 0);
+	return sum;
+}
+
+uint64_t reader_sum_of_places(uint64_t n)
+{
+	uint64_t sum = 0, i;
+
+	for (i = 0; i < n; i += MARK_EVERY)
+		sum += place_byte(i);
+	return sum;
 }
