@@ -211,6 +211,7 @@ static void refused(void)
 static void doctor(void)
 {
 	struct outcome outcome;
+	char peer[300];
 
 	if (!have_clients())
 		return;
@@ -225,7 +226,25 @@ static void doctor(void)
 	CHECK_EQUAL(outcome.status, 3);
 	CHECK(strstr(outcome.out, "cannot be known from here"));
 	outcome_free(&outcome);
-	/* The same mount twice is one client. */
+	/* As if the second one were reached by ssh; "same" is the kernel, not the mount. */
+	snprintf(peer, sizeof(peer), "same:%s", client[1]);
+	command_run(
+		&(struct command){ .args = { "doctor", "--path", client[0], "--peer", peer },
+				   .env = { "HETMAP_SSH=tests/fake_ssh" } },
+		&outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, "did not show by itself"));
+	CHECK(strstr(outcome.out, "each map showed what was published"));
+	outcome_free(&outcome);
+	/* The same mount twice is one client, however it is reached. */
+	snprintf(peer, sizeof(peer), "same:%s", client[0]);
+	command_run(
+		&(struct command){ .args = { "doctor", "--path", client[0], "--peer", peer },
+				   .env = { "HETMAP_SSH=tests/fake_ssh" } },
+		&outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK(strstr(outcome.out, "both folders are one mount"));
+	outcome_free(&outcome);
 	command_run(&(struct command){ .args = { "doctor", "--path", client[0], "--peer",
 						 client[0] } },
 		    &outcome);

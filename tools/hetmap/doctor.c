@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "doctor_peer.h"
 #include "text.h"
 
 static const struct {
@@ -56,13 +57,15 @@ static const struct {
 	[DOCTOR_LIMIT] = { "limit", "1;31" },
 };
 
-enum { OPTION_PATH, OPTION_PEER, OPTION_JSON, OPTION_HELP };
+enum { OPTION_PATH, OPTION_PEER, OPTION_SERVE, OPTION_JSON, OPTION_HELP };
 
 static const struct option_row rows[] = {
 	[OPTION_PATH] = { 0, "path", "DIR",
 			  "says instead what DIR's file system means for maps" },
-	[OPTION_PEER] = { 0, "peer", "DIR",
-			  "a second mount of the same: what one sees of the other" },
+	[OPTION_PEER] = { 0, "peer", "HOST:DIR",
+			  "where HOST, by ssh, has the same; or DIR, a second\n"
+			  "mount of it: what one sees of the other" },
+	[OPTION_SERVE] = { 0, "peer-serve", "DIR", "what --peer starts on the other machine" },
 	[OPTION_JSON] = { 0, "json", NULL, "print the findings as a JSON array" },
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -85,6 +88,7 @@ static void usage(void)
 	     "Examples:\n"
 	     "  hetmap doctor\n"
 	     "  hetmap doctor --json | jq '.[] | select(.status == \"limit\")'\n"
+	     "  hetmap doctor --path /shared --peer node7:/shared\n"
 	     "  hetmap doctor --path /shared --peer /mnt/shared_again\n"
 	     "\n"
 	     "Exit status: 0 whatever was found; with --path, 3 where it can't be known from\n"
@@ -247,7 +251,7 @@ int doctor_main(int argc, char **argv)
 	/* So that tests can show it another machine. */
 	const char *root = getenv("HETMAP_ROOT");
 	struct doctor doctor = { .root = root ? root : "" };
-	const char *path = NULL, *peer = NULL;
+	const char *path = NULL, *peer = NULL, *serve = NULL;
 	int option, told = STATUS_DONE, status = STATUS_DONE;
 
 	while ((option = option_next(&state)) != OPTION_END) {
@@ -264,12 +268,19 @@ int doctor_main(int argc, char **argv)
 			path = state.value;
 		else if (option == OPTION_PEER)
 			peer = state.value;
+		else if (option == OPTION_SERVE)
+			serve = state.value;
 		else
 			output.json = true;
 	}
 	if (peer && !path)
-		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --path DIR --peer DIR",
-			    "doctor: --peer is a second mount of what --path is of");
+		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --path DIR --peer HOST:DIR",
+			    "doctor: --peer is another client of what --path is of");
+	if (serve && (path || output.json))
+		return fail(STATUS_USAGE, EINVAL, "hetmap doctor --peer-serve DIR",
+			    "doctor: --peer-serve is alone");
+	if (serve)
+		return peer_serve(serve, STDIN_FILENO, STDOUT_FILENO);
 	if (output.json)
 		doctor.findings = json_array();
 	if (path)

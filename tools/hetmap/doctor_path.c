@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * Doctor: what the file system of a folder means for maps, by its type; and by a self-test,
- * where there are two mounts of it, as two machines have them.
+ * where there are two clients of it, on two machines or by two mounts as good as that.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <hetmap/file.h>
@@ -16,6 +15,7 @@
 
 #include "command.h"
 #include "doctor.h"
+#include "doctor_peer.h"
 #include "text.h"
 
 /* A page for each of the two, where no kernel of 4 KiB pages has both in one folio. */
@@ -23,15 +23,6 @@
 
 static const char cannot_know[] =
 	"cannot be known from here: what another machine's map shows takes a second client";
-
-/* A mount, and the test's file as it is seen through it. */
-struct client {
-	const char *folder;
-	char *path;
-	struct stat st;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-};
 
 /* ---- by its type ---- */
 
@@ -63,7 +54,8 @@ static int look_at_type(struct doctor *doctor, const char *path, uint32_t *ret_c
 			doctor, DOCTOR_NOTE,
 			"whether maps show what others store depends on what is behind it; a "
 			"ring is -EOPNOTSUPP",
-			"two mounts of it can tell: hetmap doctor --path DIR --peer DIR2",
+			"two clients of it can tell: hetmap doctor --path DIR --peer "
+			"HOST:DIR",
 			"%s: %s, which may be a network's", shown, info.name);
 	else
 		doctor_report(doctor, DOCTOR_LIMIT,
@@ -78,66 +70,53 @@ static int look_at_type(struct doctor *doctor, const char *path, uint32_t *ret_c
 
 /* ---- by two clients ---- */
 
-static int open_client(struct hm_device *device, struct client *client)
-{
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .flags = HM_BUFFER_PUBLISH };
-	int r;
-
-	r = hm_buffer_from_file(device, client->path, -1, &desc, &client->buffer);
-	if (!r)
-		r = hm_map_create(client->buffer, NULL, &client->map);
-	return r;
-}
-
-static void close_client(struct client *client)
-{
-	hm_map_unref(client->map);
-	hm_buffer_unref(client->buffer);
-}
-
 static size_t page(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static volatile unsigned char *part(const struct client *client, size_t at)
-{
-	return (volatile unsigned char *)hm_map_address(client->map) + at;
-}
-
 /*
  * @from stores and publishes at @at, which @to has looked at before. Is it seen there, as it
- * is, and after a refresh?
+ * is, and after a refresh? Or whose answer was an error is in *ret_whose.
  */
-static int try_once(struct client *from, struct client *to, size_t at, unsigned char value,
-		    bool *ret_plain, bool *ret_refreshed)
+static int try_once(struct doctor_peer *from, struct doctor_peer *to, size_t at,
+		    unsigned char value, bool *ret_plain, bool *ret_refreshed,
+		    struct doctor_peer **ret_whose)
 {
+	unsigned char seen = 0;
 	int r;
 
-	(void)*part(to, at);
-	*part(from, at) = value;
-	r = hm_file_publish(from->map, at, page());
+	*ret_whose = to;
+	r = peer_look(to, at, &seen);
 	if (r)
 		return r;
-	*ret_plain = *part(to, at) == value;
-	r = hm_file_refresh(to->map, at, page());
+	*ret_whose = from;
+	r = peer_ask(from, "publish %zu %u", at, value);
 	if (r)
 		return r;
-	*ret_refreshed = *part(to, at) == value;
-	return 0;
+	*ret_whose = to;
+	r = peer_look(to, at, &seen);
+	if (r)
+		return r;
+	*ret_plain = seen == value;
+	r = peer_ask(to, "refresh %zu", at);
+	if (!r)
+		r = peer_look(to, at, &seen);
+	*ret_refreshed = seen == value;
+	return r;
 }
 
-static int try_both(struct client clients[2], bool *ret_plain, bool *ret_refreshed)
+static int try_both(struct doctor_peer peers[2], bool *ret_plain, bool *ret_refreshed,
+		    struct doctor_peer **ret_whose)
 {
-	bool plain, refreshed;
+	bool plain = false, refreshed = false;
 	int i, k, r = 0;
 
 	*ret_plain = *ret_refreshed = true;
 	for (i = 0; i < 4 && !r; i++) {
 		k = i % 2;
-		r = try_once(&clients[k], &clients[!k], (size_t)k * PART,
-			     (unsigned char)(i + 1), &plain, &refreshed);
+		r = try_once(&peers[k], &peers[!k], (size_t)k * PART, (unsigned char)(i + 1),
+			     &plain, &refreshed, ret_whose);
 		if (r)
 			break;
 		*ret_plain &= plain;
@@ -146,27 +125,27 @@ static int try_both(struct client clients[2], bool *ret_plain, bool *ret_refresh
 	return r;
 }
 
-/* The file, made through the first of them. */
-static int make_file(struct client *client)
+/* Its path; free() it. */
+static int make_file(const char *folder, char **ret_path)
 {
 	size_t size = PART + page();
 	char *zeros = calloc(1, size);
 	int fd, r = 0;
 
+	*ret_path = text_format("%s/" PEER_FILE "XXXXXX", folder);
 	if (!zeros)
 		return -ENOMEM;
-	client->path = text_format("%s/.hetmap-doctor-XXXXXX", client->folder);
-	fd = mkostemp(client->path, O_CLOEXEC);
+	fd = mkostemp(*ret_path, O_CLOEXEC);
 	if (fd < 0) {
 		r = -errno;
 		free(zeros);
 		return r;
 	}
 	errno = 0;
-	if (write(fd, zeros, size) != (ssize_t)size || fsync(fd) || fstat(fd, &client->st))
+	if (write(fd, zeros, size) != (ssize_t)size || fsync(fd))
 		r = errno ? -errno : -EIO;
 	if (r)
-		unlink(client->path);
+		unlink(*ret_path);
 	close(fd);
 	free(zeros);
 	return r;
@@ -204,66 +183,108 @@ static int refuse_mount(struct doctor *doctor, uint32_t coherence)
 		return STATUS_DONE;
 	}
 	doctor_report(doctor, DOCTOR_NOTE, cannot_know,
-		      "mount it a second time; NFS: with -o nosharecache",
+		      "name another machine that has it: --peer HOST:DIR; or mount it a second "
+		      "time, NFS with -o nosharecache",
 		      "both folders are one mount: one client");
 	return STATUS_ENVIRONMENT;
 }
 
-static int test_clients(struct doctor *doctor, struct client clients[2], int *ret_status)
+/* One of them can't. *ret_status, where that is what was to be found out. */
+static int report_failure(struct doctor *doctor, struct doctor_peer *whose, int r,
+			  int *ret_status)
 {
-	struct hm_device *device;
-	bool plain, refreshed;
-	int i, r;
-
-	r = hm_device_open("file", &device);
-	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r, NULL, "doctor --peer");
-	for (i = 0; i < 2 && !r; i++)
-		r = open_client(device, &clients[i]);
-	hm_device_unref(device);
-	if (!r)
-		r = try_both(clients, &plain, &refreshed);
-	if (!r) {
-		*ret_status = report_test(doctor, plain, refreshed);
-		return STATUS_DONE;
-	}
+	if (r == -EPIPE)
+		return peer_gone(whose);
 	doctor->check = "protocol";
 	doctor_report(doctor, DOCTOR_LIMIT, "the protocol of hm_file_publish(3) does not work",
-		      NULL, "%s", hm_errmsg());
+		      NULL, "%s: %s", whose->where, whose->line);
 	*ret_status = STATUS_ENVIRONMENT;
 	return STATUS_DONE;
+}
+
+static int test_clients(struct doctor *doctor, struct doctor_peer peers[2], const char *name,
+			int *ret_status)
+{
+	struct doctor_peer *whose = NULL;
+	bool plain, refreshed;
+	int i, r = 0;
+
+	for (i = 0; i < 2 && !r; i++) {
+		whose = &peers[i];
+		r = peer_ask(whose, "open %s", name);
+	}
+	if (!r)
+		r = try_both(peers, &plain, &refreshed, &whose);
+	if (r)
+		return report_failure(doctor, whose, r, ret_status);
+	*ret_status = report_test(doctor, plain, refreshed);
+	return STATUS_DONE;
+}
+
+/* Each sees the file, in folders that are not one mount of one kernel. */
+static int look_at_peers(struct doctor *doctor, struct doctor_peer peers[2], const char *name,
+			 uint32_t coherence, int *ret_status)
+{
+	int i, r;
+
+	for (i = 0; i < 2; i++) {
+		r = peer_ask(&peers[i], "find %s", name);
+		if (r == -EPIPE)
+			return peer_gone(&peers[i]);
+		if (r)
+			return fail(STATUS_USAGE, -r,
+				    "give the folder at which the peer has what --path is of",
+				    "doctor: '%s' does not show the file made in '%s': %s",
+				    peers[i].where, peers[0].where, peers[i].line);
+	}
+	if (!strcmp(peers[0].boot, peers[1].boot) && !strcmp(peers[0].line, peers[1].line)) {
+		*ret_status = refuse_mount(doctor, coherence);
+		return STATUS_DONE;
+	}
+	return test_clients(doctor, peers, name, ret_status);
+}
+
+static int look_with_file(struct doctor *doctor, struct doctor_peer peers[2],
+			  uint32_t coherence, int *ret_status)
+{
+	char *path;
+	int r, told;
+
+	r = make_file(peers[0].where, &path);
+	if (r) {
+		free(path);
+		return fail(STATUS_ENVIRONMENT, r, "give a folder that can be written",
+			    "doctor: no file can be made in '%s': %s", peers[0].where,
+			    strerror(-r));
+	}
+	told = look_at_peers(doctor, peers, strrchr(path, '/') + 1, coherence, ret_status);
+	/* Before: what is open stays on NFS, under another name. */
+	peer_end(&peers[1]);
+	peer_end(&peers[0]);
+	if (unlink(path) && told == STATUS_DONE)
+		told = fail(STATUS_ENVIRONMENT, errno, "remove it",
+			    "doctor: the test's file, '%s', stays: %s", path, strerror(errno));
+	free(path);
+	return told;
 }
 
 static int look_at_peer(struct doctor *doctor, const char *path, const char *peer,
 			uint32_t coherence, int *ret_status)
 {
-	struct client clients[2] = { { .folder = path }, { .folder = peer } };
-	int r, told = STATUS_DONE;
+	/* Whatever it is called, --path is of this machine. */
+	struct doctor_peer peers[2] = { { .where = path, .folder = path, .fd = -1 } };
+	int told;
 
-	r = make_file(&clients[0]);
-	if (r) {
-		free(clients[0].path);
-		return fail(STATUS_ENVIRONMENT, r, "give a folder that can be written",
-			    "doctor: no file can be made in '%s': %s", path, strerror(-r));
-	}
-	clients[1].path = text_format("%s%s", peer, strrchr(clients[0].path, '/'));
-	if (stat(clients[1].path, &clients[1].st))
-		told = fail(STATUS_USAGE, errno, "mount the export of --path a second time",
-			    "doctor: '%s' does not show the file made in '%s': %s", peer, path,
-			    strerror(errno));
-	else if (clients[0].st.st_dev == clients[1].st.st_dev)
-		*ret_status = refuse_mount(doctor, coherence);
-	else
-		told = test_clients(doctor, clients, ret_status);
-	/* Before: what is open stays on NFS, under another name. */
-	close_client(&clients[1]);
-	close_client(&clients[0]);
-	if (unlink(clients[0].path) && told == STATUS_DONE)
-		told = fail(STATUS_ENVIRONMENT, errno, "remove it",
-			    "doctor: the test's file, '%s', stays: %s", clients[0].path,
-			    strerror(errno));
-	free(clients[1].path);
-	free(clients[0].path);
+	told = peer_parse(peer, &peers[1]);
+	if (told != STATUS_DONE)
+		return told;
+	told = peer_start(&peers[0]);
+	if (told == STATUS_DONE)
+		told = peer_start(&peers[1]);
+	if (told == STATUS_DONE)
+		told = look_with_file(doctor, peers, coherence, ret_status);
+	peer_end(&peers[1]);
+	peer_end(&peers[0]);
 	return told;
 }
 
@@ -285,7 +306,8 @@ int doctor_look_at_path(struct doctor *doctor, const char *path, const char *pee
 		return STATUS_DONE;
 	doctor->check = "clients";
 	doctor_report(doctor, DOCTOR_NOTE, NULL,
-		      "mount it a second time, and run: hetmap doctor --path DIR --peer DIR2",
+		      "name another machine that has it, or a second mount, and run: hetmap "
+		      "doctor --path DIR --peer HOST:DIR",
 		      "%s", cannot_know);
 	*ret_status = STATUS_ENVIRONMENT;
 	return STATUS_DONE;
