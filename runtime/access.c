@@ -38,6 +38,8 @@ static bool draining; /* somebody waits for the slot that is not current */
 /* The slot whose hook this thread is in: what that calls is not asked about. */
 static _Thread_local const struct access_slot *inside;
 
+static _Thread_local uint64_t refusals; /* told to this thread's calls */
+
 static const char *const names[] = {
 	[HM_ACCESS_OPEN] = "open",           [HM_ACCESS_CREATE] = "create",
 	[HM_ACCESS_FROM_FILE] = "from_file", [HM_ACCESS_MAP] = "map",
@@ -172,9 +174,15 @@ static int refuse(const struct hm_access_request *request, int r, const char *re
 	if (r > 0 || r < -4095)
 		r = -EACCES;
 	stats_add(&counters[request->operation].refused, 1);
+	refusals++;
 	describe(request, what, sizeof(what));
 	return err_set(r, "the access hook refused %s: %s", what,
 		       reason[0] ? reason : err_name(r));
+}
+
+uint64_t access_refusals(void)
+{
+	return refusals;
 }
 
 int access_ask(struct hm_access_request *request)
@@ -207,11 +215,6 @@ int access_ask(struct hm_access_request *request)
 	return r ? refuse(request, r, reason) : 0;
 }
 
-static uint32_t access_of_flags(uint32_t flags)
-{
-	return flags & HM_BUFFER_READ_ONLY ? HM_READ : HM_READ | HM_WRITE;
-}
-
 int access_ask_create(const struct hm_device *device, const struct hm_buffer_desc *desc)
 {
 	struct hm_access_request request = {
@@ -225,57 +228,6 @@ int access_ask_create(const struct hm_device *device, const struct hm_buffer_des
 		.place = desc->place,
 	};
 
-	return access_ask(&request);
-}
-
-/* By descriptor: no link, and no change of a name, comes between this and its use. */
-static int read_path(int fd, char path[PATH_MAX])
-{
-	char link[32];
-	ssize_t n;
-	int r;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = sys_readlink(link, path, PATH_MAX);
-	if (n >= 0 && n < PATH_MAX) {
-		path[n] = '\0';
-		return 0;
-	}
-	r = n < 0 ? (int)n : -ENAMETOOLONG;
-	return err_set(r,
-		       "the access hook must be told which file this is, and %s can't be "
-		       "read: %s",
-		       link, err_name(r));
-}
-
-int access_ask_fd(uint32_t operation, const struct hm_device *device, int fd,
-		  const struct hm_buffer_desc *desc)
-{
-	struct hm_access_request request = {
-		.operation = operation,
-		.device = device->name,
-		.buffer = desc->name ? desc->name : "buffer",
-		.size = desc->size,
-		.offset = desc->offset,
-		.access = access_of_flags(desc->flags),
-		.flags = desc->flags,
-	};
-	char path[PATH_MAX];
-	struct stat st;
-	int r;
-
-	r = read_path(fd, path);
-	if (r)
-		return r;
-	request.path = path;
-	if (!request.size) {
-		r = sys_fstat(fd, &st);
-		if (r)
-			return err_set(r, "%s: fstat: %s", path, err_name(r));
-		if ((uint64_t)st.st_size > desc->offset)
-			request.size = (uint64_t)st.st_size - desc->offset;
-	}
-	request.max_size = max_u64(desc->max_size, request.size);
 	return access_ask(&request);
 }
 
@@ -349,7 +301,7 @@ int access_ask_receive(const struct hm_device *device, int socket, int fd, uint6
 	char path[PATH_MAX];
 	int r;
 
-	r = read_path(fd, path);
+	r = access_read_path(fd, path);
 	if (r)
 		return r;
 	request.path = path;

@@ -7,6 +7,8 @@
 #ifndef HETMAP_RUNTIME_ACCESS_H
 #define HETMAP_RUNTIME_ACCESS_H
 
+#include <limits.h>
+
 #include "core.h"
 
 struct access_slot;
@@ -22,10 +24,27 @@ static inline bool access_hooked(void)
 /* Fills in who asks. The thread's error text is cleared where it is allowed. */
 int access_ask(struct hm_access_request *request);
 
+/*
+ * How often a hook has refused this thread, so that a caller who goes on without what has
+ * failed can tell the kernel's error from the hook's, which is an answer.
+ */
+uint64_t access_refusals(void);
+
+/* For the hook: what the kernel calls @fd. */
+int access_read_path(int fd, char path[PATH_MAX]);
+
+/* What @flags of a buffer's description ask for. */
+static inline uint32_t access_of_flags(uint32_t flags)
+{
+	return flags & HM_BUFFER_READ_ONLY ? HM_READ : HM_READ | HM_WRITE;
+}
+
 /* The halves of the functions below for when there is a hook. */
 int access_ask_create(const struct hm_device *device, const struct hm_buffer_desc *desc);
 int access_ask_fd(uint32_t operation, const struct hm_device *device, int fd,
 		  const struct hm_buffer_desc *desc);
+int access_ask_file(int fd, uint64_t size, uint32_t access);
+int access_ask_new_file(const char *path, uint64_t size, uint32_t access);
 int access_ask_export(struct hm_buffer *buffer, uint32_t flags);
 int access_ask_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
 int access_ask_seal(struct hm_buffer *buffer, uint32_t flags);
@@ -58,6 +77,18 @@ static inline int access_fd(uint32_t operation, const struct hm_device *device, 
 			    const struct hm_buffer_desc *desc)
 {
 	return access_hooked() ? access_ask_fd(operation, device, fd, desc) : 0;
+}
+
+/* HM_ACCESS_FROM_FILE of a file that is opened to be read or written, not for a buffer. */
+static inline int access_file(int fd, uint64_t size, uint32_t access)
+{
+	return access_hooked() ? access_ask_file(fd, size, access) : 0;
+}
+
+/* Likewise, of one that is to be made as @path, or to take its place. */
+static inline int access_new_file(const char *path, uint64_t size, uint32_t access)
+{
+	return access_hooked() ? access_ask_new_file(path, size, access) : 0;
 }
 
 static inline int access_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)

@@ -123,6 +123,36 @@ static void shown(void)
 	folder_remove(folder);
 }
 
+/* One shard of three, and however they are opened and read. */
+static void policy(void)
+{
+	char *folder = folder_make(), *rules = folder_path(folder, "rules"), *path[3];
+	struct command command = { .args = { "run", "tokens", "--block", "30", "--batch", "4",
+					     "--policy", rules } };
+	static const char refuse[] = "refuse from_file path=*/b\n";
+	struct outcome outcome;
+	char name[] = "a";
+	size_t i;
+
+	for (i = 0; i < 3; i++, name[0]++)
+		command.args[8 + i] = path[i] = tokens_file(folder, name, 3000 * i, 3000);
+	file_write(folder, "rules", "allow all\n", 10);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	outcome_free(&outcome);
+	file_write(folder, "rules", refuse, sizeof(refuse) - 1);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK_EQUAL(strlen(outcome.out), 0);
+	CHECK(strstr(outcome.err, "the access hook refused from_file") != NULL);
+	CHECK(strstr(outcome.err, "rule 'refuse from_file path=*/b' in line 1 of ") != NULL);
+	outcome_free(&outcome);
+	for (i = 0; i < 3; i++)
+		free(path[i]);
+	free(rules);
+	folder_remove(folder);
+}
+
 /* Values of the upper half of uint64, all over the file: checked by their own places. */
 static void fortran(void)
 {
@@ -264,6 +294,7 @@ static void inspect(void)
 static const struct test tests[] = {
 	{ "host", host, 60, TEST_ONCE },
 	{ "soft", soft, 60, TEST_ONCE },
+	{ "policy", policy, 60, 0 },
 	{ "shown", shown, 60, TEST_ONCE },
 	{ "fortran", fortran, 60, TEST_ONCE },
 	{ "wrong_usage", wrong_usage, 60, TEST_ONCE },

@@ -11,6 +11,15 @@
  * create and a map, hm_realloc() a resize. hm_device_list() opens each device to describe
  * it, and leaves out what is refused; hm_device_open(NULL) goes on to the next best.
  *
+ * What is made out of other calls of the library asks what they ask: a reader, a ring, an
+ * array of tokens opens "file", and then makes a buffer of a file and maps it. Every file
+ * that is opened by name to be read or written is asked about, each time that this is done,
+ * as readers of several files do it; one that is only looked at (hm_file_system_query) is
+ * not. Where a call does without what the kernel refuses, a hook's refusal ends it.
+ *
+ * hm_sim_call() asks for those calls that make, resize, export, import and submit, with what
+ * their arguments tell; what they bind, move, show and end is not asked about.
+ *
  * A hook may call the library; what it calls is not asked about. It may neither set a
  * hook nor leave by longjmp() or pthread_exit(), and what holds in a view's callback
  * holds in a hook that such a callback's calls come to.
@@ -27,7 +36,11 @@ extern "C" {
 enum hm_access_operation {
 	HM_ACCESS_OPEN = 0, /* hm_device_open, hm_accel_open */
 	HM_ACCESS_CREATE = 1,
-	HM_ACCESS_FROM_FILE = 2, /* the file is open already, and is closed again */
+	/*
+	 * The file is open already, and is closed again. Of hm_ring_create() by a name and of
+	 * hm_safetensors_write() it is not there yet: they want to write.
+	 */
+	HM_ACCESS_FROM_FILE = 2,
 	HM_ACCESS_MAP = 3,
 	HM_ACCESS_RESIZE = 4,
 	HM_ACCESS_PROTECT = 5,
@@ -36,7 +49,7 @@ enum hm_access_operation {
 	HM_ACCESS_IMPORT = 8,
 	HM_ACCESS_SEND = 9,
 	HM_ACCESS_RECEIVE = 10, /* its message is read, and is gone when refused */
-	HM_ACCESS_LAUNCH = 11,  /* hm_queue_launch, _copy, _fill */
+	HM_ACCESS_LAUNCH = 11,  /* hm_queue_launch, _copy, _fill; HETSIM_SUBMIT */
 	HM_ACCESS_SEAL = 12,
 };
 

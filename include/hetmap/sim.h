@@ -28,6 +28,9 @@ extern "C" {
  * of objects that the caller makes by these calls and ends himself. To change
  * what the library has made (close, resize, destroy, unbind) breaks it.
  *
+ * The access hook (hetmap/access.h) is asked before HETSIM_BUFFER_CREATE, _BUFFER_RESIZE,
+ * _EXPORT, _IMPORT and _SUBMIT.
+ *
  * Errors: as uapi/hetsim.h says, *argument is as it was then; that of
  * HETSIM_HANDSHAKE: -EPERM, as it was done; -EOPNOTSUPP another kind of device;
  * -ENODEV the device was taken away. A call that a signal interrupts is not made

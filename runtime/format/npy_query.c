@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "access.h"
 #include "core.h"
 #include "npy.h"
 #include "sys.h"
@@ -74,6 +75,8 @@ static int read_file(const char *path, struct npy_header *ret_header, uint64_t *
 		err_set(r, "fstat: %s", err_name(r));
 	else if (!S_ISREG(st.st_mode))
 		r = err_set(S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL, "it is no regular file");
+	else
+		r = access_file(fd, (uint64_t)st.st_size, HM_READ);
 	if (!r) {
 		*ret_size = (uint64_t)st.st_size;
 		r = read_header(fd, *ret_size, ret_header);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "json.h"
 #include "safetensors.h"
 #include "sys.h"
@@ -216,6 +217,9 @@ static int read_text(int fd, char **ret_text, uint64_t *ret_length)
 	if (!S_ISREG(st.st_mode))
 		return err_set(-EINVAL, "it is no regular file");
 	size = (uint64_t)st.st_size;
+	r = access_file(fd, size, HM_READ);
+	if (r)
+		return r;
 	if (size > HEADER_MAX)
 		return err_set(-EBADMSG, "an index of %" PRIu64 " bytes: up to %llu are read",
 			       size, HEADER_MAX);

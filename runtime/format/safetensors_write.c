@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "access.h"
 #include "json.h"
 #include "safetensors.h"
 #include "sys.h"
@@ -323,10 +324,16 @@ static int sync_folder(char *path)
 static int replace(const char *path, const struct hm_safetensors_desc *desc,
 		   const struct item *item, const struct header *header)
 {
+	uint64_t bytes = header->length, i;
 	size_t size = strlen(path) + 40;
 	char *temporary;
 	int fd = -1, r;
 
+	for (i = 0; i < desc->n_tensors; i++)
+		bytes += item[i].bytes;
+	r = access_new_file(path, bytes, HM_WRITE);
+	if (r)
+		return r;
 	temporary = sys_calloc(1, size);
 	if (!temporary)
 		return err_set(-ENOMEM, "no memory for a path of %zu bytes", size);

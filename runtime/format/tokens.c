@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "npy.h"
 #include "sys.h"
 
@@ -58,6 +59,7 @@ static int map_file(struct hm_device *device, struct token_shard *shard)
 		.name = "tokens",
 	};
 	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	uint64_t refusals = access_refusals();
 	int r;
 
 	r = hm_buffer_from_file(device, shard->path, -1, &desc, &shard->buffer);
@@ -69,7 +71,7 @@ static int map_file(struct hm_device *device, struct token_shard *shard)
 	shard->size = info.size;
 	r = hm_map_create(shard->buffer, NULL, &shard->map);
 	/* Where it can't be shared it is read. */
-	return r == -EOPNOTSUPP ? 0 : r;
+	return r == -EOPNOTSUPP && access_refusals() == refusals ? 0 : r;
 }
 
 /* Does it begin as a .npy file? */

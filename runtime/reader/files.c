@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "err.h"
 #include "reader.h"
 #include "rlimits.h"
@@ -52,6 +53,8 @@ int reader_open_file(const char *path, int *ret_fd, struct stat *ret_st)
 			    S_ISCHR(ret_st->st_mode)  ? "a character device" :
 			    S_ISBLK(ret_st->st_mode)  ? "a block device" :
 							"a socket");
+	if (!r)
+		r = access_file(fd, (uint64_t)ret_st->st_size, HM_READ);
 	if (r) {
 		sys_close(fd);
 		return r;
@@ -152,13 +155,12 @@ static uint64_t find(const struct files *files, uint64_t offset)
 	return low;
 }
 
-static int make_current(struct files *files, uint64_t i)
+/* Once more, and no other one. */
+static int open_again(const struct files *files, uint64_t i, int *ret_fd)
 {
 	struct stat st;
 	int fd, r;
 
-	if (files->fd >= 0 && files->current == i)
-		return 0;
 	r = reader_open_file(files->path[i], &fd, &st);
 	if (r)
 		return r;
@@ -168,6 +170,19 @@ static int make_current(struct files *files, uint64_t i)
 			       "another file has this name now: it was replaced, or the "
 			       "working directory is another one");
 	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int make_current(struct files *files, uint64_t i)
+{
+	int fd, r;
+
+	if (files->fd >= 0 && files->current == i)
+		return 0;
+	r = open_again(files, i, &fd);
+	if (r)
+		return r;
 	if (files->fd >= 0)
 		sys_close(files->fd);
 	files->fd = fd;
@@ -205,13 +220,16 @@ void files_advise(const struct files *files, uint64_t offset, uint64_t length, u
 		part = min_u64(length, files->start[i + 1] - offset);
 		if (!part)
 			continue;
+		fd = files->current == i ? files->fd : -1;
 		/* Advice: what can't be opened is an error when it is read. */
-		fd = sys_open(files->path[i], O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-		if (fd < 0)
+		if (fd < 0 && open_again(files, i, &fd)) {
+			err_clear();
 			continue;
+		}
 		for (done = 0; done < part; done += step)
 			sys_fadvise(fd, offset - files->start[i] + done,
 				    min_u64(step, part - done), advice);
-		sys_close(fd);
+		if (fd != files->fd)
+			sys_close(fd);
 	}
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "access.h"
 #include "map.h"
 #include "reader.h"
 #include "rlimits.h"
@@ -181,17 +182,22 @@ static int map_whole(struct hm_reader *reader, uint64_t size, struct phase *phas
 		.name = reader->path,
 	};
 	const struct hm_map_desc all = { .struct_size = sizeof(all), .access = HM_READ };
+	uint64_t refusals = access_refusals();
 	int r;
 
 	r = hm_buffer_from_file(reader->device, NULL, reader->fd, &desc, &phase->buffer);
 	/* Cut off since it was looked at: what is read of it will say so. */
-	if (r)
+	if (r && access_refusals() == refusals)
 		return r == -EINVAL || r == -ENODATA ? 0 : r;
+	if (r)
+		return r;
 	r = hm_map_create(phase->buffer, &all, &phase->whole);
-	if (!r || r == -ENOMEM || r == -EAGAIN)
+	if (!r || ((r == -ENOMEM || r == -EAGAIN) && access_refusals() == refusals))
 		return 0;
 	hm_buffer_unref(phase->buffer);
 	phase->buffer = NULL;
+	if (access_refusals() != refusals)
+		return r;
 	return r == -EOPNOTSUPP || r == -EACCES || r == -EPERM ? 0 : r;
 }
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "access.h"
 #include "network.h"
 #include "rlimits.h"
 #include "sys.h"
@@ -187,10 +188,15 @@ int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc)
 		own = ring_open_file(fd);
 		if (own < 0)
 			return err_prefix(own, "hm_ring_create");
-		r = make(own, capacity);
+		r = access_file(own, RING_DATA + capacity, HM_READ | HM_WRITE);
+		if (!r)
+			r = make(own, capacity);
 		sys_close(own);
 		return r ? err_prefix(r, "hm_ring_create") : 0;
 	}
+	r = access_new_file(path, RING_DATA + capacity, HM_READ | HM_WRITE);
+	if (r)
+		return err_prefix(r, "%s", path);
 	own = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOCTTY, 0666);
 	if (own == -EEXIST)
 		return err_set(own,

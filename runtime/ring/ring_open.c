@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access.h"
 #include "network.h"
 #include "rlimits.h"
 #include "sys.h"
@@ -177,6 +178,16 @@ static void destroy(struct hm_ring *ring)
 	free(ring);
 }
 
+/* Before its lock is taken. What comes of a descriptor that is none is told later. */
+static int ask(int fd)
+{
+	struct stat st;
+
+	if (!access_hooked() || sys_fstat(fd, &st))
+		return 0;
+	return access_file(fd, (uint64_t)st.st_size, HM_READ | HM_WRITE);
+}
+
 static int open_end(struct hm_ring *ring, const char *name)
 {
 	uint64_t capacity = 0;
@@ -218,6 +229,8 @@ int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ri
 	/* The way there may be long, and lead to a server: no fork waits for that. */
 	named = path ? sys_open(path, O_PATH, 0) : fd;
 	r = path && named < 0 ? explain_open(named) : 0;
+	if (!r)
+		r = ask(named);
 	if (!r)
 		r = network_refuse(named, "a ring is memory of one machine");
 	/* No fork between: a child closes what is in the list. */

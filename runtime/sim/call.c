@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "access.h"
 #include "buffer.h"
 #include "device_link.h"
 #include "soft/soft.h"
@@ -70,6 +71,63 @@ static int explain(struct sim_port *port, unsigned long cmd, int r)
 	return sim_port_explain(port, r, name);
 }
 
+/* ---- what the access hook is told of a call ---- */
+
+/* What of an argument says how much; the caller's may be shorter, or longer. */
+union argument {
+	uint32_t size;
+	struct hetsim_buffer_create create;
+	struct hetsim_buffer_resize resize;
+	struct hetsim_export export;
+	struct hetsim_import import;
+};
+
+static int ask(struct hm_device *device, unsigned long cmd, const void *from)
+{
+	struct hm_access_request request = { .device = device->name };
+	struct hm_buffer_desc desc = { .name = "raw" };
+	union argument argument = { .size = 0 };
+	uint32_t size;
+
+	memcpy(&size, from, sizeof(size));
+	memcpy(&argument, from, size < sizeof(argument) ? size : sizeof(argument));
+	switch (cmd) {
+	case HETSIM_BUFFER_CREATE:
+		request.operation = HM_ACCESS_CREATE;
+		request.size = argument.create.length;
+		request.max_size = max_u64(argument.create.capacity, request.size);
+		request.flags = argument.create.flags;
+		request.place = argument.create.place == HETSIM_PLACE_SYSTEM ? HM_PLACE_SYSTEM :
+									       HM_PLACE_DEVICE;
+		request.access = HM_READ | HM_WRITE;
+		break;
+	case HETSIM_BUFFER_RESIZE:
+		request.operation = HM_ACCESS_RESIZE;
+		request.size = argument.resize.length;
+		request.flags = argument.resize.flags;
+		request.access = HM_READ | HM_WRITE;
+		break;
+	case HETSIM_EXPORT:
+		request.operation = HM_ACCESS_EXPORT;
+		request.flags = argument.export.flags;
+		request.access = HM_READ;
+		if (argument.export.flags & HETSIM_EXPORT_WRITE)
+			request.access |= HM_WRITE;
+		break;
+	case HETSIM_IMPORT:
+		return access_ask_fd(HM_ACCESS_IMPORT, device, argument.import.fd, &desc);
+	case HETSIM_SUBMIT:
+		request.operation = HM_ACCESS_LAUNCH;
+		request.device = NULL;
+		request.accel = device->name;
+		request.access = HM_READ | HM_WRITE;
+		break;
+	default:
+		return 0;
+	}
+	return access_ask(&request);
+}
+
 /* ---- calls ---- */
 
 static bool is_unplug(unsigned long cmd, const void *argument)
@@ -96,6 +154,9 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 	if (cmd == HETSIM_HANDSHAKE)
 		return err_set(-EPERM, "the handshake was made when \"%s\" was opened",
 			       device->name);
+	r = access_hooked() ? ask(device, cmd, argument) : 0;
+	if (r)
+		return r;
 	link = link_get(device);
 	port = link->backend;
 	r = port->ops->call(port->file, cmd, argument);
