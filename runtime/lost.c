@@ -151,8 +151,11 @@ static void lose(struct hm_map *map, const void *user)
 	buffer_unlock(map->buffer);
 }
 
-/* Read by who touches bytes that are in no map that is known. */
-static pthread_rwlock_t touching = PTHREAD_RWLOCK_INITIALIZER;
+/*
+ * Read by who touches bytes that are in no map that is known. None of them nests, and of
+ * those that come one after the other a loss must not wait for the last.
+ */
+static pthread_rwlock_t touching = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
 int lost_touch_begin(const struct hm_device *device, const struct device_link *link)
 {
@@ -172,7 +175,7 @@ void lost_touch_end(void)
 
 void lost_fork_child(void)
 {
-	touching = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
+	touching = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 }
 
 void lost_maps(const void *backend)

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* What a failed change took away, and what could not be put back. */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "core.h"
+#include "device_link.h"
 #include "losing_move.h"
+#include "lost.h"
 #include "support.h"
 #include "sys.h"
 
@@ -135,9 +140,59 @@ static void lost_room(void)
 	hm_device_unref(device);
 }
 
+/* ---- the notice of a loss ---- */
+
+#define TOUCHERS 4
+
+static _Atomic bool ending;
+static _Atomic uint32_t n_touched;
+
+/* Always one of them at least is at it: each lets the others run while it is. */
+static void *touch(void *user)
+{
+	struct hm_device *device = user;
+	struct device_link *link = link_get(device);
+	unsigned int i;
+
+	while (!ending) {
+		CHECK_OK(lost_touch_begin(device, link));
+		for (i = 0; i < 20; i++)
+			sched_yield();
+		n_touched++;
+		lost_touch_end();
+	}
+	link_put(device, link);
+	return NULL;
+}
+
+/* Threads that copy out of hidden memory without a pause don't keep a loss from being told. */
+static void not_starved(void)
+{
+	pthread_t threads[TOUCHERS];
+	struct hm_device *device;
+	char nobody;
+	int i;
+
+	ending = false;
+	n_touched = 0;
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	for (i = 0; i < TOUCHERS; i++)
+		CHECK_FATAL(!pthread_create(&threads[i], NULL, touch, device));
+	while (n_touched < 10 * TOUCHERS)
+		sched_yield();
+	/* Each comes in while others are: that would take for ever. */
+	for (i = 0; i < 100; i++)
+		lost_maps(&nobody);
+	ending = true;
+	for (i = 0; i < TOUCHERS; i++)
+		pthread_join(threads[i], NULL);
+	hm_device_unref(device);
+}
+
 static const struct test tests[] = {
 	{ "lost", lost, 0, 0 },
 	{ "room", lost_room, 0, 0 },
+	{ "not_starved", not_starved, 30, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
