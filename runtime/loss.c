@@ -96,6 +96,7 @@ static struct loss *get_locked(struct hm_buffer *buffer)
 		loss->buffer = buffer;
 		loss->limit = buffer->size;
 		pthread_mutex_init(&loss->lock, NULL);
+		pthread_cond_init(&loss->called, NULL);
 		pthread_mutex_lock(&all_lock);
 		cds_list_add_tail(&loss->link, &all);
 		pthread_mutex_unlock(&all_lock);
@@ -157,6 +158,20 @@ static int set_locked(struct loss *loss, struct hm_buffer *buffer,
 	return 0;
 }
 
+/* A thread in a lost callback may be who it would wait for. */
+static _Thread_local uint32_t inside;
+
+/* Until no thread calls what the policy before this one had. */
+static void drain(struct loss *loss)
+{
+	if (inside)
+		return;
+	pthread_mutex_lock(&loss->lock);
+	while (loss->calling)
+		pthread_cond_wait(&loss->called, &loss->lock);
+	pthread_mutex_unlock(&loss->lock);
+}
+
 int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from)
 {
 	struct hm_loss_desc desc;
@@ -184,6 +199,8 @@ int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from
 	pthread_mutex_unlock(&loss->lock);
 out:
 	buffer_unlock(buffer);
+	if (!r)
+		drain(loss);
 	return lost_notice(buffer->device, r);
 }
 
@@ -378,12 +395,28 @@ void loss_call(struct hm_buffer *buffer, enum hm_loss_event event)
 
 	pthread_mutex_lock(&loss->lock);
 	desc = loss->desc;
+	loss->calling += desc.lost != NULL;
 	pthread_mutex_unlock(&loss->lock);
 	if (!desc.lost)
 		return;
+	inside++;
 	guard = guard_suspend();
 	desc.lost(buffer, event, desc.user);
 	guard_resume(guard);
+	inside--;
+	pthread_mutex_lock(&loss->lock);
+	if (!--loss->calling)
+		pthread_cond_broadcast(&loss->called);
+	pthread_mutex_unlock(&loss->lock);
+}
+
+/* Lost again meanwhile, it is told of by hm_device_recover(), which looks at its end. */
+void loss_recovered(struct hm_buffer *buffer)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+
+	loss_call(buffer, HM_LOSS_RECOVERED);
+	atomic_store(&loss->told, false);
 }
 
 /* A number of this thread's, not 0. */
@@ -508,6 +541,7 @@ void loss_end(struct hm_buffer *buffer)
 	pthread_mutex_unlock(&all_lock);
 	handler_quiesce();
 	shadow_free(atomic_load(&loss->shadow));
+	pthread_cond_destroy(&loss->called);
 	pthread_mutex_destroy(&loss->lock);
 	free(loss);
 }

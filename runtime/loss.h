@@ -28,6 +28,8 @@ struct loss {
 	uint64_t limit;                    /* bytes of the buffer that may be touched */
 	uint64_t missed;                   /* end of what was written beyond it; or 0 */
 	bool stale;                        /* a refresh failed, and nobody was told */
+	uint32_t calling;                  /* calls of desc.lost that run, or are about to */
+	pthread_cond_t called;             /* calling is 0 */
 	_Atomic bool told;                 /* of the loss that is: its callback was called */
 	_Atomic uint64_t teller;           /* the thread that is calling it; 0: none */
 };
@@ -69,6 +71,11 @@ void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size);
 /* The devices whose own is @backend were taken away: calls back. No locks are held. */
 void loss_tell(const void *backend);
 void loss_call(struct hm_buffer *buffer, enum hm_loss_event event);
+/*
+ * Of a buffer that is back, with its lost callback having been told so: from here on it may
+ * be told of the next loss.
+ */
+void loss_recovered(struct hm_buffer *buffer);
 /* Is another thread telling of the loss that is? */
 bool loss_is_being_told(const struct loss *loss);
 /*

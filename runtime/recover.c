@@ -375,7 +375,6 @@ static void publish_buffer(struct recovery *rec)
 		if (rec->desc.refill)
 			rec->loss->stale = shadow_refresh(shadow, buffer, 0, rec->size);
 	}
-	atomic_store(&rec->loss->told, false);
 	pthread_mutex_unlock(&rec->loss->lock);
 }
 
@@ -599,8 +598,10 @@ static void recover_one(struct hm_device *device, struct device_link *link,
 			info->error = r;
 			snprintf(text, ERR_TEXT_MAX, "%s", hm_errmsg());
 		}
+		loss_call(buffer, HM_LOSS_LEFT);
+		return;
 	}
-	loss_call(buffer, r ? HM_LOSS_LEFT : HM_LOSS_RECOVERED);
+	loss_recovered(buffer);
 }
 
 /* The one that is there, or the old one while it is. */

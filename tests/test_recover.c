@@ -648,6 +648,128 @@ static void test_beside_callback(void)
 	hm_device_unref(meeting.device);
 }
 
+/* ---- one event after the other ---- */
+
+struct again {
+	struct hm_device *device;
+	_Atomic bool back, noticed;
+	char calls[8];
+};
+
+/* Taken away once more by another thread, whose call has returned before this does. */
+static void lost_again(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct again *again = user;
+
+	if (event == HM_LOSS_RECOVERED && !again->back) {
+		again->back = true;
+		while (!again->noticed)
+			usleep(1000);
+		CHECK(buffer_info(buffer).lost & HM_LOST_BYTES);
+	}
+	strcat(again->calls, event == HM_LOSS_TAKEN     ? "t" :
+			     event == HM_LOSS_RECOVERED ? "r" :
+							  "l");
+}
+
+static void *take_again(void *user)
+{
+	struct again *again = user;
+
+	while (!again->back)
+		usleep(1000);
+	CHECK(sim_unplug(again->device));
+	again->noticed = true;
+	return NULL;
+}
+
+static void test_in_order(void)
+{
+	struct again again = { .device = sim_open() };
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.lost = lost_again,
+		.user = &again,
+	};
+	struct hm_buffer *buffer = sim_make(again.device, SIZE, 0, NULL);
+	pthread_t thread;
+
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	if (sim_unplug(again.device)) {
+		sim_plug();
+		CHECK_FATAL(!pthread_create(&thread, NULL, take_again, &again));
+		CHECK_ERROR(-ENODEV, hm_device_recover(again.device, 0, NULL));
+		CHECK_FATAL(!pthread_join(thread, NULL));
+		CHECK(!strcmp(again.calls, "trt"));
+		sim_plug();
+		CHECK_EQUAL(recover(again.device, 0).buffers_back, 1);
+		CHECK(!strcmp(again.calls, "trtr"));
+	}
+	hm_buffer_unref(buffer);
+	hm_device_unref(again.device);
+}
+
+struct slow {
+	struct hm_device *device;
+	_Atomic bool running, ended;
+};
+
+static void slow_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.lost = slow_lost,
+		.user = user,
+	};
+	struct slow *slow = user;
+
+	if (event != HM_LOSS_RECOVERED)
+		return;
+	/* Here it does not wait for itself. */
+	CHECK_OK(hm_buffer_set_loss(buffer, &desc));
+	slow->running = true;
+	usleep(100000);
+	slow->ended = true;
+}
+
+static void *bring_back(void *user)
+{
+	struct slow *slow = user;
+
+	sim_plug();
+	CHECK_OK(hm_device_recover(slow->device, 0, NULL));
+	return NULL;
+}
+
+/* Who has set another callback may free what the last one uses. */
+static void test_drained(void)
+{
+	struct slow slow = { .device = sim_open() };
+	struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.lost = slow_lost,
+		.user = &slow,
+	};
+	struct hm_buffer *buffer = sim_make(slow.device, SIZE, 0, NULL);
+	pthread_t thread;
+
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	if (sim_unplug(slow.device)) {
+		CHECK_FATAL(!pthread_create(&thread, NULL, bring_back, &slow));
+		while (!slow.running)
+			usleep(1000);
+		desc.lost = NULL;
+		desc.user = NULL;
+		CHECK_OK(hm_buffer_set_loss(buffer, &desc));
+		CHECK(slow.ended);
+		CHECK_FATAL(!pthread_join(thread, NULL));
+	}
+	hm_buffer_unref(buffer);
+	hm_device_unref(slow.device);
+}
+
 static const struct sim_case cases[] = {
 	{ "shadow", test_shadow },
 	{ "refill", test_refill },
@@ -661,6 +783,8 @@ static const struct sim_case cases[] = {
 	{ "there", test_there },
 	{ "in_callback", test_in_callback },
 	{ "beside_callback", test_beside_callback },
+	{ "in_order", test_in_order },
+	{ "drained", test_drained },
 	{ NULL, NULL },
 };
 

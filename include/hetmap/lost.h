@@ -50,7 +50,8 @@ enum hm_loss_event {
 /*
  * Called without locks, so they may call the library, by the thread whose call found
  * out, before that returns; a loss is told once. That thread may be in any call on the
- * device or what is on it. They keep the buffer alive while they run.
+ * device or what is on it. They keep the buffer alive while they run. One event comes after
+ * the other: a loss while RECOVERED is told is told of afterwards, by the same thread.
  *
  *   lost    [optional]
  *   refill  [optional] writes bytes [offset, offset + length) of a new object at @bytes,
@@ -78,6 +79,9 @@ struct hm_loss_desc {
  * reads all bytes: also one that there is, where it lacks some (HM_LOST_STALE). The
  * shadow follows growth and shrinking. Its source is the buffer: stores outside brackets
  * are in it once hm_buffer_shadow() was called.
+ *
+ * When it returns the lost callback that there was does not run any more, and is not
+ * called again: it waits for as long as that takes, but not in a lost callback.
  *
  * Errors: -EINVAL unknown policy or flag; -EOPNOTSUPP a shadow of private memory, or
  * RECREATE of what was imported, received or is a file; -ENODEV the buffer is lost;
