@@ -250,23 +250,25 @@ static void init(void)
 
 static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 
-static bool start_helper(void)
+/* Caller holds setting. 0, also where it runs; or a negative errno, with a text. */
+static int start_helper(void)
 {
-	pthread_once(&init_once, init);
-	fork_init();
-	pthread_mutex_lock(&lock);
-	if (helper.state == THREAD_NONE && !exiting &&
-	    !thread_start(&helper.thread, work, NULL))
-		helper.state = THREAD_RUNS;
-	pthread_mutex_unlock(&lock);
-	return helper.state == THREAD_RUNS;
-}
+	int r = 0;
 
-static bool helper_runs(void)
-{
-	return likely(atomic_load_explicit(&helper.state, memory_order_relaxed) ==
-		      THREAD_RUNS) ||
-	       start_helper();
+	pthread_mutex_lock(&lock);
+	if (exiting) {
+		r = -EAGAIN;
+	} else if (helper.state == THREAD_NONE) {
+		r = thread_start(&helper.thread, work, NULL);
+		if (!r)
+			helper.state = THREAD_RUNS;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!r)
+		return 0;
+	return err_set(r, "the thread that releases what is retired could not be started: see "
+			  "RLIMIT_NPROC, pids.max of the control group, and RLIMIT_AS for its "
+			  "stack; or the process is ending");
 }
 
 /* ---- in ---- */
@@ -275,7 +277,7 @@ static void release_in_place(struct retired *retired)
 {
 	if (retire_is_on()) {
 		atomic_fetch_add_explicit(&backlog.in_place, 1, memory_order_relaxed);
-		/* In a section, and without the thread, there is nobody who could wait. */
+		/* In a section the thread takes it; unless deferral was ended just now. */
 		if (!urcu_bp_read_ongoing())
 			urcu_bp_synchronize_rcu();
 	}
@@ -296,7 +298,10 @@ static bool exceed_room(uint64_t bytes)
 	return false;
 }
 
-/* With room the thread can't be stopped: that waits for all room to be given back. */
+/*
+ * There is the thread where there are bounds: who sets them has started it. With room it
+ * can't end: that waits for all room to be given back.
+ */
 static bool enter(struct retired *retired, bool now)
 {
 	uint64_t bytes = retired->bytes;
@@ -304,10 +309,6 @@ static bool enter(struct retired *retired, bool now)
 
 	if ((now || !take_room(bytes, &half)) && !exceed_room(bytes))
 		return false;
-	if (!helper_runs()) {
-		give_room(bytes);
-		return false;
-	}
 	cds_wfcq_node_init(&retired->node);
 	atomic_fetch_add(&backlog.retired, 1);
 	NOTE_ENTERS(retired);
@@ -431,18 +432,25 @@ static bool stop_helper(uint64_t ns)
 /*
  * @objects 0: in place. Caller may wait. @first: those of the environment, which count
  * for nothing where the application has set its own, or where there must be none.
+ * -EAGAIN: no thread, and nothing is promised without one.
  */
-static void set_bounds(uint64_t objects, uint64_t bytes, bool first)
+static int set_bounds(uint64_t objects, uint64_t bytes, bool first)
 {
+	int r = 0;
+
 	pthread_once(&init_once, init);
 	fork_init();
 	pthread_mutex_lock(&setting);
 	if (first && (was_set || lost_sections))
 		goto unlock;
+	if (objects) {
+		r = start_helper();
+		if (r)
+			goto unlock;
+		atomic_store(&was_used, true);
+	}
 	if (!first)
 		was_set = true;
-	if (objects)
-		atomic_store(&was_used, true);
 	atomic_store(&backlog.max_bytes, bytes);
 	atomic_store(&backlog.max_objects, objects);
 	if (atomic_load(&was_used) && !is_within(0))
@@ -451,6 +459,7 @@ static void set_bounds(uint64_t objects, uint64_t bytes, bool first)
 		stop_helper(UINT64_MAX);
 unlock:
 	pthread_mutex_unlock(&setting);
+	return r;
 }
 
 static int read_desc(const struct hm_retire_desc *from, struct hm_retire_desc *desc)
@@ -486,6 +495,8 @@ static int read_desc(const struct hm_retire_desc *from, struct hm_retire_desc *d
 
 static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
 static bool environment_is_bad;
+static uint64_t environment_objects, environment_bytes;
+static _Atomic bool environment_is_due; /* it asks for deferral, which is not on yet */
 
 static bool read_number(const char **text, uint64_t max, uint64_t *ret_number)
 {
@@ -502,22 +513,30 @@ static bool read_number(const char **text, uint64_t max, uint64_t *ret_number)
 static void read_environment(void)
 {
 	const char *text = getenv("HETMAP_RETIRE");
-	uint64_t objects, mib = BYTES_DEFAULT / MIB(1);
+	uint64_t objects = 0, mib = BYTES_DEFAULT / MIB(1);
 
 	if (!text || !*text)
 		return;
 	environment_is_bad = !read_number(&text, OBJECTS_MAX, &objects) ||
 			     (*text == ',' && (text++, !read_number(&text, MIB_MAX, &mib))) ||
 			     *text;
-	if (!environment_is_bad && objects && mib)
-		set_bounds(objects, MIB(mib), true);
+	environment_objects = objects;
+	environment_bytes = MIB(mib);
+	environment_is_due = !environment_is_bad && objects && mib;
 }
 
 int retire_read_environment(void)
 {
+	int r = 0;
+
 	pthread_once(&environment_once, read_environment);
+	if (unlikely(atomic_load(&environment_is_due))) {
+		r = set_bounds(environment_objects, environment_bytes, true);
+		if (!r)
+			atomic_store(&environment_is_due, false);
+	}
 	if (likely(!environment_is_bad))
-		return 0;
+		return r;
 	return err_set(
 		-EINVAL,
 		"HETMAP_RETIRE is \"%s\": it is OBJECTS[,MIB], how many maps and buffers, "
@@ -539,8 +558,7 @@ int hm_retire_set(const struct hm_retire_desc *from)
 			       "critical section of liburcu, which never ends here");
 	if (!may_wait())
 		return refuse_waiting("hm_retire_set");
-	set_bounds(desc.max_objects, desc.max_bytes, false);
-	return 0;
+	return set_bounds(desc.max_objects, desc.max_bytes, false);
 }
 
 struct retire_counts retire_counts(void)
@@ -608,5 +626,6 @@ void retire_fork_child(void)
 	helper.asleep = false;
 	is_helper = false;
 	was_used = false;
+	environment_is_due = false;
 	init();
 }

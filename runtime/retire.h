@@ -43,7 +43,10 @@ bool retire_is_on(void);
  */
 bool retire_relieve(int r, bool *relieved);
 
-/* HETMAP_RETIRE, read once: 0, or -EINVAL each time, with a text. */
+/*
+ * HETMAP_RETIRE, read once: 0, or -EINVAL each time, with a text; -EAGAIN: no thread, and
+ * it is tried again.
+ */
 int retire_read_environment(void);
 
 struct retire_counts {

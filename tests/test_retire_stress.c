@@ -2,13 +2,14 @@
 /*
  * Retirement under load, and in any order: 40,000 cycles within bounds; references to
  * everything there is, dropped in random order by several threads; drops inside hooks
- * and callbacks; and at exit.
+ * and callbacks; at exit; and where no thread can be started.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <urcu/urcu-bp.h>
 
@@ -20,6 +21,82 @@
 
 #define PAGE 4096ull
 #define SIZE (4 * PAGE)
+
+/* ---- without a thread ---- */
+
+/* A stack for which there is no room: the next thread can't be started. */
+static void refuse_threads(pthread_attr_t *usual)
+{
+	pthread_attr_t huge;
+
+	CHECK_FATAL(!pthread_getattr_default_np(usual));
+	CHECK_FATAL(!pthread_attr_init(&huge));
+	CHECK_FATAL(!pthread_attr_setstacksize(&huge, (size_t)1 << 48));
+	CHECK_FATAL(!pthread_setattr_default_np(&huge));
+	pthread_attr_destroy(&huge);
+}
+
+static void allow_threads(pthread_attr_t *usual)
+{
+	CHECK_FATAL(!pthread_setattr_default_np(usual));
+	pthread_attr_destroy(usual);
+}
+
+/* The thread is there before anything is promised: nobody's section ends too early. */
+static void without_thread(void)
+{
+	const struct hm_retire_desc desc = { .struct_size = sizeof(desc),
+					     .flags = HM_RETIRE_DEFER };
+	unsigned char present;
+	struct hm_device *device;
+	struct hm_map *map;
+	pthread_attr_t usual;
+	char *address;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	refuse_threads(&usual);
+	CHECK_ERROR(-EAGAIN, hm_retire_set(&desc));
+	CHECK(text_has("RLIMIT_NPROC"));
+	/* As before: in place. */
+	map = lone_map(device, SIZE);
+	address = hm_map_address(map);
+	hm_map_unref(map);
+	CHECK(mincore(address, PAGE, &present));
+	allow_threads(&usual);
+	CHECK_OK(hm_retire_set(&desc));
+	/* Later nobody can start one. */
+	refuse_threads(&usual);
+	map = lone_map(device, SIZE);
+	address = hm_map_address(map);
+	urcu_bp_read_lock();
+	hm_map_unref(map);
+	CHECK(!mincore(address, PAGE, &present));
+	urcu_bp_read_unlock();
+	CHECK_OK(hm_retire_flush());
+	CHECK(mincore(address, PAGE, &present));
+	allow_threads(&usual);
+	CHECK_OK(hm_retire_set(NULL));
+	hm_device_unref(device);
+}
+
+/* HETMAP_RETIRE asks for it when a device is opened, until it has it. */
+static void environment_without_thread(void)
+{
+	struct hm_device *device = NULL;
+	pthread_attr_t usual;
+
+	setenv("HETMAP_RETIRE", "16", 1);
+	refuse_threads(&usual);
+	CHECK_ERROR(-EAGAIN, hm_device_open("host", &device));
+	CHECK(!device);
+	allow_threads(&usual);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	hm_map_unref(lone_map(device, SIZE));
+	CHECK(stats_now().retired);
+	CHECK_OK(hm_retire_set(NULL));
+	hm_device_unref(device);
+	unsetenv("HETMAP_RETIRE");
+}
 
 /* ---- churn ---- */
 
@@ -475,6 +552,8 @@ static void leaves_nothing(void)
 }
 
 static const struct test tests[] = {
+	{ "without_thread", without_thread, 0, 0 },
+	{ "environment_without_thread", environment_without_thread, 0, TEST_ONCE },
 	{ "churn_alone", churn_alone, 60, 0 },
 	{ "churn_threads", churn_threads, 60, 0 },
 	{ "any_order", any_order, 60, 0 },

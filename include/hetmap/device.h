@@ -94,7 +94,8 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
  * library don't speak the same version (the text has both); -EINVAL HETMAP_RETIRE,
  * HETMAP_SOFT, the settings of "soft", or HETMAP_DRM_IDLE has a mistake; -EOPNOTSUPP
  * "drm:": no DRM node, or a driver or kernel that the library can't use; "soft": this
- * machine's pages are not of 4 KiB; -EMFILE; -ENOMEM; of a path, what open(2) answers.
+ * machine's pages are not of 4 KiB; -EMFILE; -ENOMEM; -EAGAIN HETMAP_RETIRE asks for a
+ * thread that can't be started; of a path, what open(2) answers.
  * NULL: -ENODEV where none opens, whatever kept them from it, or -ENOMEM.
  */
 HM_API int hm_device_open(const char *name, struct hm_device **ret_device);

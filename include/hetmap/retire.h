@@ -42,6 +42,9 @@ struct hm_retire_desc {
  * the library but that and unref functions, which then wait for nothing and may exceed
  * the bounds.
  *
+ * The thread is started here. It sleeps while there is nothing to release, and ends with
+ * the deferral.
+ *
  * Lower bounds, or none, are waited for: when this returns, the backlog is within them.
  * The environment variable HETMAP_RETIRE=OBJECTS[,MIB] sets the first ones (OBJECTS 0:
  * in place) when the first device is opened. A fork child starts without; what waits is
@@ -51,7 +54,9 @@ struct hm_retire_desc {
  *
  * Errors: -EINVAL unknown flags, or a bound that is out of range; -E2BIG the struct is of
  * a newer library; -EDEADLK in a read-side critical section, or in the thread (a
- * backend's operation); -EOPNOTSUPP in a child that was forked in such a section.
+ * backend's operation); -EOPNOTSUPP in a child that was forked in such a section;
+ * -EAGAIN no thread could be started, or the process is ending: nothing has changed. Where
+ * HETMAP_RETIRE asks for it, hm_device_open() is.
  *
  * Source: liburcu(3), urcu-bp: rcu-api.md of liburcu.
  */
