@@ -4,11 +4,13 @@
  * the node, its driver, the errno and the remedy; nothing is left behind. Over the
  * fake kernel; tests/test_drm_nodes.c does it where the real one can.
  */
+#include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -259,6 +261,60 @@ static void node_closed_behind(void)
 	each(closed_behind);
 }
 
+/* The file that another node is open as has a handle of its own, with the same number. */
+static uint32_t handle_in(int file, enum fake_drm_node other)
+{
+	struct hm_device *device = open_node(other);
+	struct hm_buffer *buffer = make(device, SIZE);
+	struct drm_prime_handle prime = { .fd = export_of(buffer) };
+
+	CHECK_EQUAL(ioctl(file, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime), 0);
+	close(prime.fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	return prime.handle;
+}
+
+static void close_handle(int file, uint32_t handle, int expected)
+{
+	struct drm_gem_close gem_close = { .handle = handle };
+
+	CHECK_EQUAL(ioctl(file, DRM_IOCTL_GEM_CLOSE, &gem_close), expected);
+}
+
+/* It answers as a node does, and takes the handles' numbers: still it is not ours. */
+static void becomes_another(enum fake_drm_node at)
+{
+	enum fake_drm_node other = (at + 1) % FAKE_DRM_NODES;
+	struct hm_device *device = open_node(at);
+	struct hm_buffer *buffer = make(device, SIZE);
+	struct drm_object *object = buffer->segment[0].object;
+	int number = object->node->fd, kept = dup(number);
+	uint32_t handle = object->handle;
+	char path[64];
+
+	CHECK_FATAL(kept >= 0);
+	close(number);
+	CHECK_FATAL(open(drm_fake_path(other, path, sizeof(path)), O_RDWR | O_CLOEXEC) ==
+		    number);
+	CHECK_EQUAL(handle_in(number, other), handle);
+	check_lost(at, device, buffer);
+	/* Opened again, it is another one. */
+	hm_device_unref(open_node(at));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	/* Their file is open, and has its handle. */
+	close_handle(number, handle, 0);
+	close(number);
+	close_handle(kept, handle, 0);
+	close(kept);
+}
+
+static void node_becomes_another(void)
+{
+	each(becomes_another);
+}
+
 /* ---- dma-bufs ---- */
 
 static void no_dmabuf(enum fake_drm_node at)
@@ -339,6 +395,7 @@ static const struct test tests[] = {
 	{ "node_vanishes", node_vanishes, 0, 0 },
 	{ "node_not_permitted", node_not_permitted, 0, 0 },
 	{ "node_closed_behind", node_closed_behind, 0, 0 },
+	{ "node_becomes_another", node_becomes_another, 0, 0 },
 	{ "nodes_take_no_file", nodes_take_no_file, 0, 0 },
 	{ "nodes_keep_rights", nodes_keep_rights, 0, 0 },
 	{ "nodes_are_finite", nodes_are_finite, 0, 0 },

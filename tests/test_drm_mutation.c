@@ -363,6 +363,7 @@ static int use_all(struct drm_node *node)
 	close(node->fd);
 	node->fd = open(node->path, O_RDWR | O_CLOEXEC);
 	CHECK_FATAL(node->fd >= 0);
+	CHECK_OK(drm_node_identify(node));
 	memset(node->data, 0, sizeof(node->data));
 	r = node->driver->open(node);
 	if (!r && node->driver->memory)

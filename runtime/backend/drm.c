@@ -60,6 +60,9 @@ static int device_query(void *device, struct hm_device_info *info)
 	uint64_t total = 0, available = 0;
 	int r;
 
+	r = drm_node_check(node, "what it has");
+	if (r)
+		return r;
 	/* One that is gone answers nothing. */
 	r = drm_call(node, DRM_IOCTL_GET_CAP, &cap);
 	if (!r && node->driver->memory)

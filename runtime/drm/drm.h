@@ -32,6 +32,8 @@ struct drm_driver;
 /* An open node. */
 struct drm_node {
 	int fd;
+	/* What was opened: the number may be closed behind us, and be another's by now. */
+	uint64_t rdev, inode;
 	uint32_t refs; /* under node.c's lock */
 	char path[64]; /* /dev/dri/renderD128 */
 	char name[32]; /* of the driver, as drmGetVersion() has it: "virtio_gpu" */
@@ -169,6 +171,16 @@ void drm_node_put(struct drm_node *node);
  */
 int drm_call(struct drm_node *node, unsigned long cmd, void *argument);
 
+/* Notes what is open as node->fd, for drm_node_is_lost(). */
+int drm_node_identify(struct drm_node *node);
+/*
+ * Is its number nobody's now, or somebody else's? A second file of the same node has the
+ * same inode: that one is not told apart.
+ */
+bool drm_node_is_lost(const struct drm_node *node);
+/* Before calls that another node would answer, too, about objects of its own. -EBADF. */
+int drm_node_check(struct drm_node *node, const char *what);
+
 /* A failed call as a sentence: node, driver, errno, remedy. Returns @r. */
 int drm_explain(struct drm_node *node, int r, const char *what);
 
@@ -200,7 +212,7 @@ void drm_object_end(struct drm_object *object);
 /* Its first @length bytes as the core maps them. */
 struct hm_segment drm_object_segment(struct drm_object *object, uint64_t length,
 				     bool read_only);
-/* Closes a handle of which there is no object. */
+/* Closes a handle of which there is no object; never somebody else's. */
 void drm_handle_close(struct drm_node *node, uint32_t handle);
 /* For fork only. */
 void drm_objects_lock(void);

@@ -51,13 +51,27 @@ int drm_call(struct drm_node *node, unsigned long cmd, void *argument)
 	return r;
 }
 
-/* Its number is nobody's now, or somebody else's. */
-static bool is_lost(const struct drm_node *node)
+int drm_node_identify(struct drm_node *node)
 {
-	char name[sizeof(node->name)];
-	int r = ask_name(node->fd, name, sizeof(name));
+	struct stat st;
+	int r;
 
-	return r == -EBADF || r == -ENOTTY;
+	r = sys_fstat(node->fd, &st);
+	if (r)
+		return err_set(r, "%s: fstat: %s", node->path, err_name(r));
+	node->rdev = st.st_rdev;
+	node->inode = st.st_ino;
+	return 0;
+}
+
+bool drm_node_is_lost(const struct drm_node *node)
+{
+	struct stat st;
+	int r = sys_fstat(node->fd, &st);
+
+	if (r)
+		return r == -EBADF;
+	return st.st_rdev != node->rdev || st.st_ino != node->inode;
 }
 
 int drm_explain(struct drm_node *node, int r, const char *what)
@@ -82,7 +96,8 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 
 	if (*hm_errmsg()) /* the driver's row knew better */
 		return err_with_name(r);
-	if ((r == -EBADF || r == -ENOTTY || r == -EINVAL) && is_lost(node))
+	/* Another node may have answered anything. */
+	if (drm_node_is_lost(node))
 		return err_set(
 			-EBADF,
 			"drm:%s (%s): %s: %s: somebody else has closed descriptor %d, and it was "
@@ -93,6 +108,11 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 			return err_set(r, "drm:%s (%s): %s: %s: %s", node->path, node->name,
 				       what, err_name(r), reasons[i].text);
 	return err_set(r, "drm:%s (%s): %s: %s", node->path, node->name, what, err_name(r));
+}
+
+int drm_node_check(struct drm_node *node, const char *what)
+{
+	return drm_node_is_lost(node) ? drm_explain(node, -EBADF, what) : 0;
 }
 
 /* ---- opening ---- */
@@ -172,7 +192,9 @@ static int open_node(const char *path, struct drm_node **ret_node)
 		r = node->fd;
 		goto err_free;
 	}
-	r = find_driver(node);
+	r = drm_node_identify(node);
+	if (!r)
+		r = find_driver(node);
 	if (r)
 		goto err_close;
 	node->primary = drmGetNodeTypeFromFd(node->fd) == DRM_NODE_PRIMARY;
@@ -202,7 +224,8 @@ static struct drm_node *find_locked(const char *path)
 	struct drm_node *node;
 
 	for (node = nodes; node; node = node->next)
-		if (!strcmp(node->path, path) && !node->gone && answers(node) && !is_lost(node))
+		if (!strcmp(node->path, path) && !node->gone && !drm_node_is_lost(node) &&
+		    answers(node))
 			return node;
 	return NULL;
 }
@@ -354,7 +377,8 @@ void drm_node_put(struct drm_node *node)
 	if (!last)
 		return;
 	drm_idle_close(node);
-	sys_close(node->fd);
+	if (!drm_node_is_lost(node))
+		sys_close(node->fd);
 	free(node);
 }
 

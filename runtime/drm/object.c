@@ -26,6 +26,9 @@ void drm_handle_close(struct drm_node *node, uint32_t handle)
 {
 	struct drm_gem_close gem_close = { .handle = handle };
 
+	/* A number for a handle is another file's, too. */
+	if (drm_node_is_lost(node))
+		return;
 	/* Of a device that was taken away it is closed with the node. */
 	drm_call(node, DRM_IOCTL_GEM_CLOSE, &gem_close);
 }
@@ -99,9 +102,13 @@ err_free:
 int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place,
 		      struct drm_object **ret_object)
 {
-	struct drm_object *object = drm_idle_take(node, size, place);
-	int r = 0;
+	struct drm_object *object;
+	int r;
 
+	r = drm_node_check(node, "making a buffer");
+	if (r)
+		return r;
+	object = drm_idle_take(node, size, place);
 	if (!object)
 		r = make(node, size, place, &object);
 	if ((r == -ENOMEM || r == -ENOSPC) && drm_idle_empty()) {
@@ -181,6 +188,9 @@ int drm_object_import(struct drm_node *node, int fd, struct drm_object **ret_obj
 	struct drm_object *object, *fresh;
 	int r;
 
+	r = drm_node_check(node, "taking a dma-buf in");
+	if (r)
+		return r;
 	fresh = object_alloc(node);
 	if (!fresh)
 		return -ENOMEM;
@@ -241,6 +251,9 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	};
 	int r;
 
+	r = drm_node_check(node, "exporting a buffer");
+	if (r)
+		return r;
 	/* Whatever becomes of it: from here on it may have other users. */
 	object->own = false;
 	r = drm_call(node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime);
