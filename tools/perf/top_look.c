@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "mappings.h"
+#include "openers.h"
 #include "stat.h"
 #include "top.h"
 
@@ -67,41 +68,30 @@ static int read_stat(pid_t pid, uint64_t *ret_start, uint64_t *ret_faults, char 
 	return r;
 }
 
-/* A value of /proc/PID/fdinfo/FD; TOP_UNKNOWN: there is none. */
-static uint64_t value_of(const char *text, const char *key)
+/* Of one open file of a simulated device. 0; -ENOMEM. */
+static int add_opener(pid_t pid, const char *fd, struct openers *openers)
 {
-	const char *at = strstr(text, key);
-
-	return at ? strtoull(at + strlen(key), NULL, 10) : TOP_UNKNOWN;
-}
-
-/* Of one open file of a simulated device; descriptors of one file are one opener. */
-static void add_evictions(pid_t pid, const char *fd, uint64_t *last_client, uint64_t *sum)
-{
-	uint64_t client, evictions;
 	char path[64], *text;
+	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.16s", (int)pid, fd);
 	if (stat_read(NULL, path, &text))
-		return;
-	client = value_of(text, "hetsim-client-id:\t");
-	evictions = value_of(text, "hetsim-evictions:\t");
-	if (evictions != TOP_UNKNOWN && client != *last_client) {
-		*sum = *sum == TOP_UNKNOWN ? evictions : *sum + evictions;
-		*last_client = client;
-	}
+		return 0; /* it is closed by now */
+	r = openers_add(openers, text);
 	free(text);
+	return r;
 }
 
 /* What the simulated devices have evicted of its buffers; TOP_UNKNOWN: nobody counts it. */
 static uint64_t read_evictions(const struct top_process *process)
 {
 	static const char device[] = "/dev/hetsim";
-	uint64_t sum = TOP_UNKNOWN, last_client = TOP_UNKNOWN;
 	char path[64], name[sizeof(device)];
+	struct openers openers;
 	struct dirent *entry;
 	DIR *folder = NULL;
 	size_t i;
+	int r = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)process->pid);
 	for (i = 0; i < process->live.n && !folder; i++)
@@ -109,14 +99,17 @@ static uint64_t read_evictions(const struct top_process *process)
 			folder = opendir(path);
 			break;
 		}
-	while (folder && (entry = readdir(folder)))
+	openers_begin(&openers);
+	while (folder && !r && (entry = readdir(folder)))
 		if (readlinkat(dirfd(folder), entry->d_name, name, sizeof(name)) ==
 			    (ssize_t)sizeof(name) &&
 		    !memcmp(name, device, sizeof(device) - 1))
-			add_evictions(process->pid, entry->d_name, &last_client, &sum);
+			r = add_opener(process->pid, entry->d_name, &openers);
 	if (folder)
 		closedir(folder);
-	return sum;
+	openers_end(&openers);
+	/* A part of them would look like fewer than the last time. */
+	return r ? TOP_UNKNOWN : openers.evictions;
 }
 
 /* ---- a process's buffers ---- */
