@@ -3,6 +3,7 @@
  * hetmap trace -p: processes that run are traced, which begin threads and children, or
  * become another program, meanwhile. This program is those of traced.c, too.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -142,10 +143,54 @@ static void test_executing(void)
 	json_decref(json);
 }
 
+static unsigned int descriptors_of(pid_t pid)
+{
+	struct dirent *entry;
+	unsigned int n = 0;
+	char path[32];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder)))
+		n += entry->d_name[0] != '.';
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+/* Who traces thousands of children has open what those that are there need. */
+static void test_forking(void)
+{
+	unsigned int before, now, most = 0;
+	struct attached attached;
+	siginfo_t info = { 0 };
+
+	if (!may_trace())
+		return;
+	attached = attach("forking");
+	before = descriptors_of(attached.tracer);
+	go_on(&attached);
+	while (!waitid(P_PID, (id_t)attached.pid, &info, WEXITED | WNOHANG | WNOWAIT) &&
+	       !info.si_pid) {
+		now = descriptors_of(attached.tracer);
+		most = now > most ? now : most;
+		usleep(10000);
+	}
+	/* The table and its copy of each, and of those before it that ended just now. */
+	if (most > before + 2 * 2 * TRACED_AT_A_TIME + 16)
+		test_fail(__FILE__, __LINE__, "%u descriptors at first, later %u", before,
+			  most);
+	/* It did look: else there was nothing to let go of. */
+	CHECK(most > before);
+	json_decref(detach(&attached));
+}
+
 static const struct test tests[] = {
 	{ "running", test_running, 60, TEST_ONCE },
 	{ "starting", test_starting, 60, TEST_ONCE },
 	{ "executing", test_executing, 90, TEST_ONCE },
+	{ "forking", test_forking, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -272,6 +272,55 @@ static int children(void)
 	return 0;
 }
 
+static volatile char *buffer_on(const char *where, const char *name, size_t pages)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+					     .size = pages * PAGE,
+					     .name = name };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	if (hm_device_open(where, &device) || hm_buffer_create(device, &desc, &buffer) ||
+	    hm_map_create(buffer, NULL, &map))
+		_exit(90);
+	return hm_map_address(map);
+}
+
+static void touch(volatile char *bytes, size_t pages)
+{
+	size_t i;
+
+	for (i = 0; i < pages; i++)
+		bytes[i * PAGE] = 1;
+}
+
+/* Each publishes a table of its own, and is there for longer than between two searches. */
+static int forking(void)
+{
+	char byte;
+	int i, n;
+
+	if (read(STDIN_FILENO, &byte, 1) != 1)
+		return 95;
+	for (i = 0; i < TRACED_FORKS; i += n) {
+		for (n = 0; n < TRACED_AT_A_TIME; n++) {
+			pid_t pid = fork();
+
+			if (pid < 0)
+				return 88;
+			if (!pid) {
+				touch(buffer_on("host", "child", 1), 1);
+				usleep(TRACED_FORK_US);
+				_exit(0);
+			}
+		}
+		while (waitpid(-1, NULL, 0) > 0)
+			;
+	}
+	return 0;
+}
+
 static int killed(void)
 {
 	raise(SIGTERM);
@@ -297,35 +346,11 @@ static int running(void)
 	return 0;
 }
 
-/* ---- another program in the same process ---- */
-
-/* On soft:0 what is mapped is one object of memory for all: the table has the names. */
-static volatile char *buffer_on_soft(const char *name, size_t pages)
-{
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-					     .size = pages * PAGE,
-					     .name = name };
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-
-	if (hm_device_open("soft:0", &device) || hm_buffer_create(device, &desc, &buffer) ||
-	    hm_map_create(buffer, NULL, &map))
-		_exit(90);
-	return hm_map_address(map);
-}
-
-static void touch(volatile char *bytes, size_t pages)
-{
-	size_t i;
-
-	for (i = 0; i < pages; i++)
-		bytes[i * PAGE] = 1;
-}
+/* ---- another program in the same process: on soft:0 the table alone has names ---- */
 
 static int executing(void)
 {
-	volatile char *bytes = buffer_on_soft("before", TRACED_BEFORE);
+	volatile char *bytes = buffer_on("soft:0", "before", TRACED_BEFORE);
 	char byte;
 
 	if (read(STDIN_FILENO, &byte, 1) != 1)
@@ -339,7 +364,7 @@ static int executed(void)
 {
 	char byte;
 
-	touch(buffer_on_soft("after", TRACED_AFTER), TRACED_AFTER);
+	touch(buffer_on("soft:0", "after", TRACED_AFTER), TRACED_AFTER);
 	return read(STDIN_FILENO, &byte, 1) ? 95 : 0;
 }
 
@@ -403,6 +428,7 @@ static const struct {
 	{ "buffers_soft", buffers_soft },
 	{ "life", life },
 	{ "children", children },
+	{ "forking", forking },
 	{ "killed", killed },
 	{ "status", status },
 	{ "running", running },

@@ -14,7 +14,11 @@
 /* Pages that "steps" makes usable at a time. */
 #define TRACED_STEP 64
 /* Each touches one page. */
-#define TRACED_CHILDREN 300
+#define TRACED_CHILDREN 3000
+/* Of "forking": so many in all, so many at a time, for so long each. */
+#define TRACED_FORKS 2000
+#define TRACED_AT_A_TIME 100
+#define TRACED_FORK_US 250000
 /* Pages of "before" and "after" that "executing" touches, before and after execve(2). */
 #define TRACED_BEFORE 8
 #define TRACED_AFTER 16

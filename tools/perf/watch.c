@@ -22,9 +22,12 @@
 
 /* How often tables and children are looked for that were not there. */
 #define SEARCH_MS 100
+/* Of one number: programs that had it, one after the other. */
+#define COPIES_MOST 1000
 
 struct watched {
 	pid_t pid;
+	uint64_t began;         /* in clock ticks: another one may have its number later */
 	struct published table; /* fd -1: none is known */
 	int copy_fd;            /* -1: none yet */
 	struct hm_published_head head;
@@ -47,14 +50,49 @@ static uint64_t now_ms(void)
 	return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
 }
 
+/*
+ * When it began; false: it has ended, but maybe for who started it. Of one whose first
+ * thread has ended the others are counted [proc_pid_stat(5)].
+ */
+static bool is_there(pid_t pid, uint64_t *ret_began)
+{
+	char path[32], text[1024], state, *at;
+	unsigned long long began;
+	bool there = false;
+	long threads;
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = '\0';
+	fclose(file);
+	/* The name before it may have any character. */
+	at = strrchr(text, ')');
+	if (at && sscanf(at,
+			 ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+			 "%*d %ld %*d %llu",
+			 &state, &threads, &began) == 3) {
+		there = (state != 'Z' && state != 'X') || threads > 1;
+		*ret_began = began;
+	}
+	return there;
+}
+
 static int add(struct watch *watch, pid_t pid)
 {
 	struct watched *more;
+	uint64_t began;
 	size_t i;
 
 	for (i = 0; i < watch->n; i++)
 		if (watch->watched[i].pid == pid)
 			return 0;
+	if (!is_there(pid, &began))
+		return -ESRCH;
 	if (watch->n == watch->room) {
 		more = realloc(watch->watched, (2 * watch->room + 8) * sizeof(*more));
 		if (!more)
@@ -63,7 +101,7 @@ static int add(struct watch *watch, pid_t pid)
 		watch->room = 2 * watch->room + 8;
 	}
 	watch->watched[watch->n++] =
-		(struct watched){ .pid = pid, .table.fd = -1, .copy_fd = -1 };
+		(struct watched){ .pid = pid, .began = began, .table.fd = -1, .copy_fd = -1 };
 	return 0;
 }
 
@@ -71,14 +109,21 @@ static int add(struct watch *watch, pid_t pid)
 
 static int make_copy(struct watch *watch, struct watched *watched)
 {
-	char *name = text_format("maps/maps.%d", (int)watched->pid);
-	char *path = trace_folder_file(watch->folder, name);
+	char *path;
+	int n;
 
-	watched->copy_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	free(path);
-	free(name);
+	/* Another one may have had its number. */
+	for (n = 0; n < COPIES_MOST && watched->copy_fd < 0; n++) {
+		path = n ? text_format("%s/maps/maps.%d.%d", watch->folder, (int)watched->pid,
+				       n) :
+			   text_format("%s/maps/maps.%d", watch->folder, (int)watched->pid);
+		watched->copy_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		free(path);
+		if (watched->copy_fd < 0 && errno != EEXIST)
+			return -errno;
+	}
 	if (watched->copy_fd < 0)
-		return -errno;
+		return -EEXIST;
 	watched->head = watched->table.head;
 	/* In this namespace, as the records have it. */
 	watched->head.pid = (uint64_t)watched->pid;
@@ -151,11 +196,17 @@ static void add_children(struct watch *watch, pid_t pid)
 static void find_table(struct watch *watch, struct watched *watched)
 {
 	struct published table;
+	uint64_t began;
 
 	if (watched->table.fd >= 0 && published_is_open(&watched->table, watched->pid))
 		return;
 	if (published_open_process(watched->pid, &table))
 		return;
+	/* It ended meanwhile: that may be a stranger's, who has its number now. */
+	if (!is_there(watched->pid, &began) || began != watched->began) {
+		published_close(&table);
+		return;
+	}
 	look_at(watch, watched);
 	watched->forgotten = watched->head.forgotten;
 	watched->left_out = watched->head.left_out;
@@ -164,10 +215,37 @@ static void find_table(struct watch *watch, struct watched *watched)
 	watched->broken = false;
 }
 
+static void let_go(struct watched *watched)
+{
+	published_close(&watched->table);
+	if (watched->copy_fd >= 0)
+		close(watched->copy_fd);
+}
+
+/* What it was the last to have open is there as long as it is open here. */
+static void drop_ended(struct watch *watch)
+{
+	struct watched *watched;
+	size_t i, n = 0;
+	uint64_t began;
+
+	for (i = 0; i < watch->n; i++) {
+		watched = &watch->watched[i];
+		if (is_there(watched->pid, &began) && began == watched->began) {
+			watch->watched[n++] = *watched;
+			continue;
+		}
+		look_at(watch, watched);
+		let_go(watched);
+	}
+	watch->n = n;
+}
+
 static void search(struct watch *watch)
 {
 	size_t i;
 
+	drop_ended(watch);
 	for (i = 0; i < watch->n; i++) {
 		add_children(watch, watch->watched[i].pid); /* they are looked at, too */
 		find_table(watch, &watch->watched[i]);
@@ -210,11 +288,8 @@ void watch_end(struct watch *watch)
 
 	if (!watch)
 		return;
-	for (i = 0; i < watch->n; i++) {
-		published_close(&watch->watched[i].table);
-		if (watch->watched[i].copy_fd >= 0)
-			close(watch->watched[i].copy_fd);
-	}
+	for (i = 0; i < watch->n; i++)
+		let_go(&watch->watched[i]);
 	free(watch->watched);
 	free(watch->folder);
 	free(watch);
