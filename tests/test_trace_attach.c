@@ -42,11 +42,13 @@ static void await_words(const struct attached *attached, const char *name, const
 	free(path);
 }
 
-static struct attached attach(const char *program)
+/* @ring: of so many bytes, and it says what it thinks of it; NULL: the default. */
+static struct attached attach_with(const char *program, const char *ring)
 {
+	struct command command = { .args = { "trace", ring ? "--ring" : "-q" } };
 	struct attached attached = { .folder = folder_make() };
 	char pid_text[16];
-	int line[2];
+	int line[2], i = 2;
 
 	attached.path = folder_path(attached.folder, "trace");
 	CHECK_OK_FATAL(pipe2(line, O_CLOEXEC));
@@ -63,12 +65,22 @@ static struct attached attach(const char *program)
 	/* Its memory is there before it is traced. */
 	pause_a_while();
 	snprintf(pid_text, sizeof(pid_text), "%d", (int)attached.pid);
-	attached.tracer = command_start(&(const struct command){
-		.args = { "trace", "-q", "-o", attached.path, "-p", pid_text } });
+	if (ring)
+		command.args[i++] = ring;
+	command.args[i++] = "-o";
+	command.args[i++] = attached.path;
+	command.args[i++] = "-p";
+	command.args[i] = pid_text;
+	attached.tracer = command_start(&command);
 	command_await(attached.tracer, SIGINT, "[perf_event]");
 	/* What it has already is told when all its threads are had. */
 	await_words(&attached, "perf.data", "[stack]");
 	return attached;
+}
+
+static struct attached attach(const char *program)
+{
+	return attach_with(program, NULL);
 }
 
 static void go_on(const struct attached *attached)
@@ -76,8 +88,8 @@ static void go_on(const struct attached *attached)
 	CHECK_EQUAL(write(attached->to, "", 1), 1);
 }
 
-/* It ends, and the trace with it: the report. */
-static json_t *detach(struct attached *attached)
+/* It ends, and the trace with it: the report. @words: what it says; NULL: nothing. */
+static json_t *detach_saying(struct attached *attached, const char *words)
 {
 	struct outcome outcome;
 	json_t *json;
@@ -86,13 +98,18 @@ static json_t *detach(struct attached *attached)
 	waitpid(attached->pid, NULL, 0);
 	command_wait(attached->tracer, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
-	if (outcome.err[0])
+	if (words ? !strstr(outcome.err, words) : outcome.err[0] != '\0')
 		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
 	outcome_free(&outcome);
 	json = report(attached->folder);
 	free(attached->path);
 	folder_remove(attached->folder);
 	return json;
+}
+
+static json_t *detach(struct attached *attached)
+{
+	return detach_saying(attached, NULL);
 }
 
 /* @program touches its memory when it is told to. */
@@ -143,6 +160,37 @@ static void test_executing(void)
 	json_decref(json);
 }
 
+/*
+ * The rings are the smallest, and nobody takes anything out of them while all of it happens:
+ * what the kernel had no room for is counted, and said by both commands. Each fault is two
+ * records; of few the beginning is lost alone, as a ring gets full or another one begins.
+ */
+static void test_loss(void)
+{
+	struct attached attached;
+	json_t *json, *buffer;
+	int64_t lost, told;
+	siginfo_t info;
+
+	if (!may_trace())
+		return;
+	attached = attach_with("running", "64K");
+	CHECK(!kill(attached.tracer, SIGSTOP));
+	go_on(&attached);
+	CHECK(!waitid(P_PID, (id_t)attached.pid, &info, WEXITED | WNOWAIT));
+	CHECK(!kill(attached.tracer, SIGCONT));
+	json = detach_saying(&attached, "records were lost: larger rings help");
+	buffer = buffer_of(json, NAME);
+	told = 2 * integer_of(buffer, "minor") + integer_of(buffer, "unfinished");
+	lost = integer_of(json_object_get(json, "totals"), "lost");
+	CHECK(told > 0 && told < TRACED_PAGES);
+	if (lost + told + 64 < INT64_C(2) * TRACED_PAGES)
+		test_fail(__FILE__, __LINE__, "%lld records lost, %lld told", (long long)lost,
+			  (long long)told);
+	CHECK(is_missing(json, "records were lost: the rings were full"));
+	json_decref(json);
+}
+
 static unsigned int descriptors_of(pid_t pid)
 {
 	struct dirent *entry;
@@ -190,6 +238,7 @@ static const struct test tests[] = {
 	{ "running", test_running, 60, TEST_ONCE },
 	{ "starting", test_starting, 60, TEST_ONCE },
 	{ "executing", test_executing, 90, TEST_ONCE },
+	{ "loss", test_loss, 90, TEST_ONCE },
 	{ "forking", test_forking, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

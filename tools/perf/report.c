@@ -154,17 +154,18 @@ static void find_missing(struct report *report)
 {
 	const json_t *counted = json_object_get(report->about, "counted");
 	const json_t *points = json_object_get(report->about, "tracepoints");
-	const struct analysis *analysis = &report->analysis;
+	struct analysis *analysis = &report->analysis;
 	uint64_t lost = count_of(counted, "lost"), unknown = unknown_faults(analysis);
 	char a[TEXT_MAX], b[TEXT_MAX];
 
-	if (analysis->lost > lost)
-		lost = analysis->lost;
-	if (lost)
+	/* What is lost last no record tells of: the events themselves count it. */
+	if (analysis->lost < lost)
+		analysis->lost = lost;
+	if (analysis->lost)
 		miss(report,
 		     text_format("%s records were lost: the rings were full. Larger ones "
 				 "help (hetmap trace --ring, as root)",
-				 text_count(lost, a)));
+				 text_count(analysis->lost, a)));
 	if (count_of(report->about, "not_attached"))
 		miss(report,
 		     text_format("%s threads that were there as tracing began, or began "
