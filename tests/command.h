@@ -42,6 +42,8 @@ void command_run(const struct command *command, struct outcome *ret_outcome);
  */
 void command_refuse_writing(void);
 #define COMMAND_NO_FILTER 70
+/* Likewise perf_event_open(2), as that is in many containers: EPERM. */
+void command_refuse_perf(void);
 void outcome_free(struct outcome *outcome);
 
 /* The standard output as JSON, or a failure of the test and NULL. */

@@ -11,12 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "trace_support.h"
+
+#define NOBODY 65534
 
 /* What is advised for @name; "": nothing. */
 static const char *advice_of(const json_t *json, const char *name)
@@ -286,6 +290,72 @@ static void test_bad_input(void)
 	folder_remove(folder);
 }
 
+/* An ordinary user reads what helps before what is wrong; whoever may is told otherwise. */
+static void test_paranoid(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "trace"), root[128];
+	struct command command = { .args = { "trace", "-o", path, "--", "true" },
+				   .env = { root },
+				   .uid = getuid() ? 0 : NOBODY,
+				   .prepare = command_refuse_perf };
+	struct outcome outcome;
+
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
+		test_skip("kernel", "no seccomp filters: %s", strerror(errno));
+		goto out;
+	}
+	snprintf(root, sizeof(root), "HETMAP_ROOT=%s", folder);
+	file_write(folder, "proc/sys/kernel/perf_event_paranoid", "3\n", 2);
+	CHECK(!chmod(folder, 0777));
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 125);
+	if (strncmp(outcome.err, "hetmap: sudo sysctl kernel.perf_event_paranoid=2 ", 49) !=
+		    0 ||
+	    !strstr(outcome.err, "kernel.perf_event_paranoid is 3"))
+		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
+	outcome_free(&outcome);
+	/* Nothing is left of what was not traced. */
+	CHECK(access(path, F_OK) < 0);
+	if (!getuid()) {
+		command.uid = 0;
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 125);
+		CHECK(!strstr(outcome.err, "sysctl") && strstr(outcome.err, "seccomp"));
+		outcome_free(&outcome);
+	}
+out:
+	free(path);
+	folder_remove(folder);
+}
+
+/* Another user's process is that one's, or root's, to trace. */
+static void test_of_others(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "trace"), root[128], pid[16];
+	const struct command command = { .args = { "trace", "-o", path, "-p", pid },
+					 .env = { root },
+					 .uid = NOBODY };
+	struct outcome outcome;
+
+	if (geteuid()) {
+		test_skip("kernel", "only root can become another user");
+		goto out;
+	}
+	snprintf(root, sizeof(root), "HETMAP_ROOT=%s", folder);
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	file_write(folder, "proc/sys/kernel/perf_event_paranoid", "2\n", 2);
+	CHECK(!chmod(folder, 0777));
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 125);
+	CHECK(!strncmp(outcome.err, "hetmap: tracing is not permitted: ", 34));
+	CHECK(strstr(outcome.err, "run hetmap as the process's user, or with sudo") != NULL);
+	CHECK(access(path, F_OK) < 0);
+	outcome_free(&outcome);
+out:
+	free(path);
+	folder_remove(folder);
+}
+
 /* Of the first bytes of what --@option writes, and of the last. */
 static void check_output(const char *path, const char *option, const char *begins,
 			 const char *has, const char *ends)
@@ -432,6 +502,8 @@ static const struct test tests[] = {
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "script", test_script, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },
+	{ "paranoid", test_paranoid, 60, TEST_ONCE },
+	{ "of_others", test_of_others, 60, TEST_ONCE },
 	{ "mutated", test_mutated, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -2,16 +2,12 @@
 /* hetmap stat: what it counts is what was done, in whichever way it may count. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <math.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,25 +131,10 @@ static void test_repetitions(void)
 
 /* ---- where counting is refused ---- */
 
-static void refuse_perf(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		_exit(70);
-}
-
 /* As in a container: it counts what wait4() knows, and says what it can't. */
 static void test_refused(void)
 {
-	const struct command command = { .prepare = refuse_perf };
+	const struct command command = { .prepare = command_refuse_perf };
 	json_t *none, *all;
 
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
@@ -181,7 +162,8 @@ static void test_refused(void)
 static void test_paranoid(void)
 {
 	char *folder = folder_make(), *setting;
-	struct command command = { .prepare = refuse_perf, .args = { "stat", "--", "true" } };
+	struct command command = { .prepare = command_refuse_perf,
+				   .args = { "stat", "--", "true" } };
 	struct outcome outcome;
 	const char *remedy;
 

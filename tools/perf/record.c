@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #include "../hetmap/command.h"
+#include "../hetmap/doctor.h"
+#include "../hetmap/text.h"
 #include "nodes.h"
 #include "record_ring.h"
 
@@ -84,9 +87,12 @@ static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
 
 static long paranoid(void)
 {
-	FILE *file = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	const char *root = getenv("HETMAP_ROOT");
+	char *path = text_format("%s/proc/sys/kernel/perf_event_paranoid", root ? root : "");
+	FILE *file = path ? fopen(path, "re") : NULL;
 	long level = -2;
 
+	free(path);
 	if (file && fscanf(file, "%ld", &level) != 1)
 		level = -2;
 	if (file)
@@ -96,20 +102,30 @@ static long paranoid(void)
 
 static int explain(int error)
 {
+	bool capable = doctor_capable(CAP_PERFMON) || doctor_capable(CAP_SYS_ADMIN);
 	long level = paranoid();
-	char remedy[160];
+	char why[160];
 
 	switch (error) {
 	case EACCES:
 	case EPERM:
+		if (capable)
+			return fail(
+				STATUS_OWN, error,
+				"a container's seccomp filter or a security module does that: "
+				"allow perf_event_open, or trace outside of it",
+				"tracing is refused (%s) although CAP_PERFMON is there",
+				strerror(error));
+		/* On stock Debian it is so for everyone: what helps is said first. */
 		if (level > 2) {
-			snprintf(remedy, sizeof(remedy),
-				 "sudo sysctl kernel.perf_event_paranoid=2 allows it until the "
-				 "next boot; or run hetmap with sudo");
-			return fail(STATUS_OWN, error, remedy,
-				    "this kernel lets no ordinary user trace: "
-				    "kernel.perf_event_paranoid is %ld",
-				    level);
+			snprintf(why, sizeof(why),
+				 "this kernel lets no ordinary user trace: "
+				 "kernel.perf_event_paranoid is %ld",
+				 level);
+			return fail(
+				STATUS_OWN, error, why,
+				"sudo sysctl kernel.perf_event_paranoid=2 allows tracing until "
+				"the next boot; or run hetmap with sudo");
 		}
 		return fail(STATUS_OWN, error,
 			    "run hetmap as the process's user, or with sudo; in a container, "
