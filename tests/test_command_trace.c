@@ -226,6 +226,46 @@ static void test_children(void)
 	folder_remove(folder);
 }
 
+/* What publishes elsewhere, as it may not write into the folder, has its names, too. */
+static void test_stranger(void)
+{
+	char *folder;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	if (geteuid()) {
+		test_skip("kernel", "only root can become another user");
+		return;
+	}
+	folder = folder_make();
+	json = report_of(folder, "stranger");
+	CHECK_EQUAL(integer_of(buffer_of(json, "strange"), "minor"), TRACED_AFTER);
+	json_decref(json);
+	folder_remove(folder);
+}
+
+/* Who wants no table has none, and the report says why names are missing. */
+static void test_unpublished(void)
+{
+	char *folder, *path;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	CHECK(!setenv("HETMAP_PUBLISH", "0", 1));
+	json = report_of(folder, "buffers_soft");
+	CHECK(!unsetenv("HETMAP_PUBLISH"));
+	CHECK(is_missing(json, "HETMAP_PUBLISH=0"));
+	path = folder_path(folder, "trace/maps");
+	/* There is no file in it. */
+	CHECK(!rmdir(path));
+	free(path);
+	json_decref(json);
+	folder_remove(folder);
+}
+
 static void test_status(void)
 {
 	char *folder;
@@ -498,6 +538,8 @@ static const struct test tests[] = {
 	{ "names_soft", test_names_soft, 90, TEST_ONCE },
 	{ "life", test_life, 60, TEST_ONCE },
 	{ "children", test_children, 60, TEST_ONCE },
+	{ "stranger", test_stranger, 60, TEST_ONCE },
+	{ "unpublished", test_unpublished, 60, TEST_ONCE },
 	{ "status", test_status, 60, TEST_ONCE },
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "script", test_script, 60, TEST_ONCE },

@@ -368,6 +368,34 @@ static int executed(void)
 	return read(STDIN_FILENO, &byte, 1) ? 95 : 0;
 }
 
+/* ---- who may not write into the trace's folder ---- */
+
+/* Until somebody has copied the table that it can't write where it is told to. */
+static int stranger(void)
+{
+	char path[512], *maps = getenv("HETMAP_PUBLISH");
+	int line[2], i;
+	pid_t pid;
+
+	if (!maps || pipe(line))
+		return 87;
+	pid = fork();
+	if (!pid) {
+		char byte;
+
+		close(line[1]);
+		if (setgid(TRACED_STRANGER) || setuid(TRACED_STRANGER))
+			_exit(86);
+		touch(buffer_on("soft:0", "strange", TRACED_AFTER), TRACED_AFTER);
+		_exit(read(line[0], &byte, 1) ? 85 : 0);
+	}
+	snprintf(path, sizeof(path), "%s/maps.%d", maps, (int)pid);
+	for (i = 0; i < 1000 && access(path, F_OK); i++)
+		usleep(20000);
+	close(line[1]);
+	return waitpid(pid, &i, 0) == pid && !i ? 0 : 84;
+}
+
 /* ---- threads that are never the ones that were listed ---- */
 
 static volatile char *started_memory;
@@ -434,6 +462,7 @@ static const struct {
 	{ "running", running },
 	{ "executing", executing },
 	{ "executed", executed },
+	{ "stranger", stranger },
 	{ "starting", starting },
 	{ "device", traced_device },
 };

@@ -22,6 +22,8 @@
 /* Pages of "before" and "after" that "executing" touches, before and after execve(2). */
 #define TRACED_BEFORE 8
 #define TRACED_AFTER 16
+/* "stranger" touches TRACED_AFTER pages of "strange" as that user. */
+#define TRACED_STRANGER 65534
 /* Threads of "starting", each of which starts its successor and ends, over and over. */
 #define TRACED_STARTING 128
 #define TRACED_SUCCESSION_US 40000

@@ -205,8 +205,17 @@ static void find_missing(struct report *report)
 		     text_format("the library's own table could not keep %s maps: their "
 				 "faults may have the names of others",
 				 text_count(analysis->forgotten + analysis->left_out, a)));
+	if (json_is_true(json_object_get(report->about, "unpublished")))
+		miss(report, text_format("with HETMAP_PUBLISH=0 the library tells no names of "
+					 "buffers"));
+	if (count_of(report->about, "tables_lost"))
+		miss(report,
+		     text_format("%s published tables could not be kept whole: buffers in them "
+				 "have no names",
+				 text_count(count_of(report->about, "tables_lost"), a)));
 	if (analysis->broken_tables)
-		miss(report, text_format("%s published tables make no sense, and were left out",
+		miss(report, text_format("%s published tables make no sense, or could not be "
+					 "written (ulimit -f, a full disk), and were left out",
 					 text_count(analysis->broken_tables, a)));
 	if (analysis->totals.unsorted)
 		miss(report, text_format("%s of %s records were not in order: some faults may "

@@ -68,9 +68,9 @@ struct trace {
 	char **argv;
 	struct trace_folder folder;
 	struct recorder recorder;
-	struct watch *watch; /* of a process that runs already */
-	uint32_t missed;     /* threads of it that could not be had */
-	double began;        /* seconds since 1970 */
+	struct watch *watch;
+	uint32_t missed; /* threads of it that could not be had */
+	double began;    /* seconds since 1970 */
 	uint64_t begin_ns;
 	uint64_t end_ns;
 };
@@ -103,6 +103,14 @@ static int fail_write(int r)
 		    "writing the trace: %s", strerror(-r));
 }
 
+/* Who wants no table of a program gets none. */
+static bool is_unpublished(void)
+{
+	const char *wish = getenv("HETMAP_PUBLISH");
+
+	return wish && !strcmp(wish, "0");
+}
+
 /* ---- a command ---- */
 
 static int record_command(struct trace *trace, struct child *child, int *ret_status)
@@ -111,7 +119,9 @@ static int record_command(struct trace *trace, struct child *child, int *ret_sta
 	int r, waited;
 
 	do {
-		r = record_drain(&trace->recorder, child->fd, WAIT_MS, &other);
+		r = record_drain(&trace->recorder, child->fd,
+				 watch_has_any(trace->watch) ? WATCH_MS : WAIT_MS, &other);
+		watch_look(trace->watch);
 		if (r) {
 			/* It goes on without: nothing that it does depends on the trace. */
 			fail_write(r);
@@ -130,10 +140,12 @@ static int trace_command(struct trace *trace, int *ret_status)
 	struct child child;
 	int r, status, ended = 0;
 
-	setenv("HETMAP_PUBLISH", maps, 1);
+	if (!is_unpublished())
+		setenv("HETMAP_PUBLISH", maps, 1);
 	free(maps);
 	r = child_start(trace->argv, &child);
-	unsetenv("HETMAP_PUBLISH");
+	if (!is_unpublished())
+		unsetenv("HETMAP_PUBLISH");
 	if (r)
 		return fail(STATUS_OWN, r, NULL, "cannot start a process: %s", strerror(-r));
 	status = record_open(&trace->recorder, &trace->options, child.pid, true,
@@ -141,6 +153,13 @@ static int trace_command(struct trace *trace, int *ret_status)
 	if (status) {
 		child_abandon(&child);
 		return status;
+	}
+	/* Who can't write into the folder publishes as it does else: in memory. */
+	r = watch_begin(child.pid, trace->folder.path, &trace->watch);
+	if (r) {
+		child_abandon(&child);
+		return fail(STATUS_OWN, r, NULL, "cannot look into process %d: %s",
+			    (int)child.pid, strerror(-r));
 	}
 	trace->begin_ns = record_now();
 	r = child_go(&child);
@@ -251,6 +270,11 @@ static json_t *about(const struct trace *trace, const struct record_counts *coun
 				      (json_int_t)counts->value[TRACE_MINOR], "major",
 				      (json_int_t)counts->value[TRACE_MAJOR], "lost",
 				      (json_int_t)counts->lost));
+	if (watch_lost(trace->watch))
+		json_object_set_new(about, "tables_lost",
+				    json_integer(watch_lost(trace->watch)));
+	if (!trace->pid && is_unpublished())
+		json_object_set_new(about, "unpublished", json_true());
 	if (trace->missed)
 		json_object_set_new(about, "not_attached", json_integer(trace->missed));
 	json_object_set_new(about, "latency", json_boolean(!trace->options.no_latency));

@@ -40,6 +40,7 @@ struct watch {
 	struct watched *watched;
 	size_t n, room;
 	uint64_t searched_ms;
+	unsigned int n_lost; /* tables of which not all could be kept */
 };
 
 static uint64_t now_ms(void)
@@ -147,11 +148,19 @@ static int keep(void *user, const struct hm_published_entry *entry)
 static void look_at(struct watch *watch, struct watched *watched)
 {
 	uint64_t used = watched->head.used;
+	int r;
 
-	if (watched->table.fd < 0 || watched->broken ||
-	    (watched->copy_fd < 0 && make_copy(watch, watched)))
+	if (watched->table.fd < 0 || watched->broken)
 		return;
-	watched->broken = published_each(&watched->table, keep, watched) != 0;
+	r = watched->copy_fd < 0 ? make_copy(watch, watched) : 0;
+	if (!r)
+		r = published_each(&watched->table, keep, watched);
+	if (r) {
+		watched->broken = true;
+		watch->n_lost++;
+		if (watched->copy_fd < 0)
+			return;
+	}
 	watched->head.forgotten = watched->forgotten + watched->table.head.forgotten;
 	watched->head.left_out = watched->left_out + watched->table.head.left_out;
 	if (watched->head.used != used)
@@ -280,6 +289,21 @@ void watch_look(struct watch *watch)
 		search(watch);
 	for (i = 0; i < watch->n; i++)
 		look_at(watch, &watch->watched[i]);
+}
+
+bool watch_has_any(const struct watch *watch)
+{
+	size_t i;
+
+	for (i = 0; i < watch->n; i++)
+		if (watch->watched[i].table.fd >= 0)
+			return true;
+	return false;
+}
+
+unsigned int watch_lost(const struct watch *watch)
+{
+	return watch ? watch->n_lost : 0;
 }
 
 void watch_end(struct watch *watch)
