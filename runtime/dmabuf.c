@@ -41,18 +41,24 @@ int dmabuf_size(int fd, uint64_t *ret_size)
 	int r;
 
 	r = sys_fstat(fd, &st);
+	if (r)
+		return err_set(r, "descriptor %d: fstat: %s", fd, err_name(r));
 	/* The inode's size is that of the object [dma_buf_getfile()]. */
-	if (!r && st.st_dev == dmabuf_dev && st.st_size > 0) {
+	if (st.st_dev == dmabuf_dev && st.st_size > 0) {
 		*ret_size = (uint64_t)st.st_size;
 		return 0;
 	}
 	if (!dmabuf_is(fd))
-		return err_set(-EINVAL, "the descriptor is no dma-buf");
+		return err_set(
+			-EINVAL,
+			"%s: descriptor %d is no dma-buf: pass one that hm_buffer_export() "
+			"with HM_EXPORT_DMABUF or a driver made",
+			err_name(-EINVAL), fd);
 	end = sys_lseek(fd, 0, SEEK_END);
 	if (end < 0)
-		return err_set((int)end, "the size of a dma-buf: %s", err_name((int)end));
-	if (!r)
-		dmabuf_dev = st.st_dev;
+		return err_set((int)end, "the size of the dma-buf of descriptor %d: lseek: %s",
+			       fd, err_name((int)end));
+	dmabuf_dev = st.st_dev;
 	*ret_size = (uint64_t)end;
 	return 0;
 }

@@ -22,7 +22,7 @@
 /* By its file system, which only dma-bufs have. */
 bool dmabuf_is(int fd);
 
-/* -EINVAL: @fd is none. */
+/* -EINVAL: @fd is none, -EBADF; with a text. */
 int dmabuf_size(int fd, uint64_t *ret_size);
 
 /*

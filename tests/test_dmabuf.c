@@ -9,6 +9,7 @@
 #include <linux/dma-buf.h>
 #include <linux/udmabuf.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -78,10 +79,15 @@ static void test_no_dmabuf(void)
 	struct hm_buffer *buffer = NULL;
 	struct hm_device *device;
 	uint64_t size = 77;
+	char number[64];
 
 	CHECK_FATAL(!ftruncate(memfd, SIZE) && !pipe2(fds, O_CLOEXEC));
 	CHECK(!dmabuf_is(memfd) && !dmabuf_is(fds[0]) && !dmabuf_is(-1));
 	CHECK_ERROR(-EINVAL, dmabuf_size(memfd, &size));
+	snprintf(number, sizeof(number), "descriptor %d is no dma-buf", memfd);
+	CHECK(text_has("EINVAL") && text_has(number) && text_has("hm_buffer_export()"));
+	CHECK_ERROR(-EBADF, dmabuf_size(-1, &size));
+	CHECK(text_has("EBADF") && text_has("descriptor -1"));
 	CHECK_EQUAL(size, 77);
 	CHECK_ERROR(-EBADF, dmabuf_begin_cpu(memfd, HM_READ));
 	CHECK(dmabuf_set_name(memfd, "x") < 0);
