@@ -16,10 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "support.h"
+#include "drm_support.h"
 
 #define PAGE 4096ull
-#define MIB (1ull << 20)
 #define SIZE (8 * PAGE)
 
 static struct hm_device *open_host(void)
@@ -104,20 +103,20 @@ static void little_space(void *user)
 	char *bytes;
 
 	(void)user;
-	CHECK_OK_FATAL(create(device, SIZE, 1024 * MIB, &buffer));
-	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + 24 * MIB);
+	CHECK_OK_FATAL(create(device, SIZE, MIB(1024), &buffer));
+	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + MIB(24));
 	CHECK_ERROR(-ENOMEM, hm_map_create(buffer, NULL, &map));
 	CHECK(strstr(hm_errmsg(), "RLIMIT_AS"));
 	CHECK(!map);
 	CHECK_EQUAL(buffer_info(buffer).maps, 0);
 	/* The default reservation is 64 MiB; less must do, and it says so. */
 	test_forget_text();
-	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &bytes));
+	CHECK_OK_FATAL(hm_alloc(device, MIB(1), HM_READ | HM_WRITE, &bytes));
 	CHECK(strstr(hm_errmsg(), "RLIMIT_AS"));
-	pattern_write(bytes, 0, MIB, 1);
-	CHECK_OK(hm_realloc(bytes, 2 * MIB, 0, NULL));
-	CHECK_ERROR(-ENOMEM, hm_realloc(bytes, 40 * MIB, HM_MAY_MOVE, NULL));
-	CHECK(pattern_holds(bytes, 0, MIB, 1));
+	pattern_write(bytes, 0, MIB(1), 1);
+	CHECK_OK(hm_realloc(bytes, MIB(2), 0, NULL));
+	CHECK_ERROR(-ENOMEM, hm_realloc(bytes, MIB(40), HM_MAY_MOVE, NULL));
+	CHECK(pattern_holds(bytes, 0, MIB(1), 1));
 	CHECK_OK(hm_free(bytes));
 	set_limit(RLIMIT_AS, RLIM_INFINITY);
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
@@ -129,7 +128,7 @@ static void little_space(void *user)
 /* Growth past max_size makes room for more, but only where there is some. */
 static void just_enough_space(void *user)
 {
-	const uint64_t size = 32 * MIB;
+	const uint64_t size = MIB(32);
 	struct hm_device *device = open_host();
 	struct hm_buffer *buffer;
 	struct hm_map *map;
@@ -138,7 +137,7 @@ static void just_enough_space(void *user)
 	CHECK_OK_FATAL(create(device, size, 0, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
 	/* A new object, and the old one once more to copy from it. */
-	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + 2 * size + 12 * MIB);
+	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + 2 * size + MIB(12));
 	CHECK_OK(hm_buffer_resize(buffer, size + PAGE, HM_MAY_MOVE));
 	CHECK_EQUAL(buffer_info(buffer).max_size, size + PAGE);
 	CHECK_EQUAL(hm_map_length(map), size + PAGE);
@@ -163,7 +162,7 @@ static void no_room_for_threads(void *user)
 	}
 	CHECK_OK_FATAL(hm_fence_merge(parts, 2, &merged));
 	before = test_holding_now().fds;
-	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + MIB);
+	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + MIB(1));
 	CHECK_ERROR(-EAGAIN, hm_fence_fd(merged, &fd));
 	CHECK(strstr(hm_errmsg(), "RLIMIT_NPROC") && strstr(hm_errmsg(), "RLIMIT_AS"));
 	CHECK_EQUAL(fd, -7);
@@ -197,15 +196,15 @@ static void small_files(void *user)
 	struct hm_buffer *buffer = NULL;
 
 	(void)user;
-	set_limit(RLIMIT_FSIZE, MIB);
-	CHECK_ERROR(-EFBIG, create(device, 2 * MIB, 0, &buffer));
+	set_limit(RLIMIT_FSIZE, MIB(1));
+	CHECK_ERROR(-EFBIG, create(device, MIB(2), 0, &buffer));
 	CHECK(strstr(hm_errmsg(), "RLIMIT_FSIZE"));
-	CHECK_ERROR(-EFBIG, create(device, PAGE, 2 * MIB, &buffer));
+	CHECK_ERROR(-EFBIG, create(device, PAGE, MIB(2), &buffer));
 	CHECK(!buffer);
-	CHECK_OK_FATAL(create(device, MIB, MIB, &buffer));
-	CHECK_ERROR(-EFBIG, hm_buffer_resize(buffer, 2 * MIB, HM_MAY_MOVE));
+	CHECK_OK_FATAL(create(device, MIB(1), MIB(1), &buffer));
+	CHECK_ERROR(-EFBIG, hm_buffer_resize(buffer, MIB(2), HM_MAY_MOVE));
 	CHECK(strstr(hm_errmsg(), "RLIMIT_FSIZE"));
-	CHECK_EQUAL(buffer_info(buffer).size, MIB);
+	CHECK_EQUAL(buffer_info(buffer).size, MIB(1));
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 }
@@ -374,13 +373,19 @@ static void crowded(void *user)
 		{ "replace", tight_replace, HM_CAP_REPLACE, true },
 		{ "move", tight_move, HM_CAP_REPLACE, false },
 	};
-	/* Whichever are there. */
-	static const char *const devices[] = { "host", "drm:virtio_gpu", "heap:system" };
+	/* Whichever are there; the last is vgem's card node, which has no other name. */
+	const char *devices[] = { "host", "drm:virtio_gpu", "heap:system", "udmabuf", NULL };
 	uint64_t max_maps = *(uint64_t *)user;
+	struct drm_found vgem;
+	char card[80];
 	struct hm_device *device;
 	size_t i, d;
 
-	for (d = 0; d < sizeof(devices) / sizeof(devices[0]); d++) {
+	if (drm_find_usable("vgem", true, &vgem)) {
+		snprintf(card, sizeof(card), "drm:%s", vgem.path);
+		devices[4] = card;
+	}
+	for (d = 0; d < sizeof(devices) / sizeof(devices[0]) && devices[d]; d++) {
 		if (hm_device_open(devices[d], &device))
 			continue;
 		for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -431,8 +436,8 @@ static void everything_locked(void *user)
 	char *bytes;
 
 	(void)user;
-	CHECK_OK_FATAL(create(device, SIZE, 1024 * MIB, &buffer));
-	limit_memlock(MIB / 2);
+	CHECK_OK_FATAL(create(device, SIZE, MIB(1024), &buffer));
+	limit_memlock(MIB(1) / 2);
 	/* By number: under a sanitizer libc's does nothing. */
 	CHECK_FATAL(!syscall(SYS_mlockall, MCL_FUTURE));
 	CHECK_ERROR(-EAGAIN, hm_map_create(buffer, NULL, &map));
