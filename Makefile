@@ -329,7 +329,8 @@ fuzz-all: $(fuzz_sources:%.c=$(O)/%)
 trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
 	perf/recording_decode.o perf/recording_points.o \
 	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_range.o \
-	perf/devices.o perf/device_lanes.o perf/latency.o perf/calls.o perf/table.o hetmap/text.o)
+	perf/devices.o perf/device_lanes.o perf/latency.o perf/calls.o perf/table.o perf/tables.o \
+	perf/nodes.o hetmap/text.o)
 $(O)/tests/fuzz_trace: $(trace_readers)
 
 $(fuzz_sources:%.c=$(O)/%): %: %.o $(O)/runtime.a

@@ -11,7 +11,7 @@
 
 struct published {
 	int fd;
-	int number; /* of the descriptor in the process that it is of */
+	int number;                    /* of the descriptor in the process that it is of */
 	struct hm_published_head head; /* as it was read last */
 	uint32_t *seen;                /* sequence of each entry that was told already */
 	uint64_t n_seen;
