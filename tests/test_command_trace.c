@@ -537,7 +537,7 @@ static const struct test tests[] = {
 	{ "names_host", test_names_host, 90, TEST_ONCE },
 	{ "names_soft", test_names_soft, 90, TEST_ONCE },
 	{ "life", test_life, 60, TEST_ONCE },
-	{ "children", test_children, 60, TEST_ONCE },
+	{ "children", test_children, 120, TEST_ONCE },
 	{ "stranger", test_stranger, 60, TEST_ONCE },
 	{ "unpublished", test_unpublished, 60, TEST_ONCE },
 	{ "status", test_status, 60, TEST_ONCE },
