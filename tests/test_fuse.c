@@ -342,11 +342,11 @@ static void test_gone(void)
 
 static const struct test tests[] = {
 	{ "windows", test_windows, 120, 0 },
-	{ "pieces", test_pieces, 60, 0 },
-	{ "cut", test_cut, 60, 0 },
+	{ "pieces", test_pieces, 120, 0 },
+	{ "cut", test_cut, 120, 0 },
 	{ "short", test_short, 120, 0 },
-	{ "slow", test_slow, 60, 0 },
-	{ "gone", test_gone, 60, 0 },
+	{ "slow", test_slow, 120, 0 },
+	{ "gone", test_gone, 120, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
