@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Reads past the page cache: by the multiples that the kernel reports, or those that it is said to. */
+/* Reads past the page cache: by the multiples that the kernel reports for a file, or 4096. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
