@@ -24,8 +24,8 @@
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* nobody is called with it */
 static CDS_LIST_HEAD(all);
 
-int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
-		   uint64_t length, int prot)
+static int map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
+		     uint64_t length, int prot)
 {
 	struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
 	struct shadow *shadow = loss ? atomic_load(&loss->in_place) : NULL;
@@ -38,6 +38,21 @@ int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffe
 			return r;
 	}
 	return sys_mmap_over(address + done, length - done, prot, ZERO_FLAGS, -1, 0);
+}
+
+/*
+ * Under vm.overcommit_memory=2 what may be written takes of the memory that is promised,
+ * whatever MAP_NORESERVE says, and what may only be read takes none [overcommit-accounting
+ * of the kernel's documents]: without it no reader finds a fault.
+ */
+int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
+		   uint64_t length, int prot)
+{
+	int r = map_after(buffer, address, buffer_offset, length, prot);
+
+	if (unlikely(r == -ENOMEM && prot & PROT_WRITE))
+		r = map_after(buffer, address, buffer_offset, length, prot & ~PROT_WRITE);
+	return r;
 }
 
 /* ---- setting it ---- */

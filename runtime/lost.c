@@ -71,21 +71,29 @@ void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const 
 
 /* ---- whole devices ---- */
 
-/* All rights first, then what they are: whoever touches meanwhile has those he had. */
+static int put_run(void *user, uint64_t offset, uint64_t length, uint32_t access)
+{
+	struct hm_map *map = user;
+
+	return loss_map_after(map->buffer, map->address + offset, map->offset + offset, length,
+			      prot_of_access(access));
+}
+
+/* Each run with the rights that it has: whoever touches meanwhile has neither more nor less. */
 void lost_put_after(struct hm_map *map)
 {
 	uint64_t committed = buffer_pages(map->buffer, map->length);
+	int r;
 
-	if (loss_map_after(map->buffer, map->address, map->offset, map->span,
-			   PROT_READ | PROT_WRITE)) {
+	r = rangemap_each(map->rights, 0, committed, put_run, map);
+	if (!r && committed < map->span)
+		r = reserve_mend(map->address + committed, map->span - committed);
+	if (r) {
 		reserve_mend(map->address, map->span);
 		return;
 	}
 	/* What is not inherited stays so; a child that had zeros would be no harm. */
 	sys_madvise(map->address, map->span, MADV_DONTFORK);
-	map_apply_rights(map->address, map->rights, 0, committed);
-	if (committed < map->span)
-		sys_mprotect(map->address + committed, map->span - committed, PROT_NONE);
 }
 
 static void publish(struct hm_map *map)

@@ -18,7 +18,8 @@ void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const 
 		   const void *user);
 
 /*
- * What the policy has for lost bytes, with the map's rights, where the map is; without
+ * What the policy has for lost bytes, with the map's rights, where the map is: to be read
+ * only where there is no memory to promise for stores (vm.overcommit_memory=2), without
  * access where even that fails. Caller holds change.
  */
 void lost_put_after(struct hm_map *map);

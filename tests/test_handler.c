@@ -503,8 +503,8 @@ static int tell_early(void *address)
 	siginfo_t info = { .si_signo = SIGBUS, .si_code = BUS_MCEERR_AO, .si_addr = address };
 
 	seen_calls = 0;
-	CHECK_FATAL(!syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGBUS,
-			     &info));
+	CHECK_FATAL(
+		!syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGBUS, &info));
 	return seen_calls;
 }
 

@@ -348,8 +348,8 @@ static void check_rights(struct lives *lives, const char *rights)
 		r = hm_map_begin_cpu(lives->map, i * PAGE, PAGE, HM_READ | HM_WRITE);
 		CHECK_EQUAL(r, rights[i] == 'w' ? 0 : -EACCES);
 		if (!r)
-			CHECK_OK(hm_map_end_cpu(lives->map, i * PAGE, PAGE,
-						HM_READ | HM_WRITE));
+			CHECK_OK(
+				hm_map_end_cpu(lives->map, i * PAGE, PAGE, HM_READ | HM_WRITE));
 	}
 	if (strcmp(said, rights) != 0 || strcmp(is, rights) != 0)
 		test_fail(__FILE__, __LINE__,

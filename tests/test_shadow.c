@@ -522,6 +522,70 @@ static void test_grown_meanwhile(void)
 /* ---- what it takes ---- */
 
 static struct sys_table real;
+static const char *only_read; /* a page that may not be written */
+static bool promised;         /* there is memory for private pages to be written */
+
+/* Where there is none to promise the kernel has unmapped the target by then. */
+static void *mmap_watched(void *address, size_t length, int prot, int flags, int fd,
+			  off_t offset)
+{
+	const char *from = address;
+
+	if (!(prot & PROT_WRITE) || !(flags & MAP_PRIVATE))
+		return real.mmap_over(address, length, prot, flags, fd, offset);
+	CHECK(only_read < from || only_read >= from + length);
+	if (promised)
+		return real.mmap_over(address, length, prot, flags, fd, offset);
+	real.mmap_over(address, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		       0);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+static void take_in_place(uint32_t policy, bool memory)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, SIZE, 4 * SIZE, &map);
+	char *base = hm_map_address(map);
+	bool taken;
+
+	sim_write(map, 0, SIZE, 1);
+	CHECK_OK_FATAL(set_policy(buffer, policy, 0));
+	CHECK_OK(hm_map_protect(map, PAGE, 2 * PAGE, HM_READ));
+	CHECK_OK(hm_map_protect(map, 5 * PAGE, PAGE, HM_NONE));
+	only_read = base + 2 * PAGE;
+	promised = memory;
+	real = sys_table;
+	sys_table.mmap_over = mmap_watched;
+	taken = sim_unplug(device);
+	sys_table = real;
+	if (taken) {
+		CHECK(policy == HM_LOSS_ZERO ? is_zero(base, 0, 5 * PAGE) :
+					       pattern_holds(base, 0, 5 * PAGE, 1));
+		CHECK(policy == HM_LOSS_ZERO ? is_zero(base, 6 * PAGE, SIZE) :
+					       pattern_holds(base, 6 * PAGE, SIZE, 1));
+		CHECK_EQUAL(test_write_signal(base), memory ? 0 : SIGSEGV);
+		CHECK_EQUAL(test_write_signal(base + 2 * PAGE), SIGSEGV);
+		CHECK_EQUAL(test_read_signal(base + 5 * PAGE), SIGSEGV);
+		CHECK_EQUAL(test_read_signal(base + (PAGES + 1) * PAGE), SIGSEGV);
+		sim_plug();
+		CHECK_OK(hm_device_recover(device, HM_RECOVER_SHADOWED, NULL));
+		CHECK_EQUAL(test_write_signal(base),
+			    policy == HM_LOSS_ZERO && !memory ? SIGSEGV : 0);
+	}
+	drop(device, buffer, map);
+}
+
+/* Nobody gets a right that he had not, and who may read finds no fault. */
+static void test_strict_memory(void)
+{
+	take_in_place(HM_LOSS_ZERO, true);
+	take_in_place(HM_LOSS_SHADOW, true);
+	take_in_place(HM_LOSS_ZERO, false);
+	take_in_place(HM_LOSS_SHADOW, false);
+}
+
 static int no_bytes = -1; /* a file of length 0 */
 
 /* What is mapped to be read only has no pages, as where the kernel has none. */
@@ -617,6 +681,7 @@ static const struct sim_case cases[] = {
 	{ "lost_in_refresh", test_lost_in_refresh },
 	{ "grown_meanwhile", test_grown_meanwhile },
 	{ "read_without_memory", test_read_without_memory },
+	{ "strict_memory", test_strict_memory },
 	{ "interrupted", test_interrupted },
 	{ "fork", test_fork_child },
 	{ NULL, NULL },

@@ -6,7 +6,8 @@
  * Whatever the policy: maps keep their addresses, have the next generation, and what
  * needs the device answers -ENODEV until hm_device_recover() has brought the buffer back.
  * What a map shows until then is the map's own: stores to it stay there and are dropped
- * with it.
+ * with it. Under vm.overcommit_memory=2 they take memory that has to be promised when the
+ * loss is found: where none is left, these bytes can be read, and a store is a SIGSEGV.
  */
 #ifndef HETMAP_LOST_H
 #define HETMAP_LOST_H
