@@ -43,14 +43,14 @@ check-debug: tests ## the module under a kernel that watches its memory and lock
 # Programs that are told how many rounds to go, and what is too long for every check.
 SOAK_HOST = test_lost_threads test_share_kill test_races
 SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill test_threads test_accel \
-	test_launch test_zero_copy test_repair test_races
+	test_launch test_zero_copy test_repair test_races test_reader_cgroup
 soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=100 times under load
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=120 HETMAP_TIME_SCALE=20 \
 		B=$(B) HETMAP_STAGES=built SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: the host' tests/run $(SOAK_HOST)
 	$(Q)B=$(B) PLANTED=all tests/record 'make soak: bugs planted on purpose' \
 		sh tests/test_planted.sh
-	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=60 SLOWNESS=200 \
+	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=60 HETMAP_READ_GIB=16 SLOWNESS=200 \
 		B=$(B) SECONDS_A_MACHINE=7200 SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: the machines' tests/vm/check $(SOAK_MACHINES)
 	$(Q)B=$(B) ROUNDS=$(or $(ROUNDS),100) SECONDS_OF_FUZZING=0 UNDER_LOAD=1 \
