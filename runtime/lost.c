@@ -21,6 +21,7 @@
 #include "resident.h"
 #include "segments.h"
 #include "sys.h"
+#include "view.h"
 
 /* ---- every map of a device ---- */
 
@@ -109,26 +110,10 @@ static void publish(struct hm_map *map)
 	pthread_mutex_unlock(&map->lock);
 }
 
-/* None goes while change is held; those that still come are behind. */
-static struct map_view *nth_view(struct hm_map *map, uint32_t n)
-{
-	struct map_view *view, *found = NULL;
-
-	pthread_mutex_lock(&map->lock);
-	cds_list_for_each_entry(view, &map->views, link)
-		if (!n--) {
-			found = view;
-			break;
-		}
-	pthread_mutex_unlock(&map->lock);
-	return found;
-}
-
 /* Work in flight is not waited for: its device has ended it, or it finds zeros. */
 static void lose_locked(struct hm_map *map)
 {
-	struct map_view *view;
-	uint32_t i;
+	struct map_view *view = NULL;
 
 	/* Before its bytes are others: who has read them looks afterwards. */
 	pthread_mutex_lock(&map->lock);
@@ -142,7 +127,7 @@ static void lose_locked(struct hm_map *map)
 		resident_note(map, NULL);
 	publish(map);
 	map_note_lost(map);
-	for (i = 0; (view = nth_view(map, i)); i++)
+	while ((view = view_behind(map, view)))
 		if (view->hooks->lost)
 			view->hooks->lost(view);
 }

@@ -22,6 +22,7 @@
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
+#include "view.h"
 
 int bracket_nothing(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
 {
@@ -33,7 +34,7 @@ int bracket_nothing(struct hm_map *map, uint64_t offset, uint64_t length, uint32
 static int call_views(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		      bool begin)
 {
-	struct map_view *view;
+	struct map_view *view = NULL;
 	uint64_t end;
 	int r, first = 0;
 
@@ -41,7 +42,7 @@ static int call_views(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	r = remap_lock(map);
 	if (r)
 		return r;
-	cds_list_for_each_entry(view, &map->views, link) {
+	while ((view = view_behind(map, view))) {
 		int (*hook)(struct map_view * view, uint64_t offset, uint64_t length,
 			    uint32_t access) = begin ? view->hooks->begin_cpu :
 						       view->hooks->end_cpu;

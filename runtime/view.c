@@ -91,6 +91,16 @@ struct map_view *view_find(struct hm_map *map, const struct view_hooks *hooks,
 	return found;
 }
 
+struct map_view *view_behind(struct hm_map *map, struct map_view *view)
+{
+	struct cds_list_head *next;
+
+	pthread_mutex_lock(&map->lock);
+	next = view ? view->link.next : map->views.next;
+	pthread_mutex_unlock(&map->lock);
+	return next == &map->views ? NULL : cds_list_entry(next, struct map_view, link);
+}
+
 void view_release_all(struct hm_map *map)
 {
 	struct map_view *view;

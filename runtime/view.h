@@ -17,6 +17,12 @@ int view_create_locked(struct hm_map *map, uint64_t offset, uint64_t length,
 		       const struct hm_view_ops *ops, view_begin *begin, void *user,
 		       struct hm_view **ret_view);
 
+/*
+ * The view behind @view, the first one behind NULL; NULL: there is none. With the map's
+ * change held, without which none goes; an accelerator's may come meanwhile, at the end.
+ */
+struct map_view *view_behind(struct hm_map *map, struct map_view *view);
+
 /* The last reference to @map is gone: ends the views that hold none. */
 void view_release_all(struct hm_map *map);
 
