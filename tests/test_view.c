@@ -59,7 +59,7 @@ struct log {
 	int refuse;
 	struct hm_map *map; /* to try forbidden things on */
 	struct hm_buffer *buffer;
-	int r_protect, r_resize;
+	int r_protect, r_resize, r_install;
 };
 
 static void note(struct log *log, char what, const struct hm_view_change *change)
@@ -78,6 +78,8 @@ static int on_quiesce(void *user, const struct hm_view_change *change)
 	note(log, 'q', change);
 	if (log->map)
 		log->r_protect = hm_map_protect(log->map, 0, PAGE, HM_READ);
+	if (log->map)
+		log->r_install = hm_handler_install(0);
 	if (log->buffer)
 		log->r_resize = hm_buffer_resize(log->buffer, PAGE, 0);
 	return log->refuse;
@@ -187,6 +189,9 @@ static void forbidden(void)
 	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
 	CHECK_EQUAL(log.r_protect, -EDEADLK);
 	CHECK_EQUAL(log.r_resize, -EDEADLK);
+	CHECK_EQUAL(log.r_install, -EDEADLK);
+	/* Nothing of it was done. */
+	CHECK_ERROR(-EINVAL, hm_handler_remove());
 	CHECK_OK(hm_buffer_resize(s.buffer, 2 * PAGE, 0));
 	CHECK_EQUAL(log.r_protect, -EDEADLK);
 	CHECK_EQUAL(log.r_resize, -EDEADLK);
