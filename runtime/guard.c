@@ -69,6 +69,25 @@ struct hm_guard **guard_innermost(void)
 	return NULL;
 }
 
+/*
+ * Slots behind the one of @turn with this thread's name are one's that ended inside a scope,
+ * and had the name before. While this thread lives there come no more of them.
+ */
+static void drop_stale(uintptr_t thread, uint32_t turn)
+{
+	static _Thread_local bool done;
+	struct guard_slot *slot;
+
+	if (likely(done))
+		return;
+	done = true;
+	while (++turn < SLOTS) {
+		slot = slot_at(thread, turn);
+		if (atomic_load_explicit(&slot->thread, memory_order_relaxed) == thread)
+			atomic_store_explicit(&slot->thread, 0, memory_order_release);
+	}
+}
+
 /* A thread that ended inside a scope has left one: whoever has its name now, takes it. */
 static struct guard_slot *take_slot(void)
 {
@@ -83,6 +102,7 @@ static struct guard_slot *take_slot(void)
 		    nobody != thread)
 			continue;
 		slot->innermost = NULL;
+		drop_stale(thread, i);
 		return slot;
 	}
 	return NULL;
