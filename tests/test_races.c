@@ -21,6 +21,7 @@
 #define PAGE 4096ull
 #define LEAST 4 /* pages: never cut off */
 #define MOST 64 /* of max_size */
+#define CHANGERS_MOST 3
 
 struct race {
 	struct hm_device *device;
@@ -29,8 +30,10 @@ struct race {
 	char *base;
 	uint64_t seed, end_ns;
 	void (*change)(struct race *race, uint64_t *state);
-	_Atomic uint32_t good, refused; /* uses */
-	_Atomic uint32_t changes;
+	void (*settle)(struct race *race); /* or NULL: a changer ends */
+	unsigned int changers;
+	_Atomic uint32_t good, refused;    /* uses */
+	_Atomic uint32_t changes, changer; /* changer: the next one's number */
 };
 
 /* What page @i holds since the beginning, in each of its words. */
@@ -65,6 +68,7 @@ static void begin(struct race *race, void (*change)(struct race *race, uint64_t 
 
 	memset(race, 0, sizeof(*race));
 	race->change = change;
+	race->changers = 1;
 	race->seed = test_seed();
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open(device_of_test(), &race->device));
@@ -90,12 +94,14 @@ static void end(struct race *race)
 static void *changer(void *user)
 {
 	struct race *race = user;
-	uint64_t state = race->seed;
+	uint64_t state = race->seed + 100 * atomic_fetch_add(&race->changer, 1);
 
 	while (goes_on(race)) {
 		race->change(race, &state);
 		atomic_fetch_add(&race->changes, 1);
 	}
+	if (race->settle)
+		race->settle(race);
 	return NULL;
 }
 
@@ -243,15 +249,17 @@ static void *bracketer(void *user)
 static void run(struct race *race)
 {
 	void *(*const users[])(void *) = { copier, toucher, seeker, launcher, bracketer };
-	pthread_t threads[ARRAY_SIZE(users)], one;
+	pthread_t threads[ARRAY_SIZE(users)], changers[CHANGERS_MOST];
 	size_t i;
 
-	CHECK_FATAL(!pthread_create(&one, NULL, changer, race));
+	for (i = 0; i < race->changers; i++)
+		CHECK_FATAL(!pthread_create(&changers[i], NULL, changer, race));
 	for (i = 0; i < ARRAY_SIZE(users); i++)
 		CHECK_FATAL(!pthread_create(&threads[i], NULL, users[i], race));
 	for (i = 0; i < ARRAY_SIZE(users); i++)
 		pthread_join(threads[i], NULL);
-	pthread_join(one, NULL);
+	for (i = 0; i < race->changers; i++)
+		pthread_join(changers[i], NULL);
 	CHECK_EQUAL(map_info(race->map, 0).brackets, 0);
 	CHECK_EQUAL(map_info(race->map, 0).in_flight, 0);
 }
@@ -311,17 +319,56 @@ static void protect(void)
 	end(&race);
 }
 
-/* Scopes of several threads at once: after the last one all is as it was. */
+/*
+ * Scopes of several threads at once, each of which has some open that overlap, and ends them
+ * in another order than they began: after the last one all is as it was.
+ */
+#define SCOPES 4
+
+static _Thread_local struct hm_scope *open_scopes[SCOPES];
+static _Atomic uint32_t n_open, most_open; /* of all threads */
+
+static void end_scope(unsigned int i)
+{
+	atomic_fetch_sub(&n_open, 1);
+	if (hm_map_protect_end(open_scopes[i]))
+		test_fail(__FILE__, __LINE__, "the end of a scope: %s", hm_errmsg());
+	open_scopes[i] = NULL;
+}
+
 static void change_scope(struct race *race, uint64_t *state)
 {
 	uint64_t from = test_random(state) % MOST;
 	uint64_t n = 1 + test_random(state) % (MOST - from);
-	struct hm_scope *scope = NULL;
+	unsigned int i = test_random(state) % SCOPES;
+	uint32_t now;
 
+	if (open_scopes[i]) {
+		end_scope(i);
+		return;
+	}
 	if (hm_map_protect_begin(race->map, from * PAGE, n * PAGE,
-				 test_random(state) & 1 ? HM_READ : HM_NONE, &scope) ||
-	    hm_map_protect_end(scope))
+				 test_random(state) & 1 ? HM_READ : HM_NONE, &open_scopes[i])) {
 		test_fail(__FILE__, __LINE__, "a scope: %s", hm_errmsg());
+		return;
+	}
+	now = atomic_fetch_add(&n_open, 1) + 1;
+	if (now > most_open)
+		most_open = now;
+	/* Some of the time whoever reads has some pages. */
+	for (i = 0; i < SCOPES && !(test_random(state) % 4); i++)
+		if (open_scopes[i])
+			end_scope(i);
+}
+
+static void end_scopes(struct race *race)
+{
+	unsigned int i;
+
+	(void)race;
+	for (i = 0; i < SCOPES; i++)
+		if (open_scopes[i])
+			end_scope(i);
 }
 
 static void scopes(void)
@@ -329,7 +376,12 @@ static void scopes(void)
 	struct race race;
 
 	begin(&race, change_scope);
+	race.changers = CHANGERS_MOST;
+	race.settle = end_scopes;
+	most_open = 0;
 	run(&race);
+	CHECK(most_open > 1);
+	CHECK_EQUAL(n_open, 0);
 	CHECK_EQUAL(map_info(race.map, 0).access, HM_READ | HM_WRITE);
 	CHECK_EQUAL(map_info(race.map, 0).runs, 1);
 	end(&race);
