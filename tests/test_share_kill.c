@@ -306,9 +306,17 @@ static void rounds(const char *device)
 	munmap(common, PAGE);
 }
 
+/* What the whole machine has tells something where nobody else runs: in one of its own. */
 static void test_host(void)
 {
+	bool alone = !access("/dev/hetsim0", F_OK);
+	struct given before = { 0 };
+
+	if (alone)
+		before = given_now();
 	rounds("host");
+	if (alone)
+		check_given_back(&before);
 }
 
 static void test_heap(void)
