@@ -268,6 +268,14 @@ static void saxpy_unplugged(void)
 		CHECK(strstr(outcome.out, "\"verified\": true"));
 		outcome_free(&outcome);
 	}
+	/* By the accelerator that there is, as README has it: OpenCL, else threads. */
+	command_run(&(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
+						 "soft:0", "--unplug-at", "50%", "--json" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, "\"buffers_back\": 2"));
+	CHECK(strstr(outcome.out, "\"verified\": true"));
+	outcome_free(&outcome);
 	command_run(&(struct command){ .args = { "run", "saxpy", "--unplug-at", "50%" } },
 		    &outcome);
 	CHECK_EQUAL(outcome.status, 2);

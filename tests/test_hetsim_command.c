@@ -137,6 +137,18 @@ static void unplugged(void)
 	json_decref(json);
 }
 
+/* By the accelerator that there is: OpenCL, else threads. */
+static void unplugged_default(void)
+{
+	const struct command saxpy = { .args = { "run", "saxpy", "--device", "sim:0", "--size",
+						 "1M", "--unplug-at", "50%", "--json" } };
+	json_t *json = run(&saxpy), *told = json_object_get(json, "unplugged");
+
+	CHECK(is(json, "device", "sim:0"));
+	CHECK_EQUAL(json_integer_value(json_object_get(told, "buffers_back")), 2);
+	json_decref(json);
+}
+
 /* The other devices of the machine: a file goes there by the one copy that it needs. */
 static void file_on_device(const char *device, const char *path, uint64_t length)
 {
@@ -213,6 +225,7 @@ static const struct test tests[] = {
 	{ "opencl", opencl, 60, TEST_ONCE },
 	{ "batches", batches, 30, TEST_ONCE },
 	{ "unplugged", unplugged, 30, TEST_ONCE },
+	{ "unplugged_default", unplugged_default, 60, TEST_ONCE },
 	{ "loaded_on_devices", loaded_on_devices, 30, TEST_ONCE },
 	{ "devices_listed", devices_listed, 30, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
