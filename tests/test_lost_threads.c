@@ -298,6 +298,140 @@ static void test_handled(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* ---- without a shadow ---- */
+
+static void open_maps(void)
+{
+	const struct hm_map_desc read_only = { .struct_size = sizeof(read_only),
+					       .access = HM_READ };
+
+	CHECK_OK_FATAL(hm_map_create(buffer, &read_only, &watched));
+	ending = false;
+	memset(begun, 0, sizeof(begun));
+	memset(done, 0, sizeof(done));
+}
+
+static void drop_maps(void)
+{
+	hm_map_unref(watched);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void start(pthread_t *threads, void *(*const others[])(void *), unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < WRITERS; i++)
+		CHECK_FATAL(
+			!pthread_create(&threads[i], NULL, write_pages, (void *)(uintptr_t)i));
+	for (i = 0; i < n; i++)
+		CHECK_FATAL(!pthread_create(&threads[WRITERS + i], NULL, others[i], NULL));
+}
+
+static void stop(const pthread_t *threads, unsigned int n)
+{
+	unsigned int i;
+
+	ending = true;
+	for (i = 0; i < WRITERS + n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* The policy that there is without a call: what nobody stores to is zeros, all of it. */
+static void zero_round(uint64_t *state)
+{
+	static void *(*const others[])(void *) = { launch_pages, fill_pages, read_pages };
+	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
+	uint64_t i;
+
+	buffer = sim_make(device, PAGES * PAGE, 0, &map);
+	open_maps();
+	start(threads, others, ARRAY_SIZE(others));
+	wait_for_engine();
+	usleep(test_random(state) % 3000);
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
+	for (i = 0; i < PAGES; i++)
+		CHECK_EQUAL(check_page(page_of(watched, i), i, "zeros"), 0);
+	stop(threads, ARRAY_SIZE(others));
+	CHECK(buffer_info(buffer).lost & HM_LOST_BYTES);
+	drop_maps();
+	sim_plug();
+}
+
+static void test_zeros(void)
+{
+	uint64_t state = test_seed(), round;
+
+	n_filled = 0;
+	device = sim_open();
+	if (!sim_unplug(device)) {
+		hm_device_unref(device);
+		return;
+	}
+	hm_device_unref(device);
+	sim_plug();
+	for (round = 0; round < rounds() / 4; round++) {
+		device = sim_open();
+		zero_round(&state);
+	}
+	CHECK(n_filled);
+}
+
+/* ---- a file that is cut under them ---- */
+
+#define CUT (PAGES_EACH + 5) /* where: in the second writer's pages */
+
+/*
+ * What was cut off is the shadow's, and so is what is replaced with it: pages as their last
+ * writers left them, or the ones before, to readers without a guard.
+ */
+static void cut_round(uint64_t *state)
+{
+	static const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_SHADOW,
+	};
+	static void *(*const others[])(void *) = { read_pages };
+	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
+	int fd = scratch_file(PAGES * PAGE);
+	uint32_t least[PAGES], value;
+	uint64_t i;
+
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	open_maps();
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	start(threads, others, ARRAY_SIZE(others));
+	usleep(1000 + test_random(state) % 5000);
+	for (i = 0; i < PAGES; i++)
+		least[i] = done[i];
+	CHECK_FATAL(!ftruncate(fd, (off_t)(CUT * PAGE)));
+	for (i = PAGES - 1; i >= CUT; i--) {
+		value = check_page(page_of(watched, i), i, "cut off");
+		if (value < least[i] || value > begun[i])
+			test_fail(__FILE__, __LINE__, "page %llu has %u, not %u to %u",
+				  (unsigned long long)i, value, least[i], begun[i]);
+	}
+	stop(threads, ARRAY_SIZE(others));
+	/* It was repaired, and that is told. */
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(watched, CUT * PAGE, PAGE, HM_READ));
+	close(fd);
+	drop_maps();
+}
+
+static void test_cut(void)
+{
+	uint64_t state = test_seed(), round;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (round = 0; round < rounds() / 2; round++)
+		cut_round(&state);
+	CHECK_OK(hm_handler_remove());
+}
+
 /* ---- copies ---- */
 
 #define COPIED (8 * 1024 * 1024ull)
@@ -362,10 +496,8 @@ static void test_copies(void)
 }
 
 static const struct sim_case cases[] = {
-	{ "threads", test_threads },
-	{ "handled", test_handled },
-	{ "copies", test_copies },
-	{ NULL, NULL },
+	{ "threads", test_threads }, { "handled", test_handled }, { "zeros", test_zeros },
+	{ "cut", test_cut },         { "copies", test_copies },   { NULL, NULL },
 };
 
 int main(int argc, char **argv)
