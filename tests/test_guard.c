@@ -621,8 +621,8 @@ static void crowded(void)
 
 /* ---- a name that two threads have, one after the other ---- */
 
-#define STACK (256ull << 10)
-#define STACKS (256ull << 20) /* where they are looked for: nothing of it is touched */
+#define STACK (2ull << 20)    /* sanitizers take their part */
+#define STACKS (512ull << 20) /* where they are looked for: nothing of it is touched */
 
 static struct {
 	_Atomic bool begun, end;
