@@ -12,6 +12,7 @@
 #include "object.h"
 #include "repair.h"
 #include "sys.h"
+#include "view.h"
 
 typedef void action_function(int signal, siginfo_t *info, void *context);
 
@@ -227,6 +228,11 @@ int hm_handler_install(uint32_t wanted)
 	if (wanted & ~HM_HANDLER_NO_REPAIR)
 		return err_set(-EINVAL, "hm_handler_install: unknown flags 0x%x",
 			       wanted & ~HM_HANDLER_NO_REPAIR);
+	/* Who installs waits for changes of all maps, and another one may for this one's. */
+	if (view_in_callback())
+		return err_set(-EDEADLK,
+			       "a view's callback must not install the handler: it is "
+			       "called while a map is being changed");
 	fork_init();
 	pthread_mutex_lock(&mutex);
 	if (n_installed && wanted != flags) {

@@ -77,15 +77,8 @@ static void prepare(struct hm_map *map, const void *user)
 {
 	struct preparing *preparing = (struct preparing *)(uintptr_t)user;
 
-	if (preparing->r)
+	if (preparing->r || pthread_mutex_lock(&map->change))
 		return;
-	if (pthread_mutex_lock(&map->change)) {
-		preparing->r = err_set(-EDEADLK,
-				       "a view's callback must not install the handler: the "
-				       "map at %p is being changed",
-				       (void *)map->address);
-		return;
-	}
 	preparing->r = repair_prepare(map, map->span);
 	pthread_mutex_unlock(&map->change);
 }

@@ -133,6 +133,25 @@ static struct hm_view *caller_view(struct map_view *view)
 	return caa_container_of(view, struct hm_view, view);
 }
 
+static _Thread_local uint32_t inside; /* callbacks of callers' views */
+
+static struct hm_guard *enter_callback(void)
+{
+	inside++;
+	return guard_suspend();
+}
+
+static void leave_callback(struct hm_guard *guard)
+{
+	guard_resume(guard);
+	inside--;
+}
+
+bool view_in_callback(void)
+{
+	return inside;
+}
+
 static int call_quiesce(struct map_view *map_view, const struct hm_view_change *change)
 {
 	struct hm_view *view = caller_view(map_view);
@@ -141,9 +160,9 @@ static int call_quiesce(struct map_view *map_view, const struct hm_view_change *
 
 	if (!view->ops.quiesce || view->ended)
 		return 0;
-	guard = guard_suspend();
+	guard = enter_callback();
 	r = view->ops.quiesce(view->user, change);
-	guard_resume(guard);
+	leave_callback(guard);
 	return r;
 }
 
@@ -154,9 +173,9 @@ static void call_invalidate(struct map_view *map_view, const struct hm_view_chan
 
 	if (!view->ops.invalidate || view->ended)
 		return;
-	guard = guard_suspend();
+	guard = enter_callback();
 	view->ops.invalidate(view->user, change);
-	guard_resume(guard);
+	leave_callback(guard);
 }
 
 static void call_reattach(struct map_view *map_view, const struct hm_view_change *change)
@@ -166,9 +185,9 @@ static void call_reattach(struct map_view *map_view, const struct hm_view_change
 
 	if (!view->ops.reattach || view->ended)
 		return;
-	guard = guard_suspend();
+	guard = enter_callback();
 	view->ops.reattach(view->user, change);
-	guard_resume(guard);
+	leave_callback(guard);
 }
 
 static void call_lost(struct map_view *map_view)
@@ -178,9 +197,9 @@ static void call_lost(struct map_view *map_view)
 
 	if (!view->ops.lost || view->ended)
 		return;
-	guard = guard_suspend();
+	guard = enter_callback();
 	view->ops.lost(view->user);
-	guard_resume(guard);
+	leave_callback(guard);
 }
 
 static int call_begin(struct map_view *map_view, uint64_t offset, uint64_t length,

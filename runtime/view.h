@@ -23,6 +23,9 @@ int view_create_locked(struct hm_map *map, uint64_t offset, uint64_t length,
  */
 struct map_view *view_behind(struct hm_map *map, struct map_view *view);
 
+/* Is this thread in a callback of a caller's view? Then it has some map's change. */
+bool view_in_callback(void);
+
 /* The last reference to @map is gone: ends the views that hold none. */
 void view_release_all(struct hm_map *map);
 
