@@ -4,8 +4,6 @@
  * outside the CPU that must be told before a map changes, and may refuse.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -15,12 +13,9 @@
 #include <liburing.h>
 #endif
 
-#include "accel_support.h"
 #include "buffer.h"
-#include "remap.h"
 #include "resize.h"
 #include "support.h"
-#include "view.h"
 
 #define PAGE 4096ull
 #define SIZE (16 * PAGE)
@@ -659,71 +654,6 @@ static void io_uring(void)
 
 #endif
 
-/* ---- brackets, and launches that attach ---- */
-
-static _Atomic bool ending;
-static _Atomic uint64_t n_begun;
-
-static int on_begin(void *user, uint32_t access)
-{
-	(void)user, (void)access;
-	n_begun++;
-	return 0;
-}
-
-static void *bracket(void *user)
-{
-	struct hm_map *map = user;
-
-	while (!ending) {
-		CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, HM_READ));
-		CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
-	}
-	return NULL;
-}
-
-static int nothing(const struct hm_cpu_range *range, const struct hm_arg *args)
-{
-	(void)range, (void)args;
-	return 0;
-}
-
-/* A first launch attaches its accelerator's view without the map's change. */
-static void attached_meanwhile(void)
-{
-	const struct hm_view_ops ops = { .struct_size = sizeof(ops) };
-	struct hm_kernel *kernel = make_kernel("nothing", "in", nothing);
-	struct hm_accel *accel;
-	struct hm_queue *queue;
-	struct hm_fence *fence;
-	struct hm_view *view;
-	struct subject s;
-	pthread_t thread;
-	int i;
-
-	make(&s, SIZE);
-	ending = false;
-	n_begun = 0;
-	CHECK_OK_FATAL(remap_lock(s.map));
-	CHECK_OK_FATAL(view_create_locked(s.map, 0, 0, &ops, on_begin, NULL, &view));
-	remap_unlock(s.map);
-	CHECK_FATAL(!pthread_create(&thread, NULL, bracket, s.map));
-	for (i = 0; i < 100; i++) {
-		CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &accel));
-		CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
-		CHECK_OK(hm_launch(queue, kernel, 1, &fence, HM_IN(hm_map_address(s.map))));
-		finish(fence);
-		hm_queue_unref(queue);
-		hm_accel_unref(accel);
-	}
-	ending = true;
-	CHECK_FATAL(!pthread_join(thread, NULL));
-	CHECK(n_begun);
-	hm_view_unref(view);
-	hm_kernel_unref(kernel);
-	drop(&s);
-}
-
 static const struct test tests[] = {
 	{ "order", order, 0, 0 },
 	{ "ranges", ranges, 0, 0 },
@@ -737,7 +667,6 @@ static const struct test tests[] = {
 	{ "access_told", access_told, 0, 0 },
 	{ "releases_in_callback", releases_in_callback, 0, 0 },
 	{ "brackets", brackets, 0, 0 },
-	{ "attached_meanwhile", attached_meanwhile, 60, 0 },
 	{ "io_uring", io_uring, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
