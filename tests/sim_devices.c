@@ -144,6 +144,14 @@ void sim_plug(void)
 	CHECK_OK_FATAL(hm_sim_plug(sim_device()));
 }
 
+struct hm_recover_info sim_recover(struct hm_device *device, uint32_t flags)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_device_recover(device, flags, &info));
+	return info;
+}
+
 /* One of each kind: those that the library can open here. */
 static void find_devices(void)
 {

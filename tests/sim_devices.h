@@ -41,6 +41,7 @@ int sim_inject(struct hm_device *device, uint32_t kind, uint32_t target, uint64_
 bool sim_unplug(struct hm_device *device);
 /* A fresh one in the place of the case's device. */
 void sim_plug(void);
+struct hm_recover_info sim_recover(struct hm_device *device, uint32_t flags);
 
 /* main(): each case on each device. HETMAP_SOFT is set, with test=1 and little memory. */
 int sim_main(int argc, char **argv, const char *suite, const struct sim_case *cases);

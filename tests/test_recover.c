@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <hetmap/hetmap.h>
 
@@ -72,14 +71,6 @@ static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags,
 	};
 
 	return hm_buffer_set_loss(buffer, &desc);
-}
-
-static struct hm_recover_info recover(struct hm_device *device, uint32_t flags)
-{
-	struct hm_recover_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_device_recover(device, flags, &info));
-	return info;
 }
 
 /* ---- each policy ---- */
@@ -197,7 +188,7 @@ static void test_shadow(void)
 		/* Nobody sees what was stored meanwhile. */
 		pattern_write(lives.base, 10 * PAGE, 11 * PAGE, 77);
 		sim_plug();
-		info = recover(lives.device, 0);
+		info = sim_recover(lives.device, 0);
 		CHECK_EQUAL(info.generation, round);
 		CHECK_EQUAL(info.buffers, 1);
 		CHECK_EQUAL(info.buffers_back + info.buffers_left, 0);
@@ -205,7 +196,7 @@ static void test_shadow(void)
 		CHECK_ERROR(-ENODEV, hm_map_begin_cpu(lives.map, 0, PAGE, HM_READ));
 		CHECK(strstr(hm_errmsg(), "there again"));
 		CHECK(pattern_holds(lives.base, 20 * PAGE + 7, 21 * PAGE + 9, round));
-		info = recover(lives.device, HM_RECOVER_SHADOWED);
+		info = sim_recover(lives.device, HM_RECOVER_SHADOWED);
 		CHECK_EQUAL(info.generation, round);
 		CHECK_EQUAL(info.buffers_back, 1);
 		CHECK_EQUAL(info.maps_back, 2);
@@ -236,13 +227,13 @@ static void test_refill(void)
 		sim_plug();
 		/* One that fails leaves everything as it is. */
 		lives.told.answer = -EIO;
-		info = recover(lives.device, 0);
+		info = sim_recover(lives.device, 0);
 		CHECK_EQUAL(info.buffers_left, 1);
 		CHECK_EQUAL(info.error, -EIO);
 		CHECK(strstr(hm_errmsg(), "refill"));
 		CHECK(is_zero(lives.base, 0, SIZE));
 		lives.told.answer = 0;
-		info = recover(lives.device, 0);
+		info = sim_recover(lives.device, 0);
 		CHECK_EQUAL(info.buffers_back, 1);
 		CHECK_EQUAL(info.bytes_refilled, SIZE);
 		CHECK_EQUAL(info.bytes_shadow, 0);
@@ -269,7 +260,7 @@ static void test_gone_in_refill(void)
 		CHECK(is_zero(lives.base, 0, SIZE));
 		lives.told.unplug = false;
 		sim_plug();
-		CHECK_EQUAL(recover(lives.device, 0).buffers_back, 1);
+		CHECK_EQUAL(sim_recover(lives.device, 0).buffers_back, 1);
 		CHECK(pattern_holds(lives.base, 0, SIZE, 0));
 	}
 	drop(&lives);
@@ -289,7 +280,7 @@ static void test_refill_over_shadow(void)
 	if (sim_unplug(lives.device)) {
 		CHECK(pattern_holds(lives.base, 0, SIZE, 1));
 		sim_plug();
-		info = recover(lives.device, 0);
+		info = sim_recover(lives.device, 0);
 		CHECK_EQUAL(info.bytes_shadow, SIZE);
 		CHECK_EQUAL(info.bytes_refilled, SIZE);
 		CHECK(pattern_holds(lives.base, 0, SIZE, 6));
@@ -310,7 +301,7 @@ static void test_zeros(void)
 	if (sim_unplug(lives.device)) {
 		pattern_write(lives.base, 0, PAGE, 9);
 		sim_plug();
-		info = recover(lives.device, 0);
+		info = sim_recover(lives.device, 0);
 		CHECK_EQUAL(info.bytes_zero, SIZE);
 		CHECK(is_zero(lives.base, 0, SIZE));
 		check_usable(&lives, 2);
@@ -388,7 +379,7 @@ static void test_scopes(void)
 	CHECK(strstr(hm_errmsg(), "taken away"));
 	check_rights(&lives, "wrwrrrww");
 	sim_plug();
-	recover(lives.device, 0);
+	sim_recover(lives.device, 0);
 	check_rights(&lives, "wrwrrrww");
 	CHECK_OK(hm_map_protect_end(b));
 	check_rights(&lives, "wrwwwwww");
@@ -399,13 +390,13 @@ static void test_scopes(void)
 	CHECK_ERROR(-ENODEV, hm_map_protect_end(a));
 	check_rights(&lives, "wrwwwwww");
 	sim_plug();
-	recover(lives.device, 0);
+	sim_recover(lives.device, 0);
 	check_rights(&lives, "wrwwwwww");
 	/* None does, until the map has its bytes again. */
 	a = begin_scope(&lives, 0, 2, HM_NONE);
 	CHECK(sim_unplug(lives.device));
 	sim_plug();
-	recover(lives.device, 0);
+	sim_recover(lives.device, 0);
 	check_rights(&lives, "--wwwwww");
 	CHECK_OK(hm_map_protect_end(a));
 	check_rights(&lives, "wrwwwwww");
@@ -438,7 +429,7 @@ static void test_scopes_without_memory(void)
 	CHECK(n > 1);
 	CHECK_EQUAL(r, -ENODEV);
 	sim_plug();
-	recover(lives.device, 0);
+	sim_recover(lives.device, 0);
 	check_rights(&lives, "wrwwwwww");
 	drop(&lives);
 }
@@ -473,7 +464,7 @@ static void test_scopes_beside_recovery(void)
 	CHECK_FATAL(!pthread_create(&thread, NULL, scope_on, &lives));
 	for (i = 0; i < 30 && sim_unplug(lives.device); i++) {
 		sim_plug();
-		recover(lives.device, 0);
+		sim_recover(lives.device, 0);
 	}
 	scoping = false;
 	pthread_join(thread, NULL);
@@ -500,7 +491,7 @@ static void test_left(void)
 	CHECK_OK(set_policy(exported, HM_LOSS_RECREATE, 0, false, NULL));
 	if (sim_unplug(device)) {
 		sim_plug();
-		info = recover(device, HM_RECOVER_SHADOWED);
+		info = sim_recover(device, HM_RECOVER_SHADOWED);
 		CHECK_EQUAL(info.buffers, 3);
 		CHECK_EQUAL(info.buffers_left, 2);
 		CHECK_EQUAL(info.buffers_back, 0);
@@ -529,7 +520,7 @@ static void test_there(void)
 
 	make(&lives);
 	CHECK_OK_FATAL(set_policy(lives.buffer, HM_LOSS_RECREATE, 0, true, &lives.told));
-	info = recover(lives.device, HM_RECOVER_SHADOWED);
+	info = sim_recover(lives.device, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.generation, 0);
 	CHECK_EQUAL(info.buffers, 0);
 	CHECK(!lives.told.calls[0]);
@@ -551,7 +542,7 @@ static void recover_at_once(struct hm_buffer *buffer, enum hm_loss_event event, 
 	if (event != HM_LOSS_TAKEN)
 		return;
 	sim_plug();
-	CHECK_EQUAL(recover(told->device, HM_RECOVER_SHADOWED).buffers_back, 1);
+	CHECK_EQUAL(sim_recover(told->device, HM_RECOVER_SHADOWED).buffers_back, 1);
 }
 
 static void test_in_callback(void)
@@ -574,202 +565,6 @@ static void test_in_callback(void)
 	drop(&lives);
 }
 
-/* While another thread recovers it, which waits for the callback. */
-struct meeting {
-	struct hm_device *device;
-	_Atomic bool told, recovering;
-	char calls[8];
-};
-
-static int meet_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
-		       void *user)
-{
-	struct meeting *meeting = user;
-
-	(void)buffer, (void)bytes, (void)offset, (void)length;
-	meeting->recovering = true;
-	return 0;
-}
-
-static void meet_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
-{
-	struct meeting *meeting = user;
-
-	(void)buffer;
-	strcat(meeting->calls, event == HM_LOSS_TAKEN     ? "t" :
-			       event == HM_LOSS_RECOVERED ? "r" :
-							    "l");
-	if (event != HM_LOSS_TAKEN)
-		return;
-	meeting->told = true;
-	while (!meeting->recovering)
-		usleep(1000);
-	CHECK_ERROR(-EBUSY, hm_device_recover(meeting->device, 0, NULL));
-}
-
-static void *meet_thread(void *user)
-{
-	struct meeting *meeting = user;
-
-	if (!sim_unplug(meeting->device))
-		meeting->told = meeting->recovering = true;
-	return NULL;
-}
-
-static void test_beside_callback(void)
-{
-	struct meeting meeting = { .device = sim_open() };
-	struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_RECREATE,
-		.user = &meeting,
-	};
-	struct hm_buffer *first = sim_make(meeting.device, SIZE, 0, NULL);
-	struct hm_buffer *second = sim_make(meeting.device, SIZE, 0, NULL);
-	pthread_t thread;
-
-	/* Told, and recovered, in this order. */
-	desc.refill = meet_refill;
-	CHECK_OK_FATAL(hm_buffer_set_loss(first, &desc));
-	desc.refill = NULL;
-	desc.lost = meet_lost;
-	CHECK_OK_FATAL(hm_buffer_set_loss(second, &desc));
-	CHECK_FATAL(!pthread_create(&thread, NULL, meet_thread, &meeting));
-	while (!meeting.told)
-		usleep(1000);
-	if (meeting.calls[0]) {
-		sim_plug();
-		CHECK_EQUAL(recover(meeting.device, 0).buffers_back, 2);
-		CHECK(!strcmp(meeting.calls, "tr"));
-	}
-	CHECK_FATAL(!pthread_join(thread, NULL));
-	hm_buffer_unref(first);
-	hm_buffer_unref(second);
-	hm_device_unref(meeting.device);
-}
-
-/* ---- one event after the other ---- */
-
-struct again {
-	struct hm_device *device;
-	_Atomic bool back, noticed;
-	char calls[8];
-};
-
-/* Taken away once more by another thread, whose call has returned before this does. */
-static void lost_again(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
-{
-	struct again *again = user;
-
-	if (event == HM_LOSS_RECOVERED && !again->back) {
-		again->back = true;
-		while (!again->noticed)
-			usleep(1000);
-		CHECK(buffer_info(buffer).lost & HM_LOST_BYTES);
-	}
-	strcat(again->calls, event == HM_LOSS_TAKEN     ? "t" :
-			     event == HM_LOSS_RECOVERED ? "r" :
-							  "l");
-}
-
-static void *take_again(void *user)
-{
-	struct again *again = user;
-
-	while (!again->back)
-		usleep(1000);
-	CHECK(sim_unplug(again->device));
-	again->noticed = true;
-	return NULL;
-}
-
-static void test_in_order(void)
-{
-	struct again again = { .device = sim_open() };
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_RECREATE,
-		.lost = lost_again,
-		.user = &again,
-	};
-	struct hm_buffer *buffer = sim_make(again.device, SIZE, 0, NULL);
-	pthread_t thread;
-
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
-	if (sim_unplug(again.device)) {
-		sim_plug();
-		CHECK_FATAL(!pthread_create(&thread, NULL, take_again, &again));
-		CHECK_ERROR(-ENODEV, hm_device_recover(again.device, 0, NULL));
-		CHECK_FATAL(!pthread_join(thread, NULL));
-		CHECK(!strcmp(again.calls, "trt"));
-		sim_plug();
-		CHECK_EQUAL(recover(again.device, 0).buffers_back, 1);
-		CHECK(!strcmp(again.calls, "trtr"));
-	}
-	hm_buffer_unref(buffer);
-	hm_device_unref(again.device);
-}
-
-struct slow {
-	struct hm_device *device;
-	_Atomic bool running, ended;
-};
-
-static void slow_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
-{
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.lost = slow_lost,
-		.user = user,
-	};
-	struct slow *slow = user;
-
-	if (event != HM_LOSS_RECOVERED)
-		return;
-	/* Here it does not wait for itself. */
-	CHECK_OK(hm_buffer_set_loss(buffer, &desc));
-	slow->running = true;
-	usleep(100000);
-	slow->ended = true;
-}
-
-static void *bring_back(void *user)
-{
-	struct slow *slow = user;
-
-	sim_plug();
-	CHECK_OK(hm_device_recover(slow->device, 0, NULL));
-	return NULL;
-}
-
-/* Who has set another callback may free what the last one uses. */
-static void test_drained(void)
-{
-	struct slow slow = { .device = sim_open() };
-	struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = HM_LOSS_RECREATE,
-		.lost = slow_lost,
-		.user = &slow,
-	};
-	struct hm_buffer *buffer = sim_make(slow.device, SIZE, 0, NULL);
-	pthread_t thread;
-
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
-	if (sim_unplug(slow.device)) {
-		CHECK_FATAL(!pthread_create(&thread, NULL, bring_back, &slow));
-		while (!slow.running)
-			usleep(1000);
-		desc.lost = NULL;
-		desc.user = NULL;
-		CHECK_OK(hm_buffer_set_loss(buffer, &desc));
-		CHECK(slow.ended);
-		CHECK_FATAL(!pthread_join(thread, NULL));
-	}
-	hm_buffer_unref(buffer);
-	hm_device_unref(slow.device);
-}
-
 static const struct sim_case cases[] = {
 	{ "shadow", test_shadow },
 	{ "refill", test_refill },
@@ -782,9 +577,6 @@ static const struct sim_case cases[] = {
 	{ "left", test_left },
 	{ "there", test_there },
 	{ "in_callback", test_in_callback },
-	{ "beside_callback", test_beside_callback },
-	{ "in_order", test_in_order },
-	{ "drained", test_drained },
 	{ NULL, NULL },
 };
 

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+/* Callbacks of devices that go and come back, beside other threads that do both. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <hetmap/hetmap.h>
+
+#include "sim_devices.h"
+
+#define SIZE (40 * PAGE + 100)
+
+/* While another thread recovers it, which waits for the callback. */
+struct meeting {
+	struct hm_device *device;
+	_Atomic bool told, recovering;
+	char calls[8];
+};
+
+static int meet_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+		       void *user)
+{
+	struct meeting *meeting = user;
+
+	(void)buffer, (void)bytes, (void)offset, (void)length;
+	meeting->recovering = true;
+	return 0;
+}
+
+static void meet_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct meeting *meeting = user;
+
+	(void)buffer;
+	strcat(meeting->calls, event == HM_LOSS_TAKEN     ? "t" :
+			       event == HM_LOSS_RECOVERED ? "r" :
+							    "l");
+	if (event != HM_LOSS_TAKEN)
+		return;
+	meeting->told = true;
+	while (!meeting->recovering)
+		usleep(1000);
+	CHECK_ERROR(-EBUSY, hm_device_recover(meeting->device, 0, NULL));
+}
+
+static void *meet_thread(void *user)
+{
+	struct meeting *meeting = user;
+
+	if (!sim_unplug(meeting->device))
+		meeting->told = meeting->recovering = true;
+	return NULL;
+}
+
+static void test_beside_callback(void)
+{
+	struct meeting meeting = { .device = sim_open() };
+	struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.user = &meeting,
+	};
+	struct hm_buffer *first = sim_make(meeting.device, SIZE, 0, NULL);
+	struct hm_buffer *second = sim_make(meeting.device, SIZE, 0, NULL);
+	pthread_t thread;
+
+	/* Told, and recovered, in this order. */
+	desc.refill = meet_refill;
+	CHECK_OK_FATAL(hm_buffer_set_loss(first, &desc));
+	desc.refill = NULL;
+	desc.lost = meet_lost;
+	CHECK_OK_FATAL(hm_buffer_set_loss(second, &desc));
+	CHECK_FATAL(!pthread_create(&thread, NULL, meet_thread, &meeting));
+	while (!meeting.told)
+		usleep(1000);
+	if (meeting.calls[0]) {
+		sim_plug();
+		CHECK_EQUAL(sim_recover(meeting.device, 0).buffers_back, 2);
+		CHECK(!strcmp(meeting.calls, "tr"));
+	}
+	CHECK_FATAL(!pthread_join(thread, NULL));
+	hm_buffer_unref(first);
+	hm_buffer_unref(second);
+	hm_device_unref(meeting.device);
+}
+
+/* ---- one event after the other ---- */
+
+struct again {
+	struct hm_device *device;
+	_Atomic bool back, noticed;
+	char calls[8];
+};
+
+/* Taken away once more by another thread, whose call has returned before this does. */
+static void lost_again(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct again *again = user;
+
+	if (event == HM_LOSS_RECOVERED && !again->back) {
+		again->back = true;
+		while (!again->noticed)
+			usleep(1000);
+		CHECK(buffer_info(buffer).lost & HM_LOST_BYTES);
+	}
+	strcat(again->calls, event == HM_LOSS_TAKEN     ? "t" :
+			     event == HM_LOSS_RECOVERED ? "r" :
+							  "l");
+}
+
+static void *take_again(void *user)
+{
+	struct again *again = user;
+
+	while (!again->back)
+		usleep(1000);
+	CHECK(sim_unplug(again->device));
+	again->noticed = true;
+	return NULL;
+}
+
+static void test_in_order(void)
+{
+	struct again again = { .device = sim_open() };
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.lost = lost_again,
+		.user = &again,
+	};
+	struct hm_buffer *buffer = sim_make(again.device, SIZE, 0, NULL);
+	pthread_t thread;
+
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	if (sim_unplug(again.device)) {
+		sim_plug();
+		CHECK_FATAL(!pthread_create(&thread, NULL, take_again, &again));
+		CHECK_ERROR(-ENODEV, hm_device_recover(again.device, 0, NULL));
+		CHECK_FATAL(!pthread_join(thread, NULL));
+		CHECK(!strcmp(again.calls, "trt"));
+		sim_plug();
+		CHECK_EQUAL(sim_recover(again.device, 0).buffers_back, 1);
+		CHECK(!strcmp(again.calls, "trtr"));
+	}
+	hm_buffer_unref(buffer);
+	hm_device_unref(again.device);
+}
+
+struct slow {
+	struct hm_device *device;
+	_Atomic bool running, ended;
+};
+
+static void slow_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.lost = slow_lost,
+		.user = user,
+	};
+	struct slow *slow = user;
+
+	if (event != HM_LOSS_RECOVERED)
+		return;
+	/* Here it does not wait for itself. */
+	CHECK_OK(hm_buffer_set_loss(buffer, &desc));
+	slow->running = true;
+	usleep(100000);
+	slow->ended = true;
+}
+
+static void *bring_back(void *user)
+{
+	struct slow *slow = user;
+
+	sim_plug();
+	CHECK_OK(hm_device_recover(slow->device, 0, NULL));
+	return NULL;
+}
+
+/* Who has set another callback may free what the last one uses. */
+static void test_drained(void)
+{
+	struct slow slow = { .device = sim_open() };
+	struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.lost = slow_lost,
+		.user = &slow,
+	};
+	struct hm_buffer *buffer = sim_make(slow.device, SIZE, 0, NULL);
+	pthread_t thread;
+
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	if (sim_unplug(slow.device)) {
+		CHECK_FATAL(!pthread_create(&thread, NULL, bring_back, &slow));
+		while (!slow.running)
+			usleep(1000);
+		desc.lost = NULL;
+		desc.user = NULL;
+		CHECK_OK(hm_buffer_set_loss(buffer, &desc));
+		CHECK(slow.ended);
+		CHECK_FATAL(!pthread_join(thread, NULL));
+	}
+	hm_buffer_unref(buffer);
+	hm_device_unref(slow.device);
+}
+
+static const struct sim_case cases[] = {
+	{ "beside_callback", test_beside_callback },
+	{ "in_order", test_in_order },
+	{ "drained", test_drained },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return sim_main(argc, argv, "recover_told", cases);
+}
