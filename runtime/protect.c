@@ -113,6 +113,7 @@ static int make(struct protect_change *change)
 	if (change->rights)
 		return 0;
 	free(change->base);
+	change->base = NULL;
 err_memory:
 	return err_set(-ENOMEM, "no memory for a map's rights");
 }
