@@ -408,6 +408,7 @@ void sim_account_put(struct sim_account *account);
 /* sim_ioctl.c */
 extern const struct sim_kind sim_kinds[];
 unsigned int sim_cache_modes(void);
+u32 sim_cache_of(struct page *page);
 long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
 
 /* sim_mem.c */

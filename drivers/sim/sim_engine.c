@@ -14,8 +14,8 @@
  * The thread dozes for so long before it sleeps, and until there are so many
  * submissions, or one of so many bytes: work of a size is to overlap with the CPU's.
  */
-#define SIM_DOZE_NS (200 * NSEC_PER_USEC)
-#define SIM_DOZE_JOBS 32
+#define SIM_DOZE_NS NSEC_PER_MSEC
+#define SIM_DOZE_JOBS 64
 #define SIM_DOZE_BYTES SZ_16K
 
 /* Why what runs has to end now, whatever it waits for; 0 if it does not. */

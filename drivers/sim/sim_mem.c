@@ -45,6 +45,19 @@ static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
 	if (cache == HETSIM_CACHE_COMBINE)
 		set_pages_array_wb(pages, n_pages);
 }
+
+/* What the entry of the kernel's own map says; the entries of maps are given the same. */
+u32 sim_cache_of(struct page *page)
+{
+	pgprotval_t mask = _PAGE_PWT | _PAGE_PCD, combine;
+	unsigned int level;
+	pte_t *entry;
+
+	entry = lookup_address((unsigned long)page_address(page), &level);
+	combine = pgprot_val(pgprot_writecombine(PAGE_KERNEL));
+	return entry && !((pte_val(*entry) ^ combine) & mask) ? HETSIM_CACHE_COMBINE :
+								HETSIM_CACHE_BACK;
+}
 #else
 static int sim_cache_set(struct page **pages, u64 n_pages, u32 cache)
 {
@@ -53,6 +66,11 @@ static int sim_cache_set(struct page **pages, u64 n_pages, u32 cache)
 
 static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
 {
+}
+
+u32 sim_cache_of(struct page *page)
+{
+	return HETSIM_CACHE_BACK;
 }
 #endif
 
