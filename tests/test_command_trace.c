@@ -22,23 +22,6 @@
 
 #define NOBODY 65534
 
-/* What is advised for @name; "": nothing. */
-static const char *advice_of(const json_t *json, const char *name)
-{
-	json_t *advice;
-	size_t i;
-
-	json_array_foreach(json_object_get(json, "advice"), i, advice)
-	{
-		json_t *buffer = json_array_get(json_object_get(json, "buffers"),
-						(size_t)integer_of(advice, "buffer"));
-
-		if (!strcmp(string_of(buffer, "name"), name))
-			return string_of(advice, "text");
-	}
-	return "";
-}
-
 /* ---- tests ---- */
 
 static void check_known(const char *program, int64_t faults, const char *pattern,
@@ -92,55 +75,6 @@ static void test_scattered(void)
 	CHECK(!strcmp(string_of(buffer, "pattern"), "random"));
 	json_decref(json);
 	folder_remove(folder);
-}
-
-static void test_advice(void)
-{
-	char *folder;
-	json_t *json;
-
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, "large");
-	/* ThreadSanitizer's own memory costs so much more that this is no part of it. */
-	if (!TEST_TSAN)
-		CHECK(strstr(advice_of(json, "256 MiB of memory"), "2 MiB") != NULL);
-	else
-		CHECK(buffer_of(json, "256 MiB of memory") != NULL);
-	json_decref(json);
-	json = report_of(folder, "strided");
-	CHECK(!strcmp(advice_of(json, NAME), ""));
-	json_decref(json);
-	folder_remove(folder);
-}
-
-static void check_healthy(const char *program)
-{
-	json_t *json, *advice;
-	char *folder;
-	size_t i;
-
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	json = report_of(folder, program);
-	CHECK(!strcmp(advice_of(json, NAME), ""));
-	json_array_foreach(json_object_get(json, "advice"), i, advice)
-	{
-		/* A sanitizer's own memory is touched page by page: it may well be advised. */
-		if (!TEST_ASAN && !TEST_TSAN)
-			test_fail(__FILE__, __LINE__, "%s: advised: %s", program,
-				  string_of(advice, "text"));
-	}
-	json_decref(json);
-	folder_remove(folder);
-}
-
-static void test_healthy(void)
-{
-	check_healthy("populated");
-	check_healthy("computing");
 }
 
 /* One fault each, and each has the name of the buffer that was there at that time. */
@@ -532,8 +466,6 @@ static const struct test tests[] = {
 	{ "backwards", test_backwards, 60, TEST_ONCE },
 	{ "strided", test_strided, 60, TEST_ONCE },
 	{ "scattered", test_scattered, 60, TEST_ONCE },
-	{ "advice", test_advice, 60, TEST_ONCE },
-	{ "healthy", test_healthy, 60, TEST_ONCE },
 	{ "names_host", test_names_host, 90, TEST_ONCE },
 	{ "names_soft", test_names_soft, 90, TEST_ONCE },
 	{ "life", test_life, 60, TEST_ONCE },

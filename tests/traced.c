@@ -2,6 +2,7 @@
 /* Programs whose page faults are known: test_command_trace.c runs itself as them, traced. */
 #include "traced.h"
 
+#include <fcntl.h>
 #include <numa.h>
 #include <poll.h>
 #include <pthread.h>
@@ -57,6 +58,81 @@ static int large(void)
 	for (i = 0; i < TRACED_LARGE; i += PAGE)
 		bytes[i] = 1;
 	return 0;
+}
+
+/* Every other page, which is what its huge pages would be half used for. */
+static int large_strided(void)
+{
+	volatile char *bytes = memory_of(TRACED_LARGE, MADV_NOHUGEPAGE);
+	size_t i;
+
+	for (i = 0; i < TRACED_LARGE; i += 2 * PAGE)
+		bytes[i] = 1;
+	return 0;
+}
+
+/* Each once: triangular numbers are all different, modulo a power of two. */
+static int large_scattered(void)
+{
+	volatile char *bytes = memory_of(TRACED_LARGE, MADV_NOHUGEPAGE);
+	size_t n = TRACED_LARGE / PAGE, i;
+
+	for (i = 0; i < n; i++)
+		bytes[(i * i + i) / 2 % n * PAGE] = 1;
+	return 0;
+}
+
+static int huge(void)
+{
+	volatile char *bytes = memory_of(TRACED_LARGE, MADV_HUGEPAGE);
+	size_t i;
+
+	for (i = 0; i < TRACED_LARGE; i += PAGE)
+		bytes[i] = 1;
+	return 0;
+}
+
+/* A page of each MiB: nothing that brings in more would be of use. */
+static int sparse(void)
+{
+	volatile char *bytes = memory_of(TRACED_LARGE, MADV_NOHUGEPAGE);
+	size_t i;
+
+	for (i = 0; i < TRACED_LARGE; i += (size_t)1 << 20)
+		bytes[i] = 1;
+	return 0;
+}
+
+/* ---- a file that is in memory ---- */
+
+static int read_file(int flags)
+{
+	const char *path = getenv("HETMAP_TRACED_FILE");
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1, pass;
+	char *bytes;
+	size_t i;
+
+	if (fd < 0)
+		return 83;
+	for (pass = 0; pass < 8; pass++) {
+		bytes = mmap(NULL, TRACED_FILE, PROT_READ, MAP_SHARED | flags, fd, 0);
+		if (bytes == MAP_FAILED)
+			return 82;
+		for (i = 0; i < TRACED_FILE; i += PAGE)
+			(void)*(volatile char *)(bytes + i);
+		munmap(bytes, TRACED_FILE);
+	}
+	return 0;
+}
+
+static int file_sequential(void)
+{
+	return read_file(0);
+}
+
+static int file_populated(void)
+{
+	return read_file(MAP_POPULATE);
 }
 
 static int backwards(void)
@@ -295,6 +371,24 @@ static void touch(volatile char *bytes, size_t pages)
 		bytes[i * PAGE] = 1;
 }
 
+static int buffer_touched(void)
+{
+	touch(buffer_on("soft:0", "weights", TRACED_LARGE / PAGE), TRACED_LARGE / PAGE);
+	return 0;
+}
+
+static int buffer_prefetched(void)
+{
+	volatile char *bytes = buffer_on("soft:0", "weights", TRACED_LARGE / PAGE);
+	struct hm_pointer_info info;
+
+	if (hm_pointer_find((const void *)bytes, &info) ||
+	    hm_map_prefetch(info.map, 0, TRACED_LARGE, HM_READ | HM_WRITE))
+		return 81;
+	touch(bytes, TRACED_LARGE / PAGE);
+	return 0;
+}
+
 /* Each publishes a table of its own, and is there for longer than between two searches. */
 static int forking(void)
 {
@@ -443,6 +537,14 @@ static const struct {
 } programs[] = {
 	{ "sequential", sequential },
 	{ "large", large },
+	{ "large_strided", large_strided },
+	{ "large_scattered", large_scattered },
+	{ "huge", huge },
+	{ "sparse", sparse },
+	{ "file_sequential", file_sequential },
+	{ "file_populated", file_populated },
+	{ "buffer_touched", buffer_touched },
+	{ "buffer_prefetched", buffer_prefetched },
 	{ "backwards", backwards },
 	{ "strided", strided },
 	{ "scattered", scattered },

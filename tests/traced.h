@@ -7,8 +7,10 @@
 
 /* Of the memory that most of them touch: 32 MiB. */
 #define TRACED_PAGES 8192
-/* Bytes of the memory of "large". */
+/* Bytes of the memory of "large" and its like, and of "weights". */
 #define TRACED_LARGE ((size_t)256 << 20)
+/* Bytes of the file that HETMAP_TRACED_FILE names, which "file_..." map. */
+#define TRACED_FILE ((size_t)64 << 20)
 /* Made one after the other by "buffers_host" and "buffers_soft": b0000 and so on. */
 #define TRACED_BUFFERS 10000
 /* Pages that "steps" makes usable at a time. */
