@@ -10,6 +10,7 @@
  *
  *	sim_devices_lock		devices come and go; faults are waited for under
  *					it, so nothing that they need has it inside
+ *	sim_opener.importing		one import of other devices' memory at a time
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
  *	dma_resv of a dma-buf		held by the kernel around attachments' maps,
@@ -218,6 +219,7 @@ struct sim_opener {
 	bool accepted;	       /* a handshake was */
 	bool zero_when_lost;   /* what it asked for in it */
 	struct xarray handles; /* slot -> struct sim_buffer, each with a reference */
+	struct mutex importing; /* from looking for a dma-buf's handle to its being there */
 	struct sim_va va;
 	struct xarray queues; /* number -> struct sim_queue, each with a reference */
 };
@@ -312,7 +314,7 @@ struct sim_buffer {
 	u64 pages_in[SIM_N_PLACES];
 	unsigned int n_pins;	/* while any, the pages are none but these */
 	unsigned int n_exports; /* while any, it does not shrink */
-	atomic_t *accesses;	/* of each page, while it is sampled; else NULL */
+	atomic_t *accesses;	/* of each page, while it is sampled; else NULL: sim_sample.c */
 	struct page **pages;
 	struct list_head bindings;
 };
@@ -483,6 +485,7 @@ int sim_fence_fd(struct file *file, void *argument);
 
 /* sim_sample.c */
 void sim_sample_stop(struct sim_buffer *buffer);
+void sim_sample_count(struct sim_buffer *buffer, u64 index);
 int sim_buffer_sample(struct file *file, void *argument);
 
 /* sim_dmabuf.c */

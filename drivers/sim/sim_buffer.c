@@ -330,8 +330,7 @@ int sim_buffer_info(struct file *file, void *argument)
 	info->vram_bytes = buffer->pages_in[HETSIM_PLACE_VRAM] << PAGE_SHIFT;
 	info->system_bytes = buffer->pages_in[HETSIM_PLACE_SYSTEM] << PAGE_SHIFT;
 	info->window_bytes = buffer->pages_in[HETSIM_PLACE_WINDOW] << PAGE_SHIFT;
-	info->cache = buffer->import || !buffer->n_pages ? buffer->cache :
-							   sim_cache_of(buffer->pages[0]);
+	info->cache = buffer->import ? HETSIM_CACHE_BACK : sim_cache_of(buffer->pages[0]);
 	up_read(&buffer->lock);
 	info->place = READ_ONCE(buffer->place);
 	info->offset = (u64)sim_slot_pgoff(buffer->dev, buffer->slot) << PAGE_SHIFT;

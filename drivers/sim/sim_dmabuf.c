@@ -5,6 +5,7 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
 #include <linux/iosys-map.h>
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -18,6 +19,14 @@ struct sim_export {
 	u64 n_pages;		/* as exported: a buffer does not shrink meanwhile */
 	atomic_t n_brackets;	/* begin_cpu_access() without its end */
 };
+
+/* Bytes of a segment that the device can take, whole pages: bounce buffers have a limit, too. */
+static unsigned int sim_dmabuf_segment(struct device *dev)
+{
+	size_t most = min_t(size_t, dma_max_mapping_size(dev), dma_get_max_seg_size(dev));
+
+	return max_t(size_t, rounddown(most, PAGE_SIZE), PAGE_SIZE);
+}
 
 /*
  * From the first mapping to the last, pages stay where they are: another device
@@ -39,9 +48,10 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 
 	/* Neither growing, which replaces the array, nor a move comes between. */
 	down_write(&buffer->lock);
-	r = sg_alloc_table_from_pages(table, buffer->pages, export->n_pages, 0,
-				      export->n_pages << PAGE_SHIFT,
-				      GFP_KERNEL_ACCOUNT);
+	r = sg_alloc_table_from_pages_segment(table, buffer->pages, export->n_pages, 0,
+					      export->n_pages << PAGE_SHIFT,
+					      sim_dmabuf_segment(attachment->dev),
+					      GFP_KERNEL_ACCOUNT);
 	if (!r)
 		buffer->n_pins++;
 	up_write(&buffer->lock);
@@ -76,10 +86,20 @@ static void sim_dmabuf_unmap(struct dma_buf_attachment *attachment, struct sg_ta
 	up_write(&buffer->lock);
 }
 
+/*
+ * The kernel waits for others' work once this has returned, and fails the call when it
+ * is interrupted: it waits here first, so that no bracket is counted that was not begun.
+ */
 static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction direction)
 {
 	struct sim_export *export = dmabuf->priv;
+	long left;
 
+	left = dma_resv_wait_timeout(dmabuf->resv,
+				     dma_resv_usage_rw(direction != DMA_FROM_DEVICE),
+				     true, MAX_SCHEDULE_TIMEOUT);
+	if (left < 0)
+		return left;
 	if (READ_ONCE(export->buffer->dev->gone))
 		return -ENODEV;
 	sim_count(export->buffer->dev, export->buffer->account, SIM_BRACKETS, 1);
@@ -113,7 +133,11 @@ static int sim_dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 	return sim_mmap_buffer(buffer, vma, false);
 }
 
-/* For other drivers' CPU accesses: the pages stay meanwhile, as for their devices. */
+/*
+ * For other drivers' CPU accesses: the pages stay meanwhile, as for their devices. Not
+ * refused when the device is gone, which begin_cpu_access() says: the kernel warns of an
+ * exporter whose vmap() fails.
+ */
 static int sim_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 {
 	struct sim_export *export = dmabuf->priv;
@@ -121,8 +145,6 @@ static int sim_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 	pgprot_t protection = PAGE_KERNEL;
 	void *address;
 
-	if (READ_ONCE(buffer->dev->gone))
-		return -ENODEV;
 	if (buffer->cache == HETSIM_CACHE_COMBINE)
 		protection = pgprot_writecombine(protection);
 	down_write(&buffer->lock);

@@ -183,11 +183,11 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret
 			r = sim_engine_sleep(queue, latency);
 		r = r ?: sim_command_run(queue, &job->commands[i], ret_address);
 	}
+	sim_engine_count(queue, SIM_COMMANDS, i - (i && r));
 	if (!r && sim_inject_take(&queue->lost))
 		r = sim_engine_hang(queue);
 
 	sim_engine_count(queue, SIM_SUBMISSIONS, 1);
-	sim_engine_count(queue, SIM_COMMANDS, i - (i && r));
 	sim_engine_count(queue, SIM_TLB_HITS, queue->tlb.hits);
 	sim_engine_count(queue, SIM_TLB_MISSES, queue->tlb.misses);
 	queue->tlb.hits = 0;
@@ -260,9 +260,9 @@ static void sim_engine_rest(struct sim_queue *queue)
 		wait_event_idle(queue->work, kthread_should_stop() ||
 				READ_ONCE(queue->rest) == SIM_AWAKE);
 	else
-		wait_event_hrtimeout(queue->work, kthread_should_stop() ||
-				     READ_ONCE(queue->rest) == SIM_AWAKE,
-				     ns_to_ktime(SIM_DOZE_NS));
+		__wait_event_hrtimeout(queue->work, kthread_should_stop() ||
+				       READ_ONCE(queue->rest) == SIM_AWAKE,
+				       ns_to_ktime(SIM_DOZE_NS), TASK_IDLE);
 }
 
 int sim_engine_thread(void *argument)

@@ -84,6 +84,7 @@ static int sim_open(struct inode *inode, struct file *file)
 	get_task_comm(account->comm, current);
 	opener->account = account;
 	xa_init(&opener->handles);
+	mutex_init(&opener->importing);
 	xa_init_flags(&opener->queues, XA_FLAGS_ALLOC1);
 
 	/* The caller, misc_open(), keeps the device from going away. */

@@ -27,7 +27,7 @@ struct sim_import {
 /* What an exporter says is its own affair; these are the errnos of this device. */
 static int sim_import_errno(int r)
 {
-	return !r || r == -ENOMEM || r == -EINTR ? r : -EOPNOTSUPP;
+	return !r || r == -ENOMEM || r == -EINTR || r == -ERESTARTSYS ? r : -EOPNOTSUPP;
 }
 
 /*
@@ -132,18 +132,12 @@ static u32 sim_import_find(struct sim_opener *opener, struct dma_buf *dmabuf)
 	return found;
 }
 
-/* The handle for memory of another device. */
-int sim_import(struct sim_opener *opener, struct dma_buf *dmabuf, bool write, u32 *ret_handle)
+static int sim_import_new(struct sim_opener *opener, struct dma_buf *dmabuf, bool write,
+			  u32 *ret_handle)
 {
 	struct sim_buffer *buffer;
-	u32 handle;
 	int r;
 
-	handle = sim_import_find(opener, dmabuf);
-	if (handle) {
-		*ret_handle = handle;
-		return 0;
-	}
 	if (!dmabuf->size || offset_in_page(dmabuf->size))
 		return -EOPNOTSUPP;
 	if (dmabuf->size >> PAGE_SHIFT > sim_max_pages(opener->dev))
@@ -164,6 +158,23 @@ err_import:
 	sim_import_end(buffer);
 err_buffer:
 	sim_buffer_delete(buffer);
+	return r;
+}
+
+/* The handle for memory of another device: one, however many threads ask for it. */
+int sim_import(struct sim_opener *opener, struct dma_buf *dmabuf, bool write, u32 *ret_handle)
+{
+	u32 handle;
+	int r = 0;
+
+	if (mutex_lock_interruptible(&opener->importing))
+		return -EINTR;
+	handle = sim_import_find(opener, dmabuf);
+	if (handle)
+		*ret_handle = handle;
+	else
+		r = sim_import_new(opener, dmabuf, write, ret_handle);
+	mutex_unlock(&opener->importing);
 	return r;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * The device is taken away, under whatever is open, mapped, exported or queued.
- * What is held stays allocated until it is let go; nobody gets at it any more.
+ * What is held stays allocated until it is let go; no map and no call gets at it any more. Devices
+ * that have mapped a dma-buf of it do, until they unmap it.
  */
 #include <linux/srcu.h>
 

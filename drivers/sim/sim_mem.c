@@ -13,21 +13,23 @@
 #include <asm/set_memory.h>
 #endif
 
+#if IS_ENABLED(CONFIG_X86)
 /*
  * A page-table entry for RAM gets the page's own cache mode whatever a driver
  * asks for, so that mode is what has to change. Where the processor's table of
- * cache modes is off, combining is not to be had.
+ * cache modes is off, or has no such mode and another one in its place, combining is
+ * not to be had.
  */
 unsigned int sim_cache_modes(void)
 {
 	unsigned int modes = 1u << HETSIM_CACHE_BACK;
 
-	if (IS_ENABLED(CONFIG_X86) && pat_enabled())
+	if (pat_enabled() && cachemode2protval(_PAGE_CACHE_MODE_WC) !=
+			     cachemode2protval(_PAGE_CACHE_MODE_UC_MINUS))
 		modes |= 1u << HETSIM_CACHE_COMBINE;
 	return modes;
 }
 
-#if IS_ENABLED(CONFIG_X86)
 /*
  * The kernel answers EINVAL when it has no memory to split its own map of the pages,
  * and may have changed a part of them.
@@ -49,16 +51,24 @@ static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
 /* What the entry of the kernel's own map says; the entries of maps are given the same. */
 u32 sim_cache_of(struct page *page)
 {
-	pgprotval_t mask = _PAGE_PWT | _PAGE_PCD, combine;
+	pteval_t combine = cachemode2protval(_PAGE_CACHE_MODE_WC), now;
 	unsigned int level;
 	pte_t *entry;
 
 	entry = lookup_address((unsigned long)page_address(page), &level);
-	combine = pgprot_val(pgprot_writecombine(PAGE_KERNEL));
-	return entry && !((pte_val(*entry) ^ combine) & mask) ? HETSIM_CACHE_COMBINE :
-								HETSIM_CACHE_BACK;
+	if (!entry)
+		return HETSIM_CACHE_BACK;
+	now = pte_val(*entry);
+	if (level != PG_LEVEL_4K)
+		now = protval_large_2_4k(now);
+	return (now & _PAGE_CACHE_MASK) == combine ? HETSIM_CACHE_COMBINE : HETSIM_CACHE_BACK;
 }
 #else
+unsigned int sim_cache_modes(void)
+{
+	return 1u << HETSIM_CACHE_BACK;
+}
+
 static int sim_cache_set(struct page **pages, u64 n_pages, u32 cache)
 {
 	return 0;

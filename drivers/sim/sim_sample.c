@@ -2,14 +2,29 @@
 /*
  * Which pages CPUs use: while a buffer is sampled, each page is mapped by itself
  * when it is touched, and counted; reading the counts unmaps all, so that what is
- * used again is counted again.
+ * used again is counted again. A page's lowest bit says that it was counted since,
+ * as others may map it, or it may have been moved meanwhile.
  */
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "sim.h"
+#include "sim_trace.h"
 
 #define SIM_SAMPLE_BATCH 512u
+#define SIM_SAMPLE_COUNTED 1
+#define SIM_SAMPLE_ONE 2
+
+/* With buffer->lock held for reading, and the buffer sampled. */
+void sim_sample_count(struct sim_buffer *buffer, u64 index)
+{
+	atomic_t *page = &buffer->accesses[index];
+
+	if (atomic_fetch_or(SIM_SAMPLE_COUNTED, page) & SIM_SAMPLE_COUNTED)
+		return;
+	atomic_add(SIM_SAMPLE_ONE, page);
+	trace_access(buffer, index);
+}
 
 /* With buffer->change held. The counts of a sample before this one are gone. */
 static int sim_sample_start(struct sim_buffer *buffer)
@@ -40,31 +55,58 @@ void sim_sample_stop(struct sim_buffer *buffer)
 	kvfree(old);
 }
 
+/* With buffer->lock held. */
+static int sim_sample_check(const struct sim_buffer *buffer, u64 first, u64 n_pages)
+{
+	if (!buffer->accesses)
+		return -ENOENT;
+	return first > buffer->n_pages || n_pages > buffer->n_pages - first ? -ERANGE : 0;
+}
+
 static int sim_sample_batch(struct sim_buffer *buffer, u64 first, unsigned int n, u32 *batch)
 {
 	unsigned int i;
-	int r = 0;
+	int r;
 
 	down_read(&buffer->lock);
-	if (!buffer->accesses)
-		r = -ENOENT;
-	else if (first > buffer->n_pages || n > buffer->n_pages - first)
-		r = -ERANGE;
+	r = sim_sample_check(buffer, first, n);
 	for (i = 0; i < n && !r; i++)
-		batch[i] = atomic_read(&buffer->accesses[first + i]);
+		batch[i] = (u32)atomic_read(&buffer->accesses[first + i]) / SIM_SAMPLE_ONE;
 	up_read(&buffer->lock);
 	return r;
+}
+
+/* From here on each is counted once more. */
+static void sim_sample_again(struct sim_buffer *buffer, u64 first, u64 n_pages)
+{
+	u64 i;
+
+	down_read(&buffer->lock);
+	for (i = first; buffer->accesses && i < first + n_pages; i++) {
+		atomic_andnot(SIM_SAMPLE_COUNTED, &buffer->accesses[i]);
+		if (!need_resched())
+			continue;
+		up_read(&buffer->lock);
+		cond_resched();
+		down_read(&buffer->lock);
+	}
+	up_read(&buffer->lock);
+	sim_mmap_revoke(buffer, first, n_pages);
 }
 
 static int sim_sample_read(struct sim_buffer *buffer, u64 first, u64 n_pages, u32 __user *user)
 {
 	u64 done = 0;
 	u32 *batch;
-	int r = 0;
+	int r;
 
 	batch = kmalloc_array(SIM_SAMPLE_BATCH, sizeof(*batch), GFP_KERNEL);
 	if (!batch)
 		return -ENOMEM;
+	/* Before anything is written: a call that fails has told nothing. */
+	down_read(&buffer->lock);
+	r = sim_sample_check(buffer, first, n_pages);
+	up_read(&buffer->lock);
 	while (done < n_pages && !r) {
 		unsigned int n = min_t(u64, n_pages - done, SIM_SAMPLE_BATCH);
 
@@ -76,7 +118,7 @@ static int sim_sample_read(struct sim_buffer *buffer, u64 first, u64 n_pages, u3
 	}
 	kfree(batch);
 	if (!r)
-		sim_mmap_revoke(buffer, first, n_pages);
+		sim_sample_again(buffer, first, n_pages);
 	return r;
 }
 
@@ -86,12 +128,15 @@ int sim_buffer_sample(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	bool read = sample->action == HETSIM_SAMPLE_READ;
 	struct sim_buffer *buffer;
+	u64 end;
 	int r;
 
 	if (sample->action > HETSIM_SAMPLE_STOP || sample->__reserved ||
 	    (sample->offset | sample->length) & ~PAGE_MASK ||
 	    !!sample->length != read || (!read && sample->offset))
 		return -EINVAL;
+	if (check_add_overflow((u64)sample->offset, (u64)sample->length, &end))
+		return -EOVERFLOW;
 	buffer = sim_buffer_get(opener, sample->handle);
 	if (!buffer)
 		return -ENOENT;

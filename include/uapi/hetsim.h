@@ -44,7 +44,7 @@
  *  - EPERM: the caller may not do that to others.
  *  - EACCES: the open file does not have the access that the call needs.
  *  - ENOSPC: a limit of the device or of the opener is reached; HETSIM_QUERY
- *    and the open file's fdinfo show them.
+ *    and the open file's fdinfo show them. pwrite(): the buffer's end is.
  *  - ENXIO: the bytes are in VRAM outside the window that the CPU can reach.
  *  - ENOMEM: the kernel, or the caller's control group, has no memory left.
  *  - EMFILE: the process can't have more file descriptors.
@@ -270,7 +270,7 @@ enum hetsim_scope {
  *               around the one that was asked for
  * @faults_by_order: [out] the faults by the number of these entries: element n
  *                   counts those of 2^n or more but less than 2^(n+1)
- * @faults_refused: [out] page faults that were answered with SIGBUS
+ * @faults_refused: [out] page faults that brought nothing: SIGBUS, no memory, poison
  * @bytes_read: [out] bytes copied out by pread()
  * @bytes_written: [out] bytes copied in by pwrite()
  * @submissions: [out] submissions that the engine is done with
@@ -328,7 +328,8 @@ struct hetsim_counters {
  *            the buffer's present length answers with SIGBUS.
  *
  * The pages are taken, zeroed and charged to the caller's control group now.
- * A buffer lives until its handle is closed and nothing maps it any more.
+ * A buffer lives until its handle is closed, nothing maps it, nothing is bound to it, and
+ * no dma-buf is of it any more.
  */
 struct hetsim_buffer_create {
 	__u32 size;
@@ -447,7 +448,9 @@ struct hetsim_buffer_move {
  * @__reserved: must be 0
  *
  * DMA_BUF_IOCTL_SYNC on it orders nothing here, where CPU and device see the same
- * memory, and waits for no work; it is counted, and answers EINVAL to an end
+ * memory, and waits for no work of this device, but for the fences that others have put
+ * on the dma-buf. Importers whose DMA goes by bounce buffers, or whose caches have to be
+ * told, are not served: their copies are theirs. It is counted, and answers EINVAL to an end
  * without its begin. Each dma-buf counts those of all processes that have it, and
  * tells them apart by nothing, direction included.
  */
@@ -605,8 +608,8 @@ struct hetsim_unbind {
  * DOC: Queues
  *
  * What is submitted to a queue runs in its order, queues run beside each other.
- * Small submissions that nobody waits for yet may begin a fraction of a millisecond
- * late, many at once: whoever asks for one of them (WAIT, FENCE_FD, QUEUE_EVENT) has
+ * Small submissions that nobody waits for yet may begin up to about a
+ * millisecond late, many at once: whoever asks for one of them (WAIT, FENCE_FD, QUEUE_EVENT) has
  * them begin. What asks by a call (WAIT, SUBMIT) may know that one is done a moment
  * before its descriptors do (FENCE_FD, QUEUE_EVENT).
  * Each submission has a number, which counts up from 1 in its queue, and ends

@@ -314,12 +314,15 @@ int soft_buffer_sample(struct soft_file *file, void *argument)
 	const struct hetsim_buffer_sample *sample = argument;
 	bool read = sample->action == HETSIM_SAMPLE_READ;
 	struct soft_buffer *buffer;
+	uint64_t end;
 	int r;
 
 	if (sample->action > HETSIM_SAMPLE_STOP || sample->__reserved ||
 	    !is_aligned(sample->offset | sample->length, SOFT_PAGE) ||
 	    !!sample->length != read || (!read && sample->offset))
 		return -EINVAL;
+	if (__builtin_add_overflow(sample->offset, sample->length, &end))
+		return -EOVERFLOW;
 	buffer = soft_buffer_get(file, sample->handle);
 	if (!buffer)
 		return -ENOENT;
