@@ -15,6 +15,7 @@
 #include "fault.h"
 #include "handler.h"
 #include "loss.h"
+#include "lost.h"
 #include "remap.h"
 #include "repair.h"
 #include "share.h"
@@ -461,7 +462,7 @@ static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
 	}
 	if (unlikely(r) && ret_fault)
 		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
-	return r;
+	return lost_notice(copy->map->buffer->device, r);
 }
 
 int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)

@@ -221,18 +221,27 @@ err_first:
 	return r;
 }
 
+/* Who installs waits for changes of all maps, with the mutex, and others wait for that. */
+static int check_caller(const char *what)
+{
+	if (!view_in_callback())
+		return 0;
+	return err_set(-EDEADLK,
+		       "%s: a view's callback must not, as it is called while a map is being "
+		       "changed",
+		       what);
+}
+
 int hm_handler_install(uint32_t wanted)
 {
-	int r = 0;
+	int r;
 
 	if (wanted & ~HM_HANDLER_NO_REPAIR)
 		return err_set(-EINVAL, "hm_handler_install: unknown flags 0x%x",
 			       wanted & ~HM_HANDLER_NO_REPAIR);
-	/* Who installs waits for changes of all maps, and another one may for this one's. */
-	if (view_in_callback())
-		return err_set(-EDEADLK,
-			       "a view's callback must not install the handler: it is "
-			       "called while a map is being changed");
+	r = check_caller("hm_handler_install");
+	if (r)
+		return r;
 	fork_init();
 	pthread_mutex_lock(&mutex);
 	if (n_installed && wanted != flags) {
@@ -291,8 +300,10 @@ static int check_removal(void)
 
 int hm_handler_remove(void)
 {
-	int r = 0;
+	int r = check_caller("hm_handler_remove");
 
+	if (r)
+		return r;
 	pthread_mutex_lock(&mutex);
 	if (!n_installed)
 		r = err_set(-EINVAL, "hm_handler_remove without hm_handler_install");
@@ -325,9 +336,11 @@ static int promise(struct handled *h)
 
 int hm_handler_chained(void)
 {
+	int r = check_caller("hm_handler_chained");
 	size_t i;
-	int r = 0;
 
+	if (r)
+		return r;
 	pthread_mutex_lock(&mutex);
 	if (!n_installed)
 		r = err_set(-EINVAL, "hm_handler_chained without hm_handler_install");
@@ -357,6 +370,8 @@ int hm_handler_query(struct hm_handler_info *ret_info)
 		return err_set(-EINVAL, "hm_handler_query: ret_info is NULL");
 	r = struct_check_out(ret_info->struct_size, sizeof(info),
 			     offsetof(struct hm_handler_info, guarded), "hm_handler_info");
+	if (!r)
+		r = check_caller("hm_handler_query");
 	if (r)
 		return r;
 	pthread_mutex_lock(&mutex);

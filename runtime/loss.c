@@ -17,6 +17,7 @@
 #include "shadow.h"
 #include "share.h"
 #include "sys.h"
+#include "view.h"
 
 #define ZERO_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
 
@@ -197,6 +198,11 @@ int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from
 	r = buffer_check(buffer);
 	if (!r)
 		r = read_desc(from, &desc);
+	/* It waits for callbacks, which may wait for what the view's caller has locked. */
+	if (!r && view_in_callback())
+		r = err_set(-EDEADLK,
+			    "hm_buffer_set_loss: a view's callback must not, as it is called "
+			    "while a map is being changed");
 	if (!r)
 		r = buffer_lock(buffer);
 	if (r)
@@ -478,8 +484,11 @@ int loss_recovery_lock(struct hm_device *device)
 	}
 }
 
-/* One that was not told of the loss of @backend, with a reference to its buffer. */
-static struct hm_buffer *next_untold(const void *backend)
+/*
+ * One that was not told of the loss of @backend, with a reference to its buffer. One that
+ * another thread tells is left to that, which looks again when it has done so.
+ */
+static struct hm_buffer *next_untold(const void *backend, bool *ret_nested)
 {
 	struct hm_buffer *found = NULL;
 	struct segment_list *segments;
@@ -487,12 +496,13 @@ static struct hm_buffer *next_untold(const void *backend)
 
 	pthread_mutex_lock(&all_lock);
 	cds_list_for_each_entry(loss, &all, link) {
-		if (atomic_load(&loss->told))
+		if (atomic_load(&loss->told) || loss_is_being_told(loss))
 			continue;
 		segments = segments_get(loss->buffer);
 		if (segments->link->backend == backend &&
 		    object_try_ref(&loss->buffer->object)) {
 			found = loss->buffer;
+			*ret_nested = atomic_load(&loss->teller) == self();
 			atomic_store(&loss->teller, self());
 			atomic_store(&loss->told, true);
 		}
@@ -504,13 +514,26 @@ static struct hm_buffer *next_untold(const void *backend)
 	return found;
 }
 
+/* What another thread has found meanwhile: it was recovered, and is gone once more. */
+static void tell_again(struct hm_buffer *buffer, const void *backend)
+{
+	struct segment_list *segments = segments_get(buffer);
+	const void *now = segments->link->backend;
+	bool gone = now != backend && lost_check_link(buffer->device, segments->link);
+
+	segments_put(buffer, segments);
+	if (gone)
+		loss_tell(now);
+}
+
 void loss_tell(const void *backend)
 {
 	struct hm_buffer *buffer;
 	struct shadow *shadow;
 	struct loss *loss;
+	bool nested;
 
-	while ((buffer = next_untold(backend))) {
+	while ((buffer = next_untold(backend, &nested))) {
 		loss = atomic_load(&buffer->loss);
 		pthread_mutex_lock(&loss->lock);
 		shadow = atomic_load(&loss->shadow);
@@ -518,7 +541,11 @@ void loss_tell(const void *backend)
 			shadow_let_go(shadow);
 		pthread_mutex_unlock(&loss->lock);
 		loss_call(buffer, HM_LOSS_TAKEN);
-		atomic_store(&loss->teller, 0);
+		/* Within a callback of this thread, that one is being told still. */
+		if (!nested) {
+			atomic_store(&loss->teller, 0);
+			tell_again(buffer, backend);
+		}
 		hm_buffer_unref(buffer);
 	}
 }

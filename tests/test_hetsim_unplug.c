@@ -158,9 +158,19 @@ static int write_launch(struct hm_map *map)
 }
 
 /* Zeros are in the maps at once; nobody takes them for the buffer's bytes. */
+static void count_taken(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	(void)buffer;
+	*(int *)user += event == HM_LOSS_TAKEN;
+}
+
 static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
 {
-	const struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = policy };
+	int told = 0;
+	const struct hm_loss_desc desc = { .struct_size = sizeof(desc),
+					   .policy = policy,
+					   .lost = count_taken,
+					   .user = &told };
 	struct hm_buffer_desc size = { .struct_size = sizeof(size), .size = SIZE };
 	struct hm_device *device;
 	struct hm_buffer *buffer;
@@ -172,6 +182,8 @@ static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
 	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
 	CHECK_EQUAL(use(map), -ENODEV);
 	CHECK(hm_errmsg()[0]);
+	/* By the call that found it, before it returned. */
+	CHECK_EQUAL(told, 1);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);

@@ -148,6 +148,72 @@ static void test_in_order(void)
 	hm_device_unref(again.device);
 }
 
+struct during {
+	struct hm_device *device;
+	pthread_t teller;
+	_Atomic uint32_t taken, running;
+	_Atomic bool back, noticed;
+};
+
+/* The first one recovers, and is there still when another thread has found the next loss. */
+static void lost_during(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct during *during = user;
+
+	(void)buffer;
+	if (event != HM_LOSS_TAKEN)
+		return;
+	CHECK_EQUAL(during->running++, 0);
+	if (!during->taken++) {
+		during->teller = pthread_self();
+		sim_plug();
+		CHECK_OK(hm_device_recover(during->device, 0, NULL));
+		during->back = true;
+		while (!during->noticed)
+			usleep(1000);
+		CHECK_EQUAL(during->taken, 1);
+	} else {
+		CHECK(pthread_equal(during->teller, pthread_self()));
+	}
+	during->running--;
+}
+
+static void *take_during(void *user)
+{
+	struct during *during = user;
+
+	while (!during->back)
+		usleep(1000);
+	sim_unplug(during->device);
+	during->noticed = true;
+	return NULL;
+}
+
+/* One at a time, and none is forgotten, when it is a callback that brings the device back. */
+static void test_during(void)
+{
+	struct during during = { .device = sim_open() };
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.lost = lost_during,
+		.user = &during,
+	};
+	struct hm_buffer *buffer = sim_make(during.device, SIZE, 0, NULL);
+	pthread_t thread;
+
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_FATAL(!pthread_create(&thread, NULL, take_during, &during));
+	if (sim_unplug(during.device))
+		CHECK_EQUAL(during.taken, 2);
+	else
+		during.back = true;
+	CHECK_FATAL(!pthread_join(thread, NULL));
+	sim_plug();
+	hm_buffer_unref(buffer);
+	hm_device_unref(during.device);
+}
+
 struct slow {
 	struct hm_device *device;
 	_Atomic bool running, ended;
@@ -211,6 +277,7 @@ static void test_drained(void)
 static const struct sim_case cases[] = {
 	{ "beside_callback", test_beside_callback },
 	{ "in_order", test_in_order },
+	{ "during", test_during },
 	{ "drained", test_drained },
 	{ NULL, NULL },
 };

@@ -53,8 +53,8 @@ struct log {
 	struct hm_view_change last;
 	int refuse;
 	struct hm_map *map; /* to try forbidden things on */
-	struct hm_buffer *buffer;
-	int r_protect, r_resize, r_install;
+	struct hm_buffer *buffer, *other;
+	int r_protect, r_resize, r_install, r_remove, r_chained, r_query, r_loss;
 };
 
 static void note(struct log *log, char what, const struct hm_view_change *change)
@@ -66,6 +66,19 @@ static void note(struct log *log, char what, const struct hm_view_change *change
 	log->last = *change;
 }
 
+/* Of what waits for changes of other maps, or for callbacks that may. */
+static void try_elsewhere(struct log *log)
+{
+	const struct hm_loss_desc loss = { .struct_size = sizeof(loss) };
+	struct hm_handler_info info = { .struct_size = sizeof(info) };
+
+	log->r_install = hm_handler_install(0);
+	log->r_remove = hm_handler_remove();
+	log->r_chained = hm_handler_chained();
+	log->r_query = hm_handler_query(&info);
+	log->r_loss = hm_buffer_set_loss(log->other, &loss);
+}
+
 static int on_quiesce(void *user, const struct hm_view_change *change)
 {
 	struct log *log = user;
@@ -73,8 +86,8 @@ static int on_quiesce(void *user, const struct hm_view_change *change)
 	note(log, 'q', change);
 	if (log->map)
 		log->r_protect = hm_map_protect(log->map, 0, PAGE, HM_READ);
-	if (log->map)
-		log->r_install = hm_handler_install(0);
+	if (log->other)
+		try_elsewhere(log);
 	if (log->buffer)
 		log->r_resize = hm_buffer_resize(log->buffer, PAGE, 0);
 	return log->refuse;
@@ -171,20 +184,26 @@ static void forbidden(void)
 {
 	struct log log = { .refuse = 0 };
 	struct hm_map *before, *behind;
+	struct subject s, other;
 	struct hm_view *view;
-	struct subject s;
 
 	make(&s, 2 * SIZE);
 	/* So that a resize has locked another map when it comes to this one. */
 	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &before));
 	CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &behind));
 	log.map = s.map;
+	make(&other, 2 * SIZE);
+	log.other = other.buffer;
 	log.buffer = s.buffer;
 	CHECK_OK_FATAL(hm_view_create(s.map, 0, 0, &logging, &log, &view));
 	CHECK_OK(hm_map_protect(s.map, 0, PAGE, HM_READ));
 	CHECK_EQUAL(log.r_protect, -EDEADLK);
 	CHECK_EQUAL(log.r_resize, -EDEADLK);
 	CHECK_EQUAL(log.r_install, -EDEADLK);
+	CHECK_EQUAL(log.r_remove, -EDEADLK);
+	CHECK_EQUAL(log.r_chained, -EDEADLK);
+	CHECK_EQUAL(log.r_query, -EDEADLK);
+	CHECK_EQUAL(log.r_loss, -EDEADLK);
 	/* Nothing of it was done. */
 	CHECK_ERROR(-EINVAL, hm_handler_remove());
 	CHECK_OK(hm_buffer_resize(s.buffer, 2 * PAGE, 0));
@@ -195,6 +214,7 @@ static void forbidden(void)
 	hm_view_unref(view);
 	hm_map_unref(before);
 	hm_map_unref(behind);
+	drop(&other);
 	drop(&s);
 }
 

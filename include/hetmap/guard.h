@@ -99,7 +99,7 @@ HM_API int hm_handler_install(uint32_t flags);
  * hm_handler_remove - undo one hm_handler_install()
  *
  * Errors: -EINVAL it is not installed; -EBUSY another handler was installed since, which
- * has to go first: nothing has changed.
+ * has to go first: nothing has changed; -EDEADLK from a view's callback.
  */
 HM_API int hm_handler_remove(void);
 
@@ -109,7 +109,8 @@ HM_API int hm_handler_remove(void);
  * Those that are above the library's now call it for faults that are not theirs. It
  * does not hold for others that are installed later.
  *
- * Errors: -EINVAL it is not installed, or there is none above it but the signal's default.
+ * Errors: -EINVAL it is not installed, or there is none above it but the signal's default;
+ * -EDEADLK from a view's callback.
  */
 HM_API int hm_handler_chained(void);
 
@@ -117,7 +118,7 @@ HM_API int hm_handler_chained(void);
  * hm_handler_query - what handles faults now, and how many were
  * @ret_info: [in,out] struct_size set by the caller
  *
- * Errors: -E2BIG.
+ * Errors: -E2BIG; -EDEADLK from a view's callback.
  */
 HM_API int hm_handler_query(struct hm_handler_info *ret_info);
 

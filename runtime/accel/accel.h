@@ -116,6 +116,8 @@ struct hm_fence {
 	uint32_t n_use;
 	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET */
 	uint32_t writes;   /* of the build: hm_accel_parameters.writes */
+	/* Found gone by it, with a reference; whoever takes it tells of that. NULL: none. */
+	struct hm_device *_Atomic gone;
 	/* By how often they are touched: many fences may be in flight. */
 	struct hm_accel_work work;
 	struct map_use use[HM_KERNEL_MAX_ARGS];

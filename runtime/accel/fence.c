@@ -16,10 +16,12 @@
 
 #include "accel.h"
 #include "loss.h"
+#include "lost.h"
 #include "probe.h"
 #include "repair.h"
 #include "sync.h"
 #include "sys.h"
+#include "view.h"
 
 #define CHUNK_FENCES 8
 
@@ -99,6 +101,8 @@ static void fence_free(struct hm_fence *fence)
 	struct hm_queue *queue = fence->queue;
 	bool last;
 
+	if (unlikely(atomic_load_explicit(&fence->gone, memory_order_relaxed)))
+		hm_device_unref(atomic_exchange(&fence->gone, NULL));
 	queue->ops->work_release(&fence->work);
 	pthread_mutex_lock(&queue->lock);
 	/* Work of ours holds its fence until it is done. */
@@ -174,6 +178,8 @@ static void keep_written(struct hm_fence *fence)
 		r = loss_after_launch(use);
 		if (likely(!r) || work->status)
 			continue;
+		if (r == -ENODEV)
+			atomic_store(&fence->gone, hm_device_ref(use->map->buffer->device));
 		work->status = r;
 		snprintf(work->text, sizeof(work->text),
 			 "bytes of %.32s were lost, with their device, before it was done",
@@ -334,13 +340,29 @@ static void bring_all_in(const struct hm_fence *fence)
 	err_set(0, "%s", text);
 }
 
+/* The work asked whether its bytes are there: that they are not is told by who waits. */
+static int tell_gone(struct hm_fence *fence, int r)
+{
+	struct hm_device *device;
+
+	/* In a view's callback another thread's call is left to find out. */
+	if (likely(r != -ENODEV) || view_in_callback())
+		return r;
+	device = atomic_exchange(&fence->gone, NULL);
+	if (!device)
+		return r;
+	r = lost_notice(device, r);
+	hm_device_unref(device);
+	return r;
+}
+
 int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
 {
 	int r = object_check((struct hm_object *)fence, OBJECT_FENCE);
 
 	if (r)
 		return r;
-	r = fence_wait(fence, timeout_ns);
+	r = tell_gone(fence, fence_wait(fence, timeout_ns));
 	if (likely(!fence->brackets) || r == -ETIME)
 		return r;
 	bring_all_in(fence);
