@@ -4,7 +4,8 @@
  * opens, makes, maps, changes, shares or runs anything, and may refuse.
  *
  * It is asked by the thread that made the call, once its arguments have been checked
- * as far as that needs no lock, while the call holds no lock of the library, and
+ * as far as that needs no lock, while the call holds no lock of the library but a
+ * reader's, and
  * before it has done anything: what is refused leaves everything as it was. Figures
  * are those of that moment. What a call does inside itself (the new object of a
  * resize, the host's part of an import) is not asked about again; hm_alloc() is a
@@ -19,6 +20,10 @@
  *
  * hm_sim_call() asks for those calls that make, resize, export, import and submit, with what
  * their arguments tell; what they bind, move, show and end is not asked about.
+ *
+ * While a reader is used (hm_reader_next and its like), a hook that is asked about one of
+ * its files must not call on that reader, nor take a lock that others hold who do. What is
+ * refused to hm_reader_announce() is asked about again, and is an error, when it is read.
  *
  * A hook may call the library; what it calls is not asked about. It may neither set a
  * hook nor leave by longjmp() or pthread_exit(), and what holds in a view's callback

@@ -65,7 +65,7 @@ enum hm_cache {
 	HM_CACHE_WRITE_BACK = 0,
 	HM_CACHE_WRITE_COMBINING = 1,
 	HM_CACHE_UNCACHED = 2,
-	/* Of what was imported: who made it knows, and the device does not tell. */
+	/* Of what was imported, or where a driver alone chooses: the device does not tell. */
 	HM_CACHE_UNKNOWN = 3,
 };
 

@@ -82,6 +82,19 @@ union argument {
 	struct hetsim_import import;
 };
 
+static bool is_asked(unsigned long cmd)
+{
+	static const unsigned long asked[] = { HETSIM_BUFFER_CREATE, HETSIM_BUFFER_RESIZE,
+					       HETSIM_EXPORT, HETSIM_IMPORT, HETSIM_SUBMIT };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(asked); i++)
+		if (asked[i] == cmd)
+			return true;
+	return false;
+}
+
+/* Of a call that is_asked() about: of no other's argument is anything known. */
 static int ask(struct hm_device *device, unsigned long cmd, const void *from)
 {
 	struct hm_access_request request = { .device = device->name };
@@ -154,7 +167,7 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 	if (cmd == HETSIM_HANDSHAKE)
 		return err_set(-EPERM, "the handshake was made when \"%s\" was opened",
 			       device->name);
-	r = access_hooked() ? ask(device, cmd, argument) : 0;
+	r = access_hooked() && is_asked(cmd) ? ask(device, cmd, argument) : 0;
 	if (r)
 		return r;
 	link = link_get(device);
