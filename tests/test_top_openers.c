@@ -9,14 +9,21 @@
 #include "../tools/perf/top.h"
 #include "harness.h"
 
-static void add(struct openers *openers, unsigned int id, unsigned int evictions)
+static void add_of(struct openers *openers, unsigned int device, unsigned int id,
+		   unsigned int evictions)
 {
-	char text[128];
+	char text[160];
 
 	snprintf(text, sizeof(text),
-		 "pos:\t0\nflags:\t0100002\nhetsim-client-id:\t%u\nhetsim-evictions:\t%u\n", id,
-		 evictions);
+		 "pos:\t0\nflags:\t0100002\nhetsim-device:\thetsim%u\nhetsim-client-id:\t%u\n"
+		 "hetsim-evictions:\t%u\n",
+		 device, id, evictions);
 	CHECK_OK(openers_add(openers, text));
+}
+
+static void add(struct openers *openers, unsigned int id, unsigned int evictions)
+{
+	add_of(openers, 0, id, evictions);
 }
 
 /* A, B, dup(A), dup(B): each once. */
@@ -33,6 +40,19 @@ static void each_once(void)
 	add(&openers, 7, 10);
 	CHECK_EQUAL(openers.evictions, 210);
 	CHECK_EQUAL(openers.n, 2);
+	openers_end(&openers);
+}
+
+/* Each device numbers its own. */
+static void two_devices(void)
+{
+	struct openers openers;
+
+	openers_begin(&openers);
+	add_of(&openers, 0, 1, 10);
+	add_of(&openers, 1, 1, 200);
+	add_of(&openers, 0, 1, 10);
+	CHECK_EQUAL(openers.evictions, 210);
 	openers_end(&openers);
 }
 
@@ -67,6 +87,7 @@ static void others(void)
 
 static const struct test tests[] = {
 	{ "each_once", each_once, 0, 0 },
+	{ "two_devices", two_devices, 0, 0 },
 	{ "many", many, 0, 0 },
 	{ "others", others, 0, 0 },
 	{ 0 },

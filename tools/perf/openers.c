@@ -17,28 +17,28 @@ static uint64_t value_of(const char *text, const char *key)
 	return at ? strtoull(at + strlen(key), NULL, 10) : TOP_UNKNOWN;
 }
 
-static bool is_known(const struct openers *openers, uint64_t id)
+static bool is_known(const struct openers *openers, const struct opener *opener)
 {
 	size_t i;
 
 	for (i = 0; i < openers->n; i++)
-		if (openers->ids[i] == id)
+		if (openers->of[i].device == opener->device && openers->of[i].id == opener->id)
 			return true;
 	return false;
 }
 
-static int note(struct openers *openers, uint64_t id)
+static int note(struct openers *openers, const struct opener *opener)
 {
-	uint64_t *more;
+	struct opener *more;
 
 	if (openers->n == openers->room) {
-		more = reallocarray(openers->ids, 2 * openers->room + 8, sizeof(*more));
+		more = reallocarray(openers->of, 2 * openers->room + 8, sizeof(*more));
 		if (!more)
 			return -ENOMEM;
-		openers->ids = more;
+		openers->of = more;
 		openers->room = 2 * openers->room + 8;
 	}
-	openers->ids[openers->n++] = id;
+	openers->of[openers->n++] = *opener;
 	return 0;
 }
 
@@ -49,13 +49,17 @@ void openers_begin(struct openers *openers)
 
 int openers_add(struct openers *openers, const char *text)
 {
-	uint64_t id = value_of(text, "hetsim-client-id:\t");
+	/* Each device counts its openers from 1. */
+	const struct opener opener = {
+		.device = value_of(text, "hetsim-device:\thetsim"),
+		.id = value_of(text, "hetsim-client-id:\t"),
+	};
 	uint64_t evictions = value_of(text, "hetsim-evictions:\t");
 	int r;
 
-	if (id == TOP_UNKNOWN || evictions == TOP_UNKNOWN || is_known(openers, id))
+	if (opener.id == TOP_UNKNOWN || evictions == TOP_UNKNOWN || is_known(openers, &opener))
 		return 0;
-	r = note(openers, id);
+	r = note(openers, &opener);
 	if (r)
 		return r;
 	openers->evictions = openers->evictions == TOP_UNKNOWN ? evictions :
@@ -65,7 +69,7 @@ int openers_add(struct openers *openers, const char *text)
 
 void openers_end(struct openers *openers)
 {
-	free(openers->ids);
-	openers->ids = NULL;
+	free(openers->of);
+	openers->of = NULL;
 	openers->n = openers->room = 0;
 }

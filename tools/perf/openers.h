@@ -9,8 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct opener {
+	uint64_t device, id;
+};
+
 struct openers {
-	uint64_t *ids;
+	struct opener *of;
 	size_t n, room;
 	uint64_t evictions; /* of all of them; TOP_UNKNOWN: nobody counts it */
 };
