@@ -3,6 +3,8 @@
 #include "doctor_peer.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,8 @@
 
 /* Of a shell on the other machine, which may greet its user first. */
 #define NOISE_MOST 200
+/* Between two looks at whether the user has ended it. */
+#define LISTEN_MS 200
 
 /* ---- where ---- */
 
@@ -75,7 +79,6 @@ static void become_ssh(const struct doctor_peer *peer)
 	char *argv[] = { (char *)ssh(),       "-o",       "BatchMode=yes", "-o",
 			 "ConnectTimeout=20", peer->host, remote,          NULL };
 
-	signals_restore();
 	execvp(argv[0], argv);
 	dprintf(STDOUT_FILENO, "not executed %d\n", errno);
 	_exit(STATUS_NOT_FOUND);
@@ -85,6 +88,7 @@ static void become(const struct doctor_peer *peer, int fd) __attribute__((noretu
 static void become(const struct doctor_peer *peer, int fd)
 {
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	signals_restore();
 	if (!peer->host)
 		_exit(peer_serve(peer->folder, fd, fd));
 	if (dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
@@ -93,6 +97,17 @@ static void become(const struct doctor_peer *peer, int fd)
 }
 
 /* ---- heard ---- */
+
+/* Is there something to hear? False: the user has ended it, which no call begun again sees. */
+static bool listen_for(int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+
+	while (!signals_pending())
+		if (poll(&wait, 1, LISTEN_MS) > 0)
+			return true;
+	return false;
+}
 
 /* The next line is in @peer->line. False: it ended, or the user did. */
 static bool hear(struct doctor_peer *peer)
@@ -104,9 +119,9 @@ static bool hear(struct doctor_peer *peer)
 		/* No answer of ours is as long: its begin says what it is. */
 		if (peer->n == sizeof(peer->input))
 			peer->n--;
+		if (!listen_for(peer->fd))
+			return false;
 		n = recv(peer->fd, peer->input + peer->n, sizeof(peer->input) - peer->n, 0);
-		if (n < 0 && errno == EINTR && !signals_pending())
-			continue;
 		if (n <= 0)
 			return false;
 		peer->n += (size_t)n;
@@ -167,8 +182,10 @@ int peer_start(struct doctor_peer *peer)
 			    strerror(errno));
 	fflush(NULL);
 	peer->pid = fork();
-	if (!peer->pid)
+	if (!peer->pid) {
+		close(fds[0]);
 		become(peer, fds[1]);
+	}
 	close(fds[1]);
 	peer->fd = fds[0];
 	if (peer->pid < 0) {
@@ -224,7 +241,8 @@ int peer_look(struct doctor_peer *peer, size_t at, unsigned char *ret_value)
 /* Its exit status, or -signal. */
 static int reap(struct doctor_peer *peer)
 {
-	int status = 0;
+	/* Its file system may be what does not answer: the user does not wait for that. */
+	int flags = signals_pending() ? WNOHANG : 0, status = 0;
 
 	if (peer->fd >= 0) {
 		/* Whoever else may have a copy of it. */
@@ -232,7 +250,9 @@ static int reap(struct doctor_peer *peer)
 		close(peer->fd);
 		peer->fd = -1;
 	}
-	while (peer->pid && waitpid(peer->pid, &status, 0) < 0 && errno == EINTR)
+	if (peer->pid && flags)
+		kill(peer->pid, SIGTERM);
+	while (peer->pid && waitpid(peer->pid, &status, flags) < 0 && errno == EINTR)
 		;
 	peer->pid = 0;
 	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
