@@ -130,7 +130,7 @@ static int run_bind(void *user)
 	return hetsim_call(scene->fd, HETSIM_BIND, &arg);
 }
 
-/* By the exporter's vmap(), from one page into the next. */
+/* On the exporter's pages, from one into the next. */
 static int run_read(void *user)
 {
 	static unsigned char bytes[2 * HETSIM_PAGE];
@@ -190,8 +190,8 @@ static const struct step {
 	/* The buffer, its array, the attachment, the exporter's table, its slot, its handle. */
 	{ "import", run_import, nothing, 8 }, { "be taken in", run_take, nothing, 4 },
 	{ "mmap", run_mmap, imported, 2 },    { "touch", run_touch, mapped, 1 },
-	{ "bind", run_bind, imported, 4 },    { "read", run_read, imported, 3 },
-	{ "write", run_write, imported, 3 },  { "close handle", run_close_handle, imported, 2 },
+	{ "bind", run_bind, imported, 4 },    { "read", run_read, imported, 1 },
+	{ "write", run_write, imported, 1 },  { "close handle", run_close_handle, imported, 1 },
 };
 
 /* ---- the scene of each try ---- */

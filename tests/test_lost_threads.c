@@ -210,7 +210,7 @@ static void wait_for_engine(void)
 	uint32_t before = n_filled;
 	unsigned int i;
 
-	for (i = 0; n_filled == before && i < 20000; i++)
+	for (i = 0; n_filled == before && i < 200000; i++)
 		usleep(100);
 }
 

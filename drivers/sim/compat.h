@@ -3,7 +3,6 @@
 #ifndef SIM_COMPAT_H
 #define SIM_COMPAT_H
 
-#include <linux/dma-buf.h>
 #include <linux/eventfd.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -20,24 +19,6 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 #else
 #define SIM_IMPORT_DMA_BUF MODULE_IMPORT_NS("DMA_BUF")
 #endif
-
-static inline int sim_dma_buf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
-{
-#ifdef HAVE_DMA_BUF_VMAP_UNLOCKED
-	return dma_buf_vmap_unlocked(dmabuf, map);
-#else
-	return dma_buf_vmap(dmabuf, map);
-#endif
-}
-
-static inline void sim_dma_buf_vunmap(struct dma_buf *dmabuf, struct iosys_map *map)
-{
-#ifdef HAVE_DMA_BUF_VMAP_UNLOCKED
-	dma_buf_vunmap_unlocked(dmabuf, map);
-#else
-	dma_buf_vunmap(dmabuf, map);
-#endif
-}
 
 static inline void sim_eventfd_signal(struct eventfd_ctx *eventfd)
 {

@@ -56,6 +56,8 @@
 
 #include "compat.h"
 
+struct dma_buf;
+
 #define SIM_MINOR_VERSION_MINIMUM 0
 
 #define SIM_FEATURES                                                            \

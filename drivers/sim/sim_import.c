@@ -10,7 +10,6 @@
 #include <linux/dma-buf.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
-#include <linux/iosys-map.h>
 #include <linux/memremap.h>
 #include <linux/slab.h>
 #include <linux/uio.h>
@@ -193,22 +192,19 @@ int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma)
 	return dma_buf_mmap(dmabuf, vma, first);
 }
 
-/* By way of one page, as the exporter's memory may be no memory to the CPU. */
-static ssize_t sim_import_copy(struct iosys_map *map, size_t at, size_t length, void *bounce,
+/* Bytes copied; less than asked at a bad pointer, or when the caller is to die. */
+static ssize_t sim_import_copy(struct sim_buffer *buffer, u64 position, size_t length,
 			       struct iov_iter *iter, bool write)
 {
 	size_t done = 0;
 
 	while (done < length && !fatal_signal_pending(current)) {
-		size_t want = min_t(size_t, length - done, PAGE_SIZE), got;
+		struct page *page = buffer->pages[(position + done) >> PAGE_SHIFT];
+		size_t inside = offset_in_page(position + done);
+		size_t want = min_t(size_t, length - done, PAGE_SIZE - inside), got;
 
-		if (write) {
-			got = copy_from_iter(bounce, want, iter);
-			iosys_map_memcpy_to(map, at + done, bounce, got);
-		} else {
-			iosys_map_memcpy_from(bounce, map, at + done, want);
-			got = copy_to_iter(bounce, want, iter);
-		}
+		got = write ? copy_page_from_iter(page, inside, want, iter) :
+			      copy_page_to_iter(page, inside, want, iter);
 		done += got;
 		if (got != want)
 			return done ?: -EFAULT;
@@ -217,35 +213,24 @@ static ssize_t sim_import_copy(struct iosys_map *map, size_t at, size_t length, 
 	return done;
 }
 
-/* pread() and pwrite(), in the brackets that the exporter wants. */
+/*
+ * pread() and pwrite(), in the brackets that the exporter wants, and on the pages that
+ * the engine uses: its vmap() would take memory, and the kernel warns where there is none.
+ */
 ssize_t sim_import_rw(struct sim_buffer *buffer, u64 position, struct iov_iter *iter, bool write)
 {
 	enum dma_data_direction direction = write ? DMA_TO_DEVICE : DMA_FROM_DEVICE;
 	struct dma_buf *dmabuf = buffer->import->dmabuf;
 	u64 size = buffer->n_pages << PAGE_SHIFT;
-	struct iosys_map map;
-	unsigned long bounce;
 	ssize_t ret;
 
 	if (position >= size)
 		return write && iov_iter_count(iter) ? -ENOSPC : 0;
-	bounce = __get_free_page(GFP_KERNEL);
-	if (!bounce)
-		return -ENOMEM;
 	ret = sim_import_errno(dma_buf_begin_cpu_access(dmabuf, direction));
 	if (ret)
-		goto out_free;
-	ret = sim_dma_buf_vmap(dmabuf, &map);
-	if (ret) {
-		ret = sim_import_errno(ret);
-		goto out_end;
-	}
-	ret = sim_import_copy(&map, position, min_t(u64, iov_iter_count(iter), size - position),
-			      (void *)bounce, iter, write);
-	sim_dma_buf_vunmap(dmabuf, &map);
-out_end:
+		return ret;
+	ret = sim_import_copy(buffer, position,
+			      min_t(u64, iov_iter_count(iter), size - position), iter, write);
 	dma_buf_end_cpu_access(dmabuf, direction);
-out_free:
-	free_page(bounce);
 	return ret;
 }
