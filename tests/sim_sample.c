@@ -59,7 +59,12 @@ static void test_sample(void)
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 18, 1, counts), 0);
 	CHECK_EQUAL(counts[0], 3);
 
+	counts[0] = 99;
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 1, PAGES, counts), -ERANGE);
+	CHECK_EQUAL(counts[0], 99);
+	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, (1ull << 52) - 1, PAGES,
+			   counts),
+		    -EOVERFLOW);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 1ull << 51, PAGES, counts),
 		    -ERANGE);
 	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, 0, counts), -EINVAL);

@@ -316,7 +316,7 @@ struct sim_buffer {
 	u64 pages_in[SIM_N_PLACES];
 	unsigned int n_pins;	/* while any, the pages are none but these */
 	unsigned int n_exports; /* while any, it does not shrink */
-	atomic_t *accesses;	/* of each page, while it is sampled; else NULL: sim_sample.c */
+	atomic_t *accesses;	/* of each page, while it is sampled; else NULL */
 	struct page **pages;
 	struct list_head bindings;
 };
@@ -487,7 +487,6 @@ int sim_fence_fd(struct file *file, void *argument);
 
 /* sim_sample.c */
 void sim_sample_stop(struct sim_buffer *buffer);
-void sim_sample_count(struct sim_buffer *buffer, u64 index);
 int sim_buffer_sample(struct file *file, void *argument);
 
 /* sim_dmabuf.c */

@@ -127,7 +127,8 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 		return ret;
 	*ret_n_pages = 1;
 	if (buffer->accesses) {
-		sim_sample_count(buffer, index);
+		atomic_inc(&buffer->accesses[index]);
+		trace_access(buffer, index);
 		return ret;
 	}
 

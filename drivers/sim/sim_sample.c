@@ -2,29 +2,14 @@
 /*
  * Which pages CPUs use: while a buffer is sampled, each page is mapped by itself
  * when it is touched, and counted; reading the counts unmaps all, so that what is
- * used again is counted again. A page's lowest bit says that it was counted since,
- * as others may map it, or it may have been moved meanwhile.
+ * used again is counted again.
  */
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "sim.h"
-#include "sim_trace.h"
 
 #define SIM_SAMPLE_BATCH 512u
-#define SIM_SAMPLE_COUNTED 1
-#define SIM_SAMPLE_ONE 2
-
-/* With buffer->lock held for reading, and the buffer sampled. */
-void sim_sample_count(struct sim_buffer *buffer, u64 index)
-{
-	atomic_t *page = &buffer->accesses[index];
-
-	if (atomic_fetch_or(SIM_SAMPLE_COUNTED, page) & SIM_SAMPLE_COUNTED)
-		return;
-	atomic_add(SIM_SAMPLE_ONE, page);
-	trace_access(buffer, index);
-}
 
 /* With buffer->change held. The counts of a sample before this one are gone. */
 static int sim_sample_start(struct sim_buffer *buffer)
@@ -71,27 +56,9 @@ static int sim_sample_batch(struct sim_buffer *buffer, u64 first, unsigned int n
 	down_read(&buffer->lock);
 	r = sim_sample_check(buffer, first, n);
 	for (i = 0; i < n && !r; i++)
-		batch[i] = (u32)atomic_read(&buffer->accesses[first + i]) / SIM_SAMPLE_ONE;
+		batch[i] = atomic_read(&buffer->accesses[first + i]);
 	up_read(&buffer->lock);
 	return r;
-}
-
-/* From here on each is counted once more. */
-static void sim_sample_again(struct sim_buffer *buffer, u64 first, u64 n_pages)
-{
-	u64 i;
-
-	down_read(&buffer->lock);
-	for (i = first; buffer->accesses && i < first + n_pages; i++) {
-		atomic_andnot(SIM_SAMPLE_COUNTED, &buffer->accesses[i]);
-		if (!need_resched())
-			continue;
-		up_read(&buffer->lock);
-		cond_resched();
-		down_read(&buffer->lock);
-	}
-	up_read(&buffer->lock);
-	sim_mmap_revoke(buffer, first, n_pages);
 }
 
 static int sim_sample_read(struct sim_buffer *buffer, u64 first, u64 n_pages, u32 __user *user)
@@ -118,7 +85,7 @@ static int sim_sample_read(struct sim_buffer *buffer, u64 first, u64 n_pages, u3
 	}
 	kfree(batch);
 	if (!r)
-		sim_sample_again(buffer, first, n_pages);
+		sim_mmap_revoke(buffer, first, n_pages);
 	return r;
 }
 

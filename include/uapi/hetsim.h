@@ -520,8 +520,8 @@ enum hetsim_sample_action {
  * @counts: READ: address of an array of __u32, one for each page of the range
  *
  * A page is counted when a map of the buffer uses it for the first time since
- * START or the last READ of it: counts are those of reads between which it was
- * used, not of instructions. Maps are slower meanwhile. READ answers ENOENT
+ * START or the last READ of it, and again when it was moved meanwhile: counts are
+ * those of reads between which a map used it, not of instructions. Maps are slower meanwhile. READ answers ENOENT
  * before START and after STOP; a buffer that changes its length is stopped.
  */
 struct hetsim_buffer_sample {
