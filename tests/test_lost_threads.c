@@ -372,7 +372,7 @@ static void test_zeros(void)
 	}
 	hm_device_unref(device);
 	sim_plug();
-	for (round = 0; round < rounds() / 4; round++) {
+	for (round = 0; round <= rounds() / 4; round++) {
 		device = sim_open();
 		zero_round(&state);
 	}
