@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -371,22 +372,29 @@ static void touch(volatile char *bytes, size_t pages)
 		bytes[i * PAGE] = 1;
 }
 
-static int buffer_touched(void)
-{
-	touch(buffer_on("soft:0", "weights", TRACED_LARGE / PAGE), TRACED_LARGE / PAGE);
-	return 0;
-}
-
-static int buffer_prefetched(void)
+static int use_weights(bool prefetch)
 {
 	volatile char *bytes = buffer_on("soft:0", "weights", TRACED_LARGE / PAGE);
 	struct hm_pointer_info info;
 
 	if (hm_pointer_find((const void *)bytes, &info) ||
-	    hm_map_prefetch(info.map, 0, TRACED_LARGE, HM_READ | HM_WRITE))
+	    (prefetch && hm_map_prefetch(info.map, 0, TRACED_LARGE, HM_READ | HM_WRITE)))
 		return 81;
 	touch(bytes, TRACED_LARGE / PAGE);
+	hm_map_unref(info.map);
+	hm_buffer_unref(info.buffer);
+	hm_device_unref(info.device);
 	return 0;
+}
+
+static int buffer_touched(void)
+{
+	return use_weights(false);
+}
+
+static int buffer_prefetched(void)
+{
+	return use_weights(true);
 }
 
 /* Each publishes a table of its own, and is there for longer than between two searches. */
