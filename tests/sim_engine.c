@@ -597,13 +597,25 @@ static void test_failures_forgotten(void)
 	if (!bench_open(&bench, HETSIM_QUEUE_DMA_FENCE, MIB))
 		return;
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &nothing), 0);
-	for (i = 0; i < 300; i++)
+	for (i = 0; i < 300; i++) { /* alike: one to remember */
 		CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &bad), -EFAULT);
+	}
+	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &nothing), 0);
+	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 1, 0, &status, &address), 0);
+	CHECK_EQUAL(status, 0);
+	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 2, 0, &status, &address), 0);
+	CHECK_EQUAL(status, -EFAULT);
+	CHECK_EQUAL(address, NO_ADDRESS);
+	for (i = 0; i < 300; i++) {
+		bad.destination = NO_ADDRESS + 64 * i;
+		CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &bad), -EFAULT);
+	}
 	CHECK_EQUAL(hetsim_run(bench.fd, bench.queue, &nothing), 0);
 	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 1, 0, &status, &address), 0);
 	CHECK_EQUAL(status, -EOVERFLOW);
-	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 300, 0, &status, &address), 0);
+	CHECK_EQUAL(hetsim_wait(bench.fd, bench.queue, 600, 0, &status, &address), 0);
 	CHECK_EQUAL(status, -EFAULT);
+	CHECK_EQUAL(address, NO_ADDRESS + 64 * 297);
 	bench_close(&bench);
 }
 

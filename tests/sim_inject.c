@@ -17,6 +17,8 @@
 #include "sim_tests.h"
 
 #define MIB (1024ull * 1024)
+#define BEHIND 300             /* more than a queue has records of failures */
+#define BEHIND_TIMEOUT_MS 2000 /* in which all of them are submitted */
 
 static double now(void)
 {
@@ -73,6 +75,54 @@ static void test_engine(void)
 	/* A queue that hangs is destroyed all the same. */
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
 	CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
+	hetsim_close(fd);
+}
+
+/*
+ * Many are queued behind one that hangs. Of a dma_fence queue they end with it; those
+ * of a queue whose fences nobody can wait for run.
+ */
+static void test_behind(void)
+{
+	struct hetsim_command nothing = { 0 };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct pollfd poll_it = { .events = POLLIN };
+	int fd = hetsim_open(O_RDWR), status, i;
+	uint64_t seqno = 0, address;
+	uint32_t queue;
+	double begin;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, BEHIND_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, BEHIND), 0);
+	begin = now();
+	for (i = 0; i < BEHIND; i++)
+		CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
+	fence.queue = queue;
+	fence.seqno = seqno;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence), 0);
+	poll_it.fd = fence.fd;
+	CHECK_EQUAL(poll(&poll_it, 1, 60000), 1);
+	CHECK(now() - begin < BEHIND * BEHIND_TIMEOUT_MS / 1e3 / 4);
+	hetsim_fence_check(fence.fd, -ECANCELED);
+	CHECK_EQUAL(hetsim_wait(fd, queue, 1, 0, &status, &address), 0);
+	CHECK_EQUAL(status, -ETIMEDOUT);
+	for (i = 2; i <= BEHIND; i++) {
+		CHECK_EQUAL(hetsim_wait(fd, queue, i, 0, &status, &address), 0);
+		CHECK_EQUAL(status, -ECANCELED);
+	}
+	close(fence.fd);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 1);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 0), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
+
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, SIM_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queue, 1), 0);
+	CHECK_EQUAL(hetsim_submit(fd, queue, &nothing, 1, &seqno), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
+	CHECK_EQUAL(hetsim_wait(fd, queue, seqno, 0, &status, &address), 0);
+	CHECK_EQUAL(status, -ETIMEDOUT);
 	hetsim_close(fd);
 }
 
@@ -172,6 +222,7 @@ static void test_allocations(void)
 
 const struct test sim_inject_tests[] = {
 	{ "engine", test_engine, 0, 0 },
+	{ "behind", test_behind, 0, 0 },
 	{ "pages", test_pages, 0, 0 },
 	{ "eviction", test_eviction, 0, SIM_REACHED },
 	{ "allocations", test_allocations, 0, 0 },

@@ -241,8 +241,10 @@ struct sim_event {
 	struct eventfd_ctx *eventfd;
 };
 
+/* Submissions in a row that ended in one way. */
 struct sim_failure {
-	u64 seqno;
+	u64 first;
+	u64 last;
 	u64 address;
 	int status;
 };
@@ -271,8 +273,9 @@ struct sim_queue {
 	struct list_head jobs;
 	struct list_head events;
 	unsigned int n_events;
-	struct sim_failure failures[SIM_FAILURES]; /* a ring: next at n_failures */
-	u64 n_failures;
+	struct sim_failure failures[SIM_FAILURES]; /* a ring: next at n_records */
+	u64 n_records;
+	u64 n_failures; /* submissions */
 
 	wait_queue_head_t work;	     /* for the thread: it is awake, or the end */
 	wait_queue_head_t completed; /* of struct sim_waiter: done has risen */
@@ -284,6 +287,7 @@ struct sim_queue {
 
 	/* The thread's own. */
 	s64 n_resets; /* of the device, when what runs began */
+	u64 cancelled; /* what is queued up to this seqno */
 	unsigned long deadline; /* jiffies, of what runs */
 	struct sim_tlb tlb;
 	struct page *pages[SIM_OPERANDS][SIM_BURST / PAGE_SIZE + 1]; /* of a burst */

@@ -116,6 +116,26 @@ int sim_engine_moving(struct sim_queue *queue, u64 generation)
 	return r == -ETIME ? -ETIMEDOUT : r;
 }
 
+/* Those in a row that end in one way are one record: all of a queue may be cancelled. */
+static void sim_engine_record(struct sim_queue *queue, u64 seqno, int status, u64 address)
+{
+	struct sim_failure *failure = &queue->failures[(queue->n_records - 1) % SIM_FAILURES];
+
+	lockdep_assert_held(&queue->lock);
+	queue->n_failures++;
+	/* Before the first one there is a record of no submission, which ended well. */
+	if (failure->last + 1 == seqno && failure->status == status &&
+	    failure->address == address) {
+		failure->last = seqno;
+		return;
+	}
+	failure = &queue->failures[queue->n_records++ % SIM_FAILURES];
+	failure->first = seqno;
+	failure->last = seqno;
+	failure->status = status;
+	failure->address = address;
+}
+
 /*
  * The submission is done, as far as anyone can ask; then everyone who waits is told.
  * @job is gone afterwards.
@@ -129,14 +149,8 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 
 	spin_lock(&queue->lock);
 	list_del(&job->link);
-	if (status) {
-		struct sim_failure *failure =
-			&queue->failures[queue->n_failures++ % SIM_FAILURES];
-
-		failure->seqno = seqno;
-		failure->status = status;
-		failure->address = address;
-	}
+	if (status)
+		sim_engine_record(queue, seqno, status, address);
 	WRITE_ONCE(queue->done, seqno);
 	list_for_each_entry_safe(event, next, &queue->events, link) {
 		if (event->seqno > seqno)
@@ -165,6 +179,22 @@ static void sim_engine_count(struct sim_queue *queue, enum sim_counter counter, 
 		sim_count(queue->opener->dev, queue->opener->account, counter, n);
 }
 
+/*
+ * The engine did not answer, and was reset: nothing that was at hand is trusted
+ * afterwards. Whoever waits for a dma_fence is not to wait for one time-out after
+ * another: what is queued goes with it.
+ */
+static void sim_engine_reset(struct sim_queue *queue)
+{
+	sim_engine_count(queue, SIM_RESETS, 1);
+	memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
+	if (queue->type != HETSIM_QUEUE_DMA_FENCE)
+		return;
+	spin_lock(&queue->lock);
+	queue->cancelled = queue->submitted;
+	spin_unlock(&queue->lock);
+}
+
 /* How the submission ends; with -EFAULT, where. */
 static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret_address)
 {
@@ -173,6 +203,8 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret
 	s64 latency;
 	int r = 0;
 
+	if (job->seqno <= queue->cancelled)
+		return -ECANCELED;
 	queue->deadline = jiffies + queue->timeout;
 	queue->n_resets = atomic64_read(&dev->n_resets);
 	if (sim_inject_take(&queue->stuck))
@@ -192,12 +224,8 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret
 	sim_engine_count(queue, SIM_TLB_MISSES, queue->tlb.misses);
 	queue->tlb.hits = 0;
 	queue->tlb.misses = 0;
-
-	/* A reset: nothing that was at hand is trusted afterwards. */
-	if (r == -ETIMEDOUT) {
-		sim_engine_count(queue, SIM_RESETS, 1);
-		memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
-	}
+	if (r == -ETIMEDOUT)
+		sim_engine_reset(queue);
 	return r;
 }
 

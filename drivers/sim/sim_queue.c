@@ -127,21 +127,21 @@ int sim_queue_destroy(struct file *file, void *argument)
  */
 int sim_queue_status(struct sim_queue *queue, u64 seqno, u64 *ret_address)
 {
-	u64 known = min_t(u64, queue->n_failures, SIM_FAILURES), i;
+	u64 known = min_t(u64, queue->n_records, SIM_FAILURES), i;
 
 	lockdep_assert_held(&queue->lock);
 	for (i = 1; i <= known; i++) {
 		struct sim_failure *failure =
-			&queue->failures[(queue->n_failures - i) % SIM_FAILURES];
+			&queue->failures[(queue->n_records - i) % SIM_FAILURES];
 
-		if (failure->seqno == seqno) {
+		if (failure->last < seqno)
+			return 0;
+		if (failure->first <= seqno) {
 			*ret_address = failure->address;
 			return failure->status;
 		}
-		if (failure->seqno < seqno)
-			return 0;
 	}
-	return queue->n_failures > SIM_FAILURES ? -EOVERFLOW : 0;
+	return queue->n_records > SIM_FAILURES ? -EOVERFLOW : 0;
 }
 
 static int sim_job_read(struct sim_opener *opener, const struct hetsim_submit *submit,

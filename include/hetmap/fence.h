@@ -30,7 +30,8 @@ struct hm_fence_info {
  *
  * Errors: -ETIME not done yet; any other is the work's own: -EIO the driver failed, or
  * bytes of an argument were lost and replaced (hetmap/guard.h), -ETIMEDOUT it ran too
- * long, and its engine was reset, -ECANCELED the engine was reset on request, -EFAULT
+ * long, and its engine was reset, -ECANCELED the engine was reset on request, or for work
+ * submitted before it to the same queue, and it has not run, -EFAULT
  * an address that is not bound on its device (the text has it), -EOVERFLOW it may
  * have failed, too long ago to be known, -ENODEV its device was taken away, or that of
  * bytes it was given (hetmap/lost.h), or a map was lost, -EPIPE as of hm_fence_import_fd,

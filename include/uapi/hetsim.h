@@ -618,9 +618,11 @@ struct hetsim_unbind {
  *  - -EFAULT: a command named an address that is not bound, or not for writing;
  *    the commands before it have run.
  *  - -ETIMEDOUT: it ran longer than its queue allows, and the engine was reset.
- *    What it has written is undefined; later submissions run.
- *  - -ECANCELED: its queue was destroyed first, or a reset was injected while it
- *    ran.
+ *    What it has written is undefined. Later submissions run, but on a queue of
+ *    HETSIM_QUEUE_DMA_FENCE not those that were in it by then: who waits for a
+ *    dma_fence waits for one time-out, not for many.
+ *  - -ECANCELED: its queue was destroyed first, a reset was injected while it ran, or
+ *    it was behind one that ran too long.
  *  - -ENODEV: the device was taken away first.
  */
 
@@ -771,7 +773,8 @@ struct hetsim_submit {
  *               ones waits for ever
  * @status: [out] the submission's end: 0 or a negative errno, see above;
  *          -EOVERFLOW if it failed, or may have, too long ago to be known: a
- *          queue knows of its last 256 failures
+ *          queue knows of its last 256 failures, of which those in a row that are
+ *          alike count as one
  * @__reserved: must be 0
  * @fault_address: [out] with status -EFAULT, the device address
  *

@@ -162,7 +162,7 @@ static const char *explain_end(const struct engine *engine, const struct engine_
 		int status;
 		const char *text;
 	} ends[] = {
-		{ -ECANCELED, "the engine was reset while it ran" },
+		{ -ECANCELED, "the engine was reset, on request or for work before it" },
 		{ -ENODEV, "the device was taken away" },
 		{ -EOVERFLOW, "it may have failed, so long ago that it is not known" },
 	};

@@ -22,8 +22,10 @@ struct soft_event {
 	int eventfd; /* its own */
 };
 
+/* Submissions in a row that ended in one way. */
 struct soft_failure {
-	uint64_t seqno;
+	uint64_t first;
+	uint64_t last;
 	uint64_t address;
 	int status;
 };
@@ -46,8 +48,9 @@ struct soft_queue {
 	struct cds_list_head jobs;
 	struct cds_list_head events;
 	uint32_t n_events;
-	struct soft_failure failures[SOFT_FAILURES]; /* a ring: next at n_failures */
-	uint64_t n_failures;
+	struct soft_failure failures[SOFT_FAILURES]; /* a ring: next at n_records */
+	uint64_t n_records;
+	uint64_t n_failures; /* submissions */
 
 	pthread_cond_t work;      /* for the thread: jobs, or an end */
 	pthread_cond_t completed; /* for WAIT: done has reached wanted */
@@ -59,6 +62,7 @@ struct soft_queue {
 
 	/* The thread's own. */
 	uint64_t n_resets;    /* of the device, when what runs began */
+	uint64_t cancelled;   /* what is queued up to this seqno */
 	uint64_t deadline_ns; /* of what runs */
 	struct soft_tlb tlb;
 	uint32_t counts[256];

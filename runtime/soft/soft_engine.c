@@ -104,6 +104,30 @@ int soft_engine_fault(struct soft_queue *queue, uint64_t generation)
 }
 
 /*
+ * Those in a row that end in one way are one record: all of a queue may be cancelled.
+ * With queue->lock held.
+ */
+static void engine_record(struct soft_queue *queue, uint64_t seqno, int status,
+			  uint64_t address)
+{
+	struct soft_failure *failure = &queue->failures[(queue->n_records - 1) % SOFT_FAILURES];
+
+	queue->n_failures++;
+	/* Before the first one there is a record of no submission, which ended well. */
+	if (failure->last + 1 == seqno && failure->status == status &&
+	    failure->address == address) {
+		failure->last = seqno;
+		return;
+	}
+	queue->failures[queue->n_records++ % SOFT_FAILURES] = (struct soft_failure){
+		.first = seqno,
+		.last = seqno,
+		.address = address,
+		.status = status,
+	};
+}
+
+/*
  * The submission is done, as far as anyone can see. With it, or before, everyone
  * who waits is told. @job is gone afterwards.
  */
@@ -117,11 +141,7 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 	pthread_mutex_lock(&queue->lock);
 	cds_list_del(&job->link);
 	if (status)
-		queue->failures[queue->n_failures++ % SOFT_FAILURES] = (struct soft_failure){
-			.seqno = job->seqno,
-			.address = address,
-			.status = status,
-		};
+		engine_record(queue, job->seqno, status, address);
 	queue->done = job->seqno;
 	cds_list_for_each_entry_safe(event, next, &queue->events, link) {
 		if (event->seqno > queue->done)
@@ -148,6 +168,22 @@ static void engine_count(struct soft_queue *queue, enum soft_counter counter, ui
 		soft_count_add(queue->file->dev, queue->file->account, counter, n);
 }
 
+/*
+ * The engine did not answer, and was reset: nothing that was at hand is trusted
+ * afterwards. Whoever waits for a fence is not to wait for one time-out after another:
+ * what is queued goes with it.
+ */
+static void engine_reset(struct soft_queue *queue)
+{
+	engine_count(queue, SOFT_RESETS, 1);
+	memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
+	if (queue->type != HETSIM_QUEUE_DMA_FENCE)
+		return;
+	pthread_mutex_lock(&queue->lock);
+	queue->cancelled = queue->submitted;
+	pthread_mutex_unlock(&queue->lock);
+}
+
 /* How the submission ends; with -EFAULT, where. */
 static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *ret_address)
 {
@@ -155,6 +191,8 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *
 	uint32_t i, n_done = 0;
 	int r = 0;
 
+	if (job->seqno <= queue->cancelled)
+		return -ECANCELED;
 	queue->deadline_ns = time_now_ns() + queue->timeout_ns;
 	queue->n_resets = queue->file->dev->n_resets;
 	if (soft_inject_take(&queue->stuck))
@@ -176,11 +214,8 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *
 	engine_count(queue, SOFT_TLB_MISSES, queue->tlb.misses);
 	queue->tlb.hits = 0;
 	queue->tlb.misses = 0;
-	/* A reset: nothing that was at hand is trusted afterwards. */
-	if (r == -ETIMEDOUT) {
-		engine_count(queue, SOFT_RESETS, 1);
-		memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
-	}
+	if (r == -ETIMEDOUT)
+		engine_reset(queue);
 	return r;
 }
 

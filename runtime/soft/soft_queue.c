@@ -191,20 +191,20 @@ int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject
 
 int soft_queue_status(struct soft_queue *queue, uint64_t seqno, uint64_t *ret_address)
 {
-	uint64_t known = min_u64(queue->n_failures, SOFT_FAILURES), i;
+	uint64_t known = min_u64(queue->n_records, SOFT_FAILURES), i;
 
 	for (i = 1; i <= known; i++) {
 		const struct soft_failure *failure =
-			&queue->failures[(queue->n_failures - i) % SOFT_FAILURES];
+			&queue->failures[(queue->n_records - i) % SOFT_FAILURES];
 
-		if (failure->seqno == seqno) {
+		if (failure->last < seqno)
+			return 0;
+		if (failure->first <= seqno) {
 			*ret_address = failure->address;
 			return failure->status;
 		}
-		if (failure->seqno < seqno)
-			return 0;
 	}
-	return queue->n_failures > SOFT_FAILURES ? -EOVERFLOW : 0;
+	return queue->n_records > SOFT_FAILURES ? -EOVERFLOW : 0;
 }
 
 /*
