@@ -37,6 +37,10 @@ static void test_objects(void)
 	}
 	buffer = hetsim_buffer_make(fd, MIB, 0);
 	CHECK_EQUAL(hetsim_objects(), n + 1);
+	CHECK_EQUAL(hetsim_bind(fd, &buffer, HETSIM_BIND_WRITE), 0);
+	CHECK_EQUAL(hetsim_objects(), n + 2);
+	CHECK_EQUAL(hetsim_unbind(fd, &buffer), 0);
+	CHECK_EQUAL(hetsim_objects(), n + 1);
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	CHECK_EQUAL(hetsim_objects(), n + 1);
 	close(fd); /* the map keeps it, and the buffer */

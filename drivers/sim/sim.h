@@ -27,7 +27,7 @@
  *	sim_device.memory_lock		innermost
  *
  * sim_device.lock and the locks of the xarrays are taken with none of these
- * inside them.
+ * inside them, but that debugfs has sim_va.change inside sim_device.lock.
  */
 #ifndef SIM_H
 #define SIM_H

@@ -21,6 +21,22 @@ static const char * const sim_caches[] = {
 	[HETSIM_CACHE_COMBINE] = "write-combining",
 };
 
+static void sim_bindings_show(struct seq_file *m, struct sim_opener *opener)
+{
+	struct sim_account *account = opener->account;
+	struct rb_node *node;
+
+	mutex_lock(&opener->va.change);
+	for (node = rb_first(&opener->va.bindings); node; node = rb_next(node)) {
+		struct sim_binding *binding = rb_entry(node, struct sim_binding, node);
+
+		seq_printf(m, "binding\t0x%llx\t%llu\t%d\t%s\t%llu\n",
+			   binding->start << PAGE_SHIFT, account->id, account->pid,
+			   account->comm, binding->n_pages << (PAGE_SHIFT - 10));
+	}
+	mutex_unlock(&opener->va.change);
+}
+
 static int sim_objects_show(struct seq_file *m, void *unused)
 {
 	struct sim_device *dev = m->private;
@@ -42,6 +58,7 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 			seq_printf(m, "queue\t%lu\t%llu\t%d\t%s\n", index, account->id,
 				   account->pid, account->comm);
 		xa_unlock(&opener->queues);
+		sim_bindings_show(m, opener);
 	}
 	mutex_unlock(&dev->lock);
 
