@@ -521,8 +521,9 @@ enum hetsim_sample_action {
  *
  * A page is counted when a map of the buffer uses it for the first time since
  * START or the last READ of it, and again when it was moved meanwhile: counts are
- * those of reads between which a map used it, not of instructions. Maps are slower meanwhile. READ answers ENOENT
- * before START and after STOP; a buffer that changes its length is stopped.
+ * those of reads between which a map used it, not of instructions. Maps are slower
+ * meanwhile. READ answers ENOENT before START and after STOP; a buffer that changes
+ * its length is stopped.
  */
 struct hetsim_buffer_sample {
 	__u32 size;
