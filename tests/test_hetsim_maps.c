@@ -2,11 +2,15 @@
 /* hetsim: maps of its buffers, and what the kernel does around them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +43,139 @@ static void test_fault_around(void)
 		if (buffer.bytes[i] != (unsigned char)(i >> 12))
 			break;
 	CHECK_EQUAL(i, buffer.length);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+/* Does the kernel mark entries of 2 MiB as special? 6.12 and later do. */
+static bool kernel_has_blocks(void)
+{
+	struct utsname name;
+	unsigned int major, minor;
+
+	CHECK_EQUAL(uname(&name), 0);
+	CHECK_EQUAL(sscanf(name.release, "%u.%u", &major, &minor), 2);
+	return major > 6 || (major == 6 && minor >= 12);
+}
+
+struct touching {
+	unsigned char *bytes;
+	int stop;
+};
+
+static void *touch_blocks(void *argument)
+{
+	struct touching *touching = argument;
+	uint64_t i;
+
+	while (!__atomic_load_n(&touching->stop, __ATOMIC_RELAXED))
+		for (i = 5; i < 8 * MIB; i += 256 * 1024)
+			__atomic_fetch_add(&touching->bytes[i], 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* What takes large entries apart, or back: cuts, samples, moves, faults, growth. */
+static void test_blocks(void)
+{
+	struct hetsim_inject inject = { .size = sizeof(inject), .kind = HETSIM_INJECT_SIGBUS };
+	struct hetsim_counters before, after;
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = 6 * MIB };
+	struct hetsim_buffer buffer, grown;
+	uint64_t huge = kernel_has_blocks() ? 4 : 0, i;
+	int fd = hetsim_open(O_RDWR);
+	unsigned char *hole, *moved;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+		buffer.bytes[i] = (unsigned char)(i >> 12);
+	after = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(after.faults - before.faults, 4);
+	CHECK_EQUAL(after.faults_huge - before.faults_huge, huge);
+	CHECK_EQUAL(after.fault_pages - before.fault_pages, 2048);
+
+	/* A part that is read only: the block is in single entries then, others are not. */
+	CHECK_EQUAL(mprotect(buffer.bytes + 3 * MIB, 4096, PROT_READ), 0);
+	CHECK_EQUAL(test_write_signal(buffer.bytes + 3 * MIB), SIGSEGV);
+	buffer.bytes[3 * MIB + 4096]++;
+	buffer.bytes[3 * MIB - 4096]++;
+	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(before.faults_huge, after.faults_huge);
+	CHECK_EQUAL(mprotect(buffer.bytes + 3 * MIB, 4096, PROT_READ | PROT_WRITE), 0);
+	buffer.bytes[3 * MIB]++;
+
+	/* A page that answers SIGBUS takes its block's entry away, not its neighbours'. */
+	inject.target = buffer.handle;
+	inject.value = 5 * MIB;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_INJECT, &inject), 0);
+	CHECK_EQUAL(test_write_signal(buffer.bytes + 5 * MIB), SIGBUS);
+	CHECK_EQUAL(buffer.bytes[5 * MIB + 4096], (unsigned char)((5 * MIB + 4096) >> 12));
+	inject.value = UINT64_MAX;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_INJECT, &inject), 0);
+	CHECK_EQUAL(buffer.bytes[5 * MIB], (unsigned char)(5 * MIB >> 12));
+
+	/* Moved as a whole, to where only whole blocks are, at another address. */
+	hole = mmap(NULL, 4 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK_FATAL(hole != MAP_FAILED);
+	moved = hole + (-(uintptr_t)hole & (2 * MIB - 1));
+	CHECK(mremap(buffer.bytes + 6 * MIB, 2 * MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED,
+		     moved) == moved);
+	CHECK_EQUAL(moved[4096], (unsigned char)((6 * MIB + 4096) >> 12));
+	CHECK_EQUAL(munmap(hole, 4 * MIB), 0);
+	CHECK_EQUAL(munmap(buffer.bytes, 6 * MIB), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+
+	/* What is not a block long, and what follows it. */
+	grown = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	resize.handle = grown.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
+	CHECK_EQUAL(munmap(grown.bytes, MIB), 0);
+	grown.bytes = mmap(NULL, 6 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			   (off_t)grown.offset);
+	CHECK_FATAL(grown.bytes != MAP_FAILED);
+	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	for (i = 0; i < 6 * MIB; i += HETSIM_PAGE)
+		CHECK_EQUAL(grown.bytes[i], 0);
+	after = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(after.faults_huge - before.faults_huge, huge / 2);
+	CHECK_EQUAL(munmap(grown.bytes, 6 * MIB), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, grown.handle), 0);
+	close(fd);
+}
+
+/* Both sorts of entries, in turn, under threads that touch: no fault ends otherwise. */
+static void test_blocks_race(void)
+{
+	struct hetsim_inject inject = { .size = sizeof(inject), .kind = HETSIM_INJECT_POISON };
+	struct hetsim_buffer_move move = { .size = sizeof(move), .length = 4096 };
+	struct touching touching = { 0 };
+	struct hetsim_buffer buffer;
+	int fd = hetsim_open(O_RDWR), i;
+	pthread_t threads[3];
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_VRAM);
+	touching.bytes = buffer.bytes;
+	for (i = 0; i < 3; i++)
+		CHECK_FATAL(pthread_create(&threads[i], NULL, touch_blocks, &touching) == 0);
+	inject.target = move.handle = buffer.handle;
+	for (i = 0; i < 200; i++) {
+		inject.value = i % 2 ? UINT64_MAX : (uint64_t)(i % 8) * MIB + 8192;
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_INJECT, &inject), 0);
+		move.offset = 0;
+		move.length = i % 3 ? 8 * MIB : MIB + 4096;
+		move.place = i % 2 ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), 0);
+		CHECK_EQUAL(mprotect(buffer.bytes + MIB, 3 * MIB,
+				     i % 4 ? PROT_READ | PROT_WRITE : PROT_READ | PROT_WRITE |
+				     PROT_EXEC), 0);
+	}
+	__atomic_store_n(&touching.stop, 1, __ATOMIC_RELAXED);
+	for (i = 0; i < 3; i++)
+		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
 }
@@ -271,6 +408,8 @@ static void test_no_references(void)
 
 static const struct test tests[] = {
 	{ "fault_around", test_fault_around, 0, 0 },
+	{ "blocks", test_blocks, 0, 0 },
+	{ "blocks_race", test_blocks_race, 0, 0 },
 	{ "refusals", test_refusals, 0, 0 },
 	{ "pieces", test_pieces, 0, 0 },
 	{ "fork", test_child, 0, 0 },

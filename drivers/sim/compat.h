@@ -6,6 +6,9 @@
 #include <linux/eventfd.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#ifdef HAVE_PFN_T
+#include <linux/pfn_t.h>
+#endif
 
 #ifndef HAVE_VM_FLAGS_SET
 static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
@@ -19,6 +22,39 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 #else
 #define SIM_IMPORT_DMA_BUF MODULE_IMPORT_NS("DMA_BUF")
 #endif
+
+#define SIM_BLOCK_ORDER 9
+
+/*
+ * Where the kernel can mark a 2 MiB entry as special: get_user_pages_fast() of others
+ * would take references on the pages behind it.
+ */
+#ifdef CONFIG_ARCH_SUPPORTS_PMD_PFNMAP
+#define SIM_BLOCKS (PMD_SHIFT - PAGE_SHIFT == SIM_BLOCK_ORDER)
+
+static inline vm_fault_t sim_insert_block(struct vm_fault *vmf, struct page *first)
+{
+	/* Not "write": what is there already, whatever it is, then stays without a warning. */
+#ifdef HAVE_PFN_T
+	return vmf_insert_pfn_pmd(vmf, pfn_to_pfn_t(page_to_pfn(first)), false);
+#else
+	return vmf_insert_pfn_pmd(vmf, page_to_pfn(first), false);
+#endif
+}
+#else
+#define SIM_BLOCKS false
+
+static inline vm_fault_t sim_insert_block(struct vm_fault *vmf, struct page *first)
+{
+	return VM_FAULT_FALLBACK;
+}
+#endif
+
+/* Is there a large entry where this fault found none, or one that is not taken back yet? */
+static inline bool sim_fault_met_block(struct vm_fault *vmf)
+{
+	return SIM_BLOCKS && pmd_leaf(READ_ONCE(*vmf->pmd));
+}
 
 static inline void sim_eventfd_signal(struct eventfd_ctx *eventfd)
 {

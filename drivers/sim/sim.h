@@ -3,8 +3,8 @@
  * hetsim, a simulated device with memory of its own: what its steps share.
  *
  * This is a fake device: its memory is the system's. Pages that stand for VRAM
- * are allocated one by one, counted against the device's limit and charged to
- * the control group of whoever makes the buffer.
+ * are single ones, even where they were allocated 2 MiB at a time, counted against
+ * the device's limit and charged to the control group of whoever makes the buffer.
  *
  * Locks, from the outermost in:
  *
@@ -79,8 +79,8 @@ struct dma_buf;
 #define SIM_TIMEOUT_MS 2000
 
 #define SIM_N_PLACES 3
-#define SIM_FAULT_PAGES 512 /* what one fault may map */
-#define SIM_FAULT_ORDERS 10
+#define SIM_FAULT_PAGES (1u << SIM_BLOCK_ORDER) /* what one fault may map */
+#define SIM_FAULT_ORDERS (SIM_BLOCK_ORDER + 1)
 
 /* In the order of struct hetsim_counters. */
 enum sim_counter {
@@ -102,6 +102,7 @@ enum sim_counter {
 	SIM_EVICTIONS,
 	SIM_BRACKETS,
 	SIM_BRACKETS_MISSED,
+	SIM_FAULTS_HUGE,
 	SIM_N_COUNTERS
 };
 
@@ -305,8 +306,6 @@ struct sim_buffer {
 	struct sim_import *import; /* another device's memory; NULL: this one's */
 	atomic64_t n_maps;
 	atomic64_t last_use; /* by sim_device.uses */
-	atomic64_t sigbus;   /* injected: a page, -1 for none */
-	atomic64_t poison;   /* the same */
 
 	/*
 	 * One resize or move at a time, however long it takes. What follows is
@@ -320,6 +319,8 @@ struct sim_buffer {
 	u64 pages_in[SIM_N_PLACES];
 	unsigned int n_pins;	/* while any, the pages are none but these */
 	unsigned int n_exports; /* while any, it does not shrink */
+	s64 sigbus;		/* injected: a page, -1 for none */
+	s64 poison;		/* the same */
 	atomic_t *accesses;	/* of each page, while it is sampled; else NULL */
 	struct page **pages;
 	struct list_head bindings;
@@ -420,8 +421,8 @@ u32 sim_cache_of(struct page *page);
 long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
 
 /* sim_mem.c */
-int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
-		      const u64 *leaving, bool evict);
+int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,
+		      u64 n_pages, const u64 *leaving, bool evict);
 void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages);
 
 /* sim_buffer.c */

@@ -33,8 +33,8 @@ struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages)
 	mutex_init(&buffer->change);
 	init_rwsem(&buffer->lock);
 	INIT_LIST_HEAD(&buffer->bindings);
-	atomic64_set(&buffer->sigbus, -1);
-	atomic64_set(&buffer->poison, -1);
+	buffer->sigbus = -1;
+	buffer->poison = -1;
 	buffer->n_pages = n_pages;
 	buffer->capacity = n_pages;
 	kref_get(&opener->dev->ref);
@@ -190,7 +190,7 @@ int sim_buffer_create(struct file *file, void *argument)
 	buffer->cache = create->cache;
 	buffer->capacity = capacity;
 	buffer->pages_in[create->place] = n_pages;
-	r = sim_mem_pages_get(buffer, create->place, buffer->pages, n_pages, NULL,
+	r = sim_mem_pages_get(buffer, create->place, buffer->pages, 0, n_pages, NULL,
 			      false);
 	if (r)
 		goto err_buffer;
@@ -234,7 +234,7 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	pages = sim_buffer_array(n_pages);
 	if (!pages)
 		return -ENOMEM;
-	r = sim_mem_pages_get(buffer, buffer->place, pages + old_n, more, NULL, false);
+	r = sim_mem_pages_get(buffer, buffer->place, pages, old_n, more, NULL, false);
 	if (r)
 		goto err_array;
 

@@ -45,27 +45,24 @@ static int sim_inject_queue(struct sim_opener *opener, const struct hetsim_injec
 	return r;
 }
 
-/* A page that answers every touch from now on as @mark says. */
-static int sim_inject_page(struct sim_buffer *buffer, u64 offset, atomic64_t *mark)
+/* A page that answers every touch from now on as @mark says; U64_MAX: none. */
+static int sim_inject_page(struct sim_buffer *buffer, u64 offset, s64 *mark)
 {
-	u64 index = offset >> PAGE_SHIFT, n_pages;
-
-	if (offset == U64_MAX) {
-		atomic64_set(mark, -1);
-		return 0;
-	}
-	down_read(&buffer->lock);
-	n_pages = buffer->n_pages;
-	up_read(&buffer->lock);
-	if (index >= n_pages)
-		return -ERANGE;
+	u64 index = offset >> PAGE_SHIFT;
+	int r = 0;
 
 	/* Faults that began before are over when the lock was had. */
-	atomic64_set(mark, index);
 	down_write(&buffer->lock);
+	if (offset == U64_MAX)
+		*mark = -1;
+	else if (index >= buffer->n_pages)
+		r = -ERANGE;
+	else
+		*mark = index;
+	if (!r && *mark >= 0)
+		sim_mmap_revoke(buffer, index, 1);
 	up_write(&buffer->lock);
-	sim_mmap_revoke(buffer, index, 1);
-	return 0;
+	return r;
 }
 
 static int sim_inject_buffer(struct sim_opener *opener, const struct hetsim_inject *inject)

@@ -161,6 +161,7 @@ const struct file_operations sim_fops = {
 	.unlocked_ioctl	= sim_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 	.mmap		= sim_mmap,
+	.get_unmapped_area = thp_get_unmapped_area, /* for entries of 2 MiB */
 	.read_iter	= sim_read_iter,
 	.write_iter	= sim_write_iter,
 	.llseek		= noop_llseek,

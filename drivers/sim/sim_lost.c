@@ -67,6 +67,7 @@ static struct page *sim_lost_page(struct sim_map *map, pgoff_t index)
 
 vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
 {
+	vm_fault_t ret = VM_FAULT_NOPAGE;
 	struct page *page;
 
 	if (!map->zero_when_lost)
@@ -74,7 +75,13 @@ vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
 	page = sim_lost_page(map, vmf->pgoff);
 	if (!page)
 		return VM_FAULT_OOM;
-	return vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK, page_to_pfn(page));
+	/* For writing: faults that found the device still there insert what they do under it. */
+	if (down_write_killable(&map->buffer->lock))
+		return VM_FAULT_SIGBUS;
+	if (!sim_fault_met_block(vmf))
+		ret = vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK, page_to_pfn(page));
+	up_write(&map->buffer->lock);
+	return ret;
 }
 
 void sim_lost_free(struct sim_map *map)

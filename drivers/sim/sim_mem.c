@@ -173,16 +173,39 @@ static void sim_mem_release(struct sim_device *dev, struct sim_account *account,
 }
 
 /* How many pages change their cache mode, or go, between chances to stop. */
-#define SIM_MEM_BATCH 512u
+#define SIM_MEM_BATCH SIM_FAULT_PAGES
+
+/*
+ * Single pages that lie behind each other, at a multiple of their length, which one entry
+ * of a page table can map. Only where they are at hand: returns how many it got.
+ */
+static unsigned int sim_mem_block_get(struct page **pages)
+{
+	struct page *block;
+	unsigned int i;
+
+	block = alloc_pages((GFP_USER | __GFP_ACCOUNT | __GFP_ZERO | __GFP_NOWARN) &
+			    ~__GFP_DIRECT_RECLAIM, SIM_BLOCK_ORDER);
+	if (!block)
+		return 0;
+	split_page(block, SIM_BLOCK_ORDER);
+	for (i = 0; i < SIM_FAULT_PAGES; i++)
+		pages[i] = block + i;
+	return i;
+}
 
 static int sim_mem_batch_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 			     unsigned int n_pages)
 {
 	struct mem_cgroup *old = set_active_memcg(buffer->memcg);
-	unsigned int i;
+	unsigned int i = 0, j;
 	int r;
 
-	for (i = 0; i < n_pages; i++) {
+	if (SIM_BLOCKS && n_pages == SIM_FAULT_PAGES)
+		i = sim_mem_block_get(pages);
+	for (j = 0; j < i; j++)
+		set_page_private(pages[j], (unsigned long)buffer | place);
+	for (; i < n_pages; i++) {
 		pages[i] = alloc_page(GFP_USER | __GFP_ACCOUNT | __GFP_ZERO |
 				      __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
 		if (!pages[i]) {
@@ -207,14 +230,14 @@ err_free:
 }
 
 /*
- * Fills @pages with zeroed pages, counted in @place, charged to the control
- * group of who made the buffer; @leaving: by place, instead of how many others,
+ * Fills @pages from @first on with zeroed pages, counted in @place, charged to the
+ * control group of who made the buffer; @leaving: by place, instead of how many others,
  * which are soon to go; NULL: of none; @evict: to make room for others, who do not
  * meet what the maker has injected. Not from high memory: the kernel's own map of it
  * has no cache mode.
  */
-int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 n_pages,
-		      const u64 *leaving, bool evict)
+int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,
+		      u64 n_pages, const u64 *leaving, bool evict)
 {
 	u64 done = 0;
 	int r;
@@ -227,14 +250,16 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 	if (r)
 		return r;
 	while (done < n_pages) {
-		unsigned int n = min_t(u64, n_pages - done, SIM_MEM_BATCH);
+		/* To the end of a block, if there are as many. */
+		unsigned int n = min_t(u64, n_pages - done,
+				       SIM_MEM_BATCH - (first + done) % SIM_MEM_BATCH);
 
 		/* Others may come too often for the call to get to its end between them. */
 		if (fatal_signal_pending(current)) {
 			r = -EINTR;
 			goto err_put;
 		}
-		r = sim_mem_batch_get(buffer, place, pages + done, n);
+		r = sim_mem_batch_get(buffer, place, pages + first + done, n);
 		if (r)
 			goto err_put;
 		done += n;
@@ -243,7 +268,7 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 	return 0;
 
 err_put:
-	sim_mem_pages_put(buffer, pages, done);
+	sim_mem_pages_put(buffer, pages + first, done);
 	sim_mem_release(buffer->dev, buffer->account, place, n_pages - done);
 	return r;
 }

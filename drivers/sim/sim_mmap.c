@@ -4,12 +4,15 @@
  * kernel takes no references on what is behind them, so pages can be taken back
  * at any time, and get_user_pages() refuses them.
  *
- * Each entry is for one page. Kernels from 6.12 on can mark 2 MiB entries as
- * special, too (CONFIG_ARCH_SUPPORTS_PMD_PFNMAP), but buffers are made of single
- * pages here, which are moved, sampled and hurt one by one: a range would change
- * between the two sorts of entries at any time, and a fault that fills a table
- * must not meet one that puts a large entry in its place. Filling 512 entries at a
- * time takes most of the faults away without that.
+ * A fault maps the 2 MiB around it: by one entry where the kernel can mark such an
+ * entry as special (SIM_BLOCKS) and the pages lie behind each other, by 512 of them
+ * elsewhere.
+ *
+ * vmf_insert_pfn() must not meet a large entry. So which it is has one answer for all
+ * who fault at a time: it depends on the map's bounds, which the kernel keeps from
+ * changing under faults, and on what changes with buffer->lock held for writing only,
+ * pages, samples and injected faults. Those who change it take back the entries of
+ * before, but not at once: whoever still finds a large one lets the access try again.
  */
 #include <linux/highmem.h>
 #include <linux/log2.h>
@@ -87,14 +90,31 @@ static void sim_vm_close(struct vm_area_struct *vma)
 	kref_put(&map->ref, sim_map_free);
 }
 
-/* Answers for the pages that faults were injected into; 0 for others. */
+/* Answers for the pages that faults were injected into; 0 for others. With buffer->lock held. */
 static vm_fault_t sim_fault_injected(struct sim_buffer *buffer, pgoff_t index)
 {
-	if (atomic64_read(&buffer->sigbus) == index)
+	if (buffer->sigbus == index)
 		return VM_FAULT_SIGBUS;
-	if (atomic64_read(&buffer->poison) == index)
+	if (buffer->poison == index)
 		return VM_FAULT_HWPOISON;
 	return 0;
+}
+
+/* Can one entry map the pages of a buffer from @index on? With buffer->lock held. */
+static bool sim_fault_is_block(struct sim_buffer *buffer, pgoff_t index)
+{
+	struct page **pages = buffer->pages + index;
+	unsigned int i;
+
+	if (index + SIM_FAULT_PAGES > buffer->n_pages || buffer->accesses ||
+	    !IS_ALIGNED(page_to_pfn(pages[0]), SIM_FAULT_PAGES))
+		return false;
+	for (i = 0; i < SIM_FAULT_PAGES; i++) {
+		if (pages[i] != pages[0] + i || !sim_page_reachable(buffer->dev, pages[i]) ||
+		    sim_fault_injected(buffer, index + i))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -104,7 +124,7 @@ static vm_fault_t sim_fault_injected(struct sim_buffer *buffer, pgoff_t index)
  * back between the look-up and the insertion.
  */
 static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buffer,
-				   unsigned int *ret_n_pages)
+				   unsigned int *ret_n_pages, bool *ret_huge)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	unsigned long touched = vmf->address & PAGE_MASK;
@@ -113,7 +133,7 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	unsigned long end = min(ALIGN_DOWN(touched, window) + window, vma->vm_end);
 	pgoff_t base = sim_slot_pgoff(buffer->dev, buffer->slot);
 	pgoff_t index = vmf->pgoff - base;
-	unsigned long address;
+	unsigned long address, before;
 	vm_fault_t ret;
 
 	if (index >= buffer->n_pages ||
@@ -122,6 +142,17 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	ret = sim_fault_injected(buffer, index);
 	if (ret)
 		return ret;
+	if (sim_fault_met_block(vmf)) {
+		*ret_n_pages = SIM_FAULT_PAGES;
+		return VM_FAULT_NOPAGE;
+	}
+	before = (touched - start) >> PAGE_SHIFT;
+	if (SIM_BLOCKS && end - start == window && pmd_none(READ_ONCE(*vmf->pmd)) &&
+	    sim_fault_is_block(buffer, index - before)) {
+		*ret_n_pages = SIM_FAULT_PAGES;
+		*ret_huge = true;
+		return sim_insert_block(vmf, buffer->pages[index - before]);
+	}
 	ret = vmf_insert_pfn(vma, touched, page_to_pfn(buffer->pages[index]));
 	if (ret != VM_FAULT_NOPAGE)
 		return ret;
@@ -132,7 +163,7 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 		return ret;
 	}
 
-	index -= (touched - start) >> PAGE_SHIFT;
+	index -= before;
 	for (address = start; address < end; address += PAGE_SIZE, index++) {
 		if (address == touched)
 			continue;
@@ -153,17 +184,20 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 static vm_fault_t sim_fault(struct vm_fault *vmf, struct sim_buffer *buffer)
 {
 	unsigned int n_pages = 0;
+	bool huge = false;
 	vm_fault_t ret;
 
 	/* Who is killed does not see what is answered. */
 	if (down_read_killable(&buffer->lock))
 		return VM_FAULT_SIGBUS;
 	sim_buffer_used(buffer);
-	ret = sim_fault_insert(vmf, buffer, &n_pages);
+	ret = sim_fault_insert(vmf, buffer, &n_pages, &huge);
 	up_read(&buffer->lock);
 
 	trace_fault(buffer, vmf->pgoff - sim_slot_pgoff(buffer->dev, buffer->slot), n_pages);
 	sim_count(buffer->dev, buffer->account, SIM_FAULTS, 1);
+	if (huge)
+		sim_count(buffer->dev, buffer->account, SIM_FAULTS_HUGE, 1);
 	if (n_pages) {
 		sim_count(buffer->dev, buffer->account, SIM_FAULT_PAGES_MAPPED, n_pages);
 		sim_count(buffer->dev, buffer->account, SIM_FAULTS_BY_ORDER + ilog2(n_pages), 1);

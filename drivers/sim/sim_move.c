@@ -97,7 +97,7 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 
 		if (!n)
 			continue;
-		r = sim_mem_pages_get(buffer, place, fresh, n, in, evict);
+		r = sim_mem_pages_get(buffer, place, fresh, 0, n, in, evict);
 		if (r)
 			break;
 		r = sim_pages_exchange(buffer, first + done, batch, from, place, fresh);

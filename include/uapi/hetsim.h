@@ -62,7 +62,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 2
+#define HETSIM_VERSION_MINOR 3
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -266,9 +266,9 @@ enum hetsim_scope {
  * @size: sizeof(struct hetsim_counters)
  * @scope: enum hetsim_scope
  * @faults: [out] page faults of CPUs on maps of buffers
- * @fault_pages: [out] page-table entries that these faults filled, or found filled
- *               around the one that was asked for
- * @faults_by_order: [out] the faults by the number of these entries: element n
+ * @fault_pages: [out] pages that these faults mapped, or found mapped around the one
+ *               that was asked for
+ * @faults_by_order: [out] the faults by the number of these pages: element n
  *                   counts those of 2^n or more but less than 2^(n+1)
  * @faults_refused: [out] page faults that brought nothing: SIGBUS, no memory, poison
  * @bytes_read: [out] bytes copied out by pread()
@@ -287,6 +287,7 @@ enum hetsim_scope {
  * @brackets: [out] CPU accesses begun by DMA_BUF_IOCTL_SYNC
  * @brackets_missed: [out] such accesses ended that were not begun, or never
  *                   ended before their dma-buf was gone
+ * @faults_huge: [out] of the faults, those that one entry of 2 MiB answered; since 1.3
  */
 struct hetsim_counters {
 	__u32 size;
@@ -309,6 +310,7 @@ struct hetsim_counters {
 	__aligned_u64 evictions;
 	__aligned_u64 brackets;
 	__aligned_u64 brackets_missed;
+	__aligned_u64 faults_huge;
 };
 
 #define HETSIM_COUNTERS _IO(HETSIM_TYPE, HETSIM_NR_COUNTERS)

@@ -76,6 +76,7 @@ enum soft_counter {
 	SOFT_EVICTIONS,
 	SOFT_BRACKETS,
 	SOFT_BRACKETS_MISSED,
+	SOFT_FAULTS_HUGE, /* none: the kernel fills its maps */
 	SOFT_N_COUNTERS
 };
 
