@@ -5,7 +5,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "hetsim.h"
@@ -104,7 +107,100 @@ static void test_evicted_injection(void)
 	hetsim_close(fd);
 }
 
+struct mover {
+	int fd;
+	uint32_t handle;
+	uint64_t length;
+	bool stop;
+	int r;
+};
+
+/* Moves a buffer to system memory for ever: mostly there is nothing to move, or no room. */
+static void *move_on(void *argument)
+{
+	struct mover *mover = argument;
+	int r = 0;
+
+	while (!r && !__atomic_load_n(&mover->stop, __ATOMIC_RELAXED)) {
+		r = hetsim_buffer_move(mover->fd, mover->handle, 0, mover->length,
+				       HETSIM_PLACE_SYSTEM);
+		if (r == -ENOSPC)
+			r = 0;
+	}
+	mover->r = r;
+	return NULL;
+}
+
+/* Who keeps on moving a buffer does not keep it where it is. */
+static void test_busy_owner(void)
+{
+	struct hetsim_buffer busy = { 0 }, buffer = { 0 };
+	struct mover mover = { 0 };
+	struct hetsim_query query;
+	pthread_t threads[2];
+	int fd = hetsim_open(O_RDWR), other, i;
+
+	if (fd < 0)
+		return;
+	query = hetsim_query(fd);
+	mover.length = query.vram_bytes / 4 * 3;
+	CHECK_FATAL(hetsim_buffer_create(fd, mover.length, HETSIM_PLACE_VRAM, 0, &busy) == 0);
+	mover.fd = fd;
+	mover.handle = busy.handle;
+	other = hetsim_open(O_RDWR);
+	CHECK_FATAL(other >= 0);
+	for (i = 0; i < 2; i++)
+		CHECK_FATAL(pthread_create(&threads[i], NULL, move_on, &mover) == 0);
+	for (i = 0; i < 3; i++) {
+		CHECK_EQUAL(hetsim_buffer_create(other, query.vram_bytes / 2, HETSIM_PLACE_VRAM,
+						 0, &buffer),
+			    0);
+		CHECK_EQUAL(hetsim_close_handle(other, buffer.handle), 0);
+		/* In the way again, as far as it goes. */
+		hetsim_buffer_move(fd, busy.handle, 0, mover.length, HETSIM_PLACE_VRAM);
+	}
+	__atomic_store_n(&mover.stop, true, __ATOMIC_RELAXED);
+	for (i = 0; i < 2; i++)
+		CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+	CHECK_EQUAL(mover.r, 0);
+	hetsim_close(other);
+	hetsim_close(fd);
+}
+
+/* Who may only read changes nothing of a buffer but what he reads. */
+static void test_read_only(void)
+{
+	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
+					       .action = HETSIM_SAMPLE_START };
+	struct hetsim_import import = { .size = sizeof(import) };
+	struct hetsim_buffer buffer = { 0 };
+	int fd = hetsim_open(O_RDWR), reader, dmabuf;
+
+	if (fd < 0)
+		return;
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 0, &buffer) == 0);
+	dmabuf = hetsim_export(fd, buffer.handle, 0);
+	CHECK_FATAL(dmabuf >= 0);
+	reader = hetsim_open(O_RDONLY);
+	CHECK_FATAL(reader >= 0);
+	CHECK_FATAL(hetsim_import(reader, dmabuf, &import) == 0);
+	CHECK_EQUAL(hetsim_buffer_move(reader, import.handle, 0, MIB, HETSIM_PLACE_SYSTEM),
+		    -EACCES);
+	sample.handle = import.handle;
+	CHECK_EQUAL(hetsim_call(reader, HETSIM_BUFFER_SAMPLE, &sample), -EPERM);
+	sample.action = HETSIM_SAMPLE_STOP;
+	CHECK_EQUAL(hetsim_call(reader, HETSIM_BUFFER_SAMPLE, &sample), -EPERM);
+	sample.action = HETSIM_SAMPLE_START;
+	sample.handle = buffer.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	close(dmabuf);
+	hetsim_close(reader);
+	hetsim_close(fd);
+}
+
 const struct test sim_neighbours_tests[] = {
+	{ "busy_owner", test_busy_owner, 60, SIM_REACHED | SIM_SMALL },
+	{ "read_only", test_read_only, 0, 0 },
 	{ "told", test_told, 0, 0 },
 	{ "system_is_left", test_system_is_left, 60, SIM_LEFT },
 	{ "evicted_injection", test_evicted_injection, 60, SIM_REACHED | SIM_SMALL },

@@ -35,6 +35,42 @@ static bool open_with_vgem(int *ret_fd, int *ret_vgem)
 	return true;
 }
 
+/* What importers have the addresses of makes no room: others keep half of VRAM. */
+static void test_half_is_left(void)
+{
+	struct hetsim_buffer_create create = { .size = sizeof(create),
+					       .place = HETSIM_PLACE_VRAM };
+	struct drm_prime_handle imported[2] = { { 0 } };
+	int fd, other, vgem, i;
+	uint64_t vram;
+
+	if (!open_with_vgem(&fd, &vgem))
+		return;
+	vram = hetsim_query(fd).vram_bytes;
+	create.length = vram / 10 * 3 & ~(HETSIM_PAGE - 1);
+	for (i = 0; i < 2; i++) {
+		CHECK_FATAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0);
+		imported[i].fd = hetsim_export(fd, create.handle, HETSIM_EXPORT_WRITE);
+		CHECK_FATAL(imported[i].fd >= 0);
+	}
+	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &imported[0]), 0);
+	CHECK(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &imported[1]) == -1 && errno == ENOSPC);
+	other = hetsim_open(O_RDWR);
+	CHECK_FATAL(other >= 0);
+	create.length = vram / 2;
+	CHECK_EQUAL(hetsim_call(other, HETSIM_BUFFER_CREATE, &create), 0);
+	close(other);
+	/* What is let go counts no more. */
+	close(vgem);
+	close(imported[0].fd);
+	vgem = vgem_open();
+	CHECK_FATAL(vgem >= 0);
+	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &imported[1]), 0);
+	close(vgem);
+	close(imported[1].fd);
+	close(fd);
+}
+
 /* The engine, both maps and both copying paths see the same bytes. */
 static void use(int fd, int dmabuf, const struct hetsim_import *import)
 {
@@ -366,6 +402,7 @@ static const struct test tests[] = {
 	{ "two_devices", test_two_devices, 0, 0 },
 	{ "pinned", test_pinned, 0, 0 },
 	{ "unplug", test_unplug, 0, 0 },
+	{ "half_is_left", test_half_is_left, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -47,12 +47,19 @@ static void test_fault_around(void)
 	close(fd);
 }
 
-/* Does the kernel mark entries of 2 MiB as special? 6.12 and later do. */
-static bool kernel_has_blocks(void)
+/* Is the module to get blocks, and can the kernel mark their entries as special? */
+static bool has_blocks(void)
 {
 	struct utsname name;
 	unsigned int major, minor;
+	char huge = 0;
+	int fd = open("/sys/module/hetsim/parameters/huge", O_RDONLY);
 
+	CHECK_FATAL(fd >= 0);
+	CHECK_EQUAL(read(fd, &huge, 1), 1);
+	close(fd);
+	if (huge != 'Y')
+		return false;
 	CHECK_EQUAL(uname(&name), 0);
 	CHECK_EQUAL(sscanf(name.release, "%u.%u", &major, &minor), 2);
 	return major > 6 || (major == 6 && minor >= 12);
@@ -81,7 +88,7 @@ static void test_blocks(void)
 	struct hetsim_counters before, after;
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = 6 * MIB };
 	struct hetsim_buffer buffer, grown;
-	uint64_t huge = kernel_has_blocks() ? 4 : 0, i;
+	uint64_t huge = has_blocks() ? 4 : 0, i;
 	int fd = hetsim_open(O_RDWR);
 	unsigned char *hole, *moved;
 
@@ -145,6 +152,32 @@ static void test_blocks(void)
 	close(fd);
 }
 
+/* Where the kernel tracks what is written, each map's first store faults on what can be read. */
+static void test_soft_dirty(void)
+{
+	int fd = hetsim_open(O_RDWR), clear;
+	struct hetsim_buffer buffer;
+	uint64_t i;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
+	CHECK_EQUAL(buffer.bytes[0], 0);
+	clear = open("/proc/self/clear_refs", O_WRONLY);
+	CHECK_FATAL(clear >= 0);
+	CHECK_EQUAL(write(clear, "4", 1), 1);
+	close(clear);
+	/* A block that is mapped to be read, and one that nobody has touched. */
+	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+		buffer.bytes[i] = (unsigned char)(i >> 12);
+	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+		if (buffer.bytes[i] != (unsigned char)(i >> 12))
+			break;
+	CHECK_EQUAL(i, buffer.length);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
 /* Both sorts of entries, in turn, under threads that touch: no fault ends otherwise. */
 static void test_blocks_race(void)
 {
@@ -170,8 +203,9 @@ static void test_blocks_race(void)
 		move.place = i % 2 ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), 0);
 		CHECK_EQUAL(mprotect(buffer.bytes + MIB, 3 * MIB,
-				     i % 4 ? PROT_READ | PROT_WRITE : PROT_READ | PROT_WRITE |
-				     PROT_EXEC), 0);
+				     i % 4 ? PROT_READ | PROT_WRITE :
+					     PROT_READ | PROT_WRITE | PROT_EXEC),
+			    0);
 	}
 	__atomic_store_n(&touching.stop, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < 3; i++)
@@ -410,6 +444,7 @@ static const struct test tests[] = {
 	{ "fault_around", test_fault_around, 0, 0 },
 	{ "blocks", test_blocks, 0, 0 },
 	{ "blocks_race", test_blocks_race, 0, 0 },
+	{ "soft_dirty", test_soft_dirty, 0, 0 },
 	{ "refusals", test_refusals, 0, 0 },
 	{ "pieces", test_pieces, 0, 0 },
 	{ "fork", test_child, 0, 0 },

@@ -34,11 +34,13 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 
 static inline vm_fault_t sim_insert_block(struct vm_fault *vmf, struct page *first)
 {
-	/* Not "write": what is there already, whatever it is, then stays without a warning. */
+	/* The map's own rights may lack writing: soft-dirty tracking waits for the fault. */
+	bool write = vmf->flags & FAULT_FLAG_WRITE;
+
 #ifdef HAVE_PFN_T
-	return vmf_insert_pfn_pmd(vmf, pfn_to_pfn_t(page_to_pfn(first)), false);
+	return vmf_insert_pfn_pmd(vmf, pfn_to_pfn_t(page_to_pfn(first)), write);
 #else
-	return vmf_insert_pfn_pmd(vmf, page_to_pfn(first), false);
+	return vmf_insert_pfn_pmd(vmf, page_to_pfn(first), write);
 #endif
 }
 #else

@@ -3,7 +3,7 @@
  * hetsim, a simulated device with memory of its own: what its steps share.
  *
  * This is a fake device: its memory is the system's. Pages that stand for VRAM
- * are single ones, even where they were allocated 2 MiB at a time, counted against
+ * are single ones, even where they were allocated 2 MiB at a time (huge=1), counted against
  * the device's limit and charged to the control group of whoever makes the buffer.
  *
  * Locks, from the outermost in:
@@ -15,8 +15,8 @@
  *	mmap_lock of a process		held by the kernel around faults and mmap
  *	dma_resv of a dma-buf		held by the kernel around attachments' maps,
  *					which end when an imported buffer is freed
- *	sim_buffer.change		one resize or move at a time; allocates. While
- *					one is held, others are only tried
+ *	sim_buffer.change		one resize or move at a time; allocates. Nobody
+ *					holds two
  *	sim_buffer.lock			taken by faults; nothing under it touches
  *					the memory of a process
  *	i_mmap_rwsem of sim_device.inode  taken by the kernel while zapping
@@ -119,6 +119,15 @@ struct sim_kind {
 	u64 max_segment;
 };
 
+/* What a call found no room for. */
+struct sim_lack {
+	u32 place;
+	u64 n_pages; /* 0: nothing that others could make room for */
+	unsigned int tries;
+};
+
+#define SIM_MEM_TRIES 4 /* in a row, to have what was made free before others take it */
+
 struct sim_device {
 	struct kref ref; /* openers, buffers, and the list of devices */
 	bool gone;	 /* unplugged; never false again */
@@ -149,9 +158,10 @@ struct sim_device {
 	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
 
 	/* Pages in the window count against VRAM's limit, too. */
-	spinlock_t memory_lock; /* protects pages_used, sim_account.pages_used */
 	u64 pages_limit[SIM_N_PLACES];
+	spinlock_t memory_lock; /* protects what follows, sim_account.pages_used */
 	u64 pages_used[SIM_N_PLACES];
+	u64 pages_pinned[SIM_N_PLACES]; /* for importers, at most half of each but SYSTEM */
 };
 
 /*
@@ -317,7 +327,7 @@ struct sim_buffer {
 	u64 n_pages;
 	u64 capacity; /* in pages: how far maps may reach; n_pages or more */
 	u64 pages_in[SIM_N_PLACES];
-	unsigned int n_pins;	/* while any, the pages are none but these */
+	unsigned int n_pins;	/* while any, no page moves */
 	unsigned int n_exports; /* while any, it does not shrink */
 	s64 sigbus;		/* injected: a page, -1 for none */
 	s64 poison;		/* the same */
@@ -403,6 +413,7 @@ static inline void *sim_name_take(struct xarray *names, u32 name)
 
 /* sim_main.c */
 extern bool sim_test;
+extern bool sim_huge;
 int sim_device_plug(unsigned int index);
 int sim_device_unplug(struct sim_device *dev);
 void sim_device_put(struct sim_device *dev);
@@ -422,7 +433,11 @@ long sim_ioctl(struct file *file, unsigned int cmd, unsigned long argument);
 
 /* sim_mem.c */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,
-		      u64 n_pages, const u64 *leaving, bool evict);
+		      u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack);
+int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack);
+int sim_mem_pin(struct sim_buffer *buffer, bool must);
+int sim_mem_pin_more(struct sim_buffer *buffer, u64 n_pages);
+void sim_mem_unpin(struct sim_buffer *buffer);
 void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages);
 
 /* sim_buffer.c */
@@ -439,7 +454,7 @@ int sim_buffer_info(struct file *file, void *argument);
 
 /* sim_move.c */
 int sim_evict_part(struct sim_buffer *buffer, u64 n_pages);
-bool sim_evict(struct sim_device *dev, u32 place, u64 n_pages);
+bool sim_evict(struct sim_buffer *except, u32 place, u64 n_pages);
 int sim_buffer_move(struct file *file, void *argument);
 
 /* sim_mmap.c */

@@ -2,6 +2,7 @@
 /*
  * Buffers and their handles: create, close, resize, info.
  */
+#include <linux/compat.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
 
@@ -87,11 +88,14 @@ static void sim_buffer_free(struct kref *ref)
 int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32 *ret_handle)
 {
 	struct sim_device *dev = opener->dev;
+	u32 most = SIM_MAX_BUFFERS;
 	int r;
 
+	/* Offsets of mmap2() have 32 bits: what it can't map a 32-bit process does not get. */
+	if (in_compat_syscall())
+		most = min_t(u64, most, U32_MAX / dev->window_pages);
 	/* Reserved now; found by others once it is stored below. */
-	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, SIM_MAX_BUFFERS),
-		     GFP_KERNEL_ACCOUNT);
+	r = xa_alloc(&dev->buffers, &buffer->slot, NULL, XA_LIMIT(1, most), GFP_KERNEL_ACCOUNT);
 	if (r)
 		return r == -EBUSY ? -ENOSPC : r;
 	r = xa_reserve(&opener->handles, buffer->slot, GFP_KERNEL_ACCOUNT);
@@ -168,6 +172,7 @@ int sim_buffer_create(struct file *file, void *argument)
 	struct sim_opener *opener = file->private_data;
 	struct sim_device *dev = opener->dev;
 	struct sim_buffer *buffer;
+	struct sim_lack lack = {};
 	u64 n_pages, capacity;
 	int r;
 
@@ -190,8 +195,12 @@ int sim_buffer_create(struct file *file, void *argument)
 	buffer->cache = create->cache;
 	buffer->capacity = capacity;
 	buffer->pages_in[create->place] = n_pages;
-	r = sim_mem_pages_get(buffer, create->place, buffer->pages, 0, n_pages, NULL,
-			      false);
+	do {
+		r = sim_mem_pages_get(buffer, create->place, buffer->pages, 0, n_pages, NULL,
+				      false, &lack);
+		if (r == -ENOSPC)
+			r = sim_mem_make_room(buffer, &lack) ?: -EAGAIN;
+	} while (r == -EAGAIN);
 	if (r)
 		goto err_buffer;
 
@@ -222,10 +231,9 @@ int sim_buffer_close(struct file *file, void *argument)
 }
 
 /*
- * The last steps can't fail: all pages are there before anything changes. With
- * buffer->change held.
+ * All pages are there before anything changes. With buffer->change held.
  */
-static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
+static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages, struct sim_lack *lack)
 {
 	u64 old_n = buffer->n_pages, more = n_pages - old_n;
 	struct page **pages, **old;
@@ -234,12 +242,17 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	pages = sim_buffer_array(n_pages);
 	if (!pages)
 		return -ENOMEM;
-	r = sim_mem_pages_get(buffer, buffer->place, pages, old_n, more, NULL, false);
+	r = sim_mem_pages_get(buffer, buffer->place, pages, old_n, more, NULL, false, lack);
 	if (r)
 		goto err_array;
 
 	sim_sample_stop(buffer);
 	down_write(&buffer->lock);
+	r = sim_mem_pin_more(buffer, more);
+	if (r) {
+		up_write(&buffer->lock);
+		goto err_pages;
+	}
 	old = buffer->pages;
 	memcpy(pages, old, old_n * sizeof(*pages));
 	buffer->pages = pages;
@@ -251,6 +264,8 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages)
 	kvfree(old);
 	return 0;
 
+err_pages:
+	sim_mem_pages_put(buffer, pages + old_n, more);
 err_array:
 	kvfree(pages);
 	return r;
@@ -279,12 +294,30 @@ static int sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 	return 0;
 }
 
+static int sim_buffer_set(struct sim_buffer *buffer, u64 length, struct sim_lack *lack)
+{
+	u64 n_pages;
+	int r;
+
+	if (mutex_lock_interruptible(&buffer->change))
+		return -EINTR;
+	r = sim_buffer_pages(buffer->dev, length, buffer->place, &n_pages);
+	if (!r && buffer->import)
+		r = -EOPNOTSUPP;
+	if (!r && n_pages > buffer->n_pages)
+		r = sim_buffer_grow(buffer, n_pages, lack);
+	else if (!r && n_pages < buffer->n_pages)
+		r = sim_buffer_shrink(buffer, n_pages);
+	mutex_unlock(&buffer->change);
+	return r;
+}
+
 int sim_buffer_resize(struct file *file, void *argument)
 {
 	struct hetsim_buffer_resize *resize = argument;
 	struct sim_opener *opener = file->private_data;
 	struct sim_buffer *buffer;
-	u64 n_pages;
+	struct sim_lack lack = {};
 	int r;
 
 	if (resize->flags || resize->__reserved)
@@ -294,24 +327,11 @@ int sim_buffer_resize(struct file *file, void *argument)
 	buffer = sim_buffer_get(opener, resize->handle);
 	if (!buffer)
 		return -ENOENT;
-	if (mutex_lock_interruptible(&buffer->change)) {
-		r = -EINTR;
-		goto out_put;
-	}
-
-	r = sim_buffer_pages(opener->dev, resize->length, buffer->place, &n_pages);
-	if (!r && buffer->import)
-		r = -EOPNOTSUPP;
-	if (r)
-		goto out_unlock;
-	if (n_pages > buffer->n_pages)
-		r = sim_buffer_grow(buffer, n_pages);
-	else if (n_pages < buffer->n_pages)
-		r = sim_buffer_shrink(buffer, n_pages);
-
-out_unlock:
-	mutex_unlock(&buffer->change);
-out_put:
+	do {
+		r = sim_buffer_set(buffer, resize->length, &lack);
+		if (r == -ENOSPC)
+			r = sim_mem_make_room(buffer, &lack) ?: -EAGAIN;
+	} while (r == -EAGAIN);
 	sim_buffer_put(buffer);
 	return r;
 }

@@ -48,12 +48,15 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 
 	/* Neither growing, which replaces the array, nor a move comes between. */
 	down_write(&buffer->lock);
-	r = sg_alloc_table_from_pages_segment(table, buffer->pages, export->n_pages, 0,
-					      export->n_pages << PAGE_SHIFT,
-					      sim_dmabuf_segment(attachment->dev),
-					      GFP_KERNEL_ACCOUNT);
-	if (!r)
-		buffer->n_pins++;
+	r = sim_mem_pin(buffer, false);
+	if (!r) {
+		r = sg_alloc_table_from_pages_segment(table, buffer->pages, export->n_pages, 0,
+						      export->n_pages << PAGE_SHIFT,
+						      sim_dmabuf_segment(attachment->dev),
+						      GFP_KERNEL_ACCOUNT);
+		if (r)
+			sim_mem_unpin(buffer);
+	}
 	up_write(&buffer->lock);
 	if (r)
 		goto err_free;
@@ -65,7 +68,7 @@ static struct sg_table *sim_dmabuf_map(struct dma_buf_attachment *attachment,
 err_table:
 	sg_free_table(table);
 	down_write(&buffer->lock);
-	buffer->n_pins--;
+	sim_mem_unpin(buffer);
 	up_write(&buffer->lock);
 err_free:
 	kfree(table);
@@ -82,7 +85,7 @@ static void sim_dmabuf_unmap(struct dma_buf_attachment *attachment, struct sg_ta
 	sg_free_table(table);
 	kfree(table);
 	down_write(&buffer->lock);
-	buffer->n_pins--;
+	sim_mem_unpin(buffer);
 	up_write(&buffer->lock);
 }
 
@@ -150,7 +153,7 @@ static int sim_dmabuf_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
 	down_write(&buffer->lock);
 	address = vmap(buffer->pages, export->n_pages, VM_MAP, protection);
 	if (address)
-		buffer->n_pins++;
+		sim_mem_pin(buffer, true);
 	up_write(&buffer->lock);
 	if (!address)
 		return -ENOMEM;
@@ -165,7 +168,7 @@ static void sim_dmabuf_vunmap(struct dma_buf *dmabuf, struct iosys_map *map)
 
 	vunmap(map->vaddr);
 	down_write(&buffer->lock);
-	buffer->n_pins--;
+	sim_mem_unpin(buffer);
 	up_write(&buffer->lock);
 }
 

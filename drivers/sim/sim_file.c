@@ -4,6 +4,7 @@
  * in fdinfo; and the file system that the device's inode is in.
  */
 #include <linux/compat.h>
+#include <linux/ctype.h>
 #include <linux/mount.h>
 #include <linux/pseudo_fs.h>
 #include <linux/slab.h>
@@ -69,6 +70,7 @@ static int sim_open(struct inode *inode, struct file *file)
 	struct sim_device *dev = container_of(file->private_data, struct sim_device, misc);
 	struct sim_opener *opener;
 	struct sim_account *account;
+	unsigned int i;
 
 	opener = kzalloc(sizeof(*opener), GFP_KERNEL_ACCOUNT);
 	if (!opener)
@@ -82,6 +84,11 @@ static int sim_open(struct inode *inode, struct file *file)
 	kref_init(&account->ref);
 	account->pid = task_tgid_nr(current);
 	get_task_comm(account->comm, current);
+	/* Anyone names himself: not as further lines and columns of what shows it. */
+	for (i = 0; account->comm[i]; i++) {
+		if (!isprint(account->comm[i]))
+			account->comm[i] = '?';
+	}
 	opener->account = account;
 	xa_init(&opener->handles);
 	mutex_init(&opener->importing);

@@ -42,6 +42,10 @@ static unsigned int opener_mb;
 module_param(opener_mb, uint, 0444);
 MODULE_PARM_DESC(opener_mb, "MiB that one opener may take of both (default 3/4 of their sum, and of system memory)");
 
+bool sim_huge;
+module_param_named(huge, sim_huge, bool, 0444);
+MODULE_PARM_DESC(huge, "Get memory in blocks of 2 MiB, mapped by one entry where the kernel can (default 0)");
+
 static char *kind = "gpu";
 module_param(kind, charp, 0444);
 MODULE_PARM_DESC(kind, "What the devices are: gpu, fpga or nic (default gpu)");

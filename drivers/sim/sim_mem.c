@@ -107,9 +107,6 @@ static u64 sim_mem_missing(struct sim_device *dev, u32 place, u64 n_pages,
 	return n_pages - min(n_pages, limit - min(vram, limit));
 }
 
-/* Others may take what was made free: not for ever. */
-#define SIM_MEM_TRIES 4
-
 /*
  * Is it more than the opener may have? What takes the place of others is no more of
  * all places together, and what makes room for other openers is not his doing. With
@@ -132,35 +129,42 @@ static bool sim_mem_exceeds(struct sim_device *dev, const struct sim_account *ac
 	       n_pages > dev->opener_system_pages - min(system, dev->opener_system_pages);
 }
 
-/*
- * Counts the pages against the limits. When it is the device that is full, pages that
- * were not used for longest make room.
- */
+/* Counts the pages against the limits; -ENOSPC with what is missing in *@lack. */
 static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, u32 place,
-			   u64 n_pages, const u64 *leaving, bool evict)
+			   u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack)
 {
-	unsigned int tries;
-	u64 missing;
-	u32 where;
+	int r = -ENOSPC;
 
-	for (tries = 0; tries < SIM_MEM_TRIES; tries++) {
-		spin_lock(&dev->memory_lock);
-		if (sim_mem_exceeds(dev, account, place, n_pages, leaving, evict)) {
-			spin_unlock(&dev->memory_lock);
-			return -ENOSPC;
-		}
-		missing = sim_mem_missing(dev, place, n_pages, leaving, &where);
-		if (!missing) {
-			dev->pages_used[place] += n_pages;
-			account->pages_used[place] += n_pages;
-		}
-		spin_unlock(&dev->memory_lock);
-		if (!missing)
-			return 0;
-		if (where == HETSIM_PLACE_SYSTEM || !sim_evict(dev, where, missing))
-			break;
+	spin_lock(&dev->memory_lock);
+	lack->n_pages = 0;
+	if (!sim_mem_exceeds(dev, account, place, n_pages, leaving, evict)) {
+		lack->n_pages = sim_mem_missing(dev, place, n_pages, leaving, &lack->place);
+		r = lack->n_pages ? -ENOSPC : 0;
 	}
-	return fatal_signal_pending(current) ? -EINTR : -ENOSPC;
+	if (!r) {
+		dev->pages_used[place] += n_pages;
+		account->pages_used[place] += n_pages;
+	}
+	spin_unlock(&dev->memory_lock);
+	return r;
+}
+
+/*
+ * When it is the device that is full, pages that were not used for longest make room, but
+ * for those of @buffer, which the caller wants it for: 0 when there is reason to try again.
+ * Others may take what was made free, so there is an end to it: see SIM_MEM_TRIES. The
+ * caller holds no buffer's change, as those of others are waited for: whoever keeps on
+ * moving his own must not keep them where they are.
+ */
+int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack)
+{
+	if (!lack->n_pages || lack->place == HETSIM_PLACE_SYSTEM ||
+	    ++lack->tries > SIM_MEM_TRIES)
+		return -ENOSPC;
+	/* Owners may have taken away what was waited for: there is one more try. */
+	if (!sim_evict(buffer, lack->place, lack->n_pages))
+		lack->tries = SIM_MEM_TRIES;
+	return fatal_signal_pending(current) ? -EINTR : 0;
 }
 
 static void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,
@@ -195,19 +199,21 @@ static unsigned int sim_mem_block_get(struct page **pages)
 }
 
 static int sim_mem_batch_get(struct sim_buffer *buffer, u32 place, struct page **pages,
-			     unsigned int n_pages)
+			     unsigned int n_pages, bool evict)
 {
+	/* As many are given back at once: a group that is full has no say in whether they go. */
+	gfp_t gfp = GFP_USER | __GFP_ACCOUNT | __GFP_ZERO | __GFP_NOWARN | __GFP_RETRY_MAYFAIL |
+		    (evict ? __GFP_HIGH : 0);
 	struct mem_cgroup *old = set_active_memcg(buffer->memcg);
 	unsigned int i = 0, j;
 	int r;
 
-	if (SIM_BLOCKS && n_pages == SIM_FAULT_PAGES)
+	if (SIM_BLOCKS && sim_huge && n_pages == SIM_FAULT_PAGES)
 		i = sim_mem_block_get(pages);
 	for (j = 0; j < i; j++)
 		set_page_private(pages[j], (unsigned long)buffer | place);
 	for (; i < n_pages; i++) {
-		pages[i] = alloc_page(GFP_USER | __GFP_ACCOUNT | __GFP_ZERO |
-				      __GFP_NOWARN | __GFP_RETRY_MAYFAIL);
+		pages[i] = alloc_page(gfp);
 		if (!pages[i]) {
 			r = -ENOMEM;
 			goto err_free;
@@ -234,19 +240,21 @@ err_free:
  * control group of who made the buffer; @leaving: by place, instead of how many others,
  * which are soon to go; NULL: of none; @evict: to make room for others, who do not
  * meet what the maker has injected. Not from high memory: the kernel's own map of it
- * has no cache mode.
+ * has no cache mode. @lack: {} at first; -ENOSPC leaves there what is missing, for
+ * sim_mem_make_room(), after which the same call is made again.
  */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,
-		      u64 n_pages, const u64 *leaving, bool evict)
+		      u64 n_pages, const u64 *leaving, bool evict, struct sim_lack *lack)
 {
+	bool again = lack->n_pages;
 	u64 done = 0;
 	int r;
 
-	if (!evict && sim_inject_due(&buffer->account->enomem))
+	if (!evict && !again && sim_inject_due(&buffer->account->enomem))
 		return -ENOMEM;
-	if (!evict && sim_inject_due(&buffer->account->eintr))
+	if (!evict && !again && sim_inject_due(&buffer->account->eintr))
 		return -EINTR;
-	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, leaving, evict);
+	r = sim_mem_reserve(buffer->dev, buffer->account, place, n_pages, leaving, evict, lack);
 	if (r)
 		return r;
 	while (done < n_pages) {
@@ -259,7 +267,7 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 			r = -EINTR;
 			goto err_put;
 		}
-		r = sim_mem_batch_get(buffer, place, pages + first + done, n);
+		r = sim_mem_batch_get(buffer, place, pages + first + done, n, evict);
 		if (r)
 			goto err_put;
 		done += n;
@@ -296,4 +304,58 @@ void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pag
 		n_pages -= n;
 		cond_resched();
 	}
+}
+
+static int sim_pins_add(struct sim_device *dev, const u64 *in, bool must)
+{
+	unsigned int i;
+	int r = 0;
+
+	spin_lock(&dev->memory_lock);
+	for (i = 0; i < SIM_N_PLACES && !must; i++) {
+		u64 most = dev->pages_limit[i] / 2;
+
+		if (i != HETSIM_PLACE_SYSTEM && in[i] > most - min(most, dev->pages_pinned[i]))
+			r = -ENOSPC;
+	}
+	for (i = 0; i < SIM_N_PLACES && !r; i++)
+		dev->pages_pinned[i] += in[i];
+	spin_unlock(&dev->memory_lock);
+	return r;
+}
+
+/*
+ * Pages that importers have the addresses of make no room for others: half of VRAM, and of
+ * the window, stays for those who import nothing. @must: it can't be refused. With
+ * buffer->lock held for writing, as for what follows.
+ */
+int sim_mem_pin(struct sim_buffer *buffer, bool must)
+{
+	int r = buffer->n_pins ? 0 : sim_pins_add(buffer->dev, buffer->pages_in, must);
+
+	if (!r)
+		buffer->n_pins++;
+	return r;
+}
+
+/* Pages that a buffer gets in its place while it is pinned are so, too. */
+int sim_mem_pin_more(struct sim_buffer *buffer, u64 n_pages)
+{
+	u64 in[SIM_N_PLACES] = {};
+
+	in[buffer->place] = n_pages;
+	return buffer->n_pins ? sim_pins_add(buffer->dev, in, false) : 0;
+}
+
+void sim_mem_unpin(struct sim_buffer *buffer)
+{
+	struct sim_device *dev = buffer->dev;
+	unsigned int i;
+
+	if (--buffer->n_pins)
+		return;
+	spin_lock(&dev->memory_lock);
+	for (i = 0; i < SIM_N_PLACES; i++)
+		dev->pages_pinned[i] -= buffer->pages_in[i];
+	spin_unlock(&dev->memory_lock);
 }

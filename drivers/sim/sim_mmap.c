@@ -6,7 +6,9 @@
  *
  * A fault maps the 2 MiB around it: by one entry where the kernel can mark such an
  * entry as special (SIM_BLOCKS) and the pages lie behind each other, by 512 of them
- * elsewhere.
+ * elsewhere. They do with the module's parameter huge. It is off by default: buffers
+ * that begin at multiples of 2 MiB share places in the TLB of an emulated machine, which
+ * has one way, and work on two of them takes 10 to 50 times as long.
  *
  * vmf_insert_pfn() must not meet a large entry. So which it is has one answer for all
  * who fault at a time: it depends on the map's bounds, which the kernel keeps from
@@ -16,10 +18,15 @@
  */
 #include <linux/highmem.h>
 #include <linux/log2.h>
+#include <linux/ratelimit.h>
 #include <linux/slab.h>
 
 #include "sim.h"
 #include "sim_trace.h"
+
+/* Of all devices: how often someone who injects poison makes the kernel say so. */
+static struct ratelimit_state sim_poisonings =
+	RATELIMIT_STATE_INIT_FLAGS(sim_poisonings, 5 * HZ, 100, RATELIMIT_MSG_ON_RELEASE);
 
 static struct sim_map *sim_map_new(struct sim_buffer *buffer, struct mm_struct *mm,
 				   bool zero_when_lost)
@@ -95,8 +102,9 @@ static vm_fault_t sim_fault_injected(struct sim_buffer *buffer, pgoff_t index)
 {
 	if (buffer->sigbus == index)
 		return VM_FAULT_SIGBUS;
+	/* Which the kernel prints a line about each time, whoever asked for it. */
 	if (buffer->poison == index)
-		return VM_FAULT_HWPOISON;
+		return __ratelimit(&sim_poisonings) ? VM_FAULT_HWPOISON : VM_FAULT_SIGBUS;
 	return 0;
 }
 
@@ -147,7 +155,7 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 		return VM_FAULT_NOPAGE;
 	}
 	before = (touched - start) >> PAGE_SHIFT;
-	if (SIM_BLOCKS && end - start == window && pmd_none(READ_ONCE(*vmf->pmd)) &&
+	if (SIM_BLOCKS && sim_huge && end - start == window && pmd_none(READ_ONCE(*vmf->pmd)) &&
 	    sim_fault_is_block(buffer, index - before)) {
 		*ret_n_pages = SIM_FAULT_PAGES;
 		*ret_huge = true;

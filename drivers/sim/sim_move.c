@@ -77,11 +77,12 @@ static unsigned int sim_pages_in(struct sim_buffer *buffer, u64 first, unsigned 
 
 /*
  * Moves what a range has in @from to @place, or as much as goes; the rest stays
- * as it is. With buffer->change held. @evict: to make room for others, as it is told.
- * *@ret_moved is set also when it fails.
+ * as it is. With buffer->change held. @evict: to make room for others, as it is told;
+ * @lack: as for sim_mem_pages_get(). *@ret_moved is set also when it fails.
  */
 static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
-			  unsigned long from, u32 place, bool evict, u64 *ret_moved)
+			  unsigned long from, u32 place, bool evict, struct sim_lack *lack,
+			  u64 *ret_moved)
 {
 	u64 in[SIM_N_PLACES], done;
 	struct page **fresh;
@@ -97,7 +98,7 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 
 		if (!n)
 			continue;
-		r = sim_mem_pages_get(buffer, place, fresh, 0, n, in, evict);
+		r = sim_mem_pages_get(buffer, place, fresh, 0, n, in, evict, lack);
 		if (r)
 			break;
 		r = sim_pages_exchange(buffer, first + done, batch, from, place, fresh);
@@ -120,47 +121,76 @@ static unsigned long sim_evict_from(u32 place)
 
 /* How many buffers one look through all of them finds: an opener may have many. */
 #define SIM_EVICT_BATCH 32u
+#define SIM_EVICT_LOOKS 256u /* at buffers, while others wait for the list */
 
 struct sim_evictee {
-	struct sim_buffer *buffer; /* with a reference; NULL: on its way out already */
+	unsigned long slot;
 	s64 last_use;
 };
 
-/*
- * Fills @found with those not used for longest, of those last used after @after
- * and up to @until, in this order. Returns how many they are.
- */
-static unsigned int sim_evict_find(struct sim_device *dev, u32 place, s64 after, s64 until,
-				   struct sim_evictee *found)
-{
-	struct sim_buffer *buffer;
-	unsigned long slot;
-	unsigned int n = 0, i;
+/* Those not used for longest, in this order. */
+struct sim_evictees {
+	unsigned int n;
+	struct sim_evictee found[SIM_EVICT_BATCH];
+};
 
-	/* Nothing that is found is freed before the lock is given up. */
+static void sim_evictees_add(struct sim_evictees *list, unsigned long slot, s64 last_use)
+{
+	struct sim_evictee *found = list->found;
+	unsigned int i;
+
+	if (list->n == SIM_EVICT_BATCH && last_use >= found[list->n - 1].last_use)
+		return;
+	for (i = list->n < SIM_EVICT_BATCH ? list->n++ : list->n - 1;
+	     i && found[i - 1].last_use > last_use; i--)
+		found[i] = found[i - 1];
+	found[i].slot = slot;
+	found[i].last_use = last_use;
+}
+
+static bool sim_evictable(struct sim_buffer *buffer, u32 place)
+{
+	return !READ_ONCE(buffer->n_pins) && (READ_ONCE(buffer->pages_in[place]) ||
+					      READ_ONCE(buffer->pages_in[HETSIM_PLACE_WINDOW]));
+}
+
+/* Of those but @except that were last used after @after. */
+static void sim_evict_find(struct sim_buffer *except, u32 place, s64 after,
+			   struct sim_evictees *list)
+{
+	struct sim_device *dev = except->dev;
+	struct sim_buffer *buffer;
+	unsigned int looks = 0;
+	unsigned long slot;
+
+	list->n = 0;
+	/* None is freed before the lock is given up. */
 	xa_lock(&dev->buffers);
 	xa_for_each(&dev->buffers, slot, buffer) {
 		s64 last_use = atomic64_read(&buffer->last_use);
 
-		if (last_use <= after || last_use > until || READ_ONCE(buffer->n_pins))
+		if (buffer != except && last_use > after && sim_evictable(buffer, place))
+			sim_evictees_add(list, slot, last_use);
+		if (++looks % SIM_EVICT_LOOKS)
 			continue;
-		if (!READ_ONCE(buffer->pages_in[place]) &&
-		    !READ_ONCE(buffer->pages_in[HETSIM_PLACE_WINDOW]))
-			continue;
-		if (n == SIM_EVICT_BATCH && last_use >= found[n - 1].last_use)
-			continue;
-		for (i = n < SIM_EVICT_BATCH ? n++ : n - 1;
-		     i && found[i - 1].last_use > last_use; i--)
-			found[i] = found[i - 1];
-		found[i].buffer = buffer;
-		found[i].last_use = last_use;
-	}
-	for (i = 0; i < n; i++) {
-		if (!kref_get_unless_zero(&found[i].buffer->ref))
-			found[i].buffer = NULL;
+		xa_unlock(&dev->buffers);
+		cond_resched();
+		xa_lock(&dev->buffers);
 	}
 	xa_unlock(&dev->buffers);
-	return n;
+}
+
+/* With a reference; NULL if it has been let go since. */
+static struct sim_buffer *sim_evictee_get(struct sim_device *dev, unsigned long slot)
+{
+	struct sim_buffer *buffer;
+
+	xa_lock(&dev->buffers);
+	buffer = xa_load(&dev->buffers, slot);
+	if (buffer && !kref_get_unless_zero(&buffer->ref))
+		buffer = NULL;
+	xa_unlock(&dev->buffers);
+	return buffer;
 }
 
 /* Moves up to @n_pages out of @place. Those at the buffer's end go first. */
@@ -168,6 +198,7 @@ static u64 sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages)
 {
 	u32 to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
 	u64 first = buffer->n_pages, evicted = 0, moved;
+	struct sim_lack lack = {};
 	int r = 0;
 
 	while (first && evicted < n_pages && !r) {
@@ -175,7 +206,7 @@ static u64 sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages)
 
 		first -= batch;
 		r = sim_pages_move(buffer, first, batch, sim_evict_from(place), to, true,
-				   &moved);
+				   &lack, &moved);
 		evicted += moved;
 	}
 	sim_count(buffer->dev, buffer->account, SIM_EVICTIONS, !!evicted);
@@ -193,35 +224,67 @@ int sim_evict_part(struct sim_buffer *buffer, u64 n_pages)
 }
 
 /*
- * Makes room in @place for @n_pages: true if it could make any. Whoever calls may
- * hold some buffer's change, so those of others are only tried.
+ * Makes room in @place for @n_pages out of other buffers than @except: true if it could
+ * make any. Whoever calls holds no buffer's change: it waits for those of others. Those
+ * that are used all the time come last, and again, as long as there is something to be had.
  */
-bool sim_evict(struct sim_device *dev, u32 place, u64 n_pages)
+bool sim_evict(struct sim_buffer *except, u32 place, u64 n_pages)
 {
+	struct sim_device *dev = except->dev;
 	s64 after = -1, until = atomic64_read(&dev->uses);
-	struct sim_evictee found[SIM_EVICT_BATCH];
-	u64 evicted = 0;
+	struct sim_evictees list;
+	u64 evicted = 0, before = 0;
+	unsigned int i;
 
-	while (evicted < n_pages && !fatal_signal_pending(current)) {
-		unsigned int n = sim_evict_find(dev, place, after, until, found), i;
-
-		if (!n)
+	while (evicted < n_pages && (evicted > before || after <= until)) {
+		sim_evict_find(except, place, after, &list);
+		if (!list.n)
 			break;
-		after = found[n - 1].last_use;
-		for (i = 0; i < n; i++) {
-			struct sim_buffer *buffer = found[i].buffer;
+		after = list.found[list.n - 1].last_use;
+		before = evicted;
+		for (i = 0; i < list.n && evicted < n_pages; i++) {
+			struct sim_buffer *buffer = sim_evictee_get(dev, list.found[i].slot);
 
 			if (!buffer)
 				continue;
-			if (evicted < n_pages && mutex_trylock(&buffer->change)) {
-				evicted += sim_evict_buffer(buffer, place, n_pages - evicted);
-				mutex_unlock(&buffer->change);
+			if (mutex_lock_killable(&buffer->change)) {
+				sim_buffer_put(buffer);
+				return evicted;
 			}
+			evicted += sim_evict_buffer(buffer, place, n_pages - evicted);
+			mutex_unlock(&buffer->change);
 			sim_buffer_put(buffer);
+			cond_resched();
 		}
-		cond_resched();
 	}
 	return evicted;
+}
+
+/* As far as there is room; *@ret_moved as sim_pages_move() has it. */
+static int sim_move_range(struct sim_buffer *buffer, u64 first, u64 end, u32 place,
+			  struct sim_lack *lack, u64 *ret_moved)
+{
+	int r;
+
+	*ret_moved = 0;
+	if (mutex_lock_interruptible(&buffer->change))
+		return -EINTR;
+	if (buffer->import) {
+		r = -EOPNOTSUPP;
+		goto out_unlock;
+	}
+	if (end > buffer->n_pages) {
+		r = -ERANGE;
+		goto out_unlock;
+	}
+	sim_buffer_used(buffer);
+	r = sim_pages_move(buffer, first, end - first, SIM_PLACES_ALL & ~BIT(place), place, false,
+			   lack, ret_moved);
+	if (!r && !first && end == buffer->n_pages)
+		WRITE_ONCE(buffer->place, place);
+out_unlock:
+	mutex_unlock(&buffer->change);
+	return r;
 }
 
 int sim_buffer_move(struct file *file, void *argument)
@@ -229,7 +292,8 @@ int sim_buffer_move(struct file *file, void *argument)
 	struct hetsim_buffer_move *move = argument;
 	struct sim_opener *opener = file->private_data;
 	struct sim_buffer *buffer;
-	u64 first, n_pages, end, moved;
+	struct sim_lack lack = {};
+	u64 end, moved, total = 0;
 	int r;
 
 	if (move->flags || move->place >= SIM_N_PLACES || !move->length ||
@@ -237,35 +301,24 @@ int sim_buffer_move(struct file *file, void *argument)
 		return -EINVAL;
 	if (check_add_overflow((u64)move->offset, (u64)move->length, &end))
 		return -EOVERFLOW;
+	if (!(file->f_mode & FMODE_WRITE))
+		return -EACCES;
 	if (!opener->dev->pages_limit[move->place])
 		return -EOPNOTSUPP;
 	buffer = sim_buffer_get(opener, move->handle);
 	if (!buffer)
 		return -ENOENT;
-	if (mutex_lock_interruptible(&buffer->change)) {
-		r = -EINTR;
-		goto out_put;
-	}
-	if (buffer->import) {
-		r = -EOPNOTSUPP;
-		goto out_unlock;
-	}
-	first = move->offset >> PAGE_SHIFT;
-	n_pages = move->length >> PAGE_SHIFT;
-	if (end >> PAGE_SHIFT > buffer->n_pages) {
-		r = -ERANGE;
-		goto out_unlock;
-	}
-	/* Used now, so that making room for it does not begin with itself. */
-	sim_buffer_used(buffer);
-	r = sim_pages_move(buffer, first, n_pages, SIM_PLACES_ALL & ~BIT(move->place),
-			   move->place, false, &moved);
-	if (!r && n_pages == buffer->n_pages)
-		WRITE_ONCE(buffer->place, move->place);
+	do {
+		r = sim_move_range(buffer, move->offset >> PAGE_SHIFT, end >> PAGE_SHIFT,
+				   move->place, &lack, &moved);
+		/* Each page once: others may be taking them away again. */
+		total += moved;
+		if (moved && total <= (u64)move->length >> PAGE_SHIFT)
+			lack.tries = 0;
+		if (r == -ENOSPC)
+			r = sim_mem_make_room(buffer, &lack) ?: -EAGAIN;
+	} while (r == -EAGAIN);
 	sim_count(buffer->dev, buffer->account, SIM_MOVES, 1);
-out_unlock:
-	mutex_unlock(&buffer->change);
-out_put:
 	sim_buffer_put(buffer);
 	return r;
 }

@@ -117,6 +117,11 @@ int sim_buffer_sample(struct file *file, void *argument)
 				    u64_to_user_ptr(sample->counts));
 		goto out;
 	}
+	/* It ends what was begun before, and its counts. */
+	if (buffer->account != opener->account) {
+		r = -EPERM;
+		goto out;
+	}
 	if (mutex_lock_interruptible(&buffer->change)) {
 		r = -EINTR;
 		goto out;

@@ -425,7 +425,8 @@ struct hetsim_buffer_info {
  *
  * Maps, bindings and running work see nothing of it but time. A call that fails
  * with ENOSPC, ENOMEM or EINTR may have moved a part; the rest is where it was.
- * EBUSY while another device has mapped the buffer through a dma-buf.
+ * EBUSY while another device has mapped the buffer through a dma-buf, EACCES on a file
+ * that is not open for writing.
  */
 struct hetsim_buffer_move {
 	__u32 size;
@@ -455,6 +456,10 @@ struct hetsim_buffer_move {
  * told, are not served: their copies are theirs. It is counted, and answers EINVAL to an end
  * without its begin. Each dma-buf counts those of all processes that have it, and
  * tells them apart by nothing, direction included.
+ *
+ * While an importer has the addresses of the pages, they make no room for others: no
+ * more than half of VRAM, and of the window, can be in this state. An importer that
+ * would have more is told ENOSPC.
  */
 struct hetsim_export {
 	__u32 size;
@@ -525,7 +530,8 @@ enum hetsim_sample_action {
  * START or the last READ of it, and again when it was moved meanwhile: counts are
  * those of reads between which a map used it, not of instructions. Maps are slower
  * meanwhile. READ answers ENOENT before START and after STOP; a buffer that changes
- * its length is stopped.
+ * its length is stopped. START and STOP of a buffer that another open file has made is
+ * EPERM.
  */
 struct hetsim_buffer_sample {
 	__u32 size;
@@ -847,7 +853,9 @@ struct hetsim_queue_event {
  *                                done, but nobody is told until their time is up
  * @HETSIM_INJECT_SIGBUS: the page at @value of buffer @target answers CPUs with
  *                        SIGBUS; all ones: none does any more
- * @HETSIM_INJECT_POISON: the same, as memory that is broken
+ * @HETSIM_INJECT_POISON: the same, as memory that is broken (BUS_MCEERR_AR), which the
+ *                        kernel prints a line about: past 100 of them in 5 s, of all
+ *                        openers, it is an ordinary SIGBUS
  * @HETSIM_INJECT_EVICTION: @value bytes of buffer @target go to system memory
  * @HETSIM_INJECT_ENOMEM: the @value-th allocation of pages for this opener's
  *                        buffers from now fails with ENOMEM; 0: none. Not of those

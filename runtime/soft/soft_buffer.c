@@ -104,6 +104,7 @@ int soft_buffer_create(struct soft_file *file, void *argument)
 	struct hetsim_buffer_create *create = argument;
 	struct soft_device *dev = file->dev;
 	struct soft_buffer *buffer = NULL;
+	struct soft_lack lack = { 0 };
 	uint64_t n_pages, capacity;
 	int r;
 
@@ -126,7 +127,9 @@ int soft_buffer_create(struct soft_file *file, void *argument)
 	buffer->cache = create->cache;
 	buffer->n_pages = n_pages;
 	buffer->capacity = capacity;
-	r = soft_memory_take(buffer, create->place, n_pages, NULL, false);
+	do {
+		r = soft_memory_take(buffer, create->place, n_pages, NULL, false, &lack);
+	} while (r == -ENOSPC && !soft_memory_make_room(buffer, &lack));
 	if (r)
 		goto err_buffer;
 	r = soft_pages_make(buffer);
@@ -160,7 +163,7 @@ int soft_buffer_close(struct soft_file *file, void *argument)
 }
 
 /* With buffer->change held. */
-static int buffer_resize(struct soft_buffer *buffer, uint64_t length)
+static int buffer_resize(struct soft_buffer *buffer, uint64_t length, struct soft_lack *lack)
 {
 	uint64_t n_pages;
 	int r;
@@ -173,13 +176,14 @@ static int buffer_resize(struct soft_buffer *buffer, uint64_t length)
 	if (n_pages != buffer->n_pages)
 		soft_sample_stop(buffer);
 	if (n_pages > buffer->n_pages)
-		return soft_pages_grow(buffer, n_pages);
+		return soft_pages_grow(buffer, n_pages, lack);
 	return n_pages < buffer->n_pages ? soft_pages_shrink(buffer, n_pages) : 0;
 }
 
 int soft_buffer_resize(struct soft_file *file, void *argument)
 {
 	struct hetsim_buffer_resize *resize = argument;
+	struct soft_lack lack = { 0 };
 	struct soft_buffer *buffer;
 	int r;
 
@@ -190,9 +194,11 @@ int soft_buffer_resize(struct soft_file *file, void *argument)
 	buffer = soft_buffer_get(file, resize->handle);
 	if (!buffer)
 		return -ENOENT;
-	pthread_mutex_lock(&buffer->change);
-	r = buffer_resize(buffer, resize->length);
-	pthread_mutex_unlock(&buffer->change);
+	do {
+		pthread_mutex_lock(&buffer->change);
+		r = buffer_resize(buffer, resize->length, &lack);
+		pthread_mutex_unlock(&buffer->change);
+	} while (r == -ENOSPC && !soft_memory_make_room(buffer, &lack));
 	soft_buffer_put(buffer);
 	return r;
 }

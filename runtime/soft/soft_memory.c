@@ -6,6 +6,7 @@
  * in VRAM outside of it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "twin.h"
@@ -57,33 +58,38 @@ static bool memory_exceeds(const struct soft_device *dev, const struct soft_acco
 	       n_pages > dev->opener_system_pages - min_u64(system, dev->opener_system_pages);
 }
 
-/*
- * Counts the pages unless there is no room for them; @ret_missing: how many there
- * is none for, @ret_where: in which place. -ENOSPC: the opener's limit.
- */
+/* Counts the pages against the limits; -ENOSPC with what is missing in *@lack. */
 static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-			  const uint64_t *leaving, bool evict, uint64_t *ret_missing,
-			  uint32_t *ret_where)
+			  const uint64_t *leaving, bool evict, struct soft_lack *lack)
 {
 	struct soft_device *dev = buffer->dev;
 	struct soft_account *account = buffer->account;
-	uint64_t missing;
-	int r = 0;
+	int r = -ENOSPC;
 
 	pthread_mutex_lock(&dev->memory_lock);
-	if (!evict && memory_exceeds(dev, account, place, n_pages, leaving)) {
-		r = -ENOSPC;
-		goto out;
+	lack->n_pages = 0;
+	if (evict || !memory_exceeds(dev, account, place, n_pages, leaving)) {
+		lack->n_pages = memory_missing(dev, place, n_pages, leaving, &lack->place);
+		r = lack->n_pages ? -ENOSPC : 0;
 	}
-	missing = memory_missing(dev, place, n_pages, leaving, ret_where);
-	if (!missing) {
+	if (!r) {
 		dev->pages_used[place] += n_pages;
 		account->pages_used[place] += n_pages;
 	}
-	*ret_missing = missing;
-out:
 	pthread_mutex_unlock(&dev->memory_lock);
 	return r;
+}
+
+int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
+		     const uint64_t *leaving, bool evict, struct soft_lack *lack)
+{
+	bool again = lack->n_pages;
+
+	if (!evict && !again && soft_inject_due(&buffer->account->enomem))
+		return -ENOMEM;
+	if (!evict && !again && soft_inject_due(&buffer->account->eintr))
+		return -EINTR;
+	return memory_reserve(buffer, place, n_pages, leaving, evict, lack);
 }
 
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages)
@@ -137,10 +143,12 @@ static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t 
 
 /*
  * Moves what a range has in @from to @place, or as much as goes; the rest stays as
- * it is. With buffer->change held. *@ret_moved is set also when it fails.
+ * it is. With buffer->change held. @lack: as for soft_memory_take(). *@ret_moved is set
+ * also when it fails.
  */
 static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
-		      unsigned int from, uint32_t place, bool evict, uint64_t *ret_moved)
+		      unsigned int from, uint32_t place, bool evict, struct soft_lack *lack,
+		      uint64_t *ret_moved)
 {
 	struct soft_device *dev = buffer->dev;
 	uint64_t in[SOFT_N_PLACES], done, batch, n;
@@ -152,7 +160,7 @@ static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pag
 		n = pages_count(buffer, first + done, batch, from, in);
 		if (!n)
 			continue;
-		r = soft_memory_take(buffer, place, n, in, evict);
+		r = soft_memory_take(buffer, place, n, in, evict, lack);
 		if (r)
 			break;
 		pages_exchange(buffer, first + done, batch, from, in, place);
@@ -183,19 +191,20 @@ static bool in_the_way(struct soft_buffer *buffer, uint32_t place)
 }
 
 /*
- * The buffer in the way in @place that was not used for longest, of those last used
- * after @after and up to @until, with a reference; NULL if none.
+ * The buffer but @except in the way in @place that was not used for longest, of those last
+ * used after @after, with a reference; NULL if none.
  */
-static struct soft_buffer *evict_find(struct soft_device *dev, uint32_t place, int64_t after,
-				      int64_t until, int64_t *ret_last_use)
+static struct soft_buffer *evict_find(struct soft_buffer *except, uint32_t place, int64_t after,
+				      int64_t *ret_last_use)
 {
+	struct soft_device *dev = except->dev;
 	struct soft_buffer *buffer, *best = NULL;
 	int64_t last_use;
 	uint32_t slot;
 
 	for (slot = 1; (buffer = soft_buffer_next(dev, &slot)); slot++) {
 		last_use = (int64_t)atomic_load(&buffer->last_use);
-		if (last_use <= after || last_use > until ||
+		if (buffer == except || last_use <= after ||
 		    (best && last_use >= *ret_last_use) || !in_the_way(buffer, place)) {
 			soft_buffer_put(buffer);
 			continue;
@@ -213,12 +222,14 @@ static uint64_t evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_
 {
 	uint32_t to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
 	uint64_t first = buffer->n_pages, evicted = 0, moved, batch;
+	struct soft_lack lack = { 0 };
 	int r = 0;
 
 	while (first && evicted < n_pages && !r) {
 		batch = min_u64(first, MOVE_BATCH);
 		first -= batch;
-		r = pages_move(buffer, first, batch, evict_from(place), to, true, &moved);
+		r = pages_move(buffer, first, batch, evict_from(place), to, true, &lack,
+			       &moved);
 		evicted += moved;
 	}
 	soft_count_add(buffer->dev, buffer->account, SOFT_EVICTIONS, !!evicted);
@@ -234,79 +245,71 @@ int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages)
 }
 
 /*
- * Makes room in @place: how much it could. Whoever calls may hold some buffer's
- * change, so those of others are only tried.
+ * Makes room in @place out of others than @except, whose changes it waits for. Those that
+ * are used all the time come last, and again, as long as there is something to be had.
  */
-static uint64_t evict(struct soft_device *dev, uint32_t place, uint64_t n_pages)
+static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pages)
 {
-	int64_t after = -1, until = (int64_t)atomic_load(&dev->uses);
+	int64_t after = -1, until = (int64_t)atomic_load(&except->dev->uses);
 	struct soft_buffer *buffer;
-	uint64_t evicted = 0;
+	uint64_t evicted = 0, more = 0;
 
-	while (evicted < n_pages) {
-		buffer = evict_find(dev, place, after, until, &after);
+	while (evicted < n_pages && (more || after <= until)) {
+		buffer = evict_find(except, place, after, &after);
 		if (!buffer)
 			break;
-		if (!pthread_mutex_trylock(&buffer->change)) {
-			evicted += evict_buffer(buffer, place, n_pages - evicted);
-			pthread_mutex_unlock(&buffer->change);
-		}
+		pthread_mutex_lock(&buffer->change);
+		more = evict_buffer(buffer, place, n_pages - evicted);
+		pthread_mutex_unlock(&buffer->change);
 		soft_buffer_put(buffer);
+		evicted += more;
 	}
 	return evicted;
 }
 
-/* Others may take what was made free: not for ever. */
+/* In a row, to have what was made free before others take it. */
 #define MEMORY_TRIES 4
 
-int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-		     const uint64_t *leaving, bool evicting)
+int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack)
 {
-	uint64_t missing = 0;
-	unsigned int tries;
-	uint32_t where;
-	int r;
-
-	if (!evicting && soft_inject_due(&buffer->account->enomem))
-		return -ENOMEM;
-	if (!evicting && soft_inject_due(&buffer->account->eintr))
-		return -EINTR;
-	for (tries = 0; tries < MEMORY_TRIES; tries++) {
-		r = memory_reserve(buffer, place, n_pages, leaving, evicting, &missing, &where);
-		if (r || !missing)
-			return r;
-		if (where == HETSIM_PLACE_SYSTEM || !evict(buffer->dev, where, missing))
-			break;
-	}
-	return -ENOSPC;
+	if (!lack->n_pages || lack->place == HETSIM_PLACE_SYSTEM ||
+	    ++lack->tries > MEMORY_TRIES)
+		return -ENOSPC;
+	/* Owners may have taken away what was waited for: there is one more try. */
+	if (!evict(buffer, lack->place, lack->n_pages))
+		lack->tries = MEMORY_TRIES;
+	return 0;
 }
 
 /* ---- by command ---- */
 
-/* With buffer->change held. */
-static int buffer_move(struct soft_buffer *buffer, const struct hetsim_buffer_move *move,
-		       uint64_t end)
+/* As far as there is room; *@ret_moved as pages_move() has it. */
+static int range_move(struct soft_buffer *buffer, const struct hetsim_buffer_move *move,
+		      uint64_t end, struct soft_lack *lack, uint64_t *ret_moved)
 {
-	uint64_t n_pages = move->length >> SOFT_PAGE_SHIFT, moved;
-	int r;
+	uint64_t n_pages = move->length >> SOFT_PAGE_SHIFT;
+	int r = -ERANGE;
 
-	if (end >> SOFT_PAGE_SHIFT > buffer->n_pages)
-		return -ERANGE;
-	/* Used now, so that making room for it does not begin with itself. */
-	soft_buffer_used(buffer);
-	r = pages_move(buffer, move->offset >> SOFT_PAGE_SHIFT, n_pages,
-		       PLACES_ALL & ~PLACE(move->place), move->place, false, &moved);
-	if (!r && n_pages == buffer->n_pages)
-		buffer->place = move->place;
-	soft_count_add(buffer->dev, buffer->account, SOFT_MOVES, 1);
+	*ret_moved = 0;
+	pthread_mutex_lock(&buffer->change);
+	if (end >> SOFT_PAGE_SHIFT <= buffer->n_pages) {
+		soft_buffer_used(buffer);
+		r = pages_move(buffer, move->offset >> SOFT_PAGE_SHIFT, n_pages,
+			       PLACES_ALL & ~PLACE(move->place), move->place, false, lack,
+			       ret_moved);
+		if (!r && n_pages == buffer->n_pages)
+			buffer->place = move->place;
+	}
+	pthread_mutex_unlock(&buffer->change);
 	return r;
 }
 
 int soft_buffer_move(struct soft_file *file, void *argument)
 {
 	struct hetsim_buffer_move *move = argument;
+	struct soft_lack lack = { 0 };
 	struct soft_buffer *buffer;
-	uint64_t end;
+	uint64_t end, moved, total = 0;
 	int r;
 
 	if (move->flags || move->place >= SOFT_N_PLACES || !move->length ||
@@ -314,14 +317,23 @@ int soft_buffer_move(struct soft_file *file, void *argument)
 		return -EINVAL;
 	if (__builtin_add_overflow(move->offset, move->length, &end))
 		return -EOVERFLOW;
+	if ((file->flags & O_ACCMODE) == O_RDONLY)
+		return -EACCES;
 	if (!file->dev->pages_limit[move->place])
 		return -EOPNOTSUPP;
 	buffer = soft_buffer_get(file, move->handle);
 	if (!buffer)
 		return -ENOENT;
-	pthread_mutex_lock(&buffer->change);
-	r = buffer_move(buffer, move, end);
-	pthread_mutex_unlock(&buffer->change);
+	do {
+		r = range_move(buffer, move, end, &lack, &moved);
+		/* Each page once: others may be taking them away again. */
+		total += moved;
+		if (moved && total <= move->length >> SOFT_PAGE_SHIFT)
+			lack.tries = 0;
+		if (r == -ENOSPC && !soft_memory_make_room(buffer, &lack))
+			r = -EAGAIN;
+	} while (r == -EAGAIN);
+	soft_count_add(buffer->dev, buffer->account, SOFT_MOVES, 1);
 	soft_buffer_put(buffer);
 	return r;
 }

@@ -178,7 +178,7 @@ void soft_pages_free(struct soft_buffer *buffer)
  * The last steps can't fail: all that is needed is there before anything changes.
  * Where the room has to be another one, so has every page in it.
  */
-int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages)
+int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages, struct soft_lack *lack)
 {
 	struct room old = room_of(buffer), room = old;
 	uint64_t old_n = buffer->n_pages, more = n_pages - old_n, first = old_n;
@@ -191,7 +191,7 @@ int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages)
 			return r;
 		first = 0;
 	}
-	r = soft_memory_take(buffer, place, more, NULL, false);
+	r = soft_memory_take(buffer, place, more, NULL, false, lack);
 	if (r)
 		goto err_room;
 	r = file_grow(buffer->fd, old_n, n_pages);

@@ -59,9 +59,15 @@ int soft_queue_create(struct soft_file *file, void *argument)
 	if (create->flags || create->__reserved || create->type > HETSIM_QUEUE_COUNTER ||
 	    create->timeout_ms > HETSIM_MAX_TIMEOUT_MS)
 		return -EINVAL;
+	if (atomic_fetch_add(&file->dev->n_queues, 1) >= SOFT_MAX_DEVICE_QUEUES) {
+		r = -ENOSPC;
+		goto err_count;
+	}
 	queue = sys_calloc(1, sizeof(*queue));
-	if (!queue)
-		return -ENOMEM;
+	if (!queue) {
+		r = -ENOMEM;
+		goto err_count;
+	}
 	atomic_init(&queue->refs, 1);
 	queue->file = file;
 	queue->type = create->type;
@@ -85,6 +91,8 @@ int soft_queue_create(struct soft_file *file, void *argument)
 
 err_queue:
 	soft_queue_put(queue);
+err_count:
+	atomic_fetch_sub(&file->dev->n_queues, 1);
 	return r;
 }
 
@@ -104,11 +112,14 @@ static struct soft_queue *queue_take(struct soft_file *file, uint32_t id)
 
 static void queue_end(struct soft_queue *queue)
 {
+	struct soft_device *dev = queue->file->dev;
+
 	pthread_mutex_lock(&queue->lock);
 	queue->stopped = true;
 	pthread_mutex_unlock(&queue->lock);
 	soft_engine_stop(queue);
 	soft_queue_put(queue);
+	atomic_fetch_sub(&dev->n_queues, 1);
 }
 
 void soft_queues_destroy(struct soft_file *file)

@@ -328,6 +328,8 @@ int soft_buffer_sample(struct soft_file *file, void *argument)
 		return -ENOENT;
 	if (read)
 		r = read_counts(buffer, sample);
+	else if (buffer->account != file->account)
+		r = -EPERM;
 	else
 		r = sample->action == HETSIM_SAMPLE_START ? start(buffer) : stop(buffer);
 	soft_buffer_put(buffer);

@@ -48,6 +48,7 @@
 #define SOFT_MAX_OPENER_BUFFERS (SOFT_MAX_BUFFERS / 4) /* made by one opener */
 #define SOFT_MAX_BINDINGS 16384
 #define SOFT_MAX_QUEUES 16
+#define SOFT_MAX_DEVICE_QUEUES 512 /* of all openers */
 #define SOFT_MAX_PENDING 2048
 #define SOFT_MAX_EVENTS 1024
 #define SOFT_MAX_COMMANDS 256
@@ -103,6 +104,7 @@ struct soft_device {
 	_Atomic uint32_t refs; /* the table, openers, buffers */
 	_Atomic bool gone;     /* never false again */
 	_Atomic uint64_t n_resets;
+	_Atomic uint32_t n_queues; /* of all openers */
 	uint32_t index;
 	enum hetsim_kind kind;
 	struct soft_counters counters;
@@ -277,14 +279,27 @@ int soft_device_take(struct soft_device *dev);
 
 /* ---- soft_memory.c: accounts, limits, eviction, moves ---- */
 
+/* What a call found no room for. */
+struct soft_lack {
+	uint32_t place;
+	uint64_t n_pages; /* 0: nothing that others could make room for */
+	unsigned int tries;
+};
+
 /*
- * Counts pages of @buffer in @place, evicting others where it is full; @leaving: by
- * place, instead of how many pages of the buffer, which are soon to go; NULL: of none;
- * @evict: to make room for others, who do not meet what the maker has injected.
- * -ENOSPC, -ENOMEM, -EINTR.
+ * Counts pages of @buffer in @place; @leaving: by place, instead of how many pages of the
+ * buffer, which are soon to go; NULL: of none; @evict: to make room for others, who do not
+ * meet what the maker has injected. @lack: {} at first; -ENOSPC leaves there what is
+ * missing, for soft_memory_make_room(), after which the same call is made again. -ENOSPC,
+ * -ENOMEM, -EINTR.
  */
 int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
-		     const uint64_t *leaving, bool evict);
+		     const uint64_t *leaving, bool evict, struct soft_lack *lack);
+/*
+ * Evicts others than @buffer: 0 when there is reason to try again, else -ENOSPC. The caller
+ * holds no buffer's change, as those of others are waited for.
+ */
+int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack);
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages);
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages);
 int soft_buffer_move(struct soft_file *file, void *argument);
@@ -313,7 +328,7 @@ static inline uint64_t soft_slot_offset(const struct soft_device *dev, uint32_t 
 int soft_pages_make(struct soft_buffer *buffer);
 void soft_pages_free(struct soft_buffer *buffer);
 /* With buffer->change held. Nothing is changed when they fail. */
-int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages);
+int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages, struct soft_lack *lack);
 int soft_pages_shrink(struct soft_buffer *buffer, uint64_t n_pages);
 /* Away from whoever can reach them by the twin, then for everybody. */
 void soft_pages_detach(struct soft_buffer *buffer);
