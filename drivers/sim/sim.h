@@ -79,7 +79,7 @@ struct dma_buf;
 #define SIM_TIMEOUT_MS 2000
 
 #define SIM_N_PLACES 3
-#define SIM_FAULT_PAGES (1u << SIM_BLOCK_ORDER) /* what one fault may map */
+#define SIM_FAULT_PAGES BIT(SIM_BLOCK_ORDER) /* what one fault may map */
 #define SIM_FAULT_ORDERS (SIM_BLOCK_ORDER + 1)
 
 /* In the order of struct hetsim_counters. */
