@@ -192,17 +192,23 @@ void dmabuf_describe(int fd, uint64_t size, struct hm_recipe *ret_recipe)
 	};
 }
 
+bool dmabuf_is_refusal(int r)
+{
+	return r && r != -ENOMEM && r != -EAGAIN && r != -EMFILE && r != -ENFILE && r != -EIO;
+}
+
 int dmabuf_explain_map(int r)
 {
-	if (r == -ENOMEM || r == -EAGAIN)
-		return r;
 	return err_set(-EOPNOTSUPP,
 		       "whoever exported the dma-buf lets CPUs not map it (%s): only a device "
 		       "can take it in",
 		       err_name(r));
 }
 
-/* An exporter may have no mmap(), or refuse it: known here, not at the first map. */
+/*
+ * An exporter may have no mmap(), or refuse it, or have no page for CPUs: known here, not at
+ * the first map.
+ */
 static int try_map(const struct hm_recipe *recipe)
 {
 	struct reservation range;
@@ -212,7 +218,7 @@ static int try_map(const struct hm_recipe *recipe)
 	r = map_scratch(&recipe->segment, 1, 0, recipe->page_size, recipe->page_size, PROT_READ,
 			&range, &address);
 	if (r)
-		return dmabuf_explain_map(r);
+		return dmabuf_is_refusal(r) ? dmabuf_explain_map(r) : r;
 	reserve_release(&range);
 	return 0;
 }

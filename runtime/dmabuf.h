@@ -78,7 +78,11 @@ int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *r
  * of what another process sent and told, see share.c.
  */
 int dmabuf_look(struct hm_recipe *recipe);
-/* -EOPNOTSUPP with a text for what mmap() of one answered, but for want of memory. */
+/*
+ * Of what mapping one came to: is it the exporter's no, not want of memory or descriptors,
+ * nor a page that can't be had now? Then -EOPNOTSUPP with a text.
+ */
+bool dmabuf_is_refusal(int r);
 int dmabuf_explain_map(int r);
 
 /* hm_backend_ops.export_fd of segments that are dma-bufs: a duplicate. */

@@ -225,7 +225,7 @@ int map_place(struct hm_map *map, uint64_t committed)
 			"any more",
 			buffer->name, buffer->device->name);
 	/* What was imported was looked at then; of this only its sender has said something. */
-	if (r && r != -ENOMEM && r != -EAGAIN && share_is_received(buffer) && !buffer->n_map &&
+	if (dmabuf_is_refusal(r) && share_is_received(buffer) && !buffer->n_map &&
 	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
 		return dmabuf_explain_map(r);
 	if (r == -ENODEV)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The map step, below maps: bytes of segments at an address. */
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "map.h"
@@ -20,13 +21,47 @@ static int flags_of_segment(const struct hm_segment *segment)
 	return flags;
 }
 
-/* Like MADV_POPULATE_READ, which knows nothing of device pages. */
-static void bring_in(const char *address, uint64_t length)
-{
-	uint64_t at;
+/* Of one writev(): fewer bytes than the smallest pipe holds. */
+#define PART_PAGES 256
 
-	for (at = 0; at < length; at += page_size())
-		(void)*(const volatile char *)(address + at);
+/* A byte of each of the pages, through a pipe that is empty, and is again afterwards. */
+static int read_pages(const int pipes[2], const char *address, uint64_t length)
+{
+	struct iovec parts[PART_PAGES];
+	char bytes[PART_PAGES];
+	uint32_t n = 0;
+	ssize_t r;
+
+	for (; length; length -= page_size(), address += page_size())
+		parts[n++] = (struct iovec){ (void *)(uintptr_t)address, 1 };
+	r = sys_writev(pipes[1], parts, n);
+	if (r == (ssize_t)n)
+		r = sys_read(pipes[0], bytes, n);
+	if (r < 0)
+		return (int)r;
+	return r == (ssize_t)n ? 0 : -EFAULT;
+}
+
+/*
+ * Like MADV_POPULATE_READ, which knows nothing of device pages [check_vma_flags()]. Not by
+ * loads: the range is no map yet, so that nobody's guard takes the SIGBUS of a page that
+ * its driver does not give. The kernel, which copies, gets -EFAULT.
+ */
+static int bring_in(const char *address, uint64_t length)
+{
+	uint64_t at, part;
+	int pipes[2], r;
+
+	r = sys_pipe(pipes);
+	if (r)
+		return r;
+	for (at = 0; at < length && !r; at += part) {
+		part = min_u64(length - at, PART_PAGES * page_size());
+		r = read_pages(pipes, address + at, part);
+	}
+	sys_close(pipes[0]);
+	sys_close(pipes[1]);
+	return r == -EFAULT ? -EIO : r;
 }
 
 int map_direct(const struct hm_segment *segment, uint64_t offset, uint64_t length,
@@ -41,8 +76,11 @@ int map_direct(const struct hm_segment *segment, uint64_t offset, uint64_t lengt
 		     segment->fd_offset + (offset - segment->offset), &mapped);
 	if (r)
 		return r;
-	if (present)
-		bring_in(mapped, length);
+	if (present) {
+		r = bring_in(mapped, length);
+		if (r)
+			goto err_unmap;
+	}
 	if (first != prot) {
 		r = sys_mprotect(mapped, length, prot);
 		if (r)

@@ -64,6 +64,16 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 			       "%s of %s: beyond RLIMIT_MEMLOCK while mlockall(MCL_FUTURE) is "
 			       "in force: raise it (ulimit -l) or map before mlockall()",
 			       what, want);
+	/* What mmap() itself does not answer: pages are brought in by a pipe, map_direct(). */
+	if (r == -EMFILE || r == -ENFILE)
+		return rlimits_explain_fd(r, what);
+	if (r == -EIO)
+		return err_set(
+			r,
+			"%s of %s: its driver has no page for a part of it, a touch of "
+			"which would be a SIGBUS (%s): let the device copy its bytes, or "
+			"whoever made it place it where CPUs reach it",
+			what, want, err_name(r));
 	if (r != -ENOMEM)
 		return err_set(r, "%s of %s: %s", what, want, err_name(r));
 

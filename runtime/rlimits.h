@@ -19,7 +19,8 @@ int rlimits_explain_fd(int r, const char *what);
 
 /*
  * Text for a failed mmap or mprotect of @length bytes: which of RLIMIT_AS,
- * vm.max_map_count, mlockall(MCL_FUTURE) and memory it was. Returns @r.
+ * vm.max_map_count, mlockall(MCL_FUTURE) and memory it was, or pages that a driver does
+ * not give. Returns @r.
  */
 int rlimits_explain_map(int r, uint64_t length, const char *what);
 

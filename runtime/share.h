@@ -82,7 +82,8 @@ enum { SHARE_FD_OBJECT, SHARE_FD_CONTROL, SHARE_FD_OWNER, SHARE_FDS };
 /*
  * What is sent beside the descriptors. All of it is checked against them, but for
  * map_flags: how the object is to be mapped. A lie there shows other bytes of the same
- * object, or zeros, to the maps of who believes it; the sender may write them anyway.
+ * object, or zeros, to the maps of who believes it, or fails them; the sender may write
+ * those bytes anyway.
  */
 struct share_message {
 	uint32_t magic;

@@ -205,6 +205,7 @@ struct sys_table sys_table = {
 	.ioctl = real_ioctl,
 	.read = read,
 	.write = write,
+	.writev = writev,
 	.pread = pread,
 	.pwrite = pwrite,
 	.pipe2 = pipe2,
@@ -476,6 +477,11 @@ ssize_t sys_read(int fd, void *to, size_t length)
 ssize_t sys_write(int fd, const void *from, size_t length)
 {
 	return RETRY(sys_table.write(fd, from, length));
+}
+
+ssize_t sys_writev(int fd, const struct iovec *parts, uint32_t n_parts)
+{
+	return RETRY(sys_table.writev(fd, parts, (int)n_parts));
 }
 
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset)

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 
 struct io_uring;
@@ -61,6 +62,7 @@ struct sys_table {
 	int (*ioctl)(int fd, unsigned long cmd, void *argument);
 	ssize_t (*read)(int fd, void *to, size_t length);
 	ssize_t (*write)(int fd, const void *from, size_t length);
+	ssize_t (*writev)(int fd, const struct iovec *parts, int n_parts);
 	ssize_t (*pread)(int fd, void *to, size_t length, off_t offset);
 	ssize_t (*pwrite)(int fd, const void *from, size_t length, off_t offset);
 	int (*pipe2)(int fds[2], int flags);
@@ -134,6 +136,7 @@ static inline int sys_ioctl_again(int fd, unsigned long cmd, void *argument)
 }
 ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
+ssize_t sys_writev(int fd, const struct iovec *parts, uint32_t n_parts);
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);
 ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
 int sys_pipe(int ret_fds[2]);                   /* to read from, to write to: O_CLOEXEC */

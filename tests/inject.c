@@ -273,6 +273,8 @@ HOOK(int, ioctl, ENOMEM, (int fd, unsigned long cmd, void *argument), (fd, cmd, 
 HOOK(off_t, lseek, EINVAL, (int fd, off_t offset, int whence), (fd, offset, whence))
 HOOK(ssize_t, read, EIO, (int fd, void *to, size_t length), (fd, to, length))
 HOOK(ssize_t, write, EIO, (int fd, const void *from, size_t length), (fd, from, length))
+HOOK(ssize_t, writev, EFAULT, (int fd, const struct iovec *parts, int n_parts),
+     (fd, parts, n_parts))
 HOOK(ssize_t, pread, EIO, (int fd, void *to, size_t length, off_t offset),
      (fd, to, length, offset))
 HOOK(ssize_t, pwrite, EIO, (int fd, const void *from, size_t length, off_t offset),
@@ -346,6 +348,7 @@ void inject_install(void)
 		.ioctl = hook_ioctl,
 		.read = hook_read,
 		.write = hook_write,
+		.writev = hook_writev,
 		.pread = hook_pread,
 		.pwrite = hook_pwrite,
 		.pidfd_open = hook_pidfd_open,

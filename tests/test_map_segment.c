@@ -2,6 +2,7 @@
 /* The map step: segments that have to be there before they may be cut. */
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,6 +33,30 @@ static void rights_fail(void)
 	CHECK_OK(map_direct(&segment, PAGE, PAGE, NULL, 0, PROT_NONE, &mapped));
 	CHECK_EQUAL(test_read_signal(mapped), SIGSEGV);
 	munmap(mapped, PAGE);
+	close(segment.fd);
+}
+
+/* A page that its driver does not give is no signal, but an error; nothing of it stays. */
+static void page_missing(void)
+{
+	struct hm_segment segment = {
+		.length = 2 * PAGE,
+		.fd = memfd_create("segment", MFD_CLOEXEC),
+		.flags = HM_SEGMENT_SHARED | HM_SEGMENT_PRESENT,
+	};
+	struct reservation range;
+	void *mapped = &segment;
+	char *address;
+
+	CHECK_FATAL(segment.fd >= 0 && !ftruncate(segment.fd, PAGE));
+	CHECK_EQUAL(map_direct(&segment, 0, 2 * PAGE, NULL, 0, PROT_READ, &mapped), -EIO);
+	CHECK(mapped == &segment);
+	test_forget_text();
+	CHECK_ERROR(-EIO,
+		    map_scratch(&segment, 1, 0, 2 * PAGE, PAGE, PROT_READ, &range, &address));
+	CHECK(strstr(hm_errmsg(), "SIGBUS"));
+	CHECK_OK(map_scratch(&segment, 1, 0, PAGE, PAGE, PROT_READ, &range, &address));
+	reserve_release(&range);
 	close(segment.fd);
 }
 
@@ -80,6 +105,7 @@ static void driver_refuses(void)
 
 static const struct test tests[] = {
 	{ "driver_refuses", driver_refuses, 0, 0 },
+	{ "page_missing", page_missing, 0, 0 },
 	{ "rights_fail", rights_fail, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -207,7 +207,8 @@ HM_API int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_f
  * F_SEAL_SHRINK); -EINVAL size beyond the object's, or no such object, or another flag;
  * -EOPNOTSUPP its exporter lets nobody map the dma-buf, the device takes in none, or not
  * that one; -EACCES it was exported read-only, and HM_BUFFER_READ_ONLY was not passed;
- * -EBADF @fd; -EMFILE; -ENOMEM; -ENODEV the device was taken away.
+ * -EIO its exporter has no page for a touch of the first byte, now; -EBADF @fd; -EMFILE;
+ * -ENOMEM; -ENODEV the device was taken away.
  */
 HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 			    struct hm_buffer **ret_buffer);

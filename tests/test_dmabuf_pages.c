@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dma-bufs whose exporter answers a fault with a SIGBUS [amdgpu_bo_fault_reserve_notify()
+ * does for VRAM that can't be moved]: played by files that are shorter than they say.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dmabuf.h"
+#include "share_scene.h"
+#include "support.h"
+#include "sys.h"
+
+#define PAGES 700ull /* more than one call brings in */
+
+static struct {
+	struct sys_table table; /* as it was */
+	dev_t dev;
+	ino_t ino;
+} played;
+
+static bool is_played(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_dev == played.dev && st.st_ino == played.ino;
+}
+
+static int statfs_played(int fd, struct statfs *ret_statfs)
+{
+	int r = played.table.fstatfs(fd, ret_statfs);
+
+	if (!r && is_played(fd))
+		ret_statfs->f_type = DMA_BUF_MAGIC;
+	return r;
+}
+
+static off_t lseek_played(int fd, off_t offset, int whence)
+{
+	return is_played(fd) ? (off_t)(PAGES * PAGE) : played.table.lseek(fd, offset, whence);
+}
+
+static int fstat_played(int fd, struct stat *ret_stat)
+{
+	int r = played.table.fstat(fd, ret_stat);
+
+	if (!r && is_played(fd))
+		ret_stat->st_size = (off_t)(PAGES * PAGE);
+	return r;
+}
+
+static int fcntl_played(int fd, int command, long argument)
+{
+	if (command != F_GET_SEALS || !is_played(fd))
+		return played.table.fcntl(fd, command, argument);
+	errno = EINVAL;
+	return -1;
+}
+
+/* Of which the first @there pages can be had. */
+static int play(uint64_t there)
+{
+	struct stat st;
+	int fd = memfd_create("played", MFD_CLOEXEC);
+
+	CHECK_FATAL(fd >= 0 && !ftruncate(fd, (off_t)(there * PAGE)) && !fstat(fd, &st));
+	played.table = sys_table;
+	played.dev = st.st_dev;
+	played.ino = st.st_ino;
+	sys_table.fstatfs = statfs_played;
+	sys_table.lseek = lseek_played;
+	sys_table.fstat = fstat_played;
+	sys_table.fcntl = fcntl_played;
+	return fd;
+}
+
+static void stop(int fd)
+{
+	sys_table = played.table;
+	close(fd);
+}
+
+static void check_no_map(struct hm_buffer *buffer)
+{
+	struct hm_map *map = UNTOUCHED;
+
+	test_forget_text();
+	CHECK_ERROR(-EIO, hm_map_create(buffer, NULL, &map));
+	CHECK(strstr(hm_errmsg(), "SIGBUS"));
+	CHECK(map == UNTOUCHED);
+}
+
+/* Known when it is imported, where the first page is not there. */
+static void import(void)
+{
+	static const uint64_t there[] = { 0, 1, 300, PAGES - 1 };
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	struct hm_map *map;
+	size_t i;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	for (i = 0; i < ARRAY_SIZE(there); i++) {
+		fd = play(there[i]);
+		buffer = NULL;
+		test_forget_text();
+		if (there[i]) {
+			CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &buffer));
+			check_no_map(buffer);
+			hm_buffer_unref(buffer);
+		} else {
+			CHECK_ERROR(-EIO, hm_buffer_import(device, fd, NULL, &buffer));
+			CHECK(strstr(hm_errmsg(), "SIGBUS") && !buffer);
+		}
+		stop(fd);
+	}
+	fd = play(PAGES);
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	stop(fd);
+	hm_device_unref(device);
+}
+
+/* The sender alone says that pages have to be there. */
+static void receive(void)
+{
+	struct hm_buffer *buffer;
+	struct scene scene;
+	int fd;
+
+	scene_begin(&scene, SOCK_STREAM);
+	fd = play(2);
+	scene.fds[SHARE_FD_OBJECT] = fd;
+	scene.message.backing = HM_BACKING_DEVICE;
+	scene.message.map_flags = HM_SEGMENT_PRESENT;
+	CHECK_EQUAL(scene_deliver(&scene, &buffer), 0);
+	check_no_map(buffer);
+	hm_buffer_unref(buffer);
+	stop(fd);
+	scene_end(&scene);
+}
+
+static const struct test tests[] = {
+	{ .name = "import", .run = import },
+	{ .name = "receive", .run = receive },
+	{ .name = NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "dmabuf_pages", tests);
+}
