@@ -3,11 +3,16 @@
 #include "drm_support.h"
 
 #include <dlfcn.h>
+#include <drm.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <hetmap/drm.h>
 
 /* Says that the program has been started again. */
 #define AGAIN "HETMAP_TEST_FAKE_DRM"
@@ -161,4 +166,15 @@ void drm_drop(const struct drm_made *made)
 {
 	hm_map_unref(made->map);
 	hm_buffer_unref(made->buffer);
+}
+
+int drm_export_read_only(struct hm_buffer *buffer)
+{
+	struct hm_drm_handle handle = { .struct_size = sizeof(handle) };
+	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC };
+
+	CHECK_OK_FATAL(hm_drm_buffer_handle(buffer, 0, &handle));
+	prime.handle = handle.handle;
+	CHECK_FATAL(!ioctl(handle.fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime));
+	return prime.fd;
 }

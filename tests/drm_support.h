@@ -44,4 +44,10 @@ int drm_try_make(struct hm_device *device, uint64_t size, struct drm_made *made)
 struct drm_made drm_make(struct hm_device *device, uint64_t size); /* or abandons the test */
 void drm_drop(const struct drm_made *made);
 
+/*
+ * The buffer's dma-buf, exported for reading by a call of the test's own: the library makes
+ * none such.
+ */
+int drm_export_read_only(struct hm_buffer *buffer);
+
 #endif

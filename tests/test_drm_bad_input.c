@@ -348,7 +348,10 @@ static void read_only_first(enum fake_drm_node at)
 	struct hm_buffer *buffer = make(device, SIZE), *other = NULL;
 	int fd, none = -7;
 
-	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &none));
+	has_part("without HM_EXPORT_READ_ONLY");
+	CHECK(none == -7);
+	fd = drm_export_read_only(buffer);
 	CHECK_ERROR(-EBUSY, hm_buffer_export(buffer, 0, &none));
 	tells(at, "EBUSY", "make the export that may write before");
 	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &other));

@@ -238,40 +238,6 @@ static void evil_twins(void)
 	hm_map_unref(map_of[1]);
 }
 
-/* The kernel keeps one dma-buf of an object, with the rights of the first time. */
-static void rights_of_exports(void)
-{
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = HM_BUFFER_READ_ONLY,
-	};
-	struct hm_device *device = open_device("drm:virtio_gpu");
-	struct hm_buffer *buffer = make(device, SIZE, NULL), *other = NULL;
-	struct hm_map *map;
-	int fd, none = -7;
-
-	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &fd));
-	CHECK_ERROR(-EBUSY, hm_buffer_export(buffer, 0, &none));
-	says("read-only first");
-	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &other));
-	CHECK(!other && none == -7);
-	CHECK_OK_FATAL(hm_buffer_import(device, fd, &desc, &other));
-	CHECK_OK_FATAL(hm_map_create(other, NULL, &map));
-	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
-	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));
-	hm_map_unref(map);
-	hm_buffer_unref(other);
-	hm_buffer_unref(buffer);
-	close(fd);
-	buffer = make(device, SIZE, NULL);
-	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
-	CHECK_ERROR(-EBUSY, hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &none));
-	CHECK(none == -7);
-	hm_buffer_unref(buffer);
-	close(fd);
-	hm_device_unref(device);
-}
-
 static void between(struct hm_device *from, struct hm_device *to)
 {
 	struct hm_map *map, *other_map;
@@ -663,7 +629,6 @@ static const struct test tests[] = {
 	{ "not_permitted", not_permitted, 0, 0 },
 	{ "containers", containers, 0, 0 },
 	{ "evil_twins", evil_twins, 0, 0 },
-	{ "rights_of_exports", rights_of_exports, 0, 0 },
 	{ "devices_share", devices_share, 0, 0 },
 	{ "same_bytes_everywhere", same_bytes_everywhere, 0, 0 },
 	{ "shrinking_gives_back", shrinking_gives_back, 0, 0 },

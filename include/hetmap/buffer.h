@@ -230,11 +230,10 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_bu
  * itself (F_SEAL_FUTURE_WRITE), which also keeps this process from making further
  * maps that may be written, and from shrinking the buffer. On "sim" the descriptor
  * can't be opened again. On "file" whoever may write the file may do so by this
- * descriptor, too: only its permissions hold [proc(5), /proc/PID/fd]. On "drm" the
- * descriptor and the receiver's maps are for reading, for good; but by calls of his own
- * whoever may open the node may import the object there for writing. Who received the
- * buffer to write before keeps that right. A buffer that is read-only here goes with
- * the descriptor that it has.
+ * descriptor, too: only its permissions hold [proc(5), /proc/PID/fd]. On "drm" it is
+ * -EOPNOTSUPP, as who may open a node may import what is for reading there, and write it.
+ * Who received the buffer to write before keeps that right. A buffer that is read-only
+ * here goes with the descriptor that it has.
  *
  * Waits while a blocking socket is full. Any thread, no lock is held meanwhile.
  *

@@ -28,8 +28,12 @@
 /* Of those that were made here: an object has a length for life. */
 #define RESIZE_CAPS (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE_REPLACES)
 
-/* Of those that leave the node: as a dma-buf always. */
-#define EXPORT_CAPS (HM_CAP_EXPORT | HM_CAP_DMABUF | HM_CAP_READ_ONLY)
+/*
+ * Of those that leave the node: as a dma-buf always. Not HM_CAP_READ_ONLY: a descriptor for
+ * reading is no hindrance to who imports it to a node, and has it mapped for writing there
+ * [drm_gem_prime_fd_to_handle(), which does not look at f_mode].
+ */
+#define EXPORT_CAPS (HM_CAP_EXPORT | HM_CAP_DMABUF)
 
 static uint64_t caps_of(const struct drm_node *node)
 {
@@ -223,9 +227,6 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	recipe = describe(object, round_up(object->size, page_size()),
 			  caps_of(node) & ~RESIZE_CAPS, by_itself);
 	recipe.size = desc->size ? desc->size : object->size;
-	/* It has one dma-buf, with the rights that it came with: see drm_object_export(). */
-	if (!by_itself)
-		recipe.caps &= ~HM_CAP_READ_ONLY;
 	if (read_only) {
 		recipe.access = HM_READ;
 		recipe.caps &= ~HM_CAP_WRITE;
@@ -245,11 +246,11 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 		     int *ret_fd)
 {
 	struct drm_object *object = segment->object;
-	/* What was taken in read-only goes on as that. */
-	bool write = !(flags & HM_EXPORT_READ_ONLY) && segment->fd != object->read_only;
 
 	(void)device;
-	return drm_object_export(object, write, ret_fd);
+	(void)flags;
+	/* What was taken in read-only goes on as that. */
+	return drm_object_export(object, segment->fd != object->read_only, ret_fd);
 }
 
 /*

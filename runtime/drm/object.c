@@ -231,14 +231,13 @@ static int check_rights(struct drm_node *node, int fd, bool write)
 		return 0;
 	if (write)
 		return err_set(-EBUSY,
-			       "drm:%s (%s): the buffer was exported read-only first, and the "
-			       "kernel keeps one dma-buf of it: make the export that may write "
-			       "before",
+			       "drm:%s (%s): somebody exported the buffer read-only first, and "
+			       "the kernel keeps one dma-buf of it: make the export that may "
+			       "write before",
 			       node->path, node->name);
 	return err_set(-EBUSY,
-		       "drm:%s (%s): the buffer was exported for writing, and the kernel keeps "
-		       "one dma-buf of it: a buffer to be read only is exported so from the "
-		       "first time",
+		       "drm:%s (%s): the buffer was taken in read-only, and the kernel's one "
+		       "dma-buf of it may write: it does not go on",
 		       node->path, node->name);
 }
 
