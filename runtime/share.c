@@ -5,30 +5,46 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "access.h"
 #include "buffer.h"
 #include "control.h"
 #include "dmabuf.h"
 #include "lost.h"
+#include "map.h"
+#include "reserve.h"
 #include "resize.h"
 #include "rlimits.h"
 #include "sys.h"
 
 /* ---- sending ---- */
 
+/* No hole is punched any more [hugetlbfs_punch_hole()]. */
+static bool is_kept(int seals)
+{
+	return seals >= 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE);
+}
+
 /*
  * Memory that somebody can cut off would kill receivers who touch it. So the device
  * "soft" refuses here: its memory goes when it is unplugged.
  */
-static int check_sendable_locked(const struct hm_buffer *buffer)
+static int check_sendable_locked(const struct hm_buffer *buffer, uint32_t flags)
 {
+	bool huge = buffer->backing == HM_BACKING_HUGETLB;
 	int seals;
 
 	if (!(buffer->caps & HM_CAP_EXPORT) || buffer->backing == HM_BACKING_FILE ||
 	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
 		return 0;
 	seals = sys_fcntl(buffer->segment[0].fd, F_GET_SEALS, 0);
+	if (huge && !(flags & HM_EXPORT_READ_ONLY) && !is_kept(seals))
+		return err_set(-EOPNOTSUPP,
+			       "%s: who may write huge pages may give them back, and a touch "
+			       "of those would kill whoever finds the pool empty: pass "
+			       "HM_EXPORT_READ_ONLY, or have the bytes in base pages",
+			       buffer->name);
 	if (seals < 0 || seals & F_SEAL_SHRINK)
 		return 0;
 	return err_set(-EOPNOTSUPP,
@@ -140,7 +156,7 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	r = check_sendable_locked(buffer);
+	r = check_sendable_locked(buffer, flags);
 	if (!r)
 		r = get_object_locked(buffer, flags, &set, &fds[SHARE_FD_OBJECT], &own);
 	if (r)
@@ -245,6 +261,36 @@ static int explain_size(const struct hm_buffer *buffer, uint64_t size, uint64_t 
 }
 
 /*
+ * A touch of a hole takes a page of the huge pool, and is a SIGBUS where that is empty.
+ * So all are taken here, and by the seal nobody gives them back.
+ */
+static int check_huge_pages(const struct hm_buffer *buffer, uint64_t size)
+{
+	struct hm_segment segment = buffer->segment[0];
+	int seals = sys_fcntl(segment.fd, F_GET_SEALS, 0);
+	struct reservation range;
+	char *address;
+	int r;
+
+	if (!is_kept(seals))
+		return err_set(-EPERM,
+			       "%s: its sender may give its huge pages back, which would kill "
+			       "whoever touches them: he must send it with HM_EXPORT_READ_ONLY",
+			       buffer->name);
+	segment.flags |= HM_SEGMENT_PRESENT;
+	r = map_scratch(&segment, 1, segment.offset, round_up(size, buffer->page_size),
+			buffer->page_size, PROT_READ, &range, &address);
+	if (r == -EIO)
+		return err_set(-EPERM,
+			       "%s: it has holes, and the pool of huge pages is empty: its "
+			       "sender must fill it, or raise vm.nr_hugepages",
+			       buffer->name);
+	if (!r)
+		reserve_release(&range);
+	return r;
+}
+
+/*
  * Where a file is cut off, a touch is a SIGBUS: no more of it than there is. A dma-buf's
  * size never changes, and was looked at.
  */
@@ -263,7 +309,7 @@ static int check_file_size(const struct hm_buffer *buffer, uint64_t size)
 		return explain_size(buffer, size,
 				    (uint64_t)st.st_size -
 					    min_u64((uint64_t)st.st_size, segment->fd_offset));
-	return 0;
+	return buffer->backing == HM_BACKING_HUGETLB ? check_huge_pages(buffer, size) : 0;
 }
 
 /*

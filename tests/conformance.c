@@ -235,7 +235,7 @@ void fixture_close(struct fixture *f)
 	hm_device_unref(f->device);
 }
 
-bool fixture_is_sent(struct fixture *f)
+bool fixture_is_sent(struct fixture *f, uint32_t flags)
 {
 	bool file = f->info.backing == HM_BACKING_FILE;
 	struct hm_buffer *buffer;
@@ -243,6 +243,9 @@ bool fixture_is_sent(struct fixture *f)
 
 	if (!has(f, HM_CAP_EXPORT) ||
 	    !(f->device_info.caps & (file ? HM_CAP_FROM_FILE : HM_CAP_IMPORT)))
+		return false;
+	/* Nobody may punch what others touch. */
+	if (f->info.backing == HM_BACKING_HUGETLB && !(flags & HM_EXPORT_READ_ONLY))
 		return false;
 	buffer = fixture_make(f, UNITS * f->unit, 0, NULL);
 	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));

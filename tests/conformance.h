@@ -72,7 +72,7 @@ struct hm_buffer *fixture_make(struct fixture *f, uint64_t size, uint64_t max_si
  * Does the subject's buffer go to others? Not what has no descriptor, what somebody
  * could cut off under them, or what the device does not take in again.
  */
-bool fixture_is_sent(struct fixture *f);
+bool fixture_is_sent(struct fixture *f, uint32_t flags);
 
 /*
  * pattern_write and pattern_holds for subjects that cannot be written, too:

@@ -116,7 +116,7 @@ static void send_receive(struct fixture *f)
 	struct peer peer;
 
 	buffer = fixture_make(f, BYTES, 2 * BYTES, &map);
-	if (!fixture_is_sent(f)) {
+	if (!fixture_is_sent(f, 0)) {
 		check_refused(buffer, 0);
 		goto out;
 	}
@@ -156,7 +156,7 @@ static void send_read_only(struct fixture *f)
 	struct peer peer;
 
 	buffer = fixture_make(f, BYTES, BYTES, &map);
-	if (!fixture_is_sent(f) || !has(f, HM_CAP_READ_ONLY)) {
+	if (!fixture_is_sent(f, HM_EXPORT_READ_ONLY) || !has(f, HM_CAP_READ_ONLY)) {
 		check_refused(buffer, HM_EXPORT_READ_ONLY);
 		goto out;
 	}
@@ -269,7 +269,7 @@ static void lies(struct fixture *f)
 	struct lie lie, changed;
 	int fd, unsealed;
 
-	if (!fixture_is_sent(f))
+	if (!fixture_is_sent(f, 0))
 		return;
 	buffer = fixture_make(f, BYTES, BYTES, NULL);
 	lie_begin(buffer, &lie);

@@ -372,7 +372,7 @@ void life_begin(struct life *life, const struct subject *subject, uint32_t noun)
 	if (noun == LC_DEVICE || noun == LC_BUFFER)
 		CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, life->pair));
 	if (noun == LC_DEVICE || noun == LC_BUFFER)
-		life->is_sent = fixture_is_sent(&life->f);
+		life->is_sent = fixture_is_sent(&life->f, 0);
 	if (noun == LC_DEVICE) {
 		make_import(life);
 		make_message(life);

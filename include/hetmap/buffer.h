@@ -240,8 +240,8 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_bu
  * Errors: -EAGAIN the socket does not wait and is full, nothing was sent, nor tried
  * again; -EINTR signals kept it from sending; -EPIPE, -ECONNRESET the peer is gone;
  * -ENOTCONN; -EBADF, -ENOTSOCK; -EPROTOTYPE no such socket; -ENOBUFS, -ETOOMANYREFS too
- * much, or too many descriptors, under way; -EOPNOTSUPP private memory, or one that a
- * device may cut off ("soft"); -EFBIG RLIMIT_FSIZE is less than a control page; -EIO only
+ * much, or too many descriptors, under way; -EOPNOTSUPP private memory, one that a
+ * device may cut off ("soft"), or huge pages without HM_EXPORT_READ_ONLY; -EFBIG RLIMIT_FSIZE is less than a control page; -EIO only
  * a part was sent: close the socket; and hm_buffer_export's.
  */
 HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
@@ -257,7 +257,10 @@ HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
  * The sender is not trusted: what the message says is checked against the descriptors
  * that came (size, seals, protection, page size; cache mode where the device tells it, else
  * his word is taken, which is a hint of how fast loads and stores are), and nothing that he can
- * do later makes a touch of the bytes fault, but on "file", which may be truncated.
+ * do later makes a touch of memory of this machine fault; a file may be truncated, and of a
+ * dma-buf its exporter says what a touch does: a device's may be a SIGBUS once the device
+ * is taken away, or moves the bytes out of reach of CPUs. Huge pages are taken only where
+ * they are sealed (HM_EXPORT_READ_ONLY) and all there.
  * Each call on the buffer or a map of it looks for the owner's size first; a map of
  * the whole buffer follows it; hm_map_length, hm_pointer_find and launches have the
  * size of the call before. Bytes cut off since then read zeros. On "sim" growth is
@@ -278,7 +281,7 @@ HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
  * from receiving; -ECONNRESET the peer has closed it; -ENOTCONN, -EINVAL it never was
  * connected; -EBADF, -ENOTSOCK; -EPROTOTYPE no such socket; -EPROTO what came is no
  * buffer, or not the one that the message tells of; -EPERM memory or control page could
- * be truncated under us; -E2BIG beyond desc's max_size; -EOPNOTSUPP the device takes
+ * be truncated or punched under us, or has holes that the huge pool can't fill; -E2BIG beyond desc's max_size; -EOPNOTSUPP the device takes
  * none, or not that one; -EINVAL the device knows no such object, or desc; -EACCES
  * the descriptor gives less than the message says; -EISDIR, -ENODATA what came as a file
  * is a directory, or empty; -EMFILE there was no room for the descriptors, which are

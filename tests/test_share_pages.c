@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * dma-bufs whose exporter answers a fault with a SIGBUS [amdgpu_bo_fault_reserve_notify()
- * does for VRAM that can't be moved]: played by files that are shorter than they say.
+ * Buffers of others with pages that a touch does not find. dma-bufs whose exporter answers
+ * a fault with a SIGBUS [amdgpu_bo_fault_reserve_notify() does for VRAM that can't be
+ * moved]: played by files that are shorter than they say. And holes in huge pages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -149,13 +150,73 @@ static void receive(void)
 	scene_end(&scene);
 }
 
+/* ---- huge pages ---- */
+
+/* Without the pages that its size says, of a pool that is empty on most machines. */
+static int huge_memfd(int seals)
+{
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+	if (fd < 0) {
+		test_skip("kernel", "no huge pages: CONFIG_HUGETLBFS");
+		return -1;
+	}
+	CHECK_FATAL(!ftruncate(fd, 4 * MIB(2)) && !fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+static void be_huge(struct scene *scene, int fd)
+{
+	struct stat st;
+
+	CHECK_FATAL(!fstat(fd, &st));
+	scene->fds[SHARE_FD_OBJECT] = fd;
+	scene->message.backing = HM_BACKING_HUGETLB;
+	scene->message.page_size = (uint64_t)st.st_blksize;
+	scene->message.max_size = (uint64_t)st.st_size;
+	scene->message.access = HM_READ;
+}
+
+/* Whoever may write them may punch holes: a touch of one is a SIGBUS, if the pool is empty. */
+static void huge_pages(void)
+{
+	static const int seals[] = { F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE };
+	struct hm_buffer *buffer;
+	struct scene scene;
+	struct hm_map *map;
+	size_t i;
+	int fd, r;
+
+	for (i = 0; i < 2; i++) {
+		fd = huge_memfd(seals[i]);
+		if (fd < 0)
+			return;
+		scene_begin(&scene, SOCK_STREAM);
+		be_huge(&scene, fd);
+		r = scene_deliver(&scene, &buffer);
+		/* With its pages taken from a pool that had some it is as any other. */
+		CHECK(r == -EPERM || (!r && i));
+		CHECK(r != -EPERM ||
+		      strstr(hm_errmsg(), i ? "vm.nr_hugepages" : "HM_EXPORT_READ_ONLY"));
+		if (!r) {
+			CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+			CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
+			hm_map_unref(map);
+			hm_buffer_unref(buffer);
+		}
+		scene_end(&scene);
+		close(fd);
+	}
+}
+
 static const struct test tests[] = {
 	{ .name = "import", .run = import },
 	{ .name = "receive", .run = receive },
+	{ .name = "huge_pages", .run = huge_pages },
 	{ .name = NULL },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "dmabuf_pages", tests);
+	return harness_main(argc, argv, "share_pages", tests);
 }
