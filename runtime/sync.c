@@ -107,17 +107,26 @@ static inline int settled_fd(const struct hm_map *map, uint64_t offset, uint64_t
 	return fd >= 0 && map->offset + offset + length <= buffer->settled_length ? fd : -1;
 }
 
-static inline int device_begin(struct hm_map *map, uint64_t offset, uint64_t length,
-			       uint32_t access)
+/*
+ * The cold half, apart: a compiler that finds it in there saves registers for it each time,
+ * and calls what it was to be part of, in another page.
+ */
+static __attribute__((noinline, cold)) int begin_unsettled(struct hm_map *map, uint64_t offset,
+							   uint64_t length, uint32_t access)
 {
-	const struct hm_backend_ops *ops;
-	int r, fd = settled_fd(map, offset, length);
+	const struct hm_backend_ops *ops = map->buffer->device->ops;
+	int r = tell_device(map, offset, length, access, ops->begin_cpu, "begin_cpu");
 
-	if (likely(fd >= 0))
-		return dmabuf_begin_cpu(fd, access);
-	ops = map->buffer->device->ops;
-	r = tell_device(map, offset, length, access, ops->begin_cpu, "begin_cpu");
 	return unlikely(!r && ops->hidden) ? reach_settle(map->buffer) : r;
+}
+
+static inline __attribute__((always_inline)) int
+device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	int fd = settled_fd(map, offset, length);
+
+	return likely(fd >= 0) ? dmabuf_begin_cpu(fd, access) :
+				 begin_unsettled(map, offset, length, access);
 }
 
 int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
@@ -125,15 +134,20 @@ int bracket_device_begin(struct hm_map *map, uint64_t offset, uint64_t length, u
 	return device_begin(map, offset, length, access);
 }
 
-static inline int device_end(struct hm_map *map, uint64_t offset, uint64_t length,
-			     uint32_t access)
+static __attribute__((noinline, cold)) int end_unsettled(struct hm_map *map, uint64_t offset,
+							 uint64_t length, uint32_t access)
+{
+	return tell_device(map, offset, length, access, map->buffer->device->ops->end_cpu,
+			   "end_cpu");
+}
+
+static inline __attribute__((always_inline)) int device_end(struct hm_map *map, uint64_t offset,
+							    uint64_t length, uint32_t access)
 {
 	int fd = settled_fd(map, offset, length);
 
-	if (likely(fd >= 0))
-		return dmabuf_end_cpu(fd, access);
-	return tell_device(map, offset, length, access, map->buffer->device->ops->end_cpu,
-			   "end_cpu");
+	return likely(fd >= 0) ? dmabuf_end_cpu(fd, access) :
+				 end_unsettled(map, offset, length, access);
 }
 
 int bracket_device_end(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
@@ -220,7 +234,7 @@ static inline int check(struct hm_map *map, uint64_t offset, uint64_t length, ui
 }
 
 /* Some of those that have ended are counted by the buffer, for good. */
-static void carry(struct hm_map *map)
+static __attribute__((noinline, cold)) void carry(struct hm_map *map)
 {
 	if (atomic_fetch_and(&map->brackets->n, ~BRACKET_CARRY) & BRACKET_CARRY)
 		count_add(&map->buffer->counts, COUNT_BRACKETS, BRACKET_CARRY / BRACKET_ENDED);
@@ -230,7 +244,7 @@ static void carry(struct hm_map *map)
  * One of the open brackets is none any more; false: there was none. @ended: BRACKET_ENDED,
  * or 0: its begin has failed.
  */
-static bool close_one(struct hm_map *map, uint64_t ended)
+static inline __attribute__((always_inline)) bool close_one(struct hm_map *map, uint64_t ended)
 {
 	_Atomic uint64_t *count = &map->brackets->n;
 	uint64_t n = atomic_load_explicit(count, memory_order_relaxed);
@@ -289,8 +303,8 @@ static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, u
 		goto err_bracket;
 	begin = map->bracket_begin;
 	/* Here, where it is the usual one: what is around its call costs as much as a part of it. */
-	r = begin == bracket_device_begin ? device_begin(map, offset, length, access) :
-					    begin(map, offset, length, access);
+	r = likely(begin == bracket_device_begin) ? device_begin(map, offset, length, access) :
+						    begin(map, offset, length, access);
 	if (unlikely(r))
 		goto err_bracket;
 	return 0;
@@ -310,7 +324,9 @@ static __attribute__((noinline, cold)) int begin_and_tell(struct hm_map *map, ui
 	return r;
 }
 
-int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+/* In one page, as is the end: to jump into another costs more than the rest of it. */
+__attribute__((aligned(1024))) int hm_map_begin_cpu(struct hm_map *map, uint64_t offset,
+						    uint64_t length, uint32_t access)
 {
 	return unlikely(probe_brackets_watched()) ?
 		       begin_and_tell(map, offset, length, access) :
@@ -334,20 +350,29 @@ static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t leng
 	return loss_ask(map->buffer);
 }
 
-/* The bracket is closed; @kept is what keeping its stores ended with, and has its text. */
+/* The bracket is closed; keeping its stores has failed with @kept and a text, which count. */
+static __attribute__((noinline, cold)) int
+end_unkept(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access, int kept)
+{
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	map->bracket_end(map, offset, length, access);
+	return lost_notice(map->buffer->device, err_set(kept, "%s", text));
+}
+
+/* The bracket is closed; @kept is what keeping its stores has ended with. */
 static inline __attribute__((always_inline)) int
 end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access, int kept)
 {
 	bracket_function *end = map->bracket_end;
-	char text[ERR_TEXT_MAX];
 	int r;
 
+	/* Its text would be room on the stack of each end: two pages. */
 	if (unlikely(kept))
-		snprintf(text, sizeof(text), "%s", hm_errmsg());
-	r = end == bracket_device_end ? device_end(map, offset, length, access) :
-					end(map, offset, length, access);
-	if (unlikely(kept))
-		r = err_set(kept, "%s", text);
+		return end_unkept(map, offset, length, access, kept);
+	r = likely(end == bracket_device_end) ? device_end(map, offset, length, access) :
+						end(map, offset, length, access);
 	if (unlikely(r))
 		return lost_notice(map->buffer->device, r);
 	return repair_check(map, offset, length, NULL);
@@ -392,7 +417,8 @@ static __attribute__((noinline, cold)) int end_and_tell(struct hm_map *map, uint
 	return r;
 }
 
-int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+__attribute__((aligned(1024))) int hm_map_end_cpu(struct hm_map *map, uint64_t offset,
+						  uint64_t length, uint32_t access)
 {
 	bool closed;
 
