@@ -141,6 +141,51 @@ static void bracket_foreign(void)
 	drm_node_put(node);
 }
 
+/*
+ * What amdgpu gets back of its own is mapped by its dma-buf. In VRAM it is waited for, and
+ * stays there: begun by its dma-buf it would be moved out.
+ */
+static void bracket_returned(void)
+{
+	static const struct {
+		uint32_t place;
+		const char *trace;
+	} cases[] = {
+		{ HM_PLACE_DEVICE, "wait for ever\n" },
+		{ HM_PLACE_SYSTEM, "sync 3\nsync 7\n" },
+	};
+	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	struct hm_device *device;
+	struct shared s;
+	char name[80];
+	size_t i;
+	int fd;
+
+	snprintf(name, sizeof(name), "drm:%s", node->path);
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		desc.place = cases[i].place;
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &s.buffer));
+		CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
+		/* By a new handle, as in another process. */
+		hm_buffer_unref(s.buffer);
+		CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &s.buffer));
+		close(fd);
+		CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &s.map));
+		fake->trace_clear();
+		bracket(s.map, HM_READ | HM_WRITE);
+		if (strcmp(fake->trace(), cases[i].trace) != 0)
+			test_fail(__FILE__, __LINE__, "place %u: \"%s\"", cases[i].place,
+				  fake->trace());
+		hm_map_unref(s.map);
+		hm_buffer_unref(s.buffer);
+	}
+	hm_device_unref(device);
+	drm_node_put(node);
+	CHECK_EQUAL(fake->handles(), 0);
+}
+
 /* Nothing has begun where the wait fails, and the text says what it was. */
 static void bracket_fails(void)
 {
@@ -217,6 +262,7 @@ static void export_undone(void)
 static const struct test tests[] = {
 	{ "brackets", brackets, .seconds = 0 },
 	{ "foreign", bracket_foreign, .seconds = 0 },
+	{ "returned", bracket_returned, .seconds = 0 },
 	{ "fails", bracket_fails, .seconds = 0 },
 	{ "undone", bracket_undone, .seconds = 0 },
 	{ "export_undone", export_undone, .seconds = 0 },

@@ -63,9 +63,15 @@ int drm_object_shared(struct drm_object *object, int dma_buf)
 	return 0;
 }
 
-/* The dma-buf that it begins and ends by, or -1. */
+/*
+ * The dma-buf that it begins and ends by, or -1. What came in and is in a driver's own
+ * memory is its own [describe() in object.c], and stays there for those who wait by its
+ * handle, though it may be mapped by the dma-buf.
+ */
 static int dma_buf_of(const struct drm_object *object)
 {
+	if (object->place == DRM_PLACE_VRAM && object->node->driver->wait)
+		return -1;
 	return object->dma_buf < 0 ? object->sync : object->dma_buf;
 }
 
