@@ -14,6 +14,7 @@
 #include "file_system.h"
 #include "map.h"
 #include "remap.h"
+#include "repair.h"
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
@@ -165,7 +166,7 @@ static bool has_others(const struct hm_buffer *buffer)
 		!(buffer->flags & HM_BUFFER_PRIVATE));
 }
 
-int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
+static int refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
 {
 	const struct file_system *fs;
 	struct segment_list *list;
@@ -209,4 +210,12 @@ int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
 			       " on: %s",
 			       bytes, map->buffer->name, in_file, err_name(r));
 	return 0;
+}
+
+int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
+{
+	int r = refresh(map, offset, bytes);
+
+	/* What took the place of lost bytes never shows the file. */
+	return r ? r : repair_check(map, offset, bytes, NULL);
 }

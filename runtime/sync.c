@@ -427,6 +427,20 @@ __attribute__((aligned(1024))) int hm_map_end_cpu(struct hm_map *map, uint64_t o
 		       end_cpu(map, offset, &length, access, &closed);
 }
 
+static int write_back(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
+{
+	int r;
+
+	r = sys_msync(map->address + offset, map_pages(map, offset, length),
+		      flags & HM_SYNC_ASYNC ? MS_ASYNC : MS_SYNC);
+	if (r)
+		return err_set(r,
+			       "writing back %" PRIu64 " bytes of %s from %" PRIu64
+			       " on (msync): %s",
+			       length, map->buffer->name, offset, err_name(r));
+	return 0;
+}
+
 int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
 	int r;
@@ -441,16 +455,11 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	if (r)
 		return r;
 	r = map_check_pages(map, offset, length, "hm_map_sync");
-	if (r || !(map->buffer->caps & HM_CAP_SYNC))
-		goto out;
-	r = sys_msync(map->address + offset, map_pages(map, offset, length),
-		      flags & HM_SYNC_ASYNC ? MS_ASYNC : MS_SYNC);
-	if (r)
-		r = err_set(r,
-			    "writing back %" PRIu64 " bytes of %s from %" PRIu64
-			    " on (msync): %s",
-			    length, map->buffer->name, offset, err_name(r));
-out:
+	if (!r && map->buffer->caps & HM_CAP_SYNC)
+		r = write_back(map, offset, length, flags);
+	/* After it: pages that took the place of lost ones are nobody's, and msync() is 0. */
+	if (!r)
+		r = repair_check(map, offset, length, NULL);
 	remap_unlock(map);
 	return r;
 }

@@ -26,7 +26,7 @@ programs=$*
 	test_soft_memory test_soft_undo test_taken_away test_arguments test_fence_foreign
 	test_share test_share_hostile test_share_owner test_share_kill test_dmabuf test_drm test_drm_drivers
 	test_drm_brackets test_drm_view test_drm_idle test_drm_conformance test_map_segment
-	test_brackets test_guard test_guard_callbacks test_handler test_repair test_lock_budget test_protect test_seal
+	test_brackets test_guard test_guard_callbacks test_handler test_repair test_repair_storage test_lock_budget test_protect test_seal
 	test_published test_trace test_safetensors test_safetensors_model test_safetensors_write test_npy
 	test_reader test_reader_files test_reader_undo
 	test_tokens test_tokens_ahead test_tokens_batches test_tokens_failures

@@ -70,11 +70,11 @@ HM_API int hm_file_system_query(const char *path, int fd, struct hm_file_system_
  * @bytes:  [in] likewise, or up to the map's end
  *
  * Writes the part back and waits for it, as hm_map_sync() does, on file systems of one
- * machine, too, so that a program has one way. Nothing to do, and 0, for memory without
- * storage.
+ * machine, too, so that a program has one way. Nothing to do for memory without storage.
  *
- * Errors: -EIO, -ENOSPC, -EDQUOT, -ESTALE of the file system: not all is published; -EINVAL
- * not page-aligned; -ERANGE. Thread-safe.
+ * Errors: -EIO, -ENOSPC, -EDQUOT, -ESTALE of the file system: not all is published; -EIO also
+ * where bytes of the part were lost and replaced (hetmap/guard.h): what is there is in no
+ * file; -EINVAL not page-aligned; -ERANGE. Thread-safe.
  */
 HM_API int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes);
 
@@ -95,7 +95,8 @@ HM_API int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes);
  * Errors: -EOPNOTSUPP the file system (9p, SMB, AFS, Coda, NCP, OrangeFS) keeps a map's pages
  * at a lock, or is not known to drop them, or gave a private copy for want of a shared map;
  * -ENOLCK the server, or its lock manager, gives no lock: with both, drop the map and its
- * buffer, and open the file again; -EIO, -ESTALE; -EINVAL not page-aligned; -ERANGE.
+ * buffer, and open the file again; -EIO, -ESTALE; -EIO also where bytes of the part were lost
+ * and replaced: the map does not show the file there any more; -EINVAL not page-aligned; -ERANGE.
  * Thread-safe.
  */
 HM_API int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes);

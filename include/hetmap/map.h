@@ -242,13 +242,16 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * @map, @offset, @length: [in] see above
  * @flags: [in] HM_SYNC_*
  *
- * Nothing to do, and 0, for memory without storage.
+ * For memory without storage there is nothing to do. Bytes that were lost, and replaced by
+ * hm_handler_install()'s handler, are -EIO: what was stored there since is in no file, and
+ * a new map shows what the file has. A store for which the file system has no room ends so.
  *
  * The kernel tells of bytes that could not be written back once, and takes them for written
  * then: they are in the map, as long as there is room for them, and a further call is 0 and
  * writes nothing of them. After -EIO, -ENOSPC and -EDQUOT store them again, and sync again.
  *
- * Errors: -EIO, -ENOSPC, -EDQUOT from the file system; -EINVAL; -ERANGE.
+ * Errors: -EIO, -ENOSPC, -EDQUOT from the file system; -EIO also where bytes of the range were
+ * lost and replaced (hetmap/guard.h), of whatever memory; -EINVAL; -ERANGE.
  * Source: msync(2); fsync(2), on errors of write-back.
  */
 HM_API int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags);
