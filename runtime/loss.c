@@ -406,6 +406,20 @@ void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size)
 	pthread_mutex_unlock(&loss->lock);
 }
 
+void loss_let_go(struct hm_buffer *buffer)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+	struct shadow *shadow;
+
+	if (likely(!loss))
+		return;
+	pthread_mutex_lock(&loss->lock);
+	shadow = atomic_load(&loss->shadow);
+	if (shadow)
+		shadow_let_go(shadow);
+	pthread_mutex_unlock(&loss->lock);
+}
+
 /* ---- being lost ---- */
 
 void loss_call(struct hm_buffer *buffer, enum hm_loss_event event)

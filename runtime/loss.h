@@ -69,6 +69,12 @@ static inline int loss_after_launch(const struct map_use *use)
 void loss_resize_begin(struct hm_buffer *buffer, uint64_t new_size);
 void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size);
 
+/*
+ * Nothing of the library's maps the buffer's objects for the sake of its shadow any more,
+ * until the next refresh, which maps those that there are then. Caller holds buffer->lock.
+ */
+void loss_let_go(struct hm_buffer *buffer);
+
 /* The devices whose own is @backend were taken away: calls back. No locks are held. */
 void loss_tell(const void *backend);
 void loss_call(struct hm_buffer *buffer, enum hm_loss_event event);

@@ -16,6 +16,7 @@
 
 #include "access.h"
 #include "buffer.h"
+#include "loss.h"
 #include "map.h"
 #include "protect.h"
 #include "repair.h"
@@ -232,6 +233,8 @@ static int seal_memory(struct sealing *sealing)
 	r = sys_dup_to(sealing->readable.fd, fd);
 	if (r)
 		return rlimits_explain_fd(r, "replacing a memfd's descriptor");
+	/* Of what it maps from here on, as of all else, no mprotect() makes a way to write. */
+	loss_let_go(buffer);
 	for (i = 0; i < sealing->set->n; i++) {
 		r = move(sealing, i);
 		if (r)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -215,6 +216,75 @@ static void others(void)
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 	check_sealed(&w);
 	tear_down(&w);
+}
+
+/* ---- a shadow, which maps the memory, too ---- */
+
+static const struct hm_loss_desc with_shadow = {
+	.struct_size = sizeof(with_shadow),
+	.policy = HM_LOSS_SHADOW,
+};
+
+static void shadowed(void)
+{
+	struct world w;
+	char *raw;
+
+	set_up(&w);
+	CHECK_OK_FATAL(hm_buffer_set_loss(w.buffer, &with_shadow));
+	raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w.fd, 0);
+	CHECK_FATAL(raw != MAP_FAILED);
+	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
+	CHECK_OK(hm_buffer_shadow(w.buffer, 0, SIZE));
+	check_whole(&w);
+	munmap(raw, PAGE);
+	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
+	check_sealed(&w);
+	/* It goes on, and has no other way in than the maps. */
+	CHECK_OK(hm_buffer_shadow(w.buffer, 0, SIZE));
+	CHECK_OK(hm_buffer_set_loss(w.buffer, &with_shadow));
+	check_sealed(&w);
+	CHECK_EQUAL(buffer_info(w.buffer).lost, 0);
+	tear_down(&w);
+}
+
+struct refresher {
+	struct hm_buffer *buffer;
+	_Atomic bool stop;
+	_Atomic uint64_t rounds;
+};
+
+static void *refresh_on(void *user)
+{
+	struct refresher *refresher = user;
+
+	while (!refresher->stop) {
+		CHECK_EQUAL(hm_buffer_shadow(refresher->buffer, 0, SIZE), 0);
+		refresher->rounds++;
+	}
+	return NULL;
+}
+
+/* Refreshed at any moment of it: it is no other who maps the memory. */
+static void shadowed_meanwhile(void)
+{
+	struct refresher refresher;
+	pthread_t thread;
+	struct world w;
+	int i;
+
+	for (i = 0; i < 40; i++) {
+		set_up(&w);
+		CHECK_OK_FATAL(hm_buffer_set_loss(w.buffer, &with_shadow));
+		refresher = (struct refresher){ .buffer = w.buffer };
+		CHECK_FATAL(!pthread_create(&thread, NULL, refresh_on, &refresher));
+		while (!refresher.rounds)
+			sched_yield();
+		CHECK_OK(hm_buffer_seal(w.buffer, 0));
+		refresher.stop = true;
+		pthread_join(thread, NULL);
+		tear_down(&w);
+	}
 }
 
 struct reader {
@@ -469,6 +539,8 @@ static const struct test tests[] = {
 	{ "rights", rights, 0, 0 },
 	{ "sent", sent, 0, 0 },
 	{ "others", others, 0, 0 },
+	{ "shadowed", shadowed, 0, 0 },
+	{ "shadowed_meanwhile", shadowed_meanwhile, 60, 0 },
 	{ "read_meanwhile", read_meanwhile, 60, 0 },
 	{ "kinds", kinds, 0, 0 },
 	{ "appended", appended, 0, 0 },

@@ -333,7 +333,8 @@ HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_
  * back. Maps keep address, bytes and locks, and may be read only, also by mprotect(2);
  * further maps, exports and receivers likewise. The buffer keeps its size. It waits for
  * work in flight and tells views, as hm_map_protect does. Reading goes on meanwhile; a
- * store during the call is a SIGSEGV, also where the call then fails.
+ * store during the call is a SIGSEGV, also where the call then fails. A shadow stays
+ * (hm_buffer_set_loss).
  *
  * HM_SEAL_ADDRESSES: the mappings of the maps that there are now can't be unmapped,
  * moved or changed any more by anybody in this process, the library included: address
