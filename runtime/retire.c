@@ -393,6 +393,15 @@ bool retire_relieve(int r, bool *relieved)
 	return *relieved;
 }
 
+/* What was in the way may have been released since: an empty backlog says nothing. */
+bool retire_unmap(bool *relieved)
+{
+	if (*relieved || !atomic_load(&was_used))
+		return false;
+	*relieved = flush();
+	return *relieved;
+}
+
 static int refuse_waiting(const char *what)
 {
 	return err_set(-EDEADLK, "%s: %s would wait for itself: call it %s", what,

@@ -42,6 +42,8 @@ bool retire_is_on(void);
  * *@relieved is false before. For the end of a loop.
  */
 bool retire_relieve(int r, bool *relieved);
+/* The same of an operation that has failed on what others have mapped. */
+bool retire_unmap(bool *relieved);
 
 /*
  * HETMAP_RETIRE, read once: 0, or -EINVAL each time, with a text; -EAGAIN: no thread, and

@@ -23,6 +23,7 @@
 #include "reserve.h"
 #include "resident.h"
 #include "resize.h"
+#include "retire.h"
 #include "rlimits.h"
 #include "share.h"
 #include "sys.h"
@@ -40,6 +41,7 @@ struct sealing {
 		char *address;
 	} * fresh; /* by set->maps */
 	uint32_t n_moved;
+	bool is_mapped; /* by others, or by what waits for its release: so it failed */
 };
 
 /* Bytes of the map that the object holds. */
@@ -208,10 +210,11 @@ static void put_back(struct sealing *sealing, uint32_t i)
 		map_lose_locked(map, &item->rights, &item->staged);
 }
 
-static int add_seal(const struct sealing *sealing)
+static int add_seal(struct sealing *sealing)
 {
 	int r = sys_fcntl(sealing->writable, F_ADD_SEALS, F_SEAL_WRITE);
 
+	sealing->is_mapped = r == -EBUSY;
 	if (r == -EBUSY)
 		return err_set(r,
 			       "%s: others map its memory so that they could write it (a "
@@ -307,7 +310,9 @@ static void seal_addresses(struct hm_buffer *buffer, const struct resize_set *se
 		buffer->sealed |= HM_SEALED_ADDRESSES;
 }
 
-static int seal_locked(struct hm_buffer *buffer, struct resize_set *set, uint32_t flags)
+/* *@ret_mapped: somebody may write it. */
+static int seal_locked(struct hm_buffer *buffer, struct resize_set *set, uint32_t flags,
+		       bool *ret_mapped)
 {
 	struct sealing sealing = {
 		.buffer = buffer,
@@ -346,12 +351,14 @@ static int seal_locked(struct hm_buffer *buffer, struct resize_set *set, uint32_
 		sys_close(sealing.readable.fd);
 	if (sealing.writable >= 0)
 		sys_close(sealing.writable);
+	*ret_mapped = sealing.is_mapped;
 	return r;
 }
 
 int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
 {
-	struct resize_set set = { 0 };
+	bool is_mapped, relieved = false;
+	struct resize_set set;
 	int r;
 
 	err_clear();
@@ -364,12 +371,17 @@ int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
 	r = access_seal(buffer, flags);
 	if (r)
 		return r;
-	r = buffer_lock(buffer);
-	if (r)
-		return r;
-	if (!(buffer->sealed & HM_SEALED_MEMORY))
-		r = seal_locked(buffer, &set, flags);
-	buffer_unlock(buffer);
-	resize_set_drop(&set);
+	do {
+		set = (struct resize_set){ 0 };
+		is_mapped = false;
+		r = buffer_lock(buffer);
+		if (r)
+			return r;
+		if (!(buffer->sealed & HM_SEALED_MEMORY))
+			r = seal_locked(buffer, &set, flags, &is_mapped);
+		buffer_unlock(buffer);
+		resize_set_drop(&set);
+		/* A map that waits for its release is one that may write. */
+	} while (retire_relieve(r, &relieved) || (is_mapped && retire_unmap(&relieved)));
 	return r;
 }

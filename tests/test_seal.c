@@ -18,6 +18,9 @@
 #include <unistd.h>
 
 #include "accel_support.h"
+#include "retire_support.h"
+#include "sys.h"
+#include "util.h"
 
 #define PAGE 4096ull
 #define SIZE (8 * PAGE + 100)
@@ -287,6 +290,43 @@ static void shadowed_meanwhile(void)
 	}
 }
 
+/* ---- a map that waits for its release ---- */
+
+static struct section section;
+static int (*kernels_fcntl)(int fd, int command, long argument);
+
+/* Until it was asked once nothing is released. */
+static int end_section_after(int fd, int command, long argument)
+{
+	int r = kernels_fcntl(fd, command, argument), error = errno;
+
+	if (command == F_ADD_SEALS) {
+		sys_table.fcntl = kernels_fcntl;
+		section_end(&section);
+	}
+	errno = error;
+	return r;
+}
+
+static void retired(void)
+{
+	struct hm_map *dropped;
+	struct world w;
+
+	set_up(&w);
+	defer(8, MIB(64));
+	section_begin(&section);
+	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &dropped));
+	hm_map_unref(dropped);
+	kernels_fcntl = sys_table.fcntl;
+	sys_table.fcntl = end_section_after;
+	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
+	CHECK(sys_table.fcntl == kernels_fcntl);
+	check_sealed(&w);
+	defer(0, 0);
+	tear_down(&w);
+}
+
 struct reader {
 	const char *bytes;
 	_Atomic bool stop, bad;
@@ -541,6 +581,7 @@ static const struct test tests[] = {
 	{ "others", others, 0, 0 },
 	{ "shadowed", shadowed, 0, 0 },
 	{ "shadowed_meanwhile", shadowed_meanwhile, 60, 0 },
+	{ "retired", retired, 0, 0 },
 	{ "read_meanwhile", read_meanwhile, 60, 0 },
 	{ "kinds", kinds, 0, 0 },
 	{ "appended", appended, 0, 0 },

@@ -33,8 +33,8 @@ struct hm_retire_desc {
  * place all the same. What lacks what the backlog holds (-ENOMEM, -ENOSPC, -EMFILE,
  * -ENFILE) waits for it and is tried once more, in hm_device_open, hm_buffer_create,
  * _export and _resize, hm_alloc, hm_realloc, hm_map_create, hm_map_protect and scopes, and
- * the opening of what hm_buffer_from_file and _import take in. Other calls answer with it
- * at once.
+ * the opening of what hm_buffer_from_file and _import take in; and so does hm_buffer_seal,
+ * which also waits for maps that could write (-EBUSY). Other calls answer with it at once.
  *
  * The thread releases after a grace period of liburcu-bp, and so does, while this is on,
  * whoever releases in place: inside a read-side critical section (urcu_bp_read_lock())
