@@ -9,6 +9,7 @@
 
 #include "buffer.h"
 #include "lost.h"
+#include "protect.h"
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
@@ -68,15 +69,24 @@ static uint32_t cause_of(const struct hm_fault *fault, struct hm_map *map)
 								      HM_FAULT_UNREACHABLE;
 }
 
+/* Why a byte lacks rights now. Whether it was read or written is not known: the least. */
+static const char *taken(struct hm_map *map, uint64_t offset)
+{
+	uint32_t access = map_allows(map, offset, 1, HM_READ) ? HM_WRITE : HM_READ;
+
+	return map_allows(map, offset, 1, access) ? "" : protect_cause(map, offset, 1, access);
+}
+
 int fault_explain(struct hm_fault *fault, const void *base, const char *what)
 {
 	struct hm_pointer_info info;
 	struct hm_map *map = registry_acquire(base, &info);
 
 	fault->cause = map ? cause_of(fault, map) : HM_FAULT_LOST;
-	err_set(0, "%s: %s at byte %" PRIu64 " of the map at %p of %s, %s", what,
+	err_set(0, "%s: %s at byte %" PRIu64 " of the map at %p of %s, %s%s", what,
 		fault->signal == SIGSEGV ? "SIGSEGV" : "SIGBUS", fault->offset, base,
-		map ? map->buffer->name : "a buffer", causes[fault->cause].text);
+		map ? map->buffer->name : "a buffer", causes[fault->cause].text,
+		fault->cause == HM_FAULT_RIGHTS ? taken(map, fault->offset) : "");
 	hm_map_unref(map);
 	return causes[fault->cause].error;
 }

@@ -259,14 +259,17 @@ static inline __attribute__((always_inline)) bool close_one(struct hm_map *map, 
 }
 
 /* Of those that the map was made with: has somebody taken them away since? */
-static int check_rights(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+static __attribute__((noinline, cold)) int check_rights(struct hm_map *map, uint64_t offset,
+							uint64_t length, uint32_t access,
+							const char *what)
 {
+	access &= map->access;
 	if (map_allows(map, offset, length, access))
 		return 0;
 	return err_set(-EACCES,
-		       "hm_map_begin_cpu: some of %" PRIu64 " bytes from %" PRIu64
+		       "%s: some of %" PRIu64 " bytes from %" PRIu64
 		       " on may not be %s: see hm_map_protect()%s",
-		       length, offset, access & HM_WRITE ? "written" : "read",
+		       what, length, offset, access & HM_WRITE ? "written" : "read",
 		       protect_cause(map, offset, length, access));
 }
 
@@ -285,7 +288,7 @@ static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, u
 	/* Of a lost one nobody has taken rights away: it has none. */
 	if (unlikely(atomic_load_explicit(&map->narrowed, memory_order_relaxed)) &&
 	    !map->lost) {
-		r = check_rights(map, offset, length, access & map->access);
+		r = check_rights(map, offset, length, access, "hm_map_begin_cpu");
 		if (r)
 			return r;
 	}
@@ -375,7 +378,11 @@ end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 						end(map, offset, length, access);
 	if (unlikely(r))
 		return lost_notice(map->buffer->device, r);
-	return repair_check(map, offset, length, NULL);
+	r = repair_check(map, offset, length, NULL);
+	if (likely(r || !atomic_load_explicit(&map->narrowed, memory_order_relaxed)))
+		return r;
+	/* The begin has found them: what is lacking was withdrawn while it was open. */
+	return check_rights(map, offset, length, access, "hm_map_end_cpu");
 }
 
 /* *@length is what is left of the range. *@ret_closed: there was a bracket, and it ends. */

@@ -280,6 +280,12 @@ static bool can_shrink(struct life *life)
 	return has(&life->f, HM_CAP_RESIZE);
 }
 
+static void enter_withdrawn(struct life *life)
+{
+	enter_bracketed(life);
+	enter_narrowed(life);
+}
+
 static void enter_lost_bracket(struct life *life)
 {
 	enter_bracketed(life);
@@ -492,6 +498,7 @@ const struct life_state life_states[] = {
 	STATE(BRACKET, CLOSED, LIFE_HERE, always, stay),
 	STATE(BRACKET, OPEN, LIFE_HERE, always, enter_bracketed),
 	STATE(BRACKET, CUT_OFF, LIFE_HERE, can_shrink, enter_cut_off),
+	STATE(BRACKET, WITHDRAWN, LIFE_HERE, life_can_protect, enter_withdrawn),
 	STATE(BRACKET, LOST, LIFE_HERE, can_be_lost, enter_lost_bracket),
 	STATE(VIEW, ATTACHED, LIFE_HERE, always, enter_view),
 	STATE(VIEW, CALLBACK, LIFE_IN_CALLBACK, life_can_change, enter_view),

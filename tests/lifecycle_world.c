@@ -253,7 +253,9 @@ static uint32_t bracket_now(const struct life *life)
 		return 1u << LC_BRACKET_CLOSED;
 	if (life->map->lost)
 		return 1u << LC_BRACKET_LOST;
-	return 1u << (life->map->length < SIZE ? LC_BRACKET_CUT_OFF : LC_BRACKET_OPEN);
+	if (life->map->length < SIZE)
+		return 1u << LC_BRACKET_CUT_OFF;
+	return 1u << (life->map->narrowed ? LC_BRACKET_WITHDRAWN : LC_BRACKET_OPEN);
 }
 
 static uint32_t fence_now(const struct life *life)

@@ -429,9 +429,16 @@ static void brackets(void)
 
 	set_up(&w, 0, 0);
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, 2 * PAGE, RW));
+	CHECK_OK(hm_map_begin_cpu(w.map, 0, 2 * PAGE, HM_READ));
+	CHECK_OK(hm_map_begin_cpu(w.map, 0, PAGE, RW));
 	scope = begin(&w, 1, 1, HM_READ);
-	/* Begun before: it ends. */
-	CHECK_OK(hm_map_end_cpu(w.map, 0, 2 * PAGE, RW));
+	/* Begun before: each ends, and says what of its own was withdrawn. */
+	CHECK_ERROR(-EACCES, hm_map_end_cpu(w.map, 0, 2 * PAGE, RW));
+	CHECK(text_has("hm_map_end_cpu") && text_has("8192 bytes from 0"));
+	CHECK(text_has("may not be written") && text_has("scope"));
+	CHECK_OK(hm_map_end_cpu(w.map, 0, 2 * PAGE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(w.map, 0, PAGE, RW));
+	CHECK_EQUAL(map_info(w.map, 0).brackets, 0);
 	CHECK_ERROR(-EACCES, hm_map_begin_cpu(w.map, 0, 2 * PAGE, RW));
 	CHECK(text_has("may not be written") && text_has("scope"));
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, 2 * PAGE, HM_READ));
@@ -439,8 +446,70 @@ static void brackets(void)
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, PAGE, RW));
 	CHECK_OK(hm_map_end_cpu(w.map, 0, PAGE, RW));
 	CHECK_OK(hm_map_protect_end(scope));
+	/* Given back in time: who stored meanwhile got a signal, and nothing is lost. */
 	CHECK_OK(hm_map_begin_cpu(w.map, 0, 2 * PAGE, RW));
+	scope = begin(&w, 1, 1, HM_READ);
+	CHECK_OK(hm_map_protect_end(scope));
 	CHECK_OK(hm_map_end_cpu(w.map, 0, 2 * PAGE, RW));
+	/* The rights that it was given have no scope for a cause. */
+	CHECK_OK(hm_map_begin_cpu(w.map, 0, PAGE, HM_READ));
+	CHECK_OK(hm_map_protect(w.map, 0, PAGE, HM_NONE));
+	CHECK_ERROR(-EACCES, hm_map_end_cpu(w.map, 0, PAGE, HM_READ));
+	CHECK(text_has("may not be read") && !strstr(hm_errmsg(), "scope"));
+	CHECK_EQUAL(map_info(w.map, 0).brackets, 0);
+	tear_down(&w);
+}
+
+/* Of a map that was made to be read nobody withdraws HM_WRITE, which a bracket may say. */
+static void brackets_to_read(void)
+{
+	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = HM_READ };
+	struct hm_map *map;
+	struct world w;
+
+	set_up(&w, 0, 0);
+	CHECK_OK_FATAL(hm_map_create(w.buffer, &desc, &map));
+	CHECK_OK(hm_map_begin_cpu(map, 0, PAGE, RW));
+	CHECK_OK(hm_map_protect(map, PAGE, PAGE, HM_NONE));
+	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, RW));
+	hm_map_unref(map);
+	tear_down(&w);
+}
+
+/* What a guard and a copy tell of a right that a scope takes. */
+static void guards(void)
+{
+	struct hm_fault fault = { .struct_size = sizeof(fault) };
+	struct hm_scope *scope, *none;
+	struct hm_guard guard;
+	char byte = 1;
+	struct world w;
+	int r;
+
+	set_up(&w, 0, 0);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	scope = begin(&w, 1, 1, HM_READ);
+	none = begin(&w, 2, 1, HM_NONE);
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (!r) {
+		*(volatile char *)(w.bytes + PAGE) = 1;
+		r = hm_guard_end(&guard);
+	}
+	CHECK_EQUAL(r, -EACCES);
+	CHECK(text_has("does not give that access") &&
+	      text_has("scope of hm_map_protect_begin()"));
+	CHECK_ERROR(-EACCES, hm_copy_in(w.bytes + PAGE, &byte, 1, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_RIGHTS);
+	CHECK(text_has("scope of hm_map_protect_begin()"));
+	CHECK_ERROR(-EACCES, hm_copy_out(&byte, w.bytes + 2 * PAGE, 1, &fault));
+	CHECK(text_has("scope of hm_map_protect_begin()"));
+	CHECK_OK(hm_map_protect_end(none));
+	CHECK_OK(hm_map_protect_end(scope));
+	CHECK_OK(hm_map_protect(w.map, PAGE, PAGE, HM_READ));
+	CHECK_ERROR(-EACCES, hm_copy_in(w.bytes + PAGE, &byte, 1, &fault));
+	CHECK(!strstr(hm_errmsg(), "scope"));
+	CHECK_OK(hm_handler_remove());
 	tear_down(&w);
 }
 
@@ -502,13 +571,22 @@ static void threads(void)
 }
 
 static const struct test tests[] = {
-	{ "nested", nested, 0, 0 },       { "random_walk", random_walk, 60, 0 },
-	{ "resized", resized, 0, 0 },     { "references", references, 0, 0 },
-	{ "arguments", arguments, 0, 0 }, { "views", views, 0, 0 },
-	{ "on_cpu", on_cpu, 0, 0 },       { "on_pocl", on_pocl, 60, 0 },
-	{ "on_stub", on_stub, 60, 0 },    { "on_stub_that_copies", on_stub_that_copies, 60, 0 },
-	{ "on_soft", on_soft, 0, 0 },     { "brackets", brackets, 0, 0 },
-	{ "threads", threads, 60, 0 },    { NULL, NULL, 0, 0 },
+	{ "nested", nested, 0, 0 },
+	{ "random_walk", random_walk, 60, 0 },
+	{ "resized", resized, 0, 0 },
+	{ "references", references, 0, 0 },
+	{ "arguments", arguments, 0, 0 },
+	{ "views", views, 0, 0 },
+	{ "on_cpu", on_cpu, 0, 0 },
+	{ "on_pocl", on_pocl, 60, 0 },
+	{ "on_stub", on_stub, 60, 0 },
+	{ "on_stub_that_copies", on_stub_that_copies, 60, 0 },
+	{ "on_soft", on_soft, 0, 0 },
+	{ "brackets", brackets, 0, 0 },
+	{ "brackets_to_read", brackets_to_read, 0, 0 },
+	{ "guards", guards, 0, 0 },
+	{ "threads", threads, 60, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -223,10 +223,15 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  *
  * The bracket is closed whatever the result, but for -EINVAL and -EOWNERDEAD.
  *
+ * What counts of rights are those that the range has now: of one that was taken away and
+ * given back in between this knows nothing. A store meanwhile was a SIGSEGV, never lost.
+ *
  * Errors: -EINVAL without a begin; -ERANGE likewise, of a range past the map's end; the
  * device's own; -EDEADLK in a view's callback, where views are to be told; -EIO bytes of
  * the range were lost, and replaced, perhaps since the begin (hetmap/guard.h);
- * hm_buffer_shadow's, where the buffer has a shadow; -ENODEV the map is lost, and with it
+ * hm_buffer_shadow's, where the buffer has a shadow; -EACCES a right that the bracket is of
+ * was taken away from the range since the begin (the text says whether by a scope of
+ * hm_map_protect_begin()): what was stored before is there; -ENODEV the map is lost, and with it
  * what was written in the bracket, and what was read may have been zeros. (Where another
  * process took the device of a buffer without hm_buffer_set_loss() away, a device that
  * needs no brackets is not asked: the next call on it tells.)

@@ -29,8 +29,9 @@ struct hm_scope;
  * @ret_scope: [out] given to hm_map_protect_end(); holds a reference to the map
  *
  * Waits for work in flight on the range, and tells views, as hm_map_protect does. From
- * then on a launch that would do more is -EACCES, and so is a begin of hm_map_begin_cpu;
- * a plain touch is a SIGSEGV.
+ * then on a launch that would do more is -EACCES, and so are hm_map_begin_cpu and, of
+ * brackets that are open, hm_map_end_cpu; a plain touch is a SIGSEGV, and in a guard
+ * (hetmap/guard.h) -EACCES.
  *
  * Errors: hm_map_protect's.
  */
