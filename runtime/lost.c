@@ -181,6 +181,9 @@ void lost_maps(const void *backend)
 
 void lost_device(const void *backend)
 {
+	/* The locks of its change are held there: some other call tells. */
+	if (view_in_callback())
+		return;
 	lost_maps(backend);
 	loss_tell(backend);
 }
@@ -232,7 +235,7 @@ int lost_notice(struct hm_device *device, int r)
 	struct device_link *link;
 	char text[ERR_TEXT_MAX];
 
-	if (likely(r != -ENODEV))
+	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	/* mmap() may have been the first to hear of it: then the backend is made to ask. */

@@ -27,7 +27,8 @@ void lost_put_after(struct hm_map *map);
 /*
  * The devices whose own is @backend were taken away: their maps are lost, which
  * means that they keep their addresses, have zeros there, each its own, and answer
- * -ENODEV, and that their views are told.
+ * -ENODEV, and that their views are told. In a view's callback nothing is done, as that
+ * takes locks of other buffers: it is for the next call that finds out outside of one.
  */
 void lost_device(const void *backend);
 /* Its part that calls nobody back: where the device itself tells, in the middle. */
@@ -44,7 +45,8 @@ int lost_ask(struct hm_device *device, const struct device_link *link);
 
 /*
  * For what a call on @device ended with, which is returned with its text: should the
- * device be gone, this is when its maps learn of it. No locks are held.
+ * device be gone, this is when its maps learn of it, but for a view's callback. No locks
+ * are held besides those of the change that it is of.
  */
 int lost_notice(struct hm_device *device, int r);
 

@@ -35,6 +35,7 @@
 #include "segments.h"
 #include "shadow.h"
 #include "sys.h"
+#include "view.h"
 
 /* Mappings that bringing one map back may need at once beside those there are. */
 #define RECOVER_MAPS 4
@@ -679,6 +680,10 @@ int hm_device_recover(struct hm_device *device, uint32_t flags,
 		if (r)
 			return r;
 	}
+	if (view_in_callback())
+		return err_set(-EDEADLK,
+			       "hm_device_recover: not in a view's callback, whose map "
+			       "is being changed");
 	r = loss_recovery_lock(device);
 	if (r)
 		return r;

@@ -507,6 +507,90 @@ static void test_unplug_handled(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* ---- found out in callbacks ---- */
+
+static pthread_barrier_t all_in;
+static _Thread_local bool in_quiesce;
+static _Atomic uint32_t n_taken, n_taken_within;
+
+/* Both threads' are in there, each with its buffer's lock, when the device goes. */
+static int quiesce_and_ask(void *user, const struct hm_view_change *change)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	struct hm_device *device = user;
+	int r;
+
+	(void)change;
+	in_quiesce = true;
+	pthread_barrier_wait(&all_in);
+	do
+		r = hm_device_query(device, &info);
+	while (!r);
+	CHECK_EQUAL(r, -ENODEV);
+	CHECK_ERROR(-EDEADLK, hm_device_recover(device, 0, NULL));
+	in_quiesce = false;
+	return -EBUSY;
+}
+
+static void on_taken(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	(void)buffer, (void)user;
+	n_taken += event == HM_LOSS_TAKEN;
+	n_taken_within += in_quiesce;
+}
+
+static void *protect_with_view(void *user)
+{
+	struct hm_map *map = user;
+
+	CHECK_ERROR(-EBUSY, hm_map_protect(map, 0, PAGE, HM_READ));
+	return NULL;
+}
+
+/* Neither may take the other's buffer, nor call the application's function. */
+static void test_found_in_callbacks(void)
+{
+	static const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.quiesce = quiesce_and_ask,
+	};
+	struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_ZERO,
+		.lost = on_taken,
+	};
+	struct hm_device *device = sim_open();
+	struct hm_buffer *buffer[2];
+	struct hm_view *view[2];
+	struct hm_map *map[2];
+	pthread_t thread[2];
+	int i;
+
+	n_taken = n_taken_within = 0;
+	CHECK_FATAL(!pthread_barrier_init(&all_in, NULL, 3));
+	for (i = 0; i < 2; i++) {
+		buffer[i] = sim_make(device, 2 * PAGE, 0, &map[i]);
+		CHECK_OK_FATAL(hm_buffer_set_loss(buffer[i], &desc));
+		CHECK_OK_FATAL(hm_view_create(map[i], 0, 0, &ops, device, &view[i]));
+		CHECK_FATAL(!pthread_create(&thread[i], NULL, protect_with_view, map[i]));
+	}
+	pthread_barrier_wait(&all_in);
+	CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
+	for (i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	CHECK_EQUAL(n_taken, 2);
+	CHECK_EQUAL(n_taken_within, 0);
+	for (i = 0; i < 2; i++) {
+		CHECK_ERROR(-ENODEV, hm_map_protect(map[i], 0, PAGE, HM_READ));
+		hm_view_unref(view[i]);
+		hm_map_unref(map[i]);
+		hm_buffer_unref(buffer[i]);
+	}
+	pthread_barrier_destroy(&all_in);
+	hm_device_unref(device);
+	sim_plug();
+}
+
 static const struct sim_case cases[] = {
 	{ "pages", test_pages },
 	{ "pages_of_later_maps", test_pages_of_later_maps },
@@ -516,6 +600,7 @@ static const struct sim_case cases[] = {
 	{ "unplug_out_of_memory", test_unplug_out_of_memory },
 	{ "unplug_under_load", test_unplug_under_load },
 	{ "unplug_handled", test_unplug_handled },
+	{ "found_in_callbacks", test_found_in_callbacks },
 	{ NULL, NULL },
 };
 

@@ -27,7 +27,8 @@ struct hm_view_change {
 
 /*
  * Called while the map is frozen, by the thread that changes it. They must
- * not change, protect, resize or launch on that map: -EDEADLK. In order:
+ * not change, protect, resize or launch on that map: -EDEADLK. A call of theirs that finds
+ * a device taken away is -ENODEV, and the device's maps learn of it by a later one. In order:
  *
  *   quiesce     [optional] stop using the range; a non-zero return refuses, the
  *               change ends with -EBUSY and nothing has changed
