@@ -21,6 +21,7 @@
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
+#include "view.h"
 
 #define BUFFER_FLAGS \
 	(HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY | HM_BUFFER_PUBLISH)
@@ -521,6 +522,8 @@ void buffer_unlock(struct hm_buffer *buffer)
 		/* Who came after the collecting found the lock taken, and left. */
 	} while (unlikely(atomic_load(&buffer->ending) || buffer->reach_changed) &&
 		 !pthread_mutex_trylock(&buffer->lock));
+	/* They hold what they need: the buffer may be gone. */
+	view_end_deferred();
 }
 
 void buffer_end_map(struct hm_map *map)

@@ -172,7 +172,6 @@ struct hm_map {
 	bool given_up;         /* lost so: no recovery brings it back. Written with
 				* buffer->lock held too */
 	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */
-	bool view_ended;       /* some view ended in a callback: remap_unlock() frees it */
 	bool touched;          /* change was held: it need not be mapped as it was at first */
 	uint32_t published;    /* publish.c's: its entry and 1; 0: it has none */
 
@@ -334,7 +333,8 @@ extern pthread_mutex_t view_mutex;
  */
 void view_attach_locked(struct hm_map *map, struct map_view *view);
 /*
- * Drops view_mutex and takes it again: it waits for a change of the map. True:
+ * Drops view_mutex and takes it again: it waits for a change of the map, and so is not
+ * for callbacks (view_defer()). True:
  * detached, the view is the caller's to free. False: the map is going away, and
  * the view's release hook is called as soon as view_mutex is free: look again.
  */

@@ -44,12 +44,7 @@ int remap_lock(struct hm_map *map)
 
 void remap_unlock(struct hm_map *map)
 {
-	uint32_t n = unlikely(map->view_ended) ? view_sweep(map) : 0;
-
 	pthread_mutex_unlock(&map->change);
-	while (n--)
-		/* Not the last: who changes a map holds a reference. */
-		hm_map_unref(map);
 }
 
 void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64_t length)

@@ -65,7 +65,7 @@ bool view_detach_locked(struct map_view *view)
 
 	if (!object_try_ref(&map->object))
 		return false;
-	/* Lock order: change comes before view_mutex. */
+	/* Lock order: change comes before view_mutex. Not in a callback: see view_defer(). */
 	pthread_mutex_unlock(&view_mutex);
 	pthread_mutex_lock(&map->change);
 	unlink_view(map, view);
@@ -125,7 +125,8 @@ struct hm_view {
 	struct hm_view_ops ops;
 	view_begin *begin; /* or NULL */
 	void *user;
-	bool ended; /* in a callback of a change of its map; freed afterwards */
+	_Atomic bool ended; /* in a callback; freed afterwards */
+	struct view_deferred deferred;
 };
 
 static struct hm_view *caller_view(struct map_view *view)
@@ -151,6 +152,33 @@ bool view_in_callback(void)
 {
 	return inside;
 }
+
+/* ---- what callbacks end ---- */
+
+_Atomic uint32_t view_n_deferred;
+static _Thread_local struct view_deferred *deferred_here;
+
+void view_defer(struct view_deferred *deferred, void (*end)(struct view_deferred *deferred))
+{
+	deferred->end = end;
+	deferred->next = deferred_here;
+	deferred_here = deferred;
+	view_n_deferred++;
+}
+
+void view_end_deferred_each(void)
+{
+	struct view_deferred *deferred;
+
+	/* An end may come back here, by a buffer that it lets go of. */
+	while (!inside && (deferred = deferred_here)) {
+		deferred_here = deferred->next;
+		view_n_deferred--;
+		deferred->end(deferred);
+	}
+}
+
+/* ---- callbacks ---- */
 
 static int call_quiesce(struct map_view *map_view, const struct hm_view_change *change)
 {
@@ -242,11 +270,6 @@ static const struct view_hooks bracket_hooks = {
 	.release = release_never,
 };
 
-static bool is_callers(const struct map_view *view)
-{
-	return view->hooks == &caller_hooks || view->hooks == &bracket_hooks;
-}
-
 int view_create_locked(struct hm_map *map, uint64_t offset, uint64_t length,
 		       const struct hm_view_ops *ops, view_begin *begin, void *user,
 		       struct hm_view **ret_view)
@@ -304,50 +327,40 @@ int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 	return r;
 }
 
-void hm_view_unref(struct hm_view *view)
+/* With its map's change held, which goes. */
+static void detach(struct hm_view *view)
 {
-	struct hm_map *map;
+	struct hm_map *map = view->view.map;
 
-	if (!view || !object_put(&view->object))
-		return;
-	map = view->view.map;
-	if (pthread_mutex_lock(&map->change)) {
-		/* In a callback: the change under way may still walk over it. */
-		view->ended = true;
-		map->view_ended = true;
-		return;
-	}
 	unlink_view(map, &view->view);
 	pthread_mutex_unlock(&map->change);
 	destroy_view(view);
 	hm_map_unref(map);
 }
 
-static struct hm_view *find_ended(struct hm_map *map)
+static void end_deferred(struct view_deferred *deferred)
 {
-	struct hm_view *found = NULL;
-	struct map_view *view;
+	struct hm_view *view = caa_container_of(deferred, struct hm_view, deferred);
 
-	pthread_mutex_lock(&map->lock);
-	cds_list_for_each_entry(view, &map->views, link)
-		if (is_callers(view) && caller_view(view)->ended) {
-			found = caller_view(view);
-			break;
-		}
-	pthread_mutex_unlock(&map->lock);
-	return found;
+	/* A child of a callback's: the locks are as its parent had them. */
+	if (view->object.fork_gen != fork_generation)
+		return;
+	pthread_mutex_lock(&view->view.map->change);
+	detach(view);
 }
 
-uint32_t view_sweep(struct hm_map *map)
+void hm_view_unref(struct hm_view *view)
 {
-	struct hm_view *view;
-	uint32_t n = 0;
-
-	while ((view = find_ended(map))) {
-		unlink_view(map, &view->view);
-		destroy_view(view);
-		n++;
+	if (!view || !object_put(&view->object))
+		return;
+	if (likely(!inside)) {
+		pthread_mutex_lock(&view->view.map->change);
+		detach(view);
+	} else if (!pthread_mutex_trylock(&view->view.map->change)) {
+		detach(view);
+	} else {
+		/* This thread's change, or another's, may still walk over it. */
+		view->ended = true;
+		view_defer(&view->deferred, end_deferred);
 	}
-	map->view_ended = false;
-	return n;
 }

@@ -26,14 +26,31 @@ struct map_view *view_behind(struct hm_map *map, struct map_view *view);
 /* Is this thread in a callback of a caller's view? Then it has some map's change. */
 bool view_in_callback(void);
 
+/*
+ * What takes the change of a map to end, and was ended in a callback of a caller's view:
+ * to wait there, with the change of one map, for that of another would be for ever where
+ * two threads do so. Its end is called by the same thread when that has left its callbacks
+ * and unlocks a buffer: callbacks run with a buffer's lock held.
+ */
+struct view_deferred {
+	struct view_deferred *next;
+	void (*end)(struct view_deferred *deferred);
+};
+
+void view_defer(struct view_deferred *deferred, void (*end)(struct view_deferred *deferred));
+
+/* Those of all threads. Only what this thread has put there is for it to see. */
+extern _Atomic uint32_t view_n_deferred;
+void view_end_deferred_each(void);
+
+/* No locks are held, but those that are around a callback. */
+static inline void view_end_deferred(void)
+{
+	if (unlikely(atomic_load_explicit(&view_n_deferred, memory_order_relaxed)))
+		view_end_deferred_each();
+}
+
 /* The last reference to @map is gone: ends the views that hold none. */
 void view_release_all(struct hm_map *map);
-
-/*
- * Frees the callers' views that a callback ended while the change was held, and
- * says how many: each one's reference to the map is now the caller's to drop,
- * after the change.
- */
-uint32_t view_sweep(struct hm_map *map);
 
 #endif

@@ -59,7 +59,14 @@ struct hm_view_ops {
 HM_API int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 			  const struct hm_view_ops *ops, void *user, struct hm_view **ret_view);
 
-/** hm_view_unref - end the view; waits for a change under way. NULL is allowed. */
+/**
+ * hm_view_unref - end the view; NULL is allowed
+ *
+ * Waits for a change of its map that is under way: its callbacks do not run any more, and
+ * are not called again. In a callback, of whatever view, it waits for nobody: where another
+ * thread is just changing the view's map, a callback of it may be running still, until
+ * the call has returned that this callback is of; none begins.
+ */
 HM_API void hm_view_unref(struct hm_view *view);
 
 #ifdef __cplusplus

@@ -324,13 +324,31 @@ struct hm_accel *hm_accel_ref(struct hm_accel *accel)
 	return accel;
 }
 
-void hm_accel_unref(struct hm_accel *accel)
+static void end(struct hm_accel *accel)
 {
-	if (!accel || !object_put(&accel->object))
-		return;
 	accel_view_detach_all(accel);
 	kernel_end_builds(accel);
 	accel->ops->close(accel->data);
 	accel->object.kind = OBJECT_FREED;
 	free(accel);
+}
+
+static void end_deferred(struct view_deferred *deferred)
+{
+	struct hm_accel *accel = caa_container_of(deferred, struct hm_accel, deferred);
+
+	/* A child of a callback's: the locks are as its parent had them. */
+	if (accel->object.fork_gen == fork_generation)
+		end(accel);
+}
+
+void hm_accel_unref(struct hm_accel *accel)
+{
+	if (!accel || !object_put(&accel->object))
+		return;
+	/* Its views are of maps that this thread, or another, may be changing. */
+	if (unlikely(view_in_callback()))
+		view_defer(&accel->deferred, end_deferred);
+	else
+		end(accel);
 }

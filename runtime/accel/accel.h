@@ -14,6 +14,7 @@
 
 #include "core.h"
 #include "thread.h"
+#include "view.h"
 
 struct hm_accel {
 	struct hm_object object;
@@ -22,8 +23,9 @@ struct hm_accel {
 	uint32_t flags; /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
 	uint64_t window;
 	char name[64];
-	struct cds_list_head views;  /* accel_view.accel_link; view_mutex */
-	struct cds_list_head builds; /* kernel_build.link; view_mutex */
+	struct cds_list_head views;    /* accel_view.accel_link; view_mutex */
+	struct cds_list_head builds;   /* kernel_build.link; view_mutex */
+	struct view_deferred deferred; /* when the last reference is gone, in a callback */
 };
 
 /* To the CPU, in a loop that spins. */

@@ -26,6 +26,7 @@
 #include <hetmap/backend.h>
 
 #include "object.h"
+#include "view.h"
 
 struct drm_driver;
 
@@ -272,6 +273,7 @@ struct hm_drm_view {
 	struct hm_view *view; /* of the map, which it holds */
 	struct drm_node *node;
 	uint32_t access;
+	struct view_deferred deferred; /* when the last reference is gone, in a callback */
 
 	pthread_mutex_t lock; /* protects the below; leaf, but for calls on the node */
 	struct drm_object user;

@@ -320,6 +320,24 @@ static void destroy(struct hm_drm_view *view)
 	drm_node_put(node);
 }
 
+static void destroy_deferred(struct view_deferred *deferred)
+{
+	struct hm_drm_view *view = caa_container_of(deferred, struct hm_drm_view, deferred);
+
+	/* A child of a callback's: the locks are as its parent had them. */
+	if (view->object.fork_gen == fork_generation)
+		destroy(view);
+}
+
+/* In a callback its own may be running, in another thread. */
+static void end(struct hm_drm_view *view)
+{
+	if (unlikely(view_in_callback()))
+		view_defer(&view->deferred, destroy_deferred);
+	else
+		destroy(view);
+}
+
 int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 		       struct hm_device *device, uint32_t access, struct hm_drm_view **ret_view)
 {
@@ -363,7 +381,7 @@ int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 	return 0;
 
 err_destroy:
-	destroy(view);
+	end(view);
 	return r;
 err_node:
 	drm_node_put(node);
@@ -414,5 +432,5 @@ void hm_drm_view_release(struct hm_drm_view *view)
 void hm_drm_view_unref(struct hm_drm_view *view)
 {
 	if (view && object_put(&view->object))
-		destroy(view);
+		end(view);
 }
