@@ -142,6 +142,15 @@ struct reservation {
 typedef int bracket_function(struct hm_map *map, uint64_t offset, uint64_t length,
 			     uint32_t access);
 
+/* publish.c's: what the published table has of a map that may change. */
+struct map_published {
+	uint32_t entry; /* and 1; 0: it has none */
+	uint32_t flags;
+	const char *address;
+	uint64_t span, length;
+	uint32_t generation;
+};
+
 struct hm_map {
 	struct hm_object object;
 	struct retired retired;   /* when the last reference is gone */
@@ -173,7 +182,7 @@ struct hm_map {
 				* buffer->lock held too */
 	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */
 	bool touched;          /* change was held: it need not be mapped as it was at first */
-	uint32_t published;    /* publish.c's: its entry and 1; 0: it has none */
+	struct map_published published;
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 

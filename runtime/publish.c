@@ -9,10 +9,12 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <urcu/arch.h>
@@ -40,8 +42,8 @@
 /* A leaf of the lock order. Protects what follows, and every store to the table. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static struct hm_published_head *head; /* NULL: there is no table */
-static struct hm_published_entry *entries;
+static struct hm_published_head *head;     /* NULL: there is no table */
+static struct hm_published_entry *entries; /* NULL: it is in a file */
 /*
  * What the table is worked by stays out of it: a folder's file is one that others of the
  * same user may write to.
@@ -54,14 +56,23 @@ static uint64_t history; /* ended maps that are kept at least */
 static uint64_t serial;
 static uint32_t oldest, newest; /* of those that ended */
 static uint64_t n_ended;
+/*
+ * -1: there is none, or no longer: programs close all descriptors that they don't know, and
+ * get the number again for a file of their own. table_is is which file it is of.
+ */
 static int table_fd = -1;
+static struct stat table_is;
 /*
  * A folder's file is not mapped but written to: to cut it off, or to fill its disk, is no
- * signal then to the process whose table it is.
+ * signal then to the process whose table it is. Nor is it kept in memory: a program that
+ * is traced is to get by with as much of it as without.
  */
 static bool in_file;
-static bool tried;        /* to make one: once in a process */
-static uint64_t left_out; /* where there is no table */
+static struct hm_published_head file_head;
+static uint32_t *sequences; /* of a file's entries */
+static bool unwritten;      /* something of the change that is being written */
+static bool tried;          /* to make one: once in a process */
+static uint64_t left_out;   /* where there is no table */
 
 /* The table's own counters: C11's atomics are no types of an interface for C++, too. */
 static void count(uint64_t *counter)
@@ -104,6 +115,22 @@ static int open_in(const char *folder)
 	return fd;
 }
 
+/*
+ * Is it still the table's? If not, it is nobody's here. The program may close it right
+ * after, too: nothing can be done about that.
+ */
+static bool is_open(void)
+{
+	struct stat now;
+	int r = table_fd < 0 ? -EBADF : sys_fstat(table_fd, &now);
+
+	if (!r && (now.st_dev != table_is.st_dev || now.st_ino != table_is.st_ino))
+		r = -EBADF;
+	if (r == -EBADF)
+		table_fd = -1;
+	return !r;
+}
+
 static bool back(uint64_t until)
 {
 	uint64_t end = round_up(until, STEP);
@@ -112,65 +139,78 @@ static bool back(uint64_t until)
 		return true;
 	if (end > bytes)
 		end = bytes;
-	if (sys_fallocate(table_fd, 0, backed, end - backed))
+	/* What is mapped stays: who has found the table reads it still. */
+	if (!is_open() || sys_fallocate(table_fd, 0, backed, end - backed))
 		return false;
 	backed = end;
 	return true;
 }
 
-/* Into the file: what can't be written is in no table, and counted. */
-static void store(const void *from, uint64_t length)
+static void store(const void *from, uint64_t length, uint64_t offset)
 {
-	uint64_t offset = (uint64_t)((const char *)from - (const char *)head);
-
 	/* Beyond the limit the kernel would send SIGXFSZ. */
-	if (in_file && (offset + length > rlimits_file_size() ||
-			sys_pwrite(table_fd, from, length, offset) != (ssize_t)length))
-		left_out++;
+	if (!is_open() || offset + length > rlimits_file_size() ||
+	    sys_pwrite(table_fd, from, length, offset) != (ssize_t)length)
+		unwritten = true;
+}
+
+static void store_head(void)
+{
+	if (in_file)
+		store(head, sizeof(*head), 0);
 }
 
 static int map_table(int fd, void **ret_mapped)
 {
-	int r;
+	int r = bytes > rlimits_file_size() ? -EFBIG : sys_ftruncate(fd, bytes);
 
-	if (in_file)
-		return sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, ret_mapped);
-	r = bytes > rlimits_file_size() ? -EFBIG : sys_ftruncate(fd, bytes);
-	return r ? r :
-		   sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-			    0, ret_mapped);
+	if (!r)
+		r = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			     fd, 0, ret_mapped);
+	if (r)
+		return r;
+	/* A child would write into its parent's. */
+	r = sys_madvise(*ret_mapped, bytes, MADV_DONTFORK);
+	if (r)
+		sys_munmap(*ret_mapped, bytes);
+	return r;
 }
 
-/* @fd is this function's. */
-static int set_up(int fd, unsigned int seals)
+static void forget_table(void)
 {
-	void *mapped;
-	int r;
+	head = NULL;
+	entries = NULL;
+	free(next_ended);
+	free(sequences);
+	next_ended = sequences = NULL;
+	table_fd = -1;
+	in_file = unwritten = false;
+}
 
-	r = map_table(fd, &mapped);
-	if (r)
-		goto err_close;
-	n_entry = (bytes - HM_PUBLISHED_FIRST) / sizeof(*entries);
+/* A change was written, or not all of it: that is in no table, and counted. */
+static void settle(void)
+{
+	if (!in_file)
+		return;
+	if (unwritten)
+		left_out++;
+	unwritten = false;
+	if (table_fd >= 0)
+		return;
+	left_out += head->left_out;
+	forget_table();
+}
+
+/* What it is worked by. */
+static int make_lists(void)
+{
 	next_ended = sys_calloc(n_entry, sizeof(*next_ended));
-	if (!next_ended) {
-		r = -ENOMEM;
-		goto err_unmap;
-	}
-	table_fd = fd;
-	backed = 0;
-	if (!back(HM_PUBLISHED_FIRST)) {
-		r = -ENOSPC;
-		goto err_unmap;
-	}
-	/* A child would write into its parent's. */
-	r = sys_madvise(mapped, bytes, MADV_DONTFORK);
-	if (!r && seals)
-		r = sys_fcntl(fd, F_ADD_SEALS, (int)seals);
-	if (r)
-		goto err_unmap;
-	head = mapped;
-	entries = (struct hm_published_entry *)((char *)mapped + HM_PUBLISHED_FIRST);
+	sequences = in_file ? sys_calloc(n_entry, sizeof(*sequences)) : NULL;
+	return next_ended && (sequences || !in_file) ? 0 : -ENOMEM;
+}
+
+static void begin_head(void)
+{
 	oldest = newest = NONE;
 	n_used = n_ended = 0;
 	head->version = HM_PUBLISHED_VERSION;
@@ -180,15 +220,45 @@ static int set_up(int fd, unsigned int seals)
 	head->start = owner_own_start();
 	cmm_smp_wmb();
 	head->magic = HM_PUBLISHED_MAGIC;
-	store(head, sizeof(*head));
+	store_head();
+}
+
+/* @fd is this function's. */
+static int set_up(int fd, unsigned int seals)
+{
+	void *mapped = NULL;
+	int r;
+
+	n_entry = (bytes - HM_PUBLISHED_FIRST) / sizeof(*entries);
+	backed = 0;
+	table_fd = fd;
+	r = sys_fstat(fd, &table_is);
+	r = r ? r : make_lists();
+	if (r)
+		goto err_forget;
+	if (!in_file) {
+		r = map_table(fd, &mapped);
+		if (r)
+			goto err_forget;
+		if (!back(HM_PUBLISHED_FIRST)) {
+			r = -ENOSPC;
+			goto err_unmap;
+		}
+		r = sys_fcntl(fd, F_ADD_SEALS, (int)seals);
+		if (r)
+			goto err_unmap;
+		entries = (struct hm_published_entry *)((char *)mapped + HM_PUBLISHED_FIRST);
+	}
+	file_head = (struct hm_published_head){ 0 };
+	head = in_file ? &file_head : mapped;
+	begin_head();
+	settle();
 	return 0;
 
 err_unmap:
-	free(next_ended);
-	next_ended = NULL;
-	table_fd = -1;
 	sys_munmap(mapped, bytes);
-err_close:
+err_forget:
+	forget_table();
 	sys_close(fd);
 	return r;
 }
@@ -206,10 +276,9 @@ static void open_table(void)
 		history = PUBLISH_HISTORY_FILE;
 		bytes = HM_PUBLISHED_FIRST + (maps + history) * sizeof(*entries);
 		fd = open_in(wish);
-		in_file = true;
-		if (fd >= 0 && !set_up(fd, 0))
+		in_file = fd >= 0;
+		if (in_file && !set_up(fd, 0))
 			return;
-		in_file = false;
 	}
 	history = PUBLISH_HISTORY;
 	bytes = HM_PUBLISHED_FIRST + (maps + history) * sizeof(*entries);
@@ -221,13 +290,9 @@ static void open_table(void)
 static void close_table(void)
 {
 	/* In a child the mapping is not there. */
-	if (table_fd >= 0)
+	if (is_open())
 		sys_close(table_fd);
-	table_fd = -1;
-	in_file = false;
-	head = NULL;
-	free(next_ended);
-	next_ended = NULL;
+	forget_table();
 	tried = false;
 }
 
@@ -240,7 +305,7 @@ static uint32_t take(void)
 	if (n_ended <= history && n_used < n_entry &&
 	    back(HM_PUBLISHED_FIRST + (n_used + 1) * sizeof(*entries))) {
 		__atomic_store_n(&head->used, ++n_used, __ATOMIC_RELEASE);
-		store(head, sizeof(*head));
+		store_head();
 		return (uint32_t)n_used - 1;
 	}
 	at = oldest;
@@ -250,22 +315,43 @@ static uint32_t take(void)
 			newest = NONE;
 		n_ended--;
 		count(&head->forgotten);
-		store(head, sizeof(*head));
+		store_head();
 	}
 	return at;
 }
 
-static void write_begin(struct hm_published_entry *entry)
+/* @length bytes from @from on are what entry @at has at @offset. */
+static void put(uint32_t at, size_t offset, const void *from, size_t length)
 {
-	/* Odd before anything else of it is another: a locked instruction is in between. */
-	__atomic_fetch_add(&entry->sequence, 1, __ATOMIC_SEQ_CST);
+	if (in_file)
+		store(from, length, HM_PUBLISHED_FIRST + at * sizeof(*entries) + offset);
+	else
+		memcpy((char *)&entries[at] + offset, from, length);
 }
 
-static void write_end(struct hm_published_entry *entry)
+#define PUT(at, member, value) \
+	put(at, offsetof(struct hm_published_entry, member), &(value), sizeof(value))
+
+static void step_sequence(uint32_t at)
 {
-	__atomic_fetch_add(&entry->sequence, 1, __ATOMIC_SEQ_CST);
+	if (in_file) {
+		sequences[at]++;
+		PUT(at, sequence, sequences[at]);
+	} else {
+		__atomic_fetch_add(&entries[at].sequence, 1, __ATOMIC_SEQ_CST);
+	}
+}
+
+static void write_begin(uint32_t at)
+{
+	/* Odd before anything else of it is another: a locked instruction is in between. */
+	step_sequence(at);
+}
+
+static void write_end(uint32_t at)
+{
+	step_sequence(at);
 	count(&head->changes);
-	store(entry, sizeof(*entry));
 }
 
 static uint32_t flags_of(const struct hm_map *map)
@@ -274,21 +360,22 @@ static uint32_t flags_of(const struct hm_map *map)
 	       (map->whole ? HM_PUBLISHED_GROWS : 0) | (map->lost ? HM_PUBLISHED_LOST : 0);
 }
 
+/* All but the sequence. */
 static void fill(struct hm_published_entry *entry, const struct hm_map *map)
 {
 	const struct hm_buffer *buffer = map->buffer;
 
-	entry->flags = flags_of(map);
+	entry->flags = map->published.flags;
 	entry->serial = ++serial;
 	entry->begin_ns = now();
 	entry->end_ns = 0;
 	entry->address = (uintptr_t)map->address;
 	entry->span = map->span;
-	entry->length = map->length;
+	entry->length = map->published.length;
 	entry->offset = map->offset;
 	entry->buffer = buffer->serial;
 	entry->page_size = buffer->page_size;
-	entry->generation = map->generation;
+	entry->generation = map->published.generation;
 	entry->cache = buffer->cache;
 	memcpy(entry->name, buffer->name, sizeof(entry->name));
 	memcpy(entry->device, buffer->device->name, sizeof(entry->device) - 1);
@@ -298,12 +385,25 @@ static void fill(struct hm_published_entry *entry, const struct hm_map *map)
 	entry->in_flight = (uintptr_t)&map->n_use;
 }
 
+static struct map_published published_of(const struct hm_map *map, uint32_t entry)
+{
+	return (struct map_published){
+		.entry = entry,
+		.flags = flags_of(map),
+		.address = map->address,
+		.span = map->span,
+		.length = map->length,
+		.generation = map->generation,
+	};
+}
+
 static void begin_locked(struct hm_map *map)
 {
-	struct hm_published_entry *entry;
+	const size_t after = offsetof(struct hm_published_entry, flags);
+	struct hm_published_entry entry;
 	uint32_t at;
 
-	map->published = 0;
+	map->published.entry = 0;
 	if (!head && !tried)
 		open_table();
 	at = head ? take() : NONE;
@@ -314,60 +414,73 @@ static void begin_locked(struct hm_map *map)
 			left_out++;
 		return;
 	}
-	entry = &entries[at];
-	write_begin(entry);
-	fill(entry, map);
-	write_end(entry);
-	map->published = at + 1;
+	map->published = published_of(map, at + 1);
+	write_begin(at);
+	if (in_file) {
+		fill(&entry, map);
+		put(at, after, (char *)&entry + after, sizeof(entry) - after);
+	} else {
+		fill(&entries[at], map);
+	}
+	write_end(at);
 }
 
 static void end_locked(struct hm_map *map)
 {
-	uint32_t at = map->published - 1;
-	struct hm_published_entry *entry;
+	uint32_t at = map->published.entry - 1;
+	uint64_t end = now();
 
-	if (!map->published)
+	if (!map->published.entry || !head)
 		return;
-	entry = &entries[at];
-	write_begin(entry);
-	entry->end_ns = now();
+	write_begin(at);
+	PUT(at, end_ns, end);
 	next_ended[at] = NONE;
-	write_end(entry);
+	write_end(at);
 	if (newest == NONE)
 		oldest = at;
 	else
 		next_ended[newest] = at;
 	newest = at;
 	n_ended++;
-	map->published = 0;
+	map->published.entry = 0;
+}
+
+static void change_locked(struct hm_map *map)
+{
+	const struct map_published was = map->published;
+	uint32_t at = was.entry - 1;
+
+	if (!head)
+		return;
+	if (was.address != map->address || was.span != map->span) {
+		end_locked(map);
+		begin_locked(map);
+	} else if (was.length != map->length || was.generation != map->generation ||
+		   was.flags != flags_of(map)) {
+		map->published = published_of(map, was.entry);
+		write_begin(at);
+		PUT(at, length, map->published.length);
+		PUT(at, generation, map->published.generation);
+		PUT(at, flags, map->published.flags);
+		write_end(at);
+	}
 }
 
 void publish_begin(struct hm_map *map)
 {
 	pthread_mutex_lock(&mutex);
 	begin_locked(map);
+	settle();
 	pthread_mutex_unlock(&mutex);
 }
 
 void publish_change(struct hm_map *map)
 {
-	struct hm_published_entry *entry;
-
-	if (!map->published)
+	if (!map->published.entry)
 		return;
 	pthread_mutex_lock(&mutex);
-	entry = &entries[map->published - 1];
-	if (entry->address != (uintptr_t)map->address || entry->span != map->span) {
-		end_locked(map);
-		begin_locked(map);
-	} else if (entry->length != map->length || entry->generation != map->generation ||
-		   entry->flags != flags_of(map)) {
-		write_begin(entry);
-		entry->length = map->length;
-		entry->generation = map->generation;
-		entry->flags = flags_of(map);
-		write_end(entry);
-	}
+	change_locked(map);
+	settle();
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -375,6 +488,7 @@ void publish_end(struct hm_map *map)
 {
 	pthread_mutex_lock(&mutex);
 	end_locked(map);
+	settle();
 	pthread_mutex_unlock(&mutex);
 }
 

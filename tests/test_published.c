@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -357,6 +358,122 @@ static void wishes(void)
 	folder_remove(folder);
 }
 
+/* The number of the table's descriptor: of the memfd, or of a file in @folder; -1: none. */
+static int number_of_table(const char *folder)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	struct dirent *entry;
+	char link[512], path[512];
+	int number = -1;
+
+	CHECK_FATAL(fds != NULL);
+	snprintf(path, sizeof(path), "%s/maps.%d", folder ? folder : "", (int)getpid());
+	while (number < 0 && (entry = readdir(fds))) {
+		ssize_t n = readlinkat(dirfd(fds), entry->d_name, link, sizeof(link) - 1);
+
+		link[n < 0 ? 0 : n] = '\0';
+		if (!strcmp(link, folder ? path : LINK))
+			number = atoi(entry->d_name);
+	}
+	closedir(fds);
+	return number;
+}
+
+#define MANY 1000 /* of their entries some have no storage yet */
+
+static void is_still_open(void *user)
+{
+	CHECK(fcntl(*(int *)user, F_GETFD) >= 0);
+}
+
+/* The program closes all that it does not know, and opens a log: that is what it was. */
+static void with_log(void *user)
+{
+	const char *folder = user;
+	struct hm_buffer *first, *buffers[MANY];
+	struct hm_map *map, *maps[MANY];
+	struct hm_device *device;
+	int number, log, i;
+	struct stat st;
+
+	if (folder)
+		setenv("HETMAP_PUBLISH", folder, 1);
+	else
+		unsetenv("HETMAP_PUBLISH");
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	first = make(device, "first", PAGE, &map);
+	number = number_of_table(folder);
+	CHECK_FATAL(number >= 0);
+	log = fileno(tmpfile());
+	CHECK_EQUAL(dup2(log, number), number);
+	CHECK_EQUAL(write(number, "line\n", 5), 5);
+	CHECK_OK(hm_buffer_resize(first, 2 * PAGE, 0));
+	for (i = 0; i < MANY; i++)
+		buffers[i] = make(device, "more", PAGE, &maps[i]);
+	CHECK(stats_now().unpublished > 0);
+	for (i = 0; i < MANY; i++) {
+		hm_map_unref(maps[i]);
+		hm_buffer_unref(buffers[i]);
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(first);
+	CHECK(!fstat(number, &st));
+	CHECK_EQUAL(st.st_size, 5);
+	/* It is the child's, too. */
+	CHECK_EQUAL(test_fork(is_still_open, &number), 0);
+	hm_device_unref(device);
+}
+
+static void descriptor_reused(void)
+{
+	char *folder = folder_make();
+
+	CHECK_EQUAL(test_fork(with_log, folder), 0);
+	CHECK_EQUAL(test_fork(with_log, NULL), 0);
+	folder_remove(folder);
+}
+
+static uint64_t address_space(void)
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	CHECK_FATAL(file != NULL);
+	CHECK_EQUAL(fscanf(file, "%lu", &pages), 1);
+	fclose(file);
+	return (uint64_t)pages * PAGE;
+}
+
+/* Under a trace it takes no more address space than without. */
+static void takes_little(void *user)
+{
+	const uint64_t room = UINT64_C(16) << 20;
+	uint64_t before;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	setenv("HETMAP_PUBLISH", user, 1);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	before = address_space();
+	buffer = make(device, "first", PAGE, &map);
+	CHECK(number_of_table(user) >= 0);
+	CHECK(address_space() - before < room);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void address_space_of_file(void)
+{
+	char *folder = folder_make();
+
+	CHECK_EQUAL(test_fork(takes_little, folder), 0);
+	folder_remove(folder);
+}
+
+static const char *scarce_folder; /* that the table is to be in; NULL: in memory */
+
 /* The @user-th call of the first map fails: it is in a table, in none, or is no map. */
 static void with_failure(void *user)
 {
@@ -370,6 +487,8 @@ static void with_failure(void *user)
 	struct hm_map *map;
 	int fd, r;
 
+	if (scarce_folder)
+		setenv("HETMAP_PUBLISH", scarce_folder, 1);
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	before = test_holding_now();
@@ -380,12 +499,16 @@ static void with_failure(void *user)
 	if (!inject_disarm())
 		_exit(WALKED);
 	if (!r) {
+		CHECK(is_zero(hm_map_address(map), 0, PAGE));
 		fd = open_table();
-		CHECK_EQUAL(stats_now().unpublished, fd < 0);
-		if (fd >= 0) {
+		if (scarce_folder && number_of_table(scarce_folder) >= 0) {
+			CHECK(stats_now().unpublished <= 1);
+		} else if (fd >= 0) {
+			CHECK_EQUAL(stats_now().unpublished, 0);
 			CHECK_EQUAL(entry_of(fd, "first").length, PAGE);
 			close(fd);
 		} else {
+			CHECK_EQUAL(stats_now().unpublished, 1);
 			CHECK_EQUAL(test_holding_now().fds, before.fds);
 		}
 		hm_map_unref(map);
@@ -394,16 +517,26 @@ static void with_failure(void *user)
 	hm_device_unref(device);
 }
 
-static void scarce(void)
+static void walk_scarce(const char *folder)
 {
 	unsigned int n = 1;
 	int status;
 
+	scarce_folder = folder;
 	do
 		status = test_fork(with_failure, &n);
 	while (!status && n++ < 100);
 	CHECK_EQUAL(status, -WALKED);
 	CHECK(n > 5);
+}
+
+static void scarce(void)
+{
+	char *folder = folder_make();
+
+	walk_scarce(NULL);
+	walk_scarce(folder);
+	folder_remove(folder);
 }
 
 static const struct test tests[] = {
@@ -414,6 +547,8 @@ static const struct test tests[] = {
 	{ "history", history, 60, TEST_ONCE },
 	{ "wishes", wishes, 0, 0 },
 	{ "hostile_folder", hostile_folder, 0, 0 },
+	{ "descriptor_reused", descriptor_reused, 60, TEST_ONCE },
+	{ "address_space_of_file", address_space_of_file, 0, TEST_ONCE },
 	{ "scarce", scarce, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
