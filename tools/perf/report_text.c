@@ -31,16 +31,19 @@ char *report_name(const char *name, size_t width)
 char *report_site(const struct site *site)
 {
 	const char *function = site->function;
-	char *shown = function ? report_name(function, FUNCTION_WIDTH) : NULL, *text;
+	const char *from = function && site->file ? site->file : site->module;
+	char *shown = function ? report_name(function, FUNCTION_WIDTH) : NULL;
+	char *where = from ? text_escape(from) : NULL, *text;
 
 	if (function && site->file)
-		text = text_format("%s (%s:%d)", shown, site->file, site->line);
-	else if (function)
-		text = text_format("%s (%s)", shown, site->module);
-	else if (site->module)
-		text = text_format("%s", site->module);
+		text = text_format("%s (%s:%d)", shown, where, site->line);
+	else if (function && where)
+		text = text_format("%s (%s)", shown, where);
+	else if (function || where)
+		text = text_format("%s", function ? shown : where);
 	else
 		text = text_format("code at 0x%" PRIx64, site->ip);
+	free(where);
 	free(shown);
 	return text;
 }
@@ -79,13 +82,15 @@ static void heading(const struct report *report)
 	const struct analysis *analysis = &report->analysis;
 	uint64_t minor = 0, major = 0, in_faults = analysis->minor.sum + analysis->major.sum;
 	char faults[TEXT_MAX], a[TEXT_MAX], b[TEXT_MAX], all[TEXT_MAX], lost[TEXT_MAX];
+	char *of = text_escape(report->command[0] ? report->command : report->path);
 	uint32_t i;
 
 	for (i = 0; i < analysis->n_counted; i++) {
 		minor += analysis->counted[i]->minor;
 		major += analysis->counted[i]->major;
 	}
-	printf("%s\n", report->command[0] ? report->command : report->path);
+	puts(of);
+	free(of);
 	printf("  %s page faults in %s", text_count(analysis->faults, faults),
 	       text_seconds((double)report->duration_ns / 1e9, all));
 	if (analysis->has_latency)
@@ -150,8 +155,8 @@ static void print_objects(const struct report *report)
 		const struct object *object = counted->object;
 		char *name = report_name(object->name, (size_t)width);
 		char *order = pattern_of(counted);
-		const char *kind = object->device ? object->device :
-						    object_kind_name(object->kind);
+		char *kind = text_escape(object->device ? object->device :
+							  object_kind_name(object->kind));
 
 		printf("%-*s %-8s %11s", width, name, kind,
 		       text_count(faults_of(counted), faults));
@@ -160,6 +165,7 @@ static void print_objects(const struct report *report)
 		       analysis->has_latency ? text_count(counted->major, major) : "-",
 		       time_of(counted->minor_ns + counted->major_ns, cost), order);
 		free(order);
+		free(kind);
 		free(name);
 	}
 	if (analysis->n_counted > report->rows)
