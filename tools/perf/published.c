@@ -49,10 +49,12 @@ static int read_head(struct published *table)
 	return 0;
 }
 
+/* @fd was opened without waiting: who publishes may have called anything so, a pipe, too. */
 static int open_fd(int fd, struct published *ret_table)
 {
 	struct published table = { .fd = fd };
-	int r = read_head(&table);
+	struct stat st;
+	int r = fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? read_head(&table) : -EPROTO;
 
 	if (r)
 		close(fd);
@@ -63,7 +65,7 @@ static int open_fd(int fd, struct published *ret_table)
 
 int published_open(const char *path, struct published *ret_table)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	return fd < 0 ? -errno : open_fd(fd, ret_table);
 }
@@ -107,7 +109,8 @@ int published_open_process(pid_t pid, struct published *ret_table)
 		n = readlinkat(dirfd(folder), entry->d_name, name, sizeof(name));
 		if (n != (ssize_t)strlen(LINK_NAME) || memcmp(name, LINK_NAME, (size_t)n) != 0)
 			continue;
-		fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC);
+		fd = openat(dirfd(folder), entry->d_name,
+			    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		/* A buffer may be called "maps", too. */
 		if (fd < 0 || open_fd(fd, &table))
 			continue;
