@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <malloc.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,7 +270,184 @@ static void test_harm(void)
 	end(&written);
 }
 
+/* ---- programs that become others ---- */
+
+/* A program, and another one of the same bytes. */
+static char *copy_of_self(const struct written *written)
+{
+	char *path = folder_path(written->folder, "other"), command[600];
+
+	snprintf(command, sizeof(command), "cp /proc/%d/exe '%s'", (int)getpid(), path);
+	CHECK_EQUAL(system(command), 0);
+	return path;
+}
+
+static void put_fork(struct written *written, uint32_t type, uint32_t pid, uint32_t tid,
+		     uint32_t parent)
+{
+	struct {
+		struct perf_event_header header;
+		uint32_t pid, parent_pid, tid, parent_tid;
+		uint64_t time;
+		struct trace_trailer trailer;
+	} record = {
+		.header.misc = PERF_RECORD_MISC_USER,
+		.pid = pid,
+		.tid = tid,
+		.parent_pid = parent,
+		.parent_tid = parent,
+		.time = written->time + 10,
+	};
+
+	put(written, &record.header, type, offsetof(typeof(record), trailer), pid);
+}
+
+/* A page in the same memory, at the same address of code. */
+static void put_program(struct written *written, const char *path, uint64_t code,
+			const char *name)
+{
+	put_name(written, PID, name, true);
+	put_map(written, PID, CODE, UINT64_C(64) << 20, path, true);
+	put_map(written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fault(written, PID, MEMORY, 1, &code);
+}
+
+static uint64_t faults_at(const json_t *json, const char *module)
+{
+	uint64_t n = 0;
+	json_t *site;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "sites"), i, site)
+	{
+		const char *has = json_string_value(json_object_get(site, "module"));
+
+		if (has && !strcmp(has, module))
+			n += (uint64_t)integer_of(site, "faults");
+	}
+	return n;
+}
+
+static json_t *json_of(const struct written *written)
+{
+	const struct command command = { .args = { "report", "--json", "-q",
+						   written->trace.path } };
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	return json;
+}
+
+/* What a call site was is what was there then: execve(2), dlclose(3), and a pid anew. */
+static void test_became_another(void)
+{
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	char *other;
+	json_t *json;
+
+	begin(&written);
+	other = copy_of_self(&written);
+	put_program(&written, "/proc/self/exe", code, "first");
+	put_program(&written, other, code, "second");
+	/* Another library where one was. */
+	put_map(&written, PID, CODE, UINT64_C(64) << 20, "/third", true);
+	put_fault(&written, PID, MEMORY + PAGE, 1, &code);
+	put_fork(&written, PERF_RECORD_EXIT, PID, PID, 1);
+	/* It has no code at all that is known of. */
+	put_name(&written, PID, "fourth", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	finish(&written, json_object());
+	json = json_of(&written);
+	CHECK_EQUAL(faults_at(json, "exe"), 1);
+	CHECK_EQUAL(faults_at(json, "other"), 1);
+	CHECK_EQUAL(faults_at(json, "third"), 1);
+	CHECK_EQUAL(json_array_size(json_object_get(json, "sites")), 4);
+	json_decref(json);
+	free(other);
+	end(&written);
+}
+
+/* ---- many children, one after another, and threads ---- */
+
+#define MAPPINGS 2000
+#define CHILDREN 1000
+
+static void test_ended(void)
+{
+	uint64_t code = CODE + 0x100, before, i;
+	struct written written;
+	struct analysis analysis;
+	const struct object *object;
+	uint32_t n;
+
+	begin(&written);
+	put_name(&written, PID, "parent", true);
+	put_map(&written, PID, CODE, PAGE, "/program", true);
+	for (i = 0; i < MAPPINGS; i++)
+		put_map(&written, PID, MEMORY + 4 * i * PAGE, PAGE, "/data", false);
+	for (i = 0; i < CHILDREN; i++) {
+		uint32_t child = PID + 1 + (uint32_t)i;
+
+		put_fork(&written, PERF_RECORD_FORK, child, child, PID);
+		/* All of them are there at a time, half of them with memory of their own. */
+		if (i % 2)
+			put_fault(&written, child, MEMORY, 1, &code);
+		else
+			put_map(&written, child, MEMORY + 2 * PAGE, PAGE, "/own", false);
+		if (!(i % 2))
+			put_fork(&written, PERF_RECORD_EXIT, child, child, PID);
+	}
+	finish(&written, json_object());
+	before = mallinfo2().uordblks + mallinfo2().hblkhd;
+	CHECK_EQUAL(analysis_read(written.trace.path, false, NULL, &analysis), 0);
+	/* Two million ranges are 200 MB. */
+	CHECK(TEST_ASAN || TEST_TSAN ||
+	      mallinfo2().uordblks + mallinfo2().hblkhd - before < UINT64_C(20) << 20);
+	CHECK_EQUAL(analysis.faults, CHILDREN / 2);
+	for (object = spaces_objects(analysis.spaces, &n); object; object = object->next)
+		CHECK(object->kind != OBJECT_UNKNOWN);
+	analysis_free(&analysis);
+	end(&written);
+}
+
+/* Its first thread ends before the others: its memory is theirs. */
+static void test_first_thread_ends(void)
+{
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	json_t *json;
+
+	begin(&written);
+	put_name(&written, PID, "threads", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fork(&written, PERF_RECORD_FORK, PID, PID + 1, PID);
+	put_fork(&written, PERF_RECORD_FORK, PID, PID + 2, PID);
+	put_fork(&written, PERF_RECORD_EXIT, PID, PID + 1, PID);
+	put_fork(&written, PERF_RECORD_EXIT, PID, PID, 1);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	put_fork(&written, PERF_RECORD_EXIT, PID, PID + 2, PID);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	finish(&written, json_object());
+	json = json_of(&written);
+	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "buffers"), 0), "minor"),
+		    1);
+	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "buffers"), 1), "minor"),
+		    1);
+	json_decref(json);
+	end(&written);
+}
+
 static const struct test tests[] = {
+	{ "became_another", test_became_another, 60, TEST_ONCE },
+	{ "ended", test_ended, 60, TEST_ONCE },
+	{ "first_thread_ends", test_first_thread_ends, 60, TEST_ONCE },
 	{ "harm", test_harm, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/perf_event.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
 #include "calls.h"
+#include "sites.h"
 
 #define PAGE_SHIFT 12
 /*
@@ -24,8 +24,6 @@
  * [filemap_fault()].
  */
 #define WAIT_LEAST_NS 100000
-/* A power of two. Loops that fault have few call sites. */
-#define SITES_KNOWN 1024
 
 /* A thread, and the fault that it is in. */
 struct faulting {
@@ -52,11 +50,10 @@ struct reader {
 	uint64_t n_published, next_published;
 	void *threads; /* tree of struct faulting, by tid */
 	struct faulting *thread;
-	void *sites;                           /* tree of struct site */
-	struct site *known_sites[SITES_KNOWN]; /* those found last, by site_slot() */
-	uint64_t n_seen;                       /* faults, for the rows */
-	uint64_t shown;                        /* bytes of progress */
-	uint32_t room_rows, room_threads, room_counted, room_sites;
+	struct sites *sites;
+	uint64_t n_seen; /* faults, for the rows */
+	uint64_t shown;  /* bytes of progress */
+	uint32_t room_rows, room_threads, room_counted;
 };
 
 /* ---- what is counted ---- */
@@ -94,80 +91,6 @@ static struct counted *counted_of(struct reader *reader, struct object *object)
 	counted->lowest = UINT64_MAX;
 	analysis->counted[analysis->n_counted++] = counted;
 	return object->user = counted;
-}
-
-static int compare_sites(const void *a, const void *b)
-{
-	const struct site *x = a, *y = b;
-
-	if (x->of != y->of)
-		return x->of < y->of ? -1 : 1;
-	if (x->ip != y->ip)
-		return x->ip < y->ip ? -1 : 1;
-	return (x->caller > y->caller) - (x->caller < y->caller);
-}
-
-/* The instruction, and the first address of the chain behind it: markers are no addresses. */
-static struct site key_of(struct reader *reader, struct counted *counted,
-			  const struct recorded_event *event)
-{
-	struct site key = { .of = counted, .pid = event->pid };
-	uint32_t i;
-
-	if (event->function) {
-		key.function = spaces_string(reader->analysis->spaces, event->function);
-		key.module = spaces_string(reader->analysis->spaces, event->module);
-		key.ip = (uintptr_t)key.function;
-		key.caller = (uintptr_t)key.module;
-		return key;
-	}
-	for (i = 0; i < event->n_chain && !key.caller; i++) {
-		if (event->chain[i] >= PERF_CONTEXT_MAX)
-			continue;
-		if (!key.ip)
-			key.ip = event->chain[i];
-		else
-			key.caller = event->chain[i];
-	}
-	if (!key.ip)
-		key.ip = event->ip;
-	return key;
-}
-
-static struct site **site_slot(struct reader *reader, const struct site *key)
-{
-	uint64_t mixed = ((uintptr_t)key->of >> 4) + key->ip * 31 + key->caller;
-
-	mixed *= UINT64_C(0x9e3779b97f4a7c15);
-	return &reader->known_sites[mixed >> 32 & (SITES_KNOWN - 1)];
-}
-
-static struct site *site_of(struct reader *reader, struct counted *counted,
-			    const struct recorded_event *event)
-{
-	struct site key = key_of(reader, counted, event), *site;
-	struct site **slot = site_slot(reader, &key);
-	struct analysis *analysis = reader->analysis;
-	void *node;
-
-	if (*slot && !compare_sites(*slot, &key))
-		return *slot;
-	node = tfind(&key, &reader->sites, compare_sites);
-	if (node)
-		return *slot = *(struct site **)node;
-	if (grow(&analysis->sites, analysis->n_site, &reader->room_sites,
-		 sizeof(*analysis->sites)))
-		return NULL;
-	site = malloc(sizeof(*site));
-	if (!site)
-		return NULL;
-	*site = key;
-	if (!tsearch(site, &reader->sites, compare_sites)) {
-		free(site);
-		return NULL;
-	}
-	analysis->sites[analysis->n_site++] = site;
-	return *slot = site;
 }
 
 static int compare_threads(const void *a, const void *b)
@@ -345,7 +268,7 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 		thread->counted->unfinished++;
 	object = spaces_find(analysis->spaces, event->pid, event->address, &offset);
 	counted = object ? counted_of(reader, object) : NULL;
-	thread->site = counted ? site_of(reader, counted, event) : NULL;
+	thread->site = counted ? sites_of(reader->sites, counted, event) : NULL;
 	if (!thread->site)
 		return -ENOMEM;
 	thread->counted = counted;
@@ -592,11 +515,6 @@ static int read_all(struct reader *reader)
 	return 0;
 }
 
-static void keep_node(void *node)
-{
-	(void)node;
-}
-
 int analysis_read(const char *path, bool text, const json_t *nodes,
 		  struct analysis *ret_analysis)
 {
@@ -626,15 +544,17 @@ int analysis_read(const char *path, bool text, const json_t *nodes,
 		analysis.has_access = recording_has_point(reader.recording, POINT_FAULT_USER);
 		analysis.has_calls = recording_has_point(reader.recording, POINT_MUNMAP);
 		reader.calls = calls_create(analysis.spaces);
-		r = analysis.spaces && analysis.devices && reader.calls ? read_all(&reader) :
-									  -ENOMEM;
+		reader.sites = sites_create(&analysis);
+		r = analysis.spaces && analysis.devices && reader.calls && reader.sites ?
+			    read_all(&reader) :
+			    -ENOMEM;
 	}
 	if (r)
 		status = fail_read(path, r, reason);
 	recording_close(reader.recording);
 	calls_free(reader.calls);
 	tdestroy(reader.threads, free);
-	tdestroy(reader.sites, keep_node);
+	sites_free(reader.sites);
 	free(reader.published);
 	free(data);
 	if (status)

@@ -19,11 +19,22 @@ enum pattern {
 	PATTERN_RANDOM,
 };
 
+/*
+ * An instruction, as what was mapped at its address at that time had it: later there may be
+ * another program.
+ */
+struct place {
+	const char *file; /* one of spaces_string(); NULL: none, and offset is the address */
+	uint64_t offset;
+};
+
 /* Where faults began, as instructions: the one that faulted, and who called it. */
 struct site {
 	struct counted *of;
 	uint32_t pid;
-	uint64_t ip, caller; /* caller 0: not known. Of a text: its names, as addresses */
+	uint64_t ip; /* where it was first */
+	struct place place,
+		caller; /* caller {}: not known. Of a text: its names, as addresses */
 	uint64_t faults;
 	uint64_t time_ns;
 	/* Filled by symbols.c: */

@@ -4,8 +4,8 @@
  *
  * A process has two trees of ranges that do not overlap: what the kernel said it mapped,
  * and what the library said of its own maps, which is asked first. A range that is put
- * in ends what it covers of others: the kernel tells nobody of munmap(2). The trees are
- * those of tsearch(3), for which two ranges are equal that overlap.
+ * in ends what it covers of others: the kernel tells nobody of munmap(2). Both go with the
+ * process's last thread.
  */
 #include "spaces.h"
 
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "../hetmap/text.h"
+#include "spaces_name.h"
 #include "spaces_range.h"
 #include "table.h"
 
@@ -27,10 +28,14 @@
 
 struct process {
 	uint32_t pid;
-	void *maps, *published; /* trees of struct range */
-	struct range *last;     /* found last; NULL after any change */
-	uint64_t stack;         /* lowest byte that is known to be of the stack; 0: none */
+	struct range_tree *maps, *published;
+	struct range *last; /* found last; NULL after any change */
+	uint64_t code;      /* another one after any change of what code is mapped */
+	uint64_t stack;     /* lowest byte that is known to be of the stack; 0: none */
 	struct object *stack_object;
+	uint32_t n_thread; /* that began and did not end, but for the first one */
+	bool first_ended;
+	bool traced; /* something was told of what it has mapped */
 };
 
 struct thread {
@@ -46,18 +51,8 @@ struct spaces {
 	struct table objects;    /* by key */
 	struct object *first, *last;
 	uint32_t n_object;
+	uint64_t n_code; /* values of process.code so far */
 };
-
-static const char *const kinds[N_OBJECT_KIND] = {
-	[OBJECT_HETMAP] = "hetmap", [OBJECT_FILE] = "file",       [OBJECT_DEVICE] = "device",
-	[OBJECT_ANON] = "anon",     [OBJECT_HEAP] = "heap",       [OBJECT_STACK] = "stack",
-	[OBJECT_OTHER] = "other",   [OBJECT_UNKNOWN] = "unknown",
-};
-
-const char *object_kind_name(enum object_kind kind)
-{
-	return kinds[kind];
-}
 
 /* ---- objects ---- */
 
@@ -112,30 +107,26 @@ const char *spaces_string(struct spaces *spaces, const char *text)
 
 /* ---- ranges of a process ---- */
 
-static int put(struct process *process, void **tree, const struct range *range)
+/* Takes a range out of what the kernel said. */
+static int cut(struct spaces *spaces, struct process *process, uint64_t start, uint64_t end)
 {
-	int r = range_cut(tree, range->start, range->end);
+	bool code = false;
+	int r = range_cut(&process->maps, start, end, &code);
 
 	process->last = NULL;
-	return r ? r : range_insert(tree, range);
+	if (code)
+		process->code = ++spaces->n_code;
+	return r;
 }
 
-struct copying {
-	struct process *to;
-	void **tree;
-	bool all;
-	int r;
-};
-
-/* Of the tree's walk: twalk_r(3) of glibc 2.30. */
-static void copy_range(const void *node, VISIT visit, void *user)
+static int put(struct spaces *spaces, struct process *process, const struct range *range)
 {
-	const struct range *range = *(struct range *const *)node;
-	struct copying *copying = user;
+	int r = cut(spaces, process, range->start, range->end);
 
-	if ((visit == postorder || visit == leaf) && !copying->r &&
-	    (copying->all || range->inherited))
-		copying->r = range_insert(copying->tree, range);
+	if (range->file)
+		process->code = ++spaces->n_code;
+	process->traced = true;
+	return r ? r : range_insert(&process->maps, range);
 }
 
 /* ---- processes ---- */
@@ -163,43 +154,65 @@ static struct process *process_of(struct spaces *spaces, uint32_t pid)
 	if (!process)
 		return NULL;
 	process->pid = pid;
+	process->code = ++spaces->n_code;
 	if (tsearch(process, &spaces->processes, compare_processes))
 		return spaces->process = process;
 	free(process);
 	return NULL;
 }
 
-static void forget(struct process *process)
+static void forget(struct spaces *spaces, struct process *process)
 {
-	tdestroy(process->maps, free);
-	tdestroy(process->published, free);
-	process->maps = process->published = NULL;
+	range_drop(&process->maps);
+	range_drop(&process->published);
 	process->last = NULL;
+	process->code = ++spaces->n_code;
 	process->stack = 0;
 	process->stack_object = NULL;
+	process->n_thread = 0;
+	process->first_ended = false;
 }
 
 static int fork_of(struct spaces *spaces, const struct recorded_event *event)
 {
-	struct process *parent, *child;
-	struct copying copying;
+	struct process *parent = process_of(spaces, event->parent_pid), *child;
 
-	if (event->pid == event->parent_pid)
-		return 0; /* a thread */
-	parent = process_of(spaces, event->parent_pid);
-	child = process_of(spaces, event->pid);
-	if (!parent || !child)
+	if (!parent)
 		return -ENOMEM;
-	forget(child);
+	if (event->pid == event->parent_pid) {
+		parent->n_thread++;
+		return 0;
+	}
+	child = process_of(spaces, event->pid);
+	if (!child)
+		return -ENOMEM;
+	forget(spaces, child);
 	child->stack = parent->stack;
 	child->stack_object = parent->stack_object;
-	copying = (struct copying){ .to = child, .tree = &child->maps, .all = true };
-	twalk_r(parent->maps, copy_range, &copying);
-	copying.tree = &child->published;
-	copying.all = false;
-	if (!copying.r)
-		twalk_r(parent->published, copy_range, &copying);
-	return copying.r;
+	child->maps = range_share(parent->maps);
+	child->traced |= parent->traced;
+	return parent->published ? range_copy_inherited(parent->published, &child->published) :
+				   0;
+}
+
+/*
+ * With its last thread a process's memory goes. Threads that were there before nobody told
+ * of: where the first one ends before them, their faults are of memory that nothing is
+ * known of from then on.
+ */
+static int exit_of(struct spaces *spaces, const struct recorded_event *event)
+{
+	struct process *process = process_of(spaces, event->pid);
+
+	if (!process)
+		return -ENOMEM;
+	if (event->tid == event->pid)
+		process->first_ended = true;
+	else if (process->n_thread)
+		process->n_thread--;
+	if (process->first_ended && !process->n_thread)
+		forget(spaces, process);
+	return 0;
 }
 
 static int name_of(struct spaces *spaces, const struct recorded_event *event)
@@ -219,7 +232,7 @@ static int name_of(struct spaces *spaces, const struct recorded_event *event)
 	process = process_of(spaces, event->pid);
 	if (!process)
 		return -ENOMEM;
-	forget(process);
+	forget(spaces, process);
 	return 0;
 }
 
@@ -235,56 +248,15 @@ const char *spaces_thread_name(const struct spaces *spaces, uint32_t tid)
 
 /* ---- what the kernel said is mapped ---- */
 
-/* A memfd of the library's: "/memfd:hetmap:NAME (deleted)". */
-static bool hetmap_name(const char *file, char *name, size_t size)
-{
-	static const char prefix[] = "/memfd:hetmap:", suffix[] = " (deleted)";
-	size_t length = strlen(file);
-
-	if (strncmp(file, prefix, strlen(prefix)) != 0)
-		return false;
-	if (length > strlen(suffix) && !strcmp(file + length - strlen(suffix), suffix))
-		length -= strlen(suffix);
-	snprintf(name, size, "%.*s", (int)(length - strlen(prefix)), file + strlen(prefix));
-	return true;
-}
-
-static enum object_kind kind_of(const char *name)
-{
-	/* Memory that processes share has a file, by name only. */
-	if (!*name || !strcmp(name, "//anon") || !strncmp(name, "/dev/zero", 9) ||
-	    !strncmp(name, "/anon_hugepage", 14))
-		return OBJECT_ANON;
-	if (!strcmp(name, "[heap]"))
-		return OBJECT_HEAP;
-	if (!strncmp(name, "[stack", 6))
-		return OBJECT_STACK;
-	if (!strncmp(name, "[anon", 5))
-		return OBJECT_ANON;
-	if (*name == '[')
-		return OBJECT_OTHER;
-	if (!strncmp(name, "/dev/", 5) && strncmp(name, "/dev/shm/", 9) != 0)
-		return OBJECT_DEVICE;
-	return OBJECT_FILE;
-}
-
-/* Files of memory have nothing to read. */
-static bool is_stored(const char *name)
-{
-	return kind_of(name) == OBJECT_FILE && *name == '/' &&
-	       strncmp(name, "/memfd:", 7) != 0 && strncmp(name, "/dev/shm/", 9) != 0 &&
-	       strncmp(name, "/SYSV", 5) != 0;
-}
-
 static struct object *object_of_map(struct spaces *spaces, const struct recorded_event *event,
 				    uint64_t *ret_offset)
 {
 	char name[256], size[TEXT_MAX], *key = NULL;
-	enum object_kind kind = kind_of(event->name);
+	enum object_kind kind = name_kind(event->name);
 	struct object *object;
 
 	*ret_offset = 0;
-	if (hetmap_name(event->name, name, sizeof(name))) {
+	if (name_of_hetmap(event->name, name, sizeof(name))) {
 		kind = OBJECT_HETMAP;
 		*ret_offset = event->offset;
 		key = text_format("h%" PRIu32 ":%" PRIu64 ":%s", event->pid, event->inode,
@@ -305,7 +277,7 @@ static struct object *object_of_map(struct spaces *spaces, const struct recorded
 	}
 	object = key ? object_of(spaces, key, kind, name, event->pid) : NULL;
 	free(key);
-	if (object && !object->backed_by && is_stored(event->name)) {
+	if (object && !object->backed_by && name_is_stored(event->name)) {
 		object->backed_by = spaces_string(spaces, event->name);
 		object->inode = event->inode;
 	}
@@ -328,11 +300,11 @@ static void trim(const struct process *process, struct recorded_event *event)
 	uint64_t start = event->address, end = start + event->length;
 	const struct range *range;
 
-	if (event->length < ANON_LEAST || kind_of(event->name) != OBJECT_ANON)
+	if (event->length < ANON_LEAST || name_kind(event->name) != OBJECT_ANON)
 		return;
-	while (is_beside(range = range_find(&process->maps, start, start + 1), start, end))
+	while (is_beside(range = range_find(process->maps, start, start + 1), start, end))
 		start = range->end;
-	while (is_beside(range = range_find(&process->maps, end - 1, end), start, end))
+	while (is_beside(range = range_find(process->maps, end - 1, end), start, end))
 		end = range->start;
 	event->address = start;
 	event->length = end - start;
@@ -347,9 +319,9 @@ static struct range *grown(const struct process *process, const struct recorded_
 	uint64_t start = event->address, end = start + event->length;
 	struct range *range;
 
-	if (event->length < ANON_LEAST || kind_of(event->name) != OBJECT_ANON)
+	if (event->length < ANON_LEAST || name_kind(event->name) != OBJECT_ANON)
 		return NULL;
-	range = range_find(&process->maps, start, start + 1);
+	range = range_find(process->maps, start, start + 1);
 	if (!range || range->object->kind != OBJECT_ANON || range->start != start ||
 	    range->end >= end || range->end - start < ANON_LEAST ||
 	    end - range->end >= ANON_LEAST)
@@ -372,7 +344,7 @@ static int map_of(struct spaces *spaces, const struct recorded_event *told)
 		range.end = event->address + event->length;
 		object_reaches(range.object, range.start, range.offset,
 			       range.offset + event->length);
-		return put(process, &process->maps, &range);
+		return put(spaces, process, &range);
 	}
 	trim(process, &known);
 	range = (struct range){
@@ -396,12 +368,12 @@ static int map_of(struct spaces *spaces, const struct recorded_event *told)
 		process->stack = range.start;
 		process->stack_object = range.object;
 	}
-	return put(process, &process->maps, &range);
+	return put(spaces, process, &range);
 }
 
 bool spaces_is_memory(const struct recorded_event *event)
 {
-	return kind_of(event->name) == OBJECT_ANON;
+	return name_kind(event->name) == OBJECT_ANON;
 }
 
 int spaces_known(struct spaces *spaces, const struct recorded_event *event)
@@ -413,9 +385,9 @@ int spaces_known(struct spaces *spaces, const struct recorded_event *event)
 
 	if (!process)
 		return -ENOMEM;
-	while (start < end && (range = range_find(&process->maps, start, start + 1)))
+	while (start < end && (range = range_find(process->maps, start, start + 1)))
 		start = range->end;
-	while (start < end && (range = range_find(&process->maps, end - 1, end)))
+	while (start < end && (range = range_find(process->maps, end - 1, end)))
 		end = range->start;
 	if (start >= end)
 		return 0;
@@ -432,8 +404,7 @@ int spaces_unmap(struct spaces *spaces, uint32_t pid, uint64_t address, uint64_t
 		return -ENOMEM;
 	if (!length || address + length < address)
 		return 0;
-	process->last = NULL;
-	return range_cut(&process->maps, address, address + length);
+	return cut(spaces, process, address, address + length);
 }
 
 int spaces_move(struct spaces *spaces, uint32_t pid, uint64_t from, uint64_t length,
@@ -447,7 +418,7 @@ int spaces_move(struct spaces *spaces, uint32_t pid, uint64_t from, uint64_t len
 		return -ENOMEM;
 	if (from + length < from || !new_length || to + new_length < to)
 		return 0;
-	range = from < UINT64_MAX ? range_find(&process->maps, from, from + 1) : NULL;
+	range = from < UINT64_MAX ? range_find(process->maps, from, from + 1) : NULL;
 	if (!range)
 		return 0;
 	moved = *range;
@@ -455,13 +426,12 @@ int spaces_move(struct spaces *spaces, uint32_t pid, uint64_t from, uint64_t len
 	moved.file_offset += from - range->start;
 	moved.start = to;
 	moved.end = to + new_length;
-	process->last = NULL;
 	/* Of nothing it is one more of what is shared. */
-	r = length ? range_cut(&process->maps, from, from + length) : 0;
+	r = length ? cut(spaces, process, from, from + length) : 0;
 	if (r || moved.offset + new_length < moved.offset)
 		return r;
 	object_reaches(moved.object, moved.start, moved.offset, moved.offset + new_length);
-	return put(process, &process->maps, &moved);
+	return put(spaces, process, &moved);
 }
 
 int spaces_count(struct spaces *spaces, uint32_t pid, uint64_t address, enum object_call call)
@@ -484,6 +454,8 @@ int spaces_event(struct spaces *spaces, const struct recorded_event *event)
 		return name_of(spaces, event);
 	case RECORDED_FORK:
 		return fork_of(spaces, event);
+	case RECORDED_EXIT:
+		return exit_of(spaces, event);
 	default:
 		return 0;
 	}
@@ -520,6 +492,8 @@ int spaces_begin(struct spaces *spaces, uint32_t pid, const struct hm_published_
 		.serial = entry->serial,
 		.inherited = entry->flags & HM_PUBLISHED_INHERITED,
 	};
+	bool code = false;
+	int r;
 
 	/* A table may say anything. */
 	if (range.end <= range.start || range.offset + entry->span < range.offset)
@@ -527,7 +501,7 @@ int spaces_begin(struct spaces *spaces, uint32_t pid, const struct hm_published_
 	range.object = process ? object_of_entry(spaces, pid, entry) : NULL;
 	if (!range.object)
 		return -ENOMEM;
-	mapped = range_find(&process->maps, range.start, range.start + 1);
+	mapped = range_find(process->maps, range.start, range.start + 1);
 	if (mapped && !range.object->backed_by) {
 		range.object->backed_by = mapped->object->backed_by;
 		range.object->inode = mapped->object->inode;
@@ -535,24 +509,27 @@ int spaces_begin(struct spaces *spaces, uint32_t pid, const struct hm_published_
 	object_reaches(range.object, range.start, range.offset,
 		       range.offset +
 			       (entry->length < entry->span ? entry->length : entry->span));
-	return put(process, &process->published, &range);
+	process->last = NULL;
+	r = range_cut(&process->published, range.start, range.end, &code);
+	return r ? r : range_insert(&process->published, &range);
 }
 
 int spaces_end(struct spaces *spaces, uint32_t pid, const struct hm_published_entry *entry)
 {
 	struct process *process = process_of(spaces, pid);
 	struct range *range;
+	bool code = false;
 
 	if (!process)
 		return -ENOMEM;
 	range = entry->span ?
-			range_find(&process->published, entry->address, entry->address + 1) :
+			range_find(process->published, entry->address, entry->address + 1) :
 			NULL;
 	/* Another one may be there already. */
 	if (!range || range->serial != entry->serial)
 		return 0;
 	process->last = NULL;
-	return range_cut(&process->published, range->start, range->end);
+	return range_cut(&process->published, range->start, range->end, &code);
 }
 
 /* ---- asking ---- */
@@ -583,9 +560,9 @@ struct object *spaces_find(struct spaces *spaces, uint32_t pid, uint64_t address
 		return unknown(spaces, process, address, ret_offset);
 	range = process->last;
 	if (!range || address < range->start || address >= range->end)
-		range = range_find(&process->published, address, address + 1);
+		range = range_find(process->published, address, address + 1);
 	if (!range)
-		range = range_find(&process->maps, address, address + 1);
+		range = range_find(process->maps, address, address + 1);
 	if (!range)
 		return unknown(spaces, process, address, ret_offset);
 	process->last = range;
@@ -598,7 +575,7 @@ struct object *spaces_mapped(struct spaces *spaces, uint32_t pid, uint64_t addre
 {
 	struct process *process = process_of(spaces, pid);
 	struct range *range = process && address < UINT64_MAX ?
-				      range_find(&process->maps, address, address + 1) :
+				      range_find(process->maps, address, address + 1) :
 				      NULL;
 
 	if (!range)
@@ -612,7 +589,7 @@ bool spaces_knows(const struct spaces *spaces, uint32_t pid)
 	const struct process key = { .pid = pid };
 	void *node = tfind(&key, &spaces->processes, compare_processes);
 
-	return node && (*(struct process **)node)->maps;
+	return node && (*(struct process **)node)->traced;
 }
 
 struct object *spaces_nameless(struct spaces *spaces, const char *device, uint64_t opener,
@@ -634,13 +611,20 @@ const char *spaces_code(struct spaces *spaces, uint32_t pid, uint64_t address,
 {
 	struct process *process = process_of(spaces, pid);
 	struct range *range = process && address < UINT64_MAX ?
-				      range_find(&process->maps, address, address + 1) :
+				      range_find(process->maps, address, address + 1) :
 				      NULL;
 
 	if (!range || !range->file)
 		return NULL;
 	*ret_offset = range->file_offset + (address - range->start);
 	return range->file;
+}
+
+uint64_t spaces_code_state(struct spaces *spaces, uint32_t pid)
+{
+	struct process *process = process_of(spaces, pid);
+
+	return process ? process->code : 0;
 }
 
 struct object *spaces_objects(const struct spaces *spaces, uint32_t *ret_n)
@@ -658,8 +642,11 @@ struct spaces *spaces_create(void)
 
 static void free_process(void *value)
 {
-	forget(value);
-	free(value);
+	struct process *process = value;
+
+	range_drop(&process->maps);
+	range_drop(&process->published);
+	free(process);
 }
 
 void spaces_free(struct spaces *spaces)

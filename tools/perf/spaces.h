@@ -96,9 +96,15 @@ bool spaces_knows(const struct spaces *spaces, uint32_t pid);
 struct object *spaces_nameless(struct spaces *spaces, const char *device, uint64_t opener,
 			       uint32_t number);
 
-/* The file that code at @address came from, and where in it; NULL: none. Borrowed. */
+/*
+ * The file that code at @address came from, and where in it; NULL: none. Borrowed, one of
+ * spaces_string(): it lasts as long as @spaces.
+ */
 const char *spaces_code(struct spaces *spaces, uint32_t pid, uint64_t address,
 			uint64_t *ret_offset);
+
+/* Another number whenever spaces_code() may answer otherwise for @pid. 0: no memory. */
+uint64_t spaces_code_state(struct spaces *spaces, uint32_t pid);
 
 /* A copy of @text that lasts as long, the same for the same text; NULL: no memory. */
 const char *spaces_string(struct spaces *spaces, const char *text);

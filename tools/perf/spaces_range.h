@@ -15,11 +15,27 @@ struct range {
 	bool inherited;       /* by a child of fork(2) */
 };
 
+/*
+ * NULL is an empty tree. A child of fork(2) has its parent's until one of them changes it:
+ * who changes a tree that others have, too, gets a copy first.
+ */
+struct range_tree;
+
 /* The one of @tree that overlaps [start, end), or one of them; NULL: none does. */
-struct range *range_find(void *const *tree, uint64_t start, uint64_t end);
+struct range *range_find(const struct range_tree *tree, uint64_t start, uint64_t end);
 /* Puts in a copy of @range, which overlaps none. 0 or -ENOMEM. */
-int range_insert(void **tree, const struct range *range);
-/* Takes [start, end) out of all ranges: what is before it and behind it stays. The same. */
-int range_cut(void **tree, uint64_t start, uint64_t end);
+int range_insert(struct range_tree **tree, const struct range *range);
+/*
+ * Takes [start, end) out of all ranges: what is before it and behind it stays. *code: some
+ * of it was code; else it is left alone. 0 or -ENOMEM.
+ */
+int range_cut(struct range_tree **tree, uint64_t start, uint64_t end, bool *code);
+
+/* The same tree for one more. */
+struct range_tree *range_share(struct range_tree *tree);
+/* A copy of the ranges that are inherited. 0 or -ENOMEM. */
+int range_copy_inherited(const struct range_tree *tree, struct range_tree **ret_copy);
+/* One has it no more. */
+void range_drop(struct range_tree **tree);
 
 #endif

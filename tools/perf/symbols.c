@@ -75,11 +75,9 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static bool find(struct symbols *symbols, struct analysis *analysis, struct site *site,
-		 uint64_t ip)
+static bool find(struct symbols *symbols, struct site *site, const struct place *place)
 {
-	uint64_t offset;
-	const char *path = spaces_code(analysis->spaces, site->pid, ip, &offset);
+	const char *path = place->file;
 	Dwfl_Module *module;
 	GElf_Addr address;
 	Dwfl_Line *line;
@@ -88,7 +86,7 @@ static bool find(struct symbols *symbols, struct analysis *analysis, struct site
 		return false;
 	site->module = last_part(path);
 	module = module_of(symbols, path);
-	if (!module || !address_of(module, offset, &address))
+	if (!module || !address_of(module, place->offset, &address))
 		return true;
 	site->function = dwfl_module_addrname(module, address);
 	line = dwfl_module_getsrc(module, address);
@@ -179,13 +177,12 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n)
 
 		if (site->function)
 			continue; /* a text had it */
-		find(symbols, analysis, site, site->ip);
-		if (!is_c_library(site->module) || !site->caller)
+		find(symbols, site, &site->place);
+		if (!is_c_library(site->module))
 			continue;
 		instruction = *site;
 		site->function = site->file = NULL;
-		/* The call is before where it returns to. */
-		site->in_caller = find(symbols, analysis, site, site->caller - 1);
+		site->in_caller = find(symbols, site, &site->caller);
 		if (!site->in_caller)
 			*site = instruction;
 	}
