@@ -192,6 +192,47 @@ static void test_storage(void)
 	folder_remove(folder);
 }
 
+/* Stands for reading it. */
+static int fake_measure(const char *path, uint64_t inode, double *ret_bytes_per_ns)
+{
+	(void)inode;
+	if (strstr(path, "bad"))
+		return -EOPNOTSUPP;
+	*ret_bytes_per_ns = 3;
+	return 0;
+}
+
+/* Each device is measured once, and some files at most. */
+static void test_devices(void)
+{
+	char *folder = folder_make(), *good = folder_path(folder, "good");
+	char *bad = folder_path(folder, "bad");
+	struct storage_rates rates = { .measure = fake_measure };
+	double rate = 17;
+	unsigned int i;
+
+	file_write(folder, "good", "a", 1);
+	file_write(folder, "bad", "a", 1);
+	/* One that can't tell is none for another one beside it. */
+	CHECK_EQUAL(storage_rate(&rates, bad, 0, &rate), -EOPNOTSUPP);
+	CHECK(rate == 17);
+	CHECK_EQUAL(storage_rate(&rates, good, 0, &rate), 0);
+	CHECK(rate == 3);
+	rate = 17;
+	CHECK_EQUAL(storage_rate(&rates, bad, 0, &rate), 0);
+	CHECK(rate == 3);
+	CHECK_EQUAL(rates.n_measured, 2);
+	/* Of another device, which never tells. */
+	rates.known[0].device++;
+	for (i = rates.n_measured; i < STORAGE_MEASURED_MOST; i++)
+		CHECK_EQUAL(storage_rate(&rates, bad, 0, &rate), -EOPNOTSUPP);
+	CHECK_EQUAL(storage_rate(&rates, good, 0, &rate), -EAGAIN);
+	CHECK_EQUAL(rates.n_measured, STORAGE_MEASURED_MOST);
+	free(bad);
+	free(good);
+	folder_remove(folder);
+}
+
 /* Microseconds of two hours are more than a column of the page holds. */
 static void test_long(void)
 {
@@ -217,6 +258,7 @@ static const struct test tests[] = {
 	{ "waits", test_waits, 60, TEST_ONCE },
 	{ "no_waits", test_no_waits, 60, TEST_ONCE },
 	{ "storage", test_storage, 60, TEST_ONCE },
+	{ "devices", test_devices, 60, 0 },
 	{ "long", test_long, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

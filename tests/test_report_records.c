@@ -21,6 +21,7 @@
 #include "../tools/perf/analysis.h"
 #include "../tools/perf/record.h"
 #include "../tools/perf/record_ring.h"
+#include "../tools/perf/report.h"
 #include "../tools/perf/trace_folder.h"
 #include "command.h"
 #include "support.h"
@@ -130,9 +131,9 @@ static void put_name(struct written *written, uint32_t pid, const char *name, bo
 	    (size_t)(record.name + 16 - (char *)&record), pid);
 }
 
-/* A page of memory that begins at @address faults, and takes 1000 ns. */
-static void put_fault(struct written *written, uint32_t pid, uint64_t address, uint64_t n_chain,
-		      const uint64_t *chain)
+/* A page at @address faults, and takes so long. */
+static void put_fault_of(struct written *written, uint32_t pid, uint64_t address,
+			 uint64_t n_chain, const uint64_t *chain, uint64_t ns)
 {
 	struct {
 		struct perf_event_header header;
@@ -159,9 +160,15 @@ static void put_fault(struct written *written, uint32_t pid, uint64_t address, u
 	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
 	/* Its end has no chain. */
 	record.identifier = written->events[TRACE_MINOR].id;
-	record.time = written->time += 1000;
+	record.time = written->time += ns;
 	record.header.size = (uint16_t)((char *)&record.n_chain - (char *)&record);
 	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
+}
+
+static void put_fault(struct written *written, uint32_t pid, uint64_t address, uint64_t n_chain,
+		      const uint64_t *chain)
+{
+	put_fault_of(written, pid, address, n_chain, chain, 1000);
 }
 
 static void finish(struct written *written, json_t *about)
@@ -444,7 +451,57 @@ static void test_first_thread_ends(void)
 	end(&written);
 }
 
+/* ---- two files that are waited for ---- */
+
+#define WAITS 64
+
+static void put_waits(struct written *written, uint64_t at, const char *file)
+{
+	uint64_t code = CODE, i;
+
+	put_map(written, PID, at, WAITS * 16 * PAGE, file, false);
+	for (i = 0; i < WAITS; i++)
+		put_fault_of(written, PID, at + i * 16 * PAGE, 1, &code, 1000000);
+}
+
+static double asked_rate(void *user, const struct object *object)
+{
+	unsigned int *asked = user;
+
+	*asked |= strstr(object->backed_by, "second") ? 2 : 1;
+	return 100;
+}
+
+/* Each is advised by what its own storage reads. */
+static void test_two_files(void)
+{
+	unsigned int asked = 0, i;
+	const struct measures measures = { .storage_rate = asked_rate, .user = &asked };
+	struct report report = { 0 };
+	struct written written;
+
+	begin(&written);
+	put_name(&written, PID, "two", true);
+	put_waits(&written, MEMORY, "/first");
+	put_waits(&written, 2 * MEMORY, "/second");
+	finish(&written, json_object());
+	CHECK_EQUAL(analysis_read(written.trace.path, false, NULL, &report.analysis), 0);
+	report.duration_ns = report.analysis.end_ns - report.analysis.begin_ns;
+	CHECK_OK(advice_find(&report, &measures));
+	CHECK_EQUAL(asked, 3);
+	CHECK_EQUAL(report.n_advice, 2);
+	for (i = 0; i < report.n_advice; i++) {
+		CHECK(!report.advice[i].at_most);
+		free(report.advice[i].text);
+		free(report.advice[i].evidence);
+	}
+	free(report.advice);
+	analysis_free(&report.analysis);
+	end(&written);
+}
+
 static const struct test tests[] = {
+	{ "two_files", test_two_files, 60, TEST_ONCE },
 	{ "became_another", test_became_another, 60, TEST_ONCE },
 	{ "ended", test_ended, 60, TEST_ONCE },
 	{ "first_thread_ends", test_first_thread_ends, 60, TEST_ONCE },

@@ -89,12 +89,6 @@ static const char *order_of(const struct counted *counted)
 
 /* ---- storage ---- */
 
-/* What one look at the file's storage is for, asked for when it is needed. */
-struct storage {
-	const struct measures *measures;
-	bool asked;
-};
-
 /* Enough for it to be storage that they waited for, and not for a CPU. */
 static bool waited_for_storage(const struct counted *counted)
 {
@@ -114,7 +108,7 @@ static double gain_of_reading_ahead(const struct counted *counted, double span, 
 }
 
 static int on_storage(struct report *report, const struct counted *counted,
-		      struct storage *storage)
+		      const struct measures *measures)
 {
 	double span = (double)(counted->last_ns - counted->first_ns);
 	double wait = (double)pattern_longest_wait(counted->streams), rate = 0, gain = -1;
@@ -129,10 +123,7 @@ static int on_storage(struct report *report, const struct counted *counted,
 	    wait < GAIN_LEAST_SHARE * (double)report->duration_ns)
 		return 0;
 	if (ordered) {
-		if (!storage->asked)
-			rate = storage->measures->storage_rate(storage->measures->user,
-							       counted->object);
-		storage->asked = true;
+		rate = measures->storage_rate(measures->user, counted->object);
 		gain = gain_of_reading_ahead(counted, span, work, rate);
 		/* Storage is what it takes, and reads all the time. */
 		if (gain < GAIN_LEAST_NS ||
@@ -286,7 +277,6 @@ static int by_gain(const void *a, const void *b)
 
 int advice_find(struct report *report, const struct measures *measures)
 {
-	struct storage storage = { .measures = measures };
 	const struct counted *counted;
 	uint32_t i, before;
 	int r = 0;
@@ -297,7 +287,7 @@ int advice_find(struct report *report, const struct measures *measures)
 		if (r)
 			break;
 		before = report->n_advice;
-		r = on_storage(report, counted, &storage);
+		r = on_storage(report, counted, measures);
 		if (r || report->n_advice != before)
 			continue;
 		if (is_backed(counted))

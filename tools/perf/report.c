@@ -246,25 +246,36 @@ static bool is_here(const struct report *report)
 }
 
 /* What was measured once stays in the trace, if it may be written to: the advice with it. */
-static double remember(struct report *report, const char *name, double value)
+static void remember(const struct report *report)
 {
 	char *file = trace_folder_file(report->path, "about.json");
 
-	json_object_set_new(report->about, name, json_real(value));
 	json_dump_file(report->about, file, JSON_INDENT(1));
 	free(file);
-	return value;
 }
 
 static double rate_of(void *user, const struct object *object)
 {
 	struct report *report = user;
-	double rate = number_of(report->about, "storage_bytes_per_ns");
+	json_t *rates = json_object_get(report->about, "storage");
+	double rate = 0;
+	char *file;
 
-	if (rate > 0 || !object->backed_by || !is_here(report) ||
-	    storage_measure(object->backed_by, object->inode, &rate))
-		return rate > 0 ? rate : 0;
-	return remember(report, "storage_bytes_per_ns", rate);
+	if (!object->backed_by)
+		return 0;
+	file = text_escape_json(object->backed_by);
+	rate = number_of(rates, file);
+	if (rate <= 0 && is_here(report) &&
+	    !storage_rate(&report->rates, object->backed_by, object->inode, &rate)) {
+		if (!json_is_object(rates)) {
+			rates = json_object();
+			json_object_set_new(report->about, "storage", rates);
+		}
+		json_object_set_new(rates, file, json_real(rate));
+		remember(report);
+	}
+	free(file);
+	return rate > 0 ? rate : 0;
 }
 
 static double node_cost_of(void *user, uint32_t cpu_node, uint32_t memory_node)
@@ -278,7 +289,9 @@ static double node_cost_of(void *user, uint32_t cpu_node, uint32_t memory_node)
 	ns = number_of(report->about, name);
 	if (ns > 0 || !is_here(report) || nodes_measure(cpu_node, memory_node, &ns))
 		return ns > 0 ? ns : 0;
-	return remember(report, name, ns);
+	json_object_set_new(report->about, name, json_real(ns));
+	remember(report);
+	return ns;
 }
 
 static int read_report(struct report *report, bool text)
@@ -450,7 +463,7 @@ static int parse(struct wish *wish, struct report *report, int argc, char **argv
 
 int report_main(int argc, char **argv)
 {
-	struct report report = { .rows = ROWS };
+	struct report report = { .rows = ROWS, .rates.measure = storage_measure };
 	struct symbols *symbols;
 	struct wish wish = { 0 };
 	int status = parse(&wish, &report, argc, argv);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "analysis.h"
+#include "storage.h"
 
 /* What faults cost where it was traced, ns: see calibrate.h. 0: not known. */
 struct costs {
@@ -38,6 +39,7 @@ struct report {
 	char *command; /* "" where it is not known */
 	uint64_t duration_ns;
 	struct costs costs;
+	struct storage_rates rates;
 	struct advice *advice; /* the one with the most to gain first */
 	uint32_t n_advice;
 	char **missing; /* sentences */
@@ -47,7 +49,7 @@ struct report {
 
 /* ---- advice.c ---- */
 
-/* Fills in report->advice. The storage's rate is asked once at most. 0 or -ENOMEM. */
+/* Fills in report->advice. 0 or -ENOMEM. */
 int advice_find(struct report *report, const struct measures *measures);
 
 /* ---- report_text.c ---- */

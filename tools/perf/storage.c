@@ -123,3 +123,30 @@ int storage_measure(const char *path, uint64_t inode, double *ret_bytes_per_ns)
 	*ret_bytes_per_ns = (double)reading.done / (double)took;
 	return 0;
 }
+
+int storage_rate(struct storage_rates *rates, const char *path, uint64_t inode,
+		 double *ret_bytes_per_ns)
+{
+	struct stat st;
+	double rate;
+	unsigned int i;
+	int r;
+
+	if (lstat(path, &st))
+		return -errno;
+	for (i = 0; i < rates->n; i++)
+		if (rates->known[i].device == st.st_dev) {
+			*ret_bytes_per_ns = rates->known[i].bytes_per_ns;
+			return 0;
+		}
+	if (rates->n_measured == STORAGE_MEASURED_MOST)
+		return -EAGAIN;
+	rates->n_measured++;
+	r = rates->measure(path, inode, &rate);
+	if (r)
+		return r;
+	rates->known[rates->n].device = st.st_dev;
+	rates->known[rates->n++].bytes_per_ns = rate;
+	*ret_bytes_per_ns = rate;
+	return 0;
+}

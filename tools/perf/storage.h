@@ -19,4 +19,24 @@ bool storage_boot(char id[STORAGE_BOOT_MAX]);
  */
 int storage_measure(const char *path, uint64_t inode, double *ret_bytes_per_ns);
 
+/* Of those that were read, by device: as many as somebody who waits for a report bears. */
+#define STORAGE_MEASURED_MOST 6
+
+struct storage_rates {
+	int (*measure)(const char *path, uint64_t inode, double *ret_bytes_per_ns);
+	unsigned int n_measured; /* with those that failed */
+	unsigned int n;
+	struct {
+		uint64_t device;
+		double bytes_per_ns;
+	} known[STORAGE_MEASURED_MOST];
+};
+
+/*
+ * The same, measured once for each device. -EAGAIN: STORAGE_MEASURED_MOST files were read,
+ * and none of them was on that one.
+ */
+int storage_rate(struct storage_rates *rates, const char *path, uint64_t inode,
+		 double *ret_bytes_per_ns);
+
 #endif
