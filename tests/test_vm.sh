@@ -56,7 +56,7 @@ left_out() {
 }
 
 no_such_kernel() {
-	expect 3 tests/vm/kernel 2.4 && says "tests/vm/kernel: no kernel of the name '2.4': 6.1, 6.12 or debug"
+	expect 3 tests/vm/kernel 2.4 && says "tests/vm/kernel: no kernel of the name '2.4': 6.1, 6.12, debug or debug-6.12"
 }
 
 no_network() {

@@ -46,8 +46,8 @@ enum hm_fault_cause {
 	HM_FAULT_LOST = 2,        /* -ENODEV: the device or the map is lost, or was meanwhile */
 	HM_FAULT_UNREACHABLE = 3, /* -EIO: the storage failed, or CPUs don't reach it now */
 	HM_FAULT_BROKEN = 4,      /* -EHWPOISON: the hardware says that the memory is broken */
-	HM_FAULT_RIGHTS = 5,      /* -EACCES: the map, or a scope (protect.h), does not give it */
-	HM_FAULT_REPAIRED = 6,    /* -EIO: was replaced after an earlier fault elsewhere */
+	HM_FAULT_RIGHTS = 5,   /* -EACCES: the map, or a scope (protect.h), does not give it */
+	HM_FAULT_REPAIRED = 6, /* -EIO: was replaced after an earlier fault elsewhere */
 };
 
 struct hm_fault {
