@@ -187,6 +187,7 @@ static void test_blocks_race(void)
 	struct hetsim_buffer buffer;
 	int fd = hetsim_open(O_RDWR), i;
 	pthread_t threads[3];
+	uint32_t reached;
 
 	if (fd < 0)
 		return;
@@ -195,12 +196,13 @@ static void test_blocks_race(void)
 	for (i = 0; i < 3; i++)
 		CHECK_FATAL(pthread_create(&threads[i], NULL, touch_blocks, &touching) == 0);
 	inject.target = move.handle = buffer.handle;
+	reached = hetsim_query(fd).window_bytes ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_VRAM;
 	for (i = 0; i < 200; i++) {
 		inject.value = i % 2 ? UINT64_MAX : (uint64_t)(i % 8) * MIB + 8192;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_INJECT, &inject), 0);
 		move.offset = 0;
 		move.length = i % 3 ? 8 * MIB : MIB + 4096;
-		move.place = i % 2 ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
+		move.place = i % 2 ? reached : HETSIM_PLACE_SYSTEM;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_MOVE, &move), 0);
 		CHECK_EQUAL(mprotect(buffer.bytes + MIB, 3 * MIB,
 				     i % 4 ? PROT_READ | PROT_WRITE :
