@@ -197,7 +197,7 @@ static void test_blocks_race(void)
 		CHECK_FATAL(pthread_create(&threads[i], NULL, touch_blocks, &touching) == 0);
 	inject.target = move.handle = buffer.handle;
 	reached = hetsim_query(fd).window_bytes ? HETSIM_PLACE_WINDOW : HETSIM_PLACE_VRAM;
-	for (i = 0; i < 200; i++) {
+	for (i = 0; i < 60; i++) {
 		inject.value = i % 2 ? UINT64_MAX : (uint64_t)(i % 8) * MIB + 8192;
 		CHECK_EQUAL(hetsim_call(fd, HETSIM_INJECT, &inject), 0);
 		move.offset = 0;
