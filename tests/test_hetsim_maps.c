@@ -153,7 +153,7 @@ static void test_blocks(void)
 }
 
 /* Where the kernel tracks what is written, each map's first store faults on what can be read. */
-static void test_soft_dirty(void)
+static void test_dirty_tracked(void)
 {
 	int fd = hetsim_open(O_RDWR), clear;
 	struct hetsim_buffer buffer;
@@ -446,7 +446,7 @@ static const struct test tests[] = {
 	{ "fault_around", test_fault_around, 0, 0 },
 	{ "blocks", test_blocks, 0, 0 },
 	{ "blocks_race", test_blocks_race, 0, 0 },
-	{ "soft_dirty", test_soft_dirty, 0, 0 },
+	{ "dirty_tracked", test_dirty_tracked, 0, 0 },
 	{ "refusals", test_refusals, 0, 0 },
 	{ "pieces", test_pieces, 0, 0 },
 	{ "fork", test_child, 0, 0 },

@@ -97,15 +97,19 @@ static void sim_vm_close(struct vm_area_struct *vma)
 	kref_put(&map->ref, sim_map_free);
 }
 
-/* Answers for the pages that faults were injected into; 0 for others. With buffer->lock held. */
-static vm_fault_t sim_fault_injected(struct sim_buffer *buffer, pgoff_t index)
+/* Was a fault injected into that page? With buffer->lock held. */
+static bool sim_page_hurt(struct sim_buffer *buffer, pgoff_t index)
 {
-	if (buffer->sigbus == index)
-		return VM_FAULT_SIGBUS;
-	/* Which the kernel prints a line about each time, whoever asked for it. */
-	if (buffer->poison == index)
-		return __ratelimit(&sim_poisonings) ? VM_FAULT_HWPOISON : VM_FAULT_SIGBUS;
-	return 0;
+	return buffer->sigbus == index || buffer->poison == index;
+}
+
+/* What one that was answers who touches it. */
+static vm_fault_t sim_fault_hurt(struct sim_buffer *buffer, pgoff_t index)
+{
+	/* The kernel prints a line about each poisoning, whoever asked for it. */
+	if (buffer->poison == index && __ratelimit(&sim_poisonings))
+		return VM_FAULT_HWPOISON;
+	return VM_FAULT_SIGBUS;
 }
 
 /* Can one entry map the pages of a buffer from @index on? With buffer->lock held. */
@@ -119,7 +123,7 @@ static bool sim_fault_is_block(struct sim_buffer *buffer, pgoff_t index)
 		return false;
 	for (i = 0; i < SIM_FAULT_PAGES; i++) {
 		if (pages[i] != pages[0] + i || !sim_page_reachable(buffer->dev, pages[i]) ||
-		    sim_fault_injected(buffer, index + i))
+		    sim_page_hurt(buffer, index + i))
 			return false;
 	}
 	return true;
@@ -147,9 +151,8 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	if (index >= buffer->n_pages ||
 	    !sim_page_reachable(buffer->dev, buffer->pages[index]))
 		return VM_FAULT_SIGBUS;
-	ret = sim_fault_injected(buffer, index);
-	if (ret)
-		return ret;
+	if (sim_page_hurt(buffer, index))
+		return sim_fault_hurt(buffer, index);
 	if (sim_fault_met_block(vmf)) {
 		*ret_n_pages = SIM_FAULT_PAGES;
 		return VM_FAULT_NOPAGE;
@@ -178,7 +181,7 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 		if (index >= buffer->n_pages)
 			break;
 		if (!sim_page_reachable(buffer->dev, buffer->pages[index]) ||
-		    sim_fault_injected(buffer, index))
+		    sim_page_hurt(buffer, index))
 			continue;
 		/* Only the touched page is owed: what is there stays, what fails waits. */
 		if (vmf_insert_pfn(vma, address, page_to_pfn(buffer->pages[index])) !=
