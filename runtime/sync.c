@@ -357,10 +357,12 @@ static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t leng
 static __attribute__((noinline, cold)) int
 end_unkept(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access, int kept)
 {
+	/* GCC 12 calls what an atomic pointer names by a plain load: by hand. */
+	bracket_function *end = map->bracket_end;
 	char text[ERR_TEXT_MAX];
 
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	map->bracket_end(map, offset, length, access);
+	end(map, offset, length, access);
 	return lost_notice(map->buffer->device, err_set(kept, "%s", text));
 }
 

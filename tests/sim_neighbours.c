@@ -112,7 +112,7 @@ struct mover {
 	uint32_t handle;
 	uint64_t length;
 	bool stop;
-	int r;
+	int r; /* of one that failed */
 };
 
 /* Moves a buffer to system memory for ever: mostly there is nothing to move, or no room. */
@@ -127,7 +127,8 @@ static void *move_on(void *argument)
 		if (r == -ENOSPC)
 			r = 0;
 	}
-	mover->r = r;
+	if (r)
+		__atomic_store_n(&mover->r, r, __ATOMIC_RELAXED);
 	return NULL;
 }
 

@@ -62,6 +62,8 @@ static uint32_t first_size(unsigned int i)
 	switch (calls[i].cmd) {
 	case HETSIM_QUERY:
 		return offsetof(struct hetsim_query, opener_system_bytes);
+	case HETSIM_COUNTERS:
+		return offsetof(struct hetsim_counters, faults_huge);
 	case HETSIM_SUBMIT:
 		return offsetof(struct hetsim_submit, done);
 	default:
