@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -68,6 +70,83 @@ static void test_half_is_left(void)
 	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &imported[1]), 0);
 	close(vgem);
 	close(imported[1].fd);
+	close(fd);
+}
+
+#define SMALL 48 /* buffers: more than are looked for at once */
+
+struct taker {
+	int fd;
+	int dmabufs[SMALL];
+	bool stop;
+};
+
+/* Small buffers that are the first to be taken from, and imports in their slots at once. */
+static void *take_slots(void *argument)
+{
+	struct taker *taker = argument;
+	struct hetsim_buffer small[SMALL];
+	struct hetsim_import import;
+	uint32_t handles[SMALL];
+	int i;
+
+	while (!__atomic_load_n(&taker->stop, __ATOMIC_RELAXED)) {
+		for (i = 0; i < SMALL; i++)
+			small[i].handle = 0;
+		for (i = 0; i < SMALL; i++)
+			hetsim_buffer_create(taker->fd, 16 * HETSIM_PAGE, HETSIM_PLACE_VRAM, 0,
+					     &small[i]);
+		for (i = 0; i < SMALL; i++) {
+			hetsim_close_handle(taker->fd, small[i].handle);
+			handles[i] = hetsim_import(taker->fd, taker->dmabufs[i], &import) ?
+					     0 :
+					     import.handle;
+		}
+		for (i = 0; i < SMALL; i++)
+			hetsim_close_handle(taker->fd, handles[i]);
+	}
+	return NULL;
+}
+
+/* Who makes room finds buffers by their slots: what is in one by then may be an import. */
+static void test_slot_taken(void)
+{
+	struct taker taker = { 0 };
+	struct hetsim_buffer large = { 0 };
+	struct hetsim_query query;
+	struct timespec begin, now;
+	pthread_t thread;
+	uint64_t length;
+	int fd, vgem, i, r;
+
+	if (!open_with_vgem(&fd, &vgem))
+		return;
+	query = hetsim_query(fd);
+	length = query.vram_bytes - SMALL / 4 * 16 * HETSIM_PAGE;
+	taker.fd = hetsim_open(O_RDWR);
+	CHECK_FATAL(taker.fd >= 0);
+	for (i = 0; i < SMALL; i++)
+		taker.dmabufs[i] = vgem_make(vgem, 16 * HETSIM_PAGE, DRM_RDWR);
+	CHECK_FATAL(pthread_create(&thread, NULL, take_slots, &taker) == 0);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		/* All but room for few of them: it takes the others out, or they were faster. */
+		r = hetsim_buffer_create(fd, length, HETSIM_PLACE_VRAM, 0, &large);
+		CHECK(!r || r == -ENOSPC);
+		if (!r)
+			hetsim_close_handle(fd, large.handle);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec - begin.tv_sec < 5);
+	__atomic_store_n(&taker.stop, true, __ATOMIC_RELAXED);
+	CHECK_EQUAL(pthread_join(thread, NULL), 0);
+	close(taker.fd);
+	for (i = 0; i < SMALL; i++)
+		close(taker.dmabufs[i]);
+	close(vgem);
+	/* Nothing counts where it was not taken. */
+	query = hetsim_query(fd);
+	CHECK_EQUAL(query.vram_used, 0);
+	CHECK_EQUAL(query.system_used, 0);
 	close(fd);
 }
 
@@ -403,6 +482,7 @@ static const struct test tests[] = {
 	{ "pinned", test_pinned, 0, 0 },
 	{ "unplug", test_unplug, 0, 0 },
 	{ "half_is_left", test_half_is_left, 60, 0 },
+	{ "slot_taken", test_slot_taken, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

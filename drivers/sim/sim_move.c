@@ -180,20 +180,23 @@ static void sim_evict_find(struct sim_buffer *except, u32 place, s64 after,
 	xa_unlock(&dev->buffers);
 }
 
-/* With a reference; NULL if it has been let go since. */
-static struct sim_buffer *sim_evictee_get(struct sim_device *dev, unsigned long slot)
+/*
+ * With a reference; NULL if it has been let go since, and what is in its slot now has
+ * nothing to give. An import never has: its pages are another device's.
+ */
+static struct sim_buffer *sim_evictee_get(struct sim_device *dev, unsigned long slot, u32 place)
 {
 	struct sim_buffer *buffer;
 
 	xa_lock(&dev->buffers);
 	buffer = xa_load(&dev->buffers, slot);
-	if (buffer && !kref_get_unless_zero(&buffer->ref))
+	if (buffer && (!sim_evictable(buffer, place) || !kref_get_unless_zero(&buffer->ref)))
 		buffer = NULL;
 	xa_unlock(&dev->buffers);
 	return buffer;
 }
 
-/* Moves up to @n_pages out of @place. Those at the buffer's end go first. */
+/* Moves up to @n_pages out of @place, none of an import. Those at the buffer's end go first. */
 static u64 sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages)
 {
 	u32 to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
@@ -243,7 +246,8 @@ bool sim_evict(struct sim_buffer *except, u32 place, u64 n_pages)
 		after = list.found[list.n - 1].last_use;
 		before = evicted;
 		for (i = 0; i < list.n && evicted < n_pages; i++) {
-			struct sim_buffer *buffer = sim_evictee_get(dev, list.found[i].slot);
+			struct sim_buffer *buffer =
+				sim_evictee_get(dev, list.found[i].slot, place);
 
 			if (!buffer)
 				continue;

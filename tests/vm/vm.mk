@@ -48,6 +48,7 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=120 HETMAP_TIME_SCALE=20 \
 		B=$(B) HETMAP_STAGES=built SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: the host' tests/run $(SOAK_HOST)
+	$(Q)TIDY_NODES=225000 tests/record 'make soak: the analyzer' tools/lint tidy
 	$(Q)B=$(B) PLANTED=all tests/record 'make soak: bugs planted on purpose' \
 		sh tests/test_planted.sh
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=60 HETMAP_READ_GIB=16 SLOWNESS=200 \
