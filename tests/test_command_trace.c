@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -209,6 +211,41 @@ static void test_status(void)
 	folder = folder_make();
 	trace(folder, "status", 42);
 	trace(folder, "killed", 128 + SIGTERM);
+	folder_remove(folder);
+}
+
+/* On a file system that is full soon: what was recorded until then is a trace. */
+static void test_no_room(void)
+{
+	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
+					     "--", self, "--traced", "sequential" } };
+	char *folder, *path;
+	struct outcome outcome;
+	json_t *json;
+	int64_t faults;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	command.args[3] = path = folder_path(folder, "trace");
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("trace", folder, "tmpfs", 0, "size=1536k,mode=777")) {
+		free(path);
+		folder_remove(folder);
+		test_skip("kernel", "no file system can be mounted: %s", strerror(errno));
+		return;
+	}
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 125);
+	CHECK(strstr(outcome.err, "no more room") && strstr(outcome.err, "-o"));
+	outcome_free(&outcome);
+	json = report(folder);
+	CHECK(is_missing(json, "no more room"));
+	faults = integer_of(buffer_of(json, NAME), "minor");
+	CHECK(faults > 100 && faults < TRACED_PAGES);
+	json_decref(json);
+	CHECK(!umount2(folder, MNT_DETACH));
+	free(path);
 	folder_remove(folder);
 }
 
@@ -473,6 +510,7 @@ static const struct test tests[] = {
 	{ "stranger", test_stranger, 60, TEST_ONCE },
 	{ "unpublished", test_unpublished, 60, TEST_ONCE },
 	{ "status", test_status, 60, TEST_ONCE },
+	{ "no_room", test_no_room, 60, TEST_ONCE },
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "script", test_script, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },

@@ -427,6 +427,7 @@ int record_finish(struct recorder *recorder)
 	if (r)
 		return r;
 	points_stop(&recorder->points);
+	record_end_file(recorder);
 	memcpy(head.magic, PERF_DATA_MAGIC, sizeof(head.magic));
 	head.data = (struct perf_data_section){ RECORDS_AT, recorder->written };
 	/* perf looks for its table of features right behind the records. */

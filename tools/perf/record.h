@@ -42,6 +42,8 @@ struct recorder {
 	struct record_points points;
 	int data_fd;
 	uint64_t written; /* records, in bytes */
+	uint64_t whole;   /* the same, up to where none is cut off */
+	bool cut;         /* see record_cut() */
 };
 
 /*
@@ -67,6 +69,12 @@ void record_disable(struct recorder *recorder);
  * out what is there. *ret_other: it is. 0 or a negative errno of write(2).
  */
 int record_drain(struct recorder *recorder, int other_fd, int timeout_ms, bool *ret_other);
+
+/*
+ * There is no more room: what was written of whole records is all that the trace has. Room for
+ * the head, and for what else stands behind records, was kept from the beginning. 0 or -errno.
+ */
+int record_cut(struct recorder *recorder);
 
 /* All that is left, and the file's head. 0 or a negative errno. */
 int record_finish(struct recorder *recorder);

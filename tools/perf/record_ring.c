@@ -6,11 +6,13 @@
 #include "record_ring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "record.h"
@@ -61,11 +63,52 @@ int write_at(int fd, const void *from, uint64_t length, uint64_t offset)
 	return 0;
 }
 
+/* Far behind any record: room that nobody else takes, where the file system gives it. */
+#define SPARE_AT (INT64_C(1) << 40)
+#define SPARE_BYTES (INT64_C(1) << 20)
+
 int record_begin_file(struct recorder *recorder)
 {
 	const struct perf_data_head none = { .size = 0 };
+	int r = write_at(recorder->data_fd, &none, sizeof(none), 0);
 
-	return write_at(recorder->data_fd, &none, sizeof(none), 0);
+	if (!r)
+		fallocate(recorder->data_fd, FALLOC_FL_KEEP_SIZE, SPARE_AT, SPARE_BYTES);
+	return r;
+}
+
+void record_end_file(struct recorder *recorder)
+{
+	fallocate(recorder->data_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, SPARE_AT,
+		  SPARE_BYTES);
+}
+
+/* Where the last record ends that is there as a whole. */
+static uint64_t last_whole(const struct recorder *recorder)
+{
+	uint64_t at = recorder->whole, end;
+	struct perf_event_header head;
+	struct stat st;
+
+	if (fstat(recorder->data_fd, &st))
+		return at;
+	end = (uint64_t)st.st_size - RECORDS_AT;
+	while (at + sizeof(head) <= end &&
+	       pread(recorder->data_fd, &head, sizeof(head), (off_t)(RECORDS_AT + at)) ==
+		       sizeof(head) &&
+	       head.size >= sizeof(head) && head.size <= end - at)
+		at += head.size;
+	return at;
+}
+
+int record_cut(struct recorder *recorder)
+{
+	record_disable(recorder);
+	recorder->cut = true;
+	recorder->written = last_whole(recorder);
+	record_end_file(recorder);
+	return ftruncate(recorder->data_fd, (off_t)(RECORDS_AT + recorder->written)) ? -errno :
+										       0;
 }
 
 int record_write(struct recorder *recorder, const void *records, uint64_t length)
@@ -111,10 +154,15 @@ static int drain_all(struct recorder *recorder)
 	uint32_t i;
 	int r = 0;
 
-	for (i = 0; i < recorder->n_ring && !r; i++)
+	for (i = 0; i < recorder->n_ring && !r; i++) {
 		r = drain(recorder, &recorder->rings[i]);
+		if (!r)
+			recorder->whole = recorder->written;
+	}
 	if (!r && recorder->written != before && !recorder->attaching)
 		r = record_write(recorder, &round, sizeof(round));
+	if (!r)
+		recorder->whole = recorder->written;
 	return r;
 }
 
@@ -130,7 +178,7 @@ int record_drain(struct recorder *recorder, int other_fd, int timeout_ms, bool *
 		return -ENOMEM;
 	polled[n++] = (struct pollfd){ .fd = other_fd, .events = POLLIN };
 	/* Without its process's last thread an event hangs up for ever: it is left out. */
-	for (i = 0; i < recorder->n_ring; i++)
+	for (i = 0; i < recorder->n_ring && !recorder->cut; i++)
 		if (recorder->rings[i].fd >= 0)
 			polled[n++] = (struct pollfd){ .fd = recorder->rings[i].hung_up ?
 								     -1 :
@@ -139,10 +187,10 @@ int record_drain(struct recorder *recorder, int other_fd, int timeout_ms, bool *
 	if (timeout_ms)
 		poll(polled, n, timeout_ms);
 	*ret_other = other_fd >= 0 && polled[0].revents;
-	for (i = 0, n = 1; i < recorder->n_ring; i++)
+	for (i = 0, n = 1; i < recorder->n_ring && !recorder->cut; i++)
 		if (recorder->rings[i].fd >= 0 && polled[n++].revents & POLLHUP)
 			recorder->rings[i].hung_up = true;
-	r = drain_all(recorder);
+	r = recorder->cut ? 0 : drain_all(recorder);
 	free(polled);
 	return r;
 }

@@ -34,6 +34,8 @@ void ring_unmap(struct ring *ring, uint64_t bytes);
 
 /* Room for the head, which is written last. 0 or a negative errno. */
 int record_begin_file(struct recorder *recorder);
+/* Gives back what the first kept for the end. */
+void record_end_file(struct recorder *recorder);
 int write_at(int fd, const void *from, uint64_t length, uint64_t offset);
 
 #endif

@@ -166,6 +166,10 @@ static void find_missing(struct report *report)
 		     text_format("%s records were lost: the rings were full. Larger ones "
 				 "help (hetmap trace --ring, as root)",
 				 text_count(analysis->lost, a)));
+	if (json_is_true(json_object_get(report->about, "no_room")))
+		miss(report,
+		     text_format("there was no more room for the trace: what came after is "
+				 "not in it (hetmap trace -o names another folder)"));
 	if (count_of(report->about, "not_attached"))
 		miss(report,
 		     text_format("%s threads that were there as tracing began, or began "

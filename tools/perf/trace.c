@@ -71,6 +71,7 @@ struct trace {
 	struct watch *watch;
 	uint32_t missed; /* threads of it that could not be had */
 	double began;    /* seconds since 1970 */
+	bool cut;        /* there was no more room: it ends at end_ns, the command did not */
 	uint64_t begin_ns;
 	uint64_t end_ns;
 };
@@ -97,10 +98,30 @@ static void usage(void)
 	     "command can't be executed or is not there. See also hetmap-trace(1).");
 }
 
+static bool is_full(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT;
+}
+
+#define MORE_ROOM "name a folder with more room with -o"
+
 static int fail_write(int r)
 {
-	return fail(STATUS_OWN, r, r == -ENOSPC ? "name a folder with more room with -o" : NULL,
-		    "writing the trace: %s", strerror(-r));
+	return fail(STATUS_OWN, r, is_full(r) ? MORE_ROOM : NULL, "writing the trace: %s",
+		    strerror(-r));
+}
+
+/* What is recorded stays, whatever there is room for after it. */
+static int drain(struct trace *trace, int other_fd, int timeout_ms, bool *ret_other)
+{
+	int r = record_drain(&trace->recorder, other_fd, timeout_ms, ret_other);
+
+	if (!is_full(r) || trace->cut)
+		return r;
+	trace->cut = true;
+	trace->end_ns = record_now();
+	remark("there is no more room for the trace: it ends here");
+	return record_cut(&trace->recorder);
 }
 
 /* Who wants no table of a program gets none. */
@@ -119,8 +140,8 @@ static int record_command(struct trace *trace, struct child *child, int *ret_sta
 	int r, waited;
 
 	do {
-		r = record_drain(&trace->recorder, child->fd,
-				 watch_has_any(trace->watch) ? WATCH_MS : WAIT_MS, &other);
+		r = drain(trace, child->fd, watch_has_any(trace->watch) ? WATCH_MS : WAIT_MS,
+			  &other);
 		watch_look(trace->watch);
 		if (r) {
 			/* It goes on without: nothing that it does depends on the trace. */
@@ -168,7 +189,8 @@ static int trace_command(struct trace *trace, int *ret_status)
 		return child_exec_failed(trace->argv[0], r);
 	}
 	r = record_command(trace, &child, &ended);
-	trace->end_ns = record_now();
+	if (!trace->cut)
+		trace->end_ns = record_now();
 	*ret_status = child_exit_status(ended);
 	return r ? STATUS_OWN : 0;
 }
@@ -212,7 +234,7 @@ static int record_process(struct trace *trace)
 	int r = 0, waited = 0;
 
 	while (!r && !ended && !signals_pending()) {
-		r = record_drain(&trace->recorder, pidfd, WATCH_MS, &ended);
+		r = drain(trace, pidfd, WATCH_MS, &ended);
 		watch_look(trace->watch);
 		waited++;
 		/* Without pidfd_open(2), before 5.3. */
@@ -220,7 +242,8 @@ static int record_process(struct trace *trace)
 			ended = kill(trace->pid, 0) && errno == ESRCH;
 	}
 	record_disable(&trace->recorder);
-	trace->end_ns = record_now();
+	if (!trace->cut)
+		trace->end_ns = record_now();
 	watch_look(trace->watch);
 	if (pidfd >= 0)
 		close(pidfd);
@@ -275,6 +298,8 @@ static json_t *about(const struct trace *trace, const struct record_counts *coun
 				    json_integer(watch_lost(trace->watch)));
 	if (!trace->pid && is_unpublished())
 		json_object_set_new(about, "unpublished", json_true());
+	if (trace->cut)
+		json_object_set_new(about, "no_room", json_true());
 	if (trace->missed)
 		json_object_set_new(about, "not_attached", json_integer(trace->missed));
 	json_object_set_new(about, "latency", json_boolean(!trace->options.no_latency));
@@ -334,6 +359,12 @@ static int finish(struct trace *trace)
 		r = trace_folder_about(&trace->folder, object);
 		json_decref(object);
 	}
+	/* The rings kept what the last drain finds no room for. */
+	if (is_full(r) && !trace->cut) {
+		trace->cut = true;
+		r = record_cut(&trace->recorder);
+		return r ? fail_write(r) : finish(trace);
+	}
 	if (r)
 		return fail_write(r);
 	summary(trace, &counts);
@@ -362,6 +393,9 @@ static int run(struct trace *trace)
 	watch_end(trace->watch);
 	record_close(&trace->recorder);
 	trace_folder_close(&trace->folder, !status);
+	if (!status && trace->cut)
+		return fail(STATUS_OWN, ENOSPC, MORE_ROOM,
+			    "the trace has what was recorded until there was no more room");
 	return status ? status : ended;
 }
 
