@@ -320,11 +320,36 @@ static int check_range(const struct copy *copy)
 	return map_check_range(copy->map, copy->offset, copy->length, copy->what);
 }
 
-static int find_map(struct copy *copy)
+static void tell_fault(const struct copy *copy, uint64_t offset, uint32_t cause,
+		       struct hm_fault *ret_fault)
+{
+	*ret_fault = (struct hm_fault){
+		.struct_size = sizeof(*ret_fault),
+		.cause = cause,
+		.address = copy->in_map + (offset - copy->offset),
+		.offset = offset,
+		.serial = copy->map->buffer->serial,
+		.generation = copy->map->generation,
+	};
+}
+
+/* A range that ends behind the map, or a map that is lost: told before and after. */
+static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fault)
+{
+	if (r == -ERANGE)
+		tell_fault(copy, max_u64(copy->offset, hm_map_length(copy->map)), HM_FAULT_END,
+			   ret_fault);
+	else
+		tell_fault(copy, copy->offset, HM_FAULT_LOST, ret_fault);
+}
+
+/* *@ret_fault: of a map that was found. */
+static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 {
 	struct hm_pointer_info info;
 	int r;
 
+	ret_fault->cause = HM_FAULT_NONE;
 	r = registry_find(copy->in_map, &info);
 	if (r == -EAGAIN)
 		return err_set(r, "%s: the map at %p was being changed all the time",
@@ -334,7 +359,10 @@ static int find_map(struct copy *copy)
 	copy->map = info.map;
 	copy->offset = info.map_offset;
 	copy->recoveries = atomic_load(&info.map->buffer->device->generation);
-	return check_range(copy);
+	r = check_range(copy);
+	if (unlikely(r == -ERANGE || r == -ENODEV))
+		tell_refused(copy, r, ret_fault);
+	return r;
 }
 
 /* Apart, so that no variable is changed between setjmp() and its second return. */
@@ -373,32 +401,22 @@ static int check_recovered(const struct copy *copy)
  */
 static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 {
-	uint32_t cause = HM_FAULT_REPAIRED;
 	uint64_t offset = copy->offset;
 	int r;
 
 	atomic_thread_fence(memory_order_acquire);
 	r = repair_check(copy->map, copy->offset, copy->length, &offset);
-	if (likely(!r)) {
-		r = check_range(copy);
-		if (likely(!r))
-			r = check_recovered(copy);
-		if (likely(!r) && unlikely(copy->map->buffer->loss))
-			r = loss_ask(copy->map->buffer);
-		if (likely(!r))
-			return 0;
-		cause = r == -ERANGE ? HM_FAULT_END : HM_FAULT_LOST;
-		if (r == -ERANGE)
-			offset = max_u64(offset, hm_map_length(copy->map));
+	if (unlikely(r)) {
+		tell_fault(copy, offset, HM_FAULT_REPAIRED, fault);
+		return r;
 	}
-	*fault = (struct hm_fault){
-		.struct_size = sizeof(*fault),
-		.cause = cause,
-		.address = copy->in_map + (offset - copy->offset),
-		.offset = offset,
-		.serial = copy->map->buffer->serial,
-		.generation = copy->map->generation,
-	};
+	r = check_range(copy);
+	if (likely(!r))
+		r = check_recovered(copy);
+	if (likely(!r) && unlikely(copy->map->buffer->loss))
+		r = loss_ask(copy->map->buffer);
+	if (unlikely(r))
+		tell_refused(copy, r, fault);
 	return r;
 }
 
@@ -446,9 +464,12 @@ static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
 		return r;
 	if (unlikely(handler_flags() == HANDLER_NONE))
 		return refuse_uninstalled(copy->what);
-	r = find_map(copy);
-	if (r)
+	r = find_map(copy, &guard.fault);
+	if (unlikely(r)) {
+		if (ret_fault && guard.fault.cause)
+			struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
 		return r;
+	}
 	r = copy_guarded(copy, &guard);
 	if (unlikely(r < 0))
 		return r;

@@ -280,9 +280,10 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 			return answer_of(state);
 	} while (!atomic_compare_exchange_strong(&blocks->state[i], &state,
 						 (state & BLOCK_SUSPECT) | BLOCK_REPAIRING));
-	/* A change that has ended since the looks above may have cut it, moved or lost it. */
+	/* A change that has ended since the looks above may have cut, moved, lost or restored it. */
 	r = find((char *)found->base + found->map_offset, &now);
-	if (r || now.map != found->map || found->map->lost) {
+	if (r || now.map != found->map || now.map_offset != found->map_offset ||
+	    now.generation != found->generation || found->map->lost) {
 		atomic_store(&blocks->state[i], state);
 		return REPAIR_WAIT;
 	}

@@ -134,8 +134,13 @@ static void arguments(void)
 	CHECK_ERROR(-EINVAL, hm_copy_in(file.base, bytes, 0, NULL));
 	CHECK_ERROR(-EINVAL, hm_copy_in(file.base, bytes, 1, &small));
 	CHECK_ERROR(-ENOENT, hm_copy_in(bytes, file.base, 1, &fault));
-	CHECK_ERROR(-ERANGE, hm_copy_in(file.base + SIZE - 8, bytes, 9, &fault));
 	CHECK_EQUAL(fault.cause, HM_FAULT_NONE);
+	/* Found before a byte was touched: it is told like one that was met. */
+	CHECK_ERROR(-ERANGE, hm_copy_in(file.base + SIZE - 8, bytes, 9, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_END);
+	CHECK_EQUAL(fault.offset, SIZE);
+	CHECK(fault.address == file.base + SIZE);
+	CHECK_EQUAL(fault.signal, 0);
 	close_file_map(&file);
 	CHECK_OK(hm_handler_remove());
 }
