@@ -65,6 +65,15 @@ int control_open(const int fds[SHARE_FDS], const struct share_message *message,
 uint64_t control_size(const struct share *share, uint64_t otherwise);
 uint64_t control_resizes(const struct share *share, uint64_t otherwise);
 /* He has dropped his last reference. */
+/* The same of a buffer; 0: it is this process's own. */
+static inline uint64_t control_resizes_of(const struct hm_buffer *buffer)
+{
+	return share_is_received(buffer) ?
+		       control_resizes(
+			       atomic_load_explicit(&buffer->share, memory_order_acquire), 0) :
+		       0;
+}
+
 bool control_is_let_go(struct share *share);
 /* That, or he has ended, as far as can be told. */
 bool control_owner_gone(struct share *share);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "control.h"
 #include "core.h"
 #include "fault.h"
 #include "handler.h"
@@ -454,8 +455,35 @@ static int check_arguments(const struct copy *copy, const struct hm_fault *fault
 	return 0;
 }
 
+#define COPY_TRIES 100 /* while another process resizes its buffer */
+
+/* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or -EAGAIN. */
+static int copy_once(const struct copy *copy, struct hm_guard *guard)
+{
+	uint64_t resizes = control_resizes_of(copy->map->buffer);
+	int r;
+
+	r = copy_guarded(copy, guard);
+	if (unlikely(r < 0))
+		return r;
+	if (unlikely(r)) {
+		after_scope(guard);
+		return fault_explain(&guard->fault, guard->base, copy->what);
+	}
+	r = check_copied(copy, &guard->fault);
+	if (likely(!r))
+		r = check_other(copy, &guard->fault);
+	if (likely(r || control_resizes_of(copy->map->buffer) == resizes))
+		return r;
+	/* What was cut off and came back is zeros, without a fault and of the size of before. */
+	guard->fault.cause = HM_FAULT_NONE;
+	return err_set(-EAGAIN, "%s: its owner was resizing %s all the time", copy->what,
+		       copy->map->buffer->name);
+}
+
 static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
 {
+	unsigned int tries = 0;
 	struct hm_guard guard;
 	int r;
 
@@ -470,18 +498,10 @@ static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
 			struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
 		return r;
 	}
-	r = copy_guarded(copy, &guard);
-	if (unlikely(r < 0))
-		return r;
-	if (unlikely(r)) {
-		after_scope(&guard);
-		r = fault_explain(&guard.fault, guard.base, copy->what);
-	} else {
-		r = check_copied(copy, &guard.fault);
-		if (likely(!r))
-			r = check_other(copy, &guard.fault);
-	}
-	if (unlikely(r) && ret_fault)
+	do {
+		r = copy_once(copy, &guard);
+	} while (unlikely(r == -EAGAIN) && ++tries < COPY_TRIES);
+	if (unlikely(r) && ret_fault && guard.fault.cause)
 		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
 	return lost_notice(copy->map->buffer->device, r);
 }
