@@ -2,6 +2,7 @@
 /* Shadows: copies of buffers that take their place. shadow.h says why none is torn. */
 #include "shadow.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -436,9 +437,17 @@ int shadow_refresh(struct shadow *shadow, struct hm_buffer *buffer, uint64_t off
 
 void shadow_cut(struct shadow *shadow, uint64_t size)
 {
+	uint64_t keep = round_up(size, page_size()), more;
+
 	if (shadow_is_sealed(shadow) || size >= shadow->allocated)
 		return;
-	/* A store, so that nothing can fail: holes would be for less memory only. */
+	more = shadow->allocated - keep;
+	if (more && !sys_fallocate(shadow->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   SPARE + keep, more)) {
+		shadow->allocated = keep;
+		stats_sub(&stats.bytes_shadow, more);
+	}
+	/* A store, so that nothing can fail: what is no hole has its memory still, and is zeros. */
 	memset(shadow->bytes + SPARE + size, 0, shadow->allocated - size);
 }
 

@@ -155,6 +155,7 @@ static void test_resized(void)
 	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
+	uint64_t before;
 	char *base;
 	unsigned int i;
 
@@ -164,7 +165,12 @@ static void test_resized(void)
 		base = hm_map_address(map);
 		sim_write(map, 0, SIZE, 1);
 		CHECK_OK_FATAL(set_policy(buffer, HM_LOSS_SHADOW, 0));
+		before = buffer_info(buffer).bytes_shadow;
 		CHECK_OK(hm_buffer_resize(buffer, 10 * PAGE + 5, 0));
+		/* So does the shadow, and counts no more than it has. */
+		CHECK_EQUAL(before - buffer_info(buffer).bytes_shadow,
+			    (SIZE + PAGE - 1) / PAGE * PAGE - 11 * PAGE);
+		CHECK_EQUAL(stats_now().bytes_shadow, buffer_info(buffer).bytes_shadow);
 		CHECK_OK(hm_buffer_resize(buffer, 3 * PAGES * PAGE, flags[i]));
 		CHECK(is_zero(base, 10 * PAGE + 5, 3 * PAGES * PAGE));
 		sim_write(map, 2 * PAGES * PAGE, 2 * PAGES * PAGE + 50, 2);
