@@ -64,7 +64,6 @@ int control_open(const int fds[SHARE_FDS], const struct share_message *message,
 /* What the owner says now, or said last; @otherwise where the slot is another's. */
 uint64_t control_size(const struct share *share, uint64_t otherwise);
 uint64_t control_resizes(const struct share *share, uint64_t otherwise);
-/* He has dropped his last reference. */
 /* The same of a buffer; 0: it is this process's own. */
 static inline uint64_t control_resizes_of(const struct hm_buffer *buffer)
 {
@@ -74,6 +73,7 @@ static inline uint64_t control_resizes_of(const struct hm_buffer *buffer)
 		       0;
 }
 
+/* He has dropped his last reference. */
 bool control_is_let_go(struct share *share);
 /* That, or he has ended, as far as can be told. */
 bool control_owner_gone(struct share *share);

@@ -127,8 +127,8 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * @dst_in_map: [in] in one map, which lives meanwhile, all @length bytes
  * @src:        [in] anywhere; in a map, which lives meanwhile, it is guarded, too
  * @length:     [in] from 1
- * @fault:      [in,out, optional] struct_size set by the caller; filled where an error is of
- *              the map's bytes (the second line of errors), untouched by others
+ * @fault:      [in,out, optional] struct_size set by the caller; filled where -ERANGE, -ENODEV,
+ *              -EIO, -EHWPOISON or -EACCES is about the map's bytes, untouched by other errors
  *
  * As memcpy(): no bracket, no waiting for work in flight. An error may leave part of
  * the bytes copied. Of a buffer that another process owns its size is read anew before
