@@ -59,16 +59,13 @@ static const struct {
 /* Of the first version of the call's structure. */
 static uint32_t first_size(unsigned int i)
 {
-	switch (calls[i].cmd) {
-	case HETSIM_QUERY:
+	if (calls[i].cmd == HETSIM_QUERY)
 		return offsetof(struct hetsim_query, opener_system_bytes);
-	case HETSIM_COUNTERS:
+	if (calls[i].cmd == HETSIM_COUNTERS)
 		return offsetof(struct hetsim_counters, faults_huge);
-	case HETSIM_SUBMIT:
+	if (calls[i].cmd == HETSIM_SUBMIT)
 		return offsetof(struct hetsim_submit, done);
-	default:
-		return calls[i].size;
-	}
+	return calls[i].size;
 }
 
 static void expect(unsigned int i, int r, int expected, const char *what)
