@@ -191,14 +191,14 @@ static int use_no_pidfd(struct peer_world *world, uint64_t a, uint64_t b, uint64
 }
 
 /* What is known of an owner who is killed: by pidfd, and without. */
-#define LARGE MIB(64)
+#define LARGE MIB(16)
 
 /* Cuts all but a page off and lets it grow again, in the midst of a copy. */
 static void *cut_and_grow(void *argument)
 {
 	struct hm_buffer *buffer = argument;
 	static uint64_t state = 1;
-	struct timespec delay = { 0, (long)(test_random(&state) % 12000000) };
+	struct timespec delay = { 0, (long)(test_random(&state) % 4000000) };
 
 	nanosleep(&delay, NULL);
 	CHECK_OK(hm_buffer_resize(buffer, PAGE, 0));
