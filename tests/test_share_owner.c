@@ -190,7 +190,6 @@ static int use_no_pidfd(struct peer_world *world, uint64_t a, uint64_t b, uint64
 	return 0;
 }
 
-/* What is known of an owner who is killed: by pidfd, and without. */
 #define LARGE MIB(16)
 
 /* Cuts all but a page off and lets it grow again, in the midst of a copy. */
@@ -198,6 +197,7 @@ static void *cut_and_grow(void *argument)
 {
 	struct hm_buffer *buffer = argument;
 	static uint64_t state = 1;
+	/* At another point of the copy each time. */
 	struct timespec delay = { 0, (long)(test_random(&state) % 4000000) };
 
 	nanosleep(&delay, NULL);
@@ -257,6 +257,7 @@ static void copied_whole(void)
 	free(copy);
 }
 
+/* What is known of an owner who is killed: by pidfd, and without. */
 static void killed(bool pidfd)
 {
 	struct hm_buffer *buffer;
