@@ -126,7 +126,7 @@ struct sim_lack {
 	unsigned int tries;
 };
 
-#define SIM_MEM_TRIES 4 /* in a row, to have what was made free before others take it */
+#define SIM_MEM_TRIES 32 /* in a row, to have what was made free before others take it */
 
 struct sim_device {
 	struct kref ref; /* openers, buffers, and the list of devices */

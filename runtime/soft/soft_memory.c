@@ -268,7 +268,7 @@ static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pag
 }
 
 /* In a row, to have what was made free before others take it. */
-#define MEMORY_TRIES 4
+#define MEMORY_TRIES 32
 
 int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack)
 {

@@ -654,10 +654,10 @@ int fake_close(int fd)
 	int r;
 
 	if (!fake_is_node(fd, &node))
-		return (int)syscall(SYS_close, fd);
+		return fake_close_next(fd);
 	fake_lock();
 	file = file_of(fd);
-	r = (int)syscall(SYS_close, fd);
+	r = fake_close_next(fd);
 	if (file && !is_open(file->inode))
 		file_release(file);
 	fake_unlock();

@@ -99,6 +99,7 @@ long fake_ioctl(int fd, unsigned long cmd, void *argument, bool *ret_ours);
 void *fake_mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset,
 		bool *ret_ours);
 int fake_close(int fd);
+int fake_close_next(int fd); /* of a file that is none of ours */
 /* Is @fd a node? Then which. */
 bool fake_is_node(int fd, unsigned int *ret_node);
 bool fake_is_dmabuf(int fd);

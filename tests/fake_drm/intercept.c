@@ -52,6 +52,9 @@ static int open_at(int folder, const char *path, int flags, mode_t mode)
 
 	if (fake_node_of(path, &node) && !(flags & (O_PATH | O_DIRECTORY)))
 		return fake_open(node);
+	/* TSan knows open() only */
+	if (folder == AT_FDCWD)
+		return NEXT(open)(fake_path(path, ours), flags, mode);
 	return NEXT(openat)(folder, fake_path(path, ours), flags, mode);
 }
 
@@ -187,6 +190,12 @@ FSTAT(fstat, stat)
 FSTAT(fstat64, stat64)
 
 /* ---- descriptors ---- */
+
+/* Not by number, as all closing: TSan would take the next file's number for the old file. */
+int fake_close_next(int fd)
+{
+	return NEXT(close)(fd);
+}
 
 OURS int close(int fd)
 {
