@@ -1,35 +1,35 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# Sourced by what runs tests in a machine. Two emulated processors that wait for each other
-# (each flush of a TLB is such a wait) wait for the host, too, where it runs more than one
-# machine: all takes two and a half times as long. So those programs have two whose threads
-# or processes meet in the module or the library; the others are one thread and the engine's.
-# Some of these make the kernel replace its own code, by tracepoints or perf's events, and
-# QEMU 7.2 may let a second processor run what was replaced: the kernel panics ("Oops:
-# int3"), or never gets an answer from it again.
-concurrent='test_races test_lost_threads test_retire test_soft_stress test_share_kill
-	test_recover test_recover_told test_shadow test_fence test_fence_foreign test_engine_maps
-	test_drm_idle test_load_window test_sim_window test_sim_lost test_guard
-	test_hetsim_engine test_hetsim_submit test_hetsim_fences test_hetsim_hostile
-	test_hetsim_isolation test_hetsim_move test_hetsim_neighbours test_hetsim_unplug'
+# Sourced by what runs tests in a machine. Programs have two processors, but for these:
+# - Some make the kernel replace its own code, by tracepoints or perf's events, and QEMU 7.2
+#   may let a second processor run what was replaced: the kernel panics ("Oops: int3"), or
+#   never gets an answer from it again.
+replacing='test_hetsim_trace test_stat test_trace_points test_two_nodes'
+# - Some are long, and do one thing after another: nothing meets that a second one would let
+#   meet. Two emulated ones wait for each other, at each flush of a TLB, and so for the host,
+#   where that runs two machines: test_conformance takes 27 s with one, 62 with two.
+sequential='test_conformance test_undo test_recover_undo test_hetsim_command test_reader_cgroup
+test_drm_nodes_data'
 
-# with_processors COMMAND TEST...: for those of the tests that want two, and the others
+# with_processors COMMAND TEST...: for those of the tests that need one alone, and the others
 with_processors() {
 	command=$1
 	shift
-	two='' one=''
+	# shellcheck disable=SC2086,SC2116 # one blank between words
+	single=$(echo $replacing $sequential)
+	others='' alone=''
 	for name in "$@"; do
-		case " $concurrent " in
-		*[[:space:]]"$name"[[:space:]]*) two="$two $name" ;;
-		*) one="$one $name" ;;
+		case " $single " in
+		*" $name "*) alone="$alone $name" ;;
+		*) others="$others $name" ;;
 		esac
 	done
-	# shellcheck disable=SC2086 # lists of words
-	[ -z "$two" ] || $command $two
-	if [ -n "$one" ]; then
+	# shellcheck disable=SC2086 # lists of names
+	[ -z "$others" ] || $command $others
+	if [ -n "$alone" ]; then
 		echo 0 >/sys/devices/system/cpu/cpu1/online
-		# shellcheck disable=SC2086 # lists of words
-		$command $one
+		# shellcheck disable=SC2086 # a list of names
+		$command $alone
 		echo 1 >/sys/devices/system/cpu/cpu1/online
 	fi
 }
