@@ -47,8 +47,8 @@ check() {
 
 # The sums of the last closing line that is read, "PASSED FAILED SKIPPED"; nothing without.
 counts_of() {
-	sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' |
-		tail -n 1
+	sed -n '/^[0-9]* passed, [0-9]* failed, [0-9]* skipped$/h
+		$ { x; s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p; }'
 }
 
 # add_counts PASSED FAILED SKIPPED

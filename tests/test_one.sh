@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What tests/one makes of programs that end as tests do, and as they must not.
+set -u
+
+suite=one
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+
+# one NAME COMMAND: its output is $work/shown, its sums are $sums
+one() {
+	tests/one "$work/log" stage "$1" sh -c "$2" >"$work/shown"
+	sums=$(cat "$work/log.stage.$1.sums")
+}
+
+# says SUMS PATTERN: of the last one
+says() {
+	cat "$work/shown"
+	[ "$sums" = "$1" ] && grep -q "$2" "$work/shown"
+}
+
+one good 'echo pass a.b; echo 1 passed, 0 failed, 0 skipped'
+check passes says '1 0 0' '^stage/good *1 passed, 0 failed, 0 skipped ('
+one bad 'echo FAIL a.b: wrong; echo 3 passed, 1 failed, 2 skipped; exit 1'
+check fails says '3 1 2' '^FAIL a.b: wrong$'
+one gone 'echo 1 passed, 0 failed, 0 skipped; echo more; kill -SEGV $$'
+check ends_early says '0 1 0' 'status 139 before its closing line'
+one status 'echo 1 passed, 0 failed, 0 skipped; exit 4'
+check status_of_its_own says '1 1 0' 'status 4 although no test failed'
+one race 'echo WARNING: ThreadSanitizer: data race; echo 1 passed, 0 failed, 0 skipped'
+check sanitizer says '1 1 0' 'the sanitizer reported'
+
+# All write to one file, at one position: as much as makes them meet.
+at_once() {
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		for name in 1 2 3 4 5 6 7 8; do
+			tests/one "$work/log" stage "$name" sh -c \
+				'seq 100000; echo 0 passed, 1 failed, 0 skipped; exit 1' &
+		done >"$work/all"
+		wait
+		[ "$(wc -l <"$work/all")" = $((8 * 100001)) ] || return
+	done
+}
+check at_once at_once
+finish
