@@ -10,7 +10,7 @@
  * that begin at multiples of 2 MiB share places in the TLB of an emulated machine, which
  * has one way, and work on two of them takes 10 to 50 times as long.
  *
- * vmf_insert_pfn() must not meet a large entry. So which it is has one answer for all
+ * apply_to_page_range() must not meet a large entry. So which it is has one answer for all
  * who fault at a time: it depends on the map's bounds, which the kernel keeps from
  * changing under faults, and on what changes with buffer->lock held for writing only,
  * pages, samples and injected faults. Those who change it take back the entries of
@@ -129,11 +129,41 @@ static bool sim_fault_is_block(struct sim_buffer *buffer, pgoff_t index)
 	return true;
 }
 
+/* The entries of one fault: of @buffer's pages from @index on, from @start on in the map. */
+struct sim_insert {
+	struct vm_area_struct *vma;
+	struct sim_buffer *buffer;
+	unsigned long start;
+	pgoff_t index;
+	unsigned int n_pages; /* how many of them are there now */
+};
+
+/* Called by apply_to_page_range(), with the page table locked. What is there stays. */
+static int sim_insert_entry(pte_t *entry, unsigned long address, void *data)
+{
+	struct sim_insert *insert = data;
+	struct sim_buffer *buffer = insert->buffer;
+	pgoff_t index = insert->index + ((address - insert->start) >> PAGE_SHIFT);
+	struct page *page = buffer->pages[index];
+
+	if (!sim_page_reachable(buffer->dev, page) || sim_page_hurt(buffer, index))
+		return 0;
+	if (pte_none(ptep_get(entry)))
+		set_pte_at(insert->vma->vm_mm, address, entry,
+			   pte_mkspecial(pfn_pte(page_to_pfn(page), insert->vma->vm_page_prot)));
+	insert->n_pages++;
+	return 0;
+}
+
 /*
  * Maps the page that was touched and, as far as the map and the buffer go, the
  * SIM_FAULT_PAGES around it: whoever touches one byte of a device's memory goes
  * on to the next. With buffer->lock held, which keeps pages from being taken
  * back between the look-up and the insertion.
+ *
+ * By apply_to_page_range(), as i915 does (i915_mm.c): vmf_insert_pfn() walks the page
+ * table, takes its lock, and looks the cache mode of the page up among all memory, for
+ * each page anew. Here one walk and one lock do, and vm_page_prot has the cache mode.
  */
 static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buffer,
 				   unsigned int *ret_n_pages, bool *ret_huge)
@@ -143,10 +173,8 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	unsigned long window = SIM_FAULT_PAGES << PAGE_SHIFT;
 	unsigned long start = max(ALIGN_DOWN(touched, window), vma->vm_start);
 	unsigned long end = min(ALIGN_DOWN(touched, window) + window, vma->vm_end);
-	pgoff_t base = sim_slot_pgoff(buffer->dev, buffer->slot);
-	pgoff_t index = vmf->pgoff - base;
-	unsigned long address, before;
-	vm_fault_t ret;
+	pgoff_t index = vmf->pgoff - sim_slot_pgoff(buffer->dev, buffer->slot);
+	struct sim_insert insert = { .vma = vma, .buffer = buffer };
 
 	if (index >= buffer->n_pages ||
 	    !sim_page_reachable(buffer->dev, buffer->pages[index]))
@@ -157,37 +185,26 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 		*ret_n_pages = SIM_FAULT_PAGES;
 		return VM_FAULT_NOPAGE;
 	}
-	before = (touched - start) >> PAGE_SHIFT;
+	insert.index = index - ((touched - start) >> PAGE_SHIFT);
 	if (SIM_BLOCKS && sim_huge && end - start == window && pmd_none(READ_ONCE(*vmf->pmd)) &&
-	    sim_fault_is_block(buffer, index - before)) {
+	    sim_fault_is_block(buffer, insert.index)) {
 		*ret_n_pages = SIM_FAULT_PAGES;
 		*ret_huge = true;
-		return sim_insert_block(vmf, buffer->pages[index - before]);
+		return sim_insert_block(vmf, buffer->pages[insert.index]);
 	}
-	ret = vmf_insert_pfn(vma, touched, page_to_pfn(buffer->pages[index]));
-	if (ret != VM_FAULT_NOPAGE)
-		return ret;
-	*ret_n_pages = 1;
+	if (buffer->accesses) {
+		insert.index = index;
+		start = touched;
+		end = touched + PAGE_SIZE;
+	}
+	insert.start = start;
+	end = min_t(u64, end, start + ((buffer->n_pages - insert.index) << PAGE_SHIFT));
+	if (apply_to_page_range(vma->vm_mm, start, end - start, sim_insert_entry, &insert))
+		return VM_FAULT_OOM;
+	*ret_n_pages = insert.n_pages;
 	if (buffer->accesses) {
 		atomic_inc(&buffer->accesses[index]);
 		trace_access(buffer, index);
-		return ret;
-	}
-
-	index -= before;
-	for (address = start; address < end; address += PAGE_SIZE, index++) {
-		if (address == touched)
-			continue;
-		if (index >= buffer->n_pages)
-			break;
-		if (!sim_page_reachable(buffer->dev, buffer->pages[index]) ||
-		    sim_page_hurt(buffer, index))
-			continue;
-		/* Only the touched page is owed: what is there stays, what fails waits. */
-		if (vmf_insert_pfn(vma, address, page_to_pfn(buffer->pages[index])) !=
-		    VM_FAULT_NOPAGE)
-			break;
-		++*ret_n_pages;
 	}
 	return VM_FAULT_NOPAGE;
 }
