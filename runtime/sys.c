@@ -579,6 +579,18 @@ int sys_getsockopt(int socket, int level, int option, int *ret_value)
 	return r;
 }
 
+int sys_socket_cookie(int socket, uint64_t *ret_cookie)
+{
+	uint64_t cookie = 0;
+	socklen_t length = sizeof(cookie);
+	int r = (int)RETRY(
+		sys_table.getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &length));
+
+	if (!r)
+		*ret_cookie = cookie;
+	return r;
+}
+
 int sys_peer(int socket, struct ucred *ret_peer)
 {
 	socklen_t length = sizeof(*ret_peer);
