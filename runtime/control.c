@@ -242,6 +242,7 @@ int control_create(uint64_t serial, uint64_t size, struct share **ret_share)
 	/* Whose it was reads his size no more; whose it is, from the serial on. */
 	atomic_store(&share->slot->serial, 0);
 	atomic_store_explicit(&share->slot->resizes, 0, memory_order_release);
+	atomic_store_explicit(&share->slot->resized, 0, memory_order_release);
 	atomic_store_explicit(&share->slot->size, size, memory_order_release);
 	atomic_store_explicit(&share->slot->serial, serial, memory_order_release);
 	*ret_share = share;
@@ -254,7 +255,10 @@ err_free:
 
 void control_publish(struct share *share, uint64_t size)
 {
+	uint64_t resizes = atomic_load_explicit(&share->slot->resizes, memory_order_relaxed);
+
 	atomic_store_explicit(&share->slot->size, size, memory_order_release);
+	atomic_store_explicit(&share->slot->resized, resizes, memory_order_release);
 }
 
 void control_resizing(struct share *share)
@@ -440,6 +444,15 @@ uint64_t control_resizes(const struct share *share, uint64_t otherwise)
 	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
 	cmm_smp_rmb();
 	return told(share, &share->slot->resizes, otherwise);
+}
+
+bool control_is_resized(const struct share *share, uint64_t *ret_resizes)
+{
+	/* In this order: what is begun behind the first look is found by the second. */
+	uint64_t resized = told(share, &share->slot->resized, 0);
+
+	*ret_resizes = told(share, &share->slot->resizes, 0);
+	return *ret_resizes == resized;
 }
 
 bool control_is_let_go(struct share *share)

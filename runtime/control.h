@@ -16,7 +16,7 @@
 #include "share.h"
 
 #define CONTROL_MAGIC 0x50436d68u /* "hmCP" */
-#define CONTROL_VERSION 2
+#define CONTROL_VERSION 3
 
 /* Not page_size(), which both sides need not have alike. */
 #define CONTROL_BYTES 65536 /* a page of any machine */
@@ -34,7 +34,8 @@ struct control_slot {
 	_Atomic uint64_t serial;  /* of whom it is; with CONTROL_LET_GO: was */
 	_Atomic uint64_t size;    /* receivers commit no more than that */
 	_Atomic uint64_t resizes; /* begun so far: counted up before a byte is cut off */
-	uint64_t reserved[5];
+	_Atomic uint64_t resized; /* of these, over: until then bytes go one after the other */
+	uint64_t reserved[4];
 };
 
 #define CONTROL_LET_GO (UINT64_C(1) << 63) /* no serial comes to that */
@@ -50,10 +51,10 @@ _Static_assert(sizeof(struct control_page) == CONTROL_BYTES, "other builds read 
 
 /* The owner's, for a buffer of @size bytes. */
 int control_create(uint64_t serial, uint64_t size, struct share **ret_share);
-/* The size has changed. */
-void control_publish(struct share *share, uint64_t size);
 /* Before the owner changes the size, and bytes with it. */
 void control_resizing(struct share *share);
+/* It is over; @size: what it has now. */
+void control_publish(struct share *share, uint64_t size);
 
 /*
  * A receiver's: checks what is behind the descriptors of the page and of its owner, which
@@ -64,7 +65,9 @@ int control_open(const int fds[SHARE_FDS], const struct share_message *message,
 /* What the owner says now, or said last; @otherwise where the slot is another's. */
 uint64_t control_size(const struct share *share, uint64_t otherwise);
 uint64_t control_resizes(const struct share *share, uint64_t otherwise);
-/* The same of a buffer; 0: it is this process's own. */
+/* Is none of them under way? @ret_resizes: so many were begun. */
+bool control_is_resized(const struct share *share, uint64_t *ret_resizes);
+/* control_resizes() of a buffer; 0: it is this process's own. */
 static inline uint64_t control_resizes_of(const struct hm_buffer *buffer)
 {
 	return share_is_received(buffer) ?

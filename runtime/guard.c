@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "control.h"
 #include "core.h"
@@ -455,14 +456,28 @@ static int check_arguments(const struct copy *copy, const struct hm_fault *fault
 	return 0;
 }
 
-#define COPY_TRIES 100 /* while another process resizes its buffer */
+/* While another process resizes its buffer. A GiB that it cuts off takes some 100 ms. */
+#define COPY_TRIES 1000
+static const struct timespec copy_pause = { 0, 1000000 };
+
+static int refuse_resizing(const struct copy *copy)
+{
+	return err_set(-EAGAIN, "%s: its owner was resizing %s all the time", copy->what,
+		       copy->map->buffer->name);
+}
 
 /* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or -EAGAIN. */
 static int copy_once(const struct copy *copy, struct hm_guard *guard)
 {
-	uint64_t resizes = control_resizes_of(copy->map->buffer);
+	uint64_t resizes = 0;
 	int r;
 
+	if (share_is_received(copy->map->buffer) &&
+	    share_is_resizing(copy->map->buffer, &resizes)) {
+		guard->fault.cause = HM_FAULT_NONE;
+		nanosleep(&copy_pause, NULL);
+		return refuse_resizing(copy);
+	}
 	r = copy_guarded(copy, guard);
 	if (unlikely(r < 0))
 		return r;
@@ -477,8 +492,7 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 		return r;
 	/* What was cut off and came back is zeros, without a fault and of the size of before. */
 	guard->fault.cause = HM_FAULT_NONE;
-	return err_set(-EAGAIN, "%s: its owner was resizing %s all the time", copy->what,
-		       copy->map->buffer->name);
+	return refuse_resizing(copy);
 }
 
 static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)

@@ -358,8 +358,7 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 			loss_resize_end(buffer, old_size);
 			resized_locked(buffer, old_size, buffer->size == new_size, start);
 		}
-		if (!r)
-			share_publish_locked(buffer);
+		share_publish_locked(buffer);
 		done = buffer->size == new_size;
 		buffer_unlock(buffer);
 		resize_set_drop(&set);

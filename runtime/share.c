@@ -503,6 +503,19 @@ void share_resizing_locked(struct hm_buffer *buffer)
 		control_resizing(buffer->share);
 }
 
+bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_resizes)
+{
+	bool gone;
+
+	if (control_is_resized(buffer->share, ret_resizes))
+		return false;
+	if (buffer_lock(buffer))
+		return true;
+	gone = control_owner_gone(buffer->share);
+	buffer_unlock(buffer);
+	return !gone;
+}
+
 void share_publish_locked(struct hm_buffer *buffer)
 {
 	if (buffer->share && !buffer->share->received)

@@ -37,6 +37,11 @@ int share_follow(struct hm_buffer *buffer);
 
 /* The owner's size is about to change, and has changed. Caller holds buffer->lock. */
 void share_resizing_locked(struct hm_buffer *buffer);
+/*
+ * Of a received buffer: does its owner resize it at this moment? Then what is read of it may
+ * be of before and of after. One who ended in the midst does so no more.
+ */
+bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_resizes);
 void share_publish_locked(struct hm_buffer *buffer);
 
 /* -EBUSY, -EOWNERDEAD: what needs a new object, or another process's consent. */

@@ -2,7 +2,6 @@
 /* Whose a shared buffer is: control pages of many buffers, their owner's process, his end. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "compat.h"
@@ -188,73 +186,6 @@ static int use_no_pidfd(struct peer_world *world, uint64_t a, uint64_t b, uint64
 	(void)world, (void)a, (void)b, (void)c;
 	inject_always("pidfd_open", ENOSYS);
 	return 0;
-}
-
-#define LARGE MIB(16)
-
-/* Cuts all but a page off and lets it grow again, in the midst of a copy. */
-static void *cut_and_grow(void *argument)
-{
-	struct hm_buffer *buffer = argument;
-	static uint64_t state = 1;
-	/* At another point of the copy each time. */
-	struct timespec delay = { 0, (long)(test_random(&state) % 4000000) };
-
-	nanosleep(&delay, NULL);
-	CHECK_OK(hm_buffer_resize(buffer, PAGE, 0));
-	CHECK_OK(hm_buffer_resize(buffer, LARGE, 0));
-	return NULL;
-}
-
-/* Are they all @first? */
-static bool is_one_byte(const unsigned char *bytes, uint64_t length, unsigned char first)
-{
-	return bytes[0] == first && !memcmp(bytes, bytes + 1, length - 1);
-}
-
-/* A copy has bytes of before a resize, or of after it: never some of either. */
-static void copied_whole(void)
-{
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
-	struct hm_device *device;
-	struct hm_buffer *buffer, *received;
-	struct hm_map *map, *seen;
-	unsigned char *copy = malloc(LARGE);
-	struct share_message message;
-	int fds[SHARE_FDS], r, i, whole = 0;
-	pthread_t thread;
-
-	CHECK_FATAL(copy != NULL);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	message_of(buffer, &message, fds);
-	CHECK_OK_FATAL(receive_of(device, &message, fds, &received));
-	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
-	CHECK_OK_FATAL(hm_handler_install(0));
-	for (i = 0; i < 20; i++) {
-		memset(hm_map_address(map), 0x5a, LARGE);
-		memset(copy, 1, LARGE);
-		CHECK_FATAL(!pthread_create(&thread, NULL, cut_and_grow, buffer));
-		r = hm_copy_out(copy, hm_map_address(seen), LARGE, NULL);
-		CHECK(!r || r == -ERANGE || r == -EAGAIN);
-		if (!r) {
-			whole++;
-			CHECK(is_one_byte(copy, PAGE, 0x5a));
-			CHECK(is_one_byte(copy + PAGE, LARGE - PAGE, 0) ||
-			      is_one_byte(copy + PAGE, LARGE - PAGE, 0x5a));
-		}
-		pthread_join(thread, NULL);
-	}
-	CHECK(whole > 0);
-	CHECK_OK(hm_handler_remove());
-	share_message_close(fds, SHARE_FDS);
-	hm_map_unref(seen);
-	hm_buffer_unref(received);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
-	free(copy);
 }
 
 /* What is known of an owner who is killed: by pidfd, and without. */
@@ -637,7 +568,6 @@ static void undo_first_receive(void)
 static const struct test tests[] = {
 	{ .name = "many", .run = many, .seconds = 60 },
 	{ .name = "last_size", .run = last_size },
-	{ .name = "copied_whole", .run = copied_whole, .seconds = 60 },
 	{ .name = "let_go_on_the_way", .run = let_go_on_the_way },
 	{ .name = "killed_by_pidfd", .run = killed_by_pidfd },
 	{ .name = "killed_by_number", .run = killed_by_number },

@@ -133,7 +133,8 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * As memcpy(): no bracket, no waiting for work in flight. An error may leave part of
  * the bytes copied. Of a buffer that another process owns its size is read anew before
  * and after: bytes that the owner has cut off are -ERANGE, and not zeros; those of before a
- * resize and of after it are in no copy together: it is made again. Any thread,
+ * resize and of after it are in no copy together: it waits for the end of a resize under
+ * way, for a second at most, and is made again after one. Any thread,
  * any stack. Where the thread blocks SIGBUS or SIGSEGV they are unblocked meanwhile,
  * which takes a look at the mask (one system call) outside of guarded scopes.
  * A handler of the application's that a fault elsewhere than on a map goes to may jump out

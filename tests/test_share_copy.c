@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/* Copies of a buffer that its owner resizes meanwhile. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "peer.h"
+#include "support.h"
+
+#define PAGE 4096ull
+#define SIZE (3 * PAGE)
+#define MAX_SIZE (16 * PAGE)
+#define LARGE MIB(16)
+
+/* Cuts all but a page off and lets it grow again, in the midst of a copy. */
+static void *cut_and_grow(void *argument)
+{
+	struct hm_buffer *buffer = argument;
+	static uint64_t state = 1;
+	/* At another point of the copy each time. */
+	struct timespec delay = { 0, (long)(test_random(&state) % 4000000) };
+
+	nanosleep(&delay, NULL);
+	CHECK_OK(hm_buffer_resize(buffer, PAGE, 0));
+	CHECK_OK(hm_buffer_resize(buffer, LARGE, 0));
+	return NULL;
+}
+
+/* Are they all @first? */
+static bool is_one_byte(const unsigned char *bytes, uint64_t length, unsigned char first)
+{
+	return bytes[0] == first && !memcmp(bytes, bytes + 1, length - 1);
+}
+
+/* A copy has bytes of before a resize, or of after it: never some of either. */
+static void copied_whole(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
+	struct hm_device *device;
+	struct hm_buffer *buffer, *received;
+	struct hm_map *map, *seen;
+	unsigned char *copy = malloc(LARGE);
+	int pair[2], r, i, whole = 0;
+	pthread_t thread;
+
+	CHECK_FATAL(copy != NULL);
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
+	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (i = 0; i < 20; i++) {
+		memset(hm_map_address(map), 0x5a, LARGE);
+		memset(copy, 1, LARGE);
+		CHECK_FATAL(!pthread_create(&thread, NULL, cut_and_grow, buffer));
+		r = hm_copy_out(copy, hm_map_address(seen), LARGE, NULL);
+		CHECK(!r || r == -ERANGE || r == -EAGAIN);
+		if (!r) {
+			whole++;
+			CHECK(is_one_byte(copy, PAGE, 0x5a));
+			CHECK(is_one_byte(copy + PAGE, LARGE - PAGE, 0) ||
+			      is_one_byte(copy + PAGE, LARGE - PAGE, 0x5a));
+		}
+		pthread_join(thread, NULL);
+	}
+	CHECK(whole > 0);
+	CHECK_OK(hm_handler_remove());
+	close(pair[0]);
+	close(pair[1]);
+	hm_map_unref(seen);
+	hm_buffer_unref(received);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	free(copy);
+}
+
+/* As a resize of it by its owner begins, and ends. */
+static int resize_begins(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
+{
+	(void)a, (void)b, (void)c;
+	control_resizing(world->buffer->share);
+	return 0;
+}
+
+static int resize_ends(struct peer_world *world, uint64_t delay_ms, uint64_t b, uint64_t c)
+{
+	struct timespec delay = { 0, (long)delay_ms * 1000000 };
+
+	(void)b, (void)c;
+	nanosleep(&delay, NULL);
+	control_publish(world->buffer->share, SIZE);
+	return 0;
+}
+
+/* Bytes go one after the other in a resize: a copy waits for its end, or its owner's. */
+static void copied_behind_a_resize(void)
+{
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	unsigned char byte = 1;
+	struct hm_map *map;
+	struct peer peer;
+
+	peer_start(&peer, SOCK_STREAM, "host");
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
+	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
+	CHECK_ERROR(-EAGAIN, hm_copy_out(&byte, hm_map_address(map), 1, NULL));
+	CHECK(strstr(hm_errmsg(), "was resizing") != NULL);
+	CHECK_ERROR(-EAGAIN, hm_copy_in(hm_map_address(map), &byte, 1, NULL));
+
+	peer_begin(&peer, resize_ends, 100, 0, 0);
+	CHECK_OK(hm_copy_in(hm_map_address(map), &byte, 1, NULL));
+	CHECK_EQUAL(peer_end(&peer), 0);
+
+	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
+	peer_kill(&peer);
+	CHECK_OK(hm_copy_out(&byte, hm_map_address(map), 1, NULL));
+	CHECK_OK(hm_handler_remove());
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static const struct test tests[] = {
+	{ .name = "copied_whole", .run = copied_whole, .seconds = 60 },
+	{ .name = "copied_behind_a_resize", .run = copied_behind_a_resize },
+	{ .name = NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "share_copy", tests);
+}
