@@ -17,7 +17,6 @@
 #include "rlimits.h"
 #include "placement.h"
 #include "reach.h"
-#include "replace.h"
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
@@ -316,125 +315,6 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	return lost_notice(device, r);
 }
 
-void buffer_settle_locked(struct hm_buffer *buffer)
-{
-	const struct hm_backend_ops *ops = buffer->device->ops;
-	const struct hm_segment *first = &buffer->segment[0];
-
-	if (!(first->flags & HM_SEGMENT_DMABUF) || ops->begin_cpu != dmabuf_segments_begin ||
-	    buffer->settled_fd >= 0)
-		return;
-	buffer->settled_length = first->length;
-	atomic_store_explicit(&buffer->settled_fd, first->fd, memory_order_release);
-}
-
-#define EXPORT_FLAGS (HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE | HM_EXPORT_DMABUF)
-
-int buffer_check_export(const char *what, uint32_t flags)
-{
-	if (flags & ~EXPORT_FLAGS)
-		return err_set(-EINVAL, "%s: unknown flags 0x%x", what, flags & ~EXPORT_FLAGS);
-	return 0;
-}
-
-static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
-{
-	if (!(buffer->caps & HM_CAP_EXPORT))
-		return err_set(-EOPNOTSUPP,
-			       "%s: private memory, or a device that exports none, has no "
-			       "descriptor to give",
-			       buffer->name);
-	if (flags & HM_EXPORT_READ_ONLY && !(buffer->caps & HM_CAP_READ_ONLY))
-		return err_set(-EOPNOTSUPP,
-			       "%s: what its device, \"%s\", exports may be written by whoever "
-			       "has it, and can't be opened again read-only: export without "
-			       "HM_EXPORT_READ_ONLY, or have the bytes on \"host\"",
-			       buffer->name, buffer->device->name);
-	if (flags & HM_EXPORT_DMABUF && buffer->sealed & HM_SEALED_MEMORY)
-		return err_set(-EPERM,
-			       "%s was sealed (hm_buffer_seal), and a dma-buf of it could be "
-			       "written by devices: export it without HM_EXPORT_DMABUF",
-			       buffer->name);
-	if (flags & HM_EXPORT_DMABUF && !(buffer->caps & HM_CAP_DMABUF))
-		return err_set(-EOPNOTSUPP,
-			       "%s: what its device, \"%s\", exports is no dma-buf, and only "
-			       "buffers of \"host\" can become one, by /dev/udmabuf (modprobe "
-			       "udmabuf; CONFIG_UDMABUF)",
-			       buffer->name, buffer->device->name);
-	if (flags & HM_EXPORT_DMABUF && flags & HM_EXPORT_READ_ONLY &&
-	    buffer->backing == HM_BACKING_MEMFD)
-		return err_set(-EOPNOTSUPP,
-			       "%s: a memfd that is sealed against writing becomes no dma-buf: "
-			       "pass HM_EXPORT_READ_ONLY or HM_EXPORT_DMABUF",
-			       buffer->name);
-	return 0;
-}
-
-int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
-			 int *ret_fd)
-{
-	struct hm_segment segment;
-	int fd, r;
-
-	r = check_export_caps(buffer, flags);
-	if (r)
-		return r;
-	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
-		r = replace_locked(buffer, buffer->size, set);
-		if (r)
-			return r;
-	}
-	if (buffer->n_segment > 1)
-		return err_set(-EXDEV,
-			       "%s: made of %u objects, and a descriptor is one: pass "
-			       "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
-			       buffer->name, buffer->n_segment, buffer->size);
-	/* What is in use: a dma-buf has its size for life, and its pages at once. */
-	segment = buffer->segment[0];
-	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
-	r = buffer->device->ops->export_fd(segments_link(buffer)->backend, &segment, flags,
-					   &fd);
-	if (r)
-		return backend_explain(buffer->device->ops, r, "export_fd");
-	buffer->exported = true;
-	buffer_settle_locked(buffer);
-	if (buffer->backing == HM_BACKING_MEMFD && dmabuf_is(fd))
-		buffer->pinned = true;
-	*ret_fd = fd;
-	return 0;
-}
-
-int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
-{
-	bool relieved = false;
-	struct resize_set set;
-	int fd, r;
-
-	err_clear();
-	r = buffer_check(buffer);
-	if (r)
-		return r;
-	if (!ret_fd)
-		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
-	r = buffer_check_export("hm_buffer_export", flags);
-	if (!r)
-		r = access_export(buffer, flags);
-	if (r)
-		return r;
-	do {
-		set = (struct resize_set){ 0 };
-		r = buffer_lock(buffer);
-		if (r)
-			return r;
-		r = buffer_export_locked(buffer, flags, &set, &fd);
-		buffer_unlock(buffer);
-		resize_set_drop(&set);
-	} while (retire_relieve(r, &relieved));
-	if (!r)
-		*ret_fd = fd;
-	return lost_notice(buffer->device, r);
-}
-
 int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 {
 	struct hm_buffer_info info;
@@ -618,6 +498,8 @@ static void dispose(struct retired *retired)
 
 	share_end(buffer);
 	loss_end(buffer);
+	if (buffer->settled_own)
+		sys_close(buffer->settled_fd);
 	segments_end(buffer);
 	counts_end(buffer);
 	hm_device_unref(buffer->device);

@@ -96,11 +96,13 @@ struct hm_buffer {
 	_Atomic bool reach_changed;      /* likewise: buffer_unlock() shows it in the maps */
 	_Atomic bool reach_failed; /* set with lock held: some map does not show it still */
 	/*
-	 * Without lock: the dma-buf that the first object is for the buffer's life, since it
-	 * has left it or came into it; -1: that can change. Its length is written before it.
+	 * Without lock: the dma-buf of the first object's pages, for the buffer's life, since it
+	 * has left it or came into it: which brackets tell. -1: nobody has one. Its length is
+	 * written before it, and grows where a memfd has grown when it leaves once more.
 	 */
 	_Atomic int settled_fd;
-	uint64_t settled_length;
+	_Atomic uint64_t settled_length;
+	bool settled_own; /* made of a memfd's pages; else it is the first object's descriptor */
 	_Atomic(struct loss *) loss;   /* its policy, where one was set; NULL: zeros. Set
 				  * with lock held, freed with the buffer */
 	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.

@@ -88,25 +88,6 @@ int dmabuf_set_name(int fd, const char *name)
 
 /* ---- work of other devices ---- */
 
-int dmabuf_wait(int fd, uint32_t access, int timeout_ms)
-{
-	struct pollfd file = {
-		.fd = fd,
-		.events = access & HM_WRITE ? POLLOUT : POLLIN,
-	};
-	int n = sys_poll(&file, 1, timeout_ms);
-
-	if (n < 0)
-		return err_set(n, "waiting for other devices' work on a dma-buf: %s",
-			       err_name(n));
-	if (!n)
-		return err_set(-ETIME, "other devices' work on the dma-buf is not done yet");
-	if (!(file.revents & file.events))
-		return err_set(-EINVAL, "descriptor %d can't be waited for: it is no dma-buf",
-			       fd);
-	return 0;
-}
-
 static uint32_t fence_flags(uint32_t access)
 {
 	return access & HM_WRITE ? DMA_BUF_SYNC_RW : DMA_BUF_SYNC_READ;

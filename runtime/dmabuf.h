@@ -39,12 +39,8 @@ int dmabuf_explain_sync(int r, int fd, uint64_t phase);
 int dmabuf_set_name(int fd, const char *name);
 
 /*
- * Until other devices' work on it is done: what writes, for @access HM_READ, all of it
- * for HM_WRITE. -ETIME after @timeout_ms (-1: never).
- */
-int dmabuf_wait(int fd, uint32_t access, int timeout_ms);
-
-/* The same as a sync_file, O_CLOEXEC. -EOPNOTSUPP: kernels before 6.0. */
+ * Other devices' work on it as a sync_file, O_CLOEXEC: what writes, for @access HM_READ, all
+ * of it for HM_WRITE. -EOPNOTSUPP: kernels before 6.0. */
 int dmabuf_export_fence(int fd, uint32_t access, int *ret_fence);
 /* Work of @access on it is not done before the sync_file @fence. -EOPNOTSUPP likewise. */
 int dmabuf_import_fence(int fd, uint32_t access, int fence);

@@ -162,8 +162,6 @@ static struct hm_map *map_alloc(struct hm_buffer *buffer)
 	CDS_INIT_LIST_HEAD(&map->uses);
 	CDS_INIT_LIST_HEAD(&map->views);
 	CDS_INIT_LIST_HEAD(&map->scopes);
-	map->bracket_begin = bracket_begin_of(map, false);
-	map->bracket_end = bracket_end_of(map, false);
 	return map;
 }
 
@@ -187,6 +185,8 @@ void map_link_locked(struct hm_map *map)
 	struct hm_buffer *buffer = map->buffer;
 	struct hm_map *other;
 
+	/* Here, as from now on an export looks for it. */
+	view_choose_brackets(map);
 	/* By address: the order in which a change of the buffer locks its maps. */
 	cds_list_for_each_entry(other, &buffer->maps, buffer_link)
 		if (other->address > map->address)

@@ -125,7 +125,7 @@ static int get_object_locked(struct hm_buffer *buffer, uint32_t flags, struct re
 			     int *ret_fd, bool *ret_own)
 {
 	/* It stays open as long as the buffer, and is what an export would duplicate. */
-	if (buffer->settled_fd >= 0 && buffer->n_segment == 1 &&
+	if (buffer->settled_fd >= 0 && !buffer->settled_own && buffer->n_segment == 1 &&
 	    !(flags & HM_EXPORT_READ_ONLY)) {
 		*ret_fd = buffer->settled_fd;
 		*ret_own = false;

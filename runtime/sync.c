@@ -104,7 +104,11 @@ static inline int settled_fd(const struct hm_map *map, uint64_t offset, uint64_t
 	const struct hm_buffer *buffer = map->buffer;
 	int fd = atomic_load_explicit(&buffer->settled_fd, memory_order_acquire);
 
-	return fd >= 0 && map->offset + offset + length <= buffer->settled_length ? fd : -1;
+	return fd >= 0 && map->offset + offset + length <=
+				       atomic_load_explicit(&buffer->settled_length,
+							    memory_order_relaxed) ?
+		       fd :
+		       -1;
 }
 
 /*
@@ -210,16 +214,28 @@ int bracket_turn_end(struct hm_map *map)
 			   "end_cpu");
 }
 
+/*
+ * Somebody else may have its bytes: a dma-buf's once it is out, or was taken in; another
+ * device's at any time.
+ */
+static bool has_device(const struct hm_buffer *buffer)
+{
+	if (atomic_load_explicit(&buffer->settled_fd, memory_order_relaxed) >= 0)
+		return true;
+	return buffer->caps & HM_CAP_BRACKET &&
+	       buffer->device->ops->begin_cpu != dmabuf_segments_begin;
+}
+
 bracket_function *bracket_begin_of(const struct hm_map *map, bool views)
 {
-	if (unlikely(map->buffer->caps & HM_CAP_BRACKET))
+	if (unlikely(has_device(map->buffer)))
 		return views ? device_views_begin : bracket_device_begin;
 	return views ? bracket_views_begin : bracket_nothing;
 }
 
 bracket_function *bracket_end_of(const struct hm_map *map, bool views)
 {
-	if (unlikely(map->buffer->caps & HM_CAP_BRACKET))
+	if (unlikely(has_device(map->buffer)))
 		return views ? device_views_end : bracket_device_end;
 	return views ? bracket_views_end : bracket_nothing;
 }

@@ -17,7 +17,7 @@ pthread_mutex_t view_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- for users inside the library ---- */
 
-/* With map->lock held: brackets cost nothing unless some view needs them. */
+/* With map->lock held: brackets cost nothing unless some view, or a device, needs them. */
 static void choose_brackets(struct hm_map *map)
 {
 	bool begin = false, end = false;
@@ -29,6 +29,13 @@ static void choose_brackets(struct hm_map *map)
 	}
 	map->bracket_begin = bracket_begin_of(map, begin);
 	map->bracket_end = bracket_end_of(map, end);
+}
+
+void view_choose_brackets(struct hm_map *map)
+{
+	pthread_mutex_lock(&map->lock);
+	choose_brackets(map);
+	pthread_mutex_unlock(&map->lock);
 }
 
 static void link_view(struct hm_map *map, struct map_view *view)

@@ -2,6 +2,7 @@
 /* What tests of dma-bufs share: devices that make them, and tests that need one. */
 #include "dmabuf_support.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -40,6 +41,16 @@ int export_of(struct hm_buffer *buffer)
 
 	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
 	return fd;
+}
+
+bool is_idle(int dmabuf, uint32_t access, int timeout_ms)
+{
+	struct pollfd file = {
+		.fd = dmabuf,
+		.events = access & HM_WRITE ? POLLOUT : POLLIN,
+	};
+
+	return poll(&file, 1, timeout_ms) == 1 && file.revents & file.events;
 }
 
 static bool is_there(const char *name)

@@ -14,6 +14,9 @@ struct hm_buffer *make(struct hm_device *device, uint64_t size);
 struct hm_map *map_of(struct hm_buffer *buffer);
 int export_of(struct hm_buffer *buffer); /* as a dma-buf */
 
+/* Is other devices' work on it done after @timeout_ms (-1: never)? As @access needs it. */
+bool is_idle(int dmabuf, uint32_t access, int timeout_ms);
+
 /* A test and the device that it needs; the table ends with an empty row. */
 struct dmabuf_test {
 	const char *device;

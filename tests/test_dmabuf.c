@@ -20,6 +20,7 @@
 #include "core.h"
 #include "dmabuf.h"
 #include "dmabuf_support.h"
+#include "proc.h"
 #include "smaps.h"
 #include "sys.h"
 #include "udmabuf.h"
@@ -34,6 +35,7 @@ static void calls(const char *name)
 	struct hm_buffer *buffer;
 	uint64_t size = 0;
 	int fd, r, fence = -1;
+	char seen[32] = "";
 
 	device = open_device(name);
 	buffer = make(device, SIZE);
@@ -41,11 +43,13 @@ static void calls(const char *name)
 	CHECK(dmabuf_is(fd));
 	CHECK_OK(dmabuf_size(fd, &size));
 	CHECK_EQUAL(size, SIZE);
+	proc_fdinfo(fd, "name:\t", seen, sizeof(seen));
+	CHECK(!strcmp(seen, "buffer"));
 	CHECK_OK(dmabuf_set_name(fd, "a name that is longer than a dma-buf's can be"));
 	CHECK_OK(dmabuf_begin_cpu(fd, HM_READ));
 	CHECK_OK(dmabuf_end_cpu(fd, HM_READ));
-	CHECK_OK(dmabuf_wait(fd, HM_READ, 0));
-	CHECK_OK(dmabuf_wait(fd, HM_WRITE, 0));
+	CHECK(is_idle(fd, HM_READ, 0));
+	CHECK(is_idle(fd, HM_WRITE, 0));
 	r = dmabuf_export_fence(fd, HM_READ | HM_WRITE, &fence);
 	CHECK(r == 0 || (r == -EOPNOTSUPP && text_has("6.0")));
 	if (!r) {
@@ -254,6 +258,7 @@ static void test_closed_behind(void)
 	buffer = make(device, SIZE);
 	map = map_of(buffer);
 	pattern_write(hm_map_address(map), 0, SIZE, 1);
+	close(export_of(buffer)); /* brackets of what nobody else has make no call */
 	number = buffer->segment[0].fd;
 	kept = dup(number);
 	CHECK_FATAL(kept >= 0 && dup3(STDIN_FILENO, number, O_CLOEXEC) == number);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <hetmap/sim.h>
@@ -57,7 +58,7 @@ static void test_bracket_calls(void)
 static void test_bracket_calls_heap(void)
 {
 	sys_table.ioctl = counting_ioctl;
-	CHECK_EQUAL(calls_of_bracket("heap:system"), 2);
+	CHECK_EQUAL(calls_of_bracket("heap:system"), 0);
 }
 
 static unsigned int calls_of(struct hm_map *map, uint64_t offset, uint64_t length)
@@ -102,6 +103,62 @@ static void test_bracket_calls_exported(void)
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
+}
+
+/* Nobody has the pages before they leave; then maps of before tell, and further exports are the same. */
+static void leaves(const char *name)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = SIZE,
+		.max_size = 4 * SIZE,
+	};
+	struct hm_device *device = open_device(name);
+	struct stat first, second;
+	struct hm_buffer *buffer;
+	struct hm_map *map, *later;
+	int fd, again;
+
+	sys_table.ioctl = counting_ioctl;
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	map = map_of(buffer);
+	CHECK_EQUAL(calls_of(map, 0, SIZE), 0);
+	fd = export_of(buffer);
+	later = map_of(buffer);
+	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
+	CHECK_EQUAL(calls_of(later, SIZE - 1, 1), 2);
+
+	again = export_of(buffer);
+	CHECK(!fstat(fd, &first) && !fstat(again, &second));
+	CHECK_EQUAL(first.st_ino, second.st_ino);
+	close(again);
+
+	/* What has come since, no device has, until it leaves, too. */
+	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0));
+	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
+	CHECK_EQUAL(calls_of(map, SIZE, SIZE), 0);
+	again = export_of(buffer);
+	CHECK(!fstat(again, &second));
+	CHECK_EQUAL(second.st_size, 2 * SIZE);
+	CHECK(first.st_ino != second.st_ino);
+	CHECK_EQUAL(calls_of(map, SIZE, SIZE), 2);
+	CHECK_EQUAL(calls_of(later, 0, 2 * SIZE), 2);
+	close(again);
+	close(fd);
+	hm_map_unref(later);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void test_host_leaves(void)
+{
+	leaves("host");
+}
+
+static void test_udmabuf_leaves(void)
+{
+	leaves("udmabuf");
 }
 
 /* A dma-buf of the simulated device's, on the host, with what counts its brackets. */
@@ -252,10 +309,10 @@ static void test_fences(void)
 		test_skip("kernel", "%s", hm_errmsg());
 	} else {
 		CHECK_OK(r);
-		CHECK_ERROR(-ETIME, dmabuf_wait(dmabuf, HM_READ, 0));
-		CHECK_ERROR(-ETIME, dmabuf_wait(dmabuf, HM_WRITE, 0));
+		CHECK(!is_idle(dmabuf, HM_READ, 0));
+		CHECK(!is_idle(dmabuf, HM_WRITE, 0));
 		CHECK_OK_FATAL(dmabuf_export_fence(dmabuf, HM_READ, &out));
-		CHECK_OK(dmabuf_wait(dmabuf, HM_WRITE, -1));
+		CHECK(is_idle(dmabuf, HM_WRITE, -1));
 		hetsim_fence_check(out, 1);
 		hetsim_fence_check(fence, 1);
 		close(out);
@@ -274,6 +331,8 @@ static const struct dmabuf_test tests[] = {
 	{ "host", { "bracket_calls", test_bracket_calls, 0, 0 } },
 	{ "heap:system", { "bracket_calls_heap", test_bracket_calls_heap, 0, 0 } },
 	{ "heap:system", { "bracket_calls_exported", test_bracket_calls_exported, 0, 0 } },
+	{ "udmabuf", { "host_leaves", test_host_leaves, 0, 0 } },
+	{ "udmabuf", { "udmabuf_leaves", test_udmabuf_leaves, 0, 0 } },
 	{ "sim:0", { "brackets_counted", test_brackets_counted, 0, 0 } },
 	{ "sim:0", { "turns", test_turns, 0, 0 } },
 	{ "sim:0", { "fences", test_fences, 60, 0 } },
