@@ -76,7 +76,10 @@ void drm_run_under_fake(const char *program, char **argv)
 
 const char *drm_fake_path(enum fake_drm_node node, char *path, size_t size)
 {
-	snprintf(path, size, "/dev/dri/renderD%d", FAKE_DRM_MINOR + (int)node);
+	if (node == FAKE_CARD)
+		snprintf(path, size, "/dev/dri/card%d", FAKE_DRM_CARD_MINOR);
+	else
+		snprintf(path, size, "/dev/dri/renderD%d", FAKE_DRM_MINOR + (int)node);
 	return path;
 }
 

@@ -129,6 +129,30 @@ static void node_gone(void)
 	each(gone);
 }
 
+/* The kernel has the device, and whoever set up /dev no node of it: a container, as a rule. */
+static void hidden(enum fake_drm_node node)
+{
+	struct hm_drm_node before = listed(node), found;
+
+	fake->hide(node, true);
+	found = listed(node);
+	CHECK_EQUAL(found.error, -ENODEV);
+	CHECK(strstr(found.remedy, "/dev has no such node"));
+	CHECK(strstr(found.remedy, "--device /dev/dri/renderD"));
+	CHECK(!strcmp(found.driver, known[node].driver));
+	refused(node, -ENODEV, "ENOENT", "--device");
+	CHECK(!known[node].address || !strcmp(found.address, known[node].address + 4));
+	CHECK_EQUAL(found.vendor, before.vendor);
+	CHECK_EQUAL(found.device, before.device);
+	fake->hide(node, false);
+	CHECK_EQUAL(listed(node).error, 0);
+}
+
+static void node_hidden(void)
+{
+	each(hidden);
+}
+
 /*
  * Between the list's look at it and ours: the first open() is the list's, which succeeds,
  * or with a path the look at what it is.
@@ -395,6 +419,7 @@ static void nodes_are_finite(void)
 
 static const struct test tests[] = {
 	{ "node_gone", node_gone, 0, 0 },
+	{ "node_hidden", node_hidden, 0, 0 },
 	{ "node_vanishes", node_vanishes, 0, 0 },
 	{ "node_not_permitted", node_not_permitted, 0, 0 },
 	{ "node_closed_behind", node_closed_behind, 0, 0 },

@@ -13,6 +13,9 @@ int main(int argc, char **argv)
 	char nodes[] = "drm:*", *chosen[] = { NULL, nodes, NULL };
 
 	setenv("FAKE_DRM_LEAK", "abort", 1);
+	/* A card node, which no list shows. */
+	setenv("FAKE_DRM_CARD", "1", 1);
+	setenv("HETMAP_TEST_DEVICES", "drm:/dev/dri/card52", 0);
 	/* TSan lets no child start a thread, as that of idle objects, beside lost ones. */
 	if (TEST_TSAN)
 		setenv("HETMAP_DRM_IDLE", "0", 1);

@@ -6,6 +6,7 @@
  * A byte of a struct that is in no line of the table fails the test.
  */
 #include <amdgpu_drm.h>
+#include <drm_mode.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <i915_drm.h>
@@ -84,6 +85,7 @@ struct field {
 
 static const char written[] = "the kernel writes it only";
 static const char pages[] = "the kernel rounds it up to pages";
+static const char larger[] = "a picture of another size";
 static const char flag[] = "a value that the kernel knows";
 static const char passed[] = "the kernel passes it on to the host, which does not answer";
 /* Of these numbers the kernel has half. */
@@ -297,6 +299,17 @@ static const struct field fields[] = {
 	{ STRUCT(drm_virtgpu_3d_wait, flags), .kind = BITS, .taken = VIRTGPU_WAIT_NOWAIT,
 	  .spared = ~(uint64_t)VIRTGPU_WAIT_NOWAIT,
 	  .why = "virtio_gpu_wait_ioctl looks at one" },
+
+	{ STRUCT(drm_mode_create_dumb, height), .kind = BITS, .taken = ALL, .why = larger },
+	{ STRUCT(drm_mode_create_dumb, width), .kind = BITS, .taken = ALL, .why = larger },
+	{ STRUCT(drm_mode_create_dumb, bpp), .kind = BITS, .taken = ALL, .why = larger },
+	{ STRUCT(drm_mode_create_dumb, flags), .kind = UNREAD, .why = "drm_mode_create_dumb" },
+	{ STRUCT(drm_mode_create_dumb, handle), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_mode_create_dumb, pitch), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_mode_create_dumb, size), .kind = UNREAD, .why = written },
+	{ STRUCT(drm_mode_map_dumb, handle), .kind = HANDLE },
+	{ STRUCT(drm_mode_map_dumb, pad), .kind = UNREAD, .why = "drm_mode_mmap_dumb_ioctl" },
+	{ STRUCT(drm_mode_map_dumb, offset), .kind = UNREAD, .why = written },
 
 	{ STRUCT(dma_buf_sync, flags), .kind = BITS, .taken = DMA_BUF_SYNC_VALID_FLAGS_MASK,
 	  .why = flag },
@@ -577,6 +590,12 @@ static void virtio_gpu_host(void)
 	makes_vram = false;
 }
 
+static void card(void)
+{
+	fake->plug_card();
+	mutate_all(FAKE_CARD);
+}
+
 static const struct test tests[] = {
 	{ "reasons", reasons, .seconds = 0 },
 	{ "amdgpu", amdgpu, .seconds = 60 },
@@ -587,6 +606,7 @@ static const struct test tests[] = {
 	{ "nouveau", nouveau, .seconds = 60 },
 	{ "virtio_gpu", virtio_gpu, .seconds = 60 },
 	{ "virtio_gpu_host", virtio_gpu_host, .seconds = 60 },
+	{ "card", card, .seconds = 60 },
 	{ 0 },
 };
 

@@ -118,7 +118,10 @@ void drm_find_driver(struct drm_found *found)
 	free(entries);
 }
 
-/* A number in a file of the node's device, or of the one that carries it: virtio's. */
+/*
+ * A number in a file of the node's device, or of the one that carries it: virtio's. With
+ * 0x before it: of base 16.
+ */
 static bool read_number(const char *node, const char *file, long *ret_number)
 {
 	static const char *const places[] = { "", "../" };
@@ -138,7 +141,7 @@ static bool read_number(const char *node, const char *file, long *ret_number)
 		if (length <= 0)
 			continue;
 		text[length] = '\0';
-		*ret_number = strtol(text, NULL, 10);
+		*ret_number = strtol(text, NULL, 0);
 		return true;
 	}
 	return false;
@@ -151,12 +154,30 @@ int32_t drm_numa_node(const char *path)
 	return read_number(path, "numa_node", &number) ? (int32_t)number : -1;
 }
 
+/* What libdrm tells of those that /dev has only. */
+static void fill_pci(struct drm_found *found)
+{
+	char path[160], device[PATH_MAX];
+	long number;
+
+	snprintf(path, sizeof(path), CLASS "/%s/device", name_of(found->path));
+	if (!realpath(path, device))
+		return;
+	snprintf(found->address, sizeof(found->address), "pci-%.26s", name_of(device));
+	if (read_number(found->path, "vendor", &number))
+		found->vendor = (uint16_t)number;
+	if (read_number(found->path, "device", &number))
+		found->device = (uint16_t)number;
+}
+
 static void fill_from_sysfs(struct drm_found *found)
 {
 	if (!*found->driver)
 		drm_find_driver(found);
 	if (!*found->bus)
 		read_link(found, "subsystem", found->bus, sizeof(found->bus));
+	if (!*found->address && !strcmp(found->bus, "pci"))
+		fill_pci(found);
 	found->numa_node = drm_numa_node(found->path);
 }
 

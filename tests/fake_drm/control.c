@@ -16,7 +16,7 @@ static struct {
 	unsigned int n, calls;
 	int error;
 	const char *failed;
-	bool forbidden[FAKE_DRM_NODES], gone[FAKE_DRM_NODES], busy;
+	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], busy;
 	unsigned int looks, leaked;
 
 	/* What mutate() asked for, and how often the struct has been read. */
@@ -75,7 +75,7 @@ void fake_leaked(unsigned int node, unsigned int handles)
 	if (!leak || strcmp(leak, "abort") != 0)
 		return;
 	fprintf(stderr, "fake_drm: renderD%u was closed with %u handles open\n",
-		FAKE_DRM_MINOR + node, handles);
+		fake_minor(node), handles);
 	abort();
 }
 
@@ -212,6 +212,11 @@ static void control_trace_clear(void)
 	fake_unlock();
 }
 
+static void control_hide(enum fake_drm_node node, bool hidden)
+{
+	fake_hide(node, hidden);
+}
+
 extern const struct fake_drm_control fake_drm_control;
 __attribute__((visibility("default"))) const struct fake_drm_control fake_drm_control = {
 	.fail = control_fail,
@@ -219,6 +224,8 @@ __attribute__((visibility("default"))) const struct fake_drm_control fake_drm_co
 	.calls = control_calls,
 	.forbid = control_forbid,
 	.unplug = control_unplug,
+	.plug_card = fake_plug_card,
+	.hide = control_hide,
 	.busy = control_busy,
 	.busy_looks = control_busy_looks,
 	.handles = fake_handles,

@@ -5,6 +5,7 @@
  * know nothing of it:
  *
  *	FAKE_DRM_LEAK=abort     a node that is closed with handles left ends the process
+ *	FAKE_DRM_CARD=1         FAKE_CARD is there from the start
  *	FAKE_DRM_FAIL=N:ERRNO   the N-th call (ioctl, mmap, open) fails with ERRNO
  */
 #ifndef HETMAP_TESTS_FAKE_DRM_CONTROL_H
@@ -16,8 +17,9 @@
 
 #define FAKE_DRM_CONTROL "fake_drm_control"
 
-/* Nodes are /dev/dri/renderD180 and on. */
+/* Nodes are /dev/dri/renderD180 and on, and /dev/dri/card52. */
 #define FAKE_DRM_MINOR 180
+#define FAKE_DRM_CARD_MINOR 52
 
 enum fake_drm_node {
 	FAKE_AMDGPU,
@@ -29,6 +31,8 @@ enum fake_drm_node {
 	FAKE_VIRTIO_HOST, /* its host has blobs, and memory of its own */
 	FAKE_I915_OLD,    /* discrete, on a kernel before 6.0 */
 	FAKE_DRM_NODES,
+	FAKE_CARD = FAKE_DRM_NODES, /* no render node: dumb buffers */
+	FAKE_DRM_ALL,
 };
 
 struct fake_drm_control {
@@ -41,6 +45,10 @@ struct fake_drm_control {
 	/* Opening a node fails with EACCES; calls and maps on it with ENODEV. */
 	void (*forbid)(enum fake_drm_node node, bool forbidden);
 	void (*unplug)(enum fake_drm_node node, bool gone);
+	/* FAKE_CARD is there from here on. */
+	void (*plug_card)(void);
+	/* The node is in sysfs, and /dev lacks it. */
+	void (*hide)(enum fake_drm_node node, bool hidden);
 	/* Work on every object has not ended; or it will have after @n looks at one. */
 	void (*busy)(bool busy);
 	void (*busy_looks)(unsigned int n);

@@ -25,7 +25,7 @@
 
 static struct fake_file *files;
 static struct fake_bo *bos;
-static uint64_t next_offset[FAKE_DRM_NODES];
+static uint64_t next_offset[FAKE_DRM_ALL];
 
 /* ---- the lock, which a fork finds free ---- */
 
@@ -185,7 +185,7 @@ static int handle_new(struct fake_file *file, struct fake_bo *bo, uint32_t *ret_
 }
 
 /* drm_gem.c, drm_gem_handle_delete and drm_gem_object_handle_put_unlocked */
-static int handle_delete(struct fake_file *file, uint32_t handle)
+int fake_handle_delete(struct fake_file *file, uint32_t handle)
 {
 	struct fake_bo *bo = fake_bo_of(file, handle);
 
@@ -316,7 +316,7 @@ static int gem_close_call(struct fake_file *file, void *data)
 {
 	struct drm_gem_close *args = data;
 
-	return handle_delete(file, args->handle);
+	return fake_handle_delete(file, args->handle);
 }
 
 /* drm_prime.c, drm_prime_handle_to_fd_ioctl: one dma-buf of an object, as it was first */
@@ -415,21 +415,15 @@ static int fd_to_handle_call(struct fake_file *file, void *data)
 	return handle_new(file, bo, &args->handle);
 }
 
-/* drm_ioctl.c, drm_ioctl_permit: what is not DRM_RENDER_ALLOW */
-static int not_on_render_call(struct fake_file *file, void *data)
-{
-	(void)file;
-	(void)data;
-	return -EACCES;
-}
-
 static const struct fake_call core_calls[] = {
 	{ "drm_version", DRM_IOCTL_VERSION, version_call },
 	{ "drm_get_cap", DRM_IOCTL_GET_CAP, get_cap_call },
 	{ "drm_gem_close", DRM_IOCTL_GEM_CLOSE, gem_close_call },
 	{ "drm_prime_handle", DRM_IOCTL_PRIME_HANDLE_TO_FD, handle_to_fd_call },
 	{ "drm_prime_handle (import)", DRM_IOCTL_PRIME_FD_TO_HANDLE, fd_to_handle_call },
-	{ "drm_mode_create_dumb", DRM_IOCTL_MODE_CREATE_DUMB, not_on_render_call },
+	{ "drm_mode_create_dumb", DRM_IOCTL_MODE_CREATE_DUMB, fake_create_dumb_call },
+	{ "drm_mode_map_dumb", DRM_IOCTL_MODE_MAP_DUMB, fake_map_dumb_call },
+	{ "drm_mode_destroy_dumb", DRM_IOCTL_MODE_DESTROY_DUMB, fake_destroy_dumb_call },
 	{ 0 },
 };
 
@@ -581,7 +575,8 @@ int fake_open(unsigned int node)
 	int fd = -1, error;
 
 	fake_lock();
-	error = fake_is_forbidden(node) ? EACCES :
+	error = fake_is_hidden(node)    ? ENOENT :
+		fake_is_forbidden(node) ? EACCES :
 		fake_is_gone(node)      ? ENODEV :
 					  fake_due("open");
 	if (error)
@@ -637,7 +632,7 @@ static void file_release(struct fake_file *file)
 	*at = file->next;
 	for (i = 0; i < file->n_bo; i++)
 		if (file->bos[i]) {
-			handle_delete(file, i);
+			fake_handle_delete(file, i);
 			left++;
 		}
 	/* A device that has gone takes no calls to close them: that is no leak. */

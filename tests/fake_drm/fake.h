@@ -9,6 +9,7 @@
  *	dmabuf.c     dma-bufs
  *	control.c    what a test asks for: failures, mutations, traces
  *	amdgpu.c i915.c xe.c nouveau.c virtio_gpu.c  one driver each
+ *	dumb.c       that of a card node, which is there when a test asks for it
  *
  * An open node is a memfd, and so is an object, which its dma-buf is, too: their
  * inodes tell them apart, whoever has duplicated or sent them. That they are memfds no
@@ -89,8 +90,9 @@ struct fake_driver {
 };
 
 /* By enum fake_drm_node. */
-extern const struct fake_driver *const fake_drivers[FAKE_DRM_NODES];
-extern const struct fake_driver fake_amdgpu, fake_i915, fake_xe, fake_nouveau, fake_virtio_gpu;
+extern const struct fake_driver *const fake_drivers[FAKE_DRM_ALL];
+extern const struct fake_driver fake_amdgpu, fake_i915, fake_xe, fake_nouveau, fake_virtio_gpu,
+	fake_mgag200;
 
 /* ---- core.c: all but the first group are called with the lock held ---- */
 
@@ -116,6 +118,14 @@ struct fake_bo *fake_bo_of(struct fake_file *file, uint32_t handle);
 /* A new object of @size bytes with a handle: drm_gem_handle_create(). */
 int fake_bo_new(struct fake_file *file, uint64_t size, struct fake_bo **ret_bo,
 		uint32_t *ret_handle);
+
+int fake_handle_delete(struct fake_file *file, uint32_t handle);
+
+/* ---- dumb.c: -EACCES but on the card node ---- */
+
+int fake_create_dumb_call(struct fake_file *file, void *data);
+int fake_map_dumb_call(struct fake_file *file, void *data);
+int fake_destroy_dumb_call(struct fake_file *file, void *data);
 
 /* ---- dmabuf.c ---- */
 
@@ -144,6 +154,12 @@ const char *fake_path(const char *path, char *to);
 size_t fake_unpath(char *path, size_t length);
 /* Which node is @path (as a user names it)? */
 bool fake_node_of(const char *path, unsigned int *ret_node);
+/* Of its device number. */
+unsigned int fake_minor(unsigned int node);
+/* The card node comes; a node's file goes, and comes again. */
+void fake_plug_card(void);
+void fake_hide(unsigned int node, bool hidden);
+bool fake_is_hidden(unsigned int node);
 /* Is @fd the file behind a node's path, opened by O_PATH? Then which. */
 bool fake_is_placeholder(int fd, unsigned int *ret_node);
 

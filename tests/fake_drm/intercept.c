@@ -100,6 +100,11 @@ OPENAT(openat64)
 WITH_PATH(FILE *, fopen, (const char *path, const char *mode), (path, mode))
 WITH_PATH(FILE *, fopen64, (const char *path, const char *mode), (path, mode))
 WITH_PATH(DIR *, opendir, (const char *path), (path))
+/* Whose opendir() is the C library's own. */
+WITH_PATH(int, scandir,
+	  (const char *path, struct dirent ***entries, int (*filter)(const struct dirent *),
+	   int (*compare)(const struct dirent **, const struct dirent **)),
+	  (path, entries, filter, compare))
 WITH_PATH(int, lstat, (const char *path, struct stat *st), (path, st))
 WITH_PATH(int, lstat64, (const char *path, struct stat64 *st), (path, st))
 
@@ -154,11 +159,11 @@ FSTATFS(fstatfs, statfs)
 FSTATFS(fstatfs64, statfs64)
 
 /* A node's file is a character device. */
-#define AS_NODE(st, node)                                                \
-	do {                                                             \
-		(st)->st_mode = S_IFCHR | 0660;                          \
-		(st)->st_rdev = makedev(MAJOR, FAKE_DRM_MINOR + (node)); \
-		(st)->st_size = 0;                                       \
+#define AS_NODE(st, node)                                         \
+	do {                                                      \
+		(st)->st_mode = S_IFCHR | 0660;                   \
+		(st)->st_rdev = makedev(MAJOR, fake_minor(node)); \
+		(st)->st_size = 0;                                \
 	} while (0)
 
 #define STAT(name, type)                                       \

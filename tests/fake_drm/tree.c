@@ -26,7 +26,7 @@
 static char root[PATH_MAX / 2];
 static pid_t owner;
 
-const struct fake_driver *const fake_drivers[FAKE_DRM_NODES] = {
+const struct fake_driver *const fake_drivers[FAKE_DRM_ALL] = {
 	[FAKE_AMDGPU] = &fake_amdgpu,
 	[FAKE_I915] = &fake_i915,
 	[FAKE_XE] = &fake_xe,
@@ -35,6 +35,7 @@ const struct fake_driver *const fake_drivers[FAKE_DRM_NODES] = {
 	[FAKE_VIRTIO] = &fake_virtio_gpu,
 	[FAKE_VIRTIO_HOST] = &fake_virtio_gpu,
 	[FAKE_I915_OLD] = &fake_i915,
+	[FAKE_CARD] = &fake_mgag200,
 };
 
 static bool begins(const char *path, const char *with)
@@ -65,16 +66,31 @@ size_t fake_unpath(char *path, size_t length)
 	return length - ours;
 }
 
+unsigned int fake_minor(unsigned int node)
+{
+	return node == FAKE_CARD ? FAKE_DRM_CARD_MINOR : FAKE_DRM_MINOR + node;
+}
+
+/* "renderD180" */
+static const char *node_name(unsigned int node, char name[32])
+{
+	snprintf(name, 32, "%s%u", node == FAKE_CARD ? "card" : "renderD", fake_minor(node));
+	return name;
+}
+
 bool fake_node_of(const char *path, unsigned int *ret_node)
 {
-	unsigned int minor;
-	char end;
+	unsigned int node;
+	char name[32];
 
-	if (sscanf(path, "/dev/dri/renderD%u%c", &minor, &end) != 1 || minor < FAKE_DRM_MINOR ||
-	    minor >= FAKE_DRM_MINOR + FAKE_DRM_NODES)
+	if (strncmp(path, "/dev/dri/", 9) != 0)
 		return false;
-	*ret_node = minor - FAKE_DRM_MINOR;
-	return true;
+	for (node = 0; node < FAKE_DRM_ALL; node++)
+		if (!strcmp(path + 9, node_name(node, name))) {
+			*ret_node = node;
+			return true;
+		}
+	return false;
 }
 
 bool fake_is_placeholder(int fd, unsigned int *ret_node)
@@ -143,13 +159,13 @@ make_file(const char *folder, const char *name, const char *format, ...)
 static void make_node(unsigned int node)
 {
 	const struct fake_driver *driver = fake_drivers[node];
-	unsigned int minor = FAKE_DRM_MINOR + node;
-	char device[PATH_MAX], path[PATH_MAX], target[PATH_MAX];
+	unsigned int minor = fake_minor(node);
+	char device[PATH_MAX], path[PATH_MAX], target[PATH_MAX], name[32];
 
 	name_it(path, "%s/dev/dri", root);
 	make_folder(path);
-	name_it(target, "renderD%u", minor);
-	make_file(path, target, "%s", "");
+	node_name(node, name);
+	make_file(path, name, "%s", "");
 
 	name_it(device, "%s/sys/devices/fake_drm/0000:%02x:00.0", root, 5 + node);
 	make_folder(device);
@@ -173,12 +189,12 @@ static void make_node(unsigned int node)
 	name_it(path, "%s/driver", device);
 	or_die(symlink(target, path), path);
 
-	name_it(target, "%s/drm/renderD%u", device, minor);
+	name_it(target, "%s/drm/%s", device, name);
 	make_folder(target);
 	make_file(target, "dev", MAJOR ":%u\n", minor);
 	make_file(target, "uevent",
-		  "MAJOR=" MAJOR "\nMINOR=%u\nDEVNAME=dri/renderD%u\nDEVTYPE=drm_minor\n",
-		  minor, minor);
+		  "MAJOR=" MAJOR "\nMINOR=%u\nDEVNAME=dri/%s\nDEVTYPE=drm_minor\n", minor,
+		  name);
 	name_it(path, "%s/device", target);
 	or_die(symlink(device, path), path);
 	name_it(path, "%s/sys/dev/char", root);
@@ -187,8 +203,37 @@ static void make_node(unsigned int node)
 	or_die(symlink(target, path), path);
 	name_it(path, "%s/sys/class/drm", root);
 	make_folder(path);
-	name_it(path, "%s/sys/class/drm/renderD%u", root, minor);
+	name_it(path, "%s/sys/class/drm/%s", root, name);
 	or_die(symlink(target, path), path);
+}
+
+bool fake_is_hidden(unsigned int node)
+{
+	char path[PATH_MAX], name[32];
+
+	name_it(path, "%s/dev/dri/%s", root, node_name(node, name));
+	return faccessat(AT_FDCWD, path, F_OK, 0);
+}
+
+void fake_plug_card(void)
+{
+	/* An earlier round of the test may have asked for it. */
+	if (fake_is_hidden(FAKE_CARD))
+		make_node(FAKE_CARD);
+}
+
+void fake_hide(unsigned int node, bool hidden)
+{
+	char folder[PATH_MAX], path[PATH_MAX], name[32];
+
+	name_it(folder, "%s/dev/dri", root);
+	node_name(node, name);
+	if (!hidden) {
+		make_file(folder, name, "%s", "");
+		return;
+	}
+	name_it(path, "%.*s/%s", PATH_MAX / 2, folder, name);
+	or_die(unlink(path), path);
 }
 
 __attribute__((constructor)) static void make_tree(void)
@@ -206,6 +251,8 @@ __attribute__((constructor)) static void make_tree(void)
 	snprintf(root, sizeof(root), "%s", path);
 	for (node = 0; node < FAKE_DRM_NODES; node++)
 		make_node(node);
+	if (getenv("FAKE_DRM_CARD"))
+		make_node(FAKE_CARD);
 	setenv(ROOT, root, 1);
 	owner = getpid();
 }
