@@ -210,6 +210,10 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	bool by_itself;
 	int r;
 
+	if (!(node->caps & HM_CAP_IMPORT))
+		return err_set(-EOPNOTSUPP,
+			       "drm:%s (%s): this driver takes no dma-bufs in, on this kernel",
+			       node->path, node->name);
 	r = drm_object_import(node, fd, &object);
 	if (r)
 		return r;

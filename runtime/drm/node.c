@@ -173,6 +173,17 @@ static int find_driver(struct drm_node *node)
 	return 0;
 }
 
+/* What the driver can't do without dma-bufs, as bochs in kernels before 6.6. */
+static uint64_t without_prime(const struct drm_node *node)
+{
+	struct drm_get_cap prime = { .capability = DRM_CAP_PRIME };
+
+	if (sys_ioctl_again(node->fd, DRM_IOCTL_GET_CAP, &prime))
+		return 0; /* by a call it is told then */
+	return (prime.value & DRM_PRIME_CAP_EXPORT ? 0 : HM_CAP_EXPORT) |
+	       (prime.value & DRM_PRIME_CAP_IMPORT ? 0 : HM_CAP_IMPORT);
+}
+
 static int open_node(const char *path, struct drm_node **ret_node)
 {
 	struct drm_node *node;
@@ -202,7 +213,7 @@ static int open_node(const char *path, struct drm_node **ret_node)
 		/* Who opens a card node first rules its screens: that is for others. */
 		sys_ioctl(node->fd, DRM_IOCTL_DROP_MASTER, NULL);
 	node->numa_node = drm_numa_node(path);
-	node->caps = node->driver->caps;
+	node->caps = node->driver->caps & ~without_prime(node);
 	r = node->driver->open ? node->driver->open(node) : 0;
 	if (r) {
 		r = drm_explain(node, r, "what it is");
