@@ -102,7 +102,8 @@ struct hm_buffer {
 	 */
 	_Atomic int settled_fd;
 	_Atomic uint64_t settled_length;
-	bool settled_own; /* made of a memfd's pages; else it is the first object's descriptor */
+	/* Made of a memfd's pages; else it is the first object's descriptor. Set before it is. */
+	bool settled_own;
 	_Atomic(struct loss *) loss;   /* its policy, where one was set; NULL: zeros. Set
 				  * with lock held, freed with the buffer */
 	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.

@@ -13,6 +13,7 @@
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
+#include "udmabuf.h"
 #include "view.h"
 
 static void settle_locked(struct hm_buffer *buffer, int fd, uint64_t length)
@@ -37,19 +38,36 @@ void buffer_settle_locked(struct hm_buffer *buffer)
 }
 
 /*
+ * Of one that nobody has begun the end is -EINVAL [end_cpu_udmabuf()], and brackets are open
+ * that have begun before it was there, or the one that it takes the place of.
+ */
+static int begin_once(int fd)
+{
+	int r = dmabuf_begin_cpu(fd, HM_READ | HM_WRITE);
+
+	return r ? r : dmabuf_end_cpu(fd, HM_READ | HM_WRITE);
+}
+
+/*
  * Keeps a descriptor of the dma-buf that was made of the memfd's pages: brackets tell it, and
  * who exports the buffer again gets the same. One that has become too short makes room for
  * the longer one: whoever has that still is told of nothing any more.
  */
 static int keep_dmabuf_locked(struct hm_buffer *buffer, int fd, uint64_t length)
 {
-	int r, own = sys_dup(fd);
+	int own, r;
 
+	r = begin_once(fd);
+	if (r)
+		return r;
+	own = sys_dup(fd);
 	if (own < 0)
 		return rlimits_explain_fd(own, "a further descriptor of a dma-buf");
-	buffer->pinned = true;
+	/* A name is only a help. */
+	dmabuf_set_name(fd, buffer->name);
 	if (!buffer->settled_own) {
 		buffer->settled_own = true;
+		atomic_fetch_or(&buffer->caps, HM_CAP_BRACKET);
 		settle_locked(buffer, own, length);
 		return 0;
 	}
@@ -62,7 +80,29 @@ static int keep_dmabuf_locked(struct hm_buffer *buffer, int fd, uint64_t length)
 	return 0;
 }
 
-/* What an export of @segment as a dma-buf makes, and has made before. */
+/* Brackets of a memfd's buffer are the core's to tell, if its device has none of its own. */
+static bool may_keep(const struct hm_buffer *buffer, const struct hm_segment *segment)
+{
+	return buffer->backing == HM_BACKING_MEMFD && !(segment->flags & HM_SEGMENT_DMABUF) &&
+	       buffer->device->ops->begin_cpu == dmabuf_segments_begin;
+}
+
+/* The dma-buf that was made before, if it has all pages and the memfd may be written still. */
+static int export_kept_locked(struct hm_buffer *buffer, const struct hm_segment *segment,
+			      int *ret_fd)
+{
+	int fd, r;
+
+	r = udmabuf_check_seals(segment->fd);
+	if (r)
+		return r;
+	fd = sys_dup(buffer->settled_fd);
+	if (fd < 0)
+		return rlimits_explain_fd(fd, "a further descriptor of a dma-buf");
+	*ret_fd = fd;
+	return 0;
+}
+
 static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segment *segment,
 				 uint32_t flags, int *ret_fd)
 {
@@ -70,24 +110,26 @@ static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segme
 	bool as_dmabuf = flags & HM_EXPORT_DMABUF || ops == &udmabuf_backend;
 	int fd, r;
 
-	if (as_dmabuf && buffer->settled_own && buffer->settled_length == segment->length) {
-		fd = sys_dup(buffer->settled_fd);
-		if (fd < 0)
-			return rlimits_explain_fd(fd, "a further descriptor of a dma-buf");
-		*ret_fd = fd;
-		return 0;
-	}
+	if (as_dmabuf && buffer->settled_own && buffer->settled_length == segment->length)
+		return export_kept_locked(buffer, segment, ret_fd);
 	r = ops->export_fd(segments_link(buffer)->backend, segment, flags, &fd);
 	if (r)
 		return backend_explain(ops, r, "export_fd");
-	if (as_dmabuf && !(segment->flags & HM_SEGMENT_DMABUF) &&
-	    buffer->backing == HM_BACKING_MEMFD) {
+	if (segment->flags & HM_SEGMENT_DMABUF || !dmabuf_is(fd)) {
+		*ret_fd = fd;
+		return 0;
+	}
+	if (may_keep(buffer, segment)) {
 		r = keep_dmabuf_locked(buffer, fd, segment->length);
 		if (r) {
 			sys_close(fd);
 			return r;
 		}
+	} else if (buffer->created) {
+		dmabuf_set_name(fd, buffer->name);
 	}
+	if (buffer->backing == HM_BACKING_MEMFD)
+		buffer->pinned = true;
 	*ret_fd = fd;
 	return 0;
 }
@@ -159,9 +201,6 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 	r = export_segment_locked(buffer, &segment, flags, ret_fd);
 	if (r)
 		return r;
-	/* A name is only a help; what was taken in has its maker's. */
-	if (!buffer->exported && !(segment.flags & HM_SEGMENT_DMABUF) && dmabuf_is(*ret_fd))
-		dmabuf_set_name(*ret_fd, buffer->name);
 	buffer->exported = true;
 	buffer_settle_locked(buffer);
 	return 0;

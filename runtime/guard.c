@@ -457,7 +457,7 @@ static int check_arguments(const struct copy *copy, const struct hm_fault *fault
 }
 
 /* While another process resizes its buffer. A GiB that it cuts off takes some 100 ms. */
-#define COPY_TRIES 1000
+#define COPY_PATIENCE_NS 1000000000
 static const struct timespec copy_pause = { 0, 1000000 };
 
 static int refuse_resizing(const struct copy *copy)
@@ -497,7 +497,7 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 
 static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
 {
-	unsigned int tries = 0;
+	uint64_t deadline = 0;
 	struct hm_guard guard;
 	int r;
 
@@ -512,9 +512,15 @@ static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
 			struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
 		return r;
 	}
-	do {
+	for (;;) {
 		r = copy_once(copy, &guard);
-	} while (unlikely(r == -EAGAIN) && ++tries < COPY_TRIES);
+		if (likely(r != -EAGAIN))
+			break;
+		if (!deadline)
+			deadline = time_now_ns() + COPY_PATIENCE_NS;
+		else if (time_now_ns() > deadline)
+			break;
+	}
 	if (unlikely(r) && ret_fault && guard.fault.cause)
 		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
 	return lost_notice(copy->map->buffer->device, r);

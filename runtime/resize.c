@@ -33,6 +33,8 @@ int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
 		return 0; /* it is full already, and growth goes on behind it */
 	if (share_is_received(buffer))
 		return 0; /* the owner has done it, and perhaps more since */
+	/* Here, and not before maps are waited for: whoever copies bytes waits for the end. */
+	share_resizing_locked(buffer);
 	return backend_explain(buffer->device->ops,
 			       buffer->device->ops->resize(segments_link(buffer)->backend,
 							   segment, old_part, new_part),
@@ -352,7 +354,6 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 		r = lost_check_buffer(buffer);
 		if (!r && buffer->size != new_size) {
 			old_size = buffer->size;
-			share_resizing_locked(buffer);
 			loss_resize_begin(buffer, new_size);
 			r = resize_locked(buffer, new_size, flags, &set);
 			loss_resize_end(buffer, old_size);

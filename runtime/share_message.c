@@ -33,11 +33,11 @@ int share_check_socket(int socket, const char *what)
 	int domain = 0, type = 0, r;
 	uint64_t cookie = 0;
 
-	r = sys_socket_cookie(socket, &cookie);
-	if (!r && known_sockets[cookie % KNOWN_SOCKETS] == cookie)
+	/* Without one, the questions below are asked each time. */
+	if (!sys_socket_cookie(socket, &cookie) && cookie &&
+	    known_sockets[cookie % KNOWN_SOCKETS] == cookie)
 		return 0;
-	if (!r)
-		r = sys_getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain);
+	r = sys_getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain);
 	if (!r)
 		r = sys_getsockopt(socket, SOL_SOCKET, SO_TYPE, &type);
 	if (r)

@@ -98,17 +98,18 @@ static inline int tell_device(struct hm_map *map, uint64_t offset, uint64_t leng
 	return call_device(map, offset, length, access, op, what);
 }
 
-/* The dma-buf that the range is in, which stays as long as the buffer; or -1. */
+/*
+ * The dma-buf that the range is in, which stays as long as the buffer; or -1. Behind one that
+ * a memfd became there is no other object: a part of the range does.
+ */
 static inline int settled_fd(const struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	const struct hm_buffer *buffer = map->buffer;
 	int fd = atomic_load_explicit(&buffer->settled_fd, memory_order_acquire);
+	uint64_t settled = atomic_load_explicit(&buffer->settled_length, memory_order_relaxed);
+	uint64_t end = map->offset + offset + (buffer->settled_own ? 1 : length);
 
-	return fd >= 0 && map->offset + offset + length <=
-				       atomic_load_explicit(&buffer->settled_length,
-							    memory_order_relaxed) ?
-		       fd :
-		       -1;
+	return fd >= 0 && end <= settled ? fd : -1;
 }
 
 /*
@@ -205,37 +206,41 @@ int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uin
 int bracket_turn_end(struct hm_map *map)
 {
 	uint32_t access = HM_NONE;
+	int fd;
 
 	if (unlikely(atomic_load_explicit(&map->turn, memory_order_relaxed)))
 		access = atomic_exchange(&map->turn, HM_NONE);
 	if (likely(!access))
 		return 0;
-	return call_device(map, 0, map->length, access, map->buffer->device->ops->end_cpu,
-			   "end_cpu");
+	fd = settled_fd(map, 0, map->length);
+	return fd >= 0 ? dmabuf_end_cpu(fd, access) :
+			 call_device(map, 0, map->length, access,
+				     map->buffer->device->ops->end_cpu, "end_cpu");
 }
 
 /*
- * Somebody else may have its bytes: a dma-buf's once it is out, or was taken in; another
- * device's at any time.
+ * Somebody else may have its bytes: a dma-buf's once it is out, or was taken in, or as long as
+ * there are views, which are told of segments; another device's at any time.
  */
-static bool has_device(const struct hm_buffer *buffer)
+static bool has_device(const struct hm_map *map)
 {
-	if (atomic_load_explicit(&buffer->settled_fd, memory_order_relaxed) >= 0)
-		return true;
+	const struct hm_buffer *buffer = map->buffer;
+
 	return buffer->caps & HM_CAP_BRACKET &&
-	       buffer->device->ops->begin_cpu != dmabuf_segments_begin;
+	       (buffer->device->ops->begin_cpu != dmabuf_segments_begin || map->n_view ||
+		atomic_load_explicit(&buffer->settled_fd, memory_order_relaxed) >= 0);
 }
 
 bracket_function *bracket_begin_of(const struct hm_map *map, bool views)
 {
-	if (unlikely(has_device(map->buffer)))
+	if (unlikely(has_device(map)))
 		return views ? device_views_begin : bracket_device_begin;
 	return views ? bracket_views_begin : bracket_nothing;
 }
 
 bracket_function *bracket_end_of(const struct hm_map *map, bool views)
 {
-	if (unlikely(has_device(map->buffer)))
+	if (unlikely(has_device(map)))
 		return views ? device_views_end : bracket_device_end;
 	return views ? bracket_views_end : bracket_nothing;
 }

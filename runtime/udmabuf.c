@@ -195,11 +195,7 @@ static int check_kind(int node)
 	return r;
 }
 
-/*
- * Kernels from before 2025 look at F_SEAL_WRITE only [udmabuf.c: "also check the
- * F_SEAL_FUTURE_WRITE seal"], and would give a dma-buf that may be written.
- */
-static int check_seals(int memfd)
+int udmabuf_check_seals(int memfd)
 {
 	int seals = sys_fcntl(memfd, F_GET_SEALS, 0);
 
@@ -213,7 +209,7 @@ int udmabuf_create(int memfd, uint64_t size, int *ret_fd)
 {
 	int node, fd, r;
 
-	r = check_seals(memfd);
+	r = udmabuf_check_seals(memfd);
 	if (r)
 		return r;
 	node = open_node();

@@ -18,5 +18,11 @@ bool udmabuf_is_there(void);
  * limit; -EPERM: such a seal; -EIO: this kernel's shows other bytes than the memfd's.
  */
 int udmabuf_create(int memfd, uint64_t size, int *ret_fd);
+/*
+ * -EPERM where @memfd is sealed against writing. Kernels from before 2025 look at F_SEAL_WRITE
+ * only [udmabuf.c: "also check the F_SEAL_FUTURE_WRITE seal"], and would give a dma-buf that
+ * may be written.
+ */
+int udmabuf_check_seals(int memfd);
 
 #endif

@@ -228,11 +228,13 @@ static void test_no_room(void)
 		return;
 	folder = folder_make();
 	command.args[3] = path = folder_path(folder, "trace");
-	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	/* In a chroot "/" is no mount: then it shows outside, too, until it is taken off. */
+	if (unshare(CLONE_NEWNS) ||
+	    (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) && errno != EINVAL) ||
 	    mount("trace", folder, "tmpfs", 0, "size=1536k,mode=777")) {
+		test_skip("kernel", "no file system can be mounted: %s", strerror(errno));
 		free(path);
 		folder_remove(folder);
-		test_skip("kernel", "no file system can be mounted: %s", strerror(errno));
 		return;
 	}
 	command_run(&command, &outcome);

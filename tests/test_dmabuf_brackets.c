@@ -123,7 +123,10 @@ static void leaves(const char *name)
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	map = map_of(buffer);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 0);
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
 	fd = export_of(buffer);
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
+	CHECK(buffer_info(buffer).caps & HM_CAP_BRACKET);
 	later = map_of(buffer);
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
 	CHECK_EQUAL(calls_of(later, SIZE - 1, 1), 2);
@@ -137,10 +140,14 @@ static void leaves(const char *name)
 	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0));
 	CHECK_EQUAL(calls_of(map, 0, SIZE), 2);
 	CHECK_EQUAL(calls_of(map, SIZE, SIZE), 0);
+	CHECK_EQUAL(calls_of(map, 0, 2 * SIZE), 2);
+	CHECK_EQUAL(calls_of(map, SIZE - 4096, 2 * 4096), 2);
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, HM_READ));
 	again = export_of(buffer);
 	CHECK(!fstat(again, &second));
 	CHECK_EQUAL(second.st_size, 2 * SIZE);
 	CHECK(first.st_ino != second.st_ino);
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, HM_READ));
 	CHECK_EQUAL(calls_of(map, SIZE, SIZE), 2);
 	CHECK_EQUAL(calls_of(later, 0, 2 * SIZE), 2);
 	close(again);

@@ -153,6 +153,39 @@ static void node_hidden(void)
 	each(hidden);
 }
 
+/* A driver that knows no dma-bufs says so before it is asked for one. */
+static void no_dmabufs(enum fake_drm_node node)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	const uint64_t none = HM_CAP_EXPORT | HM_CAP_IMPORT | HM_CAP_DMABUF;
+	struct hm_device *device, *host;
+	struct hm_buffer *buffer, *other;
+	int fd = -1;
+
+	fake->no_prime(true);
+	device = open_node(node);
+	CHECK_OK(hm_device_query(device, &info));
+	CHECK_EQUAL(info.caps & none, 0);
+	CHECK_OK_FATAL(hm_device_open("host", &host));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device,
+		&(struct hm_buffer_desc){ .struct_size = sizeof(struct hm_buffer_desc),
+					  .size = 4096 },
+		&buffer));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &fd));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_import(device, STDIN_FILENO, NULL, &other));
+	hm_buffer_unref(buffer);
+	hm_device_unref(host);
+	hm_device_unref(device);
+	fake->no_prime(false);
+}
+
+static void node_no_dmabufs(void)
+{
+	each(no_dmabufs);
+}
+
 /*
  * Between the list's look at it and ours: the first open() is the list's, which succeeds,
  * or with a path the look at what it is.
@@ -420,6 +453,7 @@ static void nodes_are_finite(void)
 static const struct test tests[] = {
 	{ "node_gone", node_gone, 0, 0 },
 	{ "node_hidden", node_hidden, 0, 0 },
+	{ "node_no_dmabufs", node_no_dmabufs, 0, 0 },
 	{ "node_vanishes", node_vanishes, 0, 0 },
 	{ "node_not_permitted", node_not_permitted, 0, 0 },
 	{ "node_closed_behind", node_closed_behind, 0, 0 },

@@ -53,9 +53,9 @@ static inline vm_fault_t sim_insert_block(struct vm_fault *vmf, struct page *fir
 #endif
 
 /* Is there a large entry where this fault found none, or one that is not taken back yet? */
-static inline bool sim_fault_met_block(struct vm_fault *vmf)
+static inline bool sim_is_block(pmd_t pmd)
 {
-	return SIM_BLOCKS && pmd_leaf(READ_ONCE(*vmf->pmd));
+	return SIM_BLOCKS && pmd_leaf(pmd);
 }
 
 static inline void sim_eventfd_signal(struct eventfd_ctx *eventfd)

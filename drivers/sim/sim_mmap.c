@@ -175,18 +175,21 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	unsigned long end = min(ALIGN_DOWN(touched, window) + window, vma->vm_end);
 	pgoff_t index = vmf->pgoff - sim_slot_pgoff(buffer->dev, buffer->slot);
 	struct sim_insert insert = { .vma = vma, .buffer = buffer };
+	/* Once: another fault may put a block there meanwhile. */
+	pmd_t pmd = READ_ONCE(*vmf->pmd);
+	int r;
 
 	if (index >= buffer->n_pages ||
 	    !sim_page_reachable(buffer->dev, buffer->pages[index]))
 		return VM_FAULT_SIGBUS;
 	if (sim_page_hurt(buffer, index))
 		return sim_fault_hurt(buffer, index);
-	if (sim_fault_met_block(vmf)) {
+	if (sim_is_block(pmd)) {
 		*ret_n_pages = SIM_FAULT_PAGES;
 		return VM_FAULT_NOPAGE;
 	}
 	insert.index = index - ((touched - start) >> PAGE_SHIFT);
-	if (SIM_BLOCKS && sim_huge && end - start == window && pmd_none(READ_ONCE(*vmf->pmd)) &&
+	if (SIM_BLOCKS && sim_huge && end - start == window && pmd_none(pmd) &&
 	    sim_fault_is_block(buffer, insert.index)) {
 		*ret_n_pages = SIM_FAULT_PAGES;
 		*ret_huge = true;
@@ -199,8 +202,9 @@ static vm_fault_t sim_fault_insert(struct vm_fault *vmf, struct sim_buffer *buff
 	}
 	insert.start = start;
 	end = min_t(u64, end, start + ((buffer->n_pages - insert.index) << PAGE_SHIFT));
-	if (apply_to_page_range(vma->vm_mm, start, end - start, sim_insert_entry, &insert))
-		return VM_FAULT_OOM;
+	r = apply_to_page_range(vma->vm_mm, start, end - start, sim_insert_entry, &insert);
+	if (r)
+		return r == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_NOPAGE;
 	*ret_n_pages = insert.n_pages;
 	if (buffer->accesses) {
 		atomic_inc(&buffer->accesses[index]);

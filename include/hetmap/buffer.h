@@ -125,8 +125,9 @@ struct hm_buffer_info {
  * the export then fails. DMABUF: a dma-buf, which other devices take in, or nothing;
  * without it what the device exports (hosts: a memfd). It has the pages that the
  * buffer has now, so a buffer of the host's does not shrink afterwards. From then on brackets
- * of its maps tell that dma-buf (DMA_BUF_IOCTL_SYNC); exported again, it is the same one,
- * or a longer one where the buffer has grown: then brackets tell that one only.
+ * of its maps tell that dma-buf (DMA_BUF_IOCTL_SYNC), and the buffer has HM_CAP_BRACKET;
+ * exported again, it is the same one, or a longer one where the buffer has grown: then
+ * brackets tell that one only. It lives as long as the buffer, its pages locked in memory.
  */
 #define HM_EXPORT_READ_ONLY (1u << 0)
 #define HM_EXPORT_COALESCE (1u << 1)

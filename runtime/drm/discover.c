@@ -118,56 +118,72 @@ void drm_find_driver(struct drm_found *found)
 	free(entries);
 }
 
-/*
- * A number in a file of the node's device, or of the one that carries it: virtio's. With
- * 0x before it: of base 16.
- */
+/* A number in a file of the node's device; of base 16 with 0x before it. */
 static bool read_number(const char *node, const char *file, long *ret_number)
 {
-	static const char *const places[] = { "", "../" };
 	char path[160], text[32];
 	ssize_t length;
-	size_t i;
 	int fd;
 
-	for (i = 0; i < ARRAY_SIZE(places); i++) {
-		snprintf(path, sizeof(path), CLASS "/%s/device/%s%s", name_of(node), places[i],
-			 file);
-		fd = sys_open(path, O_RDONLY, 0);
-		if (fd < 0)
-			continue;
-		length = sys_read(fd, text, sizeof(text) - 1);
-		sys_close(fd);
-		if (length <= 0)
-			continue;
-		text[length] = '\0';
-		*ret_number = strtol(text, NULL, 0);
-		return true;
-	}
-	return false;
+	snprintf(path, sizeof(path), CLASS "/%s/device/%s", name_of(node), file);
+	fd = sys_open(path, O_RDONLY, 0);
+	if (fd < 0)
+		return false;
+	length = sys_read(fd, text, sizeof(text) - 1);
+	sys_close(fd);
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	*ret_number = strtol(text, NULL, 0);
+	return true;
 }
 
 int32_t drm_numa_node(const char *path)
 {
 	long number;
 
-	return read_number(path, "numa_node", &number) ? (int32_t)number : -1;
+	return read_number(path, "numa_node", &number) ||
+			       read_number(path, "../numa_node", &number) ?
+		       (int32_t)number :
+		       -1;
 }
 
 /* What libdrm tells of those that /dev has only. */
-static void fill_pci(struct drm_found *found)
+static void fill_pci(struct drm_found *found, const char *up)
 {
-	char path[160], device[PATH_MAX];
+	char path[160], device[PATH_MAX], file[16];
 	long number;
 
-	snprintf(path, sizeof(path), CLASS "/%s/device", name_of(found->path));
+	snprintf(path, sizeof(path), CLASS "/%s/device/%s", name_of(found->path), up);
 	if (!realpath(path, device))
 		return;
 	snprintf(found->address, sizeof(found->address), "pci-%.26s", name_of(device));
-	if (read_number(found->path, "vendor", &number))
+	snprintf(file, sizeof(file), "%svendor", up);
+	if (read_number(found->path, file, &number))
 		found->vendor = (uint16_t)number;
-	if (read_number(found->path, "device", &number))
+	snprintf(file, sizeof(file), "%sdevice", up);
+	if (read_number(found->path, file, &number))
 		found->device = (uint16_t)number;
+}
+
+/* Of a device on virtio it is what carries that, as libdrm has it. */
+static void fill_bus(struct drm_found *found)
+{
+	static const char *const places[] = { "", "../" };
+	char link[16], bus[sizeof(found->bus)];
+	size_t i;
+
+	read_link(found, "subsystem", found->bus, sizeof(found->bus));
+	for (i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(link, sizeof(link), "%ssubsystem", places[i]);
+		read_link(found, link, bus, sizeof(bus));
+		if (!strcmp(bus, "pci")) {
+			memcpy(found->bus, bus, sizeof(bus));
+			fill_pci(found, places[i]);
+		}
+		if (strcmp(bus, "virtio") != 0)
+			break;
+	}
 }
 
 static void fill_from_sysfs(struct drm_found *found)
@@ -175,9 +191,7 @@ static void fill_from_sysfs(struct drm_found *found)
 	if (!*found->driver)
 		drm_find_driver(found);
 	if (!*found->bus)
-		read_link(found, "subsystem", found->bus, sizeof(found->bus));
-	if (!*found->address && !strcmp(found->bus, "pci"))
-		fill_pci(found);
+		fill_bus(found);
 	found->numa_node = drm_numa_node(found->path);
 }
 

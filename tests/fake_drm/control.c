@@ -16,7 +16,7 @@ static struct {
 	unsigned int n, calls;
 	int error;
 	const char *failed;
-	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], busy;
+	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], busy, no_prime;
 	unsigned int looks, leaked;
 
 	/* What mutate() asked for, and how often the struct has been read. */
@@ -52,6 +52,11 @@ bool fake_is_forbidden(unsigned int node)
 bool fake_is_gone(unsigned int node)
 {
 	return state.gone[node];
+}
+
+bool fake_has_prime(void)
+{
+	return !state.no_prime;
 }
 
 bool fake_is_busy(void)
@@ -212,6 +217,13 @@ static void control_trace_clear(void)
 	fake_unlock();
 }
 
+static void control_no_prime(bool without)
+{
+	fake_lock();
+	state.no_prime = without;
+	fake_unlock();
+}
+
 static void control_hide(enum fake_drm_node node, bool hidden)
 {
 	fake_hide(node, hidden);
@@ -225,6 +237,7 @@ __attribute__((visibility("default"))) const struct fake_drm_control fake_drm_co
 	.forbid = control_forbid,
 	.unplug = control_unplug,
 	.plug_card = fake_plug_card,
+	.no_prime = control_no_prime,
 	.hide = control_hide,
 	.busy = control_busy,
 	.busy_looks = control_busy_looks,

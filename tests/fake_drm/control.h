@@ -47,6 +47,8 @@ struct fake_drm_control {
 	void (*unplug)(enum fake_drm_node node, bool gone);
 	/* FAKE_CARD is there from here on. */
 	void (*plug_card)(void);
+	/* The drivers know no dma-bufs. */
+	void (*no_prime)(bool without);
 	/* The node is in sysfs, and /dev lacks it. */
 	void (*hide)(enum fake_drm_node node, bool hidden);
 	/* Work on every object has not ended; or it will have after @n looks at one. */

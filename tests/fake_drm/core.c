@@ -304,7 +304,7 @@ static int get_cap_call(struct fake_file *file, void *data)
 		cap->value = 1;
 		return 0;
 	case DRM_CAP_PRIME:
-		cap->value = DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT;
+		cap->value = fake_has_prime() ? DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT : 0;
 		return 0;
 	default:
 		return -EINVAL;
@@ -327,6 +327,9 @@ static int handle_to_fd_call(struct fake_file *file, void *data)
 	char path[64];
 	int fd;
 
+	/* drm_prime_handle_to_fd_ioctl() of a driver without prime_handle_to_fd */
+	if (!fake_has_prime())
+		return -ENOSYS;
 	if (args->flags & ~(uint32_t)(DRM_CLOEXEC | DRM_RDWR))
 		return -EINVAL;
 	bo = fake_bo_of(file, args->handle);
@@ -383,6 +386,8 @@ static int fd_to_handle_call(struct fake_file *file, void *data)
 	uint32_t i;
 	int r;
 
+	if (!fake_has_prime())
+		return -ENOSYS;
 	/* dma_buf_get() */
 	if (!stat_of(args->fd, &st))
 		return -EBADF;

@@ -139,6 +139,7 @@ void *fake_dmabuf_mmap(int fd, void *address, size_t length, int prot, int flags
 int fake_due(const char *name);
 bool fake_is_forbidden(unsigned int node);
 bool fake_is_gone(unsigned int node);
+bool fake_has_prime(void);
 /* The kernel looks at an object. The second is no look. */
 bool fake_is_busy(void);
 bool fake_is_busy_for_ever(void);
