@@ -78,7 +78,7 @@ vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
 	/* For writing: faults that found the device still there insert what they do under it. */
 	if (down_write_killable(&map->buffer->lock))
 		return VM_FAULT_SIGBUS;
-	if (!sim_fault_met_block(vmf))
+	if (!sim_is_block(READ_ONCE(*vmf->pmd)))
 		ret = vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK, page_to_pfn(page));
 	up_write(&map->buffer->lock);
 	return ret;
