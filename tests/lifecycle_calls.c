@@ -78,7 +78,10 @@ static int buffer_from_file(struct life *life)
 
 static int buffer_import(struct life *life)
 {
-	return hm_buffer_import(life->f.device, life->import, NULL, &life->made_buffer);
+	/* See has_import(): any file does. */
+	int fd = life->import >= 0 ? life->import : STDIN_FILENO;
+
+	return hm_buffer_import(life->f.device, fd, NULL, &life->made_buffer);
 }
 
 static int buffer_receive(struct life *life)
@@ -123,7 +126,7 @@ static bool is_sim(struct life *life)
 	       !strncmp(life->f.device_info.name, "sim:", 4);
 }
 
-/* Whatever can't be imported for want of the capability needs no descriptor. */
+/* Where nothing can be imported for want of the capability, nothing that could be is needed. */
 static bool has_import(struct life *life)
 {
 	return life->import >= 0 || !(life->f.device_info.caps & HM_CAP_IMPORT);
