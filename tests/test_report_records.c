@@ -413,7 +413,7 @@ static void test_ended(void)
 	}
 	finish(&written, json_object());
 	before = mallinfo2().uordblks + mallinfo2().hblkhd;
-	CHECK_EQUAL(analysis_read(written.trace.path, false, NULL, &analysis), 0);
+	CHECK_EQUAL(analysis_read(written.trace.path, 0, NULL, &analysis), 0);
 	/* Two million ranges are 200 MB. */
 	CHECK(TEST_ASAN || TEST_TSAN ||
 	      mallinfo2().uordblks + mallinfo2().hblkhd - before < UINT64_C(20) << 20);
@@ -485,7 +485,7 @@ static void test_two_files(void)
 	put_waits(&written, MEMORY, "/first");
 	put_waits(&written, 2 * MEMORY, "/second");
 	finish(&written, json_object());
-	CHECK_EQUAL(analysis_read(written.trace.path, false, NULL, &report.analysis), 0);
+	CHECK_EQUAL(analysis_read(written.trace.path, 0, NULL, &report.analysis), 0);
 	report.duration_ns = report.analysis.end_ns - report.analysis.begin_ns;
 	CHECK_OK(advice_find(&report, &measures));
 	CHECK_EQUAL(asked, 3);
@@ -500,7 +500,37 @@ static void test_two_files(void)
 	end(&written);
 }
 
+/* Whole chains, from the outermost in; those of two processes of one program are one. */
+static void test_folded(void)
+{
+	const uint64_t deep[] = { CODE + 0x10, CODE + 0x20, CODE + PAGE + 0x30, 0x10 };
+	const uint64_t other[] = { CODE + 0x10, CODE + 0x20 };
+	const uint64_t moved[] = { CODE + PAGE + 0x10, CODE + PAGE + 0x20 };
+	struct written written;
+	char *text;
+
+	begin(&written);
+	put_name(&written, PID, "one name", true);
+	put_map(&written, PID, CODE, PAGE, "/inner", true);
+	put_map(&written, PID, CODE + PAGE, PAGE, "/outer", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "/a;b", false);
+	put_name(&written, PID + 1, "one name", true);
+	put_map(&written, PID + 1, CODE + PAGE, PAGE, "/inner", true);
+	put_map(&written, PID + 1, MEMORY, MEMORY_BYTES, "/a;b", false);
+	put_fault(&written, PID, MEMORY, 4, deep);
+	put_fault(&written, PID, MEMORY + PAGE, 4, deep);
+	put_fault(&written, PID, MEMORY + 2 * PAGE, 2, other);
+	put_fault(&written, PID + 1, MEMORY, 2, moved);
+	finish(&written, json_object());
+	text = report_as(&written, "--folded");
+	CHECK(!strcmp(text, "one_name;[inner];[inner];/a_b 2\n"
+			    "one_name;[unknown];[outer];[inner];[inner];/a_b 2\n"));
+	free(text);
+	end(&written);
+}
+
 static const struct test tests[] = {
+	{ "folded", test_folded, 60, TEST_ONCE },
 	{ "two_files", test_two_files, 60, TEST_ONCE },
 	{ "became_another", test_became_another, 60, TEST_ONCE },
 	{ "ended", test_ended, 60, TEST_ONCE },

@@ -25,7 +25,7 @@ static void by_time(void)
 	output.quiet = true;
 	snprintf(path, sizeof(path), "%s/trace", folder);
 	CHECK_EQUAL(made_trace(path, FAULTS, &trace, &bytes), 0);
-	CHECK_EQUAL(analysis_read(path, false, NULL, &analysis), 0);
+	CHECK_EQUAL(analysis_read(path, 0, NULL, &analysis), 0);
 	CHECK_EQUAL(analysis.n_row, FAULTS);
 	CHECK_EQUAL(analysis.each, 1);
 	CHECK(analysis.major.n > 0);

@@ -16,6 +16,7 @@
 #include "../hetmap/text.h"
 #include "calls.h"
 #include "sites.h"
+#include "stacks.h"
 
 #define PAGE_SHIFT 12
 /*
@@ -32,6 +33,7 @@ struct faulting {
 	uint64_t begun;
 	struct counted *counted;
 	struct site *site;
+	struct stack *stack; /* where they are wanted */
 	uint64_t address, offset;
 	uint64_t id;
 	uint32_t cpu;
@@ -221,6 +223,8 @@ static int end_fault(struct reader *reader, struct faulting *thread, bool major,
 		latency_add(major ? &reader->analysis->major : &reader->analysis->minor, cost);
 	thread->site->faults++;
 	thread->site->time_ns += cost;
+	if (thread->stack)
+		thread->stack->faults++;
 	return note_row(reader, thread, major, cost, node);
 }
 
@@ -271,6 +275,11 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 	thread->site = counted ? sites_of(reader->sites, counted, event) : NULL;
 	if (!thread->site)
 		return -ENOMEM;
+	if (analysis->stacks) {
+		thread->stack = stacks_of(analysis->stacks, counted, event);
+		if (!thread->stack)
+			return -ENOMEM;
+	}
 	thread->counted = counted;
 	thread->begun = event->time;
 	thread->address = event->address;
@@ -515,11 +524,12 @@ static int read_all(struct reader *reader)
 	return 0;
 }
 
-int analysis_read(const char *path, bool text, const json_t *nodes,
+int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		  struct analysis *ret_analysis)
 {
 	struct analysis analysis = { .each = 1 };
 	struct reader reader = { .analysis = &analysis };
+	bool text = flags & ANALYSIS_TEXT, chains = flags & ANALYSIS_STACKS && !text;
 	const char *reason = NULL;
 	struct stat st;
 	char *data;
@@ -545,7 +555,10 @@ int analysis_read(const char *path, bool text, const json_t *nodes,
 		analysis.has_calls = recording_has_point(reader.recording, POINT_MUNMAP);
 		reader.calls = calls_create(analysis.spaces);
 		reader.sites = sites_create(&analysis);
-		r = analysis.spaces && analysis.devices && reader.calls && reader.sites ?
+		if (chains)
+			analysis.stacks = stacks_create(analysis.spaces);
+		r = analysis.spaces && analysis.devices && reader.calls && reader.sites &&
+				    (analysis.stacks || !chains) ?
 			    read_all(&reader) :
 			    -ENOMEM;
 	}
@@ -575,6 +588,7 @@ void analysis_free(struct analysis *analysis)
 	}
 	for (i = 0; i < analysis->n_site; i++)
 		free(analysis->sites[i]);
+	stacks_free(analysis->stacks);
 	free(analysis->counted);
 	free(analysis->sites);
 	free(analysis->rows);

@@ -43,6 +43,7 @@ struct site {
 	bool in_caller; /* they are of the caller: the instruction is the C library's */
 };
 
+struct stacks;
 struct streams; /* of one thread in one object (pattern.c) */
 
 /* Faults of one object. */
@@ -95,6 +96,7 @@ struct analysis {
 	uint32_t n_counted;
 	struct site **sites; /* likewise */
 	uint32_t n_site;
+	struct stacks *stacks; /* with ANALYSIS_STACKS, if the recording has chains */
 	struct latency minor, major;
 	uint64_t faults, lost;
 	struct recording_totals totals;
@@ -110,12 +112,15 @@ struct analysis {
 	uint64_t forgotten, left_out; /* maps that published tables could not tell of */
 };
 
+#define ANALYSIS_TEXT (1u << 0)
+#define ANALYSIS_STACKS (1u << 1)
+
 /*
- * Reads the trace's folder @path, or one file of perf's, or, @text, what perf script
- * printed; @nodes: as nodes_here() told of the machine, or NULL. A status, after the user
+ * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, what perf
+ * script printed; ANALYSIS_STACKS: whole call chains, too. @nodes: as nodes_here() told of the machine, or NULL. A status, after the user
  * was told.
  */
-int analysis_read(const char *path, bool text, const json_t *nodes,
+int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		  struct analysis *ret_analysis);
 void analysis_free(struct analysis *analysis);
 

@@ -298,14 +298,14 @@ static double node_cost_of(void *user, uint32_t cpu_node, uint32_t memory_node)
 	return ns;
 }
 
-static int read_report(struct report *report, bool text)
+static int read_report(struct report *report, uint32_t flags)
 {
 	const struct measures measures = { rate_of, node_cost_of, report };
 	uint64_t begin, end;
 	int status;
 
 	report->about = read_about(report->path);
-	status = analysis_read(report->path, text, json_object_get(report->about, "nodes"),
+	status = analysis_read(report->path, flags, json_object_get(report->about, "nodes"),
 			       &report->analysis);
 	if (status)
 		return status;
@@ -341,12 +341,6 @@ static int write_svg(const struct report *report, FILE *out)
 	return 0;
 }
 
-static int write_folded(const struct report *report, FILE *out)
-{
-	report_folded(report, out);
-	return 0;
-}
-
 static int make(const struct report *report, const char *path,
 		int (*write)(const struct report *report, FILE *out))
 {
@@ -376,7 +370,7 @@ static int show(const struct report *report, const struct wish *wish)
 	if (!status && wish->svg)
 		status = make(report, wish->svg, write_svg);
 	if (!status && wish->folded)
-		status = make(report, wish->folded, write_folded);
+		status = make(report, wish->folded, report_folded);
 	if (status || wish->html || wish->svg || wish->folded)
 		return status;
 	if (!output.json) {
@@ -468,18 +462,18 @@ static int parse(struct wish *wish, struct report *report, int argc, char **argv
 int report_main(int argc, char **argv)
 {
 	struct report report = { .rows = ROWS, .rates.measure = storage_measure };
-	struct symbols *symbols;
 	struct wish wish = { 0 };
 	int status = parse(&wish, &report, argc, argv);
 
 	if (status)
 		return status < 0 ? STATUS_DONE : status;
 	report.path = wish.path ? wish.path : TRACE_FOLDER;
-	status = read_report(&report, wish.text);
+	status = read_report(&report, (wish.text ? ANALYSIS_TEXT : 0) |
+					      (wish.folded ? ANALYSIS_STACKS : 0));
 	if (!status) {
-		symbols = symbols_find(&report.analysis, SITES_NAMED);
+		report.symbols = symbols_find(&report.analysis, SITES_NAMED);
 		status = show(&report, &wish);
-		symbols_free(symbols);
+		symbols_free(report.symbols);
 	}
 	free_report(&report);
 	return status;

@@ -35,8 +35,9 @@ struct advice {
 struct report {
 	const char *path;
 	struct analysis analysis;
-	json_t *about; /* about.json, or an empty object */
-	char *command; /* "" where it is not known */
+	struct symbols *symbols; /* NULL: none */
+	json_t *about;           /* about.json, or an empty object */
+	char *command;           /* "" where it is not known */
 	uint64_t duration_ns;
 	struct costs costs;
 	struct storage_rates rates;
@@ -59,8 +60,11 @@ void report_text(const struct report *report);
 char *report_name(const char *name, size_t width);
 /* "function (file:line)", as far as it is known: free() it. */
 char *report_site(const struct site *site);
-/* "caller;function;buffer N" lines, as flame graphs are made of. */
-void report_folded(const struct report *report, FILE *out);
+
+/* ---- report_folded.c ---- */
+
+/* "thread;function;...;buffer N" lines, as flame graphs are made of. 0 or -ENOMEM. */
+int report_folded(const struct report *report, FILE *out);
 
 /* ---- report_json.c ---- */
 

@@ -267,32 +267,3 @@ void report_text(const struct report *report)
 	print_latency("minor", &report->analysis.minor);
 	print_latency("major", &report->analysis.major);
 }
-
-/* ';' parts the frames, and a blank the count: neither may be in a name. */
-static char *frame(char *name)
-{
-	char *at;
-
-	for (at = name; *at; at++)
-		if (*at == ';' || *at == ' ')
-			*at = '_';
-	return name;
-}
-
-void report_folded(const struct report *report, FILE *out)
-{
-	const struct analysis *analysis = &report->analysis;
-	uint32_t i;
-
-	for (i = 0; i < analysis->n_site; i++) {
-		const struct site *site = analysis->sites[i];
-		char *thread = text_escape(spaces_thread_name(analysis->spaces, site->pid));
-		char *where = report_site(site), *name = text_escape(site->of->object->name);
-
-		fprintf(out, "%s;%s;%s %" PRIu64 "\n", frame(thread), frame(where), frame(name),
-			site->faults);
-		free(name);
-		free(where);
-		free(thread);
-	}
-}

@@ -75,20 +75,42 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* Its module, or NULL: then no more is known of it. */
+static Dwfl_Module *look_up(struct symbols *symbols, const struct place *place,
+			    GElf_Addr *ret_address, const char **ret_function)
+{
+	Dwfl_Module *module = module_of(symbols, place->file);
+
+	if (!module || !address_of(module, place->offset, ret_address))
+		return NULL;
+	*ret_function = dwfl_module_addrname(module, *ret_address);
+	return module;
+}
+
+void symbols_name(struct symbols *symbols, const struct place *place, const char **ret_module,
+		  const char **ret_function)
+{
+	GElf_Addr address;
+
+	*ret_module = *ret_function = NULL;
+	if (!place->file)
+		return;
+	*ret_module = last_part(place->file);
+	look_up(symbols, place, &address, ret_function);
+}
+
 static bool find(struct symbols *symbols, struct site *site, const struct place *place)
 {
-	const char *path = place->file;
 	Dwfl_Module *module;
 	GElf_Addr address;
 	Dwfl_Line *line;
 
-	if (!path)
+	if (!place->file)
 		return false;
-	site->module = last_part(path);
-	module = module_of(symbols, path);
-	if (!module || !address_of(module, place->offset, &address))
+	site->module = last_part(place->file);
+	module = look_up(symbols, place, &address, &site->function);
+	if (!module)
 		return true;
-	site->function = dwfl_module_addrname(module, address);
 	line = dwfl_module_getsrc(module, address);
 	if (line)
 		site->file = dwfl_lineinfo(line, NULL, &site->line, NULL, NULL, NULL);

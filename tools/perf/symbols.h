@@ -12,6 +12,9 @@ struct symbols;
  * symbols_free(), to which what is filled in lasts.
  */
 struct symbols *symbols_find(struct analysis *analysis, uint32_t n);
+/* The function that an instruction is in, and the name of its file; NULL, what is not known. */
+void symbols_name(struct symbols *symbols, const struct place *place, const char **ret_module,
+		  const char **ret_function);
 void symbols_free(struct symbols *symbols);
 
 #endif

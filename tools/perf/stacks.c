@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Call chains: one for each object and list of addresses. What code was mapped there is asked
+ * when a chain is met first, as of call sites.
+ */
+#include "stacks.h"
+
+#include <linux/perf_event.h>
+#include <search.h>
+#include <stdlib.h>
+
+struct stacks {
+	struct spaces *spaces;
+	void *tree;
+	struct stack **all;
+	uint32_t n, room;
+	struct stack *key; /* with room for the longest */
+};
+
+struct stacks *stacks_create(struct spaces *spaces)
+{
+	struct stacks *stacks = calloc(1, sizeof(*stacks));
+
+	if (!stacks)
+		return NULL;
+	stacks->spaces = spaces;
+	stacks->key = calloc(1, sizeof(*stacks->key) +
+					STACK_FRAMES_MOST * sizeof(stacks->key->frame[0]));
+	if (!stacks->key) {
+		free(stacks);
+		return NULL;
+	}
+	return stacks;
+}
+
+static void keep_node(void *node)
+{
+	(void)node;
+}
+
+void stacks_free(struct stacks *stacks)
+{
+	uint32_t i;
+
+	if (!stacks)
+		return;
+	tdestroy(stacks->tree, keep_node);
+	for (i = 0; i < stacks->n; i++)
+		free(stacks->all[i]);
+	free(stacks->all);
+	free(stacks->key);
+	free(stacks);
+}
+
+static int compare_numbers(uint64_t x, uint64_t y)
+{
+	return (x > y) - (x < y);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct stack *x = a, *y = b;
+	int r = compare_numbers((uintptr_t)x->of, (uintptr_t)y->of);
+	uint32_t i;
+
+	r = r ? r : compare_numbers(x->pid, y->pid);
+	r = r ? r : compare_numbers(x->code, y->code);
+	r = r ? r : compare_numbers(x->n, y->n);
+	for (i = 0; !r && i < x->n; i++)
+		r = compare_numbers(x->frame[i].ip, y->frame[i].ip);
+	return r;
+}
+
+/* Those of the program: the kernel's are behind a marker of their own. */
+static void take_chain(struct stack *key, const struct recorded_event *event)
+{
+	bool kernel = false;
+	uint32_t i;
+
+	for (i = 0; i < event->n_chain && key->n < STACK_FRAMES_MOST; i++) {
+		if (event->chain[i] >= PERF_CONTEXT_MAX)
+			kernel = event->chain[i] == PERF_CONTEXT_KERNEL;
+		else if (!kernel)
+			key->frame[key->n++].ip = event->chain[i];
+	}
+	if (!key->n)
+		key->frame[key->n++].ip = event->ip;
+}
+
+/* A call is before where it returns to. */
+static void look_up(struct stacks *stacks, struct stack *stack)
+{
+	uint64_t address, offset;
+	uint32_t i;
+
+	for (i = 0; i < stack->n; i++) {
+		address = stack->frame[i].ip - (i != 0);
+		stack->frame[i].place.offset = address;
+		stack->frame[i].place.file =
+			spaces_code(stacks->spaces, stack->pid, address, &offset);
+		if (stack->frame[i].place.file)
+			stack->frame[i].place.offset = offset;
+	}
+}
+
+static int grow(struct stacks *stacks)
+{
+	struct stack **more;
+
+	if (stacks->n < stacks->room)
+		return 0;
+	more = reallocarray(stacks->all, 2 * (size_t)stacks->room + 64, sizeof(*more));
+	if (!more)
+		return -1;
+	stacks->all = more;
+	stacks->room = 2 * stacks->room + 64;
+	return 0;
+}
+
+struct stack *stacks_of(struct stacks *stacks, struct counted *counted,
+			const struct recorded_event *event)
+{
+	struct stack *key = stacks->key, *stack;
+	size_t size;
+	uint32_t i;
+	void *node;
+
+	key->of = counted;
+	key->pid = event->pid;
+	key->code = spaces_code_state(stacks->spaces, event->pid);
+	key->n = 0;
+	take_chain(key, event);
+	node = tfind(key, &stacks->tree, compare);
+	if (node)
+		return *(struct stack **)node;
+	size = sizeof(*stack) + key->n * sizeof(stack->frame[0]);
+	stack = grow(stacks) ? NULL : malloc(size);
+	if (!stack)
+		return NULL;
+	*stack = *key;
+	stack->faults = 0;
+	for (i = 0; i < key->n; i++)
+		stack->frame[i] = key->frame[i];
+	look_up(stacks, stack);
+	if (!tsearch(stack, &stacks->tree, compare)) {
+		free(stack);
+		return NULL;
+	}
+	return stacks->all[stacks->n++] = stack;
+}
+
+uint32_t stacks_count(const struct stacks *stacks)
+{
+	return stacks->n;
+}
+
+const struct stack *stacks_at(const struct stacks *stacks, uint32_t index)
+{
+	return stacks->all[index];
+}

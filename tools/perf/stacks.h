@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Whole call chains of faults, for flame graphs: kept where they are asked for. */
+#ifndef HETMAP_STACKS_H
+#define HETMAP_STACKS_H
+
+#include "analysis.h"
+
+/* Frames of a chain: what is further out is left out. */
+#define STACK_FRAMES_MOST 127
+
+struct stack {
+	struct counted *of;
+	uint32_t pid;
+	uint32_t n;
+	uint64_t faults;
+	uint64_t code; /* what code was mapped: see spaces_code_state() */
+	struct frame {
+		uint64_t ip;
+		struct place place; /* without a file: its offset is the address */
+	} frame[];                  /* the innermost first */
+};
+
+struct stacks;
+
+/* NULL: no memory. */
+struct stacks *stacks_create(struct spaces *spaces);
+void stacks_free(struct stacks *stacks);
+
+/* The chain of that fault of @counted, with its addresses as they are now. NULL: no memory. */
+struct stack *stacks_of(struct stacks *stacks, struct counted *counted,
+			const struct recorded_event *event);
+
+uint32_t stacks_count(const struct stacks *stacks);
+const struct stack *stacks_at(const struct stacks *stacks, uint32_t index);
+
+#endif
