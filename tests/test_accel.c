@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <hetmap/accel.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,17 @@ static int plug_queue(void *accel, void **ret_queue)
 	return 0;
 }
 
+/* Who waits for ever while it is HOLD stays in there as long as it is HELD. */
+enum { LET_GO, HOLD, HELD };
+static _Atomic int plug_holds;
+static bool plug_destroyed_early;
+
+static void plug_queue_end(void *queue)
+{
+	(void)queue;
+	plug_destroyed_early |= atomic_load(&plug_holds) == HELD;
+}
+
 static int plug_submit(void *queue, struct hm_accel_work *work)
 {
 	struct hm_cpu_range range = { { 0, 0, 0 }, { 0 }, { 0 } };
@@ -170,7 +182,13 @@ static int plug_submit(void *queue, struct hm_accel_work *work)
 
 static int plug_wait(void *queue, struct hm_accel_work *work, uint64_t timeout_ns)
 {
-	(void)queue, (void)work, (void)timeout_ns;
+	int hold = HOLD;
+
+	(void)queue, (void)work;
+	if (timeout_ns == UINT64_MAX &&
+	    atomic_compare_exchange_strong(&plug_holds, &hold, HELD))
+		while (atomic_load(&plug_holds) == HELD)
+			usleep(1000);
 	return plug_deaf ? hm_accel_error(-EIO, "nobody answers") : 0;
 }
 
@@ -198,7 +216,7 @@ static const struct hm_accel_ops plug = {
 	.kernel_build = plug_build,
 	.kernel_free = plug_free,
 	.queue_create = plug_queue,
-	.queue_destroy = plug_close,
+	.queue_destroy = plug_queue_end,
 	.submit = plug_submit,
 	.wait = plug_wait,
 	.notify = plug_notify,
@@ -261,6 +279,45 @@ static void plug_in(void)
 	CHECK_OK(hm_map_protect(info.map, 0, 4096, HM_READ));
 	CHECK_OK(hm_free(p));
 	rig_close(&rig);
+}
+
+static void *wait_for_ever(void *fence)
+{
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	return NULL;
+}
+
+static void *let_go(void *unused)
+{
+	usleep(50000);
+	atomic_store(&plug_holds, LET_GO);
+	return unused;
+}
+
+/* The work of a queue is done, and a thread that waited for it is still in the driver. */
+static void end_under_a_waiter(void)
+{
+	pthread_t waiter, helper;
+	struct hm_fence *fence;
+	struct rig rig;
+	uint32_t *p;
+
+	CHECK_OK_FATAL(hm_accel_register(&plug));
+	rig_open(&rig, "plug:0", 0, 0);
+	p = alloc_bytes(&rig, 4096);
+	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[INCREMENT], 100, &fence,
+				 HM_RANGE(p, 400, HM_READ | HM_WRITE)));
+	atomic_store(&plug_holds, HOLD);
+	CHECK_FATAL(!pthread_create(&waiter, NULL, wait_for_ever, fence));
+	while (atomic_load(&plug_holds) == HOLD)
+		usleep(1000);
+	CHECK_FATAL(!pthread_create(&helper, NULL, let_go, NULL));
+	CHECK_OK(hm_free(p));
+	rig_close(&rig);
+	CHECK(!plug_destroyed_early);
+	pthread_join(helper, NULL);
+	pthread_join(waiter, NULL);
+	hm_fence_unref(fence);
 }
 
 /* ---- the cpu's grids ---- */
@@ -523,6 +580,7 @@ static const struct test tests[] = {
 	{ "list_and_open", list_and_open, 0, 0 },
 	{ "no_platform", no_platform, 0, 0 },
 	{ "platform_without_devices", platform_without_devices, 0, 0 },
+	{ "end_under_a_waiter", end_under_a_waiter, 0, TEST_ONCE },
 	{ "plug_in", plug_in, 0, TEST_ONCE },
 	{ "every_item_once", every_item_once, 0, 0 },
 	{ "copy_and_fill", copy_and_fill, 0, 0 },

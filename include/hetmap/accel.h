@@ -101,7 +101,8 @@ struct hm_accel_ops {
 	void (*kernel_free)(void *accel, void *kernel);
 
 	int (*queue_create)(void *accel, void **ret_queue);
-	void (*queue_destroy)(void *queue); /* its work is done */
+	/* Its work is done, and nobody is in a call of it. */
+	void (*queue_destroy)(void *queue);
 
 	/* Starts @work behind the queue's earlier work. Several threads at once. */
 	int (*submit)(void *queue, struct hm_accel_work *work);

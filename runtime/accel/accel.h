@@ -145,7 +145,10 @@ int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns);
 int fence_poll(struct hm_fence *fence);
 /* Completes what is done at the head of the queue. */
 void fence_reap(struct hm_queue *queue);
-/* Waits for all of the queue's work and for its callbacks. */
+/* Around a call of the queue's driver by who has a fence of it, not perhaps the queue. */
+void fence_ask_begin(struct hm_queue *queue);
+void fence_ask_end(struct hm_queue *queue);
+/* For the queue's end: waits for all of its work, its callbacks, and who is in its driver. */
 void fence_drain(struct hm_queue *queue);
 void fence_free_pool(struct hm_queue *queue);
 
@@ -165,7 +168,7 @@ struct hm_queue {
 	void *data;             /* the accelerator's own */
 
 	pthread_mutex_t lock;      /* protects the below */
-	pthread_cond_t changed;    /* a fence's state, or n_notify; CLOCK_MONOTONIC */
+	pthread_cond_t changed;    /* a fence's state, n_notify, asking; CLOCK_MONOTONIC */
 	struct cds_list_head work; /* hm_fence.link: in flight, oldest first */
 	struct cds_list_head free;
 	struct fence_chunk *chunks;
@@ -173,6 +176,9 @@ struct hm_queue {
 	uint32_t n_notify; /* callbacks that have yet to return */
 	uint32_t n_waiter; /* threads in pthread_cond_wait(changed) */
 	bool closed;       /* no user references */
+
+#define QUEUE_ENDING 0x80000000u
+	_Atomic uint32_t asking; /* fence_ask_begin(), less ends; QUEUE_ENDING: drained */
 
 	/*
 	 * Constant: of fence_foreign.c, for one fence, which its users alone hold, as

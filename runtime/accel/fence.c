@@ -253,9 +253,42 @@ static int wait_past(struct hm_fence *fence, uint32_t state, uint64_t timeout_ns
 	return r ? -ETIME : 0;
 }
 
-int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns)
+/*
+ * All work being done does not mean that nobody is in the driver: of several who wait for a
+ * fence one completes it, and the others have yet to return. The queue's end waits for them;
+ * and who gets here after it finds the work done, by the order of changes of queue->asking.
+ */
+void fence_ask_begin(struct hm_queue *queue)
+{
+	atomic_fetch_add_explicit(&queue->asking, 1, memory_order_acq_rel);
+}
+
+void fence_ask_end(struct hm_queue *queue)
+{
+	uint32_t last = QUEUE_ENDING | 1;
+
+	if (likely(atomic_fetch_sub_explicit(&queue->asking, 1, memory_order_acq_rel) != last))
+		return;
+	pthread_mutex_lock(&queue->lock);
+	pthread_cond_broadcast(&queue->changed);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+/* Waits in the driver, unless the work is done by now. */
+static int ask(struct hm_fence *fence, uint64_t timeout_ns)
 {
 	struct hm_queue *queue = fence->queue;
+	int r = 0;
+
+	fence_ask_begin(queue);
+	if (atomic_load_explicit(&fence->state, memory_order_acquire) == FENCE_RUNNING)
+		r = queue->ops->wait(queue->data, &fence->work, timeout_ns);
+	fence_ask_end(queue);
+	return r;
+}
+
+int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns)
+{
 	uint32_t state;
 	int r = 0;
 
@@ -264,7 +297,7 @@ int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns)
 		if (state == FENCE_DONE)
 			return 0;
 		if (state == FENCE_RUNNING) {
-			r = queue->ops->wait(queue->data, &fence->work, timeout_ns);
+			r = ask(fence, timeout_ns);
 			if (!r)
 				complete(fence);
 		} else {
@@ -450,7 +483,9 @@ void fence_drain(struct hm_queue *queue)
 		pthread_mutex_lock(&queue->lock);
 	}
 	queue->n_waiter++;
-	while (queue->n_notify)
+	atomic_fetch_or_explicit(&queue->asking, QUEUE_ENDING, memory_order_acq_rel);
+	while (queue->n_notify ||
+	       atomic_load_explicit(&queue->asking, memory_order_acquire) != QUEUE_ENDING)
 		pthread_cond_wait(&queue->changed, &queue->lock);
 	queue->n_waiter--;
 	pthread_mutex_unlock(&queue->lock);

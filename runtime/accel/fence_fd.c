@@ -110,6 +110,7 @@ err_close:
 int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 {
 	struct hm_queue *queue;
+	bool told; /* nobody calls signal_fd() */
 	int r;
 
 	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
@@ -124,13 +125,16 @@ int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 		return fence_fd_done(ret_fd);
 	queue = fence->queue;
 	r = -EOPNOTSUPP;
+	fence_ask_begin(queue); /* the notice may be over before notify() has returned */
 	if (queue->ops->fence_fd)
 		r = queue->ops->fence_fd(queue->data, &fence->work, ret_fd);
-	if (r == -EOPNOTSUPP) {
+	told = r != -EOPNOTSUPP;
+	if (!told) {
 		r = notify_fd(fence, ret_fd);
-		if (!r)
-			return 0;
+		told = r;
 	}
-	end_notice(queue);
+	fence_ask_end(queue);
+	if (told)
+		end_notice(queue);
 	return r;
 }
