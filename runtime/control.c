@@ -441,8 +441,6 @@ uint64_t control_size(const struct share *share, uint64_t otherwise)
 
 uint64_t control_resizes(const struct share *share, uint64_t otherwise)
 {
-	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
-	cmm_smp_rmb();
 	return told(share, &share->slot->resizes, otherwise);
 }
 

@@ -67,14 +67,6 @@ uint64_t control_size(const struct share *share, uint64_t otherwise);
 uint64_t control_resizes(const struct share *share, uint64_t otherwise);
 /* Is none of them under way? @ret_resizes: so many were begun. */
 bool control_is_resized(const struct share *share, uint64_t *ret_resizes);
-/* control_resizes() of a buffer; 0: it is this process's own. */
-static inline uint64_t control_resizes_of(const struct hm_buffer *buffer)
-{
-	return share_is_received(buffer) ?
-		       control_resizes(
-			       atomic_load_explicit(&buffer->share, memory_order_acquire), 0) :
-		       0;
-}
 
 /* He has dropped his last reference. */
 bool control_is_let_go(struct share *share);

@@ -456,24 +456,23 @@ static int check_arguments(const struct copy *copy, const struct hm_fault *fault
 	return 0;
 }
 
-/* While another process resizes its buffer. A GiB that it cuts off takes some 100 ms. */
+/* While a buffer is being resized. A GiB that is cut off takes some 100 ms. */
 #define COPY_PATIENCE_NS 1000000000
 static const struct timespec copy_pause = { 0, 1000000 };
 
 static int refuse_resizing(const struct copy *copy)
 {
-	return err_set(-EAGAIN, "%s: its owner was resizing %s all the time", copy->what,
+	return err_set(-EAGAIN, "%s: %s was being resized all the time", copy->what,
 		       copy->map->buffer->name);
 }
 
 /* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or -EAGAIN. */
 static int copy_once(const struct copy *copy, struct hm_guard *guard)
 {
-	uint64_t resizes = 0;
+	uint64_t cuts;
 	int r;
 
-	if (share_is_received(copy->map->buffer) &&
-	    share_is_resizing(copy->map->buffer, &resizes)) {
+	if (unlikely(share_is_resizing(copy->map->buffer, &cuts))) {
 		guard->fault.cause = HM_FAULT_NONE;
 		nanosleep(&copy_pause, NULL);
 		return refuse_resizing(copy);
@@ -488,7 +487,7 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 	r = check_copied(copy, &guard->fault);
 	if (likely(!r))
 		r = check_other(copy, &guard->fault);
-	if (likely(r || control_resizes_of(copy->map->buffer) == resizes))
+	if (likely(r || share_cuts(copy->map->buffer) == cuts))
 		return r;
 	/* What was cut off and came back is zeros, without a fault and of the size of before. */
 	guard->fault.cause = HM_FAULT_NONE;

@@ -253,6 +253,9 @@ static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
 static PROBE_SITE void resized_locked(struct hm_buffer *buffer, uint64_t old_size, bool done,
 				      uint64_t start)
 {
+	/* Before it can grow again: until then nobody can read what was cut off. */
+	if (buffer->size < old_size)
+		atomic_fetch_add(&buffer->cuts, 1);
 	counts_sized_locked(buffer, done);
 	if (done)
 		probe_resize(buffer, old_size, start);

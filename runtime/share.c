@@ -503,17 +503,31 @@ void share_resizing_locked(struct hm_buffer *buffer)
 		control_resizing(buffer->share);
 }
 
-bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_resizes)
+bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_cuts)
 {
 	bool gone;
 
-	if (control_is_resized(buffer->share, ret_resizes))
+	/* Here nothing is read of what is being cut off: that faults. */
+	if (likely(!share_is_received(buffer))) {
+		*ret_cuts = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
+		return false;
+	}
+	if (control_is_resized(buffer->share, ret_cuts))
 		return false;
 	if (buffer_lock(buffer))
 		return true;
 	gone = control_owner_gone(buffer->share);
 	buffer_unlock(buffer);
 	return !gone;
+}
+
+uint64_t share_cuts(struct hm_buffer *buffer)
+{
+	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
+	cmm_smp_rmb();
+	return share_is_received(buffer) ?
+		       control_resizes(buffer->share, 0) :
+		       atomic_load_explicit(&buffer->cuts, memory_order_relaxed);
 }
 
 void share_publish_locked(struct hm_buffer *buffer)

@@ -38,10 +38,12 @@ int share_follow(struct hm_buffer *buffer);
 /* The owner's size is about to change, and has changed. Caller holds buffer->lock. */
 void share_resizing_locked(struct hm_buffer *buffer);
 /*
- * Of a received buffer: does its owner resize it at this moment? Then what is read of it may
- * be of before and of after. One who ended in the midst does so no more.
+ * For a reader of a buffer's bytes: how often they were cut off so far; another number
+ * afterwards, and what it has read may be of before and of after. True: its owner, another
+ * process, does so at this moment. One who ended in the midst does so no more.
  */
-bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_resizes);
+bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_cuts);
+uint64_t share_cuts(struct hm_buffer *buffer);
 void share_publish_locked(struct hm_buffer *buffer);
 
 /* -EBUSY, -EOWNERDEAD: what needs a new object, or another process's consent. */

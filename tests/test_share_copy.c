@@ -37,31 +37,22 @@ static bool is_one_byte(const unsigned char *bytes, uint64_t length, unsigned ch
 	return bytes[0] == first && !memcmp(bytes, bytes + 1, length - 1);
 }
 
-/* A copy has bytes of before a resize, or of after it: never some of either. */
-static void copied_whole(void)
+/* A copy has bytes of before a resize of @buffer, or of after it: never some of either. */
+static void copy_whole(struct hm_buffer *buffer, struct hm_map *seen)
 {
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
-	struct hm_device *device;
-	struct hm_buffer *buffer, *received;
-	struct hm_map *map, *seen;
 	unsigned char *copy = malloc(LARGE);
-	int pair[2], r, i, whole = 0;
+	int r, i, whole = 0;
 	pthread_t thread;
+	struct hm_map *map;
 
 	CHECK_FATAL(copy != NULL);
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
-	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
-	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
 	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < 20; i++) {
 		memset(hm_map_address(map), 0x5a, LARGE);
 		memset(copy, 1, LARGE);
 		CHECK_FATAL(!pthread_create(&thread, NULL, cut_and_grow, buffer));
-		r = hm_copy_out(copy, hm_map_address(seen), LARGE, NULL);
+		r = hm_copy_out(copy, hm_map_address(seen ? seen : map), LARGE, NULL);
 		CHECK(!r || r == -ERANGE || r == -EAGAIN);
 		if (!r) {
 			whole++;
@@ -73,14 +64,49 @@ static void copied_whole(void)
 	}
 	CHECK(whole > 0);
 	CHECK_OK(hm_handler_remove());
+	hm_map_unref(map);
+	free(copy);
+}
+
+static void copied_whole(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
+	struct hm_buffer *buffer, *received;
+	struct hm_device *device;
+	struct hm_map *seen;
+	int pair[2];
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
+	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
+	copy_whole(buffer, seen);
 	close(pair[0]);
 	close(pair[1]);
 	hm_map_unref(seen);
 	hm_buffer_unref(received);
-	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-	free(copy);
+}
+
+/* The same where it is this process's own. */
+static void copied_whole_own(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
+	const char *const devices[] = { "host", "soft:0" };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(devices); i++) {
+		CHECK_OK_FATAL(hm_device_open(devices[i], &device));
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+		copy_whole(buffer, NULL);
+		hm_buffer_unref(buffer);
+		hm_device_unref(device);
+	}
 }
 
 /* As a resize of it by its owner begins, and ends. */
@@ -118,7 +144,7 @@ static void copied_behind_a_resize(void)
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
 	CHECK_ERROR(-EAGAIN, hm_copy_out(&byte, hm_map_address(map), 1, NULL));
-	CHECK(strstr(hm_errmsg(), "was resizing") != NULL);
+	CHECK(strstr(hm_errmsg(), "being resized") != NULL);
 	CHECK_ERROR(-EAGAIN, hm_copy_in(hm_map_address(map), &byte, 1, NULL));
 
 	peer_begin(&peer, resize_ends, 100, 0, 0);
@@ -136,6 +162,7 @@ static void copied_behind_a_resize(void)
 
 static const struct test tests[] = {
 	{ .name = "copied_whole", .run = copied_whole, .seconds = 60 },
+	{ .name = "copied_whole_own", .run = copied_whole_own, .seconds = 60 },
 	{ .name = "copied_behind_a_resize", .run = copied_behind_a_resize },
 	{ .name = NULL },
 };
