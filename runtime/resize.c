@@ -139,6 +139,19 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 		if (r)
 			return rlimits_explain_map(r, page, "clearing the last page");
 	}
+	/*
+	 * Nor is there a fault when it is cleared, which would wait for this very change.
+	 * Kernels before 5.14 don't look.
+	 */
+	r = clear ? sys_madvise(last, page, MADV_POPULATE_WRITE) : 0;
+	if (r && r != -EINVAL) {
+		r = err_set(r,
+			    "%s: the page that %" PRIu64
+			    " bytes end in can't be cleared behind "
+			    "them: %s: shrink it to a multiple of %" PRIu64,
+			    map->buffer->name, new_size, err_name(r), page);
+		goto out;
+	}
 	if (to > from) {
 		/* Under mlockall() they stay locked: only this one takes them. */
 		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED_LOCKED);

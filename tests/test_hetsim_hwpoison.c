@@ -124,6 +124,28 @@ static void guarded_private(void)
 	guarded_of(HM_BUFFER_PRIVATE);
 }
 
+/* Of private memory the last page is cleared behind the end: a fault there waited for ever. */
+static void cut_off(void)
+{
+	struct hm_buffer_info info = { .struct_size = sizeof(info) };
+	struct memory memory;
+
+	if (!memory_open(&memory, HM_BUFFER_PRIVATE))
+		return;
+	if (!break_guarded(&memory, SIZE - PAGE))
+		goto out;
+	CHECK_ERROR(-EHWPOISON, hm_buffer_resize(memory.buffer, SIZE - 100, 0));
+	CHECK(strstr(hm_errmsg(), "multiple of 4096") != NULL);
+	CHECK_OK(hm_buffer_query(memory.buffer, &info));
+	CHECK_EQUAL(info.size, SIZE);
+	CHECK_OK(hm_buffer_resize(memory.buffer, SIZE - PAGE, 0));
+	CHECK_OK(hm_buffer_resize(memory.buffer, SIZE, 0));
+	CHECK_EQUAL(memory.base[SIZE - 1], 0);
+	CHECK(pattern_holds((char *)memory.base, 0, SIZE - PAGE, 1));
+out:
+	memory_close(&memory);
+}
+
 /* Outside of guards the block is replaced, and brackets tell. */
 static void replaced(void)
 {
@@ -182,6 +204,7 @@ static void told_early(void)
 static const struct test tests[] = {
 	{ "guarded", guarded, 0, TEST_ONCE },
 	{ "guarded_private", guarded_private, 0, TEST_ONCE },
+	{ "cut_off", cut_off, 0, TEST_ONCE },
 	{ "replaced", replaced, 0, TEST_ONCE },
 	{ "shadowed", shadowed, 0, TEST_ONCE },
 	{ "told_early", told_early, 0, TEST_ONCE },

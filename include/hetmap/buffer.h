@@ -323,7 +323,8 @@ HM_API int hm_buffer_receive(struct hm_device *device, int socket,
  * owner has ended; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
  * vm.max_map_count, memory), -EAGAIN, -EPERM what was locked can't be locked at a new
  * object; -EOPNOTSUPP the buffer has not the capability; -EPERM a seal forbids it;
- * -ENODEV the device was taken away, or a map of it is lost: unref that first.
+ * -ENODEV the device was taken away, or a map of it is lost: unref that first; -EHWPOISON
+ * the memory in whose midst private bytes are cut off is broken.
  */
 HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
 
