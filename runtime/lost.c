@@ -97,19 +97,6 @@ void lost_put_after(struct hm_map *map)
 	sys_madvise(map->address, map->span, MADV_DONTFORK);
 }
 
-static void publish(struct hm_map *map)
-{
-	struct registry_descriptor *staged;
-	struct registry_entry entry;
-
-	map_entry(map, map->address, map->length, map->generation + 1, map->rights, &entry);
-	if (!registry_stage(&entry, &staged))
-		registry_commit(map->slot, staged);
-	pthread_mutex_lock(&map->lock);
-	map->generation++;
-	pthread_mutex_unlock(&map->lock);
-}
-
 /* Work in flight is not waited for: its device has ended it, or it finds zeros. */
 static void lose_locked(struct hm_map *map)
 {
@@ -125,7 +112,10 @@ static void lose_locked(struct hm_map *map)
 	reach_forget(map, 0);
 	if (map->locked)
 		resident_note(map, NULL);
-	publish(map);
+	registry_set_generation(map->slot, map->generation + 1);
+	pthread_mutex_lock(&map->lock);
+	map->generation++;
+	pthread_mutex_unlock(&map->lock);
 	map_note_lost(map);
 	while ((view = view_behind(map, view)))
 		if (view->hooks->lost)

@@ -410,7 +410,6 @@ PROBE_SITE void map_note_lost(struct hm_map *map)
 void map_lose_locked(struct hm_map *map, struct rangemap **none,
 		     struct registry_descriptor **staged)
 {
-	struct registry_descriptor *again;
 	struct rangemap *old = map->rights;
 	struct registry_entry entry;
 
@@ -418,11 +417,9 @@ void map_lose_locked(struct hm_map *map, struct rangemap **none,
 	(*none)->n = 1;
 	(*none)->run[0].value = HM_NONE;
 	map_entry(map, map->address, map->length, map->generation + 1, *none, &entry);
-	registry_abandon(*staged);
+	registry_restage(&entry, *staged);
+	registry_commit(map->slot, *staged);
 	*staged = NULL;
-	/* Its slab has that one back: this finds it. */
-	if (!registry_stage(&entry, &again))
-		registry_commit(map->slot, again);
 	pthread_mutex_lock(&map->lock);
 	map->rights = *none;
 	map->generation++;

@@ -52,7 +52,6 @@ struct recover_map {
 	uint64_t span;            /* of the new object, from the map's offset on */
 	struct reservation range; /* where it is mapped; length 0: moved */
 	char *address;
-	struct registry_descriptor *staged;
 	bool moved;
 };
 
@@ -253,7 +252,6 @@ static int prepare_map(struct recovery *rec, struct recover_map *item)
 {
 	struct hm_map *map = item->map;
 	struct hm_buffer *buffer = rec->buffer;
-	struct registry_entry entry;
 	int r;
 
 	item->span = min_u64(map->span, rec->fresh->length - map->offset);
@@ -262,13 +260,7 @@ static int prepare_map(struct recovery *rec, struct recover_map *item)
 		return r;
 	r = map_scratch(rec->fresh, 1, map->offset, item->span, buffer->alignment,
 			PROT_READ | PROT_WRITE, &item->range, &item->address);
-	if (!r)
-		r = map_dress(buffer, item->address, item->span);
-	if (r)
-		return r;
-	map_entry(map, map->address, map->length, map->generation + 1, map->rights, &entry);
-	r = registry_stage(&entry, &item->staged);
-	return r ? err_set(r, "no memory for a map's new object") : 0;
+	return r ? r : map_dress(buffer, item->address, item->span);
 }
 
 /* What is there is the map's own: its bytes go for good. */
@@ -319,8 +311,7 @@ static void publish_map(struct recover_map *item)
 {
 	struct hm_map *map = item->map;
 
-	registry_commit(map->slot, item->staged);
-	item->staged = NULL;
+	registry_set_generation(map->slot, map->generation + 1);
 	repair_forget(map);
 	pthread_mutex_lock(&map->lock);
 	map->generation++;
@@ -340,8 +331,6 @@ static void drop_maps(struct recovery *rec)
 		item = &rec->maps[i];
 		if (item->range.length)
 			reserve_release(&item->range);
-		if (item->staged)
-			registry_abandon(item->staged);
 		remap_unlock(item->map);
 	}
 }

@@ -553,6 +553,27 @@ unlock:
 	return r;
 }
 
+void registry_restage(const struct registry_entry *entry, struct registry_descriptor *staged)
+{
+	pthread_mutex_lock(&mutex);
+	descriptor_retire(staged);
+	runs_put(descriptor_runs(staged));
+	descriptor_fill(staged, entry);
+	descriptor_publish(staged);
+	pthread_mutex_unlock(&mutex);
+}
+
+void registry_set_generation(struct registry_slot *slot, uint32_t generation)
+{
+	struct tail tail;
+
+	pthread_mutex_lock(&mutex);
+	tail = tail_unpack(LOAD(slot->descriptor.tail));
+	tail.generation = generation;
+	STORE(slot->descriptor.tail, tail_pack(tail));
+	pthread_mutex_unlock(&mutex);
+}
+
 void registry_commit(struct registry_slot *slot, struct registry_descriptor *staged)
 {
 	struct registry_descriptor *descriptor = &slot->descriptor;

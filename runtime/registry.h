@@ -51,8 +51,13 @@ int registry_insert(const struct registry_entry *entry, uint64_t span,
  * calls that it describes. base and span stay.
  */
 int registry_stage(const struct registry_entry *entry, struct registry_descriptor **ret_staged);
+/* Something else is to be committed: of one run, for which nothing is allocated. */
+void registry_restage(const struct registry_entry *entry, struct registry_descriptor *staged);
 void registry_commit(struct registry_slot *slot, struct registry_descriptor *staged);
 void registry_abandon(struct registry_descriptor *staged);
+
+/* The same range, with other bytes. Allocates nothing: one word holds it. */
+void registry_set_generation(struct registry_slot *slot, uint32_t generation);
 
 /* Removes a map; the slot is reused later, oldest first. */
 void registry_remove(struct registry_slot *slot);
