@@ -25,8 +25,6 @@
 
 /* Longer than a ring takes to fill only where nothing happens. */
 #define WAIT_MS 100
-/* A table remembers some thousands of maps that have ended. */
-#define WATCH_MS 10
 
 enum {
 	OPTION_OUTPUT,
@@ -140,9 +138,7 @@ static int record_command(struct trace *trace, struct child *child, int *ret_sta
 	int r, waited;
 
 	do {
-		r = drain(trace, child->fd, watch_has_any(trace->watch) ? WATCH_MS : WAIT_MS,
-			  &other);
-		watch_look(trace->watch);
+		r = drain(trace, child->fd, WAIT_MS, &other);
 		if (r) {
 			/* It goes on without: nothing that it does depends on the trace. */
 			fail_write(r);
@@ -191,6 +187,7 @@ static int trace_command(struct trace *trace, int *ret_status)
 	r = record_command(trace, &child, &ended);
 	if (!trace->cut)
 		trace->end_ns = record_now();
+	watch_finish(trace->watch);
 	*ret_status = child_exit_status(ended);
 	return r ? STATUS_OWN : 0;
 }
@@ -231,20 +228,18 @@ static int record_process(struct trace *trace)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, trace->pid, 0);
 	bool ended = false;
-	int r = 0, waited = 0;
+	int r = 0;
 
 	while (!r && !ended && !signals_pending()) {
-		r = drain(trace, pidfd, WATCH_MS, &ended);
-		watch_look(trace->watch);
-		waited++;
+		r = drain(trace, pidfd, WAIT_MS, &ended);
 		/* Without pidfd_open(2), before 5.3. */
-		if (pidfd < 0 && waited % 10 == 0)
+		if (pidfd < 0)
 			ended = kill(trace->pid, 0) && errno == ESRCH;
 	}
 	record_disable(&trace->recorder);
 	if (!trace->cut)
 		trace->end_ns = record_now();
-	watch_look(trace->watch);
+	watch_finish(trace->watch);
 	if (pidfd >= 0)
 		close(pidfd);
 	return r ? fail_write(r) : 0;

@@ -8,6 +8,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,8 @@
 
 /* How often tables and children are looked for that were not there. */
 #define SEARCH_MS 100
+/* And at those that are: one remembers some thousands of maps that have ended. */
+#define LOOK_MS 10
 /* Of one number: programs that had it, one after the other. */
 #define COPIES_MOST 1000
 
@@ -41,6 +45,13 @@ struct watch {
 	size_t n, room;
 	uint64_t searched_ms;
 	unsigned int n_lost; /* tables of which not all could be kept */
+
+	/* Beside who drains the rings: to look at thousands of processes takes too long. */
+	pthread_t thread; /* has all of the above until it has ended */
+	bool runs;
+	pthread_mutex_t lock; /* protects the below */
+	pthread_cond_t stopped;
+	bool stop;
 };
 
 static uint64_t now_ms(void)
@@ -262,26 +273,7 @@ static void search(struct watch *watch)
 	watch->searched_ms = now_ms();
 }
 
-int watch_begin(pid_t pid, const char *folder, struct watch **ret_watch)
-{
-	struct watch *watch = calloc(1, sizeof(*watch));
-	int r;
-
-	if (!watch)
-		return -ENOMEM;
-	watch->folder = strdup(folder);
-	r = watch->folder ? add(watch, pid) : -ENOMEM;
-	if (r) {
-		watch_end(watch);
-		return r;
-	}
-	search(watch);
-	watch_look(watch);
-	*ret_watch = watch;
-	return 0;
-}
-
-void watch_look(struct watch *watch)
+static void look(struct watch *watch)
 {
 	size_t i;
 
@@ -291,7 +283,7 @@ void watch_look(struct watch *watch)
 		look_at(watch, &watch->watched[i]);
 }
 
-bool watch_has_any(const struct watch *watch)
+static bool has_any(const struct watch *watch)
 {
 	size_t i;
 
@@ -299,6 +291,99 @@ bool watch_has_any(const struct watch *watch)
 		if (watch->watched[i].table.fd >= 0)
 			return true;
 	return false;
+}
+
+/* False: it is to stop. */
+static bool wait_a_little(struct watch *watch, long ms)
+{
+	struct timespec until;
+	int r = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += ms * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&watch->lock);
+	while (!watch->stop && !r)
+		r = pthread_cond_timedwait(&watch->stopped, &watch->lock, &until);
+	pthread_mutex_unlock(&watch->lock);
+	return r;
+}
+
+static void *watch_main(void *user)
+{
+	struct watch *watch = user;
+
+	while (wait_a_little(watch, has_any(watch) ? LOOK_MS : SEARCH_MS))
+		look(watch);
+	return NULL;
+}
+
+/* Signals are for who waits for them. */
+static int start(struct watch *watch)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&watch->thread, NULL, watch_main, watch);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	watch->runs = !r;
+	return -r;
+}
+
+static int make_lock(struct watch *watch)
+{
+	pthread_condattr_t monotonic;
+	int r;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	r = pthread_cond_init(&watch->stopped, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&watch->lock, NULL);
+	return -r;
+}
+
+int watch_begin(pid_t pid, const char *folder, struct watch **ret_watch)
+{
+	struct watch *watch = calloc(1, sizeof(*watch));
+	int r;
+
+	if (!watch)
+		return -ENOMEM;
+	r = make_lock(watch);
+	if (r) {
+		free(watch);
+		return r;
+	}
+	watch->folder = strdup(folder);
+	r = watch->folder ? add(watch, pid) : -ENOMEM;
+	if (!r) {
+		search(watch);
+		look(watch);
+		r = start(watch);
+	}
+	if (r) {
+		watch_end(watch);
+		return r;
+	}
+	*ret_watch = watch;
+	return 0;
+}
+
+void watch_finish(struct watch *watch)
+{
+	if (!watch->runs)
+		return;
+	pthread_mutex_lock(&watch->lock);
+	watch->stop = true;
+	pthread_cond_signal(&watch->stopped);
+	pthread_mutex_unlock(&watch->lock);
+	pthread_join(watch->thread, NULL);
+	watch->runs = false;
+	look(watch);
 }
 
 unsigned int watch_lost(const struct watch *watch)
@@ -312,8 +397,11 @@ void watch_end(struct watch *watch)
 
 	if (!watch)
 		return;
+	watch_finish(watch);
 	for (i = 0; i < watch->n; i++)
 		let_go(&watch->watched[i]);
+	pthread_cond_destroy(&watch->stopped);
+	pthread_mutex_destroy(&watch->lock);
 	free(watch->watched);
 	free(watch->folder);
 	free(watch);

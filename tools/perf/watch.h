@@ -6,17 +6,15 @@
 #ifndef HETMAP_WATCH_H
 #define HETMAP_WATCH_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 struct watch;
 
-/* Into @folder/maps. 0 or a negative errno. */
+/* Into @folder/maps, by a thread of its own. 0 or a negative errno. */
 int watch_begin(pid_t pid, const char *folder, struct watch **ret_watch);
-/* To be called every few milliseconds while it has any, else ten times a second. */
-void watch_look(struct watch *watch);
-bool watch_has_any(const struct watch *watch);
-/* Tables that could not be copied, or not whole. */
+/* Looks once more, and never again. */
+void watch_finish(struct watch *watch);
+/* Tables that could not be copied, or not whole; once it has finished. */
 unsigned int watch_lost(const struct watch *watch);
 void watch_end(struct watch *watch);
 
