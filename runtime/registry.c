@@ -3,22 +3,20 @@
  * Registry: address -> map. radix.h finds the slot, this file is about what
  * stands in it: a descriptor of the map, in one cache line.
  *
- * A reader loads its sequence, its fields, then looks whether the sequence is
- * still what it was. If so, the fields belong together: a sequence is odd from
- * the moment a descriptor is retired to the moment it is full again. Slots,
- * descriptors and arrays of runs keep their type for ever, so whatever a late
- * reader loads is memory of ours. The loads are acquire and the stores release
- * (free on x86, and known to TSan, which fences are not): a reader that saw one
- * new field sees the sequence that went before it.
+ * A reader loads its sequence, its fields, then looks whether the sequence is still what it
+ * was. If so, the fields belong together: a sequence is odd from the moment a descriptor is
+ * retired to the moment it is full again. Slots, descriptors and arrays of runs keep their
+ * type for ever, so whatever a late reader loads is memory of ours. The loads are acquire and
+ * the stores release (free on x86, and known to TSan, which fences are not): a reader that
+ * saw one new field sees the sequence that went before it.
  *
- * A change never makes a reader wait, who may be a signal handler on top of the
- * writer: one store sends readers from the slot to a descriptor that was filled
- * beforehand, the slot is filled anew meanwhile, and one more store calls them
- * back.
+ * A change never makes a reader wait, who may be a signal handler on top of the writer: one
+ * store sends readers from the slot to a descriptor that was filled beforehand, the slot is
+ * filled anew meanwhile, and one more store calls them back.
  *
- * A stale slot is no problem: the map it belonged to was removed after the
- * reader's walk began. If it is another map's by now, the address is outside
- * of that one's range, and -ENOENT was the truth in between.
+ * A stale slot is no problem: the map it belonged to was removed after the reader's walk
+ * began. If it is another map's by now, the address is outside of that one's range, and
+ * -ENOENT was the truth in between.
  */
 #include "registry.h"
 

@@ -191,6 +191,39 @@ static void test_loss(void)
 	json_decref(json);
 }
 
+/* What a table has forgotten before the trace is missing in nothing. */
+static void test_churned_before(void)
+{
+	struct attached attached;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	attached = attach("churning");
+	json = detach(&attached);
+	CHECK(!is_missing(json, "had ended"));
+	json_decref(json);
+}
+
+/* What it forgets while nobody looks is, and is counted. */
+static void test_churned(void)
+{
+	struct attached attached;
+	json_t *json;
+	siginfo_t info;
+
+	if (!may_trace())
+		return;
+	attached = attach_with("churning", "8M");
+	CHECK(!kill(attached.tracer, SIGSTOP));
+	go_on(&attached);
+	CHECK(!waitid(P_PID, (id_t)attached.pid, &info, WEXITED | WNOWAIT));
+	CHECK(!kill(attached.tracer, SIGCONT));
+	json = detach_saying(&attached, "page faults");
+	CHECK(is_missing(json, "maps had ended, and were out of the library's own table"));
+	json_decref(json);
+}
+
 static unsigned int descriptors_of(pid_t pid)
 {
 	struct dirent *entry;
@@ -238,6 +271,8 @@ static const struct test tests[] = {
 	{ "running", test_running, 60, TEST_ONCE },
 	{ "starting", test_starting, 60, TEST_ONCE },
 	{ "executing", test_executing, 90, TEST_ONCE },
+	{ "churned_before", test_churned_before, 90, TEST_ONCE },
+	{ "churned", test_churned, 90, TEST_ONCE },
 	{ "loss", test_loss, 90, TEST_ONCE },
 	{ "forking", test_forking, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

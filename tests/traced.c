@@ -448,6 +448,18 @@ static int running(void)
 	return 0;
 }
 
+/* Has had more maps than its table remembers, and has as many again if it is told to. */
+static int churning(void)
+{
+	char byte;
+	int r;
+
+	r = buffers_on("host");
+	if (r || read(STDIN_FILENO, &byte, 1) != 1)
+		return r;
+	return buffers_on("host");
+}
+
 /* ---- another program in the same process: on soft:0 the table alone has names ---- */
 
 static int executing(void)
@@ -570,6 +582,7 @@ static const struct {
 	{ "killed", killed },
 	{ "status", status },
 	{ "running", running },
+	{ "churning", churning },
 	{ "executing", executing },
 	{ "executed", executed },
 	{ "stranger", stranger },

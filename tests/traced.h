@@ -11,7 +11,7 @@
 #define TRACED_LARGE ((size_t)256 << 20)
 /* Bytes of the file that HETMAP_TRACED_FILE names, which "file_..." map. */
 #define TRACED_FILE ((size_t)64 << 20)
-/* Made one after the other by "buffers_host" and "buffers_soft": b0000 and so on. */
+/* Made one after the other by "buffers_host", "buffers_soft", "churning": b0000 and so on. */
 #define TRACED_BUFFERS 10000
 /* Pages that "steps" makes usable at a time. */
 #define TRACED_STEP 64

@@ -204,11 +204,17 @@ static void find_missing(struct report *report)
 		miss(report, text_format("of %s faults nothing is known of what was at their "
 					 "addresses: memory that mremap(2) moved, mostly",
 					 text_count(unknown, a)));
-	if (analysis->forgotten || analysis->left_out)
+	if (analysis->forgotten)
 		miss(report,
-		     text_format("the library's own table could not keep %s maps: their "
-				 "faults may have the names of others",
-				 text_count(analysis->forgotten + analysis->left_out, a)));
+		     text_format("%s maps had ended, and were out of the library's own table, "
+				 "before anybody looked: their faults may have the names of "
+				 "others",
+				 text_count(analysis->forgotten, a)));
+	if (analysis->left_out)
+		miss(report,
+		     text_format("the library's own table had no room for %s maps: their "
+				 "faults have no names",
+				 text_count(analysis->left_out, a)));
 	if (json_is_true(json_object_get(report->about, "unpublished")))
 		miss(report, text_format("with HETMAP_PUBLISH=0 the library tells no names of "
 					 "buffers"));

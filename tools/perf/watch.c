@@ -20,6 +20,7 @@
 #include "../hetmap/text.h"
 #include "published.h"
 #include "record_ring.h"
+#include "serials.h"
 #include "trace_folder.h"
 
 /* How often tables and children are looked for that were not there. */
@@ -36,6 +37,10 @@ struct watched {
 	int copy_fd;            /* -1: none yet */
 	struct hm_published_head head;
 	bool broken;                  /* the table makes no sense: it tells nothing any more */
+	bool running;                 /* the table was there before the trace */
+	bool looked_at;               /* it was */
+	uint64_t forgot_before;       /* what it had forgotten then */
+	struct serials serials;       /* of the table */
 	uint64_t forgotten, left_out; /* by tables of programs that it was before */
 };
 
@@ -141,6 +146,7 @@ static int make_copy(struct watch *watch, struct watched *watched)
 	watched->head.pid = (uint64_t)watched->pid;
 	watched->head.entry_size = sizeof(struct hm_published_entry);
 	watched->head.n_entry = watched->head.used = 0;
+	watched->head.forgotten = 0;
 	return 0;
 }
 
@@ -151,9 +157,16 @@ static int keep(void *user, const struct hm_published_entry *entry)
 	int r = write_at(watched->copy_fd, entry, sizeof(*entry),
 			 HM_PUBLISHED_FIRST + head->used * sizeof(*entry));
 
-	if (!r)
-		head->n_entry = ++head->used;
-	return r;
+	if (r)
+		return r;
+	head->n_entry = ++head->used;
+	return serials_add(&watched->serials, entry->serial);
+}
+
+static void write_head(const struct watched *watched)
+{
+	if (watched->copy_fd >= 0)
+		write_at(watched->copy_fd, &watched->head, sizeof(watched->head), 0);
 }
 
 static void look_at(struct watch *watch, struct watched *watched)
@@ -172,10 +185,33 @@ static void look_at(struct watch *watch, struct watched *watched)
 		if (watched->copy_fd < 0)
 			return;
 	}
-	watched->head.forgotten = watched->forgotten + watched->table.head.forgotten;
+	if (!watched->looked_at) {
+		serials_begin(&watched->serials, watched->running);
+		watched->forgot_before = watched->running ? watched->table.head.forgotten : 0;
+		watched->looked_at = true;
+	}
 	watched->head.left_out = watched->left_out + watched->table.head.left_out;
 	if (watched->head.used != used)
-		write_at(watched->copy_fd, &watched->head, sizeof(watched->head), 0);
+		write_head(watched);
+}
+
+/*
+ * Nothing more comes from its table. What that has forgotten is no loss where it was copied
+ * before, or was over before the trace began; and it can't be more than the table says.
+ */
+static void end_table(struct watched *watched)
+{
+	uint64_t missing = serials_missing(&watched->serials);
+	uint64_t most = watched->table.head.forgotten - watched->forgot_before;
+
+	watched->forgotten += missing < most ? missing : most;
+	watched->left_out += watched->table.head.left_out;
+	watched->head.forgotten = watched->forgotten;
+	watched->head.left_out = watched->left_out;
+	write_head(watched);
+	serials_free(&watched->serials);
+	watched->looked_at = watched->running = false;
+	published_close(&watched->table);
 }
 
 /* ---- who is there ---- */
@@ -228,16 +264,14 @@ static void find_table(struct watch *watch, struct watched *watched)
 		return;
 	}
 	look_at(watch, watched);
-	watched->forgotten = watched->head.forgotten;
-	watched->left_out = watched->head.left_out;
-	published_close(&watched->table);
+	end_table(watched);
 	watched->table = table;
 	watched->broken = false;
 }
 
 static void let_go(struct watched *watched)
 {
-	published_close(&watched->table);
+	end_table(watched);
 	if (watched->copy_fd >= 0)
 		close(watched->copy_fd);
 }
@@ -349,6 +383,7 @@ static int make_lock(struct watch *watch)
 int watch_begin(pid_t pid, const char *folder, struct watch **ret_watch)
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
+	size_t i;
 	int r;
 
 	if (!watch)
@@ -362,6 +397,8 @@ int watch_begin(pid_t pid, const char *folder, struct watch **ret_watch)
 	r = watch->folder ? add(watch, pid) : -ENOMEM;
 	if (!r) {
 		search(watch);
+		for (i = 0; i < watch->n; i++)
+			watch->watched[i].running = watch->watched[i].table.fd >= 0;
 		look(watch);
 		r = start(watch);
 	}
