@@ -49,6 +49,13 @@ struct control_file {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static CDS_LIST_HEAD(files);
 
+/*
+ * What came with a buffer and is known already is closed with the buffer: who receives one
+ * waits for its bytes. But not of all, as a process may have few descriptors.
+ */
+#define SPARES_MOST 64
+static _Atomic uint32_t n_spare;
+
 /* What is in it is at its beginning, mostly: the rest comes when it is touched. */
 static int map_page(int fd, int prot, struct control_page **ret_page)
 {
@@ -384,11 +391,20 @@ static int get_file(struct share *share, const struct stat *st, int fd, int owne
 	}
 	if (take_owner(file, owner_fd))
 		owner_fd = -1;
-	/* Closed with the buffer: who receives one waits for its bytes. */
 	share->spare_fds[0] = fd;
 	share->spare_fds[1] = owner_fd;
+	atomic_fetch_add(&n_spare, 1);
 	*ret_file = file;
 	return 0;
+}
+
+static void drop_spares(struct share *share)
+{
+	if (share->spare_fds[0] < 0)
+		return;
+	share_message_close(share->spare_fds, ARRAY_SIZE(share->spare_fds));
+	share->spare_fds[0] = share->spare_fds[1] = -1;
+	atomic_fetch_sub(&n_spare, 1);
 }
 
 int control_open(const int fds[SHARE_FDS], const struct share_message *message,
@@ -414,6 +430,8 @@ int control_open(const int fds[SHARE_FDS], const struct share_message *message,
 	pthread_mutex_unlock(&mutex);
 	if (r)
 		goto err_free;
+	if (atomic_load(&n_spare) > SPARES_MOST)
+		drop_spares(share);
 	share->resizes_seen = control_resizes(share, 0);
 	*ret_share = share;
 	return 0;
@@ -536,7 +554,7 @@ static void leave(struct share *share, bool keep)
 		}
 	}
 	pthread_mutex_unlock(&mutex);
-	share_message_close(share->spare_fds, ARRAY_SIZE(share->spare_fds));
+	drop_spares(share);
 	share_message_close(&share->object_fd, 1);
 	free(share);
 }
@@ -576,5 +594,6 @@ void control_fork_child(void)
 	cds_list_for_each_entry_safe(file, next, &files, link)
 		file_free(file);
 	CDS_INIT_LIST_HEAD(&files);
+	atomic_store(&n_spare, 0);
 	pthread_mutex_unlock(&mutex);
 }

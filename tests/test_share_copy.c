@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Copies of a buffer that its owner resizes meanwhile. */
+/* Copies of a buffer that its owner resizes meanwhile; and what receiving takes. */
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -109,6 +110,44 @@ static void copied_whole_own(void)
 	}
 }
 
+static int descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (folder && readdir(folder))
+		n++;
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+/* Of many buffers each has a descriptor, and what else came with them is closed. */
+static void many_received(void)
+{
+	enum { MANY = 200 };
+	struct hm_buffer *buffers[MANY];
+	struct hm_device *device;
+	struct peer peer;
+	int i, before;
+
+	peer_start(&peer, SOCK_STREAM, "host");
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	before = descriptors();
+	for (i = 0; i < MANY; i++) {
+		CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
+		CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffers[i]));
+	}
+	CHECK(descriptors() - before < MANY + 2 * 64 + 8);
+	/* Of an owner who is there his page stays, for the next one. */
+	peer_kill(&peer);
+	CHECK(buffer_info(buffers[0]).sharing & HM_SHARING_OWNER_GONE);
+	for (i = 0; i < MANY; i++)
+		hm_buffer_unref(buffers[i]);
+	CHECK(descriptors() <= before);
+	hm_device_unref(device);
+}
+
 /* As a resize of it by its owner begins, and ends. */
 static int resize_begins(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 {
@@ -163,6 +202,7 @@ static void copied_behind_a_resize(void)
 static const struct test tests[] = {
 	{ .name = "copied_whole", .run = copied_whole, .seconds = 60 },
 	{ .name = "copied_whole_own", .run = copied_whole_own, .seconds = 60 },
+	{ .name = "many_received", .run = many_received },
 	{ .name = "copied_behind_a_resize", .run = copied_behind_a_resize },
 	{ .name = NULL },
 };
