@@ -522,6 +522,7 @@ static int quiesce_and_ask(void *user, const struct hm_view_change *change)
 
 	(void)change;
 	in_quiesce = true;
+	CHECK_ERROR(-EDEADLK, sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
 	pthread_barrier_wait(&all_in);
 	do
 		r = hm_device_query(device, &info);

@@ -33,8 +33,9 @@ extern "C" {
  *
  * Errors: as uapi/hetsim.h says, *argument is as it was then; that of
  * HETSIM_HANDSHAKE: -EPERM, as it was done; -EOPNOTSUPP another kind of device;
- * -ENODEV the device was taken away. A call that a signal interrupts is not made
- * again: -EINTR; nor one of a queue that is full: -EAGAIN.
+ * -ENODEV the device was taken away; -EDEADLK it is to be taken away by a view's callback. A
+ * call that a signal interrupts is not made again: -EINTR; nor one of a queue that is full:
+ * -EAGAIN.
  */
 HM_API int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument);
 

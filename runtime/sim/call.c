@@ -13,6 +13,7 @@
 #include "device_link.h"
 #include "soft/soft.h"
 #include "sys.h"
+#include "view.h"
 
 #include "port.h"
 
@@ -166,6 +167,10 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 		return err_set(-EOPNOTSUPP, "\"%s\" is no simulated device", device->name);
 	if (cmd == HETSIM_HANDSHAKE)
 		return err_set(-EPERM, "the handshake was made when \"%s\" was opened",
+			       device->name);
+	/* Its maps are to be zeros when this returns, and the caller has the locks of one. */
+	if (is_unplug(cmd, argument) && view_in_callback())
+		return err_set(-EDEADLK, "\"%s\" can't be taken away from a view's callback",
 			       device->name);
 	r = access_hooked() && is_asked(cmd) ? ask(device, cmd, argument) : 0;
 	if (r)
