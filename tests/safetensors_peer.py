@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Files of the safetensors package, read by libhetmap.so, and the library's by the package.
 
-safetensors_peer.py LIBRARY FOLDER: exits 0 when all is the same, value for value."""
+safetensors_peer.py LIBRARY FOLDER COMMAND: exits 0 when all is the same, value for value."""
 import ctypes
 import json
 import os
+import subprocess
 import sys
 
 import safetensors
@@ -39,7 +40,7 @@ class Tensor(ctypes.Structure):
 
 
 library = ctypes.CDLL(sys.argv[1])
-folder = sys.argv[2]
+folder, command = sys.argv[2:]
 library.hm_errmsg.restype = string
 library.hm_dtype_name.restype = string
 library.hm_tensor_address.restype = pointer
@@ -145,6 +146,11 @@ def main():
     # The package gives metadata to frameworks only.
     header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
     expect(header["__metadata__"], METADATA, "the library's metadata")
+    # And the command brings the package's file into a device, and checks it there.
+    loaded = subprocess.run([command, "run", "load", "--json", "--device", "soft:0", "--accel",
+                             "soft:0", theirs], stdout=subprocess.PIPE, check=True)
+    loaded = json.loads(loaded.stdout)
+    expect((loaded["verified"], loaded["tensors"]), (True, len(wanted)), "hetmap run load")
     print("safetensors %s: %d tensors" % (safetensors.__version__, len(wanted)))
 
 

@@ -291,10 +291,47 @@ static void inspect(void)
 	folder_remove(folder);
 }
 
+/* Files that numpy wrote, raw and its own. */
+static void numpy(void)
+{
+	static const char program[] =
+		"import sys, numpy as n\n"
+		"a = n.arange(6000, dtype='u2')\n"
+		"m = n.memmap(sys.argv[1] + '/raw', dtype='u2', mode='w+', shape=(6000,))\n"
+		"m[:] = a; m.flush()\n"
+		"n.save(sys.argv[1] + '/saved.npy', a.reshape(60, 100).astype('>i4'))\n";
+	static const char *const names[] = { "raw", "saved.npy" };
+	char *folder = folder_make();
+	size_t i;
+
+	if (run_python(program, folder)) {
+		test_skip("numpy",
+			  "numpy is not installed (Debian: apt-get install python3-numpy)");
+		folder_remove(folder);
+		return;
+	}
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char *path = folder_path(folder, names[i]);
+		const struct command command = {
+			.args = { "run", "tokens", "--json", "--device", "soft:0", "--order",
+				  "in-order", "--block", "100", "--batch", "10", "--batches",
+				  "5", path }
+		};
+		json_t *json = run_json(&command);
+
+		CHECK_EQUAL(integer_of(json, "tokens"), 6000);
+		CHECK_EQUAL(integer_of(json, "tokens_fed"), 5000);
+		json_decref(json);
+		free(path);
+	}
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "host", host, 60, TEST_ONCE },
 	{ "soft", soft, 60, TEST_ONCE },
 	{ "policy", policy, 60, 0 },
+	{ "numpy", numpy, 60, TEST_ONCE },
 	{ "shown", shown, 60, TEST_ONCE },
 	{ "fortran", fortran, 60, TEST_ONCE },
 	{ "wrong_usage", wrong_usage, 60, TEST_ONCE },

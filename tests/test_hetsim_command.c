@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "safetensors_support.h"
 #include "tokens_support.h"
 
 static json_t *run(const struct command *command)
@@ -218,12 +219,36 @@ static void batches(void)
 	folder_remove(folder);
 }
 
+/* A model into its memory, layer by layer, checked there by its own engine. */
+static void model(void)
+{
+	static const char header[] = "{\"embed\":{\"dtype\":\"BF16\",\"shape\":[600000],"
+				     "\"data_offsets\":[0,1200000]},"
+				     "\"layers.0.weight\":{\"dtype\":\"U8\",\"shape\":[70001],"
+				     "\"data_offsets\":[1200000,1270001]}}";
+	char *folder = folder_make();
+	const struct command command = {
+		.args = { "run", "load", "--json", "--device", "sim:0", "--accel", "sim:0",
+			  "--window", "256K", tensors_file(folder, "model", header, 1270001) }
+	};
+	json_t *json = run(&command);
+
+	CHECK(is(json, "device", "sim:0"));
+	CHECK(is(json, "way_in", "direct"));
+	CHECK(is(json, "checksum", "crc32"));
+	CHECK_EQUAL(integer_of(json, "layers"), 2);
+	CHECK_EQUAL(integer_of(json, "bytes"), 1270001);
+	json_decref(json);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "tour", tour, 30, TEST_ONCE },
 	{ "best", best, 30, TEST_ONCE },
 	{ "jobs", jobs, 30, TEST_ONCE },
 	{ "opencl", opencl, 60, TEST_ONCE },
 	{ "batches", batches, 30, TEST_ONCE },
+	{ "model", model, 60, TEST_ONCE },
 	{ "unplugged", unplugged, 30, TEST_ONCE },
 	{ "unplugged_default", unplugged_default, 60, TEST_ONCE },
 	{ "loaded_on_devices", loaded_on_devices, 30, TEST_ONCE },
