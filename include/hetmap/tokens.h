@@ -34,6 +34,8 @@ struct hm_tokens_desc {
 	uint32_t dtype;    /* raw: enum hm_dtype, an integer type; 0: HM_DTYPE_U16 */
 	uint32_t reserved; /* 0 */
 	uint64_t offset;   /* raw: bytes before the first token, of each file */
+	uint64_t budget;   /* bytes that the files' maps may take, page tables included; 0:
+			    * a quarter of the memory there is */
 };
 
 struct hm_tokens_info {
@@ -42,7 +44,8 @@ struct hm_tokens_info {
 	uint32_t shards;
 	uint32_t reserved;
 	uint64_t tokens;
-	uint64_t bytes; /* of all tokens, in the files */
+	uint64_t bytes;  /* of all tokens, in the files */
+	uint64_t budget; /* bytes that the files' maps may take */
 };
 
 /* One of the files. */
@@ -52,7 +55,8 @@ struct hm_tokens_shard_info {
 	uint32_t flags; /* HM_NPY_FORTRAN, HM_NPY_SWAPPED: hetmap/npy.h */
 	uint32_t reserved;
 	const char *path;   /* as opened; lives as long as the hm_tokens */
-	struct hm_map *map; /* of the whole file; NULL: its file system shares no maps */
+	struct hm_map *map; /* of the whole file; NULL: its file system shares no maps, or the
+			     * budget has no room for one */
 	uint64_t size;      /* of the file */
 	uint64_t offset;    /* of its first token, in bytes */
 	uint64_t first;     /* number of its first token in the array */
@@ -70,6 +74,13 @@ struct hm_tokens_shard_info {
  * any number of dimensions, which make one row in C's order, also where the file has
  * Fortran's. All else is raw: whole tokens, from desc->offset to its end. All files have
  * tokens of one type. Nothing of the tokens is read.
+ *
+ * What is taken out of the files is mapped until the budget is reached; then all of it is
+ * given back, page tables, too, which the kernel can't take back by itself. It stays in the
+ * page cache. What the caller touches in the maps of hm_tokens_shard() is not counted. A
+ * budget that is too small for a map of a file, about 5 blocks of 64 KiB and a bit for each
+ * block of the file, has it read by pread(2), and so has one that is too small for all of a
+ * file in Fortran's order.
  *
  * Thread-safe; what was opened never changes.
  *

@@ -386,6 +386,11 @@ int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *st
 
 /* ---- what was chosen ---- */
 
+#define BY_READ                                                        \
+	"by pread(2), as no handler of faults is in effect (see "      \
+	"hm_handler_install), the file system shares no maps, or the " \
+	"budget has no room for one; "
+
 static const char *why(const struct hm_batches *batches, uint32_t way, bool announcing)
 {
 	static const char *const texts[3][2] = {
@@ -396,21 +401,16 @@ static const char *why(const struct hm_batches *batches, uint32_t way, bool anno
 			"in a row find all of it in RAM",
 		},
 		[HM_BATCHES_READ] = {
-			"by pread(2), as no handler of faults is in effect (see "
-			"hm_handler_install), or the file system shares no maps; all of it was "
-			"in RAM",
-			"by pread(2), as no handler of faults is in effect (see "
-			"hm_handler_install), or the file system shares no maps; announced "
-			"until 16 batches in a row find all of it in RAM",
+			BY_READ "all of it was in RAM",
+			BY_READ "announced until 16 batches in a row find all of it in RAM",
 		},
 	};
 	static const char *const scattered[3] = {
 		[HM_BATCHES_NONE] = "nothing was taken yet",
 		[HM_BATCHES_MAPPED] = "out of the files' maps; nothing is announced, as the "
 				      "files are in Fortran's order",
-		[HM_BATCHES_READ] = "by pread(2), as no handler of faults is in effect (see "
-				    "hm_handler_install), or the file system shares no maps; "
-				    "nothing is announced, as the files are in Fortran's order",
+		[HM_BATCHES_READ] = BY_READ
+		"nothing is announced, as the files are in Fortran's order",
 	};
 
 	return batches->in_order ? texts[way][announcing] : scattered[way];

@@ -10,8 +10,8 @@
 #include "npy.h"
 #include "sys.h"
 
-#define TOKENS_DESC_LEAST sizeof(struct hm_tokens_desc)
-#define TOKENS_INFO_LEAST sizeof(struct hm_tokens_info)
+#define TOKENS_DESC_LEAST offsetof(struct hm_tokens_desc, budget)
+#define TOKENS_INFO_LEAST offsetof(struct hm_tokens_info, budget)
 #define SHARD_INFO_LEAST sizeof(struct hm_tokens_shard_info)
 
 /* Positions and their products with eight bytes stay far from 2^64. */
@@ -21,6 +21,7 @@ static void destroy(struct hm_tokens *tokens)
 {
 	uint32_t i;
 
+	tokens_budget_end(tokens);
 	for (i = 0; i < tokens->n_shard; i++) {
 		hm_map_unref(tokens->shard[i].map);
 		hm_buffer_unref(tokens->shard[i].buffer);
@@ -28,6 +29,8 @@ static void destroy(struct hm_tokens *tokens)
 		free(tokens->shard[i].path);
 	}
 	free(tokens->shard);
+	pthread_mutex_destroy(&tokens->counting);
+	pthread_rwlock_destroy(&tokens->touching);
 	tokens->object.kind = OBJECT_FREED;
 	free(tokens);
 }
@@ -44,6 +47,9 @@ static int create(uint32_t n_shard, struct hm_tokens **ret_tokens)
 		return err_set(-ENOMEM, "no memory for %u shards", n_shard);
 	}
 	object_init(&tokens->object, OBJECT_TOKENS);
+	/* Readers may come without end, and who gives back must get his turn. */
+	tokens->touching = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+	pthread_mutex_init(&tokens->counting, NULL);
 	tokens->n_shard = n_shard;
 	*ret_tokens = tokens;
 	return 0;
@@ -254,6 +260,8 @@ int hm_tokens_open(const char *const *paths, uint32_t n_paths,
 	if (r)
 		return r;
 	r = open_shards(tokens, paths, &known);
+	if (!r)
+		r = tokens_budget_begin(tokens, known.budget);
 	if (r) {
 		destroy(tokens);
 		return r;
@@ -316,6 +324,7 @@ int hm_tokens_query(struct hm_tokens *tokens, struct hm_tokens_info *ret_info)
 			     .shards = tokens->n_shard,
 			     .tokens = tokens->n,
 			     .bytes = tokens->n * tokens->width,
+			     .budget = tokens->budget,
 		     },
 		     ret_info->struct_size);
 	return 0;

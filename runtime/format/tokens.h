@@ -12,6 +12,7 @@
 #include <hetmap/npy.h>
 #include <hetmap/tokens.h>
 
+#include "../reader/account.h"
 #include "core.h"
 
 /* ---- tokens.c ---- */
@@ -26,11 +27,12 @@ struct token_shard {
 	uint64_t n;
 	uint32_t version; /* of .npy; 0: raw */
 	bool swapped;
-	uint32_t rank;   /* 0: as C has it; else Fortran's order, of this shape */
-	uint64_t *shape; /* rank of them */
+	uint32_t rank;          /* 0: as C has it; else Fortran's order, of this shape */
+	uint64_t *shape;        /* rank of them */
+	struct account account; /* where tokens->budgeted; with tokens->counting held */
 };
 
-/* Nothing of it changes once hm_tokens_open() has returned. */
+/* But for accounts nothing of it changes once hm_tokens_open() has returned. */
 struct hm_tokens {
 	struct hm_object object;
 	struct token_shard *shard;
@@ -38,10 +40,31 @@ struct hm_tokens {
 	uint32_t dtype;
 	uint32_t width; /* bytes of a token */
 	uint64_t n;     /* tokens of all shards */
+	uint64_t budget;
+	bool budgeted;             /* the maps of all files are more than it allows */
+	pthread_rwlock_t touching; /* written: maps are given back; taken before counting */
+	pthread_mutex_t counting;
 };
 
 /* The shard that token @number is in, which is there. */
 uint32_t tokens_shard_of(const struct hm_tokens *tokens, uint64_t number);
+
+/* ---- tokens_budget.c ---- */
+
+/* @budget 0: a quarter of the memory there is. Before anybody has the tokens. -ENOMEM. */
+int tokens_budget_begin(struct hm_tokens *tokens, uint64_t budget);
+void tokens_budget_end(struct hm_tokens *tokens);
+
+struct token_block;
+
+/*
+ * Of budgeted tokens: the first *@ret_n blocks may be touched until tokens_budget_release().
+ * 0 of them: the first one alone is too much; it is to be read, and nothing to be released.
+ * An error of giving maps back: nothing either.
+ */
+int tokens_budget_admit(struct hm_tokens *tokens, const struct token_block *blocks, uint64_t n,
+			uint64_t *ret_n);
+void tokens_budget_release(struct hm_tokens *tokens);
 
 /* ---- tokens_widen.c ---- */
 

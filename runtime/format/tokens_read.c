@@ -419,6 +419,40 @@ void token_reader_end(struct token_reader *reader)
 	reader->touched = NULL;
 }
 
+static void take(struct job *job)
+{
+	if (job->mapped && take_guarded(job))
+		return;
+	job->mapped = false;
+	take_blocks(job);
+}
+
+/* As many at a time as the budget has room for. */
+static void take_within_budget(struct job *job)
+{
+	struct hm_tokens *tokens = job->reader->tokens;
+	const struct token_block *end = job->blocks + job->n;
+	bool mapped = false;
+
+	while (job->blocks < end && !job->r && !job->narrow) {
+		job->r = tokens_budget_admit(tokens, job->blocks, (uint64_t)(end - job->blocks),
+					     &job->n);
+		if (job->r)
+			break;
+		job->mapped = job->n;
+		if (job->n) {
+			take(job);
+			tokens_budget_release(tokens);
+		} else {
+			job->n = 1;
+			take(job);
+		}
+		mapped |= job->mapped;
+		job->blocks += job->n;
+	}
+	job->mapped = mapped;
+}
+
 int tokens_take(struct token_reader *reader, const struct token_block *blocks, uint64_t n)
 {
 	struct job job = { .reader = reader, .blocks = blocks, .n = n };
@@ -426,10 +460,10 @@ int tokens_take(struct token_reader *reader, const struct token_block *blocks, u
 
 	find_touched(reader, blocks, n);
 	job.mapped = guarded && all_mapped(reader);
-	if (!guarded || !take_guarded(&job)) {
-		job.mapped = false;
-		take_blocks(&job);
-	}
+	if (job.mapped && reader->tokens->budgeted)
+		take_within_budget(&job);
+	else
+		take(&job);
 	reader->mapped = job.mapped;
 	if (!job.r)
 		job.r = check_bytes(reader, blocks, n);

@@ -96,7 +96,7 @@ bool account_add(struct account *account, uint64_t offset, uint64_t bytes)
  * Mapped anew, not MADV_DONTNEED, which keeps the tables: elsewhere first, where a failure
  * does no harm, then moved. What a fault replaced before stays known as replaced.
  */
-static int map_anew(struct hm_map *map)
+static int map_anew(struct hm_map *map, int advice)
 {
 	struct segment_list *list = segments_get(map->buffer);
 	void *fresh;
@@ -108,8 +108,9 @@ static int map_anew(struct hm_map *map)
 		r = err_set(r, "mapping %s anew: %s", map->buffer->name, err_name(r));
 		goto out;
 	}
-	/* As the one before: see phase.c. */
-	sys_madvise(fresh, map->span, MADV_RANDOM);
+	/* As the one before: its caller knows. */
+	if (advice != MADV_NORMAL)
+		sys_madvise(fresh, map->span, advice);
 	repair_claim(map, 0, map->span);
 	r = reserve_move(fresh, map->span, map->span, map->address);
 	repair_release(map);
@@ -123,14 +124,14 @@ out:
 	return r;
 }
 
-int account_give_back(struct account *account, struct hm_map *whole)
+int account_give_back(struct account *account, struct hm_map *whole, int advice)
 {
 	int r;
 
 	r = remap_lock(whole);
 	if (r)
 		return r;
-	r = map_anew(whole);
+	r = map_anew(whole, advice);
 	remap_unlock(whole);
 	if (r)
 		return r;

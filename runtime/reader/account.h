@@ -32,9 +32,10 @@ void account_end(struct account *account);
 bool account_add(struct account *account, uint64_t offset, uint64_t bytes);
 
 /*
- * All pages of @whole, and its page tables, are given back; the address stays. What was read
- * is in the page cache still. An error leaves the map as it was, or lost.
+ * All pages of @whole, and its page tables, are given back; the address stays, and @advice is
+ * given again (MADV_*). What was read is in the page cache still. An error leaves the map as it
+ * was, or lost.
  */
-int account_give_back(struct account *account, struct hm_map *whole);
+int account_give_back(struct account *account, struct hm_map *whole, int advice);
 
 #endif

@@ -33,6 +33,7 @@ struct job_options {
 	uint32_t order; /* enum hm_batches_order */
 	bool ramp;
 	uint64_t block, batch, batches, seed;
+	uint64_t budget; /* for maps of the files; 0: the library's default */
 };
 
 /* One way to run a job. */

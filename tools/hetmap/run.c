@@ -49,6 +49,7 @@ enum {
 	OPTION_BATCH,
 	OPTION_BATCHES,
 	OPTION_SEED,
+	OPTION_BUDGET,
 	OPTION_RAMP,
 	OPTION_POLICY,
 	OPTION_JSON,
@@ -84,6 +85,9 @@ static const struct option_row rows[] = {
 	[OPTION_BATCH] = { 0, "batch", "N", "tokens: blocks of a batch (default: 64)" },
 	[OPTION_BATCHES] = { 0, "batches", "N", "tokens: how many (default: 100)" },
 	[OPTION_SEED] = { 0, "seed", "N", "tokens: of the order (default: 1)" },
+	[OPTION_BUDGET] = { 0, "budget", "BYTES",
+			    "tokens: memory for maps of the files, page tables\n"
+			    "included (default: a quarter of the machine's)" },
 	[OPTION_RAMP] = { 0, "ramp", NULL,
 			  "tokens: batches grow from an eighth of --batch to it,\n"
 			  "and shrink again, with the device's buffer" },
@@ -111,6 +115,7 @@ static const unsigned int jobs_of[] = {
 	[OPTION_BATCH] = TOKENS,
 	[OPTION_BATCHES] = TOKENS,
 	[OPTION_SEED] = TOKENS,
+	[OPTION_BUDGET] = TOKENS,
 	[OPTION_RAMP] = TOKENS,
 };
 
@@ -251,6 +256,10 @@ static int take_tokens(const struct option_state *state, int option,
 		most = INT64_MAX;
 		least = 0;
 		break;
+	case OPTION_BUDGET:
+		if (option_bytes(value, &options->budget) || !options->budget)
+			return option_refuse(state, option, "bytes, as in 64M, 1.5G");
+		return 0;
 	case OPTION_RAMP:
 		options->ramp = true;
 		return 0;

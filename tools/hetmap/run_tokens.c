@@ -54,6 +54,7 @@ static int open_tokens(struct tokens_job *job)
 	const struct hm_tokens_desc desc = {
 		.struct_size = sizeof(desc),
 		.dtype = job->options->dtype,
+		.budget = job->options->budget,
 	};
 	int r;
 

@@ -89,6 +89,8 @@ static void print_text(const struct tokens_job *job)
 	line("device", text_format("%s", job->device_name));
 	print_buffer(job);
 	line("tokens", text_format("%s", job->cost.why));
+	line("budget", text_format("%s for maps of the files, page tables included",
+				   text_bytes(job->info.budget, bytes)));
 	line("announced", text_format("%" PRIu64 " of %" PRIu64 " batches that were filled",
 				      job->cost.announced, job->cost.filled));
 	line("time", text_format("%s, %.0f million tokens/s, of which %s were waited for "
@@ -163,6 +165,7 @@ static void print_json(const struct tokens_job *job)
 	json_object_set_new(object, "buffer", buffer_json(job));
 	json_object_set_new(object, "way", json_string(ways[job->cost.way]));
 	json_object_set_new(object, "why", json_string(job->cost.why));
+	json_object_set_new(object, "budget", number(job->info.budget));
 	json_object_set_new(object, "batches_filled", number(job->cost.filled));
 	json_object_set_new(object, "batches_mapped", number(job->cost.mapped));
 	json_object_set_new(object, "batches_announced", number(job->cost.announced));

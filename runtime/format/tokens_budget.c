@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tokens of files that are larger than the memory there is for them: what of a file's map is
+ * touched, page tables included, is counted before it is (reader/account.h), and when it
+ * reaches the file's part of the budget, all of it is given back.
+ */
+#include <inttypes.h>
+#include <sys/mman.h>
+
+#include "../reader/choose.h"
+#include "../reader/facts.h"
+#include "sys.h"
+#include "tokens.h"
+
+/* Is there no need to count? */
+static bool fits_whole(const struct token_shard *shard, uint64_t part)
+{
+	return reader_mapped_cost(shard->size, page_size()) <= part;
+}
+
+static void drop_map(struct token_shard *shard)
+{
+	hm_map_unref(shard->map);
+	shard->map = NULL;
+}
+
+/*
+ * A budget that no map fits into leaves the file to pread(2); and so does one that is not for
+ * all of a file in Fortran's order, each row of which is all over it.
+ */
+static int begin_shard(struct token_shard *shard, uint64_t part, bool enough)
+{
+	if (!shard->map)
+		return 0;
+	if (!enough || (shard->rank && !fits_whole(shard, part))) {
+		drop_map(shard);
+		return 0;
+	}
+	return account_begin(&shard->account, shard->size, part, page_size());
+}
+
+int tokens_budget_begin(struct hm_tokens *tokens, uint64_t budget)
+{
+	uint64_t page = page_size(), cost = 0, least = 0, bytes = 0, i;
+	const struct token_shard *shard;
+	int r = 0;
+
+	for (i = 0; i < tokens->n_shard; i++) {
+		shard = &tokens->shard[i];
+		if (!shard->map)
+			continue;
+		cost += reader_mapped_cost(shard->size, page);
+		least += reader_account_least(shard->size, page);
+		bytes += shard->size;
+	}
+	tokens->budget = budget ? budget : max_u64(facts_ram() / 4, least);
+	if (cost <= tokens->budget)
+		return 0;
+	tokens->budgeted = true;
+	for (i = 0; i < tokens->n_shard && !r; i++) {
+		unsigned __int128 more = tokens->budget > least ? tokens->budget - least : 0;
+		uint64_t size = tokens->shard[i].size;
+
+		r = begin_shard(&tokens->shard[i],
+				reader_account_least(size, page) +
+					(uint64_t)(more * size / bytes),
+				tokens->budget >= least);
+	}
+	return r;
+}
+
+void tokens_budget_end(struct hm_tokens *tokens)
+{
+	uint32_t i;
+
+	for (i = 0; i < tokens->n_shard; i++)
+		account_end(&tokens->shard[i].account);
+}
+
+/* ---- blocks ---- */
+
+struct piece {
+	struct token_shard *shard;
+	uint64_t offset, bytes;
+};
+
+/* Of the @n tokens from @first on those in one shard, which are there. Returns how many. */
+static uint64_t piece_at(struct hm_tokens *tokens, uint64_t first, uint64_t n,
+			 struct piece *piece)
+{
+	uint64_t now;
+
+	piece->shard = &tokens->shard[tokens_shard_of(tokens, first)];
+	now = min_u64(n, piece->shard->first + piece->shard->n - first);
+	piece->offset = piece->shard->offset + (first - piece->shard->first) * tokens->width;
+	piece->bytes = now * tokens->width;
+	return now;
+}
+
+/* The piece that finds no room, for which @ret_full is set; or all of the block is counted. */
+static bool count_block(struct hm_tokens *tokens, const struct token_block *block,
+			struct token_shard **ret_full)
+{
+	uint64_t first = block->first, n = block->n + (block->y ? 1 : 0), now;
+	struct piece piece;
+
+	for (; n; first += now, n -= now) {
+		now = piece_at(tokens, first, n, &piece);
+		if (!account_add(&piece.shard->account, piece.offset, piece.bytes)) {
+			*ret_full = piece.shard;
+			return false;
+		}
+	}
+	return true;
+}
+
+/* How many of the blocks, from the first on, find room. */
+static uint64_t count_blocks(struct hm_tokens *tokens, const struct token_block *blocks,
+			     uint64_t n, struct token_shard **ret_full)
+{
+	uint64_t i;
+
+	pthread_mutex_lock(&tokens->counting);
+	for (i = 0; i < n && count_block(tokens, &blocks[i], ret_full); i++)
+		;
+	pthread_mutex_unlock(&tokens->counting);
+	return i;
+}
+
+/* Does it find room where nothing else is touched? */
+static bool fits(struct hm_tokens *tokens, const struct token_block *block)
+{
+	uint64_t first = block->first, n = block->n + (block->y ? 1 : 0), now;
+	struct piece piece;
+
+	for (; n; first += now, n -= now) {
+		now = piece_at(tokens, first, n, &piece);
+		if (piece.bytes > piece.shard->account.most)
+			return false;
+	}
+	return true;
+}
+
+int tokens_budget_admit(struct hm_tokens *tokens, const struct token_block *blocks, uint64_t n,
+			uint64_t *ret_n)
+{
+	struct token_shard *full = NULL;
+	int r;
+
+	pthread_rwlock_rdlock(&tokens->touching);
+	*ret_n = count_blocks(tokens, blocks, n, &full);
+	if (*ret_n)
+		return 0;
+	pthread_rwlock_unlock(&tokens->touching);
+	if (!fits(tokens, blocks))
+		return 0;
+	/* Nobody has counted what he is about to touch when all counts begin anew. */
+	pthread_rwlock_wrlock(&tokens->touching);
+	while (!(*ret_n = count_blocks(tokens, blocks, n, &full))) {
+		r = account_give_back(&full->account, full->map, MADV_NORMAL);
+		if (r) {
+			pthread_rwlock_unlock(&tokens->touching);
+			return err_prefix(r, "%s", full->path);
+		}
+	}
+	return 0;
+}
+
+void tokens_budget_release(struct hm_tokens *tokens)
+{
+	pthread_rwlock_unlock(&tokens->touching);
+}
