@@ -426,23 +426,43 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
  * The other end of the copy may be in a map, too: what was lost there before raises no
  * fault any more. The pages around a map keep a copy without one within it.
  */
-static int check_other(const struct copy *copy, struct hm_fault *fault)
+struct other_end {
+	struct copy copy; /* map NULL: in none */
+	uint64_t cuts;
+};
+
+/* As find_map(), of bytes that need not be in one. -EAGAIN: just being changed. */
+static int find_other(const struct copy *copy, struct other_end *other)
 {
-	struct copy other = *copy;
 	struct hm_pointer_info info;
 	int r;
 
-	other.in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src : copy->dst;
-	if (likely(registry_find(other.in_map, &info) == -ENOENT))
+	other->copy = *copy;
+	other->copy.map = NULL;
+	other->copy.in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src :
+							 copy->dst;
+	r = registry_find(other->copy.in_map, &info);
+	if (likely(r == -ENOENT))
 		return 0;
-	other.map = registry_acquire(other.in_map, &info);
-	if (!other.map)
-		return 0;
-	other.offset = info.map_offset;
 	/* What a fork child has of the parent's maps is memory as any. */
-	r = other.map->object.fork_gen == fork_generation ? check_copied(&other, fault) : 0;
-	hm_map_unref(other.map);
-	return r;
+	if (r || info.map->object.fork_gen != fork_generation)
+		return r;
+	other->copy.map = info.map;
+	other->copy.offset = info.map_offset;
+	other->copy.recoveries = atomic_load(&info.map->buffer->device->generation);
+	return share_is_resizing(info.map->buffer, &other->cuts) ? -EAGAIN : 0;
+}
+
+static inline int check_other(const struct other_end *other, struct hm_fault *fault)
+{
+	int r;
+
+	if (likely(!other->copy.map))
+		return 0;
+	r = check_copied(&other->copy, fault);
+	if (likely(r || share_cuts(other->copy.map->buffer) == other->cuts))
+		return r;
+	return -EAGAIN;
 }
 
 static int check_arguments(const struct copy *copy, const struct hm_fault *fault)
@@ -469,10 +489,11 @@ static int refuse_resizing(const struct copy *copy)
 /* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or -EAGAIN. */
 static int copy_once(const struct copy *copy, struct hm_guard *guard)
 {
+	struct other_end other;
 	uint64_t cuts;
 	int r;
 
-	if (unlikely(share_is_resizing(copy->map->buffer, &cuts))) {
+	if (unlikely(share_is_resizing(copy->map->buffer, &cuts) || find_other(copy, &other))) {
 		guard->fault.cause = HM_FAULT_NONE;
 		nanosleep(&copy_pause, NULL);
 		return refuse_resizing(copy);
@@ -482,14 +503,18 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 		return r;
 	if (unlikely(r)) {
 		after_scope(guard);
-		return fault_explain(&guard->fault, guard->base, copy->what);
+		r = fault_explain(&guard->fault, guard->base, copy->what);
+	} else {
+		r = check_copied(copy, &guard->fault);
+		if (likely(!r))
+			r = check_other(&other, &guard->fault);
 	}
-	r = check_copied(copy, &guard->fault);
-	if (likely(!r))
-		r = check_other(copy, &guard->fault);
-	if (likely(r || share_cuts(copy->map->buffer) == cuts))
+	/*
+	 * What was cut off and came back is zeros, without a fault and of the size of before;
+	 * and what faulted may be there again.
+	 */
+	if (likely(share_cuts(copy->map->buffer) == cuts && r != -EAGAIN))
 		return r;
-	/* What was cut off and came back is zeros, without a fault and of the size of before. */
 	guard->fault.cause = HM_FAULT_NONE;
 	return refuse_resizing(copy);
 }

@@ -9,7 +9,8 @@
  * A radix tree by address over 48 bits, like a page table: an entry at any
  * level may be a whole map's, so a map of 1 TiB costs what a map of 4 MiB costs.
  * An entry points to a slot, in which a descriptor of the map stands. A change
- * fills a fresh descriptor first, and one store makes it the one that counts.
+ * fills a fresh descriptor first, and one store makes it the one that counts; of the
+ * generation alone, one store changes it where it is.
  */
 #ifndef HETMAP_REGISTRY_H
 #define HETMAP_REGISTRY_H

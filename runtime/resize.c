@@ -189,6 +189,7 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 	r = resize_set_freeze(set, new_size, buffer->size - new_size);
 	if (r)
 		return r;
+	resize_cut_begin(set, buffer);
 	for (i = 0; i < set->n && to > from; i++) {
 		map = set->maps[i].map;
 		r = sys_mprotect(map->address + from, to - from, PROT_NONE);
@@ -266,9 +267,6 @@ static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
 static PROBE_SITE void resized_locked(struct hm_buffer *buffer, uint64_t old_size, bool done,
 				      uint64_t start)
 {
-	/* Before it can grow again: until then nobody can read what was cut off. */
-	if (buffer->size < old_size)
-		atomic_fetch_add(&buffer->cuts, 1);
 	counts_sized_locked(buffer, done);
 	if (done)
 		probe_resize(buffer, old_size, start);

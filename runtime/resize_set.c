@@ -143,11 +143,21 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length)
 	}
 }
 
+void resize_cut_begin(struct resize_set *set, struct hm_buffer *buffer)
+{
+	set->cut = buffer;
+	atomic_fetch_add(&buffer->cuts, 1);
+}
+
 void resize_set_end(struct resize_set *set, bool done)
 {
 	struct resize_map *item;
 	uint32_t i = set->n;
 
+	/* Before callbacks, which may copy. */
+	if (set->cut)
+		atomic_store(&set->cut->cuts_over, atomic_load(&set->cut->cuts));
+	set->cut = NULL;
 	while (i--) {
 		item = &set->maps[i];
 		if (item->frozen)

@@ -505,12 +505,14 @@ void share_resizing_locked(struct hm_buffer *buffer)
 
 bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_cuts)
 {
+	uint64_t over;
 	bool gone;
 
-	/* Here nothing is read of what is being cut off: that faults. */
+	/* In this order: what is begun behind the first look is found by the second. */
 	if (likely(!share_is_received(buffer))) {
+		over = atomic_load_explicit(&buffer->cuts_over, memory_order_acquire);
 		*ret_cuts = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
-		return false;
+		return *ret_cuts != over;
 	}
 	if (control_is_resized(buffer->share, ret_cuts))
 		return false;

@@ -38,9 +38,9 @@ int share_follow(struct hm_buffer *buffer);
 /* The owner's size is about to change, and has changed. Caller holds buffer->lock. */
 void share_resizing_locked(struct hm_buffer *buffer);
 /*
- * For a reader of a buffer's bytes: how often they were cut off so far; another number
- * afterwards, and what it has read may be of before and of after. True: its owner, another
- * process, does so at this moment. One who ended in the midst does so no more.
+ * For a reader of a buffer's bytes: is it cut off at this moment, here or by the process that
+ * owns it? Then what is read may be of before and of after; and also where share_cuts() says
+ * another number afterwards than *@ret_cuts. An owner who ended in the midst does so no more.
  */
 bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_cuts);
 uint64_t share_cuts(struct hm_buffer *buffer);

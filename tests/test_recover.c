@@ -171,6 +171,28 @@ static void check_usable(struct lives *lives, uint32_t generation)
 	CHECK_OK(hm_buffer_resize(lives->buffer, SIZE, 0));
 }
 
+/* Between it and a device that was never taken away: each is as it was when that began. */
+static void check_copies(struct lives *lives)
+{
+	struct hm_device *host;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *other;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("host", &host));
+	buffer = sim_make(host, SIZE, SIZE, &map);
+	other = hm_map_address(map);
+	CHECK_OK(hm_copy_in(other, lives->base + 2 * PAGE, PAGE, NULL));
+	CHECK_OK(hm_copy_in(lives->base + 2 * PAGE, other, PAGE, NULL));
+	CHECK_OK(hm_copy_out(other, lives->base + 2 * PAGE, PAGE, NULL));
+	CHECK_OK(hm_copy_out(lives->base + 2 * PAGE, other, PAGE, NULL));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(host);
+	CHECK_OK(hm_handler_remove());
+}
+
 static void test_shadow(void)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
@@ -208,6 +230,7 @@ static void test_shadow(void)
 		CHECK(pattern_holds(lives.base, 20 * PAGE + 7, 21 * PAGE + 9, round));
 		CHECK(pattern_holds(lives.base, 21 * PAGE + 9, SIZE, 1));
 		check_usable(&lives, 2 * round);
+		check_copies(&lives);
 		memset(lives.told.calls, 0, sizeof(lives.told.calls));
 		memset(lives.views, 0, sizeof(lives.views));
 	}

@@ -421,15 +421,17 @@ static int insert_with_calls(int calls, uint64_t base, const struct rangemap *ri
 static void test_no_memory(void)
 {
 	static struct registry_slot *filler[FILLERS];
-	struct registry_descriptor *staged[40];
+	struct registry_descriptor *staged[40], *kept;
 	struct registry_entry entry = { .base = TIB(90) + PAGE, .length = PAGE };
 	struct hm_pointer_info info;
 	unsigned int n, i, failures = 0;
-	struct rangemap *rights;
+	struct rangemap *rights, *one_run;
 	uint64_t base = entry.base;
 	int calls;
 
 	mmap_before = sys_table.mmap;
+	one_run = rangemap_create(HM_READ, 0);
+	CHECK_FATAL(one_run);
 	rights = rangemap_create(HM_READ, 0);
 	for (i = 0; i < 20 && rights; i++) {
 		struct rangemap *next = rangemap_set(rights, 2 * i * PAGE, PAGE, HM_NONE);
@@ -461,6 +463,7 @@ static void test_no_memory(void)
 	CHECK(failures > FILLERS);
 	/* A change that can't be staged leaves the old state. */
 	entry.access = rights;
+	CHECK_EQUAL(registry_stage(&entry, &kept), 0);
 	mmap_calls_left = 0;
 	sys_table.mmap = mmap_failing;
 	for (n = 0; n < ARRAY_SIZE(staged); n++)
@@ -469,10 +472,18 @@ static void test_no_memory(void)
 	sys_table.mmap = mmap_before;
 	CHECK(n < ARRAY_SIZE(staged));
 	CHECK_EQUAL(hm_pointer_find((void *)(entry.base + GIB(1)), &info), 0);
-	/* One of the bytes alone, or to one run, needs nothing. */
+	/* One of the bytes alone, or of what is staged to one run, needs nothing. */
 	registry_set_generation(filler[0], info.generation + 7);
 	CHECK_EQUAL(hm_pointer_find((void *)(entry.base + GIB(1)), &info), 0);
 	CHECK_EQUAL(info.generation, entry.generation + 7);
+	entry.access = one_run;
+	entry.base = TIB(90) + PAGE;
+	sys_table.mmap = mmap_failing;
+	registry_restage(&entry, kept);
+	registry_commit(filler[0], kept);
+	sys_table.mmap = mmap_before;
+	CHECK_EQUAL(hm_pointer_find((void *)entry.base, &info), 0);
+	CHECK_EQUAL(info.access, HM_READ);
 	while (n)
 		registry_abandon(staged[--n]);
 	for (i = 0; i < FILLERS; i++)
@@ -480,6 +491,7 @@ static void test_no_memory(void)
 	n = 0;
 	registry_each(0, count_map, &n);
 	CHECK_EQUAL(n, 0);
+	free(one_run);
 	free(rights);
 }
 

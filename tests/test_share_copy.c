@@ -18,17 +18,22 @@
 #define MAX_SIZE (16 * PAGE)
 #define LARGE MIB(16)
 
-/* Cuts all but a page off and lets it grow again, in the midst of a copy. */
+struct cut {
+	struct hm_buffer *buffer;
+	uint64_t size; /* what is left in between */
+	uint64_t most_ns;
+};
+
+/* Cuts bytes off and lets them grow again, in the midst of a copy: at another point each time. */
 static void *cut_and_grow(void *argument)
 {
-	struct hm_buffer *buffer = argument;
 	static uint64_t state = 1;
-	/* At another point of the copy each time. */
-	struct timespec delay = { 0, (long)(test_random(&state) % 4000000) };
+	const struct cut *cut = argument;
+	struct timespec delay = { 0, (long)(test_random(&state) % cut->most_ns) };
 
 	nanosleep(&delay, NULL);
-	CHECK_OK(hm_buffer_resize(buffer, PAGE, 0));
-	CHECK_OK(hm_buffer_resize(buffer, LARGE, 0));
+	CHECK_OK(hm_buffer_resize(cut->buffer, cut->size, 0));
+	CHECK_OK(hm_buffer_resize(cut->buffer, LARGE, 0));
 	return NULL;
 }
 
@@ -38,35 +43,60 @@ static bool is_one_byte(const unsigned char *bytes, uint64_t length, unsigned ch
 	return bytes[0] == first && !memcmp(bytes, bytes + 1, length - 1);
 }
 
-/* A copy has bytes of before a resize of @buffer, or of after it: never some of either. */
-static void copy_whole(struct hm_buffer *buffer, struct hm_map *seen)
+/* Twice of what a copy takes that nobody disturbs, but less than a second. */
+static uint64_t time_copy(int (*copy)(void *to, const void *from), void *to, const void *from)
 {
-	unsigned char *copy = malloc(LARGE);
-	int r, i, whole = 0;
+	uint64_t start = time_now_ns();
+
+	CHECK_OK(copy(to, from));
+	return min_u64(2 * (time_now_ns() - start), 999999999);
+}
+
+static int copy_out(void *to, const void *from)
+{
+	return hm_copy_out(to, from, LARGE, NULL);
+}
+
+/* @to is in a map, too, and the one that is named. */
+static int copy_in(void *to, const void *from)
+{
+	return hm_copy_in(to, from, LARGE, NULL);
+}
+
+/*
+ * A copy into @to has bytes of before a resize of @buffer, or of after it: never some of
+ * either.
+ */
+static void copy_whole(struct hm_buffer *buffer, struct hm_map *seen, unsigned char *to,
+		       int (*copy)(void *to, const void *from))
+{
+	/* In whole pages, and in the midst of one, which no fault tells of. */
+	const uint64_t sizes[] = { PAGE, PAGE + 100, LARGE - 100 };
+	struct cut cut = { .buffer = buffer };
 	pthread_t thread;
 	struct hm_map *map;
+	const void *from;
+	int r, i;
 
-	CHECK_FATAL(copy != NULL);
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_OK_FATAL(hm_handler_install(0));
-	for (i = 0; i < 20; i++) {
+	from = hm_map_address(seen ? seen : map);
+	memset(hm_map_address(map), 0x5a, LARGE);
+	cut.most_ns = time_copy(copy, to, from);
+	for (i = 0; i < 30; i++) {
 		memset(hm_map_address(map), 0x5a, LARGE);
-		memset(copy, 1, LARGE);
-		CHECK_FATAL(!pthread_create(&thread, NULL, cut_and_grow, buffer));
-		r = hm_copy_out(copy, hm_map_address(seen ? seen : map), LARGE, NULL);
+		memset(to, 1, LARGE);
+		cut.size = sizes[i % ARRAY_SIZE(sizes)];
+		CHECK_FATAL(!pthread_create(&thread, NULL, cut_and_grow, &cut));
+		r = copy(to, from);
 		CHECK(!r || r == -ERANGE || r == -EAGAIN);
 		if (!r) {
-			whole++;
-			CHECK(is_one_byte(copy, PAGE, 0x5a));
-			CHECK(is_one_byte(copy + PAGE, LARGE - PAGE, 0) ||
-			      is_one_byte(copy + PAGE, LARGE - PAGE, 0x5a));
+			CHECK(is_one_byte(to, cut.size, 0x5a));
+			CHECK(is_one_byte(to + cut.size, LARGE - cut.size, 0) ||
+			      is_one_byte(to + cut.size, LARGE - cut.size, 0x5a));
 		}
 		pthread_join(thread, NULL);
 	}
-	CHECK(whole > 0);
-	CHECK_OK(hm_handler_remove());
 	hm_map_unref(map);
-	free(copy);
 }
 
 static void copied_whole(void)
@@ -74,22 +104,27 @@ static void copied_whole(void)
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
 	struct hm_buffer *buffer, *received;
 	struct hm_device *device;
+	unsigned char *to = malloc(LARGE);
 	struct hm_map *seen;
 	int pair[2];
 
+	CHECK_FATAL(to != NULL);
+	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
 	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
 	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
-	copy_whole(buffer, seen);
+	copy_whole(buffer, seen, to, copy_out);
 	close(pair[0]);
 	close(pair[1]);
 	hm_map_unref(seen);
 	hm_buffer_unref(received);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+	free(to);
 }
 
 /* The same where it is this process's own. */
@@ -97,17 +132,25 @@ static void copied_whole_own(void)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
 	const char *const devices[] = { "host", "soft:0" };
+	struct hm_buffer *buffer, *other;
 	struct hm_device *device;
-	struct hm_buffer *buffer;
+	struct hm_map *to;
 	size_t i;
 
+	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < ARRAY_SIZE(devices); i++) {
 		CHECK_OK_FATAL(hm_device_open(devices[i], &device));
 		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-		copy_whole(buffer, NULL);
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &other));
+		CHECK_OK_FATAL(hm_map_create(other, NULL, &to));
+		copy_whole(buffer, NULL, hm_map_address(to), copy_out);
+		copy_whole(buffer, NULL, hm_map_address(to), copy_in);
+		hm_map_unref(to);
+		hm_buffer_unref(other);
 		hm_buffer_unref(buffer);
 		hm_device_unref(device);
 	}
+	CHECK_OK(hm_handler_remove());
 }
 
 static int descriptors(void)

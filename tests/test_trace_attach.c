@@ -9,8 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <hetmap/published.h>
 
 #include "trace_support.h"
 
@@ -42,6 +45,22 @@ static void await_words(const struct attached *attached, const char *name, const
 	free(path);
 }
 
+/* Does it wait for a byte? Where that can't be told, it has had its time. */
+static bool is_waiting(pid_t pid)
+{
+	char path[32], text[64] = "", wanted[16];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)pid);
+	snprintf(wanted, sizeof(wanted), "%d 0x0 ", SYS_read);
+	file = fopen(path, "re");
+	if (!file || !fgets(text, sizeof(text), file))
+		strcpy(text, wanted);
+	if (file)
+		fclose(file);
+	return !strncmp(text, wanted, strlen(wanted));
+}
+
 /* @ring: of so many bytes, and it says what it thinks of it; NULL: the default. */
 static struct attached attach_with(const char *program, const char *ring)
 {
@@ -64,6 +83,8 @@ static struct attached attach_with(const char *program, const char *ring)
 	attached.to = line[1];
 	/* Its memory is there before it is traced. */
 	pause_a_while();
+	while (!strcmp(program, "churning") && !is_waiting(attached.pid))
+		usleep(1000);
 	snprintf(pid_text, sizeof(pid_text), "%d", (int)attached.pid);
 	if (ring)
 		command.args[i++] = ring;
@@ -191,6 +212,27 @@ static void test_loss(void)
 	json_decref(json);
 }
 
+/* The table's copy has all of a first look, and its head is written behind that. */
+static void await_first_look(const struct attached *attached)
+{
+	struct hm_published_head head = { .used = 0 };
+	char name[32], *path;
+	int fd;
+
+	snprintf(name, sizeof(name), "maps/maps.%d", (int)attached->pid);
+	path = folder_path(attached->path, name);
+	do {
+		usleep(1000);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
+			head.used = 0;
+		close(fd);
+	} while (!head.used);
+	free(path);
+}
+
 /* What a table has forgotten before the trace is missing in nothing. */
 static void test_churned_before(void)
 {
@@ -200,6 +242,7 @@ static void test_churned_before(void)
 	if (!may_trace())
 		return;
 	attached = attach("churning");
+	await_first_look(&attached);
 	json = detach(&attached);
 	CHECK(!is_missing(json, "had ended"));
 	json_decref(json);
@@ -214,7 +257,8 @@ static void test_churned(void)
 
 	if (!may_trace())
 		return;
-	attached = attach_with("churning", "8M");
+	attached = attach_with("churning", "512K");
+	await_first_look(&attached);
 	CHECK(!kill(attached.tracer, SIGSTOP));
 	go_on(&attached);
 	CHECK(!waitid(P_PID, (id_t)attached.pid, &info, WEXITED | WNOWAIT));

@@ -455,8 +455,11 @@ static int churning(void)
 	int r;
 
 	r = buffers_on("host");
-	if (r || read(STDIN_FILENO, &byte, 1) != 1)
+	if (r)
 		return r;
+	touch(buffer_on("host", "churned", 1), 1);
+	if (read(STDIN_FILENO, &byte, 1) != 1)
+		return 0;
 	return buffers_on("host");
 }
 

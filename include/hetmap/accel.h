@@ -101,7 +101,7 @@ struct hm_accel_ops {
 	void (*kernel_free)(void *accel, void *kernel);
 
 	int (*queue_create)(void *accel, void **ret_queue);
-	/* Its work is done, and nobody is in a call of it. */
+	/* Its work is done, and nobody is in a call of it, but for work_release. */
 	void (*queue_destroy)(void *queue);
 
 	/* Starts @work behind the queue's earlier work. Several threads at once. */

@@ -131,16 +131,17 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  *              -EIO, -EHWPOISON or -EACCES is about the map's bytes, untouched by other errors
  *
  * As memcpy(): no bracket, no waiting for work in flight. An error may leave part of
- * the bytes copied. Bytes of before a resize and of after it are in no copy together: it is
- * made again after one, for a second at most. Of a buffer that another process owns the size
- * is read anew before and after: bytes that the owner has cut off are -ERANGE, and not zeros;
- * and it waits for the end of a resize under way. Any thread, any stack. Where the thread blocks SIGBUS or SIGSEGV they are unblocked meanwhile,
+ * the bytes copied. Bytes of before a cut (hm_buffer_resize()) and of after it are in no copy
+ * together, at neither end: it waits for the end of one under way, and is made again after
+ * one, for a second at most. Of a buffer that another process owns the size is read anew
+ * before and after: bytes that the owner has cut off are -ERANGE, and not zeros. Any thread,
+ * any stack. Where the thread blocks SIGBUS or SIGSEGV they are unblocked meanwhile,
  * which takes a look at the mask (one system call) outside of guarded scopes.
  * A handler of the application's that a fault elsewhere than on a map goes to may jump out
  * of the copy.
  *
  * Errors: -EOPNOTSUPP the handler is not installed; -ENOENT @dst_in_map is in no map;
- * -EAGAIN its map was being changed, or resized, all the time (or its owner ended in the
+ * -EAGAIN a map was being changed, or cut off, all the time (or its owner ended in the
  * midst of that where it can't be seen, see hm_buffer_receive()), or 4096 threads are in
  * scopes; -ERANGE the map ends before, or as HM_FAULT_END; -ENODEV; -EIO; -EHWPOISON;
  * -EACCES: see enum hm_fault_cause; -EINVAL length 0; -E2BIG. Whether another handler is

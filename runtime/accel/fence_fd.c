@@ -110,7 +110,7 @@ err_close:
 int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 {
 	struct hm_queue *queue;
-	bool told; /* nobody calls signal_fd() */
+	bool ours = true; /* to end the notice: nobody calls signal_fd() */
 	int r;
 
 	r = object_check((struct hm_object *)fence, OBJECT_FENCE);
@@ -128,13 +128,12 @@ int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 	fence_ask_begin(queue); /* the notice may be over before notify() has returned */
 	if (queue->ops->fence_fd)
 		r = queue->ops->fence_fd(queue->data, &fence->work, ret_fd);
-	told = r != -EOPNOTSUPP;
-	if (!told) {
+	if (r == -EOPNOTSUPP) {
 		r = notify_fd(fence, ret_fd);
-		told = r;
+		ours = r != 0;
 	}
 	fence_ask_end(queue);
-	if (told)
+	if (ours)
 		end_notice(queue);
 	return r;
 }

@@ -45,15 +45,10 @@ int serials_add(struct serials *serials, uint64_t serial)
 	return 0;
 }
 
-void serials_begin(struct serials *serials, bool running)
+void serials_begin(struct serials *serials)
 {
 	settle(serials);
-	if (!serials->n)
-		serials->before = 0;
-	else if (running)
-		serials->before = serials->seen[serials->n - 1];
-	else
-		serials->before = serials->seen[0] - 1;
+	serials->before = serials->n ? serials->seen[serials->n - 1] : 0;
 }
 
 uint64_t serials_missing(struct serials *serials)

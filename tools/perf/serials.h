@@ -6,7 +6,6 @@
 #ifndef HETMAP_SERIALS_H
 #define HETMAP_SERIALS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,11 +17,8 @@ struct serials {
 
 /* 0 or -ENOMEM. */
 int serials_add(struct serials *serials, uint64_t serial);
-/*
- * The first look is over. @running: the program ran before it, and may have had any number
- * of maps that nobody asks for; else it began with the first that was seen.
- */
-void serials_begin(struct serials *serials, bool running);
+/* The first look is over: what was given before it is not asked for. */
+void serials_begin(struct serials *serials);
 /* Given since then, and never seen. */
 uint64_t serials_missing(struct serials *serials);
 /* As one made by { 0 }. */

@@ -151,6 +151,16 @@ static int record_command(struct trace *trace, struct child *child, int *ret_sta
 	return waited;
 }
 
+/* Of a process that is there. */
+static int fail_watch(int r, pid_t pid, const char *remedy)
+{
+	if (r == -EAGAIN)
+		return fail(STATUS_OWN, r, "see RLIMIT_NPROC (ulimit -u) and pids.max",
+			    "no thread could be started to look at tables of maps");
+	return fail(STATUS_OWN, r, remedy, "cannot look into process %d: %s", (int)pid,
+		    strerror(-r));
+}
+
 static int trace_command(struct trace *trace, int *ret_status)
 {
 	char *maps = trace_folder_file(trace->folder.path, "maps");
@@ -175,8 +185,7 @@ static int trace_command(struct trace *trace, int *ret_status)
 	r = watch_begin(child.pid, trace->folder.path, &trace->watch);
 	if (r) {
 		child_abandon(&child);
-		return fail(STATUS_OWN, r, NULL, "cannot look into process %d: %s",
-			    (int)child.pid, strerror(-r));
+		return fail_watch(r, child.pid, NULL);
 	}
 	trace->begin_ns = record_now();
 	r = child_go(&child);
@@ -220,8 +229,8 @@ static int attach(struct trace *trace)
 	record_close(&trace->recorder);
 	return r == -ESRCH || r == -ENOENT ?
 		       fail(STATUS_OWN, r, NULL, "process %d has ended", (int)trace->pid) :
-		       fail(STATUS_OWN, r, "run hetmap as the process's user, or with sudo",
-			    "cannot look into process %d: %s", (int)trace->pid, strerror(-r));
+		       fail_watch(r, trace->pid,
+				  "run hetmap as the process's user, or with sudo");
 }
 
 static int record_process(struct trace *trace)

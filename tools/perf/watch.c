@@ -171,7 +171,7 @@ static void write_head(const struct watched *watched)
 
 static void look_at(struct watch *watch, struct watched *watched)
 {
-	uint64_t used = watched->head.used;
+	uint64_t used = watched->head.used, left_out;
 	int r;
 
 	if (watched->table.fd < 0 || watched->broken)
@@ -186,13 +186,18 @@ static void look_at(struct watch *watch, struct watched *watched)
 			return;
 	}
 	if (!watched->looked_at) {
-		serials_begin(&watched->serials, watched->running);
-		watched->forgot_before = watched->running ? watched->table.head.forgotten : 0;
+		serials_begin(&watched->serials);
+		watched->forgot_before = watched->table.head.forgotten;
+		/* Of one that began under the trace nobody has seen what it forgot by now. */
+		if (!watched->running)
+			watched->forgotten += watched->forgot_before;
 		watched->looked_at = true;
 	}
-	watched->head.left_out = watched->left_out + watched->table.head.left_out;
-	if (watched->head.used != used)
+	left_out = watched->left_out + watched->table.head.left_out;
+	if (watched->head.used != used || watched->head.left_out != left_out) {
+		watched->head.left_out = left_out;
 		write_head(watched);
+	}
 }
 
 /*
