@@ -431,26 +431,33 @@ struct other_end {
 	uint64_t cuts;
 };
 
-/* As find_map(), of bytes that need not be in one. -EAGAIN: just being changed. */
-static int find_other(const struct copy *copy, struct other_end *other)
+static __attribute__((noinline)) int begin_other(const struct copy *copy, char *in_map,
+						 const struct hm_pointer_info *info,
+						 struct other_end *other)
 {
+	/* What a fork child has of the parent's maps is memory as any. */
+	if (info->map->object.fork_gen != fork_generation)
+		return 0;
+	other->copy = *copy;
+	other->copy.map = info->map;
+	other->copy.in_map = in_map;
+	other->copy.offset = info->map_offset;
+	other->copy.recoveries = atomic_load(&info->map->buffer->device->generation);
+	return share_is_resizing(info->map->buffer, &other->cuts) ? -EAGAIN : 0;
+}
+
+/* As find_map(), of bytes that need not be in one. -EAGAIN: just being changed. */
+static inline int find_other(const struct copy *copy, struct other_end *other)
+{
+	char *in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src : copy->dst;
 	struct hm_pointer_info info;
 	int r;
 
-	other->copy = *copy;
 	other->copy.map = NULL;
-	other->copy.in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src :
-							 copy->dst;
-	r = registry_find(other->copy.in_map, &info);
+	r = registry_find(in_map, &info);
 	if (likely(r == -ENOENT))
 		return 0;
-	/* What a fork child has of the parent's maps is memory as any. */
-	if (r || info.map->object.fork_gen != fork_generation)
-		return r;
-	other->copy.map = info.map;
-	other->copy.offset = info.map_offset;
-	other->copy.recoveries = atomic_load(&info.map->buffer->device->generation);
-	return share_is_resizing(info.map->buffer, &other->cuts) ? -EAGAIN : 0;
+	return r ? r : begin_other(copy, in_map, &info, other);
 }
 
 static inline int check_other(const struct other_end *other, struct hm_fault *fault)
