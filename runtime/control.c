@@ -465,9 +465,10 @@ uint64_t control_resizes(const struct share *share, uint64_t otherwise)
 bool control_is_resized(const struct share *share, uint64_t *ret_resizes)
 {
 	/* In this order: what is begun behind the first look is found by the second. */
-	uint64_t resized = told(share, &share->slot->resized, 0);
+	uint64_t resized = told(share, &share->slot->resized, UINT64_MAX);
 
-	*ret_resizes = told(share, &share->slot->resizes, 0);
+	/* Of a slot that is another's nothing is known: no number that was ever told. */
+	*ret_resizes = told(share, &share->slot->resizes, UINT64_MAX);
 	return *ret_resizes == resized;
 }
 

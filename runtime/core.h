@@ -74,10 +74,11 @@ struct hm_buffer {
 	pthread_mutex_t lock; /* buffer_lock(); protects the below */
 	uint64_t size;
 	uint64_t max_size;
-	_Atomic uint64_t caps;            /* read without lock too */
-	_Atomic uint32_t backing;         /* likewise */
-	uint32_t flags;                   /* HM_BUFFER_* */
-	_Atomic uint64_t cuts, cuts_over; /* of bytes: begun; read without lock by copies */
+	_Atomic uint64_t caps;    /* read without lock too */
+	_Atomic uint32_t backing; /* likewise */
+	uint32_t flags;           /* HM_BUFFER_* */
+	/* Of bytes: begun, over, and what the last one leaves. Read without lock by copies. */
+	_Atomic uint64_t cuts, cuts_over, cut_to;
 	uint32_t generation;
 	uint32_t place;  /* enum hm_place that all objects are in */
 	uint32_t sealed; /* HM_SEALED_* */

@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Guards: scopes in which a fault is an error, and copies that have one of their own.
- * The bytes go by the C library's memcpy(); what makes it safe is that the handler
- * knows the thread's innermost scope, and jumps there.
+ * Guards: scopes in which a fault is an error. What makes them safe is that the handler knows
+ * the thread's innermost one, and jumps there. guard_copy.c has the copies in them.
  */
 #include <hetmap/guard.h>
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
-#include "control.h"
 #include "core.h"
 #include "fault.h"
 #include "handler.h"
-#include "loss.h"
-#include "lost.h"
-#include "remap.h"
-#include "repair.h"
-#include "share.h"
 #include "sys.h"
 
 /* hm_guard.state: all of it, as what is on a stack may be anything. */
@@ -200,7 +191,7 @@ static void block_again(uint32_t blocked)
 
 /* ---- scopes ---- */
 
-static int refuse_uninstalled(const char *what)
+int guard_refuse_uninstalled(const char *what)
 {
 	return err_set(-EOPNOTSUPP,
 		       "%s: faults become errors by the library's handler, which is not "
@@ -265,7 +256,7 @@ int hm_guard_enter(struct hm_guard *guard)
 			       "HM_GUARD_INIT() sets it",
 			       guard->struct_size, sizeof(*guard));
 	if (handler_flags() == HANDLER_NONE)
-		return refuse_uninstalled("hm_guard_begin");
+		return guard_refuse_uninstalled("hm_guard_begin");
 	if (is_outermost()) {
 		above = handler_unchained();
 		if (above)
@@ -295,290 +286,21 @@ int hm_guard_end(struct hm_guard *guard)
 	return 0;
 }
 
-/* ---- copies ---- */
-
-struct copy {
-	const char *what;
-	char *in_map; /* where of @dst and @src is in the map that was named */
-	void *dst;
-	const void *src;
-	uint64_t length;
-	struct hm_map *map;
-	uint64_t offset;
-	uint32_t recoveries; /* of the device, before the first byte */
-};
-
-/* What can be told without touching the bytes; again afterwards. */
-static int check_range(const struct copy *copy)
-{
-	int r;
-
-	/* Also brings what another process owns to the size that it has now. */
-	r = map_check(copy->map);
-	if (r)
-		return r;
-	if (unlikely(copy->map->lost))
-		return remap_refuse_lost(copy->map);
-	return map_check_range(copy->map, copy->offset, copy->length, copy->what);
-}
-
-static void tell_fault(const struct copy *copy, uint64_t offset, uint32_t cause,
-		       struct hm_fault *ret_fault)
-{
-	*ret_fault = (struct hm_fault){
-		.struct_size = sizeof(*ret_fault),
-		.cause = cause,
-		.address = copy->in_map + (offset - copy->offset),
-		.offset = offset,
-		.serial = copy->map->buffer->serial,
-		.generation = copy->map->generation,
-	};
-}
-
-/* A range that ends behind the map, or a map that is lost: told before and after. */
-static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fault)
-{
-	if (r == -ERANGE)
-		tell_fault(copy, max_u64(copy->offset, hm_map_length(copy->map)), HM_FAULT_END,
-			   ret_fault);
-	else
-		tell_fault(copy, copy->offset, HM_FAULT_LOST, ret_fault);
-}
-
-/* *@ret_fault: of a map that was found. */
-static int find_map(struct copy *copy, struct hm_fault *ret_fault)
-{
-	struct hm_pointer_info info;
-	int r;
-
-	ret_fault->cause = HM_FAULT_NONE;
-	r = registry_find(copy->in_map, &info);
-	if (r == -EAGAIN)
-		return err_set(r, "%s: the map at %p was being changed all the time",
-			       copy->what, (void *)copy->in_map);
-	if (r)
-		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
-	copy->map = info.map;
-	copy->offset = info.map_offset;
-	copy->recoveries = atomic_load(&info.map->buffer->device->generation);
-	r = check_range(copy);
-	if (unlikely(r == -ERANGE || r == -ENODEV))
-		tell_refused(copy, r, ret_fault);
-	return r;
-}
+/* ---- a copy in one of its own ---- */
 
 /* Apart, so that no variable is changed between setjmp() and its second return. */
-static __attribute__((noinline)) int copy_guarded(const struct copy *copy,
-						  struct hm_guard *guard)
+int guard_copy(struct hm_guard *guard, void *dst, const void *src, uint64_t length)
 {
 	int r;
 
-	if (setjmp(guard->env))
+	if (setjmp(guard->env)) {
+		after_scope(guard);
 		return 1;
+	}
 	r = open_scope(guard, STATE_COPY);
 	if (unlikely(r))
 		return r;
-	memcpy(copy->dst, copy->src, copy->length);
+	memcpy(dst, src, length);
 	close_scope(guard);
 	return 0;
-}
-
-/* A map that is lost, and has its bytes again, looks as if nothing had happened. */
-static int check_recovered(const struct copy *copy)
-{
-	const struct hm_device *device = copy->map->buffer->device;
-
-	if (likely(atomic_load(&device->generation) == copy->recoveries))
-		return 0;
-	return err_set(
-		-ENODEV,
-		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: what "
-		"was copied before is not of the bytes that are there now",
-		copy->what, device->name);
-}
-
-/*
- * Bytes that were copied without a fault may be what took the place of lost ones: who
- * replaces them says so first.
- */
-static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
-{
-	uint64_t offset = copy->offset;
-	int r;
-
-	atomic_thread_fence(memory_order_acquire);
-	r = repair_check(copy->map, copy->offset, copy->length, &offset);
-	if (unlikely(r)) {
-		tell_fault(copy, offset, HM_FAULT_REPAIRED, fault);
-		return r;
-	}
-	r = check_range(copy);
-	if (likely(!r))
-		r = check_recovered(copy);
-	if (likely(!r) && unlikely(copy->map->buffer->loss))
-		r = loss_ask(copy->map->buffer);
-	if (unlikely(r))
-		tell_refused(copy, r, fault);
-	return r;
-}
-
-/*
- * The other end of the copy may be in a map, too: what was lost there before raises no
- * fault any more. The pages around a map keep a copy without one within it.
- */
-struct other_end {
-	struct copy copy; /* map NULL: in none */
-	uint64_t cuts;
-};
-
-static __attribute__((noinline)) int begin_other(const struct copy *copy, char *in_map,
-						 const struct hm_pointer_info *info,
-						 struct other_end *other)
-{
-	/* What a fork child has of the parent's maps is memory as any. */
-	if (info->map->object.fork_gen != fork_generation)
-		return 0;
-	other->copy = *copy;
-	other->copy.map = info->map;
-	other->copy.in_map = in_map;
-	other->copy.offset = info->map_offset;
-	other->copy.recoveries = atomic_load(&info->map->buffer->device->generation);
-	return share_is_resizing(info->map->buffer, &other->cuts) ? -EAGAIN : 0;
-}
-
-/* As find_map(), of bytes that need not be in one. -EAGAIN: just being changed. */
-static inline int find_other(const struct copy *copy, struct other_end *other)
-{
-	char *in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src : copy->dst;
-	struct hm_pointer_info info;
-	int r;
-
-	other->copy.map = NULL;
-	r = registry_find(in_map, &info);
-	if (likely(r == -ENOENT))
-		return 0;
-	return r ? r : begin_other(copy, in_map, &info, other);
-}
-
-static inline int check_other(const struct other_end *other, struct hm_fault *fault)
-{
-	int r;
-
-	if (likely(!other->copy.map))
-		return 0;
-	r = check_copied(&other->copy, fault);
-	if (likely(r || share_cuts(other->copy.map->buffer) == other->cuts))
-		return r;
-	return -EAGAIN;
-}
-
-static int check_arguments(const struct copy *copy, const struct hm_fault *fault)
-{
-	if (!copy->dst || !copy->src || !copy->length)
-		return err_set(-EINVAL, "%s: %s", copy->what,
-			       copy->length ? "a pointer is NULL" : "the length is 0");
-	if (fault)
-		return struct_check_out(fault->struct_size, sizeof(*fault), sizeof(*fault),
-					"hm_fault");
-	return 0;
-}
-
-/* While a buffer is being resized. A GiB that is cut off takes some 100 ms. */
-#define COPY_PATIENCE_NS 1000000000
-static const struct timespec copy_pause = { 0, 1000000 };
-
-static int refuse_resizing(const struct copy *copy)
-{
-	return err_set(-EAGAIN, "%s: %s was being resized all the time", copy->what,
-		       copy->map->buffer->name);
-}
-
-/* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or -EAGAIN. */
-static int copy_once(const struct copy *copy, struct hm_guard *guard)
-{
-	struct other_end other;
-	uint64_t cuts;
-	int r;
-
-	if (unlikely(share_is_resizing(copy->map->buffer, &cuts) || find_other(copy, &other))) {
-		guard->fault.cause = HM_FAULT_NONE;
-		nanosleep(&copy_pause, NULL);
-		return refuse_resizing(copy);
-	}
-	r = copy_guarded(copy, guard);
-	if (unlikely(r < 0))
-		return r;
-	if (unlikely(r)) {
-		after_scope(guard);
-		r = fault_explain(&guard->fault, guard->base, copy->what);
-	} else {
-		r = check_copied(copy, &guard->fault);
-		if (likely(!r))
-			r = check_other(&other, &guard->fault);
-	}
-	/*
-	 * What was cut off and came back is zeros, without a fault and of the size of before;
-	 * and what faulted may be there again.
-	 */
-	if (likely(share_cuts(copy->map->buffer) == cuts && r != -EAGAIN))
-		return r;
-	guard->fault.cause = HM_FAULT_NONE;
-	return refuse_resizing(copy);
-}
-
-static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
-{
-	uint64_t deadline = 0;
-	struct hm_guard guard;
-	int r;
-
-	r = check_arguments(copy, ret_fault);
-	if (r)
-		return r;
-	if (unlikely(handler_flags() == HANDLER_NONE))
-		return refuse_uninstalled(copy->what);
-	r = find_map(copy, &guard.fault);
-	if (unlikely(r)) {
-		if (ret_fault && guard.fault.cause)
-			struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
-		return r;
-	}
-	for (;;) {
-		r = copy_once(copy, &guard);
-		if (likely(r != -EAGAIN))
-			break;
-		if (!deadline)
-			deadline = time_now_ns() + COPY_PATIENCE_NS;
-		else if (time_now_ns() > deadline)
-			break;
-	}
-	if (unlikely(r) && ret_fault && guard.fault.cause)
-		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
-	return lost_notice(copy->map->buffer->device, r);
-}
-
-int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)
-{
-	struct copy copy = {
-		.what = "hm_copy_in",
-		.in_map = dst_in_map,
-		.dst = dst_in_map,
-		.src = src,
-		.length = length,
-	};
-
-	return copy_bytes(&copy, fault);
-}
-
-int hm_copy_out(void *dst, const void *src_in_map, uint64_t length, struct hm_fault *fault)
-{
-	struct copy copy = {
-		.what = "hm_copy_out",
-		.in_map = (char *)(uintptr_t)src_in_map,
-		.dst = dst,
-		.src = src_in_map,
-		.length = length,
-	};
-
-	return copy_bytes(&copy, fault);
 }

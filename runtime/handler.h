@@ -104,4 +104,11 @@ void guard_resume(struct hm_guard *guard);
 /* fork(2): of the other threads' scopes there are none. */
 void guard_fork_child(void);
 
+/*
+ * memcpy() in a guarded scope of its own. 0, 1: a fault, which @guard tells of, or a negative
+ * errno: there can be no scope. No scope is open afterwards.
+ */
+int guard_copy(struct hm_guard *guard, void *dst, const void *src, uint64_t length);
+int guard_refuse_uninstalled(const char *what);
+
 #endif

@@ -42,6 +42,17 @@ int remap_lock(struct hm_map *map)
 	return remap_refuse_lost(map);
 }
 
+int remap_trylock(struct hm_map *map)
+{
+	if (pthread_mutex_trylock(&map->change))
+		return -EBUSY;
+	map->touched = true;
+	if (likely(!map->lost))
+		return 0;
+	pthread_mutex_unlock(&map->change);
+	return remap_refuse_lost(map);
+}
+
 void remap_unlock(struct hm_map *map)
 {
 	pthread_mutex_unlock(&map->change);

@@ -37,6 +37,7 @@ struct remap {
 /* -EDEADLK in a callback of the very change that holds it; -ENODEV: it is lost. */
 int remap_lock(struct hm_map *map);
 int remap_lock_lost_too(struct hm_map *map); /* -EDEADLK alone */
+int remap_trylock(struct hm_map *map);       /* -EBUSY, without a text: somebody changes it */
 void remap_unlock(struct hm_map *map);
 /* The -ENODEV of a lost map, with its text. */
 int remap_refuse_lost(const struct hm_map *map);

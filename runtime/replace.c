@@ -512,7 +512,7 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 			goto err_object;
 	}
 	if (new_size < buffer->size)
-		resize_cut_begin(set, buffer);
+		resize_cut_begin(set, new_size);
 	r = copy_contents(&rep);
 	if (!r && rep.map)
 		r = rep.moves ? move_away(&rep) : move_over(&rep);

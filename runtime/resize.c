@@ -189,7 +189,7 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 	r = resize_set_freeze(set, new_size, buffer->size - new_size);
 	if (r)
 		return r;
-	resize_cut_begin(set, buffer);
+	resize_cut_begin(set, new_size);
 	for (i = 0; i < set->n && to > from; i++) {
 		map = set->maps[i].map;
 		r = sys_mprotect(map->address + from, to - from, PROT_NONE);

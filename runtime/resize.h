@@ -19,8 +19,9 @@ struct resize_map {
 
 struct resize_set {
 	uint32_t n;
-	struct resize_map *maps; /* in address order */
-	struct hm_buffer *cut;   /* resize_cut_begin() */
+	struct resize_map *maps;  /* in address order */
+	struct hm_buffer *buffer; /* of them */
+	bool cut;                 /* resize_cut_begin() */
 };
 
 /*
@@ -33,10 +34,10 @@ int resize_set_begin(struct hm_buffer *buffer, struct resize_set *set);
 int resize_set_begin_all(struct hm_buffer *buffer, struct resize_set *set);
 
 /*
- * From here on bytes of @buffer are cut off, one after the other, until resize_set_end().
- * Not before its maps are frozen, as copies wait for the end.
+ * From here on bytes of the buffer beyond @new_size are cut off, one after the other, until
+ * resize_set_end(). Not before its maps are frozen, as copies wait for the end.
  */
-void resize_cut_begin(struct resize_set *set, struct hm_buffer *buffer);
+void resize_cut_begin(struct resize_set *set, uint64_t new_size);
 
 /*
  * Prepares each map's rights and descriptor for @new_length; the fresh range gets

@@ -9,6 +9,7 @@
 #include "repair.h"
 #include "resident.h"
 #include "resize.h"
+#include "share.h"
 #include "sys.h"
 
 static int begin(struct hm_buffer *buffer, struct resize_set *set, bool parts)
@@ -16,8 +17,7 @@ static int begin(struct hm_buffer *buffer, struct resize_set *set, bool parts)
 	struct hm_map *map;
 	int r;
 
-	set->n = 0;
-	set->maps = NULL;
+	*set = (struct resize_set){ .buffer = buffer };
 	if (!buffer->n_map)
 		return 0;
 	set->maps = sys_calloc(buffer->n_map, sizeof(*set->maps));
@@ -143,10 +143,11 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length)
 	}
 }
 
-void resize_cut_begin(struct resize_set *set, struct hm_buffer *buffer)
+void resize_cut_begin(struct resize_set *set, uint64_t new_size)
 {
-	set->cut = buffer;
-	atomic_fetch_add(&buffer->cuts, 1);
+	set->cut = true;
+	atomic_store(&set->buffer->cut_to, new_size);
+	atomic_fetch_add(&set->buffer->cuts, 1);
 }
 
 void resize_set_end(struct resize_set *set, bool done)
@@ -154,10 +155,11 @@ void resize_set_end(struct resize_set *set, bool done)
 	struct resize_map *item;
 	uint32_t i = set->n;
 
-	/* Before callbacks, which may copy. */
+	/* Before callbacks, which may copy, here or by another process. */
 	if (set->cut)
-		atomic_store(&set->cut->cuts_over, atomic_load(&set->cut->cuts));
-	set->cut = NULL;
+		atomic_store(&set->buffer->cuts_over, atomic_load(&set->buffer->cuts));
+	set->cut = false;
+	share_publish_locked(set->buffer);
 	while (i--) {
 		item = &set->maps[i];
 		if (item->frozen)

@@ -503,7 +503,7 @@ void share_resizing_locked(struct hm_buffer *buffer)
 		control_resizing(buffer->share);
 }
 
-bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_cuts)
+bool share_is_cut(struct hm_buffer *buffer, uint64_t end, uint64_t *ret_cuts)
 {
 	uint64_t over;
 	bool gone;
@@ -512,24 +512,36 @@ bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_cuts)
 	if (likely(!share_is_received(buffer))) {
 		over = atomic_load_explicit(&buffer->cuts_over, memory_order_acquire);
 		*ret_cuts = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
-		return *ret_cuts != over;
+		return unlikely(*ret_cuts != over) && end > atomic_load(&buffer->cut_to);
 	}
 	if (control_is_resized(buffer->share, ret_cuts))
 		return false;
-	if (buffer_lock(buffer))
+	/* Whoever has it may be in a callback, or wait for work: then it is asked again. */
+	if (pthread_mutex_trylock(&buffer->lock))
 		return true;
 	gone = control_owner_gone(buffer->share);
 	buffer_unlock(buffer);
 	return !gone;
 }
 
-uint64_t share_cuts(struct hm_buffer *buffer)
+bool share_was_cut(struct hm_buffer *buffer, uint64_t end, uint64_t cuts)
 {
+	uint64_t now;
+
 	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
 	cmm_smp_rmb();
-	return share_is_received(buffer) ?
-		       control_resizes(buffer->share, 0) :
-		       atomic_load_explicit(&buffer->cuts, memory_order_relaxed);
+	if (unlikely(share_is_received(buffer)))
+		return control_resizes(buffer->share, UINT64_MAX) != cuts;
+	now = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
+	/* Of one alone it is known what it left. */
+	return unlikely(now != cuts) && (now != cuts + 1 || end > atomic_load(&buffer->cut_to));
+}
+
+uint64_t share_seen(const struct hm_buffer *buffer)
+{
+	const struct share *share = buffer->share;
+
+	return atomic_load_explicit(&share->seen, memory_order_acquire);
 }
 
 void share_publish_locked(struct hm_buffer *buffer)

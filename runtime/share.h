@@ -38,12 +38,15 @@ int share_follow(struct hm_buffer *buffer);
 /* The owner's size is about to change, and has changed. Caller holds buffer->lock. */
 void share_resizing_locked(struct hm_buffer *buffer);
 /*
- * For a reader of a buffer's bytes: is it cut off at this moment, here or by the process that
- * owns it? Then what is read may be of before and of after; and also where share_cuts() says
- * another number afterwards than *@ret_cuts. An owner who ended in the midst does so no more.
+ * For a reader of a buffer's bytes up to @end: are they cut off at this moment, here or by the
+ * process that owns it? Then what is read may be of before and of after; and also where
+ * share_was_cut() says so afterwards, of *@ret_cuts. An owner who ended in the midst cuts no
+ * more.
  */
-bool share_is_resizing(struct hm_buffer *buffer, uint64_t *ret_cuts);
-uint64_t share_cuts(struct hm_buffer *buffer);
+bool share_is_cut(struct hm_buffer *buffer, uint64_t end, uint64_t *ret_cuts);
+bool share_was_cut(struct hm_buffer *buffer, uint64_t end, uint64_t cuts);
+/* Of a received buffer: what its maps have of the owner's size. */
+uint64_t share_seen(const struct hm_buffer *buffer);
 void share_publish_locked(struct hm_buffer *buffer);
 
 /* -EBUSY, -EOWNERDEAD: what needs a new object, or another process's consent. */

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static unsigned char byte_at(uint64_t offset)
@@ -188,6 +190,21 @@ uint64_t reader_held(void)
 {
 	return test_status_bytes("RssFile") + test_status_bytes("RssShmem") +
 	       test_status_bytes("VmPTE");
+}
+
+uint64_t reader_bytes_of_a_hole(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	volatile char *page = mmap(NULL, 2 * PLACE, PROT_READ, MAP_SHARED, fd, 0);
+	struct stat before, after;
+
+	CHECK_FATAL(page != MAP_FAILED);
+	CHECK_EQUAL(fstat(fd, &before), 0);
+	(void)page[PLACE];
+	CHECK_EQUAL(fstat(fd, &after), 0);
+	munmap((void *)page, 2 * PLACE);
+	close(fd);
+	return (uint64_t)(after.st_blocks - before.st_blocks) * 512;
 }
 
 /* ---- places ---- */

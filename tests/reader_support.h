@@ -39,6 +39,8 @@ void reader_check_pieces(const struct hm_piece *pieces, uint64_t n, const char *
 
 /* What the kernel says that the process has of files, and of page tables. */
 uint64_t reader_held(void);
+/* What a byte of a hole takes of the file's own memory: none on a disk, a page on tmpfs. */
+uint64_t reader_bytes_of_a_hole(const char *path);
 
 /*
  * A file with a place in each 2 MiB, at another offset each time: a page table for each of

@@ -44,22 +44,6 @@ static void test_offsets(void)
 	folder_remove(folder);
 }
 
-/* What a byte of a hole takes of the file's own memory: none on a disk, a page on tmpfs. */
-static uint64_t bytes_of_a_hole(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	volatile char *page = mmap(NULL, 2 * PLACE, PROT_READ, MAP_SHARED, fd, 0);
-	struct stat before, after;
-
-	CHECK_FATAL(page != MAP_FAILED);
-	CHECK_EQUAL(fstat(fd, &before), 0);
-	(void)page[PLACE];
-	CHECK_EQUAL(fstat(fd, &after), 0);
-	munmap((void *)page, 2 * PLACE);
-	close(fd);
-	return (uint64_t)(after.st_blocks - before.st_blocks) * 512;
-}
-
 /* What malloc(), the tables of its own and the kernel's rounding may add. */
 #define SLACK MIB
 
@@ -68,7 +52,7 @@ static void check_places(uint64_t n, uint32_t policy, uint64_t budget)
 {
 	struct hm_reader_desc desc = reader_desc(HM_PATTERN_RANDOM, policy, 0, budget);
 	char *folder = folder_make(), *path = reader_places(folder, "data", n);
-	uint64_t i, before, most = 0, sum = 0, hole = bytes_of_a_hole(path);
+	uint64_t i, before, most = 0, sum = 0, hole = reader_bytes_of_a_hole(path);
 	struct hm_reader_info info;
 	struct hm_reader *reader;
 

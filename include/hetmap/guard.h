@@ -131,12 +131,13 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  *              -EIO, -EHWPOISON or -EACCES is about the map's bytes, untouched by other errors
  *
  * As memcpy(): no bracket, no waiting for work in flight. An error may leave part of
- * the bytes copied. Bytes of before a cut (hm_buffer_resize()) and of after it are in no copy
- * together, at neither end: it waits for the end of one under way, and is made again after
- * one, for a second at most. Of a buffer that another process owns the size is read anew
- * before and after: bytes that the owner has cut off are -ERANGE, and not zeros. Any thread,
- * any stack. Where the thread blocks SIGBUS or SIGSEGV they are unblocked meanwhile,
- * which takes a look at the mask (one system call) outside of guarded scopes.
+ * the bytes copied. Where a buffer that has an end of it is cut off (hm_buffer_resize()), bytes
+ * of before and of after that are in no copy together: it waits for the end of a cut of them
+ * that is under way, and is made again after one, for a second at most. Of a buffer that
+ * another process owns the size is read anew before and after: bytes that the owner has cut
+ * off are -ERANGE, and not zeros. Any thread, any stack. Where the thread blocks SIGBUS or
+ * SIGSEGV they are unblocked meanwhile, which takes a look at the mask (one system call)
+ * outside of guarded scopes.
  * A handler of the application's that a fault elsewhere than on a map goes to may jump out
  * of the copy.
  *

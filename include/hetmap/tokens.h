@@ -75,12 +75,15 @@ struct hm_tokens_shard_info {
  * Fortran's. All else is raw: whole tokens, from desc->offset to its end. All files have
  * tokens of one type. Nothing of the tokens is read.
  *
- * What is taken out of the files is mapped until the budget is reached; then all of it is
- * given back, page tables, too, which the kernel can't take back by itself. It stays in the
- * page cache. What the caller touches in the maps of hm_tokens_shard() is not counted. A
- * budget that is too small for a map of a file, about 5 blocks of 64 KiB and a bit for each
- * block of the file, has it read by pread(2), and so has one that is too small for all of a
- * file in Fortran's order.
+ * What is taken out of a file's map stays mapped until it reaches the file's part of the
+ * budget, by its size; then all of it is given back, page tables, too, which the kernel can't
+ * take back by itself. It is in the page cache still. It is counted by blocks of 64 KiB, which
+ * is what a fault brings in where the page cache has no larger folios. What the caller touches
+ * in the maps of hm_tokens_shard() is not counted; and what he narrows, locks or uses there is
+ * not given back. By pread(2) is read what has no room in a file's part: a block longer than
+ * it, a file in Fortran's order that is larger; and all files where the budget is too small
+ * for their maps, 4 blocks each and a bit for each of its blocks, or 0, which then allows that
+ * much.
  *
  * Thread-safe; what was opened never changes.
  *

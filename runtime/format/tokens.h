@@ -59,8 +59,8 @@ struct token_block;
 
 /*
  * Of budgeted tokens: the first *@ret_n blocks may be touched until tokens_budget_release().
- * 0 of them: the first one alone is too much; it is to be read, and nothing to be released.
- * An error of giving maps back: nothing either.
+ * 0 of them: the first one is to be read, as it alone is too much, or no map can be given back
+ * now; nothing is to be released. An error, of a map that is lost: nothing either.
  */
 int tokens_budget_admit(struct hm_tokens *tokens, const struct token_block *blocks, uint64_t n,
 			uint64_t *ret_n);

@@ -141,28 +141,42 @@ static bool fits(struct hm_tokens *tokens, const struct token_block *block)
 	return true;
 }
 
+/*
+ * All counts begin anew: nobody has counted what he is about to touch. 0, or a negative errno
+ * where that can't be now; others may have done it meanwhile.
+ */
+static int give_back(struct hm_tokens *tokens, const struct token_block *block)
+{
+	struct token_shard *full = NULL;
+	int r = 0;
+
+	pthread_rwlock_wrlock(&tokens->touching);
+	while (!r && !count_blocks(tokens, block, 1, &full))
+		r = account_give_back(&full->account, full->map, false, MADV_NORMAL);
+	pthread_rwlock_unlock(&tokens->touching);
+	return r;
+}
+
 int tokens_budget_admit(struct hm_tokens *tokens, const struct token_block *blocks, uint64_t n,
 			uint64_t *ret_n)
 {
-	struct token_shard *full = NULL;
+	struct token_shard *full;
 	int r;
 
-	pthread_rwlock_rdlock(&tokens->touching);
-	*ret_n = count_blocks(tokens, blocks, n, &full);
-	if (*ret_n)
-		return 0;
-	pthread_rwlock_unlock(&tokens->touching);
-	if (!fits(tokens, blocks))
-		return 0;
-	/* Nobody has counted what he is about to touch when all counts begin anew. */
-	pthread_rwlock_wrlock(&tokens->touching);
-	while (!(*ret_n = count_blocks(tokens, blocks, n, &full))) {
-		r = account_give_back(&full->account, full->map, MADV_NORMAL);
-		if (r) {
-			pthread_rwlock_unlock(&tokens->touching);
-			return err_prefix(r, "%s", full->path);
-		}
-	}
+	do {
+		pthread_rwlock_rdlock(&tokens->touching);
+		*ret_n = count_blocks(tokens, blocks, n, &full);
+		if (*ret_n)
+			return 0;
+		pthread_rwlock_unlock(&tokens->touching);
+		if (!fits(tokens, blocks))
+			return 0;
+		r = give_back(tokens, blocks);
+	} while (!r);
+	/* Where the maps are in others' hands, or there is no room for another: it is read. */
+	if (r != -EBUSY && r != -ENOMEM && r != -EAGAIN)
+		return r;
+	err_clear();
 	return 0;
 }
 

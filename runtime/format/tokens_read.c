@@ -172,7 +172,8 @@ struct job {
 	const struct token_block *blocks;
 	uint64_t n;
 	const struct token_block *narrow; /* one with a token that does not fit; or NULL */
-	bool mapped;                      /* out of the maps */
+	bool guarded; /* the handler is there: in a scope, if there can be one */
+	bool mapped;  /* out of the maps, which takes a scope */
 	int r;
 };
 
@@ -245,7 +246,7 @@ static int explain_fault(const struct hm_tokens *tokens, const struct hm_guard *
 
 /*
  * Apart, so that no variable is changed between setjmp() and its second return. False: there
- * can be no scope here now. What is read is taken in one, too: of where the tokens go.
+ * can be no scope here now.
  */
 static __attribute__((noinline)) bool take_guarded(struct job *job)
 {
@@ -419,9 +420,10 @@ void token_reader_end(struct token_reader *reader)
 	reader->touched = NULL;
 }
 
+/* What is read is taken in a scope, too: of where the tokens go. */
 static void take(struct job *job)
 {
-	if (job->mapped && take_guarded(job))
+	if (job->guarded && take_guarded(job))
 		return;
 	job->mapped = false;
 	take_blocks(job);
@@ -456,10 +458,10 @@ static void take_within_budget(struct job *job)
 int tokens_take(struct token_reader *reader, const struct token_block *blocks, uint64_t n)
 {
 	struct job job = { .reader = reader, .blocks = blocks, .n = n };
-	bool guarded = handler_flags() != HANDLER_NONE;
 
 	find_touched(reader, blocks, n);
-	job.mapped = guarded && all_mapped(reader);
+	job.guarded = handler_flags() != HANDLER_NONE;
+	job.mapped = job.guarded && all_mapped(reader);
 	if (job.mapped && reader->tokens->budgeted)
 		take_within_budget(&job);
 	else

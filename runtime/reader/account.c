@@ -2,6 +2,7 @@
 /* What of a file's whole map was touched, and what that costs. */
 #include "account.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,17 +32,19 @@ int account_begin(struct account *account, uint64_t size, uint64_t budget, uint6
 	}
 	account->n_block = size / READER_BLOCK + 1;
 	account->n_table = size / account->in_table + 1;
+	account->n_upper = account->n_table / (page / sizeof(uint64_t)) + 1;
 	account->block = sys_calloc(account->n_block / 64 + 1, sizeof(uint64_t));
 	account->table = sys_calloc(account->n_table / 64 + 1, sizeof(uint64_t));
-	if (!account->block || !account->table) {
+	account->upper = sys_calloc(account->n_upper / 64 + 1, sizeof(uint64_t));
+	if (!account->block || !account->table || !account->upper) {
 		account_end(account);
 		return err_set(-ENOMEM, "no memory for the account of what was touched");
 	}
-	/* The two levels above the tables, at both ends. */
+	/* What is above those, at both ends. */
 	account->least = reader_account_bytes(size) + 4 * page;
 	account->cost = account->least;
-	/* A piece may begin and end inside of a block, and of what a table maps. */
-	rest = budget - account->least - READER_BLOCK - 2 * page;
+	/* A piece may begin and end inside of a block, and of what a table, or its own, maps. */
+	rest = budget - account->least - READER_BLOCK - 4 * page;
 	account->most = round_down(rest - rest / account->in_table * page, READER_BLOCK);
 	return 0;
 }
@@ -50,6 +53,7 @@ void account_end(struct account *account)
 {
 	free(account->block);
 	free(account->table);
+	free(account->upper);
 	*account = (struct account){ 0 };
 }
 
@@ -78,17 +82,20 @@ static void set(uint64_t *bits, uint64_t first, uint64_t last)
 bool account_add(struct account *account, uint64_t offset, uint64_t bytes)
 {
 	uint64_t last = offset + bytes - 1, table = account->in_table, cost;
+	uint64_t upper = table * (account->page / sizeof(uint64_t));
 
 	if (likely(account->unlimited) || !bytes)
 		return true;
 	cost = count_clear(account->block, offset / READER_BLOCK, last / READER_BLOCK) *
 		       READER_BLOCK +
-	       count_clear(account->table, offset / table, last / table) * account->page;
+	       count_clear(account->table, offset / table, last / table) * account->page +
+	       count_clear(account->upper, offset / upper, last / upper) * account->page;
 	if (account->cost + cost > account->budget)
 		return false;
 	account->cost += cost;
 	set(account->block, offset / READER_BLOCK, last / READER_BLOCK);
 	set(account->table, offset / table, last / table);
+	set(account->upper, offset / upper, last / upper);
 	return true;
 }
 
@@ -124,19 +131,32 @@ out:
 	return r;
 }
 
-int account_give_back(struct account *account, struct hm_map *whole, int advice)
+/* Would something be lost with its pages that somebody else has asked for? */
+static bool is_others(struct hm_map *map)
+{
+	bool used;
+
+	pthread_mutex_lock(&map->lock);
+	used = map->n_use || map->n_view;
+	pthread_mutex_unlock(&map->lock);
+	return used || map->narrowed || map->locked;
+}
+
+int account_give_back(struct account *account, struct hm_map *whole, bool own, int advice)
 {
 	int r;
 
-	r = remap_lock(whole);
+	/* Who has it now may be in a callback, and wait for what the caller holds. */
+	r = own ? remap_lock(whole) : remap_trylock(whole);
 	if (r)
 		return r;
-	r = map_anew(whole, advice);
+	r = !own && is_others(whole) ? -EBUSY : map_anew(whole, advice);
 	remap_unlock(whole);
 	if (r)
 		return r;
 	account->cost = account->least;
 	memset(account->block, 0, (account->n_block / 64 + 1) * sizeof(uint64_t));
 	memset(account->table, 0, (account->n_table / 64 + 1) * sizeof(uint64_t));
+	memset(account->upper, 0, (account->n_upper / 64 + 1) * sizeof(uint64_t));
 	return 0;
 }

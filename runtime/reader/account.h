@@ -16,9 +16,10 @@ struct account {
 	uint64_t cost;           /* with what is touched now */
 	uint64_t most;           /* bytes of one piece that fit for certain */
 	uint64_t page, in_table; /* and what one page of a page table maps */
-	uint64_t n_block, n_table;
+	uint64_t n_block, n_table, n_upper;
 	uint64_t *block; /* a bit each */
 	uint64_t *table;
+	uint64_t *upper; /* tables of tables */
 };
 
 /*
@@ -34,8 +35,9 @@ bool account_add(struct account *account, uint64_t offset, uint64_t bytes);
 /*
  * All pages of @whole, and its page tables, are given back; the address stays, and @advice is
  * given again (MADV_*). What was read is in the page cache still. An error leaves the map as it
- * was, or lost.
+ * was, or lost. Where it is not the caller's @own, -EBUSY, without a text: others change it
+ * now, or have narrowed or locked it, or use it, which they would lose.
  */
-int account_give_back(struct account *account, struct hm_map *whole, int advice);
+int account_give_back(struct account *account, struct hm_map *whole, bool own, int advice);
 
 #endif

@@ -52,8 +52,8 @@ uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page)
 
 uint64_t reader_account_least(uint64_t size, uint64_t page)
 {
-	/* Two blocks and two tables, which a piece of one block may touch. */
-	uint64_t touched = 2 * READER_BLOCK + max_u64(READER_BLOCK, 2 * page);
+	/* Two blocks, and two tables of each level, which a piece of one block may touch. */
+	uint64_t touched = 2 * READER_BLOCK + max_u64(READER_BLOCK, 4 * page);
 
 	return reader_mapped_cost(touched, page) + reader_account_bytes(size);
 }

@@ -80,7 +80,8 @@ uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page);
 /* Memory of the account of what was touched, of a file of @size bytes: a bit a block. */
 static inline uint64_t reader_account_bytes(uint64_t size)
 {
-	return (size / READER_BLOCK / 64 + size / MIB(2) / 64 + 2) * sizeof(uint64_t);
+	return (size / READER_BLOCK / 64 + size / MIB(2) / 64 + size / GIB(1) / 64 + 3) *
+	       sizeof(uint64_t);
 }
 
 /* The least budget that a map of the whole file, and its account, can do with. */

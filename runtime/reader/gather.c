@@ -114,7 +114,7 @@ static int account_all(struct phase *phase, const struct hm_piece *pieces, uint6
 	for (i = 0; i < n; i++) {
 		if (account_add(&phase->account, pieces[i].offset, pieces[i].bytes))
 			continue;
-		r = account_give_back(&phase->account, phase->whole, MADV_RANDOM);
+		r = account_give_back(&phase->account, phase->whole, true, MADV_RANDOM);
 		if (r)
 			return r;
 		account_add(&phase->account, pieces[i].offset,
@@ -178,7 +178,7 @@ static int take(struct phase *phase, const struct hm_piece *pieces, uint64_t n,
 					       " bytes is too small for %" PRIu64
 					       " at %" PRIu64,
 					       account->budget, part, pieces[to.at].offset);
-			r = account_give_back(account, phase->whole, MADV_RANDOM);
+			r = account_give_back(account, phase->whole, true, MADV_RANDOM);
 			if (r)
 				return r;
 			fresh = true;

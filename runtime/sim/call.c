@@ -169,7 +169,7 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 		return err_set(-EPERM, "the handshake was made when \"%s\" was opened",
 			       device->name);
 	/* Its maps are to be zeros when this returns, and the caller has the locks of one. */
-	if (is_unplug(cmd, argument) && view_in_callback())
+	if (view_in_callback() && is_unplug(cmd, argument))
 		return err_set(-EDEADLK, "\"%s\" can't be taken away from a view's callback",
 			       device->name);
 	r = access_hooked() && is_asked(cmd) ? ask(device, cmd, argument) : 0;

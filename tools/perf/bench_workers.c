@@ -88,7 +88,7 @@ static int read_pss(const char *path, uint64_t *ret_kib)
 			*ret_kib += kib;
 	}
 	fclose(file);
-	return 0;
+	return *ret_kib ? 0 : -ENODATA;
 }
 
 static int work(const char *path, uint32_t number, uint32_t of, int orders)

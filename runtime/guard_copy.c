@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+/*
+ * hm_copy_in, hm_copy_out: the bytes go by the C library's memcpy(), in a guarded scope of its
+ * own. Each end that is in a map is looked at before and after: whether it was cut off, lost
+ * or replaced meanwhile.
+ */
+#include <hetmap/guard.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "buffer.h"
+#include "core.h"
+#include "fault.h"
+#include "handler.h"
+#include "loss.h"
+#include "lost.h"
+#include "remap.h"
+#include "repair.h"
+#include "share.h"
+#include "sys.h"
+
+struct copy {
+	const char *what;
+	char *in_map; /* where of @dst and @src is in the map that was named */
+	void *dst;
+	const void *src;
+	uint64_t length;
+	struct hm_map *map;
+	uint64_t offset;
+	uint32_t recoveries; /* of the device, before the first byte */
+};
+
+/* Where in the buffer it ends. */
+static uint64_t buffer_end(const struct copy *copy)
+{
+	return copy->map->offset + copy->offset + copy->length;
+}
+
+/* Bytes of the map: one of a part keeps its length when another process cuts bytes off. */
+static uint64_t bytes_of(const struct hm_map *map)
+{
+	uint64_t length = hm_map_length(map), seen;
+
+	if (likely(map->whole || !share_is_received(map->buffer)))
+		return length;
+	seen = share_seen(map->buffer);
+	return min_u64(length, seen > map->offset ? seen - map->offset : 0);
+}
+
+/* What can be told without touching the bytes; again afterwards. */
+static int check_range(const struct copy *copy)
+{
+	int r;
+
+	/* Also brings what another process owns to the size that it has now. */
+	r = map_check(copy->map);
+	if (r)
+		return r;
+	if (unlikely(copy->map->lost))
+		return remap_refuse_lost(copy->map);
+	r = map_check_range(copy->map, copy->offset, copy->length, copy->what);
+	if (likely(!r && copy->offset + copy->length <= bytes_of(copy->map)))
+		return 0;
+	return r ? r :
+		   err_set(-ERANGE,
+			   "%s: of %s bytes from %" PRIu64 " on are in the map still, and its "
+			   "owner has cut them off",
+			   copy->what, copy->map->buffer->name, bytes_of(copy->map));
+}
+
+static void tell_fault(const struct copy *copy, uint64_t offset, uint32_t cause,
+		       struct hm_fault *ret_fault)
+{
+	*ret_fault = (struct hm_fault){
+		.struct_size = sizeof(*ret_fault),
+		.cause = cause,
+		.address = copy->in_map + (offset - copy->offset),
+		.offset = offset,
+		.serial = copy->map->buffer->serial,
+		.generation = copy->map->generation,
+	};
+}
+
+/* A range that ends behind the map, or a map that is lost: told before and after. */
+static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fault)
+{
+	if (r == -ERANGE)
+		tell_fault(copy, max_u64(copy->offset, bytes_of(copy->map)), HM_FAULT_END,
+			   ret_fault);
+	else if (r == -ENODEV)
+		tell_fault(copy, copy->offset, HM_FAULT_LOST, ret_fault);
+}
+
+/* *@ret_fault: of a map that was found. */
+static int find_map(struct copy *copy, struct hm_fault *ret_fault)
+{
+	struct hm_pointer_info info;
+	int r;
+
+	ret_fault->cause = HM_FAULT_NONE;
+	r = registry_find(copy->in_map, &info);
+	if (r == -EAGAIN)
+		return err_set(r, "%s: the map at %p was being changed all the time",
+			       copy->what, (void *)copy->in_map);
+	if (r)
+		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
+	copy->map = info.map;
+	copy->offset = info.map_offset;
+	copy->recoveries = atomic_load(&info.map->buffer->device->generation);
+	r = check_range(copy);
+	if (unlikely(r))
+		tell_refused(copy, r, ret_fault);
+	return r;
+}
+
+/* A map that is lost, and has its bytes again, looks as if nothing had happened. */
+static int check_recovered(const struct copy *copy)
+{
+	const struct hm_device *device = copy->map->buffer->device;
+
+	if (likely(atomic_load(&device->generation) == copy->recoveries))
+		return 0;
+	return err_set(
+		-ENODEV,
+		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: what "
+		"was copied before is not of the bytes that are there now",
+		copy->what, device->name);
+}
+
+/*
+ * Bytes that were copied without a fault may be what took the place of lost ones: who
+ * replaces them says so first.
+ */
+static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
+{
+	uint64_t offset = copy->offset;
+	int r;
+
+	atomic_thread_fence(memory_order_acquire);
+	r = repair_check(copy->map, copy->offset, copy->length, &offset);
+	if (unlikely(r)) {
+		tell_fault(copy, offset, HM_FAULT_REPAIRED, fault);
+		return r;
+	}
+	r = check_range(copy);
+	if (likely(!r))
+		r = check_recovered(copy);
+	if (likely(!r) && unlikely(copy->map->buffer->loss))
+		r = loss_ask(copy->map->buffer);
+	if (unlikely(r))
+		tell_refused(copy, r, fault);
+	return r;
+}
+
+/*
+ * The other end of the copy may be in a map, too: what was lost there before raises no
+ * fault any more. The pages around a map keep a copy without one within it.
+ */
+struct other_end {
+	struct copy copy; /* map NULL: in none */
+	uint64_t cuts;
+};
+
+/* No error: bytes were being cut off, or have been. */
+#define COPY_AGAIN 1
+
+static __attribute__((noinline)) int begin_other(const struct copy *copy, char *in_map,
+						 const struct hm_pointer_info *info,
+						 struct other_end *other,
+						 struct hm_fault *fault)
+{
+	int r;
+
+	/* What a fork child has of the parent's maps is memory as any. */
+	if (info->map->object.fork_gen != fork_generation)
+		return 0;
+	other->copy = *copy;
+	other->copy.map = info->map;
+	other->copy.in_map = in_map;
+	other->copy.offset = info->map_offset;
+	other->copy.recoveries = atomic_load(&info->map->buffer->device->generation);
+	r = check_range(&other->copy);
+	if (unlikely(r))
+		tell_refused(&other->copy, r, fault);
+	else if (share_is_cut(info->map->buffer, buffer_end(&other->copy), &other->cuts))
+		r = COPY_AGAIN;
+	return r;
+}
+
+/* As find_map(), of bytes that need not be in one. COPY_AGAIN: just being changed. */
+static inline int find_other(const struct copy *copy, struct other_end *other,
+			     struct hm_fault *fault)
+{
+	char *in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src : copy->dst;
+	struct hm_pointer_info info;
+	int r;
+
+	other->copy.map = NULL;
+	r = registry_find(in_map, &info);
+	if (likely(r == -ENOENT))
+		return 0;
+	return r ? COPY_AGAIN : begin_other(copy, in_map, &info, other, fault);
+}
+
+static inline int check_other(const struct other_end *other, struct hm_fault *fault)
+{
+	int r;
+
+	if (likely(!other->copy.map))
+		return 0;
+	r = check_copied(&other->copy, fault);
+	if (likely(r || !share_was_cut(other->copy.map->buffer, buffer_end(&other->copy),
+				       other->cuts)))
+		return r;
+	return COPY_AGAIN;
+}
+
+static int check_arguments(const struct copy *copy, const struct hm_fault *fault)
+{
+	if (!copy->dst || !copy->src || !copy->length)
+		return err_set(-EINVAL, "%s: %s", copy->what,
+			       copy->length ? "a pointer is NULL" : "the length is 0");
+	if (fault)
+		return struct_check_out(fault->struct_size, sizeof(*fault), sizeof(*fault),
+					"hm_fault");
+	return 0;
+}
+
+/* While bytes are cut off. A GiB of them takes some 100 ms. */
+#define COPY_PATIENCE_NS 1000000000
+static const struct timespec copy_pause = { 0, 1000000 };
+
+/*
+ * Bytes that were cut off under a copy into them, in the midst of a page, may have been stored
+ * after they were cleared. There they would be when the buffer grows, as nobody clears them
+ * again. What another process cuts off is that one's to clear.
+ */
+static void clear_behind_end(const struct copy *to)
+{
+	static const char zeros[4096];
+	uint64_t from, end, length, piece;
+	struct hm_guard guard;
+
+	if (share_is_received(to->map->buffer) || buffer_lock(to->map->buffer))
+		return;
+	length = to->map->length;
+	from = max_u64(to->offset, length);
+	end = min_u64(to->offset + to->length, round_up(length, to->map->buffer->page_size));
+	for (; from < end; from += piece) {
+		piece = min_u64(end - from, sizeof(zeros));
+		if (guard_copy(&guard, to->map->address + from, zeros, piece))
+			break;
+	}
+	buffer_unlock(to->map->buffer);
+}
+
+/* After a copy that may have gone beyond an end. Its text stays. */
+static __attribute__((noinline)) void after_cut(const struct copy *copy,
+						const struct other_end *other, int r)
+{
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	if (copy->in_map == copy->dst)
+		clear_behind_end(copy);
+	else if (other->copy.map)
+		clear_behind_end(&other->copy);
+	err_set(r, "%s", text);
+}
+
+/* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
+static int copy_once(const struct copy *copy, struct hm_guard *guard)
+{
+	uint64_t cuts, end = buffer_end(copy);
+	struct other_end other;
+	int r;
+
+	guard->fault.cause = HM_FAULT_NONE;
+	r = find_other(copy, &other, &guard->fault);
+	if (unlikely(r < 0))
+		return r;
+	if (unlikely(share_is_cut(copy->map->buffer, end, &cuts) || r)) {
+		nanosleep(&copy_pause, NULL);
+		return COPY_AGAIN;
+	}
+	r = guard_copy(guard, copy->dst, copy->src, copy->length);
+	if (unlikely(r < 0))
+		return r;
+	if (unlikely(r)) {
+		r = fault_explain(&guard->fault, guard->base, copy->what);
+	} else {
+		r = check_copied(copy, &guard->fault);
+		if (likely(!r))
+			r = check_other(&other, &guard->fault);
+	}
+	/*
+	 * What was cut off and came back is zeros, without a fault and of the size of before;
+	 * and what faulted may be there again.
+	 */
+	if (unlikely(share_was_cut(copy->map->buffer, end, cuts)))
+		r = COPY_AGAIN;
+	if (unlikely(r == COPY_AGAIN || r == -ERANGE))
+		after_cut(copy, &other, r);
+	return r;
+}
+
+static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
+{
+	uint64_t deadline = 0;
+	struct hm_guard guard;
+	int r;
+
+	r = check_arguments(copy, ret_fault);
+	if (r)
+		return r;
+	if (unlikely(handler_flags() == HANDLER_NONE))
+		return guard_refuse_uninstalled(copy->what);
+	r = find_map(copy, &guard.fault);
+	if (unlikely(r))
+		goto out;
+	while (unlikely((r = copy_once(copy, &guard)) == COPY_AGAIN)) {
+		guard.fault.cause = HM_FAULT_NONE;
+		if (!deadline)
+			deadline = time_now_ns() + COPY_PATIENCE_NS;
+		else if (time_now_ns() > deadline)
+			return err_set(-EAGAIN, "%s: bytes were being cut off all the time",
+				       copy->what);
+		/* Not beyond what is left: those bytes may be there, in the midst of a page. */
+		r = check_range(copy);
+		if (r) {
+			tell_refused(copy, r, &guard.fault);
+			break;
+		}
+	}
+	r = lost_notice(copy->map->buffer->device, r);
+out:
+	if (unlikely(r) && ret_fault && guard.fault.cause)
+		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
+	return r;
+}
+
+int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)
+{
+	struct copy copy = {
+		.what = "hm_copy_in",
+		.in_map = dst_in_map,
+		.dst = dst_in_map,
+		.src = src,
+		.length = length,
+	};
+
+	return copy_bytes(&copy, fault);
+}
+
+int hm_copy_out(void *dst, const void *src_in_map, uint64_t length, struct hm_fault *fault)
+{
+	struct copy copy = {
+		.what = "hm_copy_out",
+		.in_map = (char *)(uintptr_t)src_in_map,
+		.dst = dst,
+		.src = src_in_map,
+		.length = length,
+	};
+
+	return copy_bytes(&copy, fault);
+}
