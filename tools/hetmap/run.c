@@ -227,6 +227,7 @@ static int take_tokens(const struct option_state *state, int option,
 				    "int64";
 	const char *value = state->value;
 	uint64_t *number = NULL, most = UINT32_MAX, least = 1;
+	char range[64];
 
 	switch (option) {
 	case OPTION_DTYPE:
@@ -266,8 +267,11 @@ static int take_tokens(const struct option_state *state, int option,
 	default:
 		return OPTION_END;
 	}
-	if (option_number(value, least, most, number))
-		return option_refuse(state, option, "a number that is not too large");
+	if (option_number(value, least, most, number)) {
+		snprintf(range, sizeof(range), "a number from %" PRIu64 " to %" PRIu64, least,
+			 most);
+		return option_refuse(state, option, range);
+	}
 	return 0;
 }
 

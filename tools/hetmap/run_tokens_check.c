@@ -125,12 +125,14 @@ struct plain {
 static int fail_read(const struct plain_file *file, int error)
 {
 	char *shown = text_escape(file->info.path);
+	bool few = error == EMFILE || error == ENFILE;
+	int status = few ? STATUS_ENVIRONMENT : STATUS_WRONG;
 
-	fail(STATUS_WRONG, error ? error : ENODATA,
-	     "run it again once nobody writes to the file", "cannot read '%s' again: %s", shown,
-	     error ? strerror(error) : "it was cut off");
+	fail(status, error ? error : ENODATA,
+	     few ? "raise ulimit -n" : "run it again once nobody writes to the file",
+	     "cannot read '%s' again: %s", shown, error ? strerror(error) : "it was cut off");
 	free(shown);
-	return STATUS_WRONG;
+	return status;
 }
 
 /* To plain->bytes. */

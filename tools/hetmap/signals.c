@@ -73,6 +73,7 @@ static struct {
 	struct sigaction before;
 	char head[8192]; /* up to the offset */
 	char tail[512];  /* after the offset */
+	uintptr_t page;  /* bytes of one */
 } lost = { .fd = -1 };
 
 static void put(int fd, const char *text, size_t length)
@@ -100,7 +101,8 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 		sigaction(sig, &lost.before, NULL);
 		return;
 	}
-	offset = where.buffer_offset;
+	/* A page is there, or it is not: whatever of it was touched first. */
+	offset = where.buffer_offset - (uintptr_t)info->si_addr % lost.page;
 	do {
 		digits[--at] = (char)('0' + offset % 10);
 		offset /= 10;
@@ -156,6 +158,7 @@ void lost_watch(int fd, const char *name)
 		return;
 	}
 	prepare(name);
+	lost.page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	sigemptyset(&action.sa_mask);
 	if (!sigaction(SIGBUS, &action, &lost.before))
 		lost.fd = fd;

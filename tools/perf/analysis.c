@@ -436,9 +436,13 @@ static int sites_by_faults(const void *a, const void *b)
 static int fail_read(const char *path, int r, const char *reason)
 {
 	char *shown = text_escape(path);
+	struct stat st;
 	int status;
 
-	if (r == -EPROTO && reason)
+	if (r == -ENOENT && !stat(path, &st) && S_ISDIR(st.st_mode))
+		status = fail(STATUS_USAGE, r, "hetmap trace -- COMMAND makes one",
+			      "'%s' is no trace: nothing was recorded into it", shown);
+	else if (r == -EPROTO && reason)
 		status = fail(STATUS_USAGE, r, NULL, "'%s': %s", shown, reason);
 	else if (r == -EINTR)
 		status = 128 + signals_pending();

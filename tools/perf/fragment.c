@@ -95,7 +95,8 @@ static int fragment(uint64_t percent, bool force, char **argv)
 	int r, status;
 
 	if (refusal) {
-		status = fail(STATUS_OWN, EPERM, "hetmap fragment --force does it all the same",
+		status = fail(STATUS_OWN, EPERM,
+			      geteuid() ? NULL : "hetmap fragment --force does it all the same",
 			      "fragment: %s", refusal);
 		free(refusal);
 		return status;

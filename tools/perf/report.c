@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
@@ -352,6 +353,7 @@ static int make(const struct report *report, const char *path,
 {
 	FILE *out = strcmp(path, "-") ? fopen(path, "we") : stdout;
 	int r = out ? write(report, out) : -errno;
+	struct stat st;
 	char *shown;
 
 	if (out && !r && (fflush(out) || ferror(out)))
@@ -360,6 +362,9 @@ static int make(const struct report *report, const char *path,
 		r = -errno;
 	if (!r)
 		return 0;
+	/* A part of it would pass for the whole. */
+	if (out && out != stdout && !stat(path, &st) && S_ISREG(st.st_mode))
+		unlink(path);
 	shown = text_escape(path);
 	fail(STATUS_ENVIRONMENT, r, NULL, "cannot write '%s': %s", shown, strerror(-r));
 	free(shown);

@@ -346,8 +346,8 @@ static void summary(const struct trace *trace, const struct record_counts *count
 		       text_count(trace->missed, missed));
 	if (trace->recorder.user_only)
 		remark("faults inside of system calls are not in it: "
-		       "kernel.perf_event_paranoid is 2, or run it with sudo");
-	remark("hetmap report %s", trace->output);
+		       "that takes root, or kernel.perf_event_paranoid below 2");
+	remark("look at it by: hetmap report %s", trace->output);
 }
 
 static int finish(struct trace *trace)
