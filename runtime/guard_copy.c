@@ -206,15 +206,13 @@ static inline int find_other(const struct copy *copy, struct other_end *other,
 
 static inline int check_other(const struct other_end *other, struct hm_fault *fault)
 {
-	int r;
+	return likely(!other->copy.map) ? 0 : check_copied(&other->copy, fault);
+}
 
-	if (likely(!other->copy.map))
-		return 0;
-	r = check_copied(&other->copy, fault);
-	if (likely(r || !share_was_cut(other->copy.map->buffer, buffer_end(&other->copy),
-				       other->cuts)))
-		return r;
-	return COPY_AGAIN;
+static inline bool other_was_cut(const struct other_end *other)
+{
+	return other->copy.map &&
+	       share_was_cut(other->copy.map->buffer, buffer_end(&other->copy), other->cuts);
 }
 
 static int check_arguments(const struct copy *copy, const struct hm_fault *fault)
@@ -299,7 +297,7 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 	 * What was cut off and came back is zeros, without a fault and of the size of before;
 	 * and what faulted may be there again.
 	 */
-	if (unlikely(share_was_cut(copy->map->buffer, end, cuts)))
+	if (unlikely(share_was_cut(copy->map->buffer, end, cuts) || other_was_cut(&other)))
 		r = COPY_AGAIN;
 	if (unlikely(r == COPY_AGAIN || r == -ERANGE))
 		after_cut(copy, &other, r);

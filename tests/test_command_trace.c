@@ -284,7 +284,7 @@ static void test_bad_input(void)
 		      "is no trace");
 	check_refused((const char *const[]){ "report", none, NULL }, 2, "No such file");
 	check_refused((const char *const[]){ "report", text, NULL }, 2, "no recording");
-	check_refused((const char *const[]){ "report", other, NULL }, 2, "No such file");
+	check_refused((const char *const[]){ "report", other, NULL }, 2, "is no trace");
 	check_refused((const char *const[]){ "report", "a", "b", NULL }, 2, "more than one");
 	check_refused((const char *const[]){ "report", "--perf-script", text, NULL }, 2,
 		      "perf script --ns");
