@@ -20,6 +20,7 @@
 #include "repair.h"
 #include "share.h"
 #include "sys.h"
+#include "view.h"
 
 struct copy {
 	const char *what;
@@ -241,7 +242,9 @@ static void clear_behind_end(const struct copy *to)
 	uint64_t from, end, length, piece;
 	struct hm_guard guard;
 
-	if (share_is_received(to->map->buffer) || buffer_lock(to->map->buffer))
+	/* In a callback there are locks of another buffer's, whose callback may be here. */
+	if (share_is_received(to->map->buffer) || view_in_callback() ||
+	    buffer_lock(to->map->buffer))
 		return;
 	length = to->map->length;
 	from = max_u64(to->offset, length);

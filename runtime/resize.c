@@ -146,9 +146,9 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 	r = clear ? sys_madvise(last, page, MADV_POPULATE_WRITE) : 0;
 	if (r && r != -EINVAL) {
 		r = err_set(r,
-			    "%s: the page that %" PRIu64
-			    " bytes end in can't be cleared behind "
-			    "them: %s: shrink it to a multiple of %" PRIu64,
+			    "%s: what follows %" PRIu64
+			    " bytes in their page can't be cleared: %s: shrink it to a "
+			    "multiple of %" PRIu64,
 			    map->buffer->name, new_size, err_name(r), page);
 		goto out;
 	}

@@ -146,8 +146,10 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length)
 void resize_cut_begin(struct resize_set *set, uint64_t new_size)
 {
 	set->cut = true;
-	atomic_store(&set->buffer->cut_to, new_size);
+	/* Of nothing, until it is counted: a reader must not take its end for the one before. */
+	atomic_store(&set->buffer->cut_to, 0);
 	atomic_fetch_add(&set->buffer->cuts, 1);
+	atomic_store(&set->buffer->cut_to, new_size);
 }
 
 void resize_set_end(struct resize_set *set, bool done)

@@ -533,8 +533,10 @@ bool share_was_cut(struct hm_buffer *buffer, uint64_t end, uint64_t cuts)
 	if (unlikely(share_is_received(buffer)))
 		return control_resizes(buffer->share, UINT64_MAX) != cuts;
 	now = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
-	/* Of one alone it is known what it left. */
-	return unlikely(now != cuts) && (now != cuts + 1 || end > atomic_load(&buffer->cut_to));
+	/* Of one alone it is known what it left, as long as there is no other. */
+	return unlikely(now != cuts) &&
+	       (now != cuts + 1 || end > atomic_load(&buffer->cut_to) ||
+		atomic_load(&buffer->cuts) != now);
 }
 
 uint64_t share_seen(const struct hm_buffer *buffer)

@@ -75,6 +75,14 @@ int run_python(const char *program, const char *folder)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 127;
 }
 
+bool numpy_wrote(const char *program, const char *folder)
+{
+	if (!run_python(program, folder))
+		return true;
+	test_skip("numpy", "numpy is not installed (Debian: apt-get install python3-numpy)");
+	return false;
+}
+
 /* ---- batches ---- */
 
 const struct hm_batches_desc batches_usual = {

@@ -117,8 +117,8 @@ struct analysis {
 
 /*
  * Reads the trace's folder @path, or one file of perf's, or, with ANALYSIS_TEXT, what perf
- * script printed; ANALYSIS_STACKS: whole call chains, too. @nodes: as nodes_here() told of the machine, or NULL. A status, after the user
- * was told.
+ * script printed; ANALYSIS_STACKS: whole call chains, too. @nodes: as nodes_here() told of the
+ * machine, or NULL. A status, after the user was told.
  */
 int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		  struct analysis *ret_analysis);
