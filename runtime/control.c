@@ -41,6 +41,7 @@ struct control_file {
 	uint32_t n_share;
 	dev_t dev;
 	ino_t ino;
+	uint64_t cookie;           /* of the socket over which it came last, or 0 */
 	uint64_t used[USED_WORDS]; /* own: slots that are taken */
 	uint32_t next;             /* own: where the next one is looked for */
 };
@@ -103,6 +104,20 @@ static struct control_file *find(const struct stat *st)
 
 	cds_list_for_each_entry(file, &files, link)
 		if (file->ino == st->st_ino && file->dev == st->st_dev)
+			return file;
+	return NULL;
+}
+
+/*
+ * Came it over this socket before, by the name that the message has for it? Whoever sends
+ * over that had the file, and could send it: it need not be looked at.
+ */
+static struct control_file *find_told(uint64_t cookie, uint64_t ino)
+{
+	struct control_file *file;
+
+	cds_list_for_each_entry(file, &files, link)
+		if (cookie && file->cookie == cookie && file->ino == ino)
 			return file;
 	return NULL;
 }
@@ -369,6 +384,16 @@ static bool take_owner(struct control_file *file, int owner_fd)
 	return true;
 }
 
+/* With mutex held. The descriptors are those of a file that is known already. */
+static void know_again(struct share *share, struct control_file *file, int fd, int owner_fd)
+{
+	if (take_owner(file, owner_fd))
+		owner_fd = -1;
+	share->spare_fds[0] = fd;
+	share->spare_fds[1] = owner_fd;
+	atomic_fetch_add(&n_spare, 1);
+}
+
 /*
  * With mutex held; the descriptors are the file's, or where it has them the share's. @st is
  * what @fd said before: of what is not known yet it counts for nothing.
@@ -381,19 +406,14 @@ static int get_file(struct share *share, const struct stat *st, int fd, int owne
 
 	/* While it is mapped no other file can be that one: it need not be looked at again. */
 	file = find(st);
-	if (!file) {
+	if (file) {
+		know_again(share, file, fd, owner_fd);
+	} else {
 		r = file_open(fd, owner_fd, &file);
 		if (r)
 			return r;
 		cds_list_add(&file->link, &files);
-		*ret_file = file;
-		return 0;
 	}
-	if (take_owner(file, owner_fd))
-		owner_fd = -1;
-	share->spare_fds[0] = fd;
-	share->spare_fds[1] = owner_fd;
-	atomic_fetch_add(&n_spare, 1);
 	*ret_file = file;
 	return 0;
 }
@@ -407,11 +427,26 @@ static void drop_spares(struct share *share)
 	atomic_fetch_sub(&n_spare, 1);
 }
 
-int control_open(const int fds[SHARE_FDS], const struct share_message *message,
-		 struct share **ret_share)
+/* True: it is known without a look at what was sent. */
+static bool open_told(struct share *share, const int fds[SHARE_FDS],
+		      const struct share_message *message, uint64_t cookie)
 {
-	struct control_file *file = NULL;
-	struct share *share = NULL;
+	struct control_file *file;
+
+	pthread_mutex_lock(&mutex);
+	file = find_told(cookie, message->page);
+	if (file) {
+		know_again(share, file, fds[SHARE_FD_CONTROL], fds[SHARE_FD_OWNER]);
+		join(share, file, message->slot, message->serial);
+	}
+	pthread_mutex_unlock(&mutex);
+	return file;
+}
+
+static int open_looking(struct share *share, const int fds[SHARE_FDS],
+			const struct share_message *message, uint64_t cookie)
+{
+	struct control_file *file;
 	struct stat st;
 	int r;
 
@@ -419,17 +454,31 @@ int control_open(const int fds[SHARE_FDS], const struct share_message *message,
 	r = look(fds[SHARE_FD_CONTROL], &st);
 	if (r)
 		return r;
+	pthread_mutex_lock(&mutex);
+	r = get_file(share, &st, fds[SHARE_FD_CONTROL], fds[SHARE_FD_OWNER], &file);
+	if (!r) {
+		join(share, file, message->slot, message->serial);
+		file->cookie = cookie;
+	}
+	pthread_mutex_unlock(&mutex);
+	return r;
+}
+
+int control_open(const int fds[SHARE_FDS], const struct share_message *message, uint64_t cookie,
+		 struct share **ret_share)
+{
+	struct share *share;
+	int r;
+
 	r = share_create(&share);
 	if (r)
 		return r;
 	share->received = true;
-	pthread_mutex_lock(&mutex);
-	r = get_file(share, &st, fds[SHARE_FD_CONTROL], fds[SHARE_FD_OWNER], &file);
-	if (!r)
-		join(share, file, message->slot, message->serial);
-	pthread_mutex_unlock(&mutex);
-	if (r)
-		goto err_free;
+	if (!open_told(share, fds, message, cookie)) {
+		r = open_looking(share, fds, message, cookie);
+		if (r)
+			goto err_free;
+	}
 	if (atomic_load(&n_spare) > SPARES_MOST)
 		drop_spares(share);
 	share->resizes_seen = control_resizes(share, 0);
@@ -501,6 +550,11 @@ bool control_owner_gone(struct share *share)
 int control_fd(const struct share *share)
 {
 	return share->file->fd;
+}
+
+uint64_t control_inode(const struct share *share)
+{
+	return share->file->ino;
 }
 
 int control_owner_fd(const struct share *share)

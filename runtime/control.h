@@ -58,10 +58,12 @@ void control_publish(struct share *share, uint64_t size);
 
 /*
  * A receiver's: checks what is behind the descriptors of the page and of its owner, which
- * are the share's from here on.
+ * are the share's from here on. @cookie: of the socket that they came over.
  */
-int control_open(const int fds[SHARE_FDS], const struct share_message *message,
+int control_open(const int fds[SHARE_FDS], const struct share_message *message, uint64_t cookie,
 		 struct share **ret_share);
+/* By what a message names the page of an owner's share. */
+uint64_t control_inode(const struct share *share);
 /* What the owner says now, or said last; @otherwise where the slot is another's. */
 uint64_t control_size(const struct share *share, uint64_t otherwise);
 uint64_t control_resizes(const struct share *share, uint64_t otherwise);

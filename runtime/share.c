@@ -111,6 +111,7 @@ static void describe_locked(const struct hm_buffer *buffer, uint32_t flags, int 
 		.serial = buffer->share->serial,
 		.size = buffer->size,
 		.slot = buffer->share->index,
+		.page = control_inode(buffer->share),
 	};
 
 	if (message->backing == HM_BACKING_DEVICE)
@@ -140,6 +141,7 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	struct resize_set set = { 0 };
 	struct share_message message;
 	int fds[SHARE_FDS];
+	uint64_t cookie;
 	bool own = false;
 	int r;
 
@@ -148,7 +150,7 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	if (!r)
 		r = buffer_check_export("hm_buffer_send", flags);
 	if (!r)
-		r = share_check_socket(socket, "hm_buffer_send");
+		r = share_check_socket(socket, "hm_buffer_send", &cookie);
 	if (!r)
 		r = access_send(buffer, socket, flags);
 	if (r)
@@ -406,6 +408,7 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 	struct hm_buffer *buffer;
 	struct share *share;
 	int fds[SHARE_FDS];
+	uint64_t cookie;
 	int r;
 
 	err_clear();
@@ -413,7 +416,7 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 	if (!r)
 		r = read_desc(from, &desc);
 	if (!r)
-		r = share_check_socket(socket, "hm_buffer_receive");
+		r = share_check_socket(socket, "hm_buffer_receive", &cookie);
 	if (!r)
 		r = share_message_receive(socket, &message, fds);
 	if (r)
@@ -424,7 +427,7 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 				   message.access, &desc);
 	if (r)
 		goto err_fds;
-	r = control_open(fds, &message, &share);
+	r = control_open(fds, &message, cookie, &share);
 	if (r)
 		goto err_fds;
 	r = hold_object(share, device, fds[SHARE_FD_OBJECT], &message);

@@ -84,7 +84,7 @@ static inline int map_check(struct hm_map *map)
 /* ---- share_message.c ---- */
 
 #define SHARE_MAGIC 0x48536d68u /* "hmSH" */
-#define SHARE_VERSION 2
+#define SHARE_VERSION 3
 
 /* The last one is -1 where a sandbox keeps a process from having one of itself. */
 enum { SHARE_FD_OBJECT, SHARE_FD_CONTROL, SHARE_FD_OWNER, SHARE_FDS };
@@ -110,13 +110,17 @@ struct share_message {
 	uint64_t size;        /* if it is let go of on the way, the control page has none */
 	uint32_t slot;        /* in the control page */
 	uint32_t map_flags;   /* DMABUF_MAP_FLAGS */
-	uint64_t reserved[2]; /* 0 */
+	uint64_t page;        /* the control page's inode */
+	uint64_t reserved[1]; /* 0 */
 };
 
 _Static_assert(sizeof(struct share_message) == 104, "no padding: other builds read it");
 
-/* -ENOTSOCK, -EPROTOTYPE: only a connected socket of AF_UNIX carries descriptors. */
-int share_check_socket(int socket, const char *what);
+/*
+ * -ENOTSOCK, -EPROTOTYPE: only a connected socket of AF_UNIX carries descriptors.
+ * @ret_cookie: the socket's own number, or 0 where the kernel gives none.
+ */
+int share_check_socket(int socket, const char *what, uint64_t *ret_cookie);
 /* All of it or nothing. @fds stay the caller's. */
 int share_message_send(int socket, const struct share_message *message,
 		       const int fds[SHARE_FDS]);

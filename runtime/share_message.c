@@ -28,15 +28,17 @@
 #define KNOWN_SOCKETS 8
 static _Thread_local uint64_t known_sockets[KNOWN_SOCKETS];
 
-int share_check_socket(int socket, const char *what)
+int share_check_socket(int socket, const char *what, uint64_t *ret_cookie)
 {
 	int domain = 0, type = 0, r;
 	uint64_t cookie = 0;
 
 	/* Without one, the questions below are asked each time. */
 	if (!sys_socket_cookie(socket, &cookie) && cookie &&
-	    known_sockets[cookie % KNOWN_SOCKETS] == cookie)
+	    known_sockets[cookie % KNOWN_SOCKETS] == cookie) {
+		*ret_cookie = cookie;
 		return 0;
+	}
 	r = sys_getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain);
 	if (!r)
 		r = sys_getsockopt(socket, SOL_SOCKET, SO_TYPE, &type);
@@ -48,6 +50,7 @@ int share_check_socket(int socket, const char *what)
 			       "buffers go over AF_UNIX, SOCK_STREAM or SOCK_SEQPACKET",
 			       what, socket, domain, type);
 	known_sockets[cookie % KNOWN_SOCKETS] = cookie;
+	*ret_cookie = cookie;
 	return 0;
 }
 

@@ -98,7 +98,7 @@ static const uint64_t field_zero, field_three = 3, field_four = 4, field_huge = 
 				  field_more = MAX_SIZE + PAGE;
 
 FIELD(magic, zero)
-FIELD(version, three)
+FIELD(version, four)
 FIELD(length, zero)
 FIELD(access, zero)
 FIELD(access, huge)
@@ -154,7 +154,7 @@ static void name_of_escapes(struct scene *scene)
 static void fields(void)
 {
 	void (*const changes[])(struct scene * scene) = {
-		set_magiczero,     set_versionthree,   set_lengthzero,     set_accesszero,
+		set_magiczero,     set_versionfour,    set_lengthzero,     set_accesszero,
 		set_accesshuge,    set_cachefour,      set_backinghuge,    set_max_sizezero,
 		set_max_sizehuge,  set_max_sizeodd,    set_max_sizewraps,  set_max_sizemore,
 		set_page_sizezero, set_page_sizethree, set_page_sizewraps, set_offsetodd,
@@ -203,8 +203,8 @@ static void bits(void)
 		}
 		bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
 	}
-	/* The serial, the backend's name, a smaller max_size: not much else is free. */
-	CHECK(taken >= 64 && taken < 8 * sizeof(scene.message) / 3);
+	/* The serial, the page's and the backend's name, a smaller max_size: not much else. */
+	CHECK(taken >= 2 * 64 && taken < 8 * sizeof(scene.message) / 2);
 	scene_end(&scene);
 }
 

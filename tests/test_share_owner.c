@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "owner.h"
 #include "peer.h"
 #include "support.h"
+#include "sys.h"
 
 #define PAGE 4096ull
 #define SIZE (3 * PAGE)
@@ -458,6 +460,71 @@ static void told_later(void)
 	end(&scene);
 }
 
+/* ---- pages by their names ---- */
+
+static int (*real_fstat)(int fd, struct stat *st);
+static unsigned int n_fstat;
+
+static int count_fstat(int fd, struct stat *st)
+{
+	n_fstat++;
+	return real_fstat(fd, st);
+}
+
+/* Process @owner is whose page the buffer of @message has, that came with @fds. */
+static unsigned int receive_over(const int pair[2], const struct scene *scene,
+				 const struct share_message *message, const int fds[SHARE_FDS],
+				 pid_t owner)
+{
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(share_message_send(pair[0], message, fds));
+	n_fstat = 0;
+	CHECK_OK_FATAL(hm_buffer_receive(scene->device, pair[1], NULL, &buffer));
+	CHECK_EQUAL(control_owner_pid(buffer->share), owner);
+	hm_buffer_unref(buffer);
+	return n_fstat;
+}
+
+/*
+ * A page is known again by what its sender calls it; over another socket nobody can have a
+ * page taken for that by calling it so.
+ */
+static void named(void)
+{
+	int pair[2], other[2], fds[SHARE_FDS];
+	struct share_message foreign;
+	unsigned int looks;
+	struct scene scene;
+	struct stat st;
+
+	begin(&scene);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
+	CHECK_FATAL(!fstat(scene.fds[SHARE_FD_CONTROL], &st));
+	CHECK_EQUAL(scene.message.page, st.st_ino);
+	real_fstat = sys_table.fstat;
+	sys_table.fstat = count_fstat;
+	looks = receive_over(pair, &scene, &scene.message, scene.fds, getpid());
+	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks - 1);
+
+	foreign = scene.message;
+	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
+	fds[SHARE_FD_CONTROL] = page_of(1, &foreign);
+	fds[SHARE_FD_OWNER] = -1;
+	/* And once more with its seals on, as it is a new one. */
+	CHECK_EQUAL(receive_over(other, &scene, &foreign, fds, 1), looks + 1);
+	/* Nor does it help to have come over that one: the last one counts. */
+	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks - 1);
+	sys_table.fstat = real_fstat;
+	close(fds[SHARE_FD_CONTROL]);
+	close(pair[0]);
+	close(pair[1]);
+	close(other[0]);
+	close(other[1]);
+	end(&scene);
+}
+
 /* ---- undo ---- */
 
 /* The n-th call of a first send, and what came of it; shared with its process. */
@@ -575,6 +642,7 @@ static const struct test tests[] = {
 	{ .name = "beyond_namespaces", .run = beyond_namespaces },
 	{ .name = "lies", .run = lies },
 	{ .name = "told_later", .run = told_later },
+	{ .name = "named", .run = named },
 	{ .name = "undo_first_send", .run = undo_first_send, .seconds = 60 },
 	{ .name = "undo_first_receive", .run = undo_first_receive, .seconds = 60 },
 	{ .name = NULL },
