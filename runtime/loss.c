@@ -34,7 +34,9 @@ static int map_after(const struct hm_buffer *buffer, char *address, uint64_t buf
 	int r;
 
 	if (shadow) {
-		r = shadow_map(shadow, address, buffer_offset, length, prot, &done);
+		r = buffer->object.fork_gen == fork_generation ?
+			    shadow_map(shadow, address, buffer_offset, length, prot, &done) :
+			    shadow_copy(shadow, address, buffer_offset, length, prot, &done);
 		if (r || done == length)
 			return r;
 	}

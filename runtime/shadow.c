@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,8 +20,9 @@
 #include "stream.h"
 #include "sys.h"
 
-/* The bytes of the buffer begin behind the spare area. */
+/* The bytes of the buffer begin behind the spare area and a page for struct flights. */
 #define SPARE KIB(256)
+#define PLACE (SPARE + KIB(64)) /* a page of any machine's */
 
 /* A call that signals interrupt is made again: not for too much at once. */
 #define ALLOCATE_BATCH MIB(2)
@@ -32,6 +34,9 @@
 #define CHUNK_CPU KIB(12)
 #define CHUNK_KERNEL SPARE
 
+/* Tries of a fork child to read a page between two flights of its parent's. */
+#define TRIES_BETWEEN 10000
+
 /* Tries to reach bytes that may leave the CPU's window at any time. */
 #define TRIES 3
 
@@ -40,9 +45,17 @@
 #define PAGES_BITS 8
 #define UNIT 4096ull /* a whole page of any kernel's, or several make one */
 
+/* What a fork child sees of its parent's shadow. */
+struct flights {
+	_Atomic uint64_t count; /* odd: bytes are on their way to their place, at this moment */
+};
+
 struct shadow {
 	int fd;
-	char *bytes; /* of the file, all of it */
+	dev_t dev; /* of the file */
+	ino_t ino;
+	struct flights *flights; /* in it; the one part that children have mapped */
+	char *bytes;             /* of the file, all of it */
 	_Atomic uint64_t state;
 	_Atomic uint64_t capacity; /* bytes of the buffer that it has room for */
 	uint64_t allocated;        /* of these, with memory; whole pages */
@@ -71,7 +84,7 @@ static uint64_t flying_length(uint64_t state)
 
 uint64_t shadow_bytes(const struct shadow *shadow)
 {
-	return shadow->allocated + SPARE;
+	return shadow->allocated + SPARE + page_size();
 }
 
 /* ---- room ---- */
@@ -102,17 +115,17 @@ static int make_room(struct shadow *shadow, uint64_t capacity)
 	char *bytes = NULL;
 	int r;
 
-	r = rlimits_check_file_size(SPARE + capacity);
+	r = rlimits_check_file_size(PLACE + capacity);
 	if (r)
 		return r;
-	r = sys_ftruncate(shadow->fd, SPARE + capacity);
+	r = sys_ftruncate(shadow->fd, PLACE + capacity);
 	if (r)
 		return err_set(r, "a shadow of %" PRIu64 " bytes: %s", capacity, err_name(r));
-	r = map_file(shadow, SPARE + capacity, &bytes);
+	r = map_file(shadow, PLACE + capacity, &bytes);
 	if (r)
 		return r;
 	if (shadow->bytes)
-		sys_munmap(shadow->bytes, SPARE + old);
+		sys_munmap(shadow->bytes, PLACE + old);
 	shadow->bytes = bytes;
 	atomic_store(&shadow->capacity, capacity);
 	return 0;
@@ -144,12 +157,51 @@ static int reserve_memory(struct shadow *shadow, uint64_t end)
 	}
 	for (; from < to; from += batch) {
 		batch = min_u64(to - from, ALLOCATE_BATCH);
-		r = sys_fallocate(shadow->fd, 0, SPARE + from, batch);
+		r = sys_fallocate(shadow->fd, 0, PLACE + from, batch);
 		if (r)
 			return explain_memory(shadow, r, to - from);
 		shadow->allocated += batch;
 		stats_add(&stats.bytes_shadow, batch);
 	}
+	return 0;
+}
+
+/* There is one writer at a time. No store of the flight's comes before: streamed ones would. */
+static void flight_begin(struct shadow *shadow)
+{
+	atomic_fetch_add(&shadow->flights->count, 1);
+}
+
+static void flight_end(struct shadow *shadow)
+{
+	uint64_t count = atomic_load_explicit(&shadow->flights->count, memory_order_relaxed);
+
+	atomic_store_explicit(&shadow->flights->count, count + 1, memory_order_release);
+}
+
+/* The file's identity, for children, whose descriptor of it may be another's by then. */
+static int identify(struct shadow *shadow)
+{
+	struct stat st;
+	int r = sys_fstat(shadow->fd, &st);
+
+	if (r)
+		return err_set(r, "a shadow: fstat: %s", err_name(r));
+	shadow->dev = st.st_dev;
+	shadow->ino = st.st_ino;
+	return 0;
+}
+
+static int map_flights(struct shadow *shadow)
+{
+	void *mapped;
+	int r;
+
+	r = sys_mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, shadow->fd, SPARE,
+		     &mapped);
+	if (r)
+		return rlimits_explain_map(r, page_size(), "mapping a shadow");
+	shadow->flights = mapped;
 	return 0;
 }
 
@@ -165,26 +217,33 @@ int shadow_create(struct hm_buffer *buffer, struct shadow **ret_shadow)
 		r = shadow->fd;
 		goto err_free;
 	}
+	r = identify(shadow);
+	if (r)
+		goto err_close;
 	r = make_room(shadow, round_up(buffer->size, page_size()));
 	if (r)
 		goto err_close;
-	r = sys_fallocate(shadow->fd, 0, 0, SPARE);
+	r = sys_fallocate(shadow->fd, 0, 0, SPARE + page_size());
 	if (r) {
 		r = err_set(r == -ENOSPC ? -ENOMEM : r, "no memory for a shadow: %s",
 			    err_name(r));
 		goto err_unmap;
 	}
-	stats_add(&stats.bytes_shadow, SPARE);
+	r = map_flights(shadow);
+	if (r)
+		goto err_unmap;
+	stats_add(&stats.bytes_shadow, shadow_bytes(shadow));
 	r = reserve_memory(shadow, buffer->size);
 	if (r)
-		goto err_spare;
+		goto err_flights;
 	*ret_shadow = shadow;
 	return 0;
 
-err_spare:
+err_flights:
 	stats_sub(&stats.bytes_shadow, shadow_bytes(shadow));
+	sys_munmap(shadow->flights, page_size());
 err_unmap:
-	sys_munmap(shadow->bytes, SPARE + atomic_load(&shadow->capacity));
+	sys_munmap(shadow->bytes, PLACE + atomic_load(&shadow->capacity));
 err_close:
 	sys_close(shadow->fd);
 err_free:
@@ -205,7 +264,8 @@ void shadow_free(struct shadow *shadow)
 		return;
 	shadow_let_go(shadow);
 	stats_sub(&stats.bytes_shadow, shadow_bytes(shadow));
-	sys_munmap(shadow->bytes, SPARE + atomic_load(&shadow->capacity));
+	sys_munmap(shadow->flights, page_size());
+	sys_munmap(shadow->bytes, PLACE + atomic_load(&shadow->capacity));
 	sys_close(shadow->fd);
 	free(shadow);
 }
@@ -355,8 +415,10 @@ static int land(struct shadow *shadow, const struct hm_buffer *buffer, uint64_t 
 
 	if (!atomic_compare_exchange_strong(&shadow->state, &state, flying))
 		return refuse_sealed(buffer);
-	/* Nobody reads it before the device is lost. */
-	stream_copy(shadow->bytes + SPARE + first, shadow->bytes, length);
+	/* Nobody here reads it before the device is lost. */
+	flight_begin(shadow);
+	stream_copy(shadow->bytes + PLACE + first, shadow->bytes, length);
+	flight_end(shadow);
 	if (!atomic_compare_exchange_strong(&shadow->state, &flying, 0))
 		return refuse_sealed(buffer);
 	return 0;
@@ -367,7 +429,7 @@ static int refresh_chunk(struct shadow *shadow, struct hm_buffer *buffer,
 			 const struct segment_list *list, uint64_t first, uint64_t end,
 			 uint64_t from, uint64_t to)
 {
-	char *spare = shadow->bytes, *place = shadow->bytes + SPARE + first;
+	char *spare = shadow->bytes, *place = shadow->bytes + PLACE + first;
 	int r;
 
 	if (from > first)
@@ -388,7 +450,7 @@ static inline void look_ahead(const struct shadow *shadow, uint64_t from, uint64
 
 	for (at = from; at < to; at += page) {
 		__builtin_prefetch(shadow->source_bytes + at);
-		__builtin_prefetch(shadow->bytes + SPARE + at, 1);
+		__builtin_prefetch(shadow->bytes + PLACE + at, 1);
 	}
 }
 
@@ -443,12 +505,14 @@ void shadow_cut(struct shadow *shadow, uint64_t size)
 		return;
 	more = shadow->allocated - keep;
 	if (more && !sys_fallocate(shadow->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				   SPARE + keep, more)) {
+				   PLACE + keep, more)) {
 		shadow->allocated = keep;
 		stats_sub(&stats.bytes_shadow, more);
 	}
+	flight_begin(shadow);
 	/* A store, so that nothing can fail: what is no hole has its memory still, and is zeros. */
-	memset(shadow->bytes + SPARE + size, 0, shadow->allocated - size);
+	memset(shadow->bytes + PLACE + size, 0, shadow->allocated - size);
+	flight_end(shadow);
 }
 
 /* ---- in the buffer's place ---- */
@@ -489,12 +553,12 @@ int shadow_map(struct shadow *shadow, char *address, uint64_t offset, uint64_t l
 	end = offset + length;
 	if (!flying_part(state, offset, length, &from, &to))
 		from = to = end;
-	r = map_piece(shadow, address, SPARE + offset, from - offset, prot);
+	r = map_piece(shadow, address, PLACE + offset, from - offset, prot);
 	if (!r)
 		r = map_piece(shadow, address + (from - offset), from - flying_first(state),
 			      to - from, prot);
 	if (!r)
-		r = map_piece(shadow, address + (to - offset), SPARE + to, end - to, prot);
+		r = map_piece(shadow, address + (to - offset), PLACE + to, end - to, prot);
 	if (!r)
 		*ret_length = length;
 	return r;
@@ -505,7 +569,7 @@ void shadow_unseal(struct shadow *shadow)
 	uint64_t state = atomic_load(&shadow->state);
 
 	if (flying_length(state))
-		memcpy(shadow->bytes + SPARE + flying_first(state), shadow->bytes,
+		memcpy(shadow->bytes + PLACE + flying_first(state), shadow->bytes,
 		       flying_length(state));
 	atomic_store(&shadow->state, 0);
 }
@@ -535,11 +599,63 @@ int shadow_read(const struct shadow *shadow, void *to, uint64_t offset, uint64_t
 	end = offset + length;
 	if (!flying_part(state, offset, length, &from, &until))
 		from = until = end;
-	r = read_piece(shadow, at, SPARE + offset, from - offset);
+	r = read_piece(shadow, at, PLACE + offset, from - offset);
 	if (!r)
 		r = read_piece(shadow, at + (from - offset), from - flying_first(state),
 			       until - from);
 	if (!r)
-		r = read_piece(shadow, at + (until - offset), SPARE + until, end - until);
+		r = read_piece(shadow, at + (until - offset), PLACE + until, end - until);
 	return r;
+}
+
+/* ---- in a fork child ---- */
+
+/* Whose descriptors may have been closed, and others opened, since. */
+static bool has_descriptor(const struct shadow *shadow)
+{
+	struct stat st;
+
+	return !sys_fstat(shadow->fd, &st) && st.st_ino == shadow->ino &&
+	       st.st_dev == shadow->dev;
+}
+
+/* Whatever flew at the fork, its place has all of it once it has landed. */
+static int read_between(const struct shadow *shadow, char *to, uint64_t offset, uint64_t length)
+{
+	const _Atomic uint64_t *count = &shadow->flights->count;
+	uint64_t before;
+	int r, tries;
+
+	for (tries = 0; tries < TRIES_BETWEEN; tries++) {
+		before = atomic_load_explicit(count, memory_order_acquire);
+		if (before & 1) {
+			/* The parent may have ended in the midst of it. */
+			sched_yield();
+			continue;
+		}
+		r = read_piece(shadow, to, PLACE + offset, length);
+		atomic_thread_fence(memory_order_acquire);
+		if (r || atomic_load_explicit(count, memory_order_relaxed) == before)
+			return r;
+	}
+	return -EAGAIN;
+}
+
+int shadow_copy(const struct shadow *shadow, char *address, uint64_t offset, uint64_t length,
+		int prot, uint64_t *ret_length)
+{
+	uint64_t capacity = atomic_load(&((struct shadow *)shadow)->capacity), at;
+	int r;
+
+	if (!has_descriptor(shadow))
+		return -EBADF;
+	length = offset < capacity ? min_u64(length, capacity - offset) : 0;
+	*ret_length = length;
+	if (!length)
+		return 0;
+	r = sys_mmap_over(address, length, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	for (at = 0; !r && at < length; at += page_size())
+		r = read_between(shadow, address + at, offset + at, page_size());
+	return r ? r : sys_mprotect(address, length, prot);
 }

@@ -15,6 +15,9 @@
  * both areas as they are, for good. So nobody ever sees a page that is half old and half
  * new, whenever the device goes, and all who map it see the same.
  *
+ * A fork child can't seal its parent's shadow, whose struct it has as it was at the fork. It
+ * copies pages, by the counter of flights that it shares: as a reader of a sequence lock.
+ *
  * The bytes of a device that goes are zeros (sim), the old ones (drm), a fault (file),
  * or intact as long as lost_touch_begin() holds (soft): so where that does not hold the
  * kernel copies, to which a fault is an error, and the device is asked afterwards
@@ -52,6 +55,12 @@ void shadow_let_go(struct shadow *shadow);
  */
 int shadow_map(struct shadow *shadow, char *address, uint64_t offset, uint64_t length, int prot,
 	       uint64_t *ret_length);
+/*
+ * Likewise in a fork child, of its parent's shadow, which that may go on to refresh: a copy
+ * of its own, each page as it was at one time. A failure leaves no map of the buffer there.
+ */
+int shadow_copy(const struct shadow *shadow, char *address, uint64_t offset, uint64_t length,
+		int prot, uint64_t *ret_length);
 bool shadow_is_sealed(const struct shadow *shadow);
 /* Nobody maps it any more. */
 void shadow_unseal(struct shadow *shadow);

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT
+/* What fork children have of a shadow: no byte that its parent writes there later. */
+#include <hetmap/file.h>
+#include <hetmap/lost.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "buffer.h"
+#include "core.h"
+#include "harness.h"
+#include "repair.h"
+#include "shadow.h"
+#include "sim_devices.h"
+#include "support.h"
+
+#define SIZE (2 * REPAIR_BLOCK)
+
+struct scene {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	volatile char *base;
+	int fd;
+	int told[2], asked[2]; /* pipes: from the child, and to it */
+	struct sigaction handlers[2];
+};
+
+static void fill(int fd, int value)
+{
+	char bytes[SIZE];
+
+	memset(bytes, value, SIZE);
+	CHECK_EQUAL(pwrite(fd, bytes, SIZE, 0), SIZE);
+}
+
+static void begin(struct scene *scene)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_SHADOW,
+	};
+
+	scene->fd = scratch_file(SIZE);
+	fill(scene->fd, 'a');
+	/* What is not repaired ends who touched it; a sanitizer would have a say of its own. */
+	CHECK_FATAL(signal(SIGBUS, SIG_DFL) != SIG_ERR);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_FATAL(!sigaction(SIGBUS, NULL, &scene->handlers[0]));
+	CHECK_FATAL(!sigaction(SIGSEGV, NULL, &scene->handlers[1]));
+	CHECK_OK_FATAL(hm_device_open("file", &scene->device));
+	CHECK_OK_FATAL(
+		hm_buffer_from_file(scene->device, NULL, scene->fd, NULL, &scene->buffer));
+	CHECK_OK_FATAL(hm_map_create(scene->buffer, NULL, &scene->map));
+	CHECK_OK_FATAL(hm_buffer_set_loss(scene->buffer, &desc));
+	scene->base = hm_map_address(scene->map);
+	CHECK_FATAL(!pipe(scene->told) && !pipe(scene->asked));
+}
+
+static void end(struct scene *scene)
+{
+	hm_map_unref(scene->map);
+	hm_buffer_unref(scene->buffer);
+	hm_device_unref(scene->device);
+	close(scene->fd);
+	close(scene->told[0]);
+	close(scene->told[1]);
+	close(scene->asked[0]);
+	close(scene->asked[1]);
+	CHECK_OK(hm_handler_remove());
+}
+
+/* test_fork() has taken it. */
+static void have_handler(const struct scene *scene)
+{
+	CHECK_FATAL(!sigaction(SIGBUS, &scene->handlers[0], NULL));
+	CHECK_FATAL(!sigaction(SIGSEGV, &scene->handlers[1], NULL));
+}
+
+static void tell(int fd)
+{
+	CHECK_EQUAL(write(fd, "", 1), 1);
+}
+
+static void await(int fd)
+{
+	char byte;
+
+	CHECK_EQUAL(read(fd, &byte, 1), 1);
+}
+
+/* ---- replaced for good ---- */
+
+static void read_twice(void *user)
+{
+	const struct scene *scene = user;
+
+	have_handler(scene);
+	await(scene->asked[0]);
+	CHECK_EQUAL(scene->base[0], 'a');
+	tell(scene->told[1]);
+	await(scene->asked[0]);
+	CHECK_EQUAL(scene->base[0], 'a');
+	CHECK_EQUAL(scene->base[REPAIR_BLOCK - 1], 'a');
+	scene->base[PAGE] = 'c';
+	CHECK_EQUAL(scene->base[PAGE], 'c');
+}
+
+static void *change(void *user)
+{
+	struct scene *scene = user;
+
+	CHECK_EQUAL(ftruncate(scene->fd, 0), 0);
+	tell(scene->asked[1]);
+	await(scene->told[0]);
+	CHECK_EQUAL(ftruncate(scene->fd, SIZE), 0);
+	fill(scene->fd, 'b');
+	CHECK_OK(hm_buffer_shadow(scene->buffer, 0, SIZE));
+	tell(scene->asked[1]);
+	return NULL;
+}
+
+/* The parent, who has lost nothing, refreshes what a child has in the place of its bytes. */
+static void refreshed_later(void)
+{
+	struct scene scene;
+	pthread_t thread;
+
+	begin(&scene);
+	CHECK_FATAL(!pthread_create(&thread, NULL, change, &scene));
+	CHECK_EQUAL(test_fork(read_twice, &scene), 0);
+	pthread_join(thread, NULL);
+	/* A child's repair is no one else's. */
+	CHECK_EQUAL(scene.base[PAGE], 'b');
+	CHECK(!buffer_info(scene.buffer).lost);
+	end(&scene);
+}
+
+/* ---- without the file ---- */
+
+static void read_without(void *user)
+{
+	const struct scene *scene = user;
+	int other = memfd_create("other", 0), fd;
+
+	have_handler(scene);
+	CHECK_FATAL(other >= 0 && !ftruncate(other, 4 * (off_t)SIZE));
+	/* As daemons do, who then open files of their own. */
+	for (fd = 3; fd < 64; fd++)
+		if (fd != other && fd != scene->told[1])
+			dup2(other, fd);
+	(void)scene->base[0];
+	tell(scene->told[1]);
+}
+
+/* Its descriptor is another file's in the child: no byte of that is shown. */
+static void without_descriptor(void)
+{
+	struct scene scene;
+
+	begin(&scene);
+	CHECK_EQUAL(ftruncate(scene.fd, 0), 0);
+	CHECK_EQUAL(test_fork(read_without, &scene), SIGBUS);
+	CHECK_EQUAL(ftruncate(scene.fd, SIZE), 0);
+	end(&scene);
+}
+
+/* ---- pages whole ---- */
+
+#define COPIES 300
+
+static struct {
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	struct shadow *shadow;
+	_Atomic bool over;
+} flight;
+
+static void *refresh(void *user)
+{
+	unsigned char value = 0;
+
+	(void)user;
+	for (; !flight.over; value++) {
+		memset(hm_map_address(flight.map), value, SIZE);
+		CHECK_OK_FATAL(shadow_refresh(flight.shadow, flight.buffer, 0, SIZE));
+	}
+	return NULL;
+}
+
+/* Are all pages of each copy of one time? */
+static bool copy(void)
+{
+	char *to = mmap(NULL, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned int i, copied = 0, torn = 0;
+	uint64_t at, length;
+	int r;
+
+	if (to == MAP_FAILED)
+		return false;
+	for (i = 0; i < COPIES; i++) {
+		r = shadow_copy(flight.shadow, to, 0, SIZE, PROT_READ, &length);
+		if (r && r != -EAGAIN)
+			return false;
+		for (at = 0; !r && at < SIZE; at += PAGE)
+			torn += memcmp(to + at, to + at + 1, PAGE - 1) != 0;
+		copied += !r && length == SIZE;
+	}
+	return !torn && copied > COPIES / 2;
+}
+
+/* A page that a child copies while its parent refreshes is of one time. */
+static void never_torn(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	struct hm_device *device;
+	int go[2], status;
+	pthread_t thread;
+	pid_t child;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &flight.buffer));
+	CHECK_OK_FATAL(hm_map_create(flight.buffer, NULL, &flight.map));
+	CHECK_OK_FATAL(buffer_lock(flight.buffer));
+	CHECK_OK_FATAL(shadow_create(flight.buffer, &flight.shadow));
+	buffer_unlock(flight.buffer);
+	CHECK_FATAL(!pipe(go));
+	/* Before there is a thread, which TSan would miss in the child. */
+	child = fork();
+	CHECK_FATAL(child >= 0);
+	if (!child) {
+		await(go[0]);
+		_exit(copy() ? 0 : 1);
+	}
+	CHECK_FATAL(!pthread_create(&thread, NULL, refresh, NULL));
+	tell(go[1]);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	flight.over = true;
+	pthread_join(thread, NULL);
+	close(go[0]);
+	close(go[1]);
+	shadow_free(flight.shadow);
+	hm_map_unref(flight.map);
+	hm_buffer_unref(flight.buffer);
+	hm_device_unref(device);
+}
+
+static const struct test tests[] = {
+	{ .name = "refreshed_later", .run = refreshed_later },
+	{ .name = "without_descriptor", .run = without_descriptor },
+	{ .name = "never_torn", .run = never_torn },
+	{ .name = NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "shadow_fork", tests);
+}
