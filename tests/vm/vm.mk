@@ -14,9 +14,10 @@ vm: tests ## a shell in a machine with hetsim; or make vm KERNEL=6.12 CMD='...'
 			$(patsubst %,-p %,test=1 $(PARAMETERS)) \
 			$(if $(value CMD),sh -c '$(subst ','\'',$(value CMD))')
 
-# What a host lacks: the module, dma-heaps, DRM nodes. Memory for 1 GiB twice over.
+# What a host lacks: the module, dma-heaps, DRM nodes, and memory that may be brought to
+# pieces, which comes last. Memory for 1 GiB twice over.
 PERFORMANCE_VM = sim_fault sim_submit sim_copy transfer_1g dmabuf_bracket dmabuf_share \
-	drm_map_cycle drm_reuse
+	drm_map_cycle drm_reuse frag_effect
 performance-vm: all ## measures that in a machine with them, and writes docs/performance-vm.md
 	$(Q)module=$$(B=$(B) tests/vm/module 6.12) && \
 		HETMAP_VM_MEMORY=4G tests/vm/boot -k 6.12 -m "$$module" -p test=1 -p vram_mb=2048 \
