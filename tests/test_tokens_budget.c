@@ -215,6 +215,19 @@ static struct hm_map *map_of(struct hm_tokens *tokens)
 	return info.map;
 }
 
+/* Why it is read is told of that file, and not what else may be. */
+static void check_why(struct hm_tokens *tokens, const char *cause)
+{
+	struct hm_batches *batches;
+	int32_t x[BATCH * BLOCK], y[BATCH * BLOCK];
+
+	CHECK_OK_FATAL(hm_batches_create(tokens, &batches_usual, &batches));
+	CHECK_OK_FATAL(hm_batches_next(batches, x, y, NULL));
+	CHECK_EQUAL(batches_info(batches).way, HM_BATCHES_READ);
+	CHECK(strstr(batches_info(batches).why, cause) != NULL);
+	hm_batches_unref(batches);
+}
+
 /* Too little for a map, or in Fortran's order: pread(2). Enough for all: no account. */
 static void chosen(void)
 {
@@ -229,6 +242,7 @@ static void chosen(void)
 	tokens = open_within((const char *const[]){ path }, 1, 4096);
 	CHECK(!map_of(tokens));
 	read_steps(tokens, 16, 0);
+	check_why(tokens, "as the budget has no room for the map;");
 	hm_tokens_unref(tokens);
 
 	tokens = open_within((const char *const[]){ path }, 1, 0);
@@ -247,6 +261,9 @@ static void chosen(void)
 	CHECK(map_of(tokens) != NULL);
 	hm_tokens_unref(tokens);
 	CHECK_OK(hm_handler_remove());
+	tokens = open_within((const char *const[]){ path }, 1, 0);
+	check_why(tokens, "as no handler of faults is in effect (see hm_handler_install);");
+	hm_tokens_unref(tokens);
 	free(values);
 	free(rows);
 	free(path);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "handler.h"
 #include "sys.h"
 #include "thread.h"
 #include "tokens.h"
@@ -386,34 +387,49 @@ int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *st
 
 /* ---- what was chosen ---- */
 
-#define BY_READ                                                        \
-	"by pread(2), as no handler of faults is in effect (see "      \
-	"hm_handler_install), the file system shares no maps, or the " \
-	"budget has no room for one; "
+/* In RAM, to be announced, in Fortran's order: why the files are read, and what comes of it. */
+#define BY_READ(cause)                                                                 \
+	{                                                                              \
+		"by pread(2), as " cause "; all of it was in RAM",                     \
+			"by pread(2), as " cause                                       \
+			"; announced until 16 batches in a row find all of it in RAM", \
+			"by pread(2), as " cause                                       \
+			"; nothing is announced, as the files are in Fortran's order", \
+	}
+
+/* The first of the files that has no map stands for all. */
+static const char *why_read(const struct hm_tokens *tokens, uint32_t column)
+{
+	static const char *const no_handler[] =
+		BY_READ("no handler of faults is in effect (see hm_handler_install)");
+	static const char *const not_shared[] = BY_READ("the file system shares no maps");
+	static const char *const no_room[] = BY_READ("the budget has no room for the map");
+	static const char *const too_long[] =
+		BY_READ("a block is more than the budget has room for");
+	uint32_t i;
+
+	if (handler_flags() == HANDLER_NONE)
+		return no_handler[column];
+	for (i = 0; i < tokens->n_shard; i++)
+		if (!tokens->shard[i].map)
+			return tokens->shard[i].no_room ? no_room[column] : not_shared[column];
+	return too_long[column];
+}
 
 static const char *why(const struct hm_batches *batches, uint32_t way, bool announcing)
 {
-	static const char *const texts[3][2] = {
-		[HM_BATCHES_NONE] = { "nothing was taken yet", "nothing was taken yet" },
-		[HM_BATCHES_MAPPED] = {
-			"out of the files' maps: the last batches found all of it in RAM",
-			"out of the files' maps, announced by MADV_WILLNEED until 16 batches "
-			"in a row find all of it in RAM",
-		},
-		[HM_BATCHES_READ] = {
-			BY_READ "all of it was in RAM",
-			BY_READ "announced until 16 batches in a row find all of it in RAM",
-		},
+	static const char *const mapped[] = {
+		"out of the files' maps: the last batches found all of it in RAM",
+		"out of the files' maps, announced by MADV_WILLNEED until 16 batches "
+		"in a row find all of it in RAM",
+		"out of the files' maps; nothing is announced, as the files are in Fortran's "
+		"order",
 	};
-	static const char *const scattered[3] = {
-		[HM_BATCHES_NONE] = "nothing was taken yet",
-		[HM_BATCHES_MAPPED] = "out of the files' maps; nothing is announced, as the "
-				      "files are in Fortran's order",
-		[HM_BATCHES_READ] = BY_READ
-		"nothing is announced, as the files are in Fortran's order",
-	};
+	uint32_t column = batches->in_order ? announcing : 2;
 
-	return batches->in_order ? texts[way][announcing] : scattered[way];
+	if (way == HM_BATCHES_NONE)
+		return "nothing was taken yet";
+	return way == HM_BATCHES_MAPPED ? mapped[column] : why_read(batches->tokens, column);
 }
 
 int hm_batches_query(struct hm_batches *batches, struct hm_batches_info *ret_info)

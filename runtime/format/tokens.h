@@ -21,6 +21,7 @@ struct token_shard {
 	char *path;
 	struct hm_buffer *buffer; /* of the whole file; holds a ref */
 	struct hm_map *map;       /* likewise; NULL: its file system shares no maps */
+	bool no_room;             /* or the budget has none for it */
 	uint64_t size;            /* of the file */
 	uint64_t offset;          /* of the first token's bytes */
 	uint64_t first;           /* number of it in the array */

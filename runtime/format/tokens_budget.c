@@ -22,6 +22,7 @@ static void drop_map(struct token_shard *shard)
 {
 	hm_map_unref(shard->map);
 	shard->map = NULL;
+	shard->no_room = true;
 }
 
 /*

@@ -40,6 +40,8 @@ static int look_at_type(struct doctor *doctor, const char *path, uint32_t *ret_c
 		return fail_library(r == -EACCES ? STATUS_ENVIRONMENT : STATUS_USAGE, r, NULL,
 				    "doctor --path");
 	}
+	if (!doctor->findings)
+		puts(doctor->area);
 	if (info.coherence == HM_COHERENCE_LOCAL)
 		doctor_report(
 			doctor, DOCTOR_OK, NULL, NULL,
@@ -295,8 +297,6 @@ int doctor_look_at_path(struct doctor *doctor, const char *path, const char *pee
 	int told;
 
 	*ret_status = STATUS_DONE;
-	if (!doctor->findings)
-		puts("Files");
 	told = look_at_type(doctor, path, &coherence);
 	if (told != STATUS_DONE)
 		return told;
