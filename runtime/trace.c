@@ -48,13 +48,22 @@ static _Thread_local struct trace_thread *self;
 
 /* ---- the file ---- */
 
+#define CANT_WRITE "%s can't be written, and the trace ends there: %s"
+
+/*
+ * Who set the variable may run a program that shows no text of the library's. Of a file that
+ * another process has, as of each one that a traced one starts, nothing is printed.
+ */
 static void give_up(int r)
 {
 	int none = 0;
 
 	atomic_store(&trace_enabled, false);
-	if (atomic_compare_exchange_strong(&failure, &none, r))
-		atomic_store(&trace_untold, true);
+	if (!atomic_compare_exchange_strong(&failure, &none, r))
+		return;
+	atomic_store(&trace_untold, true);
+	if (r != -EBUSY)
+		fprintf(stderr, "hetmap: HETMAP_TRACE: " CANT_WRITE "\n", pattern, err_name(r));
 }
 
 /* In one write, or not at all: a part is no line. */
@@ -175,8 +184,7 @@ void trace_tell_cold(void)
 			"none: put %%p, the process's number, into the name",
 			pattern);
 	else
-		err_set(0, "HETMAP_TRACE: %s can't be written, and the trace ends there: %s",
-			pattern, err_name(r));
+		err_set(0, "HETMAP_TRACE: " CANT_WRITE, pattern, err_name(r));
 }
 
 /* ---- threads ---- */
@@ -332,11 +340,11 @@ void trace_init(void)
 
 	if (!n)
 		return;
+	snprintf(pattern, sizeof(pattern), "%s", value);
 	if (n >= sizeof(pattern) || pthread_key_create(&key, end_thread)) {
 		give_up(n >= sizeof(pattern) ? -ENAMETOOLONG : -EAGAIN);
 		return;
 	}
-	memcpy(pattern, value, n + 1);
 	begin_locked();
 	if (atomic_load(&failure))
 		return;

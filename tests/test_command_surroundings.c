@@ -107,6 +107,23 @@ static void test_no_opencl(void)
 	outcome_free(&outcome);
 }
 
+/* Who asked for a trace is told why there is none; the job is done. */
+static void test_no_trace(void)
+{
+	const struct command command = {
+		.args = { "run", "histogram", "--quiet", ON_CPU, "/etc/passwd" },
+		.env = { "HETMAP_TRACE=/nonexistent/trace" },
+	};
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(!strcmp(outcome.err,
+		      "hetmap: HETMAP_TRACE: /nonexistent/trace can't be written, and the "
+		      "trace ends there: ENOENT (No such file or directory)\n"));
+	outcome_free(&outcome);
+}
+
 static void check_limit(const char *path, int resource, uint64_t limit, int error,
 			const char *part)
 {
@@ -143,6 +160,7 @@ static const struct test tests[] = {
 	{ .name = "closed_output", .run = test_closed_output },
 	{ .name = "no_output", .run = test_no_output },
 	{ .name = "no_opencl", .run = test_no_opencl },
+	{ .name = "no_trace", .run = test_no_trace },
 	{ .name = "limits", .run = test_limits },
 	{ 0 },
 };
