@@ -467,7 +467,7 @@ static int open_looking(struct share *share, const int fds[SHARE_FDS],
 int control_open(const int fds[SHARE_FDS], const struct share_message *message, uint64_t cookie,
 		 struct share **ret_share)
 {
-	struct share *share;
+	struct share *share = NULL;
 	int r;
 
 	r = share_create(&share);

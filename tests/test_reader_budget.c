@@ -2,6 +2,7 @@
 /* Readers of large files, in little memory: what the kernel says they have. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -204,12 +205,78 @@ static void test_budget_sequential(void)
 	folder_remove(folder);
 }
 
+/* ---- in the user's hands ---- */
+
+#define HELD_SIZE (32 * MIB)
+#define HELD_BUDGET (4 * MIB)
+#define BLOCK 65536ull
+
+/* Some of each block, which are more than the budget has room for. */
+static void gather_all_but(struct hm_reader *reader, uint64_t not )
+{
+	struct hm_piece piece = { .bytes = 100 };
+	char out[100];
+
+	for (; piece.offset < HELD_SIZE; piece.offset += BLOCK) {
+		if (piece.offset == not )
+			continue;
+		CHECK_OK_FATAL(hm_reader_gather(reader, &piece, 1, out));
+		reader_check_pieces(&piece, 1, out);
+	}
+}
+
+static uint64_t locked_of(struct hm_map *map)
+{
+	struct hm_map_info info = { .struct_size = sizeof(info), .fields = HM_MAP_LOCKED };
+
+	CHECK_OK(hm_map_query(map, &info));
+	return info.locked;
+}
+
+/* What the user has locked, or may not touch, is so afterwards: beyond the budget it is read. */
+static void test_held(void)
+{
+	struct hm_reader_desc desc =
+		reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, HELD_BUDGET);
+	char *folder = folder_make(), *path = reader_file(folder, "data", HELD_SIZE);
+	const struct hm_piece far = { HELD_SIZE - PAGE, PAGE };
+	struct hm_reader *reader;
+	uint64_t locked = 0;
+	struct hm_map *map;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
+	map = reader_info(reader).map;
+	CHECK_FATAL(map != NULL);
+	CHECK_OK(hm_map_lock(map, PAGE, 2 * PAGE, 0, &locked));
+	CHECK_EQUAL(locked, 2 * PAGE);
+	gather_all_but(reader, UINT64_MAX);
+	CHECK_EQUAL(locked_of(map), 2 * PAGE);
+	CHECK(reader_info(reader).flags & HM_READER_HELD);
+	CHECK(reader_info(reader).peak <= HELD_BUDGET);
+	CHECK_ERROR(-EBUSY, hm_reader_announce(reader, &far, 1));
+	CHECK(strstr(hm_errmsg(), "budget"));
+
+	CHECK_OK(hm_map_unlock(map, PAGE, 2 * PAGE));
+	CHECK_OK(hm_reader_announce(reader, &far, 1));
+	CHECK(!(reader_info(reader).flags & HM_READER_HELD));
+	CHECK_OK(hm_map_protect(map, HELD_SIZE / 2, PAGE, HM_NONE));
+	gather_all_but(reader, HELD_SIZE / 2);
+	CHECK(reader_info(reader).flags & HM_READER_HELD);
+	CHECK_EQUAL(test_read_signal((char *)hm_map_address(map) + HELD_SIZE / 2), SIGSEGV);
+	hm_reader_unref(reader);
+	CHECK_OK(hm_handler_remove());
+	free(path);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "offsets", test_offsets, 30, 0 },
 	{ "random", test_budget_random, 60, TEST_ONCE },
 	{ "terabyte", test_terabyte, 120, TEST_ONCE },
 	{ "piece", test_budget_piece, 60, TEST_ONCE },
 	{ "sequential", test_budget_sequential, 60, TEST_ONCE },
+	{ "held", test_held, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

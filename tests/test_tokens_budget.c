@@ -273,9 +273,11 @@ static void chosen(void)
 /* What the caller locks in a map is not given back: the rest is read. */
 static void in_others_hands(void)
 {
+	int32_t x[BATCH * BLOCK], y[BATCH * BLOCK];
 	char *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE / 4);
+	struct hm_batches *batches;
 	struct hm_tokens *tokens;
-	uint64_t locked = 0;
+	uint64_t locked = 0, i;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	tokens = open_within((const char *const[]){ path }, 1, BUDGET);
@@ -287,6 +289,12 @@ static void in_others_hands(void)
 	CHECK_EQUAL(test_read_signal((char *)hm_map_address(map_of(tokens)) + PAGE), SIGSEGV);
 	CHECK_OK(hm_map_protect(map_of(tokens), PAGE, PAGE, HM_READ));
 	read_steps(tokens, FILE_SIZE / 4 / MIB, 0);
+	/* All undone: out of the map again, as often as the budget is used up. */
+	CHECK_OK_FATAL(hm_batches_create(tokens, &batches_usual, &batches));
+	for (i = 0; i < 2 * BUDGET / 65536; i++)
+		CHECK_OK_FATAL(hm_batches_next(batches, x, y, NULL));
+	CHECK_EQUAL(batches_info(batches).mapped, batches_info(batches).filled);
+	hm_batches_unref(batches);
 	hm_tokens_unref(tokens);
 	CHECK_OK(hm_handler_remove());
 	free(path);

@@ -72,6 +72,8 @@ struct hm_piece {
 #define HM_READER_NO_MAP (1u << 1)      /* no kind of map: it is read */
 #define HM_READER_NETWORK (1u << 2)     /* the file system is another machine's */
 #define HM_READER_GUARDED (1u << 3)     /* copies are out of the map, in a guarded scope */
+/* The user has locked or narrowed a part of the map, or uses it: it is read beyond the budget. */
+#define HM_READER_HELD (1u << 4)
 
 /* Of the range that hm_reader_range() set last. */
 struct hm_reader_info {
@@ -198,7 +200,8 @@ HM_API int hm_reader_next(struct hm_reader *reader, const void **ret_data, uint6
  * Their reading begins; nothing waits for it, but for the device's queue. With
  * HM_POLICY_DIRECT there is no place for them yet, and it does nothing.
  *
- * Errors: -ERANGE a piece is not in the file.
+ * Errors: -ERANGE a piece is not in the file; -EBUSY the budget is used up, and the user keeps
+ * the map from being given back: hm_reader_query().
  */
 HM_API int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *pieces,
 			      uint64_t n_pieces);
@@ -234,7 +237,10 @@ HM_API int hm_reader_gather(struct hm_reader *reader, const struct hm_piece *pie
  *
  * Whoever copies out of hm_reader_info.map himself announces the pieces before, at most as
  * many as fit the budget: hm_reader_announce() is what keeps account, and gives back what
- * was touched when the budget is used up. The address stays.
+ * was touched when the budget is used up. The address stays. While he has locked or narrowed
+ * a part of it (hm_map_lock(), hm_map_protect()), or work or a view uses it, nothing of it
+ * is given back: what is touched when the budget is used up stays so, hm_reader_gather()
+ * reads the rest, and hm_reader_announce() is -EBUSY.
  *
  * Errors: -E2BIG.
  */

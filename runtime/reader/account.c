@@ -12,6 +12,7 @@
 #include "remap.h"
 #include "repair.h"
 #include "reserve.h"
+#include "resident.h"
 #include "segments.h"
 #include "sys.h"
 
@@ -131,7 +132,7 @@ out:
 	return r;
 }
 
-/* Would something be lost with its pages that somebody else has asked for? */
+/* Would something be lost with its pages that somebody has asked for? With its locks held. */
 static bool is_others(struct hm_map *map)
 {
 	bool used;
@@ -139,18 +140,18 @@ static bool is_others(struct hm_map *map)
 	pthread_mutex_lock(&map->lock);
 	used = map->n_use || map->n_view;
 	pthread_mutex_unlock(&map->lock);
-	return used || map->narrowed || map->locked;
+	return used || map->narrowed || resident_locked_in(map, 0, map->span);
 }
 
-int account_give_back(struct account *account, struct hm_map *whole, bool own, int advice)
+int account_give_back(struct account *account, struct hm_map *whole, bool wait, int advice)
 {
 	int r;
 
 	/* Who has it now may be in a callback, and wait for what the caller holds. */
-	r = own ? remap_lock(whole) : remap_trylock(whole);
+	r = wait ? remap_lock(whole) : remap_trylock(whole);
 	if (r)
 		return r;
-	r = !own && is_others(whole) ? -EBUSY : map_anew(whole, advice);
+	r = is_others(whole) ? -EBUSY : map_anew(whole, advice);
 	remap_unlock(whole);
 	if (r)
 		return r;

@@ -35,9 +35,9 @@ bool account_add(struct account *account, uint64_t offset, uint64_t bytes);
 /*
  * All pages of @whole, and its page tables, are given back; the address stays, and @advice is
  * given again (MADV_*). What was read is in the page cache still. An error leaves the map as it
- * was, or lost. Where it is not the caller's @own, -EBUSY, without a text: others change it
- * now, or have narrowed or locked it, or use it, which they would lose.
+ * was, or lost. -EBUSY, without a text: others have narrowed or locked it, or use it, which
+ * they would lose; or change it now, which is not waited for unless @wait says so.
  */
-int account_give_back(struct account *account, struct hm_map *whole, bool own, int advice);
+int account_give_back(struct account *account, struct hm_map *whole, bool wait, int advice);
 
 #endif

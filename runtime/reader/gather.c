@@ -105,6 +105,15 @@ static int check_pieces(const struct phase *phase, const struct hm_piece *pieces
 	return 0;
 }
 
+/* -EBUSY, without a text: the user has his hands on the map. */
+static int give_back(struct phase *phase)
+{
+	int r = account_give_back(&phase->account, phase->whole, true, MADV_RANDOM);
+
+	phase->held = r == -EBUSY;
+	return r;
+}
+
 /* Who copies out of the map himself has no other way to keep account. */
 static int account_all(struct phase *phase, const struct hm_piece *pieces, uint64_t n)
 {
@@ -114,7 +123,14 @@ static int account_all(struct phase *phase, const struct hm_piece *pieces, uint6
 	for (i = 0; i < n; i++) {
 		if (account_add(&phase->account, pieces[i].offset, pieces[i].bytes))
 			continue;
-		r = account_give_back(&phase->account, phase->whole, true, MADV_RANDOM);
+		r = give_back(phase);
+		if (r == -EBUSY)
+			return err_set(r,
+				       "the budget of %" PRIu64
+				       " bytes is used up, and nothing of the map can be given "
+				       "back: its user has locked or narrowed a part of it, or "
+				       "uses it; undo that, or ask for a larger budget",
+				       phase->account.budget);
 		if (r)
 			return r;
 		account_add(&phase->account, pieces[i].offset,
@@ -178,7 +194,7 @@ static int take(struct phase *phase, const struct hm_piece *pieces, uint64_t n,
 					       " bytes is too small for %" PRIu64
 					       " at %" PRIu64,
 					       account->budget, part, pieces[to.at].offset);
-			r = account_give_back(account, phase->whole, true, MADV_RANDOM);
+			r = give_back(phase);
 			if (r)
 				return r;
 			fresh = true;
@@ -353,7 +369,7 @@ int gather(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n, 
 	r = -EOPNOTSUPP;
 	if (phase->whole)
 		r = gather_mapped(reader, pieces, n, to, &from);
-	/* No guarded scope can be had now: the kernel copies as safely. */
+	/* No guarded scope can be had now, or no page given back: the kernel copies as safely. */
 	if (is_refused(r))
 		r = gather_read(reader, pieces, n, to);
 	return r;

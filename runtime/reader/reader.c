@@ -330,7 +330,7 @@ static uint32_t flags_of(const struct phase *phase)
 	return (phase->facts.private_map ? HM_READER_PRIVATE_MAP : 0) |
 	       (phase->facts.mappable ? 0 : HM_READER_NO_MAP) |
 	       (phase->facts.fs_flags & FS_NETWORK ? HM_READER_NETWORK : 0) |
-	       (phase->whole ? HM_READER_GUARDED : 0);
+	       (phase->whole ? HM_READER_GUARDED : 0) | (phase->held ? HM_READER_HELD : 0);
 }
 
 int hm_reader_query(struct hm_reader *reader, struct hm_reader_info *ret_info)

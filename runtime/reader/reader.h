@@ -43,6 +43,7 @@ struct phase {
 	uint64_t begin, end, position;
 	struct hm_buffer *buffer; /* of the whole file; NULL: empty, or it can't be mapped */
 	struct hm_map *whole;     /* what is gathered from; NULL: not so */
+	bool held;                /* its user keeps it from being given back */
 	struct account account;
 	struct hm_map *window; /* that next() gave */
 	uint64_t window_offset, window_bytes;
