@@ -8,13 +8,14 @@
 #
 # FOLDER (default: /var/tmp) is on the storage. MIB, ROUNDS and WINDOW are the file's size
 # (1024), how many turns (5) and what is read ahead (64M). RATE (MB/s) holds the reading to
-# that rate, by a group of the block layer: storage faster than its user computes, or an
-# image in its host's RAM, has little to gain. READ_AHEAD (KiB) sets the device's meanwhile.
+# that rate, by a group of the block layer, and IOPS to so many requests a second, as clouds
+# do: storage faster than its user computes, or an image in its host's RAM, has little to
+# gain. READ_AHEAD (KiB) sets the device's meanwhile.
 # Ends with 0 where the gain's median is within 30 % of what was foretold.
 set -u
 export LC_ALL=C.UTF-8
 folder=${1:-/var/tmp}
-mib=${MIB:-1024} rounds=${ROUNDS:-5} window=${WINDOW:-64M} rate=${RATE:-} ahead=${READ_AHEAD:-}
+mib=${MIB:-1024} rounds=${ROUNDS:-5} window=${WINDOW:-64M} rate=${RATE:-} iops=${IOPS:-} ahead=${READ_AHEAD:-}
 command=${B:-$(dirname -- "$0")/../build}/hetmap
 [ -x "$command" ] || { echo "no $command: make" >&2; exit 2; }
 work=$(mktemp -d "$folder/hetmap.XXXXXX") || exit 2
@@ -35,24 +36,29 @@ leave() {
 }
 trap leave EXIT
 
-# throttle BYTES_A_SECOND: of this process and its children, by either version of groups
-throttle() {
-	local root limit
+# Of this process and its children: a group of the block layer's, by either version of groups.
+group_begin() {
+	local root
 	for root in /sys/fs/cgroup/blkio /sys/fs/cgroup; do
 		group=$root/hetmap.$$
 		mkdir "$group" 2>/dev/null || continue
-		if [ -e "$group/blkio.throttle.read_bps_device" ]; then
-			limit="$device $1"
-			echo "$limit" >"$group/blkio.throttle.read_bps_device" || return 1
-		else
-			[ -e "$group/io.max" ] || echo +io >"$root/cgroup.subtree_control"
-			echo "$device rbps=$1" >"$group/io.max" || return 1
-		fi
+		[ -e "$group/blkio.throttle.read_bps_device" ] || [ -e "$group/io.max" ] ||
+			echo +io >"$root/cgroup.subtree_control"
 		echo $$ >"$group/cgroup.procs"
 		return
 	done
 	group=''
 	return 1
+}
+
+# throttle bps|iops A_SECOND
+throttle() {
+	[ -n "$group" ] || group_begin || return
+	if [ -e "$group/blkio.throttle.read_$1_device" ]; then
+		echo "$device $2" >"$group/blkio.throttle.read_$1_device"
+	else
+		echo "$device r$1=$2" >"$group/io.max"
+	fi
 }
 
 drop() {
@@ -87,12 +93,13 @@ if [ -n "$ahead" ]; then
 	before=$(cat "$bdi")
 	echo "$ahead" >"$bdi" || exit 2
 fi
-if [ -n "$rate" ] && ! throttle "$rate"000000; then
-	echo "no group of the block layer can be made: RATE takes root and its controller" >&2
+if { [ -n "$rate" ] && ! throttle bps "$rate"000000; } ||
+	{ [ -n "$iops" ] && ! throttle iops "$iops"; }; then
+	echo "no group of the block layer can be made: it takes root and its controller" >&2
 	exit 2
 fi
 printf '%s MiB on %s, read-ahead %s KiB%s\n%10s %10s %10s %10s\n' "$mib" "$device" \
-	"$(cat "$bdi")" "${rate:+, held to $rate MB/s}" foretold 'as it is' "ahead $window" gain
+	"$(cat "$bdi")" "${rate:+, held to $rate MB/s}${iops:+, held to $iops requests/s}" foretold 'as it is' "ahead $window" gain
 for ((i = 0; i < rounds; i++)); do
 	drop
 	said=$(foretold) || exit 2
