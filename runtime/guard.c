@@ -141,6 +141,17 @@ void guard_resume(struct hm_guard *guard)
 		own->innermost = guard;
 }
 
+enum guard_place guard_place(const struct hm_guard *guard)
+{
+	const struct hm_guard *at = own ? own->innermost : NULL;
+
+	if (at == guard)
+		return at ? GUARD_INNERMOST : GUARD_NOWHERE;
+	while (at && at != &guard_suspended && at != guard)
+		at = at->outer;
+	return at == guard ? GUARD_OUTER : GUARD_NOWHERE;
+}
+
 void guard_fork_child(void)
 {
 	uintptr_t thread = (uintptr_t)pthread_self();

@@ -101,6 +101,10 @@ struct hm_guard *guard_leave_copies(struct hm_guard **innermost);
 struct hm_guard *guard_suspend(void);
 void guard_resume(struct hm_guard *guard);
 
+/* Is it a scope of this thread's? Those around a callback of the library's are none in it. */
+enum guard_place { GUARD_NOWHERE, GUARD_INNERMOST, GUARD_OUTER };
+enum guard_place guard_place(const struct hm_guard *guard);
+
 /* fork(2): of the other threads' scopes there are none. */
 void guard_fork_child(void);
 

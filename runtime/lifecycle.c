@@ -9,7 +9,9 @@
 #include "accel/accel.h"
 #include "buffer.h"
 #include "drm/drm.h"
+#include "handler.h"
 #include "lost.h"
+#include "protect.h"
 #include "repair.h"
 #include "share.h"
 
@@ -410,6 +412,33 @@ uint32_t lifecycle_of_drm_view(struct hm_drm_view *view)
 	mask = of_drm_view_locked(view);
 	pthread_mutex_unlock(&view->lock);
 	return mask;
+}
+
+/* What holds of its map, which others may change or lose at any time. */
+uint32_t lifecycle_of_scope(struct hm_scope *scope)
+{
+	const struct hm_map *map = protect_scope_map(scope);
+
+	if (is_inherited((struct hm_object *)scope))
+		return 1u << LC_SCOPE_INHERITED;
+	if (atomic_load(&map->lost))
+		return 1u << LC_SCOPE_LOST;
+	if (atomic_load(&map->frozen))
+		return 1u << LC_SCOPE_OPEN | 1u << LC_SCOPE_CALLBACK;
+	return 1u << LC_SCOPE_OPEN;
+}
+
+uint32_t lifecycle_of_guard(struct hm_guard *guard)
+{
+	switch (guard_place(guard)) {
+	case GUARD_INNERMOST:
+		return 1u << LC_GUARD_OPEN;
+	case GUARD_OUTER:
+		return 1u << LC_GUARD_OUTER;
+	case GUARD_NOWHERE:
+		break;
+	}
+	return 1u << LC_GUARD_CLOSED;
 }
 
 /* Whether its device is gone is found out by asking, which is a call's to do. */

@@ -142,5 +142,8 @@ uint32_t lifecycle_of_view(struct hm_view *view);
 uint32_t lifecycle_of_drm_view(struct hm_drm_view *view);
 uint32_t lifecycle_of_queue(struct hm_queue *queue);
 uint32_t lifecycle_of_fence(struct hm_fence *fence);
+uint32_t lifecycle_of_scope(struct hm_scope *scope);
+/* Of this thread; its memory is not looked at, which may be anything before it is begun. */
+uint32_t lifecycle_of_guard(struct hm_guard *guard);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Builds with DEBUG=1: each public call on a device, buffer, map, view, queue or fence is
- * held against the table of its lifecycle. The functions below take the public names; what
+ * Builds with DEBUG=1: each public call on a device, buffer, map, view, queue, fence or
+ * scope is held against the table of its lifecycle. The functions below take the public names; what
  * runtime/ has under them is compiled as unchecked_* (Makefile), and calls within the
  * library stay unchecked. A result that the table has not, or a state that can't follow,
  * ends the process: the library is wrong, or the table is.
@@ -52,6 +52,13 @@ STATE_OF(view, hm_view)
 STATE_OF(drm_view, hm_drm_view)
 STATE_OF(queue, hm_queue)
 STATE_OF(fence, hm_fence)
+STATE_OF(scope, hm_scope)
+
+/* No object of the library's, but memory of its caller's. */
+static uint32_t state_of_guard(struct hm_object *guard)
+{
+	return lifecycle_of_guard((void *)guard);
+}
 
 static const struct {
 	enum object_kind kind;
@@ -64,11 +71,14 @@ static const struct {
 	[LC_DRM_VIEW] = { OBJECT_DRM_VIEW, state_of_drm_view },
 	[LC_QUEUE] = { OBJECT_QUEUE, state_of_queue },
 	[LC_FENCE] = { OBJECT_FENCE, state_of_fence },
+	[LC_SCOPE] = { OBJECT_SCOPE, state_of_scope },
+	[LC_GUARD] = { OBJECT_FREED, state_of_guard },
 };
 
 static uint32_t state_of(uint32_t noun, struct hm_object *object)
 {
-	if (!object || object->kind != (uint32_t)nouns[noun].kind)
+	if (!object ||
+	    (nouns[noun].kind != OBJECT_FREED && object->kind != (uint32_t)nouns[noun].kind))
 		return 0;
 	return nouns[noun].state_of(object);
 }
@@ -160,6 +170,20 @@ static void end(struct call *call, int r, bool lives)
 		r = unchecked_##function(object, ##__VA_ARGS__); \
 		end(&call, r, true);                             \
 		return r;                                        \
+	}
+
+/* It may have ended, whatever came of it. */
+#define CHECKED_LAST(noun, function, type)                  \
+	int unchecked_##function(type *object);             \
+	int function(type *object)                          \
+	{                                                   \
+		struct call call;                           \
+		int r;                                      \
+                                                            \
+		begin(&call, LC_##noun, #function, object); \
+		r = unchecked_##function(object);           \
+		end(&call, r, false);                       \
+		return r;                                   \
 	}
 
 #define CHECKED_REF(noun, function, type)                   \
@@ -296,3 +320,8 @@ CHECKED(FENCE, hm_fence_export_syncobj, (struct hm_fence *fence, int fd, uint32_
 	uint64_t point), fence, fd, handle, point)
 CHECKED_REF(FENCE, hm_fence_ref, struct hm_fence)
 CHECKED_VOID(FENCE, hm_fence_unref, struct hm_fence, false)
+
+CHECKED_LAST(SCOPE, hm_map_protect_end, struct hm_scope)
+
+CHECKED(GUARD, hm_guard_enter, (struct hm_guard *guard), guard)
+CHECKED(GUARD, hm_guard_end, (struct hm_guard *guard), guard)

@@ -428,7 +428,7 @@ LIFECYCLE_STATE(GUARD, OUTER, "outer", "another one is open inside it")
 
 LIFECYCLE_WORLD(GUARD, OPEN, CLOSED, "a fault")
 
-LIFECYCLE_OP(GUARD, hm_guard_enter, "", 0, (EBUSY, EOPNOTSUPP),
+LIFECYCLE_OP(GUARD, hm_guard_enter, "", 0, (EINVAL, EBUSY, EOPNOTSUPP),
 	TO(GUARD_OPEN), NONE, NONE)
 LIFECYCLE_OP(GUARD, hm_guard_caught, "after a touch without right", 0, (ENODEV, ERANGE, EHWPOISON),
 	NONE, NO(EACCES), NONE)

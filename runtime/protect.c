@@ -396,6 +396,11 @@ int hm_map_protect_end(struct hm_scope *scope)
 	return r;
 }
 
+const struct hm_map *protect_scope_map(const struct hm_scope *scope)
+{
+	return scope->map;
+}
+
 /* ---- for resizes ---- */
 
 int protect_stage_base(const struct hm_map *map, uint64_t offset, uint64_t length,

@@ -27,4 +27,7 @@ void protect_commit_base(struct hm_map *map, struct rangemap **base, uint64_t pa
 const char *protect_cause(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);
 
+/* Whose rights it takes away. */
+const struct hm_map *protect_scope_map(const struct hm_scope *scope);
+
 #endif

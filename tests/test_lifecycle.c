@@ -336,6 +336,53 @@ static void violations_are_found(void)
 				1u << LC_BUFFER_OWN, false));
 	CHECK(!lifecycle_allows(LC_DEVICE, "hm_buffer_create", 1u << LC_DEVICE_GONE, 0,
 				1u << LC_DEVICE_GONE, false));
+	CHECK(lifecycle_allows(LC_SCOPE, "hm_map_protect_end", 1u << LC_SCOPE_OPEN, 0, 0,
+			       false));
+	CHECK(!lifecycle_allows(LC_SCOPE, "hm_map_protect_end", 1u << LC_SCOPE_LOST, 0, 0,
+				false));
+	CHECK(!lifecycle_allows(LC_GUARD, "hm_guard_end", 1u << LC_GUARD_CLOSED, 0,
+				1u << LC_GUARD_CLOSED, false));
+	CHECK(!lifecycle_allows(LC_GUARD, "hm_guard_enter", 1u << LC_GUARD_CLOSED, -ENODEV, 0,
+				false));
+}
+
+/* What the checks look at: of a scope its map, of a guard this thread's. */
+static void scopes_and_guards(void)
+{
+	struct hm_guard outer, inner;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_scope *scope;
+	struct hm_map *map;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(
+		device,
+		&(struct hm_buffer_desc){ .struct_size = sizeof(struct hm_buffer_desc),
+					  .size = 65536 },
+		&buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK_FATAL(hm_map_protect_begin(map, 0, 65536, HM_READ, &scope));
+	CHECK_EQUAL(lifecycle_of_scope(scope), 1u << LC_SCOPE_OPEN);
+	CHECK_OK(hm_map_protect_end(scope));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_EQUAL(lifecycle_of_guard(&outer), 1u << LC_GUARD_CLOSED);
+	HM_GUARD_INIT(&outer);
+	HM_GUARD_INIT(&inner);
+	CHECK_FATAL(!hm_guard_begin(&outer));
+	CHECK_EQUAL(lifecycle_of_guard(&outer), 1u << LC_GUARD_OPEN);
+	CHECK_FATAL(!hm_guard_begin(&inner));
+	CHECK_EQUAL(lifecycle_of_guard(&outer), 1u << LC_GUARD_OUTER);
+	CHECK_EQUAL(lifecycle_of_guard(&inner), 1u << LC_GUARD_OPEN);
+	CHECK_ERROR(-EINVAL, hm_guard_end(&outer));
+	CHECK_OK(hm_guard_end(&inner));
+	CHECK_OK(hm_guard_end(&outer));
+	CHECK_EQUAL(lifecycle_of_guard(&outer), 1u << LC_GUARD_CLOSED);
+	CHECK_OK(hm_handler_remove());
 }
 
 static int lay_out(void)
@@ -343,6 +390,7 @@ static int lay_out(void)
 	static const struct test others[] = {
 		{ "table_is_whole", table_is_whole, 0, 0 },
 		{ "violations_are_found", violations_are_found, 0, 0 },
+		{ "scopes_and_guards", scopes_and_guards, 0, 0 },
 		{ "everything_is_reached", everything_is_reached, 0, TEST_ONCE },
 	};
 	const struct lifecycle_state_text *first;
@@ -352,7 +400,7 @@ static int lay_out(void)
 
 	for (state = life_states; state->enter; state++)
 		n_state++;
-	tests = calloc((size_t)n_subject * n_state + 4, sizeof(tests[0]));
+	tests = calloc((size_t)n_subject * n_state + 5, sizeof(tests[0]));
 	if (!tests)
 		return -1;
 	for (i = 0; i < n_subject * n_state; i++) {
