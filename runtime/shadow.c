@@ -655,7 +655,13 @@ int shadow_copy(const struct shadow *shadow, char *address, uint64_t offset, uin
 		return 0;
 	r = sys_mmap_over(address, length, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (r)
+		return r;
 	for (at = 0; !r && at < length; at += page_size())
 		r = read_between(shadow, address + at, offset + at, page_size());
-	return r ? r : sys_mprotect(address, length, prot);
+	if (!r)
+		return sys_mprotect(address, length, prot);
+	/* Who goes on behind the signal finds no zeros there. */
+	sys_mprotect(address, length, PROT_NONE);
+	return r;
 }
