@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <urcu/arch.h>
 
 #include "compat.h"
 #include "device_link.h"
@@ -634,7 +635,7 @@ static int read_between(const struct shadow *shadow, char *to, uint64_t offset, 
 			continue;
 		}
 		r = read_piece(shadow, to, PLACE + offset, length);
-		atomic_thread_fence(memory_order_acquire);
+		cmm_smp_rmb();
 		if (r || atomic_load_explicit(count, memory_order_relaxed) == before)
 			return r;
 	}
