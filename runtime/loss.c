@@ -46,7 +46,8 @@ static int map_after(const struct hm_buffer *buffer, char *address, uint64_t buf
 /*
  * Under vm.overcommit_memory=2 what may be written takes of the memory that is promised,
  * whatever MAP_NORESERVE says, and what may only be read takes none [overcommit-accounting
- * of the kernel's documents]: without it no reader finds a fault.
+ * of the kernel's documents]: without it no reader finds a fault. But a fork child's copy of a
+ * shadow takes memory in any case.
  */
 int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
 		   uint64_t length, int prot)

@@ -35,7 +35,7 @@
 #define CHUNK_CPU KIB(12)
 #define CHUNK_KERNEL SPARE
 
-/* Tries of a fork child to read a page between two flights of its parent's. */
+/* Tries of a fork child to read a page while no flight of its parent's begins or ends. */
 #define TRIES_BETWEEN 10000
 
 /* Tries to reach bytes that may leave the CPU's window at any time. */
@@ -49,6 +49,7 @@
 /* What a fork child sees of its parent's shadow. */
 struct flights {
 	_Atomic uint64_t count; /* odd: bytes are on their way to their place, at this moment */
+	_Atomic uint64_t flying; /* these, as of flying_of(); 0: a cut clears some */
 };
 
 struct shadow {
@@ -168,8 +169,9 @@ static int reserve_memory(struct shadow *shadow, uint64_t end)
 }
 
 /* There is one writer at a time. No store of the flight's comes before: streamed ones would. */
-static void flight_begin(struct shadow *shadow)
+static void flight_begin(struct shadow *shadow, uint64_t flying)
 {
+	atomic_store_explicit(&shadow->flights->flying, flying, memory_order_release);
 	atomic_fetch_add(&shadow->flights->count, 1);
 }
 
@@ -417,7 +419,7 @@ static int land(struct shadow *shadow, const struct hm_buffer *buffer, uint64_t 
 	if (!atomic_compare_exchange_strong(&shadow->state, &state, flying))
 		return refuse_sealed(buffer);
 	/* Nobody here reads it before the device is lost. */
-	flight_begin(shadow);
+	flight_begin(shadow, flying_of(first, length));
 	stream_copy(shadow->bytes + PLACE + first, shadow->bytes, length);
 	flight_end(shadow);
 	if (!atomic_compare_exchange_strong(&shadow->state, &flying, 0))
@@ -505,12 +507,12 @@ void shadow_cut(struct shadow *shadow, uint64_t size)
 	if (shadow_is_sealed(shadow) || size >= shadow->allocated)
 		return;
 	more = shadow->allocated - keep;
+	flight_begin(shadow, 0);
 	if (more && !sys_fallocate(shadow->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				   PLACE + keep, more)) {
 		shadow->allocated = keep;
 		stats_sub(&stats.bytes_shadow, more);
 	}
-	flight_begin(shadow);
 	/* A store, so that nothing can fail: what is no hole has its memory still, and is zeros. */
 	memset(shadow->bytes + PLACE + size, 0, shadow->allocated - size);
 	flight_end(shadow);
@@ -620,32 +622,52 @@ static bool has_descriptor(const struct shadow *shadow)
 	       st.st_dev == shadow->dev;
 }
 
-/* Whatever flew at the fork, its place has all of it once it has landed. */
+/*
+ * Never waits for the parent, who may be stopped, or have ended, in the midst of a flight: the
+ * spare area has all of what flies. Only what a cut clears has no other place.
+ */
 static int read_between(const struct shadow *shadow, char *to, uint64_t offset, uint64_t length)
 {
-	const _Atomic uint64_t *count = &shadow->flights->count;
-	uint64_t before;
+	const struct flights *flights = shadow->flights;
+	uint64_t before, flying, from, until;
 	int r, tries;
 
 	for (tries = 0; tries < TRIES_BETWEEN; tries++) {
-		before = atomic_load_explicit(count, memory_order_acquire);
-		if (before & 1) {
-			/* The parent may have ended in the midst of it. */
+		before = atomic_load_explicit(&flights->count, memory_order_acquire);
+		flying = before & 1 ?
+				 atomic_load_explicit(&flights->flying, memory_order_acquire) :
+				 0;
+		if (before & 1 && !flying) {
 			sched_yield();
 			continue;
 		}
-		r = read_piece(shadow, to, PLACE + offset, length);
+		/* A page flies as a whole. */
+		if (flying_part(flying, offset, length, &from, &until))
+			r = read_piece(shadow, to, offset - flying_first(flying), length);
+		else
+			r = read_piece(shadow, to, PLACE + offset, length);
 		cmm_smp_rmb();
-		if (r || atomic_load_explicit(count, memory_order_relaxed) == before)
+		if (r || atomic_load_explicit(&flights->count, memory_order_relaxed) == before)
 			return r;
 	}
 	return -EAGAIN;
 }
 
+static int fill(const struct shadow *shadow, char *bytes, uint64_t offset, uint64_t length)
+{
+	uint64_t at;
+	int r = 0;
+
+	for (at = 0; !r && at < length; at += page_size())
+		r = read_between(shadow, bytes + at, offset + at, page_size());
+	return r;
+}
+
 int shadow_copy(const struct shadow *shadow, char *address, uint64_t offset, uint64_t length,
 		int prot, uint64_t *ret_length)
 {
-	uint64_t capacity = atomic_load(&((struct shadow *)shadow)->capacity), at;
+	uint64_t capacity = atomic_load(&((struct shadow *)shadow)->capacity);
+	void *copy;
 	int r;
 
 	if (!has_descriptor(shadow))
@@ -654,15 +676,17 @@ int shadow_copy(const struct shadow *shadow, char *address, uint64_t offset, uin
 	*ret_length = length;
 	if (!length)
 		return 0;
-	r = sys_mmap_over(address, length, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	/* Elsewhere, until all of it is there: other threads touch these pages, too. */
+	r = sys_mmap(NULL, length, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &copy);
 	if (r)
 		return r;
-	for (at = 0; !r && at < length; at += page_size())
-		r = read_between(shadow, address + at, offset + at, page_size());
+	r = fill(shadow, copy, offset, length);
 	if (!r)
-		return sys_mprotect(address, length, prot);
-	/* Who goes on behind the signal finds no zeros there. */
-	sys_mprotect(address, length, PROT_NONE);
+		r = sys_mprotect(copy, length, prot);
+	if (!r)
+		r = reserve_move(copy, length, length, address);
+	if (r)
+		sys_munmap(copy, length);
 	return r;
 }

@@ -57,8 +57,7 @@ int shadow_map(struct shadow *shadow, char *address, uint64_t offset, uint64_t l
 	       uint64_t *ret_length);
 /*
  * Likewise in a fork child, of its parent's shadow, which that may go on to refresh: a copy
- * of its own, each page as it was at one time. A failure leaves what was there, or what can't be
- * touched.
+ * of its own, each page as it was at one time. A failure leaves what was there.
  */
 int shadow_copy(const struct shadow *shadow, char *address, uint64_t offset, uint64_t length,
 		int prot, uint64_t *ret_length);

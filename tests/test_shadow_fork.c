@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "buffer.h"
@@ -170,11 +171,64 @@ static void without_descriptor(void)
 	end(&scene);
 }
 
+/* ---- several threads ---- */
+
+#define READERS 2
+#define CHILDREN 20
+
+static struct {
+	volatile char *base;
+	_Atomic unsigned int ready, zeros;
+} seen;
+
+static void *read_all(void *user)
+{
+	uint64_t at;
+
+	(void)user;
+	seen.ready++;
+	while (seen.ready < READERS)
+		;
+	for (at = 0; at < REPAIR_BLOCK; at += PAGE)
+		seen.zeros += seen.base[at] != 'a';
+	return NULL;
+}
+
+static void read_together(void *user)
+{
+	const struct scene *scene = user;
+	pthread_t thread[READERS];
+	unsigned int i;
+
+	have_handler(scene);
+	seen.base = scene->base;
+	for (i = 0; i < READERS; i++)
+		CHECK_FATAL(!pthread_create(&thread[i], NULL, read_all, NULL));
+	for (i = 0; i < READERS; i++)
+		pthread_join(thread[i], NULL);
+	CHECK_EQUAL(seen.zeros, 0);
+}
+
+/* Nobody sees a copy that is not whole yet. */
+static void threads(void)
+{
+	struct scene scene;
+	unsigned int i;
+
+	begin(&scene);
+	CHECK_EQUAL(ftruncate(scene.fd, 0), 0);
+	for (i = 0; i < CHILDREN; i++)
+		CHECK_EQUAL(test_fork(read_together, &scene), 0);
+	CHECK_EQUAL(ftruncate(scene.fd, SIZE), 0);
+	end(&scene);
+}
+
 /* ---- pages whole ---- */
 
 #define COPIES 300
 
 static struct {
+	struct hm_device *device;
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	struct shadow *shadow;
@@ -193,49 +247,60 @@ static void *refresh(void *user)
 	return NULL;
 }
 
-/* Are all pages of each copy of one time? */
-static bool copy(void)
+static void flight_make(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+
+	CHECK_OK_FATAL(hm_device_open("host", &flight.device));
+	CHECK_OK_FATAL(hm_buffer_create(flight.device, &desc, &flight.buffer));
+	CHECK_OK_FATAL(hm_map_create(flight.buffer, NULL, &flight.map));
+	CHECK_OK_FATAL(buffer_lock(flight.buffer));
+	CHECK_OK_FATAL(shadow_create(flight.buffer, &flight.shadow));
+	buffer_unlock(flight.buffer);
+}
+
+static void flight_drop(void)
+{
+	shadow_free(flight.shadow);
+	hm_map_unref(flight.map);
+	hm_buffer_unref(flight.buffer);
+	hm_device_unref(flight.device);
+}
+
+/* Does each of @n copies succeed, its pages each of one time? */
+static bool copy(unsigned int n)
 {
 	char *to = mmap(NULL, SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	unsigned int i, copied = 0, torn = 0;
 	uint64_t at, length;
-	int r;
 
 	if (to == MAP_FAILED)
 		return false;
-	for (i = 0; i < COPIES; i++) {
-		r = shadow_copy(flight.shadow, to, 0, SIZE, PROT_READ, &length);
-		if (r && r != -EAGAIN)
+	while (n--) {
+		if (shadow_copy(flight.shadow, to, 0, SIZE, PROT_READ, &length) ||
+		    length != SIZE)
 			return false;
-		for (at = 0; !r && at < SIZE; at += PAGE)
-			torn += memcmp(to + at, to + at + 1, PAGE - 1) != 0;
-		copied += !r && length == SIZE;
+		for (at = 0; at < SIZE; at += PAGE)
+			if (memcmp(to + at, to + at + 1, PAGE - 1))
+				return false;
 	}
-	return !torn && copied > COPIES / 2;
+	return true;
 }
 
 /* A page that a child copies while its parent refreshes is of one time. */
 static void never_torn(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-	struct hm_device *device;
 	int go[2], status;
 	pthread_t thread;
 	pid_t child;
 
-	CHECK_OK_FATAL(hm_device_open("host", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &flight.buffer));
-	CHECK_OK_FATAL(hm_map_create(flight.buffer, NULL, &flight.map));
-	CHECK_OK_FATAL(buffer_lock(flight.buffer));
-	CHECK_OK_FATAL(shadow_create(flight.buffer, &flight.shadow));
-	buffer_unlock(flight.buffer);
+	flight_make();
 	CHECK_FATAL(!pipe(go));
 	/* Before there is a thread, which TSan would miss in the child. */
 	child = fork();
 	CHECK_FATAL(child >= 0);
 	if (!child) {
 		await(go[0]);
-		_exit(copy() ? 0 : 1);
+		_exit(copy(COPIES) ? 0 : 1);
 	}
 	CHECK_FATAL(!pthread_create(&thread, NULL, refresh, NULL));
 	tell(go[1]);
@@ -245,16 +310,56 @@ static void never_torn(void)
 	pthread_join(thread, NULL);
 	close(go[0]);
 	close(go[1]);
-	shadow_free(flight.shadow);
-	hm_map_unref(flight.map);
-	hm_buffer_unref(flight.buffer);
-	hm_device_unref(device);
+	flight_drop();
+}
+
+/* A child, which copies once told to, and its parent, which refreshes until it is killed. */
+static void refresh_for_ever(int go, int told)
+{
+	flight_make();
+	if (!fork()) {
+		await(go);
+		_exit(write(told, copy(1) ? "y" : "n", 1) == 1 ? 0 : 1);
+	}
+	tell(told);
+	refresh(NULL);
+}
+
+/* Whatever flew when the parent ended, in its midst, the child has each page whole. */
+static void parent_killed(void)
+{
+	const struct timespec pause = { .tv_nsec = 3000000 };
+	int go[2], told[2], i;
+	char byte;
+	pid_t pid;
+
+	for (i = 0; i < CHILDREN; i++) {
+		CHECK_FATAL(!pipe(go) && !pipe(told));
+		pid = fork();
+		CHECK_FATAL(pid >= 0);
+		if (!pid) {
+			refresh_for_ever(go[0], told[1]);
+			_exit(1);
+		}
+		await(told[0]);
+		nanosleep(&pause, NULL);
+		kill(pid, SIGKILL);
+		CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
+		tell(go[1]);
+		CHECK(read(told[0], &byte, 1) == 1 && byte == 'y');
+		close(go[0]);
+		close(go[1]);
+		close(told[0]);
+		close(told[1]);
+	}
 }
 
 static const struct test tests[] = {
 	{ .name = "refreshed_later", .run = refreshed_later },
 	{ .name = "without_descriptor", .run = without_descriptor },
+	{ .name = "threads", .run = threads },
 	{ .name = "never_torn", .run = never_torn },
+	{ .name = "parent_killed", .run = parent_killed },
 	{ .name = NULL },
 };
 
