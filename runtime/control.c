@@ -109,8 +109,8 @@ static struct control_file *find(const struct stat *st)
 }
 
 /*
- * Came it over this socket before, by the name that the message has for it? Whoever sends
- * over that had the file, and could send it: it need not be looked at.
+ * Did it come last over this socket, by the name that the message has for it? Who has the
+ * other end is one party here, which had the file and could send it: it need not be looked at.
  */
 static struct control_file *find_told(uint64_t cookie, uint64_t ino)
 {

@@ -25,7 +25,8 @@ extern "C" {
  * which is -ENODEV if the bytes were lost before), hm_buffer_shadow(). It takes as much
  * memory of the host's as the buffer has bytes, and 260 KiB (hm_buffer_info.bytes_shadow).
  * A reader finds the old bytes of a page, or the new ones, and never some of both; a fork
- * child, too, in whose inherited maps of a file the handler puts copies. Where another process takes a device of "sim" away the maps have zeros until the library
+ * child, too, in whose inherited maps of a file the handler puts copies, while there is memory
+ * for them. Where another process takes a device of "sim" away the maps have zeros until the library
  * knows: the end of a bracket, the completion of a launch that was given such bytes,
  * hm_copy_in() and hm_copy_out() ask for it, and are -ENODEV. Of buffers without a policy
  * they don't ask.

@@ -404,8 +404,9 @@ static const char *why_read(const struct hm_tokens *tokens, uint32_t column)
 		BY_READ("no handler of faults is in effect (see hm_handler_install)");
 	static const char *const not_shared[] = BY_READ("the file system shares no maps");
 	static const char *const no_room[] = BY_READ("the budget has no room for the map");
-	static const char *const too_long[] =
-		BY_READ("a block is more than the budget has room for");
+	static const char *const no_turn[] = BY_READ(
+		"the budget has no room for its blocks, or the maps are in other hands (locked, "
+		"narrowed, in use)");
 	uint32_t i;
 
 	if (handler_flags() == HANDLER_NONE)
@@ -413,7 +414,7 @@ static const char *why_read(const struct hm_tokens *tokens, uint32_t column)
 	for (i = 0; i < tokens->n_shard; i++)
 		if (!tokens->shard[i].map)
 			return tokens->shard[i].no_room ? no_room[column] : not_shared[column];
-	return too_long[column];
+	return no_turn[column];
 }
 
 static const char *why(const struct hm_batches *batches, uint32_t way, bool announcing)
