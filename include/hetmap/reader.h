@@ -234,7 +234,9 @@ HM_API int hm_reader_gather(struct hm_reader *reader, const struct hm_piece *pie
  *
  * Whoever copies out of hm_reader_info.map himself announces the pieces before, at most as
  * many as fit the budget: hm_reader_announce() is what keeps account, and gives back what
- * was touched when the budget is used up. The address stays.
+ * was touched when the budget is used up. The address stays. What a piece touches is counted
+ * by the most that a fault may map, which is up to what one page of a page table maps, 2 MiB
+ * with pages of 4 KiB.
  *
  * Errors: -E2BIG.
  */
