@@ -7,9 +7,9 @@
 #include "util.h"
 
 static const struct file_system table[] = {
-	{ 0xef53, "ext4", HM_COHERENCE_LOCAL, 0 },
+	{ 0xef53, "ext4", HM_COHERENCE_LOCAL, FS_PAGES_BEFORE_6_16 },
 	{ 0x58465342, "xfs", HM_COHERENCE_LOCAL, 0 },
-	{ 0x9123683e, "btrfs", HM_COHERENCE_LOCAL, 0 },
+	{ 0x9123683e, "btrfs", HM_COHERENCE_LOCAL, FS_PAGES_BEFORE_6_16 },
 	{ 0xf2f52010, "f2fs", HM_COHERENCE_LOCAL, 0 },
 	{ 0xca451a4e, "bcachefs", HM_COHERENCE_LOCAL, 0 },
 	{ 0x2fc12fc1, "zfs", HM_COHERENCE_LOCAL, 0 },

@@ -13,6 +13,11 @@
 #define FS_MEMORY (1u << 2)  /* is itself memory: nothing is read ahead, O_DIRECT is none */
 /* A lock drops what the kernel has of the file, pages of maps, too [do_setlk() of fs/nfs]. */
 #define FS_LOCK_DROPS (1u << 3)
+/*
+ * Its page cache has no large folios before Linux 6.16 [ext4: commit 7ac67301e82f; btrfs:
+ * cc38d178ff33, as an experiment].
+ */
+#define FS_PAGES_BEFORE_6_16 (1u << 4)
 
 struct file_system {
 	uint32_t type; /* f_type; some are longer where they have a sign */

@@ -7,11 +7,13 @@
 #include <ftw.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -331,6 +333,18 @@ char *folder_path(const char *folder, const char *name)
 	CHECK_FATAL(path != NULL);
 	snprintf(path, size, "%s/%s", folder, name);
 	return path;
+}
+
+bool folder_mount(const char *what, const char *where, const char *type, unsigned long flags,
+		  const char *options)
+{
+	/* In a chroot "/" is no mount: then it shows outside, too, until it is taken off. */
+	if (!unshare(CLONE_NEWNS) &&
+	    (!mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) || errno == EINVAL) &&
+	    !mount(what, where, type, flags, options))
+		return true;
+	test_skip("kernel", "%s can't be mounted: %s", where, strerror(errno));
+	return false;
 }
 
 static int create(const char *folder, const char *name)

@@ -65,6 +65,9 @@ char *folder_path(const char *folder, const char *name);
 /* Makes the folders on the way, too. */
 void file_write(const char *folder, const char *name, const char *bytes, size_t length);
 void file_sparse(const char *folder, const char *name, uint64_t size);
+/* mount(2), for this process alone. False: the test is to be left out, and that is said. */
+bool folder_mount(const char *what, const char *where, const char *type, unsigned long flags,
+		  const char *options);
 
 /* Is there an OpenCL device, and may it be used here? Otherwise a skip. */
 bool have_opencl(void);

@@ -207,8 +207,8 @@ static void test_budget_sequential(void)
 
 /* ---- in the user's hands ---- */
 
-#define HELD_SIZE (32 * MIB)
-#define HELD_BUDGET (4 * MIB)
+#define HELD_SIZE (64 * MIB)
+#define HELD_BUDGET (16 * MIB)
 #define BLOCK 65536ull
 
 /* Some of each block, which are more than the budget has room for. */

@@ -23,6 +23,7 @@ static struct reader_facts facts_of(uint64_t size)
 		.guarded = true,
 		.direct = PAGE,
 		.page = PAGE,
+		.fault = KIB(64),
 	};
 }
 
@@ -191,6 +192,22 @@ static void test_pieces(void)
 	wish.budget = MIB(4);
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
 	CHECK(choice.copied_from_map);
+	/* A fault may map what a page table does, and so may one beside it. */
+	facts.fault = MIB(2);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(!choice.copied_from_map);
+	wish.budget = MIB(5);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.copied_from_map);
+	/* Enough for all of a file is enough. */
+	facts.size = MIB(2);
+	wish.budget = reader_mapped_cost(MIB(2), PAGE);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.copied_from_map);
+	wish.budget--;
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(!choice.copied_from_map);
+	facts = facts_of(GIB(1) << 10);
 	wish.policy = HM_POLICY_DIRECT;
 	wish.budget = KIB(64);
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
@@ -251,28 +268,64 @@ static void test_units(void)
 			}
 }
 
-/* In the least budget a block fits wherever it is, with pages of any size. */
+/* Pieces of all that fits for certain, across the ends of blocks, and of tables. */
+static void check_account(uint64_t size, uint64_t budget, uint64_t page, uint64_t fault,
+			  const char *address)
+{
+	struct account account;
+	uint64_t line;
+
+	for (line = MIB(2); line < size / 2; line *= 4) {
+		CHECK_OK_FATAL(account_begin(&account, address, size, budget, page, fault));
+		CHECK_FATAL(!account.unlimited);
+		CHECK(account.most >= fault && account.most < budget);
+		CHECK(account_add(&account, line - 1, account.most));
+		CHECK(account.cost >= account.most && account.cost <= budget);
+		CHECK(account_add(&account, line - 1, account.most));
+		CHECK(!account_add(&account, size / 2 + 1, budget));
+		account_end(&account);
+	}
+}
+
+/*
+ * In the least budget a block fits wherever it is, with pages of any size, and maps anywhere:
+ * where tables end is by the address.
+ */
 static void test_account(void)
 {
-	const uint64_t size = GIB(2);
-	struct account account;
-	uint64_t page, budget, least, line, at;
+	uint64_t page, fault, table, size, budget, i;
+	static char *const address[] = { NULL, (char *)MIB(2), (char *)(GIB(5) - KIB(64)) };
 
 	for (page = KIB(4); page <= KIB(64); page *= 4) {
-		least = reader_account_least(size, page);
-		for (budget = least; budget < MIB(64); budget += budget / 7)
-			for (line = MIB(2); line < size; line *= 4) {
-				CHECK_OK_FATAL(account_begin(&account, size, budget, page));
-				CHECK_FATAL(!account.unlimited);
-				CHECK(account.most >= READER_BLOCK && account.most < budget);
-				/* Across a block's end, and a table's. */
-				at = line - 1;
-				CHECK(account_add(&account, at, account.most));
-				CHECK(account.cost <= budget);
-				CHECK(!account_add(&account, GIB(1) + 1, budget));
-				account_end(&account);
-			}
+		table = page / 8 * page;
+		size = 64 * table;
+		for (fault = KIB(64); fault; fault = fault < table ? table : 0)
+			for (budget = reader_account_least(size, page, fault);
+			     budget < 32 * table; budget += budget / 3)
+				for (i = 0; i < ARRAY_SIZE(address); i++)
+					check_account(size, budget, page, fault, address[i]);
 	}
+}
+
+/* A byte in the next table is another fault's, though only a page lies between them. */
+static void test_account_address(void)
+{
+	const uint64_t size = GIB(1), budget = MIB(64);
+	struct account account;
+	uint64_t cost;
+
+	CHECK_OK_FATAL(
+		account_begin(&account, (char *)(GIB(4) - PAGE), size, budget, PAGE, MIB(2)));
+	CHECK(account_add(&account, 0, PAGE));
+	cost = account.cost;
+	CHECK(account_add(&account, PAGE - 1, 1));
+	CHECK_EQUAL(account.cost, cost);
+	CHECK(account_add(&account, PAGE, 1));
+	/* With its table, and the next table of tables. */
+	CHECK_EQUAL(account.cost, cost + MIB(2) + 2 * PAGE);
+	CHECK(account_add(&account, MIB(2), PAGE));
+	CHECK_EQUAL(account.cost, cost + MIB(2) + 2 * PAGE);
+	account_end(&account);
 }
 
 /* A device that reads little ahead by itself is told more often. */
@@ -313,11 +366,17 @@ static void test_file_systems(void)
 }
 
 static const struct test tests[] = {
-	{ "table", test_table, 10, 0 },     { "refused", test_refused, 10, 0 },
-	{ "windows", test_windows, 10, 0 }, { "budgets", test_budgets, 20, 0 },
-	{ "random", test_pieces, 10, 0 },   { "units", test_units, 10, 0 },
-	{ "account", test_account, 10, 0 }, { "ahead", test_ahead, 10, 0 },
-	{ "fs", test_file_systems, 10, 0 }, { NULL, NULL, 0, 0 },
+	{ "table", test_table, 10, 0 },
+	{ "refused", test_refused, 10, 0 },
+	{ "windows", test_windows, 10, 0 },
+	{ "budgets", test_budgets, 20, 0 },
+	{ "random", test_pieces, 10, 0 },
+	{ "units", test_units, 10, 0 },
+	{ "account", test_account, 10, 0 },
+	{ "account_address", test_account_address, 10, 0 },
+	{ "ahead", test_ahead, 10, 0 },
+	{ "fs", test_file_systems, 10, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

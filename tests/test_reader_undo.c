@@ -196,11 +196,11 @@ static void test_failures(void)
 /* Giving back what was touched fails: the reader has what it had, and goes on. */
 static void test_give_back_fails(void)
 {
-	char *folder = folder_make(), *path = reader_file(folder, "data", 2 * MIB);
-	struct hm_piece piece = { 0, 2 * MIB };
+	char *folder = folder_make(), *path = reader_file(folder, "data", 10 * MIB);
+	struct hm_piece piece = { 0, 10 * MIB };
 	struct hm_reader_desc desc;
 	struct hm_reader *reader;
-	char *out = malloc(2 * MIB);
+	char *out = malloc(10 * MIB);
 	unsigned int n = 0;
 	bool failed = true;
 	int r;
@@ -209,14 +209,14 @@ static void test_give_back_fails(void)
 	make_table();
 	CHECK_OK_FATAL(hm_handler_install(0));
 	inject_install();
-	desc = reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, 512 * 1024);
+	desc = reader_desc(HM_PATTERN_RANDOM, HM_POLICY_FAULT, 0, 6 * MIB);
 	while (failed) {
 		CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
 		inject_arm(++n, INJECT_ONE);
 		r = hm_reader_gather(reader, &piece, 1, out);
 		failed = inject_disarm();
 		if (!r)
-			CHECK(reader_is_data(out, 0, 2 * MIB));
+			CHECK(reader_is_data(out, 0, 10 * MIB));
 		else
 			CHECK(failed && *hm_errmsg());
 		hm_reader_unref(reader);

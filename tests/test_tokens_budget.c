@@ -76,8 +76,8 @@ static uint64_t read_steps(struct hm_tokens *tokens, uint64_t n, uint64_t before
 	return most;
 }
 
-/* On tmpfs with huge pages a fault brings in 2 MiB, of which 64 KiB are counted. */
-static bool has_huge_faults(const char *path)
+/* On tmpfs with huge pages what is sparse elsewhere is memory: 2 MiB for each place. */
+static bool is_huge_memory(const char *path)
 {
 	uint64_t hole = reader_bytes_of_a_hole(path);
 
@@ -93,7 +93,7 @@ static void random_places(void)
 	char *folder = folder_make(), *path = make_file(folder, "data", FILE_SIZE);
 	struct hm_tokens *tokens;
 
-	if (has_huge_faults(path))
+	if (is_huge_memory(path))
 		goto out;
 	CHECK_OK_FATAL(hm_handler_install(0));
 	tokens = open_within((const char *const[]){ path }, 1, BUDGET);
@@ -107,7 +107,17 @@ out:
 	folder_remove(folder);
 }
 
-/* Of two shards, whose blocks of 1 MiB are longer than their parts, and others that are not. */
+static struct hm_map *map_of(struct hm_tokens *tokens)
+{
+	struct hm_tokens_shard_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_tokens_shard(tokens, 0, &info));
+	return info.map;
+}
+
+#define PARTS (12 * MIB)
+
+/* Of two shards, whose blocks of 8 MiB are longer than their parts, and others that are not. */
 static void batches_within(void)
 {
 	char *folder = folder_make();
@@ -116,29 +126,32 @@ static void batches_within(void)
 		.struct_size = sizeof(long_ones),
 		.order = HM_BATCHES_IN_ORDER,
 		.dtype = HM_DTYPE_U16,
-		.block = STEP,
-		.batch = 4,
+		.block = 8 * STEP + 3,
+		.batch = 1,
 	};
 	struct hm_batches_desc desc = long_ones;
 	struct hm_tokens *tokens = NULL;
-	uint16_t *x = malloc(8 * MIB), *y = x + 2 * MIB;
+	uint16_t *x = malloc(32 * MIB), *y = x + 8 * MIB;
 	struct hm_batches *batches;
 	struct hm_batch batch = { .struct_size = sizeof(batch) };
 	uint64_t i, j, n, before;
 
 	CHECK_FATAL(x != NULL);
-	if (has_huge_faults(a))
+	if (is_huge_memory(a))
 		goto out;
 	CHECK_OK_FATAL(hm_handler_install(0));
-	/* Blocks of STEP + 3 tokens go from one shard to the other. */
+	/* Long blocks go from one shard to the other. */
 	for (n = 0; n < 2; n++) {
-		desc.block = n ? STEP / 64 : STEP + 3;
-		desc.batch = n ? 64 : 3;
-		tokens = open_within((const char *const[]){ a, b }, 2, (700ull << 10));
+		if (n) {
+			desc.block = STEP / 64;
+			desc.batch = 64;
+		}
+		tokens = open_within((const char *const[]){ a, b }, 2, PARTS);
+		CHECK(map_of(tokens) != NULL);
 		CHECK_OK_FATAL(hm_batches_create(tokens, &desc, &batches));
-		memset(x, 1, 8 * MIB);
+		memset(x, 1, 32 * MIB);
 		before = reader_held();
-		for (i = 0; i < (n ? 46 : 15); i++) {
+		for (i = 0; i < (n ? 46 : 5); i++) {
 			CHECK_OK_FATAL(hm_batches_next(batches, x, y, &batch));
 			for (j = 0; j < desc.block * desc.batch; j++) {
 				uint64_t at = i * desc.block * desc.batch + j;
@@ -152,7 +165,7 @@ static void batches_within(void)
 					break;
 				}
 			}
-			check_held(held_since(before), (700ull << 10) + SLACK);
+			check_held(held_since(before), PARTS + SLACK);
 		}
 		hm_batches_unref(batches);
 		hm_tokens_unref(tokens);
@@ -183,7 +196,7 @@ static void threads(void)
 	uint64_t before, most = 0;
 	int i;
 
-	if (has_huge_faults(path))
+	if (is_huge_memory(path))
 		goto out;
 	CHECK_OK_FATAL(hm_handler_install(0));
 	tokens = open_within((const char *const[]){ path }, 1, BUDGET);
@@ -205,14 +218,6 @@ static void threads(void)
 out:
 	free(path);
 	folder_remove(folder);
-}
-
-static struct hm_map *map_of(struct hm_tokens *tokens)
-{
-	struct hm_tokens_shard_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_tokens_shard(tokens, 0, &info));
-	return info.map;
 }
 
 /* Why it is read is told of that file, and not what else may be. */

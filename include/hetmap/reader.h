@@ -237,10 +237,12 @@ HM_API int hm_reader_gather(struct hm_reader *reader, const struct hm_piece *pie
  *
  * Whoever copies out of hm_reader_info.map himself announces the pieces before, at most as
  * many as fit the budget: hm_reader_announce() is what keeps account, and gives back what
- * was touched when the budget is used up. The address stays. While he has locked or narrowed
- * a part of it (hm_map_lock(), hm_map_protect()), or work or a view uses it, nothing of it
- * is given back: what is touched when the budget is used up stays so, hm_reader_gather()
- * reads the rest, and hm_reader_announce() is -EBUSY.
+ * was touched when the budget is used up. The address stays. What a piece touches is counted
+ * by the most that a fault may map, which is up to what one page of a page table maps, 2 MiB
+ * with pages of 4 KiB. While he has locked or narrowed a part of it (hm_map_lock(),
+ * hm_map_protect()), or work or a view uses it, nothing of it is given back: what is touched
+ * when the budget is used up stays so, hm_reader_gather() reads the rest, and
+ * hm_reader_announce() is -EBUSY.
  *
  * Errors: -E2BIG.
  */

@@ -77,13 +77,14 @@ struct hm_tokens_shard_info {
  *
  * What is taken out of a file's map stays mapped until it reaches the file's part of the
  * budget, by its size; then all of it is given back, page tables, too, which the kernel can't
- * take back by itself. It is in the page cache still. It is counted by blocks of 64 KiB, which
- * is what a fault brings in where the page cache has no larger folios. What the caller touches
- * in the maps of hm_tokens_shard() is not counted; and what he narrows, locks or uses there is
- * not given back. By pread(2) is read what has no room in a file's part: a block longer than
- * it, a file in Fortran's order that is larger; and all files where the budget is too small
- * for their maps, 4 blocks each and a bit for each of its blocks, or 0, which then allows that
- * much.
+ * take back by itself. It is in the page cache still. It is counted, before it is touched, by
+ * the most that a fault may map: 64 KiB where the file system has no large folios (ext4 and
+ * btrfs before Linux 6.16), else what one page of a page table maps, 2 MiB with pages of 4 KiB.
+ * What the caller touches in the maps of hm_tokens_shard() is not counted; and what he narrows,
+ * locks or uses there is not given back. By pread(2) is read what has no room in a file's part:
+ * a block longer than it, a file in Fortran's order that is larger; and all files where the
+ * budget is too small for their maps: twice as much as a fault may map, tables, and a bit for
+ * each time that much of the file, or all of a small file. 0 allows that in any case.
  *
  * Thread-safe; what was opened never changes.
  *

@@ -30,7 +30,8 @@ struct token_shard {
 	bool swapped;
 	uint32_t rank;          /* 0: as C has it; else Fortran's order, of this shape */
 	uint64_t *shape;        /* rank of them */
-	struct account account; /* where tokens->budgeted; with tokens->counting held */
+	uint64_t fault;         /* the most bytes that one maps; where tokens->budgeted */
+	struct account account; /* likewise; with tokens->counting held */
 };
 
 /* But for accounts nothing of it changes once hm_tokens_open() has returned. */

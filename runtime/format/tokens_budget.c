@@ -9,6 +9,7 @@
 
 #include "../reader/choose.h"
 #include "../reader/facts.h"
+#include "segments.h"
 #include "sys.h"
 #include "tokens.h"
 
@@ -31,40 +32,65 @@ static void drop_map(struct token_shard *shard)
  */
 static int begin_shard(struct token_shard *shard, uint64_t part, bool enough)
 {
-	if (!shard->map)
-		return 0;
 	if (!enough || (shard->rank && !fits_whole(shard, part))) {
 		drop_map(shard);
 		return 0;
 	}
-	return account_begin(&shard->account, shard->size, part, page_size());
+	return account_begin(&shard->account, shard->map->address, shard->size, part,
+			     page_size(), shard->fault);
 }
 
-int tokens_budget_begin(struct hm_tokens *tokens, uint64_t budget)
+static uint64_t least_of(const struct token_shard *shard)
 {
-	uint64_t page = page_size(), cost = 0, least = 0, bytes = 0, i;
-	const struct token_shard *shard;
-	int r = 0;
+	return reader_account_least(shard->size, page_size(), shard->fault);
+}
+
+/* What all of them have at least. */
+static uint64_t find_least(struct hm_tokens *tokens)
+{
+	struct segment_list *list;
+	struct token_shard *shard;
+	uint64_t least = 0;
+	uint32_t i;
 
 	for (i = 0; i < tokens->n_shard; i++) {
 		shard = &tokens->shard[i];
 		if (!shard->map)
 			continue;
-		cost += reader_mapped_cost(shard->size, page);
-		least += reader_account_least(shard->size, page);
-		bytes += shard->size;
+		list = segments_get(shard->buffer);
+		shard->fault = facts_fault_most(list->segment[0].fd);
+		segments_put(shard->buffer, list);
+		least += least_of(shard);
 	}
-	tokens->budget = budget ? budget : max_u64(facts_ram() / 4, least);
+	return least;
+}
+
+int tokens_budget_begin(struct hm_tokens *tokens, uint64_t budget)
+{
+	uint64_t cost = 0, bytes = 0, least, i;
+	unsigned __int128 more;
+	struct token_shard *shard;
+	int r = 0;
+
+	for (i = 0; i < tokens->n_shard; i++) {
+		if (!tokens->shard[i].map)
+			continue;
+		cost += reader_mapped_cost(tokens->shard[i].size, page_size());
+		bytes += tokens->shard[i].size;
+	}
+	tokens->budget = budget ? budget : facts_ram() / 4;
 	if (cost <= tokens->budget)
 		return 0;
+	least = find_least(tokens);
+	if (!budget)
+		tokens->budget = max_u64(tokens->budget, least);
+	more = tokens->budget > least ? tokens->budget - least : 0;
 	tokens->budgeted = true;
 	for (i = 0; i < tokens->n_shard && !r; i++) {
-		unsigned __int128 more = tokens->budget > least ? tokens->budget - least : 0;
-		uint64_t size = tokens->shard[i].size;
-
-		r = begin_shard(&tokens->shard[i],
-				reader_account_least(size, page) +
-					(uint64_t)(more * size / bytes),
+		shard = &tokens->shard[i];
+		if (shard->map)
+			r = begin_shard(
+				shard, least_of(shard) + (uint64_t)(more * shard->size / bytes),
 				tokens->budget >= least);
 	}
 	return r;

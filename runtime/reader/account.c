@@ -16,14 +16,23 @@
 #include "segments.h"
 #include "sys.h"
 
-int account_begin(struct account *account, uint64_t size, uint64_t budget, uint64_t page)
+/* The block, table or table of tables, each of @unit bytes, that byte @offset is in. */
+static uint64_t unit_of(const struct account *account, uint64_t offset, uint64_t unit)
 {
-	uint64_t rest;
+	return (account->base + offset) / unit - account->base / unit;
+}
+
+int account_begin(struct account *account, const void *address, uint64_t size, uint64_t budget,
+		  uint64_t page, uint64_t fault)
+{
+	uint64_t fan = page / sizeof(uint64_t), rest;
 
 	*account = (struct account){
 		.budget = budget,
 		.page = page,
-		.in_table = page / sizeof(uint64_t) * page,
+		.fault = fault,
+		.in_table = fan * page,
+		.in_upper = fan * fan * page,
 	};
 	if (budget >= reader_mapped_cost(size, page)) {
 		account->unlimited = true;
@@ -31,9 +40,10 @@ int account_begin(struct account *account, uint64_t size, uint64_t budget, uint6
 		account->most = size;
 		return 0;
 	}
-	account->n_block = size / READER_BLOCK + 1;
-	account->n_table = size / account->in_table + 1;
-	account->n_upper = account->n_table / (page / sizeof(uint64_t)) + 1;
+	account->base = (uintptr_t)address % account->in_upper;
+	account->n_block = unit_of(account, size, fault) + 1;
+	account->n_table = unit_of(account, size, account->in_table) + 1;
+	account->n_upper = unit_of(account, size, account->in_upper) + 1;
 	account->block = sys_calloc(account->n_block / 64 + 1, sizeof(uint64_t));
 	account->table = sys_calloc(account->n_table / 64 + 1, sizeof(uint64_t));
 	account->upper = sys_calloc(account->n_upper / 64 + 1, sizeof(uint64_t));
@@ -42,11 +52,11 @@ int account_begin(struct account *account, uint64_t size, uint64_t budget, uint6
 		return err_set(-ENOMEM, "no memory for the account of what was touched");
 	}
 	/* What is above those, at both ends. */
-	account->least = reader_account_bytes(size) + 4 * page;
+	account->least = reader_account_bytes(size, fault) + 4 * page;
 	account->cost = account->least;
 	/* A piece may begin and end inside of a block, and of what a table, or its own, maps. */
-	rest = budget - account->least - READER_BLOCK - 4 * page;
-	account->most = round_down(rest - rest / account->in_table * page, READER_BLOCK);
+	rest = budget - account->least - fault - 4 * page;
+	account->most = round_down(rest - rest / account->in_table * page, fault);
 	return 0;
 }
 
@@ -63,40 +73,43 @@ static bool is_set(const uint64_t *bits, uint64_t i)
 	return bits[i / 64] >> (i % 64) & 1;
 }
 
-static uint64_t count_clear(const uint64_t *bits, uint64_t first, uint64_t last)
+/* Those of @unit bytes that hold some of [@offset, @last], and are not set. */
+static uint64_t count_clear(const struct account *account, const uint64_t *bits, uint64_t unit,
+			    uint64_t offset, uint64_t last)
 {
-	uint64_t n = 0, i;
+	uint64_t i, end = unit_of(account, last, unit), n = 0;
 
-	for (i = first; i <= last; i++)
+	for (i = unit_of(account, offset, unit); i <= end; i++)
 		n += !is_set(bits, i);
 	return n;
 }
 
-static void set(uint64_t *bits, uint64_t first, uint64_t last)
+static void set(const struct account *account, uint64_t *bits, uint64_t unit, uint64_t offset,
+		uint64_t last)
 {
-	uint64_t i;
+	uint64_t i, end = unit_of(account, last, unit);
 
-	for (i = first; i <= last; i++)
+	for (i = unit_of(account, offset, unit); i <= end; i++)
 		bits[i / 64] |= 1ull << (i % 64);
 }
 
 bool account_add(struct account *account, uint64_t offset, uint64_t bytes)
 {
-	uint64_t last = offset + bytes - 1, table = account->in_table, cost;
-	uint64_t upper = table * (account->page / sizeof(uint64_t));
+	uint64_t last = offset + bytes - 1, cost;
 
 	if (likely(account->unlimited) || !bytes)
 		return true;
-	cost = count_clear(account->block, offset / READER_BLOCK, last / READER_BLOCK) *
-		       READER_BLOCK +
-	       count_clear(account->table, offset / table, last / table) * account->page +
-	       count_clear(account->upper, offset / upper, last / upper) * account->page;
+	cost = count_clear(account, account->block, account->fault, offset, last) *
+		       account->fault +
+	       (count_clear(account, account->table, account->in_table, offset, last) +
+		count_clear(account, account->upper, account->in_upper, offset, last)) *
+		       account->page;
 	if (account->cost + cost > account->budget)
 		return false;
 	account->cost += cost;
-	set(account->block, offset / READER_BLOCK, last / READER_BLOCK);
-	set(account->table, offset / table, last / table);
-	set(account->upper, offset / upper, last / upper);
+	set(account, account->block, account->fault, offset, last);
+	set(account, account->table, account->in_table, offset, last);
+	set(account, account->upper, account->in_upper, offset, last);
 	return true;
 }
 

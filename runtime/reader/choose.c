@@ -50,12 +50,13 @@ uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page)
 	return whole + (whole / MIB(2) + 4) * page;
 }
 
-uint64_t reader_account_least(uint64_t size, uint64_t page)
+uint64_t reader_account_least(uint64_t size, uint64_t page, uint64_t fault)
 {
-	/* Two blocks, and two tables of each level, which a piece of one block may touch. */
-	uint64_t touched = 2 * READER_BLOCK + max_u64(READER_BLOCK, 4 * page);
+	/* Two blocks, a table, and what account_begin() takes off at both ends. */
+	uint64_t touched = 2 * fault + 9 * page;
 
-	return reader_mapped_cost(touched, page) + reader_account_bytes(size);
+	return min_u64(reader_mapped_cost(size, page),
+		       touched + reader_account_bytes(size, fault));
 }
 
 /* The most bytes whose cost is in @budget, whole pages; 0: none. */
@@ -291,7 +292,7 @@ static int size_bounces(const struct reader_facts *facts, const struct reader_wi
 static int size_random(const struct reader_facts *facts, const struct reader_wish *wish,
 		       struct reader_choice *choice)
 {
-	uint64_t least = reader_account_least(facts->size, facts->page);
+	uint64_t least = reader_account_least(facts->size, facts->page, facts->fault);
 	bool map = choice->policy <= HM_POLICY_POPULATE;
 
 	choice->window = facts->page;

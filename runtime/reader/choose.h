@@ -32,6 +32,7 @@ struct reader_facts {
 	bool guarded; /* the handler is installed: copies out of a map, if there is one, are safe */
 	int uring; /* 0: io_uring can be had; or why not, a negative errno */
 	uint64_t page;
+	uint64_t fault; /* the most that one fault maps; see facts_fault_most() */
 };
 
 /* What is wanted: 0 is "chosen". */
@@ -74,17 +75,20 @@ static inline uint64_t reader_read_memory(const struct reader_choice *choice, ui
 /* Memory that @bytes of a mapped file take when all of them are touched, tables included. */
 uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page);
 
-/* What one fault may bring in around it [Documentation/mm, fault_around_bytes]. */
-#define READER_BLOCK KIB(64)
-
-/* Memory of the account of what was touched, of a file of @size bytes: a bit a block. */
-static inline uint64_t reader_account_bytes(uint64_t size)
+/*
+ * Memory of the account of what was touched, of a file of @size bytes: a bit for each block
+ * of @fault bytes, and for each table.
+ */
+static inline uint64_t reader_account_bytes(uint64_t size, uint64_t fault)
 {
-	return (size / READER_BLOCK / 64 + size / MIB(2) / 64 + size / GIB(1) / 64 + 3) *
+	return (size / fault / 64 + size / MIB(2) / 64 + size / GIB(1) / 64 + 6) *
 	       sizeof(uint64_t);
 }
 
-/* The least budget that a map of the whole file, and its account, can do with. */
-uint64_t reader_account_least(uint64_t size, uint64_t page);
+/*
+ * The least budget that a map of the whole file can do with: all of it, or the account, and
+ * what a piece of @fault bytes may touch.
+ */
+uint64_t reader_account_least(uint64_t size, uint64_t page, uint64_t fault);
 
 #endif

@@ -114,6 +114,41 @@ static uint64_t direct_unit(int fd)
 	return max_u64(statx.stx_dio_mem_align, statx.stx_dio_offset_align);
 }
 
+/* ---- faults ---- */
+
+/* Linux's default [mm/memory.c], and its rounding to whole pages. */
+#define FAULT_AROUND KIB(64)
+
+static bool is_before(unsigned int major, unsigned int minor)
+{
+	unsigned int version[2];
+	char release[80];
+
+	if (!proc_read("/proc/sys/kernel/osrelease", release, sizeof(release)) ||
+	    sscanf(release, "%u.%u", &version[0], &version[1]) != 2)
+		return false;
+	return version[0] < major || (version[0] == major && version[1] < minor);
+}
+
+uint64_t facts_fault_most(int fd)
+{
+	uint64_t page = page_size(), table = page / sizeof(uint64_t) * page;
+	unsigned long long around = 0;
+	const struct file_system *fs;
+	struct statfs statfs;
+	char text[32];
+
+	if (sys_fstatfs(fd, &statfs))
+		return table;
+	fs = file_system_find((uint32_t)statfs.f_type);
+	if (!fs || !(fs->flags & FS_PAGES_BEFORE_6_16) || !is_before(6, 16))
+		return table;
+	/* Root may have set more, and only root can read it. */
+	if (proc_read("/sys/kernel/debug/fault_around_bytes", text, sizeof(text)))
+		around = strtoull(text, NULL, 10);
+	return min_u64(max_u64(max_u64(around, FAULT_AROUND), page), table);
+}
+
 /* ---- residency ---- */
 
 /* Looked at: so many places, of so many pages each. */
@@ -189,6 +224,7 @@ void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_
 		.guarded = handler_flags() != HANDLER_NONE && !handler_unchained(),
 		.direct = direct_unit(fd),
 		.page = page_size(),
+		.fault = facts_fault_most(fd),
 	};
 	if (whole) {
 		ret_facts->private_map = atomic_load(&whole->buffer->backing) ==

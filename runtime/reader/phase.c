@@ -232,8 +232,8 @@ static int equip(struct hm_reader *reader, struct phase *phase)
 		return 0;
 	/* A fault would read as much around it as the device reads ahead, megabytes. */
 	sys_madvise(phase->whole->address, phase->whole->span, MADV_RANDOM);
-	return account_begin(&phase->account, phase->facts.size, phase->choice.budget,
-			     phase->facts.page);
+	return account_begin(&phase->account, phase->whole->address, phase->facts.size,
+			     phase->choice.budget, phase->facts.page, phase->facts.fault);
 }
 
 /*
