@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "announce.h"
 #include "compat.h"
 #include "resident.h"
 #include "rlimits.h"
@@ -30,7 +31,7 @@ struct populate {
 	uint64_t length;
 	uint64_t step;
 	bool write;
-	bool announce;         /* a file: reads start before their pages are waited for */
+	struct hm_buffer *announce; /* a file: reads start before their pages are waited for */
 	_Atomic uint64_t next; /* offset of what nobody has taken yet */
 	_Atomic int result;
 };
@@ -54,8 +55,8 @@ static void touch(char *address, uint64_t length, bool write)
 static void announce(const struct populate *job, uint64_t offset, uint64_t length)
 {
 	if (job->announce && offset < job->length)
-		sys_madvise(job->address + offset, min_u64(length, job->length - offset),
-			    MADV_WILLNEED);
+		announce_pages(job->announce, job->address + offset,
+			       min_u64(length, job->length - offset));
 }
 
 static int populate_step(const struct populate *job, char *address, uint64_t length)
@@ -106,7 +107,9 @@ int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint
 		.step = max_u64(STEP, map->buffer->page_size),
 		.write = access & HM_WRITE,
 		.announce = map->buffer->backing == HM_BACKING_FILE ||
-			    map->buffer->backing == HM_BACKING_FILE_PRIVATE,
+					    map->buffer->backing == HM_BACKING_FILE_PRIVATE ?
+				    map->buffer :
+				    NULL,
 	};
 	uint32_t started, n = threads_for(length);
 	pthread_t threads[THREADS_MAX];

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "access.h"
+#include "announce.h"
 #include "compat.h"
 #include "rlimits.h"
 #include "map.h"
@@ -90,8 +91,12 @@ int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t
 	r = map_check_pages(map, offset, length, "hm_map_advise");
 	if (r)
 		goto out;
-	r = sys_madvise(map->address + offset, map_pages(map, offset, length),
-			advices[advice].madvise);
+	if (advice == HM_ADVICE_WILLNEED)
+		r = announce_pages(map->buffer, map->address + offset,
+				   map_pages(map, offset, length));
+	else
+		r = sys_madvise(map->address + offset, map_pages(map, offset, length),
+				advices[advice].madvise);
 	if (r == -EINVAL && resident_locked_in(map, offset, length))
 		r = err_set(-EOPNOTSUPP,
 			    "%s: locked pages take no %s: call hm_map_unlock() first",

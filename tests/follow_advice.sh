@@ -18,10 +18,11 @@ folder=${1:-/var/tmp}
 mib=${MIB:-1024} rounds=${ROUNDS:-5} window=${WINDOW:-64M} rate=${RATE:-} iops=${IOPS:-} ahead=${READ_AHEAD:-}
 command=${B:-$(dirname -- "$0")/../build}/hetmap
 [ -x "$command" ] || { echo "no $command: make" >&2; exit 2; }
-work=$(mktemp -d "$folder/hetmap.XXXXXX") || exit 2
-file=$work/data group='' before=''
+# What is written about it is not on the same storage, if that can be.
+place=$(mktemp -d "$folder/hetmap.XXXXXX") && work=$(mktemp -d) || exit 2
+file=$place/data group='' before=''
 
-device=$(stat -c %d "$work")
+device=$(stat -c %d "$place")
 device=$((device >> 8 & 0xfff)):$((device & 0xff | device >> 12 & 0xfff00))
 bdi=/sys/class/bdi/$device/read_ahead_kb
 
@@ -32,7 +33,7 @@ leave() {
 		echo $$ >"${group%/*}/cgroup.procs"
 		rmdir "$group"
 	fi
-	rm -rf "$work"
+	rm -rf "$place" "$work"
 }
 trap leave EXIT
 
@@ -80,7 +81,7 @@ foretold() {
 	drop
 	"$command" report --json "$work/trace" >"$work/report.json" || return 1
 	rm -rf "$work/trace"
-	jq -r '[.advice[] | select(.text | startswith("read ahead")) | .gain_ns][0] // 0 |
+	jq -r '[.advice[] | select(.text | contains("read ahead of the use")) | .gain_ns][0] // 0 |
 		. / 1e9' "$work/report.json"
 }
 

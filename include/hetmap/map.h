@@ -164,7 +164,11 @@ enum hm_advice {
  *
  * Errors: -EOPNOTSUPP this kernel or this memory knows no such advice, or locked pages
  * don't take it; -EAGAIN vm.max_map_count, or a want of memory that lasts; -EINVAL; -ERANGE.
- * Source: madvise(2).
+ * Of a file HM_ADVICE_WILLNEED begins to read the whole range, by a call for each part that
+ * the kernel takes at once: the device's read-ahead, or its largest request, of up to 8 MiB.
+ * It may wait where the device has no room for that many requests.
+ *
+ * Source: madvise(2); mm/readahead.c, force_page_cache_ra().
  */
 HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t advice);
 

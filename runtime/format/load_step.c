@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "announce.h"
 #include "compat.h"
 #include "load.h"
 #include "lost.h"
@@ -66,7 +67,7 @@ uint64_t load_announce(const struct hm_load *load, struct load_piece *piece,
 	 * In any case: of a file that is somebody else's, mincore() says yes to everything.
 	 * It is advice: where it fails, bytes come when they are waited for.
 	 */
-	sys_madvise(address, pages.length, MADV_WILLNEED);
+	announce_pages(pages.map->buffer, address, pages.length);
 	return piece->resident ? piece->bytes : n * piece->bytes / all;
 }
 

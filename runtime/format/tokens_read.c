@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "announce.h"
 #include "handler.h"
 #include "repair.h"
 #include "segments.h"
@@ -54,16 +55,12 @@ int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uin
 /* Bytes [@from, @to) of the file. An advice: what comes of it shows when they are taken. */
 static void announce_bytes(const struct token_shard *shard, uint64_t from, uint64_t to)
 {
-	struct segment_list *list;
-
-	if (shard->map) {
-		from = round_down(from, page_size());
-		sys_madvise(shard->map->address + from, to - from, MADV_WILLNEED);
+	if (!shard->map) {
+		announce_stored(shard->buffer, from, to - from);
 		return;
 	}
-	list = segments_get(shard->buffer);
-	sys_fadvise(list->segment[0].fd, from, to - from, POSIX_FADV_WILLNEED);
-	segments_put(shard->buffer, list);
+	from = round_down(from, page_size());
+	announce_pages(shard->buffer, shard->map->address + from, to - from);
 }
 
 void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n)

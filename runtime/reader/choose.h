@@ -22,6 +22,7 @@ struct reader_facts {
 	uint64_t length;     /* of the range */
 	uint64_t ram;        /* that the process may have */
 	uint64_t read_ahead; /* of the device; 0: it does not say */
+	uint64_t announce;   /* bytes that one announcement begins to read */
 	uint64_t direct; /* O_DIRECT's offsets, lengths, addresses: multiples of it; 0: none */
 	uint32_t resident; /* per cent of a sample; or RESIDENT_UNKNOWN */
 	uint32_t fs_flags; /* FS_* */

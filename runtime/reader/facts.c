@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "announce.h"
 #include "handler.h"
 #include "proc.h"
 #include "smaps.h"
@@ -73,16 +73,6 @@ uint64_t facts_ram(void)
  * multiples of: Linux before 6.1, and file systems that don't report it.
  */
 #define DIRECT_UNIT 4096
-
-static uint64_t read_ahead_of(dev_t device)
-{
-	char path[64];
-	uint64_t kib;
-
-	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(device),
-		 minor(device));
-	return number_read(path, &kib) || kib > MIB(1) ? 0 : KIB(kib);
-}
 
 static bool has_direct(int fd)
 {
@@ -217,7 +207,8 @@ void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_
 		.size = (uint64_t)st->st_size,
 		.length = length,
 		.ram = facts_ram(),
-		.read_ahead = read_ahead_of(st->st_dev),
+		.read_ahead = announce_read_ahead(st->st_dev),
+		.announce = announce_step(st->st_dev),
 		.resident = RESIDENT_UNKNOWN,
 		.fs = "an unknown file system",
 		.mappable = whole || !st->st_size,

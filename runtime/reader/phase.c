@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "access.h"
+#include "announce.h"
 #include "map.h"
 #include "reader.h"
 #include "rlimits.h"
@@ -17,13 +18,6 @@
 
 /* At once; Linux reads less than 2 GiB [read(2)]. */
 #define READ_MAX GIB(1)
-
-/*
- * One announcement brings in no more than the device's read-ahead
- * [mm/readahead.c, force_page_cache_ra()].
- */
-#define ANNOUNCE_LEAST KIB(128)
-#define ANNOUNCE_MOST MIB(8)
 
 /* ---- what every policy needs ---- */
 
@@ -87,17 +81,12 @@ void reader_drop(struct hm_reader *reader, uint64_t offset, uint64_t length)
 
 void reader_announce(struct hm_reader *reader, uint64_t offset, uint64_t length)
 {
-	uint64_t step = reader->phase.facts.read_ahead, at;
+	uint64_t step = reader->phase.facts.announce;
 
-	step = min_u64(max_u64(step, ANNOUNCE_LEAST), ANNOUNCE_MOST);
-	if (reader->files) {
+	if (reader->files)
 		files_advise(reader->files, offset, length, step, POSIX_FADV_WILLNEED);
-		return;
-	}
-	/* Advice: what comes of it is seen when the bytes are wanted. */
-	for (at = offset; at < offset + length; at += step)
-		sys_fadvise(reader->fd, at, min_u64(step, offset + length - at),
-			    POSIX_FADV_WILLNEED);
+	else
+		announce_file(reader->fd, step, offset, length);
 }
 
 int reader_memory(const struct phase *phase, uint64_t bytes, struct hm_map **ret_map)

@@ -16,6 +16,8 @@ struct serve_faults {
 	_Atomic uint32_t short_to; /* a read gives so many bytes at most; 0: all */
 	_Atomic uint32_t slow_ms;  /* and takes so long */
 	_Atomic int direct_io;     /* who opens it from now on: without the page cache */
+	_Atomic uint32_t at_once;  /* reads of it that it answers now */
+	_Atomic uint32_t at_most;  /* and the most that there were */
 	_Atomic uint64_t n_reads;  /* of it, and of its writes, since the start */
 	_Atomic uint64_t n_failed;
 	_Atomic uint64_t n_writes;

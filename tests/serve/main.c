@@ -94,9 +94,14 @@ static int64_t limit_read(size_t length, uint64_t offset)
 {
 	uint64_t end = least(offset + length, faults->cut);
 
+	uint32_t now = ++faults->at_once, most = faults->at_most;
+
 	faults->n_reads++;
+	while (now > most && !atomic_compare_exchange_weak(&faults->at_most, &most, now))
+		;
 	if (faults->slow_ms)
 		usleep(faults->slow_ms * 1000);
+	faults->at_once--;
 	if (faults->read_error && offset < faults->bad_to &&
 	    offset + length > faults->bad_from) {
 		faults->n_failed++;

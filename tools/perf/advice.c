@@ -141,13 +141,14 @@ static int on_storage(struct report *report, const struct counted *counted,
 		text_seconds(wait / 1e9, waited), text_count(counted->major, major),
 		text_seconds(work / 1e9, between), reads);
 	text = ordered ?
-		       text_format("read ahead of the use: madvise(MADV_WILLNEED), or "
-				   "hm_map_advise(), of a window of 16 to 64 MiB while the one "
-				   "before it is worked on") :
+		       text_format("read ahead of the use: hm_map_advise(HM_ADVICE_WILLNEED), or "
+				   "madvise(MADV_WILLNEED) in steps of what the device reads "
+				   "ahead, of a window of 16 to 64 MiB while the one before it "
+				   "is worked on") :
 		       text_format(
-			       "announce what a batch will touch, by madvise(MADV_WILLNEED) "
-			       "or hm_map_advise() of each range, before it is touched: the "
-			       "reads are done at a time then");
+			       "announce what a batch will touch, by hm_map_advise() or "
+			       "madvise(MADV_WILLNEED) of each range, before it is touched: "
+			       "the reads are done at a time then");
 	return add(report, counted, gain, rate <= 0, text, evidence);
 }
 
