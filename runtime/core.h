@@ -74,10 +74,10 @@ struct hm_buffer {
 	pthread_mutex_t lock; /* buffer_lock(); protects the below */
 	uint64_t size;
 	uint64_t max_size;
-	_Atomic uint64_t caps;    /* read without lock too */
-	_Atomic uint32_t backing; /* likewise */
+	_Atomic uint64_t caps;          /* read without lock too */
+	_Atomic uint32_t backing;       /* likewise */
 	_Atomic uint64_t announce_step; /* 0: not asked for yet; see announce.c */
-	uint32_t flags;           /* HM_BUFFER_* */
+	uint32_t flags;                 /* HM_BUFFER_* */
 	/* Of bytes: begun, over, and what the last one leaves. Read without lock by copies. */
 	_Atomic uint64_t cuts, cuts_over, cut_to;
 	uint32_t generation;

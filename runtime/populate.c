@@ -32,7 +32,7 @@ struct populate {
 	uint64_t step;
 	bool write;
 	struct hm_buffer *announce; /* a file: reads start before their pages are waited for */
-	_Atomic uint64_t next; /* offset of what nobody has taken yet */
+	_Atomic uint64_t next;      /* offset of what nobody has taken yet */
 	_Atomic int result;
 };
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,20 +36,34 @@ static void tell(FILE *out, uint64_t ns, unsigned int thread, const char *event,
 		7 + thread, 10 + ns / 1000000000, ns % 1000000000, event, at);
 }
 
-static void write_story(const char *folder, const struct story *story)
+/* @how: "IN", "OUT", "OUT preempt". */
+static void tell_switch(FILE *out, uint64_t ns, unsigned int thread, const char *how)
 {
-	char *text = NULL;
-	size_t length = 0;
-	FILE *out = open_memstream(&text, &length);
-	uint64_t ns = 2000, page;
-	unsigned int i, t;
+	fprintf(out, "a 7/%u %" PRIu64 ".%09" PRIu64 ": PERF_RECORD_SWITCH %s\n", 7 + thread,
+		10 + ns / 1000000000, ns % 1000000000, how);
+}
+
+static FILE *begin_story(char **text, size_t *length, uint64_t bytes, const char *file)
+{
+	FILE *out = open_memstream(text, length);
 
 	CHECK_FATAL(out != NULL);
 	fprintf(out, "a 7/7 10.000000000: PERF_RECORD_COMM exec: a:7/7\n");
 	fprintf(out,
 		"a 7/7 10.000001000: PERF_RECORD_MMAP2 7/7: [0x%" PRIx64 "(0x%" PRIx64
 		") @ 0 fe:00 12 34]: r--s %s\n",
-		BASE, BYTES * story->threads, story->file);
+		BASE, bytes, file);
+	return out;
+}
+
+static void write_story(const char *folder, const struct story *story)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = begin_story(&text, &length, BYTES * story->threads, story->file);
+	uint64_t ns = 2000, page;
+	unsigned int i, t;
+
 	for (i = 0; i < FAULTS; i++) {
 		page = story->scattered ? (i * 37) % FAULTS : i;
 		for (t = 0; t < story->threads; t++)
@@ -82,15 +97,12 @@ static json_t *report_on(const char *folder)
 	return json;
 }
 
-/* @gain_ms: expected, within 2 %; below 0: it can't be foretold. */
-static void check_advised(const struct story *story, const char *words, int64_t gain_ms)
+/* Of the script in @folder. @gain_ms: expected, within 2 %; below 0: it can't be foretold. */
+static void check_gain(const char *folder, const char *words, int64_t gain_ms)
 {
-	char *folder = folder_make();
-	json_t *json, *advice, *gain;
+	json_t *json = report_on(folder), *advice, *gain;
 	int64_t ns;
 
-	write_story(folder, story);
-	json = report_on(folder);
 	advice = json_object_get(json, "advice");
 	CHECK_FATAL(json_array_size(advice) == 1);
 	advice = json_array_get(advice, 0);
@@ -108,6 +120,14 @@ static void check_advised(const struct story *story, const char *words, int64_t 
 		CHECK(json_is_true(json_object_get(advice, "at_most")));
 	}
 	json_decref(json);
+}
+
+static void check_advised(const struct story *story, const char *words, int64_t gain_ms)
+{
+	char *folder = folder_make();
+
+	write_story(folder, story);
+	check_gain(folder, words, gain_ms);
 	folder_remove(folder);
 }
 
@@ -160,6 +180,104 @@ static void test_no_waits(void)
 	story.scattered = false;
 	check_advised(&story, "read ahead of the use", FAULTS * 100);
 }
+
+/* ---- when threads run ---- */
+
+#define NOBODY UINT_MAX
+
+/* A fault of @thread, which sleeps in it for @wait_ns; @other has its CPU taken meanwhile. */
+static uint64_t tell_wait(FILE *out, uint64_t ns, unsigned int thread, unsigned int page,
+			  unsigned int other, uint64_t wait_ns)
+{
+	uint64_t at = BASE + (uint64_t)page * 64 * 1024, end = ns + wait_ns;
+
+	tell(out, ns, thread, "page-faults", at);
+	tell_switch(out, ns + 1000, thread, "OUT");
+	if (other != NOBODY) {
+		tell_switch(out, ns + 2000, other, "OUT preempt");
+		tell_switch(out, end - 3000, other, "IN");
+	}
+	tell_switch(out, end - 2000, thread, "IN");
+	tell(out, end - 1000, thread, "minor-faults", at);
+	return end;
+}
+
+/*
+ * The first half of a file is read by one thread for another one, which has touched it and
+ * sleeps meanwhile, and then reads the other half.
+ */
+static void write_baton(FILE *out)
+{
+	uint64_t ns = tell_wait(out, 2000, 0, 0, NOBODY, 8 * MS);
+	unsigned int i;
+
+	tell_switch(out, ns, 0, "OUT");
+	for (i = 1; i < FAULTS / 2; i++)
+		ns = tell_wait(out, ns, 1, i, NOBODY, 8 * MS) + 2 * MS;
+	tell_switch(out, ns, 1, "OUT");
+	tell_switch(out, ns, 0, "IN");
+	for (; i < FAULTS; i++)
+		ns = tell_wait(out, ns, 0, i, NOBODY, 8 * MS) + 2 * MS;
+}
+
+/* While one waits the other one is at work, or would be if it had a CPU: nothing to gain. */
+static void write_both(FILE *out, bool preempted)
+{
+	unsigned int i, thread;
+	uint64_t ns = 2000;
+
+	tell_switch(out, ns, 1, "IN");
+	for (i = 0; i < FAULTS; i++) {
+		thread = i % 2;
+		ns = tell_wait(out, ns, thread, thread * FAULTS + i / 2,
+			       preempted ? !thread : NOBODY, 8 * MS);
+	}
+}
+
+static void write_working(FILE *out)
+{
+	write_both(out, false);
+}
+
+static void write_preempted(FILE *out)
+{
+	write_both(out, true);
+}
+
+static void test_threads(void)
+{
+	static const struct {
+		void (*write)(FILE *);
+		int64_t gain_ms;
+	} stories[] = {
+		{ write_baton, FAULTS * 8 },
+		{ write_working, 0 },
+		{ write_preempted, 0 },
+	};
+	char *folder, *text = NULL;
+	size_t length = 0, i;
+	json_t *json;
+	FILE *out;
+
+	for (i = 0; i < sizeof(stories) / sizeof(stories[0]); i++) {
+		folder = folder_make();
+		out = begin_story(&text, &length, 2 * BYTES, "/srv/weights");
+		stories[i].write(out);
+		fclose(out);
+		file_write(folder, "script", text, length);
+		free(text);
+		if (stories[i].gain_ms) {
+			check_gain(folder, "read ahead of the use", stories[i].gain_ms);
+		} else {
+			json = report_on(folder);
+			CHECK_EQUAL(json_array_size(json_object_get(json, "advice")), 0);
+			json_decref(json);
+		}
+		folder_remove(folder);
+	}
+}
+
+/* ---- what storage reads ---- */
 
 static void test_storage(void)
 {
@@ -257,6 +375,7 @@ static void test_long(void)
 static const struct test tests[] = {
 	{ "waits", test_waits, 60, TEST_ONCE },
 	{ "no_waits", test_no_waits, 60, TEST_ONCE },
+	{ "threads", test_threads, 60, TEST_ONCE },
 	{ "storage", test_storage, 60, TEST_ONCE },
 	{ "devices", test_devices, 60, 0 },
 	{ "long", test_long, 60, TEST_ONCE },

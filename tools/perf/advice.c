@@ -114,11 +114,15 @@ static int on_storage(struct report *report, const struct counted *counted,
 	double wait = (double)pattern_longest_wait(counted->streams), rate = 0, gain = -1;
 	bool ordered = counted->pattern == PATTERN_SEQUENTIAL ||
 		       counted->pattern == PATTERN_STRIDED;
-	double work = span > wait ? span - wait : 0;
+	double work;
 	char waits[TEXT_MAX], major[TEXT_MAX], each[TEXT_MAX], waited[TEXT_MAX];
 	char between[TEXT_MAX], reads[64] = "";
 	char *text, *evidence;
 
+	/* Where it is not told when threads ran: others waited at the same time as this one. */
+	if (report->analysis.has_stalls)
+		wait = (double)(counted->stalled_last_ns - counted->stalled_first_ns);
+	work = span > wait ? span - wait : 0;
 	if (!waited_for_storage(counted) || wait < GAIN_LEAST_NS ||
 	    wait < GAIN_LEAST_SHARE * (double)report->duration_ns)
 		return 0;
@@ -134,21 +138,22 @@ static int on_storage(struct report *report, const struct counted *counted,
 		snprintf(reads, sizeof(reads), "; this storage reads %.1f GB/s, measured",
 			 rate);
 	evidence = text_format(
-		"%s faults, %s, waited for storage, %s each and a thread %s in all "
+		"%s faults, %s, waited for storage, %s each and %s %s in all "
 		"(major: %s; the others found reads under way); it computed for %s besides%s",
 		text_count(counted->waits, waits), order_of(counted),
 		text_seconds((double)counted->waits_ns / (double)counted->waits / 1e9, each),
+		report->analysis.has_stalls ? "held the process up for" : "a thread",
 		text_seconds(wait / 1e9, waited), text_count(counted->major, major),
 		text_seconds(work / 1e9, between), reads);
-	text = ordered ?
-		       text_format("read ahead of the use: hm_map_advise(HM_ADVICE_WILLNEED), or "
-				   "madvise(MADV_WILLNEED) in steps of what the device reads "
-				   "ahead, of a window of 16 to 64 MiB while the one before it "
-				   "is worked on") :
-		       text_format(
-			       "announce what a batch will touch, by hm_map_advise() or "
-			       "madvise(MADV_WILLNEED) of each range, before it is touched: "
-			       "the reads are done at a time then");
+	text = ordered ? text_format(
+				 "read ahead of the use: hm_map_advise(HM_ADVICE_WILLNEED), or "
+				 "madvise(MADV_WILLNEED) in steps of what the device reads "
+				 "ahead, of a window of 16 to 64 MiB while the one before it "
+				 "is worked on") :
+			 text_format(
+				 "announce what a batch will touch, by hm_map_advise() or "
+				 "madvise(MADV_WILLNEED) of each range, before it is touched: "
+				 "the reads are done at a time then");
 	return add(report, counted, gain, rate <= 0, text, evidence);
 }
 

@@ -17,6 +17,7 @@
 #include "calls.h"
 #include "sites.h"
 #include "stacks.h"
+#include "stalls.h"
 
 #define PAGE_SHIFT 12
 /*
@@ -48,6 +49,7 @@ struct reader {
 	struct analysis *analysis;
 	struct recording *recording;
 	struct calls *calls;
+	struct stalls *stalls;
 	struct published_event *published;
 	uint64_t n_published, next_published;
 	void *threads; /* tree of struct faulting, by tid */
@@ -289,8 +291,11 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 	thread->in_kernel = event->in_kernel;
 	thread->pending = true;
 	take_access(thread, counted, event->address);
-	if (!counted->first_ns)
+	counted->stalled_last_ns = stalls_of(reader->stalls, event->pid);
+	if (!counted->first_ns) {
 		counted->first_ns = event->time;
+		counted->stalled_first_ns = counted->stalled_last_ns;
+	}
 	counted->last_ns = event->time;
 	counted->in_kernel += event->in_kernel;
 	if (offset < counted->lowest)
@@ -391,6 +396,8 @@ static int on_event(void *user, const struct recorded_event *event)
 		progress_add(at - reader->shown);
 	reader->shown = at;
 	r = catch_up(reader, event->time);
+	if (!r)
+		r = stalls_event(reader->stalls, event);
 	if (r)
 		return r;
 	switch (event->kind) {
@@ -400,6 +407,9 @@ static int on_event(void *user, const struct recorded_event *event)
 		return fault(reader, event);
 	case RECORDED_LOST:
 		reader->analysis->lost += event->lost;
+		return 0;
+	case RECORDED_SWITCH:
+		reader->analysis->has_stalls = reader->analysis->has_latency;
 		return 0;
 	case RECORDED_POINT:
 		return on_point(reader, event);
@@ -557,12 +567,13 @@ int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		analysis.has_latency = recording_has_latency(reader.recording);
 		analysis.has_access = recording_has_point(reader.recording, POINT_FAULT_USER);
 		analysis.has_calls = recording_has_point(reader.recording, POINT_MUNMAP);
+		reader.stalls = stalls_create();
 		reader.calls = calls_create(analysis.spaces);
 		reader.sites = sites_create(&analysis);
 		if (chains)
 			analysis.stacks = stacks_create(analysis.spaces);
 		r = analysis.spaces && analysis.devices && reader.calls && reader.sites &&
-				    (analysis.stacks || !chains) ?
+				    reader.stalls && (analysis.stacks || !chains) ?
 			    read_all(&reader) :
 			    -ENOMEM;
 	}
@@ -570,6 +581,7 @@ int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 		status = fail_read(path, r, reason);
 	recording_close(reader.recording);
 	calls_free(reader.calls);
+	stalls_free(reader.stalls);
 	tdestroy(reader.threads, free);
 	sites_free(reader.sites);
 	free(reader.published);

@@ -62,7 +62,9 @@ struct counted {
 	 */
 	uint64_t *by_nodes;
 	uint64_t first_ns, last_ns; /* times of the first and the last */
-	uint64_t lowest, highest;   /* offsets; of the pages */
+	/* What its process had stood still for faults by then. */
+	uint64_t stalled_first_ns, stalled_last_ns;
+	uint64_t lowest, highest; /* offsets; of the pages */
 	struct streams *streams;
 	enum pattern pattern;
 	int64_t stride;               /* pages, of sequential and strided */
@@ -89,6 +91,7 @@ struct thread_row {
 struct analysis {
 	struct spaces *spaces;
 	bool has_latency;
+	bool has_stalls;           /* and when threads ran */
 	bool has_calls;            /* and what changed what is mapped */
 	bool has_access;           /* it is told which faults were writes */
 	uint64_t begin_ns, end_ns; /* of the first and last fault; end_ns 0: there is none */

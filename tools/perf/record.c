@@ -65,6 +65,7 @@ static void attr_of(const struct recorder *recorder, enum trace_event event,
 	}
 	ret_attr->mmap = ret_attr->mmap2 = ret_attr->mmap_data = 1;
 	ret_attr->comm = ret_attr->comm_exec = ret_attr->task = 1;
+	ret_attr->context_switch = 1;
 	if (recorder->options->max_stack) {
 		ret_attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
 		ret_attr->sample_max_stack = (uint16_t)recorder->options->max_stack;

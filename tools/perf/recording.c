@@ -307,7 +307,7 @@ int recording_open_text(const char *path, struct recording **ret_recording,
 	if (!recorded_text_look(recording->text, &recording->text_latency)) {
 		*ret_reason = "no page faults with times and addresses are in it: perf script "
 			      "--ns -F comm,pid,tid,time,event,addr,ip,sym,dso "
-			      "--show-mmap-events --show-task-events";
+			      "--show-mmap-events --show-task-events --show-switch-events";
 		recording_close(recording);
 		return -EPROTO;
 	}

@@ -20,7 +20,8 @@ enum recorded {
 	RECORDED_FORK,
 	RECORDED_EXIT,
 	RECORDED_LOST,
-	RECORDED_POINT, /* a tracepoint */
+	RECORDED_SWITCH, /* a thread comes onto a CPU, or leaves it */
+	RECORDED_POINT,  /* a tracepoint */
 };
 
 /* What is borrowed is valid until the callback returns. */
@@ -48,6 +49,8 @@ struct recorded_event {
 	bool new_program;
 	/* Fork: */
 	uint32_t parent_pid;
+	/* Switch: preempted, it did not leave by itself. */
+	bool off_cpu, preempted;
 	/* Lost: */
 	uint64_t lost;
 	/* Tracepoints: the fields that it has, by enum point_field. */

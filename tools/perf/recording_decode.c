@@ -156,14 +156,17 @@ static uint64_t trailer_size(uint64_t type)
 static bool decode_trailer(const struct recorded_attr *attr,
 			   const struct perf_event_header *record, struct recorded_event *event)
 {
-	uint64_t size = trailer_size(attr->sample_type), type = attr->sample_type;
+	uint64_t size = trailer_size(attr->sample_type), type = attr->sample_type, word;
 	struct cursor cursor = body(record);
 
 	if (!attr->trailer || (uint64_t)(cursor.end - cursor.at) < size)
 		return false;
 	cursor.at = cursor.end - size;
-	if (type & PERF_SAMPLE_TID)
-		take(&cursor);
+	if (type & PERF_SAMPLE_TID) {
+		word = take(&cursor);
+		event->pid = low(word);
+		event->tid = low(word >> 32);
+	}
 	if (type & PERF_SAMPLE_TIME)
 		event->time = take(&cursor);
 	if (type & PERF_SAMPLE_ID)
@@ -277,6 +280,16 @@ static bool decode_lost(const struct perf_event_header *record, struct recorded_
 	return !cursor.short_of;
 }
 
+/* Whose it is stands in its trailer. */
+static bool decode_switch(const struct recorded_attr *attr,
+			  const struct perf_event_header *record, struct recorded_event *event)
+{
+	event->kind = RECORDED_SWITCH;
+	event->off_cpu = record->misc & PERF_RECORD_MISC_SWITCH_OUT;
+	event->preempted = record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+	return attr->trailer && attr->sample_type & PERF_SAMPLE_TID && event->tid;
+}
+
 bool recorded_decode(const struct recorded_attr *attr, const struct perf_event_header *record,
 		     struct recorded_event *ret_event)
 {
@@ -299,6 +312,8 @@ bool recorded_decode(const struct recorded_attr *attr, const struct perf_event_h
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:
 		return decode_task(record, ret_event);
+	case PERF_RECORD_SWITCH:
+		return decode_switch(attr, record, ret_event);
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
 		return decode_lost(record, ret_event);

@@ -4,7 +4,7 @@
  * below it. Only those lines that have times and process numbers are told.
  *
  *	perf script --ns -F comm,pid,tid,time,event,addr,ip,sym,dso
- *		--show-mmap-events --show-task-events
+ *		--show-mmap-events --show-task-events --show-switch-events
  */
 #include <ctype.h>
 #include <errno.h>
@@ -165,6 +165,15 @@ static bool parse_fork(const char *rest, struct recorded_event *event)
 		      &event->tid, &event->parent_pid) == 3;
 }
 
+/* "PERF_RECORD_SWITCH OUT preempt", "PERF_RECORD_SWITCH IN": of the thread in the head. */
+static bool parse_switch(const char *rest, struct recorded_event *event)
+{
+	event->kind = RECORDED_SWITCH;
+	event->off_cpu = strstr(rest, " OUT");
+	event->preempted = event->off_cpu && strstr(rest, "preempt");
+	return event->off_cpu || strstr(rest, " IN");
+}
+
 static bool parse_event(struct text_line *line, struct recorded_event *event)
 {
 	*event = (struct recorded_event){
@@ -179,6 +188,8 @@ static bool parse_event(struct text_line *line, struct recorded_event *event)
 		return parse_name(line->rest, event);
 	if (!strncmp(line->rest, "PERF_RECORD_FORK", 16))
 		return parse_fork(line->rest, event);
+	if (!strncmp(line->rest, "PERF_RECORD_SWITCH", 18))
+		return parse_switch(line->rest, event);
 	return parse_sample(line, event);
 }
 
