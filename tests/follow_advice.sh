@@ -10,21 +10,20 @@
 # (1024), how many turns (5) and what is read ahead (64M). RATE (MB/s) holds the reading to
 # that rate, by a group of the block layer, and IOPS to so many requests a second, as clouds
 # do: storage faster than its user computes, or an image in its host's RAM, has little to
-# gain. READ_AHEAD (KiB) sets the device's meanwhile.
+# gain. SLOW (ms) has the file on storage that takes so long for each request and has ten at a
+# time, as disks over a network do, by FUSE. READ_AHEAD (KiB) sets the device's meanwhile.
 # Ends with 0 where the gain's median is within 30 % of what was foretold.
 set -u
 export LC_ALL=C.UTF-8
 folder=${1:-/var/tmp}
 mib=${MIB:-1024} rounds=${ROUNDS:-5} window=${WINDOW:-64M} rate=${RATE:-} iops=${IOPS:-} ahead=${READ_AHEAD:-}
-command=${B:-$(dirname -- "$0")/../build}/hetmap
+slow=${SLOW:-} server=''
+build=${B:-$(dirname -- "$0")/../build}
+command=$build/hetmap
 [ -x "$command" ] || { echo "no $command: make" >&2; exit 2; }
 # What is written about it is not on the same storage, if that can be.
 place=$(mktemp -d "$folder/hetmap.XXXXXX") && work=$(mktemp -d) || exit 2
-file=$place/data group='' before=''
-
-device=$(stat -c %d "$place")
-device=$((device >> 8 & 0xfff)):$((device & 0xff | device >> 12 & 0xfff00))
-bdi=/sys/class/bdi/$device/read_ahead_kb
+file=$place/data group='' before='' bdi='' device=''
 
 # shellcheck disable=SC2317 # by the trap
 leave() {
@@ -32,6 +31,10 @@ leave() {
 	if [ -n "$group" ]; then
 		echo $$ >"${group%/*}/cgroup.procs"
 		rmdir "$group"
+	fi
+	if [ -n "$server" ]; then
+		umount -l "$place/slow"
+		kill "$server" 2>/dev/null
 	fi
 	rm -rf "$place" "$work"
 }
@@ -85,11 +88,36 @@ foretold() {
 		. / 1e9' "$work/report.json"
 }
 
+# Who reads it from now on waits that long for each request.
+slow_begin() {
+	local i
+	mkdir "$place/slow" || return
+	"$build/tests/serve_faults" --slow "$slow" "$place" "$place/slow" &
+	server=$!
+	for ((i = 0; i < 100; i++)); do
+		mountpoint -q "$place/slow" && break
+		sleep 0.1
+	done
+	file=$place/slow/data
+	[ -e "$file" ]
+}
+
+find_device() {
+	device=$(stat -c %d "$file")
+	device=$((device >> 8 & 0xfff)):$((device & 0xff | device >> 12 & 0xfff00))
+	bdi=/sys/class/bdi/$device/read_ahead_kb
+}
+
 median() {
 	sort -g | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'
 }
 
 head -c "${mib}M" /dev/urandom >"$file" && sync "$file" || exit 2
+if [ -n "$slow" ] && ! slow_begin; then
+	echo "no file system by FUSE: it takes root, /dev/fuse and make tests" >&2
+	exit 2
+fi
+find_device
 if [ -n "$ahead" ]; then
 	before=$(cat "$bdi")
 	echo "$ahead" >"$bdi" || exit 2
@@ -99,8 +127,9 @@ if { [ -n "$rate" ] && ! throttle bps "$rate"000000; } ||
 	echo "no group of the block layer can be made: it takes root and its controller" >&2
 	exit 2
 fi
+how=${rate:+, held to $rate MB/s}${iops:+, held to $iops requests/s}${slow:+, $slow ms a request}
 printf '%s MiB on %s, read-ahead %s KiB%s\n%10s %10s %10s %10s\n' "$mib" "$device" \
-	"$(cat "$bdi")" "${rate:+, held to $rate MB/s}${iops:+, held to $iops requests/s}" foretold 'as it is' "ahead $window" gain
+	"$(cat "$bdi")" "$how" foretold 'as it is' "ahead $window" gain
 for ((i = 0; i < rounds; i++)); do
 	drop
 	said=$(foretold) || exit 2

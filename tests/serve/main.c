@@ -3,6 +3,9 @@
  * serve_faults FOLDER FUSE-FD FAULTS-FD: serves FOLDER through /dev/fuse, which is mounted
  * already, and lets one of its files fail as the memory behind FAULTS-FD says. It is a
  * process of its own: who waits for a page of such a file can't serve it.
+ *
+ * serve_faults --slow MILLISECONDS FOLDER MOUNT: shows FOLDER at MOUNT, as storage that takes
+ * so long for each request and has several at a time (tests/follow_advice.sh).
  */
 #define FUSE_USE_VERSION 31
 
@@ -10,6 +13,7 @@
 #include <fcntl.h>
 #include <fuse.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +37,7 @@ static int fails(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
-	return !strcmp(slash ? slash + 1 : path, faults->name);
+	return !*faults->name || !strcmp(slash ? slash + 1 : path, faults->name);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -169,25 +173,32 @@ static const struct fuse_operations operations = {
 	.fsync = serve_fsync,
 };
 
+/* All files are slow, and do not fail. */
+static struct serve_faults slow = { .cut = UINT64_MAX };
+
 int main(int argc, char **argv)
 {
+	bool is_slow = argc == 5 && !strcmp(argv[1], "--slow");
 	char *names[] = { argv[0], NULL };
 	struct fuse_args args = FUSE_ARGS_INIT(1, names);
 	struct fuse *fuse;
 	char mounted[32];
 	int r;
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: serve_faults FOLDER FUSE-FD FAULTS-FD\n");
+	if (argc != 4 && !is_slow) {
+		fprintf(stderr, "usage: serve_faults FOLDER FUSE-FD FAULTS-FD\n"
+				"       serve_faults --slow MILLISECONDS FOLDER MOUNT\n");
 		return 2;
 	}
 	/* Whatever becomes of the test: nobody waits for an answer then. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == 1)
 		return 1;
-	folder = argv[1];
-	faults = mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(argv[3]),
-		      0);
+	folder = argv[is_slow ? 3 : 1];
+	slow.slow_ms = (uint32_t)atoi(argv[2]);
+	faults = is_slow ? &slow :
+			   mmap(NULL, sizeof(*faults), PROT_READ | PROT_WRITE, MAP_SHARED,
+				atoi(argv[3]), 0);
 	if (faults == MAP_FAILED)
 		return 1;
 	/* The write rights of files are their own. */
@@ -196,7 +207,7 @@ int main(int argc, char **argv)
 	if (!fuse)
 		return 1;
 	snprintf(mounted, sizeof(mounted), "/dev/fd/%s", argv[2]);
-	r = fuse_mount(fuse, mounted);
+	r = fuse_mount(fuse, is_slow ? argv[4] : mounted);
 	/* Several at a time: what is slow holds nothing else up. Until it is unmounted. */
 	if (!r)
 		r = fuse_loop_mt(fuse, 0);

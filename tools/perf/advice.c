@@ -138,11 +138,11 @@ static int on_storage(struct report *report, const struct counted *counted,
 		snprintf(reads, sizeof(reads), "; this storage reads %.1f GB/s, measured",
 			 rate);
 	evidence = text_format(
-		"%s faults, %s, waited for storage, %s each and %s %s in all "
+		"%s faults, %s, waited for storage, %s each%s %s in all "
 		"(major: %s; the others found reads under way); it computed for %s besides%s",
 		text_count(counted->waits, waits), order_of(counted),
 		text_seconds((double)counted->waits_ns / (double)counted->waits / 1e9, each),
-		report->analysis.has_stalls ? "held the process up for" : "a thread",
+		report->analysis.has_stalls ? ", and held the process up for" : " and a thread",
 		text_seconds(wait / 1e9, waited), text_count(counted->major, major),
 		text_seconds(work / 1e9, between), reads);
 	text = ordered ? text_format(
