@@ -368,6 +368,41 @@ static void every_item_once(void)
 	rig_close(&rig);
 }
 
+static _Atomic unsigned int n_call;
+
+static int count_call(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	(void)args;
+	n_call += range->end[0] > range->begin[0];
+	return 0;
+}
+
+/* Few items with much to do are shared out, too; few with little are not. */
+static void few_items(void)
+{
+	static const uint64_t grid[3] = { 16, 1, 1 };
+	struct hm_kernel *kernel;
+	struct hm_fence *fence;
+	uint32_t *bytes;
+	struct rig rig;
+	int i;
+
+	rig_open(&rig, "cpu", 0, 0);
+	kernel = make_kernel("count", "in", count_call);
+	bytes = alloc_bytes(&rig, 64 << 20);
+	for (i = 0; i < 2; i++) {
+		const struct hm_arg arg = HM_RANGE(bytes, i ? 4096 : 64 << 20, HM_READ);
+
+		n_call = 0;
+		CHECK_OK_FATAL(hm_queue_launch(rig.queue, kernel, grid, &arg, 1, &fence));
+		finish(fence);
+		CHECK(i ? n_call == 1 : n_call >= 4 && n_call <= 16);
+	}
+	CHECK_OK(hm_free(bytes));
+	hm_kernel_unref(kernel);
+	rig_close(&rig);
+}
+
 static void copy_and_fill(void)
 {
 	const uint64_t size = 5 << 20;
@@ -583,6 +618,7 @@ static const struct test tests[] = {
 	{ "end_under_a_waiter", end_under_a_waiter, 0, TEST_ONCE },
 	{ "plug_in", plug_in, 0, TEST_ONCE },
 	{ "every_item_once", every_item_once, 0, 0 },
+	{ "few_items", few_items, 0, 0 },
 	{ "copy_and_fill", copy_and_fill, 0, 0 },
 	{ "threads_cpu", threads_cpu, 0, 0 },
 	{ "threads_stub", threads_stub, 0, 0 },

@@ -10,7 +10,8 @@
 #include "cpu_pool.h"
 #include "sys.h"
 
-#define ITEMS_A_PART 1024 /* fewer are not worth waking a second thread */
+/* Less is not worth waking a second thread: few items may have much to do, by their bytes. */
+#define ITEMS_A_PART 1024
 #define BYTES_A_PART MIB(1)
 #define PARTS_A_THREAD 4 /* so that a thread that was held up is helped out */
 
@@ -201,11 +202,22 @@ static int run_fill(const struct hm_accel_work *work, uint32_t part, uint32_t n_
 	return 0;
 }
 
+static uint64_t range_bytes(const struct hm_accel_work *work)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < work->n_arg; i++)
+		if (work->arg[i].kind == HM_ARG_POINTER)
+			bytes += work->range[i].length;
+	return bytes;
+}
+
 static int cpu_submit(void *data, struct hm_accel_work *work)
 {
 	struct cpu_kernel *kernel = work->kernel;
 	struct cpu_queue *queue = data;
-	uint32_t threads = queue->pool->n_thread, n, d;
+	uint32_t threads = queue->pool->n_thread, n, by_bytes, d;
 	const uint64_t *grid = work->grid;
 
 	work->way = HM_WAY_DIRECT;
@@ -216,6 +228,9 @@ static int cpu_submit(void *data, struct hm_accel_work *work)
 	}
 	work->data[2] = kernel->name;
 	n = part_count(grid[0] * grid[1] * grid[2], ITEMS_A_PART, UINT32_MAX, threads);
+	by_bytes = part_count(range_bytes(work), BYTES_A_PART, UINT32_MAX, threads);
+	if (by_bytes > n)
+		n = by_bytes;
 	d = split_dimension(grid, n);
 	if (grid[d] < n)
 		n = (uint32_t)grid[d];
