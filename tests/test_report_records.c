@@ -451,6 +451,29 @@ static void test_first_thread_ends(void)
 	end(&written);
 }
 
+/* A thread has its maker's name until it takes another one; one that makes itself is a lie. */
+static void test_thread_names(void)
+{
+	struct analysis analysis;
+	struct written written;
+
+	begin(&written);
+	put_name(&written, PID, "maker", true);
+	put_fork(&written, PERF_RECORD_FORK, PID, PID + 1, PID);
+	put_fork(&written, PERF_RECORD_FORK, PID, PID + 2, PID);
+	put_name(&written, PID + 2, "other", false);
+	put_fork(&written, PERF_RECORD_FORK, PID, PID, PID);
+	put_fork(&written, PERF_RECORD_FORK, PID, PID + 3, PID + 4);
+	finish(&written, json_object());
+	CHECK_EQUAL(analysis_read(written.trace.path, 0, NULL, &analysis), 0);
+	CHECK(!strcmp(spaces_thread_name(analysis.spaces, PID), "maker"));
+	CHECK(!strcmp(spaces_thread_name(analysis.spaces, PID + 1), "maker"));
+	CHECK(!strcmp(spaces_thread_name(analysis.spaces, PID + 2), "other"));
+	CHECK(!strcmp(spaces_thread_name(analysis.spaces, PID + 3), ""));
+	analysis_free(&analysis);
+	end(&written);
+}
+
 /* ---- two files that are waited for ---- */
 
 #define WAITS 64
@@ -535,6 +558,7 @@ static const struct test tests[] = {
 	{ "became_another", test_became_another, 60, TEST_ONCE },
 	{ "ended", test_ended, 60, TEST_ONCE },
 	{ "first_thread_ends", test_first_thread_ends, 60, TEST_ONCE },
+	{ "thread_names", test_thread_names, 60, TEST_ONCE },
 	{ "harm", test_harm, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

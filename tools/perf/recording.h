@@ -48,7 +48,7 @@ struct recorded_event {
 	const char *name;
 	bool new_program;
 	/* Fork: */
-	uint32_t parent_pid;
+	uint32_t parent_pid, parent_tid;
 	/* Switch: preempted, it did not leave by itself. */
 	bool off_cpu, preempted;
 	/* Lost: */

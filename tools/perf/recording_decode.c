@@ -266,6 +266,7 @@ static bool decode_task(const struct perf_event_header *record, struct recorded_
 	event->pid = low(pids);
 	event->parent_pid = low(pids >> 32);
 	event->tid = low(tids);
+	event->parent_tid = low(tids >> 32);
 	return !cursor.short_of;
 }
 

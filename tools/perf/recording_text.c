@@ -161,8 +161,8 @@ static bool parse_name(char *rest, struct recorded_event *event)
 static bool parse_fork(const char *rest, struct recorded_event *event)
 {
 	event->kind = RECORDED_FORK;
-	return sscanf(rest, "PERF_RECORD_FORK(%" SCNu32 ":%" SCNu32 "):(%" SCNu32, &event->pid,
-		      &event->tid, &event->parent_pid) == 3;
+	return sscanf(rest, "PERF_RECORD_FORK(%" SCNu32 ":%" SCNu32 "):(%" SCNu32 ":%" SCNu32,
+		      &event->pid, &event->tid, &event->parent_pid, &event->parent_tid) == 4;
 }
 
 /* "PERF_RECORD_SWITCH OUT preempt", "PERF_RECORD_SWITCH IN": of the thread in the head. */

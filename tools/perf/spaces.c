@@ -173,11 +173,30 @@ static void forget(struct spaces *spaces, struct process *process)
 	process->first_ended = false;
 }
 
+static int set_name(struct spaces *spaces, uint32_t tid, const char *name)
+{
+	char key[16], *copy = strdup(name);
+	void **place;
+
+	snprintf(key, sizeof(key), "%" PRIu32, tid);
+	place = copy ? table_place(&spaces->threads, key) : NULL;
+	if (!place) {
+		free(copy);
+		return -ENOMEM;
+	}
+	/* It may be the one that was copied. */
+	free(*place);
+	*place = copy;
+	return 0;
+}
+
 static int fork_of(struct spaces *spaces, const struct recorded_event *event)
 {
 	struct process *parent = process_of(spaces, event->parent_pid), *child;
+	const char *name = spaces_thread_name(spaces, event->parent_tid);
 
-	if (!parent)
+	/* It has its maker's name until it takes another one. */
+	if (!parent || (*name && set_name(spaces, event->tid, name)))
 		return -ENOMEM;
 	if (event->pid == event->parent_pid) {
 		parent->n_thread++;
@@ -218,17 +237,10 @@ static int exit_of(struct spaces *spaces, const struct recorded_event *event)
 static int name_of(struct spaces *spaces, const struct recorded_event *event)
 {
 	struct process *process;
-	void **place;
-	char key[16];
+	int r = set_name(spaces, event->tid, event->name);
 
-	snprintf(key, sizeof(key), "%" PRIu32, event->tid);
-	place = table_place(&spaces->threads, key);
-	if (!place)
-		return -ENOMEM;
-	free(*place);
-	*place = strdup(event->name);
-	if (!event->new_program)
-		return 0;
+	if (r || !event->new_program)
+		return r;
 	process = process_of(spaces, event->pid);
 	if (!process)
 		return -ENOMEM;
