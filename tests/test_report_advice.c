@@ -26,6 +26,7 @@ struct story {
 	const char *file;
 	uint64_t wait_ns, work_ns; /* of each fault, and between two */
 	bool scattered;
+	bool uneven; /* each some way further on, as what is there by then reaches */
 	bool major;
 	unsigned int threads; /* they take turns at the file, each on its own */
 };
@@ -61,18 +62,20 @@ static void write_story(const char *folder, const struct story *story)
 	char *text = NULL;
 	size_t length = 0;
 	FILE *out = begin_story(&text, &length, BYTES * story->threads, story->file);
-	uint64_t ns = 2000, page;
+	static const unsigned int steps[] = { 16, 9, 16, 5, 12, 16, 7 };
+	uint64_t ns = 2000, pages = 0;
 	unsigned int i, t;
 
 	for (i = 0; i < FAULTS; i++) {
-		page = story->scattered ? (i * 37) % FAULTS : i;
+		pages = story->uneven    ? pages + steps[i % 7] :
+			story->scattered ? i * 37 % FAULTS * 16 :
+					   i * 16ull;
 		for (t = 0; t < story->threads; t++)
-			tell(out, ns + t, t, "page-faults",
-			     BASE + t * BYTES + page * 64 * 1024);
+			tell(out, ns + t, t, "page-faults", BASE + t * BYTES + pages * 4096);
 		ns += story->wait_ns;
 		for (t = 0; t < story->threads; t++)
 			tell(out, ns + t, t, story->major ? "major-faults" : "minor-faults",
-			     BASE + t * BYTES + page * 64 * 1024);
+			     BASE + t * BYTES + pages * 4096);
 		ns += story->work_ns;
 	}
 	fclose(out);
@@ -157,8 +160,11 @@ static void test_waits(void)
 	/* Two at the same time wait no longer than one. */
 	story.threads = 2;
 	check_advised(&story, "read ahead of the use", FAULTS * 8);
-	story.scattered = true;
 	story.threads = 1;
+	story.uneven = true;
+	check_advised(&story, "read ahead of the use", FAULTS * 8);
+	story.uneven = false;
+	story.scattered = true;
 	check_advised(&story, "announce what a batch will touch", -1);
 }
 

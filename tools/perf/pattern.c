@@ -35,6 +35,7 @@ struct streams {
 	uint32_t tid;
 	uint64_t clock;
 	uint64_t n, foretold;
+	uint64_t onward; /* the others that went on by what a fault on a file may bring in */
 	uint64_t waited_ns;
 	struct stream stream[STREAMS];
 	struct step step[STEPS]; /* the frequent ones; see count_step() */
@@ -92,7 +93,7 @@ int pattern_note(struct streams **first, uint32_t tid, int64_t page)
 {
 	struct streams *streams = streams_of(first, tid);
 	struct stream *stream, *nearest = NULL, *oldest;
-	int64_t distance, least = NEAR;
+	int64_t distance, step, least = NEAR;
 	int i;
 
 	if (!streams)
@@ -121,8 +122,12 @@ int pattern_note(struct streams **first, uint32_t tid, int64_t page)
 		*oldest = (struct stream){ .last = page, .used = streams->clock };
 		return 0;
 	}
-	if (page != nearest->last)
-		nearest->step = page - nearest->last;
+	step = page - nearest->last;
+	/* Not in the other direction. */
+	if (step && llabs(step) <= FAULT_AROUND && (step > 0) == (nearest->step >= 0))
+		streams->onward++;
+	if (step)
+		nearest->step = step;
 	nearest->last = page;
 	nearest->used = streams->clock;
 	return 0;
@@ -147,14 +152,21 @@ uint64_t pattern_longest_wait(const struct streams *streams)
 	return longest;
 }
 
+/*
+ * A fault on a file brings in what is there of the pages around it: up to FAULT_AROUND, or
+ * fewer where it came before the read that was under way.
+ */
+static bool brings_in_around(const struct object *object)
+{
+	return object->kind != OBJECT_ANON && object->kind != OBJECT_HEAP;
+}
+
 static bool is_sequential(const struct object *object, int64_t step)
 {
 	int64_t pages = llabs(step);
 
-	/* Huge pages, or what a fault on a file brings in around it. */
 	return pages == 1 || pages == HUGE_PAGES ||
-	       (object->kind != OBJECT_ANON && object->kind != OBJECT_HEAP &&
-		pages <= FAULT_AROUND);
+	       (brings_in_around(object) && pages <= FAULT_AROUND);
 }
 
 void pattern_judge(struct counted *counted)
@@ -167,6 +179,8 @@ void pattern_judge(struct counted *counted)
 	for (streams = counted->streams; streams; streams = streams->next) {
 		n += streams->n;
 		foretold += streams->foretold;
+		if (brings_in_around(counted->object))
+			foretold += streams->onward;
 		for (i = 0; i < STEPS; i++)
 			if (streams->step[i].n > most) {
 				most = streams->step[i].n;
