@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "compat.h"
 #include "share.h"
 #include "sys.h"
 
@@ -23,7 +24,9 @@
 
 /*
  * The sockets that this thread has found fit, by the numbers that the kernel gives no
- * second socket [socket(7) SO_COOKIE]: one question instead of two.
+ * second socket [socket(7) SO_COOKIE]: one question instead of two. Before Linux 5.10 each
+ * network namespace counted its own [net/core/sock_diag.c, commit 92acdc58ab11]: what knows
+ * SO_NETNS_COOKIE is later than that.
  */
 #define KNOWN_SOCKETS 8
 static _Thread_local uint64_t known_sockets[KNOWN_SOCKETS];
@@ -31,10 +34,10 @@ static _Thread_local uint64_t known_sockets[KNOWN_SOCKETS];
 int share_check_socket(int socket, const char *what, uint64_t *ret_cookie)
 {
 	int domain = 0, type = 0, r;
-	uint64_t cookie = 0;
+	uint64_t cookie = 0, any;
 
 	/* Without one, the questions below are asked each time. */
-	if (!sys_socket_cookie(socket, &cookie) && cookie &&
+	if (!sys_socket_cookie(socket, SO_COOKIE, &cookie) && cookie &&
 	    known_sockets[cookie % KNOWN_SOCKETS] == cookie) {
 		*ret_cookie = cookie;
 		return 0;
@@ -49,6 +52,8 @@ int share_check_socket(int socket, const char *what, uint64_t *ret_cookie)
 			       "%s: descriptor %d is a socket of family %d, type %d: "
 			       "buffers go over AF_UNIX, SOCK_STREAM or SOCK_SEQPACKET",
 			       what, socket, domain, type);
+	if (sys_socket_cookie(socket, SO_NETNS_COOKIE, &any))
+		cookie = 0;
 	known_sockets[cookie % KNOWN_SOCKETS] = cookie;
 	*ret_cookie = cookie;
 	return 0;

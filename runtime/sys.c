@@ -579,12 +579,12 @@ int sys_getsockopt(int socket, int level, int option, int *ret_value)
 	return r;
 }
 
-int sys_socket_cookie(int socket, uint64_t *ret_cookie)
+int sys_socket_cookie(int socket, int option, uint64_t *ret_cookie)
 {
 	uint64_t cookie = 0;
 	socklen_t length = sizeof(cookie);
 	int r = (int)RETRY(
-		sys_table.getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &length));
+		sys_table.getsockopt(socket, SOL_SOCKET, option, &cookie, &length));
 
 	if (!r)
 		*ret_cookie = cookie;

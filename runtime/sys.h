@@ -158,7 +158,7 @@ void sys_futex_wake(void *word); /* all that sleep */
 ssize_t sys_sendmsg(int socket, const struct msghdr *message);
 ssize_t sys_recvmsg(int socket, struct msghdr *message); /* descriptors: O_CLOEXEC */
 int sys_getsockopt(int socket, int level, int option, int *ret_value);
-int sys_socket_cookie(int socket, uint64_t *ret_cookie);
+int sys_socket_cookie(int socket, int option, uint64_t *ret_cookie);
 int sys_peer(int socket, struct ucred *ret_peer); /* SO_PEERCRED */
 int sys_sigaction(int signal, const struct sigaction *action, struct sigaction *ret_old);
 int sys_sigmask(int how, const sigset_t *set, sigset_t *ret_old);

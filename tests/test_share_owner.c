@@ -525,6 +525,90 @@ static void named(void)
 	end(&scene);
 }
 
+/*
+ * So is a page of another process: what comes beside the name then is closed, whatever it is.
+ * Over another socket the same page is looked at, and is known there from then on.
+ */
+static void named_of_others(void)
+{
+	int pair[2], other[2], fds[SHARE_FDS], page;
+	struct test_holding before, after;
+	struct hm_buffer *held;
+	struct scene scene;
+	unsigned int looks;
+	struct stat st;
+
+	begin(&scene);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
+	page = page_of(1, &scene.message);
+	CHECK_FATAL(!fstat(page, &st));
+	scene.message.page = st.st_ino;
+	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
+	fds[SHARE_FD_CONTROL] = page;
+	fds[SHARE_FD_OWNER] = -1;
+	CHECK_OK_FATAL(share_message_send(pair[0], &scene.message, fds));
+	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &held));
+	real_fstat = sys_table.fstat;
+	sys_table.fstat = count_fstat;
+	before = test_holding_now();
+	looks = receive_over(pair, &scene, &scene.message, fds, 1);
+	fds[SHARE_FD_CONTROL] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, fds, 1), looks);
+	close(fds[SHARE_FD_CONTROL]);
+	fds[SHARE_FD_CONTROL] = page;
+	CHECK_EQUAL(receive_over(other, &scene, &scene.message, fds, 1), looks + 1);
+	CHECK_EQUAL(receive_over(other, &scene, &scene.message, fds, 1), looks);
+	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, fds, 1), looks + 1);
+	after = test_holding_now();
+	CHECK_EQUAL(after.fds, before.fds);
+	CHECK_EQUAL(after.mapped, before.mapped);
+	sys_table.fstat = real_fstat;
+	CHECK_EQUAL(control_owner_pid(held->share), 1);
+	hm_buffer_unref(held);
+	close(page);
+	close(pair[0]);
+	close(pair[1]);
+	close(other[0]);
+	close(other[1]);
+	end(&scene);
+}
+
+static int (*real_getsockopt)(int fd, int level, int option, void *value, socklen_t *length);
+
+static int getsockopt_of_5_9(int fd, int level, int option, void *value, socklen_t *length)
+{
+	if (option == SO_NETNS_COOKIE) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	return real_getsockopt(fd, level, option, value, length);
+}
+
+/* Where two sockets may have one number no page is known by its name. */
+static void named_before_5_10(void)
+{
+	struct scene scene;
+	unsigned int looks;
+	int pair[2];
+
+	begin(&scene);
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	real_getsockopt = sys_table.getsockopt;
+	sys_table.getsockopt = getsockopt_of_5_9;
+	real_fstat = sys_table.fstat;
+	sys_table.fstat = count_fstat;
+	looks = receive_over(pair, &scene, &scene.message, scene.fds, getpid());
+	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks);
+	sys_table.getsockopt = real_getsockopt;
+	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks);
+	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks - 1);
+	sys_table.fstat = real_fstat;
+	close(pair[0]);
+	close(pair[1]);
+	end(&scene);
+}
+
 /* ---- undo ---- */
 
 /* The n-th call of a first send, and what came of it; shared with its process. */
@@ -643,6 +727,8 @@ static const struct test tests[] = {
 	{ .name = "lies", .run = lies },
 	{ .name = "told_later", .run = told_later },
 	{ .name = "named", .run = named },
+	{ .name = "named_of_others", .run = named_of_others },
+	{ .name = "named_before_5_10", .run = named_before_5_10 },
 	{ .name = "undo_first_send", .run = undo_first_send, .seconds = 60 },
 	{ .name = "undo_first_receive", .run = undo_first_receive, .seconds = 60 },
 	{ .name = NULL },
