@@ -583,8 +583,7 @@ int sys_socket_cookie(int socket, int option, uint64_t *ret_cookie)
 {
 	uint64_t cookie = 0;
 	socklen_t length = sizeof(cookie);
-	int r = (int)RETRY(
-		sys_table.getsockopt(socket, SOL_SOCKET, option, &cookie, &length));
+	int r = (int)RETRY(sys_table.getsockopt(socket, SOL_SOCKET, option, &cookie, &length));
 
 	if (!r)
 		*ret_cookie = cookie;

@@ -19,41 +19,11 @@
 #include "inject.h"
 #include "owner.h"
 #include "peer.h"
+#include "share_scene.h"
 #include "support.h"
 #include "sys.h"
 
-#define PAGE 4096ull
-#define SIZE (3 * PAGE)
-#define MAX_SIZE (16 * PAGE)
 #define CALLS_MAX 200
-
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
-
-static struct hm_buffer *make(struct hm_device *device)
-{
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = SIZE,
-		.max_size = MAX_SIZE,
-	};
-	struct hm_buffer *buffer;
-
-	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
-	return buffer;
-}
-
-/* A buffer's message, with descriptors that are the caller's. */
-static void message_of(struct hm_buffer *buffer, struct share_message *message,
-		       int fds[SHARE_FDS])
-{
-	int pair[2];
-
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
-	CHECK_OK_FATAL(share_message_receive(pair[1], message, fds));
-	close(pair[0]);
-	close(pair[1]);
-}
 
 static int receive_of(struct hm_device *device, const struct share_message *message,
 		      const int fds[SHARE_FDS], struct hm_buffer **ret_buffer)
@@ -88,8 +58,8 @@ static void many(void)
 	for (i = 0; i < N; i++) {
 		struct share_message message;
 
-		owned[i] = make(device);
-		message_of(owned[i], &message, ignored);
+		owned[i] = share_make(device);
+		share_message_of(owned[i], &message, ignored);
 		if (k < 3 && picked[k] == i) {
 			messages[k] = message;
 			memcpy(fds[k++], ignored, sizeof(ignored));
@@ -108,8 +78,8 @@ static void many(void)
 	/* One that was let go of leaves its slot to another, in turn, and has nothing of his. */
 	for (i = 0; i < CONTROL_SLOTS; i++) {
 		hm_buffer_unref(owned[N - 1]);
-		owned[N - 1] = make(device);
-		message_of(owned[N - 1], &messages[0], ignored);
+		owned[N - 1] = share_make(device);
+		share_message_of(owned[N - 1], &messages[0], ignored);
 		share_message_close(ignored, SHARE_FDS);
 		if (messages[0].slot == messages[2].slot)
 			break;
@@ -139,13 +109,13 @@ static void last_size(void)
 	char *bytes;
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = make(device);
-	message_of(buffer, &message, fds);
+	buffer = share_make(device);
+	share_message_of(buffer, &message, fds);
 	CHECK_OK_FATAL(receive_of(device, &message, fds, &received));
 	CHECK_OK_FATAL(hm_map_create(received, NULL, &map));
 	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0));
 	hm_buffer_unref(buffer);
-	next = make(device);
+	next = share_make(device);
 	CHECK_EQUAL(buffer_info(received).size, 2 * SIZE);
 	CHECK_EQUAL(buffer_info(received).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
 	CHECK_EQUAL(hm_map_length(map), 2 * SIZE);
@@ -167,10 +137,10 @@ static void let_go_on_the_way(void)
 	int fds[SHARE_FDS];
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = make(device);
-	message_of(buffer, &message, fds);
+	buffer = share_make(device);
+	share_message_of(buffer, &message, fds);
 	hm_buffer_unref(buffer);
-	next = make(device);
+	next = share_make(device);
 	CHECK_OK_FATAL(receive_of(device, &message, fds, &received));
 	CHECK_EQUAL(buffer_info(received).size, SIZE);
 	CHECK_EQUAL(buffer_info(received).sharing, HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE);
@@ -264,7 +234,7 @@ static void send_and_wait(int socket)
 {
 	struct hm_device *device;
 
-	if (hm_device_open("host", &device) || hm_buffer_send(make(device), socket, 0))
+	if (hm_device_open("host", &device) || hm_buffer_send(share_make(device), socket, 0))
 		_exit(1);
 	pause();
 	_exit(0);
@@ -319,50 +289,9 @@ static void beyond_namespaces(void)
 
 /* ---- senders that lie ---- */
 
-/* A control page of this process's, made by hand; its slot 0 is the message's. */
-static int page_of(pid_t pid, struct share_message *message)
-{
-	int fd = memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct control_head head = {
-		.magic = CONTROL_MAGIC,
-		.version = CONTROL_VERSION,
-		.owner_pid = (uint64_t)pid,
-		.owner_start = pid == getpid() ? owner_own_start() : 1,
-	};
-	struct control_slot slot = { .serial = message->serial, .size = SIZE };
-
-	CHECK_FATAL(fd >= 0 && !ftruncate(fd, CONTROL_BYTES));
-	CHECK_EQUAL(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
-	CHECK_EQUAL(pwrite(fd, &slot, sizeof(slot), sizeof(head)), sizeof(slot));
-	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, SEALS));
-	message->slot = 0;
-	return fd;
-}
-
 static int pidfd_of(pid_t pid)
 {
 	return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
-struct scene {
-	struct hm_device *device;
-	struct hm_buffer *owned;
-	struct share_message message;
-	int fds[SHARE_FDS];
-};
-
-static void begin(struct scene *scene)
-{
-	CHECK_OK_FATAL(hm_device_open("host", &scene->device));
-	scene->owned = make(scene->device);
-	message_of(scene->owned, &scene->message, scene->fds);
-}
-
-static void end(struct scene *scene)
-{
-	share_message_close(scene->fds, SHARE_FDS);
-	hm_buffer_unref(scene->owned);
-	hm_device_unref(scene->device);
 }
 
 /* What a receiver answers to a page of process @pid's that comes with @owner. */
@@ -371,11 +300,11 @@ static void tell(pid_t pid, int owner, int expected, uint32_t sharing)
 	struct hm_buffer *buffer = NULL;
 	struct test_holding before, after;
 	int fds[SHARE_FDS], r;
-	struct scene scene;
+	struct share_scene scene;
 
-	begin(&scene);
+	scene_begin(&scene);
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
-	fds[SHARE_FD_CONTROL] = page_of(pid, &scene.message);
+	fds[SHARE_FD_CONTROL] = share_page_of(pid, &scene.message);
 	fds[SHARE_FD_OWNER] = owner;
 	before = test_holding_now();
 	r = receive_of(scene.device, &scene.message, fds, &buffer);
@@ -392,7 +321,7 @@ static void tell(pid_t pid, int owner, int expected, uint32_t sharing)
 	close(fds[SHARE_FD_CONTROL]);
 	if (owner >= 0)
 		close(owner);
-	end(&scene);
+	scene_end(&scene);
 }
 
 static void lies(void)
@@ -428,7 +357,7 @@ static void lies(void)
 static void told_later(void)
 {
 	struct hm_buffer *before, *after;
-	struct scene scene;
+	struct share_scene scene;
 	int fds[SHARE_FDS];
 	pid_t owner = fork();
 
@@ -436,9 +365,9 @@ static void told_later(void)
 		pause();
 		_exit(0);
 	}
-	begin(&scene);
+	scene_begin(&scene);
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
-	fds[SHARE_FD_CONTROL] = page_of(owner, &scene.message);
+	fds[SHARE_FD_CONTROL] = share_page_of(owner, &scene.message);
 	fds[SHARE_FD_OWNER] = -1;
 	CHECK_OK_FATAL(receive_of(scene.device, &scene.message, fds, &before));
 	/* Another's is not his. */
@@ -457,156 +386,7 @@ static void told_later(void)
 	hm_buffer_unref(after);
 	close(fds[SHARE_FD_CONTROL]);
 	close(fds[SHARE_FD_OWNER]);
-	end(&scene);
-}
-
-/* ---- pages by their names ---- */
-
-static int (*real_fstat)(int fd, struct stat *st);
-static unsigned int n_fstat;
-
-static int count_fstat(int fd, struct stat *st)
-{
-	n_fstat++;
-	return real_fstat(fd, st);
-}
-
-/* Process @owner is whose page the buffer of @message has, that came with @fds. */
-static unsigned int receive_over(const int pair[2], const struct scene *scene,
-				 const struct share_message *message, const int fds[SHARE_FDS],
-				 pid_t owner)
-{
-	struct hm_buffer *buffer;
-
-	CHECK_OK_FATAL(share_message_send(pair[0], message, fds));
-	n_fstat = 0;
-	CHECK_OK_FATAL(hm_buffer_receive(scene->device, pair[1], NULL, &buffer));
-	CHECK_EQUAL(control_owner_pid(buffer->share), owner);
-	hm_buffer_unref(buffer);
-	return n_fstat;
-}
-
-/*
- * A page is known again by what its sender calls it; over another socket nobody can have a
- * page taken for that by calling it so.
- */
-static void named(void)
-{
-	int pair[2], other[2], fds[SHARE_FDS];
-	struct share_message foreign;
-	unsigned int looks;
-	struct scene scene;
-	struct stat st;
-
-	begin(&scene);
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
-	CHECK_FATAL(!fstat(scene.fds[SHARE_FD_CONTROL], &st));
-	CHECK_EQUAL(scene.message.page, st.st_ino);
-	real_fstat = sys_table.fstat;
-	sys_table.fstat = count_fstat;
-	looks = receive_over(pair, &scene, &scene.message, scene.fds, getpid());
-	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks - 1);
-
-	foreign = scene.message;
-	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
-	fds[SHARE_FD_CONTROL] = page_of(1, &foreign);
-	fds[SHARE_FD_OWNER] = -1;
-	/* And once more with its seals on, as it is a new one. */
-	CHECK_EQUAL(receive_over(other, &scene, &foreign, fds, 1), looks + 1);
-	/* Nor does it help to have come over that one: the last one counts. */
-	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks - 1);
-	sys_table.fstat = real_fstat;
-	close(fds[SHARE_FD_CONTROL]);
-	close(pair[0]);
-	close(pair[1]);
-	close(other[0]);
-	close(other[1]);
-	end(&scene);
-}
-
-/*
- * So is a page of another process: what comes beside the name then is closed, whatever it is.
- * Over another socket the same page is looked at, and is known there from then on.
- */
-static void named_of_others(void)
-{
-	int pair[2], other[2], fds[SHARE_FDS], page;
-	struct test_holding before, after;
-	struct hm_buffer *held;
-	struct scene scene;
-	unsigned int looks;
-	struct stat st;
-
-	begin(&scene);
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
-	page = page_of(1, &scene.message);
-	CHECK_FATAL(!fstat(page, &st));
-	scene.message.page = st.st_ino;
-	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
-	fds[SHARE_FD_CONTROL] = page;
-	fds[SHARE_FD_OWNER] = -1;
-	CHECK_OK_FATAL(share_message_send(pair[0], &scene.message, fds));
-	CHECK_OK_FATAL(hm_buffer_receive(scene.device, pair[1], NULL, &held));
-	real_fstat = sys_table.fstat;
-	sys_table.fstat = count_fstat;
-	before = test_holding_now();
-	looks = receive_over(pair, &scene, &scene.message, fds, 1);
-	fds[SHARE_FD_CONTROL] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, fds, 1), looks);
-	close(fds[SHARE_FD_CONTROL]);
-	fds[SHARE_FD_CONTROL] = page;
-	CHECK_EQUAL(receive_over(other, &scene, &scene.message, fds, 1), looks + 1);
-	CHECK_EQUAL(receive_over(other, &scene, &scene.message, fds, 1), looks);
-	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, fds, 1), looks + 1);
-	after = test_holding_now();
-	CHECK_EQUAL(after.fds, before.fds);
-	CHECK_EQUAL(after.mapped, before.mapped);
-	sys_table.fstat = real_fstat;
-	CHECK_EQUAL(control_owner_pid(held->share), 1);
-	hm_buffer_unref(held);
-	close(page);
-	close(pair[0]);
-	close(pair[1]);
-	close(other[0]);
-	close(other[1]);
-	end(&scene);
-}
-
-static int (*real_getsockopt)(int fd, int level, int option, void *value, socklen_t *length);
-
-static int getsockopt_of_5_9(int fd, int level, int option, void *value, socklen_t *length)
-{
-	if (option == SO_NETNS_COOKIE) {
-		errno = ENOPROTOOPT;
-		return -1;
-	}
-	return real_getsockopt(fd, level, option, value, length);
-}
-
-/* Where two sockets may have one number no page is known by its name. */
-static void named_before_5_10(void)
-{
-	struct scene scene;
-	unsigned int looks;
-	int pair[2];
-
-	begin(&scene);
-	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	real_getsockopt = sys_table.getsockopt;
-	sys_table.getsockopt = getsockopt_of_5_9;
-	real_fstat = sys_table.fstat;
-	sys_table.fstat = count_fstat;
-	looks = receive_over(pair, &scene, &scene.message, scene.fds, getpid());
-	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks);
-	sys_table.getsockopt = real_getsockopt;
-	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks);
-	CHECK_EQUAL(receive_over(pair, &scene, &scene.message, scene.fds, getpid()), looks - 1);
-	sys_table.fstat = real_fstat;
-	close(pair[0]);
-	close(pair[1]);
-	end(&scene);
+	scene_end(&scene);
 }
 
 /* ---- undo ---- */
@@ -627,7 +407,7 @@ static void send_first(void *user)
 	int r;
 
 	CHECK_OK_FATAL(hm_device_open("host", &device));
-	buffer = make(device);
+	buffer = share_make(device);
 	before = test_holding_now();
 	test_forget_text();
 	inject_arm(first->n, INJECT_ONE);
@@ -679,18 +459,18 @@ static void undo_first_receive(void)
 	struct hm_buffer *buffer;
 	int fds[SHARE_FDS], r;
 	bool failed = true;
-	struct scene scene;
+	struct share_scene scene;
 	unsigned int n;
 
 	inject_install();
-	begin(&scene);
+	scene_begin(&scene);
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
 	fds[SHARE_FD_OWNER] = pidfd_of(getpid());
 	for (n = 1; failed && n < CALLS_MAX; n++) {
 		int pair[2];
 
 		/* One that was never seen before. */
-		fds[SHARE_FD_CONTROL] = page_of(getpid(), &scene.message);
+		fds[SHARE_FD_CONTROL] = share_page_of(getpid(), &scene.message);
 		CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 		CHECK_OK_FATAL(share_message_send(pair[0], &scene.message, fds));
 		buffer = NULL;
@@ -713,7 +493,7 @@ static void undo_first_receive(void)
 	}
 	CHECK(n < CALLS_MAX);
 	close(fds[SHARE_FD_OWNER]);
-	end(&scene);
+	scene_end(&scene);
 }
 
 static const struct test tests[] = {
@@ -726,9 +506,6 @@ static const struct test tests[] = {
 	{ .name = "beyond_namespaces", .run = beyond_namespaces },
 	{ .name = "lies", .run = lies },
 	{ .name = "told_later", .run = told_later },
-	{ .name = "named", .run = named },
-	{ .name = "named_of_others", .run = named_of_others },
-	{ .name = "named_before_5_10", .run = named_before_5_10 },
 	{ .name = "undo_first_send", .run = undo_first_send, .seconds = 60 },
 	{ .name = "undo_first_receive", .run = undo_first_receive, .seconds = 60 },
 	{ .name = NULL },
