@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* A buffer that was sent, as its message, and control pages that are made by hand. */
+/* A message that hm_buffer_receive() takes, to be spoilt before it is sent. */
 #ifndef HETMAP_TESTS_SHARE_SCENE_H
 #define HETMAP_TESTS_SHARE_SCENE_H
 
-#include <sys/types.h>
-
-#include "control.h"
+#include "share.h"
 #include "support.h"
 
 #define PAGE 4096ull
-#define SIZE (3 * PAGE)
-#define MAX_SIZE (16 * PAGE)
+#define SIZE (5 * PAGE)
+#define MAX_SIZE (64 * PAGE)
+#define FDS_MAX 64
+#define UNTOUCHED ((void *)0x10)
 
-struct hm_buffer *share_make(struct hm_device *device);
-
-/* A buffer's message, with descriptors that are the caller's. */
-void share_message_of(struct hm_buffer *buffer, struct share_message *message,
-		      int fds[SHARE_FDS]);
-
-/* A control page of process @pid's, made by hand; its slot 0 is the message's. */
-int share_page_of(pid_t pid, struct share_message *message);
-
-struct share_scene {
+/* A message as the library sends it, to be changed before it goes on. */
+struct scene {
 	struct hm_device *device;
 	struct hm_buffer *owned;
+	int type; /* of the sockets */
 	struct share_message message;
-	int fds[SHARE_FDS];
+	size_t length;
+	int own[SHARE_FDS]; /* the right ones */
+	int fds[FDS_MAX];   /* those that go */
+	uint32_t n_fd;
 };
 
-void scene_begin(struct share_scene *scene);
-void scene_end(struct share_scene *scene);
+/* On "host"; @type is of the sockets that it goes over. */
+void scene_begin(struct scene *scene, int type);
+void scene_end(struct scene *scene);
+void scene_send(const struct scene *scene, int socket);
+/* What hm_buffer_receive() answers to the scene's message; nothing may be left of it. */
+int scene_deliver(const struct scene *scene, struct hm_buffer **ret_buffer);
 
 #endif

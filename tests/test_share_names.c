@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "compat.h"
-#include "share_scene.h"
+#include "share_pages.h"
 #include "sys.h"
 
 static int (*real_fstat)(int fd, struct stat *st);
@@ -20,7 +20,7 @@ static int count_fstat(int fd, struct stat *st)
 }
 
 /* Process @owner is whose page the buffer of @message has, that came with @fds. */
-static unsigned int receive_over(const int pair[2], const struct share_scene *scene,
+static unsigned int receive_over(const int pair[2], const struct sent *scene,
 				 const struct share_message *message, const int fds[SHARE_FDS],
 				 pid_t owner)
 {
@@ -43,10 +43,10 @@ static void named(void)
 	int pair[2], other[2], fds[SHARE_FDS];
 	struct share_message foreign;
 	unsigned int looks;
-	struct share_scene scene;
+	struct sent scene;
 	struct stat st;
 
-	scene_begin(&scene);
+	sent_begin(&scene);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
 	CHECK_FATAL(!fstat(scene.fds[SHARE_FD_CONTROL], &st));
@@ -70,7 +70,7 @@ static void named(void)
 	close(pair[1]);
 	close(other[0]);
 	close(other[1]);
-	scene_end(&scene);
+	sent_end(&scene);
 }
 
 /*
@@ -82,11 +82,11 @@ static void named_of_others(void)
 	int pair[2], other[2], fds[SHARE_FDS], page;
 	struct test_holding before, after;
 	struct hm_buffer *held;
-	struct share_scene scene;
+	struct sent scene;
 	unsigned int looks;
 	struct stat st;
 
-	scene_begin(&scene);
+	sent_begin(&scene);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, other));
 	page = share_page_of(1, &scene.message);
@@ -119,7 +119,7 @@ static void named_of_others(void)
 	close(pair[1]);
 	close(other[0]);
 	close(other[1]);
-	scene_end(&scene);
+	sent_end(&scene);
 }
 
 static int (*real_getsockopt)(int fd, int level, int option, void *value, socklen_t *length);
@@ -136,11 +136,11 @@ static int getsockopt_of_5_9(int fd, int level, int option, void *value, socklen
 /* Where two sockets may have one number no page is known by its name. */
 static void named_before_5_10(void)
 {
-	struct share_scene scene;
+	struct sent scene;
 	unsigned int looks;
 	int pair[2];
 
-	scene_begin(&scene);
+	sent_begin(&scene);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	real_getsockopt = sys_table.getsockopt;
 	sys_table.getsockopt = getsockopt_of_5_9;
@@ -154,7 +154,7 @@ static void named_before_5_10(void)
 	sys_table.fstat = real_fstat;
 	close(pair[0]);
 	close(pair[1]);
-	scene_end(&scene);
+	sent_end(&scene);
 }
 
 static const struct test tests[] = {

@@ -19,7 +19,7 @@
 #include "inject.h"
 #include "owner.h"
 #include "peer.h"
-#include "share_scene.h"
+#include "share_pages.h"
 #include "support.h"
 #include "sys.h"
 
@@ -300,9 +300,9 @@ static void tell(pid_t pid, int owner, int expected, uint32_t sharing)
 	struct hm_buffer *buffer = NULL;
 	struct test_holding before, after;
 	int fds[SHARE_FDS], r;
-	struct share_scene scene;
+	struct sent scene;
 
-	scene_begin(&scene);
+	sent_begin(&scene);
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
 	fds[SHARE_FD_CONTROL] = share_page_of(pid, &scene.message);
 	fds[SHARE_FD_OWNER] = owner;
@@ -321,7 +321,7 @@ static void tell(pid_t pid, int owner, int expected, uint32_t sharing)
 	close(fds[SHARE_FD_CONTROL]);
 	if (owner >= 0)
 		close(owner);
-	scene_end(&scene);
+	sent_end(&scene);
 }
 
 static void lies(void)
@@ -357,7 +357,7 @@ static void lies(void)
 static void told_later(void)
 {
 	struct hm_buffer *before, *after;
-	struct share_scene scene;
+	struct sent scene;
 	int fds[SHARE_FDS];
 	pid_t owner = fork();
 
@@ -365,7 +365,7 @@ static void told_later(void)
 		pause();
 		_exit(0);
 	}
-	scene_begin(&scene);
+	sent_begin(&scene);
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
 	fds[SHARE_FD_CONTROL] = share_page_of(owner, &scene.message);
 	fds[SHARE_FD_OWNER] = -1;
@@ -386,7 +386,7 @@ static void told_later(void)
 	hm_buffer_unref(after);
 	close(fds[SHARE_FD_CONTROL]);
 	close(fds[SHARE_FD_OWNER]);
-	scene_end(&scene);
+	sent_end(&scene);
 }
 
 /* ---- undo ---- */
@@ -459,11 +459,11 @@ static void undo_first_receive(void)
 	struct hm_buffer *buffer;
 	int fds[SHARE_FDS], r;
 	bool failed = true;
-	struct share_scene scene;
+	struct sent scene;
 	unsigned int n;
 
 	inject_install();
-	scene_begin(&scene);
+	sent_begin(&scene);
 	fds[SHARE_FD_OBJECT] = scene.fds[SHARE_FD_OBJECT];
 	fds[SHARE_FD_OWNER] = pidfd_of(getpid());
 	for (n = 1; failed && n < CALLS_MAX; n++) {
@@ -493,7 +493,7 @@ static void undo_first_receive(void)
 	}
 	CHECK(n < CALLS_MAX);
 	close(fds[SHARE_FD_OWNER]);
-	scene_end(&scene);
+	sent_end(&scene);
 }
 
 static const struct test tests[] = {
