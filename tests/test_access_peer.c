@@ -101,7 +101,7 @@ static void unknown_peer(void)
 
 	access_world_begin(&w);
 	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
-	inject_arm(4, INJECT_ONE); /* the first three ask what the socket is */
+	inject_arm(5, INJECT_ONE); /* the first four ask what the socket is */
 	CHECK_ERROR(-EACCES, hm_buffer_send(w.buffer, w.socket[0], 0));
 	CHECK(inject_disarm());
 	CHECK_TEXT(inject_failed(), "getsockopt");
