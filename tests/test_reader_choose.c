@@ -186,6 +186,8 @@ static void test_pieces(void)
 	CHECK(strstr(choice.why, "pread(2)") != NULL);
 	/* Of a map, less than the account and two faults are too little. */
 	facts = facts_of(GIB(1) << 10);
+	facts.guarded = true;
+	wish.policy = HM_POLICY_FAULT;
 	wish.budget = MIB(1);
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
 	CHECK(!choice.copied_from_map);
@@ -207,7 +209,20 @@ static void test_pieces(void)
 	wish.budget--;
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
 	CHECK(!choice.copied_from_map);
+	/* Where it is not asked for, to give back a terabyte every few pieces is not worth it. */
 	facts = facts_of(GIB(1) << 10);
+	facts.fault = MIB(2);
+	wish.policy = HM_POLICY_AUTO;
+	wish.budget = GIB(1);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(!choice.copied_from_map);
+	wish.budget = GIB(6);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.copied_from_map);
+	facts.fault = KIB(64);
+	wish.budget = MIB(200);
+	CHECK_OK(reader_choose(&facts, &wish, &choice));
+	CHECK(choice.copied_from_map);
 	wish.policy = HM_POLICY_DIRECT;
 	wish.budget = KIB(64);
 	CHECK_OK(reader_choose(&facts, &wish, &choice));

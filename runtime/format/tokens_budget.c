@@ -32,7 +32,8 @@ static void drop_map(struct token_shard *shard)
  */
 static int begin_shard(struct token_shard *shard, uint64_t part, bool enough)
 {
-	if (!enough || (shard->rank && !fits_whole(shard, part))) {
+	if (!enough || (shard->rank && !fits_whole(shard, part)) ||
+	    part < reader_account_worth(shard->size, page_size(), shard->fault)) {
 		drop_map(shard);
 		return 0;
 	}

@@ -92,4 +92,10 @@ static inline uint64_t reader_account_bytes(uint64_t size, uint64_t fault)
  */
 uint64_t reader_account_least(uint64_t size, uint64_t page, uint64_t fault);
 
+/*
+ * The budget from which on such a map is worth it: to give back what was touched goes through
+ * all of it, and each piece until then bears its share.
+ */
+uint64_t reader_account_worth(uint64_t size, uint64_t page, uint64_t fault);
+
 #endif
