@@ -85,7 +85,7 @@ struct hm_tokens_shard_info {
  * a block longer than it, a file in Fortran's order that is larger; and all files where the
  * budget is too small for their maps: twice as much as a fault may map, tables, and a bit for
  * each time that much of the file, or all of a small file; and such files of which a part has
- * room for less than a fault for each 400 MiB. 0 allows the former in any case.
+ * room for less than a fault for each 4 GB. 0 allows the former in any case.
  *
  * Thread-safe; what was opened never changes.
  *

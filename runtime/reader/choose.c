@@ -60,10 +60,10 @@ uint64_t reader_account_least(uint64_t size, uint64_t page, uint64_t fault)
 }
 
 /*
- * Of 2 MiB each, that is what repair_claim_each() and its like go through: some 5 ns a block.
- * A read(2) costs about a microsecond more than a copy out of a map.
+ * Of 2 MiB each, that is what repair_claim_each() and its like go through: some 5 ns a block,
+ * so 10 us a piece at most, where a read(2) costs a microsecond more than a copy out of a map.
  */
-#define BLOCKS_A_PIECE 200
+#define BLOCKS_A_PIECE 2000
 
 uint64_t reader_account_worth(uint64_t size, uint64_t page, uint64_t fault)
 {
@@ -308,21 +308,21 @@ static int size_random(const struct reader_facts *facts, const struct reader_wis
 {
 	uint64_t least = reader_account_least(facts->size, facts->page, facts->fault);
 	uint64_t worth = reader_account_worth(facts->size, facts->page, facts->fault);
+	uint64_t usual = max_u64(
+		min_u64(facts->ram / 4, reader_mapped_cost(facts->size, facts->page)), least);
 	bool map = choice->policy <= HM_POLICY_POPULATE;
 
 	choice->window = facts->page;
-	choice->copied_from_map =
-		map && facts->guarded &&
-		(!wish->budget || wish->budget >= (wish->policy ? least : worth));
+	choice->copied_from_map = map && facts->guarded &&
+				  (wish->budget ? wish->budget : usual) >=
+					  (wish->policy ? least : worth);
 	choice->ahead = IN_FLIGHT;
 	choice->read = READ_PIECE;
 	choice->budget = wish->budget;
 	if (!choice->budget)
 		choice->budget =
 			choice->copied_from_map ?
-				max_u64(min_u64(facts->ram / 4,
-						reader_mapped_cost(facts->size, facts->page)),
-					wish->policy ? least : worth) :
+				usual :
 				reader_mapped_cost(IN_FLIGHT * READ_PIECE, facts->page);
 	return choice->policy == HM_POLICY_DIRECT ? size_bounces(facts, wish, choice) : 0;
 }
