@@ -14,25 +14,33 @@ PEER_SOURCE(peer_file_source);
 
 /* ---- seq_cold seq_warm ---- */
 
-/* What all sides do with the bytes. Pairs of words: files here have no others. */
-uint64_t peer_add_up(const void *bytes, size_t length)
+/*
+ * What all sides do with the bytes, by the same instructions: a copy for each caller would be
+ * as fast as where the linker puts it, which was a factor of 1.6 between two builds. Eight words
+ * at a time: memory is to be what takes time, not the additions, nor where the loop begins.
+ */
+__attribute__((noinline, aligned(64))) uint64_t peer_add_up(const void *bytes, size_t length)
 {
 	const uint64_t *words = bytes;
-	uint64_t sum = 0, more = 0;
-	size_t i;
+	uint64_t a = 0, b = 0, c = 0, d = 0;
+	size_t i, n = length / sizeof(*words);
 
-	/* Two at a time: memory is to be what takes time, not the additions. */
-	for (i = 0; i + 1 < length / sizeof(*words); i += 2) {
-		sum += words[i];
-		more += words[i + 1];
+	for (i = 0; i + 8 <= n; i += 8) {
+		a += words[i] + words[i + 4];
+		b += words[i + 1] + words[i + 5];
+		c += words[i + 2] + words[i + 6];
+		d += words[i + 3] + words[i + 7];
 	}
-	return sum + more;
+	for (; i < n; i++)
+		a += words[i];
+	return a + b + c + d;
 }
 
 int peer_read_file(const char *path, uint64_t *ret_sum)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char *block = malloc(MIB(1));
+	/* At a page: where malloc() puts it the kernel's copy may take twice as long. */
+	char *block = aligned_alloc(4096, MIB(1));
 	int r = fd < 0 ? -errno : block ? 0 : -ENOMEM;
 	uint64_t sum = 0;
 	ssize_t n = 1;
