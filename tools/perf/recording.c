@@ -172,11 +172,14 @@ static void read_points(struct recording *recording, const struct perf_data_head
 	free(data);
 }
 
-/* Of events whose samples differ, each sample has to say of which it is. */
+/*
+ * Of several events, each sample has to say of which it is, at one place in all: perf has
+ * them do so at their front where their types differ, and else behind the address.
+ */
 static const char *look_at_attrs(const struct recorded_attrs *attrs)
 {
+	uint32_t i, id_at = recorded_id_at(attrs->attr[0].sample_type);
 	bool any = false;
-	uint32_t i;
 
 	for (i = 0; i < attrs->n; i++) {
 		any |= attrs->attr[i].fault;
@@ -184,7 +187,8 @@ static const char *look_at_attrs(const struct recorded_attrs *attrs)
 			return "it has no times: perf record -T -d -e page-faults -c 1";
 		if (attrs->attr[i].fault && !(attrs->attr[i].sample_type & PERF_SAMPLE_ADDR))
 			return "it has no addresses: perf record -d -e page-faults -c 1";
-		if (attrs->n > 1 && !(attrs->attr[i].sample_type & PERF_SAMPLE_IDENTIFIER))
+		if (attrs->n > 1 &&
+		    (!id_at || recorded_id_at(attrs->attr[i].sample_type) != id_at))
 			return "its samples don't say of which event they are";
 	}
 	return any ? NULL : "no page faults were recorded: perf record -d -e page-faults -c 1";

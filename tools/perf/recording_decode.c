@@ -53,18 +53,34 @@ static struct cursor body(const struct perf_event_header *record)
 	return (struct cursor){ .at = at + sizeof(*record), .end = at + record->size };
 }
 
-/*
- * Whose sample it is: by the identifier at its front, which all have if events differ, or
- * the one event that there is.
- */
+/* Where a sample of that type says of which event it is, from its beginning; 0: it doesn't. */
+uint32_t recorded_id_at(uint64_t sample_type)
+{
+	const uint64_t fields = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				PERF_SAMPLE_ADDR;
+
+	if (sample_type & PERF_SAMPLE_IDENTIFIER)
+		return sizeof(struct perf_event_header);
+	if (!(sample_type & PERF_SAMPLE_ID))
+		return 0;
+	return (uint32_t)(sizeof(struct perf_event_header) +
+			  (size_t)__builtin_popcountll(sample_type & fields) *
+				  sizeof(uint64_t));
+}
+
+/* Whose sample it is: by the id, which all have at one place if there are several events. */
 static const struct recorded_attr *attr_of(const struct recorded_attrs *attrs,
 					   const struct perf_event_header *record)
 {
-	struct cursor cursor = body(record);
+	uint32_t at = recorded_id_at(attrs->attr[0].sample_type);
+	uint64_t id;
 
-	if (attrs->attr[0].sample_type & PERF_SAMPLE_IDENTIFIER)
-		return by_id(attrs, take(&cursor));
-	return attrs->n == 1 ? &attrs->attr[0] : NULL;
+	if (attrs->n == 1)
+		return &attrs->attr[0];
+	if (record->size < at + sizeof(id))
+		return NULL;
+	memcpy(&id, (const char *)record + at, sizeof(id));
+	return by_id(attrs, id);
 }
 
 /* A tracepoint's data: their length in 4 bytes, then they, by the recording's own format. */
@@ -115,7 +131,7 @@ static bool decode_sample(const struct recorded_attr *attr,
 	if (type & PERF_SAMPLE_ADDR)
 		event->address = take(&cursor);
 	if (type & PERF_SAMPLE_ID)
-		take(&cursor);
+		event->id = take(&cursor);
 	if (type & PERF_SAMPLE_STREAM_ID)
 		take(&cursor);
 	if (type & PERF_SAMPLE_CPU)
@@ -314,6 +330,7 @@ bool recorded_decode(const struct recorded_attr *attr, const struct perf_event_h
 	case PERF_RECORD_EXIT:
 		return decode_task(record, ret_event);
 	case PERF_RECORD_SWITCH:
+	case PERF_RECORD_SWITCH_CPU_WIDE:
 		return decode_switch(attr, record, ret_event);
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:

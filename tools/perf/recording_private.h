@@ -34,8 +34,9 @@ struct recorded_attrs {
 	uint32_t n_point;
 };
 
-/* Where the time stands in a sample of that type. */
+/* Where the time, and the id of its event, stand in a sample of that type; 0: nowhere. */
 uint32_t recorded_time_at(uint64_t sample_type);
+uint32_t recorded_id_at(uint64_t sample_type);
 
 /*
  * The time of a record, whose size was checked, and the event it is of, or the first one
