@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -167,6 +169,56 @@ static void without_descriptor(void)
 	begin(&scene);
 	CHECK_EQUAL(ftruncate(scene.fd, 0), 0);
 	CHECK_EQUAL(test_fork(read_without, &scene), SIGBUS);
+	CHECK_EQUAL(ftruncate(scene.fd, SIZE), 0);
+	end(&scene);
+}
+
+/* ---- in the midst of a cut ---- */
+
+/* By which a shadow's owner tells his fork children what he does: struct flights. */
+static _Atomic uint64_t *told_to_children(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long first, behind;
+	char line[256];
+	void *page = NULL;
+
+	CHECK_FATAL(maps != NULL);
+	while (!page && fgets(line, sizeof(line), maps))
+		if (strstr(line, "memfd:hetmap:shadow") &&
+		    sscanf(line, "%lx-%lx", &first, &behind) == 2 && behind - first == PAGE)
+			page = (void *)first;
+	fclose(maps);
+	CHECK_FATAL(page != NULL);
+	return page;
+}
+
+static void read_old(void *user)
+{
+	const struct scene *scene = user;
+
+	have_handler(scene);
+	CHECK_EQUAL(scene->base[0], 'a');
+}
+
+/*
+ * What a cut clears has no other place. Of a parent who has ended or was stopped in the midst
+ * of one, a child is shown nothing, after a bounded number of tries.
+ */
+static void midst_of_a_cut(void)
+{
+	_Atomic uint64_t *count;
+	struct scene scene;
+
+	begin(&scene);
+	count = told_to_children();
+	CHECK_EQUAL(*count % 2, 0);
+	CHECK_EQUAL(ftruncate(scene.fd, 0), 0);
+	count[1] = 0; /* nothing flies */
+	++*count;
+	CHECK_EQUAL(test_fork(read_old, &scene), SIGBUS);
+	++*count;
+	CHECK_EQUAL(test_fork(read_old, &scene), 0);
 	CHECK_EQUAL(ftruncate(scene.fd, SIZE), 0);
 	end(&scene);
 }
@@ -357,6 +409,7 @@ static void parent_killed(void)
 static const struct test tests[] = {
 	{ .name = "refreshed_later", .run = refreshed_later },
 	{ .name = "without_descriptor", .run = without_descriptor },
+	{ .name = "midst_of_a_cut", .run = midst_of_a_cut },
 	{ .name = "threads", .run = threads },
 	{ .name = "never_torn", .run = never_torn },
 	{ .name = "parent_killed", .run = parent_killed },
