@@ -8,13 +8,14 @@
  *
  *     return err_set(-ERANGE, "%s: offset %" PRIu64 " is past ...", ...);
  *
- * Longer texts than ERR_TEXT_MAX are cut; nothing is allocated.
+ * Longer texts than ERR_TEXT_MAX are cut; nothing is allocated. What leads there is cold: the
+ * compiler puts it where what succeeds need not go past it.
  */
 #define ERR_TEXT_MAX 8192
-int err_set(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int err_set(int r, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Puts "WHAT: " before the text there is: for callers that know the context. */
-int err_prefix(int r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int err_prefix(int r, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Puts the name of @r before the text, unless that has it. Returns @r. */
 int err_with_name(int r);
