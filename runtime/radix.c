@@ -80,55 +80,68 @@ static void live_add(_Atomic uint64_t *node, int level, int by)
 			      live(node, level) + (uint64_t)(int64_t)by, memory_order_relaxed);
 }
 
-/* Of the range inside one entry: its part of [first, last]. */
-static uint64_t part_first(uint64_t first, unsigned int i, unsigned int i_first, int level)
+/*
+ * A node's entries that [first, last] touches. Only the two on the edges can be covered in
+ * part, which are the same where all is in one entry; those of [whole, behind) are covered.
+ */
+struct entries {
+	unsigned int first, last, whole, behind;
+};
+
+static inline struct entries entries_of(uint64_t first, uint64_t last, int level)
 {
-	return i == i_first ? first : (uint64_t)i << radix_shift(level);
+	uint64_t mask = entry_mask(level);
+	struct entries entries = {
+		.first = radix_index(first, level),
+		.last = radix_index(last, level),
+	};
+
+	entries.whole = entries.first + !!(first & mask);
+	entries.behind = entries.last + !(~last & mask);
+	return entries;
 }
 
-static uint64_t part_last(uint64_t last, unsigned int i, unsigned int i_last, int level)
+static inline bool is_part_of_one(const struct entries *in)
 {
-	return i == i_last ? last : ((uint64_t)i << radix_shift(level)) | entry_mask(level);
+	return in->first == in->last && in->whole >= in->behind;
 }
 
-/* Only the entries on the two edges of a range can be covered in part. */
-static bool covers(uint64_t first, uint64_t last, unsigned int i, unsigned int i_first,
-		   unsigned int i_last, uint64_t mask)
+static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last);
+
+/* Entry @i covers more than [first, last]. */
+static int prepare_below(_Atomic uint64_t *node, int level, unsigned int i, uint64_t first,
+			 uint64_t last)
 {
-	return !((i == i_first && (first & mask)) || (i == i_last && ~last & mask));
+	_Atomic uint64_t *child = node_child(node, level, i);
+
+	if (node_slot(node, i))
+		return -EEXIST;
+	if (!child)
+		child = node_add_child(node, level, i);
+	return child ? prepare(child, level - 1, first, last) : -ENOMEM;
 }
 
 static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last)
 {
-	unsigned int i_first = radix_index(first, level);
-	unsigned int i_last = radix_index(last, level);
+	const struct entries in = entries_of(first, last, level);
 	uint64_t mask = entry_mask(level);
-	bool empty = !live(node, level);
 	unsigned int i;
-	int r;
+	int r = 0;
 
-	/* Of an empty node only the edges need a look. */
-	for (i = i_first; i <= i_last; i = empty && i < i_last ? i_last : i + 1) {
-		_Atomic uint64_t *child = node_child(node, level, i);
+	if (is_part_of_one(&in))
+		return prepare_below(node, level, in.first, first, last);
+	/* An empty node has nothing in the way. */
+	for (i = live(node, level) ? in.whole : in.behind; i < in.behind; i++) {
+		const _Atomic uint64_t *child = node_child(node, level, i);
 
-		if (node_slot(node, i))
+		if (node_slot(node, i) || (child && live(child, level - 1)))
 			return -EEXIST;
-		/* At level 0 this is every entry. */
-		if (covers(first, last, i, i_first, i_last, mask)) {
-			if (child && live(child, level - 1))
-				return -EEXIST;
-			continue;
-		}
-		if (!child)
-			child = node_add_child(node, level, i);
-		if (!child)
-			return -ENOMEM;
-		r = prepare(child, level - 1, part_first(first, i, i_first, level),
-			    part_last(last, i, i_last, level));
-		if (r)
-			return r;
 	}
-	return 0;
+	if (in.first < in.whole)
+		r = prepare_below(node, level, in.first, first, first | mask);
+	if (!r && in.last >= in.behind)
+		r = prepare_below(node, level, in.last, last & ~mask, last);
+	return r;
 }
 
 int radix_prepare(uint64_t first, uint64_t last)
@@ -137,27 +150,36 @@ int radix_prepare(uint64_t first, uint64_t last)
 }
 
 static void enter(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last,
+		  struct registry_slot *slot);
+
+/* Returns how many more of the node's entries are live: one, or none. */
+static int enter_below(_Atomic uint64_t *node, int level, unsigned int i, uint64_t first,
+		       uint64_t last, struct registry_slot *slot)
+{
+	_Atomic uint64_t *child = node_child(node, level, i);
+	int added = !live(child, level - 1);
+
+	enter(child, level - 1, first, last, slot);
+	return added;
+}
+
+static void enter(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last,
 		  struct registry_slot *slot)
 {
-	unsigned int i_first = radix_index(first, level);
-	unsigned int i_last = radix_index(last, level);
+	const struct entries in = entries_of(first, last, level);
 	uint64_t mask = entry_mask(level);
-	int added = 0;
 	unsigned int i;
+	int added = 0;
 
-	for (i = i_first; i <= i_last; i++) {
-		_Atomic uint64_t *child;
-
-		if (covers(first, last, i, i_first, i_last, mask)) {
+	if (is_part_of_one(&in)) {
+		added = enter_below(node, level, in.first, first, last, slot);
+	} else {
+		for (i = in.whole; i < in.behind; i++, added++)
 			node_set_slot(node, i, slot);
-			added++;
-			continue;
-		}
-		child = node_child(node, level, i);
-		if (!live(child, level - 1))
-			added++;
-		enter(child, level - 1, part_first(first, i, i_first, level),
-		      part_last(last, i, i_last, level), slot);
+		if (in.first < in.whole)
+			added += enter_below(node, level, in.first, first, first | mask, slot);
+		if (in.last >= in.behind)
+			added += enter_below(node, level, in.last, last & ~mask, last, slot);
 	}
 	live_add(node, level, added);
 }
@@ -171,28 +193,27 @@ void radix_enter(uint64_t first, uint64_t last, struct registry_slot *slot)
 static uint64_t clear(_Atomic uint64_t *node, int level, uint64_t page,
 		      const struct registry_slot *slot)
 {
-	unsigned int n = n_entry(level);
+	unsigned int n = n_entry(level), i = radix_index(page, level);
 	uint64_t mask = entry_mask(level);
 	int removed = 0;
-	unsigned int i;
 
-	for (i = radix_index(page, level); i < n; i++) {
-		uint64_t behind = (page | mask) + 1;
-		_Atomic uint64_t *child = node_child(node, level, i);
+	while (i < n) {
+		_Atomic uint64_t *child;
+		uint64_t behind;
 
-		if (node_slot(node, i) == slot) {
-			node_show_child(node, i, child);
-			removed++;
-			page = behind;
-			continue;
+		for (; i < n && node_slot(node, i) == slot; i++, removed++) {
+			node_show_child(node, i, node_child(node, level, i));
+			page = (page | mask) + 1;
 		}
+		child = i < n ? node_child(node, level, i) : NULL;
 		if (!child || !live(child, level - 1))
 			break;
+		behind = (page | mask) + 1;
 		page = clear(child, level - 1, page, slot);
-		if (!live(child, level - 1))
-			removed++;
+		removed += !live(child, level - 1);
 		if (page != behind)
 			break;
+		i++;
 	}
 	live_add(node, level, -removed);
 	return page;
