@@ -284,10 +284,10 @@ static void make_whole(void)
 	close(fd);
 }
 
-static void read_whole(uint32_t flags)
+static void read_whole(uint64_t budget, uint32_t flags, uint32_t policy)
 {
 	struct hm_reader_desc desc =
-		reader_desc(HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO, 0, WINDOWS_BUDGET);
+		reader_desc(HM_PATTERN_SEQUENTIAL, HM_POLICY_AUTO, 0, budget);
 	uint64_t size = whole_size(), total = 0, sum = 0, bytes, most;
 	struct hm_reader_info info;
 	struct hm_reader *reader;
@@ -304,10 +304,11 @@ static void read_whole(uint32_t flags)
 	CHECK_EQUAL(sum, sum_of_file(size));
 	info = reader_info(reader);
 	CHECK_EQUAL(info.bytes, size);
-	CHECK(info.peak <= WINDOWS_BUDGET && info.peak > WINDOWS_BUDGET / 2);
-	/* Dropped behind it: its windows, and those that are begun, are all there ever was. */
+	CHECK_EQUAL(info.policy, policy);
+	CHECK(info.peak <= info.budget && info.peak > info.budget / 2);
+	/* Dropped behind it, or past the page cache: its windows, and those that are begun. */
 	most = info.peak + info.ahead * info.window + SLACK;
-	if (flags && group_number("memory.peak", "") > most)
+	if ((flags || policy == HM_POLICY_DIRECT) && group_number("memory.peak", "") > most)
 		test_fail(__FILE__, __LINE__, "%s: peak %" PRIu64 ", the group's %" PRIu64,
 			  hm_policy_name(info.policy), info.peak,
 			  group_number("memory.peak", ""));
@@ -318,12 +319,18 @@ static void read_whole(uint32_t flags)
 
 static void read_chosen(void)
 {
-	read_whole(0);
+	read_whole(WINDOWS_BUDGET, 0, HM_POLICY_AHEAD);
 }
 
 static void read_dropping(void)
 {
-	read_whole(HM_READER_DROP);
+	read_whole(WINDOWS_BUDGET, HM_READER_DROP, HM_POLICY_AHEAD);
+}
+
+/* More than memory has room for, and what it takes is not stated. */
+static void read_past_memory(void)
+{
+	read_whole(0, 0, HM_POLICY_DIRECT);
 }
 
 static void test_whole(void)
@@ -336,9 +343,12 @@ static void test_whole(void)
 	check_alive(&outcome);
 	/* Page cache fills the group, and is taken back. */
 	CHECK(outcome.limit > 0);
+	/* These never come near the limit. */
 	outcome = run_in_group(read_dropping);
 	check_alive(&outcome);
-	/* It never came near the limit. */
+	CHECK_EQUAL(outcome.limit, 0);
+	outcome = run_in_group(read_past_memory);
+	check_alive(&outcome);
 	CHECK_EQUAL(outcome.limit, 0);
 	end();
 }

@@ -71,6 +71,45 @@ static void test_table(void)
 	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_READ);
 }
 
+/* From begin to end, and more than memory has room for. */
+static void test_larger_than_memory(void)
+{
+	struct reader_facts facts = facts_of(GIB(16) + PAGE);
+	struct reader_wish wish = { .window = MIB(8) - PAGE };
+	struct reader_choice choice;
+
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_DIRECT);
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_RANDOM), HM_POLICY_ANNOUNCE);
+	/* Of it, what is read. */
+	facts.length = GIB(16);
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
+	facts.length = facts.size;
+	facts.resident = 100;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_FAULT);
+	facts.resident = 10;
+	/* Nothing that it would be refused for. */
+	facts.direct = 0;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
+	facts.direct = 3 * PAGE;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
+	facts.direct = PAGE;
+	facts.uring = -EPERM;
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
+	facts.uring = 0;
+	/* In small windows, or little memory, the device would wait. */
+	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+	CHECK_EQUAL(choice.policy, HM_POLICY_AHEAD);
+	wish.window = 0;
+	wish.budget = MIB(24);
+	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+	CHECK_EQUAL(choice.policy, HM_POLICY_AHEAD);
+	wish.budget = MIB(25);
+	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+	CHECK_EQUAL(choice.policy, HM_POLICY_DIRECT);
+	CHECK_EQUAL(choice.window, MIB(8));
+	CHECK_EQUAL(choice.budget, MIB(25));
+}
+
 static void test_refused(void)
 {
 	struct reader_wish wish = { .policy = HM_POLICY_AHEAD };
@@ -386,6 +425,7 @@ static void test_file_systems(void)
 }
 
 static const struct test tests[] = {
+	{ "larger_than_memory", test_larger_than_memory, 10, 0 },
 	{ "table", test_table, 10, 0 },
 	{ "refused", test_refused, 10, 0 },
 	{ "windows", test_windows, 10, 0 },

@@ -105,8 +105,29 @@ static uint32_t read_by(const struct reader_facts *facts)
 	return facts->uring || is_resident(facts) ? HM_POLICY_READ : HM_POLICY_URING;
 }
 
+static bool is_unit(uint64_t unit)
+{
+	return unit && unit <= UNIT_MOST && !(unit & (unit - 1));
+}
+
+/*
+ * What memory has no room for is gone from it before it is read again, and pushes out what
+ * else there is: past the page cache it takes two thirds of the time. But not in reads so
+ * small, or so few, that the device waits for them.
+ */
+static bool goes_past_memory(const struct reader_facts *facts, const struct reader_wish *wish)
+{
+	uint64_t window = max_u64(wish->window, WINDOW_QUEUED);
+
+	return facts->length > facts->ram && !facts->uring && is_unit(facts->direct) &&
+	       (!wish->window || wish->window >= WINDOW_QUEUED) &&
+	       (!wish->budget ||
+		wish->budget / QUEUED_WINDOWS >= reader_mapped_cost(window, facts->page));
+}
+
 /* The first row that applies; each has its reason, to which the figures are added. */
-static uint32_t pick(const struct reader_facts *facts, uint32_t pattern, const char **reason)
+static uint32_t pick(const struct reader_facts *facts, const struct reader_wish *wish,
+		     const char **reason)
 {
 	if (facts->several) {
 		*reason = "of several files one is open at a time, and the next ones announced";
@@ -129,9 +150,14 @@ static uint32_t pick(const struct reader_facts *facts, uint32_t pattern, const c
 		*reason = "its bytes are in memory already, and mapping copies none of them";
 		return HM_POLICY_FAULT;
 	}
-	if (pattern == HM_PATTERN_RANDOM) {
+	if (wish->pattern == HM_PATTERN_RANDOM) {
 		*reason = "all pieces of a batch are read at once when they are announced";
 		return HM_POLICY_ANNOUNCE;
+	}
+	if (goes_past_memory(facts, wish)) {
+		*reason =
+			"memory has no room for all of it, and would only lose what else it has";
+		return HM_POLICY_DIRECT;
 	}
 	*reason = "reading ahead of a map overlaps with its use and copies nothing";
 	return HM_POLICY_AHEAD;
@@ -157,7 +183,7 @@ static int check_direct(const struct reader_facts *facts)
 			       "policy \"direct\": the file system, %s, has no O_DIRECT for "
 			       "this file: \"uring\" reads by the page cache",
 			       facts->fs);
-	if (unit > UNIT_MOST || unit & (unit - 1))
+	if (!is_unit(unit))
 		return err_set(-EOPNOTSUPP,
 			       "policy \"direct\": O_DIRECT on %s is by multiples of %" PRIu64
 			       " bytes for this file, here by powers of two up to %" PRIu64
@@ -376,7 +402,7 @@ int reader_choose(const struct reader_facts *facts, const struct reader_wish *wi
 	int r;
 
 	if (choice.policy == HM_POLICY_AUTO)
-		choice.policy = pick(facts, wish->pattern, &reason);
+		choice.policy = pick(facts, wish, &reason);
 	r = check_policy(facts, choice.policy);
 	if (r)
 		return r;
