@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -359,6 +360,14 @@ static void make_host_map(struct life *life)
 	hm_device_unref(host);
 }
 
+static uint64_t maps_now(void)
+{
+	struct hm_stats stats = { .struct_size = sizeof(stats) };
+
+	CHECK_OK(hm_stats_get(&stats));
+	return stats.maps;
+}
+
 void life_begin(struct life *life, const struct subject *subject, uint32_t noun)
 {
 	memset(life, 0, sizeof(*life));
@@ -370,6 +379,7 @@ void life_begin(struct life *life, const struct subject *subject, uint32_t noun)
 	life->pair[1] = -1;
 	sem_init(&life->gate, 0, 0);
 	sem_init(&life->changing, 0, 0);
+	life->n_before = maps_now();
 	fixture_open(&life->f, subject);
 	if (noun == LC_DEVICE || noun == LC_BUFFER)
 		CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, life->pair));
@@ -400,6 +410,18 @@ static void close_fd(int fd)
 		close(fd);
 }
 
+/* A map whose references somebody else has dropped is not there any more: not for long. */
+static void check_maps(const struct life *life)
+{
+	uint64_t held = !!life->map + !!life->made_map + !!life->host_map;
+
+	if (maps_now() < life->n_before + held)
+		test_fail(__FILE__, __LINE__,
+			  "%" PRIu64 " maps are held, and the process has %" PRIu64
+			  " more than before",
+			  held, maps_now() - life->n_before);
+}
+
 void life_end(struct life *life)
 {
 	life_open_gate(life);
@@ -411,6 +433,7 @@ void life_end(struct life *life)
 	hm_view_unref(life->view);
 	hm_map_protect_end(life->made_scope);
 	hm_map_protect_end(life->scope);
+	check_maps(life);
 	hm_map_unref(life->made_map);
 	hm_free(life->made_memory);
 	hm_map_unref(life->map);

@@ -29,6 +29,7 @@ struct life {
 	uint32_t noun, state;
 	enum life_place place;
 
+	uint64_t n_before;          /* maps of the process */
 	struct hm_buffer *original; /* in this process, too: what was received is of it */
 	struct hm_buffer *buffer;
 	struct hm_map *map;
