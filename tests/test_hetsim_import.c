@@ -37,39 +37,89 @@ static bool open_with_vgem(int *ret_fd, int *ret_vgem)
 	return true;
 }
 
-/* What importers have the addresses of makes no room: others keep half of VRAM. */
+/* A tenth of VRAM so many times, for others. */
+static int export_tenths(int fd, uint32_t tenths, uint32_t *ret_handle)
+{
+	struct hetsim_buffer_create create = { .size = sizeof(create),
+					       .place = HETSIM_PLACE_VRAM };
+	int dmabuf;
+
+	create.length = hetsim_query(fd).vram_bytes / 10 * tenths & ~(HETSIM_PAGE - 1);
+	CHECK_FATAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0);
+	dmabuf = hetsim_export(fd, create.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	if (ret_handle)
+		*ret_handle = create.handle;
+	return dmabuf;
+}
+
+/* 0, or a negative errno. */
+static int prime_import(int vgem, int dmabuf)
+{
+	struct drm_prime_handle prime = { .fd = dmabuf };
+
+	return ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime) ? -errno : 0;
+}
+
+/*
+ * What importers have the addresses of makes no room: half of VRAM stays for those who
+ * import nothing, and half of the rest for what other openers export.
+ */
 static void test_half_is_left(void)
 {
 	struct hetsim_buffer_create create = { .size = sizeof(create),
 					       .place = HETSIM_PLACE_VRAM };
-	struct drm_prime_handle imported[2] = { { 0 } };
-	int fd, other, vgem, i;
-	uint64_t vram;
+	int fd, others[2], vgem, dmabufs[4], last, i;
 
 	if (!open_with_vgem(&fd, &vgem))
 		return;
-	vram = hetsim_query(fd).vram_bytes;
-	create.length = vram / 10 * 3 & ~(HETSIM_PAGE - 1);
 	for (i = 0; i < 2; i++) {
-		CHECK_FATAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0);
-		imported[i].fd = hetsim_export(fd, create.handle, HETSIM_EXPORT_WRITE);
-		CHECK_FATAL(imported[i].fd >= 0);
+		others[i] = hetsim_open(O_RDWR);
+		CHECK_FATAL(others[i] >= 0);
 	}
-	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &imported[0]), 0);
-	CHECK(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &imported[1]) == -1 && errno == ENOSPC);
-	other = hetsim_open(O_RDWR);
-	CHECK_FATAL(other >= 0);
-	create.length = vram / 2;
-	CHECK_EQUAL(hetsim_call(other, HETSIM_BUFFER_CREATE, &create), 0);
-	close(other);
+	dmabufs[0] = export_tenths(fd, 2, NULL);
+	dmabufs[1] = export_tenths(fd, 2, NULL);
+	dmabufs[2] = export_tenths(others[0], 2, NULL);
+	dmabufs[3] = export_tenths(others[1], 2, NULL);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[0]), 0);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[1]), -ENOSPC);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[2]), 0);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[3]), -ENOSPC);
+	last = hetsim_open(O_RDWR);
+	CHECK_FATAL(last >= 0);
+	create.length = hetsim_query(fd).vram_bytes / 2;
+	CHECK_EQUAL(hetsim_call(last, HETSIM_BUFFER_CREATE, &create), 0);
+	close(last);
 	/* What is let go counts no more. */
 	close(vgem);
-	close(imported[0].fd);
+	close(dmabufs[0]);
 	vgem = vgem_open();
 	CHECK_FATAL(vgem >= 0);
-	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &imported[1]), 0);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[1]), 0);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[3]), 0);
 	close(vgem);
-	close(imported[1].fd);
+	for (i = 1; i < 4; i++)
+		close(dmabufs[i]);
+	for (i = 0; i < 2; i++)
+		close(others[i]);
+	close(fd);
+}
+
+/* What another device has the addresses of stays where it is, and that is told. */
+static void test_pinned_stays(void)
+{
+	struct hetsim_buffer_info info = { .size = sizeof(info) };
+	int fd, vgem, dmabuf;
+
+	if (!open_with_vgem(&fd, &vgem))
+		return;
+	dmabuf = export_tenths(fd, 1, &info.handle);
+	CHECK_EQUAL(prime_import(vgem, dmabuf), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, info.handle, MIB), -EBUSY);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
+	CHECK_EQUAL(info.system_bytes, 0);
+	close(vgem);
+	close(dmabuf);
 	close(fd);
 }
 
@@ -482,6 +532,7 @@ static const struct test tests[] = {
 	{ "pinned", test_pinned, 0, 0 },
 	{ "unplug", test_unplug, 0, 0 },
 	{ "half_is_left", test_half_is_left, 60, 0 },
+	{ "pinned_stays", test_pinned_stays, 60, 0 },
 	{ "slot_taken", test_slot_taken, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

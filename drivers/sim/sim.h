@@ -177,6 +177,7 @@ struct sim_account {
 	atomic64_t enomem; /* injected: so many allocations from now */
 	atomic64_t eintr;  /* injected: so many calls from now */
 	u64 pages_used[SIM_N_PLACES]; /* under sim_device.memory_lock */
+	u64 pages_pinned[SIM_N_PLACES]; /* as above; at most a quarter of each but SYSTEM */
 	struct sim_counters counters;
 };
 

@@ -123,7 +123,8 @@ static int sim_dmabuf_end(struct dma_buf *dmabuf, enum dma_data_direction direct
 
 /*
  * The map is the buffer's, and is found by revocation as such: the dma-buf's file
- * has the address space of the device.
+ * has the address space of the device. Rights are looked at here, too: of a map of another
+ * driver's object, which has this dma-buf behind it, mmap() has seen that driver's file.
  */
 static int sim_dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 {
@@ -132,6 +133,11 @@ static int sim_dmabuf_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 
 	if (READ_ONCE(buffer->dev->gone))
 		return -ENODEV;
+	if (!(dmabuf->file->f_mode & FMODE_WRITE)) {
+		if (vma->vm_flags & VM_WRITE)
+			return -EACCES;
+		vm_flags_clear(vma, VM_MAYWRITE);
+	}
 	vma->vm_pgoff += sim_slot_pgoff(buffer->dev, buffer->slot);
 	return sim_mmap_buffer(buffer, vma, false);
 }

@@ -189,7 +189,7 @@ int sim_import_mmap(struct sim_buffer *buffer, struct vm_area_struct *vma)
 		return r;
 	if (!dmabuf->ops->mmap)
 		return -EOPNOTSUPP;
-	return dma_buf_mmap(dmabuf, vma, first);
+	return sim_import_errno(dma_buf_mmap(dmabuf, vma, first));
 }
 
 /* Bytes copied; less than asked at a bad pointer, or when the caller is to die. */

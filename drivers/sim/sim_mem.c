@@ -306,8 +306,15 @@ void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pag
 	}
 }
 
-static int sim_pins_add(struct sim_device *dev, const u64 *in, bool must)
+static bool sim_pins_have_room(u64 most, u64 pinned, u64 more)
 {
+	return more <= most - min(most, pinned);
+}
+
+static int sim_pins_add(struct sim_buffer *buffer, const u64 *in, bool must)
+{
+	struct sim_account *account = buffer->account;
+	struct sim_device *dev = buffer->dev;
 	unsigned int i;
 	int r = 0;
 
@@ -315,23 +322,28 @@ static int sim_pins_add(struct sim_device *dev, const u64 *in, bool must)
 	for (i = 0; i < SIM_N_PLACES && !must; i++) {
 		u64 most = dev->pages_limit[i] / 2;
 
-		if (i != HETSIM_PLACE_SYSTEM && in[i] > most - min(most, dev->pages_pinned[i]))
+		if (i != HETSIM_PLACE_SYSTEM &&
+		    (!sim_pins_have_room(most, dev->pages_pinned[i], in[i]) ||
+		     !sim_pins_have_room(most / 2, account->pages_pinned[i], in[i])))
 			r = -ENOSPC;
 	}
-	for (i = 0; i < SIM_N_PLACES && !r; i++)
+	for (i = 0; i < SIM_N_PLACES && !r; i++) {
 		dev->pages_pinned[i] += in[i];
+		account->pages_pinned[i] += in[i];
+	}
 	spin_unlock(&dev->memory_lock);
 	return r;
 }
 
 /*
  * Pages that importers have the addresses of make no room for others: half of VRAM, and of
- * the window, stays for those who import nothing. @must: it can't be refused. With
- * buffer->lock held for writing, as for what follows.
+ * the window, stays for those who import nothing, and half of the rest for what others
+ * than this buffer's maker export. @must: it can't be refused. With buffer->lock held for
+ * writing, as for what follows.
  */
 int sim_mem_pin(struct sim_buffer *buffer, bool must)
 {
-	int r = buffer->n_pins ? 0 : sim_pins_add(buffer->dev, buffer->pages_in, must);
+	int r = buffer->n_pins ? 0 : sim_pins_add(buffer, buffer->pages_in, must);
 
 	if (!r)
 		buffer->n_pins++;
@@ -344,7 +356,7 @@ int sim_mem_pin_more(struct sim_buffer *buffer, u64 n_pages)
 	u64 in[SIM_N_PLACES] = {};
 
 	in[buffer->place] = n_pages;
-	return buffer->n_pins ? sim_pins_add(buffer->dev, in, false) : 0;
+	return buffer->n_pins ? sim_pins_add(buffer, in, false) : 0;
 }
 
 void sim_mem_unpin(struct sim_buffer *buffer)
@@ -355,7 +367,9 @@ void sim_mem_unpin(struct sim_buffer *buffer)
 	if (--buffer->n_pins)
 		return;
 	spin_lock(&dev->memory_lock);
-	for (i = 0; i < SIM_N_PLACES; i++)
+	for (i = 0; i < SIM_N_PLACES; i++) {
 		dev->pages_pinned[i] -= buffer->pages_in[i];
+		buffer->account->pages_pinned[i] -= buffer->pages_in[i];
+	}
 	spin_unlock(&dev->memory_lock);
 }

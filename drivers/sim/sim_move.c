@@ -196,8 +196,12 @@ static struct sim_buffer *sim_evictee_get(struct sim_device *dev, unsigned long 
 	return buffer;
 }
 
-/* Moves up to @n_pages out of @place, none of an import. Those at the buffer's end go first. */
-static u64 sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages)
+/*
+ * Moves up to @n_pages out of @place, none of an import. Those at the buffer's end go first.
+ * What was in the way of more is the result.
+ */
+static int sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages,
+			    u64 *ret_evicted)
 {
 	u32 to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
 	u64 first = buffer->n_pages, evicted = 0, moved;
@@ -213,17 +217,21 @@ static u64 sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages)
 		evicted += moved;
 	}
 	sim_count(buffer->dev, buffer->account, SIM_EVICTIONS, !!evicted);
-	return evicted;
+	*ret_evicted = evicted;
+	return r;
 }
 
 /* Moves so much of a buffer to system memory as if others had needed the room. */
 int sim_evict_part(struct sim_buffer *buffer, u64 n_pages)
 {
+	u64 evicted;
+	int r;
+
 	if (mutex_lock_interruptible(&buffer->change))
 		return -EINTR;
-	sim_evict_buffer(buffer, HETSIM_PLACE_VRAM, n_pages);
+	r = sim_evict_buffer(buffer, HETSIM_PLACE_VRAM, n_pages, &evicted);
 	mutex_unlock(&buffer->change);
-	return 0;
+	return r;
 }
 
 /*
@@ -236,7 +244,7 @@ bool sim_evict(struct sim_buffer *except, u32 place, u64 n_pages)
 	struct sim_device *dev = except->dev;
 	s64 after = -1, until = atomic64_read(&dev->uses);
 	struct sim_evictees list;
-	u64 evicted = 0, before = 0;
+	u64 evicted = 0, before = 0, moved;
 	unsigned int i;
 
 	while (evicted < n_pages && (evicted > before || after <= until)) {
@@ -255,7 +263,8 @@ bool sim_evict(struct sim_buffer *except, u32 place, u64 n_pages)
 				sim_buffer_put(buffer);
 				return evicted;
 			}
-			evicted += sim_evict_buffer(buffer, place, n_pages - evicted);
+			sim_evict_buffer(buffer, place, n_pages - evicted, &moved);
+			evicted += moved;
 			mutex_unlock(&buffer->change);
 			sim_buffer_put(buffer);
 			cond_resched();

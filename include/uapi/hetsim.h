@@ -49,6 +49,7 @@
  *  - ENOMEM: the kernel, or the caller's control group, has no memory left.
  *  - EMFILE: the process can't have more file descriptors.
  *  - ENFILE: all processes together can't have more open files.
+ *  - EFBIG: RLIMIT_FSIZE is reached, of the twin in user space only, whose memory is files.
  *  - EFAULT: a pointer does not lead to accessible memory of the caller. Only
  *    when it is the answer that can't be written, the call has had its effect.
  *  - EBUSY: someone else's hold on the object does not allow it now.
@@ -458,8 +459,11 @@ struct hetsim_buffer_move {
  * tells them apart by nothing, direction included.
  *
  * While an importer has the addresses of the pages, they make no room for others: no
- * more than half of VRAM, and of the window, can be in this state. An importer that
- * would have more is told ENOSPC.
+ * more than half of VRAM, and of the window, can be in this state, and of one opener's
+ * buffers no more than a quarter. An importer that would have more is told ENOSPC.
+ *
+ * Without HETSIM_EXPORT_WRITE nobody's map of it can be written, by another driver's object
+ * neither. Where devices may write is their drivers' affair.
  */
 struct hetsim_export {
 	__u32 size;
@@ -629,7 +633,8 @@ struct hetsim_unbind {
  *  - -ETIMEDOUT: it ran longer than its queue allows, and the engine was reset.
  *    What it has written is undefined. Later submissions run, but on a queue of
  *    HETSIM_QUEUE_DMA_FENCE not those that were in it by then: who waits for a
- *    dma_fence waits for one time-out, not for many.
+ *    dma_fence waits for one time-out, not for many. Those that end in time may each
+ *    take almost as long, one after another.
  *  - -ECANCELED: its queue was destroyed first, a reset was injected while it ran, or
  *    it was behind one that ran too long.
  *  - -ENODEV: the device was taken away first.
@@ -856,7 +861,9 @@ struct hetsim_queue_event {
  * @HETSIM_INJECT_POISON: the same, as memory that is broken (BUS_MCEERR_AR), which the
  *                        kernel prints a line about: past 100 of them in 5 s, of all
  *                        openers, it is an ordinary SIGBUS
- * @HETSIM_INJECT_EVICTION: @value bytes of buffer @target go to system memory
+ * @HETSIM_INJECT_EVICTION: @value bytes of buffer @target go to system memory, or all that
+ *                          it has in VRAM; or as many as do before one can't: that is
+ *                          the answer, EBUSY when another device has their addresses
  * @HETSIM_INJECT_ENOMEM: the @value-th allocation of pages for this opener's
  *                        buffers from now fails with ENOMEM; 0: none. Not of those
  *                        that make room for others.
