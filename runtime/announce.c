@@ -9,8 +9,8 @@
 #include <sys/sysmacros.h>
 
 #include "buffer.h"
+#include "proc.h"
 #include "segments.h"
-#include "smaps.h"
 #include "sys.h"
 
 /* Largest request of what has no block device [mm/backing-dev.c, VM_READAHEAD_PAGES]. */
@@ -26,21 +26,28 @@ static uint64_t read_kib(const char *format, dev_t device)
 	uint64_t kib;
 
 	snprintf(path, sizeof(path), format, major(device), minor(device));
-	return number_read(path, &kib) || kib > MIB(1) ? 0 : KIB(kib);
+	return !proc_number(path, &kib) || kib > MIB(1) ? 0 : KIB(kib);
+}
+
+/* A partition has its disk's queue, and no entry of its own among the kernel's bdis. */
+static uint64_t read_queue_kib(const char *of_disk, const char *of_partition, dev_t device)
+{
+	uint64_t bytes = read_kib(of_disk, device);
+
+	return bytes ? bytes : read_kib(of_partition, device);
 }
 
 uint64_t announce_read_ahead(dev_t device)
 {
-	return read_kib("/sys/class/bdi/%u:%u/read_ahead_kb", device);
+	return read_queue_kib("/sys/class/bdi/%u:%u/read_ahead_kb",
+			      "/sys/dev/block/%u:%u/../queue/read_ahead_kb", device);
 }
 
 static uint64_t largest_request(dev_t device)
 {
-	uint64_t most = read_kib("/sys/dev/block/%u:%u/queue/max_sectors_kb", device);
+	uint64_t most = read_queue_kib("/sys/dev/block/%u:%u/queue/max_sectors_kb",
+				       "/sys/dev/block/%u:%u/../queue/max_sectors_kb", device);
 
-	/* A partition has its disk's. */
-	if (!most)
-		most = read_kib("/sys/dev/block/%u:%u/../queue/max_sectors_kb", device);
 	return most ? most : REQUEST;
 }
 

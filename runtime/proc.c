@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Small files of /proc, read at once. */
+/* Small files of /proc and /sys, read at once. */
 #include "proc.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sys.h"
@@ -20,6 +21,20 @@ bool proc_read(const char *path, char *text, size_t size)
 	if (length <= 0)
 		return false;
 	text[length] = '\0';
+	return true;
+}
+
+bool proc_number(const char *path, uint64_t *ret_number)
+{
+	char text[32], *end;
+	uint64_t number;
+
+	if (!proc_read(path, text, sizeof(text)))
+		return false;
+	number = strtoull(text, &end, 10);
+	if (end == text)
+		return false;
+	*ret_number = number;
 	return true;
 }
 

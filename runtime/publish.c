@@ -24,7 +24,6 @@
 #include "owner.h"
 #include "proc.h"
 #include "rlimits.h"
-#include "smaps.h"
 #include "sys.h"
 
 /* See control.c: what is mapped writable already stays so, and nothing else can be. */
@@ -94,7 +93,7 @@ static uint64_t room(void)
 {
 	uint64_t most;
 
-	if (number_read("/proc/sys/vm/max_map_count", &most) || most < MAPS_LEAST)
+	if (!proc_number("/proc/sys/vm/max_map_count", &most) || most < MAPS_LEAST)
 		return MAPS_LEAST;
 	return most < MAPS_MOST ? most : MAPS_MOST;
 }

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "err.h"
+#include "proc.h"
 #include "smaps.h"
 #include "util.h"
 
@@ -86,7 +87,7 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 			       what, want, format_bytes(limit.rlim_cur, have, sizeof(have)),
 			       size);
 	maps = maps_count();
-	if (!number_read("/proc/sys/vm/max_map_count", &max_maps) && maps + 8 >= max_maps)
+	if (proc_number("/proc/sys/vm/max_map_count", &max_maps) && maps + 8 >= max_maps)
 		return err_set(r,
 			       "%s of %s: the process has %" PRIu64 " mappings and "
 			       "vm.max_map_count is %" PRIu64 ": raise it (sysctl -w "
@@ -102,7 +103,7 @@ int rlimits_check_maps(uint64_t n)
 {
 	uint64_t maps = maps_count(), max_maps;
 
-	if (!maps || number_read("/proc/sys/vm/max_map_count", &max_maps))
+	if (!maps || !proc_number("/proc/sys/vm/max_map_count", &max_maps))
 		return 0; /* not known: the kernel will tell */
 	if (maps + n <= max_maps)
 		return 0;

@@ -153,27 +153,3 @@ uint64_t maps_count(void)
 	lines_close(&lines);
 	return n;
 }
-
-int number_read(const char *path, uint64_t *ret_number)
-{
-	struct lines lines;
-	char *line, *end;
-	uint64_t number;
-	int r;
-
-	r = lines_open(&lines, path);
-	if (r)
-		return r;
-	line = lines_next(&lines);
-	if (!line) {
-		/* A number without a newline at its end. */
-		lines.buffer[lines.end] = '\0';
-		line = lines.buffer;
-	}
-	number = strtoull(line, &end, 10);
-	lines_close(&lines);
-	if (end == line)
-		return err_set(-EINVAL, "%s holds no number", path);
-	*ret_number = number;
-	return 0;
-}

@@ -30,7 +30,4 @@ uint64_t meminfo_read(const char *key);
 /* Lines of /proc/self/maps, that is mappings; 0 if not readable. */
 uint64_t maps_count(void);
 
-/* A number in a file of /proc or /sys; -ENOENT, -EINVAL if there is none. */
-int number_read(const char *path, uint64_t *ret_number);
-
 #endif

@@ -18,7 +18,7 @@
 #include "map.h"
 #include "reserve.h"
 #include "rlimits.h"
-#include "smaps.h"
+#include "proc.h"
 #include "sys.h"
 
 #define NODE "/dev/udmabuf"
@@ -84,7 +84,7 @@ static int explain(int r, uint64_t size)
 
 	if (r == -EMFILE || r == -ENFILE)
 		return rlimits_explain_fd(r, "a dma-buf of a memfd");
-	if (r == -EINVAL && !number_read(LIMIT_FILE, &limit) && size > MIB(limit))
+	if (r == -EINVAL && proc_number(LIMIT_FILE, &limit) && size > MIB(limit))
 		return err_set(-E2BIG,
 			       "a dma-buf of %s is more than udmabuf makes, %s: raise "
 			       "size_limit_mb (echo %" PRIu64 " | sudo tee " LIMIT_FILE ")",

@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "announce.h"
 #include "fuse_support.h"
 #include "reader_support.h"
+#include "sys.h"
 #include "tokens_support.h"
 
 #define SIZE (16 * MIB)
@@ -136,7 +139,92 @@ out:
 	free(x);
 }
 
+/* Pieces of a range that is for windows, which a ring reads, are begun before they are copied. */
+static void test_gathered(void)
+{
+	struct hm_reader_desc desc = reader_desc(HM_PATTERN_SEQUENTIAL, HM_POLICY_URING, 0, 0);
+	static char to[16 * 4096], is[4096];
+	struct hm_piece pieces[16];
+	struct hm_reader *reader;
+	struct slow slow;
+	uint32_t i;
+
+	if (!slow_begin(&slow))
+		return;
+	CHECK_OK_FATAL(hm_reader_open(slow.path, &desc, &reader));
+	for (i = 0; i < 16; i++)
+		pieces[i] = (struct hm_piece){ .offset = i * MIB, .bytes = sizeof(is) };
+	CHECK_OK(hm_reader_gather(reader, pieces, 16, to));
+	CHECK(slow.scene.faults->at_most >= AT_ONCE);
+	for (i = 0; i < 16; i++) {
+		reader_fill(is, i * MIB, sizeof(is));
+		CHECK(!memcmp(to + i * sizeof(is), is, sizeof(is)));
+	}
+	hm_reader_unref(reader);
+	slow_end(&slow);
+}
+
+/* ---- what storage can be asked for ---- */
+
+#define DISK "/sys/dev/block/4711:2/../queue/"
+
+static struct sys_table real;
+static const char *told; /* a file, in the place of those of a disk that is not there */
+
+static int open_of_disk(const char *path, int flags, mode_t mode)
+{
+	bool ahead = !strcmp(path, DISK "read_ahead_kb");
+
+	return real.open(ahead || !strcmp(path, DISK "max_sectors_kb") ? told : path, flags,
+			 mode);
+}
+
+/* The kernel knows its disk, and its own number among partitions alone. */
+static void test_partition(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "kib");
+
+	file_write(folder, "kib", "4096\n", 5);
+	CHECK_EQUAL(announce_read_ahead(makedev(4711, 2)), 0);
+	told = path;
+	real = sys_table;
+	sys_table.open = open_of_disk;
+	CHECK_EQUAL(announce_read_ahead(makedev(4711, 2)), 4 * MIB);
+	CHECK_EQUAL(announce_step(makedev(4711, 2)), 4 * MIB);
+	CHECK_EQUAL(announce_step(makedev(4711, 3)), 128 * 1024);
+	sys_table = real;
+	free(path);
+	folder_remove(folder);
+}
+
+/* What is looked for, and not there, is no shortcoming to be told of. */
+static void test_no_text(void)
+{
+	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
+	struct hm_reader *reader;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	CHECK_OK_FATAL(hm_reader_open(path, NULL, &reader));
+	CHECK_EQUAL(*hm_errmsg(), 0);
+	hm_reader_unref(reader);
+	map = map_whole(path, &buffer);
+	real = sys_table;
+	told = "/nonexistent";
+	sys_table.open = open_of_disk;
+	CHECK_OK(hm_map_advise(map, 0, SIZE, HM_ADVICE_WILLNEED));
+	CHECK_EQUAL(*hm_errmsg(), 0);
+	sys_table = real;
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	free(path);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
+	{ "partition", test_partition, 10, 0 },
+	{ "no_text", test_no_text, 10, 0 },
+	{ "gathered", test_gathered, 60, 0 },
 	{ "advised", test_advised, 60, 0 },
 	{ "prefetched", test_prefetched, 60, 0 },
 	{ "tokens", test_tokens, 60, 0 },

@@ -108,6 +108,18 @@ static void test_larger_than_memory(void)
 	CHECK_EQUAL(choice.policy, HM_POLICY_DIRECT);
 	CHECK_EQUAL(choice.window, MIB(8));
 	CHECK_EQUAL(choice.budget, MIB(25));
+	/* Windows of the process's own take no more of what it may have than an eighth. */
+	wish.budget = 0;
+	wish.window = MIB(682);
+	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+	CHECK_EQUAL(choice.policy, HM_POLICY_AHEAD);
+	wish.window = MIB(640);
+	CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
+	CHECK_EQUAL(choice.policy, HM_POLICY_DIRECT);
+	facts.ram = MIB(192);
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_AHEAD);
+	facts.ram = MIB(200);
+	CHECK_EQUAL(chosen(&facts, HM_PATTERN_SEQUENTIAL), HM_POLICY_DIRECT);
 }
 
 static void test_refused(void)

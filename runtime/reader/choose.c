@@ -118,11 +118,12 @@ static bool is_unit(uint64_t unit)
 static bool goes_past_memory(const struct reader_facts *facts, const struct reader_wish *wish)
 {
 	uint64_t window = max_u64(wish->window, WINDOW_QUEUED);
+	/* Such memory is the process's own: unlike page cache, nobody can take it back. */
+	uint64_t most = wish->budget ? wish->budget : facts->ram / 8;
 
 	return facts->length > facts->ram && !facts->uring && is_unit(facts->direct) &&
 	       (!wish->window || wish->window >= WINDOW_QUEUED) &&
-	       (!wish->budget ||
-		wish->budget / QUEUED_WINDOWS >= reader_mapped_cost(window, facts->page));
+	       reader_mapped_cost(window, facts->page) <= most / QUEUED_WINDOWS;
 }
 
 /* The first row that applies; each has its reason, to which the figures are added. */

@@ -27,7 +27,7 @@ static uint64_t least_limit(const char *root, char *group, const char *file)
 	for (;;) {
 		/* "max", which is no number, is no limit. */
 		snprintf(path, sizeof(path), "%s%s/%s", root, group, file);
-		if (!number_read(path, &limit))
+		if (proc_number(path, &limit))
 			least = min_u64(least, limit);
 		slash = strrchr(group, '/');
 		if (!slash)

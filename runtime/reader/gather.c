@@ -11,11 +11,17 @@
 /* Of gathers by a policy that was chosen: every so many it is looked at again. */
 #define LOOK_EVERY 64
 
+/* Pieces are read by the ring, many at once: of a range that is for windows, windows are. */
+static bool is_queued(const struct phase *phase)
+{
+	return phase->choice.policy >= HM_POLICY_URING &&
+	       phase->wish.pattern == HM_PATTERN_RANDOM;
+}
+
 static bool announces(const struct phase *phase)
 {
-	return phase->choice.policy == HM_POLICY_ANNOUNCE ||
-	       phase->choice.policy == HM_POLICY_AHEAD ||
-	       phase->choice.policy == HM_POLICY_POPULATE;
+	return phase->choice.policy != HM_POLICY_FAULT &&
+	       phase->choice.policy != HM_POLICY_READ && !is_queued(phase);
 }
 
 /* ---- announcing ---- */
@@ -145,7 +151,7 @@ int gather_announce(struct hm_reader *reader, const struct hm_piece *pieces, uin
 	int r;
 
 	r = check_pieces(phase, pieces, n);
-	if (r || phase->choice.policy == HM_POLICY_DIRECT)
+	if (r || (phase->choice.policy == HM_POLICY_DIRECT && is_queued(phase)))
 		return r;
 	look_again(phase, pieces, n);
 	if (phase->choice.policy != HM_POLICY_FAULT) {
@@ -362,7 +368,7 @@ int gather(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n, 
 	if (r)
 		return r;
 	look_again(phase, pieces, n);
-	if (phase->choice.policy >= HM_POLICY_URING && phase->wish.pattern == HM_PATTERN_RANDOM)
+	if (is_queued(phase))
 		return gather_queued(reader, pieces, n, to);
 	if (announces(phase) && !was_announced(phase, hash_of(pieces, n)))
 		announce(reader, pieces, n);
