@@ -378,10 +378,91 @@ static void test_long(void)
 	folder_remove(folder);
 }
 
+/* ---- whose stalls ---- */
+
+#define OTHER (BASE + BYTES)
+
+/* Of process @pid, which sleeps all the while; *ns: when it begins, and then ends. */
+static void tell_stall(FILE *out, uint32_t pid, uint64_t at, uint64_t wait, uint64_t *ns)
+{
+	static const struct {
+		const char *what;
+		bool waits; /* behind it */
+	} told[] = {
+		{ "page-faults:u: ", false },
+		{ "PERF_RECORD_SWITCH OUT", true },
+		{ "PERF_RECORD_SWITCH IN", false },
+		{ "major-faults:u: ", false },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		fprintf(out, "a %u/%u %" PRIu64 ".%09" PRIu64 ": %s", pid, pid,
+			10 + *ns / 1000000000, *ns % 1000000000, told[i].what);
+		if (strchr(told[i].what, ':'))
+			fprintf(out, "%" PRIx64 " [unknown] (/a)", at);
+		fputc('\n', out);
+		*ns += told[i].waits ? wait : 1000;
+	}
+}
+
+static int64_t gain_on(const json_t *json, const char *name)
+{
+	const json_t *advice = json_object_get(json, "advice"), *one;
+	size_t i;
+
+	for (i = 0; i < json_array_size(advice); i++) {
+		one = json_array_get(advice, i);
+		if (strstr(string_of(one, "text"), name))
+			return json_integer_value(json_object_get(one, "gain_ns"));
+	}
+	test_fail(__FILE__, __LINE__, "nothing is advised of %s", name);
+	return 0;
+}
+
+/* A file's waits are its own: neither the other one's, nor its first process's. */
+static void test_whose(void)
+{
+	char *folder = folder_make(), *text = NULL;
+	uint64_t ns = 2000;
+	size_t length = 0;
+	FILE *out = begin_story(&text, &length, BYTES, "/srv/short");
+	unsigned int i;
+	json_t *json;
+
+	fprintf(out,
+		"a 7/7 10.000001000: PERF_RECORD_MMAP2 7/7: [0x%" PRIx64 "(0x%" PRIx64
+		") @ 0 fe:00 12 35]: r--s /srv/long\n",
+		OTHER, BYTES);
+	for (i = 0; i < FAULTS; i++) {
+		uint64_t page = i * UINT64_C(65536);
+		uint32_t pid = i < FAULTS / 2 ? 7 : 8;
+
+		if (i == FAULTS / 2)
+			fprintf(out,
+				"a 7/7 %" PRIu64 ".%09" PRIu64
+				": PERF_RECORD_FORK(8:8):(7:7)\n",
+				10 + ns / 1000000000, ns % 1000000000);
+		tell_stall(out, pid, BASE + page, 2 * MS, &ns);
+		tell_stall(out, pid, OTHER + page, 8 * MS, &ns);
+		ns += 10 * MS;
+	}
+	fclose(out);
+	file_write(folder, "script", text, length);
+	json = report_on(folder);
+	CHECK(llabs(gain_on(json, "/srv/short") - FAULTS * 2 * (int64_t)MS) <
+	      (int64_t)(3 * MS));
+	CHECK(llabs(gain_on(json, "/srv/long") - FAULTS * 8 * (int64_t)MS) < (int64_t)(3 * MS));
+	json_decref(json);
+	free(text);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "waits", test_waits, 60, TEST_ONCE },
 	{ "no_waits", test_no_waits, 60, TEST_ONCE },
 	{ "threads", test_threads, 60, TEST_ONCE },
+	{ "whose", test_whose, 60, TEST_ONCE },
 	{ "storage", test_storage, 60, TEST_ONCE },
 	{ "devices", test_devices, 60, 0 },
 	{ "long", test_long, 60, TEST_ONCE },

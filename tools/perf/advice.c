@@ -121,7 +121,7 @@ static int on_storage(struct report *report, const struct counted *counted,
 
 	/* Where it is not told when threads ran: others waited at the same time as this one. */
 	if (report->analysis.has_stalls)
-		wait = (double)(counted->stalled_last_ns - counted->stalled_first_ns);
+		wait = (double)counted->stalled_ns;
 	work = span > wait ? span - wait : 0;
 	if (!waited_for_storage(counted) || wait < GAIN_LEAST_NS ||
 	    wait < GAIN_LEAST_SHARE * (double)report->duration_ns)

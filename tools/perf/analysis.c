@@ -32,6 +32,7 @@ struct faulting {
 	uint32_t tid, pid, index;
 	bool pending;
 	uint64_t begun;
+	uint64_t stalled_begun; /* how long its process had stood still by then */
 	struct counted *counted;
 	struct site *site;
 	struct stack *stack; /* where they are wanted */
@@ -198,6 +199,19 @@ static int note_node(struct reader *reader, const struct faulting *thread, uint6
 	return 0;
 }
 
+/* Of faults of several threads at a time, what they have in common is one stall. */
+static void note_stall(struct reader *reader, const struct faulting *thread)
+{
+	struct counted *counted = thread->counted;
+	uint64_t until = stalls_of(reader->stalls, thread->pid), from = thread->stalled_begun;
+
+	if (counted->stalled_pid == thread->pid && counted->stalled_until > from)
+		from = counted->stalled_until;
+	counted->stalled_ns += until - from;
+	counted->stalled_until = until;
+	counted->stalled_pid = thread->pid;
+}
+
 static int end_fault(struct reader *reader, struct faulting *thread, bool major, uint64_t cost,
 		     uint64_t physical)
 {
@@ -209,6 +223,7 @@ static int end_fault(struct reader *reader, struct faulting *thread, bool major,
 		return r;
 
 	thread->pending = false;
+	note_stall(reader, thread);
 	if (major) {
 		counted->major++;
 		counted->major_ns += cost;
@@ -291,11 +306,9 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 	thread->in_kernel = event->in_kernel;
 	thread->pending = true;
 	take_access(thread, counted, event->address);
-	counted->stalled_last_ns = stalls_of(reader->stalls, event->pid);
-	if (!counted->first_ns) {
+	thread->stalled_begun = stalls_of(reader->stalls, event->pid);
+	if (!counted->first_ns)
 		counted->first_ns = event->time;
-		counted->stalled_first_ns = counted->stalled_last_ns;
-	}
 	counted->last_ns = event->time;
 	counted->in_kernel += event->in_kernel;
 	if (offset < counted->lowest)

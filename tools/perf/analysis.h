@@ -62,8 +62,10 @@ struct counted {
 	 */
 	uint64_t *by_nodes;
 	uint64_t first_ns, last_ns; /* times of the first and the last */
-	/* What its process had stood still for faults by then. */
-	uint64_t stalled_first_ns, stalled_last_ns;
+	/* That its processes stood still while a fault of its was under way; see stalls.h. */
+	uint64_t stalled_ns;
+	uint64_t stalled_until; /* of stalled_pid's: so much of it is counted */
+	uint32_t stalled_pid;
 	uint64_t lowest, highest; /* offsets; of the pages */
 	struct streams *streams;
 	enum pattern pattern;
