@@ -310,6 +310,41 @@ static void *signal_late(void *user)
 	return NULL;
 }
 
+/* One fence that fails is no leave to go ahead of the others. */
+static void queue_waits_for_all(void)
+{
+	struct late late = { .fd = event_open() };
+	struct hm_fence *foreign, *broken, *after;
+	pthread_t thread;
+	struct rig rig;
+	int pipes[2];
+	uint32_t *x;
+
+	rig_open(&rig, "cpu", 0, 0);
+	x = alloc_bytes(&rig, 4096);
+	x[0] = 0;
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	close(pipes[1]);
+	CHECK_OK_FATAL(hm_fence_import_fd(pipes[0], &broken));
+	CHECK_OK_FATAL(hm_fence_import_fd(late.fd, &foreign));
+	CHECK_OK(hm_queue_wait(rig.queue, broken));
+	CHECK_OK(hm_queue_wait(rig.queue, foreign));
+	hm_fence_unref(broken);
+	hm_fence_unref(foreign);
+	pthread_create(&thread, NULL, signal_late, &late);
+	CHECK_ERROR(-EPIPE, hm_queue_fill(rig.queue, x, 7, 4096, &after));
+	CHECK(strstr(hm_errmsg(), "what the queue waited for") != NULL);
+	CHECK(atomic_load(&late.signalled));
+	CHECK_EQUAL(x[0], 0);
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 8, 4096, &after));
+	finish(after);
+	pthread_join(thread, NULL);
+	CHECK_OK(hm_free(x));
+	rig_close(&rig);
+	close(pipes[0]);
+	close(late.fd);
+}
+
 /* Nothing that is submitted later begins before the fence; what was, goes on. */
 static void queue_waits_on(const char *accel)
 {
@@ -666,6 +701,7 @@ static const struct test tests[] = {
 	{ "descriptor_outlives", descriptor_outlives, 0, 0 },
 	{ "merged_failures", merged_failures, 0, 0 },
 	{ "queue_waits", queue_waits, 0, 0 },
+	{ "queue_waits_for_all", queue_waits_for_all, 0, 0 },
 	{ "soft_queue_waits", soft_queue_waits, 0, 0 },
 	{ "all_threads_wait", all_threads_wait, 0, 0 },
 	{ "waits_for_a_failure", waits_for_a_failure, 0, 0 },

@@ -161,9 +161,9 @@ HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64
  *
  * Returns at once. The next launch, copy or fill waits for the fence before it gives
  * the device anything, and with it every thread that submits to this queue: work that
- * a device has must end by itself, which no fence of others promises. Should the fence
- * end with an error, that call answers with it and submits nothing; the next goes on.
- * A fence of the queue's own is in order already.
+ * a device has must end by itself, which no fence of others promises. Should one of several
+ * end with an error, that call waits for the others nevertheless, answers with the first
+ * error and submits nothing; the next goes on. A fence of the queue's own is in order already.
  *
  * Errors: -ENOMEM.
  */

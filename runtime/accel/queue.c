@@ -122,18 +122,27 @@ out:
 /*
  * Before anything is submitted: what a device has been given must end by itself, and
  * nobody promises that of others' fences [dma-buf.rst, "DMA Fences"]. Others who submit
- * meanwhile wait for the lock, and find nothing left to wait for.
+ * meanwhile wait for the lock, and find nothing left to wait for: also where one has failed,
+ * as what is submitted next is to follow the rest of them. The first error is told.
  */
 static int wait_for_others(struct hm_queue *queue)
 {
-	uint32_t i;
-	int r = 0;
+	uint32_t i, failed = 0;
+	int r = 0, waited;
 
 	pthread_mutex_lock(&queue->wait_lock);
-	for (i = 0; i < queue->n_wait && !r; i++)
-		r = fence_wait(queue->wait[i], UINT64_MAX);
-	if (r)
+	for (i = 0; i < queue->n_wait; i++) {
+		waited = fence_wait(queue->wait[i], UINT64_MAX);
+		if (waited && !r) {
+			r = waited;
+			failed = i;
+		}
+	}
+	if (r) {
+		/* Once more for its sentence: others may have left theirs. */
+		fence_wait(queue->wait[failed], UINT64_MAX);
 		err_prefix(r, "what the queue waited for");
+	}
 	end_waits_locked(queue);
 	pthread_mutex_unlock(&queue->wait_lock);
 	return r;
