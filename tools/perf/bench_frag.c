@@ -19,7 +19,11 @@
 
 #define PAGE KIB(4)
 #define CYCLE KIB(64)
-#define TOUCH MIB(256)
+/*
+ * Of free memory: more than what a half of it, and a tenth, have left whole, so that broken
+ * pieces are met, and less than what would have the kernel take from elsewhere.
+ */
+#define TOUCH_SHARE 0.6
 
 static const unsigned int percents[] = { 0, 50, 90 };
 
@@ -34,6 +38,7 @@ struct level {
 
 struct frag {
 	struct hm_device *device;
+	size_t touch;           /* bytes of first_touch */
 	double base, peer_base; /* of the last sample */
 	struct level level[LEVELS];
 };
@@ -75,10 +80,11 @@ static int cycle_peer(void *user, double *ret_ns)
 
 static int touch_ours(void *user, double *ret_ns)
 {
+	struct frag *frag = user;
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.flags = HM_BUFFER_PRIVATE,
-		.size = TOUCH,
+		.size = frag->touch,
 	};
 	const struct hm_map_desc map_desc = {
 		.struct_size = sizeof(map_desc),
@@ -86,7 +92,6 @@ static int touch_ours(void *user, double *ret_ns)
 		.access = HM_READ | HM_WRITE,
 	};
 	struct hm_map_info info = { .struct_size = sizeof(info), .fields = HM_MAP_RESIDENT };
-	struct frag *frag = user;
 	double start = bench_now();
 	struct hm_buffer *buffer;
 	struct hm_map *map;
@@ -99,10 +104,10 @@ static int touch_ours(void *user, double *ret_ns)
 	hm_buffer_unref(buffer);
 	if (r)
 		return r;
-	bench_touch(hm_map_address(map), TOUCH, PAGE);
+	bench_touch(hm_map_address(map), frag->touch, PAGE);
 	*ret_ns = bench_now() - start;
 	r = hm_map_query(map, &info);
-	frag->base = 100 - 100 * (double)info.huge / (double)TOUCH;
+	frag->base = 100 - 100 * (double)info.huge / (double)frag->touch;
 	hm_map_unref(map);
 	return r;
 }
@@ -131,13 +136,13 @@ static int touch_peer(void *user, double *ret_ns)
 	struct frag *frag = user;
 	double start = bench_now();
 	char *address;
-	int r = peer_touch_huge(TOUCH, &address);
+	int r = peer_touch_huge(frag->touch, &address);
 
 	if (r)
 		return r;
 	*ret_ns = bench_now() - start;
-	frag->peer_base = 100 - 100 * (double)huge_at(address) / (double)TOUCH;
-	munmap(address, TOUCH);
+	frag->peer_base = 100 - 100 * (double)huge_at(address) / (double)frag->touch;
+	munmap(address, frag->touch);
 	return 0;
 }
 
@@ -160,8 +165,8 @@ static int measure(struct frag *frag, struct level *level)
 	pair.name = "first_touch";
 	pair.ours = touch_ours;
 	pair.peer_side = touch_peer;
-	pair.rounds = 7;
-	pair.warm_up = 1;
+	pair.rounds = 5;
+	pair.warm_up = 0;
 	r = bench_measure(&pair, frag, &level->touch);
 	level->base = frag->base;
 	level->peer_base = frag->peer_base;
@@ -180,15 +185,16 @@ static char *cost(const struct frag *frag, size_t i, double share)
 		return text_format("With %.1f%% of free memory in pieces below 2 MiB %.0f%% of "
 				   "%zu MiB come by huge pages; bringing them in takes %s, and "
 				   "a cycle %s.",
-				   100 * share, 100 - level->base, TOUCH >> 20, touch, cycle);
+				   100 * share, 100 - level->base, frag->touch >> 20, touch,
+				   cycle);
 	text_seconds(whole->touch.ours.median / 1e9, before);
 	return text_format(
 		"With %.1f%% of free memory in pieces below 2 MiB %.0f%% of %zu MiB "
 		"come by huge pages in place of %.0f%%: bringing them in takes %s in "
 		"place of %s, %.2f times as long (the bare calls: %.2f times), and a "
 		"cycle %s, %.2f times as long.",
-		100 * share, 100 - level->base, TOUCH >> 20, 100 - whole->base, touch, before,
-		level->touch.ours.median / whole->touch.ours.median,
+		100 * share, 100 - level->base, frag->touch >> 20, 100 - whole->base, touch,
+		before, level->touch.ours.median / whole->touch.ours.median,
 		level->touch.peer.median / whole->touch.peer.median, cycle,
 		level->cycle.ours.median / whole->cycle.ours.median);
 }
@@ -246,6 +252,7 @@ static int at_level(struct frag *frag, size_t i)
 int bench_frag_effect(void)
 {
 	char *refusal = fragment_refusal();
+	struct free_memory memory;
 	struct frag frag = { 0 };
 	size_t i;
 	int r;
@@ -255,6 +262,10 @@ int bench_frag_effect(void)
 		free(refusal);
 		return 0;
 	}
+	r = free_memory_read(&memory);
+	if (r)
+		return bench_fail("free memory", r, false);
+	frag.touch = (size_t)((double)memory.bytes * TOUCH_SHARE) & ~(MIB(2) - 1);
 	r = hm_device_open("host", &frag.device);
 	if (r)
 		return bench_fail("device", r, true);
