@@ -303,6 +303,7 @@ int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_page
  */
 int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack);
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages);
+/* To system memory. -ENOSPC: a part went at most. */
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages);
 int soft_buffer_move(struct soft_file *file, void *argument);
 
