@@ -307,6 +307,7 @@ include tests/vm/vm.mk
 
 # Each tests/fuzz_*.c (clang), the simulated device's twin under ASan, and the module
 # in a machine with the debug kernel, each for MINUTES; findings stay in $(B)/fuzz.
+# HETMAP_SEED makes a run again; libFuzzer's are of 31 bits.
 MINUTES ?= 1
 FUZZ_SECONDS = $(shell expr $(MINUTES) '*' 60)
 FUZZ_KIND = CC=clang SANITIZE=fuzzer-no-link,address,undefined B=$(B)/fuzz
@@ -322,7 +323,8 @@ fuzz: tests ## random input and calls: fuzz_*.c, soft:0 and the module, MINUTES=
 fuzz-all: $(fuzz_sources:%.c=$(O)/%)
 	$(Q)set -e; for f in $^; do \
 		mkdir -p $$f.corpus; \
-		$$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+		$$f $${HETMAP_SEED:+-seed=$$((HETMAP_SEED & 0x7fffffff))} \
+			-max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
 			-artifact_prefix=$$f. $$f.corpus \
 			$$(find tests/corpus/$$(basename $$f) -maxdepth 0 2>/dev/null); \
 	done

@@ -152,8 +152,8 @@ static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
 			       buffer->name);
 	if (flags & HM_EXPORT_READ_ONLY && !(buffer->caps & HM_CAP_READ_ONLY))
 		return err_set(-EOPNOTSUPP,
-			       "%s: what its device, \"%s\", exports may be written by whoever "
-			       "has it, and can't be opened again read-only: export without "
+			       "%s: what its device, \"%s\", exports can be written by whoever "
+			       "has it, and not be made read-only: export without "
 			       "HM_EXPORT_READ_ONLY, or have the bytes on \"host\"",
 			       buffer->name, buffer->device->name);
 	if (flags & HM_EXPORT_DMABUF && buffer->sealed & HM_SEALED_MEMORY)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -113,6 +114,28 @@ static void export_dmabuf(struct fixture *f)
 	close(fd);
 }
 
+/*
+ * Nor by opening what is behind the descriptor again, as its receiver can. Of a file it is
+ * the permissions that count.
+ */
+static void check_reopened(struct fixture *f, int fd)
+{
+	char path[64];
+	void *bytes;
+	int again;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = f->info.backing == HM_BACKING_FILE ? -1 : open(path, O_RDWR | O_CLOEXEC);
+	if (again < 0)
+		return;
+	bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0);
+	CHECK(bytes == MAP_FAILED);
+	if (bytes != MAP_FAILED)
+		munmap(bytes, BYTES);
+	CHECK(write(again, "x", 1) < 0);
+	close(again);
+}
+
 static void export_read_only(struct fixture *f)
 {
 	struct hm_map *map, *further;
@@ -127,6 +150,7 @@ static void export_read_only(struct fixture *f)
 	put(f, hm_map_address(map), 0, BYTES, 1);
 	CHECK(holds(f, hm_map_address(map), 0, BYTES, 1));
 	CHECK(write(fd, "x", 1) < 0);
+	check_reopened(f, fd);
 	r = hm_map_create(buffer, NULL, &further);
 	CHECK(r == 0 || (r == -EPERM && strstr(hm_errmsg(), "seal")) ||
 	      !has(f, HM_CAP_MULTI_MAP));

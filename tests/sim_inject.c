@@ -178,6 +178,53 @@ static void test_eviction(void)
 	hetsim_close(fd);
 }
 
+/* Takes what is left of system memory, by as many openers as that needs. */
+static void fill_system(int *fds, int n)
+{
+	static const uint64_t lengths[] = { 16 * MIB, MIB, HETSIM_PAGE };
+	struct hetsim_buffer buffer;
+	size_t i;
+
+	while (n--) {
+		fds[n] = hetsim_open(O_RDWR);
+		CHECK_FATAL(fds[n] >= 0);
+		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+			while (!hetsim_buffer_create(fds[n], lengths[i], HETSIM_PLACE_SYSTEM, 0,
+						     &buffer))
+				;
+	}
+}
+
+/* What can't go is told: nothing, and then a part only. What need not go is no failure. */
+static void test_eviction_refused(void)
+{
+	struct hetsim_buffer buffer = { 0 }, room = { 0 };
+	int fd = hetsim_open(O_RDWR), others[4], i;
+	struct hetsim_query query;
+
+	if (fd < 0)
+		return;
+	CHECK_EQUAL(hetsim_buffer_create(fd, 8 * MIB, HETSIM_PLACE_VRAM, 0, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_SYSTEM, 0, &room), 0);
+	fill_system(others, 4);
+	query = hetsim_query(fd);
+	CHECK_EQUAL(query.system_used, query.system_bytes);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, 0), 0);
+
+	CHECK_EQUAL(hetsim_close_handle(fd, room.handle), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, 8 * MIB), -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 2 * MIB);
+
+	for (i = 0; i < 4; i++)
+		hetsim_close(others[i]);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, 8 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffer.handle).system_bytes, 8 * MIB);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, buffer.handle, MIB), 0);
+	hetsim_close(fd);
+}
+
 /* Each call that allocates, with its n-th allocation failing. */
 static void test_allocations(void)
 {
@@ -225,6 +272,7 @@ const struct test sim_inject_tests[] = {
 	{ "behind", test_behind, 0, 0 },
 	{ "pages", test_pages, 0, 0 },
 	{ "eviction", test_eviction, 0, SIM_REACHED },
+	{ "eviction_refused", test_eviction_refused, 60, SIM_SMALL | SIM_LEFT },
 	{ "allocations", test_allocations, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

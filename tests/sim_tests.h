@@ -31,6 +31,7 @@ extern const struct test sim_buffers_tests[];
 extern const struct test sim_capacity_tests[];
 extern const struct test sim_engine_tests[];
 extern const struct test sim_inject_tests[];
+extern const struct test sim_limits_tests[];
 extern const struct test sim_move_tests[];
 extern const struct test sim_neighbours_tests[];
 extern const struct test sim_submit_tests[];

@@ -8,10 +8,9 @@
 
 #include "harness.h"
 #include "hetsim.h"
+#include "sim_tests.h"
 
 #define MIB (1024ull * 1024)
-#define GIB (1024ull * MIB)
-#define PAGE HETSIM_PAGE
 #define QUEUES 512 /* of a device */
 
 static int queue_create(int fd, uint32_t *ret_queue)
@@ -53,36 +52,6 @@ static void test_queues(void)
 		close(fds[n_fds]);
 }
 
-/* Bindings that take as many tables as two pages can, until the opener may have no more. */
-static void test_tables(void)
-{
-	struct hetsim_buffer_create create = { .size = sizeof(create),
-					       .length = 2 * PAGE,
-					       .place = HETSIM_PLACE_SYSTEM };
-	struct hetsim_bind bind = { .size = sizeof(bind), .length = 2 * PAGE };
-	struct hetsim_unbind unbind = { .size = sizeof(unbind), .address = PAGE };
-	int fd = hetsim_open(O_RDWR), r = 0, round;
-	uint64_t n;
-
-	if (fd < 0)
-		return;
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
-	bind.handle = create.handle;
-	unbind.length = (1ull << 48) - PAGE;
-	for (round = 0; round < 2; round++) {
-		for (n = 0, r = 0; !r; n += !r) {
-			bind.address = (2 * n + 1) * GIB - PAGE;
-			r = hetsim_call(fd, HETSIM_BIND, &bind);
-		}
-		CHECK_EQUAL(r, -ENOSPC);
-		/* Four for each, and one more for each 256 of them. */
-		CHECK_EQUAL(n, (65536 - 64) / 4);
-		/* None is kept that is not needed. */
-		CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
-	}
-	close(fd);
-}
-
 static void tick(int signal)
 {
 	(void)signal;
@@ -119,12 +88,11 @@ static void test_ticks(void)
 
 static const struct test tests[] = {
 	{ "queues", test_queues, 60, 0 },
-	{ "tables", test_tables, 60, 0 },
 	{ "ticks", test_ticks, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "hetsim_limits", tests);
+	return hetsim_main(argc, argv, "hetsim_limits", sim_limits_tests, tests);
 }

@@ -374,9 +374,12 @@ static int export_plain(struct world *world)
 	return hm_buffer_export(world->buffer, 0, &world->ret_fd);
 }
 
+/* Of a device that can't, as export_plain(). */
 static int export_read_only(struct world *world)
 {
-	return hm_buffer_export(world->buffer, HM_EXPORT_READ_ONLY, &world->ret_fd);
+	bool can = buffer_info(world->buffer).caps & HM_CAP_READ_ONLY;
+
+	return hm_buffer_export(world->buffer, can ? HM_EXPORT_READ_ONLY : 0, &world->ret_fd);
 }
 
 static int export_coalesced(struct world *world)

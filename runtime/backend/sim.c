@@ -21,17 +21,19 @@
 #define COMMON_CAPS                                                                      \
 	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND | \
 	 HM_CAP_REPLACE | HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS |        \
-	 HM_CAP_WRITE | HM_CAP_BRACKET | HM_CAP_READ_ONLY | HM_CAP_PLACE)
+	 HM_CAP_WRITE | HM_CAP_BRACKET | HM_CAP_PLACE)
 
 /*
  * Maps of the module are VM_PFNMAP: mlock() answers 0 and does nothing, and
  * MADV_POPULATE_* fails [mm/mlock.c, mm/gup.c]. A fork child has none of them.
  */
-#define SIM_CAPS (COMMON_CAPS | HM_CAP_DMABUF)
+#define SIM_CAPS (COMMON_CAPS | HM_CAP_DMABUF | HM_CAP_READ_ONLY)
 
 /*
  * Those of the twin are shared memory, whose pages may be locked and brought in.
- * A child's would outlive what it is a copy of: it has none either.
+ * A child's would outlive what it is a copy of: it has none either. Not
+ * HM_CAP_READ_ONLY: a descriptor for reading can be opened again for writing, by
+ * /proc/self/fd, and F_SEAL_FUTURE_WRITE would be against the owner's next map, too.
  */
 #define SOFT_CAPS (COMMON_CAPS | HM_CAP_LOCK | HM_CAP_POPULATE)
 

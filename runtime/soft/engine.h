@@ -12,6 +12,7 @@
 struct soft_job {
 	struct cds_list_head link; /* in soft_queue.jobs */
 	uint64_t seqno;
+	int fence; /* eventfd, of which each FENCE_FD gives a duplicate; -1: none asked yet */
 	uint32_t n_commands;
 	struct hetsim_command commands[];
 };
@@ -100,5 +101,7 @@ int soft_command_run(struct soft_queue *queue, const struct hetsim_command *comm
 
 /* Adds 1 to the eventfds, and ends the events. With no lock held. */
 void soft_events_signal(struct cds_list_head *events);
+/* The same for the job's fence, if it has one. */
+void soft_fence_signal(struct soft_job *job);
 
 #endif

@@ -159,6 +159,7 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 	if (wanted)
 		pthread_cond_broadcast(&queue->completed);
 	soft_events_signal(&due);
+	soft_fence_signal(job);
 	free(job);
 }
 

@@ -217,8 +217,12 @@ static struct soft_buffer *evict_find(struct soft_buffer *except, uint32_t place
 	return best;
 }
 
-/* Up to @n_pages. Those at the buffer's end go first. With buffer->change held. */
-static uint64_t evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages)
+/*
+ * Up to @n_pages. Those at the buffer's end go first. With buffer->change held.
+ * *@ret_evicted is set also when it fails: there are more, which did not go.
+ */
+static int evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
+			uint64_t *ret_evicted)
 {
 	uint32_t to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
 	uint64_t first = buffer->n_pages, evicted = 0, moved, batch;
@@ -233,15 +237,19 @@ static uint64_t evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_
 		evicted += moved;
 	}
 	soft_count_add(buffer->dev, buffer->account, SOFT_EVICTIONS, !!evicted);
-	return evicted;
+	*ret_evicted = evicted;
+	return r;
 }
 
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages)
 {
+	uint64_t evicted;
+	int r;
+
 	pthread_mutex_lock(&buffer->change);
-	evict_buffer(buffer, HETSIM_PLACE_VRAM, n_pages);
+	r = evict_buffer(buffer, HETSIM_PLACE_VRAM, n_pages, &evicted);
 	pthread_mutex_unlock(&buffer->change);
-	return 0;
+	return r;
 }
 
 /*
@@ -259,7 +267,7 @@ static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pag
 		if (!buffer)
 			break;
 		pthread_mutex_lock(&buffer->change);
-		more = evict_buffer(buffer, place, n_pages - evicted);
+		evict_buffer(buffer, place, n_pages - evicted, &more);
 		pthread_mutex_unlock(&buffer->change);
 		soft_buffer_put(buffer);
 		evicted += more;

@@ -306,6 +306,7 @@ static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool
 		r = -ENOMEM;
 		goto err_queue;
 	}
+	job->fence = -1;
 	r = job_read(file, submit, own, job);
 	if (r)
 		goto err_job;

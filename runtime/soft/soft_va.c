@@ -24,6 +24,7 @@ int soft_va_init(struct soft_va *va)
 	pthread_mutex_init(&va->change, NULL);
 	CDS_INIT_LIST_HEAD(&va->bindings);
 	va->n_bindings = 0;
+	va->n_tables = 0;
 	/* Engines that read one after the other must not keep a change out for ever. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -53,7 +54,10 @@ static struct soft_entry *entry_find(struct soft_va *va, uint64_t page)
 
 /* ---- with va->lock written ---- */
 
-/* Makes the tables for a range. -ENOMEM: some of them are made. */
+/*
+ * Makes the tables for a range. As many as the module's: their lowest level is twice as
+ * large here. -ENOSPC, -ENOMEM: some of them are made.
+ */
 static int tables_make(struct soft_va *va, uint64_t start, uint64_t n_pages)
 {
 	uint64_t page;
@@ -66,12 +70,16 @@ static int tables_make(struct soft_va *va, uint64_t start, uint64_t n_pages)
 		for (level = SOFT_LEVELS - 1; level; level--) {
 			void **slot = &table[level_index(page, level)];
 
-			if (!*slot)
+			if (!*slot) {
+				if (va->n_tables == SOFT_MAX_TABLES)
+					return -ENOSPC;
 				*slot = sys_calloc(SOFT_LEVEL_ENTRIES,
 						   level == 1 ? sizeof(struct soft_entry) :
 								sizeof(void *));
-			if (!*slot)
-				return -ENOMEM;
+				if (!*slot)
+					return -ENOMEM;
+				va->n_tables++;
+			}
 			table = *slot;
 		}
 	}
@@ -90,9 +98,10 @@ static bool table_is_empty(void *table, unsigned int level)
 	return true;
 }
 
-/* Frees what is below @table and covers nothing. */
-static void tables_prune(void **table, unsigned int level, uint64_t start, uint64_t end)
+/* Frees what is below @table and covers nothing. Returns how many tables that are. */
+static uint32_t tables_free(void **table, unsigned int level, uint64_t start, uint64_t end)
 {
+	uint32_t n = 0;
 	uint64_t span = 1ull << (level * SOFT_LEVEL_BITS); /* pages of an entry */
 	uint64_t page, next;
 
@@ -103,12 +112,19 @@ static void tables_prune(void **table, unsigned int level, uint64_t start, uint6
 		if (!*slot)
 			continue;
 		if (level > 1)
-			tables_prune(*slot, level - 1, page, next);
+			n += tables_free(*slot, level - 1, page, next);
 		if (table_is_empty(*slot, level - 1)) {
 			free(*slot);
 			*slot = NULL;
+			n++;
 		}
 	}
+	return n;
+}
+
+static void tables_prune(struct soft_va *va, uint64_t start, uint64_t n_pages)
+{
+	va->n_tables -= tables_free(va->root, SOFT_LEVELS - 1, start, start + n_pages);
 }
 
 /*
@@ -226,8 +242,7 @@ static void binding_remove(struct soft_binding *binding, struct cds_list_head *r
 	cds_list_del(&binding->buffer_link);
 	pthread_rwlock_wrlock(&va->lock);
 	entries_write(binding, 0, binding->n_pages, false);
-	tables_prune(va->root, SOFT_LEVELS - 1, binding->start,
-		     binding->start + binding->n_pages);
+	tables_prune(va, binding->start, binding->n_pages);
 	pthread_rwlock_unlock(&va->lock);
 	pthread_rwlock_unlock(&buffer->lock);
 
@@ -285,8 +300,7 @@ static int bind_locked(struct soft_va *va, struct soft_binding *binding)
 	pthread_rwlock_wrlock(&va->lock);
 	r = tables_make(va, binding->start, binding->n_pages);
 	if (r) {
-		tables_prune(va->root, SOFT_LEVELS - 1, binding->start,
-			     binding->start + binding->n_pages);
+		tables_prune(va, binding->start, binding->n_pages);
 		goto out_va;
 	}
 	entries_write(binding, 0, binding->n_pages, true);

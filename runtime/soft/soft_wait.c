@@ -70,13 +70,13 @@ static void event_free(struct soft_event *event)
 }
 
 /* Adds 1. One that is full has been readable for long, and would block. */
-static void event_signal(const struct soft_event *event)
+static void eventfd_signal(int fd)
 {
-	struct pollfd full = { .fd = event->eventfd, .events = POLLOUT };
+	struct pollfd full = { .fd = fd, .events = POLLOUT };
 	const uint64_t one = 1;
 
 	if (sys_poll(&full, 1, 0) != 0)
-		sys_write(event->eventfd, &one, sizeof(one));
+		sys_write(fd, &one, sizeof(one));
 }
 
 void soft_events_signal(struct cds_list_head *events)
@@ -84,7 +84,7 @@ void soft_events_signal(struct cds_list_head *events)
 	struct soft_event *event, *next;
 
 	cds_list_for_each_entry_safe(event, next, events, link) {
-		event_signal(event);
+		eventfd_signal(event->eventfd);
 		event_free(event);
 	}
 }
@@ -172,33 +172,69 @@ int soft_queue_event(struct soft_file *file, void *argument)
 	return r;
 }
 
+/* ---- fences ---- */
+
+void soft_fence_signal(struct soft_job *job)
+{
+	if (job->fence < 0)
+		return;
+	eventfd_signal(job->fence);
+	sys_close(job->fence);
+}
+
+/* One that is not done, so that it is there. With queue->lock held. */
+static struct soft_job *job_find(struct soft_queue *queue, uint64_t seqno)
+{
+	struct soft_job *job;
+
+	cds_list_for_each_entry(job, &queue->jobs, link)
+		if (job->seqno == seqno)
+			break;
+	return job;
+}
+
+/*
+ * A descriptor for the submission, one eventfd for all who ask: there are no more of them
+ * than submissions that a queue may have pending. With queue->lock held.
+ */
+static int fence_get(struct soft_queue *queue, uint64_t seqno)
+{
+	struct soft_job *job;
+	int r;
+
+	if (!was_submitted(queue, seqno))
+		return -ERANGE;
+	if (seqno <= queue->done)
+		return sys_eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	job = job_find(queue, seqno);
+	if (job->fence < 0) {
+		r = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (r < 0)
+			return r;
+		job->fence = r;
+	}
+	return sys_dup(job->fence);
+}
+
 int soft_fence_fd(struct soft_file *file, void *argument)
 {
 	struct hetsim_fence_fd *ask = argument;
 	struct soft_queue *queue;
-	int fd, r = 0;
+	int r = -EOPNOTSUPP;
 
 	if (ask->flags)
 		return -EINVAL;
 	queue = soft_queue_get(file, ask->queue);
 	if (!queue)
 		return -ENOENT;
-	if (queue->type != HETSIM_QUEUE_DMA_FENCE) {
-		r = -EOPNOTSUPP;
-		goto out_queue;
+	if (queue->type == HETSIM_QUEUE_DMA_FENCE) {
+		pthread_mutex_lock(&queue->lock);
+		r = fence_get(queue, ask->seqno);
+		pthread_mutex_unlock(&queue->lock);
 	}
-	fd = sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (fd < 0) {
-		r = fd;
-		goto out_queue;
-	}
-	r = event_ask(queue, fd, ask->seqno);
-	if (r) {
-		sys_close(fd);
-		goto out_queue;
-	}
-	ask->fd = fd;
-out_queue:
 	soft_queue_put(queue);
-	return r;
+	if (r < 0)
+		return r;
+	ask->fd = r;
+	return 0;
 }

@@ -47,6 +47,7 @@
 #define SOFT_MAX_BUFFERS 65536
 #define SOFT_MAX_OPENER_BUFFERS (SOFT_MAX_BUFFERS / 4) /* made by one opener */
 #define SOFT_MAX_BINDINGS 16384
+#define SOFT_MAX_TABLES (4 * SOFT_MAX_BINDINGS) /* of an opener: 128 GiB in one piece */
 #define SOFT_MAX_QUEUES 16
 #define SOFT_MAX_DEVICE_QUEUES 512 /* of all openers */
 #define SOFT_MAX_PENDING 2048
@@ -161,6 +162,7 @@ struct soft_va {
 
 	pthread_rwlock_t lock; /* protects the tables and what follows */
 	void **root;           /* three levels of tables, then soft_entry[512] */
+	uint32_t n_tables;     /* but for the root */
 	_Atomic uint64_t generation;
 
 	pthread_mutex_t changed_lock; /* for the condition only */
@@ -301,6 +303,7 @@ int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_page
  */
 int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack);
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages);
+/* To system memory. -ENOSPC: a part went at most. */
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages);
 int soft_buffer_move(struct soft_file *file, void *argument);
 
