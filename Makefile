@@ -227,8 +227,9 @@ $(O)/libhetmap-noprobes.so: $(noprobes_library) runtime/libhetmap.map
 
 # ---- what uses it ----
 
-# Of the library's inside the command has what reads smaps files.
-$(O)/hetmap: $(tool_objects) $(O)/runtime/smaps_mapping.o $(O)/libhetmap.a
+# Of the library's inside the command has what reads smaps files and threads' status.
+inner_of_tool := $(addprefix $(O)/runtime/,smaps_mapping.o thread_status.o)
+$(O)/hetmap: $(tool_objects) $(inner_of_tool) $(O)/libhetmap.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
 

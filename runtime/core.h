@@ -190,6 +190,12 @@ struct hm_map {
 	bool touched;          /* change was held: it need not be mapped as it was at first */
 	struct map_published published;
 
+	/*
+	 * hm_map_sync() in msync(), which no lock is held over: the addresses stay the map's.
+	 * Raised with change held, lowered without.
+	 */
+	_Atomic uint32_t n_sync;
+
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 
 	pthread_mutex_t lock;       /* protects the below */

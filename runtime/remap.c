@@ -216,6 +216,11 @@ int remap_freeze(struct remap *remap)
 	bool idle;
 	int r;
 
+	/* A server may take for ever to write them back: that is not waited for. */
+	if (remap->new_address != remap->old_address && atomic_load(&map->n_sync))
+		return err_set(-EBUSY,
+			       "the map at %p can't move: hm_map_sync() is writing it back",
+			       (void *)map->address);
 	pthread_mutex_lock(&map->lock);
 	atomic_store_explicit(&map->frozen, true, memory_order_relaxed);
 	idle = !map->n_use && !map->n_view;

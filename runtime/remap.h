@@ -46,7 +46,8 @@ int remap_refuse_lost(const struct hm_map *map);
 void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64_t length);
 
 /*
- * -EBUSY: work did not end in time, or a view refused; nothing has changed.
+ * -EBUSY: work did not end in time, a view refused, or the map is to move and is being
+ * written back (hm_map_sync()); nothing has changed.
  *
  * Callbacks run with buffer->lock held, so that one that uses the buffer is found
  * out (EDEADLK) instead of waiting, against the lock order, for a thread that

@@ -457,11 +457,12 @@ __attribute__((aligned(1024))) int hm_map_end_cpu(struct hm_map *map, uint64_t o
 		       end_cpu(map, offset, &length, access, &closed);
 }
 
-static int write_back(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
+static int write_back(struct hm_map *map, char *address, uint64_t offset, uint64_t length,
+		      uint32_t flags)
 {
 	int r;
 
-	r = sys_msync(map->address + offset, map_pages(map, offset, length),
+	r = sys_msync(address + offset, map_pages(map, offset, length),
 		      flags & HM_SYNC_ASYNC ? MS_ASYNC : MS_SYNC);
 	if (r)
 		return err_set(r,
@@ -471,8 +472,41 @@ static int write_back(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	return 0;
 }
 
+/*
+ * No lock is held while it waits: a server that does not answer has it wait for ever, and
+ * changes of the map, the loss of its device and the handler's installation are not to wait
+ * along. What another thread's change takes from under it is as if that had come after it;
+ * but where other bytes took their place (*ret_again), those were not written back.
+ */
+static int sync_once(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
+		     bool *ret_again)
+{
+	uint32_t generation;
+	char *address;
+	int r;
+
+	*ret_again = false;
+	r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, length, "hm_map_sync");
+	if (r || !(map->buffer->caps & HM_CAP_SYNC)) {
+		remap_unlock(map);
+		return r;
+	}
+	address = map->address;
+	generation = map->generation;
+	atomic_fetch_add(&map->n_sync, 1);
+	remap_unlock(map);
+	r = write_back(map, address, offset, length, flags);
+	atomic_fetch_sub(&map->n_sync, 1);
+	*ret_again = map->generation != generation;
+	return r;
+}
+
 int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
+	bool again;
 	int r;
 
 	r = map_check(map);
@@ -481,15 +515,9 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	if (flags & ~HM_SYNC_ASYNC)
 		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x",
 			       flags & ~HM_SYNC_ASYNC);
-	r = remap_lock(map);
-	if (r)
-		return r;
-	r = map_check_pages(map, offset, length, "hm_map_sync");
-	if (!r && map->buffer->caps & HM_CAP_SYNC)
-		r = write_back(map, offset, length, flags);
+	do
+		r = sync_once(map, offset, length, flags, &again);
+	while (again);
 	/* After it: pages that took the place of lost ones are nobody's, and msync() is 0. */
-	if (!r)
-		r = repair_check(map, offset, length, NULL);
-	remap_unlock(map);
-	return r;
+	return r ? r : repair_check(map, offset, length, NULL);
 }

@@ -108,6 +108,12 @@ static int real_getrusage(int who, struct rusage *ret_usage)
 	return getrusage(who, ret_usage);
 }
 
+/* glibc 2.30 and later have a function, and musl one of another name. */
+static long real_getdents(int fd, void *entries, size_t size)
+{
+	return syscall(SYS_getdents64, fd, entries, size);
+}
+
 static int real_futex(void *word, int operation, uint32_t value, const struct timespec *timeout)
 {
 	return (int)syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
@@ -207,6 +213,7 @@ struct sys_table sys_table = {
 	.statx = statx,
 	.fstatfs = fstatfs,
 	.getrusage = real_getrusage,
+	.getdents = real_getdents,
 	.lseek = lseek,
 	.ftruncate = ftruncate,
 	.fsync = fsync,
@@ -417,6 +424,11 @@ int sys_getrusage(int who, struct rusage *ret_usage)
 	if (!r)
 		*ret_usage = usage;
 	return r;
+}
+
+int64_t sys_getdents(int fd, void *entries, size_t size)
+{
+	return RETRY(sys_table.getdents(fd, entries, size));
 }
 
 int64_t sys_lseek(int fd, int64_t offset, int whence)

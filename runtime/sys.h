@@ -49,6 +49,7 @@ struct sys_table {
 		     struct statx *ret_statx);
 	int (*fstatfs)(int fd, struct statfs *ret_statfs);
 	int (*getrusage)(int who, struct rusage *ret_usage);
+	long (*getdents)(int fd, void *entries, size_t size);
 	off_t (*lseek)(int fd, off_t offset, int whence);
 	int (*ftruncate)(int fd, off_t length);
 	int (*fsync)(int fd);
@@ -114,6 +115,8 @@ int sys_fstat(int fd, struct stat *ret_stat);
 int sys_fstatx(int fd, uint32_t mask, struct statx *ret_statx);
 int sys_fstatfs(int fd, struct statfs *ret_statfs);
 int sys_getrusage(int who, struct rusage *ret_usage);
+/* The next entries of a folder [getdents64(2)], as bytes of them; 0: there are no more. */
+int64_t sys_getdents(int fd, void *entries, size_t size);
 int64_t sys_lseek(int fd, int64_t offset, int whence); /* the new offset */
 int sys_ftruncate(int fd, uint64_t length);
 int sys_fsync(int fd);

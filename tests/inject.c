@@ -255,6 +255,7 @@ HOOK(int, statx, EIO,
      (fd, path, flags, mask, ret_statx))
 HOOK(int, fstatfs, EIO, (int fd, struct statfs *ret_statfs), (fd, ret_statfs))
 HOOK(int, getrusage, EINVAL, (int who, struct rusage *ret_usage), (who, ret_usage))
+HOOK(long, getdents, ENOENT, (int fd, void *entries, size_t size), (fd, entries, size))
 HOOK(int, ftruncate, EIO, (int fd, off_t length), (fd, length))
 HOOK(int, fsync, EIO, (int fd), (fd))
 HOOK(int, fallocate, ENOSPC, (int fd, int mode, off_t offset, off_t length),
@@ -333,6 +334,7 @@ void inject_install(void)
 		.statx = hook_statx,
 		.fstatfs = hook_fstatfs,
 		.getrusage = hook_getrusage,
+		.getdents = hook_getdents,
 		.lseek = hook_lseek,
 		.ftruncate = hook_ftruncate,
 		.fsync = hook_fsync,

@@ -3,6 +3,7 @@
 #include "stub_icd.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,92 @@ unsigned int stub_calls(const char *function)
 int stub_live(void)
 {
 	return live;
+}
+
+/* ---- the thread that blocks SIGBUS ---- */
+
+static struct {
+	pthread_mutex_t turn; /* of who has it run something */
+	pthread_mutex_t lock; /* protects the below */
+	pthread_cond_t changed;
+	void (*run)(void *user); /* NULL: nothing to do */
+	void *user;
+} worker = {
+	.turn = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
+};
+
+static void *work(void *user)
+{
+	(void)user;
+	pthread_mutex_lock(&worker.lock);
+	for (;;) {
+		while (!worker.run)
+			pthread_cond_wait(&worker.changed, &worker.lock);
+		worker.run(worker.user);
+		worker.run = NULL;
+		pthread_cond_broadcast(&worker.changed);
+	}
+	return NULL;
+}
+
+static void start_worker(void)
+{
+	sigset_t bus, old;
+	pthread_t thread;
+
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	pthread_sigmask(SIG_BLOCK, &bus, &old);
+	if (pthread_create(&thread, NULL, work, NULL) || pthread_detach(thread))
+		abort();
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void stub_run(void (*run)(void *user), void *user)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (!stub_modes.blocks && !stub_modes.blocks_late) {
+		run(user);
+		return;
+	}
+	pthread_once(&once, start_worker);
+	pthread_mutex_lock(&worker.turn);
+	pthread_mutex_lock(&worker.lock);
+	worker.user = user;
+	worker.run = run;
+	pthread_cond_broadcast(&worker.changed);
+	while (worker.run)
+		pthread_cond_wait(&worker.changed, &worker.lock);
+	pthread_mutex_unlock(&worker.lock);
+	pthread_mutex_unlock(&worker.turn);
+}
+
+static void do_nothing(void *user)
+{
+	(void)user;
+}
+
+struct copying {
+	void *to;
+	const void *from;
+	size_t length;
+};
+
+static void copy(void *user)
+{
+	const struct copying *copying = user;
+
+	memcpy(copying->to, copying->from, copying->length);
+}
+
+void stub_copy(void *to, const void *from, size_t length)
+{
+	struct copying copying = { to, from, length };
+
+	stub_run(copy, &copying);
 }
 
 /* ---- objects ---- */
@@ -167,6 +254,8 @@ static cl_int CL_API_CALL do_clGetDeviceIDs(cl_platform_id id, cl_device_type ty
 {
 	(void)id;
 	STUB_ENTER();
+	if (stub_modes.blocks)
+		stub_run(do_nothing, NULL);
 	if (stub_modes.no_device || !(type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_DEFAULT)))
 		return CL_DEVICE_NOT_FOUND;
 	if (to && n)
@@ -445,6 +534,8 @@ static void set_up(void)
 	stub_modes.two_devices = has_word(list, "two-devices");
 	stub_modes.wrong = has_word(list, "wrong");
 	stub_modes.mesa = has_word(list, "mesa");
+	stub_modes.blocks = has_word(list, "blocks");
+	stub_modes.blocks_late = has_word(list, "blocks-late");
 	stub_modes.wrong_later = has_word(list, "wrong-later");
 	stub_modes.shadow = has_word(list, "shadow") || stub_modes.unified ||
 			    stub_modes.arm_import;

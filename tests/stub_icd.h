@@ -13,6 +13,9 @@
  *     late                 events end some milliseconds after their command
  *     two-devices          a GPU behind the CPU
  *     mesa                 the platform is called rusticl
+ *     blocks               a thread of its own, which blocks SIGBUS, runs all commands;
+ *                          it is there from when the devices are listed
+ *     blocks-late          likewise, from the first kernel's launch
  *     wrong                every saxpy and histogram has one wrong number
  *     wrong-later          only the second one of each has
  *
@@ -45,7 +48,7 @@ enum { STUB_CONTEXT = 1, STUB_QUEUE, STUB_EVENT, STUB_MEMORY, STUB_PROGRAM, STUB
 
 struct stub_modes {
 	bool no_device, shadow, unified, svm_system, arm_import, late, two_devices, mesa, wrong,
-		wrong_later;
+		wrong_later, blocks, blocks_late;
 };
 
 extern struct stub_modes stub_modes;
@@ -59,6 +62,11 @@ cl_int stub_retain(void *object, unsigned int kind, cl_int error);
 bool stub_drop(void *object);
 void stub_free(void *object);
 bool stub_is(const void *object, unsigned int kind);
+
+/* Has the thread that commands belong to call @run(@user), and waits for it. */
+void stub_run(void (*run)(void *user), void *user);
+/* As memcpy(3), there. */
+void stub_copy(void *to, const void *from, size_t length);
 
 /* A command that has just run: *ret_event, if wanted, has @status. */
 cl_int stub_done(cl_event *ret_event, cl_int status);

@@ -374,6 +374,18 @@ static cl_int CL_API_CALL do_clSetKernelArgSVMPointer(cl_kernel id, cl_uint i,
 	return CL_SUCCESS;
 }
 
+struct running {
+	struct stub_kernel *kernel;
+	size_t items;
+};
+
+static void run_kernel(void *user)
+{
+	const struct running *running = user;
+
+	running->kernel->known->run(running->kernel->arg, running->items);
+}
+
 static cl_int CL_API_CALL do_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel id,
 						    cl_uint n_dimension, const size_t *offset,
 						    const size_t *global, const size_t *local,
@@ -382,6 +394,7 @@ static cl_int CL_API_CALL do_clEnqueueNDRangeKernel(cl_command_queue queue, cl_k
 {
 	struct stub_kernel *kernel = (struct stub_kernel *)id;
 	const char *parameters = kernel->known->parameters;
+	struct running running = { .kernel = kernel };
 	size_t items = 1, i;
 
 	(void)queue, (void)offset, (void)n, (void)wait;
@@ -400,7 +413,8 @@ static cl_int CL_API_CALL do_clEnqueueNDRangeKernel(cl_command_queue queue, cl_k
 		if (arg->memory && !stub_is(arg->memory, STUB_MEMORY))
 			abort();
 	}
-	kernel->known->run(kernel->arg, items);
+	running.items = items;
+	stub_run(run_kernel, &running);
 	return stub_done(ret_event, kernel->known->status);
 }
 

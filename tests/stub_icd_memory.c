@@ -130,7 +130,7 @@ static cl_int CL_API_CALL do_clEnqueueReadBuffer(cl_command_queue queue, cl_mem 
 	STUB_ENTER();
 	if (!holds(id, offset, length))
 		return CL_INVALID_VALUE;
-	memcpy(to, ((struct stub_memory *)id)->bytes + offset, length);
+	stub_copy(to, ((struct stub_memory *)id)->bytes + offset, length);
 	return stub_done(ret_event, CL_COMPLETE);
 }
 
@@ -143,7 +143,7 @@ static cl_int CL_API_CALL do_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem
 	STUB_ENTER();
 	if (!holds(id, offset, length))
 		return CL_INVALID_VALUE;
-	memcpy(((struct stub_memory *)id)->bytes + offset, from, length);
+	stub_copy(((struct stub_memory *)id)->bytes + offset, from, length);
 	return stub_done(ret_event, CL_COMPLETE);
 }
 
@@ -198,7 +198,7 @@ static cl_int CL_API_CALL do_clEnqueueSVMMemcpy(cl_command_queue queue, cl_bool 
 {
 	(void)queue, (void)blocking, (void)n, (void)wait;
 	STUB_ENTER();
-	memcpy(to, from, length);
+	stub_copy(to, from, length);
 	return stub_done(ret_event, CL_COMPLETE);
 }
 

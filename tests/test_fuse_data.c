@@ -206,6 +206,71 @@ static void test_sync(void)
 	end(&world);
 }
 
+struct syncing {
+	struct hm_map *map;
+	bool publish;
+	int r;
+	_Atomic bool over;
+};
+
+static void *sync_all(void *user)
+{
+	struct syncing *syncing = user;
+
+	syncing->r = syncing->publish ? hm_file_publish(syncing->map, 0, MAPPED) :
+					hm_map_sync(syncing->map, 0, MAPPED, 0);
+	syncing->over = true;
+	return NULL;
+}
+
+/* A server that does not answer holds up who writes back, and nobody else. */
+static void check_held(struct world *world, struct hm_map *map, bool publish, uint32_t salt)
+{
+	struct hm_map_info info = { .struct_size = sizeof(info) };
+	struct syncing syncing = { .map = map, .publish = publish };
+	uint64_t before = world->scene.faults->n_writes;
+	struct hm_scope *scope;
+	pthread_t thread;
+
+	pattern_write(hm_map_address(map), 0, MAPPED, salt);
+	world->scene.faults->hold_writes = 1;
+	CHECK_FATAL(!pthread_create(&thread, NULL, sync_all, &syncing));
+	while (world->scene.faults->n_writes == before)
+		usleep(1000);
+	CHECK_OK(hm_map_query(map, &info));
+	CHECK_OK(hm_map_protect(map, 0, MAPPED, HM_READ));
+	CHECK_OK(hm_map_protect(map, 0, MAPPED, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_protect_begin(map, 0, PAGE, HM_READ, &scope));
+	CHECK_OK(hm_map_protect_end(scope));
+	CHECK_OK(hm_map_begin_cpu(map, 0, MAPPED, HM_READ));
+	CHECK(pattern_holds(hm_map_address(map), 0, MAPPED, salt));
+	CHECK_OK(hm_map_end_cpu(map, 0, MAPPED, HM_READ));
+	CHECK_OK(hm_handler_install(0));
+	CHECK_OK(hm_handler_remove());
+	CHECK(!syncing.over);
+	world->scene.faults->hold_writes = 0;
+	pthread_join(thread, NULL);
+	CHECK_EQUAL(syncing.r, 0);
+	CHECK(source_has(world, salt));
+}
+
+static void test_sync_held(void)
+{
+	struct world world;
+	struct hm_map *map;
+
+	if (!fuse_begin(&world.scene, "a"))
+		return;
+	world.path = folder_path(world.scene.mount, "a");
+	write_source(&world);
+	map = map_file(&world, 0);
+	check_held(&world, map, false, 5);
+	check_held(&world, map, true, 6);
+	hm_map_unref(map);
+	free(world.path);
+	fuse_end(&world.scene);
+}
+
 /* ---- tokens ---- */
 
 #define TOKENS 1000000ull
@@ -403,6 +468,7 @@ static const struct test tests[] = {
 	{ "copies", test_copies, 30, 0 },
 	{ "not_guarded", test_not_guarded, 30, 0 },
 	{ "sync", test_sync, 30, 0 },
+	{ "sync_held", test_sync_held, 30, 0 },
 	{ "tokens", test_tokens, 30, 0 },
 	{ "batches", test_batches, 60, 0 },
 	{ "batches_ahead", test_batches_ahead, 60, 0 },

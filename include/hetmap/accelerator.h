@@ -99,7 +99,8 @@ HM_API int hm_accel_query(struct hm_accel *accel, struct hm_accel_info *ret_info
  * @length:  [in] bytes from there; 0: the rest of the allocation
  * @ret_way: [out] enum hm_way_in that a launch would take now
  *
- * Runs the self-test of that backing where it has not run yet. hm_errmsg()
+ * Runs the self-test of that backing where it has not run yet, or a launch on memory of the
+ * device's own, by which drivers whose threads block SIGBUS are found out. hm_errmsg()
  * holds the reason when the way is HM_WAY_COPY.
  *
  * Errors: -ENOENT in no map; -ERANGE past its end; -E2BIG beyond the window; -ENODEV the

@@ -317,8 +317,8 @@ HM_API int hm_buffer_receive(struct hm_device *device, int socket,
  * HM_MAY_MOVE, or the device has no room for it, or for the new object; -EDEADLK from a
  * view's callback; -EBUSY a shrink would cut into a map of a part, or into what was
  * exported as a dma-buf, or the buffer is a file or of huge pages and was sent (a
- * receiver's touch would be a SIGBUS), work did not end in time, a view refused, the
- * buffer is exported or mapped twice and would need a new object, somebody else resized the file,
+ * receiver's touch would be a SIGBUS), work did not end in time, a view refused, a
+ * map that would move is being written back (hm_map_sync()), the buffer is exported or mapped twice and would need a new object, somebody else resized the file,
  * or it was received, and is its owner's to resize; -EOWNERDEAD it was received, and its
  * owner has ended; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
  * vm.max_map_count, memory), -EAGAIN, -EPERM what was locked can't be locked at a new

@@ -8,6 +8,10 @@
  * guarded scope; and everywhere else what the buffer's loss policy says takes the
  * place of the bytes, for the whole block of 2 MiB, and hm_fence_wait() and brackets
  * answer -EIO for it from then on: never success over lost data.
+ *
+ * On a thread that blocks SIGBUS such a touch ends the process, whatever the handler. Some
+ * OpenCL drivers' threads do: the library finds them out, and copies for them, on the thread
+ * that submits, what may be cut off (HM_WAY_COPY).
  */
 #ifndef HETMAP_GUARD_H
 #define HETMAP_GUARD_H

@@ -251,7 +251,10 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * @map, @offset, @length: [in] see above
  * @flags: [in] HM_SYNC_*
  *
- * For memory without storage there is nothing to do. Bytes that were lost, and replaced by
+ * For memory without storage there is nothing to do. It waits as long as the file system
+ * does, a server that does not answer for ever; meanwhile other threads may do with the map
+ * what they like, but have it move (-EBUSY; hm_buffer_resize()). What they cut off is not
+ * written back, and no error. Bytes that were lost, and replaced by
  * hm_handler_install()'s handler, are -EIO: what was stored there since is in no file, and
  * a new map shows what the file has. A store for which the file system has no room ends so.
  *
@@ -260,7 +263,8 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * writes nothing of them. After -EIO, -ENOSPC and -EDQUOT store them again, and sync again.
  *
  * Errors: -EIO, -ENOSPC, -EDQUOT from the file system; -EIO also where bytes of the range were
- * lost and replaced (hetmap/guard.h), of whatever memory; -EINVAL; -ERANGE.
+ * lost and replaced (hetmap/guard.h), of whatever memory; -EINVAL; -ERANGE, also where the
+ * range was cut off meanwhile and the buffer is another object then. Thread-safe.
  * Source: msync(2); fsync(2), on errors of write-back.
  */
 HM_API int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags);

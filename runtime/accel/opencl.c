@@ -97,6 +97,7 @@ static int choose_window(const struct opencl_device *device, uint64_t wish,
 static int opencl_open(const char *rest, const struct hm_accel_desc *desc, void **ret_accel)
 {
 	struct opencl_device *device;
+	struct opencl_watch watch;
 	struct opencl *cl;
 	uint32_t index;
 	cl_int error;
@@ -118,7 +119,9 @@ static int opencl_open(const char *rest, const struct hm_accel_desc *desc, void 
 	r = choose_window(device, desc->window, &cl->window);
 	if (r)
 		goto err_free;
+	opencl_watch_begin(&watch);
 	cl->context = clCreateContext(NULL, 1, &device->id, NULL, NULL, &error);
+	opencl_watch_device(&watch, device);
 	if (error) {
 		r = cl_error(error, "opencl:%u: clCreateContext", index);
 		/* The device is there: it is its driver that failed. */

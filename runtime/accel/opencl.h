@@ -59,6 +59,9 @@ struct opencl_device {
 	char platform_version[64];
 	char driver_version[64];
 
+	_Atomic bool blocks_sigbus; /* threads of its driver do; stays so once it was found */
+	_Atomic bool launched;      /* a launch was watched: no more threads are to come */
+
 	pthread_mutex_t lock;                     /* protects the below */
 	struct opencl_tested tested[BACKING_MAX]; /* of the host's memory */
 	struct opencl_tested device_tested[DEVICES_MAX];
@@ -75,8 +78,23 @@ struct opencl_quirk {
 /* The @index-th device, best first; NULL past the last. Loads on first use. */
 struct opencl_device *opencl_device_at(uint32_t index);
 bool opencl_quirks_allowed(uint32_t accel_flags);
-/* Mesa's threads block SIGBUS: memory that may be truncated is not for them. */
-bool opencl_blocks_sigbus(const struct opencl_device *device);
+
+/* ---- opencl_threads.c ---- */
+
+/* The threads that there were. */
+struct opencl_watch {
+	pid_t *thread;
+	uint32_t n, room;
+	bool known; /* they could be listed */
+};
+
+/* Around what may start threads. True: one that has come since blocks SIGBUS. */
+void opencl_watch_begin(struct opencl_watch *watch);
+bool opencl_watch_end(struct opencl_watch *watch);
+/* The end, of what @device's driver has done: it is noted there. */
+void opencl_watch_device(struct opencl_watch *watch, struct opencl_device *device);
+/* By the name of its platform. */
+bool opencl_known_to_block(const struct opencl_device *device);
 
 /* ---- opencl.c ---- */
 
@@ -135,6 +153,11 @@ int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights
 /* Tests once a device and kind of memory as @map's is, on scratch memory. */
 int opencl_coherence(struct opencl *cl, enum cl_memory_kind kind,
 		     const struct hm_accel_map *map, enum cl_coherence *ret_coherence);
+/*
+ * A launch on memory of the device's own, where none was watched yet: drivers may start
+ * threads at the first one.
+ */
+int opencl_first_launch(struct opencl *cl);
 
 /* ---- opencl_flush.c ---- */
 
@@ -157,6 +180,8 @@ void opencl_view_release(void *view, struct hm_accel_range *range);
 enum hm_way_in opencl_view_way(const void *view);
 /* Does memory of this view need opencl_flush_in and _out? */
 bool opencl_view_flushes(const void *view);
+/* Is it to be touched by the library's callers alone (opencl_by_hand.c), by HM_WAY_COPY? */
+bool opencl_view_by_hand(const void *view);
 /*
  * For copies and fills: the cl_mem of the window that holds @offset of the map,
  * with a reference, or NULL: by copy.
@@ -186,6 +211,14 @@ void opencl_work_release(struct hm_accel_work *work);
 /* A device buffer of @size bytes at least, kept for @slot; queue->lock is held. */
 int opencl_staging(struct opencl_queue *queue, uint32_t slot, uint64_t size,
 		   cl_mem *ret_memory);
+/* ---- opencl_by_hand.c ---- */
+
+/* Bytes of a map to @offset of @memory, and back; done when it returns. */
+int opencl_bring_by_hand(cl_command_queue queue, cl_mem memory, size_t offset, const char *from,
+			 uint64_t length);
+int opencl_take_by_hand(cl_command_queue queue, cl_mem memory, size_t offset, char *to,
+			uint64_t length);
+
 /* Copy and fill. */
 int opencl_transfer(struct opencl_queue *queue, struct hm_accel_work *work);
 

@@ -37,17 +37,6 @@ bool opencl_quirks_allowed(uint32_t accel_flags)
 	return !(accel_flags & HM_ACCEL_NO_QUIRKS) && !(wish && !strcmp(wish, "0"));
 }
 
-bool opencl_blocks_sigbus(const struct opencl_device *device)
-{
-	static const char *const platforms[] = { "rusticl", "Clover" };
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(platforms); i++)
-		if (!strcasecmp(device->platform_name, platforms[i]))
-			return true;
-	return false;
-}
-
 static bool version_between(const char *text, const struct opencl_quirk *quirk)
 {
 	unsigned int major, minor;
@@ -149,6 +138,7 @@ static void add_device(cl_platform_id platform, cl_device_id id)
 	platform_text(platform, CL_PLATFORM_VERSION, device->platform_version,
 		      sizeof(device->platform_version));
 	device->quirk = find_quirk(device);
+	device->blocks_sigbus = opencl_known_to_block(device);
 	n_device++;
 }
 
@@ -177,22 +167,47 @@ static void sort_devices(void)
 		pthread_mutex_init(&devices[i].lock, NULL);
 }
 
+/* Threads that block SIGBUS came with the drivers, and of which of them is not known. */
+static void blame(void)
+{
+	bool known = false;
+	uint32_t i;
+
+	for (i = 0; i < n_device; i++)
+		known |= opencl_known_to_block(&devices[i]);
+	for (i = 0; i < n_device && !known; i++)
+		devices[i].blocks_sigbus = true;
+}
+
 static void load(void)
 {
 	cl_platform_id platforms[PLATFORM_MAX];
 	cl_device_id ids[DEVICE_MAX];
 	cl_uint n_platform = 0, n, i, k;
+	struct opencl_watch watch;
+	bool blocks, some_block;
+	uint32_t first;
+	cl_int error;
 
 	atomic_store(&loaded_by, fork_generation + 1);
-	if (clGetPlatformIDs(PLATFORM_MAX, platforms, &n_platform))
+	opencl_watch_begin(&watch);
+	error = clGetPlatformIDs(PLATFORM_MAX, platforms, &n_platform);
+	some_block = opencl_watch_end(&watch);
+	if (error)
 		return;
 	for (i = 0; i < n_platform && i < PLATFORM_MAX; i++) {
 		n = 0;
-		if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, DEVICE_MAX, ids, &n))
-			continue;
-		for (k = 0; k < n && k < DEVICE_MAX; k++)
-			add_device(platforms[i], ids[k]);
+		first = n_device;
+		opencl_watch_begin(&watch);
+		if (!clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, DEVICE_MAX, ids, &n))
+			for (k = 0; k < n && k < DEVICE_MAX; k++)
+				add_device(platforms[i], ids[k]);
+		blocks = opencl_watch_end(&watch);
+		for (; first < n_device && blocks; first++)
+			devices[first].blocks_sigbus = true;
 	}
+	if (some_block)
+		blame();
 	sort_devices();
 }
 

@@ -6,11 +6,14 @@
  * The way in is decided when the view is made; only an interior pointer that no
  * sub-buffer can begin at is decided for itself.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compat.h"
+#include "core.h"
 #include "opencl.h"
 #include "sys.h"
 
@@ -35,7 +38,8 @@ struct opencl_view {
 	enum hm_way_in way; /* of aligned ranges */
 	enum cl_memory_kind kind;
 	bool flush;
-	char reason[200]; /* why it is HM_WAY_COPY */
+	bool by_hand;     /* no thread of the driver may touch it */
+	char reason[280]; /* why it is HM_WAY_COPY */
 
 	pthread_mutex_t lock; /* protects the below */
 	struct sub sub[SUB_MAX];
@@ -71,25 +75,82 @@ static bool try_kind(struct opencl_view *view, enum cl_memory_kind kind,
 	return true;
 }
 
-static void choose_way(struct opencl_view *view, const struct hm_accel_map *map)
+/*
+ * May the map's bytes be cut off, so that a touch is a SIGBUS? Those of a device that goes,
+ * of files, and of memory, received perhaps, that is not sealed against shrinking.
+ */
+static bool may_be_cut(const struct hm_accel_map *map)
+{
+	const struct hm_segment *segment;
+	struct stat st;
+	uint32_t i;
+	int seals;
+
+	if (backend_can_go(map->device->ops))
+		return true;
+	for (i = 0; i < map->n_segment; i++) {
+		segment = &map->segments[i];
+		/* A dma-buf keeps its size. */
+		if (segment->flags & (HM_SEGMENT_ANON | HM_SEGMENT_DMABUF))
+			continue;
+		seals = sys_fcntl(segment->fd, F_GET_SEALS, 0);
+		if (seals >= 0 && seals & F_SEAL_SHRINK)
+			continue;
+		/* Those of a character device have no length to be cut. */
+		if (sys_fstat(segment->fd, &st) || S_ISREG(st.st_mode))
+			return true;
+	}
+	return false;
+}
+
+static void choose_in_place(struct opencl_view *view, const struct hm_accel_map *map)
 {
 	struct opencl *cl = view->cl;
 
-	view->way = HM_WAY_COPY;
 	if (cl->flags & HM_ACCEL_FORCE_COPY)
 		snprintf(view->reason, sizeof(view->reason),
 			 "the accelerator was opened with HM_ACCEL_FORCE_COPY");
-	else if (!strcmp(map->backend, "soft") && opencl_blocks_sigbus(cl->device))
-		snprintf(view->reason, sizeof(view->reason),
-			 "memory of soft is truncated when the device is taken away, which "
-			 "kills %.80s: its threads block SIGBUS",
-			 cl->device->platform_name);
 	else if (cl->device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM)
 		view->way = HM_WAY_SVM;
 	else if (cl->import && try_kind(view, CL_MEMORY_IMPORT, map))
 		view->way = HM_WAY_IMPORT;
 	else if (try_kind(view, CL_MEMORY_HOST_PTR, map))
 		view->way = HM_WAY_HOST_PTR;
+}
+
+/* The driver's own copies, of FORCE_COPY say, are touches of its threads, too. */
+static void keep_from_driver(struct opencl_view *view)
+{
+	const char *platform = view->cl->device->platform_name;
+
+	view->way = HM_WAY_COPY;
+	view->by_hand = true;
+	if (view->cl->device->blocks_sigbus)
+		snprintf(view->reason, sizeof(view->reason),
+			 "the memory may be cut off (a file, or a device that goes), which "
+			 "kills %.64s: its threads block SIGBUS",
+			 platform);
+	else
+		snprintf(view->reason, sizeof(view->reason),
+			 "the memory may be cut off, and whether threads of %.32s block SIGBUS "
+			 "can't be found out: %.160s",
+			 platform, hm_errmsg());
+}
+
+static void choose_way(struct opencl_view *view, const struct hm_accel_map *map)
+{
+	struct opencl_device *device = view->cl->device;
+	bool cut = may_be_cut(map);
+	int r = 0;
+
+	view->way = HM_WAY_COPY;
+	if (!cut || !device->blocks_sigbus)
+		choose_in_place(view, map);
+	/* The self-test of another way was one. */
+	if (!device->launched && (cut ? !device->blocks_sigbus : view->way == HM_WAY_SVM))
+		r = opencl_first_launch(view->cl);
+	if (cut && (r || device->blocks_sigbus))
+		keep_from_driver(view);
 }
 
 int opencl_view_create(void *accel, const struct hm_accel_map *map, void **ret_view)
@@ -131,6 +192,11 @@ void opencl_view_destroy(void *data)
 enum hm_way_in opencl_view_way(const void *view)
 {
 	return ((const struct opencl_view *)view)->way;
+}
+
+bool opencl_view_by_hand(const void *view)
+{
+	return ((const struct opencl_view *)view)->by_hand;
 }
 
 bool opencl_view_flushes(const void *view)

@@ -25,6 +25,7 @@ static pthread_mutex_t failure_mutex = PTHREAD_MUTEX_INITIALIZER;
 int opencl_queue_create(void *accel, void **ret_queue)
 {
 	struct opencl *cl = accel;
+	struct opencl_watch watch;
 	struct opencl_queue *queue;
 	cl_int error;
 	int r;
@@ -33,8 +34,10 @@ int opencl_queue_create(void *accel, void **ret_queue)
 	if (!queue)
 		return err_set(-ENOMEM, "no memory for a queue of opencl:%u", cl->index);
 	queue->cl = cl;
+	opencl_watch_begin(&watch);
 	queue->queue =
 		clCreateCommandQueueWithProperties(cl->context, cl->device->id, NULL, &error);
+	opencl_watch_device(&watch, cl->device);
 	if (error) {
 		r = cl_error(error, "opencl:%u: clCreateCommandQueueWithProperties", cl->index);
 		free(queue);
@@ -88,6 +91,17 @@ static bool is_pointer(const struct hm_accel_work *work, uint32_t i)
 	return work->arg[i].kind == HM_ARG_POINTER;
 }
 
+static int bring(cl_command_queue queue, cl_mem memory, const struct hm_accel_range *range)
+{
+	cl_int error;
+
+	if (unlikely(opencl_view_by_hand(range->view)))
+		return opencl_bring_by_hand(queue, memory, 0, range->pointer, range->length);
+	error = clEnqueueWriteBuffer(queue, memory, CL_FALSE, 0, range->length, range->pointer,
+				     0, NULL, NULL);
+	return error ? cl_error(error, "clEnqueueWriteBuffer") : 0;
+}
+
 /* The commands before the kernel, and its argument. */
 static int set_range(struct opencl_queue *queue, cl_kernel kernel, struct hm_accel_work *work,
 		     uint32_t i)
@@ -102,10 +116,9 @@ static int set_range(struct opencl_queue *queue, cl_kernel kernel, struct hm_acc
 		if (r)
 			return r;
 		/* All of it, for what is only written too: the rest must come back. */
-		error = clEnqueueWriteBuffer(queue->queue, memory, CL_FALSE, 0, range->length,
-					     range->pointer, 0, NULL, NULL);
-		if (error)
-			return cl_error(error, "clEnqueueWriteBuffer");
+		r = bring(queue->queue, memory, range);
+		if (r)
+			return r;
 		work->bytes_in += range->length;
 		if (range->access & HM_WRITE)
 			work->bytes_out += range->length;
@@ -151,6 +164,10 @@ static int bring_back(struct opencl_queue *queue, struct hm_accel_work *work, ui
 	struct hm_accel_range *range = &work->range[i];
 	cl_int error;
 
+	/* No event: it is over, and all before it in the queue. */
+	if (unlikely(opencl_view_by_hand(range->view)))
+		return opencl_take_by_hand(queue->queue, queue->staging[i].memory, 0,
+					   range->pointer, range->length);
 	if (range->way != HM_WAY_COPY)
 		return opencl_flush_out(queue->queue, range->memory, 0, range->length,
 					ret_event);

@@ -198,6 +198,54 @@ int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights
 	return 0;
 }
 
+/* What it is tested by; from here on threads are watched. */
+struct runner {
+	struct opencl_watch watch;
+	cl_command_queue queue;
+	cl_kernel kernel;
+	bool launched; /* the kernel has run */
+};
+
+static int runner_begin(struct opencl *cl, struct runner *runner)
+{
+	cl_program program;
+	cl_int error;
+	int r;
+
+	runner->launched = false;
+	r = opencl_program(cl, "hetmap_selftest", source, NULL, &program);
+	if (r)
+		return r;
+	runner->kernel = clCreateKernel(program, "hetmap_selftest", &error);
+	clReleaseProgram(program);
+	if (error)
+		return cl_error(error, "clCreateKernel");
+	opencl_watch_begin(&runner->watch);
+	runner->queue =
+		clCreateCommandQueueWithProperties(cl->context, cl->device->id, NULL, &error);
+	if (error) {
+		r = cl_error(error, "clCreateCommandQueueWithProperties");
+		goto err_kernel;
+	}
+	return 0;
+
+err_kernel:
+	opencl_watch_device(&runner->watch, cl->device);
+	clReleaseKernel(runner->kernel);
+	return r;
+}
+
+static void runner_end(struct opencl *cl, struct runner *runner)
+{
+	clFinish(runner->queue);
+	opencl_watch_device(&runner->watch, cl->device);
+	/* Not before what it has shown is there. */
+	if (runner->launched)
+		atomic_store(&cl->device->launched, true);
+	clReleaseCommandQueue(runner->queue);
+	clReleaseKernel(runner->kernel);
+}
+
 static uint32_t pattern(size_t i, uint32_t round)
 {
 	return (uint32_t)i * 2654435761u + round * 40503u + 1;
@@ -251,10 +299,11 @@ static int run_rounds(cl_command_queue queue, cl_kernel kernel, cl_mem memory,
 	return 0;
 }
 
-static int test_memory(struct opencl *cl, cl_command_queue queue, cl_kernel kernel,
-		       enum cl_memory_kind kind, const struct scratch *scratch,
-		       enum cl_coherence *ret_coherence)
+static int test_memory(struct opencl *cl, struct runner *runner, enum cl_memory_kind kind,
+		       const struct scratch *scratch, enum cl_coherence *ret_coherence)
 {
+	cl_command_queue queue = runner->queue;
+	cl_kernel kernel = runner->kernel;
 	enum cl_coherence coherence = CL_COPIES;
 	bool same = false;
 	cl_int error;
@@ -277,6 +326,7 @@ static int test_memory(struct opencl *cl, cl_command_queue queue, cl_kernel kern
 	r = run_rounds(queue, kernel, memory, scratch, false, &same);
 	if (r)
 		goto out;
+	runner->launched = true;
 	if (same) {
 		coherence = CL_COHERENT;
 	} else if (cl->device->unified) {
@@ -291,15 +341,43 @@ out:
 	return r;
 }
 
+int opencl_first_launch(struct opencl *cl)
+{
+	const size_t n = SCRATCH_BYTES / sizeof(uint32_t);
+	struct runner runner;
+	cl_int error;
+	cl_mem memory;
+	int r;
+
+	r = runner_begin(cl, &runner);
+	if (r)
+		return r;
+	memory = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, SCRATCH_BYTES, NULL, &error);
+	if (error) {
+		r = cl_error(error, "clCreateBuffer of %u bytes", (unsigned int)SCRATCH_BYTES);
+		goto out_runner;
+	}
+	error = clSetKernelArg(runner.kernel, 0, sizeof(memory), &memory);
+	if (!error)
+		error = clEnqueueNDRangeKernel(runner.queue, runner.kernel, 1, NULL, &n, NULL,
+					       0, NULL, NULL);
+	if (!error)
+		error = clFinish(runner.queue);
+	if (error)
+		r = cl_error(error, "a first launch");
+	runner.launched = !r;
+	clReleaseMemObject(memory);
+out_runner:
+	runner_end(cl, &runner);
+	return r;
+}
+
 static int run_test(struct opencl *cl, enum cl_memory_kind kind, const struct hm_accel_map *map,
 		    enum cl_coherence *ret_coherence)
 {
 	struct device_link *link;
 	struct scratch scratch;
-	cl_command_queue queue;
-	cl_program program;
-	cl_kernel kernel;
-	cl_int error;
+	struct runner runner;
 	int r;
 
 	if (map->backing == HM_BACKING_DEVICE) {
@@ -313,32 +391,19 @@ static int run_test(struct opencl *cl, enum cl_memory_kind kind, const struct hm
 				       err_name(r),
 				       r == -EFBIG ? ": raise RLIMIT_FSIZE (ulimit -f)" : "");
 	}
-	r = opencl_program(cl, "hetmap_selftest", source, NULL, &program);
+	r = runner_begin(cl, &runner);
 	if (r)
 		goto out_scratch;
-	kernel = clCreateKernel(program, "hetmap_selftest", &error);
-	clReleaseProgram(program);
-	if (error) {
-		r = cl_error(error, "clCreateKernel");
-		goto out_scratch;
-	}
-	queue = clCreateCommandQueueWithProperties(cl->context, cl->device->id, NULL, &error);
-	if (error) {
-		r = cl_error(error, "clCreateCommandQueueWithProperties");
-		goto out_kernel;
-	}
 	link = scratch.link ? link_hold(scratch.link) : link_get(map->device);
 	r = lost_touch_begin(map->device, link);
 	if (r)
 		goto out_link;
-	r = test_memory(cl, queue, kernel, kind, &scratch, ret_coherence);
-	clFinish(queue);
+	r = test_memory(cl, &runner, kind, &scratch, ret_coherence);
+	clFinish(runner.queue);
 	lost_touch_end();
 out_link:
 	link_put(map->device, link);
-	clReleaseCommandQueue(queue);
-out_kernel:
-	clReleaseKernel(kernel);
+	runner_end(cl, &runner);
 out_scratch:
 	scratch_end(&scratch);
 	return r;

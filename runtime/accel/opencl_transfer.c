@@ -17,6 +17,7 @@ struct side {
 	cl_mem memory;   /* with a reference, unless staged */
 	uint64_t offset; /* in memory */
 	bool staged;
+	bool by_hand; /* staged, and by the calling thread */
 	bool flush;
 };
 
@@ -36,6 +37,7 @@ static int get_side(struct opencl_queue *queue, struct side *side, uint64_t at)
 		return r;
 	side->offset = (range->offset + at) % queue->cl->window;
 	side->staged = !side->memory;
+	side->by_hand = opencl_view_by_hand(range->view);
 	side->flush = !side->staged && opencl_view_flushes(range->view);
 	return 0;
 }
@@ -59,9 +61,12 @@ static int open_side(struct opencl_queue *queue, struct hm_accel_work *work, str
 		r = opencl_staging(queue, side->slot, length, &side->memory);
 		if (r || !(side->range->access & HM_READ))
 			return r;
+		work->bytes_in += length;
+		if (unlikely(side->by_hand))
+			return opencl_bring_by_hand(queue->queue, side->memory, 0,
+						    side->range->pointer + at, length);
 		error = clEnqueueWriteBuffer(queue->queue, side->memory, CL_FALSE, 0, length,
 					     side->range->pointer + at, 0, NULL, NULL);
-		work->bytes_in += length;
 		return error ? cl_error(error, "clEnqueueWriteBuffer") : 0;
 	}
 	if (!side->flush)
@@ -77,9 +82,12 @@ static int close_side(struct opencl_queue *queue, struct hm_accel_work *work, st
 	if (!side->staged)
 		return opencl_flush_out(queue->queue, side->memory, side->offset, length,
 					ret_event);
+	work->bytes_out += length;
+	if (unlikely(side->by_hand))
+		return opencl_take_by_hand(queue->queue, side->memory, 0,
+					   side->range->pointer + at, length);
 	error = clEnqueueReadBuffer(queue->queue, side->memory, CL_FALSE, 0, length,
 				    side->range->pointer + at, 0, NULL, ret_event);
-	work->bytes_out += length;
 	return error ? cl_error(error, "clEnqueueReadBuffer") : 0;
 }
 
@@ -182,10 +190,13 @@ static int pieces(struct opencl_queue *queue, struct hm_accel_work *work)
 int opencl_transfer(struct opencl_queue *queue, struct hm_accel_work *work)
 {
 	const struct opencl *cl = queue->cl;
+	bool by_hand;
 	int r;
 
+	by_hand = opencl_view_by_hand(work->range[0].view) ||
+		  (work->kind == HM_WORK_COPY && opencl_view_by_hand(work->range[1].view));
 	if ((cl->device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) &&
-	    !(cl->flags & HM_ACCEL_FORCE_COPY))
+	    !(cl->flags & HM_ACCEL_FORCE_COPY) && !by_hand)
 		return svm_command(queue, work);
 	work->way = opencl_view_way(work->range[0].view);
 	pthread_mutex_lock(&queue->lock);

@@ -12,6 +12,7 @@ struct serve_faults {
 	_Atomic uint64_t bad_to;   /* ... to before this one fail */
 	_Atomic int read_error;    /* with this errno; 0: they don't */
 	_Atomic int write_error;   /* and all writes with this one */
+	_Atomic int hold_writes;   /* no write is answered as long as this is not 0 */
 	_Atomic uint64_t cut;      /* the file has no more bytes than that */
 	_Atomic uint32_t short_to; /* a read gives so many bytes at most; 0: all */
 	_Atomic uint32_t slow_ms;  /* and takes so long */

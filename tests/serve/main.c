@@ -138,6 +138,8 @@ static int serve_write(const char *path, const char *from, size_t length, off_t 
 
 	if (fails(path)) {
 		faults->n_writes++;
+		while (faults->hold_writes)
+			usleep(1000);
 		if (faults->write_error) {
 			faults->n_failed++;
 			return -faults->write_error;

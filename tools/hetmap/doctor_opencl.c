@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../runtime/thread_status.h"
 #include "doctor.h"
 #include "text.h"
 
@@ -159,21 +160,20 @@ void check_signal_handlers(struct doctor *doctor)
 	report_handler(doctor, SIGBUS, "SIGBUS");
 }
 
-/* Which signals a thread of this process blocks: its mask, as /proc shows it. */
-static unsigned long long blocked(const char *thread)
+static bool blocks_sigbus(const char *thread)
 {
 	char *path = text_format("/proc/self/task/%s/status", thread);
 	FILE *file = fopen(path, "re");
-	unsigned long long mask = 0;
-	char line[256];
+	char status[THREAD_STATUS_MAX];
+	size_t n = 0;
 
 	free(path);
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "SigBlk: %llx", &mask) == 1)
-			break;
-	if (file)
+	if (file) {
+		n = fread(status, 1, sizeof(status) - 1, file);
 		fclose(file);
-	return mask;
+	}
+	status[n] = '\0';
+	return thread_status_blocks(status, SIGBUS);
 }
 
 void check_signal_masks(struct doctor *doctor)
@@ -186,15 +186,16 @@ void check_signal_masks(struct doctor *doctor)
 		if (*entry->d_name == '.')
 			continue;
 		n++;
-		n_blocking += blocked(entry->d_name) >> (SIGBUS - 1) & 1;
+		n_blocking += blocks_sigbus(entry->d_name);
 	}
 	if (threads)
 		closedir(threads);
 	if (n_blocking)
 		doctor_report(doctor, DOCTOR_NOTE,
 			      "a page lost under such a thread (file truncated, device "
-			      "gone) ends the process, whatever the handler",
-			      "give these drivers sealed memory only, as device host does",
+			      "gone) ends the process, whatever the handler: maps of files "
+			      "and of devices that go are copied for their drivers",
+			      "device host has memory that stays: kernels on it need no copy",
 			      "%u of %u threads, made by drivers, block SIGBUS", n_blocking, n);
 	else
 		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "SIGBUS reaches all threads: %u",
