@@ -211,7 +211,7 @@ static void test_too_large(void)
 	int fd = -7;
 
 	device = open_device("udmabuf");
-	CHECK_FATAL(!number_read("/sys/module/udmabuf/parameters/size_limit_mb", &limit));
+	CHECK_FATAL(proc_number("/sys/module/udmabuf/parameters/size_limit_mb", &limit));
 	buffer = make(device, MIB(limit + 1));
 	CHECK_ERROR(-E2BIG, hm_buffer_export(buffer, 0, &fd));
 	CHECK(text_has("udmabuf") && text_has("E2BIG") && text_has("size_limit_mb"));
