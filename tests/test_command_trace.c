@@ -3,6 +3,7 @@
  * hetmap trace and hetmap report: programs whose faults are known are traced, and the
  * report has to say so. This program is those of traced.c, too: --traced NAME.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -306,6 +307,75 @@ static void test_bad_input(void)
 	folder_remove(folder);
 }
 
+/* What identifies a trace: its perf.data. 0: it is not there. */
+static uint64_t trace_inode(const char *folder, const char *name)
+{
+	struct stat st;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s/perf.data", folder, name);
+	return stat(path, &st) ? 0 : st.st_ino;
+}
+
+static size_t entries_of(const char *folder)
+{
+	DIR *listed = opendir(folder);
+	size_t n = 0;
+
+	while (listed && readdir(listed))
+		n++;
+	if (listed)
+		closedir(listed);
+	return n - 2;
+}
+
+/* One that never begins leaves the two before it as they were; one that does replaces them. */
+static void test_before(void)
+{
+	char *folder, *path;
+	const char *const failing[][6] = {
+		{ "--", "/nonexistent/program" },
+		{ "-p", "999999999" },
+		{ "--", "true" }, /* and the kernel refuses */
+	};
+	uint64_t last, before;
+	struct outcome outcome;
+	size_t i, k;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = folder_path(folder, "trace");
+	trace(folder, "sequential", 0);
+	before = trace_inode(folder, "trace");
+	trace(folder, "sequential", 0);
+	last = trace_inode(folder, "trace");
+	CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
+	for (i = 0; i < 3; i++) {
+		struct command command = { .args = { "trace", "-q", "-o", path },
+					   .prepare = i == 2 ? command_refuse_perf : NULL };
+
+		for (k = 0; failing[i][k]; k++)
+			command.args[4 + k] = failing[i][k];
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, i ? 125 : 127);
+		outcome_free(&outcome);
+		CHECK_EQUAL(trace_inode(folder, "trace"), last);
+		CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
+		CHECK_EQUAL(entries_of(folder), 2);
+	}
+	trace(folder, "sequential", 0);
+	CHECK_EQUAL(trace_inode(folder, "trace.old"), last);
+	CHECK_EQUAL(entries_of(folder), 2);
+	/* What stands in the way of the one before is told before anything is traced. */
+	file_write(folder, "trace.old/letter", "dear", 4);
+	check_refused((const char *const[]){ "trace", "-o", path, "--", "true", NULL }, 125,
+		      "that is no trace");
+	CHECK_EQUAL(entries_of(folder), 2);
+	free(path);
+	folder_remove(folder);
+}
+
 /* An ordinary user reads what helps before what is wrong; whoever may is told otherwise. */
 static void test_paranoid(void)
 {
@@ -519,6 +589,7 @@ static const struct test tests[] = {
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "script", test_script, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },
+	{ "before", test_before, 60, TEST_ONCE },
 	{ "paranoid", test_paranoid, 60, TEST_ONCE },
 	{ "of_others", test_of_others, 60, TEST_ONCE },
 	{ "mutated", test_mutated, 120, TEST_ONCE },

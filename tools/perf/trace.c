@@ -40,7 +40,7 @@ enum {
 static const struct option_row rows[] = {
 	[OPTION_OUTPUT] = { 'o', "output", "FOLDER",
 			    "where the trace goes (default: " TRACE_FOLDER ");\n"
-			    "one that is there becomes FOLDER.old" },
+			    "one that is there becomes FOLDER.old as it begins" },
 	[OPTION_PID] = { 'p', "pid", "PID",
 			 "trace that process until it ends, or until Ctrl-C" },
 	[OPTION_NO_LATENCY] = { 0, "no-latency", NULL,
@@ -193,6 +193,7 @@ static int trace_command(struct trace *trace, int *ret_status)
 		record_close(&trace->recorder);
 		return child_exec_failed(trace->argv[0], r);
 	}
+	trace_folder_begun(&trace->folder);
 	r = record_command(trace, &child, &ended);
 	if (!trace->cut)
 		trace->end_ns = record_now();
@@ -224,8 +225,10 @@ static int attach(struct trace *trace)
 	attach_end(attaching);
 	if (!r)
 		r = watch_begin(trace->pid, trace->folder.path, &trace->watch);
-	if (!r)
+	if (!r) {
+		trace_folder_begun(&trace->folder);
 		return 0;
+	}
 	record_close(&trace->recorder);
 	return r == -ESRCH || r == -ENOENT ?
 		       fail(STATUS_OWN, r, NULL, "process %d has ended", (int)trace->pid) :
