@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <signal.h>
@@ -573,6 +574,70 @@ static void test_mutated(void)
 	folder_remove(folder);
 }
 
+/* A copy that is not whole tells what it has, from the first record on. */
+static void test_cut_off(void)
+{
+	char *folder, *path, *bytes, *none;
+	int64_t faults, before = TRACED_PAGES;
+	size_t length, i;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = folder_path(folder, "trace/perf.data");
+	none = folder_path(folder, "head/perf.data");
+	trace_with(folder, "sequential", 0, true);
+	bytes = read_all(path, &length);
+	for (i = 3; i; i--) {
+		file_write(folder, "trace/perf.data", bytes, length * i / 4);
+		json = report(folder);
+		CHECK(is_missing(json, "the recording is cut off"));
+		faults = integer_of(buffer_of(json, NAME), "minor");
+		CHECK(faults > 100 && faults < before);
+		before = faults;
+		json_decref(json);
+	}
+	file_write(folder, "head/perf.data", bytes, 200);
+	check_refused((const char *const[]){ "report", none, NULL }, 2,
+		      "it is cut off before its records");
+	free(bytes);
+	free(none);
+	free(path);
+	folder_remove(folder);
+}
+
+/* perf reads all of it, too. */
+static void test_perf_reads(void)
+{
+	char *folder, command[600];
+	const char *version = "perf --version >/dev/null 2>&1";
+	int64_t faults = 0;
+	json_t *json;
+	FILE *perf;
+
+	if (!may_trace())
+		return;
+	if (system(version)) {
+		test_skip("perf", "perf is not installed");
+		return;
+	}
+	folder = folder_make();
+	trace_with(folder, "sequential", 0, true);
+	json = report(folder);
+	snprintf(command, sizeof(command),
+		 "perf script -f -i '%s/trace/perf.data' -F event 2>/dev/null | "
+		 "grep -c '^ *page-faults'",
+		 folder);
+	perf = popen(command, "r");
+	CHECK_FATAL(perf != NULL);
+	CHECK_EQUAL(fscanf(perf, "%" SCNd64, &faults), 1);
+	CHECK_EQUAL(pclose(perf), 0);
+	CHECK_EQUAL(faults, integer_of(json_object_get(json, "totals"), "faults"));
+	json_decref(json);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "sequential", test_sequential, 60, TEST_ONCE },
 	{ "backwards", test_backwards, 60, TEST_ONCE },
@@ -592,6 +657,8 @@ static const struct test tests[] = {
 	{ "before", test_before, 60, TEST_ONCE },
 	{ "paranoid", test_paranoid, 60, TEST_ONCE },
 	{ "of_others", test_of_others, 60, TEST_ONCE },
+	{ "cut_off", test_cut_off, 60, TEST_ONCE },
+	{ "perf_reads", test_perf_reads, 60, TEST_ONCE },
 	{ "mutated", test_mutated, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
