@@ -607,6 +607,23 @@ static void test_cut_off(void)
 	folder_remove(folder);
 }
 
+/* What was kept for the end is given back: it takes no more room than it is long. */
+static void test_room(void)
+{
+	char *folder, *path;
+	struct stat st;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = folder_path(folder, "trace/perf.data");
+	trace(folder, "sequential", 0);
+	CHECK(!stat(path, &st));
+	CHECK(st.st_blocks * 512 < st.st_size + 65536);
+	free(path);
+	folder_remove(folder);
+}
+
 /* perf reads all of it, too. */
 static void test_perf_reads(void)
 {
@@ -658,6 +675,7 @@ static const struct test tests[] = {
 	{ "paranoid", test_paranoid, 60, TEST_ONCE },
 	{ "of_others", test_of_others, 60, TEST_ONCE },
 	{ "cut_off", test_cut_off, 60, TEST_ONCE },
+	{ "room", test_room, 60, TEST_ONCE },
 	{ "perf_reads", test_perf_reads, 60, TEST_ONCE },
 	{ "mutated", test_mutated, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

@@ -150,10 +150,12 @@ static uint64_t room_for_ids(const struct recorder *recorder, pid_t pid)
 	return room * (2 * (uint64_t)n + MORE_THREADS);
 }
 
-static void give_back(const struct recorder *recorder)
+/* Behind the records: ext4 keeps what a hole is punched into behind a file's end. */
+static int give_back(const struct recorder *recorder)
 {
-	fallocate(recorder->data_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, SPARE_AT,
-		  SPARE_BYTES);
+	return ftruncate(recorder->data_fd, (off_t)(recorder->records_at + recorder->written)) ?
+		       -errno :
+		       0;
 }
 
 int record_begin_file(struct recorder *recorder, pid_t pid)
@@ -185,10 +187,9 @@ int record_end_file(struct recorder *recorder)
 {
 	/* perf looks for its table of features right behind the records. */
 	uint64_t end = recorder->records_at + recorder->written;
-	int r = 0;
+	int r = give_back(recorder);
 
-	give_back(recorder);
-	if (recorder->points.n)
+	if (!r && recorder->points.n)
 		r = write_at(recorder->data_fd, &recorder->formats, sizeof(recorder->formats),
 			     end);
 	if (r)
@@ -234,8 +235,5 @@ int record_cut(struct recorder *recorder)
 	record_disable(recorder);
 	recorder->cut = true;
 	recorder->written = last_whole(recorder);
-	give_back(recorder);
-	return ftruncate(recorder->data_fd, (off_t)(recorder->records_at + recorder->written)) ?
-		       -errno :
-		       0;
+	return give_back(recorder);
 }
