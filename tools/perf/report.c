@@ -155,6 +155,7 @@ static void find_missing(struct report *report)
 {
 	const json_t *counted = json_object_get(report->about, "counted");
 	const json_t *points = json_object_get(report->about, "tracepoints");
+	const char *untraced = string_of(json_object_get(report->about, "untraced"), "missing");
 	struct analysis *analysis = &report->analysis;
 	uint64_t lost = count_of(counted, "lost"), unknown = unknown_faults(analysis);
 	char a[TEXT_MAX], b[TEXT_MAX];
@@ -164,6 +165,8 @@ static void find_missing(struct report *report)
 		     text_format("about.json is not there, or makes no sense: the one who "
 				 "traced was killed, or part of the trace is elsewhere. It is "
 				 "not known what was traced, and on which machine"));
+	if (*untraced)
+		miss(report, text_escape(untraced));
 	/* What is lost last no record tells of: the events themselves count it. */
 	if (analysis->lost < lost)
 		analysis->lost = lost;
