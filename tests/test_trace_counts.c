@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hetmap trace: the faults that it has are those that there were, or it says how many not. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,9 +83,61 @@ static void test_ordinary_user(void)
 	folder_remove(folder);
 }
 
+/* ---- beside perf ---- */
+
+static void check_near(int64_t value, double expected)
+{
+	if (fabs((double)value - expected) > expected * 0.01)
+		test_fail(__FILE__, __LINE__, "%lld, not %.0f", (long long)value, expected);
+}
+
+/* The recording's records, as the report counts them, and the events' own counts. */
+static void check_beside_perf(const char *const act[])
+{
+	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
+					     "--", self, "--act" } };
+	char *folder = folder_make(), *path = folder_path(folder, "trace");
+	struct outcome outcome;
+	const json_t *totals;
+	double counts[2];
+	json_t *json;
+	int i;
+
+	command.args[3] = path;
+	for (i = 0; act[i]; i++)
+		command.args[8 + i] = act[i];
+	if (may_trace() && stat_ask_perf(act, counts)) {
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		outcome_free(&outcome);
+		json = report(folder);
+		totals = json_object_get(json, "totals");
+		check_near(integer_of(totals, "minor"), counts[0]);
+		check_near(integer_of(totals, "minor") + integer_of(totals, "major"),
+			   counts[0] + counts[1]);
+		check_near(integer_of(totals, "faults"), counts[0] + counts[1]);
+		json_decref(json);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_agrees_with_perf(void)
+{
+	check_beside_perf((const char *const[]){ "touch", PAGES, NULL });
+}
+
+/* Of processes that it starts, too. */
+static void test_children_agree_with_perf(void)
+{
+	check_beside_perf((const char *const[]){ "fork", "100", "200", NULL });
+}
+
 static const struct test tests[] = {
 	{ "taken_away", test_taken_away, 60, TEST_ONCE },
 	{ "ordinary_user", test_ordinary_user, 60, TEST_ONCE },
+	{ "agrees_with_perf", test_agrees_with_perf, 60, TEST_ONCE },
+	{ "children_agree_with_perf", test_children_agree_with_perf, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
