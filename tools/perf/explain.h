@@ -57,6 +57,7 @@ struct subject {
 	bool thp_disabled;              /* for the process: prctl(2) */
 	char file_system[32];           /* "": none, or not known */
 	bool network;
+	uint64_t behind_end; /* bytes that are mapped of no file: a touch is a SIGBUS */
 	uint64_t cached;     /* of the file's part, in memory; EXPLAIN_UNKNOWN */
 	uint64_t read_ahead; /* bytes; EXPLAIN_UNKNOWN */
 	bool swapping;       /* the machine has swap */

@@ -50,6 +50,12 @@ static uint64_t length_of(const struct subject *subject)
 	return subject->end - subject->start;
 }
 
+/* Without what is behind the end of its file. */
+static uint64_t touchable(const struct subject *subject)
+{
+	return length_of(subject) - subject->behind_end;
+}
+
 static const char *percent(uint64_t part, uint64_t whole, char text[TEXT_MAX])
 {
 	double share = whole ? 100 * (double)part / (double)whole : 0;
@@ -91,6 +97,22 @@ static void find_lost(const struct subject *subject, struct found *found)
 			    "hm_map_protect(), or mprotect(2) where it is not the library's"));
 }
 
+static void find_behind_end(const struct subject *subject, struct found *found)
+{
+	char bytes[TEXT_MAX];
+
+	if (!subject->behind_end)
+		return;
+	add(found, FINDING_LOST, "behind_end", 0,
+	    text_format("%s of it are behind the file's end: an access there is a SIGBUS%s",
+			text_bytes(subject->behind_end, bytes),
+			subject->asked && subject->address - subject->start >=
+						  touchable(subject) ?
+				", and the address is there" :
+				""),
+	    text_format("make the file longer (ftruncate(2)), or map no more than it has"));
+}
+
 /* ---- storage ---- */
 
 static void find_swap(const struct subject *subject, struct found *found)
@@ -111,7 +133,7 @@ static void find_swap(const struct subject *subject, struct found *found)
 
 static void find_uncached(const struct subject *subject, struct found *found)
 {
-	uint64_t length = length_of(subject), missing;
+	uint64_t length = touchable(subject), missing;
 	char bytes[TEXT_MAX], share[TEXT_MAX], ahead[TEXT_MAX];
 
 	if (subject->kind != MEMORY_FILE)
@@ -158,7 +180,7 @@ static void find_uncached(const struct subject *subject, struct found *found)
 /* Pages without an entry in the page tables: a fault each, or one for some of a file's. */
 static void find_absent(const struct subject *subject, struct found *found)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), length = length_of(subject), absent;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), length = touchable(subject), absent;
 	bool file = subject->kind == MEMORY_FILE;
 	double fault = cost(subject, file ? "file_fault_ns" : "anon_fault_ns");
 	double populate = cost(subject, file ? "file_populate_ns" : "anon_populate_ns");
@@ -169,7 +191,8 @@ static void find_absent(const struct subject *subject, struct found *found)
 	/* A file's pages that are not even in memory are another finding. */
 	if (subject->kind == MEMORY_HUGETLB)
 		page = subject->sum.page_size ? subject->sum.page_size : page;
-	absent = subject->sum.resident + (subject->swap == EXPLAIN_UNKNOWN ? 0 : subject->swap);
+	absent = subject->sum.resident + subject->behind_end +
+		 (subject->swap == EXPLAIN_UNKNOWN ? 0 : subject->swap);
 	absent = absent < subject->sum.mapped ? subject->sum.mapped - absent : 0;
 	if (file && subject->cached != EXPLAIN_UNKNOWN)
 		absent = absent < length - subject->cached ?
@@ -200,7 +223,8 @@ static void find_absent(const struct subject *subject, struct found *found)
 		    "%s of it (%s) are not resident%s: about %s faults, one of which costs %s "
 		    "here%s, %s in all",
 		    bytes, share,
-		    subject->page_known && !subject->page_present && !subject->page_swapped ?
+		    subject->page_known && !subject->page_present && !subject->page_swapped &&
+				    subject->address - subject->start < length ?
 			    ", the address among them" :
 			    "",
 		    count, one,
@@ -442,6 +466,7 @@ size_t explain_find(const struct subject *subject, struct finding findings[FINDI
 
 	find_lost(subject, &found);
 	if (!found.n) {
+		find_behind_end(subject, &found);
 		find_swap(subject, &found);
 		find_uncached(subject, &found);
 		find_absent(subject, &found);
