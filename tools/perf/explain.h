@@ -11,6 +11,7 @@
 
 #include "live.h"
 #include "mappings.h"
+#include "openers.h"
 
 /* Not known, or not there: never shown as 0. */
 #define EXPLAIN_UNKNOWN UINT64_MAX
@@ -24,6 +25,9 @@ struct explained {
 	struct live live;
 	struct mappings mappings;
 	json_t *costs; /* calibrate() */
+	/* Simulated devices it has open: before the costs were measured, and so long after. */
+	struct openers openers_before, openers;
+	double seconds;
 };
 
 enum memory_kind {

@@ -12,6 +12,7 @@
 
 #include "../hetmap/text.h"
 #include "explain.h"
+#include "top.h"
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
 /* The kernel's default of fault_around_bytes. */
@@ -432,6 +433,41 @@ static void find_users(const struct subject *subject, struct found *found)
 		    text_format("hm_map_end_cpu() as soon as the CPU is done with it"));
 }
 
+/* Pages that went to the system's memory so that others had room, and come back when used. */
+static void find_evictions(const struct subject *subject, struct found *found)
+{
+	const struct hm_published_entry *entry = subject->map ? &subject->map->entry : NULL;
+	char count[TEXT_MAX], since[TEXT_MAX], time[TEXT_MAX], here[TEXT_MAX], there[TEXT_MAX];
+	struct opener before, now;
+	char *just_now = NULL;
+	uint64_t device;
+
+	if (!entry || strncmp(entry->device, "sim:", 4) != 0)
+		return;
+	device = strtoull(entry->device + 4, NULL, 10);
+	now = openers_of(&subject->of->openers, device);
+	if (now.evictions == TOP_UNKNOWN || !now.evictions)
+		return;
+	before = openers_of(&subject->of->openers_before, device);
+	/* A file that was opened or closed meanwhile has its own count. */
+	if (before.id == now.id && before.evictions <= now.evictions)
+		just_now = text_format(", %s of them in the last %s",
+				       text_count(now.evictions - before.evictions, since),
+				       text_seconds(subject->of->seconds, time));
+	add(found, FINDING_OTHER, "evictions", 0,
+	    text_format(
+		    "for lack of memory %s has evicted buffers of the process %s times since "
+		    "it was opened%s: %s are in its memory, %s in the system's, and come "
+		    "back as they are used. Which buffers it does not tell",
+		    entry->device, text_count(now.evictions, count), just_now ? just_now : "",
+		    text_bytes(now.vram == TOP_UNKNOWN ? 0 : now.vram * 1024, here),
+		    text_bytes(now.system == TOP_UNKNOWN ? 0 : now.system * 1024, there)),
+	    text_format("have less on the device at a time; hetmap trace -p %d, as root, tells "
+			"which buffers go and when",
+			(int)subject->of->pid));
+	free(just_now);
+}
+
 static void find_others(const struct subject *subject, struct found *found)
 {
 	char length[TEXT_MAX];
@@ -474,6 +510,7 @@ size_t explain_find(const struct subject *subject, struct finding findings[FINDI
 		find_remote(subject, &found);
 		find_cache(subject, &found);
 		find_dirty(subject, &found);
+		find_evictions(subject, &found);
 		find_others(subject, &found);
 		find_users(subject, &found);
 	}

@@ -158,8 +158,8 @@ static void print_users(const struct subject *subject)
 
 static const char checked[] =
 	"lost or not accessible, behind the file's end, swap, the file's pages in memory, "
-	"resident pages, huge pages, NUMA nodes, cache mode, dirty pages, "
-	"userfaultfd, mappings, brackets and launches";
+	"resident pages, huge pages, NUMA nodes, cache mode, evictions by a "
+	"simulated device, dirty pages, userfaultfd, mappings, brackets and launches";
 
 static void print_findings(const struct finding *findings, size_t n)
 {
