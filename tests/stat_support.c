@@ -217,3 +217,42 @@ void stat_check_told(const json_t *report, const char *metric)
 	if (counted)
 		CHECK(*stat_text(report, metric, "source"));
 }
+
+bool stat_ask_perf(const char *const act[], double ret_counts[2])
+{
+	char *folder = folder_make(), *path = folder_path(folder, "perf");
+	char *args[16] = { "perf",
+			   "stat",
+			   "-x,",
+			   "-o",
+			   path,
+			   "-e",
+			   "minor-faults,major-faults",
+			   "--",
+			   (char *)(uintptr_t)stat_self(),
+			   "--act" };
+	int status, n = 0, i;
+	char line[512];
+	FILE *file;
+	pid_t pid;
+
+	for (i = 0; act[i]; i++)
+		args[10 + i] = (char *)(uintptr_t)act[i];
+	pid = fork();
+	if (!pid) {
+		execvp("perf", args);
+		_exit(127);
+	}
+	CHECK_FATAL(pid > 0 && waitpid(pid, &status, 0) == pid);
+	file = status ? NULL : fopen(path, "re");
+	while (file && n < 2 && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%lf,", &ret_counts[n]) == 1)
+			n++;
+	if (file)
+		fclose(file);
+	if (n < 2)
+		test_skip("perf", "perf stat is not installed, or may not count here");
+	free(path);
+	folder_remove(folder);
+	return n == 2;
+}

@@ -30,5 +30,10 @@ double stat_mean(const json_t *report, const char *metric);
 const char *stat_text(const json_t *report, const char *metric, const char *key);
 /* Is @metric told: either a figure, or the reason why there is none? */
 void stat_check_told(const json_t *report, const char *metric);
+/*
+ * perf stat's counts of minor and of major faults of "--act ACT..."; else the test is skipped:
+ * it is not installed, or may not count here.
+ */
+bool stat_ask_perf(const char *const act[], double ret_counts[2]);
 
 #endif

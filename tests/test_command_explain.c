@@ -346,6 +346,50 @@ static void test_file(void)
 	folder_remove(folder);
 }
 
+/* What is mapped of no file at all is no page that is read, or brought in before. */
+static void test_behind_the_end(void)
+{
+	static char bytes[64 * WATCHED_PAGE - 100];
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+	struct watched watched;
+	struct question question = { .of = &watched, .what = "data" };
+	struct statfs fs;
+	json_t *json, *subject;
+
+	CHECK_FATAL(!statfs(folder, &fs));
+	if (fs.f_type == TMPFS_MAGIC) {
+		test_skip("kernel", "%s is in memory", folder);
+		free(path);
+		folder_remove(folder);
+		return;
+	}
+	memset(bytes, 1, sizeof(bytes));
+	file_write(folder, "data", bytes, sizeof(bytes));
+	watched = watched_start("file_beyond", path);
+	subject = answer(&question, &json);
+	check_says(subject, "behind_end", "768 KiB of it are behind the file's end");
+	check_says(subject, "behind_end", "SIGBUS");
+	CHECK(!strstr(finding(subject, "behind_end"), "the address"));
+	CHECK_EQUAL(integer_of(subject, "behind_end"), 192 * WATCHED_PAGE);
+	CHECK(!*finding(subject, "not_cached") && !*finding(subject, "not_resident"));
+	json_decref(json);
+	question.what = NULL;
+	question.offset = 64 * WATCHED_PAGE;
+	subject = answer(&question, &json);
+	check_says(subject, "behind_end", ", and the address is there");
+	json_decref(json);
+	/* Nothing of it is left. */
+	CHECK_OK(truncate(path, 0));
+	question.what = "data";
+	subject = answer(&question, &json);
+	check_says(subject, "behind_end", "1 MiB of it are behind the file's end");
+	CHECK(!*finding(subject, "not_cached") && !*finding(subject, "not_resident"));
+	json_decref(json);
+	watched_end(&watched);
+	free(path);
+	folder_remove(folder);
+}
+
 /* ---- what can't be answered ---- */
 
 static void check_refused(const char *const args[6], int status, const char *says)
@@ -408,6 +452,7 @@ static const struct test tests[] = {
 	{ "huge_pages", test_huge_pages, 60, TEST_ONCE },
 	{ "tmpfs", test_tmpfs, 60, TEST_ONCE },
 	{ "file", test_file, 60, TEST_ONCE },
+	{ "behind_the_end", test_behind_the_end, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

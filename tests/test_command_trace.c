@@ -3,8 +3,10 @@
  * hetmap trace and hetmap report: programs whose faults are known are traced, and the
  * report has to say so. This program is those of traced.c, too: --traced NAME.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <signal.h>
@@ -306,6 +308,75 @@ static void test_bad_input(void)
 	folder_remove(folder);
 }
 
+/* What identifies a trace: its perf.data. 0: it is not there. */
+static uint64_t trace_inode(const char *folder, const char *name)
+{
+	struct stat st;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s/perf.data", folder, name);
+	return stat(path, &st) ? 0 : st.st_ino;
+}
+
+static size_t entries_of(const char *folder)
+{
+	DIR *listed = opendir(folder);
+	size_t n = 0;
+
+	while (listed && readdir(listed))
+		n++;
+	if (listed)
+		closedir(listed);
+	return n - 2;
+}
+
+/* One that never begins leaves the two before it as they were; one that does replaces them. */
+static void test_before(void)
+{
+	char *folder, *path;
+	const char *const failing[][6] = {
+		{ "--", "/nonexistent/program" },
+		{ "-p", "999999999" },
+		{ "--", "true" }, /* and the kernel refuses */
+	};
+	uint64_t last, before;
+	struct outcome outcome;
+	size_t i, k;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = folder_path(folder, "trace");
+	trace(folder, "sequential", 0);
+	before = trace_inode(folder, "trace");
+	trace(folder, "sequential", 0);
+	last = trace_inode(folder, "trace");
+	CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
+	for (i = 0; i < 3; i++) {
+		struct command command = { .args = { "trace", "-q", "-o", path },
+					   .prepare = i == 2 ? command_refuse_perf : NULL };
+
+		for (k = 0; failing[i][k]; k++)
+			command.args[4 + k] = failing[i][k];
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, i ? 125 : 127);
+		outcome_free(&outcome);
+		CHECK_EQUAL(trace_inode(folder, "trace"), last);
+		CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
+		CHECK_EQUAL(entries_of(folder), 2);
+	}
+	trace(folder, "sequential", 0);
+	CHECK_EQUAL(trace_inode(folder, "trace.old"), last);
+	CHECK_EQUAL(entries_of(folder), 2);
+	/* What stands in the way of the one before is told before anything is traced. */
+	file_write(folder, "trace.old/letter", "dear", 4);
+	check_refused((const char *const[]){ "trace", "-o", path, "--", "true", NULL }, 125,
+		      "that is no trace");
+	CHECK_EQUAL(entries_of(folder), 2);
+	free(path);
+	folder_remove(folder);
+}
+
 /* An ordinary user reads what helps before what is wrong; whoever may is told otherwise. */
 static void test_paranoid(void)
 {
@@ -503,6 +574,87 @@ static void test_mutated(void)
 	folder_remove(folder);
 }
 
+/* A copy that is not whole tells what it has, from the first record on. */
+static void test_cut_off(void)
+{
+	char *folder, *path, *bytes, *none;
+	int64_t faults, before = TRACED_PAGES;
+	size_t length, i;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = folder_path(folder, "trace/perf.data");
+	none = folder_path(folder, "head/perf.data");
+	trace_with(folder, "sequential", 0, true);
+	bytes = read_all(path, &length);
+	for (i = 3; i; i--) {
+		file_write(folder, "trace/perf.data", bytes, length * i / 4);
+		json = report(folder);
+		CHECK(is_missing(json, "the recording is cut off"));
+		faults = integer_of(buffer_of(json, NAME), "minor");
+		CHECK(faults > 100 && faults < before);
+		before = faults;
+		json_decref(json);
+	}
+	file_write(folder, "head/perf.data", bytes, 200);
+	check_refused((const char *const[]){ "report", none, NULL }, 2,
+		      "it is cut off before its records");
+	free(bytes);
+	free(none);
+	free(path);
+	folder_remove(folder);
+}
+
+/* What was kept for the end is given back: it takes no more room than it is long. */
+static void test_room(void)
+{
+	char *folder, *path;
+	struct stat st;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = folder_path(folder, "trace/perf.data");
+	trace(folder, "sequential", 0);
+	CHECK(!stat(path, &st));
+	CHECK(st.st_blocks * 512 < st.st_size + 65536);
+	free(path);
+	folder_remove(folder);
+}
+
+/* perf reads all of it, too. */
+static void test_perf_reads(void)
+{
+	char *folder, command[600];
+	const char *version = "perf --version >/dev/null 2>&1";
+	int64_t faults = 0;
+	json_t *json;
+	FILE *perf;
+
+	if (!may_trace())
+		return;
+	if (system(version)) {
+		test_skip("perf", "perf is not installed");
+		return;
+	}
+	folder = folder_make();
+	trace_with(folder, "sequential", 0, true);
+	json = report(folder);
+	snprintf(command, sizeof(command),
+		 "perf script -f -i '%s/trace/perf.data' -F event 2>/dev/null | "
+		 "grep -c '^ *page-faults'",
+		 folder);
+	perf = popen(command, "r");
+	CHECK_FATAL(perf != NULL);
+	CHECK_EQUAL(fscanf(perf, "%" SCNd64, &faults), 1);
+	CHECK_EQUAL(pclose(perf), 0);
+	CHECK_EQUAL(faults, integer_of(json_object_get(json, "totals"), "faults"));
+	json_decref(json);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "sequential", test_sequential, 60, TEST_ONCE },
 	{ "backwards", test_backwards, 60, TEST_ONCE },
@@ -519,8 +671,12 @@ static const struct test tests[] = {
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "script", test_script, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },
+	{ "before", test_before, 60, TEST_ONCE },
 	{ "paranoid", test_paranoid, 60, TEST_ONCE },
 	{ "of_others", test_of_others, 60, TEST_ONCE },
+	{ "cut_off", test_cut_off, 60, TEST_ONCE },
+	{ "room", test_room, 60, TEST_ONCE },
+	{ "perf_reads", test_perf_reads, 60, TEST_ONCE },
 	{ "mutated", test_mutated, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

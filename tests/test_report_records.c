@@ -20,7 +20,7 @@
 #include "../tools/hetmap/command.h"
 #include "../tools/perf/analysis.h"
 #include "../tools/perf/record.h"
-#include "../tools/perf/record_ring.h"
+#include "../tools/perf/record_file.h"
 #include "../tools/perf/report.h"
 #include "../tools/perf/trace_folder.h"
 #include "command.h"
@@ -64,7 +64,7 @@ static void begin(struct written *written)
 		.data_fd = written->trace.data_fd,
 	};
 	written->time = 1000;
-	CHECK_OK_FATAL(record_begin_file(&written->recorder));
+	CHECK_OK_FATAL(record_begin_file(&written->recorder, getpid()));
 }
 
 /* @record with room for it and what stands behind it. */
@@ -523,6 +523,28 @@ static void test_two_files(void)
 	end(&written);
 }
 
+/* As one is whose tracer was killed: nobody wrote its end, or what is beside it. */
+static void test_unfinished(void)
+{
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	json_t *json, *missing;
+	char *text;
+
+	begin(&written);
+	put_program(&written, "/program", code, "first");
+	json = json_of(&written);
+	CHECK_EQUAL(faults_at(json, "program"), 1);
+	missing = json_object_get(json, "missing");
+	CHECK(strstr(json_string_value(json_array_get(missing, 0)), "about.json is not there"));
+	CHECK(strstr(json_string_value(json_array_get(missing, 1)), "is cut off"));
+	json_decref(json);
+	text = report_as(&written, NULL);
+	CHECK(strstr(text, "! about.json is not there"));
+	free(text);
+	end(&written);
+}
+
 /* Whole chains, from the outermost in; those of two processes of one program are one. */
 static void test_folded(void)
 {
@@ -559,6 +581,7 @@ static const struct test tests[] = {
 	{ "ended", test_ended, 60, TEST_ONCE },
 	{ "first_thread_ends", test_first_thread_ends, 60, TEST_ONCE },
 	{ "thread_names", test_thread_names, 60, TEST_ONCE },
+	{ "unfinished", test_unfinished, 60, TEST_ONCE },
 	{ "harm", test_harm, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -233,42 +233,13 @@ static void test_taken_away(void)
 
 /* ---- beside perf ---- */
 
-/* perf stat's two counts of touching PAGES pages; what it prints otherwise is in @err. */
-static bool ask_perf(const char *path, double ret_counts[2])
-{
-	char line[512];
-	int status, n = 0;
-	FILE *file;
-	pid_t pid;
-
-	pid = fork();
-	if (!pid) {
-		execlp("perf", "perf", "stat", "-x,", "-o", path, "-e",
-		       "minor-faults,major-faults", "--", stat_self(), "--act", "touch",
-		       "20000", NULL);
-		_exit(127);
-	}
-	CHECK_FATAL(pid > 0 && waitpid(pid, &status, 0) == pid);
-	if (status)
-		return false;
-	file = fopen(path, "re");
-	while (file && n < 2 && fgets(line, sizeof(line), file))
-		if (sscanf(line, "%lf,", &ret_counts[n]) == 1)
-			n++;
-	if (file)
-		fclose(file);
-	return n == 2;
-}
-
 static void test_agrees_with_perf(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "perf");
+	const char *const act[] = { "touch", "20000", NULL };
 	double counts[2];
 	json_t *report;
 
-	if (!ask_perf(path, counts)) {
-		test_skip("perf", "perf stat is not installed, or may not count here");
-	} else {
+	if (stat_ask_perf(act, counts)) {
 		report = touching(stat_self(), "20000", NULL);
 		check_near(stat_mean(report, "minor_faults"), counts[0], 0.01);
 		check_near(stat_mean(report, "minor_faults") +
@@ -276,8 +247,6 @@ static void test_agrees_with_perf(void)
 			   counts[0] + counts[1], 0.01);
 		json_decref(report);
 	}
-	free(path);
-	folder_remove(folder);
 }
 
 static const struct test tests[] = {

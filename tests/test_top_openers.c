@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * hetmap top's count of evictions: by open file and not by descriptor. Texts are as
+ * The count of evictions that hetmap top and hetmap explain have: by open file and not by
+ * descriptor. Texts are as
  * /proc/PID/fdinfo of /dev/hetsimN has them; folders list descriptors in any order.
  */
 #include <stdio.h>
+#include <string.h>
 
+#include "../tools/perf/explain.h"
 #include "../tools/perf/openers.h"
 #include "../tools/perf/top.h"
 #include "harness.h"
@@ -85,11 +88,83 @@ static void others(void)
 	openers_end(&openers);
 }
 
+/* ---- what hetmap explain makes of it ---- */
+
+static void add_at(struct openers *openers, unsigned int device, unsigned int id,
+		   unsigned int evictions)
+{
+	char text[240];
+
+	snprintf(text, sizeof(text),
+		 "hetsim-device:\thetsim%u\nhetsim-client-id:\t%u\n"
+		 "hetsim-memory-vram:\t1024 KiB\nhetsim-memory-system:\t2048 KiB\n"
+		 "hetsim-evictions:\t%u\n",
+		 device, id, evictions);
+	CHECK_OK(openers_add(openers, text));
+}
+
+/* A finding's sentence of a map on @device; NULL: there is none. */
+static const char *evictions_on(const struct explained *of, const char *device)
+{
+	static struct finding findings[FINDINGS_MOST];
+	struct live_map map = { .entry = { .length = 4096 } };
+	const struct mapping mapping = { .smaps = { .start = 4096, .end = 8192 },
+					 .rights = "rw-s" };
+	const struct subject subject = {
+		.of = of,
+		.map = &map,
+		.start = 4096,
+		.end = 8192,
+		.first = &mapping,
+		.kind = MEMORY_DEVICE,
+	};
+	size_t n, i;
+
+	snprintf(map.entry.device, sizeof(map.entry.device), "%s", device);
+	n = explain_find(&subject, findings);
+	for (i = 0; i < n; i++)
+		if (!strcmp(findings[i].kind, "evictions"))
+			return findings[i].text;
+	return NULL;
+}
+
+/* Of the map's device, all of the process's files on it, and what came meanwhile. */
+static void explained_by_device(void)
+{
+	struct explained of = { .pid = 7, .seconds = 0.05 };
+	const char *text;
+
+	openers_begin(&of.openers_before);
+	openers_begin(&of.openers);
+	add_at(&of.openers_before, 0, 1, 1000);
+	add_at(&of.openers_before, 0, 2, 10);
+	add_at(&of.openers, 0, 1, 1200);
+	add_at(&of.openers, 0, 2, 15);
+	add_at(&of.openers, 1, 1, 7777);
+	add_at(&of.openers, 2, 1, 0);
+	text = evictions_on(&of, "sim:0");
+	CHECK_FATAL(text != NULL);
+	CHECK(strstr(text, "evicted buffers of the process 1,215 times") != NULL);
+	CHECK(strstr(text, ", 205 of them in the last 50") != NULL);
+	CHECK(strstr(text, "2 MiB are in its memory, 4 MiB in the system's") != NULL);
+	/* Its file was opened in between: nothing is known of just now. */
+	text = evictions_on(&of, "sim:1");
+	CHECK_FATAL(text != NULL);
+	CHECK(strstr(text, " 7,777 times since it was opened: ") != NULL);
+	CHECK(!evictions_on(&of, "sim:2"));
+	CHECK(!evictions_on(&of, "sim:3"));
+	CHECK(!evictions_on(&of, "soft:0"));
+	CHECK(!evictions_on(&of, "host"));
+	openers_end(&of.openers_before);
+	openers_end(&of.openers);
+}
+
 static const struct test tests[] = {
 	{ "each_once", each_once, 0, 0 },
 	{ "two_devices", two_devices, 0, 0 },
 	{ "many", many, 0, 0 },
 	{ "others", others, 0, 0 },
+	{ "explained_by_device", explained_by_device, 0, 0 },
 	{ 0 },
 };
 

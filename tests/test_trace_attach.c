@@ -181,6 +181,36 @@ static void test_executing(void)
 	json_decref(json);
 }
 
+/* What was recorded until the tracer was killed is told, with its names, and that it was. */
+static void test_killed(void)
+{
+	struct attached attached;
+	struct outcome outcome;
+	char copy[32];
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	attached = attach("executing");
+	snprintf(copy, sizeof(copy), "maps/maps.%d", (int)attached.pid);
+	go_on(&attached);
+	await_words(&attached, copy, "after");
+	/* What it did is in the rings by now, and soon in the file. */
+	pause_a_while();
+	CHECK(!kill(attached.tracer, SIGKILL));
+	command_wait(attached.tracer, &outcome);
+	outcome_free(&outcome);
+	close(attached.to);
+	waitpid(attached.pid, NULL, 0);
+	json = report(attached.folder);
+	CHECK(is_missing(json, "the recording is cut off"));
+	CHECK(is_missing(json, "about.json is not there"));
+	CHECK_EQUAL(integer_of(buffer_of(json, "after"), "minor"), TRACED_AFTER);
+	json_decref(json);
+	free(attached.path);
+	folder_remove(attached.folder);
+}
+
 /*
  * The rings are the smallest, and nobody takes anything out of them while all of it happens:
  * what the kernel had no room for is counted, and said by both commands. Each fault is two
@@ -315,6 +345,7 @@ static const struct test tests[] = {
 	{ "running", test_running, 60, TEST_ONCE },
 	{ "starting", test_starting, 60, TEST_ONCE },
 	{ "executing", test_executing, 90, TEST_ONCE },
+	{ "killed", test_killed, 90, TEST_ONCE },
 	{ "churned_before", test_churned_before, 90, TEST_ONCE },
 	{ "churned", test_churned, 90, TEST_ONCE },
 	{ "loss", test_loss, 90, TEST_ONCE },

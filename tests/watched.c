@@ -194,7 +194,7 @@ static void plain(void)
 	stay(bytes);
 }
 
-static void file(const char *path)
+static void map_file(const char *path, size_t times)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	volatile char *bytes;
@@ -203,12 +203,22 @@ static void file(const char *path)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		_exit(72);
-	bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	bytes = mmap(NULL, times * (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
 		_exit(72);
 	for (i = 0; i < st.st_size; i += (off_t)PAGE)
 		(void)bytes[i];
 	stay(bytes);
+}
+
+static void file(const char *path)
+{
+	map_file(path, 1);
+}
+
+static void file_beyond(const char *path)
+{
+	map_file(path, 4);
 }
 
 /* ---- tables that nobody should believe ---- */
@@ -365,6 +375,7 @@ static const struct act {
 	{ .name = "lost", .run = lost },
 	{ .name = "plain", .run = plain },
 	{ .name = "file", .run_on = file },
+	{ .name = "file_beyond", .run_on = file_beyond },
 	{ .name = "lying", .run = lying },
 	{ .name = "broken", .run = broken },
 	{ .name = "older", .run = older },

@@ -32,6 +32,7 @@ struct watched {
  *              runs on the first one
  *   lost       "gone" on soft:0, whose device was taken away
  *   file       maps PATH, whole, without the library
+ *   file_beyond  the same, four times as long as it is
  *   plain      memory without the library: 4 pages, one touched
  *   lying      publishes a table of maps that make no sense, and of one that does: "liar"
  *   older      publishes two maps of two pages, "older", as an older library would

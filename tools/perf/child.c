@@ -7,15 +7,18 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
+#include "stat.h"
 
 /* Of the child, which never returns. Its end of the line closes when it executes. */
 static _Noreturn void become(const struct child *child, int line, char *const argv[])
@@ -127,6 +130,42 @@ int child_go(struct child *child)
 		return 0;
 	reap(child);
 	return -error;
+}
+
+/* Fields 10 and 12, proc(5). The name before them may hold anything, ")" too. */
+static void read_faults(pid_t pid, struct child_cost *cost)
+{
+	unsigned long long minor, major;
+	char path[64], *text, *end;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (stat_read(NULL, path, &text))
+		return;
+	end = strrchr(text, ')');
+	if (end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor,
+			  &major) == 2) {
+		cost->minor = minor;
+		cost->major = major;
+	}
+	free(text);
+}
+
+void child_cost(const struct child *child, struct child_cost *ret_cost)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	*ret_cost = (struct child_cost){ 0 };
+	read_faults(child->pid, ret_cost);
+	if (!clock_getcpuclockid(child->pid, &clock) && !clock_gettime(clock, &used))
+		ret_cost->cpu_ns = (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+uint64_t child_cpu_ns(const struct rusage *usage)
+{
+	return ((uint64_t)usage->ru_utime.tv_sec + (uint64_t)usage->ru_stime.tv_sec) *
+		       1000000000 +
+	       ((uint64_t)usage->ru_utime.tv_usec + (uint64_t)usage->ru_stime.tv_usec) * 1000;
 }
 
 void child_abandon(struct child *child)

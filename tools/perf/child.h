@@ -4,6 +4,7 @@
 #define HETMAP_PERF_CHILD_H
 
 #include <signal.h>
+#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -48,6 +49,14 @@ int child_go(struct child *child);
  * @ret_usage [optional]: of it and of those descendants that were waited for.
  */
 int child_wait(struct child *child, int timeout_ms, int *ret_status, struct rusage *ret_usage);
+
+/* What it has cost before it executes: between child_start() and child_go(). 0: not known. */
+struct child_cost {
+	uint64_t cpu_ns, minor, major;
+};
+void child_cost(const struct child *child, struct child_cost *ret_cost);
+/* The CPU's time of all that @usage is of. */
+uint64_t child_cpu_ns(const struct rusage *usage);
 
 /* Instead of child_go(): ends it, unexecuted. */
 void child_abandon(struct child *child);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
@@ -82,8 +83,33 @@ static void read_command(struct explained *explained)
 	free(text);
 }
 
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* What is only known by waiting a while: the costs take some 50 ms to measure. */
+static void explained_measure(struct explained *explained)
+{
+	double began = now();
+	int r = 0;
+
+	if (explained->has_table)
+		r = openers_look(&explained->live, &explained->openers_before);
+	explained->costs = calibrate();
+	/* Some of the openers would look as if the others had gone. */
+	if (explained->has_table && (r || openers_look(&explained->live, &explained->openers)))
+		openers_end(&explained->openers);
+	explained->seconds = now() - began;
+}
+
 static void explained_end(struct explained *explained)
 {
+	openers_end(&explained->openers_before);
+	openers_end(&explained->openers);
 	if (explained->has_table)
 		live_close(&explained->live);
 	mappings_free(&explained->mappings);
@@ -327,7 +353,7 @@ static int explain(const struct options *options)
 	if (!status && subjects.n > 1 && !options->all)
 		status = several(&explained, &subjects, options->what);
 	if (!status) {
-		explained.costs = calibrate();
+		explained_measure(&explained);
 		tell(&explained, &subjects);
 	}
 	free(subjects.rows);

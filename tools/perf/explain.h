@@ -11,6 +11,7 @@
 
 #include "live.h"
 #include "mappings.h"
+#include "openers.h"
 
 /* Not known, or not there: never shown as 0. */
 #define EXPLAIN_UNKNOWN UINT64_MAX
@@ -24,6 +25,9 @@ struct explained {
 	struct live live;
 	struct mappings mappings;
 	json_t *costs; /* calibrate() */
+	/* Simulated devices it has open: before the costs were measured, and so long after. */
+	struct openers openers_before, openers;
+	double seconds;
 };
 
 enum memory_kind {
@@ -57,6 +61,7 @@ struct subject {
 	bool thp_disabled;              /* for the process: prctl(2) */
 	char file_system[32];           /* "": none, or not known */
 	bool network;
+	uint64_t behind_end; /* bytes that are mapped of no file: a touch is a SIGBUS */
 	uint64_t cached;     /* of the file's part, in memory; EXPLAIN_UNKNOWN */
 	uint64_t read_ahead; /* bytes; EXPLAIN_UNKNOWN */
 	bool swapping;       /* the machine has swap */

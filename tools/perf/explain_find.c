@@ -12,6 +12,7 @@
 
 #include "../hetmap/text.h"
 #include "explain.h"
+#include "top.h"
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
 /* The kernel's default of fault_around_bytes. */
@@ -48,6 +49,12 @@ static double cost(const struct subject *subject, const char *name)
 static uint64_t length_of(const struct subject *subject)
 {
 	return subject->end - subject->start;
+}
+
+/* Without what is behind the end of its file. */
+static uint64_t touchable(const struct subject *subject)
+{
+	return length_of(subject) - subject->behind_end;
 }
 
 static const char *percent(uint64_t part, uint64_t whole, char text[TEXT_MAX])
@@ -91,6 +98,22 @@ static void find_lost(const struct subject *subject, struct found *found)
 			    "hm_map_protect(), or mprotect(2) where it is not the library's"));
 }
 
+static void find_behind_end(const struct subject *subject, struct found *found)
+{
+	char bytes[TEXT_MAX];
+
+	if (!subject->behind_end)
+		return;
+	add(found, FINDING_LOST, "behind_end", 0,
+	    text_format("%s of it are behind the file's end: an access there is a SIGBUS%s",
+			text_bytes(subject->behind_end, bytes),
+			subject->asked && subject->address - subject->start >=
+						  touchable(subject) ?
+				", and the address is there" :
+				""),
+	    text_format("make the file longer (ftruncate(2)), or map no more than it has"));
+}
+
 /* ---- storage ---- */
 
 static void find_swap(const struct subject *subject, struct found *found)
@@ -111,7 +134,7 @@ static void find_swap(const struct subject *subject, struct found *found)
 
 static void find_uncached(const struct subject *subject, struct found *found)
 {
-	uint64_t length = length_of(subject), missing;
+	uint64_t length = touchable(subject), missing;
 	char bytes[TEXT_MAX], share[TEXT_MAX], ahead[TEXT_MAX];
 
 	if (subject->kind != MEMORY_FILE)
@@ -158,7 +181,7 @@ static void find_uncached(const struct subject *subject, struct found *found)
 /* Pages without an entry in the page tables: a fault each, or one for some of a file's. */
 static void find_absent(const struct subject *subject, struct found *found)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), length = length_of(subject), absent;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), length = touchable(subject), absent;
 	bool file = subject->kind == MEMORY_FILE;
 	double fault = cost(subject, file ? "file_fault_ns" : "anon_fault_ns");
 	double populate = cost(subject, file ? "file_populate_ns" : "anon_populate_ns");
@@ -169,7 +192,8 @@ static void find_absent(const struct subject *subject, struct found *found)
 	/* A file's pages that are not even in memory are another finding. */
 	if (subject->kind == MEMORY_HUGETLB)
 		page = subject->sum.page_size ? subject->sum.page_size : page;
-	absent = subject->sum.resident + (subject->swap == EXPLAIN_UNKNOWN ? 0 : subject->swap);
+	absent = subject->sum.resident + subject->behind_end +
+		 (subject->swap == EXPLAIN_UNKNOWN ? 0 : subject->swap);
 	absent = absent < subject->sum.mapped ? subject->sum.mapped - absent : 0;
 	if (file && subject->cached != EXPLAIN_UNKNOWN)
 		absent = absent < length - subject->cached ?
@@ -200,7 +224,8 @@ static void find_absent(const struct subject *subject, struct found *found)
 		    "%s of it (%s) are not resident%s: about %s faults, one of which costs %s "
 		    "here%s, %s in all",
 		    bytes, share,
-		    subject->page_known && !subject->page_present && !subject->page_swapped ?
+		    subject->page_known && !subject->page_present && !subject->page_swapped &&
+				    subject->address - subject->start < length ?
 			    ", the address among them" :
 			    "",
 		    count, one,
@@ -408,6 +433,41 @@ static void find_users(const struct subject *subject, struct found *found)
 		    text_format("hm_map_end_cpu() as soon as the CPU is done with it"));
 }
 
+/* Pages that went to the system's memory so that others had room, and come back when used. */
+static void find_evictions(const struct subject *subject, struct found *found)
+{
+	const struct hm_published_entry *entry = subject->map ? &subject->map->entry : NULL;
+	char count[TEXT_MAX], since[TEXT_MAX], time[TEXT_MAX], here[TEXT_MAX], there[TEXT_MAX];
+	struct opener before, now;
+	char *just_now = NULL;
+	uint64_t device;
+
+	if (!entry || strncmp(entry->device, "sim:", 4) != 0)
+		return;
+	device = strtoull(entry->device + 4, NULL, 10);
+	now = openers_of(&subject->of->openers, device);
+	if (now.evictions == TOP_UNKNOWN || !now.evictions)
+		return;
+	before = openers_of(&subject->of->openers_before, device);
+	/* A file that was opened or closed meanwhile has its own count. */
+	if (before.id == now.id && before.evictions <= now.evictions)
+		just_now = text_format(", %s of them in the last %s",
+				       text_count(now.evictions - before.evictions, since),
+				       text_seconds(subject->of->seconds, time));
+	add(found, FINDING_OTHER, "evictions", 0,
+	    text_format(
+		    "for lack of memory %s has evicted buffers of the process %s times since "
+		    "it was opened%s: %s are in its memory, %s in the system's, and come "
+		    "back as they are used. Which buffers it does not tell",
+		    entry->device, text_count(now.evictions, count), just_now ? just_now : "",
+		    text_bytes(now.vram == TOP_UNKNOWN ? 0 : now.vram * 1024, here),
+		    text_bytes(now.system == TOP_UNKNOWN ? 0 : now.system * 1024, there)),
+	    text_format("have less on the device at a time; hetmap trace -p %d, as root, tells "
+			"which buffers go and when",
+			(int)subject->of->pid));
+	free(just_now);
+}
+
 static void find_others(const struct subject *subject, struct found *found)
 {
 	char length[TEXT_MAX];
@@ -442,6 +502,7 @@ size_t explain_find(const struct subject *subject, struct finding findings[FINDI
 
 	find_lost(subject, &found);
 	if (!found.n) {
+		find_behind_end(subject, &found);
 		find_swap(subject, &found);
 		find_uncached(subject, &found);
 		find_absent(subject, &found);
@@ -449,6 +510,7 @@ size_t explain_find(const struct subject *subject, struct finding findings[FINDI
 		find_remote(subject, &found);
 		find_cache(subject, &found);
 		find_dirty(subject, &found);
+		find_evictions(subject, &found);
 		find_others(subject, &found);
 		find_users(subject, &found);
 	}

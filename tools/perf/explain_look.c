@@ -196,19 +196,13 @@ static void look_at_file_system(struct subject *subject)
 }
 
 /*
- * Pages of the file that are in memory, whoever brought them in. By a mapping of this
- * program's own, through the kernel's link or, as that is for few, by the name.
+ * The file, through the kernel's link or, as that is for few, by the name, which another one
+ * may have by now. -1: it can't be had.
  */
-static uint64_t cached_bytes(const struct subject *subject)
+static int open_mapped(const struct subject *subject, struct stat *ret_st)
 {
 	const struct mapping *mapping = subject->first;
-	uint64_t length = subject->end - subject->start, bytes = 0, i, n;
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t offset = mapping->offset + (subject->start - mapping->smaps.start);
-	unsigned char *there;
-	struct stat st;
 	char *path;
-	void *mapped;
 	int fd;
 
 	path = text_format("/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)subject->of->pid,
@@ -221,18 +215,28 @@ static uint64_t cached_bytes(const struct subject *subject)
 		free(path);
 	}
 	if (fd < 0)
-		return EXPLAIN_UNKNOWN;
-	/* Another one may have this name by now; and mincore(2) tells its owner alone. */
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != mapping->inode ||
-	    (st.st_uid != geteuid() && geteuid())) {
+		return -1;
+	if (fstat(fd, ret_st) < 0 || !S_ISREG(ret_st->st_mode) ||
+	    ret_st->st_ino != mapping->inode) {
 		close(fd);
-		return EXPLAIN_UNKNOWN;
+		return -1;
 	}
-	n = (length + page - 1) / page;
-	there = malloc(n);
+	return fd;
+}
+
+/* Pages of @length bytes from @offset on that are in memory, whoever brought them in. */
+static uint64_t cached_bytes(int fd, uint64_t offset, uint64_t length)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = 0, i, n = length / page;
+	unsigned char *there = malloc(n + 1);
+	void *mapped;
+
+	if (!n || !there) {
+		free(there);
+		return n ? EXPLAIN_UNKNOWN : 0;
+	}
 	mapped = mmap(NULL, n * page, PROT_READ, MAP_SHARED, fd, (off_t)offset);
-	close(fd);
-	if (!there || mapped == MAP_FAILED || mincore(mapped, n * page, there)) {
+	if (mapped == MAP_FAILED || mincore(mapped, n * page, there)) {
 		bytes = EXPLAIN_UNKNOWN;
 	} else {
 		for (i = 0; i < n; i++)
@@ -242,6 +246,30 @@ static uint64_t cached_bytes(const struct subject *subject)
 		munmap(mapped, n * page);
 	free(there);
 	return bytes;
+}
+
+/* How much of what is mapped the file has, and how much of that is in memory. */
+static void look_at_length(struct subject *subject)
+{
+	const struct mapping *mapping = subject->first;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size, has;
+	uint64_t length = subject->end - subject->start;
+	uint64_t offset = mapping->offset + (subject->start - mapping->smaps.start);
+	struct stat st;
+	int fd = open_mapped(subject, &st);
+
+	if (fd < 0)
+		return;
+	/* The last page is there, however little of it the file has. */
+	size = ((uint64_t)st.st_size + page - 1) / page * page;
+	has = size > offset ? size - offset : 0;
+	if (has > length)
+		has = length;
+	subject->behind_end = length - has;
+	/* mincore(2) tells its owner alone. */
+	if (st.st_uid == geteuid() || !geteuid())
+		subject->cached = cached_bytes(fd, offset, has);
+	close(fd);
 }
 
 static void look_at_file(struct subject *subject)
@@ -256,7 +284,7 @@ static void look_at_file(struct subject *subject)
 		return;
 	/* A file in many mappings is one that was cut: it is asked for in one piece alone. */
 	if (subject->n_mapping == 1)
-		subject->cached = cached_bytes(subject);
+		look_at_length(subject);
 	path = text_format("/sys/class/bdi/%u:%u/read_ahead_kb", subject->first->major,
 			   subject->first->minor);
 	text = read_setting(path);

@@ -157,9 +157,9 @@ static void print_users(const struct subject *subject)
 }
 
 static const char checked[] =
-	"lost or not accessible, swap, the file's pages in memory, "
-	"resident pages, huge pages, NUMA nodes, cache mode, dirty pages, "
-	"userfaultfd, mappings, brackets and launches";
+	"lost or not accessible, behind the file's end, swap, the file's pages in memory, "
+	"resident pages, huge pages, NUMA nodes, cache mode, evictions by a "
+	"simulated device, dirty pages, userfaultfd, mappings, brackets and launches";
 
 static void print_findings(const struct finding *findings, size_t n)
 {
@@ -292,6 +292,7 @@ json_t *explain_json(const struct subject *subject)
 		set_bytes(object, "swap", subject->swap);
 		set_bytes(object, "dirty", subject->dirty);
 		set_bytes(object, "cached", subject->cached);
+		set_bytes(object, "behind_end", subject->behind_end);
 		set_bytes(object, "read_ahead", subject->read_ahead);
 		set_bytes(object, "mappings", subject->n_mapping);
 	}

@@ -14,7 +14,7 @@
 
 #include "calibrate.h"
 #include "record.h"
-#include "record_ring.h"
+#include "record_file.h"
 
 #define PAGE UINT64_C(4096)
 #define CPUS 2
@@ -158,7 +158,7 @@ static int make_all(struct making *making, uint64_t n)
 	uint64_t made = 0, now;
 	int r;
 
-	r = record_begin_file(recorder);
+	r = record_begin_file(recorder, getpid());
 	if (!r)
 		r = record_running(recorder, getpid());
 	while (!r && made < n) {

@@ -9,8 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "live.h"
+
+/* What is not told is TOP_UNKNOWN. */
 struct opener {
 	uint64_t device, id;
+	uint64_t evictions;
+	uint64_t vram, system; /* KiB that it has in the device's memory, and in the system's */
 };
 
 struct openers {
@@ -20,8 +25,15 @@ struct openers {
 };
 
 void openers_begin(struct openers *openers);
+/*
+ * All of the process's, where one of its maps is on such a device. Begins @openers. 0; -ENOMEM:
+ * these are a part of them.
+ */
+int openers_look(const struct live *live, struct openers *openers);
 /* @text: of /proc/PID/fdinfo/FD. 0, also of what is no such device's; -ENOMEM. */
 int openers_add(struct openers *openers, const char *text);
+/* Those of one device together: id is how many; evictions TOP_UNKNOWN: it has none. */
+struct opener openers_of(const struct openers *openers, uint64_t device);
 void openers_end(struct openers *openers);
 
 #endif

@@ -28,7 +28,11 @@ struct perf_data_head {
 	uint64_t attr_size; /* of one of attrs: attribute and section of its ids */
 	struct perf_data_section attrs;
 	struct perf_data_section data;
-	struct perf_data_section event_types; /* none since 3.x */
+	/*
+	 * perf has had nothing there since 3.x. In a trace of this program's it is where the
+	 * feature of formats is, so that they are found without the table behind the data.
+	 */
+	struct perf_data_section formats;
 	uint64_t features[4]; /* bits; each has a section, in this order, behind the data */
 };
 

@@ -19,6 +19,7 @@
 #include "../hetmap/doctor.h"
 #include "../hetmap/text.h"
 #include "nodes.h"
+#include "record_file.h"
 #include "record_ring.h"
 
 static const uint64_t configs[] = {
@@ -34,8 +35,8 @@ bool record_knows_nodes(const struct recorder *recorder)
 	       recorder->n_event > TRACE_MINOR;
 }
 
-static void attr_of(const struct recorder *recorder, enum trace_event event,
-		    struct perf_event_attr *ret_attr)
+void record_attr(const struct recorder *recorder, enum trace_event event,
+		 struct perf_event_attr *ret_attr)
 {
 	*ret_attr = (struct perf_event_attr){
 		.type = PERF_TYPE_SOFTWARE,
@@ -180,7 +181,7 @@ static int open_on(struct recorder *recorder, pid_t tid, bool again, struct ring
 		return r;
 	events = &recorder->events[recorder->n_opened];
 	for (event = 0; event < recorder->n_event; event++) {
-		attr_of(recorder, event, &attr);
+		record_attr(recorder, event, &attr);
 		fd = event_open(&attr, tid, ring->cpu);
 		if (fd < 0) {
 			r = fd;
@@ -299,8 +300,7 @@ int record_open(struct recorder *recorder, const struct record_options *options,
 	}
 	points_open(recorder, tid);
 	points_enable(&recorder->points, !on_exec);
-	/* The head comes last: until then it is one that nobody takes for whole. */
-	r = record_begin_file(recorder);
+	r = record_begin_file(recorder, tid);
 	if (r) {
 		fail(STATUS_OWN, r, NULL, "writing the trace: %s", strerror(-r));
 		goto err_close;
@@ -350,76 +350,8 @@ void record_close(struct recorder *recorder)
 	*recorder = (struct recorder){ .data_fd = -1 };
 }
 
-/* ---- the head, and what else stands behind the records ---- */
-
-/* Where the next part goes: parts stand one behind the other. */
-struct tail {
-	struct recorder *recorder;
-	uint64_t at;
-	int r;
-};
-
-static struct perf_data_section put(struct tail *tail, const void *bytes, uint64_t length)
-{
-	const struct perf_data_section section = { tail->at, length };
-
-	if (!tail->r)
-		tail->r = write_at(tail->recorder->data_fd, bytes, length, tail->at);
-	tail->at += length;
-	return section;
-}
-
-/* The attribute of each event, with the numbers that its records have. */
-static int put_attrs(struct tail *tail, struct perf_data_section *ret_attrs)
-{
-	struct recorder *recorder = tail->recorder;
-	struct perf_data_attr attrs[N_TRACE_EVENT + N_POINT];
-	uint32_t n = recorder->n_opened / recorder->n_event, n_attr = 0, i;
-	uint64_t *ids = calloc(n + 1, sizeof(*ids));
-
-	if (!ids)
-		return -ENOMEM;
-	for (; n_attr < recorder->n_event; n_attr++) {
-		attr_of(recorder, n_attr, &attrs[n_attr].attr);
-		for (i = 0; i < n; i++)
-			ids[i] = recorder->events[i * recorder->n_event + n_attr].id;
-		attrs[n_attr].ids = put(tail, ids, n * sizeof(*ids));
-	}
-	free(ids);
-	for (i = 0; i < recorder->points.n; i++, n_attr++) {
-		const struct record_point *point = &recorder->points.point[i];
-
-		points_attr(recorder, point, &attrs[n_attr].attr);
-		attrs[n_attr].ids = put(tail, point->ids, point->n_fd * sizeof(*point->ids));
-	}
-	*ret_attrs = put(tail, attrs, n_attr * sizeof(attrs[0]));
-	return 0;
-}
-
-/* Of the features there is one: the formats of tracepoints. Where it is stands at @table. */
-static int put_formats(struct tail *tail, uint64_t table)
-{
-	struct perf_data_section section;
-	uint64_t length;
-	char *data;
-	int r;
-
-	r = points_tracing_data(&tail->recorder->points, &data, &length);
-	if (r)
-		return r;
-	section = put(tail, data, length);
-	free(data);
-	return write_at(tail->recorder->data_fd, &section, sizeof(section), table);
-}
-
 int record_finish(struct recorder *recorder)
 {
-	struct perf_data_head head = {
-		.size = sizeof(head),
-		.attr_size = sizeof(struct perf_data_attr),
-	};
-	struct tail tail = { .recorder = recorder };
-	uint64_t table;
 	bool other;
 	int r;
 
@@ -428,18 +360,5 @@ int record_finish(struct recorder *recorder)
 	if (r)
 		return r;
 	points_stop(&recorder->points);
-	record_end_file(recorder);
-	memcpy(head.magic, PERF_DATA_MAGIC, sizeof(head.magic));
-	head.data = (struct perf_data_section){ RECORDS_AT, recorder->written };
-	/* perf looks for its table of features right behind the records. */
-	table = tail.at = RECORDS_AT + recorder->written;
-	if (recorder->points.n) {
-		head.features[0] = UINT64_C(1) << PERF_DATA_FORMATS;
-		tail.at += sizeof(struct perf_data_section);
-	}
-	r = put_attrs(&tail, &head.attrs);
-	if (!r && recorder->points.n)
-		r = put_formats(&tail, table);
-	r = r ? r : tail.r;
-	return r ? r : write_at(recorder->data_fd, &head, sizeof(head), 0);
+	return record_end_file(recorder);
 }

@@ -41,6 +41,10 @@ struct recorder {
 	uint32_t n_opened, room;
 	struct record_points points;
 	int data_fd;
+	/* In the file: */
+	struct perf_data_section formats; /* of tracepoints */
+	uint64_t ids_at, ids_room;        /* what events are numbered by */
+	uint64_t records_at;
 	uint64_t written; /* records, in bytes */
 	uint64_t whole;   /* the same, up to where none is cut off */
 	bool cut;         /* see record_cut() */
@@ -52,6 +56,10 @@ struct recorder {
  */
 int record_open(struct recorder *recorder, const struct record_options *options, pid_t tid,
 		bool on_exec, int data_fd);
+
+/* How each of them is opened. */
+void record_attr(const struct recorder *recorder, enum trace_event event,
+		 struct perf_event_attr *ret_attr);
 
 /* Do the ends of faults tell whose memory the page is? */
 bool record_knows_nodes(const struct recorder *recorder);
@@ -72,11 +80,11 @@ int record_drain(struct recorder *recorder, int other_fd, int timeout_ms, bool *
 
 /*
  * There is no more room: what was written of whole records is all that the trace has. Room for
- * the head, and for what else stands behind records, was kept from the beginning. 0 or -errno.
+ * what stands behind records was kept from the beginning. 0 or -errno.
  */
 int record_cut(struct recorder *recorder);
 
-/* All that is left, and the file's head. 0 or a negative errno. */
+/* All that is left, and in the file's head that it is whole. 0 or a negative errno. */
 int record_finish(struct recorder *recorder);
 
 /* Events counted and lost so far, of each kind. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "record_ring.h"
+#include "record_file.h"
 
 /* Numbers of threads are below that [PID_MAX_LIMIT of the kernel's threads.h]. */
 #define NUMBERS (UINT32_C(4) << 20)
@@ -100,7 +100,7 @@ static int note_forks(struct recorder *recorder, struct attaching *attaching)
 	if (!records)
 		return -ENOMEM;
 	if (pread(recorder->data_fd, records, length,
-		  (off_t)(RECORDS_AT + attaching->looked)) == (ssize_t)length)
+		  (off_t)(recorder->records_at + attaching->looked)) == (ssize_t)length)
 		take_forks(attaching, records, length);
 	attaching->looked = recorder->written;
 	free(records);
@@ -272,7 +272,7 @@ int record_attach(struct recorder *recorder, struct attaching *attaching, uint32
 			r = 0;
 	}
 	recorder->attaching = false;
-	return r;
+	return r ? r : record_more_ids(recorder);
 }
 
 void attach_end(struct attaching *attaching)

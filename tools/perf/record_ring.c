@@ -6,13 +6,10 @@
 #include "record_ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "record.h"
@@ -41,83 +38,6 @@ void ring_unmap(struct ring *ring, uint64_t bytes)
 		return;
 	munmap(ring->page, (uint64_t)sysconf(_SC_PAGESIZE) + bytes);
 	ring->fd = -1;
-}
-
-/* ---- the file ---- */
-
-int write_at(int fd, const void *from, uint64_t length, uint64_t offset)
-{
-	const char *at = from;
-	ssize_t n;
-
-	while (length) {
-		n = pwrite(fd, at, length, (off_t)offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		offset += (uint64_t)n;
-		length -= (uint64_t)n;
-	}
-	return 0;
-}
-
-/* Far behind any record: room that nobody else takes, where the file system gives it. */
-#define SPARE_AT (INT64_C(1) << 40)
-#define SPARE_BYTES (INT64_C(1) << 20)
-
-int record_begin_file(struct recorder *recorder)
-{
-	const struct perf_data_head none = { .size = 0 };
-	int r = write_at(recorder->data_fd, &none, sizeof(none), 0);
-
-	if (!r)
-		fallocate(recorder->data_fd, FALLOC_FL_KEEP_SIZE, SPARE_AT, SPARE_BYTES);
-	return r;
-}
-
-void record_end_file(struct recorder *recorder)
-{
-	fallocate(recorder->data_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, SPARE_AT,
-		  SPARE_BYTES);
-}
-
-/* Where the last record ends that is there as a whole. */
-static uint64_t last_whole(const struct recorder *recorder)
-{
-	uint64_t at = recorder->whole, end;
-	struct perf_event_header head;
-	struct stat st;
-
-	if (fstat(recorder->data_fd, &st))
-		return at;
-	end = (uint64_t)st.st_size - RECORDS_AT;
-	while (at + sizeof(head) <= end &&
-	       pread(recorder->data_fd, &head, sizeof(head), (off_t)(RECORDS_AT + at)) ==
-		       sizeof(head) &&
-	       head.size >= sizeof(head) && head.size <= end - at)
-		at += head.size;
-	return at;
-}
-
-int record_cut(struct recorder *recorder)
-{
-	record_disable(recorder);
-	recorder->cut = true;
-	recorder->written = last_whole(recorder);
-	record_end_file(recorder);
-	return ftruncate(recorder->data_fd, (off_t)(RECORDS_AT + recorder->written)) ? -errno :
-										       0;
-}
-
-int record_write(struct recorder *recorder, const void *records, uint64_t length)
-{
-	int r = write_at(recorder->data_fd, records, length, RECORDS_AT + recorder->written);
-
-	if (!r)
-		recorder->written += length;
-	return r;
 }
 
 /* ---- draining ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings that the kernel writes records into, one for each CPU, and the file they go to. */
+/* Rings that the kernel writes records into, one for each CPU. */
 #ifndef HETMAP_RECORD_RING_H
 #define HETMAP_RECORD_RING_H
 
@@ -13,9 +13,6 @@
 #define RING_LEAST (UINT64_C(64) << 10)
 /* Of all CPUs' together, where nobody asked for more. */
 #define RINGS_MOST (UINT64_C(256) << 20)
-
-/* Where the records begin in the file. */
-#define RECORDS_AT sizeof(struct perf_data_head)
 
 struct recorder;
 
@@ -31,11 +28,5 @@ int ring_map(struct ring *ring, int fd, uint64_t bytes);
 /* @fd's event writes into it, too. */
 int ring_share(const struct ring *ring, int fd);
 void ring_unmap(struct ring *ring, uint64_t bytes);
-
-/* Room for the head, which is written last. 0 or a negative errno. */
-int record_begin_file(struct recorder *recorder);
-/* Gives back what the first kept for the end. */
-void record_end_file(struct recorder *recorder);
-int write_at(int fd, const void *from, uint64_t length, uint64_t offset);
 
 #endif

@@ -147,23 +147,33 @@ static int read_attr(struct recording *recording, const struct perf_data_head *h
 	return read_ids(recording, &ids, i, size);
 }
 
-/* Formats of tracepoints, where it has any; what is wrong with them is as if there were none. */
-static void read_points(struct recording *recording, const struct perf_data_head *head,
-			uint64_t size)
+/* Where the formats of tracepoints are: a recording that is cut off has no table of features. */
+static bool find_formats(const struct recording *recording, const struct perf_data_head *head,
+			 uint64_t size, struct perf_data_section *ret_section)
 {
 	uint64_t table = head->data.offset + head->data.size;
 	uint64_t before = head->features[0] & ((UINT64_C(1) << PERF_DATA_FORMATS) - 1);
+
+	*ret_section = head->formats;
+	if (head->formats.size)
+		return true;
+	if (!(head->features[0] & UINT64_C(1) << PERF_DATA_FORMATS) ||
+	    head->data.size > size - head->data.offset)
+		return false;
+	table += (uint64_t)__builtin_popcountll(before) * sizeof(*ret_section);
+	return read_at(recording->fd, ret_section, sizeof(*ret_section), table) ==
+	       (ssize_t)sizeof(*ret_section);
+}
+
+/* What is wrong with them is as if there were none. */
+static void read_points(struct recording *recording, const struct perf_data_head *head,
+			uint64_t size)
+{
 	struct perf_data_section section;
 	char *data;
 
-	if (!(head->features[0] & UINT64_C(1) << PERF_DATA_FORMATS) ||
-	    head->data.size > size - head->data.offset)
-		return;
-	table += (uint64_t)__builtin_popcountll(before) * sizeof(section);
-	if (read_at(recording->fd, &section, sizeof(section), table) !=
-		    (ssize_t)sizeof(section) ||
-	    section.offset > size || section.size > size - section.offset ||
-	    section.size > FORMATS_MOST)
+	if (!find_formats(recording, head, size, &section) || section.offset > size ||
+	    section.size > size - section.offset || section.size > FORMATS_MOST)
 		return;
 	data = malloc(section.size + 1);
 	if (data &&
@@ -222,8 +232,13 @@ static int read_head(struct recording *recording, const char **ret_reason)
 	}
 	*ret_reason = "its head makes no sense";
 	if (head.attr_size < PERF_ATTR_SIZE_VER0 + sizeof(struct perf_data_section) ||
-	    head.attr_size > 4096 || head.attrs.offset > size ||
-	    head.attrs.size > size - head.attrs.offset || head.data.offset > size)
+	    head.attr_size > 4096)
+		return -EPROTO;
+	*ret_reason =
+		"it is cut off before its records, or its head makes no sense: nothing of "
+		"it can be read. Copy it again, or record it again";
+	if (head.attrs.offset > size || head.attrs.size > size - head.attrs.offset ||
+	    head.data.offset > size)
 		return -EPROTO;
 	n = head.attrs.size / head.attr_size;
 	if (!n || n > ATTRS_MOST)

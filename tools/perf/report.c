@@ -155,10 +155,18 @@ static void find_missing(struct report *report)
 {
 	const json_t *counted = json_object_get(report->about, "counted");
 	const json_t *points = json_object_get(report->about, "tracepoints");
+	const char *untraced = string_of(json_object_get(report->about, "untraced"), "missing");
 	struct analysis *analysis = &report->analysis;
 	uint64_t lost = count_of(counted, "lost"), unknown = unknown_faults(analysis);
 	char a[TEXT_MAX], b[TEXT_MAX];
 
+	if (report->of_folder && !json_object_size(report->about))
+		miss(report,
+		     text_format("about.json is not there, or makes no sense: the one who "
+				 "traced was killed, or part of the trace is elsewhere. It is "
+				 "not known what was traced, and on which machine"));
+	if (*untraced)
+		miss(report, text_escape(untraced));
 	/* What is lost last no record tells of: the events themselves count it. */
 	if (analysis->lost < lost)
 		analysis->lost = lost;
@@ -309,9 +317,12 @@ static int read_report(struct report *report, uint32_t flags)
 {
 	const struct measures measures = { rate_of, node_cost_of, report };
 	uint64_t begin, end;
+	struct stat st;
 	int status;
 
 	report->about = read_about(report->path);
+	report->of_folder = !(flags & ANALYSIS_TEXT) && !stat(report->path, &st) &&
+			    S_ISDIR(st.st_mode);
 	status = analysis_read(report->path, flags, json_object_get(report->about, "nodes"),
 			       &report->analysis);
 	if (status)

@@ -140,6 +140,13 @@ void counters_close(struct stat_result *result, struct stat_counters *counters,
 /* Closes them, unread. */
 void counters_drop(struct stat_counters *counters);
 
+/*
+ * When a program is executed that has set-user-ID, or that its user may not read, the kernel
+ * removes the counters of those who may not see into it, without a word: what is left of
+ * them saw next to nothing of the time. They were there for @enabled_ns of @cpu_ns.
+ */
+bool counters_were_taken(uint64_t enabled_ns, uint64_t cpu_ns);
+
 /* ---- files of /proc (stat_proc.c) ---- */
 
 /* A whole file below the root. 0 and free(*ret_text), or a negative errno. */

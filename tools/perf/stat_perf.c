@@ -101,12 +101,12 @@ static void missed(struct stat_result *result, enum stat_id id, int error)
 		stat_missed(result, id, "perf_event_open(2): %s", strerror(error));
 }
 
-/*
- * When a program is executed that has set-user-ID, or that its user may not read, the kernel
- * removes the counters of those who may not see into it, without a word: what is left of
- * them saw next to nothing of the time. (Some of the time is never theirs: executing, and
- * the end of the memory.)
- */
+/* Some of the time is never theirs: executing, and the end of the memory. */
+bool counters_were_taken(uint64_t enabled_ns, uint64_t cpu_ns)
+{
+	return enabled_ns < cpu_ns / 10;
+}
+
 static bool were_taken(const struct reading *readings, const struct stat_counters *counters,
 		       uint64_t cpu_ns)
 {
@@ -114,7 +114,7 @@ static bool were_taken(const struct reading *readings, const struct stat_counter
 
 	for (i = 0; i < N_STAT_COUNTER; i++)
 		if (counters->fd[i] >= 0)
-			return readings[i].enabled < cpu_ns / 10;
+			return counters_were_taken(readings[i].enabled, cpu_ns);
 	return false;
 }
 

@@ -26,8 +26,8 @@
 /* Of the child: what it had cost before it executed, and the largest seen since. */
 struct looks {
 	int fd; /* /proc/PID/status, or a negative errno */
-	pid_t pid;
-	uint64_t cpu_ns, minor, major, switches, held_rss;
+	struct child_cost before;
+	uint64_t switches, held_rss;
 	uint64_t page_tables, rss;
 	unsigned int n;
 };
@@ -75,31 +75,12 @@ static void look(struct looks *looks)
 		looks->rss = bytes;
 }
 
-/* Fields 10 and 12, proc(5). The name before them may hold anything, ")" too. */
-static void held_faults(struct looks *looks)
-{
-	unsigned long long minor, major;
-	char path[64], *text, *end;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)looks->pid);
-	if (stat_read(NULL, path, &text))
-		return;
-	end = strrchr(text, ')');
-	if (end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor,
-			  &major) == 2) {
-		looks->minor = minor;
-		looks->major = major;
-	}
-	free(text);
-}
-
-static void looks_begin(struct looks *looks, pid_t pid)
+static void looks_begin(struct looks *looks, const struct child *child)
 {
 	char path[64], text[STATUS_SIZE];
-	clockid_t clock;
 
-	*looks = (struct looks){ .pid = pid };
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	*looks = (struct looks){ 0 };
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)child->pid);
 	looks->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (looks->fd < 0)
 		looks->fd = -errno;
@@ -108,9 +89,7 @@ static void looks_begin(struct looks *looks, pid_t pid)
 		looks->switches = stat_field(text, "voluntary_ctxt_switches") +
 				  stat_field(text, "nonvoluntary_ctxt_switches");
 	}
-	held_faults(looks);
-	if (!clock_getcpuclockid(pid, &clock))
-		looks->cpu_ns = clock_ns(clock);
+	child_cost(child, &looks->before);
 }
 
 /* Often at first, so that a short command is seen at all; rarely when it takes long. */
@@ -161,8 +140,8 @@ static void take_usage(struct stat_result *result, const struct looks *looks,
 		enum stat_id id;
 		uint64_t value, before;
 	} counts[] = {
-		{ STAT_MINOR, (uint64_t)usage->ru_minflt, looks->minor },
-		{ STAT_MAJOR, (uint64_t)usage->ru_majflt, looks->major },
+		{ STAT_MINOR, (uint64_t)usage->ru_minflt, looks->before.minor },
+		{ STAT_MAJOR, (uint64_t)usage->ru_majflt, looks->before.major },
 		{ STAT_SWITCHES, (uint64_t)usage->ru_nvcsw + (uint64_t)usage->ru_nivcsw,
 		  looks->switches },
 	};
@@ -194,7 +173,7 @@ int stat_run(struct stat_result *result)
 		result->status = child_start_failed("stat", r);
 		return r;
 	}
-	looks_begin(&looks, child.pid);
+	looks_begin(&looks, &child);
 	counters_open(result, child.pid, &counters);
 	begin = clock_ns(CLOCK_MONOTONIC);
 	r = child_go(&child);
@@ -210,8 +189,8 @@ int stat_run(struct stat_result *result)
 		goto drop;
 	}
 	vmstat_end(result);
-	cpu_ns = timeval_ns(&usage.ru_utime) + timeval_ns(&usage.ru_stime);
-	cpu_ns -= cpu_ns < looks.cpu_ns ? cpu_ns : looks.cpu_ns;
+	cpu_ns = child_cpu_ns(&usage);
+	cpu_ns -= cpu_ns < looks.before.cpu_ns ? cpu_ns : looks.before.cpu_ns;
 	stat_counted(result, STAT_WALL, SOURCE_CLOCK, (double)(end - begin) / 1e9);
 	stat_counted(result, STAT_USER, SOURCE_USAGE,
 		     (double)timeval_ns(&usage.ru_utime) / 1e9);

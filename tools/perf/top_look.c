@@ -68,45 +68,12 @@ static int read_stat(pid_t pid, uint64_t *ret_start, uint64_t *ret_faults, char 
 	return r;
 }
 
-/* Of one open file of a simulated device. 0; -ENOMEM. */
-static int add_opener(pid_t pid, const char *fd, struct openers *openers)
-{
-	char path[64], *text;
-	int r;
-
-	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.16s", (int)pid, fd);
-	if (stat_read(NULL, path, &text))
-		return 0; /* it is closed by now */
-	r = openers_add(openers, text);
-	free(text);
-	return r;
-}
-
 /* What the simulated devices have evicted of its buffers; TOP_UNKNOWN: nobody counts it. */
 static uint64_t read_evictions(const struct top_process *process)
 {
-	static const char device[] = "/dev/hetsim";
-	char path[64], name[sizeof(device)];
 	struct openers openers;
-	struct dirent *entry;
-	DIR *folder = NULL;
-	size_t i;
-	int r = 0;
+	int r = openers_look(&process->live, &openers);
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)process->pid);
-	for (i = 0; i < process->live.n && !folder; i++)
-		if (!strncmp(process->live.maps[i].entry.device, "sim:", 4)) {
-			folder = opendir(path);
-			break;
-		}
-	openers_begin(&openers);
-	while (folder && !r && (entry = readdir(folder)))
-		if (readlinkat(dirfd(folder), entry->d_name, name, sizeof(name)) ==
-			    (ssize_t)sizeof(name) &&
-		    !memcmp(name, device, sizeof(device) - 1))
-			r = add_opener(process->pid, entry->d_name, &openers);
-	if (folder)
-		closedir(folder);
 	openers_end(&openers);
 	/* A part of them would look like fewer than the last time. */
 	return r ? TOP_UNKNOWN : openers.evictions;

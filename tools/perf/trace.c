@@ -21,6 +21,7 @@
 #include "record.h"
 #include "storage.h"
 #include "trace_folder.h"
+#include "untraced.h"
 #include "watch.h"
 
 /* Longer than a ring takes to fill only where nothing happens. */
@@ -40,7 +41,7 @@ enum {
 static const struct option_row rows[] = {
 	[OPTION_OUTPUT] = { 'o', "output", "FOLDER",
 			    "where the trace goes (default: " TRACE_FOLDER ");\n"
-			    "one that is there becomes FOLDER.old" },
+			    "one that is there becomes FOLDER.old as it begins" },
 	[OPTION_PID] = { 'p', "pid", "PID",
 			 "trace that process until it ends, or until Ctrl-C" },
 	[OPTION_NO_LATENCY] = { 0, "no-latency", NULL,
@@ -67,6 +68,7 @@ struct trace {
 	struct trace_folder folder;
 	struct recorder recorder;
 	struct watch *watch;
+	struct untraced untraced;
 	uint32_t missed; /* threads of it that could not be had */
 	double began;    /* seconds since 1970 */
 	bool cut;        /* there was no more room: it ends at end_ns, the command did not */
@@ -134,6 +136,7 @@ static bool is_unpublished(void)
 
 static int record_command(struct trace *trace, struct child *child, int *ret_status)
 {
+	struct rusage usage;
 	bool other;
 	int r, waited;
 
@@ -146,8 +149,10 @@ static int record_command(struct trace *trace, struct child *child, int *ret_sta
 				;
 			return r;
 		}
-		waited = child_wait(child, 0, ret_status, NULL);
+		waited = child_wait(child, 0, ret_status, &usage);
 	} while (waited == -ETIME);
+	if (!waited)
+		untraced_take(&trace->untraced, &usage);
 	return waited;
 }
 
@@ -187,12 +192,14 @@ static int trace_command(struct trace *trace, int *ret_status)
 		child_abandon(&child);
 		return fail_watch(r, child.pid, NULL);
 	}
+	untraced_begin(&trace->untraced, &child);
 	trace->begin_ns = record_now();
 	r = child_go(&child);
 	if (r) {
 		record_close(&trace->recorder);
 		return child_exec_failed(trace->argv[0], r);
 	}
+	trace_folder_begun(&trace->folder);
 	r = record_command(trace, &child, &ended);
 	if (!trace->cut)
 		trace->end_ns = record_now();
@@ -224,8 +231,10 @@ static int attach(struct trace *trace)
 	attach_end(attaching);
 	if (!r)
 		r = watch_begin(trace->pid, trace->folder.path, &trace->watch);
-	if (!r)
+	if (!r) {
+		trace_folder_begun(&trace->folder);
 		return 0;
+	}
 	record_close(&trace->recorder);
 	return r == -ESRCH || r == -ENOENT ?
 		       fail(STATUS_OWN, r, NULL, "process %d has ended", (int)trace->pid) :
@@ -275,7 +284,8 @@ static json_t *points_json(const struct trace *trace)
 	return recorded;
 }
 
-static json_t *about(const struct trace *trace, const struct record_counts *counts)
+static json_t *about(const struct trace *trace, const struct record_counts *counts,
+		     const char *untraced)
 {
 	json_t *words = json_array(), *about, *nodes;
 	char boot[STORAGE_BOOT_MAX];
@@ -297,6 +307,11 @@ static json_t *about(const struct trace *trace, const struct record_counts *coun
 				      (json_int_t)counts->value[TRACE_MINOR], "major",
 				      (json_int_t)counts->value[TRACE_MAJOR], "lost",
 				      (json_int_t)counts->lost));
+	if (untraced)
+		json_object_set_new(about, "untraced",
+				    json_pack("{s:I, s:s}", "faults",
+					      (json_int_t)trace->untraced.faults, "missing",
+					      untraced));
 	if (watch_lost(trace->watch))
 		json_object_set_new(about, "tables_lost",
 				    json_integer(watch_lost(trace->watch)));
@@ -322,7 +337,8 @@ static json_t *about(const struct trace *trace, const struct record_counts *coun
 	return about;
 }
 
-static void summary(const struct trace *trace, const struct record_counts *counts)
+static void summary(const struct trace *trace, const struct record_counts *counts,
+		    const char *untraced)
 {
 	char faults[TEXT_MAX], minor[TEXT_MAX], major[TEXT_MAX], size[TEXT_MAX];
 	char seconds[TEXT_MAX], lost[TEXT_MAX], missed[TEXT_MAX];
@@ -337,6 +353,8 @@ static void summary(const struct trace *trace, const struct record_counts *count
 		       text_count(counts->value[TRACE_MINOR], minor),
 		       text_count(counts->value[TRACE_MAJOR], major), seconds,
 		       text_bytes(trace->recorder.written, size));
+	if (untraced)
+		remark("%s", untraced);
 	if (counts->lost)
 		remark("%s records were lost: larger rings help (--ring, as root)",
 		       text_count(counts->lost, lost));
@@ -353,26 +371,28 @@ static void summary(const struct trace *trace, const struct record_counts *count
 static int finish(struct trace *trace)
 {
 	struct record_counts counts;
+	char *untraced;
 	json_t *object;
 	int r;
 
 	record_count(&trace->recorder, &counts);
+	untraced = untraced_missing(&trace->untraced, counts.value[TRACE_FAULT]);
 	r = record_finish(&trace->recorder);
 	if (!r) {
-		object = about(trace, &counts);
+		object = about(trace, &counts, untraced);
 		r = trace_folder_about(&trace->folder, object);
 		json_decref(object);
 	}
+	if (!r)
+		summary(trace, &counts, untraced);
+	free(untraced);
 	/* The rings kept what the last drain finds no room for. */
 	if (is_full(r) && !trace->cut) {
 		trace->cut = true;
 		r = record_cut(&trace->recorder);
 		return r ? fail_write(r) : finish(trace);
 	}
-	if (r)
-		return fail_write(r);
-	summary(trace, &counts);
-	return 0;
+	return r ? fail_write(r) : 0;
 }
 
 static int run(struct trace *trace)
@@ -395,6 +415,7 @@ static int run(struct trace *trace)
 	if (!status)
 		status = finish(trace);
 	watch_end(trace->watch);
+	untraced_end(&trace->untraced);
 	record_close(&trace->recorder);
 	trace_folder_close(&trace->folder, !status);
 	if (!status && trace->cut)
@@ -466,6 +487,7 @@ int trace_main(int argc, char **argv)
 		.output = TRACE_FOLDER,
 		.folder = { .data_fd = -1 },
 		.recorder = { .data_fd = -1 },
+		.untraced = { .fd = -1 },
 	};
 	int status = parse(&trace, argc, argv);
 

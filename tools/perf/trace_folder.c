@@ -59,22 +59,43 @@ static void remove_trace(const char *path)
 	rmdir(path);
 }
 
-static int put_aside(const char *path, const char *shown)
+/* Where the trace before it is to go: in the place of nothing but another one. */
+static bool may_replace(const char *path)
 {
-	char *old = text_format("%s.old", path);
-	int status = 0;
+	struct stat st;
 
-	if (is_trace(old))
-		remove_trace(old);
-	if (rename(path, old))
-		status = fail(STATUS_OWN, errno, "name another folder with -o",
-			      "cannot rename '%s' to '%s.old': %s", shown, shown,
-			      strerror(errno));
-	free(old);
-	return status;
+	return lstat(path, &st) || (S_ISDIR(st.st_mode) && is_trace(path));
 }
 
-static int make(const char *path, const char *shown)
+/* Under a name of its own, until the new trace has begun: see trace_folder_begun(). */
+static int put_aside(const char *path, const char *shown, char **ret_aside)
+{
+	char *old = text_format("%s.old", path), *aside = text_format("%s.XXXXXX", path);
+	int status = 0;
+
+	if (!may_replace(old))
+		status = fail(STATUS_OWN, EEXIST, "name another folder with -o",
+			      "cannot rename '%s' to '%s.old': that is no trace", shown, shown);
+	else if (!mkdtemp(aside) || rename(path, aside))
+		status = fail(STATUS_OWN, errno, "name another folder with -o",
+			      "cannot rename '%s': %s", shown, strerror(errno));
+	free(old);
+	if (status) {
+		rmdir(aside);
+		free(aside);
+		return status;
+	}
+	*ret_aside = aside;
+	return 0;
+}
+
+static void put_back(const char *path, const char *aside)
+{
+	if (rename(aside, path))
+		remark("the trace that was there is '%s' now: %s", aside, strerror(errno));
+}
+
+static int make(const char *path, const char *shown, char **ret_aside)
 {
 	struct stat st;
 	int status;
@@ -83,7 +104,7 @@ static int make(const char *path, const char *shown)
 		if (!S_ISDIR(st.st_mode) || !is_trace(path))
 			return fail(STATUS_OWN, EEXIST, "name another folder with -o",
 				    "'%s' exists and is no trace", shown);
-		status = put_aside(path, shown);
+		status = put_aside(path, shown, ret_aside);
 		if (status)
 			return status;
 	}
@@ -103,13 +124,13 @@ int trace_folder_create(const char *path, struct trace_folder *ret_folder)
 
 	while (end > 1 && bare[end - 1] == '/')
 		bare[--end] = '\0';
-	status = make(bare, shown);
+	status = make(bare, shown, &folder.aside);
 	if (status)
-		goto out;
+		goto err_put_back;
 	folder.path = realpath(bare, NULL);
 	if (!folder.path) {
 		status = fail(STATUS_OWN, errno, NULL, "'%s': %s", shown, strerror(errno));
-		goto out;
+		goto err_remove;
 	}
 	maps = trace_folder_file(folder.path, "maps");
 	data = trace_folder_file(folder.path, "perf.data");
@@ -118,10 +139,18 @@ int trace_folder_create(const char *path, struct trace_folder *ret_folder)
 	if (folder.data_fd < 0) {
 		status = fail(STATUS_OWN, errno, "name another folder with -o",
 			      "cannot write into '%s': %s", shown, strerror(errno));
-		free(folder.path);
-		goto out;
+		goto err_remove;
 	}
 	*ret_folder = folder;
+	goto out;
+
+err_remove:
+	remove_trace(bare);
+err_put_back:
+	if (folder.aside)
+		put_back(bare, folder.aside);
+	free(folder.aside);
+	free(folder.path);
 out:
 	free(data);
 	free(maps);
@@ -139,12 +168,34 @@ int trace_folder_about(const struct trace_folder *folder, const json_t *about)
 	return r;
 }
 
+void trace_folder_begun(struct trace_folder *folder)
+{
+	char *old;
+
+	if (!folder->aside)
+		return;
+	old = text_format("%s.old", folder->path);
+	if (is_trace(old))
+		remove_trace(old);
+	if (rename(folder->aside, old))
+		remark("the trace that was there is '%s' now: %s", folder->aside,
+		       strerror(errno));
+	free(old);
+	free(folder->aside);
+	folder->aside = NULL;
+}
+
 void trace_folder_close(struct trace_folder *folder, bool whole)
 {
 	if (folder->data_fd >= 0)
 		close(folder->data_fd);
-	if (!whole)
+	if (whole)
+		trace_folder_begun(folder);
+	else
 		remove_trace(folder->path);
+	if (folder->aside)
+		put_back(folder->path, folder->aside);
+	free(folder->aside);
 	free(folder->path);
 	*folder = (struct trace_folder){ .data_fd = -1 };
 }

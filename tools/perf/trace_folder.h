@@ -12,20 +12,26 @@
 #define TRACE_FOLDER "hetmap.trace" /* where none was named */
 
 struct trace_folder {
-	char *path; /* absolute */
+	char *path;  /* absolute */
+	char *aside; /* where the trace is that was there before; NULL: none is aside */
 	int data_fd;
 };
 
 /*
- * Makes it. A trace that is there is renamed to PATH.old, in the place of the one before
- * it; anything else that is there stays, and is refused. A status; the user was told.
+ * Makes it. A trace that is there is put aside; anything else that is there stays, and is
+ * refused. A status; the user was told.
  */
 int trace_folder_create(const char *path, struct trace_folder *ret_folder);
+/*
+ * The new one has begun: what was put aside becomes PATH.old, in the place of the one before
+ * it. Until then trace_folder_close() has it all as it was.
+ */
+void trace_folder_begun(struct trace_folder *folder);
 /* PATH/name: free() it. */
 char *trace_folder_file(const char *path, const char *name);
 /* Writes about.json. 0 or a negative errno. */
 int trace_folder_about(const struct trace_folder *folder, const json_t *about);
-/* @whole: it is one; else nothing of it stays. */
+/* @whole: it is one; else nothing of it stays, and what was put aside comes back. */
 void trace_folder_close(struct trace_folder *folder, bool whole);
 
 #endif

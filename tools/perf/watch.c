@@ -19,7 +19,7 @@
 
 #include "../hetmap/text.h"
 #include "published.h"
-#include "record_ring.h"
+#include "record_file.h"
 #include "serials.h"
 #include "trace_folder.h"
 

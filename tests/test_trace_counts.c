@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+/* hetmap trace: the faults that it has are those that there were, or it says how many not. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "stat_support.h"
+#include "trace_support.h"
+
+#define PAGES "20000"
+#define NOBODY 65534
+
+/* Of @program, as an ordinary user: what the tracer said, and the report. NULL: a skip. */
+static json_t *trace_as_user(const char *folder, const char *program, char **ret_said)
+{
+	char *path = folder_path(folder, "trace");
+	const struct command command = { .args = { "trace", "-o", path, "--no-tracepoints",
+						   "--", program, "--act", "touch", PAGES },
+					 .uid = getuid() ? 0 : NOBODY };
+	struct outcome outcome;
+	json_t *json = NULL;
+
+	command_run(&command, &outcome);
+	free(path);
+	if (outcome.status == 125)
+		test_skip("perf", "no ordinary user may trace here: %s", outcome.err);
+	else
+		json = report(folder);
+	*ret_said = outcome.err;
+	free(outcome.out);
+	return json;
+}
+
+/*
+ * A program that its user may not read, as one of set-user-ID: the kernel takes away the
+ * events of who may not see into it. That they saw nothing is no trace of nothing.
+ */
+static void test_taken_away(void)
+{
+	char *folder = folder_make(), *copy = stat_copy(folder, 0111), *said;
+	const json_t *untraced;
+	json_t *json, *about;
+	char path[512];
+
+	CHECK(!chmod(folder, 0777));
+	json = trace_as_user(folder, copy, &said);
+	if (json) {
+		CHECK(strstr(said, "page faults that the command had 0 were recorded"));
+		CHECK(strstr(said, "sudo hetmap trace"));
+		CHECK(is_missing(json, "page faults that the command had 0 were recorded"));
+		snprintf(path, sizeof(path), "%s/trace/about.json", folder);
+		about = json_load_file(path, 0, NULL);
+		untraced = json_object_get(about, "untraced");
+		CHECK_FATAL(untraced != NULL);
+		CHECK(integer_of(untraced, "faults") >= atoi(PAGES));
+		json_decref(about);
+	}
+	json_decref(json);
+	free(said);
+	free(copy);
+	folder_remove(folder);
+}
+
+/* One that he may read has no such sentence, whatever else he is not shown. */
+static void test_ordinary_user(void)
+{
+	char *folder = folder_make(), *copy = stat_copy(folder, 0755), *said;
+	json_t *json;
+
+	CHECK(!chmod(folder, 0777));
+	json = trace_as_user(folder, copy, &said);
+	if (json) {
+		CHECK(!strstr(said, "were recorded"));
+		CHECK(!is_missing(json, "were recorded: "));
+		CHECK(integer_of(json_object_get(json, "totals"), "minor") >= atoi(PAGES));
+	}
+	json_decref(json);
+	free(said);
+	free(copy);
+	folder_remove(folder);
+}
+
+/* ---- beside perf ---- */
+
+static void check_near(int64_t value, double expected)
+{
+	if (fabs((double)value - expected) > expected * 0.01)
+		test_fail(__FILE__, __LINE__, "%lld, not %.0f", (long long)value, expected);
+}
+
+/* The recording's records, as the report counts them, and the events' own counts. */
+static void check_beside_perf(const char *const act[])
+{
+	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
+					     "--", self, "--act" } };
+	char *folder = folder_make(), *path = folder_path(folder, "trace");
+	struct outcome outcome;
+	const json_t *totals;
+	double counts[2];
+	json_t *json;
+	int i;
+
+	command.args[3] = path;
+	for (i = 0; act[i]; i++)
+		command.args[8 + i] = act[i];
+	if (may_trace() && stat_ask_perf(act, counts)) {
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		outcome_free(&outcome);
+		json = report(folder);
+		totals = json_object_get(json, "totals");
+		check_near(integer_of(totals, "minor"), counts[0]);
+		check_near(integer_of(totals, "minor") + integer_of(totals, "major"),
+			   counts[0] + counts[1]);
+		check_near(integer_of(totals, "faults"), counts[0] + counts[1]);
+		json_decref(json);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_agrees_with_perf(void)
+{
+	check_beside_perf((const char *const[]){ "touch", PAGES, NULL });
+}
+
+/* Of processes that it starts, too. */
+static void test_children_agree_with_perf(void)
+{
+	check_beside_perf((const char *const[]){ "fork", "100", "200", NULL });
+}
+
+static const struct test tests[] = {
+	{ "taken_away", test_taken_away, 60, TEST_ONCE },
+	{ "ordinary_user", test_ordinary_user, 60, TEST_ONCE },
+	{ "agrees_with_perf", test_agrees_with_perf, 60, TEST_ONCE },
+	{ "children_agree_with_perf", test_children_agree_with_perf, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	stat_act(argc, argv);
+	return trace_main(argc, argv, "trace_counts", tests);
+}

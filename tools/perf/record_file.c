@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The file that records go to. What they can't be read without stands before the first of
+ * them, as soon as it is known: a recording whose end never came is one up to there.
+ */
+#include "record_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "record.h"
+
+/* Far behind any record: room that nobody else takes, where the file system gives it. */
+#define SPARE_AT (INT64_C(1) << 40)
+#define SPARE_BYTES (INT64_C(1) << 20)
+
+/* Of a process that runs: it may begin so many while it is being attached to, and more. */
+#define MORE_THREADS 64
+
+int write_at(int fd, const void *from, uint64_t length, uint64_t offset)
+{
+	const char *at = from;
+	ssize_t n;
+
+	while (length) {
+		n = pwrite(fd, at, length, (off_t)offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		at += n;
+		offset += (uint64_t)n;
+		length -= (uint64_t)n;
+	}
+	return 0;
+}
+
+/* ---- the head, and what else stands before the records ---- */
+
+static uint64_t ids_bytes(const struct recorder *recorder)
+{
+	uint64_t n = recorder->n_opened;
+	uint32_t i;
+
+	for (i = 0; i < recorder->points.n; i++)
+		n += recorder->points.point[i].n_fd;
+	return n * sizeof(uint64_t);
+}
+
+/* The numbers of each event's records, one event's behind the other's. NULL: no memory. */
+static uint64_t *all_ids(const struct recorder *recorder)
+{
+	uint32_t n = recorder->n_opened / recorder->n_event, event, i;
+	uint64_t *ids = malloc(ids_bytes(recorder) + 1), *at = ids;
+
+	if (!ids)
+		return NULL;
+	for (event = 0; event < recorder->n_event; event++)
+		for (i = 0; i < n; i++)
+			*at++ = recorder->events[i * recorder->n_event + event].id;
+	for (i = 0; i < recorder->points.n; i++) {
+		const struct record_point *point = &recorder->points.point[i];
+
+		if (point->n_fd)
+			memcpy(at, point->ids, point->n_fd * sizeof(*at));
+		at += point->n_fd;
+	}
+	return ids;
+}
+
+/* The attribute of each event, whose numbers begin at @at. Returns how many. */
+static uint32_t all_attrs(const struct recorder *recorder, uint64_t at,
+			  struct perf_data_attr attrs[N_TRACE_EVENT + N_POINT])
+{
+	uint32_t n = recorder->n_opened / recorder->n_event, n_attr = 0, i;
+
+	for (; n_attr < recorder->n_event; n_attr++) {
+		record_attr(recorder, n_attr, &attrs[n_attr].attr);
+		attrs[n_attr].ids = (struct perf_data_section){ at, n * sizeof(at) };
+		at += attrs[n_attr].ids.size;
+	}
+	for (i = 0; i < recorder->points.n; i++, n_attr++) {
+		const struct record_point *point = &recorder->points.point[i];
+
+		points_attr(recorder, point, &attrs[n_attr].attr);
+		attrs[n_attr].ids = (struct perf_data_section){ at, point->n_fd * sizeof(at) };
+		at += attrs[n_attr].ids.size;
+	}
+	return n_attr;
+}
+
+/* @whole: it has all records. @ids_at: there is room for its numbers. */
+static int write_head(const struct recorder *recorder, uint64_t ids_at, bool whole)
+{
+	struct perf_data_attr attrs[N_TRACE_EVENT + N_POINT];
+	struct perf_data_head head = {
+		.size = sizeof(head),
+		.attr_size = sizeof(attrs[0]),
+		.attrs = { sizeof(head),
+			   sizeof(attrs[0]) * all_attrs(recorder, ids_at, attrs) },
+		.data = { recorder->records_at, whole ? recorder->written : 0 },
+		.formats = recorder->formats,
+	};
+	uint64_t *ids = all_ids(recorder);
+	int r;
+
+	if (!ids)
+		return -ENOMEM;
+	memcpy(head.magic, PERF_DATA_MAGIC, sizeof(head.magic));
+	/* The table of features is behind the last record: until then it has none. */
+	if (whole && recorder->points.n)
+		head.features[0] = UINT64_C(1) << PERF_DATA_FORMATS;
+	r = write_at(recorder->data_fd, ids, ids_bytes(recorder), ids_at);
+	free(ids);
+	if (!r)
+		r = write_at(recorder->data_fd, attrs, head.attrs.size, head.attrs.offset);
+	return r ? r : write_at(recorder->data_fd, &head, sizeof(head), 0);
+}
+
+static int write_formats(struct recorder *recorder, uint64_t at)
+{
+	char *data;
+	int r;
+
+	recorder->formats = (struct perf_data_section){ at, 0 };
+	if (!recorder->points.n)
+		return 0;
+	r = points_tracing_data(&recorder->points, &data, &recorder->formats.size);
+	if (r)
+		return r;
+	r = write_at(recorder->data_fd, data, recorder->formats.size, at);
+	free(data);
+	return r;
+}
+
+/* One that was started has all numbers by now; one that runs, those of its first thread. */
+static uint64_t room_for_ids(const struct recorder *recorder, pid_t pid)
+{
+	uint64_t room = ids_bytes(recorder);
+	uint32_t n;
+	pid_t *tids;
+
+	if (!recorder->attaching || record_threads(pid, &tids, &n))
+		return room;
+	free(tids);
+	return room * (2 * (uint64_t)n + MORE_THREADS);
+}
+
+/* Behind the records: ext4 keeps what a hole is punched into behind a file's end. */
+static int give_back(const struct recorder *recorder)
+{
+	return ftruncate(recorder->data_fd, (off_t)(recorder->records_at + recorder->written)) ?
+		       -errno :
+		       0;
+}
+
+int record_begin_file(struct recorder *recorder, pid_t pid)
+{
+	uint64_t at = sizeof(struct perf_data_head) +
+		      sizeof(struct perf_data_attr) * (recorder->n_event + recorder->points.n);
+	int r = write_formats(recorder, at);
+
+	if (r)
+		return r;
+	recorder->ids_at = (at + recorder->formats.size + 7) / 8 * 8;
+	recorder->ids_room = room_for_ids(recorder, pid);
+	recorder->records_at = recorder->ids_at + recorder->ids_room;
+	r = write_head(recorder, recorder->ids_at, false);
+	if (r)
+		return r;
+	fallocate(recorder->data_fd, FALLOC_FL_KEEP_SIZE, SPARE_AT, SPARE_BYTES);
+	return 0;
+}
+
+int record_more_ids(struct recorder *recorder)
+{
+	if (ids_bytes(recorder) > recorder->ids_room)
+		return 0;
+	return write_head(recorder, recorder->ids_at, false);
+}
+
+int record_end_file(struct recorder *recorder)
+{
+	/* perf looks for its table of features right behind the records. */
+	uint64_t end = recorder->records_at + recorder->written;
+	int r = give_back(recorder);
+
+	if (!r && recorder->points.n)
+		r = write_at(recorder->data_fd, &recorder->formats, sizeof(recorder->formats),
+			     end);
+	if (r)
+		return r;
+	end += sizeof(recorder->formats);
+	return write_head(recorder,
+			  ids_bytes(recorder) > recorder->ids_room ? end : recorder->ids_at,
+			  true);
+}
+
+/* ---- records ---- */
+
+int record_write(struct recorder *recorder, const void *records, uint64_t length)
+{
+	int r = write_at(recorder->data_fd, records, length,
+			 recorder->records_at + recorder->written);
+
+	if (!r)
+		recorder->written += length;
+	return r;
+}
+
+/* Where the last record ends that is there as a whole. */
+static uint64_t last_whole(const struct recorder *recorder)
+{
+	uint64_t at = recorder->whole, end;
+	struct perf_event_header head;
+	struct stat st;
+
+	if (fstat(recorder->data_fd, &st) || (uint64_t)st.st_size < recorder->records_at)
+		return at;
+	end = (uint64_t)st.st_size - recorder->records_at;
+	while (at + sizeof(head) <= end &&
+	       pread(recorder->data_fd, &head, sizeof(head),
+		     (off_t)(recorder->records_at + at)) == sizeof(head) &&
+	       head.size >= sizeof(head) && head.size <= end - at)
+		at += head.size;
+	return at;
+}
+
+int record_cut(struct recorder *recorder)
+{
+	record_disable(recorder);
+	recorder->cut = true;
+	recorder->written = last_whole(recorder);
+	return give_back(recorder);
+}
