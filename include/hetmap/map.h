@@ -251,7 +251,8 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * @map, @offset, @length: [in] see above
  * @flags: [in] HM_SYNC_*
  *
- * For memory without storage there is nothing to do. Bytes that were lost, and replaced by
+ * For memory without storage, which a private copy of a file is, too, there is nothing to do:
+ * without HM_CAP_SYNC. Bytes that were lost, and replaced by
  * hm_handler_install()'s handler, are -EIO: what was stored there since is in no file, and
  * a new map shows what the file has. A store for which the file system has no room ends so.
  *
