@@ -112,6 +112,11 @@ static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
 	shard->offset = info.offset;
 	shard->n = info.elements;
 	shard->swapped = info.flags & HM_NPY_SWAPPED;
+	if (info.dtype == HM_NPY_OPAQUE)
+		return err_set(
+			-EOPNOTSUPP,
+			"%s: its elements are of %s: tokens are of one of hm_dtype's types",
+			shard->path, info.descr);
 	*ret_dtype = info.dtype;
 	if (!(info.flags & HM_NPY_FORTRAN))
 		return 0;

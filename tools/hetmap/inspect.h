@@ -31,7 +31,7 @@ struct contents_file {
 struct contents_part {
 	const char *name;
 	const char *dtype;
-	uint32_t bits; /* of an element */
+	uint64_t bits; /* of an element */
 	uint32_t rank;
 	const uint64_t *shape;
 	uint32_t file;
