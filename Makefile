@@ -309,10 +309,10 @@ include tests/vm/vm.mk
 # Each tests/fuzz_*.c (clang), the simulated device's twin under ASan, and the module
 # in a machine with the debug kernel, each for MINUTES; findings stay in $(B)/fuzz.
 # HETMAP_SEED makes a run again; libFuzzer's are of 31 bits.
-MINUTES ?= 1
+MINUTES ?= 30
 FUZZ_SECONDS = $(shell expr $(MINUTES) '*' 60)
 FUZZ_KIND = CC=clang SANITIZE=fuzzer-no-link,address,undefined B=$(B)/fuzz
-fuzz: tests ## random input and calls: fuzz_*.c, soft:0 and the module, MINUTES=1 each
+fuzz: tests ## random input and calls: fuzz_*.c, soft:0 and the module, MINUTES=30 each
 	$(Q)tests/record 'make fuzz MINUTES=$(MINUTES): fuzz_*.c' \
 		$(MAKE) $(FUZZ_KIND) MINUTES=$(MINUTES) fuzz-all
 	$(Q)$(MAKE) SANITIZE=address,undefined $(B)/asan/tests/hammer_hetsim

@@ -114,10 +114,27 @@ int hm_file_system_query(const char *path, int fd, struct hm_file_system_info *r
 
 /* ---- the protocol ---- */
 
+/* What is stored in a private copy stays in it: a 0 would have others wait for nothing. */
+static int check_publish(const struct hm_buffer *buffer)
+{
+	if (buffer->backing != HM_BACKING_FILE_PRIVATE)
+		return 0;
+	return err_set(
+		-EOPNOTSUPP,
+		"%s is a private copy of its file, which nobody else sees: open the "
+		"file without HM_BUFFER_PRIVATE, and store what is to be published there",
+		buffer->name);
+}
+
 int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes)
 {
-	int r = hm_map_sync(map, offset, bytes, 0);
+	int r;
 
+	r = map_check(map);
+	if (!r)
+		r = check_publish(map->buffer);
+	if (!r)
+		r = hm_map_sync(map, offset, bytes, 0);
 	return r ? err_prefix(r, "hm_file_publish") : 0;
 }
 

@@ -4,6 +4,7 @@
  * with, and nothing is changed by what is refused.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "format/npy.h"
 
@@ -33,11 +34,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(before.bytes == header.bytes && before.data == header.data);
 		return 0;
 	}
-	MUST(header.rank <= HM_NPY_RANK_MAX && hm_dtype_name(header.dtype));
+	MUST(header.rank <= HM_NPY_RANK_MAX && memchr(header.descr, 0, sizeof(header.descr)));
+	if (header.dtype != HM_NPY_OPAQUE)
+		MUST(header.itemsize && header.itemsize == hm_dtype_bits(header.dtype) / 8);
+	MUST(header.itemsize <= INT32_MAX);
 	MUST(!header.fortran || header.rank > 1);
 	for (i = 0; i < header.rank; i++)
 		MUST(!__builtin_mul_overflow(elements, header.shape[i], &elements));
 	MUST(elements == header.elements);
-	MUST(header.bytes == elements * (hm_dtype_bits(header.dtype) / 8));
+	MUST(!__builtin_mul_overflow(elements, header.itemsize, &elements));
+	MUST(header.bytes == elements);
 	return 0;
 }

@@ -281,6 +281,12 @@ static bool is_sealable(struct life *life)
 	       (life->state != LC_BUFFER_SENT || !life_exports_pin(life));
 }
 
+/* A private copy of a file has nobody else who could see what is published. */
+static bool is_no_copy(struct life *life)
+{
+	return life->f.info.backing != HM_BACKING_FILE_PRIVATE;
+}
+
 static bool is_writable(struct life *life)
 {
 	return life->f.writable;
@@ -549,7 +555,7 @@ const struct life_call life_calls[] = {
 	CALL(MAP, hm_map_advise, "", map_advise, NULL, NULL),
 	CALL(MAP, hm_map_prefetch, "", map_prefetch, NULL, NULL),
 	CALL(MAP, hm_map_sync, "", map_sync, NULL, NULL),
-	CALL(MAP, hm_file_publish, "", file_publish, NULL, NULL),
+	CALL(MAP, hm_file_publish, "", file_publish, is_no_copy, NULL),
 	CALL(MAP, hm_file_refresh, "", file_refresh, NULL, NULL),
 	CALL(MAP, hm_map_begin_cpu, "", map_begin_cpu, NULL, NULL),
 	CALL(MAP, hm_map_end_cpu, "", map_end_cpu, NULL, NULL),

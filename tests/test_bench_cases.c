@@ -297,6 +297,28 @@ static void test_fragment_wrong_usage(void)
 	outcome_free(&outcome);
 }
 
+/* The figure is what its note says it is made of, and the peer's is what it reads into. */
+static void check_memory(json_t *row)
+{
+	double peak, most[3], before[3], file, grown, made_of;
+	const char *note = string_of(row, "note");
+
+	CHECK_FATAL(note != NULL && strstr(note, "a peak of ") != NULL);
+	CHECK_EQUAL(sscanf(strstr(note, "a peak of "),
+			   "a peak of %lf MiB (VmHWM), at most %lf of files (RssFile), %lf "
+			   "anonymous (RssAnon) and %lf shared (RssShmem), where %lf, %lf and "
+			   "%lf were before; the file has %lf",
+			   &peak, &most[0], &most[1], &most[2], &before[0], &before[1],
+			   &before[2], &file),
+		    8);
+	grown = most[2] - before[2];
+	CHECK(grown > 15.9);
+	made_of = peak - before[0] - before[1] - before[2] - (grown < file ? grown : file);
+	CHECK(real_of(row, "value") > made_of - 0.5 && real_of(row, "value") < made_of + 0.5);
+	if (!TEST_ASAN && !TEST_TSAN)
+		CHECK(real_of(row, "peer_value") > 15.5 && real_of(row, "peer_value") < 17);
+}
+
 static void test_load(void)
 {
 	struct outcome outcome;
@@ -310,6 +332,7 @@ static void test_load(void)
 	CHECK_FATAL(row != NULL);
 	if (!TEST_ASAN && !TEST_TSAN)
 		CHECK(real_of(row, "value") < 64.25);
+	check_memory(row);
 	json_decref(row);
 	outcome_free(&outcome);
 }

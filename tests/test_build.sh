@@ -112,6 +112,19 @@ fortified_jump() {
 		grep -q longjmp "$work/undefined" && ! grep longjmp_chk "$work/undefined"
 }
 
+# fuzz_times SECONDS ARGS...: each fuzzer of make fuzz-all ARGS gets so many
+fuzz_times() {
+	seconds=$1
+	shift
+	# Nothing is built; a clang that is not there is not asked.
+	make -n B="$build" "$@" fuzz-all >"$work/fuzz" &&
+		grep -q -e '-max_total_time=' "$work/fuzz" &&
+		! grep -e '-max_total_time=' "$work/fuzz" | grep -v -e "-max_total_time=$seconds "
+}
+
+check fuzz_half_an_hour fuzz_times 1800
+check fuzz_minutes fuzz_times 120 MINUTES=2
+check fuzz_seconds fuzz_times 7 FUZZ_SECONDS=7
 check fortified_jump fortified_jump
 check version_script same_names names_in_map
 check shared_names same_names names_in_shared

@@ -191,7 +191,12 @@ static void wrong_usage(void)
 		{ { "run", "tokens", "/nonexistent" }, 2, "No such file" },
 		{ { "run", "tokens", "--block", "5001", path }, 2, "there are 5001" },
 		{ { "run", "tokens", "--block", "0", path }, 2, "--block" },
-		{ { "run", "tokens", "--dtype", "float32", path }, 2, "uint8" },
+		{ { "run", "tokens", "--dtype", "float32", path }, 2, "whole tokens of F32" },
+		{ { "run", "tokens", "--dtype", "F4", path }, 2, "uint8" },
+		{ { "run", "tokens", "--to", "float32", path },
+		  2,
+		  "integers are made integers" },
+		{ { "run", "tokens", "--to", "bool", path }, 2, "can't be made BOOL" },
 		{ { "run", "tokens", "--to", "x", path }, 2, "uint8" },
 		{ { "run", "tokens", "--order", "x", path }, 2, "in-order" },
 		{ { "run", "tokens", "--to", "uint8", "--block=99", path }, 2, "can't hold" },
@@ -291,6 +296,87 @@ static void inspect(void)
 	folder_remove(folder);
 }
 
+/* The only part of what inspect has of a raw file. */
+static json_t *inspected(const char *path, const char *dtype)
+{
+	struct command command = { .args = { "inspect", "--json", "--dtype", dtype, path } };
+	struct outcome outcome;
+	json_t *json, *part;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	CHECK(!strcmp(string_of(json, "kind"), "tokens"));
+	part = json_incref(json_array_get(json_object_get(json, "parts"), 0));
+	json_decref(json);
+	return part;
+}
+
+/* What are no integers: as they are, or F16 and BF16 widened, and checked by their bits. */
+static void types(void)
+{
+	static const char program[] =
+		"import sys, numpy as n\n"
+		"d = sys.argv[1] + '/'\n"
+		"a = n.arange(6000, dtype='u2') * 11\n"
+		"a.tofile(d + 'raw')\n"
+		"n.save(d + 'f4.npy', a.astype('f4') / 7)\n"
+		"n.save(d + 'f8.npy', n.asfortranarray(a.astype('>f8').reshape(60, 100)))\n"
+		"n.save(d + 'f2.npy', a.view('f2').astype('>f2'))\n"
+		"n.save(d + 'b1.npy', a % 22 == 0)\n"
+		"n.save(d + 'c8.npy', (a + 3j).astype('>c8'))\n";
+	static const struct {
+		const char *file, *options[2], *dtype, *to;
+	} cases[] = {
+		{ "f4.npy", { 0 }, "F32", "F32" },
+		{ "f8.npy", { 0 }, "F64", "F64" },
+		{ "f2.npy", { 0 }, "F16", "F16" },
+		{ "f2.npy", { "--to=float32" }, "F16", "F32" },
+		{ "b1.npy", { 0 }, "BOOL", "BOOL" },
+		{ "b1.npy", { "--to=bool" }, "BOOL", "BOOL" },
+		{ "c8.npy", { 0 }, "C64", "C64" },
+		{ "raw", { "--dtype=float32" }, "F32", "F32" },
+		{ "raw", { "--dtype=bf16", "--to=f4" }, "BF16", "F32" },
+		{ "raw", { "--dtype=F8_E4M3" }, "F8_E4M3", "F8_E4M3" },
+		{ "raw", { "--dtype=bool" }, "BOOL", "BOOL" },
+		{ "raw", { "--dtype=uint16" }, "U16", "I64" },
+	};
+	char *folder = folder_make(), *path;
+	json_t *json;
+	size_t i;
+
+	if (!numpy_wrote(program, folder)) {
+		folder_remove(folder);
+		return;
+	}
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct command command = { .args = { "run", "tokens", "--json", "--device",
+						     i % 2 ? "soft:0" : "host", "--block",
+						     "100", "--batch", "10", "--batches",
+						     "4" } };
+
+		path = folder_path(folder, cases[i].file);
+		command.args[11] = path;
+		command.args[12] = cases[i].options[0];
+		command.args[13] = cases[i].options[1];
+		json = run_json(&command);
+		CHECK(!strcmp(string_of(json, "dtype"), cases[i].dtype));
+		CHECK(!strcmp(string_of(json, "to"), cases[i].to));
+		CHECK(integer_of(json, "sum") != 0);
+		json_decref(json);
+		free(path);
+	}
+	path = folder_path(folder, "raw");
+	json = inspected(path, "bool");
+	CHECK(!strcmp(string_of(json, "dtype"), "BOOL"));
+	CHECK_EQUAL(integer_of(json, "bytes"), 12000);
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
 /* Files that numpy wrote, raw and its own. */
 static void numpy(void)
 {
@@ -330,6 +416,7 @@ static const struct test tests[] = {
 	{ "soft", soft, 60, TEST_ONCE },
 	{ "policy", policy, 60, 0 },
 	{ "numpy", numpy, 60, TEST_ONCE },
+	{ "types", types, 60, TEST_ONCE },
 	{ "shown", shown, 60, TEST_ONCE },
 	{ "fortran", fortran, 60, TEST_ONCE },
 	{ "wrong_usage", wrong_usage, 60, TEST_ONCE },

@@ -263,9 +263,47 @@ static void not_refreshed(void)
 	CHECK_EQUAL(locks, 0);
 }
 
+static int publish_of(uint32_t flags, bool shared_refused)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .flags = flags };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	int fd = scratch_file(SIZE), r;
+
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	if (shared_refused)
+		inject_shared_refused(ENODEV);
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	if (!(flags & HM_BUFFER_READ_ONLY))
+		((volatile char *)hm_map_address(map))[PAGE] = 7;
+	r = hm_file_publish(map, 0, SIZE);
+	inject_disarm();
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+	return r;
+}
+
+/* What nobody else will see: an error, not a 0. */
+static void not_published(void)
+{
+	CHECK_OK(publish_of(0, false));
+	CHECK_ERROR(-EOPNOTSUPP, publish_of(HM_BUFFER_PRIVATE, false));
+	CHECK(strstr(hm_errmsg(), "hm_file_publish: "));
+	CHECK(strstr(hm_errmsg(), "without HM_BUFFER_PRIVATE"));
+	CHECK_ERROR(-EOPNOTSUPP, publish_of(HM_BUFFER_READ_ONLY, true));
+	CHECK_ERROR(-EINVAL, hm_file_publish(NULL, 0, PAGE));
+}
+
 static const struct test tests[] = {
-	{ "told", told, 0, 0 },         { "refused", refused, 0, 0 },
-	{ "protocol", protocol, 0, 0 }, { "not_refreshed", not_refreshed, 0, 0 },
+	{ "told", told, 0, 0 },
+	{ "refused", refused, 0, 0 },
+	{ "protocol", protocol, 0, 0 },
+	{ "not_refreshed", not_refreshed, 0, 0 },
+	{ "not_published", not_published, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -72,9 +72,10 @@ HM_API int hm_file_system_query(const char *path, int fd, struct hm_file_system_
  * Writes the part back and waits for it, as hm_map_sync() does, on file systems of one
  * machine, too, so that a program has one way. Nothing to do for memory without storage.
  *
- * Errors: -EIO, -ENOSPC, -EDQUOT, -ESTALE of the file system: not all is published; -EIO also
- * where bytes of the part were lost and replaced (hetmap/guard.h): what is there is in no
- * file; -EINVAL not page-aligned; -ERANGE. Thread-safe.
+ * Errors: -EOPNOTSUPP a private copy (HM_BUFFER_PRIVATE, HM_BACKING_FILE_PRIVATE), which is the
+ * caller's alone: open the file without that flag; -EIO, -ENOSPC, -EDQUOT, -ESTALE of the file
+ * system: not all is published; -EIO also where bytes of the part were lost and replaced
+ * (hetmap/guard.h): what is there is in no file; -EINVAL not page-aligned; -ERANGE. Thread-safe.
  */
 HM_API int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes);
 

@@ -251,7 +251,8 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * @map, @offset, @length: [in] see above
  * @flags: [in] HM_SYNC_*
  *
- * For memory without storage there is nothing to do. It waits as long as the file system
+ * For memory without storage, which a private copy of a file is, too, there is nothing to do:
+ * without HM_CAP_SYNC. It waits as long as the file system
  * does, a server that does not answer for ever; meanwhile other threads may do with the map
  * what they like, but have it move (-EBUSY; hm_buffer_resize()). What they cut off is not
  * written back, and no error. Bytes that were lost, and replaced by

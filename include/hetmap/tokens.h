@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tokens: files of integers, as training data is stored, and batches of blocks of them.
+ * Tokens: files of numbers, as training data is stored, and batches of blocks of them.
  *
  * One file or many shards are one array. A batch is a number of blocks x of so many tokens,
  * and blocks y, which are the same shifted by one: what comes next. They are taken out of
@@ -27,11 +27,12 @@ struct hm_batches; /* batches of them, in an order that a seed says */
 /* hm_tokens_desc.flags */
 #define HM_TOKENS_RAW (1u << 0)     /* no header, though a file may begin as a .npy file */
 #define HM_TOKENS_SWAPPED (1u << 1) /* raw: not in this machine's byte order */
+#define HM_TOKENS_BOOL (1u << 2)    /* raw: dtype 0 is HM_DTYPE_BOOL, whose number that is */
 
 struct hm_tokens_desc {
 	uint32_t struct_size;
 	uint32_t flags;    /* HM_TOKENS_* */
-	uint32_t dtype;    /* raw: enum hm_dtype, an integer type; 0: HM_DTYPE_U16 */
+	uint32_t dtype;    /* raw: enum hm_dtype, of whole bytes; 0: HM_DTYPE_U16 */
 	uint32_t reserved; /* 0 */
 	uint64_t offset;   /* raw: bytes before the first token, of each file */
 	uint64_t budget;   /* bytes that the files' maps may take, page tables included; 0:
@@ -70,10 +71,10 @@ struct hm_tokens_shard_info {
  * @desc:    [in, optional] NULL: raw files have HM_DTYPE_U16, from their first byte on
  * @ret_tokens: [out] a reference, dropped with hm_tokens_unref()
  *
- * A file that begins as a .npy file does is one: of integers of any size, any byte order,
- * any number of dimensions, which make one row in C's order, also where the file has
- * Fortran's. All else is raw: whole tokens, from desc->offset to its end. All files have
- * tokens of one type. Nothing of the tokens is read.
+ * A file that begins as a .npy file does is one: of any of enum hm_dtype's types that has whole
+ * bytes, any byte order, any number of dimensions, which make one row in C's order, also where
+ * the file has Fortran's. All else is raw: whole tokens, from desc->offset to its end. All
+ * files have tokens of one type. Nothing of the tokens is read.
  *
  * What is taken out of a file's map stays mapped until it reaches the file's part of the
  * budget, by its size; then all of it is given back, page tables, too, which the kernel can't
@@ -90,8 +91,8 @@ struct hm_tokens_shard_info {
  * Thread-safe; what was opened never changes.
  *
  * Errors: -EBADMSG a raw file that ends inside of a token, or a .npy file that hm_npy_query
- * refuses so; -EOPNOTSUPP elements that are no integers, or hm_npy_query's; -EINVAL types
- * that differ, desc->dtype is no integer type; -ENODATA a file without tokens; -EOVERFLOW
+ * refuses so; -EOPNOTSUPP elements of HM_NPY_OPAQUE, or hm_npy_query's; -EINVAL types
+ * that differ, desc->dtype is none, or of 4 or 6 bits; -ENODATA a file without tokens; -EOVERFLOW
  * 2^62 tokens or more; -EMFILE (each file keeps a descriptor), -ENOENT and others of
  * hm_buffer_from_file and hm_map_create; -ENOMEM; -E2BIG.
  */
@@ -123,15 +124,16 @@ HM_API int hm_tokens_shard(struct hm_tokens *tokens, uint32_t shard,
  * @tokens: [in]
  * @first:  [in] number of the first one
  * @n:      [in] how many, from 1
- * @dtype:  [in] enum hm_dtype of what is written: any integer type
+ * @dtype:  [in] enum hm_dtype of what is written: of integers any integer type; of F16 and
+ *          BF16 also F32; the files' own type in any case
  * @to:     [out] @n of them, aligned for the type; outside of the files' maps
  *
  * Thread-safe. An error may leave a part of @to written.
  *
  * Errors: -ERANGE beyond the last token; -EOVERFLOW a token that @dtype can't hold (the text
- * says which); -EOPNOTSUPP @dtype is no integer type; -ENODATA a file was cut off; -EIO;
- * -EHWPOISON; -ENODEV or -EACCES of @to, where that is in a map and hm_handler_install() is in
- * effect: else a fault on it is a signal; -EINVAL; -ENOMEM.
+ * says which); -EOPNOTSUPP what the files have is not made @dtype; -ENODATA a file was cut
+ * off; -EIO; -EHWPOISON; -ENODEV or -EACCES of @to, where that is in a map and
+ * hm_handler_install() is in effect: else a fault on it is a signal; -EINVAL; -ENOMEM.
  */
 HM_API int hm_tokens_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint32_t dtype,
 			  void *to);
@@ -156,7 +158,8 @@ struct hm_batches_desc {
 	uint32_t struct_size;
 	uint32_t flags; /* 0 */
 	uint32_t order; /* enum hm_batches_order */
-	uint32_t dtype; /* enum hm_dtype of x and y, an integer type; 0: HM_DTYPE_I64 */
+	uint32_t dtype; /* enum hm_dtype of x and y, as hm_tokens_read's; 0: HM_DTYPE_I64 of
+			 * integers, else the files' own */
 	uint64_t block; /* tokens of a block, from 1 */
 	uint64_t batch; /* blocks of a batch, from 1 */
 	uint64_t seed;
@@ -235,8 +238,8 @@ struct hm_batches_info {
  * hm_batches_take().
  *
  * Errors: -EINVAL sizes of 0, a rank or worker that is none; -ERANGE there are not so many
- * tokens as a block and one has; -EOPNOTSUPP dtype is no integer type; -EOVERFLOW a batch
- * of 2^62 bytes; -ENOMEM; -E2BIG.
+ * tokens as a block and one has; -EOPNOTSUPP what the files have is not made dtype; -EOVERFLOW
+ * a batch of 2^62 bytes; -ENOMEM; -E2BIG.
  */
 HM_API int hm_batches_create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 			     struct hm_batches **ret_batches);

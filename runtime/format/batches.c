@@ -153,7 +153,8 @@ int hm_batches_create(struct hm_tokens *tokens, const struct hm_batches_desc *de
 				"hm_batches_desc");
 	if (r)
 		return r;
-	known.dtype = known.dtype ? known.dtype : HM_DTYPE_I64;
+	if (!known.dtype)
+		known.dtype = widen_is_integer(tokens->dtype) ? HM_DTYPE_I64 : tokens->dtype;
 	known.ranks = known.ranks ? known.ranks : 1;
 	known.workers = known.workers ? known.workers : 1;
 	known.ahead = known.ahead ? known.ahead : AHEAD;

@@ -19,14 +19,16 @@
 
 struct npy_header {
 	uint32_t version; /* major */
-	uint32_t dtype;
-	bool swapped; /* not in this machine's byte order */
-	bool fortran; /* the first dimension is the fastest, and it matters */
+	uint32_t dtype;   /* or HM_NPY_OPAQUE */
+	bool swapped;     /* not in this machine's byte order */
+	bool fortran;     /* the first dimension is the fastest, and it matters */
 	uint32_t rank;
 	uint64_t shape[HM_NPY_RANK_MAX];
 	uint64_t elements;
 	uint64_t bytes; /* of all of them */
 	uint64_t data;  /* offset in the file */
+	uint64_t itemsize;
+	char descr[HM_NPY_DESCR_MAX];
 };
 
 /*

@@ -9,7 +9,7 @@
 #include "npy.h"
 #include "sys.h"
 
-#define NPY_INFO_LEAST sizeof(struct hm_npy_info)
+#define NPY_INFO_LEAST offsetof(struct hm_npy_info, itemsize)
 
 /* As much as there is of it. */
 static ssize_t read_some(int fd, void *to, size_t length, uint64_t offset)
@@ -113,7 +113,9 @@ int hm_npy_query(const char *path, struct hm_npy_info *ret_info)
 		.offset = header.data,
 		.alignment = min_u64(header.data & -header.data, page_size()),
 		.size = size,
+		.itemsize = header.itemsize,
 	};
+	memcpy(info.descr, header.descr, sizeof(info.descr));
 	memcpy(info.shape, header.shape, header.rank * sizeof(*info.shape));
 	struct_write(ret_info, &info, ret_info->struct_size);
 	return 0;

@@ -112,6 +112,11 @@ static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
 	shard->offset = info.offset;
 	shard->n = info.elements;
 	shard->swapped = info.flags & HM_NPY_SWAPPED;
+	if (info.dtype == HM_NPY_OPAQUE)
+		return err_set(
+			-EOPNOTSUPP,
+			"%s: its elements are of %s: tokens are of one of hm_dtype's types",
+			shard->path, info.descr);
 	*ret_dtype = info.dtype;
 	if (!(info.flags & HM_NPY_FORTRAN))
 		return 0;
@@ -126,7 +131,8 @@ static int open_npy(struct token_shard *shard, uint32_t *ret_dtype)
 static int open_raw(struct token_shard *shard, const struct hm_tokens_desc *desc,
 		    uint32_t *ret_dtype)
 {
-	uint32_t dtype = desc->dtype ? desc->dtype : HM_DTYPE_U16;
+	uint32_t dtype = desc->dtype || desc->flags & HM_TOKENS_BOOL ? desc->dtype :
+								       HM_DTYPE_U16;
 	uint32_t width = hm_dtype_bits(dtype) / 8;
 
 	if (desc->offset > shard->size)
@@ -164,11 +170,6 @@ static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 		r = npy ? open_npy(shard, &dtype) : open_raw(shard, desc, &dtype);
 	if (r)
 		return r;
-	if (!widen_knows(dtype))
-		return err_set(
-			-EOPNOTSUPP,
-			"%s: its elements are of %s: tokens are integers of 1 to 8 bytes",
-			shard->path, hm_dtype_name(dtype));
 	if (shard != tokens->shard && dtype != tokens->dtype)
 		return err_set(-EINVAL, "%s: its tokens are of %s, and those of %s of %s",
 			       shard->path, hm_dtype_name(dtype), tokens->shard[0].path,
@@ -212,16 +213,21 @@ static int open_shards(struct hm_tokens *tokens, const char *const *paths,
 
 static int check_desc(const struct hm_tokens_desc *desc)
 {
-	if (desc->flags & ~(HM_TOKENS_RAW | HM_TOKENS_SWAPPED) || desc->reserved)
+	static const uint32_t flags = HM_TOKENS_RAW | HM_TOKENS_SWAPPED | HM_TOKENS_BOOL;
+
+	if (desc->flags & ~flags || desc->reserved)
 		return err_set(-EINVAL, "hm_tokens_open: flags 0x%x or reserved %u are unknown",
 			       desc->flags, desc->reserved);
-	if (desc->dtype && !widen_knows(desc->dtype))
+	if (desc->flags & HM_TOKENS_BOOL && desc->dtype)
 		return err_set(-EINVAL,
-			       "hm_tokens_open: dtype %u (%s) is no type of integers of 1 to 8 "
-			       "bytes",
-			       desc->dtype,
-			       hm_dtype_name(desc->dtype) ? hm_dtype_name(desc->dtype) :
-							    "unknown");
+			       "hm_tokens_open: HM_TOKENS_BOOL says that dtype 0 is BOOL, and "
+			       "dtype is %u",
+			       desc->dtype);
+	if (!widen_knows(desc->dtype))
+		return err_set(
+			-EINVAL, "hm_tokens_open: dtype %u (%s) is no type of whole bytes",
+			desc->dtype,
+			hm_dtype_name(desc->dtype) ? hm_dtype_name(desc->dtype) : "unknown");
 	return 0;
 }
 

@@ -76,12 +76,13 @@ void tokens_budget_release(struct hm_tokens *tokens);
  */
 typedef bool widen_function(void *to, const void *from, uint64_t n);
 
-/* NULL: one of both is no integer type. @swapped: @from is not in this machine's order. */
+/* NULL: there is no such conversion. @swapped: @from is not in this machine's order. */
 widen_function *widen_find(uint32_t to, uint32_t from, bool swapped);
-/* The order of each of @n values of @width bytes is turned round, where they are. */
-void widen_swap(void *values, uint32_t width, uint64_t n);
-/* A type of integers? */
+/* The order of each of @n values is turned round, where they are. */
+void widen_swap(void *values, uint32_t dtype, uint64_t n);
+/* A type that tokens can be of: of whole bytes. */
 bool widen_knows(uint32_t dtype);
+bool widen_is_integer(uint32_t dtype);
 
 /* ---- tokens_read.c ---- */
 

@@ -156,7 +156,7 @@ static int fill_stage(struct token_reader *reader, uint64_t first, uint64_t n, b
 		else
 			r = tokens_pread(shard, to, now * width, offset);
 		if (!r && shard->swapped)
-			widen_swap(to, width, now);
+			widen_swap(to, tokens->dtype, now);
 	}
 	return r;
 }
@@ -388,9 +388,12 @@ int token_reader_init(struct token_reader *reader, struct hm_tokens *tokens, uin
 {
 	uint64_t bytes;
 
-	if (!widen_knows(dtype))
+	if (!widen_find(dtype, tokens->dtype, false))
 		return err_set(-EOPNOTSUPP,
-			       "dtype %u (%s) is no type of integers of 1 to 8 bytes", dtype,
+			       "tokens of %s can't be made dtype %u (%s): integers are made "
+			       "integers, F16 and BF16 are made F32, and all are copied as "
+			       "they are",
+			       hm_dtype_name(tokens->dtype), dtype,
 			       hm_dtype_name(dtype) ? hm_dtype_name(dtype) : "unknown");
 	*reader = (struct token_reader){
 		.tokens = tokens,

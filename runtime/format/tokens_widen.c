@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Integers of one type made those of another one, a loop for each pair. What is wide enough
- * for all values is not looked at; else a value that does not fit is told.
+ * for all values is not looked at; else a value that does not fit is told. Other types are
+ * copied as they are, in this machine's byte order, and short floats made F32.
  */
 #include <string.h>
 
@@ -123,23 +124,115 @@ static widen_function *const table[2][N_TYPE][N_TYPE] = {
 	  ROW(swapped_i32), ROW(swapped_u64), ROW(swapped_i64) },
 };
 
+/* ---- other types ---- */
+
+/* Each half of a complex number has a byte order of its own. */
+static bool swapped_c64(void *restrict to, const void *restrict from, uint64_t n)
+{
+	return swapped_u32_to_u32(to, from, 2 * n);
+}
+
+/* All values as they are: of one width there is one copy. */
+static widen_function *find_copy(uint32_t dtype, bool swapped)
+{
+	if (dtype == HM_DTYPE_C64 && swapped)
+		return swapped_c64;
+	switch (hm_dtype_bits(dtype)) {
+	case 8:
+		return u8_to_u8;
+	case 16:
+		return swapped ? swapped_u16_to_u16 : u16_to_u16;
+	case 32:
+		return swapped ? swapped_u32_to_u32 : u32_to_u32;
+	case 64:
+		return swapped ? swapped_u64_to_u64 : u64_to_u64;
+	default:
+		return NULL; /* no type, or one of 4 or 6 bits */
+	}
+}
+
+static inline uint32_t bf16_bits(uint16_t value)
+{
+	return (uint32_t)value << 16;
+}
+
+/* All of F16 is in F32; a NaN keeps what it carries. */
+static inline uint32_t f16_bits(uint16_t value)
+{
+	uint32_t exponent = value & 0x7c00, bits = (uint32_t)(value & 0x7fff) << 13;
+	union {
+		uint32_t bits;
+		float value;
+	} small = { .bits = bits + (113u << 23) }, least = { .bits = 113u << 23 };
+
+	/* Without the one in front, which only a number of that exponent has: no denormal. */
+	small.value -= least.value;
+	bits += exponent == 0x7c00 ? 224u << 23 : 112u << 23;
+	bits = exponent ? bits : small.bits & 0x7fffffff;
+	return bits | (uint32_t)(value & 0x8000) << 16;
+}
+
+#define WIDEN_FLOAT(name, bits_of)                                                             \
+	static bool name(void *restrict to_bytes, const void *restrict from_bytes, uint64_t n) \
+	{                                                                                      \
+		const u16_value *restrict from = from_bytes;                                   \
+		u32_value *restrict to = to_bytes;                                             \
+		uint64_t i;                                                                    \
+		int j;                                                                         \
+                                                                                               \
+		for (; n >= STEP; n -= STEP, from += STEP, to += STEP)                         \
+			for (j = 0; j < STEP; j++)                                             \
+				to[j] = bits_of(TURN(from[j]));                                \
+		for (i = 0; i < n; i++)                                                        \
+			to[i] = bits_of(TURN(from[i]));                                        \
+		return false;                                                                  \
+	}
+
+#define TURN AS_IT_IS
+WIDEN_FLOAT(f16_to_f32, f16_bits)
+WIDEN_FLOAT(bf16_to_f32, bf16_bits)
+#undef TURN
+#define TURN __builtin_bswap16
+WIDEN_FLOAT(swapped_f16_to_f32, f16_bits)
+WIDEN_FLOAT(swapped_bf16_to_f32, bf16_bits)
+#undef TURN
+
+static const struct conversion {
+	uint32_t to, from;
+	widen_function *widen[2]; /* [1]: swapped */
+} conversions[] = {
+	{ HM_DTYPE_F32, HM_DTYPE_F16, { f16_to_f32, swapped_f16_to_f32 } },
+	{ HM_DTYPE_F32, HM_DTYPE_BF16, { bf16_to_f32, swapped_bf16_to_f32 } },
+};
+
 widen_function *widen_find(uint32_t to, uint32_t from, bool swapped)
 {
 	uint32_t i = place_of(from), j = place_of(to);
 
-	return i < N_TYPE && j < N_TYPE ? table[swapped][i][j] : NULL;
+	if (i < N_TYPE && j < N_TYPE)
+		return table[swapped][i][j];
+	if (to == from)
+		return find_copy(to, swapped);
+	for (i = 0; i < ARRAY_SIZE(conversions); i++)
+		if (conversions[i].to == to && conversions[i].from == from)
+			return conversions[i].widen[swapped];
+	return NULL;
 }
 
-bool widen_knows(uint32_t dtype)
+bool widen_is_integer(uint32_t dtype)
 {
 	return place_of(dtype) < N_TYPE;
 }
 
-void widen_swap(void *values, uint32_t width, uint64_t n)
+bool widen_knows(uint32_t dtype)
 {
-	static const uint32_t of_width[9] = {
-		[1] = HM_DTYPE_U8, [2] = HM_DTYPE_U16, [4] = HM_DTYPE_U32, [8] = HM_DTYPE_U64
-	};
+	return widen_find(dtype, dtype, false);
+}
+
+void widen_swap(void *values, uint32_t dtype, uint64_t n)
+{
+	widen_function *turn = widen_find(dtype, dtype, true);
+	uint32_t width = hm_dtype_bits(dtype) / 8;
 	unsigned char piece[STEP * 8];
 	uint64_t at, now;
 
@@ -147,7 +240,6 @@ void widen_swap(void *values, uint32_t width, uint64_t n)
 	for (at = 0; at < n; at += now) {
 		now = min_u64(n - at, STEP);
 		memcpy(piece, (char *)values + at * width, now * width);
-		widen_find(of_width[width], of_width[width], true)((char *)values + at * width,
-								   piece, now);
+		turn((char *)values + at * width, piece, now);
 	}
 }

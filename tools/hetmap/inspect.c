@@ -23,7 +23,7 @@ static const struct option_row rows[] = {
 	[OPTION_ROWS] = { 'n', "rows", "ROWS",
 			  "rows of the list; 0: as many as there are (default: 20)" },
 	[OPTION_DTYPE] = { 0, "dtype", "TYPE",
-			   "what a file of raw tokens has, uint8 to int64" },
+			   "what a file of raw tokens has, as uint16 or float32" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -137,7 +137,7 @@ int inspect_main(int argc, char **argv)
 	};
 	const char *path = NULL;
 	uint64_t n_row = ROWS;
-	uint32_t dtype = 0;
+	uint32_t dtype = TYPE_NOT_GIVEN;
 	int option;
 
 	while ((option = option_next(&state)) != OPTION_END) {
@@ -151,7 +151,7 @@ int inspect_main(int argc, char **argv)
 			break;
 		case OPTION_DTYPE:
 			if (tokens_type(state.value, &dtype))
-				return option_refuse(&state, option, "uint8 to int64");
+				return option_refuse(&state, option, TOKENS_TYPES);
 			break;
 		case OPTION_QUIET:
 			output.quiet = true;

@@ -16,7 +16,7 @@ struct inspect_head {
 	uint64_t size;
 	unsigned char bytes[64]; /* the first n of them */
 	uint32_t n;
-	uint32_t dtype; /* enum hm_dtype of raw tokens; 0: not said */
+	uint32_t dtype; /* enum hm_dtype of raw tokens; or TYPE_NOT_GIVEN */
 };
 
 /* A file, mapped as a whole. */
@@ -31,7 +31,7 @@ struct contents_file {
 struct contents_part {
 	const char *name;
 	const char *dtype;
-	uint32_t bits; /* of an element */
+	uint64_t bits; /* of an element */
 	uint32_t rank;
 	const uint64_t *shape;
 	uint32_t file;

@@ -59,8 +59,9 @@ static int fill(const struct inspect_head *head, struct opened *opened,
 	};
 	contents->part[0] = (struct contents_part){
 		.name = "array",
-		.dtype = hm_dtype_name(info->dtype),
-		.bits = hm_dtype_bits(info->dtype),
+		.dtype = info->dtype == HM_NPY_OPAQUE ? info->descr :
+							hm_dtype_name(info->dtype),
+		.bits = info->itemsize * 8,
 		.rank = info->rank,
 		.shape = info->shape,
 		.offset = info->offset,

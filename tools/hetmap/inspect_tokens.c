@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "inspect.h"
+#include "job.h"
 
 struct opened {
 	struct hm_tokens *tokens;
@@ -15,7 +16,7 @@ struct opened {
 
 static bool is(const struct inspect_head *head)
 {
-	return head->dtype && !head->folder;
+	return head->dtype != TYPE_NOT_GIVEN && !head->folder;
 }
 
 static void close_handle(void *handle)
@@ -58,7 +59,7 @@ static int read_contents(const struct inspect_head *head, struct contents *ret_c
 {
 	const struct hm_tokens_desc desc = {
 		.struct_size = sizeof(desc),
-		.flags = HM_TOKENS_RAW,
+		.flags = HM_TOKENS_RAW | (head->dtype == HM_DTYPE_BOOL ? HM_TOKENS_BOOL : 0),
 		.dtype = head->dtype,
 	};
 	struct contents contents = { .part_word = "array", .close = close_handle };
@@ -85,7 +86,7 @@ static int read_contents(const struct inspect_head *head, struct contents *ret_c
 
 const struct inspect_kind inspect_tokens = {
 	.name = "tokens",
-	.text = "integers one behind another: any file, with --dtype",
+	.text = "numbers one behind another: any file, with --dtype",
 	.is = is,
 	.read = read_contents,
 };

@@ -28,13 +28,16 @@ struct job_options {
 	/* Of tokens. */
 	const char *const *files;
 	unsigned int n_files;
-	uint32_t dtype; /* of raw files; 0: not given */
-	uint32_t to;    /* of what the device gets */
+	uint32_t dtype; /* of raw files; or TYPE_NOT_GIVEN */
+	uint32_t to;    /* of what the device gets; likewise */
 	uint32_t order; /* enum hm_batches_order */
 	bool ramp;
 	uint64_t block, batch, batches, seed;
 	uint64_t budget; /* for maps of the files; 0: the library's default */
 };
+
+/* No number of enum hm_dtype; 0 is one. */
+#define TYPE_NOT_GIVEN UINT32_MAX
 
 /* One way to run a job. */
 struct job_side {

@@ -76,9 +76,11 @@ static const struct option_row rows[] = {
 			    "saxpy on soft or sim: take the device away when that\n"
 			    "much of the work is done, bring it back, and go on" },
 	[OPTION_DTYPE] = { 0, "dtype", "TYPE",
-			   "tokens: what a raw FILE has, uint8 to int64\n"
+			   "tokens: what a raw FILE has, uint16, float32, ...\n"
 			   "(default: uint16; .npy files say it themselves)" },
-	[OPTION_TO] = { 0, "to", "TYPE", "tokens: what the device gets (default: int64)" },
+	[OPTION_TO] = { 0, "to", "TYPE",
+			"tokens: what the device gets (default: int64;\n"
+			"of what are no integers: the same)" },
 	[OPTION_ORDER] = { 0, "order", "ORDER",
 			   "tokens: random, shuffled or in-order\n(default: shuffled)" },
 	[OPTION_BLOCK] = { 0, "block", "N", "tokens: of a block (default: 1024)" },
@@ -223,8 +225,6 @@ static int take_order(const char *value, uint32_t *ret_order)
 static int take_tokens(const struct option_state *state, int option,
 		       struct job_options *options)
 {
-	static const char types[] = "uint8, int8, uint16, int16, uint32, int32, uint64 or "
-				    "int64";
 	const char *value = state->value;
 	uint64_t *number = NULL, most = UINT32_MAX, least = 1;
 	char range[64];
@@ -232,11 +232,12 @@ static int take_tokens(const struct option_state *state, int option,
 	switch (option) {
 	case OPTION_DTYPE:
 		return tokens_type(value, &options->dtype) ?
-			       option_refuse(state, option, types) :
+			       option_refuse(state, option, TOKENS_TYPES) :
 			       0;
 	case OPTION_TO:
-		return tokens_type(value, &options->to) ? option_refuse(state, option, types) :
-							  0;
+		return tokens_type(value, &options->to) ?
+			       option_refuse(state, option, TOKENS_TYPES) :
+			       0;
 	case OPTION_ORDER:
 		return take_order(value, &options->order) ?
 			       option_refuse(state, option, "random, shuffled or in-order") :
@@ -381,7 +382,8 @@ static int run_chosen(int argc, char **argv, const char **files)
 	};
 	struct job_options options = {
 		.files = files,
-		.to = HM_DTYPE_I64,
+		.dtype = TYPE_NOT_GIVEN,
+		.to = TYPE_NOT_GIVEN,
 		.order = HM_BATCHES_SHUFFLED,
 		.block = 1024,
 		.batch = 64,

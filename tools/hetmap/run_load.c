@@ -213,7 +213,7 @@ static int load(struct run_load *l, struct hm_device *device)
 	compute_layer(l);
 	status = l->status ? l->status : wait_all(l);
 	l->compute_after = job_now() - begin;
-	l->most.peak = load_memory_now().peak;
+	l->most.peak = process_memory_now().peak;
 	progress_end();
 	return status;
 }

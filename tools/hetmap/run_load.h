@@ -7,15 +7,10 @@
 
 #include "checksum.h"
 #include "job.h"
+#include "process_memory.h"
 
 /* Launches under way: whoever submits more waits for the oldest. */
 #define LOAD_LAUNCHES 256
-
-/* Bytes of the process's memory, as /proc/self/status counts them. */
-struct load_memory {
-	uint64_t peak; /* VmHWM */
-	uint64_t file, anonymous, shared;
-};
 
 struct run_load {
 	struct job job;
@@ -45,9 +40,9 @@ struct run_load {
 
 	double compute_after; /* seconds until the last was done, behind the load */
 	double check_seconds;
-	struct load_memory before, most; /* most: of each kind, as sampled */
-	bool own_peak;                   /* most.peak is the load's, not the process's */
-	double sampled;                  /* when, last */
+	struct process_memory before, most; /* most: of each kind, as sampled */
+	bool own_peak;                      /* most.peak is the load's, not the process's */
+	double sampled;                     /* when, last */
 };
 
 /*
@@ -64,8 +59,6 @@ int load_verify(struct run_load *l);
 
 /* ---- run_load_report.c ---- */
 
-/* What the process has now. */
-struct load_memory load_memory_now(void);
 /* From here on the peak is the load's own. */
 void load_memory_begin(struct run_load *l);
 /* Every now and then. */

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* hetmap run load: what was chosen, and what it cost, in time and in memory. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "command.h"
 #include "run_load.h"
@@ -16,85 +14,35 @@
 
 /* ---- memory ---- */
 
-struct load_memory load_memory_now(void)
-{
-	struct load_memory now = { 0 };
-	const struct {
-		const char *name;
-		uint64_t *value;
-	} fields[] = {
-		{ "VmHWM:", &now.peak },
-		{ "RssFile:", &now.file },
-		{ "RssAnon:", &now.anonymous },
-		{ "RssShmem:", &now.shared },
-	};
-	FILE *file = fopen("/proc/self/status", "re");
-	char line[256];
-	size_t i;
-
-	while (file && fgets(line, sizeof(line), file))
-		for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-			if (!strncmp(line, fields[i].name, strlen(fields[i].name)))
-				*fields[i].value =
-					strtoull(line + strlen(fields[i].name), NULL, 10) << 10;
-	if (file)
-		fclose(file);
-	return now;
-}
-
 void load_memory_begin(struct run_load *l)
 {
-	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-
 	/* Where that is not allowed the peak is the process's, which is said to be more. */
-	l->own_peak = fd >= 0 && write(fd, "5", 1) == 1;
+	l->own_peak = !process_memory_reset_peak();
 	if (!l->own_peak)
 		remark("the peak of memory is the process's, not the load's: "
 		       "/proc/self/clear_refs can't be written");
-	if (fd >= 0)
-		close(fd);
-	l->before = load_memory_now();
+	l->before = process_memory_now();
 	l->most = l->before;
-}
-
-static void take_most(uint64_t *most, uint64_t now)
-{
-	if (now > *most)
-		*most = now;
 }
 
 void load_memory_sample(struct run_load *l)
 {
-	struct load_memory now;
+	struct process_memory now;
 	double time = job_now();
 
 	if (time - l->sampled < SAMPLE_SECONDS && l->job.bytes_loaded < l->model.bytes)
 		return;
 	l->sampled = time;
-	now = load_memory_now();
-	take_most(&l->most.file, now.file);
-	take_most(&l->most.anonymous, now.anonymous);
-	take_most(&l->most.shared, now.shared);
+	now = process_memory_now();
+	process_memory_most(&l->most, &now);
 }
 
-/*
- * The device's memory that the process's figures have in them: simulated and host memory
- * is shared, a driver's is counted nowhere.
- */
-static uint64_t device_bytes(const struct run_load *l)
-{
-	uint64_t grown = l->most.shared - l->before.shared;
-
-	return grown < l->info.buffer ? grown : l->info.buffer;
-}
-
-/* What the load took beside that and what was there before. */
+/* What the load took beside the device's memory and what was there before. */
 static uint64_t beside(const struct run_load *l)
 {
-	uint64_t there = l->before.file + l->before.anonymous + l->before.shared;
+	int64_t bytes = process_memory_beside(&l->before, &l->most, l->info.buffer);
 
-	there += device_bytes(l);
-	return l->most.peak > there ? l->most.peak - there : 0;
+	return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
 /* ---- time ---- */

@@ -51,9 +51,11 @@ static int look_at_files(const struct job_options *options)
 
 static int open_tokens(struct tokens_job *job)
 {
+	uint32_t dtype = job->options->dtype;
 	const struct hm_tokens_desc desc = {
 		.struct_size = sizeof(desc),
-		.dtype = job->options->dtype,
+		.flags = dtype == HM_DTYPE_BOOL ? HM_TOKENS_BOOL : 0,
+		.dtype = dtype == TYPE_NOT_GIVEN ? 0 : dtype,
 		.budget = job->options->budget,
 	};
 	int r;
@@ -100,24 +102,42 @@ static int check_phases(const struct tokens_job *job)
 		    job->n_phase, job->options->batches);
 }
 
+/* Of BOOL, whose number is 0, nothing can be made but of BOOL, where that is what 0 is. */
+static int check_type(const struct tokens_job *job)
+{
+	uint32_t to = job->options->to;
+
+	if (to == TYPE_NOT_GIVEN || to == job->to)
+		return 0;
+	return fail(STATUS_USAGE, EOPNOTSUPP, "leave --to away",
+		    "cannot make batches: tokens of %s can't be made %s",
+		    hm_dtype_name(job->info.dtype), hm_dtype_name(to));
+}
+
 static int make_batches(struct tokens_job *job)
 {
+	uint32_t to = job->options->to;
 	const struct hm_batches_desc desc = {
 		.struct_size = sizeof(desc),
 		.order = job->options->order,
-		.dtype = job->options->to,
+		.dtype = to == TYPE_NOT_GIVEN ? 0 : to,
 		.block = job->options->block,
 		.batch = job->phase[0],
 		.seed = job->options->seed,
 	};
 	int r;
 
-	job->width = hm_dtype_bits(job->options->to) / 8;
+	job->cost.struct_size = sizeof(job->cost);
 	r = hm_batches_create(job->tokens, &desc, &job->batches);
-	return r ? fail_library(status_of(r), r,
-				r == -ERANGE ? "choose a shorter --block" : NULL,
-				"cannot make batches") :
-		   0;
+	if (!r)
+		r = hm_batches_query(job->batches, &job->cost);
+	if (r)
+		return fail_library(status_of(r), r,
+				    r == -ERANGE ? "choose a shorter --block" : NULL,
+				    "cannot make batches");
+	job->to = job->cost.dtype;
+	job->width = hm_dtype_bits(job->to) / 8;
+	return check_type(job);
 }
 
 /* ---- the device's buffer ---- */
@@ -240,8 +260,8 @@ static int consume(struct tokens_job *job, const struct hm_batch *batch, uint64_
 	status = begin_cpu(job, batch->slot, batch->blocks, HM_READ);
 	if (status)
 		return status;
-	tokens_add_up(job->options->to, x, n, &sums->x, &sums->x_in_order);
-	tokens_add_up(job->options->to, x + half, n, &sums->y, &sums->y_in_order);
+	tokens_add_up(job->to, x, n, &sums->x, &sums->x_in_order);
+	tokens_add_up(job->to, x + half, n, &sums->y, &sums->y_in_order);
 	memcpy(job->starts + job->n_block, batch->starts, batch->blocks * sizeof(*job->starts));
 	job->blocks[number] = batch->blocks;
 	job->n_block += batch->blocks;

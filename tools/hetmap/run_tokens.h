@@ -22,7 +22,8 @@ struct tokens_job {
 	struct hm_tokens_info info;
 	struct hm_batches *batches;
 	struct hm_batches_info cost; /* when all were taken */
-	uint32_t width;              /* bytes of a token in the device's buffer */
+	uint32_t to;                 /* type of a token in the device's buffer, */
+	uint32_t width;              /* and its bytes */
 
 	struct hm_device *device;
 	char device_name[64];
@@ -54,7 +55,11 @@ void tokens_add_up(uint32_t dtype, const void *bytes, uint64_t n, uint64_t *sum,
 /* Reads the files again, as plainly as can be, and compares: an exit status. */
 int tokens_verify(const struct tokens_job *job);
 
-/* The type that numpy, or a file of tensors, calls so: 0, or -EINVAL. */
+/* For who names another one. */
+#define TOKENS_TYPES \
+	"uint8 to int64, float16, bfloat16, float32, float64, complex64, bool, or as F8_E4M3"
+
+/* The type that numpy, or a file of tensors, calls so, of whole bytes: 0, or -EINVAL. */
 int tokens_type(const char *name, uint32_t *ret_dtype);
 
 /* ---- run_tokens_report.c ---- */

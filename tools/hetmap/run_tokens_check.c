@@ -22,14 +22,18 @@ static const struct {
 	const char *code;
 	uint32_t dtype;
 } types[] = {
-	{ "uint8", "u1", HM_DTYPE_U8 },   { "int8", "i1", HM_DTYPE_I8 },
-	{ "uint16", "u2", HM_DTYPE_U16 }, { "int16", "i2", HM_DTYPE_I16 },
-	{ "uint32", "u4", HM_DTYPE_U32 }, { "int32", "i4", HM_DTYPE_I32 },
-	{ "uint64", "u8", HM_DTYPE_U64 }, { "int64", "i8", HM_DTYPE_I64 },
+	{ "uint8", "u1", HM_DTYPE_U8 },      { "int8", "i1", HM_DTYPE_I8 },
+	{ "uint16", "u2", HM_DTYPE_U16 },    { "int16", "i2", HM_DTYPE_I16 },
+	{ "uint32", "u4", HM_DTYPE_U32 },    { "int32", "i4", HM_DTYPE_I32 },
+	{ "uint64", "u8", HM_DTYPE_U64 },    { "int64", "i8", HM_DTYPE_I64 },
+	{ "float16", "f2", HM_DTYPE_F16 },   { "bfloat16", "bf16", HM_DTYPE_BF16 },
+	{ "float32", "f4", HM_DTYPE_F32 },   { "float64", "f8", HM_DTYPE_F64 },
+	{ "complex64", "c8", HM_DTYPE_C64 }, { "bool", "b1", HM_DTYPE_BOOL },
 };
 
 int tokens_type(const char *name, uint32_t *ret_dtype)
 {
+	uint32_t dtype;
 	size_t i;
 
 	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -37,19 +41,47 @@ int tokens_type(const char *name, uint32_t *ret_dtype)
 			*ret_dtype = types[i].dtype;
 			return 0;
 		}
+	for (dtype = 0; hm_dtype_name(dtype); dtype++)
+		if (!strcmp(name, hm_dtype_name(dtype)) && hm_dtype_bits(dtype) % 8 == 0) {
+			*ret_dtype = dtype;
+			return 0;
+		}
 	return -EINVAL;
 }
 
 /* ---- sums ---- */
 
-/* The value as 64 bits, whatever its sign. */
-static uint64_t value_of(uint32_t dtype, const unsigned char *bytes, bool swapped)
+/* The bits that F32 has for those of F16, by what they mean [IEEE 754]. */
+static uint64_t bits_of_half(uint64_t half)
+{
+	uint64_t exponent = half >> 10 & 31, fraction = half & 1023;
+	uint64_t sign = (half & 0x8000) << 16;
+	float value;
+	uint32_t bits, i;
+
+	if (exponent == 31)
+		return sign | 0x7f800000 | fraction << 13;
+	value = (float)(exponent ? 1024 + fraction : fraction) / (1 << 24);
+	for (i = 1; i < exponent; i++)
+		value *= 2;
+	memcpy(&bits, &value, sizeof(bits));
+	return sign | bits;
+}
+
+/* The value as 64 bits, whatever its sign; of what is no integer the bits that @to has. */
+static uint64_t value_of(uint32_t dtype, uint32_t to, const unsigned char *bytes, bool swapped)
 {
 	uint32_t width = hm_dtype_bits(dtype) / 8, i;
+	/* Of a complex number each half has an order of its own. */
+	uint32_t last = dtype == HM_DTYPE_C64 ? 3 : width - 1;
 	uint64_t value = 0;
 
 	for (i = 0; i < width; i++)
-		value |= (uint64_t)bytes[swapped ? width - 1 - i : i] << (8 * i);
+		value |= (uint64_t)bytes[swapped ? i ^ last : i] << (8 * i);
+	if (to == HM_DTYPE_F32 && dtype == HM_DTYPE_F16)
+		return bits_of_half(value);
+	if (to == HM_DTYPE_F32 && dtype == HM_DTYPE_BF16)
+		return value << 16;
 	switch (dtype) {
 	case HM_DTYPE_I8:
 		return (uint64_t)(int64_t)(int8_t)value;
@@ -72,35 +104,47 @@ static uint64_t value_of(uint32_t dtype, const unsigned char *bytes, bool swappe
 		}                                                        \
 	} while (0)
 
+static void add_up_bits(uint32_t bits, const void *bytes, uint64_t n, uint64_t *sum,
+			uint64_t *in_order)
+{
+	uint64_t one = 0, other = 0, i;
+
+	switch (bits) {
+	case 8:
+		ADD_UP(uint8_t);
+		break;
+	case 16:
+		ADD_UP(uint16_t);
+		break;
+	case 32:
+		ADD_UP(uint32_t);
+		break;
+	default:
+		ADD_UP(uint64_t);
+		break;
+	}
+	*sum = one;
+	*in_order = other;
+}
+
 void tokens_add_up(uint32_t dtype, const void *bytes, uint64_t n, uint64_t *sum,
 		   uint64_t *in_order)
 {
 	uint64_t one = 0, other = 0, i;
 
 	switch (dtype) {
-	case HM_DTYPE_U8:
-		ADD_UP(uint8_t);
-		break;
 	case HM_DTYPE_I8:
 		ADD_UP(int8_t);
-		break;
-	case HM_DTYPE_U16:
-		ADD_UP(uint16_t);
 		break;
 	case HM_DTYPE_I16:
 		ADD_UP(int16_t);
 		break;
-	case HM_DTYPE_U32:
-		ADD_UP(uint32_t);
-		break;
 	case HM_DTYPE_I32:
 		ADD_UP(int32_t);
 		break;
-	case HM_DTYPE_U64:
-		ADD_UP(uint64_t);
-		break;
 	default:
-		ADD_UP(int64_t);
+		/* Without a sign, or no integers, of which the bits are added up. */
+		add_up_bits(hm_dtype_bits(dtype), bytes, n, &one, &other);
 		break;
 	}
 	*sum = one;
@@ -182,13 +226,13 @@ static int read_file(const struct plain *plain, const struct plain_file *file, u
 					   file->info.offset +
 						   place_of(&file->npy, at + i) * width,
 					   width);
-			to[i] = value_of(dtype, plain->bytes, swapped);
+			to[i] = value_of(dtype, plain->job->to, plain->bytes, swapped);
 		}
 		return status;
 	}
 	status = read_part(plain, file, file->info.offset + at * width, n * width);
 	for (i = 0; i < n && !status; i++)
-		to[i] = value_of(dtype, plain->bytes + i * width, swapped);
+		to[i] = value_of(dtype, plain->job->to, plain->bytes + i * width, swapped);
 	return status;
 }
 

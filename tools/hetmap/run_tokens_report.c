@@ -85,7 +85,7 @@ static void print_text(const struct tokens_job *job)
 	line("batches",
 	     text_format("%s, blocks of %s tokens, to %s, %s, seed %" PRIu64,
 			 text_count(job->n_batch, count), text_count(options->block, block),
-			 hm_dtype_name(options->to), orders[options->order], options->seed));
+			 hm_dtype_name(job->to), orders[options->order], options->seed));
 	line("device", text_format("%s", job->device_name));
 	print_buffer(job);
 	line("tokens", text_format("%s", job->cost.why));
@@ -153,7 +153,7 @@ static void print_json(const struct tokens_job *job)
 	json_object_set_new(object, "files", strings(options->files, options->n_files));
 	json_object_set_new(object, "tokens", number(job->info.tokens));
 	json_object_set_new(object, "dtype", json_string(hm_dtype_name(job->info.dtype)));
-	json_object_set_new(object, "to", json_string(hm_dtype_name(options->to)));
+	json_object_set_new(object, "to", json_string(hm_dtype_name(job->to)));
 	json_object_set_new(object, "order", json_string(orders[options->order]));
 	json_object_set_new(object, "seed", number(options->seed));
 	json_object_set_new(object, "block", number(options->block));

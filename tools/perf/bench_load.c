@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <hetmap/hetmap.h>
 #include <hetmap/load.h>
 
+#include "../hetmap/process_memory.h"
 #include "../hetmap/text.h"
 #include "bench.h"
 #include "bench_folder.h"
@@ -31,6 +33,8 @@ struct model {
 	uint64_t size;  /* of the file */
 	struct hm_device *device;
 	bool cold;
+	/* At its most, while a side runs; NULL: it is timed, and nothing is looked at. */
+	struct process_memory *most;
 };
 
 /* ---- the file ---- */
@@ -118,8 +122,31 @@ static bool is_on_disk(const struct model *model)
 
 /* ---- the two sides ---- */
 
-static int load_it(const struct model *model, double *ret_ns, struct hm_load **ret_load)
+static void look(const struct model *model)
 {
+	struct process_memory now;
+
+	if (!model->most)
+		return;
+	now = process_memory_now();
+	process_memory_most(model->most, &now);
+}
+
+static int step(uint64_t bytes, uint64_t total, void *user)
+{
+	(void)bytes;
+	(void)total;
+	look(user);
+	return 0;
+}
+
+static int load_it(struct model *model, double *ret_ns, struct hm_load **ret_load)
+{
+	const struct hm_load_desc desc = {
+		.struct_size = sizeof(desc),
+		.progress = model->most ? step : NULL,
+		.user = model,
+	};
 	struct hm_safetensors *safetensors;
 	double start = bench_now();
 	int r;
@@ -127,8 +154,9 @@ static int load_it(const struct model *model, double *ret_ns, struct hm_load **r
 	r = hm_safetensors_open(model->path, 0, &safetensors);
 	if (r)
 		return r;
-	r = hm_load_create(model->device, safetensors, NULL, ret_load);
+	r = hm_load_create(model->device, safetensors, &desc, ret_load);
 	*ret_ns = bench_now() - start;
+	look(model);
 	hm_safetensors_unref(safetensors);
 	return r;
 }
@@ -151,7 +179,7 @@ static int load_ours(void *user, double *ret_ns)
 
 static int load_peer(void *user, double *ret_ns)
 {
-	const struct model *model = user;
+	struct model *model = user;
 	char *bytes = NULL, *to = NULL;
 	double start;
 	int r;
@@ -163,6 +191,7 @@ static int load_peer(void *user, double *ret_ns)
 	if (!r)
 		r = peer_load(model->path, to, &bytes);
 	*ret_ns = bench_now() - start;
+	look(model);
 	free(bytes);
 	hm_free(to);
 	hm_retire_flush();
@@ -185,37 +214,53 @@ static uint64_t field_bytes(const char *path, const char *field)
 	return value;
 }
 
-static uint64_t status_bytes(const char *field)
-{
-	return field_bytes("/proc/self/status", field);
-}
+/* Of one side; what is beside the device's memory is said of both in one way. */
+struct cost {
+	struct process_memory before, most;
+	double mib; /* beside */
+};
 
-/* From here on the peak is that of what comes. */
-static int reset_peak(void)
+static int cost_of(struct model *model, bench_side *side, struct cost *ret_cost)
 {
-	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC), r = 0;
-
-	if (fd < 0 || write(fd, "5", 1) != 1)
-		r = -errno;
-	if (fd >= 0)
-		close(fd);
-	return r;
-}
-
-/* The peak while @side ran, beside what was there and the device's memory. */
-static int peak_of(struct model *model, bench_side *side, double *ret_mib)
-{
-	uint64_t before, peak;
+	struct cost cost;
 	double ns;
 	int r;
 
-	r = reset_peak();
-	before = status_bytes("VmRSS") + model->size;
-	if (!r)
-		r = side(model, &ns);
-	peak = status_bytes("VmHWM");
-	*ret_mib = peak > before ? (double)(peak - before) / MIB(1) : 0;
+	/* What free() has kept would be taken once more, and cost nothing. */
+	malloc_trim(0);
+	r = process_memory_reset_peak();
+	if (r)
+		return r;
+	cost.before = process_memory_now();
+	cost.most = cost.before;
+	model->most = &cost.most;
+	r = side(model, &ns);
+	model->most = NULL;
+	cost.mib =
+		(double)process_memory_beside(&cost.before, &cost.most, model->size) / MIB(1);
+	*ret_cost = cost;
 	return r;
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / MIB(1);
+}
+
+/* What the value is made of, so that it can be made again. */
+static char *note_of(const struct model *model, const struct cost *cost)
+{
+	const struct process_memory *most = &cost->most, *before = &cost->before;
+
+	return text_format(
+		"beside the device's memory: a window of 64 MiB and one tensor are "
+		"allowed; a peak of %.1f MiB (VmHWM), at most %.1f of files "
+		"(RssFile), %.1f anonymous (RssAnon) and %.1f shared (RssShmem), where "
+		"%.1f, %.1f and %.1f were before; the file has %.1f, and what is shared "
+		"grew by the device's",
+		mib(most->peak), mib(most->file), mib(most->anonymous), mib(most->shared),
+		mib(before->file), mib(before->anonymous), mib(before->shared),
+		mib(model->size));
 }
 
 static int measure_memory(struct model *model)
@@ -225,22 +270,28 @@ static int measure_memory(struct model *model)
 		.unit = "MiB",
 		.peer = "the same file, read into malloc()ed memory",
 		.kind = TARGET_VALUE,
-		.note = "beside the device's: a window of 64 MiB and one tensor are allowed",
 	};
-	int r = reset_peak();
+	int r = process_memory_reset_peak();
+	struct cost ours, peer;
+	char *note;
 
 	if (r) {
 		bench_skip(result.name, "/proc/self/clear_refs can't be written: %s",
 			   strerror(-r));
 		return 0;
 	}
-	result.target = 64 + (double)model->bytes / TENSORS / MIB(1);
-	r = peak_of(model, load_ours, &result.value);
+	result.target = 64 + mib(model->bytes / TENSORS);
+	r = cost_of(model, load_ours, &ours);
 	if (!r)
-		r = peak_of(model, load_peer, &result.peer_value);
+		r = cost_of(model, load_peer, &peer);
 	if (r)
 		return bench_fail(result.name, r, true);
+	note = note_of(model, &ours);
+	result.value = ours.mib;
+	result.peer_value = peer.mib;
+	result.note = note;
 	bench_report(&result);
+	free(note);
 	return 0;
 }
 
