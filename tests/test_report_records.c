@@ -32,6 +32,7 @@
 #define MEMORY UINT64_C(0x20000000) /* what they touch */
 #define MEMORY_BYTES (UINT64_C(2) << 20)
 #define CHAIN_MOST 8
+#define NAME_MOST 1000 /* of a file, with its folders */
 
 struct written {
 	char *folder;
@@ -94,7 +95,7 @@ static void put_map(struct written *written, uint32_t pid, uint64_t address, uin
 		uint32_t major, minor;
 		uint64_t inode, generation;
 		uint32_t prot, flags;
-		char name[600];
+		char name[NAME_MOST];
 	} record = {
 		.header.misc = PERF_RECORD_MISC_USER | (code ? 0 : PERF_RECORD_MISC_MMAP_DATA),
 		.pid = pid,
@@ -201,6 +202,21 @@ static char *report_as(const struct written *written, const char *option)
 	return outcome.out;
 }
 
+static json_t *json_of(const struct written *written)
+{
+	const struct command command = { .args = { "report", "--json", "-q",
+						   written->trace.path } };
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	return json;
+}
+
 /* ---- names that mean harm to who reads them on a terminal ---- */
 
 #define HARM "\033]0;mine\007\033[2J\n\rno such line"
@@ -277,6 +293,29 @@ static void test_harm(void)
 	end(&written);
 }
 
+/* A path is told as long as it is: its end says which file it is. */
+static void test_long_name(void)
+{
+	uint64_t code = CODE + 0x100;
+	char path[NAME_MOST / 2];
+	struct written written;
+	json_t *json;
+
+	memset(path, 'f', sizeof(path));
+	path[0] = path[sizeof(path) / 2] = '/';
+	snprintf(path + sizeof(path) - 9, 9, "/weights");
+	begin(&written);
+	put_name(&written, PID, "deep", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, path, false);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	finish(&written, json_object());
+	json = json_of(&written);
+	CHECK(!strcmp(string_of(json_array_get(json_object_get(json, "buffers"), 0), "name"),
+		      path));
+	json_decref(json);
+	end(&written);
+}
+
 /* ---- programs that become others ---- */
 
 /* A program, and another one of the same bytes. */
@@ -333,21 +372,6 @@ static uint64_t faults_at(const json_t *json, const char *module)
 			n += (uint64_t)integer_of(site, "faults");
 	}
 	return n;
-}
-
-static json_t *json_of(const struct written *written)
-{
-	const struct command command = { .args = { "report", "--json", "-q",
-						   written->trace.path } };
-	struct outcome outcome;
-	json_t *json;
-
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
-	return json;
 }
 
 /* What a call site was is what was there then: execve(2), dlclose(3), and a pid anew. */
@@ -560,6 +584,7 @@ static const struct test tests[] = {
 	{ "first_thread_ends", test_first_thread_ends, 60, TEST_ONCE },
 	{ "thread_names", test_thread_names, 60, TEST_ONCE },
 	{ "harm", test_harm, 60, TEST_ONCE },
+	{ "long_name", test_long_name, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

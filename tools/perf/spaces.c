@@ -263,28 +263,32 @@ const char *spaces_thread_name(const struct spaces *spaces, uint32_t tid)
 static struct object *object_of_map(struct spaces *spaces, const struct recorded_event *event,
 				    uint64_t *ret_offset)
 {
-	char name[256], size[TEXT_MAX], *key = NULL;
+	char own[256], size[TEXT_MAX], of_memory[TEXT_MAX + 16], *key = NULL;
+	/* Of a path, as long as it is: its end says which file it is. */
+	const char *name = event->name;
 	enum object_kind kind = name_kind(event->name);
 	struct object *object;
 
 	*ret_offset = 0;
-	if (name_of_hetmap(event->name, name, sizeof(name))) {
+	if (name_of_hetmap(event->name, own, sizeof(own))) {
 		kind = OBJECT_HETMAP;
+		name = own;
 		*ret_offset = event->offset;
 		key = text_format("h%" PRIu32 ":%" PRIu64 ":%s", event->pid, event->inode,
 				  name);
 	} else if (kind == OBJECT_FILE || kind == OBJECT_DEVICE) {
-		snprintf(name, sizeof(name), "%s", event->name);
 		*ret_offset = event->offset;
 		key = text_format("f%" PRIu32 ":%" PRIu64 ":%s", event->pid, event->inode,
 				  event->name);
 	} else if (kind == OBJECT_ANON && event->length >= ANON_LEAST) {
-		snprintf(name, sizeof(name), "%s of memory", text_bytes(event->length, size));
+		snprintf(of_memory, sizeof(of_memory), "%s of memory",
+			 text_bytes(event->length, size));
+		name = of_memory;
 		key = text_format("a%" PRIu32 ":%" PRIx64 ":%" PRIu64, event->pid,
 				  event->address, event->time);
 	} else {
-		snprintf(name, sizeof(name), "%s",
-			 kind == OBJECT_ANON ? "small pieces of memory" : event->name);
+		if (kind == OBJECT_ANON)
+			name = "small pieces of memory";
 		key = text_format("%d%" PRIu32 ":%s", (int)kind, event->pid, name);
 	}
 	object = key ? object_of(spaces, key, kind, name, event->pid) : NULL;
