@@ -221,7 +221,8 @@ static json_t *json_of(const struct written *written)
 
 #define HARM "\033]0;mine\007\033[2J\n\rno such line"
 
-static void put_table(const struct written *written)
+/* A buffer of the library at MEMORY. */
+static void put_table(const struct written *written, const char *buffer, const char *device)
 {
 	struct {
 		union {
@@ -243,12 +244,12 @@ static void put_table(const struct written *written)
 			   .address = MEMORY,
 			   .span = MEMORY_BYTES,
 			   .length = MEMORY_BYTES,
-			   .page_size = PAGE,
-			   .name = "buffer" HARM,
-			   .device = "device" HARM },
+			   .page_size = PAGE },
 	};
 	char name[64];
 
+	snprintf(table.entry.name, sizeof(table.entry.name), "%s", buffer);
+	snprintf(table.entry.device, sizeof(table.entry.device), "%s", device);
 	snprintf(name, sizeof(name), "trace/maps/maps.%d", PID);
 	file_write(written->folder, name, (const char *)&table, sizeof(table));
 }
@@ -278,7 +279,7 @@ static void test_harm(void)
 	put_map(&written, PID, CODE, PAGE, "/module" HARM, true);
 	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
 	put_fault(&written, PID, MEMORY, 1, &code);
-	put_table(&written);
+	put_table(&written, "buffer" HARM, "device" HARM);
 	finish(&written, json_pack("{s:[s, s], s:{s:s}}", "command", "command" HARM, "b",
 				   "tracepoints", "missing", "missing" HARM));
 	text = report_as(&written, NULL);
@@ -312,6 +313,32 @@ static void test_long_name(void)
 	json = json_of(&written);
 	CHECK(!strcmp(string_of(json_array_get(json_object_get(json, "buffers"), 0), "name"),
 		      path));
+	json_decref(json);
+	end(&written);
+}
+
+/* What a buffer is, and what it is on: which nothing is but the library's. */
+static void test_backend(void)
+{
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	json_t *json, *buffers;
+
+	begin(&written);
+	put_name(&written, PID, "backend", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "/memfd:hetmap:cache (deleted)", false);
+	put_map(&written, PID, 2 * MEMORY, MEMORY_BYTES, "/data", false);
+	put_table(&written, "cache", "sim:0");
+	put_fault(&written, PID, MEMORY, 1, &code);
+	put_fault(&written, PID, 2 * MEMORY, 1, &code);
+	finish(&written, json_object());
+	json = json_of(&written);
+	buffers = json_object_get(json, "buffers");
+	CHECK_FATAL(json_array_size(buffers) == 2);
+	CHECK(!strcmp(string_of(json_array_get(buffers, 0), "kind"), "hetmap"));
+	CHECK(!strcmp(string_of(json_array_get(buffers, 0), "backend"), "sim"));
+	CHECK(!strcmp(string_of(json_array_get(buffers, 1), "kind"), "file"));
+	CHECK(json_is_null(json_object_get(json_array_get(buffers, 1), "backend")));
 	json_decref(json);
 	end(&written);
 }
@@ -585,6 +612,7 @@ static const struct test tests[] = {
 	{ "thread_names", test_thread_names, 60, TEST_ONCE },
 	{ "harm", test_harm, 60, TEST_ONCE },
 	{ "long_name", test_long_name, 60, TEST_ONCE },
+	{ "backend", test_backend, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -45,7 +45,7 @@ static void known_events(struct scene *scene)
 	boss = scene_thread(scene, "boss");
 	helper = scene_thread(scene, "helper");
 	first = scene_buffer(scene, "weights.bin", "file", "", 16, "random", 0);
-	second = scene_buffer(scene, "scratch", "host", "", 4, "few", 0);
+	second = scene_buffer(scene, "scratch", "anon", "", 4, "few", 0);
 	put(scene, 500000, first, 8, helper, PAGE_ACCESS_KNOWN, 4);
 	put(scene, 500000, first, 8, helper, PAGE_ACCESS_KNOWN | PAGE_WRITE, 2);
 	put(scene, 500000, first, 8, boss, PAGE_KERNEL, 2);
@@ -280,9 +280,9 @@ static int million(void)
 	weights = scene_buffer(&scene, "weights.safetensors", "file", "", 262144, "sequential",
 			       0);
 	tokens = scene_buffer(&scene, "tokens.bin", "file", "", 1048576, "random", 0);
-	activations =
-		scene_buffer(&scene, "activations", "soft", "soft:0", 65536, "strided", 65536);
-	cache = scene_buffer(&scene, "kv-cache", "sim", "sim:0", 131072, "sequential", 0);
+	activations = scene_buffer(&scene, "activations", "hetmap", "soft:0", 65536, "strided",
+				   65536);
+	cache = scene_buffer(&scene, "kv-cache", "hetmap", "sim:0", 131072, "sequential", 0);
 	heap = scene_buffer(&scene, "[heap]", "heap", "", 8192, "random", 0);
 	million_loads(&scene, weights, 1);
 	million_computes(&scene, tokens, cache, activations, heap);

@@ -45,7 +45,7 @@ uint16_t scene_thread(struct scene *scene, const char *name)
 	return (uint16_t)index;
 }
 
-uint16_t scene_buffer(struct scene *scene, const char *name, const char *backend,
+uint16_t scene_buffer(struct scene *scene, const char *name, const char *kind,
 		      const char *device, uint64_t pages, const char *pattern, uint64_t stride)
 {
 	json_t *buffers = list(scene, "buffers");
@@ -57,9 +57,9 @@ uint16_t scene_buffer(struct scene *scene, const char *name, const char *backend
 	json_array_append_new(
 		buffers,
 		made(json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:i, s:s, s:I, s:i}", "name",
-			       name, "backend", backend, "device", device, "pid", 4710,
-			       "address", address, "length", (json_int_t)pages * 4096, "offset",
-			       0, "pattern", pattern, "stride", (json_int_t)stride, "page_size",
+			       name, "kind", kind, "device", device, "pid", 4710, "address",
+			       address, "length", (json_int_t)pages * 4096, "offset", 0,
+			       "pattern", pattern, "stride", (json_int_t)stride, "page_size",
 			       4096)));
 	return (uint16_t)index;
 }

@@ -165,8 +165,8 @@ function make_tables() {
 	const many = new Set(buffers.map(b => b.pid)).size > 1;
 	const columns = [
 		{ label: 'Name', style: 'long', value: b => buffers[b].name, text: name_button },
-		{ label: 'Device', style: 'mid', value: b => buffers[b].device || buffers[b].backend,
-			text: b => shown(buffers[b].device || buffers[b].backend) },
+		{ label: 'Device', style: 'mid', value: b => buffers[b].device || buffers[b].kind,
+			text: b => shown(buffers[b].device || buffers[b].kind) },
 		...many ? [{ label: 'Process', style: 'number', value: b => buffers[b].pid,
 			text: b => buffers[b].pid + '' }] : [],
 		{ label: 'Address', style: 'code wide', value: b => BigInt(buffers[b].address),

@@ -51,6 +51,21 @@ static json_t *calls_json(const struct object *object)
 			 (json_int_t)object->calls[OBJECT_MUNMAP]);
 }
 
+/* What a buffer of the library is on, by the device's name up to its colon: "sim" of "sim:0". */
+static json_t *backend_of(const struct object *object)
+{
+	const char *device = object->device;
+	char *backend;
+	json_t *value;
+
+	if (!device || !*device)
+		return json_null();
+	backend = strndup(device, strcspn(device, ":"));
+	value = backend ? text_of(backend) : json_null();
+	free(backend);
+	return value;
+}
+
 static json_t *buffer_json(const struct analysis *analysis, const struct counted *counted)
 {
 	const struct object *object = counted->object;
@@ -58,10 +73,11 @@ static json_t *buffer_json(const struct analysis *analysis, const struct counted
 	json_t *value;
 
 	snprintf(address, sizeof(address), "0x%" PRIx64, object->address);
-	value = json_pack("{s:o, s:s, s:o, s:i, s:s, s:I, s:i}", "name", text_of(object->name),
-			  "backend", object_kind_name(object->kind), "device",
-			  text_of(object->device), "pid", (int)object->pid, "address", address,
-			  "length", (json_int_t)object->length, "offset", 0);
+	value = json_pack("{s:o, s:s, s:o, s:o, s:i, s:s, s:I, s:i}", "name",
+			  text_of(object->name), "kind", object_kind_name(object->kind),
+			  "backend", backend_of(object), "device", text_of(object->device),
+			  "pid", (int)object->pid, "address", address, "length",
+			  (json_int_t)object->length, "offset", 0);
 	json_object_update_new(
 		value,
 		json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "minor",
