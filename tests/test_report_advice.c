@@ -357,6 +357,47 @@ static void test_devices(void)
 	folder_remove(folder);
 }
 
+/* ---- what is not known ---- */
+
+/* Faults of which only the beginning is told: in @folder. */
+static void write_untimed(const char *folder)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = begin_story(&text, &length, BYTES, "/srv/weights");
+	unsigned int i;
+
+	for (i = 0; i < FAULTS; i++)
+		tell(out, 2000 + i * MS, 0, "page-faults", BASE + i * 4096ull);
+	fclose(out);
+	file_write(folder, "script", text, length);
+	free(text);
+}
+
+static void check_untimed(const json_t *of)
+{
+	CHECK_EQUAL(integer_of(of, "faults"), FAULTS);
+	CHECK(json_is_null(json_object_get(of, "minor")));
+	CHECK(json_is_null(json_object_get(of, "major")));
+	CHECK(json_is_null(json_object_get(of, "time_ns")));
+}
+
+static void test_untimed(void)
+{
+	char *folder = folder_make();
+	json_t *json, *site;
+
+	write_untimed(folder);
+	json = report_on(folder);
+	check_untimed(json_array_get(json_object_get(json, "buffers"), 0));
+	check_untimed(json_object_get(json, "totals"));
+	site = json_array_get(json_object_get(json, "sites"), 0);
+	CHECK_EQUAL(integer_of(site, "faults"), FAULTS);
+	CHECK(json_is_null(json_object_get(site, "time_ns")));
+	json_decref(json);
+	folder_remove(folder);
+}
+
 /* Microseconds of two hours are more than a column of the page holds. */
 static void test_long(void)
 {
@@ -384,6 +425,7 @@ static const struct test tests[] = {
 	{ "threads", test_threads, 60, TEST_ONCE },
 	{ "storage", test_storage, 60, TEST_ONCE },
 	{ "devices", test_devices, 60, 0 },
+	{ "untimed", test_untimed, 60, TEST_ONCE },
 	{ "long", test_long, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -71,6 +71,21 @@ static int known(void)
 	return scene_end(&scene, 0);
 }
 
+/* How long they took, and which read storage, nobody knows. */
+static int untimed(void)
+{
+	uint16_t buffer, boss;
+	struct scene scene;
+
+	scene_begin(&scene, "./infer", 1);
+	scene.untimed = true;
+	boss = scene_thread(&scene, "boss");
+	scene_thread(&scene, "helper");
+	buffer = scene_buffer(&scene, "weights.bin", "file", "", 16, "random", 0);
+	put(&scene, 500000, buffer, 8, boss, 0, 12);
+	return scene_end(&scene, 0);
+}
+
 /* The same as one in ten of a longer trace. */
 static int sample(void)
 {
@@ -316,9 +331,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(void);
-	} scenes[] = { { "empty", empty },     { "known", known },    { "sample", sample },
-		       { "advised", advised }, { "torn", torn },      { "hostile", hostile },
-		       { "many", many },       { "million", million } };
+	} scenes[] = { { "empty", empty },     { "known", known },     { "sample", sample },
+		       { "untimed", untimed }, { "advised", advised }, { "torn", torn },
+		       { "hostile", hostile }, { "many", many },       { "million", million } };
 	size_t i;
 
 	for (i = 0; argc == 2 && i < sizeof(scenes) / sizeof(scenes[0]); i++)

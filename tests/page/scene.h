@@ -4,6 +4,7 @@
 #define HETMAP_TESTS_SCENE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct scene {
 	struct scene_event *events;
 	size_t n, room;
 	uint64_t random;
+	bool untimed; /* nobody recorded how long they took: set it before scene_end() */
 };
 
 void scene_begin(struct scene *scene, const char *command, double seconds);

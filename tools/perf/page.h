@@ -18,13 +18,13 @@
  *	began		seconds since 1970, a real number
  *	duration_ns
  *	machine		{kernel, cpu, thp: texts, cpus, numa_nodes, memory: integers}
- *	totals		{minor, major, lost, unattributed, time_ns}
+ *	totals		{faults, minor, major, lost, unattributed, time_ns}
  *	missing		[sentences: what the trace does not have, and why]
  *	threads		[{pid, tid, name}]
  *	buffers		[{name, kind ("hetmap", "file", "anon", ...), backend ("soft", "sim", ...;
  *			null: it is none of the library's), device, pid, address: "0x...",
- *			length, offset (of what is at address, in the file or device object), minor,
- *			major, time_ns,
+ *			length, offset (of what is at address, in the file or device object), faults,
+ *			minor, major, time_ns (null, as in totals and sites: latency was not recorded),
  *			pattern: "sequential", "strided", "random", "few" or "", stride, page_size,
  *			first_ns, last_ns, reads, writes: of those that are known, null: of none is;
  *			calls: {madvise, mprotect, mremap, munmap}, where they were recorded,
