@@ -343,6 +343,36 @@ static void test_backend(void)
 	end(&written);
 }
 
+/* What stands beside the recording is missed where it can't be read, and only there. */
+static void test_broken_about(void)
+{
+	static const char *const broken[] = { "{\"costs\": {\"anon", "[]", "" };
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	char *text;
+	size_t i;
+
+	begin(&written);
+	put_name(&written, PID, "broken", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	finish(&written, json_object());
+	text = report_as(&written, NULL);
+	CHECK(!strstr(text, "about.json"));
+	free(text);
+	for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		file_write(written.folder, "trace/about.json", broken[i], strlen(broken[i]));
+		text = report_as(&written, NULL);
+		CHECK(strstr(text, "! its about.json can't be read ("));
+		free(text);
+	}
+	file_write(written.folder, "trace/about.json", "{\"a\": \033[2J}", 11);
+	text = report_as(&written, NULL);
+	check_harmless(text);
+	free(text);
+	end(&written);
+}
+
 /* ---- programs that become others ---- */
 
 /* A program, and another one of the same bytes. */
@@ -612,6 +642,7 @@ static const struct test tests[] = {
 	{ "thread_names", test_thread_names, 60, TEST_ONCE },
 	{ "harm", test_harm, 60, TEST_ONCE },
 	{ "long_name", test_long_name, 60, TEST_ONCE },
+	{ "broken_about", test_broken_about, 60, TEST_ONCE },
 	{ "backend", test_backend, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

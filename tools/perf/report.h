@@ -37,6 +37,7 @@ struct report {
 	struct analysis analysis;
 	struct symbols *symbols; /* NULL: none */
 	json_t *about;           /* about.json, or an empty object */
+	char *about_refused;     /* why it can't be read; NULL: it was, or there is none */
 	char *command;           /* "" where it is not known */
 	uint64_t duration_ns;
 	struct costs costs;
