@@ -131,7 +131,7 @@ untimed() {
 			total time - && shows '<td class="number">12</td><td class="number">-</td>' ||
 			return
 	done
-	opens untimed '#hover=0.5,0.53' && shows '<bdi>12 faults</bdi>'
+	opens untimed '#hover=0.5,0.53' && shows '<bdi>12 faults</bdi>' 'It is not known.'
 }
 
 sample() {

@@ -382,6 +382,36 @@ static void check_untimed(const json_t *of)
 	CHECK(json_is_null(json_object_get(of, "time_ns")));
 }
 
+/* Where nothing was computed it is not said that nothing would gain. */
+static void test_unknown(void)
+{
+	const struct story story = {
+		.file = "/srv/weights", .wait_ns = 5000, .work_ns = 10 * MS, .threads = 1
+	};
+	char *folder = folder_make(), *path = folder_path(folder, "script");
+	const struct command command = { .args = { "report", "--perf-script", path } };
+	struct outcome outcome;
+	json_t *json;
+	int timed;
+
+	for (timed = 0; timed < 2; timed++) {
+		if (timed)
+			write_story(folder, &story);
+		else
+			write_untimed(folder);
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(!strstr(outcome.out, "None"));
+		CHECK(strstr(outcome.out, "It is not known w") != NULL);
+		outcome_free(&outcome);
+		json = report_on(folder);
+		CHECK(strstr(string_of(json, "advice_unknown"), ": hetmap trace does"));
+		json_decref(json);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
 static void test_untimed(void)
 {
 	char *folder = folder_make();
@@ -425,6 +455,7 @@ static const struct test tests[] = {
 	{ "threads", test_threads, 60, TEST_ONCE },
 	{ "storage", test_storage, 60, TEST_ONCE },
 	{ "devices", test_devices, 60, 0 },
+	{ "unknown", test_unknown, 60, TEST_ONCE },
 	{ "untimed", test_untimed, 60, TEST_ONCE },
 	{ "long", test_long, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

@@ -79,6 +79,7 @@ static int untimed(void)
 
 	scene_begin(&scene, "./infer", 1);
 	scene.untimed = true;
+	json_object_set_new(scene.report, "advice_unknown", json_string("It is not known."));
 	boss = scene_thread(&scene, "boss");
 	scene_thread(&scene, "helper");
 	buffer = scene_buffer(&scene, "weights.bin", "file", "", 16, "random", 0);

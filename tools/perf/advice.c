@@ -281,6 +281,22 @@ static int by_gain(const void *a, const void *b)
 	return faults_of(x->of) < faults_of(y->of) ? 1 : -1;
 }
 
+const char *advice_unknown(const struct report *report)
+{
+	bool costs = report->costs.anon_fault > 0, latency = report->analysis.has_latency;
+
+	if (!report->analysis.faults || (costs && latency))
+		return NULL;
+	if (costs)
+		return "It is not known whether reading ahead would gain anything, as how long "
+		       "faults took was not recorded: hetmap trace without --no-latency does.";
+	return latency ? "It is not known whether fewer faults would gain anything, as what "
+			 "they cost on that machine was not measured: hetmap trace does." :
+			 "It is not known what would gain anything, as neither how long faults "
+			 "took nor what they cost on that machine was recorded: hetmap trace "
+			 "does both.";
+}
+
 int advice_find(struct report *report, const struct measures *measures)
 {
 	const struct counted *counted;

@@ -33,6 +33,7 @@
  *	sites		[{buffer, function, file, line, module, faults, time_ns}]
  *	latency		{minor, major: {p50_ns, p99_ns, counts: [[upper_ns, n], ...] ascending}}
  *	advice		[{buffer, text, evidence, gain_ns}]
+ *	advice_unknown	a sentence: what could not be looked for; null: all was
  *	devices		[{faults, accesses, moves, evictions (null: not told), bytes_moved, name, backend,
  *			submitted, completed, failed, fences, losses, job: as latency.minor}]
  *	lanes		[{name, spans: [[begin_ns, end_ns, label], ...] by begin}]

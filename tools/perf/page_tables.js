@@ -69,8 +69,8 @@ function show_advice() {
 		return node('li', '', words, gain);
 	});
 	if (!list.length)
-		list.push(node('li', 'muted', events || totals.faults ?
-			'None: no pattern here that a change would help.' : 'None: there were no faults.'));
+		list.push(node('li', 'muted', data.advice_unknown || (events || totals.faults ?
+			'None: no pattern here that a change would help.' : 'None: there were no faults.')));
 	$('advice').replaceChildren(...list);
 }
 

@@ -53,6 +53,8 @@ struct report {
 
 /* Fills in report->advice. 0 or -ENOMEM. */
 int advice_find(struct report *report, const struct measures *measures);
+/* What could not be looked for, as it was not recorded, in a sentence; NULL: all was. */
+const char *advice_unknown(const struct report *report);
 
 /* ---- report_text.c ---- */
 

@@ -292,6 +292,7 @@ json_t *report_json(const struct report *report, bool with_events)
 	const struct analysis *analysis = &report->analysis;
 	json_t *machine = json_object_get(report->about, "machine"), *began;
 	json_t *object, *buffers = json_array(), *missing = json_array(), *events;
+	const char *unknown = advice_unknown(report);
 	uint32_t *place = places(analysis), i;
 
 	if (!place)
@@ -314,6 +315,8 @@ json_t *report_json(const struct report *report, bool with_events)
 				      report_latency_json(&analysis->minor), "major",
 				      report_latency_json(&analysis->major)));
 	json_object_set_new(object, "advice", advice_json(report, place));
+	json_object_set_new(object, "advice_unknown",
+			    unknown ? json_string(unknown) : json_null());
 	json_object_set_new(object, "devices", report_devices_json(analysis));
 	json_object_set_new(object, "lanes", report_lanes_json(analysis));
 	if (with_events) {
