@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../tools/hetmap/command.h"
+#include "../tools/perf/report.h"
 #include "../tools/perf/storage.h"
 #include "command.h"
 
@@ -357,6 +359,61 @@ static void test_devices(void)
 	folder_remove(folder);
 }
 
+/* ---- files that are written ---- */
+
+/* One that is mapped with @rights, and each page touched in order; so many faults are told. */
+static void check_mapped_in(const char *rights, uint64_t reads, uint64_t writes, bool advised)
+{
+	const struct measures measures = { 0 };
+	struct report report = {
+		.costs = { .anon_fault = 1, .file_fault = 1e6, .file_populate = 1 }
+	};
+	char *folder = folder_make(), *path = folder_path(folder, "script"), *text = NULL, *at;
+	size_t length = 0, i;
+	FILE *out = begin_story(&text, &length, BYTES, "/srv/weights");
+
+	for (i = 0; i < FAULTS; i++) {
+		tell(out, 2000 + i * MS, 0, "page-faults", BASE + i * 4096);
+		tell(out, 2000 + i * MS + MS / 20, 0, "minor-faults", BASE + i * 4096);
+	}
+	fclose(out);
+	at = strstr(text, "r--s");
+	CHECK_FATAL(at != NULL);
+	memcpy(at, rights, 4);
+	file_write(folder, "script", text, length);
+	output.quiet = true;
+	CHECK_EQUAL(analysis_read(path, ANALYSIS_TEXT, NULL, &report.analysis), 0);
+	CHECK_FATAL(report.analysis.n_counted == 1);
+	report.analysis.counted[0]->reads = reads;
+	report.analysis.counted[0]->writes = writes;
+	CHECK_OK(advice_find(&report, &measures));
+	CHECK_EQUAL(report.n_advice, advised ? 1 : 0);
+	for (i = 0; i < report.n_advice; i++) {
+		CHECK(strstr(report.advice[i].text, "map it in by one call") != NULL);
+		free(report.advice[i].text);
+		free(report.advice[i].evidence);
+	}
+	free(report.advice);
+	analysis_free(&report.analysis);
+	free(text);
+	free(path);
+	folder_remove(folder);
+}
+
+/* By what was done with it, and where that is not known by what may be. */
+static void test_written(void)
+{
+	check_mapped_in("r--s", 0, 0, true);
+	check_mapped_in("r--p", 0, 0, true);
+	check_mapped_in("rw-s", 0, 0, false);
+	check_mapped_in("rw-p", 0, 0, false);
+	check_mapped_in("rw-p", FAULTS - 2, 2, true);
+	check_mapped_in("rw-s", FAULTS / 2, FAULTS / 2, false);
+	/* Some of them say nothing of the others. */
+	check_mapped_in("rw-s", 3, 0, false);
+	check_mapped_in("r--s", 0, 3, true);
+}
+
 /* ---- what is not known ---- */
 
 /* Faults of which only the beginning is told: in @folder. */
@@ -455,6 +512,7 @@ static const struct test tests[] = {
 	{ "threads", test_threads, 60, TEST_ONCE },
 	{ "storage", test_storage, 60, TEST_ONCE },
 	{ "devices", test_devices, 60, 0 },
+	{ "written", test_written, 60, TEST_ONCE },
 	{ "unknown", test_unknown, 60, TEST_ONCE },
 	{ "untimed", test_untimed, 60, TEST_ONCE },
 	{ "long", test_long, 60, TEST_ONCE },

@@ -85,9 +85,11 @@ static void put(struct written *written, struct perf_event_header *record, uint3
 	CHECK_OK(record_write(&written->recorder, record, record->size));
 }
 
-static void put_map(struct written *written, uint32_t pid, uint64_t address, uint64_t length,
-		    const char *name, bool code)
+static void put_map_as(struct written *written, uint32_t pid, uint64_t address, uint64_t length,
+		       const char *name, uint32_t prot)
 {
+	bool code = prot & PROT_EXEC;
+
 	struct {
 		struct perf_event_header header;
 		uint32_t pid, tid;
@@ -103,7 +105,7 @@ static void put_map(struct written *written, uint32_t pid, uint64_t address, uin
 		.address = address,
 		.length = length,
 		.inode = 5,
-		.prot = code ? PROT_READ | PROT_EXEC : PROT_READ | PROT_WRITE,
+		.prot = prot,
 		.flags = MAP_PRIVATE,
 	};
 	size_t padded = (strlen(name) + 8) / 8 * 8;
@@ -112,6 +114,13 @@ static void put_map(struct written *written, uint32_t pid, uint64_t address, uin
 	memcpy(record.name, name, strlen(name));
 	put(written, &record.header, PERF_RECORD_MMAP2,
 	    (size_t)(record.name + padded - (char *)&record), pid);
+}
+
+static void put_map(struct written *written, uint32_t pid, uint64_t address, uint64_t length,
+		    const char *name, bool code)
+{
+	put_map_as(written, pid, address, length, name,
+		   PROT_READ | (code ? PROT_EXEC : PROT_WRITE));
 }
 
 static void put_name(struct written *written, uint32_t pid, const char *name, bool program)
@@ -341,6 +350,35 @@ static void test_backend(void)
 	CHECK(json_is_null(json_object_get(json_array_get(buffers, 1), "backend")));
 	json_decref(json);
 	end(&written);
+}
+
+/* What the kernel tells of a map of the library's is told of its buffer, and of no other. */
+static void test_rights(void)
+{
+	static const uint32_t rights[] = { PROT_READ, PROT_READ | PROT_WRITE };
+	uint64_t code = CODE + 0x100;
+	const struct object *object;
+	struct analysis analysis;
+	struct written written;
+	uint32_t i, n;
+
+	for (i = 0; i < 2; i++) {
+		begin(&written);
+		put_name(&written, PID, "rights", true);
+		put_map_as(&written, PID, MEMORY, MEMORY_BYTES, "/weights", PROT_READ);
+		put_map_as(&written, PID, 2 * MEMORY, MEMORY_BYTES, "/other", PROT_READ);
+		put_fault(&written, PID, MEMORY, 1, &code);
+		put_map_as(&written, PID, MEMORY, MEMORY_BYTES, "/weights", rights[i]);
+		put_table(&written, "weights", "file:/weights");
+		finish(&written, json_object());
+		CHECK_EQUAL(analysis_read(written.trace.path, 0, NULL, &analysis), 0);
+		for (object = spaces_objects(analysis.spaces, &n); object;
+		     object = object->next)
+			CHECK_EQUAL(object->writable, i && strcmp(object->name, "/other"));
+		CHECK_EQUAL(n, 3);
+		analysis_free(&analysis);
+		end(&written);
+	}
 }
 
 /* What stands beside the recording is missed where it can't be read, and only there. */
@@ -643,6 +681,7 @@ static const struct test tests[] = {
 	{ "harm", test_harm, 60, TEST_ONCE },
 	{ "long_name", test_long_name, 60, TEST_ONCE },
 	{ "broken_about", test_broken_about, 60, TEST_ONCE },
+	{ "rights", test_rights, 60, TEST_ONCE },
 	{ "backend", test_backend, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

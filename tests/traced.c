@@ -136,6 +136,45 @@ static int file_populated(void)
 	return read_file(MAP_POPULATE);
 }
 
+/* ---- files that are written, each page once ---- */
+
+static int write_file(int fd, int flags)
+{
+	volatile char *bytes;
+	size_t i;
+
+	if (fd < 0 || ftruncate(fd, TRACED_FILE))
+		return 80;
+	bytes = mmap(NULL, TRACED_FILE, PROT_READ | PROT_WRITE, flags, fd, 0);
+	close(fd);
+	if (bytes == MAP_FAILED)
+		return 79;
+	for (i = 0; i < TRACED_FILE; i += PAGE)
+		bytes[i] = 1;
+	return 0;
+}
+
+/* Copies of its pages, which are in memory. */
+static int file_private(void)
+{
+	const char *path = getenv("HETMAP_TRACED_FILE");
+
+	return write_file(path ? open(path, O_RDWR | O_CLOEXEC) : -1, MAP_PRIVATE);
+}
+
+static int memfd_written(void)
+{
+	return write_file(memfd_create("scratch", MFD_CLOEXEC), MAP_SHARED);
+}
+
+/* Nothing but a hole, which gets its pages one by one. */
+static int file_sparse_written(void)
+{
+	const char *path = getenv("HETMAP_TRACED_FILE");
+
+	return write_file(path ? open(path, O_RDWR | O_TRUNC | O_CLOEXEC) : -1, MAP_SHARED);
+}
+
 static int backwards(void)
 {
 	volatile char *bytes = memory(MADV_NOHUGEPAGE);
@@ -566,6 +605,9 @@ static const struct {
 	{ "sparse", sparse },
 	{ "file_sequential", file_sequential },
 	{ "file_populated", file_populated },
+	{ "file_private", file_private },
+	{ "file_sparse_written", file_sparse_written },
+	{ "memfd_written", memfd_written },
 	{ "buffer_touched", buffer_touched },
 	{ "buffer_prefetched", buffer_prefetched },
 	{ "backwards", backwards },

@@ -44,6 +44,7 @@ struct recorded_event {
 	uint64_t length, offset, inode;
 	uint32_t device_major, device_minor;
 	bool executable;
+	bool writable; /* or it is not told whether it is */
 	/* Names, maps: ends with '\0'. */
 	const char *name;
 	bool new_program;

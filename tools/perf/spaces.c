@@ -345,6 +345,18 @@ static struct range *grown(const struct process *process, const struct recorded_
 	return range;
 }
 
+/* They are also those of the library's map that it is told of anew, as mprotect(2) does. */
+static void note_rights(const struct process *process, const struct range *range,
+			const struct recorded_event *event)
+{
+	const struct range *published =
+		range_find(process->published, range->start, range->end);
+
+	range->object->writable |= event->writable;
+	if (published)
+		published->object->writable |= event->writable;
+}
+
 static int map_of(struct spaces *spaces, const struct recorded_event *told)
 {
 	struct process *process = process_of(spaces, told->pid);
@@ -372,6 +384,7 @@ static int map_of(struct spaces *spaces, const struct recorded_event *told)
 	range.object = object_of_map(spaces, event, &range.offset);
 	if (!range.object)
 		return -ENOMEM;
+	note_rights(process, &range, event);
 	/* Pieces of one object that have no offset of their own are where they are. */
 	if (range.object->kind != OBJECT_FILE && range.object->kind != OBJECT_DEVICE &&
 	    range.object->kind != OBJECT_HETMAP && range.object->length &&
@@ -518,6 +531,8 @@ int spaces_begin(struct spaces *spaces, uint32_t pid, const struct hm_published_
 	if (!range.object)
 		return -ENOMEM;
 	mapped = range_find(process->maps, range.start, range.start + 1);
+	if (mapped)
+		range.object->writable |= mapped->object->writable;
 	if (mapped && !range.object->backed_by) {
 		range.object->backed_by = mapped->object->backed_by;
 		range.object->inode = mapped->object->inode;

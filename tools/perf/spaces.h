@@ -45,6 +45,7 @@ struct object {
 	/* The file that its pages are of, if storage has what memory has not; NULL: none. */
 	const char *backed_by;
 	uint64_t inode;
+	bool writable; /* it was mapped so, or that is not told */
 	uint64_t calls[N_OBJECT_CALL];
 	uint32_t index; /* from 0, in the order in which they were seen */
 	void *user;     /* who counts, sets it */
