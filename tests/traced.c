@@ -247,6 +247,41 @@ static int moved(void)
 	return 0;
 }
 
+/*
+ * 32 MiB, of which half is touched, then 8 MiB directly below, then the other half. @over:
+ * these are 40 MiB, in the place of the 32 MiB, too.
+ */
+static int extended(bool over)
+{
+	const size_t more = 8 << 20, all = TRACED_PAGES * PAGE + more;
+	char *room = memory_of(all, MADV_NOHUGEPAGE);
+	volatile char *bytes = room + more;
+	size_t i;
+
+	if (munmap(room, all) ||
+	    mmap(room + more, all - more, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return 78;
+	for (i = 0; i < TRACED_PAGES / 2; i++)
+		bytes[i * PAGE] = 1;
+	if (mmap(room, over ? all : more, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return 77;
+	for (; i < TRACED_PAGES; i++)
+		bytes[i * PAGE] = 1;
+	return 0;
+}
+
+static int extended_below(void)
+{
+	return extended(false);
+}
+
+static int extended_over(void)
+{
+	return extended(true);
+}
+
 /* As allocators do it: all is reserved, and made usable a little at a time. */
 static int steps(void)
 {
@@ -617,6 +652,8 @@ static const struct {
 	{ "moved", moved },
 	{ "remote", remote },
 	{ "steps", steps },
+	{ "extended_below", extended_below },
+	{ "extended_over", extended_over },
 	{ "populated", populated },
 	{ "computing", computing },
 	{ "buffers_host", buffers_host },

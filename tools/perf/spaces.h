@@ -86,6 +86,10 @@ int spaces_end(struct spaces *spaces, uint32_t pid, const struct hm_published_en
 struct object *spaces_find(struct spaces *spaces, uint32_t pid, uint64_t address,
 			   uint64_t *ret_offset);
 
+/* The same of a page fault, which itself says something of what is there. */
+struct object *spaces_fault(struct spaces *spaces, uint32_t pid, uint64_t address,
+			    uint64_t *ret_offset);
+
 /* The same by the kernel's records alone, and NULL where these know nothing. */
 struct object *spaces_mapped(struct spaces *spaces, uint32_t pid, uint64_t address,
 			     uint64_t *ret_offset);
