@@ -247,13 +247,12 @@ $(test_sources:%.c=$(O)/%): %: %.o $(O)/tests/support.a $(O)/runtime.a
 
 # Parts of the command that are tested by themselves.
 $(O)/tests/test_histogram_kernels: $(O)/tools/hetmap/histogram.o
-$(O)/tests/test_report_advice: $(O)/tools/perf/storage.o
 $(O)/tests/test_nodes $(O)/tests/test_two_nodes: $(O)/tools/perf/nodes.o
 $(O)/tests/test_stat_counters: $(O)/tools/perf/stat_figure.o $(O)/tools/perf/stat_perf.o
 $(O)/tests/test_page_write: $(O)/tools/perf/page.o
 $(O)/tests/test_serials: $(O)/tools/perf/serials.o
-$(O)/tests/test_report_rows $(O)/tests/test_report_records $(O)/tests/test_published_reader \
-		$(O)/tests/test_top_openers: \
+$(O)/tests/test_report_advice $(O)/tests/test_report_merged $(O)/tests/test_report_rows \
+	$(O)/tests/test_report_records $(O)/tests/test_published_reader $(O)/tests/test_top_openers: \
 	$(filter-out $(O)/tools/hetmap/main.o,$(tool_objects))
 $(O)/tests/test_bench_stats: $(O)/tools/perf/bench_stats.o
 

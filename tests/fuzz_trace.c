@@ -61,7 +61,7 @@ static int on_event(void *user, const struct recorded_event *event)
 		spaces_string(spaces, event->module);
 	if (event->kind <= RECORDED_MAJOR) {
 		reading->fault = event->address + sum / UINT64_MAX;
-		reading->object = spaces_find(spaces, event->pid, reading->fault, &offset);
+		reading->object = spaces_fault(spaces, event->pid, reading->fault, &offset);
 	} else if (event->kind == RECORDED_POINT) {
 		on_point(reading, event);
 	} else if (event->kind == RECORDED_MAP) {

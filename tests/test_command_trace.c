@@ -256,6 +256,33 @@ static void test_no_room(void)
 	folder_remove(folder);
 }
 
+/* What costs nothing to tell is told, and of the rest that it is not known. */
+static void test_no_latency(void)
+{
+	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
+					     "--no-latency", "--", self, "--traced",
+					     "sequential" } };
+	struct outcome outcome;
+	char *folder, *path;
+	json_t *json, *buffer;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	command.args[3] = path = folder_path(folder, "trace");
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	outcome_free(&outcome);
+	json = report(folder);
+	buffer = buffer_of(json, NAME);
+	CHECK_EQUAL(integer_of(buffer, "faults"), TRACED_PAGES);
+	CHECK(json_is_null(json_object_get(buffer, "major")));
+	CHECK(strstr(string_of(json, "advice_unknown"), "without --no-latency"));
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
 static void check_refused(const char *const *args, int expected, const char *words)
 {
 	struct command command = { .args = { NULL } };
@@ -668,6 +695,7 @@ static const struct test tests[] = {
 	{ "unpublished", test_unpublished, 60, TEST_ONCE },
 	{ "status", test_status, 60, TEST_ONCE },
 	{ "no_room", test_no_room, 60, TEST_ONCE },
+	{ "no_latency", test_no_latency, 60, TEST_ONCE },
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "script", test_script, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },

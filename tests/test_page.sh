@@ -125,6 +125,15 @@ threads() {
 	opens known '#threads=' && total faults 0 && shows 'No latency is known of these threads'
 }
 
+untimed() {
+	for fragment in '' '#threads=4710'; do
+		opens untimed "$fragment" && total faults 12 && total minor - && total major - &&
+			total time - && shows '<td class="number">12</td><td class="number">-</td>' ||
+			return
+	done
+	opens untimed '#hover=0.5,0.53' && shows '<bdi>12 faults</bdi>' 'It is not known.'
+}
+
 sample() {
 	opens sample && shows '26 of 260 events' && total faults 26 || return
 	opens sample '#threads=4710' && total faults '≈ 60'
@@ -178,7 +187,7 @@ a_million() {
 }
 
 tests='draws draws_in_the_dark draws_nothing hover_cell hover_second hover_elsewhere zoom
-	threads sample advice_first torn hostile_names many_buffers a_million'
+	threads untimed sample advice_first torn hostile_names many_buffers a_million'
 if command -v chromium >/dev/null; then
 	for test in $tests; do
 		check "$test" "$test"

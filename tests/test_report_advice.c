@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../tools/hetmap/command.h"
+#include "../tools/perf/report.h"
 #include "../tools/perf/storage.h"
 #include "command.h"
 
@@ -357,6 +359,132 @@ static void test_devices(void)
 	folder_remove(folder);
 }
 
+/* ---- files that are written ---- */
+
+/* One that is mapped with @rights, and each page touched in order; so many faults are told. */
+static void check_mapped_in(const char *rights, uint64_t reads, uint64_t writes, bool advised)
+{
+	const struct measures measures = { 0 };
+	struct report report = {
+		.costs = { .anon_fault = 1, .file_fault = 1e6, .file_populate = 1 }
+	};
+	char *folder = folder_make(), *path = folder_path(folder, "script"), *text = NULL, *at;
+	size_t length = 0, i;
+	FILE *out = begin_story(&text, &length, BYTES, "/srv/weights");
+
+	for (i = 0; i < FAULTS; i++) {
+		tell(out, 2000 + i * MS, 0, "page-faults", BASE + i * 4096);
+		tell(out, 2000 + i * MS + MS / 20, 0, "minor-faults", BASE + i * 4096);
+	}
+	fclose(out);
+	at = strstr(text, "r--s");
+	CHECK_FATAL(at != NULL);
+	memcpy(at, rights, 4);
+	file_write(folder, "script", text, length);
+	output.quiet = true;
+	CHECK_EQUAL(analysis_read(path, ANALYSIS_TEXT, NULL, &report.analysis), 0);
+	CHECK_FATAL(report.analysis.n_counted == 1);
+	report.analysis.counted[0]->reads = reads;
+	report.analysis.counted[0]->writes = writes;
+	CHECK_OK(advice_find(&report, &measures));
+	CHECK_EQUAL(report.n_advice, advised ? 1 : 0);
+	for (i = 0; i < report.n_advice; i++) {
+		CHECK(strstr(report.advice[i].text, "map it in by one call") != NULL);
+		free(report.advice[i].text);
+		free(report.advice[i].evidence);
+	}
+	free(report.advice);
+	analysis_free(&report.analysis);
+	free(text);
+	free(path);
+	folder_remove(folder);
+}
+
+/* By what was done with it, and where that is not known by what may be. */
+static void test_written(void)
+{
+	check_mapped_in("r--s", 0, 0, true);
+	check_mapped_in("r--p", 0, 0, true);
+	check_mapped_in("rw-s", 0, 0, false);
+	check_mapped_in("rw-p", 0, 0, false);
+	check_mapped_in("rw-p", FAULTS - 2, 2, true);
+	check_mapped_in("rw-s", FAULTS / 2, FAULTS / 2, false);
+	/* Some of them say nothing of the others. */
+	check_mapped_in("rw-s", 3, 0, false);
+	check_mapped_in("r--s", 0, 3, true);
+}
+
+/* ---- what is not known ---- */
+
+/* Faults of which only the beginning is told: in @folder. */
+static void write_untimed(const char *folder)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = begin_story(&text, &length, BYTES, "/srv/weights");
+	unsigned int i;
+
+	for (i = 0; i < FAULTS; i++)
+		tell(out, 2000 + i * MS, 0, "page-faults", BASE + i * 4096ull);
+	fclose(out);
+	file_write(folder, "script", text, length);
+	free(text);
+}
+
+static void check_untimed(const json_t *of)
+{
+	CHECK_EQUAL(integer_of(of, "faults"), FAULTS);
+	CHECK(json_is_null(json_object_get(of, "minor")));
+	CHECK(json_is_null(json_object_get(of, "major")));
+	CHECK(json_is_null(json_object_get(of, "time_ns")));
+}
+
+/* Where nothing was computed it is not said that nothing would gain. */
+static void test_unknown(void)
+{
+	const struct story story = {
+		.file = "/srv/weights", .wait_ns = 5000, .work_ns = 10 * MS, .threads = 1
+	};
+	char *folder = folder_make(), *path = folder_path(folder, "script");
+	const struct command command = { .args = { "report", "--perf-script", path } };
+	struct outcome outcome;
+	json_t *json;
+	int timed;
+
+	for (timed = 0; timed < 2; timed++) {
+		if (timed)
+			write_story(folder, &story);
+		else
+			write_untimed(folder);
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(!strstr(outcome.out, "None"));
+		CHECK(strstr(outcome.out, "It is not known w") != NULL);
+		outcome_free(&outcome);
+		json = report_on(folder);
+		CHECK(strstr(string_of(json, "advice_unknown"), ": hetmap trace does"));
+		json_decref(json);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_untimed(void)
+{
+	char *folder = folder_make();
+	json_t *json, *site;
+
+	write_untimed(folder);
+	json = report_on(folder);
+	check_untimed(json_array_get(json_object_get(json, "buffers"), 0));
+	check_untimed(json_object_get(json, "totals"));
+	site = json_array_get(json_object_get(json, "sites"), 0);
+	CHECK_EQUAL(integer_of(site, "faults"), FAULTS);
+	CHECK(json_is_null(json_object_get(site, "time_ns")));
+	json_decref(json);
+	folder_remove(folder);
+}
+
 /* Microseconds of two hours are more than a column of the page holds. */
 static void test_long(void)
 {
@@ -465,6 +593,9 @@ static const struct test tests[] = {
 	{ "whose", test_whose, 60, TEST_ONCE },
 	{ "storage", test_storage, 60, TEST_ONCE },
 	{ "devices", test_devices, 60, 0 },
+	{ "written", test_written, 60, TEST_ONCE },
+	{ "unknown", test_unknown, 60, TEST_ONCE },
+	{ "untimed", test_untimed, 60, TEST_ONCE },
 	{ "long", test_long, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -32,6 +32,7 @@
 #define MEMORY UINT64_C(0x20000000) /* what they touch */
 #define MEMORY_BYTES (UINT64_C(2) << 20)
 #define CHAIN_MOST 8
+#define NAME_MOST 1000 /* of a file, with its folders */
 
 struct written {
 	char *folder;
@@ -84,9 +85,11 @@ static void put(struct written *written, struct perf_event_header *record, uint3
 	CHECK_OK(record_write(&written->recorder, record, record->size));
 }
 
-static void put_map(struct written *written, uint32_t pid, uint64_t address, uint64_t length,
-		    const char *name, bool code)
+static void put_map_as(struct written *written, uint32_t pid, uint64_t address, uint64_t length,
+		       const char *name, uint32_t prot)
 {
+	bool code = prot & PROT_EXEC;
+
 	struct {
 		struct perf_event_header header;
 		uint32_t pid, tid;
@@ -94,7 +97,7 @@ static void put_map(struct written *written, uint32_t pid, uint64_t address, uin
 		uint32_t major, minor;
 		uint64_t inode, generation;
 		uint32_t prot, flags;
-		char name[600];
+		char name[NAME_MOST];
 	} record = {
 		.header.misc = PERF_RECORD_MISC_USER | (code ? 0 : PERF_RECORD_MISC_MMAP_DATA),
 		.pid = pid,
@@ -102,7 +105,7 @@ static void put_map(struct written *written, uint32_t pid, uint64_t address, uin
 		.address = address,
 		.length = length,
 		.inode = 5,
-		.prot = code ? PROT_READ | PROT_EXEC : PROT_READ | PROT_WRITE,
+		.prot = prot,
 		.flags = MAP_PRIVATE,
 	};
 	size_t padded = (strlen(name) + 8) / 8 * 8;
@@ -111,6 +114,13 @@ static void put_map(struct written *written, uint32_t pid, uint64_t address, uin
 	memcpy(record.name, name, strlen(name));
 	put(written, &record.header, PERF_RECORD_MMAP2,
 	    (size_t)(record.name + padded - (char *)&record), pid);
+}
+
+static void put_map(struct written *written, uint32_t pid, uint64_t address, uint64_t length,
+		    const char *name, bool code)
+{
+	put_map_as(written, pid, address, length, name,
+		   PROT_READ | (code ? PROT_EXEC : PROT_WRITE));
 }
 
 static void put_name(struct written *written, uint32_t pid, const char *name, bool program)
@@ -201,11 +211,27 @@ static char *report_as(const struct written *written, const char *option)
 	return outcome.out;
 }
 
+static json_t *json_of(const struct written *written)
+{
+	const struct command command = { .args = { "report", "--json", "-q",
+						   written->trace.path } };
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	return json;
+}
+
 /* ---- names that mean harm to who reads them on a terminal ---- */
 
 #define HARM "\033]0;mine\007\033[2J\n\rno such line"
 
-static void put_table(const struct written *written)
+/* A buffer of the library at MEMORY. */
+static void put_table(const struct written *written, const char *buffer, const char *device)
 {
 	struct {
 		union {
@@ -227,12 +253,12 @@ static void put_table(const struct written *written)
 			   .address = MEMORY,
 			   .span = MEMORY_BYTES,
 			   .length = MEMORY_BYTES,
-			   .page_size = PAGE,
-			   .name = "buffer" HARM,
-			   .device = "device" HARM },
+			   .page_size = PAGE },
 	};
 	char name[64];
 
+	snprintf(table.entry.name, sizeof(table.entry.name), "%s", buffer);
+	snprintf(table.entry.device, sizeof(table.entry.device), "%s", device);
 	snprintf(name, sizeof(name), "trace/maps/maps.%d", PID);
 	file_write(written->folder, name, (const char *)&table, sizeof(table));
 }
@@ -262,7 +288,7 @@ static void test_harm(void)
 	put_map(&written, PID, CODE, PAGE, "/module" HARM, true);
 	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
 	put_fault(&written, PID, MEMORY, 1, &code);
-	put_table(&written);
+	put_table(&written, "buffer" HARM, "device" HARM);
 	finish(&written, json_pack("{s:[s, s], s:{s:s}}", "command", "command" HARM, "b",
 				   "tracepoints", "missing", "missing" HARM));
 	text = report_as(&written, NULL);
@@ -272,6 +298,114 @@ static void test_harm(void)
 	CHECK(strstr(text, "module\\x1b") && strstr(text, "missing\\x1b"));
 	free(text);
 	text = report_as(&written, "--folded");
+	check_harmless(text);
+	free(text);
+	end(&written);
+}
+
+/* A path is told as long as it is: its end says which file it is. */
+static void test_long_name(void)
+{
+	uint64_t code = CODE + 0x100;
+	char path[NAME_MOST / 2];
+	struct written written;
+	json_t *json;
+
+	memset(path, 'f', sizeof(path));
+	path[0] = path[sizeof(path) / 2] = '/';
+	snprintf(path + sizeof(path) - 9, 9, "/weights");
+	begin(&written);
+	put_name(&written, PID, "deep", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, path, false);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	finish(&written, json_object());
+	json = json_of(&written);
+	CHECK(!strcmp(string_of(json_array_get(json_object_get(json, "buffers"), 0), "name"),
+		      path));
+	json_decref(json);
+	end(&written);
+}
+
+/* What a buffer is, and what it is on: which nothing is but the library's. */
+static void test_backend(void)
+{
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	json_t *json, *buffers;
+
+	begin(&written);
+	put_name(&written, PID, "backend", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "/memfd:hetmap:cache (deleted)", false);
+	put_map(&written, PID, 2 * MEMORY, MEMORY_BYTES, "/data", false);
+	put_table(&written, "cache", "sim:0");
+	put_fault(&written, PID, MEMORY, 1, &code);
+	put_fault(&written, PID, 2 * MEMORY, 1, &code);
+	finish(&written, json_object());
+	json = json_of(&written);
+	buffers = json_object_get(json, "buffers");
+	CHECK_FATAL(json_array_size(buffers) == 2);
+	CHECK(!strcmp(string_of(json_array_get(buffers, 0), "kind"), "hetmap"));
+	CHECK(!strcmp(string_of(json_array_get(buffers, 0), "backend"), "sim"));
+	CHECK(!strcmp(string_of(json_array_get(buffers, 1), "kind"), "file"));
+	CHECK(json_is_null(json_object_get(json_array_get(buffers, 1), "backend")));
+	json_decref(json);
+	end(&written);
+}
+
+/* What the kernel tells of a map of the library's is told of its buffer, and of no other. */
+static void test_rights(void)
+{
+	static const uint32_t rights[] = { PROT_READ, PROT_READ | PROT_WRITE };
+	uint64_t code = CODE + 0x100;
+	const struct object *object;
+	struct analysis analysis;
+	struct written written;
+	uint32_t i, n;
+
+	for (i = 0; i < 2; i++) {
+		begin(&written);
+		put_name(&written, PID, "rights", true);
+		put_map_as(&written, PID, MEMORY, MEMORY_BYTES, "/weights", PROT_READ);
+		put_map_as(&written, PID, 2 * MEMORY, MEMORY_BYTES, "/other", PROT_READ);
+		put_fault(&written, PID, MEMORY, 1, &code);
+		put_map_as(&written, PID, MEMORY, MEMORY_BYTES, "/weights", rights[i]);
+		put_table(&written, "weights", "file:/weights");
+		finish(&written, json_object());
+		CHECK_EQUAL(analysis_read(written.trace.path, 0, NULL, &analysis), 0);
+		for (object = spaces_objects(analysis.spaces, &n); object;
+		     object = object->next)
+			CHECK_EQUAL(object->writable, i && strcmp(object->name, "/other"));
+		CHECK_EQUAL(n, 3);
+		analysis_free(&analysis);
+		end(&written);
+	}
+}
+
+/* What stands beside the recording is missed where it can't be read, and only there. */
+static void test_broken_about(void)
+{
+	static const char *const broken[] = { "{\"costs\": {\"anon", "[]", "" };
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	char *text;
+	size_t i;
+
+	begin(&written);
+	put_name(&written, PID, "broken", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	finish(&written, json_object());
+	text = report_as(&written, NULL);
+	CHECK(!strstr(text, "about.json"));
+	free(text);
+	for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+		file_write(written.folder, "trace/about.json", broken[i], strlen(broken[i]));
+		text = report_as(&written, NULL);
+		CHECK(strstr(text, "! its about.json can't be read ("));
+		free(text);
+	}
+	file_write(written.folder, "trace/about.json", "{\"a\": \033[2J}", 11);
+	text = report_as(&written, NULL);
 	check_harmless(text);
 	free(text);
 	end(&written);
@@ -333,21 +467,6 @@ static uint64_t faults_at(const json_t *json, const char *module)
 			n += (uint64_t)integer_of(site, "faults");
 	}
 	return n;
-}
-
-static json_t *json_of(const struct written *written)
-{
-	const struct command command = { .args = { "report", "--json", "-q",
-						   written->trace.path } };
-	struct outcome outcome;
-	json_t *json;
-
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
-	return json;
 }
 
 /* What a call site was is what was there then: execve(2), dlclose(3), and a pid anew. */
@@ -583,6 +702,10 @@ static const struct test tests[] = {
 	{ "thread_names", test_thread_names, 60, TEST_ONCE },
 	{ "unfinished", test_unfinished, 60, TEST_ONCE },
 	{ "harm", test_harm, 60, TEST_ONCE },
+	{ "long_name", test_long_name, 60, TEST_ONCE },
+	{ "broken_about", test_broken_about, 60, TEST_ONCE },
+	{ "rights", test_rights, 60, TEST_ONCE },
+	{ "backend", test_backend, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -87,7 +87,7 @@ static void test_buffer(void)
 }
 
 /* A sanitizer's own memory is touched page by page: it may well be advised. */
-static void check_healthy(const char *program)
+static void check_healthy(const char *program, bool points)
 {
 	char *folder, *path;
 	json_t *json, *advice;
@@ -97,7 +97,8 @@ static void check_healthy(const char *program)
 		return;
 	folder = folder_make();
 	path = make_file(folder);
-	json = report_of(folder, program);
+	trace_with(folder, program, 0, points);
+	json = report(folder);
 	CHECK(!strcmp(advice_of(json, NAME), ""));
 	json_array_foreach(json_object_get(json, "advice"), i, advice)
 	{
@@ -112,12 +113,24 @@ static void check_healthy(const char *program)
 
 static void test_healthy(void)
 {
-	check_healthy("populated");
-	check_healthy("computing");
-	check_healthy("huge");
-	check_healthy("sparse");
-	check_healthy("file_populated");
-	check_healthy("buffer_prefetched");
+	check_healthy("populated", false);
+	check_healthy("computing", false);
+	check_healthy("huge", false);
+	check_healthy("sparse", false);
+	check_healthy("file_populated", false);
+	check_healthy("buffer_prefetched", false);
+}
+
+/* Whether accesses are told or not: to map in what is there is no gain where it is written. */
+static void test_written(void)
+{
+	int points;
+
+	for (points = 0; points < 2; points++) {
+		check_healthy("file_private", points);
+		check_healthy("memfd_written", points);
+		check_healthy("file_sparse_written", points);
+	}
 }
 
 static const struct test tests[] = {
@@ -126,6 +139,7 @@ static const struct test tests[] = {
 	{ "in_no_order", test_in_no_order, 60, TEST_ONCE },
 	{ "sequential", test_sequential, 60, TEST_ONCE },
 	{ "buffer", test_buffer, 60, TEST_ONCE },
+	{ "written", test_written, 120, TEST_ONCE },
 	{ "healthy", test_healthy, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

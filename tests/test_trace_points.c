@@ -97,6 +97,41 @@ static void test_steps(void)
 	check_one_object("steps", "mprotect", TRACED_PAGES / TRACED_STEP, 1);
 }
 
+/* What is mapped below is none of what was there, whether the call was seen or not. */
+static void test_extended(void)
+{
+	char *folder;
+	json_t *json;
+	int points;
+
+	if (!may_trace())
+		return;
+	for (points = 0; points < 2; points++) {
+		folder = folder_make();
+		trace_with(folder, "extended_below", 0, points);
+		json = report(folder);
+		CHECK_EQUAL(integer_of(buffer_of(json, NAME), "minor"), TRACED_PAGES);
+		json_decref(json);
+		folder_remove(folder);
+	}
+}
+
+/* Larger memory in the place of other, which nothing but the call tells. */
+static void test_over(void)
+{
+	char *folder;
+	json_t *json;
+
+	if (!may_point("syscalls"))
+		return;
+	folder = folder_make();
+	json = report_of_points(folder, "extended_over");
+	CHECK_EQUAL(integer_of(buffer_of(json, NAME), "minor"), TRACED_PAGES / 2);
+	CHECK_EQUAL(integer_of(buffer_of(json, "40 MiB of memory"), "minor"), TRACED_PAGES / 2);
+	json_decref(json);
+	folder_remove(folder);
+}
+
 static const json_t *lane_of(const json_t *json, const char *name)
 {
 	json_t *lane;
@@ -162,6 +197,8 @@ static const struct test tests[] = {
 	{ "access", test_access, 60, TEST_ONCE },
 	{ "no_tracepoints", test_no_tracepoints, 60, TEST_ONCE },
 	{ "moved", test_moved, 60, TEST_ONCE },
+	{ "extended", test_extended, 60, TEST_ONCE },
+	{ "over", test_over, 60, TEST_ONCE },
 	{ "steps", test_steps, 60, TEST_ONCE },
 	{ "device", test_device, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

@@ -136,6 +136,45 @@ static int file_populated(void)
 	return read_file(MAP_POPULATE);
 }
 
+/* ---- files that are written, each page once ---- */
+
+static int write_file(int fd, int flags)
+{
+	volatile char *bytes;
+	size_t i;
+
+	if (fd < 0 || ftruncate(fd, TRACED_FILE))
+		return 80;
+	bytes = mmap(NULL, TRACED_FILE, PROT_READ | PROT_WRITE, flags, fd, 0);
+	close(fd);
+	if (bytes == MAP_FAILED)
+		return 79;
+	for (i = 0; i < TRACED_FILE; i += PAGE)
+		bytes[i] = 1;
+	return 0;
+}
+
+/* Copies of its pages, which are in memory. */
+static int file_private(void)
+{
+	const char *path = getenv("HETMAP_TRACED_FILE");
+
+	return write_file(path ? open(path, O_RDWR | O_CLOEXEC) : -1, MAP_PRIVATE);
+}
+
+static int memfd_written(void)
+{
+	return write_file(memfd_create("scratch", MFD_CLOEXEC), MAP_SHARED);
+}
+
+/* Nothing but a hole, which gets its pages one by one. */
+static int file_sparse_written(void)
+{
+	const char *path = getenv("HETMAP_TRACED_FILE");
+
+	return write_file(path ? open(path, O_RDWR | O_TRUNC | O_CLOEXEC) : -1, MAP_SHARED);
+}
+
 static int backwards(void)
 {
 	volatile char *bytes = memory(MADV_NOHUGEPAGE);
@@ -206,6 +245,41 @@ static int moved(void)
 	for (; i < TRACED_PAGES; i++)
 		bytes[i * PAGE] = 1;
 	return 0;
+}
+
+/*
+ * 32 MiB, of which half is touched, then 8 MiB directly below, then the other half. @over:
+ * these are 40 MiB, in the place of the 32 MiB, too.
+ */
+static int extended(bool over)
+{
+	const size_t more = 8 << 20, all = TRACED_PAGES * PAGE + more;
+	char *room = memory_of(all, MADV_NOHUGEPAGE);
+	volatile char *bytes = room + more;
+	size_t i;
+
+	if (munmap(room, all) ||
+	    mmap(room + more, all - more, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return 78;
+	for (i = 0; i < TRACED_PAGES / 2; i++)
+		bytes[i * PAGE] = 1;
+	if (mmap(room, over ? all : more, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return 77;
+	for (; i < TRACED_PAGES; i++)
+		bytes[i * PAGE] = 1;
+	return 0;
+}
+
+static int extended_below(void)
+{
+	return extended(false);
+}
+
+static int extended_over(void)
+{
+	return extended(true);
 }
 
 /* As allocators do it: all is reserved, and made usable a little at a time. */
@@ -566,6 +640,9 @@ static const struct {
 	{ "sparse", sparse },
 	{ "file_sequential", file_sequential },
 	{ "file_populated", file_populated },
+	{ "file_private", file_private },
+	{ "file_sparse_written", file_sparse_written },
+	{ "memfd_written", memfd_written },
 	{ "buffer_touched", buffer_touched },
 	{ "buffer_prefetched", buffer_prefetched },
 	{ "backwards", backwards },
@@ -575,6 +652,8 @@ static const struct {
 	{ "moved", moved },
 	{ "remote", remote },
 	{ "steps", steps },
+	{ "extended_below", extended_below },
+	{ "extended_over", extended_over },
 	{ "populated", populated },
 	{ "computing", computing },
 	{ "buffers_host", buffers_host },

@@ -45,7 +45,7 @@ uint16_t scene_thread(struct scene *scene, const char *name)
 	return (uint16_t)index;
 }
 
-uint16_t scene_buffer(struct scene *scene, const char *name, const char *backend,
+uint16_t scene_buffer(struct scene *scene, const char *name, const char *kind,
 		      const char *device, uint64_t pages, const char *pattern, uint64_t stride)
 {
 	json_t *buffers = list(scene, "buffers");
@@ -57,9 +57,9 @@ uint16_t scene_buffer(struct scene *scene, const char *name, const char *backend
 	json_array_append_new(
 		buffers,
 		made(json_pack("{s:s, s:s, s:s, s:i, s:s, s:I, s:i, s:s, s:I, s:i}", "name",
-			       name, "backend", backend, "device", device, "pid", 4710,
-			       "address", address, "length", (json_int_t)pages * 4096, "offset",
-			       0, "pattern", pattern, "stride", (json_int_t)stride, "page_size",
+			       name, "kind", kind, "device", device, "pid", 4710, "address",
+			       address, "length", (json_int_t)pages * 4096, "offset", 0,
+			       "pattern", pattern, "stride", (json_int_t)stride, "page_size",
 			       4096)));
 	return (uint16_t)index;
 }
@@ -130,6 +130,11 @@ static void add(struct sums *sums, const struct scene_event *event)
 	sums->time_ns += event->cost_ns;
 }
 
+static json_t *timed(const struct scene *scene, uint64_t n)
+{
+	return made(scene->untimed ? json_null() : json_integer((json_int_t)n));
+}
+
 static void sum_up(const struct scene *scene)
 {
 	json_t *buffers = list(scene, "buffers");
@@ -146,20 +151,23 @@ static void sum_up(const struct scene *scene)
 		add(&total, &scene->events[i]);
 	}
 	for (i = 0; i < n_buffer; i++)
-		json_object_update_new(json_array_get(buffers, i),
-				       made(json_pack("{s:I, s:I, s:I, s:I, s:I}", "minor",
-						      (json_int_t)of[i].minor, "major",
-						      (json_int_t)of[i].major, "time_ns",
-						      (json_int_t)of[i].time_ns, "first_ns",
-						      (json_int_t)of[i].first_us * 1000,
-						      "last_ns",
-						      (json_int_t)of[i].last_us * 1000)));
+		json_object_update_new(
+			json_array_get(buffers, i),
+			made(json_pack("{s:I, s:o, s:o, s:o, s:I, s:I}", "faults",
+				       (json_int_t)(of[i].minor + of[i].major), "minor",
+				       timed(scene, of[i].minor), "major",
+				       timed(scene, of[i].major), "time_ns",
+				       timed(scene, of[i].time_ns), "first_ns",
+				       (json_int_t)of[i].first_us * 1000, "last_ns",
+				       (json_int_t)of[i].last_us * 1000)));
 	json_object_set_new(
 		scene->report, "totals",
-		made(json_pack("{s:I, s:I, s:i, s:I, s:I}", "minor", (json_int_t)total.minor,
-			       "major", (json_int_t)total.major, "lost", 0, "unattributed",
+		made(json_pack("{s:I, s:o, s:o, s:i, s:I, s:o}", "faults",
+			       (json_int_t)(total.minor + total.major), "minor",
+			       timed(scene, total.minor), "major", timed(scene, total.major),
+			       "lost", 0, "unattributed",
 			       (json_int_t)(of[n_buffer].minor + of[n_buffer].major), "time_ns",
-			       (json_int_t)total.time_ns)));
+			       timed(scene, total.time_ns))));
 	free(of);
 }
 

@@ -4,6 +4,7 @@
 #define HETMAP_TESTS_SCENE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,12 +19,13 @@ struct scene {
 	struct scene_event *events;
 	size_t n, room;
 	uint64_t random;
+	bool untimed; /* nobody recorded how long they took: set it before scene_end() */
 };
 
 void scene_begin(struct scene *scene, const char *command, double seconds);
 /* Their indexes. */
 uint16_t scene_thread(struct scene *scene, const char *name);
-uint16_t scene_buffer(struct scene *scene, const char *name, const char *backend,
+uint16_t scene_buffer(struct scene *scene, const char *name, const char *kind,
 		      const char *device, uint64_t pages, const char *pattern, uint64_t stride);
 void scene_event(struct scene *scene, struct scene_event event);
 void scene_site(struct scene *scene, int buffer, const char *function, const char *file,

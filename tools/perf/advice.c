@@ -23,6 +23,8 @@
 /* Fewer that waited, or a smaller part of them, may have waited for a CPU. */
 #define WAITS_LEAST 16
 #define WAITS_OF 100
+/* Memory is written if more than one in so many of the faults that are known was a write. */
+#define WRITES_OF 10
 /* Less than 4 MiB is a cache's. */
 #define NODE_PAGES_LEAST 1024
 
@@ -209,6 +211,20 @@ static int on_memory(struct report *report, const struct counted *counted)
 
 /* ---- a file whose pages are there ---- */
 
+/*
+ * What is written is not had by mapping in what is there: private memory gets copies, a new
+ * file of memory has no pages yet, and a page with a hole behind it is to be made. Where
+ * most faults don't tell, by whether it may be written.
+ */
+static bool is_written(const struct counted *counted)
+{
+	uint64_t known = counted->reads + counted->writes;
+
+	if (known && known >= faults_of(counted) / 2)
+		return counted->writes > known / WRITES_OF;
+	return counted->object->writable;
+}
+
 static int on_file(struct report *report, const struct counted *counted)
 {
 	const struct costs *costs = &report->costs;
@@ -217,8 +233,8 @@ static int on_file(struct report *report, const struct counted *counted)
 	char minor[TEXT_MAX], cost[TEXT_MAX], all[TEXT_MAX], other[TEXT_MAX];
 	double gain;
 
-	if (counted->pattern != PATTERN_SEQUENTIAL || costs->file_fault <= 0 ||
-	    costs->file_populate <= 0)
+	if (counted->pattern != PATTERN_SEQUENTIAL || is_written(counted) ||
+	    costs->file_fault <= 0 || costs->file_populate <= 0)
 		return 0;
 	if (pages > reach_of(counted) / PAGE)
 		pages = reach_of(counted) / PAGE;
@@ -279,6 +295,22 @@ static int by_gain(const void *a, const void *b)
 	if (x->gain_ns != y->gain_ns)
 		return x->gain_ns < y->gain_ns ? 1 : -1;
 	return faults_of(x->of) < faults_of(y->of) ? 1 : -1;
+}
+
+const char *advice_unknown(const struct report *report)
+{
+	bool costs = report->costs.anon_fault > 0, latency = report->analysis.has_latency;
+
+	if (!report->analysis.faults || (costs && latency))
+		return NULL;
+	if (costs)
+		return "It is not known whether reading ahead would gain anything, as how long "
+		       "faults took was not recorded: hetmap trace without --no-latency does.";
+	return latency ? "It is not known whether fewer faults would gain anything, as what "
+			 "they cost on that machine was not measured: hetmap trace does." :
+			 "It is not known what would gain anything, as neither how long faults "
+			 "took nor what they cost on that machine was recorded: hetmap trace "
+			 "does both.";
 }
 
 int advice_find(struct report *report, const struct measures *measures)

@@ -287,7 +287,7 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 
 	if (thread->pending)
 		thread->counted->unfinished++;
-	object = spaces_find(analysis->spaces, event->pid, event->address, &offset);
+	object = spaces_fault(analysis->spaces, event->pid, event->address, &offset);
 	counted = object ? counted_of(reader, object) : NULL;
 	thread->site = counted ? sites_of(reader->sites, counted, event) : NULL;
 	if (!thread->site)

@@ -90,6 +90,7 @@ static int let_go(struct calls *calls, struct calling *thread, uint64_t result)
 	    length <= end - result) {
 		thread->held.address = result;
 		thread->held.length = length;
+		thread->held.all_new = true;
 	}
 	r = spaces_event(calls->spaces, &thread->held);
 	free(thread->name);
@@ -100,6 +101,7 @@ static int let_go(struct calls *calls, struct calling *thread, uint64_t result)
 static int on_map(struct calls *calls, const struct recorded_event *event)
 {
 	struct calling *thread = thread_of(calls, event->tid, false);
+	struct recorded_event whole = *event;
 
 	if (!thread || !thread->inside || !spaces_is_memory(event))
 		return spaces_event(calls->spaces, event);
@@ -108,7 +110,9 @@ static int on_map(struct calls *calls, const struct recorded_event *event)
 	if (thread->call == POINT_MMAP && thread->length &&
 	    event->length > whole_pages(thread->length))
 		return hold(thread, event);
-	return spaces_event(calls->spaces, event);
+	whole.all_new = thread->call == POINT_MMAP && thread->length &&
+			event->length == whole_pages(thread->length);
+	return spaces_event(calls->spaces, &whole);
 }
 
 /* ---- all of them ---- */

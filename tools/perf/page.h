@@ -18,11 +18,13 @@
  *	began		seconds since 1970, a real number
  *	duration_ns
  *	machine		{kernel, cpu, thp: texts, cpus, numa_nodes, memory: integers}
- *	totals		{minor, major, lost, unattributed, time_ns}
+ *	totals		{faults, minor, major, lost, unattributed, time_ns}
  *	missing		[sentences: what the trace does not have, and why]
  *	threads		[{pid, tid, name}]
- *	buffers		[{name, backend, device, pid, address: "0x...", length, offset (of what is
- *			at address, in the file or device object), minor, major, time_ns,
+ *	buffers		[{name, kind ("hetmap", "file", "anon", ...), backend ("soft", "sim", ...;
+ *			null: it is none of the library's), device, pid, address: "0x...",
+ *			length, offset (of what is at address, in the file or device object), faults,
+ *			minor, major, time_ns (null, as in totals and sites: latency was not recorded),
  *			pattern: "sequential", "strided", "random", "few" or "", stride, page_size,
  *			first_ns, last_ns, reads, writes: of those that are known, null: of none is;
  *			calls: {madvise, mprotect, mremap, munmap}, where they were recorded,
@@ -31,6 +33,7 @@
  *	sites		[{buffer, function, file, line, module, faults, time_ns}]
  *	latency		{minor, major: {p50_ns, p99_ns, counts: [[upper_ns, n], ...] ascending}}
  *	advice		[{buffer, text, evidence, gain_ns}]
+ *	advice_unknown	a sentence: what could not be looked for; null: all was
  *	devices		[{faults, accesses, moves, evictions (null: not told), bytes_moved, name, backend,
  *			submitted, completed, failed, fences, losses, job: as latency.minor}]
  *	lanes		[{name, spans: [[begin_ns, end_ns, label], ...] by begin}]

@@ -16,6 +16,8 @@ window.addEventListener('error', event => trouble(event.message));
 
 const commas = new Intl.NumberFormat('en-US');
 const number = n => commas.format(Math.round(n));
+/* null: it is not known. */
+const known = (value, text) => value === null ? '-' : text(value);
 const faults = n => number(n) + (n === 1 ? ' fault' : ' faults');
 
 const units = [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']];
@@ -185,7 +187,7 @@ const pages_shown = b => view.pages.get(b) || whole(b);
 function choose_first() {
 	const advised = advice.slice(0, 1).map(a => a.buffer).filter(b => buffers[b]);
 	const order = [...buffers.keys()];
-	const weight = b => buffers[b].minor + buffers[b].major;
+	const weight = b => buffers[b].faults;
 	order.sort((a, b) => weight(b) - weight(a) || a - b);
 	const most = order.slice(0, 3).filter(b => weight(b) > 0 &&
 		weight(b) >= 0.05 * weight(order[0]));
@@ -199,6 +201,7 @@ let sums;
 function tally() {
 	if (view.all) {
 		sums = {
+			faults: buffers.map(b => b.faults),
 			minor: buffers.map(b => b.minor), major: buffers.map(b => b.major),
 			time: buffers.map(b => b.time_ns), total: totals, latency: data.latency,
 		};
@@ -219,10 +222,14 @@ function tally() {
 			costs[m].push(cost[i]);
 	}
 	const sum = values => values.reduce((a, b) => a + b, 0);
+	const all = minor.map((n, b) => n + major[b]);
+	/* Of all threads or of none. */
+	const timed = values => totals.minor === null ? buffers.map(() => null) : values;
+	const total = values => totals.minor === null ? null : sum(values);
 	sums = {
-		minor, major, time: spent,
-		total: { minor: sum(minor), major: sum(major), time_ns: sum(spent),
-			unattributed: minor[n - 1] + major[n - 1], lost: totals.lost },
+		faults: all, minor: timed(minor), major: timed(major), time: timed(spent),
+		total: { faults: sum(all), minor: total(minor), major: total(major),
+			time_ns: total(spent), unattributed: all[n - 1], lost: totals.lost },
 		latency: { minor: latency_of(costs[0], data.latency.minor),
 			major: latency_of(costs[1], data.latency.major) },
 	};

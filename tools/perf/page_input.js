@@ -94,7 +94,8 @@ function cell_lines(band, c, r) {
 		addresses(band.b, first, behind),
 		`offset ${places(b.offset + first * 4096, b.offset + behind * 4096)}`,
 		times_text(c),
-		of.n ? `${faults(of.n)}: ${number(of.n - of.major)} minor, ${number(of.major)} major` :
+		of.n ? faults(of.n) + (totals.minor === null ? '' :
+			`: ${number(of.n - of.major)} minor, ${number(of.major)} major`) :
 			'no fault',
 		kinds.join(', '),
 		on.length && `memory of NUMA node ${on.join(', ')}`,

@@ -153,9 +153,9 @@ const small_font = '11.5px system-ui, "Segoe UI", "Helvetica Neue", "Liberation 
 
 function draw_band(context, band, colours, minor, major) {
 	const { w, cols } = figure, b = buffers[band.b];
-	const n = sums.minor[band.b] + sums.major[band.b];
+	const n = sums.faults[band.b];
 	const whole_buffer = band.span >= pages_of(band.b);
-	let about_it = [b.device || b.backend, bytes(b.length), about(faults(n)), pattern(b)]
+	let about_it = [b.device || b.kind, bytes(b.length), about(faults(n)), pattern(b)]
 		.filter(Boolean).map(shown).join(' · ');
 	if (!whole_buffer)
 		about_it += ` · shown: ${bytes(band.span * 4096)} of it`;

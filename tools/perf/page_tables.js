@@ -32,10 +32,10 @@ function show_header() {
 function show_totals() {
 	const total = sums.total;
 	const rows = [
-		['faults', 'faults', number(total.minor + total.major)],
-		['minor', 'minor', number(total.minor)],
-		['major', 'major', number(total.major)],
-		['time', 'spent in them', duration(total.time_ns)],
+		['faults', 'faults', number(total.faults)],
+		['minor', 'minor', known(total.minor, number)],
+		['major', 'major', known(total.major, number)],
+		['time', 'spent in them', known(total.time_ns, duration)],
 		['unattributed', 'in no known buffer', number(total.unattributed)],
 	];
 	$('totals').replaceChildren(...rows.map(([id, label, value]) => {
@@ -69,8 +69,8 @@ function show_advice() {
 		return node('li', '', words, gain);
 	});
 	if (!list.length)
-		list.push(node('li', 'muted', events || totals.minor + totals.major ?
-			'None: no pattern here that a change would help.' : 'None: there were no faults.'));
+		list.push(node('li', 'muted', data.advice_unknown || (events || totals.faults ?
+			'None: no pattern here that a change would help.' : 'None: there were no faults.')));
 	$('advice').replaceChildren(...list);
 }
 
@@ -165,20 +165,22 @@ function make_tables() {
 	const many = new Set(buffers.map(b => b.pid)).size > 1;
 	const columns = [
 		{ label: 'Name', style: 'long', value: b => buffers[b].name, text: name_button },
-		{ label: 'Device', style: 'mid', value: b => buffers[b].device || buffers[b].backend,
-			text: b => shown(buffers[b].device || buffers[b].backend) },
+		{ label: 'Device', style: 'mid', value: b => buffers[b].device || buffers[b].kind,
+			text: b => shown(buffers[b].device || buffers[b].kind) },
 		...many ? [{ label: 'Process', style: 'number', value: b => buffers[b].pid,
 			text: b => buffers[b].pid + '' }] : [],
 		{ label: 'Address', style: 'code wide', value: b => BigInt(buffers[b].address),
 			text: b => shown(buffers[b].address) },
 		{ label: 'Size', style: 'number', value: b => buffers[b].length,
 			text: b => bytes(buffers[b].length) },
+		{ label: 'Faults', style: 'number', value: b => sums.faults[b],
+			text: b => about(number(sums.faults[b])) },
 		{ label: 'Minor', style: 'number', value: b => sums.minor[b],
-			text: b => about(number(sums.minor[b])) },
+			text: b => known(sums.minor[b], n => about(number(n))) },
 		{ label: 'Major', style: 'number', value: b => sums.major[b],
-			text: b => about(number(sums.major[b])) },
+			text: b => known(sums.major[b], n => about(number(n))) },
 		{ label: 'Time', style: 'number', value: b => sums.time[b],
-			text: b => about(duration(sums.time[b])) },
+			text: b => known(sums.time[b], ns => about(duration(ns))) },
 		{ label: 'Pattern', style: '', value: b => pattern(buffers[b]),
 			text: b => shown(pattern(buffers[b])) },
 		{ label: 'Page', style: 'number wide', value: b => buffers[b].page_size,
@@ -212,7 +214,7 @@ function make_tables() {
 		{ label: 'Buffer', style: 'mid', value: buffer_name,
 			text: s => node('bdi', '', buffer_name(s)) },
 		{ label: 'Faults', style: 'number', value: s => s.faults, text: s => number(s.faults) },
-		{ label: 'Time', style: 'number', value: s => s.time_ns, text: s => duration(s.time_ns) },
+		{ label: 'Time', style: 'number', value: s => s.time_ns, text: s => known(s.time_ns, duration) },
 	], sites, 15);
 	site_table.keep = s => !$('sites-of-chosen').checked || view.chosen.includes(s.buffer);
 	$('sites-of-chosen').addEventListener('change', () => site_table.show());

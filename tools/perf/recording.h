@@ -44,6 +44,8 @@ struct recorded_event {
 	uint64_t length, offset, inode;
 	uint32_t device_major, device_minor;
 	bool executable;
+	bool writable; /* or it is not told whether it is */
+	bool all_new;  /* nothing of it was there before: known of its system call */
 	/* Names, maps: ends with '\0'. */
 	const char *name;
 	bool new_program;

@@ -2,6 +2,7 @@
 /* What a record says: the fields of a sample by its event's sample_type. */
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "recording_private.h"
 
@@ -244,6 +245,7 @@ static bool decode_map(const struct perf_event_header *record, struct recorded_e
 	event->length = take(&cursor);
 	event->offset = take(&cursor);
 	event->executable = !(record->misc & PERF_RECORD_MISC_MMAP_DATA);
+	event->writable = true;
 	if (record->type == PERF_RECORD_MMAP2) {
 		word = take(&cursor);
 		event->device_major = low(word);
@@ -253,7 +255,7 @@ static bool decode_map(const struct perf_event_header *record, struct recorded_e
 		/* With a build ID in place of these three the file is known by name alone. */
 		if (record->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)
 			event->device_major = event->device_minor = 0, event->inode = 0;
-		take(&cursor);
+		event->writable = take(&cursor) & PROT_WRITE;
 	}
 	event->name = name_at(cursor.at, cursor.end);
 	return !cursor.short_of && event->name && event->length &&

@@ -139,6 +139,7 @@ static bool parse_map(char *rest, struct recorded_event *event)
 		return false;
 	event->name = end + name;
 	event->executable = strchr(rights, 'x') != NULL;
+	event->writable = strchr(rights, 'w') != NULL;
 	return event->length && event->address + event->length > event->address;
 }
 

@@ -79,13 +79,24 @@ static void usage(void)
 
 /* ---- what is known besides ---- */
 
-static json_t *read_about(const char *path)
+/* What perf recorded has none; of one that is there and can't be read *ret_why says why. */
+static json_t *read_about(const char *path, char **ret_why)
 {
 	char *file = trace_folder_file(path, "about.json");
-	json_t *about = json_load_file(file, JSON_REJECT_DUPLICATES, NULL);
+	json_error_t error = { .text = "it is no object" };
+	json_t *about = json_load_file(file, JSON_REJECT_DUPLICATES, &error);
 
+	*ret_why = NULL;
+	if (!json_is_object(about)) {
+		json_decref(about);
+		about = json_object();
+		if (!access(file, F_OK))
+			*ret_why = error.line > 0 ?
+					   text_format("line %d: %s", error.line, error.text) :
+					   text_format("%s", error.text);
+	}
 	free(file);
-	return json_is_object(about) ? about : (json_decref(about), json_object());
+	return about;
 }
 
 static double number_of(const json_t *object, const char *name)
@@ -160,11 +171,21 @@ static void find_missing(struct report *report)
 	uint64_t lost = count_of(counted, "lost"), unknown = unknown_faults(analysis);
 	char a[TEXT_MAX], b[TEXT_MAX];
 
-	if (report->of_folder && !json_object_size(report->about))
+	if (report->about_refused) {
+		char *why = text_escape(report->about_refused);
+
 		miss(report,
-		     text_format("about.json is not there, or makes no sense: the one who "
-				 "traced was killed, or part of the trace is elsewhere. It is "
-				 "not known what was traced, and on which machine"));
+		     text_format("its about.json can't be read (%s): what was run, on which "
+				 "machine, for how long, what faults cost there, and what could "
+				 "not be recorded is not known",
+				 why));
+		free(why);
+	} else if (report->of_folder && !json_object_size(report->about)) {
+		miss(report,
+		     text_format("about.json is not there: the one who traced was killed, or "
+				 "part of the trace is elsewhere. It is not known what was "
+				 "traced, and on which machine"));
+	}
 	if (*untraced)
 		miss(report, text_escape(untraced));
 	/* What is lost last no record tells of: the events themselves count it. */
@@ -320,7 +341,7 @@ static int read_report(struct report *report, uint32_t flags)
 	struct stat st;
 	int status;
 
-	report->about = read_about(report->path);
+	report->about = read_about(report->path, &report->about_refused);
 	report->of_folder = !(flags & ANALYSIS_TEXT) && !stat(report->path, &st) &&
 			    S_ISDIR(st.st_mode);
 	status = analysis_read(report->path, flags, json_object_get(report->about, "nodes"),
@@ -419,6 +440,7 @@ static void free_report(struct report *report)
 	free(report->advice);
 	free(report->missing);
 	free(report->command);
+	free(report->about_refused);
 	json_decref(report->about);
 	analysis_free(&report->analysis);
 }

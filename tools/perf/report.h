@@ -38,6 +38,7 @@ struct report {
 	struct analysis analysis;
 	struct symbols *symbols; /* NULL: none */
 	json_t *about;           /* about.json, or an empty object */
+	char *about_refused;     /* why it can't be read; NULL: it was, or there is none */
 	char *command;           /* "" where it is not known */
 	uint64_t duration_ns;
 	struct costs costs;
@@ -53,6 +54,8 @@ struct report {
 
 /* Fills in report->advice. 0 or -ENOMEM. */
 int advice_find(struct report *report, const struct measures *measures);
+/* What could not be looked for, as it was not recorded, in a sentence; NULL: all was. */
+const char *advice_unknown(const struct report *report);
 
 /* ---- report_text.c ---- */
 

@@ -42,6 +42,12 @@ static json_t *known_or_null(const struct analysis *analysis, uint64_t n)
 	return analysis->has_access ? json_integer((json_int_t)n) : json_null();
 }
 
+/* Which faults read storage, and how long they took, is told together or not at all. */
+static json_t *timed_or_null(const struct analysis *analysis, uint64_t n)
+{
+	return analysis->has_latency ? json_integer((json_int_t)n) : json_null();
+}
+
 static json_t *calls_json(const struct object *object)
 {
 	return json_pack("{s:I, s:I, s:I, s:I}", "madvise",
@@ -51,6 +57,21 @@ static json_t *calls_json(const struct object *object)
 			 (json_int_t)object->calls[OBJECT_MUNMAP]);
 }
 
+/* What a buffer of the library is on, by the device's name up to its colon: "sim" of "sim:0". */
+static json_t *backend_of(const struct object *object)
+{
+	const char *device = object->device;
+	char *backend;
+	json_t *value;
+
+	if (!device || !*device)
+		return json_null();
+	backend = strndup(device, strcspn(device, ":"));
+	value = backend ? text_of(backend) : json_null();
+	free(backend);
+	return value;
+}
+
 static json_t *buffer_json(const struct analysis *analysis, const struct counted *counted)
 {
 	const struct object *object = counted->object;
@@ -58,22 +79,24 @@ static json_t *buffer_json(const struct analysis *analysis, const struct counted
 	json_t *value;
 
 	snprintf(address, sizeof(address), "0x%" PRIx64, object->address);
-	value = json_pack("{s:o, s:s, s:o, s:i, s:s, s:I, s:i}", "name", text_of(object->name),
-			  "backend", object_kind_name(object->kind), "device",
-			  text_of(object->device), "pid", (int)object->pid, "address", address,
-			  "length", (json_int_t)object->length, "offset", 0);
+	value = json_pack("{s:o, s:s, s:o, s:o, s:i, s:s, s:I, s:i}", "name",
+			  text_of(object->name), "kind", object_kind_name(object->kind),
+			  "backend", backend_of(object), "device", text_of(object->device),
+			  "pid", (int)object->pid, "address", address, "length",
+			  (json_int_t)object->length, "offset", 0);
 	json_object_update_new(
-		value,
-		json_pack("{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "minor",
-			  (json_int_t)counted->minor, "major", (json_int_t)counted->major,
-			  "time_ns", (json_int_t)(counted->minor_ns + counted->major_ns),
-			  "pattern", patterns[counted->pattern], "stride",
-			  (json_int_t)counted->stride * 4096, "page_size",
-			  (json_int_t)object->page_size, "first_ns",
-			  (json_int_t)since(analysis, counted->first_ns), "last_ns",
-			  (json_int_t)since(analysis, counted->last_ns), "unfinished",
-			  (json_int_t)counted->unfinished, "in_kernel",
-			  (json_int_t)counted->in_kernel));
+		value, json_pack("{s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I}",
+				 "faults", (json_int_t)(counted->minor + counted->major),
+				 "minor", timed_or_null(analysis, counted->minor), "major",
+				 timed_or_null(analysis, counted->major), "time_ns",
+				 timed_or_null(analysis, counted->minor_ns + counted->major_ns),
+				 "pattern", patterns[counted->pattern], "stride",
+				 (json_int_t)counted->stride * 4096, "page_size",
+				 (json_int_t)object->page_size, "first_ns",
+				 (json_int_t)since(analysis, counted->first_ns), "last_ns",
+				 (json_int_t)since(analysis, counted->last_ns), "unfinished",
+				 (json_int_t)counted->unfinished, "in_kernel",
+				 (json_int_t)counted->in_kernel));
 	/* Of none it is known: null, of some: the numbers of those. */
 	json_object_set_new(value, "reads", known_or_null(analysis, counted->reads));
 	json_object_set_new(value, "writes", known_or_null(analysis, counted->writes));
@@ -112,12 +135,12 @@ static json_t *sites_json(const struct analysis *analysis, const uint32_t *place
 		const struct site *site = analysis->sites[i];
 
 		json_array_append_new(
-			sites, json_pack("{s:I, s:o, s:o, s:i, s:o, s:I, s:I}", "buffer",
+			sites, json_pack("{s:I, s:o, s:o, s:i, s:o, s:I, s:o}", "buffer",
 					 (json_int_t)place[site->of->object->index], "function",
 					 text_of(site->function), "file", text_of(site->file),
 					 "line", site->line, "module", text_of(site->module),
 					 "faults", (json_int_t)site->faults, "time_ns",
-					 (json_int_t)site->time_ns));
+					 timed_or_null(analysis, site->time_ns)));
 	}
 	return sites;
 }
@@ -188,10 +211,11 @@ static json_t *totals_json(const struct report *report)
 		if (counted->object->kind == OBJECT_UNKNOWN)
 			unattributed += counted->minor + counted->major;
 	}
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "faults",
-			 (json_int_t)analysis->faults, "minor", (json_int_t)minor, "major",
-			 (json_int_t)major, "lost", (json_int_t)analysis->lost, "unattributed",
-			 (json_int_t)unattributed, "time_ns", (json_int_t)time);
+	return json_pack("{s:I, s:o, s:o, s:I, s:I, s:o}", "faults",
+			 (json_int_t)analysis->faults, "minor", timed_or_null(analysis, minor),
+			 "major", timed_or_null(analysis, major), "lost",
+			 (json_int_t)analysis->lost, "unattributed", (json_int_t)unattributed,
+			 "time_ns", timed_or_null(analysis, time));
 }
 
 /* ---- columns ---- */
@@ -268,6 +292,7 @@ json_t *report_json(const struct report *report, bool with_events)
 	const struct analysis *analysis = &report->analysis;
 	json_t *machine = json_object_get(report->about, "machine"), *began;
 	json_t *object, *buffers = json_array(), *missing = json_array(), *events;
+	const char *unknown = advice_unknown(report);
 	uint32_t *place = places(analysis), i;
 
 	if (!place)
@@ -290,6 +315,8 @@ json_t *report_json(const struct report *report, bool with_events)
 				      report_latency_json(&analysis->minor), "major",
 				      report_latency_json(&analysis->major)));
 	json_object_set_new(object, "advice", advice_json(report, place));
+	json_object_set_new(object, "advice_unknown",
+			    unknown ? json_string(unknown) : json_null());
 	json_object_set_new(object, "devices", report_devices_json(analysis));
 	json_object_set_new(object, "lanes", report_lanes_json(analysis));
 	if (with_events) {

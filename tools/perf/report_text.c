@@ -105,12 +105,17 @@ static void heading(const struct report *report)
 
 static void print_advice(const struct report *report)
 {
+	const char *unknown = advice_unknown(report);
 	char gain[TEXT_MAX];
 	uint32_t i;
 
 	puts("\nAdvice");
-	if (!report->n_advice)
+	if (!report->n_advice && unknown) {
+		fputs("  ", stdout);
+		text_wrap(unknown, 2, 2, WIDTH);
+	} else if (!report->n_advice) {
 		puts("  None: nothing here would gain 2 % of the time.");
+	}
 	for (i = 0; i < report->n_advice && i < report->rows; i++) {
 		const struct advice *advice = &report->advice[i];
 		char *name = text_escape(advice->of->object->name);

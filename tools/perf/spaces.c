@@ -17,12 +17,10 @@
 #include <string.h>
 
 #include "../hetmap/text.h"
+#include "spaces_merged.h"
 #include "spaces_name.h"
-#include "spaces_range.h"
-#include "table.h"
+#include "spaces_objects.h"
 
-/* Anonymous memory below that is counted together: allocators map a lot of it. */
-#define ANON_LEAST (UINT64_C(1) << 20)
 /* How far a stack grows below where it was seen, at most. */
 #define STACK_MOST (UINT64_C(1) << 30)
 
@@ -48,53 +46,9 @@ struct spaces {
 	struct process *process; /* the one that was asked for last */
 	struct table threads;    /* names, by tid */
 	struct table strings;    /* names of files, by themselves */
-	struct table objects;    /* by key */
-	struct object *first, *last;
-	uint32_t n_object;
+	struct objects objects;
 	uint64_t n_code; /* values of process.code so far */
 };
-
-/* ---- objects ---- */
-
-/* The object that @key stands for; made on first sight. NULL: no memory. */
-static struct object *object_of(struct spaces *spaces, const char *key, enum object_kind kind,
-				const char *name, uint32_t pid)
-{
-	void **place = table_place(&spaces->objects, key);
-	struct object *object;
-
-	if (!place)
-		return NULL;
-	if (*place)
-		return *place;
-	object = calloc(1, sizeof(*object));
-	if (!object)
-		return NULL;
-	object->kind = kind;
-	object->pid = pid;
-	object->page_size = 4096;
-	object->name = strdup(name);
-	if (!object->name) {
-		free(object);
-		return NULL;
-	}
-	object->index = spaces->n_object++;
-	if (spaces->last)
-		spaces->last->next = object;
-	else
-		spaces->first = object;
-	spaces->last = object;
-	return *place = object;
-}
-
-static void object_reaches(struct object *object, uint64_t address, uint64_t offset,
-			   uint64_t end)
-{
-	if (!object->length)
-		object->address = address - offset;
-	if (end > object->length)
-		object->length = end;
-}
 
 const char *spaces_string(struct spaces *spaces, const char *text)
 {
@@ -263,31 +217,35 @@ const char *spaces_thread_name(const struct spaces *spaces, uint32_t tid)
 static struct object *object_of_map(struct spaces *spaces, const struct recorded_event *event,
 				    uint64_t *ret_offset)
 {
-	char name[256], size[TEXT_MAX], *key = NULL;
+	char own[256], size[TEXT_MAX], of_memory[TEXT_MAX + 16], *key = NULL;
+	/* Of a path, as long as it is: its end says which file it is. */
+	const char *name = event->name;
 	enum object_kind kind = name_kind(event->name);
 	struct object *object;
 
 	*ret_offset = 0;
-	if (name_of_hetmap(event->name, name, sizeof(name))) {
+	if (name_of_hetmap(event->name, own, sizeof(own))) {
 		kind = OBJECT_HETMAP;
+		name = own;
 		*ret_offset = event->offset;
 		key = text_format("h%" PRIu32 ":%" PRIu64 ":%s", event->pid, event->inode,
 				  name);
 	} else if (kind == OBJECT_FILE || kind == OBJECT_DEVICE) {
-		snprintf(name, sizeof(name), "%s", event->name);
 		*ret_offset = event->offset;
 		key = text_format("f%" PRIu32 ":%" PRIu64 ":%s", event->pid, event->inode,
 				  event->name);
 	} else if (kind == OBJECT_ANON && event->length >= ANON_LEAST) {
-		snprintf(name, sizeof(name), "%s of memory", text_bytes(event->length, size));
+		snprintf(of_memory, sizeof(of_memory), "%s of memory",
+			 text_bytes(event->length, size));
+		name = of_memory;
 		key = text_format("a%" PRIu32 ":%" PRIx64 ":%" PRIu64, event->pid,
 				  event->address, event->time);
 	} else {
-		snprintf(name, sizeof(name), "%s",
-			 kind == OBJECT_ANON ? "small pieces of memory" : event->name);
+		if (kind == OBJECT_ANON)
+			name = "small pieces of memory";
 		key = text_format("%d%" PRIu32 ":%s", (int)kind, event->pid, name);
 	}
-	object = key ? object_of(spaces, key, kind, name, event->pid) : NULL;
+	object = key ? objects_of(&spaces->objects, key, kind, name, event->pid) : NULL;
 	free(key);
 	if (object && !object->backed_by && name_is_stored(event->name)) {
 		object->backed_by = spaces_string(spaces, event->name);
@@ -296,49 +254,29 @@ static struct object *object_of_map(struct spaces *spaces, const struct recorded
 	return object;
 }
 
-/* Memory that is there already, and at most half of what is told with it. */
-static bool is_beside(const struct range *range, uint64_t start, uint64_t end)
+/* They are also those of the library's map that it is told of anew, as mprotect(2) does. */
+static void note_rights(const struct process *process, const struct range *range,
+			const struct recorded_event *event)
 {
-	return range && range->object->kind == OBJECT_ANON && range->start >= start &&
-	       range->end <= end && range->end - range->start <= (end - start) / 2;
+	const struct range *published =
+		range_find(process->published, range->start, range->end);
+
+	range->object->writable |= event->writable;
+	if (published)
+		published->object->writable |= event->writable;
 }
 
-/*
- * New memory beside old is one mapping with it, and the kernel tells of it as a whole: what
- * is known already at its ends is none of it, if it is the smaller part.
- */
-static void trim(const struct process *process, struct recorded_event *event)
+/* Nothing of it is known to be new: of what is at @address, neither. */
+static int doubt_all(struct spaces *spaces, struct process *process,
+		     const struct recorded_event *told, uint64_t address)
 {
-	uint64_t start = event->address, end = start + event->length;
-	const struct range *range;
+	/* A copy, as others may have the same ranges: it is put in to have them alone. */
+	struct range range = *range_find(process->maps, address, address + 1);
+	int r = put(spaces, process, &range);
 
-	if (event->length < ANON_LEAST || name_kind(event->name) != OBJECT_ANON)
-		return;
-	while (is_beside(range = range_find(process->maps, start, start + 1), start, end))
-		start = range->end;
-	while (is_beside(range = range_find(process->maps, end - 1, end), start, end))
-		end = range->start;
-	event->address = start;
-	event->length = end - start;
-}
-
-/*
- * Memory that is told of from where it began to a little behind its end has grown, as
- * allocators let it. NULL: it is something else.
- */
-static struct range *grown(const struct process *process, const struct recorded_event *event)
-{
-	uint64_t start = event->address, end = start + event->length;
-	struct range *range;
-
-	if (event->length < ANON_LEAST || name_kind(event->name) != OBJECT_ANON)
-		return NULL;
-	range = range_find(process->maps, start, start + 1);
-	if (!range || range->object->kind != OBJECT_ANON || range->start != start ||
-	    range->end >= end || range->end - start < ANON_LEAST ||
-	    end - range->end >= ANON_LEAST)
-		return NULL;
-	return range;
+	if (!r)
+		merged_doubt(process->maps, told, NULL);
+	return r;
 }
 
 static int map_of(struct spaces *spaces, const struct recorded_event *told)
@@ -347,10 +285,11 @@ static int map_of(struct spaces *spaces, const struct recorded_event *told)
 	struct recorded_event known = *told;
 	const struct recorded_event *event = &known;
 	struct range range, *old;
+	int r;
 
 	if (!process)
 		return -ENOMEM;
-	old = grown(process, event);
+	old = told->all_new ? NULL : merged_grown(process->maps, event);
 	if (old) {
 		range = *old;
 		range.end = event->address + event->length;
@@ -358,16 +297,21 @@ static int map_of(struct spaces *spaces, const struct recorded_event *told)
 			       range.offset + event->length);
 		return put(spaces, process, &range);
 	}
-	trim(process, &known);
+	if (!told->all_new)
+		merged_trim(process->maps, &known);
+	if (!known.length)
+		return doubt_all(spaces, process, told, known.address);
 	range = (struct range){
 		.start = event->address,
 		.end = event->address + event->length,
 		.file_offset = event->offset,
 		.inherited = true,
+		.writable = event->writable,
 	};
 	range.object = object_of_map(spaces, event, &range.offset);
 	if (!range.object)
 		return -ENOMEM;
+	note_rights(process, &range, event);
 	/* Pieces of one object that have no offset of their own are where they are. */
 	if (range.object->kind != OBJECT_FILE && range.object->kind != OBJECT_DEVICE &&
 	    range.object->kind != OBJECT_HETMAP && range.object->length &&
@@ -380,7 +324,10 @@ static int map_of(struct spaces *spaces, const struct recorded_event *told)
 		process->stack = range.start;
 		process->stack_object = range.object;
 	}
-	return put(spaces, process, &range);
+	r = put(spaces, process, &range);
+	if (!r && !told->all_new)
+		merged_doubt(process->maps, told, &range);
+	return r;
 }
 
 bool spaces_is_memory(const struct recorded_event *event)
@@ -484,7 +431,7 @@ static struct object *object_of_entry(struct spaces *spaces, uint32_t pid,
 
 	if (!key)
 		return NULL;
-	object = object_of(spaces, key, OBJECT_HETMAP, entry->name, pid);
+	object = objects_of(&spaces->objects, key, OBJECT_HETMAP, entry->name, pid);
 	free(key);
 	if (object && !object->device)
 		object->device = strdup(entry->device);
@@ -514,6 +461,8 @@ int spaces_begin(struct spaces *spaces, uint32_t pid, const struct hm_published_
 	if (!range.object)
 		return -ENOMEM;
 	mapped = range_find(process->maps, range.start, range.start + 1);
+	if (mapped)
+		range.object->writable |= mapped->object->writable;
 	if (mapped && !range.object->backed_by) {
 		range.object->backed_by = mapped->object->backed_by;
 		range.object->inode = mapped->object->inode;
@@ -556,8 +505,8 @@ static struct object *unknown(struct spaces *spaces, struct process *process, ui
 	    process->stack - address < STACK_MOST)
 		return process->stack_object;
 	snprintf(key, sizeof(key), "u%" PRIu32, process->pid);
-	return object_of(spaces, key, OBJECT_UNKNOWN, "memory that nothing is known of",
-			 process->pid);
+	return objects_of(&spaces->objects, key, OBJECT_UNKNOWN,
+			  "memory that nothing is known of", process->pid);
 }
 
 struct object *spaces_find(struct spaces *spaces, uint32_t pid, uint64_t address,
@@ -580,6 +529,67 @@ struct object *spaces_find(struct spaces *spaces, uint32_t pid, uint64_t address
 	process->last = range;
 	*ret_offset = range->offset + (address - range->start);
 	return range->object;
+}
+
+static struct object *renewed(struct spaces *spaces, const struct process *process,
+			      const struct range *range)
+{
+	char name[TEXT_MAX + 16], size[TEXT_MAX], *key;
+	struct object *object = range->heir;
+	uint64_t length = range->end - range->start;
+	bool behind = object && object->address + object->length == range->start;
+
+	/* Heap and holder of the name are one. */
+	if (behind)
+		length += object->length;
+	snprintf(name, sizeof(name), "%s of memory", text_bytes(length, size));
+	if (!behind) {
+		key = text_format("n%" PRIu32 ":%" PRIx64 ":%" PRIu32, process->pid,
+				  range->start, spaces->objects.n);
+		object = key ? objects_of(&spaces->objects, key, OBJECT_ANON, name,
+					  process->pid) :
+			       NULL;
+		free(key);
+		return object;
+	}
+	return object_rename(object, name) ? NULL : object;
+}
+
+/* The memory of @range is not that which was there before: it is its heir's. */
+static int renew(struct spaces *spaces, struct process *process, const struct range *range)
+{
+	struct range anew = {
+		.start = range->start,
+		.end = range->end,
+		.object = renewed(spaces, process, range),
+		.inherited = true,
+		.writable = range->writable,
+	};
+
+	if (!anew.object)
+		return -ENOMEM;
+	anew.offset = anew.object->length;
+	anew.object->writable |= anew.writable;
+	object_reaches(anew.object, anew.start, anew.offset,
+		       anew.offset + (anew.end - anew.start));
+	return put(spaces, process, &anew);
+}
+
+struct object *spaces_fault(struct spaces *spaces, uint32_t pid, uint64_t address,
+			    uint64_t *ret_offset)
+{
+	struct object *object = spaces_find(spaces, pid, address, ret_offset);
+	struct process *process;
+
+	if (!object || object->kind != OBJECT_ANON)
+		return object;
+	/* Of that kind it was found in a range. */
+	process = process_of(spaces, pid);
+	if (!merged_touch(process->last, address))
+		return object;
+	return renew(spaces, process, process->last) ?
+		       NULL :
+		       spaces_find(spaces, pid, address, ret_offset);
 }
 
 struct object *spaces_mapped(struct spaces *spaces, uint32_t pid, uint64_t address,
@@ -612,7 +622,7 @@ struct object *spaces_nameless(struct spaces *spaces, const char *device, uint64
 	struct object *object = NULL;
 
 	if (key && name)
-		object = object_of(spaces, key, OBJECT_DEVICE, name, 0);
+		object = objects_of(&spaces->objects, key, OBJECT_DEVICE, name, 0);
 	free(name);
 	free(key);
 	return object;
@@ -641,8 +651,8 @@ uint64_t spaces_code_state(struct spaces *spaces, uint32_t pid)
 
 struct object *spaces_objects(const struct spaces *spaces, uint32_t *ret_n)
 {
-	*ret_n = spaces->n_object;
-	return spaces->first;
+	*ret_n = spaces->objects.n;
+	return spaces->objects.first;
 }
 
 /* ---- the whole ---- */
@@ -663,19 +673,11 @@ static void free_process(void *value)
 
 void spaces_free(struct spaces *spaces)
 {
-	struct object *object;
-
 	if (!spaces)
 		return;
 	tdestroy(spaces->processes, free_process);
 	table_clear(&spaces->threads, free);
 	table_clear(&spaces->strings, free);
-	table_clear(&spaces->objects, NULL);
-	while ((object = spaces->first)) {
-		spaces->first = object->next;
-		free(object->name);
-		free(object->device);
-		free(object);
-	}
+	objects_free(&spaces->objects);
 	free(spaces);
 }

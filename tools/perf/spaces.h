@@ -45,6 +45,7 @@ struct object {
 	/* The file that its pages are of, if storage has what memory has not; NULL: none. */
 	const char *backed_by;
 	uint64_t inode;
+	bool writable; /* it was mapped so, or that is not told */
 	uint64_t calls[N_OBJECT_CALL];
 	uint32_t index; /* from 0, in the order in which they were seen */
 	void *user;     /* who counts, sets it */
@@ -84,6 +85,10 @@ int spaces_end(struct spaces *spaces, uint32_t pid, const struct hm_published_en
 /* What was at @address: never NULL but without memory. *ret_offset is in the object. */
 struct object *spaces_find(struct spaces *spaces, uint32_t pid, uint64_t address,
 			   uint64_t *ret_offset);
+
+/* The same of a page fault, which itself says something of what is there. */
+struct object *spaces_fault(struct spaces *spaces, uint32_t pid, uint64_t address,
+			    uint64_t *ret_offset);
 
 /* The same by the kernel's records alone, and NULL where these know nothing. */
 struct object *spaces_mapped(struct spaces *spaces, uint32_t pid, uint64_t address,

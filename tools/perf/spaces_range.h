@@ -13,6 +13,11 @@ struct range {
 	uint64_t file_offset; /* of start */
 	uint64_t serial;      /* the library's number of the map; 0: the kernel's range */
 	bool inherited;       /* by a child of fork(2) */
+	bool writable;        /* or that is not told */
+	/* Of memory: see merged_doubt(), merged_touch(). Addresses of pages; 0: none. */
+	bool doubted;
+	struct object *heir;
+	uint64_t touched_first, touched_last;
 };
 
 /*
