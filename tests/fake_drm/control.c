@@ -13,10 +13,12 @@
 #define TRACE_MAX (64 * 1024)
 
 static struct {
-	unsigned int n, calls;
+	unsigned int n;
+	_Atomic unsigned int calls; /* may be asked for while one is held back */
 	int error;
 	const char *failed;
-	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], busy, no_prime;
+	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], no_prime;
+	_Atomic bool busy; /* likewise */
 	unsigned int looks, leaked;
 
 	/* What mutate() asked for, and how often the struct has been read. */
