@@ -61,6 +61,15 @@ int drm_explain_open(int r, const char *path, char *remedy, size_t size)
 	case -EPERM:
 		snprintf(remedy, size, "in a container: start it with --device %s", path);
 		return -EACCES;
+	case -EMFILE:
+		snprintf(remedy, size,
+			 "all descriptors of this process are in use: raise RLIMIT_NOFILE "
+			 "(ulimit -n)");
+		return r;
+	case -ENFILE:
+		snprintf(remedy, size,
+			 "the system's table of open files is full: raise fs.file-max");
+		return r;
 	default:
 		snprintf(remedy, size, "%s", err_name(r));
 		return r;
