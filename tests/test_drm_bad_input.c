@@ -155,6 +155,29 @@ static void node_hidden(void)
 	each(hidden);
 }
 
+static void not_permitted(enum fake_drm_node node)
+{
+	fake->forbid(node, true);
+	refused(node, -EACCES, "EACCES", "group render");
+	CHECK_EQUAL(listed(node).error, -EACCES);
+	fake->forbid(node, false);
+}
+
+/* Its driver is that of the child, which is on virtio, and not what carries it. */
+static void virtio_carried(void)
+{
+	static const char *const carriers[] = { "virtio-pci", "virtio-mmio" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(carriers); i++) {
+		fake->carry(FAKE_VIRTIO, carriers[i]);
+		hidden(FAKE_VIRTIO);
+		not_permitted(FAKE_VIRTIO);
+	}
+	fake->carry(FAKE_VIRTIO, NULL);
+	hidden(FAKE_VIRTIO);
+}
+
 /* A driver that knows no dma-bufs says so before it is asked for one. */
 static void no_dmabufs(enum fake_drm_node node)
 {
@@ -352,14 +375,6 @@ static void no_descriptors(void)
 	CHECK(n_duplicates > 1);
 }
 
-static void not_permitted(enum fake_drm_node node)
-{
-	fake->forbid(node, true);
-	refused(node, -EACCES, "EACCES", "group render");
-	CHECK_EQUAL(listed(node).error, -EACCES);
-	fake->forbid(node, false);
-}
-
 static void node_not_permitted(void)
 {
 	each(not_permitted);
@@ -549,6 +564,7 @@ static void nodes_are_finite(void)
 static const struct test tests[] = {
 	{ "node_gone", node_gone, 0, 0 },
 	{ "node_hidden", node_hidden, 0, 0 },
+	{ "virtio_carried", virtio_carried, 0, 0 },
 	{ "node_no_dmabufs", node_no_dmabufs, 0, 0 },
 	{ "node_vanishes", node_vanishes, 0, 0 },
 	{ "node_vanishes_opened", node_vanishes_opened, 0, 0 },
