@@ -302,8 +302,10 @@ int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_de
 	do
 		own = sys_dup(fd);
 	while (own < 0 && retire_relieve(own, &relieved));
-	if (own < 0)
-		return rlimits_explain_fd(own, "duplicating the descriptor to import");
+	if (own < 0) {
+		rlimits_explain_fd(own, "duplicating the descriptor to import");
+		return err_prefix(own, "%s", device->name);
+	}
 	r = access_fd(HM_ACCESS_IMPORT, device, own, &desc);
 	if (r) {
 		sys_close(own);

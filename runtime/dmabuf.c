@@ -96,15 +96,21 @@ static uint32_t fence_flags(uint32_t access)
 /* Once a kernel has said that it does not know the call, it is not asked again. */
 static _Atomic bool no_fences;
 
+/* The first is a kernel's before 6.0; no kernel answers the others, but filters do. */
+static bool is_unknown(int r)
+{
+	return r == -ENOTTY || r == -ENOSYS || r == -EPERM;
+}
+
 static int call_fence(int fd, unsigned long cmd, void *argument, const char *what)
 {
 	int r = no_fences ? -ENOTTY : sys_ioctl_again(fd, cmd, argument);
 
-	if (r == -ENOTTY && dmabuf_is(fd)) {
+	if (is_unknown(r) && dmabuf_is(fd)) {
 		no_fences = true;
 		return err_set(-EOPNOTSUPP,
 			       "%s: this kernel's dma-bufs give and take no fences: Linux 6.0 "
-			       "and later do",
+			       "and later do, where no filter refuses the calls",
 			       what);
 	}
 	if (r == -EMFILE || r == -ENFILE)

@@ -40,7 +40,7 @@ int dmabuf_set_name(int fd, const char *name);
 
 /*
  * Other devices' work on it as a sync_file, O_CLOEXEC: what writes, for @access HM_READ, all
- * of it for HM_WRITE. -EOPNOTSUPP: kernels before 6.0. */
+ * of it for HM_WRITE. -EOPNOTSUPP: kernels before 6.0, or a filter's answer. */
 int dmabuf_export_fence(int fd, uint32_t access, int *ret_fence);
 /* Work of @access on it is not done before the sync_file @fence. -EOPNOTSUPP likewise. */
 int dmabuf_import_fence(int fd, uint32_t access, int fence);

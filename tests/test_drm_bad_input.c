@@ -19,6 +19,8 @@
 #include "core.h"
 #include "dmabuf_support.h"
 #include "drm_support.h"
+#include "err.h"
+#include "inject.h"
 #include "sys.h"
 #include "util.h"
 
@@ -153,6 +155,29 @@ static void node_hidden(void)
 	each(hidden);
 }
 
+static void not_permitted(enum fake_drm_node node)
+{
+	fake->forbid(node, true);
+	refused(node, -EACCES, "EACCES", "group render");
+	CHECK_EQUAL(listed(node).error, -EACCES);
+	fake->forbid(node, false);
+}
+
+/* Its driver is that of the child, which is on virtio, and not what carries it. */
+static void virtio_carried(void)
+{
+	static const char *const carriers[] = { "virtio-pci", "virtio-mmio" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(carriers); i++) {
+		fake->carry(FAKE_VIRTIO, carriers[i]);
+		hidden(FAKE_VIRTIO);
+		not_permitted(FAKE_VIRTIO);
+	}
+	fake->carry(FAKE_VIRTIO, NULL);
+	hidden(FAKE_VIRTIO);
+}
+
 /* A driver that knows no dma-bufs says so before it is asked for one. */
 static void no_dmabufs(enum fake_drm_node node)
 {
@@ -227,6 +252,8 @@ static void vanishes(enum fake_drm_node node)
 		{ ENODEV, -ENODEV, "ENODEV", "hetmap devices" },
 		{ EACCES, -EACCES, "EACCES", "--group-add" },
 		{ EPERM, -EACCES, "EPERM", "--device" },
+		{ EMFILE, -EMFILE, "EMFILE", "RLIMIT_NOFILE" },
+		{ ENFILE, -ENFILE, "ENFILE", "fs.file-max" },
 	};
 	struct hm_device *device = NULL;
 	unsigned int opens;
@@ -256,12 +283,96 @@ static void node_vanishes(void)
 	each(vanishes);
 }
 
-static void not_permitted(enum fake_drm_node node)
+/* It opens, and is gone before it has told whose it is. */
+static void vanishes_opened(enum fake_drm_node node)
 {
-	fake->forbid(node, true);
-	refused(node, -EACCES, "EACCES", "group render");
-	CHECK_EQUAL(listed(node).error, -EACCES);
-	fake->forbid(node, false);
+	struct hm_device *device = NULL;
+	char path[64], name[80];
+
+	snprintf(name, sizeof(name), "drm:%s", drm_fake_path(node, path, sizeof(path)));
+	fake->fail(2, ENODEV);
+	CHECK_ERROR(-ENODEV, hm_device_open(name, &device));
+	CHECK(fake->failed() && !strcmp(fake->failed(), "drm_version"));
+	fake->fail(0, 0);
+	tells(node, "ENODEV", "hetmap devices");
+	CHECK(!device);
+}
+
+static void node_vanishes_opened(void)
+{
+	each(vanishes_opened);
+}
+
+/* ---- no descriptor is left ---- */
+
+static void without_descriptors(enum fake_drm_node node)
+{
+	static const struct {
+		int error;
+		const char *name, *remedy;
+	} rows[] = {
+		{ EMFILE, "EMFILE", "RLIMIT_NOFILE" },
+		{ ENFILE, "ENFILE", "fs.file-max" },
+	};
+	struct hm_device *device = open_node(node);
+	struct hm_buffer *buffer = make(device, SIZE), *twin = NULL;
+	int exported = export_of(buffer), fd = -1;
+	char path[64];
+	size_t i;
+
+	/* Its own duplicate the library makes first, whatever the device is. */
+	inject_always("fcntl", EMFILE);
+	CHECK_ERROR(-EMFILE, hm_buffer_import(device, exported, NULL, &twin));
+	inject_disarm();
+	has_part(drm_fake_path(node, path, sizeof(path)));
+	has_part("RLIMIT_NOFILE");
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		fake->fail(1, rows[i].error);
+		CHECK_ERROR(-rows[i].error, hm_buffer_export(buffer, HM_EXPORT_DMABUF, &fd));
+		tells(node, rows[i].name, rows[i].remedy);
+		fake->fail(1, rows[i].error);
+		CHECK_ERROR(-rows[i].error, hm_buffer_import(device, exported, NULL, &twin));
+		tells(node, rows[i].name, rows[i].remedy);
+		fake->fail(0, 0);
+	}
+	CHECK(!twin && fd == -1);
+	close(exported);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static unsigned int n_duplicates;
+
+/* What a driver does not map by its node, or not wait for, is kept by a duplicate. */
+static void without_duplicates(enum fake_drm_node at)
+{
+	struct hm_device *other = open_node(at == FAKE_XE ? FAKE_NOUVEAU : FAKE_XE);
+	struct hm_buffer *buffer = make(other, SIZE);
+	struct drm_node *node = drm_open_fake(at);
+	int exported = export_of(buffer), r;
+	struct drm_object *object;
+
+	err_clear();
+	inject_always("fcntl", EMFILE);
+	r = drm_object_import(node, exported, &object);
+	inject_disarm();
+	if (!r) {
+		drm_object_put(object);
+	} else if (r == -EMFILE) {
+		tells(at, "EMFILE", "RLIMIT_NOFILE");
+		n_duplicates++;
+	}
+	close(exported);
+	drm_node_put(node);
+	hm_buffer_unref(buffer);
+	hm_device_unref(other);
+}
+
+static void no_descriptors(void)
+{
+	each(without_descriptors);
+	each(without_duplicates);
+	CHECK(n_duplicates > 1);
 }
 
 static void node_not_permitted(void)
@@ -453,8 +564,11 @@ static void nodes_are_finite(void)
 static const struct test tests[] = {
 	{ "node_gone", node_gone, 0, 0 },
 	{ "node_hidden", node_hidden, 0, 0 },
+	{ "virtio_carried", virtio_carried, 0, 0 },
 	{ "node_no_dmabufs", node_no_dmabufs, 0, 0 },
 	{ "node_vanishes", node_vanishes, 0, 0 },
+	{ "node_vanishes_opened", node_vanishes_opened, 0, 0 },
+	{ "no_descriptors", no_descriptors, 0, 0 },
 	{ "node_not_permitted", node_not_permitted, 0, 0 },
 	{ "node_closed_behind", node_closed_behind, 0, 0 },
 	{ "node_becomes_another", node_becomes_another, 0, 0 },

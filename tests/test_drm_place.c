@@ -22,6 +22,7 @@ static const struct expected {
 	const char *sent[HM_PLACE_SYSTEM + 1];
 	uint32_t by_default; /* enum hm_place */
 	bool no_device;      /* DEVICE is refused */
+	bool no_choice;      /* and so is SYSTEM, where all of its buffers are */
 } expected[FAKE_DRM_NODES] = {
 	/* VRAM that CPUs reach, cleared; GTT. */
 	[FAKE_AMDGPU] = { { "create 65536 domains 4 flags 9 ",
@@ -44,9 +45,10 @@ static const struct expected {
 	[FAKE_XE] = { { "flags 4 caching 2\n", "flags 4 caching 2\n", "flags 0 caching 1\n" },
 		      HM_PLACE_DEVICE,
 		      false },
-	[FAKE_NOUVEAU] = { { "new 65536 domain 4 ", "does not clear the VRAM",
-			     "new 65536 domain 4 " },
+	[FAKE_NOUVEAU] = { { "new 65536 domain 4 ", "pass HM_PLACE_DEFAULT",
+			     "pass HM_PLACE_DEFAULT" },
 			   HM_PLACE_SYSTEM,
+			   true,
 			   true },
 	[FAKE_I915_INTEGRATED] = { { "create 65536 flags 0 regions 1\n", "no memory of its own",
 				     "create 65536 flags 0 regions 1\n" },
@@ -96,7 +98,8 @@ static void check_node(struct hm_device *device, const struct expected *one, uin
 	struct hm_buffer *buffer = (void *)16;
 
 	fake->trace_clear();
-	if (one->no_device && place == HM_PLACE_DEVICE) {
+	if ((one->no_device && place == HM_PLACE_DEVICE) ||
+	    (one->no_choice && place != HM_PLACE_DEFAULT)) {
 		CHECK_ERROR(-EOPNOTSUPP, make(device, SIZE, place, &buffer));
 		CHECK(strstr(hm_errmsg(), one->sent[place]));
 		CHECK(buffer == (void *)16);
@@ -122,7 +125,7 @@ static void asked(void)
 	for (at = 0; at < FAKE_DRM_NODES; at++) {
 		device = open_node(at);
 		CHECK_OK(hm_device_query(device, &info));
-		CHECK(info.caps & HM_CAP_PLACE);
+		CHECK_EQUAL(!(info.caps & HM_CAP_PLACE), expected[at].no_choice);
 		for (place = HM_PLACE_DEFAULT; place <= HM_PLACE_SYSTEM; place++)
 			check_node(device, &expected[at], place);
 		hm_device_unref(device);

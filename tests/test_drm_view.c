@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <hetmap/drm.h>
 #include <hetmap/hetmap.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "drm_support.h"
 #include "inject.h"
@@ -235,6 +238,41 @@ static void busy(void)
 		fake->busy_looks(3);
 		CHECK_OK(hm_buffer_resize(c.buffer, GROWN, 0));
 		fake->busy_looks(0);
+		holds(view, GROWN);
+		hm_drm_view_unref(view);
+		end(&c);
+	}
+}
+
+static void *grow(void *buffer)
+{
+	return (void *)(intptr_t)hm_buffer_resize(buffer, GROWN, 0);
+}
+
+/* While a change waits for the device's work: who asks for the handle does not wait, too. */
+static void told_at_once(void)
+{
+	struct hm_drm_view *view;
+	pthread_t thread;
+	uint64_t begun;
+	struct scene c;
+	void *result;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(takers); i++) {
+		begin(takers[i], &c);
+		view = view_of(&c, 0, 0, HM_READ | HM_WRITE);
+		fake->busy(true);
+		fake->fail(0, 0);
+		CHECK_FATAL(!pthread_create(&thread, NULL, grow, c.buffer));
+		while (!fake->calls())
+			usleep(1000);
+		begun = time_now_ns();
+		refused(-EBUSY, view, "being changed");
+		CHECK(time_now_ns() - begun < 2000000000);
+		fake->busy(false);
+		CHECK_FATAL(!pthread_join(thread, &result));
+		CHECK_EQUAL((intptr_t)result, 0);
 		holds(view, GROWN);
 		hm_drm_view_unref(view);
 		end(&c);
@@ -506,6 +544,7 @@ static const struct test tests[] = {
 	{ "follows", follows, .seconds = 0 },
 	{ "rights", rights, .seconds = 0 },
 	{ "busy", busy, .seconds = 0 },
+	{ "told_at_once", told_at_once, .seconds = 0 },
 	{ "brackets", brackets, .seconds = 0 },
 	{ "arguments", arguments, .seconds = 0 },
 	{ "of_devices", of_devices, .seconds = 0 },

@@ -477,41 +477,12 @@ static void descriptor_of_merged_fails(void)
 	hm_fence_unref(merged);
 }
 
-/* What is no dma-buf carries no fences; what no driver does, no dma-buf holds. */
-static void no_dmabuf(void)
-{
-	struct hm_fence *fence, *untouched = UNTOUCHED;
-	int event = event_open(), memory = memfd_create("none", MFD_CLOEXEC);
-
-	CHECK_OK_FATAL(hm_fence_import_fd(event, &fence));
-	CHECK_ERROR(-EINVAL, hm_fence_import_dmabuf(memory, HM_READ, &untouched));
-	CHECK(text_has("HM_EXPORT_DMABUF"));
-	CHECK_ERROR(-EINVAL, hm_fence_import_dmabuf(event, HM_READ, &untouched));
-	CHECK_ERROR(-EBADF, hm_fence_import_dmabuf(-1, HM_READ, &untouched));
-	CHECK_ERROR(-EINVAL, hm_fence_import_dmabuf(memory, HM_NONE, &untouched));
-	CHECK_ERROR(-EINVAL, hm_fence_import_dmabuf(memory, 1u << 7, &untouched));
-	CHECK_ERROR(-EINVAL, hm_fence_import_dmabuf(memory, HM_READ, NULL));
-	CHECK(untouched == UNTOUCHED);
-	CHECK_ERROR(-EOPNOTSUPP, hm_fence_export_dmabuf(fence, memory, HM_READ));
-	CHECK(text_has("a dma-buf can't hold it"));
-	CHECK_ERROR(-EINVAL, hm_fence_export_dmabuf(NULL, memory, HM_READ));
-	CHECK(!eventfd_write(event, 1));
-	CHECK_OK(hm_fence_wait(fence, 0));
-	/* Done, and still no dma-buf. */
-	CHECK_ERROR(-EINVAL, hm_fence_export_dmabuf(fence, memory, HM_READ));
-	CHECK_ERROR(-EBADF, hm_fence_export_dmabuf(fence, -1, HM_READ));
-	hm_fence_unref(fence);
-	close(event);
-	close(memory);
-}
-
 static const struct test tests[] = {
 	{ "eventfds", eventfds, 0, 0 },
 	{ "stays_done", stays_done, 0, 0 },
 	{ "dropped_undone", dropped_undone, 0, 0 },
 	{ "nobody_signals", nobody_signals, 0, 0 },
 	{ "bad_descriptors", bad_descriptors, 0, 0 },
-	{ "no_dmabuf", no_dmabuf, 0, 0 },
 	{ "many_waiters", many_waiters, 0, 0 },
 	{ "merged_of_eventfds", merged_of_eventfds, 0, 0 },
 	{ "descriptor_outlives", descriptor_outlives, 0, 0 },

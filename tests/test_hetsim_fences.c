@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hetmap/drm.h>
+#include <linux/dma-buf.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <uapi/hetsim.h>
@@ -15,6 +16,7 @@
 
 #include "drm/syncobj.h"
 #include "engine_support.h"
+#include "sys.h"
 
 #define BYTES 65536ull
 #define LATE 300000000ull
@@ -214,9 +216,53 @@ static void dmabuf_fences(void)
 	engine_close(&rig);
 }
 
+static int no_export(int fd, unsigned long cmd, void *argument)
+{
+	if (cmd != DMA_BUF_IOCTL_EXPORT_SYNC_FILE)
+		return ioctl(fd, cmd, argument);
+	errno = ENOTTY;
+	return -1;
+}
+
+/* As above where the kernel gives no sync_file: then the dma-buf is polled. */
+static void dmabuf_polled(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = BYTES };
+	struct hm_fence *fence, *reading, *writing;
+	struct hm_buffer *buffer;
+	struct engine_rig rig;
+	uint32_t *x;
+	int dmabuf;
+
+	engine_open(&rig, 0);
+	CHECK_OK_FATAL(hm_buffer_create(rig.device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &dmabuf));
+	x = engine_alloc(rig.device, BYTES);
+	engine_inject(&rig, HETSIM_INJECT_LATENCY, LATE);
+	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 3, BYTES, &fence));
+	CHECK_OK(hm_fence_export_dmabuf(fence, dmabuf, HM_READ));
+	sys_table.ioctl = no_export;
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ, &reading));
+	CHECK(*hm_errmsg());
+	CHECK_OK(hm_fence_wait(reading, 0));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ | HM_WRITE, &writing));
+	CHECK_ERROR(-ETIME, hm_fence_wait(writing, 0));
+	CHECK_OK(hm_fence_wait(writing, UINT64_MAX));
+	CHECK_OK(hm_fence_wait(fence, 0));
+	CHECK_EQUAL(x[BYTES / 4 - 1], 3);
+	hm_fence_unref(writing);
+	hm_fence_unref(reading);
+	hm_fence_unref(fence);
+	close(dmabuf);
+	CHECK_OK(hm_free(x));
+	hm_buffer_unref(buffer);
+	engine_close(&rig);
+}
+
 static const struct test cases[] = {
 	{ "syncobj", syncobj, 0, 0 },
 	{ "dmabuf", dmabuf_fences, 0, 0 },
+	{ "dmabuf_polled", dmabuf_polled, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -53,7 +53,7 @@ struct hm_device;
 #define HM_CAP_RESIZE_REPLACES (1ull << 19)
 #define HM_CAP_DMABUF (1ull << 20)    /* HM_EXPORT_DMABUF: leaves as a dma-buf */
 #define HM_CAP_READ_ONLY (1ull << 21) /* HM_EXPORT_READ_ONLY */
-#define HM_CAP_PLACE (1ull << 22)     /* hm_buffer_desc.place: may be asked for one */
+#define HM_CAP_PLACE (1ull << 22)     /* hm_buffer_desc.place: there may be a choice */
 
 struct hm_device_info {
 	uint32_t struct_size;

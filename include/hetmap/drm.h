@@ -130,9 +130,10 @@ HM_API int hm_drm_view_create(struct hm_map *map, uint64_t offset, uint64_t leng
  * Meanwhile a change of the map is -EBUSY: hold it while work is being submitted, not
  * until it is done. Of several holds each needs a release. May be called from any thread.
  *
- * Errors: -EBUSY the map is being changed; -ERANGE, -EACCES the map has no more bytes
- * there, or no longer the access; -ENODEV the device, or what the map was of, was taken
- * away; or why no handle could be made after the last change; -E2BIG; -EINVAL.
+ * Errors: -EBUSY the map is being changed, which may be waiting for work on the object: told
+ * at once, try again; -ERANGE, -EACCES the map has no more bytes there, or no longer the
+ * access; -ENODEV the device, or what the map was of, was taken away; or why no handle could
+ * be made after the last change; -E2BIG; -EINVAL.
  */
 HM_API int hm_drm_view_hold(struct hm_drm_view *view, struct hm_drm_handle *ret_handle);
 

@@ -93,8 +93,14 @@ HM_API int hm_fence_import_fd(int fd, struct hm_fence **ret_fence);
  *
  * As it is now: later work changes nothing. May be called from any thread.
  *
- * Errors: -EOPNOTSUPP the kernel is older than 6.0; -EINVAL @fd is no dma-buf, or @access
- * nothing known; -EBADF; -EMFILE; -ENOMEM. Source: DMA_BUF_IOCTL_EXPORT_SYNC_FILE.
+ * Kernels before 6.0, and filters that refuse the call, give no sync_file: the fence is then
+ * one that polls the dma-buf, and hm_errmsg() says so though the call succeeds. It waits for
+ * work that begins before it is found done, too; its result is 0, whatever failed; it is no
+ * sync_file, so that no syncobj and no dma-buf takes it while it goes on; and with HM_WRITE
+ * hm_fence_fd() has a thread of the library's wait, as for a merged one.
+ *
+ * Errors: -EINVAL @fd is no dma-buf, or @access nothing known; -EBADF; -EMFILE; -ENOMEM.
+ * Source: DMA_BUF_IOCTL_EXPORT_SYNC_FILE; poll(2) [dma_buf_poll()].
  */
 HM_API int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence);
 

@@ -157,6 +157,11 @@ void fence_free_pool(struct hm_queue *queue);
 /* A descriptor that is readable from the start. */
 int fence_fd_done(int *ret_fd);
 
+/* ---- fence_foreign.c ---- */
+
+/* hm_fence_import_fd() of what is done when it polls @events: POLLIN, or POLLOUT. */
+int fence_import(int fd, short events, struct hm_fence **ret_fence);
+
 /* ---- queue.c ---- */
 
 struct fence_chunk;

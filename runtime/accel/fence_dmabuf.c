@@ -6,9 +6,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 
 #include <hetmap/fence.h>
 
+#include "accel/accel.h"
 #include "accel/sync_file.h"
 #include "dmabuf.h"
 #include "err.h"
@@ -32,6 +34,24 @@ static int check(const char *function, int fd, uint32_t access)
 		       function, fd);
 }
 
+/*
+ * Where the kernel has no sync_file of it: readable when no work that writes is left,
+ * writable when there is none at all [dma_buf_poll()]. It tells of what there is whenever
+ * it is asked, so that work which comes meanwhile is waited for, too.
+ */
+static int import_polled(int fd, uint32_t access, struct hm_fence **ret_fence)
+{
+	int r = fence_import(fd, access & HM_WRITE ? POLLOUT : POLLIN, ret_fence);
+
+	if (r)
+		return err_prefix(r, "hm_fence_import_dmabuf: by poll()");
+	return err_set(0,
+		       "hm_fence_import_dmabuf: this kernel gives no sync_file of a dma-buf, "
+		       "as Linux 6.0 and later do: the fence polls it, waits for work that "
+		       "begins before it is found done, too, does not tell what failed, and "
+		       "no driver takes it");
+}
+
 int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence)
 {
 	int r, sync_file;
@@ -42,6 +62,8 @@ int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence)
 	r = check("hm_fence_import_dmabuf", fd, access);
 	if (!r)
 		r = dmabuf_export_fence(fd, access, &sync_file);
+	if (r == -EOPNOTSUPP)
+		return import_polled(fd, access, ret_fence);
 	if (r)
 		return r;
 	r = hm_fence_import_fd(sync_file, ret_fence);

@@ -52,6 +52,7 @@ static int no_notify(void *queue, struct hm_accel_work *work, void (*call)(void 
 
 struct imported {
 	int fd;
+	short events; /* what poll() tells when it is done: POLLIN, or POLLOUT */
 	bool sync_file;
 	pthread_mutex_t lock;
 	bool decided; /* work->status is set; under lock */
@@ -73,7 +74,7 @@ static void decide(struct imported *imported, struct hm_accel_work *work, int st
 static int imported_wait(void *queue, struct hm_accel_work *work, uint64_t timeout_ns)
 {
 	struct imported *imported = work->data[0];
-	struct pollfd file = { .fd = imported->fd, .events = POLLIN };
+	struct pollfd file = { .fd = imported->fd, .events = imported->events };
 	int status = 0, r;
 
 	(void)queue;
@@ -90,7 +91,7 @@ static int imported_wait(void *queue, struct hm_accel_work *work, uint64_t timeo
 			return -ETIME;
 		decide(imported, work, status, "the work behind a sync_file");
 	} else {
-		decide(imported, work, file.revents & POLLIN ? 0 : -EPIPE,
+		decide(imported, work, file.revents & imported->events ? 0 : -EPIPE,
 		       "a descriptor that nobody can signal any more");
 	}
 	return 0;
@@ -99,13 +100,20 @@ static int imported_wait(void *queue, struct hm_accel_work *work, uint64_t timeo
 static int imported_fd(void *queue, struct hm_accel_work *work, int *ret_fd)
 {
 	const struct imported *imported = work->data[0];
-	int fd = sys_dup(imported->fd);
+	int fd = sys_dup(imported->fd), r;
 
 	(void)queue;
 	if (fd < 0)
 		return rlimits_explain_fd(fd, "a descriptor of a fence");
-	*ret_fd = fd;
-	return 0;
+	if (imported->events == POLLIN) {
+		*ret_fd = fd;
+		return 0;
+	}
+	/* Who gets it waits until it is readable, which this one may be before. */
+	r = fence_gather(&fd, 1, imported->events, ret_fd);
+	if (r)
+		sys_close(fd);
+	return r;
 }
 
 static void free_imported(struct imported *imported)
@@ -145,17 +153,16 @@ static int check_pollable(int fd)
 	return 0;
 }
 
-int hm_fence_import_fd(int fd, struct hm_fence **ret_fence)
+int fence_import(int fd, short events, struct hm_fence **ret_fence)
 {
 	struct imported *imported;
 	int r;
 
-	if (!ret_fence)
-		return err_set(-EINVAL, "hm_fence_import_fd: ret_fence is NULL");
 	imported = sys_calloc(1, sizeof(*imported));
 	if (!imported)
 		return err_set(-ENOMEM, "no memory for a fence");
 	pthread_mutex_init(&imported->lock, NULL);
+	imported->events = events;
 	imported->fd = sys_dup(fd);
 	if (imported->fd < 0) {
 		r = rlimits_explain_fd(imported->fd, "duplicating a fence's descriptor");
@@ -175,6 +182,13 @@ err_free:
 	pthread_mutex_destroy(&imported->lock);
 	free(imported);
 	return r;
+}
+
+int hm_fence_import_fd(int fd, struct hm_fence **ret_fence)
+{
+	if (!ret_fence)
+		return err_set(-EINVAL, "hm_fence_import_fd: ret_fence is NULL");
+	return fence_import(fd, POLLIN, ret_fence);
 }
 
 /* ---- several fences ---- */
@@ -301,7 +315,7 @@ static int merged_fd(void *queue, struct hm_accel_work *work, int *ret_fd)
 		if (n == 1)
 			*ret_fd = fds[0];
 		else
-			r = fence_gather(fds, n, ret_fd);
+			r = fence_gather(fds, n, POLLIN, ret_fd);
 		if (!r)
 			goto out; /* they have gone on */
 	}

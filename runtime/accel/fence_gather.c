@@ -2,7 +2,7 @@
 /*
  * One descriptor for several, where the kernel has none: epoll tells of any of them,
  * and only sync_files can be merged. A thread waits for all. It has descriptors, no
- * fences: it ends when the last of them is readable, or when nobody has the pipe's
+ * fences: it ends when the last of them is ready, or when nobody has the pipe's
  * other end any more.
  */
 #include "fence_gather.h"
@@ -18,7 +18,7 @@
 
 struct gather {
 	uint32_t n;
-	struct pollfd file[]; /* the pipe's end, then @n; -1: was readable */
+	struct pollfd file[]; /* the pipe's end, then @n; -1: was ready */
 };
 
 static void end(struct gather *gather)
@@ -31,7 +31,7 @@ static void end(struct gather *gather)
 	free(gather);
 }
 
-/* Those that are readable now, or never will be, are not waited for any more. */
+/* Those that are ready now, or never will be, are not waited for any more. */
 static uint32_t take_ready(struct gather *gather)
 {
 	uint32_t i, left = 0;
@@ -65,7 +65,7 @@ out:
 	return NULL;
 }
 
-int fence_gather(const int *fds, uint32_t n, int *ret_fd)
+int fence_gather(const int *fds, uint32_t n, short events, int *ret_fd)
 {
 	struct gather *gather;
 	pthread_t thread;
@@ -83,7 +83,7 @@ int fence_gather(const int *fds, uint32_t n, int *ret_fd)
 	gather->n = n;
 	gather->file[0].fd = ends[1]; /* of which POLLERR is always told */
 	for (i = 0; i < n; i++)
-		gather->file[i + 1] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+		gather->file[i + 1] = (struct pollfd){ .fd = fds[i], .events = events };
 	r = thread_start(&thread, gather_main, gather);
 	if (r) {
 		r = err_set(

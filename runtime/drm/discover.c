@@ -61,6 +61,15 @@ int drm_explain_open(int r, const char *path, char *remedy, size_t size)
 	case -EPERM:
 		snprintf(remedy, size, "in a container: start it with --device %s", path);
 		return -EACCES;
+	case -EMFILE:
+		snprintf(remedy, size,
+			 "all descriptors of this process are in use: raise RLIMIT_NOFILE "
+			 "(ulimit -n)");
+		return r;
+	case -ENFILE:
+		snprintf(remedy, size,
+			 "the system's table of open files is full: raise fs.file-max");
+		return r;
 	default:
 		snprintf(remedy, size, "%s", err_name(r));
 		return r;
@@ -98,7 +107,10 @@ static int is_virtio(const struct dirent *entry)
 	return !strncmp(entry->d_name, "virtio", 6);
 }
 
-/* Of a device on virtio the node may be by the card that carries it. */
+/*
+ * Of a device on virtio the node may be by what carries it: "virtio-pci", "virtio-mmio" (of
+ * microVMs, and of arm64's "virt").
+ */
 void drm_find_driver(struct drm_found *found)
 {
 	struct dirent **entries = NULL;
@@ -106,7 +118,7 @@ void drm_find_driver(struct drm_found *found)
 	int i, n;
 
 	read_link(found, "driver", found->driver, sizeof(found->driver));
-	if (strcmp(found->driver, "virtio-pci"))
+	if (strncmp(found->driver, "virtio-", 7) != 0)
 		return;
 	snprintf(path, sizeof(path), CLASS "/%s/device", name_of(found->path));
 	n = scandir(path, &entries, is_virtio, versionsort);

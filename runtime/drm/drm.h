@@ -280,7 +280,7 @@ struct hm_drm_view {
 	bool open;       /* user has a handle */
 	int error;       /* why not */
 	uint32_t n_hold; /* hm_drm_view_hold() */
-	bool changing;   /* between quiesce and reattach */
+	bool changing;   /* from the begin of quiesce to reattach: no hold */
 };
 
 /* ---- ../backend/drm.c ---- */

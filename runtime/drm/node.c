@@ -103,6 +103,10 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 			"drm:%s (%s): %s: %s: somebody else has closed descriptor %d, and it was "
 			"the library's: unref what is left of the device, and open it again",
 			node->path, node->name, what, err_name(-EBADF), node->fd);
+	if (r == -EMFILE || r == -ENFILE) {
+		rlimits_explain_fd(r, what);
+		return err_prefix(r, "drm:%s (%s): %s", node->path, node->name, err_name(r));
+	}
 	for (i = 0; i < ARRAY_SIZE(reasons); i++)
 		if (reasons[i].r == r)
 			return err_set(r, "drm:%s (%s): %s: %s: %s", node->path, node->name,
@@ -134,23 +138,26 @@ static int check_is_node(const char *path)
 	return r;
 }
 
-static int open_path(const char *path)
+/* Of a node that can't be asked for its driver: sysfs tells. */
+static int explain_open(int r, const char *path)
 {
 	struct drm_found found = { .driver = "" };
+	int told = drm_explain_open(r, path, found.remedy, sizeof(found.remedy));
+
+	snprintf(found.path, sizeof(found.path), "%s", path);
+	drm_find_driver(&found);
+	return err_set(told, "drm:%s (%s) can't be opened: %s: %s", path,
+		       *found.driver ? found.driver : "no driver", err_name(r), found.remedy);
+}
+
+static int open_path(const char *path)
+{
 	int fd, r;
 
 	err_clear();
 	r = check_is_node(path);
 	fd = r ? r : sys_open(path, O_RDWR, 0);
-	if (fd >= 0 || *hm_errmsg())
-		return fd;
-	if (fd == -EMFILE || fd == -ENFILE)
-		return rlimits_explain_fd(fd, path);
-	r = drm_explain_open(fd, path, found.remedy, sizeof(found.remedy));
-	snprintf(found.path, sizeof(found.path), "%s", path);
-	drm_find_driver(&found);
-	return err_set(r, "drm:%s (%s) can't be opened: %s: %s", path,
-		       *found.driver ? found.driver : "no driver", err_name(fd), found.remedy);
+	return fd >= 0 || *hm_errmsg() ? fd : explain_open(fd, path);
 }
 
 static int find_driver(struct drm_node *node)
@@ -159,9 +166,12 @@ static int find_driver(struct drm_node *node)
 	int r;
 
 	r = ask_name(node->fd, node->name, sizeof(node->name));
+	if (r == -ENOTTY)
+		return err_set(-EOPNOTSUPP, "%s does not answer as a DRM node: %s", node->path,
+			       err_name(r));
+	/* It may be taken away right behind the open(2). */
 	if (r)
-		return err_set(r == -ENOTTY ? -EOPNOTSUPP : r,
-			       "%s does not answer as a DRM node: %s", node->path, err_name(r));
+		return explain_open(r, node->path);
 	r = sys_ioctl_again(node->fd, DRM_IOCTL_GET_CAP, &dumb);
 	node->driver = drm_driver_of(node->name, !r && dumb.value);
 	if (!node->driver)

@@ -67,7 +67,8 @@ static void take_in(struct drm_object *object, const struct drm_nouveau_gem_info
 
 /*
  * nouveau_bo_move() does not clear VRAM that an object gets (ttm_bo_move_null), so
- * its bytes would be whoever's had them last; pages of GART are zeroed by TTM.
+ * its bytes would be whoever's had them last; pages of GART are zeroed by TTM. That leaves
+ * no choice of place, and the row has no HM_CAP_PLACE.
  */
 static int nouveau_create(struct drm_node *node, uint64_t size, enum drm_place place,
 			  struct drm_object *object)
@@ -144,7 +145,7 @@ static int nouveau_wait_end(struct drm_object *object)
 const struct drm_driver drm_nouveau = {
 	.name = "nouveau",
 	.description = "NVIDIA GPU (nouveau)",
-	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT,
 	.open = nouveau_open,
 	.create = nouveau_create,
 	.map_offset = nouveau_map_offset,

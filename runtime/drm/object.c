@@ -10,7 +10,6 @@
 
 #include "dmabuf.h"
 #include "err.h"
-#include "rlimits.h"
 #include "sys.h"
 #include "util.h"
 
@@ -146,7 +145,7 @@ static int describe(struct drm_object *object, int fd)
 		/* [drm_gem_dumb_map_offset()] It is mapped as its maker maps it. */
 		object->dma_buf = sys_dup(fd);
 		if (object->dma_buf < 0)
-			return rlimits_explain_fd(object->dma_buf, "duplicating a dma-buf");
+			return drm_explain(node, object->dma_buf, "duplicating a dma-buf");
 		/*
 		 * In a driver's own memory is what it made itself. The rest it takes for
 		 * pages of the system's, also where they are another's window.
@@ -155,7 +154,7 @@ static int describe(struct drm_object *object, int fd)
 			object->cache = HM_CACHE_UNKNOWN;
 	}
 	r = drm_object_shared(object, fd);
-	return r ? rlimits_explain_fd(r, "duplicating a dma-buf") : 0;
+	return r ? drm_explain(node, r, "duplicating a dma-buf") : 0;
 }
 
 static int explain_import(struct drm_node *node, int r)
@@ -256,8 +255,6 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	/* Whatever becomes of it: from here on it may have other users. */
 	object->own = false;
 	r = drm_call(node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime);
-	if (r == -EMFILE || r == -ENFILE)
-		return rlimits_explain_fd(r, "a dma-buf of the buffer");
 	if (r)
 		return drm_explain(node, r, "exporting a buffer");
 	r = check_rights(node, prime.fd, write);
@@ -267,7 +264,7 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	}
 	r = drm_object_shared(object, prime.fd);
 	if (r) {
-		r = rlimits_explain_fd(r, "a further descriptor of a dma-buf");
+		r = drm_explain(node, r, "a further descriptor of a dma-buf");
 		goto err_close;
 	}
 	*ret_fd = prime.fd;
@@ -286,7 +283,7 @@ int drm_object_keep_read_only(struct drm_object *object, int dma_buf)
 		return 0;
 	fd = sys_dup(dma_buf);
 	if (fd < 0)
-		return rlimits_explain_fd(fd, "duplicating a dma-buf");
+		return drm_explain(object->node, fd, "duplicating a dma-buf");
 	/* Two may import it at once. */
 	if (!atomic_compare_exchange_strong(&object->read_only, &none, fd))
 		sys_close(fd);

@@ -163,19 +163,40 @@ static int wait_for(struct hm_drm_view *view, bool for_write, uint64_t timeout_n
 	return r == -ENODEV ? 0 : r;
 }
 
+/* True: nobody has the handle, nor gets it before end_change(). */
+static bool begin_change(struct hm_drm_view *view)
+{
+	bool begun;
+
+	pthread_mutex_lock(&view->lock);
+	begun = !view->n_hold;
+	view->changing = begun;
+	pthread_mutex_unlock(&view->lock);
+	return begun;
+}
+
+static void end_change(struct hm_drm_view *view)
+{
+	pthread_mutex_lock(&view->lock);
+	view->changing = false;
+	pthread_mutex_unlock(&view->lock);
+}
+
+/*
+ * The wait is without the lock, as who asks for the handle meanwhile is to be told at once.
+ * The handle stays: it is closed, and made, with the map's change held, which is ours here.
+ */
 static int quiesce(void *user, const struct hm_view_change *change)
 {
 	struct hm_drm_view *view = user;
-	int r = 0;
+	int r;
 
 	(void)change;
-	pthread_mutex_lock(&view->lock);
-	if (view->n_hold)
-		r = -EBUSY;
-	else if (view->open)
-		r = wait_for(view, true, REMAP_TIMEOUT_NS);
-	view->changing = !r;
-	pthread_mutex_unlock(&view->lock);
+	if (!begin_change(view))
+		return -EBUSY;
+	r = view->open ? wait_for(view, true, REMAP_TIMEOUT_NS) : 0;
+	if (r)
+		end_change(view);
 	return r;
 }
 

@@ -13,10 +13,12 @@
 #define TRACE_MAX (64 * 1024)
 
 static struct {
-	unsigned int n, calls;
+	unsigned int n;
+	_Atomic unsigned int calls; /* may be asked for while one is held back */
 	int error;
 	const char *failed;
-	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], busy, no_prime;
+	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], no_prime;
+	_Atomic bool busy; /* likewise */
 	unsigned int looks, leaked;
 
 	/* What mutate() asked for, and how often the struct has been read. */
@@ -229,6 +231,11 @@ static void control_hide(enum fake_drm_node node, bool hidden)
 	fake_hide(node, hidden);
 }
 
+static void control_carry(enum fake_drm_node node, const char *carrier)
+{
+	fake_carry(node, carrier);
+}
+
 extern const struct fake_drm_control fake_drm_control;
 __attribute__((visibility("default"))) const struct fake_drm_control fake_drm_control = {
 	.fail = control_fail,
@@ -239,6 +246,7 @@ __attribute__((visibility("default"))) const struct fake_drm_control fake_drm_co
 	.plug_card = fake_plug_card,
 	.no_prime = control_no_prime,
 	.hide = control_hide,
+	.carry = control_carry,
 	.busy = control_busy,
 	.busy_looks = control_busy_looks,
 	.handles = fake_handles,

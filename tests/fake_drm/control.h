@@ -51,6 +51,8 @@ struct fake_drm_control {
 	void (*no_prime)(bool without);
 	/* The node is in sysfs, and /dev lacks it. */
 	void (*hide)(enum fake_drm_node node, bool hidden);
+	/* In sysfs the node is by what carries its device, with this driver; NULL: its own. */
+	void (*carry)(enum fake_drm_node node, const char *carrier);
 	/* Work on every object has not ended; or it will have after @n looks at one. */
 	void (*busy)(bool busy);
 	void (*busy_looks)(unsigned int n);

@@ -160,6 +160,8 @@ unsigned int fake_minor(unsigned int node);
 /* The card node comes; a node's file goes, and comes again. */
 void fake_plug_card(void);
 void fake_hide(unsigned int node, bool hidden);
+/* As fake_drm_control.carry. */
+void fake_carry(unsigned int node, const char *carrier);
 bool fake_is_hidden(unsigned int node);
 /* Is @fd the file behind a node's path, opened by O_PATH? Then which. */
 bool fake_is_placeholder(int fd, unsigned int *ret_node);

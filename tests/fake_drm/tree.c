@@ -156,6 +156,23 @@ make_file(const char *folder, const char *name, const char *format, ...)
 	close(fd);
 }
 
+static void name_device(char *to, unsigned int node)
+{
+	name_it(to, "%s/sys/devices/fake_drm/0000:%02x:00.0", root, 5 + node);
+}
+
+/* DEVICE/driver, which leads to the driver's folder: drivers/base/dd.c, driver_sysfs_add() */
+static void bind_driver(const char *device, const char *driver)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+
+	name_it(target, "%s/sys/bus/pci/drivers/%s", root, driver);
+	make_folder(target);
+	name_it(path, "%s/driver", device);
+	or_die(unlink(path) && errno != ENOENT ? -1 : 0, path);
+	or_die(symlink(target, path), path);
+}
+
 static void make_node(unsigned int node)
 {
 	const struct fake_driver *driver = fake_drivers[node];
@@ -167,7 +184,7 @@ static void make_node(unsigned int node)
 	node_name(node, name);
 	make_file(path, name, "%s", "");
 
-	name_it(device, "%s/sys/devices/fake_drm/0000:%02x:00.0", root, 5 + node);
+	name_device(device, node);
 	make_folder(device);
 	make_file(device, "vendor", "0x%04x\n", driver->vendor);
 	make_file(device, "device", "0x%04x\n",
@@ -184,10 +201,7 @@ static void make_node(unsigned int node)
 	make_folder(target);
 	name_it(path, "%s/subsystem", device);
 	or_die(symlink(target, path), path);
-	name_it(target, "%s/sys/bus/pci/drivers/%s", root, driver->name);
-	make_folder(target);
-	name_it(path, "%s/driver", device);
-	or_die(symlink(target, path), path);
+	bind_driver(device, driver->name);
 
 	name_it(target, "%s/drm/%s", device, name);
 	make_folder(target);
@@ -234,6 +248,19 @@ void fake_hide(unsigned int node, bool hidden)
 	}
 	name_it(path, "%.*s/%s", PATH_MAX / 2, folder, name);
 	or_die(unlink(path), path);
+}
+
+/* virtio_mmio.c and virtio_pci_common.c: the device is a child, virtio0, of what carries it */
+void fake_carry(unsigned int node, const char *carrier)
+{
+	const char *driver = fake_drivers[node]->name;
+	char device[PATH_MAX], child[PATH_MAX];
+
+	name_device(device, node);
+	bind_driver(device, carrier ? carrier : driver);
+	name_it(child, "%.*s/virtio0", PATH_MAX / 2, device);
+	make_folder(child);
+	bind_driver(child, driver);
 }
 
 __attribute__((constructor)) static void make_tree(void)
