@@ -3,232 +3,7 @@
  * What hetmap report makes of recordings whose every record is written here: of programs
  * that become others, of many children, of clocks that go back, and of names that mean harm.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/perf_event.h>
-#include <malloc.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <hetmap/published.h>
-
-#include "../tools/hetmap/command.h"
-#include "../tools/perf/analysis.h"
-#include "../tools/perf/record.h"
-#include "../tools/perf/record_file.h"
-#include "../tools/perf/report.h"
-#include "../tools/perf/trace_folder.h"
-#include "command.h"
-#include "support.h"
-
-#define PAGE UINT64_C(4096)
-#define PID 7
-#define CODE UINT64_C(0x10000000)   /* where programs are */
-#define MEMORY UINT64_C(0x20000000) /* what they touch */
-#define MEMORY_BYTES (UINT64_C(2) << 20)
-#define CHAIN_MOST 8
-#define NAME_MOST 1000 /* of a file, with its folders */
-
-struct written {
-	char *folder;
-	struct trace_folder trace;
-	struct record_event events[N_TRACE_EVENT];
-	struct recorder recorder;
-	uint64_t time;
-};
-
-static const struct record_options options = { .max_stack = 16 };
-
-static void begin(struct written *written)
-{
-	char *path;
-	uint32_t i;
-
-	memset(written, 0, sizeof(*written));
-	output.quiet = true;
-	written->folder = folder_make();
-	path = folder_path(written->folder, "trace");
-	CHECK_EQUAL(trace_folder_create(path, &written->trace), 0);
-	free(path);
-	for (i = 0; i < N_TRACE_EVENT; i++)
-		written->events[i] = (struct record_event){ .fd = -1, .id = 1000 + i };
-	written->recorder = (struct recorder){
-		.options = &options,
-		.n_event = N_TRACE_EVENT,
-		.n_opened = N_TRACE_EVENT,
-		.events = written->events,
-		.data_fd = written->trace.data_fd,
-	};
-	written->time = 1000;
-	CHECK_OK_FATAL(record_begin_file(&written->recorder, getpid()));
-}
-
-/* @record with room for it and what stands behind it. */
-static void put(struct written *written, struct perf_event_header *record, uint32_t type,
-		size_t size, uint32_t pid)
-{
-	const struct trace_trailer trailer = {
-		.pid = pid,
-		.tid = pid,
-		.time = written->time += 10,
-		.identifier = written->events[TRACE_FAULT].id,
-	};
-
-	record->type = type;
-	record->size = (uint16_t)(size + sizeof(trailer));
-	memcpy((char *)record + size, &trailer, sizeof(trailer));
-	CHECK_OK(record_write(&written->recorder, record, record->size));
-}
-
-static void put_map_as(struct written *written, uint32_t pid, uint64_t address, uint64_t length,
-		       const char *name, uint32_t prot)
-{
-	bool code = prot & PROT_EXEC;
-
-	struct {
-		struct perf_event_header header;
-		uint32_t pid, tid;
-		uint64_t address, length, offset;
-		uint32_t major, minor;
-		uint64_t inode, generation;
-		uint32_t prot, flags;
-		char name[NAME_MOST];
-	} record = {
-		.header.misc = PERF_RECORD_MISC_USER | (code ? 0 : PERF_RECORD_MISC_MMAP_DATA),
-		.pid = pid,
-		.tid = pid,
-		.address = address,
-		.length = length,
-		.inode = 5,
-		.prot = prot,
-		.flags = MAP_PRIVATE,
-	};
-	size_t padded = (strlen(name) + 8) / 8 * 8;
-
-	CHECK_FATAL(padded + sizeof(struct trace_trailer) <= sizeof(record.name));
-	memcpy(record.name, name, strlen(name));
-	put(written, &record.header, PERF_RECORD_MMAP2,
-	    (size_t)(record.name + padded - (char *)&record), pid);
-}
-
-static void put_map(struct written *written, uint32_t pid, uint64_t address, uint64_t length,
-		    const char *name, bool code)
-{
-	put_map_as(written, pid, address, length, name,
-		   PROT_READ | (code ? PROT_EXEC : PROT_WRITE));
-}
-
-static void put_name(struct written *written, uint32_t pid, const char *name, bool program)
-{
-	struct {
-		struct perf_event_header header;
-		uint32_t pid, tid;
-		char name[16 + sizeof(struct trace_trailer)];
-	} record = {
-		.header.misc = PERF_RECORD_MISC_USER |
-			       (program ? PERF_RECORD_MISC_COMM_EXEC : 0),
-		.pid = pid,
-		.tid = pid,
-	};
-
-	snprintf(record.name, 16, "%s", name);
-	put(written, &record.header, PERF_RECORD_COMM,
-	    (size_t)(record.name + 16 - (char *)&record), pid);
-}
-
-/* A page at @address faults, and takes so long. */
-static void put_fault_of(struct written *written, uint32_t pid, uint64_t address,
-			 uint64_t n_chain, const uint64_t *chain, uint64_t ns)
-{
-	struct {
-		struct perf_event_header header;
-		uint64_t identifier, ip;
-		uint32_t pid, tid;
-		uint64_t time, address;
-		uint32_t cpu, reserved;
-		uint64_t n_chain, chain[CHAIN_MOST];
-	} record = {
-		.header = { .type = PERF_RECORD_SAMPLE, .misc = PERF_RECORD_MISC_USER },
-		.identifier = written->events[TRACE_FAULT].id,
-		.ip = chain[0],
-		.pid = pid,
-		.tid = pid,
-		.time = written->time += 10,
-		.address = address,
-		.n_chain = n_chain + 1,
-		.chain = { PERF_CONTEXT_USER },
-	};
-
-	CHECK_FATAL(n_chain < CHAIN_MOST);
-	memcpy(record.chain + 1, chain, n_chain * sizeof(*chain));
-	record.header.size = (uint16_t)((char *)&record.chain[n_chain + 1] - (char *)&record);
-	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
-	/* Its end has no chain. */
-	record.identifier = written->events[TRACE_MINOR].id;
-	record.time = written->time += ns;
-	record.header.size = (uint16_t)((char *)&record.n_chain - (char *)&record);
-	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
-}
-
-static void put_fault(struct written *written, uint32_t pid, uint64_t address, uint64_t n_chain,
-		      const uint64_t *chain)
-{
-	put_fault_of(written, pid, address, n_chain, chain, 1000);
-}
-
-static void finish(struct written *written, json_t *about)
-{
-	static const struct perf_event_header round = { .type = PERF_RECORD_FINISHED_ROUND,
-							.size = sizeof(round) };
-
-	CHECK_OK(record_write(&written->recorder, &round, sizeof(round)));
-	CHECK_OK(record_finish(&written->recorder));
-	CHECK_OK(trace_folder_about(&written->trace, about));
-	json_decref(about);
-}
-
-static void end(struct written *written)
-{
-	trace_folder_close(&written->trace, false);
-	folder_remove(written->folder);
-}
-
-/* @option: one that is followed by a file, or NULL. */
-static char *report_as(const struct written *written, const char *option)
-{
-	const struct command command = { .args = { "report", "-q", written->trace.path, option,
-						   option ? "-" : NULL } };
-	struct outcome outcome;
-
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	free(outcome.err);
-	return outcome.out;
-}
-
-static json_t *json_of(const struct written *written)
-{
-	const struct command command = { .args = { "report", "--json", "-q",
-						   written->trace.path } };
-	struct outcome outcome;
-	json_t *json;
-
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
-	return json;
-}
-
-/* ---- names that mean harm to who reads them on a terminal ---- */
-
-#define HARM "\033]0;mine\007\033[2J\n\rno such line"
+#include "written_trace.h"
 
 /* A buffer of the library at MEMORY. */
 static void put_table(const struct written *written, const char *buffer, const char *device)
@@ -261,20 +36,6 @@ static void put_table(const struct written *written, const char *buffer, const c
 	snprintf(table.entry.device, sizeof(table.entry.device), "%s", device);
 	snprintf(name, sizeof(name), "trace/maps/maps.%d", PID);
 	file_write(written->folder, name, (const char *)&table, sizeof(table));
-}
-
-static void check_harmless(const char *text)
-{
-	const char *at;
-
-	CHECK(*text);
-	for (at = text; *at; at++)
-		if (*at == '\033' || *at == '\007' || *at == '\r')
-			break;
-	if (*at)
-		test_fail(__FILE__, __LINE__, "byte %d is printed as it is: %.40s", *at,
-			  at - text > 20 ? at - 20 : text);
-	CHECK(!strstr(text, "\nno such line"));
 }
 
 static void test_harm(void)
@@ -381,38 +142,6 @@ static void test_rights(void)
 	}
 }
 
-/* What stands beside the recording is missed where it can't be read, and only there. */
-static void test_broken_about(void)
-{
-	static const char *const broken[] = { "{\"costs\": {\"anon", "[]", "" };
-	uint64_t code = CODE + 0x100;
-	struct written written;
-	char *text;
-	size_t i;
-
-	begin(&written);
-	put_name(&written, PID, "broken", true);
-	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
-	put_fault(&written, PID, MEMORY, 1, &code);
-	finish(&written, json_object());
-	text = report_as(&written, NULL);
-	CHECK(!strstr(text, "about.json"));
-	free(text);
-	for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
-		file_write(written.folder, "trace/about.json", broken[i], strlen(broken[i]));
-		text = report_as(&written, NULL);
-		CHECK(strstr(text, "! its about.json can't be read ("));
-		free(text);
-	}
-	file_write(written.folder, "trace/about.json", "{\"a\": \033[2J}", 11);
-	text = report_as(&written, NULL);
-	check_harmless(text);
-	free(text);
-	end(&written);
-}
-
-/* ---- programs that become others ---- */
-
 /* A program, and another one of the same bytes. */
 static char *copy_of_self(const struct written *written)
 {
@@ -441,32 +170,6 @@ static void put_fork(struct written *written, uint32_t type, uint32_t pid, uint3
 	};
 
 	put(written, &record.header, type, offsetof(typeof(record), trailer), pid);
-}
-
-/* A page in the same memory, at the same address of code. */
-static void put_program(struct written *written, const char *path, uint64_t code,
-			const char *name)
-{
-	put_name(written, PID, name, true);
-	put_map(written, PID, CODE, UINT64_C(64) << 20, path, true);
-	put_map(written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
-	put_fault(written, PID, MEMORY, 1, &code);
-}
-
-static uint64_t faults_at(const json_t *json, const char *module)
-{
-	uint64_t n = 0;
-	json_t *site;
-	size_t i;
-
-	json_array_foreach(json_object_get(json, "sites"), i, site)
-	{
-		const char *has = json_string_value(json_object_get(site, "module"));
-
-		if (has && !strcmp(has, module))
-			n += (uint64_t)integer_of(site, "faults");
-	}
-	return n;
 }
 
 /* What a call site was is what was there then: execve(2), dlclose(3), and a pid anew. */
@@ -642,28 +345,6 @@ static void test_two_files(void)
 	end(&written);
 }
 
-/* As one is whose tracer was killed: nobody wrote its end, or what is beside it. */
-static void test_unfinished(void)
-{
-	uint64_t code = CODE + 0x100;
-	struct written written;
-	json_t *json, *missing;
-	char *text;
-
-	begin(&written);
-	put_program(&written, "/program", code, "first");
-	json = json_of(&written);
-	CHECK_EQUAL(faults_at(json, "program"), 1);
-	missing = json_object_get(json, "missing");
-	CHECK(strstr(json_string_value(json_array_get(missing, 0)), "about.json is not there"));
-	CHECK(strstr(json_string_value(json_array_get(missing, 1)), "is cut off"));
-	json_decref(json);
-	text = report_as(&written, NULL);
-	CHECK(strstr(text, "! about.json is not there"));
-	free(text);
-	end(&written);
-}
-
 /* Whole chains, from the outermost in; those of two processes of one program are one. */
 static void test_folded(void)
 {
@@ -700,10 +381,8 @@ static const struct test tests[] = {
 	{ "ended", test_ended, 60, TEST_ONCE },
 	{ "first_thread_ends", test_first_thread_ends, 60, TEST_ONCE },
 	{ "thread_names", test_thread_names, 60, TEST_ONCE },
-	{ "unfinished", test_unfinished, 60, TEST_ONCE },
 	{ "harm", test_harm, 60, TEST_ONCE },
 	{ "long_name", test_long_name, 60, TEST_ONCE },
-	{ "broken_about", test_broken_about, 60, TEST_ONCE },
 	{ "rights", test_rights, 60, TEST_ONCE },
 	{ "backend", test_backend, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

@@ -80,17 +80,21 @@ static void usage(void)
 /* ---- what is known besides ---- */
 
 /* What perf recorded has none; of one that is there and can't be read *ret_why says why. */
-static json_t *read_about(const char *path, char **ret_why)
+static json_t *read_about(const char *path, char **ret_why, bool *ret_missing)
 {
 	char *file = trace_folder_file(path, "about.json");
 	json_error_t error = { .text = "it is no object" };
 	json_t *about = json_load_file(file, JSON_REJECT_DUPLICATES, &error);
 
 	*ret_why = NULL;
+	*ret_missing = false;
 	if (!json_is_object(about)) {
 		json_decref(about);
 		about = json_object();
-		if (!access(file, F_OK))
+		/* Of a file, and no folder, it is ENOTDIR. */
+		if (access(file, F_OK))
+			*ret_missing = errno == ENOENT;
+		else
 			*ret_why = error.line > 0 ?
 					   text_format("line %d: %s", error.line, error.text) :
 					   text_format("%s", error.text);
@@ -180,7 +184,7 @@ static void find_missing(struct report *report)
 				 "not be recorded is not known",
 				 why));
 		free(why);
-	} else if (report->of_folder && !json_object_size(report->about)) {
+	} else if (report->about_missing) {
 		miss(report,
 		     text_format("about.json is not there: the one who traced was killed, or "
 				 "part of the trace is elsewhere. It is not known what was "
@@ -338,12 +342,10 @@ static int read_report(struct report *report, uint32_t flags)
 {
 	const struct measures measures = { rate_of, node_cost_of, report };
 	uint64_t begin, end;
-	struct stat st;
 	int status;
 
-	report->about = read_about(report->path, &report->about_refused);
-	report->of_folder = !(flags & ANALYSIS_TEXT) && !stat(report->path, &st) &&
-			    S_ISDIR(st.st_mode);
+	report->about =
+		read_about(report->path, &report->about_refused, &report->about_missing);
 	status = analysis_read(report->path, flags, json_object_get(report->about, "nodes"),
 			       &report->analysis);
 	if (status)

@@ -34,7 +34,7 @@ struct advice {
 
 struct report {
 	const char *path;
-	bool of_folder; /* it is one of hetmap trace's, and no recording alone */
+	bool about_missing; /* of a folder that should have it */
 	struct analysis analysis;
 	struct symbols *symbols; /* NULL: none */
 	json_t *about;           /* about.json, or an empty object */
