@@ -509,51 +509,6 @@ static void test_outputs(void)
 	folder_remove(folder);
 }
 
-/* As perf script prints it, with names that would be other things. */
-static void test_script(void)
-{
-	static const char text[] =
-		"a 1/2 [0] 3.4: x 7/7 [000] 10.000000000: PERF_RECORD_COMM exec: a 1/2:7/7\n"
-		"a 7/7 [000] 10.000001000: PERF_RECORD_MMAP2 7/7: [0x10000000(0x200000) @ 0 "
-		"00:00 0 0]: rw-p //anon\n"
-		"a 7/7 [000] 10.000001000: PERF_RECORD_MMAP2 7/7: [0x20000000(0x100000) @ "
-		"0x1000 fe:00 12 34]: r--s /a file (deleted)\n"
-		"nonsense\n"
-		"a 7/7 [001] 10.000010000: page-faults:u:  10003000 [unknown] (//anon)\n"
-		"\tffffffff821e8700 copy ([kernel.kallsyms])\n"
-		"\t    1000 f(int (*)()) (/bin/a b)\n"
-		"\t    2000 main (/bin/a b)\n"
-		"\n"
-		"a 7/7 [001] 10.000013000: minor-faults:u: 10003000 [unknown] (//anon) 0 a (b)\n"
-		"a 7/7 10.000020000: page-faults:u: 20000010 [unknown] (/a)\n\n"
-		"a 7/7 10.001020000: major-faults:u: 20000010 [unknown] (/a)\n";
-	char *folder = folder_make(), *path = folder_path(folder, "script");
-	const struct command command = { .args = { "report", "--json", "--perf-script",
-						   path } };
-	struct outcome outcome;
-	json_t *json, *buffer, *site;
-
-	file_write(folder, "script", text, sizeof(text) - 1);
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	outcome_free(&outcome);
-	CHECK_FATAL(json != NULL);
-	buffer = buffer_of(json, "2 MiB of memory");
-	CHECK_EQUAL(integer_of(buffer, "minor"), 1);
-	CHECK_EQUAL(integer_of(buffer, "time_ns"), 3000);
-	buffer = buffer_of(json, "/a file (deleted)");
-	CHECK_EQUAL(integer_of(buffer, "major"), 1);
-	CHECK_EQUAL(integer_of(buffer, "time_ns"), 1000000);
-	CHECK_EQUAL(json_array_size(json_object_get(json, "buffers")), 2);
-	site = json_array_get(json_object_get(json, "sites"), 0);
-	CHECK(!strcmp(string_of(site, "function"), "f(int (*)())"));
-	CHECK(!strcmp(string_of(site, "module"), "/bin/a b"));
-	json_decref(json);
-	free(path);
-	folder_remove(folder);
-}
-
 /* Any bytes are a recording, or none: they end in a report or in a sentence. */
 static void check_any(const char *folder, const char *bytes, size_t length)
 {
@@ -697,7 +652,6 @@ static const struct test tests[] = {
 	{ "no_room", test_no_room, 60, TEST_ONCE },
 	{ "no_latency", test_no_latency, 60, TEST_ONCE },
 	{ "outputs", test_outputs, 60, TEST_ONCE },
-	{ "script", test_script, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },
 	{ "before", test_before, 60, TEST_ONCE },
 	{ "paranoid", test_paranoid, 60, TEST_ONCE },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What hetmap report makes of recordings that perf made of several events: without
+ * What hetmap report makes of what perf printed, or recorded of several events: without
  * --sample-identifier their samples say of which event they are behind the address, if
  * all are of one type, and of all processes (-a) each CPU tells who leaves it and who comes.
  */
@@ -11,7 +11,7 @@
 
 #include "../runtime/util.h"
 #include "../tools/perf/perf_data.h"
-#include "command.h"
+#include "trace_support.h"
 #include "support.h"
 
 #define SAMPLE                                                                    \
@@ -136,7 +136,7 @@ static void make(struct recorded_file *file)
 	}
 }
 
-static void report(const struct recorded_file *file, struct outcome *ret_outcome)
+static void report_file(const struct recorded_file *file, struct outcome *ret_outcome)
 {
 	char *folder = folder_make(), *path = folder_path(folder, "perf.data");
 	const struct command command = { .args = { "report", "--json", path } };
@@ -154,7 +154,7 @@ static void test_several(void)
 	json_t *json, *buffer;
 
 	make(&file);
-	report(&file, &outcome);
+	report_file(&file, &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	json = outcome_json(&outcome);
 	outcome_free(&outcome);
@@ -181,7 +181,7 @@ static void test_untold(void)
 		for (type = 0; type < ARRAY_SIZE(types); type++) {
 			make(&file);
 			file.attrs[event].attr.sample_type = types[type];
-			report(&file, &outcome);
+			report_file(&file, &outcome);
 			CHECK_EQUAL(outcome.status, 2);
 			check_failure_json(&outcome, EPROTO);
 			CHECK(strstr(outcome.out, "don't say of which event") != NULL);
@@ -189,9 +189,55 @@ static void test_untold(void)
 		}
 }
 
+/* As perf script prints it, with names that would be other things. */
+static void test_script(void)
+{
+	static const char text[] =
+		"a 1/2 [0] 3.4: x 7/7 [000] 10.000000000: PERF_RECORD_COMM exec: a 1/2:7/7\n"
+		"a 7/7 [000] 10.000001000: PERF_RECORD_MMAP2 7/7: [0x10000000(0x200000) @ 0 "
+		"00:00 0 0]: rw-p //anon\n"
+		"a 7/7 [000] 10.000001000: PERF_RECORD_MMAP2 7/7: [0x20000000(0x100000) @ "
+		"0x1000 fe:00 12 34]: r--s /a file (deleted)\n"
+		"nonsense\n"
+		"a 7/7 [001] 10.000010000: page-faults:u:  10003000 [unknown] (//anon)\n"
+		"\tffffffff821e8700 copy ([kernel.kallsyms])\n"
+		"\t    1000 f(int (*)()) (/bin/a b)\n"
+		"\t    2000 main (/bin/a b)\n"
+		"\n"
+		"a 7/7 [001] 10.000013000: minor-faults:u: 10003000 [unknown] (//anon) 0 a (b)\n"
+		"a 7/7 10.000020000: page-faults:u: 20000010 [unknown] (/a)\n\n"
+		"a 7/7 10.001020000: major-faults:u: 20000010 [unknown] (/a)\n";
+	char *folder = folder_make(), *path = folder_path(folder, "script");
+	const struct command command = { .args = { "report", "--json", "--perf-script",
+						   path } };
+	struct outcome outcome;
+	json_t *json, *buffer, *site;
+
+	file_write(folder, "script", text, sizeof(text) - 1);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	buffer = buffer_of(json, "2 MiB of memory");
+	CHECK_EQUAL(integer_of(buffer, "minor"), 1);
+	CHECK_EQUAL(integer_of(buffer, "time_ns"), 3000);
+	buffer = buffer_of(json, "/a file (deleted)");
+	CHECK_EQUAL(integer_of(buffer, "major"), 1);
+	CHECK_EQUAL(integer_of(buffer, "time_ns"), 1000000);
+	CHECK_EQUAL(json_array_size(json_object_get(json, "buffers")), 2);
+	site = json_array_get(json_object_get(json, "sites"), 0);
+	CHECK(!strcmp(string_of(site, "function"), "f(int (*)())"));
+	CHECK(!strcmp(string_of(site, "module"), "/bin/a b"));
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "several", test_several, 60, TEST_ONCE },
 	{ "untold", test_untold, 60, TEST_ONCE },
+	{ "script", test_script, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
