@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 # A machine under test by hand. CMD is taken as it is written: a dollar sign in it is
 # the shell's, not make's. make itself fails with 2 whatever CMD's status was, and
-# names it; tests/vm/boot, which this runs, has it for its own. PARAMETERS are the
-# module's.
+# names it; tools/vm has it for its own. PARAMETERS are the module's.
 
 KERNEL ?= 6.1
 
