@@ -31,24 +31,25 @@ static const struct expected {
 	enum drm_place place; /* by default */
 	bool vram_made;       /* on request */
 	bool waits, userptr;
-	bool memory;   /* tells what is free */
-	bool cached;   /* also of its VRAM */
-	bool whole;    /* VRAM is mapped as a whole only */
-	bool own;      /* takes in no other device's */
-	uint32_t back; /* enum hm_cache of what it made by default and comes back */
+	bool memory;    /* tells what is free */
+	bool cached;    /* also of its VRAM */
+	bool whole;     /* VRAM is mapped as a whole only */
+	bool own;       /* takes in no other device's */
+	uint32_t back;  /* enum hm_cache of what it made by default and comes back */
+	bool timelines; /* syncobjs, and points of them */
 } expected[FAKE_DRM_NODES] = {
 	[FAKE_AMDGPU] = { "amdgpu", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, true,
-			  true, true, false, false, false, HM_CACHE_WRITE_COMBINING },
+			  true, true, false, false, false, HM_CACHE_WRITE_COMBINING, true },
 	[FAKE_I915] = { "i915", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, true, true,
-			true, false, false, false, HM_CACHE_UNKNOWN },
+			true, false, false, false, HM_CACHE_UNKNOWN, true },
 	[FAKE_XE] = { "xe", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, false, false,
-		      true, false, false, false, HM_CACHE_UNKNOWN },
+		      true, false, false, false, HM_CACHE_UNKNOWN, true },
 	[FAKE_NOUVEAU] = { "nouveau", MIB(256), 0, MIB(1024), DRM_PLACE_SYSTEM, false, true,
 			   false, false, false, false, false, HM_CACHE_UNKNOWN },
 	[FAKE_I915_INTEGRATED] = { "i915", 0, 0, MIB(1024), DRM_PLACE_SYSTEM, false, true, true,
-				   true, false, false, false, HM_CACHE_WRITE_BACK },
+				   true, false, false, false, HM_CACHE_WRITE_BACK, true },
 	[FAKE_I915_OLD] = { "i915", MIB(256), MIB(256), MIB(1024), DRM_PLACE_VRAM, true, true,
-			    true, true, false, false, false, HM_CACHE_UNKNOWN },
+			    true, true, false, false, false, HM_CACHE_UNKNOWN, true },
 	[FAKE_VIRTIO] = { .driver = "virtio_gpu",
 			  .place = DRM_PLACE_SYSTEM,
 			  .waits = true,
@@ -638,7 +639,7 @@ static void listed(void)
 		CHECK_EQUAL(!!(nodes[i].features & HM_DRM_WAIT), one->waits);
 		CHECK_EQUAL(!!(nodes[i].features & HM_DRM_USERPTR), one->userptr);
 		CHECK_EQUAL(nodes[i].features & (HM_DRM_SYNCOBJ | HM_DRM_TIMELINE),
-			    HM_DRM_SYNCOBJ);
+			    one->timelines ? HM_DRM_SYNCOBJ | HM_DRM_TIMELINE : 0);
 		at++;
 	}
 	CHECK_EQUAL(at, FAKE_DRM_NODES);

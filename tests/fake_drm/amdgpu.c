@@ -244,5 +244,7 @@ const struct fake_driver fake_amdgpu = {
 	.userptr_export = -EPERM, /* amdgpu_dma_buf.c, amdgpu_gem_prime_export */
 	.foreign = FAKE_MAP_SIGBUS,
 	.foreign_domains = AMDGPU_GEM_DOMAIN_GTT,
+	.syncobj = true,
+	.timeline = true,
 	.calls = calls,
 };

@@ -17,7 +17,7 @@ static struct {
 	_Atomic unsigned int calls; /* may be asked for while one is held back */
 	int error;
 	const char *failed;
-	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], no_prime;
+	bool forbidden[FAKE_DRM_ALL], gone[FAKE_DRM_ALL], no_prime, dumb_short;
 	_Atomic bool busy; /* likewise */
 	unsigned int looks, leaked;
 
@@ -59,6 +59,11 @@ bool fake_is_gone(unsigned int node)
 bool fake_has_prime(void)
 {
 	return !state.no_prime;
+}
+
+bool fake_dumb_is_short(void)
+{
+	return state.dumb_short;
 }
 
 bool fake_is_busy(void)
@@ -226,6 +231,13 @@ static void control_no_prime(bool without)
 	fake_unlock();
 }
 
+static void control_dumb_short(bool is_short)
+{
+	fake_lock();
+	state.dumb_short = is_short;
+	fake_unlock();
+}
+
 static void control_hide(enum fake_drm_node node, bool hidden)
 {
 	fake_hide(node, hidden);
@@ -245,6 +257,8 @@ __attribute__((visibility("default"))) const struct fake_drm_control fake_drm_co
 	.unplug = control_unplug,
 	.plug_card = fake_plug_card,
 	.no_prime = control_no_prime,
+	.dumb_short = control_dumb_short,
+	.sync_file = fake_sync_file_new,
 	.hide = control_hide,
 	.carry = control_carry,
 	.busy = control_busy,

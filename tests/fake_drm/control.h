@@ -49,6 +49,10 @@ struct fake_drm_control {
 	void (*plug_card)(void);
 	/* The drivers know no dma-bufs. */
 	void (*no_prime)(bool without);
+	/* Dumb buffers have fewer bytes than were asked for. */
+	void (*dumb_short)(bool is_short);
+	/* A sync_file, of work that goes on for ever or has ended. */
+	int (*sync_file)(bool done);
 	/* The node is in sysfs, and /dev lacks it. */
 	void (*hide)(enum fake_drm_node node, bool hidden);
 	/* In sysfs the node is by what carries its device, with this driver; NULL: its own. */

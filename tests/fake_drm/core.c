@@ -59,7 +59,7 @@ static bool stat_of(int fd, struct stat *st)
 }
 
 /* Which node is it of, by the name of a memfd: "/memfd:NAMEnode (deleted)"? */
-static bool is_named(int fd, const char *format, unsigned int *ret_node)
+bool fake_is_named(int fd, const char *format, unsigned int *ret_node)
 {
 	char path[64], name[64] = "";
 
@@ -70,12 +70,12 @@ static bool is_named(int fd, const char *format, unsigned int *ret_node)
 
 bool fake_is_node(int fd, unsigned int *ret_node)
 {
-	return is_named(fd, "/memfd:" NODE_NAME "%u", ret_node);
+	return fake_is_named(fd, "/memfd:" NODE_NAME "%u", ret_node);
 }
 
 static bool is_dmabuf(int fd, unsigned int *ret_node)
 {
-	return is_named(fd, "/memfd:" DMABUF_NAME "%u", ret_node);
+	return fake_is_named(fd, "/memfd:" DMABUF_NAME "%u", ret_node);
 }
 
 bool fake_is_dmabuf(int fd)
@@ -90,7 +90,7 @@ bool fake_is_memory(const char *name)
 	return strstr(name, "/memfd:" DMABUF_NAME);
 }
 
-static int memory_new(const char *name, unsigned int node)
+int fake_memory_new(const char *name, unsigned int node)
 {
 	char text[64];
 
@@ -208,9 +208,11 @@ unsigned int fake_handles(void)
 	uint32_t i;
 
 	fake_lock();
-	for (file = files; file; file = file->next)
+	for (file = files; file; file = file->next) {
 		for (i = 0; i < file->n_bo; i++)
 			n += !!file->bos[i];
+		n += fake_syncobjs(file);
+	}
 	fake_unlock();
 	return n;
 }
@@ -249,7 +251,7 @@ static int bo_add(struct fake_file *file, int fd, uint64_t size, struct fake_bo 
 int fake_bo_new(struct fake_file *file, uint64_t size, struct fake_bo **ret_bo,
 		uint32_t *ret_handle)
 {
-	int fd = memory_new(DMABUF_NAME, file->node), r;
+	int fd = fake_memory_new(DMABUF_NAME, file->node), r;
 
 	if (fd < 0)
 		return -ENOMEM;
@@ -294,21 +296,28 @@ static int version_call(struct fake_file *file, void *data)
 /* drm_ioctl.c, drm_getcap */
 static int get_cap_call(struct fake_file *file, void *data)
 {
+	const struct fake_driver *driver = fake_drivers[file->node];
 	struct drm_get_cap *cap = data;
 
-	(void)file;
 	switch (cap->capability) {
 	case DRM_CAP_DUMB_BUFFER: /* all have dumb_create */
 	case DRM_CAP_TIMESTAMP_MONOTONIC:
-	case DRM_CAP_SYNCOBJ:
 		cap->value = 1;
-		return 0;
+		break;
+	case DRM_CAP_SYNCOBJ:
+		cap->value = driver->syncobj;
+		break;
+	case DRM_CAP_SYNCOBJ_TIMELINE:
+		cap->value = driver->timeline;
+		break;
 	case DRM_CAP_PRIME:
 		cap->value = fake_has_prime() ? DRM_PRIME_CAP_IMPORT | DRM_PRIME_CAP_EXPORT : 0;
-		return 0;
+		break;
 	default:
 		return -EINVAL;
 	}
+	fake_trace("cap %llu\n", (unsigned long long)cap->capability);
+	return 0;
 }
 
 /* drm_gem.c, drm_gem_close_ioctl */
@@ -429,6 +438,15 @@ static const struct fake_call core_calls[] = {
 	{ "drm_mode_create_dumb", DRM_IOCTL_MODE_CREATE_DUMB, fake_create_dumb_call },
 	{ "drm_mode_map_dumb", DRM_IOCTL_MODE_MAP_DUMB, fake_map_dumb_call },
 	{ "drm_mode_destroy_dumb", DRM_IOCTL_MODE_DESTROY_DUMB, fake_destroy_dumb_call },
+	{ "drm_syncobj_create", DRM_IOCTL_SYNCOBJ_CREATE, fake_syncobj_create_call },
+	{ "drm_syncobj_destroy", DRM_IOCTL_SYNCOBJ_DESTROY, fake_syncobj_destroy_call },
+	{ "drm_syncobj_handle", DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, fake_syncobj_to_fd_call },
+	{ "drm_syncobj_handle (import)", DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE,
+	  fake_syncobj_from_fd_call },
+	{ "drm_syncobj_transfer", DRM_IOCTL_SYNCOBJ_TRANSFER, fake_syncobj_transfer_call },
+	{ "drm_syncobj_array", DRM_IOCTL_SYNCOBJ_SIGNAL, fake_syncobj_signal_call },
+	{ "drm_syncobj_timeline_array", DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL,
+	  fake_syncobj_timeline_signal_call },
 	{ 0 },
 };
 
@@ -482,16 +500,21 @@ static int drm_ioctl(struct fake_file *file, unsigned long cmd, void *argument)
 
 long fake_ioctl(int fd, unsigned long cmd, void *argument, bool *ret_ours)
 {
+	unsigned int node, done;
+	bool sync_file = false;
 	struct fake_file *file;
-	unsigned int node;
 	long r;
 
 	*ret_ours = fake_is_node(fd, &node) || is_dmabuf(fd, &node);
 	if (!*ret_ours)
+		*ret_ours = sync_file = fake_is_sync_file(fd, &done);
+	if (!*ret_ours)
 		return 0;
 	fake_lock();
 	file = file_of(fd);
-	r = file ? drm_ioctl(file, cmd, argument) : fake_dmabuf_ioctl(cmd, argument);
+	r = sync_file ? fake_sync_file_ioctl(cmd, argument, done) :
+	    file      ? drm_ioctl(file, cmd, argument) :
+			fake_dmabuf_ioctl(cmd, argument);
 	fake_unlock();
 	if (r >= 0)
 		return r;
@@ -543,7 +566,7 @@ static void *node_mmap(struct fake_file *file, void *address, size_t length, int
 	if (error)
 		return refuse(error);
 	/* Past the end of a file every touch is a SIGBUS: one without bytes is all past it. */
-	fd = bo->map == FAKE_MAP_SIGBUS ? memory_new(DMABUF_NAME, file->node) : bo->fd;
+	fd = bo->map == FAKE_MAP_SIGBUS ? fake_memory_new(DMABUF_NAME, file->node) : bo->fd;
 	mapped = (void *)syscall(SYS_mmap, address, length, prot, flags, fd, 0);
 	error = errno;
 	if (fd != bo->fd)
@@ -586,7 +609,7 @@ int fake_open(unsigned int node)
 					  fake_due("open");
 	if (error)
 		goto err_unlock;
-	fd = memory_new(NODE_NAME, node);
+	fd = fake_memory_new(NODE_NAME, node);
 	error = errno;
 	if (fd < 0)
 		goto err_unlock;
@@ -640,6 +663,8 @@ static void file_release(struct fake_file *file)
 			fake_handle_delete(file, i);
 			left++;
 		}
+	left += fake_syncobjs(file);
+	fake_syncobjs_release(file);
 	/* A device that has gone takes no calls to close them: that is no leak. */
 	if (left && !fake_is_gone(file->node))
 		fake_leaked(file->node, left);

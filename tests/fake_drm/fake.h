@@ -7,6 +7,7 @@
  *	tree.c       the files behind /dev/dri and /sys, in a folder of their own
  *	core.c       open files, handles, maps, calls of every driver
  *	dmabuf.c     dma-bufs
+ *	syncobj.c    syncobjs, sync_files
  *	control.c    what a test asks for: failures, mutations, traces
  *	amdgpu.c i915.c xe.c nouveau.c virtio_gpu.c  one driver each
  *	dumb.c       that of a card node, which is there when a test asks for it
@@ -60,6 +61,9 @@ struct fake_bo {
 	uint32_t mode, kind; /* nouveau's */
 };
 
+#define FAKE_SYNCOBJS 16
+struct fake_syncobj;
+
 /* An open file of a node. */
 struct fake_file {
 	struct fake_file *next;
@@ -67,7 +71,8 @@ struct fake_file {
 	ino_t inode;
 	struct fake_bo **bos; /* by handle */
 	uint32_t n_bo;
-	bool context; /* virtio_gpu's */
+	struct fake_syncobj *syncobjs[FAKE_SYNCOBJS]; /* by handle, from 1 */
+	bool context;                                 /* virtio_gpu's */
 	uint32_t capset;
 };
 
@@ -83,6 +88,8 @@ struct fake_driver {
 	uint16_t vendor, device;
 	int userptr_export;    /* the errno of exporting one */
 	bool cow;              /* takes MAP_PRIVATE */
+	bool syncobj;          /* DRIVER_SYNCOBJ */
+	bool timeline;         /* DRIVER_SYNCOBJ_TIMELINE */
 	int foreign_error;     /* the errno of bringing in another device's, or 0 */
 	enum fake_map foreign; /* how what came in from another device maps */
 	uint64_t foreign_domains;
@@ -105,6 +112,9 @@ int fake_close_next(int fd); /* of a file that is none of ours */
 /* Is @fd a node? Then which. */
 bool fake_is_node(int fd, unsigned int *ret_node);
 bool fake_is_dmabuf(int fd);
+/* Is @fd a memfd whose name is that, with a number? */
+bool fake_is_named(int fd, const char *format, unsigned int *ret_number);
+int fake_memory_new(const char *name, unsigned int number);
 /* Is there an object behind this name of /proc/self/maps? */
 bool fake_is_memory(const char *name);
 
@@ -133,6 +143,22 @@ int fake_dmabuf_ioctl(unsigned long cmd, void *argument);
 void *fake_dmabuf_mmap(int fd, void *address, size_t length, int prot, int flags,
 		       uint64_t offset);
 
+/* ---- syncobj.c ---- */
+
+int fake_syncobj_create_call(struct fake_file *file, void *data);
+int fake_syncobj_destroy_call(struct fake_file *file, void *data);
+int fake_syncobj_to_fd_call(struct fake_file *file, void *data);
+int fake_syncobj_from_fd_call(struct fake_file *file, void *data);
+int fake_syncobj_transfer_call(struct fake_file *file, void *data);
+int fake_syncobj_signal_call(struct fake_file *file, void *data);
+int fake_syncobj_timeline_signal_call(struct fake_file *file, void *data);
+unsigned int fake_syncobjs(const struct fake_file *file);
+void fake_syncobjs_release(struct fake_file *file);
+/* Is @fd a sync_file? Then whether its work is done. */
+bool fake_is_sync_file(int fd, unsigned int *ret_done);
+int fake_sync_file_new(bool done);
+int fake_sync_file_ioctl(unsigned long cmd, void *argument, bool done);
+
 /* ---- control.c ---- */
 
 /* Does this call, of that name, fail? Its errno, or 0. */
@@ -140,6 +166,7 @@ int fake_due(const char *name);
 bool fake_is_forbidden(unsigned int node);
 bool fake_is_gone(unsigned int node);
 bool fake_has_prime(void);
+bool fake_dumb_is_short(void);
 /* The kernel looks at an object. The second is no look. */
 bool fake_is_busy(void);
 bool fake_is_busy_for_ever(void);

@@ -334,5 +334,7 @@ const struct fake_driver fake_i915 = {
 	.userptr_export = -EINVAL, /* i915_gem_userptr.c, i915_gem_userptr_dmabuf_export */
 	.cow = true,
 	.foreign = FAKE_MAP_REFUSED,
+	.syncobj = true,
+	.timeline = true,
 	.calls = calls,
 };

@@ -155,5 +155,7 @@ const struct fake_driver fake_xe = {
 	.vendor = 0x8086,
 	.device = 0xe20b,
 	.foreign = FAKE_MAP_SIGBUS,
+	.syncobj = true,
+	.timeline = true,
 	.calls = calls,
 };
