@@ -6,6 +6,7 @@
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/dma-buf.h>
 #include <poll.h>
 #include <stdio.h>
@@ -235,14 +236,38 @@ static void test_in_syncobj(void)
 
 /* ---- what is left of a device that was taken away ---- */
 
+/* Objects in the lists of devices that are gone; *ret_lists: how many there are of these. */
+static int lost_objects(size_t *ret_lists)
+{
+	glob_t lists;
+	char line[256];
+	int n = 0;
+	FILE *file;
+	size_t i;
+
+	if (glob("/sys/kernel/debug/hetsim/hetsim0.lost*/objects", 0, NULL, &lists))
+		memset(&lists, 0, sizeof(lists));
+	for (i = 0; i < lists.gl_pathc; i++) {
+		file = fopen(lists.gl_pathv[i], "re");
+		CHECK_FATAL(file != NULL);
+		for (n--; fgets(line, sizeof(line), file); n++)
+			;
+		fclose(file);
+	}
+	*ret_lists = lists.gl_pathc;
+	globfree(&lists);
+	return n;
+}
+
 /*
- * No list has it any more, as the fresh device's are in its place: each of what was made
- * on it keeps the module until it goes itself.
+ * The fresh device's list is not its, which has one of its own: each of what was made on it
+ * keeps the module until it goes itself.
  */
 static void test_lost(void)
 {
 	struct hetsim_buffer buffer;
 	int fd = open_as_root(), other, fence, dmabuf;
+	size_t lists;
 	long rest;
 
 	if (fd < 0)
@@ -263,6 +288,8 @@ static void test_lost(void)
 	CHECK_EQUAL(hetsim_objects(), 0);
 	hetsim_fence_check(fence, -ENODEV);
 
+	CHECK_EQUAL(lost_objects(&lists), 4); /* two openers, a queue, a buffer */
+	CHECK_EQUAL(lists, 1);
 	check_references(rest + 4); /* two files, dma-buf, fence */
 	close(other);
 	check_references(rest + 3);
@@ -272,9 +299,12 @@ static void test_lost(void)
 	check_references(rest + 2);
 	close(fence);
 	check_held_once(rest); /* the dma-buf has the buffer */
+	CHECK_EQUAL(lost_objects(&lists), 1);
 	close(dmabuf);
 	check_references(rest);
 	CHECK_EQUAL(hetsim_objects(), 0);
+	CHECK_EQUAL(lost_objects(&lists), 0);
+	CHECK_EQUAL(lists, 0);
 }
 
 static const struct test tests[] = {

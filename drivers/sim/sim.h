@@ -544,6 +544,7 @@ void sim_debugfs_init(void);
 void sim_debugfs_stop(void);
 void sim_debugfs_exit(void);
 void sim_debugfs_add(struct sim_device *dev);
+void sim_debugfs_lose(struct sim_device *dev);
 void sim_debugfs_remove(struct sim_device *dev);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * /sys/kernel/debug/hetsim/hetsimN/objects: every object of the device and who
- * made it. Empty but for its heading once the last one is gone.
+ * made it. Empty but for its heading once the last one is gone. Of a device that was
+ * taken away they are in hetsimN.lostK, which goes with the last of them.
  */
 #include <linux/debugfs.h>
 
@@ -87,10 +88,23 @@ void sim_debugfs_add(struct sim_device *dev)
 	debugfs_create_file("memcpy", 0600, dev->debugfs, dev, &sim_memcpy_fops);
 }
 
+/* Its name may be a fresh device's next. */
+void sim_debugfs_lose(struct sim_device *dev)
+{
+	static atomic_t n_lost;
+	char name[48];
+
+	sim_debugfs_remove(dev);
+	snprintf(name, sizeof(name), "%s.lost%d", dev->name, atomic_inc_return(&n_lost));
+	dev->debugfs = debugfs_create_dir(name, sim_debugfs);
+	debugfs_create_file("objects", 0400, dev->debugfs, dev, &sim_objects_fops);
+}
+
 /* Waits for readers, who look at the device. */
 void sim_debugfs_remove(struct sim_device *dev)
 {
 	debugfs_remove(dev->debugfs);
+	dev->debugfs = NULL;
 }
 
 /* The number of a device that was unplugged: it is there again, a fresh one. */

@@ -64,6 +64,7 @@ static void sim_device_free(struct kref *ref)
 	struct sim_device *dev = container_of(ref, struct sim_device, ref);
 
 	WARN_ON(!xa_empty(&dev->buffers));
+	sim_debugfs_remove(dev);
 	xa_destroy(&dev->buffers);
 	iput(dev->inode);
 	put_device(dev->dma);
@@ -160,13 +161,7 @@ err_free:
 	return ERR_PTR(r);
 }
 
-/* Nobody opens it from here on. */
-static void sim_device_hide(struct sim_device *dev)
-{
-	sim_debugfs_remove(dev);
-	misc_deregister(&dev->misc);
-}
-
+/* Nobody opens it any more. */
 static void sim_device_remove(struct sim_device *dev)
 {
 	root_device_unregister(dev->dma);
@@ -184,7 +179,8 @@ int sim_device_unplug(struct sim_device *dev)
 		goto out;
 	}
 	sim_devices[dev->index] = NULL;
-	sim_device_hide(dev);
+	sim_debugfs_lose(dev);
+	misc_deregister(&dev->misc);
 	sim_device_lose(dev);
 	sim_device_remove(dev);
 out:
@@ -237,7 +233,7 @@ static void sim_devices_remove(void)
 	for (i = 0; i < devices; i++) {
 		if (!sim_devices[i])
 			continue;
-		sim_device_hide(sim_devices[i]);
+		misc_deregister(&sim_devices[i]->misc);
 		sim_device_remove(sim_devices[i]);
 	}
 	sim_debugfs_exit();
