@@ -123,6 +123,8 @@ const struct lifecycle_op lifecycle_ops[] = {
 	{ .function = NULL },
 };
 
+bool lifecycle_is_lenient;
+
 /* What any call may meet: limits, signals, a descriptor that somebody else has closed. */
 static const int16_t common_errors[] = { ENOMEM, EMFILE, ENFILE, EINTR, EAGAIN, EIO, EBADF };
 

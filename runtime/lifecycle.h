@@ -146,4 +146,10 @@ uint32_t lifecycle_of_scope(struct hm_scope *scope);
 /* Of this thread; its memory is not looked at, which may be anything before it is begun. */
 uint32_t lifecycle_of_guard(struct hm_guard *guard);
 
+/*
+ * Of a test that changes what the kernel is told: its answers are then such as no table has,
+ * and are not held against it.
+ */
+extern bool lifecycle_is_lenient;
+
 #endif
