@@ -106,7 +106,8 @@ static void add_at(struct openers *openers, unsigned int device, unsigned int id
 /* A finding's sentence of a map on @device; NULL: there is none. */
 static const char *evictions_on(const struct explained *of, const char *device)
 {
-	static struct finding findings[FINDINGS_MOST];
+	struct finding findings[FINDINGS_MOST];
+	static char text[1024];
 	struct live_map map = { .entry = { .length = 4096 } };
 	const struct mapping mapping = { .smaps = { .start = 4096, .end = 8192 },
 					 .rights = "rw-s" };
@@ -121,11 +122,15 @@ static const char *evictions_on(const struct explained *of, const char *device)
 	size_t n, i;
 
 	snprintf(map.entry.device, sizeof(map.entry.device), "%s", device);
+	text[0] = '\0';
 	n = explain_find(&subject, findings);
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		if (!strcmp(findings[i].kind, "evictions"))
-			return findings[i].text;
-	return NULL;
+			snprintf(text, sizeof(text), "%s", findings[i].text);
+		free(findings[i].text);
+		free(findings[i].remedy);
+	}
+	return *text ? text : NULL;
 }
 
 /* Of the map's device, all of the process's files on it, and what came meanwhile. */
