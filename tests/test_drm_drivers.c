@@ -45,7 +45,7 @@ static const struct expected {
 	[FAKE_XE] = { "xe", MIB(256), MIB(64), MIB(1024), DRM_PLACE_VRAM, true, false, false,
 		      true, false, false, false, HM_CACHE_UNKNOWN, true },
 	[FAKE_NOUVEAU] = { "nouveau", MIB(256), 0, MIB(1024), DRM_PLACE_SYSTEM, false, true,
-			   false, false, false, false, false, HM_CACHE_UNKNOWN },
+			   false, false, false, false, false, HM_CACHE_UNKNOWN, false },
 	[FAKE_I915_INTEGRATED] = { "i915", 0, 0, MIB(1024), DRM_PLACE_SYSTEM, false, true, true,
 				   true, false, false, false, HM_CACHE_WRITE_BACK, true },
 	[FAKE_I915_OLD] = { "i915", MIB(256), MIB(256), MIB(1024), DRM_PLACE_VRAM, true, true,
