@@ -185,8 +185,8 @@ static void *real_calloc(size_t count, size_t size)
 	if (__builtin_mul_overflow(count, size, &total) || total > FROM_CACHE)
 		return calloc(count, size);
 	memory = malloc(total);
-	/* Not known to the compiler to be new: it would make calloc() of the two. */
-	__asm__("" : "+r"(memory));
+	/* Not known to the compiler to be all of it: it would make calloc() of the two. */
+	__asm__("" : "+r"(total));
 	return memory ? memset(memory, 0, total) : NULL;
 }
 
