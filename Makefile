@@ -333,7 +333,8 @@ fuzz-all: $(fuzz_sources:%.c=$(O)/%)
 # What reads traces is the command's own.
 trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
 	perf/recording_decode.o perf/recording_points.o \
-	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_name.o \
+	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_merged.o \
+	perf/spaces_name.o perf/spaces_objects.o \
 	perf/spaces_range.o \
 	perf/devices.o perf/device_lanes.o perf/latency.o perf/calls.o perf/table.o perf/tables.o \
 	perf/nodes.o hetmap/text.o)
