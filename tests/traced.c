@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -258,7 +259,8 @@ static int extended(bool over)
 	volatile char *bytes = room + more;
 	size_t i;
 
-	if (munmap(room, all) ||
+	/* By advice the old and the new would be two mappings. */
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) || munmap(room, all) ||
 	    mmap(room + more, all - more, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return 78;
