@@ -16,9 +16,9 @@
 #include "compat.h"
 #include "core.h"
 #include "map.h"
+#include "proc.h"
 #include "reserve.h"
 #include "rlimits.h"
-#include "proc.h"
 #include "sys.h"
 
 #define NODE "/dev/udmabuf"

@@ -177,43 +177,61 @@ static void syncobj(void)
 
 /* ---- dma-bufs ---- */
 
+/* Work of an engine that takes a while, which a dma-buf carries as what reads its bytes. */
+struct carried {
+	struct engine_rig rig;
+	struct hm_buffer *buffer;
+	struct hm_fence *fence;
+	uint32_t *x; /* what it fills with 3 */
+	int dmabuf;
+};
+
+static void carried_begin(struct carried *carried)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = BYTES };
+
+	engine_open(&carried->rig, 0);
+	CHECK_OK_FATAL(hm_buffer_create(carried->rig.device, &desc, &carried->buffer));
+	CHECK_OK_FATAL(hm_buffer_export(carried->buffer, HM_EXPORT_DMABUF, &carried->dmabuf));
+	carried->x = engine_alloc(carried->rig.device, BYTES);
+	engine_inject(&carried->rig, HETSIM_INJECT_LATENCY, LATE);
+	CHECK_OK_FATAL(
+		hm_queue_fill(carried->rig.queue, carried->x, 3, BYTES, &carried->fence));
+	CHECK_OK(hm_fence_export_dmabuf(carried->fence, carried->dmabuf, HM_READ));
+}
+
+static void carried_end(struct carried *carried)
+{
+	CHECK_EQUAL(carried->x[BYTES / 4 - 1], 3);
+	hm_fence_unref(carried->fence);
+	close(carried->dmabuf);
+	CHECK_OK(hm_free(carried->x));
+	hm_buffer_unref(carried->buffer);
+	engine_close(&carried->rig);
+}
+
 /* An engine's fence in a dma-buf, which holds up whose access conflicts with its work. */
 static void dmabuf_fences(void)
 {
-	struct hm_fence *fence, *back = NULL, *reading;
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = BYTES };
-	struct hm_buffer *buffer;
-	struct engine_rig rig;
-	uint32_t *x;
-	int dmabuf;
+	struct hm_fence *back = NULL, *reading;
+	struct carried carried;
 
-	engine_open(&rig, 0);
-	CHECK_OK_FATAL(hm_buffer_create(rig.device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &dmabuf));
-	x = engine_alloc(rig.device, BYTES);
-	engine_inject(&rig, HETSIM_INJECT_LATENCY, LATE);
-	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 3, BYTES, &fence));
-	CHECK_OK(hm_fence_export_dmabuf(fence, dmabuf, HM_READ));
+	carried_begin(&carried);
 	/* Work that reads the bytes holds up who writes them, and nobody else. */
-	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ, &reading));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ, &reading));
 	CHECK_OK(hm_fence_wait(reading, 0));
-	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ | HM_WRITE, &back));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ | HM_WRITE, &back));
 	CHECK_ERROR(-ETIME, hm_fence_wait(back, 0));
 	hm_fence_unref(back);
-	CHECK_OK(hm_fence_export_dmabuf(fence, dmabuf, HM_WRITE));
-	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ, &back));
+	CHECK_OK(hm_fence_export_dmabuf(carried.fence, carried.dmabuf, HM_WRITE));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ, &back));
 	CHECK_OK(hm_fence_wait(back, UINT64_MAX));
-	CHECK_EQUAL(x[BYTES / 4 - 1], 3);
-	CHECK_OK(hm_fence_wait(fence, 0));
+	CHECK_OK(hm_fence_wait(carried.fence, 0));
 	/* Of work that is done there is nothing to wait for. */
-	CHECK_OK(hm_fence_export_dmabuf(fence, dmabuf, HM_WRITE));
-	hm_fence_unref(fence);
+	CHECK_OK(hm_fence_export_dmabuf(carried.fence, carried.dmabuf, HM_WRITE));
 	hm_fence_unref(back);
 	hm_fence_unref(reading);
-	close(dmabuf);
-	CHECK_OK(hm_free(x));
-	hm_buffer_unref(buffer);
-	engine_close(&rig);
+	carried_end(&carried);
 }
 
 static int no_export(int fd, unsigned long cmd, void *argument)
@@ -227,36 +245,21 @@ static int no_export(int fd, unsigned long cmd, void *argument)
 /* As above where the kernel gives no sync_file: then the dma-buf is polled. */
 static void dmabuf_polled(void)
 {
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = BYTES };
-	struct hm_fence *fence, *reading, *writing;
-	struct hm_buffer *buffer;
-	struct engine_rig rig;
-	uint32_t *x;
-	int dmabuf;
+	struct hm_fence *reading, *writing;
+	struct carried carried;
 
-	engine_open(&rig, 0);
-	CHECK_OK_FATAL(hm_buffer_create(rig.device, &desc, &buffer));
-	CHECK_OK_FATAL(hm_buffer_export(buffer, HM_EXPORT_DMABUF, &dmabuf));
-	x = engine_alloc(rig.device, BYTES);
-	engine_inject(&rig, HETSIM_INJECT_LATENCY, LATE);
-	CHECK_OK_FATAL(hm_queue_fill(rig.queue, x, 3, BYTES, &fence));
-	CHECK_OK(hm_fence_export_dmabuf(fence, dmabuf, HM_READ));
+	carried_begin(&carried);
 	sys_table.ioctl = no_export;
-	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ, &reading));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ, &reading));
 	CHECK(*hm_errmsg());
 	CHECK_OK(hm_fence_wait(reading, 0));
-	CHECK_OK_FATAL(hm_fence_import_dmabuf(dmabuf, HM_READ | HM_WRITE, &writing));
+	CHECK_OK_FATAL(hm_fence_import_dmabuf(carried.dmabuf, HM_READ | HM_WRITE, &writing));
 	CHECK_ERROR(-ETIME, hm_fence_wait(writing, 0));
 	CHECK_OK(hm_fence_wait(writing, UINT64_MAX));
-	CHECK_OK(hm_fence_wait(fence, 0));
-	CHECK_EQUAL(x[BYTES / 4 - 1], 3);
+	CHECK_OK(hm_fence_wait(carried.fence, 0));
 	hm_fence_unref(writing);
 	hm_fence_unref(reading);
-	hm_fence_unref(fence);
-	close(dmabuf);
-	CHECK_OK(hm_free(x));
-	hm_buffer_unref(buffer);
-	engine_close(&rig);
+	carried_end(&carried);
 }
 
 static const struct test cases[] = {

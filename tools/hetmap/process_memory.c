@@ -64,7 +64,7 @@ int64_t process_memory_beside(const struct process_memory *before,
 			      const struct process_memory *most, uint64_t device)
 {
 	uint64_t there = before->file + before->anonymous + before->shared;
-	uint64_t grown = most->shared - before->shared;
+	uint64_t grown = most->shared > before->shared ? most->shared - before->shared : 0;
 
 	return (int64_t)(most->peak - there - (grown < device ? grown : device));
 }
