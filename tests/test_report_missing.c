@@ -5,7 +5,13 @@
 /* What stands beside the recording is missed where it can't be read, and only there. */
 static void test_broken_about(void)
 {
-	static const char *const broken[] = { "{\"costs\": {\"anon", "[]", "" };
+	static const struct {
+		const char *text, *why;
+	} broken[] = {
+		{ "{\"costs\": {\"anon", "(line 1: " },
+		{ "[]", "(it is no object)" },
+		{ "", "(line 1: " },
+	};
 	uint64_t code = CODE + 0x100;
 	struct written written;
 	char *text;
@@ -20,9 +26,11 @@ static void test_broken_about(void)
 	CHECK(!strstr(text, "about.json"));
 	free(text);
 	for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
-		file_write(written.folder, "trace/about.json", broken[i], strlen(broken[i]));
+		file_write(written.folder, "trace/about.json", broken[i].text,
+			   strlen(broken[i].text));
 		text = report_as(&written, NULL);
 		CHECK(strstr(text, "! its about.json can't be read ("));
+		CHECK(strstr(text, broken[i].why));
 		free(text);
 	}
 	file_write(written.folder, "trace/about.json", "{\"a\": \033[2J}", 11);

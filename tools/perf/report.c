@@ -83,21 +83,23 @@ static void usage(void)
 static json_t *read_about(const char *path, char **ret_why, bool *ret_missing)
 {
 	char *file = trace_folder_file(path, "about.json");
-	json_error_t error = { .text = "it is no object" };
+	json_error_t error;
 	json_t *about = json_load_file(file, JSON_REJECT_DUPLICATES, &error);
 
 	*ret_why = NULL;
 	*ret_missing = false;
+	/* Of a file, and no folder, it is ENOTDIR. */
+	if (!about && access(file, F_OK))
+		*ret_missing = errno == ENOENT;
+	else if (!about && error.line > 0)
+		*ret_why = text_format("line %d: %s", error.line, error.text);
+	else if (!about)
+		*ret_why = text_format("%s", error.text);
+	else if (!json_is_object(about))
+		*ret_why = text_format("it is no object");
 	if (!json_is_object(about)) {
 		json_decref(about);
 		about = json_object();
-		/* Of a file, and no folder, it is ENOTDIR. */
-		if (access(file, F_OK))
-			*ret_missing = errno == ENOENT;
-		else
-			*ret_why = error.line > 0 ?
-					   text_format("line %d: %s", error.line, error.text) :
-					   text_format("%s", error.text);
 	}
 	free(file);
 	return about;
