@@ -169,7 +169,7 @@ static void put_fork(struct written *written, uint32_t type, uint32_t pid, uint3
 		.time = written->time + 10,
 	};
 
-	put(written, &record.header, type, offsetof(typeof(record), trailer), pid);
+	put(written, &record, type, offsetof(typeof(record), trailer), pid);
 }
 
 /* What a call site was is what was there then: execve(2), dlclose(3), and a pid anew. */

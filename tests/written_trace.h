@@ -68,10 +68,11 @@ static inline void begin(struct written *written)
 	CHECK_OK_FATAL(record_begin_file(&written->recorder, getpid()));
 }
 
-/* @record with room for it and what stands behind it. */
-static inline void put(struct written *written, struct perf_event_header *record, uint32_t type,
-		       size_t size, uint32_t pid)
+/* @record, which begins with a perf_event_header, has room for what stands behind it. */
+static inline void put(struct written *written, void *record, uint32_t type, size_t size,
+		       uint32_t pid)
 {
+	struct perf_event_header *header = record;
 	const struct trace_trailer trailer = {
 		.pid = pid,
 		.tid = pid,
@@ -79,10 +80,10 @@ static inline void put(struct written *written, struct perf_event_header *record
 		.identifier = written->events[TRACE_FAULT].id,
 	};
 
-	record->type = type;
-	record->size = (uint16_t)(size + sizeof(trailer));
+	header->type = type;
+	header->size = (uint16_t)(size + sizeof(trailer));
 	memcpy((char *)record + size, &trailer, sizeof(trailer));
-	CHECK_OK(record_write(&written->recorder, record, record->size));
+	CHECK_OK(record_write(&written->recorder, record, header->size));
 }
 
 static inline void put_map_as(struct written *written, uint32_t pid, uint64_t address,
@@ -112,7 +113,7 @@ static inline void put_map_as(struct written *written, uint32_t pid, uint64_t ad
 
 	CHECK_FATAL(padded + sizeof(struct trace_trailer) <= sizeof(record.name));
 	memcpy(record.name, name, strlen(name));
-	put(written, &record.header, PERF_RECORD_MMAP2,
+	put(written, &record, PERF_RECORD_MMAP2,
 	    (size_t)(record.name + padded - (char *)&record), pid);
 }
 
@@ -138,8 +139,8 @@ static inline void put_name(struct written *written, uint32_t pid, const char *n
 	};
 
 	snprintf(record.name, 16, "%s", name);
-	put(written, &record.header, PERF_RECORD_COMM,
-	    (size_t)(record.name + 16 - (char *)&record), pid);
+	put(written, &record, PERF_RECORD_COMM, (size_t)(record.name + 16 - (char *)&record),
+	    pid);
 }
 
 /* A page at @address faults, and takes so long. */
