@@ -27,10 +27,10 @@ static void *bracket(void *user)
 {
 	struct hm_map *map = user;
 
-	while (!ending) {
+	do { /* at least once, also where the thread comes to run when all is over */
 		CHECK_OK(hm_map_begin_cpu(map, PAGE, PAGE, HM_READ));
 		CHECK_OK(hm_map_end_cpu(map, PAGE, PAGE, HM_READ));
-	}
+	} while (!ending);
 	return NULL;
 }
 
