@@ -172,6 +172,7 @@ static void test_eviction(void)
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_INFO, &info), 0);
 	CHECK_EQUAL(info.system_bytes, 2 * MIB);
 	CHECK_EQUAL(info.vram_bytes, 6 * MIB);
+	CHECK_EQUAL(info.evictions, 1);
 	CHECK(buffer.bytes[0] == 3 && buffer.bytes[8 * MIB - 1] == 3);
 	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).evictions, 1);
 	hetsim_buffer_drop(fd, &buffer);

@@ -185,6 +185,8 @@ static void test_eviction(void)
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[2].handle).vram_bytes, length);
 	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[3].handle).vram_bytes, length);
 	CHECK(hetsim_counters(fd, HETSIM_SCOPE_OPENER).evictions >= 1);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[1].handle).evictions, 1);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[2].handle).evictions, 0);
 	for (i = 1; i < 4; i++)
 		CHECK(filled(buffers[i].bytes, length, i));
 	/* And back. */

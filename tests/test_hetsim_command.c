@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: the command's tour and jobs on sim:0, through one pointer, with and without OpenCL. */
+/*
+ * hetsim: the command's tour and jobs on sim:0, through one pointer, with and without OpenCL;
+ * and what hetmap top tells of its buffers.
+ */
 #include <hetmap/hetmap.h>
+#include <hetmap/sim.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uapi/hetsim.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -242,6 +250,104 @@ static void model(void)
 	folder_remove(folder);
 }
 
+/* ---- hetmap top: evictions of each buffer ---- */
+
+#define EVICTED_BYTES (UINT64_C(4) << 20)
+
+struct pressure {
+	struct hm_device *device;
+	uint32_t handle;
+	_Atomic bool over;
+	uint64_t evictions;
+};
+
+/* Out of VRAM as if others needed the room, and in again. */
+static void *press(void *user)
+{
+	struct pressure *pressure = user;
+	struct hetsim_inject out = { .size = sizeof(out),
+				     .kind = HETSIM_INJECT_EVICTION,
+				     .target = pressure->handle,
+				     .value = EVICTED_BYTES };
+	struct hetsim_buffer_move in = { .size = sizeof(in),
+					 .handle = pressure->handle,
+					 .place = HETSIM_PLACE_VRAM,
+					 .length = EVICTED_BYTES };
+
+	while (!pressure->over) {
+		CHECK_OK(hm_sim_call(pressure->device, HETSIM_INJECT, &out));
+		CHECK_OK(hm_sim_call(pressure->device, HETSIM_BUFFER_MOVE, &in));
+		pressure->evictions++;
+	}
+	return NULL;
+}
+
+static double evictions_of(const json_t *object)
+{
+	const json_t *rate = json_object_get(object, "evictions_per_second");
+
+	CHECK(json_is_number(rate));
+	return json_number_value(rate);
+}
+
+static void check_evictions(void)
+{
+	char pid[16];
+	const struct command top = { .args = { "top", "--once", "--json", "-p", pid } };
+	struct outcome outcome;
+	json_t *json, *process, *buffer;
+	double rate, all;
+	size_t i;
+
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	command_run(&top, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	process = json_array_get(json_object_get(json, "processes"), 0);
+	all = evictions_of(process);
+	CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 2);
+	json_array_foreach(json_object_get(process, "buffers"), i, buffer)
+	{
+		rate = evictions_of(buffer);
+		if (is(buffer, "name", "goes"))
+			CHECK(rate > 0 && rate <= all);
+		else
+			CHECK(rate == 0);
+	}
+	json_decref(json);
+}
+
+static void evictions(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = EVICTED_BYTES };
+	static const char *const names[] = { "stays", "goes" };
+	struct pressure pressure = { 0 };
+	struct hm_buffer *buffers[2];
+	struct hm_map *maps[2];
+	pthread_t thread;
+	size_t i;
+
+	CHECK_OK_FATAL(hm_device_open("sim:0", &pressure.device));
+	for (i = 0; i < 2; i++) {
+		desc.name = names[i];
+		CHECK_OK_FATAL(hm_buffer_create(pressure.device, &desc, &buffers[i]));
+		CHECK_OK_FATAL(hm_map_create(buffers[i], NULL, &maps[i]));
+	}
+	CHECK_OK_FATAL(hm_sim_buffer(buffers[1], &pressure.handle));
+	CHECK_FATAL(!pthread_create(&thread, NULL, press, &pressure));
+	check_evictions();
+	pressure.over = true;
+	CHECK_FATAL(!pthread_join(thread, NULL));
+	CHECK(pressure.evictions > 0);
+	for (i = 0; i < 2; i++) {
+		hm_map_unref(maps[i]);
+		hm_buffer_unref(buffers[i]);
+	}
+	hm_device_unref(pressure.device);
+}
+
 static const struct test tests[] = {
 	{ "tour", tour, 30, TEST_ONCE },
 	{ "best", best, 30, TEST_ONCE },
@@ -252,6 +358,7 @@ static const struct test tests[] = {
 	{ "unplugged", unplugged, 30, TEST_ONCE },
 	{ "unplugged_default", unplugged_default, 60, TEST_ONCE },
 	{ "loaded_on_devices", loaded_on_devices, 30, TEST_ONCE },
+	{ "evictions", evictions, 60, TEST_ONCE },
 	{ "devices_listed", devices_listed, 30, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

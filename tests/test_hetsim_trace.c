@@ -99,6 +99,14 @@ static void test_fdinfo(void)
 	CHECK_EQUAL(fdinfo(fd, "hetsim-faults"), 1);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-evictions"), 0);
 	CHECK_EQUAL(fdinfo(other, "hetsim-memory-system"), 0);
+	text = read_file(path);
+	CHECK(text && !strstr(text, "hetsim-evicted:"));
+	free(text);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_EVICTION, a.handle, MIB), 0);
+	text = read_file(path);
+	has(text, "hetsim-evicted:\t%" PRIx64 "-%" PRIx64 " 1\n", a.offset,
+	    a.offset + (b.offset - a.offset) / (b.handle - a.handle));
+	free(text);
 	hetsim_buffer_drop(fd, &a);
 	hetsim_buffer_drop(fd, &b);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-memory-system"), 0);

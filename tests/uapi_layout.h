@@ -99,7 +99,7 @@ AT(hetsim_buffer_resize, flags, 8);
 AT(hetsim_buffer_resize, __reserved, 12);
 AT(hetsim_buffer_resize, length, 16);
 
-SIZE(hetsim_buffer_info, 64);
+SIZE(hetsim_buffer_info, 72);
 AT(hetsim_buffer_info, size, 0);
 AT(hetsim_buffer_info, handle, 4);
 AT(hetsim_buffer_info, place, 8);
@@ -110,6 +110,7 @@ AT(hetsim_buffer_info, maps, 32);
 AT(hetsim_buffer_info, vram_bytes, 40);
 AT(hetsim_buffer_info, system_bytes, 48);
 AT(hetsim_buffer_info, window_bytes, 56);
+AT(hetsim_buffer_info, evictions, 64);
 
 SIZE(hetsim_buffer_move, 32);
 AT(hetsim_buffer_move, size, 0);

@@ -316,6 +316,7 @@ struct sim_buffer {
 	struct mem_cgroup *memcg; /* the same one's, NULL where there are none */
 	struct sim_import *import; /* another device's memory; NULL: this one's */
 	atomic64_t n_maps;
+	atomic64_t n_evictions;
 	atomic64_t last_use; /* by sim_device.uses */
 
 	/*

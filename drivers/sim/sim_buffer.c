@@ -355,6 +355,7 @@ int sim_buffer_info(struct file *file, void *argument)
 	info->place = READ_ONCE(buffer->place);
 	info->offset = (u64)sim_slot_pgoff(buffer->dev, buffer->slot) << PAGE_SHIFT;
 	info->maps = atomic64_read(&buffer->n_maps);
+	info->evictions = atomic64_read(&buffer->n_evictions);
 	sim_buffer_put(buffer);
 	return 0;
 }

@@ -131,6 +131,36 @@ static int sim_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
+#define SIM_FDINFO_LOOKS 256u /* at buffers, while others wait for the handles */
+
+/*
+ * Which buffers have been evicted, and how often: by the offsets of their maps, as who
+ * reads this has them from /proc/PID/maps.
+ */
+static void sim_show_evicted(struct seq_file *m, struct sim_opener *opener)
+{
+	u64 span = opener->dev->window_pages << PAGE_SHIFT;
+	struct sim_buffer *buffer;
+	unsigned int looks = 0;
+	unsigned long slot;
+
+	/* A buffer that has a handle is not freed before the lock is given up. */
+	xa_lock(&opener->handles);
+	xa_for_each(&opener->handles, slot, buffer) {
+		s64 n = atomic64_read(&buffer->n_evictions);
+
+		if (n)
+			seq_printf(m, "hetsim-evicted:\t%llx-%llx %lld\n", slot * span,
+				   (slot + 1) * span, n);
+		if (++looks % SIM_FDINFO_LOOKS)
+			continue;
+		xa_unlock(&opener->handles);
+		cond_resched();
+		xa_lock(&opener->handles);
+	}
+	xa_unlock(&opener->handles);
+}
+
 /* Keys in the style of Documentation/gpu/drm-usage-stats.rst. */
 static void sim_show_fdinfo(struct seq_file *m, struct file *file)
 {
@@ -159,6 +189,7 @@ static void sim_show_fdinfo(struct seq_file *m, struct file *file)
 		   atomic64_read(&account->counters.value[SIM_FAULTS]));
 	seq_printf(m, "hetsim-evictions:\t%lld\n",
 		   atomic64_read(&account->counters.value[SIM_EVICTIONS]));
+	sim_show_evicted(m, opener);
 }
 
 const struct file_operations sim_fops = {

@@ -185,7 +185,7 @@ static const struct sim_ioctl sim_ioctls[] = {
 	SIM_IOCTL(BUFFER_CLOSE, sim_buffer_close, hetsim_buffer_close, handle),
 	SIM_IOCTL(BUFFER_RESIZE, sim_buffer_resize, hetsim_buffer_resize, length),
 	SIM_IOCTL(BUFFER_INFO, sim_buffer_info, hetsim_buffer_info, window_bytes,
-		  SIM_OUT(hetsim_buffer_info, place, window_bytes)),
+		  SIM_OUT(hetsim_buffer_info, place, evictions)),
 	SIM_IOCTL(BUFFER_MOVE, sim_buffer_move, hetsim_buffer_move, length),
 	SIM_IOCTL(BUFFER_SAMPLE, sim_buffer_sample, hetsim_buffer_sample, counts),
 	SIM_IOCTL(EXPORT, sim_buffer_export, hetsim_export, __reserved,

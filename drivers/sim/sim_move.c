@@ -216,6 +216,7 @@ static int sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages,
 				   &lack, &moved);
 		evicted += moved;
 	}
+	atomic64_add(!!evicted, &buffer->n_evictions);
 	sim_count(buffer->dev, buffer->account, SIM_EVICTIONS, !!evicted);
 	*ret_evicted = evicted;
 	return r;

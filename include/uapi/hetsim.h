@@ -63,7 +63,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 3
+#define HETSIM_VERSION_MINOR 4
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -399,6 +399,7 @@ struct hetsim_buffer_resize {
  * @vram_bytes: [out] bytes of it that are in HETSIM_PLACE_VRAM now
  * @system_bytes: [out] bytes of it that are in HETSIM_PLACE_SYSTEM now
  * @window_bytes: [out] bytes of it that are in HETSIM_PLACE_WINDOW now
+ * @evictions: [out] times that pages of it went to make room; since 1.4
  */
 struct hetsim_buffer_info {
 	__u32 size;
@@ -411,6 +412,7 @@ struct hetsim_buffer_info {
 	__aligned_u64 vram_bytes;
 	__aligned_u64 system_bytes;
 	__aligned_u64 window_bytes;
+	__aligned_u64 evictions;
 };
 
 #define HETSIM_BUFFER_INFO _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_INFO)

@@ -220,6 +220,7 @@ int soft_buffer_info(struct soft_file *file, void *argument)
 	info->cache = buffer->cache;
 	info->offset = soft_slot_offset(buffer->dev, buffer->slot);
 	info->maps = 0; /* not known: whoever maps the file does */
+	info->evictions = buffer->n_evictions;
 	soft_buffer_put(buffer);
 	return 0;
 }

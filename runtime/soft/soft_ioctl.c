@@ -177,7 +177,7 @@ static const struct soft_ioctl soft_ioctls[] = {
 	SOFT_IOCTL(BUFFER_CLOSE, soft_buffer_close, hetsim_buffer_close, handle),
 	SOFT_IOCTL(BUFFER_RESIZE, soft_buffer_resize, hetsim_buffer_resize, length, SHOWS),
 	SOFT_IOCTL(BUFFER_INFO, soft_buffer_info, hetsim_buffer_info, window_bytes,
-		   OUT(hetsim_buffer_info, place, window_bytes)),
+		   OUT(hetsim_buffer_info, place, evictions)),
 	SOFT_IOCTL(BUFFER_MOVE, soft_buffer_move, hetsim_buffer_move, length, SHOWS),
 	SOFT_IOCTL(BUFFER_SAMPLE, soft_buffer_sample, hetsim_buffer_sample, counts),
 	SOFT_IOCTL(EXPORT, soft_buffer_export, hetsim_export, __reserved,

@@ -236,6 +236,7 @@ static int evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_p
 			       &moved);
 		evicted += moved;
 	}
+	atomic_fetch_add(&buffer->n_evictions, !!evicted);
 	soft_count_add(buffer->dev, buffer->account, SOFT_EVICTIONS, !!evicted);
 	*ret_evicted = evicted;
 	return r;

@@ -213,6 +213,7 @@ struct soft_buffer {
 	uint32_t slot;
 	uint32_t cache;
 	_Atomic uint32_t place; /* where further pages go */
+	_Atomic uint64_t n_evictions;
 	_Atomic uint64_t last_use;
 	int fd;      /* memfd of n_pages, unsealed */
 	int fd_read; /* the same, not to be written; -1: none needed it yet */

@@ -437,33 +437,40 @@ static void find_users(const struct subject *subject, struct found *found)
 static void find_evictions(const struct subject *subject, struct found *found)
 {
 	const struct hm_published_entry *entry = subject->map ? &subject->map->entry : NULL;
-	char count[TEXT_MAX], since[TEXT_MAX], time[TEXT_MAX], here[TEXT_MAX], there[TEXT_MAX];
-	struct opener before, now;
+	char count[TEXT_MAX], all[TEXT_MAX], since[TEXT_MAX], time[TEXT_MAX];
+	char here[TEXT_MAX], there[TEXT_MAX];
+	const struct openers *openers = &subject->of->openers;
+	uint64_t device, offset, before, n;
 	char *just_now = NULL;
-	uint64_t device;
+	struct opener opener;
 
-	if (!entry || strncmp(entry->device, "sim:", 4) != 0)
+	if (!entry || strncmp(entry->device, "sim:", 4) != 0 || !subject->first)
 		return;
 	device = strtoull(entry->device + 4, NULL, 10);
-	now = openers_of(&subject->of->openers, device);
-	if (now.evictions == TOP_UNKNOWN || !now.evictions)
+	offset = subject->first->offset;
+	if (subject->start > subject->first->smaps.start)
+		offset += subject->start - subject->first->smaps.start;
+	n = openers_evicted(openers, device, offset);
+	if (n == TOP_UNKNOWN || !n)
 		return;
-	before = openers_of(&subject->of->openers_before, device);
-	/* A file that was opened or closed meanwhile has its own count. */
-	if (before.id == now.id && before.evictions <= now.evictions)
+	before = openers_evicted(&subject->of->openers_before, device, offset);
+	/* Its file may have been opened meanwhile. */
+	if (before <= n)
 		just_now = text_format(", %s of them in the last %s",
-				       text_count(now.evictions - before.evictions, since),
+				       text_count(n - before, since),
 				       text_seconds(subject->of->seconds, time));
+	opener = openers_of(openers, device);
 	add(found, FINDING_OTHER, "evictions", 0,
-	    text_format(
-		    "for lack of memory %s has evicted buffers of the process %s times since "
-		    "it was opened%s: %s are in its memory, %s in the system's, and come "
-		    "back as they are used. Which buffers it does not tell",
-		    entry->device, text_count(now.evictions, count), just_now ? just_now : "",
-		    text_bytes(now.vram == TOP_UNKNOWN ? 0 : now.vram * 1024, here),
-		    text_bytes(now.system == TOP_UNKNOWN ? 0 : now.system * 1024, there)),
+	    text_format("evictions of it by %s, for lack of memory: %s%s; of all the process's "
+			"buffers: %s. Of these %s are in its memory, %s in the system's, and "
+			"come back as they are used",
+			entry->device, text_count(n, count), just_now ? just_now : "",
+			text_count(opener.evictions, all),
+			text_bytes(opener.vram == TOP_UNKNOWN ? 0 : opener.vram * 1024, here),
+			text_bytes(opener.system == TOP_UNKNOWN ? 0 : opener.system * 1024,
+				   there)),
 	    text_format("have less on the device at a time; hetmap trace -p %d, as root, tells "
-			"which buffers go and when",
+			"when its pages go, and who asked for the room",
 			(int)subject->of->pid));
 	free(just_now);
 }

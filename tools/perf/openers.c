@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,18 +32,46 @@ static bool is_known(const struct openers *openers, const struct opener *opener)
 	return false;
 }
 
-static int note(struct openers *openers, const struct opener *opener)
+/* @array of @n elements of @size bytes, with room for one more; NULL: it is as it was. */
+static void *array_with_room(void *array, size_t n, size_t *room, size_t size)
 {
-	struct opener *more;
+	if (n < *room)
+		return array;
+	array = reallocarray(array, 2 * *room + 8, size);
+	if (array)
+		*room = 2 * *room + 8;
+	return array;
+}
 
-	if (openers->n == openers->room) {
-		more = reallocarray(openers->of, 2 * openers->room + 8, sizeof(*more));
+static int compare_evicted(const void *a, const void *b)
+{
+	const struct evicted *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* An opener has a line for each of its buffers that was evicted. 0; -ENOMEM. */
+static int note_evicted(struct openers *openers, uint64_t device, const char *text)
+{
+	static const char key[] = "hetsim-evicted:\t";
+	struct evicted evicted = { .device = device }, *more;
+	const char *at;
+
+	for (at = strstr(text, key); at; at = strstr(at + 1, key)) {
+		if (sscanf(at + strlen(key), "%" SCNx64 "-%" SCNx64 " %" SCNu64, &evicted.start,
+			   &evicted.end, &evicted.n) != 3)
+			continue;
+		more = array_with_room(openers->evicted, openers->n_evicted,
+				       &openers->room_evicted, sizeof(evicted));
 		if (!more)
 			return -ENOMEM;
-		openers->of = more;
-		openers->room = 2 * openers->room + 8;
+		openers->evicted = more;
+		more[openers->n_evicted++] = evicted;
 	}
-	openers->of[openers->n++] = *opener;
+	if (openers->n_evicted > 1)
+		qsort(openers->evicted, openers->n_evicted, sizeof(evicted), compare_evicted);
 	return 0;
 }
 
@@ -67,15 +96,22 @@ int openers_add(struct openers *openers, const char *text)
 		.vram = value_of(text, "hetsim-memory-vram:\t"),
 		.system = value_of(text, "hetsim-memory-system:\t"),
 	};
+	struct opener *more;
 	int r;
 
 	if (opener.id == TOP_UNKNOWN || opener.evictions == TOP_UNKNOWN ||
 	    is_known(openers, &opener))
 		return 0;
-	r = note(openers, &opener);
-	if (!r)
-		add_known(&openers->evictions, opener.evictions);
-	return r;
+	r = note_evicted(openers, opener.device, text);
+	if (r)
+		return r;
+	more = array_with_room(openers->of, openers->n, &openers->room, sizeof(opener));
+	if (!more)
+		return -ENOMEM;
+	openers->of = more;
+	more[openers->n++] = opener;
+	add_known(&openers->evictions, opener.evictions);
+	return 0;
 }
 
 /* Of one open file. 0; -ENOMEM. */
@@ -137,9 +173,29 @@ struct opener openers_of(const struct openers *openers, uint64_t device)
 	return all;
 }
 
+uint64_t openers_evicted(const struct openers *openers, uint64_t device, uint64_t offset)
+{
+	size_t from = 0, to = openers->n_evicted, middle;
+	const struct evicted *at;
+
+	if (!openers_of(openers, device).id)
+		return TOP_UNKNOWN;
+	/* The last one that begins at @offset or before. */
+	while (from < to) {
+		middle = from + (to - from) / 2;
+		at = &openers->evicted[middle];
+		if (at->device < device || (at->device == device && at->start <= offset))
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	at = from ? &openers->evicted[from - 1] : NULL;
+	return at && at->device == device && offset < at->end ? at->n : 0;
+}
+
 void openers_end(struct openers *openers)
 {
 	free(openers->of);
-	openers->of = NULL;
-	openers->n = openers->room = 0;
+	free(openers->evicted);
+	*openers = (struct openers){ .evictions = TOP_UNKNOWN };
 }

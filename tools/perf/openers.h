@@ -18,9 +18,18 @@ struct opener {
 	uint64_t vram, system; /* KiB that it has in the device's memory, and in the system's */
 };
 
+/* A buffer of which pages went to make room: its bytes in the device's file. */
+struct evicted {
+	uint64_t device;
+	uint64_t start, end;
+	uint64_t n; /* times */
+};
+
 struct openers {
 	struct opener *of;
 	size_t n, room;
+	struct evicted *evicted; /* by device and start */
+	size_t n_evicted, room_evicted;
 	uint64_t evictions; /* of all of them; TOP_UNKNOWN: nobody counts it */
 };
 
@@ -34,6 +43,11 @@ int openers_look(const struct live *live, struct openers *openers);
 int openers_add(struct openers *openers, const char *text);
 /* Those of one device together: id is how many; evictions TOP_UNKNOWN: it has none. */
 struct opener openers_of(const struct openers *openers, uint64_t device);
+/*
+ * How often the buffer that has @offset of the device's file was evicted; TOP_UNKNOWN: there
+ * is no opener of that device.
+ */
+uint64_t openers_evicted(const struct openers *openers, uint64_t device, uint64_t offset);
 void openers_end(struct openers *openers);
 
 #endif

@@ -48,7 +48,8 @@ struct top_buffer {
 	uint64_t serial;
 	char name[64], device[40];
 	bool lost;
-	uint64_t sampled; /* faults, by samples of them */
+	uint64_t sampled;    /* faults, by samples of them */
+	uint64_t n_eviction; /* ever; TOP_UNKNOWN: its device does not count them */
 	struct top_figures figures;
 };
 

@@ -68,17 +68,6 @@ static int read_stat(pid_t pid, uint64_t *ret_start, uint64_t *ret_faults, char 
 	return r;
 }
 
-/* What the simulated devices have evicted of its buffers; TOP_UNKNOWN: nobody counts it. */
-static uint64_t read_evictions(const struct top_process *process)
-{
-	struct openers openers;
-	int r = openers_look(&process->live, &openers);
-
-	openers_end(&openers);
-	/* A part of them would look like fewer than the last time. */
-	return r ? TOP_UNKNOWN : openers.evictions;
-}
-
 /* ---- a process's buffers ---- */
 
 static int compare_buffers(const void *a, const void *b)
@@ -120,6 +109,42 @@ static void add_map(struct top_buffer *buffer, const struct live_map *map,
 	add_known(&figures->brackets, map->counted, map->brackets);
 	add_known(&figures->in_flight, map->counted, map->in_flight);
 	buffer->lost |= (entry->flags & HM_PUBLISHED_LOST) != 0;
+}
+
+/* How often its memory made room; TOP_UNKNOWN: its device does not count that. */
+static uint64_t evictions_at(const struct hm_published_entry *entry,
+			     const struct mappings *mappings, const struct openers *openers)
+{
+	const struct mapping *mapping = mappings_at(mappings, entry->address);
+
+	if (strncmp(entry->device, "sim:", 4) != 0 || !mapping ||
+	    mapping->smaps.start > entry->address)
+		return TOP_UNKNOWN;
+	return openers_evicted(openers, strtoull(entry->device + 4, NULL, 10),
+			       mapping->offset + entry->address - mapping->smaps.start);
+}
+
+/* What the simulated devices have evicted of its buffers, and of each. */
+static uint64_t read_evictions(struct top_process *process, const struct mappings *mappings)
+{
+	struct openers openers;
+	struct top_buffer *buffer;
+	uint64_t all;
+	size_t i;
+	/* A part of them would look like fewer than the last time. */
+	int r = openers_look(&process->live, &openers);
+
+	for (i = 0; i < process->n_buffer; i++)
+		process->buffers[i].n_eviction = TOP_UNKNOWN;
+	for (i = 0; i < process->live.n && !r; i++) {
+		const struct hm_published_entry *entry = &process->live.maps[i].entry;
+
+		buffer = find_buffer(process->buffers, process->n_buffer, entry->buffer);
+		buffer->n_eviction = evictions_at(entry, mappings, &openers);
+	}
+	all = r ? TOP_UNKNOWN : openers.evictions;
+	openers_end(&openers);
+	return all;
 }
 
 /* One for each that has maps, by serial number; NULL: no memory. */
@@ -222,8 +247,16 @@ static void sum_up(struct top_process *process)
 	}
 }
 
-static void rate_pages(struct top_process *process, const struct top_buffer *before,
-		       size_t n_before, double seconds)
+static double rate(uint64_t now_n, uint64_t before, double seconds)
+{
+	if (now_n == TOP_UNKNOWN || before == TOP_UNKNOWN || seconds <= 0 || now_n < before)
+		return TOP_NO_RATE;
+	return (double)(now_n - before) / seconds;
+}
+
+/* Of buffers that were there before. */
+static void rate_buffers(struct top_process *process, const struct top_buffer *before,
+			 size_t n_before, double seconds)
 {
 	double page = (double)sysconf(_SC_PAGESIZE);
 	size_t i;
@@ -234,7 +267,10 @@ static void rate_pages(struct top_process *process, const struct top_buffer *bef
 
 		buffer->figures.faults = buffer->figures.evictions = TOP_NO_RATE;
 		buffer->figures.gained = TOP_NO_RATE;
-		if (old && seconds > 0)
+		if (!old)
+			continue;
+		buffer->figures.evictions = rate(buffer->n_eviction, old->n_eviction, seconds);
+		if (seconds > 0)
 			buffer->figures.gained = ((double)buffer->figures.resident -
 						  (double)old->figures.resident) /
 						 page / seconds;
@@ -248,13 +284,6 @@ static void end_process(struct top_process *process)
 	live_close(&process->live);
 	faults_close(process->faults);
 	free(process->buffers);
-}
-
-static double rate(uint64_t now_n, uint64_t before, double seconds)
-{
-	if (now_n == TOP_UNKNOWN || before == TOP_UNKNOWN || seconds <= 0 || now_n < before)
-		return TOP_NO_RATE;
-	return (double)(now_n - before) / seconds;
 }
 
 /* 0; -ENOENT, -ESRCH: it is gone; -ENOMEM. What it forbids to look at is in the process. */
@@ -278,13 +307,14 @@ static int look_at(struct top_process *process, double seconds)
 		return r;
 	seconds = process->known ? seconds : 0;
 	process->buffers = group(&process->live, &mappings, &process->n_buffer);
-	mappings_free(&mappings);
 	if (!process->buffers) {
 		process->buffers = before;
+		mappings_free(&mappings);
 		return -ENOMEM;
 	}
-	n_eviction = read_evictions(process);
-	rate_pages(process, before, n_before, seconds);
+	n_eviction = read_evictions(process, &mappings);
+	mappings_free(&mappings);
+	rate_buffers(process, before, n_before, seconds);
 	rate_faults(process, seconds);
 	sum_up(process);
 	process->all_faults = rate(n_fault, process->n_fault, seconds);
