@@ -155,6 +155,8 @@ $(O)/config.h: tools/probe $(O)/flags
 
 $(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects) $(support_objects) \
 	$(test_objects) $(fuzz_objects) $(hammer_objects): flags_for = $(inner_flags)
+# By frame pointers a trace finds who called the library: see hetmap-trace(1).
+$(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
 $(test_objects) $(support_objects) $(icd_objects) $(preload_objects): flags_for += -Itests
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 
