@@ -254,7 +254,7 @@ $(O)/tests/test_stat_counters: $(O)/tools/perf/stat_figure.o $(O)/tools/perf/sta
 $(O)/tests/test_page_write: $(O)/tools/perf/page.o
 $(O)/tests/test_serials: $(O)/tools/perf/serials.o
 $(O)/tests/test_report_advice $(O)/tests/test_report_merged $(O)/tests/test_report_missing \
-	$(O)/tests/test_report_rows \
+	$(O)/tests/test_report_rows $(O)/tests/test_report_devices \
 	$(O)/tests/test_report_records $(O)/tests/test_published_reader $(O)/tests/test_top_openers: \
 	$(filter-out $(O)/tools/hetmap/main.o,$(tool_objects))
 $(O)/tests/test_bench_stats: $(O)/tools/perf/bench_stats.o
@@ -338,8 +338,8 @@ trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
 	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_merged.o \
 	perf/spaces_name.o perf/spaces_objects.o \
 	perf/spaces_range.o \
-	perf/devices.o perf/device_lanes.o perf/latency.o perf/calls.o perf/table.o perf/tables.o \
-	perf/nodes.o hetmap/text.o)
+	perf/devices.o perf/device_lanes.o perf/device_sites.o perf/stacks.o perf/latency.o \
+	perf/calls.o perf/table.o perf/tables.o perf/nodes.o hetmap/text.o)
 $(O)/tests/fuzz_trace: $(trace_readers)
 
 $(fuzz_sources:%.c=$(O)/%): %: %.o $(O)/runtime.a

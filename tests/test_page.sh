@@ -72,6 +72,13 @@ draws() {
 		shows './infer --steps 3' 'weights.bin: read it ahead.' 'load.c:42' '5.00 ms'
 }
 
+# Who asked a device for what; of a trace that has none of it there is no table.
+device_sites() {
+	opens known && shows '<section id="device-sites">' 'evicted to system memory' \
+		'<bdi>make_room</bdi>' 'room.c:17' '12 KiB' 'the device’s engine' || return
+	opens empty && shows '<section id="device-sites" hidden="">'
+}
+
 draws_in_the_dark() {
 	scheme=0
 	opens known '#ink' && [ "$(attribute ink)" -gt 500 ] && shows 'Brighter cells' || return
@@ -186,7 +193,7 @@ a_million() {
 	return 1
 }
 
-tests='draws draws_in_the_dark draws_nothing hover_cell hover_second hover_elsewhere zoom
+tests='draws device_sites draws_in_the_dark draws_nothing hover_cell hover_second hover_elsewhere zoom
 	threads untimed sample advice_first torn hostile_names many_buffers a_million'
 if command -v chromium >/dev/null; then
 	for test in $tests; do

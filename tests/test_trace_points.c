@@ -146,6 +146,8 @@ static const json_t *lane_of(const json_t *json, const char *name)
 	return NULL;
 }
 
+#define EVICTED "weights: 1 MiB evicted to system memory, asked for by traced_evict"
+
 static void check_use(const json_t *use)
 {
 	/* The first fault, and one a page that is sampled. */
@@ -154,6 +156,42 @@ static void check_use(const json_t *use)
 	CHECK_EQUAL(integer_of(use, "moves"), 2);
 	CHECK_EQUAL(integer_of(use, "evictions"), 1);
 	CHECK_EQUAL(integer_of(use, "bytes_moved"), 3 * TRACED_DEVICE_PAGES * 4096);
+}
+
+static const json_t *site_of(const json_t *json, const char *what, const char *place)
+{
+	json_t *site;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "device_sites"), i, site)
+	{
+		const char *to = json_string_value(json_object_get(site, "place"));
+
+		if (!strcmp(string_of(site, "what"), what) && (!place || !strcmp(to, place)))
+			return site;
+	}
+	test_fail(__FILE__, __LINE__, "no call site of a device's %s", what);
+	return NULL;
+}
+
+/* Each was asked for in a function of traced_device.c's, through the library or by a touch. */
+static void check_asker(const json_t *json, const char *what, const char *place, int64_t n,
+			const char *function)
+{
+	const json_t *site = site_of(json, what, place);
+	const char *found;
+
+	if (!site)
+		return;
+	found = string_of(site, "function");
+	CHECK(!strcmp(string_of(site, "by"), "code"));
+	CHECK_EQUAL(integer_of(site, "n"), n);
+	/* What the compiler puts behind the name of a variant begins with a dot. */
+	if (strncmp(found, function, strlen(function)) != 0 ||
+	    (found[strlen(function)] && found[strlen(function)] != '.'))
+		test_fail(__FILE__, __LINE__, "%s: asked for by %s, not %s", what, found,
+			  function);
+	CHECK(!strcmp(string_of(site, "file"), "traced_device.c"));
 }
 
 /* hetsim tells of buffers by numbers, and its engine is a thread of the kernel's. */
@@ -180,10 +218,14 @@ static void test_device(void)
 	buffer = buffer_of(json, "weights");
 	CHECK(!strcmp(string_of(buffer, "device"), "sim:0"));
 	check_use(json_object_get(buffer, "on_device"));
+	check_asker(json, "move", "system", 1, "traced_move");
+	check_asker(json, "move", "vram", 1, "traced_move");
+	check_asker(json, "eviction", "system", 1, "traced_evict");
+	check_asker(json, "access", NULL, TRACED_DEVICE_SAMPLES, "traced_device");
 	spans = lane_of(json, "hetsim0 moves");
 	CHECK_EQUAL(json_array_size(spans), 3);
-	CHECK(!strcmp(json_string_value(json_array_get(json_array_get(spans, 2), 2)),
-		      "weights: 1 MiB evicted to system memory"));
+	CHECK(!strncmp(json_string_value(json_array_get(json_array_get(spans, 2), 2)), EVICTED,
+		       strlen(EVICTED)));
 	spans = lane_of(json, "hetsim0 queue 1");
 	CHECK_EQUAL(json_array_size(spans), TRACED_DEVICE_JOBS);
 	for (i = 0; i < json_array_size(spans); i++)

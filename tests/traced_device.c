@@ -37,7 +37,8 @@ static int make(struct world *world)
 	       hm_queue_create(world->accel, 0, &world->queue);
 }
 
-static int move(struct world *world, uint32_t place)
+/* Their names are in a report, and so they are functions of their own. */
+static __attribute__((noinline)) int traced_move(struct world *world, uint32_t place)
 {
 	struct hetsim_buffer_move move = { .size = sizeof(move),
 					   .handle = world->handle,
@@ -47,7 +48,7 @@ static int move(struct world *world, uint32_t place)
 	return hm_sim_call(world->device, HETSIM_BUFFER_MOVE, &move);
 }
 
-static int evict(struct world *world)
+static __attribute__((noinline)) int traced_evict(struct world *world)
 {
 	struct hetsim_inject inject = { .size = sizeof(inject),
 					.kind = HETSIM_INJECT_EVICTION,
@@ -93,8 +94,8 @@ int traced_device(void)
 	bytes = hm_map_address(world.map);
 	/* The first one brings in all of it. */
 	bytes[5 * PAGE] = 1;
-	if (move(&world, HETSIM_PLACE_SYSTEM) || move(&world, HETSIM_PLACE_VRAM) ||
-	    evict(&world) || sample(&world))
+	if (traced_move(&world, HETSIM_PLACE_SYSTEM) ||
+	    traced_move(&world, HETSIM_PLACE_VRAM) || traced_evict(&world) || sample(&world))
 		return 96;
 	for (i = 0; i < TRACED_DEVICE_SAMPLES; i++)
 		bytes[i * PAGE] = 1;

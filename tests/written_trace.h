@@ -44,7 +44,8 @@ struct written {
 
 static const struct record_options options = { .max_stack = 16 };
 
-static inline void begin(struct written *written)
+/* Up to where the file begins: what it is to have beside page faults can be put in. */
+static inline void begin_without_file(struct written *written)
 {
 	char *path;
 	uint32_t i;
@@ -65,6 +66,11 @@ static inline void begin(struct written *written)
 		.data_fd = written->trace.data_fd,
 	};
 	written->time = 1000;
+}
+
+static inline void begin(struct written *written)
+{
+	begin_without_file(written);
 	CHECK_OK_FATAL(record_begin_file(&written->recorder, getpid()));
 }
 

@@ -57,6 +57,8 @@ static void known_events(struct scene *scene)
 	scene_site(scene, first, "load", "load.c", 42, 16, 16000);
 	scene_advice(scene, first, "weights.bin: read it ahead.",
 		     "16 faults, one after another.", 5000000);
+	scene_device_site(scene, first, "eviction", "system", 3, 12288, "code", "make_room");
+	scene_device_site(scene, second, "fault", NULL, 7, 0, "engine", "");
 	scene_lane(scene, "soft:0 queue 1",
 		   json_pack("[[I, I, s]]", (json_int_t)400000000, (json_int_t)600000000,
 			     "saxpy"));

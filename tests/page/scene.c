@@ -86,6 +86,26 @@ void scene_site(struct scene *scene, int buffer, const char *function, const cha
 					     (json_int_t)time_ns)));
 }
 
+void scene_device_site(struct scene *scene, int buffer, const char *what, const char *place,
+		       uint64_t n, uint64_t bytes, const char *by, const char *function)
+{
+	json_t *sites = list(scene, "device_sites");
+
+	if (!sites) {
+		sites = made(json_array());
+		json_object_set_new(scene->report, "device_sites", sites);
+	}
+	json_array_append_new(
+		sites,
+		made(json_pack(
+			"{s:i, s:s, s:s, s:s?, s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:i, s:s}",
+			"buffer", buffer, "device", "hetsim0", "what", what, "place", place,
+			"n", (json_int_t)n, "bytes", (json_int_t)bytes, "first_ns", 1000000,
+			"last_ns", 2000000, "by", by, "function", function, "file",
+			*function ? "room.c" : "", "line", *function ? 17 : 0, "module",
+			*function ? "infer" : "")));
+}
+
 void scene_advice(struct scene *scene, int buffer, const char *text, const char *evidence,
 		  uint64_t gain_ns)
 {

@@ -30,6 +30,9 @@ uint16_t scene_buffer(struct scene *scene, const char *name, const char *kind,
 void scene_event(struct scene *scene, struct scene_event event);
 void scene_site(struct scene *scene, int buffer, const char *function, const char *file,
 		int line, uint64_t faults, uint64_t time_ns);
+/* @place NULL: nothing was moved. */
+void scene_device_site(struct scene *scene, int buffer, const char *what, const char *place,
+		       uint64_t n, uint64_t bytes, const char *by, const char *function);
 void scene_advice(struct scene *scene, int buffer, const char *text, const char *evidence,
 		  uint64_t gain_ns);
 void scene_missing(struct scene *scene, const char *sentence);

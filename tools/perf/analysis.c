@@ -15,6 +15,7 @@
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
 #include "calls.h"
+#include "device_sites.h"
 #include "sites.h"
 #include "stacks.h"
 #include "stalls.h"
@@ -486,6 +487,34 @@ static void unfinished(const void *node, VISIT visit, void *user)
 		thread->counted->unfinished++;
 }
 
+static int device_sites_by_bytes(const void *a, const void *b)
+{
+	const struct device_site *x = *(struct device_site *const *)a;
+	const struct device_site *y = *(struct device_site *const *)b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	return (x->n < y->n) - (x->n > y->n);
+}
+
+static int list_device_sites(struct analysis *analysis)
+{
+	struct device_site *first = devices_sites(analysis->devices), *site;
+	uint32_t n = 0;
+
+	for (site = first; site; site = site->next)
+		n++;
+	if (!n)
+		return 0;
+	analysis->device_sites = calloc(n, sizeof(struct device_site *));
+	if (!analysis->device_sites)
+		return -ENOMEM;
+	for (site = first; site; site = site->next)
+		analysis->device_sites[analysis->n_device_site++] = site;
+	qsort(analysis->device_sites, n, sizeof(struct device_site *), device_sites_by_bytes);
+	return 0;
+}
+
 /* Buffers that nobody faulted on are rows, too. */
 static int sum_devices(struct reader *reader)
 {
@@ -502,7 +531,7 @@ static int sum_devices(struct reader *reader)
 		else
 			r = -ENOMEM;
 	}
-	return r;
+	return r ? r : list_device_sites(analysis);
 }
 
 static int rows_by_time(const void *a, const void *b)
@@ -620,6 +649,7 @@ void analysis_free(struct analysis *analysis)
 	stacks_free(analysis->stacks);
 	free(analysis->counted);
 	free(analysis->sites);
+	free(analysis->device_sites);
 	free(analysis->rows);
 	free(analysis->threads);
 	devices_free(analysis->devices);

@@ -114,6 +114,9 @@ struct analysis {
 	struct nodes nodes; /* what the trace tells of them */
 	struct devices *devices;
 	struct traced_device *device; /* the first of those that told */
+	/* Where it was asked for what they did; by bytes, then by times, most first. */
+	struct device_site **device_sites;
+	uint32_t n_device_site;
 	uint64_t forgotten, left_out; /* maps that published tables could not tell of */
 };
 

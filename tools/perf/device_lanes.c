@@ -57,6 +57,8 @@ static void merge(struct device_lane *lane)
 			to->status = other->status;
 		if (to->object != other->object)
 			to->object = NULL;
+		if (to->site != other->site)
+			to->site = NULL;
 	}
 	if (lane->n % 2)
 		lane->span[i / 2] = lane->span[lane->n - 1];
@@ -81,7 +83,7 @@ static int add(struct device_lane *lane, const struct device_span *span)
 }
 
 int lanes_move(struct lanes *lanes, const char *device, const struct recorded_event *event,
-	       bool evicted, const struct object *object)
+	       bool evicted, const struct object *object, const struct device_site *site)
 {
 	if (!lanes->memory)
 		lanes->memory = new_lane(lanes, "%s moves", device);
@@ -95,6 +97,7 @@ int lanes_move(struct lanes *lanes, const char *device, const struct recorded_ev
 					  .pages = event->value[SIM_N_PAGES],
 					  .place = (uint32_t)event->value[SIM_PLACE],
 					  .object = object,
+					  .site = site,
 				  });
 }
 

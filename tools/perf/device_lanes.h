@@ -19,7 +19,7 @@ struct lanes {
 
 /* 0 or -ENOMEM. */
 int lanes_move(struct lanes *lanes, const char *device, const struct recorded_event *event,
-	       bool evicted, const struct object *object);
+	       bool evicted, const struct object *object, const struct device_site *site);
 int lanes_submit(struct lanes *lanes, const char *device, const struct recorded_event *event);
 int lanes_loss(struct lanes *lanes, const char *device, const struct recorded_event *event);
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "device_lanes.h"
+#include "device_sites.h"
 
 #define PAGE_SHIFT 12
 
@@ -69,6 +70,7 @@ struct devices {
 	void *links;  /* tree */
 	void *uses;   /* tree, by object */
 	struct device_use *first_use;
+	struct device_sites *sites;
 	bool evictions;
 };
 
@@ -324,6 +326,7 @@ static int on_buffer(struct devices *devices, struct known_device *device,
 {
 	uint32_t slot = (uint32_t)event->value[SIM_BUFFER];
 	struct link *link = link_of(devices, device->index, client->opener, slot);
+	struct device_site *site = NULL;
 	struct device_use *use;
 	int r;
 
@@ -340,13 +343,18 @@ static int on_buffer(struct devices *devices, struct known_device *device,
 	if (r)
 		return r;
 	count(&client->use, event);
-	if (use)
+	if (use) {
 		count(use, event);
+		r = device_sites_note(devices->sites, event, is_eviction(event), use->object,
+				      &site);
+		if (r)
+			return r;
+	}
 	if (event->point != POINT_SIM_MOVE)
 		return 0;
 	devices->evictions |= event->known & 1u << SIM_EVICTED;
 	return lanes_move(&client->lanes, device->told.name, event, is_eviction(event),
-			  link->object);
+			  link->object, site);
 }
 
 static int on_queue(struct known_device *device, struct client *client,
@@ -466,6 +474,11 @@ int devices_sum(struct devices *devices, struct traced_device **ret_devices,
 	return 0;
 }
 
+struct device_site *devices_sites(const struct devices *devices)
+{
+	return device_sites_first(devices->sites);
+}
+
 bool devices_tell_evictions(const struct devices *devices)
 {
 	return devices->evictions;
@@ -477,8 +490,14 @@ struct devices *devices_create(struct spaces *spaces)
 {
 	struct devices *devices = calloc(1, sizeof(*devices));
 
-	if (devices)
-		devices->spaces = spaces;
+	if (!devices)
+		return NULL;
+	devices->spaces = spaces;
+	devices->sites = device_sites_create(spaces);
+	if (!devices->sites) {
+		free(devices);
+		return NULL;
+	}
 	return devices;
 }
 
@@ -502,5 +521,6 @@ void devices_free(struct devices *devices)
 	tdestroy(devices->mapped, free);
 	tdestroy(devices->links, free);
 	tdestroy(devices->uses, free);
+	device_sites_free(devices->sites);
 	free(devices);
 }

@@ -36,7 +36,8 @@ struct device_span {
 	int status;
 	uint64_t pages; /* of a move */
 	uint32_t place;
-	const struct object *object; /* of a move; NULL: not known */
+	const struct object *object;    /* of a move; NULL: not known */
+	const struct device_site *site; /* and where it was asked for; NULL likewise */
 };
 
 /* In order of their begin. */
@@ -58,6 +59,7 @@ struct traced_device {
 	struct traced_device *next;
 };
 
+struct device_site;
 struct devices;
 
 struct devices *devices_create(struct spaces *spaces); /* NULL: no memory */
@@ -76,6 +78,9 @@ int devices_point(struct devices *devices, const struct recorded_event *event, u
 /* The traced processes' devices, and their buffers; once all was told. 0 or -ENOMEM. */
 int devices_sum(struct devices *devices, struct traced_device **ret_devices,
 		struct device_use **ret_buffers);
+
+/* Where in the code it was asked for: the first of a list, see device_sites.h. */
+struct device_site *devices_sites(const struct devices *devices);
 
 /* Were moves told with their cause? */
 bool devices_tell_evictions(const struct devices *devices);

@@ -36,6 +36,11 @@
  *	advice_unknown	a sentence: what could not be looked for; null: all was
  *	devices		[{faults, accesses, moves, evictions (null: not told), bytes_moved, name, backend,
  *			submitted, completed, failed, fences, losses, job: as latency.minor}]
+ *	device_sites	[{buffer, device: a name, what: "fault", "access" (sampled), "move" or
+ *			"eviction", place: "vram", "system" or "window" it went to, else null, n,
+ *			bytes, first_ns, last_ns, by: "code" (function, file, line and module as in
+ *			sites), "engine", "other" (a process that was not traced) or "unknown"}];
+ *			a page has no such table where it is not there, or empty
  *	lanes		[{name, spans: [[begin_ns, end_ns, label], ...] by begin}]
  *	events		{n, of: of how many these n are a sample, time_unit_us: 1, or more of a trace
  *			that is longer than 71 minutes, and columns of n values, made by

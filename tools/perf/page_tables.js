@@ -218,10 +218,45 @@ function make_tables() {
 	], sites, 15);
 	site_table.keep = s => !$('sites-of-chosen').checked || view.chosen.includes(s.buffer);
 	$('sites-of-chosen').addEventListener('change', () => site_table.show());
+	make_device_sites(buffer_name, source);
 	/* What costs most is first. */
 	for (const table of [buffer_table, site_table])
 		table.by = table.columns.findIndex(column => column.label === 'Time');
 	buffer_table.down = site_table.down = true;
+}
+
+const works = { fault: 'faults', access: 'accesses', move: 'moved', eviction: 'evicted' };
+const places_of_device = { vram: 'VRAM', system: 'system memory', window: 'the window' };
+const askers = { engine: 'the device’s engine', other: 'a process that was not traced',
+	unknown: 'unknown' };
+
+/* Only of a trace that has them. */
+function make_device_sites(buffer_name, source) {
+	const rows = data.device_sites || [];
+	$('device-sites').hidden = !rows.length;
+	if (!rows.length)
+		return;
+	const what = s => shown(works[s.what] || s.what) +
+		(s.place ? ' to ' + shown(places_of_device[s.place] || s.place) : '');
+	const asker = s => askers[s.by] || shown(s.function || s.module || '');
+	const device_table = new Table($('device-sites'), [
+		{ label: 'Buffer', style: 'mid', value: buffer_name,
+			text: s => node('bdi', '', buffer_name(s)) },
+		{ label: 'Device', style: 'mid', value: s => s.device, text: s => shown(s.device) },
+		{ label: 'What', style: '', value: what, text: what },
+		{ label: 'Times', style: 'number', value: s => s.n, text: s => number(s.n) },
+		{ label: 'Moved', style: 'number', value: s => s.bytes,
+			text: s => s.bytes ? bytes(s.bytes) : '-' },
+		{ label: 'First', style: 'number', value: s => s.first_ns, text: s => duration(s.first_ns) },
+		{ label: 'Last', style: 'number', value: s => s.last_ns, text: s => duration(s.last_ns) },
+		{ label: 'Asked for by', style: 'mid code', value: asker,
+			text: s => node('bdi', '', asker(s)) },
+		{ label: 'Source', style: 'mid code', value: source, text: source },
+		{ label: 'Module', style: 'mid', value: s => s.module, text: s => shown(s.module) },
+	], rows, 15);
+	device_table.by = device_table.columns.findIndex(column => column.label === 'Moved');
+	device_table.down = true;
+	device_table.show();
 }
 
 function choose(list) {

@@ -67,6 +67,7 @@ struct point_known {
 	const char *system, *name;
 	enum point_group group;
 	const char *fields[POINT_FIELDS]; /* NULL: no more */
+	bool chain;                       /* recorded with the call chain of who asked for it */
 };
 
 extern const struct point_known points_known[N_POINT];

@@ -96,12 +96,17 @@ void points_attr(const struct recorder *recorder, const struct record_point *poi
 		.sample_type = POINT_SAMPLE,
 		.read_format = recorder->counts_lost ? PERF_FORMAT_LOST : 0,
 		.disabled = 1,
+		.exclude_callchain_kernel = 1,
 		.sample_id_all = 1,
 		.watermark = 1,
 		.wakeup_watermark = (uint32_t)(recorder->ring_bytes / 4),
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 	};
+	if (points_known[point->point].chain && recorder->options->max_stack) {
+		ret_attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+		ret_attr->sample_max_stack = (uint16_t)recorder->options->max_stack;
+	}
 	if (points_known[point->point].group == POINTS_DEVICE)
 		return;
 	ret_attr->inherit = 1;

@@ -11,8 +11,8 @@
 #include "points.h"
 
 /*
- * Without the instruction and the address, which a tracepoint's data have; what ends other
- * records is the same as that of page faults.
+ * Without the instruction and the address, which a tracepoint's data have; of some with a
+ * call chain beside. What ends other records is the same as that of page faults.
  */
 #define POINT_SAMPLE                                                                     \
 	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | \

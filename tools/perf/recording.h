@@ -36,7 +36,8 @@ struct recorded_event {
 	uint64_t period;
 	uint64_t physical; /* address of the page, of the ends of faults; 0: not told */
 	bool in_kernel;    /* inside of a system call */
-	const uint64_t *chain;
+	/* Faults, and those tracepoints that have one. */
+	const uint64_t *chain; /* NULL: none was recorded; of a thread it may be empty */
 	uint32_t n_chain;
 	/* Where a text has them in place of addresses; NULL else. */
 	const char *function, *module;

@@ -77,12 +77,17 @@ const char *report_pattern(enum pattern pattern);
 json_t *report_json(const struct report *report, bool with_events);
 
 json_t *report_latency_json(const struct latency *latency);
+/* Puts function, file, line and module of @site into @value. */
+void report_site_json(json_t *value, const struct site *site);
 
 /* ---- report_devices.c ---- */
 
 void report_devices_text(const struct report *report);
 json_t *report_use_json(const struct analysis *analysis, const struct device_use *use);
 json_t *report_devices_json(const struct analysis *analysis);
+/* The first @most of them; @place: of each object its place in the list of buffers. */
+json_t *report_device_sites_json(const struct analysis *analysis, const uint32_t *place,
+				 uint32_t most);
 json_t *report_lanes_json(const struct analysis *analysis);
 
 /* ---- report_nodes.c ---- */

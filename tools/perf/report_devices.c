@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: MIT
 /* What simulated devices told, in a report: a table, JSON, and lanes of the page. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../hetmap/text.h"
+#include "device_sites.h"
 #include "report.h"
 
 #define NAME_WIDTH 28
+#define SITE_NAME_WIDTH 20
+
+static const char *place_name(uint32_t place)
+{
+	static const char *const names[] = { "VRAM", "system memory", "the window" };
+
+	return place < sizeof(names) / sizeof(names[0]) ? names[place] : "elsewhere";
+}
 
 /* ---- text ---- */
 
@@ -48,6 +58,69 @@ static void print_jobs(const struct traced_device *device)
 		printf("  lost %s times\n", text_count(device->losses, count));
 }
 
+/* What the device did, in words: free() it. */
+static char *work_text(const struct device_site *site)
+{
+	switch (site->work) {
+	case WORK_FAULT:
+		return text_format("faults");
+	case WORK_ACCESS:
+		return text_format("accesses");
+	default:
+		return text_format("%s to %s", site->work == WORK_MOVE ? "moved" : "evicted",
+				   place_name(site->place));
+	}
+}
+
+/* Of code the function and line: free() it. */
+static char *asker_text(const struct device_site *site)
+{
+	static const char *const askers[] = {
+		[ASKER_ENGINE] = "the device's engine",
+		[ASKER_OTHER] = "a process that was not traced",
+		[ASKER_UNKNOWN] = "unknown",
+	};
+
+	return site->asker == ASKER_CODE ? report_site(&site->site) :
+					   text_format("%s", askers[site->asker]);
+}
+
+static void print_sites(const struct report *report)
+{
+	const struct analysis *analysis = &report->analysis;
+	char n[TEXT_MAX], moved[TEXT_MAX], more[TEXT_MAX];
+	uint64_t others = 0, bytes = 0;
+	uint32_t i;
+
+	if (!analysis->n_device_site)
+		return;
+	printf("\n%-*s %-24s %9s %9s  %s\n", SITE_NAME_WIDTH, "Done on a device", "what",
+	       "times", "moved", "asked for by");
+	for (i = 0; i < analysis->n_device_site; i++) {
+		const struct device_site *site = analysis->device_sites[i];
+		char *name, *work, *asker;
+
+		if (i >= report->rows) {
+			others += site->n;
+			bytes += site->bytes;
+			continue;
+		}
+		name = report_name(site->object->name, SITE_NAME_WIDTH);
+		work = work_text(site);
+		asker = asker_text(site);
+		printf("%-*s %-24s %9s %9s  %s\n", SITE_NAME_WIDTH, name, work,
+		       text_count(site->n, n),
+		       site->bytes ? text_bytes(site->bytes, moved) : "-", asker);
+		free(asker);
+		free(work);
+		free(name);
+	}
+	if (analysis->n_device_site > report->rows)
+		printf("... and %s more: %s times, %s moved (--rows)\n",
+		       text_count(analysis->n_device_site - report->rows, more),
+		       text_count(others, n), text_bytes(bytes, moved));
+}
+
 void report_devices_text(const struct report *report)
 {
 	const struct analysis *analysis = &report->analysis;
@@ -74,9 +147,15 @@ void report_devices_text(const struct report *report)
 		print_use(analysis, name, counted->use);
 		free(name);
 	}
+	print_sites(report);
 }
 
 /* ---- JSON ---- */
+
+static uint64_t since(const struct analysis *analysis, uint64_t time)
+{
+	return time > analysis->begin_ns ? time - analysis->begin_ns : 0;
+}
 
 json_t *report_use_json(const struct analysis *analysis, const struct device_use *use)
 {
@@ -110,13 +189,61 @@ json_t *report_devices_json(const struct analysis *analysis)
 	return list;
 }
 
+static json_t *place_json(const struct device_site *site)
+{
+	static const char *const names[] = { "vram", "system", "window" };
+
+	if (site->work < WORK_MOVE || site->place >= sizeof(names) / sizeof(names[0]))
+		return json_null();
+	return json_string(names[site->place]);
+}
+
+json_t *report_device_sites_json(const struct analysis *analysis, const uint32_t *place,
+				 uint32_t most)
+{
+	static const char *const works[] = {
+		[WORK_FAULT] = "fault",
+		[WORK_ACCESS] = "access",
+		[WORK_MOVE] = "move",
+		[WORK_EVICTION] = "eviction",
+	};
+	static const char *const askers[] = {
+		[ASKER_CODE] = "code",
+		[ASKER_ENGINE] = "engine",
+		[ASKER_OTHER] = "other",
+		[ASKER_UNKNOWN] = "unknown",
+	};
+	json_t *list = json_array(), *value;
+	uint32_t i;
+
+	for (i = 0; i < analysis->n_device_site && i < most; i++) {
+		const struct device_site *site = analysis->device_sites[i];
+		char name[24];
+
+		snprintf(name, sizeof(name), "hetsim%" PRIu32, site->device);
+		value = json_pack("{s:I, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:s}", "buffer",
+				  (json_int_t)place[site->object->index], "device", name,
+				  "what", works[site->work], "place", place_json(site), "n",
+				  (json_int_t)site->n, "bytes", (json_int_t)site->bytes,
+				  "first_ns", (json_int_t)since(analysis, site->first_ns),
+				  "last_ns", (json_int_t)since(analysis, site->last_ns), "by",
+				  askers[site->asker]);
+		report_site_json(value, &site->site);
+		json_array_append_new(list, value);
+	}
+	return list;
+}
+
 /* ---- lanes ---- */
 
-static const char *place_name(uint32_t place)
+static char *add_asker(char *label, const struct device_site *site)
 {
-	static const char *const names[] = { "VRAM", "system memory", "the window" };
+	char *asker = asker_text(site);
+	char *text = text_format("%s, asked for by %s", label, asker);
 
-	return place < sizeof(names) / sizeof(names[0]) ? names[place] : "elsewhere";
+	free(asker);
+	free(label);
+	return text;
 }
 
 static char *label_of(const struct device_span *span)
@@ -146,13 +273,8 @@ static char *label_of(const struct device_span *span)
 									  "moved to",
 					    place_name(span->place));
 		free(name);
-		return label;
+		return span->site ? add_asker(label, span->site) : label;
 	}
-}
-
-static uint64_t since(const struct analysis *analysis, uint64_t time)
-{
-	return time > analysis->begin_ns ? time - analysis->begin_ns : 0;
 }
 
 json_t *report_lanes_json(const struct analysis *analysis)

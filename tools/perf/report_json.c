@@ -126,6 +126,16 @@ static uint32_t *places(const struct analysis *analysis)
 	return place;
 }
 
+void report_site_json(json_t *value, const struct site *site)
+{
+	json_object_update_new(value,
+			       json_pack("{s:o, s:o, s:i, s:o}", "function",
+					 text_of(site->function), "file", text_of(site->file),
+					 "line", site->line, "module", text_of(site->module)));
+}
+
+#define SITES_MOST 1000
+
 static json_t *sites_json(const struct analysis *analysis, const uint32_t *place, uint32_t most)
 {
 	json_t *sites = json_array();
@@ -134,13 +144,13 @@ static json_t *sites_json(const struct analysis *analysis, const uint32_t *place
 	for (i = 0; i < analysis->n_site && i < most; i++) {
 		const struct site *site = analysis->sites[i];
 
-		json_array_append_new(
-			sites, json_pack("{s:I, s:o, s:o, s:i, s:o, s:I, s:o}", "buffer",
-					 (json_int_t)place[site->of->object->index], "function",
-					 text_of(site->function), "file", text_of(site->file),
-					 "line", site->line, "module", text_of(site->module),
-					 "faults", (json_int_t)site->faults, "time_ns",
-					 timed_or_null(analysis, site->time_ns)));
+		json_t *value = json_pack("{s:I, s:I, s:o}", "buffer",
+					  (json_int_t)place[site->of->object->index], "faults",
+					  (json_int_t)site->faults, "time_ns",
+					  timed_or_null(analysis, site->time_ns));
+
+		report_site_json(value, site);
+		json_array_append_new(sites, value);
 	}
 	return sites;
 }
@@ -309,7 +319,7 @@ json_t *report_json(const struct report *report, bool with_events)
 			   machine ? machine : json_null(), "totals", totals_json(report),
 			   "missing", missing, "threads", threads_json(analysis));
 	json_object_set_new(object, "buffers", buffers);
-	json_object_set_new(object, "sites", sites_json(analysis, place, 1000));
+	json_object_set_new(object, "sites", sites_json(analysis, place, SITES_MOST));
 	json_object_set_new(object, "latency",
 			    json_pack("{s:o, s:o}", "minor",
 				      report_latency_json(&analysis->minor), "major",
@@ -318,6 +328,8 @@ json_t *report_json(const struct report *report, bool with_events)
 	json_object_set_new(object, "advice_unknown",
 			    unknown ? json_string(unknown) : json_null());
 	json_object_set_new(object, "devices", report_devices_json(analysis));
+	json_object_set_new(object, "device_sites",
+			    report_device_sites_json(analysis, place, SITES_MOST));
 	json_object_set_new(object, "lanes", report_lanes_json(analysis));
 	if (with_events) {
 		events = events_json(analysis, place);

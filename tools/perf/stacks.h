@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole call chains of faults, for flame graphs: kept where they are asked for. */
+/* Whole call chains, for flame graphs and of what devices did: kept where they are asked for. */
 #ifndef HETMAP_STACKS_H
 #define HETMAP_STACKS_H
 
@@ -26,7 +26,10 @@ struct stacks;
 struct stacks *stacks_create(struct spaces *spaces);
 void stacks_free(struct stacks *stacks);
 
-/* The chain of that fault of @counted, with its addresses as they are now. NULL: no memory. */
+/*
+ * The chain of that event, of @counted, which may be NULL, with its addresses as they are now.
+ * NULL: no memory.
+ */
 struct stack *stacks_of(struct stacks *stacks, struct counted *counted,
 			const struct recorded_event *event);
 

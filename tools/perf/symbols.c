@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "device_sites.h"
+#include "stacks.h"
 #include "table.h"
 
 struct symbols {
@@ -126,6 +128,38 @@ static bool is_c_library(const char *module)
 			  !strncmp(module, "ld-linux", 8));
 }
 
+/*
+ * Who asked a device through the library is told by the frame behind the library's. Linked
+ * into the program it is known by its public calls, and what is inside of one is its own.
+ */
+static void find_asker(struct symbols *symbols, struct device_site *asked)
+{
+	const struct stack *stack = asked->stack;
+	bool own = false, shared = false;
+	struct site found;
+	uint32_t i;
+
+	for (i = 0; i < stack->n; i++) {
+		bool of_library, of_program, call;
+
+		found = (struct site){ .pid = stack->pid, .ip = stack->frame[i].ip };
+		/* No code is there: the chain is cut off, or leads astray from here on. */
+		if (!find(symbols, &found, &stack->frame[i].place))
+			break;
+		of_library = !strncmp(found.module, "libhetmap.so", 12);
+		call = found.function && !strncmp(found.function, "hm_", 3);
+		of_program = !of_library && !call && !is_c_library(found.module);
+		shared |= of_library;
+		if (call || !own) {
+			asked->site = found;
+			own = of_program;
+		}
+		/* The program's own code did it, or it called the library that is apart. */
+		if (own && (!i || shared))
+			break;
+	}
+}
+
 static int compare_texts(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) : (a != NULL) - (b != NULL);
@@ -181,6 +215,82 @@ static void merge(struct analysis *analysis)
 	qsort(sites, analysis->n_site, sizeof(*sites), compare_faults);
 }
 
+/* ---- of devices ---- */
+
+static int compare_numbers(uint64_t x, uint64_t y)
+{
+	return (x > y) - (x < y);
+}
+
+static int compare_askers(const void *a, const void *b)
+{
+	const struct device_site *x = *(struct device_site *const *)a;
+	const struct device_site *y = *(struct device_site *const *)b;
+	int r = compare_numbers(x->object->index, y->object->index);
+
+	r = r ? r : compare_numbers(x->device, y->device);
+	r = r ? r : compare_numbers(x->work, y->work);
+	r = r ? r : compare_numbers(x->place, y->place);
+	r = r ? r : compare_numbers(x->asker, y->asker);
+	r = r ? r : compare_texts(x->site.module, y->site.module);
+	r = r ? r : compare_texts(x->site.function, y->site.function);
+	r = r ? r : compare_texts(x->site.file, y->site.file);
+	if (r)
+		return r;
+	if (!x->site.module && x->site.ip != y->site.ip)
+		return x->site.ip < y->site.ip ? -1 : 1;
+	return (x->site.line > y->site.line) - (x->site.line < y->site.line);
+}
+
+static int compare_bytes(const void *a, const void *b)
+{
+	const struct device_site *x = *(struct device_site *const *)a;
+	const struct device_site *y = *(struct device_site *const *)b;
+	int r = compare_numbers(y->bytes, x->bytes);
+
+	r = r ? r : compare_numbers(y->n, x->n);
+	return r ? r : compare_askers(a, b);
+}
+
+/* What is no row any more stays: a device's lanes know it. */
+static void merge_askers(struct analysis *analysis)
+{
+	struct device_site **sites = analysis->device_sites;
+	uint32_t i, n = 0;
+
+	if (!analysis->n_device_site)
+		return;
+	qsort(sites, analysis->n_device_site, sizeof(struct device_site *), compare_askers);
+	for (i = 1; i < analysis->n_device_site; i++) {
+		struct device_site *to = sites[n], *from = sites[i];
+
+		if (compare_askers(&to, &from)) {
+			sites[++n] = from;
+			continue;
+		}
+		to->n += from->n;
+		to->bytes += from->bytes;
+		if (from->first_ns < to->first_ns)
+			to->first_ns = from->first_ns;
+		if (from->last_ns > to->last_ns)
+			to->last_ns = from->last_ns;
+	}
+	analysis->n_device_site = n + 1;
+	qsort(sites, n + 1, sizeof(struct device_site *), compare_bytes);
+}
+
+static void find_askers(struct symbols *symbols, struct analysis *analysis, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n && i < analysis->n_device_site; i++)
+		if (analysis->device_sites[i]->asker == ASKER_CODE)
+			find_asker(symbols, analysis->device_sites[i]);
+	merge_askers(analysis);
+}
+
+/* ---- all of them ---- */
+
 struct symbols *symbols_find(struct analysis *analysis, uint32_t n)
 {
 	struct symbols *symbols = calloc(1, sizeof(*symbols));
@@ -209,6 +319,7 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n)
 			*site = instruction;
 	}
 	merge(analysis);
+	find_askers(symbols, analysis, n);
 	return symbols;
 }
 

@@ -8,8 +8,8 @@
 struct symbols;
 
 /*
- * Fills in the first @n sites, and makes one of those that are one line. Ended by
- * symbols_free(), to which what is filled in lasts.
+ * Fills in the first @n sites, and as many of the devices', and makes one of those that are
+ * one line. Ended by symbols_free(), to which what is filled in lasts.
  */
 struct symbols *symbols_find(struct analysis *analysis, uint32_t n);
 /* The function that an instruction is in, and the name of its file; NULL, what is not known. */
