@@ -639,6 +639,11 @@ static int run_selected(char **patterns, int n)
 	return suite && !harness.failed ? 0 : 1;
 }
 
+bool test_is_slow(void)
+{
+	return harness.scale > 1;
+}
+
 static unsigned int time_scale(void)
 {
 	const char *text = getenv("HETMAP_TIME_SCALE");

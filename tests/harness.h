@@ -41,6 +41,9 @@ struct test {
 #define TEST_TSAN 0
 #endif
 
+/* Whoever copies or computes much is to do less: emulated, or under a sanitizer. */
+bool test_is_slow(void);
+
 /*
  * Runs the @tests (up to an entry without a name) that the arguments select:
  *

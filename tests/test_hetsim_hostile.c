@@ -63,6 +63,8 @@ static uint32_t first_size(unsigned int i)
 		return offsetof(struct hetsim_query, opener_system_bytes);
 	if (calls[i].cmd == HETSIM_COUNTERS)
 		return offsetof(struct hetsim_counters, faults_huge);
+	if (calls[i].cmd == HETSIM_BUFFER_INFO)
+		return offsetof(struct hetsim_buffer_info, evictions);
 	if (calls[i].cmd == HETSIM_SUBMIT)
 		return offsetof(struct hetsim_submit, done);
 	return calls[i].size;

@@ -278,12 +278,48 @@ static void test_order(void)
 	hetsim_close(fd);
 }
 
+#define FENCES "/sys/kernel/debug/hetsim/fences"
+
+/* Those that somebody has, also when their queue and opener are gone. */
+static void test_fences(void)
+{
+	struct hetsim_fence_fd ask = { .size = sizeof(ask) };
+	const struct hetsim_command nothing = { .op = HETSIM_OP_NOTHING };
+	int fd = hetsim_open(O_RDWR);
+	uint64_t id, seqno, address;
+	char *text, line[64];
+	int status;
+
+	if (fd < 0)
+		return;
+	id = fdinfo(fd, "hetsim-client-id");
+	ask.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK_EQUAL(hetsim_submit(fd, ask.queue, &nothing, 1, &seqno), 0);
+	ask.seqno = seqno;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &ask), 0);
+	CHECK_EQUAL(hetsim_wait(fd, ask.queue, seqno, 5000, &status, &address), 0);
+	hetsim_close(fd);
+	snprintf(line, sizeof(line), "\nfence\thetsim0-%" PRIu64 ".%" PRIu32 ":%" PRIu64 "\t",
+		 id, ask.queue, seqno);
+	text = read_file(FENCES);
+	if (!text) {
+		test_skip("kernel", "debugfs can't be read");
+	} else {
+		CHECK(!strncmp(text, "object\tname\t", 12));
+		has(text, "%s%" PRIu64 "\t%d\t", line, id, getpid());
+		has(text, "\tsignalled\n");
+		free(text);
+		close(ask.fd);
+		text = read_file(FENCES);
+		CHECK(text && !strstr(text, line));
+	}
+	free(text);
+}
+
 static const struct test tests[] = {
-	{ "fdinfo", test_fdinfo, 0, 0 },
-	{ "owners", test_owners, 0, 0 },
-	{ "tracepoints", test_tracepoints, 60, 0 },
-	{ "order", test_order, 60, 0 },
-	{ NULL, NULL, 0, 0 },
+	{ "fdinfo", test_fdinfo, 0, 0 }, { "fences", test_fences, 0, 0 },
+	{ "owners", test_owners, 0, 0 }, { "tracepoints", test_tracepoints, 60, 0 },
+	{ "order", test_order, 60, 0 },  { NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -16,7 +16,7 @@
 #define PAGE 4096ull
 #define SIZE (3 * PAGE)
 #define MAX_SIZE (16 * PAGE)
-#define LARGE MIB(16)
+#define LARGE (test_is_slow() ? MIB(4) : MIB(16))
 
 struct cut {
 	struct hm_buffer *buffer;

@@ -225,7 +225,7 @@ static void *kill_later(void *user)
 	const struct killer *killer = user;
 	int tries;
 
-	for (tries = 0; killer->late && common->received < PROCESSES && tries < 2000; tries++)
+	for (tries = 0; killer->late && common->received < PROCESSES && tries < 20000; tries++)
 		usleep(1000);
 	usleep(killer->after_us);
 	kill(killer->pid, SIGKILL);

@@ -506,6 +506,7 @@ int sim_queue_event(struct file *file, void *argument);
 /* sim_fence.c */
 void sim_fence_signal(struct dma_fence *fence, int status);
 int sim_fence_fd(struct file *file, void *argument);
+void sim_fence_debugfs(struct dentry *parent);
 
 /* sim_sample.c */
 void sim_sample_stop(struct sim_buffer *buffer);

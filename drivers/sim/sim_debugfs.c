@@ -2,7 +2,8 @@
 /*
  * /sys/kernel/debug/hetsim/hetsimN/objects: every object of the device and who
  * made it. Empty but for its heading once the last one is gone. Of a device that was
- * taken away they are in hetsimN.lostK, which goes with the last of them.
+ * taken away they are in hetsimN.lostK, which goes with the last of them. Fences, which
+ * outlive both, are in sim_fence.c's own list.
  */
 #include <linux/debugfs.h>
 
@@ -127,6 +128,7 @@ static const struct file_operations sim_plug_fops = {
 void sim_debugfs_init(void)
 {
 	sim_debugfs = debugfs_create_dir("hetsim", NULL);
+	sim_fence_debugfs(sim_debugfs);
 	sim_debugfs_plug = debugfs_create_file("plug", 0200, sim_debugfs, NULL, &sim_plug_fops);
 }
 

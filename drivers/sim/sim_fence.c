@@ -4,18 +4,33 @@
  * live on in other drivers: it holds the module until it is freed, and nothing
  * else of the device.
  */
+#include <linux/debugfs.h>
 #include <linux/dma-fence.h>
 #include <linux/file.h>
 #include <linux/module.h>
+#include <linux/rculist.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/sync_file.h>
 
 #include "sim.h"
 #include "sim_trace.h"
 
+/*
+ * Those of all devices until they are freed, as they outlive devices. Looked through under
+ * RCU; changed under the lock, inside of whatever lock a fence's last reference is given up
+ * under, with interrupts off for the same reason.
+ */
+static LIST_HEAD(sim_fences);
+static DEFINE_SPINLOCK(sim_fences_lock);
+
 struct sim_fence {
 	struct dma_fence base;
 	spinlock_t lock; /* base's */
+	struct list_head link; /* sim_fences */
+	u64 owner; /* of the submission: an account's id, pid and comm */
+	pid_t pid;
+	char comm[TASK_COMM_LEN];
 	char timeline[32];
 };
 
@@ -43,6 +58,12 @@ static void sim_fence_free(struct rcu_head *rcu)
 
 static void sim_fence_release(struct dma_fence *base)
 {
+	struct sim_fence *fence = container_of(base, struct sim_fence, base);
+	unsigned long flags;
+
+	spin_lock_irqsave(&sim_fences_lock, flags);
+	list_del_rcu(&fence->link);
+	spin_unlock_irqrestore(&sim_fences_lock, flags);
 	call_rcu(&base->rcu, sim_fence_free);
 }
 
@@ -55,14 +76,21 @@ static const struct dma_fence_ops sim_fence_ops = {
 static struct dma_fence *sim_fence_new(struct sim_queue *queue, u64 seqno)
 {
 	struct sim_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL_ACCOUNT);
+	const struct sim_account *account = queue->opener->account;
 
 	if (!fence)
 		return NULL;
 	spin_lock_init(&fence->lock);
+	fence->owner = account->id;
+	fence->pid = account->pid;
+	strscpy(fence->comm, account->comm, sizeof(fence->comm));
 	snprintf(fence->timeline, sizeof(fence->timeline), "%s-%llu.%u",
-		 queue->opener->dev->name, queue->opener->account->id, queue->id);
+		 queue->opener->dev->name, account->id, queue->id);
 	dma_fence_init(&fence->base, &sim_fence_ops, &fence->lock, queue->fence_context, seqno);
 	__module_get(THIS_MODULE); /* the caller's open file has one */
+	spin_lock_irq(&sim_fences_lock);
+	list_add_tail_rcu(&fence->link, &sim_fences);
+	spin_unlock_irq(&sim_fences_lock);
 	return &fence->base;
 }
 
@@ -160,4 +188,52 @@ out_fresh:
 out_queue:
 	sim_queue_put(queue);
 	return r;
+}
+
+/* ---- debugfs: those that are not freed ---- */
+
+static void *sim_fences_start(struct seq_file *m, loff_t *pos)
+	__acquires(RCU)
+{
+	rcu_read_lock();
+	return seq_list_start_head_rcu(&sim_fences, *pos);
+}
+
+static void *sim_fences_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	return seq_list_next_rcu(v, &sim_fences, pos);
+}
+
+static void sim_fences_stop(struct seq_file *m, void *v)
+	__releases(RCU)
+{
+	rcu_read_unlock();
+}
+
+static int sim_fences_show(struct seq_file *m, void *v)
+{
+	struct sim_fence *fence = list_entry(v, struct sim_fence, link);
+
+	if (v == &sim_fences) {
+		seq_puts(m, "object\tname\towner\tpid\tcommand\tstate\n");
+		return 0;
+	}
+	seq_printf(m, "fence\t%s:%llu\t%llu\t%d\t%s\t%s\n", fence->timeline,
+		   (u64)fence->base.seqno, fence->owner, fence->pid, fence->comm,
+		   test_bit(DMA_FENCE_FLAG_SIGNALED_BIT, &fence->base.flags) ? "signalled" :
+									       "pending");
+	return 0;
+}
+
+static const struct seq_operations sim_fences_sops = {
+	.start = sim_fences_start,
+	.next = sim_fences_next,
+	.stop = sim_fences_stop,
+	.show = sim_fences_show,
+};
+DEFINE_SEQ_ATTRIBUTE(sim_fences);
+
+void sim_fence_debugfs(struct dentry *parent)
+{
+	debugfs_create_file("fences", 0400, parent, NULL, &sim_fences_fops);
 }
