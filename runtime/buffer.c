@@ -90,18 +90,13 @@ static int build(struct hm_device *device, struct device_link *link,
 		 struct hm_buffer **ret_buffer)
 {
 	static _Atomic uint64_t serial;
-	struct segment_list *segments;
 	struct hm_buffer *buffer;
-	int r;
 
 	buffer = sys_calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return err_set(-ENOMEM, "no memory for a buffer's description");
 	name_copy(buffer->name, sizeof(buffer->name), desc->name ? desc->name : "buffer");
-	pthread_mutex_init(&buffer->segment_lock, NULL);
-	r = segments_create(buffer, 1, &segments);
-	if (r)
-		goto err_free;
+	buffer->segment_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	object_init(&buffer->object, OBJECT_BUFFER);
 	buffer->device = hm_device_ref(device);
 	buffer->serial = atomic_fetch_add(&serial, 1) + 1;
@@ -120,19 +115,13 @@ static int build(struct hm_device *device, struct device_link *link,
 	buffer->backing = recipe->backing;
 	buffer->flags = recipe->flags;
 	buffer->settled_fd = -1;
-	segments->segment[0] = recipe->segment;
-	segments_begin(buffer, segments, link);
+	segments_begin(buffer, &recipe->segment, link);
 	CDS_INIT_LIST_HEAD(&buffer->maps);
 	counts_sized_locked(buffer, false);
 	device_add_buffer(buffer);
 	stats_add(&stats.buffers, 1);
 	*ret_buffer = buffer;
 	return 0;
-
-err_free:
-	pthread_mutex_destroy(&buffer->segment_lock);
-	free(buffer);
-	return r;
 }
 
 int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what)
