@@ -61,27 +61,24 @@ int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
 		      const char *what)
 {
-	const struct {
-		bool wanted;
-		uint64_t cap;
-		const char *what;
-	} wants[] = {
-		{ true, cap, what },
-		{ desc->flags & HM_BUFFER_PRIVATE, HM_CAP_PRIVATE, "HM_BUFFER_PRIVATE" },
-		{ desc->flags & HM_BUFFER_HUGETLB, HM_CAP_HUGETLB, "HM_BUFFER_HUGETLB" },
-		{ desc->flags & HM_BUFFER_PUBLISH, HM_CAP_FROM_FILE, "HM_BUFFER_PUBLISH" },
-		{ desc->numa_mode != HM_NUMA_DEFAULT, HM_CAP_NUMA, "numa_mode" },
-		{ desc->place != HM_PLACE_DEFAULT, HM_CAP_PLACE, "choice of place" },
-	};
-	size_t i;
+	const char *lacks = NULL;
 
-	for (i = 0; i < ARRAY_SIZE(wants); i++)
-		if (wants[i].wanted && !(device->ops->caps & wants[i].cap))
-			return err_set(-EOPNOTSUPP,
-				       "the device \"%s\" has no %s (see "
-				       "hm_device_query, caps)",
-				       device->name, wants[i].what);
-	return 0;
+	if (!(device->ops->caps & cap))
+		lacks = what;
+	else if (desc->flags & HM_BUFFER_PRIVATE && !(device->ops->caps & HM_CAP_PRIVATE))
+		lacks = "HM_BUFFER_PRIVATE";
+	else if (desc->flags & HM_BUFFER_HUGETLB && !(device->ops->caps & HM_CAP_HUGETLB))
+		lacks = "HM_BUFFER_HUGETLB";
+	else if (desc->flags & HM_BUFFER_PUBLISH && !(device->ops->caps & HM_CAP_FROM_FILE))
+		lacks = "HM_BUFFER_PUBLISH";
+	else if (desc->numa_mode != HM_NUMA_DEFAULT && !(device->ops->caps & HM_CAP_NUMA))
+		lacks = "numa_mode";
+	else if (desc->place != HM_PLACE_DEFAULT && !(device->ops->caps & HM_CAP_PLACE))
+		lacks = "choice of place";
+	if (likely(!lacks))
+		return 0;
+	return err_set(-EOPNOTSUPP, "the device \"%s\" has no %s (see hm_device_query, caps)",
+		       device->name, lacks);
 }
 
 /* Makes the object around a recipe, whose segment and @link it owns from here on. */
@@ -90,18 +87,13 @@ static int build(struct hm_device *device, struct device_link *link,
 		 struct hm_buffer **ret_buffer)
 {
 	static _Atomic uint64_t serial;
-	struct segment_list *segments;
 	struct hm_buffer *buffer;
-	int r;
 
 	buffer = sys_calloc(1, sizeof(*buffer));
 	if (!buffer)
 		return err_set(-ENOMEM, "no memory for a buffer's description");
 	name_copy(buffer->name, sizeof(buffer->name), desc->name ? desc->name : "buffer");
-	pthread_mutex_init(&buffer->segment_lock, NULL);
-	r = segments_create(buffer, 1, &segments);
-	if (r)
-		goto err_free;
+	buffer->segment_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	object_init(&buffer->object, OBJECT_BUFFER);
 	buffer->device = hm_device_ref(device);
 	buffer->serial = atomic_fetch_add(&serial, 1) + 1;
@@ -120,19 +112,13 @@ static int build(struct hm_device *device, struct device_link *link,
 	buffer->backing = recipe->backing;
 	buffer->flags = recipe->flags;
 	buffer->settled_fd = -1;
-	segments->segment[0] = recipe->segment;
-	segments_begin(buffer, segments, link);
+	segments_begin(buffer, &recipe->segment, link);
 	CDS_INIT_LIST_HEAD(&buffer->maps);
 	counts_sized_locked(buffer, false);
 	device_add_buffer(buffer);
 	stats_add(&stats.buffers, 1);
 	*ret_buffer = buffer;
 	return 0;
-
-err_free:
-	pthread_mutex_destroy(&buffer->segment_lock);
-	free(buffer);
-	return r;
 }
 
 int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what)

@@ -51,7 +51,15 @@ struct hm_device {
 
 #define BUFFER_NAME_MAX 64
 
-struct segment_list;
+struct segment_list {
+	_Atomic uint32_t n_user;
+	uint32_t n;
+	uint64_t serial; /* of the buffer's lists, from 1 */
+	uint32_t n_kept; /* of the first ones the objects are in the next list, too */
+	struct hm_segment *segment; /* n of them, by offset */
+	struct device_link *link;   /* of whom the objects are; held until they end */
+	struct segment_list *next;  /* the newer one; or of hm_buffer.spare */
+};
 
 struct hm_buffer {
 	struct hm_object object;
@@ -91,6 +99,8 @@ struct hm_buffer {
 	pthread_mutex_t segment_lock;            /* protects the three below */
 	struct segment_list *oldest;             /* in use, perhaps; the last one is segments */
 	struct segment_list *spare;
+	struct segment_list first_list;  /* most have no other: it is not allocated for itself */
+	struct hm_segment first_segment; /* of it */
 	uint64_t n_list;           /* published so far */
 	struct cds_list_head maps; /* hm_map.buffer_link, by address */
 	uint32_t n_map;

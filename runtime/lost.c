@@ -180,14 +180,16 @@ void lost_device(const void *backend)
 
 int lost_check_link(const struct hm_device *device, const struct device_link *link)
 {
+	int r;
+
 	if (unlikely(link != atomic_load(&device->link)))
 		return err_set(-ENODEV,
 			       "%s was taken away and is there again, without what was on it: "
 			       "unref what is left of that, or have hm_device_recover() bring "
 			       "it back (hm_buffer_set_loss)",
 			       device->name);
-	return backend_explain(device->ops, device->ops->device_check(link->backend),
-			       "device_check");
+	r = device->ops->device_check(link->backend);
+	return likely(!r) ? 0 : backend_explain(device->ops, r, "device_check");
 }
 
 int lost_check(struct hm_device *device)

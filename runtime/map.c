@@ -185,8 +185,6 @@ void map_link_locked(struct hm_map *map)
 	struct hm_buffer *buffer = map->buffer;
 	struct hm_map *other;
 
-	/* Here, as from now on an export looks for it. */
-	view_choose_brackets(map);
 	/* By address: the order in which a change of the buffer locks its maps. */
 	cds_list_for_each_entry(other, &buffer->maps, buffer_link)
 		if (other->address > map->address)
@@ -202,7 +200,7 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	uint64_t length = 0, committed;
 	int r;
 
-	r = lost_check_buffer(buffer);
+	r = lost_check_link(buffer->device, segments_link(buffer));
 	if (r)
 		return r;
 	/* It may have been sealed since it was looked at. */
@@ -236,6 +234,8 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 		if (r)
 			goto err_release;
 	}
+	/* An export, which may choose others, waits for the buffer's lock. */
+	view_choose_brackets_locked(map);
 	map_entry(map, map->address, length, 0, map->rights, &entry);
 	r = registry_insert(&entry, map->span, &map->slot);
 	if (r) {

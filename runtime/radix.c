@@ -81,8 +81,20 @@ static void live_add(_Atomic uint64_t *node, int level, int by)
 }
 
 /*
- * A node's entries that [first, last] touches. Only the two on the edges can be covered in
- * part, which are the same where all is in one entry; those of [whole, behind) are covered.
+ * Is [first, last], which an entry of the level above has, in one of @level's, and not all of
+ * it? The node below has it then. Most maps are so down to a low level.
+ */
+static inline bool is_part_of_one(uint64_t first, uint64_t last, int level)
+{
+	uint64_t mask = entry_mask(level);
+
+	/* A page has no parts. */
+	return level && (first ^ last) <= mask && last - first < mask;
+}
+
+/*
+ * A node's entries that [first, last] touches, where it is no part of one. Only the two on the
+ * edges can be covered in part; those of [whole, behind) are covered.
  */
 struct entries {
 	unsigned int first, last, whole, behind;
@@ -101,9 +113,20 @@ static inline struct entries entries_of(uint64_t first, uint64_t last, int level
 	return entries;
 }
 
-static inline bool is_part_of_one(const struct entries *in)
+/* The node below entry @i, for a map that is to have a part of it. */
+static inline int prepare_child(_Atomic uint64_t *node, int level, unsigned int i,
+				_Atomic uint64_t **ret_child)
 {
-	return in->first == in->last && in->whole >= in->behind;
+	_Atomic uint64_t *child = node_child(node, level, i);
+
+	if (node_slot(node, i))
+		return -EEXIST;
+	if (!child)
+		child = node_add_child(node, level, i);
+	if (!child)
+		return -ENOMEM;
+	*ret_child = child;
+	return 0;
 }
 
 static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last);
@@ -112,24 +135,24 @@ static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t l
 static int prepare_below(_Atomic uint64_t *node, int level, unsigned int i, uint64_t first,
 			 uint64_t last)
 {
-	_Atomic uint64_t *child = node_child(node, level, i);
+	int r = prepare_child(node, level, i, &node);
 
-	if (node_slot(node, i))
-		return -EEXIST;
-	if (!child)
-		child = node_add_child(node, level, i);
-	return child ? prepare(child, level - 1, first, last) : -ENOMEM;
+	return r ? r : prepare(node, level - 1, first, last);
 }
 
 static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last)
 {
-	const struct entries in = entries_of(first, last, level);
-	uint64_t mask = entry_mask(level);
+	struct entries in;
 	unsigned int i;
+	uint64_t mask;
 	int r = 0;
 
-	if (is_part_of_one(&in))
-		return prepare_below(node, level, in.first, first, last);
+	for (; is_part_of_one(first, last, level); level--) {
+		r = prepare_child(node, level, radix_index(first, level), &node);
+		if (r)
+			return r;
+	}
+	in = entries_of(first, last, level);
 	/* An empty node has nothing in the way. */
 	for (i = live(node, level) ? in.whole : in.behind; i < in.behind; i++) {
 		const _Atomic uint64_t *child = node_child(node, level, i);
@@ -137,6 +160,7 @@ static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t l
 		if (node_slot(node, i) || (child && live(child, level - 1)))
 			return -EEXIST;
 	}
+	mask = entry_mask(level);
 	if (in.first < in.whole)
 		r = prepare_below(node, level, in.first, first, first | mask);
 	if (!r && in.last >= in.behind)
@@ -166,21 +190,27 @@ static int enter_below(_Atomic uint64_t *node, int level, unsigned int i, uint64
 static void enter(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last,
 		  struct registry_slot *slot)
 {
-	const struct entries in = entries_of(first, last, level);
-	uint64_t mask = entry_mask(level);
+	struct entries in;
+	uint64_t mask;
 	unsigned int i;
 	int added = 0;
 
-	if (is_part_of_one(&in)) {
-		added = enter_below(node, level, in.first, first, last, slot);
-	} else {
-		for (i = in.whole; i < in.behind; i++, added++)
-			node_set_slot(node, i, slot);
-		if (in.first < in.whole)
-			added += enter_below(node, level, in.first, first, first | mask, slot);
-		if (in.last >= in.behind)
-			added += enter_below(node, level, in.last, last & ~mask, last, slot);
+	for (; is_part_of_one(first, last, level); level--) {
+		_Atomic uint64_t *child = node_child(node, level, radix_index(first, level));
+
+		/* What is below is about to be. */
+		if (!live(child, level - 1))
+			live_add(node, level, 1);
+		node = child;
 	}
+	in = entries_of(first, last, level);
+	mask = entry_mask(level);
+	for (i = in.whole; i < in.behind; i++, added++)
+		node_set_slot(node, i, slot);
+	if (in.first < in.whole)
+		added += enter_below(node, level, in.first, first, first | mask, slot);
+	if (in.last >= in.behind)
+		added += enter_below(node, level, in.last, last & ~mask, last, slot);
 	live_add(node, level, added);
 }
 

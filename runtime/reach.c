@@ -165,7 +165,7 @@ static int show_segment(struct showing *showing, const struct hm_segment *segmen
 	return 0;
 }
 
-int reach_show(struct hm_map *map)
+static int show_all(struct hm_map *map)
 {
 	struct showing showing = { .map = map, .fd = -1 };
 	struct hm_buffer *buffer = map->buffer;
@@ -174,8 +174,6 @@ int reach_show(struct hm_map *map)
 	uint32_t i;
 	int r = 0;
 
-	if (likely(!buffer->device->ops->hidden) || map->lost)
-		return 0;
 	for (i = 0; i < buffer->n_segment && !r; i++) {
 		segment = &buffer->segment[i];
 		from = max_u64(segment->offset, map->offset);
@@ -185,6 +183,11 @@ int reach_show(struct hm_map *map)
 	if (showing.fd >= 0)
 		sys_close(showing.fd);
 	return r;
+}
+
+int reach_show(struct hm_map *map)
+{
+	return likely(!map->buffer->device->ops->hidden) || map->lost ? 0 : show_all(map);
 }
 
 int reach_forget(struct hm_map *map, uint64_t offset)

@@ -8,6 +8,13 @@
 #include "device_link.h"
 #include "sys.h"
 
+/* The first one is the buffer's own. */
+static void free_segments(struct hm_buffer *buffer, struct segment_list *list)
+{
+	if (list->segment != &buffer->first_segment)
+		free(list->segment);
+}
+
 static void put_spare(struct hm_buffer *buffer, struct segment_list *list)
 {
 	list->segment = NULL;
@@ -49,7 +56,7 @@ void segments_sweep(struct hm_buffer *buffer)
 
 	while ((list = take_unused(buffer))) {
 		end_objects(buffer, list, list->n_kept);
-		free(list->segment);
+		free_segments(buffer, list);
 		put_spare(buffer, list);
 	}
 }
@@ -106,9 +113,13 @@ static void publish(struct hm_buffer *buffer, struct segment_list *list, uint32_
 	atomic_store(&buffer->segments, list);
 }
 
-void segments_begin(struct hm_buffer *buffer, struct segment_list *list,
+void segments_begin(struct hm_buffer *buffer, const struct hm_segment *segment,
 		    struct device_link *link)
 {
+	struct segment_list *list = &buffer->first_list;
+
+	buffer->first_segment = *segment;
+	list->segment = &buffer->first_segment;
 	buffer->oldest = list;
 	publish(buffer, list, 1, link);
 }
@@ -143,10 +154,11 @@ void segments_end(struct hm_buffer *buffer)
 	struct segment_list *list = atomic_load(&buffer->segments), *next;
 
 	end_objects(buffer, list, 0);
-	free(list->segment);
+	free_segments(buffer, list);
 	list->next = buffer->spare;
 	for (; list; list = next) {
 		next = list->next;
-		free(list);
+		if (list != &buffer->first_list)
+			free(list);
 	}
 }

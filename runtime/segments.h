@@ -17,16 +17,6 @@
 
 #include "core.h"
 
-struct segment_list {
-	_Atomic uint32_t n_user;
-	uint32_t n;
-	uint64_t serial; /* of the buffer's lists, from 1 */
-	uint32_t n_kept; /* of the first ones the objects are in the next list, too */
-	struct hm_segment *segment; /* n of them, by offset */
-	struct device_link *link;   /* of whom the objects are; held until they end */
-	struct segment_list *next;  /* the newer one; or of hm_buffer.spare */
-};
-
 /* Ends what nobody has. */
 void segments_sweep(struct hm_buffer *buffer);
 
@@ -56,7 +46,7 @@ int segments_create(struct hm_buffer *buffer, uint32_t n, struct segment_list **
 void segments_abandon(struct hm_buffer *buffer, struct segment_list *list);
 
 /* Of a buffer that nobody knows yet; @link is held, and the list's from here on. */
-void segments_begin(struct hm_buffer *buffer, struct segment_list *list,
+void segments_begin(struct hm_buffer *buffer, const struct hm_segment *segment,
 		    struct device_link *link);
 
 /* Of whom its objects are now. Caller holds buffer->lock, or nobody knows the buffer. */

@@ -179,9 +179,9 @@ int share_message_receive(int socket, struct share_message *ret_message, int ret
 		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int)) +
 			   CMSG_SPACE(ROOM_FDS * sizeof(int))];
 		struct cmsghdr align;
-	} control = { .bytes = { 0 } };
-	struct share_message message = { 0 };
-	struct received received = { .n = 0 };
+	} control;
+	struct share_message message;
+	struct received received;
 	struct iovec part = { .iov_base = &message, .iov_len = sizeof(message) };
 	struct msghdr header = {
 		.msg_iov = &part,
@@ -197,6 +197,7 @@ int share_message_receive(int socket, struct share_message *ret_message, int ret
 		return err_set(-EAGAIN, "no buffer has come, and the socket does not wait");
 	if (n < 0)
 		return err_set((int)n, "receiving a buffer (recvmsg): %s", err_name((int)n));
+	received.n = 0;
 	take_control(&received, &header);
 	r = check_received(&received, &header, (size_t)n, &message);
 	if (r)

@@ -392,12 +392,7 @@ int sys_fcntl(int fd, int command, long argument)
 
 int sys_fstat(int fd, struct stat *ret_stat)
 {
-	struct stat st;
-	int r = (int)RETRY(sys_table.fstat(fd, &st));
-
-	if (!r)
-		*ret_stat = st;
-	return r;
+	return (int)RETRY(sys_table.fstat(fd, ret_stat));
 }
 
 int sys_fstatx(int fd, uint32_t mask, struct statx *ret_statx)

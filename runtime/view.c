@@ -18,7 +18,7 @@ pthread_mutex_t view_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* ---- for users inside the library ---- */
 
 /* With map->lock held: brackets cost nothing unless some view, or a device, needs them. */
-static void choose_brackets(struct hm_map *map)
+void view_choose_brackets_locked(struct hm_map *map)
 {
 	bool begin = false, end = false;
 	struct map_view *view;
@@ -34,7 +34,7 @@ static void choose_brackets(struct hm_map *map)
 void view_choose_brackets(struct hm_map *map)
 {
 	pthread_mutex_lock(&map->lock);
-	choose_brackets(map);
+	view_choose_brackets_locked(map);
 	pthread_mutex_unlock(&map->lock);
 }
 
@@ -43,7 +43,7 @@ static void link_view(struct hm_map *map, struct map_view *view)
 	pthread_mutex_lock(&map->lock);
 	cds_list_add_tail(&view->link, &map->views);
 	map->n_view++;
-	choose_brackets(map);
+	view_choose_brackets_locked(map);
 	pthread_mutex_unlock(&map->lock);
 	count_add(&map->buffer->counts, COUNT_VIEWS, 1);
 	stats_add(&stats.views, 1);
@@ -54,7 +54,7 @@ static void unlink_view(struct hm_map *map, struct map_view *view)
 	pthread_mutex_lock(&map->lock);
 	cds_list_del(&view->link);
 	map->n_view--;
-	choose_brackets(map);
+	view_choose_brackets_locked(map);
 	pthread_mutex_unlock(&map->lock);
 	count_add(&map->buffer->counts, COUNT_VIEWS, -UINT64_C(1));
 	stats_sub(&stats.views, 1);

@@ -52,6 +52,8 @@ static inline void view_end_deferred(void)
 
 /* Who takes part in brackets has changed: what view's or device's hooks they call. */
 void view_choose_brackets(struct hm_map *map);
+/* With map->lock held, or nobody has it yet. */
+void view_choose_brackets_locked(struct hm_map *map);
 
 /* The last reference to @map is gone: ends the views that hold none. */
 void view_release_all(struct hm_map *map);
