@@ -99,10 +99,10 @@ struct hm_buffer {
 	pthread_mutex_t segment_lock;            /* protects the three below */
 	struct segment_list *oldest;             /* in use, perhaps; the last one is segments */
 	struct segment_list *spare;
-	struct segment_list first_list;  /* most have no other: it is not allocated for itself */
+	struct segment_list first_list; /* most have no other: it is not allocated for itself */
 	struct hm_segment first_segment; /* of it */
-	uint64_t n_list;           /* published so far */
-	struct cds_list_head maps; /* hm_map.buffer_link, by address */
+	uint64_t n_list;                 /* published so far */
+	struct cds_list_head maps;       /* hm_map.buffer_link, by address */
 	uint32_t n_map;
 	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
 	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
