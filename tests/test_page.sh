@@ -75,7 +75,7 @@ draws() {
 # Who asked a device for what; of a trace that has none of it there is no table.
 device_sites() {
 	opens known && shows '<section id="device-sites">' 'evicted to system memory' \
-		'<bdi>make_room</bdi>' 'room.c:17' '12 KiB' 'the device’s engine' || return
+		'<bdi>make_room</bdi>' 'room.c:17' '12 KiB' 'the engine of the device' || return
 	opens empty && shows '<section id="device-sites" hidden="">'
 }
 

@@ -227,7 +227,7 @@ function make_tables() {
 
 const works = { fault: 'faults', access: 'accesses', move: 'moved', eviction: 'evicted' };
 const places_of_device = { vram: 'VRAM', system: 'system memory', window: 'the window' };
-const askers = { engine: 'the device’s engine', other: 'a process that was not traced',
+const askers = { engine: 'the engine of the device', other: 'a process that was not traced',
 	unknown: 'unknown' };
 
 /* Only of a trace that has them. */
