@@ -61,24 +61,33 @@ int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
 		      const char *what)
 {
-	const char *lacks = NULL;
+	static const struct {
+		uint64_t cap;
+		const char *what;
+	} names[] = {
+		{ HM_CAP_PRIVATE, "HM_BUFFER_PRIVATE" },
+		{ HM_CAP_HUGETLB, "HM_BUFFER_HUGETLB" },
+		{ HM_CAP_FROM_FILE, "HM_BUFFER_PUBLISH" },
+		{ HM_CAP_NUMA, "numa_mode" },
+		{ HM_CAP_PLACE, "choice of place" },
+	};
+	uint64_t wanted = (desc->flags & HM_BUFFER_PRIVATE ? HM_CAP_PRIVATE : 0) |
+			  (desc->flags & HM_BUFFER_HUGETLB ? HM_CAP_HUGETLB : 0) |
+			  (desc->flags & HM_BUFFER_PUBLISH ? HM_CAP_FROM_FILE : 0) |
+			  (desc->numa_mode != HM_NUMA_DEFAULT ? HM_CAP_NUMA : 0) |
+			  (desc->place != HM_PLACE_DEFAULT ? HM_CAP_PLACE : 0);
+	uint64_t lacks = (cap | wanted) & ~device->ops->caps;
+	size_t i = 0;
 
-	if (!(device->ops->caps & cap))
-		lacks = what;
-	else if (desc->flags & HM_BUFFER_PRIVATE && !(device->ops->caps & HM_CAP_PRIVATE))
-		lacks = "HM_BUFFER_PRIVATE";
-	else if (desc->flags & HM_BUFFER_HUGETLB && !(device->ops->caps & HM_CAP_HUGETLB))
-		lacks = "HM_BUFFER_HUGETLB";
-	else if (desc->flags & HM_BUFFER_PUBLISH && !(device->ops->caps & HM_CAP_FROM_FILE))
-		lacks = "HM_BUFFER_PUBLISH";
-	else if (desc->numa_mode != HM_NUMA_DEFAULT && !(device->ops->caps & HM_CAP_NUMA))
-		lacks = "numa_mode";
-	else if (desc->place != HM_PLACE_DEFAULT && !(device->ops->caps & HM_CAP_PLACE))
-		lacks = "choice of place";
 	if (likely(!lacks))
 		return 0;
+	if (!(lacks & cap)) {
+		while (!(lacks & names[i].cap))
+			i++;
+		what = names[i].what;
+	}
 	return err_set(-EOPNOTSUPP, "the device \"%s\" has no %s (see hm_device_query, caps)",
-		       device->name, lacks);
+		       device->name, what);
 }
 
 /* Makes the object around a recipe, whose segment and @link it owns from here on. */

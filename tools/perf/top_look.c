@@ -129,7 +129,7 @@ static uint64_t read_evictions(struct top_process *process, const struct mapping
 {
 	struct openers openers;
 	struct top_buffer *buffer;
-	uint64_t all;
+	uint64_t all, n;
 	size_t i;
 	/* A part of them would look like fewer than the last time. */
 	int r = openers_look(&process->live, &openers);
@@ -140,7 +140,10 @@ static uint64_t read_evictions(struct top_process *process, const struct mapping
 		const struct hm_published_entry *entry = &process->live.maps[i].entry;
 
 		buffer = find_buffer(process->buffers, process->n_buffer, entry->buffer);
-		buffer->n_eviction = evictions_at(entry, mappings, &openers);
+		n = evictions_at(entry, mappings, &openers);
+		/* What one of its maps does not tell another may. */
+		if (n != TOP_UNKNOWN)
+			buffer->n_eviction = n;
 	}
 	all = r ? TOP_UNKNOWN : openers.evictions;
 	openers_end(&openers);
