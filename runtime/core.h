@@ -165,6 +165,7 @@ struct map_published {
 	const char *address;
 	uint64_t span, length;
 	uint32_t generation;
+	const uint64_t *evictions; /* NULL: not counted in this process */
 };
 
 struct hm_map {

@@ -20,10 +20,12 @@
 #include <urcu/arch.h>
 
 #include "core.h"
+#include "device_link.h"
 #include "memfd.h"
 #include "owner.h"
 #include "proc.h"
 #include "rlimits.h"
+#include "segments.h"
 #include "sys.h"
 
 /* See control.c: what is mapped writable already stays so, and nothing else can be. */
@@ -359,6 +361,27 @@ static uint32_t flags_of(const struct hm_map *map)
 	       (map->whole ? HM_PUBLISHED_GROWS : 0) | (map->lost ? HM_PUBLISHED_LOST : 0);
 }
 
+/*
+ * Of the object that has the map's first byte. Asked without the lock, which is a leaf;
+ * segments_swap() asks again before that object ends.
+ */
+static const uint64_t *evictions_of(const struct hm_map *map)
+{
+	struct hm_buffer *buffer = map->buffer;
+	const uint64_t *evictions = NULL;
+	struct segment_list *list;
+	uint32_t i = 0;
+
+	if (!buffer->device->ops->evictions)
+		return NULL;
+	list = segments_get(buffer);
+	while (i + 1 < list->n && list->segment[i + 1].offset <= map->offset)
+		i++;
+	evictions = buffer->device->ops->evictions(list->link->backend, &list->segment[i]);
+	segments_put(buffer, list);
+	return evictions;
+}
+
 /* All but the sequence. */
 static void fill(struct hm_published_entry *entry, const struct hm_map *map)
 {
@@ -382,9 +405,11 @@ static void fill(struct hm_published_entry *entry, const struct hm_map *map)
 	/* Neither moves as long as the map is there. */
 	entry->brackets = (uintptr_t)&map->brackets->n;
 	entry->in_flight = (uintptr_t)&map->n_use;
+	entry->evictions = (uintptr_t)map->published.evictions;
 }
 
-static struct map_published published_of(const struct hm_map *map, uint32_t entry)
+static struct map_published published_of(const struct hm_map *map, uint32_t entry,
+					 const uint64_t *evictions)
 {
 	return (struct map_published){
 		.entry = entry,
@@ -393,10 +418,11 @@ static struct map_published published_of(const struct hm_map *map, uint32_t entr
 		.span = map->span,
 		.length = map->length,
 		.generation = map->generation,
+		.evictions = evictions,
 	};
 }
 
-static void begin_locked(struct hm_map *map)
+static void begin_locked(struct hm_map *map, const uint64_t *evictions)
 {
 	const size_t after = offsetof(struct hm_published_entry, flags);
 	struct hm_published_entry entry;
@@ -413,7 +439,7 @@ static void begin_locked(struct hm_map *map)
 			left_out++;
 		return;
 	}
-	map->published = published_of(map, at + 1);
+	map->published = published_of(map, at + 1, evictions);
 	write_begin(at);
 	if (in_file) {
 		fill(&entry, map);
@@ -444,41 +470,46 @@ static void end_locked(struct hm_map *map)
 	map->published.entry = 0;
 }
 
-static void change_locked(struct hm_map *map)
+static void change_locked(struct hm_map *map, const uint64_t *evictions)
 {
 	const struct map_published was = map->published;
+	uint64_t address = (uintptr_t)evictions;
 	uint32_t at = was.entry - 1;
 
-	if (!head)
+	/* One that has ended may be in its buffer's list still. */
+	if (!head || !was.entry)
 		return;
 	if (was.address != map->address || was.span != map->span) {
 		end_locked(map);
-		begin_locked(map);
+		begin_locked(map, evictions);
 	} else if (was.length != map->length || was.generation != map->generation ||
-		   was.flags != flags_of(map)) {
-		map->published = published_of(map, was.entry);
+		   was.flags != flags_of(map) || was.evictions != evictions) {
+		map->published = published_of(map, was.entry, evictions);
 		write_begin(at);
 		PUT(at, length, map->published.length);
 		PUT(at, generation, map->published.generation);
 		PUT(at, flags, map->published.flags);
+		PUT(at, evictions, address);
 		write_end(at);
 	}
 }
 
 void publish_begin(struct hm_map *map)
 {
+	const uint64_t *evictions = evictions_of(map);
+
 	pthread_mutex_lock(&mutex);
-	begin_locked(map);
+	begin_locked(map, evictions);
 	settle();
 	pthread_mutex_unlock(&mutex);
 }
 
 void publish_change(struct hm_map *map)
 {
-	if (!map->published.entry)
-		return;
+	const uint64_t *evictions = evictions_of(map);
+
 	pthread_mutex_lock(&mutex);
-	change_locked(map);
+	change_locked(map, evictions);
 	settle();
 	pthread_mutex_unlock(&mutex);
 }

@@ -29,7 +29,7 @@ struct hm_map;
  */
 void publish_begin(struct hm_map *map);
 
-/* Its address, length or generation may be another. Caller holds map->change. */
+/* Its address, length, generation or object may be another. Caller holds map->change. */
 void publish_change(struct hm_map *map);
 
 /* It ends: what was mapped is still, and no other is at its address. */

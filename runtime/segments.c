@@ -6,6 +6,7 @@
 
 #include "buffer.h"
 #include "device_link.h"
+#include "publish.h"
 #include "sys.h"
 
 /* The first one is the buffer's own. */
@@ -128,12 +129,16 @@ static void swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n
 		 uint32_t n_kept, struct device_link *link)
 {
 	struct segment_list *old = atomic_load(&buffer->segments);
+	struct hm_map *map;
 
 	pthread_mutex_lock(&buffer->segment_lock);
 	old->n_kept = n_kept;
 	old->next = list;
 	publish(buffer, list, n, link);
 	pthread_mutex_unlock(&buffer->segment_lock);
+	/* The table has nothing of an object's that ends. */
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
+		publish_change(map);
 	segments_sweep(buffer);
 }
 

@@ -188,6 +188,21 @@ static void test_address(void)
 	watched_end(&watched);
 }
 
+static void test_evicted(void)
+{
+	struct watched watched = watched_start("evicted", NULL);
+	const struct question goes = { .of = &watched, .what = "goes" };
+	const struct question stays = { .of = &watched, .what = "stays" };
+	json_t *json, *subject = answer(&goes, &json);
+
+	check_says(subject, "evictions", "evictions of it by soft:0, for lack of memory: ");
+	json_decref(json);
+	subject = answer(&stays, &json);
+	CHECK(!strcmp(finding(subject, "evictions"), ""));
+	json_decref(json);
+	watched_end(&watched);
+}
+
 static void test_lost(void)
 {
 	struct watched watched = watched_start("lost", NULL);
@@ -447,6 +462,7 @@ static const struct test tests[] = {
 	{ "absent", test_absent, 60, TEST_ONCE },
 	{ "locked", test_locked, 60, TEST_ONCE },
 	{ "address", test_address, 60, TEST_ONCE },
+	{ "evicted", test_evicted, 60, TEST_ONCE },
 	{ "lost", test_lost, 60, TEST_ONCE },
 	{ "plain", test_plain, 60, TEST_ONCE },
 	{ "huge_pages", test_huge_pages, 60, TEST_ONCE },

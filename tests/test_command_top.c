@@ -115,6 +115,23 @@ static void test_values(void)
 	watched_end(&watched);
 }
 
+/* By soft:0, which counts them in the process. */
+static void test_evicted(void)
+{
+	struct watched watched = watched_start("evicted", NULL);
+	json_t *json = look(&watched, NULL), *process = process_of(json, watched.pid);
+
+	CHECK_FATAL(process != NULL);
+	CHECK(real_of(buffer_of(process, "goes"), "evictions_per_second") > 0);
+	CHECK(json_is_number(
+		json_object_get(buffer_of(process, "stays"), "evictions_per_second")));
+	CHECK(real_of(buffer_of(process, "stays"), "evictions_per_second") == 0);
+	CHECK(real_of(process, "evictions_per_second") ==
+	      real_of(buffer_of(process, "goes"), "evictions_per_second"));
+	json_decref(json);
+	watched_end(&watched);
+}
+
 /* Is the first of @keys what the buffers are in order of? */
 static void check_order(const struct watched *watched, const char *key, bool reverse,
 			const char *const names[4])
@@ -627,6 +644,7 @@ static const struct test tests[] = {
 	{ "vanished", test_vanished, 60, TEST_ONCE },
 	{ "lying", test_lying, 60, TEST_ONCE },
 	{ "older", test_older, 60, TEST_ONCE },
+	{ "evicted", test_evicted, 60, TEST_ONCE },
 	{ "lost", test_lost, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 90, TEST_ONCE },
 	{ "table", test_table, 60, TEST_ONCE },

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include <hetmap/published.h>
+#include <hetmap/sim.h>
+#include <uapi/hetsim.h>
 
 #include "command.h"
 #include "holding.h"
@@ -126,6 +128,8 @@ static void life_on(const char *name)
 	CHECK_OK(hm_map_end_cpu(map, 0, PAGE, HM_READ));
 	CHECK_EQUAL((uint32_t)*at(entry.brackets), 0);
 	CHECK_EQUAL(*(const volatile uint32_t *)at(entry.in_flight), 0);
+	/* The host's memory makes no room for others. */
+	CHECK(!entry.evictions == !strcmp(name, "host"));
 	CHECK_OK(hm_buffer_resize(buffer, 64 * PAGE, 0));
 	CHECK_EQUAL(entry_of(fd, "life").length, 64 * PAGE);
 	CHECK_EQUAL(entry_of(fd, "life").serial, entry.serial);
@@ -142,6 +146,42 @@ static void life(void)
 {
 	life_on("host");
 	life_on("soft:0");
+}
+
+/* Another object's are counted elsewhere. */
+static void evictions(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+					     .size = 8 * PAGE,
+					     .name = "evicted" };
+	struct hetsim_inject out = { .size = sizeof(out),
+				     .kind = HETSIM_INJECT_EVICTION,
+				     .value = PAGE };
+	struct hm_published_entry entry;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	uint64_t pages;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	fd = open_table();
+	CHECK_FATAL(fd >= 0);
+	for (pages = 64; pages <= 4096; pages *= 8) {
+		entry = entry_of(fd, "evicted");
+		CHECK_FATAL(entry.evictions != 0);
+		CHECK_EQUAL(*at(entry.evictions), 0);
+		CHECK_OK(hm_sim_buffer(buffer, &out.target));
+		CHECK_OK(hm_sim_call(device, HETSIM_INJECT, &out));
+		CHECK_EQUAL(*at(entry.evictions), 1);
+		CHECK_OK(hm_buffer_resize(buffer, pages * PAGE, HM_MAY_MOVE));
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
 }
 
 /* One that moves is another entry, and the old one has ended. */
@@ -541,6 +581,7 @@ static void scarce(void)
 
 static const struct test tests[] = {
 	{ "life", life, 0, 0 },
+	{ "evictions", evictions, 0, 0 },
 	{ "moved", moved, 0, 0 },
 	{ "sealed", sealed, 0, 0 },
 	{ "forked", forked, 0, 0 },

@@ -315,6 +315,33 @@ static void broken(void)
 	stay(NULL);
 }
 
+/* Out of VRAM as if others needed the room, and in again. */
+static void evicted(void)
+{
+	struct hetsim_inject out = { .size = sizeof(out),
+				     .kind = HETSIM_INJECT_EVICTION,
+				     .value = 16 * PAGE };
+	struct hetsim_buffer_move in = { .size = sizeof(in),
+					 .place = HETSIM_PLACE_VRAM,
+					 .length = 16 * PAGE };
+	struct pollfd end = { .fd = STDIN_FILENO, .events = POLLIN };
+	struct hm_buffer *stays, *goes;
+	struct hm_device *device;
+
+	check(hm_device_open("soft:0", &device));
+	make(device, "stays", 16, 16, &stays);
+	first = hm_map_address(make(device, "goes", 16, 16, &goes));
+	check(hm_sim_buffer(goes, &out.target));
+	in.handle = out.target;
+	check(hm_sim_call(device, HETSIM_INJECT, &out));
+	check(hm_sim_call(device, HETSIM_BUFFER_MOVE, &in));
+	tell(first);
+	while (!poll(&end, 1, 1)) {
+		check(hm_sim_call(device, HETSIM_INJECT, &out));
+		check(hm_sim_call(device, HETSIM_BUFFER_MOVE, &in));
+	}
+}
+
 static void lost(void)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
@@ -372,6 +399,7 @@ static const struct act {
 	{ .name = "one_large", .run = one_large_refused },
 	{ .name = "large_untouched", .run = one_large_untouched },
 	{ .name = "remote", .run = remote },
+	{ .name = "evicted", .run = evicted },
 	{ .name = "lost", .run = lost },
 	{ .name = "plain", .run = plain },
 	{ .name = "file", .run_on = file },

@@ -30,6 +30,7 @@ struct watched {
  *   large_untouched  the same, without advice, and nothing of it touched
  *   remote     "far" of 16 pages on host, bound to the highest NUMA node, by a process that
  *              runs on the first one
+ *   evicted    "stays" and "goes" on soft:0, whose pages make room and come back all the time
  *   lost       "gone" on soft:0, whose device was taken away
  *   file       maps PATH, whole, without the library
  *   file_beyond  the same, four times as long as it is

@@ -147,6 +147,12 @@ struct hm_backend_ops {
 	int (*map_keep)(void *device, const struct hm_segment *segment, void *address);
 	/* One of the whole segment, with whatever rights: the core's from here on. Or NULL. */
 	void *(*map_take)(void *device, const struct hm_segment *segment);
+	/*
+	 * Optional, without a capability bit: where it is counted, in this process's memory,
+	 * how often memory of the segment's object made room for others; as long as the
+	 * object is there. No system call. NULL, also as a result: it is not counted here.
+	 */
+	const uint64_t *(*evictions)(void *device, const struct hm_segment *segment);
 	/* Further ops are appended here. */
 };
 

@@ -617,6 +617,14 @@ static int twin_hidden(void *device, const struct hm_segment *segment, uint64_t 
 	return port->ops->hidden(port->file, object->handle, offset, length, ret_length);
 }
 
+static const uint64_t *twin_evictions(void *device, const struct hm_segment *segment)
+{
+	const struct sim_object *object = segment->object;
+	struct sim_port *port = device;
+
+	return object->handle ? port->ops->evictions(port->file, object->handle) : NULL;
+}
+
 const struct hm_backend_ops soft_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "soft",
@@ -634,4 +642,5 @@ const struct hm_backend_ops soft_backend = {
 	.device_check = device_check,
 	.hidden = twin_hidden,
 	.begin_cpu = begin_cpu,
+	.evictions = twin_evictions,
 };

@@ -37,6 +37,8 @@ struct sim_port_ops {
 	/* soft_hidden(); NULL: the kernel does it by itself. */
 	bool (*hidden)(void *file, uint32_t handle, uint64_t offset, uint64_t length,
 		       uint64_t *ret_length);
+	/* soft_evictions(); NULL: the kernel tells by the descriptor's fdinfo. */
+	const uint64_t *(*evictions)(void *file, uint32_t handle);
 	ssize_t (*read)(void *file, void *to, uint64_t length, uint64_t offset);
 	ssize_t (*write)(void *file, const void *from, uint64_t length, uint64_t offset);
 };

@@ -73,6 +73,11 @@ static bool twin_hidden(void *file, uint32_t handle, uint64_t offset, uint64_t l
 	return soft_hidden(file, handle, offset, length, ret_length);
 }
 
+static const uint64_t *twin_evictions(void *file, uint32_t handle)
+{
+	return soft_evictions(file, handle);
+}
+
 static ssize_t twin_read(void *file, void *to, uint64_t length, uint64_t offset)
 {
 	return soft_read(file, to, length, offset);
@@ -93,6 +98,7 @@ const struct sim_port_ops sim_port_soft = {
 	.submit = twin_submit,
 	.map_fd = twin_map_fd,
 	.hidden = twin_hidden,
+	.evictions = twin_evictions,
 	.read = twin_read,
 	.write = twin_write,
 };

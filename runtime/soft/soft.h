@@ -107,6 +107,9 @@ int soft_map_fd(struct soft_file *file, uint64_t offset, int *ret_fd, uint64_t *
 bool soft_hidden(struct soft_file *file, uint32_t handle, uint64_t offset, uint64_t length,
 		 uint64_t *ret_length);
 
+/* HETSIM_BUFFER_INFO.evictions, where it is counted, while the handle is open; NULL: no handle. */
+const uint64_t *soft_evictions(struct soft_file *file, uint32_t handle);
+
 /* pread(2) and pwrite(2) on the device. */
 ssize_t soft_read(struct soft_file *file, void *to, uint64_t length, uint64_t offset);
 ssize_t soft_write(struct soft_file *file, const void *from, uint64_t length, uint64_t offset);

@@ -433,6 +433,20 @@ static void find_users(const struct subject *subject, struct found *found)
 		    text_format("hm_map_end_cpu() as soon as the CPU is done with it"));
 }
 
+/* Counted in the process itself. */
+static void find_evictions_counted(const struct live_map *map, struct found *found)
+{
+	char count[TEXT_MAX];
+
+	if (!map->counted || !map->evictions)
+		return;
+	add(found, FINDING_OTHER, "evictions", 0,
+	    text_format("evictions of it by %s, for lack of memory: %s. What went comes back as "
+			"it is used",
+			map->entry.device, text_count(map->evictions, count)),
+	    text_format("have less on the device at a time"));
+}
+
 /* Pages that went to the system's memory so that others had room, and come back when used. */
 static void find_evictions(const struct subject *subject, struct found *found)
 {
@@ -444,6 +458,10 @@ static void find_evictions(const struct subject *subject, struct found *found)
 	char *just_now = NULL;
 	struct opener opener;
 
+	if (entry && entry->evictions) {
+		find_evictions_counted(subject->map, found);
+		return;
+	}
 	if (!entry || strncmp(entry->device, "sim:", 4) != 0 || !subject->first)
 		return;
 	device = strtoull(entry->device + 4, NULL, 10);

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Counters are asked for by so many system calls less; of IOV_MAX, two for each map. */
+/* Counters are asked for by so many system calls less; of IOV_MAX, three for each map. */
 #define BATCH 256
 
 /* Entries: as many as a library's table has room for, twice. */
@@ -127,38 +127,60 @@ static int read_table(struct live *live)
 struct counters {
 	uint64_t brackets;
 	uint32_t in_flight;
+	uint64_t evictions;
 };
+
+/* What is asked for of one map, in the order of its addresses in the entry: how many bytes. */
+static size_t ask(const struct hm_published_entry *entry, struct counters *counters,
+		  struct iovec *local, struct iovec *remote, size_t *n)
+{
+	const struct {
+		uint64_t address;
+		void *to;
+		size_t size;
+	} wanted[] = {
+		{ entry->brackets, &counters->brackets, 8 },
+		{ entry->in_flight, &counters->in_flight, 4 },
+		{ entry->evictions, &counters->evictions, 8 },
+	};
+	/* Few devices count the last one, and tables of older libraries don't have it. */
+	size_t i, all = 0, n_wanted = entry->evictions ? 3 : 2;
+
+	for (i = 0; i < n_wanted; i++) {
+		local[*n] = (struct iovec){ wanted[i].to, wanted[i].size };
+		remote[(*n)++] = (struct iovec){ (void *)(uintptr_t)wanted[i].address,
+						 wanted[i].size };
+		all += wanted[i].size;
+	}
+	return all;
+}
 
 /* Of @n maps from @maps on; those at addresses that can't be read stay not counted. */
 static int count_some(pid_t pid, struct live_map *maps, size_t n)
 {
 	struct counters counters[BATCH];
-	struct iovec local[2 * BATCH], remote[2 * BATCH];
-	size_t from = 0, i, done;
+	struct iovec local[3 * BATCH], remote[3 * BATCH];
+	size_t first[BATCH], bytes[BATCH]; /* of each map: its iovecs begin there */
+	size_t i, n_iov = 0;
 	ssize_t got;
 
 	memset(counters, 0, sizeof(counters));
 	for (i = 0; i < n; i++) {
-		const struct hm_published_entry *entry = &maps[i].entry;
-
-		local[2 * i] = (struct iovec){ &counters[i].brackets, 8 };
-		remote[2 * i] = (struct iovec){ (void *)(uintptr_t)entry->brackets, 8 };
-		local[2 * i + 1] = (struct iovec){ &counters[i].in_flight, 4 };
-		remote[2 * i + 1] = (struct iovec){ (void *)(uintptr_t)entry->in_flight, 4 };
+		first[i] = n_iov;
+		bytes[i] = ask(&maps[i].entry, &counters[i], local, remote, &n_iov);
 	}
 	/* It goes as far as it gets: from behind the map that stopped it, again. */
-	while (from < n) {
-		got = process_vm_readv(pid, &local[2 * from], 2 * (n - from), &remote[2 * from],
-				       2 * (n - from), 0);
+	for (i = 0; i < n; i++) {
+		got = process_vm_readv(pid, &local[first[i]], n_iov - first[i],
+				       &remote[first[i]], n_iov - first[i], 0);
 		if (got < 0 && errno != EFAULT)
 			return -errno;
-		done = got < 0 ? 0 : (size_t)got / 12;
-		for (i = from; i < from + done; i++) {
+		for (; i < n && got >= (ssize_t)bytes[i]; got -= (ssize_t)bytes[i], i++) {
 			maps[i].counted = true;
 			maps[i].brackets = (uint32_t)counters[i].brackets;
 			maps[i].in_flight = counters[i].in_flight;
+			maps[i].evictions = counters[i].evictions;
 		}
-		from += done + 1;
 	}
 	return 0;
 }

@@ -19,9 +19,10 @@
 struct live_map {
 	struct hm_published_entry entry;
 	uint64_t at;  /* which entry of the table it is */
-	bool counted; /* the two below are known */
+	bool counted; /* the three below are known */
 	uint32_t brackets;
 	uint32_t in_flight;
+	uint64_t evictions; /* of its buffer, so far, where entry.evictions is not 0 */
 };
 
 struct live {

@@ -111,20 +111,28 @@ static void add_map(struct top_buffer *buffer, const struct live_map *map,
 	buffer->lost |= (entry->flags & HM_PUBLISHED_LOST) != 0;
 }
 
-/* How often its memory made room; TOP_UNKNOWN: its device does not count that. */
-static uint64_t evictions_at(const struct hm_published_entry *entry,
-			     const struct mappings *mappings, const struct openers *openers)
+/* By the kernel's module: what is evicted of a process is told by its descriptors. */
+static bool is_sim(const char *device)
 {
+	return !strncmp(device, "sim:", 4);
+}
+
+/* How often its memory made room; TOP_UNKNOWN: its device does not count that. */
+static uint64_t evictions_at(const struct live_map *map, const struct mappings *mappings,
+			     const struct openers *openers)
+{
+	const struct hm_published_entry *entry = &map->entry;
 	const struct mapping *mapping = mappings_at(mappings, entry->address);
 
-	if (strncmp(entry->device, "sim:", 4) != 0 || !mapping ||
-	    mapping->smaps.start > entry->address)
+	if (entry->evictions)
+		return map->counted ? map->evictions : TOP_UNKNOWN;
+	if (!is_sim(entry->device) || !mapping || mapping->smaps.start > entry->address)
 		return TOP_UNKNOWN;
 	return openers_evicted(openers, strtoull(entry->device + 4, NULL, 10),
 			       mapping->offset + entry->address - mapping->smaps.start);
 }
 
-/* What the simulated devices have evicted of its buffers, and of each. */
+/* What sim's devices have evicted of its buffers, and any of each. */
 static uint64_t read_evictions(struct top_process *process, const struct mappings *mappings)
 {
 	struct openers openers;
@@ -137,10 +145,10 @@ static uint64_t read_evictions(struct top_process *process, const struct mapping
 	for (i = 0; i < process->n_buffer; i++)
 		process->buffers[i].n_eviction = TOP_UNKNOWN;
 	for (i = 0; i < process->live.n && !r; i++) {
-		const struct hm_published_entry *entry = &process->live.maps[i].entry;
+		const struct live_map *map = &process->live.maps[i];
 
-		buffer = find_buffer(process->buffers, process->n_buffer, entry->buffer);
-		n = evictions_at(entry, mappings, &openers);
+		buffer = find_buffer(process->buffers, process->n_buffer, map->entry.buffer);
+		n = evictions_at(map, mappings, &openers);
 		/* What one of its maps does not tell another may. */
 		if (n != TOP_UNKNOWN)
 			buffer->n_eviction = n;
@@ -280,6 +288,29 @@ static void rate_buffers(struct top_process *process, const struct top_buffer *b
 	}
 }
 
+/*
+ * Of the process: @sims of sim's devices, buffers that are gone included, and of what others
+ * tell of buffers.
+ */
+static double rate_evictions(const struct top_process *process, double sims)
+{
+	double others = TOP_NO_RATE;
+	size_t i;
+
+	for (i = 0; i < process->n_buffer; i++) {
+		const struct top_buffer *buffer = &process->buffers[i];
+
+		if (is_sim(buffer->device) && sims == TOP_NO_RATE)
+			return TOP_NO_RATE;
+		if (!is_sim(buffer->device) && buffer->figures.evictions != TOP_NO_RATE)
+			others = (others == TOP_NO_RATE ? 0 : others) +
+				 buffer->figures.evictions;
+	}
+	if (sims == TOP_NO_RATE || others == TOP_NO_RATE)
+		return sims == TOP_NO_RATE ? others : sims;
+	return sims + others;
+}
+
 /* ---- one process ---- */
 
 static void end_process(struct top_process *process)
@@ -321,7 +352,8 @@ static int look_at(struct top_process *process, double seconds)
 	rate_faults(process, seconds);
 	sum_up(process);
 	process->all_faults = rate(n_fault, process->n_fault, seconds);
-	process->sum.evictions = rate(n_eviction, process->n_eviction, seconds);
+	process->sum.evictions =
+		rate_evictions(process, rate(n_eviction, process->n_eviction, seconds));
 	process->n_fault = n_fault;
 	process->n_eviction = n_eviction;
 	process->start = start;
