@@ -132,7 +132,7 @@ struct counters {
 
 /* What is asked for of one map, in the order of its addresses in the entry: how many bytes. */
 static size_t ask(const struct hm_published_entry *entry, struct counters *counters,
-		  struct iovec *local, struct iovec *remote, size_t *n)
+		  struct iovec *local, struct iovec *remote, size_t *ret_n)
 {
 	const struct {
 		uint64_t address;
@@ -144,14 +144,16 @@ static size_t ask(const struct hm_published_entry *entry, struct counters *count
 		{ entry->evictions, &counters->evictions, 8 },
 	};
 	/* Few devices count the last one, and tables of older libraries don't have it. */
-	size_t i, all = 0, n_wanted = entry->evictions ? 3 : 2;
+	size_t i, n = *ret_n, all = 0, n_wanted = entry->evictions ? 3 : 2;
 
 	for (i = 0; i < n_wanted; i++) {
-		local[*n] = (struct iovec){ wanted[i].to, wanted[i].size };
-		remote[(*n)++] = (struct iovec){ (void *)(uintptr_t)wanted[i].address,
-						 wanted[i].size };
+		void *from = (void *)(uintptr_t)wanted[i].address;
+
+		local[n] = (struct iovec){ wanted[i].to, wanted[i].size };
+		remote[n++] = (struct iovec){ from, wanted[i].size };
 		all += wanted[i].size;
 	}
+	*ret_n = n;
 	return all;
 }
 
