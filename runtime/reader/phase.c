@@ -130,10 +130,11 @@ void phase_drop_ring(struct phase *phase)
 
 uint64_t phase_memory(const struct phase *phase)
 {
+	uint64_t next = phase->beside ? beside_bytes(phase->beside) : 0;
 	uint64_t page = page_size(), memory = 0;
 
-	if (phase->beside)
-		memory += reader_mapped_cost(beside_bytes(phase->beside), page);
+	if (next)
+		memory += reader_mapped_cost(next, page);
 	if (phase->window)
 		memory += reader_mapped_cost(hm_map_length(phase->window), page);
 	if (phase->stream.memory)
@@ -231,7 +232,7 @@ static int equip(struct hm_reader *reader, struct phase *phase)
  * With its ring or its thread, whose errors are known only by making it: the choice is made
  * again, by what was learned.
  */
-static int choose(struct phase *phase)
+static int choose(const struct hm_reader *reader, struct phase *phase)
 {
 	int r = reader_choose(&phase->facts, &phase->wish, &phase->choice), failed = 0;
 
@@ -240,7 +241,8 @@ static int choose(struct phase *phase)
 	if (phase->choice.policy >= HM_POLICY_URING) {
 		failed = phase->facts.uring = phase_ring(phase);
 	} else if (phase->choice.beside) {
-		failed = beside_begin(phase->buffer, &phase->beside);
+		failed = beside_begin(phase->buffer, reader->fd, phase->facts.announce,
+				      &phase->beside);
 		phase->facts.no_thread = failed;
 	}
 	return failed ? reader_choose(&phase->facts, &phase->wish, &phase->choice) : 0;
@@ -270,7 +272,7 @@ int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
 		phase->facts.guarded = false;
 	}
 	phase->facts.several = reader->files;
-	r = choose(phase);
+	r = choose(reader, phase);
 	if (!r)
 		r = equip(reader, phase);
 	if (r)
