@@ -102,10 +102,8 @@ static struct guard_slot *take_slot(void)
 	return NULL;
 }
 
-static void leave_slot(void)
+static inline void leave_slot(struct guard_slot *slot)
 {
-	struct guard_slot *slot = own;
-
 	if (slot->innermost)
 		return;
 	own = NULL;
@@ -186,12 +184,10 @@ static uint32_t unblock(void)
 	return sys_sigmask(SIG_UNBLOCK, &faults, NULL) ? 0 : blocked;
 }
 
-static void block_again(uint32_t blocked)
+static __attribute__((noinline)) void block_again(uint32_t blocked)
 {
 	sigset_t faults;
 
-	if (likely(!blocked))
-		return;
 	sigemptyset(&faults);
 	if (blocked & STATE_SIGBUS)
 		sigaddset(&faults, SIGBUS);
@@ -211,48 +207,55 @@ int guard_refuse_uninstalled(const char *what)
 }
 
 /* Of what a handler has jumped out of, the slot has stayed, and the mask is the thread's. */
-static inline bool is_outermost(void)
+static inline bool is_outermost(const struct guard_slot *slot)
 {
-	return !own || !own->innermost || own->innermost == &guard_suspended;
+	return !slot || !slot->innermost || slot->innermost == &guard_suspended;
 }
 
-/* Handlers run on this very thread: only the compiler has to keep the order. */
-static inline int open_scope(struct hm_guard *guard, uint32_t kind)
+/*
+ * Handlers run on this very thread: only the compiler has to keep the order. The thread's
+ * slot, which close_scope() is given: to find it, in a shared library, is a call. NULL: there
+ * is none, -EAGAIN.
+ */
+static inline struct guard_slot *open_scope(struct hm_guard *guard, uint32_t kind)
 {
+	struct guard_slot *slot = own;
 	uint32_t blocked = 0;
 
-	if (!own) {
-		own = take_slot();
-		if (unlikely(!own))
-			return err_set(-EAGAIN,
-				       "%d threads are in guarded scopes at a time: end some "
-				       "first",
-				       SLOTS);
+	if (!slot) {
+		slot = own = take_slot();
+		if (unlikely(!slot)) {
+			err_set(-EAGAIN,
+				"%d threads are in guarded scopes at a time: end some first",
+				SLOTS);
+			return NULL;
+		}
 	}
 	/* A scope around it has seen to the mask. */
-	if (is_outermost())
+	if (is_outermost(slot))
 		blocked = unblock();
-	guard->outer = own->innermost;
+	guard->outer = slot->innermost;
 	guard->state = STATE_OPEN | kind | blocked;
 	atomic_signal_fence(memory_order_seq_cst);
-	own->innermost = guard;
+	slot->innermost = guard;
 	atomic_signal_fence(memory_order_seq_cst);
-	return 0;
+	return slot;
 }
 
 /* It is the innermost one no more. */
-static void after_scope(struct hm_guard *guard)
+static inline void after_scope(struct guard_slot *slot, struct hm_guard *guard)
 {
-	block_again(guard->state & STATE_BLOCKED);
+	if (unlikely(guard->state & STATE_BLOCKED))
+		block_again(guard->state & STATE_BLOCKED);
 	guard->state = 0;
-	leave_slot();
+	leave_slot(slot);
 }
 
-static inline void close_scope(struct hm_guard *guard)
+static inline void close_scope(struct guard_slot *slot, struct hm_guard *guard)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	own->innermost = guard->outer;
-	after_scope(guard);
+	slot->innermost = guard->outer;
+	after_scope(slot, guard);
 }
 
 int hm_guard_enter(struct hm_guard *guard)
@@ -268,7 +271,7 @@ int hm_guard_enter(struct hm_guard *guard)
 			       guard->struct_size, sizeof(*guard));
 	if (handler_flags() == HANDLER_NONE)
 		return guard_refuse_uninstalled("hm_guard_begin");
-	if (is_outermost()) {
+	if (is_outermost(own)) {
 		above = handler_unchained();
 		if (above)
 			return err_set(-EBUSY,
@@ -277,13 +280,13 @@ int hm_guard_enter(struct hm_guard *guard)
 				       "hm_handler_chained() that it forwards",
 				       above & HM_HANDLER_SIGBUS ? "SIGBUS" : "SIGSEGV");
 	}
-	return open_scope(guard, 0);
+	return open_scope(guard, 0) ? 0 : -EAGAIN;
 }
 
 int hm_guard_caught(struct hm_guard *guard)
 {
 	/* The handler has left the scope; the text and cause are found out here. */
-	after_scope(guard);
+	after_scope(own, guard);
 	return fault_explain(&guard->fault, guard->base, "a guarded access");
 }
 
@@ -293,7 +296,7 @@ int hm_guard_end(struct hm_guard *guard)
 	    guard != own->innermost)
 		return err_set(-EINVAL, "hm_guard_end: not the innermost scope of this thread, "
 					"or over already");
-	close_scope(guard);
+	close_scope(own, guard);
 	return 0;
 }
 
@@ -302,16 +305,16 @@ int hm_guard_end(struct hm_guard *guard)
 /* Apart, so that no variable is changed between setjmp() and its second return. */
 int guard_copy(struct hm_guard *guard, void *dst, const void *src, uint64_t length)
 {
-	int r;
+	struct guard_slot *slot;
 
 	if (setjmp(guard->env)) {
-		after_scope(guard);
+		after_scope(own, guard);
 		return 1;
 	}
-	r = open_scope(guard, STATE_COPY);
-	if (unlikely(r))
-		return r;
+	slot = open_scope(guard, STATE_COPY);
+	if (unlikely(!slot))
+		return -EAGAIN;
 	memcpy(dst, src, length);
-	close_scope(guard);
+	close_scope(slot, guard);
 	return 0;
 }
