@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
+#include <urcu/arch.h>
 
 #include "buffer.h"
 #include "core.h"
@@ -28,15 +29,19 @@ struct copy {
 	void *dst;
 	const void *src;
 	uint64_t length;
-	struct hm_map *map;
-	uint64_t offset;
+	/*
+	 * Of @in_map, as it was before. Its buffer and device are looked at as they stand here,
+	 * and not by way of the map: what is copied has put all of them out of the nearest
+	 * cache, and whoever has the addresses waits for them once and not one after the other.
+	 */
+	struct hm_pointer_info at;
 	uint32_t recoveries; /* of the device, before the first byte */
 };
 
 /* Where in the buffer it ends. */
 static uint64_t buffer_end(const struct copy *copy)
 {
-	return copy->map->offset + copy->offset + copy->length;
+	return copy->at.map->offset + copy->at.map_offset + copy->length;
 }
 
 /* Bytes of the map: one of a part keeps its length when another process cuts bytes off. */
@@ -50,25 +55,38 @@ static uint64_t bytes_of(const struct hm_map *map)
 	return min_u64(length, seen > map->offset ? seen - map->offset : 0);
 }
 
-/* What can be told without touching the bytes; again afterwards. */
-static int check_range(const struct copy *copy)
+static inline int check_map(const struct copy *copy)
+{
+	if (unlikely(copy->at.map->lost))
+		return remap_refuse_lost(copy->at.map);
+	return map_check_range(copy->at.map, copy->at.map_offset, copy->length, copy->what);
+}
+
+/* Brings what another process owns to the size that it has now. */
+static __attribute__((noinline)) int check_received(const struct copy *copy)
 {
 	int r;
 
-	/* Also brings what another process owns to the size that it has now. */
-	r = map_check(copy->map);
-	if (r)
+	r = share_follow(copy->at.buffer);
+	if (!r)
+		r = check_map(copy);
+	if (r || copy->at.map_offset + copy->length <= bytes_of(copy->at.map))
 		return r;
-	if (unlikely(copy->map->lost))
-		return remap_refuse_lost(copy->map);
-	r = map_check_range(copy->map, copy->offset, copy->length, copy->what);
-	if (likely(!r && copy->offset + copy->length <= bytes_of(copy->map)))
-		return 0;
-	return r ? r :
-		   err_set(-ERANGE,
-			   "%s: of %s bytes from %" PRIu64 " on are in the map still, and its "
-			   "owner has cut them off",
-			   copy->what, copy->map->buffer->name, bytes_of(copy->map));
+	return err_set(-ERANGE,
+		       "%s: of %s bytes from %" PRIu64 " on are in the map still, and its "
+		       "owner has cut them off",
+		       copy->what, copy->at.buffer->name, bytes_of(copy->at.map));
+}
+
+/* What can be told without touching the bytes; again afterwards. */
+static inline int check_range(const struct copy *copy)
+{
+	int r = object_check(&copy->at.map->object, OBJECT_MAP);
+
+	if (unlikely(r))
+		return r;
+	return likely(!share_is_received(copy->at.buffer)) ? check_map(copy) :
+							     check_received(copy);
 }
 
 static void tell_fault(const struct copy *copy, uint64_t offset, uint32_t cause,
@@ -77,10 +95,10 @@ static void tell_fault(const struct copy *copy, uint64_t offset, uint32_t cause,
 	*ret_fault = (struct hm_fault){
 		.struct_size = sizeof(*ret_fault),
 		.cause = cause,
-		.address = copy->in_map + (offset - copy->offset),
+		.address = copy->in_map + (offset - copy->at.map_offset),
 		.offset = offset,
-		.serial = copy->map->buffer->serial,
-		.generation = copy->map->generation,
+		.serial = copy->at.buffer->serial,
+		.generation = copy->at.map->generation,
 	};
 }
 
@@ -88,28 +106,25 @@ static void tell_fault(const struct copy *copy, uint64_t offset, uint32_t cause,
 static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fault)
 {
 	if (r == -ERANGE)
-		tell_fault(copy, max_u64(copy->offset, bytes_of(copy->map)), HM_FAULT_END,
-			   ret_fault);
+		tell_fault(copy, max_u64(copy->at.map_offset, bytes_of(copy->at.map)),
+			   HM_FAULT_END, ret_fault);
 	else if (r == -ENODEV)
-		tell_fault(copy, copy->offset, HM_FAULT_LOST, ret_fault);
+		tell_fault(copy, copy->at.map_offset, HM_FAULT_LOST, ret_fault);
 }
 
 /* *@ret_fault: of a map that was found. */
 static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 {
-	struct hm_pointer_info info;
 	int r;
 
 	ret_fault->cause = HM_FAULT_NONE;
-	r = registry_find(copy->in_map, &info);
+	r = registry_find(copy->in_map, &copy->at);
 	if (r == -EAGAIN)
 		return err_set(r, "%s: the map at %p was being changed all the time",
 			       copy->what, (void *)copy->in_map);
 	if (r)
 		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
-	copy->map = info.map;
-	copy->offset = info.map_offset;
-	copy->recoveries = atomic_load(&info.map->buffer->device->generation);
+	copy->recoveries = atomic_load(&copy->at.device->generation);
 	r = check_range(copy);
 	if (unlikely(r))
 		tell_refused(copy, r, ret_fault);
@@ -119,15 +134,13 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 /* A map that is lost, and has its bytes again, looks as if nothing had happened. */
 static int check_recovered(const struct copy *copy)
 {
-	const struct hm_device *device = copy->map->buffer->device;
-
-	if (likely(atomic_load(&device->generation) == copy->recoveries))
+	if (likely(atomic_load(&copy->at.device->generation) == copy->recoveries))
 		return 0;
 	return err_set(
 		-ENODEV,
 		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: what "
 		"was copied before is not of the bytes that are there now",
-		copy->what, device->name);
+		copy->what, copy->at.device->name);
 }
 
 /*
@@ -136,11 +149,11 @@ static int check_recovered(const struct copy *copy)
  */
 static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 {
-	uint64_t offset = copy->offset;
+	uint64_t offset = copy->at.map_offset;
 	int r;
 
-	atomic_thread_fence(memory_order_acquire);
-	r = repair_check(copy->map, copy->offset, copy->length, &offset);
+	cmm_smp_rmb();
+	r = repair_check(copy->at.map, copy->at.map_offset, copy->length, &offset);
 	if (unlikely(r)) {
 		tell_fault(copy, offset, HM_FAULT_REPAIRED, fault);
 		return r;
@@ -148,8 +161,8 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 	r = check_range(copy);
 	if (likely(!r))
 		r = check_recovered(copy);
-	if (likely(!r) && unlikely(copy->map->buffer->loss))
-		r = loss_ask(copy->map->buffer);
+	if (likely(!r) && unlikely(copy->at.buffer->loss))
+		r = loss_ask(copy->at.buffer);
 	if (unlikely(r))
 		tell_refused(copy, r, fault);
 	return r;
@@ -168,24 +181,26 @@ struct other_end {
 #define COPY_AGAIN 1
 
 static __attribute__((noinline)) int begin_other(const struct copy *copy, char *in_map,
-						 const struct hm_pointer_info *info,
 						 struct other_end *other,
 						 struct hm_fault *fault)
 {
+	struct hm_pointer_info at;
 	int r;
 
+	r = registry_find(in_map, &at);
+	if (r)
+		return r == -ENOENT ? 0 : COPY_AGAIN;
 	/* What a fork child has of the parent's maps is memory as any. */
-	if (info->map->object.fork_gen != fork_generation)
+	if (at.map->object.fork_gen != fork_generation)
 		return 0;
 	other->copy = *copy;
-	other->copy.map = info->map;
 	other->copy.in_map = in_map;
-	other->copy.offset = info->map_offset;
-	other->copy.recoveries = atomic_load(&info->map->buffer->device->generation);
+	other->copy.at = at;
+	other->copy.recoveries = atomic_load(&at.device->generation);
 	r = check_range(&other->copy);
 	if (unlikely(r))
 		tell_refused(&other->copy, r, fault);
-	else if (share_is_cut(info->map->buffer, buffer_end(&other->copy), &other->cuts))
+	else if (share_is_cut(at.buffer, buffer_end(&other->copy), &other->cuts))
 		r = COPY_AGAIN;
 	return r;
 }
@@ -195,25 +210,24 @@ static inline int find_other(const struct copy *copy, struct other_end *other,
 			     struct hm_fault *fault)
 {
 	char *in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src : copy->dst;
-	struct hm_pointer_info info;
-	int r;
 
-	other->copy.map = NULL;
-	r = registry_find(in_map, &info);
-	if (likely(r == -ENOENT))
+	other->copy.at.map = NULL;
+	if (likely(!registry_may_find(in_map)))
 		return 0;
-	return r ? COPY_AGAIN : begin_other(copy, in_map, &info, other, fault);
+	return begin_other(copy, in_map, other, fault);
 }
 
-static inline int check_other(const struct other_end *other, struct hm_fault *fault)
+/* Apart: few copies have one. */
+static __attribute__((noinline)) int check_other(const struct other_end *other,
+						 struct hm_fault *fault)
 {
-	return likely(!other->copy.map) ? 0 : check_copied(&other->copy, fault);
+	return check_copied(&other->copy, fault);
 }
 
 static inline bool other_was_cut(const struct other_end *other)
 {
-	return other->copy.map &&
-	       share_was_cut(other->copy.map->buffer, buffer_end(&other->copy), other->cuts);
+	return other->copy.at.map &&
+	       share_was_cut(other->copy.at.buffer, buffer_end(&other->copy), other->cuts);
 }
 
 static int check_arguments(const struct copy *copy, const struct hm_fault *fault)
@@ -243,18 +257,19 @@ static void clear_behind_end(const struct copy *to)
 	struct hm_guard guard;
 
 	/* In a callback there are locks of another buffer's, whose callback may be here. */
-	if (share_is_received(to->map->buffer) || view_in_callback() ||
-	    buffer_lock(to->map->buffer))
+	if (share_is_received(to->at.buffer) || view_in_callback() ||
+	    buffer_lock(to->at.buffer))
 		return;
-	length = to->map->length;
-	from = max_u64(to->offset, length);
-	end = min_u64(to->offset + to->length, round_up(length, to->map->buffer->page_size));
+	length = to->at.map->length;
+	from = max_u64(to->at.map_offset, length);
+	end = min_u64(to->at.map_offset + to->length,
+		      round_up(length, to->at.buffer->page_size));
 	for (; from < end; from += piece) {
 		piece = min_u64(end - from, sizeof(zeros));
-		if (guard_copy(&guard, to->map->address + from, zeros, piece))
+		if (guard_copy(&guard, to->at.map->address + from, zeros, piece))
 			break;
 	}
-	buffer_unlock(to->map->buffer);
+	buffer_unlock(to->at.buffer);
 }
 
 /* After a copy that may have gone beyond an end. Its text stays. */
@@ -266,7 +281,7 @@ static __attribute__((noinline)) void after_cut(const struct copy *copy,
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	if (copy->in_map == copy->dst)
 		clear_behind_end(copy);
-	else if (other->copy.map)
+	else if (other->copy.at.map)
 		clear_behind_end(&other->copy);
 	err_set(r, "%s", text);
 }
@@ -282,7 +297,7 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 	r = find_other(copy, &other, &guard->fault);
 	if (unlikely(r < 0))
 		return r;
-	if (unlikely(share_is_cut(copy->map->buffer, end, &cuts) || r)) {
+	if (unlikely(share_is_cut(copy->at.buffer, end, &cuts) || r)) {
 		nanosleep(&copy_pause, NULL);
 		return COPY_AGAIN;
 	}
@@ -293,77 +308,74 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 		r = fault_explain(&guard->fault, guard->base, copy->what);
 	} else {
 		r = check_copied(copy, &guard->fault);
-		if (likely(!r))
+		if (unlikely(!r && other.copy.at.map))
 			r = check_other(&other, &guard->fault);
 	}
 	/*
 	 * What was cut off and came back is zeros, without a fault and of the size of before;
 	 * and what faulted may be there again.
 	 */
-	if (unlikely(share_was_cut(copy->map->buffer, end, cuts) || other_was_cut(&other)))
+	if (unlikely(share_was_cut(copy->at.buffer, end, cuts) || other_was_cut(&other)))
 		r = COPY_AGAIN;
 	if (unlikely(r == COPY_AGAIN || r == -ERANGE))
 		after_cut(copy, &other, r);
 	return r;
 }
 
-static int copy_bytes(struct copy *copy, struct hm_fault *ret_fault)
+/* In one piece: a compiler that splits it behind the first checks hands all of it on once more. */
+static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, void *dst,
+						const void *src, uint64_t length,
+						struct hm_fault *ret_fault)
 {
 	uint64_t deadline = 0;
 	struct hm_guard guard;
+	struct copy copy;
 	int r;
 
-	r = check_arguments(copy, ret_fault);
+	copy.what = what;
+	copy.in_map = in_map;
+	copy.dst = dst;
+	copy.src = src;
+	copy.length = length;
+	r = check_arguments(&copy, ret_fault);
 	if (r)
 		return r;
 	if (unlikely(handler_flags() == HANDLER_NONE))
-		return guard_refuse_uninstalled(copy->what);
-	r = find_map(copy, &guard.fault);
+		return guard_refuse_uninstalled(what);
+	r = find_map(&copy, &guard.fault);
 	if (unlikely(r))
 		goto out;
-	while (unlikely((r = copy_once(copy, &guard)) == COPY_AGAIN)) {
+	while (unlikely((r = copy_once(&copy, &guard)) == COPY_AGAIN)) {
 		guard.fault.cause = HM_FAULT_NONE;
 		if (!deadline)
 			deadline = time_now_ns() + COPY_PATIENCE_NS;
 		else if (time_now_ns() > deadline)
 			return err_set(-EAGAIN, "%s: bytes were being cut off all the time",
-				       copy->what);
+				       what);
 		/* Not beyond what is left: those bytes may be there, in the midst of a page. */
-		r = check_range(copy);
+		r = check_range(&copy);
 		if (r) {
-			tell_refused(copy, r, &guard.fault);
+			tell_refused(&copy, r, &guard.fault);
 			break;
 		}
 	}
-	r = lost_notice(copy->map->buffer->device, r);
+	if (likely(!r))
+		return 0;
+	r = lost_notice(copy.at.device, r);
 out:
-	if (unlikely(r) && ret_fault && guard.fault.cause)
+	if (ret_fault && guard.fault.cause)
 		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
 	return r;
 }
 
 int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)
 {
-	struct copy copy = {
-		.what = "hm_copy_in",
-		.in_map = dst_in_map,
-		.dst = dst_in_map,
-		.src = src,
-		.length = length,
-	};
-
-	return copy_bytes(&copy, fault);
+	return copy_bytes("hm_copy_in", dst_in_map, dst_in_map, src, length, fault);
 }
 
 int hm_copy_out(void *dst, const void *src_in_map, uint64_t length, struct hm_fault *fault)
 {
-	struct copy copy = {
-		.what = "hm_copy_out",
-		.in_map = (char *)(uintptr_t)src_in_map,
-		.dst = dst,
-		.src = src_in_map,
-		.length = length,
-	};
+	void *in_map = (void *)(uintptr_t)src_in_map;
 
-	return copy_bytes(&copy, fault);
+	return copy_bytes("hm_copy_out", in_map, dst, src_in_map, length, fault);
 }

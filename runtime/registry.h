@@ -20,6 +20,7 @@
 
 #include <hetmap/pointer.h>
 
+#include "radix.h"
 #include "rangemap.h"
 
 struct registry_slot;
@@ -65,6 +66,12 @@ void registry_remove(struct registry_slot *slot);
 
 /* hm_pointer_find's body. */
 int registry_find(const void *pointer, struct hm_pointer_info *ret_info);
+
+/* False: registry_find() would answer -ENOENT. Without a call, for who expects that. */
+static inline bool registry_may_find(const void *pointer)
+{
+	return radix_find((uintptr_t)pointer) != NULL;
+}
 
 /*
  * The same in all of the address range that a map owns: map_offset may be beyond its

@@ -506,17 +506,10 @@ void share_resizing_locked(struct hm_buffer *buffer)
 		control_resizing(buffer->share);
 }
 
-bool share_is_cut(struct hm_buffer *buffer, uint64_t end, uint64_t *ret_cuts)
+bool share_owner_cuts(struct hm_buffer *buffer, uint64_t *ret_cuts)
 {
-	uint64_t over;
 	bool gone;
 
-	/* In this order: what is begun behind the first look is found by the second. */
-	if (likely(!share_is_received(buffer))) {
-		over = atomic_load_explicit(&buffer->cuts_over, memory_order_acquire);
-		*ret_cuts = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
-		return unlikely(*ret_cuts != over) && end > atomic_load(&buffer->cut_to);
-	}
 	if (control_is_resized(buffer->share, ret_cuts))
 		return false;
 	/* Whoever has it may be in a callback, or wait for work: then it is asked again. */
@@ -527,19 +520,9 @@ bool share_is_cut(struct hm_buffer *buffer, uint64_t end, uint64_t *ret_cuts)
 	return !gone;
 }
 
-bool share_was_cut(struct hm_buffer *buffer, uint64_t end, uint64_t cuts)
+bool share_owner_has_cut(const struct hm_buffer *buffer, uint64_t cuts)
 {
-	uint64_t now;
-
-	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
-	cmm_smp_rmb();
-	if (unlikely(share_is_received(buffer)))
-		return control_resizes(buffer->share, UINT64_MAX) != cuts;
-	now = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
-	/* Of one alone it is known what it left, as long as there is no other. */
-	return unlikely(now != cuts) &&
-	       (now != cuts + 1 || end > atomic_load(&buffer->cut_to) ||
-		atomic_load(&buffer->cuts) != now);
+	return control_resizes(buffer->share, UINT64_MAX) != cuts;
 }
 
 uint64_t share_seen(const struct hm_buffer *buffer)

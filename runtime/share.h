@@ -10,6 +10,8 @@
 #ifndef HETMAP_SHARE_H
 #define HETMAP_SHARE_H
 
+#include <urcu/arch.h>
+
 #include "core.h"
 
 struct control_file;
@@ -37,14 +39,6 @@ int share_follow(struct hm_buffer *buffer);
 
 /* The owner's size is about to change, and has changed. Caller holds buffer->lock. */
 void share_resizing_locked(struct hm_buffer *buffer);
-/*
- * For a reader of a buffer's bytes up to @end: are they cut off at this moment, here or by the
- * process that owns it? Then what is read may be of before and of after; and also where
- * share_was_cut() says so afterwards, of *@ret_cuts. An owner who ended in the midst cuts no
- * more.
- */
-bool share_is_cut(struct hm_buffer *buffer, uint64_t end, uint64_t *ret_cuts);
-bool share_was_cut(struct hm_buffer *buffer, uint64_t end, uint64_t cuts);
 /* Of a received buffer: what its maps have of the owner's size. */
 uint64_t share_seen(const struct hm_buffer *buffer);
 void share_publish_locked(struct hm_buffer *buffer);
@@ -79,6 +73,43 @@ static inline int map_check(struct hm_map *map)
 	int r = object_check((struct hm_object *)map, OBJECT_MAP);
 
 	return likely(r || !share_is_received(map->buffer)) ? r : share_follow(map->buffer);
+}
+
+/* Of a received buffer: as the two below. */
+bool share_owner_cuts(struct hm_buffer *buffer, uint64_t *ret_cuts);
+bool share_owner_has_cut(const struct hm_buffer *buffer, uint64_t cuts);
+
+/*
+ * For a reader of a buffer's bytes up to @end: are they cut off at this moment, here or by the
+ * process that owns it? Then what is read may be of before and of after; and also where
+ * share_was_cut() says so afterwards, of *@ret_cuts. An owner who ended in the midst cuts no
+ * more.
+ */
+static inline bool share_is_cut(struct hm_buffer *buffer, uint64_t end, uint64_t *ret_cuts)
+{
+	uint64_t over;
+
+	if (unlikely(share_is_received(buffer)))
+		return share_owner_cuts(buffer, ret_cuts);
+	/* In this order: what is begun behind the first look is found by the second. */
+	over = atomic_load_explicit(&buffer->cuts_over, memory_order_acquire);
+	*ret_cuts = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
+	return unlikely(*ret_cuts != over) && end > atomic_load(&buffer->cut_to);
+}
+
+static inline bool share_was_cut(const struct hm_buffer *buffer, uint64_t end, uint64_t cuts)
+{
+	uint64_t now;
+
+	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
+	cmm_smp_rmb();
+	if (unlikely(share_is_received(buffer)))
+		return share_owner_has_cut(buffer, cuts);
+	now = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
+	/* Of one alone it is known what it left, as long as there is no other. */
+	return unlikely(now != cuts) &&
+	       (now != cuts + 1 || end > atomic_load(&buffer->cut_to) ||
+		atomic_load(&buffer->cuts) != now);
 }
 
 /* ---- share_message.c ---- */
