@@ -216,33 +216,45 @@ int dmabuf_look(struct hm_recipe *recipe)
 	return try_map(recipe);
 }
 
+/*
+ * Whether it was opened for writing. A dma-buf has no write(), which the kernel says after it
+ * has looked at that [vfs_write()]: half of what F_GETFL takes, of which a receiver waits.
+ */
+static int get_writable(int fd, bool *ret_writable)
+{
+	int r = (int)sys_write(fd, NULL, 0);
+
+	if (r < 0 && r != -EBADF && r != -EINVAL)
+		return err_set(r, "asking whether a dma-buf may be written: %s", err_name(r));
+	*ret_writable = r != -EBADF;
+	return 0;
+}
+
 int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
 {
-	struct hm_recipe recipe;
+	bool writable = false;
 	uint64_t size;
-	int mode, r;
+	int r;
 
 	r = dmabuf_size(fd, &size);
+	if (!r)
+		r = get_writable(fd, &writable);
 	if (r)
 		return r;
-	mode = sys_fcntl(fd, F_GETFL, 0);
-	if (mode < 0)
-		return err_set(mode, "F_GETFL: %s", err_name(mode));
 	if (size < page_size() || desc->size > size || desc->max_size > size)
 		return err_set(-EINVAL,
 			       "the dma-buf has %" PRIu64 " bytes, %" PRIu64 " were asked for",
 			       size, max_u64(desc->size, desc->max_size));
-	dmabuf_describe(fd, size, &recipe);
-	recipe.segment.flags |= DMABUF_UNSEEN;
+	dmabuf_describe(fd, size, ret_recipe);
+	ret_recipe->segment.flags |= DMABUF_UNSEEN;
 	/* Its exporter's mmap() chooses, and no call tells [dma_buf_mmap()]. */
-	recipe.cache = HM_CACHE_UNKNOWN;
-	recipe.size = desc->size ? desc->size : recipe.segment.length;
-	if ((mode & O_ACCMODE) == O_RDONLY || (desc->flags & HM_BUFFER_READ_ONLY)) {
-		recipe.access = HM_READ;
-		recipe.caps &= ~HM_CAP_WRITE;
-		recipe.flags = HM_BUFFER_READ_ONLY;
+	ret_recipe->cache = HM_CACHE_UNKNOWN;
+	ret_recipe->size = desc->size ? desc->size : ret_recipe->segment.length;
+	if (!writable || (desc->flags & HM_BUFFER_READ_ONLY)) {
+		ret_recipe->access = HM_READ;
+		ret_recipe->caps &= ~HM_CAP_WRITE;
+		ret_recipe->flags = HM_BUFFER_READ_ONLY;
 	}
-	*ret_recipe = recipe;
 	return 0;
 }
 
