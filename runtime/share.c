@@ -210,11 +210,12 @@ static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 /* What can be told without looking at the descriptors. */
 static int check_message(const struct share_message *message, uint64_t max_size)
 {
-	size_t i, end = strnlen(message->backend, sizeof(message->backend));
-	bool name = end && end < sizeof(message->backend);
+	bool name = message->backend[0];
+	size_t i;
 
-	for (i = 0; i < end; i++)
+	for (i = 0; i < sizeof(message->backend) && message->backend[i]; i++)
 		name &= message->backend[i] >= ' ' && message->backend[i] <= '~';
+	name &= i < sizeof(message->backend);
 	for (i = 0; i < ARRAY_SIZE(message->reserved); i++)
 		if (message->reserved[i])
 			return err_set(-EPROTO, "the message's reserved word %zu is not 0", i);

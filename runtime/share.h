@@ -155,7 +155,7 @@ int share_check_socket(int socket, const char *what, uint64_t *ret_cookie);
 /* All of it or nothing. @fds stay the caller's. */
 int share_message_send(int socket, const struct share_message *message,
 		       const int fds[SHARE_FDS]);
-/* On failure no descriptor is left of what came. */
+/* On failure no descriptor is left of what came, and *@ret_message is anything. */
 int share_message_receive(int socket, struct share_message *ret_message,
 			  int ret_fds[SHARE_FDS]);
 /* Closes what there is of them. */

@@ -180,9 +180,8 @@ int share_message_receive(int socket, struct share_message *ret_message, int ret
 			   CMSG_SPACE(ROOM_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct share_message message;
 	struct received received;
-	struct iovec part = { .iov_base = &message, .iov_len = sizeof(message) };
+	struct iovec part = { .iov_base = ret_message, .iov_len = sizeof(*ret_message) };
 	struct msghdr header = {
 		.msg_iov = &part,
 		.msg_iovlen = 1,
@@ -199,11 +198,10 @@ int share_message_receive(int socket, struct share_message *ret_message, int ret
 		return err_set((int)n, "receiving a buffer (recvmsg): %s", err_name((int)n));
 	received.n = 0;
 	take_control(&received, &header);
-	r = check_received(&received, &header, (size_t)n, &message);
+	r = check_received(&received, &header, (size_t)n, ret_message);
 	if (r)
 		goto err_close;
 	received.fds[received.n] = -1;
-	*ret_message = message;
 	memcpy(ret_fds, received.fds, SHARE_FDS * sizeof(int));
 	return 0;
 

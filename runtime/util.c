@@ -49,10 +49,12 @@ const char *format_bytes(uint64_t bytes, char *text, size_t size)
 
 void name_copy(char *to, size_t size, const char *from)
 {
-	size_t length = strnlen(from, size - 1);
+	size_t i;
 
-	memcpy(to, from, length);
-	to[length] = '\0';
+	/* Most are shorter than the way into libc's two functions. */
+	for (i = 0; i < size - 1 && from[i]; i++)
+		to[i] = from[i];
+	to[i] = '\0';
 }
 
 int struct_read(void *to, size_t known, const void *from, uint32_t from_size, size_t least,
