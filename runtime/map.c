@@ -265,7 +265,7 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc, uint
 		  struct hm_map **ret_map)
 {
 	struct hm_map *map;
-	int r, finished = 0;
+	int r, finished = 0, gone = 0;
 
 	map = map_alloc(buffer);
 	if (!map)
@@ -279,6 +279,9 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc, uint
 		finished = repair_prepare(map, map->span);
 	if (!r && !finished)
 		finished = reach_show(map);
+	/* Taken away meanwhile, it may not have seen this map: nobody else has yet. */
+	if (!r)
+		gone = lost_check_link(buffer->device, segments_link(buffer));
 	if (!r)
 		probe_map(map, start);
 	buffer_unlock(buffer);
@@ -286,10 +289,7 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc, uint
 		r = lost_notice(buffer->device, r);
 		goto err_free;
 	}
-	/* Taken away meanwhile, it may not have seen this map: nobody else has yet. */
-	r = lost_check_buffer(buffer);
-	if (!r)
-		r = finished;
+	r = gone ? gone : finished;
 	if (r)
 		goto err_map;
 	*ret_map = map;

@@ -197,6 +197,31 @@ static int refuse_sealed(const struct hm_buffer *buffer)
 		       buffer->name);
 }
 
+/* Why the map finds no place. */
+static int explain_place(const struct hm_map *map, int r)
+{
+	const struct hm_buffer *buffer = map->buffer;
+
+	if (r == -ENODEV && buffer->backing == HM_BACKING_DEVICE)
+		return err_set(
+			r,
+			"%s: its device, \"%s\", was taken away: there is nothing to map "
+			"any more",
+			buffer->name, buffer->device->name);
+	/* What was imported was looked at then; of this only its sender has said something. */
+	if (dmabuf_is_refusal(r) && share_is_received(buffer) && !buffer->n_map &&
+	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
+		return dmabuf_explain_map(r);
+	if (r == -ENODEV)
+		return err_set(-EOPNOTSUPP,
+			       "%s: this file system can't share mappings (MAP_SHARED): "
+			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE",
+			       buffer->name);
+	if (r == -EPERM && is_sealed(map))
+		return refuse_sealed(buffer);
+	return rlimits_explain_map(r, map->span, "mapping");
+}
+
 int map_place(struct hm_map *map, uint64_t committed)
 {
 	struct hm_buffer *buffer = map->buffer;
@@ -218,25 +243,8 @@ int map_place(struct hm_map *map, uint64_t committed)
 		if (r)
 			set_backing(buffer, HM_BACKING_FILE, HM_SEGMENT_SHARED);
 	}
-	if (r == -ENODEV && buffer->backing == HM_BACKING_DEVICE)
-		return err_set(
-			r,
-			"%s: its device, \"%s\", was taken away: there is nothing to map "
-			"any more",
-			buffer->name, buffer->device->name);
-	/* What was imported was looked at then; of this only its sender has said something. */
-	if (dmabuf_is_refusal(r) && share_is_received(buffer) && !buffer->n_map &&
-	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
-		return dmabuf_explain_map(r);
-	if (r == -ENODEV)
-		return err_set(-EOPNOTSUPP,
-			       "%s: this file system can't share mappings (MAP_SHARED): "
-			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE",
-			       buffer->name);
-	if (r == -EPERM && is_sealed(map))
-		return refuse_sealed(buffer);
 	if (r)
-		return rlimits_explain_map(r, map->span, "mapping");
+		return explain_place(map, r);
 	stats_add(&stats.bytes_reserved, map->reservation.length);
 
 	if (first != prot) {

@@ -231,18 +231,15 @@ static bool has_device(const struct hm_map *map)
 		atomic_load_explicit(&buffer->settled_fd, memory_order_relaxed) >= 0);
 }
 
-bracket_function *bracket_begin_of(const struct hm_map *map, bool views)
+void bracket_choose(struct hm_map *map, bool begin, bool end)
 {
-	if (unlikely(has_device(map)))
-		return views ? device_views_begin : bracket_device_begin;
-	return views ? bracket_views_begin : bracket_nothing;
-}
-
-bracket_function *bracket_end_of(const struct hm_map *map, bool views)
-{
-	if (unlikely(has_device(map)))
-		return views ? device_views_end : bracket_device_end;
-	return views ? bracket_views_end : bracket_nothing;
+	if (unlikely(has_device(map))) {
+		map->bracket_begin = begin ? device_views_begin : bracket_device_begin;
+		map->bracket_end = end ? device_views_end : bracket_device_end;
+	} else {
+		map->bracket_begin = begin ? bracket_views_begin : bracket_nothing;
+		map->bracket_end = end ? bracket_views_end : bracket_nothing;
+	}
 }
 
 static inline int check(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,

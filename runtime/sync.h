@@ -22,8 +22,7 @@ bracket_function bracket_device_end;
 int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
 int bracket_turn_end(struct hm_map *map);
 
-/* What they come down to for @map; @views: whether some view wants to be told. */
-bracket_function *bracket_begin_of(const struct hm_map *map, bool views);
-bracket_function *bracket_end_of(const struct hm_map *map, bool views);
+/* What they come down to for @map; @begin, @end: whether some view wants to be told. */
+void bracket_choose(struct hm_map *map, bool begin, bool end);
 
 #endif

@@ -27,8 +27,7 @@ void view_choose_brackets_locked(struct hm_map *map)
 		begin |= view->hooks->begin_cpu != NULL;
 		end |= view->hooks->end_cpu != NULL;
 	}
-	map->bracket_begin = bracket_begin_of(map, begin);
-	map->bracket_end = bracket_end_of(map, end);
+	bracket_choose(map, begin, end);
 }
 
 void view_choose_brackets(struct hm_map *map)
