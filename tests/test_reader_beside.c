@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Windows of which a thread makes the next one, or announces it, while one is in use. */
+/* Windows of which a thread makes the next one while one is in use. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -58,35 +58,6 @@ static void test_windows(void)
 			CHECK(info.peak > info.window || !has_processors());
 			hm_reader_unref(reader);
 		}
-	free(path);
-	folder_remove(folder);
-}
-
-/* By a thread that announces what comes next, and nothing of it is in memory yet. */
-static void test_announced(void)
-{
-	char *folder = folder_make(), *path = reader_file(folder, "data", SIZE);
-	int fd = open(path, O_RDWR | O_CLOEXEC), i;
-	struct hm_reader *reader;
-	uint64_t bytes;
-	const void *data;
-
-	CHECK_FATAL(fd >= 0);
-	for (i = 0; i < 12; i++) {
-		CHECK(!fsync(fd) && !posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED));
-		reader = open_windows(path, HM_POLICY_AHEAD, i & 1 ? 0 : 3 * MIB, 0);
-		if (i < 8) {
-			reader_check_range(reader, 0, SIZE);
-			CHECK_OK(hm_reader_range(reader, 11 * MIB + 1, SIZE - 1,
-						 HM_PATTERN_SEQUENTIAL, HM_POLICY_AHEAD));
-			reader_check_range(reader, 11 * MIB + 1, SIZE - 1);
-		} else {
-			CHECK_OK_FATAL(hm_reader_next(reader, &data, NULL, &bytes));
-			CHECK(reader_is_data(data, 0, 8));
-		}
-		hm_reader_unref(reader);
-	}
-	close(fd);
 	free(path);
 	folder_remove(folder);
 }
@@ -181,9 +152,11 @@ static void test_alone(void)
 }
 
 static const struct test tests[] = {
-	{ "windows", test_windows, 60, 0 }, { "announced", test_announced, 60, 0 },
-	{ "left", test_left, 60, 0 },       { "cut_off", test_cut_off, 30, 0 },
-	{ "alone", test_alone, 30, 0 },     { NULL, NULL, 0, 0 },
+	{ "windows", test_windows, 60, 0 },
+	{ "left", test_left, 60, 0 },
+	{ "cut_off", test_cut_off, 30, 0 },
+	{ "alone", test_alone, 30, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

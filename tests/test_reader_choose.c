@@ -191,8 +191,7 @@ static uint64_t cost_of(const struct reader_choice *choice)
 	uint64_t window = choice->window;
 
 	if (choice->mapped)
-		return reader_mapped_cost(window, PAGE) *
-		       (choice->beside && choice->policy != HM_POLICY_AHEAD ? 2 : 1);
+		return reader_mapped_cost(window, PAGE) * (choice->beside ? 2 : 1);
 	return reader_mapped_cost(window * (choice->ahead + 1), PAGE);
 }
 
@@ -234,12 +233,6 @@ static void test_beside(void)
 	struct reader_choice choice;
 
 	facts.processors = 2;
-	CHECK_OK(reader_choose(&facts, &wish, &choice));
-	CHECK(choice.beside);
-	CHECK_EQUAL(choice.window, MIB(32));
-	CHECK_EQUAL(choice.budget, reader_mapped_cost(MIB(32), PAGE));
-	CHECK(strstr(choice.why, "by MADV_WILLNEED in a thread") != NULL);
-	facts.read_ahead = MIB(8);
 	CHECK_OK(reader_choose(&facts, &wish, &choice));
 	CHECK(!choice.beside);
 	facts.resident = 100;

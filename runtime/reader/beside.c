@@ -1,31 +1,27 @@
 // SPDX-License-Identifier: MIT
-/* The thread that announces, or makes the next window. */
+/* The thread that makes the next window. */
 #include "beside.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "announce.h"
 #include "compat.h"
 #include "reader.h"
 #include "sys.h"
 #include "thread.h"
 
-/* Who wants a window, or no more, waits for no more than such a part: tens of microseconds. */
+/* Who wants the window waits for no more than such a part of it, tens of microseconds. */
 #define PART MIB(2)
 
 struct beside {
 	struct hm_buffer *buffer; /* constant */
-	int fd;                   /* likewise */
-	uint64_t step;            /* likewise */
 	pthread_t thread;         /* constant */
 	pthread_mutex_t lock;     /* protects the below; a leaf */
 	pthread_cond_t changed;
 	bool end;
-	uint64_t announced, until; /* in the file: where announcing is, and is to go */
-	bool ordered;              /* and not begun */
-	bool wanted;               /* somebody waits for it as it is */
-	bool working;              /* the thread is at it, without the lock */
+	bool ordered; /* and not begun */
+	bool wanted;  /* somebody waits for it as it is */
+	bool working; /* the thread is at it, without the lock */
 	uint64_t offset, bytes;
 	struct hm_map *map; /* of them; NULL: not made */
 };
@@ -64,25 +60,13 @@ static void make_locked(struct beside *beside)
 	}
 }
 
-static void announce_locked(struct beside *beside)
-{
-	uint64_t at = beside->announced, bytes = min_u64(PART, beside->until - at);
-
-	beside->announced += bytes;
-	work_begin(beside);
-	announce_file(beside->fd, beside->step, at, bytes);
-	work_end(beside);
-}
-
 static void *run(void *user)
 {
 	struct beside *beside = user;
 
 	pthread_mutex_lock(&beside->lock);
 	while (!beside->end) {
-		if (beside->announced < beside->until) {
-			announce_locked(beside);
-		} else if (beside->ordered) {
+		if (beside->ordered) {
 			beside->ordered = false;
 			make_locked(beside);
 		} else {
@@ -93,7 +77,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-int beside_begin(struct hm_buffer *buffer, int fd, uint64_t step, struct beside **ret_beside)
+int beside_begin(struct hm_buffer *buffer, struct beside **ret_beside)
 {
 	struct beside *beside = sys_calloc(1, sizeof(*beside));
 	int r;
@@ -101,8 +85,6 @@ int beside_begin(struct hm_buffer *buffer, int fd, uint64_t step, struct beside 
 	if (!beside)
 		return -ENOMEM;
 	beside->buffer = buffer;
-	beside->fd = fd;
-	beside->step = step;
 	pthread_mutex_init(&beside->lock, NULL);
 	pthread_cond_init(&beside->changed, NULL);
 	r = thread_start(&beside->thread, run, beside);
@@ -142,17 +124,6 @@ void beside_end(struct beside *beside)
 	pthread_cond_destroy(&beside->changed);
 	pthread_mutex_destroy(&beside->lock);
 	free(beside);
-}
-
-void beside_announce(struct beside *beside, uint64_t offset, uint64_t bytes)
-{
-	pthread_mutex_lock(&beside->lock);
-	/* What is between was announced before, or passed. */
-	if (beside->announced >= beside->until)
-		beside->announced = offset;
-	beside->until = offset + bytes;
-	pthread_cond_broadcast(&beside->changed);
-	pthread_mutex_unlock(&beside->lock);
 }
 
 void beside_order(struct beside *beside, uint64_t offset, uint64_t bytes)

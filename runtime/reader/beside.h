@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a thread does for the windows that come next while one is in use: the time that it
- * takes is another processor's then. It announces bytes, that their reading begins; or maps
- * the next window and brings its pages in. Nobody waits long for it: a window that it has not
- * begun is made by whoever wants it, and one that it has begun is as good as its pages.
+ * The window that comes next, mapped and brought in by a thread while one is in use: what
+ * faults cost is another processor's then. Nobody waits long for it: a window that it has
+ * not begun is made by whoever wants it, and one that it has begun is as good as its pages.
  */
 #ifndef HETMAP_READER_BESIDE_H
 #define HETMAP_READER_BESIDE_H
@@ -12,16 +11,10 @@
 
 struct beside;
 
-/*
- * Of windows of @buffer, the file @fd, of which an announcement has @step bytes; all outlive
- * it. -EAGAIN: no thread; -ENOMEM.
- */
-int beside_begin(struct hm_buffer *buffer, int fd, uint64_t step, struct beside **ret_beside);
+/* Of windows of @buffer, which has to outlive it. -EAGAIN: no thread; -ENOMEM. */
+int beside_begin(struct hm_buffer *buffer, struct beside **ret_beside);
 /* Waits for what the thread is at. NULL: nothing. */
 void beside_end(struct beside *beside);
-
-/* Of these bytes the reading begins, behind those of the time before. */
-void beside_announce(struct beside *beside, uint64_t offset, uint64_t bytes);
 
 /* Nothing is ordered or made: beside_take() was called since the last time. */
 void beside_order(struct beside *beside, uint64_t offset, uint64_t bytes);

@@ -252,24 +252,19 @@ static uint64_t window_of(const struct reader_wish *wish, uint64_t chosen, uint6
 	return round_up(min_u64(window, WINDOW_MOST), grain);
 }
 
-/* Another processor may have the time for what comes next. */
-static bool has_thread(const struct reader_facts *facts, uint64_t window)
-{
-	return facts->processors > 1 && !facts->no_thread && facts->length > window;
-}
-
 /*
- * Of bytes that are in memory the faults are most of what there is to wait for. Of others it
- * is the device: to announce them is faster than to bring windows in, by half.
+ * Of bytes that are in memory the faults are most of what there is to wait for, and another
+ * processor has the time for them. Of others it is the device: that the kernel reads ahead
+ * of the faults is faster than to bring windows in, by half.
  */
 static bool makes_beside(const struct reader_facts *facts, const struct reader_wish *wish,
 			 uint32_t policy)
 {
 	uint64_t window = wish->window ? wish->window : WINDOW_MAPPED;
 
-	return has_thread(facts, window) &&
+	return facts->processors > 1 && !facts->no_thread &&
 	       (policy == HM_POLICY_FAULT || policy == HM_POLICY_POPULATE) &&
-	       window >= BESIDE_LEAST &&
+	       window >= BESIDE_LEAST && facts->length > window &&
 	       (!wish->budget || mapped_within(wish->budget / 2, facts->page) >= BESIDE_LEAST);
 }
 
@@ -286,6 +281,7 @@ static int size_mapped(const struct reader_facts *facts, const struct reader_wis
 	if (!most || (wish->budget && wish->budget < least))
 		return refuse_budget(wish, least, "a mapped page and its tables");
 	choice->mapped = true;
+	choice->beside = beside;
 	choice->window = min_u64(window_of(wish, chosen, facts->size, facts->page), most);
 	/* A window in whole tables is mapped by fewer of them. */
 	if (!wish->window && choice->window > MIB(2))
@@ -293,8 +289,6 @@ static int size_mapped(const struct reader_facts *facts, const struct reader_wis
 	choice->begins =
 		choice->policy != HM_POLICY_FAULT &&
 		(choice->policy != HM_POLICY_AHEAD || facts->read_ahead < READ_AHEAD_ENOUGH);
-	choice->beside = beside || (choice->begins && choice->policy == HM_POLICY_AHEAD &&
-				    has_thread(facts, choice->window));
 	choice->ahead = choice->begins ? AHEAD_WINDOWS : beside;
 	choice->budget = wish->budget ? wish->budget :
 					n * reader_mapped_cost(choice->window, facts->page);
@@ -395,9 +389,9 @@ static void explain(const struct reader_facts *facts, const struct reader_wish *
 	char unit[48] = "", without[URING_TEXT_MAX + 32] = "", text[URING_TEXT_MAX];
 
 	if (choice->policy == HM_POLICY_AHEAD && choice->mapped)
-		snprintf(how, sizeof(how), ", %s%s",
-			 choice->begins ? "by MADV_WILLNEED" : "by the kernel's own read-ahead",
-			 choice->beside ? " in a thread" : "");
+		snprintf(how, sizeof(how), ", %s",
+			 choice->begins ? "by MADV_WILLNEED" :
+					  "by the kernel's own read-ahead");
 	if (choice->policy == HM_POLICY_DIRECT)
 		snprintf(unit, sizeof(unit), " in multiples of %" PRIu64 " bytes",
 			 choice->unit);
@@ -425,9 +419,7 @@ static void explain(const struct reader_facts *facts, const struct reader_wish *
 				    "unknown",
 		format_bytes(facts->ram, ram, sizeof(ram)),
 		format_bytes(choice->window, window, sizeof(window)),
-		choice->beside && choice->policy != HM_POLICY_AHEAD ?
-			", the next one made by a thread" :
-			"",
+		choice->beside ? ", the next one made by a thread" : "",
 		format_bytes(choice->budget, budget, sizeof(budget)));
 }
 

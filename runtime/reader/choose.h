@@ -56,9 +56,8 @@ struct reader_choice {
 	uint64_t read; /* of one read, of URING and DIRECT */
 	uint64_t unit; /* offsets, lengths and addresses of reads are multiples of it */
 	bool mapped;   /* next() gives maps */
+	bool beside;   /* and a thread makes the next one while one is in use */
 	bool begins;   /* and has the kernel begin to read what comes after them */
-	/* A thread does that; or, but for HM_POLICY_AHEAD, it makes the window after the one in use. */
-	bool beside;
 	bool copied_from_map;
 	char why[WHY_MAX];
 };

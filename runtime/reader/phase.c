@@ -130,11 +130,10 @@ void phase_drop_ring(struct phase *phase)
 
 uint64_t phase_memory(const struct phase *phase)
 {
-	uint64_t next = phase->beside ? beside_bytes(phase->beside) : 0;
 	uint64_t page = page_size(), memory = 0;
 
-	if (next)
-		memory += reader_mapped_cost(next, page);
+	if (phase->beside)
+		memory += reader_mapped_cost(beside_bytes(phase->beside), page);
 	if (phase->window)
 		memory += reader_mapped_cost(hm_map_length(phase->window), page);
 	if (phase->stream.memory)
@@ -232,7 +231,7 @@ static int equip(struct hm_reader *reader, struct phase *phase)
  * With its ring or its thread, whose errors are known only by making it: the choice is made
  * again, by what was learned.
  */
-static int choose(const struct hm_reader *reader, struct phase *phase)
+static int choose(struct phase *phase)
 {
 	int r = reader_choose(&phase->facts, &phase->wish, &phase->choice), failed = 0;
 
@@ -241,8 +240,7 @@ static int choose(const struct hm_reader *reader, struct phase *phase)
 	if (phase->choice.policy >= HM_POLICY_URING) {
 		failed = phase->facts.uring = phase_ring(phase);
 	} else if (phase->choice.beside) {
-		failed = beside_begin(phase->buffer, reader->fd, phase->facts.announce,
-				      &phase->beside);
+		failed = beside_begin(phase->buffer, &phase->beside);
 		phase->facts.no_thread = failed;
 	}
 	return failed ? reader_choose(&phase->facts, &phase->wish, &phase->choice) : 0;
@@ -272,7 +270,7 @@ int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
 		phase->facts.guarded = false;
 	}
 	phase->facts.several = reader->files;
-	r = choose(reader, phase);
+	r = choose(phase);
 	if (!r)
 		r = equip(reader, phase);
 	if (r)

@@ -33,10 +33,7 @@ static void begin_ahead(struct hm_reader *reader, uint64_t from, uint64_t end)
 	phase->announced = max_u64(phase->announced, from);
 	if (!phase->choice.begins || until <= phase->announced)
 		return;
-	if (phase->beside && phase->choice.policy == HM_POLICY_AHEAD)
-		beside_announce(phase->beside, phase->announced, until - phase->announced);
-	else
-		reader_announce(reader, phase->announced, until - phase->announced);
+	reader_announce(reader, phase->announced, until - phase->announced);
 	phase->announced = until;
 }
 
@@ -64,17 +61,16 @@ static uint64_t window_at(const struct phase *phase, uint64_t at)
 static int begin_window(struct hm_reader *reader, uint64_t offset, uint64_t bytes)
 {
 	struct phase *phase = &reader->phase;
-	bool made = phase->beside && phase->choice.policy != HM_POLICY_AHEAD;
 	uint64_t next = offset + bytes;
 	int r = 0;
 
-	if (made)
+	if (phase->beside)
 		phase->window = beside_take(phase->beside, offset, bytes);
 	if (!phase->window)
 		r = window_map(phase->buffer, offset, bytes, &phase->window);
 	if (r)
 		return r;
-	if (made && next < phase->end)
+	if (phase->beside && next < phase->end)
 		beside_order(phase->beside, next, window_at(phase, next));
 	if (phase->choice.policy == HM_POLICY_AHEAD && !phase->choice.begins)
 		sys_madvise(phase->window->address, phase->window->span, MADV_SEQUENTIAL);
