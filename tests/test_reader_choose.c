@@ -185,16 +185,6 @@ static void test_windows(void)
 			}
 }
 
-/* Of what it has at a time. */
-static uint64_t cost_of(const struct reader_choice *choice)
-{
-	uint64_t window = choice->window;
-
-	if (choice->mapped)
-		return reader_mapped_cost(window, PAGE) * (choice->beside ? 2 : 1);
-	return reader_mapped_cost(window * (choice->ahead + 1), PAGE);
-}
-
 /* Whatever is asked for: windows in whole pages, and what they cost is in the budget. */
 static void test_budgets(void)
 {
@@ -202,12 +192,11 @@ static void test_budgets(void)
 	struct reader_facts facts;
 	struct reader_choice choice;
 	struct reader_wish wish;
-	uint64_t budget;
+	uint64_t budget, cost;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		facts = facts_of(sizes[i]);
-		facts.processors = 2;
 		for (budget = 5 * PAGE; budget < GIB(1); budget += budget / 3 + 1)
 			for (wish.policy = 1; wish.policy <= HM_POLICY_DIRECT; wish.policy++) {
 				wish.pattern = HM_PATTERN_SEQUENTIAL;
@@ -217,38 +206,16 @@ static void test_budgets(void)
 				CHECK_EQUAL(choice.window % PAGE, 0);
 				CHECK(choice.window >= PAGE);
 				CHECK_EQUAL(choice.budget, budget);
-				CHECK(cost_of(&choice) <= budget);
+				cost = choice.mapped ? choice.window :
+						       choice.window * (choice.ahead + 1);
+				CHECK(reader_mapped_cost(cost, PAGE) <= budget);
 				wish.budget = 0;
 				CHECK_OK_FATAL(reader_choose(&facts, &wish, &choice));
-				CHECK(cost_of(&choice) <= choice.budget);
+				cost = choice.mapped ? choice.window :
+						       choice.window * (choice.ahead + 1);
+				CHECK(reader_mapped_cost(cost, PAGE) <= choice.budget);
 			}
 	}
-}
-
-/* Of what is in memory, where another processor may have the time for it. */
-static void test_beside(void)
-{
-	struct reader_facts facts = facts_of(GIB(1));
-	struct reader_wish wish = { .pattern = HM_PATTERN_SEQUENTIAL };
-	struct reader_choice choice;
-
-	facts.processors = 2;
-	CHECK_OK(reader_choose(&facts, &wish, &choice));
-	CHECK(!choice.beside);
-	facts.resident = 100;
-	CHECK_OK(reader_choose(&facts, &wish, &choice));
-	CHECK(choice.beside);
-	CHECK_EQUAL(choice.window, MIB(16));
-	CHECK_EQUAL(choice.ahead, 1);
-	CHECK_EQUAL(choice.budget, 2 * reader_mapped_cost(MIB(16), PAGE));
-	facts.no_thread = true;
-	CHECK_OK(reader_choose(&facts, &wish, &choice));
-	CHECK(!choice.beside);
-	CHECK_EQUAL(choice.window, MIB(32));
-	facts.no_thread = false;
-	facts.length = MIB(32);
-	CHECK_OK(reader_choose(&facts, &wish, &choice));
-	CHECK(!choice.beside);
 }
 
 static void test_pieces(void)
@@ -475,7 +442,6 @@ static const struct test tests[] = {
 	{ "refused", test_refused, 10, 0 },
 	{ "windows", test_windows, 10, 0 },
 	{ "budgets", test_budgets, 20, 0 },
-	{ "beside", test_beside, 10, 0 },
 	{ "random", test_pieces, 10, 0 },
 	{ "units", test_units, 10, 0 },
 	{ "account", test_account, 10, 0 },

@@ -36,7 +36,7 @@ enum hm_pattern {
 /* How bytes come. Each serves both patterns, if not equally well. */
 enum hm_policy {
 	HM_POLICY_AUTO = 0,     /* chosen: hm_reader_info says what, and why */
-	HM_POLICY_FAULT = 1,    /* mapped: pages come as they are touched, or by a thread */
+	HM_POLICY_FAULT = 1,    /* mapped: pages come as they are touched */
 	HM_POLICY_AHEAD = 2,    /* mapped in windows: read ahead of use, unmapped behind it */
 	HM_POLICY_ANNOUNCE = 3, /* mapped: reading of all pieces begins, then they are copied */
 	HM_POLICY_POPULATE = 4, /* mapped: reading begins ahead, and pages are brought in */

@@ -22,13 +22,6 @@
 #define WINDOW_READ MIB(1)
 #define WINDOW_QUEUED MIB(8)
 
-/*
- * Two of them, where a thread makes one while the other is in use. What is smaller than this
- * is made faster than a thread is woken up.
- */
-#define WINDOW_BESIDE MIB(16)
-#define BESIDE_LEAST MIB(2)
-
 #define AHEAD_WINDOWS 2
 /*
  * From here on the kernel's own read-ahead, told that the access is sequential, keeps the
@@ -252,46 +245,27 @@ static uint64_t window_of(const struct reader_wish *wish, uint64_t chosen, uint6
 	return round_up(min_u64(window, WINDOW_MOST), grain);
 }
 
-/*
- * Of bytes that are in memory the faults are most of what there is to wait for, and another
- * processor has the time for them. Of others it is the device: that the kernel reads ahead
- * of the faults is faster than to bring windows in, by half.
- */
-static bool makes_beside(const struct reader_facts *facts, const struct reader_wish *wish,
-			 uint32_t policy)
-{
-	uint64_t window = wish->window ? wish->window : WINDOW_MAPPED;
-
-	return facts->processors > 1 && !facts->no_thread &&
-	       (policy == HM_POLICY_FAULT || policy == HM_POLICY_POPULATE) &&
-	       window >= BESIDE_LEAST && facts->length > window &&
-	       (!wish->budget || mapped_within(wish->budget / 2, facts->page) >= BESIDE_LEAST);
-}
-
-/* Windows that are mapped, one at a time or two. */
+/* Windows that are mapped, one at a time. */
 static int size_mapped(const struct reader_facts *facts, const struct reader_wish *wish,
 		       struct reader_choice *choice)
 {
 	uint64_t least = reader_mapped_cost(facts->page, facts->page);
-	bool beside = makes_beside(facts, wish, choice->policy);
-	uint64_t chosen = beside ? WINDOW_BESIDE : WINDOW_MAPPED, n = beside ? 2 : 1;
-	uint64_t most = wish->budget ? mapped_within(wish->budget / n, facts->page) :
-				       UINT64_MAX;
+	uint64_t most = wish->budget ? mapped_within(wish->budget, facts->page) : UINT64_MAX;
 
 	if (!most || (wish->budget && wish->budget < least))
 		return refuse_budget(wish, least, "a mapped page and its tables");
 	choice->mapped = true;
-	choice->beside = beside;
-	choice->window = min_u64(window_of(wish, chosen, facts->size, facts->page), most);
+	choice->window =
+		min_u64(window_of(wish, WINDOW_MAPPED, facts->size, facts->page), most);
 	/* A window in whole tables is mapped by fewer of them. */
 	if (!wish->window && choice->window > MIB(2))
 		choice->window = round_down(choice->window, MIB(2));
 	choice->begins =
 		choice->policy != HM_POLICY_FAULT &&
 		(choice->policy != HM_POLICY_AHEAD || facts->read_ahead < READ_AHEAD_ENOUGH);
-	choice->ahead = choice->begins ? AHEAD_WINDOWS : beside;
+	choice->ahead = choice->begins ? AHEAD_WINDOWS : 0;
 	choice->budget = wish->budget ? wish->budget :
-					n * reader_mapped_cost(choice->window, facts->page);
+					reader_mapped_cost(choice->window, facts->page);
 	return 0;
 }
 
@@ -408,19 +382,17 @@ static void explain(const struct reader_facts *facts, const struct reader_wish *
 	    !facts->several && !is_resident(facts))
 		snprintf(without, sizeof(without), ", and io_uring can't be had, %s",
 			 uring_explain(facts->uring, text, sizeof(text)));
-	snprintf(
-		choice->why, sizeof(choice->why),
-		"%s%s%s, because %s%s: %s on %s, %s, read-ahead %s, memory %s; windows of %s%s, "
-		"budget %s",
-		hm_policy_name(choice->policy), unit, how, reason, without,
-		format_bytes(facts->size, size, sizeof(size)), facts->fs,
-		of_resident(facts, resident, sizeof(resident)),
-		facts->read_ahead ? format_bytes(facts->read_ahead, ahead, sizeof(ahead)) :
-				    "unknown",
-		format_bytes(facts->ram, ram, sizeof(ram)),
-		format_bytes(choice->window, window, sizeof(window)),
-		choice->beside ? ", the next one made by a thread" : "",
-		format_bytes(choice->budget, budget, sizeof(budget)));
+	snprintf(choice->why, sizeof(choice->why),
+		 "%s%s%s, because %s%s: %s on %s, %s, read-ahead %s, memory %s; windows of %s, "
+		 "budget %s",
+		 hm_policy_name(choice->policy), unit, how, reason, without,
+		 format_bytes(facts->size, size, sizeof(size)), facts->fs,
+		 of_resident(facts, resident, sizeof(resident)),
+		 facts->read_ahead ? format_bytes(facts->read_ahead, ahead, sizeof(ahead)) :
+				     "unknown",
+		 format_bytes(facts->ram, ram, sizeof(ram)),
+		 format_bytes(choice->window, window, sizeof(window)),
+		 format_bytes(choice->budget, budget, sizeof(budget)));
 }
 
 int reader_choose(const struct reader_facts *facts, const struct reader_wish *wish,

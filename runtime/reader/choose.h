@@ -31,9 +31,7 @@ struct reader_facts {
 	bool private_map;
 	bool several; /* files: nothing of them is mapped, or in flight */
 	bool guarded; /* the handler is installed: copies out of a map, if there is one, are safe */
-	int uring;           /* 0: io_uring can be had; or why not, a negative errno */
-	uint32_t processors; /* that the thread may run on */
-	bool no_thread;      /* none could be started */
+	int uring; /* 0: io_uring can be had; or why not, a negative errno */
 	uint64_t page;
 	uint64_t fault; /* the most that one fault maps; see facts_fault_most() */
 };
@@ -56,7 +54,6 @@ struct reader_choice {
 	uint64_t read; /* of one read, of URING and DIRECT */
 	uint64_t unit; /* offsets, lengths and addresses of reads are multiples of it */
 	bool mapped;   /* next() gives maps */
-	bool beside;   /* and a thread makes the next one while one is in use */
 	bool begins;   /* and has the kernel begin to read what comes after them */
 	bool copied_from_map;
 	char why[WHY_MAX];

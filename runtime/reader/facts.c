@@ -15,7 +15,6 @@
 #include "proc.h"
 #include "smaps.h"
 #include "sys.h"
-#include "thread.h"
 
 /* ---- memory ---- */
 
@@ -215,7 +214,6 @@ void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_
 		.mappable = whole || !st->st_size,
 		.guarded = handler_flags() != HANDLER_NONE && !handler_unchained(),
 		.direct = direct_unit(fd),
-		.processors = thread_processors(),
 		.page = page_size(),
 		.fault = facts_fault_most(fd),
 	};

@@ -132,8 +132,6 @@ uint64_t phase_memory(const struct phase *phase)
 {
 	uint64_t page = page_size(), memory = 0;
 
-	if (phase->beside)
-		memory += reader_mapped_cost(beside_bytes(phase->beside), page);
 	if (phase->window)
 		memory += reader_mapped_cost(hm_map_length(phase->window), page);
 	if (phase->stream.memory)
@@ -228,22 +226,18 @@ static int equip(struct hm_reader *reader, struct phase *phase)
 }
 
 /*
- * With its ring or its thread, whose errors are known only by making it: the choice is made
- * again, by what was learned.
+ * With its ring, whose errors are known only by making it: the choice is made again, by
+ * what was learned.
  */
 static int choose(struct phase *phase)
 {
-	int r = reader_choose(&phase->facts, &phase->wish, &phase->choice), failed = 0;
+	int r = reader_choose(&phase->facts, &phase->wish, &phase->choice);
 
-	if (r)
+	if (r || phase->choice.policy < HM_POLICY_URING)
 		return r;
-	if (phase->choice.policy >= HM_POLICY_URING) {
-		failed = phase->facts.uring = phase_ring(phase);
-	} else if (phase->choice.beside) {
-		failed = beside_begin(phase->buffer, &phase->beside);
-		phase->facts.no_thread = failed;
-	}
-	return failed ? reader_choose(&phase->facts, &phase->wish, &phase->choice) : 0;
+	phase->facts.uring = phase_ring(phase);
+	return phase->facts.uring ? reader_choose(&phase->facts, &phase->wish, &phase->choice) :
+				    0;
 }
 
 int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
@@ -295,7 +289,6 @@ void phase_take_up(struct hm_reader *reader)
 
 void phase_end(struct phase *phase)
 {
-	beside_end(phase->beside);
 	stream_end(phase);
 	hm_map_unref(phase->bounce);
 	hm_map_unref(phase->window);

@@ -7,7 +7,6 @@
 #define HETMAP_READER_INTERNAL_H
 
 #include "account.h"
-#include "beside.h"
 #include "choose.h"
 #include "core.h"
 #include "facts.h"
@@ -47,7 +46,6 @@ struct phase {
 	bool held;                /* its user keeps it from being given back */
 	struct account account;
 	struct hm_map *window; /* that next() gave */
-	struct beside *beside; /* makes the one after it; NULL: nobody does */
 	uint64_t window_offset, window_bytes;
 	uint64_t announced; /* in the file: up to there reading has begun */
 	struct stream stream;
@@ -119,9 +117,6 @@ int reader_open_file(const char *path, int *ret_fd, struct stat *ret_st);
 /* The next window at phase.position, which has bytes; they move nothing but their own. */
 int window_next(struct hm_reader *reader, const void **ret_data, uint64_t *ret_bytes);
 void window_end(struct hm_reader *reader, struct phase *phase);
-/* Whole pages with @bytes at @offset of the file, to be read. */
-int window_map(struct hm_buffer *buffer, uint64_t offset, uint64_t bytes,
-	       struct hm_map **ret_map);
 int stream_next(struct hm_reader *reader, const void **ret_data, uint64_t *ret_bytes);
 void stream_end(struct phase *phase);
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Windows that are mapped, with reading begun ahead, and gone behind: one at a time, or the
- * next one already made by a thread.
- */
+/* Windows that are mapped: one at a time, with reading begun ahead, and gone behind. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -37,41 +34,20 @@ static void begin_ahead(struct hm_reader *reader, uint64_t from, uint64_t end)
 	phase->announced = until;
 }
 
-int window_map(struct hm_buffer *buffer, uint64_t offset, uint64_t bytes,
-	       struct hm_map **ret_map)
+static int map_window(struct hm_reader *reader, uint64_t offset, uint64_t bytes)
 {
+	struct phase *phase = &reader->phase;
 	struct hm_map_desc desc = {
 		.struct_size = sizeof(desc),
 		.access = HM_READ,
 		.offset = round_down(offset, page_size()),
 	};
+	int r;
 
 	desc.length = offset + bytes - desc.offset;
-	return hm_map_create(buffer, &desc, ret_map);
-}
-
-/* Windows begin at multiples of their size: the first one may be shorter. */
-static uint64_t window_at(const struct phase *phase, uint64_t at)
-{
-	uint64_t size = phase->choice.window;
-
-	return min_u64(size - at % size, phase->end - at);
-}
-
-static int begin_window(struct hm_reader *reader, uint64_t offset, uint64_t bytes)
-{
-	struct phase *phase = &reader->phase;
-	uint64_t next = offset + bytes;
-	int r = 0;
-
-	if (phase->beside)
-		phase->window = beside_take(phase->beside, offset, bytes);
-	if (!phase->window)
-		r = window_map(phase->buffer, offset, bytes, &phase->window);
+	r = hm_map_create(phase->buffer, &desc, &phase->window);
 	if (r)
 		return r;
-	if (phase->beside && next < phase->end)
-		beside_order(phase->beside, next, window_at(phase, next));
 	if (phase->choice.policy == HM_POLICY_AHEAD && !phase->choice.begins)
 		sys_madvise(phase->window->address, phase->window->span, MADV_SEQUENTIAL);
 	phase->window_offset = offset;
@@ -94,15 +70,17 @@ static int populate(struct hm_reader *reader)
 int window_next(struct hm_reader *reader, const void **ret_data, uint64_t *ret_bytes)
 {
 	struct phase *phase = &reader->phase;
-	uint64_t at = phase->position, bytes = window_at(phase, at);
+	uint64_t at = phase->position, size = phase->choice.window, bytes;
 	int r;
 
 	window_end(reader, phase);
+	/* Windows begin at multiples of their size: the first one may be shorter. */
+	bytes = min_u64(size - at % size, phase->end - at);
 	r = reader_check_size(reader, at + bytes);
 	if (r)
 		return r;
 	begin_ahead(reader, at, at + bytes);
-	r = begin_window(reader, at, bytes);
+	r = map_window(reader, at, bytes);
 	if (r)
 		return r;
 	if (phase->choice.policy == HM_POLICY_POPULATE) {
