@@ -6,7 +6,6 @@
  */
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -15,6 +14,7 @@
 #include "resident.h"
 #include "rlimits.h"
 #include "sys.h"
+#include "thread.h"
 
 /* For less a thread costs more than it saves: about 5 ms of populating. */
 #define THREAD_LEAST MIB(16)
@@ -91,11 +91,9 @@ static void *work(void *user)
 
 static uint32_t threads_for(uint64_t length)
 {
-	cpu_set_t set;
-
-	if (length < 2 * THREAD_LEAST || sched_getaffinity(0, sizeof(set), &set))
+	if (length < 2 * THREAD_LEAST)
 		return 1;
-	return (uint32_t)min_u64(min_u64(length / THREAD_LEAST, (uint64_t)CPU_COUNT(&set)),
+	return (uint32_t)min_u64(min_u64(length / THREAD_LEAST, thread_processors()),
 				 THREADS_MAX);
 }
 

@@ -2,6 +2,7 @@
 /* Threads of the library's own. */
 #include "thread.h"
 
+#include <sched.h>
 #include <signal.h>
 
 #include "util.h"
@@ -20,6 +21,14 @@ int thread_start(pthread_t *ret_thread, void *(*run)(void *user), void *user)
 	r = pthread_create(ret_thread, NULL, run, user);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return -r;
+}
+
+uint32_t thread_processors(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+
+	return n > 0 ? (uint32_t)n : 1;
 }
 
 void thread_condition_init(pthread_cond_t *condition)

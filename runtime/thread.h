@@ -13,6 +13,9 @@
  */
 int thread_start(pthread_t *ret_thread, void *(*run)(void *user), void *user);
 
+/* Processors that the calling thread may run on, at least 1. */
+uint32_t thread_processors(void);
+
 /* A condition to be waited for with times of CLOCK_MONOTONIC. */
 void thread_condition_init(pthread_cond_t *condition);
 /* Such a time, @timeout_ns from now; saturating. */

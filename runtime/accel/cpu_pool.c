@@ -7,7 +7,6 @@
 #include "cpu_pool.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,12 +42,7 @@ static bool is_done(const struct hm_accel_work *work)
 
 int cpu_pool_init(struct cpu_pool *pool)
 {
-	cpu_set_t set;
-	int n = 1;
-
-	if (!sched_getaffinity(0, sizeof(set), &set))
-		n = CPU_COUNT(&set);
-	pool->n_thread = n > 0 ? (uint32_t)n : 1;
+	pool->n_thread = thread_processors();
 	pool->thread = sys_calloc(pool->n_thread, sizeof(*pool->thread));
 	if (!pool->thread)
 		return err_set(-ENOMEM, "no memory for %u threads", pool->n_thread);

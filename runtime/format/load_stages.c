@@ -5,7 +5,6 @@
  * way is in a ring of as many steps as a window has.
  */
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -243,15 +242,13 @@ static void tell_all(struct stages *stages)
 static uint32_t choose_threads(const struct hm_load *load, uint32_t threads)
 {
 	uint64_t pieces = load->info.bytes / load->info.step + 1;
-	cpu_set_t set;
 	uint64_t n = 1;
 
 	if (threads)
 		return (uint32_t)min_u64(threads, THREADS_MAX);
 	/* What one brings to where CPUs reach it, another would crowd out. */
-	if (!(load->map->buffer->caps & HM_CAP_BRACKET) &&
-	    !sched_getaffinity(0, sizeof(set), &set))
-		n = min_u64((uint64_t)CPU_COUNT(&set), THREADS_CHOSEN);
+	if (!(load->map->buffer->caps & HM_CAP_BRACKET))
+		n = min_u64(thread_processors(), THREADS_CHOSEN);
 	return (uint32_t)min_u64(n, pieces);
 }
 
