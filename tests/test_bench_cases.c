@@ -2,10 +2,13 @@
 /* Cases of hetmap bench that run other programs, or other copies of the library: --short. */
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -72,6 +75,66 @@ static void test_seq(void)
 		}
 		outcome_free(&outcome);
 	}
+}
+
+/* KiB; 0: can't be told. Sets it before where @set is not 0. */
+static unsigned int read_ahead(const char *path, unsigned int set)
+{
+	FILE *file = set ? fopen(path, "we") : NULL;
+	unsigned int kib = 0;
+
+	if (set && !file)
+		return 0;
+	if (file) {
+		fprintf(file, "%u", set);
+		fclose(file);
+	}
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%u", &kib) != 1)
+		kib = 0;
+	fclose(file);
+	return kib;
+}
+
+/* ...and is so whatever ended the case. */
+static void test_seq_killed(void)
+{
+	static const int ends[] = { SIGINT, SIGKILL };
+	char *folder = folder_make(), variable[512];
+	struct outcome outcome;
+	unsigned int before, n;
+	char path[128];
+	struct stat st;
+	size_t i;
+	pid_t pid;
+
+	CHECK_FATAL(!stat(folder, &st));
+	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(st.st_dev),
+		 minor(st.st_dev));
+	before = read_ahead(path, 0);
+	snprintf(variable, sizeof(variable), "TMPDIR=%s", folder);
+	/* One that no case sets. Where it can't be written, no case does. */
+	for (i = 0; before && read_ahead(path, 132) == 132 && i < 2; i++) {
+		pid = command_start(&(struct command){
+			.args = { "bench", "--short", "seq_warm", "--rounds", "1000000" },
+			.env = { variable } });
+		for (n = 0; n < 500 && read_ahead(path, 0) == 132; n++)
+			usleep(10000);
+		CHECK_EQUAL(read_ahead(path, 0), 128);
+		kill(pid, ends[i]);
+		command_wait(pid, &outcome);
+		CHECK_EQUAL(outcome.status, ends[i] == SIGINT ? 128 + SIGINT : -SIGKILL);
+		CHECK(!strcmp(outcome.err, ""));
+		for (n = 0; n < 500 && read_ahead(path, 0) != 132; n++)
+			usleep(10000);
+		CHECK_EQUAL(read_ahead(path, 0), 132);
+		outcome_free(&outcome);
+	}
+	if (before)
+		read_ahead(path, before);
+	folder_remove(folder);
 }
 
 static void test_report_10m(void)
@@ -162,7 +225,28 @@ static void test_fault(void)
 			    &outcome);
 		CHECK_EQUAL(outcome.status, 2);
 		outcome_free(&outcome);
+		command_run(&(struct command){ .args = { "bench", options[i], "100000T" } },
+			    &outcome);
+		CHECK_EQUAL(outcome.status, 3);
+		CHECK(strstr(outcome.err, " are needed, and "));
+		CHECK(strstr(outcome.err, "fewer bytes"));
+		outcome_free(&outcome);
 	}
+}
+
+/* It reads for seconds, and ends when it is told to. */
+static void test_fault_stopped(void)
+{
+	struct outcome outcome;
+	pid_t pid;
+
+	pid = command_start(&(struct command){ .args = { "bench", "--fault-read", "64G" } });
+	command_await(pid, SIGTERM, NULL);
+	kill(pid, SIGTERM);
+	command_wait(pid, &outcome);
+	CHECK_EQUAL(outcome.status, 128 + SIGTERM);
+	CHECK(!strcmp(outcome.out, ""));
+	outcome_free(&outcome);
 }
 
 static void check_cost(const char *name)
@@ -411,11 +495,13 @@ static void test_safetensors_open(void)
 static const struct test tests[] = {
 	{ "report_10m", test_report_10m, 120, 0 },
 	{ "seq", test_seq, 120, 0 },
+	{ "seq_killed", test_seq_killed, 60, 0 },
 	{ "ipc_ring", test_ipc_ring, 60, 0 },
 	{ "workers", test_workers, 60, 0 },
 	{ "trace_overhead", test_trace_overhead, 120, 0 },
 	{ "no_perf", test_no_perf, 60, 0 },
 	{ "fault", test_fault, 0, 0 },
+	{ "fault_stopped", test_fault_stopped, 60, 0 },
 	{ "load", test_load, 60, 0 },
 	{ "load_no_peak", test_load_no_peak, 60, 0 },
 	{ "load_no_memory", test_load_no_memory, 60, 0 },

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "../hetmap/command.h"
+#include "../hetmap/job.h"
+#include "../hetmap/text.h"
 #include "bench_list.h"
 #include "bench_options.h"
 #include "bench_report.h"
@@ -228,16 +230,25 @@ static int run(bool any)
 /* The program of trace_overhead. */
 static int fault(const struct option_state *state, int option)
 {
+	static const char fewer[] = "name fewer bytes, as in --fault-write 1G";
+	char size[TEXT_MAX];
 	uint64_t bytes;
 	double ns;
 	int r;
 
 	if (option_bytes(state->value, &bytes) || !bytes)
 		return option_refuse(state, option, "a number of bytes");
-	r = peer_fault(bytes, option == OPTION_FAULT_WRITE, &ns);
+	/* Of what is only read, all is the one page of zeros: what it takes are page tables. */
+	r = job_check_memory(option == OPTION_FAULT_WRITE ? bytes : bytes / KIB(4) * 8, fewer);
 	if (r)
-		return fail(STATUS_ENVIRONMENT, r, NULL, "bench: no memory to fault on: %s",
-			    strerror(-r));
+		return r;
+	r = peer_fault(bytes, option == OPTION_FAULT_WRITE, &ns);
+	if (r == -EINTR)
+		return 128 + signals_pending();
+	if (r)
+		return fail(STATUS_ENVIRONMENT, r, fewer,
+			    "bench: no address space for %s to fault on: %s",
+			    text_bytes(bytes, size), strerror(-r));
 	printf("%.0f\n", ns);
 	return STATUS_DONE;
 }

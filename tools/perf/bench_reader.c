@@ -5,16 +5,19 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <hetmap/reader.h>
 
+#include "../hetmap/command.h"
 #include "../hetmap/text.h"
 #include "bench.h"
 #include "bench_folder.h"
@@ -48,6 +51,8 @@ static int write_file(struct reading *reading, size_t size)
 	if (!block)
 		return -ENOMEM;
 	for (at = 0; !r && at < size; at += MIB(1)) {
+		if (signals_pending())
+			r = -EINTR;
 		for (i = 0; i < MIB(1) / sizeof(*block); i++) {
 			state = state * 6364136223846793005u + 1442695040888963407u;
 			block[i] = state;
@@ -200,6 +205,50 @@ static bool set_read_ahead(const char *path, unsigned int kib)
 	return !fclose(file);
 }
 
+/*
+ * A child that puts it back when this process closes the line to it, or ends in any way: by a
+ * second signal, too, and by SIGKILL.
+ */
+struct keeper {
+	pid_t pid;
+	int line;
+};
+
+static int keeper_start(struct keeper *keeper, const char *path, unsigned int kib)
+{
+	sigset_t all, before;
+	int line[2], r = 0;
+	char end;
+
+	if (pipe2(line, O_CLOEXEC))
+		return -errno;
+	/* Of the child's, for good: a terminal's signals come to both. */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	keeper->pid = fork();
+	if (keeper->pid < 0)
+		r = -errno;
+	if (!keeper->pid) {
+		close(line[1]);
+		while (read(line[0], &end, 1) < 0 && errno == EINTR)
+			;
+		_exit(set_read_ahead(path, kib) ? 0 : STATUS_ENVIRONMENT);
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	close(line[0]);
+	keeper->line = line[1];
+	if (r)
+		close(line[1]);
+	return r;
+}
+
+static void keeper_end(const struct keeper *keeper)
+{
+	close(keeper->line);
+	while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 /* ---- measuring ---- */
 
 static int measure(struct reading *reading, unsigned int kib)
@@ -226,11 +275,12 @@ static int measure(struct reading *reading, unsigned int kib)
 	return bench_compare(&pair, reading, "ms", 1e6, TARGET_RATIO, 1.05);
 }
 
-/* Set for the whole device, and so put back: what a signal ends leaves it as it was set. */
+/* Set for the whole device, and so put back, however this ends. */
 static int measure_at_each(struct reading *reading)
 {
 	char *path = read_ahead_path(reading->fd);
 	unsigned int before = get_read_ahead(path), i;
+	struct keeper keeper = { .line = -1 };
 	int r = 0;
 
 	if (!before || !set_read_ahead(path, before)) {
@@ -241,11 +291,16 @@ static int measure_at_each(struct reading *reading)
 		r = measure(reading, before);
 		goto out;
 	}
+	r = keeper_start(&keeper, path, before);
+	if (r) {
+		bench_fail("other read-ahead", r, false);
+		goto out;
+	}
 	for (i = 0; !r && i < sizeof(read_aheads) / sizeof(read_aheads[0]); i++) {
 		set_read_ahead(path, read_aheads[i]);
 		r = measure(reading, read_aheads[i]);
 	}
-	set_read_ahead(path, before);
+	keeper_end(&keeper);
 out:
 	free(path);
 	return r;

@@ -2,6 +2,7 @@
 /* What the cases report: rows of this run, each told as soon as it is there. */
 #include "bench_report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -174,6 +175,9 @@ int bench_fail(const char *name, int r, bool ours)
 {
 	const char *text = ours ? hm_errmsg() : strerror(-r);
 
+	/* Broken off by the user: nothing failed. */
+	if (r == -EINTR && signals_pending())
+		return r;
 	fprintf(stderr, "hetmap: bench %s, %s: %s: %s\n", running, name,
 		ours ? "hetmap" : "the peer", text[0] ? text : strerror(-r));
 	return r;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../hetmap/command.h"
 #include "bench.h"
 #include "peer.h"
 
@@ -18,22 +19,25 @@ int peer_fault(size_t length, bool write, double *ret_ns)
 {
 	volatile char *bytes = mmap(NULL, length, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t at = 0, end;
 	double start;
-	size_t at;
 
 	if (bytes == MAP_FAILED)
 		return -errno;
 	madvise((void *)bytes, length, MADV_NOHUGEPAGE);
 	start = bench_now();
-	if (write)
-		for (at = 0; at < length; at += KIB(4))
-			bytes[at] = 1;
-	else
-		for (at = 0; at < length; at += KIB(4))
-			(void)bytes[at];
+	for (; at < length && !signals_pending(); at = end) {
+		end = length - at > MIB(64) ? at + MIB(64) : length;
+		if (write)
+			for (; at < end; at += KIB(4))
+				bytes[at] = 1;
+		else
+			for (; at < end; at += KIB(4))
+				(void)bytes[at];
+	}
 	*ret_ns = bench_now() - start;
 	munmap((void *)bytes, length);
-	return 0;
+	return signals_pending() ? -EINTR : 0;
 }
 
 /* The same events, one record a fault, and the same call chains as of hetmap trace. */
