@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -93,12 +94,22 @@ static void check_buffer(const json_t *process, const char *name, int64_t maps, 
 	CHECK(json_is_false(json_object_get(buffer, "lost")));
 }
 
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
 static void test_values(void)
 {
 	struct watched watched = watched_start("buffers", NULL);
+	double begin = now();
 	json_t *json = look(&watched, NULL), *process = process_of(json, watched.pid);
 
 	CHECK_FATAL(process != NULL);
+	CHECK(real_of(json, "time") > begin - 0.001 && real_of(json, "time") < now() + 0.001);
 	CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 4);
 	check_buffer(process, "whole", 1, KIB4(16), KIB4(16), 0, 0);
 	check_buffer(process, "half", 2, KIB4(64), KIB4(32), 0, 0);

@@ -119,6 +119,8 @@ void output_scan_json(int argc, char **argv);
 /* Prints a JSON object, one member a line, and drops it. */
 struct json_t;
 void output_object(struct json_t *object);
+/* The same, all on one line. */
+void output_line(struct json_t *object);
 /* Writes out what was printed. False: standard output takes no more. */
 bool output_flush(void);
 /* Flushes standard output. @status, or what a failure to write makes of it. */

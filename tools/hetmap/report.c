@@ -77,19 +77,37 @@ int output_finish(int status)
 	return STATUS_ENVIRONMENT;
 }
 
-void output_object(json_t *object)
+/* Nine digits are as many as can be read; of seconds since 1970 they would be tens of seconds. */
+static size_t digits(const json_t *value)
 {
-	const char *between = "{\n", *key;
+	return JSON_REAL_PRECISION(json_real_value(value) < 1e9 ? 9 : 13);
+}
+
+/* What stands before the first member, before each further one, and after the last. */
+static void print_members(json_t *object, size_t flags, const char *first, const char *next,
+			  const char *last)
+{
+	const char *key;
 	json_t *value;
 
 	json_object_foreach(object, key, value)
 	{
-		printf("%s  \"%s\": ", between, key);
-		json_dumpf(value, stdout, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-		between = ",\n";
+		printf("%s\"%s\":%s", first, key, flags & JSON_COMPACT ? "" : " ");
+		json_dumpf(value, stdout, JSON_ENCODE_ANY | flags | digits(value));
+		first = next;
 	}
-	puts("\n}");
+	puts(last);
 	json_decref(object);
+}
+
+void output_object(json_t *object)
+{
+	print_members(object, 0, "{\n  ", ",\n  ", "\n}");
+}
+
+void output_line(json_t *object)
+{
+	print_members(object, JSON_COMPACT, "{", ",", "}");
 }
 
 static void fail_json(int error, const char *text, const char *remedy)

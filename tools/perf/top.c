@@ -159,13 +159,10 @@ static void print(const struct top *top, const struct options *options)
 		return;
 	}
 	object = top_json(top);
-	if (options->once) {
+	if (options->once)
 		output_object(object);
-		return;
-	}
-	json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-	puts("");
-	json_decref(object);
+	else
+		output_line(object);
 }
 
 static int run_plain(struct top *top, const struct options *options)
