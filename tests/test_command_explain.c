@@ -66,8 +66,8 @@ static json_t *answer(const struct question *question, json_t **ret_json)
 	return subject;
 }
 
-/* The finding's sentence; "": it is none of them. */
-static const char *finding(const json_t *subject, const char *kind)
+/* @key of the finding; "": it is none of them. */
+static const char *finding_has(const json_t *subject, const char *kind, const char *key)
 {
 	json_t *one;
 	size_t i;
@@ -75,9 +75,14 @@ static const char *finding(const json_t *subject, const char *kind)
 	json_array_foreach(json_object_get(subject, "findings"), i, one)
 	{
 		if (!strcmp(string_of(one, "kind"), kind))
-			return string_of(one, "text");
+			return string_of(one, key);
 	}
 	return "";
+}
+
+static const char *finding(const json_t *subject, const char *kind)
+{
+	return finding_has(subject, kind, "text");
 }
 
 static void check_says(const json_t *subject, const char *kind, const char *says)
@@ -279,6 +284,31 @@ static void test_huge_pages(void)
 	folder_remove(folder);
 }
 
+/* A pool of huge pages is advised to who can have buffers in it. */
+static void test_huge_pages_shared(void)
+{
+	static const char *const names[] = { "on_host", "on_soft" };
+	struct watched watched = watched_start("large", NULL);
+	char *folder = folder_make();
+	struct question question = { .of = &watched, .root = folder };
+	json_t *json, *subject;
+	const char *remedy;
+	int i;
+
+	file_write(folder, "sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		   "always within_size advise [never] deny force\n", 45);
+	for (i = 0; i < 2; i++) {
+		question.what = names[i];
+		subject = answer(&question, &json);
+		remedy = finding_has(subject, "no_huge_pages", "remedy");
+		CHECK(strstr(remedy, "transparent_hugepage/shmem_enabled"));
+		CHECK_EQUAL(strstr(remedy, "HM_BUFFER_HUGETLB") != NULL, i == 0);
+		json_decref(json);
+	}
+	watched_end(&watched);
+	folder_remove(folder);
+}
+
 /* A file of @pages pages under @folder, looked at as another program maps it. */
 static json_t *of_file(const char *folder, const char *root, json_t **ret_json)
 {
@@ -466,6 +496,7 @@ static const struct test tests[] = {
 	{ "lost", test_lost, 60, TEST_ONCE },
 	{ "plain", test_plain, 60, TEST_ONCE },
 	{ "huge_pages", test_huge_pages, 60, TEST_ONCE },
+	{ "huge_pages_shared", test_huge_pages_shared, 60, TEST_ONCE },
 	{ "tmpfs", test_tmpfs, 60, TEST_ONCE },
 	{ "file", test_file, 60, TEST_ONCE },
 	{ "behind_the_end", test_behind_the_end, 60, TEST_ONCE },

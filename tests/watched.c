@@ -127,6 +127,17 @@ static void buffers(void)
 	launch_on(make(device, "busy", 1, 1, &busy));
 }
 
+static void large(void)
+{
+	struct hm_buffer *on_host, *on_soft;
+	struct hm_device *soft;
+
+	check(hm_device_open("soft:0", &soft));
+	make(host(), "on_host", WATCHED_LARGE / PAGE, 0, &on_host);
+	first = hm_map_address(make(soft, "on_soft", WATCHED_LARGE / PAGE, 0, &on_soft));
+	stay(first);
+}
+
 static void many(void)
 {
 	struct hm_device *device = host();
@@ -394,6 +405,7 @@ static const struct act {
 	void (*run_on)(const char *path); /* instead, for those that are given a file */
 } acts[] = {
 	{ .name = "buffers", .run = buffers },
+	{ .name = "large", .run = large },
 	{ .name = "many", .run = many },
 	{ .name = "faulting", .run = faulting },
 	{ .name = "one_large", .run = one_large_refused },

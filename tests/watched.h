@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #define WATCHED_PAGE UINT64_C(4096)
-/* Of "one_large": no smaller one can have huge pages. */
+/* Of "large", "one_large": no smaller one can have huge pages. */
 #define WATCHED_LARGE (UINT64_C(8) << 20)
 /* Of "many". */
 #define WATCHED_MANY 1000
@@ -23,6 +23,7 @@ struct watched {
  *   buffers    on host: "whole" of 16 pages, all touched; "half" of 32 pages, 16 touched,
  *              and in two maps; "locked" of 8 pages, locked, with a bracket open; and
  *              "busy" of one page, which a launch is using
+ *   large      "on_host" and "on_soft" (soft:0), of WATCHED_LARGE each, not touched
  *   many       WATCHED_MANY buffers of one page, of which one goes and comes
  *   faulting   "quiet", and "loud", whose pages come and go all the time
  *   one_large  WATCHED_LARGE of private memory without the library, all touched, with

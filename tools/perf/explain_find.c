@@ -254,6 +254,8 @@ static char *no_huge_by_setting(const struct subject *subject, char **ret_remedy
 	const char *setting = shared ? subject->shmem_thp : subject->thp;
 	const char *file = shared ? "shmem_enabled" : "enabled";
 	bool on_advice = !strcmp(setting, shared ? "advise" : "madvise");
+	/* HM_CAP_HUGETLB is the host's alone. */
+	bool has_pool = subject->map && !strcmp(subject->map->entry.device, "host");
 
 	if (!setting[0]) {
 		*ret_remedy = text_format("a kernel with CONFIG_TRANSPARENT_HUGEPAGE");
@@ -261,9 +263,9 @@ static char *no_huge_by_setting(const struct subject *subject, char **ret_remedy
 	}
 	if (!strcmp(setting, "never") || !strcmp(setting, "deny")) {
 		*ret_remedy =
-			text_format("write %s to /sys/kernel/mm/transparent_hugepage/%s, or "
-				    "use HM_BUFFER_HUGETLB",
-				    shared ? "advise" : "madvise", file);
+			text_format("write %s to /sys/kernel/mm/transparent_hugepage/%s%s",
+				    shared ? "advise" : "madvise", file,
+				    has_pool ? ", or use HM_BUFFER_HUGETLB" : "");
 		return text_format("/sys/kernel/mm/transparent_hugepage/%s is %s", file,
 				   setting);
 	}
