@@ -387,6 +387,8 @@ static void test_refused(void)
 	check_refused(loop, 2, ELOOP, "symbolic links", 0);
 	check_refused("/dev/zero", 2, EINVAL, "character device", 0);
 	check_refused("/proc/self/status", 2, EINVAL, "made by the kernel", 0);
+	check_refused("/sys/kernel/mm/transparent_hugepage/enabled", 2, EINVAL,
+		      "made by the kernel", 0);
 	check_refused("/etc/passwd/x", 2, ENOTDIR, "Not a directory", 0);
 	check_refused("", 2, ENOENT, "No such file", 0);
 	check_refused("-", 2, ENOENT, "standard input", 0);

@@ -285,10 +285,28 @@ static void bad_input(void)
 	if (!geteuid())
 		refused(&(struct command){ .args = { "run", "load", path }, .uid = NOBODY }, 3,
 			"cannot open it", NULL);
+	CHECK(!truncate(path, 100));
+	refused(&(struct command){ .args = { "run", "load", path } }, 1, "the file is broken",
+		"get the file again: it is cut off or damaged");
 	free(path);
 	free(other);
 	free(fifo);
 	free(none);
+	folder_remove(folder);
+}
+
+static void no_tensors(void)
+{
+	char *folder = folder_make();
+	const char *path = tensors_file(folder, "none.safetensors", "{}", 0);
+	struct outcome outcome;
+
+	command_run(&(struct command){ .args = { "run", "load", "--accel", "cpu", path } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "verified     nothing: the model has no tensors"));
+	outcome_free(&outcome);
 	folder_remove(folder);
 }
 
@@ -309,10 +327,15 @@ static void full(void)
 }
 
 static const struct test tests[] = {
-	{ "devices", devices, 60, 0 },     { "across_windows", across_windows, 60, 0 },
-	{ "text", text, 60, 0 },           { "no_own_peak", no_own_peak, 60, 0 },
-	{ "of_shards", of_shards, 60, 0 }, { "bad_input", bad_input, 60, 0 },
-	{ "full", full, 60, 0 },           { NULL, NULL, 0, 0 },
+	{ "devices", devices, 60, 0 },
+	{ "across_windows", across_windows, 60, 0 },
+	{ "text", text, 60, 0 },
+	{ "no_own_peak", no_own_peak, 60, 0 },
+	{ "of_shards", of_shards, 60, 0 },
+	{ "bad_input", bad_input, 60, 0 },
+	{ "no_tensors", no_tensors, 0, 0 },
+	{ "full", full, 60, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

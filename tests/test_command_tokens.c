@@ -180,6 +180,9 @@ static void wrong_usage(void)
 {
 	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 5001);
 	char *odd = folder_path(folder, "odd"), *empty = folder_path(folder, "empty");
+	const uint64_t values[20] = { [3] = UINT64_MAX };
+	char *large = tokens_npy(folder, "l.npy", 1, "<u8", false, "(20,)", values, 160);
+	char *cut = tokens_npy(folder, "c.npy", 1, "<u8", false, "(30,)", values, 160);
 	const struct {
 		const char *args[7];
 		int status;
@@ -195,7 +198,11 @@ static void wrong_usage(void)
 		{ { "run", "tokens", "--dtype", "F4", path }, 2, "uint8" },
 		{ { "run", "tokens", "--to", "float32", path },
 		  2,
-		  "integers are made integers" },
+		  "tokens of U16 can't be made F32: integers are made integers" },
+		{ { "run", "tokens", "--to", "float32", path }, 2, "leave --to away" },
+		{ { "run", "tokens", "--block=9", large }, 2, "I64 can't hold" },
+		{ { "run", "tokens", "--block=9", "--to", "int64", large }, 2, "--to U64\n" },
+		{ { "run", "tokens", cut }, 1, "it is cut off or damaged" },
 		{ { "run", "tokens", "--to", "bool", path }, 2, "can't be made BOOL" },
 		{ { "run", "tokens", "--to", "x", path }, 2, "uint8" },
 		{ { "run", "tokens", "--order", "x", path }, 2, "in-order" },
@@ -231,6 +238,8 @@ static void wrong_usage(void)
 	command_run(&command, &outcome);
 	check_failure_json(&outcome, EBADMSG);
 	outcome_free(&outcome);
+	free(large);
+	free(cut);
 	free(odd);
 	free(empty);
 	free(path);

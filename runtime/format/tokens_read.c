@@ -386,15 +386,17 @@ static int refuse_narrow(struct token_reader *reader, const struct token_block *
 int token_reader_init(struct token_reader *reader, struct hm_tokens *tokens, uint32_t dtype,
 		      uint64_t room)
 {
+	const char *name = hm_dtype_name(dtype);
 	uint64_t bytes;
 
+	if (!name)
+		return err_set(-EOPNOTSUPP, "tokens can't be made dtype %u, which is unknown",
+			       dtype);
 	if (!widen_find(dtype, tokens->dtype, false))
 		return err_set(-EOPNOTSUPP,
-			       "tokens of %s can't be made dtype %u (%s): integers are made "
-			       "integers, F16 and BF16 are made F32, and all are copied as "
-			       "they are",
-			       hm_dtype_name(tokens->dtype), dtype,
-			       hm_dtype_name(dtype) ? hm_dtype_name(dtype) : "unknown");
+			       "tokens of %s can't be made %s: integers are made integers, "
+			       "F16 and BF16 are made F32, and all are copied as they are",
+			       hm_dtype_name(tokens->dtype), name);
 	*reader = (struct token_reader){
 		.tokens = tokens,
 		.dtype = dtype,

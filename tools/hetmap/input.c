@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <hetmap/hetmap.h>
@@ -131,12 +132,19 @@ static int refuse_kind(const char *shown, mode_t mode)
 		    S_ISCHR(mode) ? "character" : "block");
 }
 
-/* Files of /proc and /sys say 0 bytes and have some. */
-static bool has_hidden_bytes(int fd)
+/* Files of /proc say 0 bytes and have some; those of /sys say a page, and are no memory either. */
+static bool is_made_when_read(int fd, const struct stat *st)
 {
+	void *mapped;
 	char byte;
 
-	return pread(fd, &byte, 1, 0) == 1;
+	if (!st->st_size)
+		return pread(fd, &byte, 1, 0) == 1;
+	mapped = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (mapped == MAP_FAILED)
+		return errno == ENODEV;
+	munmap(mapped, 1);
+	return false;
 }
 
 int input_open(const char *path, struct input *ret_input)
@@ -172,7 +180,7 @@ int input_open(const char *path, struct input *ret_input)
 		status = refuse_kind(shown, st.st_mode);
 		goto err_close;
 	}
-	if (!st.st_size && has_hidden_bytes(fd)) {
+	if (is_made_when_read(fd, &st)) {
 		status =
 			fail(STATUS_USAGE, EINVAL, "copy it to a file first",
 			     "'%s' is made by the kernel as it is read: it has no bytes to map",

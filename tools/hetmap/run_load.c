@@ -281,14 +281,21 @@ static int prepare(struct run_load *l, struct hm_device *device)
 	return status ? status : make_slots(l, device);
 }
 
+static const char *remedy_of(const struct run_load *l, int r)
+{
+	const char *dot = strrchr(l->path, '.');
+
+	if ((r == -EBADMSG || r == -ENODATA) && dot && !strcmp(dot, ".safetensors"))
+		return "get the file again: it is cut off or damaged";
+	return "hetmap run load takes *.safetensors, an index (*.json), or the folder of a model";
+}
+
 static int open_model(struct run_load *l)
 {
 	int r = hm_safetensors_open(l->path, 0, &l->safetensors);
 
 	if (r)
-		return input_model_failed(
-			r, "hetmap run load takes *.safetensors, an index (*.json), or the "
-			   "folder of a model");
+		return input_model_failed(r, remedy_of(l, r));
 	l->model.struct_size = sizeof(l->model);
 	r = hm_safetensors_query(l->safetensors, &l->model);
 	return r ? fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot use the model") : 0;

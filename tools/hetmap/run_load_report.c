@@ -138,6 +138,8 @@ static void print_text(const struct run_load *l)
 	print_times(l);
 	print_memory(l);
 	line("verified",
+	     !l->model.tensors ?
+		     text_format("nothing: the model has no tensors") :
 	     l->by_cpu ?
 		     text_format("every tensor's checksums in the device (%s), by %s, are its "
 				 "file's; the last bytes of some, %s, by the CPU",

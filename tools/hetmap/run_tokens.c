@@ -35,18 +35,36 @@ static int status_of(int r)
 }
 
 /* For what is told of a file that can't be opened at all. */
-static int look_at_files(const struct job_options *options)
+static int look_at_files(struct tokens_job *job)
 {
+	static const char magic[] = "\x93NUMPY";
 	struct input input;
 	unsigned int i;
 	int status = 0;
+	char head[6];
 
-	for (i = 0; i < options->n_files && !status; i++) {
-		status = input_open(options->files[i], &input);
-		if (!status)
-			input_close(&input);
+	for (i = 0; i < job->options->n_files && !status; i++) {
+		status = input_open(job->options->files[i], &input);
+		if (status)
+			break;
+		if (pread(input.fd, head, 6, 0) == 6 && !memcmp(head, magic, 6))
+			job->formatted = true;
+		input_close(&input);
 	}
 	return status;
+}
+
+static int fail_open(const struct tokens_job *job, int r)
+{
+	if (r == -EBADMSG && job->formatted)
+		return fail_library(STATUS_WRONG, r,
+				    "get the file again: it is cut off or damaged",
+				    "cannot open the tokens");
+	return fail_library(status_of(r), r,
+			    r == -EBADMSG ? "--dtype says what a raw file has: "
+					    "uint16 is the default" :
+					    NULL,
+			    "cannot open the tokens");
 }
 
 static int open_tokens(struct tokens_job *job)
@@ -62,11 +80,7 @@ static int open_tokens(struct tokens_job *job)
 
 	r = hm_tokens_open(job->options->files, job->options->n_files, &desc, &job->tokens);
 	if (r)
-		return fail_library(status_of(r), r,
-				    r == -EBADMSG ? "--dtype says what a raw file has: "
-						    "uint16 is the default" :
-						    NULL,
-				    "cannot open the tokens");
+		return fail_open(job, r);
 	job->info.struct_size = sizeof(job->info);
 	r = hm_tokens_query(job->tokens, &job->info);
 	return r ? fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open the tokens") : 0;
@@ -133,7 +147,9 @@ static int make_batches(struct tokens_job *job)
 		r = hm_batches_query(job->batches, &job->cost);
 	if (r)
 		return fail_library(status_of(r), r,
-				    r == -ERANGE ? "choose a shorter --block" : NULL,
+				    r == -ERANGE     ? "choose a shorter --block" :
+				    r == -EOPNOTSUPP ? "leave --to away" :
+						       NULL,
 				    "cannot make batches");
 	job->to = job->cost.dtype;
 	job->width = hm_dtype_bits(job->to) / 8;
@@ -240,10 +256,15 @@ static int end_cpu(const struct tokens_job *job, uint64_t slot, uint64_t blocks,
 	return r ? fail_library(STATUS_WRONG, r, NULL, "the device's buffer can't be used") : 0;
 }
 
-static int fail_take(int r)
+static int fail_take(const struct tokens_job *job, int r)
 {
+	char wider[64];
+
+	/* The files' own type holds all of them; int64, which is no type of theirs, may not. */
+	snprintf(wider, sizeof(wider), "choose the files' own type: --to %s",
+		 hm_dtype_name(job->info.dtype));
 	return fail_library(r == -EOVERFLOW ? STATUS_USAGE : STATUS_WRONG, r,
-			    r == -EOVERFLOW ? "choose a wider type: --to int64" :
+			    r == -EOVERFLOW ? wider :
 			    r == -ENODATA   ? "run it again once nobody writes to the file" :
 					      NULL,
 			    "no further batch");
@@ -277,7 +298,7 @@ static int feed_one(struct tokens_job *job, uint64_t blocks, bool *ret_owned)
 
 	r = hm_batches_take(job->batches, UINT64_MAX, &batch);
 	if (r)
-		return fail_take(r);
+		return fail_take(job, r);
 	ret_owned[batch.slot] = false;
 	status = end_cpu(job, batch.slot, blocks, HM_WRITE);
 	if (!status)
@@ -393,7 +414,7 @@ int run_tokens(const struct job_options *options)
 	make_phases(&job);
 	status = check_phases(&job);
 	if (!status)
-		status = look_at_files(options);
+		status = look_at_files(&job);
 	if (status)
 		return status;
 	/* What is cut off while it is read is an error then. */

@@ -18,6 +18,7 @@ struct token_sums {
 
 struct tokens_job {
 	const struct job_options *options;
+	bool formatted; /* some file is a .npy file */
 	struct hm_tokens *tokens;
 	struct hm_tokens_info info;
 	struct hm_batches *batches;
