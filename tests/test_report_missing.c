@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* What hetmap report says is missing of a trace, and of what stands beside its records. */
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include "written_trace.h"
 
 /* What stands beside the recording is missed where it can't be read, and only there. */
@@ -62,9 +66,87 @@ static void test_unfinished(void)
 	end(&written);
 }
 
+/* Nobody reads on: that is no failure that is told of, and the status of SIGPIPE. */
+static void test_reader_gone(void)
+{
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	struct outcome outcome;
+	char *path;
+	int line[2];
+
+	begin(&written);
+	put_name(&written, PID, "gone", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	finish(&written, json_object());
+	path = folder_path(written.folder, "trace");
+	CHECK_FATAL(!pipe2(line, O_CLOEXEC));
+	close(line[0]);
+	command_run(&(struct command){ .args = { "report", "-q", "--html", "-", path },
+				       .out = line[1] },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 128 + SIGPIPE);
+	CHECK(!strcmp(outcome.err, ""));
+	outcome_free(&outcome);
+	close(line[1]);
+	free(path);
+	end(&written);
+}
+
+/* What is read is not written over; two do not go to one place. Said before anything is read. */
+static void test_outputs_refused(void)
+{
+	char *folder = folder_make(), *trace = folder_path(folder, "t");
+	char *data = folder_path(folder, "t/perf.data"),
+	     *maps = folder_path(folder, "t/maps/x");
+	char *about = folder_path(folder, "t/about.json"), *link = folder_path(folder, "link");
+	const struct {
+		const char *args[6];
+		const char *says;
+	} cases[] = {
+		{ { "--html", data, trace }, "--html '" },
+		{ { "--html", link, trace }, "--html '" },
+		{ { "--html", maps, trace }, "would overwrite the trace" },
+		{ { "--svg", about, trace }, "--svg '" },
+		{ { "--folded", data, data }, "--folded '" },
+		{ { "--folded", data, "--perf-script", data }, "would overwrite the trace" },
+		{ { "--html", "-", "--svg", "-", trace }, "--html and --svg go to the same" },
+		{ { "--svg", "x", "--folded", "x", trace }, "--svg and --folded go to" },
+		{ { "--html", "-", "--svg", "-", trace }, "one can be \"-\"" },
+		{ { "--json", "--html", "-", trace }, "--json and --html go to the same" },
+	};
+	struct outcome outcome;
+	size_t i;
+
+	file_write(folder, "t/perf.data", "abc", 3);
+	file_write(folder, "t/about.json", "{}", 2);
+	file_write(folder, "t/maps/x", "m", 1);
+	CHECK(!symlink("t/perf.data", link));
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct command command = { .args = { "report" } };
+
+		memcpy(command.args + 1, cases[i].args, sizeof(cases[i].args));
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 2);
+		/* Of JSON it is an object on standard output. */
+		CHECK(strstr(outcome.out, cases[i].says) || strstr(outcome.err, cases[i].says));
+		outcome_free(&outcome);
+	}
+	CHECK_EQUAL(access(maps, F_OK), 0);
+	free(link);
+	free(about);
+	free(maps);
+	free(data);
+	free(trace);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "broken_about", test_broken_about, 60, TEST_ONCE },
 	{ "unfinished", test_unfinished, 60, TEST_ONCE },
+	{ "reader_gone", test_reader_gone, 60, 0 },
+	{ "outputs_refused", test_outputs_refused, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

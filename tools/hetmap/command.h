@@ -123,6 +123,8 @@ void output_object(struct json_t *object);
 void output_line(struct json_t *object);
 /* Writes out what was printed. False: standard output takes no more. */
 bool output_flush(void);
+/* It took no more, and whoever wrote knows why: for output_finish(). */
+void output_failed(int error);
 /* Flushes standard output. @status, or what a failure to write makes of it. */
 int output_finish(int status);
 

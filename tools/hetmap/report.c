@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,13 +64,27 @@ bool output_flush(void)
 	return !ferror(stdout);
 }
 
+void output_failed(int error)
+{
+	if (!write_error)
+		write_error = error < 0 ? -error : error;
+}
+
+/* Of a pipe. A write that came in the middle of a stream has left no errno. */
+static bool reader_is_gone(void)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO };
+
+	return poll(&out, 1, 0) > 0 && out.revents & POLLERR;
+}
+
 int output_finish(int status)
 {
 	int error;
 
 	if (output_flush())
 		return status;
-	error = write_error ? write_error : EIO;
+	error = write_error ? write_error : reader_is_gone() ? EPIPE : EIO;
 	/* Whoever reads has seen enough. SIGPIPE would have said the same. */
 	if (error == EPIPE)
 		return 128 + SIGPIPE;

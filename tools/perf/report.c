@@ -392,6 +392,11 @@ static int make(const struct report *report, const char *path,
 	struct stat st;
 	char *shown;
 
+	/* What it does not take is told at the end, once: output_finish(). */
+	if (out == stdout && !output_flush()) {
+		output_failed(r);
+		return 0;
+	}
 	if (out && !r && (fflush(out) || ferror(out)))
 		r = errno ? -errno : -EIO;
 	if (out && out != stdout && fclose(out) && !r)
@@ -507,6 +512,73 @@ static int parse(struct wish *wish, struct report *report, int argc, char **argv
 	return 0;
 }
 
+static bool is_same(const char *path, const struct stat *st)
+{
+	struct stat other;
+
+	return !stat(path, &other) && other.st_dev == st->st_dev && other.st_ino == st->st_ino;
+}
+
+/* Is @out the trace, or one of the files that it is made of? */
+static bool is_of_trace(const char *trace, const char *out)
+{
+	static const char *const names[] = { "perf.data", "about.json" };
+	char *real = realpath(out, NULL), *file;
+	bool found = false;
+	struct stat st;
+	size_t i;
+
+	if (real && !stat(real, &st)) {
+		found = is_same(trace, &st);
+		for (i = 0; i < 2 && !found; i++) {
+			file = trace_folder_file(trace, names[i]);
+			found = is_same(file, &st);
+			free(file);
+		}
+		*strrchr(real, '/') = '\0';
+		file = trace_folder_file(trace, "maps");
+		found = found || (!stat(real, &st) && is_same(file, &st));
+		free(file);
+	}
+	free(real);
+	return found;
+}
+
+/* Each goes to a place of its own, which is none of the trace's. */
+static int check_outputs(const struct wish *wish, const char *trace)
+{
+	const struct {
+		const char *option, *path;
+	} outputs[] = { { "--json", output.json ? "-" : NULL },
+			{ "--html", wish->html },
+			{ "--svg", wish->svg },
+			{ "--folded", wish->folded } };
+	const size_t n = sizeof(outputs) / sizeof(outputs[0]);
+	size_t i, j;
+
+	for (i = 0; i < n; i++) {
+		const char *path = outputs[i].path;
+
+		for (j = i + 1; path && j < n; j++)
+			if (outputs[j].path && !strcmp(path, outputs[j].path))
+				return fail(
+					STATUS_USAGE, EINVAL,
+					"name another file for one of them; one can be \"-\"",
+					"report: %s and %s go to the same place",
+					outputs[i].option, outputs[j].option);
+		if (path && strcmp(path, "-") && is_of_trace(trace, path)) {
+			char *shown = text_escape(path);
+
+			fail(STATUS_USAGE, EINVAL, "name another file",
+			     "report: %s '%s' would overwrite the trace that it is of",
+			     outputs[i].option, shown);
+			free(shown);
+			return STATUS_USAGE;
+		}
+	}
+	return 0;
+}
+
 int report_main(int argc, char **argv)
 {
 	struct report report = { .rows = ROWS, .rates.measure = storage_measure };
@@ -516,6 +588,9 @@ int report_main(int argc, char **argv)
 	if (status)
 		return status < 0 ? STATUS_DONE : status;
 	report.path = wish.path ? wish.path : TRACE_FOLDER;
+	status = check_outputs(&wish, report.path);
+	if (status)
+		return status;
 	status = read_report(&report, (wish.text ? ANALYSIS_TEXT : 0) |
 					      (wish.folded ? ANALYSIS_STACKS : 0));
 	if (!status) {
