@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include "err.h"
@@ -34,6 +35,19 @@ int rlimits_check_file_size(uint64_t size)
 		       format_bytes(limit, have, sizeof(have)), size);
 }
 
+int rlimits_explain_file(int r, const char *what)
+{
+	uint64_t limit = rlimits_file_size();
+	char have[16];
+
+	if (limit == UINT64_MAX)
+		return err_set(r, "%s: %s", what, err_name(r));
+	return err_set(r,
+		       "%s: its file would exceed RLIMIT_FSIZE, %s: raise it (ulimit -f), or "
+		       "have less in it",
+		       what, format_bytes(limit, have, sizeof(have)));
+}
+
 int rlimits_explain_fd(int r, const char *what)
 {
 	struct rlimit limit = { 0 };
@@ -51,6 +65,39 @@ int rlimits_explain_fd(int r, const char *what)
 			       "fs.file-max",
 			       what);
 	return err_set(r, "%s: %s", what, err_name(r));
+}
+
+int rlimits_explain_thread(int r, const char *what)
+{
+	struct rlimit space = { 0 }, threads = { 0 };
+	uint64_t size = status_read("VmSize");
+	char have[16], used[16], want[16];
+	pthread_attr_t attr;
+	size_t stack = 0;
+
+	pthread_attr_init(&attr);
+	pthread_attr_getstacksize(&attr, &stack);
+	pthread_attr_destroy(&attr);
+	getrlimit(RLIMIT_AS, &space);
+	if (space.rlim_cur != RLIM_INFINITY && size + stack > space.rlim_cur)
+		return err_set(r,
+			       "%s: no thread could be started: its stack of %s is beyond "
+			       "RLIMIT_AS, %s, of which %s are in use: raise it (ulimit -v)",
+			       what, format_bytes(stack, want, sizeof(want)),
+			       format_bytes(space.rlim_cur, have, sizeof(have)),
+			       format_bytes(size, used, sizeof(used)));
+	getrlimit(RLIMIT_NPROC, &threads);
+	if (threads.rlim_cur != RLIM_INFINITY)
+		return err_set(
+			r,
+			"%s: no thread could be started: RLIMIT_NPROC is %" PRIu64
+			" for all of this user: raise it (ulimit -u), or pids.max of the "
+			"control group, if it is that",
+			what, (uint64_t)threads.rlim_cur);
+	return err_set(r,
+		       "%s: no thread could be started, and RLIMIT_NPROC and RLIMIT_AS leave "
+		       "room: raise pids.max of the control group, or kernel.threads-max",
+		       what);
 }
 
 int rlimits_explain_map(int r, uint64_t length, const char *what)

@@ -14,8 +14,17 @@ int rlimits_check_file_size(uint64_t size);
 /* The largest file that may be written; UINT64_MAX without limit. */
 uint64_t rlimits_file_size(void);
 
+/* Text for a file that became too large: EFBIG names RLIMIT_FSIZE. Returns @r. */
+int rlimits_explain_file(int r, const char *what);
+
 /* Text for a failed descriptor allocation: EMFILE names RLIMIT_NOFILE. Returns @r. */
 int rlimits_explain_fd(int r, const char *what);
+
+/*
+ * Text for a failed pthread_create(), which is EAGAIN whatever it was: RLIMIT_AS where a stack
+ * does not fit it, else RLIMIT_NPROC and what else counts threads. Returns @r.
+ */
+int rlimits_explain_thread(int r, const char *what);
 
 /*
  * Text for a failed mmap or mprotect of @length bytes: which of RLIMIT_AS,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "err.h"
+#include "rlimits.h"
 #include "sys.h"
 #include "util.h"
 
@@ -25,7 +26,7 @@ static int lines_open(struct lines *lines, const char *path)
 	int fd = sys_open(path, O_RDONLY, 0);
 
 	if (fd < 0)
-		return err_set(fd, "cannot open %s: %s", path, err_name(fd));
+		return rlimits_explain_fd(fd, path);
 	lines->fd = fd;
 	lines->start = 0;
 	lines->end = 0;

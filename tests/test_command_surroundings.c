@@ -10,6 +10,8 @@
 
 #include "command.h"
 
+#define NOBODY 65534
+
 static void test_signals(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM };
@@ -155,6 +157,67 @@ static void test_limits(void)
 	folder_remove(folder);
 }
 
+/* Which limit it is, and nothing advised that does not help. */
+static void test_limits_of_work(void)
+{
+	static const struct {
+		const char *args[8];
+		int resource;
+		uint64_t limit;
+		const char *says;
+		bool less; /* a smaller --size helps */
+	} cases[] = {
+		{ { "tour", "-d", "soft:0", "-a", "soft:0" },
+		  RLIMIT_NPROC,
+		  1,
+		  "submitting work: no thread could be started: RLIMIT_NPROC is 1 ",
+		  false },
+		{ { "run", "saxpy", "--size", "8M", "-a", "cpu" },
+		  RLIMIT_NPROC,
+		  1,
+		  "computing on the CPU: no thread could be started: RLIMIT_NPROC is 1 ",
+		  false },
+		{ { "run", "saxpy", "--size", "8M", "-d", "soft:0" },
+		  RLIMIT_NOFILE,
+		  4,
+		  "all 4 descriptors of this process are in use",
+		  false },
+		{ { "tour", "-d", "host" },
+		  RLIMIT_NOFILE,
+		  5,
+		  "/proc/self/smaps: all 5 descriptors",
+		  false },
+		{ { "tour", "-d", "soft:0" },
+		  RLIMIT_FSIZE,
+		  102400,
+		  "its file would exceed RLIMIT_FSIZE, 100 KiB",
+		  true },
+	};
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct command command = {
+			.resource = cases[i].resource,
+			.limit = cases[i].limit,
+			.uid = geteuid() ? 0 : NOBODY,
+			.env = { "OCL_ICD_VENDORS=/nonexistent" },
+		};
+
+		/* A sanitizer starts threads of its own. */
+		if ((TEST_ASAN || TEST_TSAN) && cases[i].resource == RLIMIT_NPROC)
+			continue;
+		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
+		command_run(&command, &outcome);
+		CHECK(outcome.status == 3 || outcome.status == 1);
+		if (!strstr(outcome.err, cases[i].says))
+			test_fail(__FILE__, __LINE__, "no '%s' in: %s", cases[i].says,
+				  outcome.err);
+		CHECK_EQUAL(strstr(outcome.err, "smaller --size") != NULL, cases[i].less);
+		outcome_free(&outcome);
+	}
+}
+
 static const struct test tests[] = {
 	{ .name = "signals", .run = test_signals },
 	{ .name = "closed_output", .run = test_closed_output },
@@ -162,6 +225,7 @@ static const struct test tests[] = {
 	{ .name = "no_opencl", .run = test_no_opencl },
 	{ .name = "no_trace", .run = test_no_trace },
 	{ .name = "limits", .run = test_limits },
+	{ .name = "limits_of_work", .run = test_limits_of_work },
 	{ 0 },
 };
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "accel.h"
+#include "rlimits.h"
 #include "sys.h"
 
 /* Looks at a job's end before going to sleep: some microseconds. */
@@ -172,8 +173,7 @@ static int start(struct cpu_pool *pool)
 			pool->n_started++;
 	}
 	if (!pool->n_started)
-		return err_set(r, "no thread could be started: %s: see RLIMIT_NPROC",
-			       err_name(r));
+		return rlimits_explain_thread(r, "computing on the CPU");
 	return 0;
 }
 

@@ -86,11 +86,7 @@ int fence_gather(const int *fds, uint32_t n, short events, int *ret_fd)
 		gather->file[i + 1] = (struct pollfd){ .fd = fds[i], .events = events };
 	r = thread_start(&thread, gather_main, gather);
 	if (r) {
-		r = err_set(
-			r,
-			"hm_fence_fd: no thread could be started: %s: see RLIMIT_NPROC, and "
-			"RLIMIT_AS for its stack",
-			err_name(r));
+		r = rlimits_explain_thread(r, "hm_fence_fd");
 		goto err_close;
 	}
 	pthread_detach(thread);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
+#include "rlimits.h"
 #include "sys.h"
 #include "thread.h"
 
@@ -127,8 +128,7 @@ static int start(struct engine_notifier *notifier)
 	if (r) {
 		notifier->fd = -1;
 		sys_close(fd);
-		return err_set(r, "no thread could be started: %s: see RLIMIT_NPROC",
-			       err_name(r));
+		return rlimits_explain_thread(r, "waiting for the end of work");
 	}
 	notifier->started = true;
 	return 0;

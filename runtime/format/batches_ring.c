@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rlimits.h"
 #include "sys.h"
 #include "thread.h"
 #include "tokens.h"
@@ -151,7 +152,7 @@ int hm_batches_start(struct hm_batches *batches, const struct hm_batch_slot *slo
 	batches->ring = ring;
 	r = thread_start(&ring->thread, run, batches);
 	if (r) {
-		err_set(r, "hm_batches_start: no further thread: %s", err_name(r));
+		rlimits_explain_thread(r, "hm_batches_start");
 		batches->ring = NULL;
 		free_ring(ring);
 	}

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "load.h"
+#include "rlimits.h"
 #include "sys.h"
 #include "thread.h"
 
@@ -269,7 +270,7 @@ static int start(struct stages *stages, pthread_t *threads, uint32_t *ret_starte
 	}
 	*ret_started = r ? n - 1 : n;
 	if (r)
-		return err_set(r, "no thread could be started to load by: %s", err_name(r));
+		return rlimits_explain_thread(r, "loading");
 	stages->load->info.threads = n - 1;
 	return 0;
 }

@@ -69,7 +69,9 @@ static int explain(struct sim_port *port, unsigned long cmd, int r)
 		if (meanings[i].r == r)
 			return err_set(r, "%s:%" PRIu32 ": %s: %s", port->ops->name,
 				       port->index, name, meanings[i].text);
-	return sim_port_explain(port, r, name);
+	sim_port_explain(port, r, name);
+	/* Of EAGAIN the caller would think that the queue is full. */
+	return r == SIM_NO_THREAD ? -ENOMEM : r;
 }
 
 /* ---- what the access hook is told of a call ---- */

@@ -11,6 +11,7 @@
 
 #include "err.h"
 #include "lost.h"
+#include "rlimits.h"
 #include "sys.h"
 #include "util.h"
 
@@ -335,11 +336,18 @@ int sim_port_explain(struct sim_port *port, int r, const char *what)
 			  "move them there by HETSIM_BUFFER_MOVE" },
 		{ -EINTR, "signals came all the time" },
 	};
+	char whose[128];
 	size_t i;
 
+	snprintf(whose, sizeof(whose), "%s:%u: %s", port->ops->name, port->index, what);
+	if (r == SIM_NO_THREAD)
+		return rlimits_explain_thread(-EAGAIN, whose);
+	if (r == -EMFILE || r == -ENFILE)
+		return rlimits_explain_fd(r, whose);
+	if (r == -EFBIG)
+		return rlimits_explain_file(r, whose);
 	for (i = 0; i < ARRAY_SIZE(reasons); i++)
 		if (reasons[i].r == r)
-			return err_set(r, "%s:%u: %s: %s", port->ops->name, port->index, what,
-				       reasons[i].text);
-	return err_set(r, "%s:%u: %s: %s", port->ops->name, port->index, what, err_name(r));
+			return err_set(r, "%s: %s", whose, reasons[i].text);
+	return err_set(r, "%s: %s", whose, err_name(r));
 }

@@ -84,6 +84,9 @@ void sim_port_lost(struct sim_port *port);
 /* The same, and nobody is called back: the device is at it still. */
 void sim_port_lost_maps(struct sim_port *port);
 
+/* What soft answers to a submission where it could start no thread: explained, -EAGAIN. */
+#define SIM_NO_THREAD (-EUSERS)
+
 /* A failed call as a sentence with numbers and remedy: "gone", "full", ... Returns @r. */
 int sim_port_explain(struct sim_port *port, int r, const char *what);
 

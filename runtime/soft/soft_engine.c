@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "engine.h"
+#include "../sim/port.h"
 #include "thread.h"
 
 /* How often others may run before the thread goes to sleep. */
@@ -277,8 +278,8 @@ int soft_engine_start(struct soft_queue *queue)
 	int r = thread_start(&queue->thread, engine_main, queue);
 
 	queue->started = !r;
-	/* EAGAIN, which says that the queue is full where this is called from. */
-	return r ? -ENOMEM : 0;
+	/* Of EAGAIN whoever submits thinks that the queue is full. */
+	return r ? SIM_NO_THREAD : 0;
 }
 
 void soft_engine_wake(struct soft_queue *queue)

@@ -183,6 +183,11 @@ int job_check_memory(uint64_t bytes, const char *remedy)
 		    text_bytes(kib << 10, have));
 }
 
+const char *job_less(int r, const char *remedy)
+{
+	return r == -ENOMEM || r == -ENOSPC || r == -EFBIG ? remedy : NULL;
+}
+
 /* ---- launching ---- */
 
 uint64_t job_slice_end(const struct job *job, uint64_t offset, uint64_t size)

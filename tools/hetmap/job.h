@@ -82,6 +82,9 @@ void job_close(struct job *job);
 /* Fails when @bytes more are not to be had. */
 int job_check_memory(uint64_t bytes, const char *remedy);
 
+/* @remedy, which is to want less, where that helps against @r; else NULL. */
+const char *job_less(int r, const char *remedy);
+
 /* Builds @kernel for both sides. */
 int job_build(struct job *job, struct hm_kernel *kernel);
 

@@ -144,7 +144,7 @@ static int allocate(struct saxpy *s, const char *name)
 	if (!r)
 		return 0;
 	what = text_format("cannot make two vectors of %s", text_bytes(s->size, size));
-	fail_library(STATUS_ENVIRONMENT, r, "choose a smaller --size", what);
+	fail_library(STATUS_ENVIRONMENT, r, job_less(r, "choose a smaller --size"), what);
 	free(what);
 	return STATUS_ENVIRONMENT;
 }

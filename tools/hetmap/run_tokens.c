@@ -204,7 +204,8 @@ static int make_buffer(struct tokens_job *job)
 	if (!r)
 		r = hm_map_create(job->buffer, NULL, &job->map);
 	if (r)
-		return fail_library(job_status_of(r), r, "choose a smaller --batch",
+		return fail_library(job_status_of(r), r,
+				    job_less(r, "choose a smaller --batch"),
 				    "no buffer for the batches");
 	job->address = hm_map_address(job->map);
 	job->size = job->size_least = job->size_most = desc.size;

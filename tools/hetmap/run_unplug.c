@@ -73,7 +73,7 @@ static int set_policies(struct saxpy *s)
 		r = hm_buffer_set_loss(x.buffer, &of_x);
 	if (!r)
 		r = hm_buffer_set_loss(y.buffer, &of_y);
-	return r ? fail_library(STATUS_ENVIRONMENT, r, "choose a smaller --size",
+	return r ? fail_library(STATUS_ENVIRONMENT, r, job_less(r, "choose a smaller --size"),
 				"no shadow can be kept") :
 		   0;
 }

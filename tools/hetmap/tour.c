@@ -206,11 +206,6 @@ static void drop(struct tour *tour)
 	free(tour->failure);
 }
 
-static const char *remedy_of(int error)
-{
-	return error == -ENOSPC || error == -ENOMEM ? "choose a smaller --size" : NULL;
-}
-
 static int walk(struct tour *tour)
 {
 	double begin;
@@ -228,7 +223,8 @@ static int walk(struct tour *tour)
 		progress_end();
 		tour_show_step(tour, status);
 		if (tour->failure)
-			fail(status, tour->error, remedy_of(tour->error), "tour: %s: %s",
+			fail(status, tour->error,
+			     job_less(tour->error, "choose a smaller --size"), "tour: %s: %s",
 			     tour->step, tour->failure);
 		if (status > STATUS_DONE)
 			return status;
