@@ -133,8 +133,36 @@ static void test_children_agree_with_perf(void)
 	check_beside_perf((const char *const[]){ "fork", "100", "200", NULL });
 }
 
+/* More than the user may lock: that is said, with what is allowed; the event itself is. */
+static void test_large_ring(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "trace");
+	struct command command = { .args = { "trace", "-o", path, "--no-tracepoints", "--",
+					     "/bin/true" },
+				   .uid = getuid() ? 0 : NOBODY };
+	struct outcome outcome;
+
+	CHECK(!chmod(folder, 0777));
+	command_run(&command, &outcome);
+	if (outcome.status) {
+		test_skip("perf", "no ordinary user may trace here: %s", outcome.err);
+	} else {
+		outcome_free(&outcome);
+		command.args[3] = "--ring=1G";
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 125);
+		CHECK(strstr(outcome.err, "a ring of 1 GiB takes 1048580 KiB for each CPU"));
+		CHECK(strstr(outcome.err, "(kernel.perf_event_mlock_kb)"));
+		CHECK(strstr(outcome.err, "a smaller --ring"));
+	}
+	outcome_free(&outcome);
+	free(path);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "taken_away", test_taken_away, 60, TEST_ONCE },
+	{ "large_ring", test_large_ring, 60, TEST_ONCE },
 	{ "ordinary_user", test_ordinary_user, 60, TEST_ONCE },
 	{ "agrees_with_perf", test_agrees_with_perf, 60, TEST_ONCE },
 	{ "children_agree_with_perf", test_children_agree_with_perf, 60, TEST_ONCE },

@@ -87,27 +87,49 @@ static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
 
 /* ---- what is said where it can't be done ---- */
 
-static long paranoid(void)
+/* kernel.NAME, or @unknown. */
+static long setting(const char *name, long unknown)
 {
 	const char *root = getenv("HETMAP_ROOT");
-	char *path = text_format("%s/proc/sys/kernel/perf_event_paranoid", root ? root : "");
-	FILE *file = path ? fopen(path, "re") : NULL;
-	long level = -2;
+	char *path = text_format("%s/proc/sys/kernel/%s", root ? root : "", name);
+	FILE *file = fopen(path, "re");
+	long value = unknown;
 
 	free(path);
-	if (file && fscanf(file, "%ld", &level) != 1)
-		level = -2;
+	if (file && fscanf(file, "%ld", &value) != 1)
+		value = unknown;
 	if (file)
 		fclose(file);
-	return level;
+	return value;
 }
 
-static int explain(int error)
+/* mmap(2) of a perf event: EPERM beyond what a user may lock for that. */
+static int explain_ring(const struct recorder *recorder, int error)
+{
+	uint64_t kib = (recorder->ring_bytes + (uint64_t)sysconf(_SC_PAGESIZE)) >> 10;
+	char size[TEXT_MAX], remedy[128];
+
+	text_bytes(recorder->ring_bytes, size);
+	if (error != EPERM)
+		return fail(STATUS_OWN, error, "a smaller one: --ring 1M",
+			    "no ring of %s for each of %u CPUs: %s", size, recorder->n_ring,
+			    strerror(error));
+	snprintf(remedy, sizeof(remedy),
+		 "a smaller --ring; or sudo sysctl kernel.perf_event_mlock_kb=%" PRIu64, kib);
+	return fail(STATUS_OWN, error, remedy,
+		    "a ring of %s takes %" PRIu64 " KiB for each CPU, and an ordinary user may "
+		    "lock %ld (kernel.perf_event_mlock_kb)",
+		    size, kib, setting("perf_event_mlock_kb", 0));
+}
+
+static int explain(const struct recorder *recorder, int error)
 {
 	bool capable = doctor_capable(CAP_PERFMON) || doctor_capable(CAP_SYS_ADMIN);
-	long level = paranoid();
+	long level = setting("perf_event_paranoid", -2);
 	char why[160];
 
+	if (recorder->ring_refused)
+		return explain_ring(recorder, error);
 	switch (error) {
 	case EACCES:
 	case EPERM:
@@ -189,8 +211,13 @@ static int open_on(struct recorder *recorder, pid_t tid, bool again, struct ring
 		}
 		events[event] = (struct record_event){ .fd = fd, .again = again };
 		recorder->counts_lost = attr.read_format & PERF_FORMAT_LOST;
-		r = ring->fd < 0 ? ring_map(ring, fd, recorder->ring_bytes) :
-				   ring_share(ring, fd);
+		recorder->ring_refused = false;
+		if (ring->fd >= 0) {
+			r = ring_share(ring, fd);
+		} else {
+			r = ring_map(ring, fd, recorder->ring_bytes);
+			recorder->ring_refused = r;
+		}
 		if (!r && ioctl(fd, PERF_EVENT_IOC_ID, &events[event].id))
 			r = -errno;
 		if (r) {
@@ -295,7 +322,7 @@ int record_open(struct recorder *recorder, const struct record_options *options,
 	recorder->began_ns = record_now();
 	r = open_allowed(recorder, tid);
 	if (r) {
-		explain(-r);
+		explain(recorder, -r);
 		goto err_close;
 	}
 	points_open(recorder, tid);

@@ -37,6 +37,7 @@ struct recorder {
 	struct ring *rings;
 	uint32_t n_ring;
 	uint64_t ring_bytes;
+	bool ring_refused;           /* and not the event that it is of */
 	struct record_event *events; /* n_event for each thread and CPU */
 	uint32_t n_opened, room;
 	struct record_points points;
