@@ -355,6 +355,15 @@ pages := $(wildcard man/*.[1-8])
 place = $(DESTDIR)$(1)
 page_place = $(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
 
+# The shell and make both take a blank for the end of a path.
+ifneq ($(filter install uninstall,$(goals)),)
+places := PREFIX BINDIR LIBDIR INCLUDEDIR MANDIR
+$(foreach v,$(places) DESTDIR,$(if $(word 2,$($(v))),$(error \
+	$(v) is "$($(v))", which has white space in it: name a folder without)))
+$(foreach v,$(places),$(if $(filter-out /%,$($(v))),$(error \
+	$(v) is "$($(v))", which does not begin with "/": name all of the path)))
+endif
+
 install: all ## into DESTDIR and PREFIX
 	install -d $(call place,$(BINDIR)) $(call place,$(LIBDIR)/pkgconfig) \
 		$(call place,$(INCLUDEDIR)/hetmap/uapi)

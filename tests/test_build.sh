@@ -59,6 +59,12 @@ install_tree() {
 	make --no-print-directory B="$build" PREFIX=/usr DESTDIR="$work/root" "$1"
 }
 
+# place_refused SETTING TEXT: nothing is installed, and make says why.
+place_refused() {
+	! make -n --no-print-directory B="$build" "$1" install >"$work/said" 2>&1 &&
+		grep -q "$2" "$work/said" && ! grep -q 'install -' "$work/said"
+}
+
 # A program of the examples, built as a user would who has only the packages:
 # against the shared library, or the static one (of two, ld takes the shared).
 installed_program() {
@@ -134,6 +140,10 @@ check man_pages sh tests/check_man.sh
 check uapi_page sh tests/check_uapi_doc.sh
 
 check installed_later installed_later
+check place_blank place_refused "PREFIX=$work/p q" 'PREFIX is ".*/p q", which has white space'
+check place_of_libraries place_refused 'LIBDIR=/a b' 'LIBDIR is "/a b", which has white space'
+check place_destdir place_refused 'DESTDIR=/a b' 'DESTDIR is "/a b", which has white space'
+check place_relative place_refused PREFIX=here 'PREFIX is "here", which does not begin with "/"'
 check install install_tree install
 check installed_version installed_version
 for example in examples/*.c; do
