@@ -2,11 +2,13 @@
 /* The checking mode: sums over what work in flight reads, page by page. */
 #include "check.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "err.h"
 #include "sys.h"
 
 #define CHECK_UNIT KIB(4)
@@ -18,13 +20,25 @@ struct check_sums {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool enabled;
+static bool enabled, is_bad;
 
 static void read_environment(void)
 {
 	const char *value = getenv("HETMAP_CHECK");
 
-	enabled = value && *value && strcmp(value, "0");
+	if (!value || !*value)
+		return;
+	enabled = !strcmp(value, "1");
+	is_bad = !enabled && strcmp(value, "0");
+}
+
+int check_read_environment(void)
+{
+	pthread_once(&once, read_environment);
+	if (likely(!is_bad))
+		return 0;
+	return err_set(-EINVAL, "HETMAP_CHECK is \"%s\": it is 1, the checking mode, or 0",
+		       getenv("HETMAP_CHECK"));
 }
 
 bool check_enabled(void)

@@ -10,7 +10,8 @@
 
 #include "core.h"
 
-/* Read from the environment once. */
+/* HETMAP_CHECK is read once. -EINVAL: it says neither. */
+int check_read_environment(void);
 bool check_enabled(void);
 
 /* Both without locks held. @use is in its map's list. */

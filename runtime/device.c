@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "access.h"
+#include "check.h"
 #include "core.h"
 #include "device_link.h"
 #include "lost.h"
@@ -119,7 +120,9 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 	if (!ret_device)
 		return err_set(-EINVAL, "hm_device_open: ret_device is NULL");
 	fork_init();
-	r = retire_read_environment();
+	r = check_read_environment();
+	if (!r)
+		r = retire_read_environment();
 	if (r)
 		return r;
 	r = name ? open_named(name, ret_device) : open_best(ret_device);

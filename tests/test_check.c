@@ -104,11 +104,23 @@ static void test_lost(void)
 	CHECK_OK(hm_sim_plug(engine_subject->name));
 }
 
+/* Neither on nor off: that is said, and not guessed. */
+static void test_wrong_value(void)
+{
+	struct hm_device *device = NULL;
+
+	setenv("HETMAP_CHECK", "yes", 1);
+	CHECK_ERROR(-EINVAL, hm_device_open("host", &device));
+	CHECK(strstr(hm_errmsg(), "HETMAP_CHECK is \"yes\": it is 1,"));
+	CHECK(!device);
+}
+
 static const struct test cases[] = {
 	{ "store", test_store, 0, 0 },
 	{ "no_store", test_no_store, 0, 0 },
 	{ "earlier_work", test_earlier_work, 0, 0 },
 	{ "lost", test_lost, 0, 0 },
+	{ "wrong_value", test_wrong_value, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
