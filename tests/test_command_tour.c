@@ -302,6 +302,14 @@ static void limits(void)
 		.args = { "tour", "-d", "soft:0", "-a", "cpu", "-s", "16M" },
 		.env = { "HETMAP_SOFT=opener_mb=20" },
 	};
+	const struct command full = {
+		.args = { "tour", "-d", "soft:0", "-a", "cpu", "-s", "16M" },
+		.env = { "HETMAP_SOFT=vram_mb=20" },
+	};
+	const struct command small = {
+		.args = { "tour" },
+		.env = { "HETMAP_SOFT=vram_mb=1" },
+	};
 	const struct command settings = {
 		.args = { "tour" },
 		.env = { "HETMAP_SOFT=wrong=1" },
@@ -317,6 +325,10 @@ static void limits(void)
 	check_refused(&soft, 3, "tour: grow: soft:0: ");
 	check_refused(&soft, 3, "16 MiB of 20 MiB are used");
 	check_refused(&soft, 3, "choose a smaller --size");
+	check_refused(&full, 3, "8 MiB are more than this process has left of it: 16 MiB of ");
+	check_refused(&small, 3,
+		      "16 MiB are more than a buffer can have in VRAM, where it is made as a "
+		      "whole, 1 MiB: pass HM_PLACE_SYSTEM, or raise vram_mb (HETMAP_SOFT)");
 	check_refused(&settings, 3, "there is no setting \"wrong\"");
 }
 

@@ -116,6 +116,7 @@ static ssize_t kernel_write(void *file, const void *from, uint64_t length, uint6
 const struct sim_port_ops sim_port_kernel = {
 	.name = "sim",
 	.settings = "the module's parameters",
+	.sharers = "all processes have",
 	.count = kernel_count,
 	.open = kernel_open,
 	.close = kernel_close,

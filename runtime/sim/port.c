@@ -287,6 +287,10 @@ int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length
 		return explain_too_long(port, length, now.window_bytes, what,
 					"in the window that the CPU reaches",
 					"raise bar_mb, or have several buffers");
+	if (place == HETSIM_PLACE_VRAM && more > now.vram_bytes)
+		return explain_too_long(port, more, now.vram_bytes, what,
+					"in VRAM, where it is made as a whole",
+					"pass HM_PLACE_SYSTEM, or raise vram_mb");
 	if (now.opener_used + more > now.opener_bytes)
 		return err_set(-ENOSPC,
 			       "%s:%u: %s: %s are more than is left of what one process may "
@@ -307,15 +311,18 @@ int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length
 			       port->ops->settings);
 	return err_set(
 		-ENOSPC,
-		"%s:%u: %s: %s are more than all processes have left of it: %s of VRAM%s%s "
-		"and %s of system memory are used; release some, or raise vram_mb or "
+		"%s:%u: %s: %s are more than %s left of it: %s of VRAM%s%s "
+		"and %s of system memory are used%s; release some, or raise vram_mb or "
 		"system_mb (%s)",
-		port->ops->name, port->index, what, text,
+		port->ops->name, port->index, what, text, port->ops->sharers,
 		part_of(now.vram_used, now.vram_bytes, a, sizeof(a)),
 		now.window_bytes ? ", with the window's " : "",
 		now.window_bytes ? part_of(now.window_used, now.window_bytes, c, sizeof(c)) :
 				   "",
-		part_of(now.system_used, now.system_bytes, b, sizeof(b)), port->ops->settings);
+		part_of(now.system_used, now.system_bytes, b, sizeof(b)),
+		place == HETSIM_PLACE_SYSTEM ? "" :
+					       " (that is for what other buffers have in VRAM)",
+		port->ops->settings);
 }
 
 int sim_port_explain(struct sim_port *port, int r, const char *what)

@@ -24,6 +24,7 @@ struct sim_port;
 struct sim_port_ops {
 	const char *name;     /* "sim": of devices and accelerators */
 	const char *settings; /* where limits are set, for remedies */
+	const char *sharers;  /* of a device's memory, for texts: "all processes have" */
 	/* How many may be opened: numbers up to that less 1. */
 	uint32_t (*count)(void);
 	int (*open)(struct sim_port *port, uint32_t index, void **ret_file);

@@ -91,6 +91,7 @@ static ssize_t twin_write(void *file, const void *from, uint64_t length, uint64_
 const struct sim_port_ops sim_port_soft = {
 	.name = "soft",
 	.settings = "HETMAP_SOFT",
+	.sharers = "this process has",
 	.count = soft_count,
 	.open = twin_open,
 	.close = twin_close,
