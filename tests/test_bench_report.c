@@ -83,6 +83,31 @@ static void test_verdicts(void)
 	folder_remove(folder);
 }
 
+/* The other columns are where they are, on a line of their own. */
+static void test_long_name(void)
+{
+	const char *texts[] = { MACHINE("A"), NULL, NULL };
+	char *folder = folder_make(), *line, *path;
+	struct outcome outcome;
+	int i;
+
+	texts[1] = line = line_make("map_cycle", "longer than its column has room for", 10, 10,
+				    0.1, 0.01);
+	path = file_make(folder, "run", texts);
+	for (i = 0; i < 2; i++) {
+		command_run(&(struct command){ .args = { "bench", "--with", path,
+							 i ? "--compare" : NULL, path } },
+			    &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		check_lines(outcome.out);
+		CHECK(strstr(outcome.out, "room for\n                             10.0 us "));
+		outcome_free(&outcome);
+	}
+	free(path);
+	free(line);
+	folder_remove(folder);
+}
+
 /* Of another machine only the ratios are comparable, and nobody knows who moved. */
 static void test_other_machine(void)
 {
@@ -396,6 +421,7 @@ static void test_machine(void)
 }
 
 static const struct test tests[] = {
+	{ "long_name", test_long_name, 0, 0 },
 	{ "verdicts", test_verdicts, 0, 0 },
 	{ "other_machine", test_other_machine, 0, 0 },
 	{ "compare_json", test_compare_json, 0, 0 },

@@ -64,6 +64,11 @@ static void test_usage(void)
 		{ { "run", "saxpy", "--device=file" }, "creates none" },
 		{ { "devices", "all" }, "takes no argument" },
 		{ { "doctor", "--quick" }, "unknown option" },
+		{ { "doctor", "--path", "/etc/passwd" }, "name the folder that it is in" },
+		{ { "help", "run", "histogram" }, "help takes one command" },
+		{ { "inspect", "/a", "/b" }, "name one at a time" },
+		{ { "report", "/dev/null" }, "hetmap trace -- COMMAND makes one" },
+		{ { "run", "saxpy", "--policy=/a" }, "as hetmap-run(1) has them" },
 	};
 	size_t i;
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <hetmap/file.h>
@@ -294,9 +295,18 @@ int doctor_look_at_path(struct doctor *doctor, const char *path, const char *pee
 			int *ret_status)
 {
 	uint32_t coherence = HM_COHERENCE_LOCAL;
+	struct stat st;
+	char *shown;
 	int told;
 
 	*ret_status = STATUS_DONE;
+	if (!stat(path, &st) && !S_ISDIR(st.st_mode)) {
+		shown = text_escape(path);
+		fail(STATUS_USAGE, ENOTDIR, "name the folder that it is in",
+		     "doctor --path: '%s' is no folder", shown);
+		free(shown);
+		return STATUS_USAGE;
+	}
 	told = look_at_type(doctor, path, &coherence);
 	if (told != STATUS_DONE)
 		return told;

@@ -161,7 +161,8 @@ int inspect_main(int argc, char **argv)
 			return STATUS_DONE;
 		case OPTION_ARGUMENT:
 			if (path)
-				return fail(STATUS_USAGE, EINVAL, NULL,
+				return fail(STATUS_USAGE, EINVAL,
+					    "name one at a time, or the folder of a model",
 					    "inspect: more than one file was named");
 			path = state.value;
 			break;

@@ -104,6 +104,9 @@ static int help_main(int argc, char **argv)
 	command = find(argv[1]);
 	if (!command)
 		return unknown(argv[1]);
+	if (argc > 2)
+		return fail(STATUS_USAGE, EINVAL, "hetmap help COMMAND",
+			    "help takes one command");
 	if (command->main == help_main || command->main == version_main) {
 		usage();
 		return STATUS_DONE;

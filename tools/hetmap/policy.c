@@ -380,8 +380,9 @@ int policy_load(const char *path)
 	if (!file) {
 		status = job_status_of(-errno);
 		shown = text_escape(path);
-		fail(status, errno, NULL, "cannot open the policy '%s': %s", shown,
-		     strerror(errno));
+		fail(status, errno,
+		     errno == ENOENT ? "name a file of rules, as hetmap-run(1) has them" : NULL,
+		     "cannot open the policy '%s': %s", shown, strerror(errno));
 		free(shown);
 		return status;
 	}

@@ -467,7 +467,8 @@ static int fail_read(const char *path, int r, const char *reason)
 		status = fail(STATUS_USAGE, r, "hetmap trace -- COMMAND makes one",
 			      "'%s' is no trace: nothing was recorded into it", shown);
 	else if (r == -EPROTO && reason)
-		status = fail(STATUS_USAGE, r, NULL, "'%s': %s", shown, reason);
+		status = fail(STATUS_USAGE, r, "hetmap trace -- COMMAND makes one", "'%s': %s",
+			      shown, reason);
 	else if (r == -EINTR)
 		status = 128 + signals_pending();
 	else

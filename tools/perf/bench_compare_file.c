@@ -122,7 +122,8 @@ static void print_row(const struct comparison *c, bool one_machine)
 		bench_figure(c->old->value, c->old->unit, old);
 		bench_figure(c->now->value, c->now->unit, now);
 	}
-	printf("  %-24s%10s%10s%7.3f%7.3f  %s", name, old, now, c->old->ratio, c->now->ratio,
+	bench_table_name(name);
+	printf("%10s%10s%7.3f%7.3f  %s", old, now, c->old->ratio, c->now->ratio,
 	       verdicts[c->verdict]);
 	if (c->moved)
 		printf(": %s", c->moved);

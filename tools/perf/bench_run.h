@@ -91,6 +91,8 @@ char *bench_state_differences(const json_t *a, const json_t *b);
 const char *bench_figure(double value, const char *unit, char text[TEXT_MAX]);
 /* "<= 1.10"; nothing where there is no target. Returns @text. */
 const char *bench_target_text(const struct bench_row *row, char text[2 * TEXT_MAX]);
+/* The first column of a table; of a name that is longer the line goes on below it. */
+void bench_table_name(const char *name);
 /* With the head of its benchmark where that is another than the last row's. */
 void bench_table_row(const struct bench_row *row);
 

@@ -25,6 +25,8 @@ const char *bench_target_text(const struct bench_row *row, char text[2 * TEXT_MA
 	return text;
 }
 
+#define NAME_COLUMNS 24
+
 /* Of the benchmark whose head was printed last. */
 static char headed[64];
 
@@ -75,6 +77,13 @@ static void details(const struct bench_row *row)
 	free(ours);
 }
 
+void bench_table_name(const char *name)
+{
+	if (text_columns(name) > NAME_COLUMNS)
+		printf("  %s\n", name);
+	printf("  %-*s", NAME_COLUMNS, text_columns(name) > NAME_COLUMNS ? "" : name);
+}
+
 void bench_table_row(const struct bench_row *row)
 {
 	char value[TEXT_MAX], p99[TEXT_MAX], peer[TEXT_MAX], target[2 * TEXT_MAX];
@@ -84,15 +93,16 @@ void bench_table_row(const struct bench_row *row)
 	if (row->skipped) {
 		char *reason = text_escape(row->skipped);
 
-		printf("  %-24s  skipped: ", name);
+		bench_table_name(name);
+		printf("  skipped: ");
 		text_wrap(reason, 37, 28, 80);
 		free(reason);
 		goto out;
 	}
 	bench_target_text(row, target);
+	bench_table_name(name);
 	/* What is that far off has no room for a fraction, and no need of it. */
-	printf("  %-24s%10s%10s%10s %5.*f%s%s%s\n", name,
-	       bench_figure(row->value, row->unit, value),
+	printf("%10s%10s%10s %5.*f%s%s%s\n", bench_figure(row->value, row->unit, value),
 	       bench_figure(row->p99, row->unit, p99),
 	       bench_figure(row->peer_value, row->unit, peer), row->ratio < 100 ? 2 : 0,
 	       row->ratio, *target ? "  " : "", target,
