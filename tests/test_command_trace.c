@@ -218,19 +218,17 @@ static void test_status(void)
 }
 
 /* On a file system that is full soon: what was recorded until then is a trace. */
-static void test_no_room(void)
+static void check_no_room(const char *traced)
 {
 	/* A MiB of it is set aside. A sanitizer's own start takes half a MiB of records. */
 	const char *room = TEST_ASAN ? "size=2048k,mode=777" : "size=1536k,mode=777";
 	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
-					     "--", self, "--traced", "sequential" } };
+					     "--", self, "--traced", traced } };
 	char *folder, *path;
 	struct outcome outcome;
 	json_t *json;
 	int64_t faults;
 
-	if (!may_trace())
-		return;
 	folder = folder_make();
 	command.args[3] = path = folder_path(folder, "trace");
 	/* In a chroot "/" is no mount: then it shows outside, too, until it is taken off. */
@@ -254,6 +252,15 @@ static void test_no_room(void)
 	CHECK(!umount2(folder, MNT_DETACH));
 	free(path);
 	folder_remove(folder);
+}
+
+/* Also where the mapping is in a ring that found no room. */
+static void test_no_room(void)
+{
+	if (!may_trace())
+		return;
+	check_no_room("sequential");
+	check_no_room("migrated");
 }
 
 /* What costs nothing to tell is told, and of the rest that it is not known. */

@@ -635,6 +635,7 @@ static const struct {
 	int (*run)(void);
 } programs[] = {
 	{ "sequential", sequential },
+	{ "migrated", traced_migrated },
 	{ "large", large },
 	{ "large_strided", large_strided },
 	{ "large_scattered", large_scattered },

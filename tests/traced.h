@@ -42,5 +42,7 @@
 int traced_main(const char *name);
 
 int traced_device(void);
+/* What is mapped on the last processor is touched on the first one. */
+int traced_migrated(void);
 
 #endif

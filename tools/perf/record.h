@@ -80,8 +80,9 @@ void record_disable(struct recorder *recorder);
 int record_drain(struct recorder *recorder, int other_fd, int timeout_ms, bool *ret_other);
 
 /*
- * There is no more room: what was written of whole records is all that the trace has. Room for
- * what stands behind records was kept from the beginning. 0 or -errno.
+ * There is no more room: what was written of whole records is all that the trace has, and what
+ * is in the rings of mappings. Room for these, and for what stands behind records, was kept from
+ * the beginning. 0 or -errno.
  */
 int record_cut(struct recorder *recorder);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "record.h"
+#include "record_ring.h"
 
 /* Far behind any record: room that nobody else takes, where the file system gives it. */
 #define SPARE_AT (INT64_C(1) << 40)
@@ -230,10 +231,39 @@ static uint64_t last_whole(const struct recorder *recorder)
 	return at;
 }
 
+/*
+ * Rings are written one after another, and who runs moves between processors: what was mapped
+ * where may be in one that found no room, and is of as many bytes as the faults are not. What
+ * was kept free has some for it; what of it finds none is as if it had not been.
+ */
+static void rescue(struct recorder *recorder, uint64_t kept)
+{
+	uint64_t begin = recorder->written, whole = begin;
+	const struct ring *ring;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; i < recorder->n_ring && !r; i++) {
+		ring = &recorder->rings[i];
+		r = ring_rescue(recorder, ring, ring->refused ? kept : 0,
+				SPARE_BYTES / 2 - (recorder->written - begin));
+		if (!r)
+			whole = recorder->written;
+	}
+	recorder->written = whole;
+}
+
 int record_cut(struct recorder *recorder)
 {
+	uint64_t before = recorder->whole;
+	int r;
+
 	record_disable(recorder);
 	recorder->cut = true;
 	recorder->written = last_whole(recorder);
+	r = give_back(recorder);
+	if (r)
+		return r;
+	rescue(recorder, recorder->written - before);
 	return give_back(recorder);
 }

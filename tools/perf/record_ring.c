@@ -42,10 +42,22 @@ void ring_unmap(struct ring *ring, uint64_t bytes)
 
 /* ---- draining ---- */
 
+/* Of the ring's bytes, which end where they begin again. */
+static int write_part(struct recorder *recorder, const char *data, uint64_t at, uint64_t length)
+{
+	uint64_t size = recorder->ring_bytes, first = size - at % size;
+	int r;
+
+	if (first > length)
+		first = length;
+	r = record_write(recorder, data + at % size, first);
+	return r || first == length ? r : record_write(recorder, data, length - first);
+}
+
 static int drain(struct recorder *recorder, struct ring *ring)
 {
-	uint64_t size = recorder->ring_bytes, tail, head, first;
 	const char *data;
+	uint64_t tail, head;
 	int r;
 
 	if (ring->fd < 0)
@@ -55,12 +67,7 @@ static int drain(struct recorder *recorder, struct ring *ring)
 	head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	if (head == tail)
 		return 0;
-	first = size - tail % size;
-	if (first > head - tail)
-		first = head - tail;
-	r = record_write(recorder, data + tail % size, first);
-	if (!r && head - tail > first)
-		r = record_write(recorder, data, head - tail - first);
+	r = write_part(recorder, data, tail, head - tail);
 	if (!r)
 		__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
 	return r;
@@ -74,8 +81,10 @@ static int drain_all(struct recorder *recorder)
 	uint32_t i;
 	int r = 0;
 
+	recorder->whole = before;
 	for (i = 0; i < recorder->n_ring && !r; i++) {
 		r = drain(recorder, &recorder->rings[i]);
+		recorder->rings[i].refused = r;
 		if (!r)
 			recorder->whole = recorder->written;
 	}
@@ -83,6 +92,31 @@ static int drain_all(struct recorder *recorder)
 		r = record_write(recorder, &round, sizeof(round));
 	if (!r)
 		recorder->whole = recorder->written;
+	return r;
+}
+
+int ring_rescue(struct recorder *recorder, const struct ring *ring, uint64_t skipped,
+		uint64_t room)
+{
+	const struct perf_event_header *record;
+	uint64_t at, head, before = recorder->written;
+	const char *data;
+	int r = 0;
+
+	if (ring->fd < 0)
+		return 0;
+	data = (const char *)ring->page + sysconf(_SC_PAGESIZE);
+	at = ring->page->data_tail + skipped;
+	head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	/* A head is never cut in two: all records are multiples of 8 bytes. */
+	for (; !r && at < head; at += record->size) {
+		record = (const void *)(data + at % recorder->ring_bytes);
+		if (record->size < sizeof(*record) || record->size > head - at ||
+		    recorder->written - before + record->size > room)
+			break;
+		if (record->type != PERF_RECORD_SAMPLE)
+			r = write_part(recorder, data, at, record->size);
+	}
 	return r;
 }
 
