@@ -7,6 +7,7 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -387,16 +388,16 @@ int token_reader_init(struct token_reader *reader, struct hm_tokens *tokens, uin
 		      uint64_t room)
 {
 	const char *name = hm_dtype_name(dtype);
+	char unknown[32];
 	uint64_t bytes;
 
-	if (!name)
-		return err_set(-EOPNOTSUPP, "tokens can't be made dtype %u, which is unknown",
-			       dtype);
-	if (!widen_find(dtype, tokens->dtype, false))
+	if (!widen_find(dtype, tokens->dtype, false)) {
+		snprintf(unknown, sizeof(unknown), "the unknown dtype %u", dtype);
 		return err_set(-EOPNOTSUPP,
 			       "tokens of %s can't be made %s: integers are made integers, "
 			       "F16 and BF16 are made F32, and all are copied as they are",
-			       hm_dtype_name(tokens->dtype), name);
+			       hm_dtype_name(tokens->dtype), name ? name : unknown);
+	}
 	*reader = (struct token_reader){
 		.tokens = tokens,
 		.dtype = dtype,
