@@ -203,19 +203,6 @@ int soft_buffer_resize(struct soft_file *file, void *argument)
 	return r;
 }
 
-const uint64_t *soft_evictions(struct soft_file *file, uint32_t handle)
-{
-	struct soft_buffer *buffer = soft_buffer_get(file, handle);
-	const uint64_t *counter;
-
-	if (!buffer)
-		return NULL;
-	/* Readers are other processes: they have it as it is in memory. */
-	counter = (const uint64_t *)&buffer->n_evictions;
-	soft_buffer_put(buffer);
-	return counter;
-}
-
 int soft_buffer_info(struct soft_file *file, void *argument)
 {
 	struct hetsim_buffer_info *info = argument;

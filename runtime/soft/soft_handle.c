@@ -60,6 +60,19 @@ struct soft_buffer *soft_buffer_get(struct soft_file *file, uint32_t handle)
 	return buffer;
 }
 
+/* Readers are other processes: they have it as it is in memory. */
+const uint64_t *soft_evictions(struct soft_file *file, uint32_t handle)
+{
+	struct soft_device *dev = file->dev;
+	const uint64_t *counter = NULL;
+
+	pthread_mutex_lock(&dev->lock);
+	if (handle < file->n_handles && file->handles[handle])
+		counter = (const uint64_t *)&dev->buffers[handle]->n_evictions;
+	pthread_mutex_unlock(&dev->lock);
+	return counter;
+}
+
 struct soft_buffer *soft_buffer_at(struct soft_file *file, uint64_t offset,
 				   uint64_t *ret_position)
 {
