@@ -21,24 +21,9 @@
 
 #define PAGE ((size_t)4096)
 
-/* Between pages without access: beside other memory it would be one mapping with it. */
-static char *memory_of(size_t size, int advice)
-{
-	char *room = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char *bytes;
-
-	if (room == MAP_FAILED)
-		_exit(99);
-	bytes = mmap(room + PAGE, size, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	if (bytes == MAP_FAILED || madvise(bytes, size, advice))
-		_exit(99);
-	return bytes;
-}
-
 static char *memory(int advice)
 {
-	return memory_of(TRACED_PAGES * PAGE, advice);
+	return traced_memory(TRACED_PAGES * PAGE, advice);
 }
 
 static int sequential(void)
@@ -54,7 +39,7 @@ static int sequential(void)
 /* So much that starting the program is little beside it. */
 static int large(void)
 {
-	volatile char *bytes = memory_of(TRACED_LARGE, MADV_NOHUGEPAGE);
+	volatile char *bytes = traced_memory(TRACED_LARGE, MADV_NOHUGEPAGE);
 	size_t i;
 
 	for (i = 0; i < TRACED_LARGE; i += PAGE)
@@ -65,7 +50,7 @@ static int large(void)
 /* Every other page, which is what its huge pages would be half used for. */
 static int large_strided(void)
 {
-	volatile char *bytes = memory_of(TRACED_LARGE, MADV_NOHUGEPAGE);
+	volatile char *bytes = traced_memory(TRACED_LARGE, MADV_NOHUGEPAGE);
 	size_t i;
 
 	for (i = 0; i < TRACED_LARGE; i += 2 * PAGE)
@@ -76,7 +61,7 @@ static int large_strided(void)
 /* Each once: triangular numbers are all different, modulo a power of two. */
 static int large_scattered(void)
 {
-	volatile char *bytes = memory_of(TRACED_LARGE, MADV_NOHUGEPAGE);
+	volatile char *bytes = traced_memory(TRACED_LARGE, MADV_NOHUGEPAGE);
 	size_t n = TRACED_LARGE / PAGE, i;
 
 	for (i = 0; i < n; i++)
@@ -86,7 +71,7 @@ static int large_scattered(void)
 
 static int huge(void)
 {
-	volatile char *bytes = memory_of(TRACED_LARGE, MADV_HUGEPAGE);
+	volatile char *bytes = traced_memory(TRACED_LARGE, MADV_HUGEPAGE);
 	size_t i;
 
 	for (i = 0; i < TRACED_LARGE; i += PAGE)
@@ -97,7 +82,7 @@ static int huge(void)
 /* A page of each MiB: nothing that brings in more would be of use. */
 static int sparse(void)
 {
-	volatile char *bytes = memory_of(TRACED_LARGE, MADV_NOHUGEPAGE);
+	volatile char *bytes = traced_memory(TRACED_LARGE, MADV_NOHUGEPAGE);
 	size_t i;
 
 	for (i = 0; i < TRACED_LARGE; i += (size_t)1 << 20)
@@ -255,7 +240,7 @@ static int moved(void)
 static int extended(bool over)
 {
 	const size_t more = 8 << 20, all = TRACED_PAGES * PAGE + more;
-	char *room = memory_of(all, MADV_NOHUGEPAGE);
+	char *room = traced_memory(all, MADV_NOHUGEPAGE);
 	volatile char *bytes = room + more;
 	size_t i;
 

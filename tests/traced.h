@@ -45,4 +45,7 @@ int traced_device(void);
 /* What is mapped on the last processor is touched on the first one. */
 int traced_migrated(void);
 
+/* Between pages without access: beside other memory it would be one mapping with it. */
+char *traced_memory(size_t size, int advice);
+
 #endif

@@ -2,10 +2,25 @@
 /* A program that maps its memory on one processor and touches it on another. */
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "traced.h"
 
 #define PAGE ((size_t)4096)
+
+char *traced_memory(size_t size, int advice)
+{
+	char *room = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *bytes;
+
+	if (room == MAP_FAILED)
+		_exit(99);
+	bytes = mmap(room + PAGE, size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (bytes == MAP_FAILED || madvise(bytes, size, advice))
+		_exit(99);
+	return bytes;
+}
 
 static int run_on(int cpu)
 {
@@ -31,10 +46,8 @@ int traced_migrated(void)
 		last--;
 	if (run_on(last))
 		return 1;
-	bytes = mmap(NULL, TRACED_PAGES * PAGE, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (bytes == MAP_FAILED ||
-	    madvise((void *)bytes, TRACED_PAGES * PAGE, MADV_NOHUGEPAGE) || run_on(first))
+	bytes = traced_memory(TRACED_PAGES * PAGE, MADV_NOHUGEPAGE);
+	if (run_on(first))
 		return 1;
 	for (i = 0; i < TRACED_PAGES; i++)
 		bytes[i * PAGE] = 1;
