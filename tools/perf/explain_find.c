@@ -464,9 +464,8 @@ static void find_evictions(const struct subject *subject, struct found *found)
 		find_evictions_counted(subject->map, found);
 		return;
 	}
-	if (!entry || strncmp(entry->device, "sim:", 4) != 0 || !subject->first)
+	if (!entry || !openers_device(entry->device, &device) || !subject->first)
 		return;
-	device = strtoull(entry->device + 4, NULL, 10);
 	offset = subject->first->offset;
 	if (subject->start > subject->first->smaps.start)
 		offset += subject->start - subject->first->smaps.start;

@@ -128,19 +128,28 @@ static int add_file(pid_t pid, const char *fd, struct openers *openers)
 	return r;
 }
 
+bool openers_device(const char *name, uint64_t *ret_device)
+{
+	if (strncmp(name, "sim:", 4) != 0)
+		return false;
+	*ret_device = strtoull(name + 4, NULL, 10);
+	return true;
+}
+
 int openers_look(const struct live *live, struct openers *openers)
 {
 	static const char device[] = "/dev/hetsim";
 	char path[64], name[sizeof(device)];
 	struct dirent *entry;
 	DIR *folder = NULL;
+	uint64_t number;
 	size_t i;
 	int r = 0;
 
 	openers_begin(openers);
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)live->pid);
 	for (i = 0; i < live->n && !folder; i++)
-		if (!strncmp(live->maps[i].entry.device, "sim:", 4)) {
+		if (openers_device(live->maps[i].entry.device, &number)) {
 			folder = opendir(path);
 			break;
 		}

@@ -6,6 +6,7 @@
 #ifndef HETMAP_PERF_OPENERS_H
 #define HETMAP_PERF_OPENERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@ struct openers {
 	size_t n_evicted, room_evicted;
 	uint64_t evictions; /* of all of them; TOP_UNKNOWN: nobody counts it */
 };
+
+/* Is the device that is called so one of those? *@ret_device: its number. */
+bool openers_device(const char *name, uint64_t *ret_device);
 
 void openers_begin(struct openers *openers);
 /*

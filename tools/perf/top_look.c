@@ -111,24 +111,20 @@ static void add_map(struct top_buffer *buffer, const struct live_map *map,
 	buffer->lost |= (entry->flags & HM_PUBLISHED_LOST) != 0;
 }
 
-/* By the kernel's module: what is evicted of a process is told by its descriptors. */
-static bool is_sim(const char *device)
-{
-	return !strncmp(device, "sim:", 4);
-}
-
 /* How often its memory made room; TOP_UNKNOWN: its device does not count that. */
 static uint64_t evictions_at(const struct live_map *map, const struct mappings *mappings,
 			     const struct openers *openers)
 {
 	const struct hm_published_entry *entry = &map->entry;
 	const struct mapping *mapping = mappings_at(mappings, entry->address);
+	uint64_t device;
 
 	if (entry->evictions)
 		return map->counted ? map->evictions : TOP_UNKNOWN;
-	if (!is_sim(entry->device) || !mapping || mapping->smaps.start > entry->address)
+	if (!openers_device(entry->device, &device) || !mapping ||
+	    mapping->smaps.start > entry->address)
 		return TOP_UNKNOWN;
-	return openers_evicted(openers, strtoull(entry->device + 4, NULL, 10),
+	return openers_evicted(openers, device,
 			       mapping->offset + entry->address - mapping->smaps.start);
 }
 
@@ -295,16 +291,19 @@ static void rate_buffers(struct top_process *process, const struct top_buffer *b
 static double rate_evictions(const struct top_process *process, double sims)
 {
 	double others = TOP_NO_RATE;
+	uint64_t device;
 	size_t i;
 
 	for (i = 0; i < process->n_buffer; i++) {
 		const struct top_buffer *buffer = &process->buffers[i];
+		double one = buffer->figures.evictions;
 
-		if (is_sim(buffer->device) && sims == TOP_NO_RATE)
-			return TOP_NO_RATE;
-		if (!is_sim(buffer->device) && buffer->figures.evictions != TOP_NO_RATE)
-			others = (others == TOP_NO_RATE ? 0 : others) +
-				 buffer->figures.evictions;
+		if (openers_device(buffer->device, &device)) {
+			if (sims == TOP_NO_RATE)
+				return TOP_NO_RATE;
+		} else if (one != TOP_NO_RATE) {
+			others = (others == TOP_NO_RATE ? 0 : others) + one;
+		}
 	}
 	if (sims == TOP_NO_RATE || others == TOP_NO_RATE)
 		return sims == TOP_NO_RATE ? others : sims;
