@@ -71,7 +71,8 @@ static void test_seq(void)
 		run_short(names[i], &outcome);
 		if (!is_skipped(&outcome, "other read-ahead")) {
 			check_row(&outcome, "against read, 128 KiB ahead");
-			check_row(&outcome, "against maps, 8192 KiB ahead");
+			check_row(&outcome, "against a map, 8192 KiB ahead");
+			check_row(&outcome, "against MADV_SEQUENTIAL, 8192 KiB ahead");
 		}
 		outcome_free(&outcome);
 	}
