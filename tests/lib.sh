@@ -45,6 +45,20 @@ check() {
 	fi
 }
 
+processors_before=0
+
+# note_times NAME SECONDS: a line more in $HETMAP_STAGE_TIMES, if there is that: how long NAME
+# took, and the seconds of processors of what this shell has waited for since the last one.
+note_times() {
+	[ -n "${HETMAP_STAGE_TIMES-}" ] || return 0
+	# Not in a substitution: of a subshell's own nothing was waited for.
+	times >"$HETMAP_STAGE_TIMES.now"
+	processors_now=$(awk 'NR == 2 { split($0, part, /[ms ]+/)
+		printf "%.0f", 60 * part[1] + part[2] + 60 * part[3] + part[4] }' "$HETMAP_STAGE_TIMES.now")
+	echo "$1 $2 $((processors_now - processors_before))" >>"$HETMAP_STAGE_TIMES"
+	processors_before=$processors_now
+}
+
 # The sums of the last closing line that is read, "PASSED FAILED SKIPPED"; nothing without.
 counts_of() {
 	sed -n '/^[0-9]* passed, [0-9]* failed, [0-9]* skipped$/h

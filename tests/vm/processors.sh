@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# Sourced by what runs tests in a machine. Programs have two processors, but for these:
+# Sourced by what runs tests in a machine. Programs have two processors, but where PROCESSORS
+# is 1, and for these:
 # - Some make the kernel replace its own code, by tracepoints or perf's events, and QEMU 7.2
 #   may let a second processor run what was replaced: the kernel panics ("Oops: int3"), or
 #   never gets an answer from it again.
@@ -21,8 +22,8 @@ with_processors() {
 	single=$(echo $replacing $sequential)
 	others='' alone=''
 	for name in "$@"; do
-		case " $single " in
-		*" $name "*) alone="$alone $name" ;;
+		case "${PROCESSORS-2} $single " in
+		'1 '* | *" $name "*) alone="$alone $name" ;;
 		*) others="$others $name" ;;
 		esac
 	done
