@@ -50,10 +50,7 @@ static bool sim_step_fill(struct sim_run *run, void *const *operand, size_t n)
 
 static bool sim_step_copy(struct sim_run *run, void *const *operand, size_t n)
 {
-	if (n == PAGE_SIZE)
-		copy_page(operand[SIM_DESTINATION], operand[SIM_SOURCE]);
-	else
-		memcpy(operand[SIM_DESTINATION], operand[SIM_SOURCE], n);
+	memcpy(operand[SIM_DESTINATION], operand[SIM_SOURCE], n);
 	return false;
 }
 
