@@ -32,7 +32,7 @@
  * What flies at once. Where the CPU copies, as much as stays in its nearest cache from
  * one step to the other; where the kernel does, what pays for the two calls.
  */
-#define CHUNK_CPU KIB(12)
+#define CHUNK_CPU KIB(32)
 #define CHUNK_KERNEL SPARE
 
 /* Tries of a fork child to read a page while no flight of its parent's begins or ends. */
