@@ -3,12 +3,23 @@
  * virtio_gpu of two hosts: one that has pictures only, and one that has blobs, a window
  * of its memory, UUIDs and Venus. drivers/gpu/drm/virtio/
  */
+#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "../../runtime/drm/uapi/virtgpu.h" /* libdrm's of Debian 12 is older */
 #include "fake.h"
+
+/* As Linux 6.1's own header has them: no host here takes a blob, which would tell. */
+static_assert(DRM_IOCTL_VIRTGPU_RESOURCE_CREATE_BLOB == 0xc030644a, "");
+static_assert(DRM_IOCTL_VIRTGPU_CONTEXT_INIT == 0xc010644b, "");
+static_assert(offsetof(struct drm_virtgpu_resource_create_blob, size) == 16, "");
+static_assert(offsetof(struct drm_virtgpu_resource_create_blob, cmd_size) == 28, "");
+static_assert(offsetof(struct drm_virtgpu_resource_create_blob, blob_id) == 40, "");
+static_assert(offsetof(struct drm_virtgpu_context_init, ctx_set_params) == 8, "");
+static_assert(sizeof(struct drm_virtgpu_context_set_param) == 16, "");
 
 /* virtgpu_drv.h */
 #define MAX_CAPSET_ID 63
