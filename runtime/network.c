@@ -64,6 +64,11 @@ int network_check_buffer(int fd, uint32_t flags)
 		       fs->name);
 }
 
+bool network_has(int fd)
+{
+	return file_system_of(fd)->flags & FS_NETWORK;
+}
+
 int network_refuse(int fd, const char *why)
 {
 	const struct file_system *fs = file_system_of(fd);

@@ -3,6 +3,7 @@
 #ifndef HETMAP_NETWORK_H
 #define HETMAP_NETWORK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -13,5 +14,8 @@ int network_check_buffer(int fd, uint32_t flags);
 
 /* -EOPNOTSUPP on what other machines or a process may have, too, as "@why" has it. */
 int network_refuse(int fd, const char *why);
+
+/* Does another machine have the file, too? */
+bool network_has(int fd);
 
 #endif

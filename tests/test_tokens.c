@@ -371,8 +371,8 @@ static void refused(void)
 	desc.offset = 13;
 	check_refused(path, &desc, -EBADMSG, "no whole tokens");
 	desc.offset = 0;
-	desc.flags = 8;
-	check_refused(path, &desc, -EINVAL, "flags 0x8");
+	desc.flags = 16;
+	check_refused(path, &desc, -EINVAL, "flags 0x10");
 	desc.flags = HM_TOKENS_BOOL;
 	desc.dtype = HM_DTYPE_U8;
 	check_refused(path, &desc, -EINVAL, "HM_TOKENS_BOOL");

@@ -2,8 +2,10 @@
 /* Batches of tokens: their order, its parts, going on, sizes, types. */
 #include <errno.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "format/tokens.h"
+#include "sys.h"
 #include "tokens_support.h"
 
 #define UNTOUCHED ((void *)0x10)
@@ -133,6 +135,52 @@ static void all_orders(void)
 			hm_batches_unref(batches);
 		}
 	}
+	CHECK_OK(hm_handler_remove());
+	token_scene_end(&scene);
+}
+
+static int on_nfs(int fd, struct statfs *ret_statfs)
+{
+	int r = fstatfs(fd, ret_statfs);
+
+	ret_statfs->f_type = 0x6969;
+	return r;
+}
+
+static void check_unmapped(struct token_scene *scene, const struct hm_tokens_desc *desc,
+			   const char *cause)
+{
+	struct hm_tokens_shard_info shard = { .struct_size = sizeof(shard) };
+	struct hm_batches *batches;
+	int i;
+
+	hm_tokens_unref(scene->tokens);
+	CHECK_OK_FATAL(
+		hm_tokens_open((const char *const *)scene->path, 3, desc, &scene->tokens));
+	CHECK_OK(hm_tokens_shard(scene->tokens, 1, &shard));
+	CHECK(!shard.map);
+	batches = batches_make(scene, &batches_usual);
+	for (i = 0; i < 30; i++)
+		batches_next(batches);
+	CHECK_EQUAL(batches_info(batches).way, HM_BATCHES_READ);
+	CHECK_EQUAL(batches_info(batches).mapped, 0);
+	CHECK(strstr(batches_info(batches).why, cause));
+	hm_batches_unref(batches);
+}
+
+/* Because somebody asks for it, or for the file system: with a handler, too. */
+static void unmapped(void)
+{
+	const struct hm_tokens_desc desc = { .struct_size = sizeof(desc),
+					     .flags = HM_TOKENS_READ };
+	struct token_scene scene;
+
+	token_scene_begin(&scene);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	check_unmapped(&scene, &desc, "maps of the files were not wanted");
+	sys_table.fstatfs = on_nfs;
+	check_unmapped(&scene, NULL, "a network file system's errors");
+	sys_table.fstatfs = fstatfs;
 	CHECK_OK(hm_handler_remove());
 	token_scene_end(&scene);
 }
@@ -393,6 +441,7 @@ static const struct test tests[] = {
 	{ "permutations", permutations, 0, 0 },
 	{ "evenly", evenly, 0, 0 },
 	{ "all_orders", all_orders, 0, 0 },
+	{ "unmapped", unmapped, 0, 0 },
 	{ "deterministic", deterministic, 0, 0 },
 	{ "members", members, 0, 0 },
 	{ "resumed", resumed, 0, 0 },

@@ -28,6 +28,7 @@ struct hm_batches; /* batches of them, in an order that a seed says */
 #define HM_TOKENS_RAW (1u << 0)     /* no header, though a file may begin as a .npy file */
 #define HM_TOKENS_SWAPPED (1u << 1) /* raw: not in this machine's byte order */
 #define HM_TOKENS_BOOL (1u << 2)    /* raw: dtype 0 is HM_DTYPE_BOOL, whose number that is */
+#define HM_TOKENS_READ (1u << 3)    /* no maps: all is read by pread(2) */
 
 struct hm_tokens_desc {
 	uint32_t struct_size;
@@ -56,8 +57,9 @@ struct hm_tokens_shard_info {
 	uint32_t flags; /* HM_NPY_FORTRAN, HM_NPY_SWAPPED: hetmap/npy.h */
 	uint32_t reserved;
 	const char *path;   /* as opened; lives as long as the hm_tokens */
-	struct hm_map *map; /* of the whole file; NULL: its file system shares no maps, or the
-			     * budget has no room for one */
+	struct hm_map *map; /* of the whole file; NULL: its file system shares no maps, or is
+			     * a network's, the budget has no room for one, or
+			     * HM_TOKENS_READ wants none */
 	uint64_t size;      /* of the file */
 	uint64_t offset;    /* of its first token, in bytes */
 	uint64_t first;     /* number of its first token in the array */
@@ -87,6 +89,9 @@ struct hm_tokens_shard_info {
  * budget is too small for their maps: twice as much as a fault may map, tables, and a bit for
  * each time that much of the file, or all of a small file; and such files of which a part has
  * room for less than a fault for each 4 GB. 0 allows the former in any case.
+ *
+ * Files on a network's file system are not mapped, as hm_reader_open() does not: errors there
+ * are signals in a map, and its bytes may be old. HM_TOKENS_READ has none mapped.
  *
  * Thread-safe; what was opened never changes.
  *

@@ -403,18 +403,26 @@ static const char *why_read(const struct hm_tokens *tokens, uint32_t column)
 {
 	static const char *const no_handler[] =
 		BY_READ("no handler of faults is in effect (see hm_handler_install)");
-	static const char *const not_shared[] = BY_READ("the file system shares no maps");
-	static const char *const no_room[] = BY_READ("the budget has no room for the map");
+	static const char *const no_map[][3] = {
+		[NO_MAP_SHARED] = BY_READ("the file system shares no maps"),
+		[NO_MAP_NETWORK] = BY_READ("a network file system's errors are signals in a "
+					   "map, and its maps show old bytes"),
+		[NO_MAP_ROOM] = BY_READ("the budget has no room for the map"),
+		[NO_MAP_ASKED] = BY_READ("maps of the files were not wanted"),
+	};
 	static const char *const no_turn[] = BY_READ(
 		"the budget has no room for its blocks, or the maps are in other hands (locked, "
 		"narrowed, in use)");
 	uint32_t i;
 
+	for (i = 0; i < tokens->n_shard; i++)
+		if (!tokens->shard[i].map && tokens->shard[i].no_map == NO_MAP_ASKED)
+			return no_map[NO_MAP_ASKED][column];
 	if (handler_flags() == HANDLER_NONE)
 		return no_handler[column];
 	for (i = 0; i < tokens->n_shard; i++)
 		if (!tokens->shard[i].map)
-			return tokens->shard[i].no_room ? no_room[column] : not_shared[column];
+			return no_map[tokens->shard[i].no_map][column];
 	return no_turn[column];
 }
 

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "access.h"
+#include "network.h"
 #include "npy.h"
+#include "segments.h"
 #include "sys.h"
 
 #define TOKENS_DESC_LEAST offsetof(struct hm_tokens_desc, budget)
@@ -57,7 +59,18 @@ static int create(uint32_t n_shard, struct hm_tokens **ret_tokens)
 
 /* ---- one file ---- */
 
-static int map_file(struct hm_device *device, struct token_shard *shard)
+/* As readers choose: reader/choose.c. */
+static bool is_network(const struct token_shard *shard)
+{
+	struct segment_list *list = segments_get(shard->buffer);
+	bool is = network_has(list->segment[0].fd);
+
+	segments_put(shard->buffer, list);
+	return is;
+}
+
+static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
+		    struct token_shard *shard)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
@@ -75,6 +88,10 @@ static int map_file(struct hm_device *device, struct token_shard *shard)
 	if (r)
 		return r;
 	shard->size = info.size;
+	if (wish->flags & HM_TOKENS_READ || is_network(shard)) {
+		shard->no_map = wish->flags & HM_TOKENS_READ ? NO_MAP_ASKED : NO_MAP_NETWORK;
+		return 0;
+	}
 	r = hm_map_create(shard->buffer, NULL, &shard->map);
 	/* Where it can't be shared it is read. */
 	return r == -EOPNOTSUPP && access_refusals() == refusals ? 0 : r;
@@ -163,7 +180,7 @@ static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 	bool npy = false;
 	int r;
 
-	r = map_file(device, shard);
+	r = map_file(device, desc, shard);
 	if (!r && !(desc->flags & HM_TOKENS_RAW))
 		r = looks_like_npy(shard, &npy);
 	if (!r)
@@ -213,7 +230,8 @@ static int open_shards(struct hm_tokens *tokens, const char *const *paths,
 
 static int check_desc(const struct hm_tokens_desc *desc)
 {
-	static const uint32_t flags = HM_TOKENS_RAW | HM_TOKENS_SWAPPED | HM_TOKENS_BOOL;
+	static const uint32_t flags = HM_TOKENS_RAW | HM_TOKENS_SWAPPED | HM_TOKENS_BOOL |
+				      HM_TOKENS_READ;
 
 	if (desc->flags & ~flags || desc->reserved)
 		return err_set(-EINVAL, "hm_tokens_open: flags 0x%x or reserved %u are unknown",

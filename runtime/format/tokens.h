@@ -17,11 +17,19 @@
 
 /* ---- tokens.c ---- */
 
+/* Why a file has no map. */
+enum no_map {
+	NO_MAP_SHARED,  /* its file system shares none */
+	NO_MAP_NETWORK, /* its file system's errors are signals in one, and its bytes old ones */
+	NO_MAP_ROOM,    /* the budget has none for it */
+	NO_MAP_ASKED,   /* HM_TOKENS_READ */
+};
+
 struct token_shard {
 	char *path;
 	struct hm_buffer *buffer; /* of the whole file; holds a ref */
-	struct hm_map *map;       /* likewise; NULL: its file system shares no maps */
-	bool no_room;             /* or the budget has none for it */
+	struct hm_map *map;       /* likewise, or NULL */
+	enum no_map no_map;       /* where that is NULL */
 	uint64_t size;            /* of the file */
 	uint64_t offset;          /* of the first token's bytes */
 	uint64_t first;           /* number of it in the array */

@@ -23,7 +23,7 @@ static void drop_map(struct token_shard *shard)
 {
 	hm_map_unref(shard->map);
 	shard->map = NULL;
-	shard->no_room = true;
+	shard->no_map = NO_MAP_ROOM;
 }
 
 /*

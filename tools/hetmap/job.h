@@ -32,6 +32,7 @@ struct job_options {
 	uint32_t to;    /* of what the device gets; likewise */
 	uint32_t order; /* enum hm_batches_order */
 	bool ramp;
+	bool read;
 	uint64_t block, batch, batches, seed;
 	uint64_t budget; /* for maps of the files; 0: the library's default */
 };

@@ -50,6 +50,7 @@ enum {
 	OPTION_BATCHES,
 	OPTION_SEED,
 	OPTION_BUDGET,
+	OPTION_READ,
 	OPTION_RAMP,
 	OPTION_POLICY,
 	OPTION_JSON,
@@ -90,6 +91,8 @@ static const struct option_row rows[] = {
 	[OPTION_BUDGET] = { 0, "budget", "BYTES",
 			    "tokens: memory for maps of the files, page tables\n"
 			    "included (default: a quarter of the machine's)" },
+	[OPTION_READ] = { 0, "read", NULL,
+			  "tokens: read the files, by pread(2), and map none" },
 	[OPTION_RAMP] = { 0, "ramp", NULL,
 			  "tokens: batches grow from an eighth of --batch to it,\n"
 			  "and shrink again, with the device's buffer" },
@@ -118,6 +121,7 @@ static const unsigned int jobs_of[] = {
 	[OPTION_BATCHES] = TOKENS,
 	[OPTION_SEED] = TOKENS,
 	[OPTION_BUDGET] = TOKENS,
+	[OPTION_READ] = TOKENS,
 	[OPTION_RAMP] = TOKENS,
 };
 
@@ -261,6 +265,9 @@ static int take_tokens(const struct option_state *state, int option,
 	case OPTION_BUDGET:
 		if (option_bytes(value, &options->budget) || !options->budget)
 			return option_refuse(state, option, "bytes, as in 64M, 1.5G");
+		return 0;
+	case OPTION_READ:
+		options->read = true;
 		return 0;
 	case OPTION_RAMP:
 		options->ramp = true;

@@ -72,7 +72,8 @@ static int open_tokens(struct tokens_job *job)
 	uint32_t dtype = job->options->dtype;
 	const struct hm_tokens_desc desc = {
 		.struct_size = sizeof(desc),
-		.flags = dtype == HM_DTYPE_BOOL ? HM_TOKENS_BOOL : 0,
+		.flags = (dtype == HM_DTYPE_BOOL ? HM_TOKENS_BOOL : 0) |
+			 (job->options->read ? HM_TOKENS_READ : 0),
 		.dtype = dtype == TYPE_NOT_GIVEN ? 0 : dtype,
 		.budget = job->options->budget,
 	};
