@@ -287,6 +287,40 @@ static void saxpy_unplugged(void)
 	outcome_free(&outcome);
 }
 
+/* saxpy on soft:0, threads computing, for people: what it printed. */
+static void run_unplugged(const char *at, struct outcome *ret_outcome)
+{
+	command_run(&(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
+						 "soft:0", "--accel", "cpu", "--unplug-at",
+						 at } },
+		    ret_outcome);
+	CHECK_EQUAL(ret_outcome->status, 0);
+	CHECK(strstr(ret_outcome->out, "device       soft:0\n"));
+	CHECK(strstr(ret_outcome->out, "came back    2 buffers at the same addresses, "));
+	CHECK(strstr(ret_outcome->out, "s after the loss\n"));
+	CHECK(strstr(ret_outcome->out, "y: 4 MiB from its shadow; x: 4 MiB computed again\n"));
+	CHECK(strstr(ret_outcome->out, "verified     every element of y, by the CPU\n"));
+}
+
+/* Without --json: the sentences that say what was lost, came back and was done again. */
+static void saxpy_unplugged_text(void)
+{
+	struct outcome outcome;
+
+	run_unplugged("50%", &outcome);
+	CHECK(strstr(outcome.out, "taken away   at 50% of the work, 2.0 MiB of each vector, "
+				  "with a launch under way\n"));
+	CHECK(strstr(outcome.out, "the launch under way ended with No such device\n"));
+	CHECK(strstr(outcome.out, "done again   44 KiB of each vector\n"));
+	outcome_free(&outcome);
+	/* When all was done, nothing was under way. */
+	run_unplugged("100%", &outcome);
+	CHECK(strstr(outcome.out, "taken away   at 100% of the work, 4 MiB of each vector\n"));
+	CHECK(!strstr(outcome.out, "under way"));
+	CHECK(strstr(outcome.out, "done again   0 bytes of each vector\n"));
+	outcome_free(&outcome);
+}
+
 static const struct test tests[] = {
 	{ "histogram", histogram, 60, 0 },
 	{ "saxpy", saxpy, 60, 0 },
@@ -295,6 +329,7 @@ static const struct test tests[] = {
 	{ "engine_histogram", engine_histogram, 60, 0 },
 	{ "engine_saxpy", engine_saxpy, 60, 0 },
 	{ "saxpy_unplugged", saxpy_unplugged, 60, 0 },
+	{ "saxpy_unplugged_text", saxpy_unplugged_text, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
