@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* The simulated devices sim:N and soft:N: names, handshake, sharing, limits, fork. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sim/port.h"
 #include "sim_devices.h"
 #include "sys.h"
 
@@ -423,6 +425,185 @@ static void test_handshake(void)
 	CHECK(!device);
 }
 
+/* ---- signals ---- */
+
+#define TRIES 100 /* of hetmap/base.h */
+#define LATE UINT64_C(50000000)
+#define MORE (2 * TRIES + TRIES / 2)
+
+static const struct sim_port_ops *port_ops;
+static unsigned long always;         /* this call is interrupted always; 0: none is */
+static _Atomic unsigned int some;    /* and so are so many WAITs from now */
+static _Atomic unsigned int n_eintr; /* answers of -EINTR */
+
+static int interrupt(void)
+{
+	atomic_fetch_add(&n_eintr, 1);
+	return -EINTR;
+}
+
+static int call_interrupted(void *file, unsigned long cmd, void *argument)
+{
+	int r;
+
+	if (cmd == always)
+		return interrupt();
+	if (cmd == HETSIM_WAIT && some) {
+		some--;
+		return interrupt();
+	}
+	r = port_ops->call(file, cmd, argument);
+	return r == -EINTR ? interrupt() : r;
+}
+
+static int submit_interrupted(void *file, struct hetsim_submit *submit)
+{
+	return always == HETSIM_SUBMIT ? interrupt() : port_ops->submit(file, submit);
+}
+
+/* How many there were since it was last asked. */
+static unsigned int interruptions(void)
+{
+	return atomic_exchange(&n_eintr, 0);
+}
+
+/* A device with an engine, whose calls all go through the above, and a buffer of it. */
+struct watched_device {
+	struct hm_device *device;
+	struct hm_accel *accel;
+	struct sim_port_ops ops;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *bytes;
+};
+
+static void watch(struct watched_device *watched)
+{
+	struct sim_port *port;
+
+	watched->device = sim_open();
+	/* Before: who opens the name later looks for the ops that there were. */
+	CHECK_OK_FATAL(hm_accel_open(sim_device(), NULL, &watched->accel));
+	port = sim_port_of(watched->device);
+	port_ops = port->ops;
+	watched->ops = *port_ops;
+	watched->ops.call = call_interrupted;
+	if (port_ops->submit)
+		watched->ops.submit = submit_interrupted;
+	port->ops = &watched->ops;
+	always = 0;
+	some = 0;
+	interruptions();
+}
+
+static void make(struct watched_device *watched)
+{
+	watched->buffer = sim_make(watched->device, MIB, 2 * MIB, &watched->map);
+	watched->bytes = hm_map_address(watched->map);
+}
+
+static void unwatch(struct watched_device *watched)
+{
+	hm_map_unref(watched->map);
+	hm_buffer_unref(watched->buffer);
+	CHECK_EQUAL(sim_query(watched->device).opener_used, 0);
+	sim_port_of(watched->device)->ops = port_ops;
+	hm_accel_unref(watched->accel);
+	hm_device_unref(watched->device);
+}
+
+/* Late, so that there is something to wait for. */
+static struct hm_queue *late_queue(struct watched_device *watched)
+{
+	struct hm_queue *queue;
+	uint32_t number;
+
+	CHECK_OK_FATAL(hm_queue_create(watched->accel, 0, &queue));
+	CHECK_OK_FATAL(hm_sim_queue(queue, &number));
+	CHECK_OK(sim_inject(watched->device, HETSIM_INJECT_LATENCY, number, LATE));
+	return queue;
+}
+
+/* The device is interrupted once in each call that can be: nobody hears of it. */
+static void test_interrupted(void)
+{
+	struct watched_device watched;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+
+	watch(&watched);
+	CHECK_OK(sim_inject(watched.device, HETSIM_INJECT_EINTR, 0, 1));
+	make(&watched);
+	CHECK_EQUAL(interruptions(), 1);
+	CHECK_OK(sim_inject(watched.device, HETSIM_INJECT_EINTR, 0, 1));
+	CHECK_OK(hm_buffer_resize(watched.buffer, 2 * MIB, 0));
+	CHECK_EQUAL(interruptions(), 1);
+	CHECK_EQUAL(sim_query(watched.device).opener_used, 2 * MIB);
+
+	queue = late_queue(&watched);
+	CHECK_OK(sim_inject(watched.device, HETSIM_INJECT_EINTR, 0, 1));
+	CHECK_OK_FATAL(hm_queue_fill(queue, watched.bytes, 0x07070707, MIB, &fence));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	CHECK_EQUAL(interruptions(), 1);
+	CHECK_OK(hm_map_begin_cpu(watched.map, 0, MIB, HM_READ));
+	CHECK(watched.bytes[0] == 7 && watched.bytes[MIB - 1] == 7);
+	CHECK_OK(hm_map_end_cpu(watched.map, 0, MIB, HM_READ));
+	hm_fence_unref(fence);
+	hm_queue_unref(queue);
+	unwatch(&watched);
+}
+
+/* Calls that are interrupted each time end after so many tries, and have done nothing. */
+static void test_interrupted_always(void)
+{
+	struct watched_device watched;
+	struct hm_buffer *none = NULL;
+	struct hm_queue *queue = NULL;
+	struct hm_fence *fence = NULL;
+
+	watch(&watched);
+	always = HETSIM_BUFFER_CREATE;
+	CHECK_ERROR(-EINTR, make_of(watched.device, MIB, 0, &none));
+	CHECK(!none && text_has("signals came all the time"));
+	CHECK_EQUAL(interruptions(), TRIES);
+	CHECK_EQUAL(sim_query(watched.device).opener_used, 0);
+	always = 0;
+	make(&watched);
+
+	always = HETSIM_BUFFER_RESIZE;
+	CHECK_ERROR(-EINTR, hm_buffer_resize(watched.buffer, 2 * MIB, 0));
+	CHECK(text_has("signals came all the time"));
+	CHECK_EQUAL(interruptions(), TRIES);
+	CHECK_EQUAL(hm_map_length(watched.map), MIB);
+	always = 0;
+	CHECK_OK(hm_buffer_resize(watched.buffer, 2 * MIB, 0));
+
+	always = HETSIM_QUEUE_CREATE;
+	CHECK_ERROR(-EINTR, hm_queue_create(watched.accel, 0, &queue));
+	CHECK_EQUAL(interruptions(), TRIES);
+	CHECK(!queue);
+	always = 0;
+	queue = late_queue(&watched);
+
+	always = HETSIM_SUBMIT;
+	CHECK_ERROR(-EINTR, hm_queue_fill(queue, watched.bytes, 0x07070707, MIB, &fence));
+	CHECK_EQUAL(interruptions(), TRIES);
+	CHECK(!fence);
+	always = 0;
+	CHECK_OK_FATAL(hm_queue_fill(queue, watched.bytes, 0x07070707, MIB, &fence));
+	/* Who asks is told; who waits goes on for as long as that was to be. */
+	always = HETSIM_WAIT;
+	CHECK_ERROR(-EINTR, hm_fence_wait(fence, 0));
+	CHECK_EQUAL(interruptions(), TRIES);
+	always = 0;
+	some = MORE;
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	CHECK_EQUAL(interruptions(), MORE);
+	hm_fence_unref(fence);
+	hm_queue_unref(queue);
+	unwatch(&watched);
+}
+
 static const struct sim_case cases[] = {
 	{ "names", test_names },
 	{ "best", test_best },
@@ -434,6 +615,8 @@ static const struct sim_case cases[] = {
 	{ "read_only", test_read_only },
 	{ "fork_child", test_fork_child },
 	{ "handshake", test_handshake },
+	{ "interrupted", test_interrupted },
+	{ "interrupted_always", test_interrupted_always },
 	{ NULL, NULL },
 };
 
