@@ -80,18 +80,16 @@ void __tsan_on_report(void *found)
 }
 
 /*
- * A lost device's pages become zeros under whoever touches them: the kernel swaps them
- * whole, and TSan takes the mmap() for stores of ours. And reach.c takes the locks of
- * other buffers' maps in any order, but waits for one only once it has that buffer's lock
- * by pthread_mutex_trylock(), which TSan does not count. Pages that are brought in by
- * reading them are moved by mremap() then, which TSan does not see: whoever gets the
- * address next would race with the reading. What is left of a private buffer's last page is
- * cleared beside copies, which look afterwards whether they have to be made again.
+ * reach.c takes the locks of other buffers' maps in any order, but waits for one only once
+ * it has that buffer's lock by pthread_mutex_trylock(), which TSan does not count. Pages that
+ * are brought in by reading them are moved by mremap() then, which TSan does not see: whoever
+ * gets the address next would race with the reading. What is left of a private buffer's last
+ * page is cleared beside copies, which look afterwards whether they have to be made again.
  */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-	return "race:put_zeros\nrace:read_pages\nrace:discard_private\ndeadlock:show_locked\n";
+	return "race:read_pages\nrace:discard_private\ndeadlock:show_locked\n";
 }
 
 /* ---- what a test says ---- */
