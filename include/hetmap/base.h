@@ -25,7 +25,8 @@
  *   that answers EAGAIN where that means "not just now" (madvise(2), mincore(2), calls of
  *   devices). -EINTR, or -EAGAIN, is what is left when that does not help: nothing was
  *   done, and the call may be made again. EAGAIN that names a limit is given back at once:
- *   mmap(2)'s is RLIMIT_MEMLOCK under mlockall(MCL_FUTURE).
+ *   mmap(2)'s is RLIMIT_MEMLOCK under mlockall(MCL_FUTURE). A wait that has a time limit goes
+ *   on to that, however many signals come.
  *   -ENOMEM (memory, address space, vm.max_map_count), -EMFILE and -ENFILE (descriptors)
  *   are given back at once, too, but for what hm_retire_set() says; nothing was done, and
  *   the text says what ran out. -EIO: a device or its driver failed. -EBADF: somebody else
