@@ -5,6 +5,10 @@
 
 #include <hetmap/base.h>
 
+/*
+ * Not here: accel.h and backend.h, for who plugs kinds of accelerators and devices in;
+ * drm.h and sim.h, of some devices only; published.h, for tools that watch others.
+ */
 #include <hetmap/accelerator.h>
 #include <hetmap/access.h>
 #include <hetmap/alloc.h>
@@ -14,6 +18,7 @@
 #include <hetmap/file.h>
 #include <hetmap/guard.h>
 #include <hetmap/kernel.h>
+#include <hetmap/load.h>
 #include <hetmap/lock.h>
 #include <hetmap/lost.h>
 #include <hetmap/map.h>
@@ -24,6 +29,7 @@
 #include <hetmap/reader.h>
 #include <hetmap/retire.h>
 #include <hetmap/ring.h>
+#include <hetmap/safetensors.h>
 #include <hetmap/stats.h>
 #include <hetmap/tokens.h>
 #include <hetmap/view.h>
