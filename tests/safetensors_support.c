@@ -28,11 +28,18 @@ static FILE *begin(const char *folder, const char *name, const char *header, uin
 const char *tensors_file(const char *folder, const char *name, const char *header,
 			 uint64_t data)
 {
+	return tensors_sparse_file(folder, name, header, 0, data);
+}
+
+const char *tensors_sparse_file(const char *folder, const char *name, const char *header,
+				uint64_t from, uint64_t data)
+{
 	const char *path;
 	FILE *file = begin(folder, name, header, strlen(header), &path);
 	uint64_t i;
 
-	for (i = 0; i < data; i++)
+	CHECK_FATAL(!fseeko(file, (off_t)from, SEEK_CUR));
+	for (i = from; i < data; i++)
 		putc(data_byte(i), file);
 	CHECK_FATAL(!fclose(file));
 	return path;

@@ -25,6 +25,10 @@ const char *tensors_file(const char *folder, const char *name, const char *heade
 const char *tensors_odd_file(const char *folder, const char *name, const char *header,
 			     uint64_t length, uint64_t size);
 
+/* A right one of @data bytes of data, of which those before @from are a hole. */
+const char *tensors_sparse_file(const char *folder, const char *name, const char *header,
+				uint64_t from, uint64_t data);
+
 /* Opened, or the test is abandoned. */
 struct hm_safetensors *tensors_open(const char *path);
 

@@ -253,6 +253,44 @@ static void test_chosen(void)
 	folder_remove(folder);
 }
 
+/* Of a file's place no bit is lost: a tensor that is across 4 GiB, and one behind it. */
+static void test_beyond(void)
+{
+	static const uint64_t edge = (1ull << 32) - 100000, last = (1ull << 32) + 100000,
+			      end = (1ull << 32) + 433333, order[] = { 2, 1 };
+	struct hm_load_desc desc = load_small_steps(2);
+	char *folder = folder_make(), header[400];
+	struct hm_device *device = sim_open();
+	struct hm_safetensors *safetensors;
+	struct hm_load *load;
+	const char *path;
+
+	snprintf(header, sizeof(header),
+		 "{\"t0\":{\"dtype\":\"U8\",\"shape\":[%" PRIu64
+		 "],\"data_offsets\":[0,%" PRIu64
+		 "]},\"t1\":{\"dtype\":\"I16\",\"shape\":[100000],\"data_offsets\":[%" PRIu64
+		 ",%" PRIu64 "]},\"t2\":{\"dtype\":\"U8\",\"shape\":[333333],"
+		 "\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}}",
+		 edge, edge, edge, last, last, end);
+	path = tensors_sparse_file(folder, "a", header, edge, end);
+	safetensors = tensors_open(path);
+	desc.tensors = order;
+	for (desc.n_tensors = 1; desc.n_tensors <= 2; desc.n_tensors++) {
+		CHECK_OK_FATAL(hm_load_create(device, safetensors, &desc, &load));
+		CHECK_EQUAL(load_info(load).bytes,
+			    end - last + (desc.n_tensors - 1) * (last - edge));
+		load_check_tensor(load, "t2", last);
+		if (desc.n_tensors > 1)
+			load_check_tensor(load, "t1", edge);
+		hm_load_unref(load);
+		/* As if no window was given, too. */
+		desc.window = 0;
+	}
+	hm_safetensors_unref(safetensors);
+	hm_device_unref(device);
+	folder_remove(folder);
+}
+
 /* ---- work on what is there, while the rest comes ---- */
 
 struct work {
@@ -522,6 +560,7 @@ static const struct sim_case cases[] = {
 	{ "small_ones", test_small_ones },
 	{ "model", test_model },
 	{ "chosen", test_chosen },
+	{ "beyond", test_beyond },
 	{ "work", test_work },
 	{ "memory", test_memory },
 	{ "threads", test_threads },
