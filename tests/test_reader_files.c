@@ -316,10 +316,44 @@ static void test_many(void)
 	free_set(&set);
 }
 
+/* Opened and closed over and over, unread, read and read in part: nothing is left of it. */
+static void test_many_opens(void)
+{
+	struct test_holding before, after;
+	struct hm_reader *reader;
+	const void *data;
+	uint64_t bytes;
+	struct set set;
+	int i, k;
+
+	make_set(&set, sizes, N);
+	make_table();
+	hm_reader_unref(open_set(&set, HM_PATTERN_SEQUENTIAL, 0));
+	before = test_holding_now();
+	for (i = 0; i < 10000; i++) {
+		reader =
+			open_set(&set, i & 1 ? HM_PATTERN_RANDOM : HM_PATTERN_SEQUENTIAL, PAGE);
+		for (k = 0; !(i & 1) && k < i % 7; k++)
+			CHECK_OK(hm_reader_next(reader, &data, NULL, &bytes));
+		hm_reader_unref(reader);
+		if (i % 1000 == 0)
+			CHECK_EQUAL(test_holding_now().fds, before.fds);
+	}
+	after = test_holding_now();
+	CHECK_EQUAL(after.fds, before.fds);
+	CHECK_EQUAL(after.mappings, before.mappings);
+	CHECK_EQUAL(after.objects, before.objects);
+	free_set(&set);
+}
+
 static const struct test tests[] = {
-	{ "together", test_together, 20, 0 },  { "refused", test_refused, 20, 0 },
-	{ "replaced", test_replaced, 20, 0 },  { "failures", test_failures, 60, TEST_ONCE },
-	{ "many", test_many, 120, TEST_ONCE }, { NULL, NULL, 0, 0 },
+	{ "together", test_together, 20, 0 },
+	{ "refused", test_refused, 20, 0 },
+	{ "replaced", test_replaced, 20, 0 },
+	{ "failures", test_failures, 60, TEST_ONCE },
+	{ "many", test_many, 120, TEST_ONCE },
+	{ "many_opens", test_many_opens, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)

@@ -615,8 +615,40 @@ static void undone(void)
 	folder_remove(folder);
 }
 
+/* Opened at both ends, used and closed, over and over: nothing is left of it. */
+static void many_opens(void)
+{
+	char *folder = folder_make(), *path = ring_make(folder, 4096);
+	struct test_holding before, after;
+	struct hm_ring *reader, *writer;
+	uint64_t length;
+	int i, got;
+
+	make_table();
+	before = test_holding_now();
+	for (i = 0; i < 10000; i++) {
+		reader = ring_end(path, HM_RING_READER);
+		writer = ring_end(path, HM_RING_WRITER);
+		CHECK_OK(hm_ring_write(writer, &i, sizeof(i), SECOND));
+		CHECK_OK(hm_ring_read(reader, &got, sizeof(got), SECOND, &length));
+		CHECK_EQUAL(got, i);
+		/* The last to close is the one end, or the other. */
+		hm_ring_unref(i & 1 ? reader : writer);
+		hm_ring_unref(i & 1 ? writer : reader);
+		if (i % 1000 == 0)
+			CHECK_EQUAL(test_holding_now().fds, before.fds);
+	}
+	after = test_holding_now();
+	CHECK_EQUAL(after.fds, before.fds);
+	CHECK_EQUAL(after.mappings, before.mappings);
+	CHECK_EQUAL(after.objects, before.objects);
+	free(path);
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ "opens", opens, 0, 0 },
+	{ "many_opens", many_opens, 60, TEST_ONCE },
 	{ "refuses", refuses, 0, 0 },
 	{ "sealed", sealed, 0, 0 },
 	{ "not_over_a_network", not_over_a_network, 0, 0 },
