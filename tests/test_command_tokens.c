@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "python_support.h"
 #include "tokens_support.h"
 
 #define TOKENS 200000

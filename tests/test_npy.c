@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "format/npy.h"
+#include "python_support.h"
 #include "tokens_support.h"
 
 /* struct accepted.flags */

@@ -10,6 +10,7 @@
 
 #include "format/tokens.h"
 #include "inject.h"
+#include "python_support.h"
 #include "sys.h"
 #include "tokens_support.h"
 

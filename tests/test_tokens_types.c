@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "format/tokens.h"
+#include "python_support.h"
 #include "tokens_support.h"
 
 #define HALVES 65536

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 char *tokens_file(const char *folder, const char *name, uint64_t first, uint64_t n)
 {
@@ -58,29 +56,6 @@ struct hm_tokens_info tokens_info(struct hm_tokens *tokens)
 
 	CHECK_OK_FATAL(hm_tokens_query(tokens, &info));
 	return info;
-}
-
-int run_python(const char *program, const char *folder)
-{
-	int status = 0;
-	pid_t pid = fork();
-
-	if (!pid) {
-		if (!freopen("/dev/null", "w", stderr))
-			_exit(127);
-		execl("/usr/bin/python3", "python3", "-c", program, folder, NULL);
-		_exit(127);
-	}
-	waitpid(pid, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 127;
-}
-
-bool numpy_wrote(const char *program, const char *folder)
-{
-	if (!run_python(program, folder))
-		return true;
-	test_skip("numpy", "numpy is not installed (Debian: apt-get install python3-numpy)");
-	return false;
 }
 
 /* ---- batches ---- */

@@ -29,11 +29,6 @@ struct hm_tokens *tokens_open(const char *path, const struct hm_tokens_desc *des
 
 struct hm_tokens_info tokens_info(struct hm_tokens *tokens);
 
-/* Runs a Python program with @folder as its argument: its exit status. 127: no python3. */
-int run_python(const char *program, const char *folder);
-/* The same of one that asks for numpy. False: it is not there, and the test is skipped. */
-bool numpy_wrote(const char *program, const char *folder);
-
 /* ---- batches ---- */
 
 #define BLOCK 16
