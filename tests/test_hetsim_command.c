@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "python_support.h"
 #include "safetensors_support.h"
 #include "tokens_support.h"
 
@@ -250,6 +251,64 @@ static void model(void)
 	folder_remove(folder);
 }
 
+/* Of a file that numpy wrote, of swapped numbers: 0, 1 and so on, of which 5000 are fed. */
+static void numpy(void)
+{
+	static const char program[] =
+		"import sys, numpy as n\n"
+		"n.save(sys.argv[1] + '/a.npy', n.arange(6000).reshape(60, 100).astype('>i4'))\n";
+	char *folder = folder_make(), *path = folder_path(folder, "a.npy");
+	const struct command command = {
+		.args = { "run", "tokens", "--device", "sim:0", "--json", "--order", "in-order",
+			  "--block", "100", "--batch", "10", "--batches", "5", path }
+	};
+	json_t *json;
+
+	if (numpy_wrote(program, folder)) {
+		json = run(&command);
+		CHECK(is(json, "device", "sim:0"));
+		CHECK(is(json, "dtype", "I32"));
+		CHECK_EQUAL(integer_of(json, "tokens"), 6000);
+		CHECK_EQUAL(integer_of(json, "tokens_fed"), 5000);
+		CHECK_EQUAL(integer_of(json, "sum"), 4999 * 5000 / 2);
+		json_decref(json);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
+/* A model that the safetensors package wrote. */
+static void safetensors(void)
+{
+	static const char program[] =
+		"import ctypes, sys\n"
+		"from safetensors import TensorSpec, serialize_file\n"
+		"kept = []\n"
+		"def spec(dtype, shape, size):\n"
+		"  kept.append(ctypes.create_string_buffer(bytes(range(251)) * (size // 251 + 1)))\n"
+		"  return TensorSpec(dtype=dtype, shape=shape, data_len=size,\n"
+		"                    data_ptr=ctypes.addressof(kept[-1]))\n"
+		"serialize_file({'embed': spec('bfloat16', [500, 60], 60000),\n"
+		"  'layers.0.weight': spec('float32', [30, 40], 4800),\n"
+		"  'layers.1.weight': spec('uint8', [70001], 70001)},\n"
+		"  sys.argv[1] + '/model.safetensors', {'format': 'pt'})\n";
+	char *folder = folder_make();
+	const struct command command = { .args = { "run", "load", "--json", "--device", "sim:0",
+						   "--accel", "sim:0", "--window", "16K",
+						   folder } };
+	json_t *json;
+
+	if (safetensors_wrote(program, folder)) {
+		json = run(&command);
+		CHECK(is(json, "device", "sim:0"));
+		CHECK(is(json, "checksum", "crc32"));
+		CHECK_EQUAL(integer_of(json, "tensors"), 3);
+		CHECK_EQUAL(integer_of(json, "bytes"), 134801);
+		json_decref(json);
+	}
+	folder_remove(folder);
+}
+
 /* ---- hetmap top: evictions of each buffer ---- */
 
 #define EVICTED_BYTES (UINT64_C(4) << 20)
@@ -355,6 +414,8 @@ static const struct test tests[] = {
 	{ "opencl", opencl, 60, TEST_ONCE },
 	{ "batches", batches, 30, TEST_ONCE },
 	{ "model", model, 60, TEST_ONCE },
+	{ "numpy", numpy, 60, TEST_ONCE },
+	{ "safetensors", safetensors, 60, TEST_ONCE },
 	{ "unplugged", unplugged, 30, TEST_ONCE },
 	{ "unplugged_default", unplugged_default, 60, TEST_ONCE },
 	{ "loaded_on_devices", loaded_on_devices, 30, TEST_ONCE },
