@@ -111,6 +111,11 @@ int hetsim_import(int fd, int dmabuf, struct hetsim_import *ret_import);
 
 int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value);
 
+/* Is the module to get blocks, and can the kernel mark their entries as special? */
+bool hetsim_has_blocks(void);
+/* What the machine has free, with the pages that each processor keeps for itself. */
+uint64_t hetsim_free_bytes(void);
+
 /* Objects of the device that are alive; -1 where debugfs is not to be read. */
 int hetsim_objects(void);
 /* The same of one of the module's, by its node. */

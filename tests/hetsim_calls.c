@@ -2,6 +2,13 @@
 /* Calls of the simulated device for its tests, each with the arguments that matter. */
 #include "hetsim.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "smaps.h"
+
 int hetsim_buffer_create(int fd, uint64_t length, uint32_t place, uint64_t capacity,
 			 struct hetsim_buffer *ret_buffer)
 {
@@ -67,4 +74,36 @@ int hetsim_import(int fd, int dmabuf, struct hetsim_import *ret_import)
 {
 	*ret_import = (struct hetsim_import){ .size = sizeof(*ret_import), .fd = dmabuf };
 	return hetsim_call(fd, HETSIM_IMPORT, ret_import);
+}
+
+bool hetsim_has_blocks(void)
+{
+	struct utsname name;
+	unsigned int major, minor;
+	char huge = 0;
+	int fd = open("/sys/module/hetsim/parameters/huge", O_RDONLY);
+
+	CHECK_FATAL(fd >= 0);
+	CHECK_EQUAL(read(fd, &huge, 1), 1);
+	close(fd);
+	if (huge != 'Y')
+		return false;
+	CHECK_EQUAL(uname(&name), 0);
+	CHECK_EQUAL(sscanf(name.release, "%u.%u", &major, &minor), 2);
+	return major > 6 || (major == 6 && minor >= 12);
+}
+
+uint64_t hetsim_free_bytes(void)
+{
+	FILE *zones = fopen("/proc/zoneinfo", "re");
+	uint64_t bytes = meminfo_read("MemFree");
+	unsigned long pages;
+	char line[256];
+
+	CHECK_FATAL(zones != NULL);
+	while (fgets(line, sizeof(line), zones))
+		if (sscanf(line, " count: %lu", &pages) == 1)
+			bytes += pages * HETSIM_PAGE;
+	fclose(zones);
+	return bytes;
 }

@@ -238,6 +238,105 @@ static void test_direct_io(void)
 	close(disk);
 }
 
+/* ---- references on what one large entry maps ---- */
+
+#define BLOCK (2 * MIB)
+#define BLOCKS 16
+
+struct block_ways {
+	unsigned char *target; /* where each block is mapped: a multiple of its size */
+	int disk, pipes[2];
+	struct io_uring rings[BLOCKS]; /* kept, with what they might have registered */
+};
+
+/*
+ * get_user_pages_fast() walks the page table without a look at the map: the entry itself
+ * has to say that nobody takes references. For reading by vmsplice(), for writing by what
+ * is read directly; the others look at the map.
+ */
+static void try_references(struct block_ways *ways, unsigned int round)
+{
+	static unsigned char bytes[CHUNK];
+	struct iovec local = { bytes, CHUNK }, remote = { ways->target, CHUNK };
+	struct iovec whole = { ways->target, BLOCK };
+
+	CHECK(pread(ways->disk, ways->target, CHUNK, 0) == -1 && errno == EFAULT);
+	CHECK(pread(ways->disk, ways->target + MIB + HETSIM_PAGE, CHUNK, 0) == -1 &&
+	      errno == EFAULT);
+	CHECK(vmsplice(ways->pipes[1], &whole, 1, SPLICE_F_NONBLOCK) == -1 && errno == EFAULT);
+	memset(bytes, THEIRS, CHUNK);
+	CHECK(process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == -1 && errno == EFAULT);
+	CHECK(process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == -1 && errno == EFAULT);
+	CHECK(all(bytes, CHUNK, THEIRS));
+	CHECK_FATAL(io_uring_queue_init(4, &ways->rings[round], 0) == 0);
+	CHECK_EQUAL(io_uring_register_buffers(&ways->rings[round], &whole, 1), -EFAULT);
+}
+
+/*
+ * A block by one entry, or where none are had by 512: mapped before all the ways to hold
+ * on to it, and after.
+ */
+static void block_refuses(struct block_ways *ways, int fd, unsigned int round)
+{
+	struct hetsim_counters before, after;
+	struct hetsim_buffer buffer;
+	unsigned char value = (unsigned char)(round + 1);
+	uint64_t i;
+
+	CHECK_FATAL(hetsim_buffer_create(fd, BLOCK, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	CHECK_FATAL(mmap(ways->target, BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			 fd, (off_t)buffer.offset) == ways->target);
+	before = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	for (i = 0; i < BLOCK; i += HETSIM_PAGE)
+		ways->target[i] = value;
+	after = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(after.faults_huge - before.faults_huge, hetsim_has_blocks() ? 1 : 0);
+	CHECK_EQUAL(after.faults - before.faults, 1);
+	try_references(ways, round);
+	for (i = 0; i < BLOCK; i += HETSIM_PAGE)
+		if (ways->target[i] != value)
+			break;
+	CHECK_EQUAL(i, BLOCK);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).faults, after.faults);
+	CHECK_FATAL(mmap(ways->target, BLOCK, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == ways->target);
+	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+}
+
+/* What is held would stay when its buffer is gone, as pipe and rings are there still. */
+static void test_blocks_unheld(void)
+{
+	struct block_ways ways;
+	uint64_t free_before, free_after;
+	unsigned char *hole;
+	unsigned int round;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	ways.disk = open_disk();
+	if (ways.disk < 0) {
+		close(fd);
+		return;
+	}
+	hole = mmap(NULL, 2 * BLOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK_FATAL(hole != MAP_FAILED);
+	ways.target = hole + (-(uintptr_t)hole & (BLOCK - 1));
+	CHECK_EQUAL(pipe2(ways.pipes, O_CLOEXEC | O_NONBLOCK), 0);
+	free_before = hetsim_free_bytes();
+	for (round = 0; round < BLOCKS; round++)
+		block_refuses(&ways, fd, round);
+	free_after = hetsim_free_bytes();
+	CHECK(free_after + BLOCKS * BLOCK / 2 > free_before);
+	for (round = 0; round < BLOCKS; round++)
+		io_uring_queue_exit(&ways.rings[round]);
+	CHECK_EQUAL(munmap(hole, 2 * BLOCK), 0);
+	close(ways.pipes[0]);
+	close(ways.pipes[1]);
+	close(ways.disk);
+	close(fd);
+}
+
 /* ---- other users ---- */
 
 static void become_nobody(void)
@@ -583,6 +682,7 @@ static void test_zeroed(void)
 static const struct test tests[] = {
 	{ "in_flight", test_in_flight, 60, 0 },
 	{ "direct_io", test_direct_io, 60, 0 },
+	{ "blocks_unheld", test_blocks_unheld, 60, 0 },
 	{ "ordinary_user", test_ordinary_user, 0, 0 },
 	{ "passed_file", test_passed_file, 0, 0 },
 	{ "no_starving", test_no_starving, 120, 0 },

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,24 +46,6 @@ static void test_fault_around(void)
 	close(fd);
 }
 
-/* Is the module to get blocks, and can the kernel mark their entries as special? */
-static bool has_blocks(void)
-{
-	struct utsname name;
-	unsigned int major, minor;
-	char huge = 0;
-	int fd = open("/sys/module/hetsim/parameters/huge", O_RDONLY);
-
-	CHECK_FATAL(fd >= 0);
-	CHECK_EQUAL(read(fd, &huge, 1), 1);
-	close(fd);
-	if (huge != 'Y')
-		return false;
-	CHECK_EQUAL(uname(&name), 0);
-	CHECK_EQUAL(sscanf(name.release, "%u.%u", &major, &minor), 2);
-	return major > 6 || (major == 6 && minor >= 12);
-}
-
 struct touching {
 	unsigned char *bytes;
 	int stop;
@@ -88,7 +69,7 @@ static void test_blocks(void)
 	struct hetsim_counters before, after;
 	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = 6 * MIB };
 	struct hetsim_buffer buffer, grown;
-	uint64_t huge = has_blocks() ? 4 : 0, i;
+	uint64_t huge = hetsim_has_blocks() ? 4 : 0, i;
 	int fd = hetsim_open(O_RDWR);
 	unsigned char *hole, *moved;
 
