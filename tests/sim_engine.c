@@ -452,6 +452,7 @@ static void test_recoverable(void)
 
 static void test_timeout(void)
 {
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
 	struct hetsim_command commands[256];
 	struct bench bench;
 	uint64_t seqno = 0, address = 0;
@@ -469,6 +470,11 @@ static void test_timeout(void)
 	CHECK_EQUAL(hetsim_submit(bench.fd, quick, commands, 256, &seqno), 0);
 	CHECK_EQUAL(hetsim_wait(bench.fd, quick, seqno, 60000, &status, &address), 0);
 	CHECK_EQUAL(status, -ETIMEDOUT);
+	fence.queue = quick;
+	fence.seqno = seqno;
+	CHECK_EQUAL(hetsim_call(bench.fd, HETSIM_FENCE_FD, &fence), 0);
+	hetsim_fence_check(fence.fd, -ETIMEDOUT);
+	close(fence.fd);
 	CHECK_EQUAL(hetsim_counters(bench.fd, HETSIM_SCOPE_OPENER).resets, 1);
 	commands[0] = (struct hetsim_command){ 0 };
 	CHECK_EQUAL(hetsim_run(bench.fd, quick, commands), 0);

@@ -48,6 +48,7 @@ static void test_engine(void)
 	poll_it.fd = fence.fd;
 	CHECK_EQUAL(poll(&poll_it, 1, 0), 0);
 	CHECK_EQUAL(poll(&poll_it, 1, 60000), 1);
+	hetsim_fence_check(fence.fd, -ETIMEDOUT);
 	close(fence.fd);
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), 0);
 
@@ -67,6 +68,14 @@ static void test_engine(void)
 				  (SIM_TIMEOUT_MS + 100) * UINT64_C(1000000)),
 		    0);
 	CHECK_EQUAL(hetsim_run(fd, queue, &nothing), -ETIMEDOUT);
+
+	/* Asked for when it is over: the second one that lost its interrupt, and this one. */
+	for (seqno = 4; seqno <= 7; seqno += 3) {
+		fence.seqno = seqno;
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence), 0);
+		hetsim_fence_check(fence.fd, -ETIMEDOUT);
+		close(fence.fd);
+	}
 
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue, UINT64_MAX), -EINVAL);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, 99, 1), -ENOENT);
