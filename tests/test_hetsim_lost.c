@@ -45,7 +45,10 @@ static void check_about(uint64_t bytes, uint64_t expected)
 
 /* ---- buffers ---- */
 
-/* No list shows them any more; their pages are there until the last of them is let go. */
+/*
+ * The list of the fresh device does not show them: that of the lost one does
+ * (hetsimN.lostK), and their pages are there, until the last of them is let go.
+ */
 static void make_and_lose(void *user)
 {
 	struct hetsim_buffer mapped, exported, held;

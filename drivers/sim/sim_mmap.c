@@ -293,6 +293,17 @@ static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void
 	return done ? done : -EFAULT;
 }
 
+/*
+ * No .mremap: nothing here keeps a map's address. A fault finds its page by vmf->pgoff, and
+ * the zeros of a lost map likewise, an access by vm_pgoff and how far it is from vm_start,
+ * revocation by vm_pgoff; all of that moves with the map. VM_DONTEXPAND keeps it from growing.
+ *
+ * No .may_split: a map may be cut at any page, as each part has its own vm_pgoff and, by
+ * .open, its own reference. A large entry that a cut goes through, or that mremap() can't
+ * move as a whole, the kernel takes away (__split_huge_pmd()), as nobody gave it a table
+ * of single ones to put there. The next fault brings those: a block is mapped only where
+ * all of it is inside the map, at multiples of its size.
+ */
 static const struct vm_operations_struct sim_vm_ops = {
 	.open	= sim_vm_open,
 	.close	= sim_vm_close,
