@@ -332,6 +332,11 @@ static void test_exports_udmabuf(void)
 	exports("udmabuf");
 }
 
+static void test_exports_sim(void)
+{
+	exports("sim:0");
+}
+
 struct peers {
 	int socket[2];
 	const char *device;
@@ -648,6 +653,7 @@ static const struct dmabuf_test tests[] = {
 	{ "heap:system", { "outlives", test_outlives, 0, 0 } },
 	{ "heap:system", { "exports_heap", test_exports_heap, 60, 0 } },
 	{ "udmabuf", { "exports_udmabuf", test_exports_udmabuf, 60, 0 } },
+	{ "sim:0", { "exports_sim", test_exports_sim, 60, 0 } },
 	{ "heap:system", { "exporter_dies_heap", test_exporter_dies_heap, 0, 0 } },
 	{ "udmabuf", { "exporter_dies_udmabuf", test_exporter_dies_udmabuf, 0, 0 } },
 	{ "sim:0", { "exporter_dies_sim", test_exporter_dies_sim, 0, 0 } },
