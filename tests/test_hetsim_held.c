@@ -9,6 +9,7 @@
 #include <glob.h>
 #include <linux/dma-buf.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -307,12 +308,101 @@ static void test_lost(void)
 	CHECK_EQUAL(lists, 0);
 }
 
+/* Maps and calls by the dma-buf of what is gone: as hetsim(4) says. */
+static void check_gone(int dmabuf, unsigned char *bytes)
+{
+	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+	struct drm_prime_handle prime = { .fd = dmabuf };
+	int another = vgem_open();
+
+	CHECK_EQUAL(test_read_signal(bytes), SIGBUS);
+	CHECK_EQUAL(test_write_signal(bytes + HETSIM_PAGE), SIGBUS);
+	CHECK(mmap(NULL, MIB, PROT_READ, MAP_SHARED, dmabuf, 0) == MAP_FAILED &&
+	      errno == ENODEV);
+	CHECK(ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &sync) == -1 && errno == ENODEV);
+	/* Nobody gets the addresses who has not had them before. */
+	CHECK_FATAL(another >= 0);
+	CHECK(ioctl(another, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime) == -1 && errno == ENODEV);
+	close(another);
+}
+
+/* Closes the handle and the descriptor, in either order: the first one leaves all there. */
+static void let_go(int vgem, uint32_t handle, int dmabuf, bool handle_first, long rest)
+{
+	struct drm_gem_close gem_close = { .handle = handle };
+	size_t lists;
+
+	if (handle_first)
+		CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_GEM_CLOSE, &gem_close), 0);
+	else
+		CHECK_EQUAL(close(dmabuf), 0);
+	check_held_once(rest);
+	CHECK_EQUAL(lost_objects(&lists), 1);
+	if (handle_first)
+		CHECK_EQUAL(close(dmabuf), 0);
+	else
+		CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_GEM_CLOSE, &gem_close), 0);
+	check_references(rest);
+	CHECK_EQUAL(lost_objects(&lists), 0);
+	CHECK_EQUAL(lists, 0);
+}
+
+static void lose_attached(int fd, int vgem, bool handle_first)
+{
+	struct drm_prime_handle prime = { 0 };
+	struct hetsim_buffer buffer;
+	unsigned char *direct;
+	size_t lists;
+	long rest = references_at_rest();
+
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(prime.fd >= 0);
+	direct = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, prime.fd, 0);
+	CHECK_FATAL(direct != MAP_FAILED);
+	direct[0] = 1;
+	CHECK_FATAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime) == 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	check_gone(prime.fd, direct);
+	hetsim_plug();
+	check_gone(prime.fd, buffer.bytes);
+	CHECK_EQUAL(hetsim_objects(), 0);
+	CHECK_EQUAL(lost_objects(&lists), 2); /* the opener, the buffer */
+	close(fd);
+	CHECK_EQUAL(munmap(buffer.bytes, buffer.length), 0);
+	CHECK_EQUAL(munmap(direct, MIB), 0);
+	let_go(vgem, prime.handle, prime.fd, handle_first, rest);
+	CHECK_EQUAL(hetsim_objects(), 0);
+}
+
+/* Another driver has mapped a dma-buf of it, and keeps what it has until it unmaps that. */
+static void test_lost_attached(void)
+{
+	int fd = open_as_root(), vgem, order;
+
+	if (fd < 0)
+		return;
+	vgem = vgem_open();
+	if (vgem < 0 || hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0)) {
+		test_skip("kernel", vgem < 0 ? "no vgem" : "not loaded with test=1");
+		if (vgem >= 0)
+			close(vgem);
+		close(fd);
+		return;
+	}
+	close(fd);
+	for (order = 0; order < 2; order++)
+		lose_attached(open_as_root(), vgem, order == 0);
+	close(vgem);
+}
+
 static const struct test tests[] = {
 	{ "leftovers", test_leftovers, 0, 0 },
 	{ "held_unsignalled", test_unsignalled, 0, 0 },
 	{ "held_in_dmabuf", test_in_dmabuf, 0, 0 },
 	{ "held_in_syncobj", test_in_syncobj, 30, 0 },
 	{ "held_lost", test_lost, 30, 0 },
+	{ "held_attached", test_lost_attached, 30, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
