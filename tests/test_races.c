@@ -32,8 +32,9 @@ struct race {
 	void (*change)(struct race *race, uint64_t *state);
 	void (*settle)(struct race *race); /* or NULL: a changer ends */
 	unsigned int changers;
-	_Atomic uint32_t good, refused;    /* uses */
-	_Atomic uint32_t changes, changer; /* changer: the next one's number */
+	_Atomic uint32_t good, refused;  /* uses */
+	_Atomic uint32_t begun, changes; /* of changes: tried, and done */
+	_Atomic uint32_t changer;        /* the next one's number */
 };
 
 /* What page @i holds since the beginning, in each of its words. */
@@ -57,12 +58,28 @@ static const char *device_of_test(void)
 	return name;
 }
 
-static void begin(struct race *race, void (*change)(struct race *race, uint64_t *state))
+/* A file's bytes are its own: it is as long already as the others are made. */
+static void make_buffer(struct race *race)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.size = MOST * PAGE,
+		.max_size = MOST * PAGE,
 	};
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open(device_of_test(), &race->device));
+	if (strcmp(device_of_test(), "file") != 0) {
+		CHECK_OK_FATAL(hm_buffer_create(race->device, &desc, &race->buffer));
+		return;
+	}
+	fd = scratch_file(MOST * PAGE);
+	CHECK_OK_FATAL(hm_buffer_from_file(race->device, NULL, fd, &desc, &race->buffer));
+	close(fd);
+}
+
+static void begin(struct race *race, void (*change)(struct race *race, uint64_t *state))
+{
 	const char *seconds = getenv("HETMAP_RACE_SECONDS");
 	uint64_t i;
 
@@ -71,8 +88,7 @@ static void begin(struct race *race, void (*change)(struct race *race, uint64_t 
 	race->changers = 1;
 	race->seed = test_seed();
 	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open(device_of_test(), &race->device));
-	CHECK_OK_FATAL(hm_buffer_create(race->device, &desc, &race->buffer));
+	make_buffer(race);
 	CHECK_OK_FATAL(hm_map_create(race->buffer, NULL, &race->map));
 	race->base = hm_map_address(race->map);
 	for (i = 0; i < MOST * PAGE / sizeof(i); i++)
@@ -97,6 +113,7 @@ static void *changer(void *user)
 	uint64_t state = race->seed + 100 * atomic_fetch_add(&race->changer, 1);
 
 	while (goes_on(race)) {
+		atomic_fetch_add(&race->begun, 1);
 		race->change(race, &state);
 		atomic_fetch_add(&race->changes, 1);
 	}
@@ -130,18 +147,41 @@ static void check_page(struct race *race, const uint64_t *words, uint64_t n, uin
 		}
 }
 
+/*
+ * A page is cut off by one change, and can be there again, with zeros, by another only: where
+ * no more than one ran beside the copy, it is not half of what was and half of what is.
+ */
+static void check_not_torn(struct race *race, const uint64_t *words, uint64_t n, uint64_t page)
+{
+	uint64_t i;
+
+	for (i = 1; i < n; i++)
+		if (words[i] != words[0]) {
+			test_fail(__FILE__, __LINE__,
+				  "page %llu is torn at word %llu; seed %llu",
+				  (unsigned long long)page, (unsigned long long)i,
+				  (unsigned long long)race->seed);
+			return;
+		}
+}
+
 static void *copier(void *user)
 {
 	struct race *race = user;
 	uint64_t words[PAGE / sizeof(uint64_t)], state = race->seed + 1, page;
+	uint32_t done;
 	int r;
 
 	while (goes_on(race)) {
 		page = test_random(&state) % MOST;
+		done = race->changes;
 		r = hm_copy_out(words, race->base + page * PAGE, PAGE, NULL);
 		count(race, r, "hm_copy_out");
-		if (!r)
-			check_page(race, words, PAGE / sizeof(words[0]), page);
+		if (r)
+			continue;
+		check_page(race, words, PAGE / sizeof(words[0]), page);
+		if (race->begun - done <= 1)
+			check_not_torn(race, words, PAGE / sizeof(words[0]), page);
 	}
 	return NULL;
 }
@@ -451,6 +491,9 @@ static const struct test tests[] = {
 	{ "soft:0.resize", resize, 60, TEST_ONCE },
 	{ "soft:0.protect", protect, 60, TEST_ONCE },
 	{ "soft:0.scopes", scopes, 60, TEST_ONCE },
+	{ "file.resize", resize, 60, TEST_ONCE },
+	{ "file.protect", protect, 60, TEST_ONCE },
+	{ "file.scopes", scopes, 60, TEST_ONCE },
 	{ "file.whole_block", whole_block, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
