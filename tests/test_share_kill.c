@@ -23,6 +23,7 @@
 #include "hetsim.h"
 #include "peer.h"
 #include "share.h"
+#include "support.h"
 
 #define PAGE 4096ull
 #define BYTES (16 * PAGE)
@@ -155,16 +156,19 @@ static int live(struct peer_world *world, int r, uint64_t seed)
 	return r;
 }
 
-static int own(struct peer_world *world, uint64_t seed, uint64_t b, uint64_t c)
+/* @fd: of a file, as these are not made, or -1. */
+static int own(struct peer_world *world, uint64_t seed, uint64_t fd, uint64_t c)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.size = BYTES,
 		.max_size = MAX_BYTES,
 	};
-	int r = hm_buffer_create(world->device, &desc, &world->buffer);
+	int r = (int)fd < 0 ? hm_buffer_create(world->device, &desc, &world->buffer) :
+			      hm_buffer_from_file(world->device, NULL, (int)fd, &desc,
+						  &world->buffer);
 
-	(void)b, (void)c;
+	(void)c;
 	if (!r)
 		r = hm_buffer_send(world->buffer, world->socket, 0);
 	return live(world, r, seed);
@@ -258,14 +262,19 @@ static uint32_t kill_one(const char *device, uint64_t *state)
 		.after_us = (unsigned int)(test_random(state) % LATEST_US),
 	};
 	struct peer peers[PROCESSES];
+	/* Made here, so that nobody is killed before it has no name any more. */
+	int fd = strcmp(device, "file") != 0 ? -1 : scratch_file(BYTES);
 	pthread_t thread;
 	int r;
 
 	memset(common, 0, sizeof(*common));
 	for (i = 0; i < PROCESSES; i++)
 		peer_start(&peers[i], SOCK_SEQPACKET, device);
+	if (fd >= 0)
+		close(fd);
 	for (i = 0; i < PROCESSES; i++)
-		peer_begin(&peers[i], i == OWNER ? own : take, test_random(state), 0, 0);
+		peer_begin(&peers[i], i == OWNER ? own : take, test_random(state), (uint64_t)fd,
+			   0);
 	killer.pid = peers[victim].pid;
 	CHECK_FATAL(!pthread_create(&thread, NULL, kill_later, &killer));
 	pass_on(peers);
@@ -307,16 +316,26 @@ static void rounds(const char *device)
 }
 
 /* What the whole machine has tells something where nobody else runs: in one of its own. */
-static void test_host(void)
+static void rounds_alone(const char *device)
 {
 	bool alone = !access("/dev/hetsim0", F_OK);
 	struct given before = { 0 };
 
 	if (alone)
 		before = given_now();
-	rounds("host");
+	rounds(device);
 	if (alone)
 		check_given_back(&before);
+}
+
+static void test_host(void)
+{
+	rounds_alone("host");
+}
+
+static void test_file(void)
+{
+	rounds_alone("file");
 }
 
 static void test_heap(void)
@@ -347,6 +366,7 @@ static void test_sim(void)
 
 static const struct dmabuf_test tests[] = {
 	{ "host", { "host", test_host, 120, 0 } },
+	{ "file", { "file", test_file, 120, 0 } },
 	{ "heap:system", { "heap", test_heap, 120, 0 } },
 	{ "udmabuf", { "udmabuf", test_udmabuf, 120, 0 } },
 	{ "sim:0", { "sim", test_sim, 120, 0 } },
