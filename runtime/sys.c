@@ -14,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "compat.h"
@@ -130,6 +131,13 @@ static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
 }
 
 /* Its result is the error number itself, too. */
+static ssize_t real_pread_now(int fd, void *to, size_t length, off_t offset)
+{
+	const struct iovec all = { .iov_base = to, .iov_len = length };
+
+	return preadv2(fd, &all, 1, offset, RWF_NOWAIT);
+}
+
 static int real_fadvise(int fd, off_t offset, off_t length, int advice)
 {
 	int r = posix_fadvise(fd, offset, length, advice);
@@ -230,6 +238,7 @@ struct sys_table sys_table = {
 	.write = write,
 	.writev = writev,
 	.pread = pread,
+	.pread_now = real_pread_now,
 	.pwrite = pwrite,
 	.pipe2 = pipe2,
 	.eventfd = real_eventfd,
@@ -510,6 +519,14 @@ ssize_t sys_writev(int fd, const struct iovec *parts, uint32_t n_parts)
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset)
 {
 	return RETRY(sys_table.pread(fd, to, length, (off_t)offset));
+}
+
+ssize_t sys_pread_now(int fd, void *to, size_t length, uint64_t offset)
+{
+	ssize_t n = sys_table.pread_now(fd, to, length, (off_t)offset);
+
+	/* EAGAIN is an answer here. */
+	return n < 0 ? -errno : n;
 }
 
 ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset)

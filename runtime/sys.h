@@ -65,6 +65,7 @@ struct sys_table {
 	ssize_t (*write)(int fd, const void *from, size_t length);
 	ssize_t (*writev)(int fd, const struct iovec *parts, int n_parts);
 	ssize_t (*pread)(int fd, void *to, size_t length, off_t offset);
+	ssize_t (*pread_now)(int fd, void *to, size_t length, off_t offset);
 	ssize_t (*pwrite)(int fd, const void *from, size_t length, off_t offset);
 	int (*pipe2)(int fds[2], int flags);
 	int (*eventfd)(unsigned int value, int flags);
@@ -141,6 +142,8 @@ ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
 ssize_t sys_writev(int fd, const struct iovec *parts, uint32_t n_parts);
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);
+/* What is in memory, RWF_NOWAIT; -EAGAIN, -EOPNOTSUPP: nothing is, or it can't be told. */
+ssize_t sys_pread_now(int fd, void *to, size_t length, uint64_t offset);
 ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
 int sys_pipe(int ret_fds[2]);                   /* to read from, to write to: O_CLOEXEC */
 int sys_eventfd(unsigned int value, int flags); /* fd */

@@ -278,6 +278,8 @@ HOOK(ssize_t, writev, EFAULT, (int fd, const struct iovec *parts, int n_parts),
      (fd, parts, n_parts))
 HOOK(ssize_t, pread, EIO, (int fd, void *to, size_t length, off_t offset),
      (fd, to, length, offset))
+HOOK(ssize_t, pread_now, EAGAIN, (int fd, void *to, size_t length, off_t offset),
+     (fd, to, length, offset))
 HOOK(ssize_t, pwrite, EIO, (int fd, const void *from, size_t length, off_t offset),
      (fd, from, length, offset))
 HOOK(int, pidfd_open, EMFILE, (pid_t pid, unsigned int flags), (pid, flags))
@@ -352,6 +354,7 @@ void inject_install(void)
 		.write = hook_write,
 		.writev = hook_writev,
 		.pread = hook_pread,
+		.pread_now = hook_pread_now,
 		.pwrite = hook_pwrite,
 		.pidfd_open = hook_pidfd_open,
 		.pipe2 = hook_pipe2,

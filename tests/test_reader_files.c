@@ -259,6 +259,94 @@ static int counted_fadvise(int fd, off_t offset, off_t length, int advice)
 	return real_fadvise(fd, offset, length, advice);
 }
 
+/* So many pieces of a batch are in memory, and the others are not, as the library sees it. */
+static unsigned int in_memory;
+static ssize_t (*real_pread)(int fd, void *to, size_t length, off_t offset);
+
+static ssize_t pread_some(int fd, void *to, size_t length, off_t offset)
+{
+	if (in_memory) {
+		in_memory--;
+		return real_pread(fd, to, length, offset);
+	}
+	errno = EAGAIN;
+	return -1;
+}
+
+#define BATCH 12
+
+static void check_batch(struct hm_reader *reader, const struct hm_piece *pieces,
+			unsigned int resident, uint64_t expected)
+{
+	char to[BATCH * PAGE];
+	uint64_t bytes = 0, i, at = 0;
+
+	announced = 0;
+	announced_bytes = 0;
+	in_memory = resident;
+	CHECK_OK(hm_reader_gather(reader, pieces, BATCH, to));
+	for (i = 0; i < BATCH; i++) {
+		CHECK(reader_is_data(to + at, pieces[i].offset, pieces[i].bytes));
+		at += pieces[i].bytes;
+		bytes += i >= BATCH - expected ? pieces[i].bytes : 0;
+	}
+	CHECK_EQUAL(announced, expected);
+	CHECK_EQUAL(announced_bytes, bytes);
+}
+
+/*
+ * A batch is announced from its first piece on that is not in memory, once, and with no more
+ * descriptors than reading it takes.
+ */
+static void check_gathered(struct hm_reader *reader, uint64_t stride)
+{
+	struct hm_piece pieces[BATCH];
+	unsigned int fds = test_holding_now().fds;
+	uint64_t i;
+
+	/* Backwards, so that no two follow one another. */
+	for (i = 0; i < BATCH; i++)
+		pieces[i] = (struct hm_piece){ .offset = (BATCH - 1 - i) * stride + 7 * i,
+					       .bytes = 1000 + i };
+	check_batch(reader, pieces, 0, BATCH);
+	check_batch(reader, pieces, 5, BATCH - 5);
+	check_batch(reader, pieces, BATCH, 0);
+	announced = 0;
+	CHECK_OK(hm_reader_announce(reader, pieces, BATCH));
+	CHECK_EQUAL(announced, BATCH);
+	check_batch(reader, pieces, 0, 0);
+	check_batch(reader, pieces, 0, BATCH);
+	CHECK(test_holding_now().fds <= fds + 1);
+}
+
+static void test_gathered(void)
+{
+	const struct sys_table real = sys_table;
+	struct hm_reader_desc desc = reader_desc(HM_PATTERN_RANDOM, HM_POLICY_READ, 0, 0);
+	uint64_t lengths[BATCH], i;
+	struct hm_reader *reader;
+	struct set set;
+	char *path;
+
+	for (i = 0; i < BATCH; i++)
+		lengths[i] = 2 * PAGE;
+	make_set(&set, lengths, BATCH);
+	path = reader_file(set.folder, "one", BATCH * 2 * PAGE);
+	real_fadvise = real.fadvise;
+	real_pread = real.pread;
+	sys_table.fadvise = counted_fadvise;
+	sys_table.pread_now = pread_some;
+	reader = open_set(&set, HM_PATTERN_RANDOM, 0);
+	check_gathered(reader, 2 * PAGE);
+	hm_reader_unref(reader);
+	CHECK_OK_FATAL(hm_reader_open(path, &desc, &reader));
+	check_gathered(reader, 2 * PAGE);
+	hm_reader_unref(reader);
+	sys_table = real;
+	free(path);
+	free_set(&set);
+}
+
 /* What comes next is announced over the ends of files, long before it is wanted. */
 static void check_ahead(const struct set *set, uint64_t at, uint64_t window)
 {
@@ -353,6 +441,8 @@ static const struct test tests[] = {
 	{ "failures", test_failures, 60, TEST_ONCE },
 	{ "many", test_many, 120, TEST_ONCE },
 	{ "many_opens", test_many_opens, 60, TEST_ONCE },
+	{ "gathered", test_gathered, 20, 0 },
+	{ "many", test_many, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -214,13 +214,13 @@ HM_API int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *p
  * @n_pieces: [in] 0: nothing is done
  * @to:       [in] as many bytes as all pieces have; a map of a device's buffer, or any memory
  *
- * By HM_POLICY_ANNOUNCE, _AHEAD and _POPULATE the reading of all of them is begun first; so
- * it need not be announced, unless there is other work to do meanwhile. Copies of a range of
- * HM_PATTERN_RANDOM are out of the map, in a guarded scope, where the handler was installed
- * when the range was set (hm_handler_install), and the address space had room for all of the
- * file, and by pread(2) otherwise: a file that was
- * cut off, or storage that fails, is an error and no signal either way. An error may leave a
- * part of @to written.
+ * By HM_POLICY_ANNOUNCE, _AHEAD and _POPULATE the reading of all of them is begun first, by
+ * HM_POLICY_READ, also over several files, that of the first one that is not in memory and of
+ * all after it; so it need not be announced, unless there is other work to do meanwhile.
+ * Copies of a range of HM_PATTERN_RANDOM are out of the map, in a guarded scope, where the
+ * handler was installed when the range was set (hm_handler_install), and the address space had
+ * room for all of the file, and by pread(2) otherwise: a file that was cut off, or storage that
+ * fails, is an error and no signal either way. An error may leave a part of @to written.
  *
  * Errors: -ERANGE a piece was never in the file; -ENODATA the file was cut off before its
  * end; -EIO; -EHWPOISON; -ESTALE one of several files is another one now; -EFAULT @to can't

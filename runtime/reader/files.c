@@ -210,6 +210,26 @@ int files_read(struct files *files, void *to, uint64_t length, uint64_t offset)
 	return 0;
 }
 
+bool files_read_now(struct files *files, void *to, uint64_t length, uint64_t offset)
+{
+	uint64_t i = length ? find(files, offset) : 0, part;
+	char *at = to;
+
+	for (; length; i++, at += part, offset += part, length -= part) {
+		part = min_u64(length, files->start[i + 1] - offset);
+		if (!part)
+			continue;
+		/* What is wrong is said by who reads it for certain. */
+		if (make_current(files, i)) {
+			err_clear();
+			return false;
+		}
+		if (!reader_read_now(files->fd, at, part, offset - files->start[i]))
+			return false;
+	}
+	return true;
+}
+
 void files_advise(const struct files *files, uint64_t offset, uint64_t length, uint64_t step,
 		  int advice)
 {

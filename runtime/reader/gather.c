@@ -258,13 +258,28 @@ static int gather_mapped(struct hm_reader *reader, const struct hm_piece *pieces
 
 /* ---- read ---- */
 
+/*
+ * Where nothing was announced yet, the first piece that is to be waited for has it and the rest
+ * announced: what is in memory costs no calls, of which several files need four a piece.
+ */
 static int gather_read(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n,
 		       char *out)
 {
+	struct phase *phase = &reader->phase;
+	bool announced = phase->choice.policy != HM_POLICY_READ ||
+			 was_announced(phase, hash_of(pieces, n));
 	uint64_t i;
 	int r;
 
 	for (i = 0; i < n; i++) {
+		if (!announced &&
+		    reader_pread_now(reader, out, pieces[i].bytes, pieces[i].offset)) {
+			out += pieces[i].bytes;
+			continue;
+		}
+		if (!announced)
+			announce(reader, pieces + i, n - i);
+		announced = true;
 		r = reader_pread(reader, out, pieces[i].bytes, pieces[i].offset);
 		if (r)
 			return r;

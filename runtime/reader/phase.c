@@ -63,6 +63,17 @@ int reader_read_fd(int fd, void *to, uint64_t length, uint64_t offset)
 	return 0;
 }
 
+bool reader_read_now(int fd, void *to, uint64_t length, uint64_t offset)
+{
+	return length <= READ_MAX && sys_pread_now(fd, to, length, offset) == (ssize_t)length;
+}
+
+bool reader_pread_now(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset)
+{
+	return reader->files ? files_read_now(reader->files, to, length, offset) :
+			       reader_read_now(reader->fd, to, length, offset);
+}
+
 int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset)
 {
 	return reader->files ? files_read(reader->files, to, length, offset) :
