@@ -130,7 +130,6 @@ static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
 	return r ? -1 : 0;
 }
 
-/* Its result is the error number itself, too. */
 static ssize_t real_pread_now(int fd, void *to, size_t length, off_t offset)
 {
 	const struct iovec all = { .iov_base = to, .iov_len = length };
@@ -138,6 +137,7 @@ static ssize_t real_pread_now(int fd, void *to, size_t length, off_t offset)
 	return preadv2(fd, &all, 1, offset, RWF_NOWAIT);
 }
 
+/* Its result is the error number itself, too. */
 static int real_fadvise(int fd, off_t offset, off_t length, int advice)
 {
 	int r = posix_fadvise(fd, offset, length, advice);

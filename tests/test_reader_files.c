@@ -439,10 +439,9 @@ static const struct test tests[] = {
 	{ "refused", test_refused, 20, 0 },
 	{ "replaced", test_replaced, 20, 0 },
 	{ "failures", test_failures, 60, TEST_ONCE },
-	{ "many", test_many, 120, TEST_ONCE },
-	{ "many_opens", test_many_opens, 60, TEST_ONCE },
 	{ "gathered", test_gathered, 20, 0 },
 	{ "many", test_many, 120, TEST_ONCE },
+	{ "many_opens", test_many_opens, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
