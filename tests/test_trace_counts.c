@@ -85,39 +85,62 @@ static void test_ordinary_user(void)
 
 /* ---- beside perf ---- */
 
-static void check_near(int64_t value, double expected)
+static bool is_near(int64_t value, double expected)
 {
-	if (fabs((double)value - expected) > expected * 0.01)
-		test_fail(__FILE__, __LINE__, "%lld, not %.0f", (long long)value, expected);
+	return fabs((double)value - expected) <= expected * 0.01;
 }
 
 /* The recording's records, as the report counts them, and the events' own counts. */
+static bool agrees(const char *folder, const struct command *command, const double counts[2],
+		   char *said, size_t size)
+{
+	const double all = counts[0] + counts[1];
+	struct outcome outcome;
+	const json_t *totals;
+	int64_t minor, both;
+	json_t *json;
+	bool agree;
+
+	command_run(command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	outcome_free(&outcome);
+	json = report(folder);
+	totals = json_object_get(json, "totals");
+	minor = integer_of(totals, "minor");
+	both = minor + integer_of(totals, "major");
+	agree = is_near(minor, counts[0]) && is_near(both, all) &&
+		is_near(integer_of(totals, "faults"), all);
+	snprintf(said, size, "%lld minor faults and %lld in all, not %.0f and %.0f",
+		 (long long)minor, (long long)both, counts[0], all);
+	json_decref(json);
+	return agree;
+}
+
+/*
+ * Two runs of a program, of which each may find pages of it missing that the other one has:
+ * on a busy machine one pair of three is to agree.
+ */
 static void check_beside_perf(const char *const act[])
 {
 	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
 					     "--", self, "--act" } };
 	char *folder = folder_make(), *path = folder_path(folder, "trace");
-	struct outcome outcome;
-	const json_t *totals;
+	char said[160] = "";
+	bool agree = false;
 	double counts[2];
-	json_t *json;
-	int i;
+	int i, tries;
 
 	command.args[3] = path;
 	for (i = 0; act[i]; i++)
 		command.args[8 + i] = act[i];
-	if (may_trace() && stat_ask_perf(act, counts)) {
-		command_run(&command, &outcome);
-		CHECK_EQUAL(outcome.status, 0);
-		outcome_free(&outcome);
-		json = report(folder);
-		totals = json_object_get(json, "totals");
-		check_near(integer_of(totals, "minor"), counts[0]);
-		check_near(integer_of(totals, "minor") + integer_of(totals, "major"),
-			   counts[0] + counts[1]);
-		check_near(integer_of(totals, "faults"), counts[0] + counts[1]);
-		json_decref(json);
+	for (tries = 0; may_trace() && tries < 3 && !agree; tries++) {
+		if (!stat_ask_perf(act, counts))
+			break;
+		unlink(path);
+		agree = agrees(folder, &command, counts, said, sizeof(said));
 	}
+	if (!agree && *said)
+		test_fail(__FILE__, __LINE__, "%s", said);
 	free(path);
 	folder_remove(folder);
 }
