@@ -99,6 +99,8 @@ struct test_holding {
 };
 
 struct test_holding test_holding_now(void);
+/* Fails the test where descriptors, mappings or objects are not as many as then. */
+void test_holding_same(const struct test_holding *before);
 
 /* HETMAP_SEED, or a fresh one; the failure line of the test names it. */
 uint64_t test_seed(void);

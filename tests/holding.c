@@ -105,6 +105,15 @@ struct test_holding test_holding_now(void)
 	return holding.now;
 }
 
+void test_holding_same(const struct test_holding *before)
+{
+	struct test_holding now = test_holding_now();
+
+	CHECK_EQUAL(now.fds, before->fds);
+	CHECK_EQUAL(now.mappings, before->mappings);
+	CHECK_EQUAL(now.objects, before->objects);
+}
+
 bool holding_grown(const struct holding *old, const struct holding *now)
 {
 	return now->now.fds > old->now.fds || now->now.locked > old->now.locked ||

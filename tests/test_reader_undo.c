@@ -234,7 +234,7 @@ static void test_give_back_fails(void)
 static void test_many(void)
 {
 	char *folder = folder_make(), *path = reader_file(folder, "data", 3 * PAGE);
-	struct test_holding before, after;
+	struct test_holding before;
 	struct hm_reader *reader;
 	const void *data;
 	uint64_t bytes;
@@ -249,10 +249,7 @@ static void test_many(void)
 			CHECK_OK(hm_reader_next(reader, &data, NULL, &bytes));
 		hm_reader_unref(reader);
 	}
-	after = test_holding_now();
-	CHECK_EQUAL(after.fds, before.fds);
-	CHECK_EQUAL(after.mappings, before.mappings);
-	CHECK_EQUAL(after.objects, before.objects);
+	test_holding_same(&before);
 	free(path);
 	folder_remove(folder);
 }

@@ -190,7 +190,9 @@ static int make_current(struct files *files, uint64_t i)
 	return 0;
 }
 
-int files_read(struct files *files, void *to, uint64_t length, uint64_t offset)
+/* Each file's part of it, by @read, whose errors have a text. */
+static int read_parts(struct files *files, void *to, uint64_t length, uint64_t offset,
+		      int (*read)(int fd, void *to, uint64_t length, uint64_t offset))
 {
 	uint64_t i = length ? find(files, offset) : 0, part, inside;
 	char *at = to;
@@ -203,31 +205,21 @@ int files_read(struct files *files, void *to, uint64_t length, uint64_t offset)
 		inside = offset - files->start[i];
 		r = make_current(files, i);
 		if (!r)
-			r = reader_read_fd(files->fd, at, part, inside);
+			r = read(files->fd, at, part, inside);
 		if (r)
 			return err_prefix(r, "%s", files->path[i]);
 	}
 	return 0;
 }
 
-bool files_read_now(struct files *files, void *to, uint64_t length, uint64_t offset)
+int files_read(struct files *files, void *to, uint64_t length, uint64_t offset)
 {
-	uint64_t i = length ? find(files, offset) : 0, part;
-	char *at = to;
+	return read_parts(files, to, length, offset, reader_read_fd);
+}
 
-	for (; length; i++, at += part, offset += part, length -= part) {
-		part = min_u64(length, files->start[i + 1] - offset);
-		if (!part)
-			continue;
-		/* What is wrong is said by who reads it for certain. */
-		if (make_current(files, i)) {
-			err_clear();
-			return false;
-		}
-		if (!reader_read_now(files->fd, at, part, offset - files->start[i]))
-			return false;
-	}
-	return true;
+int files_read_now(struct files *files, void *to, uint64_t length, uint64_t offset)
+{
+	return read_parts(files, to, length, offset, reader_read_now);
 }
 
 void files_advise(const struct files *files, uint64_t offset, uint64_t length, uint64_t step,

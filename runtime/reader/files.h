@@ -6,7 +6,6 @@
 #ifndef HETMAP_READER_FILES_H
 #define HETMAP_READER_FILES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct files;
@@ -22,8 +21,8 @@ uint64_t files_start(const struct files *files, uint64_t i);
 
 /* All @length bytes at @offset, or an error with a text. */
 int files_read(struct files *files, void *to, uint64_t length, uint64_t offset);
-/* The same, if all of them are in memory, as far as that can be told. */
-bool files_read_now(struct files *files, void *to, uint64_t length, uint64_t offset);
+/* The same, if all of them are in memory, and that can be told: else an error. */
+int files_read_now(struct files *files, void *to, uint64_t length, uint64_t offset);
 /* Tells of a range what posix_fadvise(2) takes, @step bytes at a time. */
 void files_advise(const struct files *files, uint64_t offset, uint64_t length, uint64_t step,
 		  int advice);

@@ -63,15 +63,23 @@ int reader_read_fd(int fd, void *to, uint64_t length, uint64_t offset)
 	return 0;
 }
 
-bool reader_read_now(int fd, void *to, uint64_t length, uint64_t offset)
+int reader_read_now(int fd, void *to, uint64_t length, uint64_t offset)
 {
-	return length <= READ_MAX && sys_pread_now(fd, to, length, offset) == (ssize_t)length;
+	if (length <= READ_MAX && sys_pread_now(fd, to, length, offset) == (ssize_t)length)
+		return 0;
+	return err_set(-EAGAIN, "%" PRIu64 " bytes at %" PRIu64 " are not in memory", length,
+		       offset);
 }
 
 bool reader_pread_now(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset)
 {
-	return reader->files ? files_read_now(reader->files, to, length, offset) :
-			       reader_read_now(reader->fd, to, length, offset);
+	int r = reader->files ? files_read_now(reader->files, to, length, offset) :
+				reader_read_now(reader->fd, to, length, offset);
+
+	/* What is wrong is said by who reads it for certain. */
+	if (r)
+		err_clear();
+	return !r;
 }
 
 int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset)

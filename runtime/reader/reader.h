@@ -96,7 +96,7 @@ int reader_explain_read(int r, uint64_t offset, uint64_t bytes);
 int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset);
 /* The same where they are in memory, and that can be told; false: some of @to may be written. */
 bool reader_pread_now(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset);
-bool reader_read_now(int fd, void *to, uint64_t length, uint64_t offset);
+int reader_read_now(int fd, void *to, uint64_t length, uint64_t offset);
 int reader_read_fd(int fd, void *to, uint64_t length, uint64_t offset);
 /* Their reading begins. */
 void reader_announce(struct hm_reader *reader, uint64_t offset, uint64_t length);
