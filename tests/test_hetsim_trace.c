@@ -77,6 +77,7 @@ static uint64_t fdinfo(int fd, const char *key)
 static void test_fdinfo(void)
 {
 	int fd = hetsim_open(O_RDWR), other;
+	struct hetsim_command nothing = { 0 };
 	struct hetsim_buffer a, b;
 	char path[64], *text;
 
@@ -98,6 +99,10 @@ static void test_fdinfo(void)
 	CHECK_EQUAL(a.bytes[0], 0);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-faults"), 1);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-evictions"), 0);
+	CHECK_EQUAL(fdinfo(fd, "hetsim-engine"), 0);
+	CHECK_EQUAL(hetsim_run(fd, hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0), &nothing), 0);
+	CHECK(fdinfo(fd, "hetsim-engine") > 0);
+	CHECK_EQUAL(fdinfo(other, "hetsim-engine"), 0);
 	CHECK_EQUAL(fdinfo(other, "hetsim-memory-system"), 0);
 	text = read_file(path);
 	CHECK(text && !strstr(text, "hetsim-evicted:"));

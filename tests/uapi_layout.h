@@ -54,7 +54,7 @@ AT(hetsim_query, window_used, 136);
 AT(hetsim_query, opener_system_bytes, 144);
 AT(hetsim_query, opener_system_used, 152);
 
-SIZE(hetsim_counters, 232);
+SIZE(hetsim_counters, 240);
 AT(hetsim_counters, size, 0);
 AT(hetsim_counters, scope, 4);
 AT(hetsim_counters, faults, 8);
@@ -76,6 +76,7 @@ AT(hetsim_counters, evictions, 200);
 AT(hetsim_counters, brackets, 208);
 AT(hetsim_counters, brackets_missed, 216);
 AT(hetsim_counters, faults_huge, 224);
+AT(hetsim_counters, engine_ns, 232);
 
 SIZE(hetsim_buffer_create, 48);
 AT(hetsim_buffer_create, size, 0);

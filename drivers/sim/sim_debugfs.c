@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * /sys/kernel/debug/hetsim/hetsimN/objects: every object of the device and who
- * made it. Empty but for its heading once the last one is gone. Of a device that was
- * taken away they are in hetsimN.lostK, which goes with the last of them. Fences, which
- * outlive both, are in sim_fence.c's own list.
+ * made it. Its maps and dma-bufs are numbers in a buffer's line: /proc/PID/maps and the
+ * kernel's own dma_buf/bufinfo say whose they are. Empty but for its heading once the last
+ * one is gone. Of a device that was taken away they are in hetsimN.lostK, which goes with
+ * the last of them. Fences, which outlive both, are in sim_fence.c's own list.
  */
 #include <linux/debugfs.h>
 

@@ -199,6 +199,7 @@ static void sim_engine_reset(struct sim_queue *queue)
 static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret_address)
 {
 	struct sim_device *dev = queue->opener->dev;
+	u64 start = ktime_get_ns();
 	unsigned int i;
 	s64 latency;
 	int r = 0;
@@ -219,6 +220,7 @@ static int sim_engine_run(struct sim_queue *queue, struct sim_job *job, u64 *ret
 	if (!r && sim_inject_take(&queue->lost))
 		r = sim_engine_hang(queue);
 
+	sim_engine_count(queue, SIM_ENGINE_NS, ktime_get_ns() - start);
 	sim_engine_count(queue, SIM_SUBMISSIONS, 1);
 	sim_engine_count(queue, SIM_TLB_HITS, queue->tlb.hits);
 	sim_engine_count(queue, SIM_TLB_MISSES, queue->tlb.misses);

@@ -189,6 +189,8 @@ static void sim_show_fdinfo(struct seq_file *m, struct file *file)
 		   atomic64_read(&account->counters.value[SIM_FAULTS]));
 	seq_printf(m, "hetsim-evictions:\t%lld\n",
 		   atomic64_read(&account->counters.value[SIM_EVICTIONS]));
+	seq_printf(m, "hetsim-engine:\t%lld ns\n",
+		   atomic64_read(&account->counters.value[SIM_ENGINE_NS]));
 	sim_show_evicted(m, opener);
 }
 

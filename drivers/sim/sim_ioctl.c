@@ -179,7 +179,7 @@ static const struct sim_ioctl sim_ioctls[] = {
 	SIM_IOCTL(QUERY, sim_query, hetsim_query, window_used,
 		  SIM_OUT(hetsim_query, index, opener_system_used)),
 	SIM_IOCTL(COUNTERS, sim_counters, hetsim_counters, brackets_missed,
-		  SIM_OUT(hetsim_counters, faults, faults_huge)),
+		  SIM_OUT(hetsim_counters, faults, engine_ns)),
 	SIM_IOCTL(BUFFER_CREATE, sim_buffer_create, hetsim_buffer_create, capacity,
 		  SIM_OUT(hetsim_buffer_create, handle, offset)),
 	SIM_IOCTL(BUFFER_CLOSE, sim_buffer_close, hetsim_buffer_close, handle),

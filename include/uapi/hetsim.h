@@ -63,7 +63,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 4
+#define HETSIM_VERSION_MINOR 5
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -289,6 +289,9 @@ enum hetsim_scope {
  * @brackets_missed: [out] such accesses ended that were not begun, or never
  *                   ended before their dma-buf was gone
  * @faults_huge: [out] of the faults, those that one entry of 2 MiB answered; since 1.3
+ * @engine_ns: [out] nanoseconds that submissions ran, or hung, on the engine: those of
+ *             queues that run at a time add up, and what runs is counted at its end;
+ *             since 1.5
  */
 struct hetsim_counters {
 	__u32 size;
@@ -312,6 +315,7 @@ struct hetsim_counters {
 	__aligned_u64 brackets;
 	__aligned_u64 brackets_missed;
 	__aligned_u64 faults_huge;
+	__aligned_u64 engine_ns;
 };
 
 #define HETSIM_COUNTERS _IO(HETSIM_TYPE, HETSIM_NR_COUNTERS)

@@ -189,13 +189,14 @@ static void engine_reset(struct soft_queue *queue)
 /* How the submission ends; with -EFAULT, where. */
 static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *ret_address)
 {
-	uint64_t latency;
+	uint64_t latency, start;
 	uint32_t i, n_done = 0;
 	int r = 0;
 
 	if (job->seqno <= queue->cancelled)
 		return -ECANCELED;
-	queue->deadline_ns = time_now_ns() + queue->timeout_ns;
+	start = time_now_ns();
+	queue->deadline_ns = start + queue->timeout_ns;
 	queue->n_resets = queue->file->dev->n_resets;
 	if (soft_inject_take(&queue->stuck))
 		r = engine_hang(queue);
@@ -210,6 +211,7 @@ static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *
 	if (!r && soft_inject_take(&queue->lost))
 		r = engine_hang(queue);
 
+	engine_count(queue, SOFT_ENGINE_NS, time_now_ns() - start);
 	engine_count(queue, SOFT_SUBMISSIONS, 1);
 	engine_count(queue, SOFT_COMMANDS, n_done);
 	engine_count(queue, SOFT_TLB_HITS, queue->tlb.hits);

@@ -171,7 +171,7 @@ static const struct soft_ioctl soft_ioctls[] = {
 	SOFT_IOCTL(QUERY, query, hetsim_query, window_used,
 		   OUT(hetsim_query, index, opener_system_used)),
 	SOFT_IOCTL(COUNTERS, counters, hetsim_counters, brackets_missed,
-		   OUT(hetsim_counters, faults, faults_huge)),
+		   OUT(hetsim_counters, faults, engine_ns)),
 	SOFT_IOCTL(BUFFER_CREATE, soft_buffer_create, hetsim_buffer_create, capacity,
 		   OUT(hetsim_buffer_create, handle, offset), SHOWS),
 	SOFT_IOCTL(BUFFER_CLOSE, soft_buffer_close, hetsim_buffer_close, handle),

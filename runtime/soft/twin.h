@@ -79,6 +79,7 @@ enum soft_counter {
 	SOFT_BRACKETS,
 	SOFT_BRACKETS_MISSED,
 	SOFT_FAULTS_HUGE, /* none: the kernel fills its maps */
+	SOFT_ENGINE_NS,
 	SOFT_N_COUNTERS
 };
 
