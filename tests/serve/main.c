@@ -93,18 +93,22 @@ static int serve_release(const char *path, struct fuse_file_info *info)
 	return 0;
 }
 
+#define AWAIT_MS 3000
+
 /* How much of a read the file that fails gives, or a negative errno. */
 static int64_t limit_read(size_t length, uint64_t offset)
 {
 	uint64_t end = least(offset + length, faults->cut);
-
 	uint32_t now = ++faults->at_once, most = faults->at_most;
+	int tries;
 
 	faults->n_reads++;
 	while (now > most && !atomic_compare_exchange_weak(&faults->at_most, &most, now))
 		;
 	if (faults->slow_ms)
 		usleep(faults->slow_ms * 1000);
+	for (tries = 0; faults->at_most < faults->await && tries < AWAIT_MS; tries++)
+		usleep(1000);
 	faults->at_once--;
 	if (faults->read_error && offset < faults->bad_to &&
 	    offset + length > faults->bad_from) {
