@@ -66,7 +66,7 @@ static void test_usage(void)
 		{ { "doctor", "--quick" }, "unknown option" },
 		{ { "doctor", "--path", "/etc/passwd" }, "name the folder that it is in" },
 		{ { "help", "run", "histogram" }, "help takes one command" },
-		{ { "inspect", "/a", "/b" }, "name one at a time" },
+		{ { "inspect", "/a", "/b" }, "cannot open '/a'" },
 		{ { "report", "/dev/null" }, "hetmap trace -- COMMAND makes one" },
 		{ { "run", "saxpy", "--policy=/a" }, "as hetmap-run(1) has them" },
 	};

@@ -184,6 +184,8 @@ static void wrong_usage(void)
 	const uint64_t values[20] = { [3] = UINT64_MAX };
 	char *large = tokens_npy(folder, "l.npy", 1, "<u8", false, "(20,)", values, 160);
 	char *cut = tokens_npy(folder, "c.npy", 1, "<u8", false, "(30,)", values, 160);
+	char *model = folder_path(folder, "model.safetensors");
+	char *named = folder_path(folder, "named.npy");
 	const struct {
 		const char *args[7];
 		int status;
@@ -215,6 +217,31 @@ static void wrong_usage(void)
 		{ { "run", "histogram", "--seed", "3", path }, 2, "--seed is an option of" },
 		{ { "run", "tokens", "--ramp", "--batches", "6", path }, 2, "--batches 7" },
 		{ { "run", "tokens", empty }, 2, "empty" },
+		{ { "run", "tokens", "--offset", "9999999", path },
+		  2,
+		  "nothing is behind --offset 9999999 in" },
+		{ { "run", "tokens", "--offset", "3", path }, 2, "whole tokens of U16" },
+		{ { "run", "tokens", "--offset", "3", path }, 2, "--offset how long its" },
+		{ { "run", "tokens", "--offset", "x", path }, 2, "bytes, as in 256" },
+		{ { "run", "tokens", "--byte-order", "x", path }, 2, "little or big" },
+		{ { "run", "tokens", "--dtype", "u4", large }, 2, "itself what it has: U64" },
+		{ { "run", "tokens", "--offset", "0", large }, 2, "leave --offset away" },
+		{ { "run", "tokens", "--byte-order=big", large }, 2, "leave --byte-order" },
+		{ { "run", "tokens", path, large }, 2, "--dtype says what raw files have" },
+		{ { "run", "histogram", "--offset", "1", path }, 2, "an option of tokens" },
+		{ { "inspect", "--dtype", "u2", "--offset=1M", path }, 2, "nothing is behind" },
+		{ { "inspect", "--dtype", "u2", "--offset=3", path }, 1, "--offset how long" },
+		{ { "inspect", "--dtype", "u2", "--offset=x", path }, 2, "bytes, as in 256" },
+		{ { "inspect", "--byte-order", "x", path }, 2, "little or big" },
+		{ { "inspect", "--dtype", "u4", large }, 2, "itself what it has: U64" },
+		{ { "inspect", "--offset", "0", large }, 2, "leave --offset away" },
+		{ { "inspect", "--dtype", "u2", model }, 2, "leave --dtype away" },
+		{ { "inspect", "--dtype", "u2", path, model }, 2, "has tensors" },
+		{ { "inspect", "--dtype", "u2", path, large }, 2, "as one array" },
+		{ { "inspect", path, large }, 2, "is of no kind" },
+		{ { "inspect", large, named }, 1, "does not begin as a .npy file" },
+		{ { "inspect", "--byte-order=big", large, large }, 2, "leave --byte-order" },
+		{ { "inspect", large, folder }, 2, "is a directory" },
 		{ { "inspect", "--dtype", "u2", empty }, 1, "empty" },
 		{ { "inspect", "--dtype", "x", path }, 2, "--dtype" },
 		{ { "inspect", "--dtype", "u2", odd }, 1, "no whole tokens" },
@@ -225,6 +252,8 @@ static void wrong_usage(void)
 
 	file_write(folder, "odd", "abc", 3);
 	file_write(folder, "empty", "", 0);
+	file_write(folder, "model.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
+	file_write(folder, "named.npy", "abcdefgh", 8);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		command = (struct command){ 0 };
 		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
@@ -239,6 +268,8 @@ static void wrong_usage(void)
 	command_run(&command, &outcome);
 	check_failure_json(&outcome, EBADMSG);
 	outcome_free(&outcome);
+	free(model);
+	free(named);
 	free(large);
 	free(cut);
 	free(odd);
@@ -303,6 +334,124 @@ static void inspect(void)
 	CHECK(strstr(outcome.err, "--dtype"));
 	outcome_free(&outcome);
 	free(path);
+	folder_remove(folder);
+}
+
+/*
+ * FOLDER/NAME: a header of 10 bytes, and @n tokens from number @first on of uint32, the high
+ * byte first. free() the path.
+ */
+static char *big_file(const char *folder, const char *name, uint64_t first, uint64_t n)
+{
+	unsigned char *bytes = calloc(1, 10 + 4 * n);
+	uint64_t i;
+
+	CHECK_FATAL(bytes != NULL);
+	memset(bytes, 'h', 10);
+	for (i = 0; i < n; i++) {
+		bytes[10 + 4 * i + 2] = (unsigned char)(token_at(first + i) >> 8);
+		bytes[10 + 4 * i + 3] = (unsigned char)token_at(first + i);
+	}
+	file_write(folder, name, (const char *)bytes, 10 + 4 * n);
+	free(bytes);
+	return folder_path(folder, name);
+}
+
+/* Raw shards with a header and in the other byte order: the same batches as of a plain file. */
+static void raw(void)
+{
+	char *folder = folder_make(), *plain = tokens_file(folder, "plain", 0, 6000);
+	char *path[] = { big_file(folder, "0", 0, 2500), big_file(folder, "1", 2500, 3500) };
+	struct command command = { .args = { "run", "tokens", "--json", "--block=100",
+					     "--batch=4", "--batches=20", plain } };
+	json_t *json = run_json(&command), *shard, *expected = json;
+	struct outcome outcome;
+
+	CHECK_EQUAL(integer_of(json_array_get(json_object_get(json, "shards"), 0), "offset"),
+		    0);
+	command.args[6] = "--dtype=uint32";
+	command.args[7] = "--offset=10";
+	command.args[8] = "--byte-order=big";
+	command.args[9] = path[0];
+	command.args[10] = path[1];
+	json = run_json(&command);
+	CHECK_EQUAL(integer_of(json, "tokens"), 6000);
+	CHECK_EQUAL(integer_of(json, "sum"), integer_of(expected, "sum"));
+	CHECK_EQUAL(json_array_size(json_object_get(json, "shards")), 2);
+	shard = json_array_get(json_object_get(json, "shards"), 1);
+	CHECK_EQUAL(integer_of(shard, "offset"), 10);
+	CHECK_EQUAL(integer_of(shard, "tokens"), 3500);
+	CHECK(!strcmp(string_of(shard, "byte_order"), "big"));
+	CHECK(json_is_false(json_object_get(shard, "npy")));
+	json_decref(json);
+	json_decref(expected);
+
+	command.args[2] = "--seed=2";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, " and 1 further file: 6,000 tokens of U32") != NULL);
+	CHECK(strstr(outcome.out, "  raw files    tokens from byte 10 on, big-endian\n") !=
+	      NULL);
+	outcome_free(&outcome);
+	free(path[0]);
+	free(path[1]);
+	free(plain);
+	folder_remove(folder);
+}
+
+/* The same two, and with a file of numpy's. */
+static void inspect_shards(void)
+{
+	char *folder = folder_make(), *npy;
+	char *path[] = { big_file(folder, "0", 0, 2500), big_file(folder, "1", 2500, 3500) };
+	static const uint32_t values[8];
+	struct command command = { .args = { "inspect", "--json", "--dtype=uint32",
+					     "--offset=10", "--byte-order=big", path[0],
+					     path[1] } };
+	json_t *json, *part;
+	struct outcome outcome;
+
+	npy = tokens_npy(folder, "a.npy", 1, "<u4", true, "(2, 4)", values, sizeof(values));
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	CHECK(!strcmp(string_of(json, "kind"), "tokens"));
+	CHECK_EQUAL(integer_of(json, "bytes"), 24000);
+	CHECK_EQUAL(json_array_size(json_object_get(json, "files")), 2);
+	part = json_array_get(json_object_get(json, "parts"), 1);
+	CHECK(!strcmp(string_of(part, "name"), "shard 1"));
+	CHECK_EQUAL(integer_of(part, "file"), 1);
+	CHECK_EQUAL(integer_of(part, "offset"), 10);
+	CHECK_EQUAL(integer_of(part, "bytes"), 14000);
+	CHECK_EQUAL(integer_of(json_object_get(json, "alignment"), "less"), 2);
+	json_decref(json);
+
+	command.args[1] = "--quiet";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, " and 1 further file\n"
+				  "  tokens: 2 shards of 23.4 KiB in 2 files\n"
+				  "  in all: 6,000 tokens of U32\n"
+				  "  byte order: not this machine's\n") != NULL);
+	outcome_free(&outcome);
+	command.args[7] = npy;
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, " and 2 further files\n") != NULL);
+	CHECK(strstr(outcome.out, "  order: in some files Fortran's\n"
+				  "  byte order: in some files not this machine's\n") != NULL);
+	outcome_free(&outcome);
+	/* These need no type. */
+	command = (struct command){ .args = { "inspect", npy, npy } };
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(strstr(outcome.out, "  order: Fortran's (first index fastest)\n") != NULL);
+	outcome_free(&outcome);
+	free(npy);
+	free(path[0]);
+	free(path[1]);
 	folder_remove(folder);
 }
 
@@ -427,11 +576,13 @@ static const struct test tests[] = {
 	{ "policy", policy, 60, 0 },
 	{ "numpy", numpy, 60, TEST_ONCE },
 	{ "types", types, 60, TEST_ONCE },
+	{ "raw", raw, 60, TEST_ONCE },
 	{ "shown", shown, 60, TEST_ONCE },
 	{ "fortran", fortran, 60, TEST_ONCE },
 	{ "wrong_usage", wrong_usage, 60, TEST_ONCE },
 	{ "disturbed", disturbed, 60, TEST_ONCE },
 	{ "inspect", inspect, 60, TEST_ONCE },
+	{ "inspect_shards", inspect_shards, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

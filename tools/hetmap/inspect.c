@@ -11,12 +11,19 @@
 
 #include "command.h"
 #include "input.h"
-#include "run_tokens.h"
 #include "text.h"
 
 #define ROWS 20
 
-enum { OPTION_JSON, OPTION_ROWS, OPTION_DTYPE, OPTION_QUIET, OPTION_HELP };
+enum {
+	OPTION_JSON,
+	OPTION_ROWS,
+	OPTION_DTYPE,
+	OPTION_OFFSET,
+	OPTION_BYTE_ORDER,
+	OPTION_QUIET,
+	OPTION_HELP,
+};
 
 static const struct option_row rows[] = {
 	[OPTION_JSON] = { 0, "json", NULL, "print all there is as JSON" },
@@ -24,6 +31,12 @@ static const struct option_row rows[] = {
 			  "rows of the list; 0: as many as there are (default: 20)" },
 	[OPTION_DTYPE] = { 0, "dtype", "TYPE",
 			   "what a file of raw tokens has, as uint16 or float32" },
+	[OPTION_OFFSET] = { 0, "offset", "BYTES",
+			    "of a header that each file of raw tokens begins with\n"
+			    "(default: 0)" },
+	[OPTION_BYTE_ORDER] = { 0, "byte-order", "ORDER",
+				"of raw tokens, little or big\n"
+				"(default: this machine's)" },
 	[OPTION_QUIET] = OPTION_ROW_QUIET,
 	[OPTION_HELP] = OPTION_ROW_HELP,
 	{ 0 },
@@ -42,9 +55,11 @@ static void usage(void)
 	size_t i;
 
 	puts("Usage: hetmap inspect [OPTION]... FILE\n"
+	     "       hetmap inspect [OPTION]... FILE FILE...\n"
 	     "\n"
 	     "Says what a file of data has in it, how much of it is in RAM, how it is aligned,\n"
-	     "and what an accelerator can take in place. Nothing of the data is read.\n"
+	     "and what an accelerator can take in place. Nothing of the data is read. Several\n"
+	     "files are one array of tokens, raw or numpy's.\n"
 	     "\n"
 	     "Kinds of files:");
 	for (i = 0; i < N_KIND; i++)
@@ -56,6 +71,7 @@ static void usage(void)
 	     "  hetmap inspect model.safetensors\n"
 	     "  hetmap inspect model.safetensors.index.json -n 0\n"
 	     "  hetmap inspect --dtype uint16 train.bin\n"
+	     "  hetmap inspect --dtype u4 --offset 1K --byte-order big 0.bin 1.bin\n"
 	     "  hetmap inspect --json model.safetensors | jq -r '.parts[].name'\n"
 	     "\n"
 	     "See also hetmap-inspect(1).");
@@ -78,19 +94,25 @@ static int refuse(const struct input *input)
 	return STATUS_USAGE;
 }
 
-static int inspect(const struct inspect_head *head, const struct input *input, uint64_t n_row)
+static const struct inspect_kind *kind_of(const struct inspect_head *head)
+{
+	size_t i;
+
+	for (i = 0; i < N_KIND; i++)
+		if (kinds[i]->is(head))
+			return kinds[i];
+	return NULL;
+}
+
+static int inspect(const struct inspect_head *head, const struct inspect_kind *kind,
+		   uint64_t n_row)
 {
 	struct contents contents = { 0 };
 	int status;
-	size_t i;
 
-	for (i = 0; i < N_KIND && !kinds[i]->is(head); i++)
-		;
-	if (i == N_KIND)
-		return refuse(input);
-	status = kinds[i]->read(head, &contents);
+	status = kind->read(head, &contents);
 	if (!status)
-		inspect_show(head, kinds[i], &contents, n_row);
+		inspect_show(head, kind, &contents, n_row);
 	free(contents.file);
 	free(contents.part);
 	free(contents.note);
@@ -99,35 +121,94 @@ static int inspect(const struct inspect_head *head, const struct input *input, u
 	return status;
 }
 
-static int inspect_path(const char *path, uint32_t dtype, uint64_t n_row)
+/* The kind of a file; what is no file, or of no kind, or not of that one's, is refused. */
+static int look_at(const char *path, struct inspect_head *head,
+		   const struct inspect_kind **ret_kind)
 {
-	struct inspect_head head = { .path = path, .dtype = dtype };
 	struct input input;
-	struct stat st;
-	ssize_t n;
 	int status;
+	ssize_t n;
 
-	/* A folder is of a kind, too; all else is refused as for other commands. */
-	if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
-		head.folder = true;
-		return inspect(&head, &(struct input){ 0 }, n_row);
-	}
+	head->path = path;
 	status = input_open(path, &input);
 	if (status)
 		return status;
-	head.size = (uint64_t)input.stat.st_size;
-	n = pread(input.fd, head.bytes, sizeof(head.bytes), 0);
+	head->size = (uint64_t)input.stat.st_size;
+	n = pread(input.fd, head->bytes, sizeof(head->bytes), 0);
+	head->n = n < 0 ? 0 : (uint32_t)n;
+	*ret_kind = kind_of(head);
 	if (n < 0)
 		status = fail(STATUS_ENVIRONMENT, errno, NULL, "cannot read '%s': %s",
 			      input.shown, strerror(errno));
-	head.n = n < 0 ? 0 : (uint32_t)n;
-	if (!status)
-		status = inspect(&head, &input, n_row);
+	else if (!*ret_kind)
+		status = refuse(&input);
+	else if (*ret_kind == &inspect_tokens)
+		status = raw_tokens_check_size(head->raw, "inspect", &input);
 	input_close(&input);
 	return status;
 }
 
-int inspect_main(int argc, char **argv)
+static int inspect_path(const char *path, const struct raw_tokens *raw, uint64_t n_row)
+{
+	struct inspect_head head = { .path = path, .paths = &path, .n_path = 1, .raw = raw };
+	const struct inspect_kind *kind = &inspect_safetensors;
+	struct stat st;
+	int status = 0;
+
+	/* A folder is of a kind, too; all else is refused as for other commands. */
+	head.folder = !stat(path, &st) && S_ISDIR(st.st_mode);
+	if (!head.folder)
+		status = look_at(path, &head, &kind);
+	if (!status && kind == &inspect_safetensors)
+		status = raw_tokens_check_other(raw, "inspect", path, NULL);
+	return status ? status : inspect(&head, kind, n_row);
+}
+
+/* What has tensors, or is named as numpy's and has something else in it. */
+static int check_shard(const struct inspect_head *head, const struct inspect_kind *kind)
+{
+	bool tensors = kind == &inspect_safetensors;
+	char *shown;
+	int status;
+
+	if (!tensors &&
+	    (raw_tokens_are_npy(head->bytes, head->n) || head->raw->dtype != TYPE_NOT_GIVEN))
+		return 0;
+	shown = text_escape(head->path);
+	if (tensors)
+		status = fail(STATUS_USAGE, EINVAL,
+			      "name one at a time, or the folder of a model",
+			      "inspect: several files are one array of tokens, and '%s' has "
+			      "tensors",
+			      shown);
+	else
+		status = fail(STATUS_WRONG, EBADMSG, "--dtype says what a raw file has",
+			      "inspect: '%s' does not begin as a .npy file does", shown);
+	free(shown);
+	return status;
+}
+
+/* Shards: each is raw, or numpy's. */
+static int inspect_shards(const char *const *paths, uint32_t n_path,
+			  const struct raw_tokens *raw, uint64_t n_row)
+{
+	struct inspect_head head = { .raw = raw };
+	const struct inspect_kind *kind;
+	int status = 0;
+	uint32_t i;
+
+	for (i = 0; i < n_path && !status; i++) {
+		status = look_at(paths[i], &head, &kind);
+		if (!status)
+			status = check_shard(&head, kind);
+	}
+	head.path = paths[0];
+	head.paths = paths;
+	head.n_path = n_path;
+	return status ? status : inspect(&head, &inspect_tokens, n_row);
+}
+
+static int inspect_chosen(int argc, char **argv, const char **paths)
 {
 	struct option_state state = {
 		.command = "inspect",
@@ -135,12 +216,18 @@ int inspect_main(int argc, char **argv)
 		.argc = argc,
 		.argv = argv,
 	};
-	const char *path = NULL;
+	struct raw_tokens raw = { .dtype = TYPE_NOT_GIVEN };
 	uint64_t n_row = ROWS;
-	uint32_t dtype = TYPE_NOT_GIVEN;
-	int option;
+	uint32_t n_path = 0;
+	int option, status;
 
 	while ((option = option_next(&state)) != OPTION_END) {
+		status = raw_tokens_take(&state, option, &raw);
+		if (status != OPTION_END) {
+			if (status)
+				return status;
+			continue;
+		}
 		switch (option) {
 		case OPTION_JSON:
 			output.json = true;
@@ -149,10 +236,6 @@ int inspect_main(int argc, char **argv)
 			if (option_number(state.value, 0, UINT32_MAX, &n_row))
 				return option_refuse(&state, option, "a number from 0 on");
 			break;
-		case OPTION_DTYPE:
-			if (tokens_type(state.value, &dtype))
-				return option_refuse(&state, option, TOKENS_TYPES);
-			break;
 		case OPTION_QUIET:
 			output.quiet = true;
 			break;
@@ -160,18 +243,28 @@ int inspect_main(int argc, char **argv)
 			usage();
 			return STATUS_DONE;
 		case OPTION_ARGUMENT:
-			if (path)
-				return fail(STATUS_USAGE, EINVAL,
-					    "name one at a time, or the folder of a model",
-					    "inspect: more than one file was named");
-			path = state.value;
+			paths[n_path++] = state.value;
 			break;
 		default:
 			return STATUS_USAGE;
 		}
 	}
-	if (!path)
+	if (!n_path)
 		return fail(STATUS_USAGE, EINVAL, "hetmap inspect FILE",
 			    "inspect: no file was named");
-	return inspect_path(path, dtype, n_row);
+	if (n_path == 1)
+		return inspect_path(paths[0], &raw, n_row);
+	return inspect_shards(paths, n_path, &raw, n_row);
+}
+
+int inspect_main(int argc, char **argv)
+{
+	const char **paths = calloc((size_t)argc + 1, sizeof(*paths));
+	int status;
+
+	if (!paths)
+		return fail(STATUS_ENVIRONMENT, ENOMEM, NULL, "no memory");
+	status = inspect_chosen(argc, argv, paths);
+	free(paths);
+	return status;
 }

@@ -9,14 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "raw_tokens.h"
+
 /* What is known of a file before its kind is. */
 struct inspect_head {
 	const char *path;
+	const char *const *paths; /* tokens: of all files; path is the first one */
+	uint32_t n_path;
 	bool folder;
 	uint64_t size;
 	unsigned char bytes[64]; /* the first n of them */
 	uint32_t n;
-	uint32_t dtype; /* enum hm_dtype of raw tokens; or TYPE_NOT_GIVEN */
+	const struct raw_tokens *raw;
 };
 
 /* A file, mapped as a whole. */

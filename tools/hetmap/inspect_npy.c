@@ -18,13 +18,12 @@ struct opened {
 
 static bool is(const struct inspect_head *head)
 {
-	static const char magic[] = "\x93NUMPY";
 	size_t length = strlen(head->path);
 
 	if (head->folder)
 		return false;
 	return (length > 4 && !strcmp(head->path + length - 4, ".npy")) ||
-	       (head->n >= 6 && !memcmp(head->bytes, magic, 6));
+	       raw_tokens_are_npy(head->bytes, head->n);
 }
 
 static void close_handle(void *handle)
@@ -105,7 +104,9 @@ static int read_contents(const struct inspect_head *head, struct contents *ret_c
 	contents.handle = opened;
 	r = fill(head, opened, &contents);
 	*ret_contents = contents;
-	return r;
+	return r ? r :
+		   raw_tokens_check_other(head->raw, "inspect", head->path,
+					  contents.part[0].dtype);
 }
 
 const struct inspect_kind inspect_npy = {

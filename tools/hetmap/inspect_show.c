@@ -260,7 +260,7 @@ static void print(const struct inspect_head *head, const struct inspect_kind *ki
 		  const struct contents *contents, uint64_t rows)
 {
 	char count[TEXT_MAX], files[TEXT_MAX], bytes[TEXT_MAX];
-	char *shown = text_escape(head->path);
+	char *shown = text_files(head->paths, head->n_path);
 	uint64_t i;
 
 	printf("%s\n  %s: %s %s%s of %s in %s file%s\n", shown, kind->name,

@@ -12,6 +12,8 @@
 
 #include <hetmap/hetmap.h>
 
+#include "raw_tokens.h"
+
 struct job_options {
 	const char *file;     /* NULL: not given */
 	const char *device;   /* NULL: the job's default */
@@ -28,17 +30,14 @@ struct job_options {
 	/* Of tokens. */
 	const char *const *files;
 	unsigned int n_files;
-	uint32_t dtype; /* of raw files; or TYPE_NOT_GIVEN */
-	uint32_t to;    /* of what the device gets; likewise */
+	struct raw_tokens raw;
+	uint32_t to;    /* type of what the device gets; or TYPE_NOT_GIVEN */
 	uint32_t order; /* enum hm_batches_order */
 	bool ramp;
 	bool read;
 	uint64_t block, batch, batches, seed;
 	uint64_t budget; /* for maps of the files; 0: the library's default */
 };
-
-/* No number of enum hm_dtype; 0 is one. */
-#define TYPE_NOT_GIVEN UINT32_MAX
 
 /* One way to run a job. */
 struct job_side {

@@ -43,6 +43,8 @@ enum {
 	OPTION_ROUNDS,
 	OPTION_UNPLUG,
 	OPTION_DTYPE,
+	OPTION_OFFSET,
+	OPTION_BYTE_ORDER,
 	OPTION_TO,
 	OPTION_ORDER,
 	OPTION_BLOCK,
@@ -79,6 +81,12 @@ static const struct option_row rows[] = {
 	[OPTION_DTYPE] = { 0, "dtype", "TYPE",
 			   "tokens: what a raw FILE has, uint16, float32, ...\n"
 			   "(default: uint16; .npy files say it themselves)" },
+	[OPTION_OFFSET] = { 0, "offset", "BYTES",
+			    "tokens: of a header that each raw FILE begins with\n"
+			    "(default: 0)" },
+	[OPTION_BYTE_ORDER] = { 0, "byte-order", "ORDER",
+				"tokens: of a raw FILE, little or big\n"
+				"(default: this machine's)" },
 	[OPTION_TO] = { 0, "to", "TYPE",
 			"tokens: what the device gets (default: int64;\n"
 			"of what are no integers: the same)" },
@@ -114,6 +122,8 @@ static const unsigned int jobs_of[] = {
 	[OPTION_ROUNDS] = HISTOGRAM | SAXPY,
 	[OPTION_UNPLUG] = SAXPY,
 	[OPTION_DTYPE] = TOKENS,
+	[OPTION_OFFSET] = TOKENS,
+	[OPTION_BYTE_ORDER] = TOKENS,
 	[OPTION_TO] = TOKENS,
 	[OPTION_ORDER] = TOKENS,
 	[OPTION_BLOCK] = TOKENS,
@@ -158,6 +168,7 @@ static void usage(void)
 	     "  hetmap run saxpy --size 256M --rounds 5\n"
 	     "  hetmap run saxpy --device soft:0 --unplug-at 50%\n"
 	     "  hetmap run tokens --device soft:0 --ramp train.bin\n"
+	     "  hetmap run tokens --dtype u4 --offset 1K --byte-order big 0.bin 1.bin\n"
 	     "\n"
 	     "Exit status: 0 done and verified; 1 wrong result, or data lost under way;\n"
 	     "2 usage, missing file, directory or FIFO; 3 no permission, no such device,\n"
@@ -234,10 +245,6 @@ static int take_tokens(const struct option_state *state, int option,
 	char range[64];
 
 	switch (option) {
-	case OPTION_DTYPE:
-		return tokens_type(value, &options->dtype) ?
-			       option_refuse(state, option, TOKENS_TYPES) :
-			       0;
 	case OPTION_TO:
 		return tokens_type(value, &options->to) ?
 			       option_refuse(state, option, TOKENS_TYPES) :
@@ -389,7 +396,7 @@ static int run_chosen(int argc, char **argv, const char **files)
 	};
 	struct job_options options = {
 		.files = files,
-		.dtype = TYPE_NOT_GIVEN,
+		.raw = { .dtype = TYPE_NOT_GIVEN },
 		.to = TYPE_NOT_GIVEN,
 		.order = HM_BATCHES_SHUFFLED,
 		.block = 1024,
@@ -417,7 +424,9 @@ static int run_chosen(int argc, char **argv, const char **files)
 			output.quiet = true;
 		} else if (option != OPTION_ARGUMENT) {
 			given |= 1ull << option;
-			status = take_tokens(&state, option, &options);
+			status = raw_tokens_take(&state, option, &options.raw);
+			if (status == OPTION_END)
+				status = take_tokens(&state, option, &options);
 			if (status == OPTION_END)
 				status = take_value(&state, option, &options);
 			if (status)

@@ -35,56 +35,70 @@ static int status_of(int r)
 }
 
 /* For what is told of a file that can't be opened at all. */
+static int look_at_file(struct tokens_job *job, const char *path)
+{
+	const struct raw_tokens *raw = &job->options->raw;
+	struct input input;
+	char head[6];
+	int status;
+	ssize_t n;
+
+	status = input_open(path, &input);
+	if (status)
+		return status;
+	n = pread(input.fd, head, sizeof(head), 0);
+	if (raw_tokens_are_npy(head, n < 0 ? 0 : (size_t)n))
+		job->n_npy++;
+	else
+		status = raw_tokens_check_size(raw, "run", &input);
+	input_close(&input);
+	return status;
+}
+
 static int look_at_files(struct tokens_job *job)
 {
-	static const char magic[] = "\x93NUMPY";
-	struct input input;
 	unsigned int i;
 	int status = 0;
-	char head[6];
 
-	for (i = 0; i < job->options->n_files && !status; i++) {
-		status = input_open(job->options->files[i], &input);
-		if (status)
-			break;
-		if (pread(input.fd, head, 6, 0) == 6 && !memcmp(head, magic, 6))
-			job->formatted = true;
-		input_close(&input);
-	}
+	for (i = 0; i < job->options->n_files && !status; i++)
+		status = look_at_file(job, job->options->files[i]);
 	return status;
 }
 
 static int fail_open(const struct tokens_job *job, int r)
 {
-	if (r == -EBADMSG && job->formatted)
+	bool raw = job->n_npy < job->options->n_files;
+
+	if (r == -EBADMSG && job->n_npy)
 		return fail_library(STATUS_WRONG, r,
 				    "get the file again: it is cut off or damaged",
 				    "cannot open the tokens");
 	return fail_library(status_of(r), r,
-			    r == -EBADMSG ? "--dtype says what a raw file has: "
-					    "uint16 is the default" :
-					    NULL,
+			    r == -EBADMSG       ? raw_tokens_remedy :
+			    r == -EINVAL && raw ? "--dtype says what raw files have" :
+						  NULL,
 			    "cannot open the tokens");
 }
 
 static int open_tokens(struct tokens_job *job)
 {
-	uint32_t dtype = job->options->dtype;
-	const struct hm_tokens_desc desc = {
-		.struct_size = sizeof(desc),
-		.flags = (dtype == HM_DTYPE_BOOL ? HM_TOKENS_BOOL : 0) |
-			 (job->options->read ? HM_TOKENS_READ : 0),
-		.dtype = dtype == TYPE_NOT_GIVEN ? 0 : dtype,
-		.budget = job->options->budget,
-	};
+	const struct job_options *options = job->options;
+	struct hm_tokens_desc desc = raw_tokens_desc(&options->raw);
 	int r;
 
-	r = hm_tokens_open(job->options->files, job->options->n_files, &desc, &job->tokens);
+	desc.flags |= options->read ? HM_TOKENS_READ : 0;
+	desc.budget = options->budget;
+	r = hm_tokens_open(options->files, options->n_files, &desc, &job->tokens);
 	if (r)
 		return fail_open(job, r);
 	job->info.struct_size = sizeof(job->info);
 	r = hm_tokens_query(job->tokens, &job->info);
-	return r ? fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open the tokens") : 0;
+	if (r)
+		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open the tokens");
+	if (job->n_npy < options->n_files)
+		return 0;
+	return raw_tokens_check_other(&options->raw, "run", options->files[0],
+				      hm_dtype_name(job->info.dtype));
 }
 
 /* From an eighth of --batch to all of it, and back. */

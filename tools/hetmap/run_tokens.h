@@ -18,7 +18,7 @@ struct token_sums {
 
 struct tokens_job {
 	const struct job_options *options;
-	bool formatted; /* some file is a .npy file */
+	uint32_t n_npy; /* how many of the files are .npy files */
 	struct hm_tokens *tokens;
 	struct hm_tokens_info info;
 	struct hm_batches *batches;
@@ -55,13 +55,6 @@ void tokens_add_up(uint32_t dtype, const void *bytes, uint64_t n, uint64_t *sum,
 		   uint64_t *in_order);
 /* Reads the files again, as plainly as can be, and compares: an exit status. */
 int tokens_verify(const struct tokens_job *job);
-
-/* For who names another one. */
-#define TOKENS_TYPES \
-	"uint8 to int64, float16, bfloat16, float32, float64, complex64, bool, or as F8_E4M3"
-
-/* The type that numpy, or a file of tensors, calls so, of whole bytes: 0, or -EINVAL. */
-int tokens_type(const char *name, uint32_t *ret_dtype);
 
 /* ---- run_tokens_report.c ---- */
 

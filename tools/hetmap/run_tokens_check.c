@@ -15,40 +15,6 @@
 #include "run_tokens.h"
 #include "text.h"
 
-/* ---- types ---- */
-
-static const struct {
-	const char *name; /* numpy's, and without "int" as it is in .npy files */
-	const char *code;
-	uint32_t dtype;
-} types[] = {
-	{ "uint8", "u1", HM_DTYPE_U8 },      { "int8", "i1", HM_DTYPE_I8 },
-	{ "uint16", "u2", HM_DTYPE_U16 },    { "int16", "i2", HM_DTYPE_I16 },
-	{ "uint32", "u4", HM_DTYPE_U32 },    { "int32", "i4", HM_DTYPE_I32 },
-	{ "uint64", "u8", HM_DTYPE_U64 },    { "int64", "i8", HM_DTYPE_I64 },
-	{ "float16", "f2", HM_DTYPE_F16 },   { "bfloat16", "bf16", HM_DTYPE_BF16 },
-	{ "float32", "f4", HM_DTYPE_F32 },   { "float64", "f8", HM_DTYPE_F64 },
-	{ "complex64", "c8", HM_DTYPE_C64 }, { "bool", "b1", HM_DTYPE_BOOL },
-};
-
-int tokens_type(const char *name, uint32_t *ret_dtype)
-{
-	uint32_t dtype;
-	size_t i;
-
-	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-		if (!strcmp(name, types[i].name) || !strcmp(name, types[i].code)) {
-			*ret_dtype = types[i].dtype;
-			return 0;
-		}
-	for (dtype = 0; hm_dtype_name(dtype); dtype++)
-		if (!strcmp(name, hm_dtype_name(dtype)) && hm_dtype_bits(dtype) % 8 == 0) {
-			*ret_dtype = dtype;
-			return 0;
-		}
-	return -EINVAL;
-}
-
 /* ---- sums ---- */
 
 /* The bits that F32 has for those of F16, by what they mean [IEEE 754]. */

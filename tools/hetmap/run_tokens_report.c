@@ -70,22 +70,34 @@ static void print_buffer(const struct tokens_job *job)
 			 (void *)job->address, SLOTS));
 }
 
+/* What was said of files that don't say it themselves. */
+static void print_raw(const struct raw_tokens *raw)
+{
+	char bytes[TEXT_MAX];
+
+	if (!raw->offset && !raw->byte_order)
+		return;
+	line("raw files",
+	     text_format("tokens from byte %s on, %s%s", text_count(raw->offset, bytes),
+			 raw->byte_order ? raw->byte_order : "this machine's",
+			 raw->byte_order ? "-endian" : " byte order"));
+}
+
 static void print_text(const struct tokens_job *job)
 {
 	char count[TEXT_MAX], bytes[TEXT_MAX], block[TEXT_MAX], seconds[TEXT_MAX];
 	char waited[TEXT_MAX], minor[TEXT_MAX], major[TEXT_MAX];
 	const struct job_options *options = job->options;
-	char *shown = text_escape(options->files[0]);
+	char *shown = text_files(options->files, options->n_files);
 
-	printf("%s%s: %s tokens of %s, %s\n\n", shown,
-	       job->info.shards > 1 ? " and further files" : "",
-	       text_count(job->info.tokens, count), hm_dtype_name(job->info.dtype),
-	       text_bytes(job->info.bytes, bytes));
+	printf("%s: %s tokens of %s, %s\n\n", shown, text_count(job->info.tokens, count),
+	       hm_dtype_name(job->info.dtype), text_bytes(job->info.bytes, bytes));
 	free(shown);
 	line("batches",
 	     text_format("%s, blocks of %s tokens, to %s, %s, seed %" PRIu64,
 			 text_count(job->n_batch, count), text_count(options->block, block),
 			 hm_dtype_name(job->to), orders[options->order], options->seed));
+	print_raw(&options->raw);
 	line("device", text_format("%s", job->device_name));
 	print_buffer(job);
 	line("tokens", text_format("%s", job->cost.why));
@@ -126,6 +138,22 @@ static json_t *strings(const char *const *names, unsigned int n)
 	return array;
 }
 
+static json_t *shards_json(const struct tokens_job *job)
+{
+	struct hm_tokens_shard_info info = { .struct_size = sizeof(info) };
+	json_t *array = json_array();
+	uint32_t i;
+
+	for (i = 0; i < job->info.shards && !hm_tokens_shard(job->tokens, i, &info); i++)
+		json_array_append_new(
+			array,
+			json_pack("{s:I, s:I, s:s, s:b}", "offset", (json_int_t)info.offset,
+				  "tokens", (json_int_t)info.tokens, "byte_order",
+				  tokens_byte_order_name(info.flags & HM_NPY_SWAPPED), "npy",
+				  info.npy != 0));
+	return array;
+}
+
 static json_t *buffer_json(const struct tokens_job *job)
 {
 	json_t *phases = json_array();
@@ -151,6 +179,7 @@ static void print_json(const struct tokens_job *job)
 		sum += job->sums[i].x;
 	json_object_set_new(object, "job", json_string("tokens"));
 	json_object_set_new(object, "files", strings(options->files, options->n_files));
+	json_object_set_new(object, "shards", shards_json(job));
 	json_object_set_new(object, "tokens", number(job->info.tokens));
 	json_object_set_new(object, "dtype", json_string(hm_dtype_name(job->info.dtype)));
 	json_object_set_new(object, "to", json_string(hm_dtype_name(job->to)));

@@ -160,6 +160,18 @@ char *text_escape_json(const char *name)
 	return text;
 }
 
+char *text_files(const char *const *paths, size_t n)
+{
+	char *first = text_escape(paths[0]), *text, count[TEXT_MAX];
+
+	if (n == 1)
+		return first;
+	text = text_format("%s and %s further file%s", first, text_count(n - 1, count),
+			   n == 2 ? "" : "s");
+	free(first);
+	return text;
+}
+
 size_t text_columns(const char *text)
 {
 	size_t columns = 0;

@@ -25,6 +25,9 @@ char *text_escape(const char *name);
 /* As above, but valid UTF-8 is kept whatever the locale: for JSON. */
 char *text_escape_json(const char *name);
 
+/* "train.bin", "0.bin and 3 further files", escaped. free() it. */
+char *text_files(const char *const *paths, size_t n);
+
 /* Columns that a UTF-8 or ASCII text takes (no wide characters expected). */
 size_t text_columns(const char *text);
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Raw tokens: what a user says of files that say nothing themselves. Inspect and run share it. */
+#ifndef HETMAP_RAW_TOKENS_H
+#define HETMAP_RAW_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hetmap/tokens.h>
+
+#include "command.h"
+#include "input.h"
+
+/* No number of enum hm_dtype; 0 is one. */
+#define TYPE_NOT_GIVEN UINT32_MAX
+
+struct raw_tokens {
+	uint32_t dtype;         /* or TYPE_NOT_GIVEN */
+	const char *byte_order; /* "little" or "big"; NULL: not given, this machine's */
+	uint64_t offset;        /* of the first token, in each file */
+	bool offset_given;
+};
+
+/*
+ * Takes --dtype, --offset and --byte-order: 0, or STATUS_USAGE where the value is none, told
+ * already; OPTION_END of any other option.
+ */
+int raw_tokens_take(const struct option_state *state, int option, struct raw_tokens *raw);
+
+/* For who names another one. */
+#define TOKENS_TYPES \
+	"uint8 to int64, float16, bfloat16, float32, float64, complex64, bool, or as F8_E4M3"
+
+/* The type that numpy, or a file of tensors, calls so, of whole bytes: 0, or -EINVAL. */
+int tokens_type(const char *name, uint32_t *ret_dtype);
+/* "little" or "big", that @swapped files have. */
+const char *tokens_byte_order_name(bool swapped);
+
+/* What hm_tokens_open() is told. */
+struct hm_tokens_desc raw_tokens_desc(const struct raw_tokens *raw);
+
+/* Does a file that begins so, with @n bytes of it, say itself what it has? */
+bool raw_tokens_are_npy(const void *bytes, size_t n);
+
+/* The two below: an exit status; a failure is told already. */
+
+/* A raw file has to go on behind --offset. */
+int raw_tokens_check_size(const struct raw_tokens *raw, const char *command,
+			  const struct input *input);
+/* Of @path, which is no raw file. @type: what it has; NULL: not known, or several. */
+int raw_tokens_check_other(const struct raw_tokens *raw, const char *command, const char *path,
+			   const char *type);
+
+/* Against -EBADMSG of a raw file. */
+extern const char raw_tokens_remedy[];
+
+#endif
