@@ -69,6 +69,50 @@ no_network() {
 		[ "$(wc -l <"$work/out")" = 1 ] && [ -z "$(ls -A "$work/cache/hetmap/kernels")" ]
 }
 
+# A sid of 40 days, and tools that make one of now, or fail to.
+old_sid() {
+	sid=$work/next/hetmap/sid
+	rm -rf "$work/next" "$work/tools"
+	mkdir -p "$sid/usr/src/linux-headers-1-amd64" "$work/tools"
+	: >"$sid/usr/src/linux-headers-1-amd64/Makefile"
+	touch -d '40 days ago' "$sid/ready"
+	printf '#!/bin/sh\necho 0\n' >"$work/tools/id"
+	printf '#!/bin/sh\nexit %s\n' "$1" >"$work/tools/wget"
+	# What is built and installed in it is not looked at here.
+	printf '#!/bin/sh\nexit 0\n' >"$work/tools/unshare"
+	cat >"$work/tools/debootstrap" <<-'END'
+		#!/bin/sh
+		mkdir -p "$4/usr/src/linux-headers-2-amd64"
+		: >"$4/usr/src/linux-headers-2-amd64/Makefile"
+	END
+	chmod +x "$work"/tools/*
+}
+
+next() {
+	expect 0 env XDG_CACHE_HOME="$work/next" PATH="$work/tools:$PATH" tests/vm/next
+}
+
+refreshed() {
+	old_sid 0
+	next && says 2-amd64 && ! grep kept "$work/out" &&
+		[ -z "$(find "$sid/ready" -mtime +30)" ] &&
+		[ "$(ls "$work/next/hetmap")" = sid ] || return
+	# And so it stays.
+	printf '#!/bin/sh\nexit 1\n' >"$work/tools/debootstrap"
+	next && says 2-amd64 && ! grep kept "$work/out"
+}
+
+kept() {
+	old_sid 4
+	next && says 1-amd64 &&
+		grep -q '^tests/vm/next: .* is kept: .* is not reached$' "$work/out" || return
+	old_sid 0
+	printf '#!/bin/sh\necho "E: no such suite"\nexit 1\n' >"$work/tools/debootstrap"
+	next && says 1-amd64 &&
+		grep -q ' is kept: debootstrap fails: E: no such suite$' "$work/out" &&
+		[ ! -e "$sid.new" ]
+}
+
 vm() {
 	tests/vm/boot -k "$kernel" "$@"
 }
@@ -102,6 +146,8 @@ check skips_are_forbidden skips_are_forbidden
 check left_out left_out
 check no_such_kernel no_such_kernel
 check no_network no_network
+check refreshed refreshed
+check kept kept
 
 kernel=${HETMAP_VM:-6.1}
 kernel=${kernel%% *}
