@@ -247,13 +247,13 @@ static void refused(const struct command *command, int status, const char *text,
 
 static void bad_input(void)
 {
-	char *folder = folder_make(), *none = folder_path(folder, "none"), *other, *fifo;
+	char *folder = folder_make(), *none = folder_path(folder, "none"), *other, *fifo, *npy;
 	char *path = strdup(make_model(folder));
 
 	refused(&(struct command){ .args = { "run", "load" } }, 2, "load of which model?",
 		"hetmap run load model.safetensors");
-	refused(&(struct command){ .args = { "run", "load", none } }, 2, "cannot open it",
-		"an index (*.json)");
+	refused(&(struct command){ .args = { "run", "load", none } }, 2,
+		"No such file or directory", NULL);
 	refused(&(struct command){ .args = { "run", "load", folder, path } }, 2,
 		"one file at a time", NULL);
 	file_write(folder, "other", "no tensors at all, but some text", 32);
@@ -267,8 +267,17 @@ static void bad_input(void)
 	free(fifo);
 	fifo = folder_path(folder, "fifo");
 	CHECK(!mkfifo(fifo, 0600));
-	refused(&(struct command){ .args = { "run", "load", fifo } }, 2, "cannot open it",
-		NULL);
+	refused(&(struct command){ .args = { "run", "load", fifo } }, 2, "is a FIFO",
+		"write its bytes to a file first");
+	refused(&(struct command){ .args = { "run", "load", "/dev/null" } }, 2,
+		"is a character device", NULL);
+	refused(&(struct command){ .args = { "run", "load", "/proc/self/maps" } }, 2,
+		"is made by the kernel as it is read", "copy it to a file first");
+	file_write(folder, "a.npy", "\x93NUMPY\1\0 and more", 17);
+	npy = folder_path(folder, "a.npy");
+	refused(&(struct command){ .args = { "run", "load", npy } }, 1,
+		"it is no safetensors file", "hetmap run tokens takes *.npy");
+	free(npy);
 	refused(&(struct command){ .args = { "run", "load", "--device", "sofa:0", path } }, 3,
 		"cannot open the device", "hetmap devices lists what there is");
 	refused(&(struct command){ .args = { "run", "load", "--device", "file", path } }, 2,
@@ -284,7 +293,7 @@ static void bad_input(void)
 	CHECK(!chmod(folder, 0755) && !chmod(path, 0600));
 	if (!geteuid())
 		refused(&(struct command){ .args = { "run", "load", path }, .uid = NOBODY }, 3,
-			"cannot open it", NULL);
+			"Permission denied", "run it with sudo");
 	CHECK(!truncate(path, 100));
 	refused(&(struct command){ .args = { "run", "load", path } }, 1, "the file is broken",
 		"get the file again: it is cut off or damaged");
@@ -306,6 +315,17 @@ static void no_tensors(void)
 	CHECK_EQUAL(outcome.status, 0);
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, "verified     nothing: the model has no tensors"));
+	CHECK(strstr(outcome.out, "  compute      no layers\n") != NULL);
+	outcome_free(&outcome);
+	/* One is its own last one. */
+	path = tensors_file(folder, "one.safetensors",
+			    "{\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+			    1);
+	command_run(&(struct command){ .args = { "run", "load", "--accel", "cpu", path } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "  compute      1 layer, once it was complete; ") != NULL);
 	outcome_free(&outcome);
 	folder_remove(folder);
 }

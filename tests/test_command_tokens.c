@@ -118,6 +118,15 @@ static void shown(void)
 	check_lines(outcome.out);
 	CHECK(strstr(outcome.out, " resizes in "));
 	outcome_free(&outcome);
+	/* However slow and few. */
+	command = (struct command){ .args = { "run", "tokens", "--block=1", "--batch=1",
+					      "--batches=1", "a.npy" } };
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "blocks of 1 token, to") != NULL);
+	CHECK(strstr(outcome.out, ", 0 million") == NULL);
+	outcome_free(&outcome);
 	CHECK(!chdir("/"));
 	free(path[0]);
 	free(path[1]);
@@ -186,6 +195,7 @@ static void wrong_usage(void)
 	char *cut = tokens_npy(folder, "c.npy", 1, "<u8", false, "(30,)", values, 160);
 	char *model = folder_path(folder, "model.safetensors");
 	char *named = folder_path(folder, "named.npy");
+	char *single = tokens_file(folder, "single", 0, 1);
 	const struct {
 		const char *args[7];
 		int status;
@@ -222,6 +232,10 @@ static void wrong_usage(void)
 		  "nothing is behind --offset 9999999 in" },
 		{ { "run", "tokens", "--offset", "3", path }, 2, "whole tokens of U16" },
 		{ { "run", "tokens", "--offset", "3", path }, 2, "--offset how long its" },
+		{ { "run", "tokens", named }, 1, "does not begin as a .npy file does" },
+		{ { "run", "tokens", path, model }, 2, "hetmap run load takes it" },
+		{ { "run", "tokens", "--dtype=u1", "--block=9", "--batches=1", model }, 0, "" },
+		{ { "run", "tokens", "--block=1", single }, 2, "and there are 1\n" },
 		{ { "run", "tokens", "--offset", "x", path }, 2, "bytes, as in 256" },
 		{ { "run", "tokens", "--byte-order", "x", path }, 2, "little or big" },
 		{ { "run", "tokens", "--dtype", "u4", large }, 2, "itself what it has: U64" },
@@ -270,6 +284,7 @@ static void wrong_usage(void)
 	outcome_free(&outcome);
 	free(model);
 	free(named);
+	free(single);
 	free(large);
 	free(cut);
 	free(odd);

@@ -143,7 +143,7 @@ static int look_at(const char *path, struct inspect_head *head,
 	else if (!*ret_kind)
 		status = refuse(&input);
 	else if (*ret_kind == &inspect_tokens)
-		status = raw_tokens_check_size(head->raw, "inspect", &input);
+		status = raw_tokens_check(head->raw, "inspect", &input);
 	input_close(&input);
 	return status;
 }

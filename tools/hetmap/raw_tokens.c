@@ -109,8 +109,43 @@ bool raw_tokens_are_npy(const void *bytes, size_t n)
 	return n >= sizeof(magic) - 1 && !memcmp(bytes, magic, sizeof(magic) - 1);
 }
 
-int raw_tokens_check_size(const struct raw_tokens *raw, const char *command,
-			  const struct input *input)
+/* What files that end so have before their numbers, or instead. */
+static const struct {
+	const char *end, *says, *remedy;
+	int status;
+} named[] = {
+	{ ".npy", "does not begin as a .npy file does", "get the file again, or, if it is raw",
+	  STATUS_WRONG },
+	{ ".npz", "is an archive by its name",
+	  "unzip it: its parts are .npy files; or, if it is raw", STATUS_USAGE },
+	{ ".safetensors", "has tensors by its name",
+	  "hetmap run load takes it; or, if it is raw", STATUS_USAGE },
+};
+
+static int check_name(const struct raw_tokens *raw, const char *command,
+		      const struct input *input)
+{
+	const char *dot = strrchr(input->path, '.');
+	char *remedy;
+	size_t i;
+
+	if (!dot || raw->dtype != TYPE_NOT_GIVEN || raw->offset_given || raw->byte_order ||
+	    !input->stat.st_size)
+		return 0;
+	for (i = 0; i < sizeof(named) / sizeof(named[0]); i++)
+		if (!strcmp(dot, named[i].end))
+			break;
+	if (i == sizeof(named) / sizeof(named[0]))
+		return 0;
+	remedy = text_format("%s, say its --dtype", named[i].remedy);
+	fail(named[i].status, EBADMSG, remedy, "%s: '%s' %s", command, input->shown,
+	     named[i].says);
+	free(remedy);
+	return named[i].status;
+}
+
+static int check_size(const struct raw_tokens *raw, const char *command,
+		      const struct input *input)
 {
 	uint64_t size = (uint64_t)input->stat.st_size;
 	char count[TEXT_MAX];
@@ -122,6 +157,14 @@ int raw_tokens_check_size(const struct raw_tokens *raw, const char *command,
 		    "%s: nothing is behind --offset %" PRIu64 " in '%s', which has %s byte%s",
 		    command, raw->offset, input->shown, text_count(size, count),
 		    size == 1 ? "" : "s");
+}
+
+int raw_tokens_check(const struct raw_tokens *raw, const char *command,
+		     const struct input *input)
+{
+	int status = check_name(raw, command, input);
+
+	return status ? status : check_size(raw, command, input);
 }
 
 int raw_tokens_check_other(const struct raw_tokens *raw, const char *command, const char *path,

@@ -45,9 +45,12 @@ bool raw_tokens_are_npy(const void *bytes, size_t n);
 
 /* The two below: an exit status; a failure is told already. */
 
-/* A raw file has to go on behind --offset. */
-int raw_tokens_check_size(const struct raw_tokens *raw, const char *command,
-			  const struct input *input);
+/*
+ * Of a raw file: it goes on behind --offset; and it is not named as what is none, where no
+ * option says that it is.
+ */
+int raw_tokens_check(const struct raw_tokens *raw, const char *command,
+		     const struct input *input);
 /* Of @path, which is no raw file. @type: what it has; NULL: not known, or several. */
 int raw_tokens_check_other(const struct raw_tokens *raw, const char *command, const char *path,
 			   const char *type);

@@ -287,13 +287,33 @@ static const char *remedy_of(const struct run_load *l, int r)
 
 	if ((r == -EBADMSG || r == -ENODATA) && dot && !strcmp(dot, ".safetensors"))
 		return "get the file again: it is cut off or damaged";
+	if (r == -EBADMSG && dot && !strcmp(dot, ".npy"))
+		return "hetmap run tokens takes *.npy";
 	return "hetmap run load takes *.safetensors, an index (*.json), or the folder of a model";
+}
+
+/* A folder may be a model; what is no file is refused as for other commands. */
+static int check_path(const char *path)
+{
+	struct input input;
+	struct stat st;
+	int status;
+
+	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+		return 0;
+	status = input_open(path, &input);
+	if (!status)
+		input_close(&input);
+	return status;
 }
 
 static int open_model(struct run_load *l)
 {
-	int r = hm_safetensors_open(l->path, 0, &l->safetensors);
+	int status = check_path(l->path), r;
 
+	if (status)
+		return status;
+	r = hm_safetensors_open(l->path, 0, &l->safetensors);
 	if (r)
 		return input_model_failed(r, remedy_of(l, r));
 	l->model.struct_size = sizeof(l->model);

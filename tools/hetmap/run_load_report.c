@@ -97,29 +97,37 @@ static void print_times(const struct run_load *l)
 				   text_seconds(seconds_of(l->info.copy_ns), copy)));
 	line("overlap", text_format("%s of all that at the same time as something else",
 				    text_seconds(overlap(l), same)));
-	line("compute", text_format("%" PRIu64 " layer%s, each as it was complete; %s more "
-				    "until the last one was done",
-				    l->n_layer, l->n_layer == 1 ? "" : "s",
-				    text_seconds(l->compute_after, after)));
+	text_seconds(l->compute_after, after);
+	line("compute",
+	     !l->n_layer ? text_format("no layers") :
+	     l->n_layer == 1 ?
+			   text_format("1 layer, once it was complete; %s more until it "
+				       "was done",
+				       after) :
+			   text_format("%" PRIu64 " layers, each as it was complete; %s more "
+				       "until the last one was done",
+				       l->n_layer, after));
 }
 
 static void print_memory(const struct run_load *l)
 {
 	char peak[TEXT_MAX], file[TEXT_MAX], anonymous[TEXT_MAX], shared[TEXT_MAX];
 	char device[TEXT_MAX], own[TEXT_MAX];
+	const char *accel = l->job.in_place.info.name;
+	bool mapped_twice = !strncmp(accel, "soft", 4);
 
 	line("memory",
 	     text_format("%s beside the device's %s: a peak of %s (VmHWM), at most %s of it "
-			 "files (RssFile), %s anonymous (RssAnon), %s shared (RssShmem)%s",
+			 "files (RssFile), %s anonymous (RssAnon), %s shared (RssShmem)%s%s%s",
 			 l->own_peak ? text_bytes(beside(l), own) : "unknown",
 			 text_bytes(l->info.buffer, device), text_bytes(l->most.peak, peak),
 			 text_bytes(l->most.file, file),
 			 text_bytes(l->most.anonymous, anonymous),
 			 text_bytes(l->most.shared, shared),
-			 strncmp(l->job.in_place.info.name, "soft", 4) ?
-				 "" :
-				 "; the twin's engine is in this process, and what it has "
-				 "mapped of the device counts once more"));
+			 mapped_twice ? "; the engine of " : "", mapped_twice ? accel : "",
+			 mapped_twice ? " is in this process, and what it has mapped of the "
+					"device counts once more" :
+					""));
 }
 
 static void print_text(const struct run_load *l)

@@ -37,7 +37,6 @@ static int status_of(int r)
 /* For what is told of a file that can't be opened at all. */
 static int look_at_file(struct tokens_job *job, const char *path)
 {
-	const struct raw_tokens *raw = &job->options->raw;
 	struct input input;
 	char head[6];
 	int status;
@@ -50,7 +49,7 @@ static int look_at_file(struct tokens_job *job, const char *path)
 	if (raw_tokens_are_npy(head, n < 0 ? 0 : (size_t)n))
 		job->n_npy++;
 	else
-		status = raw_tokens_check_size(raw, "run", &input);
+		status = raw_tokens_check(&job->options->raw, "run", &input);
 	input_close(&input);
 	return status;
 }
@@ -162,7 +161,8 @@ static int make_batches(struct tokens_job *job)
 		r = hm_batches_query(job->batches, &job->cost);
 	if (r)
 		return fail_library(status_of(r), r,
-				    r == -ERANGE     ? "choose a shorter --block" :
+				    r == -ERANGE && job->info.tokens > 1 ?
+					    "choose a shorter --block" :
 				    r == -EOPNOTSUPP ? "leave --to away" :
 						       NULL,
 				    "cannot make batches");

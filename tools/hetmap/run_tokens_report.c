@@ -29,6 +29,15 @@ static double rate(const struct tokens_job *job)
 
 /* ---- for people ---- */
 
+/* "430 million", "1.2 million", "98,304" */
+static const char *rate_text(double tokens, char text[TEXT_MAX])
+{
+	if (tokens < 1e6)
+		return text_count((uint64_t)tokens, text);
+	snprintf(text, TEXT_MAX, "%.*f million", tokens < 1e7, tokens / 1e6);
+	return text;
+}
+
 static void line(const char *label, char *text)
 {
 	printf("  %-13s", label);
@@ -94,21 +103,25 @@ static void print_text(const struct tokens_job *job)
 	       hm_dtype_name(job->info.dtype), text_bytes(job->info.bytes, bytes));
 	free(shown);
 	line("batches",
-	     text_format("%s, blocks of %s tokens, to %s, %s, seed %" PRIu64,
+	     text_format("%s, blocks of %s token%s, to %s, %s, seed %" PRIu64,
 			 text_count(job->n_batch, count), text_count(options->block, block),
-			 hm_dtype_name(job->to), orders[options->order], options->seed));
+			 options->block == 1 ? "" : "s", hm_dtype_name(job->to),
+			 orders[options->order], options->seed));
 	print_raw(&options->raw);
 	line("device", text_format("%s", job->device_name));
 	print_buffer(job);
 	line("tokens", text_format("%s", job->cost.why));
 	line("budget", text_format("%s for maps of the files, page tables included",
 				   text_bytes(job->info.budget, bytes)));
-	line("announced", text_format("%" PRIu64 " of %" PRIu64 " batches that were filled",
-				      job->cost.announced, job->cost.filled));
-	line("time", text_format("%s, %.0f million tokens/s, of which %s were waited for "
-				 "batches",
-				 text_seconds(job->seconds, seconds), rate(job) / 1e6,
-				 text_seconds((double)job->cost.waited_ns / 1e9, waited)));
+	line("announced",
+	     text_format("%" PRIu64 " of %" PRIu64 " %s filled", job->cost.announced,
+			 job->cost.filled,
+			 job->cost.filled == 1 ? "batch that was" : "batches that were"));
+	line("time",
+	     text_format("%s, %s tokens/s, of which %s were waited for "
+			 "batches",
+			 text_seconds(job->seconds, seconds), rate_text(rate(job), count),
+			 text_seconds((double)job->cost.waited_ns / 1e9, waited)));
 	line("read", text_format("%s of the files, in one pass to where they are used",
 				 text_bytes(job->cost.bytes, bytes)));
 	line("page faults",
