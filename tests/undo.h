@@ -60,4 +60,23 @@ int undo_realloc_move(struct world *world);
 void undo_set_up(const struct operation *operation, struct world *world);
 void undo_tear_down(struct world *world);
 
+/* ---- undo_state.c ---- */
+
+struct undo_shape {
+	struct hm_buffer_info buffer;
+	struct hm_map_info map, second;
+	struct hm_stats stats;
+	uint64_t locked;
+};
+
+void undo_take_shape(const struct world *world, struct undo_shape *shape);
+/* The bytes are there, and where the map may be written they can be. NULL: none. */
+void undo_check_bytes(struct hm_map *map, const char *context);
+/*
+ * After @operation failed in @world, which looked like @before: with a text, without a
+ * result, all as it was, and now that the cause is gone it succeeds.
+ */
+void undo_check_failure(const struct operation *operation, struct world *world,
+			const struct undo_shape *before, const char *context);
+
 #endif
