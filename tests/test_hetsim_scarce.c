@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every operation of undo_operations.c where there is little of something: descriptors
- * and locked memory, as ulimit has it; and in the machine under test, whose settings are
- * this program's to change, mappings and memory to commit, and a control group of 64 MiB.
- * An error with a text or a success, nothing left over, and all well again with room.
+ * What tests/scarce.c walks where hetsim is, on its device, too: few descriptors and little
+ * locked memory, as ulimit has it; and as the settings of the machine under test are this
+ * program's to change, few mappings, little memory to commit, a control group of 64 MiB.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,20 +10,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "hetsim.h"
+#include "scarce.h"
 #include "sim_devices.h"
 #include "smaps.h"
-#include "undo.h"
 
 #define MIB (1ull << 20)
 #define MAX_MAP_COUNT "/proc/sys/vm/max_map_count"
 #define OVERCOMMIT "/proc/sys/vm/overcommit_memory"
 #define COMMIT_KBYTES "/proc/sys/vm/overcommit_kbytes"
 #define GROUP "/sys/fs/cgroup/hetmap-scarce"
+
+/* Where hetsim is, the machine is the tests'. False: the test was skipped. */
+static bool is_ours(void)
+{
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	if (!geteuid())
+		return true;
+	test_skip("kernel", "only root may change what there is");
+	return false;
+}
 
 static bool put(const char *path, uint64_t number)
 {
@@ -37,45 +49,6 @@ static bool put(const char *path, uint64_t number)
 	if (fd >= 0)
 		close(fd);
 	return done;
-}
-
-static void limit(int resource, uint64_t value)
-{
-	struct rlimit both;
-
-	CHECK(!getrlimit((__rlimit_resource_t)resource, &both));
-	both.rlim_cur = value < both.rlim_max ? value : both.rlim_max;
-	CHECK(!setrlimit((__rlimit_resource_t)resource, &both));
-}
-
-static unsigned int next_fd(void)
-{
-	int fd = fcntl(0, F_DUPFD_CLOEXEC, 0);
-
-	CHECK_FATAL(fd >= 0);
-	close(fd);
-	return (unsigned int)fd;
-}
-
-static void few_descriptors(uint64_t room)
-{
-	limit(RLIMIT_NOFILE, next_fd() + room);
-}
-
-static void all_descriptors(void)
-{
-	limit(RLIMIT_NOFILE, 64);
-}
-
-/* In pages; the capability is given up, once, before. */
-static void little_locked(uint64_t room)
-{
-	limit(RLIMIT_MEMLOCK, test_status_bytes("VmLck") + room * PAGE);
-}
-
-static void all_locked(void)
-{
-	limit(RLIMIT_MEMLOCK, 64 << 10);
 }
 
 static void few_mappings(uint64_t room)
@@ -100,142 +73,29 @@ static void all_commit(void)
 	CHECK(put(OVERCOMMIT, 0));
 }
 
-struct scarcity {
-	void (*scarce)(uint64_t room); /* when the world of an operation is there */
-	void (*plenty)(void);
-	uint64_t most, step; /* room, from 0 on */
-	int errors[5];       /* that are documented for it */
+static const struct scarcity mappings = {
+	.name = "max_map_count",
+	.is_ours = is_ours,
+	.scarce = few_mappings,
+	.plenty = all_mappings,
+	.most = 16,
+	.step = 1,
+	.errors = { -ENOMEM },
+	/* A device's object is mapped elsewhere and moved; so is what was there before. */
+	.undo_needs = "append*",
 };
 
-static const struct scarcity descriptors = {
-	few_descriptors, all_descriptors, 6, 1, { -EMFILE, -ENOENT, -EAGAIN }
-};
-static const struct scarcity locked = { little_locked, all_locked, 16, 2, { -ENOMEM, -EPERM } };
-static const struct scarcity mappings = { few_mappings, all_mappings, 16, 1, { -ENOMEM } };
 static const struct scarcity commit = {
-	little_commit, all_commit, 2, 1, { -ENOMEM, -EFAULT, -EAGAIN, -ENOSPC }
+	.name = "overcommit",
+	.is_ours = is_ours,
+	.scarce = little_commit,
+	.plenty = all_commit,
+	.most = 2,
+	.step = 1,
+	.errors = { -ENOMEM, -EFAULT, -EAGAIN, -ENOSPC },
+	/* Its pages are the module's. */
+	.unused_on = "sim:0",
 };
-
-static bool is_documented(const struct scarcity *s, int r)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(s->errors) / sizeof(s->errors[0]); i++)
-		if (r == s->errors[i])
-			return true;
-	return !r;
-}
-
-static int run(const struct scarcity *s, const struct operation *operation, uint64_t room)
-{
-	struct test_holding before = test_holding_now(), after;
-	struct world world;
-	char text[256];
-	int r;
-
-	undo_set_up(operation, &world);
-	test_forget_text();
-	s->scarce(room);
-	r = operation->run(&world);
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	s->plenty();
-	if (!is_documented(s, r) || (r && !text[0]))
-		test_fail(__FILE__, __LINE__, "%s with room %" PRIu64 ": %d (%s)",
-			  operation->name, room, r, text);
-	/* Made before the step that failed. */
-	if (r && world.ret_buffer != UNTOUCHED) {
-		hm_buffer_unref(world.ret_buffer);
-		world.ret_buffer = UNTOUCHED;
-	}
-	if (r && operation->run(&world))
-		test_fail(__FILE__, __LINE__,
-			  "%s with room %" PRIu64 " fails with plenty, too: %s",
-			  operation->name, room, hm_errmsg());
-	undo_tear_down(&world);
-	after = test_holding_now();
-	if (after.fds != before.fds || after.locked != before.locked ||
-	    after.objects != before.objects || after.mapped > before.mapped)
-		test_fail(__FILE__, __LINE__,
-			  "%s with room %" PRIu64 ": something is left over", operation->name,
-			  room);
-	return r;
-}
-
-/* Of some operation it must have been too little, or the test tests nothing. */
-static void walk(const struct scarcity *s)
-{
-	unsigned int i, refused = 0, done;
-	struct world world;
-	uint64_t room;
-
-	undo_device = "host";
-	s->plenty();
-	for (i = 0; i < undo_n_operation; i++) {
-		/* Unharmed, so that what is made once is made. */
-		undo_set_up(&undo_operations[i], &world);
-		CHECK_OK(undo_operations[i].run(&world));
-		undo_tear_down(&world);
-		/* Done twice: more room only makes the same of it. */
-		for (room = 0, done = 0; room <= s->most && done < 2; room += s->step) {
-			if (run(s, &undo_operations[i], room))
-				refused++;
-			else
-				done++;
-		}
-	}
-	CHECK(refused > 0);
-}
-
-static void in_child(void *user)
-{
-	walk(user);
-}
-
-static void ulimit_n(void)
-{
-	CHECK_EQUAL(test_fork(in_child, (void *)&descriptors), 0);
-}
-
-static void without_privilege(void *user)
-{
-	limit_memlock(64 << 10);
-	walk(user);
-}
-
-static void ulimit_l(void)
-{
-	CHECK_EQUAL(test_fork(without_privilege, (void *)&locked), 0);
-}
-
-/* Where hetsim is, the machine is the tests'. False: the test was skipped. */
-static bool is_ours(void)
-{
-	int fd = hetsim_open(O_RDWR);
-
-	if (fd < 0)
-		return false;
-	close(fd);
-	if (!geteuid())
-		return true;
-	test_skip("kernel", "only root may change what there is");
-	return false;
-}
-
-static void max_map_count(void)
-{
-	if (!is_ours())
-		return;
-	CHECK_EQUAL(test_fork(in_child, (void *)&mappings), 0);
-	all_mappings();
-}
-
-static void overcommit(void)
-{
-	if (!is_ours())
-		return;
-	CHECK_EQUAL(test_fork(in_child, (void *)&commit), 0);
-	all_commit();
-}
 
 /* ---- a control group of 64 MiB ---- */
 
@@ -287,13 +147,27 @@ static void memory_max(void)
 	rmdir(GROUP);
 }
 
-static const struct test tests[] = {
-	{ "ulimit_n", ulimit_n, 60, 0 },           { "ulimit_l", ulimit_l, 60, 0 },
-	{ "max_map_count", max_map_count, 60, 0 }, { "overcommit", overcommit, 60, 0 },
-	{ "memory_max", memory_max, 60, 0 },       { NULL, NULL, 0, 0 },
+static const struct test others[] = {
+	{ "memory_max", memory_max, 60, 0 },
+	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "hetsim_scarce", tests);
+	/* soft:0 under ulimit asks nothing of the machine's kernel: test_scarce has it. */
+	static const struct scarce_walk walks[] = {
+		{ &scarce_descriptors, "host" },
+		{ &scarce_descriptors, "sim:0" },
+		{ &scarce_locked, "host" },
+		{ &scarce_locked, "sim:0" },
+		{ &mappings, "host" },
+		{ &mappings, "soft:0" },
+		{ &mappings, "sim:0" },
+		{ &commit, "host" },
+		{ &commit, "soft:0" },
+		{ &commit, "sim:0" },
+		{ NULL, NULL },
+	};
+
+	return scarce_main(argc, argv, "hetsim_scarce", walks, others);
 }

@@ -137,8 +137,8 @@ static void run(void)
 
 static bool is_wanted(unsigned int device, const struct operation *operation)
 {
-	return !device || (operation->anywhere &&
-			   !fnmatch(devices[device].operations, operation->name, FNM_EXTMATCH));
+	return undo_runs_on(operation, devices[device].name) &&
+	       !fnmatch(devices[device].operations, operation->name, FNM_EXTMATCH);
 }
 
 static bool is_there(const char *name)

@@ -31,19 +31,26 @@ struct world {
 	int ret_fd;
 };
 
+/* Where it can be walked; its worlds are on undo_device. */
+enum operation_place {
+	UNDO_HOST,
+	UNDO_ANYWHERE,
+	UNDO_LOCKS, /* where memory can be locked */
+};
+
 struct operation {
 	const char *name;
 	void (*set_up)(struct world *world);
 	int (*run)(struct world *world);
 	/* Goes in steps, and one that was done stays: see buffer.h. */
 	bool stepwise;
-	/* On undo_device, which may be another one than the host. */
-	bool anywhere;
+	enum operation_place place;
 };
 
 extern const char *undo_device;
 extern const struct operation undo_operations[];
 extern const unsigned int undo_n_operation;
+bool undo_runs_on(const struct operation *operation, const char *device);
 
 /* ---- undo_share_alloc.c ---- */
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The operations of undo_operations.c where there is little of something, on each of
+ * some devices: a test for each pair, "ulimit_n.soft:0".
+ */
+#ifndef HETMAP_TESTS_SCARCE_H
+#define HETMAP_TESTS_SCARCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness.h"
+
+struct scarcity {
+	const char *name;
+	bool (*is_ours)(void);         /* to change; NULL: yes. False: the test was skipped */
+	void (*give_up)(void);         /* privileges; NULL: needs none to be given up */
+	void (*scarce)(uint64_t room); /* when the world of an operation is there */
+	void (*plenty)(void);
+	uint64_t most, step; /* room, from 0 on */
+	int errors[5];       /* that are documented for it */
+	/* Operations of devices whose undoing needs it, too: patterns of fnmatch(3), or NULL. */
+	const char *undo_needs;
+	/* The device whose operations ask for none of it, or NULL. */
+	const char *unused_on;
+};
+
+extern const struct scarcity scarce_descriptors, scarce_locked;
+
+/* A test: all operations that the device can, with little of that. */
+struct scarce_walk {
+	const struct scarcity *of;
+	const char *device;
+};
+
+/* main(): @walks up to one of nothing, then @others, which may be NULL. */
+int scarce_main(int argc, char **argv, const char *suite, const struct scarce_walk *walks,
+		const struct test *others);
+
+#endif
