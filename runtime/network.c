@@ -188,38 +188,25 @@ static bool has_others(const struct hm_buffer *buffer)
 		!(buffer->flags & HM_BUFFER_PRIVATE));
 }
 
-static int refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
+/* No lock of the library's is held: another machine's may take as long as it likes. */
+static int refresh_file(const struct hm_buffer *buffer, int fd, uint64_t offset, uint64_t bytes)
 {
 	const struct file_system *fs;
-	struct segment_list *list;
-	uint64_t in_file;
-	int fd, r;
+	struct statfs told;
+	int r;
 
-	r = map_check(map);
-	if (!r)
-		r = remap_lock(map);
+	/* Not file_system_of(): a local one, of what can't be told, would be a 0 and old bytes. */
+	r = sys_fstatfs(fd, &told);
+	if (r)
+		return err_set(r, "hm_file_refresh: asking what file system %s is on: %s",
+			       buffer->name, err_name(r));
+	fs = find((uint32_t)told.f_type);
+	if (fs->coherence == HM_COHERENCE_LOCAL)
+		return 0;
+	r = check_refresh(buffer, fs);
 	if (r)
 		return r;
-	r = map_check_pages(map, offset, bytes, "hm_file_refresh");
-	remap_unlock(map);
-	if (r || !has_others(map->buffer))
-		return r;
-	/* No lock is held: another machine's may take as long as it likes. */
-	list = segments_get(map->buffer);
-	fd = list->segment[0].fd;
-	in_file = list->segment[0].fd_offset + map->offset + offset;
-	fs = file_system_of(fd);
-	if (fs->coherence == HM_COHERENCE_LOCAL) {
-		segments_put(map->buffer, list);
-		return 0;
-	}
-	r = check_refresh(map->buffer, fs);
-	if (r) {
-		segments_put(map->buffer, list);
-		return r;
-	}
-	r = lock_and_unlock(fd, in_file, bytes);
-	segments_put(map->buffer, list);
+	r = lock_and_unlock(fd, offset, bytes);
 	if (r == -ENOLCK || r == -EOPNOTSUPP || r == -EINVAL)
 		return err_set(
 			-ENOLCK,
@@ -230,8 +217,29 @@ static int refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
 		return err_set(r,
 			       "hm_file_refresh: locking %" PRIu64 " bytes of %s from %" PRIu64
 			       " on: %s",
-			       bytes, map->buffer->name, in_file, err_name(r));
+			       bytes, buffer->name, offset, err_name(r));
 	return 0;
+}
+
+static int refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
+{
+	struct segment_list *list;
+	int r;
+
+	r = map_check(map);
+	if (!r)
+		r = remap_lock(map);
+	if (r)
+		return r;
+	r = map_check_pages(map, offset, bytes, "hm_file_refresh");
+	remap_unlock(map);
+	if (r || !has_others(map->buffer))
+		return r;
+	list = segments_get(map->buffer);
+	r = refresh_file(map->buffer, list->segment[0].fd,
+			 list->segment[0].fd_offset + map->offset + offset, bytes);
+	segments_put(map->buffer, list);
+	return r;
 }
 
 int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)

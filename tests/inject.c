@@ -3,6 +3,7 @@
 #include "inject.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -218,7 +219,9 @@ static int hook_close(int fd)
 
 static int hook_fcntl(int fd, int command, long argument)
 {
-	return fails("fcntl", EMFILE) ? -1 : real.fcntl(fd, command, argument);
+	bool locks = command == F_OFD_SETLKW || command == F_OFD_SETLK;
+
+	return fails("fcntl", locks ? ENOLCK : EMFILE) ? -1 : real.fcntl(fd, command, argument);
 }
 
 static void *hook_calloc(size_t count, size_t size)

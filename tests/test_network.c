@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -298,12 +299,108 @@ static void not_published(void)
 	CHECK_ERROR(-EINVAL, hm_file_publish(NULL, 0, PAGE));
 }
 
+/* ---- each of their system calls fails ---- */
+
+#define CALLS_MAX 20 /* far more than they make */
+
+static int publish(struct hm_map *map)
+{
+	return hm_file_publish(map, 0, SIZE);
+}
+
+static int refresh(struct hm_map *map)
+{
+	return hm_file_refresh(map, 0, SIZE);
+}
+
+static const struct protocol_call {
+	const char *name;
+	int (*run)(struct hm_map *map);
+	unsigned int least; /* calls that it makes */
+	int errors[2];      /* of its header */
+} protocol_calls[] = {
+	{ "publish", publish, 1, { -EIO } },
+	{ "refresh", refresh, 3, { -EIO, -ENOLCK } },
+};
+
+/* Of another open file than the buffer's. */
+static bool is_locked(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	CHECK(!fcntl(fd, F_OFD_GETLK, &lock));
+	return lock.l_type != F_UNLCK;
+}
+
+/* Returns false when the @n-th call was not made any more. */
+static bool fail_once(const struct protocol_call *call, struct hm_map *map, unsigned int n,
+		      int other)
+{
+	struct test_holding holding = test_holding_now();
+	struct hm_map_info before = map_info(map, 0), after;
+	bool failed;
+	int r;
+
+	pattern_write(hm_map_address(map), 0, SIZE, n);
+	test_forget_text();
+	inject_arm(n, INJECT_ONE);
+	r = call->run(map);
+	failed = inject_disarm();
+	if (failed ? r != call->errors[0] && r != call->errors[1] : r)
+		test_fail(__FILE__, __LINE__, "%s, call %u (%s): %d (%s)", call->name, n,
+			  inject_failed(), r, hm_errmsg());
+	CHECK(!r || hm_errmsg()[0]);
+	after = map_info(map, 0);
+	CHECK(!memcmp(&before, &after, sizeof(before)));
+	CHECK(pattern_holds(hm_map_address(map), 0, SIZE, n));
+	CHECK_OK(call->run(map));
+	/* What could not be unlocked before is by now. */
+	CHECK(!is_locked(other));
+	test_holding_same(&holding);
+	return failed;
+}
+
+static void each_call_fails(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .flags = HM_BUFFER_PUBLISH };
+	int fd = scratch_file(SIZE), other;
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	unsigned int n;
+	char path[64];
+	size_t i;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = open(path, O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(other >= 0);
+	inject_install();
+	pretend(0x6969);
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	for (i = 0; i < sizeof(protocol_calls) / sizeof(protocol_calls[0]); i++) {
+		for (n = 1; n < CALLS_MAX; n++)
+			if (!fail_once(&protocol_calls[i], map, n, other))
+				break;
+		CHECK(n > protocol_calls[i].least && n < CALLS_MAX);
+	}
+	the_truth();
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(other);
+	close(fd);
+}
+
 static const struct test tests[] = {
 	{ "told", told, 0, 0 },
 	{ "refused", refused, 0, 0 },
 	{ "protocol", protocol, 0, 0 },
 	{ "not_refreshed", not_refreshed, 0, 0 },
 	{ "not_published", not_published, 0, 0 },
+	{ "each_call_fails", each_call_fails, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
