@@ -13,6 +13,7 @@
 #include "lost.h"
 #include "protect.h"
 #include "repair.h"
+#include "retire.h"
 #include "share.h"
 
 const char *const lifecycle_nouns[LC_NOUNS] = {
@@ -459,4 +460,16 @@ uint32_t lifecycle_of_fence(struct hm_fence *fence)
 	if (atomic_load_explicit(&fence->state, memory_order_acquire) != FENCE_DONE)
 		return 1u << LC_FENCE_RUNNING;
 	return 1u << (fence->work.status ? LC_FENCE_FAILED : LC_FENCE_DONE);
+}
+
+uint32_t lifecycle_of_handler(void)
+{
+	if (handler_flags() == HANDLER_NONE)
+		return 1u << LC_HANDLER_ABSENT;
+	return 1u << LC_HANDLER_INSTALLED | 1u << LC_HANDLER_ABOVE | 1u << LC_HANDLER_CHAINED;
+}
+
+uint32_t lifecycle_of_retirement(void)
+{
+	return retire_is_on() ? 1u << LC_RETIREMENT_DEFERRED : 1u << LC_RETIREMENT_IN_PLACE;
 }

@@ -145,6 +145,9 @@ uint32_t lifecycle_of_fence(struct hm_fence *fence);
 uint32_t lifecycle_of_scope(struct hm_scope *scope);
 /* Of this thread; its memory is not looked at, which may be anything before it is begun. */
 uint32_t lifecycle_of_guard(struct hm_guard *guard);
+/* Of the process. Who else handles its signals is the kernel's to say, and is not asked. */
+uint32_t lifecycle_of_handler(void);
+uint32_t lifecycle_of_retirement(void);
 
 /*
  * Of a test that changes what the kernel is told: its answers are then such as no table has,

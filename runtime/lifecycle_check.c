@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Builds with DEBUG=1: each public call on a device, buffer, map, view, queue, fence or
- * scope is held against the table of its lifecycle. The functions below take the public names; what
+ * scope, and on what the process has one of, is held against the table of its lifecycle. The functions below take the public names; what
  * runtime/ has under them is compiled as unchecked_* (Makefile), and calls within the
  * library stay unchecked. A result that the table has not, or a state that can't follow,
  * ends the process: the library is wrong, or the table is.
@@ -15,6 +15,9 @@
 
 #include <hetmap/drm.h>
 #include <hetmap/file.h>
+#include <hetmap/guard.h>
+#include <hetmap/lock.h>
+#include <hetmap/retire.h>
 #include <hetmap/sim.h>
 
 #include "access.h"
@@ -60,6 +63,28 @@ static uint32_t state_of_guard(struct hm_object *guard)
 	return lifecycle_of_guard((void *)guard);
 }
 
+/* What the process has one of. */
+static struct hm_object process;
+
+static uint32_t state_of_handler(struct hm_object *object)
+{
+	(void)object;
+	return lifecycle_of_handler();
+}
+
+static uint32_t state_of_retirement(struct hm_object *object)
+{
+	(void)object;
+	return lifecycle_of_retirement();
+}
+
+/* Of some range each: what is held against the table are results. */
+static uint32_t state_of_locks(struct hm_object *object)
+{
+	(void)object;
+	return 1u << LC_LOCK_UNLOCKED | 1u << LC_LOCK_LOCKED | 1u << LC_LOCK_WAITING;
+}
+
 static const struct {
 	enum object_kind kind;
 	uint32_t (*state_of)(struct hm_object *object);
@@ -72,7 +97,10 @@ static const struct {
 	[LC_QUEUE] = { OBJECT_QUEUE, state_of_queue },
 	[LC_FENCE] = { OBJECT_FENCE, state_of_fence },
 	[LC_SCOPE] = { OBJECT_SCOPE, state_of_scope },
+	[LC_LOCK] = { OBJECT_FREED, state_of_locks },
+	[LC_HANDLER] = { OBJECT_FREED, state_of_handler },
 	[LC_GUARD] = { OBJECT_FREED, state_of_guard },
+	[LC_RETIREMENT] = { OBJECT_FREED, state_of_retirement },
 };
 
 static uint32_t state_of(uint32_t noun, struct hm_object *object)
@@ -172,6 +200,19 @@ static void end(struct call *call, int r, bool lives)
 		r = unchecked_##function(object, ##__VA_ARGS__); \
 		end(&call, r, true);                             \
 		return r;                                        \
+	}
+
+#define CHECKED_PROCESS(noun, function, parameters, ...)     \
+	int unchecked_##function parameters;                 \
+	int function parameters                              \
+	{                                                    \
+		struct call call;                            \
+		int r;                                       \
+                                                             \
+		begin(&call, LC_##noun, #function, &process); \
+		r = unchecked_##function(__VA_ARGS__);       \
+		end(&call, r, true);                         \
+		return r;                                    \
 	}
 
 /* It may have ended, whatever came of it. */
@@ -327,3 +368,15 @@ CHECKED_LAST(SCOPE, hm_map_protect_end, struct hm_scope)
 
 CHECKED(GUARD, hm_guard_enter, (struct hm_guard *guard), guard)
 CHECKED(GUARD, hm_guard_end, (struct hm_guard *guard), guard)
+
+CHECKED_PROCESS(LOCK, hm_lock_budget_set, (uint64_t bytes), bytes)
+CHECKED_PROCESS(LOCK, hm_lock_budget_query, (struct hm_lock_budget *ret_budget), ret_budget)
+CHECKED_PROCESS(LOCK, hm_lock_restore, (uint64_t *ret_locked), ret_locked)
+
+CHECKED_PROCESS(HANDLER, hm_handler_install, (uint32_t flags), flags)
+CHECKED_PROCESS(HANDLER, hm_handler_remove, (void))
+CHECKED_PROCESS(HANDLER, hm_handler_chained, (void))
+CHECKED_PROCESS(HANDLER, hm_handler_query, (struct hm_handler_info *ret_info), ret_info)
+
+CHECKED_PROCESS(RETIREMENT, hm_retire_set, (const struct hm_retire_desc *desc), desc)
+CHECKED_PROCESS(RETIREMENT, hm_retire_flush, (void))

@@ -94,8 +94,8 @@ struct hm_guard {
  * [signal(7)]: hm_copy_* and guarded scopes unblock it while they run; for threads of
  * drivers see "hetmap doctor".
  *
- * Errors: -EBUSY installed already, with other flags; -EDEADLK from a view's callback;
- * -ENOMEM.
+ * Errors: -EINVAL unknown flags; -EBUSY installed already, with other flags; -EDEADLK from a
+ * view's callback; -ENOMEM.
  */
 HM_API int hm_handler_install(uint32_t flags);
 
