@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
  * Builds with DEBUG=1: each public call on a device, buffer, map, view, queue, fence or
- * scope, and on what the process has one of, is held against the table of its lifecycle. The functions below take the public names; what
- * runtime/ has under them is compiled as unchecked_* (Makefile), and calls within the
- * library stay unchecked. A result that the table has not, or a state that can't follow,
- * ends the process: the library is wrong, or the table is.
+ * scope, and on what the process has one of, is held against the table of its lifecycle.
+ * The functions below take the public names; what runtime/ has under them is compiled as
+ * unchecked_* (Makefile), and calls within the library stay unchecked. A result that the
+ * table has not, or a state that can't follow, ends the process: the library is wrong, or
+ * the table is.
  */
 #include "lifecycle.h"
 

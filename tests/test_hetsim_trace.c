@@ -100,7 +100,8 @@ static void test_fdinfo(void)
 	CHECK_EQUAL(fdinfo(fd, "hetsim-faults"), 1);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-evictions"), 0);
 	CHECK_EQUAL(fdinfo(fd, "hetsim-engine"), 0);
-	CHECK_EQUAL(hetsim_run(fd, hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0), &nothing), 0);
+	CHECK_EQUAL(hetsim_run(fd, hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 0), &nothing),
+		    0);
 	CHECK(fdinfo(fd, "hetsim-engine") > 0);
 	CHECK_EQUAL(fdinfo(other, "hetsim-engine"), 0);
 	CHECK_EQUAL(fdinfo(other, "hetsim-memory-system"), 0);
