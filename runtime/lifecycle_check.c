@@ -203,17 +203,17 @@ static void end(struct call *call, int r, bool lives)
 		return r;                                        \
 	}
 
-#define CHECKED_PROCESS(noun, function, parameters, ...)     \
-	int unchecked_##function parameters;                 \
-	int function parameters                              \
-	{                                                    \
-		struct call call;                            \
-		int r;                                       \
-                                                             \
+#define CHECKED_PROCESS(noun, function, parameters, ...)      \
+	int unchecked_##function parameters;                  \
+	int function parameters                               \
+	{                                                     \
+		struct call call;                             \
+		int r;                                        \
+                                                              \
 		begin(&call, LC_##noun, #function, &process); \
-		r = unchecked_##function(__VA_ARGS__);       \
-		end(&call, r, true);                         \
-		return r;                                    \
+		r = unchecked_##function(__VA_ARGS__);        \
+		end(&call, r, true);                          \
+		return r;                                     \
 	}
 
 /* It may have ended, whatever came of it. */

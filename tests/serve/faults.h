@@ -16,7 +16,7 @@ struct serve_faults {
 	_Atomic uint64_t cut;      /* the file has no more bytes than that */
 	_Atomic uint32_t short_to; /* a read gives so many bytes at most; 0: all */
 	_Atomic uint32_t slow_ms;  /* and takes so long */
-	_Atomic uint32_t await;    /* or waits until there have been so many at once, for seconds */
+	_Atomic uint32_t await;    /* or waits, for seconds, for so many at once */
 	_Atomic int direct_io;     /* who opens it from now on: without the page cache */
 	_Atomic uint32_t at_once;  /* reads of it that it answers now */
 	_Atomic uint32_t at_most;  /* and the most that there were */
