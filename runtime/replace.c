@@ -28,8 +28,9 @@
 #include "segments.h"
 #include "sys.h"
 
-/* Mappings a replacement may need at once beside those there are. */
+/* Mappings a replacement may need at once beside those there are; appending, of each map. */
 #define REPLACE_MAPS 16
+#define APPEND_MAPS 4
 
 /* Bytes that are brought to where CPUs reach them before they are copied. */
 #define COPY_STEP MIB(1)
@@ -629,6 +630,11 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	r = resize_object(buffer, kept - 1, buffer->size, filled);
 	if (r)
 		goto err_object;
+	/* Undoing it takes as many. */
+	if (pages > offset)
+		r = rlimits_check_maps(REPLACE_MAPS + APPEND_MAPS * (uint64_t)set->n);
+	if (r)
+		goto err_resized;
 	for (i = 0; i < set->n && pages > offset; i++) {
 		r = append_to_map(set->maps[i].map, &array[kept], pages);
 		if (r)
@@ -653,6 +659,7 @@ err_maps:
 	do {
 		undo_append(set->maps[i].map, offset);
 	} while (i--);
+err_resized:
 	resize_object(buffer, kept - 1, filled, buffer->size);
 err_object:
 	if (pages > offset)

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,12 +96,6 @@ static bool is_documented(const struct scarcity *s, int r)
 	return !r;
 }
 
-/* Where undoing met it, too, only leaks are looked at, as in test_undo. */
-static bool may_be_harmed(const struct scarcity *s, const struct operation *operation)
-{
-	return !is_host() && s->undo_needs && !fnmatch(s->undo_needs, operation->name, 0);
-}
-
 static int run_once(const struct scarcity *s, const struct operation *operation, uint64_t room)
 {
 	struct test_holding before = test_holding_now(), after;
@@ -121,7 +114,7 @@ static int run_once(const struct scarcity *s, const struct operation *operation,
 	s->plenty();
 	if (!is_documented(s, r))
 		test_fail(__FILE__, __LINE__, "%s: %d (%s)", context, r, hm_errmsg());
-	if (r && !may_be_harmed(s, operation))
+	if (r)
 		undo_check_failure(operation, &world, &shape, context);
 	undo_tear_down(&world);
 	after = test_holding_now();

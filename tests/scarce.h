@@ -19,8 +19,6 @@ struct scarcity {
 	void (*plenty)(void);
 	uint64_t most, step; /* room, from 0 on */
 	int errors[5];       /* that are documented for it */
-	/* Operations of devices whose undoing needs it, too: patterns of fnmatch(3), or NULL. */
-	const char *undo_needs;
 	/* The device whose operations ask for none of it, or NULL. */
 	const char *unused_on;
 };

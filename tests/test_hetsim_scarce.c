@@ -81,8 +81,6 @@ static const struct scarcity mappings = {
 	.most = 16,
 	.step = 1,
 	.errors = { -ENOMEM },
-	/* A device's object is mapped elsewhere and moved; so is what was there before. */
-	.undo_needs = "append*",
 };
 
 static const struct scarcity commit = {
