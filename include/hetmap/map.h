@@ -127,7 +127,8 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
  * lock of a range says its kind and its priority.
  * Without HM_LOCK_PARTIAL it is all or nothing. With it, fewer bytes are a
  * success that says so in *ret_locked and hm_errmsg(). Ranges of lower priority, of any
- * map, may be unlocked for it: hetmap/lock.h.
+ * map, may be unlocked for it: hetmap/lock.h. The kernel brings all pages in first, and
+ * others wait for the map meanwhile as for hm_map_prefetch(); HM_LOCK_ONFAULT brings in none.
  *
  * Errors: -ENOMEM beyond RLIMIT_MEMLOCK or the lock budget (the text has limit, bytes
  * locked, who has most of them, and the shortage), or a mapping too many; -EPERM the
@@ -180,6 +181,9 @@ HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, u
  * MADV_POPULATE_READ or _WRITE (announced with MADV_WILLNEED for files), by
  * several threads where that pays; by touching on kernels before 5.14. An
  * error may leave part of the range present; contents never change.
+ * Until it returns, who resizes, protects, locks, advises or queries that map
+ * waits; who touches its bytes or copies by hm_copy_in() and _out() does not. Of a large
+ * file that is as long as reading it takes: ask by parts, or for HM_ADVICE_WILLNEED.
  *
  * Errors: -EACCES the range has not that access; -EFAULT a page could not be
  * brought in (beyond a truncated file's end, or its storage failed); -EHWPOISON it is
