@@ -249,6 +249,7 @@ static void test_wrong_usage(void)
 		{ { "bench", "--roundz", "1" }, "--rounds" },
 		{ { "bench", "--seed", "-1" }, "from 0 to 4294967295" },
 		{ { "bench", "--compare" }, "--compare" },
+		{ { "bench", "--list", "--json" }, "a list is no JSON" },
 	};
 	struct outcome outcome;
 	size_t i;

@@ -86,7 +86,8 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
 /**
  * hm_device_open - open a device by name
  * @name:       [in] "host", "sim:0", ..., or NULL for the best that opens: one with
- *              memory of its own, which "soft:0" is, too
+ *              memory of its own, which "soft:0" is, too; else, as where HETMAP_SOFT has
+ *              a mistake, "host". hm_device_query() tells which it is
  * @ret_device: [out] a reference, dropped with hm_device_unref()
  *
  * Errors: -ENODEV no such device (the text lists those there are, or has the

@@ -185,7 +185,7 @@ static int choose_sizes(struct tour *tour)
 {
 	const uint64_t page = tour->device_info.page_size ? tour->device_info.page_size : 4096;
 
-	tour->part = (tour->first_size / 2 + page - 1) / page * page;
+	tour->part = ((tour->first_size + 1) / 2 + page - 1) / page * page;
 	tour->first_size = 2 * tour->part;
 	tour->max_size = 3 * tour->part;
 	return job_check_memory(tour->max_size, "choose a smaller --size");

@@ -359,6 +359,8 @@ int bench_main(int argc, char **argv)
 	if (output.json && bench_options.markdown)
 		return fail(STATUS_USAGE, EINVAL, NULL,
 			    "bench: --json and --markdown: one of them");
+	if (output.json && (list || peers))
+		return fail(STATUS_USAGE, EINVAL, NULL, "bench: a list is no JSON");
 	select_cases(any);
 	return list || peers ? show(list, peers) : run(any);
 }
