@@ -587,6 +587,19 @@ static void undo_append(struct hm_map *map, uint64_t offset)
 	buffer->max_size = offset;
 }
 
+/*
+ * What is mapped elsewhere and moved takes mappings besides, and so does undoing that. Others
+ * are mapped in place: what there is of mappings, which takes long where there are thousands,
+ * is not asked.
+ */
+static int check_room(const struct hm_segment *fresh, uint32_t n_maps)
+{
+	if (!(fresh->flags & (HM_SEGMENT_MAY_REFUSE | HM_SEGMENT_DMABUF | HM_SEGMENT_WHOLE |
+			      HM_SEGMENT_FROM_START)))
+		return 0;
+	return rlimits_check_maps(REPLACE_MAPS + APPEND_MAPS * (uint64_t)n_maps);
+}
+
 int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
 {
 	uint64_t offset = buffer_pages(buffer, buffer->size);
@@ -627,14 +640,13 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
 	if (r)
 		goto err_object;
+	if (pages > offset)
+		r = check_room(&array[kept], set->n);
+	if (r)
+		goto err_object;
 	r = resize_object(buffer, kept - 1, buffer->size, filled);
 	if (r)
 		goto err_object;
-	/* Undoing it takes as many. */
-	if (pages > offset)
-		r = rlimits_check_maps(REPLACE_MAPS + APPEND_MAPS * (uint64_t)set->n);
-	if (r)
-		goto err_resized;
 	for (i = 0; i < set->n && pages > offset; i++) {
 		r = append_to_map(set->maps[i].map, &array[kept], pages);
 		if (r)
@@ -659,7 +671,6 @@ err_maps:
 	do {
 		undo_append(set->maps[i].map, offset);
 	} while (i--);
-err_resized:
 	resize_object(buffer, kept - 1, filled, buffer->size);
 err_object:
 	if (pages > offset)

@@ -190,6 +190,7 @@ static void wrong_usage(void)
 {
 	char *folder = folder_make(), *path = tokens_file(folder, "a", 0, 5001);
 	char *odd = folder_path(folder, "odd"), *empty = folder_path(folder, "empty");
+	char *absent = folder_path(folder, "absent");
 	const uint64_t values[20] = { [3] = UINT64_MAX };
 	char *large = tokens_npy(folder, "l.npy", 1, "<u8", false, "(20,)", values, 160);
 	char *cut = tokens_npy(folder, "c.npy", 1, "<u8", false, "(30,)", values, 160);
@@ -204,7 +205,7 @@ static void wrong_usage(void)
 		{ { "run", "tokens" }, 2, "tokens of which file?" },
 		{ { "run", "tokens", odd }, 2, "no whole tokens of U16" },
 		{ { "run", "tokens", folder }, 2, "is a directory" },
-		{ { "run", "tokens", "/nonexistent" }, 2, "No such file" },
+		{ { "run", "tokens", absent }, 2, "No such file" },
 		{ { "run", "tokens", "--block", "5001", path }, 2, "there are 5001" },
 		{ { "run", "tokens", "--block", "0", path }, 2, "--block" },
 		{ { "run", "tokens", "--dtype", "float32", path }, 2, "whole tokens of F32" },
@@ -232,6 +233,7 @@ static void wrong_usage(void)
 		  "nothing is behind --offset 9999999 in" },
 		{ { "run", "tokens", "--offset", "3", path }, 2, "whole tokens of U16" },
 		{ { "run", "tokens", "--offset", "3", path }, 2, "--offset how long its" },
+		{ { "run", "tokens", "--dtype", "u8", path, large }, 2, "how long its header" },
 		{ { "run", "tokens", named }, 1, "does not begin as a .npy file does" },
 		{ { "run", "tokens", path, model }, 2, "hetmap run load takes it" },
 		{ { "run", "tokens", "--dtype=u1", "--block=9", "--batches=1", model }, 0, "" },
@@ -258,6 +260,8 @@ static void wrong_usage(void)
 		{ { "inspect", large, folder }, 2, "is a directory" },
 		{ { "inspect", "--dtype", "u2", empty }, 1, "empty" },
 		{ { "inspect", "--dtype", "x", path }, 2, "--dtype" },
+		{ { "inspect", "--offset", "2", path }, 2, "say the --dtype" },
+		{ { "inspect", "--dtype", "u2", "--offset", "9", named }, 2, "--offset" },
 		{ { "inspect", "--dtype", "u2", odd }, 1, "no whole tokens" },
 	};
 	struct outcome outcome;
@@ -284,6 +288,7 @@ static void wrong_usage(void)
 	outcome_free(&outcome);
 	free(model);
 	free(named);
+	free(absent);
 	free(single);
 	free(large);
 	free(cut);

@@ -96,8 +96,10 @@ HM_API int hm_file_publish(struct hm_map *map, uint64_t offset, uint64_t bytes);
  * Errors: -EOPNOTSUPP the file system (9p, SMB, AFS, Coda, NCP, OrangeFS) keeps a map's pages
  * at a lock, or is not known to drop them, or gave a private copy for want of a shared map;
  * -ENOLCK the server, or its lock manager, gives no lock: with both, drop the map and its
- * buffer, and open the file again; -EIO, -ESTALE; -EIO also where bytes of the part were lost
- * and replaced: the map does not show the file there any more; -EINVAL not page-aligned; -ERANGE.
+ * buffer, and open the file again; -EIO, -ESTALE; what fstatfs(2) answers where the file system
+ * can't be told, as -ENOTCONN of FUSE without its server; -EIO also where bytes of the part were
+ * lost and replaced: the map does not show the file there any more; -EINVAL not page-aligned;
+ * -ERANGE.
  * Thread-safe.
  */
 HM_API int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes);

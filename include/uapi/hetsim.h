@@ -290,8 +290,8 @@ enum hetsim_scope {
  *                   ended before their dma-buf was gone
  * @faults_huge: [out] of the faults, those that one entry of 2 MiB answered; since 1.3
  * @engine_ns: [out] nanoseconds that submissions ran, or hung, on the engine: those of
- *             queues that run at a time add up, and what runs is counted at its end;
- *             since 1.5
+ *             queues that run at the same time add up, and what runs is counted at
+ *             its end; since 1.5
  */
 struct hetsim_counters {
 	__u32 size;

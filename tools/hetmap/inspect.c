@@ -77,11 +77,15 @@ static void usage(void)
 	     "See also hetmap-inspect(1).");
 }
 
-static int refuse(const struct input *input)
+static int refuse(const struct input *input, const struct raw_tokens *raw)
 {
-	char *remedy = strdup("known are"), *longer;
+	char *remedy, *longer;
 	size_t i;
 
+	if (raw->offset_given || raw->byte_order)
+		return fail(STATUS_USAGE, EINVAL, "say the --dtype of its tokens, too",
+			    "'%s' is of no kind that inspect knows", input->shown);
+	remedy = strdup("known are");
 	for (i = 0; remedy && i < N_KIND; i++) {
 		longer = text_format("%s%s %s (%s)", remedy, i ? "," : "", kinds[i]->name,
 				     kinds[i]->text);
@@ -141,7 +145,7 @@ static int look_at(const char *path, struct inspect_head *head,
 		status = fail(STATUS_ENVIRONMENT, errno, NULL, "cannot read '%s': %s",
 			      input.shown, strerror(errno));
 	else if (!*ret_kind)
-		status = refuse(&input);
+		status = refuse(&input, head->raw);
 	else if (*ret_kind == &inspect_tokens)
 		status = raw_tokens_check(head->raw, "inspect", &input);
 	input_close(&input);

@@ -22,8 +22,11 @@ static bool is(const struct inspect_head *head)
 
 	if (head->folder)
 		return false;
-	return (length > 4 && !strcmp(head->path + length - 4, ".npy")) ||
-	       raw_tokens_are_npy(head->bytes, head->n);
+	if (raw_tokens_are_npy(head->bytes, head->n))
+		return true;
+	/* Its name says so as long as nothing says that it is raw. */
+	return head->raw->dtype == TYPE_NOT_GIVEN && length > 4 &&
+	       !strcmp(head->path + length - 4, ".npy");
 }
 
 static void close_handle(void *handle)

@@ -141,7 +141,7 @@ static void print_file(const struct contents_file *file)
 	       text_bytes(file->size, size), text_bytes(file->data_offset, header));
 	free(shown);
 	if (!file->address) {
-		puts("  in RAM: not known, as its file system shares no maps");
+		puts("  in RAM: not known, as it is read, and not mapped");
 		return;
 	}
 	if (!can_be_told(file)) {

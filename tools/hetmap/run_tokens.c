@@ -68,7 +68,7 @@ static int fail_open(const struct tokens_job *job, int r)
 {
 	bool raw = job->n_npy < job->options->n_files;
 
-	if (r == -EBADMSG && job->n_npy)
+	if (r == -EBADMSG && !raw)
 		return fail_library(STATUS_WRONG, r,
 				    "get the file again: it is cut off or damaged",
 				    "cannot open the tokens");
