@@ -14,9 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -215,52 +213,6 @@ static void test_status(void)
 	trace(folder, "status", 42);
 	trace(folder, "killed", 128 + SIGTERM);
 	folder_remove(folder);
-}
-
-/* On a file system that is full soon: what was recorded until then is a trace. */
-static void check_no_room(const char *traced)
-{
-	/* A MiB of it is set aside. A sanitizer's own start takes half a MiB of records. */
-	const char *room = TEST_ASAN ? "size=2048k,mode=777" : "size=1536k,mode=777";
-	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
-					     "--", self, "--traced", traced } };
-	char *folder, *path;
-	struct outcome outcome;
-	json_t *json;
-	int64_t faults;
-
-	folder = folder_make();
-	command.args[3] = path = folder_path(folder, "trace");
-	/* In a chroot "/" is no mount: then it shows outside, too, until it is taken off. */
-	if (unshare(CLONE_NEWNS) ||
-	    (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) && errno != EINVAL) ||
-	    mount("trace", folder, "tmpfs", 0, room)) {
-		test_skip("kernel", "no file system can be mounted: %s", strerror(errno));
-		free(path);
-		folder_remove(folder);
-		return;
-	}
-	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 125);
-	CHECK(strstr(outcome.err, "no more room") && strstr(outcome.err, "-o"));
-	outcome_free(&outcome);
-	json = report(folder);
-	CHECK(is_missing(json, "no more room"));
-	faults = integer_of(buffer_of(json, NAME), "minor");
-	CHECK(faults > 100 && faults < TRACED_PAGES);
-	json_decref(json);
-	CHECK(!umount2(folder, MNT_DETACH));
-	free(path);
-	folder_remove(folder);
-}
-
-/* Also where the mapping is in a ring that found no room. */
-static void test_no_room(void)
-{
-	if (!may_trace())
-		return;
-	check_no_room("sequential");
-	check_no_room("migrated");
 }
 
 /* What costs nothing to tell is told, and of the rest that it is not known. */
@@ -606,23 +558,6 @@ static void test_cut_off(void)
 	folder_remove(folder);
 }
 
-/* What was kept for the end is given back: it takes no more room than it is long. */
-static void test_room(void)
-{
-	char *folder, *path;
-	struct stat st;
-
-	if (!may_trace())
-		return;
-	folder = folder_make();
-	path = folder_path(folder, "trace/perf.data");
-	trace(folder, "sequential", 0);
-	CHECK(!stat(path, &st));
-	CHECK(st.st_blocks * 512 < st.st_size + 65536);
-	free(path);
-	folder_remove(folder);
-}
-
 /* perf reads all of it, too. */
 static void test_perf_reads(void)
 {
@@ -666,7 +601,6 @@ static const struct test tests[] = {
 	{ "stranger", test_stranger, 60, TEST_ONCE },
 	{ "unpublished", test_unpublished, 60, TEST_ONCE },
 	{ "status", test_status, 60, TEST_ONCE },
-	{ "no_room", test_no_room, 60, TEST_ONCE },
 	{ "no_latency", test_no_latency, 60, TEST_ONCE },
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },
@@ -674,7 +608,6 @@ static const struct test tests[] = {
 	{ "paranoid", test_paranoid, 60, TEST_ONCE },
 	{ "of_others", test_of_others, 60, TEST_ONCE },
 	{ "cut_off", test_cut_off, 60, TEST_ONCE },
-	{ "room", test_room, 60, TEST_ONCE },
 	{ "perf_reads", test_perf_reads, 60, TEST_ONCE },
 	{ "mutated", test_mutated, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },

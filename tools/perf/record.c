@@ -329,7 +329,8 @@ int record_open(struct recorder *recorder, const struct record_options *options,
 	points_enable(&recorder->points, !on_exec);
 	r = record_begin_file(recorder, tid);
 	if (r) {
-		fail(STATUS_OWN, r, NULL, "writing the trace: %s", strerror(-r));
+		fail(STATUS_OWN, r, "name another folder with -o", "writing the trace: %s",
+		     strerror(-r));
 		goto err_close;
 	}
 	return 0;

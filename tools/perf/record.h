@@ -46,9 +46,10 @@ struct recorder {
 	struct perf_data_section formats; /* of tracepoints */
 	uint64_t ids_at, ids_room;        /* what events are numbered by */
 	uint64_t records_at;
-	uint64_t written; /* records, in bytes */
-	uint64_t whole;   /* the same, up to where none is cut off */
-	bool cut;         /* see record_cut() */
+	uint64_t written;         /* records, in bytes */
+	uint64_t whole;           /* the same, up to where none is cut off */
+	uint64_t spare_at, spare; /* no record goes there, until it is cut */
+	bool cut;                 /* see record_cut() */
 };
 
 /*

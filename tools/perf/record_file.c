@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@
 /* Far behind any record: room that nobody else takes, where the file system gives it. */
 #define SPARE_AT (INT64_C(1) << 40)
 #define SPARE_BYTES (INT64_C(1) << 20)
+/* Less of it where there is little; so much takes the end of a trace. */
+#define SPARE_LEAST (INT64_C(1) << 16)
 
 /* Of a process that runs: it may begin so many while it is being attached to, and more. */
 #define MORE_THREADS 64
@@ -159,6 +162,24 @@ static int give_back(const struct recorder *recorder)
 		       0;
 }
 
+/* Behind all records; where a file may not be so long, the last that it may be. */
+static void keep_spare(struct recorder *recorder)
+{
+	uint64_t spare = SPARE_BYTES, most = SPARE_AT + SPARE_BYTES;
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < most)
+		most = limit.rlim_cur;
+	while (spare > SPARE_LEAST && spare > most / 2)
+		spare /= 2;
+	recorder->spare_at = most > spare ? most - spare : 0;
+	while (fallocate(recorder->data_fd, FALLOC_FL_KEEP_SIZE, (off_t)recorder->spare_at,
+			 (off_t)spare) &&
+	       (errno == ENOSPC || errno == EDQUOT) && spare > SPARE_LEAST)
+		spare /= 2;
+	recorder->spare = spare;
+}
+
 int record_begin_file(struct recorder *recorder, pid_t pid)
 {
 	uint64_t at = sizeof(struct perf_data_head) +
@@ -173,7 +194,7 @@ int record_begin_file(struct recorder *recorder, pid_t pid)
 	r = write_head(recorder, recorder->ids_at, false);
 	if (r)
 		return r;
-	fallocate(recorder->data_fd, FALLOC_FL_KEEP_SIZE, SPARE_AT, SPARE_BYTES);
+	keep_spare(recorder);
 	return 0;
 }
 
@@ -205,9 +226,15 @@ int record_end_file(struct recorder *recorder)
 
 int record_write(struct recorder *recorder, const void *records, uint64_t length)
 {
-	int r = write_at(recorder->data_fd, records, length,
-			 recorder->records_at + recorder->written);
+	uint64_t at = recorder->records_at + recorder->written;
+	uint64_t room = recorder->spare_at > at ? recorder->spare_at - at : 0;
+	int r;
 
+	if (!recorder->cut && length > room) {
+		r = write_at(recorder->data_fd, records, room, at);
+		return r ? r : -EFBIG;
+	}
+	r = write_at(recorder->data_fd, records, length, at);
 	if (!r)
 		recorder->written += length;
 	return r;
@@ -246,7 +273,7 @@ static void rescue(struct recorder *recorder, uint64_t kept)
 	for (i = 0; i < recorder->n_ring && !r; i++) {
 		ring = &recorder->rings[i];
 		r = ring_rescue(recorder, ring, ring->refused ? kept : 0,
-				SPARE_BYTES / 2 - (recorder->written - begin));
+				recorder->spare / 2 - (recorder->written - begin));
 		if (!r)
 			whole = recorder->written;
 	}

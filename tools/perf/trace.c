@@ -72,6 +72,7 @@ struct trace {
 	uint32_t missed; /* threads of it that could not be had */
 	double began;    /* seconds since 1970 */
 	bool cut;        /* there was no more room: it ends at end_ns, the command did not */
+	int cut_by;      /* a negative errno */
 	uint64_t begin_ns;
 	uint64_t end_ns;
 };
@@ -100,15 +101,28 @@ static void usage(void)
 
 static bool is_full(int r)
 {
-	return r == -ENOSPC || r == -EDQUOT;
+	return r == -ENOSPC || r == -EDQUOT || r == -EFBIG;
 }
 
-#define MORE_ROOM "name a folder with more room with -o"
+static const char *more_room(int r)
+{
+	if (r == -EFBIG)
+		return "raise the limit of a file's size (ulimit -f), or name a folder elsewhere "
+		       "with -o";
+	return is_full(r) ? "name a folder with more room with -o" : NULL;
+}
 
+/* What is there by then stays. */
 static int fail_write(int r)
 {
-	return fail(STATUS_OWN, r, is_full(r) ? MORE_ROOM : NULL, "writing the trace: %s",
-		    strerror(-r));
+	return fail(STATUS_OWN, r, more_room(r), "writing the trace: %s", strerror(-r));
+}
+
+static int cut(struct trace *trace, int r)
+{
+	trace->cut = true;
+	trace->cut_by = r;
+	return record_cut(&trace->recorder);
 }
 
 /* What is recorded stays, whatever there is room for after it. */
@@ -118,10 +132,9 @@ static int drain(struct trace *trace, int other_fd, int timeout_ms, bool *ret_ot
 
 	if (!is_full(r) || trace->cut)
 		return r;
-	trace->cut = true;
 	trace->end_ns = record_now();
 	remark("there is no more room for the trace: it ends here");
-	return record_cut(&trace->recorder);
+	return cut(trace, r);
 }
 
 /* Who wants no table of a program gets none. */
@@ -388,8 +401,7 @@ static int finish(struct trace *trace)
 	free(untraced);
 	/* The rings kept what the last drain finds no room for. */
 	if (is_full(r) && !trace->cut) {
-		trace->cut = true;
-		r = record_cut(&trace->recorder);
+		r = cut(trace, r);
 		return r ? fail_write(r) : finish(trace);
 	}
 	return r ? fail_write(r) : 0;
@@ -419,7 +431,7 @@ static int run(struct trace *trace)
 	record_close(&trace->recorder);
 	trace_folder_close(&trace->folder, !status);
 	if (!status && trace->cut)
-		return fail(STATUS_OWN, ENOSPC, MORE_ROOM,
+		return fail(STATUS_OWN, trace->cut_by, more_room(trace->cut_by),
 			    "the trace has what was recorded until there was no more room");
 	return status ? status : ended;
 }

@@ -13,6 +13,7 @@
 
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
+#include "record_file.h"
 
 char *trace_folder_file(const char *path, const char *name)
 {
@@ -162,8 +163,20 @@ out:
 int trace_folder_about(const struct trace_folder *folder, const json_t *about)
 {
 	char *path = trace_folder_file(folder->path, "about.json");
-	int r = json_dump_file(about, path, JSON_INDENT(1)) ? -EIO : 0;
+	char *text = json_dumps(about, JSON_INDENT(1));
+	int fd, r = -ENOMEM;
 
+	if (!text)
+		goto out;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	r = fd < 0 ? -errno : write_at(fd, text, strlen(text), 0);
+	if (fd >= 0 && close(fd) && !r)
+		r = -errno;
+	/* Half of it says nothing. */
+	if (r)
+		unlink(path);
+out:
+	free(text);
 	free(path);
 	return r;
 }
@@ -172,6 +185,7 @@ void trace_folder_begun(struct trace_folder *folder)
 {
 	char *old;
 
+	folder->begun = true;
 	if (!folder->aside)
 		return;
 	old = text_format("%s.old", folder->path);
@@ -191,7 +205,7 @@ void trace_folder_close(struct trace_folder *folder, bool whole)
 		close(folder->data_fd);
 	if (whole)
 		trace_folder_begun(folder);
-	else
+	else if (!folder->begun)
 		remove_trace(folder->path);
 	if (folder->aside)
 		put_back(folder->path, folder->aside);

@@ -15,6 +15,7 @@ struct trace_folder {
 	char *path;  /* absolute */
 	char *aside; /* where the trace is that was there before; NULL: none is aside */
 	int data_fd;
+	bool begun; /* see trace_folder_begun() */
 };
 
 /*
@@ -31,7 +32,10 @@ void trace_folder_begun(struct trace_folder *folder);
 char *trace_folder_file(const char *path, const char *name);
 /* Writes about.json. 0 or a negative errno. */
 int trace_folder_about(const struct trace_folder *folder, const json_t *about);
-/* @whole: it is one; else nothing of it stays, and what was put aside comes back. */
+/*
+ * @whole: it is one. Else what it has stays if it has begun, as where the one who traces was
+ * killed; if not, nothing of it does, and what was put aside comes back.
+ */
 void trace_folder_close(struct trace_folder *folder, bool whole);
 
 #endif
