@@ -3,6 +3,7 @@
  * hetmap trace where there is little room: what was recorded until there was no more is a
  * trace. This program is those of traced.c, too.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -25,6 +26,20 @@ static uint64_t trace_inode(const char *folder, const char *name)
 	return stat(path, &st) ? 0 : st.st_ino;
 }
 
+/* "hetmap: 12,345 page faults, " on a line: 12345. */
+static int64_t faults_said(const char *said)
+{
+	const char *at = strstr(said, " page faults, ");
+	int64_t faults = 0;
+
+	while (at && at > said && at[-1] != ' ')
+		at--;
+	for (; at && (isdigit((unsigned char)*at) || *at == ','); at++)
+		if (*at != ',')
+			faults = 10 * faults + *at - '0';
+	return faults;
+}
+
 /* The command's trace ends early: what was recorded until then is one. */
 static void check_ends(const char *folder, struct command *command, const char *remedy)
 {
@@ -36,9 +51,13 @@ static void check_ends(const char *folder, struct command *command, const char *
 	CHECK_EQUAL(outcome.status, 125);
 	if (!strstr(outcome.err, "no more room") || !strstr(outcome.err, remedy))
 		test_fail(__FILE__, __LINE__, "it said: %s", outcome.err);
-	outcome_free(&outcome);
+	CHECK(strstr(outcome.err, " page faults before it ended found no room: "));
 	json = report(folder);
 	CHECK(is_missing(json, "no more room"));
+	/* As many are said to be in it as are. */
+	CHECK_EQUAL(faults_said(outcome.err),
+		    integer_of(json_object_get(json, "totals"), "faults"));
+	outcome_free(&outcome);
 	faults = integer_of(buffer_of(json, NAME), "minor");
 	CHECK(faults > 100 && faults < TRACED_PAGES);
 	json_decref(json);
@@ -47,12 +66,12 @@ static void check_ends(const char *folder, struct command *command, const char *
 /* On a file system that is full soon. */
 static void check_no_room(const char *traced, const char *room)
 {
-	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
-					     "--", self, "--traced", traced } };
+	struct command command = { .args = { "trace", "-o", NULL, "--no-tracepoints", "--",
+					     self, "--traced", traced } };
 	char *folder, *path;
 
 	folder = folder_make();
-	command.args[3] = path = folder_path(folder, "trace");
+	command.args[2] = path = folder_path(folder, "trace");
 	/* In a chroot "/" is no mount: then it shows outside, too, until it is taken off. */
 	if (unshare(CLONE_NEWNS) ||
 	    (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) && errno != EINVAL) ||
@@ -85,8 +104,8 @@ static void test_no_room(void)
 /* Nor may a file be as long as the trace gets; the one before it is where it always is. */
 static void test_file_size(void)
 {
-	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
-					     "--", self, "--traced", "sequential" },
+	struct command command = { .args = { "trace", "-o", NULL, "--no-tracepoints", "--",
+					     self, "--traced", "sequential" },
 				   .resource = RLIMIT_FSIZE,
 				   .limit = TEST_ASAN ? 2 << 20 : 1 << 20 };
 	char *folder, *path;
@@ -95,7 +114,7 @@ static void test_file_size(void)
 	if (!may_trace())
 		return;
 	folder = folder_make();
-	command.args[3] = path = folder_path(folder, "trace");
+	command.args[2] = path = folder_path(folder, "trace");
 	trace(folder, "status", 42);
 	before = trace_inode(folder, "trace");
 	check_ends(folder, &command, "ulimit -f");

@@ -96,6 +96,8 @@ struct record_counts {
 	uint64_t lost;
 };
 void record_count(const struct recorder *recorder, struct record_counts *ret_counts);
+/* How many of each kind are in the file. 0 or a negative errno. */
+int record_count_written(const struct recorder *recorder, uint64_t ret_value[N_TRACE_EVENT]);
 
 void record_close(struct recorder *recorder);
 

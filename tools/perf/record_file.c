@@ -294,3 +294,92 @@ int record_cut(struct recorder *recorder)
 	rescue(recorder, recorder->written - before);
 	return give_back(recorder);
 }
+
+/* ---- what is in it ---- */
+
+/* Of the records that are read at a time; the longest has 64 KiB. */
+#define BLOCK_BYTES (UINT64_C(1) << 20)
+
+struct numbered {
+	uint64_t id;
+	uint32_t event;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct numbered *left = a, *right = b;
+
+	return (left->id > right->id) - (left->id < right->id);
+}
+
+/* Which numbers samples of which event have; what is counted elsewhere is not in it. */
+static struct numbered *all_numbered(const struct recorder *recorder, uint32_t *ret_n)
+{
+	struct numbered *numbered = malloc((recorder->n_opened + 1) * sizeof(*numbered));
+	uint32_t i, n = 0;
+
+	if (!numbered)
+		return NULL;
+	for (i = 0; i < recorder->n_opened; i++)
+		if (!recorder->events[i].again)
+			numbered[n++] = (struct numbered){ recorder->events[i].id,
+							   i % recorder->n_event };
+	qsort(numbered, n, sizeof(*numbered), by_id);
+	*ret_n = n;
+	return numbered;
+}
+
+/* Returns how many bytes of @block are whole records. */
+static uint64_t count_block(const char *block, uint64_t length, const struct numbered *numbered,
+			    uint32_t n, uint64_t *value)
+{
+	struct perf_event_header head;
+	const struct numbered *found;
+	struct numbered wanted;
+	uint64_t at = 0;
+
+	while (at + sizeof(head) <= length) {
+		memcpy(&head, block + at, sizeof(head));
+		if (head.size < sizeof(head) || head.size > length - at)
+			break;
+		if (head.type == PERF_RECORD_SAMPLE &&
+		    head.size >= sizeof(head) + sizeof(wanted.id)) {
+			memcpy(&wanted.id, block + at + sizeof(head), sizeof(wanted.id));
+			found = bsearch(&wanted, numbered, n, sizeof(*numbered), by_id);
+			if (found)
+				value[found->event]++;
+		}
+		at += head.size;
+	}
+	return at;
+}
+
+int record_count_written(const struct recorder *recorder, uint64_t ret_value[N_TRACE_EVENT])
+{
+	uint64_t value[N_TRACE_EVENT] = { 0 }, at = 0, counted, length;
+	struct numbered *numbered;
+	char *block = malloc(BLOCK_BYTES);
+	uint32_t n = 0;
+	int r = -ENOMEM;
+	ssize_t got;
+
+	numbered = all_numbered(recorder, &n);
+	if (!numbered || !block)
+		goto out;
+	for (r = 0; at < recorder->written; at += counted) {
+		length = recorder->written - at;
+		got = pread(recorder->data_fd, block,
+			    length < BLOCK_BYTES ? length : BLOCK_BYTES,
+			    (off_t)(recorder->records_at + at));
+		counted = got > 0 ? count_block(block, (uint64_t)got, numbered, n, value) : 0;
+		if (!counted) {
+			r = got < 0 ? -errno : -EIO;
+			goto out;
+		}
+	}
+	memcpy(ret_value, value, sizeof(value));
+out:
+	free(numbered);
+	free(block);
+	return r;
+}

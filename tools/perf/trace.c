@@ -355,17 +355,25 @@ static void summary(const struct trace *trace, const struct record_counts *count
 {
 	char faults[TEXT_MAX], minor[TEXT_MAX], major[TEXT_MAX], size[TEXT_MAX];
 	char seconds[TEXT_MAX], lost[TEXT_MAX], missed[TEXT_MAX];
+	uint64_t value[N_TRACE_EVENT], left_out = 0;
 
-	text_count(counts->value[TRACE_FAULT], faults);
+	memcpy(value, counts->value, sizeof(value));
+	if (trace->cut && !record_count_written(&trace->recorder, value) &&
+	    counts->value[TRACE_FAULT] > value[TRACE_FAULT])
+		left_out = counts->value[TRACE_FAULT] - value[TRACE_FAULT];
+	text_count(value[TRACE_FAULT], faults);
 	text_seconds((double)(trace->end_ns - trace->begin_ns) / 1e9, seconds);
 	if (trace->options.no_latency)
 		remark("%s page faults in %s, %s of records", faults, seconds,
 		       text_bytes(trace->recorder.written, size));
 	else
 		remark("%s page faults, %s minor and %s major, in %s, %s of records", faults,
-		       text_count(counts->value[TRACE_MINOR], minor),
-		       text_count(counts->value[TRACE_MAJOR], major), seconds,
+		       text_count(value[TRACE_MINOR], minor),
+		       text_count(value[TRACE_MAJOR], major), seconds,
 		       text_bytes(trace->recorder.written, size));
+	if (left_out)
+		remark("%s page faults before it ended found no room: they are not in it",
+		       text_count(left_out, lost));
 	if (untraced)
 		remark("%s", untraced);
 	if (counts->lost)
