@@ -363,6 +363,57 @@ static void test_before(void)
 	folder_remove(folder);
 }
 
+/* What is printed to look at it by is what a shell takes, in any locale. */
+static void check_shown(const char *folder, const char *name, bool utf8)
+{
+	char *path = folder_path(folder, name), line[1024];
+	const struct command command = {
+		.args = { "trace", "-o", path, "--no-tracepoints", "--", "true" },
+		.env = { utf8 ? "LC_ALL=C.UTF-8" : "LC_ALL=C" },
+	};
+	struct outcome outcome;
+	const char *word;
+	FILE *shell;
+	size_t n;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	word = strstr(outcome.err, "hetmap report ");
+	CHECK_FATAL(word != NULL);
+	word += strlen("hetmap report ");
+	n = strcspn(word, "\n");
+	CHECK(!strncmp(word + n, "\n", 2));
+	snprintf(line, sizeof(line),
+		 "bash -c 'read -r word && eval \"printf %%s $word\"' <<'.'\n%.*s\n.\n", (int)n,
+		 word);
+	shell = popen(line, "r");
+	CHECK_FATAL(shell != NULL);
+	n = fread(line, 1, sizeof(line) - 1, shell);
+	line[n] = '\0';
+	CHECK_EQUAL(pclose(shell), 0);
+	if (strcmp(line, path) != 0)
+		test_fail(__FILE__, __LINE__, "'%s' is shown as %s", path, outcome.err);
+	outcome_free(&outcome);
+	free(path);
+}
+
+static void test_shown(void)
+{
+	static const char *const names[] = { "plain.trace", "a b",  "d\xc3\xbc x", "it's",
+					     "$HOME;",      "a\\b", "line\nit's" };
+	char *folder;
+	size_t i;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		check_shown(folder, names[i], true);
+		check_shown(folder, names[i], false);
+	}
+	folder_remove(folder);
+}
+
 /* An ordinary user reads what helps before what is wrong; whoever may is told otherwise. */
 static void test_paranoid(void)
 {
@@ -605,6 +656,7 @@ static const struct test tests[] = {
 	{ "outputs", test_outputs, 60, TEST_ONCE },
 	{ "bad_input", test_bad_input, 60, TEST_ONCE },
 	{ "before", test_before, 60, TEST_ONCE },
+	{ "shown", test_shown, 60, TEST_ONCE },
 	{ "paranoid", test_paranoid, 60, TEST_ONCE },
 	{ "of_others", test_of_others, 60, TEST_ONCE },
 	{ "cut_off", test_cut_off, 60, TEST_ONCE },

@@ -160,6 +160,42 @@ char *text_escape_json(const char *name)
 	return text;
 }
 
+/* @text with each ' as @quote. free() it. */
+static char *quote_inside(const char *text, const char *quote)
+{
+	char *inside = malloc(strlen(text) * 4 + 1), *to = inside;
+
+	if (!inside)
+		abort();
+	for (; *text; text++)
+		to += *text == '\'' ? sprintf(to, "%s", quote) : sprintf(to, "%c", *text);
+	*to = '\0';
+	return inside;
+}
+
+char *text_shell(const char *path)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_+:,./-";
+	const char *before = *path == '-' ? "./" : "";
+	char *shown = text_escape(path), *inside, *word;
+
+	if (*path && !path[strspn(path, plain)]) {
+		word = text_format("%s%s", before, path);
+	} else if (!strcmp(shown, path)) {
+		inside = quote_inside(path, "'\\''");
+		word = text_format("%s'%s'", before, inside);
+		free(inside);
+	} else {
+		/* The shell's escapes in $'' are those of text_escape(). */
+		inside = quote_inside(shown, "\\'");
+		word = text_format("%s$'%s'", before, inside);
+		free(inside);
+	}
+	free(shown);
+	return word;
+}
+
 char *text_files(const char *const *paths, size_t n)
 {
 	char *first = text_escape(paths[0]), *text, count[TEXT_MAX];

@@ -22,7 +22,12 @@ const char *text_seconds(double seconds, char text[TEXT_MAX]);
  * (\n, \x1b): on a line of its own it stays on that line. free() it.
  */
 char *text_escape(const char *name);
-/* As above, but valid UTF-8 is kept whatever the locale: for JSON. */
+/*
+ * @path as a word of a shell's command that is printed: in quotes where it takes them, and
+ * what can't be shown as $'\x1b'. It is no option. free() it.
+ */
+char *text_shell(const char *path);
+/* As text_escape(), but valid UTF-8 is kept whatever the locale: for JSON. */
 char *text_escape_json(const char *name);
 
 /* "train.bin", "0.bin and 3 further files", escaped. free() it. */

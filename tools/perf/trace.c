@@ -356,6 +356,7 @@ static void summary(const struct trace *trace, const struct record_counts *count
 	char faults[TEXT_MAX], minor[TEXT_MAX], major[TEXT_MAX], size[TEXT_MAX];
 	char seconds[TEXT_MAX], lost[TEXT_MAX], missed[TEXT_MAX];
 	uint64_t value[N_TRACE_EVENT], left_out = 0;
+	char *folder = text_shell(trace->output);
 
 	memcpy(value, counts->value, sizeof(value));
 	if (trace->cut && !record_count_written(&trace->recorder, value) &&
@@ -386,7 +387,8 @@ static void summary(const struct trace *trace, const struct record_counts *count
 	if (trace->recorder.user_only)
 		remark("faults inside of system calls are not in it: "
 		       "that takes root, or kernel.perf_event_paranoid below 2");
-	remark("look at it by: hetmap report %s", trace->output);
+	remark("look at it by: hetmap report %s", folder);
+	free(folder);
 }
 
 static int finish(struct trace *trace)
