@@ -341,6 +341,34 @@ static void test_forking(void)
 	json_decref(detach(&attached));
 }
 
+/* The end is written also where a second signal comes right behind the first. */
+static void test_interrupted(void)
+{
+	struct attached attached;
+	struct outcome outcome;
+	json_t *json;
+
+	if (!may_trace())
+		return;
+	attached = attach("running");
+	/* Both are there as it goes on. */
+	CHECK(!kill(attached.tracer, SIGSTOP));
+	CHECK(!kill(attached.tracer, SIGINT));
+	CHECK(!kill(attached.tracer, SIGTERM));
+	CHECK(!kill(attached.tracer, SIGCONT));
+	command_wait(attached.tracer, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(!outcome.err[0]);
+	outcome_free(&outcome);
+	close(attached.to);
+	waitpid(attached.pid, NULL, 0);
+	json = report(attached.folder);
+	CHECK(!is_missing(json, "about.json is not there"));
+	json_decref(json);
+	free(attached.path);
+	folder_remove(attached.folder);
+}
+
 static const struct test tests[] = {
 	{ "running", test_running, 60, TEST_ONCE },
 	{ "starting", test_starting, 60, TEST_ONCE },
@@ -349,6 +377,7 @@ static const struct test tests[] = {
 	{ "churned_before", test_churned_before, 90, TEST_ONCE },
 	{ "churned", test_churned, 90, TEST_ONCE },
 	{ "loss", test_loss, 90, TEST_ONCE },
+	{ "interrupted", test_interrupted, 90, TEST_ONCE },
 	{ "forking", test_forking, 120, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -143,6 +143,11 @@ void remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* SIGINT and SIGTERM set a flag; a second one ends the process at once. */
 void signals_init(void);
+/*
+ * From now on a second one within a second of the first is that once more: timeout(1) sends it
+ * to its command and to the group that it is in. The one after it ends the process.
+ */
+void signals_expect_twice(void);
 /* The signal that came, or 0. */
 int signals_pending(void);
 /* As they were before: for a child, which is about to execute another program. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -18,13 +19,37 @@
 #include "command.h"
 #include "text.h"
 
+/* How long the second may take that is the first once more. */
+#define TWICE_NS INT64_C(1000000000)
+
 static volatile sig_atomic_t pending;
+static volatile sig_atomic_t twice; /* one more is let pass, until @pending_at + TWICE_NS */
+static struct timespec pending_at;  /* written before @pending is */
+
+static bool is_the_same(void)
+{
+	struct timespec now;
+
+	if (!twice)
+		return false;
+	twice = false;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (now.tv_sec - pending_at.tv_sec) * INT64_C(1000000000) + now.tv_nsec -
+		       pending_at.tv_nsec <
+	       TWICE_NS;
+}
 
 static void on_stop(int sig)
 {
-	if (pending)
+	int error = errno;
+
+	if (pending && !is_the_same())
 		_exit(128 + sig);
-	pending = sig;
+	if (!pending) {
+		clock_gettime(CLOCK_MONOTONIC, &pending_at);
+		pending = sig;
+	}
+	errno = error;
 }
 
 /* What is not as it was, and how it was. */
@@ -45,7 +70,10 @@ void signals_init(void)
 
 	for (i = 0; i < N_CHANGED; i++)
 		sigaction(changed[i].signal, NULL, &changed[i].before);
+	/* One at a time: on_stop() is not interrupted by the other one. */
 	sigemptyset(&action.sa_mask);
+	sigaddset(&action.sa_mask, SIGINT);
+	sigaddset(&action.sa_mask, SIGTERM);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	/* write() says EPIPE instead, which output_finish() sees. */
@@ -60,6 +88,11 @@ void signals_restore(void)
 
 	for (i = 0; i < N_CHANGED; i++)
 		sigaction(changed[i].signal, &changed[i].before, NULL);
+}
+
+void signals_expect_twice(void)
+{
+	twice = true;
 }
 
 int signals_pending(void)

@@ -261,6 +261,8 @@ static int record_process(struct trace *trace)
 	bool ended = false;
 	int r = 0;
 
+	/* What is written at the end is worth the second. */
+	signals_expect_twice();
 	while (!r && !ended && !signals_pending()) {
 		r = drain(trace, pidfd, WAIT_MS, &ended);
 		/* Without pidfd_open(2), before 5.3. */
