@@ -28,7 +28,7 @@
 #include "segments.h"
 #include "sys.h"
 
-/* Mappings a replacement may need at once beside those there are; appending, of each map. */
+/* Mappings a replacement may need at once beside those there are; appending, for each map. */
 #define REPLACE_MAPS 16
 #define APPEND_MAPS 4
 
@@ -588,16 +588,26 @@ static void undo_append(struct hm_map *map, uint64_t offset)
 }
 
 /*
- * What is mapped elsewhere and moved takes mappings besides, and so does undoing that. Others
- * are mapped in place: what there is of mappings, which takes long where there are thousands,
- * is not asked.
+ * Undoing takes mappings, too, and without them max_size would go down for good. They are made
+ * and given back: counting those that there are takes milliseconds where there are thousands.
  */
-static int check_room(const struct hm_segment *fresh, uint32_t n_maps)
+static int check_room(uint32_t n_maps)
 {
-	if (!(fresh->flags & (HM_SEGMENT_MAY_REFUSE | HM_SEGMENT_DMABUF | HM_SEGMENT_WHOLE |
-			      HM_SEGMENT_FROM_START)))
-		return 0;
-	return rlimits_check_maps(REPLACE_MAPS + APPEND_MAPS * (uint64_t)n_maps);
+	uint64_t n = APPEND_MAPS * ((uint64_t)n_maps + 2), page = page_size(), i;
+	struct reservation range;
+	char *address;
+	int r;
+
+	r = reserve_range(n * page, page, 0, &range, &address);
+	for (i = 0; i < n && !r; i += 2) {
+		r = sys_mprotect(address + i * page, page, PROT_READ);
+		if (r)
+			reserve_release(&range);
+	}
+	if (r)
+		return rlimits_explain_map(r, n * page, "making room for a further object");
+	reserve_release(&range);
+	return 0;
 }
 
 int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
@@ -641,7 +651,7 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	if (r)
 		goto err_object;
 	if (pages > offset)
-		r = check_room(&array[kept], set->n);
+		r = check_room(set->n);
 	if (r)
 		goto err_object;
 	r = resize_object(buffer, kept - 1, buffer->size, filled);
