@@ -595,7 +595,7 @@ static void test_fork_generations(void)
 }
 
 static const struct test tests[] = {
-	{ "random_operations", test_random_operations, 120, 0 },
+	{ "random_operations", test_random_operations, 300, 0 },
 	{ "bad_input", test_bad_input, 0, 0 },
 	{ "long_map", test_long_map, 0, TEST_ONCE },
 	{ "no_memory", test_no_memory, 60, TEST_ONCE },
