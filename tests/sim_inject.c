@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -34,6 +35,8 @@ static void test_engine(void)
 	struct hetsim_fence_fd fence = { .size = sizeof(fence), .seqno = 1 };
 	struct pollfd poll_it = { .events = POLLIN };
 	int fd = hetsim_open(O_RDWR);
+	struct hetsim_counters old = { .size = offsetof(struct hetsim_counters, engine_ns),
+				       .engine_ns = 77 };
 	uint64_t seqno = 0, before;
 	uint32_t queue;
 	double begin, ran;
@@ -67,6 +70,10 @@ static void test_engine(void)
 	ran = (double)(hetsim_counters(fd, HETSIM_SCOPE_OPENER).engine_ns - before) / 1e9;
 	CHECK(ran >= 0.049);
 	CHECK(ran <= now() - begin);
+	/* A caller of version 1.4 has no room for it. */
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_COUNTERS, &old), 0);
+	CHECK_EQUAL(old.engine_ns, 77);
+	CHECK(old.submissions > 0);
 	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_LATENCY, queue,
 				  (SIM_TIMEOUT_MS + 100) * UINT64_C(1000000)),
 		    0);

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -292,16 +292,6 @@ static void test_bad_input(void)
 	free(other);
 	free(none);
 	folder_remove(folder);
-}
-
-/* What identifies a trace: its perf.data. 0: it is not there. */
-static uint64_t trace_inode(const char *folder, const char *name)
-{
-	struct stat st;
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/%s/perf.data", folder, name);
-	return stat(path, &st) ? 0 : st.st_ino;
 }
 
 static size_t entries_of(const char *folder)

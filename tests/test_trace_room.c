@@ -16,16 +16,6 @@
 
 #include "trace_support.h"
 
-/* What identifies a trace: its perf.data. 0: it is not there. */
-static uint64_t trace_inode(const char *folder, const char *name)
-{
-	struct stat st;
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/%s/perf.data", folder, name);
-	return stat(path, &st) ? 0 : st.st_ino;
-}
-
 /* "hetmap: 12,345 page faults, " on a line: 12345. */
 static int64_t faults_said(const char *said)
 {

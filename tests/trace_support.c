@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -115,6 +116,15 @@ char *read_all(const char *path, size_t *ret_length)
 	CHECK_FATAL(bytes && fread(bytes, 1, *ret_length, file) == *ret_length);
 	fclose(file);
 	return bytes;
+}
+
+uint64_t trace_inode(const char *folder, const char *name)
+{
+	struct stat st;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s/perf.data", folder, name);
+	return stat(path, &st) ? 0 : st.st_ino;
 }
 
 bool is_missing(const json_t *json, const char *words)

@@ -20,6 +20,8 @@ void trace(const char *folder, const char *name, int expected);
 json_t *report(const char *folder);
 json_t *report_of(const char *folder, const char *name);
 json_t *buffer_of(const json_t *json, const char *name);
+/* What identifies a trace, the inode of its perf.data; 0: it is not there. */
+uint64_t trace_inode(const char *folder, const char *name);
 /* Is there a sentence of what is missing that has @words in it? */
 bool is_missing(const json_t *json, const char *words);
 
