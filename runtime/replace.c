@@ -599,15 +599,13 @@ static int check_room(uint32_t n_maps)
 	int r;
 
 	r = reserve_range(n * page, page, 0, &range, &address);
-	for (i = 0; i < n && !r; i += 2) {
-		r = sys_mprotect(address + i * page, page, PROT_READ);
-		if (r)
-			reserve_release(&range);
-	}
 	if (r)
-		return rlimits_explain_map(r, n * page, "making room for a further object");
+		return r;
+	stats_add(&stats.bytes_reserved, range.length);
+	for (i = 0; i < n && !r; i += 2)
+		r = sys_mprotect(address + i * page, page, PROT_READ);
 	reserve_release(&range);
-	return 0;
+	return r ? rlimits_explain_map(r, n * page, "making room for a further object") : 0;
 }
 
 int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
