@@ -605,7 +605,10 @@ static int check_room(uint32_t n_maps)
 	for (i = 0; i < n && !r; i += 2)
 		r = sys_mprotect(address + i * page, page, PROT_READ);
 	reserve_release(&range);
-	return r ? rlimits_explain_map(r, n * page, "making room for a further object") : 0;
+	/* The kernel keeps some for itself. */
+	if (r && !rlimits_check_maps(n + APPEND_MAPS))
+		r = rlimits_explain_map(r, n * page, "making room for a further object");
+	return r;
 }
 
 int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
