@@ -238,7 +238,7 @@ static void test_drm(void)
 static void test_wrong_usage(void)
 {
 	static const struct {
-		const char *args[4];
+		const char *args[5];
 		const char *says;
 	} cases[] = {
 		{ { "bench", "lock_par" }, "did you mean lock_pair?" },
@@ -249,6 +249,7 @@ static void test_wrong_usage(void)
 		{ { "bench", "--roundz", "1" }, "--rounds" },
 		{ { "bench", "--seed", "-1" }, "from 0 to 4294967295" },
 		{ { "bench", "--compare" }, "--compare" },
+		{ { "bench", "--fault-read", "1M", "map_cycle" }, "goes with no case" },
 	};
 	struct outcome outcome;
 	size_t i;

@@ -279,6 +279,8 @@ static void refused(void)
 		{ { "tour", "all" }, 2, "takes no argument" },
 		{ { "tour", "--size=4K" }, 2, "from 64K on" },
 		{ { "tour", "--size=lots" }, 2, "from 64K on" },
+		{ { "tour", "--size=1e6" }, 2, "from 64K on" },
+		{ { "tour", "--size=0x100000" }, 2, "from 64K on" },
 		{ { "tour", "--devise=host" }, 2, "did you mean --device?" },
 		{ { "tour", "--device=file" }, 2, "creates none" },
 		{ { "tour", "--device=nothing" }, 3, "hetmap devices lists" },

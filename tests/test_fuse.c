@@ -249,10 +249,11 @@ static void test_short(void)
 {
 	static const uint32_t sizes[] = { 1, 1000, 4096, 100001 };
 	struct bad_file bad;
-	struct hm_piece piece = { 12345, 3000 };
+	/* So many requests for the first, of which each is ms where it is emulated. */
+	struct hm_piece piece = { 12345, 300 };
 	struct hm_reader *reader;
 	uint32_t policy;
-	char out[3000];
+	char out[300];
 	size_t i;
 
 	if (!bad_begin(&bad))
@@ -262,8 +263,13 @@ static void test_short(void)
 		for (i = 0; i < 4 && reader_can(bad.path, policy); i++) {
 			bad.scene.faults->short_to = sizes[i];
 			reader = open_windows(&bad, policy);
-			if (i)
+			if (sizes[i] >= PAGE) {
 				reader_check_range(reader, 0, SIZE);
+			} else if (i) {
+				CHECK_OK(hm_reader_range(reader, 0, WINDOW / 2,
+							 HM_PATTERN_SEQUENTIAL, policy));
+				reader_check_range(reader, 0, WINDOW / 2);
+			}
 			CHECK_OK(hm_reader_range(reader, 0, 0, HM_PATTERN_RANDOM, policy));
 			CHECK_OK(hm_reader_gather(reader, &piece, 1, out));
 			reader_check_pieces(&piece, 1, out);

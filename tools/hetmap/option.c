@@ -215,9 +215,12 @@ int option_bytes(const char *text, uint64_t *ret_bytes)
 	unsigned int shift = 0;
 	char *end;
 
-	if (*text < '0' || *text > '9' || !strncmp(text, "0x", 2))
+	/* No sign, and of what strtold() takes neither hexadecimal numbers nor exponents. */
+	if (*text < '0' || *text > '9')
 		return -EINVAL;
 	value = strtold(text, &end);
+	if (end != text + strspn(text, "0123456789."))
+		return -EINVAL;
 	if (*end) {
 		unit = strchr(suffixes, *end >= 'a' ? *end - 'a' + 'A' : *end);
 		if (!unit)

@@ -323,7 +323,8 @@ int bench_main(int argc, char **argv)
 	};
 	bool any = false, list = false, peers = false;
 	const struct bench *bench;
-	int option, status;
+	const char *bytes = NULL;
+	int option, status, faulting = OPTION_END;
 
 	/*
 	 * One of them takes the device away, one brings 2 GiB into it; whoever has settings of
@@ -340,7 +341,9 @@ int bench_main(int argc, char **argv)
 			break;
 		case OPTION_FAULT_READ:
 		case OPTION_FAULT_WRITE:
-			return fault(&state, option);
+			faulting = option;
+			bytes = state.value;
+			break;
 		case OPTION_HELP:
 			usage();
 			return STATUS_DONE;
@@ -355,6 +358,14 @@ int bench_main(int argc, char **argv)
 			if (status != OPTION_END)
 				return status;
 		}
+	}
+	if (faulting != OPTION_END) {
+		if (any || list || peers || output.json)
+			return fail(STATUS_USAGE, EINVAL, NULL,
+				    "bench: --%s goes with no case, no list and no --json",
+				    rows[faulting].name);
+		state.value = bytes;
+		return fault(&state, faulting);
 	}
 	if (output.json && bench_options.markdown)
 		return fail(STATUS_USAGE, EINVAL, NULL,
