@@ -91,6 +91,7 @@ struct hm_buffer {
 	uint32_t generation;
 	uint32_t place;  /* enum hm_place that all objects are in */
 	uint32_t sealed; /* HM_SEALED_* */
+	bool seal_begun; /* and refused, which took writing here: it may be tried again */
 	bool exported;
 	bool pinned; /* a dma-buf has the pages of its memfd: none can be given back */
 	uint32_t n_segment;

@@ -228,7 +228,9 @@ int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
 		r = buffer_lock(buffer);
 		if (r)
 			return r;
-		r = buffer_export_locked(buffer, flags, &set, &fd);
+		r = lost_check_buffer(buffer);
+		if (!r)
+			r = buffer_export_locked(buffer, flags, &set, &fd);
 		buffer_unlock(buffer);
 		resize_set_drop(&set);
 	} while (retire_relieve(r, &relieved));

@@ -183,14 +183,17 @@ static int give_back(struct handled *h)
 	return r ? err_set(r, "removing the handler of %s: %s", h->name, err_name(r)) : 0;
 }
 
-static int install_locked(void)
+static int install_locked(uint32_t wanted)
 {
 	int r;
 
+	/* Waits for changes of maps, seconds where they wait: nobody is to take it for done. */
 	r = repair_begin();
 	if (r)
 		return r;
 	handler_was_installed = true;
+	/* Faults find them as soon as there is a handler. */
+	flags = wanted;
 	r = take(&handled[0]);
 	if (r)
 		return r;
@@ -251,11 +254,8 @@ int hm_handler_install(uint32_t wanted)
 			    flags, wanted);
 		goto unlock;
 	}
-	if (!n_installed) {
-		/* Faults find them as soon as there is a handler. */
-		flags = wanted;
-		r = install_locked();
-	}
+	if (!n_installed)
+		r = install_locked(wanted);
 	if (!r)
 		n_installed++;
 	else
@@ -354,6 +354,8 @@ int hm_handler_chained(void)
 void handler_install_fork_child(void)
 {
 	mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	if (!n_installed)
+		flags = HANDLER_NONE;
 }
 
 uint32_t handler_unchained(void)

@@ -3,6 +3,7 @@
 #include "memfd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -30,4 +31,11 @@ int memfd_open(const char *name, unsigned int flags)
 	if (fd < 0)
 		return rlimits_explain_fd(fd, "memfd_create");
 	return fd;
+}
+
+bool memfd_is_one_way(int fd)
+{
+	int seals = sys_fcntl(fd, F_GET_SEALS, 0);
+
+	return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE);
 }

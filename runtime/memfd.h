@@ -3,10 +3,18 @@
 #ifndef HETMAP_MEMFD_H
 #define HETMAP_MEMFD_H
 
+#include <stdbool.h>
+
 /*
  * "hetmap:@name", empty, sealable, O_CLOEXEC; MFD_NOEXEC_SEAL where the kernel knows
  * it. @flags: further MFD_*. A descriptor, or a negative errno with a text.
  */
 int memfd_open(const char *name, unsigned int flags);
+
+/*
+ * F_SEAL_FUTURE_WRITE: whoever set it, and when, what is mapped of @fd from then on is never
+ * writable, whatever takes its place was [fcntl(2)].
+ */
+bool memfd_is_one_way(int fd);
 
 #endif

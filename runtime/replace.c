@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "device_link.h"
 #include "lost.h"
+#include "memfd.h"
 #include "probe.h"
 #include "rlimits.h"
 #include "map.h"
@@ -571,14 +572,16 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 }
 
 /*
- * MAP_FIXED may have emptied it: the old object's spare room again. Where even
- * that fails nothing is behind it any more, so nothing may grow into it.
+ * MAP_FIXED may have emptied it: the old object's spare room again. Where even that fails, or
+ * could not be written, nothing is behind it any more, so nothing may grow into it.
  */
 static void undo_append(struct hm_map *map, uint64_t offset)
 {
 	struct hm_buffer *buffer = map->buffer;
 
 	if (!mend_behind(map, buffer_capacity(buffer)) &&
+	    !(map->access & HM_WRITE &&
+	      memfd_is_one_way(buffer->segment[buffer->n_segment - 1].fd)) &&
 	    !map_segments(buffer->segment, buffer->n_segment, offset, map->span - offset,
 			  map->address + offset, PROT_NONE) &&
 	    !map_dress(buffer, map->address + offset, map->span - offset))

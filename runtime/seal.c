@@ -18,6 +18,7 @@
 #include "buffer.h"
 #include "loss.h"
 #include "map.h"
+#include "memfd.h"
 #include "protect.h"
 #include "repair.h"
 #include "reserve.h"
@@ -40,7 +41,7 @@ struct sealing {
 		struct reservation range; /* length 0: in place */
 		char *address;
 	} * fresh; /* by set->maps */
-	uint32_t n_moved;
+	uint32_t n_moved, n_lost;
 	bool is_mapped; /* by others, or by what waits for its release: so it failed */
 };
 
@@ -65,7 +66,7 @@ static int check(struct hm_buffer *buffer)
 			       buffer->backing == HM_BACKING_HUGETLB ? "the huge page pool's" :
 			       buffer->backing == HM_BACKING_DEVICE  ? "a device's" :
 								       "a file");
-	if (!(buffer->access & HM_WRITE))
+	if (!(buffer->access & HM_WRITE) && !buffer->seal_begun)
 		return err_set(-EACCES, "%s is read-only here: who may write it can seal it",
 			       buffer->name);
 	if (share_is_received(buffer))
@@ -192,22 +193,78 @@ static int move(struct sealing *sealing, uint32_t i)
 	return finish_map(map, item->rights);
 }
 
+/* At the map's address, by @segment, with @rights: whatever is there now. */
+static int map_again(struct hm_map *map, const struct hm_segment *segment,
+		     const struct rangemap *rights)
+{
+	int r;
+
+	r = map_segments(segment, 1, map->offset, mapped_of(map), map->address,
+			 prot_of_access(rights->run[0].value));
+	if (!r)
+		r = map_dress(map->buffer, map->address, mapped_of(map));
+	return r ? r : finish_map(map, rights);
+}
+
 /* The old mapping again; should the kernel refuse that, too, the map is lost. */
 static void put_back(struct sealing *sealing, uint32_t i)
 {
 	struct resize_map *item = &sealing->set->maps[i];
-	struct hm_buffer *buffer = sealing->buffer;
 	struct hm_map *map = item->map;
+
+	if (!map_again(map, sealing->buffer->segment, map->rights))
+		return;
+	map_lose_locked(map, &item->rights, &item->staged);
+	sealing->n_lost++;
+}
+
+/* It can be read only, by mapping and by account. */
+static void commit(struct resize_map *item)
+{
+	struct hm_map *map = item->map;
+	struct rangemap *old;
+
+	registry_commit(map->slot, item->staged);
+	item->staged = NULL;
+	pthread_mutex_lock(&map->lock);
+	old = map->rights;
+	map->rights = item->rights;
+	pthread_mutex_unlock(&map->lock);
+	item->rights = NULL;
+	free(old);
+	protect_commit_base(map, &item->base, buffer_pages(map->buffer, map->length));
+	atomic_store_explicit(&map->narrowed, true, memory_order_relaxed);
+}
+
+static void take_writing(struct hm_buffer *buffer)
+{
+	buffer->access = HM_READ;
+	buffer->flags |= HM_BUFFER_READ_ONLY;
+	buffer->caps &= ~(uint64_t)(HM_CAP_WRITE | HM_CAP_RESIZE | HM_CAP_REPLACE |
+				    HM_CAP_APPEND | HM_CAP_DMABUF);
+}
+
+/* There is no way back: all maps stay as they were to be, which can be read. */
+static void stay_narrowed(struct sealing *sealing)
+{
+	struct resize_map *item;
+	uint32_t i;
 	int r;
 
-	r = map_segments(buffer->segment, 1, map->offset, mapped_of(map), map->address,
-			 prot_of_access(map->rights->run[0].value));
-	if (!r)
-		r = map_dress(buffer, map->address, mapped_of(map));
-	if (!r)
-		r = finish_map(map, map->rights);
-	if (r)
-		map_lose_locked(map, &item->rights, &item->staged);
+	for (i = 0; i < sealing->set->n; i++) {
+		item = &sealing->set->maps[i];
+		r = sealing->fresh[i].range.length ?
+			    map_again(item->map, &sealing->readable, item->rights) :
+			    finish_map(item->map, item->rights);
+		if (!r) {
+			commit(item);
+			continue;
+		}
+		map_lose_locked(item->map, &item->rights, &item->staged);
+		sealing->n_lost++;
+	}
+	take_writing(sealing->buffer);
+	sealing->buffer->seal_begun = true;
 }
 
 static int add_seal(struct sealing *sealing)
@@ -231,6 +288,7 @@ static int seal_memory(struct sealing *sealing)
 	struct hm_buffer *buffer = sealing->buffer;
 	int r, fd = buffer->segment[0].fd;
 	char text[ERR_TEXT_MAX];
+	bool one_way;
 	uint32_t i;
 
 	r = sys_dup_to(sealing->readable.fd, fd);
@@ -252,40 +310,32 @@ err_back:
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	/* Fails for want of a table's entry only, and both have theirs. */
 	sys_dup_to(sealing->writable, fd);
-	while (sealing->n_moved)
+	one_way = memfd_is_one_way(sealing->writable);
+	if (one_way)
+		stay_narrowed(sealing);
+	while (!one_way && sealing->n_moved)
 		put_back(sealing, --sealing->n_moved);
-	return err_set(r, "%s", text);
+	err_set(r, "%s%s", text,
+		one_way ? "; its memory takes no writable mapping any more (as exporting it "
+			  "read-only has it), so that this process, too, can only read it from "
+			  "now on, and may call hm_buffer_seal() again" :
+			  "");
+	if (sealing->n_lost)
+		err_prefix(r, "%u of its maps could not be put back and are lost",
+			   sealing->n_lost);
+	return r;
 }
 
 /* ---- done ---- */
 
 static void publish(struct sealing *sealing)
 {
-	struct hm_buffer *buffer = sealing->buffer;
-	struct resize_map *item;
-	struct rangemap *old;
-	struct hm_map *map;
 	uint32_t i;
 
-	buffer->access = HM_READ;
-	buffer->flags |= HM_BUFFER_READ_ONLY;
-	buffer->caps &= ~(uint64_t)(HM_CAP_WRITE | HM_CAP_RESIZE | HM_CAP_REPLACE |
-				    HM_CAP_APPEND | HM_CAP_DMABUF);
-	buffer->sealed |= HM_SEALED_MEMORY;
-	for (i = 0; i < sealing->set->n; i++) {
-		item = &sealing->set->maps[i];
-		map = item->map;
-		registry_commit(map->slot, item->staged);
-		item->staged = NULL;
-		pthread_mutex_lock(&map->lock);
-		old = map->rights;
-		map->rights = item->rights;
-		pthread_mutex_unlock(&map->lock);
-		item->rights = NULL;
-		free(old);
-		protect_commit_base(map, &item->base, buffer_pages(buffer, map->length));
-		atomic_store_explicit(&map->narrowed, true, memory_order_relaxed);
-	}
+	take_writing(sealing->buffer);
+	sealing->buffer->sealed |= HM_SEALED_MEMORY;
+	for (i = 0; i < sealing->set->n; i++)
+		commit(&sealing->set->maps[i]);
 }
 
 /* Asked for, and not promised: kernels from 6.10 on have it. Caller holds the maps. */

@@ -299,12 +299,12 @@ static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
 
 /*
  * Nobody can take these bytes away while lost_touch_begin() holds, and to read them takes
- * no page, as it does of a memfd where nothing was stored.
+ * no page, as it does of a memfd where nothing was stored. Of one of huge pages, too: who else
+ * has its descriptor may punch holes, for which the pool has none.
  */
 static bool bytes_stay(const struct hm_buffer *buffer)
 {
-	return (buffer->created && buffer->device->ops->hidden) ||
-	       buffer->backing == HM_BACKING_HUGETLB;
+	return buffer->created && buffer->device->ops->hidden;
 }
 
 static int copy_by_cpu(struct shadow *shadow, struct hm_buffer *buffer,

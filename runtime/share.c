@@ -158,7 +158,9 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	r = check_sendable_locked(buffer, flags);
+	r = lost_check_buffer(buffer);
+	if (!r)
+		r = check_sendable_locked(buffer, flags);
 	if (!r)
 		r = get_object_locked(buffer, flags, &set, &fds[SHARE_FD_OBJECT], &own);
 	if (r)

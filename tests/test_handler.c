@@ -616,6 +616,73 @@ static void undone(void)
 	hm_map_unref(map);
 }
 
+/* ---- on its way ---- */
+
+static int (*kernels_madvise)(void *address, size_t length, int advice);
+static _Atomic int populating; /* 1: it is, and its map is held; 2: it may go on */
+
+static int held_madvise(void *address, size_t length, int advice)
+{
+	if (advice == MADV_POPULATE_READ && !populating) {
+		populating = 1;
+		while (populating == 1)
+			usleep(1000);
+	}
+	return kernels_madvise(address, length, advice);
+}
+
+static void *prefetch(void *map)
+{
+	CHECK_OK(hm_map_prefetch(map, 0, PAGE, HM_READ));
+	return NULL;
+}
+
+static void *install(void *unused)
+{
+	CHECK_OK(hm_handler_install(0));
+	return unused;
+}
+
+static void begins_no_scope(void *user)
+{
+	struct hm_guard guard;
+
+	(void)user;
+	HM_GUARD_INIT(&guard);
+	_exit(hm_guard_begin(&guard) != -EOPNOTSUPP);
+}
+
+/* While it waits for changes of maps nobody is told that faults are errors, nor a fork child. */
+static void on_its_way(void)
+{
+	pthread_t threads[2];
+	struct hm_map *map;
+	char *base, byte;
+	int i;
+
+	base = make_map(&map);
+	CHECK_OK(hm_map_protect(map, 0, PAGE, HM_READ));
+	populating = 0;
+	kernels_madvise = sys_table.madvise;
+	sys_table.madvise = held_madvise;
+	CHECK_FATAL(!pthread_create(&threads[0], NULL, prefetch, map));
+	while (!populating)
+		usleep(1000);
+	CHECK_FATAL(!pthread_create(&threads[1], NULL, install, NULL));
+	for (i = 0; i < 50; i++) {
+		CHECK_ERROR(-EOPNOTSUPP, hm_copy_out(&byte, base, 1, NULL));
+		usleep(1000);
+	}
+	CHECK_EQUAL(test_fork(begins_no_scope, NULL), 0);
+	populating = 2;
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	sys_table.madvise = kernels_madvise;
+	CHECK_OK(hm_copy_out(&byte, base, 1, NULL));
+	CHECK_OK(hm_handler_remove());
+	hm_map_unref(map);
+}
+
 static const struct test tests[] = {
 	{ "before", before, 0, 0 },
 	{ "out_of_copy", out_of_copy, 0, 0 },
@@ -628,6 +695,7 @@ static const struct test tests[] = {
 	{ "early", early, 0, 0 },
 	{ "counted", counted, 0, 0 },
 	{ "undone", undone, 0, 0 },
+	{ "on_its_way", on_its_way, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "accel_support.h"
+#include "inject.h"
+#include "lifecycle.h"
 #include "retire_support.h"
 #include "sys.h"
 #include "util.h"
@@ -221,6 +223,96 @@ static void others(void)
 	tear_down(&w);
 }
 
+/* ---- where there is no way back ---- */
+
+/* Its maps are whole, and nobody here writes any more; the next one may be sealed. */
+static void check_narrowed(const struct world *w)
+{
+	char *bytes = hm_map_address(w->map);
+	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = RW };
+	struct hm_map *further;
+
+	CHECK(strstr(hm_errmsg(), "fork child") && strstr(hm_errmsg(), "can only read it"));
+	CHECK(!strstr(hm_errmsg(), "lost"));
+	CHECK(pattern_holds(bytes, 0, SIZE, 3));
+	CHECK(!memcmp(hm_map_address(w->part), bytes + 2 * PAGE, 3 * PAGE));
+	CHECK_EQUAL(test_write_signal(bytes), SIGSEGV);
+	CHECK_EQUAL(test_write_signal(hm_map_address(w->part)), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(bytes + 9 * PAGE), SIGSEGV);
+	CHECK_EQUAL(map_info(w->map, HM_MAP_LOCKED).locked, 4 * PAGE);
+	CHECK_EQUAL(buffer_info(w->buffer).sealed, 0);
+	CHECK_EQUAL(buffer_info(w->buffer).access, HM_READ);
+	CHECK_ERROR(-EACCES, hm_map_protect(w->map, 0, PAGE, RW));
+	CHECK_ERROR(-EACCES, hm_map_create(w->buffer, &desc, &further));
+	CHECK_ERROR(-EACCES, hm_map_begin_cpu(w->map, 0, PAGE, HM_WRITE));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(w->buffer, 12 * PAGE, 0));
+	CHECK_OK(hm_map_protect(w->map, 0, PAGE, HM_NONE));
+	CHECK_OK(hm_map_protect(w->map, 0, PAGE, HM_READ));
+}
+
+/*
+ * F_SEAL_FUTURE_WRITE, of the library's own or of somebody who has the descriptor: the kernel
+ * makes no map again that can be written, which a failed seal was to put back.
+ */
+static void one_way(void)
+{
+	struct world w;
+	int by, readable;
+	char *raw;
+
+	for (by = 0; by < 2; by++) {
+		set_up(&w);
+		CHECK_OK(hm_map_lock(w.map, 0, 4 * PAGE, 0, NULL));
+		raw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w.fd, 0);
+		CHECK_FATAL(raw != MAP_FAILED);
+		if (by) {
+			CHECK_OK_FATAL(
+				hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &readable));
+			close(readable);
+		} else {
+			CHECK_FATAL(!fcntl(w.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+		}
+		CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
+		check_narrowed(&w);
+		/* Nothing else is different the second time. */
+		CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
+		check_narrowed(&w);
+		munmap(raw, PAGE);
+		CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
+		check_sealed(&w);
+		tear_down(&w);
+	}
+}
+
+/* Each call of such a one fails: the bytes can be read, whatever was refused. */
+static void one_way_undone(void)
+{
+	int fd, r, wrong = 0;
+	bool failed = true;
+	struct world w;
+	unsigned int n;
+
+	/* No kernel refuses all that is asked here. */
+	lifecycle_is_lenient = true;
+	for (n = 1; failed; n++) {
+		set_up(&w);
+		CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
+		close(fd);
+		inject_arm(n, INJECT_ONE);
+		r = hm_buffer_seal(w.buffer, 0);
+		failed = inject_disarm();
+		wrong += r && !failed;
+		CHECK(pattern_holds(hm_map_address(w.map), 0, SIZE, 3));
+		CHECK_EQUAL(test_write_signal(hm_map_address(w.map)),
+			    buffer_info(w.buffer).access & HM_WRITE ? 0 : SIGSEGV);
+		CHECK_OK(hm_buffer_seal(w.buffer, 0));
+		check_sealed(&w);
+		tear_down(&w);
+	}
+	CHECK(n > 10 && !wrong);
+	lifecycle_is_lenient = false;
+}
+
 /* ---- a shadow, which maps the memory, too ---- */
 
 static const struct hm_loss_desc with_shadow = {
@@ -308,15 +400,20 @@ static int end_section_after(int fd, int command, long argument)
 	return r;
 }
 
-static void retired(void)
+static void check_retired(bool is_one_way)
 {
 	struct hm_map *dropped;
 	struct world w;
+	int fd;
 
 	set_up(&w);
+	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &dropped));
+	if (is_one_way) {
+		CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
+		close(fd);
+	}
 	defer(8, MIB(64));
 	section_begin(&section);
-	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &dropped));
 	hm_map_unref(dropped);
 	kernels_fcntl = sys_table.fcntl;
 	sys_table.fcntl = end_section_after;
@@ -325,6 +422,12 @@ static void retired(void)
 	check_sealed(&w);
 	defer(0, 0);
 	tear_down(&w);
+}
+
+static void retired(void)
+{
+	check_retired(false);
+	check_retired(true);
 }
 
 struct reader {
@@ -579,6 +682,8 @@ static const struct test tests[] = {
 	{ "rights", rights, 0, 0 },
 	{ "sent", sent, 0, 0 },
 	{ "others", others, 0, 0 },
+	{ "one_way", one_way, 0, 0 },
+	{ "one_way_undone", one_way_undone, 60, 0 },
 	{ "shadowed", shadowed, 0, 0 },
 	{ "shadowed_meanwhile", shadowed_meanwhile, 60, 0 },
 	{ "retired", retired, 0, 0 },

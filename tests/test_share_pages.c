@@ -209,10 +209,36 @@ static void huge_pages(void)
 	}
 }
 
+/*
+ * A shadow is a copy by the library itself, which no guard is around: what can't be read is an
+ * error. Kept from shrinking, as is asked of what is imported, they may have holes.
+ */
+static void huge_shadow(void)
+{
+	const struct hm_loss_desc loss = { .struct_size = sizeof(loss),
+					   .policy = HM_LOSS_SHADOW };
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	int fd = huge_memfd(F_SEAL_SHRINK), r;
+
+	if (fd < 0)
+		return;
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &buffer));
+	r = hm_buffer_set_loss(buffer, &loss);
+	/* A pool that has pages gives them. */
+	CHECK(!r || r == -EIO);
+	CHECK(!r || strstr(hm_errmsg(), "can't be read"));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
 static const struct test tests[] = {
 	{ .name = "import", .run = import },
 	{ .name = "receive", .run = receive },
 	{ .name = "huge_pages", .run = huge_pages },
+	{ .name = "huge_shadow", .run = huge_shadow },
 	{ .name = NULL },
 };
 

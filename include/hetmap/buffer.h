@@ -347,7 +347,11 @@ HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_
  * hm_buffer_info.sealed, and hm_errmsg(), tell.
  *
  * Of one that is sealed already: 0, and nothing is done. A failure leaves everything as
- * it was; a map may be lost as in hm_buffer_resize.
+ * it was; a map may be lost as in hm_buffer_resize. But of memory that was exported or sent
+ * read-only, or that somebody who has its descriptor gave F_SEAL_FUTURE_WRITE, the kernel makes
+ * no writable map again: a failure behind the point of no return, -EBUSY for others who map it
+ * as a rule, leaves the buffer and its maps to be read only here (HM_BUFFER_READ_ONLY; the text
+ * says so), with their bytes; the call may be made again.
  *
  * Errors: -EBUSY others map the memory so that they may write it, or could come to
  * (receivers, fork children, maps that are not the library's), it is a dma-buf's or
