@@ -105,6 +105,54 @@ static void test_half_is_left(void)
 	close(fd);
 }
 
+/* A dma-buf of a buffer of its own; the descriptor. */
+static int export_new(int fd, uint64_t length, uint32_t place)
+{
+	struct hetsim_buffer buffer = { 0 };
+	int dmabuf;
+
+	CHECK_FATAL(hetsim_buffer_create(fd, length, place, 0, &buffer) == 0);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	return dmabuf;
+}
+
+/* The window is a part of VRAM: what is in either is of the same half, and quarter. */
+static void test_half_of_both(void)
+{
+	uint64_t quarter, eighth;
+	int fd, others[2], vgem, dmabufs[5], i;
+
+	if (!open_with_vgem(&fd, &vgem))
+		return;
+	quarter = hetsim_query(fd).vram_bytes / 4;
+	eighth = hetsim_query(fd).window_bytes / 8;
+	if (!eighth)
+		goto out; /* tests/vm/variants has one */
+	for (i = 0; i < 2; i++) {
+		others[i] = hetsim_open(O_RDWR);
+		CHECK_FATAL(others[i] >= 0);
+	}
+	dmabufs[0] = export_new(fd, eighth, HETSIM_PLACE_WINDOW);
+	dmabufs[1] = export_new(fd, quarter, HETSIM_PLACE_VRAM);
+	dmabufs[2] = export_new(fd, quarter - eighth, HETSIM_PLACE_VRAM);
+	dmabufs[3] = export_new(others[0], quarter, HETSIM_PLACE_VRAM);
+	dmabufs[4] = export_new(others[1], eighth, HETSIM_PLACE_WINDOW);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[0]), 0);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[1]), -ENOSPC);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[2]), 0);
+	/* And of all openers. */
+	CHECK_EQUAL(prime_import(vgem, dmabufs[3]), 0);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[4]), -ENOSPC);
+	for (i = 0; i < 5; i++)
+		close(dmabufs[i]);
+	for (i = 0; i < 2; i++)
+		close(others[i]);
+out:
+	close(vgem);
+	close(fd);
+}
+
 /* What another device has the addresses of stays where it is, and that is told. */
 static void test_pinned_stays(void)
 {
@@ -532,6 +580,7 @@ static const struct test tests[] = {
 	{ "pinned", test_pinned, 0, 0 },
 	{ "unplug", test_unplug, 0, 0 },
 	{ "half_is_left", test_half_is_left, 60, 0 },
+	{ "half_of_both", test_half_of_both, 60, 0 },
 	{ "pinned_stays", test_pinned_stays, 60, 0 },
 	{ "slot_taken", test_slot_taken, 60, 0 },
 	{ NULL, NULL, 0, 0 },

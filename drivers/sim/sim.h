@@ -162,7 +162,7 @@ struct sim_device {
 	u64 pages_limit[SIM_N_PLACES];
 	spinlock_t memory_lock; /* protects what follows, sim_account.pages_used */
 	u64 pages_used[SIM_N_PLACES];
-	u64 pages_pinned[SIM_N_PLACES]; /* for importers, at most half of each but SYSTEM */
+	u64 pages_pinned[SIM_N_PLACES]; /* for importers: see sim_mem_pin() */
 };
 
 /*
@@ -178,7 +178,7 @@ struct sim_account {
 	atomic64_t enomem; /* injected: so many allocations from now */
 	atomic64_t eintr;  /* injected: so many calls from now */
 	u64 pages_used[SIM_N_PLACES]; /* under sim_device.memory_lock */
-	u64 pages_pinned[SIM_N_PLACES]; /* as above; at most a quarter of each but SYSTEM */
+	u64 pages_pinned[SIM_N_PLACES]; /* the same, of its buffers */
 	struct sim_counters counters;
 };
 

@@ -306,9 +306,15 @@ void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pag
 	}
 }
 
-static bool sim_pins_have_room(u64 most, u64 pinned, u64 more)
+/* As the limits count them: the window is a part of VRAM. */
+static u64 sim_pins_in(const u64 *in, u32 place)
 {
-	return more <= most - min(most, pinned);
+	return in[place] + (place == HETSIM_PLACE_VRAM ? in[HETSIM_PLACE_WINDOW] : 0);
+}
+
+static bool sim_pins_have_room(u64 most, const u64 *pinned, const u64 *more, u32 place)
+{
+	return sim_pins_in(more, place) <= most - min(most, sim_pins_in(pinned, place));
 }
 
 static int sim_pins_add(struct sim_buffer *buffer, const u64 *in, bool must)
@@ -323,8 +329,8 @@ static int sim_pins_add(struct sim_buffer *buffer, const u64 *in, bool must)
 		u64 most = dev->pages_limit[i] / 2;
 
 		if (i != HETSIM_PLACE_SYSTEM &&
-		    (!sim_pins_have_room(most, dev->pages_pinned[i], in[i]) ||
-		     !sim_pins_have_room(most / 2, account->pages_pinned[i], in[i])))
+		    (!sim_pins_have_room(most, dev->pages_pinned, in, i) ||
+		     !sim_pins_have_room(most / 2, account->pages_pinned, in, i)))
 			r = -ENOSPC;
 	}
 	for (i = 0; i < SIM_N_PLACES && !r; i++) {
@@ -336,10 +342,10 @@ static int sim_pins_add(struct sim_buffer *buffer, const u64 *in, bool must)
 }
 
 /*
- * Pages that importers have the addresses of make no room for others: half of VRAM, and of
- * the window, stays for those who import nothing, and half of the rest for what others
- * than this buffer's maker export. @must: it can't be refused. With buffer->lock held for
- * writing, as for what follows.
+ * Pages that importers have the addresses of make no room for others: half of VRAM, its
+ * window included, and of the window itself, stays for those who import nothing, and half of
+ * the rest for what others than this buffer's maker export. @must: it can't be refused. With
+ * buffer->lock held for writing, as for what follows.
  */
 int sim_mem_pin(struct sim_buffer *buffer, bool must)
 {

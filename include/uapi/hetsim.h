@@ -465,8 +465,9 @@ struct hetsim_buffer_move {
  * tells them apart by nothing, direction included.
  *
  * While an importer has the addresses of the pages, they make no room for others: no
- * more than half of VRAM, and of the window, can be in this state, and of one opener's
- * buffers no more than a quarter. An importer that would have more is told ENOSPC.
+ * more than half of VRAM, the window included, and of the window itself, can be in this
+ * state, and of one opener's buffers no more than a quarter. An importer that would have
+ * more is told ENOSPC.
  *
  * Without HETSIM_EXPORT_WRITE nobody's map of it can be written, by another driver's object
  * neither. Where devices may write is their drivers' affair.
