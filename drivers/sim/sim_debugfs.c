@@ -10,6 +10,8 @@
 
 #include "sim.h"
 
+#define SIM_DEBUGFS_LOOKS 256u /* at buffers, while others wait for the list */
+
 static struct dentry *sim_debugfs;
 static struct dentry *sim_debugfs_plug;
 
@@ -36,6 +38,7 @@ static void sim_bindings_show(struct seq_file *m, struct sim_opener *opener)
 		seq_printf(m, "binding\t0x%llx\t%llu\t%d\t%s\t%llu\n",
 			   binding->start << PAGE_SHIFT, account->id, account->pid,
 			   account->comm, binding->n_pages << (PAGE_SHIFT - 10));
+		cond_resched();
 	}
 	mutex_unlock(&opener->va.change);
 }
@@ -46,6 +49,7 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 	struct sim_opener *opener;
 	struct sim_buffer *buffer;
 	struct sim_queue *queue;
+	unsigned int looks = 0;
 	unsigned long index;
 
 	seq_puts(m, "object\tname\towner\tpid\tcommand\tKiB\tplace\tcache\treferences\tmaps\texports\tpins\n");
@@ -65,7 +69,7 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 	}
 	mutex_unlock(&dev->lock);
 
-	/* The lock keeps a buffer from being freed: it is erased before that. */
+	/* A buffer is erased before it is freed: none is before the lock is given up. */
 	xa_lock(&dev->buffers);
 	xa_for_each(&dev->buffers, index, buffer) {
 		const char *place = buffer->import ? "foreign" :
@@ -77,6 +81,11 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 			   place, sim_caches[buffer->cache],
 			   kref_read(&buffer->ref), atomic64_read(&buffer->n_maps),
 			   READ_ONCE(buffer->n_exports), READ_ONCE(buffer->n_pins));
+		if (++looks % SIM_DEBUGFS_LOOKS)
+			continue;
+		xa_unlock(&dev->buffers);
+		cond_resched();
+		xa_lock(&dev->buffers);
 	}
 	xa_unlock(&dev->buffers);
 	return 0;

@@ -113,10 +113,16 @@ void sim_import_end(struct sim_buffer *buffer)
 	kfree(import);
 }
 
-/* The handle that the opener has for the dma-buf already; 0 if none. */
+#define SIM_IMPORT_LOOKS 256u /* at buffers, while others wait for the handles */
+
+/*
+ * The handle that the opener has for the dma-buf already; 0 if none. With
+ * opener->importing held, under which alone one comes.
+ */
 static u32 sim_import_find(struct sim_opener *opener, struct dma_buf *dmabuf)
 {
 	struct sim_buffer *buffer;
+	unsigned int looks = 0;
 	unsigned long slot;
 	u32 found = 0;
 
@@ -126,6 +132,11 @@ static u32 sim_import_find(struct sim_opener *opener, struct dma_buf *dmabuf)
 			found = slot;
 			break;
 		}
+		if (++looks % SIM_IMPORT_LOOKS)
+			continue;
+		xa_unlock(&opener->handles);
+		cond_resched();
+		xa_lock(&opener->handles);
 	}
 	xa_unlock(&opener->handles);
 	return found;

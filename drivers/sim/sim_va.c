@@ -187,6 +187,7 @@ void sim_va_rebind(struct sim_buffer *buffer, u64 first, u64 n_pages, bool movin
 				  moving ? SIM_ENTRIES_MOVING : SIM_ENTRIES_PAGES);
 		up_write(&binding->va->lock);
 		wake_up_all(&binding->va->changed);
+		cond_resched();
 	}
 }
 
