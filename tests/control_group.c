@@ -37,6 +37,14 @@ bool control_group_make(uint64_t most)
 	return false;
 }
 
+void control_group_throttle(uint64_t most)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, most);
+	CHECK_FATAL(put(GROUP "/memory.high", text));
+}
+
 void control_group_enter(void)
 {
 	CHECK_FATAL(put(GROUP "/cgroup.procs", "0"));

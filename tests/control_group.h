@@ -8,6 +8,8 @@
 
 /* One that may have @most bytes. False: the test was skipped. */
 bool control_group_make(uint64_t most);
+/* Makes it wait for what it has beyond @most. */
+void control_group_throttle(uint64_t most);
 /* Puts this process into it. */
 void control_group_enter(void);
 /* What is charged to it, give or take what each processor has charged ahead. */

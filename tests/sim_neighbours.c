@@ -107,6 +107,47 @@ static void test_evicted_injection(void)
 	hetsim_close(fd);
 }
 
+/* All of system memory but for so many bytes, by two openers. */
+static void leave_of_system(int fd, int other, uint64_t left)
+{
+	struct hetsim_query query = hetsim_query(fd);
+	struct hetsim_buffer buffer = { 0 };
+	uint64_t rest = query.system_bytes - query.opener_system_bytes;
+
+	CHECK_FATAL(hetsim_buffer_create(fd, query.opener_system_bytes, HETSIM_PLACE_SYSTEM, 0,
+					 &buffer) == 0);
+	CHECK_FATAL(hetsim_buffer_create(other, rest - left, HETSIM_PLACE_SYSTEM, 0, &buffer) ==
+		    0);
+}
+
+/* Room is made to the last page that there is for what has to go, and no further. */
+static void test_last_pages(void)
+{
+	const uint64_t left = 100 * HETSIM_PAGE;
+	struct hetsim_buffer victim = { 0 }, buffer = { 0 };
+	struct hetsim_query query;
+	int fd = hetsim_open(O_RDWR), others[2];
+
+	if (fd < 0)
+		return;
+	query = hetsim_query(fd);
+	others[0] = hetsim_open(O_RDWR);
+	others[1] = hetsim_open(O_RDWR);
+	CHECK_FATAL(others[0] >= 0 && others[1] >= 0);
+	leave_of_system(others[0], others[1], left);
+	CHECK_FATAL(hetsim_buffer_create(others[1], query.vram_bytes, HETSIM_PLACE_VRAM, 0,
+					 &victim) == 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, left, HETSIM_PLACE_VRAM, 0, &buffer), 0);
+	CHECK_EQUAL(hetsim_buffer_info(others[1], victim.handle).system_bytes, left);
+	CHECK_EQUAL(hetsim_query(fd).system_used, query.system_bytes);
+	CHECK_EQUAL(hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_VRAM, 0, &buffer),
+		    -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_info(others[1], victim.handle).evictions, 1);
+	hetsim_close(others[1]);
+	hetsim_close(others[0]);
+	hetsim_close(fd);
+}
+
 struct mover {
 	int fd;
 	uint32_t handle;
@@ -204,6 +245,7 @@ const struct test sim_neighbours_tests[] = {
 	{ "read_only", test_read_only, 0, 0 },
 	{ "told", test_told, 0, 0 },
 	{ "system_is_left", test_system_is_left, 60, SIM_LEFT },
+	{ "last_pages", test_last_pages, 60, SIM_SMALL | SIM_LEFT },
 	{ "evicted_injection", test_evicted_injection, 60, SIM_REACHED | SIM_SMALL },
 	{ NULL, NULL, 0, 0 },
 };

@@ -153,18 +153,22 @@ static int sim_mem_reserve(struct sim_device *dev, struct sim_account *account, 
  * When it is the device that is full, pages that were not used for longest make room, but
  * for those of @buffer, which the caller wants it for: 0 when there is reason to try again.
  * Others may take what was made free, so there is an end to it: see SIM_MEM_TRIES. The
- * caller holds no buffer's change, as those of others are waited for: whoever keeps on
- * moving his own must not keep them where they are.
+ * caller holds no buffer's change, as those of others may be waited for: whoever keeps on
+ * moving his own must not leave those without room who find it nowhere else.
  */
 int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack)
 {
+	u64 evicted;
+	int r;
+
 	if (!lack->n_pages || lack->place == HETSIM_PLACE_SYSTEM ||
 	    ++lack->tries > SIM_MEM_TRIES)
 		return -ENOSPC;
+	r = sim_evict(buffer, lack->place, lack->n_pages, &evicted);
 	/* Owners may have taken away what was waited for: there is one more try. */
-	if (!sim_evict(buffer, lack->place, lack->n_pages))
+	if (!evicted)
 		lack->tries = SIM_MEM_TRIES;
-	return fatal_signal_pending(current) ? -EINTR : 0;
+	return r;
 }
 
 static void sim_mem_release(struct sim_device *dev, struct sim_account *account, u32 place,

@@ -6,6 +6,7 @@
 #include <linux/highmem.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
+#include <linux/sort.h>
 
 #include "sim.h"
 #include "sim_trace.h"
@@ -96,6 +97,7 @@ static int sim_pages_move(struct sim_buffer *buffer, u64 first, u64 n_pages,
 		unsigned int batch = min_t(u64, n_pages - done, SIM_MOVE_BATCH);
 		unsigned int n = sim_pages_in(buffer, first + done, batch, from, in);
 
+		cond_resched();
 		if (!n)
 			continue;
 		r = sim_mem_pages_get(buffer, place, fresh, 0, n, in, evict, lack);
@@ -119,8 +121,8 @@ static unsigned long sim_evict_from(u32 place)
 	return BIT(HETSIM_PLACE_WINDOW) | BIT(place);
 }
 
-/* How many buffers one look through all of them finds: an opener may have many. */
-#define SIM_EVICT_BATCH 32u
+/* How many buffers one look through all of them finds: openers may have all that there can be. */
+#define SIM_EVICT_BATCH 512u
 #define SIM_EVICT_LOOKS 256u /* at buffers, while others wait for the list */
 
 struct sim_evictee {
@@ -128,24 +130,37 @@ struct sim_evictee {
 	s64 last_use;
 };
 
-/* Those not used for longest, in this order. */
+/* Those not used for longest, in this order once they are sorted; as many again until then. */
 struct sim_evictees {
 	unsigned int n;
-	struct sim_evictee found[SIM_EVICT_BATCH];
+	s64 before; /* when those were last used that are still of interest */
+	struct sim_evictee found[2 * SIM_EVICT_BATCH];
 };
+
+static int sim_evictees_compare(const void *a, const void *b)
+{
+	const struct sim_evictee *one = a, *other = b;
+
+	return one->last_use < other->last_use ? -1 : one->last_use > other->last_use;
+}
+
+static void sim_evictees_sort(struct sim_evictees *list)
+{
+	sort(list->found, list->n, sizeof(*list->found), sim_evictees_compare, NULL);
+	if (list->n < SIM_EVICT_BATCH)
+		return;
+	list->n = SIM_EVICT_BATCH;
+	list->before = list->found[list->n - 1].last_use;
+}
 
 static void sim_evictees_add(struct sim_evictees *list, unsigned long slot, s64 last_use)
 {
-	struct sim_evictee *found = list->found;
-	unsigned int i;
-
-	if (list->n == SIM_EVICT_BATCH && last_use >= found[list->n - 1].last_use)
+	if (last_use >= list->before)
 		return;
-	for (i = list->n < SIM_EVICT_BATCH ? list->n++ : list->n - 1;
-	     i && found[i - 1].last_use > last_use; i--)
-		found[i] = found[i - 1];
-	found[i].slot = slot;
-	found[i].last_use = last_use;
+	list->found[list->n].slot = slot;
+	list->found[list->n++].last_use = last_use;
+	if (list->n == ARRAY_SIZE(list->found))
+		sim_evictees_sort(list);
 }
 
 static bool sim_evictable(struct sim_buffer *buffer, u32 place)
@@ -164,6 +179,7 @@ static void sim_evict_find(struct sim_buffer *except, u32 place, s64 after,
 	unsigned long slot;
 
 	list->n = 0;
+	list->before = S64_MAX;
 	/* None is freed before the lock is given up. */
 	xa_lock(&dev->buffers);
 	xa_for_each(&dev->buffers, slot, buffer) {
@@ -178,6 +194,7 @@ static void sim_evict_find(struct sim_buffer *except, u32 place, s64 after,
 		xa_lock(&dev->buffers);
 	}
 	xa_unlock(&dev->buffers);
+	sim_evictees_sort(list);
 }
 
 /*
@@ -197,24 +214,31 @@ static struct sim_buffer *sim_evictee_get(struct sim_device *dev, unsigned long 
 }
 
 /*
- * Moves up to @n_pages out of @place, none of an import. Those at the buffer's end go first.
- * What was in the way of more is the result.
+ * Moves up to @n_pages out of @place, none of an import, as far as there is room where they
+ * go. Those at the buffer's end go first. What was in the way of more is the result.
  */
 static int sim_evict_buffer(struct sim_buffer *buffer, u32 place, u64 n_pages,
 			    u64 *ret_evicted)
 {
 	u32 to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
 	u64 first = buffer->n_pages, evicted = 0, moved;
+	unsigned int most = SIM_MOVE_BATCH;
 	struct sim_lack lack = {};
 	int r = 0;
 
-	while (first && evicted < n_pages && !r) {
-		unsigned int batch = min_t(u64, first, SIM_MOVE_BATCH);
+	while (first && evicted < n_pages) {
+		unsigned int batch = min_t(u64, first, most);
 
-		first -= batch;
-		r = sim_pages_move(buffer, first, batch, sim_evict_from(place), to, true,
+		r = sim_pages_move(buffer, first - batch, batch, sim_evict_from(place), to, true,
 				   &lack, &moved);
 		evicted += moved;
+		if (r == -ENOSPC && batch > 1) {
+			most = batch / 2;
+			continue;
+		}
+		if (r)
+			break;
+		first -= batch;
 	}
 	atomic64_add(!!evicted, &buffer->n_evictions);
 	sim_count(buffer->dev, buffer->account, SIM_EVICTIONS, !!evicted);
@@ -236,42 +260,89 @@ int sim_evict_part(struct sim_buffer *buffer, u64 n_pages)
 }
 
 /*
- * Makes room in @place for @n_pages out of other buffers than @except: true if it could
- * make any. Whoever calls holds no buffer's change: it waits for those of others. Those
- * that are used all the time come last, and again, as long as there is something to be had.
+ * Out of the buffer that is in a slot by now. -EAGAIN: others are changing it, and that is
+ * only waited for with @wait; -ENOSPC: nor is there room for what other buffers have. What
+ * else was in the way is this buffer's own affair.
  */
-bool sim_evict(struct sim_buffer *except, u32 place, u64 n_pages)
+static int sim_evict_slot(struct sim_device *dev, unsigned long slot, u32 place, u64 n_pages,
+			  bool wait, u64 *ret_evicted)
 {
-	struct sim_device *dev = except->dev;
-	s64 after = -1, until = atomic64_read(&dev->uses);
-	struct sim_evictees list;
-	u64 evicted = 0, before = 0, moved;
+	struct sim_buffer *buffer;
+	int r;
+
+	*ret_evicted = 0;
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	buffer = sim_evictee_get(dev, slot, place);
+	if (!buffer)
+		return 0;
+	if (wait)
+		r = mutex_lock_killable(&buffer->change);
+	else
+		r = mutex_trylock(&buffer->change) ? 0 : -EAGAIN;
+	if (r)
+		goto out_put;
+	r = sim_evict_buffer(buffer, place, n_pages, ret_evicted);
+	mutex_unlock(&buffer->change);
+	/* What leaves the window is counted in VRAM twice until it is gone: that passes. */
+	if (r != -EINTR && (r != -ENOSPC || place == HETSIM_PLACE_WINDOW))
+		r = 0;
+out_put:
+	sim_buffer_put(buffer);
+	return r;
+}
+
+/*
+ * From those not used for longest on; those that are used all the time come last, and again,
+ * as long as there is something to be had. Adds to *@evicted, also when it fails: as
+ * sim_evict_slot() does.
+ */
+static int sim_evict_in_order(struct sim_buffer *except, u32 place, u64 n_pages, bool wait,
+			      struct sim_evictees *list, u64 *evicted)
+{
+	s64 after = -1, until = atomic64_read(&except->dev->uses);
+	u64 before = *evicted, moved;
+	bool busy = false;
 	unsigned int i;
+	int r;
 
-	while (evicted < n_pages && (evicted > before || after <= until)) {
-		sim_evict_find(except, place, after, &list);
-		if (!list.n)
+	while (*evicted < n_pages && (*evicted > before || after <= until)) {
+		sim_evict_find(except, place, after, list);
+		if (!list->n)
 			break;
-		after = list.found[list.n - 1].last_use;
-		before = evicted;
-		for (i = 0; i < list.n && evicted < n_pages; i++) {
-			struct sim_buffer *buffer =
-				sim_evictee_get(dev, list.found[i].slot, place);
-
-			if (!buffer)
-				continue;
-			if (mutex_lock_killable(&buffer->change)) {
-				sim_buffer_put(buffer);
-				return evicted;
-			}
-			sim_evict_buffer(buffer, place, n_pages - evicted, &moved);
-			evicted += moved;
-			mutex_unlock(&buffer->change);
-			sim_buffer_put(buffer);
+		after = list->found[list->n - 1].last_use;
+		before = *evicted;
+		for (i = 0; i < list->n && *evicted < n_pages; i++) {
+			r = sim_evict_slot(except->dev, list->found[i].slot, place,
+					   n_pages - *evicted, wait, &moved);
+			*evicted += moved;
+			if (r && r != -EAGAIN)
+				return r;
+			busy |= r == -EAGAIN;
 			cond_resched();
 		}
 	}
-	return evicted;
+	return busy ? -EAGAIN : 0;
+}
+
+/*
+ * Makes room in @place for @n_pages out of other buffers than @except, or as much as it can.
+ * A change may take long, as its owner's control group lets it: it is waited for where those
+ * that nobody changes have not enough, so the caller holds no buffer's change.
+ */
+int sim_evict(struct sim_buffer *except, u32 place, u64 n_pages, u64 *ret_evicted)
+{
+	struct sim_evictees *list = kvmalloc(sizeof(*list), GFP_KERNEL);
+	int r;
+
+	*ret_evicted = 0;
+	if (!list)
+		return -ENOMEM;
+	r = sim_evict_in_order(except, place, n_pages, false, list, ret_evicted);
+	if (r == -EAGAIN && *ret_evicted < n_pages)
+		r = sim_evict_in_order(except, place, n_pages, true, list, ret_evicted);
+	kvfree(list);
+	return r == -EINTR ? r : 0;
 }
 
 /* As far as there is room; *@ret_moved as sim_pages_move() has it. */

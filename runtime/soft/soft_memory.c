@@ -218,23 +218,30 @@ static struct soft_buffer *evict_find(struct soft_buffer *except, uint32_t place
 }
 
 /*
- * Up to @n_pages. Those at the buffer's end go first. With buffer->change held.
- * *@ret_evicted is set also when it fails: there are more, which did not go.
+ * Up to @n_pages, as far as there is room where they go. Those at the buffer's end go first.
+ * With buffer->change held. *@ret_evicted is set also when it fails: there are more, which
+ * did not go.
  */
 static int evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
 			uint64_t *ret_evicted)
 {
 	uint32_t to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
-	uint64_t first = buffer->n_pages, evicted = 0, moved, batch;
+	uint64_t first = buffer->n_pages, most = MOVE_BATCH, evicted = 0, moved, batch;
 	struct soft_lack lack = { 0 };
 	int r = 0;
 
-	while (first && evicted < n_pages && !r) {
-		batch = min_u64(first, MOVE_BATCH);
-		first -= batch;
-		r = pages_move(buffer, first, batch, evict_from(place), to, true, &lack,
+	while (first && evicted < n_pages) {
+		batch = min_u64(first, most);
+		r = pages_move(buffer, first - batch, batch, evict_from(place), to, true, &lack,
 			       &moved);
 		evicted += moved;
+		if (r == -ENOSPC && batch > 1) {
+			most = batch / 2;
+			continue;
+		}
+		if (r)
+			break;
+		first -= batch;
 	}
 	atomic_fetch_add(&buffer->n_evictions, !!evicted);
 	soft_count_add(buffer->dev, buffer->account, SOFT_EVICTIONS, !!evicted);
@@ -253,26 +260,62 @@ int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages)
 	return r;
 }
 
+/* As evict_buffer(); -EAGAIN: it is being changed, which is only waited for with @wait. */
+static int evict_unless_busy(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
+			     bool wait, uint64_t *ret_evicted)
+{
+	int r;
+
+	*ret_evicted = 0;
+	if (wait)
+		pthread_mutex_lock(&buffer->change);
+	else if (pthread_mutex_trylock(&buffer->change))
+		return -EAGAIN;
+	r = evict_buffer(buffer, place, n_pages, ret_evicted);
+	pthread_mutex_unlock(&buffer->change);
+	return r;
+}
+
 /*
- * Makes room in @place out of others than @except, whose changes it waits for. Those that
- * are used all the time come last, and again, as long as there is something to be had.
+ * From those not used for longest on; those that are used all the time come last, and again,
+ * as long as there is something to be had. Adds to *@evicted. -EAGAIN: others are being
+ * changed; -ENOSPC: there is no room for what leaves VRAM, of whichever buffer. What leaves
+ * the window is counted there twice until it is gone: that passes.
  */
-static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pages)
+static int evict_in_order(struct soft_buffer *except, uint32_t place, uint64_t n_pages,
+			  bool wait, uint64_t *evicted)
 {
 	int64_t after = -1, until = (int64_t)atomic_load(&except->dev->uses);
 	struct soft_buffer *buffer;
-	uint64_t evicted = 0, more = 0;
+	uint64_t more = 0;
+	bool busy = false;
+	int r;
 
-	while (evicted < n_pages && (more || after <= until)) {
+	while (*evicted < n_pages && (more || after <= until)) {
 		buffer = evict_find(except, place, after, &after);
 		if (!buffer)
 			break;
-		pthread_mutex_lock(&buffer->change);
-		evict_buffer(buffer, place, n_pages - evicted, &more);
-		pthread_mutex_unlock(&buffer->change);
+		r = evict_unless_busy(buffer, place, n_pages - *evicted, wait, &more);
 		soft_buffer_put(buffer);
-		evicted += more;
+		*evicted += more;
+		if (r == -ENOSPC && place == HETSIM_PLACE_VRAM)
+			return r;
+		busy = busy || r == -EAGAIN;
 	}
+	return busy ? -EAGAIN : 0;
+}
+
+/*
+ * Makes room in @place out of others than @except. A change may take long: it is waited for
+ * where those that nobody changes have not enough.
+ */
+static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pages)
+{
+	uint64_t evicted = 0;
+
+	if (evict_in_order(except, place, n_pages, false, &evicted) == -EAGAIN &&
+	    evicted < n_pages)
+		evict_in_order(except, place, n_pages, true, &evicted);
 	return evicted;
 }
 
