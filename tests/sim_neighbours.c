@@ -240,9 +240,46 @@ static void test_read_only(void)
 	hetsim_close(fd);
 }
 
+/*
+ * Who has imported a buffer changes its length only when its maker is gone, who is charged
+ * for it; where it is, at any time.
+ */
+static void test_length_is_the_makers(void)
+{
+	struct hetsim_import import = { .size = sizeof(import) };
+	struct hetsim_buffer buffer = { 0 };
+	int fd = hetsim_open(O_RDWR), other, dmabuf;
+
+	if (fd < 0)
+		return;
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_VRAM, 0, &buffer) == 0);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	other = hetsim_open(O_RDWR);
+	CHECK_FATAL(other >= 0);
+	CHECK_FATAL(hetsim_import(other, dmabuf, &import) == 0);
+	CHECK_EQUAL(close(dmabuf), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), -EPERM);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB / 2), -EPERM);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB), -EPERM);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
+	CHECK_EQUAL(hetsim_buffer_move(other, import.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_system_used, MIB);
+	CHECK_EQUAL(hetsim_query(other).opener_used, 0);
+
+	/* With no handle of it either, as long as the file is open. */
+	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), -EPERM);
+	hetsim_close(fd);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_info(other, import.handle).length, 2 * MIB);
+	hetsim_close(other);
+}
+
 const struct test sim_neighbours_tests[] = {
 	{ "busy_owner", test_busy_owner, 60, SIM_REACHED | SIM_SMALL },
 	{ "read_only", test_read_only, 0, 0 },
+	{ "length_is_the_makers", test_length_is_the_makers, 0, 0 },
 	{ "told", test_told, 0, 0 },
 	{ "system_is_left", test_system_is_left, 60, SIM_LEFT },
 	{ "last_pages", test_last_pages, 60, SIM_SMALL | SIM_LEFT },

@@ -235,8 +235,9 @@ static void test_rights(void)
 	CHECK_EQUAL(byte, 5);
 	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_EVICTION, import.handle, MIB), -EPERM);
 	CHECK_EQUAL(hetsim_query(other).opener_used, 0);
-	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, MIB / 2), -EBUSY);
-	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(other, import.handle, 2 * MIB), -EPERM);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB / 2), -EBUSY);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
 	CHECK_EQUAL(hetsim_query(fd).opener_used, 2 * MIB);
 
 	/* What is not this device's. */

@@ -175,6 +175,7 @@ struct sim_account {
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
 	atomic_t n_buffers; /* that it made and are not gone */
+	bool closed; /* the open file is gone; never false again */
 	atomic64_t enomem; /* injected: so many allocations from now */
 	atomic64_t eintr;  /* injected: so many calls from now */
 	u64 pages_used[SIM_N_PLACES]; /* under sim_device.memory_lock */

@@ -312,6 +312,15 @@ static int sim_buffer_set(struct sim_buffer *buffer, u64 length, struct sim_lack
 	return r;
 }
 
+/*
+ * Its length is its maker's to change, who is charged for it and whose bytes go; that of a
+ * buffer whose maker is gone is for those to change who have it.
+ */
+static bool sim_buffer_may_resize(struct sim_opener *opener, struct sim_buffer *buffer)
+{
+	return buffer->account == opener->account || READ_ONCE(buffer->account->closed);
+}
+
 int sim_buffer_resize(struct file *file, void *argument)
 {
 	struct hetsim_buffer_resize *resize = argument;
@@ -327,11 +336,16 @@ int sim_buffer_resize(struct file *file, void *argument)
 	buffer = sim_buffer_get(opener, resize->handle);
 	if (!buffer)
 		return -ENOENT;
+	if (!sim_buffer_may_resize(opener, buffer)) {
+		r = -EPERM;
+		goto out_put;
+	}
 	do {
 		r = sim_buffer_set(buffer, resize->length, &lack);
 		if (r == -ENOSPC)
 			r = sim_mem_make_room(buffer, &lack) ?: -EAGAIN;
 	} while (r == -EAGAIN);
+out_put:
 	sim_buffer_put(buffer);
 	return r;
 }

@@ -118,6 +118,7 @@ static int sim_release(struct inode *inode, struct file *file)
 	struct sim_opener *opener = file->private_data;
 	struct sim_device *dev = opener->dev;
 
+	WRITE_ONCE(opener->account->closed, true);
 	mutex_lock(&dev->lock);
 	list_del(&opener->link);
 	mutex_unlock(&dev->lock);

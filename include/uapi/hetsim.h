@@ -377,6 +377,10 @@ struct hetsim_buffer_close {
  * Bytes that both lengths have stay as they are, further ones are zero. A map
  * never changes its extent: what a shrunk buffer no longer has answers with
  * SIGBUS. One that grows beyond its capacity has its new length as its capacity.
+ *
+ * EBUSY for a shorter length while the buffer is exported, EACCES on a file that is not
+ * open for writing. The buffer stays charged to who made it: EPERM on other open files as
+ * long as his is open, and none once it is closed.
  */
 struct hetsim_buffer_resize {
 	__u32 size;
@@ -433,7 +437,8 @@ struct hetsim_buffer_info {
  * Maps, bindings and running work see nothing of it but time. A call that fails
  * with ENOSPC, ENOMEM or EINTR may have moved a part; the rest is where it was.
  * EBUSY while another device has mapped the buffer through a dma-buf, EACCES on a file
- * that is not open for writing.
+ * that is not open for writing. Who has imported the buffer moves it as its maker does, to
+ * have it where it is used: in each place it counts as the maker's, within his limits.
  */
 struct hetsim_buffer_move {
 	__u32 size;

@@ -180,6 +180,15 @@ static int buffer_resize(struct soft_buffer *buffer, uint64_t length, struct sof
 	return n_pages < buffer->n_pages ? soft_pages_shrink(buffer, n_pages) : 0;
 }
 
+/*
+ * Its length is its maker's to change, who has it counted as his and whose bytes go; that
+ * of a buffer whose maker is gone is for those to change who have it.
+ */
+static bool may_resize(const struct soft_file *file, const struct soft_buffer *buffer)
+{
+	return buffer->account == file->account || atomic_load(&buffer->account->closed);
+}
+
 int soft_buffer_resize(struct soft_file *file, void *argument)
 {
 	struct hetsim_buffer_resize *resize = argument;
@@ -194,11 +203,16 @@ int soft_buffer_resize(struct soft_file *file, void *argument)
 	buffer = soft_buffer_get(file, resize->handle);
 	if (!buffer)
 		return -ENOENT;
+	if (!may_resize(file, buffer)) {
+		r = -EPERM;
+		goto out;
+	}
 	do {
 		pthread_mutex_lock(&buffer->change);
 		r = buffer_resize(buffer, resize->length, &lack);
 		pthread_mutex_unlock(&buffer->change);
 	} while (r == -ENOSPC && !soft_memory_make_room(buffer, &lack));
+out:
 	soft_buffer_put(buffer);
 	return r;
 }

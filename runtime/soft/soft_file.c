@@ -84,6 +84,7 @@ void soft_close(struct soft_file *file)
 {
 	struct soft_device *dev = file->dev;
 
+	atomic_store(&file->account->closed, true);
 	soft_hooks_begin(dev);
 	pthread_mutex_lock(&dev->lock);
 	cds_list_del(&file->link);

@@ -138,6 +138,7 @@ struct soft_device {
 struct soft_account {
 	_Atomic uint32_t refs;
 	_Atomic uint32_t n_buffers; /* that it made and are not gone */
+	_Atomic bool closed;        /* the open file is gone; never false again */
 	_Atomic int64_t enomem;     /* injected: so many from now */
 	_Atomic int64_t eintr;
 	uint64_t pages_used[SOFT_N_PLACES];
