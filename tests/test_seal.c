@@ -232,8 +232,7 @@ static void check_narrowed(const struct world *w)
 	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = RW };
 	struct hm_map *further;
 
-	CHECK(strstr(hm_errmsg(), "fork child") && strstr(hm_errmsg(), "can only read it"));
-	CHECK(!strstr(hm_errmsg(), "lost"));
+	CHECK(strstr(hm_errmsg(), "can only read it") && !strstr(hm_errmsg(), "lost"));
 	CHECK(pattern_holds(bytes, 0, SIZE, 3));
 	CHECK(!memcmp(hm_map_address(w->part), bytes + 2 * PAGE, 3 * PAGE));
 	CHECK_EQUAL(test_write_signal(bytes), SIGSEGV);
@@ -246,8 +245,6 @@ static void check_narrowed(const struct world *w)
 	CHECK_ERROR(-EACCES, hm_map_create(w->buffer, &desc, &further));
 	CHECK_ERROR(-EACCES, hm_map_begin_cpu(w->map, 0, PAGE, HM_WRITE));
 	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(w->buffer, 12 * PAGE, 0));
-	CHECK_OK(hm_map_protect(w->map, 0, PAGE, HM_NONE));
-	CHECK_OK(hm_map_protect(w->map, 0, PAGE, HM_READ));
 }
 
 /*
@@ -257,7 +254,7 @@ static void check_narrowed(const struct world *w)
 static void one_way(void)
 {
 	struct world w;
-	int by, readable;
+	int by, fd;
 	char *raw;
 
 	for (by = 0; by < 2; by++) {
@@ -266,9 +263,8 @@ static void one_way(void)
 		raw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w.fd, 0);
 		CHECK_FATAL(raw != MAP_FAILED);
 		if (by) {
-			CHECK_OK_FATAL(
-				hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &readable));
-			close(readable);
+			CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
+			close(fd);
 		} else {
 			CHECK_FATAL(!fcntl(w.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
 		}
@@ -292,8 +288,7 @@ static void one_way_undone(void)
 	struct world w;
 	unsigned int n;
 
-	/* No kernel refuses all that is asked here. */
-	lifecycle_is_lenient = true;
+	lifecycle_is_lenient = true; /* no kernel refuses all that is asked here */
 	for (n = 1; failed; n++) {
 		set_up(&w);
 		CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
