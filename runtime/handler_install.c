@@ -183,17 +183,15 @@ static int give_back(struct handled *h)
 	return r ? err_set(r, "removing the handler of %s: %s", h->name, err_name(r)) : 0;
 }
 
-static int install_locked(uint32_t wanted)
+static int install_locked(void)
 {
 	int r;
 
-	/* Waits for changes of maps, seconds where they wait: nobody is to take it for done. */
+	/* Waits for changes of maps. */
 	r = repair_begin();
 	if (r)
 		return r;
 	handler_was_installed = true;
-	/* Faults find them as soon as there is a handler. */
-	flags = wanted;
 	r = take(&handled[0]);
 	if (r)
 		return r;
@@ -255,11 +253,10 @@ int hm_handler_install(uint32_t wanted)
 		goto unlock;
 	}
 	if (!n_installed)
-		r = install_locked(wanted);
-	if (!r)
-		n_installed++;
-	else
-		flags = HANDLER_NONE;
+		r = install_locked();
+	/* Not before: who sees them takes faults for errors. Until then it forwards them. */
+	if (!r && !n_installed++)
+		flags = wanted;
 unlock:
 	pthread_mutex_unlock(&mutex);
 	return r;

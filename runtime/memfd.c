@@ -37,5 +37,5 @@ bool memfd_is_one_way(int fd)
 {
 	int seals = sys_fcntl(fd, F_GET_SEALS, 0);
 
-	return seals >= 0 && (seals & F_SEAL_FUTURE_WRITE);
+	return seals >= 0 && (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
 }

@@ -12,8 +12,8 @@
 int memfd_open(const char *name, unsigned int flags);
 
 /*
- * F_SEAL_FUTURE_WRITE: whoever set it, and when, what is mapped of @fd from then on is never
- * writable, whatever takes its place was [fcntl(2)].
+ * F_SEAL_FUTURE_WRITE, or F_SEAL_WRITE: whoever set it, and when, what is mapped of @fd from
+ * then on is never writable, whatever it takes the place of [fcntl(2)].
  */
 bool memfd_is_one_way(int fd);
 

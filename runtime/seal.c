@@ -55,6 +55,8 @@ static uint64_t mapped_of(const struct hm_map *map)
 
 static int check(struct hm_buffer *buffer)
 {
+	int seals;
+
 	if (buffer->backing != HM_BACKING_MEMFD || buffer->n_segment > 1 ||
 	    (buffer->segment[0].flags & HM_SEGMENT_DMABUF))
 		return err_set(-EOPNOTSUPP,
@@ -75,6 +77,13 @@ static int check(struct hm_buffer *buffer)
 	if (buffer->pinned)
 		return err_set(-EBUSY,
 			       "%s was exported as a dma-buf, by which devices may write it",
+			       buffer->name);
+	/* Once maps have moved there may be no way back: see memfd_is_one_way(). */
+	seals = sys_fcntl(buffer->segment[0].fd, F_GET_SEALS, 0);
+	if (seals >= 0 && (seals & F_SEAL_SEAL) && !(seals & F_SEAL_WRITE))
+		return err_set(-EPERM,
+			       "%s: its maker, or somebody who has its descriptor, allows no "
+			       "further seals (F_SEAL_SEAL)",
 			       buffer->name);
 	return 0;
 }
@@ -206,16 +215,34 @@ static int map_again(struct hm_map *map, const struct hm_segment *segment,
 	return r ? r : finish_map(map, rights);
 }
 
-/* The old mapping again; should the kernel refuse that, too, the map is lost. */
-static void put_back(struct sealing *sealing, uint32_t i)
+static void lose(struct sealing *sealing, uint32_t i)
 {
 	struct resize_map *item = &sealing->set->maps[i];
-	struct hm_map *map = item->map;
 
-	if (!map_again(map, sealing->buffer->segment, map->rights))
-		return;
-	map_lose_locked(map, &item->rights, &item->staged);
+	map_lose_locked(item->map, &item->rights, &item->staged);
 	sealing->n_lost++;
+}
+
+/*
+ * The old mappings again; one that the kernel refuses to make is lost. False: it makes none that
+ * can be written, which the first one of them may have been the first to hear.
+ */
+static bool put_back(struct sealing *sealing)
+{
+	struct hm_map *map;
+	int r;
+
+	if (memfd_is_one_way(sealing->writable))
+		return false;
+	for (; sealing->n_moved; sealing->n_moved--) {
+		map = sealing->set->maps[sealing->n_moved - 1].map;
+		r = map_again(map, sealing->buffer->segment, map->rights);
+		if ((r == -EPERM || r == -EACCES) && memfd_is_one_way(sealing->writable))
+			return false;
+		if (r)
+			lose(sealing, sealing->n_moved - 1);
+	}
+	return true;
 }
 
 /* It can be read only, by mapping and by account. */
@@ -244,24 +271,23 @@ static void take_writing(struct hm_buffer *buffer)
 				    HM_CAP_APPEND | HM_CAP_DMABUF);
 }
 
-/* There is no way back: all maps stay as they were to be, which can be read. */
+/*
+ * There is no way back: all maps stay as they were to be, which can be read. One that can't be
+ * made so is lost.
+ */
 static void stay_narrowed(struct sealing *sealing)
 {
 	struct resize_map *item;
 	uint32_t i;
-	int r;
 
 	for (i = 0; i < sealing->set->n; i++) {
 		item = &sealing->set->maps[i];
-		r = sealing->fresh[i].range.length ?
-			    map_again(item->map, &sealing->readable, item->rights) :
-			    finish_map(item->map, item->rights);
-		if (!r) {
-			commit(item);
+		if (item->map->lost)
 			continue;
-		}
-		map_lose_locked(item->map, &item->rights, &item->staged);
-		sealing->n_lost++;
+		if (map_again(item->map, &sealing->readable, item->rights))
+			lose(sealing, i);
+		else
+			commit(item);
 	}
 	take_writing(sealing->buffer);
 	sealing->buffer->seal_begun = true;
@@ -310,11 +336,9 @@ err_back:
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	/* Fails for want of a table's entry only, and both have theirs. */
 	sys_dup_to(sealing->writable, fd);
-	one_way = memfd_is_one_way(sealing->writable);
+	one_way = !put_back(sealing);
 	if (one_way)
 		stay_narrowed(sealing);
-	while (!one_way && sealing->n_moved)
-		put_back(sealing, --sealing->n_moved);
 	err_set(r, "%s%s", text,
 		one_way ? "; its memory takes no writable mapping any more (as exporting it "
 			  "read-only has it), so that this process, too, can only read it from "
@@ -411,7 +435,6 @@ int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
 	struct resize_set set;
 	int r;
 
-	err_clear();
 	r = buffer_check(buffer);
 	if (r)
 		return r;
@@ -422,6 +445,7 @@ int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
 	if (r)
 		return r;
 	do {
+		err_clear();
 		set = (struct resize_set){ 0 };
 		is_mapped = false;
 		r = buffer_lock(buffer);

@@ -18,105 +18,24 @@
 #include <unistd.h>
 
 #include "accel_support.h"
-#include "inject.h"
-#include "lifecycle.h"
 #include "retire_support.h"
+#include "seal_support.h"
 #include "sys.h"
 #include "util.h"
 
-#define PAGE 4096ull
-#define SIZE (8 * PAGE + 100)
-#define RW (HM_READ | HM_WRITE)
 #define NUMBER_MSEAL 462
-
-struct world {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map, *part;
-	int fd; /* exported before, for reading and writing */
-};
-
-static void set_up(struct world *w)
-{
-	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
-				       .size = SIZE,
-				       .max_size = 16 * PAGE };
-	struct hm_map_desc part = { .struct_size = sizeof(part),
-				    .access = RW,
-				    .offset = 2 * PAGE,
-				    .length = 3 * PAGE };
-
-	CHECK_OK_FATAL(hm_device_open("host", &w->device));
-	CHECK_OK_FATAL(hm_buffer_create(w->device, &desc, &w->buffer));
-	CHECK_OK_FATAL(hm_map_create(w->buffer, NULL, &w->map));
-	CHECK_OK_FATAL(hm_map_create(w->buffer, &part, &w->part));
-	CHECK_OK_FATAL(hm_buffer_export(w->buffer, 0, &w->fd));
-	pattern_write(hm_map_address(w->map), 0, SIZE, 3);
-}
-
-static void tear_down(struct world *w)
-{
-	close(w->fd);
-	hm_map_unref(w->part);
-	hm_map_unref(w->map);
-	hm_buffer_unref(w->buffer);
-	hm_device_unref(w->device);
-}
-
-/* Each map can be read everywhere, written nowhere, and shows the bytes. */
-static void check_sealed(const struct world *w)
-{
-	char *bytes = hm_map_address(w->map), *part = hm_map_address(w->part);
-	struct hm_buffer_info info = buffer_info(w->buffer);
-	uint64_t at;
-
-	CHECK(pattern_holds(bytes, 0, SIZE, 3));
-	CHECK(!memcmp(part, bytes + 2 * PAGE, 3 * PAGE));
-	for (at = 0; at < SIZE; at += PAGE)
-		CHECK_EQUAL(test_write_signal(bytes + at), SIGSEGV);
-	CHECK_EQUAL(test_write_signal(part), SIGSEGV);
-	CHECK_EQUAL(test_read_signal(bytes + 9 * PAGE), SIGSEGV);
-	/* Nor by whoever asks the kernel. */
-	CHECK(mprotect(bytes, PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
-	CHECK(mprotect(part, PAGE, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
-	CHECK(pwrite(w->fd, "x", 1, 0) == -1 && errno == EPERM);
-	CHECK(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0) == MAP_FAILED &&
-	      errno == EPERM);
-	CHECK(fallocate(w->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE) == -1 &&
-	      errno == EPERM);
-	CHECK(ftruncate(w->fd, 0) == -1 && errno == EPERM);
-	CHECK_EQUAL(info.sealed & HM_SEALED_MEMORY, HM_SEALED_MEMORY);
-	CHECK_EQUAL(info.access, HM_READ);
-	CHECK(info.flags & HM_BUFFER_READ_ONLY);
-	CHECK_EQUAL(info.caps & (HM_CAP_WRITE | HM_CAP_RESIZE), 0);
-	CHECK_EQUAL(info.size, SIZE);
-}
-
-static void check_whole(const struct world *w)
-{
-	char *bytes = hm_map_address(w->map);
-	uint64_t at;
-
-	CHECK(pattern_holds(bytes, 0, SIZE, 3));
-	for (at = 0; at < SIZE; at += PAGE)
-		CHECK_EQUAL(test_write_signal(bytes + at), 0);
-	CHECK_EQUAL(test_write_signal(hm_map_address(w->part)), 0);
-	CHECK_EQUAL(test_read_signal(bytes + 9 * PAGE), SIGSEGV);
-	CHECK_EQUAL(buffer_info(w->buffer).sealed, 0);
-	CHECK_EQUAL(buffer_info(w->buffer).access, RW);
-}
 
 static void sealed(void)
 {
 	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = RW };
 	struct hm_map *further = NULL;
-	struct world w;
+	struct seal_world w;
 	int fd;
 
-	set_up(&w);
+	seal_begin(&w);
 	CHECK_OK(hm_map_lock(w.map, 0, 4 * PAGE, 0, NULL));
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
-	check_sealed(&w);
+	seal_check_sealed(&w);
 	CHECK_EQUAL(map_info(w.map, HM_MAP_LOCKED).locked, 4 * PAGE);
 	CHECK_EQUAL(map_info(w.map, 0).runs, 1);
 	CHECK_OK(hm_buffer_seal(w.buffer, 0));
@@ -142,17 +61,17 @@ static void sealed(void)
 	/* With udmabuf or without: it is the seal that stands against it. */
 	CHECK_ERROR(-EPERM, hm_buffer_export(w.buffer, HM_EXPORT_DMABUF, &fd));
 	CHECK(strstr(hm_errmsg(), "hm_buffer_seal"));
-	tear_down(&w);
+	seal_end(&w);
 }
 
 /* Parts without access stay so, whatever scopes end afterwards. */
 static void rights(void)
 {
 	struct hm_scope *scope;
-	struct world w;
+	struct seal_world w;
 	char *bytes;
 
-	set_up(&w);
+	seal_begin(&w);
 	bytes = hm_map_address(w.map);
 	CHECK_OK(hm_map_protect(w.map, 5 * PAGE, PAGE, HM_NONE));
 	CHECK_OK_FATAL(hm_map_protect_begin(w.map, 0, 2 * PAGE, HM_NONE, &scope));
@@ -161,18 +80,18 @@ static void rights(void)
 	CHECK_EQUAL(test_read_signal(bytes + 5 * PAGE), SIGSEGV);
 	CHECK_OK(hm_map_protect_end(scope));
 	CHECK_OK(hm_map_protect(w.map, 5 * PAGE, PAGE, HM_READ));
-	check_sealed(&w);
-	tear_down(&w);
+	seal_check_sealed(&w);
+	seal_end(&w);
 }
 
 static void sent(void)
 {
 	struct hm_buffer *received;
 	int sockets[2];
-	struct world w;
+	struct seal_world w;
 	struct hm_map *map;
 
-	set_up(&w);
+	seal_begin(&w);
 	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets));
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
 	CHECK_OK_FATAL(hm_buffer_send(w.buffer, sockets[0], 0));
@@ -186,24 +105,24 @@ static void sent(void)
 	hm_buffer_unref(received);
 	close(sockets[0]);
 	close(sockets[1]);
-	tear_down(&w);
+	seal_end(&w);
 }
 
 /* ---- those who could still write ---- */
 
 static void others(void)
 {
-	struct world w;
+	struct seal_world w;
 	char *raw, byte;
 	int pipes[2];
 	pid_t child;
 
-	set_up(&w);
+	seal_begin(&w);
 	raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w.fd, 0);
 	CHECK_FATAL(raw != MAP_FAILED);
 	/* It may only read, but could come to write. */
 	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
-	check_whole(&w);
+	seal_check_whole(&w);
 	munmap(raw, PAGE);
 	CHECK_FATAL(!pipe(pipes));
 	child = fork();
@@ -213,99 +132,14 @@ static void others(void)
 	}
 	close(pipes[0]);
 	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, HM_SEAL_ADDRESSES));
-	check_whole(&w);
+	seal_check_whole(&w);
 	CHECK(strstr(hm_errmsg(), "fork child"));
 	close(pipes[1]);
 	CHECK(waitpid(child, NULL, 0) == child);
 	CHECK_OK(hm_buffer_resize(w.buffer, 4 * PAGE, 0) == -EBUSY ? 0 : -1);
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
-	check_sealed(&w);
-	tear_down(&w);
-}
-
-/* ---- where there is no way back ---- */
-
-/* Its maps are whole, and nobody here writes any more; the next one may be sealed. */
-static void check_narrowed(const struct world *w)
-{
-	char *bytes = hm_map_address(w->map);
-	struct hm_map_desc desc = { .struct_size = sizeof(desc), .access = RW };
-	struct hm_map *further;
-
-	CHECK(strstr(hm_errmsg(), "can only read it") && !strstr(hm_errmsg(), "lost"));
-	CHECK(pattern_holds(bytes, 0, SIZE, 3));
-	CHECK(!memcmp(hm_map_address(w->part), bytes + 2 * PAGE, 3 * PAGE));
-	CHECK_EQUAL(test_write_signal(bytes), SIGSEGV);
-	CHECK_EQUAL(test_write_signal(hm_map_address(w->part)), SIGSEGV);
-	CHECK_EQUAL(test_read_signal(bytes + 9 * PAGE), SIGSEGV);
-	CHECK_EQUAL(map_info(w->map, HM_MAP_LOCKED).locked, 4 * PAGE);
-	CHECK_EQUAL(buffer_info(w->buffer).sealed, 0);
-	CHECK_EQUAL(buffer_info(w->buffer).access, HM_READ);
-	CHECK_ERROR(-EACCES, hm_map_protect(w->map, 0, PAGE, RW));
-	CHECK_ERROR(-EACCES, hm_map_create(w->buffer, &desc, &further));
-	CHECK_ERROR(-EACCES, hm_map_begin_cpu(w->map, 0, PAGE, HM_WRITE));
-	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(w->buffer, 12 * PAGE, 0));
-}
-
-/*
- * F_SEAL_FUTURE_WRITE, of the library's own or of somebody who has the descriptor: the kernel
- * makes no map again that can be written, which a failed seal was to put back.
- */
-static void one_way(void)
-{
-	struct world w;
-	int by, fd;
-	char *raw;
-
-	for (by = 0; by < 2; by++) {
-		set_up(&w);
-		CHECK_OK(hm_map_lock(w.map, 0, 4 * PAGE, 0, NULL));
-		raw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w.fd, 0);
-		CHECK_FATAL(raw != MAP_FAILED);
-		if (by) {
-			CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
-			close(fd);
-		} else {
-			CHECK_FATAL(!fcntl(w.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
-		}
-		CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
-		check_narrowed(&w);
-		/* Nothing else is different the second time. */
-		CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
-		check_narrowed(&w);
-		munmap(raw, PAGE);
-		CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
-		check_sealed(&w);
-		tear_down(&w);
-	}
-}
-
-/* Each call of such a one fails: the bytes can be read, whatever was refused. */
-static void one_way_undone(void)
-{
-	int fd, r, wrong = 0;
-	bool failed = true;
-	struct world w;
-	unsigned int n;
-
-	lifecycle_is_lenient = true; /* no kernel refuses all that is asked here */
-	for (n = 1; failed; n++) {
-		set_up(&w);
-		CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
-		close(fd);
-		inject_arm(n, INJECT_ONE);
-		r = hm_buffer_seal(w.buffer, 0);
-		failed = inject_disarm();
-		wrong += r && !failed;
-		CHECK(pattern_holds(hm_map_address(w.map), 0, SIZE, 3));
-		CHECK_EQUAL(test_write_signal(hm_map_address(w.map)),
-			    buffer_info(w.buffer).access & HM_WRITE ? 0 : SIGSEGV);
-		CHECK_OK(hm_buffer_seal(w.buffer, 0));
-		check_sealed(&w);
-		tear_down(&w);
-	}
-	CHECK(n > 10 && !wrong);
-	lifecycle_is_lenient = false;
+	seal_check_sealed(&w);
+	seal_end(&w);
 }
 
 /* ---- a shadow, which maps the memory, too ---- */
@@ -317,25 +151,25 @@ static const struct hm_loss_desc with_shadow = {
 
 static void shadowed(void)
 {
-	struct world w;
+	struct seal_world w;
 	char *raw;
 
-	set_up(&w);
+	seal_begin(&w);
 	CHECK_OK_FATAL(hm_buffer_set_loss(w.buffer, &with_shadow));
 	raw = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, w.fd, 0);
 	CHECK_FATAL(raw != MAP_FAILED);
 	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
 	CHECK_OK(hm_buffer_shadow(w.buffer, 0, SIZE));
-	check_whole(&w);
+	seal_check_whole(&w);
 	munmap(raw, PAGE);
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
-	check_sealed(&w);
+	seal_check_sealed(&w);
 	/* It goes on, and has no other way in than the maps. */
 	CHECK_OK(hm_buffer_shadow(w.buffer, 0, SIZE));
 	CHECK_OK(hm_buffer_set_loss(w.buffer, &with_shadow));
-	check_sealed(&w);
+	seal_check_sealed(&w);
 	CHECK_EQUAL(buffer_info(w.buffer).lost, 0);
-	tear_down(&w);
+	seal_end(&w);
 }
 
 struct refresher {
@@ -360,11 +194,11 @@ static void shadowed_meanwhile(void)
 {
 	struct refresher refresher;
 	pthread_t thread;
-	struct world w;
+	struct seal_world w;
 	int i;
 
 	for (i = 0; i < 40; i++) {
-		set_up(&w);
+		seal_begin(&w);
 		CHECK_OK_FATAL(hm_buffer_set_loss(w.buffer, &with_shadow));
 		refresher = (struct refresher){ .buffer = w.buffer };
 		CHECK_FATAL(!pthread_create(&thread, NULL, refresh_on, &refresher));
@@ -373,7 +207,7 @@ static void shadowed_meanwhile(void)
 		CHECK_OK(hm_buffer_seal(w.buffer, 0));
 		refresher.stop = true;
 		pthread_join(thread, NULL);
-		tear_down(&w);
+		seal_end(&w);
 	}
 }
 
@@ -398,10 +232,10 @@ static int end_section_after(int fd, int command, long argument)
 static void check_retired(bool is_one_way)
 {
 	struct hm_map *dropped;
-	struct world w;
+	struct seal_world w;
 	int fd;
 
-	set_up(&w);
+	seal_begin(&w);
 	CHECK_OK_FATAL(hm_map_create(w.buffer, NULL, &dropped));
 	if (is_one_way) {
 		CHECK_OK_FATAL(hm_buffer_export(w.buffer, HM_EXPORT_READ_ONLY, &fd));
@@ -413,10 +247,10 @@ static void check_retired(bool is_one_way)
 	kernels_fcntl = sys_table.fcntl;
 	sys_table.fcntl = end_section_after;
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
-	CHECK(sys_table.fcntl == kernels_fcntl);
-	check_sealed(&w);
+	CHECK(sys_table.fcntl == kernels_fcntl && !*hm_errmsg());
+	seal_check_sealed(&w);
 	defer(0, 0);
-	tear_down(&w);
+	seal_end(&w);
 }
 
 static void retired(void)
@@ -448,7 +282,7 @@ static void read_meanwhile(void)
 {
 	struct reader reader = { 0 };
 	pthread_t thread;
-	struct world w;
+	struct seal_world w;
 	char *raw;
 	int i;
 
@@ -456,7 +290,7 @@ static void read_meanwhile(void)
 		test_skip("sanitizer", "it takes a mapping over another for a store");
 		return;
 	}
-	set_up(&w);
+	seal_begin(&w);
 	reader.bytes = hm_map_address(w.map);
 	CHECK_FATAL(!pthread_create(&thread, NULL, read_on, &reader));
 	for (i = 0; i < 60; i++) {
@@ -468,8 +302,8 @@ static void read_meanwhile(void)
 	reader.stop = true;
 	pthread_join(thread, NULL);
 	CHECK(!reader.bad);
-	check_sealed(&w);
-	tear_down(&w);
+	seal_check_sealed(&w);
+	seal_end(&w);
 }
 
 /* ---- who has no seals ---- */
@@ -489,7 +323,7 @@ static void kinds(void)
 	struct hm_buffer *buffer;
 	struct hm_device *device;
 	struct hm_map *map;
-	struct world w;
+	struct seal_world w;
 	size_t i;
 	int fd;
 
@@ -512,11 +346,11 @@ static void kinds(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	close(fd);
-	set_up(&w);
+	seal_begin(&w);
 	CHECK_ERROR(-EINVAL, hm_buffer_seal(NULL, 0));
 	CHECK_ERROR(-EINVAL, hm_buffer_seal(w.buffer, 2));
 	CHECK_OK(hm_buffer_resize(w.buffer, 9 * PAGE, HM_GROW_REPLACE) == -EBUSY ? 0 : -1);
-	tear_down(&w);
+	seal_end(&w);
 }
 
 /* Several objects. */
@@ -583,7 +417,7 @@ static void on_stub(void)
 
 static int refuse(void *user, const struct hm_view_change *change)
 {
-	struct world *w = user;
+	struct seal_world *w = user;
 
 	CHECK_EQUAL(change->new_access, HM_READ);
 	CHECK_ERROR(-EDEADLK, hm_buffer_seal(w->buffer, 0));
@@ -594,16 +428,16 @@ static void refused(void)
 {
 	const struct hm_view_ops ops = { .struct_size = sizeof(ops), .quiesce = refuse };
 	struct hm_view *view;
-	struct world w;
+	struct seal_world w;
 
-	set_up(&w);
+	seal_begin(&w);
 	CHECK_OK_FATAL(hm_view_create(w.part, 0, 0, &ops, &w, &view));
 	CHECK_ERROR(-EBUSY, hm_buffer_seal(w.buffer, 0));
-	check_whole(&w);
+	seal_check_whole(&w);
 	hm_view_unref(view);
 	CHECK_OK(hm_buffer_seal(w.buffer, 0));
-	check_sealed(&w);
-	tear_down(&w);
+	seal_check_sealed(&w);
+	seal_end(&w);
 }
 
 /* ---- addresses, for good: in a child, whose end is the only way back ---- */
@@ -611,14 +445,14 @@ static void refused(void)
 static void keep_addresses(void *user)
 {
 	bool known = !syscall(NUMBER_MSEAL, 0, 0, 0);
-	struct world w;
+	struct seal_world w;
 	char *bytes;
 
 	(void)user;
-	set_up(&w);
+	seal_begin(&w);
 	bytes = hm_map_address(w.map);
 	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, HM_SEAL_ADDRESSES));
-	check_sealed(&w);
+	seal_check_sealed(&w);
 	CHECK_EQUAL(buffer_info(w.buffer).sealed,
 		    HM_SEALED_MEMORY | (known ? HM_SEALED_ADDRESSES : 0));
 	if (!known) {
@@ -628,7 +462,7 @@ static void keep_addresses(void *user)
 	CHECK(munmap(bytes, PAGE) == -1 && errno == EPERM);
 	CHECK(mprotect(bytes, PAGE, PROT_NONE) == -1 && errno == EPERM);
 	CHECK_ERROR(-EPERM, hm_map_protect(w.map, 0, PAGE, HM_NONE));
-	tear_down(&w);
+	seal_end(&w);
 	CHECK(pattern_holds(bytes, 0, SIZE, 3));
 }
 
@@ -653,22 +487,22 @@ static void take_page(char *bytes)
 static void repaired(void)
 {
 	volatile char *bytes;
-	struct world w;
+	struct seal_world w;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
-	set_up(&w);
+	seal_begin(&w);
 	bytes = hm_map_address(w.map);
 	take_page((char *)bytes);
 	CHECK_EQUAL(bytes[1], 0);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
 	CHECK_OK(hm_buffer_seal(w.buffer, 0));
-	check_sealed(&w);
+	seal_check_sealed(&w);
 	/* Who had read the zeros is told all the same. */
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
 	take_page((char *)bytes);
 	CHECK_EQUAL(bytes[1], 0);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(w.map, 0, SIZE, HM_READ));
-	tear_down(&w);
+	seal_end(&w);
 	CHECK_OK(hm_handler_remove());
 }
 
@@ -677,8 +511,6 @@ static const struct test tests[] = {
 	{ "rights", rights, 0, 0 },
 	{ "sent", sent, 0, 0 },
 	{ "others", others, 0, 0 },
-	{ "one_way", one_way, 0, 0 },
-	{ "one_way_undone", one_way_undone, 60, 0 },
 	{ "shadowed", shadowed, 0, 0 },
 	{ "shadowed_meanwhile", shadowed_meanwhile, 60, 0 },
 	{ "retired", retired, 0, 0 },
