@@ -43,9 +43,10 @@ static uint64_t word_of(uint64_t i)
 	return 0x0101010101010101ull * (i % 250 + 1);
 }
 
+/* Where what watches the kernel takes most of the time, until anything came of it at all. */
 static bool goes_on(const struct race *race)
 {
-	return time_now_ns() < race->end_ns;
+	return time_now_ns() < race->end_ns || !race->good || !race->changes;
 }
 
 /* Its name begins with it. */
