@@ -170,7 +170,10 @@ static void *fill_pages(void *user)
 	return NULL;
 }
 
-/* Reads all the time, in no bracket and no guard, and may: what it sees is not looked at. */
+/*
+ * Reads all the time, in no bracket and no guard, and may: what it sees are stores that are
+ * under way, and is not looked at. Of pages that nobody stores to it is: read_quiet().
+ */
 static __attribute__((no_sanitize("thread"))) void *read_pages(void *user)
 {
 	volatile const uint32_t *words = hm_map_address(watched);
@@ -379,6 +382,188 @@ static void test_zeros(void)
 	CHECK(n_filled);
 }
 
+/* ---- pages that nobody stores to ---- */
+
+/*
+ * What a page has, in the order in which it comes to have it: its bytes; zeros, which of the
+ * module's device are there before the library knows that it is gone; what the shadow has.
+ */
+enum { HAS_OLD, HAS_ZERO, HAS_SHADOW, HAS_NONE };
+
+#define READERS 2
+
+struct quiet {
+	pthread_t thread;
+	const volatile uint32_t *words; /* of a map of its own */
+	unsigned int may_have;          /* 1 << HAS_* */
+	unsigned int has[PAGES];        /* where it was last looked at */
+	uint32_t value;                 /* of a word that is wrong */
+	_Atomic uint32_t n_scan;        /* of all pages */
+};
+
+static uint32_t word_of_old(uint64_t page)
+{
+	return (uint32_t)(2 * page + 2);
+}
+
+static uint32_t word_of_shadow(uint64_t page)
+{
+	return (uint32_t)(2 * page + 1);
+}
+
+static unsigned int has_of(uint32_t value, uint64_t page)
+{
+	if (!value)
+		return HAS_ZERO;
+	if (value == word_of_old(page))
+		return HAS_OLD;
+	return value == word_of_shadow(page) ? HAS_SHADOW : HAS_NONE;
+}
+
+/*
+ * A page is one thing or the other as a whole: where one word is what took its place, each
+ * that is read later is. Returns the word that is not, or WORDS.
+ */
+static __attribute__((no_sanitize("thread"))) unsigned int look_at(struct quiet *quiet,
+								   uint64_t page)
+{
+	const volatile uint32_t *words = quiet->words + page * WORDS;
+	unsigned int i, has;
+
+	for (i = 0; i < WORDS; i++) {
+		quiet->value = words[i];
+		has = has_of(quiet->value, page);
+		if (has < quiet->has[page] || !(quiet->may_have & 1u << has))
+			break;
+		quiet->has[page] = has;
+	}
+	return i;
+}
+
+static void *read_quiet(void *user)
+{
+	static const char *const had[] = { "its bytes", "zeros", "the shadow's" };
+	struct quiet *quiet = user;
+	unsigned int word, failed = 0;
+	uint64_t page;
+
+	for (; !ending; quiet->n_scan++)
+		for (page = 0; page < PAGES; page++) {
+			word = look_at(quiet, page);
+			if (word < WORDS && !failed++)
+				test_fail(__FILE__, __LINE__,
+					  "word %u of page %llu is %u, after %s", word,
+					  (unsigned long long)page, quiet->value,
+					  had[quiet->has[page]]);
+		}
+	return NULL;
+}
+
+/* All of it, begun from here on. */
+static void wait_for_scans(const struct quiet *readers)
+{
+	uint32_t before[READERS];
+	unsigned int i;
+
+	for (i = 0; i < READERS; i++)
+		before[i] = readers[i].n_scan;
+	for (i = 0; i < READERS; i++)
+		while (readers[i].n_scan - before[i] < 2)
+			usleep(100);
+}
+
+/* Each of them by its own map: one can be stored through, the other can not. */
+static void quiet_begin(struct quiet *readers, uint32_t policy)
+{
+	const struct hm_loss_desc desc = { .struct_size = sizeof(desc), .policy = policy };
+	bool module = strncmp(sim_device(), "soft", 4) != 0;
+	uint64_t i;
+
+	buffer = sim_make(device, PAGES * PAGE, 0, &map);
+	open_maps();
+	for (i = 0; i < PAGES; i++)
+		stamp(page_of(map, i), word_of_shadow(i));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	/* In no bracket: the shadow lacks it. */
+	for (i = 0; i < PAGES; i++)
+		stamp(page_of(map, i), word_of_old(i));
+	for (i = 0; i < READERS; i++) {
+		readers[i] = (struct quiet){ .may_have = 1u << HAS_OLD };
+		readers[i].words = hm_map_address(i ? watched : map);
+		if (policy == HM_LOSS_SHADOW)
+			readers[i].may_have |= 1u << HAS_SHADOW;
+		if (policy == HM_LOSS_ZERO || module)
+			readers[i].may_have |= 1u << HAS_ZERO;
+		CHECK_FATAL(!pthread_create(&readers[i].thread, NULL, read_quiet, &readers[i]));
+	}
+}
+
+static void check_all(struct hm_map *of, uint32_t policy, const char *when)
+{
+	uint64_t i;
+
+	for (i = 0; i < PAGES; i++)
+		CHECK_EQUAL(check_page(page_of(of, i), i, when),
+			    policy == HM_LOSS_SHADOW ? word_of_shadow(i) : 0);
+}
+
+static void quiet_round(uint32_t policy, uint64_t *state)
+{
+	bool back = policy == HM_LOSS_SHADOW;
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+	struct quiet readers[READERS];
+	uint64_t i, page;
+
+	quiet_begin(readers, policy);
+	wait_for_scans(readers);
+	usleep(test_random(state) % 1000);
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
+	check_all(watched, policy, "quiet, lost");
+	check_all(map, policy, "quiet, lost");
+	usleep(test_random(state) % 1000);
+	sim_plug();
+	CHECK_OK_FATAL(hm_device_recover(device, HM_RECOVER_SHADOWED, &info));
+	CHECK_EQUAL(info.buffers_back, back);
+	CHECK_EQUAL(info.maps_back, back ? 2 : 0);
+	check_all(watched, policy, "quiet, recovered");
+	wait_for_scans(readers);
+	ending = true;
+	for (i = 0; i < READERS; i++) {
+		pthread_join(readers[i].thread, NULL);
+		for (page = 0; page < PAGES; page++)
+			CHECK_EQUAL(readers[i].has[page], back ? HAS_SHADOW : HAS_ZERO);
+	}
+	CHECK_EQUAL(buffer_info(buffer).lost & HM_LOST_BYTES, back ? 0 : HM_LOST_BYTES);
+	drop_maps();
+}
+
+static void quiet_rounds(uint32_t policy)
+{
+	uint64_t state = test_seed(), round;
+
+	device = sim_open();
+	if (!sim_unplug(device)) {
+		hm_device_unref(device);
+		return;
+	}
+	hm_device_unref(device);
+	sim_plug();
+	for (round = 0; round <= rounds() / 2; round++) {
+		device = sim_open();
+		quiet_round(policy, &state);
+	}
+}
+
+static void test_quiet_zeros(void)
+{
+	quiet_rounds(HM_LOSS_ZERO);
+}
+
+static void test_quiet_shadow(void)
+{
+	quiet_rounds(HM_LOSS_SHADOW);
+}
+
 /* ---- a file that is cut under them ---- */
 
 #define CUT (PAGES_EACH + 5) /* where: in the second writer's pages */
@@ -496,8 +681,14 @@ static void test_copies(void)
 }
 
 static const struct sim_case cases[] = {
-	{ "threads", test_threads }, { "handled", test_handled }, { "zeros", test_zeros },
-	{ "cut", test_cut },         { "copies", test_copies },   { NULL, NULL },
+	{ "threads", test_threads },
+	{ "handled", test_handled },
+	{ "zeros", test_zeros },
+	{ "quiet_zeros", test_quiet_zeros },
+	{ "quiet_shadow", test_quiet_shadow },
+	{ "cut", test_cut },
+	{ "copies", test_copies },
+	{ NULL, NULL },
 };
 
 int main(int argc, char **argv)
