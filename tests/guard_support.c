@@ -3,6 +3,7 @@
 #include "guard_support.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 void open_file_map(struct file_map *file, uint64_t size)
@@ -45,4 +46,22 @@ int read_guarded(const volatile unsigned char *byte, struct hm_fault *ret_fault)
 	value = *byte;
 	CHECK_OK(hm_guard_end(&guard));
 	return value;
+}
+
+void take_stack(stack_t *stack, int flags)
+{
+	*stack = (stack_t){ .ss_sp = calloc(1, 64 * 1024),
+			    .ss_size = 64 * 1024,
+			    .ss_flags = flags };
+	CHECK(stack->ss_sp && !sigaltstack(stack, NULL));
+}
+
+void give_stack(const stack_t *stack)
+{
+	stack_t none = { .ss_flags = SS_DISABLE }, old;
+
+	CHECK(!sigaltstack(&none, &old));
+	/* Whatever way the handler was left, it is as it was. */
+	CHECK(old.ss_sp == stack->ss_sp && !(old.ss_flags & SS_DISABLE));
+	free(stack->ss_sp);
 }

@@ -3,6 +3,8 @@
 #ifndef HETMAP_TESTS_GUARD_SUPPORT_H
 #define HETMAP_TESTS_GUARD_SUPPORT_H
 
+#include <signal.h>
+
 #include "support.h"
 
 /* A map of a file, which can be cut off. */
@@ -21,5 +23,9 @@ void close_file_map(struct file_map *file);
 struct hm_fault no_fault(void);
 /* Reads the byte, in a scope: its value, or the error. */
 int read_guarded(const volatile unsigned char *byte, struct hm_fault *ret_fault);
+
+/* This thread's alternate stack, with these flags [sigaltstack(2)]; to be there still at the end. */
+void take_stack(stack_t *stack, int flags);
+void give_stack(const stack_t *stack);
 
 #endif

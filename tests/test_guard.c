@@ -246,24 +246,6 @@ struct visitor {
 	unsigned int n_blocked; /* of the two, after a copy that failed */
 };
 
-static void take_stack(stack_t *stack, int flags)
-{
-	*stack = (stack_t){ .ss_sp = malloc(64 * 1024),
-			    .ss_size = 64 * 1024,
-			    .ss_flags = flags };
-	CHECK(stack->ss_sp && !sigaltstack(stack, NULL));
-}
-
-static void give_stack(const stack_t *stack)
-{
-	stack_t none = { .ss_flags = SS_DISABLE }, old;
-
-	CHECK(!sigaltstack(&none, &old));
-	/* A jump out of the handler left it as it was. */
-	CHECK(old.ss_sp == stack->ss_sp && !(old.ss_flags & SS_DISABLE));
-	free(stack->ss_sp);
-}
-
 static void *visit(void *user)
 {
 	struct visitor *visitor = user;

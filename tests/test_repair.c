@@ -382,71 +382,6 @@ static void fences(void)
 
 /* ---- several threads ---- */
 
-#define WRITERS 4
-#define ROUNDS 400
-
-static struct race {
-	struct file_map file;
-	pthread_barrier_t barrier;
-	struct hm_map *map; /* of this round */
-	volatile unsigned char *base;
-} race;
-
-static void *write_own(void *user)
-{
-	unsigned int self = (unsigned int)(uintptr_t)user, i, k;
-
-	for (i = 0; i < ROUNDS; i++) {
-		pthread_barrier_wait(&race.barrier);
-		for (k = 0; k < 8; k++)
-			race.base[(k * WRITERS + self) * PAGE + self] =
-				(unsigned char)(1 + i % 200);
-		pthread_barrier_wait(&race.barrier);
-	}
-	return NULL;
-}
-
-static void check_round(unsigned int i)
-{
-	unsigned int self, k, n_lost = 0;
-
-	for (self = 0; self < WRITERS; self++)
-		for (k = 0; k < 8; k++)
-			n_lost += race.base[(k * WRITERS + self) * PAGE + self] != 1 + i % 200;
-	CHECK_EQUAL(n_lost, 0);
-}
-
-/* Whoever comes second must not put zeros over what the first one has stored. */
-static void one_block(void)
-{
-	pthread_t threads[WRITERS];
-	uint64_t before;
-	unsigned int i;
-
-	CHECK_OK_FATAL(hm_handler_install(0));
-	before = n_repaired();
-	open_file_map(&race.file);
-	CHECK(!ftruncate(race.file.fd, 0));
-	pthread_barrier_init(&race.barrier, NULL, WRITERS + 1);
-	for (i = 0; i < WRITERS; i++)
-		CHECK_FATAL(
-			!pthread_create(&threads[i], NULL, write_own, (void *)(uintptr_t)i));
-	for (i = 0; i < ROUNDS; i++) {
-		CHECK_OK_FATAL(hm_map_create(race.file.buffer, NULL, &race.map));
-		race.base = hm_map_address(race.map);
-		pthread_barrier_wait(&race.barrier);
-		pthread_barrier_wait(&race.barrier);
-		check_round(i);
-		hm_map_unref(race.map);
-	}
-	for (i = 0; i < WRITERS; i++)
-		pthread_join(threads[i], NULL);
-	CHECK_EQUAL(n_repaired(), before + ROUNDS);
-	pthread_barrier_destroy(&race.barrier);
-	close_file_map(&race.file);
-	CHECK_OK(hm_handler_remove());
-}
-
 static _Atomic bool changes_over;
 
 /* Rights come and go, and are right at the end, whoever replaced what meanwhile. */
@@ -677,7 +612,6 @@ static const struct test tests[] = {
 	{ "outside_window", outside_window, 0, 0 },
 	{ "moved", moved, 0, 0 },
 	{ "fences", fences, 0, 0 },
-	{ "one_block", one_block, 60, 0 },
 	{ "beside_changes", beside_changes, 60, 0 },
 	{ "grown", grown, 0, 0 },
 	{ "undone", undone, 0, 0 },

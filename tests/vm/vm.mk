@@ -44,7 +44,7 @@ check-debug: tests ## the module under a kernel that watches its memory and lock
 # Programs that are told how many rounds to go, and what is too long for every check.
 SOAK_HOST = test_lost_threads test_share_kill test_races
 SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill test_threads test_accel \
-	test_retire_stress test_launch test_zero_copy test_repair test_races test_reader_cgroup \
+	test_retire_stress test_launch test_zero_copy test_repair test_repair_threads test_races test_reader_cgroup \
 	test_undo test_limits test_hetsim_scarce test_hetsim_command test_seal test_seal_one_way \
 	test_retire test_guard test_guard_callbacks test_guard_opencl test_handler
 soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=100 times under load
