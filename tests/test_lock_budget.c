@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "support.h"
 
@@ -493,6 +495,97 @@ static void threads(void)
 	hm_device_unref(host);
 }
 
+/* ---- behind the library ---- */
+
+/* By number: under a sanitizer libc's munlock() does nothing. */
+static void unlock_behind(const struct locked *l, uint64_t page, uint64_t n)
+{
+	CHECK(!syscall(SYS_munlock, l->bytes + page * PAGE, n * PAGE));
+}
+
+/* What is locked, and what is held by the account, in pages; in all, too. */
+static void check_real(const struct locked *l, uint64_t locked, uint64_t held)
+{
+	struct hm_map_info info = map_info(l->map, HM_MAP_LOCKED);
+
+	CHECK_EQUAL(info.locked, locked * PAGE);
+	CHECK_EQUAL(info.lock_held, held * PAGE);
+	CHECK_EQUAL(query().kernel_locked, locked * PAGE);
+	CHECK_EQUAL(query().used, held * PAGE);
+}
+
+static uint32_t page_is_locked(const struct locked *l, uint64_t page)
+{
+	struct hm_pointer_detail detail = {
+		.struct_size = sizeof(detail),
+		.fields = HM_POINTER_LOCKED,
+	};
+
+	CHECK_OK(hm_pointer_query(l->bytes + page * PAGE, &detail));
+	return detail.locked;
+}
+
+/*
+ * The program's own munlock() takes what hm_map_lock() has locked: what is locked is told as it
+ * is, the account goes on, and who asks for the lock again has it.
+ */
+static void taken_behind(void)
+{
+	struct locked a, b;
+	uint64_t again = 0;
+
+	begin(&a, &b);
+	CHECK_EQUAL(lock(&a, 1, 6, 0), 6);
+	check_real(&a, 6, 6);
+	unlock_behind(&a, 3, 1);
+	check_real(&a, 5, 6);
+	CHECK_EQUAL(page_is_locked(&a, 2), 1);
+	CHECK_EQUAL(page_is_locked(&a, 3), 0);
+	CHECK_EQUAL(lock(&a, 3, 1, 0), 1);
+	check_real(&a, 6, 6);
+	CHECK(!syscall(SYS_munlockall));
+	check_real(&a, 0, 6);
+	/* What is not locked is unlocked all the same, and only that. */
+	CHECK_OK(unlock(&a, 0, 3));
+	check_real(&a, 0, 4);
+	CHECK_EQUAL(lock(&a, 0, 8, 0), 8);
+	check_real(&a, 8, 8);
+	/* It gives way, as nobody knows, and comes back locked. */
+	unlock_behind(&a, 0, 8);
+	CHECK_OK(hm_lock_budget_set(2 * PAGE));
+	check_real(&a, 0, 2);
+	CHECK_EQUAL(map_info(a.map, 0).lock_waiting, 6 * PAGE);
+	CHECK_OK(hm_lock_budget_set(HM_LOCK_NO_BUDGET));
+	CHECK_OK(hm_lock_restore(&again));
+	CHECK_EQUAL(again, 6 * PAGE);
+	check_real(&a, 6, 8);
+	CHECK_OK(unlock(&a, 0, 8));
+	check_real(&a, 0, 0);
+	end(&a, &b);
+}
+
+/* A lock of the program's own is told, too: in no account, and not hm_map_unlock()'s to take. */
+static void locked_behind(void)
+{
+	struct locked a, b;
+
+	begin(&a, &b);
+	CHECK(!syscall(SYS_mlock, a.bytes, 2 * PAGE));
+	check_real(&a, 2, 0);
+	CHECK_EQUAL(page_is_locked(&a, 1), 1);
+	CHECK_OK(unlock(&a, 0, 8));
+	check_real(&a, 2, 0);
+	/* What is the library's as well goes with its unlock: locks do not nest. */
+	CHECK_EQUAL(lock(&a, 1, 2, 0), 2);
+	check_real(&a, 3, 2);
+	CHECK_OK(unlock(&a, 1, 1));
+	check_real(&a, 2, 1);
+	unlock_behind(&a, 0, 1);
+	CHECK_OK(unlock(&a, 0, 8));
+	check_real(&a, 0, 0);
+	end(&a, &b);
+}
+
 static const struct test tests[] = {
 	{ "shortage", shortage, 0, 0 },
 	{ "giving_way", giving_way, 0, 0 },
@@ -503,6 +596,8 @@ static const struct test tests[] = {
 	{ "busy", busy, 0, 0 },
 	{ "fork_child", fork_child, 0, 0 },
 	{ "own_range", own_range, 0, 0 },
+	{ "taken_behind", taken_behind, 0, 0 },
+	{ "locked_behind", locked_behind, 0, 0 },
 	{ "threads", threads, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
