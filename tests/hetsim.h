@@ -97,7 +97,18 @@ void hetsim_waiter_end(struct hetsim_waiter *waiter);
 /* Submits one command and waits: how it ended. */
 int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command);
 
-/* hetsim_calls.c: more calls; but for the first, 0 or a negative errno. */
+/* hetsim_calls.c: all that there are. */
+#define HETSIM_N_CALLS 20
+
+struct hetsim_call_entry {
+	const char *name;
+	unsigned long cmd;
+	uint32_t size; /* of its structure */
+};
+
+extern const struct hetsim_call_entry hetsim_calls[HETSIM_N_CALLS];
+
+/* More calls; but for the first, 0 or a negative errno. */
 struct hetsim_buffer_info hetsim_buffer_info(int fd, uint32_t handle);
 /* Without a map. */
 int hetsim_buffer_create(int fd, uint64_t length, uint32_t place, uint64_t capacity,

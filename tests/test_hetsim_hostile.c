@@ -27,54 +27,25 @@ union argument {
 	unsigned char bytes[2 * PAGE];
 };
 
-static const struct {
-	const char *name;
-	unsigned long cmd;
-	uint32_t size;
-} calls[] = {
-	{ "HANDSHAKE", HETSIM_HANDSHAKE, sizeof(struct hetsim_handshake) },
-	{ "QUERY", HETSIM_QUERY, sizeof(struct hetsim_query) },
-	{ "COUNTERS", HETSIM_COUNTERS, sizeof(struct hetsim_counters) },
-	{ "BUFFER_CREATE", HETSIM_BUFFER_CREATE, sizeof(struct hetsim_buffer_create) },
-	{ "BUFFER_CLOSE", HETSIM_BUFFER_CLOSE, sizeof(struct hetsim_buffer_close) },
-	{ "BUFFER_RESIZE", HETSIM_BUFFER_RESIZE, sizeof(struct hetsim_buffer_resize) },
-	{ "BUFFER_INFO", HETSIM_BUFFER_INFO, sizeof(struct hetsim_buffer_info) },
-	{ "BUFFER_MOVE", HETSIM_BUFFER_MOVE, sizeof(struct hetsim_buffer_move) },
-	{ "BUFFER_SAMPLE", HETSIM_BUFFER_SAMPLE, sizeof(struct hetsim_buffer_sample) },
-	{ "EXPORT", HETSIM_EXPORT, sizeof(struct hetsim_export) },
-	{ "IMPORT", HETSIM_IMPORT, sizeof(struct hetsim_import) },
-	{ "BIND", HETSIM_BIND, sizeof(struct hetsim_bind) },
-	{ "UNBIND", HETSIM_UNBIND, sizeof(struct hetsim_unbind) },
-	{ "QUEUE_CREATE", HETSIM_QUEUE_CREATE, sizeof(struct hetsim_queue_create) },
-	{ "QUEUE_DESTROY", HETSIM_QUEUE_DESTROY, sizeof(struct hetsim_queue_destroy) },
-	{ "SUBMIT", HETSIM_SUBMIT, sizeof(struct hetsim_submit) },
-	{ "WAIT", HETSIM_WAIT, sizeof(struct hetsim_wait) },
-	{ "FENCE_FD", HETSIM_FENCE_FD, sizeof(struct hetsim_fence_fd) },
-	{ "QUEUE_EVENT", HETSIM_QUEUE_EVENT, sizeof(struct hetsim_queue_event) },
-	{ "INJECT", HETSIM_INJECT, sizeof(struct hetsim_inject) },
-};
-
-#define N_CALLS (sizeof(calls) / sizeof(calls[0]))
-
 /* Of the first version of the call's structure. */
 static uint32_t first_size(unsigned int i)
 {
-	if (calls[i].cmd == HETSIM_QUERY)
+	if (hetsim_calls[i].cmd == HETSIM_QUERY)
 		return offsetof(struct hetsim_query, opener_system_bytes);
-	if (calls[i].cmd == HETSIM_COUNTERS)
+	if (hetsim_calls[i].cmd == HETSIM_COUNTERS)
 		return offsetof(struct hetsim_counters, faults_huge);
-	if (calls[i].cmd == HETSIM_BUFFER_INFO)
+	if (hetsim_calls[i].cmd == HETSIM_BUFFER_INFO)
 		return offsetof(struct hetsim_buffer_info, evictions);
-	if (calls[i].cmd == HETSIM_SUBMIT)
+	if (hetsim_calls[i].cmd == HETSIM_SUBMIT)
 		return offsetof(struct hetsim_submit, done);
-	return calls[i].size;
+	return hetsim_calls[i].size;
 }
 
 static void expect(unsigned int i, int r, int expected, const char *what)
 {
 	if (r != expected)
-		test_fail(__FILE__, __LINE__, "%s, %s: %d, not %d", calls[i].name, what, r,
-			  expected);
+		test_fail(__FILE__, __LINE__, "%s, %s: %d, not %d", hetsim_calls[i].name, what,
+			  r, expected);
 }
 
 /* Every call, with structures of every length, and pointers to where none is. */
@@ -91,36 +62,38 @@ static void test_structures(void)
 	bare = hetsim_open_bare(O_RDWR);
 	edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK_FATAL(edge != MAP_FAILED && munmap(edge + PAGE, PAGE) == 0);
-	for (i = 0; i < N_CALLS; i++) {
+	for (i = 0; i < HETSIM_N_CALLS; i++) {
 		for (size = 0; size < first_size(i); size++) {
 			memset(&arg, 0, sizeof(arg));
 			arg.size = size;
-			expect(i, hetsim_call(fd, calls[i].cmd, &arg), -EINVAL, "short");
+			expect(i, hetsim_call(fd, hetsim_calls[i].cmd, &arg), -EINVAL, "short");
 		}
 		memset(&arg, 0, sizeof(arg));
-		arg.size = calls[i].size + 1;
-		arg.bytes[calls[i].size] = 1;
-		expect(i, hetsim_call(fd, calls[i].cmd, &arg), -E2BIG, "unknown tail");
+		arg.size = hetsim_calls[i].size + 1;
+		arg.bytes[hetsim_calls[i].size] = 1;
+		expect(i, hetsim_call(fd, hetsim_calls[i].cmd, &arg), -E2BIG, "unknown tail");
 		arg.size = PAGE;
-		arg.bytes[calls[i].size] = 0;
+		arg.bytes[hetsim_calls[i].size] = 0;
 		arg.bytes[PAGE - 1] = 1;
-		expect(i, hetsim_call(fd, calls[i].cmd, &arg), -E2BIG, "long tail");
+		expect(i, hetsim_call(fd, hetsim_calls[i].cmd, &arg), -E2BIG, "long tail");
 		for (size = PAGE + 1; size > PAGE; size = size << 1 | 1) {
 			arg.size = size;
-			expect(i, hetsim_call(fd, calls[i].cmd, &arg), -E2BIG, "long");
+			expect(i, hetsim_call(fd, hetsim_calls[i].cmd, &arg), -E2BIG, "long");
 			if (size == UINT32_MAX)
 				break;
 		}
-		expect(i, hetsim_call(fd, calls[i].cmd, NULL), -EFAULT, "NULL");
-		expect(i, hetsim_call(fd, calls[i].cmd, (void *)INTPTR_MIN), -EFAULT,
+		expect(i, hetsim_call(fd, hetsim_calls[i].cmd, NULL), -EFAULT, "NULL");
+		expect(i, hetsim_call(fd, hetsim_calls[i].cmd, (void *)INTPTR_MIN), -EFAULT,
 		       "the kernel's");
-		expect(i, hetsim_call(fd, calls[i].cmd, (void *)-4), -EFAULT, "the last byte");
+		expect(i, hetsim_call(fd, hetsim_calls[i].cmd, (void *)-4), -EFAULT,
+		       "the last byte");
 		memset(&arg, 0, sizeof(arg));
-		arg.size = calls[i].size;
+		arg.size = hetsim_calls[i].size;
 		memcpy(edge + PAGE - 4, &arg, 4);
-		expect(i, hetsim_call(fd, calls[i].cmd, edge + PAGE - 4), -EFAULT, "cut");
-		if (calls[i].cmd != HETSIM_HANDSHAKE)
-			expect(i, hetsim_call(bare, calls[i].cmd, &arg), -EPROTO,
+		expect(i, hetsim_call(fd, hetsim_calls[i].cmd, edge + PAGE - 4), -EFAULT,
+		       "cut");
+		if (hetsim_calls[i].cmd != HETSIM_HANDSHAKE)
+			expect(i, hetsim_call(bare, hetsim_calls[i].cmd, &arg), -EPROTO,
 			       "no handshake");
 	}
 	munmap(edge, PAGE);
@@ -150,8 +123,8 @@ static int call_with_handle(int fd, unsigned int i, uint32_t handle)
 	struct hetsim_command nothing = { 0 };
 
 	memset(&arg, 0, sizeof(arg));
-	arg.any.size = calls[i].size;
-	switch (calls[i].cmd) {
+	arg.any.size = hetsim_calls[i].size;
+	switch (hetsim_calls[i].cmd) {
 	case HETSIM_BUFFER_CLOSE:
 		arg.close_it.handle = handle;
 		break;
@@ -206,7 +179,7 @@ static int call_with_handle(int fd, unsigned int i, uint32_t handle)
 	default:
 		return -ENOENT;
 	}
-	return hetsim_call(fd, calls[i].cmd, &arg);
+	return hetsim_call(fd, hetsim_calls[i].cmd, &arg);
 }
 
 /* Of another opener, closed ones, none at all. */
@@ -236,7 +209,7 @@ static void test_names(void)
 	names[n++] = INT32_MAX;
 	names[n++] = UINT32_MAX;
 	for (k = 0; k < n; k++)
-		for (i = 0; i < N_CALLS; i++)
+		for (i = 0; i < HETSIM_N_CALLS; i++)
 			expect(i, call_with_handle(other, i, names[k]), -ENOENT,
 			       "no such object");
 	for (k = 0; k < n; k++) {

@@ -15,11 +15,12 @@ static const struct {
 	const char *name;
 	const struct test *tests;
 } tables[] = {
-	{ "buffers", sim_buffers_tests },       { "capacity", sim_capacity_tests },
-	{ "engine", sim_engine_tests },         { "inject", sim_inject_tests },
-	{ "limits", sim_limits_tests },         { "move", sim_move_tests },
-	{ "neighbours", sim_neighbours_tests }, { "submit", sim_submit_tests },
-	{ "sample", sim_sample_tests },         { "unplug", sim_unplug_tests },
+	{ "buffers", sim_buffers_tests },   { "calls", sim_calls_tests },
+	{ "capacity", sim_capacity_tests }, { "engine", sim_engine_tests },
+	{ "inject", sim_inject_tests },     { "limits", sim_limits_tests },
+	{ "move", sim_move_tests },         { "neighbours", sim_neighbours_tests },
+	{ "submit", sim_submit_tests },     { "sample", sim_sample_tests },
+	{ "unplug", sim_unplug_tests },
 };
 
 /* What HETMAP_SOFT is for each, and which tests that makes it fit for. */
@@ -40,7 +41,7 @@ static const struct {
 
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
-#define TESTS_MAX 256
+#define TESTS_MAX 320
 
 static struct test tests[TESTS_MAX + 1];
 static struct {

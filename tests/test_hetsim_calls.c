@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: every call, and what no device takes. */
+#include "hetsim.h"
+#include "sim_tests.h"
+
+int main(int argc, char **argv)
+{
+	return hetsim_main(argc, argv, "hetsim_calls", sim_calls_tests, NULL);
+}
