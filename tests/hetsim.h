@@ -121,6 +121,8 @@ int hetsim_export(int fd, uint32_t handle, uint32_t flags);
 int hetsim_import(int fd, int dmabuf, struct hetsim_import *ret_import);
 
 int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value);
+/* May this process take the device away? Skips the test if not. Resets the engine. */
+bool hetsim_may_unplug(int fd);
 
 /* Is the module to get blocks, and can the kernel mark their entries as special? */
 bool hetsim_has_blocks(void);

@@ -99,6 +99,14 @@ int hetsim_import(int fd, int dmabuf, struct hetsim_import *ret_import)
 	return hetsim_call(fd, HETSIM_IMPORT, ret_import);
 }
 
+bool hetsim_may_unplug(int fd)
+{
+	if (hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0) == 0)
+		return true;
+	test_skip("kernel", "the device was not made with test=1, or this is not root");
+	return false;
+}
+
 bool hetsim_has_blocks(void)
 {
 	struct utsname name;

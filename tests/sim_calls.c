@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The simulated device, be it the module or its twin: every call with arguments that it
- * takes, and what no device takes in one member after the other.
+ * takes, what no device takes in one member after the other, and every call to a device
+ * that was taken away.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -399,7 +400,68 @@ static void test_unknown(void)
 	world_end(&world);
 }
 
+/* ---- a device that was taken away ---- */
+
+static void check_gone(const struct world *world)
+{
+	union argument arg, before;
+	unsigned int i;
+	unsigned char byte = 1;
+	int r;
+
+	for (i = 0; i < HETSIM_N_CALLS; i++) {
+		fill(world, &hetsim_calls[i], &arg);
+		before = arg;
+		r = hetsim_call(world->fd, hetsim_calls[i].cmd, &arg);
+		if (r != -ENODEV)
+			test_fail(__FILE__, __LINE__, "%s: %d", hetsim_calls[i].name, r);
+		if (memcmp(&arg, &before, sizeof(arg)) != 0)
+			test_fail(__FILE__, __LINE__, "%s: the call that failed has written",
+				  hetsim_calls[i].name);
+	}
+	CHECK_EQUAL(hetsim_pread(world->fd, &byte, 1, world->buffer.offset), -ENODEV);
+	CHECK_EQUAL(hetsim_pwrite(world->fd, &byte, 1, world->buffer.offset), -ENODEV);
+}
+
+/* Nothing of what an open file has is to be had any more, nor by the device that comes next. */
+static void test_gone(void)
+{
+	struct hetsim_handshake shake = { .size = sizeof(shake),
+					  .version_major = HETSIM_VERSION_MAJOR };
+	struct hetsim_command nothing = { 0 };
+	struct world world;
+	unsigned int i;
+	int bare, fresh;
+
+	if (!world_make(&world))
+		return;
+	if (!hetsim_may_unplug(world.fd)) {
+		world_end(&world);
+		return;
+	}
+	for (i = 0; i < HETSIM_N_CALLS; i++)
+		succeed(&world, &hetsim_calls[i]);
+	bare = hetsim_open_bare(O_RDWR);
+	CHECK_FATAL(bare >= 0);
+	CHECK_EQUAL(hetsim_inject(world.fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	check_gone(&world);
+	CHECK_EQUAL(hetsim_call(bare, HETSIM_HANDSHAKE, &shake), -ENODEV);
+
+	hetsim_plug();
+	check_gone(&world);
+	fresh = hetsim_open(O_RDWR);
+	CHECK_FATAL(fresh >= 0);
+	CHECK_EQUAL(hetsim_run(fresh, hetsim_queue_make(fresh, HETSIM_QUEUE_DMA_FENCE, 0),
+			       &nothing),
+		    0);
+	hetsim_close(bare);
+	world_end(&world);
+	hetsim_close(fresh);
+	CHECK_EQUAL(hetsim_objects(), 0);
+}
+
 const struct test sim_calls_tests[] = {
 	{ "unknown", test_unknown, 0, 0 },
+	{ "gone", test_gone, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

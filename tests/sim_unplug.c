@@ -34,15 +34,6 @@ static int open_zero(void)
 	return fd;
 }
 
-/* Only root may, and only where the module allows it: without doing anything. */
-static bool may_unplug(int fd)
-{
-	if (hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0) == 0)
-		return true;
-	test_skip("kernel", "the device was not made with test=1, or this is not root");
-	return false;
-}
-
 static void read_zero(void *user)
 {
 	volatile unsigned char *bytes = user;
@@ -68,7 +59,7 @@ static void test_unplug(void)
 
 	if (fd < 0)
 		return;
-	if (!may_unplug(fd)) {
+	if (!hetsim_may_unplug(fd)) {
 		hetsim_close(fd);
 		return;
 	}
@@ -160,7 +151,7 @@ static void test_reset(void)
 
 	if (fd[0] < 0)
 		return;
-	if (!may_unplug(fd[0])) {
+	if (!hetsim_may_unplug(fd[0])) {
 		hetsim_close(fd[0]);
 		return;
 	}
@@ -246,7 +237,7 @@ static void test_unplug_under_load(void)
 	struct load loads[3] = { 0 };
 	pthread_t threads[3];
 	int fd = hetsim_open(O_RDWR), i, round;
-	bool may = fd >= 0 && may_unplug(fd);
+	bool may = fd >= 0 && hetsim_may_unplug(fd);
 
 	if (fd >= 0)
 		hetsim_close(fd);

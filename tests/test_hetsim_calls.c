@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: every call, and what no device takes. */
+/* hetsim: every call, what no device takes, and a device that is taken away. */
 #include "hetsim.h"
 #include "sim_tests.h"
 
