@@ -334,7 +334,8 @@ struct hetsim_counters {
  *            @length to the query's max_buffer; 0: @length. What a map has beyond
  *            the buffer's present length answers with SIGBUS.
  *
- * The pages are taken, zeroed and charged to the caller's control group now.
+ * The pages are taken, zeroed and charged to the caller's control group now. ENOSPC, too,
+ * when the opener has made 16384 buffers that live.
  * A buffer lives until its handle is closed, nothing maps it, nothing is bound to it, and
  * no dma-buf is of it any more.
  */
@@ -849,7 +850,7 @@ struct hetsim_fence_fd {
  *           if it is; EINVAL if it is something else
  * @flags: must be 0
  *
- * EAGAIN when the queue has too many of them pending.
+ * EAGAIN when the queue has 1024 of them pending.
  */
 struct hetsim_queue_event {
 	__u32 size;
