@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -276,10 +277,68 @@ static void test_length_is_the_makers(void)
 	hetsim_close(other);
 }
 
+/* All that may be injected into a buffer. */
+static void inject_all(int fd, uint32_t handle, int expected)
+{
+	static const uint32_t kinds[] = { HETSIM_INJECT_SIGBUS, HETSIM_INJECT_POISON,
+					  HETSIM_INJECT_EVICTION };
+	static const uint64_t values[] = { HETSIM_PAGE, 0, UINT64_MAX };
+	unsigned int i, k;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		for (k = 0; k < sizeof(values) / sizeof(values[0]); k++)
+			CHECK_EQUAL(hetsim_inject(fd, kinds[i], handle, values[k]), expected);
+}
+
+/* Who has imported a buffer hurts its maker by nothing, nor heals what he has injected. */
+static void test_injections_are_the_makers(void)
+{
+	struct hetsim_import import = { .size = sizeof(import) };
+	struct hetsim_buffer_info before, after;
+	struct hetsim_buffer buffer, own = { 0 };
+	int fd = hetsim_open(O_RDWR), other, dmabuf;
+	uint64_t i;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
+	memset(buffer.bytes, 7, buffer.length);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	other = hetsim_open(O_RDWR);
+	CHECK_FATAL(other >= 0);
+	CHECK_FATAL(hetsim_import(other, dmabuf, &import) == 0);
+	CHECK_EQUAL(close(dmabuf), 0);
+	before = hetsim_buffer_info(fd, buffer.handle);
+	inject_all(other, import.handle, -EPERM);
+	after = hetsim_buffer_info(fd, buffer.handle);
+	CHECK(memcmp(&before, &after, sizeof(before)) == 0);
+	for (i = 0; i < buffer.length; i += HETSIM_PAGE)
+		if (test_read_signal(buffer.bytes + i) || buffer.bytes[i] != 7)
+			break;
+	CHECK_EQUAL(i, buffer.length);
+
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, HETSIM_PAGE), 0);
+	CHECK_EQUAL(hetsim_inject(other, HETSIM_INJECT_SIGBUS, import.handle, UINT64_MAX),
+		    -EPERM);
+	CHECK_EQUAL(test_read_signal(buffer.bytes + HETSIM_PAGE), SIGBUS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, UINT64_MAX), 0);
+	CHECK_EQUAL(buffer.bytes[HETSIM_PAGE], 7);
+	CHECK_FATAL(!hetsim_buffer_create(other, MIB, HETSIM_PLACE_SYSTEM, 0, &own));
+	inject_all(other, own.handle, 0);
+
+	/* Nor when the maker is gone. */
+	CHECK_EQUAL(hetsim_munmap(buffer.bytes, buffer.length), 0);
+	hetsim_close(fd);
+	inject_all(other, import.handle, -EPERM);
+	hetsim_close(other);
+}
+
 const struct test sim_neighbours_tests[] = {
 	{ "busy_owner", test_busy_owner, 60, SIM_REACHED | SIM_SMALL },
 	{ "read_only", test_read_only, 0, 0 },
 	{ "length_is_the_makers", test_length_is_the_makers, 0, 0 },
+	{ "injections_are_the_makers", test_injections_are_the_makers, 0, 0 },
 	{ "told", test_told, 0, 0 },
 	{ "system_is_left", test_system_is_left, 60, SIM_LEFT },
 	{ "last_pages", test_last_pages, 60, SIM_SMALL | SIM_LEFT },
