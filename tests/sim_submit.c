@@ -2,11 +2,12 @@
 /*
  * The simulated device, be it the module or its twin: what SUBMIT tells of earlier
  * submissions, and that each is run and its waiter woken up, however they come; how
- * many queues there are.
+ * many queues there are; and signals meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
@@ -18,6 +19,7 @@
 
 #define NO_ADDRESS 0x123450000ull
 #define LATENCY_NS 500000000 /* of a command that is to be under way */
+#define NS_PER_S 1000000000ull
 
 static const struct hetsim_command nothing;
 static const struct hetsim_command bad = { .op = HETSIM_OP_FILL,
@@ -313,6 +315,108 @@ static void test_queue_limit(void)
 	hetsim_close(fd);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* ---- a waiter that signals interrupt time and again ---- */
+
+static _Atomic unsigned int n_ticks;
+
+static void tick(int signal)
+{
+	(void)signal;
+	n_ticks++;
+}
+
+/*
+ * WAIT until it says something else than EINTR; how often it said that. A call that fails
+ * writes nothing.
+ */
+static unsigned int wait_on(int fd, struct hetsim_wait *wait, int *ret_result)
+{
+	unsigned int n = 0;
+
+	do {
+		wait->status = 77;
+		*ret_result = hetsim_call(fd, HETSIM_WAIT, wait);
+		if (*ret_result)
+			CHECK_EQUAL(wait->status, 77);
+		n += *ret_result == -EINTR;
+	} while (*ret_result == -EINTR);
+	return n;
+}
+
+/* The submission's end is told, and the time to give up is the same for all who ask again. */
+static void wait_under_ticks(int fd, bool told)
+{
+	const uint64_t slack = NS_PER_S * (test_is_slow() ? 20 : 2);
+	struct hetsim_wait wait = { .size = sizeof(wait), .deadline_ns = UINT64_MAX };
+	unsigned int n;
+	uint64_t end;
+	int r = 0;
+
+	n_ticks = 0;
+	wait.queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, SIM_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, wait.queue, 1), 0);
+	wait.seqno = submit(fd, wait.queue, &nothing).seqno;
+	n = wait_on(fd, &wait, &r);
+	CHECK_EQUAL(r, 0);
+	CHECK_EQUAL(wait.status, -ETIMEDOUT);
+	CHECK_EQUAL(n > 0, told);
+	CHECK(n_ticks > 0);
+	wait.seqno = submit(fd, wait.queue, &nothing).seqno;
+	wait_on(fd, &wait, &r);
+	CHECK_EQUAL(r, 0);
+	CHECK_EQUAL(wait.status, 0);
+
+	n_ticks = 0;
+	wait.queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, wait.queue, 1), 0);
+	wait.seqno = submit(fd, wait.queue, &nothing).seqno;
+	wait.deadline_ns = now_ns() + NS_PER_S * 3 / 10;
+	n = wait_on(fd, &wait, &r);
+	end = now_ns();
+	CHECK_EQUAL(r, -ETIME);
+	CHECK_EQUAL(n > 0, told);
+	CHECK(n_ticks > 0);
+	CHECK(end >= wait.deadline_ns);
+	CHECK(end < wait.deadline_ns + slack);
+}
+
+/*
+ * Whose handler has calls restarted notices nothing; another is told, and asks again. The
+ * twin's waiters are in no call of the kernel's that a handler would end: they go on.
+ */
+static void test_signals(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+	struct itimerspec often = { .it_interval = { .tv_nsec = 5000000 },
+				    .it_value = { .tv_nsec = 5000000 } };
+	struct sigaction action = { .sa_handler = tick }, old;
+	int flags[] = { 0, SA_RESTART };
+	timer_t timer;
+	int fd, i;
+
+	for (i = 0; i < 2; i++) {
+		fd = hetsim_open(O_RDWR);
+		if (fd < 0)
+			return;
+		action.sa_flags = flags[i];
+		CHECK_FATAL(sigaction(SIGUSR1, &action, &old) == 0);
+		CHECK_FATAL(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+		CHECK_EQUAL(timer_settime(timer, 0, &often, NULL), 0);
+		wait_under_ticks(fd, !flags[i] && !hetsim_soft_has(fd));
+		CHECK_EQUAL(timer_delete(timer), 0);
+		CHECK_EQUAL(sigaction(SIGUSR1, &old, NULL), 0);
+		hetsim_close(fd);
+	}
+}
+
 const struct test sim_submit_tests[] = {
 	{ "told", test_told, 0, 0 },
 	{ "told_many", test_told_many, 0, 0 },
@@ -321,5 +425,6 @@ const struct test sim_submit_tests[] = {
 	{ "many_waiters", test_many_waiters, 0, 0 },
 	{ "compare_flicker", test_compare_flicker, 0, 0 },
 	{ "queue_limit", test_queue_limit, 0, 0 },
+	{ "signals", test_signals, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
