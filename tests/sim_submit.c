@@ -2,10 +2,11 @@
 /*
  * The simulated device, be it the module or its twin: what SUBMIT tells of earlier
  * submissions, and that each is run and its waiter woken up, however they come; how
- * many queues there are; and signals meanwhile.
+ * many queues there are; how long a submission may run, and signals meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -323,6 +324,42 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+/* Nobody may block the engine for longer than this: who says nothing of it has two seconds. */
+static void test_default_timeout(void)
+{
+	static const uint32_t types[] = { HETSIM_QUEUE_DMA_FENCE, HETSIM_QUEUE_COUNTER };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	struct pollfd poll_it = { .events = POLLIN };
+	int fd = hetsim_open(O_RDWR), i;
+	uint64_t seqnos[2], begin, took;
+	uint32_t queues[2];
+
+	if (fd < 0)
+		return;
+	CHECK_EQUAL(hetsim_query(fd).timeout_ms, 2000);
+	begin = now_ns();
+	for (i = 0; i < 2; i++) {
+		queues[i] = hetsim_queue_make(fd, types[i], 0);
+		CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_STUCK, queues[i], 1), 0);
+		seqnos[i] = submit(fd, queues[i], &nothing).seqno;
+	}
+	fence.queue = queues[0];
+	fence.seqno = seqnos[0];
+	CHECK_FATAL(hetsim_call(fd, HETSIM_FENCE_FD, &fence) == 0);
+	poll_it.fd = fence.fd;
+	CHECK_EQUAL(poll(&poll_it, 1, 60000), 1);
+	took = now_ns() - begin;
+	CHECK(took >= NS_PER_S * 19 / 10);
+	CHECK(took < NS_PER_S * (test_is_slow() ? 20 : 4));
+	hetsim_fence_check(fence.fd, -ETIMEDOUT);
+	CHECK_EQUAL(close(fence.fd), 0);
+	CHECK_EQUAL(wait_for(fd, queues[1], seqnos[1]), -ETIMEDOUT);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).resets, 2);
+	for (i = 0; i < 2; i++)
+		CHECK_EQUAL(hetsim_run(fd, queues[i], &nothing), 0);
+	hetsim_close(fd);
+}
+
 /* ---- a waiter that signals interrupt time and again ---- */
 
 static _Atomic unsigned int n_ticks;
@@ -425,6 +462,7 @@ const struct test sim_submit_tests[] = {
 	{ "many_waiters", test_many_waiters, 0, 0 },
 	{ "compare_flicker", test_compare_flicker, 0, 0 },
 	{ "queue_limit", test_queue_limit, 0, 0 },
+	{ "default_timeout", test_default_timeout, 0, TEST_ONCE },
 	{ "signals", test_signals, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
