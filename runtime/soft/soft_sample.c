@@ -86,6 +86,14 @@ static int uffd_open(void)
 	return -EOPNOTSUPP;
 }
 
+/* There is no /proc, or it is not this user's, as in a program that has changed its user. */
+static int pagemap_open(void)
+{
+	int fd = sys_open("/proc/self/pagemap", O_RDONLY, 0);
+
+	return fd == -ENOENT || fd == -EACCES || fd == -EPERM ? -EOPNOTSUPP : fd;
+}
+
 static int sample_new(uint64_t n_pages, struct soft_sample **ret_sample)
 {
 	struct soft_sample *sample = sys_calloc(1, sizeof(*sample));
@@ -97,11 +105,10 @@ static int sample_new(uint64_t n_pages, struct soft_sample **ret_sample)
 	r = counts_make(sample);
 	if (r)
 		goto err_sample;
-	sample->pagemap = sys_open("/proc/self/pagemap", O_RDONLY, 0);
-	if (sample->pagemap < 0) {
-		r = sample->pagemap == -ENOENT ? -EOPNOTSUPP : sample->pagemap;
+	r = pagemap_open();
+	if (r < 0)
 		goto err_counts;
-	}
+	sample->pagemap = r;
 	sample->uffd = uffd_open();
 	*ret_sample = sample;
 	return 0;
