@@ -368,38 +368,6 @@ static void test_revoked(void)
 	close(fd);
 }
 
-/* A debugger's way in, which is no way around rights. */
-static void test_proc_mem(void)
-{
-	struct hetsim_buffer buffer;
-	unsigned char bytes[6000], *readable;
-	int fd = hetsim_open(O_RDWR), mem;
-
-	if (fd < 0)
-		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
-	memset(buffer.bytes, 0x33, 16384);
-	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	CHECK_FATAL(mem >= 0);
-	CHECK_EQUAL(pread(mem, bytes, sizeof(bytes), (off_t)(uintptr_t)(buffer.bytes + 100)),
-		    sizeof(bytes));
-	CHECK(bytes[0] == 0x33 && bytes[5999] == 0x33);
-	memset(bytes, 0x44, sizeof(bytes));
-	CHECK_EQUAL(pwrite(mem, bytes, sizeof(bytes), (off_t)(uintptr_t)(buffer.bytes + 100)),
-		    sizeof(bytes));
-	CHECK(buffer.bytes[100] == 0x44 && buffer.bytes[6099] == 0x44);
-	CHECK_EQUAL(buffer.bytes[6100], 0x33);
-
-	readable = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, (off_t)buffer.offset);
-	CHECK_FATAL(readable != MAP_FAILED);
-	CHECK(pwrite(mem, bytes, 1, (off_t)(uintptr_t)readable) == -1);
-	CHECK_EQUAL(readable[0], 0x33);
-	CHECK_EQUAL(munmap(readable, MIB), 0);
-	close(mem);
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
-}
-
 /* Nobody may hold on to the pages: the special entries refuse. */
 static void test_no_references(void)
 {
@@ -433,7 +401,6 @@ static const struct test tests[] = {
 	{ "fork", test_child, 0, 0 },
 	{ "exec", test_exec, 0, 0 },
 	{ "revoked", test_revoked, 0, 0 },
-	{ "proc_mem", test_proc_mem, 0, 0 },
 	{ "no_references", test_no_references, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -529,6 +529,8 @@ extern struct srcu_struct sim_lost_srcu;
 void sim_engines_wake(struct sim_device *dev);
 void sim_device_lose(struct sim_device *dev);
 vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map);
+bool sim_lost_access(struct sim_map *map, pgoff_t index, unsigned int inside, void *bytes,
+		     unsigned int n, bool write);
 void sim_lost_free(struct sim_map *map);
 
 /* sim_fault_inject.c */

@@ -4,6 +4,7 @@
  * What is held stays allocated until it is let go; no map and no call gets at it any more. Devices
  * that have mapped a dma-buf of it do, until they unmap it.
  */
+#include <linux/highmem.h>
 #include <linux/srcu.h>
 
 #include "sim.h"
@@ -82,6 +83,24 @@ vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
 		ret = vmf_insert_pfn(vmf->vma, vmf->address & PAGE_MASK, page_to_pfn(page));
 	up_write(&map->buffer->lock);
 	return ret;
+}
+
+/* A debugger's: what was not touched yet is zero. False: who touches it gets a signal. */
+bool sim_lost_access(struct sim_map *map, pgoff_t index, unsigned int inside, void *bytes,
+		     unsigned int n, bool write)
+{
+	struct page *page;
+
+	if (!map->zero_when_lost)
+		return false;
+	page = write ? sim_lost_page(map, index) : xa_load(&map->zeros, index);
+	if (write && page)
+		memcpy_to_page(page, inside, bytes, n);
+	else if (page)
+		memcpy_from_page(bytes, page, inside, n);
+	else if (!write)
+		memset(bytes, 0, n);
+	return page || !write;
 }
 
 void sim_lost_free(struct sim_map *map)

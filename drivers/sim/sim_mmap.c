@@ -256,7 +256,24 @@ static vm_fault_t sim_vm_fault(struct vm_fault *vmf)
 	return ret;
 }
 
-/* A debugger, or /proc/PID/mem: get_user_pages() does not reach these pages. */
+/* With buffer->lock held. False: who touches the page gets a signal. */
+static bool sim_access_page(struct sim_buffer *buffer, pgoff_t index, unsigned int inside,
+			    void *bytes, unsigned int n, bool write)
+{
+	if (index >= buffer->n_pages || sim_page_hurt(buffer, index) ||
+	    !sim_page_reachable(buffer->dev, buffer->pages[index]))
+		return false;
+	if (write)
+		memcpy_to_page(buffer->pages[index], inside, bytes, n);
+	else
+		memcpy_from_page(bytes, buffer->pages[index], inside, n);
+	return true;
+}
+
+/*
+ * A debugger, or /proc/PID/mem: get_user_pages() does not reach these pages. It gets what the
+ * process would at that address, and no further than to where that would get a signal.
+ */
 static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void *bytes,
 			 int length, int write)
 {
@@ -265,27 +282,26 @@ static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void
 	pgoff_t base;
 	int done = 0;
 
-	if (!map || READ_ONCE(map->buffer->dev->gone))
+	if (!map || (write && !(vma->vm_flags & VM_WRITE)))
 		return -EFAULT;
 	buffer = map->buffer;
 	base = sim_slot_pgoff(buffer->dev, buffer->slot);
-	if (write && !(vma->vm_flags & VM_WRITE))
-		return -EFAULT;
 	if (down_read_killable(&buffer->lock))
 		return -EINTR;
 	length = min_t(unsigned long, length, vma->vm_end - address);
 	while (done < length) {
-		pgoff_t index = vma->vm_pgoff + ((address - vma->vm_start) >> PAGE_SHIFT) - base;
+		pgoff_t pgoff = vma->vm_pgoff + ((address - vma->vm_start) >> PAGE_SHIFT);
 		unsigned int inside = offset_in_page(address);
 		int n = min_t(int, length - done, PAGE_SIZE - inside);
+		bool there;
 
-		if (index >= buffer->n_pages ||
-		    !sim_page_reachable(buffer->dev, buffer->pages[index]))
-			break;
-		if (write)
-			memcpy_to_page(buffer->pages[index], inside, bytes + done, n);
+		if (READ_ONCE(buffer->dev->gone))
+			there = sim_lost_access(map, pgoff, inside, bytes + done, n, write);
 		else
-			memcpy_from_page(bytes + done, buffer->pages[index], inside, n);
+			there = sim_access_page(buffer, pgoff - base, inside, bytes + done, n,
+						write);
+		if (!there)
+			break;
 		address += n;
 		done += n;
 	}
