@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* hetsim: callers who ask for nonsense, at bad addresses, and who die in the middle. */
+/* hetsim: callers who ask for nonsense, and at bad addresses. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -509,153 +507,6 @@ static void test_guessed_queues(void)
 	CHECK_EQUAL(engine_threads_left(id, 0), 0);
 }
 
-/* ---- killed in the middle ---- */
-
-static void doing_wait(int fd, struct hetsim_buffer *buffer)
-{
-	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_COUNTER, 60000);
-	struct hetsim_command command = { .op = HETSIM_OP_FILL,
-					  .destination = 1ull << 40,
-					  .length = PAGE };
-	uint64_t seqno, address;
-	int status;
-
-	(void)buffer;
-	hetsim_submit(fd, queue, &command, 1, &seqno); /* waits for a binding */
-	hetsim_wait(fd, queue, seqno, 60000, &status, &address);
-}
-
-static void doing_faults(int fd, struct hetsim_buffer *buffer)
-{
-	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
-					       .handle = buffer->handle };
-	uint64_t i;
-
-	for (;;) {
-		hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample); /* and so unmaps all */
-		for (i = 0; i < buffer->length; i += PAGE)
-			buffer->bytes[i]++;
-	}
-}
-
-static void doing_submits(int fd, struct hetsim_buffer *buffer)
-{
-	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0), i;
-	static struct hetsim_command commands[256];
-	uint64_t seqno;
-
-	hetsim_bind(fd, buffer, HETSIM_BIND_WRITE);
-	for (i = 0; i < 256; i++)
-		commands[i] = (struct hetsim_command){ .op = HETSIM_OP_FILL,
-						       .destination = (uintptr_t)buffer->bytes,
-						       .length = MIB };
-	for (;;)
-		hetsim_submit(fd, queue, commands, 256, &seqno);
-}
-
-static void doing_creates(int fd, struct hetsim_buffer *buffer)
-{
-	struct hetsim_buffer_create create = { .size = sizeof(create), .length = 48 * MIB };
-
-	(void)buffer;
-	for (;;)
-		if (hetsim_call(fd, HETSIM_BUFFER_CREATE, &create) == 0)
-			hetsim_close_handle(fd, create.handle);
-}
-
-static void doing_moves(int fd, struct hetsim_buffer *buffer)
-{
-	struct hetsim_buffer_move move = { .size = sizeof(move),
-					   .handle = buffer->handle,
-					   .length = buffer->length };
-
-	hetsim_bind(fd, buffer, HETSIM_BIND_WRITE);
-	for (;;) {
-		move.place ^= 1;
-		hetsim_call(fd, HETSIM_BUFFER_MOVE, &move);
-	}
-}
-
-static void doing_binds(int fd, struct hetsim_buffer *buffer)
-{
-	for (;;) {
-		hetsim_bind(fd, buffer, HETSIM_BIND_WRITE);
-		hetsim_unbind(fd, buffer);
-	}
-}
-
-static void doing_copies(int fd, struct hetsim_buffer *buffer)
-{
-	static unsigned char bytes[8 * MIB];
-
-	for (;;) {
-		(void)!pwrite(fd, bytes, sizeof(bytes), (off_t)buffer->offset);
-		(void)!pread(fd, bytes, sizeof(bytes), (off_t)buffer->offset);
-	}
-}
-
-static void doing_resizes(int fd, struct hetsim_buffer *buffer)
-{
-	struct hetsim_buffer_resize resize = { .size = sizeof(resize),
-					       .handle = buffer->handle };
-
-	for (;;) {
-		resize.length = resize.length == MIB ? 32 * MIB : MIB;
-		hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize);
-	}
-}
-
-/* Objects go when the last thread's exit has closed the file: soon, not at once. */
-static int objects_soon(int expected)
-{
-	int i, n = 0;
-
-	for (i = 0; i < 100; i++) {
-		n = hetsim_objects();
-		if (n == expected)
-			break;
-		usleep(100000);
-	}
-	return n;
-}
-
-static void test_killed(void)
-{
-	static void (*const doing[])(int fd, struct hetsim_buffer *buffer) = {
-		doing_wait,  doing_faults, doing_submits, doing_creates,
-		doing_moves, doing_binds,  doing_copies,  doing_resizes,
-	};
-	uint64_t state = test_seed();
-	struct hetsim_buffer buffer;
-	int before, status, fd = hetsim_open(O_RDWR);
-	unsigned int i;
-	pid_t child;
-
-	if (fd < 0)
-		return;
-	before = hetsim_objects();
-	for (i = 0; i < 3 * sizeof(doing) / sizeof(doing[0]); i++) {
-		child = fork();
-		CHECK_FATAL(child >= 0);
-		if (child == 0) {
-			fd = hetsim_open(O_RDWR);
-			buffer = hetsim_buffer_make(fd, 8 * MIB, HETSIM_PLACE_SYSTEM);
-			doing[i / 3](fd, &buffer);
-			_exit(1);
-		}
-		usleep(30000 + test_random(&state) % 100000);
-		CHECK_EQUAL(kill(child, SIGKILL), 0);
-		CHECK_EQUAL(waitpid(child, &status, 0), child);
-		CHECK(WIFSIGNALED(status));
-	}
-	CHECK_EQUAL(objects_soon(before), before);
-	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_VRAM);
-	buffer.bytes[0] = 1;
-	hetsim_buffer_drop(fd, &buffer);
-	close(fd);
-}
-
 static const struct test tests[] = {
 	{ "structures", test_structures, 60, 0 },
 	{ "names", test_names, 0, 0 },
@@ -663,7 +514,6 @@ static const struct test tests[] = {
 	{ "bad_answers", test_bad_answers, 0, 0 },
 	{ "close_under_wait", test_close_under_wait, 0, 0 },
 	{ "guessed_queues", test_guessed_queues, 0, 0 },
-	{ "killed", test_killed, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
