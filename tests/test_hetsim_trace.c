@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: what it tells of itself: tracepoints, fdinfo, the list of its objects. */
+#include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -7,11 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness.h"
 #include "hetsim.h"
+#include "vgem_support.h"
 
 #define MIB (1024ull * 1024)
 #define TRACE "/sys/kernel/tracing/instances/hetsim-test"
@@ -120,32 +125,123 @@ static void test_fdinfo(void)
 	hetsim_close(fd);
 }
 
-/* Each object with who made it. */
+/* The line of a buffer in the list of objects. */
+struct listed {
+	uint64_t owner;
+	unsigned int references;
+	unsigned int maps;
+	unsigned int exports;
+	unsigned int pins;
+};
+
+static struct listed listed(uint32_t handle)
+{
+	struct listed found = { 0 };
+	char *text = read_file(OBJECTS), *line, name[32];
+
+	snprintf(name, sizeof(name), "\nbuffer\t%" PRIu32 "\t", handle);
+	line = text ? strstr(text, name) : NULL;
+	if (!line ||
+	    sscanf(line + strlen(name),
+		   "%" SCNu64 "\t%*d\t%*[^\t]\t%*u\t%*s\t%*s\t%u\t%u\t%u\t%u\n", &found.owner,
+		   &found.references, &found.maps, &found.exports, &found.pins) != 5)
+		test_fail(__FILE__, __LINE__, "buffer %" PRIu32 " in %s", handle, text);
+	free(text);
+	return found;
+}
+
+/* Fails unless the line of the buffer says so. */
+static void check_listed(uint32_t handle, uint64_t owner, unsigned int references,
+			 unsigned int maps, unsigned int exports, unsigned int pins)
+{
+	struct listed found = listed(handle);
+
+	CHECK_EQUAL(found.owner, owner);
+	CHECK_EQUAL(found.references, references);
+	CHECK_EQUAL(found.maps, maps);
+	CHECK_EQUAL(found.exports, exports);
+	CHECK_EQUAL(found.pins, pins);
+}
+
+/* A binding is whose address space it is in; a buffer stays its maker's. */
+static void check_binding(int fd, uint64_t maker, const struct hetsim_buffer *buffer)
+{
+	uint64_t id = fdinfo(fd, "hetsim-client-id");
+	char *text, name[16];
+
+	CHECK_EQUAL(hetsim_bind(fd, buffer, HETSIM_BIND_WRITE), 0);
+	text = read_file(OBJECTS);
+	CHECK_EQUAL(prctl(PR_GET_NAME, name), 0);
+	has(text, "\nbinding\t0x%" PRIxPTR "\t%" PRIu64 "\t%d\t%s\t1024\n",
+	    (uintptr_t)buffer->bytes, id, getpid(), name);
+	free(text);
+	CHECK_EQUAL(listed(buffer->handle).owner, maker);
+}
+
+/* Each object with who made it, and how often the buffer is held by what. */
+static void check_owners(int fd, int other, int vgem)
+{
+	struct hetsim_buffer buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	uint32_t queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	uint64_t id = fdinfo(fd, "hetsim-client-id");
+	struct drm_gem_close gem_close = { 0 };
+	struct drm_prime_handle prime = { 0 };
+	struct hetsim_import import;
+	unsigned char *again;
+	char *text = read_file(OBJECTS);
+
+	has(text, "\nopener\t%" PRIu64 "\t%" PRIu64 "\t%d\t", id, id, getpid());
+	has(text, "\nqueue\t%" PRIu32 "\t%" PRIu64 "\t%d\t", queue, id, getpid());
+	has(text, "\nbuffer\t%" PRIu32 "\t%" PRIu64 "\t%d\t", buffer.handle, id, getpid());
+	has(text, "\t1024\tsystem\twrite-back\t");
+	free(text);
+
+	check_listed(buffer.handle, id, 2, 1, 0, 0); /* handle and map */
+	check_binding(fd, id, &buffer);
+	check_listed(buffer.handle, id, 3, 1, 0, 0);
+	CHECK_FATAL(!hetsim_mmap(fd, MIB, PROT_READ, buffer.offset, &again));
+	check_listed(buffer.handle, id, 4, 2, 0, 0);
+	CHECK_EQUAL(hetsim_munmap(again + HETSIM_PAGE, HETSIM_PAGE), 0); /* two parts of one */
+	check_listed(buffer.handle, id, 4, 3, 0, 0);
+	CHECK_EQUAL(hetsim_munmap(again, MIB), 0);
+	check_listed(buffer.handle, id, 3, 1, 0, 0);
+
+	prime.fd = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(prime.fd >= 0);
+	check_listed(buffer.handle, id, 4, 1, 1, 0);
+	CHECK_EQUAL(hetsim_import(other, prime.fd, &import), 0);
+	check_binding(other, id, &buffer);
+	check_listed(buffer.handle, id, 6, 1, 1, 0);
+	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime), 0);
+	check_listed(buffer.handle, id, 6, 1, 1, 1);
+	gem_close.handle = prime.handle;
+	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_GEM_CLOSE, &gem_close), 0);
+	check_listed(buffer.handle, id, 6, 1, 1, 0);
+	close(prime.fd);
+	CHECK_EQUAL(hetsim_close_handle(other, import.handle), 0);
+	check_listed(buffer.handle, id, 4, 1, 0, 0);
+	CHECK_EQUAL(hetsim_unbind(other, &buffer), 0);
+	CHECK_EQUAL(hetsim_unbind(fd, &buffer), 0);
+	check_listed(buffer.handle, id, 2, 1, 0, 0);
+	hetsim_buffer_drop(fd, &buffer);
+}
+
 static void test_owners(void)
 {
-	struct hetsim_buffer buffer;
-	uint64_t id;
-	uint32_t queue;
-	char *text;
-	int fd = hetsim_open(O_RDWR);
+	int fd = hetsim_open(O_RDWR), other, vgem;
 
 	if (fd < 0)
 		return;
-	id = fdinfo(fd, "hetsim-client-id");
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
-	text = read_file(OBJECTS);
-	if (!text) {
-		test_skip("kernel", "debugfs can't be read");
+	other = hetsim_open(O_RDWR);
+	vgem = vgem_open();
+	if (vgem < 0 || hetsim_objects() < 0) {
+		test_skip("kernel", vgem < 0 ? "no vgem" : "debugfs can't be read");
 	} else {
-		has(text, "\nopener\t%" PRIu64 "\t%" PRIu64 "\t%d\t", id, id, getpid());
-		has(text, "\nqueue\t%" PRIu32 "\t%" PRIu64 "\t%d\t", queue, id, getpid());
-		has(text, "\nbuffer\t%" PRIu32 "\t%" PRIu64 "\t%d\t", buffer.handle, id,
-		    getpid());
-		has(text, "\t1024\tsystem\twrite-back\t");
+		check_owners(fd, other, vgem);
 	}
-	free(text);
-	hetsim_buffer_drop(fd, &buffer);
+	if (vgem >= 0)
+		close(vgem);
+	hetsim_close(other);
 	hetsim_close(fd);
 }
 

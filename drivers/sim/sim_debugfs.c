@@ -5,6 +5,9 @@
  * kernel's own dma_buf/bufinfo say whose they are. Empty but for its heading once the last
  * one is gone. Of a device that was taken away they are in hetsimN.lostK, which goes with
  * the last of them. Fences, which outlive both, are in sim_fence.c's own list.
+ *
+ * The pages of zeros of a lost map are not listed: like its page tables they are a part of
+ * the map, which is counted, and nobody else has one.
  */
 #include <linux/debugfs.h>
 
