@@ -166,7 +166,8 @@ int hetsim_main(int argc, char **argv, const char *suite, const struct test *com
 		if (sim_test_fits(common, has))
 			tests[n++] = *common;
 	for (; own && own->name && n < TESTS_MAX; own++)
-		tests[n++] = *own;
+		if (sim_test_fits(own, has))
+			tests[n++] = *own;
 	return harness_main(argc, argv, suite, tests);
 }
 

@@ -46,8 +46,8 @@ void hetsim_plug(void);
 void hetsim_fence_check(int fence, int status);
 
 /*
- * main() of a program that runs two tables of tests: those of the first that fit the
- * module's device (sim_tests.h), and all of the other, which may be NULL.
+ * main() of a program that runs two tables of tests, the other of which may be NULL: those
+ * that fit the module's device (sim_tests.h).
  */
 int hetsim_main(int argc, char **argv, const char *suite, const struct test *common,
 		const struct test *own);
