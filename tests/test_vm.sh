@@ -69,6 +69,73 @@ no_network() {
 		[ "$(wc -l <"$work/out")" = 1 ] && [ -z "$(ls -A "$work/cache/hetmap/kernels")" ]
 }
 
+# One line each, of a kernel's console. Those of a WARNING are followed by more.
+kernel_reports() {
+	cat <<'END'
+[   35.104412] BUG: KASAN: use-after-free in sim_pages_move+0x1a4/0x6b0 [hetsim]
+[   35.104412] BUG: KASAN: slab-out-of-bounds in sim_evictees_add+0x40/0x60 [hetsim]
+[   12.000000] BUG: sleeping function called from invalid context at mm/page_alloc.c:5550
+[   12.000000] BUG: scheduling while atomic: test_races/812/0x00000002
+[   12.000000] BUG: Bad page state in process hammer_hetsim  pfn:1f2c3
+[   12.000000] BUG: MAX_LOCKDEP_CHAINS too low!
+[   12.000000] BUG kmalloc-64 (Tainted: G           O     ): Right Redzone overwritten
+[  140.220000] watchdog: BUG: soft lockup - CPU#0 stuck for 134s! [test_share_kill:1204]
+[   40.100000] WARNING: possible circular locking dependency detected
+[   40.100000] WARNING: possible recursive locking detected
+[   40.100000] WARNING: inconsistent lock state
+[   40.100000] WARNING: suspicious RCU usage
+[   40.100000] WARNING: lock held when returning to user space!
+[   40.100000] INFO: trying to register non-static key.
+[   40.100000] INFO: lockdep is turned off.
+[   51.330000] WARNING: CPU: 1 PID: 88 at lib/debugobjects.c:502 debug_print_object+0xda/0x130
+[   51.330000] ODEBUG: Out of memory. ODEBUG disabled
+[   51.330000] DMA-API: debugging out of memory - disabling
+[  321.000000] rcu: INFO: rcu_preempt self-detected stall on CPU
+[  321.000000] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:
+[  321.000000] rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 0-... } 21 jiffies
+[  321.000000] INFO: rcu_tasks detected stalls on tasks:
+[  500.000000] INFO: task busybox:411 blocked for more than 122 seconds.
+[   99.000000] kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)
+[   99.000000] kmemleak: Kernel memory leak detector disabled
+[    7.500000] UBSAN: array-index-out-of-bounds in drivers/sim/sim_va.c:120:14
+[    8.000000] kernel BUG at mm/memory.c:2105!
+[    8.000000] general protection fault, probably for non-canonical address 0xdffffc0000000001
+[    8.000000] BUG: unable to handle page fault for address: ffffed1000000000
+[    8.000000] Oops: 0002 [#1] PREEMPT SMP KASAN NOPTI
+[    8.000000] Kernel panic - not syncing: Fatal exception
+[    8.000000] sysfs: cannot create duplicate filename '/devices/hetsim0'
+END
+}
+
+# What kernels say, and have to: as they start, and while tests make them fail.
+no_kernel_reports() {
+	cat <<'END'
+[    0.000000] Kernel command line: console=ttyS0 ignore_loglevel panic=-1 oops=panic
+[    0.000000] kmemleak: Kernel memory leak detector initialized (mem pool available: 37021)
+[    0.000000] ODEBUG: selftest passed
+[    0.000000] DMA-API: preallocated 65536 debug entries
+[    0.000000] DMA-API: debugging enabled by kernel config
+[    0.000000] Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
+[    0.000000] kasan: KernelAddressSanitizer initialized
+[    0.000000] rcu: Preemptible hierarchical RCU implementation.
+[    0.000000] clocksource: timekeeping watchdog on CPU1: Marking clocksource 'tsc' as unstable
+[    4.000000] hetsim: loading out-of-tree module taints kernel.
+[    4.000000] hetsim: kind=bogus: not gpu, fpga or nic
+[    9.000000] FAULT_INJECTION: forcing a failure.
+[    9.000000] test_accel[711]: segfault at 0 ip 000055d0c1e0a4b1 sp 00007ffc0a error 6
+[    9.000000] Memory failure: 0x2c41: recovery action for dirty LRU page: Recovered
+[    9.000000] Out of memory: Killed process 902 (test_reader_cgr) total-vm:1073766400kB
+[    9.000000] INFO: NMI handler (perf_event_nmi_handler) took too long to run: 1.5 msecs
+[    9.000000] a DEBUG: line
+END
+}
+
+pattern_matches() {
+	# shellcheck source=tests/vm/reports.sh
+	. tests/vm/reports.sh
+	! kernel_reports | grep -vE "$reports" && ! no_kernel_reports | grep -E "$reports"
+}
+
 # A sid of 40 days, and tools that make one of now, or fail to.
 old_sid() {
 	sid=$work/next/hetmap/sid
@@ -148,6 +215,7 @@ check no_such_kernel no_such_kernel
 check no_network no_network
 check refreshed refreshed
 check kept kept
+check pattern_matches pattern_matches
 
 kernel=${HETMAP_VM:-6.1}
 kernel=${kernel%% *}
