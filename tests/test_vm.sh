@@ -69,6 +69,51 @@ no_network() {
 		[ "$(wc -l <"$work/out")" = 1 ] && [ -z "$(ls -A "$work/cache/hetmap/kernels")" ]
 }
 
+# A QEMU that notes which processor it was asked for. With KVM it works, fails, or ends
+# before it opens what it was told to.
+mkdir "$work/fake"
+cat >"$work/fake/qemu-system-x86_64" <<'END'
+#!/bin/sh
+for word; do
+	case $word in
+	file:*) console=${word#file:} ;;
+	file,id=status,*) status=${word#*path=} ;;
+	file,id=output,*) output=${word#*path=} ;;
+	esac
+done
+case " $* " in
+*' -accel kvm '*) with=kvm ;;
+*' -accel tcg,'*) with=tcg ;;
+esac
+echo "$with" >>"$ASKED"
+case $with-$KVM in
+kvm-fails) : >"$output"; exit 1 ;;
+kvm-ends) exit 1 ;;
+esac
+echo '[    0.000000] Linux version 0' >"$console"
+echo said >"$output"
+echo 0 >"$status"
+END
+chmod +x "$work/fake/qemu-system-x86_64"
+
+# with_kvm KVM ASKED [NODE]: what it was asked for in two runs, the first trial before them
+with_kvm() {
+	rm -rf "$work/kernel" "$work/asked"
+	mkdir "$work/kernel"
+	: >"$work/kernel/image"
+	: >"$work/kvm"
+	for _ in 1 2; do
+		expect 0 env KVM="$1" ASKED="$work/asked" HETMAP_KVM="${3-$work/kvm}" \
+			PATH="$work/fake:$PATH" timeout 100 tests/vm/boot -k "$work/kernel" \
+			-t 60 true && says said || return
+	done
+	asked=$(xargs <"$work/asked")
+	[ "$asked" = "$2" ] || {
+		echo "it was asked for $asked"
+		return 1
+	}
+}
+
 # One line each, of a kernel's console. Those of a WARNING are followed by more.
 kernel_reports() {
 	cat <<'END'
@@ -216,6 +261,13 @@ check no_network no_network
 check refreshed refreshed
 check kept kept
 check pattern_matches pattern_matches
+# Where what packs a machine is missing, the machines below are skipped.
+if command -v busybox >/dev/null && command -v cpio >/dev/null; then
+	check kvm_works with_kvm works 'kvm kvm kvm'
+	check kvm_fails with_kvm fails 'kvm tcg tcg'
+	check kvm_ends_early with_kvm ends 'kvm tcg tcg'
+	check kvm_is_missing with_kvm works 'tcg tcg' "$work/none"
+fi
 
 kernel=${HETMAP_VM:-6.1}
 kernel=${kernel%% *}
