@@ -34,7 +34,7 @@ says() {
 
 # A machine that has what every Debian has, and nothing of what is asked for here.
 mkdir "$work/bin"
-for tool in sh basename cat dirname id mktemp realpath rm sed tail; do
+for tool in sh basename cat date dirname id mktemp realpath rm sed tail; do
 	ln -s "$(command -v $tool)" "$work/bin/$tool"
 done
 
@@ -55,18 +55,37 @@ left_out() {
 		says '0 passed, 0 failed, 1 skipped'
 }
 
+debug_is_skipped() {
+	expect 0 env HETMAP_VM='' HETMAP_FAIL_ON_SKIP='' PATH="$work/bin" tests/vm/check-debug &&
+		says 'skip[vm] vm.debug: tests/vm/boot: qemu-system-x86_64 is missing' &&
+		says '0 passed, 0 failed, 1 skipped'
+}
+
 no_such_kernel() {
 	expect 3 tests/vm/kernel 2.4 && says "tests/vm/kernel: no kernel of the name '2.4': 6.1, 6.12, debug or debug-6.12"
 }
 
-no_network() {
+offline() {
+	rm -rf "$work/offline" "$work/cache"
 	mkdir "$work/offline"
 	printf '#!/bin/sh\necho "E: Could not resolve deb.debian.org"\nexit 100\n' \
 		>"$work/offline/apt-get"
 	chmod +x "$work/offline/apt-get"
-	expect 3 env XDG_CACHE_HOME="$work/cache" PATH="$work/offline:$PATH" tests/vm/kernel 6.1 &&
+	env XDG_CACHE_HOME="$work/cache" PATH="$work/offline:$work/fake:$PATH" "$@"
+}
+
+no_network() {
+	expect 3 offline tests/vm/kernel 6.1 &&
 		grep -q '^tests/vm/kernel: .*6[.]1.*Could not resolve' "$work/out" &&
 		[ "$(wc -l <"$work/out")" = 1 ] && [ -z "$(ls -A "$work/cache/hetmap/kernels")" ]
+}
+
+no_network_is_skipped() {
+	expect 0 offline env HETMAP_VM='6.1 6.12' HETMAP_FAIL_ON_SKIP='' \
+		tests/vm/check test_alloc &&
+		grep -q '^skip.vm. vm[.]6[.]1: .*6[.]1.*Could not resolve' "$work/out" &&
+		grep -q '^skip.vm. vm[.]6[.]12: .*6[.]12.*Could not resolve' "$work/out" &&
+		says '0 passed, 0 failed, 2 skipped'
 }
 
 # A QEMU that notes which processor it was asked for. With KVM it works, fails, or ends
@@ -258,6 +277,8 @@ check skips_are_forbidden skips_are_forbidden
 check left_out left_out
 check no_such_kernel no_such_kernel
 check no_network no_network
+check no_network_is_skipped no_network_is_skipped
+check debug_is_skipped debug_is_skipped
 check refreshed refreshed
 check kept kept
 check pattern_matches pattern_matches
