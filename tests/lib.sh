@@ -59,6 +59,20 @@ note_times() {
 	processors_before=$processors_now
 }
 
+# budget MINUTES WHAT NAME...: what the parts of those names in $HETMAP_STAGE_TIMES took of the
+# machine. They run beside each other, and share its processors: it is the minutes in which
+# they would keep all of these busy, and behind that how long they took so.
+budget() {
+	minutes=$1 what=$2
+	shift 2
+	for name; do grep "^$name " "$HETMAP_STAGE_TIMES"; done |
+		awk -v what="$what" -v minutes="$minutes" -v processors="$(nproc)" '
+			{ took += $2; used += $3 }
+			END { busy = used / 60 / processors
+				printf "%-22s %6.1f min of %2d, in %.1f%s\n", what,
+				busy, minutes, took / 60, (busy > minutes ? "  over" : "") }'
+}
+
 # The sums of the last closing line that is read, "PASSED FAILED SKIPPED"; nothing without.
 counts_of() {
 	sed -n '/^[0-9]* passed, [0-9]* failed, [0-9]* skipped$/h
