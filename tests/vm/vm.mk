@@ -60,5 +60,7 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 	$(Q)B=$(B) ROUNDS=$(or $(ROUNDS),100) SECONDS_OF_FUZZING=0 UNDER_LOAD=1 \
 		tests/record 'make soak ROUNDS=$(or $(ROUNDS),100): the debug kernel' \
 		tests/vm/check-debug
+	$(Q)B=$(B) DEBUG_KERNEL=debug-6.12 tests/record 'make soak: debug-6.12, blocks of 2 MiB' \
+		tests/vm/check-debug
 
 .PHONY: vm performance-vm module module-next check-debug soak
