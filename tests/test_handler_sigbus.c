@@ -118,7 +118,9 @@ static void before_sigbus(void)
 			touch(pages + PAGE + 5 + round);
 			CHECK_EQUAL(seen_signal, SIGBUS);
 			CHECK_EQUAL(seen_calls, round);
-			CHECK_EQUAL(seen_mask, kinds[i].mask);
+			/* Called by TSan's handler, not by ours, he finds all blocked. */
+			if (!TEST_TSAN || round < 3)
+				CHECK_EQUAL(seen_mask, kinds[i].mask);
 			CHECK_EQUAL(mask_now(), 0);
 			if (kinds[i].flags & SA_SIGINFO) {
 				CHECK(seen_address == pages + PAGE + 5 + round);

@@ -16,6 +16,7 @@
 #include "accel_support.h"
 #include "drm_support.h"
 #include "engine_support.h"
+#include "leaving.h"
 #include "retire_support.h"
 #include "sim_devices.h"
 #include "util.h"
@@ -491,6 +492,8 @@ static void leave(void *user)
 	size_t i;
 
 	defer(64, MIB(1));
+	if (joins)
+		leaving_with(user);
 	CHECK_OK_FATAL(hm_device_open(user, &device));
 	for (i = 0; i < ARRAY_SIZE(late); i++)
 		late[i] = lone_map(device, SIZE);
@@ -533,7 +536,10 @@ static void exits(void)
 	CHECK(time_now_ns() - begin < 8000000000u);
 }
 
-/* This program again, as `--leave DEVICE`: whoever looks for leaks at its end finds none. */
+/*
+ * This program again, as `--leave DEVICE`, with one of each object dropped and one not: whoever
+ * looks for leaks at its end finds none.
+ */
 static void leave_as_program(void *user)
 {
 	char *device = user, *plain[] = { NULL, (char[]){ "--leave" }, device, NULL };
