@@ -14,6 +14,7 @@
 
 #include "harness.h"
 #include "hetsim.h"
+#include "kernel_log.h"
 
 #define MIB (1024ull * 1024)
 #define PAGE HETSIM_PAGE
@@ -514,10 +515,12 @@ static const struct test tests[] = {
 	{ "bad_answers", test_bad_answers, 0, 0 },
 	{ "close_under_wait", test_close_under_wait, 0, 0 },
 	{ "guessed_queues", test_guessed_queues, 0, 0 },
+	{ "nothing_said", kernel_log_test, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
+	kernel_log_begin();
 	return harness_main(argc, argv, "hetsim_hostile", tests);
 }

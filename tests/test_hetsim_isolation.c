@@ -19,6 +19,7 @@
 
 #include "control_group.h"
 #include "hetsim.h"
+#include "kernel_log.h"
 #include "support.h"
 
 #define MIB (1024ull * 1024)
@@ -688,10 +689,12 @@ static const struct test tests[] = {
 	{ "no_starving", test_no_starving, 120, 0 },
 	{ "control_group", test_control_group, 0, 0 },
 	{ "zeroed", test_zeroed, 0, 0 },
+	{ "nothing_said", kernel_log_test, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
+	kernel_log_begin();
 	return harness_main(argc, argv, "hetsim_isolation", tests);
 }

@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "hetsim.h"
+#include "kernel_log.h"
 #include "sim_tests.h"
 
 #define MIB (1024ull * 1024)
@@ -89,10 +90,12 @@ static void test_ticks(void)
 static const struct test tests[] = {
 	{ "queues", test_queues, 60, 0 },
 	{ "ticks", test_ticks, 60, 0 },
+	{ "nothing_said", kernel_log_test, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
+	kernel_log_begin();
 	return hetsim_main(argc, argv, "hetsim_limits", sim_limits_tests, tests);
 }
