@@ -248,12 +248,24 @@ vm() {
 	tests/vm/boot -k "$kernel" "$@"
 }
 
+# As the programs were built: tools/vm and make have nothing to do.
+B=${HETMAP_BUILD:-build}
+export B="${B#"$PWD"/}"
+
 # Words arrive as they were given, both streams and the status come back.
 words_and_status() {
 	# shellcheck disable=SC2016 # the guest's
-	expect 7 vm -t 60 sh -c 'printf "<%s>\n" "$@"; echo error >&2; exit 7' sh \
-		"it's" 'a  $b' '' '\"' &&
+	expect 7 timeout 200 tools/vm -k "$kernel" sh -c 'test -c /dev/hetsim0 || exit 8
+		printf "<%s>\n" "$@"; echo error >&2; exit 7' sh "it's" 'a  $b' '' '\"' &&
 		says "<it's>" && says '<a  $b>' && says '<>' && says '<\">' && says error
+}
+
+# make has a status of its own, and names the command's.
+by_make() {
+	# shellcheck disable=SC2016 # the guest's
+	expect 2 timeout 200 make vm "B=$B" "KERNEL=$kernel" PARAMETERS='kind=nic devices=2' \
+		CMD='test -c /dev/hetsim1 && echo "it'"'"'s $((6 * 7))"; exit 7' &&
+		says "it's 42" && grep -q '\*\*\* .* Error 7$' "$work/out"
 }
 
 host_is_safe() {
@@ -297,7 +309,8 @@ if [ "$kernel" = 0 ]; then
 elif ! why=$(tests/vm/boot -n -k "$kernel" 2>&1); then
 	skip vm machine "$(echo "$why" | tail -n 1)"
 else
-	for name in words_and_status host_is_safe reports_fail hangs_are_killed; do
+	for name in words_and_status by_make host_is_safe reports_fail \
+		hangs_are_killed; do
 		check "$name" "$name"
 	done
 fi
