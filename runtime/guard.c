@@ -162,28 +162,40 @@ void guard_fork_child(void)
 
 /* ---- the mask ---- */
 
+static __attribute__((noinline, cold)) int refuse_mask(int r)
+{
+	return err_set(-EPERM,
+		       "this thread's signal mask can't be looked at or changed (%s), and with "
+		       "SIGBUS or SIGSEGV blocked a fault would end the process: let the "
+		       "seccomp filter, if it is that, permit rt_sigprocmask",
+		       err_name(r));
+}
+
 /*
  * A fault whose signal is blocked ends the process [signal(7), "Signal mask"]. Returns
- * which were blocked.
+ * which were blocked, or a negative errno: where that is not known a scope would be none.
  */
-static uint32_t unblock(void)
+static int unblock(void)
 {
 	sigset_t faults, before;
-	uint32_t blocked;
+	int blocked, r;
 
 	/* The look alone, as a rule: what is not blocked is not touched. */
-	if (sys_sigmask(SIG_BLOCK, NULL, &before))
-		return 0;
-	blocked = (sigismember(&before, SIGBUS) ? STATE_SIGBUS : 0) |
-		  (sigismember(&before, SIGSEGV) ? STATE_SIGSEGV : 0);
+	r = sys_sigmask(SIG_BLOCK, NULL, &before);
+	if (unlikely(r))
+		return refuse_mask(r);
+	blocked = (sigismember(&before, SIGBUS) ? (int)STATE_SIGBUS : 0) |
+		  (sigismember(&before, SIGSEGV) ? (int)STATE_SIGSEGV : 0);
 	if (likely(!blocked))
 		return 0;
 	sigemptyset(&faults);
 	sigaddset(&faults, SIGBUS);
 	sigaddset(&faults, SIGSEGV);
-	return sys_sigmask(SIG_UNBLOCK, &faults, NULL) ? 0 : blocked;
+	r = sys_sigmask(SIG_UNBLOCK, &faults, NULL);
+	return unlikely(r) ? refuse_mask(r) : blocked;
 }
 
+/* Where it fails, what was unblocked stays so: no fault ends the process by that. */
 static __attribute__((noinline)) void block_again(uint32_t blocked)
 {
 	sigset_t faults;
@@ -215,27 +227,35 @@ static inline bool is_outermost(const struct guard_slot *slot)
 /*
  * Handlers run on this very thread: only the compiler has to keep the order. The thread's
  * slot, which close_scope() is given: to find it, in a shared library, is a call. NULL: there
- * is none, -EAGAIN.
+ * is no scope, as *@ret_error says.
  */
-static inline struct guard_slot *open_scope(struct hm_guard *guard, uint32_t kind)
+static inline struct guard_slot *open_scope(struct hm_guard *guard, uint32_t kind,
+					    int *ret_error)
 {
 	struct guard_slot *slot = own;
-	uint32_t blocked = 0;
+	int blocked = 0;
 
 	if (!slot) {
 		slot = own = take_slot();
 		if (unlikely(!slot)) {
-			err_set(-EAGAIN,
-				"%d threads are in guarded scopes at a time: end some first",
-				SLOTS);
+			*ret_error = err_set(-EAGAIN,
+					     "%d threads are in guarded scopes at a time: end "
+					     "some first",
+					     SLOTS);
 			return NULL;
 		}
 	}
 	/* A scope around it has seen to the mask. */
-	if (is_outermost(slot))
+	if (is_outermost(slot)) {
 		blocked = unblock();
+		if (unlikely(blocked < 0)) {
+			leave_slot(slot);
+			*ret_error = blocked;
+			return NULL;
+		}
+	}
 	guard->outer = slot->innermost;
-	guard->state = STATE_OPEN | kind | blocked;
+	guard->state = STATE_OPEN | kind | (uint32_t)blocked;
 	atomic_signal_fence(memory_order_seq_cst);
 	slot->innermost = guard;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -261,6 +281,7 @@ static inline void close_scope(struct guard_slot *slot, struct hm_guard *guard)
 int hm_guard_enter(struct hm_guard *guard)
 {
 	uint32_t above;
+	int r;
 
 	if (!guard)
 		return err_set(-EINVAL, "hm_guard_begin: the guard is NULL");
@@ -280,7 +301,7 @@ int hm_guard_enter(struct hm_guard *guard)
 				       "hm_handler_chained() that it forwards",
 				       above & HM_HANDLER_SIGBUS ? "SIGBUS" : "SIGSEGV");
 	}
-	return open_scope(guard, 0) ? 0 : -EAGAIN;
+	return open_scope(guard, 0, &r) ? 0 : r;
 }
 
 int hm_guard_caught(struct hm_guard *guard)
@@ -306,14 +327,15 @@ int hm_guard_end(struct hm_guard *guard)
 int guard_copy(struct hm_guard *guard, void *dst, const void *src, uint64_t length)
 {
 	struct guard_slot *slot;
+	int r;
 
 	if (setjmp(guard->env)) {
 		after_scope(own, guard);
 		return 1;
 	}
-	slot = open_scope(guard, STATE_COPY);
+	slot = open_scope(guard, STATE_COPY, &r);
 	if (unlikely(!slot))
-		return -EAGAIN;
+		return r;
 	memcpy(dst, src, length);
 	close_scope(slot, guard);
 	return 0;

@@ -416,6 +416,35 @@ static void scope_of_blocked(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* Of a thread whose mask can't be told a fault may be the process's end: it has no scope. */
+static void scope_of_unknown(void)
+{
+	struct hm_fault fault = no_fault();
+	struct hm_guard guard;
+	struct file_map file;
+	char byte = 1;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	open_file_map(&file, SIZE);
+	HM_GUARD_INIT(&guard);
+	inject_always("pthread_sigmask", ENOSYS);
+	CHECK_ERROR(-EPERM, hm_copy_in(file.base, &byte, 1, &fault));
+	CHECK(strstr(hm_errmsg(), "signal mask") != NULL);
+	CHECK_EQUAL(fault.cause, HM_FAULT_NONE);
+	CHECK_ERROR(-EPERM, hm_copy_out(&byte, file.base, 1, &fault));
+	CHECK_ERROR(-EPERM, hm_guard_begin(&guard));
+	CHECK(inject_disarm());
+	CHECK(pattern_holds(file.base, 0, SIZE, 1));
+	CHECK_OK(hm_guard_begin(&guard));
+	/* A scope around it has seen to the mask. */
+	inject_always("pthread_sigmask", ENOSYS);
+	CHECK_OK(hm_copy_out(&byte, file.base, 1, &fault));
+	CHECK(!inject_disarm());
+	CHECK_OK(hm_guard_end(&guard));
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
 /* Bytes that a resize takes from under a scope, and gives back. */
 static void shrunk_in_scope(void)
 {
@@ -617,6 +646,7 @@ static const struct test tests[] = {
 	{ "scope", scope, 0, 0 },
 	{ "nested", nested, 0, 0 },
 	{ "scope_of_blocked", scope_of_blocked, 0, 0 },
+	{ "scope_of_unknown", scope_of_unknown, 0, 0 },
 	{ "shrunk_in_scope", shrunk_in_scope, 0, 0 },
 	{ "cut_meanwhile", cut_meanwhile, 60, 0 },
 	{ "forked", forked, 0, 0 },

@@ -148,7 +148,7 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * Errors: -EOPNOTSUPP the handler is not installed; -ENOENT @dst_in_map is in no map;
  * -EAGAIN a map was being changed, or cut off, all the time (or its owner ended in the
  * midst of that where it can't be seen, see hm_buffer_receive()), or 4096 threads are in
- * scopes; -ERANGE the map ends before, or as HM_FAULT_END; -ENODEV; -EIO; -EHWPOISON;
+ * scopes; -EPERM as of hm_guard_begin(); -ERANGE the map ends before, or as HM_FAULT_END; -ENODEV; -EIO; -EHWPOISON;
  * -EACCES: see enum hm_fault_cause; -EINVAL length 0; -E2BIG. Whether another handler is
  * above the library's is not checked: see hm_guard_begin().
  */
@@ -194,7 +194,9 @@ HM_API int hm_copy_out(void *dst, const void *src_in_map, uint64_t length,
  *
  * Errors: -EOPNOTSUPP the handler is not installed; -EBUSY (of the thread's outermost
  * scope) another handler was installed since: see hm_handler_chained(); -EAGAIN 4096
- * threads are in scopes; -EINVAL; and of a fault: see enum hm_fault_cause.
+ * threads are in scopes; -EPERM (of the outermost one) the thread's signal mask can't be
+ * looked at, or changed, as under a seccomp filter: a fault might end the process; -EINVAL;
+ * and of a fault: see enum hm_fault_cause.
  */
 #define hm_guard_begin(guard) \
 	(setjmp((guard)->env) ? hm_guard_caught(guard) : hm_guard_enter(guard))
