@@ -386,7 +386,7 @@ LIFECYCLE_OP(LOCK, hm_lock_budget_set, "to nothing", 0, (EBUSY),
 	KEEPS, TO(LOCK_WAITING), KEEPS)
 LIFECYCLE_OP(LOCK, hm_lock_budget_set, "to no limit", 0, (EBUSY),
 	KEEPS, KEEPS, KEEPS)
-LIFECYCLE_OP(LOCK, hm_lock_budget_query, "", 0, (EINVAL, E2BIG),
+LIFECYCLE_OP(LOCK, hm_lock_budget_query, "", 0, (EINVAL, E2BIG, ENOENT),
 	KEEPS, KEEPS, KEEPS)
 LIFECYCLE_OP(LOCK, hm_lock_restore, "without room", 0, (0),
 	KEEPS, KEEPS, KEEPS)

@@ -346,8 +346,13 @@ int hm_lock_budget_query(struct hm_lock_budget *ret_budget)
 			     "hm_lock_budget");
 	if (r)
 		return r;
-	room = rlimits_lockable(&now.limit, &now.kernel_locked);
-	now.privileged = capable_read(CAP_IPC_LOCK_BIT);
+	/* Zeros would be figures as any, and say that there is room. */
+	r = status_get("VmLck", &now.kernel_locked);
+	if (!r)
+		r = capable_get(CAP_IPC_LOCK_BIT, &now.privileged);
+	if (r)
+		return r;
+	room = rlimits_lock_room(now.kernel_locked, &now.limit);
 	if (now.privileged)
 		room = UINT64_MAX;
 	pthread_mutex_lock(&mutex);

@@ -161,15 +161,19 @@ int rlimits_check_maps(uint64_t n)
 		       maps, n, max_maps, max_maps * 4);
 }
 
-uint64_t rlimits_lockable(uint64_t *ret_limit, uint64_t *ret_locked)
+uint64_t rlimits_lock_room(uint64_t locked, uint64_t *ret_limit)
 {
 	struct rlimit limit = { 0 };
-	uint64_t locked = status_read("VmLck");
 
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	*ret_limit = limit.rlim_cur;
-	*ret_locked = locked;
 	if (limit.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
 	return limit.rlim_cur > locked ? limit.rlim_cur - locked : 0;
+}
+
+uint64_t rlimits_lockable(uint64_t *ret_limit, uint64_t *ret_locked)
+{
+	*ret_locked = status_read("VmLck");
+	return rlimits_lock_room(*ret_locked, ret_limit);
 }

@@ -38,5 +38,7 @@ int rlimits_check_maps(uint64_t n);
 
 /* Bytes that mlock() may still lock; UINT64_MAX without limit. */
 uint64_t rlimits_lockable(uint64_t *ret_limit, uint64_t *ret_locked);
+/* The same where the process has @locked bytes locked. */
+uint64_t rlimits_lock_room(uint64_t locked, uint64_t *ret_limit);
 
 #endif

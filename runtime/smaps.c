@@ -16,7 +16,9 @@
 
 /* Lines of a /proc file through a small buffer: no stdio, no allocation. */
 struct lines {
+	const char *path;
 	int fd;
+	int error; /* of a read: it is not the file's end then */
 	size_t start, end;
 	char buffer[4096];
 };
@@ -27,7 +29,9 @@ static int lines_open(struct lines *lines, const char *path)
 
 	if (fd < 0)
 		return rlimits_explain_fd(fd, path);
+	lines->path = path;
 	lines->fd = fd;
+	lines->error = 0;
 	lines->start = 0;
 	lines->end = 0;
 	return 0;
@@ -59,15 +63,19 @@ static char *lines_next(struct lines *lines)
 		}
 		n = sys_read(lines->fd, lines->buffer + lines->end,
 			     sizeof(lines->buffer) - 1 - lines->end);
+		if (n < 0)
+			lines->error = (int)n;
 		if (n <= 0)
 			return NULL;
 		lines->end += (size_t)n;
 	}
 }
 
-static void lines_close(struct lines *lines)
+/* 0, or what kept the rest of them from being read. */
+static int lines_close(struct lines *lines)
 {
 	sys_close(lines->fd);
+	return lines->error ? rlimits_explain_fd(lines->error, lines->path) : 0;
 }
 
 int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
@@ -94,23 +102,37 @@ int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
 	}
 	/* The last one, unless that has lain behind the range. */
 	smaps_sum_add(&sum, &mapping, start, end);
-	lines_close(&lines);
+	r = lines_close(&lines);
+	if (r)
+		return r;
 	*ret_sum = sum;
 	return 0;
 }
 
-static uint64_t key_read(const char *path, const char *key)
+static int key_get(const char *path, const char *key, uint64_t *ret_bytes)
 {
 	struct lines lines;
 	uint64_t bytes = 0;
 	char *line;
+	int r;
 
-	if (lines_open(&lines, path))
-		return 0;
+	r = lines_open(&lines, path);
+	if (r)
+		return r;
 	while ((line = lines_next(&lines)))
 		if (smaps_value(line, key, &bytes))
 			break;
-	lines_close(&lines);
+	r = lines_close(&lines);
+	if (!r)
+		*ret_bytes = bytes;
+	return r;
+}
+
+static uint64_t key_read(const char *path, const char *key)
+{
+	uint64_t bytes = 0;
+
+	key_get(path, key, &bytes);
 	return bytes;
 }
 
@@ -119,22 +141,31 @@ uint64_t status_read(const char *key)
 	return key_read("/proc/self/status", key);
 }
 
-bool capable_read(uint32_t capability)
+int status_get(const char *key, uint64_t *ret_bytes)
+{
+	return key_get("/proc/self/status", key, ret_bytes);
+}
+
+int capable_get(uint32_t capability, uint32_t *ret_capable)
 {
 	static const char key[] = "CapEff:";
 	struct lines lines;
 	uint64_t set = 0;
 	char *line;
+	int r;
 
-	if (lines_open(&lines, "/proc/self/status"))
-		return false;
+	r = lines_open(&lines, "/proc/self/status");
+	if (r)
+		return r;
 	while ((line = lines_next(&lines)))
 		if (!strncmp(line, key, sizeof(key) - 1)) {
 			set = strtoull(line + sizeof(key) - 1, NULL, 16);
 			break;
 		}
-	lines_close(&lines);
-	return set >> capability & 1;
+	r = lines_close(&lines);
+	if (!r)
+		*ret_capable = set >> capability & 1;
+	return r;
 }
 
 uint64_t meminfo_read(const char *key)
@@ -151,6 +182,5 @@ uint64_t maps_count(void)
 		return 0;
 	while (lines_next(&lines))
 		n++;
-	lines_close(&lines);
-	return n;
+	return lines_close(&lines) ? 0 : n;
 }

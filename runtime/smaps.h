@@ -14,15 +14,17 @@
  * are concerned, which share no mapping unless the kernel merged neighbours.
  * Slow (tens of microseconds): never on a hot path.
  *
- * -ENOENT: /proc is not mounted.
+ * -ENOENT: /proc is not mounted; or what kept it from being read, with a text.
  */
 int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum);
 
 /* The number in "KEY: N kB" of /proc/self/status, in bytes; 0 if not there. */
 uint64_t status_read(const char *key);
+/* The same, for who has to know: a file that can't be read is an error, with a text. */
+int status_get(const char *key, uint64_t *ret_bytes);
 
-/* Is that capability of linux/capability.h in this thread's effective set? */
-bool capable_read(uint32_t capability);
+/* 1: that capability of linux/capability.h is in this thread's effective set. As above. */
+int capable_get(uint32_t capability, uint32_t *ret_capable);
 
 /* Likewise of /proc/meminfo: "MemAvailable". */
 uint64_t meminfo_read(const char *key);

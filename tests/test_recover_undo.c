@@ -27,12 +27,15 @@ struct lives {
 
 static const enum inject_mode modes[] = { INJECT_ONE, INJECT_TWO, INJECT_REST };
 
-static int set_policy(struct lives *lives, uint32_t policy, uint32_t flags)
+static int set_policy(struct lives *lives, uint32_t policy, uint32_t flags,
+		      int (*refill)(struct hm_buffer *buffer, void *bytes, uint64_t offset,
+				    uint64_t length, void *user))
 {
 	const struct hm_loss_desc desc = {
 		.struct_size = sizeof(desc),
 		.policy = policy,
 		.flags = flags,
+		.refill = refill,
 	};
 
 	return hm_buffer_set_loss(lives->buffer, &desc);
@@ -76,13 +79,13 @@ static bool set_once(unsigned int n, enum inject_mode mode)
 
 	make(&lives);
 	inject_arm(n, mode);
-	r = set_policy(&lives, HM_LOSS_SHADOW, 0);
+	r = set_policy(&lives, HM_LOSS_SHADOW, 0, NULL);
 	failed = inject_disarm();
 	if (r) {
 		CHECK(failed && hm_errmsg()[0]);
 		CHECK_EQUAL(buffer_info(lives.buffer).loss, HM_LOSS_ZERO);
 		CHECK_EQUAL(stats_now().bytes_shadow, 0);
-		CHECK_OK(set_policy(&lives, HM_LOSS_SHADOW, 0));
+		CHECK_OK(set_policy(&lives, HM_LOSS_SHADOW, 0, NULL));
 	}
 	pattern_write(lives.base, 0, PAGE, 2);
 	/* The source is mapped again, for there is a further object. */
@@ -128,16 +131,45 @@ static void test_set(void)
 /* ---- a recovery ---- */
 
 static uint32_t policy, policy_flags;
+static bool refilled; /* by a callback */
+
+static bool is_shadowed(void)
+{
+	return policy == HM_LOSS_SHADOW || policy_flags & HM_LOSS_WITH_SHADOW;
+}
+
+/* Of one after the other part; the last one may be asked for again, by a further recovery. */
+static int refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+		  void *user)
+{
+	char *base = (char *)bytes - offset;
+
+	(void)buffer, (void)user;
+	if (is_shadowed())
+		CHECK(pattern_holds(base, offset, offset + length, 1));
+	else
+		CHECK(is_zero(base, offset, offset + length));
+	pattern_write(base, offset, offset + length, 5);
+	return 0;
+}
+
+static void check_back(const struct lives *lives)
+{
+	if (refilled)
+		CHECK(pattern_holds(lives->base, 0, SIZE, 5));
+	else if (is_shadowed())
+		CHECK(pattern_holds(lives->base, 0, SIZE, 1));
+	else
+		CHECK(is_zero(lives->base, 0, SIZE));
+}
 
 static void check_lost(const struct lives *lives, enum inject_mode mode)
 {
-	const bool shadow = policy == HM_LOSS_SHADOW || policy_flags;
-
 	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(lives->map, 0, PAGE, HM_READ));
 	/* Where undoing fails, too, a map may be without access. */
 	if (mode != INJECT_ONE)
 		return;
-	if (shadow)
+	if (is_shadowed())
 		CHECK(pattern_holds(lives->base, 0, SIZE, 1));
 	else
 		CHECK(is_zero(lives->base, 0, SIZE));
@@ -147,13 +179,12 @@ static void check_lost(const struct lives *lives, enum inject_mode mode)
 static bool recover_once(unsigned int n, enum inject_mode mode)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info), .buffers = 77 };
-	const bool shadow = policy == HM_LOSS_SHADOW || policy_flags;
 	struct lives lives;
 	bool failed;
 	int r;
 
 	make(&lives);
-	CHECK_OK_FATAL(set_policy(&lives, policy, policy_flags));
+	CHECK_OK_FATAL(set_policy(&lives, policy, policy_flags, refilled ? refill : NULL));
 	if (!sim_unplug(lives.device)) {
 		drop(&lives);
 		return false;
@@ -178,11 +209,12 @@ static bool recover_once(unsigned int n, enum inject_mode mode)
 	CHECK_EQUAL(info.generation, 1);
 	CHECK_EQUAL(info.buffers_back, 1);
 	CHECK_EQUAL(info.maps_back, 2);
+	/* A shadow that the callback's bytes could not be brought to says so. */
+	if (failed && refilled && buffer_info(lives.buffer).lost == HM_LOST_STALE)
+		CHECK_OK(hm_buffer_shadow(lives.buffer, 0, SIZE));
 	CHECK_EQUAL(buffer_info(lives.buffer).lost, 0);
-	if (shadow)
-		CHECK(pattern_holds(lives.base, 0, SIZE, 1));
-	else
-		CHECK(is_zero(lives.base, 0, SIZE));
+	CHECK_EQUAL(info.bytes_refilled, refilled ? SIZE : 0);
+	check_back(&lives);
 	CHECK_EQUAL(test_write_signal(lives.base + 4 * PAGE), SIGSEGV);
 	CHECK_EQUAL(test_read_signal(lives.base + (PAGES + 1) * PAGE), SIGSEGV);
 	pattern_write(lives.base, 0, 4 * PAGE, 3);
@@ -193,21 +225,37 @@ static bool recover_once(unsigned int n, enum inject_mode mode)
 	return failed;
 }
 
-static void walk_recovery(uint32_t of, uint32_t flags)
+static void walk_recovery(uint32_t of, uint32_t flags, bool by_callback)
 {
 	policy = of;
 	policy_flags = flags;
+	refilled = by_callback;
 	walk(recover_once);
 }
 
 static void test_recover_shadow(void)
 {
-	walk_recovery(HM_LOSS_SHADOW, 0);
+	walk_recovery(HM_LOSS_SHADOW, 0, false);
 }
 
 static void test_recover_zeros(void)
 {
-	walk_recovery(HM_LOSS_RECREATE, 0);
+	walk_recovery(HM_LOSS_RECREATE, 0, false);
+}
+
+static void test_recover_refilled(void)
+{
+	walk_recovery(HM_LOSS_RECREATE, 0, true);
+}
+
+static void test_recover_with_shadow(void)
+{
+	walk_recovery(HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW, false);
+}
+
+static void test_recover_both(void)
+{
+	walk_recovery(HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW, true);
 }
 
 /* What a change that failed has lost stays lost, without access, when the rest is back. */
@@ -220,7 +268,7 @@ static void test_given_up(void)
 	make(&lives);
 	hm_map_unref(lives.part);
 	lives.part = NULL;
-	CHECK_OK_FATAL(set_policy(&lives, HM_LOSS_RECREATE, 0));
+	CHECK_OK_FATAL(set_policy(&lives, HM_LOSS_RECREATE, 0, NULL));
 	losing_move_begin();
 	CHECK_ERROR(-ENOMEM, hm_buffer_resize(lives.buffer, 2 * SIZE, HM_GROW_REPLACE));
 	losing_move_end();
@@ -243,6 +291,9 @@ static const struct sim_case cases[] = {
 	{ "set", test_set },
 	{ "recover_shadow", test_recover_shadow },
 	{ "recover_zeros", test_recover_zeros },
+	{ "recover_refilled", test_recover_refilled },
+	{ "recover_with_shadow", test_recover_with_shadow },
+	{ "recover_both", test_recover_both },
 	{ "given_up", test_given_up },
 	{ NULL, NULL },
 };

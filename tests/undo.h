@@ -21,7 +21,9 @@ struct world {
 	struct hm_scope *scope[2];
 	void *pointer; /* of the short API */
 	int fd;
-	int socket[2]; /* connected to each other, or -1 */
+	int socket[2];     /* connected to each other, or -1 */
+	bool handled;      /* the handler of faults is installed */
+	uint64_t resident; /* of map, where that is asked for */
 	/* Results: UNTOUCHED or -1 before the operation. */
 	struct hm_device *ret_device;
 	struct hm_buffer *ret_buffer;
@@ -35,7 +37,9 @@ struct world {
 enum operation_place {
 	UNDO_HOST,
 	UNDO_ANYWHERE,
-	UNDO_LOCKS, /* where memory can be locked */
+	UNDO_LOCKS,  /* where memory can be locked */
+	UNDO_PAGES,  /* where the kernel brings pages in */
+	UNDO_RIGHTS, /* where rights change by range */
 };
 
 struct operation {
@@ -51,6 +55,46 @@ extern const char *undo_device;
 extern const struct operation undo_operations[];
 extern const unsigned int undo_n_operation;
 bool undo_runs_on(const struct operation *operation, const char *device);
+
+/* ---- undo_access.c ---- */
+
+int undo_map_query(struct world *world);
+int undo_pointer_query(struct world *world);
+int undo_budget_query(struct world *world);
+int undo_bracket(struct world *world);
+int undo_copy_in(struct world *world);
+int undo_copy_out(struct world *world);
+int undo_copy_out_blocked(struct world *world);
+int undo_copy_between(struct world *world);
+int undo_guard(struct world *world);
+int undo_guard_blocked(struct world *world);
+int undo_set_loss(struct world *world); /* to HM_LOSS_SHADOW */
+int undo_shadow(struct world *world);
+int undo_retire(struct world *world); /* all that is released is, by a thread */
+
+/* ---- undo_pages.c ---- */
+
+int undo_lock_all(struct world *world);
+int undo_lock_on_fault(struct world *world);
+int undo_lock_evicting(struct world *world);
+int undo_lock_restore(struct world *world);
+int undo_lock_budget(struct world *world);
+int undo_unlock_middle(struct world *world);
+int undo_advise_cold(struct world *world);
+int undo_advise_huge(struct world *world);
+int undo_prefetch_read(struct world *world);
+int undo_prefetch_write(struct world *world);
+int undo_sync_all(struct world *world);
+
+/* ---- undo_resize.c ---- */
+
+int undo_seal(struct world *world);
+int undo_grow(struct world *world);
+int undo_shrink(struct world *world);
+int undo_shrink_by_bytes(struct world *world);
+int undo_replace(struct world *world);
+int undo_append(struct world *world);
+int undo_move(struct world *world);
 
 /* ---- undo_share_alloc.c ---- */
 

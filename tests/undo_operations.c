@@ -75,6 +75,13 @@ static void huge_map(struct world *world)
 	make_map(world, HM_BUFFER_HUGETLB, 0);
 }
 
+/* What it has in memory is known, for who asks. */
+static void known_map(struct world *world)
+{
+	shared_map(world);
+	world->resident = map_info(world->map, HM_MAP_RESIDENT).resident;
+}
+
 static void guarded_map(struct world *world)
 {
 	make_map(world, 0, HM_MAP_GUARD);
@@ -169,6 +176,12 @@ static void viewed_map(struct world *world)
 	CHECK_OK_FATAL(hm_view_create(world->map, 0, 0, &ops, NULL, &world->view));
 }
 
+static void shadowed_map(struct world *world)
+{
+	shared_map(world);
+	CHECK_OK_FATAL(undo_set_loss(world));
+}
+
 static void file_map(struct world *world)
 {
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = MAX_SIZE };
@@ -238,6 +251,37 @@ static void received(struct world *world)
 	pattern_write(hm_map_address(world->map), 0, SIZE, 1);
 }
 
+/* Faults in copies and scopes are errors. */
+static void handle(struct world *world)
+{
+	CHECK_OK_FATAL(hm_handler_install(0));
+	world->handled = true;
+}
+
+static void handled_map(struct world *world)
+{
+	shared_map(world);
+	handle(world);
+}
+
+static void handled_two_maps(struct world *world)
+{
+	two_maps(world);
+	handle(world);
+}
+
+static void handled_shadow(struct world *world)
+{
+	shadowed_map(world);
+	handle(world);
+}
+
+static void handled_received(struct world *world)
+{
+	received(world);
+	handle(world);
+}
+
 static void allocation(struct world *world)
 {
 	open_device(world);
@@ -274,6 +318,8 @@ void undo_tear_down(struct world *world)
 	hm_buffer_unref(world->buffer);
 	hm_buffer_unref(world->owner);
 	hm_device_unref(world->device);
+	if (world->handled)
+		CHECK_OK(hm_handler_remove());
 	if (world->fd >= 0)
 		close(world->fd);
 	if (world->socket[0] >= 0) {
@@ -421,27 +467,6 @@ static int map_part(struct world *world)
 	return map(world, 0, PAGE, 3 * PAGE);
 }
 
-static int map_query(struct world *world)
-{
-	struct hm_map_info info = {
-		.struct_size = sizeof(info),
-		.fields = HM_MAP_RESIDENT | HM_MAP_LOCKED,
-	};
-
-	return hm_map_query(world->map, &info);
-}
-
-static int pointer_query(struct world *world)
-{
-	struct hm_pointer_detail detail = {
-		.struct_size = sizeof(detail),
-		.fields = HM_POINTER_NODE | HM_POINTER_PAGE_SIZE | HM_POINTER_RESIDENT |
-			  HM_POINTER_LOCKED,
-	};
-
-	return hm_pointer_query(hm_map_address(world->map), &detail);
-}
-
 static int protect_middle(struct world *world)
 {
 	return hm_map_protect(world->map, PAGE, 5 * PAGE, HM_READ);
@@ -459,98 +484,6 @@ static int scope_end(struct world *world)
 	if (!r)
 		world->scope[0] = NULL;
 	return r;
-}
-
-static int lock_all(struct world *world)
-{
-	return hm_map_lock(world->map, 0, SIZE, 0, NULL);
-}
-
-static int lock_on_fault(struct world *world)
-{
-	return hm_map_lock(world->map, 0, SIZE, HM_LOCK_ONFAULT, NULL);
-}
-
-static int lock_evicting(struct world *world)
-{
-	return hm_map_lock(world->map, 0, SIZE, HM_LOCK_PRIORITY(1), NULL);
-}
-
-static int lock_restore(struct world *world)
-{
-	(void)world;
-	return hm_lock_restore(NULL);
-}
-
-static int lock_budget(struct world *world)
-{
-	(void)world;
-	return hm_lock_budget_set(2 * PAGE);
-}
-
-static int unlock_middle(struct world *world)
-{
-	return hm_map_unlock(world->map, 3 * PAGE, 2 * PAGE);
-}
-
-static int advise_cold(struct world *world)
-{
-	return hm_map_advise(world->map, 0, SIZE, HM_ADVICE_COLD);
-}
-
-static int advise_huge(struct world *world)
-{
-	return hm_map_advise(world->map, 0, SIZE, HM_ADVICE_HUGEPAGE);
-}
-
-static int prefetch_read(struct world *world)
-{
-	return hm_map_prefetch(world->map, 0, SIZE, HM_READ);
-}
-
-static int prefetch_write(struct world *world)
-{
-	return hm_map_prefetch(world->map, 0, SIZE, HM_READ | HM_WRITE);
-}
-
-static int sync_all(struct world *world)
-{
-	return hm_map_sync(world->map, 0, SIZE, 0);
-}
-
-static int seal(struct world *world)
-{
-	return hm_buffer_seal(world->buffer, 0);
-}
-
-static int grow(struct world *world)
-{
-	return hm_buffer_resize(world->buffer, 20 * PAGE + 7, 0);
-}
-
-static int shrink(struct world *world)
-{
-	return hm_buffer_resize(world->buffer, 4 * PAGE + 11, 0);
-}
-
-static int shrink_by_bytes(struct world *world)
-{
-	return hm_buffer_resize(world->buffer, SIZE - 50, 0);
-}
-
-static int replace(struct world *world)
-{
-	return hm_buffer_resize(world->buffer, 20 * PAGE + 7, HM_GROW_REPLACE);
-}
-
-static int append(struct world *world)
-{
-	return hm_buffer_resize(world->buffer, 20 * PAGE + 7, HM_GROW_APPEND);
-}
-
-static int move(struct world *world)
-{
-	return hm_buffer_resize(world->buffer, 2 * MAX_SIZE + 7, HM_MAY_MOVE);
 }
 
 static int view_create(struct world *world)
@@ -581,7 +514,7 @@ static int release_allocation(struct world *world)
 
 const struct operation undo_operations[] = {
 	{ "device_open", NULL, device_open, false, UNDO_ANYWHERE },
-	{ "device_list", NULL, device_list, false, UNDO_HOST },
+	{ "device_list", NULL, device_list, false, UNDO_ANYWHERE },
 	{ "create_shared", open_device, create_shared, false, UNDO_ANYWHERE },
 	{ "create_private", open_device, create_private, false, UNDO_HOST },
 	{ "create_huge", open_device, create_huge, false, UNDO_HOST },
@@ -601,86 +534,105 @@ const struct operation undo_operations[] = {
 	{ "map_whole", shared_buffer, map_whole, false, UNDO_ANYWHERE },
 	{ "map_private", private_buffer, map_whole, false, UNDO_HOST },
 	{ "map_guarded", shared_buffer, map_guarded, false, UNDO_ANYWHERE },
-	{ "map_populated", shared_buffer, map_populated, false, UNDO_HOST },
+	{ "map_populated", shared_buffer, map_populated, false, UNDO_PAGES },
 	{ "map_part", shared_buffer, map_part, false, UNDO_ANYWHERE },
 	{ "map_second", shared_map, map_whole, false, UNDO_ANYWHERE },
 	{ "map_appended", appended_map, map_whole, false, UNDO_ANYWHERE },
 	{ "map_minimal", minimal_buffer, map_whole, false, UNDO_HOST },
-	{ "map_query", shared_map, map_query, false, UNDO_HOST },
-	{ "pointer_query", shared_map, pointer_query, false, UNDO_HOST },
+	{ "map_query", known_map, undo_map_query, false, UNDO_ANYWHERE },
+	{ "pointer_query", shared_map, undo_pointer_query, false, UNDO_ANYWHERE },
+	{ "budget_query", tight_locks, undo_budget_query, false, UNDO_LOCKS },
+	{ "bracket", shared_map, undo_bracket, false, UNDO_ANYWHERE },
+	{ "bracket_shadowed", shadowed_map, undo_bracket, false, UNDO_ANYWHERE },
+	{ "copy_in", handled_map, undo_copy_in, false, UNDO_ANYWHERE },
+	{ "copy_in_shadowed", handled_shadow, undo_copy_in, false, UNDO_ANYWHERE },
+	{ "copy_out", handled_map, undo_copy_out, false, UNDO_ANYWHERE },
+	{ "copy_out_blocked", handled_map, undo_copy_out_blocked, false, UNDO_ANYWHERE },
+	{ "copy_out_received", handled_received, undo_copy_out, false, UNDO_HOST },
+	{ "copy_between", handled_two_maps, undo_copy_between, false, UNDO_ANYWHERE },
+	{ "guard", handled_map, undo_guard, false, UNDO_ANYWHERE },
+	{ "guard_blocked", handled_map, undo_guard_blocked, false, UNDO_ANYWHERE },
+	{ "set_loss", shared_map, undo_set_loss, false, UNDO_ANYWHERE },
+	{ "shadow", shadowed_map, undo_shadow, false, UNDO_ANYWHERE },
 	{ "protect", shared_map, protect_middle, false, UNDO_ANYWHERE },
-	{ "protect_fancy", fancy_map, protect_middle, false, UNDO_HOST },
-	{ "protect_scoped", scoped_map, protect_middle, false, UNDO_HOST },
-	{ "scope_begin", fancy_map, scope_begin, false, UNDO_HOST },
-	{ "scope_end", scoped_map, scope_end, false, UNDO_HOST },
-	{ "seal_scoped", scoped_map, seal, false, UNDO_HOST },
-	{ "seal_two", two_maps, seal, false, UNDO_HOST },
-	{ "seal_unmapped", shared_buffer, seal, false, UNDO_HOST },
-	{ "lock", fancy_map, lock_all, false, UNDO_LOCKS },
-	{ "lock_on_fault", shared_map, lock_on_fault, false, UNDO_LOCKS },
-	{ "lock_evicting", tight_locks, lock_evicting, false, UNDO_LOCKS },
-	{ "lock_restore", waiting_locks, lock_restore, false, UNDO_LOCKS },
-	{ "lock_budget", waiting_locks, lock_budget, false, UNDO_LOCKS },
-	{ "unlock", fancy_map, unlock_middle, false, UNDO_LOCKS },
-	{ "advise_cold", shared_map, advise_cold, false, UNDO_HOST },
-	{ "advise_huge", private_map, advise_huge, false, UNDO_HOST },
-	{ "prefetch_read", shared_map, prefetch_read, false, UNDO_HOST },
-	{ "prefetch_write", shared_map, prefetch_write, false, UNDO_HOST },
-	{ "prefetch_file", file_map, prefetch_read, false, UNDO_HOST },
-	{ "sync_file", file_map, sync_all, false, UNDO_HOST },
-	{ "grow_unmapped", shared_buffer, grow, false, UNDO_ANYWHERE },
-	{ "grow_shared", shared_map, grow, false, UNDO_ANYWHERE },
-	{ "grow_private", private_map, grow, false, UNDO_HOST },
-	{ "grow_huge", huge_map, grow, false, UNDO_HOST },
-	{ "grow_guarded", guarded_map, grow, false, UNDO_ANYWHERE },
-	{ "grow_two", two_maps, grow, false, UNDO_ANYWHERE },
-	{ "grow_fancy", fancy_map, grow, false, UNDO_HOST },
-	{ "grow_scoped", scoped_map, grow, false, UNDO_HOST },
-	{ "grow_viewed", viewed_map, grow, false, UNDO_ANYWHERE },
-	{ "grow_appended", appended_map, grow, false, UNDO_ANYWHERE },
-	{ "grow_file", file_map, grow, false, UNDO_HOST },
-	{ "shrink_unmapped", shared_buffer, shrink, false, UNDO_ANYWHERE },
-	{ "shrink_shared", shared_map, shrink, false, UNDO_ANYWHERE },
-	{ "shrink_private", private_map, shrink, false, UNDO_HOST },
-	{ "shrink_fancy", fancy_map, shrink, false, UNDO_HOST },
-	{ "shrink_fancy_private", fancy_private_map, shrink, false, UNDO_HOST },
-	{ "shrink_private_page", private_read_only_page, shrink, false, UNDO_HOST },
-	{ "shrink_two", two_maps, shrink, false, UNDO_ANYWHERE },
-	{ "shrink_scoped", scoped_map, shrink, false, UNDO_HOST },
-	{ "shrink_viewed", viewed_map, shrink, false, UNDO_ANYWHERE },
-	{ "shrink_appended", appended_two_maps, shrink, true, UNDO_ANYWHERE },
-	{ "shrink_by_bytes", shared_map, shrink_by_bytes, false, UNDO_ANYWHERE },
-	{ "shrink_file", file_map, shrink, false, UNDO_HOST },
-	{ "replace", shared_map, replace, false, UNDO_ANYWHERE },
-	{ "replace_fancy", fancy_map, replace, false, UNDO_HOST },
-	{ "replace_scoped", scoped_map, replace, false, UNDO_HOST },
-	{ "replace_viewed", viewed_map, replace, false, UNDO_ANYWHERE },
-	{ "replace_unmapped", shared_buffer, replace, false, UNDO_ANYWHERE },
-	{ "append", shared_map, append, false, UNDO_ANYWHERE },
-	{ "append_two", two_maps, append, false, UNDO_ANYWHERE },
-	{ "append_fancy", fancy_map, append, false, UNDO_HOST },
-	{ "append_scoped", scoped_map, append, false, UNDO_HOST },
-	{ "append_again", appended_map, append, false, UNDO_ANYWHERE },
-	{ "move", shared_map, move, false, UNDO_ANYWHERE },
-	{ "move_fancy", fancy_map, move, false, UNDO_HOST },
-	{ "move_scoped", scoped_map, move, false, UNDO_HOST },
-	{ "move_viewed", viewed_map, move, false, UNDO_ANYWHERE },
-	{ "move_unmapped", shared_buffer, move, false, UNDO_ANYWHERE },
+	{ "protect_fancy", fancy_map, protect_middle, false, UNDO_RIGHTS },
+	{ "protect_scoped", scoped_map, protect_middle, false, UNDO_RIGHTS },
+	{ "scope_begin", fancy_map, scope_begin, false, UNDO_RIGHTS },
+	{ "scope_end", scoped_map, scope_end, false, UNDO_RIGHTS },
+	{ "seal_scoped", scoped_map, undo_seal, false, UNDO_HOST },
+	{ "seal_two", two_maps, undo_seal, false, UNDO_HOST },
+	{ "seal_unmapped", shared_buffer, undo_seal, false, UNDO_HOST },
+	{ "lock", fancy_map, undo_lock_all, false, UNDO_LOCKS },
+	{ "lock_on_fault", shared_map, undo_lock_on_fault, false, UNDO_LOCKS },
+	{ "lock_evicting", tight_locks, undo_lock_evicting, false, UNDO_LOCKS },
+	{ "lock_restore", waiting_locks, undo_lock_restore, false, UNDO_LOCKS },
+	{ "lock_budget", waiting_locks, undo_lock_budget, false, UNDO_LOCKS },
+	{ "unlock", fancy_map, undo_unlock_middle, false, UNDO_LOCKS },
+	{ "advise_cold", shared_map, undo_advise_cold, false, UNDO_PAGES },
+	{ "advise_huge", private_map, undo_advise_huge, false, UNDO_HOST },
+	{ "prefetch_read", shared_map, undo_prefetch_read, false, UNDO_PAGES },
+	{ "prefetch_write", shared_map, undo_prefetch_write, false, UNDO_PAGES },
+	{ "prefetch_file", file_map, undo_prefetch_read, false, UNDO_HOST },
+	{ "sync_file", file_map, undo_sync_all, false, UNDO_HOST },
+	{ "grow_unmapped", shared_buffer, undo_grow, false, UNDO_ANYWHERE },
+	{ "grow_shared", shared_map, undo_grow, false, UNDO_ANYWHERE },
+	{ "grow_private", private_map, undo_grow, false, UNDO_HOST },
+	{ "grow_huge", huge_map, undo_grow, false, UNDO_HOST },
+	{ "grow_guarded", guarded_map, undo_grow, false, UNDO_ANYWHERE },
+	{ "grow_two", two_maps, undo_grow, false, UNDO_ANYWHERE },
+	{ "grow_fancy", fancy_map, undo_grow, false, UNDO_RIGHTS },
+	{ "grow_scoped", scoped_map, undo_grow, false, UNDO_RIGHTS },
+	{ "grow_viewed", viewed_map, undo_grow, false, UNDO_ANYWHERE },
+	{ "grow_appended", appended_map, undo_grow, false, UNDO_ANYWHERE },
+	{ "grow_file", file_map, undo_grow, false, UNDO_HOST },
+	{ "shrink_unmapped", shared_buffer, undo_shrink, false, UNDO_ANYWHERE },
+	{ "shrink_shared", shared_map, undo_shrink, false, UNDO_ANYWHERE },
+	{ "shrink_private", private_map, undo_shrink, false, UNDO_HOST },
+	{ "shrink_fancy", fancy_map, undo_shrink, false, UNDO_RIGHTS },
+	{ "shrink_fancy_private", fancy_private_map, undo_shrink, false, UNDO_HOST },
+	{ "shrink_private_page", private_read_only_page, undo_shrink, false, UNDO_HOST },
+	{ "shrink_two", two_maps, undo_shrink, false, UNDO_ANYWHERE },
+	{ "shrink_scoped", scoped_map, undo_shrink, false, UNDO_RIGHTS },
+	{ "shrink_viewed", viewed_map, undo_shrink, false, UNDO_ANYWHERE },
+	{ "shrink_appended", appended_two_maps, undo_shrink, true, UNDO_ANYWHERE },
+	{ "shrink_by_bytes", shared_map, undo_shrink_by_bytes, false, UNDO_ANYWHERE },
+	{ "shrink_file", file_map, undo_shrink, false, UNDO_HOST },
+	{ "replace", shared_map, undo_replace, false, UNDO_ANYWHERE },
+	{ "replace_fancy", fancy_map, undo_replace, false, UNDO_RIGHTS },
+	{ "replace_scoped", scoped_map, undo_replace, false, UNDO_RIGHTS },
+	{ "replace_viewed", viewed_map, undo_replace, false, UNDO_ANYWHERE },
+	{ "replace_unmapped", shared_buffer, undo_replace, false, UNDO_ANYWHERE },
+	{ "append", shared_map, undo_append, false, UNDO_ANYWHERE },
+	{ "append_two", two_maps, undo_append, false, UNDO_ANYWHERE },
+	{ "append_fancy", fancy_map, undo_append, false, UNDO_RIGHTS },
+	{ "append_scoped", scoped_map, undo_append, false, UNDO_RIGHTS },
+	{ "append_again", appended_map, undo_append, false, UNDO_ANYWHERE },
+	{ "move", shared_map, undo_move, false, UNDO_ANYWHERE },
+	{ "move_fancy", fancy_map, undo_move, false, UNDO_RIGHTS },
+	{ "move_scoped", scoped_map, undo_move, false, UNDO_RIGHTS },
+	{ "move_viewed", viewed_map, undo_move, false, UNDO_ANYWHERE },
+	{ "move_unmapped", shared_buffer, undo_move, false, UNDO_ANYWHERE },
 	{ "view_create", shared_map, view_create, false, UNDO_ANYWHERE },
 	{ "alloc", open_device, undo_alloc, false, UNDO_ANYWHERE },
 	{ "realloc_grow", allocation, undo_realloc_grow, false, UNDO_ANYWHERE },
 	{ "realloc_shrink", allocation, undo_realloc_shrink, false, UNDO_ANYWHERE },
 	{ "realloc_move", allocation, undo_realloc_move, false, UNDO_HOST },
-	{ "release_map", fancy_map, release_map, false, UNDO_HOST },
+	{ "release_map", fancy_map, release_map, false, UNDO_RIGHTS },
 	{ "release_appended", appended_map, release_map, false, UNDO_ANYWHERE },
 	{ "release_allocation", allocation, release_allocation, false, UNDO_ANYWHERE },
+	{ "release_retired", two_maps, undo_retire, false, UNDO_ANYWHERE },
 };
 
 const unsigned int undo_n_operation = sizeof(undo_operations) / sizeof(undo_operations[0]);
 
 bool undo_runs_on(const struct operation *operation, const char *name)
 {
-	static const uint64_t needed[] = { [UNDO_ANYWHERE] = 0, [UNDO_LOCKS] = HM_CAP_LOCK };
+	static const uint64_t needed[] = {
+		[UNDO_ANYWHERE] = 0,
+		[UNDO_LOCKS] = HM_CAP_LOCK,
+		[UNDO_PAGES] = HM_CAP_POPULATE,
+		[UNDO_RIGHTS] = HM_CAP_PROTECT,
+	};
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	uint64_t needs = needed[operation->place];
 	struct hm_device *device;

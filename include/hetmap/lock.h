@@ -63,7 +63,7 @@ HM_API int hm_lock_budget_set(uint64_t bytes);
  * honour the capability [capabilities(7)]: then RLIMIT_MEMLOCK holds all the same, and
  * room is more than there is.
  *
- * Errors: -E2BIG.
+ * Errors: -E2BIG; -ENOENT /proc is not mounted; -EMFILE, -ENFILE, -EIO that file can't be read.
  */
 HM_API int hm_lock_budget_query(struct hm_lock_budget *ret_budget);
 
