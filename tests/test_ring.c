@@ -610,6 +610,13 @@ static void undone(void)
 	inject_always("futex", EFAULT);
 	CHECK_ERROR(-EFAULT, hm_ring_read(ring, &n, sizeof(n), SECOND, &desc.capacity));
 	inject_disarm();
+	/* Signals, and a position that moves just now, are no ends of one; its time is. */
+	inject_always("futex", EINTR);
+	CHECK_ERROR(-ETIME, hm_ring_read(ring, &n, sizeof(n), SECOND / 100, &desc.capacity));
+	CHECK(inject_disarm());
+	inject_always("futex", EAGAIN);
+	CHECK_ERROR(-ETIME, hm_ring_read(ring, &n, sizeof(n), SECOND / 100, &desc.capacity));
+	CHECK(inject_disarm());
 	hm_ring_unref(ring);
 	free(path);
 	folder_remove(folder);

@@ -114,7 +114,10 @@ int soft_buffer_import(struct soft_file *file, void *argument)
 	if (ask->flags)
 		return -EINVAL;
 	flags = sys_fcntl(ask->fd, F_GETFL, 0);
-	if (flags < 0 || sys_fstat(ask->fd, &st) || !S_ISREG(st.st_mode))
+	r = flags < 0 ? flags : sys_fstat(ask->fd, &st);
+	if (r)
+		return r == -EBADF ? -EINVAL : r;
+	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
 	buffer = buffer_of_file(file->dev, &st);
 	if (!buffer)

@@ -11,7 +11,7 @@ replacing='test_hetsim_trace test_stat test_trace_points test_two_nodes'
 #   where that runs two machines: test_conformance takes 27 s with one, 62 with two.
 sequential='test_conformance test_undo test_recover_undo test_hetsim_command test_reader_cgroup
 test_drm_nodes_data test_lifecycle test_drm_nodes_lifetimes test_drm_nodes test_drm_idle
-test_share_owner test_share_hostile test_dmabuf test_limits test_load test_load_failures
+test_share_owner test_share_hostile test_dmabuf test_limits test_errno test_load test_load_failures
 test_hetsim_compat test_hetsim_buffers test_shadow test_recover test_seal'
 
 # with_processors COMMAND TEST...: for those of the tests that need one alone, and the others
