@@ -23,6 +23,7 @@
 #include "hetsim.h"
 #include "peer.h"
 #include "share.h"
+#include "smaps.h"
 #include "support.h"
 
 #define PAGE 4096ull
@@ -328,6 +329,96 @@ static void rounds_alone(const char *device)
 		check_given_back(&before);
 }
 
+/* ---- one who dies with pages locked and a bracket open ---- */
+
+#define HELD_BYTES (1024 * PAGE)
+
+/* Those of them that the process may lock; the bracket is of all. */
+static int hold(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t locked = 0;
+	int r = world->map ? 0 : hm_map_create(world->buffer, NULL, &world->map);
+
+	(void)a, (void)b, (void)c;
+	if (!r)
+		r = hm_map_lock(world->map, 0, HELD_BYTES, HM_LOCK_PARTIAL, &locked);
+	if (!r && (!locked || test_status_bytes("VmLck") < locked))
+		r = -ENOLCK;
+	return r ? r : hm_map_begin_cpu(world->map, 0, HELD_BYTES, HM_READ | HM_WRITE);
+}
+
+/* All that a lock or a bracket of the dead one's could be in the way of. */
+static int go_on(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
+{
+	int r = world->map ? 0 : hm_map_create(world->buffer, NULL, &world->map);
+
+	(void)a, (void)b, (void)c;
+	if (!r)
+		r = hm_map_begin_cpu(world->map, 0, HELD_BYTES, HM_READ | HM_WRITE);
+	if (!r)
+		r = hm_map_end_cpu(world->map, 0, HELD_BYTES, HM_READ | HM_WRITE);
+	if (!r)
+		r = hm_map_lock(world->map, 0, PAGE, 0, NULL);
+	if (!r)
+		r = hm_map_unlock(world->map, 0, PAGE);
+	if (!r && map_info(world->map, 0).brackets)
+		r = -EBADE;
+	if (!r)
+		r = hm_buffer_resize(world->buffer, 2 * HELD_BYTES, 0);
+	return r ? r : hm_buffer_resize(world->buffer, HELD_BYTES, 0);
+}
+
+/* What all processes have locked: the kernel counts some of it later. */
+static bool mlocked_becomes(bool more, uint64_t bytes)
+{
+	int tries;
+
+	for (tries = 0; tries < 400 && (meminfo_read("Mlocked") > bytes) != more; tries++)
+		usleep(50000);
+	return tries < 400;
+}
+
+static void die_holding(uint32_t victim)
+{
+	bool alone = !access("/dev/hetsim0", F_OK);
+	uint64_t before = meminfo_read("Mlocked");
+	struct peer peers[PROCESSES];
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < PROCESSES; i++)
+		peer_start(&peers[i], SOCK_SEQPACKET, "host");
+	CHECK_EQUAL(peer_call(&peers[OWNER], peer_send, HELD_BYTES, 2 * HELD_BYTES, 0), 0);
+	pass_on(peers);
+	for (i = FIRST; i < PROCESSES; i++)
+		CHECK_EQUAL(peer_call(&peers[i], peer_receive, 0, 0, 0), 0);
+	CHECK_EQUAL(peer_call(&peers[victim], hold, 0, 0, 0), 0);
+	if (alone)
+		CHECK(mlocked_becomes(true, before + HELD_BYTES / 2));
+	peer_kill(&peers[victim]);
+	if (alone)
+		CHECK(mlocked_becomes(false, before + HELD_BYTES / 2));
+	for (i = 0; i < PROCESSES; i++) {
+		if (i == victim)
+			continue;
+		r = peer_call(&peers[i], go_on, 0, 0, 0);
+		CHECK_EQUAL(r, i == OWNER ? 0 : victim == OWNER ? -EOWNERDEAD : -EBUSY);
+		r = peer_call(&peers[i], peer_sharing, 0, 0, 0);
+		CHECK_EQUAL(r, i == OWNER      ? HM_SHARING_SENT :
+			       victim == OWNER ? HM_SHARING_RECEIVED | HM_SHARING_OWNER_GONE :
+						 HM_SHARING_RECEIVED);
+	}
+	for (i = 0; i < PROCESSES; i++)
+		if (i != victim)
+			peer_stop(&peers[i]);
+}
+
+static void test_host_held(void)
+{
+	die_holding(OWNER);
+	die_holding(SECOND);
+}
+
 static void test_host(void)
 {
 	rounds_alone("host");
@@ -366,6 +457,7 @@ static void test_sim(void)
 
 static const struct dmabuf_test tests[] = {
 	{ "host", { "host", test_host, 120, 0 } },
+	{ "host", { "host_held", test_host_held, 120, 0 } },
 	{ "file", { "file", test_file, 120, 0 } },
 	{ "heap:system", { "heap", test_heap, 120, 0 } },
 	{ "udmabuf", { "udmabuf", test_udmabuf, 120, 0 } },
