@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "accel_support.h"
 #include "access_world.h"
 
 static void keep(char *to, size_t size, const char *text)
@@ -70,7 +69,36 @@ static void drop_file(struct access_world *w)
 	free(w->path);
 }
 
+/* On an engine, too. */
+static struct hm_kernel *idle(void)
+{
+	static const struct hm_engine_step step = { HM_ENGINE_NOTHING,
+						    HM_ENGINE_NONE,
+						    HM_ENGINE_NONE,
+						    HM_ENGINE_NONE,
+						    HM_ENGINE_NONE,
+						    HM_ENGINE_NONE,
+						    0 };
+	const struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "idle",
+		.cpu = nothing,
+		.signature = "in inout",
+		.engine = &step,
+		.n_engine = 1,
+	};
+	struct hm_kernel *kernel;
+
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	return kernel;
+}
+
 void access_world_begin(struct access_world *w)
+{
+	access_world_begin_on(w, "host", "cpu");
+}
+
+void access_world_begin_on(struct access_world *w, const char *device, const char *accel)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
@@ -79,12 +107,14 @@ void access_world_begin(struct access_world *w)
 		.name = "subject",
 	};
 
+	w->device_name = device;
+	w->accel_name = accel;
 	make_file(w);
-	CHECK_OK_FATAL(hm_device_open("host", &w->device));
+	CHECK_OK_FATAL(hm_device_open(device, &w->device));
 	CHECK_OK_FATAL(hm_device_open("file", &w->files));
-	CHECK_OK_FATAL(hm_accel_open("cpu", NULL, &w->accel));
+	CHECK_OK_FATAL(hm_accel_open(accel, NULL, &w->accel));
 	CHECK_OK_FATAL(hm_queue_create(w->accel, 0, &w->queue));
-	w->kernel = make_kernel("idle", "in inout", nothing);
+	w->kernel = idle();
 	CHECK_OK_FATAL(hm_buffer_create(w->device, &desc, &w->buffer));
 	CHECK_OK_FATAL(hm_map_create(w->buffer, NULL, &w->map));
 	CHECK_OK_FATAL(hm_buffer_export(w->buffer, 0, &w->fd));

@@ -31,8 +31,9 @@ struct access_log {
 int access_log_hook(void *user, const struct hm_access_request *request, char *reason);
 struct hm_access_counters access_counters_now(void);
 
-/* In it every operation can be done. */
+/* In it every operation can be done, of those that the device has. */
 struct access_world {
+	const char *device_name, *accel_name;
 	struct hm_device *device, *files;
 	struct hm_accel *accel;
 	struct hm_queue *queue;
@@ -45,7 +46,8 @@ struct access_world {
 	char *link; /* to it */
 };
 
-void access_world_begin(struct access_world *w);
+void access_world_begin(struct access_world *w); /* "host", "cpu" */
+void access_world_begin_on(struct access_world *w, const char *device, const char *accel);
 /* Takes the hook away, too. */
 void access_world_end(struct access_world *w);
 

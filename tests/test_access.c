@@ -29,9 +29,8 @@ static int drop_buffer(int r, struct hm_buffer **made)
 static int op_open(struct access_world *w)
 {
 	struct hm_device *made = UNTOUCHED;
-	int r = hm_device_open("host", &made);
+	int r = hm_device_open(w->device_name, &made);
 
-	(void)w;
 	if (r)
 		CHECK(made == UNTOUCHED);
 	else
@@ -42,9 +41,8 @@ static int op_open(struct access_world *w)
 static int op_open_accel(struct access_world *w)
 {
 	struct hm_accel *made = UNTOUCHED;
-	int r = hm_accel_open("cpu", NULL, &made);
+	int r = hm_accel_open(w->accel_name, NULL, &made);
 
-	(void)w;
 	if (r)
 		CHECK(made == UNTOUCHED);
 	else
@@ -52,17 +50,27 @@ static int op_open_accel(struct access_world *w)
 	return r;
 }
 
-static int op_create(struct access_world *w)
+static int create(struct access_world *w, uint32_t flags)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
-		.flags = HM_BUFFER_PRIVATE,
+		.flags = flags,
 		.size = PAGE,
 		.name = "made",
 	};
 	struct hm_buffer *made = UNTOUCHED;
 
 	return drop_buffer(hm_buffer_create(w->device, &desc, &made), &made);
+}
+
+static int op_create(struct access_world *w)
+{
+	return create(w, HM_BUFFER_PRIVATE);
+}
+
+static int op_create_shared(struct access_world *w)
+{
+	return create(w, 0);
 }
 
 static int op_from_file(struct access_world *w)
@@ -164,19 +172,34 @@ static int op_send(struct access_world *w)
 	return 0;
 }
 
-static int op_launch(struct access_world *w)
+static int drop_fence(int r, struct hm_fence *fence)
 {
-	char *base = hm_map_address(w->map);
-	struct hm_fence *fence = UNTOUCHED;
-	int r;
-
-	r = hm_launch(w->queue, w->kernel, 1, &fence, HM_IN(base + 5),
-		      HM_RANGE(base, 100, HM_READ | HM_WRITE));
 	if (r)
 		CHECK(fence == UNTOUCHED);
 	else
 		finish(fence);
 	return r;
+}
+
+static int op_launch(struct access_world *w)
+{
+	char *base = hm_map_address(w->map);
+	struct hm_fence *fence = UNTOUCHED;
+	int r = hm_launch(w->queue, w->kernel, 1, &fence, HM_IN(base + 5),
+			  HM_RANGE(base, 100, HM_READ | HM_WRITE));
+
+	return drop_fence(r, fence);
+}
+
+/* Of what goes by copy two arguments may not be the same bytes. */
+static int op_launch_apart(struct access_world *w)
+{
+	char *base = hm_map_address(w->map);
+	struct hm_fence *fence = UNTOUCHED;
+	int r = hm_launch(w->queue, w->kernel, 1, &fence, HM_RANGE(base + PAGE, 64, HM_READ),
+			  HM_RANGE(base, 100, HM_READ | HM_WRITE));
+
+	return drop_fence(r, fence);
 }
 
 static int op_copy(struct access_world *w)
@@ -240,7 +263,29 @@ static const struct operation {
 	  0, HM_READ, 0 },
 };
 
-#define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+/* Those that a device with an engine of its own has; what was exported does not shrink. */
+static const struct operation soft_operations[] = {
+	{ op_open, HM_ACCESS_OPEN, "soft:0", "", "", "", "", 0, 0, 0, 0, 0, 0 },
+	{ op_open_accel, HM_ACCESS_OPEN, "", "soft:0", "", "", "", 0, 0, 0, 0, 0, 0 },
+	{ op_create_shared, HM_ACCESS_CREATE, "soft:0", "", "", "made", "", PAGE, PAGE, 0, 0, 3,
+	  0 },
+	{ op_map, HM_ACCESS_MAP, "soft:0", "", "", "subject", "", WORLD_SIZE, WORLD_MAX_SIZE,
+	  PAGE, WORLD_SIZE - PAGE, HM_READ, 0 },
+	{ op_protect, HM_ACCESS_PROTECT, "soft:0", "", "", "subject", "", WORLD_SIZE,
+	  WORLD_MAX_SIZE, PAGE, PAGE, HM_READ, 0 },
+	{ op_lock, HM_ACCESS_LOCK, "soft:0", "", "", "subject", "", WORLD_SIZE, WORLD_MAX_SIZE,
+	  2 * PAGE, PAGE, 0, HM_LOCK_PARTIAL },
+	{ op_export, HM_ACCESS_EXPORT, "soft:0", "", "", "subject", "", WORLD_SIZE,
+	  WORLD_MAX_SIZE, 0, 0, 3, 0 },
+	{ op_import, HM_ACCESS_IMPORT, "soft:0", "", "", "buffer",
+	  "/memfd:hetmap:soft (deleted)", 4 * PAGE, 4 * PAGE, 0, 0, 3, 0 },
+	{ op_launch_apart, HM_ACCESS_LAUNCH, "", "soft:0", "idle", "", "", 64 + 100, 0, 0, 0, 3,
+	  0 },
+	{ op_copy, HM_ACCESS_LAUNCH, "", "soft:0", "", "", "", 128, 0, 0, 0, 3, 0 },
+	{ op_fill, HM_ACCESS_LAUNCH, "", "soft:0", "", "", "", 32, 0, 0, 0, HM_WRITE, 0 },
+};
+
+#define N(table) (sizeof(table) / sizeof((table)[0]))
 
 static void check_asked(const struct access_log *log, const struct operation *op,
 			const struct access_world *w)
@@ -272,7 +317,8 @@ static void check_asked(const struct access_log *log, const struct operation *op
  * By refusing what comes first, so that it is that which was asked; and once more
  * allowed, so that it can be done at all.
  */
-static void every_operation(void)
+static void ask_all(const char *device, const char *accel, const struct operation *table,
+		    size_t n)
 {
 	struct test_holding held, now;
 	struct hm_access_counters before, after;
@@ -280,12 +326,12 @@ static void every_operation(void)
 	struct access_world w;
 	size_t i;
 
-	access_world_begin(&w);
+	access_world_begin_on(&w, device, accel);
 	/* What is made once and stays: the checks below count. */
-	for (i = 0; i < OPERATIONS; i++)
-		CHECK_OK(operations[i].run(&w));
-	for (i = 0; i < OPERATIONS; i++) {
-		const struct operation *op = &operations[i];
+	for (i = 0; i < n; i++)
+		CHECK_OK(table[i].run(&w));
+	for (i = 0; i < n; i++) {
+		const struct operation *op = &table[i];
 		struct access_log log = { .refuse = EVERY, .r = -EACCES };
 
 		before = access_counters_now();
@@ -319,6 +365,16 @@ static void every_operation(void)
 		CHECK(log.n >= 1);
 	}
 	access_world_end(&w);
+}
+
+static void every_operation(void)
+{
+	ask_all("host", "cpu", operations, N(operations));
+}
+
+static void every_operation_on_soft(void)
+{
+	ask_all("soft:0", "soft:0", soft_operations, N(soft_operations));
 }
 
 /* ---- what calls come down to ---- */
@@ -439,7 +495,7 @@ static void undone(void)
 	size_t i;
 
 	access_world_begin(&w);
-	for (i = 0; i < OPERATIONS; i++) {
+	for (i = 0; i < N(operations); i++) {
 		if (operations[i].run == op_send)
 			continue; /* receives, too */
 		if (operations[i].run == op_seal)
@@ -575,6 +631,7 @@ static void arguments(void)
 
 static const struct test tests[] = {
 	{ "every_operation", every_operation, 60, 0 },
+	{ "every_operation_on_soft", every_operation_on_soft, 60, 0 },
 	{ "place_is_told", place_is_told, 0, 0 },
 	{ "short_way", short_way, 0, 0 },
 	{ "replaced", replaced, 0, 0 },
