@@ -255,7 +255,7 @@ export B="${B#"$PWD"/}"
 # Words arrive as they were given, both streams and the status come back.
 words_and_status() {
 	# shellcheck disable=SC2016 # the guest's
-	expect 7 timeout 200 tools/vm -k "$kernel" sh -c 'test -c /dev/hetsim0 || exit 8
+	expect 7 timeout 600 tools/vm -k "$kernel" sh -c 'test -c /dev/hetsim0 || exit 8
 		printf "<%s>\n" "$@"; echo error >&2; exit 7' sh "it's" 'a  $b' '' '\"' &&
 		says "<it's>" && says '<a  $b>' && says '<>' && says '<\">' && says error
 }
@@ -263,7 +263,7 @@ words_and_status() {
 # make has a status of its own, and names the command's.
 by_make() {
 	# shellcheck disable=SC2016 # the guest's
-	expect 2 timeout 200 make vm "B=$B" "KERNEL=$kernel" PARAMETERS='kind=nic devices=2' \
+	expect 2 timeout 600 make vm "B=$B" "KERNEL=$kernel" PARAMETERS='kind=nic devices=2' \
 		CMD='test -c /dev/hetsim1 && echo "it'"'"'s $((6 * 7))"; exit 7' &&
 		says "it's 42" && grep -q '\*\*\* .* Error 7$' "$work/out"
 }
