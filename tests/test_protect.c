@@ -422,6 +422,11 @@ static void on_soft(void)
 	launches("soft:0");
 }
 
+static void on_sim(void)
+{
+	launches("sim:0");
+}
+
 static void brackets(void)
 {
 	struct hm_scope *scope;
@@ -570,7 +575,7 @@ static void threads(void)
 	tear_down(&w);
 }
 
-static const struct test tests[] = {
+static struct test tests[] = {
 	{ "nested", nested, 0, 0 },
 	{ "random_walk", random_walk, 60, 0 },
 	{ "resized", resized, 0, 0 },
@@ -586,10 +591,16 @@ static const struct test tests[] = {
 	{ "brackets_to_read", brackets_to_read, 0, 0 },
 	{ "guards", guards, 0, 0 },
 	{ "threads", threads, 60, 0 },
+	{ "on_sim", on_sim, 0, 0 }, /* the last one: where there is one */
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
+	struct hm_device *device = NULL;
+
+	if (hm_device_open("sim:0", &device))
+		tests[sizeof(tests) / sizeof(tests[0]) - 2].name = NULL;
+	hm_device_unref(device);
 	return harness_main(argc, argv, "protect", tests);
 }
