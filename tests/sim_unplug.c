@@ -168,13 +168,14 @@ static void test_reset(void)
 	CHECK_EQUAL(hetsim_call(fd[0], HETSIM_FENCE_FD, &fence), 0);
 	CHECK_EQUAL(hetsim_submit(fd[0], queue[0], &nothing, 1, &behind), 0);
 
+	CHECK_EQUAL(hetsim_inject(fd[0], HETSIM_INJECT_RESET, 0, 0), 0);
 	for (i = 0; i < 2; i++) {
 		/* On a busy machine the queue's thread may not have come to it: once more. */
 		for (tries = 0; tries < 30; tries++) {
-			CHECK_EQUAL(hetsim_inject(fd[0], HETSIM_INJECT_RESET, 0, 0), 0);
 			r = hetsim_wait(fd[i], queue[i], stuck[i], 1000, &status, &address);
 			if (r != -ETIME)
 				break;
+			CHECK_EQUAL(hetsim_inject(fd[0], HETSIM_INJECT_RESET, 0, 0), 0);
 		}
 		CHECK_EQUAL(r, 0);
 		CHECK_EQUAL(status, -ECANCELED);
