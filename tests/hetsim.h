@@ -123,6 +123,8 @@ int hetsim_import(int fd, int dmabuf, struct hetsim_import *ret_import);
 int hetsim_inject(int fd, uint32_t kind, uint32_t target, uint64_t value);
 /* May this process take the device away? Skips the test if not. Resets the engine. */
 bool hetsim_may_unplug(int fd);
+/* An open file whose maps become zeros; -1: skipped, none is to be taken away here. */
+int hetsim_open_zero(void);
 
 /* Is the module to get blocks, and can the kernel mark their entries as special? */
 bool hetsim_has_blocks(void);

@@ -107,6 +107,25 @@ bool hetsim_may_unplug(int fd)
 	return false;
 }
 
+int hetsim_open_zero(void)
+{
+	struct hetsim_handshake shake = {
+		.size = sizeof(shake),
+		.flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
+		.version_major = HETSIM_VERSION_MAJOR,
+		.version_minor = HETSIM_VERSION_MINOR,
+	};
+	int fd = hetsim_open_bare(O_RDWR);
+
+	if (fd < 0)
+		return fd;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+	if (hetsim_may_unplug(fd))
+		return fd;
+	hetsim_close(fd);
+	return -1;
+}
+
 bool hetsim_has_blocks(void)
 {
 	struct utsname name;

@@ -14,38 +14,15 @@
 
 #include "harness.h"
 #include "hetsim.h"
+#include "hetsim_argument.h"
 #include "sim_tests.h"
 
 #define PAGE HETSIM_PAGE
 #define BOUND (1ull << 40) /* where the buffer is bound */
 #define FREE (1ull << 41)  /* where nothing is */
 
-union argument {
-	uint32_t size;
-	struct hetsim_handshake handshake;
-	struct hetsim_query query;
-	struct hetsim_counters counters;
-	struct hetsim_buffer_create create;
-	struct hetsim_buffer_close close_it;
-	struct hetsim_buffer_resize resize;
-	struct hetsim_buffer_info info;
-	struct hetsim_buffer_move move;
-	struct hetsim_buffer_sample sample;
-	struct hetsim_export export;
-	struct hetsim_import import;
-	struct hetsim_bind bind;
-	struct hetsim_unbind unbind;
-	struct hetsim_queue_create queue_create;
-	struct hetsim_queue_destroy queue_destroy;
-	struct hetsim_submit submit;
-	struct hetsim_wait wait;
-	struct hetsim_fence_fd fence;
-	struct hetsim_queue_event event;
-	struct hetsim_inject inject;
-};
-
 /* Every byte of them: what a call has not to write it has not to touch. */
-static bool is_same(const union argument *a, const union argument *b)
+static bool is_same(const union hetsim_argument *a, const union hetsim_argument *b)
 {
 	const unsigned char *x = (const void *)a, *y = (const void *)b;
 
@@ -64,7 +41,8 @@ struct world {
 
 /* ---- arguments with which a call succeeds ---- */
 
-static void fill_buffer_call(const struct world *world, unsigned long cmd, union argument *arg)
+static void fill_buffer_call(const struct world *world, unsigned long cmd,
+			     union hetsim_argument *arg)
 {
 	switch (cmd) {
 	case HETSIM_BUFFER_CREATE:
@@ -72,7 +50,7 @@ static void fill_buffer_call(const struct world *world, unsigned long cmd, union
 		arg->create.place = HETSIM_PLACE_SYSTEM;
 		break;
 	case HETSIM_BUFFER_CLOSE:
-		arg->close_it.handle = world->spare.handle;
+		arg->close.handle = world->spare.handle;
 		break;
 	case HETSIM_BUFFER_RESIZE:
 		arg->resize.handle = world->buffer.handle;
@@ -110,7 +88,8 @@ static void fill_buffer_call(const struct world *world, unsigned long cmd, union
 	}
 }
 
-static void fill_queue_call(const struct world *world, unsigned long cmd, union argument *arg)
+static void fill_queue_call(const struct world *world, unsigned long cmd,
+			    union hetsim_argument *arg)
 {
 	switch (cmd) {
 	case HETSIM_QUEUE_DESTROY:
@@ -127,13 +106,13 @@ static void fill_queue_call(const struct world *world, unsigned long cmd, union 
 		arg->wait.seqno = world->seqno;
 		break;
 	case HETSIM_FENCE_FD:
-		arg->fence.queue = world->queue;
-		arg->fence.seqno = world->seqno;
+		arg->fence_fd.queue = world->queue;
+		arg->fence_fd.seqno = world->seqno;
 		break;
 	case HETSIM_QUEUE_EVENT:
-		arg->event.queue = world->queue;
-		arg->event.seqno = world->seqno;
-		arg->event.eventfd = world->event;
+		arg->queue_event.queue = world->queue;
+		arg->queue_event.seqno = world->seqno;
+		arg->queue_event.eventfd = world->event;
 		break;
 	case HETSIM_INJECT:
 		arg->inject.kind = HETSIM_INJECT_LATENCY;
@@ -143,7 +122,7 @@ static void fill_queue_call(const struct world *world, unsigned long cmd, union 
 }
 
 static void fill(const struct world *world, const struct hetsim_call_entry *call,
-		 union argument *arg)
+		 union hetsim_argument *arg)
 {
 	memset(arg, 0, sizeof(*arg));
 	arg->size = call->size;
@@ -175,7 +154,7 @@ static int unbind_at(const struct world *world, uint64_t address)
 }
 
 /* What a call that has succeeded with @arg has changed is as it was. */
-static void undo(struct world *world, unsigned long cmd, union argument *arg)
+static void undo(struct world *world, unsigned long cmd, union hetsim_argument *arg)
 {
 	switch (cmd) {
 	case HETSIM_BUFFER_CREATE:
@@ -208,7 +187,7 @@ static void undo(struct world *world, unsigned long cmd, union argument *arg)
 		world->spare_queue = hetsim_queue_make(world->fd, HETSIM_QUEUE_COUNTER, 0);
 		break;
 	case HETSIM_FENCE_FD:
-		CHECK_EQUAL(close(arg->fence.fd), 0);
+		CHECK_EQUAL(close(arg->fence_fd.fd), 0);
 		break;
 	}
 }
@@ -250,7 +229,7 @@ static void world_end(struct world *world)
 /* With its arguments changed by nobody: 0, and all is as it was. */
 static void succeed(struct world *world, const struct hetsim_call_entry *call)
 {
-	union argument arg;
+	union hetsim_argument arg;
 	int r;
 
 	fill(world, call, &arg);
@@ -349,7 +328,7 @@ static void put(void *structure, const struct field *field, uint64_t value, bool
 static void refuse(struct world *world, const struct field *field, uint64_t value, bool add)
 {
 	const struct hetsim_call_entry *call = call_of(field);
-	union argument arg, before;
+	union hetsim_argument arg, before;
 	int r;
 
 	fill(world, call, &arg);
@@ -412,7 +391,7 @@ static void test_unknown(void)
 
 static void check_gone(const struct world *world)
 {
-	union argument arg, before;
+	union hetsim_argument arg, before;
 	unsigned int i;
 	unsigned char byte = 1;
 	int r;

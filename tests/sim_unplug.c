@@ -18,22 +18,6 @@
 
 #define MIB (1024ull * 1024)
 
-/* An open file whose maps become zeros. */
-static int open_zero(void)
-{
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
-		.version_major = HETSIM_VERSION_MAJOR,
-		.version_minor = HETSIM_VERSION_MINOR,
-	};
-	int fd = hetsim_open_bare(O_RDWR);
-
-	if (fd >= 0)
-		CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
-	return fd;
-}
-
 static void read_zero(void *user)
 {
 	volatile unsigned char *bytes = user;
@@ -54,15 +38,11 @@ static void test_unplug(void)
 	struct hetsim_waiter waiter = { 0 };
 	struct pollfd poll_it = { .events = POLLIN };
 	unsigned char *again, *direct, *late, *nothing_there, byte;
-	int fd = open_zero(), other, fresh;
+	int fd = hetsim_open_zero(), other, fresh;
 	uint64_t i;
 
 	if (fd < 0)
 		return;
-	if (!hetsim_may_unplug(fd)) {
-		hetsim_close(fd);
-		return;
-	}
 	other = hetsim_open(O_RDWR);
 	a = hetsim_buffer_make(fd, 4 * MIB, HETSIM_PLACE_VRAM);
 	b = hetsim_buffer_make(other, 4 * MIB, HETSIM_PLACE_SYSTEM);

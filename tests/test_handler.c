@@ -14,6 +14,7 @@
 #include "core.h"
 #include "inject.h"
 #include "lifecycle.h"
+#include "others_handler.h"
 #include "support.h"
 #include "sys.h"
 
@@ -37,46 +38,6 @@ static volatile char *others_page(void)
 }
 
 /* ---- who was there before ---- */
-
-static sigjmp_buf back;
-static volatile int seen_signal, seen_code, seen_calls;
-static void *volatile seen_address;
-static volatile unsigned int seen_mask;
-
-static unsigned int mask_now(void)
-{
-	sigset_t set;
-
-	pthread_sigmask(SIG_BLOCK, NULL, &set);
-	return (unsigned int)(sigismember(&set, SIGSEGV) | sigismember(&set, SIGUSR1) << 1 |
-			      sigismember(&set, SIGUSR2) << 2);
-}
-
-static void on_plain(int signal)
-{
-	seen_signal = signal;
-	seen_calls = seen_calls + 1;
-	seen_mask = mask_now();
-	siglongjmp(back, 1);
-}
-
-static void on_info(int signal, siginfo_t *info, void *context)
-{
-	CHECK(context != NULL);
-	seen_code = info->si_code;
-	seen_address = info->si_addr;
-	on_plain(signal);
-}
-
-static void set_action(int signal, void (*plain)(int), int flags)
-{
-	struct sigaction action = { .sa_handler = plain, .sa_flags = flags };
-
-	sigaddset(&action.sa_mask, SIGUSR1);
-	if (flags & SA_SIGINFO)
-		action.sa_sigaction = on_info;
-	CHECK_FATAL(!sigaction(signal, &action, NULL));
-}
 
 /* What the one before sees is what it would have seen without the library. */
 static void before(void)
@@ -108,7 +69,7 @@ static void before(void)
 			CHECK(seen_address == page + 5);
 			CHECK_EQUAL(seen_code, SEGV_ACCERR);
 		}
-		CHECK_EQUAL(mask_now(), 0);
+		CHECK_EQUAL(mask_now(SIGSEGV), 0);
 		/* Again: it was left by a jump. */
 		if (!sigsetjmp(back, 1))
 			(void)page[6];
@@ -193,7 +154,7 @@ static void out_of_copy(void)
 	sigaddset(&set, SIGBUS);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	CHECK_ERROR(-ERANGE, read_guarded(base + PAGE));
-	CHECK_EQUAL(mask_now(), 1);
+	CHECK_EQUAL(mask_now(SIGSEGV), 1 | 8);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	hm_map_unref(map);
 	CHECK_OK(hm_handler_remove());

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "guard_support.h"
+#include "others_handler.h"
 
 #define PAGE 4096ull
 #define SIZE (4 * PAGE)
@@ -21,46 +22,7 @@ static struct hm_handler_info handler_info(void)
 
 /* ---- what a handler of the application's sees ---- */
 
-static sigjmp_buf back;
-static volatile int seen_signal, seen_code, seen_calls, seen_above;
-static void *volatile seen_address;
-static volatile unsigned int seen_mask;
-
-static unsigned int mask_now(void)
-{
-	sigset_t set;
-
-	pthread_sigmask(SIG_BLOCK, NULL, &set);
-	return (unsigned int)(sigismember(&set, SIGBUS) | sigismember(&set, SIGUSR1) << 1 |
-			      sigismember(&set, SIGUSR2) << 2 |
-			      sigismember(&set, SIGSEGV) << 3);
-}
-
-static void on_plain(int signal)
-{
-	seen_signal = signal;
-	seen_calls = seen_calls + 1;
-	seen_mask = mask_now();
-	siglongjmp(back, 1);
-}
-
-static void on_info(int signal, siginfo_t *info, void *context)
-{
-	CHECK(context != NULL);
-	seen_code = info->si_code;
-	seen_address = info->si_addr;
-	on_plain(signal);
-}
-
-static void set_action(int flags)
-{
-	struct sigaction action = { .sa_handler = on_plain, .sa_flags = flags };
-
-	sigaddset(&action.sa_mask, SIGUSR1);
-	if (flags & SA_SIGINFO)
-		action.sa_sigaction = on_info;
-	CHECK_FATAL(!sigaction(SIGBUS, &action, NULL));
-}
+static volatile int seen_above;
 
 /* The program's own mapping of two pages, of which the file has the first. */
 static volatile char *others_file(void)
@@ -108,7 +70,7 @@ static void before_sigbus(void)
 	volatile int round;
 
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		set_action(kinds[i].flags);
+		set_action(SIGBUS, on_plain, kinds[i].flags);
 		CHECK_OK_FATAL(hm_handler_install(0));
 		seen_calls = 0;
 		/* Again, as it was left by a jump; and once ours is gone. */
@@ -121,7 +83,7 @@ static void before_sigbus(void)
 			/* Called by TSan's handler, not by ours, he finds all blocked. */
 			if (!TEST_TSAN || round < 3)
 				CHECK_EQUAL(seen_mask, kinds[i].mask);
-			CHECK_EQUAL(mask_now(), 0);
+			CHECK_EQUAL(mask_now(SIGBUS), 0);
 			if (kinds[i].flags & SA_SIGINFO) {
 				CHECK(seen_address == pages + PAGE + 5 + round);
 				CHECK_EQUAL(seen_code, BUS_ADRERR);
@@ -139,7 +101,7 @@ static void dies_of_reset(void *user)
 {
 	volatile char *pages = others_file();
 
-	set_action((int)SA_RESETHAND | (int)(uintptr_t)user);
+	set_action(SIGBUS, on_plain, (int)SA_RESETHAND | (int)(uintptr_t)user);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	seen_calls = 0;
 	touch(pages + PAGE);
@@ -256,7 +218,7 @@ static void after_sigbus(void)
 	CHECK_EQUAL(fault.code, BUS_ADRERR);
 	CHECK_EQUAL(fault.offset, PAGE + 7);
 	CHECK_EQUAL(handler_info().guarded, was.guarded + 2);
-	CHECK_EQUAL(mask_now(), 0);
+	CHECK_EQUAL(mask_now(SIGBUS), 0);
 	check_replaced(&second);
 	CHECK_EQUAL(handler_info().forwarded, was.forwarded);
 
@@ -273,7 +235,7 @@ static void before_and_after(void)
 	volatile char *pages = others_file();
 	uint64_t forwarded;
 
-	set_action(SA_SIGINFO);
+	set_action(SIGBUS, on_plain, SA_SIGINFO);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	forwarded = handler_info().forwarded;
 	install_after(on_forwarding);

@@ -269,35 +269,12 @@ static void test_window(void)
 	close(fd);
 }
 
-/* An open file whose maps become zeros; -1: no device is to be taken away here. */
-static int open_zero(void)
-{
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
-		.version_major = HETSIM_VERSION_MAJOR,
-		.version_minor = HETSIM_VERSION_MINOR,
-	};
-	int fd = hetsim_open(O_RDWR);
-
-	if (fd < 0)
-		return fd;
-	if (hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0)) {
-		test_skip("kernel",
-			  "the module was not loaded with test=1, or this is not root");
-		close(fd);
-		return -1;
-	}
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
-	return fd;
-}
-
 /* As the handshake of each asked: nothing, or zeros that are the map's own. */
 static void test_unplugged(void)
 {
 	struct hetsim_buffer zeros, gone;
 	struct tracee tracee;
-	int fd = open_zero(), other;
+	int fd = hetsim_open_zero(), other;
 	long word = 1;
 
 	if (fd < 0)

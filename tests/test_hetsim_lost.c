@@ -14,29 +14,6 @@
 #define SIZE (16 * MIB)
 #define TOUCHED (8 * MIB)
 
-/* An open file whose maps become zeros. -1: the test was skipped. */
-static int open_zero(void)
-{
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.flags = HETSIM_HANDSHAKE_ZERO_WHEN_LOST,
-		.version_major = HETSIM_VERSION_MAJOR,
-		.version_minor = HETSIM_VERSION_MINOR,
-	};
-	int fd = hetsim_open(O_RDWR);
-
-	if (fd < 0)
-		return fd;
-	if (hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0)) {
-		test_skip("kernel",
-			  "the module was not loaded with test=1, or this is not root");
-		close(fd);
-		return -1;
-	}
-	CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
-	return fd;
-}
-
 static void check_about(uint64_t bytes, uint64_t expected)
 {
 	if (bytes + CONTROL_GROUP_AHEAD < expected || bytes > expected + CONTROL_GROUP_AHEAD)
@@ -57,7 +34,7 @@ static void make_and_lose(void *user)
 
 	(void)user;
 	control_group_enter();
-	fd = open_zero();
+	fd = hetsim_open_zero();
 	CHECK_FATAL(fd >= 0);
 	begin = control_group_bytes();
 	mapped = hetsim_buffer_make(fd, SIZE, HETSIM_PLACE_SYSTEM);
@@ -82,7 +59,7 @@ static void make_and_lose(void *user)
 
 static void test_buffers(void)
 {
-	int fd = open_zero();
+	int fd = hetsim_open_zero();
 
 	if (fd < 0)
 		return;
@@ -120,7 +97,7 @@ static void test_zeros(void)
 {
 	struct hetsim_buffer buffer;
 	uint64_t begin, i;
-	int fd = open_zero();
+	int fd = hetsim_open_zero();
 
 	if (fd < 0)
 		return;

@@ -363,18 +363,26 @@ static void zero_round(uint64_t *state)
 	sim_plug();
 }
 
+/* Where it may be taken away at all; it is there again afterwards. */
+static bool may_unplug(void)
+{
+	bool may;
+
+	device = sim_open();
+	may = sim_unplug(device);
+	hm_device_unref(device);
+	if (may)
+		sim_plug();
+	return may;
+}
+
 static void test_zeros(void)
 {
 	uint64_t state = test_seed(), round;
 
 	n_filled = 0;
-	device = sim_open();
-	if (!sim_unplug(device)) {
-		hm_device_unref(device);
+	if (!may_unplug())
 		return;
-	}
-	hm_device_unref(device);
-	sim_plug();
 	for (round = 0; round <= rounds() / 4; round++) {
 		device = sim_open();
 		zero_round(&state);
@@ -541,13 +549,8 @@ static void quiet_rounds(uint32_t policy)
 {
 	uint64_t state = test_seed(), round;
 
-	device = sim_open();
-	if (!sim_unplug(device)) {
-		hm_device_unref(device);
+	if (!may_unplug())
 		return;
-	}
-	hm_device_unref(device);
-	sim_plug();
 	for (round = 0; round <= rounds() / 2; round++) {
 		device = sim_open();
 		quiet_round(policy, &state);

@@ -12,32 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../hetsim_argument.h"
 #include "hammer.h"
-
-union argument {
-	uint32_t size;
-	uint32_t words[64];
-	struct hetsim_handshake handshake;
-	struct hetsim_query query;
-	struct hetsim_counters counters;
-	struct hetsim_buffer_create create;
-	struct hetsim_buffer_close close;
-	struct hetsim_buffer_resize resize;
-	struct hetsim_buffer_info info;
-	struct hetsim_buffer_move move;
-	struct hetsim_buffer_sample sample;
-	struct hetsim_export export;
-	struct hetsim_import import;
-	struct hetsim_bind bind;
-	struct hetsim_unbind unbind;
-	struct hetsim_queue_create queue_create;
-	struct hetsim_queue_destroy queue_destroy;
-	struct hetsim_submit submit;
-	struct hetsim_wait wait;
-	struct hetsim_fence_fd fence_fd;
-	struct hetsim_queue_event queue_event;
-	struct hetsim_inject inject;
-};
 
 #define COMMANDS 16
 
@@ -132,24 +108,24 @@ static uint64_t nanoseconds(void)
 
 /* ---- one ioctl each: what a caller means to pass ---- */
 
-static void fill_nothing(union argument *a)
+static void fill_nothing(union hetsim_argument *a)
 {
 	(void)a;
 }
 
-static void fill_handshake(union argument *a)
+static void fill_handshake(union hetsim_argument *a)
 {
 	a->handshake.flags = hammer_chance(2) ? HETSIM_HANDSHAKE_ZERO_WHEN_LOST : 0;
 	a->handshake.version_major = hammer_chance(64) ? 2 : HETSIM_VERSION_MAJOR;
 	a->handshake.features = hammer_chance(4) ? HETSIM_FEATURE_BUFFERS : 0;
 }
 
-static void fill_counters(union argument *a)
+static void fill_counters(union hetsim_argument *a)
 {
 	a->counters.scope = (uint32_t)hammer_random(2);
 }
 
-static void fill_create(union argument *a)
+static void fill_create(union hetsim_argument *a)
 {
 	a->create.length = some_pages();
 	a->create.place = (uint32_t)(hammer_chance(8) ? hammer_random(3) : hammer_random(2));
@@ -157,23 +133,23 @@ static void fill_create(union argument *a)
 	a->create.capacity = hammer_chance(2) ? 0 : a->create.length + some_offset();
 }
 
-static void fill_close(union argument *a)
+static void fill_close(union hetsim_argument *a)
 {
 	a->close.handle = some_handle();
 }
 
-static void fill_resize(union argument *a)
+static void fill_resize(union hetsim_argument *a)
 {
 	a->resize.handle = some_handle();
 	a->resize.length = few_pages();
 }
 
-static void fill_info(union argument *a)
+static void fill_info(union hetsim_argument *a)
 {
 	a->info.handle = some_handle();
 }
 
-static void fill_move(union argument *a)
+static void fill_move(union hetsim_argument *a)
 {
 	a->move.handle = some_handle();
 	a->move.place = (uint32_t)hammer_random(3);
@@ -181,7 +157,7 @@ static void fill_move(union argument *a)
 	a->move.length = few_pages();
 }
 
-static void fill_sample(union argument *a)
+static void fill_sample(union hetsim_argument *a)
 {
 	a->sample.handle = some_handle();
 	a->sample.action = (uint32_t)hammer_random(3);
@@ -194,18 +170,18 @@ static void fill_sample(union argument *a)
 	}
 }
 
-static void fill_export(union argument *a)
+static void fill_export(union hetsim_argument *a)
 {
 	a->export.handle = some_handle();
 	a->export.flags = hammer_chance(4) ? 0 : HETSIM_EXPORT_WRITE;
 }
 
-static void fill_import(union argument *a)
+static void fill_import(union hetsim_argument *a)
 {
 	a->import.fd = hammer_fd_pick();
 }
 
-static void fill_bind(union argument *a)
+static void fill_bind(union hetsim_argument *a)
 {
 	a->bind.flags = hammer_chance(4) ? 0 : HETSIM_BIND_WRITE;
 	a->bind.source = hammer_chance(32) ? HETSIM_SOURCE_PROCESS_RANGE : 0;
@@ -215,24 +191,24 @@ static void fill_bind(union argument *a)
 	a->bind.length = few_pages();
 }
 
-static void fill_unbind(union argument *a)
+static void fill_unbind(union hetsim_argument *a)
 {
 	a->unbind.address = some_address() & ~(HAMMER_PLACE - 1);
 	a->unbind.length = hammer_chance(2) ? HAMMER_PLACE * 2 : some_pages();
 }
 
-static void fill_queue_create(union argument *a)
+static void fill_queue_create(union hetsim_argument *a)
 {
 	a->queue_create.type = (uint32_t)hammer_random(2);
 	a->queue_create.timeout_ms = 1 + (uint32_t)hammer_random(200);
 }
 
-static void fill_queue_destroy(union argument *a)
+static void fill_queue_destroy(union hetsim_argument *a)
 {
 	a->queue_destroy.queue = some_queue() + (hammer_chance(4) ? 0 : 2);
 }
 
-static void fill_submit(union argument *a)
+static void fill_submit(union hetsim_argument *a)
 {
 	size_t n = 1 + hammer_random(COMMANDS), i;
 
@@ -264,7 +240,7 @@ static void fill_submit(union argument *a)
 	a->submit.command_size = sizeof(commands[0]);
 }
 
-static void fill_wait(union argument *a)
+static void fill_wait(union hetsim_argument *a)
 {
 	a->wait.queue = some_queue();
 	a->wait.seqno = some_seqno();
@@ -273,13 +249,13 @@ static void fill_wait(union argument *a)
 		a->wait.deadline_ns = UINT64_MAX;
 }
 
-static void fill_fence_fd(union argument *a)
+static void fill_fence_fd(union hetsim_argument *a)
 {
 	a->fence_fd.queue = some_queue();
 	a->fence_fd.seqno = some_seqno();
 }
 
-static void fill_queue_event(union argument *a)
+static void fill_queue_event(union hetsim_argument *a)
 {
 	int fd = hammer_fd_pick();
 
@@ -293,7 +269,7 @@ static void fill_queue_event(union argument *a)
 }
 
 /* To take the device away is an option's to do, and what spoiling makes of others. */
-static void fill_inject(union argument *a)
+static void fill_inject(union hetsim_argument *a)
 {
 	a->inject.kind = (uint32_t)hammer_random(HETSIM_INJECT_UNPLUG);
 	switch (a->inject.kind) {
@@ -329,7 +305,7 @@ static const struct row {
 	unsigned long cmd;
 	size_t size;
 	uint64_t feature;
-	void (*fill)(union argument *argument);
+	void (*fill)(union hetsim_argument *argument);
 	uint32_t pointer; /* where in it there is one; 0: nowhere */
 } rows[] = {
 #define ROW_OF(NAME, name, feature, fill, pointer)                                         \
@@ -433,7 +409,7 @@ unsigned int hammer_calls_without_success(void)
 
 /* ---- spoiling ---- */
 
-static void spoil(union argument *a, size_t size)
+static void spoil(union hetsim_argument *a, size_t size)
 {
 	unsigned int n = 1 + (unsigned int)hammer_random(2);
 	uint64_t odd;
@@ -451,7 +427,8 @@ static void spoil(union argument *a, size_t size)
  * not be touched (runtime/soft/soft_queue.c), as an arena's holes and a sanitizer's
  * shadow: of spoilt pointers it gets those to what never is a program's.
  */
-static void mend_pointer(union argument *a, uint32_t at, const union argument *right)
+static void mend_pointer(union hetsim_argument *a, uint32_t at,
+			 const union hetsim_argument *right)
 {
 	static const uint64_t nowhere[] = { 0, 1ull << 63, UINT64_MAX };
 	const char *from = (const char *)right + at;
@@ -489,7 +466,7 @@ static void try_copy(void *to, const void *from, size_t size)
 }
 
 /* Where the argument is passed: mostly in memory. */
-static void *some_place(const union argument *a, size_t size)
+static void *some_place(const union hetsim_argument *a, size_t size)
 {
 	unsigned char *at = hammer_me->plain;
 
@@ -533,7 +510,7 @@ static void count_across(uint32_t handle)
 /* What came out of a call is for others to pass. */
 static void keep_result(const struct row *row, void *where)
 {
-	union argument a;
+	union hetsim_argument a;
 
 	if (where != hammer_me->plain)
 		return; /* who knows what is there by now: a descriptor stays open */
@@ -566,7 +543,7 @@ static int call_right(size_t which)
 {
 	const struct row *row = &rows[which];
 	void *where = hammer_me->plain;
-	union argument a;
+	union hetsim_argument a;
 	int r;
 
 	memset(&a, 0, sizeof(a));
@@ -606,7 +583,7 @@ static bool is_lost(int r)
 void hammer_call(void)
 {
 	unsigned int file = (unsigned int)hammer_random(HAMMER_FILES);
-	union argument a, right;
+	union hetsim_argument a, right;
 	const struct row *row;
 	void *where;
 	size_t which;
