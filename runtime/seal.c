@@ -83,8 +83,9 @@ static int check(struct hm_buffer *buffer)
 	if (seals >= 0 && (seals & F_SEAL_SEAL) && !(seals & F_SEAL_WRITE))
 		return err_set(-EPERM,
 			       "%s: its maker, or somebody who has its descriptor, allows no "
-			       "further seals (F_SEAL_SEAL)",
-			       buffer->name);
+			       "further seals (F_SEAL_SEAL): copy its %" PRIu64
+			       " bytes to a buffer that nobody else has, and seal that",
+			       buffer->name, buffer->size);
 	return 0;
 }
 

@@ -19,6 +19,8 @@
  */
 static const char *const expected[] = {
 	"clocksource: ",           "hogged CPU for ",
+	"tsc: Marking TSC",        "TSC found unstable",
+	"sched_clock: Marking",    "sched: RT throttling",
 	"hrtimer: interrupt took", "perf: interrupt took too long",
 	"brd: module loaded",      "Invalid ELF header magic",
 };

@@ -350,7 +350,7 @@ static void test_default_timeout(void)
 	CHECK_EQUAL(poll(&poll_it, 1, 60000), 1);
 	took = now_ns() - begin;
 	CHECK(took >= NS_PER_S * 19 / 10);
-	CHECK(took < NS_PER_S * (test_is_slow() ? 20 : 4));
+	CHECK(took < NS_PER_S * (test_is_slow() ? 20 : 10));
 	hetsim_fence_check(fence.fd, -ETIMEDOUT);
 	CHECK_EQUAL(close(fence.fd), 0);
 	CHECK_EQUAL(wait_for(fd, queues[1], seqnos[1]), -ETIMEDOUT);
@@ -391,7 +391,7 @@ static unsigned int wait_on(int fd, struct hetsim_wait *wait, int *ret_result)
 /* The submission's end is told, and the time to give up is the same for all who ask again. */
 static void wait_under_ticks(int fd, bool told)
 {
-	const uint64_t slack = NS_PER_S * (test_is_slow() ? 20 : 2);
+	const uint64_t slack = NS_PER_S * (test_is_slow() ? 20 : 10);
 	struct hetsim_wait wait = { .size = sizeof(wait), .deadline_ns = UINT64_MAX };
 	unsigned int n;
 	uint64_t end;
