@@ -8,6 +8,11 @@
 # shellcheck disable=SC2154
 passed=0 failed=0 skipped=0
 
+# What a trap of EXIT removes is removed after these, too: dash runs none for a signal. Who has
+# children that outlive him has traps of his own.
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
 pass() {
 	passed=$((passed + 1))
 	printf 'pass %s.%s\n' "$suite" "$1"

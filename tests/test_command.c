@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The command's jobs: results, odd files, exit status, JSON. */
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -501,6 +502,56 @@ static void test_truncated(void)
 	folder_remove(folder);
 }
 
+#define FILL 4096 /* of a pipe of one page */
+
+/* All of what comes out of a pipe, behind what it was filled with. */
+static char *read_behind_fill(int fd)
+{
+	char *text = calloc(1, 4 * FILL);
+	size_t n = 0;
+	ssize_t r;
+
+	CHECK_FATAL(text != NULL);
+	while (n < 4 * FILL - 1 && (r = read(fd, text + n, 4 * FILL - 1 - n)) > 0)
+		n += (size_t)r;
+	CHECK_FATAL(n >= FILL);
+	memmove(text, text + FILL, n + 1 - FILL);
+	return text;
+}
+
+/* Where several threads meet what is lost, one of them tells it; the pipe holds them there. */
+static void test_truncated_at_once(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data"), *text;
+	struct command command = { .args = { "run", "histogram", "--accel", "cpu", "--rounds",
+					     "1000", "--json", path } };
+	struct outcome outcome;
+	char fill[FILL] = { 0 };
+	int pipes[2];
+	pid_t pid;
+
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	CHECK_EQUAL(fcntl(pipes[1], F_SETPIPE_SZ, FILL), FILL);
+	CHECK_EQUAL(write(pipes[1], fill, FILL), FILL);
+	command.out = pipes[1];
+	file_sparse(folder, "data", 64 << 20);
+	pid = command_start(&command);
+	close(pipes[1]);
+	command_await(pid, SIGBUS, path);
+	CHECK_EQUAL(truncate(path, 8192), 0);
+	usleep(300000);
+	text = read_behind_fill(pipes[0]);
+	command_wait(pid, &outcome);
+	free(outcome.out);
+	outcome.out = text;
+	CHECK_EQUAL(outcome.status, 1);
+	check_failure_json(&outcome, ENODATA);
+	outcome_free(&outcome);
+	close(pipes[0]);
+	free(path);
+	folder_remove(folder);
+}
+
 /* ---- devices ---- */
 
 static bool has_name(const json_t *array, const char *name)
@@ -590,6 +641,7 @@ static const struct test tests[] = {
 	{ .name = "unreadable", .run = test_unreadable },
 	{ .name = "names", .run = test_names, .seconds = 60 },
 	{ .name = "truncated", .run = test_truncated, .seconds = 60 },
+	{ .name = "truncated_at_once", .run = test_truncated_at_once, .seconds = 60 },
 	{ .name = "devices", .run = test_devices },
 	{ 0 },
 };

@@ -198,8 +198,9 @@ static void print(const struct saxpy *s, const struct saxpy_loss *loss)
 	json_t *object;
 
 	if (!output.json) {
-		printf("saxpy: y = a * x + y, %s floats, two vectors of %s\n\n",
-		       text_count(s->size / sizeof(float), count), text_bytes(s->size, bytes));
+		printf("saxpy: y = a * x + y, %s float%s, two vectors of %s\n\n",
+		       text_count(s->size / sizeof(float), count),
+		       s->size == sizeof(float) ? "" : "s", text_bytes(s->size, bytes));
 		if (loss)
 			saxpy_loss_print(s, loss);
 		else

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,6 +124,7 @@ static void put(int fd, const char *text, size_t length)
 
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
+	static atomic_flag told = ATOMIC_FLAG_INIT;
 	struct hm_pointer_info where;
 	char digits[24];
 	size_t at = sizeof(digits);
@@ -134,6 +136,9 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 		sigaction(sig, &lost.before, NULL);
 		return;
 	}
+	/* Other threads may be here as well: one of them tells it, and ends all. */
+	while (atomic_flag_test_and_set(&told))
+		pause();
 	/* A page is there, or it is not: whatever of it was touched first. */
 	offset = where.buffer_offset - (uintptr_t)info->si_addr % lost.page;
 	do {
