@@ -548,7 +548,7 @@ static void conclude(double seconds)
 	fflush(stdout);
 }
 
-static double seconds_now(void)
+double test_now(void)
 {
 	struct timespec now;
 
@@ -561,7 +561,7 @@ static void run_one(void)
 {
 	const char *name = CU_get_current_test()->pName;
 	unsigned int seconds;
-	double begin = seconds_now();
+	double begin = test_now();
 	bool killed;
 	pid_t pid;
 	int status;
@@ -581,7 +581,7 @@ static void run_one(void)
 		killed = wait_child(pid, seconds, &status);
 		report_end(status, killed, seconds);
 	}
-	conclude(seconds_now() - begin);
+	conclude(test_now() - begin);
 }
 
 /*

@@ -76,6 +76,9 @@ void test_abandon(void) __attribute__((noreturn));
 /* The entry that is running: for suites that make their tables themselves. */
 const struct test *test_current(void);
 
+/* Seconds since some time before. */
+double test_now(void);
+
 /*
  * Runs @run in a child of the test; its failures are the test's.
  * Returns 0, the signal that ended it, or -status when it called exit().

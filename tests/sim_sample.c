@@ -211,10 +211,53 @@ static void test_race(void)
 	hetsim_close(fd);
 }
 
+/* The kernel gives memory other pages where it may: root can ask for that. */
+static void *compact_thread(void *user)
+{
+	const _Atomic bool *stop = user;
+	int fd = open("/proc/sys/vm/compact_memory", O_WRONLY | O_CLOEXEC);
+
+	while (fd >= 0 && !*stop && write(fd, "1", 1) == 1)
+		;
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
+/* A page that is on its way to elsewhere has been used as any other. */
+static void test_moved(void)
+{
+	static uint32_t counts[PAGES];
+	double until = test_now() + 1.5;
+	struct hetsim_buffer buffer;
+	_Atomic bool stop = false;
+	int fd = hetsim_open(O_RDWR), i = PAGES;
+	uint32_t round = 0;
+	pthread_t thread;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, PAGES * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	memset(buffer.bytes, 1, buffer.length);
+	CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_START, 0, 0, NULL), 0);
+	CHECK_FATAL(pthread_create(&thread, NULL, compact_thread, &stop) == 0);
+	while (i == PAGES && test_now() < until) {
+		for (i = 0; i < PAGES; i++)
+			buffer.bytes[(uint64_t)i * HETSIM_PAGE]++;
+		CHECK_EQUAL(sample(fd, buffer.handle, HETSIM_SAMPLE_READ, 0, PAGES, counts), 0);
+		round++;
+		for (i = 0; i < PAGES && counts[i] == round; i++)
+			;
+	}
+	CHECK_EQUAL(i, PAGES);
+	stop = true;
+	pthread_join(thread, NULL);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
 const struct test sim_sample_tests[] = {
-	{ "sample", test_sample, 0, 0 },
-	{ "loads", test_loads, 0, 0 },
-	{ "maps", test_maps, 0, 0 },
-	{ "race", test_race, 60, 0 },
-	{ NULL, NULL, 0, 0 },
+	{ "sample", test_sample, 0, 0 }, { "loads", test_loads, 0, 0 },
+	{ "maps", test_maps, 0, 0 },     { "race", test_race, 60, 0 },
+	{ "moved", test_moved, 30, 0 },  { NULL, NULL, 0, 0 },
 };

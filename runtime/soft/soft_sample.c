@@ -19,7 +19,11 @@
 /* Entries that are read at a time. */
 #define SAMPLE_BATCH 512u
 
-#define PAGEMAP_PRESENT (1ull << 63)
+/*
+ * A page, or where the entry of one stands for it, as of one that the kernel is moving
+ * to elsewhere: both have been used [the kernel's pagemap.rst].
+ */
+#define PAGEMAP_ENTRY (1ull << 63 | 1ull << 62)
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1 /* Linux 5.11 */
@@ -185,7 +189,7 @@ static int count_batch(struct soft_sample *sample, uint64_t first, uint64_t n_pa
 		return (int)n;
 	n_pages = (uint64_t)n / sizeof(entries[0]);
 	for (i = 0; i < n_pages && !r; i = end + 1) {
-		for (end = i; end < n_pages && entries[end] & PAGEMAP_PRESENT; end++)
+		for (end = i; end < n_pages && entries[end] & PAGEMAP_ENTRY; end++)
 			;
 		if (end > i)
 			r = count_run(sample, first + i, end - i,
