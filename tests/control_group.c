@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "hetsim.h"
 
 #define GROUP "/sys/fs/cgroup/hetsim-test"
 
@@ -38,12 +39,22 @@ bool control_group_make(uint64_t most)
 	return false;
 }
 
-void control_group_throttle(uint64_t most)
+static void put_number(const char *path, uint64_t number)
 {
 	char text[24];
 
-	snprintf(text, sizeof(text), "%" PRIu64, most);
-	CHECK_FATAL(put(GROUP "/memory.high", text));
+	snprintf(text, sizeof(text), "%" PRIu64, number);
+	CHECK_FATAL(put(path, text));
+}
+
+void control_group_throttle(uint64_t most)
+{
+	put_number(GROUP "/memory.high", most);
+}
+
+void control_group_limit(uint64_t most)
+{
+	put_number(GROUP "/memory.max", most);
 }
 
 void control_group_enter(void)
@@ -60,6 +71,32 @@ uint64_t control_group_bytes(void)
 		test_fail(__FILE__, __LINE__, "memory.current: %s", strerror(errno));
 	if (file)
 		fclose(file);
+	return n;
+}
+
+/*
+ * What can be had back is, of files that were read, say: it would be more room. To be throttled
+ * takes back what was charged ahead [memory_high_write()], and kills nobody.
+ */
+void control_group_leave(uint64_t room)
+{
+	if (!put(GROUP "/memory.reclaim", "64M"))
+		CHECK_EQUAL(errno, EAGAIN); /* there was less */
+	control_group_throttle(control_group_bytes() - HETSIM_PAGE);
+	CHECK_FATAL(put(GROUP "/memory.high", "max"));
+	control_group_limit(control_group_bytes() + room);
+}
+
+uint64_t control_group_kills(void)
+{
+	FILE *file = fopen(GROUP "/memory.events", "re");
+	unsigned long long n = 0;
+	char line[64];
+
+	CHECK_FATAL(file != NULL);
+	while (fgets(line, sizeof(line), file) && sscanf(line, "oom_kill %llu", &n) != 1)
+		;
+	fclose(file);
 	return n;
 }
 

@@ -10,11 +10,17 @@
 bool control_group_make(uint64_t most);
 /* Makes it wait for what it has beyond @most. */
 void control_group_throttle(uint64_t most);
+/* Its limit from now on. */
+void control_group_limit(uint64_t most);
 /* Puts this process into it. */
 void control_group_enter(void);
 /* What is charged to it, give or take what each processor has charged ahead. */
 uint64_t control_group_bytes(void);
 #define CONTROL_GROUP_AHEAD (1024ull * 1024)
+/* @room bytes more than what it can't do without, and none charged ahead. */
+void control_group_leave(uint64_t room);
+/* How many processes of it the kernel has ended for want of memory. */
+uint64_t control_group_kills(void);
 /* Nobody is in it any more. */
 void control_group_remove(void);
 

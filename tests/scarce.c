@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -124,43 +126,95 @@ static int run_once(const struct scarcity *s, const struct operation *operation,
 	return r;
 }
 
-/* Returns how often there was too little. */
-static unsigned int walk_one(const struct scarcity *s, const struct operation *operation)
+/* Where a walk is, and what it has met: a child that is ended is followed by another. */
+struct progress {
+	unsigned int operation, refused, killed;
+	uint64_t room; /* for the operation */
+};
+
+struct walk {
+	const struct scarcity *of;
+	struct progress *at; /* shared with the children */
+};
+
+/* Unharmed, so that what is made once is made. */
+static void warm_up(const struct operation *operation)
+{
+	struct world world;
+
+	undo_set_up(operation, &world);
+	CHECK_OK(operation->run(&world));
+	undo_tear_down(&world);
+}
+
+static void walk_one(const struct walk *walk, const struct operation *operation)
 {
 	/*
 	 * More room only makes the same of what was done. Of other devices once is enough: the
 	 * host's walk has the second, and emulated each takes seconds.
 	 */
-	unsigned int refused = 0, done = 0, wanted = is_host() ? 2 : 1;
-	struct world world;
-	uint64_t room;
+	unsigned int done = 0, wanted = is_host() ? 2 : 1;
+	struct progress *at = walk->at;
 
-	/* Unharmed, so that what is made once is made. */
-	undo_set_up(operation, &world);
-	CHECK_OK(operation->run(&world));
-	undo_tear_down(&world);
-	for (room = 0; room <= s->most && done < wanted; room += s->step) {
-		if (run_once(s, operation, room))
-			refused++;
+	warm_up(operation);
+	while (at->room <= walk->of->most && done < wanted) {
+		uint64_t room = at->room;
+
+		at->room += walk->of->step;
+		if (run_once(walk->of, operation, room))
+			at->refused++;
 		else
 			done++;
 	}
-	return refused;
+}
+
+static void walk_on(void *user)
+{
+	const struct walk *walk = user;
+	struct progress *at = walk->at;
+
+	if (walk->of->give_up)
+		walk->of->give_up();
+	walk->of->plenty();
+	for (; at->operation < undo_n_operation; at->operation++, at->room = 0)
+		if (undo_runs_on(&undo_operations[at->operation], undo_device))
+			walk_one(walk, &undo_operations[at->operation]);
+}
+
+/* True: the child was ended for what is scarce, and has left nothing. */
+static bool was_ended(const struct scarcity *s, int r, uint64_t kills, int objects)
+{
+	if (r != SIGKILL || !s->kills || s->kills() == kills)
+		return false;
+	CHECK_EQUAL(hetsim_objects_of(HETSIM_PATH), objects);
+	return true;
 }
 
 /* Of some operation it must have been too little, or the test tests nothing. */
-static void walk(void *user)
+static void walk_all(const struct scarcity *s)
 {
-	const struct scarcity *s = user;
-	unsigned int i, refused = 0;
+	struct progress *at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct walk walk = { .of = s, .at = at };
+	uint64_t kills;
+	int objects = hetsim_objects_of(HETSIM_PATH), r;
 
-	if (s->give_up)
-		s->give_up();
-	s->plenty();
-	for (i = 0; i < undo_n_operation; i++)
-		if (undo_runs_on(&undo_operations[i], undo_device))
-			refused += walk_one(s, &undo_operations[i]);
-	CHECK(refused > 0 || (s->unused_on && !strcmp(s->unused_on, undo_device)));
+	CHECK_FATAL(at != MAP_FAILED);
+	do {
+		kills = s->kills ? s->kills() : 0;
+		r = test_fork(walk_on, &walk);
+		at->killed++;
+	} while (was_ended(s, r, kills, objects));
+	at->killed--;
+	CHECK_EQUAL(r, 0);
+	if (s->kills) {
+		printf("%s on %s: %u refused, %u ended\n", s->name, undo_device, at->refused,
+		       at->killed);
+		fflush(stdout);
+	}
+	CHECK(at->refused + at->killed > 0 ||
+	      (s->unused_on && !strcmp(s->unused_on, undo_device)));
+	munmap(at, sizeof(*at));
 }
 
 /* False: the test was skipped. */
@@ -187,7 +241,7 @@ static void run(void)
 	if (one->of->is_ours ? !one->of->is_ours() : !is_there(one->device))
 		return;
 	undo_device = one->device;
-	CHECK_EQUAL(test_fork(walk, (void *)one->of), 0);
+	walk_all(one->of);
 	if (one->of->is_ours)
 		one->of->plenty();
 }

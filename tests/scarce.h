@@ -14,11 +14,16 @@
 struct scarcity {
 	const char *name;
 	bool (*is_ours)(void);         /* to change; NULL: yes. False: the test was skipped */
-	void (*give_up)(void);         /* privileges; NULL: needs none to be given up */
+	void (*give_up)(void);         /* in the child: privileges, say; NULL: nothing is */
 	void (*scarce)(uint64_t room); /* when the world of an operation is there */
 	void (*plenty)(void);
 	uint64_t most, step; /* room, from 0 on */
 	int errors[5];       /* that are documented for it */
+	/*
+	 * How many processes the kernel has ended for want of it; NULL: it ends none. One that
+	 * is ended leaves nothing, and no other one is harmed.
+	 */
+	uint64_t (*kills)(void);
 	/* The device whose operations ask for none of it, or NULL. */
 	const char *unused_on;
 };

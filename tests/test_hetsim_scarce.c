@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "control_group.h"
 #include "hetsim.h"
 #include "scarce.h"
 #include "sim_devices.h"
@@ -22,7 +22,6 @@
 #define MAX_MAP_COUNT "/proc/sys/vm/max_map_count"
 #define OVERCOMMIT "/proc/sys/vm/overcommit_memory"
 #define COMMIT_KBYTES "/proc/sys/vm/overcommit_kbytes"
-#define GROUP "/sys/fs/cgroup/hetmap-scarce"
 
 /* Where hetsim is, the machine is the tests'. False: the test was skipped. */
 static bool is_ours(void)
@@ -97,6 +96,34 @@ static const struct scarcity commit = {
 
 /* ---- a control group of 64 MiB ---- */
 
+static bool group_is_ours(void)
+{
+	return is_ours() && control_group_make(64 * MIB);
+}
+
+static void little_of_group(uint64_t room)
+{
+	control_group_leave(room * HETSIM_PAGE);
+}
+
+static void all_of_group(void)
+{
+	control_group_limit(64 * MIB);
+}
+
+/* In pages. Whose pages are charged as they are touched, the kernel ends [cgroup-v2.rst]. */
+static const struct scarcity group = {
+	.name = "memory_max",
+	.is_ours = group_is_ours,
+	.give_up = control_group_enter,
+	.scarce = little_of_group,
+	.plenty = all_of_group,
+	.kills = control_group_kills,
+	.most = 24,
+	.step = 8,
+	.errors = { -ENOMEM, -EAGAIN, -ENOSPC, -EFAULT },
+};
+
 /* More can be made than is there, as it takes nothing yet; what is made at once is not. */
 static void in_group(void *user)
 {
@@ -106,7 +133,7 @@ static void in_group(void *user)
 	char *bytes;
 
 	(void)user;
-	CHECK_FATAL(put(GROUP "/cgroup.procs", 0));
+	control_group_enter();
 	CHECK_OK_FATAL(hm_device_open("host", &device));
 	CHECK_OK_FATAL(hm_device_open("sim:0", &sim));
 	/* A window is too small for it, which says no first. */
@@ -128,25 +155,14 @@ static void in_group(void *user)
 
 static void memory_max(void)
 {
-	int fd;
-
-	if (!is_ours())
+	if (!group_is_ours())
 		return;
-	fd = open("/sys/fs/cgroup/cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0 && write(fd, "+memory", 7) < 0)
-		test_forget_text(); /* on already */
-	if (fd >= 0)
-		close(fd);
-	if ((mkdir(GROUP, 0700) && errno != EEXIST) || !put(GROUP "/memory.max", 64 * MIB)) {
-		test_skip("kernel", "no control group with a limit of memory can be made");
-		return;
-	}
 	CHECK_EQUAL(test_fork(in_group, NULL), 0);
-	rmdir(GROUP);
+	control_group_remove();
 }
 
 static const struct test others[] = {
-	{ "memory_max", memory_max, 60, 0 },
+	{ "group", memory_max, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
@@ -162,6 +178,9 @@ int main(int argc, char **argv)
 		{ &commit, "host" },
 		{ &commit, "soft:0" },
 		{ &commit, "sim:0" },
+		{ &group, "host" },
+		{ &group, "soft:0" },
+		{ &group, "sim:0" },
 		{ NULL, NULL },
 	};
 
