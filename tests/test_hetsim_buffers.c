@@ -2,6 +2,8 @@
 /* hetsim: handshake, buffers, limits, and what is only the module's of them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -54,7 +56,8 @@ static void test_objects(void)
  * Pages of RAM that the kernel has made write-combining: with them, entries of any map
  * of theirs are [track_pfn_insert(), lookup_memtype() and _PGMT_WC in
  * arch/x86/mm/pat/memtype.c], while the maps of a device are holes to pagemap, and the
- * kernel's list of memory types has no RAM. -1: it is not to be seen here.
+ * kernel's list of memory types has no RAM. What entries have the debug kernel shows, too
+ * (entry_mode). -1: it is not to be seen here.
  */
 static long combining_pages(void)
 {
@@ -72,6 +75,51 @@ static long combining_pages(void)
 			n += (flags[i] & arch_1) != 0;
 	close(file);
 	return n;
+}
+
+/* An address of a map, and the cache mode of its buffer. */
+struct entry {
+	const void *address;
+	uint32_t cache;
+	bool found;
+};
+
+static void check_entry(struct entry *entry, const char *line)
+{
+	bool combines = entry->cache == HETSIM_CACHE_COMBINE;
+
+	entry->found = true;
+	if (!strstr(line, " USR ") || !strstr(line, " PWT ") != !combines ||
+	    strstr(line, " PCD ") || strstr(line, " PAT "))
+		test_fail(__FILE__, __LINE__, "%p, of cache mode %u: %s", entry->address,
+			  entry->cache, line);
+}
+
+/*
+ * What the entries of page tables have, by the kernel's dump of this process' tables
+ * [arch/x86/mm/dump_pagetables.c], where it has that: PWT alone is write-combining, none
+ * of PWT, PCD, PAT is write-back [_PAGE_CACHE_MODE_WC, __pte2cachemode_tbl]. It takes seconds.
+ */
+static void check_entries(struct entry *entries, unsigned int n)
+{
+	FILE *dump = fopen("/sys/kernel/debug/page_tables/current_kernel", "re");
+	unsigned long begin, end;
+	char line[256];
+	unsigned int i;
+
+	if (!dump)
+		return;
+	while (fgets(line, sizeof(line), dump)) {
+		if (sscanf(line, "0x%lx-0x%lx", &begin, &end) != 2)
+			continue;
+		for (i = 0; i < n; i++)
+			if ((uintptr_t)entries[i].address >= begin &&
+			    (uintptr_t)entries[i].address < end)
+				check_entry(&entries[i], line);
+	}
+	fclose(dump);
+	for (i = 0; i < n; i++)
+		CHECK(entries[i].found);
 }
 
 /* What a buffer says of its cache mode is what its pages have, neither more nor less. */
@@ -110,6 +158,12 @@ static void test_combining(void)
 	CHECK_EQUAL(hetsim_buffer_move(fd, arg.handle, 0, MIB, HETSIM_PLACE_SYSTEM), 0);
 	CHECK_EQUAL(combining_pages(), rest + (long)(6 * MIB / HETSIM_PAGE));
 	CHECK_EQUAL(bytes[arg.length - 1], 9);
+	CHECK_EQUAL(bytes[0], 0);
+	check_entries(
+		(struct entry[]){ { back.bytes, HETSIM_CACHE_BACK, false },
+				  { bytes, HETSIM_CACHE_COMBINE, false }, /* moved */
+				  { bytes + arg.length - 1, HETSIM_CACHE_COMBINE, false } },
+		3);
 	CHECK_EQUAL(hetsim_buffer_resize(fd, arg.handle, MIB), 0);
 	CHECK_EQUAL(combining_pages(), rest + (long)(MIB / HETSIM_PAGE));
 

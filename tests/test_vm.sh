@@ -153,7 +153,6 @@ kernel_reports() {
 [   40.100000] INFO: lockdep is turned off.
 [   51.330000] WARNING: CPU: 1 PID: 88 at lib/debugobjects.c:502 debug_print_object+0xda/0x130
 [   51.330000] ODEBUG: Out of memory. ODEBUG disabled
-[   51.330000] DMA-API: debugging out of memory - disabling
 [  321.000000] rcu: INFO: rcu_preempt self-detected stall on CPU
 [  321.000000] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:
 [  321.000000] rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 0-... } 21 jiffies
@@ -177,8 +176,6 @@ no_kernel_reports() {
 [    0.000000] Kernel command line: console=ttyS0 ignore_loglevel panic=-1 oops=panic
 [    0.000000] kmemleak: Kernel memory leak detector initialized (mem pool available: 37021)
 [    0.000000] ODEBUG: selftest passed
-[    0.000000] DMA-API: preallocated 65536 debug entries
-[    0.000000] DMA-API: debugging enabled by kernel config
 [    0.000000] Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
 [    0.000000] kasan: KernelAddressSanitizer initialized
 [    0.000000] rcu: Preemptible hierarchical RCU implementation.
@@ -273,6 +270,31 @@ host_is_safe() {
 		says yes && says no && [ "$(cat "$work/file")" = yes ] && [ -e "$work/bin/sh" ]
 }
 
+# shown TEXT: the shell shows it, or has ended
+shown() {
+	until grep -qaE "$1" "$work/out"; do
+		kill -0 "$machine" 2>/dev/null || break
+		sleep 1
+	done
+}
+
+# What is typed before its prompt is there could be lost.
+shell() {
+	mkfifo "$work/typed"
+	: >"$work/out"
+	TERM=dumb tests/vm/boot -k "$kernel" -t 90 <"$work/typed" >"$work/out" 2>&1 &
+	machine=$!
+	exec 4<>"$work/typed"
+	shown '[#$] $'
+	# shellcheck disable=SC2016 # the guest's
+	echo 'echo "a shell of $((6 * 7))"; exit 9' >&4
+	wait "$machine"
+	status=$?
+	exec 4>&-
+	cat "$work/out"
+	[ "$status" = 9 ] && grep -qa '^a shell of 42' "$work/out"
+}
+
 reports_fail() {
 	expect 125 vm -t 60 sh -c 'echo "<4>WARNING: this is a test" >/dev/kmsg' &&
 		grep -q 'the command.s status: 0' "$work/out" && grep -q 'WARNING: this is a test' "$work/out"
@@ -309,7 +331,7 @@ if [ "$kernel" = 0 ]; then
 elif ! why=$(tests/vm/boot -n -k "$kernel" 2>&1); then
 	skip vm machine "$(echo "$why" | tail -n 1)"
 else
-	for name in words_and_status by_make host_is_safe reports_fail \
+	for name in words_and_status by_make shell host_is_safe reports_fail \
 		hangs_are_killed; do
 		check "$name" "$name"
 	done

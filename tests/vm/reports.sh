@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# Sourced by tests/vm/boot, and by its test: what no test may make the kernel say. Also that what
+# Sourced by what boots machines, and by its test: what no test may make the kernel say. Also that what
 # watches it has switched itself off, as it does for want of memory: it finds nothing any more.
 # shellcheck disable=SC2034
 reports='\] ([^ ]+: )?(BUG|WARNING|UBSAN)[: ]|kernel BUG at |Kernel panic|Oops: |'\
 'general protection fault|unable to handle|INFO: (task|trying to register|possible|lockdep)|'\
 'INFO: .* stall|new suspected memory leaks|cannot create duplicate filename|'\
-'(kmemleak|ODEBUG|DMA-API): .*disabl'
+'(kmemleak|ODEBUG): .*disabl'
+
+# what_was_said LOG: the first of them, for the line that tells of a failure.
+what_was_said() {
+	grep -aE -m 1 "$reports" "$1" | tr -d '\r' | sed 's/^/: /' | cut -c 1-200
+}

@@ -41,7 +41,8 @@ module-next: ## hetsim built for the newest kernel that Debian has
 check-debug: tests ## the module under a kernel that watches its memory and locks
 	$(Q)B=$(B) tests/vm/check-debug
 
-# Programs that are told how many rounds to go, and what is too long for every check.
+# Programs that are told how many rounds to go, and what is too long for every check. In the
+# machines each public call is held against the table of lifecycles.
 SOAK_HOST = test_lost_threads test_share_kill test_races
 SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill test_threads test_accel \
 	test_retire_stress test_launch test_zero_copy test_repair test_repair_threads test_races test_reader_cgroup \
@@ -54,9 +55,10 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 	$(Q)TIDY_NODES=225000 tests/record 'make soak: the analyzer' tools/lint tidy
 	$(Q)B=$(B) PLANTED=all tests/record 'make soak: bugs planted on purpose' \
 		sh tests/test_planted.sh
+	$(Q)$(MAKE) DEBUG=1 tests
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=60 HETMAP_READ_GIB=16 SLOWNESS=200 \
-		B=$(B) SECONDS_A_MACHINE=7200 SECONDS_A_PROGRAM=3600 \
-		tests/record 'make soak: the machines' tests/vm/check $(SOAK_MACHINES)
+		B=$(B)/debug SECONDS_A_MACHINE=7200 SECONDS_A_PROGRAM=3600 \
+		tests/record 'make soak: the machines, DEBUG=1' tests/vm/check $(SOAK_MACHINES)
 	$(Q)B=$(B) ROUNDS=$(or $(ROUNDS),100) SECONDS_OF_FUZZING=0 UNDER_LOAD=1 \
 		tests/record 'make soak ROUNDS=$(or $(ROUNDS),100): the debug kernel' \
 		tests/vm/check-debug
