@@ -174,7 +174,7 @@ static void *fill_pages(void *user)
  * Reads all the time, in no bracket and no guard, and may: what it sees are stores that are
  * under way, and is not looked at. Of pages that nobody stores to it is: read_quiet().
  */
-static __attribute__((no_sanitize("thread"))) void *read_pages(void *user)
+static __attribute__((no_sanitize("thread"))) void *look_at_pages(void *user)
 {
 	volatile const uint32_t *words = hm_map_address(watched);
 	uint64_t i;
@@ -252,7 +252,7 @@ static void all_threads(void)
 		.lost = on_lost,
 	};
 	struct hm_map_desc read_only = { .struct_size = sizeof(read_only), .access = HM_READ };
-	static void *(*const others[])(void *) = { launch_pages, fill_pages, read_pages };
+	static void *(*const others[])(void *) = { launch_pages, fill_pages, look_at_pages };
 	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
 	uint64_t state = test_seed(), round;
 	unsigned int i;
@@ -345,7 +345,7 @@ static void stop(const pthread_t *threads, unsigned int n)
 /* The policy that there is without a call: what nobody stores to is zeros, all of it. */
 static void zero_round(uint64_t *state)
 {
-	static void *(*const others[])(void *) = { launch_pages, fill_pages, read_pages };
+	static void *(*const others[])(void *) = { launch_pages, fill_pages, look_at_pages };
 	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
 	uint64_t i;
 
@@ -581,7 +581,7 @@ static void cut_round(uint64_t *state)
 		.struct_size = sizeof(desc),
 		.policy = HM_LOSS_SHADOW,
 	};
-	static void *(*const others[])(void *) = { read_pages };
+	static void *(*const others[])(void *) = { look_at_pages };
 	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
 	int fd = scratch_file(PAGES * PAGE);
 	uint32_t least[PAGES], value;
