@@ -254,9 +254,14 @@ int hm_handler_install(uint32_t wanted)
 	}
 	if (!n_installed)
 		r = install_locked();
-	/* Not before: who sees them takes faults for errors. Until then it forwards them. */
-	if (!r && !n_installed++)
+	/*
+	 * Not before: who sees them takes faults for errors. Until then it forwards them. A child
+	 * that is forked between the two has no handler installed: handler_install_fork_child().
+	 */
+	if (!r && !n_installed)
 		flags = wanted;
+	if (!r)
+		n_installed++;
 unlock:
 	pthread_mutex_unlock(&mutex);
 	return r;

@@ -171,7 +171,7 @@ static int prepare(struct sealing *sealing)
 
 /* ---- there and back ---- */
 
-/* What the fresh mapping at the map's address has not yet: ends, rights, locks. */
+/* What the fresh mapping at the map's address has not yet: ends, rights. */
 static int finish_map(struct hm_map *map, const struct rangemap *rights)
 {
 	uint64_t committed = buffer_pages(map->buffer, map->length);
@@ -183,8 +183,7 @@ static int finish_map(struct hm_map *map, const struct rangemap *rights)
 		if (r)
 			return rlimits_explain_map(r, mapped - committed, "setting rights");
 	}
-	r = map_apply_rights(map->address, rights, 0, committed);
-	return r ? r : resident_lock_again(map, map->address);
+	return map_apply_rights(map->address, rights, 0, committed);
 }
 
 static int move(struct sealing *sealing, uint32_t i)
@@ -200,7 +199,8 @@ static int move(struct sealing *sealing, uint32_t i)
 		return rlimits_explain_map(r, mapped_of(map), "moving a sealed map into place");
 	stats_sub(&stats.bytes_reserved, fresh->range.length);
 	fresh->range.length = 0;
-	return finish_map(map, item->rights);
+	r = finish_map(map, item->rights);
+	return r ? r : resident_lock_again(map, map->address);
 }
 
 /* At the map's address, by @segment, with @rights: whatever is there now. */
@@ -213,7 +213,12 @@ static int map_again(struct hm_map *map, const struct hm_segment *segment,
 			 prot_of_access(rights->run[0].value));
 	if (!r)
 		r = map_dress(map->buffer, map->address, mapped_of(map));
-	return r ? r : finish_map(map, rights);
+	if (!r)
+		r = finish_map(map, rights);
+	/* With its bytes, if no longer locked: hm_map_query() has what is. */
+	if (!r)
+		resident_lock_again(map, map->address);
+	return r;
 }
 
 static void lose(struct sealing *sealing, uint32_t i)
@@ -297,7 +302,14 @@ static void stay_narrowed(struct sealing *sealing)
 static int add_seal(struct sealing *sealing)
 {
 	int r = sys_fcntl(sealing->writable, F_ADD_SEALS, F_SEAL_WRITE);
+	int seals;
 
+	/* Under F_SEAL_SEAL the kernel refuses those, too, that are there. */
+	if (r == -EPERM) {
+		seals = sys_fcntl(sealing->writable, F_GET_SEALS, 0);
+		if (seals >= 0 && (seals & F_SEAL_WRITE))
+			return 0;
+	}
 	sealing->is_mapped = r == -EBUSY;
 	if (r == -EBUSY)
 		return err_set(r,

@@ -3,10 +3,12 @@
  * Seals of memory that takes no writable mapping any more (F_SEAL_FUTURE_WRITE): where they
  * fail there is no way back for the maps, which can be read from then on.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "inject.h"
@@ -109,9 +111,65 @@ static void one_way_undone(void)
 	lifecycle_is_lenient = false;
 }
 
+/*
+ * What was locked may not be any more: the seal fails, and the way back as well has maps that
+ * are not locked, with their bytes.
+ */
+static void not_locked_again(void *user)
+{
+	const struct rlimit less = { PAGE, PAGE };
+	const bool *one_way_memory = user;
+	struct seal_world w;
+
+	seal_begin(&w);
+	CHECK_OK(hm_map_lock(w.map, 0, 4 * PAGE, 0, NULL));
+	if (*one_way_memory)
+		CHECK_FATAL(!fcntl(w.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+	limit_memlock(0);
+	CHECK_FATAL(!setrlimit(RLIMIT_MEMLOCK, &less));
+	CHECK_ERROR(-ENOMEM, hm_buffer_seal(w.buffer, 0));
+	CHECK(!strstr(hm_errmsg(), "lost"));
+	CHECK_FATAL(test_read_signal(hm_map_address(w.map)) == 0);
+	CHECK(pattern_holds(hm_map_address(w.map), 0, SIZE, 3));
+	CHECK_EQUAL(test_write_signal(hm_map_address(w.map)), *one_way_memory ? SIGSEGV : 0);
+	CHECK_EQUAL(map_info(w.map, HM_MAP_LOCKED).locked, 0);
+	CHECK_OK(hm_map_unlock(w.map, 0, 4 * PAGE));
+	CHECK_OK_FATAL(hm_buffer_seal(w.buffer, 0));
+	seal_check_sealed(&w);
+	seal_end(&w);
+}
+
+static void locks(void)
+{
+	CHECK_EQUAL(test_fork(not_locked_again, &(bool){ false }), 0);
+	CHECK_EQUAL(test_fork(not_locked_again, &(bool){ true }), 0);
+}
+
+/* Somebody who has the descriptor did what was to be done, and nobody may any more. */
+static void sealed_by_another(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	CHECK_FATAL(!fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL));
+	CHECK_OK(hm_buffer_seal(buffer, 0));
+	CHECK_EQUAL(buffer_info(buffer).sealed & HM_SEALED_MEMORY, HM_SEALED_MEMORY);
+	CHECK_EQUAL(buffer_info(buffer).access, HM_READ);
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static const struct test tests[] = {
 	{ "one_way", one_way, 0, 0 },
 	{ "sealed_off", sealed_off, 0, 0 },
+	{ "locks", locks, 0, 0 },
+	{ "sealed_by_another", sealed_by_another, 0, 0 },
 	{ "one_way_undone", one_way_undone, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -272,7 +272,9 @@ static bool sim_access_page(struct sim_buffer *buffer, pgoff_t index, unsigned i
 
 /*
  * A debugger, or /proc/PID/mem: get_user_pages() does not reach these pages. It gets what the
- * process would at that address, and no further than to where that would get a signal.
+ * process would at that address, and no further than to where that would get a signal. Of
+ * rights that mprotect() has taken, only that to write is asked for [__access_remote_vm()
+ * reads other memory of PROT_NONE, too].
  */
 static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void *bytes,
 			 int length, int write)

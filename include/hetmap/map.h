@@ -92,7 +92,8 @@ HM_API uint64_t hm_map_length(const struct hm_map *map);
  * @map:      [in]
  * @ret_info: [in,out] struct_size and fields set by the caller
  *
- * Errors: -E2BIG; -ENOENT /proc is not mounted and fields need it; -ENODEV; -EDEADLK.
+ * Errors: -E2BIG; -ENOENT /proc is not mounted and fields need it; -EMFILE, -ENFILE, -EIO
+ * what they need of it can't be read; -ENODEV; -EDEADLK.
  */
 HM_API int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info);
 

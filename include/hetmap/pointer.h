@@ -65,7 +65,8 @@ struct hm_pointer_detail {
  *
  * Errors: -ENOENT in no map; -EAGAIN as of hm_pointer_find; -E2BIG; -EOPNOTSUPP the
  * kernel has not that facility, or not for maps of this device (HM_POINTER_RESIDENT), or
- * /proc is not mounted; -ENOMEM HM_POINTER_RESIDENT: it was unmapped meanwhile.
+ * /proc is not mounted; -EMFILE, -ENFILE, -EIO what is needed of it can't be read; -ENOMEM
+ * HM_POINTER_RESIDENT: it was unmapped meanwhile.
  */
 HM_API int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail);
 

@@ -335,7 +335,7 @@ struct hetsim_counters {
  *            the buffer's present length answers with SIGBUS.
  *
  * The pages are taken, zeroed and charged to the caller's control group now. ENOSPC, too,
- * when the opener has made 16384 buffers that live.
+ * when the opener has made, or taken in from other devices, 16384 buffers that live.
  * A buffer lives until its handle is closed, nothing maps it, nothing is bound to it, and
  * no dma-buf is of it any more.
  */
@@ -381,7 +381,8 @@ struct hetsim_buffer_close {
  *
  * EBUSY for a shorter length while the buffer is exported, EACCES on a file that is not
  * open for writing. The buffer stays charged to who made it: EPERM on other open files as
- * long as his is open, and none once it is closed.
+ * long as his is open, and none once it is closed; maps keep an open file open, which soft:N's
+ * do not.
  */
 struct hetsim_buffer_resize {
 	__u32 size;
@@ -503,8 +504,8 @@ struct hetsim_export {
  * is the buffer again.
  *
  * Memory of other devices is taken in as it is: it stays where it is as long as a
- * handle or a binding is there, and none of this device's places or limits counts
- * it. It can be bound, mapped, read and written; its maps are its exporter's, and
+ * handle or a binding is there, and none of this device's places counts it; of limits
+ * only that of 16384 buffers does (ENOSPC). It can be bound, mapped, read and written; its maps are its exporter's, and
  * stay when this device is taken away. Calls that would change it, move it, sample
  * it, hurt it or export it answer EOPNOTSUPP. So does this one where the memory
  * can't be reached: behind an IOMMU, in another device's own memory, or not to be
