@@ -505,11 +505,11 @@ struct hetsim_export {
  *
  * Memory of other devices is taken in as it is: it stays where it is as long as a
  * handle or a binding is there, and none of this device's places counts it; of limits
- * only that of 16384 buffers does (ENOSPC). It can be bound, mapped, read and written; its maps are its exporter's, and
- * stay when this device is taken away. Calls that would change it, move it, sample
- * it, hurt it or export it answer EOPNOTSUPP. So does this one where the memory
- * can't be reached: behind an IOMMU, in another device's own memory, or not to be
- * attached by this device. Work waits for no fence that others put on it.
+ * only that of 16384 buffers does (ENOSPC). It can be bound, mapped, read and written;
+ * its maps are its exporter's, and stay when this device is taken away. Calls that would
+ * change it, move it, sample it, hurt it or export it answer EOPNOTSUPP. So does this one
+ * where the memory can't be reached: behind an IOMMU, in another device's own memory, or
+ * not to be attached by this device. Work waits for no fence that others put on it.
  */
 struct hetsim_import {
 	__u32 size;
