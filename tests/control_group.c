@@ -75,8 +75,9 @@ uint64_t control_group_bytes(void)
 }
 
 /*
- * What can be had back is, of files that were read, say: it would be more room. To be throttled
- * takes back what was charged ahead [memory_high_write()], and kills nobody.
+ * First the kernel takes back what it can, pages of files that were read, say, which would be
+ * room; a limit of memory.high takes back what was charged ahead [memory_high_write()], and
+ * kills nobody.
  */
 void control_group_leave(uint64_t room)
 {

@@ -57,7 +57,7 @@ static void test_objects(void)
  * of theirs are [track_pfn_insert(), lookup_memtype() and _PGMT_WC in
  * arch/x86/mm/pat/memtype.c], while the maps of a device are holes to pagemap, and the
  * kernel's list of memory types has no RAM. What entries have the debug kernel shows, too
- * (entry_mode). -1: it is not to be seen here.
+ * (check_entries). -1: it is not to be seen here.
  */
 static long combining_pages(void)
 {

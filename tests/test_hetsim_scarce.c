@@ -153,7 +153,7 @@ static void in_group(void *user)
 	hm_device_unref(device);
 }
 
-static void memory_max(void)
+static void test_group(void)
 {
 	if (!group_is_ours())
 		return;
@@ -162,7 +162,7 @@ static void memory_max(void)
 }
 
 static const struct test others[] = {
-	{ "group", memory_max, 60, 0 },
+	{ "group", test_group, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
