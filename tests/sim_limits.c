@@ -10,9 +10,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <drm.h>
+
 #include "harness.h"
 #include "hetsim.h"
 #include "sim_tests.h"
+#include "vgem_support.h"
 
 #define GIB (1024ull * 1024 * 1024)
 #define PAGE HETSIM_PAGE
@@ -130,6 +133,26 @@ static int open_for(rlim_t n)
 }
 
 /* Who has made all that he may has not made all that there can be. */
+/* Memory of other devices, which the twin does not take, is one of them. */
+static void import_as_last(int fd, uint32_t handle)
+{
+	int vgem = hetsim_soft_has(fd) ? -1 : vgem_open(), dmabuf;
+	struct hetsim_buffer buffer = { 0 };
+	struct hetsim_import import;
+
+	if (vgem < 0)
+		return;
+	dmabuf = vgem_make(vgem, PAGE, DRM_RDWR);
+	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), -ENOSPC);
+	CHECK_EQUAL(hetsim_close_handle(fd, handle), 0);
+	CHECK_EQUAL(hetsim_import(fd, dmabuf, &import), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer), -ENOSPC);
+	CHECK_EQUAL(hetsim_close_handle(fd, import.handle), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
+	close(dmabuf);
+	close(vgem);
+}
+
 static void test_buffers(void)
 {
 	struct hetsim_buffer buffer = { 0 }, own = { 0 };
@@ -153,6 +176,7 @@ static void test_buffers(void)
 	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
 	CHECK_EQUAL(hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
 	CHECK_EQUAL(hetsim_buffer_create(fd, PAGE, HETSIM_PLACE_SYSTEM, 0, &own), -ENOSPC);
+	import_as_last(fd, buffer.handle);
 	hetsim_close(fd);
 }
 

@@ -197,6 +197,20 @@ pattern_matches() {
 	! kernel_reports | grep -vE "$reports" && ! no_kernel_reports | grep -E "$reports"
 }
 
+# The first of them, and of that what fits into a line; nothing of what is none.
+report_is_told() {
+	# shellcheck source=tests/vm/reports.sh
+	. tests/vm/reports.sh
+	no_kernel_reports >"$work/console"
+	[ -z "$(what_was_said "$work/console")" ] || return
+	kernel_reports >>"$work/console"
+	said=$(what_was_said "$work/console")
+	[ "$said" = ": $(kernel_reports | head -n 1)" ] || {
+		echo "told of was '$said'"
+		return 1
+	}
+}
+
 # A sid of 40 days, and tools that make one of now, or fail to.
 old_sid() {
 	sid=$work/next/hetmap/sid
@@ -316,6 +330,7 @@ check debug_is_skipped debug_is_skipped
 check refreshed refreshed
 check kept kept
 check pattern_matches pattern_matches
+check report_is_told report_is_told
 # Where what packs a machine is missing, the machines below are skipped.
 if command -v busybox >/dev/null && command -v cpio >/dev/null; then
 	check kvm_works with_kvm works 'kvm kvm kvm'
