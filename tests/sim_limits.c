@@ -132,7 +132,6 @@ static int open_for(rlim_t n)
 	return fd;
 }
 
-/* Who has made all that he may has not made all that there can be. */
 /* Memory of other devices, which the twin does not take, is one of them. */
 static void import_as_last(int fd, uint32_t handle)
 {
@@ -153,6 +152,7 @@ static void import_as_last(int fd, uint32_t handle)
 	close(vgem);
 }
 
+/* Who has made all that he may has not made all that there can be. */
 static void test_buffers(void)
 {
 	struct hetsim_buffer buffer = { 0 }, own = { 0 };
