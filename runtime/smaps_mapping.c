@@ -2,9 +2,7 @@
 /* One mapping of a smaps file: its lines, and what of it lies in a range. Calls nobody. */
 #include "smaps_mapping.h"
 
-#include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +19,16 @@ bool smaps_value(const char *line, const char *key, uint64_t *ret_bytes)
 bool smaps_mapping_begin(struct smaps_mapping *mapping, const char *line)
 {
 	uint64_t start, end;
+	char *at;
 
 	/* It begins with a hexadecimal digit in lower case, and keys with a capital. */
-	if (!((line[0] >= '0' && line[0] <= '9') || (line[0] >= 'a' && line[0] <= 'f')) ||
-	    sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) != 2 || end <= start)
+	if (!((line[0] >= '0' && line[0] <= '9') || (line[0] >= 'a' && line[0] <= 'f')))
+		return false;
+	start = strtoull(line, &at, 16);
+	if (*at != '-')
+		return false;
+	end = strtoull(at + 1, NULL, 16);
+	if (end <= start)
 		return false;
 	*mapping = (struct smaps_mapping){ .start = start, .end = end };
 	return true;

@@ -9,6 +9,7 @@ struct holding {
 	struct test_holding now;
 	uint64_t slabs;
 	char *lines; /* of fds and mappings, to show what is new; free() */
+	size_t used, room; /* of @lines, without and with its NUL */
 };
 
 void holding_take(struct holding *holding);
