@@ -37,6 +37,20 @@ static bool open_with_vgem(int *ret_fd, int *ret_vgem)
 	return true;
 }
 
+/* The machine's other device; negative: it has none. */
+static int hetsim_open_second(void)
+{
+	struct hetsim_handshake shake = {
+		.size = sizeof(shake),
+		.version_major = HETSIM_VERSION_MAJOR,
+	};
+	int fd = open(HETSIM_SECOND, O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+		CHECK_EQUAL(hetsim_call(fd, HETSIM_HANDSHAKE, &shake), 0);
+	return fd;
+}
+
 /* A tenth of VRAM so many times, for others. */
 static int export_tenths(int fd, uint32_t tenths, uint32_t *ret_handle)
 {
@@ -150,6 +164,50 @@ static void test_half_of_both(void)
 		close(others[i]);
 out:
 	close(vgem);
+	close(fd);
+}
+
+/*
+ * A buffer that may not have as many pages pinned is as it was, with its sample, and nobody's
+ * pages have made room for it.
+ */
+static void test_growth_refused(void)
+{
+	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
+					       .action = HETSIM_SAMPLE_START };
+	uint64_t tenth, evicted;
+	struct hetsim_import import;
+	int fd, other, second, vgem, dmabufs[2];
+	uint32_t count = 1;
+
+	if (!open_with_vgem(&fd, &vgem))
+		return;
+	other = hetsim_open(O_RDWR);
+	CHECK_FATAL(other >= 0);
+	tenth = hetsim_query(fd).vram_bytes / 10 & ~(HETSIM_PAGE - 1);
+	dmabufs[0] = export_tenths(fd, 2, &sample.handle);
+	CHECK_EQUAL(prime_import(vgem, dmabufs[0]), 0);
+	dmabufs[1] = export_new(other, 5 * tenth, HETSIM_PLACE_VRAM);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	evicted = hetsim_counters(fd, HETSIM_SCOPE_DEVICE).evictions;
+	CHECK_EQUAL(hetsim_buffer_resize(fd, sample.handle, 6 * tenth), -ENOSPC);
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_DEVICE).evictions, evicted);
+	sample.action = HETSIM_SAMPLE_READ;
+	sample.length = HETSIM_PAGE;
+	sample.counts = (uintptr_t)&count;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	CHECK_EQUAL(count, 0);
+	/* Another hetsim is told so, too, and not that it can't reach the memory. */
+	second = hetsim_open_second();
+	if (second >= 0) { /* tests/vm/variants has it */
+		CHECK_EQUAL(hetsim_import(second, dmabufs[1], &import), -ENOSPC);
+		close(second);
+	}
+	close(vgem);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, sample.handle, 3 * tenth), 0);
+	close(dmabufs[0]);
+	close(dmabufs[1]);
+	close(other);
 	close(fd);
 }
 
@@ -470,24 +528,18 @@ static void test_heap(void)
 /* From one device of this kind to another, where there are two. */
 static void test_two_devices(void)
 {
-	struct hetsim_handshake shake = {
-		.size = sizeof(shake),
-		.version_major = HETSIM_VERSION_MAJOR,
-	};
 	struct hetsim_import import;
 	struct hetsim_buffer buffer;
 	int fd = hetsim_open(O_RDWR), second, third, dmabuf;
 
 	if (fd < 0)
 		return;
-	second = open(HETSIM_SECOND, O_RDWR | O_CLOEXEC);
-	third = open(HETSIM_SECOND, O_RDWR | O_CLOEXEC);
+	second = hetsim_open_second();
+	third = hetsim_open_second();
 	if (second < 0 || third < 0) {
 		close(fd); /* tests/vm/variants has them */
 		return;
 	}
-	CHECK_EQUAL(hetsim_call(second, HETSIM_HANDSHAKE, &shake), 0);
-	CHECK_EQUAL(hetsim_call(third, HETSIM_HANDSHAKE, &shake), 0);
 	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
 	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	CHECK_EQUAL(hetsim_import(second, dmabuf, &import), 0);
@@ -581,6 +633,7 @@ static const struct test tests[] = {
 	{ "unplug", test_unplug, 0, 0 },
 	{ "half_is_left", test_half_is_left, 60, 0 },
 	{ "half_of_both", test_half_of_both, 60, 0 },
+	{ "growth_refused", test_growth_refused, 60, 0 },
 	{ "pinned_stays", test_pinned_stays, 60, 0 },
 	{ "slot_taken", test_slot_taken, 60, 0 },
 	{ NULL, NULL, 0, 0 },

@@ -15,6 +15,8 @@
  *	mmap_lock of a process		held by the kernel around faults and mmap
  *	dma_resv of a dma-buf		held by the kernel around attachments' maps,
  *					which end when an imported buffer is freed
+ *	sim_lost_srcu			around a fault; waited for by who takes a device
+ *					away, with sim_devices_lock and nothing else
  *	sim_buffer.change		one resize or move at a time; allocates. Nobody
  *					holds two
  *	sim_buffer.lock			taken by faults; nothing under it touches
@@ -27,7 +29,7 @@
  *	sim_device.memory_lock		innermost
  *
  * sim_device.lock and the locks of the xarrays are taken with none of these
- * inside them, but that debugfs has sim_va.change inside sim_device.lock.
+ * inside them, but that debugfs tries for sim_va.change inside sim_device.lock.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -309,7 +311,7 @@ struct sim_queue {
 };
 
 struct sim_buffer {
-	struct kref ref; /* handles, maps */
+	struct kref ref; /* handles, maps, bindings, dma-bufs, calls in it */
 	struct sim_device *dev;
 	struct sim_account *account; /* of who made it */
 	u32 slot;
@@ -441,6 +443,7 @@ int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages,
 int sim_mem_make_room(struct sim_buffer *buffer, struct sim_lack *lack);
 int sim_mem_pin(struct sim_buffer *buffer, bool must);
 int sim_mem_pin_more(struct sim_buffer *buffer, u64 n_pages);
+bool sim_mem_may_pin_more(struct sim_buffer *buffer, u64 n_pages);
 void sim_mem_unpin(struct sim_buffer *buffer);
 void sim_mem_pages_put(struct sim_buffer *buffer, struct page **pages, u64 n_pages);
 

@@ -3,7 +3,6 @@
  * Buffers and their handles: create, close, resize, info.
  */
 #include <linux/compat.h>
-#include <linux/overflow.h>
 #include <linux/slab.h>
 
 #include "sim.h"
@@ -11,8 +10,6 @@
 /* Callers choose the length, so to have no room for it is nothing to warn of. */
 static struct page **sim_buffer_array(u64 n_pages)
 {
-	if (n_pages > ULONG_MAX)
-		return NULL;
 	return kvcalloc(n_pages, sizeof(struct page *), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 }
 
@@ -237,8 +234,13 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages, struct sim_la
 {
 	u64 old_n = buffer->n_pages, more = n_pages - old_n;
 	struct page **pages, **old;
+	atomic_t *accesses;
 	int r;
 
+	if (!sim_mem_may_pin_more(buffer, more)) {
+		lack->n_pages = 0; /* no room that others leave helps */
+		return -ENOSPC;
+	}
 	pages = sim_buffer_array(n_pages);
 	if (!pages)
 		return -ENOMEM;
@@ -246,13 +248,15 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages, struct sim_la
 	if (r)
 		goto err_array;
 
-	sim_sample_stop(buffer);
 	down_write(&buffer->lock);
 	r = sim_mem_pin_more(buffer, more);
 	if (r) {
 		up_write(&buffer->lock);
 		goto err_pages;
 	}
+	/* A sample is of so many pages; one that can't grow keeps it. */
+	accesses = buffer->accesses;
+	buffer->accesses = NULL;
 	old = buffer->pages;
 	memcpy(pages, old, old_n * sizeof(*pages));
 	buffer->pages = pages;
@@ -261,6 +265,7 @@ static int sim_buffer_grow(struct sim_buffer *buffer, u64 n_pages, struct sim_la
 	buffer->pages_in[buffer->place] += more;
 	sim_va_rebind(buffer, old_n, more, false);
 	up_write(&buffer->lock);
+	kvfree(accesses);
 	kvfree(old);
 	return 0;
 

@@ -34,7 +34,15 @@ static void sim_bindings_show(struct seq_file *m, struct sim_opener *opener)
 	struct sim_account *account = opener->account;
 	struct rb_node *node;
 
-	mutex_lock(&opener->va.change);
+	/*
+	 * Whoever changes them may take seconds, and with dev->lock open() waits, which
+	 * holds what those of all misc devices take.
+	 */
+	if (!mutex_trylock(&opener->va.change)) {
+		seq_printf(m, "binding\tbusy\t%llu\t%d\t%s\t0\n", account->id, account->pid,
+			   account->comm);
+		return;
+	}
 	for (node = rb_first(&opener->va.bindings); node; node = rb_next(node)) {
 		struct sim_binding *binding = rb_entry(node, struct sim_binding, node);
 

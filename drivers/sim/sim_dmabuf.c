@@ -91,7 +91,8 @@ static void sim_dmabuf_unmap(struct dma_buf_attachment *attachment, struct sg_ta
 
 /*
  * The kernel waits for others' work once this has returned, and fails the call when it
- * is interrupted: it waits here first, so that no bracket is counted that was not begun.
+ * is interrupted: it waits here first, so that no bracket is counted that was not begun,
+ * unless somebody adds a fence between the two waits, and a signal ends the second.
  */
 static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction direction)
 {

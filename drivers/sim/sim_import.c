@@ -23,10 +23,14 @@ struct sim_import {
 	enum dma_data_direction direction;
 };
 
-/* What an exporter says is its own affair; these are the errnos of this device. */
+/*
+ * What an exporter says is its own affair; these are the errnos of this device, of which
+ * another of its kind has -ENOSPC: as many pages as may be are pinned already.
+ */
 static int sim_import_errno(int r)
 {
-	return !r || r == -ENOMEM || r == -EINTR || r == -ERESTARTSYS ? r : -EOPNOTSUPP;
+	return !r || r == -ENOMEM || r == -ENOSPC || r == -EINTR || r == -ERESTARTSYS ?
+		       r : -EOPNOTSUPP;
 }
 
 /*

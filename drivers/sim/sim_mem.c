@@ -243,8 +243,7 @@ err_free:
  * Fills @pages from @first on with zeroed pages, counted in @place, charged to the
  * control group of who made the buffer; @leaving: by place, instead of how many others,
  * which are soon to go; NULL: of none; @evict: to make room for others, who do not
- * meet what the maker has injected. Not from high memory: the kernel's own map of it
- * has no cache mode. @lack: {} at first; -ENOSPC leaves there what is missing, for
+ * meet what the maker has injected. @lack: {} at first; -ENOSPC leaves there what is missing, for
  * sim_mem_make_room(), after which the same call is made again.
  */
 int sim_mem_pages_get(struct sim_buffer *buffer, u32 place, struct page **pages, u64 first,
@@ -321,22 +320,34 @@ static bool sim_pins_have_room(u64 most, const u64 *pinned, const u64 *more, u32
 	return sim_pins_in(more, place) <= most - min(most, sim_pins_in(pinned, place));
 }
 
-static int sim_pins_add(struct sim_buffer *buffer, const u64 *in, bool must)
+/* With dev->memory_lock held. */
+static bool sim_pins_fit(const struct sim_buffer *buffer, const u64 *in)
 {
-	struct sim_account *account = buffer->account;
-	struct sim_device *dev = buffer->dev;
+	const struct sim_account *account = buffer->account;
+	const struct sim_device *dev = buffer->dev;
 	unsigned int i;
-	int r = 0;
 
-	spin_lock(&dev->memory_lock);
-	for (i = 0; i < SIM_N_PLACES && !must; i++) {
+	lockdep_assert_held(&dev->memory_lock);
+	for (i = 0; i < SIM_N_PLACES; i++) {
 		u64 most = dev->pages_limit[i] / 2;
 
 		if (i != HETSIM_PLACE_SYSTEM &&
 		    (!sim_pins_have_room(most, dev->pages_pinned, in, i) ||
 		     !sim_pins_have_room(most / 2, account->pages_pinned, in, i)))
-			r = -ENOSPC;
+			return false;
 	}
+	return true;
+}
+
+static int sim_pins_add(struct sim_buffer *buffer, const u64 *in, bool must)
+{
+	struct sim_account *account = buffer->account;
+	struct sim_device *dev = buffer->dev;
+	unsigned int i;
+	int r;
+
+	spin_lock(&dev->memory_lock);
+	r = must || sim_pins_fit(buffer, in) ? 0 : -ENOSPC;
 	for (i = 0; i < SIM_N_PLACES && !r; i++) {
 		dev->pages_pinned[i] += in[i];
 		account->pages_pinned[i] += in[i];
@@ -367,6 +378,21 @@ int sim_mem_pin_more(struct sim_buffer *buffer, u64 n_pages)
 
 	in[buffer->place] = n_pages;
 	return buffer->n_pins ? sim_pins_add(buffer, in, false) : 0;
+}
+
+/* A look, for who would evict others' pages for nothing. Needs no lock of the buffer's. */
+bool sim_mem_may_pin_more(struct sim_buffer *buffer, u64 n_pages)
+{
+	u64 in[SIM_N_PLACES] = {};
+	bool fits;
+
+	if (!READ_ONCE(buffer->n_pins))
+		return true;
+	in[buffer->place] = n_pages;
+	spin_lock(&buffer->dev->memory_lock);
+	fits = sim_pins_fit(buffer, in);
+	spin_unlock(&buffer->dev->memory_lock);
+	return fits;
 }
 
 void sim_mem_unpin(struct sim_buffer *buffer)

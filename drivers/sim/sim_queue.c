@@ -4,6 +4,7 @@
  */
 #include <linux/dma-fence.h>
 #include <linux/kthread.h>
+#include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 

@@ -4,6 +4,7 @@
  * when it is touched, and counted; reading the counts unmaps all, so that what is
  * used again is counted again.
  */
+#include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 

@@ -164,7 +164,8 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
 		else
 			*entry = how == SIM_ENTRIES_NONE ? 0 : SIM_ENTRY_BOUND;
 	}
-	binding->va->generation++;
+	/* Queues that wait for it look without the lock. */
+	WRITE_ONCE(binding->va->generation, binding->va->generation + 1);
 }
 
 /*

@@ -44,7 +44,8 @@
  *  - EPERM: the caller may not do that to others.
  *  - EACCES: the open file does not have the access that the call needs.
  *  - ENOSPC: a limit of the device or of the opener is reached; HETSIM_QUERY
- *    and the open file's fdinfo show them. pwrite(): the buffer's end is.
+ *    and the open file's fdinfo show them. An opener is an open file: they bind no user,
+ *    who may open many; the pages' control group does. pwrite(): the buffer's end is.
  *  - ENXIO: the bytes are in VRAM outside the window that the CPU can reach.
  *  - ENOMEM: the kernel, or the caller's control group, has no memory left.
  *  - EMFILE: the process can't have more file descriptors.
@@ -274,7 +275,7 @@ enum hetsim_scope {
  * @faults_refused: [out] page faults that brought nothing: SIGBUS, no memory, poison
  * @bytes_read: [out] bytes copied out by pread()
  * @bytes_written: [out] bytes copied in by pwrite()
- * @submissions: [out] submissions that the engine is done with
+ * @submissions: [out] submissions that the engine has begun and is done with
  * @commands: [out] commands that it has run to their ends
  * @bytes_engine: [out] bytes that commands have read and written
  * @tlb_hits: [out] translations that the engine had at hand
@@ -382,7 +383,9 @@ struct hetsim_buffer_close {
  * EBUSY for a shorter length while the buffer is exported, EACCES on a file that is not
  * open for writing. The buffer stays charged to who made it: EPERM on other open files as
  * long as his is open, and none once it is closed; maps keep an open file open, which soft:N's
- * do not.
+ * do not. So whoever was given a dma-buf to write to may then make his control group's use
+ * grow, up to what one opener may have: keep the file open, or give HETSIM_EXPORT_WRITE to
+ * none who is not trusted with it.
  */
 struct hetsim_buffer_resize {
 	__u32 size;
@@ -505,7 +508,8 @@ struct hetsim_export {
  *
  * Memory of other devices is taken in as it is: it stays where it is as long as a
  * handle or a binding is there, and none of this device's places counts it; of limits
- * only that of 16384 buffers does (ENOSPC). It can be bound, mapped, read and written;
+ * only that of 16384 buffers does (ENOSPC), and its exporter's where that is such a device,
+ * too: of what importers may pin. It can be bound, mapped, read and written;
  * its maps are its exporter's, and stay when this device is taken away. Calls that would
  * change it, move it, sample it, hurt it or export it answer EOPNOTSUPP. So does this one
  * where the memory can't be reached: behind an IOMMU, in another device's own memory, or
