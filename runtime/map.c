@@ -370,7 +370,7 @@ void map_release(struct hm_map *map)
 	bool now = map->locked || atomic_load(&buffer->share), whole = map->whole;
 
 	probe_unmap(map);
-	bracket_turn_end(map);
+	bracket_turn_end(map, NULL);
 	if (map->locked)
 		resident_note(map, NULL);
 	stats_sub(&stats.bytes_mapped, committed);

@@ -203,13 +203,15 @@ int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uin
 	return likely(!r) ? 0 : lost_notice(map->buffer->device, r);
 }
 
-int bracket_turn_end(struct hm_map *map)
+int bracket_turn_end(struct hm_map *map, uint32_t *ret_access)
 {
 	uint32_t access = HM_NONE;
 	int fd;
 
 	if (unlikely(atomic_load_explicit(&map->turn, memory_order_relaxed)))
 		access = atomic_exchange(&map->turn, HM_NONE);
+	if (ret_access)
+		*ret_access = access;
 	if (likely(!access))
 		return 0;
 	fd = settled_fd(map, 0, map->length);

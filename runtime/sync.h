@@ -20,7 +20,8 @@ bracket_function bracket_device_end;
  * that its objects stay: who launches must not wait for buffer->lock.
  */
 int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
-int bracket_turn_end(struct hm_map *map);
+/* *@ret_access: what it was; HM_NONE where there was none. NULL: nobody wants to know. */
+int bracket_turn_end(struct hm_map *map, uint32_t *ret_access);
 
 /* What they come down to for @map; @begin, @end: whether some view wants to be told. */
 void bracket_choose(struct hm_map *map, bool begin, bool end);

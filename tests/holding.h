@@ -8,7 +8,7 @@
 struct holding {
 	struct test_holding now;
 	uint64_t slabs;
-	char *lines; /* of fds and mappings, to show what is new; free() */
+	char *lines;       /* of fds and mappings, to show what is new; free() */
 	size_t used, room; /* of @lines, without and with its NUL */
 };
 

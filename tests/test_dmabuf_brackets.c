@@ -243,7 +243,30 @@ static int increments(const struct hm_cpu_range *range, const struct hm_arg *arg
 	return 0;
 }
 
-/* The CPU's turn begins with the wait, and ends with the next launch or the map. */
+/* A launch whose second argument is refused has ended nobody's turn. */
+static void check_refused(const struct counted *counted, struct hm_queue *queue)
+{
+	struct hm_kernel *kernel = make_kernel("increments_two", "inout inout", increments);
+	struct hm_buffer *buffer;
+	struct hm_device *host;
+	struct hm_fence *fence;
+	struct hm_map *map;
+
+	host = open_device("host");
+	buffer = make(host, SIZE);
+	map = map_of(buffer);
+	CHECK_OK_FATAL(hm_map_protect(map, 0, SIZE, HM_READ));
+	CHECK_ERROR(-EACCES, hm_launch(queue, kernel, SIZE / 4, &fence,
+				       HM_INOUT(hm_map_address(counted->map)),
+				       HM_INOUT(hm_map_address(map))));
+	CHECK_EQUAL(atomic_load(&counted->map->turn), HM_READ | HM_WRITE);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(host);
+	hm_kernel_unref(kernel);
+}
+
+/* The CPU's turn begins with the wait, and ends with the next launch that is made, or the map. */
 static void test_turns(void)
 {
 	struct counted counted;
@@ -266,6 +289,7 @@ static void test_turns(void)
 		hm_fence_unref(fence);
 		CHECK_EQUAL(*(uint32_t *)hm_map_address(counted.map), i + 1);
 		counted.before.brackets++; /* of the second wait */
+		check_refused(&counted, queue);
 	}
 	hm_kernel_unref(kernel);
 	hm_queue_unref(queue);

@@ -93,7 +93,11 @@ struct hm_access_request {
 	uint32_t flags;  /* of the call or of its description */
 
 	/* send, receive: who made the other end of the socket [SO_PEERCRED, unix(7)]. */
-	uint32_t peer_pid; /* 0: unknown, and then so are the others */
+	/*
+	 * 0: unknown, or not in this PID namespace: the others then say nothing, and 0 of
+	 * peer_uid is not root. Who refuses somebody has to refuse these, too.
+	 */
+	uint32_t peer_pid;
 	uint32_t peer_uid;
 	uint32_t peer_gid;
 	uint32_t place; /* create: enum hm_place that is asked for */

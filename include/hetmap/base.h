@@ -16,7 +16,8 @@
  *   function that takes one: it is larger than this library knows; of a
  *   description, only if the part beyond is not zero.
  * - Every function may be called from any thread, unless its comment says
- *   otherwise. Only hm_pointer_find() and hm_errmsg() are async-signal-safe.
+ *   otherwise. Only hm_pointer_find() is async-signal-safe: hm_errmsg()'s text is
+ *   thread-local, and a shared library's is allocated by the first who touches it.
  * - -EINVAL: a NULL, unknown flag, or a value out of the stated range;
  *   -EOWNERDEAD: the object was made before fork() by the parent process.
  *   Both can come from every function that takes an object and are not

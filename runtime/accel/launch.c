@@ -4,6 +4,7 @@
  * accelerator get hold of each range, submit.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "accel.h"
@@ -20,6 +21,8 @@ struct pins {
 	uint32_t n_order;
 	uint32_t n_pinned;   /* views of ranges order[0, n_pinned) are pinned, each once */
 	uint32_t n_acquired; /* ranges [0, n_acquired) are acquired */
+	uint32_t n_turn;     /* the CPU's turns of ranges [0, n_turn) have ended */
+	uint32_t turn[HM_KERNEL_MAX_ARGS]; /* what they were, of ranges with a bracket */
 };
 
 static bool is_range(const struct hm_accel_work *work, uint32_t index)
@@ -48,7 +51,6 @@ static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **r
 {
 	const struct hm_accel_range *range = &fence->work.range[index];
 	struct hm_map *map = map_of(fence, index);
-	int r;
 
 	if (unlikely(!map || range->offset + range->length > atomic_load(&map->length)))
 		return err_set(-EBUSY, "%s: its map is being changed",
@@ -62,12 +64,8 @@ static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **r
 			       range->access & HM_WRITE ? "a write" : "a read", range->length,
 			       range->offset,
 			       protect_cause(map, range->offset, range->length, range->access));
-	if (unlikely(map->buffer->caps & HM_CAP_BRACKET)) {
+	if (unlikely(map->buffer->caps & HM_CAP_BRACKET))
 		fence->brackets |= 1u << index;
-		r = bracket_turn_end(map);
-		if (r)
-			return r;
-	}
 	*ret_map = map;
 	return 0;
 }
@@ -251,6 +249,45 @@ static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
 	return unlikely(copies) ? check_overlap(fence, n) : 0;
 }
 
+/* ---- the CPU's turns ---- */
+
+/* Once nothing refuses the launch any more: a failed one leaves them as they were. */
+static __attribute__((noinline)) int end_turns(struct hm_fence *fence, uint32_t n,
+					       struct pins *pins)
+{
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < n; i++) {
+		pins->turn[i] = HM_NONE;
+		if (!(fence->brackets & 1u << i))
+			continue;
+		r = bracket_turn_end(pins->map[i], &pins->turn[i]);
+		if (r)
+			return r;
+		pins->n_turn = i + 1;
+	}
+	return 0;
+}
+
+/* The text stays that of what failed. */
+static __attribute__((noinline, cold)) void begin_turns_again(struct hm_fence *fence,
+							      const struct pins *pins, int r)
+{
+	char text[ERR_TEXT_MAX];
+	struct hm_map *map;
+	uint32_t i;
+
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	for (i = 0; i < pins->n_turn; i++) {
+		if (!(fence->brackets & 1u << i) || !pins->turn[i])
+			continue;
+		map = pins->map[i];
+		bracket_turn_begin(map, 0, hm_map_length(map), pins->turn[i]);
+	}
+	err_set(r, "%s", text);
+}
+
 /* ---- counting ---- */
 
 /* Once for each buffer, whatever it has to do with it. */
@@ -312,14 +349,19 @@ static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uin
 	pins.n_order = 0;
 	pins.n_pinned = 0;
 	pins.n_acquired = 0;
+	pins.n_turn = 0;
 	r = resolve_begin(fence);
 	if (r)
 		return r;
 	r = pin(accel, fence, n, &pins);
 	if (!r && work->kind == HM_WORK_LAUNCH)
 		r = acquire(accel, fence, n, &pins);
+	if (!r && unlikely(fence->brackets))
+		r = end_turns(fence, n, &pins);
 	if (!r)
 		r = accel->ops->submit(queue->data, work);
+	if (unlikely(r && pins.n_turn))
+		begin_turns_again(fence, &pins, r);
 	unpin(accel, work, &pins);
 	if (r)
 		return r;

@@ -332,6 +332,17 @@ static int read_rules(FILE *file)
 
 /* ---- deciding ---- */
 
+static bool fits_peer(const struct rule *rule, const struct hm_access_request *request)
+{
+	/* Nothing else has one. */
+	if (request->operation != HM_ACCESS_SEND && request->operation != HM_ACCESS_RECEIVE)
+		return false;
+	/* Who can't be told may be the one that is refused, and need not be who is allowed. */
+	if (!request->peer_pid)
+		return rule->refuse;
+	return (int64_t)request->peer_uid == rule->peer;
+}
+
 static bool fits(const struct rule *rule, const struct hm_access_request *request)
 {
 	const char *text;
@@ -351,7 +362,7 @@ static bool fits(const struct rule *rule, const struct hm_access_request *reques
 		return false;
 	if (rule->uid >= 0 && (int64_t)request->uid != rule->uid)
 		return false;
-	if (rule->peer >= 0 && (!request->peer_pid || (int64_t)request->peer_uid != rule->peer))
+	if (rule->peer >= 0 && !fits_peer(rule, request))
 		return false;
 	return !rule->access || request->access & rule->access;
 }
