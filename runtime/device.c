@@ -37,7 +37,6 @@ static int open_named(const char *name, struct hm_device **ret_device)
 	const struct hm_backend_ops *ops;
 	struct device_link *link;
 	struct hm_device *device;
-	pthread_mutexattr_t attr;
 	bool relieved = false;
 	const char *rest;
 	char names[256];
@@ -67,11 +66,7 @@ static int open_named(const char *name, struct hm_device **ret_device)
 	memcpy(device->name, name, strlen(name));
 	CDS_INIT_LIST_HEAD(&device->buffers);
 	pthread_mutex_init(&device->lock, NULL);
-	/* A callback of a recovery that recovers is told -EDEADLK instead of hanging. */
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
-	pthread_mutex_init(&device->recovery, &attr);
-	pthread_mutexattr_destroy(&attr);
+	pthread_mutex_init(&device->recovery, NULL);
 	do
 		r = link_open(device, &link);
 	while (retire_relieve(r, &relieved));

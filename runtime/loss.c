@@ -180,10 +180,16 @@ static int set_locked(struct loss *loss, struct hm_buffer *buffer,
 /* A thread in a lost callback may be who it would wait for. */
 static _Thread_local uint32_t inside;
 
-/* Until no thread calls what the policy before this one had. */
+/* Has this thread some device's recovery? Then what calls the library is its callback. */
+static _Thread_local bool recovering;
+
+/*
+ * Until no thread calls what the policy before this one had. One that does may wait for the
+ * recovery whose callback this is.
+ */
 static void drain(struct loss *loss)
 {
-	if (inside)
+	if (inside || recovering)
 		return;
 	pthread_mutex_lock(&loss->lock);
 	while (loss->calling)
@@ -484,21 +490,29 @@ static bool is_teller(void)
 	return found;
 }
 
+/* Not of another device either: in its callback its thread may ask for this one's. */
 int loss_recovery_lock(struct hm_device *device)
 {
 	const struct timespec past = { 0 };
+	int r;
 
-	switch (is_teller() ? pthread_mutex_timedlock(&device->recovery, &past) :
-			      pthread_mutex_lock(&device->recovery)) {
-	case 0:
-		return 0;
-	case ETIMEDOUT:
+	if (recovering)
+		return err_set(-EDEADLK,
+			       "%s: a callback of a recovery must not recover a device",
+			       device->name);
+	r = is_teller() ? pthread_mutex_timedlock(&device->recovery, &past) :
+			  pthread_mutex_lock(&device->recovery);
+	if (r)
 		return err_set(-EBUSY, "%s: another thread recovers it, and waits for this",
 			       device->name);
-	default:
-		return err_set(-EDEADLK,
-			       "a callback of a recovery must not recover the same device");
-	}
+	recovering = true;
+	return 0;
+}
+
+void loss_recovery_unlock(struct hm_device *device)
+{
+	recovering = false;
+	pthread_mutex_unlock(&device->recovery);
 }
 
 /*

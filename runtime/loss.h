@@ -86,10 +86,11 @@ void loss_recovered(struct hm_buffer *buffer);
 /* Is another thread telling of the loss that is? */
 bool loss_is_being_told(const struct loss *loss);
 /*
- * Takes device->recovery. -EDEADLK: the caller has it; -EBUSY: another thread has it, and
- * may wait for the caller, who is in a callback of loss_tell().
+ * Takes device->recovery. -EDEADLK: the caller has it, or another device's; -EBUSY: another
+ * thread has it, and may wait for the caller, who is in a callback of loss_tell().
  */
 int loss_recovery_lock(struct hm_device *device);
+void loss_recovery_unlock(struct hm_device *device);
 
 /* Fills in what hm_buffer_query tells. Caller holds buffer->lock. */
 void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info);

@@ -677,7 +677,7 @@ int hm_device_recover(struct hm_device *device, uint32_t flags,
 	if (r)
 		return r;
 	r = recover_locked(device, flags, &info);
-	pthread_mutex_unlock(&device->recovery);
+	loss_recovery_unlock(device);
 	r = lost_notice(device, r);
 	if (!r && ret_info)
 		struct_write(ret_info, &info, ret_info->struct_size);

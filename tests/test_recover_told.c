@@ -274,15 +274,214 @@ static void test_drained(void)
 	hm_device_unref(slow.device);
 }
 
+/* ---- each other's devices ---- */
+
+#define OTHER "soft:1"
+
+/* One of two devices that two threads recover at once. */
+struct side {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct side *other;
+	pthread_barrier_t *barrier;
+	uint32_t at; /* enum hm_loss_event; 0: the refill callback */
+	uint32_t met;
+};
+
+/* Each has its own device's recovery, and asks for the other one's. */
+static void meet_other(struct side *side)
+{
+	side->met++;
+	pthread_barrier_wait(side->barrier);
+	CHECK_ERROR(-EDEADLK, hm_device_recover(side->other->device, 0, NULL));
+}
+
+static void side_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct side *side = user;
+
+	(void)buffer;
+	if (event == side->at)
+		meet_other(side);
+}
+
+static int side_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+		       void *user)
+{
+	struct side *side = user;
+
+	(void)buffer, (void)bytes, (void)offset, (void)length;
+	if (!side->at)
+		meet_other(side);
+	return side->at == HM_LOSS_LEFT ? -EIO : 0;
+}
+
+static void *recover_side(void *user)
+{
+	struct side *side = user;
+
+	CHECK_EQUAL(sim_recover(side->device, 0).buffers_left, side->at == HM_LOSS_LEFT);
+	return NULL;
+}
+
+static void side_begin(struct side *side, struct hm_device *device)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.lost = side_lost,
+		.refill = side_refill,
+		.user = side,
+	};
+
+	side->device = device;
+	side->buffer = sim_make(device, SIZE, 0, NULL);
+	CHECK_OK_FATAL(hm_buffer_set_loss(side->buffer, &desc));
+}
+
+static void side_end(struct side *side)
+{
+	hm_buffer_unref(side->buffer);
+	hm_device_unref(side->device);
+}
+
+static struct hm_device *open_other(void)
+{
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open(OTHER, &device));
+	return device;
+}
+
+/* False: nothing can be taken away here. */
+static bool lose_both(struct hm_device *device, struct hm_device *other)
+{
+	if (!sim_unplug(device))
+		return false;
+	sim_plug();
+	CHECK_FATAL(sim_unplug(other));
+	CHECK_OK_FATAL(hm_sim_plug(OTHER));
+	return true;
+}
+
+static void test_each_other(void)
+{
+	static const uint32_t callbacks[] = { 0, HM_LOSS_RECOVERED, HM_LOSS_LEFT };
+	struct side a = { 0 }, b = { .other = &a };
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	uint32_t i;
+
+	a.other = &b;
+	a.barrier = b.barrier = &barrier;
+	pthread_barrier_init(&barrier, NULL, 2);
+	side_begin(&a, sim_open());
+	side_begin(&b, open_other());
+	for (i = 0; i < 3 && lose_both(a.device, b.device); i++) {
+		a.at = b.at = callbacks[i];
+		CHECK_FATAL(!pthread_create(&thread, NULL, recover_side, &b));
+		recover_side(&a);
+		CHECK_FATAL(!pthread_join(thread, NULL));
+		CHECK_EQUAL(a.met, i + 1);
+		CHECK_EQUAL(b.met, i + 1);
+	}
+	if (i) {
+		/* In none, each may be recovered: what was left comes back. */
+		a.at = b.at = HM_LOSS_TAKEN;
+		CHECK_EQUAL(sim_recover(a.device, 0).buffers_back, 1);
+		CHECK_EQUAL(sim_recover(b.device, 0).buffers_back, 1);
+	}
+	side_end(&a);
+	side_end(&b);
+	pthread_barrier_destroy(&barrier);
+}
+
+/* A refill callback sets the policy of the other device's buffer, which is being told. */
+struct setting {
+	struct hm_device *device, *other;
+	struct hm_buffer *told;
+	_Atomic bool running, set, ended;
+};
+
+static void setting_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct setting *setting = user;
+	int tries;
+
+	(void)buffer;
+	if (event != HM_LOSS_RECOVERED)
+		return;
+	setting->running = true;
+	for (tries = 0; tries < 5000 && !setting->set; tries++)
+		usleep(1000);
+	CHECK(setting->set);
+	setting->ended = true;
+}
+
+static int setting_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset,
+			  uint64_t length, void *user)
+{
+	const struct hm_loss_desc none = { .struct_size = sizeof(none) };
+	struct setting *setting = user;
+
+	(void)buffer, (void)bytes, (void)offset, (void)length;
+	CHECK_OK(hm_buffer_set_loss(setting->told, &none));
+	CHECK(!setting->ended);
+	setting->set = true;
+	return 0;
+}
+
+static void *recover_other(void *user)
+{
+	struct setting *setting = user;
+
+	CHECK_EQUAL(sim_recover(setting->other, 0).buffers_back, 1);
+	return NULL;
+}
+
+/* What a refill callback sets waits for no lost callback: that one may wait for it. */
+static void test_set_in_refill(void)
+{
+	struct setting setting = { .device = sim_open(), .other = open_other() };
+	struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.user = &setting,
+	};
+	struct hm_buffer *buffer = sim_make(setting.device, SIZE, 0, NULL);
+	pthread_t thread;
+
+	setting.told = sim_make(setting.other, SIZE, 0, NULL);
+	desc.refill = setting_refill;
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	desc.refill = NULL;
+	desc.lost = setting_lost;
+	CHECK_OK_FATAL(hm_buffer_set_loss(setting.told, &desc));
+	if (lose_both(setting.device, setting.other)) {
+		CHECK_FATAL(!pthread_create(&thread, NULL, recover_other, &setting));
+		while (!setting.running)
+			usleep(1000);
+		CHECK_EQUAL(sim_recover(setting.device, 0).buffers_back, 1);
+		CHECK_FATAL(!pthread_join(thread, NULL));
+	}
+	hm_buffer_unref(buffer);
+	hm_buffer_unref(setting.told);
+	hm_device_unref(setting.device);
+	hm_device_unref(setting.other);
+}
+
 static const struct sim_case cases[] = {
 	{ "beside_callback", test_beside_callback },
 	{ "in_order", test_in_order },
 	{ "during", test_during },
 	{ "drained", test_drained },
+	{ "each_other", test_each_other },
+	{ "set_in_refill", test_set_in_refill },
 	{ NULL, NULL },
 };
 
 int main(int argc, char **argv)
 {
-	return sim_main(argc, argv, "recover_told", cases);
+	return sim_main_with(argc, argv, "recover_told",
+			     "devices=2 test=1 vram_mb=32 system_mb=16 opener_mb=40", cases);
 }

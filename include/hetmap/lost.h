@@ -83,7 +83,7 @@ struct hm_loss_desc {
  * are in it once hm_buffer_shadow() was called.
  *
  * When it returns the lost callback that there was does not run any more, and is not
- * called again: it waits for as long as that takes, but not in a lost callback.
+ * called again: it waits for as long as that takes, but not in a lost or refill callback.
  *
  * Errors: -EINVAL unknown policy or flag; -EOPNOTSUPP a shadow of private memory, or
  * RECREATE of what was imported, received or is a file; -ENODEV the buffer is lost;
@@ -147,8 +147,8 @@ struct hm_recover_info {
  *
  * Errors: -ENODEV it is not there, or was taken away again; -EACCES, -EPROTO, -EMFILE,
  * -ENOMEM, -EOPNOTSUPP, -EINVAL as of hm_device_open(); -EDEADLK in a callback of a
- * recovery, or of a view; -EBUSY in a callback that tells of a loss, while another thread recovers the
- * device, which waits for that callback; -EINVAL an unknown flag; -E2BIG.
+ * recovery, be it another device's, or of a view; -EBUSY in a callback that tells of a loss, while
+ * another thread recovers the device, which waits for that callback; -EINVAL an unknown flag; -E2BIG.
  */
 HM_API int hm_device_recover(struct hm_device *device, uint32_t flags,
 			     struct hm_recover_info *ret_info);
