@@ -28,6 +28,7 @@
 #include "resident.h"
 #include "segments.h"
 #include "sys.h"
+#include "vacate.h"
 
 /* Mappings a replacement may need at once beside those there are; appending, for each map. */
 #define REPLACE_MAPS 16
@@ -279,7 +280,7 @@ static int stage(struct replacement *rep)
 	if (r)
 		return r;
 	if (rep->moves)
-		return 0;
+		return vacate_prepare(map, &item->vacated);
 	map_entry(map, map->address, rep->new_size, map->generation + 1, item->rights, &entry);
 	r = registry_stage(&entry, &item->staged);
 	return r ? err_set(r, "no memory for a map's new object") : 0;
@@ -387,7 +388,6 @@ err_put_back:
 static int move_away(struct replacement *rep)
 {
 	struct registry_slot *slot, *old_slot = rep->map->slot;
-	struct reservation old = rep->map->reservation;
 	const char *old_address = rep->map->address;
 	struct hm_map *map = rep->map;
 	struct registry_entry entry;
@@ -430,7 +430,6 @@ static int move_away(struct replacement *rep)
 	registry_remove(old_slot);
 	cds_list_del(&map->buffer_link);
 	map_link_locked(map);
-	reserve_release(&old);
 	return 0;
 
 err_lock:

@@ -14,6 +14,7 @@ struct resize_map {
 	struct rangemap *base;   /* likewise: rights without scopes */
 	struct rangemap *locked; /* likewise */
 	struct registry_descriptor *staged;
+	struct vacated *vacated; /* where a map was that moves; or NULL */
 	bool frozen;
 };
 
@@ -66,7 +67,10 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length);
 /* Thaws and unlocks; abandons what was staged and not committed. */
 void resize_set_end(struct resize_set *set, bool done);
 
-/* Drops the references, of which one may be the last: after buffer->lock. */
+/*
+ * Drops the references, of which one may be the last, and what maps have left: after
+ * buffer->lock, as it may wait for readers.
+ */
 void resize_set_drop(struct resize_set *set);
 
 #endif

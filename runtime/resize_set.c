@@ -11,6 +11,7 @@
 #include "resize.h"
 #include "share.h"
 #include "sys.h"
+#include "vacate.h"
 
 static int begin(struct hm_buffer *buffer, struct resize_set *set, bool parts)
 {
@@ -168,6 +169,10 @@ void resize_set_end(struct resize_set *set, bool done)
 			remap_thaw(&item->remap, done);
 		if (item->staged)
 			registry_abandon(item->staged);
+		if (!done) {
+			vacate_abandon(item->vacated);
+			item->vacated = NULL;
+		}
 		free(item->rights);
 		free(item->base);
 		free(item->locked);
@@ -179,8 +184,10 @@ void resize_set_drop(struct resize_set *set)
 {
 	uint32_t i;
 
-	for (i = 0; i < set->n; i++)
+	for (i = 0; i < set->n; i++) {
+		vacate(set->maps[i].vacated);
 		hm_map_unref(set->maps[i].map);
+	}
 	free(set->maps);
 	set->maps = NULL;
 	set->n = 0;

@@ -16,7 +16,7 @@ enum hm_retire_flags {
 struct hm_retire_desc {
 	uint32_t struct_size;
 	uint32_t flags;       /* HM_RETIRE_* */
-	uint64_t max_objects; /* maps and buffers that may wait, to 2^20; 0: 256 */
+	uint64_t max_objects; /* maps, buffers, moves that may wait, to 2^20; 0: 256 */
 	uint64_t max_bytes;   /* of memory that they may hold; 0: 64 MiB */
 };
 
@@ -28,9 +28,10 @@ struct hm_retire_desc {
  * hm_free() unmaps, closes and frees before it returns. With it they only take the map
  * out of the registry, so that hm_pointer_find() is -ENOENT at once, end its views and
  * the CPU's turn, and leave the rest to a thread of the library's: until then bytes stay
- * mapped, descriptors open and device memory in use. A last reference beyond the bounds,
- * or to a map with locked bytes or whose buffer other processes share, is released in
- * place all the same. What lacks what the backlog holds (-ENOMEM, -ENOSPC, -EMFILE,
+ * mapped, descriptors open and device memory in use. So does hm_buffer_resize() with what a
+ * map leaves that HM_MAY_MOVE moved, the old range and object. A last reference or a move
+ * beyond the bounds, or the last reference to a map with locked bytes or whose buffer other
+ * processes share, is released in place all the same. What lacks what the backlog holds (-ENOMEM, -ENOSPC, -EMFILE,
  * -ENFILE) waits for it and is tried once more, in hm_device_open, hm_buffer_create,
  * _export and _resize, hm_alloc, hm_realloc, hm_map_create, hm_map_protect and scopes, and
  * the opening of what hm_buffer_from_file and _import take in; and so does hm_buffer_seal,
@@ -38,9 +39,12 @@ struct hm_retire_desc {
  *
  * The thread releases after a grace period of liburcu-bp, and so does, while this is on,
  * whoever releases in place: inside a read-side critical section (urcu_bp_read_lock())
- * what hm_pointer_find() found stays mapped until the section ends. There, call nothing of
- * the library but that and unref functions, which then wait for nothing and may exceed
- * the bounds.
+ * what hm_pointer_find() found stays mapped until the section ends. A map that moved meanwhile
+ * is there as it was before. What is withdrawn while the map lives is so at once, from
+ * readers, too: bytes that a shrink cuts off, rights that hm_map_protect() or a scope takes,
+ * maps that are lost with a failed change. There, call nothing of the library but
+ * hm_pointer_find() and unref functions, which then wait for nothing and may exceed the
+ * bounds.
  *
  * The thread is started here. It sleeps while there is nothing to release, and ends with
  * the deferral.
@@ -63,7 +67,7 @@ struct hm_retire_desc {
 HM_API int hm_retire_set(const struct hm_retire_desc *desc);
 
 /**
- * hm_retire_flush - wait until all that was unreferenced before is released
+ * hm_retire_flush - wait until all that was unreferenced, or left, before is released
  *
  * For what counts: before a file system is unmounted, a module removed, descriptors or
  * address space looked at. Without HM_RETIRE_DEFER there is nothing to wait for. What
