@@ -142,6 +142,11 @@ enum block_state {
 	 * buffer again, at least in part: what is lost there is to be replaced once more.
 	 */
 	BLOCK_SUSPECT = 1u << 2,
+	/*
+	 * Locks went with what was replaced there, and hm_map.locked has them still: see
+	 * resident_forget_replaced().
+	 */
+	BLOCK_UNNOTED = 1u << 3,
 };
 
 struct block_states {
@@ -194,6 +199,7 @@ struct hm_map {
 	struct rangemap *locked;       /* lock_budget.h has the values; NULL: nothing is */
 	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c); or NULL */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
+	_Atomic bool unnoted;  /* some are BLOCK_UNNOTED, perhaps. Set by handlers */
 	_Atomic bool lost;     /* a change failed, and its undoing: no access any more.
 			    * Written with lock held too, read without as well */
 	bool given_up;         /* lost so: no recovery brings it back. Written with

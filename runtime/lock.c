@@ -15,6 +15,7 @@
 #include "map.h"
 #include "probe.h"
 #include "remap.h"
+#include "repair.h"
 #include "resident.h"
 #include "rlimits.h"
 #include "share.h"
@@ -517,4 +518,29 @@ void resident_note(struct hm_map *map, struct rangemap *locked)
 	lock_budget_note(map, &before, &after);
 	free(map->locked);
 	map->locked = locked;
+}
+
+/* A repair that failed half way has left some of it locked. */
+static int forget_range(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	struct rangemap *locked;
+	int r;
+
+	if (!map->locked || !rangemap_each(map->locked, offset, length, has_lock, NULL))
+		return 0;
+	locked = rangemap_set(map->locked, offset, length, 0);
+	if (!locked)
+		return -ENOMEM;
+	r = sys_munlock(map->address + offset, length);
+	if (r) {
+		free(locked);
+		return r;
+	}
+	resident_note(map, locked);
+	return 0;
+}
+
+void resident_forget_each(struct hm_map *map)
+{
+	repair_each_unnoted(map, forget_range);
 }

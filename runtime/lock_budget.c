@@ -14,6 +14,7 @@
 
 #include "lost.h"
 #include "remap.h"
+#include "repair.h"
 #include "resident.h"
 #include "rlimits.h"
 #include "smaps.h"
@@ -73,12 +74,35 @@ static void enter_locked(struct hm_map *map, const struct lock_sums *from,
 	stats_add(&stats.bytes_locked, more);
 }
 
+static void forget_replaced(struct hm_map *map, const void *user)
+{
+	(void)user;
+	if (!atomic_load(&map->unnoted))
+		return;
+	/* Who changes it has looked already, and the next one looks again. */
+	if (pthread_mutex_trylock(&map->change)) {
+		repair_note_later(map);
+		return;
+	}
+	if (!map->lost)
+		resident_forget_replaced(map);
+	remap_unlock(map);
+}
+
+/* Handlers enter nothing. The mutex is not held. */
+static void look_for_replaced(void)
+{
+	if (unlikely(repair_take_unnoted()))
+		lost_each_map(NULL, forget_replaced, NULL);
+}
+
 bool lock_budget_take(struct hm_map *map, const struct lock_sums *from,
 		      const struct lock_sums *to, uint64_t *ret_short)
 {
 	uint64_t less = total(from->held), more = total(to->held), would;
 	bool fits;
 
+	look_for_replaced();
 	pthread_mutex_lock(&mutex);
 	would = total(budget.now.held) - less + more;
 	/* What does not take more is no matter of room: another priority, a smaller lock. */
@@ -279,6 +303,7 @@ int hm_lock_budget_set(uint64_t bytes)
 	uint64_t old, used;
 	uint32_t tries = 100;
 
+	look_for_replaced();
 	pthread_mutex_lock(&mutex);
 	old = budget.set;
 	budget.set = bytes; /* at once: nobody takes what others give */
@@ -346,6 +371,7 @@ int hm_lock_budget_query(struct hm_lock_budget *ret_budget)
 			     "hm_lock_budget");
 	if (r)
 		return r;
+	look_for_replaced();
 	/* Zeros would be figures as any, and say that there is room. */
 	r = status_get("VmLck", &now.kernel_locked);
 	if (!r)

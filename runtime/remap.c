@@ -7,6 +7,7 @@
 
 #include "lost.h"
 #include "repair.h"
+#include "resident.h"
 #include "sys.h"
 #include "view.h"
 
@@ -36,8 +37,10 @@ int remap_lock(struct hm_map *map)
 
 	if (unlikely(r))
 		return r;
-	if (likely(!map->lost))
+	if (likely(!map->lost)) {
+		resident_forget_replaced(map);
 		return 0;
+	}
 	pthread_mutex_unlock(&map->change);
 	return remap_refuse_lost(map);
 }
@@ -47,8 +50,10 @@ int remap_trylock(struct hm_map *map)
 	if (pthread_mutex_trylock(&map->change))
 		return -EBUSY;
 	map->touched = true;
-	if (likely(!map->lost))
+	if (likely(!map->lost)) {
+		resident_forget_replaced(map);
 		return 0;
+	}
 	pthread_mutex_unlock(&map->change);
 	return remap_refuse_lost(map);
 }

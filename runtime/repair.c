@@ -18,6 +18,7 @@
 /* ---- states of blocks ---- */
 
 static _Atomic bool wanted;
+static _Atomic bool unnoted; /* some map's are */
 
 static struct block_states *create(uint64_t span)
 {
@@ -104,7 +105,7 @@ static void blocks_of(const struct block_states *blocks, uint64_t offset, uint64
 
 static uint32_t phase_of(uint32_t state)
 {
-	return state & ~BLOCK_SUSPECT;
+	return state & ~(BLOCK_SUSPECT | BLOCK_UNNOTED);
 }
 
 /* False: a handler is at it. */
@@ -135,12 +136,17 @@ void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t 
 		      uint64_t length)
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end;
+	uint32_t state, kept;
 
 	length += offset - round_down(offset, unit);
 	blocks_of(blocks, round_down(offset, unit), length, &i, &end);
-	for (; i < end; i++)
-		if (atomic_load(&blocks->state[i]) == BLOCK_POISONED)
-			atomic_store(&blocks->state[i], BLOCK_CHANGING | BLOCK_SUSPECT);
+	for (; i < end; i++) {
+		state = atomic_load(&blocks->state[i]);
+		/* What is mapped anew is locked again; what is before it is not. */
+		kept = i * REPAIR_BLOCK < offset ? state & BLOCK_UNNOTED : 0;
+		if (phase_of(state) == BLOCK_POISONED)
+			atomic_store(&blocks->state[i], BLOCK_CHANGING | BLOCK_SUSPECT | kept);
+	}
 }
 
 void repair_release_each(struct block_states *blocks)
@@ -152,7 +158,8 @@ void repair_release_each(struct block_states *blocks)
 	for (i = 0; i < blocks->n; i++) {
 		state = atomic_load(&blocks->state[i]);
 		if (phase_of(state) == BLOCK_CHANGING)
-			atomic_store(&blocks->state[i], state & BLOCK_SUSPECT);
+			atomic_store(&blocks->state[i],
+				     state & (BLOCK_SUSPECT | BLOCK_UNNOTED));
 	}
 }
 
@@ -163,6 +170,39 @@ void repair_forget_each(struct block_states *blocks)
 
 	for (i = 0; i < blocks->n; i++)
 		atomic_store(&blocks->state[i], BLOCK_OK);
+}
+
+bool repair_take_unnoted(void)
+{
+	return unlikely(atomic_load_explicit(&unnoted, memory_order_relaxed)) &&
+	       atomic_exchange(&unnoted, false);
+}
+
+void repair_note_later(struct hm_map *map)
+{
+	atomic_store(&map->unnoted, true);
+	atomic_store(&unnoted, true);
+}
+
+void repair_each_unnoted(struct hm_map *map,
+			 int (*note)(struct hm_map *map, uint64_t offset, uint64_t length))
+{
+	struct block_states *blocks = repair_states(map);
+	uint64_t i;
+	int r = 0;
+
+	/* First: what is marked from here on is looked for again. */
+	atomic_store(&map->unnoted, false);
+	for (i = 0; i < blocks->n && !r; i++) {
+		if (!(atomic_load(&blocks->state[i]) & BLOCK_UNNOTED))
+			continue;
+		r = note(map, i * REPAIR_BLOCK,
+			 min_u64(REPAIR_BLOCK, map->span - i * REPAIR_BLOCK));
+		if (!r)
+			atomic_fetch_and(&blocks->state[i], ~(uint32_t)BLOCK_UNNOTED);
+	}
+	if (r)
+		repair_note_later(map);
 }
 
 int repair_check_each(const struct hm_map *map, struct block_states *blocks, uint64_t offset,
@@ -257,7 +297,7 @@ static enum repair answer_of(uint32_t state)
 {
 	if (phase_of(state) == BLOCK_OK)
 		return REPAIR_REFUSED;
-	return state == BLOCK_POISONED ? REPAIR_TRY : REPAIR_WAIT;
+	return phase_of(state) == BLOCK_POISONED ? REPAIR_TRY : REPAIR_WAIT;
 }
 
 enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
@@ -279,7 +319,7 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 		if (!is_free(found->map, state) || !replace || is_out_of_reach(found->buffer))
 			return answer_of(state);
 	} while (!atomic_compare_exchange_strong(&blocks->state[i], &state,
-						 (state & BLOCK_SUSPECT) | BLOCK_REPAIRING));
+						 (state & ~phase_of(state)) | BLOCK_REPAIRING));
 	/* A change that has ended since the looks above may have cut, moved, lost or restored it. */
 	r = find((char *)found->base + found->map_offset, &now);
 	if (r || now.map != found->map || now.map_offset != found->map_offset ||
@@ -290,6 +330,7 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 	to = min_u64(from + unit, round_up(now.length, now.buffer->page_size));
 	r = replace_range(&now, from, to);
 	/* After a failure, too: a part may be there, and no byte is relied on again. */
-	atomic_store(&blocks->state[i], BLOCK_POISONED);
+	atomic_store(&blocks->state[i], BLOCK_POISONED | BLOCK_UNNOTED);
+	repair_note_later(found->map);
 	return r ? REPAIR_REFUSED : REPAIR_DONE;
 }

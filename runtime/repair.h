@@ -83,6 +83,23 @@ static inline void repair_forget(struct hm_map *map)
 		repair_forget_each(blocks);
 }
 
+/*
+ * Locks of replaced blocks. A handler can't take them off map->locked: it leaves the block
+ * BLOCK_UNNOTED, and whoever holds map->change next, or looks at what is locked in all,
+ * sees to it.
+ */
+
+/* True once after some map's block was left so. */
+bool repair_take_unnoted(void);
+/* There is something left to do. */
+void repair_note_later(struct hm_map *map);
+/*
+ * Calls @note for each such block, and clears the mark where that is 0; ends, to be called
+ * again, with the first other result. Caller holds map->change, and map->unnoted was found.
+ */
+void repair_each_unnoted(struct hm_map *map,
+			 int (*note)(struct hm_map *map, uint64_t offset, uint64_t length));
+
 int repair_check_each(const struct hm_map *map, struct block_states *blocks, uint64_t offset,
 		      uint64_t length, uint64_t *ret_offset);
 

@@ -23,4 +23,15 @@ uint64_t resident_locked_bytes(const struct hm_map *map);
 /* @locked is what holds from now on; the map owns it. Cannot fail. */
 void resident_note(struct hm_map *map, struct rangemap *locked);
 
+void resident_forget_each(struct hm_map *map);
+/*
+ * What a handler has replaced since is not locked any more. Where there is no memory to
+ * note that, it is at the next call. Caller holds map->change, and the map is not lost.
+ */
+static inline void resident_forget_replaced(struct hm_map *map)
+{
+	if (unlikely(atomic_load_explicit(&map->unnoted, memory_order_relaxed)))
+		resident_forget_each(map);
+}
+
 #endif

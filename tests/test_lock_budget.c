@@ -586,6 +586,87 @@ static void locked_behind(void)
 	end(&a, &b);
 }
 
+/* ---- replaced by the handler ---- */
+
+#define BLOCK (512ull * PAGE)
+
+/* Two pages of each of four blocks of a file are locked, and its bytes are gone. */
+static void begin_replaced(struct locked *file, struct locked *a, struct locked *b)
+{
+	struct hm_device *device;
+	uint64_t i;
+	int fd = scratch_file(4 * BLOCK);
+
+	begin(a, b);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &file->buffer));
+	CHECK_OK_FATAL(hm_map_create(file->buffer, NULL, &file->map));
+	hm_device_unref(device);
+	file->bytes = hm_map_address(file->map);
+	CHECK_OK(hm_lock_budget_set(8 * PAGE));
+	for (i = 0; i < 4; i++)
+		CHECK_EQUAL(lock(file, i * 512, 2, HM_LOCK_PRIORITY(i)), 2);
+	CHECK(!ftruncate(fd, 0));
+	close(fd);
+}
+
+static void touch(const struct locked *l, uint64_t block)
+{
+	CHECK_EQUAL(*(volatile char *)(l->bytes + block * BLOCK + 9 * PAGE), 0);
+}
+
+static void check_used(uint64_t pages, uint64_t waiting)
+{
+	struct hm_lock_budget now = query();
+
+	CHECK_EQUAL(now.used, pages * PAGE);
+	CHECK_EQUAL(now.kernel_locked, pages * PAGE);
+	CHECK_EQUAL(now.waiting, waiting * PAGE);
+}
+
+/* A block that took the place of lost bytes is not locked: whoever looks next knows. */
+static void replaced(void)
+{
+	struct locked file, a, b;
+
+	begin_replaced(&file, &a, &b);
+	CHECK_ERROR(-ENOMEM, lock(&a, 0, 2, 0));
+	/* Another's lock is the first to look: nobody has to give way for it. */
+	touch(&file, 0);
+	CHECK_EQUAL(lock(&a, 0, 2, 0), 2);
+	check_used(8, 0);
+	/* The query. */
+	touch(&file, 1);
+	check_used(6, 0);
+	/* What is locked there since is not what was replaced. */
+	CHECK_EQUAL(lock(&file, 512, 2, HM_LOCK_PRIORITY(1)), 2);
+	check_used(8, 0);
+	/* What waits there waits no longer. */
+	CHECK_EQUAL(lock(&b, 0, 4, HM_LOCK_PRIORITY(7)), 4);
+	check_used(8, 4);
+	CHECK_EQUAL(map_info(file.map, 0).lock_waiting, 2 * PAGE);
+	CHECK_EQUAL(query().waiting_by[1], 2 * PAGE);
+	/* The map itself. */
+	touch(&file, 3);
+	CHECK_EQUAL(map_info(file.map, 0).lock_held, 2 * PAGE);
+	check_used(6, 4);
+	CHECK_OK(hm_lock_restore(NULL));
+	check_used(8, 2);
+	CHECK_EQUAL(query().used_by[1], 2 * PAGE);
+	/* A smaller budget: what was replaced is room already. */
+	touch(&file, 2);
+	CHECK_OK(hm_lock_budget_set(6 * PAGE));
+	check_used(6, 2);
+	CHECK_EQUAL(map_info(file.map, 0).lock_held, 2 * PAGE);
+	drop(&file);
+	check_used(4, 2);
+	end(&a, &b);
+	CHECK_EQUAL(query().used, 0);
+	CHECK_EQUAL(query().waiting, 0);
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct test tests[] = {
 	{ "shortage", shortage, 0, 0 },
 	{ "giving_way", giving_way, 0, 0 },
@@ -598,6 +679,7 @@ static const struct test tests[] = {
 	{ "own_range", own_range, 0, 0 },
 	{ "taken_behind", taken_behind, 0, 0 },
 	{ "locked_behind", locked_behind, 0, 0 },
+	{ "replaced", replaced, 0, 0 },
 	{ "threads", threads, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -477,7 +477,7 @@ static void read_left(void *user)
 	/* The change ended in the parent alone: here somebody has to see to the bytes. */
 	CHECK_EQUAL(file->base[PAGE], 0);
 	CHECK_EQUAL(file->base[REPAIR_BLOCK - 1], 0);
-	CHECK_EQUAL(blocks->state[0], BLOCK_POISONED);
+	CHECK_EQUAL(blocks->state[0], BLOCK_POISONED | BLOCK_UNNOTED);
 	/* So did a repair; what it had got to is not known. */
 	HM_GUARD_INIT(&guard);
 	if (!hm_guard_begin(&guard)) {

@@ -13,6 +13,10 @@
  * HM_LOCK_PARTIAL: as far as it goes). They are counted and wait: hm_map_info.lock_waiting
  * and hm_lock_budget have the bytes, and hm_lock_restore() locks them again as room
  * comes. What has the same priority never gives way.
+ *
+ * Blocks that the handler has replaced (hetmap/guard.h) are not locked any more, nor do
+ * they wait: the next call that looks at what is locked, of the map or in all, counts them
+ * no longer.
  */
 #ifndef HETMAP_LOCK_H
 #define HETMAP_LOCK_H
