@@ -197,7 +197,8 @@ struct hm_map {
 	struct rangemap *base;         /* the rights but for open scopes; NULL: there is none */
 	struct cds_list_head scopes;   /* hm_scope.link (protect.c) */
 	struct rangemap *locked;       /* lock_budget.h has the values; NULL: nothing is */
-	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c); or NULL */
+	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c), unless
+					* the block is POISONED; or NULL */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
 	_Atomic bool unnoted;  /* some are BLOCK_UNNOTED, perhaps. Set by handlers */
 	_Atomic bool lost;     /* a change failed, and its undoing: no access any more.

@@ -16,6 +16,7 @@
 #include "device_link.h"
 #include "lost.h"
 #include "map.h"
+#include "repair.h"
 #include "reserve.h"
 #include "resident.h"
 #include "rlimits.h"
@@ -88,6 +89,29 @@ static int put_back(struct hm_map *map, uint64_t offset, uint64_t length)
 }
 
 /*
+ * What a handler put in the place of lost bytes stays, with what was stored there since: the
+ * device's pages come and go in the other blocks.
+ */
+static int show_unpoisoned(struct showing *showing, uint64_t offset, uint64_t length)
+{
+	uint64_t end = offset + length, part;
+	struct hm_map *map = showing->map;
+	int r, first = 0;
+
+	repair_claim(map, offset, length);
+	for (; offset < end; offset += part) {
+		if (repair_is_poisoned(map, offset, end - offset, &part))
+			continue;
+		r = showing->hide ? put_bus(showing, offset, part) :
+				    put_back(map, offset, part);
+		if (!first)
+			first = r;
+	}
+	repair_release(map);
+	return first;
+}
+
+/*
  * What can fail without a trace comes first. What could not be hidden is without access,
  * and is to be put back all the same.
  */
@@ -107,7 +131,7 @@ static int show_run(void *user, uint64_t offset, uint64_t length, uint32_t value
 	hidden = rangemap_set(map->hidden, offset, length, wanted);
 	if (!hidden)
 		return err_set(-ENOMEM, "no memory to note what of a map is out of reach");
-	r = showing->hide ? put_bus(showing, offset, length) : put_back(map, offset, length);
+	r = show_unpoisoned(showing, offset, length);
 	if (r && !showing->hide) {
 		free(hidden);
 		return r;

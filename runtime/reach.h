@@ -20,8 +20,9 @@ void reach_changed(const void *object);
 
 /*
  * Brings @map to what holds now: a fresh one, once it can be found, or one that has
- * another object. Caller holds buffer->lock and map->change. -ENOMEM, or as mmap(2): a
- * part may show what it did before.
+ * another object. Blocks that a handler has replaced stay as they are. Caller holds
+ * buffer->lock and map->change, and changes no mapping of the map any more, whose blocks
+ * are released. -ENOMEM, or as mmap(2): a part may show what it did before.
  */
 int reach_show(struct hm_map *map);
 

@@ -149,6 +149,28 @@ void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t 
 	}
 }
 
+/* Of a page that is longer than a block the first one says it. */
+static bool is_poisoned(const struct block_states *blocks, uint64_t offset)
+{
+	uint64_t i = offset / REPAIR_BLOCK;
+
+	return i < blocks->n && atomic_load(&blocks->state[i]) == BLOCK_POISONED;
+}
+
+bool repair_is_poisoned_each(const struct hm_map *map, struct block_states *blocks,
+			     uint64_t offset, uint64_t length, uint64_t *ret_length)
+{
+	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size);
+	uint64_t at = round_down(offset, unit), end = offset + length;
+	bool poisoned = is_poisoned(blocks, at);
+
+	do {
+		at += unit;
+	} while (at < end && is_poisoned(blocks, at) == poisoned);
+	*ret_length = min_u64(at, end) - offset;
+	return poisoned;
+}
+
 void repair_release_each(struct block_states *blocks)
 {
 	uint32_t state;

@@ -7,7 +7,8 @@
  * pages there and leaves it POISONED, for as long as the map lives: it does not show
  * its buffer's bytes any more, and nobody is told otherwise. A change claims the blocks
  * whose mappings it changes, and a handler that finds one CHANGING returns. One that
- * puts the buffer's bytes into a POISONED block leaves it SUSPECT.
+ * puts the buffer's bytes into a POISONED block leaves it SUSPECT. What the device does
+ * beside that leaves POISONED blocks alone.
  */
 #ifndef HETMAP_REPAIR_H
 #define HETMAP_REPAIR_H
@@ -44,6 +45,9 @@ void repair_release_each(struct block_states *blocks);
 /* The change that has claimed the range maps bytes of the buffer there, if it succeeds. */
 void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
 		      uint64_t length);
+/* How much of a range is like its first byte: in POISONED blocks, or in others. */
+bool repair_is_poisoned_each(const struct hm_map *map, struct block_states *blocks,
+			     uint64_t offset, uint64_t length, uint64_t *ret_length);
 
 static inline struct block_states *repair_states(const struct hm_map *map)
 {
@@ -64,6 +68,17 @@ static inline void repair_show(struct hm_map *map, uint64_t offset, uint64_t len
 
 	if (unlikely(blocks != NULL))
 		repair_show_each(map, blocks, offset, length);
+}
+
+/* Stays so for as long as the range is claimed. */
+static inline bool repair_is_poisoned(const struct hm_map *map, uint64_t offset,
+				      uint64_t length, uint64_t *ret_length)
+{
+	struct block_states *blocks = repair_states(map);
+
+	*ret_length = length;
+	return unlikely(blocks != NULL) &&
+	       repair_is_poisoned_each(map, blocks, offset, length, ret_length);
 }
 
 static inline void repair_release(struct hm_map *map)

@@ -261,18 +261,25 @@ static void touch_outside_window(void *user)
 	(void)*((volatile char *)hm_map_address(map) + PAGE);
 }
 
+static struct hm_device *open_without_window(void)
+{
+	struct hm_device *device;
+
+	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
+	return device;
+}
+
 /* Without a window it is lost, and stays so where the map is moved to. */
 static void moved(void)
 {
-	struct hm_device *device;
+	struct hm_device *device = open_without_window();
 	struct hm_buffer *buffer;
 	volatile char *base;
 	struct hm_map *map;
 	uint32_t handle;
 
-	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
-	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
 	buffer = sim_make(device, 64 * PAGE, 64 * PAGE, &map);
 	base = hm_map_address(map);
 	CHECK_OK(hm_sim_buffer(buffer, &handle));
@@ -294,6 +301,52 @@ static void moved(void)
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
 	CHECK_OK(hm_handler_remove());
+}
+
+/* A block that was replaced stays so, whatever of it its device takes and gives since. */
+static void hurt_twice(void *user)
+{
+	struct hm_device *device = open_without_window();
+	volatile char *base;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	uint32_t handle;
+
+	(void)user;
+	buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
+	base = hm_map_address(map);
+	pattern_write((void *)base, 0, 2 * REPAIR_BLOCK, 1);
+	CHECK_OK(hm_sim_buffer(buffer, &handle));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, PAGE));
+	CHECK_EQUAL(base[PAGE], 0);
+	base[PAGE] = 6;
+	base[3 * PAGE] = 7;
+	/* The page of before is the buffer's again, and another one is hurt. */
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, 3 * PAGE));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_POISON, handle, 5 * PAGE));
+	CHECK_EQUAL(base[PAGE], 6);
+	CHECK_EQUAL(base[3 * PAGE], 7);
+	base[3 * PAGE] = base[PAGE] = 0;
+	CHECK(is_zero((void *)base, 0, REPAIR_BLOCK));
+	CHECK_EQUAL(n_repaired(), 1);
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(map, 0, PAGE, HM_READ));
+	/* Other blocks follow the device. */
+	CHECK(pattern_holds((void *)base, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, REPAIR_BLOCK));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, 0));
+	CHECK(pattern_holds((void *)base, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, REPAIR_BLOCK));
+	CHECK_EQUAL(base[REPAIR_BLOCK], 0);
+	CHECK_EQUAL(n_repaired(), 2);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+}
+
+static void hurt_again(void)
+{
+	CHECK_EQUAL(test_fork(hurt_twice, NULL), 0);
 }
 
 /* What growth shows behind what was replaced, in the same block, can be lost, too. */
@@ -611,6 +664,7 @@ static const struct test tests[] = {
 	{ "refused", refused, 180, 0 },
 	{ "outside_window", outside_window, 0, 0 },
 	{ "moved", moved, 0, 0 },
+	{ "hurt_again", hurt_again, 0, 0 },
 	{ "fences", fences, 0, 0 },
 	{ "beside_changes", beside_changes, 60, 0 },
 	{ "grown", grown, 0, 0 },

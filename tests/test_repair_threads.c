@@ -2,6 +2,7 @@
 /* Blocks that are replaced outside of guards: by several threads at once, and on any stack. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -249,6 +250,89 @@ static void test_unplugged(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* ---- beside the device ---- */
+
+#define HURT_ROUNDS 40
+#define HURT_STORES 100
+
+static struct hurting {
+	struct hm_device *device;
+	uint32_t handle;
+	_Atomic bool over;
+} hurting;
+
+/* One page comes back and another one goes, all the time. */
+static void *hurt_pages(void *user)
+{
+	uint64_t i;
+	int r;
+
+	(void)user;
+	for (i = 0; !hurting.over; i++) {
+		r = sim_inject(hurting.device, HETSIM_INJECT_SIGBUS, hurting.handle,
+			       (1 + i % 2) * PAGE);
+		CHECK_OK(r);
+		if (r)
+			hurting.over = true;
+	}
+	return NULL;
+}
+
+/* TSan takes a mapping that comes there for stores of that thread's. */
+static __attribute__((no_sanitize("thread"), noinline)) void touch(volatile unsigned char *byte)
+{
+	(void)*byte;
+}
+
+static __attribute__((no_sanitize("thread"), noinline)) void
+check_replaced(volatile unsigned char *base)
+{
+	unsigned int i, n_lost = 0;
+
+	for (i = 1; i <= HURT_STORES; i++) {
+		base[PAGE] = base[2 * PAGE] = (unsigned char)i;
+		sched_yield();
+		n_lost += base[PAGE] != i || base[2 * PAGE] != i;
+	}
+	CHECK_EQUAL(n_lost, 0);
+}
+
+/* Once the block is replaced no store to it is lost, and none finds a SIGBUS. */
+static void store_beside(void *user)
+{
+	unsigned int i, rounds = test_is_slow() ? HURT_ROUNDS / 4 : HURT_ROUNDS;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	pthread_t thread;
+	uint64_t before;
+
+	(void)user;
+	CHECK_OK_FATAL(hm_handler_install(0));
+	hurting.device = sim_open();
+	for (i = 0; i < rounds; i++) {
+		buffer = sim_make(hurting.device, SIZE, 0, &map);
+		hurting.handle = sim_handle(buffer);
+		hurting.over = buffer_info(buffer).caps & HM_CAP_BRACKET;
+		before = n_repaired();
+		CHECK_FATAL(!pthread_create(&thread, NULL, hurt_pages, NULL));
+		while (!hurting.over && n_repaired() == before)
+			touch((volatile unsigned char *)hm_map_address(map) + PAGE);
+		if (!hurting.over)
+			check_replaced(hm_map_address(map));
+		hurting.over = true;
+		pthread_join(thread, NULL);
+		hm_map_unref(map);
+		hm_buffer_unref(buffer);
+	}
+	hm_device_unref(hurting.device);
+	CHECK_OK(hm_handler_remove());
+}
+
+static void test_beside_device(void)
+{
+	CHECK_EQUAL(test_fork(store_beside, NULL), 0);
+}
+
 /* ---- stacks and masks ---- */
 
 struct toucher {
@@ -385,10 +469,15 @@ static void test_blocked(void)
 }
 
 static const struct sim_case cases[] = {
-	{ "file", test_file },           { "file_shadow", test_file_shadow },
-	{ "device", test_device },       { "device_shadow", test_device_shadow },
-	{ "unplugged", test_unplugged }, { "stacks", test_stacks },
-	{ "blocked", test_blocked },     { NULL, NULL },
+	{ "file", test_file },
+	{ "file_shadow", test_file_shadow },
+	{ "device", test_device },
+	{ "device_shadow", test_device_shadow },
+	{ "unplugged", test_unplugged },
+	{ "stacks", test_stacks },
+	{ "blocked", test_blocked },
+	{ "beside_device", test_beside_device },
+	{ NULL, NULL },
 };
 
 int main(int argc, char **argv)
