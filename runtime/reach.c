@@ -317,7 +317,26 @@ struct looking {
 	int r;
 };
 
-static int look_locked(const struct hm_map *map, const struct looking *looking)
+/*
+ * Blocks that a handler has replaced show nothing of the object. None is replaced
+ * meanwhile: it would have stores that are in its pages alone.
+ */
+static int look_unpoisoned(struct hm_map *map, const struct looking *looking, uint64_t offset,
+			   uint64_t length, uint64_t object_offset)
+{
+	uint64_t done, part;
+	int r = 0;
+
+	repair_claim(map, offset, length);
+	for (done = 0; done < length && !r; done += part)
+		if (!repair_is_poisoned(map, offset + done, length - done, &part))
+			r = looking->visit(looking->context, map->address + offset + done,
+					   object_offset + done, part);
+	repair_release(map);
+	return r;
+}
+
+static int look_locked(struct hm_map *map, const struct looking *looking)
 {
 	const struct hm_buffer *buffer = map->buffer;
 	uint64_t end = map->offset + buffer_pages(buffer, map->length), from, to;
@@ -330,9 +349,8 @@ static int look_locked(const struct hm_map *map, const struct looking *looking)
 		from = max_u64(segment->offset, map->offset);
 		to = min_u64(segment->offset + segment->length, end);
 		if (segment->object == looking->object && from < to)
-			r = looking->visit(looking->context,
-					   map->address + (from - map->offset),
-					   from - segment->offset, to - from);
+			r = look_unpoisoned(map, looking, from - map->offset, to - from,
+					    from - segment->offset);
 	}
 	return r;
 }

@@ -32,7 +32,8 @@ int reach_forget(struct hm_map *map, uint64_t offset);
 /*
  * Calls @visit(@context) for what each map of this process has of the object that
  * segments name by @object, which stays as it is meanwhile, until one fails: its
- * result. Maps that a change of this very thread holds are left out.
+ * result. Maps that a change of this very thread holds are left out, and blocks that a
+ * handler has replaced. @visit touches no map.
  */
 int reach_visit(const void *object,
 		int (*visit)(void *context, char *address, uint64_t offset, uint64_t length),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "repair.h"
 #include "sim_devices.h"
 
 #define PAGES 64
@@ -84,9 +85,46 @@ static void test_locked(void)
 	hm_device_unref(device);
 }
 
+/* Pages that took the place of lost ones are not the buffer's: they keep what was stored. */
+static void test_replaced(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
+	uint32_t counts[2 * REPAIR_BLOCK / PAGE], i, n_used = 0;
+	volatile char *base = hm_map_address(map);
+
+	/* Behind a window nothing is replaced. */
+	if (!(buffer_info(buffer).caps & HM_CAP_BRACKET)) {
+		CHECK_OK_FATAL(hm_handler_install(0));
+		pattern_write((void *)base, 0, 2 * REPAIR_BLOCK, 1);
+		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, sim_handle(buffer), PAGE));
+		CHECK_EQUAL(base[PAGE], 0);
+		base[2 * PAGE] = 5;
+		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_START, 0, NULL));
+		CHECK_EQUAL(base[2 * PAGE], 5);
+		base[3 * PAGE] = base[REPAIR_BLOCK + 3 * PAGE] = 6;
+		CHECK_OK(
+			sample(device, buffer, HETSIM_SAMPLE_READ, ARRAY_SIZE(counts), counts));
+		for (i = 0; i < ARRAY_SIZE(counts); i++)
+			n_used += counts[i];
+		CHECK_EQUAL(n_used, 1);
+		CHECK_EQUAL(counts[REPAIR_BLOCK / PAGE + 3], 1);
+		CHECK_EQUAL(base[2 * PAGE], 5);
+		CHECK_EQUAL(base[3 * PAGE], 6);
+		CHECK_EQUAL(base[REPAIR_BLOCK + 3 * PAGE], 6);
+		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_STOP, 0, NULL));
+		CHECK_OK(hm_handler_remove());
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static const struct sim_case cases[] = {
 	{ "maps", test_maps },
 	{ "locked", test_locked },
+	{ "replaced", test_replaced },
 	{ NULL, NULL },
 };
 

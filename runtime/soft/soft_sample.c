@@ -157,7 +157,7 @@ static void watch(const struct soft_sample *sample, char *address, uint64_t leng
 		sys_ioctl(sample->uffd, UFFDIO_REGISTER, &ask);
 }
 
-/* The pages stay: it is a shared map of them. */
+/* The pages stay: of a map that is visited this is shared, and no page that was replaced. */
 static int forget(char *address, uint64_t length)
 {
 	int r = sys_madvise(address, length, MADV_DONTNEED);
