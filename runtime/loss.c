@@ -13,20 +13,21 @@
 #include "device_link.h"
 #include "handler.h"
 #include "lost.h"
+#include "reserve.h"
 #include "segments.h"
 #include "shadow.h"
 #include "share.h"
 #include "sys.h"
 #include "view.h"
 
-#define ZERO_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
+#define ZERO_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 /* All there are, of whatever device. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* nobody is called with it */
 static CDS_LIST_HEAD(all);
 
-static int map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
-		     uint64_t length, int prot)
+int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
+		   uint64_t length, int prot)
 {
 	struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
 	struct shadow *shadow = loss ? atomic_load(&loss->in_place) : NULL;
@@ -40,23 +41,7 @@ static int map_after(const struct hm_buffer *buffer, char *address, uint64_t buf
 		if (r || done == length)
 			return r;
 	}
-	return sys_mmap_over(address + done, length - done, prot, ZERO_FLAGS, -1, 0);
-}
-
-/*
- * Under vm.overcommit_memory=2 what may be written takes of the memory that is promised,
- * whatever MAP_NORESERVE says, and what may only be read takes none [overcommit-accounting
- * of the kernel's documents]: without it no reader finds a fault. But a fork child's copy of a
- * shadow takes memory in any case.
- */
-int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
-		   uint64_t length, int prot)
-{
-	int r = map_after(buffer, address, buffer_offset, length, prot);
-
-	if (unlikely(r == -ENOMEM && prot & PROT_WRITE))
-		r = map_after(buffer, address, buffer_offset, length, prot & ~PROT_WRITE);
-	return r;
+	return reserve_map_over(address + done, length - done, prot, ZERO_FLAGS, -1, 0);
 }
 
 /* ---- setting it ---- */

@@ -35,12 +35,13 @@ struct loss {
 };
 
 /*
- * Puts at @address, by MAP_FIXED, what the policy of @buffer has for its bytes
+ * Puts at @address what the policy of @buffer has for its bytes
  * [@buffer_offset, @buffer_offset + @length) once their memory is gone: pages of this
  * mapping's own, which nobody else sees written. All in whole pages; @prot as of mmap(),
- * less PROT_WRITE where there is no memory to promise for that. Without a text and legal
- * in a signal handler: takes no lock, allocates nothing. 0, or a negative errno of mmap(),
- * after which nothing is known of the range.
+ * less PROT_WRITE where there is no memory to promise for that; but a fork child's copy of
+ * a shadow takes memory in any case. As reserve_map_over(): without a text, legal in a
+ * signal handler, takes no lock, allocates nothing. 0, or a negative errno of mmap(), after
+ * which nothing is known of the range.
  */
 int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffer_offset,
 		   uint64_t length, int prot);

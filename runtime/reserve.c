@@ -2,6 +2,7 @@
 /* Address ranges: reserved first, mapped into afterwards, given back whole. */
 #include "reserve.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "rlimits.h"
@@ -71,6 +72,41 @@ int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to)
 	    mapped != to)
 		sys_munmap(mapped, new_length); /* before 4.17 it is a hint */
 	return r;
+}
+
+/*
+ * Under vm.overcommit_memory=2 what may be written takes of the memory that is promised,
+ * whatever MAP_NORESERVE says, and what may only be read takes none [overcommit-accounting
+ * of the kernel's documents]: without it no reader finds a fault.
+ */
+static int map_readable(char *address, uint64_t length, int prot, int flags, int fd,
+			uint64_t offset, void **ret_address)
+{
+	int r = sys_mmap_over(address, length, prot, flags, fd, offset, ret_address);
+
+	if (unlikely(r == -ENOMEM && prot & PROT_WRITE))
+		r = sys_mmap_over(address, length, prot & ~PROT_WRITE, flags, fd, offset,
+				  ret_address);
+	return r;
+}
+
+/*
+ * Before Linux 6.12 MAP_FIXED has unmapped its target when the kernel finds that it has no
+ * memory to promise: another thread's mmap() could take the hole. mremap() asks for all
+ * that may be refused before that, but for a few hundred bytes of its own.
+ */
+int reserve_map_over(char *address, uint64_t length, int prot, int flags, int fd,
+		     uint64_t offset)
+{
+	void *mapped;
+
+	if (!map_readable(NULL, length, prot, flags, fd, offset, &mapped)) {
+		if (!reserve_move(mapped, length, length, address))
+			return 0;
+		sys_munmap(mapped, length);
+	}
+	/* Of address space and of mappings that takes less. */
+	return map_readable(address, length, prot, flags | MAP_FIXED, fd, offset, &mapped);
 }
 
 /* Without pages, and without a say in what may be locked. */

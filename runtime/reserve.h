@@ -26,6 +26,16 @@ int reserve_mend(char *address, uint64_t length);
  */
 int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to);
 
+/*
+ * Maps over bytes of a reservation that others may be touching, as mmap(2) of @prot, @flags,
+ * @fd and @offset: elsewhere first, where a failure leaves what is there, then moved. Where
+ * there is no room for that, in place. Without PROT_WRITE where the kernel has no memory to
+ * promise. Without a text, and legal in a signal handler. A negative errno, after which
+ * nothing is known of the range.
+ */
+int reserve_map_over(char *address, uint64_t length, int prot, int flags, int fd,
+		     uint64_t offset);
+
 /* Gives the whole range back. */
 void reserve_release(struct reservation *reservation);
 

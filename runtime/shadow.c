@@ -530,8 +530,8 @@ static int map_piece(const struct shadow *shadow, char *address, uint64_t file_o
 {
 	if (!length)
 		return 0;
-	return sys_mmap_over(address, length, prot, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
-			     shadow->fd, file_offset);
+	return reserve_map_over(address, length, prot, MAP_PRIVATE | MAP_NORESERVE, shadow->fd,
+				file_offset);
 }
 
 /* The part of [@offset, @offset + @length) that flies, of what the spare area has. */

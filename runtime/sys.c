@@ -280,11 +280,15 @@ int sys_mmap(void *address, uint64_t length, int prot, int flags, int fd, uint64
 	return 0;
 }
 
-int sys_mmap_over(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset)
+int sys_mmap_over(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
+		  void **ret_address)
 {
 	void *mapped = sys_table.mmap_over(address, length, prot, flags, fd, (off_t)offset);
 
-	return mapped == MAP_FAILED ? -errno : 0;
+	if (mapped == MAP_FAILED)
+		return -errno;
+	*ret_address = mapped;
+	return 0;
 }
 
 int sys_munmap(void *address, uint64_t length)

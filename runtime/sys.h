@@ -89,8 +89,12 @@ extern struct sys_table sys_table;
 
 int sys_mmap(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
 	     void **ret_address);
-/* With MAP_FIXED in @flags, where others may be touching: also in a signal handler. */
-int sys_mmap_over(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset);
+/*
+ * With MAP_FIXED in @flags, where others may be touching; or, with @address NULL, what is to
+ * be moved there. Also in a signal handler.
+ */
+int sys_mmap_over(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
+		  void **ret_address);
 int sys_munmap(void *address, uint64_t length);
 /* MREMAP_MAYMOVE | MREMAP_FIXED: moves a mapping onto @new_address. */
 int sys_mremap_to(void *address, uint64_t length, uint64_t new_length, void *new_address);

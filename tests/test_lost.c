@@ -7,9 +7,11 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core.h"
 #include "device_link.h"
+#include "inject.h"
 #include "losing_move.h"
 #include "lost.h"
 #include "support.h"
@@ -140,6 +142,106 @@ static void lost_room(void)
 	hm_device_unref(device);
 }
 
+/* ---- what takes the place ---- */
+
+static bool roomy;          /* there is room elsewhere */
+static char *hole, *others; /* where pages are replaced; another thread's mapping */
+
+/*
+ * Nothing is promised that may be written. A kernel may have unmapped the target by then, as
+ * Linux does before 6.12; another thread maps as much at that very moment.
+ */
+static void *refuse_to_promise(void *address, size_t length, int prot, int flags, int fd,
+			       off_t offset)
+{
+	if (!(prot & PROT_WRITE))
+		return real.mmap_over(address, length, prot, flags, fd, offset);
+	if (flags & MAP_FIXED)
+		real.munmap(address, length);
+	if (!others) {
+		others = real.mmap(hole, SIZE, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		*others = 7;
+	}
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+static void *refuse_elsewhere(void *address, size_t length, int prot, int flags, int fd,
+			      off_t offset)
+{
+	if (address && roomy)
+		CHECK(!"in place");
+	if (address || roomy)
+		return real.mmap_over(address, length, prot, flags, fd, offset);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+/* Its bytes are gone, and a handler replaces them, or its device is told to be lost. */
+static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int, int, off_t),
+		      const char *failing, int signal)
+{
+	int fd = scratch_file(SIZE);
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	hole = hm_map_address(map);
+	pattern_write(hole, 0, SIZE, 1);
+	others = NULL;
+	inject_install();
+	real = sys_table;
+	sys_table.mmap_over = mmap_over;
+	if (failing)
+		inject_some(failing, ENOMEM, 1);
+	CHECK(!ftruncate(fd, 0));
+	if (!handled)
+		lost_maps(device->link->backend);
+	CHECK_EQUAL(*(volatile char *)hole, 0);
+	inject_disarm();
+	sys_table = real;
+	CHECK(is_zero(hole, 0, SIZE));
+	CHECK_EQUAL(test_write_signal(hole), signal);
+	if (others) {
+		CHECK(others != hole);
+		CHECK_EQUAL(*others, 7);
+		real.munmap(others, SIZE);
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+	CHECK_OK(hm_handler_remove());
+}
+
+/* What is another thread's stays so, and none finds a hole, where memory is not promised. */
+static void no_hole(void)
+{
+	lose_file(false, refuse_to_promise, NULL, SIGSEGV);
+	CHECK(others != NULL);
+	lose_file(true, refuse_to_promise, NULL, SIGSEGV);
+	CHECK(others != NULL);
+}
+
+/* Where there is no room elsewhere, or no move, it is mapped in place. */
+static void in_place(void)
+{
+	int handled;
+
+	for (handled = 0; handled < 2; handled++) {
+		roomy = true;
+		lose_file(handled, refuse_elsewhere, NULL, 0);
+		roomy = false;
+		lose_file(handled, refuse_elsewhere, NULL, 0);
+		lose_file(handled, real.mmap_over, "mremap", 0);
+	}
+}
+
 /* ---- the notice of a loss ---- */
 
 #define TOUCHERS 4
@@ -192,6 +294,8 @@ static void not_starved(void)
 static const struct test tests[] = {
 	{ "lost", lost, 0, 0 },
 	{ "room", lost_room, 0, 0 },
+	{ "no_hole", no_hole, 0, 0 },
+	{ "in_place", in_place, 0, 0 },
 	{ "not_starved", not_starved, 30, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -531,7 +531,7 @@ static struct sys_table real;
 static const char *only_read; /* a page that may not be written */
 static bool promised;         /* there is memory for private pages to be written */
 
-/* Where there is none to promise the kernel has unmapped the target by then. */
+/* Where there is none to promise the kernel may have unmapped a target: it has none yet. */
 static void *mmap_watched(void *address, size_t length, int prot, int flags, int fd,
 			  off_t offset)
 {
@@ -542,8 +542,7 @@ static void *mmap_watched(void *address, size_t length, int prot, int flags, int
 	CHECK(only_read < from || only_read >= from + length);
 	if (promised)
 		return real.mmap_over(address, length, prot, flags, fd, offset);
-	real.mmap_over(address, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-		       0);
+	CHECK(!address);
 	errno = ENOMEM;
 	return MAP_FAILED;
 }
