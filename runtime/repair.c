@@ -154,7 +154,7 @@ static bool is_poisoned(const struct block_states *blocks, uint64_t offset)
 {
 	uint64_t i = offset / REPAIR_BLOCK;
 
-	return i < blocks->n && atomic_load(&blocks->state[i]) == BLOCK_POISONED;
+	return i < blocks->n && phase_of(atomic_load(&blocks->state[i])) == BLOCK_POISONED;
 }
 
 bool repair_is_poisoned_each(const struct hm_map *map, struct block_states *blocks,
