@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -381,6 +382,46 @@ static void test_path(void)
 	folder_remove(folder);
 }
 
+/* ---- temporary files ---- */
+
+static void check_temporary(const char *folder, const char *status, const char *found,
+			    const char *change)
+{
+	char variable[512];
+	const struct command command = {
+		.args = { "doctor", "--json" },
+		.env = { "OCL_ICD_VENDORS=/nonexistent", variable },
+	};
+	struct outcome outcome;
+	json_t *findings;
+
+	snprintf(variable, sizeof(variable), "TMPDIR=%s", folder);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	findings = outcome_json(&outcome);
+	check_finding(findings, "temporary_files", status, found, change);
+	json_decref(findings);
+	outcome_free(&outcome);
+}
+
+/* A folder that takes files, but none of their bytes, has none for the self-test. */
+static void test_full_folder(void)
+{
+	static const char bytes[60 << 10];
+	char *folder = folder_make();
+
+	check_temporary(folder, "ok", "in ", "");
+	check_temporary("/nowhere", "limit", "none in /nowhere", "that can be written");
+	if (folder_mount("full", folder, "tmpfs", 0, "size=64k")) {
+		check_temporary(folder, "ok", "in ", "");
+		file_write(folder, "file", bytes, sizeof(bytes));
+		check_temporary(folder, "limit", "No space left on device",
+				"a folder that has room");
+		CHECK(!umount(folder));
+	}
+	folder_remove(folder);
+}
+
 static const struct test tests[] = {
 	{ .name = "here", .run = test_here },
 	{ .name = "render_node_absent", .run = test_render_node_absent },
@@ -392,6 +433,7 @@ static const struct test tests[] = {
 	{ .name = "good_machine", .run = test_good_machine },
 	{ .name = "limits", .run = test_limits, .seconds = 60 },
 	{ .name = "path", .run = test_path },
+	{ .name = "full_folder", .run = test_full_folder, .flags = TEST_ONCE },
 	{ 0 },
 };
 

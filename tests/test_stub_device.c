@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <hetmap/sim.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "accel_support.h"
 #include "sim/port.h"
+#include "sys.h"
 
 #define PAGE 4096ull
 #define SIZE (8 * PAGE)
@@ -287,6 +289,91 @@ static void first_launch_fails(void)
 	close(fd);
 }
 
+/* ---- no room for scratch memory ---- */
+
+static int fallocate_error, pwrite_error;
+
+static int failing_fallocate(int fd, int mode, off_t offset, off_t length)
+{
+	(void)fd, (void)mode, (void)offset, (void)length;
+	errno = fallocate_error;
+	return -1;
+}
+
+static ssize_t failing_pwrite(int fd, const void *bytes, size_t length, off_t offset)
+{
+	if (!pwrite_error)
+		return pwrite(fd, bytes, length, offset);
+	errno = pwrite_error;
+	return -1;
+}
+
+/* Scratch memory without blocks is told, and no SIGBUS. @told NULL: it has them. */
+static void check_full(const char *device, const char *told)
+{
+	const struct sys_table real = sys_table;
+	struct hm_buffer *buffer;
+	struct hm_device *opened;
+	struct hm_map *map;
+	struct rig rig;
+	int fd = scratch_file(PAGE);
+
+	use_stub("");
+	rig_open(&rig, "opencl:0", 0, 0);
+	CHECK_OK_FATAL(hm_device_open(device, &opened));
+	if (strcmp(device, "file") != 0)
+		CHECK_OK_FATAL(hm_buffer_create(
+			opened,
+			&(struct hm_buffer_desc){ .struct_size = sizeof(struct hm_buffer_desc),
+						  .size = PAGE },
+			&buffer));
+	else
+		CHECK_OK_FATAL(hm_buffer_from_file(opened, NULL, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	sys_table.fallocate = failing_fallocate;
+	sys_table.pwrite = failing_pwrite;
+	CHECK_EQUAL(way_of(&rig, hm_map_address(map), 0), told ? HM_WAY_COPY : HM_WAY_HOST_PTR);
+	CHECK(!told || text_has(told));
+	sys_table = real;
+	/* Not kept: the next one finds room. */
+	hm_map_unref(map);
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_EQUAL(way_of(&rig, hm_map_address(map), 0), HM_WAY_HOST_PTR);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(opened);
+	close(fd);
+	rig_close(&rig);
+}
+
+#define NO_SCRATCH "no scratch memory like that of the map: ENOSPC (No space left on device)"
+
+static void self_test_of_full_memory(void)
+{
+	fallocate_error = ENOSPC;
+	check_full("host", NO_SCRATCH);
+}
+
+static void self_test_of_full_folder(void)
+{
+	fallocate_error = ENOSPC;
+	check_full("file", NO_SCRATCH ": set TMPDIR");
+}
+
+/* A file system that can't allocate: blocks are taken by writing. */
+static void self_test_of_written_file(void)
+{
+	fallocate_error = EOPNOTSUPP;
+	check_full("file", NULL);
+}
+
+static void self_test_of_full_written_file(void)
+{
+	fallocate_error = EOPNOTSUPP;
+	pwrite_error = ENOSPC;
+	check_full("file", NO_SCRATCH ": set TMPDIR");
+}
+
 static const struct test tests[] = {
 	{ "device_memory_in_place", device_memory_in_place, 0, TEST_ONCE },
 	{ "device_gone_at_self_test", device_gone_at_self_test, 0, TEST_ONCE },
@@ -299,6 +386,10 @@ static const struct test tests[] = {
 	{ "forced_to_copy", forced_to_copy, 0, TEST_ONCE },
 	{ "cut_off", cut_off, 0, TEST_ONCE },
 	{ "first_launch_fails", first_launch_fails, 0, TEST_ONCE },
+	{ "self_test_of_full_memory", self_test_of_full_memory, 0, TEST_ONCE },
+	{ "self_test_of_full_folder", self_test_of_full_folder, 0, TEST_ONCE },
+	{ "self_test_of_written_file", self_test_of_written_file, 0, TEST_ONCE },
+	{ "self_test_of_full_written_file", self_test_of_full_written_file, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -76,6 +76,38 @@ static int scratch_fd(uint32_t backing)
 	}
 }
 
+/* Blocks that are missing are an error here, and not a SIGBUS at a touch. */
+static int take_blocks(int fd, size_t length)
+{
+	static const char zeros[KIB(4)];
+	size_t at;
+	int64_t n;
+	int r;
+
+	r = sys_fallocate(fd, 0, 0, length);
+	/* A file system that can't: written, they are taken, too. */
+	for (at = 0; r == -EOPNOTSUPP && at < length; at += (size_t)n) {
+		n = sys_pwrite(fd, zeros, min_u64(sizeof(zeros), length - at), at);
+		if (n <= 0)
+			return n ? (int)n : -EIO;
+	}
+	return r == -EOPNOTSUPP ? 0 : r;
+}
+
+static int scratch_size(int fd, uint32_t backing, size_t length)
+{
+	int r;
+
+	/* Beyond the limit ftruncate() raises SIGXFSZ, which kills. */
+	if (length > rlimits_file_size())
+		return -EFBIG;
+	r = sys_ftruncate(fd, length);
+	/* A map reserves the huge pages that it has. */
+	if (r || backing == HM_BACKING_HUGETLB)
+		return r;
+	return take_blocks(fd, length);
+}
+
 static void scratch_end(struct scratch *scratch)
 {
 	if (scratch->second)
@@ -148,9 +180,7 @@ static int scratch_make(uint32_t backing, struct scratch *ret_scratch)
 		fd = scratch_fd(backing);
 		if (fd < 0)
 			return fd;
-		/* Beyond the limit ftruncate() raises SIGXFSZ, which kills. */
-		r = scratch.length > rlimits_file_size() ? -EFBIG :
-							   sys_ftruncate(fd, scratch.length);
+		r = scratch_size(fd, backing, scratch.length);
 		if (r)
 			goto out;
 	}
@@ -372,6 +402,16 @@ out_runner:
 	return r;
 }
 
+static const char *scratch_remedy(int r, uint32_t backing)
+{
+	if (r == -EFBIG)
+		return ": raise RLIMIT_FSIZE (ulimit -f)";
+	if ((r == -ENOSPC || r == -EDQUOT) &&
+	    (backing == HM_BACKING_FILE || backing == HM_BACKING_FILE_PRIVATE))
+		return ": set TMPDIR to a folder that has room";
+	return "";
+}
+
 static int run_test(struct opencl *cl, enum cl_memory_kind kind, const struct hm_accel_map *map,
 		    enum cl_coherence *ret_coherence)
 {
@@ -388,8 +428,7 @@ static int run_test(struct opencl *cl, enum cl_memory_kind kind, const struct hm
 		r = scratch_make(map->backing, &scratch);
 		if (r)
 			return err_set(r, "no scratch memory like that of the map: %s%s",
-				       err_name(r),
-				       r == -EFBIG ? ": raise RLIMIT_FSIZE (ulimit -f)" : "");
+				       err_name(r), scratch_remedy(r, map->backing));
 	}
 	r = runner_begin(cl, &runner);
 	if (r)

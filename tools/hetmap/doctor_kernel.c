@@ -18,6 +18,9 @@
 #include "doctor.h"
 #include "text.h"
 
+/* What the self-test takes of a file. */
+#define TEMPORARY_BYTES (64 << 10)
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -200,32 +203,50 @@ void check_perf_events(struct doctor *doctor)
 	}
 }
 
+/* 0: @folder takes files, one without a name where *@ret_nameless. A positive errno: none. */
+static int try_temporary_file(const char *folder, bool *ret_nameless)
+{
+	char *name = text_format("%s/hetmap-doctor-XXXXXX", folder);
+	int fd, error;
+
+	fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	*ret_nameless = fd >= 0;
+	if (fd < 0) {
+		fd = mkostemp(name, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(name);
+	}
+	error = fd < 0 ? errno : posix_fallocate(fd, 0, TEMPORARY_BYTES);
+	if (fd >= 0)
+		close(fd);
+	free(name);
+	return error;
+}
+
 /* The self-test of files needs one of the same kind that nobody else has. */
 void check_temporary_files(struct doctor *doctor)
 {
 	const char *folder = getenv("TMPDIR");
+	bool nameless;
 	char *path;
-	int fd, error;
+	int error;
 
 	if (!folder || *folder != '/')
 		folder = "/var/tmp";
 	path = doctor_path(doctor, folder);
-	fd = open(path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	error = errno;
-	if (fd >= 0) {
-		close(fd);
-		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
-			      "temporary files: in %s, without a name", folder);
-	} else if (!access(path, W_OK | X_OK)) {
-		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "temporary files: in %s, by name",
-			      folder);
-	} else {
+	error = try_temporary_file(path, &nameless);
+	if (!error)
+		doctor_report(doctor, DOCTOR_OK, NULL, NULL, "temporary files: in %s, %s",
+			      folder, nameless ? "without a name" : "by name");
+	else
 		doctor_report(
 			doctor, DOCTOR_LIMIT,
 			"the self-test that shows an accelerator to work in place on files "
 			"can't run: they are copied",
-			"set TMPDIR to a folder that can be written",
+			error == EFBIG ? "raise RLIMIT_FSIZE (ulimit -f)" :
+			error == ENOSPC || error == EDQUOT ?
+					 "set TMPDIR to a folder that has room" :
+					 "set TMPDIR to a folder that can be written",
 			"temporary files: none in %s (%s)", folder, strerror(error));
-	}
 	free(path);
 }
