@@ -468,10 +468,10 @@ static void test_names(void)
 	folder_remove(folder);
 }
 
-static void check_truncated(const char *folder, bool as_json)
+static void check_truncated(const char *folder, const char *accel, bool as_json)
 {
 	char *path = folder_path(folder, "data");
-	const struct command command = { .args = { "run", "histogram", "--accel", "cpu",
+	const struct command command = { .args = { "run", "histogram", "--accel", accel,
 						   "--rounds", "1000",
 						   as_json ? "--json" : "--quiet", path } };
 	struct outcome outcome;
@@ -497,8 +497,11 @@ static void test_truncated(void)
 {
 	char *folder = folder_make();
 
-	check_truncated(folder, false);
-	check_truncated(folder, true);
+	check_truncated(folder, "cpu", false);
+	check_truncated(folder, "cpu", true);
+	/* That one copies the bytes: its launch fails. */
+	check_truncated(folder, "soft:0", false);
+	check_truncated(folder, "soft:0", true);
 	folder_remove(folder);
 }
 

@@ -206,6 +206,18 @@ static int announce(const struct histogram *h, uint64_t offset)
 	return 0;
 }
 
+/*
+ * 0: the file is as long as it was. Asked of what failed, too: who copies the bytes gets an
+ * errno where who reads them gets a SIGBUS.
+ */
+static int check_cut(const struct histogram *h)
+{
+	if (!h->map || !input_cut(&h->input))
+		return 0;
+	return fail(STATUS_WRONG, ENODATA, "run it again once nobody writes to the file",
+		    "'%s' was truncated while it was in use", h->input.shown);
+}
+
 static int histogram_pass(void *user, struct job_side *side, struct job_pass *ret_pass)
 {
 	struct histogram *h = user;
@@ -226,9 +238,14 @@ static int histogram_pass(void *user, struct job_side *side, struct job_pass *re
 			      HM_RANGE(h->parts, parts * HISTOGRAM_VALUES * sizeof(*h->parts),
 				       HM_WRITE));
 		if (r)
-			return fail_library(STATUS_ENVIRONMENT, r, NULL,
-					    "cannot launch the kernel");
+			return check_cut(h) ? STATUS_WRONG :
+					      fail_library(STATUS_ENVIRONMENT, r, NULL,
+							   "cannot launch the kernel");
 		ahead = announce(h, end);
+		if (hm_fence_wait(fence, UINT64_MAX) && check_cut(h)) {
+			hm_fence_unref(fence);
+			return STATUS_WRONG;
+		}
 		status = job_wait(fence, end - offset, ret_pass);
 		if (status || ahead)
 			return status ? status : ahead;
@@ -260,10 +277,8 @@ static int verify(const struct histogram *h)
 			return 128 + signals_pending();
 	}
 	progress_end();
-	if (h->map && input_cut(&h->input))
-		return fail(STATUS_WRONG, ENODATA,
-			    "run it again once nobody writes to the file",
-			    "'%s' was truncated while it was in use", h->input.shown);
+	if (check_cut(h))
+		return STATUS_WRONG;
 	for (i = 0; i < HISTOGRAM_VALUES; i++)
 		if (h->counts[i] != expected[i])
 			return wrong_result(h, "the CPU", (unsigned int)i, h->counts[i],
