@@ -287,6 +287,26 @@ static void saxpy_unplugged(void)
 	outcome_free(&outcome);
 }
 
+/* Fewer bytes than there are percents: one part, as long as they are. */
+static void saxpy_unplugged_small(void)
+{
+	static const char *const sizes[] = { "4", "64", "96", "100", "4096" };
+	static const char *const at[] = { "0%", "50%", "100%" };
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]) * 3; i++) {
+		command_run(&(struct command){ .args = { "run", "saxpy", "--size", sizes[i / 3],
+							 "--device", "soft:0", "--accel", "cpu",
+							 "--unplug-at", at[i % 3], "--json" } },
+			    &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(strstr(outcome.out, "\"buffers_back\": 2"));
+		CHECK(strstr(outcome.out, "\"verified\": true"));
+		outcome_free(&outcome);
+	}
+}
+
 /* saxpy on soft:0, threads computing, for people: what it printed. */
 static void run_unplugged(const char *at, struct outcome *ret_outcome)
 {
@@ -329,6 +349,7 @@ static const struct test tests[] = {
 	{ "engine_histogram", engine_histogram, 60, 0 },
 	{ "engine_saxpy", engine_saxpy, 60, 0 },
 	{ "saxpy_unplugged", saxpy_unplugged, 60, 0 },
+	{ "saxpy_unplugged_small", saxpy_unplugged_small, 60, 0 },
 	{ "saxpy_unplugged_text", saxpy_unplugged_text, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

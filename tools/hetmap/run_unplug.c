@@ -162,6 +162,9 @@ static uint64_t part_of(const struct saxpy *s)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t part = (s->size / PARTS + page - 1) / page * page;
 
+	/* What has fewer bytes than there are parts is one. */
+	if (!part)
+		part = page;
 	return s->job.window && part > s->job.window ? s->job.window : part;
 }
 
