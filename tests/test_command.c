@@ -325,12 +325,39 @@ static void check_tiny(const char *folder, const char *bytes, size_t n)
 	free(path);
 }
 
+/* Nothing is mapped of it; what was asked for is there all the same, or is not. */
+static void check_empty_on(const char *folder, const char *device, int status)
+{
+	char *path = folder_path(folder, "empty");
+	const struct command command = { .args = { "run", "histogram", "--json", ON_CPU,
+						   "--device", device, path } };
+	struct outcome outcome;
+	json_t *json;
+
+	file_write(folder, "empty", "", 0);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, status);
+	if (status) {
+		check_failure_json(&outcome, ENODEV);
+	} else {
+		json = outcome_json(&outcome);
+		CHECK(!strncmp(string_of(json, "device"), device, strlen(device)));
+		CHECK(strcmp(string_of(json, "device"), "soft") != 0);
+		json_decref(json);
+	}
+	outcome_free(&outcome);
+	free(path);
+}
+
 static void test_tiny(void)
 {
 	char *folder = folder_make();
 
 	check_tiny(folder, "", 0);
 	check_tiny(folder, "x", 1);
+	check_empty_on(folder, "file", 0);
+	check_empty_on(folder, "soft", 0);
+	check_empty_on(folder, "nosuch", 3);
 	folder_remove(folder);
 }
 

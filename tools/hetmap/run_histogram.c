@@ -138,6 +138,7 @@ static int make_host_tables(struct histogram *h)
 	return status;
 }
 
+/* Of an empty file nothing is mapped: the device opens, or does not, all the same. */
 static int place(struct histogram *h, const char *name)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
@@ -154,15 +155,17 @@ static int place(struct histogram *h, const char *name)
 		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
 				    "cannot open the device");
 	snprintf(h->job.device, sizeof(h->job.device), "%s", info.name);
-	if (info.caps & HM_CAP_FROM_FILE)
-		status = map_file(h, device);
-	else
-		status = load_file(h, device);
-	if (!status && !h->map && h->job.options->ahead)
+	if (!(info.caps & HM_CAP_FROM_FILE) && h->job.options->ahead)
 		status = fail(STATUS_USAGE, EINVAL, "leave --ahead or --device away",
 			      "--ahead is for a file that is mapped, and device %s has a copy",
 			      h->job.device);
-	if (!status)
+	else if (!h->size)
+		status = STATUS_DONE;
+	else if (info.caps & HM_CAP_FROM_FILE)
+		status = map_file(h, device);
+	else
+		status = load_file(h, device);
+	if (!status && h->size)
 		status = info.caps & HM_CAP_CREATE ? make_tables(h, device) :
 						     make_host_tables(h);
 	hm_device_unref(device);
@@ -388,16 +391,11 @@ int run_histogram(const struct job_options *options)
 	if (status)
 		goto out_close;
 	h->whole = histogram_whole(&h->job.in_place.info, h->size);
-	if (h->size) {
-		status = place(h, options->device ? options->device : "file");
-		if (!status)
-			status = count(h);
-		lost_watch(-1, NULL);
-		progress_end();
-	} else {
-		snprintf(h->job.device, sizeof(h->job.device), "%s",
-			 options->device ? options->device : "file");
-	}
+	status = place(h, options->device ? options->device : "file");
+	if (!status && h->size)
+		status = count(h);
+	lost_watch(-1, NULL);
+	progress_end();
 	if (!status)
 		print(h);
 
