@@ -62,6 +62,14 @@ static void test_closed_output(void)
 	CHECK(!strcmp(outcome.err,
 		      "hetmap: cannot write the result: No space left on device\n"));
 	outcome_free(&outcome);
+
+	/* A text of more than a buffer, whose last write comes in the middle of it. */
+	command = (struct command){ .args = { "run", "--help" }, .out = command.out };
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK(!strcmp(outcome.err,
+		      "hetmap: cannot write the result: No space left on device\n"));
+	outcome_free(&outcome);
 	close(command.out);
 }
 

@@ -263,6 +263,7 @@ static void wrong_usage(void)
 		{ { "inspect", "--offset", "2", path }, 2, "say the --dtype" },
 		{ { "inspect", "--dtype", "u2", "--offset", "9", named }, 2, "--offset" },
 		{ { "inspect", "--dtype", "u2", odd }, 1, "no whole tokens" },
+		{ { "inspect", "--dtype", "u2", odd }, 1, "what a raw file has, and --off" },
 	};
 	struct outcome outcome;
 	struct command command;

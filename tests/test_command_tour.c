@@ -316,6 +316,11 @@ static void limits(void)
 		.args = { "tour" },
 		.env = { "HETMAP_SOFT=wrong=1" },
 	};
+	/* No device's fault: another one does not open either. */
+	const struct command retire = {
+		.args = { "tour" },
+		.env = { "HETMAP_RETIRE=foo" },
+	};
 	const struct command command = {
 		.args = { "tour", "-d", "host", "-a", "cpu", "-s", "1M" },
 		.resource = RLIMIT_FSIZE,
@@ -332,6 +337,9 @@ static void limits(void)
 		      "16 MiB are more than a buffer can have in VRAM, where it is made as a "
 		      "whole, 1 MiB: pass HM_PLACE_SYSTEM, or raise vram_mb (HETMAP_SOFT)");
 	check_refused(&settings, 3, "there is no setting \"wrong\"");
+	check_refused(&settings, 3, "hetmap tour --device host needs none");
+	check_refused(&retire, 3, "no device opens here: HETMAP_RETIRE is \"foo\"");
+	check_refused(&retire, 3, "hetmap(7) has what the variables of the environment");
 }
 
 /* It is heard in the middle of a step, or between two. */

@@ -79,10 +79,17 @@ odd_name() {
 		main_job "$1" && cd "$root" && grep -qF -e "$1" "$work/out"
 }
 
+# A file may be named as an option is; what is neither is told as what it looks like.
+unknown_option() {
+	expect_status 2 tools/run -x && grep -q "unknown option '-x'" "$work/out" &&
+		expect_status 2 tools/run -- -x && grep -q 'no such file: -x' "$work/out"
+}
+
 check run_without_packages nothing_there run ''
 check check_without_packages nothing_there check libcunit1-dev
 check unwritable cannot_write
 check usage expect_status 2 tools/run one two
+check unknown_option unknown_option
 check main_job tour_follows
 check tour_stops tour_stops
 # shellcheck disable=SC2016 # the names are meant

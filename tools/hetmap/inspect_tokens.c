@@ -130,7 +130,10 @@ static int fail_open(const struct inspect_head *head, int r)
 	case EBADMSG:
 	case ENODATA:
 		return fail_library(STATUS_WRONG, r,
-				    r == -EBADMSG && raw ? raw_tokens_remedy : NULL,
+				    r == -EBADMSG && raw ?
+					    "--dtype says what a raw file has, and "
+					    "--offset how long its header is" :
+					    NULL,
 				    "cannot open it");
 	case EINVAL:
 		return fail_library(STATUS_USAGE, r,

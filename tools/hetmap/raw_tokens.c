@@ -10,9 +10,6 @@
 
 #include "text.h"
 
-const char raw_tokens_remedy[] = "--dtype says what a raw file has, uint16 by default, and "
-				 "--offset how long its header is";
-
 static const struct {
 	const char *name; /* numpy's, and without "int" as it is in .npy files */
 	const char *code;

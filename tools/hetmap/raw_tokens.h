@@ -55,7 +55,4 @@ int raw_tokens_check(const struct raw_tokens *raw, const char *command,
 int raw_tokens_check_other(const struct raw_tokens *raw, const char *command, const char *path,
 			   const char *type);
 
-/* Against -EBADMSG of a raw file. */
-extern const char raw_tokens_remedy[];
-
 #endif

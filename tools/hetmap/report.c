@@ -70,12 +70,23 @@ void output_failed(int error)
 		write_error = error < 0 ? -error : error;
 }
 
-/* Of a pipe. A write that came in the middle of a stream has left no errno. */
+/* Of a pipe. */
 static bool reader_is_gone(void)
 {
 	struct pollfd out = { .fd = STDOUT_FILENO };
 
 	return poll(&out, 1, 0) > 0 && out.revents & POLLERR;
+}
+
+/*
+ * A write that came in the middle of a stream has left no errno; one byte more, of what is
+ * broken already, meets the same.
+ */
+static int ask_error(void)
+{
+	if (reader_is_gone())
+		return EPIPE;
+	return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
 }
 
 int output_finish(int status)
@@ -84,7 +95,7 @@ int output_finish(int status)
 
 	if (output_flush())
 		return status;
-	error = write_error ? write_error : reader_is_gone() ? EPIPE : EIO;
+	error = write_error ? write_error : ask_error();
 	/* Whoever reads has seen enough. SIGPIPE would have said the same. */
 	if (error == EPIPE)
 		return 128 + SIGPIPE;

@@ -73,7 +73,8 @@ static int fail_open(const struct tokens_job *job, int r)
 				    "get the file again: it is cut off or damaged",
 				    "cannot open the tokens");
 	return fail_library(status_of(r), r,
-			    r == -EBADMSG       ? raw_tokens_remedy :
+			    r == -EBADMSG       ? "--dtype says what a raw file has, uint16 by "
+						  "default, and --offset how long its header is" :
 			    r == -EINVAL && raw ? "--dtype says what raw files have" :
 						  NULL,
 			    "cannot open the tokens");

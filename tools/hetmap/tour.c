@@ -107,6 +107,29 @@ static void open_first(struct tour *tour, const char *backend,
 			remark("%s can't be opened: %s", infos[i].name, hm_errmsg());
 }
 
+/* What keeps host memory from opening, too, is no fault of devices. */
+static int none_opens(int r)
+{
+	char *why = strdup(hm_errmsg());
+	struct hm_device *host;
+	int status, r_host = hm_device_open("host", &host);
+
+	if (r_host) {
+		status = fail_library(STATUS_ENVIRONMENT, r_host,
+				      r_host == -EINVAL ? "hetmap(7) has what the variables of "
+							  "the environment may be" :
+							  NULL,
+				      "no device opens here");
+	} else {
+		hm_device_unref(host);
+		status = fail(STATUS_ENVIRONMENT, r, "hetmap tour --device host needs none",
+			      "no device with memory of its own opens here: %s",
+			      why && *why ? why : strerror(-r));
+	}
+	free(why);
+	return status;
+}
+
 static int open_best(struct tour *tour)
 {
 	struct hm_device_info *infos;
@@ -133,11 +156,7 @@ static int open_best(struct tour *tour)
 	/* None of them is listed: the one that needs nothing says what is wrong. */
 	if (!tour->device)
 		r = open_named(tour, "soft:0");
-	if (r)
-		return fail_library(STATUS_ENVIRONMENT, r,
-				    "hetmap tour --device host needs none",
-				    "no device with memory of its own opens here");
-	return 0;
+	return r ? none_opens(r) : 0;
 }
 
 static int choose_device(struct tour *tour)
