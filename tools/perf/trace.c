@@ -200,7 +200,7 @@ static int trace_command(struct trace *trace, int *ret_status)
 		return status;
 	}
 	/* Who can't write into the folder publishes as it does else: in memory. */
-	r = watch_begin(child.pid, trace->folder.path, &trace->watch);
+	r = watch_begin(child.pid, trace->folder.fd, &trace->watch);
 	if (r) {
 		child_abandon(&child);
 		return fail_watch(r, child.pid, NULL);
@@ -243,7 +243,7 @@ static int attach(struct trace *trace)
 	r = record_attach(&trace->recorder, attaching, &trace->missed);
 	attach_end(attaching);
 	if (!r)
-		r = watch_begin(trace->pid, trace->folder.path, &trace->watch);
+		r = watch_begin(trace->pid, trace->folder.fd, &trace->watch);
 	if (!r) {
 		trace_folder_begun(&trace->folder);
 		return 0;
@@ -509,7 +509,7 @@ int trace_main(int argc, char **argv)
 	struct trace trace = {
 		.options = { .max_stack = 16 },
 		.output = TRACE_FOLDER,
-		.folder = { .data_fd = -1 },
+		.folder = { .fd = -1, .data_fd = -1 },
 		.recorder = { .data_fd = -1 },
 		.untraced = { .fd = -1 },
 	};

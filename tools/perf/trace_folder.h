@@ -14,13 +14,14 @@
 struct trace_folder {
 	char *path;  /* absolute */
 	char *aside; /* where the trace is that was there before; NULL: none is aside */
+	int fd;      /* of the folder, with its lock: what is written goes where this is */
 	int data_fd;
 	bool begun; /* see trace_folder_begun() */
 };
 
 /*
- * Makes it. A trace that is there is put aside; anything else that is there stays, and is
- * refused. A status; the user was told.
+ * Makes it. A trace that is there is put aside, but for one that another process writes to;
+ * that, and anything else that is there, stays and is refused. A status; the user was told.
  */
 int trace_folder_create(const char *path, struct trace_folder *ret_folder);
 /*

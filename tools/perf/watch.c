@@ -21,7 +21,6 @@
 #include "published.h"
 #include "record_file.h"
 #include "serials.h"
-#include "trace_folder.h"
 
 /* How often tables and children are looked for that were not there. */
 #define SEARCH_MS 100
@@ -45,7 +44,7 @@ struct watched {
 };
 
 struct watch {
-	char *folder;
+	int folder_fd; /* the caller's */
 	struct watched *watched;
 	size_t n, room;
 	uint64_t searched_ms;
@@ -126,16 +125,16 @@ static int add(struct watch *watch, pid_t pid)
 
 static int make_copy(struct watch *watch, struct watched *watched)
 {
-	char *path;
+	char *name;
 	int n;
 
 	/* Another one may have had its number. */
 	for (n = 0; n < COPIES_MOST && watched->copy_fd < 0; n++) {
-		path = n ? text_format("%s/maps/maps.%d.%d", watch->folder, (int)watched->pid,
-				       n) :
-			   text_format("%s/maps/maps.%d", watch->folder, (int)watched->pid);
-		watched->copy_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		free(path);
+		name = n ? text_format("maps/maps.%d.%d", (int)watched->pid, n) :
+			   text_format("maps/maps.%d", (int)watched->pid);
+		watched->copy_fd = openat(watch->folder_fd, name,
+					  O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		free(name);
 		if (watched->copy_fd < 0 && errno != EEXIST)
 			return -errno;
 	}
@@ -385,7 +384,7 @@ static int make_lock(struct watch *watch)
 	return -r;
 }
 
-int watch_begin(pid_t pid, const char *folder, struct watch **ret_watch)
+int watch_begin(pid_t pid, int folder_fd, struct watch **ret_watch)
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
 	size_t i;
@@ -398,8 +397,8 @@ int watch_begin(pid_t pid, const char *folder, struct watch **ret_watch)
 		free(watch);
 		return r;
 	}
-	watch->folder = strdup(folder);
-	r = watch->folder ? add(watch, pid) : -ENOMEM;
+	watch->folder_fd = folder_fd;
+	r = add(watch, pid);
 	if (!r) {
 		search(watch);
 		for (i = 0; i < watch->n; i++)
@@ -445,6 +444,5 @@ void watch_end(struct watch *watch)
 	pthread_cond_destroy(&watch->stopped);
 	pthread_mutex_destroy(&watch->lock);
 	free(watch->watched);
-	free(watch->folder);
 	free(watch);
 }

@@ -10,8 +10,8 @@
 
 struct watch;
 
-/* Into @folder/maps, by a thread of its own. 0 or a negative errno. */
-int watch_begin(pid_t pid, const char *folder, struct watch **ret_watch);
+/* Into maps/ of the folder, by a thread of its own. 0 or a negative errno. */
+int watch_begin(pid_t pid, int folder_fd, struct watch **ret_watch);
 /* Looks once more, and never again. */
 void watch_finish(struct watch *watch);
 /* Tables that could not be copied, or not whole; once it has finished. */
