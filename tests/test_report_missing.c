@@ -2,6 +2,7 @@
 /* What hetmap report says is missing of a trace, and of what stands beside its records. */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "written_trace.h"
@@ -94,6 +95,40 @@ static void test_reader_gone(void)
 	end(&written);
 }
 
+/* Beside what goes into files. */
+static void test_json_beside(void)
+{
+	static const char *const options[] = { "--html", "--svg", "--folded" };
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	struct outcome outcome;
+	char *path, *file;
+	struct stat st;
+	size_t i;
+
+	begin(&written);
+	put_name(&written, PID, "beside", true);
+	put_map(&written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fault(&written, PID, MEMORY, 1, &code);
+	finish(&written, json_object());
+	path = folder_path(written.folder, "trace");
+	file = folder_path(written.folder, "file");
+	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		command_run(&(struct command){ .args = { "report", "-q", "--json", options[i],
+							 file, path } },
+			    &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		CHECK(!strcmp(outcome.err, ""));
+		json_decref(outcome_json(&outcome));
+		CHECK(!stat(file, &st) && st.st_size > 0);
+		CHECK(!unlink(file));
+		outcome_free(&outcome);
+	}
+	free(file);
+	free(path);
+	end(&written);
+}
+
 /* What is read is not written over; two do not go to one place. Said before anything is read. */
 static void test_outputs_refused(void)
 {
@@ -146,6 +181,7 @@ static const struct test tests[] = {
 	{ "broken_about", test_broken_about, 60, TEST_ONCE },
 	{ "unfinished", test_unfinished, 60, TEST_ONCE },
 	{ "reader_gone", test_reader_gone, 60, 0 },
+	{ "json_beside", test_json_beside, 60, TEST_ONCE },
 	{ "outputs_refused", test_outputs_refused, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -423,7 +423,7 @@ static int show(const struct report *report, const struct wish *wish)
 		status = make(report, wish->svg, write_svg);
 	if (!status && wish->folded)
 		status = make(report, wish->folded, report_folded);
-	if (status || wish->html || wish->svg || wish->folded)
+	if (status || (!output.json && (wish->html || wish->svg || wish->folded)))
 		return status;
 	if (!output.json) {
 		report_text(report);
