@@ -2,6 +2,9 @@
 /* What hetmap report says is missing of a trace, and of what stands beside its records. */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,6 +98,68 @@ static void test_reader_gone(void)
 	end(&written);
 }
 
+/* It sleeps, and has used no CPU for a while. */
+static bool is_waiting(pid_t pid)
+{
+	char path[32], state;
+	unsigned long long before = 1, now = 0;
+	unsigned long user, system;
+	int same = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	while (same < 10) {
+		usleep(20000);
+		file = fopen(path, "re");
+		if (!file)
+			return false;
+		state = 'X';
+		user = system = 0;
+		fscanf(file, "%*d (%*[^)]) %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+		       &state, &user, &system);
+		fclose(file);
+		if (state == 'X' || state == 'Z')
+			return false;
+		now = (unsigned long long)user + system;
+		same = state == 'S' && now == before ? same + 1 : 0;
+		before = now;
+	}
+	return true;
+}
+
+/* Also once the trace was read, and where it waits to be: nobody has the pipe's other end. */
+static void test_signals(void)
+{
+	static const char *const options[] = { "--html", "--folded", "--perf-script" };
+	static const int signals[] = { SIGINT, SIGTERM };
+	uint64_t code = CODE + 0x100;
+	struct written written;
+	struct outcome outcome;
+	char *path, *line;
+	size_t i;
+	pid_t pid;
+
+	begin(&written);
+	put_program(&written, "/nowhere/program", code, "waiting");
+	finish(&written, json_object());
+	path = folder_path(written.folder, "trace");
+	line = folder_path(written.folder, "line");
+	CHECK(!mkfifo(line, 0600));
+	for (i = 0; i < 6; i++) {
+		pid = command_start(&(struct command){ .args = { "report", "-q", options[i / 2],
+								 line, i < 4 ? path : NULL } });
+		CHECK(is_waiting(pid));
+		CHECK(!kill(pid, signals[i % 2]));
+		command_wait(pid, &outcome);
+		CHECK_EQUAL(outcome.status, 128 + signals[i % 2]);
+		CHECK(!strcmp(outcome.out, "") && !strcmp(outcome.err, ""));
+		outcome_free(&outcome);
+	}
+	free(line);
+	free(path);
+	end(&written);
+}
+
 /* Beside what goes into files. */
 static void test_json_beside(void)
 {
@@ -181,6 +246,7 @@ static const struct test tests[] = {
 	{ "broken_about", test_broken_about, 60, TEST_ONCE },
 	{ "unfinished", test_unfinished, 60, TEST_ONCE },
 	{ "reader_gone", test_reader_gone, 60, 0 },
+	{ "signals", test_signals, 60, TEST_ONCE },
 	{ "json_beside", test_json_beside, 60, TEST_ONCE },
 	{ "outputs_refused", test_outputs_refused, 60, 0 },
 	{ NULL, NULL, 0, 0 },

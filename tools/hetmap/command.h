@@ -148,6 +148,11 @@ void signals_init(void);
  * to its command and to the group that it is in. The one after it ends the process.
  */
 void signals_expect_twice(void);
+/*
+ * Where nobody looks at the flag for long, and nothing is to be done first: the first one ends
+ * the process, and so does this if one came already. Until the same with false.
+ */
+void signals_end_at_once(bool yes);
 /* The signal that came, or 0. */
 int signals_pending(void);
 /* As they were before: for a child, which is about to execute another program. */

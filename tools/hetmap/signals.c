@@ -25,7 +25,8 @@
 
 static volatile sig_atomic_t pending;
 static volatile sig_atomic_t twice; /* one more is let pass, until @pending_at + TWICE_NS */
-static struct timespec pending_at;  /* written before @pending is */
+static volatile sig_atomic_t at_once;
+static struct timespec pending_at; /* written before @pending is */
 
 static bool is_the_same(void)
 {
@@ -40,12 +41,37 @@ static bool is_the_same(void)
 	       TWICE_NS;
 }
 
+static void put(int fd, const char *text, size_t length)
+{
+	while (length) {
+		ssize_t n = write(fd, text, length);
+
+		if (n <= 0)
+			return;
+		text += n;
+		length -= (size_t)n;
+	}
+}
+
+/* A bar of progress would stay where the shell goes on. */
+static void clear_line(void)
+{
+	if (isatty(STDERR_FILENO))
+		put(STDERR_FILENO, "\r\033[K", 4);
+}
+
+static void end_by(int sig)
+{
+	clear_line();
+	_exit(128 + sig);
+}
+
 static void on_stop(int sig)
 {
 	int error = errno;
 
-	if (pending && !is_the_same())
-		_exit(128 + sig);
+	if (at_once || (pending && !is_the_same()))
+		end_by(sig);
 	if (!pending) {
 		clock_gettime(CLOCK_MONOTONIC, &pending_at);
 		pending = sig;
@@ -96,6 +122,13 @@ void signals_expect_twice(void)
 	twice = true;
 }
 
+void signals_end_at_once(bool yes)
+{
+	at_once = yes;
+	if (yes && pending)
+		end_by(pending);
+}
+
 int signals_pending(void)
 {
 	return pending;
@@ -109,18 +142,6 @@ static struct {
 	char tail[512];  /* after the offset */
 	uintptr_t page;  /* bytes of one */
 } lost = { .fd = -1 };
-
-static void put(int fd, const char *text, size_t length)
-{
-	while (length) {
-		ssize_t n = write(fd, text, length);
-
-		if (n <= 0)
-			return;
-		text += n;
-		length -= (size_t)n;
-	}
-}
 
 static void on_bus(int sig, siginfo_t *info, void *context)
 {
@@ -145,8 +166,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 		digits[--at] = (char)('0' + offset % 10);
 		offset /= 10;
 	} while (offset);
-	if (isatty(STDERR_FILENO))
-		put(STDERR_FILENO, "\r\033[K", 4);
+	clear_line();
 	put(output.json ? STDOUT_FILENO : STDERR_FILENO, lost.head, strlen(lost.head));
 	put(output.json ? STDOUT_FILENO : STDERR_FILENO, digits + at, sizeof(digits) - at);
 	put(output.json ? STDOUT_FILENO : STDERR_FILENO, lost.tail, strlen(lost.tail));

@@ -296,7 +296,9 @@ static void remember(const struct report *report)
 {
 	char *file = trace_folder_file(report->path, "about.json");
 
+	signals_end_at_once(false);
 	json_dump_file(report->about, file, JSON_INDENT(1));
+	signals_end_at_once(true);
 	free(file);
 }
 
@@ -384,28 +386,64 @@ static int write_svg(const struct report *report, FILE *out)
 	return 0;
 }
 
+static int write_file(const char *path, const char *text, size_t length)
+{
+	struct stat st;
+	bool whole = stat(path, &st) ||
+		     S_ISREG(st.st_mode); /* and not a pipe, which may wait */
+	FILE *out;
+	int r;
+
+	/* A part of it would pass for the whole. */
+	if (whole)
+		signals_end_at_once(false);
+	out = fopen(path, "we");
+	r = out ? 0 : -errno;
+	if (out && fwrite(text, 1, length, out) != length)
+		r = errno ? -errno : -EIO;
+	if (out && fclose(out) && !r)
+		r = -errno;
+	if (out && r && whole)
+		unlink(path);
+	signals_end_at_once(true);
+	return r;
+}
+
+/* To write it takes symbols of further files: that is over before a file is begun. */
+static int make_file(const struct report *report, const char *path,
+		     int (*write)(const struct report *report, FILE *out))
+{
+	size_t length;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, &length);
+	int r = out ? write(report, out) : -errno;
+
+	if (out && fclose(out) && !r)
+		r = -ENOMEM;
+	if (!r)
+		r = write_file(path, text, length);
+	free(text);
+	return r;
+}
+
 static int make(const struct report *report, const char *path,
 		int (*write)(const struct report *report, FILE *out))
 {
-	FILE *out = strcmp(path, "-") ? fopen(path, "we") : stdout;
-	int r = out ? write(report, out) : -errno;
-	struct stat st;
 	char *shown;
+	int r;
 
-	/* What it does not take is told at the end, once: output_finish(). */
-	if (out == stdout && !output_flush()) {
-		output_failed(r);
-		return 0;
+	if (!strcmp(path, "-")) {
+		r = write(report, stdout);
+		/* What it does not take is told at the end, once: output_finish(). */
+		if (!output_flush()) {
+			output_failed(r);
+			return 0;
+		}
+	} else {
+		r = make_file(report, path, write);
 	}
-	if (out && !r && (fflush(out) || ferror(out)))
-		r = errno ? -errno : -EIO;
-	if (out && out != stdout && fclose(out) && !r)
-		r = -errno;
 	if (!r)
 		return 0;
-	/* A part of it would pass for the whole. */
-	if (out && out != stdout && !stat(path, &st) && S_ISREG(st.st_mode))
-		unlink(path);
 	shown = text_escape(path);
 	fail(STATUS_ENVIRONMENT, r, NULL, "cannot write '%s': %s", shown, strerror(-r));
 	free(shown);
@@ -591,6 +629,8 @@ int report_main(int argc, char **argv)
 	status = check_outputs(&wish, report.path);
 	if (status)
 		return status;
+	/* Where it waits for a pipe, say, or for debug information from elsewhere. */
+	signals_end_at_once(true);
 	status = read_report(&report, (wish.text ? ANALYSIS_TEXT : 0) |
 					      (wish.folded ? ANALYSIS_STACKS : 0));
 	if (!status) {
