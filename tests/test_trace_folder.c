@@ -223,6 +223,35 @@ static void test_at_once(void)
 	folder_remove(folder);
 }
 
+/* An empty folder is taken, once something is traced, and replaces no trace before it. */
+static void test_empty(void)
+{
+	char *folder, *path;
+	struct outcome outcome;
+	uint64_t before;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	trace(folder, "status", 42);
+	trace(folder, "status", 42);
+	before = trace_inode(folder, "trace.old");
+	folder_remove(folder_path(folder, "trace"));
+	path = folder_path(folder, "trace");
+	CHECK(!mkdir(path, 0700));
+	command_run(&(struct command){ .args = { "trace", "-o", path, "--", "/nonexistent" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 127);
+	outcome_free(&outcome);
+	CHECK(is_there(folder, "trace") && !is_there(folder, "trace/perf.data"));
+	trace(folder, "status", 42);
+	CHECK(is_there(folder, "trace/about.json"));
+	CHECK_EQUAL(trace_inode(folder, "trace.old"), before);
+	CHECK_EQUAL(traces_in(folder, "trace"), 2);
+	free(path);
+	folder_remove(folder);
+}
+
 static void refuse_exchange(void)
 {
 	struct sock_filter filter[] = {
@@ -281,6 +310,7 @@ static const struct test tests[] = {
 	{ "busy", test_busy, 60, TEST_ONCE },
 	{ "killed", test_killed, 60, TEST_ONCE },
 	{ "at_once", test_at_once, 90, TEST_ONCE },
+	{ "empty", test_empty, 60, TEST_ONCE },
 	{ "no_exchange", test_no_exchange, 60, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

@@ -290,7 +290,8 @@ void trace_folder_begun(struct trace_folder *folder)
 	int fd;
 
 	folder->begun = true;
-	if (folder->aside) {
+	/* A folder that was empty is no trace to keep. */
+	if (folder->aside && rmdir(folder->aside)) {
 		old = text_format("%s.old", folder->path);
 		fd = claim(old);
 		if (fd >= 0) {

@@ -20,13 +20,14 @@ struct trace_folder {
 };
 
 /*
- * Makes it. A trace that is there is put aside, but for one that another process writes to;
- * that, and anything else that is there, stays and is refused. A status; the user was told.
+ * Makes it. A trace or an empty folder that is there is put aside, but for a trace that another
+ * process writes to; that, and anything else that is there, stays and is refused. A status; the
+ * user was told.
  */
 int trace_folder_create(const char *path, struct trace_folder *ret_folder);
 /*
- * The new one has begun: what was put aside becomes PATH.old, in the place of the one before
- * it. Until then trace_folder_close() has it all as it was.
+ * The new one has begun: a trace that was put aside becomes PATH.old, in the place of the one
+ * before it, and an empty folder ends. Until then trace_folder_close() has it all as it was.
  */
 void trace_folder_begun(struct trace_folder *folder);
 /* PATH/name: free() it. */
