@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: MIT
 /* hetmap doctor on this machine, and on machines made of files. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "command.h"
 #include "config.h"
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
 
 #define NOBODY 65534
 #define THP "sys/kernel/mm/transparent_hugepage/"
@@ -27,25 +37,35 @@ static void put_link(const char *root, const char *path, const char *target)
 	free(full);
 }
 
-/* The findings for the machine below @root; "" is this one. */
-static json_t *findings_of(const char *root, uid_t uid)
+/* The findings for the machine below @root; "" is this one. @prepare: as of struct command. */
+static json_t *findings_with(const char *root, uid_t uid, void (*prepare)(void))
 {
 	char setting[512];
 	const struct command command = {
 		.args = { "doctor", "--json" },
 		.env = { setting, "TMPDIR" },
 		.uid = uid,
+		.prepare = prepare,
 	};
 	struct outcome outcome;
-	json_t *json;
+	json_t *json = NULL;
 
 	snprintf(setting, sizeof(setting), "HETMAP_ROOT=%s", root);
 	command_run(&command, &outcome);
-	CHECK_EQUAL(outcome.status, 0);
-	json = outcome_json(&outcome);
-	CHECK(json_is_array(json));
+	if (outcome.status == COMMAND_NO_FILTER && prepare) {
+		test_skip("kernel", "no seccomp filters");
+	} else {
+		CHECK_EQUAL(outcome.status, 0);
+		json = outcome_json(&outcome);
+		CHECK(json_is_array(json));
+	}
 	outcome_free(&outcome);
 	return json;
+}
+
+static json_t *findings_of(const char *root, uid_t uid)
+{
+	return findings_with(root, uid, NULL);
 }
 
 static const char *text_of(const json_t *finding, const char *key)
@@ -349,6 +369,34 @@ static int run_path(const char *path, const char *peer, char **ret_out)
 	return status;
 }
 
+/* As a kernel without CONFIG_ANON_VMA_NAME does. */
+static void refuse_names(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_VMA, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(COMMAND_NO_FILTER);
+}
+
+/* What is not there, and is done without, is to be known. */
+static void test_anon_names(void)
+{
+	json_t *json = findings_with("", 0, refuse_names);
+
+	if (json)
+		check_finding(json, "anon_name", "note", "not in this kernel", "");
+	json_decref(json);
+}
+
 /* Of one machine, by one client and by two; what two of a network's see is in tests/vm. */
 static void test_path(void)
 {
@@ -432,6 +480,7 @@ static const struct test tests[] = {
 	{ .name = "plain_machine", .run = test_plain_machine },
 	{ .name = "good_machine", .run = test_good_machine },
 	{ .name = "limits", .run = test_limits, .seconds = 60 },
+	{ .name = "anon_names", .run = test_anon_names },
 	{ .name = "path", .run = test_path },
 	{ .name = "full_folder", .run = test_full_folder, .flags = TEST_ONCE },
 	{ 0 },

@@ -122,7 +122,7 @@ void check_anon_name(struct doctor *doctor)
 	if (page)
 		munmap(page, size);
 	if (error)
-		doctor_report(doctor, DOCTOR_OK, NULL, NULL,
+		doctor_report(doctor, DOCTOR_NOTE, NULL, NULL,
 			      "names for private memory (PR_SET_VMA_ANON_NAME): not in "
 			      "this kernel; /proc/PID/maps names shared buffers only");
 	else
