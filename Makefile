@@ -15,7 +15,7 @@ OBJCOPY ?= objcopy
 PKG_CONFIG ?= pkg-config
 ifneq ($(SANITIZE)$(COVERAGE),)
 # Lines are all that a report names: with variables, compiling takes twice as long.
-CFLAGS ?= -O1 -g1
+CFLAGS ?= -O2 -g1
 endif
 CFLAGS ?= -O2 -g
 
