@@ -147,6 +147,12 @@ enum block_state {
 	 * resident_forget_replaced().
 	 */
 	BLOCK_UNNOTED = 1u << 3,
+	BLOCK_PHASES = 3, /* the bits of the first four */
+	/*
+	 * From this bit on, of one that is SUSPECT: so many pages from its first one on are
+	 * what the handler put there still, and none of the buffer's (REPAIR_FRONT_PAGE).
+	 */
+	BLOCK_FRONT_SHIFT = 8,
 };
 
 struct block_states {

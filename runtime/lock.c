@@ -334,6 +334,7 @@ static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	uint32_t round = 0;
 	int r;
 
+	lock_budget_look();
 	do {
 		r = with_change(&request, offset, length, false, ret_locked);
 	} while (r && !request.told && request.missing && ++round < LOCK_ROUNDS &&

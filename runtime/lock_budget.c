@@ -89,8 +89,7 @@ static void forget_replaced(struct hm_map *map, const void *user)
 	remap_unlock(map);
 }
 
-/* Handlers enter nothing. The mutex is not held. */
-static void look_for_replaced(void)
+void lock_budget_look(void)
 {
 	if (unlikely(repair_take_unnoted()))
 		lost_each_map(NULL, forget_replaced, NULL);
@@ -102,7 +101,6 @@ bool lock_budget_take(struct hm_map *map, const struct lock_sums *from,
 	uint64_t less = total(from->held), more = total(to->held), would;
 	bool fits;
 
-	look_for_replaced();
 	pthread_mutex_lock(&mutex);
 	would = total(budget.now.held) - less + more;
 	/* What does not take more is no matter of room: another priority, a smaller lock. */
@@ -303,7 +301,7 @@ int hm_lock_budget_set(uint64_t bytes)
 	uint64_t old, used;
 	uint32_t tries = 100;
 
-	look_for_replaced();
+	lock_budget_look();
 	pthread_mutex_lock(&mutex);
 	old = budget.set;
 	budget.set = bytes; /* at once: nobody takes what others give */
@@ -346,6 +344,7 @@ int hm_lock_restore(uint64_t *ret_locked)
 	struct visit visit = { .eviction = &sum, .priority = HM_LOCK_PRIORITIES };
 	uint64_t waiting;
 
+	lock_budget_look();
 	while (visit.priority--) {
 		pthread_mutex_lock(&mutex);
 		waiting = budget.now.waiting[visit.priority];
@@ -371,7 +370,7 @@ int hm_lock_budget_query(struct hm_lock_budget *ret_budget)
 			     "hm_lock_budget");
 	if (r)
 		return r;
-	look_for_replaced();
+	lock_budget_look();
 	/* Zeros would be figures as any, and say that there is room. */
 	r = status_get("VmLck", &now.kernel_locked);
 	if (!r)

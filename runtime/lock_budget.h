@@ -31,6 +31,12 @@ void lock_sum(const struct rangemap *locked, uint64_t offset, uint64_t length,
 	      struct lock_sums *ret_sums);
 
 /*
+ * Handlers enter nothing: takes out what they have replaced of all maps but those that are
+ * being changed. With no lock held, as a map's last reference may go here.
+ */
+void lock_budget_look(void);
+
+/*
  * Enters that what was @from of the process's locks, those of @map, is @to. False: that is more than
  * the budget has room for, by *ret_short bytes; nothing was entered.
  */

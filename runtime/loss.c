@@ -609,4 +609,7 @@ void loss_fork_child(void)
 {
 	all_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	CDS_INIT_LIST_HEAD(&all);
+	/* The callback that forked goes on here, and the recovery that it is of does not. */
+	recovering = false;
+	inside = 0;
 }

@@ -105,7 +105,13 @@ static void blocks_of(const struct block_states *blocks, uint64_t offset, uint64
 
 static uint32_t phase_of(uint32_t state)
 {
-	return state & ~(BLOCK_SUSPECT | BLOCK_UNNOTED);
+	return state & BLOCK_PHASES;
+}
+
+/* Bytes from the block's first on that are what a handler put there. */
+static uint64_t front_of(uint32_t state)
+{
+	return (uint64_t)(state >> BLOCK_FRONT_SHIFT) * REPAIR_FRONT_PAGE;
 }
 
 /* False: a handler is at it. */
@@ -137,36 +143,51 @@ void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t 
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end;
 	uint32_t state, kept;
+	uint64_t before, front;
 
 	length += offset - round_down(offset, unit);
 	blocks_of(blocks, round_down(offset, unit), length, &i, &end);
 	for (; i < end; i++) {
 		state = atomic_load(&blocks->state[i]);
+		before = offset - min_u64(offset, i * REPAIR_BLOCK);
+		front = phase_of(state) == BLOCK_POISONED ? before :
+							    min_u64(before, front_of(state));
 		/* What is mapped anew is locked again; what is before it is not. */
-		kept = i * REPAIR_BLOCK < offset ? state & BLOCK_UNNOTED : 0;
+		kept = before ? state & BLOCK_UNNOTED : 0;
+		kept |= (uint32_t)(front / REPAIR_FRONT_PAGE) << BLOCK_FRONT_SHIFT;
 		if (phase_of(state) == BLOCK_POISONED)
 			atomic_store(&blocks->state[i], BLOCK_CHANGING | BLOCK_SUSPECT | kept);
+		else if (front_of(state))
+			atomic_store(&blocks->state[i],
+				     (state & (BLOCK_PHASES | BLOCK_SUSPECT)) | kept);
 	}
 }
 
-/* Of a page that is longer than a block the first one says it. */
-static bool is_poisoned(const struct block_states *blocks, uint64_t offset)
+/* Of a page that is longer than a block the first one says it. *@ret_end: as far as it does. */
+static bool is_poisoned(const struct block_states *blocks, uint64_t unit, uint64_t offset,
+			uint64_t *ret_end)
 {
-	uint64_t i = offset / REPAIR_BLOCK;
+	uint64_t begin = round_down(offset, unit), i = begin / REPAIR_BLOCK;
+	uint32_t state = i < blocks->n ? atomic_load(&blocks->state[i]) : BLOCK_OK;
 
-	return i < blocks->n && phase_of(atomic_load(&blocks->state[i])) == BLOCK_POISONED;
+	*ret_end = begin + unit;
+	if (phase_of(state) == BLOCK_POISONED)
+		return true;
+	if (offset - begin >= front_of(state))
+		return false;
+	*ret_end = begin + front_of(state);
+	return true;
 }
 
 bool repair_is_poisoned_each(const struct hm_map *map, struct block_states *blocks,
 			     uint64_t offset, uint64_t length, uint64_t *ret_length)
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size);
-	uint64_t at = round_down(offset, unit), end = offset + length;
-	bool poisoned = is_poisoned(blocks, at);
+	uint64_t at, next, end = offset + length;
+	bool poisoned = is_poisoned(blocks, unit, offset, &at);
 
-	do {
-		at += unit;
-	} while (at < end && is_poisoned(blocks, at) == poisoned);
+	while (at < end && is_poisoned(blocks, unit, at, &next) == poisoned)
+		at = next;
 	*ret_length = min_u64(at, end) - offset;
 	return poisoned;
 }
@@ -180,8 +201,7 @@ void repair_release_each(struct block_states *blocks)
 	for (i = 0; i < blocks->n; i++) {
 		state = atomic_load(&blocks->state[i]);
 		if (phase_of(state) == BLOCK_CHANGING)
-			atomic_store(&blocks->state[i],
-				     state & (BLOCK_SUSPECT | BLOCK_UNNOTED));
+			atomic_store(&blocks->state[i], state & ~(uint32_t)BLOCK_PHASES);
 	}
 }
 
@@ -346,7 +366,8 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 	r = find((char *)found->base + found->map_offset, &now);
 	if (r || now.map != found->map || now.map_offset != found->map_offset ||
 	    now.generation != found->generation || found->map->lost) {
-		atomic_store(&blocks->state[i], state);
+		/* As it was, less what others have cleared meanwhile. */
+		atomic_fetch_xor(&blocks->state[i], BLOCK_REPAIRING ^ phase_of(state));
 		return REPAIR_WAIT;
 	}
 	to = min_u64(from + unit, round_up(now.length, now.buffer->page_size));

@@ -17,6 +17,7 @@
 
 /* The unit of repair. Each mapping that is put in the place of others costs a VMA. */
 #define REPAIR_BLOCK MIB(2)
+#define REPAIR_FRONT_PAGE KIB(4) /* what fronts of blocks are counted in */
 
 /*
  * Room for the states of @map of @span bytes, if handlers may come: a fresh map's,

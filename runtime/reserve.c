@@ -79,14 +79,15 @@ int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to)
  * whatever MAP_NORESERVE says, and what may only be read takes none [overcommit-accounting
  * of the kernel's documents]: without it no reader finds a fault.
  */
-static int map_readable(char *address, uint64_t length, int prot, int flags, int fd,
+static int map_readable(char *address, uint64_t length, int *prot, int flags, int fd,
 			uint64_t offset, void **ret_address)
 {
-	int r = sys_mmap_over(address, length, prot, flags, fd, offset, ret_address);
+	int r = sys_mmap_over(address, length, *prot, flags, fd, offset, ret_address);
 
-	if (unlikely(r == -ENOMEM && prot & PROT_WRITE))
-		r = sys_mmap_over(address, length, prot & ~PROT_WRITE, flags, fd, offset,
-				  ret_address);
+	if (unlikely(r == -ENOMEM && *prot & PROT_WRITE)) {
+		*prot &= ~PROT_WRITE;
+		r = sys_mmap_over(address, length, *prot, flags, fd, offset, ret_address);
+	}
 	return r;
 }
 
@@ -98,15 +99,20 @@ static int map_readable(char *address, uint64_t length, int prot, int flags, int
 int reserve_map_over(char *address, uint64_t length, int prot, int flags, int fd,
 		     uint64_t offset)
 {
+	int with = prot;
 	void *mapped;
 
-	if (!map_readable(NULL, length, prot, flags, fd, offset, &mapped)) {
-		if (!reserve_move(mapped, length, length, address))
+	if (!map_readable(NULL, length, &with, flags, fd, offset, &mapped)) {
+		if (!reserve_move(mapped, length, length, address)) {
+			/* What it took the place of may have been what there was no room beside. */
+			if (unlikely(with != prot))
+				sys_mprotect(address, length, prot);
 			return 0;
+		}
 		sys_munmap(mapped, length);
 	}
 	/* Of address space and of mappings that takes less. */
-	return map_readable(address, length, prot, flags | MAP_FIXED, fd, offset, &mapped);
+	return map_readable(address, length, &prot, flags | MAP_FIXED, fd, offset, &mapped);
 }
 
 /* Without pages, and without a say in what may be locked. */

@@ -121,10 +121,50 @@ static void test_replaced(void)
 	hm_device_unref(device);
 }
 
+/* Also behind which the buffer has grown since, in the same block: what grew there is the buffer's. */
+static void test_replaced_grown(void)
+{
+	struct hm_device *device = sim_open();
+	struct hm_map *map;
+	struct hm_buffer *buffer = sim_make(device, REPAIR_BLOCK / 2, REPAIR_BLOCK, &map);
+	uint32_t counts[REPAIR_BLOCK / PAGE * 3 / 4], i, n_used = 0;
+	volatile char *base = hm_map_address(map);
+
+	if (!(buffer_info(buffer).caps & HM_CAP_BRACKET)) {
+		CHECK_OK_FATAL(hm_handler_install(0));
+		pattern_write((void *)base, 0, REPAIR_BLOCK / 2, 1);
+		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, sim_handle(buffer), PAGE));
+		CHECK_EQUAL(base[PAGE], 0);
+		base[2 * PAGE] = 5;
+		for (i = 5; i <= 6; i++)
+			CHECK_OK_FATAL(hm_buffer_resize(buffer, i * REPAIR_BLOCK / 8, 0));
+		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_START, 0, NULL));
+		CHECK_EQUAL(base[2 * PAGE], 5);
+		base[3 * PAGE] = base[REPAIR_BLOCK / 2] = 6;
+		CHECK_OK(
+			sample(device, buffer, HETSIM_SAMPLE_READ, ARRAY_SIZE(counts), counts));
+		for (i = 0; i < ARRAY_SIZE(counts); i++)
+			n_used += counts[i];
+		CHECK_EQUAL(n_used, 1);
+		CHECK_EQUAL(counts[REPAIR_BLOCK / 2 / PAGE], 1);
+		/* And what hurts it once more. */
+		CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, sim_handle(buffer), 0));
+		CHECK_EQUAL(base[2 * PAGE], 5);
+		CHECK_EQUAL(base[3 * PAGE], 6);
+		CHECK_EQUAL(base[REPAIR_BLOCK / 2], 6);
+		CHECK_OK(sample(device, buffer, HETSIM_SAMPLE_STOP, 0, NULL));
+		CHECK_OK(hm_handler_remove());
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static const struct sim_case cases[] = {
 	{ "maps", test_maps },
 	{ "locked", test_locked },
 	{ "replaced", test_replaced },
+	{ "replaced_grown", test_replaced_grown },
 	{ NULL, NULL },
 };
 

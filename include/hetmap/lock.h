@@ -15,8 +15,8 @@
  * comes. What has the same priority never gives way.
  *
  * Blocks that the handler has replaced (hetmap/guard.h) are not locked any more, nor do
- * they wait: the next call that looks at what is locked, of the map or in all, counts them
- * no longer.
+ * they wait. Counters have them until the next call that locks, changes the map, or asks for
+ * the budget.
  */
 #ifndef HETMAP_LOCK_H
 #define HETMAP_LOCK_H

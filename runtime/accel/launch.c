@@ -262,15 +262,20 @@ static __attribute__((noinline)) int end_turns(struct hm_fence *fence, uint32_t 
 		pins->turn[i] = HM_NONE;
 		if (!(fence->brackets & 1u << i))
 			continue;
+		/* One whose end fails has ended, too. */
+		pins->n_turn = i + 1;
+		err_clear();
 		r = bracket_turn_end(pins->map[i], &pins->turn[i]);
 		if (r)
 			return r;
-		pins->n_turn = i + 1;
 	}
 	return 0;
 }
 
-/* The text stays that of what failed. */
+/*
+ * The text stays that of what failed. With no pin: a device that turns out to be lost here
+ * waits for all of them.
+ */
 static __attribute__((noinline, cold)) void begin_turns_again(struct hm_fence *fence,
 							      const struct pins *pins, int r)
 {
@@ -360,9 +365,9 @@ static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uin
 		r = end_turns(fence, n, &pins);
 	if (!r)
 		r = accel->ops->submit(queue->data, work);
+	unpin(accel, work, &pins);
 	if (unlikely(r && pins.n_turn))
 		begin_turns_again(fence, &pins, r);
-	unpin(accel, work, &pins);
 	if (r)
 		return r;
 	stats_add(&stats.launches, 1);
