@@ -167,6 +167,25 @@ static void *refuse_to_promise(void *address, size_t length, int prot, int flags
 	return MAP_FAILED;
 }
 
+static int refuse_rights(void *address, size_t length, int prot)
+{
+	if (!(prot & PROT_WRITE))
+		return real.mprotect(address, length, prot);
+	errno = ENOMEM;
+	return -1;
+}
+
+/* As RLIMIT_DATA may: what is in the place of as much is no more than that. */
+static void *refuse_beside(void *address, size_t length, int prot, int flags, int fd,
+			   off_t offset)
+{
+	CHECK(!address);
+	if (!(prot & PROT_WRITE))
+		return real.mmap_over(address, length, prot, flags, fd, offset);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
 static void *refuse_elsewhere(void *address, size_t length, int prot, int flags, int fd,
 			      off_t offset)
 {
@@ -197,6 +216,8 @@ static void lose_file(bool handled, void *(*mmap_over)(void *, size_t, int, int,
 	inject_install();
 	real = sys_table;
 	sys_table.mmap_over = mmap_over;
+	if (mmap_over == refuse_to_promise)
+		sys_table.mprotect = refuse_rights;
 	if (failing)
 		inject_some(failing, ENOMEM, 1);
 	CHECK(!ftruncate(fd, 0));
@@ -226,6 +247,13 @@ static void no_hole(void)
 	CHECK(others != NULL);
 	lose_file(true, refuse_to_promise, NULL, SIGSEGV);
 	CHECK(others != NULL);
+}
+
+/* Where there is room for it only once what was there is gone, it may be written all the same. */
+static void no_more(void)
+{
+	lose_file(false, refuse_beside, NULL, 0);
+	lose_file(true, refuse_beside, NULL, 0);
 }
 
 /* Where there is no room elsewhere, or no move, it is mapped in place. */
@@ -292,11 +320,9 @@ static void not_starved(void)
 }
 
 static const struct test tests[] = {
-	{ "lost", lost, 0, 0 },
-	{ "room", lost_room, 0, 0 },
-	{ "no_hole", no_hole, 0, 0 },
-	{ "in_place", in_place, 0, 0 },
-	{ "not_starved", not_starved, 30, 0 },
+	{ "lost", lost, 0, 0 },         { "room", lost_room, 0, 0 },
+	{ "no_hole", no_hole, 0, 0 },   { "no_more", no_more, 0, 0 },
+	{ "in_place", in_place, 0, 0 }, { "not_starved", not_starved, 30, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

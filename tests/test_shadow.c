@@ -547,6 +547,14 @@ static void *mmap_watched(void *address, size_t length, int prot, int flags, int
 	return MAP_FAILED;
 }
 
+static int mprotect_watched(void *address, size_t length, int prot)
+{
+	if (promised || !(prot & PROT_WRITE))
+		return real.mprotect(address, length, prot);
+	errno = ENOMEM;
+	return -1;
+}
+
 static void take_in_place(uint32_t policy, bool memory)
 {
 	struct hm_device *device = sim_open();
@@ -563,6 +571,7 @@ static void take_in_place(uint32_t policy, bool memory)
 	promised = memory;
 	real = sys_table;
 	sys_table.mmap_over = mmap_watched;
+	sys_table.mprotect = mprotect_watched;
 	taken = sim_unplug(device);
 	sys_table = real;
 	if (taken) {
