@@ -31,9 +31,7 @@ static void append_line(struct holding *holding, const char *line)
 		holding->lines = lines;
 		holding->room = room;
 	}
-	memcpy(lines + holding->used, line, length);
-	holding->used += length + 1;
-	memcpy(lines + holding->used - 1, "\n", 2);
+	holding->used += (size_t)sprintf(lines + holding->used, "%s\n", line);
 }
 
 static void take_fds(struct holding *holding)

@@ -148,31 +148,38 @@ static int check_place(const char *path, const char *shown, int *ret_fd)
 	return status;
 }
 
+/* Of a file system that has no other way, as NFS: by the folder @between, which is made. */
+static int exchange_by(const char *between, const char *a, const char *b)
+{
+	int r;
+
+	if (rename(b, between)) {
+		r = -errno;
+		rmdir(between);
+		return r;
+	}
+	if (rename(a, b)) {
+		r = -errno;
+		if (rename(between, b))
+			remark("the trace that was there is '%s' now: %s", between,
+			       strerror(errno));
+		return r;
+	}
+	return rename(between, a) ? -errno : 0;
+}
+
 /* Both are folders, which change their names. */
 static int exchange(const char *a, const char *b)
 {
 	char *between;
-	int r = 0;
+	int r;
 
 	if (!renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE))
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
-	/* A file system that can't, as NFS. */
 	between = text_format("%s.XXXXXX", b);
-	if (!mkdtemp(between)) {
-		r = -errno;
-	} else if (rename(b, between)) {
-		r = -errno;
-		rmdir(between);
-	} else if (rename(a, b)) {
-		r = -errno;
-		if (rename(between, b))
-			remark("the trace that was there is '%s' now: %s", between,
-			       strerror(errno));
-	} else if (rename(between, a)) {
-		r = -errno;
-	}
+	r = mkdtemp(between) ? exchange_by(between, a, b) : -errno;
 	free(between);
 	return r;
 }
