@@ -455,12 +455,12 @@ static void check_temporary(const char *folder, const char *status, const char *
 /* A folder that takes files, but none of their bytes, has none for the self-test. */
 static void test_full_folder(void)
 {
-	static const char bytes[60 << 10];
+	static const char bytes[1020 << 10];
 	char *folder = folder_make();
 
 	check_temporary(folder, "ok", "in ", "");
 	check_temporary("/nowhere", "limit", "none in /nowhere", "that can be written");
-	if (folder_mount("full", folder, "tmpfs", 0, "size=64k")) {
+	if (folder_mount("full", folder, "tmpfs", 0, "size=1m")) {
 		check_temporary(folder, "ok", "in ", "");
 		file_write(folder, "file", bytes, sizeof(bytes));
 		check_temporary(folder, "limit", "No space left on device",
