@@ -19,14 +19,9 @@
 #define PAGES 40
 #define SIZE (PAGES * PAGE + 100)
 #define MS 1000000ull /* in ns */
-
 static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
 {
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.flags = flags,
-	};
+	const struct hm_loss_desc desc = { sizeof(desc), .policy = policy, .flags = flags };
 
 	return hm_buffer_set_loss(buffer, &desc);
 }
@@ -530,7 +525,6 @@ static void test_grown_meanwhile(void)
 static struct sys_table real;
 static const char *only_read; /* a page that may not be written */
 static bool promised;         /* there is memory for private pages to be written */
-
 /* Where there is none to promise the kernel may have unmapped a target: it has none yet. */
 static void *mmap_watched(void *address, size_t length, int prot, int flags, int fd,
 			  off_t offset)
@@ -549,10 +543,8 @@ static void *mmap_watched(void *address, size_t length, int prot, int flags, int
 
 static int mprotect_watched(void *address, size_t length, int prot)
 {
-	if (promised || !(prot & PROT_WRITE))
-		return real.mprotect(address, length, prot);
 	errno = ENOMEM;
-	return -1;
+	return promised || !(prot & PROT_WRITE) ? real.mprotect(address, length, prot) : -1;
 }
 
 static void take_in_place(uint32_t policy, bool memory)
