@@ -42,6 +42,9 @@ void command_run(const struct command *command, struct outcome *ret_outcome);
  */
 void command_refuse_writing(void);
 #define COMMAND_NO_FILTER 70
+/* Likewise any system call whose n-th @argument, from 0 on, has this @value: @error. */
+void command_refuse_call(unsigned int call, unsigned int argument, unsigned int value,
+			 int error);
 /* Likewise perf_event_open(2), as that is in many containers: EPERM. */
 void command_refuse_perf(void);
 void outcome_free(struct outcome *outcome);

@@ -203,10 +203,13 @@ uint64_t job_slice_end(const struct job *job, uint64_t offset, uint64_t size)
 
 int job_wait(struct hm_fence *fence, uint64_t bytes, struct job_pass *pass)
 {
-	struct hm_fence_info info = { .struct_size = sizeof(info) };
-	int r;
+	return job_waited(fence, hm_fence_wait(fence, UINT64_MAX), bytes, pass);
+}
 
-	r = hm_fence_wait(fence, UINT64_MAX);
+int job_waited(struct hm_fence *fence, int r, uint64_t bytes, struct job_pass *pass)
+{
+	struct hm_fence_info info = { .struct_size = sizeof(info) };
+
 	if (!r)
 		r = hm_fence_query(fence, &info);
 	hm_fence_unref(fence);

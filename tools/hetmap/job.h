@@ -93,6 +93,8 @@ uint64_t job_slice_end(const struct job *job, uint64_t offset, uint64_t size);
 
 /* Waits for a launch of @bytes and adds its cost to @pass; drops @fence. */
 int job_wait(struct hm_fence *fence, uint64_t bytes, struct job_pass *pass);
+/* Likewise of one that was waited for already, with the result @r. */
+int job_waited(struct hm_fence *fence, int r, uint64_t bytes, struct job_pass *pass);
 
 /*
  * First passes of both sides, not counted in the times; @after_first, where

@@ -245,11 +245,12 @@ static int histogram_pass(void *user, struct job_side *side, struct job_pass *re
 					      fail_library(STATUS_ENVIRONMENT, r, NULL,
 							   "cannot launch the kernel");
 		ahead = announce(h, end);
-		if (hm_fence_wait(fence, UINT64_MAX) && check_cut(h)) {
+		r = hm_fence_wait(fence, UINT64_MAX);
+		if (r && check_cut(h)) {
 			hm_fence_unref(fence);
 			return STATUS_WRONG;
 		}
-		status = job_wait(fence, end - offset, ret_pass);
+		status = job_waited(fence, r, end - offset, ret_pass);
 		if (status || ahead)
 			return status ? status : ahead;
 		for (i = 0; i < parts * HISTOGRAM_VALUES; i++)
