@@ -221,21 +221,6 @@ uint64_t test_random(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-uint64_t test_status_bytes(const char *field)
-{
-	char line[256];
-	uint64_t kib = 0;
-	size_t length = strlen(field);
-	FILE *file = fopen("/proc/self/status", "re");
-
-	while (file && fgets(line, sizeof(line), file))
-		if (!strncmp(line, field, length) && line[length] == ':')
-			kib = strtoull(line + length + 1, NULL, 10);
-	if (file)
-		fclose(file);
-	return kib << 10;
-}
-
 /* ---- the child ---- */
 
 /* What CUnit's own assertions recorded, from the one after @done on. */
@@ -290,15 +275,15 @@ static void run_rounds(void)
 		run_guarded(run_current, NULL);
 		holding_take(&now);
 		if (!holding_grown(&old, &now)) {
-			free(now.lines);
+			holding_drop(&now);
 			break;
 		}
 		if (round == ROUNDS_MAX - 1)
 			holding_report(&old, &now);
-		free(old.lines);
+		holding_drop(&old);
 		old = now;
 	}
-	free(old.lines);
+	holding_drop(&old);
 }
 
 static void leave_child(int status) __attribute__((noreturn));

@@ -6,6 +6,7 @@
 #include "holding.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,37 +19,41 @@
 extern int hm_stats_get(struct hm_stats *ret_stats) __attribute__((weak));
 extern int hm_retire_flush(void) __attribute__((weak));
 
-static void append_line(struct holding *holding, const char *line)
+/* Without stdio, which takes longer than the kernel: it is read at each injected failure. */
+static ssize_t read_some(int fd, char *to, size_t size)
 {
-	size_t length = strlen(line), room = holding->room;
-	char *lines = holding->lines;
+	ssize_t n = fd < 0 ? 0 : read(fd, to, size - 1);
 
-	if (room < holding->used + length + 2) {
-		room = 2 * (holding->used + length) + 8192;
-		lines = realloc(holding->lines, room);
-		if (!lines)
-			return;
-		holding->lines = lines;
-		holding->room = room;
-	}
-	holding->used += (size_t)sprintf(lines + holding->used, "%s\n", line);
+	to[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+uint64_t test_status_bytes(const char *field)
+{
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	char text[4096], name[32];
+	const char *found;
+
+	read_some(fd, text, sizeof(text));
+	if (fd >= 0)
+		close(fd);
+	snprintf(name, sizeof(name), "\n%s:", field);
+	found = strstr(text, name);
+	return found ? strtoull(found + strlen(name), NULL, 10) << 10 : 0;
 }
 
 static void take_fds(struct holding *holding)
 {
-	char path[300], target[200], line[520];
 	struct dirent *entry;
 	DIR *dir = opendir("/proc/self/fd");
-	ssize_t n;
+	unsigned int fd;
 
 	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(dir))
+		fd = (unsigned int)atoi(entry->d_name);
+		if (entry->d_name[0] == '.' || fd == (unsigned int)dirfd(dir))
 			continue;
-		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
-		n = readlink(path, target, sizeof(target) - 1);
-		target[n > 0 ? n : 0] = '\0';
-		snprintf(line, sizeof(line), "fd %s -> %s", entry->d_name, target);
-		append_line(holding, line);
+		if (fd < HOLDING_FDS)
+			holding->is_open[fd] = true;
 		holding->now.fds++;
 	}
 	if (dir)
@@ -56,30 +61,47 @@ static void take_fds(struct holding *holding)
 }
 
 /* The heap grows by brk and the main stack by itself: neither is a leak of maps. */
-static bool is_mapping_noise(const char *line)
+static bool is_mapping_noise(const char *end)
 {
-	return strstr(line, "[heap]") || strstr(line, "[stack]");
+	return !memcmp(end - 6, "[heap]", 6) || !memcmp(end - 7, "[stack]", 7);
+}
+
+static void read_mappings(struct holding *holding)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	size_t used = 0, room = 0;
+	ssize_t n = fd >= 0;
+	char *maps;
+
+	while (n > 0) {
+		if (room - used < 4096) {
+			room = 2 * room + 16384;
+			maps = realloc(holding->maps, room);
+			if (!maps)
+				break;
+			holding->maps = maps;
+		}
+		n = read_some(fd, holding->maps + used, room - used);
+		used += n > 0 ? (size_t)n : 0;
+	}
+	if (fd >= 0)
+		close(fd);
 }
 
 static void take_mappings(struct holding *holding)
 {
-	char line[512], *dash;
-	uint64_t begin, end;
-	FILE *file = fopen("/proc/self/maps", "re");
+	const char *line, *end;
+	uint64_t begin;
+	char *dash;
 
-	/* At each injected failure, some hundred lines: sscanf() takes longer than the kernel. */
-	while (file && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
+	read_mappings(holding);
+	for (line = holding->maps; line && (end = strchr(line, '\n')); line = end + 1) {
 		begin = strtoull(line, &dash, 16);
-		if (is_mapping_noise(line) || *dash != '-')
+		if (is_mapping_noise(end) || *dash != '-')
 			continue;
-		end = strtoull(dash + 1, NULL, 16);
-		append_line(holding, line);
 		holding->now.mappings++;
-		holding->now.mapped += end - begin;
+		holding->now.mapped += strtoull(dash + 1, NULL, 16) - begin;
 	}
-	if (file)
-		fclose(file);
 }
 
 void holding_take(struct holding *holding)
@@ -103,12 +125,18 @@ void holding_take(struct holding *holding)
 	}
 }
 
+void holding_drop(struct holding *holding)
+{
+	free(holding->maps);
+	holding->maps = NULL;
+}
+
 struct test_holding test_holding_now(void)
 {
 	struct holding holding;
 
 	holding_take(&holding);
-	free(holding.lines);
+	holding_drop(&holding);
 	return holding.now;
 }
 
@@ -128,11 +156,40 @@ bool holding_grown(const struct holding *old, const struct holding *now)
 	       (now->now.mappings > old->now.mappings && now->slabs == old->slabs);
 }
 
-void holding_report(const struct holding *old, const struct holding *now)
+static void show_new_fds(const struct holding *old, const struct holding *now)
 {
-	char *line, *rest;
+	char path[40], target[200];
+	unsigned int fd;
+	ssize_t n;
+
+	for (fd = 0; fd < HOLDING_FDS; fd++) {
+		if (!now->is_open[fd] || old->is_open[fd])
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fd/%u", fd);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		test_fail("holding", 0, "new: fd %u -> %s", fd, target);
+	}
+}
+
+static void show_new_mappings(const struct holding *old, const struct holding *now)
+{
+	const char *line, *end;
+	char text[520];
 	int shown = 0;
 
+	for (line = now->maps; line && (end = strchr(line, '\n')) && shown < 6;
+	     line = end + 1) {
+		snprintf(text, sizeof(text), "%.*s", (int)(end - line), line);
+		if (is_mapping_noise(end) || (old->maps && strstr(old->maps, text)))
+			continue;
+		test_fail("holding", 0, "new: %s", text);
+		shown++;
+	}
+}
+
+void holding_report(const struct holding *old, const struct holding *now)
+{
 	test_fail("holding", 0,
 		  "leak from round to round: fds %u -> %u, mappings %u -> %u, mapped %" PRIu64
 		  " -> %" PRIu64 ", locked %" PRIu64 " -> %" PRIu64 ", objects %" PRIu64
@@ -140,10 +197,6 @@ void holding_report(const struct holding *old, const struct holding *now)
 		  old->now.fds, now->now.fds, old->now.mappings, now->now.mappings,
 		  old->now.mapped, now->now.mapped, old->now.locked, now->now.locked,
 		  old->now.objects, now->now.objects);
-	for (line = strtok_r(now->lines, "\n", &rest); line && shown < 6;
-	     line = strtok_r(NULL, "\n", &rest))
-		if (!old->lines || !strstr(old->lines, line)) {
-			test_fail("holding", 0, "new: %s", line);
-			shown++;
-		}
+	show_new_fds(old, now);
+	show_new_mappings(old, now);
 }

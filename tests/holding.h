@@ -5,16 +5,19 @@
 
 #include "harness.h"
 
+#define HOLDING_FDS 256 /* those below are named when they are new */
+
 struct holding {
 	struct test_holding now;
 	uint64_t slabs;
-	char *lines;       /* of fds and mappings, to show what is new; free() */
-	size_t used, room; /* of @lines, without and with its NUL */
+	char *maps; /* /proc/self/maps, to show what is new */
+	bool is_open[HOLDING_FDS];
 };
 
 void holding_take(struct holding *holding);
+void holding_drop(struct holding *holding);
 bool holding_grown(const struct holding *old, const struct holding *now);
-/* Fails the test, naming what is new. Cuts now->lines up. */
+/* Fails the test, naming what is new. */
 void holding_report(const struct holding *old, const struct holding *now);
 
 #endif

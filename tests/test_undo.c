@@ -30,7 +30,8 @@ static void check_success(const struct world *world, const struct test_holding *
 	undo_check_bytes(world->second, context);
 }
 
-static void check_leaks(const struct test_holding *before, const char *context)
+/* What is there now is what the next one is held against. */
+static void check_leaks(struct test_holding *before, const char *context)
 {
 	struct test_holding now = test_holding_now();
 
@@ -46,9 +47,9 @@ static void check_leaks(const struct test_holding *before, const char *context)
 }
 
 /* Returns false when the @n-th call was not made any more. */
-static bool run_once(const struct operation *operation, unsigned int n, enum inject_mode mode)
+static bool run_once(const struct operation *operation, unsigned int n, enum inject_mode mode,
+		     struct test_holding *holding)
 {
-	struct test_holding holding = test_holding_now();
 	char context[96];
 	struct undo_shape before;
 	struct world world;
@@ -70,10 +71,10 @@ static bool run_once(const struct operation *operation, unsigned int n, enum inj
 	if (r && failed && mode == INJECT_ONE)
 		undo_check_failure(operation, &world, &before, context);
 	else if (!r && mode == INJECT_ONE)
-		check_success(&world, &holding, context);
+		check_success(&world, holding, context);
 	undo_tear_down(&world);
 	inject_forgive();
-	check_leaks(&holding, context);
+	check_leaks(holding, context);
 	return failed;
 }
 
@@ -90,14 +91,16 @@ static void warm_up(const struct operation *operation)
 static void walk(const struct operation *operation)
 {
 	static const enum inject_mode modes[] = { INJECT_ONE, INJECT_TWO, INJECT_REST };
+	struct test_holding holding;
 	unsigned int n;
 	size_t i;
 
 	warm_up(operation);
-	run_once(operation, 0, INJECT_ONE);
+	holding = test_holding_now();
+	run_once(operation, 0, INJECT_ONE, &holding);
 	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		for (n = 1; n < CALLS_MAX; n++)
-			if (!run_once(operation, n, modes[i]))
+			if (!run_once(operation, n, modes[i], &holding))
 				break;
 		CHECK(n < CALLS_MAX);
 	}

@@ -308,21 +308,17 @@ static void describe(const drmDevice *device, struct drm_found *found)
 	}
 }
 
-static int add_of_libdrm(struct list *list, int type)
+static int add_of_libdrm(struct list *list, drmDevicePtr *devices, int n, int type)
 {
-	drmDevicePtr devices[DEVICES_MAX];
 	struct drm_found found;
-	int i, n, r = 0;
+	int i, r = 0;
 
-	n = drmGetDevices2(0, devices, DEVICES_MAX);
 	for (i = 0; i < n && !r; i++) {
 		if (!(devices[i]->available_nodes & (1 << type)))
 			continue;
 		describe(devices[i], &found);
 		r = add_node(list, &found, devices[i]->nodes[type], type == DRM_NODE_PRIMARY);
 	}
-	if (n > 0)
-		drmFreeDevices(devices, n);
 	return r;
 }
 
@@ -342,22 +338,41 @@ static int is_node(const struct dirent *entry)
 	return 0;
 }
 
-static int add_of_sysfs(struct list *list, bool primary)
+static int add_of_sysfs(struct list *list, struct dirent **entries, int n, bool primary)
 {
-	struct dirent **entries = NULL;
 	struct drm_found found;
 	char path[300];
-	int i, n, r = 0;
+	int i, r = 0;
 
-	n = scandir(CLASS, &entries, is_node, versionsort);
-	for (i = 0; i < n; i++) {
-		if ((entries[i]->d_name[0] == 'c') == primary && !r) {
-			memset(&found, 0, sizeof(found));
-			snprintf(path, sizeof(path), "/dev/dri/%s", entries[i]->d_name);
-			r = add_node(list, &found, path, primary);
-		}
-		free(entries[i]);
+	for (i = 0; i < n && !r; i++) {
+		if ((entries[i]->d_name[0] == 'c') != primary)
+			continue;
+		memset(&found, 0, sizeof(found));
+		snprintf(path, sizeof(path), "/dev/dri/%s", entries[i]->d_name);
+		r = add_node(list, &found, path, primary);
 	}
+	return r;
+}
+
+/* libdrm opens some hundred files of sysfs: it is asked once. */
+static int add_all(struct list *list)
+{
+	static const int types[] = { DRM_NODE_RENDER, DRM_NODE_PRIMARY };
+	drmDevicePtr devices[DEVICES_MAX];
+	struct dirent **entries = NULL;
+	int i, n_device, n_entry, r = 0;
+
+	n_device = drmGetDevices2(0, devices, DEVICES_MAX);
+	n_entry = scandir(CLASS, &entries, is_node, versionsort);
+	for (i = 0; i < (int)ARRAY_SIZE(types) && !r; i++) {
+		r = add_of_libdrm(list, devices, n_device, types[i]);
+		if (!r)
+			r = add_of_sysfs(list, entries, n_entry, types[i] == DRM_NODE_PRIMARY);
+	}
+	if (n_device > 0)
+		drmFreeDevices(devices, n_device);
+	for (i = 0; i < n_entry; i++)
+		free(entries[i]);
 	free(entries);
 	return r;
 }
@@ -401,13 +416,7 @@ int drm_discover(struct drm_found **ret_found, uint32_t *ret_n)
 	struct list list = { 0 };
 	int r;
 
-	r = add_of_libdrm(&list, DRM_NODE_RENDER);
-	if (!r)
-		r = add_of_sysfs(&list, false);
-	if (!r)
-		r = add_of_libdrm(&list, DRM_NODE_PRIMARY);
-	if (!r)
-		r = add_of_sysfs(&list, true);
+	r = add_all(&list);
 	if (r)
 		goto err_free;
 	if (list.n)

@@ -204,7 +204,7 @@ static int open_node(const char *path, struct drm_node **ret_node)
 		return err_set(-ENOMEM, "no memory to open %s", path);
 	node->refs = 1;
 	CDS_INIT_LIST_HEAD(&node->objects);
-	snprintf(node->path, sizeof(node->path), "%s", path);
+	memcpy(node->path, path, strlen(path) + 1); /* get_path() has seen that it fits */
 	r = drm_idle_limit(&node->idle_max);
 	if (r)
 		goto err_free;

@@ -44,7 +44,10 @@ check-debug: tests ## the module under a kernel that watches its memory and lock
 # Programs that are told how many rounds to go, and what is too long for every check. In the
 # machines each public call is held against the table of lifecycles.
 SOAK_HOST = test_lost_threads test_share_kill test_races
-SOAK_ASAN = test_command_terminal test_command_trace test_bench_cases
+SOAK_ASAN = test_command_terminal test_command_trace test_bench_cases test_trace_attach \
+	test_drm_lifecycle
+SOAK_TSAN = test_undo test_errno test_soft_undo test_lifecycle test_reader_budget test_tokens_budget \
+	test_drm_mutation
 SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill test_threads test_accel \
 	test_retire_stress test_launch test_zero_copy test_repair test_repair_threads test_races test_reader_cgroup \
 	test_undo test_limits test_hetsim_scarce test_hetsim_command test_seal test_seal_one_way \
@@ -55,6 +58,8 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 		tests/record 'make soak: the host' tests/run $(SOAK_HOST)
 	$(Q)B=$(B) HETMAP_STAGES=asan SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: ASan, what is long' tests/run $(SOAK_ASAN)
+	$(Q)B=$(B) HETMAP_STAGES=tsan SECONDS_A_PROGRAM=3600 \
+		tests/record 'make soak: TSan, what is long' tests/run $(SOAK_TSAN)
 	$(Q)TIDY_NODES=225000 tests/record 'make soak: the analyzer' tools/lint tidy
 	$(Q)B=$(B) PLANTED=all tests/record 'make soak: bugs planted on purpose' \
 		sh tests/test_planted.sh

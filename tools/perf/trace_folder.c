@@ -188,7 +188,7 @@ static int exchange(const char *a, const char *b)
 static int put_in_place(struct trace_folder *folder, char *made, const char *path,
 			const char *shown)
 {
-	int status, fd, r;
+	int status, fd = -1, r;
 
 	do {
 		status = check_place(path, shown, &fd);
