@@ -150,10 +150,13 @@ static void test_agrees_with_perf(void)
 	check_beside_perf((const char *const[]){ "touch", PAGES, NULL });
 }
 
-/* Of processes that it starts, too. */
+/*
+ * Of processes that it starts, too. Few, with many pages each: what a fork() itself takes
+ * differs from run to run, most under ASan, where it is a quarter of all if there are 100.
+ */
 static void test_children_agree_with_perf(void)
 {
-	check_beside_perf((const char *const[]){ "fork", "100", "200", NULL });
+	check_beside_perf((const char *const[]){ "fork", "20", "1000", NULL });
 }
 
 /* More than the user may lock: that is said, with what is allowed; the event itself is. */
