@@ -54,6 +54,7 @@ struct report {
 
 static struct {
 	const char *suite;
+	unsigned int flags; /* of all of them, too */
 	const struct test *tests;
 	const struct test *current;
 	struct report *report;
@@ -265,7 +266,7 @@ static void run_rounds(void)
 	int round;
 
 	run_guarded(run_current, NULL);
-	if (harness.current->flags & TEST_ONCE)
+	if ((harness.current->flags | harness.flags) & TEST_ONCE)
 		return;
 	holding_take(&old);
 	for (round = 1; round < ROUNDS_MAX; round++) {
@@ -673,4 +674,10 @@ int harness_main(int argc, char **argv, const char *suite, const struct test *te
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	return run_selected(argv + i, argc - i);
+}
+
+int harness_main_once(int argc, char **argv, const char *suite, const struct test *tests)
+{
+	harness.flags = TEST_ONCE;
+	return harness_main(argc, argv, suite, tests);
 }

@@ -58,6 +58,8 @@ bool test_is_slow(void);
  * HETMAP_SEED: see test_seed().
  */
 int harness_main(int argc, char **argv, const char *suite, const struct test *tests);
+/* All of them are TEST_ONCE: of what only starts the command, this process holds nothing. */
+int harness_main_once(int argc, char **argv, const char *suite, const struct test *tests);
 
 /*
  * Says that this test can't be done here; then return from it.

@@ -494,29 +494,29 @@ static void test_safetensors_open(void)
 }
 
 static const struct test tests[] = {
-	{ "report_10m", test_report_10m, 120, TEST_ONCE },
-	{ "seq", test_seq, 120, TEST_ONCE },
-	{ "seq_killed", test_seq_killed, 60, TEST_ONCE },
-	{ "ipc_ring", test_ipc_ring, 60, TEST_ONCE },
-	{ "workers", test_workers, 60, TEST_ONCE },
-	{ "trace_overhead", test_trace_overhead, 120, TEST_ONCE },
-	{ "no_perf", test_no_perf, 60, TEST_ONCE },
-	{ "fault", test_fault, 0, TEST_ONCE },
-	{ "fault_stopped", test_fault_stopped, 60, TEST_ONCE },
-	{ "load", test_load, 60, TEST_ONCE },
-	{ "load_no_peak", test_load_no_peak, 60, TEST_ONCE },
-	{ "load_no_memory", test_load_no_memory, 60, TEST_ONCE },
-	{ "safetensors_open", test_safetensors_open, 60, TEST_ONCE },
-	{ "probe_off", test_probe_off, 60, TEST_ONCE },
-	{ "publish_cost", test_publish_cost, 60, TEST_ONCE },
-	{ "frag_effect", test_frag_effect, 120, TEST_ONCE },
-	{ "tokens", test_tokens, 120, TEST_ONCE },
-	{ "fragment", test_fragment, 60, TEST_ONCE },
-	{ "fragment_wrong_usage", test_fragment_wrong_usage, 0, TEST_ONCE },
+	{ "report_10m", test_report_10m, 120, 0 },
+	{ "seq", test_seq, 120, 0 },
+	{ "seq_killed", test_seq_killed, 60, 0 },
+	{ "ipc_ring", test_ipc_ring, 60, 0 },
+	{ "workers", test_workers, 60, 0 },
+	{ "trace_overhead", test_trace_overhead, 120, 0 },
+	{ "no_perf", test_no_perf, 60, 0 },
+	{ "fault", test_fault, 0, 0 },
+	{ "fault_stopped", test_fault_stopped, 60, 0 },
+	{ "load", test_load, 60, 0 },
+	{ "load_no_peak", test_load_no_peak, 60, 0 },
+	{ "load_no_memory", test_load_no_memory, 60, 0 },
+	{ "safetensors_open", test_safetensors_open, 60, 0 },
+	{ "probe_off", test_probe_off, 60, 0 },
+	{ "publish_cost", test_publish_cost, 60, 0 },
+	{ "frag_effect", test_frag_effect, 120, 0 },
+	{ "tokens", test_tokens, 120, 0 },
+	{ "fragment", test_fragment, 60, 0 },
+	{ "fragment_wrong_usage", test_fragment_wrong_usage, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "bench_cases", tests);
+	return harness_main_once(argc, argv, "bench_cases", tests);
 }

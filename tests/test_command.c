@@ -658,31 +658,25 @@ static void test_devices(void)
 }
 
 static const struct test tests[] = {
-	{ .name = "usage", .run = test_usage, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "help", .run = test_help, .flags = TEST_ONCE },
-	{ .name = "histogram_cpu",
-	  .run = test_histogram_cpu,
-	  .seconds = 60,
-	  .flags = TEST_ONCE },
-	{ .name = "saxpy_cpu", .run = test_saxpy_cpu, .flags = TEST_ONCE },
-	{ .name = "opencl", .run = test_opencl, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "for_people", .run = test_for_people, .flags = TEST_ONCE },
-	{ .name = "default_file", .run = test_default_file, .flags = TEST_ONCE },
-	{ .name = "tiny", .run = test_tiny, .flags = TEST_ONCE },
+	{ .name = "usage", .run = test_usage, .seconds = 60 },
+	{ .name = "help", .run = test_help },
+	{ .name = "histogram_cpu", .run = test_histogram_cpu, .seconds = 60 },
+	{ .name = "saxpy_cpu", .run = test_saxpy_cpu },
+	{ .name = "opencl", .run = test_opencl, .seconds = 60 },
+	{ .name = "for_people", .run = test_for_people },
+	{ .name = "default_file", .run = test_default_file },
+	{ .name = "tiny", .run = test_tiny },
 	{ .name = "sparse", .run = test_sparse, .seconds = 120, .flags = TEST_ONCE },
-	{ .name = "refused", .run = test_refused, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "unreadable", .run = test_unreadable, .flags = TEST_ONCE },
-	{ .name = "names", .run = test_names, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "truncated", .run = test_truncated, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "truncated_at_once",
-	  .run = test_truncated_at_once,
-	  .seconds = 60,
-	  .flags = TEST_ONCE },
-	{ .name = "devices", .run = test_devices, .flags = TEST_ONCE },
+	{ .name = "refused", .run = test_refused, .seconds = 60 },
+	{ .name = "unreadable", .run = test_unreadable },
+	{ .name = "names", .run = test_names, .seconds = 60 },
+	{ .name = "truncated", .run = test_truncated, .seconds = 60 },
+	{ .name = "truncated_at_once", .run = test_truncated_at_once, .seconds = 60 },
+	{ .name = "devices", .run = test_devices },
 	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "command", tests);
+	return harness_main_once(argc, argv, "command", tests);
 }

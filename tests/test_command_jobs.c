@@ -342,19 +342,19 @@ static void saxpy_unplugged_text(void)
 }
 
 static const struct test tests[] = {
-	{ "histogram", histogram, 60, TEST_ONCE },
-	{ "saxpy", saxpy, 60, TEST_ONCE },
-	{ "rounds_of_short_ones", rounds_of_short_ones, 60, TEST_ONCE },
+	{ "histogram", histogram, 60, 0 },
+	{ "saxpy", saxpy, 60, 0 },
+	{ "rounds_of_short_ones", rounds_of_short_ones, 60, 0 },
 	{ "rounds_of_long_ones", rounds_of_long_ones, 60, TEST_ONCE },
-	{ "engine_histogram", engine_histogram, 60, TEST_ONCE },
-	{ "engine_saxpy", engine_saxpy, 60, TEST_ONCE },
-	{ "saxpy_unplugged", saxpy_unplugged, 60, TEST_ONCE },
-	{ "saxpy_unplugged_small", saxpy_unplugged_small, 60, TEST_ONCE },
-	{ "saxpy_unplugged_text", saxpy_unplugged_text, 60, TEST_ONCE },
+	{ "engine_histogram", engine_histogram, 60, 0 },
+	{ "engine_saxpy", engine_saxpy, 60, 0 },
+	{ "saxpy_unplugged", saxpy_unplugged, 60, 0 },
+	{ "saxpy_unplugged_small", saxpy_unplugged_small, 60, 0 },
+	{ "saxpy_unplugged_text", saxpy_unplugged_text, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "command_jobs", tests);
+	return harness_main_once(argc, argv, "command_jobs", tests);
 }

@@ -347,18 +347,18 @@ static void full(void)
 }
 
 static const struct test tests[] = {
-	{ "devices", devices, 60, TEST_ONCE },
-	{ "across_windows", across_windows, 60, TEST_ONCE },
-	{ "text", text, 60, TEST_ONCE },
-	{ "no_own_peak", no_own_peak, 60, TEST_ONCE },
-	{ "of_shards", of_shards, 60, TEST_ONCE },
-	{ "bad_input", bad_input, 60, TEST_ONCE },
-	{ "no_tensors", no_tensors, 0, TEST_ONCE },
-	{ "full", full, 60, TEST_ONCE },
+	{ "devices", devices, 60, 0 },
+	{ "across_windows", across_windows, 60, 0 },
+	{ "text", text, 60, 0 },
+	{ "no_own_peak", no_own_peak, 60, 0 },
+	{ "of_shards", of_shards, 60, 0 },
+	{ "bad_input", bad_input, 60, 0 },
+	{ "no_tensors", no_tensors, 0, 0 },
+	{ "full", full, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "command_load", tests);
+	return harness_main_once(argc, argv, "command_load", tests);
 }

@@ -269,18 +269,18 @@ static void example(void)
 }
 
 static const struct test tests[] = {
-	{ "verdicts", verdicts, 60, TEST_ONCE },
-	{ "conditions", conditions, 120, TEST_ONCE },
-	{ "paths", paths, 60, TEST_ONCE },
-	{ "users", users, 60, TEST_ONCE },
-	{ "not_replaced", not_replaced, 60, TEST_ONCE },
-	{ "no_policies", no_policies, 120, TEST_ONCE },
-	{ "odd_files", odd_files, 60, TEST_ONCE },
-	{ "example", example, 60, TEST_ONCE },
+	{ "verdicts", verdicts, 60, 0 },
+	{ "conditions", conditions, 120, 0 },
+	{ "paths", paths, 60, 0 },
+	{ "users", users, 60, 0 },
+	{ "not_replaced", not_replaced, 60, 0 },
+	{ "no_policies", no_policies, 120, 0 },
+	{ "odd_files", odd_files, 60, 0 },
+	{ "example", example, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "command_policy", tests);
+	return harness_main_once(argc, argv, "command_policy", tests);
 }

@@ -227,17 +227,17 @@ static void test_limits_of_work(void)
 }
 
 static const struct test tests[] = {
-	{ .name = "signals", .run = test_signals, .flags = TEST_ONCE },
-	{ .name = "closed_output", .run = test_closed_output, .flags = TEST_ONCE },
-	{ .name = "no_output", .run = test_no_output, .flags = TEST_ONCE },
-	{ .name = "no_opencl", .run = test_no_opencl, .flags = TEST_ONCE },
-	{ .name = "no_trace", .run = test_no_trace, .flags = TEST_ONCE },
-	{ .name = "limits", .run = test_limits, .flags = TEST_ONCE },
-	{ .name = "limits_of_work", .run = test_limits_of_work, .flags = TEST_ONCE },
+	{ .name = "signals", .run = test_signals },
+	{ .name = "closed_output", .run = test_closed_output },
+	{ .name = "no_output", .run = test_no_output },
+	{ .name = "no_opencl", .run = test_no_opencl },
+	{ .name = "no_trace", .run = test_no_trace },
+	{ .name = "limits", .run = test_limits },
+	{ .name = "limits_of_work", .run = test_limits_of_work },
 	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "command_surroundings", tests);
+	return harness_main_once(argc, argv, "command_surroundings", tests);
 }

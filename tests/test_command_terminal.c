@@ -291,21 +291,18 @@ static void test_colours(void)
 }
 
 static const struct test tests[] = {
-	{ .name = "bar", .run = test_bar, .seconds = 120, .flags = TEST_ONCE },
-	{ .name = "bar_tokens", .run = test_bar_tokens, .seconds = 120, .flags = TEST_ONCE },
-	{ .name = "bar_load", .run = test_bar_load, .seconds = 120, .flags = TEST_ONCE },
-	{ .name = "no_bar", .run = test_no_bar, .seconds = 120, .flags = TEST_ONCE },
-	{ .name = "no_bar_tokens",
-	  .run = test_no_bar_tokens,
-	  .seconds = 120,
-	  .flags = TEST_ONCE },
-	{ .name = "no_bar_load", .run = test_no_bar_load, .seconds = 120, .flags = TEST_ONCE },
-	{ .name = "short_job", .run = test_short_job, .flags = TEST_ONCE },
-	{ .name = "colours", .run = test_colours, .flags = TEST_ONCE },
+	{ .name = "bar", .run = test_bar, .seconds = 120 },
+	{ .name = "bar_tokens", .run = test_bar_tokens, .seconds = 120 },
+	{ .name = "bar_load", .run = test_bar_load, .seconds = 120 },
+	{ .name = "no_bar", .run = test_no_bar, .seconds = 120 },
+	{ .name = "no_bar_tokens", .run = test_no_bar_tokens, .seconds = 120 },
+	{ .name = "no_bar_load", .run = test_no_bar_load, .seconds = 120 },
+	{ .name = "short_job", .run = test_short_job },
+	{ .name = "colours", .run = test_colours },
 	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "command_terminal", tests);
+	return harness_main_once(argc, argv, "command_terminal", tests);
 }

@@ -360,21 +360,21 @@ static void stopped(void)
 }
 
 static const struct test tests[] = {
-	{ "on_host", on_host, 60, TEST_ONCE },
-	{ "on_soft", on_soft, 60, TEST_ONCE },
-	{ "odd_sizes", odd_sizes, 60, TEST_ONCE },
-	{ "windows", windows, 60, TEST_ONCE },
-	{ "as_text", as_text, 60, TEST_ONCE },
-	{ "with_copies", with_copies, 60, TEST_ONCE },
-	{ "wrong_results", wrong_results, 60, TEST_ONCE },
-	{ "locked_in_part", locked_in_part, 60, TEST_ONCE },
-	{ "refused", refused, 60, TEST_ONCE },
-	{ "limits", limits, 60, TEST_ONCE },
-	{ "stopped", stopped, 60, TEST_ONCE },
+	{ "on_host", on_host, 60, 0 },
+	{ "on_soft", on_soft, 60, 0 },
+	{ "odd_sizes", odd_sizes, 60, 0 },
+	{ "windows", windows, 60, 0 },
+	{ "as_text", as_text, 60, 0 },
+	{ "with_copies", with_copies, 60, 0 },
+	{ "wrong_results", wrong_results, 60, 0 },
+	{ "locked_in_part", locked_in_part, 60, 0 },
+	{ "refused", refused, 60, 0 },
+	{ "limits", limits, 60, 0 },
+	{ "stopped", stopped, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "command_tour", tests);
+	return harness_main_once(argc, argv, "command_tour", tests);
 }

@@ -456,22 +456,22 @@ static void test_full_folder(void)
 }
 
 static const struct test tests[] = {
-	{ .name = "here", .run = test_here, .flags = TEST_ONCE },
-	{ .name = "render_node_absent", .run = test_render_node_absent, .flags = TEST_ONCE },
-	{ .name = "render_node_denied", .run = test_render_node_denied, .flags = TEST_ONCE },
-	{ .name = "simulated_devices", .run = test_simulated_devices, .flags = TEST_ONCE },
-	{ .name = "soft_devices", .run = test_soft_devices, .flags = TEST_ONCE },
-	{ .name = "dma_bufs", .run = test_dma_bufs, .flags = TEST_ONCE },
-	{ .name = "plain_machine", .run = test_plain_machine, .flags = TEST_ONCE },
-	{ .name = "good_machine", .run = test_good_machine, .flags = TEST_ONCE },
-	{ .name = "limits", .run = test_limits, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "anon_names", .run = test_anon_names, .flags = TEST_ONCE },
-	{ .name = "path", .run = test_path, .flags = TEST_ONCE },
+	{ .name = "here", .run = test_here },
+	{ .name = "render_node_absent", .run = test_render_node_absent },
+	{ .name = "render_node_denied", .run = test_render_node_denied },
+	{ .name = "simulated_devices", .run = test_simulated_devices },
+	{ .name = "soft_devices", .run = test_soft_devices },
+	{ .name = "dma_bufs", .run = test_dma_bufs },
+	{ .name = "plain_machine", .run = test_plain_machine },
+	{ .name = "good_machine", .run = test_good_machine },
+	{ .name = "limits", .run = test_limits, .seconds = 60 },
+	{ .name = "anon_names", .run = test_anon_names },
+	{ .name = "path", .run = test_path },
 	{ .name = "full_folder", .run = test_full_folder, .flags = TEST_ONCE },
 	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
-	return harness_main(argc, argv, "doctor", tests);
+	return harness_main_once(argc, argv, "doctor", tests);
 }

@@ -250,26 +250,20 @@ static void test_agrees_with_perf(void)
 }
 
 static const struct test tests[] = {
-	{ .name = "faults", .run = test_faults, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "children", .run = test_children, .seconds = 120, .flags = TEST_ONCE },
-	{ .name = "major_faults", .run = test_major_faults, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "repetitions", .run = test_repetitions, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "refused", .run = test_refused, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "paranoid", .run = test_paranoid, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "ordinary_user",
-	  .run = test_ordinary_user,
-	  .seconds = 60,
-	  .flags = TEST_ONCE },
-	{ .name = "taken_away", .run = test_taken_away, .seconds = 60, .flags = TEST_ONCE },
-	{ .name = "agrees_with_perf",
-	  .run = test_agrees_with_perf,
-	  .seconds = 60,
-	  .flags = TEST_ONCE },
+	{ .name = "faults", .run = test_faults, .seconds = 60 },
+	{ .name = "children", .run = test_children, .seconds = 120 },
+	{ .name = "major_faults", .run = test_major_faults, .seconds = 60 },
+	{ .name = "repetitions", .run = test_repetitions, .seconds = 60 },
+	{ .name = "refused", .run = test_refused, .seconds = 60 },
+	{ .name = "paranoid", .run = test_paranoid, .seconds = 60 },
+	{ .name = "ordinary_user", .run = test_ordinary_user, .seconds = 60 },
+	{ .name = "taken_away", .run = test_taken_away, .seconds = 60 },
+	{ .name = "agrees_with_perf", .run = test_agrees_with_perf, .seconds = 60 },
 	{ 0 },
 };
 
 int main(int argc, char **argv)
 {
 	stat_act(argc, argv);
-	return harness_main(argc, argv, "stat", tests);
+	return harness_main_once(argc, argv, "stat", tests);
 }
