@@ -82,29 +82,39 @@ err_free:
 	return r;
 }
 
-/* The name of the @index-th device of a backend; -ENODEV past the last. */
-static int name_of(const struct hm_backend_ops *ops, uint32_t index, char *name, size_t size)
+/*
+ * In order of registration: devices with memory of their own come first. Until @each
+ * returns other than 0, which is the result.
+ */
+static int each_device(int (*each)(void *user, const char *name), void *user)
 {
-	if (ops->device_name)
-		return ops->device_name(index, name, size);
-	snprintf(name, size, "%s", ops->name);
-	return index ? -ENODEV : 0;
+	const struct hm_backend_ops *ops;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; !r && (ops = backend_at(i)); i++)
+		r = ops->each_device ? ops->each_device(each, user) : each(user, ops->name);
+	return r;
 }
 
-/* In order of registration: devices with memory of their own come first. */
+#define OPENED 1
+
+/* Where it can't be opened, the next one may. */
+static int try_open(void *user, const char *name)
+{
+	int r = open_named(name, user);
+
+	if (!r)
+		return OPENED;
+	return r == -ENOMEM ? r : 0;
+}
+
 static int open_best(struct hm_device **ret_device)
 {
-	char name[sizeof((*ret_device)->name)];
-	const struct hm_backend_ops *ops;
-	uint32_t i, n;
-	int r;
+	int r = each_device(try_open, ret_device);
 
-	for (i = 0; (ops = backend_at(i)); i++)
-		for (n = 0; !name_of(ops, n, name, sizeof(name)); n++) {
-			r = open_named(name, ret_device);
-			if (!r || r == -ENOMEM)
-				return r;
-		}
+	if (r)
+		return r == OPENED ? 0 : r;
 	return err_prefix(-ENODEV, "no device can be opened; the last that was tried");
 }
 
@@ -169,62 +179,56 @@ int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
 	return r;
 }
 
-/* The @index-th device of a backend: 0, -ENODEV past the last, or why it can't be opened. */
-static int describe(const struct hm_backend_ops *ops, uint32_t index,
-		    struct hm_device_info *ret_info, bool *ret_end)
+struct listing {
+	struct hm_device_info *infos;
+	uint32_t capacity, stride; /* bytes from one to the next */
+	uint32_t n;
+};
+
+static int list_one(void *user, const char *name)
 {
-	char name[sizeof(ret_info->name)];
+	struct listing *listing = user;
+	struct hm_device_info info, *to;
 	struct hm_device *device;
 	int r;
 
-	*ret_end = name_of(ops, index, name, sizeof(name)) != 0;
-	if (*ret_end)
-		return -ENODEV;
 	r = hm_device_open(name, &device);
-	if (r)
-		return r;
-	r = query(device, ret_info);
-	hm_device_unref(device);
-	return r;
+	if (!r) {
+		r = query(device, &info);
+		hm_device_unref(device);
+	}
+	if (r) /* it is there, and not for us */
+		return r == -ENOMEM ? r : 0;
+	if (listing->n < listing->capacity) {
+		to = (struct hm_device_info *)((char *)listing->infos +
+					       (size_t)listing->n * listing->stride);
+		to->struct_size = listing->stride;
+		struct_write(to, &info, listing->stride);
+	}
+	listing->n++;
+	return 0;
 }
 
 int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *ret_n)
 {
-	uint32_t i, index, n = 0, stride = 0;
-	const struct hm_backend_ops *ops;
-	struct hm_device_info info, *to;
-	bool end;
+	struct listing listing = { infos, capacity, 0, 0 };
 	int r;
 
 	if (!ret_n || (capacity && !infos))
 		return err_set(-EINVAL, "hm_device_list: %s is NULL",
 			       ret_n ? "infos" : "ret_n");
 	if (capacity) {
-		stride = infos[0].struct_size;
-		r = struct_check_out(stride, sizeof(*infos),
+		listing.stride = infos[0].struct_size;
+		r = struct_check_out(listing.stride, sizeof(*infos),
 				     offsetof(struct hm_device_info, memory_total),
 				     "hm_device_info");
 		if (r)
 			return r;
 	}
-	for (i = 0; (ops = backend_at(i)); i++)
-		for (index = 0;; index++) {
-			r = describe(ops, index, &info, &end);
-			if (r == -ENOMEM)
-				return r;
-			if (end)
-				break;
-			if (r)
-				continue; /* it is there, and not for us */
-			if (n < capacity) {
-				to = (struct hm_device_info *)((char *)infos +
-							       (size_t)n * stride);
-				to->struct_size = stride;
-				struct_write(to, &info, stride);
-			}
-			n++;
-		}
-	*ret_n = n;
+	r = each_device(list_one, &listing);
+	if (r)
+		return r;
+	*ret_n = listing.n;
 	return 0;
 }
 

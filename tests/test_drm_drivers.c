@@ -619,6 +619,32 @@ static void found_without_memory(void)
 	CHECK_EQUAL(n_found, FAKE_DRM_NODES);
 }
 
+/* Devices that can't be looked for are not left out; and all are looked for at once. */
+static void devices_without_memory(void)
+{
+	struct hm_device_info devices[FAKE_DRM_NODES + 16];
+	unsigned int n = 0, all;
+	uint32_t n_device = 0;
+	bool failed;
+	int r;
+
+	inject_install();
+	devices[0].struct_size = sizeof(devices[0]);
+	inject_arm(0, INJECT_ONE);
+	CHECK_OK(hm_device_list(devices, ARRAY_SIZE(devices), &n_device));
+	all = inject_calls();
+	CHECK(n_device >= FAKE_DRM_NODES);
+	do {
+		inject_arm(++n, INJECT_ONE);
+		r = hm_device_list(devices, ARRAY_SIZE(devices), &n_device);
+		failed = inject_disarm();
+		if (!strcmp(inject_failed(), "calloc"))
+			CHECK_EQUAL(r, -ENOMEM);
+	} while (failed && n < 2 * all);
+	CHECK(n > 1 && n < 2 * all);
+	CHECK_OK(r);
+}
+
 /* The public list tells what the drivers do. */
 static void listed(void)
 {
@@ -651,6 +677,7 @@ static const struct test tests[] = {
 	{ "names", names, .seconds = 0 },
 	{ "found", found, .seconds = 0 },
 	{ "found_without_memory", found_without_memory, .seconds = 0 },
+	{ "devices_without_memory", devices_without_memory, .seconds = 0 },
 	{ "places", places, .seconds = 0 },
 	{ "sizes", sizes, .seconds = 0 },
 	{ "vram_full", vram_full, .seconds = 0 },

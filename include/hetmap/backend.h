@@ -109,10 +109,12 @@ struct hm_backend_ops {
 		      uint64_t new_size);
 
 	/*
-	 * Optional, without a capability bit: the name of the @index-th device, for
-	 * lists; -ENODEV past the last. NULL: there is one, of the backend's name.
+	 * Optional, without a capability bit: calls @each with the name of every device
+	 * that there is now, in the order that lists have, until it returns other than 0,
+	 * which is the result then; -ENOMEM. @each opens devices of this backend. NULL:
+	 * there is one, of the backend's name.
 	 */
-	int (*device_name)(uint32_t index, char *name, size_t size);
+	int (*each_device)(int (*each)(void *user, const char *name), void *user);
 	/*
 	 * Optional, without a capability bit: 0, or -ENODEV once the device is known
 	 * to have been taken away. No system call. NULL: that can't happen to it.

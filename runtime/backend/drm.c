@@ -96,22 +96,21 @@ static int device_check(void *device)
 }
 
 /* Nodes that may be opened; whether the library knows their driver shows then. */
-static int device_name(uint32_t index, char *name, size_t size)
+static int each_device(int (*each)(void *user, const char *name), void *user)
 {
 	struct drm_found *found;
+	char name[80];
 	uint32_t i, n;
 	int r;
 
 	r = drm_discover(&found, &n);
 	if (r)
 		return r;
-	r = -ENODEV;
-	for (i = 0; i < n && !found[i].primary; i++) {
-		if (found[i].error || index--)
+	for (i = 0; !r && i < n && !found[i].primary; i++) {
+		if (found[i].error)
 			continue;
-		snprintf(name, size, "drm:%s", found[i].path);
-		r = 0;
-		break;
+		snprintf(name, sizeof(name), "drm:%s", found[i].path);
+		r = each(user, name);
 	}
 	free(found);
 	return r;
@@ -315,7 +314,7 @@ const struct hm_backend_ops drm_backend = {
 	.import_fd = import_fd,
 	.export_fd = export_fd,
 	.resize = resize,
-	.device_name = device_name,
+	.each_device = each_device,
 	.device_check = device_check,
 	.begin_cpu = drm_segments_begin,
 	.end_cpu = drm_segments_end,

@@ -58,14 +58,15 @@ static void scan_free(struct dirent **entries, int n)
 	free(entries);
 }
 
-static int device_name(uint32_t index, char *name, size_t size)
+static int each_device(int (*each)(void *user, const char *name), void *user)
 {
 	struct dirent **entries = NULL;
-	int n = scan(&entries), r = -ENODEV;
+	int n = scan(&entries), i, r = 0;
+	char name[300];
 
-	if (index < (uint32_t)n) {
-		snprintf(name, size, "heap:%s", entries[index]->d_name);
-		r = 0;
+	for (i = 0; !r && i < n; i++) {
+		snprintf(name, sizeof(name), "heap:%s", entries[i]->d_name);
+		r = each(user, name);
 	}
 	scan_free(entries, n);
 	return r;
@@ -295,7 +296,7 @@ const struct hm_backend_ops heap_backend = {
 	.import_fd = import_fd,
 	.export_fd = export_fd,
 	.resize = resize,
-	.device_name = device_name,
+	.each_device = each_device,
 	.begin_cpu = dmabuf_segments_begin,
 	.end_cpu = dmabuf_segments_end,
 };

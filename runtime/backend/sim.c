@@ -96,17 +96,23 @@ static int device_check(void *device)
 	return port->gone ? sim_port_explain(port, -ENODEV, "its state") : 0;
 }
 
-static int device_name(const struct sim_port_ops *ops, uint32_t index, char *name, size_t size)
+static int each_device(const struct sim_port_ops *ops,
+		       int (*each)(void *user, const char *name), void *user)
 {
-	if (index >= ops->count())
-		return -ENODEV;
-	snprintf(name, size, "%s:%u", ops->name, index);
-	return 0;
+	uint32_t i, n = ops->count();
+	char name[24];
+	int r = 0;
+
+	for (i = 0; !r && i < n; i++) {
+		snprintf(name, sizeof(name), "%s:%u", ops->name, i);
+		r = each(user, name);
+	}
+	return r;
 }
 
-static int sim_name(uint32_t index, char *name, size_t size)
+static int sim_each(int (*each)(void *user, const char *name), void *user)
 {
-	return device_name(&sim_port_kernel, index, name, size);
+	return each_device(&sim_port_kernel, each, user);
 }
 
 static int ask(struct sim_port *port, uint32_t handle, const char *what,
@@ -570,7 +576,7 @@ const struct hm_backend_ops sim_backend = {
 	.import_fd = sim_import,
 	.export_fd = export_fd,
 	.resize = resize,
-	.device_name = sim_name,
+	.each_device = sim_each,
 	.device_check = device_check,
 	.begin_cpu = begin_cpu,
 };
@@ -588,9 +594,9 @@ static int twin_open(const char *rest, void **ret_device)
 	return r;
 }
 
-static int twin_name(uint32_t index, char *name, size_t size)
+static int twin_each(int (*each)(void *user, const char *name), void *user)
 {
-	return device_name(&sim_port_soft, index, name, size);
+	return each_device(&sim_port_soft, each, user);
 }
 
 static int twin_create(void *device, const struct hm_buffer_desc *desc,
@@ -638,7 +644,7 @@ const struct hm_backend_ops soft_backend = {
 	.import_fd = twin_import,
 	.export_fd = export_fd,
 	.resize = resize,
-	.device_name = twin_name,
+	.each_device = twin_each,
 	.device_check = device_check,
 	.hidden = twin_hidden,
 	.begin_cpu = begin_cpu,
