@@ -213,6 +213,17 @@ uint64_t test_seed(void)
 	return seed;
 }
 
+unsigned int test_every(unsigned int *ret_first)
+{
+	const char *text = getenv("HETMAP_EVERY");
+	unsigned int every = text ? (unsigned int)strtoul(text, NULL, 10) : 1;
+
+	if (every < 2)
+		every = 1;
+	*ret_first = every > 1 ? (unsigned int)(test_seed() % every) : 0;
+	return every;
+}
+
 uint64_t test_random(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15ull; /* splitmix64 */

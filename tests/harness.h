@@ -55,7 +55,7 @@ bool test_is_slow(void);
  * HETMAP_FAIL_ON_SKIP: "1" turns every skip but those of class sanitizer into
  * a failure; a list of classes ("vm,kernel") those that it names.
  * HETMAP_TIME_SCALE: multiplies the time limits (slow machines, emulation).
- * HETMAP_SEED: see test_seed().
+ * HETMAP_SEED: see test_seed(). HETMAP_EVERY: see test_every().
  */
 int harness_main(int argc, char **argv, const char *suite, const struct test *tests);
 /* All of them are TEST_ONCE: of what only starts the command, this process holds nothing. */
@@ -109,6 +109,11 @@ void test_holding_same(const struct test_holding *before);
 
 /* HETMAP_SEED, or a fresh one; the failure line of the test names it. */
 uint64_t test_seed(void);
+/*
+ * Of a long walk that another machine makes whole: every how many-th step is made here,
+ * HETMAP_EVERY or all of them; *@ret_first is below it, by test_seed().
+ */
+unsigned int test_every(unsigned int *ret_first);
 /* The next number of the sequence that *@state is in. */
 uint64_t test_random(uint64_t *state);
 

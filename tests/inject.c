@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "harness.h"
 #include "sys.h"
 
 #define KEPT_MAX 64
@@ -430,6 +431,16 @@ bool inject_disarm(void)
 const char *inject_failed(void)
 {
 	return state.failed;
+}
+
+unsigned int inject_steps(enum inject_mode mode, unsigned int *ret_first)
+{
+	unsigned int step = 1, before = 0;
+
+	if (mode != INJECT_ONE)
+		step = test_every(&before);
+	*ret_first = before + 1;
+	return step;
 }
 
 unsigned int inject_calls(void)

@@ -22,6 +22,12 @@ enum inject_mode {
  */
 void inject_install(void);
 
+/*
+ * The steps of a walk with @mode: from which call on, and to which next one. All, and where
+ * HETMAP_EVERY says so some of those of which more than one call fails.
+ */
+unsigned int inject_steps(enum inject_mode mode, unsigned int *ret_first);
+
 /* From now on the @n-th call fails (from 1), with an errno that fits the call. */
 void inject_arm(unsigned int n, enum inject_mode mode);
 

@@ -112,12 +112,13 @@ static bool set_once(unsigned int n, enum inject_mode mode)
 
 static void walk(bool (*once)(unsigned int n, enum inject_mode mode))
 {
-	unsigned int n;
+	unsigned int n, step;
 	size_t i;
 
 	inject_install();
 	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-		for (n = 1; n < CALLS_MAX && once(n, modes[i]); n++)
+		step = inject_steps(modes[i], &n);
+		for (; n < CALLS_MAX && once(n, modes[i]); n += step)
 			;
 		CHECK(n < CALLS_MAX);
 	}

@@ -92,14 +92,15 @@ static void walk(const struct operation *operation)
 {
 	static const enum inject_mode modes[] = { INJECT_ONE, INJECT_TWO, INJECT_REST };
 	struct test_holding holding;
-	unsigned int n;
+	unsigned int n, step;
 	size_t i;
 
 	warm_up(operation);
 	holding = test_holding_now();
 	run_once(operation, 0, INJECT_ONE, &holding);
 	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-		for (n = 1; n < CALLS_MAX; n++)
+		step = inject_steps(modes[i], &n);
+		for (; n < CALLS_MAX; n += step)
 			if (!run_once(operation, n, modes[i], &holding))
 				break;
 		CHECK(n < CALLS_MAX);

@@ -50,7 +50,7 @@ SOAK_TSAN = test_undo test_errno test_soft_undo test_lifecycle test_reader_budge
 	test_drm_mutation
 SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill test_threads test_accel \
 	test_retire_stress test_launch test_zero_copy test_repair test_repair_threads test_races test_reader_cgroup \
-	test_undo test_limits test_hetsim_scarce test_hetsim_command test_seal test_seal_one_way \
+	test_undo test_recover_undo test_limits test_hetsim_scarce test_hetsim_command test_seal test_seal_one_way \
 	test_retire test_guard test_guard_callbacks test_guard_opencl test_handler
 soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=100 times under load
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=120 HETMAP_TIME_SCALE=20 \
@@ -64,7 +64,7 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 	$(Q)B=$(B) PLANTED=all tests/record 'make soak: bugs planted on purpose' \
 		sh tests/test_planted.sh
 	$(Q)$(MAKE) DEBUG=1 tests
-	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=60 HETMAP_READ_GIB=16 SLOWNESS=200 \
+	$(Q)HETMAP_ROUNDS=1000 HETMAP_EVERY=1 HETMAP_RACE_SECONDS=60 HETMAP_READ_GIB=16 SLOWNESS=200 \
 		B=$(B)/debug SECONDS_A_MACHINE=7200 SECONDS_A_PROGRAM=3600 \
 		tests/record 'make soak: the machines, DEBUG=1' tests/vm/check $(SOAK_MACHINES)
 	$(Q)B=$(B) ROUNDS=$(or $(ROUNDS),100) SECONDS_OF_FUZZING=0 UNDER_LOAD=1 \
