@@ -133,7 +133,7 @@ libs := $(O)/libhetmap.a $(O)/libhetmap.so
 tests := $(test_sources:%.c=$(O)/%) $(if $(icd_sources),$(O)/tests/stub_icd.so) \
 	$(preload_sources:%.c=$(O)/%.so) $(O)/tests/fake_drm.so $(O)/tests/hammer_hetsim \
 	$(O)/tests/page_data $(if $(serve_sources),$(O)/tests/serve_faults) \
-	$(O)/libhetmap-noprobes.so
+	$(O)/tests/process_32 $(O)/libhetmap-noprobes.so
 examples := $(example_sources:%.c=$(O)/%)
 
 all: lib $(if $(tool_sources),$(O)/hetmap) $(examples) ## library, command, examples
@@ -286,6 +286,15 @@ $(O)/tests/page_data: $(page_objects) $(O)/tools/perf/page.o
 $(O)/tests/serve_faults: $(serve_objects)
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(have_fuse3))
+
+# Whole without a C library for 32 bits. Empty where the compiler has no such code: what runs
+# it is left out there.
+$(O)/tests/process_32: tests/uapi32/process.c include/uapi/hetsim.h
+	@mkdir -p $(@D)
+	$(say) CC $@
+	$(Q)$(CC) -m32 -O1 -fno-pic -no-pie -fomit-frame-pointer -nostdlib -static -ffreestanding \
+		-fno-stack-protector -Iinclude -I/usr/include/$$($(CC) -dumpmachine) -o $@ $< \
+		2>/dev/null || : >$@
 
 # ---- running ----
 
