@@ -5,12 +5,42 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 #include "err.h"
 #include "proc.h"
 #include "smaps.h"
 #include "util.h"
+
+/* Limits of address space, and what of it counts [getrlimit(2)]. */
+static const struct space {
+	int resource;
+	const char *name, *option;
+	const char *used; /* in /proc/self/status */
+} spaces[] = {
+	{ RLIMIT_AS, "RLIMIT_AS", "ulimit -v", "VmSize" },
+	{ RLIMIT_DATA, "RLIMIT_DATA", "ulimit -d", "VmData" },
+};
+
+#define SPACE_TEXT 160
+
+/* "RLIMIT_AS, 97.7 MiB, of which 91.3 MiB are in use: raise it (ulimit -v)", if that is it. */
+static bool is_beyond(const struct space *space, uint64_t length, char text[SPACE_TEXT])
+{
+	uint64_t used = status_read(space->used);
+	char have[16], in_use[16];
+	struct rlimit limit;
+
+	if (getrlimit((__rlimit_resource_t)space->resource, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY || used + length <= limit.rlim_cur)
+		return false;
+	snprintf(text, SPACE_TEXT, "%s, %s, of which %s are in use: raise it (%s)", space->name,
+		 format_bytes(limit.rlim_cur, have, sizeof(have)),
+		 format_bytes(used, in_use, sizeof(in_use)), space->option);
+	return true;
+}
 
 uint64_t rlimits_file_size(void)
 {
@@ -69,23 +99,20 @@ int rlimits_explain_fd(int r, const char *what)
 
 int rlimits_explain_thread(int r, const char *what)
 {
-	struct rlimit space = { 0 }, threads = { 0 };
-	uint64_t size = status_read("VmSize");
-	char have[16], used[16], want[16];
+	char want[16], beyond[SPACE_TEXT];
+	struct rlimit threads = { 0 };
 	pthread_attr_t attr;
-	size_t stack = 0;
+	size_t stack = 0, i;
 
 	pthread_attr_init(&attr);
 	pthread_attr_getstacksize(&attr, &stack);
 	pthread_attr_destroy(&attr);
-	getrlimit(RLIMIT_AS, &space);
-	if (space.rlim_cur != RLIM_INFINITY && size + stack > space.rlim_cur)
-		return err_set(r,
-			       "%s: no thread could be started: its stack of %s is beyond "
-			       "RLIMIT_AS, %s, of which %s are in use: raise it (ulimit -v)",
-			       what, format_bytes(stack, want, sizeof(want)),
-			       format_bytes(space.rlim_cur, have, sizeof(have)),
-			       format_bytes(size, used, sizeof(used)));
+	for (i = 0; i < ARRAY_SIZE(spaces); i++)
+		if (is_beyond(&spaces[i], stack, beyond))
+			return err_set(r,
+				       "%s: no thread could be started: its stack of %s is "
+				       "beyond %s",
+				       what, format_bytes(stack, want, sizeof(want)), beyond);
 	getrlimit(RLIMIT_NPROC, &threads);
 	if (threads.rlim_cur != RLIM_INFINITY)
 		return err_set(
@@ -102,9 +129,8 @@ int rlimits_explain_thread(int r, const char *what)
 
 int rlimits_explain_map(int r, uint64_t length, const char *what)
 {
-	uint64_t max_maps = 0, maps, size;
-	struct rlimit limit = { 0 };
-	char want[16], have[16];
+	char want[16], beyond[SPACE_TEXT];
+	uint64_t max_maps = 0, maps;
 
 	format_bytes(length, want, sizeof(want));
 	if (r == -EAGAIN)
@@ -125,14 +151,8 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 	if (r != -ENOMEM)
 		return err_set(r, "%s of %s: %s", what, want, err_name(r));
 
-	getrlimit(RLIMIT_AS, &limit);
-	size = status_read("VmSize");
-	if (limit.rlim_cur != RLIM_INFINITY && size + length > limit.rlim_cur)
-		return err_set(r,
-			       "%s of %s: beyond RLIMIT_AS, %s, of which %" PRIu64 " bytes "
-			       "are in use: raise it (ulimit -v)",
-			       what, want, format_bytes(limit.rlim_cur, have, sizeof(have)),
-			       size);
+	if (is_beyond(&spaces[0], length, beyond))
+		return err_set(r, "%s of %s: beyond %s", what, want, beyond);
 	maps = maps_count();
 	if (proc_number("/proc/sys/vm/max_map_count", &max_maps) && maps + 8 >= max_maps)
 		return err_set(r,
@@ -140,6 +160,9 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 			       "vm.max_map_count is %" PRIu64 ": raise it (sysctl -w "
 			       "vm.max_map_count=%" PRIu64 ") or use fewer, larger buffers",
 			       what, want, maps, max_maps, max_maps * 4);
+	/* Of private memory: nothing else that can be told is in the way. */
+	if (is_beyond(&spaces[1], length, beyond))
+		return err_set(r, "%s of %s: beyond %s", what, want, beyond);
 	return err_set(r,
 		       "%s of %s: not enough memory or address space (%s; see "
 		       "vm.overcommit_memory)",
@@ -170,6 +193,15 @@ uint64_t rlimits_lock_room(uint64_t locked, uint64_t *ret_limit)
 	if (limit.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
 	return limit.rlim_cur > locked ? limit.rlim_cur - locked : 0;
+}
+
+int rlimits_explain_memory(int r, uint64_t length, const char *what)
+{
+	char beyond[SPACE_TEXT];
+
+	if (is_beyond(&spaces[0], length, beyond))
+		return err_set(r, "%s: beyond %s", what, beyond);
+	return err_set(r, "%s: there is no memory left, or none for this control group", what);
 }
 
 uint64_t rlimits_lockable(uint64_t *ret_limit, uint64_t *ret_locked)

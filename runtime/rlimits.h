@@ -21,17 +21,20 @@ int rlimits_explain_file(int r, const char *what);
 int rlimits_explain_fd(int r, const char *what);
 
 /*
- * Text for a failed pthread_create(), which is EAGAIN whatever it was: RLIMIT_AS where a stack
- * does not fit it, else RLIMIT_NPROC and what else counts threads. Returns @r.
+ * Text for a failed pthread_create(), which is EAGAIN whatever it was: RLIMIT_AS or RLIMIT_DATA
+ * where a stack does not fit it, else RLIMIT_NPROC and what else counts threads. Returns @r.
  */
 int rlimits_explain_thread(int r, const char *what);
 
 /*
- * Text for a failed mmap or mprotect of @length bytes: which of RLIMIT_AS,
+ * Text for a failed mmap or mprotect of @length bytes: which of RLIMIT_AS, RLIMIT_DATA,
  * vm.max_map_count, mlockall(MCL_FUTURE) and memory it was, or pages that a driver does
  * not give. Returns @r.
  */
 int rlimits_explain_map(int r, uint64_t length, const char *what);
+
+/* Text for memory that a device in this process did not get: RLIMIT_AS, or none. Returns @r. */
+int rlimits_explain_memory(int r, uint64_t length, const char *what);
 
 /* Room for @n more mappings below vm.max_map_count? -ENOMEM with the numbers. */
 int rlimits_check_maps(uint64_t n);

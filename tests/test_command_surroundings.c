@@ -195,6 +195,16 @@ static void test_limits_of_work(void)
 		  5,
 		  "/proc/self/smaps: all 5 descriptors",
 		  false },
+		{ { "run", "saxpy", "--size", "1M", "-a", "cpu", "-d", "host" },
+		  RLIMIT_DATA,
+		  20 << 20,
+		  "no thread could be started: its stack of 8 MiB is beyond RLIMIT_DATA, 20 MiB",
+		  false },
+		{ { "run", "saxpy", "--size", "1G", "-a", "cpu", "-d", "soft:0" },
+		  RLIMIT_AS,
+		  512 << 20,
+		  "soft:0: making a buffer: beyond RLIMIT_AS, 512 MiB, of which ",
+		  true },
 		{ { "tour", "-d", "soft:0" },
 		  RLIMIT_FSIZE,
 		  102400,
@@ -212,8 +222,10 @@ static void test_limits_of_work(void)
 			.env = { "OCL_ICD_VENDORS=/nonexistent" },
 		};
 
-		/* A sanitizer starts threads of its own. */
-		if ((TEST_ASAN || TEST_TSAN) && cases[i].resource == RLIMIT_NPROC)
+		/* A sanitizer starts threads of its own, and takes more memory. */
+		if ((TEST_ASAN || TEST_TSAN) &&
+		    (cases[i].resource == RLIMIT_NPROC || cases[i].resource == RLIMIT_DATA ||
+		     cases[i].resource == RLIMIT_AS))
 			continue;
 		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
 		command_run(&command, &outcome);
@@ -226,12 +238,44 @@ static void test_limits_of_work(void)
 	}
 }
 
+/* What comes from files, arguments and the environment does nothing to a terminal. */
+static void test_escapes(void)
+{
+	static const struct {
+		const char *args[6];
+		const char *env;
+		const char *says;
+	} cases[] = {
+		{ { "bench", "\033[31mred" }, NULL, "no case '\\x1b[31mred'" },
+		{ { "run", "saxpy", "-d", "\033[2Jx\nhetmap: y" },
+		  NULL,
+		  "\\x1b[2Jx\n        hetmap: y" },
+		{ { "tour", "-d", "soft:0" }, "HETMAP_SOFT=\033c=1", "\\x1bc" },
+	};
+	struct outcome outcome;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct command command = { .env = { cases[i].env } };
+
+		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
+		command_run(&command, &outcome);
+		CHECK(outcome.status == 2 || outcome.status == 3);
+		CHECK(!strchr(outcome.err, '\033') && !strchr(outcome.out, '\033'));
+		if (!strstr(outcome.err, cases[i].says))
+			test_fail(__FILE__, __LINE__, "no '%s' in: %s", cases[i].says,
+				  outcome.err);
+		outcome_free(&outcome);
+	}
+}
+
 static const struct test tests[] = {
 	{ .name = "signals", .run = test_signals },
 	{ .name = "closed_output", .run = test_closed_output },
 	{ .name = "no_output", .run = test_no_output },
 	{ .name = "no_opencl", .run = test_no_opencl },
 	{ .name = "no_trace", .run = test_no_trace },
+	{ .name = "escapes", .run = test_escapes },
 	{ .name = "limits", .run = test_limits },
 	{ .name = "limits_of_work", .run = test_limits_of_work },
 	{ 0 },

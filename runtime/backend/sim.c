@@ -220,6 +220,8 @@ static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint
 			"%s:%u has no memory in that place (HETSIM_PLACE %u): pass another, "
 			"or HM_PLACE_DEFAULT",
 			port->ops->name, port->index, ask.place);
+	if (r == -ENOMEM)
+		return sim_port_explain_memory(port, ask.length, "making a buffer");
 	if (r)
 		return sim_port_explain(port, r, "making a buffer");
 	r = describe(object, -1, ask.capacity, caps, ret_recipe);

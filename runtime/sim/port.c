@@ -358,3 +358,11 @@ int sim_port_explain(struct sim_port *port, int r, const char *what)
 			return err_set(r, "%s: %s", whose, reasons[i].text);
 	return err_set(r, "%s: %s", whose, err_name(r));
 }
+
+int sim_port_explain_memory(struct sim_port *port, uint64_t length, const char *what)
+{
+	char whose[128];
+
+	snprintf(whose, sizeof(whose), "%s:%u: %s", port->ops->name, port->index, what);
+	return rlimits_explain_memory(-ENOMEM, length, whose);
+}

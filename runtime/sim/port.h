@@ -98,6 +98,9 @@ int sim_port_explain(struct sim_port *port, int r, const char *what);
 int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length, uint64_t more,
 			  const char *what);
 
+/* The same of -ENOMEM for @length bytes: a limit of this process may be it. */
+int sim_port_explain_memory(struct sim_port *port, uint64_t length, const char *what);
+
 /*
  * hm_segment.object of the backends sim and soft. The device has one name for a
  * buffer, however often it is imported: the last who holds the object closes it.

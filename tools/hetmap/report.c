@@ -148,6 +148,16 @@ static void fail_json(int error, const char *text, const char *remedy)
 	free(shown);
 }
 
+static void print_message(const char *text, const char *remedy)
+{
+	char *shown = text_message(text);
+
+	fprintf(stderr, "hetmap: %s\n", shown);
+	if (remedy)
+		fprintf(stderr, "        %s\n", remedy);
+	free(shown);
+}
+
 int fail(int status, int error, const char *remedy, const char *format, ...)
 {
 	va_list args;
@@ -164,9 +174,7 @@ int fail(int status, int error, const char *remedy, const char *format, ...)
 		fail_json(error, text, remedy);
 	} else {
 		output_flush();
-		fprintf(stderr, "hetmap: %s\n", text);
-		if (remedy)
-			fprintf(stderr, "        %s\n", remedy);
+		print_message(text, remedy);
 	}
 	free(text);
 	return status;
@@ -194,13 +202,15 @@ int fail_library(int status, int r, const char *remedy, const char *what)
 void remark(const char *format, ...)
 {
 	va_list args;
+	char *text;
 
 	if (output.quiet)
 		return;
 	progress_end();
-	fputs("hetmap: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	if (vasprintf(&text, format, args) < 0)
+		abort();
 	va_end(args);
-	fputc('\n', stderr);
+	print_message(text, NULL);
+	free(text);
 }

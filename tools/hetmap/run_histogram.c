@@ -34,6 +34,12 @@ struct histogram {
 
 /* ---- getting at the bytes ---- */
 
+static int fail_cut(const struct histogram *h)
+{
+	return fail(STATUS_WRONG, ENODATA, "run it again once nobody writes to the file",
+		    "'%s' was truncated while it was in use", h->input.shown);
+}
+
 static int map_file(struct histogram *h, struct hm_device *device)
 {
 	const char *slash = strrchr(h->input.path, '/');
@@ -52,6 +58,8 @@ static int map_file(struct histogram *h, struct hm_device *device)
 		r = hm_map_create(buffer, NULL, &h->map);
 		hm_buffer_unref(buffer);
 	}
+	if (r && input_cut(&h->input))
+		return fail_cut(h);
 	if (r) {
 		what = text_format("cannot map '%s'", h->input.shown);
 		fail_library(job_status_of(r), r,
@@ -215,10 +223,7 @@ static int announce(const struct histogram *h, uint64_t offset)
  */
 static int check_cut(const struct histogram *h)
 {
-	if (!h->map || !input_cut(&h->input))
-		return 0;
-	return fail(STATUS_WRONG, ENODATA, "run it again once nobody writes to the file",
-		    "'%s' was truncated while it was in use", h->input.shown);
+	return h->map && input_cut(&h->input) ? fail_cut(h) : 0;
 }
 
 static int histogram_pass(void *user, struct job_side *side, struct job_pass *ret_pass)

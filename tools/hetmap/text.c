@@ -160,6 +160,34 @@ char *text_escape_json(const char *name)
 	return text;
 }
 
+char *text_message(const char *message)
+{
+	static const char further[] = "\n        ";
+	const unsigned char *from = (const unsigned char *)message;
+	char *text = malloc(strlen(message) * strlen(further) + 1);
+	char *to = text;
+	size_t n;
+
+	if (!text)
+		abort();
+	while (*from) {
+		n = output.utf8 ? utf8_length(from) : 0;
+		if (!n && (*from == '\t' || (*from >= 0x20 && *from < 0x7f)))
+			n = 1;
+		if (n) {
+			memcpy(to, from, n);
+			to += n;
+			from += n;
+		} else {
+			to += *from == '\n' ? sprintf(to, "%s", further) :
+					      sprintf(to, "\\x%02x", *from);
+			from++;
+		}
+	}
+	*to = '\0';
+	return text;
+}
+
 /* @text with each ' as @quote. free() it. */
 static char *quote_inside(const char *text, const char *quote)
 {

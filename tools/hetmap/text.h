@@ -30,6 +30,13 @@ char *text_shell(const char *path);
 /* As text_escape(), but valid UTF-8 is kept whatever the locale: for JSON. */
 char *text_escape_json(const char *name);
 
+/*
+ * A message that may hold names from files and arguments: what a terminal would act upon as
+ * \x1b, and lines behind the first set in, so that none looks like a message of its own. What
+ * was escaped before stays as it is. free() it.
+ */
+char *text_message(const char *message);
+
 /* "train.bin", "0.bin and 3 further files", escaped. free() it. */
 char *text_files(const char *const *paths, size_t n);
 
