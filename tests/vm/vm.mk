@@ -45,7 +45,7 @@ check-debug: tests ## the module under a kernel that watches its memory and lock
 # machines each public call is held against the table of lifecycles.
 SOAK_HOST = test_lost_threads test_share_kill test_races
 SOAK_ASAN = test_command_terminal test_command_trace test_bench_cases test_trace_attach \
-	test_drm_lifecycle
+	test_drm_lifecycle test_retire_conformance
 SOAK_TSAN = test_undo test_errno test_soft_undo test_lifecycle test_reader_budget test_tokens_budget \
 	test_drm_mutation
 SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill test_threads test_accel \
