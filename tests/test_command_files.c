@@ -58,15 +58,37 @@ static void test_refused(void)
 	folder_remove(folder);
 }
 
+/* The bits of the first class that somebody is of count, whatever others may. */
 static void test_unreadable(void)
 {
-	char *folder = folder_make(), *path = folder_path(folder, "secret");
-	/* Root reads everything: there somebody else tries. */
 	const bool root = geteuid() == 0;
+	const uid_t owner = root ? NOBODY : geteuid();
+	const gid_t group = root ? NOBODY : getegid();
+	const struct {
+		uid_t owner;
+		gid_t group;
+		mode_t mode;
+		const char *says;
+	} cases[] = {
+		{ owner, group, 0000, "mode 0000: allow yourself to read it (chmod u+r)" },
+		{ owner, group, 0044, "mode 0044: allow yourself to read it (chmod u+r)" },
+		/* Root reads everything: there somebody else tries, and there are others' files. */
+		{ 0, NOBODY, 0604,
+		  "mode 0604: run it with sudo, or have its owner allow it (chmod g+r)" },
+		{ 0, 1, 0600,
+		  "mode 0600: run it with sudo, or have its owner allow it (chmod o+r)" },
+		{ 0, 1, 0640, "mode 0640: join the group (sudo adduser " },
+	};
+	char *folder = folder_make(), *path = folder_path(folder, "secret");
+	size_t i, n = sizeof(cases) / sizeof(cases[0]);
 
 	file_write(folder, "secret", "x", 1);
-	chmod(path, root ? 0600 : 0200);
-	check_refused(path, 3, EACCES, root ? "mode 0600" : "mode 0200", root ? NOBODY : 0);
+	CHECK(!chmod(folder, 0755));
+	for (i = 0; i < (root ? n : 2); i++) {
+		CHECK(!chown(path, cases[i].owner, cases[i].group));
+		CHECK(!chmod(path, cases[i].mode));
+		check_refused(path, 3, EACCES, cases[i].says, root ? NOBODY : 0);
+	}
 	free(path);
 	folder_remove(folder);
 }

@@ -53,30 +53,42 @@ static char *largest_usual(void)
 	return largest;
 }
 
+/*
+ * The bits that count: the owner's for the owner and the group's for its members, even where
+ * others' allow more.
+ */
+static const struct {
+	mode_t bit;
+	const char *remedy;
+} denied[] = {
+	{ S_IRUSR, "allow yourself to read it (chmod u+r)" },
+	{ S_IRGRP, "run it with sudo, or have its owner allow it (chmod g+r)" },
+	{ S_IROTH, "run it with sudo, or have its owner allow it (chmod o+r)" },
+};
+
 /* Whose file it is, and how to become somebody who may read it. */
-static char *explain_denied(const char *path, const struct stat *st)
+static char *explain_denied(const struct stat *st)
 {
 	const struct passwd *owner = getpwuid(st->st_uid);
 	const struct group *group = getgrgid(st->st_gid);
-	char uid[16], gid[16];
-	const char *owner_name = owner ? owner->pw_name : uid;
+	bool member = st->st_gid == getegid() || group_member(st->st_gid);
+	size_t class = st->st_uid == geteuid() ? 0 : member ? 1 : 2;
+	char uid[16], gid[16], *join, *text;
 	const char *group_name = group ? group->gr_name : gid;
-	char *shown, *text;
+	const char *remedy = denied[class].remedy;
 
 	snprintf(uid, sizeof(uid), "%u", st->st_uid);
 	snprintf(gid, sizeof(gid), "%u", st->st_gid);
-	shown = text_escape(path);
-	if ((st->st_mode & S_IRGRP) && st->st_gid)
-		text = text_format(
-			"owner %s, group %s, mode %04o: join the group (sudo adduser "
-			"$USER %s, then log in again), or run it with sudo",
-			owner_name, group_name, st->st_mode & 07777, group_name);
-	else
-		text = text_format(
-			"owner %s, group %s, mode %04o: run it with sudo, or have its "
-			"owner allow it (chmod o+r)",
-			owner_name, group_name, st->st_mode & 07777);
-	free(shown);
+	join = text_format("join the group (sudo adduser $USER %s, then log in again), or run "
+			   "it with sudo",
+			   group_name);
+	if (st->st_mode & denied[class].bit)
+		remedy = "run it with sudo"; /* more than its mode forbids it */
+	else if (class == 2 && (st->st_mode & S_IRGRP) && st->st_gid)
+		remedy = join;
+	text = text_format("owner %s, group %s, mode %04o: %s", owner ? owner->pw_name : uid,
+			   group_name, st->st_mode & 07777, remedy);
+	free(join);
 	return text;
 }
 
@@ -90,7 +102,7 @@ static int fail_open(const char *path, const char *shown, int error)
 	case EACCES:
 	case EPERM:
 		if (!stat(path, &st))
-			remedy = explain_denied(path, &st);
+			remedy = explain_denied(&st);
 		else
 			remedy = strdup(
 				"a folder on the way to it may not be entered: run it with sudo");
