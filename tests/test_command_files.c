@@ -47,6 +47,9 @@ static void test_refused(void)
 	check_refused(loop, 2, ELOOP, "symbolic links", 0);
 	check_refused("/dev/zero", 2, EINVAL, "character device", 0);
 	check_refused("/proc/self/status", 2, EINVAL, "made by the kernel", 0);
+	/* Reading a byte at their beginning fails. */
+	check_refused("/proc/self/mem", 2, EINVAL, "made by the kernel", 0);
+	check_refused("/proc/self/pagemap", 2, EINVAL, "made by the kernel", 0);
 	check_refused("/sys/kernel/mm/transparent_hugepage/enabled", 2, EINVAL,
 		      "made by the kernel", 0);
 	check_refused("/etc/passwd/x", 2, ENOTDIR, "Not a directory", 0);

@@ -144,14 +144,17 @@ static int refuse_kind(const char *shown, mode_t mode)
 		    S_ISCHR(mode) ? "character" : "block");
 }
 
-/* Files of /proc say 0 bytes and have some; those of /sys say a page, and are no memory either. */
+/*
+ * Files of /proc say 0 bytes and have some, or can't be read where an empty file could; those of
+ * /sys say a page, and are no memory either.
+ */
 static bool is_made_when_read(int fd, const struct stat *st)
 {
+	char page[4096]; /* what /proc/PID/pagemap gives is in words */
 	void *mapped;
-	char byte;
 
 	if (!st->st_size)
-		return pread(fd, &byte, 1, 0) == 1;
+		return pread(fd, page, sizeof(page), 0) != 0;
 	mapped = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (mapped == MAP_FAILED)
 		return errno == ENODEV;
