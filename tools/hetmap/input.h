@@ -22,6 +22,9 @@ struct input {
 int input_open(const char *path, struct input *ret_input);
 void input_close(struct input *input);
 
+/* The remedy for a file that has less in it than it says. */
+#define FILE_CUT "get the file again: it is cut off or damaged"
+
 /* What hm_safetensors_open() failed with, told with the @remedy, or NULL; an exit status. */
 int input_model_failed(int r, const char *remedy);
 

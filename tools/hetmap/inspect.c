@@ -82,6 +82,8 @@ static int refuse(const struct input *input, const struct raw_tokens *raw)
 	char *remedy, *longer;
 	size_t i;
 
+	if (!input->stat.st_size)
+		return fail(STATUS_WRONG, ENODATA, FILE_CUT, "'%s' is empty", input->shown);
 	if (raw->offset_given || raw->byte_order)
 		return fail(STATUS_USAGE, EINVAL, "say the --dtype of its tokens, too",
 			    "'%s' is of no kind that inspect knows", input->shown);
@@ -140,6 +142,7 @@ static int look_at(const char *path, struct inspect_head *head,
 	head->size = (uint64_t)input.stat.st_size;
 	n = pread(input.fd, head->bytes, sizeof(head->bytes), 0);
 	head->n = n < 0 ? 0 : (uint32_t)n;
+	head->n_npy += raw_tokens_are_npy(head->bytes, head->n);
 	*ret_kind = kind_of(head);
 	if (n < 0)
 		status = fail(STATUS_ENVIRONMENT, errno, NULL, "cannot read '%s': %s",

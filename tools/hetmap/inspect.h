@@ -15,7 +15,7 @@
 struct inspect_head {
 	const char *path;
 	const char *const *paths; /* tokens: of all files; path is the first one */
-	uint32_t n_path;
+	uint32_t n_path, n_npy;   /* of them, those that say themselves what they have */
 	bool folder;
 	uint64_t size;
 	unsigned char bytes[64]; /* the first n of them */

@@ -122,31 +122,6 @@ static int fill(struct opened *opened, struct contents *contents)
 	return 0;
 }
 
-static int fail_open(const struct inspect_head *head, int r)
-{
-	bool raw = head->raw->dtype != TYPE_NOT_GIVEN;
-
-	switch (-r) {
-	case EBADMSG:
-	case ENODATA:
-		return fail_library(STATUS_WRONG, r,
-				    r == -EBADMSG && raw ?
-					    "--dtype says what a raw file has, and "
-					    "--offset how long its header is" :
-					    NULL,
-				    "cannot open it");
-	case EINVAL:
-		return fail_library(STATUS_USAGE, r,
-				    raw ? "--dtype says what raw files have" : NULL,
-				    "cannot open them as one array");
-	case EOPNOTSUPP:
-	case EOVERFLOW:
-		return fail_library(STATUS_USAGE, r, NULL, "cannot open it");
-	default:
-		return fail_library(STATUS_ENVIRONMENT, r, NULL, "cannot open it");
-	}
-}
-
 /* That all files say themselves what they have. */
 static bool all_npy(const struct contents *contents, const struct opened *opened)
 {
@@ -172,7 +147,7 @@ static int read_contents(const struct inspect_head *head, struct contents *ret_c
 		r = hm_tokens_query(opened->tokens, &opened->info);
 	if (r) {
 		close_handle(opened);
-		return fail_open(head, r);
+		return raw_tokens_open_failed(head->raw, head->n_npy < head->n_path, r);
 	}
 	contents.handle = opened;
 	r = fill(opened, &contents);

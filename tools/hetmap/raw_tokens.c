@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job.h"
 #include "text.h"
 
 static const struct {
@@ -162,6 +163,40 @@ int raw_tokens_check(const struct raw_tokens *raw, const char *command,
 	int status = check_name(raw, command, input);
 
 	return status ? status : check_size(raw, command, input);
+}
+
+/* What is said of raw files may be wrong; what is in files that say it themselves is broken. */
+int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r)
+{
+	int status = job_status_of(r);
+	char *remedy = NULL;
+
+	switch (-r) {
+	case EBADMSG:
+		status = some ? STATUS_USAGE : STATUS_WRONG;
+		remedy = some ? text_format("--dtype says what a raw file has%s, and --offset "
+					    "how long its header is",
+					    raw->dtype == TYPE_NOT_GIVEN ?
+						    ", uint16 by default" :
+						    "") :
+				strdup(FILE_CUT);
+		break;
+	case ENODATA:
+		status = STATUS_WRONG;
+		break;
+	case EINVAL:
+		status = STATUS_USAGE;
+		remedy = some ? strdup("--dtype says what raw files have") : NULL;
+		break;
+	case EOPNOTSUPP:
+	case EOVERFLOW:
+	case ERANGE:
+		status = STATUS_USAGE;
+		break;
+	}
+	fail_library(status, r, remedy, "cannot open the tokens");
+	free(remedy);
+	return status;
 }
 
 int raw_tokens_check_other(const struct raw_tokens *raw, const char *command, const char *path,

@@ -43,7 +43,7 @@ struct hm_tokens_desc raw_tokens_desc(const struct raw_tokens *raw);
 /* Does a file that begins so, with @n bytes of it, say itself what it has? */
 bool raw_tokens_are_npy(const void *bytes, size_t n);
 
-/* The two below: an exit status; a failure is told already. */
+/* Those below: an exit status; a failure is told already. */
 
 /*
  * Of a raw file: it goes on behind --offset; and it is not named as what is none, where no
@@ -51,6 +51,8 @@ bool raw_tokens_are_npy(const void *bytes, size_t n);
  */
 int raw_tokens_check(const struct raw_tokens *raw, const char *command,
 		     const struct input *input);
+/* What hm_tokens_open() failed with; @some: of the files some are raw. */
+int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r);
 /* Of @path, which is no raw file. @type: what it has; NULL: not known, or several. */
 int raw_tokens_check_other(const struct raw_tokens *raw, const char *command, const char *path,
 			   const char *type);

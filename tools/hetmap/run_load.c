@@ -286,7 +286,7 @@ static const char *remedy_of(const struct run_load *l, int r)
 	const char *dot = strrchr(l->path, '.');
 
 	if ((r == -EBADMSG || r == -ENODATA) && dot && !strcmp(dot, ".safetensors"))
-		return "get the file again: it is cut off or damaged";
+		return FILE_CUT;
 	if (r == -EBADMSG && dot && !strcmp(dot, ".npy"))
 		return "hetmap run tokens takes *.npy";
 	return "hetmap run load takes *.safetensors, an index (*.json), or the folder of a model";

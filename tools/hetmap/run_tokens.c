@@ -64,22 +64,6 @@ static int look_at_files(struct tokens_job *job)
 	return status;
 }
 
-static int fail_open(const struct tokens_job *job, int r)
-{
-	bool raw = job->n_npy < job->options->n_files;
-
-	if (r == -EBADMSG && !raw)
-		return fail_library(STATUS_WRONG, r,
-				    "get the file again: it is cut off or damaged",
-				    "cannot open the tokens");
-	return fail_library(status_of(r), r,
-			    r == -EBADMSG       ? "--dtype says what a raw file has, uint16 by "
-						  "default, and --offset how long its header is" :
-			    r == -EINVAL && raw ? "--dtype says what raw files have" :
-						  NULL,
-			    "cannot open the tokens");
-}
-
 static int open_tokens(struct tokens_job *job)
 {
 	const struct job_options *options = job->options;
@@ -90,7 +74,7 @@ static int open_tokens(struct tokens_job *job)
 	desc.budget = options->budget;
 	r = hm_tokens_open(options->files, options->n_files, &desc, &job->tokens);
 	if (r)
-		return fail_open(job, r);
+		return raw_tokens_open_failed(&options->raw, job->n_npy < options->n_files, r);
 	job->info.struct_size = sizeof(job->info);
 	r = hm_tokens_query(job->tokens, &job->info);
 	if (r)
