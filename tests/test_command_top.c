@@ -464,7 +464,7 @@ static struct terminal terminal_start(const char *const args[6], unsigned short 
 	struct winsize size = { .ws_row = 12, .ws_col = columns };
 	struct terminal terminal = { .fd = -1 };
 	struct command command = { .args = { "top" },
-				   .env = { "TERM=xterm-256color" },
+				   .env = { "TERM=xterm-256color", "NO_COLOR" },
 				   .prepare = give_keyboard };
 	int i;
 
@@ -564,6 +564,7 @@ static void test_resized(void)
 {
 	struct watched watched = watched_start("buffers", NULL);
 	struct winsize wide = { .ws_row = 30, .ws_col = 120 };
+	struct winsize small = { .ws_row = 2, .ws_col = 12 };
 	char pid[16];
 	const char *const args[6] = { "-p", pid, "-d", "3600" };
 	struct terminal terminal;
@@ -573,6 +574,8 @@ static void test_resized(void)
 	await(&terminal, " FENCE  N");
 	CHECK(!ioctl(terminal.other, TIOCSWINSZ, &wide));
 	await(&terminal, " NAME");
+	CHECK(!ioctl(terminal.other, TIOCSWINSZ, &small));
+	await(&terminal, "\033[Khetmap top -\r\r\n\033[K\033[2mq quit  s so\033");
 	press(&terminal, "q");
 	check_end(&terminal, 0);
 	watched_end(&watched);

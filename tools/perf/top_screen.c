@@ -160,9 +160,9 @@ static void size_now(size_t *ret_lines, size_t *ret_columns)
 	*ret_columns = 80;
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
 		return;
-	if (size.ws_row >= 3)
+	if (size.ws_row)
 		*ret_lines = size.ws_row;
-	if (size.ws_col >= 20)
+	if (size.ws_col)
 		*ret_columns = size.ws_col;
 }
 
@@ -178,7 +178,8 @@ static void put_line(FILE *out, const char *style, const char *text, size_t colu
 			at++;
 		n++;
 	}
-	fprintf(out, "%s%.*s%s\033[K\r\n", output.colour ? style : "", (int)(at - text), text,
+	/* Cleared first: behind a full line that would be its last character. */
+	fprintf(out, "\033[K%s%.*s%s\r\n", output.colour ? style : "", (int)(at - text), text,
 		output.colour && *style ? "\033[0m" : "");
 }
 
@@ -258,9 +259,11 @@ static void draw(const struct top *top, struct view *view)
 	text = line_of(print_head, top, 0);
 	put_line(out, "", text, columns);
 	free(text);
-	text = line_of(print_columns, NULL, 0);
-	put_line(out, "\033[7m", text, columns);
-	free(text);
+	if (lines > 2) {
+		text = line_of(print_columns, NULL, 0);
+		put_line(out, "\033[7m", text, columns);
+		free(text);
+	}
 	for (i = 0; i < room; i++) {
 		const struct top_row *row = &rows[view->first + i];
 
@@ -272,9 +275,11 @@ static void draw(const struct top *top, struct view *view)
 		put_line(out, row->buffer ? "" : "\033[1m", text, columns);
 		free(text);
 	}
-	text = foot_of(top, view, n > view->first + room);
-	put_line(out, "\033[2m", text, columns);
-	free(text);
+	if (lines > 1) {
+		text = foot_of(top, view, n > view->first + room);
+		put_line(out, "\033[2m", text, columns);
+		free(text);
+	}
 	free(rows);
 	if (fclose(out) == 0 && size > 2)
 		put(frame, size - 2);
