@@ -418,6 +418,7 @@ static void test_table(void)
 		.args = { "top", "-n", "2", "-d", "0.1", "-p", pid },
 		.env = { "TERM=xterm" },
 	};
+	const struct command help = { .args = { "top", "--help" } };
 	struct outcome outcome;
 	char *second;
 
@@ -430,6 +431,10 @@ static void test_table(void)
 	second = strstr(outcome.out + 1, "\n\nhetmap top - ");
 	CHECK_FATAL(second != NULL);
 	CHECK(strstr(second + 3, "\n\n") == NULL);
+	outcome_free(&outcome);
+	/* These take no keys. */
+	run(&help, 0, &outcome);
+	CHECK(strstr(outcome.out, "until Ctrl-C") && strstr(outcome.out, "Keys on the screen"));
 	outcome_free(&outcome);
 	watched_end(&watched);
 }

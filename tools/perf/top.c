@@ -42,7 +42,9 @@ static const struct option_row rows[] = {
 	[OPTION_DELAY] = { 'd', "delay", "SECONDS",
 			   "between two looks, 0.1 to 3600 (default: 2; 0.5 with\n"
 			   "--once)" },
-	[OPTION_ITERATIONS] = { 'n', "iterations", "N", "so many times (default: until q)" },
+	[OPTION_ITERATIONS] = { 'n', "iterations", "N",
+				"so many times (default: until q; where there is no\n"
+				"screen, until Ctrl-C)" },
 	[OPTION_ONCE] = { '1', "once", NULL, "once, as a plain table" },
 	[OPTION_JSON] = { 0, "json", NULL, "objects, one in a line; with --once, one" },
 	[OPTION_QUIET] = { 'q', "quiet", NULL, "no remarks" },
@@ -66,7 +68,7 @@ static void usage(void)
 	     "Options:");
 	option_help(rows);
 	puts("\n"
-	     "Keys on a terminal: q quit, s the next sort key, r the other way round, / filter,\n"
+	     "Keys on the screen: q quit, s the next sort key, r the other way round, / filter,\n"
 	     "arrows and page keys scroll, space looks at once.\n"
 	     "\n"
 	     "Examples:\n"
