@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The command's jobs: results, odd files, exit status, JSON. */
+/* The command's jobs: results, exit status, JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,11 @@
 /* The command where its surroundings fail it: signals, outputs, drivers, limits. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -269,6 +271,52 @@ static void test_escapes(void)
 	}
 }
 
+/* Who is not root is so in a user namespace. */
+static void hide_proc(void)
+{
+	if ((unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS)) ||
+	    mount("none", "/proc", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/proc", "tmpfs", 0, NULL))
+		_exit(COMMAND_NO_FILTER);
+}
+
+static void test_no_proc(void)
+{
+	static const struct {
+		const char *args[6];
+		int status;
+	} cases[] = {
+		{ { "explain", "-p", "1", "x" }, 3 },
+		{ { "top", "--once" }, 3 },
+		{ { "top", "--once", "-p", "1" }, 3 },
+		{ { "trace", "-o", "/nowhere/trace", "--", "true" }, 125 },
+		{ { "trace", "-o", "/nowhere/trace", "-p", "1" }, 125 },
+	};
+	struct outcome outcome;
+	size_t i;
+
+	if (TEST_ASAN) {
+		test_skip("sanitizer",
+			  "it looks for leaks by /proc, and has its options there");
+		return;
+	}
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct command command = { .prepare = hide_proc };
+
+		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
+		command_run(&command, &outcome);
+		if (outcome.status == COMMAND_NO_FILTER) {
+			test_skip("kernel", "/proc can't be mounted over");
+			outcome_free(&outcome);
+			return;
+		}
+		CHECK_EQUAL(outcome.status, cases[i].status);
+		CHECK(strstr(outcome.err, "/proc is not mounted: "));
+		CHECK(strstr(outcome.err, "\n        mount -t proc proc /proc\n"));
+		outcome_free(&outcome);
+	}
+}
+
 static const struct test tests[] = {
 	{ .name = "signals", .run = test_signals },
 	{ .name = "closed_output", .run = test_closed_output },
@@ -276,6 +324,7 @@ static const struct test tests[] = {
 	{ .name = "no_opencl", .run = test_no_opencl },
 	{ .name = "no_trace", .run = test_no_trace },
 	{ .name = "escapes", .run = test_escapes },
+	{ .name = "no_proc", .run = test_no_proc },
 	{ .name = "limits", .run = test_limits },
 	{ .name = "limits_of_work", .run = test_limits_of_work },
 	{ 0 },

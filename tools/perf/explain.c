@@ -13,6 +13,7 @@
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
 #include "calibrate.h"
+#include "published.h"
 #include "stat.h"
 
 /* Named where something else was asked for. */
@@ -343,7 +344,9 @@ static int explain(const struct options *options)
 	uint64_t address;
 	int status;
 
-	status = explained_begin(options->pid, &explained);
+	status = published_check_proc(STATUS_ENVIRONMENT);
+	if (!status)
+		status = explained_begin(options->pid, &explained);
 	if (status)
 		return status;
 	if (!parse_address(options->what, &address))

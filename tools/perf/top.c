@@ -11,6 +11,7 @@
 
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
+#include "published.h"
 
 #define DELAY_SECONDS 2.0
 /* Between the two looks of --once. */
@@ -286,6 +287,9 @@ int top_main(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? STATUS_DONE : status;
+	status = published_check_proc(STATUS_ENVIRONMENT);
+	if (status)
+		return status;
 	if (options.once)
 		options.iterations = 1;
 	if (top.delay == 0)

@@ -18,6 +18,7 @@
 #include "calibrate.h"
 #include "child.h"
 #include "nodes.h"
+#include "published.h"
 #include "record.h"
 #include "storage.h"
 #include "trace_folder.h"
@@ -426,6 +427,9 @@ static int run(struct trace *trace)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	trace->began = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	status = published_check_proc(STATUS_OWN);
+	if (status)
+		return status;
 	status = trace_folder_create(trace->output, &trace->folder);
 	if (status)
 		return status;
