@@ -294,7 +294,7 @@ $(O)/tests/process_32: tests/uapi32/process.c include/uapi/hetsim.h
 	$(say) CC $@
 	$(Q)$(CC) -m32 -O1 -fno-pic -no-pie -fomit-frame-pointer -nostdlib -static -ffreestanding \
 		-fno-stack-protector -Iinclude -I/usr/include/$$($(CC) -dumpmachine) -o $@ $< \
-		2>/dev/null || : >$@
+		2>/dev/null || { rm -f $@; : >$@; }
 
 # ---- running ----
 

@@ -121,10 +121,11 @@ int rlimits_explain_thread(int r, const char *what)
 			" for all of this user: raise it (ulimit -u), or pids.max of the "
 			"control group, if it is that",
 			what, (uint64_t)threads.rlim_cur);
-	return err_set(r,
-		       "%s: no thread could be started, and RLIMIT_NPROC and RLIMIT_AS leave "
-		       "room: raise pids.max of the control group, or kernel.threads-max",
-		       what);
+	return err_set(
+		r,
+		"%s: no thread could be started, and RLIMIT_NPROC, RLIMIT_AS and "
+		"RLIMIT_DATA leave room: raise pids.max of the control group, or kernel.threads-max",
+		what);
 }
 
 int rlimits_explain_map(int r, uint64_t length, const char *what)
@@ -160,12 +161,9 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 			       "vm.max_map_count is %" PRIu64 ": raise it (sysctl -w "
 			       "vm.max_map_count=%" PRIu64 ") or use fewer, larger buffers",
 			       what, want, maps, max_maps, max_maps * 4);
-	/* Of private memory: nothing else that can be told is in the way. */
-	if (is_beyond(&spaces[1], length, beyond))
-		return err_set(r, "%s of %s: beyond %s", what, want, beyond);
 	return err_set(r,
 		       "%s of %s: not enough memory or address space (%s; see "
-		       "vm.overcommit_memory)",
+		       "vm.overcommit_memory, and ulimit -d of private memory)",
 		       what, want, err_name(r));
 }
 

@@ -27,7 +27,7 @@ int rlimits_explain_fd(int r, const char *what);
 int rlimits_explain_thread(int r, const char *what);
 
 /*
- * Text for a failed mmap or mprotect of @length bytes: which of RLIMIT_AS, RLIMIT_DATA,
+ * Text for a failed mmap or mprotect of @length bytes: which of RLIMIT_AS,
  * vm.max_map_count, mlockall(MCL_FUTURE) and memory it was, or pages that a driver does
  * not give. Returns @r.
  */

@@ -43,17 +43,19 @@ static int is_heap(const struct dirent *entry)
 	return entry->d_name[0] != '.';
 }
 
-/* In order of their names, which are freed one by one. Their number, 0: none. */
+/* In order of their names, which are freed one by one. Their number, 0: none; or -ENOMEM. */
 static int scan(struct dirent ***ret_entries)
 {
 	int n = scandir(FOLDER, ret_entries, is_heap, alphasort);
 
-	return n < 0 ? 0 : n;
+	if (n >= 0)
+		return n;
+	return errno == ENOMEM ? -ENOMEM : 0;
 }
 
 static void scan_free(struct dirent **entries, int n)
 {
-	while (n--)
+	while (n-- > 0)
 		free(entries[n]);
 	free(entries);
 }
@@ -64,6 +66,8 @@ static int each_device(int (*each)(void *user, const char *name), void *user)
 	int n = scan(&entries), i, r = 0;
 	char name[300];
 
+	if (n < 0)
+		return err_set(n, "no memory to list dma-heaps");
 	for (i = 0; !r && i < n; i++) {
 		snprintf(name, sizeof(name), "heap:%s", entries[i]->d_name);
 		r = each(user, name);

@@ -220,8 +220,9 @@ static int create(struct sim_port *port, const struct hm_buffer_desc *desc, uint
 			"%s:%u has no memory in that place (HETSIM_PLACE %u): pass another, "
 			"or HM_PLACE_DEFAULT",
 			port->ops->name, port->index, ask.place);
-	if (r == -ENOMEM)
-		return sim_port_explain_memory(port, ask.length, "making a buffer");
+	if (r == -ENOMEM && port->ops == &sim_port_soft)
+		return sim_port_explain_memory(port, max_u64(ask.length, ask.capacity),
+					       "making a buffer");
 	if (r)
 		return sim_port_explain(port, r, "making a buffer");
 	r = describe(object, -1, ask.capacity, caps, ret_recipe);

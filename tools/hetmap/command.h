@@ -136,6 +136,8 @@ int fail(int status, int error, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 /* A failure of the library: @what, then hm_errmsg(). */
 int fail_library(int status, int r, const char *remedy, const char *what);
+/* 0; @status, where /proc is not mounted, and that is told: nothing is known of processes then. */
+int fail_without_proc(int status);
 /* "hetmap: " and a remark on standard error, unless quiet. */
 void remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

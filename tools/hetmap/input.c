@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <grp.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <hetmap/hetmap.h>
@@ -151,10 +153,14 @@ static int refuse_kind(const char *shown, mode_t mode)
 static bool is_made_when_read(int fd, const struct stat *st)
 {
 	char page[4096]; /* what /proc/PID/pagemap gives is in words */
+	struct statfs fs;
 	void *mapped;
+	ssize_t n;
 
-	if (!st->st_size)
-		return pread(fd, page, sizeof(page), 0) != 0;
+	if (!st->st_size) {
+		n = pread(fd, page, sizeof(page), 0);
+		return n > 0 || (n < 0 && !fstatfs(fd, &fs) && fs.f_type == PROC_SUPER_MAGIC);
+	}
 	mapped = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (mapped == MAP_FAILED)
 		return errno == ENODEV;

@@ -165,7 +165,10 @@ int raw_tokens_check(const struct raw_tokens *raw, const char *command,
 	return status ? status : check_size(raw, command, input);
 }
 
-/* What is said of raw files may be wrong; what is in files that say it themselves is broken. */
+/*
+ * What is said of raw files may be wrong; what is in files that say it themselves is broken.
+ * Of both together the former is assumed, and the text names the file.
+ */
 int raw_tokens_open_failed(const struct raw_tokens *raw, bool some, int r)
 {
 	int status = job_status_of(r);

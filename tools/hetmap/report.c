@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <langinfo.h>
+#include <linux/magic.h>
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <hetmap/hetmap.h>
@@ -150,12 +152,13 @@ static void fail_json(int error, const char *text, const char *remedy)
 
 static void print_message(const char *text, const char *remedy)
 {
-	char *shown = text_message(text);
+	char *shown = text_message(text), *advised = text_message(remedy ? remedy : "");
 
 	fprintf(stderr, "hetmap: %s\n", shown);
 	if (remedy)
-		fprintf(stderr, "        %s\n", remedy);
+		fprintf(stderr, "        %s\n", advised);
 	free(shown);
+	free(advised);
 }
 
 int fail(int status, int error, const char *remedy, const char *format, ...)
@@ -178,6 +181,16 @@ int fail(int status, int error, const char *remedy, const char *format, ...)
 	}
 	free(text);
 	return status;
+}
+
+int fail_without_proc(int status)
+{
+	struct statfs fs;
+
+	if (!statfs("/proc", &fs) && fs.f_type == PROC_SUPER_MAGIC)
+		return 0;
+	return fail(status, ENOENT, "mount -t proc proc /proc",
+		    "/proc is not mounted: it is by its files that processes are looked at");
 }
 
 int fail_library(int status, int r, const char *remedy, const char *what)

@@ -245,8 +245,10 @@ size_t text_columns(const char *text)
 	return columns;
 }
 
-void text_wrap(const char *text, size_t column, size_t indent, size_t width)
+void text_wrap(const char *message, size_t column, size_t indent, size_t width)
 {
+	char *shown = text_message(message);
+	const char *text = shown;
 	bool first = true;
 
 	while (*text) {
@@ -279,6 +281,7 @@ void text_wrap(const char *text, size_t column, size_t indent, size_t width)
 		text += *text != '\0';
 	}
 	putchar('\n');
+	free(shown);
 }
 
 char *text_format(const char *format, ...)

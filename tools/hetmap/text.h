@@ -44,10 +44,10 @@ char *text_files(const char *const *paths, size_t n);
 size_t text_columns(const char *text);
 
 /*
- * Prints @text on standard output in lines of at most @width columns, broken
+ * Prints @message, as text_message() has it, on standard output in lines of at most @width columns, broken
  * at blanks; further lines are indented by @indent.
  */
-void text_wrap(const char *text, size_t column, size_t indent, size_t width);
+void text_wrap(const char *message, size_t column, size_t indent, size_t width);
 
 /* printf into memory; free() it. NULL never comes back: it ends the process. */
 char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -174,11 +174,14 @@ void bench_skip(const char *name, const char *format, ...)
 int bench_fail(const char *name, int r, bool ours)
 {
 	const char *text = ours ? hm_errmsg() : strerror(-r);
+	char *shown;
 
 	/* Broken off by the user: nothing failed. */
 	if (r == -EINTR && signals_pending())
 		return r;
+	shown = text_message(text[0] ? text : strerror(-r));
 	fprintf(stderr, "hetmap: bench %s, %s: %s: %s\n", running, name,
-		ours ? "hetmap" : "the peer", text[0] ? text : strerror(-r));
+		ours ? "hetmap" : "the peer", shown);
+	free(shown);
 	return r;
 }

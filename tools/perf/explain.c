@@ -13,7 +13,6 @@
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
 #include "calibrate.h"
-#include "published.h"
 #include "stat.h"
 
 /* Named where something else was asked for. */
@@ -344,7 +343,7 @@ static int explain(const struct options *options)
 	uint64_t address;
 	int status;
 
-	status = published_check_proc(STATUS_ENVIRONMENT);
+	status = fail_without_proc(STATUS_ENVIRONMENT);
 	if (!status)
 		status = explained_begin(options->pid, &explained);
 	if (status)

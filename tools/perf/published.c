@@ -12,14 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-#include "../hetmap/command.h"
 
 #define LINK_NAME "/memfd:hetmap:maps (deleted)"
 /* A table has as many entries as a process may have mappings, and some more. */
@@ -28,16 +24,6 @@
 /* Of tables without what came last. */
 #define ENTRY_LEAST offsetof(struct hm_published_entry, brackets)
 #define BLOCK (UINT64_C(64) << 10)
-
-int published_check_proc(int status)
-{
-	struct statfs fs;
-
-	if (!statfs("/proc", &fs) && fs.f_type == PROC_SUPER_MAGIC)
-		return 0;
-	return fail(status, ENOENT, "mount -t proc proc /proc",
-		    "/proc is not mounted: it is by its files that processes are looked at");
-}
 
 /* Bytes of an entry that this program knows and the table has. */
 static size_t known(const struct published *table)

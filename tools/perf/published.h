@@ -25,9 +25,6 @@ struct published {
 int published_open(const char *path, struct published *ret_table);
 int published_open_process(pid_t pid, struct published *ret_table);
 
-/* 0; @status, where /proc is not mounted, and that is told: nothing is known of processes then. */
-int published_check_proc(int status);
-
 /* Is it still the one that @pid has open where it was found? */
 bool published_is_open(const struct published *table, pid_t pid);
 

@@ -11,7 +11,6 @@
 
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
-#include "published.h"
 
 #define DELAY_SECONDS 2.0
 /* Between the two looks of --once. */
@@ -287,7 +286,7 @@ int top_main(int argc, char **argv)
 
 	if (status)
 		return status < 0 ? STATUS_DONE : status;
-	status = published_check_proc(STATUS_ENVIRONMENT);
+	status = fail_without_proc(STATUS_ENVIRONMENT);
 	if (status)
 		return status;
 	if (options.once)

@@ -18,7 +18,6 @@
 #include "calibrate.h"
 #include "child.h"
 #include "nodes.h"
-#include "published.h"
 #include "record.h"
 #include "storage.h"
 #include "trace_folder.h"
@@ -427,7 +426,7 @@ static int run(struct trace *trace)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	trace->began = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-	status = published_check_proc(STATUS_OWN);
+	status = fail_without_proc(STATUS_OWN);
 	if (status)
 		return status;
 	status = trace_folder_create(trace->output, &trace->folder);
