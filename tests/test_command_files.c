@@ -221,6 +221,7 @@ static void test_truncated_at_once(void)
 	close(pipes[1]);
 	command_await(pid, SIGBUS, path);
 	CHECK_EQUAL(truncate(path, 8192), 0);
+	/* The others meet it, too, while the first waits for room to tell it. */
 	usleep(300000);
 	text = read_behind_fill(pipes[0]);
 	command_wait(pid, &outcome);

@@ -253,6 +253,8 @@ static void test_escapes(void)
 		  NULL,
 		  "\\x1b[2Jx\n        hetmap: y" },
 		{ { "tour", "-d", "soft:0" }, "HETMAP_SOFT=\033c=1", "\\x1bc" },
+		{ { "bench", "soft_submit" }, "HETMAP_SOFT=\033c=1", "\\x1bc" },
+		{ { "doctor" }, "HETMAP_SOFT=\033c=1", "\\x1bc" },
 	};
 	struct outcome outcome;
 	size_t i;
@@ -262,9 +264,11 @@ static void test_escapes(void)
 
 		memcpy(command.args, cases[i].args, sizeof(cases[i].args));
 		command_run(&command, &outcome);
-		CHECK(outcome.status == 2 || outcome.status == 3);
+		/* A doctor reports it, which is no failure of his. */
+		CHECK(outcome.status == 2 || outcome.status == 3 ||
+		      !strcmp(cases[i].args[0], "doctor"));
 		CHECK(!strchr(outcome.err, '\033') && !strchr(outcome.out, '\033'));
-		if (!strstr(outcome.err, cases[i].says))
+		if (!strstr(outcome.err, cases[i].says) && !strstr(outcome.out, cases[i].says))
 			test_fail(__FILE__, __LINE__, "no '%s' in: %s", cases[i].says,
 				  outcome.err);
 		outcome_free(&outcome);
