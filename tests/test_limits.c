@@ -125,6 +125,24 @@ static void little_space(void *user)
 	hm_device_unref(device);
 }
 
+/* soft has room for all that a buffer may become, from the start. */
+static void little_space_on_soft(void *user)
+{
+	struct hm_buffer *buffer = NULL;
+	struct hm_device *device;
+
+	(void)user;
+	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
+	set_limit(RLIMIT_AS, test_status_bytes("VmSize") + MIB(24));
+	CHECK_ERROR(-ENOMEM, create(device, SIZE, MIB(512), &buffer));
+	CHECK(strstr(hm_errmsg(), "RLIMIT_AS"));
+	CHECK(!buffer);
+	set_limit(RLIMIT_AS, RLIM_INFINITY);
+	CHECK_OK_FATAL(create(device, SIZE, MIB(512), &buffer));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 /* Growth past max_size makes room for more, but only where there is some. */
 static void just_enough_space(void *user)
 {
@@ -185,6 +203,7 @@ static void address_space(void)
 		return;
 	}
 	in_child(little_space);
+	in_child(little_space_on_soft);
 	in_child(just_enough_space);
 	in_child(no_room_for_threads);
 }
