@@ -69,9 +69,17 @@ struct hm_buffer {
 	char name[BUFFER_NAME_MAX];
 	uint64_t serial;
 
+	/* What each guarded copy reads, without lock: side by side. */
+	uint64_t page_size;            /* constant after creation */
+	_Atomic(struct loss *) loss;   /* its policy, where one was set; NULL: zeros. Set
+				  * with lock held, freed with the buffer */
+	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.
+					  * Set once, with lock held */
+	/* Of bytes: begun, over, and what the last one leaves. Written with lock held. */
+	_Atomic uint64_t cuts, cuts_over, cut_to;
+
 	/* Constant after creation. */
 	bool created; /* by hm_buffer_create: another object can be made of the same */
-	uint64_t page_size;
 	uint64_t alignment;
 	_Atomic uint32_t access; /* HM_READ | HM_WRITE a map may have; a seal takes one */
 	uint32_t cache;
@@ -86,8 +94,6 @@ struct hm_buffer {
 	_Atomic uint32_t backing;       /* likewise */
 	_Atomic uint64_t announce_step; /* 0: not asked for yet; see announce.c */
 	uint32_t flags;                 /* HM_BUFFER_* */
-	/* Of bytes: begun, over, and what the last one leaves. Read without lock by copies. */
-	_Atomic uint64_t cuts, cuts_over, cut_to;
 	uint32_t generation;
 	uint32_t place;  /* enum hm_place that all objects are in */
 	uint32_t sealed; /* HM_SEALED_* */
@@ -118,10 +124,6 @@ struct hm_buffer {
 	_Atomic uint64_t settled_length;
 	/* Made of a memfd's pages; else it is the first object's descriptor. Set before it is. */
 	bool settled_own;
-	_Atomic(struct loss *) loss;   /* its policy, where one was set; NULL: zeros. Set
-				  * with lock held, freed with the buffer */
-	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.
-					  * Set once, with lock held */
 
 	/* What each launch writes is not beside what each bracket reads. */
 	char unshared[CACHE_LINE];
@@ -181,22 +183,27 @@ struct map_published {
 };
 
 struct hm_map {
+	/* What each guarded copy reads, without lock: side by side. */
 	struct hm_object object;
-	struct retired retired;   /* when the last reference is gone */
-	struct hm_buffer *buffer; /* holds a ref */
+	uint32_t access;                       /* at creation: what new bytes get; constant */
+	struct hm_buffer *buffer;              /* holds a ref */
+	uint64_t offset;                       /* in the buffer; constant */
+	_Atomic uint64_t length;               /* written with change held */
+	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK. With change held */
+	_Atomic bool lost; /* a change failed, and its undoing: no access any more.
+			    * Written with change and lock held */
+	bool whole;        /* follows the buffer's size; constant */
+
+	struct retired retired; /* when the last reference is gone */
 	struct cds_list_head buffer_link;
 	struct hm_map *next_ended; /* of hm_buffer.ending, then of .ended */
 	struct registry_slot *slot;
-	uint64_t offset;    /* in the buffer; constant */
-	uint32_t access;    /* at creation: what new bytes get; constant */
 	uint32_t map_flags; /* HM_MAP_*; constant */
-	bool whole;         /* follows the buffer's size; constant */
 
 	pthread_mutex_t change; /* protects the below; see the lock order above */
 	struct reservation reservation;
 	char *address; /* first byte; changes with HM_MAY_MOVE only */
 	uint64_t span; /* address space for bytes: max length, page-rounded */
-	_Atomic uint64_t length;
 	_Atomic uint32_t generation;
 	struct rangemap *rights;       /* enum hm_access bits; written with lock held too */
 	struct rangemap *spare_rights; /* one run, kept for the next change; or NULL */
@@ -205,10 +212,7 @@ struct hm_map {
 	struct rangemap *locked;       /* lock_budget.h has the values; NULL: nothing is */
 	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c), unless
 					* the block is POISONED; or NULL */
-	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK */
-	_Atomic bool unnoted;  /* some are BLOCK_UNNOTED, perhaps. Set by handlers */
-	_Atomic bool lost;     /* a change failed, and its undoing: no access any more.
-			    * Written with lock held too, read without as well */
+	_Atomic bool unnoted;  /* some of blocks are BLOCK_UNNOTED, perhaps. Set by handlers */
 	bool given_up;         /* lost so: no recovery brings it back. Written with
 				* buffer->lock held too */
 	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
  * Guards: scopes in which a fault is an error. What makes them safe is that the handler knows
- * the thread's innermost one, and jumps there. guard_copy.c has the copies in them.
+ * the thread's innermost one, and jumps there. guard_slot.c has where it is written down, and
+ * guard_copy.c the copies in them.
  */
 #include <hetmap/guard.h>
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "core.h"
 #include "fault.h"
+#include "guard_slot.h"
 #include "handler.h"
 #include "sys.h"
 
@@ -22,98 +24,16 @@
 #define STATE_BLOCKED (STATE_SIGBUS | STATE_SIGSEGV)
 #define STATE_COPY (1u << 2) /* of a copy, which a jump leaves */
 
-/* ---- whose scope ---- */
-
-/*
- * A thread's innermost scope is found by pthread_self(), which a handler may call
- * [signal-safety(7)], and not in thread-local memory: a shared library's is allocated on
- * first touch, which may be a handler's; and where it is static instead, dlopen() refuses
- * the library when there is too little of that left [ELF TLS, 4.3].
- */
-#define SLOTS 4096 /* threads with a scope at a time; a power of 2 */
-
-struct guard_slot {
-	_Atomic uintptr_t thread;   /* 0: nobody's */
-	struct hm_guard *innermost; /* that thread's alone */
-};
-
-static struct guard_slot slots[SLOTS];
-
 struct hm_guard guard_suspended;
 
-/* This thread's, while it has a scope; not for handlers. */
-static _Thread_local struct guard_slot *own;
-
-static struct guard_slot *slot_at(uintptr_t thread, uint32_t turn)
-{
-	return &slots[(handler_hash(thread) + turn) % SLOTS];
-}
-
-struct hm_guard **guard_innermost(void)
-{
-	uintptr_t thread = (uintptr_t)pthread_self();
-	struct guard_slot *slot;
-	uint32_t i;
-
-	for (i = 0; i < SLOTS; i++) {
-		slot = slot_at(thread, i);
-		if (atomic_load_explicit(&slot->thread, memory_order_relaxed) == thread)
-			return &slot->innermost;
-	}
-	return NULL;
-}
-
-/*
- * Slots behind the one of @turn with this thread's name are one's that ended inside a scope,
- * and had the name before. While this thread lives there come no more of them.
- */
-static void drop_stale(uintptr_t thread, uint32_t turn)
-{
-	static _Thread_local bool done;
-	struct guard_slot *slot;
-
-	if (likely(done))
-		return;
-	done = true;
-	while (++turn < SLOTS) {
-		slot = slot_at(thread, turn);
-		if (atomic_load_explicit(&slot->thread, memory_order_relaxed) == thread)
-			atomic_store_explicit(&slot->thread, 0, memory_order_release);
-	}
-}
-
-/* A thread that ended inside a scope has left one: whoever has its name now, takes it. */
-static struct guard_slot *take_slot(void)
-{
-	uintptr_t thread = (uintptr_t)pthread_self(), nobody;
-	struct guard_slot *slot;
-	uint32_t i;
-
-	for (i = 0; i < SLOTS; i++) {
-		slot = slot_at(thread, i);
-		nobody = 0;
-		if (!atomic_compare_exchange_strong(&slot->thread, &nobody, thread) &&
-		    nobody != thread)
-			continue;
-		slot->innermost = NULL;
-		drop_stale(thread, i);
-		return slot;
-	}
-	return NULL;
-}
-
-static inline void leave_slot(struct guard_slot *slot)
-{
-	if (slot->innermost)
-		return;
-	own = NULL;
-	atomic_store_explicit(&slot->thread, 0, memory_order_release);
-}
+/* ---- scopes that are left, and those that don't count ---- */
 
 struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
 {
 	struct hm_guard *inner = innermost ? *innermost : NULL, *guard;
 
+	if (innermost)
+		guard_own_slot()->look.caller = NULL;
 	for (guard = inner; guard && guard->state & STATE_COPY; guard = guard->outer)
 		;
 	if (guard != inner)
@@ -123,11 +43,12 @@ struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
 
 struct hm_guard *guard_suspend(void)
 {
-	struct hm_guard *guard = own ? own->innermost : NULL;
+	struct guard_slot *slot = guard_own_slot();
+	struct hm_guard *guard = slot ? slot->innermost : NULL;
 
 	if (likely(!guard))
 		return NULL;
-	own->innermost = &guard_suspended;
+	slot->innermost = &guard_suspended;
 	atomic_signal_fence(memory_order_seq_cst);
 	return guard;
 }
@@ -136,28 +57,19 @@ void guard_resume(struct hm_guard *guard)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	if (unlikely(guard))
-		own->innermost = guard;
+		guard_own_slot()->innermost = guard;
 }
 
 enum guard_place guard_place(const struct hm_guard *guard)
 {
-	const struct hm_guard *at = own ? own->innermost : NULL;
+	const struct guard_slot *slot = guard_own_slot();
+	const struct hm_guard *at = slot ? slot->innermost : NULL;
 
 	if (at == guard)
 		return at ? GUARD_INNERMOST : GUARD_NOWHERE;
 	while (at && at != &guard_suspended && at != guard)
 		at = at->outer;
 	return at == guard ? GUARD_OUTER : GUARD_NOWHERE;
-}
-
-void guard_fork_child(void)
-{
-	uintptr_t thread = (uintptr_t)pthread_self();
-	uint32_t i;
-
-	for (i = 0; i < SLOTS; i++)
-		if (slots[i].thread != thread)
-			slots[i].thread = 0;
 }
 
 /* ---- the mask ---- */
@@ -196,16 +108,42 @@ static int unblock(void)
 }
 
 /* Where it fails, what was unblocked stays so: no fault ends the process by that. */
-static __attribute__((noinline)) void block_again(uint32_t blocked)
+static __attribute__((noinline)) void block_again(struct guard_slot *slot, uint32_t blocked)
 {
 	sigset_t faults;
 
+	slot->look.caller = NULL;
 	sigemptyset(&faults);
 	if (blocked & STATE_SIGBUS)
 		sigaddset(&faults, SIGBUS);
 	if (blocked & STATE_SIGSEGV)
 		sigaddset(&faults, SIGSEGV);
 	sys_sigmask(SIG_BLOCK, &faults, NULL);
+}
+
+/*
+ * A look is a system call, and as long as to copy 5 KiB within the cache. So where a look
+ * has found nothing blocked, it holds for copies that the same call makes again from the same
+ * frame, until the kernel's clock ticks [CLOCK_MONOTONIC_COARSE, clock_getres(2)]: that takes
+ * 6 ns to ask, where the CPU's counter takes 13. What a thread blocks in a loop with that
+ * call is seen up to 10 ms later; any other call looks at once.
+ */
+static inline int unblock_of(struct guard_slot *slot, const struct hm_guard *guard,
+			     const void *caller)
+{
+	struct timespec now;
+	int blocked;
+
+	if (!caller || clock_gettime(CLOCK_MONOTONIC_COARSE, &now))
+		return unblock();
+	if (likely(slot->look.caller == caller && slot->look.frame == guard &&
+		   now.tv_nsec == slot->look.at.tv_nsec && now.tv_sec == slot->look.at.tv_sec))
+		return 0;
+	slot->look.caller = NULL;
+	blocked = unblock();
+	if (!blocked)
+		slot->look = (struct guard_look){ caller, guard, now };
+	return blocked;
 }
 
 /* ---- scopes ---- */
@@ -218,38 +156,31 @@ int guard_refuse_uninstalled(const char *what)
 		       what);
 }
 
-/* Of what a handler has jumped out of, the slot has stayed, and the mask is the thread's. */
+/* Of what a handler has jumped out of, the mask is the thread's. */
 static inline bool is_outermost(const struct guard_slot *slot)
 {
 	return !slot || !slot->innermost || slot->innermost == &guard_suspended;
 }
 
 /*
- * Handlers run on this very thread: only the compiler has to keep the order. The thread's
- * slot, which close_scope() is given: to find it, in a shared library, is a call. NULL: there
- * is no scope, as *@ret_error says.
+ * Handlers run on this very thread: only the compiler has to keep the order. Returns the
+ * thread's slot, or NULL: there is no scope, as *@ret_error says. @caller: of a copy, or NULL.
  */
 static inline struct guard_slot *open_scope(struct hm_guard *guard, uint32_t kind,
-					    int *ret_error)
+					    const void *caller, int *ret_error)
 {
-	struct guard_slot *slot = own;
+	struct guard_slot *slot = guard_own_slot();
 	int blocked = 0;
 
-	if (!slot) {
-		slot = own = take_slot();
-		if (unlikely(!slot)) {
-			*ret_error = err_set(-EAGAIN,
-					     "%d threads are in guarded scopes at a time: end "
-					     "some first",
-					     SLOTS);
+	if (unlikely(!slot)) {
+		slot = guard_take_slot(ret_error);
+		if (!slot)
 			return NULL;
-		}
 	}
 	/* A scope around it has seen to the mask. */
 	if (is_outermost(slot)) {
-		blocked = unblock();
+		blocked = unblock_of(slot, guard, caller);
 		if (unlikely(blocked < 0)) {
-			leave_slot(slot);
 			*ret_error = blocked;
 			return NULL;
 		}
@@ -266,9 +197,8 @@ static inline struct guard_slot *open_scope(struct hm_guard *guard, uint32_t kin
 static inline void after_scope(struct guard_slot *slot, struct hm_guard *guard)
 {
 	if (unlikely(guard->state & STATE_BLOCKED))
-		block_again(guard->state & STATE_BLOCKED);
+		block_again(slot, guard->state & STATE_BLOCKED);
 	guard->state = 0;
-	leave_slot(slot);
 }
 
 static inline void close_scope(struct guard_slot *slot, struct hm_guard *guard)
@@ -292,7 +222,7 @@ int hm_guard_enter(struct hm_guard *guard)
 			       guard->struct_size, sizeof(*guard));
 	if (handler_flags() == HANDLER_NONE)
 		return guard_refuse_uninstalled("hm_guard_begin");
-	if (is_outermost(own)) {
+	if (is_outermost(guard_own_slot())) {
 		above = handler_unchained();
 		if (above)
 			return err_set(-EBUSY,
@@ -301,39 +231,42 @@ int hm_guard_enter(struct hm_guard *guard)
 				       "hm_handler_chained() that it forwards",
 				       above & HM_HANDLER_SIGBUS ? "SIGBUS" : "SIGSEGV");
 	}
-	return open_scope(guard, 0, &r) ? 0 : r;
+	return open_scope(guard, 0, NULL, &r) ? 0 : r;
 }
 
 int hm_guard_caught(struct hm_guard *guard)
 {
 	/* The handler has left the scope; the text and cause are found out here. */
-	after_scope(own, guard);
+	after_scope(guard_own_slot(), guard);
 	return fault_explain(&guard->fault, guard->base, "a guarded access");
 }
 
 int hm_guard_end(struct hm_guard *guard)
 {
-	if (!guard || (guard->state & ~STATE_BLOCKED) != STATE_OPEN || !own ||
-	    guard != own->innermost)
+	struct guard_slot *slot = guard_own_slot();
+
+	if (!guard || (guard->state & ~STATE_BLOCKED) != STATE_OPEN || !slot ||
+	    guard != slot->innermost)
 		return err_set(-EINVAL, "hm_guard_end: not the innermost scope of this thread, "
 					"or over already");
-	close_scope(own, guard);
+	close_scope(slot, guard);
 	return 0;
 }
 
 /* ---- a copy in one of its own ---- */
 
 /* Apart, so that no variable is changed between setjmp() and its second return. */
-int guard_copy(struct hm_guard *guard, void *dst, const void *src, uint64_t length)
+int guard_copy(struct hm_guard *guard, const void *caller, void *dst, const void *src,
+	       uint64_t length)
 {
 	struct guard_slot *slot;
 	int r;
 
 	if (setjmp(guard->env)) {
-		after_scope(own, guard);
+		after_scope(guard_own_slot(), guard);
 		return 1;
 	}
-	slot = open_scope(guard, STATE_COPY, &r);
+	slot = open_scope(guard, STATE_COPY, caller, &r);
 	if (unlikely(!slot))
 		return r;
 	memcpy(dst, src, length);

@@ -25,6 +25,7 @@
 
 struct copy {
 	const char *what;
+	const void *caller;
 	char *in_map; /* where of @dst and @src is in the map that was named */
 	void *dst;
 	const void *src;
@@ -266,7 +267,7 @@ static void clear_behind_end(const struct copy *to)
 		      round_up(length, to->at.buffer->page_size));
 	for (; from < end; from += piece) {
 		piece = min_u64(end - from, sizeof(zeros));
-		if (guard_copy(&guard, to->at.map->address + from, zeros, piece))
+		if (guard_copy(&guard, NULL, to->at.map->address + from, zeros, piece))
 			break;
 	}
 	buffer_unlock(to->at.buffer);
@@ -301,7 +302,7 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 		nanosleep(&copy_pause, NULL);
 		return COPY_AGAIN;
 	}
-	r = guard_copy(guard, copy->dst, copy->src, copy->length);
+	r = guard_copy(guard, copy->caller, copy->dst, copy->src, copy->length);
 	if (unlikely(r < 0))
 		return r;
 	if (unlikely(r)) {
@@ -323,13 +324,12 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 }
 
 /*
- * The looks before a copy take as long as some lines from memory, the one at the thread's mask
- * being a system call. Meanwhile the first line of each of the next pages comes: with it the
- * address of the page, and the CPU's own prefetching, which ends with a page, begins there
- * [Intel 64 and IA-32 Architectures Optimization Reference Manual, "Hardware Prefetching"].
- * Asking for a line raises no fault.
+ * Before its bytes are read, the first line of each of the next pages is asked for: with it
+ * comes the address of the page, and the CPU's own prefetching, which ends with a page, begins
+ * there [Intel 64 and IA-32 Architectures Optimization Reference Manual, "Hardware
+ * Prefetching"], while the map is looked for. Asking for a line raises no fault.
  */
-#define PAGES_AHEAD 16u
+#define PAGES_AHEAD 4u
 #define PAGE 4096u
 
 /* Always: a function that does nothing else has no effect, to a compiler, and is left out. */
@@ -345,9 +345,14 @@ static inline __attribute__((always_inline)) void bring_pages(const struct copy 
 	}
 }
 
+struct way {
+	const char *what;
+	bool in;
+};
+
 /* In one piece: a compiler that splits it behind the first checks hands all of it on once more. */
-static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, void *dst,
-						const void *src, uint64_t length,
+static __attribute__((noinline)) int copy_bytes(const struct way *way, const void *caller,
+						void *dst, const void *src, uint64_t length,
 						struct hm_fault *ret_fault)
 {
 	uint64_t deadline = 0;
@@ -355,8 +360,9 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 	struct copy copy;
 	int r;
 
-	copy.what = what;
-	copy.in_map = in_map;
+	copy.what = way->what;
+	copy.caller = caller;
+	copy.in_map = way->in ? dst : (void *)(uintptr_t)src;
 	copy.dst = dst;
 	copy.src = src;
 	copy.length = length;
@@ -364,7 +370,7 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 	if (r)
 		return r;
 	if (unlikely(handler_flags() == HANDLER_NONE))
-		return guard_refuse_uninstalled(what);
+		return guard_refuse_uninstalled(way->what);
 	bring_pages(&copy);
 	r = find_map(&copy, &guard.fault);
 	if (unlikely(r))
@@ -375,7 +381,7 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 			deadline = time_now_ns() + COPY_PATIENCE_NS;
 		else if (time_now_ns() > deadline)
 			return err_set(-EAGAIN, "%s: bytes were being cut off all the time",
-				       what);
+				       way->what);
 		/* Not beyond what is left: those bytes may be there, in the midst of a page. */
 		r = check_range(&copy);
 		if (r) {
@@ -394,12 +400,14 @@ out:
 
 int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)
 {
-	return copy_bytes("hm_copy_in", dst_in_map, dst_in_map, src, length, fault);
+	static const struct way way = { "hm_copy_in", true };
+
+	return copy_bytes(&way, __builtin_return_address(0), dst_in_map, src, length, fault);
 }
 
 int hm_copy_out(void *dst, const void *src_in_map, uint64_t length, struct hm_fault *fault)
 {
-	void *in_map = (void *)(uintptr_t)src_in_map;
+	static const struct way way = { "hm_copy_out", false };
 
-	return copy_bytes("hm_copy_out", in_map, dst, src_in_map, length, fault);
+	return copy_bytes(&way, __builtin_return_address(0), dst, src_in_map, length, fault);
 }

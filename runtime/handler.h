@@ -75,13 +75,21 @@ extern struct handler_counters {
 	_Atomic uint64_t guarded, repaired, forwarded;
 } handler_counters;
 
-/* ---- guard.c ---- */
+/* ---- guard_slot.c ---- */
 
 /* Where the thread's innermost scope is written down; NULL: it has none. In a handler. */
 struct hm_guard **guard_innermost(void);
 
+/* Before the first scope; installs of the handler are one after the other. -EAGAIN. */
+int guard_prepare(void);
+
+/* fork(2): of the other threads' scopes there are none. */
+void guard_fork_child(void);
+
+/* ---- guard.c ---- */
+
 /*
- * In the place of a thread's innermost scope while there is none but its slot stays: what
+ * In the place of a thread's innermost scope while those that are open don't count: what
  * has put it there puts back what was, unless it is jumped out of.
  */
 extern struct hm_guard guard_suspended;
@@ -105,14 +113,13 @@ void guard_resume(struct hm_guard *guard);
 enum guard_place { GUARD_NOWHERE, GUARD_INNERMOST, GUARD_OUTER };
 enum guard_place guard_place(const struct hm_guard *guard);
 
-/* fork(2): of the other threads' scopes there are none. */
-void guard_fork_child(void);
-
 /*
  * memcpy() in a guarded scope of its own. 0, 1: a fault, which @guard tells of, or a negative
- * errno: there can be no scope. No scope is open afterwards.
+ * errno: there can be no scope. No scope is open afterwards. @caller: the call that makes the
+ * copy; NULL: the thread's mask is looked at in any case.
  */
-int guard_copy(struct hm_guard *guard, void *dst, const void *src, uint64_t length);
+int guard_copy(struct hm_guard *guard, const void *caller, void *dst, const void *src,
+	       uint64_t length);
 int guard_refuse_uninstalled(const char *what);
 
 #endif

@@ -187,6 +187,9 @@ static int install_locked(void)
 {
 	int r;
 
+	r = guard_prepare();
+	if (r)
+		return r;
 	/* Waits for changes of maps. */
 	r = repair_begin();
 	if (r)

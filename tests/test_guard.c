@@ -562,78 +562,6 @@ static void forked(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/* ---- as many as there may be ---- */
-
-#define SCOPES 4096
-
-static struct {
-	_Atomic unsigned int open;
-	pthread_mutex_t gate; /* held while they are to stay */
-} crowd = { .gate = PTHREAD_MUTEX_INITIALIZER };
-
-static void *stay_in_scope(void *user)
-{
-	struct hm_guard guard;
-	int r;
-
-	(void)user;
-	HM_GUARD_INIT(&guard);
-	r = hm_guard_begin(&guard);
-	atomic_fetch_add(&crowd.open, 1);
-	if (r)
-		return (void *)1;
-	pthread_mutex_lock(&crowd.gate);
-	pthread_mutex_unlock(&crowd.gate);
-	return (void *)(uintptr_t)hm_guard_end(&guard);
-}
-
-/* Each thread's scope has room of its own; one more is told, and has it when one ends. */
-static void crowded(void)
-{
-	static pthread_t threads[SCOPES];
-	char byte = 1, other;
-	struct file_map file;
-	struct hm_guard guard;
-	pthread_attr_t small;
-	void *failed;
-	unsigned int i, n;
-
-	if (TEST_TSAN) {
-		test_skip("sanitizer", "TSan has not room for so many threads");
-		return;
-	}
-	CHECK_OK_FATAL(hm_handler_install(0));
-	open_file_map(&file, SIZE);
-	atomic_store(&crowd.open, 0);
-	pthread_mutex_lock(&crowd.gate);
-	pthread_attr_init(&small);
-	pthread_attr_setstacksize(&small, 128 << 10);
-	for (n = 0; n < SCOPES; n++)
-		if (pthread_create(&threads[n], &small, stay_in_scope, NULL))
-			break;
-	pthread_attr_destroy(&small);
-	while (atomic_load(&crowd.open) < n)
-		usleep(1000);
-	if (n == SCOPES) {
-		HM_GUARD_INIT(&guard);
-		CHECK_ERROR(-EAGAIN, hm_guard_begin(&guard));
-		CHECK(strstr(hm_errmsg(), "4096 threads are in guarded scopes") != NULL);
-		CHECK_ERROR(-EAGAIN, hm_copy_in(file.base, &byte, 1, NULL));
-	}
-	pthread_mutex_unlock(&crowd.gate);
-	for (i = 0; i < n; i++) {
-		CHECK(!pthread_join(threads[i], &failed));
-		CHECK(!failed);
-	}
-	CHECK_OK(hm_copy_in(file.base, &byte, 1, NULL));
-	CHECK_OK(hm_copy_out(&other, file.base, 1, NULL));
-	CHECK_EQUAL(other, byte);
-	close_file_map(&file);
-	CHECK_OK(hm_handler_remove());
-	if (n < SCOPES)
-		test_skip("resources", "no room for 4096 threads");
-}
-
 static const struct test tests[] = {
 	{ "whole", whole, 0, 0 },
 	{ "cut_off", cut_off, 0, 0 },
@@ -650,7 +578,6 @@ static const struct test tests[] = {
 	{ "shrunk_in_scope", shrunk_in_scope, 0, 0 },
 	{ "cut_meanwhile", cut_meanwhile, 60, 0 },
 	{ "forked", forked, 0, 0 },
-	{ "crowded", crowded, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

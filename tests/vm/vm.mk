@@ -51,7 +51,7 @@ SOAK_TSAN = test_undo test_errno test_soft_undo test_lifecycle test_reader_budge
 SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill test_threads test_accel \
 	test_retire_stress test_launch test_zero_copy test_repair test_repair_threads test_races test_reader_cgroup \
 	test_undo test_recover_undo test_limits test_hetsim_scarce test_hetsim_command test_seal test_seal_one_way \
-	test_retire test_guard test_guard_callbacks test_guard_opencl test_handler
+	test_retire test_guard test_guard_threads test_guard_callbacks test_guard_opencl test_handler
 soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=100 times under load
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_RACE_SECONDS=120 HETMAP_TIME_SCALE=20 \
 		B=$(B) HETMAP_STAGES=built SECONDS_A_PROGRAM=3600 \

@@ -106,13 +106,14 @@ static int measure(struct copies *copies)
 		const char *name;
 		size_t length, bytes, n;
 		bool scope;
+		unsigned int rounds;
 	} rows[] = {
-		{ "64 KiB, through 64 MiB", KIB(64), MAP_BYTES, 1024, false },
-		{ "1 MiB, likewise", MIB(1), MAP_BYTES, 64, false },
-		{ "64 MiB", MIB(64), MAP_BYTES, 1, false },
-		{ "64 KiB in cache, in scope", KIB(64), KIB(64), 2000, true },
-		/* Not met: the look at the mask is a system call, which is more than 3% of that. */
-		{ "64 KiB in cache", KIB(64), KIB(64), 2000, false },
+		{ "64 KiB, through 64 MiB", KIB(64), MAP_BYTES, 1024, false, 51 },
+		{ "1 MiB, likewise", MIB(1), MAP_BYTES, 64, false, 51 },
+		{ "64 MiB", MIB(64), MAP_BYTES, 1, false, 51 },
+		/* 0.5% are 8 ns a copy here: with 51 the median strays by that. */
+		{ "64 KiB in cache, in scope", KIB(64), KIB(64), 2000, true, 151 },
+		{ "64 KiB in cache", KIB(64), KIB(64), 2000, false, 151 },
 	};
 	size_t i;
 	int r = 0;
@@ -123,7 +124,7 @@ static int measure(struct copies *copies)
 			.peer = "memcpy()",
 			.ours = copies_ours,
 			.peer_side = copies_peer,
-			.rounds = 51,
+			.rounds = rows[i].rounds,
 			.warm_up = 3,
 		};
 
