@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "core.h"
 #include "fault.h"
@@ -32,8 +31,6 @@ struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
 {
 	struct hm_guard *inner = innermost ? *innermost : NULL, *guard;
 
-	if (innermost)
-		guard_own_slot()->look.caller = NULL;
 	for (guard = inner; guard && guard->state & STATE_COPY; guard = guard->outer)
 		;
 	if (guard != inner)
@@ -43,12 +40,11 @@ struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
 
 struct hm_guard *guard_suspend(void)
 {
-	struct guard_slot *slot = guard_own_slot();
-	struct hm_guard *guard = slot ? slot->innermost : NULL;
+	struct hm_guard *guard = guard_own ? guard_own->innermost : NULL;
 
 	if (likely(!guard))
 		return NULL;
-	slot->innermost = &guard_suspended;
+	guard_own->innermost = &guard_suspended;
 	atomic_signal_fence(memory_order_seq_cst);
 	return guard;
 }
@@ -57,13 +53,12 @@ void guard_resume(struct hm_guard *guard)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	if (unlikely(guard))
-		guard_own_slot()->innermost = guard;
+		guard_own->innermost = guard;
 }
 
 enum guard_place guard_place(const struct hm_guard *guard)
 {
-	const struct guard_slot *slot = guard_own_slot();
-	const struct hm_guard *at = slot ? slot->innermost : NULL;
+	const struct hm_guard *at = guard_own ? guard_own->innermost : NULL;
 
 	if (at == guard)
 		return at ? GUARD_INNERMOST : GUARD_NOWHERE;
@@ -108,42 +103,16 @@ static int unblock(void)
 }
 
 /* Where it fails, what was unblocked stays so: no fault ends the process by that. */
-static __attribute__((noinline)) void block_again(struct guard_slot *slot, uint32_t blocked)
+static __attribute__((noinline)) void block_again(uint32_t blocked)
 {
 	sigset_t faults;
 
-	slot->look.caller = NULL;
 	sigemptyset(&faults);
 	if (blocked & STATE_SIGBUS)
 		sigaddset(&faults, SIGBUS);
 	if (blocked & STATE_SIGSEGV)
 		sigaddset(&faults, SIGSEGV);
 	sys_sigmask(SIG_BLOCK, &faults, NULL);
-}
-
-/*
- * A look is a system call, and as long as to copy 5 KiB within the cache. So where a look
- * has found nothing blocked, it holds for copies that the same call makes again from the same
- * frame, until the kernel's clock ticks [CLOCK_MONOTONIC_COARSE, clock_getres(2)]: that takes
- * 6 ns to ask, where the CPU's counter takes 13. What a thread blocks in a loop with that
- * call is seen up to 10 ms later; any other call looks at once.
- */
-static inline int unblock_of(struct guard_slot *slot, const struct hm_guard *guard,
-			     const void *caller)
-{
-	struct timespec now;
-	int blocked;
-
-	if (!caller || clock_gettime(CLOCK_MONOTONIC_COARSE, &now))
-		return unblock();
-	if (likely(slot->look.caller == caller && slot->look.frame == guard &&
-		   now.tv_nsec == slot->look.at.tv_nsec && now.tv_sec == slot->look.at.tv_sec))
-		return 0;
-	slot->look.caller = NULL;
-	blocked = unblock();
-	if (!blocked)
-		slot->look = (struct guard_look){ caller, guard, now };
-	return blocked;
 }
 
 /* ---- scopes ---- */
@@ -162,25 +131,37 @@ static inline bool is_outermost(const struct guard_slot *slot)
 	return !slot || !slot->innermost || slot->innermost == &guard_suspended;
 }
 
-/*
- * Handlers run on this very thread: only the compiler has to keep the order. Returns the
- * thread's slot, or NULL: there is no scope, as *@ret_error says. @caller: of a copy, or NULL.
- */
-static inline struct guard_slot *open_scope(struct hm_guard *guard, uint32_t kind,
-					    const void *caller, int *ret_error)
+static inline void leave_slot(struct guard_slot *slot)
 {
-	struct guard_slot *slot = guard_own_slot();
+	if (unlikely(!slot->kept) && !slot->innermost)
+		guard_leave_slot(slot);
+}
+
+/*
+ * Handlers run on this very thread: only the compiler has to keep the order. @slot: the
+ * thread's, or NULL where it had none. @follows: of a copy, see guard_follows(). Returns the
+ * thread's slot, or NULL: there is no scope, as *@ret_error says.
+ */
+static inline struct guard_slot *open_scope(struct guard_slot *slot, struct hm_guard *guard,
+					    uint32_t kind, bool follows, int *ret_error)
+{
 	int blocked = 0;
 
 	if (unlikely(!slot)) {
-		slot = guard_take_slot(ret_error);
-		if (!slot)
+		slot = guard_own ? guard_own : guard_take_slot();
+		if (unlikely(!slot)) {
+			*ret_error = err_set(-EAGAIN,
+					     "4096 threads or more are in guarded scopes at a "
+					     "time: end some first");
 			return NULL;
+		}
 	}
 	/* A scope around it has seen to the mask. */
-	if (is_outermost(slot)) {
-		blocked = unblock_of(slot, guard, caller);
+	if (is_outermost(slot) && !follows) {
+		blocked = unblock();
+		slot->unblocked = !blocked && kind == STATE_COPY && guard_moment;
 		if (unlikely(blocked < 0)) {
+			leave_slot(slot);
 			*ret_error = blocked;
 			return NULL;
 		}
@@ -197,8 +178,9 @@ static inline struct guard_slot *open_scope(struct hm_guard *guard, uint32_t kin
 static inline void after_scope(struct guard_slot *slot, struct hm_guard *guard)
 {
 	if (unlikely(guard->state & STATE_BLOCKED))
-		block_again(slot, guard->state & STATE_BLOCKED);
+		block_again(guard->state & STATE_BLOCKED);
 	guard->state = 0;
+	leave_slot(slot);
 }
 
 static inline void close_scope(struct guard_slot *slot, struct hm_guard *guard)
@@ -222,7 +204,7 @@ int hm_guard_enter(struct hm_guard *guard)
 			       guard->struct_size, sizeof(*guard));
 	if (handler_flags() == HANDLER_NONE)
 		return guard_refuse_uninstalled("hm_guard_begin");
-	if (is_outermost(guard_own_slot())) {
+	if (is_outermost(guard_own)) {
 		above = handler_unchained();
 		if (above)
 			return err_set(-EBUSY,
@@ -231,19 +213,19 @@ int hm_guard_enter(struct hm_guard *guard)
 				       "hm_handler_chained() that it forwards",
 				       above & HM_HANDLER_SIGBUS ? "SIGBUS" : "SIGSEGV");
 	}
-	return open_scope(guard, 0, NULL, &r) ? 0 : r;
+	return open_scope(guard_own, guard, 0, false, &r) ? 0 : r;
 }
 
 int hm_guard_caught(struct hm_guard *guard)
 {
 	/* The handler has left the scope; the text and cause are found out here. */
-	after_scope(guard_own_slot(), guard);
+	after_scope(guard_own, guard);
 	return fault_explain(&guard->fault, guard->base, "a guarded access");
 }
 
 int hm_guard_end(struct hm_guard *guard)
 {
-	struct guard_slot *slot = guard_own_slot();
+	struct guard_slot *slot = guard_own;
 
 	if (!guard || (guard->state & ~STATE_BLOCKED) != STATE_OPEN || !slot ||
 	    guard != slot->innermost)
@@ -256,20 +238,20 @@ int hm_guard_end(struct hm_guard *guard)
 /* ---- a copy in one of its own ---- */
 
 /* Apart, so that no variable is changed between setjmp() and its second return. */
-int guard_copy(struct hm_guard *guard, const void *caller, void *dst, const void *src,
-	       uint64_t length)
+int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows, void *dst,
+	       const void *src, uint64_t length)
 {
-	struct guard_slot *slot;
+	struct guard_slot *open;
 	int r;
 
 	if (setjmp(guard->env)) {
-		after_scope(guard_own_slot(), guard);
+		after_scope(guard_own, guard);
 		return 1;
 	}
-	slot = open_scope(guard, STATE_COPY, caller, &r);
-	if (unlikely(!slot))
+	open = open_scope(slot, guard, STATE_COPY, follows, &r);
+	if (unlikely(!open))
 		return r;
 	memcpy(dst, src, length);
-	close_scope(slot, guard);
+	close_scope(open, guard);
 	return 0;
 }

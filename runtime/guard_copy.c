@@ -14,6 +14,7 @@
 #include "buffer.h"
 #include "core.h"
 #include "fault.h"
+#include "guard_slot.h"
 #include "handler.h"
 #include "loss.h"
 #include "lost.h"
@@ -25,8 +26,9 @@
 
 struct copy {
 	const char *what;
-	const void *caller;
-	char *in_map; /* where of @dst and @src is in the map that was named */
+	struct guard_slot *slot; /* this thread's; NULL: none yet */
+	bool follows;            /* the thread's last one, see guard_follows() */
+	char *in_map;            /* where of @dst and @src is in the map that was named */
 	void *dst;
 	const void *src;
 	uint64_t length;
@@ -267,7 +269,8 @@ static void clear_behind_end(const struct copy *to)
 		      round_up(length, to->at.buffer->page_size));
 	for (; from < end; from += piece) {
 		piece = min_u64(end - from, sizeof(zeros));
-		if (guard_copy(&guard, NULL, to->at.map->address + from, zeros, piece))
+		if (guard_copy(&guard, guard_own, false, to->at.map->address + from, zeros,
+			       piece))
 			break;
 	}
 	buffer_unlock(to->at.buffer);
@@ -302,7 +305,7 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 		nanosleep(&copy_pause, NULL);
 		return COPY_AGAIN;
 	}
-	r = guard_copy(guard, copy->caller, copy->dst, copy->src, copy->length);
+	r = guard_copy(guard, copy->slot, copy->follows, copy->dst, copy->src, copy->length);
 	if (unlikely(r < 0))
 		return r;
 	if (unlikely(r)) {
@@ -345,14 +348,9 @@ static inline __attribute__((always_inline)) void bring_pages(const struct copy 
 	}
 }
 
-struct way {
-	const char *what;
-	bool in;
-};
-
 /* In one piece: a compiler that splits it behind the first checks hands all of it on once more. */
-static __attribute__((noinline)) int copy_bytes(const struct way *way, const void *caller,
-						void *dst, const void *src, uint64_t length,
+static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, void *dst,
+						const void *src, uint64_t length,
 						struct hm_fault *ret_fault)
 {
 	uint64_t deadline = 0;
@@ -360,9 +358,10 @@ static __attribute__((noinline)) int copy_bytes(const struct way *way, const voi
 	struct copy copy;
 	int r;
 
-	copy.what = way->what;
-	copy.caller = caller;
-	copy.in_map = way->in ? dst : (void *)(uintptr_t)src;
+	copy.slot = guard_own;
+	copy.follows = guard_follows(copy.slot);
+	copy.what = what;
+	copy.in_map = in_map;
 	copy.dst = dst;
 	copy.src = src;
 	copy.length = length;
@@ -370,7 +369,7 @@ static __attribute__((noinline)) int copy_bytes(const struct way *way, const voi
 	if (r)
 		return r;
 	if (unlikely(handler_flags() == HANDLER_NONE))
-		return guard_refuse_uninstalled(way->what);
+		return guard_refuse_uninstalled(what);
 	bring_pages(&copy);
 	r = find_map(&copy, &guard.fault);
 	if (unlikely(r))
@@ -381,7 +380,7 @@ static __attribute__((noinline)) int copy_bytes(const struct way *way, const voi
 			deadline = time_now_ns() + COPY_PATIENCE_NS;
 		else if (time_now_ns() > deadline)
 			return err_set(-EAGAIN, "%s: bytes were being cut off all the time",
-				       way->what);
+				       what);
 		/* Not beyond what is left: those bytes may be there, in the midst of a page. */
 		r = check_range(&copy);
 		if (r) {
@@ -389,8 +388,10 @@ static __attribute__((noinline)) int copy_bytes(const struct way *way, const voi
 			break;
 		}
 	}
-	if (likely(!r))
+	if (likely(!r)) {
+		guard_copied(copy.slot);
 		return 0;
+	}
 	r = lost_notice(copy.at.device, r);
 out:
 	if (ret_fault && guard.fault.cause)
@@ -400,14 +401,12 @@ out:
 
 int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)
 {
-	static const struct way way = { "hm_copy_in", true };
-
-	return copy_bytes(&way, __builtin_return_address(0), dst_in_map, src, length, fault);
+	return copy_bytes("hm_copy_in", dst_in_map, dst_in_map, src, length, fault);
 }
 
 int hm_copy_out(void *dst, const void *src_in_map, uint64_t length, struct hm_fault *fault)
 {
-	static const struct way way = { "hm_copy_out", false };
+	void *in_map = (void *)(uintptr_t)src_in_map;
 
-	return copy_bytes(&way, __builtin_return_address(0), dst, src_in_map, length, fault);
+	return copy_bytes("hm_copy_out", in_map, dst, src_in_map, length, fault);
 }

@@ -1,51 +1,76 @@
 // SPDX-License-Identifier: MIT
-/* Guard slots: they come and go with threads. */
+/*
+ * Guard slots: where a handler finds a thread's innermost scope.
+ *
+ * It finds it by pthread_self(), which it may call [signal-safety(7)], and not in
+ * thread-local memory: a shared library's is allocated on first touch, which may be a
+ * handler's; and where it is static instead, dlopen() refuses the library when there is too
+ * little of that left [ELF TLS, 4.3].
+ */
 #include "guard_slot.h"
 
-#include <errno.h>
-#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
 
-#include "core.h"
-#include "sys.h"
+#include "handler.h"
+#include "proc.h"
 
-struct guard_slot guard_slots[GUARD_SLOTS];
-_Atomic uint32_t guard_reach;
+/*
+ * A slot is kept for as long as its thread lives: to take one is an atomic operation, which
+ * waits until all that the thread has stored, as by a copy, is in the cache. But not by more
+ * than half of them, so that there are some for threads in scopes, however many live.
+ */
+#define SLOTS 8192 /* a power of 2 */
+#define SLOTS_KEPT (SLOTS / 2)
 
-static pthread_key_t ends; /* its value is the thread's slot */
-static _Atomic bool has_ends;
+static struct guard_slot slots[SLOTS];
+static _Atomic uint32_t reach; /* no thread's is further on from its first one */
+static _Atomic uint32_t n_kept;
+static _Atomic bool used; /* some were taken */
+
+_Thread_local struct guard_slot *guard_own;
+_Atomic uint64_t guard_moment;
+
+static struct guard_slot *slot_at(uintptr_t thread, uint32_t turn)
+{
+	return &slots[(handler_hash(thread) + turn) % SLOTS];
+}
 
 struct hm_guard **guard_innermost(void)
 {
-	struct guard_slot *slot = guard_own_slot();
+	uintptr_t thread = (uintptr_t)pthread_self();
+	uint32_t i, last = atomic_load(&reach);
+	struct guard_slot *slot;
 
-	return slot ? &slot->innermost : NULL;
+	for (i = 0; i <= last; i++) {
+		slot = slot_at(thread, i);
+		if (atomic_load_explicit(&slot->thread, memory_order_relaxed) == thread)
+			return &slot->innermost;
+	}
+	return NULL;
 }
 
-/*
- * No scope of the thread's is open any more, however it has ended. One that has a scope once
- * more, in the last of its destructors, leaves its slot to the next thread of its name.
- */
-static void thread_ends(void *user)
-{
-	struct guard_slot *slot = user;
+/* ---- threads end ---- */
 
+static pthread_key_t ends; /* its value is the thread's slot */
+static _Atomic bool has_ends;
+static _Thread_local bool keeps_none; /* it has tried, or it ends */
+
+static void release(struct guard_slot *slot)
+{
+	slot->innermost = NULL;
 	atomic_store_explicit(&slot->thread, 0, memory_order_release);
 }
 
-int guard_prepare(void)
+/* No scope of the thread's is open any more, however it has ended. */
+static void thread_ends(void *user)
 {
-	int r;
-
-	if (has_ends)
-		return 0;
-	r = sys_key_create(&ends, thread_ends);
-	if (r)
-		return err_set(r,
-			       "all keys of this process for what belongs to a thread are "
-			       "taken (%s; %d, PTHREAD_KEYS_MAX): the library needs one",
-			       err_name(r), PTHREAD_KEYS_MAX);
-	has_ends = true;
-	return 0;
+	guard_own = NULL;
+	keeps_none = true;
+	release(user);
+	atomic_fetch_sub(&n_kept, 1);
 }
 
 /* Threads that go on don't come to thread_ends() any more: the code may be unloaded. */
@@ -55,54 +80,85 @@ static __attribute__((destructor)) void end(void)
 		pthread_key_delete(ends);
 }
 
-static struct guard_slot *find_free(uintptr_t thread)
+static bool keep(struct guard_slot *slot)
 {
-	struct guard_slot *slot;
-	uintptr_t nobody;
-	uint32_t i, far;
+	if (keeps_none)
+		return false;
+	keeps_none = true;
+	if (!has_ends)
+		return false;
+	if (atomic_fetch_add(&n_kept, 1) < SLOTS_KEPT && !pthread_setspecific(ends, slot))
+		return true;
+	atomic_fetch_sub(&n_kept, 1);
+	return false;
+}
 
-	for (i = 0; i < GUARD_SLOTS; i++) {
-		slot = guard_slot_at(thread, i);
-		nobody = 0;
-		if (!atomic_compare_exchange_strong(&slot->thread, &nobody, thread))
+/* ---- taking and leaving ---- */
+
+/*
+ * Slots behind the one of @turn with this thread's name are one's that ended inside a scope,
+ * and had the name before. While this thread lives there come no more of them.
+ */
+static void drop_stale(uintptr_t thread, uint32_t turn)
+{
+	static _Thread_local bool done;
+	uint32_t last = atomic_load(&reach);
+	struct guard_slot *slot;
+
+	if (likely(done))
+		return;
+	done = true;
+	while (++turn <= last) {
+		slot = slot_at(thread, turn);
+		if (atomic_load_explicit(&slot->thread, memory_order_relaxed) == thread)
+			release(slot);
+	}
+}
+
+/* A thread that ended inside a scope may have left one: whoever has its name now, takes it. */
+static bool claim(struct guard_slot *slot, uintptr_t thread)
+{
+	uintptr_t now = atomic_load_explicit(&slot->thread, memory_order_relaxed);
+
+	return now == thread ||
+	       (!now && atomic_compare_exchange_strong(&slot->thread, &now, thread));
+}
+
+/* Before the slot is taken: a handler of this thread's finds it from then on. */
+static void reach_out(uint32_t turn)
+{
+	uint32_t now = atomic_load(&reach);
+
+	while (now < turn && !atomic_compare_exchange_weak(&reach, &now, turn))
+		;
+}
+
+struct guard_slot *guard_take_slot(void)
+{
+	uintptr_t thread = (uintptr_t)pthread_self();
+	struct guard_slot *slot;
+	uint32_t i;
+
+	atomic_store_explicit(&used, true, memory_order_relaxed);
+	for (i = 0; i < SLOTS; i++) {
+		reach_out(i);
+		slot = slot_at(thread, i);
+		if (!claim(slot, thread))
 			continue;
-		far = atomic_load(&guard_reach);
-		while (far < i && !atomic_compare_exchange_weak(&guard_reach, &far, i))
-			;
+		slot->innermost = NULL;
+		slot->unblocked = false;
+		drop_stale(thread, i);
+		slot->kept = keep(slot);
+		guard_own = slot;
 		return slot;
 	}
 	return NULL;
 }
 
-/*
- * For as long as the thread lives: an atomic operation waits until all that the thread has
- * stored, as by a copy, is in the cache.
- */
-__attribute__((cold)) struct guard_slot *guard_take_slot(int *ret_error)
+void guard_leave_slot(struct guard_slot *slot)
 {
-	struct guard_slot *slot = find_free((uintptr_t)pthread_self());
-	int r;
-
-	if (!slot) {
-		*ret_error = err_set(-EAGAIN,
-				     "%d threads have made guarded copies or opened scopes and "
-				     "live still, which is as many as can: end some first",
-				     GUARD_SLOTS);
-		return NULL;
-	}
-	slot->innermost = NULL;
-	slot->look.caller = NULL;
-	r = has_ends ? sys_key_set(ends, slot) : 0;
-	if (r) {
-		atomic_store_explicit(&slot->thread, 0, memory_order_release);
-		*ret_error =
-			err_set(r,
-				"no memory to be told of the end of a thread with a guarded "
-				"scope (%s)",
-				err_name(r));
-		return NULL;
-	}
-	return slot;
+	guard_own = NULL;
+	release(slot);
 }
 
 void guard_fork_child(void)
@@ -110,7 +166,57 @@ void guard_fork_child(void)
 	uintptr_t thread = (uintptr_t)pthread_self();
 	uint32_t i;
 
-	for (i = 0; i < GUARD_SLOTS; i++)
-		if (guard_slots[i].thread && guard_slots[i].thread != thread)
-			guard_slots[i].thread = 0;
+	if (!atomic_load(&used))
+		return;
+	for (i = 0; i < SLOTS; i++)
+		if (slots[i].thread && slots[i].thread != thread)
+			release(&slots[i]);
+	atomic_store(&n_kept, guard_own && guard_own->kept);
+}
+
+/* ---- before the first scope ---- */
+
+/*
+ * The counter goes at one rate, and CPUs at 0.2 to 2.5 times of it: what is measured now may be
+ * more than a system call takes later. One that changes the mask is 125 cycles and more,
+ * whatever the CPU: SYSCALL and SYSRET alone are 60. From the end of a copy to the begin of
+ * the next it is 30 to 40.
+ */
+#define MOMENT_MAX 50
+
+/* Counts alike on all CPUs: what the kernel itself relies on. And may be read. */
+static bool counter_is_reliable(void)
+{
+	static const char path[] =
+		"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+	char name[32];
+	int tsc = 0;
+
+	return !prctl(PR_GET_TSC, &tsc) && tsc == PR_TSC_ENABLE &&
+	       proc_read(path, name, sizeof(name)) && !strncmp(name, "tsc", 3);
+}
+
+/* Half of what the fastest system call that changes a mask takes now. */
+static uint64_t measure_moment(void)
+{
+	uint64_t least = UINT64_MAX, begin;
+	sigset_t now;
+	int i;
+
+	if (!counter_is_reliable() || pthread_sigmask(SIG_BLOCK, NULL, &now))
+		return 0;
+	for (i = 0; i < 100; i++) {
+		begin = guard_counter();
+		pthread_sigmask(SIG_SETMASK, &now, NULL);
+		least = min_u64(least, guard_counter_after() - begin);
+	}
+	return min_u64(least / 2, MOMENT_MAX);
+}
+
+void guard_prepare(void)
+{
+	if (!guard_moment)
+		guard_moment = measure_moment();
+	if (!has_ends && !pthread_key_create(&ends, thread_ends))
+		has_ends = true;
 }

@@ -1,63 +1,73 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Guard slot: what is kept for a thread that makes guarded copies or opens scopes, from its
- * first one until it ends.
- *
- * It is found by pthread_self(), which a handler may call [signal-safety(7)], and not in
- * thread-local memory: a shared library's is allocated on first touch, which may be a
- * handler's; and where it is static instead, dlopen() refuses the library when there is too
- * little of that left [ELF TLS, 4.3].
- */
+/* Guard slot: what is kept for a thread that makes guarded copies or opens scopes. */
 #ifndef HETMAP_GUARD_SLOT_H
 #define HETMAP_GUARD_SLOT_H
 
 #include <hetmap/guard.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <time.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "handler.h"
 #include "util.h"
 
-#define GUARD_SLOTS 8192 /* a power of 2 */
-
 struct guard_slot {
-	_Atomic uintptr_t thread; /* 0: nobody's */
+	_Atomic uintptr_t thread; /* pthread_self(); 0: nobody's */
 	/* That thread's alone, and its handlers'. */
 	struct hm_guard *innermost;
-	struct guard_look {         /* at its signal mask: nothing was blocked */
-		const void *caller; /* NULL: no look holds */
-		const struct hm_guard *frame;
-		struct timespec at;
-	} look;
-} __attribute__((aligned(64)));
+	uint64_t copied; /* where @unblocked: when its last copy was over, or before */
+	bool unblocked;  /* neither signal was blocked when it looked last, for a copy */
+	bool kept;       /* until the thread ends; else until its outermost scope does */
+} __attribute__((aligned(32)));
 
-extern struct guard_slot guard_slots[GUARD_SLOTS];
-extern _Atomic uint32_t guard_reach; /* no thread's is further on from its first one */
+/* This thread's, or NULL: it has none yet. Not in a handler. */
+extern _Thread_local struct guard_slot *guard_own;
 
-static inline struct guard_slot *guard_slot_at(uintptr_t thread, uint32_t turn)
+/* For a thread that has none. NULL, without a text: none is free. */
+struct guard_slot *guard_take_slot(void);
+/* The thread is in no scope any more. */
+void guard_leave_slot(struct guard_slot *slot);
+
+/* ---- copies that follow each other at once ---- */
+
+/*
+ * A thread's signal mask changes by a system call, or in a handler, which takes longer. Where
+ * there was no time for one between two copies of the thread's, the mask is what it was for
+ * the first, and need not be looked at, which is a system call itself. The time is by the
+ * CPU's counter (RDTSC), and less than any system call takes; 0 where the counter is not to be
+ * relied on, and all copies look.
+ */
+extern _Atomic uint64_t guard_moment;
+
+static inline uint64_t guard_counter(void)
 {
-	return &guard_slots[(handler_hash(thread) + turn) % GUARD_SLOTS];
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	return 0;
+#endif
 }
 
-/* This thread's, or NULL: it has none yet. Also in a handler. */
-static inline struct guard_slot *guard_own_slot(void)
+/* Not before what comes before is done [Intel SDM, "RDTSC"]. */
+static inline uint64_t guard_counter_after(void)
 {
-	uintptr_t thread = (uintptr_t)pthread_self();
-	struct guard_slot *slot;
-	uint32_t i = 0;
-
-	do {
-		slot = guard_slot_at(thread, i);
-		if (likely(atomic_load_explicit(&slot->thread, memory_order_relaxed) == thread))
-			return slot;
-	} while (++i <= atomic_load_explicit(&guard_reach, memory_order_relaxed));
-	return NULL;
+#ifdef __x86_64__
+	__builtin_ia32_lfence();
+#endif
+	return guard_counter();
 }
 
-/* For a thread that has none. NULL: *@ret_error is -EAGAIN or -ENOMEM. Not in a handler. */
-struct guard_slot *guard_take_slot(int *ret_error);
+/* First of all of a copy; @slot may be NULL. */
+static inline bool guard_follows(const struct guard_slot *slot)
+{
+	return slot && slot->unblocked && guard_counter() - slot->copied < guard_moment;
+}
+
+/* Last of all. */
+static inline void guard_copied(struct guard_slot *slot)
+{
+	if (slot && slot->unblocked)
+		slot->copied = guard_counter_after();
+}
 
 #endif

@@ -80,8 +80,8 @@ extern struct handler_counters {
 /* Where the thread's innermost scope is written down; NULL: it has none. In a handler. */
 struct hm_guard **guard_innermost(void);
 
-/* Before the first scope; installs of the handler are one after the other. -EAGAIN. */
-int guard_prepare(void);
+/* Before the first scope. Installs of the handler are one after the other. */
+void guard_prepare(void);
 
 /* fork(2): of the other threads' scopes there are none. */
 void guard_fork_child(void);
@@ -115,11 +115,12 @@ enum guard_place guard_place(const struct hm_guard *guard);
 
 /*
  * memcpy() in a guarded scope of its own. 0, 1: a fault, which @guard tells of, or a negative
- * errno: there can be no scope. No scope is open afterwards. @caller: the call that makes the
- * copy; NULL: the thread's mask is looked at in any case.
+ * errno: there can be no scope. No scope is open afterwards. @slot: this thread's, or NULL, and
+ * @follows: guard_follows() of it when the call began; or false.
  */
-int guard_copy(struct hm_guard *guard, const void *caller, void *dst, const void *src,
-	       uint64_t length);
+struct guard_slot;
+int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows, void *dst,
+	       const void *src, uint64_t length);
 int guard_refuse_uninstalled(const char *what);
 
 #endif

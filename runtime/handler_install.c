@@ -187,9 +187,7 @@ static int install_locked(void)
 {
 	int r;
 
-	r = guard_prepare();
-	if (r)
-		return r;
+	guard_prepare();
 	/* Waits for changes of maps. */
 	r = repair_begin();
 	if (r)

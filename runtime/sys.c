@@ -120,27 +120,14 @@ static int real_futex(void *word, int operation, uint32_t value, const struct ti
 	return (int)syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
 }
 
-/* Of those whose result is the error number itself. */
-static int as_result(int error)
-{
-	if (error)
-		errno = error;
-	return error ? -1 : 0;
-}
-
+/* Its result is the error number itself. */
 static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	return as_result(pthread_sigmask(how, set, old));
-}
+	int r = pthread_sigmask(how, set, old);
 
-static int real_key_create(pthread_key_t *key, void (*end)(void *value))
-{
-	return as_result(pthread_key_create(key, end));
-}
-
-static int real_setspecific(pthread_key_t key, const void *value)
-{
-	return as_result(pthread_setspecific(key, value));
+	if (r)
+		errno = r;
+	return r ? -1 : 0;
 }
 
 static ssize_t real_pread_now(int fd, void *to, size_t length, off_t offset)
@@ -150,9 +137,14 @@ static ssize_t real_pread_now(int fd, void *to, size_t length, off_t offset)
 	return preadv2(fd, &all, 1, offset, RWF_NOWAIT);
 }
 
+/* Its result is the error number itself, too. */
 static int real_fadvise(int fd, off_t offset, off_t length, int advice)
 {
-	return as_result(posix_fadvise(fd, offset, length, advice));
+	int r = posix_fadvise(fd, offset, length, advice);
+
+	if (r)
+		errno = r;
+	return r ? -1 : 0;
 }
 
 #ifdef HAVE_LIBURING
@@ -260,8 +252,6 @@ struct sys_table sys_table = {
 	.getsockopt = getsockopt,
 	.sigaction = sigaction,
 	.pthread_sigmask = real_sigmask,
-	.pthread_key_create = real_key_create,
-	.pthread_setspecific = real_setspecific,
 	.uring_init = real_uring_init,
 	.uring_submit = real_uring_submit,
 	.calloc = real_calloc,
@@ -668,16 +658,6 @@ int sys_sigaction(int signal, const struct sigaction *action, struct sigaction *
 int sys_sigmask(int how, const sigset_t *set, sigset_t *ret_old)
 {
 	return (int)RETRY(sys_table.pthread_sigmask(how, set, ret_old));
-}
-
-int sys_key_create(pthread_key_t *ret_key, void (*end)(void *value))
-{
-	return (int)RETRY(sys_table.pthread_key_create(ret_key, end));
-}
-
-int sys_key_set(pthread_key_t key, const void *value)
-{
-	return (int)RETRY(sys_table.pthread_setspecific(key, value));
 }
 
 int sys_uring_init(struct io_uring *ring, uint32_t entries)

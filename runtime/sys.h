@@ -80,8 +80,6 @@ struct sys_table {
 	int (*getsockopt)(int socket, int level, int option, void *value, socklen_t *length);
 	int (*sigaction)(int signal, const struct sigaction *action, struct sigaction *old);
 	int (*pthread_sigmask)(int how, const sigset_t *set, sigset_t *old);
-	int (*pthread_key_create)(pthread_key_t *key, void (*end)(void *value));
-	int (*pthread_setspecific)(pthread_key_t key, const void *value);
 	int (*uring_init)(unsigned int entries, struct io_uring *ring, unsigned int flags);
 	int (*uring_submit)(struct io_uring *ring, unsigned int wait);
 	void *(*calloc)(size_t count, size_t size);
@@ -174,8 +172,6 @@ int sys_socket_cookie(int socket, int option, uint64_t *ret_cookie);
 int sys_peer(int socket, struct ucred *ret_peer); /* SO_PEERCRED */
 int sys_sigaction(int signal, const struct sigaction *action, struct sigaction *ret_old);
 int sys_sigmask(int how, const sigset_t *set, sigset_t *ret_old);
-int sys_key_create(pthread_key_t *ret_key, void (*end)(void *value));
-int sys_key_set(pthread_key_t key, const void *value);
 /* -ENOSYS in a build without liburing. */
 int sys_uring_init(struct io_uring *ring, uint32_t entries);
 /* What was prepared begins; returns when @wait of all that is in flight are done. */

@@ -311,9 +311,6 @@ HOOK(int, sigaction, EINVAL,
      (int signal, const struct sigaction *action, struct sigaction *old), (signal, action, old))
 HOOK(int, pthread_sigmask, EINVAL, (int how, const sigset_t *set, sigset_t *old),
      (how, set, old))
-HOOK(int, pthread_key_create, EAGAIN, (pthread_key_t * key, void (*end)(void *value)),
-     (key, end))
-HOOK(int, pthread_setspecific, ENOMEM, (pthread_key_t key, const void *value), (key, value))
 
 void inject_install(void)
 {
@@ -375,8 +372,6 @@ void inject_install(void)
 		.getsockopt = hook_getsockopt,
 		.sigaction = hook_sigaction,
 		.pthread_sigmask = hook_pthread_sigmask,
-		.pthread_key_create = hook_pthread_key_create,
-		.pthread_setspecific = hook_pthread_setspecific,
 		.calloc = hook_calloc,
 	};
 }

@@ -529,6 +529,12 @@ static void counted(void)
 	signal(SIGBUS, SIG_DFL);
 }
 
+/* Which is looked for anew where it was not found: without it copies are slower. */
+static bool was_counters(const char *call)
+{
+	return !strcmp(call, "open") || !strcmp(call, "read") || !strcmp(call, "close");
+}
+
 /* Each call that installing and removing make fails once: then nothing is different. */
 static void undone(void)
 {
@@ -543,11 +549,13 @@ static void undone(void)
 	lifecycle_is_lenient = true;
 	sigaction(SIGBUS, NULL, &was[0]);
 	sigaction(SIGSEGV, NULL, &was[1]);
+	CHECK_OK(hm_handler_install(0));
+	CHECK_OK(hm_handler_remove());
 	for (n = 1, failed = true; failed; n++) {
 		inject_arm(n, INJECT_ONE);
 		r = hm_handler_install(0);
 		failed = inject_disarm();
-		CHECK_EQUAL(!r, !failed);
+		CHECK_EQUAL(!r, !failed || was_counters(inject_failed()));
 		if (!r)
 			CHECK_OK(hm_handler_remove());
 		CHECK_EQUAL(handler_info().installed, 0);

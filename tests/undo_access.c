@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "undo.h"
@@ -74,19 +73,12 @@ int undo_bracket(struct world *world)
 	return r ? r : hm_map_end_cpu(world->map, PAGE, 3 * PAGE, HM_READ | HM_WRITE);
 }
 
-/* What a copy by the same call has seen of the thread's mask holds no more. */
-static void await_tick(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 12000000 }, NULL);
-}
-
 int undo_copy_in(struct world *world)
 {
 	char *bytes = (char *)hm_map_address(world->map) + 5;
 	static char from[COPIED];
 
 	memcpy(from, bytes, COPIED);
-	await_tick();
 	return hm_copy_in(bytes, from, COPIED, NULL);
 }
 
@@ -97,7 +89,6 @@ int undo_copy_out(struct world *world)
 	int r;
 
 	memset(to, 0, COPIED);
-	await_tick();
 	r = hm_copy_out(to, bytes, COPIED, NULL);
 	if (!r)
 		CHECK(!memcmp(to, bytes, COPIED));
@@ -109,7 +100,6 @@ int undo_copy_between(struct world *world)
 {
 	char *to = hm_map_address(world->second), *from = hm_map_address(world->map);
 
-	await_tick();
 	return hm_copy_in(to + 5, from + 5, COPIED, NULL);
 }
 

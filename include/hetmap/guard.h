@@ -95,8 +95,7 @@ struct hm_guard {
  * drivers see "hetmap doctor".
  *
  * Errors: -EINVAL unknown flags; -EBUSY installed already, with other flags; -EDEADLK from a
- * view's callback; -EAGAIN the process has no key left for what belongs to a thread
- * [pthread_key_create(3)]; -ENOMEM.
+ * view's callback; -ENOMEM.
  */
 HM_API int hm_handler_install(uint32_t flags);
 
@@ -142,19 +141,17 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * another process owns the size is read anew before and after: bytes that the owner has cut
  * off are -ERANGE, and not zeros. Any thread, any stack. Where the thread blocks SIGBUS or
  * SIGSEGV they are unblocked meanwhile, which takes a look at the mask (one system call)
- * outside of guarded scopes. A look that has found neither blocked holds for copies that the
- * same call makes again, from the same frame, until the kernel's clock ticks, 1 to 10 ms. So
- * where a thread blocks SIGBUS between two such copies, and the second one meets lost bytes
- * in that time, the kernel ends the process: a function that does so opens a scope for its
- * copies, as hm_guard_begin() always looks.
+ * outside of guarded scopes; but none where the thread's last copy was over so shortly before
+ * that no system call can have changed the mask since, by the CPU's counter (on x86-64, where
+ * the kernel itself relies on it).
  * A handler of the application's that a fault elsewhere than on a map goes to may jump out
  * of the copy.
  *
  * Errors: -EOPNOTSUPP the handler is not installed; -ENOENT @dst_in_map is in no map;
  * -EAGAIN a map was being changed, or cut off, all the time (or its owner ended in the
- * midst of that where it can't be seen, see hm_buffer_receive()); -EAGAIN, -ENOMEM, -EPERM as
- * of hm_guard_begin(); -ERANGE the map ends before, or as HM_FAULT_END; -ENODEV; -EIO;
- * -EHWPOISON; -EACCES: see enum hm_fault_cause; -EINVAL length 0; -E2BIG. Whether another handler is
+ * midst of that where it can't be seen, see hm_buffer_receive()), or 4096 threads or more are
+ * in scopes; -EPERM as of hm_guard_begin(); -ERANGE the map ends before, or as HM_FAULT_END; -ENODEV; -EIO; -EHWPOISON;
+ * -EACCES: see enum hm_fault_cause; -EINVAL length 0; -E2BIG. Whether another handler is
  * above the library's is not checked: see hm_guard_begin().
  */
 HM_API int hm_copy_in(void *dst_in_map, const void *src, uint64_t length,
@@ -198,9 +195,8 @@ HM_API int hm_copy_out(void *dst, const void *src_in_map, uint64_t length,
  * for those that it opens itself.
  *
  * Errors: -EOPNOTSUPP the handler is not installed; -EBUSY (of the thread's outermost
- * scope) another handler was installed since: see hm_handler_chained(); -EAGAIN there are
- * 8192 threads that have made a copy or opened a scope, and have not ended; -ENOMEM (of the
- * thread's first one) no memory to be told of its end; -EPERM (of the outermost one) the thread's signal mask can't be
+ * scope) another handler was installed since: see hm_handler_chained(); -EAGAIN 4096
+ * threads or more are in scopes; -EPERM (of the outermost one) the thread's signal mask can't be
  * looked at, or changed, as under a seccomp filter: a fault might end the process; -EINVAL;
  * and of a fault: see enum hm_fault_cause.
  */
