@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <urcu/compiler.h>
 
 #include "core.h"
 #include "fault.h"
@@ -27,6 +28,12 @@ struct hm_guard guard_suspended;
 
 /* ---- scopes that are left, and those that don't count ---- */
 
+void guard_forget_handled(struct hm_guard **innermost)
+{
+	if (innermost)
+		guard_forget(caa_container_of(innermost, struct guard_slot, innermost));
+}
+
 struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
 {
 	struct hm_guard *inner = innermost ? *innermost : NULL, *guard;
@@ -42,6 +49,7 @@ struct hm_guard *guard_suspend(void)
 {
 	struct hm_guard *guard = guard_own ? guard_own->innermost : NULL;
 
+	guard_forget(guard_own);
 	if (likely(!guard))
 		return NULL;
 	guard_own->innermost = &guard_suspended;
@@ -52,6 +60,7 @@ struct hm_guard *guard_suspend(void)
 void guard_resume(struct hm_guard *guard)
 {
 	atomic_signal_fence(memory_order_seq_cst);
+	guard_forget(guard_own);
 	if (unlikely(guard))
 		guard_own->innermost = guard;
 }
@@ -157,9 +166,11 @@ static inline struct guard_slot *open_scope(struct guard_slot *slot, struct hm_g
 		}
 	}
 	/* A scope around it has seen to the mask. */
-	if (is_outermost(slot) && !follows) {
+	if (is_outermost(slot) && !(follows && slot->copied)) {
+		guard_forget(slot);
 		blocked = unblock();
-		slot->unblocked = !blocked && kind == STATE_COPY && guard_moment;
+		if (!blocked && kind == STATE_COPY)
+			guard_saw_unblocked(slot);
 		if (unlikely(blocked < 0)) {
 			leave_slot(slot);
 			*ret_error = blocked;

@@ -376,6 +376,7 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 		goto out;
 	while (unlikely((r = copy_once(&copy, &guard)) == COPY_AGAIN)) {
 		guard.fault.cause = HM_FAULT_NONE;
+		copy.follows = false;
 		if (!deadline)
 			deadline = time_now_ns() + COPY_PATIENCE_NS;
 		else if (time_now_ns() > deadline)

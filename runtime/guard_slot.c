@@ -27,11 +27,10 @@
 
 static struct guard_slot slots[SLOTS];
 static _Atomic uint32_t reach; /* no thread's is further on from its first one */
-static _Atomic uint32_t n_kept;
-static _Atomic bool used; /* some were taken */
+static _Atomic uint32_t n_taken, n_kept;
 
 _Thread_local struct guard_slot *guard_own;
-_Atomic uint64_t guard_moment;
+_Atomic uint64_t guard_moment, guard_looks;
 
 static struct guard_slot *slot_at(uintptr_t thread, uint32_t turn)
 {
@@ -58,19 +57,31 @@ static pthread_key_t ends; /* its value is the thread's slot */
 static _Atomic bool has_ends;
 static _Thread_local bool keeps_none; /* it has tried, or it ends */
 
-static void release(struct guard_slot *slot)
+static void reset(struct guard_slot *slot)
 {
 	slot->innermost = NULL;
+	slot->copied = slot->apart = 0;
+	if (slot->kept)
+		atomic_fetch_sub(&n_kept, 1);
+	slot->kept = false;
+}
+
+static void release(struct guard_slot *slot)
+{
+	reset(slot);
 	atomic_store_explicit(&slot->thread, 0, memory_order_release);
+	atomic_fetch_sub(&n_taken, 1);
 }
 
 /* No scope of the thread's is open any more, however it has ended. */
 static void thread_ends(void *user)
 {
+	struct guard_slot *slot = user;
+
 	guard_own = NULL;
 	keeps_none = true;
-	release(user);
-	atomic_fetch_sub(&n_kept, 1);
+	if (slot->thread == (uintptr_t)pthread_self())
+		release(slot);
 }
 
 /* Threads that go on don't come to thread_ends() any more: the code may be unloaded. */
@@ -120,8 +131,12 @@ static bool claim(struct guard_slot *slot, uintptr_t thread)
 {
 	uintptr_t now = atomic_load_explicit(&slot->thread, memory_order_relaxed);
 
-	return now == thread ||
-	       (!now && atomic_compare_exchange_strong(&slot->thread, &now, thread));
+	if (now == thread)
+		return true;
+	if (now || !atomic_compare_exchange_strong(&slot->thread, &now, thread))
+		return false;
+	atomic_fetch_add(&n_taken, 1);
+	return true;
 }
 
 /* Before the slot is taken: a handler of this thread's finds it from then on. */
@@ -139,14 +154,12 @@ struct guard_slot *guard_take_slot(void)
 	struct guard_slot *slot;
 	uint32_t i;
 
-	atomic_store_explicit(&used, true, memory_order_relaxed);
 	for (i = 0; i < SLOTS; i++) {
 		reach_out(i);
 		slot = slot_at(thread, i);
 		if (!claim(slot, thread))
 			continue;
-		slot->innermost = NULL;
-		slot->unblocked = false;
+		reset(slot);
 		drop_stale(thread, i);
 		slot->kept = keep(slot);
 		guard_own = slot;
@@ -166,23 +179,25 @@ void guard_fork_child(void)
 	uintptr_t thread = (uintptr_t)pthread_self();
 	uint32_t i;
 
-	if (!atomic_load(&used))
+	if (atomic_load(&n_taken) == !!guard_own)
 		return;
 	for (i = 0; i < SLOTS; i++)
 		if (slots[i].thread && slots[i].thread != thread)
 			release(&slots[i]);
+	/* Of threads that were just at it. */
+	atomic_store(&n_taken, !!guard_own);
 	atomic_store(&n_kept, guard_own && guard_own->kept);
 }
 
 /* ---- before the first scope ---- */
 
 /*
- * The counter goes at one rate, and CPUs at 0.2 to 2.5 times of it: what is measured now may be
- * more than a system call takes later. One that changes the mask is 125 cycles and more,
- * whatever the CPU: SYSCALL and SYSRET alone are 60. From the end of a copy to the begin of
- * the next it is 30 to 40.
+ * What is measured now may be more than a system call takes later, as CPUs go at other rates
+ * and the counter does not. One that changes the mask is 120 cycles and more, whatever the
+ * CPU, as SYSCALL and SYSRET alone are 60; and no CPU has more than 6 in a nanosecond.
  */
-#define MOMENT_MAX 50
+#define MOMENT_MAX_NS 20
+#define LOOKS_NS 1000000
 
 /* Counts alike on all CPUs: what the kernel itself relies on. And may be read. */
 static bool counter_is_reliable(void)
@@ -193,36 +208,41 @@ static bool counter_is_reliable(void)
 	int tsc = 0;
 
 	return !prctl(PR_GET_TSC, &tsc) && tsc == PR_TSC_ENABLE &&
-	       proc_read(path, name, sizeof(name)) && !strncmp(name, "tsc", 3);
+	       proc_read(path, name, sizeof(name)) && !strcmp(name, "tsc\n");
 }
 
 /*
- * Half of what the fastest system call that changes a mask takes now; 0 where to read the
- * counter twice takes that, as where it is emulated: then no copy is fast enough.
+ * Half of what the fastest system call that changes the mask takes now, at most; but 0 where
+ * to read the counter twice takes that, as where it is emulated: no copy is fast enough.
  */
-static uint64_t measure_moment(void)
+static void measure(void)
 {
-	uint64_t least_call = UINT64_MAX, least_read = UINT64_MAX, begin, read, moment;
+	uint64_t least_call = UINT64_MAX, least_read = UINT64_MAX, ns, all, begin, moment;
 	sigset_t now;
 	int i;
 
 	if (!counter_is_reliable() || pthread_sigmask(SIG_BLOCK, NULL, &now))
-		return 0;
+		return;
+	ns = time_now_ns();
+	all = guard_counter_after();
 	for (i = 0; i < 100; i++) {
-		begin = guard_counter();
-		read = guard_counter();
+		begin = guard_counter_after();
+		least_read = min_u64(least_read, guard_counter() - begin);
+		begin = guard_counter_after();
 		pthread_sigmask(SIG_SETMASK, &now, NULL);
-		least_call = min_u64(least_call, guard_counter_after() - read);
-		least_read = min_u64(least_read, read - begin);
+		least_call = min_u64(least_call, guard_counter() - begin);
 	}
-	moment = min_u64(least_call / 2, MOMENT_MAX);
-	return least_read < moment ? moment : 0;
+	all = guard_counter_after() - all;
+	ns = max_u64(time_now_ns() - ns, 1);
+	moment = min_u64(least_call / 2, all * MOMENT_MAX_NS / ns);
+	guard_looks = all * LOOKS_NS / ns;
+	guard_moment = least_read < moment ? moment : 0;
 }
 
 void guard_prepare(void)
 {
 	if (!guard_moment)
-		guard_moment = measure_moment();
+		measure();
 	if (!has_ends && !pthread_key_create(&ends, thread_ends))
 		has_ends = true;
 }

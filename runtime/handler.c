@@ -184,6 +184,7 @@ static void forward(int signal, siginfo_t *info, void *context)
 	struct hm_guard *guard = guard_leave_copies(innermost);
 
 	handler_forward(signal, info, context);
+	guard_forget_handled(innermost);
 	if (guard)
 		*innermost = guard;
 }

@@ -100,6 +100,11 @@ extern struct hm_guard guard_suspended;
  * within. Returns what to put back into *@innermost when it returns. In a handler.
  */
 struct hm_guard *guard_leave_copies(struct hm_guard **innermost);
+/*
+ * When it has returned, into a copy perhaps: the mask that is returned to may be another.
+ * @innermost: of guard_innermost().
+ */
+void guard_forget_handled(struct hm_guard **innermost);
 
 /*
  * Around a function of the application's that the library calls in the middle of its own

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -364,6 +363,8 @@ static unsigned int looks_of(const char *from, unsigned int n)
 	unsigned int i, looks;
 	char byte;
 
+	if (guard_own)
+		guard_own->apart = 0;
 	inject_arm(UINT_MAX, INJECT_ONE);
 	for (i = 0; i < n; i++)
 		hm_copy_out(&byte, from, 1, NULL);
@@ -372,56 +373,67 @@ static unsigned int looks_of(const char *from, unsigned int n)
 	return looks;
 }
 
-static bool kernel_relies_on_counter(void)
+static int copy_often(const char *from, unsigned int n)
 {
-	char name[32] = "";
-	FILE *file;
+	char byte;
+	int r = 0;
 
-	file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "r");
-	if (!file)
-		return false;
-	if (!fgets(name, sizeof(name), file))
-		name[0] = 0;
-	fclose(file);
-	return !strncmp(name, "tsc", 3);
+	while (n-- && !r)
+		r = hm_copy_out(&byte, from, 1, NULL);
+	return r;
 }
 
-static uint64_t reading_takes(void)
+/* Any copy of a thread's counts as one that follows the last at once. */
+static void have_all_follow(void)
 {
-	uint64_t least = UINT64_MAX, begin;
-	int i;
-
-	for (i = 0; i < 1000; i++) {
-		begin = guard_counter();
-		least = min_u64(least, guard_counter() - begin);
-	}
-	return least;
+	guard_moment = guard_looks = UINT64_MAX / 2;
 }
 
-/* A copy that follows the last one at once does not look. */
+/* A copy that follows the last one at once does not look, for a while. */
 static void at_once(void)
 {
 	struct file_map file;
-	unsigned int tries;
 
 	CHECK_OK_FATAL(hm_handler_install(0));
 	open_file_map(&file, SIZE);
-	if (!kernel_relies_on_counter()) {
-		CHECK_EQUAL(guard_moment, 0);
-		test_skip("counter", "not what the kernel relies on");
-	} else if (!guard_moment) {
-		/* As where it is emulated. */
-		CHECK(reading_takes() > 25);
-		test_skip("counter", "to read it takes too long");
-	} else if (TEST_TSAN || TEST_ASAN) {
-		test_skip("sanitizer", "no copy of theirs is fast enough");
-	} else {
-		/* A machine that is emulated may be away for a while. */
-		for (tries = 0; looks_of(file.base, 1000) > 500 && tries < 100; tries++)
-			;
-		CHECK(tries < 100);
-	}
+	have_all_follow();
+	CHECK(looks_of(file.base, 1000) <= 1);
+	CHECK_EQUAL(looks_of(file.base, 1000), 0);
+	guard_looks = 0;
+	CHECK_EQUAL(looks_of(file.base, 100), 100);
+	have_all_follow();
+	guard_moment = 0;
+	CHECK_EQUAL(looks_of(file.base, 100), 100);
+	/* Where none has followed for a while, they try now and then. */
+	guard_moment = 1;
+	CHECK_EQUAL(looks_of(file.base, 1000), 1000);
+	CHECK(!guard_own->copied);
+	have_all_follow();
+	CHECK_OK(copy_often(file.base, GUARD_APART));
+	CHECK(guard_own->copied > GUARD_NOW);
 	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
+/* Less than the fastest system call that changes the mask. */
+static void moment(void)
+{
+	uint64_t least = UINT64_MAX, begin, took;
+	sigset_t none;
+	int i;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	sigemptyset(&none);
+	for (i = 0; i < 10000; i++) {
+		begin = guard_counter_after();
+		set_mask(&none);
+		took = guard_counter() - begin;
+		least = took < least ? took : least;
+	}
+	CHECK(!guard_moment || guard_moment < least);
+	CHECK(!guard_moment || guard_looks > 1000 * guard_moment);
+	if (!guard_moment)
+		test_skip("counter", "the kernel does not rely on it, or it takes long");
 	CHECK_OK(hm_handler_remove());
 }
 
@@ -496,16 +508,107 @@ static void blocked_at_once(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/* A copy that found something blocked is followed by none, nor is a scope. */
+static void after_blocked(void)
+{
+	sigset_t all, none;
+	struct file_map file;
+	struct hm_guard guard;
+
+	sigfillset(&all);
+	sigemptyset(&none);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	open_file_map(&file, SIZE);
+	CHECK(!ftruncate(file.fd, PAGE));
+	have_all_follow();
+	HM_GUARD_INIT(&guard);
+	CHECK(looks_of(file.base, 2) <= 1);
+	CHECK_OK(hm_guard_begin(&guard));
+	CHECK_EQUAL(looks_of(file.base, 2), 0);
+	CHECK_OK(hm_guard_end(&guard));
+	CHECK_EQUAL(looks_of(file.base, 2), 1);
+	CHECK_OK(hm_guard_begin(&guard));
+	CHECK_OK(hm_guard_end(&guard));
+	set_mask(&all);
+	CHECK_EQUAL(copy_one(file.base + PAGE), -ERANGE);
+	/* Each: what was unblocked is blocked again, which is two more. */
+	CHECK_EQUAL(looks_of(file.base, 10), 30);
+	set_mask(&none);
+	CHECK_EQUAL(looks_of(file.base, 10), 1);
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
+static struct {
+	char *page;
+	const char *good;
+	volatile int calls, r;
+} mended;
+
+static void mend(int signal)
+{
+	char byte;
+
+	(void)signal;
+	mended.calls = mended.calls + 1;
+	mprotect(mended.page, PAGE, PROT_READ | PROT_WRITE);
+	mended.r = hm_copy_out(&byte, mended.good, 1, NULL);
+}
+
+/*
+ * What is called in the midst of a copy, as the application's handler of a touch elsewhere,
+ * may make copies, and change the mask: one behind it does not follow.
+ */
+static void after_others(void)
+{
+	struct sigaction action = { .sa_handler = mend, .sa_flags = SA_NODEFER };
+	sigset_t all, none;
+	struct file_map file;
+
+	sigfillset(&all);
+	sigemptyset(&none);
+	CHECK_FATAL(!sigaction(SIGSEGV, &action, NULL));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	open_file_map(&file, SIZE);
+	CHECK(!ftruncate(file.fd, PAGE));
+	have_all_follow();
+	mended.page = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK_FATAL(mended.page != MAP_FAILED);
+	mended.good = file.base;
+	mended.calls = 0;
+	/* Blocked, but for as long as a copy takes. */
+	set_mask(&all);
+	CHECK_OK(hm_copy_out(mended.page, file.base, 1, NULL));
+	CHECK_EQUAL(mended.calls, 1);
+	CHECK_EQUAL(mended.r, 0);
+	CHECK_EQUAL(copy_one(file.base + PAGE), -ERANGE);
+	set_mask(&none);
+	/* Not blocked, then in between. */
+	mprotect(mended.page, PAGE, PROT_NONE);
+	CHECK_OK(hm_copy_out(mended.page, file.base, 1, NULL));
+	CHECK_EQUAL(mended.calls, 2);
+	CHECK_EQUAL(looks_of(file.base, 2), 1);
+	/* Around callbacks of the application's. */
+	guard_resume(guard_suspend());
+	CHECK_EQUAL(looks_of(file.base, 2), 1);
+	munmap(mended.page, PAGE);
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct test tests[] = {
 	{ "same_name", same_name, 60, 0 },
 	{ "same_name_untold", same_name_untold, 60, TEST_ONCE },
 	{ "ended", ended, 0, 0 },
 	{ "late_copies", late_copies, 0, 0 },
 	{ "crowded", crowded, 60, TEST_ONCE },
-	{ "at_once", at_once, 0, 0 },
+	{ "at_once", at_once, 0, TEST_ONCE },
+	{ "moment", moment, 0, 0 },
 	{ "never_at_once", never_at_once, 0, TEST_ONCE },
 	{ "no_counter", no_counter, 0, TEST_ONCE },
 	{ "blocked_at_once", blocked_at_once, 60, 0 },
+	{ "after_blocked", after_blocked, 0, TEST_ONCE },
+	{ "after_others", after_others, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
