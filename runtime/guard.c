@@ -167,15 +167,13 @@ static inline struct guard_slot *open_scope(struct guard_slot *slot, struct hm_g
 	}
 	/* A scope around it has seen to the mask. */
 	if (is_outermost(slot) && !(follows && slot->copied)) {
-		guard_forget(slot);
 		blocked = unblock();
-		if (!blocked && kind == STATE_COPY)
-			guard_saw_unblocked(slot);
 		if (unlikely(blocked < 0)) {
 			leave_slot(slot);
 			*ret_error = blocked;
 			return NULL;
 		}
+		guard_looked(slot, !blocked && kind == STATE_COPY);
 	}
 	guard->outer = slot->innermost;
 	guard->state = STATE_OPEN | kind | (uint32_t)blocked;
@@ -188,8 +186,10 @@ static inline struct guard_slot *open_scope(struct guard_slot *slot, struct hm_g
 /* It is the innermost one no more. */
 static inline void after_scope(struct guard_slot *slot, struct hm_guard *guard)
 {
-	if (unlikely(guard->state & STATE_BLOCKED))
+	if (unlikely(guard->state & STATE_BLOCKED)) {
 		block_again(guard->state & STATE_BLOCKED);
+		guard_forget(slot);
+	}
 	guard->state = 0;
 	leave_slot(slot);
 }

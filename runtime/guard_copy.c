@@ -71,6 +71,7 @@ static __attribute__((noinline)) int check_received(const struct copy *copy)
 	int r;
 
 	r = share_follow(copy->at.buffer);
+	guard_forget(guard_own);
 	if (!r)
 		r = check_map(copy);
 	if (r || copy->at.map_offset + copy->length <= bytes_of(copy->at.map))
@@ -164,8 +165,10 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 	r = check_range(copy);
 	if (likely(!r))
 		r = check_recovered(copy);
-	if (likely(!r) && unlikely(copy->at.buffer->loss))
+	if (likely(!r) && unlikely(copy->at.buffer->loss)) {
 		r = loss_ask(copy->at.buffer);
+		guard_forget(guard_own);
+	}
 	if (unlikely(r))
 		tell_refused(copy, r, fault);
 	return r;

@@ -27,7 +27,11 @@
 
 static struct guard_slot slots[SLOTS];
 static _Atomic uint32_t reach; /* no thread's is further on from its first one */
-static _Atomic uint32_t n_taken, n_kept;
+static _Atomic uint32_t n_kept;
+
+/* Slots of a page: where none was ever taken, a fork child need not touch it. */
+#define PART 64
+static _Atomic bool used[SLOTS / PART];
 
 _Thread_local struct guard_slot *guard_own;
 _Atomic uint64_t guard_moment, guard_looks;
@@ -61,6 +65,7 @@ static void reset(struct guard_slot *slot)
 {
 	slot->innermost = NULL;
 	slot->copied = slot->apart = 0;
+	slot->counts = false;
 	if (slot->kept)
 		atomic_fetch_sub(&n_kept, 1);
 	slot->kept = false;
@@ -70,7 +75,6 @@ static void release(struct guard_slot *slot)
 {
 	reset(slot);
 	atomic_store_explicit(&slot->thread, 0, memory_order_release);
-	atomic_fetch_sub(&n_taken, 1);
 }
 
 /* No scope of the thread's is open any more, however it has ended. */
@@ -106,6 +110,14 @@ static bool keep(struct guard_slot *slot)
 
 /* ---- taking and leaving ---- */
 
+/* Of this thread: where it may not, it is SIGSEGV [PR_SET_TSC(2const)]. */
+static bool may_read_counter(void)
+{
+	int tsc = 0;
+
+	return !prctl(PR_GET_TSC, &tsc) && tsc == PR_TSC_ENABLE;
+}
+
 /*
  * Slots behind the one of @turn with this thread's name are one's that ended inside a scope,
  * and had the name before. While this thread lives there come no more of them.
@@ -133,10 +145,10 @@ static bool claim(struct guard_slot *slot, uintptr_t thread)
 
 	if (now == thread)
 		return true;
-	if (now || !atomic_compare_exchange_strong(&slot->thread, &now, thread))
+	if (now)
 		return false;
-	atomic_fetch_add(&n_taken, 1);
-	return true;
+	atomic_store_explicit(&used[(slot - slots) / PART], true, memory_order_relaxed);
+	return atomic_compare_exchange_strong(&slot->thread, &now, thread);
 }
 
 /* Before the slot is taken: a handler of this thread's finds it from then on. */
@@ -162,6 +174,7 @@ struct guard_slot *guard_take_slot(void)
 		reset(slot);
 		drop_stale(thread, i);
 		slot->kept = keep(slot);
+		slot->counts = slot->kept && may_read_counter();
 		guard_own = slot;
 		return slot;
 	}
@@ -176,16 +189,15 @@ void guard_leave_slot(struct guard_slot *slot)
 
 void guard_fork_child(void)
 {
-	uintptr_t thread = (uintptr_t)pthread_self();
 	uint32_t i;
 
-	if (atomic_load(&n_taken) == !!guard_own)
-		return;
-	for (i = 0; i < SLOTS; i++)
-		if (slots[i].thread && slots[i].thread != thread)
+	for (i = 0; i < SLOTS; i++) {
+		if (i % PART == 0 && !used[i / PART])
+			i += PART - 1;
+		else if (slots[i].thread && &slots[i] != guard_own)
 			release(&slots[i]);
-	/* Of threads that were just at it. */
-	atomic_store(&n_taken, !!guard_own);
+	}
+	/* And not of threads that were just at it. */
 	atomic_store(&n_kept, guard_own && guard_own->kept);
 }
 
@@ -193,22 +205,21 @@ void guard_fork_child(void)
 
 /*
  * What is measured now may be more than a system call takes later, as CPUs go at other rates
- * and the counter does not. One that changes the mask is 120 cycles and more, whatever the
- * CPU, as SYSCALL and SYSRET alone are 60; and no CPU has more than 6 in a nanosecond.
+ * and the counter does not. One that changes the mask is more than 120 cycles, whatever the
+ * CPU; and none has more than 6 in a nanosecond.
  */
+#define CYCLES_A_NS_MAX 6
 #define MOMENT_MAX_NS 20
 #define LOOKS_NS 1000000
 
-/* Counts alike on all CPUs: what the kernel itself relies on. And may be read. */
+/* Counts alike on all CPUs: what the kernel itself relies on. */
 static bool counter_is_reliable(void)
 {
 	static const char path[] =
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource";
 	char name[32];
-	int tsc = 0;
 
-	return !prctl(PR_GET_TSC, &tsc) && tsc == PR_TSC_ENABLE &&
-	       proc_read(path, name, sizeof(name)) && !strcmp(name, "tsc\n");
+	return proc_read(path, name, sizeof(name)) && !strcmp(name, "tsc\n");
 }
 
 /*
@@ -221,7 +232,9 @@ static void measure(void)
 	sigset_t now;
 	int i;
 
-	if (!counter_is_reliable() || pthread_sigmask(SIG_BLOCK, NULL, &now))
+	guard_moment = 0;
+	if (!may_read_counter() || !counter_is_reliable() ||
+	    pthread_sigmask(SIG_BLOCK, NULL, &now))
 		return;
 	ns = time_now_ns();
 	all = guard_counter_after();
@@ -234,6 +247,9 @@ static void measure(void)
 	}
 	all = guard_counter_after() - all;
 	ns = max_u64(time_now_ns() - ns, 1);
+	/* A machine that was stopped meanwhile. */
+	if (all / ns > CYCLES_A_NS_MAX)
+		return;
 	moment = min_u64(least_call / 2, all * MOMENT_MAX_NS / ns);
 	guard_looks = all * LOOKS_NS / ns;
 	guard_moment = least_read < moment ? moment : 0;
@@ -241,8 +257,7 @@ static void measure(void)
 
 void guard_prepare(void)
 {
-	if (!guard_moment)
-		measure();
+	measure();
 	if (!has_ends && !pthread_key_create(&ends, thread_ends))
 		has_ends = true;
 }

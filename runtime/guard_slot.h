@@ -20,6 +20,7 @@ struct guard_slot {
 	uint64_t looked; /* likewise */
 	uint32_t apart;  /* copies in a row that did not follow */
 	bool kept;       /* until the thread ends; else until its outermost scope does */
+	bool counts;     /* it may read the counter */
 } __attribute__((aligned(64)));
 
 /* This thread's, or NULL: it has none yet. Not in a handler. */
@@ -35,14 +36,14 @@ void guard_leave_slot(struct guard_slot *slot);
 /*
  * A thread's signal mask changes by a system call, or in a handler. Where there was no time
  * for one since the thread's last copy, the mask is what it was then, and need not be looked
- * at, which is a system call itself. The time is by the CPU's counter: no code behind a
- * SYSCALL or SYSRET is executed before those in front of it are complete, not even
- * speculatively [Intel SDM, "SYSCALL", "SYSRET"], so that the counter's reading stays on its
- * side of them.
+ * at, which is a system call itself. The time is by the CPU's counter, and what is less than
+ * a system call is measured by readings as they are made here. (On Intel's no instruction
+ * behind a SYSCALL or SYSRET is executed, not even speculatively, before those in front of it
+ * are complete [SDM, "SYSCALL", "SYSRET"]: each reading stays on its side of them.)
  *
  * guard_slot.copied is 0, or where a copy has found that neither signal is blocked: the time
- * when the last one was over, GUARD_NOW until then. What is called of the application's from
- * within a copy, and may change the mask there, sets it to 0. guard_slot.looked is when the
+ * when the last one was over, GUARD_NOW until then. What is called of the application's and of
+ * backends from within a copy, and may change the mask there, sets it to 0. guard_slot.looked is when the
  * last one was over that has looked: what a handler of another signal has changed in the mask
  * that it returns to, into a copy, is seen 1 ms after that.
  *
@@ -86,11 +87,13 @@ static inline bool guard_follows(const struct guard_slot *slot)
 	return now - slot->copied < guard_moment && now - slot->looked < guard_looks;
 }
 
-/* It was looked at, and nothing was blocked. */
-static inline void guard_saw_unblocked(struct guard_slot *slot)
+/* @unblocked: for a copy, and nothing is blocked. */
+static inline void guard_looked(struct guard_slot *slot, bool unblocked)
 {
-	if (guard_moment && slot->apart++ % GUARD_APART < GUARD_TRIES)
-		slot->copied = GUARD_NOW;
+	bool tries = unblocked && guard_moment && slot->counts &&
+		     slot->apart++ % GUARD_APART < GUARD_TRIES;
+
+	slot->copied = tries ? GUARD_NOW : 0;
 }
 
 static inline void guard_forget(struct guard_slot *slot)

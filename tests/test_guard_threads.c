@@ -452,9 +452,24 @@ static void never_at_once(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+static void *copy_without_counter(void *user)
+{
+	char byte;
+
+	if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV))
+		return NULL;
+	CHECK_OK(hm_copy_out(&byte, user, 1, NULL));
+	CHECK_OK(hm_copy_out(&byte, user, 1, NULL));
+	prctl(PR_SET_TSC, PR_TSC_ENABLE);
+	CHECK(!guard_own->counts);
+	return user;
+}
+
 /* Nor where it can't be read: that is SIGSEGV [PR_SET_TSC(2const)]. */
 static void no_counter(void)
 {
+	pthread_t thread;
+	void *done;
 	struct file_map file;
 	char byte;
 
@@ -469,6 +484,12 @@ static void no_counter(void)
 		CHECK_OK(hm_copy_out(&byte, file.base, 1, NULL));
 		prctl(PR_SET_TSC, PR_TSC_ENABLE);
 		CHECK_EQUAL(guard_moment, 0);
+		CHECK_OK(hm_handler_remove());
+		/* Of a thread alone. */
+		CHECK_OK(hm_handler_install(0));
+		have_all_follow();
+		CHECK_FATAL(!pthread_create(&thread, NULL, copy_without_counter, file.base));
+		CHECK(!pthread_join(thread, &done) && done);
 		CHECK_OK(hm_handler_remove());
 	}
 	close_file_map(&file);
@@ -562,6 +583,7 @@ static void mend(int signal)
 static void after_others(void)
 {
 	struct sigaction action = { .sa_handler = mend, .sa_flags = SA_NODEFER };
+	struct hm_guard *guard;
 	sigset_t all, none;
 	struct file_map file;
 
@@ -588,9 +610,12 @@ static void after_others(void)
 	CHECK_OK(hm_copy_out(mended.page, file.base, 1, NULL));
 	CHECK_EQUAL(mended.calls, 2);
 	CHECK_EQUAL(looks_of(file.base, 2), 1);
-	/* Around callbacks of the application's. */
-	guard_resume(guard_suspend());
-	CHECK_EQUAL(looks_of(file.base, 2), 1);
+	/* Around callbacks of the application's, which may make copies, too. */
+	guard = guard_suspend();
+	CHECK_EQUAL(guard_own->copied, 0);
+	CHECK(looks_of(file.base, 2) == 1 && guard_own->copied);
+	guard_resume(guard);
+	CHECK_EQUAL(guard_own->copied, 0);
 	munmap(mended.page, PAGE);
 	close_file_map(&file);
 	CHECK_OK(hm_handler_remove());

@@ -141,11 +141,12 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * another process owns the size is read anew before and after: bytes that the owner has cut
  * off are -ERANGE, and not zeros. Any thread, any stack. Where the thread blocks SIGBUS or
  * SIGSEGV they are unblocked meanwhile, which takes a look at the mask (one system call)
- * outside of guarded scopes; but none within 20 ns of the end of the thread's last copy, by the
- * CPU's counter (RDTSC, where the kernel itself relies on it), as no system call fits in there.
- * What a signal's handler changes in the mask that it returns to (uc_sigmask), into a copy, is
- * seen 1 ms later. A thread that may not read the counter any more [PR_SET_TSC(2const)], and
- * might when the handler was installed, makes no copies.
+ * outside of guarded scopes; but as a rule none where a copy begins within 20 ns of the end of
+ * the thread's last one, by the CPU's counter (RDTSC, where the kernel itself relied on it when
+ * the handler was installed), as no system call fits in there. What a signal's handler changes
+ * in the mask that it returns to (uc_sigmask), into a copy, is seen by copies that begin 1 ms
+ * after the end of that one. Where a thread that has made a copy has the counter forbidden to
+ * itself [PR_SET_TSC(2const)], its next one is SIGSEGV, as clock_gettime() is.
  * A handler of the application's that a fault elsewhere than on a map goes to may jump out
  * of the copy.
  *
