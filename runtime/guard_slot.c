@@ -138,19 +138,6 @@ static void drop_stale(uintptr_t thread, uint32_t turn)
 	}
 }
 
-/* A thread that ended inside a scope may have left one: whoever has its name now, takes it. */
-static bool claim(struct guard_slot *slot, uintptr_t thread)
-{
-	uintptr_t now = atomic_load_explicit(&slot->thread, memory_order_relaxed);
-
-	if (now == thread)
-		return true;
-	if (now)
-		return false;
-	atomic_store_explicit(&used[(slot - slots) / PART], true, memory_order_relaxed);
-	return atomic_compare_exchange_strong(&slot->thread, &now, thread);
-}
-
 /* Before the slot is taken: a handler of this thread's finds it from then on. */
 static void reach_out(uint32_t turn)
 {
@@ -160,6 +147,20 @@ static void reach_out(uint32_t turn)
 		;
 }
 
+/* A thread that ended inside a scope may have left one: whoever has its name now, takes it. */
+static bool claim(struct guard_slot *slot, uintptr_t thread, uint32_t turn)
+{
+	uintptr_t now = atomic_load_explicit(&slot->thread, memory_order_relaxed);
+
+	if (now == thread)
+		return true;
+	if (now)
+		return false;
+	reach_out(turn);
+	atomic_store_explicit(&used[(slot - slots) / PART], true, memory_order_relaxed);
+	return atomic_compare_exchange_strong(&slot->thread, &now, thread);
+}
+
 struct guard_slot *guard_take_slot(void)
 {
 	uintptr_t thread = (uintptr_t)pthread_self();
@@ -167,9 +168,8 @@ struct guard_slot *guard_take_slot(void)
 	uint32_t i;
 
 	for (i = 0; i < SLOTS; i++) {
-		reach_out(i);
 		slot = slot_at(thread, i);
-		if (!claim(slot, thread))
+		if (!claim(slot, thread, i))
 			continue;
 		reset(slot);
 		drop_stale(thread, i);

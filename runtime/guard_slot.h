@@ -43,9 +43,9 @@ void guard_leave_slot(struct guard_slot *slot);
  *
  * guard_slot.copied is 0, or where a copy has found that neither signal is blocked: the time
  * when the last one was over, GUARD_NOW until then. What is called of the application's and of
- * backends from within a copy, and may change the mask there, sets it to 0. guard_slot.looked is when the
- * last one was over that has looked: what a handler of another signal has changed in the mask
- * that it returns to, into a copy, is seen 1 ms after that.
+ * backends from within a copy, and may change the mask there, sets it to 0.
+ * guard_slot.looked is when the last one was over that has looked: what a handler of another
+ * signal has changed in the mask that it returns to, into a copy, is seen 1 ms after that.
  *
  * To read the counter is a tenth of a look. Of copies with other work in between few do.
  */
