@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -621,6 +622,46 @@ static void after_others(void)
 	CHECK_OK(hm_handler_remove());
 }
 
+/*
+ * An owner's resize is followed, and a backend asked about a loss, from within a copy: one
+ * that follows looks after that, and none follows it.
+ */
+static void after_asking(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	const struct hm_loss_desc zero = { .struct_size = sizeof(zero),
+					   .policy = HM_LOSS_ZERO };
+	struct hm_buffer *owner, *buffer;
+	struct hm_device *device;
+	struct hm_map *map, *received;
+	int ends[2];
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &owner));
+	CHECK_OK_FATAL(hm_map_create(owner, NULL, &map));
+	CHECK_OK_FATAL(hm_buffer_send(owner, ends[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(device, ends[1], NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &received));
+	have_all_follow();
+	CHECK(looks_of(hm_map_address(map), 2) <= 1 && guard_own->copied > GUARD_NOW);
+	CHECK_EQUAL(looks_of(hm_map_address(received), 10), 10);
+	CHECK_EQUAL(guard_own->copied, 0);
+	CHECK_EQUAL(looks_of(hm_map_address(map), 10), 1);
+	CHECK_OK(hm_buffer_set_loss(owner, &zero));
+	looks_of(hm_map_address(map), 1);
+	CHECK_EQUAL(looks_of(hm_map_address(map), 10), 10);
+	hm_map_unref(received);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_buffer_unref(owner);
+	hm_device_unref(device);
+	close(ends[0]);
+	close(ends[1]);
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct test tests[] = {
 	{ "same_name", same_name, 60, 0 },
 	{ "same_name_untold", same_name_untold, 60, TEST_ONCE },
@@ -634,6 +675,7 @@ static const struct test tests[] = {
 	{ "blocked_at_once", blocked_at_once, 60, 0 },
 	{ "after_blocked", after_blocked, 0, TEST_ONCE },
 	{ "after_others", after_others, 0, TEST_ONCE },
+	{ "after_asking", after_asking, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
 
