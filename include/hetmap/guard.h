@@ -154,8 +154,8 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * -EAGAIN a map was being changed, or cut off, all the time (or its owner ended in the
  * midst of that where it can't be seen, see hm_buffer_receive()), or 4096 threads or more are
  * in scopes; -EPERM as of hm_guard_begin(); -ERANGE the map ends before, or as HM_FAULT_END;
- * -ENODEV; -EIO; -EHWPOISON; -EACCES: see enum hm_fault_cause; -EINVAL length 0; -E2BIG. Whether another handler is
- * above the library's is not checked: see hm_guard_begin().
+ * -ENODEV; -EIO; -EHWPOISON; -EACCES: see enum hm_fault_cause; -EINVAL length 0; -E2BIG.
+ * Whether another handler is above the library's is not checked: see hm_guard_begin().
  */
 HM_API int hm_copy_in(void *dst_in_map, const void *src, uint64_t length,
 		      struct hm_fault *fault);
