@@ -17,6 +17,7 @@
 #include "rlimits.h"
 #include "placement.h"
 #include "reach.h"
+#include "replaced.h"
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
@@ -326,6 +327,7 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 			     offsetof(struct hm_buffer_info, access), "hm_buffer_info");
 	if (r)
 		return r;
+	replaced_notice(0);
 	r = buffer_lock(buffer);
 	if (r)
 		return r;

@@ -212,8 +212,10 @@ struct hm_map {
 	struct rangemap *locked;       /* lock_budget.h has the values; NULL: nothing is */
 	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c), unless
 					* the block is POISONED; or NULL */
-	_Atomic bool unnoted;  /* some of blocks are BLOCK_UNNOTED, perhaps. Set by handlers */
-	bool given_up;         /* lost so: no recovery brings it back. Written with
+	_Atomic bool unnoted; /* some of blocks are BLOCK_UNNOTED, perhaps. Set by handlers */
+	_Atomic uint32_t replaced;      /* blocks that handlers have replaced so far */
+	_Atomic uint32_t replaced_told; /* of these: the generation and callbacks say so */
+	bool given_up;                  /* lost so: no recovery brings it back. Written with
 				* buffer->lock held too */
 	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */
 	bool touched;          /* change was held: it need not be mapped as it was at first */

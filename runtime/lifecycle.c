@@ -350,17 +350,6 @@ uint32_t lifecycle_of_buffer(struct hm_buffer *buffer)
 	return mask;
 }
 
-static bool is_poisoned(const struct hm_map *map)
-{
-	struct block_states *blocks = repair_states(map);
-	uint64_t i;
-
-	for (i = 0; blocks && i < blocks->n; i++)
-		if (atomic_load(&blocks->state[i]) >= BLOCK_POISONED)
-			return true;
-	return false;
-}
-
 uint32_t lifecycle_of_map(struct hm_map *map)
 {
 	uint32_t mask;
@@ -372,7 +361,7 @@ uint32_t lifecycle_of_map(struct hm_map *map)
 	if (atomic_load(&map->frozen))
 		return 1u << LC_MAP_CHANGING | 1u << LC_MAP_CALLBACK;
 	/* What holds of one range need not hold of another: which a call is about is not told. */
-	mask = is_poisoned(map) ? 1u << LC_MAP_POISONED : 0;
+	mask = repair_has_replaced(map) ? 1u << LC_MAP_POISONED : 0;
 	if (atomic_load(&map->narrowed))
 		mask |= 1u << LC_MAP_NARROWED;
 	if (map_brackets(map))

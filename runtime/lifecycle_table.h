@@ -160,6 +160,8 @@ LIFECYCLE_OTHERS(MAP, MAPPED, CHANGING, "another thread, or its device, changes 
 LIFECYCLE_OTHERS(MAP, NARROWED, CHANGING, "another thread, or its device, changes it")
 LIFECYCLE_OTHERS(MAP, BRACKETED, CHANGING, "another thread, or its device, changes it")
 LIFECYCLE_OTHERS(MAP, IN_FLIGHT, CHANGING, "another thread, or its device, changes it")
+LIFECYCLE_OTHERS(MAP, POISONED, MAPPED, "hm_device_recover")
+LIFECYCLE_OTHERS(MAP, POISONED, NARROWED, "hm_device_recover")
 LIFECYCLE_OTHERS(MAP, POISONED, CHANGING, "another thread, or its device, changes it")
 LIFECYCLE_OTHERS(MAP, CHANGING, CALLBACK, "the change tells a view")
 LIFECYCLE_WORLD(MAP, IN_FLIGHT, MAPPED, "the work is done")

@@ -13,6 +13,7 @@
 #include "device_link.h"
 #include "handler.h"
 #include "lost.h"
+#include "repair.h"
 #include "reserve.h"
 #include "segments.h"
 #include "shadow.h"
@@ -111,18 +112,19 @@ static struct loss *get_locked(struct hm_buffer *buffer)
 
 /*
  * Who ends a bracket or a launch from here on waits, and refreshes it after it was
- * filled; what ended before is in the bytes.
+ * filled; what ended before is in the bytes. Of one that is sealed, for a part's sake, the
+ * new one has what was lost of them.
  */
-static int fill_shadow(struct loss *loss, struct hm_buffer *buffer, struct shadow **ret_shadow)
+static int fill_shadow(struct loss *loss, uint64_t size, struct shadow **ret_shadow)
 {
 	struct shadow *shadow, *old = atomic_load(&loss->shadow);
 	int r;
 
-	r = shadow_create(buffer, &shadow);
+	r = shadow_create(size, &shadow);
 	if (r)
 		return r;
 	atomic_store(&loss->shadow, shadow);
-	r = shadow_refresh(shadow, buffer, 0, buffer->size);
+	r = shadow_fill(shadow, loss->buffer, old && shadow_is_sealed(old) ? old : NULL, size);
 	if (r)
 		goto err_shadow;
 	*ret_shadow = shadow;
@@ -132,6 +134,19 @@ err_shadow:
 	atomic_store(&loss->shadow, old);
 	shadow_free(shadow);
 	return r;
+}
+
+/* Caller holds loss->lock. @shadow: NULL for none. */
+static void change_shadow(struct loss *loss, struct shadow *old, struct shadow *shadow)
+{
+	loss->stale = false;
+	atomic_store(&loss->in_place, shadow);
+	atomic_store(&loss->shadow, shadow);
+	if (old == shadow)
+		return;
+	/* A handler may have found the old one. Its maps hold the file. */
+	handler_quiesce();
+	shadow_free(old);
 }
 
 /* Both locks are held: what is in a bytes' place is so for good until a recovery. */
@@ -145,20 +160,13 @@ static int set_locked(struct loss *loss, struct hm_buffer *buffer,
 		if (old && !loss->stale && !shadow_is_sealed(old)) {
 			shadow = old;
 		} else {
-			r = fill_shadow(loss, buffer, &shadow);
+			r = fill_shadow(loss, buffer->size, &shadow);
 			if (r)
 				return r;
 		}
 	}
 	loss->desc = *desc;
-	loss->stale = false;
-	atomic_store(&loss->in_place, shadow);
-	atomic_store(&loss->shadow, shadow);
-	if (old != shadow) {
-		/* A handler may have found the old one. Its maps hold the file. */
-		handler_quiesce();
-		shadow_free(old);
-	}
+	change_shadow(loss, old, shadow);
 	return 0;
 }
 
@@ -221,17 +229,36 @@ out:
 
 /* ---- refreshing ---- */
 
+/*
+ * Some map shows a part of it, which stays as it is there, and the device has the rest:
+ * another one takes its place. Caller holds loss->lock.
+ */
+static __attribute__((noinline, cold)) int renew_shadow(struct loss *loss, struct shadow *old)
+{
+	struct shadow *shadow;
+	int r;
+
+	r = fill_shadow(loss, loss->limit, &shadow);
+	if (!r)
+		change_shadow(loss, old, shadow);
+	return r;
+}
+
 /* Caller holds loss->lock. */
 static int refresh_locked(struct loss *loss, uint64_t offset, uint64_t length)
 {
 	struct shadow *shadow = atomic_load(&loss->shadow);
+	int r;
 
 	if (unlikely(offset + length > loss->limit))
 		loss->missed = max_u64(loss->missed, offset + length);
 	if (!shadow || offset >= loss->limit)
 		return 0;
-	return shadow_refresh(shadow, loss->buffer, offset,
-			      min_u64(length, loss->limit - offset));
+	r = shadow_refresh(shadow, loss->buffer, offset, min_u64(length, loss->limit - offset));
+	if (unlikely(r == -ENODEV) && shadow_is_sealed(shadow) &&
+	    !lost_check_buffer(loss->buffer))
+		r = renew_shadow(loss, shadow);
+	return r;
 }
 
 int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
@@ -243,6 +270,13 @@ int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 	r = refresh_locked(loss, offset, length);
 	pthread_mutex_unlock(&loss->lock);
 	return r;
+}
+
+void loss_note_stale(struct loss *loss)
+{
+	pthread_mutex_lock(&loss->lock);
+	loss->stale = true;
+	pthread_mutex_unlock(&loss->lock);
 }
 
 bool loss_is_kept(const struct hm_buffer *buffer)
@@ -566,15 +600,39 @@ void loss_tell(const void *backend)
 	}
 }
 
+bool loss_tell_part(struct hm_buffer *buffer)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+	bool alone;
+
+	if (!loss)
+		return true;
+	pthread_mutex_lock(&all_lock);
+	alone = !atomic_load(&loss->teller);
+	if (alone)
+		atomic_store(&loss->teller, self());
+	pthread_mutex_unlock(&all_lock);
+	if (!alone)
+		return false;
+	loss_call(buffer, HM_LOSS_PART);
+	atomic_store(&loss->teller, 0);
+	tell_again(buffer, NULL);
+	return true;
+}
+
 void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
 	struct shadow *shadow;
+	struct hm_map *map;
 
 	if (lost_check_buffer(buffer)) {
 		info->lost |= HM_LOST_BYTES;
 		err_clear();
 	}
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
+		if (!map->lost && repair_has_replaced(map))
+			info->lost |= HM_LOST_PART;
 	if (!loss)
 		return;
 	pthread_mutex_lock(&loss->lock);

@@ -48,6 +48,8 @@ int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffe
 
 /* The shadow, if there is one, of bytes that were written. Of more, up to the end. */
 int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
+/* A refresh has failed, and who called is told something else. */
+void loss_note_stale(struct loss *loss);
 /* Of a buffer with a policy: is there a shadow? */
 bool loss_is_kept(const struct hm_buffer *buffer);
 /* Of bytes that nothing was copied of: is the device there still? One call. -ENODEV. */
@@ -79,6 +81,11 @@ void loss_let_go(struct hm_buffer *buffer);
 /* The devices whose own is @backend were taken away: calls back. No locks are held. */
 void loss_tell(const void *backend);
 void loss_call(struct hm_buffer *buffer, enum hm_loss_event event);
+/*
+ * The same of blocks that handlers have replaced, of a buffer that is held. False: it is being
+ * told of something else, and is to be told later.
+ */
+bool loss_tell_part(struct hm_buffer *buffer);
 /*
  * Of a buffer that is back, with its lost callback having been told so: from here on it may
  * be told of the next loss.

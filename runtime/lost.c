@@ -17,6 +17,7 @@
 #include "reach.h"
 #include "remap.h"
 #include "repair.h"
+#include "replaced.h"
 #include "reserve.h"
 #include "resident.h"
 #include "segments.h"
@@ -109,7 +110,7 @@ static void lose_locked(struct hm_map *map)
 	repair_claim(map, 0, map->span);
 	lost_put_after(map);
 	repair_release(map);
-	reach_forget(map, 0);
+	reach_forget(map, 0, UINT64_MAX);
 	if (map->locked)
 		resident_note(map, NULL);
 	registry_set_generation(map->slot, map->generation + 1);
@@ -227,6 +228,7 @@ int lost_notice(struct hm_device *device, int r)
 	struct device_link *link;
 	char text[ERR_TEXT_MAX];
 
+	r = replaced_notice(r);
 	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());

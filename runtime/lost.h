@@ -45,8 +45,9 @@ int lost_ask(struct hm_device *device, const struct device_link *link);
 
 /*
  * For what a call on @device ended with, which is returned with its text: should the
- * device be gone, this is when its maps learn of it, but for a view's callback. No locks
- * are held besides those of the change that it is of.
+ * device be gone, this is when its maps learn of it, but for a view's callback; and what
+ * handlers have replaced, of whatever device, is told of. No locks are held besides those of
+ * the change that it is of.
  */
 int lost_notice(struct hm_device *device, int r);
 

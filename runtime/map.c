@@ -22,6 +22,7 @@
 #include "reach.h"
 #include "remap.h"
 #include "repair.h"
+#include "replaced.h"
 #include "reserve.h"
 #include "resident.h"
 #include "segments.h"
@@ -510,6 +511,7 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 	fields = ret_info->fields;
 	if (fields & ~(HM_MAP_RESIDENT | HM_MAP_LOCKED))
 		return err_set(-EINVAL, "hm_map_query: unknown fields 0x%x", fields);
+	replaced_notice(0);
 	/* Held against a change, so that address and length belong together. */
 	r = remap_lock(map);
 	if (r)

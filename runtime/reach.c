@@ -71,7 +71,7 @@ static int put_bus(struct showing *showing, uint64_t offset, uint64_t length)
 	return r;
 }
 
-static int put_back(struct hm_map *map, uint64_t offset, uint64_t length)
+int reach_put_back(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	struct hm_buffer *buffer = map->buffer;
 	char *address = map->address + offset;
@@ -103,7 +103,7 @@ static int show_unpoisoned(struct showing *showing, uint64_t offset, uint64_t le
 		if (repair_is_poisoned(map, offset, end - offset, &part))
 			continue;
 		r = showing->hide ? put_bus(showing, offset, part) :
-				    put_back(map, offset, part);
+				    reach_put_back(map, offset, part);
 		if (!first)
 			first = r;
 	}
@@ -214,14 +214,15 @@ int reach_show(struct hm_map *map)
 	return likely(!map->buffer->device->ops->hidden) || map->lost ? 0 : show_all(map);
 }
 
-int reach_forget(struct hm_map *map, uint64_t offset)
+int reach_forget(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	struct rangemap *hidden = NULL;
 
 	if (likely(!map->hidden))
 		return 0;
-	if (offset) {
-		hidden = rangemap_set(map->hidden, offset, UINT64_MAX - offset, SHOWN);
+	length = min_u64(length, UINT64_MAX - offset);
+	if (offset || length < map->span) {
+		hidden = rangemap_set(map->hidden, offset, length, SHOWN);
 		if (!hidden)
 			return err_set(-ENOMEM,
 				       "no memory to note what of a map is out of reach");

@@ -26,8 +26,15 @@ void reach_changed(const void *object);
  */
 int reach_show(struct hm_map *map);
 
-/* All of its bytes from @offset on have been mapped anew. -ENOMEM: not known of. */
-int reach_forget(struct hm_map *map, uint64_t offset);
+/* Bytes [@offset, @offset + @length), or to the end, are mapped anew. -ENOMEM: not known of. */
+int reach_forget(struct hm_map *map, uint64_t offset, uint64_t length);
+
+/*
+ * Maps these bytes of the buffer where they are in the map, whole pages, with its rights. What
+ * is there goes, at once. Should it fail, they are without access. Caller holds buffer->lock and
+ * change.
+ */
+int reach_put_back(struct hm_map *map, uint64_t offset, uint64_t length);
 
 /*
  * Calls @visit(@context) for what each map of this process has of the object that

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "access.h"
 #include "buffer.h"
@@ -27,8 +26,10 @@
 #include "probe.h"
 #include "publish.h"
 #include "reach.h"
+#include "recover_wait.h"
 #include "remap.h"
 #include "repair.h"
+#include "replaced.h"
 #include "reserve.h"
 #include "resident.h"
 #include "rlimits.h"
@@ -39,9 +40,6 @@
 
 /* Mappings that bringing one map back may need at once beside those there are. */
 #define RECOVER_MAPS 4
-
-/* Between two looks at who holds a recovery up. */
-#define MOMENT_NS 200000
 
 /* Bytes of a new object that are made, and brought to where CPUs reach them, at a time. */
 #define FILL_STEP MIB(1)
@@ -409,82 +407,12 @@ err_maps:
 	return r;
 }
 
-/* A map of the buffer's that somebody is at, with a reference. Caller holds its lock. */
-static struct hm_map *find_busy_locked(struct hm_buffer *buffer)
-{
-	struct hm_map *map;
-
-	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
-		if ((atomic_load(&map->n_use) || map_brackets(map)) &&
-		    object_try_ref(&map->object))
-			return map;
-	return NULL;
-}
-
-/* Until @deadline, an absolute time: the work, or a moment for who has a bracket. */
-static int wait_for_map(struct hm_map *map, uint64_t deadline)
-{
-	const struct timespec moment = { .tv_nsec = MOMENT_NS };
-	uint64_t now = time_now_ns();
-	uint32_t n;
-	int r = -ETIME;
-
-	if (atomic_load(&map->n_use)) {
-		if (now < deadline)
-			r = map_use_wait(map, 0, UINT64_MAX / 2, HM_WRITE, deadline - now);
-		if (r != -ETIME && r != -EINPROGRESS)
-			return 0; /* whatever the work ended with */
-		return err_prefix(-EBUSY, "work on a map that began before the loss");
-	}
-	n = map_brackets(map);
-	if (now < deadline || !n) {
-		nanosleep(&moment, NULL);
-		return 0;
-	}
-	return err_set(-EBUSY,
-		       "%u brackets on the map at %p began before the loss and are open still: "
-		       "hm_map_end_cpu() ends them, with -ENODEV",
-		       n, (void *)map->address);
-}
-
-/*
- * Work and stores that began before the loss would go on in the new object, half done:
- * those go on until they have ended. None begins on what is lost.
- */
-static int wait_for_users(struct hm_buffer *buffer, const struct loss *loss)
-{
-	const struct timespec moment = { .tv_nsec = MOMENT_NS };
-	uint64_t deadline = time_now_ns() + REMAP_TIMEOUT_NS;
-	struct hm_map *map;
-	int r;
-
-	/* That it is back is told after that it was lost. */
-	while (loss_is_being_told(loss)) {
-		if (time_now_ns() >= deadline)
-			return err_set(-EBUSY, "%s: its lost callback has not returned",
-				       buffer->name);
-		nanosleep(&moment, NULL);
-	}
-	do {
-		r = buffer_lock(buffer);
-		if (r)
-			return r;
-		map = find_busy_locked(buffer);
-		buffer_unlock(buffer);
-		if (!map)
-			return 0;
-		r = wait_for_map(map, deadline);
-		hm_map_unref(map);
-	} while (!r);
-	return r;
-}
-
 static int recover_buffer(struct recovery *rec)
 {
 	struct hm_buffer *buffer = rec->buffer;
 	int r;
 
-	r = wait_for_users(buffer, rec->loss);
+	r = recover_wait(buffer, rec->loss);
 	if (!r)
 		r = buffer_lock(buffer);
 	if (r)
@@ -559,9 +487,10 @@ static bool asks_for_it(const struct hm_loss_desc *desc, uint32_t flags)
 	       (desc->policy == HM_LOSS_SHADOW && flags & HM_RECOVER_SHADOWED);
 }
 
+/* @behind: all of it was lost; else handlers have replaced a part. */
 static void recover_one(struct hm_device *device, struct device_link *link,
-			struct hm_buffer *buffer, uint32_t flags, struct hm_recover_info *info,
-			char *text)
+			struct hm_buffer *buffer, bool behind, uint32_t flags,
+			struct hm_recover_info *info, char *text)
 {
 	struct recovery rec = {
 		.device = device,
@@ -581,7 +510,7 @@ static void recover_one(struct hm_device *device, struct device_link *link,
 	if (!asks_for_it(&rec.desc, flags))
 		return;
 	err_clear();
-	r = recover_buffer(&rec);
+	r = behind ? recover_buffer(&rec) : replaced_restore(buffer, rec.loss, &rec.desc, info);
 	if (r) {
 		info->buffers_left++;
 		if (!info->error) {
@@ -591,7 +520,10 @@ static void recover_one(struct hm_device *device, struct device_link *link,
 		loss_call(buffer, HM_LOSS_LEFT);
 		return;
 	}
-	loss_recovered(buffer);
+	if (behind)
+		loss_recovered(buffer);
+	else
+		loss_call(buffer, HM_LOSS_RECOVERED);
 }
 
 /* The one that is there, or the old one while it is. */
@@ -629,6 +561,7 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 	struct lost_buffers lost = { 0 };
 	char text[ERR_TEXT_MAX] = "";
 	struct device_link *link;
+	bool behind;
 	uint32_t i;
 	int r;
 
@@ -636,14 +569,15 @@ static int recover_locked(struct hm_device *device, uint32_t flags,
 	if (r)
 		return r;
 	link = link_get(device);
-	info->generation = device->generation;
 	r = collect(device, &lost);
 	for (i = 0; i < lost.n; i++) {
-		if (is_behind(lost.buffers[i], link))
-			recover_one(device, link, lost.buffers[i], flags, info, text);
+		behind = is_behind(lost.buffers[i], link);
+		if (behind || replaced_any(lost.buffers[i]))
+			recover_one(device, link, lost.buffers[i], behind, flags, info, text);
 		hm_buffer_unref(lost.buffers[i]);
 	}
 	free(lost.buffers);
+	info->generation = device->generation;
 	if (!r)
 		r = lost_check_link(device, link);
 	link_put(device, link);
@@ -673,6 +607,8 @@ int hm_device_recover(struct hm_device *device, uint32_t flags,
 		return err_set(-EDEADLK,
 			       "hm_device_recover: not in a view's callback, whose map "
 			       "is being changed");
+	/* What is to come back is told of first. */
+	replaced_notice(0);
 	r = loss_recovery_lock(device);
 	if (r)
 		return r;

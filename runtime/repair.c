@@ -19,6 +19,7 @@
 
 static _Atomic bool wanted;
 static _Atomic bool unnoted; /* some map's are */
+static _Atomic bool untold;  /* some map's replaced blocks are */
 
 static struct block_states *create(uint64_t span)
 {
@@ -192,6 +193,32 @@ bool repair_is_poisoned_each(const struct hm_map *map, struct block_states *bloc
 	return poisoned;
 }
 
+bool repair_next_replaced(const struct hm_map *map, uint64_t *offset)
+{
+	struct block_states *blocks = repair_states(map);
+	uint64_t i = *offset / REPAIR_BLOCK;
+
+	for (; blocks && i < blocks->n; i++)
+		if (atomic_load(&blocks->state[i]) >= BLOCK_POISONED) {
+			*offset = max_u64(*offset, i * REPAIR_BLOCK);
+			return true;
+		}
+	return false;
+}
+
+bool repair_has_replaced(const struct hm_map *map)
+{
+	uint64_t offset = 0;
+
+	return repair_next_replaced(map, &offset);
+}
+
+void repair_restored(struct hm_map *map, uint64_t offset)
+{
+	/* Of what is claimed, so that the release does the rest. */
+	atomic_store(&repair_states(map)->state[offset / REPAIR_BLOCK], BLOCK_CHANGING);
+}
+
 void repair_release_each(struct block_states *blocks)
 {
 	uint32_t state;
@@ -224,6 +251,21 @@ void repair_note_later(struct hm_map *map)
 {
 	atomic_store(&map->unnoted, true);
 	atomic_store(&unnoted, true);
+}
+
+bool repair_is_untold(void)
+{
+	return atomic_load_explicit(&untold, memory_order_relaxed);
+}
+
+void repair_tell_later(void)
+{
+	atomic_store(&untold, true);
+}
+
+bool repair_take_untold(void)
+{
+	return atomic_exchange(&untold, false);
 }
 
 void repair_each_unnoted(struct hm_map *map,
@@ -272,7 +314,7 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 			       "%s: bytes were lost under the map at %p, which from %" PRIu64
 			       " on, for %" PRIu64
 			       " bytes, has what its loss policy put there and not its "
-			       "buffer's bytes: make a new map",
+			       "buffer's bytes: make a new map, or see hm_device_recover()",
 			       map->buffer->name, (void *)map->address, i * REPAIR_BLOCK, unit);
 	}
 	return 0;
@@ -372,8 +414,11 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 	}
 	to = min_u64(from + unit, round_up(now.length, now.buffer->page_size));
 	r = replace_range(&now, from, to);
+	/* Before it is POISONED: a recovery restores those alone that it has counted. */
+	atomic_fetch_add(&found->map->replaced, 1);
 	/* After a failure, too: a part may be there, and no byte is relied on again. */
 	atomic_store(&blocks->state[i], BLOCK_POISONED | BLOCK_UNNOTED);
 	repair_note_later(found->map);
+	repair_tell_later();
 	return r ? REPAIR_REFUSED : REPAIR_DONE;
 }

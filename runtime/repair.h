@@ -4,8 +4,8 @@
  *
  * Each map has a word for each 2 MiB (core.h, enum block_state), once a handler was
  * installed. A handler claims a block by compare-and-swap, has loss_map_after() put
- * pages there and leaves it POISONED, for as long as the map lives: it does not show
- * its buffer's bytes any more, and nobody is told otherwise. A change claims the blocks
+ * pages there and leaves it POISONED: it does not show its buffer's bytes any more, and
+ * nobody is told otherwise before hm_device_recover() has brought them back (replaced.h). A change claims the blocks
  * whose mappings it changes, and a handler that finds one CHANGING returns. One that
  * puts the buffer's bytes into a POISONED block leaves it SUSPECT. What the device does
  * beside that leaves POISONED blocks alone.
@@ -115,6 +115,21 @@ void repair_note_later(struct hm_map *map);
  */
 void repair_each_unnoted(struct hm_map *map,
 			 int (*note)(struct hm_map *map, uint64_t offset, uint64_t length));
+
+/*
+ * Who is told of replaced blocks (replaced.c). A handler can't tell: it counts
+ * hm_map.replaced up, and whoever comes by outside of one looks.
+ */
+bool repair_is_untold(void);
+void repair_tell_later(void);
+/* True once after that. */
+bool repair_take_untold(void);
+/* Is some block replaced, or suspect of it? */
+bool repair_has_replaced(const struct hm_map *map);
+/* The first byte from *offset on that is in one, which becomes *offset. */
+bool repair_next_replaced(const struct hm_map *map, uint64_t *offset);
+/* The one there shows its buffer alone again. Caller has claimed it, and holds change. */
+void repair_restored(struct hm_map *map, uint64_t offset);
 
 int repair_check_each(const struct hm_map *map, struct block_states *blocks, uint64_t offset,
 		      uint64_t length, uint64_t *ret_offset);

@@ -321,7 +321,7 @@ static int put_back(struct replacement *rep)
 	struct hm_map *map = rep->map;
 	int r;
 
-	reach_forget(map, 0);
+	reach_forget(map, 0, UINT64_MAX);
 	r = mend_behind(map, buffer_capacity(buffer));
 	if (!r)
 		r = map_segments(buffer->segment, buffer->n_segment, 0, map->span, map->address,
@@ -444,7 +444,7 @@ static void publish_map(struct replacement *rep)
 	struct hm_map *map = rep->map;
 	struct rangemap *old = map->rights;
 
-	reach_forget(map, 0);
+	reach_forget(map, 0, UINT64_MAX);
 	count_add_locked(&rep->buffer->counts, COUNT_BYTES_MAPPED,
 			 rep->pages - buffer_pages(rep->buffer, map->length));
 	stats_add(&stats.bytes_mapped, rep->pages);
@@ -552,7 +552,7 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 	char *address = map->address + fresh->offset;
 	int r;
 
-	r = reach_forget(map, fresh->offset);
+	r = reach_forget(map, fresh->offset, UINT64_MAX);
 	if (r)
 		return r;
 	/* Emptied objects may have been there. */

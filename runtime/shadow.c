@@ -208,7 +208,7 @@ static int map_flights(struct shadow *shadow)
 	return 0;
 }
 
-int shadow_create(struct hm_buffer *buffer, struct shadow **ret_shadow)
+int shadow_create(uint64_t size, struct shadow **ret_shadow)
 {
 	struct shadow *shadow = sys_calloc(1, sizeof(*shadow));
 	int r;
@@ -223,7 +223,7 @@ int shadow_create(struct hm_buffer *buffer, struct shadow **ret_shadow)
 	r = identify(shadow);
 	if (r)
 		goto err_close;
-	r = make_room(shadow, round_up(buffer->size, page_size()));
+	r = make_room(shadow, round_up(size, page_size()));
 	if (r)
 		goto err_close;
 	r = sys_fallocate(shadow->fd, 0, 0, SPARE + page_size());
@@ -236,7 +236,7 @@ int shadow_create(struct hm_buffer *buffer, struct shadow **ret_shadow)
 	if (r)
 		goto err_unmap;
 	stats_add(&stats.bytes_shadow, shadow_bytes(shadow));
-	r = reserve_memory(shadow, buffer->size);
+	r = reserve_memory(shadow, size);
 	if (r)
 		goto err_flights;
 	*ret_shadow = shadow;
@@ -407,7 +407,7 @@ static int refuse_sealed(const struct hm_buffer *buffer)
 {
 	return err_set(-ENODEV,
 		       "%s: its shadow shows what was lost, and stays as it was then until "
-		       "hm_device_recover(), or hm_buffer_set_loss() makes another",
+		       "hm_device_recover()",
 		       buffer->name);
 }
 
@@ -609,6 +609,12 @@ int shadow_read(const struct shadow *shadow, void *to, uint64_t offset, uint64_t
 	if (!r)
 		r = read_piece(shadow, at + (until - offset), PLACE + until, end - until);
 	return r;
+}
+
+int shadow_take(struct shadow *shadow, const struct shadow *from, uint64_t offset,
+		uint64_t length)
+{
+	return shadow_read(from, shadow->bytes + PLACE + offset, offset, length);
 }
 
 /* ---- in a fork child ---- */

@@ -30,11 +30,8 @@
 
 struct shadow;
 
-/*
- * An empty one for the buffer, whose lock is held, with memory for all of its bytes.
- * -ENOMEM, -EMFILE, -ENOSPC, -EFBIG.
- */
-int shadow_create(struct hm_buffer *buffer, struct shadow **ret_shadow);
+/* An empty one with memory for @size bytes. -ENOMEM, -EMFILE, -ENOSPC, -EFBIG. */
+int shadow_create(uint64_t size, struct shadow **ret_shadow);
 /* NULL is allowed. Nobody maps it meanwhile. */
 void shadow_free(struct shadow *shadow);
 
@@ -69,6 +66,15 @@ void shadow_unseal(struct shadow *shadow);
  * bytes beyond what it has, which are zeros, nothing.
  */
 int shadow_read(const struct shadow *shadow, void *to, uint64_t offset, uint64_t length);
+/*
+ * Refreshes all of one that is fresh; of bytes that can't be read it takes what @old has, if
+ * that is not NULL. As shadow_refresh().
+ */
+int shadow_fill(struct shadow *shadow, struct hm_buffer *buffer, const struct shadow *old,
+		uint64_t size);
+/* One that nobody maps has these bytes of another one. As shadow_read(). */
+int shadow_take(struct shadow *shadow, const struct shadow *from, uint64_t offset,
+		uint64_t length);
 
 /* Memory that it takes. */
 uint64_t shadow_bytes(const struct shadow *shadow);

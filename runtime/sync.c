@@ -401,8 +401,10 @@ end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 	if (unlikely(r))
 		return lost_notice(map->buffer->device, r);
 	r = repair_check(map, offset, length, NULL);
-	if (likely(r || !atomic_load_explicit(&map->narrowed, memory_order_relaxed)))
-		return r;
+	if (unlikely(r))
+		return lost_notice(map->buffer->device, r);
+	if (likely(!atomic_load_explicit(&map->narrowed, memory_order_relaxed)))
+		return 0;
 	/* The begin has found them: what is lacking was withdrawn while it was open. */
 	return check_rights(map, offset, length, access, "hm_map_end_cpu");
 }
@@ -518,5 +520,7 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 		r = sync_once(map, offset, length, flags, &again);
 	while (again);
 	/* After it: pages that took the place of lost ones are nobody's, and msync() is 0. */
-	return r ? r : repair_check(map, offset, length, NULL);
+	if (!r)
+		r = repair_check(map, offset, length, NULL);
+	return lost_notice(map->buffer->device, r);
 }

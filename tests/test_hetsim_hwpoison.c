@@ -184,6 +184,78 @@ out:
 	memory_close(&memory);
 }
 
+struct told {
+	uint32_t part, recovered, refilled;
+};
+
+static void on_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	struct told *told = user;
+
+	(void)buffer;
+	told->part += event == HM_LOSS_PART;
+	told->recovered += event == HM_LOSS_RECOVERED;
+}
+
+static int on_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+		     void *user)
+{
+	struct told *told = user;
+
+	(void)buffer;
+	told->refilled += (uint32_t)(length / PAGE);
+	pattern_write((char *)bytes - offset, offset, offset + length, 7);
+	return 0;
+}
+
+/* The page is given up, another has its bytes, and the map is what it was. */
+static void recovered_by(uint32_t policy, bool refill)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+	struct told told = { 0 };
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = policy,
+		.lost = on_lost,
+		.refill = refill ? on_refill : NULL,
+		.user = &told,
+	};
+	const uint32_t salt = refill ? 7 : 1;
+	struct memory memory;
+
+	if (!memory_open(&memory, 0))
+		return;
+	CHECK_OK_FATAL(hm_buffer_set_loss(memory.buffer, &desc));
+	if (!break_page(&memory, 3 * PAGE))
+		goto out;
+	(void)memory.base[3 * PAGE];
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ));
+	CHECK_EQUAL(told.part, 1);
+	/* Brackets of what can't be read any more fail; what else there is can be shadowed. */
+	if (policy == HM_LOSS_SHADOW)
+		CHECK_OK(hm_buffer_shadow(memory.buffer, 0, SIZE));
+	CHECK_OK(hm_device_recover(memory.device, HM_RECOVER_SHADOWED, &info));
+	CHECK_EQUAL(info.error, 0);
+	CHECK_EQUAL(info.buffers_back, 1);
+	CHECK_EQUAL(refill ? info.bytes_refilled : info.bytes_shadow, PAGE);
+	CHECK_EQUAL(told.recovered, 1);
+	CHECK_EQUAL(told.refilled, refill ? 1 : 0);
+	CHECK(pattern_holds((void *)memory.base, 0, 3 * PAGE, 1));
+	CHECK(pattern_holds((void *)memory.base, 3 * PAGE, 4 * PAGE, salt));
+	CHECK(pattern_holds((void *)memory.base, 4 * PAGE, SIZE, 1));
+	CHECK_OK(hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
+	memory.base[3 * PAGE] = 5;
+	CHECK_OK(hm_map_end_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
+out:
+	memory_close(&memory);
+}
+
+static void recovered(void)
+{
+	recovered_by(HM_LOSS_SHADOW, false);
+	recovered_by(HM_LOSS_RECREATE, true);
+}
+
 /* Told early, before anybody touches it: whoever does is told again. */
 static void told_early(void)
 {
@@ -207,6 +279,7 @@ static const struct test tests[] = {
 	{ "cut_off", cut_off, 0, TEST_ONCE },
 	{ "replaced", replaced, 0, TEST_ONCE },
 	{ "shadowed", shadowed, 0, TEST_ONCE },
+	{ "recovered", recovered, 0, TEST_ONCE },
 	{ "told_early", told_early, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

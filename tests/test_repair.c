@@ -139,10 +139,11 @@ static void shadowed(void)
 	CHECK(holds(&file, 0, REPAIR_BLOCK / 2));
 	CHECK(holds(&file, REPAIR_BLOCK / 2, REPAIR_BLOCK));
 	CHECK(holds(&file, 2 * REPAIR_BLOCK, SIZE));
-	/* It is told all the same, and the shadow keeps what the maps show. */
+	/* It is told all the same, and the shadow keeps what the maps show, until it is renewed. */
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(file.map, REPAIR_BLOCK, 1, HM_READ));
 	CHECK_EQUAL(buffer_info(file.buffer).lost & HM_LOST_SEALED, HM_LOST_SEALED);
-	CHECK_ERROR(-ENODEV, hm_buffer_shadow(file.buffer, 0, PAGE));
+	CHECK_OK(hm_buffer_shadow(file.buffer, 0, PAGE));
+	CHECK(holds(&file, REPAIR_BLOCK + PAGE, 2 * REPAIR_BLOCK));
 	file.base[REPAIR_BLOCK] = 77;
 	CHECK_EQUAL(file.base[REPAIR_BLOCK], 77);
 	close_file_map(&file);

@@ -109,8 +109,9 @@ struct hm_buffer_info {
 
 /* hm_buffer_info.lost */
 #define HM_LOST_BYTES (1u << 0)  /* its device was taken away, and the bytes with it */
-#define HM_LOST_SEALED (1u << 1) /* some map shows the shadow: it is not refreshed any more */
+#define HM_LOST_SEALED (1u << 1) /* some map shows the shadow: the next refresh makes another */
 #define HM_LOST_STALE (1u << 2)  /* the shadow could not be refreshed after a launch */
+#define HM_LOST_PART (1u << 3)   /* in some map the handler has replaced blocks (lost.h) */
 
 /* hm_buffer_resize flags */
 #define HM_MAY_MOVE (1u << 0)     /* past max_size: the maps may get new addresses */

@@ -3,8 +3,15 @@
  * Loss: what becomes of a buffer's bytes when its device is taken away, a file is cut or
  * a page fails; and how they come back.
  *
- * Whatever the policy: maps keep their addresses, have the next generation, and what
- * needs the device answers -ENODEV until hm_device_recover() has brought the buffer back.
+ * Whatever the policy: maps keep their addresses, and have the next generation.
+ * - A device is taken away: all bytes are lost, and what needs the device answers -ENODEV
+ *   until hm_device_recover() has brought the buffer back.
+ * - A file is cut or can't be reached, or a page fails: with the handler (handler.h) who
+ *   touches it finds what the policy says, for the 2 MiB around it. That map answers -EIO
+ *   for these bytes, by brackets, copies, fences and hm_map_sync(), until
+ *   hm_device_recover(); the other bytes go on. The handler can call nobody: the generation and
+ *   the lost callback tell with the first of these calls, or hm_buffer_query() or
+ *   hm_map_query(), but not while another thread changes the map.
  * What a map shows until then is the map's own: stores to it stay there and are dropped
  * with it. Under vm.overcommit_memory=2 they take memory that has to be promised when the
  * loss is found: where none is left, these bytes can be read, and a store is a SIGSEGV.
@@ -47,11 +54,13 @@ enum hm_loss_event {
 	HM_LOSS_TAKEN = 1,     /* the bytes are gone; maps show what the policy says */
 	HM_LOSS_RECOVERED = 2, /* the maps show a new object's bytes */
 	HM_LOSS_LEFT = 3,      /* a recovery was made, and this buffer could not be */
+	HM_LOSS_PART = 4,      /* of bytes that failed a map shows what the policy says */
 };
 
 /*
  * Called without locks, so they may call the library, by the thread whose call found
- * out, before that returns; a loss is told once. That thread may be in any call on the
+ * out, before that returns; a loss is told once, and of replaced blocks (HM_LOSS_PART) those
+ * of a map that there are by then. That thread may be in any call on the
  * device or what is on it. They keep the buffer alive while they run. One event comes after
  * the other: a loss while RECOVERED is told is told of afterwards, by the same thread.
  *
@@ -100,9 +109,13 @@ HM_API int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_des
  *
  * For what was stored outside brackets. Does not wait for work in flight.
  *
- * Errors: -ERANGE; -EOPNOTSUPP it has no shadow; -ENODEV the buffer is lost, or part of
- * it is and the shadow shows it (HM_LOST_SEALED); -EIO bytes that can't be read;
- * -ENOSPC as of hm_buffer_set_loss; -EDEADLK from a view's callback; -ENOMEM.
+ * A shadow that some map shows (HM_LOST_SEALED) stays as it is there: while the device is,
+ * this, or the end of a bracket or a launch, makes another, which reads all bytes; those that
+ * can't be read are as they were in the old one.
+ *
+ * Errors: -ERANGE; -EOPNOTSUPP it has no shadow; -ENODEV the buffer is lost; -EIO bytes that
+ * can't be read; -ENOSPC, -EMFILE, -EFBIG as of hm_buffer_set_loss; -EDEADLK from a view's
+ * callback; -ENOMEM.
  */
 HM_API int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
 
@@ -116,13 +129,13 @@ HM_API int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t 
 struct hm_recover_info {
 	uint32_t struct_size;
 	uint32_t generation; /* of the device: 1 after the first recovery */
-	uint32_t buffers;    /* that were lost */
+	uint32_t buffers;    /* that were lost, in all or in part */
 	uint32_t buffers_back;
 	uint32_t buffers_left;   /* whose policy asks for it, and that stay lost */
 	uint32_t maps_back;      /* at their addresses, usable */
 	uint64_t bytes_shadow;   /* brought back from shadows */
 	uint64_t bytes_refilled; /* by callbacks */
-	uint64_t bytes_zero;     /* of buffers with neither */
+	uint64_t bytes_zero;     /* of what has neither */
 	int32_t error;           /* the first that left a buffer; 0: none */
 	uint32_t reserved;
 };
@@ -139,6 +152,12 @@ struct hm_recover_info {
  * (reattach), no pages locked. Waits for work in flight on the old maps, for 10 s at
  * most. Stores that other threads make to these maps meanwhile are lost. Accelerators of
  * the device are to be opened again; others go on.
+ *
+ * While the device is there: maps with blocks that the handler has replaced, of buffers of these
+ * policies, show their buffer's bytes again, likewise, but for locks of other blocks, which
+ * stay; with brackets, too, that are open, -EBUSY after 10 s. In memory that was created ("host")
+ * broken pages get new ones first, with the shadow's bytes, or zeros, and then those of refill; a file
+ * is not the library's to mend: -EIO as long as it is cut. Of private memory -EOPNOTSUPP.
  *
  * Buffers that can't come back stay lost: imported ones, sent or exported ones, whose
  * receivers have the old object, and those for which something failed: @ret_info counts

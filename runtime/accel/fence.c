@@ -19,6 +19,7 @@
 #include "lost.h"
 #include "probe.h"
 #include "repair.h"
+#include "replaced.h"
 #include "sync.h"
 #include "sys.h"
 #include "view.h"
@@ -378,6 +379,7 @@ static int tell_gone(struct hm_fence *fence, int r)
 {
 	struct hm_device *device;
 
+	r = replaced_notice(r);
 	/* In a view's callback another thread's call is left to find out. */
 	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
