@@ -122,6 +122,21 @@ static int op_protect(struct access_world *w)
 	return hm_map_protect(w->map, PAGE, PAGE, HM_READ | HM_WRITE);
 }
 
+static int op_protect_begin(struct access_world *w)
+{
+	struct hm_scope *scope = UNTOUCHED;
+	int r = hm_map_protect_begin(w->map, PAGE, PAGE, HM_READ, &scope);
+
+	if (r) {
+		CHECK(scope == UNTOUCHED);
+		return r;
+	}
+	CHECK_EQUAL(map_info(w->map, 0).runs, 3);
+	r = hm_map_protect_end(scope);
+	/* One that the system did not let end is there still. */
+	return r ? hm_map_protect_end(scope) : 0;
+}
+
 static int op_lock(struct access_world *w)
 {
 	int r = hm_map_lock(w->map, 2 * PAGE, PAGE, HM_LOCK_PARTIAL, NULL);
@@ -247,6 +262,8 @@ static const struct operation {
 	  0, 0, 3, HM_MAY_MOVE },
 	{ op_protect, HM_ACCESS_PROTECT, "host", "", "", "subject", "", WORLD_SIZE,
 	  WORLD_MAX_SIZE, PAGE, PAGE, HM_READ, 0 },
+	{ op_protect_begin, HM_ACCESS_PROTECT, "host", "", "", "subject", "", WORLD_SIZE,
+	  WORLD_MAX_SIZE, PAGE, PAGE, HM_READ, 0 },
 	{ op_lock, HM_ACCESS_LOCK, "host", "", "", "subject", "", WORLD_SIZE, WORLD_MAX_SIZE,
 	  2 * PAGE, PAGE, 0, HM_LOCK_PARTIAL },
 	{ op_export, HM_ACCESS_EXPORT, "host", "", "", "subject", "", WORLD_SIZE,
@@ -272,6 +289,8 @@ static const struct operation soft_operations[] = {
 	{ op_map, HM_ACCESS_MAP, "soft:0", "", "", "subject", "", WORLD_SIZE, WORLD_MAX_SIZE,
 	  PAGE, WORLD_SIZE - PAGE, HM_READ, 0 },
 	{ op_protect, HM_ACCESS_PROTECT, "soft:0", "", "", "subject", "", WORLD_SIZE,
+	  WORLD_MAX_SIZE, PAGE, PAGE, HM_READ, 0 },
+	{ op_protect_begin, HM_ACCESS_PROTECT, "soft:0", "", "", "subject", "", WORLD_SIZE,
 	  WORLD_MAX_SIZE, PAGE, PAGE, HM_READ, 0 },
 	{ op_lock, HM_ACCESS_LOCK, "soft:0", "", "", "subject", "", WORLD_SIZE, WORLD_MAX_SIZE,
 	  2 * PAGE, PAGE, 0, HM_LOCK_PARTIAL },

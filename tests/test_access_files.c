@@ -419,12 +419,52 @@ static void raw_calls(void)
 	hm_device_unref(device);
 }
 
+/* Refused, the device that came back stays closed, and what was on the old one lost. */
+static void recovery(void)
+{
+	struct hetsim_inject unplug = { .size = sizeof(unplug), .kind = HETSIM_INJECT_UNPLUG };
+	const struct hm_loss_desc desc = { .struct_size = sizeof(desc),
+					   .policy = HM_LOSS_RECREATE };
+	const struct hm_buffer_desc bytes = { .struct_size = sizeof(bytes), .size = 4096 };
+	struct access_log log = { .refuse = ~0u, .r = -EPERM };
+	struct hm_recover_info info = { .struct_size = sizeof(info), .generation = 77 };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+
+	setenv("HETMAP_SOFT", "test=1", 1);
+	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &bytes, &buffer));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
+	CHECK_OK(hm_device_recover(device, 0, NULL));
+	CHECK_EQUAL(log.n, 0);
+
+	CHECK_OK_FATAL(hm_sim_call(device, HETSIM_INJECT, &unplug));
+	CHECK_OK_FATAL(hm_sim_plug("soft:0"));
+	CHECK_ERROR(-EPERM, hm_device_recover(device, 0, &info));
+	CHECK(text_has("the access hook refused open \"soft:0\""));
+	CHECK_EQUAL(info.generation, 77);
+	CHECK_EQUAL(log.n, 1);
+	CHECK_EQUAL(log.last.operation, HM_ACCESS_OPEN);
+	CHECK_TEXT(log.device, "soft:0");
+	CHECK(buffer_info(buffer).lost & HM_LOST_BYTES);
+
+	log.refuse = 0;
+	CHECK_OK(hm_device_recover(device, 0, &info));
+	CHECK_EQUAL(info.buffers_back, 1);
+	CHECK_EQUAL(buffer_info(buffer).lost, 0);
+	CHECK_OK(hm_access_hook_set(NULL, NULL));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static const struct test tests[] = {
 	{ "refused", refused, 60, 0 },
 	{ "told_in_truth", told_in_truth, 60, 0 },
 	{ "several_files", several_files, 60, 0 },
 	{ "later", later, 60, 0 },
 	{ "raw_calls", raw_calls, 60, 0 },
+	{ "recovery", recovery, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "access_world.h"
 #include "drm_support.h"
 #include "inject.h"
 #include "losing_move.h"
@@ -539,6 +540,76 @@ static void of_buffers(void)
 	hm_device_unref(gpu);
 }
 
+/* ---- the access hook ---- */
+
+static void was_asked(const struct access_log *log, struct hm_buffer *buffer, uint32_t access,
+		      uint32_t flags)
+{
+	const char *text = "the access hook refused export";
+
+	if (!strstr(hm_errmsg(), text))
+		test_fail(__FILE__, __LINE__, "\"%s\" lacks \"%s\"", hm_errmsg(), text);
+	CHECK_EQUAL(log->n, 1);
+	CHECK_EQUAL(log->last.operation, HM_ACCESS_EXPORT);
+	CHECK_EQUAL(log->last.serial, buffer_info(buffer).serial);
+	CHECK_EQUAL(log->last.access, access);
+	CHECK_EQUAL(log->last.flags, flags);
+}
+
+/* A device's work may read, or write, what a view is of: as where a buffer is exported. */
+static void views_are_asked_for(void)
+{
+	static const struct {
+		uint32_t access, flags;
+	} rows[] = {
+		{ HM_READ | HM_WRITE, 0 },
+		{ HM_READ, HM_EXPORT_READ_ONLY },
+	};
+	struct hm_drm_view *view;
+	struct access_log log;
+	struct scene c;
+	size_t i;
+
+	begin(FAKE_AMDGPU, &c);
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		view = NULL;
+		log = (struct access_log){ .refuse = ~0u, .r = -EPERM };
+		CHECK_OK(hm_access_hook_set(access_log_hook, &log));
+		CHECK_ERROR(-EPERM,
+			    hm_drm_view_create(c.map, 0, 0, c.gpu, rows[i].access, &view));
+		CHECK(!view);
+		CHECK(!strstr(fake->trace(), "userptr"));
+		was_asked(&log, c.buffer, rows[i].access, rows[i].flags);
+	}
+	log.refuse = 0;
+	hm_drm_view_unref(view_of(&c, 0, 0, HM_READ | HM_WRITE));
+	CHECK_EQUAL(log.n, 2);
+	CHECK_OK(hm_access_hook_set(NULL, NULL));
+	end(&c);
+}
+
+static void handles_are_asked_for(void)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	struct hm_drm_handle handle = { .struct_size = sizeof(handle), .handle = 77 };
+	struct access_log log = { .refuse = ~0u, .r = -EPERM };
+	struct hm_device *gpu = open_node(FAKE_AMDGPU);
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_buffer_create(gpu, &desc, &buffer));
+	CHECK_OK(hm_access_hook_set(access_log_hook, &log));
+	CHECK_ERROR(-EPERM, hm_drm_buffer_handle(buffer, 0, &handle));
+	CHECK_EQUAL(handle.handle, 77);
+	was_asked(&log, buffer, HM_READ | HM_WRITE, 0);
+	log.refuse = 0;
+	CHECK_OK(hm_drm_buffer_handle(buffer, 0, &handle));
+	CHECK(handle.handle != 77);
+	CHECK_EQUAL(log.n, 2);
+	CHECK_OK(hm_access_hook_set(NULL, NULL));
+	hm_buffer_unref(buffer);
+	hm_device_unref(gpu);
+}
+
 static const struct test tests[] = {
 	{ "life", life, .seconds = 0 },
 	{ "follows", follows, .seconds = 0 },
@@ -554,6 +625,8 @@ static const struct test tests[] = {
 	{ "unplugged", unplugged, .seconds = 0 },
 	{ "lost", lost, .seconds = 0 },
 	{ "of_buffers", of_buffers, .seconds = 0 },
+	{ "views_are_asked_for", views_are_asked_for, .seconds = 0 },
+	{ "handles_are_asked_for", handles_are_asked_for, .seconds = 0 },
 	{ 0 },
 };
 
