@@ -46,6 +46,7 @@ struct hm_device {
 	uint64_t n_buffer;            /* ever */
 	struct counts ended;          /* of buffers that are none any more */
 	_Atomic uint32_t generation;  /* recoveries */
+	_Atomic uint32_t restored;    /* blocks of maps that recoveries have brought back */
 	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
 };
 
@@ -213,7 +214,8 @@ struct hm_map {
 	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c), unless
 					* the block is POISONED; or NULL */
 	_Atomic bool unnoted; /* some of blocks are BLOCK_UNNOTED, perhaps. Set by handlers */
-	_Atomic uint32_t replaced;      /* blocks that handlers have replaced so far */
+	_Atomic uint32_t replaced; /* blocks that handlers have replaced so far */
+	uint32_t replaced_seen;    /* buffer->lock: of these, as a recovery began to wait */
 	_Atomic uint32_t replaced_told; /* of these: the generation and callbacks say so */
 	bool given_up;                  /* lost so: no recovery brings it back. Written with
 				* buffer->lock held too */

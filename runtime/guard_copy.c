@@ -116,6 +116,12 @@ static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fa
 		tell_fault(copy, copy->at.map_offset, HM_FAULT_LOST, ret_fault);
 }
 
+/* Of all of the device, and of blocks of maps. */
+static inline uint32_t recoveries_of(const struct hm_device *device)
+{
+	return atomic_load(&device->generation) + atomic_load(&device->restored);
+}
+
 /* *@ret_fault: of a map that was found. */
 static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 {
@@ -128,7 +134,7 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 			       copy->what, (void *)copy->in_map);
 	if (r)
 		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
-	copy->recoveries = atomic_load(&copy->at.device->generation);
+	copy->recoveries = recoveries_of(copy->at.device);
 	r = check_range(copy);
 	if (unlikely(r))
 		tell_refused(copy, r, ret_fault);
@@ -138,11 +144,11 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 /* A map that is lost, and has its bytes again, looks as if nothing had happened. */
 static int check_recovered(const struct copy *copy)
 {
-	if (likely(atomic_load(&copy->at.device->generation) == copy->recoveries))
+	if (likely(recoveries_of(copy->at.device) == copy->recoveries))
 		return 0;
 	return err_set(
 		-ENODEV,
-		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: what "
+		"%s: what was lost of %s was recovered (hm_device_recover) meanwhile: what "
 		"was copied before is not of the bytes that are there now",
 		copy->what, copy->at.device->name);
 }
@@ -202,7 +208,7 @@ static __attribute__((noinline)) int begin_other(const struct copy *copy, char *
 	other->copy = *copy;
 	other->copy.in_map = in_map;
 	other->copy.at = at;
-	other->copy.recoveries = atomic_load(&at.device->generation);
+	other->copy.recoveries = recoveries_of(at.device);
 	r = check_range(&other->copy);
 	if (unlikely(r))
 		tell_refused(&other->copy, r, fault);

@@ -5,7 +5,7 @@
  * Who has read in a replaced block finds out by the block's state. So none is restored
  * before everybody who may have read there has ended: those are waited for, and a block that
  * is replaced meanwhile, which hm_map.replaced counts, has all of it begin anew. Guarded copies
- * are not waited for: they see the device's generation.
+ * are not waited for: hm_device.restored tells them.
  */
 #include "replaced.h"
 
@@ -331,6 +331,8 @@ static int restore_block(struct hm_map *map, uint64_t offset)
 		return r;
 	r = reach_put_back(map, offset, length);
 	if (!r) {
+		/* In this order: a copy of what was there looks at the state first. */
+		atomic_fetch_add(&buffer->device->restored, 1);
 		repair_restored(map, offset);
 		return 0;
 	}
@@ -372,6 +374,12 @@ static int restore_map(struct hm_map *map)
 	r = remap_freeze(&remap);
 	if (r)
 		goto out;
+	/* None is replaced from here on. */
+	if (atomic_load(&map->replaced) != map->replaced_seen) {
+		remap_thaw(&remap, false);
+		r = -EAGAIN;
+		goto out;
+	}
 	r = restore_blocks(map);
 	next_generation(map);
 	remap_thaw(&remap, true);
@@ -388,14 +396,19 @@ out:
 	return r;
 }
 
-static uint64_t count_locked(const struct hm_buffer *buffer)
+/* Of these, whoever may have read there is waited for. */
+static int see_maps(struct hm_buffer *buffer)
 {
 	struct hm_map *map;
-	uint64_t n = 0;
+	int r;
 
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
-		n += atomic_load(&map->replaced);
-	return n;
+		map->replaced_seen = atomic_load(&map->replaced);
+	buffer_unlock(buffer);
+	return 0;
 }
 
 bool replaced_any(struct hm_buffer *buffer)
@@ -411,8 +424,7 @@ bool replaced_any(struct hm_buffer *buffer)
 	return any;
 }
 
-/* @before: blocks that handlers had replaced when nobody was waited for yet. */
-static int restore_maps(struct hm_buffer *buffer, uint64_t before, struct hm_recover_info *info)
+static int restore_maps(struct hm_buffer *buffer, struct hm_recover_info *info)
 {
 	struct hm_map *map;
 	int r, first = 0;
@@ -420,12 +432,6 @@ static int restore_maps(struct hm_buffer *buffer, uint64_t before, struct hm_rec
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	if (count_locked(buffer) != before) {
-		first = -EAGAIN;
-		goto out;
-	}
-	/* First: whoever copies, and looks afterwards, finds it changed. */
-	atomic_fetch_add(&buffer->device->generation, 1);
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
 		if (map->lost || !repair_has_replaced(map))
 			continue;
@@ -435,7 +441,6 @@ static int restore_maps(struct hm_buffer *buffer, uint64_t before, struct hm_rec
 		else if (!first)
 			first = r;
 	}
-out:
 	buffer_unlock(buffer);
 	return first;
 }
@@ -443,7 +448,6 @@ out:
 int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
 		     const struct hm_loss_desc *desc, struct hm_recover_info *info)
 {
-	uint64_t before;
 	int r = 0, tries;
 
 	if (buffer_is_private(buffer))
@@ -452,16 +456,13 @@ int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
 			       "that were lost",
 			       buffer->name);
 	for (tries = 0; tries < TRIES; tries++) {
-		r = buffer_lock(buffer);
-		if (r)
-			return r;
-		before = count_locked(buffer);
-		buffer_unlock(buffer);
-		r = recover_wait(buffer, loss);
+		r = see_maps(buffer);
+		if (!r)
+			r = recover_wait(buffer, loss);
 		if (!r)
 			r = mend(buffer, loss, desc, info);
 		if (!r)
-			r = restore_maps(buffer, before, info);
+			r = restore_maps(buffer, info);
 		if (r != -EAGAIN)
 			break;
 	}

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Blocks that the handler has replaced: who is told, what goes on, and how they come back. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +26,7 @@ struct victim {
 	int fd; /* of the file */
 	uint32_t salt;
 	int answer;
+	bool shared; /* others touch it, too, and what holds may not a moment later */
 	char calls[32];
 };
 
@@ -33,8 +36,10 @@ static void on_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *us
 	struct victim *victim = user;
 
 	CHECK_FATAL(buffer == victim->buffer);
-	victim->calls[strlen(victim->calls)] = names[event];
 	/* Without locks: calls are allowed. */
+	if (victim->shared)
+		return (void)buffer_info(buffer);
+	victim->calls[strlen(victim->calls)] = names[event];
 	CHECK_EQUAL(!!(buffer_info(buffer).lost & HM_LOST_PART), event != HM_LOSS_RECOVERED);
 }
 
@@ -444,6 +449,196 @@ static void in_reach(void)
 
 /* ---- beside others ---- */
 
+#define ROUNDS 200
+#define WORD (REPAIR_BLOCK + 3 * PAGE)
+
+/* The file's word is @published, and nobody has cut it since; 0: somebody may have. */
+static struct {
+	struct victim victim;
+	_Atomic uint32_t published, reads, failures;
+	_Atomic bool over;
+} beside;
+
+/* TSan takes what a handler puts there for a store of that thread's. */
+static __attribute__((no_sanitize("thread"), noinline)) uint32_t read_word(void)
+{
+	return *(volatile uint32_t *)(beside.victim.base + WORD);
+}
+
+static int read_bracketed(uint32_t *ret_word)
+{
+	int r = hm_map_begin_cpu(beside.victim.map, WORD, sizeof(uint32_t), HM_READ);
+
+	if (r)
+		return r;
+	*ret_word = read_word();
+	return hm_map_end_cpu(beside.victim.map, WORD, sizeof(uint32_t), HM_READ);
+}
+
+static int read_copied(uint32_t *ret_word)
+{
+	return hm_copy_out(ret_word, (char *)beside.victim.base + WORD, sizeof(*ret_word),
+			   NULL);
+}
+
+/* What is said to be read is the file's, and neither the shadow's nor that of before. */
+static void *read_always(void *user)
+{
+	int (*read_one)(uint32_t * ret_word) = user ? read_copied : read_bracketed;
+	uint32_t before, word;
+	int r;
+
+	while (!beside.over) {
+		before = beside.published;
+		word = 0;
+		r = read_one(&word);
+		if (r || !before || beside.published != before) {
+			beside.failures += r == -EIO;
+			continue;
+		}
+		beside.reads++;
+		if (word != before)
+			CHECK_EQUAL(word, before);
+	}
+	return NULL;
+}
+
+static uint64_t n_repaired(void)
+{
+	struct hm_handler_info info = { .struct_size = sizeof(info) };
+
+	CHECK_OK(hm_handler_query(&info));
+	return info.repaired;
+}
+
+/* A moment, until somebody has touched what was cut off: most times. */
+static void cut_under_readers(void)
+{
+	uint64_t before = n_repaired();
+	unsigned int i;
+
+	cut(&beside.victim, REPAIR_BLOCK);
+	for (i = 0; i < 20 && n_repaired() == before; i++)
+		usleep(500);
+	cut(&beside.victim, SIZE);
+}
+
+static void beside_readers(void)
+{
+	unsigned int rounds = test_is_slow() ? ROUNDS / 4 : ROUNDS;
+	struct hm_recover_info info;
+	pthread_t threads[2];
+	uint32_t i, n_back = 0;
+	char copied;
+
+	memset(&beside, 0, sizeof(beside));
+	open_file(&beside.victim);
+	beside.victim.shared = true;
+	choose(&beside.victim, HM_LOSS_SHADOW, 0);
+	for (i = 0; i < 2; i++)
+		CHECK_FATAL(
+			!pthread_create(&threads[i], NULL, read_always, i ? &copied : NULL));
+	for (i = 1; i <= rounds; i++) {
+		beside.published = 0;
+		cut_under_readers();
+		CHECK_FATAL(pwrite(beside.victim.fd, &i, sizeof(i), WORD) == sizeof(i));
+		beside.published = i;
+		usleep(500);
+		info = recover(&beside.victim, HM_RECOVER_SHADOWED);
+		CHECK_EQUAL(info.error, 0);
+		n_back += info.maps_back;
+		usleep(500);
+	}
+	beside.over = true;
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	/* A fault of before may have been late. */
+	recover(&beside.victim, HM_RECOVER_SHADOWED);
+	/* Or nothing was seen. */
+	CHECK(n_back > 0);
+	CHECK(beside.reads > 0);
+	CHECK(beside.failures > 0);
+	CHECK_EQUAL(read_word(), rounds);
+	close_victim(&beside.victim);
+}
+
+/* A bracket that is open while blocks come back, and ends a moment later. */
+static struct {
+	struct victim *victim;
+	uint64_t offset;
+	pthread_t thread;
+} open_one;
+
+static void *end_later(void *user)
+{
+	(void)user;
+	usleep(100000);
+	CHECK_ERROR(-EIO, hm_map_end_cpu(open_one.victim->map, open_one.offset, PAGE, HM_READ));
+	return NULL;
+}
+
+/* It has read what is not the buffer's. */
+static void read_replaced(struct victim *victim, uint64_t offset, uint64_t size)
+{
+	open_one.victim = victim;
+	open_one.offset = offset;
+	CHECK_OK(hm_map_begin_cpu(victim->map, offset, PAGE, HM_READ));
+	cut(victim, size);
+	CHECK_EQUAL(victim->base[offset], 0);
+	CHECK_FATAL(!pthread_create(&open_one.thread, NULL, end_later, NULL));
+}
+
+static void waits_for_brackets(void)
+{
+	struct hm_recover_info info;
+	struct victim victim;
+
+	open_host(&victim);
+	choose(&victim, HM_LOSS_RECREATE, 0);
+	read_replaced(&victim, 2 * REPAIR_BLOCK, 2 * REPAIR_BLOCK);
+	info = recover(&victim, 0);
+	CHECK_EQUAL(info.buffers_back, 1);
+	pthread_join(open_one.thread, NULL);
+	close_victim(&victim);
+}
+
+/* Of one that comes while others come back, too. */
+static int replace_more(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+			void *user)
+{
+	struct victim *victim = user;
+
+	(void)buffer, (void)bytes, (void)offset, (void)length;
+	if (!open_one.victim)
+		read_replaced(victim, PAGE, 0);
+	return 0;
+}
+
+static void waits_for_more(void)
+{
+	struct victim victim;
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+		.refill = replace_more,
+		.user = &victim,
+	};
+	struct hm_recover_info info;
+
+	open_host(&victim);
+	open_one.victim = NULL;
+	CHECK_OK_FATAL(hm_buffer_set_loss(victim.buffer, &desc));
+	cut(&victim, 2 * REPAIR_BLOCK);
+	CHECK_EQUAL(victim.base[2 * REPAIR_BLOCK], 0);
+	info = recover(&victim, 0);
+	CHECK_EQUAL(info.error, 0);
+	CHECK_FATAL(open_one.victim != NULL);
+	pthread_join(open_one.thread, NULL);
+	CHECK_OK(bracket(&victim, PAGE, HM_READ));
+	CHECK_OK(bracket(&victim, 2 * REPAIR_BLOCK, HM_READ));
+	close_victim(&victim);
+}
+
 /* The @n-th call fails; how many there were. Another recovery brings it back, in any case. */
 static unsigned int undo(unsigned int n)
 {
@@ -492,6 +687,9 @@ static const struct test tests[] = {
 	{ "host.mended", mended, 0, 0 },
 	{ "host.refused", refused, 0, 0 },
 	{ "soft:0.in_reach", in_reach, 0, 0 },
+	{ "file.beside_readers", beside_readers, 0, 0 },
+	{ "host.waits_for_brackets", waits_for_brackets, 0, 0 },
+	{ "host.waits_for_more", waits_for_more, 0, 0 },
 	{ "host.undone", undone, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
