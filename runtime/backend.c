@@ -241,6 +241,13 @@ bool backend_can_go(const struct hm_backend_ops *ops)
 	return ops->device_check != no_check;
 }
 
+enum ask backend_asks(const struct hm_backend_ops *ops)
+{
+	if (!backend_can_go(ops))
+		return ASK_NOBODY;
+	return ops->device_ask == ops->device_check ? ASK_CHECK : ASK_DEVICE;
+}
+
 const struct hm_backend_ops *backend_at(uint32_t index)
 {
 	init();

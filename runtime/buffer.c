@@ -108,6 +108,7 @@ static int build(struct hm_device *device, struct device_link *link,
 	buffer->device = hm_device_ref(device);
 	buffer->serial = atomic_fetch_add(&serial, 1) + 1;
 	buffer->page_size = recipe->page_size;
+	buffer->ask = (uint8_t)backend_asks(device->ops);
 	buffer->alignment = max_u64(recipe->alignment, recipe->page_size);
 	buffer->access = recipe->access;
 	buffer->cache = recipe->cache;

@@ -80,6 +80,7 @@ struct hm_buffer {
 	_Atomic uint64_t cuts, cuts_over, cut_to;
 
 	/* Constant after creation. */
+	uint8_t ask;  /* enum ask; beside the above */
 	bool created; /* by hm_buffer_create: another object can be made of the same */
 	uint64_t alignment;
 	_Atomic uint32_t access; /* HM_READ | HM_WRITE a map may have; a seal takes one */
@@ -273,6 +274,14 @@ int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
 bool backend_ends_cpu(const struct hm_backend_ops *ops);
 /* May its devices be taken away? */
 bool backend_can_go(const struct hm_backend_ops *ops);
+
+/* Whether what a map shows are its buffer's bytes still, and no zeros: who knows? */
+enum ask {
+	ASK_NOBODY, /* its devices stay */
+	ASK_CHECK,  /* device_check, which makes no system call */
+	ASK_DEVICE, /* the device itself: nobody may have heard */
+};
+enum ask backend_asks(const struct hm_backend_ops *ops);
 
 extern const struct hm_backend_ops drm_backend;
 extern const struct hm_backend_ops sim_backend;

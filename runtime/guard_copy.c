@@ -153,9 +153,19 @@ static int check_recovered(const struct copy *copy)
 		copy->what, copy->at.device->name);
 }
 
+/* Apart: few devices can go. What is called of a backend may change the mask; a look can't. */
+static __attribute__((noinline)) int ask_device(const struct copy *copy)
+{
+	int r = loss_ask(copy->at.buffer);
+
+	if (copy->at.buffer->ask == ASK_DEVICE)
+		guard_forget(guard_own);
+	return r;
+}
+
 /*
  * Bytes that were copied without a fault may be what took the place of lost ones: who
- * replaces them says so first.
+ * replaces them says so first, or is asked.
  */
 static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 {
@@ -171,10 +181,8 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 	r = check_range(copy);
 	if (likely(!r))
 		r = check_recovered(copy);
-	if (likely(!r) && unlikely(copy->at.buffer->loss)) {
-		r = loss_ask(copy->at.buffer);
-		guard_forget(guard_own);
-	}
+	if (likely(!r) && unlikely(copy->at.buffer->ask != ASK_NOBODY))
+		r = ask_device(copy);
 	if (unlikely(r))
 		tell_refused(copy, r, fault);
 	return r;
@@ -229,11 +237,11 @@ static inline int find_other(const struct copy *copy, struct other_end *other,
 	return begin_other(copy, in_map, other, fault);
 }
 
-/* Apart: few copies have one. */
+/* Apart: few copies have one. Of its device nobody else tells. */
 static __attribute__((noinline)) int check_other(const struct other_end *other,
 						 struct hm_fault *fault)
 {
-	return check_copied(&other->copy, fault);
+	return lost_notice(other->copy.at.device, check_copied(&other->copy, fault));
 }
 
 static inline bool other_was_cut(const struct other_end *other)

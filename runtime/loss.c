@@ -286,16 +286,20 @@ bool loss_is_kept(const struct hm_buffer *buffer)
 	return atomic_load(&loss->shadow) != NULL;
 }
 
-/* A module's maps are zeros at once where another process took the device away. */
-int loss_ask(struct hm_buffer *buffer)
+/* The device whose own *@asked is has answered already; it is this one's from here on. */
+int loss_ask_device(struct hm_buffer *buffer, const void **asked)
 {
-	struct segment_list *segments;
+	struct segment_list *segments = segments_get(buffer);
+	const struct device_link *link = segments->link;
 	int r;
 
-	if (!backend_can_go(buffer->device->ops))
-		return 0;
-	segments = segments_get(buffer);
-	r = lost_ask(buffer->device, segments->link);
+	err_clear();
+	if (buffer->ask == ASK_CHECK || (asked && *asked && *asked == link->backend))
+		r = lost_check_link(buffer->device, link);
+	else
+		r = lost_ask(buffer->device, link);
+	if (asked)
+		*asked = link->backend;
 	segments_put(buffer, segments);
 	return r;
 }
@@ -320,7 +324,7 @@ static int keep_launched(struct loss *loss, const struct map_use *use)
 	return gone ? r : 0;
 }
 
-int loss_launch_ended(const struct map_use *use)
+int loss_launch_ended(const struct map_use *use, const void **asked)
 {
 	struct hm_buffer *buffer = use->map->buffer;
 	struct loss *loss = atomic_load(&buffer->loss);
@@ -333,8 +337,10 @@ int loss_launch_ended(const struct map_use *use)
 	/* The text is the work's, too. */
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	/* A refresh asks; what was read, or is kept nowhere, may have been zeros. */
-	r = use->access & HM_WRITE && atomic_load(&loss->shadow) ? keep_launched(loss, use) :
-								   loss_ask(buffer);
+	if (use->access & HM_WRITE && loss && atomic_load(&loss->shadow))
+		r = keep_launched(loss, use);
+	else
+		r = buffer->ask == ASK_NOBODY ? 0 : loss_ask_device(buffer, asked);
 	err_set(0, "%s", text);
 	return r;
 }

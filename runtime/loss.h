@@ -52,20 +52,35 @@ int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
 void loss_note_stale(struct loss *loss);
 /* Of a buffer with a policy: is there a shadow? */
 bool loss_is_kept(const struct hm_buffer *buffer);
-/* Of bytes that nothing was copied of: is the device there still? One call. -ENODEV. */
-int loss_ask(struct hm_buffer *buffer);
 
-int loss_launch_ended(const struct map_use *use);
+int loss_ask_device(struct hm_buffer *buffer, const void **asked);
+/*
+ * For whoever has used bytes of @buffer, and says next that they were the buffer's: is the
+ * device there still? A module's maps are zeros at once where another process, or the
+ * administrator, took the device away, and raise no fault: whatever the policy, bytes are
+ * told of as good only after this. -ENODEV. It may be called with any lock, and takes none
+ * but the backend's.
+ */
+static inline int loss_ask(struct hm_buffer *buffer)
+{
+	return likely(buffer->ask == ASK_NOBODY) ? 0 : loss_ask_device(buffer, NULL);
+}
+
+int loss_launch_ended(const struct map_use *use, const void **asked);
 /*
  * Work is done, and in flight still. No signal handler gets here. -ENODEV: the bytes that
- * it wrote were lost before the shadow had them, or those that it read may have been what
- * takes the place of lost ones. A buffer without a policy is not asked about.
+ * it wrote were lost before the shadow had them, or those that it used may have been what
+ * takes the place of lost ones. *@asked: NULL before the first use of the work's; a device
+ * is asked once for all that follow each other.
  */
-static inline int loss_after_launch(const struct map_use *use)
+static inline int loss_after_launch(const struct map_use *use, const void **asked)
 {
-	if (likely(!atomic_load_explicit(&use->map->buffer->loss, memory_order_acquire)))
+	const struct hm_buffer *buffer = use->map->buffer;
+
+	/* Where a shadow is kept of what can't go, that is refreshed all the same. */
+	if (likely(buffer->ask == ASK_NOBODY && !buffer->loss))
 		return 0;
-	return loss_launch_ended(use);
+	return loss_launch_ended(use, asked);
 }
 
 /* Around a change of size. Caller holds buffer->lock. */

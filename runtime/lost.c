@@ -215,11 +215,16 @@ int lost_check_buffer(struct hm_buffer *buffer)
 
 int lost_ask(struct hm_device *device, const struct device_link *link)
 {
+	const struct hm_backend_ops *ops = device->ops;
 	struct hm_device_info info = { 0 };
 
 	/* Whatever it answers, the check knows afterwards. */
-	if (!device->ops->device_check(link->backend))
-		device->ops->device_query(link->backend, &info);
+	if (!ops->device_check(link->backend)) {
+		if (ops->device_ask)
+			ops->device_ask(link->backend);
+		else
+			ops->device_query(link->backend, &info);
+	}
 	return lost_check_link(device, link);
 }
 

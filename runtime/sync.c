@@ -365,9 +365,7 @@ static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t leng
 {
 	if (unlikely(map->lost))
 		return remap_refuse_lost(map);
-	if (likely(!map->buffer->loss))
-		return 0;
-	if (access & HM_WRITE && loss_is_kept(map->buffer))
+	if (unlikely(map->buffer->loss) && access & HM_WRITE && loss_is_kept(map->buffer))
 		return loss_refresh(map->buffer, map->offset + offset, length);
 	/* A refresh asks; what was read, or is kept nowhere, may have been zeros. */
 	return loss_ask(map->buffer);

@@ -185,6 +185,69 @@ const struct hm_backend_ops fleeting_backend = {
 	.resize = resize,
 };
 
+/* ---- unheard ---- */
+
+static bool unheard_there = true, unheard_heard;
+static struct hm_segment unheard_last; /* of the last buffer */
+unsigned int unheard_asked;
+
+void unheard_go(void)
+{
+	unheard_there = false;
+	fallocate(unheard_last.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		  (off_t)unheard_last.length);
+}
+
+void unheard_come(void)
+{
+	unheard_there = true;
+	unheard_heard = false;
+}
+
+static int open_unheard(const char *rest, void **ret_device)
+{
+	*ret_device = &unheard_there;
+	return *rest || !unheard_there ? -ENODEV : 0;
+}
+
+static int check_unheard(void *device)
+{
+	(void)device;
+	return unheard_heard ? -ENODEV : 0;
+}
+
+static int query_unheard(void *device, struct hm_device_info *info)
+{
+	(void)info;
+	unheard_asked++;
+	unheard_heard = !unheard_there;
+	return check_unheard(device);
+}
+
+static int create_unheard(void *device, const struct hm_buffer_desc *desc,
+			  struct hm_recipe *ret_recipe)
+{
+	int r = create_growing(device, desc, ret_recipe);
+
+	if (!r)
+		unheard_last = ret_recipe->segment;
+	return r;
+}
+
+const struct hm_backend_ops unheard_backend = {
+	.size = sizeof(struct hm_backend_ops),
+	.name = "unheard",
+	.description = "a small backend whose device goes without a word",
+	.caps = HM_CAP_CREATE | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | GROWTH,
+	.device_open = open_unheard,
+	.device_close = device_close,
+	.device_query = query_unheard,
+	.device_check = check_unheard,
+	.object_destroy = object_destroy,
+	.create = create_unheard,
+	.resize = resize,
+};
+
 const struct hm_backend_ops fixed_backend = {
 	.size = sizeof(struct hm_backend_ops),
 	.name = "fixed",

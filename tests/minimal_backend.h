@@ -19,4 +19,14 @@ extern const struct hm_backend_ops fleeting_backend;
 void fleeting_go(void);
 void fleeting_come(void);
 
+/*
+ * "unheard": the growing one, whose device goes when it is told, and comes: its maps are zeros
+ * then, without a fault, and who asks it is the first to hear.
+ */
+extern const struct hm_backend_ops unheard_backend;
+void unheard_go(void);
+void unheard_come(void);
+/* How often it was asked, ever. */
+extern unsigned int unheard_asked;
+
 #endif

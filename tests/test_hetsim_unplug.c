@@ -2,6 +2,7 @@
 /* hetsim: the device is taken away under everything, and comes back. */
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <hetmap/hetmap.h>
@@ -144,7 +145,55 @@ static int write_launch(struct hm_map *map)
 	return launch(map, "out inout", HM_READ | HM_WRITE);
 }
 
+/* The work of another device's engine, which reads zeros. */
+static int engine_launch(struct hm_map *map)
+{
+	struct hm_device *soft;
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	char *to;
+	int r;
+
+	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
+	CHECK_OK_FATAL(hm_alloc(soft, SIZE, HM_READ | HM_WRITE, &to));
+	CHECK_OK_FATAL(hm_accel_open("soft:0", NULL, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	unplug_behind();
+	CHECK_OK_FATAL(hm_queue_copy(queue, to, hm_map_address(map), SIZE, &fence));
+	r = hm_fence_wait(fence, UINT64_MAX);
+	hm_fence_unref(fence);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+	CHECK_OK(hm_free(to));
+	hm_device_unref(soft);
+	return r;
+}
+
+/* Of an owner who is this process, too: it asks by what it has opened itself. */
+static int received_copy(struct hm_map *map)
+{
+	struct hm_buffer *received;
+	struct hm_pointer_info at;
+	struct hm_map *own;
+	int ends[2], r;
+
+	CHECK_OK_FATAL(hm_pointer_find(hm_map_address(map), &at));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	CHECK_OK_FATAL(hm_buffer_send(at.buffer, ends[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(at.device, ends[1], NULL, &received));
+	CHECK_OK_FATAL(hm_map_create(received, NULL, &own));
+	r = copy(own);
+	hm_map_unref(own);
+	hm_buffer_unref(received);
+	close(ends[0]);
+	close(ends[1]);
+	return r;
+}
+
 /* Zeros are in the maps at once; nobody takes them for the buffer's bytes. */
+#define NO_POLICY UINT32_MAX
+
 static void count_taken(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
 {
 	(void)buffer;
@@ -166,11 +215,12 @@ static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
 	CHECK_OK_FATAL(hm_device_open("sim:0", &device));
 	CHECK_OK_FATAL(hm_buffer_create(device, &size, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
+	if (policy != NO_POLICY)
+		CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &desc));
 	CHECK_EQUAL(use(map), -ENODEV);
 	CHECK(hm_errmsg()[0]);
 	/* By the call that found it, before it returned. */
-	CHECK_EQUAL(told, 1);
+	CHECK_EQUAL(told, policy != NO_POLICY);
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
@@ -180,7 +230,8 @@ static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
 static void test_unnoticed(void)
 {
 	int (*const uses[])(struct hm_map * map) = { read_bracket, write_bracket, copy,
-						     read_launch, write_launch };
+						     read_launch,  write_launch,  engine_launch,
+						     received_copy };
 	int fd = hetsim_open(O_RDWR);
 	bool may = fd >= 0 && hetsim_may_unplug(fd);
 	size_t i;
@@ -191,6 +242,7 @@ static void test_unnoticed(void)
 		return;
 	CHECK_OK_FATAL(hm_handler_install(0));
 	for (i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
+		unnoticed(NO_POLICY, uses[i]);
 		unnoticed(HM_LOSS_ZERO, uses[i]);
 		unnoticed(HM_LOSS_SHADOW, uses[i]);
 	}

@@ -131,89 +131,6 @@ static void while_mapping(void)
 	hm_device_unref(device);
 }
 
-/* ---- while a kernel runs, and nobody has heard of it ---- */
-
-static int there; /* 0, or -ENODEV: what the device says when it is asked */
-
-static int query_hears(void *device, struct hm_device_info *info)
-{
-	(void)device, (void)info;
-	gone = there;
-	return there;
-}
-
-static int use_and_go(const struct hm_cpu_range *range, const struct hm_arg *args)
-{
-	(void)range;
-	there = -ENODEV;
-	*(volatile char *)args[0].pointer = *(volatile char *)args[1].pointer;
-	return 0;
-}
-
-static struct hm_backend_ops unheard_ops;
-
-/* What the fence answers. @policy: of enum hm_loss_policy; or NO_POLICY. */
-#define NO_POLICY UINT32_MAX
-
-static int launch_unheard(struct rig *rig, uint32_t policy, bool writes)
-{
-	const struct hm_buffer_desc size = { .struct_size = sizeof(size), .size = PAGE };
-	const struct hm_loss_desc loss = { .struct_size = sizeof(loss), .policy = policy };
-	struct hm_kernel *kernel = make_kernel("use", "inout in", use_and_go);
-	char *other = alloc_bytes(rig, PAGE), *bytes;
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_fence *fence;
-	struct hm_map *map;
-	int r;
-
-	gone = there = 0;
-	CHECK_OK_FATAL(hm_device_open("unheard", &device));
-	CHECK_OK_FATAL(hm_buffer_create(device, &size, &buffer));
-	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	if (policy != NO_POLICY)
-		CHECK_OK_FATAL(hm_buffer_set_loss(buffer, &loss));
-	bytes = hm_map_address(map);
-	CHECK_OK_FATAL(hm_launch(rig->queue, kernel, 1, &fence,
-				 HM_RANGE(writes ? bytes : other, PAGE, HM_READ | HM_WRITE),
-				 HM_RANGE(writes ? other : bytes, PAGE, HM_READ)));
-	r = hm_fence_wait(fence, UINT64_MAX);
-	CHECK(!r || text_has("lost"));
-	hm_fence_unref(fence);
-	hm_map_unref(map);
-	hm_buffer_unref(buffer);
-	hm_device_unref(device);
-	hm_kernel_unref(kernel);
-	CHECK_OK(hm_free(other));
-	return r;
-}
-
-/*
- * Zeros, perhaps, took the place of what a kernel read, or it wrote where nothing is kept:
- * its fence has the device asked, as a bracket's end does. Not of what has no policy.
- */
-static void while_launched(void)
-{
-	struct rig rig;
-	int writes;
-
-	unheard_ops = fleeting_backend;
-	unheard_ops.name = "unheard";
-	unheard_ops.device_open = minimal_backend.device_open;
-	unheard_ops.device_check = device_check;
-	unheard_ops.device_query = query_hears;
-	unheard_ops.create = growing_backend.create;
-	CHECK_OK_FATAL(hm_backend_register(&unheard_ops));
-	rig_open(&rig, "cpu", 0, 0);
-	for (writes = 0; writes < 2; writes++) {
-		CHECK_EQUAL(launch_unheard(&rig, HM_LOSS_ZERO, writes), -ENODEV);
-		CHECK_EQUAL(launch_unheard(&rig, HM_LOSS_SHADOW, writes), -ENODEV);
-		CHECK_EQUAL(launch_unheard(&rig, HM_LOSS_RECREATE, writes), -ENODEV);
-		CHECK_EQUAL(launch_unheard(&rig, NO_POLICY, writes), 0);
-	}
-	rig_close(&rig);
-}
-
 /* ---- another device that comes under its name ---- */
 
 enum { AS_BEFORE, WITH_WINDOW, LARGER_PAGES, OTHER_MEMORY, KINDS };
@@ -327,7 +244,6 @@ static const struct test tests[] = {
 	{ "while_creating", while_creating, 0, 0 },
 	{ "another_kind", another_kind, 0, TEST_ONCE },
 	{ "while_mapping", while_mapping, 0, TEST_ONCE },
-	{ "while_launched", while_launched, 0, TEST_ONCE },
 	{ "while_testing", while_testing, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };

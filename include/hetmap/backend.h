@@ -155,6 +155,14 @@ struct hm_backend_ops {
 	 * object is there. No system call. NULL, also as a result: it is not counted here.
 	 */
 	const uint64_t *(*evictions)(void *device, const struct hm_segment *segment);
+	/*
+	 * Optional, without a capability bit, for those with device_check: asks the device
+	 * itself whether it is there still, by one call; device_check knows of it then. It is
+	 * asked whenever a bracket, a copy or work of an accelerator has ended that used bytes
+	 * of the device's. device_check itself: what maps show is never ahead of that. NULL:
+	 * device_query is called.
+	 */
+	int (*device_ask)(void *device);
 	/* Further ops are appended here. */
 };
 

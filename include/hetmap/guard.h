@@ -139,7 +139,9 @@ HM_API int hm_handler_query(struct hm_handler_info *ret_info);
  * of before and of after that are in no copy together: it waits for the end of a cut of them
  * that is under way, and is made again after one, for a second at most. Of a buffer that
  * another process owns the size is read anew before and after: bytes that the owner has cut
- * off are -ERANGE, and not zeros. Any thread, any stack. Where the thread blocks SIGBUS or
+ * off are -ERANGE, and not zeros. A device of "sim" and a DRM node are asked afterwards whether
+ * they are there still (hetmap/lost.h), which is a system call: -ENODEV, and not zeros. Any
+ * thread, any stack. Where the thread blocks SIGBUS or
  * SIGSEGV they are unblocked meanwhile, which takes a look at the mask (one system call)
  * outside of guarded scopes; but as a rule none where a copy begins within 20 ns of the end of
  * the thread's last one, by the CPU's counter (RDTSC, where the kernel itself relied on it when

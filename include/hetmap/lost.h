@@ -15,6 +15,13 @@
  * What a map shows until then is the map's own: stores to it stay there and are dropped
  * with it. Under vm.overcommit_memory=2 they take memory that has to be promised when the
  * loss is found: where none is left, these bytes can be read, and a store is a SIGSEGV.
+ *
+ * Where another process, or the administrator, takes a device of "sim" or a DRM node away the
+ * maps may have zeros, without a fault, before the library knows. So it asks the device, by
+ * one system call, where a bracket of the CPU's ends, where a launch is complete that was
+ * given such bytes, and in hm_copy_in() and hm_copy_out(): none of these is 0 over zeros that
+ * are nobody's. Who reads without them hears of it by the next call on the device. Asked is
+ * the device that the buffer is on in this process, also of one that was received or imported.
  */
 #ifndef HETMAP_LOST_H
 #define HETMAP_LOST_H
@@ -26,17 +33,14 @@ extern "C" {
 #endif
 
 /*
- * ZERO: pages of zeros.
+ * ZERO: pages of zeros, as of a buffer whose policy was never set; but with one lost is called.
  * SHADOW: the library's copy of the bytes, as of the last refresh: the end of a CPU's
  * write bracket, the completion of a launch that wrote (where its result is waited for,
  * which is -ENODEV if the bytes were lost before), hm_buffer_shadow(). It takes as much
  * memory of the host's as the buffer has bytes, and 260 KiB (hm_buffer_info.bytes_shadow).
  * A reader finds the old bytes of a page, or the new ones, and never some of both; a fork
  * child, too, in whose inherited maps of a file the handler puts copies, while there is memory
- * for them. Where another process takes a device of "sim" away the maps have zeros until the library
- * knows: the end of a bracket, the completion of a launch that was given such bytes,
- * hm_copy_in() and hm_copy_out() ask for it, and are -ENODEV. Of buffers without a policy
- * they don't ask.
+ * for them.
  * RECREATE: zeros, until hm_device_recover() makes another object on the device as it is
  * then, whose bytes the refill callback writes. With HM_LOSS_WITH_SHADOW the shadow, as
  * above, which is what the new object has before refill is called, if there is one.

@@ -205,7 +205,8 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * Of a dma-buf it is DMA_BUF_IOCTL_SYNC, which also waits for other devices' work; of a
  * DRM node's buffer that was exported or imported, the driver's own wait. Neither has a
  * limit. Of memory that CPUs and accelerators see alike, and of DRM buffers that nobody
- * else knows, no system call.
+ * else knows, no system call. The end of a bracket asks a device that may be taken away
+ * whether it is there still: one call of "sim" and DRM nodes, none of others.
  *
  * Where CPUs reach a part of memory at a time (HM_CAP_BRACKET), it brings the range
  * there: touching bytes that are elsewhere is a SIGBUS. It does not hold them there:
@@ -241,9 +242,8 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  * hm_buffer_shadow's, where the buffer has a shadow; -EACCES a right that the bracket is of
  * was taken away from the range since the begin (the text says whether by a scope of
  * hm_map_protect_begin()): what was stored before is there; -ENODEV the map is lost, and with it
- * what was written in the bracket, and what was read may have been zeros. (Where another
- * process took the device of a buffer without hm_buffer_set_loss() away, a device that
- * needs no brackets is not asked: the next call on it tells.)
+ * what was written in the bracket, and what was read may have been zeros: also where another
+ * process took the device away, which is asked each time (hetmap/lost.h).
  */
 HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);

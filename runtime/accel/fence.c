@@ -171,12 +171,13 @@ static void keep_written(struct hm_fence *fence)
 {
 	struct hm_accel_work *work = &fence->work;
 	const struct map_use *use;
+	const void *asked = NULL;
 	uint32_t i;
 	int r;
 
 	for (i = 0; i < fence->n_use; i++) {
 		use = &fence->use[i];
-		r = loss_after_launch(use);
+		r = loss_after_launch(use, &asked);
 		if (likely(!r) || work->status)
 			continue;
 		if (r == -ENODEV)

@@ -95,6 +95,14 @@ static int device_check(void *device)
 	return drm_explain(node, -ENODEV, "its state");
 }
 
+/* One that is gone answers nothing. */
+static int device_ask(void *device)
+{
+	struct drm_get_cap cap = { .capability = DRM_CAP_PRIME };
+
+	return drm_call(device, DRM_IOCTL_GET_CAP, &cap);
+}
+
 /* Nodes that may be opened; whether the library knows their driver shows then. */
 static int each_device(int (*each)(void *user, const char *name), void *user)
 {
@@ -320,6 +328,7 @@ const struct hm_backend_ops drm_backend = {
 	.end_cpu = drm_segments_end,
 	.map_keep = map_keep,
 	.map_take = map_take,
+	.device_ask = device_ask,
 };
 
 /* The table was copied when it was registered: by an op that is nobody else's. */

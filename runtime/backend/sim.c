@@ -96,6 +96,14 @@ static int device_check(void *device)
 	return port->gone ? sim_port_explain(port, -ENODEV, "its state") : 0;
 }
 
+/* Any call does: a device that is gone answers none. */
+static int sim_ask(void *device)
+{
+	struct hetsim_query now = { .size = sizeof(now) };
+
+	return sim_port_call(device, HETSIM_QUERY, &now);
+}
+
 static int each_device(const struct sim_port_ops *ops,
 		       int (*each)(void *user, const char *name), void *user)
 {
@@ -582,6 +590,7 @@ const struct hm_backend_ops sim_backend = {
 	.each_device = sim_each,
 	.device_check = device_check,
 	.begin_cpu = begin_cpu,
+	.device_ask = sim_ask,
 };
 
 /* ---- soft ---- */
@@ -595,6 +604,16 @@ static int twin_open(const char *rest, void **ret_device)
 	if (!r)
 		*ret_device = port;
 	return r;
+}
+
+/* Before any map shows zeros, and when calls answer so: it is looked at, not called. */
+static int twin_check(void *device)
+{
+	struct sim_port *port = device;
+
+	if (unlikely(!port->gone && port->ops->is_gone(port->file)))
+		port->gone = true;
+	return device_check(port);
 }
 
 static int twin_each(int (*each)(void *user, const char *name), void *user)
@@ -648,8 +667,9 @@ const struct hm_backend_ops soft_backend = {
 	.export_fd = export_fd,
 	.resize = resize,
 	.each_device = twin_each,
-	.device_check = device_check,
+	.device_check = twin_check,
 	.hidden = twin_hidden,
 	.begin_cpu = begin_cpu,
 	.evictions = twin_evictions,
+	.device_ask = twin_check,
 };

@@ -40,6 +40,8 @@ struct sim_port_ops {
 		       uint64_t *ret_length);
 	/* soft_evictions(); NULL: the kernel tells by the descriptor's fdinfo. */
 	const uint64_t *(*evictions)(void *file, uint32_t handle);
+	/* Was its device taken away? NULL: that takes a call. */
+	bool (*is_gone)(const void *file);
 	ssize_t (*read)(void *file, void *to, uint64_t length, uint64_t offset);
 	ssize_t (*write)(void *file, const void *from, uint64_t length, uint64_t offset);
 };

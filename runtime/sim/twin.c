@@ -78,6 +78,11 @@ static const uint64_t *twin_evictions(void *file, uint32_t handle)
 	return soft_evictions(file, handle);
 }
 
+static bool twin_is_gone(const void *file)
+{
+	return soft_is_gone(file);
+}
+
 static ssize_t twin_read(void *file, void *to, uint64_t length, uint64_t offset)
 {
 	return soft_read(file, to, length, offset);
@@ -100,6 +105,7 @@ const struct sim_port_ops sim_port_soft = {
 	.map_fd = twin_map_fd,
 	.hidden = twin_hidden,
 	.evictions = twin_evictions,
+	.is_gone = twin_is_gone,
 	.read = twin_read,
 	.write = twin_write,
 };

@@ -107,6 +107,9 @@ int soft_map_fd(struct soft_file *file, uint64_t offset, int *ret_fd, uint64_t *
 bool soft_hidden(struct soft_file *file, uint32_t handle, uint64_t offset, uint64_t length,
 		 uint64_t *ret_length);
 
+/* Calls answer -ENODEV, and no map shows zeros before. Takes no lock. */
+bool soft_is_gone(const struct soft_file *file);
+
 /* HETSIM_BUFFER_INFO.evictions, where it is counted, while the handle is open; NULL: no handle. */
 const uint64_t *soft_evictions(struct soft_file *file, uint32_t handle);
 

@@ -100,6 +100,11 @@ void soft_close(struct soft_file *file)
 	soft_device_put(dev);
 }
 
+bool soft_is_gone(const struct soft_file *file)
+{
+	return file->dev->gone;
+}
+
 int soft_file_check(struct soft_file *file)
 {
 	if (!file->accepted)
