@@ -218,6 +218,7 @@ static void test_read_only(void)
 	struct hetsim_import import = { .size = sizeof(import) };
 	struct hetsim_buffer buffer = { 0 };
 	int fd = hetsim_open(O_RDWR), reader, dmabuf;
+	uint32_t count = 0;
 
 	if (fd < 0)
 		return;
@@ -236,6 +237,13 @@ static void test_read_only(void)
 	sample.action = HETSIM_SAMPLE_START;
 	sample.handle = buffer.handle;
 	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	/* Which pages the maker uses is his to know. */
+	sample.action = HETSIM_SAMPLE_READ;
+	sample.length = HETSIM_PAGE;
+	sample.counts = (uintptr_t)&count;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	sample.handle = import.handle;
+	CHECK_EQUAL(hetsim_call(reader, HETSIM_BUFFER_SAMPLE, &sample), -EPERM);
 	close(dmabuf);
 	hetsim_close(reader);
 	hetsim_close(fd);

@@ -112,15 +112,15 @@ int sim_buffer_sample(struct file *file, void *argument)
 		r = -EOPNOTSUPP; /* its maps are not this device's */
 		goto out;
 	}
+	/* It tells what the maker does, and ends what was begun before, or its counts. */
+	if (buffer->account != opener->account) {
+		r = -EPERM;
+		goto out;
+	}
 	if (read) {
 		r = sim_sample_read(buffer, sample->offset >> PAGE_SHIFT,
 				    sample->length >> PAGE_SHIFT,
 				    u64_to_user_ptr(sample->counts));
-		goto out;
-	}
-	/* It ends what was begun before, and its counts. */
-	if (buffer->account != opener->account) {
-		r = -EPERM;
 		goto out;
 	}
 	if (mutex_lock_interruptible(&buffer->change)) {

@@ -552,8 +552,8 @@ enum hetsim_sample_action {
  * START or the last READ of it, and again when it was moved meanwhile: counts are
  * those of reads between which a map used it, not of instructions. Maps are slower
  * meanwhile. READ answers ENOENT before START and after STOP; a buffer that changes
- * its length is stopped. START and STOP of a buffer that another open file has made is
- * EPERM.
+ * its length is stopped. Of a buffer that another open file has made all are EPERM: counts
+ * tell what its maker does.
  */
 struct hetsim_buffer_sample {
 	__u32 size;

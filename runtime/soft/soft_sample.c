@@ -337,10 +337,10 @@ int soft_buffer_sample(struct soft_file *file, void *argument)
 	buffer = soft_buffer_get(file, sample->handle);
 	if (!buffer)
 		return -ENOENT;
-	if (read)
-		r = read_counts(buffer, sample);
-	else if (buffer->account != file->account)
+	if (buffer->account != file->account)
 		r = -EPERM;
+	else if (read)
+		r = read_counts(buffer, sample);
 	else
 		r = sample->action == HETSIM_SAMPLE_START ? start(buffer) : stop(buffer);
 	soft_buffer_put(buffer);
