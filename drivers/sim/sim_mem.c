@@ -2,6 +2,8 @@
 /*
  * Pages that stand for the device's memory: limits, and taking and giving them.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/gfp.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -31,6 +33,21 @@ unsigned int sim_cache_modes(void)
 }
 
 /*
+ * Before pages are given back. Those that can't be are kept, by a reference: whoever had
+ * one next would use it as it is, or could never change it.
+ */
+static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
+{
+	u64 i;
+
+	if (cache != HETSIM_CACHE_COMBINE || !set_pages_array_wb(pages, n_pages))
+		return;
+	pr_warn_once("pages that stay write-combined are lost\n");
+	for (i = 0; i < n_pages; i++)
+		get_page(pages[i]);
+}
+
+/*
  * The kernel answers EINVAL when it has no memory to split its own map of the pages,
  * and may have changed a part of them.
  */
@@ -38,14 +55,8 @@ static int sim_cache_set(struct page **pages, u64 n_pages, u32 cache)
 {
 	if (cache != HETSIM_CACHE_COMBINE || !set_pages_array_wc(pages, n_pages))
 		return 0;
-	set_pages_array_wb(pages, n_pages);
+	sim_cache_reset(pages, n_pages, cache);
 	return -ENOMEM;
-}
-
-static void sim_cache_reset(struct page **pages, u64 n_pages, u32 cache)
-{
-	if (cache == HETSIM_CACHE_COMBINE)
-		set_pages_array_wb(pages, n_pages);
 }
 
 /* What the entry of the kernel's own map says; the entries of maps are given the same. */
