@@ -121,6 +121,7 @@ static unsigned int sim_tables_free(u64 *table, unsigned int level, u64 start, u
 				kfree(below);
 				n++;
 			}
+			cond_resched();
 		}
 		page = next;
 	}
@@ -152,10 +153,12 @@ static void sim_entries_write(struct sim_binding *binding, u64 first, u64 n_page
 	for (i = first; i < first + n_pages; i++) {
 		u64 page = binding->start + i;
 
-		if (!entry || !sim_level_index(page, 0))
+		if (!entry || !sim_level_index(page, 0)) {
+			cond_resched();
 			entry = sim_entry_find(binding->va, page);
-		else
+		} else {
 			entry++;
+		}
 		if (how == SIM_ENTRIES_MOVING)
 			*entry = SIM_ENTRY_MOVING;
 		else if (how == SIM_ENTRIES_PAGES && binding->first + i < buffer->n_pages)
