@@ -170,7 +170,7 @@ static void sim_engine_complete(struct sim_queue *queue, struct sim_job *job, in
 		eventfd_ctx_put(event->eventfd);
 		kfree(event);
 	}
-	kfree(job);
+	kvfree(job);
 }
 
 static void sim_engine_count(struct sim_queue *queue, enum sim_counter counter, s64 n)

@@ -212,7 +212,7 @@ int sim_submit(struct file *file, void *argument)
 	queue = sim_queue_get(opener, submit->queue);
 	if (!queue)
 		return -ENOENT;
-	job = kzalloc(struct_size(job, commands, submit->n_commands), GFP_KERNEL_ACCOUNT);
+	job = kvzalloc(struct_size(job, commands, submit->n_commands), GFP_KERNEL_ACCOUNT);
 	if (!job) {
 		r = -ENOMEM;
 		goto err_queue;
@@ -227,7 +227,7 @@ int sim_submit(struct file *file, void *argument)
 	return 0;
 
 err_job:
-	kfree(job);
+	kvfree(job);
 err_queue:
 	sim_queue_put(queue);
 	return r;
