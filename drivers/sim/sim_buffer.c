@@ -3,6 +3,7 @@
  * Buffers and their handles: create, close, resize, info.
  */
 #include <linux/compat.h>
+#include <linux/nospec.h>
 #include <linux/slab.h>
 
 #include "sim.h"
@@ -176,6 +177,7 @@ int sim_buffer_create(struct file *file, void *argument)
 	if (create->flags || create->__reserved || create->place >= SIM_N_PLACES ||
 	    create->cache > HETSIM_CACHE_COMBINE)
 		return -EINVAL;
+	create->place = array_index_nospec(create->place, SIM_N_PLACES);
 	if (!(sim_cache_modes() & 1u << create->cache) || !dev->pages_limit[create->place])
 		return -EOPNOTSUPP;
 	r = sim_buffer_pages(dev, create->length, create->place, &n_pages);

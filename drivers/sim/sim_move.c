@@ -4,6 +4,7 @@
  * memory: by command, and to make room.
  */
 #include <linux/highmem.h>
+#include <linux/nospec.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/sort.h>
@@ -388,6 +389,7 @@ int sim_buffer_move(struct file *file, void *argument)
 		return -EOVERFLOW;
 	if (!(file->f_mode & FMODE_WRITE))
 		return -EACCES;
+	move->place = array_index_nospec(move->place, SIM_N_PLACES);
 	if (!opener->dev->pages_limit[move->place])
 		return -EOPNOTSUPP;
 	buffer = sim_buffer_get(opener, move->handle);
