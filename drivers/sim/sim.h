@@ -333,8 +333,8 @@ struct sim_buffer {
 	u64 n_pages;
 	u64 capacity; /* in pages: how far maps may reach; n_pages or more */
 	u64 pages_in[SIM_N_PLACES];
-	unsigned int n_pins;	/* while any, no page moves */
-	unsigned int n_exports; /* while any, it does not shrink */
+	unsigned int n_pins;	/* while any, no page moves; read without the lock, too */
+	unsigned int n_exports; /* while any, it does not shrink; the same */
 	s64 sigbus;		/* injected: a page, -1 for none */
 	s64 poison;		/* the same */
 	atomic_t *accesses;	/* of each page, while it is sampled; else NULL */

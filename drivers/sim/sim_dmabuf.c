@@ -188,7 +188,7 @@ static void sim_dmabuf_release(struct dma_buf *dmabuf)
 	sim_count(buffer->dev, buffer->account, SIM_BRACKETS_MISSED,
 		  atomic_read(&export->n_brackets));
 	down_write(&buffer->lock);
-	buffer->n_exports--;
+	WRITE_ONCE(buffer->n_exports, buffer->n_exports - 1);
 	up_write(&buffer->lock);
 	sim_buffer_put(buffer);
 	kfree(export);
@@ -218,7 +218,7 @@ static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, int flags)
 	kref_get(&buffer->ref);
 	export->buffer = buffer;
 	down_write(&buffer->lock);
-	buffer->n_exports++;
+	WRITE_ONCE(buffer->n_exports, buffer->n_exports + 1);
 	export->n_pages = buffer->n_pages;
 	up_write(&buffer->lock);
 
@@ -229,7 +229,7 @@ static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, int flags)
 	dmabuf = dma_buf_export(&info);
 	if (IS_ERR(dmabuf)) {
 		down_write(&buffer->lock);
-		buffer->n_exports--;
+		WRITE_ONCE(buffer->n_exports, buffer->n_exports - 1);
 		up_write(&buffer->lock);
 		sim_buffer_put(buffer);
 		kfree(export);

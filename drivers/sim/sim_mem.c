@@ -378,7 +378,7 @@ int sim_mem_pin(struct sim_buffer *buffer, bool must)
 	int r = buffer->n_pins ? 0 : sim_pins_add(buffer, buffer->pages_in, must);
 
 	if (!r)
-		buffer->n_pins++;
+		WRITE_ONCE(buffer->n_pins, buffer->n_pins + 1);
 	return r;
 }
 
@@ -411,7 +411,8 @@ void sim_mem_unpin(struct sim_buffer *buffer)
 	struct sim_device *dev = buffer->dev;
 	unsigned int i;
 
-	if (--buffer->n_pins)
+	WRITE_ONCE(buffer->n_pins, buffer->n_pins - 1);
+	if (buffer->n_pins)
 		return;
 	spin_lock(&dev->memory_lock);
 	for (i = 0; i < SIM_N_PLACES; i++) {
