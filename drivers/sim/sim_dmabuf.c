@@ -106,8 +106,9 @@ static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction dire
 		return left;
 	if (READ_ONCE(export->buffer->dev->gone))
 		return -ENODEV;
+	if (!atomic_add_unless(&export->n_brackets, 1, INT_MAX))
+		return -EOVERFLOW;
 	sim_count(export->buffer->dev, export->buffer->account, SIM_BRACKETS, 1);
-	atomic_inc(&export->n_brackets);
 	return 0;
 }
 

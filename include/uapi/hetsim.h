@@ -471,8 +471,9 @@ struct hetsim_buffer_move {
  * memory, and waits for no work of this device, but for the fences that others have put
  * on the dma-buf. Importers whose DMA goes by bounce buffers, or whose caches have to be
  * told, are not served: their copies are theirs. It is counted, and answers EINVAL to an end
- * without its begin. Each dma-buf counts those of all processes that have it, and
- * tells them apart by nothing, direction included.
+ * without its begin, and EOVERFLOW to a begin while 2147483647 have not ended. Each dma-buf
+ * counts those of all processes that have it, and tells them apart by nothing, direction
+ * included.
  *
  * While an importer has the addresses of the pages, they make no room for others: no
  * more than half of VRAM, the window included, and of the window itself, can be in this
