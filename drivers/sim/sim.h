@@ -20,7 +20,8 @@
  *	sim_buffer.change		one resize or move at a time; allocates. Nobody
  *					holds two
  *	sim_buffer.lock			taken by faults; nothing under it touches
- *					the memory of a process
+ *					the memory of a process. Only debugfs's memcpy
+ *					holds two, for reading, by rising slots
  *	i_mmap_rwsem of sim_device.inode  taken by the kernel while zapping
  *	sim_va.lock			taken by the engine on its way to signalling
  *					a dma_fence: nothing under it allocates, as
