@@ -229,7 +229,7 @@ static int cost_peer(void *user, double *ret_ns)
 
 	memset(shadowed->from + at, 1, BRACKET);
 	start = bench_now();
-	peer_copies(shadowed->to + at, shadowed->from + at, BRACKET, BRACKET, 1);
+	peer_copies(shadowed->to + at, shadowed->from + at, BRACKET, BRACKET, 1, 0);
 	*ret_ns = bench_now() - start;
 	return 0;
 }

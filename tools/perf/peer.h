@@ -60,10 +60,13 @@ int peer_grow_realloc(char **address, size_t old_length, size_t length, size_t s
 int peer_first_touch(struct peer_map *map, size_t length);
 /* New memory that may have huge pages, every page written; ended by munmap(). */
 int peer_touch_huge(size_t length, char **ret_address);
-/* @n copies of @length bytes, one after another in @bytes. */
 /* Ended by munmap(). */
 int peer_fresh_copy(const char *from, size_t length, char **ret_to);
-void peer_copies(char *to, const char *from, size_t length, size_t bytes, size_t n);
+/* What a program does between two copies, in none of their memory. */
+void peer_other_work(size_t turns);
+/* @n copies of @length bytes, one after another in @bytes; other work behind each. */
+void peer_copies(char *to, const char *from, size_t length, size_t bytes, size_t n,
+		 size_t turns);
 
 /* ---- peer_pointer.c ---- */
 
