@@ -76,7 +76,7 @@ struct hm_buffer_info {
 	uint64_t page_size;    /* obtained: 4096, or the huge pool's */
 	uint64_t serial;       /* unique in this process, never reused */
 	uint32_t backing;      /* enum hm_backing */
-	uint32_t generation;   /* changes of address or of object since creation */
+	uint32_t generation;   /* changes of address or of object by this process */
 	uint32_t segments;     /* device objects it is made of */
 	uint32_t maps;         /* alive now */
 	uint32_t exported;     /* 1: its object has left the process's hands */
@@ -88,9 +88,10 @@ struct hm_buffer_info {
 	uint64_t bytes_shadow; /* memory that its shadow takes */
 	uint32_t sealed;       /* HM_SEALED_*: what hm_buffer_seal obtained */
 	/*
-	 * Shared ones: changes of size that its owner has begun since it was first sent. Of
-	 * two queries that tell the same size a receiver sees by it whether bytes were cut off
-	 * between. With HM_SHARING_OWNER_GONE it may be as it was told last.
+	 * Shared ones: changes of size that its owner has begun since it was first sent, which
+	 * is the generation that he and all receivers see: what others have gets no other
+	 * object. Of two queries that tell the same size a receiver sees by it whether bytes
+	 * were cut off between. With HM_SHARING_OWNER_GONE it may be as it was told last.
 	 */
 	uint32_t owner_resizes;
 };
