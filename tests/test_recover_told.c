@@ -9,6 +9,7 @@
 #include <hetmap/hetmap.h>
 
 #include "sim_devices.h"
+#include "util.h"
 
 #define SIZE (40 * PAGE + 100)
 
@@ -470,6 +471,90 @@ static void test_set_in_refill(void)
 	hm_device_unref(setting.other);
 }
 
+/* ---- a reset ---- */
+
+static void count_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	(void)buffer, (void)event;
+	++*(unsigned int *)user;
+}
+
+static int count_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
+			void *user)
+{
+	(void)buffer, (void)bytes, (void)offset, (void)length;
+	++*(unsigned int *)user;
+	return 0;
+}
+
+/* What runs on the engine hangs, and is ended. */
+static void reset_under_work(struct hm_device *device, struct hm_map *map)
+{
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	uint32_t number;
+	int r;
+
+	CHECK_OK_FATAL(hm_accel_open(sim_device(), NULL, &accel));
+	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+	CHECK_OK_FATAL(hm_sim_queue(queue, &number));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_STUCK, number, 1));
+	CHECK_OK_FATAL(hm_queue_fill(queue, hm_map_address(map), 7, PAGE, &fence));
+	do {
+		/* It may not have begun yet. */
+		CHECK_OK(sim_inject(device, HETSIM_INJECT_RESET, 0, 0));
+		r = hm_fence_wait(fence, 1000000);
+	} while (r == -ETIME);
+	CHECK_EQUAL(r, -ECANCELED);
+	hm_fence_unref(fence);
+	hm_queue_unref(queue);
+	hm_accel_unref(accel);
+}
+
+/* Memory is none of its business: under no policy is anything lost, told or refilled. */
+static void test_reset(void)
+{
+	static const uint32_t policies[] = { HM_LOSS_ZERO, HM_LOSS_SHADOW, HM_LOSS_RECREATE };
+	enum { N = ARRAY_SIZE(policies) };
+	struct hm_device *device = sim_open();
+	struct hm_buffer *buffer[N];
+	struct hm_map *map[N];
+	unsigned int i, n_told[N] = { 0 };
+	bool may;
+
+	for (i = 0; i < N; i++) {
+		const struct hm_loss_desc desc = {
+			.struct_size = sizeof(desc),
+			.policy = policies[i],
+			.lost = count_lost,
+			.refill = policies[i] == HM_LOSS_RECREATE ? count_refill : NULL,
+			.user = &n_told[i],
+		};
+
+		buffer[i] = sim_make(device, SIZE, 0, &map[i]);
+		sim_write(map[i], 0, SIZE, i);
+		CHECK_OK_FATAL(hm_buffer_set_loss(buffer[i], &desc));
+	}
+	may = sim_inject(device, HETSIM_INJECT_RESET, 0, 0) != -EPERM;
+	if (!may)
+		test_skip("kernel", "the module's parameter test is not set, or no root");
+	for (i = 0; may && i < N; i++) {
+		reset_under_work(device, map[i]);
+		/* The page that it was at is its work's own. */
+		CHECK(pattern_holds(hm_map_address(map[i]), PAGE, SIZE, i));
+		CHECK_EQUAL(buffer_info(buffer[i]).lost, 0);
+		CHECK_EQUAL(map_info(map[i], 0).generation, 0);
+		CHECK_EQUAL(sim_recover(device, HM_RECOVER_SHADOWED).buffers, 0);
+		CHECK_EQUAL(n_told[i], 0);
+	}
+	for (i = 0; i < N; i++) {
+		hm_map_unref(map[i]);
+		hm_buffer_unref(buffer[i]);
+	}
+	hm_device_unref(device);
+}
+
 static const struct sim_case cases[] = {
 	{ "beside_callback", test_beside_callback },
 	{ "in_order", test_in_order },
@@ -477,6 +562,7 @@ static const struct sim_case cases[] = {
 	{ "drained", test_drained },
 	{ "each_other", test_each_other },
 	{ "set_in_refill", test_set_in_refill },
+	{ "reset", test_reset },
 	{ NULL, NULL },
 };
 
