@@ -17,7 +17,7 @@
 #include "sim_devices.h"
 #include "util.h"
 
-#define WRITERS 2
+#define WRITERS 4
 #define PAGES_EACH 24ull
 /* The parts behind those of the threads are the CPU kernel's and the device's engine's. */
 #define LAUNCHED (WRITERS * PAGES_EACH)
