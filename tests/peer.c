@@ -91,15 +91,6 @@ int peer_resizes(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 	return r ? r : (int)info.owner_resizes;
 }
 
-int peer_generation(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
-{
-	struct hm_buffer_info info;
-	int r = query(world, &info);
-
-	(void)a, (void)b, (void)c;
-	return r ? r : (int)info.generation;
-}
-
 int peer_sharing(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
 {
 	struct hm_buffer_info info;

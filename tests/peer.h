@@ -45,7 +45,6 @@ peer_function peer_holds;   /* from, to, salt: 1, or 0 */
 peer_function peer_length;  /* of the map, as hm_map_length() has it */
 peer_function peer_size;    /* of the buffer, by hm_buffer_query */
 peer_function peer_resizes; /* by the owner */
-peer_function peer_generation;
 peer_function peer_sharing;
 peer_function peer_resize; /* to a */
 peer_function peer_send;   /* its own buffer of a bytes, max_size b, flags c */

@@ -98,6 +98,44 @@ static void many(void)
 	hm_device_unref(device);
 }
 
+/* What a receiver finds, as the owner does: his changes are counted, and it is one object. */
+static void check_generation(struct hm_buffer *buffer, uint32_t resizes, uint64_t size)
+{
+	struct hm_buffer_info info = buffer_info(buffer);
+
+	CHECK_EQUAL(info.size, size);
+	CHECK_EQUAL(info.owner_resizes, resizes);
+	CHECK_EQUAL(info.generation, 0);
+}
+
+static void generation(void)
+{
+	struct hm_buffer *buffer, *received;
+	struct share_message message;
+	struct hm_device *device;
+	int fds[SHARE_FDS];
+	uint32_t i;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	buffer = share_make(device);
+	CHECK_OK(hm_buffer_resize(buffer, 2 * SIZE, 0)); /* nobody has it yet */
+	share_message_of(buffer, &message, fds);
+	CHECK_OK_FATAL(receive_of(device, &message, fds, &received));
+	check_generation(received, 0, 2 * SIZE);
+	for (i = 1; i < 4; i++) {
+		CHECK_OK(hm_buffer_resize(buffer, (2 - i % 2) * SIZE, 0));
+		check_generation(buffer, i, (2 - i % 2) * SIZE);
+		check_generation(received, i, (2 - i % 2) * SIZE);
+	}
+	/* Where it can be made anew it has not been sent. */
+	CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, 2 * SIZE, HM_GROW_REPLACE));
+	hm_buffer_unref(buffer);
+	check_generation(received, 3, SIZE);
+	share_message_close(fds, SHARE_FDS);
+	hm_buffer_unref(received);
+	hm_device_unref(device);
+}
+
 /* What the owner did last is seen when he has let go of it, too. */
 static void last_size(void)
 {
@@ -498,6 +536,7 @@ static void undo_first_receive(void)
 
 static const struct test tests[] = {
 	{ .name = "many", .run = many, .seconds = 60 },
+	{ .name = "generation", .run = generation },
 	{ .name = "last_size", .run = last_size },
 	{ .name = "let_go_on_the_way", .run = let_go_on_the_way },
 	{ .name = "killed_by_pidfd", .run = killed_by_pidfd },
