@@ -48,7 +48,7 @@ SOAK_ASAN = test_command_terminal test_command_trace test_bench_cases test_trace
 	test_drm_lifecycle test_retire_conformance
 SOAK_TSAN = test_undo test_errno test_soft_undo test_lifecycle test_reader_budget test_tokens_budget \
 	test_drm_mutation
-SOAK_MACHINES = test_lifecycle test_lost_threads test_share_kill test_threads test_accel \
+SOAK_MACHINES = test_lifecycle test_lost_threads test_lost_opencl test_share_kill test_threads test_accel \
 	test_retire_stress test_launch test_zero_copy test_repair test_repair_threads test_races test_reader_cgroup \
 	test_undo test_recover_undo test_limits test_hetsim_scarce test_hetsim_command test_seal test_seal_one_way \
 	test_retire test_guard test_guard_threads test_guard_callbacks test_guard_opencl test_handler
