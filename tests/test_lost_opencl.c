@@ -35,6 +35,15 @@ static uint64_t rounds(void)
 	return text ? strtoull(text, NULL, 10) : 50;
 }
 
+/* Of the map; each loss and each recovery is another one. */
+static uint32_t generation_now(void)
+{
+	struct hm_pointer_info info;
+
+	CHECK_OK(hm_pointer_find(hm_map_address(map), &info));
+	return info.generation;
+}
+
 static void *write_pages(void *user)
 {
 	uint64_t from = (uint64_t)(uintptr_t)user * PAGES_EACH * PAGE;
@@ -53,17 +62,6 @@ static void *write_pages(void *user)
 	return NULL;
 }
 
-/* Of the map, where it is not lost: its bytes are the same object's in between. */
-static bool is_generation(uint32_t *ret_generation)
-{
-	struct hm_map_info info = { .struct_size = sizeof(info) };
-
-	if (hm_map_query(map, &info))
-		return false;
-	*ret_generation = info.generation;
-	return true;
-}
-
 static uint64_t first_wrong(const uint32_t *words, uint32_t value)
 {
 	uint64_t i;
@@ -73,14 +71,37 @@ static uint64_t first_wrong(const uint32_t *words, uint32_t value)
 	return i;
 }
 
+/*
+ * Looks in a bracket, until one is of one object from its begin to its end: of the module's
+ * device a map has zeros before the library knows that it is gone, which brackets ask.
+ */
+static uint64_t look(const uint32_t *words, uint32_t value, uint32_t *ret_generation)
+{
+	uint64_t wrong;
+	uint32_t before;
+	int r;
+
+	do {
+		before = generation_now();
+		r = hm_map_begin_cpu(map, LAUNCHED, LENGTH, HM_READ);
+		if (r) {
+			sched_yield();
+			continue;
+		}
+		wrong = first_wrong(words, value);
+		r = hm_map_end_cpu(map, LAUNCHED, LENGTH, HM_READ);
+	} while (r || before != generation_now());
+	*ret_generation = before;
+	return wrong;
+}
+
 /* With a shadow they are there whatever came after; without one, until the device goes. */
 static void check_success(const uint32_t *words, uint32_t value, uint32_t before)
 {
-	uint64_t wrong = first_wrong(words, value);
 	uint32_t after;
+	uint64_t wrong = look(words, value, &after);
 
-	if (wrong < WORDS && policy != HM_LOSS_SHADOW &&
-	    (!is_generation(&after) || after != before))
+	if (policy != HM_LOSS_SHADOW && after != before)
 		return;
 	if (wrong < WORDS)
 		test_fail(__FILE__, __LINE__,
@@ -98,8 +119,8 @@ static void *launch(void *user)
 	int r;
 
 	for (; !ending; value++) {
-		if (!is_generation(&generation) ||
-		    hm_launch(rig->queue, rig->kernel[FILL], WORDS, &fence,
+		generation = generation_now();
+		if (hm_launch(rig->queue, rig->kernel[FILL], WORDS, &fence,
 			      HM_RANGE(words, LENGTH, HM_WRITE), HM_U32(value))) {
 			sched_yield();
 			continue;
