@@ -46,7 +46,6 @@ struct hm_device {
 	uint64_t n_buffer;            /* ever */
 	struct counts ended;          /* of buffers that are none any more */
 	_Atomic uint32_t generation;  /* recoveries */
-	_Atomic uint32_t restored;    /* blocks of maps that recoveries have brought back */
 	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
 };
 
@@ -192,9 +191,10 @@ struct hm_map {
 	uint64_t offset;                       /* in the buffer; constant */
 	_Atomic uint64_t length;               /* written with change held */
 	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK. With change held */
-	_Atomic bool lost; /* a change failed, and its undoing: no access any more.
+	_Atomic uint32_t restored; /* of these, that recoveries have brought back so far */
+	_Atomic bool lost;         /* a change failed, and its undoing: no access any more.
 			    * Written with change and lock held */
-	bool whole;        /* follows the buffer's size; constant */
+	bool whole;                /* follows the buffer's size; constant */
 
 	struct retired retired; /* when the last reference is gone */
 	struct cds_list_head buffer_link;

@@ -116,10 +116,10 @@ static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fa
 		tell_fault(copy, copy->at.map_offset, HM_FAULT_LOST, ret_fault);
 }
 
-/* Of all of the device, and of blocks of maps. */
-static inline uint32_t recoveries_of(const struct hm_device *device)
+/* Of all of the device, and of blocks of the map. */
+static inline uint32_t recoveries_of(const struct hm_pointer_info *at)
 {
-	return atomic_load(&device->generation) + atomic_load(&device->restored);
+	return atomic_load(&at->device->generation) + atomic_load(&at->map->restored);
 }
 
 /* *@ret_fault: of a map that was found. */
@@ -134,7 +134,7 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 			       copy->what, (void *)copy->in_map);
 	if (r)
 		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
-	copy->recoveries = recoveries_of(copy->at.device);
+	copy->recoveries = recoveries_of(&copy->at);
 	r = check_range(copy);
 	if (unlikely(r))
 		tell_refused(copy, r, ret_fault);
@@ -144,7 +144,7 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 /* A map that is lost, and has its bytes again, looks as if nothing had happened. */
 static int check_recovered(const struct copy *copy)
 {
-	if (likely(recoveries_of(copy->at.device) == copy->recoveries))
+	if (likely(recoveries_of(&copy->at) == copy->recoveries))
 		return 0;
 	return err_set(
 		-ENODEV,
@@ -216,7 +216,7 @@ static __attribute__((noinline)) int begin_other(const struct copy *copy, char *
 	other->copy = *copy;
 	other->copy.in_map = in_map;
 	other->copy.at = at;
-	other->copy.recoveries = recoveries_of(at.device);
+	other->copy.recoveries = recoveries_of(&at);
 	r = check_range(&other->copy);
 	if (unlikely(r))
 		tell_refused(&other->copy, r, fault);

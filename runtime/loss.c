@@ -13,6 +13,7 @@
 #include "device_link.h"
 #include "handler.h"
 #include "lost.h"
+#include "remap.h"
 #include "repair.h"
 #include "reserve.h"
 #include "segments.h"
@@ -110,63 +111,25 @@ static struct loss *get_locked(struct hm_buffer *buffer)
 	return loss;
 }
 
-/*
- * Who ends a bracket or a launch from here on waits, and refreshes it after it was
- * filled; what ended before is in the bytes. Of one that is sealed, for a part's sake, the
- * new one has what was lost of them.
- */
-static int fill_shadow(struct loss *loss, uint64_t size, struct shadow **ret_shadow)
-{
-	struct shadow *shadow, *old = atomic_load(&loss->shadow);
-	int r;
-
-	r = shadow_create(size, &shadow);
-	if (r)
-		return r;
-	atomic_store(&loss->shadow, shadow);
-	r = shadow_fill(shadow, loss->buffer, old && shadow_is_sealed(old) ? old : NULL, size);
-	if (r)
-		goto err_shadow;
-	*ret_shadow = shadow;
-	return 0;
-
-err_shadow:
-	atomic_store(&loss->shadow, old);
-	shadow_free(shadow);
-	return r;
-}
-
-/* Caller holds loss->lock. @shadow: NULL for none. */
-static void change_shadow(struct loss *loss, struct shadow *old, struct shadow *shadow)
-{
-	loss->stale = false;
-	atomic_store(&loss->in_place, shadow);
-	atomic_store(&loss->shadow, shadow);
-	if (old == shadow)
-		return;
-	/* A handler may have found the old one. Its maps hold the file. */
-	handler_quiesce();
-	shadow_free(old);
-}
-
 /* Both locks are held: what is in a bytes' place is so for good until a recovery. */
 static int set_locked(struct loss *loss, struct hm_buffer *buffer,
 		      const struct hm_loss_desc *desc)
 {
 	struct shadow *old = atomic_load(&loss->shadow), *shadow = NULL;
+	bool complete = true;
 	int r;
 
 	if (wants_shadow(desc)) {
 		if (old && !loss->stale && !shadow_is_sealed(old)) {
 			shadow = old;
 		} else {
-			r = fill_shadow(loss, buffer->size, &shadow);
+			r = loss_fill_shadow(loss, buffer->size, &shadow, &complete);
 			if (r)
 				return r;
 		}
 	}
 	loss->desc = *desc;
-	change_shadow(loss, old, shadow);
+	loss_change_shadow(loss, old, shadow, complete);
 	return 0;
 }
 
@@ -229,21 +192,6 @@ out:
 
 /* ---- refreshing ---- */
 
-/*
- * Some map shows a part of it, which stays as it is there, and the device has the rest:
- * another one takes its place. Caller holds loss->lock.
- */
-static __attribute__((noinline, cold)) int renew_shadow(struct loss *loss, struct shadow *old)
-{
-	struct shadow *shadow;
-	int r;
-
-	r = fill_shadow(loss, loss->limit, &shadow);
-	if (!r)
-		change_shadow(loss, old, shadow);
-	return r;
-}
-
 /* Caller holds loss->lock. */
 static int refresh_locked(struct loss *loss, uint64_t offset, uint64_t length)
 {
@@ -254,11 +202,9 @@ static int refresh_locked(struct loss *loss, uint64_t offset, uint64_t length)
 		loss->missed = max_u64(loss->missed, offset + length);
 	if (!shadow || offset >= loss->limit)
 		return 0;
-	r = shadow_refresh(shadow, loss->buffer, offset, min_u64(length, loss->limit - offset));
-	if (unlikely(r == -ENODEV) && shadow_is_sealed(shadow) &&
-	    !lost_check_buffer(loss->buffer))
-		r = renew_shadow(loss, shadow);
-	return r;
+	length = min_u64(length, loss->limit - offset);
+	r = shadow_refresh(shadow, loss->buffer, offset, length);
+	return likely(r != -ENODEV) ? r : loss_renew_shadow(loss, offset, length);
 }
 
 int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
@@ -479,15 +425,6 @@ void loss_call(struct hm_buffer *buffer, enum hm_loss_event event)
 	pthread_mutex_unlock(&loss->lock);
 }
 
-/* Lost again meanwhile, it is told of by hm_device_recover(), which looks at its end. */
-void loss_recovered(struct hm_buffer *buffer)
-{
-	struct loss *loss = atomic_load(&buffer->loss);
-
-	loss_call(buffer, HM_LOSS_RECOVERED);
-	atomic_store(&loss->told, false);
-}
-
 /* A number of this thread's, not 0. */
 static uint64_t self(void)
 {
@@ -606,7 +543,7 @@ void loss_tell(const void *backend)
 	}
 }
 
-bool loss_tell_part(struct hm_buffer *buffer)
+bool loss_teller_take(struct hm_buffer *buffer)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
 	bool alone;
@@ -618,12 +555,37 @@ bool loss_tell_part(struct hm_buffer *buffer)
 	if (alone)
 		atomic_store(&loss->teller, self());
 	pthread_mutex_unlock(&all_lock);
-	if (!alone)
-		return false;
-	loss_call(buffer, HM_LOSS_PART);
+	return alone;
+}
+
+void loss_teller_give(struct hm_buffer *buffer)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+
+	/* One that got its policy meanwhile has another teller, or none. */
+	if (!loss || atomic_load(&loss->teller) != self())
+		return;
 	atomic_store(&loss->teller, 0);
 	tell_again(buffer, NULL);
-	return true;
+}
+
+void loss_call_in_turn(struct hm_buffer *buffer, enum hm_loss_event event, bool whole)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+	const struct timespec moment = { .tv_nsec = 200000 };
+	uint64_t deadline = time_now_ns() + REMAP_TIMEOUT_NS;
+	bool taken;
+
+	/* Not for ever: who tells may wait for the caller. One further up in this thread does. */
+	while (!(taken = loss_teller_take(buffer)) && loss_is_being_told(loss) &&
+	       time_now_ns() < deadline)
+		nanosleep(&moment, NULL);
+	loss_call(buffer, event);
+	/* Lost again meanwhile, it is told of by hm_device_recover(), which looks at its end. */
+	if (whole && event == HM_LOSS_RECOVERED)
+		atomic_store(&loss->told, false);
+	if (taken)
+		loss_teller_give(buffer);
 }
 
 void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info)

@@ -32,6 +32,12 @@ struct loss {
 	pthread_cond_t called;             /* calling is 0 */
 	_Atomic bool told;                 /* of the loss that is: its callback was called */
 	_Atomic uint64_t teller;           /* the thread that is calling it; 0: none */
+
+	/*
+	 * buffer->lock: bytes of the buffer that were given new pages, and not their bytes yet
+	 * (replaced.c). They are zeros, and nothing else says that they are lost.
+	 */
+	uint64_t unmended, unmended_length;
 };
 
 /*
@@ -48,6 +54,24 @@ int loss_map_after(const struct hm_buffer *buffer, char *address, uint64_t buffe
 
 /* The shadow, if there is one, of bytes that were written. Of more, up to the end. */
 int loss_refresh(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
+/*
+ * A fresh shadow of @size bytes of the buffer, as loss->shadow: who ends a bracket or a launch
+ * from here on waits, and refreshes it after it was filled; what ended before is in the bytes.
+ * Where there is one that is sealed, for a part's sake, it has what was lost from that, and is not
+ * *ret_complete. Caller holds the loss' lock, as of the two below.
+ */
+int loss_fill_shadow(struct loss *loss, uint64_t size, struct shadow **ret_shadow,
+		     bool *ret_complete);
+/* @shadow, or NULL, is what there is from here on, in lost bytes' places, too. @old ends. */
+void loss_change_shadow(struct loss *loss, struct shadow *old, struct shadow *shadow,
+			bool complete);
+/*
+ * A refresh of the range was refused: where some map shows a part of the shadow, which stays as
+ * it is there, and the device has the rest, another one takes its place. What became of the range
+ * itself is the result, as of a refresh.
+ */
+int loss_renew_shadow(struct loss *loss, uint64_t offset, uint64_t length);
+
 /* A refresh has failed, and who called is told something else. */
 void loss_note_stale(struct loss *loss);
 /* Of a buffer with a policy: is there a shadow? */
@@ -97,15 +121,16 @@ void loss_let_go(struct hm_buffer *buffer);
 void loss_tell(const void *backend);
 void loss_call(struct hm_buffer *buffer, enum hm_loss_event event);
 /*
- * The same of blocks that handlers have replaced, of a buffer that is held. False: it is being
- * told of something else, and is to be told later.
+ * Around loss_call(), so that one event comes after the other; of a buffer that is held. False:
+ * one is being told, by another thread or by this one further up.
  */
-bool loss_tell_part(struct hm_buffer *buffer);
+bool loss_teller_take(struct hm_buffer *buffer);
+void loss_teller_give(struct hm_buffer *buffer);
 /*
- * Of a buffer that is back, with its lost callback having been told so: from here on it may
- * be told of the next loss.
+ * loss_call() when its turn comes, which is waited for. @whole: of all of the buffer, which may
+ * be told of the next loss from here on if it is back.
  */
-void loss_recovered(struct hm_buffer *buffer);
+void loss_call_in_turn(struct hm_buffer *buffer, enum hm_loss_event event, bool whole);
 /* Is another thread telling of the loss that is? */
 bool loss_is_being_told(const struct loss *loss);
 /*

@@ -71,20 +71,24 @@ static int put_bus(struct showing *showing, uint64_t offset, uint64_t length)
 	return r;
 }
 
+static int put_run(void *user, uint64_t offset, uint64_t length, uint32_t access)
+{
+	struct hm_map *map = user;
+	struct hm_buffer *buffer = map->buffer;
+
+	return map_segments(buffer->segment, buffer->n_segment, map->offset + offset, length,
+			    map->address + offset, prot_of_access(access));
+}
+
+/* Each run with the rights that it has: whoever touches meanwhile has neither more nor less. */
 int reach_put_back(struct hm_map *map, uint64_t offset, uint64_t length)
 {
-	struct hm_buffer *buffer = map->buffer;
-	char *address = map->address + offset;
-	int r;
+	int r = rangemap_each(map->rights, offset, length, put_run, map);
 
-	r = map_segments(buffer->segment, buffer->n_segment, map->offset + offset, length,
-			 address, prot_of_access(buffer->access));
 	if (!r)
-		r = map_dress(buffer, address, length);
-	if (!r)
-		r = map_apply_rights(map->address, map->rights, offset, length);
+		r = map_dress(map->buffer, map->address + offset, length);
 	if (r)
-		reserve_mend(address, length);
+		reserve_mend(map->address + offset, length);
 	return r;
 }
 

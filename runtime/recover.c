@@ -195,7 +195,10 @@ static int fill(struct recovery *rec, const struct shadow *shadow, char *bytes)
 	return r ? r : lost_ask(rec->device, rec->link);
 }
 
-/* The shadow stays as it is while the buffer is lost, and the buffer is held. */
+/*
+ * The shadow stays as it is while the buffer is lost, and the buffer is held: nobody renews it,
+ * as whoever tells of the loss has had the lock of its refreshes.
+ */
 static int fill_object(struct recovery *rec)
 {
 	const struct shadow *shadow = atomic_load(&rec->loss->shadow);
@@ -517,13 +520,10 @@ static void recover_one(struct hm_device *device, struct device_link *link,
 			info->error = r;
 			snprintf(text, ERR_TEXT_MAX, "%s", hm_errmsg());
 		}
-		loss_call(buffer, HM_LOSS_LEFT);
+		loss_call_in_turn(buffer, HM_LOSS_LEFT, behind);
 		return;
 	}
-	if (behind)
-		loss_recovered(buffer);
-	else
-		loss_call(buffer, HM_LOSS_RECOVERED);
+	loss_call_in_turn(buffer, HM_LOSS_RECOVERED, behind);
 }
 
 /* The one that is there, or the old one while it is. */

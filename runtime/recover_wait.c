@@ -47,8 +47,8 @@ static int wait_for_map(struct hm_map *map, uint64_t deadline)
 		return 0;
 	}
 	return err_set(-EBUSY,
-		       "%u brackets on the map at %p began before the loss and are open still: "
-		       "hm_map_end_cpu() ends them, with -ENODEV",
+		       "%u brackets on the map at %p began before this and are open still: "
+		       "hm_map_end_cpu() ends them",
 		       n, (void *)map->address);
 }
 

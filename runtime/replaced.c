@@ -5,7 +5,7 @@
  * Who has read in a replaced block finds out by the block's state. So none is restored
  * before everybody who may have read there has ended: those are waited for, and a block that
  * is replaced meanwhile, which hm_map.replaced counts, has all of it begin anew. Guarded copies
- * are not waited for: hm_device.restored tells them.
+ * are not waited for: hm_map.restored tells them.
  */
 #include "replaced.h"
 
@@ -39,8 +39,8 @@
 #include "sys.h"
 #include "view.h"
 
-/* Times that a restoration begins anew because more was replaced. */
-#define TRIES 8
+/* A restoration begins anew, because more was replaced, or the buffer is another meanwhile. */
+#define AGAIN 1
 
 /* Broken pages that are given bytes at a time. */
 #define STEP MIB(1)
@@ -57,18 +57,24 @@ static void next_generation(struct hm_map *map)
 	publish_change(map);
 }
 
-/* Who changes it, and is not waited for, may wait for this thread. False: told later. */
+/* Who changes it, or is called back, may wait for this thread. False: it is told later. */
 static bool tell_map(struct hm_map *map)
 {
-	int r = remap_trylock(map);
+	struct hm_buffer *buffer = map->buffer;
+	int r;
 
-	if (r == -ENODEV)
-		return true; /* more than a part of it is lost, and told */
-	if (r)
+	if (!loss_teller_take(buffer))
 		return false;
-	next_generation(map);
-	remap_unlock(map);
-	return loss_tell_part(map->buffer);
+	r = remap_trylock(map);
+	if (!r) {
+		next_generation(map);
+		remap_unlock(map);
+		if (atomic_load(&buffer->loss))
+			loss_call(buffer, HM_LOSS_PART);
+	}
+	loss_teller_give(buffer);
+	/* Of a lost one more than a part is told. */
+	return !r || r == -ENODEV;
 }
 
 static void tell(struct hm_map *map, const void *user)
@@ -122,30 +128,50 @@ static bool next_replaced(const struct hm_buffer *buffer, uint64_t *offset, uint
 	return first < *ret_end;
 }
 
-/* Has its file the page no more? Not asked by a mapping: that would be a signal. */
-static bool is_broken(const struct hm_segment *segment, uint64_t offset)
+/*
+ * Has its file some of the page no more? Not asked by a mapping: that would be a signal. A huge
+ * page may be broken anywhere.
+ */
+static bool is_broken(const struct hm_buffer *buffer, const struct hm_segment *segment,
+		      uint64_t offset)
 {
+	uint64_t at = segment->fd_offset + offset - segment->offset,
+		 end = at + buffer->page_size;
+	ssize_t n = 1;
 	char byte;
-	ssize_t n =
-		sys_pread(segment->fd, &byte, 1, segment->fd_offset + offset - segment->offset);
 
+	for (; at < end && n == 1; at += page_size())
+		n = sys_pread(segment->fd, &byte, 1, at);
 	return !n || n == -EIO;
 }
 
+/* What was given new pages once, and is zeros still. */
+static bool is_unmended(const struct hm_buffer *buffer, const struct loss *loss,
+			struct broken *ret)
+{
+	*ret = (struct broken){ .offset = loss->unmended, .length = loss->unmended_length };
+	if (!ret->length || ret->offset + ret->length > buffer_pages(buffer, buffer->size))
+		return false;
+	ret->segment = &buffer->segment[buffer_segment_at(buffer, ret->offset)];
+	return true;
+}
+
 /* Of the replaced ones, the first run from *offset on, which becomes its end. */
-static bool next_broken_locked(const struct hm_buffer *buffer, uint64_t *offset,
-			       struct broken *ret)
+static bool next_broken_locked(const struct hm_buffer *buffer, const struct loss *loss,
+			       uint64_t *offset, struct broken *ret)
 {
 	const struct hm_segment *segment;
 	uint64_t end = 0;
 
+	if (is_unmended(buffer, loss, ret))
+		return true;
 	ret->length = 0;
 	while (!ret->length && next_replaced(buffer, offset, &end))
 		for (; *offset < end && ret->length < STEP; *offset += buffer->page_size) {
 			segment = &buffer->segment[buffer_segment_at(buffer, *offset)];
 			if (ret->length && segment != ret->segment)
 				break;
-			if (is_broken(segment, *offset)) {
+			if (is_broken(buffer, segment, *offset)) {
 				if (!ret->length)
 					*ret = (struct broken){ *offset, 0, segment };
 				ret->length += buffer->page_size;
@@ -156,6 +182,27 @@ static bool next_broken_locked(const struct hm_buffer *buffer, uint64_t *offset,
 	return ret->length;
 }
 
+/* Of a huge page most can be read. */
+static int read_rest(struct hm_buffer *buffer, const struct loss *loss,
+		     const struct broken *broken, char *bytes)
+{
+	uint64_t page = page_size(), at;
+	struct broken now;
+	uint64_t from = broken->offset;
+	int r = buffer_lock(buffer);
+
+	if (r)
+		return r;
+	if (!next_broken_locked(buffer, loss, &from, &now) || now.offset != broken->offset)
+		r = AGAIN;
+	from = r ? 0 : now.segment->fd_offset + now.offset - now.segment->offset;
+	/* All of a page, or nothing. */
+	for (at = 0; at < broken->length && !r; at += page)
+		sys_pread(now.segment->fd, bytes + at, page, from + at);
+	buffer_unlock(buffer);
+	return r;
+}
+
 static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 		      const struct hm_loss_desc *desc, const struct broken *broken, char *bytes)
 {
@@ -163,7 +210,6 @@ static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 	struct hm_guard *guard;
 	int r = 0;
 
-	memset(bytes, 0, broken->length);
 	pthread_mutex_lock(&loss->lock);
 	shadow = atomic_load(&loss->shadow);
 	if (shadow)
@@ -171,8 +217,10 @@ static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 	pthread_mutex_unlock(&loss->lock);
 	if (r)
 		return err_set(r, "%s: reading its shadow: %s", buffer->name, err_name(r));
-	if (!desc->refill)
-		return 0;
+	if (buffer->page_size > page_size() && !loss->unmended_length)
+		r = read_rest(buffer, loss, broken, bytes);
+	if (r || !desc->refill)
+		return r;
 	guard = guard_suspend();
 	r = desc->refill(buffer, bytes, broken->offset, broken->length, desc->user);
 	guard_resume(guard);
@@ -183,30 +231,47 @@ static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 		   0;
 }
 
-/* The file gives up the pages, and has others for what is written there. */
-static int put_bytes_locked(struct hm_buffer *buffer, const struct broken *broken,
-			    const char *bytes)
+/* The file gives up the pages, and has others. From the first call on they are zeros. */
+static int renew_pages(const struct broken *broken)
 {
-	uint64_t at = broken->offset, length;
+	uint64_t at = broken->segment->fd_offset + broken->offset - broken->segment->offset;
+	int r = sys_fallocate(broken->segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			      at, broken->length);
+
+	return r ? r : sys_fallocate(broken->segment->fd, 0, at, broken->length);
+}
+
+static int put_bytes_locked(struct hm_buffer *buffer, struct loss *loss,
+			    const struct broken *broken, const char *bytes)
+{
+	struct reservation range;
+	uint64_t at = broken->offset;
 	struct broken now;
-	ssize_t n;
+	char *to;
 	int r;
 
 	/* Meanwhile it may have been resized, or mended otherwise. */
-	if (!next_broken_locked(buffer, &at, &now) || now.offset != broken->offset ||
+	if (!next_broken_locked(buffer, loss, &at, &now) || now.offset != broken->offset ||
 	    now.length != broken->length)
-		return -EAGAIN;
-	at = now.segment->fd_offset + now.offset - now.segment->offset;
-	r = sys_fallocate(now.segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at,
-			  now.length);
-	for (length = now.length; !r && length; length -= (uint64_t)n, at += (uint64_t)n) {
-		n = sys_pwrite(now.segment->fd, bytes + now.length - length, length, at);
-		if (n <= 0)
-			r = n ? (int)n : -EIO;
+		return AGAIN;
+	r = map_scratch(now.segment, 1, now.offset, now.length, buffer->page_size,
+			PROT_READ | PROT_WRITE, &range, &to);
+	if (r)
+		return r;
+	loss->unmended = now.offset;
+	loss->unmended_length = now.length;
+	r = renew_pages(&now);
+	if (!r) {
+		memcpy(to, bytes, now.length);
+		loss->unmended_length = 0;
+	} else {
+		r = err_set(r == -ENOSPC ? -ENOMEM : r,
+			    "%s: no new pages for %" PRIu64 " bytes from %" PRIu64
+			    " on (%s): until another recovery has them they may be zeros",
+			    buffer->name, now.length, now.offset, err_name(r));
 	}
-	return r ? err_set(r, "%s: new pages for %" PRIu64 " bytes from %" PRIu64 " on: %s",
-			   buffer->name, now.length, now.offset, err_name(r)) :
-		   0;
+	reserve_release(&range);
+	return r;
 }
 
 static int mend_run(struct hm_buffer *buffer, struct loss *loss,
@@ -223,7 +288,7 @@ static int mend_run(struct hm_buffer *buffer, struct loss *loss,
 		r = buffer_lock(buffer);
 	if (r)
 		goto out;
-	r = put_bytes_locked(buffer, broken, bytes);
+	r = put_bytes_locked(buffer, loss, broken, bytes);
 	buffer_unlock(buffer);
 	if (r)
 		goto out;
@@ -251,6 +316,11 @@ static int mend(struct hm_buffer *buffer, struct loss *loss, const struct hm_los
 	bool found;
 	int r = 0;
 
+	if (buffer->pinned)
+		return err_set(-EBUSY,
+			       "%s was exported as a dma-buf, which keeps its pages: with new "
+			       "ones whoever has it would see other bytes than this process",
+			       buffer->name);
 	if (!buffer->created ||
 	    (buffer->backing != HM_BACKING_MEMFD && buffer->backing != HM_BACKING_HUGETLB))
 		return 0;
@@ -258,7 +328,7 @@ static int mend(struct hm_buffer *buffer, struct loss *loss, const struct hm_los
 		r = buffer_lock(buffer);
 		if (r)
 			return r;
-		found = next_broken_locked(buffer, &at, &broken);
+		found = next_broken_locked(buffer, loss, &at, &broken);
 		buffer_unlock(buffer);
 		if (!found)
 			return 0;
@@ -309,37 +379,58 @@ static int check_readable(const struct hm_buffer *buffer, uint64_t offset, uint6
 		       buffer->name, length, offset);
 }
 
+/*
+ * What is behind the map's bytes, of address space for more, as it is of a fresh map: a growth
+ * gives it rights, and nothing else. [@from, @to) of the map.
+ */
+static int clear_behind(struct hm_map *map, uint64_t from, uint64_t to)
+{
+	struct hm_buffer *buffer = map->buffer;
+	uint64_t end = min_u64(to, buffer_capacity(buffer) -
+					   min_u64(map->offset, buffer_capacity(buffer)));
+	int r;
+
+	to = min_u64(to, map->span);
+	if (from >= to)
+		return 0;
+	r = reserve_mend(map->address + from, to - from);
+	end = min_u64(end, to);
+	if (!r && from < end)
+		r = map_segments(buffer->segment, buffer->n_segment, map->offset + from,
+				 end - from, map->address + from, PROT_NONE);
+	return r ? r : map_dress(buffer, map->address + from, to - from);
+}
+
 /* From what a handler put there to the buffer's bytes; as it was should that fail early. */
-static int restore_block(struct hm_map *map, uint64_t offset)
+static int restore_block(struct hm_map *map, uint64_t offset, bool first)
 {
 	struct hm_buffer *buffer = map->buffer;
 	uint64_t unit = max_u64(REPAIR_BLOCK, buffer->page_size);
-	uint64_t end = min_u64(offset + unit, buffer_pages(buffer, map->length)), length;
-	char *address = map->address + offset;
-	int r;
+	uint64_t committed = buffer_pages(buffer, map->length);
+	uint64_t end = max_u64(offset, min_u64(offset + unit, committed));
+	int r = 0;
 
-	/* Of what a shrink has taken away nothing is shown. */
-	if (offset >= end) {
-		repair_restored(map, offset);
-		return 0;
-	}
-	length = end - offset;
-	r = check_readable(buffer, map->offset + offset, length);
+	if (offset < end)
+		r = check_readable(buffer, map->offset + offset, end - offset);
 	if (!r)
-		r = reach_forget(map, offset, length);
+		r = reach_forget(map, offset, unit);
 	if (r)
 		return r;
-	r = reach_put_back(map, offset, length);
+	r = clear_behind(map, end, offset + unit);
+	if (!r && offset < end)
+		r = reach_put_back(map, offset, end - offset);
 	if (!r) {
-		/* In this order: a copy of what was there looks at the state first. */
-		atomic_fetch_add(&buffer->device->restored, 1);
+		/* In this order: who has read what was there looks at the state first. */
+		if (first)
+			next_generation(map);
+		atomic_fetch_add(&map->restored, 1);
 		repair_restored(map, offset);
 		return 0;
 	}
 	/* What it had is gone; the policy has others. */
-	if (!loss_map_after(buffer, address, map->offset + offset, length,
-			    PROT_READ | PROT_WRITE))
-		map_apply_rights(map->address, map->rights, offset, length);
+	if (offset < end && !loss_map_after(buffer, map->address + offset, map->offset + offset,
+					    end - offset, PROT_READ | PROT_WRITE))
+		map_apply_rights(map->address, map->rights, offset, end - offset);
 	return r;
 }
 
@@ -347,14 +438,16 @@ static int restore_block(struct hm_map *map, uint64_t offset)
 static int restore_blocks(struct hm_map *map)
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), at;
-	int r, first = 0;
+	bool first = true;
+	int r, failed = 0;
 
 	for (at = 0; repair_next_replaced(map, &at); at += unit) {
-		r = restore_block(map, at);
-		if (r && !first)
-			first = r;
+		r = restore_block(map, at, first);
+		first = first && r;
+		if (r && !failed)
+			failed = r;
 	}
-	return first;
+	return failed;
 }
 
 /* Caller holds buffer->lock. */
@@ -366,22 +459,21 @@ static int restore_map(struct hm_map *map)
 	r = remap_lock(map);
 	if (r)
 		return r;
-	if (atomic_load(&map->unnoted)) {
-		r = err_set(-ENOMEM, "no memory to note what is locked of a map");
-		goto out;
-	}
 	remap_init(&remap, map, 0, map->length);
 	r = remap_freeze(&remap);
 	if (r)
 		goto out;
 	/* None is replaced from here on. */
 	if (atomic_load(&map->replaced) != map->replaced_seen) {
-		remap_thaw(&remap, false);
-		r = -EAGAIN;
-		goto out;
+		r = AGAIN;
+		goto err_thaw;
+	}
+	resident_forget_replaced(map);
+	if (atomic_load(&map->unnoted)) {
+		r = err_set(-ENOMEM, "no memory to note what is locked of a map");
+		goto err_thaw;
 	}
 	r = restore_blocks(map);
-	next_generation(map);
 	remap_thaw(&remap, true);
 	/* As far as limits go; a lock that did not come is told of by hm_map_query(). */
 	resident_lock_again(map, map->address);
@@ -394,6 +486,10 @@ static int restore_map(struct hm_map *map)
 out:
 	remap_unlock(map);
 	return r;
+
+err_thaw:
+	remap_thaw(&remap, false);
+	goto out;
 }
 
 /* Of these, whoever may have read there is waited for. */
@@ -438,7 +534,7 @@ static int restore_maps(struct hm_buffer *buffer, struct hm_recover_info *info)
 		r = restore_map(map);
 		if (!r)
 			info->maps_back++;
-		else if (!first)
+		else if (!first || r == AGAIN)
 			first = r;
 	}
 	buffer_unlock(buffer);
@@ -448,14 +544,15 @@ static int restore_maps(struct hm_buffer *buffer, struct hm_recover_info *info)
 int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
 		     const struct hm_loss_desc *desc, struct hm_recover_info *info)
 {
-	int r = 0, tries;
+	uint64_t deadline = time_now_ns() + REMAP_TIMEOUT_NS;
+	int r;
 
 	if (buffer_is_private(buffer))
 		return err_set(-EOPNOTSUPP,
 			       "%s: private memory is its one map's own: nothing has the bytes "
 			       "that were lost",
 			       buffer->name);
-	for (tries = 0; tries < TRIES; tries++) {
+	do {
 		r = see_maps(buffer);
 		if (!r)
 			r = recover_wait(buffer, loss);
@@ -463,10 +560,8 @@ int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
 			r = mend(buffer, loss, desc, info);
 		if (!r)
 			r = restore_maps(buffer, info);
-		if (r != -EAGAIN)
-			break;
-	}
-	if (r == -EAGAIN)
+	} while (r == AGAIN && time_now_ns() < deadline);
+	if (r == AGAIN)
 		return err_set(-EBUSY, "%s: blocks of its maps were replaced all the time",
 			       buffer->name);
 	if (!r)

@@ -66,12 +66,6 @@ void shadow_unseal(struct shadow *shadow);
  * bytes beyond what it has, which are zeros, nothing.
  */
 int shadow_read(const struct shadow *shadow, void *to, uint64_t offset, uint64_t length);
-/*
- * Refreshes all of one that is fresh; of bytes that can't be read it takes what @old has, if
- * that is not NULL. As shadow_refresh().
- */
-int shadow_fill(struct shadow *shadow, struct hm_buffer *buffer, const struct shadow *old,
-		uint64_t size);
 /* One that nobody maps has these bytes of another one. As shadow_read(). */
 int shadow_take(struct shadow *shadow, const struct shadow *from, uint64_t offset,
 		uint64_t length);

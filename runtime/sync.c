@@ -505,12 +505,14 @@ static int sync_once(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 
 int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
+	uint32_t restored;
 	bool again;
 	int r;
 
 	r = map_check(map);
 	if (r)
 		return r;
+	restored = atomic_load(&map->restored);
 	if (flags & ~HM_SYNC_ASYNC)
 		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x",
 			       flags & ~HM_SYNC_ASYNC);
@@ -520,5 +522,10 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	/* After it: pages that took the place of lost ones are nobody's, and msync() is 0. */
 	if (!r)
 		r = repair_check(map, offset, length, NULL);
+	if (!r && unlikely(atomic_load(&map->restored) != restored))
+		r = err_set(-EIO,
+			    "%s: bytes that were lost under the map at %p were recovered "
+			    "meanwhile, without what was stored in their place",
+			    map->buffer->name, (void *)map->address);
 	return lost_notice(map->buffer->device, r);
 }

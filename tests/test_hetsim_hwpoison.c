@@ -231,9 +231,11 @@ static void recovered_by(uint32_t policy, bool refill)
 	(void)memory.base[3 * PAGE];
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ));
 	CHECK_EQUAL(told.part, 1);
-	/* Brackets of what can't be read any more fail; what else there is can be shadowed. */
-	if (policy == HM_LOSS_SHADOW)
-		CHECK_OK(hm_buffer_shadow(memory.buffer, 0, SIZE));
+	/* What is broken can't be shadowed, and the rest can. */
+	if (policy == HM_LOSS_SHADOW) {
+		CHECK_ERROR(-EIO, hm_buffer_shadow(memory.buffer, 0, SIZE));
+		CHECK_OK(hm_buffer_shadow(memory.buffer, 4 * PAGE, PAGE));
+	}
 	CHECK_OK(hm_device_recover(memory.device, HM_RECOVER_SHADOWED, &info));
 	CHECK_EQUAL(info.error, 0);
 	CHECK_EQUAL(info.buffers_back, 1);

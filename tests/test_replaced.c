@@ -14,135 +14,7 @@
 #include "inject.h"
 #include "repair.h"
 #include "sim_devices.h"
-
-#define SIZE (2 * REPAIR_BLOCK + 16 * PAGE)
-
-/* A map whose bytes can be taken away, and what was told of it. */
-struct victim {
-	struct hm_device *device;
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	volatile unsigned char *base;
-	int fd; /* of the file */
-	uint32_t salt;
-	int answer;
-	bool shared; /* others touch it, too, and what holds may not a moment later */
-	char calls[32];
-};
-
-static void on_lost(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
-{
-	static const char names[] = " trlp";
-	struct victim *victim = user;
-
-	CHECK_FATAL(buffer == victim->buffer);
-	/* Without locks: calls are allowed. */
-	if (victim->shared)
-		return (void)buffer_info(buffer);
-	victim->calls[strlen(victim->calls)] = names[event];
-	CHECK_EQUAL(!!(buffer_info(buffer).lost & HM_LOST_PART), event != HM_LOSS_RECOVERED);
-}
-
-static int on_refill(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
-		     void *user)
-{
-	struct victim *victim = user;
-
-	CHECK_FATAL(buffer == victim->buffer);
-	victim->calls[strlen(victim->calls)] = 'f';
-	if (!victim->answer)
-		pattern_write((char *)bytes - offset, offset, offset + length, victim->salt);
-	return victim->answer;
-}
-
-static void choose(struct victim *victim, uint32_t policy, uint32_t flags)
-{
-	const struct hm_loss_desc desc = {
-		.struct_size = sizeof(desc),
-		.policy = policy,
-		.flags = flags,
-		.lost = on_lost,
-		.refill = victim->salt ? on_refill : NULL,
-		.user = victim,
-	};
-
-	CHECK_OK_FATAL(hm_buffer_set_loss(victim->buffer, &desc));
-}
-
-static void open_file(struct victim *victim)
-{
-	*victim = (struct victim){ .fd = scratch_file(SIZE) };
-	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("file", &victim->device));
-	CHECK_OK_FATAL(
-		hm_buffer_from_file(victim->device, NULL, victim->fd, NULL, &victim->buffer));
-	CHECK_OK_FATAL(hm_map_create(victim->buffer, NULL, &victim->map));
-	victim->base = hm_map_address(victim->map);
-	pattern_write((void *)victim->base, 0, SIZE, 1);
-}
-
-/* Memory of the library's, of which a part is cut off behind its back: as broken pages are. */
-static void open_host(struct victim *victim)
-{
-	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
-
-	*victim = (struct victim){ 0 };
-	CHECK_OK_FATAL(hm_handler_install(0));
-	CHECK_OK_FATAL(hm_device_open("host", &victim->device));
-	CHECK_OK_FATAL(hm_buffer_create(victim->device, &desc, &victim->buffer));
-	/* Its own is sealed against that. */
-	victim->fd = memfd_create("victim", 0);
-	CHECK_FATAL(victim->fd >= 0);
-	CHECK_FATAL(!ftruncate(victim->fd, SIZE));
-	CHECK_FATAL(dup2(victim->fd, victim->buffer->segment[0].fd) >= 0);
-	CHECK_OK_FATAL(hm_map_create(victim->buffer, NULL, &victim->map));
-	victim->base = hm_map_address(victim->map);
-	pattern_write((void *)victim->base, 0, SIZE, 1);
-}
-
-static void close_victim(struct victim *victim)
-{
-	hm_map_unref(victim->map);
-	hm_buffer_unref(victim->buffer);
-	hm_device_unref(victim->device);
-	close(victim->fd);
-	CHECK_OK(hm_handler_remove());
-}
-
-static void cut(const struct victim *victim, uint64_t size)
-{
-	CHECK_FATAL(!ftruncate(victim->fd, (off_t)size));
-}
-
-static int bracket(const struct victim *victim, uint64_t offset, uint32_t access)
-{
-	int r = hm_map_begin_cpu(victim->map, offset, PAGE, access);
-
-	return r ? r : hm_map_end_cpu(victim->map, offset, PAGE, access);
-}
-
-static bool holds(const struct victim *victim, uint64_t from, uint64_t to, uint32_t salt)
-{
-	return pattern_holds((const void *)victim->base, from, to, salt);
-}
-
-static bool was_told(struct victim *victim, const char *calls)
-{
-	bool equal = !strcmp(victim->calls, calls);
-
-	if (!equal)
-		test_fail(__FILE__, __LINE__, "told '%s', and not '%s'", victim->calls, calls);
-	memset(victim->calls, 0, sizeof(victim->calls));
-	return equal;
-}
-
-static struct hm_recover_info recover(struct victim *victim, uint32_t flags)
-{
-	struct hm_recover_info info = { .struct_size = sizeof(info) };
-
-	CHECK_OK(hm_device_recover(victim->device, flags, &info));
-	return info;
-}
+#include "victim.h"
 
 /* ---- told ---- */
 
@@ -151,28 +23,28 @@ static void by_brackets(void)
 	struct victim victim;
 	uint32_t before;
 
-	open_file(&victim);
-	choose(&victim, HM_LOSS_ZERO, 0);
+	victim_open_file(&victim);
+	victim_choose(&victim, HM_LOSS_ZERO, 0);
 	before = map_info(victim.map, 0).generation;
-	CHECK_OK(hm_map_begin_cpu(victim.map, 0, SIZE, HM_READ));
-	cut(&victim, REPAIR_BLOCK);
+	CHECK_OK(hm_map_begin_cpu(victim.map, 0, VICTIM_SIZE, HM_READ));
+	victim_cut(&victim, REPAIR_BLOCK);
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 0);
 	/* The handler itself calls nobody. */
-	CHECK(was_told(&victim, ""));
-	CHECK_ERROR(-EIO, hm_map_end_cpu(victim.map, 0, SIZE, HM_READ));
+	CHECK(victim_was_told(&victim, ""));
+	CHECK_ERROR(-EIO, hm_map_end_cpu(victim.map, 0, VICTIM_SIZE, HM_READ));
 	CHECK(text_has("bytes were lost"));
-	CHECK(was_told(&victim, "p"));
+	CHECK(victim_was_told(&victim, "p"));
 	CHECK_EQUAL(map_info(victim.map, 0).generation, before + 1);
 	CHECK_EQUAL(buffer_info(victim.buffer).lost, HM_LOST_PART);
-	CHECK_ERROR(-EIO, bracket(&victim, REPAIR_BLOCK, HM_READ));
-	CHECK_OK(bracket(&victim, 0, HM_READ));
-	CHECK(was_told(&victim, ""));
+	CHECK_ERROR(-EIO, victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
+	CHECK_OK(victim_bracket(&victim, 0, HM_READ));
+	CHECK(victim_was_told(&victim, ""));
 	/* Once more, and once only: of another block. */
 	CHECK_EQUAL(victim.base[2 * REPAIR_BLOCK], 0);
-	CHECK_ERROR(-EIO, bracket(&victim, 2 * REPAIR_BLOCK, HM_READ));
-	CHECK(was_told(&victim, "p"));
+	CHECK_ERROR(-EIO, victim_bracket(&victim, 2 * REPAIR_BLOCK, HM_READ));
+	CHECK(victim_was_told(&victim, "p"));
 	CHECK_EQUAL(map_info(victim.map, 0).generation, before + 2);
-	close_victim(&victim);
+	victim_close(&victim);
 }
 
 static void by_others(void)
@@ -182,28 +54,28 @@ static void by_others(void)
 	char byte;
 
 	/* Without a policy the generation alone tells. */
-	open_file(&victim);
+	victim_open_file(&victim);
 	before = map_info(victim.map, 0).generation;
-	cut(&victim, 0);
+	victim_cut(&victim, 0);
 	CHECK_EQUAL(victim.base[0], 0);
 	CHECK_EQUAL(map_info(victim.map, 0).generation, before + 1);
 	CHECK_EQUAL(buffer_info(victim.buffer).lost, HM_LOST_PART);
-	choose(&victim, HM_LOSS_ZERO, 0);
+	victim_choose(&victim, HM_LOSS_ZERO, 0);
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 0);
 	CHECK_ERROR(-EIO, hm_copy_out(&byte, (char *)victim.base, 1, NULL));
-	CHECK(was_told(&victim, "p"));
+	CHECK(victim_was_told(&victim, "p"));
 	CHECK_EQUAL(victim.base[2 * REPAIR_BLOCK], 0);
 	(void)buffer_info(victim.buffer);
-	CHECK(was_told(&victim, "p"));
-	close_victim(&victim);
+	CHECK(victim_was_told(&victim, "p"));
+	victim_close(&victim);
 
-	open_file(&victim);
-	choose(&victim, HM_LOSS_ZERO, 0);
-	cut(&victim, 0);
+	victim_open_file(&victim);
+	victim_choose(&victim, HM_LOSS_ZERO, 0);
+	victim_cut(&victim, 0);
 	CHECK_EQUAL(victim.base[0], 0);
-	CHECK_ERROR(-EIO, hm_map_sync(victim.map, 0, SIZE, 0));
-	CHECK(was_told(&victim, "p"));
-	close_victim(&victim);
+	CHECK_ERROR(-EIO, hm_map_sync(victim.map, 0, VICTIM_SIZE, 0));
+	CHECK(victim_was_told(&victim, "p"));
+	victim_close(&victim);
 }
 
 static void by_fences(void)
@@ -212,18 +84,18 @@ static void by_fences(void)
 	struct hm_fence *fence;
 	struct rig rig;
 
-	open_file(&victim);
-	choose(&victim, HM_LOSS_ZERO, 0);
+	victim_open_file(&victim);
+	victim_choose(&victim, HM_LOSS_ZERO, 0);
 	rig_open(&rig, "cpu", 0, 0);
-	cut(&victim, REPAIR_BLOCK);
-	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], SIZE / 4, &fence,
+	victim_cut(&victim, REPAIR_BLOCK);
+	CHECK_OK_FATAL(hm_launch(rig.queue, rig.kernel[FILL], VICTIM_SIZE / 4, &fence,
 				 HM_OUT((void *)victim.base), HM_U32(6)));
 	CHECK_ERROR(-EIO, hm_fence_wait(fence, UINT64_MAX));
 	CHECK(text_has("lost"));
-	CHECK(was_told(&victim, "p"));
+	CHECK(victim_was_told(&victim, "p"));
 	hm_fence_unref(fence);
 	rig_close(&rig);
-	close_victim(&victim);
+	victim_close(&victim);
 }
 
 /* ---- what is there goes on ---- */
@@ -232,10 +104,10 @@ static void goes_on(void)
 {
 	struct victim victim;
 
-	open_file(&victim);
-	choose(&victim, HM_LOSS_SHADOW, 0);
-	cut(&victim, REPAIR_BLOCK);
-	CHECK(holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
+	victim_open_file(&victim);
+	victim_choose(&victim, HM_LOSS_SHADOW, 0);
+	victim_cut(&victim, REPAIR_BLOCK);
+	CHECK(victim_holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
 	CHECK_EQUAL(buffer_info(victim.buffer).lost, HM_LOST_PART | HM_LOST_SEALED);
 	/* The other part's brackets succeed, and another shadow has their bytes. */
 	CHECK_OK(hm_map_begin_cpu(victim.map, PAGE, PAGE, HM_READ | HM_WRITE));
@@ -245,16 +117,16 @@ static void goes_on(void)
 	CHECK_OK(hm_buffer_shadow(victim.buffer, 0, PAGE));
 	/* What is in place stays, with its stores, whatever is in the new one. */
 	victim.base[REPAIR_BLOCK] = 77;
-	choose(&victim, HM_LOSS_SHADOW, 0);
+	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 77);
-	cut(&victim, 0);
-	CHECK(holds(&victim, 0, PAGE, 1));
-	CHECK(holds(&victim, PAGE, 2 * PAGE, 2));
-	CHECK(holds(&victim, 2 * PAGE, REPAIR_BLOCK, 1));
+	victim_cut(&victim, 0);
+	CHECK(victim_holds(&victim, 0, PAGE, 1));
+	CHECK(victim_holds(&victim, PAGE, 2 * PAGE, 2));
+	CHECK(victim_holds(&victim, 2 * PAGE, REPAIR_BLOCK, 1));
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 77);
 	/* Of bytes that were lost when it was made it has what the old one had. */
-	CHECK(holds(&victim, 2 * REPAIR_BLOCK, SIZE, 1));
-	close_victim(&victim);
+	CHECK(victim_holds(&victim, 2 * REPAIR_BLOCK, VICTIM_SIZE, 1));
+	victim_close(&victim);
 }
 
 /* A shadow that can't be had is an error of the bracket, and may be had later. */
@@ -262,18 +134,18 @@ static void no_memory(void)
 {
 	struct victim victim;
 
-	open_file(&victim);
-	choose(&victim, HM_LOSS_SHADOW, 0);
-	cut(&victim, REPAIR_BLOCK);
-	CHECK(holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
+	victim_open_file(&victim);
+	victim_choose(&victim, HM_LOSS_SHADOW, 0);
+	victim_cut(&victim, REPAIR_BLOCK);
+	CHECK(victim_holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 1));
 	inject_always("fallocate", ENOSPC);
-	CHECK_ERROR(-ENOMEM, bracket(&victim, 0, HM_READ | HM_WRITE));
+	CHECK_ERROR(-ENOMEM, victim_bracket(&victim, 0, HM_READ | HM_WRITE));
 	inject_disarm();
 	CHECK_EQUAL(buffer_info(victim.buffer).lost, HM_LOST_PART | HM_LOST_SEALED);
-	CHECK(holds(&victim, 2 * REPAIR_BLOCK, SIZE, 1));
-	CHECK_OK(bracket(&victim, 0, HM_READ | HM_WRITE));
+	CHECK(victim_holds(&victim, 2 * REPAIR_BLOCK, VICTIM_SIZE, 1));
+	CHECK_OK(victim_bracket(&victim, 0, HM_READ | HM_WRITE));
 	CHECK_EQUAL(buffer_info(victim.buffer).lost, HM_LOST_PART);
-	close_victim(&victim);
+	victim_close(&victim);
 }
 
 /* ---- they come back ---- */
@@ -285,55 +157,55 @@ static void grown_again(void)
 	uint32_t before;
 	char *fresh;
 
-	open_file(&victim);
-	choose(&victim, HM_LOSS_SHADOW, 0);
+	victim_open_file(&victim);
+	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	CHECK_OK(hm_map_protect(victim.map, REPAIR_BLOCK, PAGE, HM_READ));
-	cut(&victim, REPAIR_BLOCK);
-	CHECK_EQUAL(victim.base[SIZE - 1], victim.base[SIZE - 1]);
+	victim_cut(&victim, REPAIR_BLOCK);
+	CHECK_EQUAL(victim.base[VICTIM_SIZE - 1], victim.base[VICTIM_SIZE - 1]);
 	victim.base[REPAIR_BLOCK + PAGE] = 77;
 	/* Cut still: what is there stays, and somebody is told. */
-	info = recover(&victim, HM_RECOVER_SHADOWED);
+	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.buffers, 1);
 	CHECK_EQUAL(info.buffers_left, 1);
 	CHECK_EQUAL(info.buffers_back, 0);
 	CHECK_EQUAL(info.error, -EIO);
 	CHECK(text_has("can't be read still"));
-	CHECK(was_told(&victim, "pl"));
+	CHECK(victim_was_told(&victim, "pl"));
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK + PAGE], 77);
-	CHECK_ERROR(-EIO, bracket(&victim, REPAIR_BLOCK, HM_READ));
+	CHECK_ERROR(-EIO, victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
 
-	cut(&victim, SIZE);
-	fresh = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, victim.fd, 0);
+	victim_cut(&victim, VICTIM_SIZE);
+	fresh = mmap(NULL, VICTIM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, victim.fd, 0);
 	CHECK_FATAL(fresh != MAP_FAILED);
-	pattern_write(fresh, 0, SIZE, 5);
+	pattern_write(fresh, 0, VICTIM_SIZE, 5);
 	before = map_info(victim.map, 0).generation;
 	/* Not asked for. */
-	info = recover(&victim, 0);
+	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.buffers, 1);
 	CHECK_EQUAL(info.buffers_left + info.buffers_back, 0);
-	info = recover(&victim, HM_RECOVER_SHADOWED);
+	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.buffers, 1);
 	CHECK_EQUAL(info.buffers_back, 1);
 	CHECK_EQUAL(info.maps_back, 1);
 	CHECK_EQUAL(info.error, 0);
-	CHECK(was_told(&victim, "r"));
+	CHECK(victim_was_told(&victim, "r"));
 	CHECK_EQUAL(map_info(victim.map, 0).generation, before + 1);
 	CHECK_EQUAL(buffer_info(victim.buffer).lost & HM_LOST_PART, 0);
 	CHECK_EQUAL(hm_map_address(victim.map) == victim.base, true);
-	CHECK(holds(&victim, 0, SIZE, 5));
-	CHECK_OK(bracket(&victim, REPAIR_BLOCK, HM_READ));
+	CHECK(victim_holds(&victim, 0, VICTIM_SIZE, 5));
+	CHECK_OK(victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
 	/* One page of memory, and the rights it had. */
 	fresh[REPAIR_BLOCK + 3] = 9;
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK + 3], 9);
 	CHECK_EQUAL(test_write_signal((void *)(victim.base + REPAIR_BLOCK)), SIGSEGV);
 	CHECK_EQUAL(test_write_signal((void *)(victim.base + REPAIR_BLOCK + PAGE)), 0);
 	/* And can be lost again. */
-	cut(&victim, 0);
+	victim_cut(&victim, 0);
 	CHECK_EQUAL(victim.base[PAGE], victim.base[PAGE]);
-	CHECK_ERROR(-EIO, bracket(&victim, 0, HM_READ));
-	CHECK(was_told(&victim, "p"));
-	munmap(fresh, SIZE);
-	close_victim(&victim);
+	CHECK_ERROR(-EIO, victim_bracket(&victim, 0, HM_READ));
+	CHECK(victim_was_told(&victim, "p"));
+	munmap(fresh, VICTIM_SIZE);
+	victim_close(&victim);
 }
 
 /* Memory of the library's gets new pages, with the shadow's bytes, or the callback's, or zeros. */
@@ -348,33 +220,33 @@ static void mended(void)
 		{ HM_LOSS_RECREATE, 0, 4, 4, "pfffr" },
 		{ HM_LOSS_RECREATE, 0, 0, 0, "pr" },
 	};
-	const uint64_t kept = REPAIR_BLOCK + 2 * PAGE, lost = SIZE - kept;
+	const uint64_t kept = REPAIR_BLOCK + 2 * PAGE, lost = VICTIM_SIZE - kept;
 	struct hm_recover_info info;
 	struct victim victim;
 	size_t i;
 
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		open_host(&victim);
+		victim_open_host(&victim);
 		victim.salt = ways[i].salt;
-		choose(&victim, ways[i].policy, ways[i].flags);
-		cut(&victim, kept);
+		victim_choose(&victim, ways[i].policy, ways[i].flags);
+		victim_cut(&victim, kept);
 		(void)victim.base[REPAIR_BLOCK + 5 * PAGE];
 		(void)victim.base[2 * REPAIR_BLOCK];
-		info = recover(&victim, HM_RECOVER_SHADOWED);
+		info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 		CHECK_EQUAL(info.buffers_back, 1);
 		CHECK_EQUAL(info.error, 0);
 		CHECK_EQUAL(info.bytes_shadow,
 			    ways[i].flags || ways[i].policy == HM_LOSS_SHADOW ? lost : 0);
 		CHECK_EQUAL(info.bytes_refilled, ways[i].salt ? lost : 0);
 		CHECK_EQUAL(info.bytes_zero, ways[i].found ? 0 : lost);
-		CHECK(was_told(&victim, ways[i].calls));
+		CHECK(victim_was_told(&victim, ways[i].calls));
 		/* What was there is as it was. */
-		CHECK(holds(&victim, 0, kept, 1));
-		CHECK(ways[i].found ? holds(&victim, kept, SIZE, ways[i].found) :
-				      is_zero((void *)victim.base, kept, SIZE));
-		CHECK_OK(bracket(&victim, REPAIR_BLOCK, HM_READ | HM_WRITE));
-		CHECK_OK(bracket(&victim, 2 * REPAIR_BLOCK, HM_READ | HM_WRITE));
-		close_victim(&victim);
+		CHECK(victim_holds(&victim, 0, kept, 1));
+		CHECK(ways[i].found ? victim_holds(&victim, kept, VICTIM_SIZE, ways[i].found) :
+				      is_zero((void *)victim.base, kept, VICTIM_SIZE));
+		CHECK_OK(victim_bracket(&victim, REPAIR_BLOCK, HM_READ | HM_WRITE));
+		CHECK_OK(victim_bracket(&victim, 2 * REPAIR_BLOCK, HM_READ | HM_WRITE));
+		victim_close(&victim);
 	}
 }
 
@@ -384,24 +256,24 @@ static void refused(void)
 	struct hm_recover_info info;
 	struct victim victim;
 
-	open_host(&victim);
+	victim_open_host(&victim);
 	victim.salt = 4;
 	victim.answer = -ENODATA;
-	choose(&victim, HM_LOSS_RECREATE, 0);
-	cut(&victim, REPAIR_BLOCK);
+	victim_choose(&victim, HM_LOSS_RECREATE, 0);
+	victim_cut(&victim, REPAIR_BLOCK);
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 0);
 	victim.base[REPAIR_BLOCK] = 8;
-	info = recover(&victim, 0);
+	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.error, -ENODATA);
 	CHECK(text_has("refill"));
-	CHECK(was_told(&victim, "pfl"));
+	CHECK(victim_was_told(&victim, "pfl"));
 	CHECK_EQUAL(victim.base[REPAIR_BLOCK], 8);
-	CHECK_ERROR(-EIO, bracket(&victim, REPAIR_BLOCK, HM_READ));
+	CHECK_ERROR(-EIO, victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
 	victim.answer = 0;
-	info = recover(&victim, 0);
+	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.buffers_back, 1);
-	CHECK(holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 4));
-	close_victim(&victim);
+	CHECK(victim_holds(&victim, REPAIR_BLOCK, 2 * REPAIR_BLOCK, 4));
+	victim_close(&victim);
 }
 
 /* Of a device's memory that is in reach again. */
@@ -415,27 +287,27 @@ static void in_reach_again(void *user)
 	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("soft:0", &victim.device));
-	victim.buffer = sim_make(victim.device, SIZE, 0, &victim.map);
+	victim.buffer = sim_make(victim.device, VICTIM_SIZE, 0, &victim.map);
 	victim.base = hm_map_address(victim.map);
-	pattern_write((void *)victim.base, 0, SIZE, 1);
+	pattern_write((void *)victim.base, 0, VICTIM_SIZE, 1);
 	CHECK_OK(hm_sim_buffer(victim.buffer, &handle));
-	choose(&victim, HM_LOSS_RECREATE, 0);
+	victim_choose(&victim, HM_LOSS_RECREATE, 0);
 	CHECK_OK(sim_inject(victim.device, HETSIM_INJECT_SIGBUS, handle, PAGE));
 	CHECK_EQUAL(victim.base[PAGE], 0);
-	info = recover(&victim, 0);
+	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.error, -EIO);
-	CHECK(was_told(&victim, "pl"));
+	CHECK(victim_was_told(&victim, "pl"));
 	/* Another page is hurt: the one of before can be had. */
 	CHECK_OK(sim_inject(victim.device, HETSIM_INJECT_SIGBUS, handle, 2 * REPAIR_BLOCK));
-	info = recover(&victim, 0);
+	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.error, 0);
 	CHECK_EQUAL(info.maps_back, 1);
-	CHECK(was_told(&victim, "r"));
-	CHECK(holds(&victim, 0, 2 * REPAIR_BLOCK, 1));
-	CHECK_OK(bracket(&victim, PAGE, HM_READ | HM_WRITE));
+	CHECK(victim_was_told(&victim, "r"));
+	CHECK(victim_holds(&victim, 0, 2 * REPAIR_BLOCK, 1));
+	CHECK_OK(victim_bracket(&victim, PAGE, HM_READ | HM_WRITE));
 	/* And the hurt one is as it is. */
 	CHECK_EQUAL(victim.base[2 * REPAIR_BLOCK], 0);
-	CHECK_ERROR(-EIO, bracket(&victim, 2 * REPAIR_BLOCK, HM_READ));
+	CHECK_ERROR(-EIO, victim_bracket(&victim, 2 * REPAIR_BLOCK, HM_READ));
 	hm_map_unref(victim.map);
 	hm_buffer_unref(victim.buffer);
 	hm_device_unref(victim.device);
@@ -517,10 +389,10 @@ static void cut_under_readers(void)
 	uint64_t before = n_repaired();
 	unsigned int i;
 
-	cut(&beside.victim, REPAIR_BLOCK);
+	victim_cut(&beside.victim, REPAIR_BLOCK);
 	for (i = 0; i < 20 && n_repaired() == before; i++)
 		usleep(500);
-	cut(&beside.victim, SIZE);
+	victim_cut(&beside.victim, VICTIM_SIZE);
 }
 
 static void beside_readers(void)
@@ -532,9 +404,9 @@ static void beside_readers(void)
 	char copied;
 
 	memset(&beside, 0, sizeof(beside));
-	open_file(&beside.victim);
+	victim_open_file(&beside.victim);
 	beside.victim.shared = true;
-	choose(&beside.victim, HM_LOSS_SHADOW, 0);
+	victim_choose(&beside.victim, HM_LOSS_SHADOW, 0);
 	for (i = 0; i < 2; i++)
 		CHECK_FATAL(
 			!pthread_create(&threads[i], NULL, read_always, i ? &copied : NULL));
@@ -544,7 +416,7 @@ static void beside_readers(void)
 		CHECK_FATAL(pwrite(beside.victim.fd, &i, sizeof(i), WORD) == sizeof(i));
 		beside.published = i;
 		usleep(500);
-		info = recover(&beside.victim, HM_RECOVER_SHADOWED);
+		info = victim_recover(&beside.victim, HM_RECOVER_SHADOWED);
 		CHECK_EQUAL(info.error, 0);
 		n_back += info.maps_back;
 		usleep(500);
@@ -553,13 +425,13 @@ static void beside_readers(void)
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	/* A fault of before may have been late. */
-	recover(&beside.victim, HM_RECOVER_SHADOWED);
+	victim_recover(&beside.victim, HM_RECOVER_SHADOWED);
 	/* Or nothing was seen. */
 	CHECK(n_back > 0);
 	CHECK(beside.reads > 0);
 	CHECK(beside.failures > 0);
 	CHECK_EQUAL(read_word(), rounds);
-	close_victim(&beside.victim);
+	victim_close(&beside.victim);
 }
 
 /* A bracket that is open while blocks come back, and ends a moment later. */
@@ -583,7 +455,7 @@ static void read_replaced(struct victim *victim, uint64_t offset, uint64_t size)
 	open_one.victim = victim;
 	open_one.offset = offset;
 	CHECK_OK(hm_map_begin_cpu(victim->map, offset, PAGE, HM_READ));
-	cut(victim, size);
+	victim_cut(victim, size);
 	CHECK_EQUAL(victim->base[offset], 0);
 	CHECK_FATAL(!pthread_create(&open_one.thread, NULL, end_later, NULL));
 }
@@ -593,13 +465,13 @@ static void waits_for_brackets(void)
 	struct hm_recover_info info;
 	struct victim victim;
 
-	open_host(&victim);
-	choose(&victim, HM_LOSS_RECREATE, 0);
+	victim_open_host(&victim);
+	victim_choose(&victim, HM_LOSS_RECREATE, 0);
 	read_replaced(&victim, 2 * REPAIR_BLOCK, 2 * REPAIR_BLOCK);
-	info = recover(&victim, 0);
+	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.buffers_back, 1);
 	pthread_join(open_one.thread, NULL);
-	close_victim(&victim);
+	victim_close(&victim);
 }
 
 /* Of one that comes while others come back, too. */
@@ -625,18 +497,18 @@ static void waits_for_more(void)
 	};
 	struct hm_recover_info info;
 
-	open_host(&victim);
+	victim_open_host(&victim);
 	open_one.victim = NULL;
 	CHECK_OK_FATAL(hm_buffer_set_loss(victim.buffer, &desc));
-	cut(&victim, 2 * REPAIR_BLOCK);
+	victim_cut(&victim, 2 * REPAIR_BLOCK);
 	CHECK_EQUAL(victim.base[2 * REPAIR_BLOCK], 0);
-	info = recover(&victim, 0);
+	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.error, 0);
 	CHECK_FATAL(open_one.victim != NULL);
 	pthread_join(open_one.thread, NULL);
-	CHECK_OK(bracket(&victim, PAGE, HM_READ));
-	CHECK_OK(bracket(&victim, 2 * REPAIR_BLOCK, HM_READ));
-	close_victim(&victim);
+	CHECK_OK(victim_bracket(&victim, PAGE, HM_READ));
+	CHECK_OK(victim_bracket(&victim, 2 * REPAIR_BLOCK, HM_READ));
+	victim_close(&victim);
 }
 
 /* The @n-th call fails; how many there were. Another recovery brings it back, in any case. */
@@ -647,24 +519,24 @@ static unsigned int undo(unsigned int n)
 	unsigned int calls;
 	int r;
 
-	open_host(&victim);
-	choose(&victim, HM_LOSS_SHADOW, 0);
-	cut(&victim, 2 * REPAIR_BLOCK - 2 * PAGE);
+	victim_open_host(&victim);
+	victim_choose(&victim, HM_LOSS_SHADOW, 0);
+	victim_cut(&victim, 2 * REPAIR_BLOCK - 2 * PAGE);
 	(void)victim.base[2 * REPAIR_BLOCK - 1];
 	inject_arm(n, INJECT_ONE);
 	r = hm_device_recover(victim.device, HM_RECOVER_SHADOWED, &info);
 	calls = inject_calls();
 	inject_disarm();
 	if (!r && info.buffers_back)
-		CHECK_OK(bracket(&victim, REPAIR_BLOCK, HM_READ));
+		CHECK_OK(victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
 	else
-		CHECK_ERROR(-EIO, bracket(&victim, REPAIR_BLOCK, HM_READ));
-	info = recover(&victim, HM_RECOVER_SHADOWED);
+		CHECK_ERROR(-EIO, victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
+	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.error, 0);
-	CHECK(holds(&victim, 0, 2 * REPAIR_BLOCK, 1));
-	CHECK_OK(bracket(&victim, REPAIR_BLOCK, HM_READ));
+	CHECK(victim_holds(&victim, 0, 2 * REPAIR_BLOCK, 1));
+	CHECK_OK(victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
 	inject_forgive();
-	close_victim(&victim);
+	victim_close(&victim);
 	return calls;
 }
 

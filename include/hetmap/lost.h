@@ -158,10 +158,11 @@ struct hm_recover_info {
  * the device are to be opened again; others go on.
  *
  * While the device is there: maps with blocks that the handler has replaced, of buffers of these
- * policies, show their buffer's bytes again, likewise, but for locks of other blocks, which
- * stay; with brackets, too, that are open, -EBUSY after 10 s. In memory that was created ("host")
- * broken pages get new ones first, with the shadow's bytes, or zeros, and then those of refill; a file
- * is not the library's to mend: -EIO as long as it is cut. Of private memory -EOPNOTSUPP.
+ * policies, show their buffer's bytes again, likewise; locks of other blocks stay. Open
+ * brackets are waited for, too: -EBUSY after 10 s. In memory that was created ("host")
+ * broken pages get new ones first, with the shadow's bytes, or zeros, and then those of
+ * refill; a file is not the library's to mend: -EIO as long as it is cut. Of private memory
+ * -EOPNOTSUPP, of what was exported as a dma-buf -EBUSY.
  *
  * Buffers that can't come back stay lost: imported ones, sent or exported ones, whose
  * receivers have the old object, and those for which something failed: @ret_info counts
