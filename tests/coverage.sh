@@ -21,7 +21,8 @@ programs=$*
 [ -n "$programs" ] || programs='test_undo test_conformance test_bad_input test_backend
 	test_alloc test_view test_file test_limits test_registry test_rangemap test_threads test_retire test_retire_stress
 	test_accel test_accel_undo test_engine test_engine_maps test_fence test_launch
-	test_stub test_stub_device test_opencl_build test_sim_device test_sim_lost test_shadow test_recover test_recover_told test_recover_undo test_lost_threads
+	test_stub test_stub_device test_opencl_build test_sim_device test_sim_lost test_shadow test_recover test_recover_told test_recover_undo test_replaced
+	test_restored test_interleaved test_lost_threads
 	test_sim_sample test_sim_window test_soft
 	test_soft_memory test_soft_undo test_taken_away test_unheard test_arguments test_fence_foreign test_queue_wait
 	test_share test_share_hostile test_share_owner test_share_names test_share_copy test_share_kill test_dmabuf test_drm test_drm_drivers

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -27,6 +28,18 @@ struct memory {
 	volatile unsigned char *base;
 };
 
+/* Of a machine that stays, a page would be gone until it is started anew. */
+static bool is_for_once(void)
+{
+	char name[64] = "";
+
+	gethostname(name, sizeof(name) - 1);
+	if (!strcmp(name, "hetmap-vm"))
+		return true;
+	test_skip("vm", "breaks memory of the machine: only in those of tests/vm");
+	return false;
+}
+
 /* False: it is not permitted here, and the test was skipped. */
 static bool memory_open(struct memory *memory, uint32_t flags)
 {
@@ -34,14 +47,8 @@ static bool memory_open(struct memory *memory, uint32_t flags)
 				       .size = SIZE,
 				       .flags = flags };
 
-	char name[64] = "";
-
-	/* Of a machine that stays, a page would be gone until it is started anew. */
-	gethostname(name, sizeof(name) - 1);
-	if (strcmp(name, "hetmap-vm") != 0) {
-		test_skip("vm", "breaks memory of the machine: only in those of tests/vm");
+	if (!is_for_once())
 		return false;
-	}
 	CHECK_OK_FATAL(hm_handler_install(0));
 	CHECK_OK_FATAL(hm_device_open("host", &memory->device));
 	CHECK_OK_FATAL(hm_buffer_create(memory->device, &desc, &memory->buffer));
@@ -184,6 +191,19 @@ out:
 	memory_close(&memory);
 }
 
+/* Of a machine of tests/vm: it has none by itself. */
+static bool huge_pages(void)
+{
+	FILE *file = fopen("/proc/sys/vm/nr_hugepages", "w");
+	bool done = file && fputs("4\n", file) >= 0;
+
+	if (file)
+		fclose(file);
+	if (!done)
+		test_skip("vm", "no huge pages can be set aside");
+	return done;
+}
+
 struct told {
 	uint32_t part, recovered, refilled;
 };
@@ -252,6 +272,35 @@ out:
 	memory_close(&memory);
 }
 
+/* A huge page is given up as a whole: what of it can be read stays. */
+static void recovered_huge(void)
+{
+	struct hm_recover_info info = { .struct_size = sizeof(info) };
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = HM_LOSS_RECREATE,
+	};
+	struct memory memory;
+
+	if (!is_for_once() || !huge_pages() || !memory_open(&memory, HM_BUFFER_HUGETLB))
+		return;
+	CHECK_OK_FATAL(hm_buffer_set_loss(memory.buffer, &desc));
+	if (!break_page(&memory, 3 * PAGE))
+		goto out;
+	(void)memory.base[3 * PAGE];
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ));
+	CHECK_OK(hm_device_recover(memory.device, 0, &info));
+	CHECK_EQUAL(info.error, 0);
+	CHECK_EQUAL(info.buffers_back, 1);
+	CHECK(pattern_holds((void *)memory.base, 0, 3 * PAGE, 1));
+	CHECK(is_zero((void *)memory.base, 3 * PAGE, 4 * PAGE));
+	CHECK(pattern_holds((void *)memory.base, 4 * PAGE, SIZE, 1));
+	CHECK_OK(hm_map_begin_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
+	CHECK_OK(hm_map_end_cpu(memory.map, 0, SIZE, HM_READ | HM_WRITE));
+out:
+	memory_close(&memory);
+}
+
 static void recovered(void)
 {
 	recovered_by(HM_LOSS_SHADOW, false);
@@ -282,6 +331,7 @@ static const struct test tests[] = {
 	{ "replaced", replaced, 0, TEST_ONCE },
 	{ "shadowed", shadowed, 0, TEST_ONCE },
 	{ "recovered", recovered, 0, TEST_ONCE },
+	{ "recovered_huge", recovered_huge, 0, TEST_ONCE },
 	{ "told_early", told_early, 0, TEST_ONCE },
 	{ NULL, NULL, 0, 0 },
 };
