@@ -116,12 +116,6 @@ static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fa
 		tell_fault(copy, copy->at.map_offset, HM_FAULT_LOST, ret_fault);
 }
 
-/* Of all of the device, and of blocks of the map. */
-static inline uint32_t recoveries_of(const struct hm_pointer_info *at)
-{
-	return atomic_load(&at->device->generation) + atomic_load(&at->map->restored);
-}
-
 /* *@ret_fault: of a map that was found. */
 static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 {
@@ -134,7 +128,7 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 			       copy->what, (void *)copy->in_map);
 	if (r)
 		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
-	copy->recoveries = recoveries_of(&copy->at);
+	copy->recoveries = atomic_load(&copy->at.device->generation);
 	r = check_range(copy);
 	if (unlikely(r))
 		tell_refused(copy, r, ret_fault);
@@ -144,11 +138,11 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 /* A map that is lost, and has its bytes again, looks as if nothing had happened. */
 static int check_recovered(const struct copy *copy)
 {
-	if (likely(recoveries_of(&copy->at) == copy->recoveries))
+	if (likely(atomic_load(&copy->at.device->generation) == copy->recoveries))
 		return 0;
 	return err_set(
 		-ENODEV,
-		"%s: what was lost of %s was recovered (hm_device_recover) meanwhile: what "
+		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: what "
 		"was copied before is not of the bytes that are there now",
 		copy->what, copy->at.device->name);
 }
@@ -195,9 +189,10 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 struct other_end {
 	struct copy copy; /* map NULL: in none */
 	uint64_t cuts;
+	uint32_t restored; /* blocks of the map, as of hm_map.restored */
 };
 
-/* No error: bytes were being cut off, or have been. */
+/* No error: bytes were being cut off or brought back, or have been. */
 #define COPY_AGAIN 1
 
 static __attribute__((noinline)) int begin_other(const struct copy *copy, char *in_map,
@@ -216,7 +211,8 @@ static __attribute__((noinline)) int begin_other(const struct copy *copy, char *
 	other->copy = *copy;
 	other->copy.in_map = in_map;
 	other->copy.at = at;
-	other->copy.recoveries = recoveries_of(&at);
+	other->copy.recoveries = atomic_load(&at.device->generation);
+	other->restored = atomic_load(&at.map->restored);
 	r = check_range(&other->copy);
 	if (unlikely(r))
 		tell_refused(&other->copy, r, fault);
@@ -237,11 +233,19 @@ static inline int find_other(const struct copy *copy, struct other_end *other,
 	return begin_other(copy, in_map, other, fault);
 }
 
+/* What was lost is the buffer's again since, and a copy may have been of what took its place. */
+static inline bool was_restored(const struct copy *copy, uint32_t before)
+{
+	return atomic_load(&copy->at.map->restored) != before;
+}
+
 /* Apart: few copies have one. Of its device nobody else tells. */
 static __attribute__((noinline)) int check_other(const struct other_end *other,
 						 struct hm_fault *fault)
 {
-	return lost_notice(other->copy.at.device, check_copied(&other->copy, fault));
+	int r = lost_notice(other->copy.at.device, check_copied(&other->copy, fault));
+
+	return !r && was_restored(&other->copy, other->restored) ? COPY_AGAIN : r;
 }
 
 static inline bool other_was_cut(const struct other_end *other)
@@ -310,6 +314,7 @@ static __attribute__((noinline)) void after_cut(const struct copy *copy,
 /* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
 static int copy_once(const struct copy *copy, struct hm_guard *guard)
 {
+	uint32_t restored = atomic_load(&copy->at.map->restored);
 	uint64_t cuts, end = buffer_end(copy);
 	struct other_end other;
 	int r;
@@ -331,6 +336,8 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 		r = check_copied(copy, &guard->fault);
 		if (unlikely(!r && other.copy.at.map))
 			r = check_other(&other, &guard->fault);
+		if (unlikely(!r && was_restored(copy, restored)))
+			r = COPY_AGAIN;
 	}
 	/*
 	 * What was cut off and came back is zeros, without a fault and of the size of before;
@@ -397,8 +404,10 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 		if (!deadline)
 			deadline = time_now_ns() + COPY_PATIENCE_NS;
 		else if (time_now_ns() > deadline)
-			return err_set(-EAGAIN, "%s: bytes were being cut off all the time",
-				       what);
+			return err_set(
+				-EAGAIN,
+				"%s: bytes were being cut off, or brought back, all the time",
+				what);
 		/* Not beyond what is left: those bytes may be there, in the midst of a page. */
 		r = check_range(&copy);
 		if (r) {

@@ -361,6 +361,45 @@ static void catch_up(struct loss *loss, struct shadow *shadow, uint64_t from, ui
 	err_set(0, "%s", text);
 }
 
+/* What is cut off needs no bytes. */
+static void cut_unmended(struct loss *loss, uint64_t size)
+{
+	uint64_t end = buffer_pages(loss->buffer, size);
+
+	if (likely(loss->unmended + loss->unmended_length <= end))
+		return;
+	loss->unmended_length = end - min_u64(end, loss->unmended);
+}
+
+int loss_check_mended(struct hm_buffer *buffer)
+{
+	const struct loss *loss = atomic_load(&buffer->loss);
+
+	if (likely(!loss || !loss->unmended_length))
+		return 0;
+	return err_set(-EIO,
+		       "%s: %" PRIu64 " bytes from %" PRIu64
+		       " on failed, and there was no memory for others: hm_device_recover() "
+		       "tries again",
+		       buffer->name, loss->unmended_length, loss->unmended);
+}
+
+/* Of one that some map shows, what is cut off stays: another one is made, without. */
+static void cut_shadow(struct loss *loss, struct shadow *shadow, uint64_t old_size)
+{
+	char text[ERR_TEXT_MAX];
+
+	if (!shadow_is_sealed(shadow) || loss->limit >= old_size) {
+		shadow_cut(shadow, loss->limit);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	loss_renew_shadow(loss, 0, loss->limit);
+	if (atomic_load(&loss->shadow) == shadow)
+		loss->stale = true;
+	err_set(0, "%s", text);
+}
+
 void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
@@ -376,10 +415,12 @@ void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size)
 	end = min_u64(end, buffer->size);
 	loss->limit = buffer->size;
 	loss->missed = 0;
+	cut_unmended(loss, buffer->size);
 	if (shadow) {
 		/* Objects that were replaced end. */
 		shadow_let_go(shadow);
-		shadow_cut(shadow, buffer->size);
+		cut_shadow(loss, shadow, old_size);
+		shadow = atomic_load(&loss->shadow);
 		if (limit < end)
 			catch_up(loss, shadow, limit, end);
 	}
@@ -515,8 +556,9 @@ static void tell_again(struct hm_buffer *buffer, const void *backend)
 	bool gone = now != backend && lost_check_link(buffer->device, segments->link);
 
 	segments_put(buffer, segments);
+	/* Its maps first: who finds out here may be the first one. */
 	if (gone)
-		loss_tell(now);
+		lost_device(now);
 }
 
 void loss_tell(const void *backend)
@@ -627,6 +669,7 @@ void loss_end(struct hm_buffer *buffer)
 	shadow_free(atomic_load(&loss->shadow));
 	pthread_cond_destroy(&loss->called);
 	pthread_mutex_destroy(&loss->lock);
+	free(loss->unmended_bytes);
 	free(loss);
 }
 

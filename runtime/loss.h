@@ -34,10 +34,12 @@ struct loss {
 	_Atomic uint64_t teller;           /* the thread that is calling it; 0: none */
 
 	/*
-	 * buffer->lock: bytes of the buffer that were given new pages, and not their bytes yet
-	 * (replaced.c). They are zeros, and nothing else says that they are lost.
+	 * Bytes of the buffer whose pages were given up, and that are not in others yet
+	 * (replaced.c): these, which the loss owns. Until they are, the buffer's are zeros.
+	 * Written with buffer->lock held, too. Length 0: none.
 	 */
 	uint64_t unmended, unmended_length;
+	char *unmended_bytes;
 };
 
 /*
@@ -139,6 +141,9 @@ bool loss_is_being_told(const struct loss *loss);
  */
 int loss_recovery_lock(struct hm_device *device);
 void loss_recovery_unlock(struct hm_device *device);
+
+/* -EIO, with a text, while some are unmended: a map would show zeros. Caller holds buffer->lock. */
+int loss_check_mended(struct hm_buffer *buffer);
 
 /* Fills in what hm_buffer_query tells. Caller holds buffer->lock. */
 void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info);

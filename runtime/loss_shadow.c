@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A shadow is made, takes another's place, and is made anew where a part of it is in use. */
 #include <errno.h>
+#include <string.h>
 
 #include "handler.h"
 #include "loss.h"
@@ -26,7 +27,7 @@ static int fill_pages(struct shadow *shadow, struct hm_buffer *buffer, const str
 		r = shadow_refresh(shadow, buffer, from, length);
 		if (r != -EIO)
 			continue;
-		r = shadow_take(shadow, old, from, length);
+		r = shadow_read(old, shadow_place(shadow, from), from, length);
 		*ret_complete = false;
 	}
 	return r;
@@ -62,6 +63,10 @@ int loss_fill_shadow(struct loss *loss, uint64_t size, struct shadow **ret_shado
 		 ret_complete);
 	if (r)
 		goto err_shadow;
+	/* The buffer's are zeros. */
+	if (unlikely(loss->unmended_length) && loss->unmended + loss->unmended_length <= size)
+		memcpy(shadow_place(shadow, loss->unmended), loss->unmended_bytes,
+		       loss->unmended_length);
 	*ret_shadow = shadow;
 	return 0;
 

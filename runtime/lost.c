@@ -82,12 +82,17 @@ static int put_run(void *user, uint64_t offset, uint64_t length, uint32_t access
 }
 
 /* Each run with the rights that it has: whoever touches meanwhile has neither more nor less. */
+int lost_put_range(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	return rangemap_each(map->rights, offset, length, put_run, map);
+}
+
 void lost_put_after(struct hm_map *map)
 {
 	uint64_t committed = buffer_pages(map->buffer, map->length);
 	int r;
 
-	r = rangemap_each(map->rights, 0, committed, put_run, map);
+	r = lost_put_range(map, 0, committed);
 	if (!r && committed < map->span)
 		r = reserve_mend(map->address + committed, map->span - committed);
 	if (r) {

@@ -23,6 +23,8 @@ void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const 
  * access where even that fails. Caller holds change.
  */
 void lost_put_after(struct hm_map *map);
+/* The same of a part of its bytes, whole pages. As loss_map_after(). */
+int lost_put_range(struct hm_map *map, uint64_t offset, uint64_t length);
 
 /*
  * The devices whose own is @backend were taken away: their maps are lost, which

@@ -14,6 +14,7 @@
 #include "dmabuf.h"
 #include "handler.h"
 #include "lock_budget.h"
+#include "loss.h"
 #include "lost.h"
 #include "rlimits.h"
 #include "placement.h"
@@ -275,7 +276,9 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc, uint
 	r = buffer_lock(buffer);
 	if (r)
 		goto err_free;
-	r = create_locked(map, desc);
+	r = loss_check_mended(buffer);
+	if (!r)
+		r = create_locked(map, desc);
 	if (!r)
 		finished = repair_prepare(map, map->span);
 	if (!r && !finished)

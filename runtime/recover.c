@@ -415,7 +415,7 @@ static int recover_buffer(struct recovery *rec)
 	struct hm_buffer *buffer = rec->buffer;
 	int r;
 
-	r = recover_wait(buffer, rec->loss);
+	r = recover_wait(buffer, rec->loss, false);
 	if (!r)
 		r = buffer_lock(buffer);
 	if (r)

@@ -9,18 +9,20 @@
 #include "loss.h"
 #include "map.h"
 #include "remap.h"
+#include "repair.h"
 #include "sys.h"
 
 /* Between two looks at who holds a recovery up. */
 #define MOMENT_NS 200000
 
 /* A map of the buffer's that somebody is at, with a reference. Caller holds its lock. */
-static struct hm_map *find_busy_locked(struct hm_buffer *buffer)
+static struct hm_map *find_busy_locked(struct hm_buffer *buffer, bool part)
 {
 	struct hm_map *map;
 
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
-		if ((atomic_load(&map->n_use) || map_brackets(map)) &&
+		if ((!part || repair_has_replaced(map)) &&
+		    (atomic_load(&map->n_use) || map_brackets(map)) &&
 		    object_try_ref(&map->object))
 			return map;
 	return NULL;
@@ -52,7 +54,7 @@ static int wait_for_map(struct hm_map *map, uint64_t deadline)
 		       n, (void *)map->address);
 }
 
-int recover_wait(struct hm_buffer *buffer, const struct loss *loss)
+int recover_wait(struct hm_buffer *buffer, const struct loss *loss, bool part)
 {
 	const struct timespec moment = { .tv_nsec = MOMENT_NS };
 	uint64_t deadline = time_now_ns() + REMAP_TIMEOUT_NS;
@@ -70,7 +72,7 @@ int recover_wait(struct hm_buffer *buffer, const struct loss *loss)
 		r = buffer_lock(buffer);
 		if (r)
 			return r;
-		map = find_busy_locked(buffer);
+		map = find_busy_locked(buffer, part);
 		buffer_unlock(buffer);
 		if (!map)
 			return 0;

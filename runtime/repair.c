@@ -213,6 +213,27 @@ bool repair_has_replaced(const struct hm_map *map)
 	return repair_next_replaced(map, &offset);
 }
 
+void repair_suspect(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end;
+	struct block_states *blocks = repair_states(map);
+	bool fresh = false;
+
+	if (!blocks)
+		return;
+	length += offset - round_down(offset, unit);
+	blocks_of(blocks, round_down(offset, unit), length, &i, &end);
+	/* Those that are so already have been counted. */
+	for (; i < end; i += unit / REPAIR_BLOCK)
+		if (atomic_load(&blocks->state[i]) < BLOCK_POISONED)
+			fresh |= !(atomic_fetch_or(&blocks->state[i], BLOCK_SUSPECT) &
+				   BLOCK_SUSPECT);
+	if (fresh) {
+		atomic_fetch_add(&map->replaced, 1);
+		repair_tell_later();
+	}
+}
+
 void repair_restored(struct hm_map *map, uint64_t offset)
 {
 	/* Of what is claimed, so that the release does the rest. */

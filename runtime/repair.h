@@ -128,6 +128,11 @@ bool repair_take_untold(void);
 bool repair_has_replaced(const struct hm_map *map);
 /* The first byte from *offset on that is in one, which becomes *offset. */
 bool repair_next_replaced(const struct hm_map *map, uint64_t *offset);
+/*
+ * These bytes of the buffer's are about to be others, in the map as it is: brackets, copies and
+ * fences say so until it is restored. Caller holds change.
+ */
+void repair_suspect(struct hm_map *map, uint64_t offset, uint64_t length);
 /* The one there shows its buffer alone again. Caller has claimed it, and holds change. */
 void repair_restored(struct hm_map *map, uint64_t offset);
 

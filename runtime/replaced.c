@@ -26,7 +26,7 @@
 #include "loss.h"
 #include "lost.h"
 #include "map.h"
-#include "probe.h"
+#include "memfd.h"
 #include "publish.h"
 #include "reach.h"
 #include "recover_wait.h"
@@ -87,7 +87,8 @@ static void tell(struct hm_map *map, const void *user)
 	    !atomic_compare_exchange_strong(&map->replaced_told, &told, replaced) ||
 	    tell_map(map))
 		return;
-	atomic_store(&map->replaced_told, told);
+	/* Unless more was told of meanwhile. */
+	atomic_compare_exchange_strong(&map->replaced_told, &replaced, told);
 	repair_tell_later();
 }
 
@@ -108,6 +109,7 @@ int replaced_notice(int r)
 struct broken {
 	uint64_t offset, length;
 	const struct hm_segment *segment;
+	bool kept; /* loss->unmended: the bytes are there already */
 };
 
 /* The first byte of the buffer from *offset on that a handler has replaced in some map. */
@@ -145,14 +147,23 @@ static bool is_broken(const struct hm_buffer *buffer, const struct hm_segment *s
 	return !n || n == -EIO;
 }
 
-/* What was given new pages once, and is zeros still. */
+/* What was given up once, and is zeros still. */
 static bool is_unmended(const struct hm_buffer *buffer, const struct loss *loss,
 			struct broken *ret)
 {
-	*ret = (struct broken){ .offset = loss->unmended, .length = loss->unmended_length };
-	if (!ret->length || ret->offset + ret->length > buffer_pages(buffer, buffer->size))
+	const struct hm_segment *segment;
+
+	*ret = (struct broken){ 0 };
+	if (likely(!loss->unmended_length))
 		return false;
-	ret->segment = &buffer->segment[buffer_segment_at(buffer, ret->offset)];
+	segment = &buffer->segment[buffer_segment_at(buffer, loss->unmended)];
+	*ret = (struct broken){
+		.offset = loss->unmended,
+		.length = min_u64(loss->unmended_length,
+				  segment->offset + segment->length - loss->unmended),
+		.segment = segment,
+		.kept = true,
+	};
 	return true;
 }
 
@@ -165,7 +176,6 @@ static bool next_broken_locked(const struct hm_buffer *buffer, const struct loss
 
 	if (is_unmended(buffer, loss, ret))
 		return true;
-	ret->length = 0;
 	while (!ret->length && next_replaced(buffer, offset, &end))
 		for (; *offset < end && ret->length < STEP; *offset += buffer->page_size) {
 			segment = &buffer->segment[buffer_segment_at(buffer, *offset)];
@@ -173,7 +183,7 @@ static bool next_broken_locked(const struct hm_buffer *buffer, const struct loss
 				break;
 			if (is_broken(buffer, segment, *offset)) {
 				if (!ret->length)
-					*ret = (struct broken){ *offset, 0, segment };
+					*ret = (struct broken){ *offset, 0, segment, false };
 				ret->length += buffer->page_size;
 			} else if (ret->length) {
 				break;
@@ -217,7 +227,7 @@ static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 	pthread_mutex_unlock(&loss->lock);
 	if (r)
 		return err_set(r, "%s: reading its shadow: %s", buffer->name, err_name(r));
-	if (buffer->page_size > page_size() && !loss->unmended_length)
+	if (buffer->page_size > page_size())
 		r = read_rest(buffer, loss, broken, bytes);
 	if (r || !desc->refill)
 		return r;
@@ -231,7 +241,7 @@ static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 		   0;
 }
 
-/* The file gives up the pages, and has others. From the first call on they are zeros. */
+/* The file gives up the pages, and has others, of zeros: as many of those as were given up. */
 static int renew_pages(const struct broken *broken)
 {
 	uint64_t at = broken->segment->fd_offset + broken->offset - broken->segment->offset;
@@ -241,8 +251,50 @@ static int renew_pages(const struct broken *broken)
 	return r ? r : sys_fallocate(broken->segment->fd, 0, at, broken->length);
 }
 
+/* Maps that no handler has touched show these bytes, too, and what becomes of them. */
+static void suspect_maps_locked(struct hm_buffer *buffer, const struct broken *broken)
+{
+	uint64_t from, to;
+	struct hm_map *map;
+
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
+		from = max_u64(broken->offset, map->offset);
+		to = min_u64(broken->offset + broken->length, map->offset + map->span);
+		if (from >= to || remap_lock_lost_too(map))
+			continue;
+		if (!map->lost)
+			repair_suspect(map, from - map->offset, to - from);
+		remap_unlock(map);
+	}
+}
+
+/* @bytes are the loss' from here on, if it has none. */
+static void keep_bytes(struct loss *loss, const struct broken *broken, char *bytes)
+{
+	if (broken->kept)
+		return;
+	pthread_mutex_lock(&loss->lock);
+	free(loss->unmended_bytes);
+	loss->unmended_bytes = bytes;
+	loss->unmended = broken->offset;
+	loss->unmended_length = broken->length;
+	pthread_mutex_unlock(&loss->lock);
+}
+
+/* They are in the file. */
+static void drop_bytes(struct loss *loss, const struct broken *broken)
+{
+	pthread_mutex_lock(&loss->lock);
+	loss->unmended += broken->length;
+	loss->unmended_length -= broken->length;
+	memmove(loss->unmended_bytes, loss->unmended_bytes + broken->length,
+		loss->unmended_length);
+	pthread_mutex_unlock(&loss->lock);
+}
+
+/* *bytes becomes NULL where they are kept. */
 static int put_bytes_locked(struct hm_buffer *buffer, struct loss *loss,
-			    const struct broken *broken, const char *bytes)
+			    const struct broken *broken, char **bytes)
 {
 	struct reservation range;
 	uint64_t at = broken->offset;
@@ -252,22 +304,28 @@ static int put_bytes_locked(struct hm_buffer *buffer, struct loss *loss,
 
 	/* Meanwhile it may have been resized, or mended otherwise. */
 	if (!next_broken_locked(buffer, loss, &at, &now) || now.offset != broken->offset ||
-	    now.length != broken->length)
+	    now.length != broken->length || now.kept != broken->kept)
 		return AGAIN;
+	if (buffer->pinned)
+		return err_set(-EBUSY,
+			       "%s was exported as a dma-buf, which keeps its pages: with new "
+			       "ones whoever has it would see other bytes than this process",
+			       buffer->name);
 	r = map_scratch(now.segment, 1, now.offset, now.length, buffer->page_size,
 			PROT_READ | PROT_WRITE, &range, &to);
 	if (r)
 		return r;
-	loss->unmended = now.offset;
-	loss->unmended_length = now.length;
+	suspect_maps_locked(buffer, &now);
+	keep_bytes(loss, &now, *bytes);
+	*bytes = NULL;
 	r = renew_pages(&now);
 	if (!r) {
-		memcpy(to, bytes, now.length);
-		loss->unmended_length = 0;
+		memcpy(to, loss->unmended_bytes, now.length);
+		drop_bytes(loss, &now);
 	} else {
 		r = err_set(r == -ENOSPC ? -ENOMEM : r,
-			    "%s: no new pages for %" PRIu64 " bytes from %" PRIu64
-			    " on (%s): until another recovery has them they may be zeros",
+			    "%s: no other pages for %" PRIu64 " bytes from %" PRIu64
+			    " on, which failed (%s): another recovery may have them",
 			    buffer->name, now.length, now.offset, err_name(r));
 	}
 	reserve_release(&range);
@@ -278,24 +336,26 @@ static int mend_run(struct hm_buffer *buffer, struct loss *loss,
 		    const struct hm_loss_desc *desc, const struct broken *broken,
 		    struct hm_recover_info *info)
 {
-	char *bytes = sys_calloc(1, broken->length);
-	int r;
+	char *bytes = broken->kept ? NULL : sys_calloc(1, broken->length);
+	int r = 0;
 
-	if (!bytes)
+	if (!bytes && !broken->kept)
 		return err_set(-ENOMEM, "no memory to mend %" PRIu64 " bytes", broken->length);
-	r = make_bytes(buffer, loss, desc, broken, bytes);
+	if (bytes)
+		r = make_bytes(buffer, loss, desc, broken, bytes);
 	if (!r)
 		r = buffer_lock(buffer);
 	if (r)
 		goto out;
-	r = put_bytes_locked(buffer, loss, broken, bytes);
+	r = put_bytes_locked(buffer, loss, broken, &bytes);
 	buffer_unlock(buffer);
 	if (r)
 		goto out;
 	if (atomic_load(&loss->shadow)) {
 		info->bytes_shadow += broken->length;
-		/* As refilled; what fails is told by a query. */
-		if (desc->refill && loss_refresh(buffer, broken->offset, broken->length))
+		/* As refilled, or as it was; what fails is told by a query. */
+		if ((desc->refill || broken->kept) &&
+		    loss_refresh(buffer, broken->offset, broken->length))
 			loss_note_stale(loss);
 	} else if (!desc->refill) {
 		info->bytes_zero += broken->length;
@@ -316,11 +376,6 @@ static int mend(struct hm_buffer *buffer, struct loss *loss, const struct hm_los
 	bool found;
 	int r = 0;
 
-	if (buffer->pinned)
-		return err_set(-EBUSY,
-			       "%s was exported as a dma-buf, which keeps its pages: with new "
-			       "ones whoever has it would see other bytes than this process",
-			       buffer->name);
 	if (!buffer->created ||
 	    (buffer->backing != HM_BACKING_MEMFD && buffer->backing != HM_BACKING_HUGETLB))
 		return 0;
@@ -428,9 +483,8 @@ static int restore_block(struct hm_map *map, uint64_t offset, bool first)
 		return 0;
 	}
 	/* What it had is gone; the policy has others. */
-	if (offset < end && !loss_map_after(buffer, map->address + offset, map->offset + offset,
-					    end - offset, PROT_READ | PROT_WRITE))
-		map_apply_rights(map->address, map->rights, offset, end - offset);
+	if (offset < end)
+		lost_put_range(map, offset, end - offset);
 	return r;
 }
 
@@ -444,52 +498,70 @@ static int restore_blocks(struct hm_map *map)
 	for (at = 0; repair_next_replaced(map, &at); at += unit) {
 		r = restore_block(map, at, first);
 		first = first && r;
-		if (r && !failed)
+		/* The last one, whose text is there. */
+		if (r)
 			failed = r;
 	}
 	return failed;
 }
 
+/* A sealed file takes no new mapping that may be written, and a growth needs one that may. */
+static int check_sealed(const struct hm_map *map)
+{
+	const struct hm_buffer *buffer = map->buffer;
+
+	if (!(map->access & HM_WRITE) || buffer->backing != HM_BACKING_MEMFD ||
+	    !memfd_is_one_way(buffer->segment[buffer->n_segment - 1].fd))
+		return 0;
+	return err_set(-EPERM,
+		       "%s was sent or exported to be read: this map, which may be written, "
+		       "can't be made anew: make one that reads",
+		       buffer->name);
+}
+
+/* The map is frozen, and locked. */
+static int restore_frozen(struct hm_map *map)
+{
+	/* What is behind its bytes, too. None is replaced from here on. */
+	repair_claim(map, 0, map->span);
+	if (atomic_load(&map->replaced) != map->replaced_seen)
+		return AGAIN;
+	resident_forget_replaced(map);
+	if (atomic_load(&map->unnoted))
+		return err_set(-ENOMEM, "no memory to note what is locked of a map");
+	return restore_blocks(map);
+}
+
 /* Caller holds buffer->lock. */
 static int restore_map(struct hm_map *map)
 {
+	char text[ERR_TEXT_MAX];
 	struct remap remap;
 	int r;
 
 	r = remap_lock(map);
 	if (r)
 		return r;
+	r = check_sealed(map);
+	if (r)
+		goto out;
 	remap_init(&remap, map, 0, map->length);
 	r = remap_freeze(&remap);
 	if (r)
 		goto out;
-	/* None is replaced from here on. */
-	if (atomic_load(&map->replaced) != map->replaced_seen) {
-		r = AGAIN;
-		goto err_thaw;
-	}
-	resident_forget_replaced(map);
-	if (atomic_load(&map->unnoted)) {
-		r = err_set(-ENOMEM, "no memory to note what is locked of a map");
-		goto err_thaw;
-	}
-	r = restore_blocks(map);
-	remap_thaw(&remap, true);
+	r = restore_frozen(map);
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	remap_thaw(&remap, r != AGAIN);
 	/* As far as limits go; a lock that did not come is told of by hm_map_query(). */
 	resident_lock_again(map, map->address);
 	if (reach_show(map))
 		map->buffer->reach_failed = true;
-	if (!r) {
-		count_add(&map->buffer->counts, COUNT_RECOVERED, 1);
-		probe_recovered(map);
-	}
+	if (!r)
+		map_note_recovered(map);
+	err_set(0, "%s", text);
 out:
 	remap_unlock(map);
 	return r;
-
-err_thaw:
-	remap_thaw(&remap, false);
-	goto out;
 }
 
 /* Of these, whoever may have read there is waited for. */
@@ -509,36 +581,77 @@ static int see_maps(struct hm_buffer *buffer)
 
 bool replaced_any(struct hm_buffer *buffer)
 {
+	const struct loss *loss = atomic_load(&buffer->loss);
 	struct hm_map *map;
-	bool any = false;
+	bool any;
 
 	if (buffer_lock(buffer))
 		return false;
+	any = loss && loss->unmended_length;
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
 		any = any || (!map->lost && repair_has_replaced(map));
 	buffer_unlock(buffer);
 	return any;
 }
 
-static int restore_maps(struct hm_buffer *buffer, struct hm_recover_info *info)
+/* Its maps may have been lost, all of them, meanwhile. */
+static int check_there(struct hm_buffer *buffer)
+{
+	return lost_check_link(buffer->device, segments_link(buffer));
+}
+
+/* Behind @address, with a reference: they are in that order. */
+static struct hm_map *next_map_locked(struct hm_buffer *buffer, const char *address)
 {
 	struct hm_map *map;
-	int r, first = 0;
 
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
+		if (map->address > address && !map->lost && repair_has_replaced(map) &&
+		    object_try_ref(&map->object))
+			return map;
+	return NULL;
+}
+
+/* One at a time, as the end of a reference needs the lock to be free. *address: of the last. */
+static int restore_next(struct hm_buffer *buffer, const char **address, bool *ret_more)
+{
+	struct hm_map *map = NULL;
+	int r;
+
+	*ret_more = false;
 	r = buffer_lock(buffer);
 	if (r)
 		return r;
-	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
-		if (map->lost || !repair_has_replaced(map))
-			continue;
+	r = check_there(buffer);
+	if (!r)
+		map = next_map_locked(buffer, *address);
+	if (map) {
+		*ret_more = true;
+		*address = map->address;
 		r = restore_map(map);
-		if (!r)
-			info->maps_back++;
-		else if (!first || r == AGAIN)
-			first = r;
 	}
 	buffer_unlock(buffer);
-	return first;
+	if (map)
+		hm_map_unref(map);
+	return r;
+}
+
+static int restore_maps(struct hm_buffer *buffer, struct hm_recover_info *info)
+{
+	char text[ERR_TEXT_MAX] = "";
+	const char *address = NULL;
+	int r, failed = 0;
+	bool more = true;
+
+	while (more) {
+		r = restore_next(buffer, &address, &more);
+		info->maps_back += more && !r;
+		if (!r || failed == AGAIN)
+			continue;
+		failed = r;
+		snprintf(text, sizeof(text), "%s", hm_errmsg());
+	}
+	return failed < 0 ? err_set(failed, "%s", text) : failed;
 }
 
 int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
@@ -555,7 +668,7 @@ int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
 	do {
 		r = see_maps(buffer);
 		if (!r)
-			r = recover_wait(buffer, loss);
+			r = recover_wait(buffer, loss, true);
 		if (!r)
 			r = mend(buffer, loss, desc, info);
 		if (!r)

@@ -611,10 +611,9 @@ int shadow_read(const struct shadow *shadow, void *to, uint64_t offset, uint64_t
 	return r;
 }
 
-int shadow_take(struct shadow *shadow, const struct shadow *from, uint64_t offset,
-		uint64_t length)
+char *shadow_place(struct shadow *shadow, uint64_t offset)
 {
-	return shadow_read(from, shadow->bytes + PLACE + offset, offset, length);
+	return shadow->bytes + PLACE + offset;
 }
 
 /* ---- in a fork child ---- */

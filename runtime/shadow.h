@@ -66,9 +66,8 @@ void shadow_unseal(struct shadow *shadow);
  * bytes beyond what it has, which are zeros, nothing.
  */
 int shadow_read(const struct shadow *shadow, void *to, uint64_t offset, uint64_t length);
-/* One that nobody maps has these bytes of another one. As shadow_read(). */
-int shadow_take(struct shadow *shadow, const struct shadow *from, uint64_t offset,
-		uint64_t length);
+/* Where one that nobody maps has the bytes from @offset on, to be written. */
+char *shadow_place(struct shadow *shadow, uint64_t offset);
 
 /* Memory that it takes. */
 uint64_t shadow_bytes(const struct shadow *shadow);

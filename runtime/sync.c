@@ -363,8 +363,14 @@ __attribute__((aligned(1024))) int hm_map_begin_cpu(struct hm_map *map, uint64_t
 static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access)
 {
+	int r;
+
 	if (unlikely(map->lost))
 		return remap_refuse_lost(map);
+	/* A recovery waits for open ones, and clears what is looked at here. */
+	r = repair_check(map, offset, length, NULL);
+	if (unlikely(r))
+		return r;
 	if (unlikely(map->buffer->loss) && access & HM_WRITE && loss_is_kept(map->buffer))
 		return loss_refresh(map->buffer, map->offset + offset, length);
 	/* A refresh asks; what was read, or is kept nowhere, may have been zeros. */
@@ -505,25 +511,25 @@ static int sync_once(struct hm_map *map, uint64_t offset, uint64_t length, uint3
 
 int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags)
 {
-	uint32_t restored;
+	int r, lost;
 	bool again;
-	int r;
 
 	r = map_check(map);
 	if (r)
 		return r;
-	restored = atomic_load(&map->restored);
 	if (flags & ~HM_SYNC_ASYNC)
 		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x",
 			       flags & ~HM_SYNC_ASYNC);
+	/* Before it, too: what took the place of lost bytes may go while they are written back. */
+	lost = repair_check(map, offset, length, NULL);
 	do
 		r = sync_once(map, offset, length, flags, &again);
 	while (again);
 	/* After it: pages that took the place of lost ones are nobody's, and msync() is 0. */
 	if (!r)
 		r = repair_check(map, offset, length, NULL);
-	if (!r && unlikely(atomic_load(&map->restored) != restored))
-		r = err_set(-EIO,
+	if (!r && lost)
+		r = err_set(lost,
 			    "%s: bytes that were lost under the map at %p were recovered "
 			    "meanwhile, without what was stored in their place",
 			    map->buffer->name, (void *)map->address);

@@ -108,6 +108,7 @@ static int failing_fallocate(int fd, int mode, off_t offset, off_t length)
 static void half_mended(void)
 {
 	struct hm_recover_info info;
+	struct hm_map *other = NULL;
 	struct victim victim;
 	unsigned char *bytes;
 
@@ -129,8 +130,12 @@ static void half_mended(void)
 	sys_table.fallocate = failing_fallocate;
 	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.error, -ENOMEM);
-	CHECK(text_has("may be zeros"));
+	CHECK(text_has("another recovery"));
 	CHECK_ERROR(-EIO, victim_bracket(&victim, REPAIR_BLOCK, HM_READ));
+	/* Whoever looks meanwhile is told, and takes nothing for the buffer's. */
+	CHECK_ERROR(-EIO, hm_map_create(victim.buffer, NULL, &other));
+	CHECK_OK(victim_bracket(&victim, 0, HM_READ | HM_WRITE));
+	CHECK_OK(hm_buffer_shadow(victim.buffer, 0, VICTIM_SIZE));
 	/* What was begun is not forgotten. */
 	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.error, 0);
@@ -138,6 +143,90 @@ static void half_mended(void)
 	sys_table.pread = failing.pread;
 	sys_table.fallocate = failing.fallocate;
 	CHECK(victim_holds(&victim, 0, VICTIM_SIZE, 1));
+	victim_close(&victim);
+}
+
+/* Another map of the buffer shows the same pages, and is told of what becomes of them. */
+static void other_maps(void)
+{
+	struct hm_recover_info info;
+	struct victim victim;
+	struct hm_map *other;
+
+	victim_open_host(&victim);
+	CHECK_OK_FATAL(hm_map_create(victim.buffer, NULL, &other));
+	victim_choose(&victim, HM_LOSS_RECREATE, 0);
+	/* Work of its own goes on elsewhere: it is not waited for. */
+	CHECK_OK(hm_map_begin_cpu(other, 0, PAGE, HM_READ));
+	victim_cut(&victim, 2 * REPAIR_BLOCK);
+	(void)victim.base[2 * REPAIR_BLOCK];
+	failing.fd = victim.buffer->segment[0].fd;
+	failing.broken = false;
+	failing.refusals = 1;
+	failing.pread = sys_table.pread;
+	failing.fallocate = sys_table.fallocate;
+	sys_table.pread = failing_pread;
+	sys_table.fallocate = failing_fallocate;
+	info = victim_recover(&victim, 0);
+	CHECK_EQUAL(info.error, -ENOMEM);
+	CHECK_ERROR(-EIO, hm_map_begin_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(other, 0, PAGE, HM_READ));
+	info = victim_recover(&victim, 0);
+	CHECK_EQUAL(info.error, 0);
+	CHECK_EQUAL(info.maps_back, 2);
+	CHECK_OK(hm_map_begin_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
+	CHECK_OK(hm_map_end_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
+	sys_table.pread = failing.pread;
+	sys_table.fallocate = failing.fallocate;
+	hm_map_unref(other);
+	victim_close(&victim);
+}
+
+/* Of what was to be mended a shrink leaves less. */
+static void mended_less(void)
+{
+	struct hm_recover_info info;
+	struct victim victim;
+
+	victim_open_host(&victim);
+	victim_choose(&victim, HM_LOSS_SHADOW, 0);
+	victim_cut(&victim, REPAIR_BLOCK);
+	(void)victim.base[REPAIR_BLOCK];
+	failing.fd = victim.buffer->segment[0].fd;
+	failing.broken = false;
+	failing.refusals = 1;
+	failing.pread = sys_table.pread;
+	failing.fallocate = sys_table.fallocate;
+	sys_table.pread = failing_pread;
+	sys_table.fallocate = failing_fallocate;
+	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
+	CHECK_EQUAL(info.error, -ENOMEM);
+	sys_table.fallocate = failing.fallocate;
+	CHECK_OK(hm_buffer_resize(victim.buffer, REPAIR_BLOCK + 4 * PAGE, 0));
+	CHECK_OK(hm_buffer_resize(victim.buffer, VICTIM_SIZE, HM_GROW_APPEND));
+	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
+	CHECK_EQUAL(info.error, 0);
+	CHECK(victim_holds(&victim, 0, REPAIR_BLOCK + 4 * PAGE, 1));
+	CHECK(is_zero((void *)victim.base, REPAIR_BLOCK + 4 * PAGE, VICTIM_SIZE));
+	sys_table.pread = failing.pread;
+	victim_close(&victim);
+}
+
+/* A shadow that is in use has what a shrink cut off, and what comes instead is zeros. */
+static void cut_off(void)
+{
+	struct victim victim;
+
+	victim_open_host(&victim);
+	victim_choose(&victim, HM_LOSS_SHADOW, 0);
+	victim_cut(&victim, 2 * REPAIR_BLOCK);
+	(void)victim.base[2 * REPAIR_BLOCK];
+	victim_cut(&victim, VICTIM_SIZE);
+	CHECK_OK(hm_buffer_resize(victim.buffer, REPAIR_BLOCK, 0));
+	CHECK_OK(hm_buffer_resize(victim.buffer, VICTIM_SIZE, 0));
+	victim_cut(&victim, REPAIR_BLOCK);
+	CHECK(is_zero((void *)victim.base, REPAIR_BLOCK, 2 * REPAIR_BLOCK));
+	CHECK_EQUAL(buffer_info(victim.buffer).lost & HM_LOST_STALE, 0);
 	victim_close(&victim);
 }
 
@@ -351,6 +440,9 @@ static const struct test tests[] = {
 	{ "host.shrunk", shrunk, 0, 0 },
 	{ "file.unreadable_end", unreadable_end, 0, 0 },
 	{ "host.half_mended", half_mended, 0, 0 },
+	{ "host.other_maps", other_maps, 0, 0 },
+	{ "host.mended_less", mended_less, 0, 0 },
+	{ "host.cut_off", cut_off, 0, 0 },
 	{ "host.others_copies", others_copies, 0, 0 },
 	{ "file.rights", rights, 0, 0 },
 	{ "host.errors_pass", errors_pass, 0, 0 },

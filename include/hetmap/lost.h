@@ -56,7 +56,7 @@ enum hm_loss_policy {
 
 enum hm_loss_event {
 	HM_LOSS_TAKEN = 1,     /* the bytes are gone; maps show what the policy says */
-	HM_LOSS_RECOVERED = 2, /* the maps show a new object's bytes */
+	HM_LOSS_RECOVERED = 2, /* the maps show the buffer's bytes */
 	HM_LOSS_LEFT = 3,      /* a recovery was made, and this buffer could not be */
 	HM_LOSS_PART = 4,      /* of bytes that failed a map shows what the policy says */
 };
@@ -66,7 +66,9 @@ enum hm_loss_event {
  * out, before that returns; a loss is told once, and of replaced blocks (HM_LOSS_PART) those
  * of a map that there are by then. That thread may be in any call on the
  * device or what is on it. They keep the buffer alive while they run. One event comes after
- * the other: a loss while RECOVERED is told is told of afterwards, by the same thread.
+ * the other: a loss while RECOVERED is told is told of afterwards, by the same thread; but what
+ * a callback finds out by its own calls may be told within it. They return: one that ends its
+ * thread, or jumps out of it, leaves the buffer's next events untold.
  *
  *   lost    [optional]
  *   refill  [optional] writes bytes [offset, offset + length) of a new object at @bytes,
@@ -115,7 +117,8 @@ HM_API int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_des
  *
  * A shadow that some map shows (HM_LOST_SEALED) stays as it is there: while the device is,
  * this, or the end of a bracket or a launch, makes another, which reads all bytes; those that
- * can't be read are as they were in the old one.
+ * can't be read are as they were in the old one, also after hm_buffer_set_loss(). Of the range
+ * that is asked for they are -EIO.
  *
  * Errors: -ERANGE; -EOPNOTSUPP it has no shadow; -ENODEV the buffer is lost; -EIO bytes that
  * can't be read; -ENOSPC, -EMFILE, -EFBIG as of hm_buffer_set_loss; -EDEADLK from a view's
@@ -162,7 +165,9 @@ struct hm_recover_info {
  * brackets are waited for, too: -EBUSY after 10 s. In memory that was created ("host")
  * broken pages get new ones first, with the shadow's bytes, or zeros, and then those of
  * refill; a file is not the library's to mend: -EIO as long as it is cut. Of private memory
- * -EOPNOTSUPP, of what was exported as a dma-buf -EBUSY.
+ * -EOPNOTSUPP, of what was exported as a dma-buf -EBUSY, of what was sent or exported to be
+ * read, by maps that may be written, -EPERM. Pages that are given up before there is memory for
+ * others are kept by the library until there is: their bytes are -EIO, and so are new maps.
  *
  * Buffers that can't come back stay lost: imported ones, sent or exported ones, whose
  * receivers have the old object, and those for which something failed: @ret_info counts

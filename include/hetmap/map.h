@@ -75,8 +75,8 @@ struct hm_map_info {
  * pages that can't be brought in ahead, a received dma-buf that CPUs may not map, or a
  * file whose file system can't share mappings (the text says which);
  * -EFAULT, -EHWPOISON HM_MAP_POPULATE: as hm_map_prefetch; -EIO pages of a dma-buf, or of
- * a driver that wants them there first, that CPUs do not reach; -ENODEV the device was
- * taken away; -EDEADLK from a view's callback.
+ * a driver that wants them there first, that CPUs do not reach, or bytes that failed and have
+ * no others yet (lost.h); -ENODEV the device was taken away; -EDEADLK from a view's callback.
  */
 HM_API int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 			 struct hm_map **ret_map);
