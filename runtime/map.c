@@ -411,6 +411,12 @@ PROBE_SITE void map_note_lost(struct hm_map *map)
 	probe_lost(map);
 }
 
+PROBE_SITE void map_note_recovered(struct hm_map *map)
+{
+	count_add(&map->buffer->counts, COUNT_RECOVERED, 1);
+	probe_recovered(map);
+}
+
 void map_lose_locked(struct hm_map *map, struct rangemap **none,
 		     struct registry_descriptor **staged)
 {

@@ -75,6 +75,9 @@ void map_lose_locked(struct hm_map *map, struct rangemap **none,
 /* It is lost, of the next generation: counted, and told. Caller holds map->change. */
 void map_note_lost(struct hm_map *map);
 
+/* It shows its buffer's bytes again, and that was published. Caller holds map->change. */
+void map_note_recovered(struct hm_map *map);
+
 /* Puts a map into its buffer's list, by address. Caller holds buffer->lock. */
 void map_link_locked(struct hm_map *map);
 

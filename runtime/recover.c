@@ -23,7 +23,6 @@
 #include "loss.h"
 #include "lost.h"
 #include "map.h"
-#include "probe.h"
 #include "publish.h"
 #include "reach.h"
 #include "recover_wait.h"
@@ -319,8 +318,7 @@ static void publish_map(struct recover_map *item)
 	map->lost = false;
 	pthread_mutex_unlock(&map->lock);
 	publish_change(map);
-	count_add(&map->buffer->counts, COUNT_RECOVERED, 1);
-	probe_recovered(map);
+	map_note_recovered(map);
 }
 
 static void drop_maps(struct recovery *rec)
