@@ -19,6 +19,9 @@ const struct fake_drm_control *drm_under_fake(char **argv);
 /* Goes on as @program of the same folder, under the fake. */
 void drm_run_under_fake(const char *program, char **argv) __attribute__((noreturn));
 
+/* What the fake traces of a node that is asked whether it is there still: for its DRM_CAP_PRIME. */
+#define DRM_FAKE_ASKED "cap 5\n"
+
 /* Opens the node, or abandons the test. */
 struct drm_node *drm_open_fake(enum fake_drm_node node);
 /* "/dev/dri/renderD180" */

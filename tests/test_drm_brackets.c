@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The CPU's access to buffers of DRM nodes, over the fake kernel: others' work is waited
- * for in the driver's own way, once there can be any, and nobody is asked before.
+ * for in the driver's own way, once there can be any, and nobody is asked before; whoever
+ * has used bytes asks the node once whether it is there still.
  */
 #include <errno.h>
 #include <hetmap/drm.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "accel_support.h"
 #include "drm_support.h"
 #include "inject.h"
 #include "support.h"
@@ -46,42 +48,61 @@ static void end_map(struct shared *s)
 	hm_device_unref(s->device);
 }
 
+static void check_trace(const char *what, const char *trace)
+{
+	if (strcmp(fake->trace(), trace) != 0)
+		test_fail(__FILE__, __LINE__, "%s: \"%s\"", what, fake->trace());
+	fake->trace_clear();
+}
+
 static void bracket(struct hm_map *map, uint32_t access)
 {
 	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, access));
 	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, access));
 }
 
+static void check_ends(const char *what, struct hm_map *map, uint32_t access, const char *begin,
+		       const char *end)
+{
+	fake->trace_clear();
+	CHECK_OK(hm_map_begin_cpu(map, 0, SIZE, access));
+	check_trace(what, begin);
+	CHECK_OK(hm_map_end_cpu(map, 0, SIZE, access));
+	check_trace(what, end);
+}
+
 /* How each driver begins and ends access to what others know. */
-static const char *const bracket_traces[FAKE_DRM_NODES] = {
-	[FAKE_AMDGPU] = "wait for ever\n",    [FAKE_I915] = "wait -1\n",
-	[FAKE_XE] = "sync 3\nsync 7\n",       [FAKE_NOUVEAU] = "prep 30 s write\nfini\n",
-	[FAKE_I915_INTEGRATED] = "wait -1\n", [FAKE_VIRTIO] = "wait 15 s\n",
-	[FAKE_VIRTIO_HOST] = "wait 15 s\n",   [FAKE_I915_OLD] = "wait -1\n",
+static const struct {
+	const char *begin, *end;
+} bracket_traces[FAKE_DRM_NODES] = {
+	[FAKE_AMDGPU] = { "wait for ever\n", DRM_FAKE_ASKED },
+	[FAKE_I915] = { "wait -1\n", DRM_FAKE_ASKED },
+	[FAKE_XE] = { "sync 3\n", DRM_FAKE_ASKED "sync 7\n" },
+	[FAKE_NOUVEAU] = { "prep 30 s write\n", DRM_FAKE_ASKED "fini\n" },
+	[FAKE_I915_INTEGRATED] = { "wait -1\n", DRM_FAKE_ASKED },
+	[FAKE_VIRTIO] = { "wait 15 s\n", DRM_FAKE_ASKED },
+	[FAKE_VIRTIO_HOST] = { "wait 15 s\n", DRM_FAKE_ASKED },
+	[FAKE_I915_OLD] = { "wait -1\n", DRM_FAKE_ASKED },
 };
 
 static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 {
-	unsigned int calls;
 	struct hm_buffer *again;
 	struct hm_map *came;
 	struct shared s;
 	int fd;
 
 	make_map(node, &s);
-	/* Nobody else knows it: no call, whatever the device does. */
+	/* Nobody else knows it: no call but the one that asks, whatever the device does. */
 	fake->busy(true);
 	fake->fail(0, 0);
-	calls = fake->calls();
-	bracket(s.map, HM_READ | HM_WRITE);
-	CHECK_EQUAL(fake->calls(), calls);
+	check_ends(node->name, s.map, HM_READ | HM_WRITE, "", DRM_FAKE_ASKED);
+	CHECK_EQUAL(fake->calls(), 1);
 	fake->busy(false);
 
 	CHECK_OK_FATAL(hm_buffer_export(s.buffer, HM_EXPORT_DMABUF, &fd));
-	fake->trace_clear();
-	bracket(s.map, HM_READ | HM_WRITE);
-	if (strcmp(fake->trace(), bracket_traces[at]) != 0)
-		test_fail(__FILE__, __LINE__, "%s: \"%s\"", node->name, fake->trace());
+	check_ends(node->name, s.map, HM_READ | HM_WRITE, bracket_traces[at].begin,
+		   bracket_traces[at].end);
 	/* It waits until the work is done. */
 	fake->busy_looks(3);
 	bracket(s.map, HM_READ);
@@ -90,9 +111,8 @@ static void check_bracket(struct drm_node *node, enum fake_drm_node at)
 	/* Also where it came from: this device's own, which is one object. */
 	CHECK_OK_FATAL(hm_buffer_import(s.device, fd, NULL, &again));
 	CHECK_OK_FATAL(hm_map_create(again, NULL, &came));
-	fake->trace_clear();
-	bracket(came, HM_READ);
-	CHECK(strlen(fake->trace()) > 0);
+	check_ends(node->name, came, HM_READ | HM_WRITE, bracket_traces[at].begin,
+		   bracket_traces[at].end);
 	hm_map_unref(came);
 	hm_buffer_unref(again);
 	close(fd);
@@ -130,9 +150,7 @@ static void bracket_foreign(void)
 	CHECK_OK_FATAL(hm_device_open(name, &other));
 	CHECK_OK_FATAL(hm_buffer_import(other, fd, NULL, &buffer));
 	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
-	fake->trace_clear();
-	bracket(map, HM_WRITE);
-	CHECK(!strcmp(fake->trace(), "sync 2\nsync 6\n"));
+	check_ends("foreign", map, HM_WRITE, "sync 2\n", DRM_FAKE_ASKED "sync 6\n");
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(other);
@@ -149,10 +167,10 @@ static void bracket_returned(void)
 {
 	static const struct {
 		uint32_t place;
-		const char *trace;
+		const char *what, *begin, *end;
 	} cases[] = {
-		{ HM_PLACE_DEVICE, "wait for ever\n" },
-		{ HM_PLACE_SYSTEM, "sync 3\nsync 7\n" },
+		{ HM_PLACE_DEVICE, "in VRAM", "wait for ever\n", DRM_FAKE_ASKED },
+		{ HM_PLACE_SYSTEM, "in memory", "sync 3\n", DRM_FAKE_ASKED "sync 7\n" },
 	};
 	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
 	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
@@ -173,11 +191,8 @@ static void bracket_returned(void)
 		CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &s.buffer));
 		close(fd);
 		CHECK_OK_FATAL(hm_map_create(s.buffer, NULL, &s.map));
-		fake->trace_clear();
-		bracket(s.map, HM_READ | HM_WRITE);
-		if (strcmp(fake->trace(), cases[i].trace) != 0)
-			test_fail(__FILE__, __LINE__, "place %u: \"%s\"", cases[i].place,
-				  fake->trace());
+		check_ends(cases[i].what, s.map, HM_READ | HM_WRITE, cases[i].begin,
+			   cases[i].end);
 		hm_map_unref(s.map);
 		hm_buffer_unref(s.buffer);
 	}
@@ -232,6 +247,46 @@ static void bracket_undone(void)
 	drm_node_put(node);
 }
 
+static int use(const struct hm_cpu_range *range, const struct hm_arg *args)
+{
+	(void)range, (void)args;
+	return 0;
+}
+
+/* Copies and launches, too: one call each, the launch's for all of its arguments. */
+static void asked_once(void)
+{
+	struct drm_node *node = drm_open_fake(FAKE_AMDGPU);
+	struct hm_kernel *kernel = make_kernel("use", "inout in", use);
+	struct hm_fence *fence;
+	struct shared s;
+	struct rig rig;
+	char bytes[8], *at;
+
+	make_map(node, &s);
+	at = hm_map_address(s.map);
+	rig_open(&rig, "cpu", 0, 0);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	fake->fail(0, 0);
+	fake->trace_clear();
+	CHECK_OK(hm_copy_in(at, "bytes", 5, NULL));
+	check_trace("copy in", DRM_FAKE_ASKED);
+	CHECK_OK(hm_copy_out(bytes, at, 5, NULL));
+	check_trace("copy out", DRM_FAKE_ASKED);
+	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 1, &fence,
+				 HM_RANGE(at, SIZE / 2, HM_READ | HM_WRITE),
+				 HM_RANGE(at + SIZE / 2, SIZE / 2, HM_READ)));
+	CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+	hm_fence_unref(fence);
+	check_trace("launch", DRM_FAKE_ASKED);
+	CHECK_EQUAL(fake->calls(), 3);
+	CHECK_OK(hm_handler_remove());
+	hm_kernel_unref(kernel);
+	rig_close(&rig);
+	end_map(&s);
+	drm_node_put(node);
+}
+
 /* xe has no wait: its buffers are exported with a descriptor for it, or not at all. */
 static void export_undone(void)
 {
@@ -265,6 +320,7 @@ static const struct test tests[] = {
 	{ "returned", bracket_returned, .seconds = 0 },
 	{ "fails", bracket_fails, .seconds = 0 },
 	{ "undone", bracket_undone, .seconds = 0 },
+	{ "asked_once", asked_once, .seconds = 0 },
 	{ "export_undone", export_undone, .seconds = 0 },
 	{ 0 },
 };
