@@ -545,7 +545,7 @@ static void undone(void)
 {
 	unsigned int calls = undo(1), n;
 
-	for (n = 2; n <= calls + 1; n += n < 16 || n + 60 > calls ? 1 : 97)
+	for (n = 2; n <= calls + 1; n += n < 8 || n + 24 > calls ? 1 : 397)
 		calls = max_u64(calls, undo(n));
 }
 
@@ -559,10 +559,10 @@ static const struct test tests[] = {
 	{ "host.mended", mended, 0, 0 },
 	{ "host.refused", refused, 0, 0 },
 	{ "soft:0.in_reach", in_reach, 0, 0 },
-	{ "file.beside_readers", beside_readers, 0, 0 },
+	{ "file.beside_readers", beside_readers, 60, 0 },
 	{ "host.waits_for_brackets", waits_for_brackets, 0, 0 },
 	{ "host.waits_for_more", waits_for_more, 0, 0 },
-	{ "host.undone", undone, 0, 0 },
+	{ "host.undone", undone, 120, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

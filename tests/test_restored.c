@@ -443,10 +443,10 @@ static const struct test tests[] = {
 	{ "host.other_maps", other_maps, 0, 0 },
 	{ "host.mended_less", mended_less, 0, 0 },
 	{ "host.cut_off", cut_off, 0, 0 },
-	{ "host.others_copies", others_copies, 0, 0 },
+	{ "host.others_copies", others_copies, 60, 0 },
 	{ "file.rights", rights, 0, 0 },
 	{ "host.errors_pass", errors_pass, 0, 0 },
-	{ "file.in_turn", in_turn, 0, 0 },
+	{ "file.in_turn", in_turn, 60, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 
