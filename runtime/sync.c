@@ -404,9 +404,6 @@ end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 						end(map, offset, length, access);
 	if (unlikely(r))
 		return lost_notice(map->buffer->device, r);
-	r = repair_check(map, offset, length, NULL);
-	if (unlikely(r))
-		return lost_notice(map->buffer->device, r);
 	if (likely(!atomic_load_explicit(&map->narrowed, memory_order_relaxed)))
 		return 0;
 	/* The begin has found them: what is lacking was withdrawn while it was open. */

@@ -105,6 +105,24 @@ static int failing_fallocate(int fd, int mode, off_t offset, off_t length)
 	return failing.fallocate(fd, mode, offset, length);
 }
 
+/* One page is @broken, and the first new pages are refused. */
+static void fail_pages(const struct victim *victim, bool broken)
+{
+	failing.fd = victim->buffer->segment[0].fd;
+	failing.broken = broken;
+	failing.refusals = 1;
+	failing.pread = sys_table.pread;
+	failing.fallocate = sys_table.fallocate;
+	sys_table.pread = failing_pread;
+	sys_table.fallocate = failing_fallocate;
+}
+
+static void fail_no_more(void)
+{
+	sys_table.pread = failing.pread;
+	sys_table.fallocate = failing.fallocate;
+}
+
 static void half_mended(void)
 {
 	struct hm_recover_info info;
@@ -121,13 +139,7 @@ static void half_mended(void)
 	CHECK_FATAL(bytes != MAP_FAILED);
 	pattern_write(bytes, REPAIR_BLOCK, VICTIM_SIZE, 1);
 	munmap(bytes, VICTIM_SIZE);
-	failing.fd = victim.buffer->segment[0].fd;
-	failing.broken = true;
-	failing.refusals = 1;
-	failing.pread = sys_table.pread;
-	failing.fallocate = sys_table.fallocate;
-	sys_table.pread = failing_pread;
-	sys_table.fallocate = failing_fallocate;
+	fail_pages(&victim, true);
 	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.error, -ENOMEM);
 	CHECK(text_has("another recovery"));
@@ -140,8 +152,7 @@ static void half_mended(void)
 	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.error, 0);
 	CHECK_EQUAL(info.bytes_shadow, PAGE);
-	sys_table.pread = failing.pread;
-	sys_table.fallocate = failing.fallocate;
+	fail_no_more();
 	CHECK(victim_holds(&victim, 0, VICTIM_SIZE, 1));
 	victim_close(&victim);
 }
@@ -160,13 +171,7 @@ static void other_maps(void)
 	CHECK_OK(hm_map_begin_cpu(other, 0, PAGE, HM_READ));
 	victim_cut(&victim, 2 * REPAIR_BLOCK);
 	(void)victim.base[2 * REPAIR_BLOCK];
-	failing.fd = victim.buffer->segment[0].fd;
-	failing.broken = false;
-	failing.refusals = 1;
-	failing.pread = sys_table.pread;
-	failing.fallocate = sys_table.fallocate;
-	sys_table.pread = failing_pread;
-	sys_table.fallocate = failing_fallocate;
+	fail_pages(&victim, false);
 	info = victim_recover(&victim, 0);
 	CHECK_EQUAL(info.error, -ENOMEM);
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
@@ -176,8 +181,7 @@ static void other_maps(void)
 	CHECK_EQUAL(info.maps_back, 2);
 	CHECK_OK(hm_map_begin_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
 	CHECK_OK(hm_map_end_cpu(other, 2 * REPAIR_BLOCK, PAGE, HM_READ));
-	sys_table.pread = failing.pread;
-	sys_table.fallocate = failing.fallocate;
+	fail_no_more();
 	hm_map_unref(other);
 	victim_close(&victim);
 }
@@ -192,23 +196,16 @@ static void mended_less(void)
 	victim_choose(&victim, HM_LOSS_SHADOW, 0);
 	victim_cut(&victim, REPAIR_BLOCK);
 	(void)victim.base[REPAIR_BLOCK];
-	failing.fd = victim.buffer->segment[0].fd;
-	failing.broken = false;
-	failing.refusals = 1;
-	failing.pread = sys_table.pread;
-	failing.fallocate = sys_table.fallocate;
-	sys_table.pread = failing_pread;
-	sys_table.fallocate = failing_fallocate;
+	fail_pages(&victim, false);
 	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.error, -ENOMEM);
-	sys_table.fallocate = failing.fallocate;
+	fail_no_more();
 	CHECK_OK(hm_buffer_resize(victim.buffer, REPAIR_BLOCK + 4 * PAGE, 0));
 	CHECK_OK(hm_buffer_resize(victim.buffer, VICTIM_SIZE, HM_GROW_APPEND));
 	info = victim_recover(&victim, HM_RECOVER_SHADOWED);
 	CHECK_EQUAL(info.error, 0);
 	CHECK(victim_holds(&victim, 0, REPAIR_BLOCK + 4 * PAGE, 1));
 	CHECK(is_zero((void *)victim.base, REPAIR_BLOCK + 4 * PAGE, VICTIM_SIZE));
-	sys_table.pread = failing.pread;
 	victim_close(&victim);
 }
 
