@@ -76,7 +76,7 @@ static void file_free(struct control_file *file)
 	sys_close(file->fd);
 	if (file->owner_fd >= 0)
 		sys_close(file->owner_fd);
-	free(file);
+	fork_free(file);
 }
 
 static int look(int fd, struct stat *ret_st)

@@ -4,9 +4,12 @@
  * is told by comparing one counter, without a system call. The registry's and
  * the views' locks, and those of DRM nodes and of the simulated devices' ports, are held across the
  * fork, so that the child finds them free and what they protect whole; no other
- * lock of a parent's object is ever taken in the child.
+ * lock of a parent's object is ever taken in the child. Nor is an allocator called there.
  */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
 
 #include "accel/sim.h"
 #include "access.h"
@@ -24,6 +27,41 @@
 #include "trace.h"
 
 uint32_t fork_generation;
+
+/* ---- what child handlers leave for later ---- */
+
+struct left_over {
+	struct left_over *next;
+};
+
+static _Atomic(struct left_over *) left_over;
+static bool in_child; /* in its handlers, where no other thread is */
+
+void fork_free(void *memory)
+{
+	struct left_over *it = memory;
+
+	if (!in_child || !memory) {
+		free(memory);
+		return;
+	}
+	it->next = atomic_load_explicit(&left_over, memory_order_relaxed);
+	atomic_store_explicit(&left_over, it, memory_order_relaxed);
+}
+
+static void free_left_over(void)
+{
+	struct left_over *it, *next;
+
+	if (!atomic_load_explicit(&left_over, memory_order_relaxed))
+		return;
+	for (it = atomic_exchange(&left_over, NULL); it; it = next) {
+		next = it->next;
+		free(it);
+	}
+}
+
+/* ---- handlers ---- */
 
 static void prepare(void)
 {
@@ -59,6 +97,7 @@ static void parent(void)
 static void child(void)
 {
 	fork_generation++;
+	in_child = true;
 	ring_fork_child();
 	publish_fork_child();
 	trace_fork_child();
@@ -75,6 +114,7 @@ static void child(void)
 	sim_ports_fork_child();
 	pthread_mutex_unlock(&view_mutex);
 	retire_fork_child();
+	in_child = false;
 }
 
 static void init_once(void)
@@ -88,6 +128,7 @@ void fork_init(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, init_once);
+	free_left_over();
 }
 
 int object_refuse(const struct hm_object *object, enum object_kind kind)

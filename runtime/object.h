@@ -47,6 +47,12 @@ extern uint32_t fork_generation;
 /* Registers the fork handlers once; every *_open and first insert calls it. */
 void fork_init(void);
 
+/*
+ * free(), of at least a pointer's bytes; in the handlers of a child later: another thread of
+ * the parent's may have held an allocator's lock, which nobody gives back there [fork(2)].
+ */
+void fork_free(void *memory);
+
 static inline void object_init(struct hm_object *object, enum object_kind kind)
 {
 	atomic_init(&object->refs, 1);

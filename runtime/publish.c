@@ -181,8 +181,8 @@ static void forget_table(void)
 {
 	head = NULL;
 	entries = NULL;
-	free(next_ended);
-	free(sequences);
+	fork_free(next_ended);
+	fork_free(sequences);
 	next_ended = sequences = NULL;
 	table_fd = -1;
 	in_file = unwritten = false;

@@ -15,6 +15,7 @@
 #include <urcu/list.h>
 
 #include "err.h"
+#include "object.h"
 #include "rlimits.h"
 #include "sys.h"
 
@@ -369,7 +370,7 @@ void trace_fork_child(void)
 	int fd = atomic_load(&file);
 
 	cds_list_for_each_entry_safe(thread, next, &threads, link)
-		free(thread);
+		fork_free(thread);
 	CDS_INIT_LIST_HEAD(&threads);
 	self = NULL;
 	if (fd >= 0) {
