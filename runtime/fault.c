@@ -8,8 +8,11 @@
 #include <stdio.h>
 
 #include "buffer.h"
+#include "loss.h"
 #include "lost.h"
 #include "protect.h"
+#include "remap.h"
+#include "repair.h"
 #include "segments.h"
 #include "share.h"
 #include "sys.h"
@@ -54,7 +57,8 @@ static bool is_cut_off(struct hm_buffer *buffer, uint64_t offset)
 
 static uint32_t cause_of(const struct hm_fault *fault, struct hm_map *map)
 {
-	if (map->lost || lost_check(map->buffer->device))
+	/* This may be the first to hear of it. */
+	if (map->lost || loss_ask(map->buffer))
 		return HM_FAULT_LOST;
 	/* Of one that somebody else owns the size may be known too late. */
 	if (share_is_received(map->buffer))
@@ -75,6 +79,35 @@ static const char *taken(struct hm_map *map, uint64_t offset)
 	uint32_t access = map_allows(map, offset, 1, HM_READ) ? HM_WRITE : HM_READ;
 
 	return map_allows(map, offset, 1, access) ? "" : protect_cause(map, offset, 1, access);
+}
+
+static int check(const struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	int r = map->lost ? remap_refuse_lost(map) : loss_ask(map->buffer);
+
+	return r ? r : repair_check(map, offset, length, NULL);
+}
+
+int fault_check(const void *address, uint64_t length)
+{
+	struct hm_pointer_info info;
+	struct hm_map *map = registry_acquire(address, &info);
+	int r = map ? check(map, info.map_offset, length) : 0;
+
+	hm_map_unref(map);
+	return r;
+}
+
+int fault_notice(const void *address, uint64_t length)
+{
+	struct hm_pointer_info info;
+	struct hm_map *map = registry_acquire(address, &info);
+	int r = 0;
+
+	if (map)
+		r = lost_notice(map->buffer->device, check(map, info.map_offset, length));
+	hm_map_unref(map);
+	return r;
 }
 
 int fault_explain(struct hm_fault *fault, const void *base, const char *what)

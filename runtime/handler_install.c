@@ -10,6 +10,7 @@
 #include "err.h"
 #include "handler.h"
 #include "object.h"
+#include "loss.h"
 #include "repair.h"
 #include "sys.h"
 #include "view.h"
@@ -261,8 +262,8 @@ int hm_handler_install(uint32_t wanted)
 	 */
 	if (!r && !n_installed)
 		flags = wanted;
-	if (!r)
-		n_installed++;
+	if (!r && !n_installed++ && !(wanted & HM_HANDLER_NO_REPAIR))
+		loss_handler_comes();
 unlock:
 	pthread_mutex_unlock(&mutex);
 	return r;
@@ -312,8 +313,12 @@ int hm_handler_remove(void)
 		r = err_set(-EINVAL, "hm_handler_remove without hm_handler_install");
 	else if (n_installed == 1)
 		r = check_removal();
-	if (!r && n_installed == 1)
+	if (!r && n_installed == 1) {
+		loss_handler_goes();
 		r = remove_locked();
+		if (r && !(flags & HM_HANDLER_NO_REPAIR))
+			loss_handler_comes();
+	}
 	if (!r && !--n_installed)
 		flags = HANDLER_NONE;
 	pthread_mutex_unlock(&mutex);

@@ -30,8 +30,11 @@ struct loss {
 	bool stale;                        /* a refresh failed, and nobody was told */
 	uint32_t calling;                  /* calls of desc.lost that run, or are about to */
 	pthread_cond_t called;             /* calling is 0 */
+	uint32_t pass;                     /* of loss_each(); under loss.c's lock */
 	_Atomic bool told;                 /* of the loss that is: its callback was called */
 	_Atomic uint64_t teller;           /* the thread that is calling it; 0: none */
+
+	bool signals; /* maps are a SIGBUS when the device goes; with buffer->lock held */
 
 	/*
 	 * Bytes of the buffer whose pages were given up, and that are not in others yet
@@ -147,6 +150,34 @@ int loss_check_mended(struct hm_buffer *buffer);
 
 /* Fills in what hm_buffer_query tells. Caller holds buffer->lock. */
 void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info);
+
+/* ---- loss_tell.c ---- */
+
+void loss_enter(struct loss *loss);
+void loss_leave(struct loss *loss);
+/*
+ * Until no thread calls what the policy before this one had; not in a callback: one that does
+ * may wait for the recovery whose callback this is.
+ */
+void loss_drain(struct loss *loss);
+/* Calls @visit with each buffer that has a policy, which is held. No locks are held. */
+void loss_each(void (*visit)(struct hm_buffer *buffer));
+
+/* ---- loss_signal.c ---- */
+
+/*
+ * The handler, the policy or the objects are others: whether maps of @buffer are to be a
+ * signal when the device goes. Caller holds buffer->lock. What fails leaves none; -ENODEV: it
+ * is gone, and they may be what they were. No text is set.
+ */
+int loss_choose_signal(struct hm_buffer *buffer);
+/* Not until that is called next: the library itself touches the buffer's bytes, unseen. */
+void loss_pause_signal(struct hm_buffer *buffer);
+/* Caller holds buffer->lock. */
+enum hm_unheard loss_unheard_locked(struct hm_buffer *buffer);
+/* There is a handler that repairs; there is none any more when this has returned. */
+void loss_handler_comes(void);
+void loss_handler_goes(void);
 
 /* The buffer's end. */
 void loss_end(struct hm_buffer *buffer);

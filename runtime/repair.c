@@ -315,6 +315,7 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end, at;
 	uint32_t state;
+	int r;
 
 	/*
 	 * What was read before is read: the states come after it. Stores before need not
@@ -331,6 +332,10 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 		at = max_u64(offset, i * REPAIR_BLOCK);
 		if (ret_offset)
 			*ret_offset = at;
+		/* All of it may be gone, and the handler was the first to hear. */
+		r = loss_ask(map->buffer);
+		if (r)
+			return r;
 		return err_set(-EIO,
 			       "%s: bytes were lost under the map at %p, which from %" PRIu64
 			       " on, for %" PRIu64

@@ -140,8 +140,8 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 		      uint64_t length, uint64_t *ret_offset);
 
 /*
- * -EIO, with a text, where some byte of the range was replaced, or just is; *ret_offset,
- * which may be NULL, is the first one. What was read before is no good then, though
+ * -EIO, with a text, where some byte of the range was replaced, or just is; -ENODEV where that
+ * was as the device is gone; *ret_offset, which may be NULL, is the first one. What was read before is no good then, though
  * nothing had told.
  */
 static inline int repair_check(const struct hm_map *map, uint64_t offset, uint64_t length,

@@ -15,6 +15,7 @@
 #include "buffer.h"
 #include "compat.h"
 #include "device_link.h"
+#include "loss.h"
 #include "lost.h"
 #include "memfd.h"
 #include "probe.h"
@@ -241,6 +242,8 @@ static int copy_contents(struct replacement *rep)
 	r = bring_in(rep, kept);
 	if (r)
 		return r;
+	/* From a mapping that no handler knows. */
+	loss_pause_signal(buffer);
 	if (unlikely(buffer->caps & HM_CAP_BRACKET)) {
 		r = copy_in_steps(rep, kept);
 	} else {

@@ -57,6 +57,15 @@ static void next_generation(struct hm_map *map)
 	publish_change(map);
 }
 
+/* Then it is told of as such, and not of a part. No locks are held. */
+static bool is_gone(struct hm_map *map)
+{
+	if (likely(!loss_ask(map->buffer)))
+		return false;
+	lost_notice(map->buffer->device, -ENODEV);
+	return true;
+}
+
 /* Who changes it, or is called back, may wait for this thread. False: it is told later. */
 static bool tell_map(struct hm_map *map)
 {
@@ -85,7 +94,7 @@ static void tell(struct hm_map *map, const void *user)
 	(void)user;
 	if (likely(told == replaced) ||
 	    !atomic_compare_exchange_strong(&map->replaced_told, &told, replaced) ||
-	    tell_map(map))
+	    is_gone(map) || tell_map(map))
 		return;
 	/* Unless more was told of meanwhile. */
 	atomic_compare_exchange_strong(&map->replaced_told, &replaced, told);

@@ -6,6 +6,7 @@
 
 #include "buffer.h"
 #include "device_link.h"
+#include "loss.h"
 #include "publish.h"
 #include "sys.h"
 
@@ -140,6 +141,8 @@ static void swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
 		publish_change(map);
 	segments_sweep(buffer);
+	if (unlikely(buffer->loss))
+		loss_choose_signal(buffer);
 }
 
 void segments_swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,

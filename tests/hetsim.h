@@ -98,7 +98,7 @@ void hetsim_waiter_end(struct hetsim_waiter *waiter);
 int hetsim_run(int fd, uint32_t queue, const struct hetsim_command *command);
 
 /* hetsim_calls.c: all that there are. */
-#define HETSIM_N_CALLS 20
+#define HETSIM_N_CALLS 21
 
 struct hetsim_call_entry {
 	const char *name;

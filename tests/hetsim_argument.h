@@ -17,6 +17,7 @@ union hetsim_argument {
 	struct hetsim_buffer_info info;
 	struct hetsim_buffer_move move;
 	struct hetsim_buffer_sample sample;
+	struct hetsim_buffer_when_lost when_lost;
 	struct hetsim_export export;
 	struct hetsim_import import;
 	struct hetsim_bind bind;

@@ -19,6 +19,8 @@ const struct hetsim_call_entry hetsim_calls[HETSIM_N_CALLS] = {
 	{ "BUFFER_INFO", HETSIM_BUFFER_INFO, sizeof(struct hetsim_buffer_info) },
 	{ "BUFFER_MOVE", HETSIM_BUFFER_MOVE, sizeof(struct hetsim_buffer_move) },
 	{ "BUFFER_SAMPLE", HETSIM_BUFFER_SAMPLE, sizeof(struct hetsim_buffer_sample) },
+	{ "BUFFER_WHEN_LOST", HETSIM_BUFFER_WHEN_LOST,
+	  sizeof(struct hetsim_buffer_when_lost) },
 	{ "EXPORT", HETSIM_EXPORT, sizeof(struct hetsim_export) },
 	{ "IMPORT", HETSIM_IMPORT, sizeof(struct hetsim_import) },
 	{ "BIND", HETSIM_BIND, sizeof(struct hetsim_bind) },

@@ -68,6 +68,9 @@ static void fill_buffer_call(const struct world *world, unsigned long cmd,
 		arg->sample.handle = world->buffer.handle;
 		arg->sample.action = HETSIM_SAMPLE_START;
 		break;
+	case HETSIM_BUFFER_WHEN_LOST:
+		arg->when_lost.handle = world->buffer.handle;
+		break;
 	case HETSIM_EXPORT:
 		arg->export.handle = world->buffer.handle;
 		arg->export.flags = HETSIM_EXPORT_WRITE;
@@ -270,6 +273,7 @@ static const struct field bits[] = {
 	{ FIELD(EXPORT, export, __reserved) },
 	{ FIELD(IMPORT, import, flags) },
 	{ FIELD(BUFFER_SAMPLE, buffer_sample, __reserved) },
+	{ FIELD(BUFFER_WHEN_LOST, buffer_when_lost, __reserved) },
 	{ FIELD(BIND, bind, flags), .known = HETSIM_BIND_WRITE },
 	{ FIELD(UNBIND, unbind, flags) },
 	{ FIELD(QUEUE_CREATE, queue_create, flags) },
@@ -289,6 +293,7 @@ static const struct field enums[] = {
 	{ FIELD(BUFFER_CREATE, buffer_create, cache), .last = HETSIM_CACHE_COMBINE },
 	{ FIELD(BUFFER_MOVE, buffer_move, place), .last = HETSIM_PLACE_WINDOW },
 	{ FIELD(BUFFER_SAMPLE, buffer_sample, action), .last = HETSIM_SAMPLE_STOP },
+	{ FIELD(BUFFER_WHEN_LOST, buffer_when_lost, when), .last = HETSIM_WHEN_LOST_SIGNAL },
 	{ FIELD(BIND, bind, source), .last = HETSIM_SOURCE_PROCESS_RANGE },
 	{ FIELD(QUEUE_CREATE, queue_create, type), .last = HETSIM_QUEUE_COUNTER },
 	{ FIELD(SUBMIT, command, op), .last = HETSIM_OP_COMPARE, .of_command = true },

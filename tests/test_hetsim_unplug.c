@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: the device is taken away under everything, and comes back. */
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <hetmap/hetmap.h>
+#include <hetmap/safetensors.h>
 
 #include "harness.h"
 #include "hetsim.h"
@@ -49,6 +53,99 @@ static void test_kept_on_fork(void)
 	CHECK(buffer.bytes[0] == 5 && buffer.bytes[4096] == 5);
 	hetsim_plug();
 	hetsim_munmap(buffer.bytes, buffer.length);
+	close(fd);
+}
+
+/* ---- a signal instead of zeros ---- */
+
+static int when_lost(int fd, uint32_t handle, uint32_t when)
+{
+	struct hetsim_buffer_when_lost lost = {
+		.size = sizeof(lost),
+		.handle = handle,
+		.when = when,
+	};
+
+	return hetsim_call(fd, HETSIM_BUFFER_WHEN_LOST, &lost);
+}
+
+static struct hetsim_buffer taken_in(int from, uint32_t handle, int fd)
+{
+	struct hetsim_export export = {
+		.size = sizeof(export),
+		.handle = handle,
+		.flags = HETSIM_EXPORT_WRITE,
+	};
+	struct hetsim_import import = { .size = sizeof(import) };
+	struct hetsim_buffer buffer = { .length = MIB };
+
+	CHECK_FATAL(!hetsim_call(from, HETSIM_EXPORT, &export));
+	import.fd = export.fd;
+	CHECK_FATAL(!hetsim_call(fd, HETSIM_IMPORT, &import));
+	close(export.fd);
+	buffer.handle = import.handle;
+	buffer.offset = import.offset;
+	CHECK_FATAL(
+		!hetsim_mmap(fd, MIB, PROT_READ | PROT_WRITE, import.offset, &buffer.bytes));
+	return buffer;
+}
+
+/* As a debugger does: bytes, or -1. */
+static ssize_t peek(const volatile unsigned char *at, unsigned char *byte)
+{
+	int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	CHECK_FATAL(memory >= 0);
+	n = pread(memory, byte, 1, (off_t)(uintptr_t)at);
+	close(memory);
+	return n;
+}
+
+/* By buffer and by open file, all of its maps; until the handle is closed. */
+static void test_when_lost(void)
+{
+	struct hetsim_buffer marked, other, taken, cleared, closed;
+	int fd = hetsim_open_zero(), second;
+	unsigned char byte = 7;
+
+	if (fd < 0)
+		return;
+	second = hetsim_open_zero();
+	CHECK_FATAL(second >= 0);
+	marked = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	other = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	cleared = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	closed = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	taken = taken_in(fd, marked.handle, second);
+	marked.bytes[0] = other.bytes[0] = cleared.bytes[0] = closed.bytes[0] = 5;
+	CHECK_EQUAL(mprotect(marked.bytes + MIB / 2, HETSIM_PAGE, PROT_READ), 0);
+	CHECK_EQUAL(when_lost(fd, marked.handle, HETSIM_WHEN_LOST_SIGNAL), 0);
+	CHECK_EQUAL(when_lost(fd, cleared.handle, HETSIM_WHEN_LOST_SIGNAL), 0);
+	CHECK_EQUAL(when_lost(fd, cleared.handle, HETSIM_WHEN_LOST_DEFAULT), 0);
+	CHECK_EQUAL(when_lost(fd, closed.handle, HETSIM_WHEN_LOST_SIGNAL), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, closed.handle), 0);
+	CHECK_EQUAL(when_lost(fd, closed.handle, HETSIM_WHEN_LOST_SIGNAL), -ENOENT);
+	CHECK_EQUAL(when_lost(fd, UINT32_MAX, HETSIM_WHEN_LOST_SIGNAL), -ENOENT);
+	/* Nothing changes before. */
+	CHECK(marked.bytes[0] == 5 && taken.bytes[0] == 5);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), 0);
+	CHECK_EQUAL(test_read_signal(marked.bytes), SIGBUS);
+	CHECK_EQUAL(test_read_signal(marked.bytes + MIB / 2), SIGBUS);
+	CHECK_EQUAL(test_write_signal(marked.bytes + MIB - 1), SIGBUS);
+	CHECK_EQUAL(peek(marked.bytes, &byte), -1);
+	CHECK_EQUAL(byte, 7);
+	CHECK(!taken.bytes[0] && !other.bytes[0] && !cleared.bytes[0] && !closed.bytes[0]);
+	CHECK_EQUAL(peek(other.bytes + HETSIM_PAGE, &byte), 1);
+	CHECK_EQUAL(byte, 0);
+	CHECK_EQUAL(when_lost(fd, other.handle, HETSIM_WHEN_LOST_SIGNAL), -ENODEV);
+	hetsim_plug();
+	hetsim_munmap(marked.bytes, MIB);
+	hetsim_munmap(other.bytes, MIB);
+	hetsim_munmap(cleared.bytes, MIB);
+	hetsim_munmap(closed.bytes, MIB);
+	hetsim_munmap(taken.bytes, MIB);
+	close(second);
 	close(fd);
 }
 
@@ -145,14 +242,14 @@ static int write_launch(struct hm_map *map)
 	return launch(map, "out inout", HM_READ | HM_WRITE);
 }
 
-/* The work of another device's engine, which reads zeros. */
-static int engine_launch(struct hm_map *map)
+/* The work of another device's engine, which reads what is there, or stores to it. */
+static int engine_copy(struct hm_map *map, bool back)
 {
 	struct hm_device *soft;
 	struct hm_accel *accel;
 	struct hm_queue *queue;
 	struct hm_fence *fence;
-	char *to;
+	char *to, *bytes = hm_map_address(map);
 	int r;
 
 	CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
@@ -160,13 +257,51 @@ static int engine_launch(struct hm_map *map)
 	CHECK_OK_FATAL(hm_accel_open("soft:0", NULL, &accel));
 	CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
 	unplug_behind();
-	CHECK_OK_FATAL(hm_queue_copy(queue, to, hm_map_address(map), SIZE, &fence));
+	CHECK_OK_FATAL(
+		hm_queue_copy(queue, back ? bytes : to, back ? to : bytes, SIZE, &fence));
 	r = hm_fence_wait(fence, UINT64_MAX);
 	hm_fence_unref(fence);
 	hm_queue_unref(queue);
 	hm_accel_unref(accel);
 	CHECK_OK(hm_free(to));
 	hm_device_unref(soft);
+	return r;
+}
+
+static int engine_launch(struct hm_map *map)
+{
+	return engine_copy(map, false);
+}
+
+static int engine_back(struct hm_map *map)
+{
+	return engine_copy(map, true);
+}
+
+static int file_of_tensors(struct hm_map *map)
+{
+	const uint64_t shape = SIZE;
+	const struct hm_tensor_source source = {
+		.name = "bytes",
+		.dtype = HM_DTYPE_U8,
+		.rank = 1,
+		.shape = &shape,
+		.data = hm_map_address(map),
+	};
+	const struct hm_safetensors_desc desc = {
+		.struct_size = sizeof(desc),
+		.n_tensors = 1,
+		.tensors = &source,
+	};
+	char path[] = "/tmp/hetmap-tensors-XXXXXX";
+	int r, fd = mkstemp(path);
+
+	CHECK_FATAL(fd >= 0);
+	close(fd);
+	CHECK_OK(hm_safetensors_write(path, &desc));
+	unplug_behind();
+	r = hm_safetensors_write(path, &desc);
+	unlink(path);
 	return r;
 }
 
@@ -229,9 +364,10 @@ static void unnoticed(uint32_t policy, int (*use)(struct hm_map *map))
 
 static void test_unnoticed(void)
 {
-	int (*const uses[])(struct hm_map * map) = { read_bracket, write_bracket, copy,
-						     read_launch,  write_launch,  engine_launch,
-						     received_copy };
+	int (*const uses[])(struct hm_map *
+			    map) = { read_bracket, write_bracket,   copy,
+				     read_launch,  write_launch,    engine_launch,
+				     engine_back,  file_of_tensors, received_copy };
 	int fd = hetsim_open(O_RDWR);
 	bool may = fd >= 0 && hetsim_may_unplug(fd);
 	size_t i;
@@ -252,6 +388,7 @@ static void test_unnoticed(void)
 static const struct test tests[] = {
 	{ "unnoticed", test_unnoticed, 0, 0 },
 	{ "kept_on_fork", test_kept_on_fork, 0, 0 },
+	{ "when_lost", test_when_lost, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };
 

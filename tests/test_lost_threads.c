@@ -201,6 +201,16 @@ static uint32_t check_page(const uint32_t *words, uint64_t page, const char *whe
 	return words[0];
 }
 
+/* All of it as its last writer left it, or as the one before did. */
+static void check_bounds(uint64_t page, const uint32_t *least, const char *when)
+{
+	uint32_t value = check_page(page_of(watched, page), page, when);
+
+	if (value < least[page] || value > begun[page])
+		test_fail(__FILE__, __LINE__, "page %llu has %u, not %u to %u",
+			  (unsigned long long)page, value, least[page], begun[page]);
+}
+
 static void on_lost(struct hm_buffer *of, enum hm_loss_event event, void *user)
 {
 	(void)of, (void)user;
@@ -220,7 +230,7 @@ static void wait_for_engine(void)
 static void one_round(uint64_t *state, uint64_t round)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };
-	uint32_t least[PAGES], value;
+	uint32_t least[PAGES];
 	uint64_t i;
 
 	/* At any time, the engine may be opening; or while it works. */
@@ -230,12 +240,8 @@ static void one_round(uint64_t *state, uint64_t round)
 	for (i = 0; i < PAGES; i++)
 		least[i] = done[i];
 	CHECK_OK(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
-	for (i = 0; i < PAGES; i++) {
-		value = check_page(page_of(watched, i), i, "lost");
-		if (value < least[i] || value > begun[i])
-			test_fail(__FILE__, __LINE__, "page %llu has %u, not %u to %u",
-				  (unsigned long long)i, value, least[i], begun[i]);
-	}
+	for (i = 0; i < PAGES; i++)
+		check_bounds(i, least, "lost");
 	sim_plug();
 	CHECK_OK_FATAL(hm_device_recover(device, HM_RECOVER_SHADOWED, &info));
 	CHECK_EQUAL(info.buffers_back, 1);
@@ -287,11 +293,6 @@ out:
 	hm_map_unref(map);
 	hm_buffer_unref(buffer);
 	hm_device_unref(device);
-}
-
-static void test_threads(void)
-{
-	all_threads();
 }
 
 static void test_handled(void)
@@ -394,7 +395,8 @@ static void test_zeros(void)
 
 /*
  * What a page has, in the order in which it comes to have it: its bytes; zeros, which of the
- * module's device are there before the library knows that it is gone; what the shadow has.
+ * module's device are there before the library knows that it is gone, unless there is a
+ * handler, who has something better; what the shadow has.
  */
 enum { HAS_OLD, HAS_ZERO, HAS_SHADOW, HAS_NONE };
 
@@ -408,6 +410,8 @@ struct quiet {
 	uint32_t value;                 /* of a word that is wrong */
 	_Atomic uint32_t n_scan;        /* of all pages */
 };
+
+static bool handled; /* the handler is installed */
 
 static uint32_t word_of_old(uint64_t page)
 {
@@ -500,7 +504,7 @@ static void quiet_begin(struct quiet *readers, uint32_t policy)
 		readers[i].words = hm_map_address(i ? watched : map);
 		if (policy == HM_LOSS_SHADOW)
 			readers[i].may_have |= 1u << HAS_SHADOW;
-		if (policy == HM_LOSS_ZERO || module)
+		if (policy == HM_LOSS_ZERO || (module && !handled))
 			readers[i].may_have |= 1u << HAS_ZERO;
 		CHECK_FATAL(!pthread_create(&readers[i].thread, NULL, read_quiet, &readers[i]));
 	}
@@ -567,6 +571,15 @@ static void test_quiet_shadow(void)
 	quiet_rounds(HM_LOSS_SHADOW);
 }
 
+static void test_quiet_handled(void)
+{
+	CHECK_OK_FATAL(hm_handler_install(0));
+	handled = true;
+	quiet_rounds(HM_LOSS_SHADOW);
+	handled = false;
+	CHECK_OK(hm_handler_remove());
+}
+
 /* ---- a file that is cut under them ---- */
 
 #define CUT (PAGES_EACH + 5) /* where: in the second writer's pages */
@@ -584,7 +597,7 @@ static void cut_round(uint64_t *state)
 	static void *(*const others[])(void *) = { look_at_pages };
 	pthread_t threads[WRITERS + ARRAY_SIZE(others)];
 	int fd = scratch_file(PAGES * PAGE);
-	uint32_t least[PAGES], value;
+	uint32_t least[PAGES];
 	uint64_t i;
 
 	CHECK_OK_FATAL(hm_device_open("file", &device));
@@ -597,12 +610,8 @@ static void cut_round(uint64_t *state)
 	for (i = 0; i < PAGES; i++)
 		least[i] = done[i];
 	CHECK_FATAL(!ftruncate(fd, (off_t)(CUT * PAGE)));
-	for (i = PAGES - 1; i >= CUT; i--) {
-		value = check_page(page_of(watched, i), i, "cut off");
-		if (value < least[i] || value > begun[i])
-			test_fail(__FILE__, __LINE__, "page %llu has %u, not %u to %u",
-				  (unsigned long long)i, value, least[i], begun[i]);
-	}
+	for (i = PAGES - 1; i >= CUT; i--)
+		check_bounds(i, least, "cut off");
 	stop(threads, ARRAY_SIZE(others));
 	/* It was repaired, and that is told. */
 	CHECK_ERROR(-EIO, hm_map_begin_cpu(watched, CUT * PAGE, PAGE, HM_READ));
@@ -684,11 +693,12 @@ static void test_copies(void)
 }
 
 static const struct sim_case cases[] = {
-	{ "threads", test_threads },
+	{ "threads", all_threads },
 	{ "handled", test_handled },
 	{ "zeros", test_zeros },
 	{ "quiet_zeros", test_quiet_zeros },
 	{ "quiet_shadow", test_quiet_shadow },
+	{ "quiet_handled", test_quiet_handled },
 	{ "cut", test_cut },
 	{ "copies", test_copies },
 	{ NULL, NULL },

@@ -145,6 +145,12 @@ AT(hetsim_buffer_sample, offset, 16);
 AT(hetsim_buffer_sample, length, 24);
 AT(hetsim_buffer_sample, counts, 32);
 
+SIZE(hetsim_buffer_when_lost, 16);
+AT(hetsim_buffer_when_lost, size, 0);
+AT(hetsim_buffer_when_lost, handle, 4);
+AT(hetsim_buffer_when_lost, when, 8);
+AT(hetsim_buffer_when_lost, __reserved, 12);
+
 SIZE(hetsim_bind, 40);
 AT(hetsim_bind, size, 0);
 AT(hetsim_bind, flags, 4);

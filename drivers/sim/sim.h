@@ -231,6 +231,9 @@ struct sim_tlb {
 	} slot[SIM_TLB_ENTRIES];
 };
 
+/* A mark of sim_opener.handles: maps of the buffer through that file are SIGBUS when lost. */
+#define SIM_SIGNAL_WHEN_LOST XA_MARK_1
+
 struct sim_opener {
 	struct sim_device *dev;
 	struct sim_account *account;
@@ -533,8 +536,9 @@ extern struct srcu_struct sim_lost_srcu;
 void sim_engines_wake(struct sim_device *dev);
 void sim_device_lose(struct sim_device *dev);
 vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map);
-bool sim_lost_access(struct sim_map *map, pgoff_t index, unsigned int inside, void *bytes,
-		     unsigned int n, bool write);
+bool sim_lost_access(const struct vm_area_struct *vma, pgoff_t index, unsigned int inside,
+		     void *bytes, unsigned int n, bool write);
+int sim_buffer_when_lost(struct file *file, void *argument);
 void sim_lost_free(struct sim_map *map);
 
 /* sim_fault_inject.c */

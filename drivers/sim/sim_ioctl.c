@@ -134,6 +134,7 @@ union sim_argument {
 	struct hetsim_buffer_info buffer_info;
 	struct hetsim_buffer_move buffer_move;
 	struct hetsim_buffer_sample buffer_sample;
+	struct hetsim_buffer_when_lost buffer_when_lost;
 	struct hetsim_export export;
 	struct hetsim_import import;
 	struct hetsim_bind bind;
@@ -188,6 +189,7 @@ static const struct sim_ioctl sim_ioctls[] = {
 		  SIM_OUT(hetsim_buffer_info, place, evictions)),
 	SIM_IOCTL(BUFFER_MOVE, sim_buffer_move, hetsim_buffer_move, length),
 	SIM_IOCTL(BUFFER_SAMPLE, sim_buffer_sample, hetsim_buffer_sample, counts),
+	SIM_IOCTL(BUFFER_WHEN_LOST, sim_buffer_when_lost, hetsim_buffer_when_lost, __reserved),
 	SIM_IOCTL(EXPORT, sim_buffer_export, hetsim_export, __reserved,
 		  SIM_OUT(hetsim_export, fd, fd)),
 	SIM_IOCTL(IMPORT, sim_buffer_import, hetsim_import, offset,

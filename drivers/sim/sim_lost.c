@@ -66,12 +66,49 @@ static struct page *sim_lost_page(struct sim_map *map, pgoff_t index)
 	return page;
 }
 
+/*
+ * What the handshake said when the map was made, unless its buffer is marked. A map that
+ * may have zeros is one of an opener's file.
+ */
+static bool sim_lost_is_zero(const struct vm_area_struct *vma, const struct sim_map *map)
+{
+	struct sim_opener *opener;
+
+	if (!map->zero_when_lost)
+		return false;
+	opener = vma->vm_file->private_data;
+	return !xa_get_mark(&opener->handles, map->buffer->slot, SIM_SIGNAL_WHEN_LOST);
+}
+
+int sim_buffer_when_lost(struct file *file, void *argument)
+{
+	struct hetsim_buffer_when_lost *lost = argument;
+	struct sim_opener *opener = file->private_data;
+	struct sim_buffer *buffer;
+	int r = 0;
+
+	if (lost->when > HETSIM_WHEN_LOST_SIGNAL || lost->__reserved)
+		return -EINVAL;
+	xa_lock(&opener->handles);
+	buffer = xa_load(&opener->handles, lost->handle);
+	if (!buffer)
+		r = -ENOENT;
+	else if (buffer->import)
+		r = -EOPNOTSUPP;
+	else if (lost->when == HETSIM_WHEN_LOST_SIGNAL)
+		__xa_set_mark(&opener->handles, lost->handle, SIM_SIGNAL_WHEN_LOST);
+	else
+		__xa_clear_mark(&opener->handles, lost->handle, SIM_SIGNAL_WHEN_LOST);
+	xa_unlock(&opener->handles);
+	return r;
+}
+
 vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
 {
 	vm_fault_t ret = VM_FAULT_NOPAGE;
 	struct page *page;
 
-	if (!map->zero_when_lost)
+	if (!sim_lost_is_zero(vmf->vma, map))
 		return VM_FAULT_SIGBUS;
 	page = sim_lost_page(map, vmf->pgoff);
 	if (!page)
@@ -86,12 +123,13 @@ vm_fault_t sim_lost_fault(struct vm_fault *vmf, struct sim_map *map)
 }
 
 /* A debugger's: what was not touched yet is zero. False: who touches it gets a signal. */
-bool sim_lost_access(struct sim_map *map, pgoff_t index, unsigned int inside, void *bytes,
-		     unsigned int n, bool write)
+bool sim_lost_access(const struct vm_area_struct *vma, pgoff_t index, unsigned int inside,
+		     void *bytes, unsigned int n, bool write)
 {
+	struct sim_map *map = vma->vm_private_data;
 	struct page *page;
 
-	if (!map->zero_when_lost)
+	if (!sim_lost_is_zero(vma, map))
 		return false;
 	page = write ? sim_lost_page(map, index) : xa_load(&map->zeros, index);
 	if (write && page)

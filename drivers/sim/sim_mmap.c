@@ -298,7 +298,7 @@ static int sim_vm_access(struct vm_area_struct *vma, unsigned long address, void
 		bool there;
 
 		if (READ_ONCE(buffer->dev->gone))
-			there = sim_lost_access(map, pgoff, inside, bytes + done, n, write);
+			there = sim_lost_access(vma, pgoff, inside, bytes + done, n, write);
 		else
 			there = sim_access_page(buffer, pgoff - base, inside, bytes + done, n,
 						write);

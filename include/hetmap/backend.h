@@ -163,6 +163,13 @@ struct hm_backend_ops {
 	 * device_query is called.
 	 */
 	int (*device_ask)(void *device);
+	/*
+	 * Optional, without a capability bit, for those whose maps are zeros once the device
+	 * was taken away, before device_check knows: with @signal those of the segment's object
+	 * are a SIGBUS instead, from here on, also where they are mapped already. The object may
+	 * be another segment's, too. -ENODEV: it is gone; or what keeps them from being so.
+	 */
+	int (*lost_signal)(void *device, const struct hm_segment *segment, int signal);
 	/* Further ops are appended here. */
 };
 

@@ -16,12 +16,16 @@
  * with it. Under vm.overcommit_memory=2 they take memory that has to be promised when the
  * loss is found: where none is left, these bytes can be read, and a store is a SIGSEGV.
  *
- * Where another process, or the administrator, takes a device of "sim" or a DRM node away the
- * maps may have zeros, without a fault, before the library knows. So it asks the device, by
- * one system call, where a bracket of the CPU's ends, where a launch is complete that was
- * given such bytes, and in hm_copy_in() and hm_copy_out(): none of these is 0 over zeros that
- * are nobody's. Who reads without them hears of it by the next call on the device. Asked is
- * the device that the buffer is on in this process, also of one that was received or imported.
+ * Another process, or the administrator, may take a device of "sim" or a DRM node away: then
+ * plain reads are the first to meet the loss. hm_buffer_info.unheard says what they find. With
+ * the handler, maps of "sim" whose buffer has a shadow are a SIGBUS to the handler, which puts
+ * the shadow there: on a thread that blocks SIGBUS, or below another handler, it is what a
+ * cut file is (hetmap/guard.h), and a system call that meets it is -EFAULT. Others may have
+ * zeros, without a fault, before the library knows. So it asks the device, by one system call,
+ * where a bracket of the CPU's ends, where a launch is complete that was given such bytes, and
+ * in hm_copy_in() and hm_copy_out(): none of these is 0 over zeros that are nobody's. Who reads
+ * without them hears of it by the next call on the device. Asked is the device that the buffer
+ * is on in this process, also of one that was received or imported.
  */
 #ifndef HETMAP_LOST_H
 #define HETMAP_LOST_H

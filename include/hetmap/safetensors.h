@@ -286,6 +286,7 @@ HM_API int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t inde
  * unknown type, more than HM_TENSOR_RANK_MAX dimensions, F4 or F6 that end inside of a byte;
  * -EOVERFLOW a shape whose product is; -EFBIG a header above the format's 100,000,000
  * bytes, or RLIMIT_FSIZE (with SIGXFSZ, if that is not ignored); -EFAULT data can't be read;
+ * -ENODEV, -EIO of data that are a map's, and were lost (hetmap/lost.h);
  * -ENOSPC, -EDQUOT, -EIO, -EROFS, -EACCES, -ENOENT of the folder. -EIO after the rename
  * (the text says so): the new file is there, but may not outlive a power failure.
  */

@@ -64,7 +64,7 @@
 #define HETSIM_TYPE 0xD5
 
 #define HETSIM_VERSION_MAJOR 1
-#define HETSIM_VERSION_MINOR 5
+#define HETSIM_VERSION_MINOR 6
 
 enum {
 	HETSIM_NR_HANDSHAKE = 0x00,
@@ -78,6 +78,7 @@ enum {
 	HETSIM_NR_EXPORT = 0x15,
 	HETSIM_NR_IMPORT = 0x16,
 	HETSIM_NR_BUFFER_SAMPLE = 0x17,
+	HETSIM_NR_BUFFER_WHEN_LOST = 0x18,
 	HETSIM_NR_BIND = 0x20,
 	HETSIM_NR_UNBIND = 0x21,
 	HETSIM_NR_QUEUE_CREATE = 0x30,
@@ -91,7 +92,8 @@ enum {
 
 /*
  * When the device is taken away, maps made through this open file from now on
- * become pages of zeros, each map's its own, and not SIGBUS.
+ * become pages of zeros, each map's its own, and not SIGBUS, unless
+ * HETSIM_BUFFER_WHEN_LOST says otherwise of their buffer.
  */
 #define HETSIM_HANDSHAKE_ZERO_WHEN_LOST (1u << 0)
 
@@ -567,6 +569,37 @@ struct hetsim_buffer_sample {
 };
 
 #define HETSIM_BUFFER_SAMPLE _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_SAMPLE)
+
+/**
+ * enum hetsim_when_lost - what a buffer's maps become when the device is taken away
+ * @HETSIM_WHEN_LOST_DEFAULT: what the handshake had said when each of them was made
+ * @HETSIM_WHEN_LOST_SIGNAL: SIGBUS, for those who have something better than zeros to put
+ *                           there, or would rather know
+ */
+enum hetsim_when_lost {
+	HETSIM_WHEN_LOST_DEFAULT,
+	HETSIM_WHEN_LOST_SIGNAL,
+};
+
+/**
+ * struct hetsim_buffer_when_lost - ioctl(HETSIM_BUFFER_WHEN_LOST)
+ * @size: sizeof(struct hetsim_buffer_when_lost)
+ * @handle: the buffer
+ * @when: enum hetsim_when_lost
+ * @__reserved: must be 0
+ *
+ * Of all maps of the buffer that were or will be made through this open file, as long as
+ * it has the handle; of other open files' none. EOPNOTSUPP where another device's memory
+ * was taken in, and from the twin in user space. Since 1.6.
+ */
+struct hetsim_buffer_when_lost {
+	__u32 size;
+	__u32 handle;
+	__u32 when;
+	__u32 __reserved;
+};
+
+#define HETSIM_BUFFER_WHEN_LOST _IO(HETSIM_TYPE, HETSIM_NR_BUFFER_WHEN_LOST)
 
 /**
  * DOC: The device's address space

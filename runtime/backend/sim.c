@@ -104,6 +104,13 @@ static int sim_ask(void *device)
 	return sim_port_call(device, HETSIM_QUERY, &now);
 }
 
+/* A foreign descriptor's maps are its exporter's, which knows no zeros. */
+static int sim_lost_signal(void *device, const struct hm_segment *segment, int signal)
+{
+	(void)device;
+	return sim_object_signal(segment->object, signal);
+}
+
 static int each_device(const struct sim_port_ops *ops,
 		       int (*each)(void *user, const char *name), void *user)
 {
@@ -591,6 +598,7 @@ const struct hm_backend_ops sim_backend = {
 	.device_check = device_check,
 	.begin_cpu = begin_cpu,
 	.device_ask = sim_ask,
+	.lost_signal = sim_lost_signal,
 };
 
 /* ---- soft ---- */

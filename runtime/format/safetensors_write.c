@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "access.h"
+#include "fault.h"
 #include "json.h"
 #include "safetensors.h"
 #include "sys.h"
@@ -263,6 +264,16 @@ static int write_all(int fd, const void *from, uint64_t length)
 	return 0;
 }
 
+static int check_source(const void *from, uint64_t length, int r)
+{
+	char text[ERR_TEXT_MAX];
+	int lost;
+
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	lost = fault_notice(from, length);
+	return lost ? lost : err_set(r, "%s", text);
+}
+
 static int write_file(int fd, const struct hm_safetensors_desc *desc, const struct item *item,
 		      const struct header *header)
 {
@@ -273,6 +284,9 @@ static int write_file(int fd, const struct hm_safetensors_desc *desc, const stru
 	r = write_all(fd, header->text, header->length);
 	for (i = 0; !r && i < desc->n_tensors; i++) {
 		r = write_all(fd, item[i].source->data, item[i].bytes);
+		/* A map's bytes may be what took the place of lost ones. */
+		if (!r || r == -EFAULT)
+			r = check_source(item[i].source->data, item[i].bytes, r);
 		if (r)
 			err_prefix(r, "tensor %s",
 				   safetensors_shown(item[i].source->name, shown));

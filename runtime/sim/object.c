@@ -117,6 +117,33 @@ int sim_object_foreign(struct sim_port *port, struct sim_object **ret_object)
 	return 0;
 }
 
+static int signal_locked(struct sim_object *object, bool signal)
+{
+	struct hetsim_buffer_when_lost lost = {
+		.size = sizeof(lost),
+		.handle = object->handle,
+		.when = signal ? HETSIM_WHEN_LOST_SIGNAL : HETSIM_WHEN_LOST_DEFAULT,
+	};
+	int r;
+
+	if (!object->handle || object->signals == signal)
+		return 0;
+	r = sim_port_call(object->port, HETSIM_BUFFER_WHEN_LOST, &lost);
+	if (!r)
+		object->signals = signal;
+	return r;
+}
+
+int sim_object_signal(struct sim_object *object, bool signal)
+{
+	int r;
+
+	pthread_mutex_lock(&lock);
+	r = signal_locked(object, signal);
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
 void sim_object_put(struct sim_object *object)
 {
 	bool last;
@@ -127,6 +154,9 @@ void sim_object_put(struct sim_object *object)
 		cds_list_del(&object->link);
 		if (object->handle)
 			close_handle(object->port, object->handle);
+	} else {
+		/* Who asked for it may be this one. */
+		signal_locked(object, false);
 	}
 	pthread_mutex_unlock(&lock);
 	if (!last)

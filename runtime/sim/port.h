@@ -111,6 +111,7 @@ struct sim_object {
 	struct sim_port *port; /* with a reference */
 	uint32_t handle;       /* 0: a foreign descriptor that can only be read */
 	uint32_t refs;         /* under object.c's lock */
+	bool signals;          /* HETSIM_WHEN_LOST_SIGNAL; likewise */
 	uint64_t offset;       /* on the device, of byte 0 */
 	/* Bytes that were cut off and could not be cleared; under the buffer's lock. */
 	uint64_t stale, stale_end;
@@ -127,6 +128,8 @@ int sim_object_import(struct sim_port *port, struct hetsim_import *import,
 		      struct sim_object **ret_object);
 /* One without a handle. */
 int sim_object_foreign(struct sim_port *port, struct sim_object **ret_object);
+/* HETSIM_BUFFER_WHEN_LOST, until any of its holders lets go of it. */
+int sim_object_signal(struct sim_object *object, bool signal);
 void sim_object_put(struct sim_object *object);
 /* What segments name as their object: to be compared, not to be used. NULL. */
 const void *sim_object_of(struct sim_port *port, uint32_t handle);

@@ -162,6 +162,21 @@ int soft_buffer_close(struct soft_file *file, void *argument)
 	return 0;
 }
 
+/* Who takes the device away is in this process: maps are no SIGBUS before they are replaced. */
+int soft_buffer_when_lost(struct soft_file *file, void *argument)
+{
+	struct hetsim_buffer_when_lost *lost = argument;
+	struct soft_buffer *buffer;
+
+	if (lost->when > HETSIM_WHEN_LOST_SIGNAL || lost->__reserved)
+		return -EINVAL;
+	buffer = soft_buffer_get(file, lost->handle);
+	if (!buffer)
+		return -ENOENT;
+	soft_buffer_put(buffer);
+	return lost->when == HETSIM_WHEN_LOST_DEFAULT ? 0 : -EOPNOTSUPP;
+}
+
 /* With buffer->change held. */
 static int buffer_resize(struct soft_buffer *buffer, uint64_t length, struct soft_lack *lack)
 {

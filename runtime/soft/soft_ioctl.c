@@ -127,6 +127,7 @@ union soft_argument {
 	struct hetsim_buffer_info buffer_info;
 	struct hetsim_buffer_move buffer_move;
 	struct hetsim_buffer_sample buffer_sample;
+	struct hetsim_buffer_when_lost buffer_when_lost;
 	struct hetsim_export export;
 	struct hetsim_import import;
 	struct hetsim_bind bind;
@@ -180,6 +181,7 @@ static const struct soft_ioctl soft_ioctls[] = {
 		   OUT(hetsim_buffer_info, place, evictions)),
 	SOFT_IOCTL(BUFFER_MOVE, soft_buffer_move, hetsim_buffer_move, length, SHOWS),
 	SOFT_IOCTL(BUFFER_SAMPLE, soft_buffer_sample, hetsim_buffer_sample, counts),
+	SOFT_IOCTL(BUFFER_WHEN_LOST, soft_buffer_when_lost, hetsim_buffer_when_lost, __reserved),
 	SOFT_IOCTL(EXPORT, soft_buffer_export, hetsim_export, __reserved,
 		   OUT(hetsim_export, fd, fd)),
 	SOFT_IOCTL(IMPORT, soft_buffer_import, hetsim_import, offset,

@@ -370,6 +370,7 @@ void soft_buffers_close(struct soft_file *file);
 void soft_buffer_put(struct soft_buffer *buffer);
 int soft_buffer_create(struct soft_file *file, void *argument);
 int soft_buffer_close(struct soft_file *file, void *argument);
+int soft_buffer_when_lost(struct soft_file *file, void *argument);
 int soft_buffer_resize(struct soft_file *file, void *argument);
 int soft_buffer_info(struct soft_file *file, void *argument);
 

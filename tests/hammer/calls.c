@@ -149,6 +149,12 @@ static void fill_info(union hetsim_argument *a)
 	a->info.handle = some_handle();
 }
 
+static void fill_when_lost(union hetsim_argument *a)
+{
+	a->when_lost.handle = some_handle();
+	a->when_lost.when = (uint32_t)hammer_random(3);
+}
+
 static void fill_move(union hetsim_argument *a)
 {
 	a->move.handle = some_handle();
@@ -323,6 +329,7 @@ static const struct row {
 	ROW(BUFFER_MOVE, buffer_move, HETSIM_FEATURE_MOVE, fill_move),
 	ROW_OF(BUFFER_SAMPLE, buffer_sample, HETSIM_FEATURE_SAMPLE, fill_sample,
 	       offsetof(struct hetsim_buffer_sample, counts)),
+	ROW(BUFFER_WHEN_LOST, buffer_when_lost, HETSIM_FEATURE_BUFFERS, fill_when_lost),
 	ROW(EXPORT, export, HETSIM_FEATURE_DMABUF, fill_export),
 	ROW(IMPORT, import, HETSIM_FEATURE_DMABUF, fill_import),
 	ROW(BIND, bind, HETSIM_FEATURE_ENGINE, fill_bind),

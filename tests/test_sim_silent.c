@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Another process takes the module's device away, and nobody here has heard: whoever reads by
+ * a plain pointer finds what the policy says, where there is a shadow and a handler to put it
+ * there. The twin's device goes by a call of this process, which is the same to readers.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "sim_devices.h"
+#include "util.h"
+
+#define SIZE MIB(5) /* three blocks of the handler's */
+
+static bool is_module(void)
+{
+	return !strncmp(sim_device(), "sim", 3);
+}
+
+/* Another open file, of which the library knows nothing. */
+static void take_away(struct hm_device *device)
+{
+	struct hetsim_handshake shake = {
+		.size = sizeof(shake),
+		.version_major = HETSIM_VERSION_MAJOR,
+		.version_minor = HETSIM_VERSION_MINOR,
+	};
+	struct hetsim_inject inject = {
+		.size = sizeof(inject),
+		.kind = HETSIM_INJECT_UNPLUG,
+	};
+	char path[32];
+	int fd;
+
+	if (!is_module()) {
+		CHECK_OK_FATAL(sim_inject(device, HETSIM_INJECT_UNPLUG, 0, 0));
+		return;
+	}
+	snprintf(path, sizeof(path), "/dev/hetsim%s", strchr(sim_device(), ':') + 1);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(fd >= 0);
+	CHECK_FATAL(!ioctl(fd, HETSIM_HANDSHAKE, &shake));
+	CHECK_FATAL(!ioctl(fd, HETSIM_INJECT, &inject));
+	close(fd);
+}
+
+static int n_taken, n_part;
+
+static void count(struct hm_buffer *buffer, enum hm_loss_event event, void *user)
+{
+	(void)buffer;
+	(void)user;
+	n_taken += event == HM_LOSS_TAKEN;
+	n_part += event == HM_LOSS_PART;
+}
+
+struct scene {
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map, *watched;
+	char *base, *read_only;
+};
+
+static int set_policy(struct hm_buffer *buffer, uint32_t policy, uint32_t flags)
+{
+	const struct hm_loss_desc desc = {
+		.struct_size = sizeof(desc),
+		.policy = policy,
+		.flags = flags,
+		.lost = count,
+	};
+
+	return hm_buffer_set_loss(buffer, &desc);
+}
+
+/* False: it may not be taken away here, and the test was skipped. */
+static bool begin(struct scene *scene, uint32_t policy, uint32_t flags)
+{
+	const struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ,
+		.offset = MIB(1),
+	};
+
+	n_taken = n_part = 0;
+	scene->device = sim_open();
+	if (!sim_unplug(scene->device)) {
+		hm_device_unref(scene->device);
+		return false;
+	}
+	sim_plug();
+	hm_device_unref(scene->device);
+	scene->device = sim_open();
+	scene->buffer = sim_make(scene->device, SIZE, 4 * SIZE, &scene->map);
+	CHECK_OK_FATAL(hm_map_create(scene->buffer, &desc, &scene->watched));
+	scene->base = hm_map_address(scene->map);
+	scene->read_only = hm_map_address(scene->watched);
+	sim_write(scene->map, 0, SIZE, 1);
+	CHECK_OK_FATAL(set_policy(scene->buffer, policy, flags));
+	return true;
+}
+
+static void end(struct scene *scene)
+{
+	hm_map_unref(scene->watched);
+	hm_map_unref(scene->map);
+	hm_buffer_unref(scene->buffer);
+	hm_device_unref(scene->device);
+	sim_plug();
+}
+
+/* All of its bytes, by both maps, as plain reads see them. */
+static void check_shadow(const struct scene *scene, uint32_t salt)
+{
+	CHECK(pattern_holds(scene->base, 0, SIZE, salt));
+	CHECK(pattern_holds(scene->read_only - MIB(1), MIB(1), SIZE, salt));
+}
+
+static uint32_t lost_of(const struct scene *scene)
+{
+	return buffer_info(scene->buffer).lost;
+}
+
+/* ---- readers ---- */
+
+static void reads(uint32_t policy, uint32_t flags)
+{
+	struct scene scene;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (!begin(&scene, policy, flags))
+		goto out;
+	CHECK_EQUAL(lost_of(&scene), 0);
+	take_away(scene.device);
+	check_shadow(&scene, 1);
+	/* It is this map's own from here on. */
+	scene.base[17] = 3;
+	CHECK_EQUAL(scene.base[17], 3);
+	CHECK_EQUAL(n_part, 0);
+	/* The whole device is told, and not some blocks. */
+	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(scene.map, 0, PAGE, HM_READ));
+	CHECK_EQUAL(n_taken, 1);
+	CHECK_EQUAL(n_part, 0);
+	CHECK(lost_of(&scene) & HM_LOST_BYTES);
+	CHECK(pattern_holds(scene.base, PAGE, SIZE, 1));
+	/* Its new objects are no zeros either. */
+	sim_plug();
+	CHECK_OK_FATAL(hm_device_recover(scene.device, HM_RECOVER_SHADOWED, NULL));
+	check_shadow(&scene, 1);
+	sim_write(scene.map, 0, SIZE, 2);
+	CHECK_EQUAL(lost_of(&scene), 0);
+	take_away(scene.device);
+	check_shadow(&scene, 2);
+	end(&scene);
+	CHECK_EQUAL(n_part, 0);
+out:
+	CHECK_OK(hm_handler_remove());
+}
+
+static void test_reads(void)
+{
+	reads(HM_LOSS_SHADOW, 0);
+	reads(HM_LOSS_RECREATE, HM_LOSS_WITH_SHADOW);
+}
+
+/* A query, and a bracket that was open. */
+static void test_told(void)
+{
+	struct scene scene;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (!begin(&scene, HM_LOSS_SHADOW, 0))
+		goto out;
+	CHECK_OK(hm_map_begin_cpu(scene.map, 0, SIZE, HM_READ));
+	take_away(scene.device);
+	check_shadow(&scene, 1);
+	CHECK_ERROR(-ENODEV, hm_map_end_cpu(scene.map, 0, SIZE, HM_READ));
+	CHECK_EQUAL(n_taken, 1);
+	CHECK_EQUAL(n_part, 0);
+	end(&scene);
+	if (!begin(&scene, HM_LOSS_SHADOW, 0))
+		goto out;
+	take_away(scene.device);
+	check_shadow(&scene, 1);
+	lost_of(&scene);
+	CHECK_EQUAL(n_taken, 1);
+	CHECK_EQUAL(n_part, 0);
+	CHECK(lost_of(&scene) & HM_LOST_BYTES);
+	check_shadow(&scene, 1);
+	end(&scene);
+out:
+	CHECK_OK(hm_handler_remove());
+}
+
+static int in_scope(const volatile char *byte, struct hm_fault *fault)
+{
+	struct hm_guard guard;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (r) {
+		*fault = guard.fault;
+		return r;
+	}
+	(void)*byte;
+	return hm_guard_end(&guard);
+}
+
+/* In a scope and in a copy it is an error; of a system call, EFAULT, or the shadow's. */
+static void test_guarded(void)
+{
+	struct hm_fault fault = { .struct_size = sizeof(fault) };
+	struct scene scene;
+	static char bytes[MIB(1) + 4 * PAGE];
+	char *to = bytes + MIB(1);
+	int fds[2];
+	ssize_t n;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (!begin(&scene, HM_LOSS_SHADOW, 0))
+		goto out;
+	take_away(scene.device);
+	CHECK_FATAL(!pipe(fds));
+	n = write(fds[1], scene.base + MIB(1), PAGE);
+	if (n > 0) {
+		CHECK_EQUAL(n, PAGE);
+		CHECK_EQUAL(read(fds[0], to, PAGE), PAGE);
+		CHECK(pattern_holds(bytes, MIB(1), MIB(1) + PAGE, 1));
+	} else {
+		CHECK_EQUAL(errno, EFAULT);
+	}
+	close(fds[0]);
+	close(fds[1]);
+	if (is_module())
+		CHECK_EQUAL(in_scope(scene.base, &fault), -ENODEV);
+	if (is_module())
+		CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
+	CHECK_ERROR(-ENODEV, hm_copy_out(to, scene.base + MIB(2), 4 * PAGE, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
+	check_shadow(&scene, 1);
+	end(&scene);
+out:
+	CHECK_OK(hm_handler_remove());
+}
+
+/* ---- what decides ---- */
+
+static uint32_t unheard_of(const struct scene *scene)
+{
+	return buffer_info(scene->buffer).unheard;
+}
+
+/* Without a handler they are zeros meanwhile, and a query says so beforehand. */
+static void test_handlers(void)
+{
+	uint32_t zeros = is_module() ? HM_UNHEARD_ZEROS : HM_UNHEARD_NEVER;
+	uint32_t policy = is_module() ? HM_UNHEARD_POLICY : HM_UNHEARD_NEVER;
+	struct scene scene;
+
+	if (!begin(&scene, HM_LOSS_SHADOW, 0))
+		return;
+	CHECK_EQUAL(unheard_of(&scene), zeros);
+	CHECK_OK_FATAL(hm_handler_install(HM_HANDLER_NO_REPAIR));
+	CHECK_EQUAL(unheard_of(&scene), zeros);
+	CHECK_OK(hm_handler_remove());
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_EQUAL(unheard_of(&scene), policy);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK(hm_handler_remove());
+	CHECK_EQUAL(unheard_of(&scene), policy);
+	CHECK_OK(set_policy(scene.buffer, HM_LOSS_ZERO, 0));
+	CHECK_EQUAL(unheard_of(&scene), policy);
+	CHECK_OK(hm_handler_remove());
+	CHECK_EQUAL(unheard_of(&scene), policy);
+	CHECK_OK(set_policy(scene.buffer, HM_LOSS_SHADOW, 0));
+	CHECK_EQUAL(unheard_of(&scene), zeros);
+	CHECK_OK(hm_map_begin_cpu(scene.map, 0, PAGE, HM_READ));
+	take_away(scene.device);
+	if (is_module())
+		CHECK(!scene.base[17] && !scene.read_only[17]);
+	CHECK_ERROR(-ENODEV, hm_map_end_cpu(scene.map, 0, PAGE, HM_READ));
+	check_shadow(&scene, 1);
+	end(&scene);
+}
+
+/* A signal that nobody has heard of yet does not outlive the handler. */
+static void test_removed(void)
+{
+	struct scene scene;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (!begin(&scene, HM_LOSS_SHADOW, 0)) {
+		CHECK_OK(hm_handler_remove());
+		return;
+	}
+	take_away(scene.device);
+	CHECK_OK_FATAL(hm_handler_remove());
+	check_shadow(&scene, 1);
+	CHECK_ERROR(-ENODEV, hm_map_begin_cpu(scene.map, 0, PAGE, HM_READ));
+	CHECK_EQUAL(n_taken, 1);
+	end(&scene);
+}
+
+static void test_zeros(void)
+{
+	struct scene scene;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (begin(&scene, HM_LOSS_ZERO, 0)) {
+		take_away(scene.device);
+		CHECK(!scene.base[SIZE - 1] && !scene.read_only[0]);
+		end(&scene);
+	}
+	CHECK_OK(hm_handler_remove());
+}
+
+static void grow(uint32_t how)
+{
+	struct scene scene;
+
+	if (!begin(&scene, HM_LOSS_SHADOW, 0))
+		return;
+	/* It would keep the object that is replaced. */
+	hm_map_unref(scene.watched);
+	scene.watched = NULL;
+	CHECK_OK_FATAL(hm_buffer_resize(scene.buffer, 2 * SIZE, how));
+	sim_write(scene.map, SIZE, 2 * SIZE, 1);
+	take_away(scene.device);
+	CHECK(pattern_holds(scene.base, 0, 2 * SIZE, 1));
+	end(&scene);
+}
+
+/* What is added, and what takes the place of others, goes as they do. */
+static void test_growth(void)
+{
+	CHECK_OK_FATAL(hm_handler_install(0));
+	grow(0);
+	grow(HM_GROW_APPEND);
+	grow(HM_GROW_REPLACE);
+	CHECK_OK(hm_handler_remove());
+}
+
+/*
+ * One object, taken in again, and only one of both has a shadow: the other's maps are zeros,
+ * by the handler while it is there, and by the kernel after it or after the first.
+ */
+static void test_two_of_one(void)
+{
+	struct hm_buffer *again;
+	struct scene scene;
+	struct hm_map *map;
+	int fd, i;
+
+	for (i = 0; i < 3; i++) {
+		CHECK_OK_FATAL(hm_handler_install(0));
+		if (!begin(&scene, HM_LOSS_SHADOW, 0)) {
+			CHECK_OK(hm_handler_remove());
+			return;
+		}
+		CHECK_OK_FATAL(hm_buffer_export(scene.buffer, 0, &fd));
+		CHECK_OK_FATAL(hm_buffer_import(scene.device, fd, NULL, &again));
+		close(fd);
+		CHECK_OK_FATAL(hm_map_create(again, NULL, &map));
+		if (i == 1) {
+			hm_map_unref(scene.watched);
+			hm_map_unref(scene.map);
+			hm_buffer_unref(scene.buffer);
+			scene.watched = scene.map = NULL;
+			scene.buffer = NULL;
+		}
+		if (i)
+			CHECK_OK(hm_handler_remove());
+		take_away(scene.device);
+		CHECK_EQUAL(((char *)hm_map_address(map))[MIB(3)], 0);
+		if (!i)
+			check_shadow(&scene, 1);
+		hm_map_unref(map);
+		hm_buffer_unref(again);
+		end(&scene);
+		if (!i)
+			CHECK_OK(hm_handler_remove());
+	}
+}
+
+static const struct sim_case cases[] = {
+	{ "reads", test_reads },
+	{ "told", test_told },
+	{ "guarded", test_guarded },
+	{ "handlers", test_handlers },
+	{ "removed", test_removed },
+	{ "zeros", test_zeros },
+	{ "growth", test_growth },
+	{ "two_of_one", test_two_of_one },
+	{ NULL, NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return sim_main(argc, argv, "sim_silent", cases);
+}
