@@ -3,15 +3,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/dma-buf.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
 #include "hetsim.h"
+#include "peer.h"
 
 #define MIB (1024ull * 1024)
 
@@ -178,7 +182,7 @@ static void end_of_others(void *user)
 
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
-	/* They are told apart neither by process nor by direction. */
+	/* Who has begun none ends another's; directions are not told apart. */
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), -EINVAL);
 }
@@ -213,16 +217,182 @@ static void test_brackets_of_two(void)
 	CHECK_EQUAL(counters.brackets, 3);
 	CHECK_EQUAL(counters.brackets_missed, 2);
 
-	/* That of a process that ends in it is open until anyone ends it. */
+	/* That of a process that ends in it ends with it, and is nobody's to end. */
 	CHECK_EQUAL(test_fork(begin_and_die, &dmabuf), 0);
 	CHECK_EQUAL(test_fork(begin_and_die, &dmabuf), 0);
-	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).brackets_missed, 2);
-	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), -EINVAL);
+	CHECK_EQUAL(test_fork(begin_and_die, &apart), 0);
+	CHECK_EQUAL(sync_it(apart, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW), 0);
+	CHECK_EQUAL(sync_it(apart, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW), 0);
+	CHECK_EQUAL(test_fork(begin_and_die, &apart), 0);
 	close(dmabuf);
 	close(apart);
 	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
-	CHECK_EQUAL(counters.brackets, 5);
+	CHECK_EQUAL(counters.brackets, 8);
+	CHECK_EQUAL(counters.brackets_missed, 7);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static int sync_there(struct peer_world *world, uint64_t dmabuf, uint64_t flags, uint64_t n)
+{
+	int r = 0;
+
+	(void)world;
+	for (; !r && n; n--)
+		r = sync_it((int)dmabuf, flags);
+	return r;
+}
+
+static uint64_t missed(int fd, uint32_t scope)
+{
+	return hetsim_counters(fd, scope).brackets_missed;
+}
+
+/* Dead, and not waited for yet. */
+static void become_zombie(const struct peer *peer)
+{
+	siginfo_t info;
+
+	CHECK_EQUAL(kill(peer->pid, SIGKILL), 0);
+	CHECK_EQUAL(waitid(P_PID, (id_t)peer->pid, &info, WEXITED | WNOWAIT), 0);
+}
+
+/* Those that a process has begun are closed when it is dead; others' stay what they are. */
+static void test_brackets_of_dead(void)
+{
+	uint64_t start = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW;
+	uint64_t end = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW, before;
+	struct hetsim_counters counters;
+	struct hetsim_buffer buffer;
+	struct peer peer;
+	int fd = hetsim_open(O_RDWR), dmabuf;
+
+	if (fd < 0)
+		return;
+	before = missed(fd, HETSIM_SCOPE_DEVICE);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	CHECK_EQUAL(sync_it(dmabuf, start), 0);
+	peer_start(&peer, SOCK_SEQPACKET, NULL);
+	CHECK_EQUAL(peer_call(&peer, sync_there, (uint64_t)dmabuf, start, 2), 0);
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 0);
+	become_zombie(&peer);
+	/* Seen by who only asks for the counters, whoever made the buffer. */
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_DEVICE), before + 2);
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 2);
+	peer_kill(&peer);
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 2);
+	CHECK_EQUAL(sync_it(dmabuf, end), 0);
+	CHECK_EQUAL(sync_it(dmabuf, end), -EINVAL);
+	CHECK_EQUAL(sync_it(dmabuf, start), 0);
+	CHECK_EQUAL(sync_it(dmabuf, end), 0);
+	close(dmabuf);
+	counters = hetsim_counters(fd, HETSIM_SCOPE_OPENER);
+	CHECK_EQUAL(counters.brackets, 4);
 	CHECK_EQUAL(counters.brackets_missed, 3);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+/* An end is of the process's own begin, and of somebody else's where it has none. */
+static void test_brackets_own_first(void)
+{
+	uint64_t start = DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE;
+	uint64_t end = DMA_BUF_SYNC_END | DMA_BUF_SYNC_WRITE;
+	struct hetsim_buffer buffer;
+	struct peer peer;
+	int fd = hetsim_open(O_RDWR), dmabuf;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	peer_start(&peer, SOCK_SEQPACKET, NULL);
+	/* Begun there after it was here, ended there: with the peer nothing is closed. */
+	CHECK_EQUAL(sync_it(dmabuf, start), 0);
+	CHECK_EQUAL(peer_call(&peer, sync_there, (uint64_t)dmabuf, start, 1), 0);
+	CHECK_EQUAL(peer_call(&peer, sync_there, (uint64_t)dmabuf, end, 1), 0);
+	become_zombie(&peer);
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 0);
+	peer_kill(&peer);
+	CHECK_EQUAL(sync_it(dmabuf, end), 0);
+
+	/* Begun twice there, ended once here: with the peer the other one is closed. */
+	peer_start(&peer, SOCK_SEQPACKET, NULL);
+	CHECK_EQUAL(peer_call(&peer, sync_there, (uint64_t)dmabuf, start, 2), 0);
+	CHECK_EQUAL(sync_it(dmabuf, end), 0);
+	become_zombie(&peer);
+	CHECK_EQUAL(sync_it(dmabuf, end), -EINVAL);
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 2);
+	peer_kill(&peer);
+	close(dmabuf);
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 2);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static void *stay(void *user)
+{
+	for (;;)
+		pause();
+	return user;
+}
+
+/* The first thread ends, another one goes on. Answers nothing. */
+static int begin_and_leave_thread(struct peer_world *world, uint64_t dmabuf, uint64_t flags,
+				  uint64_t n)
+{
+	pthread_t thread;
+
+	if (sync_there(world, dmabuf, flags, n) || pthread_create(&thread, NULL, stay, NULL))
+		_exit(1);
+	pthread_exit(NULL);
+}
+
+/* How the first thread is, as the kernel calls it; 0: there is none. */
+static char state_of(pid_t pid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	fclose(file);
+	return state;
+}
+
+/* A process has not ended before its last thread has. */
+static void test_brackets_of_threads(void)
+{
+	uint64_t start = DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE;
+	struct hetsim_buffer buffer;
+	struct peer peer;
+	int fd = hetsim_open(O_RDWR), dmabuf, tries;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(dmabuf >= 0);
+	peer_start(&peer, SOCK_SEQPACKET, NULL);
+	peer_begin(&peer, begin_and_leave_thread, (uint64_t)dmabuf, start, 3);
+	for (tries = 0; tries < 2000 && state_of(peer.pid) != 'Z'; tries++)
+		usleep(5000);
+	CHECK_EQUAL(state_of(peer.pid), 'Z');
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 0);
+	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_WRITE), 0);
+	become_zombie(&peer);
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 2);
+	peer_kill(&peer);
+	close(dmabuf);
+	CHECK_EQUAL(missed(fd, HETSIM_SCOPE_OPENER), 2);
 	hetsim_buffer_drop(fd, &buffer);
 	close(fd);
 }
@@ -275,6 +445,9 @@ static const struct test tests[] = {
 	{ "rights", test_rights, 0, 0 },
 	{ "brackets", test_brackets, 0, 0 },
 	{ "brackets_of_two", test_brackets_of_two, 0, 0 },
+	{ "brackets_of_dead", test_brackets_of_dead, 0, 0 },
+	{ "brackets_own_first", test_brackets_own_first, 0, 0 },
+	{ "brackets_of_threads", test_brackets_of_threads, 0, 0 },
 	{ "brackets_at_once", test_brackets_at_once, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,6 +168,18 @@ static int run_import(struct scene *scene)
 	struct hetsim_import arg = { .size = sizeof(arg), .fd = scene->dmabuf };
 
 	return call(scene->other, HETSIM_IMPORT, &arg);
+}
+
+/* A begin without memory is none. */
+static int run_bracket(struct scene *scene)
+{
+	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+	int r = call(scene->dmabuf, DMA_BUF_IOCTL_SYNC, &sync);
+
+	sync.flags = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW;
+	if (r == -ENOMEM)
+		CHECK_EQUAL(call(scene->dmabuf, DMA_BUF_IOCTL_SYNC, &sync), -EINVAL);
+	return r ? r : call(scene->dmabuf, DMA_BUF_IOCTL_SYNC, &sync);
 }
 
 static int run_bind(struct scene *scene)
@@ -384,6 +397,7 @@ static const struct step {
 	{ "sample", run_sample, no_more, 4 },
 	{ "export", run_export, no_more, 3 },
 	{ "import", run_import, no_more, 2 },
+	{ "bracket", run_bracket, no_more, 3 },
 	{ "bind", run_bind, no_more, 4 },
 	{ "unbind", run_unbind, no_more, 1 },
 	{ "queue create", run_queue_create, no_more, 3 },

@@ -2,18 +2,21 @@
 /*
  * Three processes have one buffer, and one of them, which may be its owner, is killed at
  * some moment: before it has the buffer, inside a bracket, in a resize. The others go on,
- * know of it, and when they have let go, too, nothing is left.
+ * know of it, and when they have let go, too, nothing is left. What it had begun on a dma-buf
+ * of hetsim's is closed.
  *
  * HETMAP_ROUNDS: so many kills a device, 1000 for the long form.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/dma-buf.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -413,6 +416,99 @@ static void die_holding(uint32_t victim)
 			peer_stop(&peers[i]);
 }
 
+/* ---- one who dies in brackets of a dma-buf ---- */
+
+/* Of the buffer, in each process that has it. */
+static int dmabuf = -1;
+
+/* From the owner to the first process. */
+static int send_dmabuf(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
+{
+	int r = hm_buffer_export(world->buffer, HM_EXPORT_DMABUF, &dmabuf);
+
+	(void)a, (void)b, (void)c;
+	if (!r)
+		send_fd(world->socket, dmabuf);
+	return r;
+}
+
+static int receive_dmabuf(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
+{
+	(void)a, (void)b, (void)c;
+	dmabuf = receive_fd(world->socket);
+	return 0;
+}
+
+static int sync_dmabuf(struct peer_world *world, uint64_t flags, uint64_t n, uint64_t c)
+{
+	struct dma_buf_sync sync = { .flags = flags | DMA_BUF_SYNC_RW };
+
+	(void)world, (void)c;
+	for (; n; n--)
+		if (ioctl(dmabuf, DMA_BUF_IOCTL_SYNC, &sync))
+			return -errno;
+	return 0;
+}
+
+static void die_bracketed(uint32_t victim)
+{
+	uint32_t other = victim == OWNER ? FIRST : OWNER, i;
+	struct hetsim_counters before, now;
+	struct peer peers[PROCESSES];
+	int fd = hetsim_open(O_RDWR), passed;
+
+	CHECK_FATAL(fd >= 0);
+	before = hetsim_counters(fd, HETSIM_SCOPE_DEVICE);
+	for (i = 0; i < PROCESSES; i++)
+		peer_start(&peers[i], SOCK_SEQPACKET, "sim:0");
+	CHECK_EQUAL(peer_call(&peers[OWNER], peer_send, BYTES, MAX_BYTES, 0), 0);
+	pass_on(peers);
+	for (i = FIRST; i < PROCESSES; i++) {
+		CHECK_EQUAL(peer_call(&peers[i], peer_receive, 0, 0, 0), 0);
+		CHECK_EQUAL(peer_call(&peers[i], peer_map, HM_READ | HM_WRITE, 0, 0), 0);
+	}
+	CHECK_EQUAL(peer_call(&peers[OWNER], send_dmabuf, 0, 0, 0), 0);
+	passed = receive_fd(peers[OWNER].socket);
+	send_fd(peers[FIRST].socket, passed);
+	close(passed);
+	CHECK_EQUAL(peer_call(&peers[FIRST], receive_dmabuf, 0, 0, 0), 0);
+
+	CHECK_EQUAL(peer_call(&peers[other], sync_dmabuf, DMA_BUF_SYNC_START, 1, 0), 0);
+	CHECK_EQUAL(peer_call(&peers[victim], sync_dmabuf, DMA_BUF_SYNC_START, 2, 0), 0);
+	now = hetsim_counters(fd, HETSIM_SCOPE_DEVICE);
+	CHECK_EQUAL(now.brackets - before.brackets, 3);
+	CHECK_EQUAL(now.brackets_missed - before.brackets_missed, 0);
+	peer_kill(&peers[victim]);
+	now = hetsim_counters(fd, HETSIM_SCOPE_DEVICE);
+	CHECK_EQUAL(now.brackets_missed - before.brackets_missed, 2);
+	/* The survivor's own is open still, no other is, and all goes on. */
+	CHECK_EQUAL(peer_call(&peers[other], sync_dmabuf, DMA_BUF_SYNC_END, 1, 0), 0);
+	CHECK_EQUAL(peer_call(&peers[other], sync_dmabuf, DMA_BUF_SYNC_END, 1, 0), -EINVAL);
+	CHECK_EQUAL(peer_call(&peers[other], sync_dmabuf, DMA_BUF_SYNC_START, 2, 0), 0);
+	CHECK_EQUAL(peer_call(&peers[other], sync_dmabuf, DMA_BUF_SYNC_END, 2, 0), 0);
+	for (i = 0; i < PROCESSES; i++) {
+		if (i == victim)
+			continue;
+		CHECK_EQUAL(peer_call(&peers[i], look, i, victim == OWNER, 0), 0);
+	}
+	for (i = 0; i < PROCESSES; i++)
+		if (i != victim)
+			peer_stop(&peers[i]);
+	now = hetsim_counters(fd, HETSIM_SCOPE_DEVICE);
+	CHECK_EQUAL(now.brackets - before.brackets, 5);
+	CHECK_EQUAL(now.brackets_missed - before.brackets_missed, 3);
+	close(fd);
+}
+
+static void test_sim_held(void)
+{
+	int objects = hetsim_objects();
+
+	die_bracketed(OWNER);
+	die_bracketed(FIRST);
+	CHECK_EQUAL(hetsim_objects(), objects);
+}
+
 static void test_host_held(void)
 {
 	die_holding(OWNER);
@@ -462,6 +558,7 @@ static const struct dmabuf_test tests[] = {
 	{ "heap:system", { "heap", test_heap, 120, 0 } },
 	{ "udmabuf", { "udmabuf", test_udmabuf, 120, 0 } },
 	{ "sim:0", { "sim", test_sim, 120, 0 } },
+	{ "sim:0", { "sim_held", test_sim_held, 120, 0 } },
 	{ NULL, { NULL, NULL, 0, 0 } },
 };
 

@@ -11,10 +11,13 @@
  *	sim_devices_lock		devices come and go; faults are waited for under
  *					it, so nothing that they need has it inside
  *	sim_opener.importing		one import of other devices' memory at a time
+ *	sim_device.brackets_lock	dma-bufs come and go, and are gone through
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
  *	dma_resv of a dma-buf		held by the kernel around attachments' maps,
  *					which end when an imported buffer is freed
+ *	sim_brackets.lock		one begin or end of a dma-buf's at a time; nothing
+ *					under it allocates
  *	sim_lost_srcu			around a fault; waited for by who takes a device
  *					away, with sim_devices_lock and nothing else
  *	sim_buffer.change		one resize or move at a time; allocates. Nobody
@@ -160,6 +163,10 @@ struct sim_device {
 	u64 opener_pages; /* what one opener may take of all places together */
 	u64 opener_system_pages; /* and ask for of SYSTEM, out of which nothing is evicted */
 	atomic64_t uses;  /* a clock that ticks with each use of a buffer */
+
+	struct mutex brackets_lock; /* protects what follows */
+	struct list_head brackets; /* of each dma-buf */
+	unsigned int n_brackets; /* in that list */
 
 	/* Pages in the window count against VRAM's limit, too. */
 	u64 pages_limit[SIM_N_PLACES];
@@ -346,6 +353,16 @@ struct sim_buffer {
 	struct list_head bindings;
 };
 
+/* CPU accesses to a dma-buf that were begun and have not ended. */
+struct sim_brackets {
+	struct list_head link; /* in sim_device.brackets */
+	struct sim_buffer *buffer; /* which who has these has a reference on */
+
+	struct mutex lock; /* protects what follows */
+	struct list_head processes; /* that have begun them */
+	unsigned int n; /* of all together; read without the lock, too */
+};
+
 /*
  * A map of a buffer in a process, also when the process has split it into parts.
  * A child of fork() has one of its own.
@@ -524,6 +541,13 @@ int sim_buffer_sample(struct file *file, void *argument);
 /* sim_dmabuf.c */
 int sim_buffer_export(struct file *file, void *argument);
 int sim_buffer_import(struct file *file, void *argument);
+
+/* sim_bracket.c */
+void sim_brackets_add(struct sim_brackets *brackets, struct sim_buffer *buffer);
+void sim_brackets_remove(struct sim_brackets *brackets);
+int sim_bracket_begin(struct sim_brackets *brackets);
+int sim_bracket_end(struct sim_brackets *brackets);
+void sim_brackets_look(struct sim_device *dev);
 
 /* sim_import.c */
 int sim_import(struct sim_opener *opener, struct dma_buf *dmabuf, bool write, u32 *ret_handle);

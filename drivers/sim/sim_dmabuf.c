@@ -17,7 +17,7 @@
 struct sim_export {
 	struct sim_buffer *buffer;
 	u64 n_pages;		/* as exported: a buffer does not shrink meanwhile */
-	atomic_t n_brackets;	/* begin_cpu_access() without its end */
+	struct sim_brackets brackets;
 };
 
 /* Bytes of a segment that the device can take, whole pages: bounce buffers have a limit, too. */
@@ -98,6 +98,7 @@ static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction dire
 {
 	struct sim_export *export = dmabuf->priv;
 	long left;
+	int r;
 
 	left = dma_resv_wait_timeout(dmabuf->resv,
 				     dma_resv_usage_rw(direction != DMA_FROM_DEVICE),
@@ -106,8 +107,9 @@ static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction dire
 		return left;
 	if (READ_ONCE(export->buffer->dev->gone))
 		return -ENODEV;
-	if (!atomic_add_unless(&export->n_brackets, 1, INT_MAX))
-		return -EOVERFLOW;
+	r = sim_bracket_begin(&export->brackets);
+	if (r)
+		return r;
 	sim_count(export->buffer->dev, export->buffer->account, SIM_BRACKETS, 1);
 	return 0;
 }
@@ -116,11 +118,11 @@ static int sim_dmabuf_begin(struct dma_buf *dmabuf, enum dma_data_direction dire
 static int sim_dmabuf_end(struct dma_buf *dmabuf, enum dma_data_direction direction)
 {
 	struct sim_export *export = dmabuf->priv;
+	int r = sim_bracket_end(&export->brackets);
 
-	if (atomic_add_unless(&export->n_brackets, -1, 0))
-		return 0;
-	sim_count(export->buffer->dev, export->buffer->account, SIM_BRACKETS_MISSED, 1);
-	return -EINVAL;
+	if (r)
+		sim_count(export->buffer->dev, export->buffer->account, SIM_BRACKETS_MISSED, 1);
+	return r;
 }
 
 /*
@@ -185,9 +187,7 @@ static void sim_dmabuf_release(struct dma_buf *dmabuf)
 	struct sim_export *export = dmabuf->priv;
 	struct sim_buffer *buffer = export->buffer;
 
-	/* Those that were begun and end with the dma-buf have missed their ends. */
-	sim_count(buffer->dev, buffer->account, SIM_BRACKETS_MISSED,
-		  atomic_read(&export->n_brackets));
+	sim_brackets_remove(&export->brackets);
 	down_write(&buffer->lock);
 	WRITE_ONCE(buffer->n_exports, buffer->n_exports - 1);
 	up_write(&buffer->lock);
@@ -222,6 +222,7 @@ static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, int flags)
 	WRITE_ONCE(buffer->n_exports, buffer->n_exports + 1);
 	export->n_pages = buffer->n_pages;
 	up_write(&buffer->lock);
+	sim_brackets_add(&export->brackets, buffer);
 
 	info.ops = &sim_dmabuf_ops;
 	info.size = export->n_pages << PAGE_SHIFT;
@@ -229,6 +230,7 @@ static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, int flags)
 	info.priv = export;
 	dmabuf = dma_buf_export(&info);
 	if (IS_ERR(dmabuf)) {
+		sim_brackets_remove(&export->brackets);
 		down_write(&buffer->lock);
 		WRITE_ONCE(buffer->n_exports, buffer->n_exports - 1);
 		up_write(&buffer->lock);

@@ -118,6 +118,7 @@ static int sim_counters(struct file *file, void *argument)
 	default:
 		return -EINVAL;
 	}
+	sim_brackets_look(opener->dev);
 	for (i = 0; i < SIM_N_COUNTERS; i++)
 		values[i] = atomic64_read(&counters->value[i]);
 	return 0;

@@ -68,6 +68,7 @@ static void sim_device_free(struct kref *ref)
 	xa_destroy(&dev->buffers);
 	iput(dev->inode);
 	put_device(dev->dma);
+	mutex_destroy(&dev->brackets_lock);
 	mutex_destroy(&dev->lock);
 	kfree(dev);
 }
@@ -115,6 +116,8 @@ static struct sim_device *sim_device_add(unsigned int index)
 	snprintf(dev->name, sizeof(dev->name), "hetsim%u", index);
 	mutex_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->openers);
+	mutex_init(&dev->brackets_lock);
+	INIT_LIST_HEAD(&dev->brackets);
 	xa_init_flags(&dev->buffers, XA_FLAGS_ALLOC1);
 	spin_lock_init(&dev->memory_lock);
 
@@ -156,6 +159,7 @@ err_dma:
 err_iput:
 	iput(dev->inode);
 err_free:
+	mutex_destroy(&dev->brackets_lock);
 	mutex_destroy(&dev->lock);
 	kfree(dev);
 	return ERR_PTR(r);

@@ -290,7 +290,7 @@ enum hetsim_scope {
  * @evictions: [out] times that pages of a buffer went to make room
  * @brackets: [out] CPU accesses begun by DMA_BUF_IOCTL_SYNC
  * @brackets_missed: [out] such accesses ended that were not begun, or never
- *                   ended before their dma-buf was gone
+ *                   ended before their dma-buf was gone, or before their process was
  * @faults_huge: [out] of the faults, those that one entry of 2 MiB answered; since 1.3
  * @engine_ns: [out] nanoseconds that submissions ran, or hung, on the engine: those of
  *             queues that run at the same time add up, and what runs is counted at

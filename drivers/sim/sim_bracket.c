@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Brackets: CPU accesses to a dma-buf, begun and ended. The kernel tells an exporter of
+ * both, in the process that asks for them, and of no process's end: whose begins are not
+ * ended is noted here, and those of processes that have ended are closed by the next who
+ * looks, be it for a begin, an end, the counters or the end of the dma-buf.
+ */
+#include <linux/pid.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+
+#include "sim.h"
+
+#define SIM_BRACKETS_LOOKS 256u /* at dma-bufs, while others wait for the list */
+
+/*
+ * The begins of one process that are not ended. Its struct pid stays until somebody looks
+ * after its end, as this does: as each begin looks, there are never more of them than
+ * there were processes at one time, each of which was charged for its own.
+ */
+struct sim_bracket {
+	struct list_head link; /* in sim_brackets.processes */
+	struct pid *tgid;      /* with a reference */
+	unsigned int n;	       /* never 0 */
+};
+
+void sim_brackets_add(struct sim_brackets *brackets, struct sim_buffer *buffer)
+{
+	struct sim_device *dev = buffer->dev;
+
+	brackets->buffer = buffer;
+	mutex_init(&brackets->lock);
+	INIT_LIST_HEAD(&brackets->processes);
+	mutex_lock(&dev->brackets_lock);
+	list_add_tail(&brackets->link, &dev->brackets);
+	dev->n_brackets++;
+	mutex_unlock(&dev->brackets_lock);
+}
+
+/*
+ * Also one that nobody has waited for, which is there as a zombie. The first thread may be
+ * one while others go on, and may then be exchanged for the one that calls execve(), which
+ * leaves the process, and its begins, what they are.
+ */
+static bool sim_process_ended(struct pid *tgid)
+{
+	struct task_struct *task;
+	bool ended;
+
+	rcu_read_lock();
+	task = pid_task(tgid, PIDTYPE_TGID);
+	ended = !task || (READ_ONCE(task->exit_state) && thread_group_empty(task));
+	rcu_read_unlock();
+	return ended;
+}
+
+static void sim_bracket_drop(struct sim_brackets *brackets, struct sim_bracket *bracket,
+			     unsigned int n)
+{
+	WRITE_ONCE(brackets->n, brackets->n - n);
+	bracket->n -= n;
+	if (bracket->n)
+		return;
+	list_del(&bracket->link);
+	put_pid(bracket->tgid);
+	kfree(bracket);
+}
+
+/* Those of all processes, or of those that have ended: they have missed their ends. */
+static void sim_brackets_close(struct sim_brackets *brackets, bool all)
+{
+	struct sim_buffer *buffer = brackets->buffer;
+	struct sim_bracket *bracket, *next;
+
+	list_for_each_entry_safe(bracket, next, &brackets->processes, link) {
+		if (!all && !sim_process_ended(bracket->tgid))
+			continue;
+		sim_count(buffer->dev, buffer->account, SIM_BRACKETS_MISSED, bracket->n);
+		sim_bracket_drop(brackets, bracket, bracket->n);
+	}
+}
+
+/* Who has the dma-buf may make this long for others who have it, and for nobody else. */
+static struct sim_bracket *sim_bracket_of(struct sim_brackets *brackets, struct pid *tgid)
+{
+	struct sim_bracket *bracket;
+
+	list_for_each_entry(bracket, &brackets->processes, link) {
+		if (bracket->tgid == tgid)
+			return bracket;
+	}
+	return NULL;
+}
+
+int sim_bracket_begin(struct sim_brackets *brackets)
+{
+	struct sim_bracket *bracket, *fresh = NULL;
+	struct pid *tgid = task_tgid(current);
+	int r = 0;
+
+	mutex_lock(&brackets->lock);
+	sim_brackets_close(brackets, false);
+	bracket = sim_bracket_of(brackets, tgid);
+	if (!bracket) {
+		/* Memory may be long in coming, for which others do not wait. */
+		mutex_unlock(&brackets->lock);
+		fresh = kzalloc(sizeof(*fresh), GFP_KERNEL_ACCOUNT);
+		if (!fresh)
+			return -ENOMEM;
+		mutex_lock(&brackets->lock);
+		/* Another thread may have been here. */
+		bracket = sim_bracket_of(brackets, tgid);
+	}
+	if (brackets->n == INT_MAX) {
+		r = -EOVERFLOW;
+		goto out_unlock;
+	}
+	if (!bracket) {
+		bracket = fresh;
+		fresh = NULL;
+		bracket->tgid = get_pid(tgid);
+		list_add_tail(&bracket->link, &brackets->processes);
+	}
+	bracket->n++;
+	WRITE_ONCE(brackets->n, brackets->n + 1);
+out_unlock:
+	mutex_unlock(&brackets->lock);
+	kfree(fresh);
+	return r;
+}
+
+/* A process that has begun none ends another's, as one may begin for the other. */
+int sim_bracket_end(struct sim_brackets *brackets)
+{
+	struct sim_bracket *bracket;
+
+	mutex_lock(&brackets->lock);
+	sim_brackets_close(brackets, false);
+	bracket = sim_bracket_of(brackets, task_tgid(current));
+	if (!bracket)
+		bracket = list_first_entry_or_null(&brackets->processes, struct sim_bracket, link);
+	if (bracket)
+		sim_bracket_drop(brackets, bracket, 1);
+	mutex_unlock(&brackets->lock);
+	return bracket ? 0 : -EINVAL;
+}
+
+/* Nobody has the dma-buf any more. */
+void sim_brackets_remove(struct sim_brackets *brackets)
+{
+	struct sim_device *dev = brackets->buffer->dev;
+
+	mutex_lock(&dev->brackets_lock);
+	list_del(&brackets->link);
+	dev->n_brackets--;
+	mutex_unlock(&dev->brackets_lock);
+	sim_brackets_close(brackets, true);
+	mutex_destroy(&brackets->lock);
+}
+
+/*
+ * Who is to see the counters has those of all dma-bufs closed before. What was looked at
+ * goes to the list's end, so that all that there are now get their turns, whoever comes,
+ * goes or looks, too, while the lock is given up.
+ */
+void sim_brackets_look(struct sim_device *dev)
+{
+	struct sim_brackets *brackets;
+	unsigned int left;
+
+	mutex_lock(&dev->brackets_lock);
+	for (left = dev->n_brackets; left && dev->n_brackets; left--) {
+		brackets = list_first_entry(&dev->brackets, struct sim_brackets, link);
+		list_move_tail(&brackets->link, &dev->brackets);
+		if (READ_ONCE(brackets->n)) {
+			mutex_lock(&brackets->lock);
+			sim_brackets_close(brackets, false);
+			mutex_unlock(&brackets->lock);
+		}
+		if (left % SIM_BRACKETS_LOOKS)
+			continue;
+		mutex_unlock(&dev->brackets_lock);
+		cond_resched();
+		mutex_lock(&dev->brackets_lock);
+	}
+	mutex_unlock(&dev->brackets_lock);
+}
