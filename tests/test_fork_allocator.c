@@ -77,7 +77,10 @@ static void last(void)
 	in_handlers = false;
 }
 
-/* What each of the library's parts keeps of a process: maps published, traced and shared. */
+/*
+ * What each of the library's parts keeps of a process: maps published, traced and shared,
+ * a shadow, the handler, and a thread that releases.
+ */
 static void handlers(void)
 {
 	struct hm_device *devices[2] = { NULL, NULL }, *mine;
@@ -87,6 +90,14 @@ static void handlers(void)
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
 		.size = SIZE,
+	};
+	const struct hm_retire_desc retire = {
+		.struct_size = sizeof(retire),
+		.flags = HM_RETIRE_DEFER,
+	};
+	const struct hm_loss_desc loss = {
+		.struct_size = sizeof(loss),
+		.policy = HM_LOSS_SHADOW,
 	};
 	int status, ends[2], i;
 	pid_t pid;
@@ -101,6 +112,9 @@ static void handlers(void)
 		CHECK_OK_FATAL(hm_map_create(buffers[i], NULL, &maps[i]));
 	}
 	CHECK_OK_FATAL(hm_buffer_send(buffers[0], ends[0], 0));
+	CHECK_OK_FATAL(hm_buffer_set_loss(buffers[1], &loss));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_retire_set(&retire));
 	CHECK_FATAL(!pthread_atfork(NULL, NULL, last));
 	n_calls = 0;
 	pid = fork();
@@ -120,6 +134,8 @@ static void handlers(void)
 		hm_buffer_unref(buffers[i]);
 		hm_device_unref(devices[i]);
 	}
+	CHECK_OK(hm_retire_set(NULL));
+	CHECK_OK(hm_handler_remove());
 }
 
 static const struct test tests[] = {
