@@ -169,7 +169,10 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 	cmm_smp_rmb();
 	r = repair_check(copy->at.map, copy->at.map_offset, copy->length, &offset);
 	if (unlikely(r)) {
-		tell_fault(copy, offset, HM_FAULT_REPAIRED, fault);
+		/* The device was asked, and a backend may change the mask. */
+		guard_forget(guard_own);
+		tell_fault(copy, offset, r == -ENODEV ? HM_FAULT_LOST : HM_FAULT_REPAIRED,
+			   fault);
 		return r;
 	}
 	r = check_range(copy);

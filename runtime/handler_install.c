@@ -237,6 +237,7 @@ static int check_caller(const char *what)
 
 int hm_handler_install(uint32_t wanted)
 {
+	bool first = false;
 	int r;
 
 	if (wanted & ~HM_HANDLER_NO_REPAIR)
@@ -262,10 +263,17 @@ int hm_handler_install(uint32_t wanted)
 	 */
 	if (!r && !n_installed)
 		flags = wanted;
-	if (!r && !n_installed++ && !(wanted & HM_HANDLER_NO_REPAIR))
+	if (!r)
+		n_installed++;
+	else if (!n_installed)
+		repair_finish();
+	first = !r && n_installed == 1 && !(wanted & HM_HANDLER_NO_REPAIR);
+	if (first)
 		loss_handler_comes();
 unlock:
 	pthread_mutex_unlock(&mutex);
+	if (first)
+		loss_signal_each();
 	return r;
 }
 
@@ -305,6 +313,7 @@ static int check_removal(void)
 int hm_handler_remove(void)
 {
 	int r = check_caller("hm_handler_remove");
+	bool stays = false;
 
 	if (r)
 		return r;
@@ -316,12 +325,17 @@ int hm_handler_remove(void)
 	if (!r && n_installed == 1) {
 		loss_handler_goes();
 		r = remove_locked();
-		if (r && !(flags & HM_HANDLER_NO_REPAIR))
+		stays = r && !(flags & HM_HANDLER_NO_REPAIR);
+		if (stays)
 			loss_handler_comes();
 	}
-	if (!r && !--n_installed)
+	if (!r && !--n_installed) {
 		flags = HANDLER_NONE;
+		repair_finish();
+	}
 	pthread_mutex_unlock(&mutex);
+	if (stays)
+		loss_signal_each();
 	return r;
 }
 

@@ -157,7 +157,6 @@ int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from
 	pthread_mutex_lock(&loss->lock);
 	r = set_locked(loss, buffer, &desc);
 	pthread_mutex_unlock(&loss->lock);
-	/* Should it fail maps are zeros when it goes, as a query says. */
 	if (!r)
 		loss_choose_signal(buffer);
 out:
@@ -233,18 +232,20 @@ int loss_ask_device(struct hm_buffer *buffer, const void **asked)
  */
 static int keep_launched(struct loss *loss, const struct map_use *use)
 {
-	bool gone;
+	bool gone, asked;
 	int r;
 
 	/* One hold: a refresh of everything is before the one that fails, or after both. */
 	pthread_mutex_lock(&loss->lock);
+	/* Of what is being cut off nothing is read; nor where memory for that is short. */
+	asked = use->map->offset + use->offset < loss->limit;
 	r = refresh_locked(loss, use->map->offset + use->offset, use->length);
 	/* Or the shadow is sealed for another part's sake. mmap() may have been the first to know. */
-	gone = r == -ENODEV && loss_ask(loss->buffer);
+	gone = (r || !asked) && loss_ask(loss->buffer);
 	if (r && !gone)
 		loss->stale = true;
 	pthread_mutex_unlock(&loss->lock);
-	return gone ? r : 0;
+	return gone ? -ENODEV : 0;
 }
 
 int loss_launch_ended(const struct map_use *use, const void **asked)

@@ -18,7 +18,7 @@ struct shadow;
 
 /* Made when a policy is set for the first time; goes with the buffer. */
 struct loss {
-	struct cds_list_head link; /* of all: loss.c */
+	struct cds_list_head link; /* of all: loss_tell.c */
 	struct hm_buffer *buffer;
 
 	pthread_mutex_t lock;              /* protects the below */
@@ -30,11 +30,11 @@ struct loss {
 	bool stale;                        /* a refresh failed, and nobody was told */
 	uint32_t calling;                  /* calls of desc.lost that run, or are about to */
 	pthread_cond_t called;             /* calling is 0 */
-	uint32_t pass;                     /* of loss_each(); under loss.c's lock */
+	uint32_t pass;                     /* of loss_each(); under loss_tell.c's lock */
 	_Atomic bool told;                 /* of the loss that is: its callback was called */
 	_Atomic uint64_t teller;           /* the thread that is calling it; 0: none */
 
-	bool signals; /* maps are a SIGBUS when the device goes; with buffer->lock held */
+	uint32_t signals; /* of which handler maps are a SIGBUS when the device goes; or 0 */
 
 	/*
 	 * Bytes of the buffer whose pages were given up, and that are not in others yet
@@ -166,18 +166,21 @@ void loss_each(void (*visit)(struct hm_buffer *buffer));
 /* ---- loss_signal.c ---- */
 
 /*
- * The handler, the policy or the objects are others: whether maps of @buffer are to be a
- * signal when the device goes. Caller holds buffer->lock. What fails leaves none; -ENODEV: it
- * is gone, and they may be what they were. No text is set.
+ * The policy or the objects are others: whether maps of @buffer are to be a signal when the
+ * device goes. Caller holds buffer->lock. Where that fails they are zeros, as a query says; no
+ * text is set.
  */
-int loss_choose_signal(struct hm_buffer *buffer);
-/* Not until that is called next: the library itself touches the buffer's bytes, unseen. */
-void loss_pause_signal(struct hm_buffer *buffer);
+void loss_choose_signal(struct hm_buffer *buffer);
+/* An object that maps are about to show, and that is the buffer's after that. Likewise. */
+void loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *fresh);
 /* Caller holds buffer->lock. */
-enum hm_unheard loss_unheard_locked(struct hm_buffer *buffer);
-/* There is a handler that repairs; there is none any more when this has returned. */
+enum hm_unheard loss_unheard_locked(const struct hm_buffer *buffer);
+/* There is a handler that repairs: all buffers, after that, with no lock held. */
 void loss_handler_comes(void);
+void loss_signal_each(void);
+/* There is none any more when this has returned. No buffer's lock is held. */
 void loss_handler_goes(void);
+void loss_signal_fork_child(void);
 
 /* The buffer's end. */
 void loss_end(struct hm_buffer *buffer);

@@ -4,9 +4,13 @@
  * heard when their maps are touched next. By itself a module's maps are zeros then, of which
  * nothing tells before the device is asked. Where there is a shadow, and a handler to put it
  * there, the backend is asked for a signal instead: whoever touches them finds the shadow.
+ *
+ * What an object has been asked for it stays until the handler goes, whoever else has it and
+ * whatever the policy becomes: the handler puts there what each map's buffer has for it.
  */
 #include "loss.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "buffer.h"
@@ -14,101 +18,132 @@
 #include "lost.h"
 #include "segments.h"
 
-/* There is a handler that repairs. Written by who has handler_install.c's mutex. */
-static _Atomic bool handled;
+/* Taken with buffer->lock held; with it a backend's own are. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the below */
+static bool handled;                                      /* by a handler that repairs */
+static uint32_t n_handler; /* so far: which one; never 0 if handled */
 
 /*
  * Where CPUs reach bytes in part a SIGBUS says nothing of a loss, and the handler leaves it
  * alone; outside of brackets, whose end asks, nobody touches them.
  */
-static bool is_wanted(const struct hm_buffer *buffer, const struct loss *loss)
+static bool is_wanted_locked(const struct hm_buffer *buffer, const struct loss *loss)
 {
-	return atomic_load(&handled) && atomic_load(&loss->in_place) &&
-	       !(buffer->caps & HM_CAP_BRACKET);
+	return handled && atomic_load(&loss->in_place) && !(buffer->caps & HM_CAP_BRACKET);
 }
 
-static int choose(struct hm_buffer *buffer, bool signal)
+static int ask_each(const struct hm_buffer *buffer)
 {
-	const struct segment_list *list = atomic_load(&buffer->segments);
-	int r = 0, one;
+	const struct segment_list *list = atomic_load(&((struct hm_buffer *)buffer)->segments);
 	uint32_t i;
+	int r = 0;
 
-	for (i = 0; i < list->n; i++) {
-		one = buffer->device->ops->lost_signal(list->link->backend, &list->segment[i],
-						       signal);
-		r = r ? r : one;
-	}
+	for (i = 0; i < list->n && !r; i++)
+		r = buffer->device->ops->lost_signal(list->link->backend, &list->segment[i]);
 	return r;
 }
 
-int loss_choose_signal(struct hm_buffer *buffer)
+void loss_choose_signal(struct hm_buffer *buffer)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
 	char text[ERR_TEXT_MAX];
-	bool wanted;
-	int r;
 
 	if (!loss || !buffer->device->ops->lost_signal)
-		return 0;
-	wanted = is_wanted(buffer, loss);
-	if (!wanted && !loss->signals)
-		return 0;
-	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	r = choose(buffer, wanted);
-	/* All of it or nothing: what some segments have is told of the buffer. */
-	if (r && wanted)
-		choose(buffer, false);
-	loss->signals = wanted && !r;
-	err_set(0, "%s", text);
-	return r;
-}
-
-void loss_pause_signal(struct hm_buffer *buffer)
-{
-	struct loss *loss = atomic_load(&buffer->loss);
-
-	if (!loss || !loss->signals)
 		return;
-	loss->signals = false;
-	choose(buffer, false);
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	pthread_mutex_lock(&mutex);
+	loss->signals = is_wanted_locked(buffer, loss) && !ask_each(buffer) ? n_handler : 0;
+	pthread_mutex_unlock(&mutex);
+	err_set(0, "%s", text);
 }
 
-enum hm_unheard loss_unheard_locked(struct hm_buffer *buffer)
+void loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *fresh)
 {
-	const struct loss *loss = atomic_load(&buffer->loss);
+	const struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
+
+	if (!loss || !buffer->device->ops->lost_signal)
+		return;
+	pthread_mutex_lock(&mutex);
+	if (is_wanted_locked(buffer, loss))
+		buffer->device->ops->lost_signal(segments_link(buffer)->backend, fresh);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* A dma-buf's maps are its exporter's, and so is what they become. */
+static bool is_foreign(const struct hm_buffer *buffer)
+{
+	return buffer->segment->flags & HM_SEGMENT_DMABUF &&
+	       (!(buffer->caps & HM_CAP_DMABUF) || !(buffer->access & HM_WRITE));
+}
+
+enum hm_unheard loss_unheard_locked(const struct hm_buffer *buffer)
+{
+	const struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
+	bool signals;
 
 	if (buffer->ask != ASK_DEVICE)
 		return HM_UNHEARD_NEVER;
-	if (!buffer->device->ops->lost_signal)
+	if (!buffer->device->ops->lost_signal || is_foreign(buffer))
 		return HM_UNHEARD_DRIVER;
-	/* Who else has the object, and ended, may have taken it off. */
-	loss_choose_signal(buffer);
-	return loss && atomic_load(&loss->in_place) && !loss->signals ? HM_UNHEARD_ZEROS :
-									HM_UNHEARD_POLICY;
+	if (!loss || !atomic_load(&loss->in_place))
+		return HM_UNHEARD_POLICY;
+	pthread_mutex_lock(&mutex);
+	signals = handled && loss->signals == n_handler;
+	pthread_mutex_unlock(&mutex);
+	return signals ? HM_UNHEARD_POLICY : HM_UNHEARD_ZEROS;
 }
 
 static void choose_each(struct hm_buffer *buffer)
 {
-	const void *backend = NULL;
-
 	if (buffer_lock(buffer))
 		return;
-	if (loss_choose_signal(buffer) == -ENODEV)
-		backend = segments_link(buffer)->backend;
+	loss_choose_signal(buffer);
 	buffer_unlock(buffer);
-	/* It stays as it was, a signal, which the handler must not leave behind. */
-	if (backend)
-		lost_maps(backend);
 }
 
 void loss_handler_comes(void)
 {
-	atomic_store(&handled, true);
+	pthread_mutex_lock(&mutex);
+	handled = true;
+	n_handler++;
+	pthread_mutex_unlock(&mutex);
+}
+
+void loss_signal_each(void)
+{
 	loss_each(choose_each);
+}
+
+/* Of what was asked for a signal, and is gone: that can't be taken off any more. */
+static void replace_gone(struct hm_map *map, const void *user)
+{
+	const struct hm_backend_ops *ops = user;
+	const void *backend = NULL;
+
+	if (map->buffer->device->ops != ops || map->lost || buffer_lock(map->buffer))
+		return;
+	if (lost_check_buffer(map->buffer))
+		backend = segments_link(map->buffer)->backend;
+	buffer_unlock(map->buffer);
+	if (backend)
+		lost_maps(backend);
 }
 
 void loss_handler_goes(void)
 {
-	atomic_store(&handled, false);
-	loss_each(choose_each);
+	const struct hm_backend_ops *ops;
+	uint32_t i;
+
+	pthread_mutex_lock(&mutex);
+	handled = false;
+	pthread_mutex_unlock(&mutex);
+	/* Nobody asks for any from here on. */
+	for (i = 0; (ops = backend_at(i)); i++)
+		if (ops->lost_signal && ops->lost_signal(NULL, NULL) == -ENODEV)
+			lost_each_map(NULL, replace_gone, ops);
+}
+
+void loss_signal_fork_child(void)
+{
+	mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }

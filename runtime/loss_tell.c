@@ -277,4 +277,5 @@ void loss_fork_child(void)
 	/* The callback that forked goes on here, and the recovery that it is of does not. */
 	recovering = false;
 	inside = 0;
+	loss_signal_fork_child();
 }

@@ -397,6 +397,8 @@ static int bring_back_locked(struct recovery *rec)
 		if (reach_show(rec->maps[i].map))
 			rec->buffer->reach_failed = true;
 	}
+	/* Not before: the handler puts nothing into a lost one. */
+	loss_choose_signal(rec->buffer);
 	drop_maps(rec);
 	return 0;
 

@@ -9,8 +9,10 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "buffer.h"
+#include "device_link.h"
 #include "loss.h"
 #include "lost.h"
 #include "sys.h"
@@ -71,6 +73,45 @@ void repair_end(struct hm_map *map)
 	}
 }
 
+/* ---- mappings to spare ---- */
+
+/*
+ * What takes a block's place cuts a mapping into three, and vm.max_map_count may allow none
+ * more when it comes to that: so some that are of no other use are kept, of pages that can be
+ * read and pages that can't, in turn. A handler gives them up, once.
+ */
+#define SPARE_MAPPINGS 32
+
+static _Atomic(char *) spare;
+
+static void keep_spare(void)
+{
+	uint64_t page = page_size(), i;
+	void *mapped;
+
+	/* Without room for them there is nothing to be kept. */
+	if (atomic_load(&spare) || sys_mmap(NULL, SPARE_MAPPINGS * page, PROT_NONE,
+					    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
+					    &mapped))
+		return;
+	for (i = 0; i < SPARE_MAPPINGS; i += 2)
+		sys_mprotect((char *)mapped + i * page, page, PROT_READ);
+	atomic_store(&spare, mapped);
+}
+
+/* Legal in a handler. False: there are none. */
+static bool give_spare(void)
+{
+	char *mapped = atomic_exchange(&spare, NULL);
+
+	return mapped && !sys_munmap(mapped, SPARE_MAPPINGS * page_size());
+}
+
+void repair_finish(void)
+{
+	give_spare();
+}
+
 struct preparing {
 	int r;
 };
@@ -89,6 +130,7 @@ int repair_begin(void)
 {
 	struct preparing preparing = { 0 };
 
+	keep_spare();
 	atomic_store(&wanted, true);
 	lost_each_map(NULL, prepare, &preparing);
 	return preparing.r;
@@ -410,6 +452,106 @@ static enum repair answer_of(uint32_t state)
 	return phase_of(state) == BLOCK_POISONED ? REPAIR_TRY : REPAIR_WAIT;
 }
 
+/*
+ * In the handler: is all of it gone? By one call, without a text. The list of segments is the
+ * buffer's for as long as that lives, and its link as long as somebody is counted there; what
+ * that keeps from ending ends with the next change.
+ */
+static bool is_gone(struct hm_buffer *buffer)
+{
+	const struct hm_backend_ops *ops = buffer->device->ops;
+	struct segment_list *list;
+	bool gone;
+
+	if (buffer->ask != ASK_DEVICE || !ops->lost_signal || !ops->device_ask)
+		return false;
+	do {
+		list = atomic_load(&buffer->segments);
+		atomic_fetch_add(&list->n_user, 1);
+		gone = list == atomic_load(&buffer->segments);
+		if (!gone)
+			atomic_fetch_sub(&list->n_user, 1);
+	} while (!gone);
+	gone = ops->device_ask(list->link->backend) == -ENODEV;
+	atomic_fetch_sub(&list->n_user, 1);
+	return gone;
+}
+
+/* The same, and again with what was kept for that. */
+static int replace_spare(const struct hm_pointer_info *found, uint64_t from, uint64_t to)
+{
+	int r = replace_range(found, from, to);
+
+	return r == -ENOMEM && give_spare() ? replace_range(found, from, to) : r;
+}
+
+/* A block for a run: 1, claimed; 0, it is none of it; -1: a change is at it, and ends soon. */
+static int claim_for_run(const struct hm_map *map, _Atomic uint32_t *word)
+{
+	uint32_t state = atomic_load(word);
+
+	for (;;) {
+		if (phase_of(state) == BLOCK_POISONED)
+			return 0;
+		if (phase_of(state) == BLOCK_REPAIRING) {
+			/* Who is at it waits for nobody. */
+			sched_yield();
+			state = atomic_load(word);
+		} else if (!is_free(map, state)) {
+			return -1;
+		} else if (atomic_compare_exchange_strong(word, &state,
+							  (state & ~phase_of(state)) |
+								  BLOCK_REPAIRING)) {
+			return 1;
+		}
+	}
+}
+
+/* One thread at a time claims runs: two would each wait for a block of the other's. */
+static atomic_flag claiming_run = ATOMIC_FLAG_INIT;
+
+/*
+ * A mapping for a block cuts its map's into three, and there may be no more of them (-ENOMEM).
+ * Of a device that is gone every block is lost: those that follow each other up to where a
+ * mapping ends anyway take one mapping's place together. The block of @found is claimed, was
+ * @before. REPAIR_WAIT: nothing has changed, and it is to be tried again.
+ */
+static enum repair replace_run(const struct hm_pointer_info *found, struct block_states *blocks,
+			       uint64_t at, uint32_t before)
+{
+	uint64_t unit = max_u64(REPAIR_BLOCK, found->buffer->page_size),
+		 step = unit / REPAIR_BLOCK;
+	uint64_t length = round_up(found->length, found->buffer->page_size);
+	uint64_t n = (length + REPAIR_BLOCK - 1) / REPAIR_BLOCK, first = at, end = at + step, i;
+	_Atomic uint32_t *state = blocks->state;
+	int claimed = 1, r = -ENOMEM;
+
+	if (atomic_flag_test_and_set(&claiming_run)) {
+		atomic_fetch_xor(&state[at], BLOCK_REPAIRING ^ phase_of(before));
+		return REPAIR_WAIT;
+	}
+	while (first >= step && (claimed = claim_for_run(found->map, &state[first - step])) > 0)
+		first -= step;
+	while (claimed >= 0 && end < n &&
+	       (claimed = claim_for_run(found->map, &state[end])) > 0)
+		end += step;
+	if (claimed >= 0)
+		r = replace_spare(found, first * REPAIR_BLOCK,
+				  min_u64(end * REPAIR_BLOCK, length));
+	atomic_fetch_add(&found->map->replaced, claimed >= 0);
+	for (i = first; i < end; i += step)
+		if (claimed >= 0)
+			atomic_store(&state[i], BLOCK_POISONED | BLOCK_UNNOTED);
+		else
+			atomic_fetch_xor(&state[i], BLOCK_REPAIRING ^ BLOCK_OK);
+	atomic_flag_clear(&claiming_run);
+	if (claimed < 0)
+		return REPAIR_WAIT;
+	repair_note_later(found->map);
+	repair_tell_later();
+	return r ? REPAIR_REFUSED : REPAIR_DONE;
+}
+
 enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, found->buffer->page_size);
@@ -440,6 +582,11 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 	}
 	to = min_u64(from + unit, round_up(now.length, now.buffer->page_size));
 	r = replace_range(&now, from, to);
+	if (unlikely(r == -ENOMEM)) {
+		if (is_gone(found->buffer))
+			return replace_run(&now, blocks, i, state);
+		r = replace_spare(&now, from, to);
+	}
 	/* Before it is POISONED: a recovery restores those alone that it has counted. */
 	atomic_fetch_add(&found->map->replaced, 1);
 	/* After a failure, too: a part may be there, and no byte is relied on again. */

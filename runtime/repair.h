@@ -34,6 +34,8 @@ void repair_end(struct hm_map *map);
  * installs says so first and looks for maps then. All maps get theirs. -ENOMEM.
  */
 int repair_begin(void);
+/* The last handler is gone. */
+void repair_finish(void);
 
 /*
  * The bytes of a range are about to be mapped otherwise: no handler is or gets at them

@@ -35,9 +35,6 @@
 #define REPLACE_MAPS 16
 #define APPEND_MAPS 4
 
-/* Bytes that are brought to where CPUs reach them before they are copied. */
-#define COPY_STEP MIB(1)
-
 /* A new object takes all bytes, so nobody else may know the old one. */
 int replace_check(struct hm_buffer *buffer)
 {
@@ -159,102 +156,24 @@ static int map_old(struct replacement *rep)
 			   &rep->old_range, &rep->old);
 }
 
-/*
- * A part of one side, to or from memory of ours: bringing the other side's part to
- * where CPUs reach it may take this one away again.
- */
-static int copy_side(struct replacement *rep, bool from, uint64_t at, uint64_t length,
-		     char *between)
-{
-	struct hm_buffer *buffer = rep->buffer;
-	const struct hm_device *device = buffer->device;
-	const struct device_link *link = segments_link(buffer);
-	const struct hm_segment *segments = from ? buffer->segment : rep->fresh;
-	uint32_t n = from ? buffer->n_segment : 1;
-	uint32_t access = from ? HM_READ : HM_READ | HM_WRITE;
-	int r;
-
-	r = device->ops->begin_cpu(link->backend, segments, n, at, length, access);
-	if (r)
-		return backend_explain(device->ops, r, "begin_cpu");
-	r = lost_touch_begin(device, link);
-	if (!r) {
-		if (from)
-			memcpy(between, rep->old + at, length);
-		else
-			memcpy(rep->address + at, between, length);
-		lost_touch_end();
-	}
-	/* The bytes are there: what the device says of the end is not asked. */
-	device->ops->end_cpu(link->backend, segments, n, at, length, access);
-	return r;
-}
-
-static int copy_in_steps(struct replacement *rep, uint64_t kept)
-{
-	uint64_t at, length;
-	char *between;
-	int r = 0;
-
-	between = sys_calloc(1, min_u64(kept, COPY_STEP));
-	if (!between)
-		return err_set(-ENOMEM, "no memory to copy a buffer through");
-	for (at = 0; at < kept && !r; at += length) {
-		length = min_u64(COPY_STEP, kept - at);
-		r = copy_side(rep, true, at, length, between);
-		if (!r)
-			r = copy_side(rep, false, at, length, between);
-	}
-	free(between);
-	return r;
-}
-
-/*
- * Where the kernel has no page for the copy (strict overcommit, a full tmpfs) a store is
- * a SIGBUS; asked for, it is an error. Kernels before 5.14 are not asked.
- */
-static int bring_in(const struct replacement *rep, uint64_t kept)
-{
-	int r;
-
-	if (rep->buffer->backing != HM_BACKING_MEMFD)
-		return 0;
-	/* Of the old one, too: to read where nothing was stored takes a page. */
-	r = sys_madvise(rep->old, buffer_pages(rep->buffer, kept), MADV_POPULATE_READ);
-	if (!r)
-		r = sys_madvise(rep->address, buffer_pages(rep->buffer, kept),
-				MADV_POPULATE_WRITE);
-	if (!r || r == -EINVAL)
-		return 0;
-	return err_set(r == -EFAULT ? -ENOMEM : r,
-		       "%s: no memory for the copy of %" PRIu64 " bytes (%s): see "
-		       "vm.overcommit_memory, and memory.max of the control group",
-		       rep->buffer->name, kept, err_name(r));
-}
-
 /* -ENODEV: the device is gone, and the bytes with it. */
 static int copy_contents(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
+	const struct replace_copy copy = {
+		.buffer = buffer,
+		.fresh = rep->fresh,
+		.old = rep->old,
+		.address = rep->address,
+	};
 	uint64_t kept = min_u64(buffer->size, rep->new_size);
 	int r;
 
-	r = bring_in(rep, kept);
+	r = replace_copy(&copy, kept);
 	if (r)
 		return r;
-	/* From a mapping that no handler knows. */
-	loss_pause_signal(buffer);
-	if (unlikely(buffer->caps & HM_CAP_BRACKET)) {
-		r = copy_in_steps(rep, kept);
-	} else {
-		r = lost_touch_begin(buffer->device, segments_link(buffer));
-		if (!r) {
-			memcpy(rep->address, rep->old, kept);
-			lost_touch_end();
-		}
-	}
-	if (r)
-		return r;
+	/* Before a map shows it, and after the library has stored there itself. */
+	loss_signal_fresh(buffer, rep->fresh);
 	count_add(&buffer->counts, COUNT_BYTES_COPIED, kept);
 	stats_add(&stats.bytes_copied, kept);
 	reserve_release(&rep->old_range);
@@ -650,6 +569,7 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 					 buffer->max_size - offset, &array[kept], &place);
 		if (r)
 			goto err_set;
+		loss_signal_fresh(buffer, &array[kept]);
 		array[kept].offset = offset;
 		array[kept - 1].length = offset - array[kept - 1].offset;
 	}

@@ -15,6 +15,20 @@ int replace_check(struct hm_buffer *buffer);
  */
 int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *ret_set);
 
+/* ---- replace_copy.c ---- */
+
+struct replace_copy {
+	struct hm_buffer *buffer;       /* with its old segments */
+	const struct hm_segment *fresh; /* the one new object */
+	char *old;                      /* all of the buffer, mapped to be read */
+	char *address;                  /* the new object, mapped to be written */
+};
+
+/* Its first @kept bytes. -ENODEV: the device is gone, and the bytes with it. */
+int replace_copy(const struct replace_copy *copy, uint64_t kept);
+
+/* ---- replace.c ---- */
+
 /* Grows by a further object behind the old ones; nothing is copied. */
 int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size,
 			  struct resize_set *ret_set);

@@ -141,14 +141,14 @@ static void swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
 		publish_change(map);
 	segments_sweep(buffer);
-	if (unlikely(buffer->loss))
-		loss_choose_signal(buffer);
 }
 
 void segments_swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,
 		   uint32_t n_kept)
 {
 	swap(buffer, list, n, n_kept, link_hold(segments_link(buffer)));
+	if (unlikely(buffer->loss))
+		loss_choose_signal(buffer);
 }
 
 void segments_renew(struct hm_buffer *buffer, struct segment_list *list,

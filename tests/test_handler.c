@@ -529,10 +529,15 @@ static void counted(void)
 	signal(SIGBUS, SIG_DFL);
 }
 
-/* Without it copies are slower. */
-static bool was_counters(const char *call)
+/* Without the counter copies are slower; without mappings to spare faults need what is left. */
+static bool may_fail(const char *call)
 {
-	return !strcmp(call, "open") || !strcmp(call, "read") || !strcmp(call, "close");
+	static const char *const calls[] = { "open", "read", "close", "mmap", "mprotect" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(calls) && strcmp(call, calls[i]); i++)
+		;
+	return i < ARRAY_SIZE(calls);
 }
 
 /* Each call that installing and removing make fails once: then nothing is different. */
@@ -553,7 +558,7 @@ static void undone(void)
 		inject_arm(n, INJECT_ONE);
 		r = hm_handler_install(0);
 		failed = inject_disarm();
-		CHECK_EQUAL(!r, !failed || was_counters(inject_failed()));
+		CHECK_EQUAL(!r, !failed || may_fail(inject_failed()));
 		if (!r)
 			CHECK_OK(hm_handler_remove());
 		CHECK_EQUAL(handler_info().installed, 0);

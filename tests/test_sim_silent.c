@@ -6,7 +6,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -242,6 +245,10 @@ static void test_guarded(void)
 		CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
 	CHECK_ERROR(-ENODEV, hm_copy_out(to, scene.base + MIB(2), 4 * PAGE, &fault));
 	CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
+	/* And where the handler has put the shadow already. */
+	(void)*(volatile char *)(scene.base + MIB(4));
+	CHECK_ERROR(-ENODEV, hm_copy_out(to, scene.base + MIB(4), PAGE, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_LOST);
 	check_shadow(&scene, 1);
 	end(&scene);
 out:
@@ -387,6 +394,248 @@ static void test_two_of_one(void)
 	}
 }
 
+/* As test_two_of_one(); @again, NULL where @length is more than there is. */
+static struct hm_buffer *take_in(const struct scene *scene, uint64_t length)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = length };
+	struct hm_buffer *again = NULL;
+	int fd;
+
+	CHECK_OK_FATAL(hm_buffer_export(scene->buffer, 0, &fd));
+	if (length > SIZE)
+		CHECK_ERROR(-EINVAL, hm_buffer_import(scene->device, fd, &desc, &again));
+	else
+		CHECK_OK_FATAL(hm_buffer_import(scene->device, fd, &desc, &again));
+	close(fd);
+	return again;
+}
+
+/* Whoever else has the object, and ends, or has another policy: this one's stays. */
+static void test_shared(void)
+{
+	struct hm_buffer *again;
+	struct scene scene;
+	int i;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (i = 0; i < 3 && begin(&scene, HM_LOSS_SHADOW, 0); i++) {
+		again = take_in(&scene, i ? SIZE : 2 * SIZE);
+		if (i == 2) {
+			CHECK_OK(set_policy(again, HM_LOSS_SHADOW, 0));
+			CHECK_OK(set_policy(again, HM_LOSS_ZERO, 0));
+		} else {
+			hm_buffer_unref(again);
+		}
+		take_away(scene.device);
+		check_shadow(&scene, 1);
+		if (i == 2)
+			hm_buffer_unref(again);
+		end(&scene);
+	}
+	CHECK_OK(hm_handler_remove());
+}
+
+/* Who asked for the signal is no more, or has another policy, when the handler goes. */
+static void test_outlived(void)
+{
+	struct hm_buffer *again;
+	struct scene scene;
+	struct hm_map *map;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		CHECK_OK_FATAL(hm_handler_install(0));
+		if (!begin(&scene, HM_LOSS_SHADOW, 0)) {
+			CHECK_OK(hm_handler_remove());
+			return;
+		}
+		again = take_in(&scene, SIZE);
+		CHECK_OK_FATAL(hm_map_create(again, NULL, &map));
+		take_away(scene.device);
+		if (i && is_module())
+			CHECK_OK(set_policy(scene.buffer, HM_LOSS_ZERO, 0));
+		hm_map_unref(i ? map : scene.watched);
+		hm_map_unref(i ? NULL : scene.map);
+		hm_buffer_unref(i ? again : scene.buffer);
+		CHECK_OK(hm_handler_remove());
+		CHECK_EQUAL(((char *)hm_map_address(i ? scene.map : map))[MIB(3)],
+			    i && !is_module() ? ((char *)hm_map_address(scene.map))[MIB(3)] :
+						0);
+		if (!i) {
+			scene.watched = NULL;
+			scene.map = map;
+			scene.buffer = again;
+		}
+		end(&scene);
+	}
+}
+
+/* ---- where little is left ---- */
+
+static long max_map_count(long set)
+{
+	int fd = open("/proc/sys/vm/max_map_count", O_RDWR | O_CLOEXEC);
+	char text[32] = "";
+
+	CHECK_FATAL(fd >= 0);
+	if (set)
+		CHECK(dprintf(fd, "%ld", set) > 0);
+	else
+		CHECK_FATAL(read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	return strtol(text, NULL, 10);
+}
+
+static long n_mapping(void)
+{
+	FILE *file = fopen("/proc/self/maps", "re");
+	long n = 0;
+	int c;
+
+	CHECK_FATAL(file);
+	while ((c = getc(file)) != EOF)
+		n += c == '\n';
+	fclose(file);
+	return n;
+}
+
+/* A machine's own, of the module's: nobody else is to feel the limit. */
+static void test_no_mappings(void)
+{
+	struct scene scene;
+	long before;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
+		CHECK_OK(hm_map_protect(scene.map, MIB(1), MIB(1), HM_READ));
+		take_away(scene.device);
+		before = max_map_count(0);
+		max_map_count(n_mapping());
+		/* In the middle, from which two mappings more would be left. */
+		CHECK(pattern_holds(scene.base, MIB(2) + 17, MIB(2) + 19, 1));
+		scene.base[MIB(2) + PAGE] = 77;
+		check_shadow(&scene, 1);
+		CHECK_EQUAL(scene.base[MIB(2) + PAGE], 77);
+		max_map_count(before);
+		CHECK_ERROR(-ENODEV, hm_map_begin_cpu(scene.map, 0, PAGE, HM_READ));
+		CHECK_EQUAL(n_taken, 1);
+		end(&scene);
+	}
+	CHECK_OK(hm_handler_remove());
+}
+
+/* What fails has changed nothing of it. */
+static void test_failed_growth(void)
+{
+	struct scene scene;
+	long before;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
+		hm_map_unref(scene.watched);
+		scene.watched = NULL;
+		before = max_map_count(0);
+		max_map_count(n_mapping() + 12);
+		CHECK_ERROR(-ENOMEM, hm_buffer_resize(scene.buffer, 2 * SIZE, HM_GROW_REPLACE));
+		max_map_count(before);
+		take_away(scene.device);
+		CHECK(pattern_holds(scene.base, 0, SIZE, 1));
+		end(&scene);
+	}
+	CHECK_OK(hm_handler_remove());
+}
+
+/* ---- beside others ---- */
+
+static _Atomic bool stop;
+static _Atomic uint32_t n_wrong;
+
+static __attribute__((no_sanitize("thread"))) void *read_all(void *user)
+{
+	const char *base = user;
+	uint64_t state = test_seed(), at;
+
+	while (!stop) {
+		at = round_down(test_random(&state) % (SIZE - 8), 8);
+		n_wrong += !pattern_holds(base, at, at + 8, 1);
+	}
+	return NULL;
+}
+
+static void *go_away(void *user)
+{
+	uint64_t state = test_seed();
+
+	usleep(test_random(&state) % 30000);
+	take_away(user);
+	return NULL;
+}
+
+/* Its bytes are copied into a new object, again and again, and the device goes. */
+static void test_replaced_meanwhile(void)
+{
+	pthread_t threads[2];
+	struct scene scene;
+	int round, i, r;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (round = 0; round < 8 && begin(&scene, HM_LOSS_SHADOW, 0); round++) {
+		hm_map_unref(scene.watched);
+		scene.watched = NULL;
+		stop = false;
+		n_wrong = 0;
+		CHECK_FATAL(!pthread_create(&threads[0], NULL, read_all, scene.base));
+		CHECK_FATAL(!pthread_create(&threads[1], NULL, go_away, scene.device));
+		for (i = 0, r = 0; i < 1000 && !r; i++)
+			r = hm_buffer_resize(scene.buffer, i % 2 ? SIZE : SIZE + PAGE,
+					     i % 2 ? 0 : HM_GROW_REPLACE);
+		CHECK_EQUAL(r, -ENODEV);
+		pthread_join(threads[1], NULL);
+		stop = true;
+		pthread_join(threads[0], NULL);
+		CHECK_EQUAL(n_wrong, 0);
+		end(&scene);
+	}
+	CHECK_OK(hm_handler_remove());
+}
+
+/* Another device's engine is given such bytes: it has not begun, and what it was to write stays. */
+static void test_staged(void)
+{
+	struct hm_buffer *to;
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_fence *fence;
+	struct hm_device *soft;
+	struct scene scene;
+	struct hm_map *map;
+	char *bytes;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (is_module() && begin(&scene, HM_LOSS_SHADOW, 0)) {
+		CHECK_OK_FATAL(hm_device_open("soft:0", &soft));
+		to = sim_make(soft, MIB(1), 0, &map);
+		bytes = hm_map_address(map);
+		CHECK_OK_FATAL(hm_accel_open("soft:0", NULL, &accel));
+		CHECK_OK_FATAL(hm_queue_create(accel, 0, &queue));
+		CHECK_OK(hm_queue_copy(queue, bytes, scene.base, MIB(1), &fence));
+		CHECK_OK(hm_fence_wait(fence, UINT64_MAX));
+		hm_fence_unref(fence);
+		memset(bytes, 'd', MIB(1));
+		take_away(scene.device);
+		CHECK_ERROR(-ENODEV, hm_queue_copy(queue, bytes, scene.base, MIB(1), &fence));
+		CHECK(bytes[0] == 'd' && !memcmp(bytes, bytes + 1, MIB(1) - 1));
+		CHECK_EQUAL(n_taken, 1);
+		hm_queue_unref(queue);
+		hm_accel_unref(accel);
+		hm_map_unref(map);
+		hm_buffer_unref(to);
+		hm_device_unref(soft);
+		end(&scene);
+	}
+	CHECK_OK(hm_handler_remove());
+}
+
 static const struct sim_case cases[] = {
 	{ "reads", test_reads },
 	{ "told", test_told },
@@ -396,6 +645,12 @@ static const struct sim_case cases[] = {
 	{ "zeros", test_zeros },
 	{ "growth", test_growth },
 	{ "two_of_one", test_two_of_one },
+	{ "shared", test_shared },
+	{ "outlived", test_outlived },
+	{ "no_mappings", test_no_mappings },
+	{ "failed_growth", test_failed_growth },
+	{ "replaced_meanwhile", test_replaced_meanwhile },
+	{ "staged", test_staged },
 	{ NULL, NULL },
 };
 

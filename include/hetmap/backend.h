@@ -165,11 +165,13 @@ struct hm_backend_ops {
 	int (*device_ask)(void *device);
 	/*
 	 * Optional, without a capability bit, for those whose maps are zeros once the device
-	 * was taken away, before device_check knows: with @signal those of the segment's object
-	 * are a SIGBUS instead, from here on, also where they are mapped already. The object may
-	 * be another segment's, too. -ENODEV: it is gone; or what keeps them from being so.
+	 * was taken away, before device_check knows: those of the segment's object are a SIGBUS
+	 * instead, from here on, also where they are mapped already; its bytes are read by
+	 * pread(2) of its fd, at fd_offset. Asked again for one that is so already; 0, or why
+	 * not. With both NULL it is taken off all objects of all devices; -ENODEV: some are gone,
+	 * whose maps stay a SIGBUS, and device_check knows.
 	 */
-	int (*lost_signal)(void *device, const struct hm_segment *segment, int signal);
+	int (*lost_signal)(void *device, const struct hm_segment *segment);
 	/* Further ops are appended here. */
 };
 

@@ -20,7 +20,8 @@
  * plain reads are the first to meet the loss. hm_buffer_info.unheard says what they find. With
  * the handler, maps of "sim" whose buffer has a shadow are a SIGBUS to the handler, which puts
  * the shadow there: on a thread that blocks SIGBUS, or below another handler, it is what a
- * cut file is (hetmap/guard.h), and a system call that meets it is -EFAULT. Others may have
+ * cut file is (hetmap/guard.h), and a system call that meets it is -EFAULT. Once a buffer has had
+ * a shadow that is so of all maps of its object, until the handler is removed. Others may have
  * zeros, without a fault, before the library knows. So it asks the device, by one system call,
  * where a bracket of the CPU's ends, where a launch is complete that was given such bytes, and
  * in hm_copy_in() and hm_copy_out(): none of these is 0 over zeros that are nobody's. Who reads

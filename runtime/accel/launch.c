@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "accel.h"
+#include "lost.h"
 #include "probe.h"
 #include "protect.h"
 #include "remap.h"
@@ -293,6 +294,16 @@ static __attribute__((noinline, cold)) void begin_turns_again(struct hm_fence *f
 	err_set(r, "%s", text);
 }
 
+/* Of the devices of what it was to use: whose bytes were lost is told. Likewise with no pin. */
+static __attribute__((noinline, cold)) int tell_lost(struct hm_fence *fence, int r)
+{
+	uint32_t i;
+
+	for (i = 0; i < fence->n_use; i++)
+		lost_notice(fence->use[i].map->buffer->device, r);
+	return r;
+}
+
 /* ---- counting ---- */
 
 /* Once for each buffer, whatever it has to do with it. */
@@ -368,6 +379,8 @@ static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uin
 	unpin(accel, work, &pins);
 	if (unlikely(r && pins.n_turn))
 		begin_turns_again(fence, &pins, r);
+	if (unlikely(r == -ENODEV))
+		return tell_lost(fence, r);
 	if (r)
 		return r;
 	stats_add(&stats.launches, 1);

@@ -49,9 +49,9 @@ static int copy_all(struct sim_port *port, bool to_device, char *bytes, uint64_t
 				port->ops->read(port->file, bytes, length, offset);
 		if (n == -EINTR)
 			continue;
-		/* That the device of the map's bytes is gone is told by who completes the work. */
+		/* The device of the map's bytes is gone. Of work that is done its end tells. */
 		if (n == -EFAULT && fault_check(bytes, length) == -ENODEV)
-			return 0;
+			return to_device ? -ENODEV : 0;
 		if (n <= 0)
 			return sim_port_explain(port, n ? (int)n : -EIO,
 						to_device ? "copying to the device" :

@@ -104,11 +104,10 @@ static int sim_ask(void *device)
 	return sim_port_call(device, HETSIM_QUERY, &now);
 }
 
-/* A foreign descriptor's maps are its exporter's, which knows no zeros. */
-static int sim_lost_signal(void *device, const struct hm_segment *segment, int signal)
+static int sim_lost_signal(void *device, const struct hm_segment *segment)
 {
 	(void)device;
-	return sim_object_signal(segment->object, signal);
+	return segment ? sim_object_signal(segment->object) : sim_signals_end();
 }
 
 static int each_device(const struct sim_port_ops *ops,

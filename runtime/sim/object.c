@@ -117,30 +117,41 @@ int sim_object_foreign(struct sim_port *port, struct sim_object **ret_object)
 	return 0;
 }
 
-static int signal_locked(struct sim_object *object, bool signal)
+static int when_lost(struct sim_object *object, uint32_t when)
 {
 	struct hetsim_buffer_when_lost lost = {
 		.size = sizeof(lost),
 		.handle = object->handle,
-		.when = signal ? HETSIM_WHEN_LOST_SIGNAL : HETSIM_WHEN_LOST_DEFAULT,
+		.when = when,
 	};
-	int r;
 
-	if (!object->handle || object->signals == signal)
-		return 0;
-	r = sim_port_call(object->port, HETSIM_BUFFER_WHEN_LOST, &lost);
-	if (!r)
-		object->signals = signal;
+	return sim_port_call(object->port, HETSIM_BUFFER_WHEN_LOST, &lost);
+}
+
+int sim_object_signal(struct sim_object *object)
+{
+	int r = 0;
+
+	if (!object->handle)
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&lock);
+	if (!object->signals)
+		r = when_lost(object, HETSIM_WHEN_LOST_SIGNAL);
+	object->signals = !r;
+	pthread_mutex_unlock(&lock);
 	return r;
 }
 
-int sim_object_signal(struct sim_object *object, bool signal)
+int sim_objects_silence(struct sim_port *port)
 {
-	int r;
+	struct sim_object *object;
+	int r = 0;
 
-	pthread_mutex_lock(&lock);
-	r = signal_locked(object, signal);
-	pthread_mutex_unlock(&lock);
+	cds_list_for_each_entry(object, &port->objects, link) {
+		if (object->signals && when_lost(object, HETSIM_WHEN_LOST_DEFAULT) == -ENODEV)
+			r = -ENODEV;
+		object->signals = false;
+	}
 	return r;
 }
 
@@ -154,9 +165,6 @@ void sim_object_put(struct sim_object *object)
 		cds_list_del(&object->link);
 		if (object->handle)
 			close_handle(object->port, object->handle);
-	} else {
-		/* Who asked for it may be this one. */
-		signal_locked(object, false);
 	}
 	pthread_mutex_unlock(&lock);
 	if (!last)

@@ -249,6 +249,21 @@ void sim_port_lost_maps(struct sim_port *port)
 	lost_maps(port);
 }
 
+int sim_signals_end(void)
+{
+	struct sim_port *port;
+	int r = 0;
+
+	sim_objects_lock();
+	pthread_mutex_lock(&lock);
+	for (port = ports; port; port = port->next)
+		if (sim_objects_silence(port))
+			r = -ENODEV;
+	pthread_mutex_unlock(&lock);
+	sim_objects_unlock();
+	return r;
+}
+
 /* ---- texts ---- */
 
 /* "64 MiB of 96 MiB" into @text of 40 bytes at least; returns @text. */

@@ -87,6 +87,9 @@ void sim_port_lost(struct sim_port *port);
 /* The same, and nobody is called back: the device is at it still. */
 void sim_port_lost_maps(struct sim_port *port);
 
+/* Likewise, of all ports. */
+int sim_signals_end(void);
+
 /* What soft answers to a submission where it could start no thread: explained, -EAGAIN. */
 #define SIM_NO_THREAD (-EUSERS)
 
@@ -128,8 +131,10 @@ int sim_object_import(struct sim_port *port, struct hetsim_import *import,
 		      struct sim_object **ret_object);
 /* One without a handle. */
 int sim_object_foreign(struct sim_port *port, struct sim_object **ret_object);
-/* HETSIM_BUFFER_WHEN_LOST, until any of its holders lets go of it. */
-int sim_object_signal(struct sim_object *object, bool signal);
+/* HETSIM_WHEN_LOST_SIGNAL. -EOPNOTSUPP: another device's memory. */
+int sim_object_signal(struct sim_object *object);
+/* Of no object of the port's any more. Caller has sim_objects_lock(). -ENODEV: it is gone. */
+int sim_objects_silence(struct sim_port *port);
 void sim_object_put(struct sim_object *object);
 /* What segments name as their object: to be compared, not to be used. NULL. */
 const void *sim_object_of(struct sim_port *port, uint32_t handle);
