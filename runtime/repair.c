@@ -90,9 +90,9 @@ static void keep_spare(void)
 	void *mapped;
 
 	/* Without room for them there is nothing to be kept. */
-	if (atomic_load(&spare) || sys_mmap(NULL, SPARE_MAPPINGS * page, PROT_NONE,
-					    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0,
-					    &mapped))
+	if (atomic_load(&spare) ||
+	    sys_mmap(NULL, SPARE_MAPPINGS * page, PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &mapped))
 		return;
 	for (i = 0; i < SPARE_MAPPINGS; i += 2)
 		sys_mprotect((char *)mapped + i * page, page, PROT_READ);
@@ -104,7 +104,12 @@ static bool give_spare(void)
 {
 	char *mapped = atomic_exchange(&spare, NULL);
 
-	return mapped && !sys_munmap(mapped, SPARE_MAPPINGS * page_size());
+	if (!mapped)
+		return false;
+	if (!sys_munmap(mapped, SPARE_MAPPINGS * page_size()))
+		return true;
+	atomic_store(&spare, mapped);
+	return false;
 }
 
 void repair_finish(void)
