@@ -13,15 +13,20 @@
 #define SIZE (3 * REPAIR_BLOCK)
 #define MOST (1u << 20) /* a limit above that is none */
 
-/* Mappings of pages that can be read and pages that can't, in turn, until there are no more. */
+/* Mappings of pages with rights that differ, until there is not even one more. */
 static char *use_up(uint64_t *ret_length)
 {
-	uint64_t length = 2 * MOST * PAGE, i;
+	uint64_t length = 2 * MOST * PAGE, end = length, i;
 	char *bytes = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 			   -1, 0);
 
 	CHECK_FATAL(bytes != MAP_FAILED);
 	for (i = 0; i < length && !mprotect(bytes + i, PAGE, PROT_READ); i += 2 * PAGE)
+		;
+	/* Two at a time, those; and from the end one at a time. */
+	for (; end > i && !mprotect(bytes + end - PAGE, PAGE,
+				    end / PAGE % 2 ? PROT_READ : PROT_READ | PROT_WRITE);
+	     end -= PAGE)
 		;
 	*ret_length = length;
 	if (i < length)
@@ -61,7 +66,7 @@ static void at_the_limit(void)
 	used = use_up(&length);
 	if (used) {
 		/* In the middle: the file's mapping becomes two, with another one in between. */
-		CHECK(pattern_holds(base, REPAIR_BLOCK + 17, REPAIR_BLOCK + 19, 1));
+		CHECK(pattern_holds(base, REPAIR_BLOCK, REPAIR_BLOCK + PAGE, 1));
 		munmap(used, length);
 	} else {
 		test_skip("kernel", "vm.max_map_count is above %u", MOST);

@@ -512,7 +512,7 @@ static void test_no_mappings(void)
 		before = max_map_count(0);
 		max_map_count(n_mapping());
 		/* In the middle, from which two mappings more would be left. */
-		CHECK(pattern_holds(scene.base, MIB(2) + 17, MIB(2) + 19, 1));
+		CHECK(pattern_holds(scene.base, MIB(2), MIB(2) + PAGE, 1));
 		scene.base[MIB(2) + PAGE] = 77;
 		check_shadow(&scene, 1);
 		CHECK_EQUAL(scene.base[MIB(2) + PAGE], 77);
@@ -556,8 +556,8 @@ static __attribute__((no_sanitize("thread"))) void *read_all(void *user)
 	uint64_t state = test_seed(), at;
 
 	while (!stop) {
-		at = round_down(test_random(&state) % (SIZE - 8), 8);
-		n_wrong += !pattern_holds(base, at, at + 8, 1);
+		at = round_down(test_random(&state) % SIZE, PAGE);
+		n_wrong += !pattern_holds(base, at, at + PAGE, 1);
 	}
 	return NULL;
 }
