@@ -352,49 +352,9 @@ static void test_growth(void)
 	CHECK_OK(hm_handler_remove());
 }
 
-/*
- * One object, taken in again, and only one of both has a shadow: the other's maps are zeros,
- * by the handler while it is there, and by the kernel after it or after the first.
- */
-static void test_two_of_one(void)
-{
-	struct hm_buffer *again;
-	struct scene scene;
-	struct hm_map *map;
-	int fd, i;
+/* ---- one object, two buffers ---- */
 
-	for (i = 0; i < 3; i++) {
-		CHECK_OK_FATAL(hm_handler_install(0));
-		if (!begin(&scene, HM_LOSS_SHADOW, 0)) {
-			CHECK_OK(hm_handler_remove());
-			return;
-		}
-		CHECK_OK_FATAL(hm_buffer_export(scene.buffer, 0, &fd));
-		CHECK_OK_FATAL(hm_buffer_import(scene.device, fd, NULL, &again));
-		close(fd);
-		CHECK_OK_FATAL(hm_map_create(again, NULL, &map));
-		if (i == 1) {
-			hm_map_unref(scene.watched);
-			hm_map_unref(scene.map);
-			hm_buffer_unref(scene.buffer);
-			scene.watched = scene.map = NULL;
-			scene.buffer = NULL;
-		}
-		if (i)
-			CHECK_OK(hm_handler_remove());
-		take_away(scene.device);
-		CHECK_EQUAL(((char *)hm_map_address(map))[MIB(3)], 0);
-		if (!i)
-			check_shadow(&scene, 1);
-		hm_map_unref(map);
-		hm_buffer_unref(again);
-		end(&scene);
-		if (!i)
-			CHECK_OK(hm_handler_remove());
-	}
-}
-
-/* As test_two_of_one(); @again, NULL where @length is more than there is. */
+/* One object, taken in again, without a policy; NULL where @length is more than it has. */
 static struct hm_buffer *take_in(const struct scene *scene, uint64_t length)
 {
 	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = length };
@@ -408,6 +368,110 @@ static struct hm_buffer *take_in(const struct scene *scene, uint64_t length)
 		CHECK_OK_FATAL(hm_buffer_import(scene->device, fd, &desc, &again));
 	close(fd);
 	return again;
+}
+
+struct second {
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *base;
+};
+
+/* False: the test was skipped. The handler is installed. */
+static bool begin_two(struct scene *scene, struct second *second)
+{
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (!begin(scene, HM_LOSS_SHADOW, 0)) {
+		CHECK_OK(hm_handler_remove());
+		return false;
+	}
+	second->buffer = take_in(scene, SIZE);
+	CHECK_OK_FATAL(hm_map_create(second->buffer, NULL, &second->map));
+	second->base = hm_map_address(second->map);
+	return true;
+}
+
+static void drop_first(struct scene *scene)
+{
+	hm_map_unref(scene->watched);
+	hm_map_unref(scene->map);
+	hm_buffer_unref(scene->buffer);
+	scene->watched = scene->map = NULL;
+	scene->buffer = NULL;
+}
+
+static void end_two(struct scene *scene, struct second *second)
+{
+	hm_map_unref(second->map);
+	hm_buffer_unref(second->buffer);
+	end(scene);
+}
+
+/* By the handler each has what its own policy says. */
+static void test_two_of_one(void)
+{
+	struct second second;
+	struct scene scene;
+
+	if (!begin_two(&scene, &second))
+		return;
+	take_away(scene.device);
+	CHECK_EQUAL(second.base[MIB(3)], 0);
+	check_shadow(&scene, 1);
+	end_two(&scene, &second);
+	CHECK_OK(hm_handler_remove());
+}
+
+/* Without it zeros, by the kernel: whoever had asked, and however long he has been there. */
+static void test_handler_gone(void)
+{
+	struct second second;
+	struct scene scene;
+
+	if (!begin_two(&scene, &second))
+		return;
+	CHECK_OK(hm_handler_remove());
+	take_away(scene.device);
+	CHECK_EQUAL(second.base[MIB(3)], 0);
+	end_two(&scene, &second);
+	if (!begin_two(&scene, &second))
+		return;
+	drop_first(&scene);
+	CHECK_OK(hm_handler_remove());
+	take_away(scene.device);
+	CHECK_EQUAL(second.base[MIB(3)], 0);
+	end_two(&scene, &second);
+}
+
+/* And where the device has gone meanwhile, and nobody has heard. */
+static void test_outlived(void)
+{
+	struct second second;
+	struct scene scene;
+
+	if (!begin_two(&scene, &second))
+		return;
+	take_away(scene.device);
+	drop_first(&scene);
+	CHECK_OK(hm_handler_remove());
+	CHECK_EQUAL(second.base[MIB(3)], 0);
+	end_two(&scene, &second);
+}
+
+/* The same, of a buffer that has another policy by then: the twin's is lost already. */
+static void test_other_policy(void)
+{
+	struct scene scene;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (!begin(&scene, HM_LOSS_SHADOW, 0)) {
+		CHECK_OK(hm_handler_remove());
+		return;
+	}
+	take_away(scene.device);
+	CHECK_EQUAL(set_policy(scene.buffer, HM_LOSS_ZERO, 0), is_module() ? 0 : -ENODEV);
+	CHECK_OK(hm_handler_remove());
+	CHECK_EQUAL(scene.base[MIB(3)], is_module() ? 0 : scene.read_only[MIB(2)]);
+	end(&scene);
 }
 
 /* Whoever else has the object, and ends, or has another policy: this one's stays. */
@@ -433,41 +497,6 @@ static void test_shared(void)
 		end(&scene);
 	}
 	CHECK_OK(hm_handler_remove());
-}
-
-/* Who asked for the signal is no more, or has another policy, when the handler goes. */
-static void test_outlived(void)
-{
-	struct hm_buffer *again;
-	struct scene scene;
-	struct hm_map *map;
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		CHECK_OK_FATAL(hm_handler_install(0));
-		if (!begin(&scene, HM_LOSS_SHADOW, 0)) {
-			CHECK_OK(hm_handler_remove());
-			return;
-		}
-		again = take_in(&scene, SIZE);
-		CHECK_OK_FATAL(hm_map_create(again, NULL, &map));
-		take_away(scene.device);
-		if (i && is_module())
-			CHECK_OK(set_policy(scene.buffer, HM_LOSS_ZERO, 0));
-		hm_map_unref(i ? map : scene.watched);
-		hm_map_unref(i ? NULL : scene.map);
-		hm_buffer_unref(i ? again : scene.buffer);
-		CHECK_OK(hm_handler_remove());
-		CHECK_EQUAL(((char *)hm_map_address(i ? scene.map : map))[MIB(3)],
-			    i && !is_module() ? ((char *)hm_map_address(scene.map))[MIB(3)] :
-						0);
-		if (!i) {
-			scene.watched = NULL;
-			scene.map = map;
-			scene.buffer = again;
-		}
-		end(&scene);
-	}
 }
 
 /* ---- where little is left ---- */
@@ -645,8 +674,10 @@ static const struct sim_case cases[] = {
 	{ "zeros", test_zeros },
 	{ "growth", test_growth },
 	{ "two_of_one", test_two_of_one },
-	{ "shared", test_shared },
+	{ "handler_gone", test_handler_gone },
 	{ "outlived", test_outlived },
+	{ "other_policy", test_other_policy },
+	{ "shared", test_shared },
 	{ "no_mappings", test_no_mappings },
 	{ "failed_growth", test_failed_growth },
 	{ "replaced_meanwhile", test_replaced_meanwhile },
