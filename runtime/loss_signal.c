@@ -72,8 +72,9 @@ void loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *
 /* A dma-buf's maps are its exporter's, and so is what they become. */
 static bool is_foreign(const struct hm_buffer *buffer)
 {
-	return buffer->segment->flags & HM_SEGMENT_DMABUF &&
-	       (!(buffer->caps & HM_CAP_DMABUF) || !(buffer->access & HM_WRITE));
+	return buffer->segment->flags & HM_SEGMENT_DMABUF && !buffer->created &&
+	       (!buffer->device->ops->lost_signal || !(buffer->caps & HM_CAP_DMABUF) ||
+		!(buffer->access & HM_WRITE));
 }
 
 enum hm_unheard loss_unheard_locked(const struct hm_buffer *buffer)
@@ -81,9 +82,11 @@ enum hm_unheard loss_unheard_locked(const struct hm_buffer *buffer)
 	const struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
 	bool signals;
 
+	if (is_foreign(buffer))
+		return HM_UNHEARD_DRIVER;
 	if (buffer->ask != ASK_DEVICE)
 		return HM_UNHEARD_NEVER;
-	if (!buffer->device->ops->lost_signal || is_foreign(buffer))
+	if (!buffer->device->ops->lost_signal)
 		return HM_UNHEARD_DRIVER;
 	if (!loss || !atomic_load(&loss->in_place))
 		return HM_UNHEARD_POLICY;

@@ -189,11 +189,12 @@ int lost_check_link(const struct hm_device *device, const struct device_link *li
 	int r;
 
 	if (unlikely(link != atomic_load(&device->link)))
-		return err_set(-ENODEV,
-			       "%s was taken away and is there again, without what was on it: "
-			       "unref what is left of that, or have hm_device_recover() bring "
-			       "it back (hm_buffer_set_loss)",
-			       device->name);
+		return err_set(
+			-ENODEV,
+			"%s was taken away and is there again, without what was on it: "
+			"hm_device_recover() brings back what has a loss policy, with "
+			"HM_RECOVER_SHADOWED that of HM_LOSS_SHADOW, too; unref the rest",
+			device->name);
 	r = device->ops->device_check(link->backend);
 	return likely(!r) ? 0 : backend_explain(device->ops, r, "device_check");
 }

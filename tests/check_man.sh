@@ -85,7 +85,7 @@ for source in tools/*/*.c; do
 		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | tr '\n' ' ')"
 done
 
-pages=$(sed -n 's/^\.Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' man/* | sort -u)
+pages=$(sed -n 's/^\..*Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' man/* | sort -u)
 for page in $pages; do
 	[ -e "man/$page" ] || complain "there is no page $page, but another refers to it"
 done

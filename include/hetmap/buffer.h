@@ -111,22 +111,25 @@ struct hm_buffer_info {
 #define HM_SHARING_OWNER_GONE (1u << 2) /* it has ended, or let go of the buffer */
 
 /* hm_buffer_info.lost */
-#define HM_LOST_BYTES (1u << 0)  /* its device was taken away, and the bytes with it */
-#define HM_LOST_SEALED (1u << 1) /* some map shows the shadow: the next refresh makes another */
-#define HM_LOST_STALE (1u << 2)  /* the shadow could not be refreshed after a launch */
-#define HM_LOST_PART (1u << 3)   /* in some map the handler has replaced blocks (lost.h) */
+#define HM_LOST_BYTES (1u << 0) /* its device was taken away, and the bytes with it */
+#define HM_LOST_SEALED \
+	(1u << 1) /* some map has shown the shadow: the next refresh makes another */
+#define HM_LOST_STALE (1u << 2) /* the shadow could not be refreshed after a launch */
+#define HM_LOST_PART (1u << 3)  /* in some map the handler has replaced blocks (lost.h) */
 
 /*
  * What plain reads find from the time when another process, or the administrator, took the
  * device away until this one hears of it: by the next bracket, copy, launch, fence or query.
  */
 enum hm_unheard {
-	HM_UNHEARD_NEVER = 0,  /* it can't go, or is heard of at once */
+	HM_UNHEARD_NEVER = 0,  /* its device can't go, or that is heard of at once */
 	HM_UNHEARD_POLICY = 1, /* what the policy says */
 	HM_UNHEARD_ZEROS = 2,  /* zeros, though there is a shadow: no handler that repairs is
 				* installed, CPUs reach the bytes in part (HM_CAP_BRACKET), or
 				* the driver knows nothing else */
-	HM_UNHEARD_DRIVER = 3, /* what the device's driver has there: zeros, or a SIGBUS */
+	HM_UNHEARD_DRIVER =
+		3, /* what the driver of a DRM node, or the exporter of a dma-buf that
+				* was imported, has there: zeros, or a SIGBUS */
 };
 
 /* hm_buffer_resize flags */

@@ -6,7 +6,7 @@
  * Whatever the policy: maps keep their addresses, and have the next generation.
  * - A device is taken away: all bytes are lost, and what needs the device answers -ENODEV
  *   until hm_device_recover() has brought the buffer back.
- * - A file is cut or can't be reached, or a page fails: with the handler (handler.h) who
+ * - A file is cut or can't be reached, or a page fails: with the handler (guard.h) who
  *   touches it finds what the policy says, for the 2 MiB around it. That map answers -EIO
  *   for these bytes, by brackets, copies, fences and hm_map_sync(), until
  *   hm_device_recover(); the other bytes go on. The handler can call nobody: the generation and

@@ -80,8 +80,9 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 		int r;
 		const char *text;
 	} reasons[] = {
-		{ -ENODEV, "the device was taken away: unref what is left of it, and open it "
-			   "again once it is there" },
+		{ -ENODEV,
+		  "the device was taken away: once it is there hm_device_recover() "
+		  "brings back what has a loss policy; unref the rest, and open it again" },
 		{ -ENOMEM, "there is no memory left, or none for this control group: release "
 			   "some, or raise its memory.max" },
 		{ -ENOSPC, "the device has no memory left for it: release some" },

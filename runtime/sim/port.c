@@ -346,8 +346,9 @@ int sim_port_explain(struct sim_port *port, int r, const char *what)
 		int r;
 		const char *text;
 	} reasons[] = {
-		{ -ENODEV, "the device was taken away: unref what is left of it, and open it "
-			   "again once it is plugged in" },
+		{ -ENODEV,
+		  "the device was taken away: once it is plugged in hm_device_recover() "
+		  "brings back what has a loss policy; unref the rest, and open it again" },
 		{ -ENOMEM, "there is no memory left, or none for this control group" },
 		{ -EACCES, "more access than the descriptor or the device's file gives" },
 		{ -EPERM, "it is somebody else's, or needs the setting test=1: HETMAP_SOFT for "
