@@ -171,8 +171,11 @@ void loss_each(void (*visit)(struct hm_buffer *buffer));
  * text is set.
  */
 void loss_choose_signal(struct hm_buffer *buffer);
-/* An object that maps are about to show, and that is the buffer's after that. Likewise. */
-void loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *fresh);
+/*
+ * An object that maps are about to show, and that is the buffer's after that. Likewise; but
+ * -ENODEV, with a text, where it can't be shown, as it would be zeros.
+ */
+int loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *fresh);
 /* Caller holds buffer->lock. */
 enum hm_unheard loss_unheard_locked(const struct hm_buffer *buffer);
 /* There is a handler that repairs: all buffers, after that, with no lock held. */

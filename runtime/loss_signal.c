@@ -57,16 +57,19 @@ void loss_choose_signal(struct hm_buffer *buffer)
 	err_set(0, "%s", text);
 }
 
-void loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *fresh)
+int loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *fresh)
 {
 	const struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
+	const struct device_link *link = segments_link(buffer);
+	int r = 0;
 
 	if (!loss || !buffer->device->ops->lost_signal)
-		return;
+		return 0;
 	pthread_mutex_lock(&mutex);
 	if (is_wanted_locked(buffer, loss))
-		buffer->device->ops->lost_signal(segments_link(buffer)->backend, fresh);
+		r = buffer->device->ops->lost_signal(link->backend, fresh);
 	pthread_mutex_unlock(&mutex);
+	return r == -ENODEV ? lost_ask(buffer->device, link) : 0;
 }
 
 /* A dma-buf's maps are its exporter's, and so is what they become. */

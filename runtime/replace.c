@@ -173,7 +173,9 @@ static int copy_contents(struct replacement *rep)
 	if (r)
 		return r;
 	/* Before a map shows it, and after the library has stored there itself. */
-	loss_signal_fresh(buffer, rep->fresh);
+	r = loss_signal_fresh(buffer, rep->fresh);
+	if (r)
+		return r;
 	count_add(&buffer->counts, COUNT_BYTES_COPIED, kept);
 	stats_add(&stats.bytes_copied, kept);
 	reserve_release(&rep->old_range);
@@ -569,7 +571,9 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 					 buffer->max_size - offset, &array[kept], &place);
 		if (r)
 			goto err_set;
-		loss_signal_fresh(buffer, &array[kept]);
+		r = loss_signal_fresh(buffer, &array[kept]);
+		if (r)
+			goto err_object;
 		array[kept].offset = offset;
 		array[kept - 1].length = offset - array[kept - 1].offset;
 	}
