@@ -99,6 +99,7 @@ struct test_holding {
 	unsigned int fds;
 	unsigned int mappings;
 	uint64_t mapped; /* bytes, without slabs and heap; 0 under a sanitizer */
+	uint64_t slabs;  /* bytes of what the library maps once, and keeps */
 	uint64_t locked;
 	uint64_t objects; /* devices, buffers, maps, views */
 };

@@ -113,7 +113,7 @@ void holding_take(struct holding *holding)
 	if (getenv("HETMAP_RETIRE") && hm_retire_flush)
 		hm_retire_flush();
 	if (hm_stats_get && hm_stats_get(&stats) == 0) {
-		holding->slabs = stats.slab_bytes;
+		holding->now.slabs = stats.slab_bytes;
 		holding->now.objects = stats.devices + stats.buffers + stats.maps + stats.views;
 	}
 	holding->now.locked = test_status_bytes("VmLck");
@@ -121,7 +121,7 @@ void holding_take(struct holding *holding)
 	/* The sanitizers' own allocators map as they please. */
 	if (!TEST_ASAN && !TEST_TSAN) {
 		take_mappings(holding);
-		holding->now.mapped -= holding->slabs;
+		holding->now.mapped -= holding->now.slabs;
 	}
 }
 
@@ -145,7 +145,11 @@ void test_holding_same(const struct test_holding *before)
 	struct test_holding now = test_holding_now();
 
 	CHECK_EQUAL(now.fds, before->fds);
-	CHECK_EQUAL(now.mappings, before->mappings);
+	/* Where addresses lie, a slab more may be needed: that is a mapping, and no leak. */
+	if (now.slabs == before->slabs)
+		CHECK_EQUAL(now.mappings, before->mappings);
+	else
+		CHECK_EQUAL(now.mapped, before->mapped);
 	CHECK_EQUAL(now.objects, before->objects);
 }
 
@@ -153,7 +157,7 @@ bool holding_grown(const struct holding *old, const struct holding *now)
 {
 	return now->now.fds > old->now.fds || now->now.locked > old->now.locked ||
 	       now->now.objects > old->now.objects || now->now.mapped > old->now.mapped ||
-	       (now->now.mappings > old->now.mappings && now->slabs == old->slabs);
+	       (now->now.mappings > old->now.mappings && now->now.slabs == old->now.slabs);
 }
 
 static void show_new_fds(const struct holding *old, const struct holding *now)

@@ -9,7 +9,6 @@
 
 struct holding {
 	struct test_holding now;
-	uint64_t slabs;
 	char *maps; /* /proc/self/maps, to show what is new */
 	bool is_open[HOLDING_FDS];
 };
