@@ -7,13 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "buffer.h"
 #include "device_link.h"
 #include "handler.h"
 #include "lost.h"
-#include "remap.h"
 #include "repair.h"
 #include "reserve.h"
 #include "segments.h"

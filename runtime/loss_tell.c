@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "device_link.h"
-#include "guard_slot.h"
 #include "handler.h"
 #include "lost.h"
 #include "remap.h"

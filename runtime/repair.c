@@ -15,6 +15,7 @@
 #include "device_link.h"
 #include "loss.h"
 #include "lost.h"
+#include "segments.h"
 #include "sys.h"
 
 /* ---- states of blocks ---- */
@@ -457,11 +458,7 @@ static enum repair answer_of(uint32_t state)
 	return phase_of(state) == BLOCK_POISONED ? REPAIR_TRY : REPAIR_WAIT;
 }
 
-/*
- * In the handler: is all of it gone? By one call, without a text. The list of segments is the
- * buffer's for as long as that lives, and its link as long as somebody is counted there; what
- * that keeps from ending ends with the next change.
- */
+/* In the handler: is all of it gone? By one call, without a text. */
 static bool is_gone(struct hm_buffer *buffer)
 {
 	const struct hm_backend_ops *ops = buffer->device->ops;
@@ -470,24 +467,10 @@ static bool is_gone(struct hm_buffer *buffer)
 
 	if (buffer->ask != ASK_DEVICE || !ops->lost_signal || !ops->device_ask)
 		return false;
-	do {
-		list = atomic_load(&buffer->segments);
-		atomic_fetch_add(&list->n_user, 1);
-		gone = list == atomic_load(&buffer->segments);
-		if (!gone)
-			atomic_fetch_sub(&list->n_user, 1);
-	} while (!gone);
+	list = segments_look(buffer);
 	gone = ops->device_ask(list->link->backend) == -ENODEV;
-	atomic_fetch_sub(&list->n_user, 1);
+	segments_leave(list);
 	return gone;
-}
-
-/* The same, and again with what was kept for that. */
-static int replace_spare(const struct hm_pointer_info *found, uint64_t from, uint64_t to)
-{
-	int r = replace_range(found, from, to);
-
-	return r == -ENOMEM && give_spare() ? replace_range(found, from, to) : r;
 }
 
 /* A block for a run: 1, claimed; 0, it is none of it; -1: a change is at it, and ends soon. */
@@ -540,9 +523,11 @@ static enum repair replace_run(const struct hm_pointer_info *found, struct block
 	while (claimed >= 0 && end < n &&
 	       (claimed = claim_for_run(found->map, &state[end])) > 0)
 		end += step;
+	length = min_u64(end * REPAIR_BLOCK, length);
 	if (claimed >= 0)
-		r = replace_spare(found, first * REPAIR_BLOCK,
-				  min_u64(end * REPAIR_BLOCK, length));
+		r = replace_range(found, first * REPAIR_BLOCK, length);
+	if (claimed >= 0 && r == -ENOMEM && give_spare())
+		r = replace_range(found, first * REPAIR_BLOCK, length);
 	atomic_fetch_add(&found->map->replaced, claimed >= 0);
 	for (i = first; i < end; i += step)
 		if (claimed >= 0)
@@ -590,7 +575,8 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 	if (unlikely(r == -ENOMEM)) {
 		if (is_gone(found->buffer))
 			return replace_run(&now, blocks, i, state);
-		r = replace_spare(&now, from, to);
+		if (give_spare())
+			r = replace_range(&now, from, to);
 	}
 	/* Before it is POISONED: a recovery restores those alone that it has counted. */
 	atomic_fetch_add(&found->map->replaced, 1);

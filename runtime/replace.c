@@ -13,10 +13,8 @@
 #include <sys/mman.h>
 
 #include "buffer.h"
-#include "compat.h"
 #include "device_link.h"
 #include "loss.h"
-#include "lost.h"
 #include "memfd.h"
 #include "probe.h"
 #include "rlimits.h"

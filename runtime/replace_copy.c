@@ -100,22 +100,27 @@ static int copy_by_kernel(const struct replace_copy *copy, uint64_t kept)
 	struct hm_buffer *buffer = copy->buffer;
 	const struct hm_segment *segment;
 	uint64_t at, inside, length;
-	ssize_t n = 1;
+	ssize_t n = 0;
+	int r;
 
-	for (at = 0; at < kept && n > 0; at += (uint64_t)n) {
+	for (at = 0; at < kept; at += (uint64_t)n) {
 		segment = &buffer->segment[buffer_segment_at(buffer, at)];
 		inside = at - segment->offset;
 		length = min_u64(kept - at, segment->length - inside);
 		n = sys_pread(segment->fd, copy->address + at, min_u64(length, COPY_READ),
 			      segment->fd_offset + inside);
+		if (n <= 0)
+			break;
 	}
-	if (n > 0)
+	if (at == kept)
 		return 0;
-	n = n ? n : -EIO;
-	err_set((int)n, "%s: reading %" PRIu64 " bytes from %" PRIu64 " on: %s", buffer->name,
-		kept - at, at, err_name((int)n));
-	/* With that, the backend is made to ask. */
-	return n == -ENODEV ? lost_ask(buffer->device, segments_link(buffer)) : (int)n;
+	/* Whatever it says: bytes of a device that is gone are not there to be read. */
+	r = lost_ask(buffer->device, segments_link(buffer));
+	if (r)
+		return r;
+	r = n ? (int)n : -EIO;
+	return err_set(r, "%s: reading %" PRIu64 " bytes from %" PRIu64 " on: %s", buffer->name,
+		       kept - at, at, err_name(r));
 }
 
 static int copy_by_cpu(const struct replace_copy *copy, uint64_t kept)

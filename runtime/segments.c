@@ -161,6 +161,8 @@ void segments_end(struct hm_buffer *buffer)
 {
 	struct segment_list *list = atomic_load(&buffer->segments), *next;
 
+	/* What a handler has left. */
+	segments_sweep(buffer);
 	end_objects(buffer, list, 0);
 	free_segments(buffer, list);
 	list->next = buffer->spare;

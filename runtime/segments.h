@@ -41,6 +41,28 @@ static inline struct segment_list *segments_get(struct hm_buffer *buffer)
 	}
 }
 
+/*
+ * The same in a signal handler, which must not sweep: what nobody has any more when it leaves ends
+ * with the next sweep, at the latest the buffer's.
+ */
+static inline struct segment_list *segments_look(struct hm_buffer *buffer)
+{
+	struct segment_list *list;
+
+	for (;;) {
+		list = atomic_load(&buffer->segments);
+		atomic_fetch_add(&list->n_user, 1);
+		if (likely(list == atomic_load(&buffer->segments)))
+			return list;
+		atomic_fetch_sub(&list->n_user, 1);
+	}
+}
+
+static inline void segments_leave(struct segment_list *list)
+{
+	atomic_fetch_sub(&list->n_user, 1);
+}
+
 /* Room for @n segments, for segments_swap() or segments_abandon(). -ENOMEM. */
 int segments_create(struct hm_buffer *buffer, uint32_t n, struct segment_list **ret_list);
 void segments_abandon(struct hm_buffer *buffer, struct segment_list *list);
