@@ -187,6 +187,19 @@ static void end_of_others(void *user)
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), -EINVAL);
 }
 
+/* A buffer and its dma-buf, of a device that is opened: its descriptor, or -1. */
+static int export_one(struct hetsim_buffer *buffer, int *ret_dmabuf)
+{
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return -1;
+	*buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	*ret_dmabuf = hetsim_export(fd, buffer->handle, HETSIM_EXPORT_WRITE);
+	CHECK_FATAL(*ret_dmabuf >= 0);
+	return fd;
+}
+
 static void begin_and_die(void *user)
 {
 	CHECK_EQUAL(sync_it(*(int *)user, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE), 0);
@@ -197,14 +210,12 @@ static void test_brackets_of_two(void)
 {
 	struct hetsim_counters counters;
 	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), dmabuf, apart;
+	int dmabuf, apart, fd = export_one(&buffer, &dmabuf);
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
 	apart = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_FATAL(dmabuf >= 0 && apart >= 0);
+	CHECK_FATAL(apart >= 0);
 	CHECK_EQUAL(sync_it(apart, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE), 0);
 	CHECK_EQUAL(test_fork(end_of_others, &dmabuf), 0);
@@ -303,13 +314,10 @@ static void test_brackets_own_first(void)
 	uint64_t end = DMA_BUF_SYNC_END | DMA_BUF_SYNC_WRITE;
 	struct hetsim_buffer buffer;
 	struct peer peer;
-	int fd = hetsim_open(O_RDWR), dmabuf;
+	int dmabuf, fd = export_one(&buffer, &dmabuf);
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_FATAL(dmabuf >= 0);
 	peer_start(&peer, SOCK_SEQPACKET, NULL);
 	/* Begun there after it was here, ended there: with the peer nothing is closed. */
 	CHECK_EQUAL(sync_it(dmabuf, start), 0);
@@ -374,13 +382,10 @@ static void test_brackets_of_threads(void)
 	uint64_t start = DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE;
 	struct hetsim_buffer buffer;
 	struct peer peer;
-	int fd = hetsim_open(O_RDWR), dmabuf, tries;
+	int dmabuf, tries, fd = export_one(&buffer, &dmabuf);
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_FATAL(dmabuf >= 0);
 	peer_start(&peer, SOCK_SEQPACKET, NULL);
 	peer_begin(&peer, begin_and_leave_thread, (uint64_t)dmabuf, start, 3);
 	for (tries = 0; tries < 2000 && state_of(peer.pid) != 'Z'; tries++)
@@ -414,14 +419,11 @@ static void test_brackets_at_once(void)
 {
 	struct hetsim_counters counters;
 	struct hetsim_buffer buffer;
-	int fd = hetsim_open(O_RDWR), dmabuf, status = -1;
+	int dmabuf, status = -1, fd = export_one(&buffer, &dmabuf);
 	pid_t child;
 
 	if (fd < 0)
 		return;
-	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
-	dmabuf = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
-	CHECK_FATAL(dmabuf >= 0);
 	child = fork();
 	CHECK_FATAL(child >= 0);
 	if (child == 0) {

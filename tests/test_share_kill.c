@@ -257,6 +257,19 @@ static void pass_on(struct peer peers[PROCESSES])
 	share_message_close(fds, SHARE_FDS);
 }
 
+/* Who is left finds the bytes as they are to be, and ends. */
+static void look_and_stop(struct peer *peers, unsigned int victim)
+{
+	unsigned int i;
+
+	for (i = 0; i < PROCESSES; i++)
+		if (i != victim)
+			CHECK_EQUAL(peer_call(&peers[i], look, i, victim == OWNER, 0), 0);
+	for (i = 0; i < PROCESSES; i++)
+		if (i != victim)
+			peer_stop(&peers[i]);
+}
+
 /* Returns how many had the buffer when the one was killed. */
 static uint32_t kill_one(const char *device, bool late, uint64_t *state)
 {
@@ -293,14 +306,7 @@ static uint32_t kill_one(const char *device, bool late, uint64_t *state)
 			test_fail(__FILE__, __LINE__, "process %u: %d", i, r);
 	}
 	peer_kill(&peers[victim]);
-	for (i = 0; i < PROCESSES; i++) {
-		if (i == victim)
-			continue;
-		CHECK_EQUAL(peer_call(&peers[i], look, i, victim == OWNER, 0), 0);
-	}
-	for (i = 0; i < PROCESSES; i++)
-		if (i != victim)
-			peer_stop(&peers[i]);
+	look_and_stop(peers, victim);
 	return received;
 }
 
@@ -486,14 +492,7 @@ static void die_bracketed(uint32_t victim)
 	CHECK_EQUAL(peer_call(&peers[other], sync_dmabuf, DMA_BUF_SYNC_END, 1, 0), -EINVAL);
 	CHECK_EQUAL(peer_call(&peers[other], sync_dmabuf, DMA_BUF_SYNC_START, 2, 0), 0);
 	CHECK_EQUAL(peer_call(&peers[other], sync_dmabuf, DMA_BUF_SYNC_END, 2, 0), 0);
-	for (i = 0; i < PROCESSES; i++) {
-		if (i == victim)
-			continue;
-		CHECK_EQUAL(peer_call(&peers[i], look, i, victim == OWNER, 0), 0);
-	}
-	for (i = 0; i < PROCESSES; i++)
-		if (i != victim)
-			peer_stop(&peers[i]);
+	look_and_stop(peers, victim);
 	now = hetsim_counters(fd, HETSIM_SCOPE_DEVICE);
 	CHECK_EQUAL(now.brackets - before.brackets, 5);
 	CHECK_EQUAL(now.brackets_missed - before.brackets_missed, 3);

@@ -107,6 +107,16 @@ static bool begin(struct scene *scene, uint32_t policy, uint32_t flags)
 	return true;
 }
 
+/* The same, with the handler; where it was skipped there is none. */
+static bool begin_handled(struct scene *scene)
+{
+	CHECK_OK_FATAL(hm_handler_install(0));
+	if (begin(scene, HM_LOSS_SHADOW, 0))
+		return true;
+	CHECK_OK(hm_handler_remove());
+	return false;
+}
+
 static void end(struct scene *scene)
 {
 	hm_map_unref(scene->watched);
@@ -300,11 +310,8 @@ static void test_removed(void)
 {
 	struct scene scene;
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	if (!begin(&scene, HM_LOSS_SHADOW, 0)) {
-		CHECK_OK(hm_handler_remove());
+	if (!begin_handled(&scene))
 		return;
-	}
 	take_away(scene.device);
 	CHECK_OK_FATAL(hm_handler_remove());
 	check_shadow(&scene, 1);
@@ -379,11 +386,8 @@ struct second {
 /* False: the test was skipped. The handler is installed. */
 static bool begin_two(struct scene *scene, struct second *second)
 {
-	CHECK_OK_FATAL(hm_handler_install(0));
-	if (!begin(scene, HM_LOSS_SHADOW, 0)) {
-		CHECK_OK(hm_handler_remove());
+	if (!begin_handled(scene))
 		return false;
-	}
 	second->buffer = take_in(scene, SIZE);
 	CHECK_OK_FATAL(hm_map_create(second->buffer, NULL, &second->map));
 	second->base = hm_map_address(second->map);
@@ -462,11 +466,8 @@ static void test_other_policy(void)
 {
 	struct scene scene;
 
-	CHECK_OK_FATAL(hm_handler_install(0));
-	if (!begin(&scene, HM_LOSS_SHADOW, 0)) {
-		CHECK_OK(hm_handler_remove());
+	if (!begin_handled(&scene))
 		return;
-	}
 	take_away(scene.device);
 	CHECK_EQUAL(set_policy(scene.buffer, HM_LOSS_ZERO, 0), is_module() ? 0 : -ENODEV);
 	CHECK_OK(hm_handler_remove());
