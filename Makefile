@@ -31,7 +31,7 @@ O := $(B)/coverage
 kind_flags := --coverage -O0 -Wl,-u,__gcov_dump
 endif
 
-# Each public call is held against the table of lifecycles: runtime/lifecycle_check.c.
+# Each public call is held against the table of lifecycles: runtime/lifecycle/lifecycle_check.c.
 ifdef DEBUG
 ifeq ($(O),$(B))
 O := $(B)/debug
@@ -68,12 +68,12 @@ $(error $(PKG_CONFIG) does not find all of "$(wanted)": tools/run and tools/chec
 	install what is missing)
 endif
 endif
-# For static probes (runtime/probe.h).
+# For static probes (runtime/tell/probe.h).
 have_sdt := $(wildcard /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h)
 # For readers that have many reads in flight (runtime/reader/uring.c), and for tests.
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
 lib_packages += $(have_liburing)
-# For a file system of the tests' own (tests/serve).
+# For a file system of the tests' own (tests/reader/serve).
 have_fuse3 := $(shell $(PKG_CONFIG) --exists fuse3 2>/dev/null && echo fuse3)
 
 packages := $(lib_packages) $(tool_packages) $(test_packages)
@@ -90,35 +90,34 @@ c_flags := -std=gnu11 -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes \
 compile = $(CC) $(cpp_flags) $(CPPFLAGS) $(c_flags) $(CFLAGS) $(kind_flags)
 link = $(CC) $(CFLAGS) -pthread $(kind_flags) -Wl,--as-needed $(LDFLAGS)
 
-lib_sources := $(wildcard runtime/*.c \
-	$(foreach d,backend accel drm format reader ring arch sim soft,runtime/$(d)/*.c))
+# Rooms are folders: see runtime/ROOMS.
+lib_sources := $(wildcard runtime/*/*.c runtime/*/*/*.c)
 tool_sources := $(wildcard tools/hetmap/*.c tools/perf/*.c)
-test_sources := $(wildcard tests/test_*.c)
-fuzz_sources := $(wildcard tests/fuzz_*.c)
-icd_sources := $(wildcard tests/stub_icd*.c)
-preload_sources := $(wildcard tests/preload_*.c)
+test_sources := $(wildcard tests/*/test_*.c)
+fuzz_sources := $(wildcard tests/*/fuzz_*.c)
+icd_sources := $(wildcard tests/accel/stub_icd*.c)
 fake_sources := $(wildcard tests/fake_drm/*.c)
-hammer_sources := $(wildcard tests/hammer/*.c)
-page_sources := $(wildcard tests/page/*.c)
-serve_sources := $(if $(have_fuse3),$(wildcard tests/serve/*.c))
-# What is left in tests/ is for the test programs to share.
-support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) \
-	$(preload_sources),$(wildcard tests/*.c))
+hammer_sources := $(wildcard tests/sim/hammer/*.c)
+page_sources := $(wildcard tests/perf/page/*.c)
+serve_sources := $(if $(have_fuse3),$(wildcard tests/reader/serve/*.c))
+# The rest of tests/ROOM is for test programs to share.
+support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) $(fake_sources), \
+	$(wildcard tests/*/*.c))
 example_sources := $(wildcard examples/*.c)
 
 # What only the checks of DEBUG=1 and the tests need is not in the library else.
-lifecycle_sources := runtime/lifecycle.c $(if $(DEBUG),runtime/lifecycle_check.c)
-lib_sources := $(filter-out runtime/lifecycle%,$(lib_sources)) \
+lifecycle_sources := runtime/lifecycle/lifecycle.c \
+	$(if $(DEBUG),runtime/lifecycle/lifecycle_check.c)
+lib_sources := $(filter-out runtime/lifecycle/%,$(lib_sources)) \
 	$(if $(DEBUG),$(lifecycle_sources))
 
 lib_objects := $(lib_sources:%.c=$(O)/%.o)
 lifecycle_objects := $(lifecycle_sources:%.c=$(O)/%.o)
-noprobes_objects := $(patsubst %.c,$(O)/%.noprobes.o,$(shell grep -l '"probe.h"' $(lib_sources)))
+noprobes_objects := $(patsubst %.c,$(O)/%.noprobes.o,$(shell grep -l '"tell/probe.h"' $(lib_sources)))
 tool_objects := $(tool_sources:%.c=$(O)/%.o)
 support_objects := $(support_sources:%.c=$(O)/%.o)
 test_objects := $(test_sources:%.c=$(O)/%.o)
 icd_objects := $(icd_sources:%.c=$(O)/%.o)
-preload_objects := $(preload_sources:%.c=$(O)/%.o)
 fake_objects := $(fake_sources:%.c=$(O)/%.o)
 example_objects := $(example_sources:%.c=$(O)/%.o)
 fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
@@ -126,12 +125,16 @@ hammer_objects := $(hammer_sources:%.c=$(O)/%.o)
 page_objects := $(page_sources:%.c=$(O)/%.o)
 serve_objects := $(serve_sources:%.c=$(O)/%.o)
 objects := $(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects) $(tool_objects) $(support_objects) $(test_objects) \
-	$(icd_objects) $(preload_objects) $(fake_objects) $(hammer_objects) $(page_objects) \
+	$(icd_objects) $(fake_objects) $(hammer_objects) $(page_objects) \
 	$(serve_objects) $(example_objects)
 
 libs := $(O)/libhetmap.a $(O)/libhetmap.so
-tests := $(test_sources:%.c=$(O)/%) $(if $(icd_sources),$(O)/tests/stub_icd.so) \
-	$(preload_sources:%.c=$(O)/%.so) $(O)/tests/fake_drm.so $(O)/tests/hammer_hetsim \
+# Programs of tests have names of their own, whichever room they are of.
+program_of = $(O)/tests/$(notdir $(1:.c=))
+test_programs := $(foreach s,$(test_sources),$(call program_of,$(s)))
+fuzz_programs := $(foreach s,$(fuzz_sources),$(call program_of,$(s)))
+tests := $(test_programs) $(O)/tests/stub_icd.so \
+	$(O)/tests/fake_drm.so $(O)/tests/hammer_hetsim \
 	$(O)/tests/page_data $(if $(serve_sources),$(O)/tests/serve_faults) \
 	$(O)/tests/process_32 $(O)/libhetmap-noprobes.so
 examples := $(example_sources:%.c=$(O)/%)
@@ -161,7 +164,8 @@ $(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects) $(support_object
 	$(test_objects) $(fuzz_objects) $(hammer_objects): flags_for = $(inner_flags)
 # By frame pointers a trace finds who called the library: see hetmap-trace(1).
 $(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
-$(test_objects) $(support_objects) $(icd_objects) $(preload_objects): flags_for += -Itests
+$(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects): \
+	flags_for += -Itests
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 
 # The functions that are checked get other names, and lifecycle_check.c has theirs.
@@ -170,7 +174,7 @@ renamed_objects := $(filter-out %/lifecycle_check.o %/launch_list.o,$(lib_object
 	$(noprobes_objects)
 $(renamed_objects): flags_for += -include $(O)/lifecycle_names.h
 $(renamed_objects): $(O)/lifecycle_names.h
-$(O)/lifecycle_names.h: runtime/lifecycle_check.c
+$(O)/lifecycle_names.h: runtime/lifecycle/lifecycle_check.c
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^CHECKED[A-Z_]*([A-Z_]*, \(hm_[a-z_]*\),.*/#define \1 unchecked_\1/p' \
 		$< >$@
@@ -234,7 +238,7 @@ $(O)/libhetmap-noprobes.so: $(noprobes_library) runtime/libhetmap.map
 # ---- what uses it ----
 
 # Of the library's inside the command has what reads smaps files and threads' status.
-inner_of_tool := $(addprefix $(O)/runtime/,smaps_mapping.o thread_status.o)
+inner_of_tool := $(addprefix $(O)/runtime/base/,smaps_mapping.o thread_status.o)
 $(O)/hetmap: $(tool_objects) $(inner_of_tool) $(O)/libhetmap.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
@@ -247,7 +251,8 @@ $(O)/tests/support.a: $(support_objects)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 # Archives behind what needs them.
-$(test_sources:%.c=$(O)/%): %: %.o $(O)/tests/support.a $(O)/runtime.a
+$(foreach s,$(test_sources) $(fuzz_sources),$(eval $(call program_of,$(s)): $(O)/$(s:.c=.o)))
+$(test_programs): $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(call libs_of,$(packages)) -lm -ldl
 
@@ -267,10 +272,6 @@ $(O)/tests/stub_icd.so: $(icd_objects)
 	$(say) LD $@
 	$(Q)$(link) -shared -o $@ $^
 
-$(preload_sources:%.c=$(O)/%.so): %.so: %.o
-	$(say) LD $@
-	$(Q)$(link) -shared -o $@ $^ -ldl
-
 $(O)/tests/fake_drm.so: $(fake_objects)
 	$(say) LD $@
 	$(Q)$(link) -shared -o $@ $^ -ldl
@@ -289,7 +290,7 @@ $(O)/tests/serve_faults: $(serve_objects)
 
 # Whole without a C library for 32 bits. Empty where the compiler has no such code: what runs
 # it is left out there.
-$(O)/tests/process_32: tests/uapi32/process.c include/uapi/hetsim.h
+$(O)/tests/process_32: tests/sim/uapi32/process.c include/uapi/hetsim.h
 	@mkdir -p $(@D)
 	$(say) CC $@
 	$(Q)$(CC) -m32 -O1 -fno-pic -no-pie -fomit-frame-pointer -nostdlib -static -ffreestanding \
@@ -321,7 +322,7 @@ lint: ## style and static checks
 
 include tests/vm/vm.mk
 
-# Each tests/fuzz_*.c (clang), the simulated device's twin under ASan, and the module
+# Each tests/*/fuzz_*.c (clang), the simulated device's twin under ASan, and the module
 # in a machine with the debug kernel, each for MINUTES; findings stay in $(B)/fuzz.
 # HETMAP_SEED makes a run again; libFuzzer's are of 31 bits.
 MINUTES ?= 30
@@ -336,7 +337,7 @@ fuzz: tests ## random input and calls: fuzz_*.c, soft:0 and the module, MINUTES=
 	$(Q)B=$(B) ROUNDS=0 SECONDS_OF_FUZZING=$(FUZZ_SECONDS) \
 		tests/record 'make fuzz MINUTES=$(MINUTES): the module' tests/vm/check-debug none
 
-fuzz-all: $(fuzz_sources:%.c=$(O)/%)
+fuzz-all: $(fuzz_programs)
 	$(Q)set -e; for f in $^; do \
 		mkdir -p $$f.corpus; \
 		$$f $${HETMAP_SEED:+-seed=$$((HETMAP_SEED & 0x7fffffff))} \
@@ -355,7 +356,7 @@ trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
 	perf/calls.o perf/table.o perf/tables.o perf/nodes.o hetmap/text.o)
 $(O)/tests/fuzz_trace: $(trace_readers)
 
-$(fuzz_sources:%.c=$(O)/%): %: %.o $(O)/runtime.a
+$(fuzz_programs): $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -fsanitize=fuzzer -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
 

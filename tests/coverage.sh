@@ -63,7 +63,8 @@ undo_lines() {
 
 for source in $(find runtime -name "*.c" | sort); do
 	grep -q '^err_[a-z_]*:' "$source" || continue
-	name=undo_$(basename "$source" .c)
+	name=${source#runtime/}
+	name=undo_${name%.c}
 	if undo_lines "$source" >"$work/missed"; then
 		pass "$name"
 	else

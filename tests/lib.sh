@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# For tests that are shell scripts (tests/test_*.sh): the same lines, the same
-# classes of skips and the same closing line as tests/harness.c prints.
+# For tests that are shell scripts (tests/ROOM/test_*.sh): the same lines, the same
+# classes of skips and the same closing line as tests/lib/harness.c prints.
 # The script sets $suite. It runs in the checkout with $HETMAP_BUILD, the build
 # folder.
 
@@ -89,6 +89,14 @@ add_counts() {
 	passed=$((passed + $1))
 	failed=$((failed + $2))
 	skipped=$((skipped + $3))
+}
+
+# is_test NAME: there is a program or script of tests with that name, in whichever room.
+is_test() {
+	for file in tests/*/"$1".c tests/*/"$1".sh; do
+		[ ! -e "$file" ] || return 0
+	done
+	return 1
 }
 
 finish() {

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accel.h"
-#include "access.h"
-#include "sys.h"
-#include "trace.h"
+#include "accel/accel.h"
+#include "hook/access.h"
+#include "base/sys.h"
+#include "tell/trace.h"
 
 #define KIND_MAX 16
 

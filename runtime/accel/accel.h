@@ -12,9 +12,9 @@
 
 #include <hetmap/accel.h>
 
-#include "core.h"
-#include "thread.h"
-#include "view.h"
+#include "core/core.h"
+#include "base/thread.h"
+#include "map/view.h"
 
 struct hm_accel {
 	struct hm_object object;

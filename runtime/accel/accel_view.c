@@ -11,9 +11,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "accel.h"
-#include "segments.h"
-#include "sys.h"
+#include "accel/accel.h"
+#include "core/segments.h"
+#include "base/sys.h"
 
 struct accel_view {
 	struct map_view view;

@@ -14,15 +14,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "accel.h"
-#include "loss.h"
-#include "lost.h"
-#include "probe.h"
-#include "repair.h"
-#include "replaced.h"
-#include "sync.h"
-#include "sys.h"
-#include "view.h"
+#include "accel/accel.h"
+#include "loss/loss.h"
+#include "loss/lost.h"
+#include "tell/probe.h"
+#include "fault/repair.h"
+#include "fault/replaced.h"
+#include "map/sync.h"
+#include "base/sys.h"
+#include "map/view.h"
 
 #define CHUNK_FENCES 8
 

@@ -12,9 +12,9 @@
 
 #include "accel/accel.h"
 #include "accel/sync_file.h"
-#include "dmabuf.h"
-#include "err.h"
-#include "sys.h"
+#include "dmabuf/dmabuf.h"
+#include "base/err.h"
+#include "base/sys.h"
 
 static int check(const char *function, int fd, uint32_t access)
 {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-#include "accel.h"
-#include "sys.h"
+#include "accel/accel.h"
+#include "base/sys.h"
 
 /*
  * Keeps the queue for a call about this work: from here its end waits for

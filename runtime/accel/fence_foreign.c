@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "accel.h"
-#include "fence_gather.h"
-#include "rlimits.h"
-#include "sync_file.h"
-#include "sys.h"
+#include "accel/accel.h"
+#include "accel/fence_gather.h"
+#include "base/rlimits.h"
+#include "accel/sync_file.h"
+#include "base/sys.h"
 
 /* With @data in its work, which is the fence's from here on. */
 static int make(const struct hm_accel_ops *ops, void *data, struct hm_fence **ret_fence)

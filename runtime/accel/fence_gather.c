@@ -5,16 +5,16 @@
  * fences: it ends when the last of them is ready, or when nobody has the pipe's
  * other end any more.
  */
-#include "fence_gather.h"
+#include "accel/fence_gather.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 
-#include "err.h"
-#include "rlimits.h"
-#include "sys.h"
-#include "thread.h"
+#include "base/err.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
+#include "base/thread.h"
 
 struct gather {
 	uint32_t n;

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accel.h"
-#include "sys.h"
+#include "accel/accel.h"
+#include "base/sys.h"
 
 static size_t text_size(const char *text)
 {

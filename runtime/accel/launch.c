@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "accel.h"
-#include "lost.h"
-#include "probe.h"
-#include "protect.h"
-#include "remap.h"
-#include "sync.h"
+#include "accel/accel.h"
+#include "loss/lost.h"
+#include "tell/probe.h"
+#include "map/protect.h"
+#include "map/remap.h"
+#include "map/sync.h"
 
 /* What a submit holds for each range until it returns. */
 struct pins {

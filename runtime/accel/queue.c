@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "accel.h"
-#include "access.h"
-#include "sys.h"
+#include "accel/accel.h"
+#include "hook/access.h"
+#include "base/sys.h"
 
 static void init(struct hm_queue *queue, const struct hm_accel_ops *ops)
 {

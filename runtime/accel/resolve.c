@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "accel.h"
+#include "accel/accel.h"
 
 const char *range_label(const struct hm_fence *fence, uint32_t index)
 {

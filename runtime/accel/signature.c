@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "accel.h"
+#include "accel/accel.h"
 
 static const struct parameter_type {
 	const char *name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The kernel's fences as descriptors. */
-#include "sync_file.h"
+#include "accel/sync_file.h"
 
 #include <errno.h>
 #include <linux/sync_file.h>
@@ -8,8 +8,8 @@
 
 #include <hetmap/fence.h>
 
-#include "err.h"
-#include "sys.h"
+#include "base/err.h"
+#include "base/sys.h"
 
 /* Which need not be a sync_file's: others know no such call, and say so variously. */
 static int file_info(int fd, struct sync_file_info *info)

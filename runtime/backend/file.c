@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core.h"
-#include "rlimits.h"
-#include "sys.h"
+#include "core/core.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
 
 #define FILE_CAPS                                                                          \
 	(HM_CAP_FROM_FILE | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_PRIVATE | HM_CAP_LOCK | \

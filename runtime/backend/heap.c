@@ -15,13 +15,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core.h"
-#include "dmabuf.h"
-#include "map.h"
-#include "reserve.h"
-#include "rlimits.h"
-#include "smaps.h"
-#include "sys.h"
+#include "core/core.h"
+#include "dmabuf/dmabuf.h"
+#include "map/map.h"
+#include "base/reserve.h"
+#include "base/rlimits.h"
+#include "base/smaps.h"
+#include "base/sys.h"
 
 #define FOLDER "/dev/dma_heap"
 #define HEAP_NAME_MAX 64 /* as long as a device name can be */

@@ -11,13 +11,13 @@
 #include <sys/sysinfo.h>
 #include <sys/vfs.h>
 
-#include "compat.h"
-#include "core.h"
-#include "dmabuf.h"
-#include "memfd.h"
-#include "rlimits.h"
-#include "sys.h"
-#include "udmabuf.h"
+#include "base/compat.h"
+#include "core/core.h"
+#include "dmabuf/dmabuf.h"
+#include "base/memfd.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
+#include "dmabuf/udmabuf.h"
 
 /* What huge pages of any kind want, and a GPU's usual unit. */
 #define HOST_GRANULE MIB(2)

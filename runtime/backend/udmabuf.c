@@ -6,9 +6,9 @@
  */
 #include <errno.h>
 
-#include "core.h"
-#include "dmabuf.h"
-#include "udmabuf.h"
+#include "core/core.h"
+#include "dmabuf/dmabuf.h"
+#include "dmabuf/udmabuf.h"
 
 /* What the host does differently here. */
 #define NOT_HERE (HM_CAP_PRIVATE | HM_CAP_HUGETLB | HM_CAP_READ_ONLY)

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 /* What of a file's whole map was touched, and what that costs. */
-#include "account.h"
+#include "reader/account.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "choose.h"
-#include "map.h"
-#include "remap.h"
-#include "repair.h"
-#include "reserve.h"
-#include "resident.h"
-#include "segments.h"
-#include "sys.h"
+#include "reader/choose.h"
+#include "map/map.h"
+#include "map/remap.h"
+#include "fault/repair.h"
+#include "base/reserve.h"
+#include "map/resident.h"
+#include "core/segments.h"
+#include "base/sys.h"
 
 /* The block, table or table of tables, each of @unit bytes, that byte @offset is in. */
 static uint64_t unit_of(const struct account *account, uint64_t offset, uint64_t unit)

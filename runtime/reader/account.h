@@ -7,7 +7,7 @@
 #ifndef HETMAP_READER_ACCOUNT_H
 #define HETMAP_READER_ACCOUNT_H
 
-#include "core.h"
+#include "core/core.h"
 
 struct account {
 	bool unlimited; /* all of the file is within the budget */

@@ -4,14 +4,14 @@
  * docs/bench.md, by "hetmap bench seq_cold seq_warm": maps beat reads wherever a fault
  * is answered by this kernel, and announced pieces beat all else where they are not resident.
  */
-#include "choose.h"
+#include "reader/choose.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "err.h"
-#include "uring.h"
+#include "base/err.h"
+#include "reader/uring.h"
 
 /* Of a sample, from which on the file is taken to be in memory. */
 #define RESIDENT_ENOUGH 90

@@ -11,8 +11,8 @@
 
 #include <hetmap/reader.h>
 
-#include "file_system.h"
-#include "util.h"
+#include "base/file_system.h"
+#include "base/util.h"
 
 #define RESIDENT_UNKNOWN UINT32_MAX
 

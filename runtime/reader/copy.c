@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "reader.h"
-#include "repair.h"
+#include "reader/reader.h"
+#include "fault/repair.h"
 
 struct copy {
 	const char *base; /* of the map */

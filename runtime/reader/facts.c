@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What is known of an open file: its file system, its device, memory, residency. */
-#include "facts.h"
+#include "reader/facts.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "announce.h"
-#include "handler.h"
-#include "proc.h"
-#include "smaps.h"
-#include "sys.h"
+#include "change/announce.h"
+#include "fault/handler.h"
+#include "base/proc.h"
+#include "base/smaps.h"
+#include "base/sys.h"
 
 /* ---- memory ---- */
 

@@ -5,8 +5,8 @@
 
 #include <sys/stat.h>
 
-#include "choose.h"
-#include "core.h"
+#include "reader/choose.h"
+#include "core/core.h"
 
 /* "0x5a3c69f0", for a file system without a name here. */
 #define FS_NAME_MAX 16

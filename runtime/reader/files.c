@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Several files as one range of bytes. */
-#include "files.h"
+#include "reader/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "access.h"
-#include "err.h"
-#include "reader.h"
-#include "rlimits.h"
-#include "sys.h"
-#include "util.h"
+#include "hook/access.h"
+#include "base/err.h"
+#include "reader/reader.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
+#include "base/util.h"
 
 /* Which file a path named when it was looked at. */
 struct identity {

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "compat.h"
-#include "map.h"
-#include "reader.h"
-#include "sys.h"
+#include "base/compat.h"
+#include "map/map.h"
+#include "reader/reader.h"
+#include "base/sys.h"
 
 /* Of gathers by a policy that was chosen: every so many it is looked at again. */
 #define LOOK_EVERY 64

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "access.h"
-#include "announce.h"
-#include "map.h"
-#include "reader.h"
-#include "rlimits.h"
-#include "sys.h"
+#include "hook/access.h"
+#include "change/announce.h"
+#include "map/map.h"
+#include "reader/reader.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
 
 /* io_uring: more of them in flight gain nothing. */
 #define DEPTH 64

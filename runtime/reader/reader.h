@@ -6,12 +6,12 @@
 #ifndef HETMAP_READER_INTERNAL_H
 #define HETMAP_READER_INTERNAL_H
 
-#include "account.h"
-#include "choose.h"
-#include "core.h"
-#include "facts.h"
-#include "files.h"
-#include "uring.h"
+#include "reader/account.h"
+#include "reader/choose.h"
+#include "core/core.h"
+#include "reader/facts.h"
+#include "reader/files.h"
+#include "reader/uring.h"
 
 /* Windows that are read into memory of the reader's own, one slot each. */
 #define STREAM_SLOTS 4

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "map.h"
-#include "reader.h"
-#include "sys.h"
+#include "map/map.h"
+#include "reader/reader.h"
+#include "base/sys.h"
 
 static int begin_memory(struct phase *phase)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Many reads in flight, by io_uring. */
-#include "uring.h"
+#include "reader/uring.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 
 #include "config.h"
-#include "err.h"
-#include "sys.h"
-#include "util.h"
+#include "base/err.h"
+#include "base/sys.h"
+#include "base/util.h"
 
 /* ---- why there is none ---- */
 

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <sys/mman.h>
 
-#include "map.h"
-#include "reader.h"
-#include "sys.h"
+#include "map/map.h"
+#include "reader/reader.h"
+#include "base/sys.h"
 
 /* Also what was begun ahead of it and nobody wants any more stays: it is page cache. */
 void window_end(struct hm_reader *reader, struct phase *phase)

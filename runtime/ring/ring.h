@@ -21,7 +21,7 @@
 
 #include <hetmap/ring.h>
 
-#include "core.h"
+#include "core/core.h"
 
 #define RING_MAGIC "HMRING\r\n"
 #define RING_VERSION 1

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* Ring: its file is made, and looked at. */
-#include "ring.h"
+#include "ring/ring.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "access.h"
-#include "network.h"
-#include "rlimits.h"
-#include "sys.h"
+#include "hook/access.h"
+#include "change/network.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
 
 #define RING_DESC_LEAST sizeof(struct hm_ring_desc)
 /* A call that signals interrupt is made again, on tmpfs from its start: not for too much. */

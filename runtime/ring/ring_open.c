@@ -7,7 +7,7 @@
  * as a mapping would keep the lock, and a fork child closes the descriptor. So the lock ends
  * with the object, or with the process.
  */
-#include "ring.h"
+#include "ring/ring.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "access.h"
-#include "network.h"
-#include "rlimits.h"
-#include "sys.h"
+#include "hook/access.h"
+#include "change/network.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
 
 #define RING_INFO_LEAST sizeof(struct hm_ring_info)
 /* No ring gets so far; sums with positions below it don't overflow. */

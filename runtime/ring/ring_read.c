@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Ring: the reader's end. What a head says is read once, and checked before it is used. */
-#include "ring.h"
+#include "ring/ring.h"
 
 #include <inttypes.h>
 #include <string.h>

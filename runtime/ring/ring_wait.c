@@ -7,13 +7,13 @@
  * sees the other. What the kernel compares is the low half of a position, which is no old
  * one: a ring is smaller than 2^32 bytes.
  */
-#include "ring.h"
+#include "ring/ring.h"
 
 #include <endian.h>
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "sys.h"
+#include "base/sys.h"
 
 /* Looks before it sleeps: what is under way takes less time than to be woken. */
 #define SPINS 500

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Ring: the writer's end. Nothing in the file tells of a record before it is committed. */
-#include "ring.h"
+#include "ring/ring.h"
 
 #include <inttypes.h>
 #include <string.h>

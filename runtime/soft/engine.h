@@ -6,7 +6,7 @@
 #ifndef HETMAP_RUNTIME_SOFT_ENGINE_H
 #define HETMAP_RUNTIME_SOFT_ENGINE_H
 
-#include "twin.h"
+#include "soft/twin.h"
 
 /* A submission, from SUBMIT to its end. */
 struct soft_job {

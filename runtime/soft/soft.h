@@ -120,7 +120,7 @@ ssize_t soft_write(struct soft_file *file, const void *from, uint64_t length, ui
 /* A fresh device in the place of one that was taken away. -EEXIST, -EINVAL. */
 int soft_plug(uint32_t index);
 
-/* fork(2): the table of devices, held across it; a child has none (runtime/fork.c). */
+/* fork(2): the table of devices, held across it; a child has none (runtime/base/fork.c). */
 void soft_fork_prepare(void);
 void soft_fork_parent(void);
 void soft_fork_child(void);

@@ -29,11 +29,11 @@
 #include <sys/types.h>
 #include <urcu/list.h>
 
-#include "soft.h"
+#include "soft/soft.h"
 
-#include "err.h"
-#include "sys.h"
-#include "util.h"
+#include "base/err.h"
+#include "base/sys.h"
+#include "base/util.h"
 
 #define SOFT_PAGE 4096ull
 #define SOFT_PAGE_SHIFT 12

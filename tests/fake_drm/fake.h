@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * DRM drivers that are not there, for tests: nodes /dev/dri/renderD180 and on, their
- * part of sysfs, and the ioctls that a row of runtime/drm/ sends.
+ * part of sysfs, and the ioctls that a row of runtime/backend/drm sends.
  *
  *	intercept.c  the C library's calls that see or make them
  *	tree.c       the files behind /dev/dri and /sys, in a folder of their own

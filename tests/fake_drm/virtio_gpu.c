@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../../runtime/drm/uapi/virtgpu.h" /* libdrm's of Debian 12 is older */
+#include "../../runtime/backend/drm/uapi/virtgpu.h" /* libdrm's of Debian 12 is older */
 #include "fake.h"
 
 /* As Linux 6.1's own header has them: no host here takes a blob, which would tell. */

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "../../runtime/drm/uapi/xe.h"
+#include "../../runtime/backend/drm/uapi/xe.h"
 
 #include "fake.h"
 

@@ -62,7 +62,7 @@ soak: tests ## losses, kills and races 1000 times; the module unloaded ROUNDS=10
 		tests/record 'make soak: TSan, what is long' tests/run $(SOAK_TSAN)
 	$(Q)TIDY_NODES=225000 tests/record 'make soak: the analyzer' tools/lint tidy
 	$(Q)B=$(B) PLANTED=all tests/record 'make soak: bugs planted on purpose' \
-		sh tests/test_planted.sh
+		sh tests/build/test_planted.sh
 	$(Q)$(MAKE) DEBUG=1 tests
 	$(Q)HETMAP_ROUNDS=1000 HETMAP_EVERY=1 HETMAP_RACE_SECONDS=60 HETMAP_READ_GIB=16 SLOWNESS=200 \
 		B=$(B)/debug SECONDS_A_MACHINE=7200 SECONDS_A_PROGRAM=3600 \

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/thread_status.h"
+#include "../../runtime/base/thread_status.h"
 #include "doctor.h"
 #include "text.h"
 

@@ -152,11 +152,12 @@ int bench_safetensors_open(void)
 	if (model.python)
 		r = bench_compare(&pair, &model, "ms", 1e6, TARGET_RATIO, 1.0);
 	else
-		bench_skip(NAME,
-			   "no python3 with the safetensors package, for which "
-			   "tests/test_safetensors_peer.sh makes an environment, and with "
-			   "numpy (python3-numpy): %s",
-			   why);
+		bench_skip(
+			NAME,
+			"no python3 with the safetensors package, for which "
+			"tests/format/test_safetensors_peer.sh makes an environment, and with "
+			"numpy (python3-numpy): %s",
+			why);
 out:
 	free(model.python);
 	free(model.path);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../../runtime/smaps_mapping.h"
+#include "../../runtime/base/smaps_mapping.h"
 
 /* The kernel has no such line. */
 #define MAPPING_UNKNOWN UINT64_MAX

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+/* OpenCL C source to a kernel: from the cache of binaries, or by compiling. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "accel/opencl/opencl.h"
+#include "base/sys.h"
+
+/* Names and qualifiers of arguments, so that a launch can be checked. */
+#define ALWAYS_OPTIONS "-cl-kernel-arg-info"
+
+static int refuse_source(struct opencl *cl, const char *name, cl_program program)
+{
+	char log[ERR_TEXT_MAX - 512] = "";
+	size_t length = 0;
+
+	if (clGetProgramBuildInfo(program, cl->device->id, CL_PROGRAM_BUILD_LOG,
+				  sizeof(log) - 1, log, &length) &&
+	    !log[0])
+		snprintf(log, sizeof(log), "(the driver gives no build log that fits)");
+	return err_set(-ENOEXEC, "kernel %s does not compile for %s:\n%s", name,
+		       cl->device->name, log);
+}
+
+static int from_source(struct opencl *cl, const char *name, const char *source,
+		       const char *options, cl_program *ret_program)
+{
+	cl_program program;
+	cl_int error;
+	int r;
+
+	program = clCreateProgramWithSource(cl->context, 1, &source, NULL, &error);
+	if (error)
+		return cl_error(error, "kernel %s: clCreateProgramWithSource", name);
+	error = clBuildProgram(program, 1, &cl->device->id, options, NULL, NULL);
+	if (error == CL_BUILD_PROGRAM_FAILURE || error == CL_INVALID_BUILD_OPTIONS) {
+		r = refuse_source(cl, name, program);
+		goto err_release;
+	}
+	if (error) {
+		r = cl_error(error, "kernel %s: clBuildProgram", name);
+		goto err_release;
+	}
+	*ret_program = program;
+	return 0;
+
+err_release:
+	clReleaseProgram(program);
+	return r;
+}
+
+/* Any failure means: compile the source. */
+static int from_binary(struct opencl *cl, const unsigned char *binary, size_t length,
+		       const char *options, cl_program *ret_program)
+{
+	cl_int error, status = CL_SUCCESS;
+	cl_program program;
+
+	program = clCreateProgramWithBinary(cl->context, 1, &cl->device->id, &length, &binary,
+					    &status, &error);
+	if (error)
+		return -ENOEXEC;
+	error = status ? status :
+			 clBuildProgram(program, 1, &cl->device->id, options, NULL, NULL);
+	if (error) {
+		clReleaseProgram(program);
+		return -ENOEXEC;
+	}
+	*ret_program = program;
+	return 0;
+}
+
+static void store_binary(const struct cache_key *key, cl_program program)
+{
+	unsigned char *binary;
+	size_t length = 0;
+
+	if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(length), &length, NULL) ||
+	    !length)
+		return;
+	binary = sys_calloc(1, length);
+	if (!binary)
+		return;
+	if (!clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(binary), &binary, NULL))
+		cache_store(key, binary, length);
+	free(binary);
+}
+
+int opencl_program(struct opencl *cl, const char *name, const char *source, const char *options,
+		   cl_program *ret_program)
+{
+	size_t size = sizeof(ALWAYS_OPTIONS) + 1 + (options ? strlen(options) : 0);
+	unsigned char *binary;
+	struct cache_key key;
+	char *all_options;
+	size_t length;
+	int r;
+
+	all_options = sys_calloc(1, size);
+	if (!all_options)
+		return err_set(-ENOMEM, "kernel %s: no memory to build it", name);
+	snprintf(all_options, size, "%s %s", ALWAYS_OPTIONS, options ? options : "");
+	r = cache_key_make(cl->device, source, all_options, &key);
+	if (r) {
+		r = err_set(r, "kernel %s: no memory to build it", name);
+		goto out_options;
+	}
+	r = cache_load(&key, &binary, &length);
+	if (!r) {
+		r = from_binary(cl, binary, length, all_options, ret_program);
+		free(binary);
+	}
+	if (r) {
+		r = from_source(cl, name, source, all_options, ret_program);
+		if (!r)
+			store_binary(&key, *ret_program);
+	}
+	free(key.text);
+out_options:
+	free(all_options);
+	return r;
+}
+
+/* Bytes of a scalar parameter by its type's name; 0: a struct, a typedef. */
+static uint8_t scalar_size(const char *type)
+{
+	static const struct {
+		const char *name;
+		uint8_t size;
+	} sizes[] = {
+		{ "char", 1 }, { "uchar", 1 }, { "short", 2 },  { "ushort", 2 },
+		{ "half", 2 }, { "int", 4 },   { "uint", 4 },   { "float", 4 },
+		{ "long", 8 }, { "ulong", 8 }, { "double", 8 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		if (!strcmp(sizes[i].name, type))
+			return sizes[i].size;
+	return 0;
+}
+
+/*
+ * A pointer to what is not const. A cast takes const away, for whoever insists: then
+ * the signature and the launch are all that is known.
+ */
+static bool may_write(cl_kernel kernel, cl_uint i)
+{
+	cl_kernel_arg_type_qualifier qualifiers;
+
+	return !clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof(qualifiers),
+				   &qualifiers, NULL) &&
+	       !(qualifiers & CL_KERNEL_ARG_TYPE_CONST);
+}
+
+/* What the driver tells of parameter @i; zeros where it does not. */
+static void ask_parameter(cl_kernel kernel, cl_uint i, uint8_t *ret_kind, uint8_t *ret_size,
+			  uint32_t *writes)
+{
+	cl_kernel_arg_address_qualifier space;
+	char type[128] = "";
+
+	*ret_kind = 0;
+	*ret_size = 0;
+	if (clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof(space),
+			       &space, NULL))
+		return;
+	if (space == CL_KERNEL_ARG_ADDRESS_GLOBAL || space == CL_KERNEL_ARG_ADDRESS_CONSTANT)
+		*ret_kind = HM_ARG_POINTER;
+	else if (space == CL_KERNEL_ARG_ADDRESS_LOCAL)
+		*ret_kind = HM_ARG_LOCAL;
+	else if (space == CL_KERNEL_ARG_ADDRESS_PRIVATE)
+		*ret_kind = HM_ARG_SCALAR;
+	if (space == CL_KERNEL_ARG_ADDRESS_GLOBAL && may_write(kernel, i))
+		*writes |= 1u << i;
+	if (*ret_kind == HM_ARG_SCALAR &&
+	    !clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, sizeof(type) - 1, type,
+				NULL))
+		*ret_size = scalar_size(type);
+}
+
+static int refuse_parameter(const char *name, cl_uint i, const char *source,
+			    const char *signature)
+{
+	return err_set(-EINVAL,
+		       "kernel %s, argument %u: the source takes %s, the signature says "
+		       "%s",
+		       name, i, source, signature);
+}
+
+/* Compares the source's parameters with the signature's, and adds what it says. */
+static int check_parameters(cl_kernel kernel, const char *name,
+			    struct hm_accel_parameters *parameters)
+{
+	struct hm_accel_parameters source = { 0 };
+	cl_uint n = 0, i;
+	cl_int error;
+
+	error = clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof(n), &n, NULL);
+	if (error)
+		return cl_error(error, "kernel %s: clGetKernelInfo", name);
+	if (n > HM_KERNEL_MAX_ARGS)
+		return err_set(-EINVAL, "kernel %s takes %u arguments, at most %d are possible",
+			       name, n, HM_KERNEL_MAX_ARGS);
+	if (parameters->n != UINT32_MAX && parameters->n != n)
+		return err_set(
+			-EINVAL,
+			"kernel %s: the source takes %u arguments, the signature has %" PRIu32,
+			name, n, parameters->n);
+	parameters->n = n;
+	for (i = 0; i < n; i++) {
+		ask_parameter(kernel, i, &source.kind[i], &source.size[i], &parameters->writes);
+		if (source.kind[i] && parameters->kind[i] &&
+		    source.kind[i] != parameters->kind[i])
+			return refuse_parameter(name, i, parameter_name(&source, i),
+						parameter_name(parameters, i));
+		if (source.size[i] && parameters->size[i] &&
+		    source.size[i] != parameters->size[i])
+			return refuse_parameter(name, i, "a scalar of another size",
+						parameter_name(parameters, i));
+		if (source.kind[i])
+			parameters->kind[i] = source.kind[i];
+		if (source.size[i])
+			parameters->size[i] = source.size[i];
+	}
+	return 0;
+}
+
+int opencl_kernel_build(void *accel, const struct hm_kernel_desc *desc,
+			struct hm_accel_parameters *parameters, void **ret_kernel)
+{
+	struct opencl_kernel *kernel;
+	struct opencl *cl = accel;
+	cl_program program;
+	cl_int error;
+	uint32_t i;
+	int r;
+
+	kernel = sys_calloc(1, sizeof(*kernel));
+	if (!kernel)
+		return err_set(-ENOMEM, "kernel %s: no memory to build it", desc->name);
+	for (i = 0; i < 3; i++)
+		kernel->group[i] = desc->group[i];
+	snprintf(kernel->name, sizeof(kernel->name), "%s", desc->name);
+	r = opencl_program(cl, desc->name, desc->opencl, desc->options, &program);
+	if (r)
+		goto err_free;
+	kernel->kernel = clCreateKernel(program, desc->name, &error);
+	/* The kernel holds its program. */
+	clReleaseProgram(program);
+	if (error == CL_INVALID_KERNEL_NAME) {
+		r = err_set(-EINVAL, "the source has no kernel function named %s", desc->name);
+		goto err_free;
+	}
+	if (error) {
+		r = cl_error(error, "kernel %s: clCreateKernel", desc->name);
+		goto err_free;
+	}
+	r = check_parameters(kernel->kernel, desc->name, parameters);
+	if (r)
+		goto err_kernel;
+	pthread_mutex_init(&kernel->lock, NULL);
+	*ret_kernel = kernel;
+	return 0;
+
+err_kernel:
+	clReleaseKernel(kernel->kernel);
+err_free:
+	free(kernel);
+	return r;
+}
+
+void opencl_kernel_free(void *accel, void *data)
+{
+	struct opencl_kernel *kernel = data;
+
+	(void)accel;
+	clReleaseKernel(kernel->kernel);
+	pthread_mutex_destroy(&kernel->lock);
+	free(kernel);
+}

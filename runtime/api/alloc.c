@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+/* The short way: a buffer with one whole map, known by its address. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/buffer.h"
+
+/* Address space for growth: sixteen times the size, and not less than this. */
+#define ALLOC_GROWTH 16
+#define ALLOC_RESERVE_LEAST MIB(64)
+
+/* Is @r a lack of what a smaller reservation would need less of? */
+static bool may_be_smaller(int r)
+{
+	return r == -ENOMEM || r == -EFBIG || r == -EAGAIN || r == -ENOSPC;
+}
+
+static int create(struct hm_device *device, uint64_t size, uint64_t max_size, uint32_t access,
+		  struct hm_map **ret_map)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = size,
+		.max_size = max_size,
+		.name = "alloc",
+	};
+	const struct hm_map_desc map_desc = {
+		.struct_size = sizeof(map_desc),
+		.access = access,
+	};
+	struct hm_buffer *buffer;
+	int r;
+
+	r = hm_buffer_create(device, &desc, &buffer);
+	if (r)
+		return r;
+	r = hm_map_create(buffer, &map_desc, ret_map);
+	hm_buffer_unref(buffer); /* the map holds it */
+	return r;
+}
+
+int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret_pointer)
+{
+	uint64_t wanted, max_size;
+	char want[16], have[16];
+	struct hm_map *map;
+	int r;
+
+	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
+	if (r)
+		return r;
+	if (!ret_pointer)
+		return err_set(-EINVAL, "hm_alloc: ret_pointer is NULL");
+	err_clear();
+	if (!size || size > BUFFER_SIZE_MAX)
+		return err_set(-EINVAL, "hm_alloc: %" PRIu64 " bytes are not in 1 to 2^62",
+			       size);
+	if (access != HM_READ && access != (HM_READ | HM_WRITE))
+		return err_set(-EINVAL,
+			       "hm_alloc: access 0x%x is neither HM_READ nor "
+			       "HM_READ | HM_WRITE",
+			       access);
+
+	wanted = size < BUFFER_SIZE_MAX / ALLOC_GROWTH ? ALLOC_GROWTH * size : size;
+	wanted = max_u64(wanted, ALLOC_RESERVE_LEAST);
+	max_size = wanted;
+	for (;;) {
+		r = create(device, size, max_size, access, &map);
+		if (!r || max_size == size || !may_be_smaller(r))
+			break;
+		max_size = max_u64(max_size / 2, size);
+	}
+	if (r)
+		return r;
+	if (max_size != wanted)
+		err_set(0,
+			"%s of address space were reserved for growth instead of %s: a limit "
+			"(RLIMIT_AS, RLIMIT_FSIZE, RLIMIT_MEMLOCK, memory, or the device's) did "
+			"not allow more",
+			format_bytes(max_size, have, sizeof(have)),
+			format_bytes(wanted, want, sizeof(want)));
+	atomic_store(&map->allocation, true);
+	memcpy(ret_pointer, &map->address, sizeof(map->address));
+	return 0;
+}
+
+/* The allocation that begins at @pointer, with a reference. */
+static int acquire(const void *pointer, const char *what, struct hm_map **ret_map)
+{
+	struct hm_pointer_info info;
+	struct hm_map *map;
+	int r;
+
+	map = registry_acquire(pointer, &info);
+	if (!map)
+		return err_set(-EINVAL, "%s: %p is in no allocation: freed already, or foreign",
+			       what, pointer);
+	r = object_check(&map->object, OBJECT_MAP);
+	if (r)
+		goto err_unref;
+	if (!atomic_load(&map->allocation)) {
+		r = err_set(-EINVAL,
+			    "%s: %p belongs to a map that hm_alloc did not make, or "
+			    "that was freed while work still uses it",
+			    what, pointer);
+		goto err_unref;
+	}
+	if (info.map_offset) {
+		r = err_set(-EINVAL,
+			    "%s: %p is %" PRIu64 " bytes into the allocation that "
+			    "begins at %p: pass that",
+			    what, pointer, info.map_offset, info.base);
+		goto err_unref;
+	}
+	*ret_map = map;
+	return 0;
+
+err_unref:
+	hm_map_unref(map);
+	return r;
+}
+
+int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer)
+{
+	struct hm_map *map = NULL;
+	int r;
+
+	if (flags & ~HM_MAY_MOVE)
+		return err_set(-EINVAL, "hm_realloc: unknown flags 0x%x", flags & ~HM_MAY_MOVE);
+	r = acquire(pointer, "hm_realloc", &map);
+	if (r)
+		return r;
+	r = hm_buffer_resize(map->buffer, size, flags);
+	if (!r && ret_pointer)
+		memcpy(ret_pointer, &map->address, sizeof(map->address));
+	hm_map_unref(map);
+	return r;
+}
+
+int hm_free(void *pointer)
+{
+	struct hm_map *map = NULL;
+	int r;
+
+	if (!pointer)
+		return 0;
+	r = acquire(pointer, "hm_free", &map);
+	if (r)
+		return r;
+	/* Of two threads that free it at once, one comes too late. */
+	if (!atomic_exchange(&map->allocation, false))
+		r = err_set(-EINVAL, "hm_free: %p was freed already", pointer);
+	else
+		hm_map_unref(map); /* the allocation's own */
+	hm_map_unref(map);
+	return r;
+}

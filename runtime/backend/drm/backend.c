@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Backend "drm": the memory of graphics cards and their like, by the nodes in
+ * /dev/dri. What differs from driver to driver is in runtime/backend/drm.
+ */
+#include <drm.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/core.h"
+#include "core/device_link.h"
+#include "backend/drm/drm.h"
+#include "map/map.h"
+#include "base/reserve.h"
+#include "base/sys.h"
+
+/*
+ * Of every object that can be mapped. Maps are VM_PFNMAP or VM_IO: mlock() answers 0
+ * and does nothing, and MADV_POPULATE_* fails [mm/mlock.c, mm/gup.c].
+ */
+#define MAP_CAPS \
+	(HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_BRACKET)
+
+/* Of those that were made here: an object has a length for life. */
+#define RESIZE_CAPS (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE_REPLACES)
+
+/*
+ * Of those that leave the node: as a dma-buf always. Not HM_CAP_READ_ONLY: a descriptor for
+ * reading is no hindrance to who imports it to a node, and has it mapped for writing there
+ * [drm_gem_prime_fd_to_handle(), which does not look at f_mode].
+ */
+#define EXPORT_CAPS (HM_CAP_EXPORT | HM_CAP_DMABUF)
+
+static uint64_t caps_of(const struct drm_node *node)
+{
+	return node->caps | MAP_CAPS | (node->caps & HM_CAP_CREATE ? RESIZE_CAPS : 0) |
+	       (node->caps & HM_CAP_EXPORT ? EXPORT_CAPS : 0);
+}
+
+static int device_open(const char *rest, void **ret_device)
+{
+	struct drm_node *node;
+	int r;
+
+	r = drm_node_get(rest, &node);
+	if (!r)
+		*ret_device = node;
+	return r;
+}
+
+static void device_close(void *device)
+{
+	drm_node_put(device);
+}
+
+static int device_query(void *device, struct hm_device_info *info)
+{
+	struct drm_node *node = device;
+	struct drm_get_cap cap = { .capability = DRM_CAP_PRIME };
+	uint64_t total = 0, available = 0;
+	int r;
+
+	r = drm_node_check(node, "what it has");
+	if (r)
+		return r;
+	/* One that is gone answers nothing. */
+	r = drm_call(node, DRM_IOCTL_GET_CAP, &cap);
+	if (!r && node->driver->memory)
+		r = node->driver->memory(node, &total, &available);
+	if (r)
+		return drm_explain(node, r, "what it has");
+	/* "drm" and "drm:virtio_gpu" opened that node. */
+	snprintf(info->name, sizeof(info->name), "drm:%.59s", node->path);
+	info->caps = caps_of(node);
+	info->numa_node = node->numa_node;
+	info->memory_total = total ? total : node->vram_total;
+	info->memory_free = available;
+	snprintf(info->description, sizeof(info->description), "DRM driver %s, %s: %s",
+		 node->name, node->primary ? "card node" : "render node",
+		 node->driver->description);
+	return 0;
+}
+
+static int device_check(void *device)
+{
+	struct drm_node *node = device;
+
+	if (!node->gone)
+		return 0;
+	err_clear();
+	return drm_explain(node, -ENODEV, "its state");
+}
+
+/* One that is gone answers nothing. */
+static int device_ask(void *device)
+{
+	struct drm_get_cap cap = { .capability = DRM_CAP_PRIME };
+
+	return drm_call(device, DRM_IOCTL_GET_CAP, &cap);
+}
+
+/* Nodes that may be opened; whether the library knows their driver shows then. */
+static int each_device(int (*each)(void *user, const char *name), void *user)
+{
+	struct drm_found *found;
+	char name[80];
+	uint32_t i, n;
+	int r;
+
+	r = drm_discover(&found, &n);
+	if (r)
+		return r;
+	for (i = 0; !r && i < n && !found[i].primary; i++) {
+		if (found[i].error)
+			continue;
+		snprintf(name, sizeof(name), "drm:%s", found[i].path);
+		r = each(user, name);
+	}
+	free(found);
+	return r;
+}
+
+/* ---- buffers ---- */
+
+/* Indexed by enum hm_place. */
+static const enum drm_place places[] = {
+	[HM_PLACE_DEFAULT] = DRM_PLACE_DEFAULT,
+	[HM_PLACE_DEVICE] = DRM_PLACE_VRAM,
+	[HM_PLACE_SYSTEM] = DRM_PLACE_SYSTEM,
+};
+
+static uint32_t place_of(const struct drm_object *object)
+{
+	uint32_t place = ARRAY_SIZE(places);
+
+	/* Down to the first, which is of what no driver told. */
+	while (--place && places[place] != object->place)
+		;
+	return place;
+}
+
+/* One that is mapped as a whole is never cut: it resizes in the room it has, or moves. */
+#define WHOLE_LACKS (HM_CAP_APPEND | HM_CAP_RESIZE_REPLACES)
+
+static struct hm_recipe describe(struct drm_object *object, uint64_t length, uint64_t caps,
+				 bool read_only)
+{
+	return (struct hm_recipe){
+		.segment = drm_object_segment(object, length, read_only),
+		.page_size = page_size(),
+		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE |
+				 (object->whole ? WHOLE_LACKS : 0)),
+		.access = HM_READ | HM_WRITE,
+		.cache = object->cache,
+		.backing = HM_BACKING_DEVICE,
+		.place = place_of(object),
+	};
+}
+
+static int create(void *device, const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
+{
+	struct drm_node *node = device;
+	bool whole = desc->place == HM_PLACE_DEVICE && node->driver->vram_whole;
+	uint64_t length = round_up(whole ? desc->max_size : desc->size, page_size());
+	struct drm_object *object;
+	int r;
+
+	if (!(node->caps & HM_CAP_CREATE))
+		return err_set(-EOPNOTSUPP, "drm:%s (%s) makes no buffers", node->path,
+			       node->name);
+	if (desc->place != HM_PLACE_DEFAULT && !(node->caps & HM_CAP_PLACE))
+		return err_set(
+			-EOPNOTSUPP,
+			"drm:%s (%s): this driver can't be told where buffers are to be: "
+			"pass HM_PLACE_DEFAULT",
+			node->path, node->name);
+	r = drm_object_create(node, length, places[desc->place], &object);
+	if (r)
+		return r;
+	*ret_recipe = describe(object, length, caps_of(node), false);
+	ret_recipe->max_size = round_up(desc->max_size, page_size());
+	return 0;
+}
+
+/*
+ * The kernel asks nobody who imports whether the descriptor may write: we do. What may
+ * not is mapped by itself and not by the node, which may.
+ */
+static int check_rights(struct drm_object *object, int fd, bool read_only, bool *ret_by_itself)
+{
+	struct drm_node *node = object->node;
+	int flags = sys_fcntl(fd, F_GETFL, 0);
+
+	if (flags < 0)
+		return drm_explain(node, flags, "the rights of a dma-buf");
+	*ret_by_itself = (flags & O_ACCMODE) == O_RDONLY;
+	if (*ret_by_itself && !read_only)
+		return err_set(-EACCES,
+			       "drm:%s (%s): the descriptor was exported read-only: pass "
+			       "HM_BUFFER_READ_ONLY",
+			       node->path, node->name);
+	return *ret_by_itself ? drm_object_keep_read_only(object, fd) : 0;
+}
+
+/* Its size is its maker's to choose, and its bytes are where they are. */
+static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
+		     struct hm_recipe *ret_recipe)
+{
+	bool read_only = desc->flags & HM_BUFFER_READ_ONLY;
+	struct drm_node *node = device;
+	struct drm_object *object;
+	struct hm_recipe recipe;
+	bool by_itself;
+	int r;
+
+	if (!(node->caps & HM_CAP_IMPORT))
+		return err_set(-EOPNOTSUPP,
+			       "drm:%s (%s): this driver takes no dma-bufs in, on this kernel",
+			       node->path, node->name);
+	r = drm_object_import(node, fd, &object);
+	if (r)
+		return r;
+	r = check_rights(object, fd, read_only, &by_itself);
+	if (r) {
+		r = drm_explain(node, r, "taking a dma-buf in");
+		goto err_object;
+	}
+	if (max_u64(desc->size, desc->max_size) > object->size) {
+		r = err_set(-EINVAL,
+			    "the dma-buf has %" PRIu64 " bytes, %" PRIu64 " were asked for",
+			    object->size, max_u64(desc->size, desc->max_size));
+		goto err_object;
+	}
+	recipe = describe(object, round_up(object->size, page_size()),
+			  caps_of(node) & ~RESIZE_CAPS, by_itself);
+	recipe.size = desc->size ? desc->size : object->size;
+	if (read_only) {
+		recipe.access = HM_READ;
+		recipe.caps &= ~HM_CAP_WRITE;
+		recipe.flags = HM_BUFFER_READ_ONLY;
+	}
+	*ret_recipe = recipe;
+	/* The node has a hold on it: the core's duplicate is of no use. */
+	sys_close(fd);
+	return 0;
+
+err_object:
+	drm_object_put(object);
+	return r;
+}
+
+static int export_fd(void *device, const struct hm_segment *segment, uint32_t flags,
+		     int *ret_fd)
+{
+	struct drm_object *object = segment->object;
+
+	(void)device;
+	(void)flags;
+	/* What was taken in read-only goes on as that. */
+	return drm_object_export(object, segment->fd != object->read_only, ret_fd);
+}
+
+/*
+ * Objects keep their length; the core makes others where it can. Where it can't, what
+ * a shrink cuts off is cleared, so that growing again gives zeros.
+ */
+static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
+		  uint64_t new_size)
+{
+	struct hm_segment from_start = *segment;
+	struct reservation range;
+	char *address;
+	int r;
+
+	(void)device;
+	if (new_size >= old_size)
+		return 0;
+	/* A look at all of it is never cut: only pages that are touched come in. */
+	from_start.flags &= ~HM_SEGMENT_PRESENT;
+	r = map_scratch(&from_start, 1, segment->offset, round_up(old_size, page_size()),
+			page_size(), PROT_READ | PROT_WRITE, &range, &address);
+	if (r)
+		return r;
+	memset(address + new_size, 0, round_up(old_size, page_size()) - new_size);
+	reserve_release(&range);
+	return 0;
+}
+
+static void object_destroy(void *device, struct hm_segment *segment)
+{
+	(void)device;
+	drm_object_put(segment->object);
+}
+
+static int map_keep(void *device, const struct hm_segment *segment, void *address)
+{
+	(void)device;
+	return drm_idle_keep_mapping(segment->object, address);
+}
+
+static void *map_take(void *device, const struct hm_segment *segment)
+{
+	(void)device;
+	return drm_idle_take_mapping(segment->object);
+}
+
+const struct hm_backend_ops drm_backend = {
+	.size = sizeof(struct hm_backend_ops),
+	.name = "drm",
+	.description = "graphics cards and their like, /dev/dri",
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE | EXPORT_CAPS | MAP_CAPS |
+		RESIZE_CAPS,
+	.device_open = device_open,
+	.device_close = device_close,
+	.device_query = device_query,
+	.object_destroy = object_destroy,
+	.create = create,
+	.import_fd = import_fd,
+	.export_fd = export_fd,
+	.resize = resize,
+	.each_device = each_device,
+	.device_check = device_check,
+	.begin_cpu = drm_segments_begin,
+	.end_cpu = drm_segments_end,
+	.map_keep = map_keep,
+	.map_take = map_take,
+	.device_ask = device_ask,
+};
+
+/* The table was copied when it was registered: by an op that is nobody else's. */
+struct drm_node *drm_node_of(const struct hm_device *device)
+{
+	return device->ops->create == create ? atomic_load(&device->link)->backend : NULL;
+}

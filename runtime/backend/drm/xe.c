@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Driver "xe". What each field must be is in the kernel's drivers/gpu/drm/xe/:
+ * xe_query.c and xe_bo.c. It has no call that waits for an object (work is waited
+ * for by fences) and none that makes one of memory that is mapped already (that is
+ * done by VM_BIND, at an address of the GPU's).
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/util.h"
+
+#include "backend/drm/drm.h"
+#include "backend/drm/uapi/xe.h"
+
+/* drm_node.data */
+enum {
+	NODE_SYSTEM, /* bits of drm_xe_gem_create.placement */
+	NODE_VRAM,   /* 0: there is none */
+	NODE_PAGE,   /* of VRAM */
+};
+
+/* drm_object.data */
+enum {
+	OBJECT_MADE, /* here, not brought in */
+};
+
+/* System memory and one for each tile. */
+#define REGIONS_MAX 8
+
+/* struct drm_xe_query_mem_regions, with an array that has a length. */
+struct regions {
+	uint32_t num_mem_regions;
+	uint32_t pad;
+	struct drm_xe_mem_region region[REGIONS_MAX];
+};
+
+_Static_assert(offsetof(struct regions, region) ==
+		       offsetof(struct drm_xe_query_mem_regions, mem_regions),
+	       "as the kernel's");
+
+/* The kernel wants its own size, to the byte: it is asked for first. */
+static int ask_regions(struct drm_node *node, struct regions *ret_regions)
+{
+	struct drm_xe_device_query query = { .query = DRM_XE_DEVICE_QUERY_MEM_REGIONS };
+	int r;
+
+	*ret_regions = (struct regions){ 0 };
+	r = drm_call(node, DRM_IOCTL_XE_DEVICE_QUERY, &query);
+	if (r)
+		return r;
+	if (query.size > sizeof(*ret_regions))
+		return -EOVERFLOW;
+	query.data = (uintptr_t)ret_regions;
+	r = drm_call(node, DRM_IOCTL_XE_DEVICE_QUERY, &query);
+	if (r)
+		return r;
+	return ret_regions->num_mem_regions <= REGIONS_MAX ? 0 : -EOVERFLOW;
+}
+
+static int xe_open(struct drm_node *node)
+{
+	const struct drm_xe_mem_region *region;
+	struct regions regions;
+	uint32_t i;
+	int r;
+
+	r = ask_regions(node, &regions);
+	if (r)
+		return r;
+	for (i = 0; i < regions.num_mem_regions; i++) {
+		region = &regions.region[i];
+		if (region->mem_class == DRM_XE_MEM_REGION_CLASS_SYSMEM) {
+			node->data[NODE_SYSTEM] = 1ull << region->instance;
+			node->system_total = region->total_size;
+		} else if (region->mem_class == DRM_XE_MEM_REGION_CLASS_VRAM &&
+			   !node->data[NODE_VRAM]) {
+			/* The first: objects are made in one tile's. */
+			node->data[NODE_VRAM] = 1ull << region->instance;
+			node->data[NODE_PAGE] = region->min_page_size;
+			node->vram_total = region->total_size;
+			node->vram_visible = region->cpu_visible_size;
+		}
+	}
+	return 0;
+}
+
+/* Who may not see how full it is (CAP_PERFMON) is told that it is empty. */
+static int xe_memory(struct drm_node *node, uint64_t *ret_total, uint64_t *ret_free)
+{
+	uint64_t wanted = node->data[node->data[NODE_VRAM] ? NODE_VRAM : NODE_SYSTEM];
+	const struct drm_xe_mem_region *region;
+	struct regions regions;
+	uint32_t i;
+	int r;
+
+	r = ask_regions(node, &regions);
+	if (r)
+		return r;
+	for (i = 0; i < regions.num_mem_regions; i++) {
+		region = &regions.region[i];
+		if (1ull << region->instance != wanted)
+			continue;
+		*ret_total = region->total_size;
+		*ret_free = region->total_size - min_u64(region->used, region->total_size);
+		return 0;
+	}
+	return -ENODATA;
+}
+
+/* Objects come zeroed. One that may be in VRAM must be write-combined. */
+static int xe_create(struct drm_node *node, uint64_t size, enum drm_place place,
+		     struct drm_object *object)
+{
+	bool vram = place != DRM_PLACE_SYSTEM && node->data[NODE_VRAM];
+	struct drm_xe_gem_create create = {
+		.size = vram ? round_up(size, node->data[NODE_PAGE]) : size,
+		.placement = (uint32_t)node->data[vram ? NODE_VRAM : NODE_SYSTEM],
+		.flags = vram ? DRM_XE_GEM_CREATE_FLAG_NEEDS_VISIBLE_VRAM : 0,
+		.cpu_caching = vram ? DRM_XE_GEM_CPU_CACHING_WC : DRM_XE_GEM_CPU_CACHING_WB,
+	};
+	int r;
+
+	if (place == DRM_PLACE_VRAM && !vram)
+		return err_set(
+			-EOPNOTSUPP,
+			"drm:%s (xe): it has no memory of its own: place the buffer in system "
+			"memory",
+			node->path);
+	r = drm_call(node, DRM_IOCTL_XE_GEM_CREATE, &create);
+	if (r)
+		return r;
+	object->handle = create.handle;
+	object->data[OBJECT_MADE] = true;
+	object->size = create.size;
+	object->place = vram ? DRM_PLACE_VRAM : DRM_PLACE_SYSTEM;
+	object->cache = vram ? HM_CACHE_WRITE_COMBINING : HM_CACHE_WRITE_BACK;
+	return 0;
+}
+
+/* As amdgpu's: what came in may be another device's, and would be a SIGBUS. */
+static int xe_map_offset(struct drm_object *object)
+{
+	struct drm_xe_gem_mmap_offset map = { .handle = object->handle };
+	int r;
+
+	if (!object->data[OBJECT_MADE])
+		return -EINVAL;
+	r = drm_call(object->node, DRM_IOCTL_XE_GEM_MMAP_OFFSET, &map);
+	if (r)
+		return r;
+	object->map_offset = map.offset;
+	return 0;
+}
+
+const struct drm_driver drm_xe = {
+	.name = "xe",
+	.description = "Intel GPU (xe)",
+	.caps = HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_PLACE,
+	.open = xe_open,
+	.create = xe_create,
+	.map_offset = xe_map_offset,
+	.memory = xe_memory,
+};

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* Error texts: thread-local, no allocation. */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <hetmap/base.h>
+
+static _Thread_local char text[ERR_TEXT_MAX];
+
+int err_set(int r, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return r;
+}
+
+int err_prefix(int r, const char *format, ...)
+{
+	char prefix[512];
+	size_t room, length;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(prefix, sizeof(prefix) - 2, format, args);
+	va_end(args);
+	strcat(prefix, ": ");
+
+	length = strlen(prefix);
+	room = sizeof(text) - length;
+	/* The end of a text that is too long is cut; the terminator stays. */
+	memmove(text + length, text, room);
+	memcpy(text, prefix, length);
+	text[sizeof(text) - 1] = '\0';
+	return r;
+}
+
+int err_with_name(int r)
+{
+	const char *symbol = strerrorname_np(-r);
+
+	return symbol && strstr(text, symbol) ? r : err_prefix(r, "%s", err_name(r));
+}
+
+void err_clear(void)
+{
+	text[0] = '\0';
+}
+
+const char *err_name(int r)
+{
+	static _Thread_local char name[96];
+	const char *symbol = strerrorname_np(-r);
+
+	if (symbol)
+		snprintf(name, sizeof(name), "%s (%s)", symbol, strerrordesc_np(-r));
+	else
+		snprintf(name, sizeof(name), "%d, which is no errno", r);
+	return name;
+}
+
+const char *hm_errmsg(void)
+{
+	return text;
+}
+
+uint32_t hm_version(void)
+{
+	return HM_VERSION;
+}

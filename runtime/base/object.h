@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What all objects share: a reference count, a kind that catches foreign and
+ * freed pointers, and the fork generation in which they were made.
+ */
+#ifndef HETMAP_OBJECT_H
+#define HETMAP_OBJECT_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/util.h"
+
+enum object_kind {
+	OBJECT_FREED = 0,
+	OBJECT_DEVICE = 0x686d6456, /* arbitrary, unlike data */
+	OBJECT_BUFFER = 0x686d6242,
+	OBJECT_MAP = 0x686d6d50,
+	OBJECT_VIEW = 0x686d7657,
+	OBJECT_DRM_VIEW = 0x686d4456,
+	OBJECT_ACCEL = 0x686d6143,
+	OBJECT_KERNEL = 0x686d6b4c,
+	OBJECT_QUEUE = 0x686d7155,
+	OBJECT_FENCE = 0x686d664e,
+	OBJECT_SCOPE = 0x686d7343,
+	OBJECT_SAFETENSORS = 0x686d5366,
+	OBJECT_TENSOR = 0x686d5465,
+	OBJECT_READER = 0x686d5264,
+	OBJECT_TOKENS = 0x686d546b,
+	OBJECT_BATCHES = 0x686d4261,
+	OBJECT_LOAD = 0x686d4c6f,
+	OBJECT_RING = 0x686d5267,
+};
+
+struct hm_object {
+	_Atomic uint32_t refs;
+	uint32_t kind;     /* enum object_kind */
+	uint32_t fork_gen; /* of the process that made it */
+};
+
+/* Counts the forks between this process and the one that loaded the library. */
+extern uint32_t fork_generation;
+
+/* Registers the fork handlers once; every *_open and first insert calls it. */
+void fork_init(void);
+
+/*
+ * free(), of at least a pointer's bytes; in the handlers of a child later: another thread of
+ * the parent's may have held an allocator's lock, which nobody gives back there [fork(2)].
+ */
+void fork_free(void *memory);
+
+static inline void object_init(struct hm_object *object, enum object_kind kind)
+{
+	atomic_init(&object->refs, 1);
+	object->kind = kind;
+	object->fork_gen = fork_generation;
+}
+
+/* Cold half of object_check: sets the text. */
+int object_refuse(const struct hm_object *object, enum object_kind kind);
+
+/* 0, -EINVAL (NULL, freed, of another kind) or -EOWNERDEAD (the parent's). */
+static inline int object_check(const struct hm_object *object, enum object_kind kind)
+{
+	if (likely(object && object->kind == (uint32_t)kind &&
+		   object->fork_gen == fork_generation))
+		return 0;
+	return object_refuse(object, kind);
+}
+
+static inline void object_ref(struct hm_object *object)
+{
+	atomic_fetch_add_explicit(&object->refs, 1, memory_order_relaxed);
+}
+
+/* Takes a reference unless the last one is already gone. */
+static inline bool object_try_ref(struct hm_object *object)
+{
+	uint32_t refs = atomic_load_explicit(&object->refs, memory_order_relaxed);
+
+	while (refs)
+		if (atomic_compare_exchange_weak(&object->refs, &refs, refs + 1))
+			return true;
+	return false;
+}
+
+/*
+ * Drops a reference; true when it was the last and the caller must destroy.
+ * Never true for a parent's object in a fork child: the parent owns what is
+ * behind it, and another thread may have held its locks at the fork.
+ */
+static inline bool object_put(struct hm_object *object)
+{
+	if (atomic_fetch_sub_explicit(&object->refs, 1, memory_order_acq_rel) != 1)
+		return false;
+	return object->fork_gen == fork_generation;
+}
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/* Sorted runs of equal value; an array that is made anew for every change. */
+#include "base/rangemap.h"
+
+#include "base/sys.h"
+#include "base/util.h"
+
+static struct rangemap *rangemap_allocate(uint64_t n)
+{
+	if (n > UINT32_MAX)
+		return NULL;
+	return sys_calloc(1, sizeof(struct rangemap) + n * sizeof(struct rangemap_run));
+}
+
+struct rangemap *rangemap_create(uint32_t value, uint32_t cache)
+{
+	struct rangemap *ranges = rangemap_allocate(1);
+
+	if (!ranges)
+		return NULL;
+	ranges->n = 1;
+	ranges->run[0].value = value;
+	ranges->run[0].cache = cache;
+	return ranges;
+}
+
+/* Index of the run that holds @offset. */
+static uint32_t run_index(const struct rangemap *ranges, uint64_t offset)
+{
+	uint32_t low = 0;
+	uint32_t high = ranges->n;
+
+	/* run[low] begins at or before @offset, run[high] after it. */
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (ranges->run[middle].offset <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Appends, unless the run before is of the same kind. */
+static void append(struct rangemap *to, uint64_t offset, uint32_t value, uint32_t cache)
+{
+	const struct rangemap_run *last = to->n ? &to->run[to->n - 1] : NULL;
+
+	if (last && last->value == value && last->cache == cache)
+		return;
+	to->run[to->n++] = (struct rangemap_run){ offset, value, cache };
+}
+
+/* Of each value in the range the bits of @keep, and @value's. */
+static struct rangemap *change(const struct rangemap *old, uint64_t offset, uint64_t length,
+			       uint32_t keep, uint32_t value)
+{
+	/* To the largest offset there is, or past it: all of the rest. */
+	bool open = length >= UINT64_MAX - offset;
+	uint64_t end = offset + length;
+	struct rangemap *ranges;
+	uint32_t i;
+
+	/* The range can split one run in three. */
+	ranges = rangemap_allocate((uint64_t)old->n + 2);
+	if (!ranges)
+		return NULL;
+	for (i = 0; i < old->n; i++) {
+		const struct rangemap_run *run = &old->run[i];
+		bool last = i + 1 == old->n;
+		uint64_t next = last ? UINT64_MAX : run[1].offset;
+
+		if (!length || next <= offset || (!open && run->offset >= end)) {
+			append(ranges, run->offset, run->value, run->cache);
+			continue;
+		}
+		if (run->offset < offset)
+			append(ranges, run->offset, run->value, run->cache);
+		append(ranges, max_u64(run->offset, offset), (run->value & keep) | value,
+		       run->cache);
+		if (!open && (last || end < next))
+			append(ranges, end, run->value, run->cache);
+	}
+	return ranges;
+}
+
+struct rangemap *rangemap_set(const struct rangemap *old, uint64_t offset, uint64_t length,
+			      uint32_t value)
+{
+	return change(old, offset, length, 0, value);
+}
+
+struct rangemap *rangemap_and(const struct rangemap *old, uint64_t offset, uint64_t length,
+			      uint32_t mask)
+{
+	return change(old, offset, length, mask, 0);
+}
+
+const struct rangemap_run *rangemap_at(const struct rangemap *ranges, uint64_t offset)
+{
+	return &ranges->run[run_index(ranges, offset)];
+}
+
+int rangemap_each(const struct rangemap *ranges, uint64_t offset, uint64_t length,
+		  int (*each)(void *user, uint64_t offset, uint64_t length, uint32_t value),
+		  void *user)
+{
+	uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
+	uint32_t i;
+	int r;
+
+	if (!length)
+		return 0;
+	for (i = run_index(ranges, offset); i < ranges->n; i++) {
+		const struct rangemap_run *run = &ranges->run[i];
+		uint64_t from = max_u64(run->offset, offset);
+		uint64_t to = i + 1 < ranges->n ? min_u64(run[1].offset, end) : end;
+
+		if (from >= end)
+			break;
+		r = each(user, from, to - from, run->value);
+		if (r)
+			return r;
+	}
+	return 0;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+/* Address ranges: reserved first, mapped into afterwards, given back whole. */
+#include "base/reserve.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/rlimits.h"
+#include "base/sys.h"
+
+#define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
+int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
+		  struct reservation *ret_reservation, char **ret_address)
+{
+	uint64_t page = page_size();
+	uint64_t slack = alignment > page ? alignment - page : 0;
+	uint64_t wanted = length + 2 * guard + slack;
+	uint64_t head, tail;
+	void *mapped;
+	char *base, *address;
+	int r;
+
+	r = sys_mmap(NULL, wanted, PROT_NONE, RESERVE_FLAGS, -1, 0, &mapped);
+	if (r)
+		return rlimits_explain_map(r, wanted, "reserving address space");
+	base = mapped;
+	address = (char *)(uintptr_t)round_up((uintptr_t)base + guard, alignment);
+
+	/* Trimming an end off an own mapping can fail only by the mapping count. */
+	head = (uint64_t)(address - guard - base);
+	tail = wanted - head - length - 2 * guard;
+	if (tail) {
+		r = sys_munmap(address + length + guard, tail);
+		if (r)
+			goto err_unmap;
+		wanted -= tail;
+	}
+	if (head) {
+		r = sys_munmap(base, head);
+		if (r)
+			goto err_unmap;
+	}
+	ret_reservation->base = address - guard;
+	ret_reservation->length = length + 2 * guard;
+	*ret_address = address;
+	return 0;
+
+err_unmap:
+	sys_munmap(base, wanted);
+	return rlimits_explain_map(r, wanted, "trimming reserved address space");
+}
+
+int reserve_mend(char *address, uint64_t length)
+{
+	void *mapped;
+	int r;
+
+	r = sys_mmap(address, length, PROT_NONE, RESERVE_FLAGS | MAP_FIXED, -1, 0, &mapped);
+	return r ? rlimits_explain_map(r, length, "closing a hole in reserved space") : 0;
+}
+
+int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to)
+{
+	int r = sys_mremap_to(address, length, new_length, to);
+	void *mapped;
+
+	/* Most refusals come before anything is unmapped: what is there stays (EEXIST). */
+	if (r &&
+	    !sys_mmap(to, new_length, PROT_NONE, RESERVE_FLAGS | MAP_FIXED_NOREPLACE, -1, 0,
+		      &mapped) &&
+	    mapped != to)
+		sys_munmap(mapped, new_length); /* before 4.17 it is a hint */
+	return r;
+}
+
+/*
+ * Under vm.overcommit_memory=2 what may be written takes of the memory that is promised,
+ * whatever MAP_NORESERVE says, and what may only be read takes none [overcommit-accounting
+ * of the kernel's documents]: without it no reader finds a fault.
+ */
+static int map_readable(char *address, uint64_t length, int *prot, int flags, int fd,
+			uint64_t offset, void **ret_address)
+{
+	int r = sys_mmap_over(address, length, *prot, flags, fd, offset, ret_address);
+
+	if (unlikely(r == -ENOMEM && *prot & PROT_WRITE)) {
+		*prot &= ~PROT_WRITE;
+		r = sys_mmap_over(address, length, *prot, flags, fd, offset, ret_address);
+	}
+	return r;
+}
+
+/*
+ * Before Linux 6.12 MAP_FIXED has unmapped its target when the kernel finds that it has no
+ * memory to promise: another thread's mmap() could take the hole. mremap() asks for all
+ * that may be refused before that, but for a few hundred bytes of its own.
+ */
+int reserve_map_over(char *address, uint64_t length, int prot, int flags, int fd,
+		     uint64_t offset)
+{
+	int with = prot;
+	void *mapped;
+
+	if (!map_readable(NULL, length, &with, flags, fd, offset, &mapped)) {
+		if (!reserve_move(mapped, length, length, address)) {
+			/* What it took the place of may have been what there was no room beside. */
+			if (unlikely(with != prot))
+				sys_mprotect(address, length, prot);
+			return 0;
+		}
+		sys_munmap(mapped, length);
+	}
+	/* Of address space and of mappings that takes less. */
+	return map_readable(address, length, &prot, flags | MAP_FIXED, fd, offset, &mapped);
+}
+
+/* Without pages, and without a say in what may be locked. */
+static void discard(const struct reservation *reservation)
+{
+	sys_munlock(reservation->base, reservation->length);
+	sys_madvise(reservation->base, reservation->length, MADV_DONTNEED);
+}
+
+void reserve_release(struct reservation *reservation)
+{
+	/*
+	 * Can fail (-ENOMEM) where the kernel merged a neighbour into our mapping
+	 * and the count of mappings is at its limit. The range then stays ours,
+	 * unused; its pages go, and bytes_reserved keeps counting it.
+	 */
+	if (!sys_munmap(reservation->base, reservation->length))
+		stats_sub(&stats.bytes_reserved, reservation->length);
+	else
+		discard(reservation);
+	reservation->base = NULL;
+	reservation->length = 0;
+}

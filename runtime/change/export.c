@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/* hm_buffer_export: a descriptor of a buffer's memory, and which dma-buf its brackets tell. */
+#include <inttypes.h>
+
+#include "hook/access.h"
+#include "core/buffer.h"
+#include "core/device_link.h"
+#include "dmabuf/dmabuf.h"
+#include "loss/lost.h"
+#include "change/replace.h"
+#include "map/retire.h"
+#include "base/rlimits.h"
+#include "core/segments.h"
+#include "share/share.h"
+#include "base/sys.h"
+#include "dmabuf/udmabuf.h"
+#include "map/view.h"
+
+static void settle_locked(struct hm_buffer *buffer, int fd, uint64_t length)
+{
+	struct hm_map *map;
+
+	atomic_store_explicit(&buffer->settled_length, length, memory_order_relaxed);
+	atomic_store_explicit(&buffer->settled_fd, fd, memory_order_release);
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
+		view_choose_brackets(map);
+}
+
+void buffer_settle_locked(struct hm_buffer *buffer)
+{
+	const struct hm_backend_ops *ops = buffer->device->ops;
+	const struct hm_segment *first = &buffer->segment[0];
+
+	if (!(first->flags & HM_SEGMENT_DMABUF) || ops->begin_cpu != dmabuf_segments_begin ||
+	    buffer->settled_fd >= 0)
+		return;
+	settle_locked(buffer, first->fd, first->length);
+}
+
+/*
+ * Of one that nobody has begun the end is -EINVAL [end_cpu_udmabuf()], and brackets are open
+ * that have begun before it was there, or the one that it takes the place of.
+ */
+static int begin_once(int fd)
+{
+	int r = dmabuf_begin_cpu(fd, HM_READ | HM_WRITE);
+
+	return r ? r : dmabuf_end_cpu(fd, HM_READ | HM_WRITE);
+}
+
+/*
+ * Keeps a descriptor of the dma-buf that was made of the memfd's pages: brackets tell it, and
+ * who exports the buffer again gets the same. One that has become too short makes room for
+ * the longer one: whoever has that still is told of nothing any more.
+ */
+static int keep_dmabuf_locked(struct hm_buffer *buffer, int fd, uint64_t length)
+{
+	int own, r;
+
+	r = begin_once(fd);
+	if (r)
+		return r;
+	own = sys_dup(fd);
+	if (own < 0)
+		return rlimits_explain_fd(own, "a further descriptor of a dma-buf");
+	/* A name is only a help. */
+	dmabuf_set_name(fd, buffer->name);
+	if (!buffer->settled_own) {
+		buffer->settled_own = true;
+		atomic_fetch_or(&buffer->caps, HM_CAP_BRACKET);
+		settle_locked(buffer, own, length);
+		return 0;
+	}
+	/* In its place, as a bracket may be on its way to it. */
+	r = sys_dup_to(own, buffer->settled_fd);
+	sys_close(own);
+	if (r)
+		return rlimits_explain_fd(r, "a further descriptor of a dma-buf");
+	atomic_store_explicit(&buffer->settled_length, length, memory_order_relaxed);
+	return 0;
+}
+
+/* Brackets of a memfd's buffer are the core's to tell, if its device has none of its own. */
+static bool may_keep(const struct hm_buffer *buffer, const struct hm_segment *segment)
+{
+	return buffer->backing == HM_BACKING_MEMFD && !(segment->flags & HM_SEGMENT_DMABUF) &&
+	       buffer->device->ops->begin_cpu == dmabuf_segments_begin;
+}
+
+/* The dma-buf that was made before, if it has all pages and the memfd may be written still. */
+static int export_kept_locked(struct hm_buffer *buffer, const struct hm_segment *segment,
+			      int *ret_fd)
+{
+	int fd, r;
+
+	r = udmabuf_check_seals(segment->fd);
+	if (r)
+		return r;
+	fd = sys_dup(buffer->settled_fd);
+	if (fd < 0)
+		return rlimits_explain_fd(fd, "a further descriptor of a dma-buf");
+	*ret_fd = fd;
+	return 0;
+}
+
+static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segment *segment,
+				 uint32_t flags, int *ret_fd)
+{
+	const struct hm_backend_ops *ops = buffer->device->ops;
+	bool as_dmabuf = flags & HM_EXPORT_DMABUF || ops == &udmabuf_backend;
+	int fd, r;
+
+	if (as_dmabuf && buffer->settled_own && buffer->settled_length == segment->length)
+		return export_kept_locked(buffer, segment, ret_fd);
+	r = ops->export_fd(segments_link(buffer)->backend, segment, flags, &fd);
+	if (r)
+		return backend_explain(ops, r, "export_fd");
+	if (segment->flags & HM_SEGMENT_DMABUF || !dmabuf_is(fd)) {
+		*ret_fd = fd;
+		return 0;
+	}
+	if (may_keep(buffer, segment)) {
+		r = keep_dmabuf_locked(buffer, fd, segment->length);
+		if (r) {
+			sys_close(fd);
+			return r;
+		}
+	} else if (buffer->created) {
+		dmabuf_set_name(fd, buffer->name);
+	}
+	if (buffer->backing == HM_BACKING_MEMFD)
+		buffer->pinned = true;
+	*ret_fd = fd;
+	return 0;
+}
+
+#define EXPORT_FLAGS (HM_EXPORT_READ_ONLY | HM_EXPORT_COALESCE | HM_EXPORT_DMABUF)
+
+int buffer_check_export(const char *what, uint32_t flags)
+{
+	if (flags & ~EXPORT_FLAGS)
+		return err_set(-EINVAL, "%s: unknown flags 0x%x", what, flags & ~EXPORT_FLAGS);
+	return 0;
+}
+
+static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
+{
+	if (!(buffer->caps & HM_CAP_EXPORT))
+		return err_set(-EOPNOTSUPP,
+			       "%s: private memory, or a device that exports none, has no "
+			       "descriptor to give",
+			       buffer->name);
+	if (flags & HM_EXPORT_READ_ONLY && !(buffer->caps & HM_CAP_READ_ONLY))
+		return err_set(-EOPNOTSUPP,
+			       "%s: what its device, \"%s\", exports can be written by whoever "
+			       "has it, and not be made read-only: export without "
+			       "HM_EXPORT_READ_ONLY, or have the bytes on \"host\"",
+			       buffer->name, buffer->device->name);
+	if (flags & HM_EXPORT_DMABUF && buffer->sealed & HM_SEALED_MEMORY)
+		return err_set(-EPERM,
+			       "%s was sealed (hm_buffer_seal), and a dma-buf of it could be "
+			       "written by devices: export it without HM_EXPORT_DMABUF",
+			       buffer->name);
+	if (flags & HM_EXPORT_DMABUF && !(buffer->caps & HM_CAP_DMABUF))
+		return err_set(-EOPNOTSUPP,
+			       "%s: what its device, \"%s\", exports is no dma-buf, and only "
+			       "buffers of \"host\" can become one, by /dev/udmabuf (modprobe "
+			       "udmabuf; CONFIG_UDMABUF)",
+			       buffer->name, buffer->device->name);
+	if (flags & HM_EXPORT_DMABUF && flags & HM_EXPORT_READ_ONLY &&
+	    buffer->backing == HM_BACKING_MEMFD)
+		return err_set(-EOPNOTSUPP,
+			       "%s: a memfd that is sealed against writing becomes no dma-buf: "
+			       "pass HM_EXPORT_READ_ONLY or HM_EXPORT_DMABUF",
+			       buffer->name);
+	return 0;
+}
+
+int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
+			 int *ret_fd)
+{
+	struct hm_segment segment;
+	int r;
+
+	r = check_export_caps(buffer, flags);
+	if (r)
+		return r;
+	if (buffer->n_segment > 1 && (flags & HM_EXPORT_COALESCE)) {
+		r = replace_locked(buffer, buffer->size, set);
+		if (r)
+			return r;
+	}
+	if (buffer->n_segment > 1)
+		return err_set(-EXDEV,
+			       "%s: made of %u objects, and a descriptor is one: pass "
+			       "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
+			       buffer->name, buffer->n_segment, buffer->size);
+	/* What is in use: a dma-buf has its size for life, and its pages at once. */
+	segment = buffer->segment[0];
+	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
+	r = export_segment_locked(buffer, &segment, flags, ret_fd);
+	if (r)
+		return r;
+	buffer->exported = true;
+	buffer_settle_locked(buffer);
+	return 0;
+}
+
+int hm_buffer_export(struct hm_buffer *buffer, uint32_t flags, int *ret_fd)
+{
+	bool relieved = false;
+	struct resize_set set;
+	int fd, r;
+
+	err_clear();
+	r = buffer_check(buffer);
+	if (r)
+		return r;
+	if (!ret_fd)
+		return err_set(-EINVAL, "hm_buffer_export: ret_fd is NULL");
+	r = buffer_check_export("hm_buffer_export", flags);
+	if (!r)
+		r = access_export(buffer, flags);
+	if (r)
+		return r;
+	do {
+		set = (struct resize_set){ 0 };
+		r = buffer_lock(buffer);
+		if (r)
+			return r;
+		r = lost_check_buffer(buffer);
+		if (!r)
+			r = buffer_export_locked(buffer, flags, &set, &fd);
+		buffer_unlock(buffer);
+		resize_set_drop(&set);
+	} while (retire_relieve(r, &relieved));
+	if (!r)
+		*ret_fd = fd;
+	return lost_notice(buffer->device, r);
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+/* The bytes of an object that is replaced, into the one that takes its place. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/buffer.h"
+#include "base/compat.h"
+#include "core/device_link.h"
+#include "loss/lost.h"
+#include "change/replace.h"
+#include "core/segments.h"
+#include "base/sys.h"
+
+/* Bytes that are brought to where CPUs reach them before they are copied. */
+#define COPY_STEP MIB(1)
+#define COPY_READ MIB(64) /* by one call */
+
+/*
+ * A part of one side, to or from memory of ours: bringing the other side's part to
+ * where CPUs reach it may take this one away again.
+ */
+static int copy_side(const struct replace_copy *copy, bool from, uint64_t at, uint64_t length,
+		     char *between)
+{
+	struct hm_buffer *buffer = copy->buffer;
+	const struct hm_device *device = buffer->device;
+	const struct device_link *link = segments_link(buffer);
+	const struct hm_segment *segments = from ? buffer->segment : copy->fresh;
+	uint32_t n = from ? buffer->n_segment : 1;
+	uint32_t access = from ? HM_READ : HM_READ | HM_WRITE;
+	int r;
+
+	r = device->ops->begin_cpu(link->backend, segments, n, at, length, access);
+	if (r)
+		return backend_explain(device->ops, r, "begin_cpu");
+	r = lost_touch_begin(device, link);
+	if (!r) {
+		if (from)
+			memcpy(between, copy->old + at, length);
+		else
+			memcpy(copy->address + at, between, length);
+		lost_touch_end();
+	}
+	/* The bytes are there: what the device says of the end is not asked. */
+	device->ops->end_cpu(link->backend, segments, n, at, length, access);
+	return r;
+}
+
+static int copy_in_steps(const struct replace_copy *copy, uint64_t kept)
+{
+	uint64_t at, length;
+	char *between;
+	int r = 0;
+
+	between = sys_calloc(1, min_u64(kept, COPY_STEP));
+	if (!between)
+		return err_set(-ENOMEM, "no memory to copy a buffer through");
+	for (at = 0; at < kept && !r; at += length) {
+		length = min_u64(COPY_STEP, kept - at);
+		r = copy_side(copy, true, at, length, between);
+		if (!r)
+			r = copy_side(copy, false, at, length, between);
+	}
+	free(between);
+	return r;
+}
+
+/*
+ * Where the kernel has no page for the copy (strict overcommit, a full tmpfs) a store is
+ * a SIGBUS; asked for, it is an error. Kernels before 5.14 are not asked.
+ */
+static int bring_in(const struct replace_copy *copy, uint64_t kept)
+{
+	int r;
+
+	if (copy->buffer->backing != HM_BACKING_MEMFD)
+		return 0;
+	/* Of the old one, too: to read where nothing was stored takes a page. */
+	r = sys_madvise(copy->old, buffer_pages(copy->buffer, kept), MADV_POPULATE_READ);
+	if (!r)
+		r = sys_madvise(copy->address, buffer_pages(copy->buffer, kept),
+				MADV_POPULATE_WRITE);
+	if (!r || r == -EINVAL)
+		return 0;
+	return err_set(r == -EFAULT ? -ENOMEM : r,
+		       "%s: no memory for the copy of %" PRIu64 " bytes (%s): see "
+		       "vm.overcommit_memory, and memory.max of the control group",
+		       copy->buffer->name, kept, err_name(r));
+}
+
+/*
+ * Bytes that may be a SIGBUS, as whoever has the object may have asked for (lost_signal): no
+ * handler knows the mapping that they would be read by here.
+ */
+static int copy_by_kernel(const struct replace_copy *copy, uint64_t kept)
+{
+	struct hm_buffer *buffer = copy->buffer;
+	const struct hm_segment *segment;
+	uint64_t at, inside, length;
+	ssize_t n = 0;
+	int r;
+
+	for (at = 0; at < kept; at += (uint64_t)n) {
+		segment = &buffer->segment[buffer_segment_at(buffer, at)];
+		inside = at - segment->offset;
+		length = min_u64(kept - at, segment->length - inside);
+		n = sys_pread(segment->fd, copy->address + at, min_u64(length, COPY_READ),
+			      segment->fd_offset + inside);
+		if (n <= 0)
+			break;
+	}
+	if (at == kept)
+		return 0;
+	/* Whatever it says: bytes of a device that is gone are not there to be read. */
+	r = lost_ask(buffer->device, segments_link(buffer));
+	if (r)
+		return r;
+	r = n ? (int)n : -EIO;
+	return err_set(r, "%s: reading %" PRIu64 " bytes from %" PRIu64 " on: %s", buffer->name,
+		       kept - at, at, err_name(r));
+}
+
+static int copy_by_cpu(const struct replace_copy *copy, uint64_t kept)
+{
+	struct hm_buffer *buffer = copy->buffer;
+	int r = lost_touch_begin(buffer->device, segments_link(buffer));
+
+	if (r)
+		return r;
+	memcpy(copy->address, copy->old, kept);
+	lost_touch_end();
+	return 0;
+}
+
+int replace_copy(const struct replace_copy *copy, uint64_t kept)
+{
+	int r = bring_in(copy, kept);
+
+	if (r)
+		return r;
+	if (unlikely(copy->buffer->caps & HM_CAP_BRACKET))
+		return copy_in_steps(copy, kept);
+	return copy->buffer->device->ops->lost_signal ? copy_by_kernel(copy, kept) :
+							copy_by_cpu(copy, kept);
+}

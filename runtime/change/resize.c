@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+/* hm_buffer_resize: grow and shrink in place; replace.c has the new objects. */
+#include "change/resize.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "hook/access.h"
+#include "core/buffer.h"
+#include "core/device_link.h"
+#include "loss/loss.h"
+#include "loss/lost.h"
+#include "base/rlimits.h"
+#include "map/map.h"
+#include "tell/probe.h"
+#include "change/replace.h"
+#include "map/resident.h"
+#include "core/segments.h"
+#include "share/share.h"
+#include "base/sys.h"
+
+#define RESIZE_FLAGS (HM_MAY_MOVE | HM_GROW_REPLACE | HM_GROW_APPEND)
+
+int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
+		  uint64_t new_size)
+{
+	struct hm_segment *segment = &buffer->segment[index];
+	uint64_t old_part = old_size > segment->offset ? old_size - segment->offset : 0;
+	uint64_t new_part = new_size > segment->offset ? new_size - segment->offset : 0;
+
+	if (old_part == new_part)
+		return 0; /* it is full already, and growth goes on behind it */
+	if (share_is_received(buffer))
+		return 0; /* the owner has done it, and perhaps more since */
+	/* Here, and not before maps are waited for: whoever copies bytes waits for the end. */
+	share_resizing_locked(buffer);
+	return backend_explain(buffer->device->ops,
+			       buffer->device->ops->resize(segments_link(buffer)->backend,
+							   segment, old_part, new_part),
+			       "resize");
+}
+
+/* ---- growing inside max_size ---- */
+
+/* Back from a growth: the objects that hold [to, from), the last one first. */
+static void shrink_objects(struct hm_buffer *buffer, uint64_t from, uint64_t to)
+{
+	uint32_t first = buffer_segment_at(buffer, to - 1);
+	uint32_t i;
+	uint64_t end;
+
+	for (i = buffer_segment_at(buffer, from - 1); from > to; from = end, i--) {
+		end = i > first ? max_u64(buffer->segment[i].offset, to) : to;
+		resize_object(buffer, i, from, end);
+		if (i == first)
+			break;
+	}
+}
+
+/* Growth may reach from one object into further ones that a shrink had emptied. */
+static int grow_objects(struct hm_buffer *buffer, uint64_t new_size)
+{
+	uint32_t first = buffer_segment_at(buffer, buffer->size - 1);
+	uint32_t i, last = buffer_segment_at(buffer, new_size - 1);
+	uint64_t end;
+	int r;
+
+	for (i = first; i <= last; i++) {
+		end = buffer->segment[i].offset + buffer->segment[i].length;
+		r = resize_object(buffer, i, buffer->size, min_u64(new_size, end));
+		if (r)
+			goto err_objects;
+	}
+	return 0;
+
+err_objects:
+	shrink_objects(buffer, buffer->segment[i].offset, buffer->size);
+	return r;
+}
+
+static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
+{
+	uint64_t from = buffer_pages(buffer, buffer->size);
+	uint64_t to = buffer_pages(buffer, new_size);
+	struct hm_map *map;
+	uint32_t i = 0;
+	int r;
+
+	r = resize_set_stage(set, new_size, from, to - from);
+	if (r)
+		return r;
+	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
+	if (r)
+		return r;
+	r = grow_objects(buffer, new_size);
+	if (r)
+		return r;
+	for (i = 0; i < set->n && to > from; i++) {
+		map = set->maps[i].map;
+		r = sys_mprotect(map->address + from, to - from, prot_of_access(map->access));
+		if (r) {
+			r = rlimits_explain_map(r, to - from, "making new bytes accessible");
+			goto err_protect;
+		}
+	}
+	resize_set_commit(set, new_size);
+	buffer->size = new_size;
+	return 0;
+
+err_protect:
+	/* Of several objects mprotect() may have done the first. */
+	do {
+		sys_mprotect(set->maps[i].map->address + from, to - from, PROT_NONE);
+	} while (i--);
+	shrink_objects(buffer, new_size, buffer->size);
+	return r;
+}
+
+/* ---- shrinking ---- */
+
+/*
+ * Private memory: pages go by MADV_DONTNEED, and what is left of the last one is
+ * cleared, so that growing again gives zeros. Its one map is frozen.
+ */
+static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from, uint64_t to)
+{
+	uint64_t page = map->buffer->page_size;
+	char *last = map->address + round_down(new_size, page);
+	bool clear = !is_aligned(new_size, page);
+	uint32_t access = HM_READ | HM_WRITE;
+	int r;
+
+	if (clear)
+		access = rangemap_at(map->rights, round_down(new_size, page))->value;
+	/* What can fail comes first: discarded bytes do not come back. */
+	if (!(access & HM_WRITE)) {
+		r = sys_mprotect(last, page, PROT_READ | PROT_WRITE);
+		if (r)
+			return rlimits_explain_map(r, page, "clearing the last page");
+	}
+	/*
+	 * Nor is there a fault when it is cleared, which would wait for this very change.
+	 * Kernels before 5.14 don't look.
+	 */
+	r = clear ? sys_madvise(last, page, MADV_POPULATE_WRITE) : 0;
+	if (r && r != -EINVAL) {
+		r = err_set(r,
+			    "%s: what follows %" PRIu64
+			    " bytes in their page can't be cleared: %s: shrink it to a "
+			    "multiple of %" PRIu64,
+			    map->buffer->name, new_size, err_name(r), page);
+		goto out;
+	}
+	if (to > from) {
+		/* Under mlockall() they stay locked: only this one takes them. */
+		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED_LOCKED);
+		if (r == -EINVAL)
+			r = sys_madvise(map->address + from, to - from, MADV_DONTNEED);
+		if (r) {
+			r = err_set(r, "giving back %" PRIu64 " bytes (MADV_DONTNEED): %s",
+				    to - from, err_name(r));
+			goto out;
+		}
+	}
+	if (clear)
+		memset(map->address + new_size, 0, from - new_size);
+	r = 0;
+out:
+	if (!(access & HM_WRITE))
+		sys_mprotect(last, page, prot_of_access(access));
+	return r;
+}
+
+/* One step: the bytes cut off lie in one segment, so a failure undoes all of it. */
+static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_size,
+		       struct resize_set *set)
+{
+	uint64_t from = buffer_pages(buffer, new_size);
+	uint64_t to = buffer_pages(buffer, buffer->size);
+	struct hm_map *map;
+	uint32_t i;
+	int r;
+
+	/* Rights go with their bytes: what grows there later is new. */
+	r = resize_set_stage(set, new_size, from, to - from);
+	if (r)
+		return r;
+	r = resize_set_freeze(set, new_size, buffer->size - new_size);
+	if (r)
+		return r;
+	resize_cut_begin(set, new_size);
+	for (i = 0; i < set->n && to > from; i++) {
+		map = set->maps[i].map;
+		r = sys_mprotect(map->address + from, to - from, PROT_NONE);
+		/* Before the pages go: MADV_DONTNEED refuses locked ones. */
+		if (!r && set->maps[i].locked)
+			r = sys_munlock(map->address + from, to - from);
+		if (r) {
+			r = rlimits_explain_map(r, to - from, "cutting bytes off");
+			goto err_protect;
+		}
+	}
+	if (buffer->backing == HM_BACKING_ANON && set->n) {
+		r = discard_private(set->maps[0].map, new_size, from, to);
+		if (r)
+			goto err_protect;
+	}
+	r = resize_object(buffer, index, buffer->size, new_size);
+	if (r)
+		goto err_protect;
+	resize_set_commit(set, new_size);
+	buffer->size = new_size;
+	return 0;
+
+err_protect:
+	for (i = 0; i < set->n && to > from; i++) {
+		map = set->maps[i].map;
+		map_apply_rights(map->address, map->rights, from, to - from);
+		resident_lock_again(map, map->address);
+	}
+	return r;
+}
+
+/* -EBUSY where a map of a part would lose bytes. */
+static int check_parts(struct hm_buffer *buffer, uint64_t new_size)
+{
+	struct hm_map *map;
+
+	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
+		if (!map->whole && map->offset + map->length > new_size)
+			return err_set(-EBUSY,
+				       "%s: %" PRIu64 " bytes would cut into the map of "
+				       "bytes %" PRIu64 " to %" PRIu64 " at %p: end it first",
+				       buffer->name, new_size, map->offset,
+				       map->offset + map->length, (void *)map->address);
+	return 0;
+}
+
+static int with_maps(struct hm_buffer *buffer, uint32_t index, uint64_t new_size,
+		     struct resize_set *set)
+{
+	int r;
+
+	r = resize_set_begin(buffer, set);
+	if (r)
+		return r;
+	r = new_size > buffer->size ? grow_locked(buffer, new_size, set) :
+				      shrink_step(buffer, index, new_size, set);
+	resize_set_end(set, !r);
+	return r;
+}
+
+/* Objects of a length for life: a new one, which also gives back what is cut off. */
+static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
+{
+	if (!(buffer->caps & HM_CAP_RESIZE_REPLACES) ||
+	    buffer_pages(buffer, new_size) == buffer_pages(buffer, buffer->size))
+		return false;
+	if (!replace_check(buffer))
+		return true;
+	/* Then it goes in place, or by a further object: no failure. */
+	err_clear();
+	return false;
+}
+
+static PROBE_SITE void resized_locked(struct hm_buffer *buffer, uint64_t old_size, bool done,
+				      uint64_t start)
+{
+	counts_sized_locked(buffer, done);
+	if (done)
+		probe_resize(buffer, old_size, start);
+}
+
+int resize_follow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
+{
+	uint64_t old_size = buffer->size, start = trace_start();
+	int r;
+
+	loss_resize_begin(buffer, new_size);
+	r = with_maps(buffer, 0, new_size, set);
+	loss_resize_end(buffer, old_size);
+	resized_locked(buffer, old_size, !r, start);
+	return r;
+}
+
+static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags,
+			 struct resize_set *set)
+{
+	uint32_t index = buffer_segment_at(buffer, buffer->size - 1);
+	int r;
+
+	r = share_refuse_resize_locked(buffer, new_size, flags);
+	if (r)
+		return r;
+	if (!(buffer->caps & HM_CAP_RESIZE))
+		return err_set(-EOPNOTSUPP,
+			       "%s: this buffer can't be resized (read-only, a part "
+			       "of a file, or imported so)",
+			       buffer->name);
+	if (new_size < buffer->size) {
+		if (buffer->pinned)
+			return err_set(-EBUSY,
+				       "%s was exported as a dma-buf, which keeps its pages: "
+				       "given back here, whoever has it would see other bytes "
+				       "than this process",
+				       buffer->name);
+		r = check_parts(buffer, new_size);
+		if (r)
+			return r;
+		if (replaces(buffer, new_size))
+			return replace_locked(buffer, new_size, set);
+		/* Segment by segment: resize comes back for the next. */
+		return with_maps(buffer, index,
+				 max_u64(new_size, buffer->segment[index].offset), set);
+	}
+	if ((flags & HM_GROW_REPLACE && !(buffer->caps & HM_CAP_REPLACE)) ||
+	    (flags & HM_GROW_APPEND && !(buffer->caps & HM_CAP_APPEND)))
+		return err_set(-EOPNOTSUPP,
+			       "%s: this kind of buffer grows inside max_size only",
+			       buffer->name);
+	if (new_size > buffer->max_size && !(flags & HM_MAY_MOVE))
+		return err_set(-ENOSPC,
+			       "%s: %" PRIu64 " bytes are beyond max_size, %" PRIu64
+			       ": pass HM_MAY_MOVE, or make the buffer with a larger max_size",
+			       buffer->name, new_size, buffer->max_size);
+	if (new_size > buffer->max_size || (flags & HM_GROW_REPLACE))
+		return replace_locked(buffer, new_size, set);
+	/* After a shrink there are emptied objects behind: those are used first. */
+	if ((flags & HM_GROW_APPEND) && index == buffer->n_segment - 1)
+		return replace_append_locked(buffer, new_size, set);
+	if (!(flags & HM_GROW_APPEND) && replaces(buffer, new_size))
+		return replace_locked(buffer, new_size, set);
+	if (new_size > buffer_capacity(buffer))
+		return replace_append_locked(buffer, new_size, set);
+	return with_maps(buffer, 0, new_size, set);
+}
+
+int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
+{
+	bool done = false, relieved = false;
+	uint64_t old_size, start = trace_start();
+	struct resize_set set;
+	int r;
+
+	err_clear();
+	r = buffer_check(buffer);
+	if (r)
+		return r;
+	if (!new_size || new_size > BUFFER_SIZE_MAX)
+		return err_set(-EINVAL,
+			       "hm_buffer_resize: %" PRIu64 " bytes are not in 1 to 2^62",
+			       new_size);
+	if (flags & ~RESIZE_FLAGS)
+		return err_set(-EINVAL, "hm_buffer_resize: unknown flags 0x%x",
+			       flags & ~RESIZE_FLAGS);
+	if ((flags & HM_GROW_REPLACE) && (flags & HM_GROW_APPEND))
+		return err_set(-EINVAL,
+			       "HM_GROW_REPLACE and HM_GROW_APPEND exclude each other");
+	r = access_resize(buffer, new_size, flags);
+	if (r)
+		return r;
+	do {
+		set = (struct resize_set){ 0 };
+		r = buffer_lock(buffer);
+		if (r)
+			return r;
+		r = lost_check_buffer(buffer);
+		if (!r && buffer->size != new_size) {
+			old_size = buffer->size;
+			loss_resize_begin(buffer, new_size);
+			r = resize_locked(buffer, new_size, flags, &set);
+			loss_resize_end(buffer, old_size);
+			resized_locked(buffer, old_size, buffer->size == new_size, start);
+		}
+		share_publish_locked(buffer);
+		done = buffer->size == new_size;
+		buffer_unlock(buffer);
+		resize_set_drop(&set);
+	} while ((!r && !done) || retire_relieve(r, &relieved));
+	/* Taken away meanwhile, it may not have seen a map that moved. */
+	if (!r)
+		r = lost_check_buffer(buffer);
+	return lost_notice(buffer->device, r);
+}

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: MIT
+/* Buffers: made by a backend's recipe, exported, imported, queried. */
+#include "core/buffer.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hook/access.h"
+#include "dmabuf/dmabuf.h"
+#include "core/device_link.h"
+#include "loss/loss.h"
+#include "loss/lost.h"
+#include "map/map.h"
+#include "base/rlimits.h"
+#include "base/placement.h"
+#include "fault/reach.h"
+#include "fault/replaced.h"
+#include "core/segments.h"
+#include "share/share.h"
+#include "base/sys.h"
+#include "map/view.h"
+
+#define BUFFER_FLAGS \
+	(HM_BUFFER_PRIVATE | HM_BUFFER_HUGETLB | HM_BUFFER_READ_ONLY | HM_BUFFER_PUBLISH)
+
+/* First version of the struct: up to and with name. */
+#define DESC_LEAST offsetof(struct hm_buffer_desc, numa_mode)
+
+int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc)
+{
+	int r;
+
+	if (!from) {
+		*desc = (struct hm_buffer_desc){ .struct_size = sizeof(*desc) };
+		return 0;
+	}
+	r = struct_read(desc, sizeof(*desc), from, from->struct_size, DESC_LEAST,
+			"hm_buffer_desc");
+	if (r)
+		return r;
+	if (desc->flags & ~BUFFER_FLAGS)
+		return err_set(-EINVAL, "hm_buffer_desc.flags 0x%x has unknown bits 0x%x",
+			       desc->flags, desc->flags & ~BUFFER_FLAGS);
+	if (desc->place > HM_PLACE_SYSTEM)
+		return err_set(-EINVAL, "hm_buffer_desc.place %u is unknown: 0 to %u are",
+			       desc->place, HM_PLACE_SYSTEM);
+	if (desc->size > BUFFER_SIZE_MAX || desc->max_size > BUFFER_SIZE_MAX)
+		return err_set(-EINVAL,
+			       "size %" PRIu64 " or max_size %" PRIu64
+			       " is beyond 2^62: no machine has that address space",
+			       desc->size, desc->max_size);
+	if (desc->max_size && desc->max_size < desc->size)
+		return err_set(-EINVAL, "max_size %" PRIu64 " is below size %" PRIu64,
+			       desc->max_size, desc->size);
+	return placement_check(desc->numa_mode, desc->numa_nodes);
+}
+
+/* What the device lacks of what the description asks for. */
+int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
+		      const char *what)
+{
+	static const struct {
+		uint64_t cap;
+		const char *what;
+	} names[] = {
+		{ HM_CAP_PRIVATE, "HM_BUFFER_PRIVATE" },
+		{ HM_CAP_HUGETLB, "HM_BUFFER_HUGETLB" },
+		{ HM_CAP_FROM_FILE, "HM_BUFFER_PUBLISH" },
+		{ HM_CAP_NUMA, "numa_mode" },
+		{ HM_CAP_PLACE, "choice of place" },
+	};
+	uint64_t wanted = (desc->flags & HM_BUFFER_PRIVATE ? HM_CAP_PRIVATE : 0) |
+			  (desc->flags & HM_BUFFER_HUGETLB ? HM_CAP_HUGETLB : 0) |
+			  (desc->flags & HM_BUFFER_PUBLISH ? HM_CAP_FROM_FILE : 0) |
+			  (desc->numa_mode != HM_NUMA_DEFAULT ? HM_CAP_NUMA : 0) |
+			  (desc->place != HM_PLACE_DEFAULT ? HM_CAP_PLACE : 0);
+	uint64_t lacks = (cap | wanted) & ~device->ops->caps;
+	size_t i = 0;
+
+	if (likely(!lacks))
+		return 0;
+	if (!(lacks & cap)) {
+		while (!(lacks & names[i].cap))
+			i++;
+		what = names[i].what;
+	}
+	return err_set(-EOPNOTSUPP, "the device \"%s\" has no %s (see hm_device_query, caps)",
+		       device->name, what);
+}
+
+/* Makes the object around a recipe, whose segment and @link it owns from here on. */
+static int build(struct hm_device *device, struct device_link *link,
+		 const struct hm_buffer_desc *desc, const struct hm_recipe *recipe,
+		 struct hm_buffer **ret_buffer)
+{
+	static _Atomic uint64_t serial;
+	struct hm_buffer *buffer;
+
+	buffer = sys_calloc(1, sizeof(*buffer));
+	if (!buffer)
+		return err_set(-ENOMEM, "no memory for a buffer's description");
+	name_copy(buffer->name, sizeof(buffer->name), desc->name ? desc->name : "buffer");
+	buffer->segment_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	object_init(&buffer->object, OBJECT_BUFFER);
+	buffer->device = hm_device_ref(device);
+	buffer->serial = atomic_fetch_add(&serial, 1) + 1;
+	buffer->page_size = recipe->page_size;
+	buffer->ask = (uint8_t)backend_asks(device->ops);
+	buffer->alignment = max_u64(recipe->alignment, recipe->page_size);
+	buffer->access = recipe->access;
+	buffer->cache = recipe->cache;
+	buffer->numa_mode = desc->numa_mode;
+	buffer->numa_nodes = desc->numa_nodes;
+	buffer->wanted = desc->place;
+	buffer->place = recipe->place;
+	buffer->lock = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	buffer->size = recipe->size;
+	buffer->max_size = max_u64(recipe->max_size, recipe->segment.length);
+	buffer->caps = recipe->caps;
+	buffer->backing = recipe->backing;
+	buffer->flags = recipe->flags;
+	buffer->settled_fd = -1;
+	segments_begin(buffer, &recipe->segment, link);
+	CDS_INIT_LIST_HEAD(&buffer->maps);
+	counts_sized_locked(buffer, false);
+	device_add_buffer(buffer);
+	stats_add(&stats.buffers, 1);
+	*ret_buffer = buffer;
+	return 0;
+}
+
+int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what)
+{
+	int r = object_check((struct hm_object *)device, OBJECT_DEVICE);
+
+	if (!r && !ret_buffer)
+		r = err_set(-EINVAL, "%s: ret_buffer is NULL", what);
+	return r;
+}
+
+static int create(struct hm_device *device, const struct hm_buffer_desc *desc,
+		  struct hm_buffer **ret_buffer)
+{
+	struct device_link *link = link_get(device);
+	struct hm_recipe recipe = { 0 };
+	struct hm_buffer *buffer;
+	int r;
+
+	r = device->ops->create(link->backend, desc, &recipe);
+	if (r) {
+		r = backend_explain(device->ops, r, "create");
+		goto err_link;
+	}
+	recipe.size = desc->size;
+	r = build(device, link, desc, &recipe, &buffer);
+	if (r)
+		goto err_object;
+	buffer->created = true;
+	*ret_buffer = buffer;
+	return 0;
+
+err_object:
+	device->ops->object_destroy(link->backend, &recipe.segment);
+err_link:
+	link_put(device, link);
+	return r;
+}
+
+int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from,
+		     struct hm_buffer **ret_buffer)
+{
+	struct hm_buffer_desc desc;
+	bool relieved = false;
+	int r;
+
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_create");
+	if (r)
+		return r;
+	if (!from)
+		return err_set(-EINVAL, "hm_buffer_create: desc is NULL");
+	err_clear();
+	r = buffer_read_desc(from, &desc);
+	if (r)
+		return r;
+	if (!desc.size)
+		return err_set(-EINVAL, "a buffer of 0 bytes can't be: size is from 1");
+	if (desc.offset)
+		return err_set(-EINVAL, "hm_buffer_create: offset is for files");
+	if (desc.flags & HM_BUFFER_READ_ONLY)
+		return err_set(-EINVAL, "a new buffer that nobody may write would stay zero: "
+					"drop HM_BUFFER_READ_ONLY");
+	r = buffer_check_caps(device, &desc, HM_CAP_CREATE, "hm_buffer_create");
+	if (r)
+		return r;
+	if (!desc.max_size)
+		desc.max_size = desc.size;
+	r = access_create(device, &desc);
+	if (r)
+		return r;
+
+	do {
+		err_clear();
+		r = create(device, &desc, ret_buffer);
+	} while (retire_relieve(r, &relieved));
+	return lost_notice(device, r);
+}
+
+/* How maps of a dma-buf are to be made: known to the caller, or asked for. */
+static int look(struct hm_recipe *recipe, const uint32_t *map_flags)
+{
+	if (!(recipe->segment.flags & DMABUF_UNSEEN))
+		return 0;
+	recipe->segment.flags &= ~DMABUF_UNSEEN;
+	if (!map_flags)
+		return dmabuf_look(recipe);
+	recipe->segment.flags |= *map_flags;
+	return 0;
+}
+
+/* @fd becomes the buffer's, or is closed. */
+static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
+		    int (*describe)(void *device, int fd, const struct hm_buffer_desc *desc,
+				    struct hm_recipe *ret_recipe),
+		    const char *what, const uint32_t *map_flags, struct hm_buffer **ret_buffer)
+{
+	struct device_link *link = link_get(device);
+	struct hm_recipe recipe = { 0 };
+	int r;
+
+	r = describe(link->backend, fd, desc, &recipe);
+	if (r) {
+		r = backend_explain(device->ops, r, what);
+		goto err_close;
+	}
+	r = look(&recipe, map_flags);
+	if (r)
+		goto err_object;
+	r = build(device, link, desc, &recipe, ret_buffer);
+	if (r)
+		goto err_object;
+	return 0;
+
+err_object:
+	/* The descriptor is the backend's by now. */
+	device->ops->object_destroy(link->backend, &recipe.segment);
+	link_put(device, link);
+	return r;
+err_close:
+	sys_close(fd);
+	link_put(device, link);
+	return r;
+}
+
+int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
+		    bool file, uint32_t map_flags, struct hm_buffer **ret_buffer)
+{
+	int r = file ? buffer_check_caps(device, desc, HM_CAP_FROM_FILE,
+					 "hm_buffer_from_file") :
+		       buffer_check_caps(device, desc, HM_CAP_IMPORT, "hm_buffer_import");
+
+	if (r) {
+		sys_close(fd);
+		return r;
+	}
+	return file ? adopt_fd(device, fd, desc, device->ops->from_file, "from_file", NULL,
+			       ret_buffer) :
+		      adopt_fd(device, fd, desc, device->ops->import_fd, "import_fd",
+			       &map_flags, ret_buffer);
+}
+
+int hm_buffer_import(struct hm_device *device, int fd, const struct hm_buffer_desc *from,
+		     struct hm_buffer **ret_buffer)
+{
+	struct hm_buffer_desc desc;
+	bool relieved = false;
+	int own, r;
+
+	err_clear();
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_import");
+	if (!r)
+		r = buffer_read_desc(from, &desc);
+	if (!r)
+		r = buffer_check_caps(device, &desc, HM_CAP_IMPORT, "hm_buffer_import");
+	if (r)
+		return r;
+	if (desc.flags & ~HM_BUFFER_READ_ONLY)
+		return err_set(-EINVAL,
+			       "hm_buffer_import: of the flags only "
+			       "HM_BUFFER_READ_ONLY means something, 0x%x was passed",
+			       desc.flags);
+	if (desc.offset)
+		return err_set(-EINVAL, "hm_buffer_import: offset is for files");
+	if (desc.place)
+		return err_set(-EINVAL, "hm_buffer_import: the object is where it is: place "
+					"is for hm_buffer_create");
+	do
+		own = sys_dup(fd);
+	while (own < 0 && retire_relieve(own, &relieved));
+	if (own < 0) {
+		rlimits_explain_fd(own, "duplicating the descriptor to import");
+		return err_prefix(own, "%s", device->name);
+	}
+	r = access_fd(HM_ACCESS_IMPORT, device, own, &desc);
+	if (r) {
+		sys_close(own);
+		return r;
+	}
+	r = adopt_fd(device, own, &desc, device->ops->import_fd, "import_fd", NULL, ret_buffer);
+	if (!r)
+		buffer_settle_locked(*ret_buffer);
+	return lost_notice(device, r);
+}
+
+int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
+{
+	struct hm_buffer_info info;
+	int r;
+
+	r = buffer_check(buffer);
+	if (r)
+		return r;
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_buffer_query: ret_info is NULL");
+	r = struct_check_out(ret_info->struct_size, sizeof(info),
+			     offsetof(struct hm_buffer_info, access), "hm_buffer_info");
+	if (r)
+		return r;
+	replaced_notice(0);
+	r = buffer_lock(buffer);
+	if (r)
+		return r;
+	info = (struct hm_buffer_info){
+		.flags = buffer->flags,
+		.size = buffer->size,
+		.max_size = buffer->max_size,
+		.caps = buffer->caps,
+		.page_size = buffer->page_size,
+		.serial = buffer->serial,
+		.backing = buffer->backing,
+		.generation = buffer->generation,
+		.segments = buffer->n_segment,
+		.maps = buffer->n_map,
+		.exported = buffer->exported,
+		.access = buffer->access,
+		.place = buffer->place,
+		.sealed = buffer->sealed,
+	};
+	loss_describe_locked(buffer, &info);
+	share_describe_locked(buffer, &info);
+	buffer_unlock(buffer);
+	struct_write(ret_info, &info, ret_info->struct_size);
+	return 0;
+}
+
+/* With the lock held: maps without references leave the list. */
+static void collect_ended(struct hm_buffer *buffer)
+{
+	struct hm_map *map, *next;
+
+	if (likely(!atomic_load(&buffer->ending)))
+		return;
+	for (map = atomic_exchange(&buffer->ending, NULL); map; map = next) {
+		next = map->next_ended;
+		cds_list_del(&map->buffer_link);
+		buffer->n_map--;
+		counts_map_ended_locked(map);
+		map_keep_locked(map);
+		map->next_ended = buffer->ended;
+		buffer->ended = map;
+	}
+}
+
+int buffer_lock(struct hm_buffer *buffer)
+{
+	if (unlikely(pthread_mutex_lock(&buffer->lock)))
+		return err_set(-EDEADLK,
+			       "%s: a view's callback must not use the buffer that is "
+			       "being changed",
+			       buffer->name);
+	collect_ended(buffer);
+	return 0;
+}
+
+void buffer_unlock(struct hm_buffer *buffer)
+{
+	struct hm_map *map, *next;
+
+	do {
+		if (unlikely(buffer->reach_changed))
+			reach_show_buffer_locked(buffer);
+		collect_ended(buffer);
+		map = buffer->ended;
+		buffer->ended = NULL;
+		pthread_mutex_unlock(&buffer->lock);
+		for (; map; map = next) {
+			next = map->next_ended;
+			map_release(map);
+		}
+		/* Who came after the collecting found the lock taken, and left. */
+	} while (unlikely(atomic_load(&buffer->ending) || buffer->reach_changed) &&
+		 !pthread_mutex_trylock(&buffer->lock));
+	/* They hold what they need: the buffer may be gone. */
+	view_end_deferred();
+}
+
+void buffer_end_map(struct hm_map *map)
+{
+	/* The map's own goes with the map, perhaps in another thread. */
+	struct hm_buffer *buffer = hm_buffer_ref(map->buffer);
+	bool whole = map->whole;
+
+	map->next_ended = atomic_load(&buffer->ending);
+	while (!atomic_compare_exchange_weak(&buffer->ending, &map->next_ended, map))
+		;
+	if (!pthread_mutex_trylock(&buffer->lock))
+		buffer_unlock(buffer);
+	if (whole)
+		buffer_unref_retired(buffer);
+	else
+		hm_buffer_unref(buffer);
+}
+
+uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
+{
+	uint32_t i = buffer->n_segment;
+
+	while (--i)
+		if (buffer->segment[i].offset <= offset)
+			break;
+	return i;
+}
+
+/* What maps were made by: a device that came since may have other objects. */
+static int check_alike(struct hm_buffer *buffer, const struct device_link *link,
+		       const struct hm_recipe *recipe)
+{
+	if (link == segments_link(buffer) ||
+	    (!((recipe->caps ^ buffer->caps) & HM_CAP_BRACKET) &&
+	     recipe->page_size == buffer->page_size && recipe->backing == buffer->backing))
+		return 0;
+	return err_set(-EOPNOTSUPP,
+		       "%s: \"%s\" is another kind of device now: make the buffer anew",
+		       buffer->name, buffer->device->name);
+}
+
+int buffer_create_object(struct hm_buffer *buffer, const struct device_link *link,
+			 uint64_t size, uint64_t capacity, struct hm_segment *ret_segment,
+			 uint32_t *ret_place)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = buffer->flags,
+		.size = size,
+		.max_size = capacity,
+		.name = buffer->name,
+		.numa_mode = buffer->numa_mode,
+		.numa_nodes = buffer->numa_nodes,
+		.place = buffer->wanted,
+	};
+	struct hm_recipe recipe = { 0 };
+	int r;
+
+	r = buffer->device->ops->create(link->backend, &desc, &recipe);
+	if (r)
+		return backend_explain(buffer->device->ops, r, "create");
+	r = check_alike(buffer, link, &recipe);
+	if (r)
+		goto err_object;
+	*ret_segment = recipe.segment;
+	*ret_place = recipe.place;
+	return 0;
+
+err_object:
+	buffer->device->ops->object_destroy(link->backend, &recipe.segment);
+	return r;
+}
+
+void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n)
+{
+	while (n--)
+		buffer->device->ops->object_destroy(segments_link(buffer)->backend,
+						    &segments[n]);
+}
+
+struct hm_buffer *hm_buffer_ref(struct hm_buffer *buffer)
+{
+	if (buffer)
+		object_ref(&buffer->object);
+	return buffer;
+}
+
+static void dispose(struct retired *retired)
+{
+	struct hm_buffer *buffer = caa_container_of(retired, struct hm_buffer, retired);
+
+	share_end(buffer);
+	loss_end(buffer);
+	if (buffer->settled_own)
+		sys_close(buffer->settled_fd);
+	segments_end(buffer);
+	counts_end(buffer);
+	hm_device_unref(buffer->device);
+	pthread_mutex_destroy(&buffer->segment_lock);
+	pthread_mutex_destroy(&buffer->lock);
+	buffer->object.kind = OBJECT_FREED;
+	free(buffer);
+	stats_sub(&stats.buffers, 1);
+}
+
+/* True: it was the last reference, and the device's list does not have it any more. */
+static bool leave(struct hm_buffer *buffer)
+{
+	if (!object_put(&buffer->object))
+		return false;
+	device_remove_buffer(buffer);
+	return true;
+}
+
+void buffer_unref_retired(struct hm_buffer *buffer)
+{
+	if (leave(buffer))
+		dispose(&buffer->retired);
+}
+
+void hm_buffer_unref(struct hm_buffer *buffer)
+{
+	if (buffer && leave(buffer))
+		retire(&buffer->retired, buffer->size, atomic_load(&buffer->share), dispose);
+}

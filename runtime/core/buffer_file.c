@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+/* Buffers of files: opened, held against what their file system can do, adopted. */
+#include "core/buffer.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#include "hook/access.h"
+#include "change/network.h"
+#include "map/retire.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
+
+static int open_path(const char *path, const struct hm_buffer_desc *desc)
+{
+	bool write = !(desc->flags & (HM_BUFFER_READ_ONLY | HM_BUFFER_PRIVATE));
+	int fd;
+
+	/* O_NONBLOCK: a FIFO must not hang us before fstat() tells what it is. */
+	fd = sys_open(path, (write ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY, 0);
+	if (fd == -EMFILE || fd == -ENFILE)
+		return rlimits_explain_fd(fd, "opening it");
+	if (fd == -EACCES && write)
+		return err_set(fd,
+			       "opening it for reading and writing: %s; to read only, pass "
+			       "HM_BUFFER_READ_ONLY",
+			       err_name(fd));
+	if (fd < 0)
+		return err_set(fd, "opening it: %s", err_name(fd));
+	return fd;
+}
+
+int hm_buffer_from_file(struct hm_device *device, const char *path, int fd,
+			const struct hm_buffer_desc *from, struct hm_buffer **ret_buffer)
+{
+	struct hm_buffer_desc desc;
+	bool relieved = false;
+	const char *slash;
+	int own, r;
+
+	err_clear();
+	r = buffer_check_args(device, ret_buffer, "hm_buffer_from_file");
+	if (!r)
+		r = buffer_read_desc(from, &desc);
+	if (!r)
+		r = buffer_check_caps(device, &desc, HM_CAP_FROM_FILE, "hm_buffer_from_file");
+	if (r)
+		return r;
+	if (!desc.name && path) {
+		slash = strrchr(path, '/');
+		desc.name = slash && slash[1] ? slash + 1 : path;
+	}
+
+	do
+		own = path ? open_path(path, &desc) : sys_dup(fd);
+	while (own < 0 && retire_relieve(own, &relieved));
+	if (own < 0)
+		return path ? err_prefix(own, "%s", path) :
+			      rlimits_explain_fd(own, "duplicating the file's descriptor");
+	r = access_fd(HM_ACCESS_FROM_FILE, device, own, &desc);
+	if (r) {
+		sys_close(own);
+		return r;
+	}
+	r = network_check_buffer(own, desc.flags);
+	if (r) {
+		sys_close(own);
+		return err_prefix(r, "%s", path ? path : "fd");
+	}
+	r = buffer_adopt_fd(device, own, &desc, true, 0, ret_buffer);
+	return r ? err_prefix(r, "%s", path ? path : "fd") : 0;
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The objects of the core: device, buffer, map, view.
+ *
+ * Lock order, outermost first:
+ *
+ *   buffer->lock    its size, segments and list of maps; held through a resize
+ *   map->change     one change (resize, protect, lock, unmap) at a time; maps of
+ *                   one buffer in address order
+ *   view_mutex      attaching and detaching of views (view.c)
+ *   map->lock       uses in flight, list of views, frozen; short, never held
+ *                   over a system call or a callback
+ *   registry's mutex, slab's mutex, buffer->segment_lock, control.c's mutex
+ *
+ * A fence's completion takes map->lock. Nothing that waits for a fence holds it.
+ */
+#ifndef HETMAP_CORE_H
+#define HETMAP_CORE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <urcu/list.h>
+
+#include <hetmap/backend.h>
+#include <hetmap/hetmap.h>
+
+#include "tell/counts.h"
+#include "base/err.h"
+#include "base/object.h"
+#include "base/rangemap.h"
+#include "registry/registry.h"
+#include "map/retire.h"
+#include "base/util.h"
+
+struct device_link;
+
+struct hm_device {
+	struct hm_object object;
+	const struct hm_backend_ops *ops;
+	_Atomic(struct device_link *) link; /* without lock: link_get() */
+	char name[64];
+	pthread_mutex_t lock;         /* a leaf; protects the three below, links' closing */
+	struct cds_list_head buffers; /* hm_buffer.device_link */
+	uint64_t n_buffer;            /* ever */
+	struct counts ended;          /* of buffers that are none any more */
+	_Atomic uint32_t generation;  /* recoveries */
+	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
+};
+
+#define BUFFER_NAME_MAX 64
+
+struct segment_list {
+	_Atomic uint32_t n_user;
+	uint32_t n;
+	uint64_t serial; /* of the buffer's lists, from 1 */
+	uint32_t n_kept; /* of the first ones the objects are in the next list, too */
+	struct hm_segment *segment; /* n of them, by offset */
+	struct device_link *link;   /* of whom the objects are; held until they end */
+	struct segment_list *next;  /* the newer one; or of hm_buffer.spare */
+};
+
+struct hm_buffer {
+	struct hm_object object;
+	struct retired retired;           /* when the last reference is gone */
+	struct hm_device *device;         /* holds a ref */
+	struct cds_list_head device_link; /* device->buffers */
+	char name[BUFFER_NAME_MAX];
+	uint64_t serial;
+
+	/* What each guarded copy reads, without lock: side by side. */
+	uint64_t page_size;            /* constant after creation */
+	_Atomic(struct loss *) loss;   /* its policy, where one was set; NULL: zeros. Set
+				  * with lock held, freed with the buffer */
+	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.
+					  * Set once, with lock held */
+	/* Of bytes: begun, over, and what the last one leaves. Written with lock held. */
+	_Atomic uint64_t cuts, cuts_over, cut_to;
+
+	/* Constant after creation. */
+	uint8_t ask;  /* enum ask; beside the above */
+	bool created; /* by hm_buffer_create: another object can be made of the same */
+	uint64_t alignment;
+	_Atomic uint32_t access; /* HM_READ | HM_WRITE a map may have; a seal takes one */
+	uint32_t cache;
+	uint32_t numa_mode;
+	uint64_t numa_nodes;
+	uint32_t wanted; /* enum hm_place, of further objects, too */
+
+	pthread_mutex_t lock; /* buffer_lock(); protects the below */
+	uint64_t size;
+	uint64_t max_size;
+	_Atomic uint64_t caps;          /* read without lock too */
+	_Atomic uint32_t backing;       /* likewise */
+	_Atomic uint64_t announce_step; /* 0: not asked for yet; see announce.c */
+	uint32_t flags;                 /* HM_BUFFER_* */
+	uint32_t generation;
+	uint32_t place;  /* enum hm_place that all objects are in */
+	uint32_t sealed; /* HM_SEALED_* */
+	bool seal_begun; /* and refused, which took writing here: it may be tried again */
+	bool exported;
+	bool pinned; /* a dma-buf has the pages of its memfd: none can be given back */
+	uint32_t n_segment;
+	struct hm_segment *segment;              /* n_segment of them, by offset: of segments */
+	_Atomic(struct segment_list *) segments; /* without lock: segments_get() */
+	pthread_mutex_t segment_lock;            /* protects the three below */
+	struct segment_list *oldest;             /* in use, perhaps; the last one is segments */
+	struct segment_list *spare;
+	struct segment_list first_list; /* most have no other: it is not allocated for itself */
+	struct hm_segment first_segment; /* of it */
+	uint64_t n_list;                 /* published so far */
+	struct cds_list_head maps;       /* hm_map.buffer_link, by address */
+	uint32_t n_map;
+	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
+	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
+	_Atomic bool reach_changed;      /* likewise: buffer_unlock() shows it in the maps */
+	_Atomic bool reach_failed; /* set with lock held: some map does not show it still */
+	/*
+	 * Without lock: the dma-buf of the first object's pages, for the buffer's life, since it
+	 * has left it or came into it: which brackets tell. -1: nobody has one. Its length is
+	 * written before it, and grows where a memfd has grown when it leaves once more.
+	 */
+	_Atomic int settled_fd;
+	_Atomic uint64_t settled_length;
+	/* Made of a memfd's pages; else it is the first object's descriptor. Set before it is. */
+	bool settled_own;
+
+	/* What each launch writes is not beside what each bracket reads. */
+	char unshared[CACHE_LINE];
+	struct counts counts;
+	_Atomic(struct bracket_count *) brackets; /* of all maps it has, or had */
+	struct bracket_count *free_brackets;      /* lock: of them, no map's now */
+	struct bracket_count first_brackets;
+};
+
+/* One word for each 2 MiB of a map's span, allocated when one is not OK. */
+enum block_state {
+	BLOCK_OK = 0,
+	BLOCK_CHANGING, /* a fault returns, so that the access is tried again */
+	BLOCK_REPAIRING,
+	BLOCK_POISONED, /* reported by the next fence or bracket */
+	/*
+	 * With one of the first three: it was POISONED, and is reported as such, but shows its
+	 * buffer again, at least in part: what is lost there is to be replaced once more.
+	 */
+	BLOCK_SUSPECT = 1u << 2,
+	/*
+	 * Locks went with what was replaced there, and hm_map.locked has them still: see
+	 * resident_forget_replaced().
+	 */
+	BLOCK_UNNOTED = 1u << 3,
+	BLOCK_PHASES = 3, /* the bits of the first four */
+	/*
+	 * From this bit on, of one that is SUSPECT: so many pages from its first one on are
+	 * what the handler put there still, and none of the buffer's (REPAIR_FRONT_PAGE).
+	 */
+	BLOCK_FRONT_SHIFT = 8,
+};
+
+struct block_states {
+	struct block_states *before; /* those of a shorter span: see repair_prepare() */
+	uint64_t n;
+	_Atomic uint32_t state[];
+};
+
+struct reservation {
+	char *base; /* of the address range, guards included */
+	uint64_t length;
+};
+
+/* Which function begin_cpu/end_cpu come down to: chosen when views change. */
+typedef int bracket_function(struct hm_map *map, uint64_t offset, uint64_t length,
+			     uint32_t access);
+
+/* publish.c's: what the published table has of a map that may change. */
+struct map_published {
+	uint32_t entry; /* and 1; 0: it has none */
+	uint32_t flags;
+	const char *address;
+	uint64_t span, length;
+	uint32_t generation;
+	const uint64_t *evictions; /* NULL: not counted in this process */
+};
+
+struct hm_map {
+	/* What each guarded copy reads, without lock: side by side. */
+	struct hm_object object;
+	uint32_t access;                       /* at creation: what new bytes get; constant */
+	struct hm_buffer *buffer;              /* holds a ref */
+	uint64_t offset;                       /* in the buffer; constant */
+	_Atomic uint64_t length;               /* written with change held */
+	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK. With change held */
+	_Atomic uint32_t restored; /* of these, that recoveries have brought back so far */
+	_Atomic bool lost;         /* a change failed, and its undoing: no access any more.
+			    * Written with change and lock held */
+	bool whole;                /* follows the buffer's size; constant */
+
+	struct retired retired; /* when the last reference is gone */
+	struct cds_list_head buffer_link;
+	struct hm_map *next_ended; /* of hm_buffer.ending, then of .ended */
+	struct registry_slot *slot;
+	uint32_t map_flags; /* HM_MAP_*; constant */
+
+	pthread_mutex_t change; /* protects the below; see the lock order above */
+	struct reservation reservation;
+	char *address; /* first byte; changes with HM_MAY_MOVE only */
+	uint64_t span; /* address space for bytes: max length, page-rounded */
+	_Atomic uint32_t generation;
+	struct rangemap *rights;       /* enum hm_access bits; written with lock held too */
+	struct rangemap *spare_rights; /* one run, kept for the next change; or NULL */
+	struct rangemap *base;         /* the rights but for open scopes; NULL: there is none */
+	struct cds_list_head scopes;   /* hm_scope.link (protect.c) */
+	struct rangemap *locked;       /* lock_budget.h has the values; NULL: nothing is */
+	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c), unless
+					* the block is POISONED; or NULL */
+	_Atomic bool unnoted; /* some of blocks are BLOCK_UNNOTED, perhaps. Set by handlers */
+	_Atomic uint32_t replaced; /* blocks that handlers have replaced so far */
+	uint32_t replaced_seen;    /* buffer->lock: of these, as a recovery began to wait */
+	_Atomic uint32_t replaced_told; /* of these: the generation and callbacks say so */
+	bool given_up;                  /* lost so: no recovery brings it back. Written with
+				* buffer->lock held too */
+	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */
+	bool touched;          /* change was held: it need not be mapped as it was at first */
+	struct map_published published;
+
+	/*
+	 * hm_map_sync() in msync(), which no lock is held over: the addresses stay the map's.
+	 * Raised with change held, lowered without.
+	 */
+	_Atomic uint32_t n_sync;
+
+	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
+
+	pthread_mutex_t lock;       /* protects the below */
+	_Atomic bool frozen;        /* a change is under way: launches are -EBUSY. Set with
+				 * lock held, cleared by whoever holds change */
+	_Atomic uint32_t n_use;     /* read without lock too */
+	uint64_t n_writer;          /* uses so far that may store */
+	struct cds_list_head uses;  /* map_use.link: work in flight */
+	struct cds_list_head views; /* map_view.link */
+	uint32_t n_view;
+	_Atomic(bracket_function *) bracket_begin; /* recomputed when views come and go; */
+	_Atomic(bracket_function *) bracket_end;   /* read without lock */
+
+	struct bracket_count *brackets; /* the buffer's; constant */
+	_Atomic uint32_t turn; /* access that hm_fence_wait() began: bracket_turn_begin() */
+};
+
+/* Open ones. */
+static inline uint32_t map_brackets(const struct hm_map *map)
+{
+	return (uint32_t)atomic_load(&map->brackets->n);
+}
+
+/* ---- device.c, backend.c ---- */
+
+/* It is among its device's buffers from here on; and is none of them any more. */
+void device_add_buffer(struct hm_buffer *buffer);
+void device_remove_buffer(struct hm_buffer *buffer);
+
+/* Finds the backend of "name" or "name:rest"; NULL if there is none. */
+const struct hm_backend_ops *backend_find(const char *name, const char **ret_rest);
+/* In order of registration; NULL past the end. */
+const struct hm_backend_ops *backend_at(uint32_t index);
+
+/*
+ * Gives a failed op a text where it has set none, as plug-ins can't: whoever
+ * calls one has cleared the text before. Returns @r.
+ */
+int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
+
+/* Does an end of the CPU's access mean anything to it? */
+bool backend_ends_cpu(const struct hm_backend_ops *ops);
+/* May its devices be taken away? */
+bool backend_can_go(const struct hm_backend_ops *ops);
+
+/* Whether what a map shows are its buffer's bytes still, and no zeros: who knows? */
+enum ask {
+	ASK_NOBODY, /* its devices stay */
+	ASK_CHECK,  /* device_check, which makes no system call */
+	ASK_DEVICE, /* the device itself: nobody may have heard */
+};
+enum ask backend_asks(const struct hm_backend_ops *ops);
+
+extern const struct hm_backend_ops drm_backend;
+extern const struct hm_backend_ops sim_backend;
+extern const struct hm_backend_ops soft_backend;
+extern const struct hm_backend_ops host_backend;
+extern const struct hm_backend_ops heap_backend;
+extern const struct hm_backend_ops udmabuf_backend;
+extern const struct hm_backend_ops file_backend;
+
+/* ---- counters (stats.c) ---- */
+
+extern struct stats_counters {
+	_Atomic uint64_t devices, buffers, maps, views;
+	_Atomic uint64_t bytes_mapped, bytes_reserved, bytes_locked;
+	_Atomic uint64_t bytes_copied, launches, touches_outside;
+	_Atomic uint64_t bytes_idle;
+	_Atomic uint64_t bytes_shadow;
+} stats;
+
+static inline void stats_add(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static inline void stats_sub(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_sub_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- work in flight (inflight.c) ---- */
+
+/* One range of one map that submitted work may touch. Embedded in a fence. */
+struct map_use {
+	struct cds_list_head link; /* map->uses; protected by map->lock */
+	struct hm_map *map;        /* holds a ref */
+	struct hm_fence *fence;
+	uint64_t offset; /* in the map */
+	uint64_t length;
+	uint32_t access;          /* HM_READ | HM_WRITE */
+	struct check_sums *check; /* of the checking mode, or NULL */
+};
+
+/*
+ * Enters @use, whose fields but link are filled in by the caller, who hands his
+ * map reference over. -EBUSY: the map is being changed; -ENODEV: it is lost; the
+ * reference is the caller's still.
+ */
+int map_use_begin(struct map_use *use);
+/* The work is done: leaves the list and drops the reference. */
+void map_use_end(struct map_use *use);
+int map_use_wait_each(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
+		      uint64_t timeout_ns);
+/*
+ * Waits until no work in flight conflicts with @access on the range: all work
+ * for HM_WRITE, work that writes for HM_READ. -ETIME after @timeout_ns, -EINPROGRESS
+ * where the accelerator can't wait, or the work's own error. Caller holds neither
+ * map->lock nor a fence's lock.
+ */
+static inline int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length,
+			       uint32_t access, uint64_t timeout_ns)
+{
+	/* What the work did that was counted off is seen with it. */
+	if (likely(!atomic_load_explicit(&map->n_use, memory_order_acquire)))
+		return 0;
+	return map_use_wait_each(map, offset, length, access, timeout_ns);
+}
+
+/*
+ * The accelerators' side (accel/fence.c): waits for the work behind @fence and
+ * completes it, which calls map_use_end for each of its uses. The result is
+ * hm_fence_wait's.
+ */
+int fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
+/* Its work is over, and is in flight on no map any more. */
+bool fence_is_done(struct hm_fence *fence);
+
+/* ---- views (view.c) ---- */
+
+struct map_view;
+
+/* As hm_view_ops, for users inside the library. All but release are optional. */
+struct view_hooks {
+	int (*quiesce)(struct map_view *view, const struct hm_view_change *change);
+	void (*invalidate)(struct map_view *view, const struct hm_view_change *change);
+	void (*reattach)(struct map_view *view, const struct hm_view_change *change);
+	void (*lost)(struct map_view *view);
+	/* Bracket work; NULL where the CPU and this user are coherent. */
+	int (*begin_cpu)(struct map_view *view, uint64_t offset, uint64_t length,
+			 uint32_t access);
+	int (*end_cpu)(struct map_view *view, uint64_t offset, uint64_t length,
+		       uint32_t access);
+	/* The map goes away: free the view. Called once, with view_mutex held. */
+	void (*release)(struct map_view *view);
+};
+
+/* Embedded in what its owner keeps for a map. An accelerator's holds no ref. */
+struct map_view {
+	struct cds_list_head link; /* map->views; view_mutex and map->lock */
+	struct hm_map *map;
+	uint64_t offset;
+	uint64_t length; /* 0: all of the map, following it */
+	const struct view_hooks *hooks;
+	void *owner; /* whoever attached it: compared by view_find */
+};
+
+/* Held to attach, to detach, and while a map's destruction releases its views. */
+extern pthread_mutex_t view_mutex;
+
+/*
+ * With view_mutex held. Attach after map_use_begin() has succeeded for the map,
+ * so that no change is under way that would miss the view.
+ */
+void view_attach_locked(struct hm_map *map, struct map_view *view);
+/*
+ * Drops view_mutex and takes it again: it waits for a change of the map, and so is not
+ * for callbacks (view_defer()). True:
+ * detached, the view is the caller's to free. False: the map is going away, and
+ * the view's release hook is called as soon as view_mutex is free: look again.
+ */
+bool view_detach_locked(struct map_view *view);
+/* The view of @owner with these hooks, or NULL. The caller holds a map ref. */
+struct map_view *view_find(struct hm_map *map, const struct view_hooks *hooks,
+			   const void *owner);
+
+/* ---- steps that others call ---- */
+
+int map_refuse_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
+/* Validates a range against the map's length; -EINVAL or -ERANGE, with a text. */
+static inline int map_check_range(struct hm_map *map, uint64_t offset, uint64_t length,
+				  const char *what)
+{
+	uint64_t end = atomic_load_explicit(&map->length, memory_order_relaxed);
+
+	if (likely(length && offset <= end && length <= end - offset))
+		return 0;
+	return map_refuse_range(map, offset, length, what);
+}
+/* As above, and offset and length in whole pages, or up to the map's end. */
+int map_check_pages(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
+/* Rights at every byte of the range include @access? */
+bool map_allows(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
+
+int prot_of_access(uint32_t access);
+
+#endif

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+/* Devices: open by name, query, list. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hook/access.h"
+#include "fault/check.h"
+#include "core/core.h"
+#include "core/device_link.h"
+#include "loss/lost.h"
+#include "base/sys.h"
+#include "tell/trace.h"
+
+/* "host, file": for the text of a name that is not there. */
+static void list_names(char *text, size_t size)
+{
+	const struct hm_backend_ops *ops;
+	size_t length = 0;
+	uint32_t i;
+
+	text[0] = '\0';
+	for (i = 0; (ops = backend_at(i)) && length < size; i++)
+		length += (size_t)snprintf(text + length, size - length, "%s%s", i ? ", " : "",
+					   ops->name);
+}
+
+static void device_free(struct hm_device *device)
+{
+	pthread_mutex_destroy(&device->recovery);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
+}
+
+static int open_named(const char *name, struct hm_device **ret_device)
+{
+	const struct hm_backend_ops *ops;
+	struct device_link *link;
+	struct hm_device *device;
+	bool relieved = false;
+	const char *rest;
+	char names[256];
+	int r;
+
+	err_clear();
+	ops = backend_find(name, &rest);
+	if (!ops) {
+		list_names(names, sizeof(names));
+		return err_set(-ENODEV, "there is no device \"%s\": this library knows %s",
+			       name, names);
+	}
+	if (strlen(name) >= sizeof(device->name))
+		return err_set(-ENODEV,
+			       "the device name has %zu characters, at most %zu are "
+			       "possible",
+			       strlen(name), sizeof(device->name) - 1);
+	r = access_open(name, NULL);
+	if (r)
+		return r;
+
+	device = sys_calloc(1, sizeof(*device));
+	if (!device)
+		return err_set(-ENOMEM, "no memory for the device \"%s\"", name);
+	object_init(&device->object, OBJECT_DEVICE);
+	device->ops = ops;
+	memcpy(device->name, name, strlen(name));
+	CDS_INIT_LIST_HEAD(&device->buffers);
+	pthread_mutex_init(&device->lock, NULL);
+	pthread_mutex_init(&device->recovery, NULL);
+	do
+		r = link_open(device, &link);
+	while (retire_relieve(r, &relieved));
+	if (r)
+		goto err_free;
+	atomic_init(&device->link, link);
+	stats_add(&stats.devices, 1);
+	*ret_device = device;
+	return 0;
+
+err_free:
+	device_free(device);
+	return r;
+}
+
+/*
+ * In order of registration: devices with memory of their own come first. Until @each
+ * returns other than 0, which is the result.
+ */
+static int each_device(int (*each)(void *user, const char *name), void *user)
+{
+	const struct hm_backend_ops *ops;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; !r && (ops = backend_at(i)); i++)
+		r = ops->each_device ? ops->each_device(each, user) : each(user, ops->name);
+	return r;
+}
+
+#define OPENED 1
+
+/* Where it can't be opened, the next one may. */
+static int try_open(void *user, const char *name)
+{
+	int r = open_named(name, user);
+
+	if (!r)
+		return OPENED;
+	return r == -ENOMEM ? r : 0;
+}
+
+static int open_best(struct hm_device **ret_device)
+{
+	int r = each_device(try_open, ret_device);
+
+	if (r)
+		return r == OPENED ? 0 : r;
+	return err_prefix(-ENODEV, "no device can be opened; the last that was tried");
+}
+
+int hm_device_open(const char *name, struct hm_device **ret_device)
+{
+	int r;
+
+	if (!ret_device)
+		return err_set(-EINVAL, "hm_device_open: ret_device is NULL");
+	fork_init();
+	r = check_read_environment();
+	if (!r)
+		r = retire_read_environment();
+	if (r)
+		return r;
+	r = name ? open_named(name, ret_device) : open_best(ret_device);
+	if (!r)
+		trace_tell();
+	return r;
+}
+
+static int query(struct hm_device *device, struct hm_device_info *info)
+{
+	struct device_link *link;
+	int r;
+
+	*info = (struct hm_device_info){
+		.numa_node = -1,
+		.caps = device->ops->caps,
+		.page_size = page_size(),
+		.granule = page_size(),
+		.generation = device->generation,
+	};
+	memcpy(info->name, device->name, sizeof(info->name));
+	snprintf(info->backend, sizeof(info->backend), "%s", device->ops->name);
+	snprintf(info->description, sizeof(info->description), "%s", device->ops->description);
+	link = link_get(device);
+	r = backend_explain(device->ops, device->ops->device_query(link->backend, info),
+			    "device_query");
+	link_put(device, link);
+	return r;
+}
+
+int hm_device_query(struct hm_device *device, struct hm_device_info *ret_info)
+{
+	struct hm_device_info info;
+	int r;
+
+	err_clear();
+	r = object_check((struct hm_object *)device, OBJECT_DEVICE);
+	if (r)
+		return r;
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_device_query: ret_info is NULL");
+	r = struct_check_out(ret_info->struct_size, sizeof(info),
+			     offsetof(struct hm_device_info, memory_total), "hm_device_info");
+	if (r)
+		return r;
+	r = lost_notice(device, query(device, &info));
+	if (!r)
+		struct_write(ret_info, &info, ret_info->struct_size);
+	return r;
+}
+
+struct listing {
+	struct hm_device_info *infos;
+	uint32_t capacity, stride; /* bytes from one to the next */
+	uint32_t n;
+};
+
+static int list_one(void *user, const char *name)
+{
+	struct listing *listing = user;
+	struct hm_device_info info, *to;
+	struct hm_device *device;
+	int r;
+
+	r = hm_device_open(name, &device);
+	if (!r) {
+		r = query(device, &info);
+		hm_device_unref(device);
+	}
+	if (r) /* it is there, and not for us */
+		return r == -ENOMEM ? r : 0;
+	if (listing->n < listing->capacity) {
+		to = (struct hm_device_info *)((char *)listing->infos +
+					       (size_t)listing->n * listing->stride);
+		to->struct_size = listing->stride;
+		struct_write(to, &info, listing->stride);
+	}
+	listing->n++;
+	return 0;
+}
+
+int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint32_t *ret_n)
+{
+	struct listing listing = { infos, capacity, 0, 0 };
+	int r;
+
+	if (!ret_n || (capacity && !infos))
+		return err_set(-EINVAL, "hm_device_list: %s is NULL",
+			       ret_n ? "infos" : "ret_n");
+	if (capacity) {
+		listing.stride = infos[0].struct_size;
+		r = struct_check_out(listing.stride, sizeof(*infos),
+				     offsetof(struct hm_device_info, memory_total),
+				     "hm_device_info");
+		if (r)
+			return r;
+	}
+	r = each_device(list_one, &listing);
+	if (r)
+		return r;
+	*ret_n = listing.n;
+	return 0;
+}
+
+void device_add_buffer(struct hm_buffer *buffer)
+{
+	struct hm_device *device = buffer->device;
+
+	pthread_mutex_lock(&device->lock);
+	cds_list_add_tail(&buffer->device_link, &device->buffers);
+	device->n_buffer++;
+	pthread_mutex_unlock(&device->lock);
+}
+
+void device_remove_buffer(struct hm_buffer *buffer)
+{
+	struct hm_device *device = buffer->device;
+
+	pthread_mutex_lock(&device->lock);
+	cds_list_del(&buffer->device_link);
+	counts_leave(buffer, &device->ended);
+	pthread_mutex_unlock(&device->lock);
+}
+
+struct hm_device *hm_device_ref(struct hm_device *device)
+{
+	if (device)
+		object_ref(&device->object);
+	return device;
+}
+
+void hm_device_unref(struct hm_device *device)
+{
+	if (!device || !object_put(&device->object))
+		return;
+	link_end(device);
+	device->object.kind = OBJECT_FREED;
+	device_free(device);
+	stats_sub(&stats.devices, 1);
+}

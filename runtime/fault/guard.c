@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Guards: scopes in which a fault is an error. What makes them safe is that the handler knows
+ * the thread's innermost one, and jumps there. guard_slot.c has where it is written down, and
+ * guard_copy.c the copies in them.
+ */
+#include <hetmap/guard.h>
+
+#include <errno.h>
+#include <string.h>
+#include <urcu/compiler.h>
+
+#include "core/core.h"
+#include "fault/fault.h"
+#include "fault/guard_slot.h"
+#include "fault/handler.h"
+#include "base/sys.h"
+
+/* hm_guard.state: all of it, as what is on a stack may be anything. */
+#define STATE_MAGIC 0x6d670000u
+#define STATE_OPEN (STATE_MAGIC | 1u << 3)
+#define STATE_SIGBUS HM_HANDLER_SIGBUS /* was blocked, and is to be again */
+#define STATE_SIGSEGV HM_HANDLER_SIGSEGV
+#define STATE_BLOCKED (STATE_SIGBUS | STATE_SIGSEGV)
+#define STATE_COPY (1u << 2) /* of a copy, which a jump leaves */
+
+struct hm_guard guard_suspended;
+
+/* ---- scopes that are left, and those that don't count ---- */
+
+void guard_forget_handled(struct hm_guard **innermost)
+{
+	if (innermost)
+		guard_forget(caa_container_of(innermost, struct guard_slot, innermost));
+}
+
+struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
+{
+	struct hm_guard *inner = innermost ? *innermost : NULL, *guard;
+
+	for (guard = inner; guard && guard->state & STATE_COPY; guard = guard->outer)
+		;
+	if (guard != inner)
+		*innermost = guard ? guard : &guard_suspended;
+	return inner;
+}
+
+struct hm_guard *guard_suspend(void)
+{
+	struct hm_guard *guard = guard_own ? guard_own->innermost : NULL;
+
+	guard_forget(guard_own);
+	if (likely(!guard))
+		return NULL;
+	guard_own->innermost = &guard_suspended;
+	atomic_signal_fence(memory_order_seq_cst);
+	return guard;
+}
+
+void guard_resume(struct hm_guard *guard)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	guard_forget(guard_own);
+	if (unlikely(guard))
+		guard_own->innermost = guard;
+}
+
+enum guard_place guard_place(const struct hm_guard *guard)
+{
+	const struct hm_guard *at = guard_own ? guard_own->innermost : NULL;
+
+	if (at == guard)
+		return at ? GUARD_INNERMOST : GUARD_NOWHERE;
+	while (at && at != &guard_suspended && at != guard)
+		at = at->outer;
+	return at == guard ? GUARD_OUTER : GUARD_NOWHERE;
+}
+
+/* ---- the mask ---- */
+
+static __attribute__((noinline, cold)) int refuse_mask(int r)
+{
+	return err_set(-EPERM,
+		       "this thread's signal mask can't be looked at or changed (%s), and with "
+		       "SIGBUS or SIGSEGV blocked a fault would end the process: let the "
+		       "seccomp filter, if it is that, permit rt_sigprocmask",
+		       err_name(r));
+}
+
+/*
+ * A fault whose signal is blocked ends the process [signal(7), "Signal mask"]. Returns
+ * which were blocked, or a negative errno: where that is not known a scope would be none.
+ */
+static int unblock(void)
+{
+	sigset_t faults, before;
+	int blocked, r;
+
+	/* The look alone, as a rule: what is not blocked is not touched. */
+	r = sys_sigmask(SIG_BLOCK, NULL, &before);
+	if (unlikely(r))
+		return refuse_mask(r);
+	blocked = (sigismember(&before, SIGBUS) ? (int)STATE_SIGBUS : 0) |
+		  (sigismember(&before, SIGSEGV) ? (int)STATE_SIGSEGV : 0);
+	if (likely(!blocked))
+		return 0;
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGBUS);
+	sigaddset(&faults, SIGSEGV);
+	r = sys_sigmask(SIG_UNBLOCK, &faults, NULL);
+	return unlikely(r) ? refuse_mask(r) : blocked;
+}
+
+/* Where it fails, what was unblocked stays so: no fault ends the process by that. */
+static __attribute__((noinline)) void block_again(uint32_t blocked)
+{
+	sigset_t faults;
+
+	sigemptyset(&faults);
+	if (blocked & STATE_SIGBUS)
+		sigaddset(&faults, SIGBUS);
+	if (blocked & STATE_SIGSEGV)
+		sigaddset(&faults, SIGSEGV);
+	sys_sigmask(SIG_BLOCK, &faults, NULL);
+}
+
+/* ---- scopes ---- */
+
+int guard_refuse_uninstalled(const char *what)
+{
+	return err_set(-EOPNOTSUPP,
+		       "%s: faults become errors by the library's handler, which is not "
+		       "installed: call hm_handler_install() first",
+		       what);
+}
+
+/* Of what a handler has jumped out of, the mask is the thread's. */
+static inline bool is_outermost(const struct guard_slot *slot)
+{
+	return !slot || !slot->innermost || slot->innermost == &guard_suspended;
+}
+
+static inline void leave_slot(struct guard_slot *slot)
+{
+	if (unlikely(!slot->kept) && !slot->innermost)
+		guard_leave_slot(slot);
+}
+
+/*
+ * Handlers run on this very thread: only the compiler has to keep the order. @slot: the
+ * thread's, or NULL where it had none. @follows: of a copy, see guard_follows(). Returns the
+ * thread's slot, or NULL: there is no scope, as *@ret_error says.
+ */
+static inline struct guard_slot *open_scope(struct guard_slot *slot, struct hm_guard *guard,
+					    uint32_t kind, bool follows, int *ret_error)
+{
+	int blocked = 0;
+
+	if (unlikely(!slot)) {
+		slot = guard_own ? guard_own : guard_take_slot();
+		if (unlikely(!slot)) {
+			*ret_error = err_set(-EAGAIN,
+					     "4096 threads or more are in guarded scopes at a "
+					     "time: end some first");
+			return NULL;
+		}
+	}
+	/* A scope around it has seen to the mask. */
+	if (is_outermost(slot) && !(follows && slot->copied)) {
+		blocked = unblock();
+		if (unlikely(blocked < 0)) {
+			leave_slot(slot);
+			*ret_error = blocked;
+			return NULL;
+		}
+		guard_looked(slot, !blocked && kind == STATE_COPY);
+	}
+	guard->outer = slot->innermost;
+	guard->state = STATE_OPEN | kind | (uint32_t)blocked;
+	atomic_signal_fence(memory_order_seq_cst);
+	slot->innermost = guard;
+	atomic_signal_fence(memory_order_seq_cst);
+	return slot;
+}
+
+/* It is the innermost one no more. */
+static inline void after_scope(struct guard_slot *slot, struct hm_guard *guard)
+{
+	if (unlikely(guard->state & STATE_BLOCKED)) {
+		block_again(guard->state & STATE_BLOCKED);
+		guard_forget(slot);
+	}
+	guard->state = 0;
+	leave_slot(slot);
+}
+
+static inline void close_scope(struct guard_slot *slot, struct hm_guard *guard)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	slot->innermost = guard->outer;
+	after_scope(slot, guard);
+}
+
+int hm_guard_enter(struct hm_guard *guard)
+{
+	uint32_t above;
+	int r;
+
+	if (!guard)
+		return err_set(-EINVAL, "hm_guard_begin: the guard is NULL");
+	if (guard->struct_size != sizeof(*guard))
+		return err_set(-EINVAL,
+			       "hm_guard_begin: struct_size %u is not that of the guard, %zu: "
+			       "HM_GUARD_INIT() sets it",
+			       guard->struct_size, sizeof(*guard));
+	if (handler_flags() == HANDLER_NONE)
+		return guard_refuse_uninstalled("hm_guard_begin");
+	if (is_outermost(guard_own)) {
+		above = handler_unchained();
+		if (above)
+			return err_set(-EBUSY,
+				       "another handler of %s was installed since the "
+				       "library's: install it before, or promise by "
+				       "hm_handler_chained() that it forwards",
+				       above & HM_HANDLER_SIGBUS ? "SIGBUS" : "SIGSEGV");
+	}
+	return open_scope(guard_own, guard, 0, false, &r) ? 0 : r;
+}
+
+int hm_guard_caught(struct hm_guard *guard)
+{
+	/* The handler has left the scope; the text and cause are found out here. */
+	after_scope(guard_own, guard);
+	return fault_explain(&guard->fault, guard->base, "a guarded access");
+}
+
+int hm_guard_end(struct hm_guard *guard)
+{
+	struct guard_slot *slot = guard_own;
+
+	if (!guard || (guard->state & ~STATE_BLOCKED) != STATE_OPEN || !slot ||
+	    guard != slot->innermost)
+		return err_set(-EINVAL, "hm_guard_end: not the innermost scope of this thread, "
+					"or over already");
+	close_scope(slot, guard);
+	return 0;
+}
+
+/* ---- a copy in one of its own ---- */
+
+/* Apart, so that no variable is changed between setjmp() and its second return. */
+int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows, void *dst,
+	       const void *src, uint64_t length)
+{
+	struct guard_slot *open;
+	int r;
+
+	if (setjmp(guard->env)) {
+		after_scope(guard_own, guard);
+		return 1;
+	}
+	open = open_scope(slot, guard, STATE_COPY, follows, &r);
+	if (unlikely(!open))
+		return r;
+	memcpy(dst, src, length);
+	close_scope(open, guard);
+	return 0;
+}

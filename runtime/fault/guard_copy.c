@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT
+/*
+ * hm_copy_in, hm_copy_out: the bytes go by the C library's memcpy(), in a guarded scope of its
+ * own. Each end that is in a map is looked at before and after: whether it was cut off, lost
+ * or replaced meanwhile.
+ */
+#include <hetmap/guard.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+#include <urcu/arch.h>
+
+#include "core/buffer.h"
+#include "core/core.h"
+#include "fault/fault.h"
+#include "fault/guard_slot.h"
+#include "fault/handler.h"
+#include "loss/loss.h"
+#include "loss/lost.h"
+#include "map/remap.h"
+#include "fault/repair.h"
+#include "share/share.h"
+#include "base/sys.h"
+#include "map/view.h"
+
+struct copy {
+	const char *what;
+	struct guard_slot *slot; /* this thread's; NULL: none yet */
+	bool follows;            /* the thread's last one, see guard_follows() */
+	char *in_map;            /* where of @dst and @src is in the map that was named */
+	void *dst;
+	const void *src;
+	uint64_t length;
+	/*
+	 * Of @in_map, as it was before. Its buffer and device are looked at as they stand here,
+	 * and not by way of the map: what is copied has put all of them out of the nearest
+	 * cache, and whoever has the addresses waits for them once and not one after the other.
+	 */
+	struct hm_pointer_info at;
+	uint32_t recoveries; /* of the device, before the first byte */
+};
+
+/* Where in the buffer it ends. */
+static uint64_t buffer_end(const struct copy *copy)
+{
+	return copy->at.map->offset + copy->at.map_offset + copy->length;
+}
+
+/* Bytes of the map: one of a part keeps its length when another process cuts bytes off. */
+static uint64_t bytes_of(const struct hm_map *map)
+{
+	uint64_t length = hm_map_length(map), seen;
+
+	if (likely(map->whole || !share_is_received(map->buffer)))
+		return length;
+	seen = share_seen(map->buffer);
+	return min_u64(length, seen > map->offset ? seen - map->offset : 0);
+}
+
+static inline int check_map(const struct copy *copy)
+{
+	if (unlikely(copy->at.map->lost))
+		return remap_refuse_lost(copy->at.map);
+	return map_check_range(copy->at.map, copy->at.map_offset, copy->length, copy->what);
+}
+
+/* Brings what another process owns to the size that it has now. */
+static __attribute__((noinline)) int check_received(const struct copy *copy)
+{
+	int r;
+
+	r = share_follow(copy->at.buffer);
+	guard_forget(guard_own);
+	if (!r)
+		r = check_map(copy);
+	if (r || copy->at.map_offset + copy->length <= bytes_of(copy->at.map))
+		return r;
+	return err_set(-ERANGE,
+		       "%s: of %s bytes from %" PRIu64 " on are in the map still, and its "
+		       "owner has cut them off",
+		       copy->what, copy->at.buffer->name, bytes_of(copy->at.map));
+}
+
+/* What can be told without touching the bytes; again afterwards. */
+static inline int check_range(const struct copy *copy)
+{
+	int r = object_check(&copy->at.map->object, OBJECT_MAP);
+
+	if (unlikely(r))
+		return r;
+	return likely(!share_is_received(copy->at.buffer)) ? check_map(copy) :
+							     check_received(copy);
+}
+
+static void tell_fault(const struct copy *copy, uint64_t offset, uint32_t cause,
+		       struct hm_fault *ret_fault)
+{
+	*ret_fault = (struct hm_fault){
+		.struct_size = sizeof(*ret_fault),
+		.cause = cause,
+		.address = copy->in_map + (offset - copy->at.map_offset),
+		.offset = offset,
+		.serial = copy->at.buffer->serial,
+		.generation = copy->at.map->generation,
+	};
+}
+
+/* A range that ends behind the map, or a map that is lost: told before and after. */
+static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fault)
+{
+	if (r == -ERANGE)
+		tell_fault(copy, max_u64(copy->at.map_offset, bytes_of(copy->at.map)),
+			   HM_FAULT_END, ret_fault);
+	else if (r == -ENODEV)
+		tell_fault(copy, copy->at.map_offset, HM_FAULT_LOST, ret_fault);
+}
+
+/* *@ret_fault: of a map that was found. */
+static int find_map(struct copy *copy, struct hm_fault *ret_fault)
+{
+	int r;
+
+	ret_fault->cause = HM_FAULT_NONE;
+	r = registry_find(copy->in_map, &copy->at);
+	if (r == -EAGAIN)
+		return err_set(r, "%s: the map at %p was being changed all the time",
+			       copy->what, (void *)copy->in_map);
+	if (r)
+		return err_set(r, "%s: %p is in no map", copy->what, (void *)copy->in_map);
+	copy->recoveries = atomic_load(&copy->at.device->generation);
+	r = check_range(copy);
+	if (unlikely(r))
+		tell_refused(copy, r, ret_fault);
+	return r;
+}
+
+/* A map that is lost, and has its bytes again, looks as if nothing had happened. */
+static int check_recovered(const struct copy *copy)
+{
+	if (likely(atomic_load(&copy->at.device->generation) == copy->recoveries))
+		return 0;
+	return err_set(
+		-ENODEV,
+		"%s: %s was taken away and recovered (hm_device_recover) meanwhile: what "
+		"was copied before is not of the bytes that are there now",
+		copy->what, copy->at.device->name);
+}
+
+/* Apart: few devices can go. What is called of a backend may change the mask; a look can't. */
+static __attribute__((noinline)) int ask_device(const struct copy *copy)
+{
+	int r = loss_ask(copy->at.buffer);
+
+	if (copy->at.buffer->ask == ASK_DEVICE)
+		guard_forget(guard_own);
+	return r;
+}
+
+/*
+ * Bytes that were copied without a fault may be what took the place of lost ones: who
+ * replaces them says so first, or is asked.
+ */
+static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
+{
+	uint64_t offset = copy->at.map_offset;
+	int r;
+
+	cmm_smp_rmb();
+	r = repair_check(copy->at.map, copy->at.map_offset, copy->length, &offset);
+	if (unlikely(r)) {
+		/* The device was asked, and a backend may change the mask. */
+		guard_forget(guard_own);
+		tell_fault(copy, offset, r == -ENODEV ? HM_FAULT_LOST : HM_FAULT_REPAIRED,
+			   fault);
+		return r;
+	}
+	r = check_range(copy);
+	if (likely(!r))
+		r = check_recovered(copy);
+	if (likely(!r) && unlikely(copy->at.buffer->ask != ASK_NOBODY))
+		r = ask_device(copy);
+	if (unlikely(r))
+		tell_refused(copy, r, fault);
+	return r;
+}
+
+/*
+ * The other end of the copy may be in a map, too: what was lost there before raises no
+ * fault any more. The pages around a map keep a copy without one within it.
+ */
+struct other_end {
+	struct copy copy; /* map NULL: in none */
+	uint64_t cuts;
+	uint32_t restored; /* blocks of the map, as of hm_map.restored */
+};
+
+/* No error: bytes were being cut off or brought back, or have been. */
+#define COPY_AGAIN 1
+
+static __attribute__((noinline)) int begin_other(const struct copy *copy, char *in_map,
+						 struct other_end *other,
+						 struct hm_fault *fault)
+{
+	struct hm_pointer_info at;
+	int r;
+
+	r = registry_find(in_map, &at);
+	if (r)
+		return r == -ENOENT ? 0 : COPY_AGAIN;
+	/* What a fork child has of the parent's maps is memory as any. */
+	if (at.map->object.fork_gen != fork_generation)
+		return 0;
+	other->copy = *copy;
+	other->copy.in_map = in_map;
+	other->copy.at = at;
+	other->copy.recoveries = atomic_load(&at.device->generation);
+	other->restored = atomic_load(&at.map->restored);
+	r = check_range(&other->copy);
+	if (unlikely(r))
+		tell_refused(&other->copy, r, fault);
+	else if (share_is_cut(at.buffer, buffer_end(&other->copy), &other->cuts))
+		r = COPY_AGAIN;
+	return r;
+}
+
+/* As find_map(), of bytes that need not be in one. COPY_AGAIN: just being changed. */
+static inline int find_other(const struct copy *copy, struct other_end *other,
+			     struct hm_fault *fault)
+{
+	char *in_map = copy->in_map == copy->dst ? (char *)(uintptr_t)copy->src : copy->dst;
+
+	other->copy.at.map = NULL;
+	if (likely(!registry_may_find(in_map)))
+		return 0;
+	return begin_other(copy, in_map, other, fault);
+}
+
+/* What was lost is the buffer's again since, and a copy may have been of what took its place. */
+static inline bool was_restored(const struct copy *copy, uint32_t before)
+{
+	return atomic_load(&copy->at.map->restored) != before;
+}
+
+/* Apart: few copies have one. Of its device nobody else tells. */
+static __attribute__((noinline)) int check_other(const struct other_end *other,
+						 struct hm_fault *fault)
+{
+	int r = lost_notice(other->copy.at.device, check_copied(&other->copy, fault));
+
+	return !r && was_restored(&other->copy, other->restored) ? COPY_AGAIN : r;
+}
+
+static inline bool other_was_cut(const struct other_end *other)
+{
+	return other->copy.at.map &&
+	       share_was_cut(other->copy.at.buffer, buffer_end(&other->copy), other->cuts);
+}
+
+static int check_arguments(const struct copy *copy, const struct hm_fault *fault)
+{
+	if (!copy->dst || !copy->src || !copy->length)
+		return err_set(-EINVAL, "%s: %s", copy->what,
+			       copy->length ? "a pointer is NULL" : "the length is 0");
+	if (fault)
+		return struct_check_out(fault->struct_size, sizeof(*fault), sizeof(*fault),
+					"hm_fault");
+	return 0;
+}
+
+/* While bytes are cut off. A GiB of them takes some 100 ms. */
+#define COPY_PATIENCE_NS 1000000000
+static const struct timespec copy_pause = { 0, 1000000 };
+
+/*
+ * Bytes that were cut off under a copy into them, in the midst of a page, may have been stored
+ * after they were cleared. There they would be when the buffer grows, as nobody clears them
+ * again. What another process cuts off is that one's to clear.
+ */
+static void clear_behind_end(const struct copy *to)
+{
+	static const char zeros[4096];
+	uint64_t from, end, length, piece;
+	struct hm_guard guard;
+
+	/* In a callback there are locks of another buffer's, whose callback may be here. */
+	if (share_is_received(to->at.buffer) || view_in_callback() ||
+	    buffer_lock(to->at.buffer))
+		return;
+	length = to->at.map->length;
+	from = max_u64(to->at.map_offset, length);
+	end = min_u64(to->at.map_offset + to->length,
+		      round_up(length, to->at.buffer->page_size));
+	for (; from < end; from += piece) {
+		piece = min_u64(end - from, sizeof(zeros));
+		if (guard_copy(&guard, guard_own, false, to->at.map->address + from, zeros,
+			       piece))
+			break;
+	}
+	buffer_unlock(to->at.buffer);
+}
+
+/* After a copy that may have gone beyond an end. Its text stays. */
+static __attribute__((noinline)) void after_cut(const struct copy *copy,
+						const struct other_end *other, int r)
+{
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	if (copy->in_map == copy->dst)
+		clear_behind_end(copy);
+	else if (other->copy.at.map)
+		clear_behind_end(&other->copy);
+	err_set(r, "%s", text);
+}
+
+/* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
+static int copy_once(const struct copy *copy, struct hm_guard *guard)
+{
+	uint32_t restored = atomic_load(&copy->at.map->restored);
+	uint64_t cuts, end = buffer_end(copy);
+	struct other_end other;
+	int r;
+
+	guard->fault.cause = HM_FAULT_NONE;
+	r = find_other(copy, &other, &guard->fault);
+	if (unlikely(r < 0))
+		return r;
+	if (unlikely(share_is_cut(copy->at.buffer, end, &cuts) || r)) {
+		nanosleep(&copy_pause, NULL);
+		return COPY_AGAIN;
+	}
+	r = guard_copy(guard, copy->slot, copy->follows, copy->dst, copy->src, copy->length);
+	if (unlikely(r < 0))
+		return r;
+	if (unlikely(r)) {
+		r = fault_explain(&guard->fault, guard->base, copy->what);
+	} else {
+		r = check_copied(copy, &guard->fault);
+		if (unlikely(!r && other.copy.at.map))
+			r = check_other(&other, &guard->fault);
+		if (unlikely(!r && was_restored(copy, restored)))
+			r = COPY_AGAIN;
+	}
+	/*
+	 * What was cut off and came back is zeros, without a fault and of the size of before;
+	 * and what faulted may be there again.
+	 */
+	if (unlikely(share_was_cut(copy->at.buffer, end, cuts) || other_was_cut(&other)))
+		r = COPY_AGAIN;
+	if (unlikely(r == COPY_AGAIN || r == -ERANGE))
+		after_cut(copy, &other, r);
+	return r;
+}
+
+/*
+ * Before its bytes are read, the first line of each of the next pages is asked for: with it
+ * comes the address of the page, and the CPU's own prefetching, which ends with a page, begins
+ * there [Intel 64 and IA-32 Architectures Optimization Reference Manual, "Hardware
+ * Prefetching"], while the map is looked for. Asking for a line raises no fault.
+ */
+#define PAGES_AHEAD 4u
+#define PAGE 4096u
+
+/* Always: a function that does nothing else has no effect, to a compiler, and is left out. */
+static inline __attribute__((always_inline)) void bring_pages(const struct copy *copy)
+{
+	const char *from = copy->src;
+	char *to = copy->dst;
+	uint64_t at, end = min_u64(copy->length, PAGES_AHEAD * PAGE);
+
+	for (at = 0; at < end; at += PAGE) {
+		__builtin_prefetch(from + at, 0);
+		__builtin_prefetch(to + at, 1);
+	}
+}
+
+/* In one piece: a compiler that splits it behind the first checks hands all of it on once more. */
+static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, void *dst,
+						const void *src, uint64_t length,
+						struct hm_fault *ret_fault)
+{
+	uint64_t deadline = 0;
+	struct hm_guard guard;
+	struct copy copy;
+	int r;
+
+	copy.slot = guard_own;
+	copy.follows = guard_follows(copy.slot);
+	copy.what = what;
+	copy.in_map = in_map;
+	copy.dst = dst;
+	copy.src = src;
+	copy.length = length;
+	r = check_arguments(&copy, ret_fault);
+	if (r)
+		return r;
+	if (unlikely(handler_flags() == HANDLER_NONE))
+		return guard_refuse_uninstalled(what);
+	bring_pages(&copy);
+	r = find_map(&copy, &guard.fault);
+	if (unlikely(r))
+		goto out;
+	while (unlikely((r = copy_once(&copy, &guard)) == COPY_AGAIN)) {
+		guard.fault.cause = HM_FAULT_NONE;
+		copy.follows = false;
+		if (!deadline)
+			deadline = time_now_ns() + COPY_PATIENCE_NS;
+		else if (time_now_ns() > deadline)
+			return err_set(
+				-EAGAIN,
+				"%s: bytes were being cut off, or brought back, all the time",
+				what);
+		/* Not beyond what is left: those bytes may be there, in the midst of a page. */
+		r = check_range(&copy);
+		if (r) {
+			tell_refused(&copy, r, &guard.fault);
+			break;
+		}
+	}
+	if (likely(!r)) {
+		guard_copied(copy.slot);
+		return 0;
+	}
+	r = lost_notice(copy.at.device, r);
+out:
+	if (ret_fault && guard.fault.cause)
+		struct_write(ret_fault, &guard.fault, ret_fault->struct_size);
+	return r;
+}
+
+int hm_copy_in(void *dst_in_map, const void *src, uint64_t length, struct hm_fault *fault)
+{
+	return copy_bytes("hm_copy_in", dst_in_map, dst_in_map, src, length, fault);
+}
+
+int hm_copy_out(void *dst, const void *src_in_map, uint64_t length, struct hm_fault *fault)
+{
+	void *in_map = (void *)(uintptr_t)src_in_map;
+
+	return copy_bytes("hm_copy_out", in_map, dst, src_in_map, length, fault);
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+/* Load: tensors of a model in a buffer of a device; made, asked, dropped. */
+#include "format/load/load.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+#define LOAD_DESC_LEAST sizeof(struct hm_load_desc)
+#define LOAD_INFO_LEAST sizeof(struct hm_load_info)
+#define LOAD_PLACE_LEAST sizeof(struct hm_load_place)
+
+static void destroy(struct hm_load *load)
+{
+	hm_map_unref(load->map);
+	hm_safetensors_unref(load->safetensors);
+	free(load->place);
+	free(load->order);
+	load->object.kind = OBJECT_FREED;
+	free(load);
+}
+
+/* ---- create ---- */
+
+static int read_desc(const struct hm_load_desc *from, struct hm_load_desc *ret_desc)
+{
+	int r;
+
+	*ret_desc = (struct hm_load_desc){ .struct_size = sizeof(*ret_desc) };
+	if (!from)
+		return 0;
+	r = struct_read(ret_desc, sizeof(*ret_desc), from, from->struct_size, LOAD_DESC_LEAST,
+			"hm_load_desc");
+	if (r)
+		return r;
+	if (ret_desc->flags || ret_desc->reserved)
+		return err_set(-EINVAL,
+			       "hm_load_create: flags 0x%x and reserved %u are to be 0",
+			       ret_desc->flags, ret_desc->reserved);
+	if (ret_desc->n_tensors && !ret_desc->tensors)
+		return err_set(-EINVAL,
+			       "hm_load_create: n_tensors is %" PRIu64 ", and tensors is NULL",
+			       ret_desc->n_tensors);
+	return 0;
+}
+
+/* One for all: it is called as the model's first file. */
+static int make_room(struct hm_load *load, struct hm_device *device)
+{
+	const char *path = load->safetensors->shard[0].path, *slash = strrchr(path, '/');
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.size = load->info.buffer,
+		.name = slash ? slash + 1 : path,
+	};
+	struct hm_buffer *buffer;
+	char text[16];
+	int r;
+
+	r = hm_buffer_create(device, &desc, &buffer);
+	if (r)
+		return err_prefix(r, "%u tensors, a buffer of %s", load->n,
+				  format_bytes(load->info.buffer, text, sizeof(text)));
+	r = hm_map_create(buffer, NULL, &load->map);
+	/* The map holds it from here on. */
+	hm_buffer_unref(buffer);
+	return r;
+}
+
+int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
+		   const struct hm_load_desc *from, struct hm_load **ret_load)
+{
+	struct hm_load_desc desc;
+	struct hm_load *load;
+	int r;
+
+	err_clear();
+	if (!ret_load)
+		return err_set(-EINVAL, "hm_load_create: ret_load is NULL");
+	r = object_check(device ? &device->object : NULL, OBJECT_DEVICE);
+	if (!r)
+		r = object_check(safetensors ? &safetensors->object : NULL, OBJECT_SAFETENSORS);
+	if (!r)
+		r = read_desc(from, &desc);
+	if (r)
+		return r;
+	load = sys_calloc(1, sizeof(*load));
+	if (!load)
+		return err_set(-ENOMEM, "no memory for a load");
+	object_init(&load->object, OBJECT_LOAD);
+	load->safetensors = hm_safetensors_ref(safetensors);
+	r = load_plan(load, &desc);
+	if (!r)
+		r = make_room(load, device);
+	if (!r)
+		r = load_run(load, &desc);
+	if (r) {
+		destroy(load);
+		return r;
+	}
+	*ret_load = load;
+	return 0;
+}
+
+struct hm_load *hm_load_ref(struct hm_load *load)
+{
+	if (load)
+		object_ref(&load->object);
+	return load;
+}
+
+void hm_load_unref(struct hm_load *load)
+{
+	if (load && object_put(&load->object))
+		destroy(load);
+}
+
+/* ---- what came of it ---- */
+
+int hm_load_query(struct hm_load *load, struct hm_load_info *ret_info)
+{
+	struct hm_load_info info;
+	int r;
+
+	err_clear();
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_load_query: ret_info is NULL");
+	r = object_check(load ? &load->object : NULL, OBJECT_LOAD);
+	if (!r)
+		r = struct_check_out(ret_info->struct_size, sizeof(info), LOAD_INFO_LEAST,
+				     "hm_load_info");
+	if (r)
+		return r;
+	info = load->info;
+	info.map = load->map;
+	struct_write(ret_info, &info, ret_info->struct_size);
+	return 0;
+}
+
+static int check(const struct hm_load *load, const struct hm_load_place *place,
+		 const char *what)
+{
+	int r;
+
+	err_clear();
+	if (!place)
+		return err_set(-EINVAL, "%s: ret_place is NULL", what);
+	r = object_check(load ? &load->object : NULL, OBJECT_LOAD);
+	return r ? r :
+		   struct_check_out(place->struct_size, sizeof(*place), LOAD_PLACE_LEAST,
+				    "hm_load_place");
+}
+
+static int tell_place(const struct hm_load *load, uint64_t index,
+		      struct hm_load_place *ret_place)
+{
+	const struct hm_safetensors *safetensors = load->safetensors;
+	const struct tensor *tensor = &safetensors->tensor[index];
+	char shown[SHOWN_MAX];
+
+	if (load->place[index] == LOAD_NOWHERE)
+		return err_set(-ENOENT, "tensor %s was not among the %u that were loaded",
+			       safetensors_shown(safetensors->names.name[tensor->name].text,
+						 shown),
+			       load->n);
+	struct_write(ret_place,
+		     &(struct hm_load_place){
+			     .address = load->map->address + load->place[index],
+			     .offset = load->place[index],
+			     .bytes = tensor->bytes,
+		     },
+		     ret_place->struct_size);
+	return 0;
+}
+
+int hm_load_tensor(struct hm_load *load, uint64_t index, struct hm_load_place *ret_place)
+{
+	int r;
+
+	r = check(load, ret_place, "hm_load_tensor");
+	if (r)
+		return r;
+	if (index >= load->safetensors->n_tensor)
+		return err_set(-ERANGE, "there is no tensor %" PRIu64 ": there are %u", index,
+			       load->safetensors->n_tensor);
+	return tell_place(load, index, ret_place);
+}
+
+int hm_load_find(struct hm_load *load, const char *name, struct hm_load_place *ret_place)
+{
+	uint64_t index;
+	int r;
+
+	r = check(load, ret_place, "hm_load_find");
+	if (!r)
+		r = hm_safetensors_find(load->safetensors, name, &index);
+	return r ? r : tell_place(load, index, ret_place);
+}

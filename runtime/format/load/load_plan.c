@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+/* The plan of a load: which tensors, where each goes, and in which steps. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/load/load.h"
+#include "base/sys.h"
+
+/* Where a window is not given: what storage needs to be busy, and little beside a model. */
+#define WINDOW MIB(64)
+/* What every accelerator tried takes a pointer at; OpenCL asks for 128 at most here. */
+#define ALIGNMENT 256
+
+/*
+ * A step is long enough that what it costs by itself does not count, and a window has
+ * some of them, so that its stages overlap.
+ */
+#define STEP_MOST MIB(4)
+#define STEPS_LEAST 8
+#define STEPS_MOST 256
+
+#define BYTES_MAX (1ull << 62)
+
+static int check_window(uint64_t window)
+{
+	if (window && window < page_size())
+		return err_set(-EINVAL,
+			       "hm_load_create: a window of %" PRIu64
+			       " bytes: a page of %" PRIu64 " is the least",
+			       window, page_size());
+	return 0;
+}
+
+/* Of no more than there is to load: steps, and what is allocated for each, go by it. */
+static void choose_window(struct hm_load_info *info, uint64_t window)
+{
+	uint64_t page = page_size(), step;
+
+	info->window = window ? min_u64(window, max_u64(info->bytes, WINDOW)) : WINDOW;
+	step = min_u64(info->window / STEPS_LEAST, STEP_MOST);
+	step = max_u64(step, info->window / STEPS_MOST);
+	info->step = max_u64(round_down(step, page), page);
+}
+
+static int choose_alignment(struct hm_load_info *info, uint64_t alignment)
+{
+	if ((alignment & (alignment - 1)) || alignment > page_size())
+		return err_set(-EINVAL,
+			       "hm_load_create: an alignment of %" PRIu64
+			       ": powers of two up to %" PRIu64 " can be had",
+			       alignment, page_size());
+	info->alignment = alignment ? alignment : ALIGNMENT;
+	return 0;
+}
+
+static int allocate(struct hm_load *load, uint64_t n)
+{
+	uint32_t all = load->safetensors->n_tensor;
+
+	/* Each once: no more can be right. */
+	if (n > all)
+		return err_set(-EINVAL,
+			       "hm_load_create: %" PRIu64
+			       " tensors are to be loaded, of %u: each goes once",
+			       n, all);
+	load->order = sys_calloc(n + 1, sizeof(*load->order));
+	load->place = sys_calloc((size_t)all + 1, sizeof(*load->place));
+	if (!load->order || !load->place)
+		return err_set(-ENOMEM, "no memory for the places of %u tensors", all);
+	memset(load->place, 0xff, all * sizeof(*load->place));
+	load->n = (uint32_t)n;
+	return 0;
+}
+
+/* The next one goes behind those before. */
+static int put(struct hm_load *load, uint32_t position, uint64_t index)
+{
+	struct hm_safetensors *safetensors = load->safetensors;
+	const struct tensor *tensor;
+	char shown[SHOWN_MAX];
+	uint64_t at;
+
+	if (index >= safetensors->n_tensor)
+		return err_set(-ERANGE, "there is no tensor %" PRIu64 ": there are %u", index,
+			       safetensors->n_tensor);
+	tensor = &safetensors->tensor[index];
+	if (load->place[index] != LOAD_NOWHERE)
+		return err_set(-EINVAL,
+			       "hm_load_create: tensor %" PRIu64 ", %s, is listed twice", index,
+			       safetensors_shown(safetensors->names.name[tensor->name].text,
+						 shown));
+	at = round_up(load->info.buffer, load->info.alignment);
+	if (tensor->bytes > BYTES_MAX || at > BYTES_MAX - tensor->bytes)
+		return err_set(-EOVERFLOW,
+			       "the tensors have more than %llu bytes: no buffer has as many",
+			       BYTES_MAX);
+	load->order[position] = (uint32_t)index;
+	load->place[index] = at;
+	load->info.buffer = at + tensor->bytes;
+	load->info.bytes += tensor->bytes;
+	return 0;
+}
+
+int load_plan(struct hm_load *load, const struct hm_load_desc *desc)
+{
+	uint64_t n = desc->tensors ? desc->n_tensors : load->safetensors->n_tensor;
+	uint32_t i;
+	int r;
+
+	r = check_window(desc->window);
+	if (!r)
+		r = choose_alignment(&load->info, desc->alignment);
+	if (!r)
+		r = allocate(load, n);
+	for (i = 0; !r && i < load->n; i++)
+		r = put(load, i, desc->tensors ? desc->tensors[i] : i);
+	if (r)
+		return r;
+	choose_window(&load->info, desc->window);
+	load->info.tensors = load->n;
+	/* There are none of no bytes. */
+	load->info.buffer = max_u64(load->info.buffer, 1);
+	return 0;
+}
+
+/* ---- steps ---- */
+
+/* Up to a page's end in the file, so that the next one begins with a page. */
+static uint64_t step_of(const struct hm_load *load, uint64_t offset)
+{
+	return round_down(offset + load->info.step, page_size()) - offset;
+}
+
+bool load_next(const struct hm_load *load, struct load_cursor *cursor,
+	       struct load_piece *ret_piece)
+{
+	struct load_piece piece = { .first = cursor->position, .from = cursor->from };
+	uint64_t most = 0, left, offset;
+	const struct tensor *tensor;
+
+	if (cursor->position == load->n)
+		return false;
+	for (; cursor->position < load->n; cursor->position++, cursor->from = 0) {
+		tensor = load_at(load, cursor->position);
+		left = tensor->bytes - cursor->from;
+		offset = tensor->offset + cursor->from;
+		if (left && !piece.bytes) {
+			piece.shard = tensor->shard;
+			piece.offset = offset;
+			most = step_of(load, offset);
+		} else if (left && (tensor->shard != piece.shard ||
+				    offset != piece.offset + piece.bytes)) {
+			break;
+		}
+		left = min_u64(left, most - piece.bytes);
+		piece.bytes += left;
+		cursor->from += left;
+		if (cursor->from < tensor->bytes)
+			break;
+	}
+	piece.end = cursor->position;
+	*ret_piece = piece;
+	return true;
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The stages of a load, each a step ahead of the next one: a thread has storage read ahead
+ * and waits for it, others copy, the caller's own is told what is complete. What is under
+ * way is in a ring of as many steps as a window has.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "format/load/load.h"
+#include "base/rlimits.h"
+#include "base/sys.h"
+#include "base/thread.h"
+
+#define THREADS_CHOSEN 4
+#define THREADS_MAX 64
+
+/* How long at least one thread was at something. */
+struct stage {
+	uint32_t busy;
+	uint64_t since;
+	uint64_t ns;
+};
+
+struct stages {
+	struct hm_load *load;
+	const struct hm_load_desc *desc;
+	uint32_t generation; /* of the map, before */
+	uint32_t n_thread;   /* that copy */
+	uint32_t n_ring;
+	unsigned char *vector; /* of the disk's thread */
+
+	pthread_mutex_t lock;   /* protects the below */
+	pthread_cond_t changed; /* any of it */
+	struct load_piece *ring;
+	/* Steps so far; each is n_ring ahead of told at most. */
+	uint64_t announced;
+	uint64_t fetched;
+	uint64_t taken; /* to be copied */
+	uint64_t told;
+	bool all_announced;
+	bool stop; /* something failed, or the caller wants no more */
+	int error;
+	char text[ERR_TEXT_MAX];
+	struct stage disk, copy, loaded;
+};
+
+static void stage_begin_locked(struct stage *stage)
+{
+	if (!stage->busy++)
+		stage->since = time_now_ns();
+}
+
+static void stage_end_locked(struct stage *stage)
+{
+	if (!--stage->busy)
+		stage->ns += time_now_ns() - stage->since;
+}
+
+/* The first failure is the load's. With the text of this thread. */
+static void stop_locked(struct stages *stages, int r)
+{
+	if (!stages->stop) {
+		stages->error = r;
+		snprintf(stages->text, sizeof(stages->text), "%s", hm_errmsg());
+	}
+	stages->stop = true;
+	pthread_cond_broadcast(&stages->changed);
+}
+
+static struct load_piece *slot(struct stages *stages, uint64_t step)
+{
+	return &stages->ring[step % stages->n_ring];
+}
+
+/* ---- the disk ---- */
+
+/* Of as many steps as there is room for, so that storage has much to do at a time. */
+static void announce_locked(struct stages *stages, struct load_cursor *cursor)
+{
+	struct load_piece piece;
+	uint64_t resident;
+
+	while (!stages->stop && !stages->all_announced &&
+	       stages->announced - stages->told < stages->n_ring) {
+		if (!load_next(stages->load, cursor, &piece)) {
+			stages->all_announced = true;
+			pthread_cond_broadcast(&stages->changed);
+			break;
+		}
+		pthread_mutex_unlock(&stages->lock);
+		resident = load_announce(stages->load, &piece, stages->vector);
+		pthread_mutex_lock(&stages->lock);
+		stages->load->info.resident += resident;
+		*slot(stages, stages->announced) = piece;
+		stages->announced++;
+	}
+}
+
+static void *disk(void *user)
+{
+	struct stages *stages = user;
+	struct load_cursor cursor = { 0 };
+	struct load_piece piece;
+
+	pthread_mutex_lock(&stages->lock);
+	while (!stages->stop) {
+		stage_begin_locked(&stages->disk);
+		announce_locked(stages, &cursor);
+		if (stages->fetched < stages->announced) {
+			piece = *slot(stages, stages->fetched);
+			pthread_mutex_unlock(&stages->lock);
+			load_fetch(stages->load, &piece);
+			pthread_mutex_lock(&stages->lock);
+			stages->fetched++;
+			pthread_cond_broadcast(&stages->changed);
+			stage_end_locked(&stages->disk);
+			continue;
+		}
+		stage_end_locked(&stages->disk);
+		if (stages->all_announced)
+			break;
+		pthread_cond_wait(&stages->changed, &stages->lock);
+	}
+	pthread_mutex_unlock(&stages->lock);
+	return NULL;
+}
+
+/* ---- copying ---- */
+
+static void *copy(void *user)
+{
+	struct stages *stages = user;
+	struct load_piece piece;
+	uint64_t step;
+	int r;
+
+	pthread_mutex_lock(&stages->lock);
+	while (!stages->stop) {
+		if (stages->taken == stages->fetched) {
+			if (stages->all_announced && stages->taken == stages->announced)
+				break;
+			pthread_cond_wait(&stages->changed, &stages->lock);
+			continue;
+		}
+		step = stages->taken++;
+		piece = *slot(stages, step);
+		stage_begin_locked(&stages->copy);
+		pthread_mutex_unlock(&stages->lock);
+		r = load_copy(stages->load, &piece);
+		pthread_mutex_lock(&stages->lock);
+		stage_end_locked(&stages->copy);
+		slot(stages, step)->done = true;
+		if (r)
+			stop_locked(stages, r);
+		pthread_cond_broadcast(&stages->changed);
+	}
+	pthread_mutex_unlock(&stages->lock);
+	return NULL;
+}
+
+/* ---- telling ---- */
+
+/* What a function of the caller's returned, with a text. */
+static int wants_no_more(int r, const char *name)
+{
+	char shown[SHOWN_MAX];
+
+	r = r > 0 ? -ECANCELED : r;
+	if (*hm_errmsg())
+		return r;
+	return err_set(r, "the caller's function ended the load (%s)%s%s", err_name(r),
+		       name ? " at tensor " : "", name ? safetensors_shown(name, shown) : "");
+}
+
+static int tell_one(const struct stages *stages, uint32_t position)
+{
+	const struct hm_load *load = stages->load;
+	struct hm_tensor_info info = { .struct_size = sizeof(info) };
+	uint64_t index = load->order[position];
+	int r;
+
+	r = hm_safetensors_tensor(load->safetensors, HM_TENSORS_BY_OFFSET, index, &info);
+	if (r)
+		return r;
+	r = stages->desc->loaded(&info, load->map->address + load->place[index],
+				 stages->desc->user);
+	return r ? wants_no_more(r, info.name) : 0;
+}
+
+/* Tensors from @position on that are complete with @piece; @bytes: so far. */
+static int tell(const struct stages *stages, const struct load_piece *piece, uint32_t position,
+		uint64_t bytes)
+{
+	const struct hm_load_desc *desc = stages->desc;
+	int r = 0;
+
+	err_clear();
+	if (desc->progress) {
+		r = desc->progress(bytes, stages->load->info.bytes, desc->user);
+		if (r)
+			return wants_no_more(r, NULL);
+	}
+	for (; !r && desc->loaded && position < piece->end; position++)
+		r = tell_one(stages, position);
+	return r;
+}
+
+static void tell_all(struct stages *stages)
+{
+	struct load_piece piece;
+	uint32_t position = 0;
+	uint64_t bytes = 0;
+	int r;
+
+	pthread_mutex_lock(&stages->lock);
+	while (!stages->stop) {
+		if (stages->told == stages->taken || !slot(stages, stages->told)->done) {
+			if (stages->all_announced && stages->told == stages->announced)
+				break;
+			pthread_cond_wait(&stages->changed, &stages->lock);
+			continue;
+		}
+		piece = *slot(stages, stages->told);
+		bytes += piece.bytes;
+		stage_begin_locked(&stages->loaded);
+		pthread_mutex_unlock(&stages->lock);
+		r = tell(stages, &piece, position, bytes);
+		position = piece.end;
+		pthread_mutex_lock(&stages->lock);
+		stage_end_locked(&stages->loaded);
+		stages->told++;
+		if (r)
+			stop_locked(stages, r);
+		pthread_cond_broadcast(&stages->changed);
+	}
+	pthread_mutex_unlock(&stages->lock);
+}
+
+/* ---- all of it ---- */
+
+static uint32_t choose_threads(const struct hm_load *load, uint32_t threads)
+{
+	uint64_t pieces = load->info.bytes / load->info.step + 1;
+	uint64_t n = 1;
+
+	if (threads)
+		return (uint32_t)min_u64(threads, THREADS_MAX);
+	/* What one brings to where CPUs reach it, another would crowd out. */
+	if (!(load->map->buffer->caps & HM_CAP_BRACKET))
+		n = min_u64(thread_processors(), THREADS_CHOSEN);
+	return (uint32_t)min_u64(n, pieces);
+}
+
+/* With fewer than wished, where there are no more: one is enough. */
+static int start(struct stages *stages, pthread_t *threads, uint32_t *ret_started)
+{
+	uint32_t n;
+	int r;
+
+	*ret_started = 0;
+	r = thread_start(&threads[0], disk, stages);
+	for (n = 1; !r && n <= stages->n_thread; n++) {
+		r = thread_start(&threads[n], copy, stages);
+		if (r && n > 1) {
+			r = 0;
+			break;
+		}
+	}
+	*ret_started = r ? n - 1 : n;
+	if (r)
+		return rlimits_explain_thread(r, "loading");
+	stages->load->info.threads = n - 1;
+	return 0;
+}
+
+static int run(struct stages *stages)
+{
+	pthread_t threads[1 + THREADS_MAX];
+	uint32_t started;
+	int r;
+
+	r = start(stages, threads, &started);
+	if (!r)
+		tell_all(stages);
+	pthread_mutex_lock(&stages->lock);
+	if (r)
+		stop_locked(stages, r);
+	pthread_mutex_unlock(&stages->lock);
+	while (started--)
+		pthread_join(threads[started], NULL);
+	if (stages->error)
+		return err_set(stages->error, "%s", stages->text);
+	return load_check(stages->load, stages->generation);
+}
+
+int load_run(struct hm_load *load, const struct hm_load_desc *desc)
+{
+	struct hm_load_info *info = &load->info;
+	struct stages *stages;
+	uint64_t begin = time_now_ns();
+	int r = -ENOMEM;
+
+	stages = sys_calloc(1, sizeof(*stages));
+	if (!stages)
+		return err_set(r, "no memory for the stages of a load");
+	stages->load = load;
+	stages->desc = desc;
+	stages->generation = atomic_load(&load->map->generation);
+	stages->n_thread = choose_threads(load, desc->threads);
+	stages->n_ring = (uint32_t)max_u64(info->window / info->step, 1);
+	stages->ring = sys_calloc(stages->n_ring, sizeof(*stages->ring));
+	stages->vector = sys_calloc(1, load_vector(load));
+	pthread_mutex_init(&stages->lock, NULL);
+	pthread_cond_init(&stages->changed, NULL);
+	if (stages->ring && stages->vector)
+		r = run(stages);
+	else
+		err_set(r, "no memory for a window of %" PRIu64 " bytes", info->window);
+	info->disk_ns = stages->disk.ns;
+	info->copy_ns = stages->copy.ns;
+	info->loaded_ns = stages->loaded.ns;
+	info->wall_ns = time_now_ns() - begin;
+	pthread_cond_destroy(&stages->changed);
+	pthread_mutex_destroy(&stages->lock);
+	free(stages->vector);
+	free(stages->ring);
+	free(stages);
+	return r;
+}

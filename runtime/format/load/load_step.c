@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A step of a load. The storage reads ahead what will be copied; read(2) then puts it
+ * straight into the device's memory, where a fault on either side is an error and no
+ * signal.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "change/announce.h"
+#include "base/compat.h"
+#include "format/load/load.h"
+#include "loss/lost.h"
+#include "map/map.h"
+#include "base/reserve.h"
+#include "map/resident.h"
+#include "core/segments.h"
+#include "base/sys.h"
+
+/* Of the device's memory made present and read into: what caches hold in between. */
+#define FILL MIB(1)
+/*
+ * Bytes that others crowd out of what CPUs reach are brought there again, and asked for
+ * again where others leave no room: so often, with longer and longer pauses between,
+ * 0.5 s in all.
+ */
+#define TRIES 10
+
+/* The pages of a file that a piece is in. */
+struct pages {
+	struct hm_map *map; /* of the whole file */
+	uint64_t begin, length;
+};
+
+static struct pages pages_of(const struct hm_load *load, const struct load_piece *piece)
+{
+	uint64_t page = page_size(), begin = round_down(piece->offset, page);
+
+	return (struct pages){
+		.map = load->safetensors->shard[piece->shard].map,
+		.begin = begin,
+		.length = round_up(piece->offset + piece->bytes, page) - begin,
+	};
+}
+
+uint64_t load_vector(const struct hm_load *load)
+{
+	return load->info.step / page_size() + 2;
+}
+
+uint64_t load_announce(const struct hm_load *load, struct load_piece *piece,
+		       unsigned char *vector)
+{
+	struct pages pages = pages_of(load, piece);
+	uint64_t n = 0, all = pages.length / page_size(), i;
+	char *address = pages.map->address + pages.begin;
+
+	if (!piece->bytes)
+		return 0;
+	if (!sys_mincore(address, pages.length, vector))
+		for (i = 0; i < all; i++)
+			n += vector[i] & 1;
+	piece->resident = n == all;
+	/*
+	 * In any case: of a file that is somebody else's, mincore() says yes to everything.
+	 * It is advice: where it fails, bytes come when they are waited for.
+	 */
+	announce_pages(pages.map->buffer, address, pages.length);
+	return piece->resident ? piece->bytes : n * piece->bytes / all;
+}
+
+/* By a mapping of its own, which takes its page tables with it. */
+void load_fetch(const struct hm_load *load, const struct load_piece *piece)
+{
+	struct pages pages = pages_of(load, piece);
+	struct reservation reservation;
+	struct segment_list *list;
+	char *address;
+
+	if (!piece->bytes || piece->resident)
+		return;
+	list = segments_get(pages.map->buffer);
+	if (!map_scratch(list->segment, list->n, pages.begin, pages.length, page_size(),
+			 PROT_READ, &reservation, &address)) {
+		sys_madvise(address, pages.length, MADV_POPULATE_READ);
+		reserve_release(&reservation);
+	}
+	segments_put(pages.map->buffer, list);
+}
+
+/* ---- into the device's memory ---- */
+
+/* Pages that are made present by one call cost less than as many faults do. */
+static void make_present(struct hm_map *map, uint64_t place, uint64_t length)
+{
+	uint64_t page = map->buffer->page_size, begin = round_down(place, page);
+
+	if (length >= page && (map->buffer->caps & HM_CAP_POPULATE))
+		sys_madvise(map->address + begin, round_up(place + length, page) - begin,
+			    MADV_POPULATE_WRITE);
+}
+
+static int fill(struct hm_map *file, uint64_t offset, struct hm_map *map, uint64_t place,
+		uint64_t length)
+{
+	uint64_t n;
+	int r = 0;
+
+	for (; length && !r; length -= n, offset += n, place += n) {
+		n = min_u64(length, FILL);
+		make_present(map, place, n);
+		r = safetensors_pread(file, map->address + place, n, offset);
+	}
+	return r;
+}
+
+/* read(2) could not write there. */
+static int explain_fault(struct hm_map *map, uint64_t place, uint64_t length)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	int r = hm_device_query(map->buffer->device, &info);
+
+	if (r)
+		return r;
+	if (atomic_load(&map->lost))
+		return err_set(-ENODEV, "%s: the map is lost", map->buffer->name);
+	return err_set(-EIO,
+		       "%" PRIu64 " bytes at %" PRIu64
+		       " of the buffer %s can't be written: CPUs don't reach them",
+		       length, place, map->buffer->name);
+}
+
+static int fill_bracketed(struct hm_map *file, uint64_t offset, struct hm_map *map,
+			  uint64_t place, uint64_t length)
+{
+	char text[ERR_TEXT_MAX];
+	int r, end;
+
+	r = hm_map_begin_cpu(map, place, length, HM_WRITE);
+	if (r)
+		return r;
+	r = fill(file, offset, map, place, length);
+	if (!r)
+		return hm_map_end_cpu(map, place, length, HM_WRITE);
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	end = hm_map_end_cpu(map, place, length, HM_WRITE);
+	return end == -ENODEV ? end : err_set(r, "%s", text);
+}
+
+/* Did others have the room where CPUs reach it, who will be gone from there? */
+static bool is_crowded(int r, struct hm_map *map)
+{
+	return (r == -EFAULT || r == -ENOSPC) && (map->buffer->caps & HM_CAP_BRACKET) &&
+	       !atomic_load(&map->lost);
+}
+
+/* Bytes of one tensor. */
+static int copy_part(struct hm_map *file, uint64_t offset, struct hm_map *map, uint64_t place,
+		     uint64_t length)
+{
+	struct timespec pause = { .tv_nsec = 1000000 };
+	unsigned int tries;
+	int r;
+
+	for (tries = 1;; tries++) {
+		r = fill_bracketed(file, offset, map, place, length);
+		if (!is_crowded(r, map) || tries == TRIES)
+			break;
+		nanosleep(&pause, NULL);
+		pause.tv_nsec *= 2;
+	}
+	return r == -EFAULT ? explain_fault(map, place, length) : r;
+}
+
+int load_copy(const struct hm_load *load, const struct load_piece *piece)
+{
+	const struct shard *shard = &load->safetensors->shard[piece->shard];
+	uint64_t from = piece->from, left = piece->bytes, n;
+	uint32_t position;
+	int r;
+
+	for (position = piece->first; left; position++, from = 0) {
+		const struct tensor *tensor = load_at(load, position);
+
+		n = min_u64(tensor->bytes - from, left);
+		if (!n)
+			continue;
+		r = copy_part(shard->map, tensor->offset + from, load->map,
+			      load->place[load->order[position]] + from, n);
+		if (r)
+			return r == -ENODATA || r == -EIO ? err_prefix(r, "%s", shard->path) :
+							    r;
+		left -= n;
+	}
+	return 0;
+}
+
+int load_check(const struct hm_load *load, uint32_t generation)
+{
+	struct hm_device_info info = { .struct_size = sizeof(info) };
+	int r;
+
+	/* Asked, as a device tells nobody by itself. */
+	r = hm_device_query(load->map->buffer->device, &info);
+	if (r)
+		return r;
+	if (atomic_load(&load->map->lost) || atomic_load(&load->map->generation) != generation)
+		return err_set(-ENODEV, "%s: its bytes were lost while the tensors were loaded",
+			       load->map->buffer->name);
+	return 0;
+}

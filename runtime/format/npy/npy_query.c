@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/* A .npy file's header: read by pread(2), so that who cuts the file off makes it an error. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "hook/access.h"
+#include "core/core.h"
+#include "format/npy/npy.h"
+#include "base/sys.h"
+
+#define NPY_INFO_LEAST offsetof(struct hm_npy_info, itemsize)
+
+/* As much as there is of it. */
+static ssize_t read_some(int fd, void *to, size_t length, uint64_t offset)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < length) {
+		n = sys_pread(fd, (char *)to + done, length - done, offset + done);
+		if (n < 0)
+			return err_set((int)n, "reading its header: %s", err_name((int)n));
+		if (!n)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static int read_header(int fd, uint64_t size, struct npy_header *ret_header)
+{
+	struct npy_header header = { 0 };
+	char text[NPY_HEADER_MAX];
+	uint32_t length;
+	ssize_t n;
+	int r;
+
+	n = read_some(fd, text, NPY_BEGIN_MAX, 0);
+	if (n < 0)
+		return (int)n;
+	r = npy_begin(text, (size_t)n, &header, &length);
+	if (r)
+		return r;
+	n = read_some(fd, text, length, header.data - length);
+	if (n < 0)
+		return (int)n;
+	if ((uint32_t)n < length)
+		return err_set(-EBADMSG,
+			       "it ends inside of its header: %zd of %u characters are there",
+			       n, length);
+	r = npy_parse(text, length, &header);
+	if (r)
+		return r;
+	/* Behind the array there may be more, as another array. */
+	if (header.data > size || header.bytes > size - header.data)
+		return err_set(-EBADMSG,
+			       "its array has %" PRIu64 " bytes from %" PRIu64
+			       " on, and the file has %" PRIu64
+			       ": it was cut off, or not written whole",
+			       header.bytes, header.data, size);
+	*ret_header = header;
+	return 0;
+}
+
+static int read_file(const char *path, struct npy_header *ret_header, uint64_t *ret_size)
+{
+	int fd = sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0), r;
+	struct stat st;
+
+	if (fd < 0)
+		return err_set(fd, "opening it: %s", err_name(fd));
+	r = sys_fstat(fd, &st);
+	if (r)
+		err_set(r, "fstat: %s", err_name(r));
+	else if (!S_ISREG(st.st_mode))
+		r = err_set(S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL, "it is no regular file");
+	else
+		r = access_file(fd, (uint64_t)st.st_size, HM_READ);
+	if (!r) {
+		*ret_size = (uint64_t)st.st_size;
+		r = read_header(fd, *ret_size, ret_header);
+	}
+	sys_close(fd);
+	return r;
+}
+
+int hm_npy_query(const char *path, struct hm_npy_info *ret_info)
+{
+	struct hm_npy_info info = { 0 };
+	struct npy_header header;
+	uint64_t size = 0;
+	int r;
+
+	err_clear();
+	if (!path || !ret_info)
+		return err_set(-EINVAL, "hm_npy_query: %s is NULL", path ? "ret_info" : "path");
+	r = struct_check_out(ret_info->struct_size, sizeof(*ret_info), NPY_INFO_LEAST,
+			     "hm_npy_info");
+	if (r)
+		return r;
+	r = read_file(path, &header, &size);
+	if (r)
+		return err_prefix(r, "%s", path);
+	info = (struct hm_npy_info){
+		.version = header.version,
+		.dtype = header.dtype,
+		.flags = (header.fortran ? HM_NPY_FORTRAN : 0) |
+			 (header.swapped ? HM_NPY_SWAPPED : 0),
+		.rank = header.rank,
+		.elements = header.elements,
+		.bytes = header.bytes,
+		.offset = header.data,
+		.alignment = min_u64(header.data & -header.data, page_size()),
+		.size = size,
+		.itemsize = header.itemsize,
+	};
+	memcpy(info.descr, header.descr, sizeof(info.descr));
+	memcpy(info.shape, header.shape, header.rank * sizeof(*info.shape));
+	struct_write(ret_info, &info, ret_info->struct_size);
+	return 0;
+}

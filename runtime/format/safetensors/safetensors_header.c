@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The header of a safetensors file: read once, as a stream, and held against the rules of
+ * the format. Every sentence names the tensor.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/text/json.h"
+#include "format/safetensors/safetensors.h"
+#include "base/sys.h"
+
+#define METADATA "__metadata__"
+
+static const struct {
+	const char *name;
+	uint32_t bits;
+} dtypes[] = {
+	[HM_DTYPE_BOOL] = { "BOOL", 8 },
+	[HM_DTYPE_F4] = { "F4", 4 },
+	[HM_DTYPE_F6_E2M3] = { "F6_E2M3", 6 },
+	[HM_DTYPE_F6_E3M2] = { "F6_E3M2", 6 },
+	[HM_DTYPE_U8] = { "U8", 8 },
+	[HM_DTYPE_I8] = { "I8", 8 },
+	[HM_DTYPE_F8_E5M2] = { "F8_E5M2", 8 },
+	[HM_DTYPE_F8_E4M3] = { "F8_E4M3", 8 },
+	[HM_DTYPE_F8_E8M0] = { "F8_E8M0", 8 },
+	[HM_DTYPE_F8_E4M3FNUZ] = { "F8_E4M3FNUZ", 8 },
+	[HM_DTYPE_F8_E5M2FNUZ] = { "F8_E5M2FNUZ", 8 },
+	[HM_DTYPE_I16] = { "I16", 16 },
+	[HM_DTYPE_U16] = { "U16", 16 },
+	[HM_DTYPE_F16] = { "F16", 16 },
+	[HM_DTYPE_BF16] = { "BF16", 16 },
+	[HM_DTYPE_I32] = { "I32", 32 },
+	[HM_DTYPE_U32] = { "U32", 32 },
+	[HM_DTYPE_F32] = { "F32", 32 },
+	[HM_DTYPE_C64] = { "C64", 64 },
+	[HM_DTYPE_F64] = { "F64", 64 },
+	[HM_DTYPE_I64] = { "I64", 64 },
+	[HM_DTYPE_U64] = { "U64", 64 },
+};
+
+const char *hm_dtype_name(uint32_t dtype)
+{
+	return dtype < ARRAY_SIZE(dtypes) ? dtypes[dtype].name : NULL;
+}
+
+uint32_t hm_dtype_bits(uint32_t dtype)
+{
+	return dtype < ARRAY_SIZE(dtypes) ? dtypes[dtype].bits : 0;
+}
+
+int safetensors_dtype(const char *name, uint32_t *ret_dtype)
+{
+	uint32_t i;
+
+	for (i = 0; i < ARRAY_SIZE(dtypes); i++)
+		if (!strcmp(dtypes[i].name, name)) {
+			*ret_dtype = i;
+			return 0;
+		}
+	return -ENOENT;
+}
+
+const char *safetensors_shown(const char *name, char text[SHOWN_MAX])
+{
+	size_t length = strlen(name), i;
+	bool cut = length > SHOWN_MAX - 6;
+
+	if (cut)
+		length = SHOWN_MAX - 6;
+	/* Not in the middle of a character. */
+	while (cut && length && ((unsigned char)name[length] & 0xc0) == 0x80)
+		length--;
+	snprintf(text, SHOWN_MAX, "\"%.*s\"%s", (int)length, name, cut ? "..." : "");
+	for (i = 0; text[i]; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		/* C0 and C1: what a terminal would act upon. */
+		if (c < 0x20 || c == 0x7f)
+			text[i] = '?';
+		else if (c == 0xc2 && ((unsigned char)text[i + 1] & 0xe0) == 0x80)
+			text[i] = text[i + 1] = '?';
+	}
+	return text;
+}
+
+int safetensors_room(void **list, uint64_t n, uint64_t *room, size_t size)
+{
+	uint64_t more;
+	void *larger;
+
+	if (n <= *room)
+		return 0;
+	more = max_u64(2 * *room, max_u64(n, 16));
+	larger = sys_calloc(more, size);
+	if (!larger)
+		return err_set(-ENOMEM, "no memory for a list of %" PRIu64, more);
+	if (*list)
+		memcpy(larger, *list, *room * size);
+	free(*list);
+	*list = larger;
+	*room = more;
+	return 0;
+}
+
+int safetensors_bytes(uint32_t dtype, const uint64_t *shape, uint32_t rank, uint64_t *ret_bytes)
+{
+	uint64_t elements = 1, bits;
+	uint32_t i;
+
+	for (i = 0; i < rank; i++)
+		if (__builtin_mul_overflow(elements, shape[i], &elements))
+			return err_set(-EOVERFLOW,
+				       "the product of its shape is beyond 2^64 (at "
+				       "dimension %u, %" PRIu64 ")",
+				       i, shape[i]);
+	if (__builtin_mul_overflow(elements, dtypes[dtype].bits, &bits))
+		return err_set(-EOVERFLOW, "%" PRIu64 " elements of %s are beyond 2^64 bits",
+			       elements, dtypes[dtype].name);
+	if (bits % 8)
+		return err_set(-EINVAL,
+			       "%" PRIu64 " elements of %s, of %u bits each, end inside of "
+			       "a byte",
+			       elements, dtypes[dtype].name, dtypes[dtype].bits);
+	*ret_bytes = bits / 8;
+	return 0;
+}
+
+/* ---- an entry: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} ---- */
+
+enum { ENTRY_DTYPE = 1u << 0, ENTRY_SHAPE = 1u << 1, ENTRY_OFFSETS = 1u << 2 };
+
+static const struct {
+	const char *key;
+	uint32_t bit;
+} members[] = {
+	{ "dtype", ENTRY_DTYPE },
+	{ "shape", ENTRY_SHAPE },
+	{ "data_offsets", ENTRY_OFFSETS },
+};
+
+static int read_dtype(struct jtext *json, struct tensor *tensor)
+{
+	struct jtext_string name;
+	char shown[SHOWN_MAX];
+	int r;
+
+	r = jtext_string(json, &name);
+	if (r)
+		return r;
+	/* As a rule that of the tensor before. */
+	if (!strcmp(dtypes[tensor->dtype].name, name.text))
+		return 0;
+	if (safetensors_dtype(name.text, &tensor->dtype))
+		return err_set(-EBADMSG, "its dtype, %s, is none of the format's",
+			       safetensors_shown(name.text, shown));
+	return 0;
+}
+
+static int read_shape(struct hm_safetensors *safetensors, struct jtext *json,
+		      struct tensor *tensor)
+{
+	uint64_t extent;
+	int more = 0, r;
+
+	tensor->shape = safetensors->n_extent;
+	tensor->rank = 0;
+	r = jtext_open(json, '[');
+	while (!r) {
+		r = jtext_more(json, ']', &more);
+		if (r || !more)
+			break;
+		r = jtext_integer(json, &extent);
+		if (r)
+			break;
+		if (tensor->rank == HM_TENSOR_RANK_MAX) {
+			r = err_set(-EOPNOTSUPP, "it has more than %u dimensions",
+				    HM_TENSOR_RANK_MAX);
+			break;
+		}
+		r = safetensors_room((void **)&safetensors->extents, safetensors->n_extent + 1,
+				     &safetensors->room_extent, sizeof(extent));
+		if (r)
+			break;
+		safetensors->extents[safetensors->n_extent++] = extent;
+		tensor->rank++;
+	}
+	return r;
+}
+
+/* Of the data section: tensor->offset and tensor->bytes. */
+static int read_offsets(struct jtext *json, struct tensor *tensor)
+{
+	uint64_t number[2] = { 0 };
+	int more = 0, n, r;
+
+	r = jtext_open(json, '[');
+	for (n = 0; !r; n++) {
+		r = jtext_more(json, ']', &more);
+		if (r || !more)
+			break;
+		if (n == 2)
+			return err_set(-EBADMSG, "data_offsets has more than 2 numbers");
+		r = jtext_integer(json, &number[n]);
+	}
+	if (r)
+		return r;
+	if (n != 2)
+		return err_set(-EBADMSG, "data_offsets has %d number%s, not 2", n,
+			       n == 1 ? "" : "s");
+	if (number[0] > number[1])
+		return err_set(-EBADMSG,
+			       "data_offsets begin at %" PRIu64 ", behind their end, %" PRIu64,
+			       number[0], number[1]);
+	tensor->offset = number[0];
+	tensor->bytes = number[1] - number[0];
+	return 0;
+}
+
+static int read_member(struct hm_safetensors *safetensors, struct jtext *json,
+		       struct tensor *tensor, uint32_t *seen)
+{
+	struct jtext_string key;
+	char shown[SHOWN_MAX];
+	size_t i;
+	int r;
+
+	r = jtext_key(json, &key);
+	if (r)
+		return r;
+	for (i = 0; i < ARRAY_SIZE(members); i++)
+		if (!strcmp(members[i].key, key.text))
+			break;
+	if (i == ARRAY_SIZE(members))
+		return err_set(-EBADMSG,
+			       "it has %s, beside the dtype, shape and data_offsets of the "
+			       "format",
+			       safetensors_shown(key.text, shown));
+	if (*seen & members[i].bit)
+		return err_set(-EBADMSG, "it has %s twice", members[i].key);
+	*seen |= members[i].bit;
+	if (members[i].bit == ENTRY_DTYPE)
+		return read_dtype(json, tensor);
+	if (members[i].bit == ENTRY_SHAPE)
+		return read_shape(safetensors, json, tensor);
+	return read_offsets(json, tensor);
+}
+
+/* Does what begin and end say fit what dtype and shape say? */
+static int check_bytes(const struct hm_safetensors *safetensors, const struct tensor *tensor)
+{
+	const uint64_t *shape = safetensors->extents + tensor->shape;
+	uint64_t bytes;
+	int r;
+
+	r = safetensors_bytes(tensor->dtype, shape, tensor->rank, &bytes);
+	if (r)
+		return -EBADMSG;
+	if (bytes != tensor->bytes)
+		return err_set(-EBADMSG,
+			       "data_offsets give it %" PRIu64 " bytes, its dtype (%s) and "
+			       "shape need %" PRIu64,
+			       tensor->bytes, dtypes[tensor->dtype].name, bytes);
+	return 0;
+}
+
+static int read_entry(struct hm_safetensors *safetensors, struct jtext *json,
+		      struct tensor *tensor)
+{
+	uint32_t seen = 0;
+	int more = 0, r;
+	size_t i;
+
+	r = jtext_open(json, '{');
+	while (!r) {
+		r = jtext_more(json, '}', &more);
+		if (r || !more)
+			break;
+		r = read_member(safetensors, json, tensor, &seen);
+	}
+	if (r)
+		return r;
+	for (i = 0; i < ARRAY_SIZE(members); i++)
+		if (!(seen & members[i].bit))
+			return err_set(-EBADMSG, "it has no %s", members[i].key);
+	return check_bytes(safetensors, tensor);
+}
+
+static int room_for_tensors(struct hm_safetensors *safetensors, uint64_t n)
+{
+	uint64_t room = safetensors->room_tensor;
+	int r;
+
+	r = safetensors_room((void **)&safetensors->tensor, n, &room,
+			     sizeof(*safetensors->tensor));
+	if (!r)
+		safetensors->room_tensor = (uint32_t)room;
+	return r;
+}
+
+static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct jtext *json,
+		      const struct jtext_string *name)
+{
+	struct tensor tensor = { .name = safetensors->names.n, .shard = shard };
+	char shown[SHOWN_MAX];
+	const struct name *old;
+	int r;
+
+	r = names_add(&safetensors->names, name->text, name->length, safetensors->n_tensor);
+	if (r == -EEXIST) {
+		old = names_find(&safetensors->names, name->text, name->length);
+		/* Those of this shard have no place yet: their values are what comes later. */
+		if (old->value >= safetensors->shard[shard].first)
+			return err_set(-EBADMSG, "tensor %s is there twice",
+				       safetensors_shown(name->text, shown));
+		return err_set(-EBADMSG, "tensor %s is in %s, too",
+			       safetensors_shown(name->text, shown),
+			       safetensors->shard[safetensors->tensor[old->value].shard].path);
+	}
+	if (r)
+		return r;
+	r = room_for_tensors(safetensors, safetensors->n_tensor + 1ull);
+	if (r)
+		return r;
+	if (safetensors->n_tensor)
+		tensor.dtype = safetensors->tensor[safetensors->n_tensor - 1].dtype;
+	r = read_entry(safetensors, json, &tensor);
+	if (r)
+		return err_prefix(r, "tensor %s", safetensors_shown(name->text, shown));
+	safetensors->tensor[safetensors->n_tensor++] = tensor;
+	return 0;
+}
+
+/* ---- __metadata__ ---- */
+
+static int add_metadata(struct hm_safetensors *safetensors, struct jtext *json,
+			struct names *keys)
+{
+	struct jtext_string key, value;
+	uint64_t room = safetensors->room_metadata;
+	char shown[SHOWN_MAX];
+	int r;
+
+	r = jtext_key(json, &key);
+	if (r)
+		return r;
+	r = names_add(keys, key.text, key.length, 0);
+	if (r == -EEXIST)
+		return err_set(-EBADMSG, "%s is there twice",
+			       safetensors_shown(key.text, shown));
+	if (!r)
+		r = jtext_string(json, &value);
+	if (r)
+		return err_prefix(r, "%s", safetensors_shown(key.text, shown));
+	r = safetensors_room((void **)&safetensors->metadata, safetensors->n_metadata + 1ull,
+			     &room, sizeof(*safetensors->metadata));
+	if (r)
+		return r;
+	safetensors->room_metadata = (uint32_t)room;
+	safetensors->metadata[safetensors->n_metadata++] = (struct hm_metadata){
+		.key = key.text,
+		.value = value.text,
+	};
+	return 0;
+}
+
+static int read_metadata(struct hm_safetensors *safetensors, struct jtext *json)
+{
+	struct names keys = { 0 };
+	int more = 0, r;
+
+	r = jtext_open(json, '{');
+	while (!r) {
+		r = jtext_more(json, '}', &more);
+		if (r || !more)
+			break;
+		r = add_metadata(safetensors, json, &keys);
+	}
+	names_free(&keys);
+	return r ? err_prefix(r, METADATA) : 0;
+}
+
+/* ---- the whole ---- */
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct tensor *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? -1 : 1;
+	/* Of no bytes at all: as they were listed. */
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+/* As a rule the header has them in order. */
+static void sort(struct tensor *tensor, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 1; i < n; i++)
+		if (by_offset(&tensor[i - 1], &tensor[i]) > 0) {
+			qsort(tensor, n, sizeof(*tensor), by_offset);
+			return;
+		}
+}
+
+/* No hole, no overlap, the last byte is the file's. Offsets become those of the file. */
+static int place(struct hm_safetensors *safetensors, struct shard *shard)
+{
+	struct tensor *tensor = safetensors->tensor + shard->first;
+	uint64_t end = 0, data = shard->size - shard->data;
+	struct name *name;
+	char shown[SHOWN_MAX];
+	uint32_t i;
+
+	for (i = 0; i < shard->n; i++) {
+		name = &safetensors->names.name[tensor[i].name];
+		if (tensor[i].offset != end)
+			return err_set(-EBADMSG,
+				       "tensor %s begins at byte %" PRIu64
+				       " of the data: the one before it ends at %" PRIu64
+				       ", and neither holes nor overlaps are allowed",
+				       safetensors_shown(name->text, shown), tensor[i].offset,
+				       end);
+		end += tensor[i].bytes;
+		if (end > data)
+			return err_set(-EBADMSG,
+				       "tensor %s ends at byte %" PRIu64
+				       " of the data, of which the file has %" PRIu64,
+				       safetensors_shown(name->text, shown), end, data);
+		tensor[i].offset += shard->data;
+		name->value = shard->first + i;
+	}
+	if (end != data)
+		return err_set(-EBADMSG,
+			       "the tensors end at byte %" PRIu64
+			       " of the data, of which the file has %" PRIu64
+			       ": it was cut off, or is longer than it says",
+			       end, data);
+	return 0;
+}
+
+int safetensors_parse(struct hm_safetensors *safetensors, uint32_t number, char *header,
+		      uint64_t length)
+{
+	struct shard *shard = &safetensors->shard[number];
+	bool has_metadata = false;
+	struct jtext_string name;
+	struct jtext json;
+	int more = 0, r;
+
+	/* No list is NULL, whatever is in it. */
+	r = safetensors_room((void **)&safetensors->extents, 1, &safetensors->room_extent,
+			     sizeof(*safetensors->extents));
+	if (!r)
+		r = room_for_tensors(safetensors, 1);
+	if (r)
+		return r;
+	shard->first = safetensors->n_tensor;
+	jtext_begin(&json, header, length, sizeof(uint64_t));
+	r = jtext_open(&json, '{');
+	while (!r) {
+		r = jtext_more(&json, '}', &more);
+		if (r || !more)
+			break;
+		r = jtext_key(&json, &name);
+		if (r)
+			break;
+		if (strcmp(name.text, METADATA) != 0) {
+			r = add_tensor(safetensors, number, &json, &name);
+		} else if (has_metadata) {
+			r = err_set(-EBADMSG, METADATA " is there twice");
+		} else {
+			has_metadata = true;
+			r = read_metadata(safetensors, &json);
+		}
+	}
+	if (!r)
+		r = jtext_close(&json);
+	if (r)
+		return r;
+	shard->n = safetensors->n_tensor - shard->first;
+	sort(safetensors->tensor + shard->first, shard->n);
+	return place(safetensors, shard);
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One file of tensors: opened and mapped as a buffer of "file", and its header read, which
+ * goes by read(2): whoever cuts the file off meanwhile makes it an error, not a signal.
+ */
+#include <endian.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "format/safetensors/safetensors.h"
+#include "core/segments.h"
+#include "base/sys.h"
+
+/* At once; Linux reads less than 2 GiB [read(2)]. */
+#define READ_MAX GIB(1)
+
+int safetensors_pread(struct hm_map *map, void *to, uint64_t length, uint64_t offset)
+{
+	struct segment_list *list = segments_get(map->buffer);
+	int fd = list->segment[0].fd, r = 0;
+	uint64_t done = 0;
+	ssize_t n;
+
+	while (done < length) {
+		n = sys_pread(fd, (char *)to + done, min_u64(length - done, READ_MAX),
+			      offset + done);
+		if (n < 0) {
+			r = err_set((int)n, "reading %" PRIu64 " bytes at %" PRIu64 ": %s",
+				    length - done, offset + done, err_name((int)n));
+			break;
+		}
+		if (!n) {
+			r = err_set(-ENODATA,
+				    "the file ends at byte %" PRIu64 ", before %" PRIu64
+				    ": it was cut off while it was in use",
+				    offset + done, offset + length);
+			break;
+		}
+		done += (uint64_t)n;
+	}
+	segments_put(map->buffer, list);
+	return r;
+}
+
+static int map_file(struct hm_device *device, struct shard *shard)
+{
+	const struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_BUFFER_READ_ONLY,
+	};
+	const struct hm_map_desc whole = {
+		.struct_size = sizeof(whole),
+		.access = HM_READ,
+	};
+	struct hm_buffer *buffer;
+	int r;
+
+	r = hm_buffer_from_file(device, shard->path, -1, &desc, &buffer);
+	if (r)
+		return r;
+	r = hm_map_create(buffer, &whole, &shard->map);
+	/* The map holds it from here on. */
+	hm_buffer_unref(buffer);
+	return r ? err_prefix(r, "%s", shard->path) : 0;
+}
+
+/* Of the file's first 8 bytes. */
+static int header_length(const struct shard *shard, uint64_t *ret_length)
+{
+	uint64_t word, length;
+	int r;
+
+	if (shard->size < sizeof(word))
+		return err_set(-EBADMSG,
+			       "it has %" PRIu64 " bytes, and the length of the header alone "
+			       "takes 8: it is no safetensors file",
+			       shard->size);
+	r = safetensors_pread(shard->map, &word, sizeof(word), 0);
+	if (r)
+		return r;
+	length = le64toh(word);
+	if (length > HEADER_MAX)
+		return err_set(-EBADMSG,
+			       "its first 8 bytes make a header of %" PRIu64
+			       " bytes, and the format allows %llu: it is no safetensors file",
+			       length, HEADER_MAX);
+	if (length > shard->size - sizeof(word))
+		return err_set(-EBADMSG,
+			       "its header of %" PRIu64
+			       " bytes ends behind the file, which has "
+			       "%" PRIu64,
+			       length, shard->size);
+	if (!length)
+		return err_set(-EBADMSG, "its header is empty: a JSON object is the least");
+	*ret_length = length;
+	return 0;
+}
+
+int safetensors_open_shard(struct hm_safetensors *safetensors, struct hm_device *device,
+			   uint32_t number)
+{
+	struct shard *shard = &safetensors->shard[number];
+	uint64_t length = 0;
+	int r;
+
+	r = map_file(device, shard);
+	if (r)
+		return r;
+	shard->size = hm_map_length(shard->map);
+	r = header_length(shard, &length);
+	if (r)
+		goto out;
+	shard->data = sizeof(uint64_t) + length;
+	shard->header = sys_calloc(1, length);
+	if (!shard->header) {
+		r = err_set(-ENOMEM, "no memory for its header of %" PRIu64 " bytes", length);
+		goto out;
+	}
+	r = safetensors_pread(shard->map, shard->header, length, sizeof(uint64_t));
+	if (r)
+		goto out;
+	/* An entry has at least 50 bytes beside its name. */
+	r = names_expect(&safetensors->names,
+			 safetensors->names.n + (uint32_t)(length / 100) + 1);
+	if (!r)
+		r = safetensors_parse(safetensors, number, shard->header, length);
+out:
+	return r ? err_prefix(r, "%s", shard->path) : 0;
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Writing a file of tensors: checked, ordered, written under another name, and renamed. A
+ * map of the file that was there before keeps its bytes, as it has the old inode.
+ */
+#include <endian.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hook/access.h"
+#include "fault/fault.h"
+#include "format/text/json.h"
+#include "format/safetensors/safetensors.h"
+#include "base/sys.h"
+
+#define METADATA "__metadata__"
+
+/* What the data begin at a multiple of, and what tensors of whole blocks of it keep. */
+#define BLOCK 4096ull
+/* At once; Linux writes less than 2 GiB [write(2)]. */
+#define WRITE_MAX GIB(1)
+/* Names tried for the new file while it is not there. */
+#define TRIES 100
+
+struct item {
+	const struct hm_tensor_source *source;
+	uint64_t bytes;
+};
+
+struct header {
+	char *text; /* NULL: only counted */
+	uint64_t length;
+};
+
+/* ---- what is to be written ---- */
+
+static int check_item(const struct hm_tensor_source *source, struct item *ret_item)
+{
+	int r;
+
+	if (!source->name)
+		return err_set(-EINVAL, "its name is NULL");
+	if (!jtext_is_utf8(source->name))
+		return err_set(-EINVAL, "its name is no UTF-8");
+	if (!strcmp(source->name, METADATA))
+		return err_set(-EINVAL, "the name is the format's own");
+	if (!hm_dtype_name(source->dtype))
+		return err_set(-EINVAL, "dtype %u is unknown", source->dtype);
+	if (source->rank > HM_TENSOR_RANK_MAX)
+		return err_set(-EINVAL, "%u dimensions: up to %u can be", source->rank,
+			       HM_TENSOR_RANK_MAX);
+	if (source->rank && !source->shape)
+		return err_set(-EINVAL, "%u dimensions, and shape is NULL", source->rank);
+	r = safetensors_bytes(source->dtype, source->shape, source->rank, &ret_item->bytes);
+	if (r)
+		return r;
+	if (ret_item->bytes && !source->data)
+		return err_set(-EINVAL, "%" PRIu64 " bytes, and data is NULL", ret_item->bytes);
+	ret_item->source = source;
+	return 0;
+}
+
+static int check_items(const struct hm_safetensors_desc *desc, struct item *item)
+{
+	struct names names = { 0 };
+	char shown[SHOWN_MAX];
+	uint64_t i, total = 0;
+	const char *name;
+	int r = 0;
+
+	for (i = 0; !r && i < desc->n_tensors; i++) {
+		name = desc->tensors[i].name;
+		r = check_item(&desc->tensors[i], &item[i]);
+		if (!r)
+			r = names_add(&names, name, strlen(name), 0);
+		if (r == -EEXIST)
+			r = err_set(-EINVAL, "the name is there twice");
+		/* Half of what an off_t can say: the header is to fit, too. */
+		if (!r && item[i].bytes > INT64_MAX / 2 - total)
+			r = err_set(-EFBIG, "the tensors are beyond 2^62 bytes");
+		total += item[i].bytes;
+		if (r)
+			err_prefix(r, "tensor %" PRIu64 ", %s", i,
+				   name ? safetensors_shown(name, shown) : "NULL");
+	}
+	names_free(&names);
+	return r;
+}
+
+static int check_metadata(const struct hm_safetensors_desc *desc)
+{
+	const struct hm_metadata *pair;
+	struct names keys = { 0 };
+	char shown[SHOWN_MAX];
+	uint64_t i;
+	int r = 0;
+
+	for (i = 0; !r && i < desc->n_metadata; i++) {
+		pair = &desc->metadata[i];
+		if (!pair->key || !pair->value) {
+			r = err_set(-EINVAL, "metadata %" PRIu64 ": key or value is NULL", i);
+			break;
+		}
+		r = names_add(&keys, pair->key, strlen(pair->key), 0);
+		if (r == -EEXIST)
+			r = err_set(-EINVAL, "metadata %s: the key is there twice",
+				    safetensors_shown(pair->key, shown));
+		else if (!r && (!jtext_is_utf8(pair->key) || !jtext_is_utf8(pair->value)))
+			r = err_set(-EINVAL, "metadata %s: it is no UTF-8",
+				    safetensors_shown(pair->key, shown));
+	}
+	names_free(&keys);
+	return r;
+}
+
+/* hm_safetensors_write() says which order that is. */
+static int by_place(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	uint32_t x_bits = hm_dtype_bits(x->source->dtype) & ~7u;
+	uint32_t y_bits = hm_dtype_bits(y->source->dtype) & ~7u;
+	bool x_blocks = x->bytes % BLOCK == 0, y_blocks = y->bytes % BLOCK == 0;
+
+	if (x_blocks != y_blocks)
+		return x_blocks ? -1 : 1;
+	if (!x_blocks && x_bits != y_bits)
+		return x_bits > y_bits ? -1 : 1;
+	return strcmp(x->source->name, y->source->name);
+}
+
+/* ---- the header ---- */
+
+static void put(struct header *header, const char *text, size_t length)
+{
+	if (header->text)
+		memcpy(header->text + header->length, text, length);
+	header->length += length;
+}
+
+static void put_text(struct header *header, const char *text)
+{
+	put(header, text, strlen(text));
+}
+
+static void put_number(struct header *header, uint64_t number)
+{
+	char text[24];
+
+	put(header, text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, number));
+}
+
+static void put_string(struct header *header, const char *string)
+{
+	char escape[8];
+
+	put_text(header, "\"");
+	for (; *string; string++) {
+		if (*string == '"' || *string == '\\')
+			put(header, escape,
+			    (size_t)snprintf(escape, sizeof(escape), "\\%c", *string));
+		else if ((unsigned char)*string < 0x20)
+			put(header, escape,
+			    (size_t)snprintf(escape, sizeof(escape), "\\u%04x",
+					     (unsigned char)*string));
+		else
+			put(header, string, 1);
+	}
+	put_text(header, "\"");
+}
+
+static void put_item(struct header *header, const struct item *item, uint64_t offset)
+{
+	uint32_t i;
+
+	put_string(header, item->source->name);
+	put_text(header, ":{\"dtype\":\"");
+	put_text(header, hm_dtype_name(item->source->dtype));
+	put_text(header, "\",\"shape\":[");
+	for (i = 0; i < item->source->rank; i++) {
+		put_text(header, i ? "," : "");
+		put_number(header, item->source->shape[i]);
+	}
+	put_text(header, "],\"data_offsets\":[");
+	put_number(header, offset);
+	put_text(header, ",");
+	put_number(header, offset + item->bytes);
+	put_text(header, "]}");
+}
+
+static void put_all(struct header *header, const struct hm_safetensors_desc *desc,
+		    const struct item *item)
+{
+	const char *comma = "";
+	uint64_t i, offset = 0;
+
+	put_text(header, "{");
+	if (desc->n_metadata) {
+		put_text(header, "\"" METADATA "\":{");
+		for (i = 0; i < desc->n_metadata; i++) {
+			put_text(header, i ? "," : "");
+			put_string(header, desc->metadata[i].key);
+			put_text(header, ":");
+			put_string(header, desc->metadata[i].value);
+		}
+		put_text(header, "}");
+		comma = ",";
+	}
+	for (i = 0; i < desc->n_tensors; i++) {
+		put_text(header, comma);
+		put_item(header, &item[i], offset);
+		offset += item[i].bytes;
+		comma = ",";
+	}
+	put_text(header, "}");
+}
+
+/* With its length before it and blanks behind it, up to where the data begin. */
+static int make_header(const struct hm_safetensors_desc *desc, const struct item *item,
+		       struct header *ret_header)
+{
+	struct header header = { 0 };
+	uint64_t length, padded, word;
+
+	put_all(&header, desc, item);
+	length = sizeof(word) + header.length;
+	padded = round_up(length, BLOCK);
+	if (padded - sizeof(word) > HEADER_MAX)
+		return err_set(-EFBIG,
+			       "a header of %" PRIu64
+			       " bytes: the format allows %llu: write the "
+			       "tensors to several files",
+			       padded - sizeof(word), HEADER_MAX);
+	header.text = sys_calloc(1, padded);
+	if (!header.text)
+		return err_set(-ENOMEM, "no memory for a header of %" PRIu64 " bytes", padded);
+	word = htole64(padded - sizeof(word));
+	header.length = 0;
+	put(&header, (const char *)&word, sizeof(word));
+	put_all(&header, desc, item);
+	memset(header.text + length, ' ', padded - length);
+	header.length = padded;
+	*ret_header = header;
+	return 0;
+}
+
+/* ---- the file ---- */
+
+static int write_all(int fd, const void *from, uint64_t length)
+{
+	uint64_t done = 0;
+	ssize_t n;
+
+	while (done < length) {
+		n = sys_write(fd, (const char *)from + done, min_u64(length - done, WRITE_MAX));
+		if (n < 0)
+			return err_set((int)n, "writing %" PRIu64 " bytes: %s", length - done,
+				       err_name((int)n));
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int check_source(const void *from, uint64_t length, int r)
+{
+	char text[ERR_TEXT_MAX];
+	int lost;
+
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	lost = fault_notice(from, length);
+	return lost ? lost : err_set(r, "%s", text);
+}
+
+static int write_file(int fd, const struct hm_safetensors_desc *desc, const struct item *item,
+		      const struct header *header)
+{
+	char shown[SHOWN_MAX];
+	uint64_t i;
+	int r;
+
+	r = write_all(fd, header->text, header->length);
+	for (i = 0; !r && i < desc->n_tensors; i++) {
+		r = write_all(fd, item[i].source->data, item[i].bytes);
+		/* A map's bytes may be what took the place of lost ones. */
+		if (!r || r == -EFAULT)
+			r = check_source(item[i].source->data, item[i].bytes, r);
+		if (r)
+			err_prefix(r, "tensor %s",
+				   safetensors_shown(item[i].source->name, shown));
+	}
+	if (r)
+		return r;
+	r = sys_fsync(fd);
+	return r ? err_set(r, "fsync: %s", err_name(r)) : 0;
+}
+
+/* "FOLDER/.hetmap-PID-N", that was not there: @temporary has room for it. */
+static int create_beside(const char *path, char *temporary, size_t size, int *ret_fd)
+{
+	const char *slash = strrchr(path, '/');
+	int folder = slash ? (int)(slash + 1 - path) : 0;
+	int fd = -EEXIST, i;
+
+	for (i = 0; fd == -EEXIST && i < TRIES; i++) {
+		snprintf(temporary, size, "%.*s.hetmap-%d-%d", folder, path, (int)getpid(), i);
+		fd = sys_open(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+	}
+	if (fd < 0)
+		return err_set(fd, "creating %s: %s", temporary, err_name(fd));
+	*ret_fd = fd;
+	return 0;
+}
+
+/* So that the new name outlives a power failure. @path is cut at its folder. */
+static int sync_folder(char *path)
+{
+	char *slash = strrchr(path, '/');
+	int fd, r;
+
+	if (slash)
+		slash[slash == path] = '\0';
+	fd = sys_open(slash ? path : ".", O_RDONLY | O_DIRECTORY, 0);
+	r = fd < 0 ? fd : sys_fsync(fd);
+	if (fd >= 0)
+		sys_close(fd);
+	if (r)
+		return err_set(
+			r,
+			"the new file is there, but writing out its folder failed (%s): it "
+			"may not outlive a power failure",
+			err_name(r));
+	return 0;
+}
+
+static int replace(const char *path, const struct hm_safetensors_desc *desc,
+		   const struct item *item, const struct header *header)
+{
+	uint64_t bytes = header->length, i;
+	size_t size = strlen(path) + 40;
+	char *temporary;
+	int fd = -1, r;
+
+	for (i = 0; i < desc->n_tensors; i++)
+		bytes += item[i].bytes;
+	r = access_new_file(path, bytes, HM_WRITE);
+	if (r)
+		return r;
+	temporary = sys_calloc(1, size);
+	if (!temporary)
+		return err_set(-ENOMEM, "no memory for a path of %zu bytes", size);
+	r = create_beside(path, temporary, size, &fd);
+	if (r)
+		goto out_free;
+	r = write_file(fd, desc, item, header);
+	sys_close(fd);
+	if (r)
+		goto err_unlink;
+	r = sys_rename(temporary, path);
+	if (r) {
+		err_set(r, "renaming %s: %s", temporary, err_name(r));
+		goto err_unlink;
+	}
+	r = sync_folder(temporary);
+	goto out_free;
+
+err_unlink:
+	sys_unlink(temporary);
+out_free:
+	free(temporary);
+	return r;
+}
+
+static int read_desc(const struct hm_safetensors_desc *from,
+		     struct hm_safetensors_desc *ret_desc)
+{
+	int r;
+
+	if (!from)
+		return err_set(-EINVAL, "desc is NULL");
+	r = struct_read(ret_desc, sizeof(*ret_desc), from, from->struct_size, sizeof(*ret_desc),
+			"hm_safetensors_desc");
+	if (r)
+		return r;
+	if (ret_desc->flags)
+		return err_set(-EINVAL, "flags 0x%x are unknown", ret_desc->flags);
+	if ((ret_desc->n_tensors && !ret_desc->tensors) ||
+	    (ret_desc->n_metadata && !ret_desc->metadata))
+		return err_set(-EINVAL,
+			       "%" PRIu64 " tensors and %" PRIu64
+			       " strings of metadata, and a list is NULL",
+			       ret_desc->n_tensors, ret_desc->n_metadata);
+	return 0;
+}
+
+int hm_safetensors_write(const char *path, const struct hm_safetensors_desc *from)
+{
+	struct hm_safetensors_desc desc;
+	struct header header = { 0 };
+	struct item *item;
+	int r;
+
+	err_clear();
+	if (!path)
+		return err_set(-EINVAL, "hm_safetensors_write: path is NULL");
+	r = read_desc(from, &desc);
+	if (r)
+		return err_prefix(r, "hm_safetensors_write");
+	item = sys_calloc(max_u64(desc.n_tensors, 1), sizeof(*item));
+	if (!item)
+		return err_set(-ENOMEM, "no memory for %" PRIu64 " tensors", desc.n_tensors);
+	r = check_items(&desc, item);
+	if (!r)
+		r = check_metadata(&desc);
+	if (r)
+		goto out_free;
+	qsort(item, desc.n_tensors, sizeof(*item), by_place);
+	r = make_header(&desc, item, &header);
+	if (!r)
+		r = replace(path, &desc, item, &header);
+	free(header.text);
+out_free:
+	free(item);
+	return r ? err_prefix(r, "%s", path) : 0;
+}

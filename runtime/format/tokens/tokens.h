@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files of tokens, as one array, and what takes batches out of them: which tokens
+ * (tokens_order.c), how they are widened (tokens_widen.c), how they are got at
+ * (tokens_read.c), by whom (batches.c, batches_ring.c).
+ */
+#ifndef HETMAP_FORMAT_TOKENS_H
+#define HETMAP_FORMAT_TOKENS_H
+
+#include <pthread.h>
+
+#include <hetmap/npy.h>
+#include <hetmap/tokens.h>
+
+#include "../../reader/account.h"
+#include "core/core.h"
+
+/* ---- tokens.c ---- */
+
+/* Why a file has no map. */
+enum no_map {
+	NO_MAP_SHARED,  /* its file system shares none */
+	NO_MAP_NETWORK, /* its file system's errors are signals in one, and its bytes old ones */
+	NO_MAP_ROOM,    /* the budget has none for it */
+	NO_MAP_ASKED,   /* HM_TOKENS_READ */
+};
+
+struct token_shard {
+	char *path;
+	struct hm_buffer *buffer; /* of the whole file; holds a ref */
+	struct hm_map *map;       /* likewise, or NULL */
+	enum no_map no_map;       /* where that is NULL */
+	uint64_t size;            /* of the file */
+	uint64_t offset;          /* of the first token's bytes */
+	uint64_t first;           /* number of it in the array */
+	uint64_t n;
+	uint32_t version; /* of .npy; 0: raw */
+	bool swapped;
+	uint32_t rank;          /* 0: as C has it; else Fortran's order, of this shape */
+	uint64_t *shape;        /* rank of them */
+	uint64_t fault;         /* the most bytes that one maps; where tokens->budgeted */
+	struct account account; /* likewise; with tokens->counting held */
+};
+
+/* But for accounts nothing of it changes once hm_tokens_open() has returned. */
+struct hm_tokens {
+	struct hm_object object;
+	struct token_shard *shard;
+	uint32_t n_shard;
+	uint32_t dtype;
+	uint32_t width; /* bytes of a token */
+	uint64_t n;     /* tokens of all shards */
+	uint64_t budget;
+	bool budgeted;             /* the maps of all files are more than it allows */
+	pthread_rwlock_t touching; /* written: maps are given back; taken before counting */
+	pthread_mutex_t counting;
+};
+
+/* The shard that token @number is in, which is there. */
+uint32_t tokens_shard_of(const struct hm_tokens *tokens, uint64_t number);
+
+/* ---- tokens_budget.c ---- */
+
+/* @budget 0: a quarter of the memory there is. Before anybody has the tokens. -ENOMEM. */
+int tokens_budget_begin(struct hm_tokens *tokens, uint64_t budget);
+void tokens_budget_end(struct hm_tokens *tokens);
+
+struct token_block;
+
+/*
+ * Of budgeted tokens: the first *@ret_n blocks may be touched until tokens_budget_release().
+ * 0 of them: the first one is to be read, as it alone is too much, or no map can be given back
+ * now; nothing is to be released. An error, of a map that is lost: nothing either.
+ */
+int tokens_budget_admit(struct hm_tokens *tokens, const struct token_block *blocks, uint64_t n,
+			uint64_t *ret_n);
+void tokens_budget_release(struct hm_tokens *tokens);
+
+/* ---- tokens_widen.c ---- */
+
+/*
+ * @n values at @from, aligned or not, to @to, which is aligned. True: some value does not fit,
+ * and what is in its place is not said.
+ */
+typedef bool widen_function(void *to, const void *from, uint64_t n);
+
+/* NULL: there is no such conversion. @swapped: @from is not in this machine's order. */
+widen_function *widen_find(uint32_t to, uint32_t from, bool swapped);
+/* The order of each of @n values is turned round, where they are. */
+void widen_swap(void *values, uint32_t dtype, uint64_t n);
+/* A type that tokens can be of: of whole bytes. */
+bool widen_knows(uint32_t dtype);
+bool widen_is_integer(uint32_t dtype);
+
+/* ---- tokens_read.c ---- */
+
+/* What takes tokens out of files: of one thread at a time. */
+struct token_reader {
+	struct hm_tokens *tokens; /* the caller holds a ref */
+	uint32_t dtype;           /* of what is written */
+	widen_function *widen[2]; /* [1]: out of shards that are swapped */
+	char *stage;              /* room tokens, as the files have them */
+	uint64_t room;
+	unsigned char *touched; /* for each shard: 1 */
+	bool mapped;            /* the last job took them out of the maps */
+};
+
+/* Tokens in a row, and where they go. */
+struct token_block {
+	uint64_t first;
+	uint64_t n;
+	void *x; /* n tokens from first on */
+	void *y; /* n from the next one on, which is there then; or NULL */
+};
+
+/* @room: of the longest block, and one more. -EOPNOTSUPP, -ENOMEM. */
+int token_reader_init(struct token_reader *reader, struct hm_tokens *tokens, uint32_t dtype,
+		      uint64_t room);
+void token_reader_end(struct token_reader *reader);
+
+/* Reads at @offset of the file. -ENODATA: it ends before. */
+int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uint64_t offset);
+
+/* The bytes of tokens [@first, @first + @n) are wanted soon: only begins it. */
+void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n);
+/* Were ranges of the reader's last job such as are announced: of files in C's order? */
+bool tokens_announced(const struct token_reader *reader);
+
+/*
+ * Takes @n blocks, no longer than the reader's room allows. Errors are hm_tokens_read's. What
+ * is told as done is what the files had: no bytes that took the place of lost ones.
+ */
+int tokens_take(struct token_reader *reader, const struct token_block *blocks, uint64_t n);
+
+/* ---- tokens_order.c ---- */
+
+#define ORDER_ROUNDS 8
+
+/* Which block comes when. */
+struct token_order {
+	uint32_t kind; /* enum hm_batches_order */
+	uint64_t seed;
+	uint64_t block;  /* tokens */
+	uint64_t blocks; /* of an epoch */
+	uint64_t starts; /* tokens that a block may begin at */
+	uint64_t epoch;  /* that the keys are of; UINT64_MAX: none */
+	uint64_t key[ORDER_ROUNDS];
+};
+
+/* @tokens are more than @block. */
+void order_init(struct token_order *order, uint32_t kind, uint64_t seed, uint64_t tokens,
+		uint64_t block);
+/* The first token of the block that comes behind @position others. */
+uint64_t order_start(struct token_order *order, uint64_t position);
+uint64_t order_epoch(const struct token_order *order, uint64_t position);
+/* Four numbers of 32 bits out of a counter, by a key: Philox4x32-10. */
+void order_philox(const uint32_t counter[4], uint64_t key, uint32_t ret_number[4]);
+
+/* ---- batches.c ---- */
+
+struct batch_ring;
+
+struct hm_batches {
+	struct hm_object object;
+	pthread_mutex_t lock;    /* protects the below; held while hm_batches_next() fills */
+	pthread_cond_t changed;  /* a slot is ready or free, or the thread is to end */
+	struct batch_ring *ring; /* NULL: not started */
+	bool stopping;           /* somebody is in hm_batches_stop() */
+	uint32_t takers;         /* threads that wait in hm_batches_take() */
+
+	/* Constant. */
+	struct hm_tokens *tokens; /* holds a ref */
+	uint64_t block;
+	uint64_t member, members;
+	uint32_t dtype;
+	uint32_t width; /* bytes of a token of x and y */
+	uint32_t ahead;
+	bool in_order; /* some file is in C's order: there are ranges to announce */
+
+	uint64_t batch;
+	uint64_t base; /* position that this run began at */
+	uint64_t done; /* blocks of this member handed out since */
+	uint64_t handed;
+	uint64_t waited_ns;
+
+	/* Of whoever fills: with lock held, or the thread. */
+	struct token_reader reader;
+	struct token_order order;
+	struct token_block *blocks; /* batch of them */
+	uint64_t *starts;           /* likewise, of hm_batches_next() */
+	uint64_t announced;         /* blocks of this member that were, since base */
+	bool announcing;
+	uint32_t quiet; /* batches in a row that needed no storage */
+
+	/* Of whoever fills, and read by others. */
+	_Atomic uint64_t filled, filled_mapped, filled_announced, bytes;
+	_Atomic uint32_t way; /* enum hm_batches_way */
+	_Atomic bool tells_announcing;
+};
+
+/* object_check() of what a caller passes; never 0 for NULL. */
+static inline int batches_check_object(const struct hm_batches *batches)
+{
+	if (likely(batches != NULL))
+		return object_check(&batches->object, OBJECT_BATCHES);
+	object_refuse(NULL, OBJECT_BATCHES);
+	return -EINVAL;
+}
+
+/* Fills a batch that begins behind @done blocks of this member; @starts: batch of them. */
+int batches_fill(struct hm_batches *batches, uint64_t done, void *x, void *y, uint64_t *starts);
+/* -EINVAL with a text where @x or @y can't be written to. */
+int batches_check_memory(const struct hm_batches *batches, const void *x, const void *y,
+			 const char *what);
+
+/* ---- batches_ring.c ---- */
+
+/* Ends the thread, with lock held, which is let go meanwhile. */
+void batches_end_ring(struct hm_batches *batches);
+
+#endif

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: MIT
+/*
+ * How tokens are got at: out of the files' maps inside of a guarded scope, where faults are
+ * errors; or by pread(2), where there is no handler for that, or no map. Afterwards the
+ * files are asked whether they are as long as they were: the page that a file ends in reads
+ * zeros behind the end, and no signal tells it.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "change/announce.h"
+#include "fault/handler.h"
+#include "fault/repair.h"
+#include "core/segments.h"
+#include "base/sys.h"
+#include "format/tokens/tokens.h"
+
+/* At once; Linux reads less than 2 GiB [read(2)]. */
+#define READ_MAX GIB(1)
+/* Tokens at a time of hm_tokens_read(). */
+#define READ_BLOCK 65536
+
+int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uint64_t offset)
+{
+	struct segment_list *list = segments_get(shard->buffer);
+	int fd = list->segment[0].fd, r = 0;
+	uint64_t done = 0;
+	ssize_t n;
+
+	while (done < length) {
+		n = sys_pread(fd, (char *)to + done, min_u64(length - done, READ_MAX),
+			      offset + done);
+		if (n < 0) {
+			r = err_set((int)n, "%s: reading %" PRIu64 " bytes at %" PRIu64 ": %s",
+				    shard->path, length - done, offset + done,
+				    err_name((int)n));
+			break;
+		}
+		if (!n) {
+			r = err_set(-ENODATA,
+				    "%s: the file ends at byte %" PRIu64 ", before %" PRIu64
+				    ": it was cut off while it was in use",
+				    shard->path, offset + done, offset + length);
+			break;
+		}
+		done += (uint64_t)n;
+	}
+	segments_put(shard->buffer, list);
+	return r;
+}
+
+/* Bytes [@from, @to) of the file. An advice: what comes of it shows when they are taken. */
+static void announce_bytes(const struct token_shard *shard, uint64_t from, uint64_t to)
+{
+	if (!shard->map) {
+		announce_stored(shard->buffer, from, to - from);
+		return;
+	}
+	from = round_down(from, page_size());
+	announce_pages(shard->buffer, shard->map->address + from, to - from);
+}
+
+void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n)
+{
+	const struct token_shard *shard;
+	uint64_t now, from;
+	uint32_t i;
+
+	for (i = tokens_shard_of(tokens, first); n; first += now, n -= now, i++) {
+		shard = &tokens->shard[i];
+		now = min_u64(n, shard->first + shard->n - first);
+		/* In Fortran's order they are all over the file. */
+		if (shard->rank)
+			continue;
+		from = shard->offset + (first - shard->first) * tokens->width;
+		announce_bytes(shard, from, from + now * tokens->width);
+	}
+}
+
+bool tokens_announced(const struct token_reader *reader)
+{
+	uint32_t i;
+
+	for (i = 0; i < reader->tokens->n_shard; i++)
+		if (reader->touched[i] && !reader->tokens->shard[i].rank)
+			return true;
+	return false;
+}
+
+/* ---- raw bytes, where they are not together ---- */
+
+/* One element, out of the map or by reading. */
+static int get_one(const struct hm_tokens *tokens, const struct token_shard *shard,
+		   uint64_t element, bool mapped, char *to)
+{
+	uint64_t offset = shard->offset + element * tokens->width;
+
+	if (!mapped)
+		return tokens_pread(shard, to, tokens->width, offset);
+	memcpy(to, shard->map->address + offset, tokens->width);
+	return 0;
+}
+
+/* The @n tokens from number @at of the shard on, which has Fortran's order. */
+static int gather(const struct hm_tokens *tokens, const struct token_shard *shard, uint64_t at,
+		  uint64_t n, bool mapped, char *to)
+{
+	uint64_t index[HM_NPY_RANK_MAX], stride[HM_NPY_RANK_MAX], element = 0, step = 1, i;
+	int d, r = 0;
+
+	for (d = 0; d < (int)shard->rank; d++) {
+		stride[d] = step;
+		step *= shard->shape[d];
+	}
+	/* In C's order the last dimension is the fastest. */
+	for (d = (int)shard->rank - 1; d >= 0; d--) {
+		index[d] = at % shard->shape[d];
+		at /= shard->shape[d];
+		element += index[d] * stride[d];
+	}
+	for (i = 0; i < n && !r; i++) {
+		r = get_one(tokens, shard, element, mapped, to + i * tokens->width);
+		for (d = (int)shard->rank - 1; d >= 0; d--) {
+			element += stride[d];
+			if (++index[d] < shard->shape[d])
+				break;
+			element -= stride[d] * shard->shape[d];
+			index[d] = 0;
+		}
+	}
+	return r;
+}
+
+/* Tokens of any shards to the stage, all in this machine's byte order. */
+static int fill_stage(struct token_reader *reader, uint64_t first, uint64_t n, bool mapped)
+{
+	const struct hm_tokens *tokens = reader->tokens;
+	uint32_t i = tokens_shard_of(tokens, first), width = tokens->width;
+	const struct token_shard *shard;
+	char *to = reader->stage;
+	uint64_t now, at, offset;
+	int r = 0;
+
+	for (; n && !r; first += now, n -= now, to += now * width, i++) {
+		shard = &tokens->shard[i];
+		at = first - shard->first;
+		now = min_u64(n, shard->n - at);
+		offset = shard->offset + at * width;
+		if (shard->rank)
+			r = gather(tokens, shard, at, now, mapped, to);
+		else if (mapped)
+			memcpy(to, shard->map->address + offset, now * width);
+		else
+			r = tokens_pread(shard, to, now * width, offset);
+		if (!r && shard->swapped)
+			widen_swap(to, tokens->dtype, now);
+	}
+	return r;
+}
+
+/* ---- blocks ---- */
+
+/* The reader's own; nothing of it is a variable of the function that setjmp() is in. */
+struct job {
+	struct token_reader *reader;
+	const struct token_block *blocks;
+	uint64_t n;
+	const struct token_block *narrow; /* one with a token that does not fit; or NULL */
+	bool guarded; /* the handler is there: in a scope, if there can be one */
+	bool mapped;  /* out of the maps, which takes a scope */
+	int r;
+};
+
+/* Two blocks at @from, the second one a token behind. True: a token does not fit. */
+static bool widen_block(const struct token_reader *reader, const struct token_block *block,
+			const char *from, bool swapped)
+{
+	widen_function *widen = reader->widen[swapped];
+	bool bad = widen(block->x, from, block->n);
+
+	if (block->y)
+		bad |= widen(block->y, from + reader->tokens->width, block->n);
+	return bad;
+}
+
+static int take_block(const struct job *job, const struct token_block *block, bool *ret_bad)
+{
+	struct token_reader *reader = job->reader;
+	const struct hm_tokens *tokens = reader->tokens;
+	const struct token_shard *shard = &tokens->shard[tokens_shard_of(tokens, block->first)];
+	uint64_t n = block->n + (block->y ? 1 : 0), at = block->first - shard->first;
+	int r;
+
+	/* Together in one map: in one pass. */
+	if (job->mapped && !shard->rank && n <= shard->n - at) {
+		*ret_bad = widen_block(reader, block,
+				       shard->map->address + shard->offset + at * tokens->width,
+				       shard->swapped);
+		return 0;
+	}
+	r = fill_stage(reader, block->first, n, job->mapped);
+	if (!r)
+		*ret_bad = widen_block(reader, block, reader->stage, false);
+	return r;
+}
+
+static void take_blocks(struct job *job)
+{
+	bool bad = false;
+	uint64_t i;
+
+	for (i = 0; i < job->n; i++) {
+		job->r = take_block(job, &job->blocks[i], &bad);
+		if (bad && !job->r)
+			job->narrow = &job->blocks[i];
+		if (bad || job->r)
+			return;
+	}
+}
+
+/* ---- guarded ---- */
+
+/* Of a file, with its path; its end as read(2) would have told it. */
+static int explain_fault(const struct hm_tokens *tokens, const struct hm_guard *guard, int r)
+{
+	const struct token_shard *shard = tokens->shard, *end = shard + tokens->n_shard;
+
+	while (shard < end && !(shard->map && guard->base == shard->map->address))
+		shard++;
+	/* Where the tokens were to go. */
+	if (shard == end)
+		return r;
+	if (guard->fault.cause != HM_FAULT_END)
+		return err_prefix(r, "%s", shard->path);
+	return err_set(-ENODATA,
+		       "%s: the file ends before byte %" PRIu64
+		       ": it was cut off while it was in use",
+		       shard->path, guard->fault.offset);
+}
+
+/*
+ * Apart, so that no variable is changed between setjmp() and its second return. False: there
+ * can be no scope here now.
+ */
+static __attribute__((noinline)) bool take_guarded(struct job *job)
+{
+	struct hm_guard guard;
+
+	HM_GUARD_INIT(&guard);
+	if (setjmp(guard.env)) {
+		job->r = hm_guard_caught(&guard);
+		job->r = explain_fault(job->reader->tokens, &guard, job->r);
+		return true;
+	}
+	if (hm_guard_enter(&guard)) {
+		err_clear();
+		return false;
+	}
+	take_blocks(job);
+	hm_guard_end(&guard);
+	return true;
+}
+
+/* Is there a map of each file that is touched? */
+static bool all_mapped(const struct token_reader *reader)
+{
+	uint32_t i;
+
+	for (i = 0; i < reader->tokens->n_shard; i++)
+		if (reader->touched[i] && !reader->tokens->shard[i].map)
+			return false;
+	return true;
+}
+
+static void find_touched(const struct token_reader *reader, const struct token_block *blocks,
+			 uint64_t n)
+{
+	const struct hm_tokens *tokens = reader->tokens;
+	uint64_t i, last;
+	uint32_t s;
+
+	memset(reader->touched, 0, tokens->n_shard);
+	for (i = 0; i < n; i++) {
+		last = blocks[i].first + blocks[i].n - (blocks[i].y ? 0 : 1);
+		for (s = tokens_shard_of(tokens, blocks[i].first);
+		     s < tokens->n_shard && tokens->shard[s].first <= last; s++)
+			reader->touched[s] = 1;
+	}
+}
+
+/* ---- whether it was what the files had ---- */
+
+/* All bytes of a shard: what it has beyond the tokens does not matter. */
+static int check_length(const struct hm_tokens *tokens, const struct token_shard *shard)
+{
+	struct segment_list *list = segments_get(shard->buffer);
+	uint64_t end = shard->offset + shard->n * tokens->width;
+	struct stat st;
+	int r;
+
+	r = sys_fstat(list->segment[0].fd, &st);
+	segments_put(shard->buffer, list);
+	if (r)
+		return err_set(r, "%s: fstat: %s", shard->path, err_name(r));
+	if ((uint64_t)st.st_size < end)
+		return err_set(-ENODATA,
+			       "%s: the file ends at byte %" PRIu64 ", before %" PRIu64
+			       ": it was cut off while it was in use",
+			       shard->path, (uint64_t)st.st_size, end);
+	return 0;
+}
+
+/* Nobody else may have met what was lost first, and been given other bytes for it. */
+static int check_replaced(const struct hm_tokens *tokens, const struct token_block *block)
+{
+	uint64_t n = block->n + (block->y ? 1 : 0), first = block->first, now, from;
+	uint32_t i = tokens_shard_of(tokens, first);
+	const struct token_shard *shard;
+	int r = 0;
+
+	for (; n && !r; first += now, n -= now, i++) {
+		shard = &tokens->shard[i];
+		now = min_u64(n, shard->first + shard->n - first);
+		from = shard->offset + (first - shard->first) * tokens->width;
+		if (shard->rank)
+			r = repair_check(shard->map, 0, shard->size, NULL);
+		else
+			r = repair_check(shard->map, from, now * tokens->width, NULL);
+		if (r)
+			err_prefix(r, "%s", shard->path);
+	}
+	return r;
+}
+
+static int check_bytes(const struct token_reader *reader, const struct token_block *blocks,
+		       uint64_t n)
+{
+	const struct hm_tokens *tokens = reader->tokens;
+	uint64_t i;
+	int r = 0;
+
+	for (i = 0; i < tokens->n_shard && !r; i++)
+		if (reader->touched[i])
+			r = check_length(tokens, &tokens->shard[i]);
+	for (i = 0; i < n && !r && reader->mapped; i++)
+		r = check_replaced(tokens, &blocks[i]);
+	return r;
+}
+
+/* Which one, of a block that is there: by reading it again, one at a time. */
+static int refuse_narrow(struct token_reader *reader, const struct token_block *block)
+{
+	uint64_t n = block->n + (block->y ? 1 : 0), value = 0, i;
+	uint32_t dtype = reader->tokens->dtype, width = reader->tokens->width;
+	bool is_signed = dtype == HM_DTYPE_I8 || dtype == HM_DTYPE_I16 ||
+			 dtype == HM_DTYPE_I32 || dtype == HM_DTYPE_I64;
+	uint64_t one[1];
+	int r;
+
+	r = fill_stage(reader, block->first, n, false);
+	if (r)
+		return r;
+	for (i = 0; i < n && !reader->widen[0](one, reader->stage + i * width, 1); i++)
+		;
+	if (i == n)
+		return err_set(-EOVERFLOW,
+			       "one of the %" PRIu64 " tokens from %" PRIu64
+			       " on was too large for %s, and is not now: somebody writes to "
+			       "the file",
+			       n, block->first, hm_dtype_name(reader->dtype));
+	widen_find(is_signed ? HM_DTYPE_I64 : HM_DTYPE_U64, dtype,
+		   false)(&value, reader->stage + i * width, 1);
+	if (is_signed)
+		return err_set(-EOVERFLOW,
+			       "token %" PRIu64 " is %" PRId64 ", which %s can't hold",
+			       block->first + i, (int64_t)value, hm_dtype_name(reader->dtype));
+	return err_set(-EOVERFLOW, "token %" PRIu64 " is %" PRIu64 ", which %s can't hold",
+		       block->first + i, value, hm_dtype_name(reader->dtype));
+}
+
+/* ---- the reader ---- */
+
+int token_reader_init(struct token_reader *reader, struct hm_tokens *tokens, uint32_t dtype,
+		      uint64_t room)
+{
+	const char *name = hm_dtype_name(dtype);
+	char unknown[32];
+	uint64_t bytes;
+
+	if (!widen_find(dtype, tokens->dtype, false)) {
+		snprintf(unknown, sizeof(unknown), "the unknown dtype %u", dtype);
+		return err_set(-EOPNOTSUPP,
+			       "tokens of %s can't be made %s: integers are made integers, "
+			       "F16 and BF16 are made F32, and all are copied as they are",
+			       hm_dtype_name(tokens->dtype), name ? name : unknown);
+	}
+	*reader = (struct token_reader){
+		.tokens = tokens,
+		.dtype = dtype,
+		.widen = { widen_find(dtype, tokens->dtype, false),
+			   widen_find(dtype, tokens->dtype, true) },
+		.room = room,
+	};
+	reader->touched = sys_calloc(1, tokens->n_shard);
+	if (!__builtin_mul_overflow(room, tokens->width, &bytes))
+		reader->stage = sys_calloc(1, bytes);
+	if (reader->touched && reader->stage)
+		return 0;
+	token_reader_end(reader);
+	err_set(-ENOMEM, "no memory for a block of %" PRIu64 " tokens", room);
+	return -ENOMEM;
+}
+
+void token_reader_end(struct token_reader *reader)
+{
+	free(reader->stage);
+	free(reader->touched);
+	reader->stage = NULL;
+	reader->touched = NULL;
+}
+
+/* What is read is taken in a scope, too: of where the tokens go. */
+static void take(struct job *job)
+{
+	if (job->guarded && take_guarded(job))
+		return;
+	job->mapped = false;
+	take_blocks(job);
+}
+
+/* As many at a time as the budget has room for. */
+static void take_within_budget(struct job *job)
+{
+	struct hm_tokens *tokens = job->reader->tokens;
+	const struct token_block *end = job->blocks + job->n;
+	bool mapped = false;
+
+	while (job->blocks < end && !job->r && !job->narrow) {
+		job->r = tokens_budget_admit(tokens, job->blocks, (uint64_t)(end - job->blocks),
+					     &job->n);
+		if (job->r)
+			break;
+		job->mapped = job->n;
+		if (job->n) {
+			take(job);
+			tokens_budget_release(tokens);
+		} else {
+			job->n = 1;
+			take(job);
+		}
+		mapped |= job->mapped;
+		job->blocks += job->n;
+	}
+	job->mapped = mapped;
+}
+
+int tokens_take(struct token_reader *reader, const struct token_block *blocks, uint64_t n)
+{
+	struct job job = { .reader = reader, .blocks = blocks, .n = n };
+
+	find_touched(reader, blocks, n);
+	job.guarded = handler_flags() != HANDLER_NONE;
+	job.mapped = job.guarded && all_mapped(reader);
+	if (job.mapped && reader->tokens->budgeted)
+		take_within_budget(&job);
+	else
+		take(&job);
+	reader->mapped = job.mapped;
+	if (!job.r)
+		job.r = check_bytes(reader, blocks, n);
+	if (!job.r && job.narrow)
+		job.r = refuse_narrow(reader, job.narrow);
+	return job.r;
+}
+
+/* ---- by itself ---- */
+
+static int check_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint32_t dtype,
+		      const void *to)
+{
+	uint32_t width = hm_dtype_bits(dtype) / 8;
+	int r;
+
+	err_clear();
+	r = object_check(tokens ? &tokens->object : NULL, OBJECT_TOKENS);
+	if (r)
+		return r;
+	if (!n || !to)
+		return err_set(-EINVAL, "hm_tokens_read: %s", to ? "n is 0" : "to is NULL");
+	if (first >= tokens->n || n > tokens->n - first)
+		return err_set(-ERANGE,
+			       "hm_tokens_read: %" PRIu64 " tokens from %" PRIu64
+			       " on: there are %" PRIu64,
+			       n, first, tokens->n);
+	if (width && (uintptr_t)to % width)
+		return err_set(-EINVAL,
+			       "hm_tokens_read: %p is not a multiple of %u, as %s needs", to,
+			       width, hm_dtype_name(dtype));
+	return 0;
+}
+
+int hm_tokens_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint32_t dtype,
+		   void *to)
+{
+	struct token_reader reader;
+	struct token_block block;
+	uint64_t done;
+	int r;
+
+	r = check_read(tokens, first, n, dtype, to);
+	if (!r)
+		r = token_reader_init(&reader, tokens, dtype, min_u64(n, READ_BLOCK));
+	if (r)
+		return r;
+	for (done = 0; done < n && !r; done += block.n) {
+		block = (struct token_block){
+			.first = first + done,
+			.n = min_u64(n - done, READ_BLOCK),
+			.x = (char *)to + done * (hm_dtype_bits(dtype) / 8),
+		};
+		r = tokens_take(&reader, &block, 1);
+	}
+	token_reader_end(&reader);
+	return r;
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The access hook: set, asked, counted.
+ *
+ * There are two slots, one of which is current. Who asks counts himself into the
+ * current one and looks again whether it still is: then whoever sets another sees the
+ * count, and waits for it to reach 0 before he returns, after which the slot may be
+ * filled again. So a hook is called without a lock, and a slow one delays nobody but
+ * who sets the next.
+ */
+#include "hook/access.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/buffer.h"
+#include "fault/handler.h"
+#include "share/share.h"
+#include "base/sys.h"
+
+struct access_slot {
+	hm_access_hook *hook; /* written while the slot is not current, and not in use */
+	void *user;
+	_Atomic uint32_t running; /* threads that are in it, or find that it has gone */
+};
+
+_Atomic(struct access_slot *) access_current;
+
+static struct access_slot slots[2];
+
+static pthread_mutex_t set_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the below */
+static pthread_cond_t drained = PTHREAD_COND_INITIALIZER;
+static bool draining; /* somebody waits for the slot that is not current */
+
+/* The slot whose hook this thread is in: what that calls is not asked about. */
+static _Thread_local const struct access_slot *inside;
+
+static _Thread_local uint64_t refusals; /* told to this thread's calls */
+
+static const char *const names[] = {
+	[HM_ACCESS_OPEN] = "open",           [HM_ACCESS_CREATE] = "create",
+	[HM_ACCESS_FROM_FILE] = "from_file", [HM_ACCESS_MAP] = "map",
+	[HM_ACCESS_RESIZE] = "resize",       [HM_ACCESS_PROTECT] = "protect",
+	[HM_ACCESS_LOCK] = "lock",           [HM_ACCESS_EXPORT] = "export",
+	[HM_ACCESS_IMPORT] = "import",       [HM_ACCESS_SEND] = "send",
+	[HM_ACCESS_RECEIVE] = "receive",     [HM_ACCESS_LAUNCH] = "launch",
+	[HM_ACCESS_SEAL] = "seal",
+};
+
+_Static_assert(ARRAY_SIZE(names) <= HM_ACCESS_MAX, "the counters have no more room");
+
+static struct {
+	_Atomic uint64_t asked, refused;
+} counters[ARRAY_SIZE(names)];
+
+const char *hm_access_name(uint32_t operation)
+{
+	return operation < ARRAY_SIZE(names) ? names[operation] : NULL;
+}
+
+int hm_access_query(struct hm_access_counters *ret_counters)
+{
+	struct hm_access_counters now = { .operations = ARRAY_SIZE(names) };
+	size_t i;
+	int r;
+
+	if (!ret_counters)
+		return err_set(-EINVAL, "hm_access_query: ret_counters is NULL");
+	r = struct_check_out(ret_counters->struct_size, sizeof(now), sizeof(now),
+			     "hm_access_counters");
+	if (r)
+		return r;
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		now.asked[i] = atomic_load_explicit(&counters[i].asked, memory_order_relaxed);
+		now.refused[i] =
+			atomic_load_explicit(&counters[i].refused, memory_order_relaxed);
+	}
+	struct_write(ret_counters, &now, ret_counters->struct_size);
+	return 0;
+}
+
+/* ---- the slots ---- */
+
+static void leave(struct access_slot *slot)
+{
+	if (atomic_fetch_sub(&slot->running, 1) != 1 || atomic_load(&access_current) == slot)
+		return;
+	pthread_mutex_lock(&set_mutex);
+	pthread_cond_broadcast(&drained);
+	pthread_mutex_unlock(&set_mutex);
+}
+
+/* Sequentially consistent, as in hm_access_hook_set(): one of the two sees the other. */
+static struct access_slot *enter(void)
+{
+	struct access_slot *slot;
+
+	while ((slot = atomic_load(&access_current))) {
+		atomic_fetch_add(&slot->running, 1);
+		if (likely(atomic_load(&access_current) == slot))
+			break;
+		leave(slot);
+	}
+	return slot;
+}
+
+int hm_access_hook_set(hm_access_hook *hook, void *user)
+{
+	struct access_slot *old, *next = NULL;
+
+	if (inside)
+		return err_set(-EDEADLK, "hm_access_hook_set: a hook would wait for itself: "
+					 "set another one outside of it");
+	fork_init();
+	pthread_mutex_lock(&set_mutex);
+	while (draining)
+		pthread_cond_wait(&drained, &set_mutex);
+	old = atomic_load(&access_current);
+	if (hook) {
+		next = old == &slots[0] ? &slots[1] : &slots[0];
+		next->hook = hook;
+		next->user = user;
+	}
+	atomic_store(&access_current, next);
+	if (old) {
+		draining = true;
+		while (atomic_load(&old->running))
+			pthread_cond_wait(&drained, &set_mutex);
+		draining = false;
+		pthread_cond_broadcast(&drained);
+	}
+	pthread_mutex_unlock(&set_mutex);
+	return 0;
+}
+
+void access_fork_child(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(slots); i++)
+		atomic_store(&slots[i].running, inside == &slots[i]);
+	draining = false;
+	pthread_mutex_init(&set_mutex, NULL);
+	pthread_cond_init(&drained, NULL);
+}
+
+/* ---- asking ---- */
+
+/* 'launch "saxpy" on "opencl:0", 8192 bytes' */
+static void describe(const struct hm_access_request *request, char *text, size_t size)
+{
+	const char *what = request->path   ? request->path :
+			   request->buffer ? request->buffer :
+					     request->kernel;
+	const char *where = request->device ? request->device : request->accel;
+	uint64_t bytes = request->length ? request->length : request->size;
+	char amount[32] = "";
+
+	if (bytes)
+		snprintf(amount, sizeof(amount), ", %" PRIu64 " bytes", bytes);
+	snprintf(text, size, "%s%s%.256s%s%s%s%s%s", names[request->operation],
+		 what ? " \"" : "", what ? what : "", what ? "\"" : "",
+		 where ? (request->operation == HM_ACCESS_OPEN ? " \"" : " on \"") : "",
+		 where ? where : "", where ? "\"" : "", amount);
+}
+
+static int refuse(const struct hm_access_request *request, int r, const char *reason)
+{
+	char what[512];
+
+	if (r > 0 || r < -4095)
+		r = -EACCES;
+	stats_add(&counters[request->operation].refused, 1);
+	refusals++;
+	describe(request, what, sizeof(what));
+	return err_set(r, "the access hook refused %s: %s", what,
+		       reason[0] ? reason : err_name(r));
+}
+
+uint64_t access_refusals(void)
+{
+	return refusals;
+}
+
+int access_ask(struct hm_access_request *request)
+{
+	char reason[HM_ACCESS_REASON_MAX] = "";
+	struct access_slot *slot;
+	struct hm_guard *guard;
+	int r;
+
+	if (inside)
+		return 0;
+	slot = enter();
+	if (!slot)
+		return 0;
+	request->struct_size = sizeof(*request);
+	request->pid = (uint32_t)getpid();
+	request->thread = (uint32_t)gettid();
+	request->uid = geteuid();
+	request->gid = getegid();
+	stats_add(&counters[request->operation].asked, 1);
+	inside = slot;
+	guard = guard_suspend();
+	r = slot->hook(slot->user, request, reason);
+	guard_resume(guard);
+	inside = NULL;
+	leave(slot);
+	reason[sizeof(reason) - 1] = '\0';
+	/* What the hook's own calls left: backends count on a text that is empty. */
+	err_clear();
+	return r ? refuse(request, r, reason) : 0;
+}
+
+int access_ask_create(const struct hm_device *device, const struct hm_buffer_desc *desc)
+{
+	struct hm_access_request request = {
+		.operation = HM_ACCESS_CREATE,
+		.device = device->name,
+		.buffer = desc->name ? desc->name : "buffer",
+		.size = desc->size,
+		.max_size = max_u64(desc->max_size, desc->size),
+		.access = access_of_flags(desc->flags),
+		.flags = desc->flags,
+		.place = desc->place,
+	};
+
+	return access_ask(&request);
+}
+
+/* What is known of a buffer at this moment. */
+static int read_buffer(struct hm_buffer *buffer, struct hm_access_request *request)
+{
+	int r = buffer_lock(buffer);
+
+	if (r)
+		return r;
+	request->size = buffer->size;
+	request->max_size = buffer->max_size;
+	buffer_unlock(buffer);
+	request->device = buffer->device->name;
+	request->buffer = buffer->name;
+	request->serial = buffer->serial;
+	return 0;
+}
+
+static int ask_leaving(uint32_t operation, struct hm_buffer *buffer, uint32_t flags,
+		       struct hm_access_request *request)
+{
+	int r = read_buffer(buffer, request);
+
+	if (r)
+		return r;
+	request->operation = operation;
+	request->access = flags & HM_EXPORT_READ_ONLY ? HM_READ : buffer->access;
+	request->flags = flags;
+	return access_ask(request);
+}
+
+int access_ask_export(struct hm_buffer *buffer, uint32_t flags)
+{
+	struct hm_access_request request = { 0 };
+
+	return ask_leaving(HM_ACCESS_EXPORT, buffer, flags, &request);
+}
+
+static void read_peer(int socket, struct hm_access_request *request)
+{
+	struct ucred peer;
+
+	if (sys_peer(socket, &peer))
+		return;
+	request->peer_pid = (uint32_t)peer.pid;
+	request->peer_uid = peer.uid;
+	request->peer_gid = peer.gid;
+}
+
+int access_ask_send(struct hm_buffer *buffer, int socket, uint32_t flags)
+{
+	struct hm_access_request request = { 0 };
+
+	read_peer(socket, &request);
+	return ask_leaving(HM_ACCESS_SEND, buffer, flags, &request);
+}
+
+int access_ask_receive(const struct hm_device *device, int socket, int fd, uint64_t size,
+		       uint32_t access, const struct hm_buffer_desc *desc)
+{
+	struct hm_access_request request = {
+		.operation = HM_ACCESS_RECEIVE,
+		.device = device->name,
+		.buffer = desc->name ? desc->name : "received",
+		.size = size,
+		.max_size = size,
+		.access = access & access_of_flags(desc->flags),
+		.flags = desc->flags,
+	};
+	char path[PATH_MAX];
+	int r;
+
+	r = access_read_path(fd, path);
+	if (r)
+		return r;
+	request.path = path;
+	read_peer(socket, &request);
+	return access_ask(&request);
+}
+
+int access_ask_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags)
+{
+	struct hm_access_request request = { .operation = HM_ACCESS_RESIZE, .flags = flags };
+	int r = read_buffer(buffer, &request);
+
+	if (r)
+		return r;
+	request.size = new_size;
+	request.access = buffer->access;
+	return access_ask(&request);
+}
+
+int access_ask_seal(struct hm_buffer *buffer, uint32_t flags)
+{
+	struct hm_access_request request = { .operation = HM_ACCESS_SEAL, .flags = flags };
+	int r = read_buffer(buffer, &request);
+
+	if (r)
+		return r;
+	request.access = HM_READ;
+	return access_ask(&request);
+}
+
+int access_ask_map(struct hm_buffer *buffer, const struct hm_map_desc *desc)
+{
+	struct hm_access_request request = {
+		.operation = HM_ACCESS_MAP,
+		.offset = desc->offset,
+		.length = desc->length,
+		.access = desc->access,
+		.flags = desc->flags,
+	};
+	int r = read_buffer(buffer, &request);
+
+	if (r)
+		return r;
+	if (!request.length && request.offset < request.size)
+		request.length = request.size - request.offset;
+	return access_ask(&request);
+}
+
+int access_ask_range(uint32_t operation, struct hm_map *map, uint64_t offset, uint64_t length,
+		     uint32_t access, uint32_t flags)
+{
+	struct hm_access_request request = {
+		.operation = operation,
+		.device = map->buffer->device->name,
+		.buffer = map->buffer->name,
+		.serial = map->buffer->serial,
+		.size = hm_map_length(map),
+		.max_size = map->span,
+		.offset = offset,
+		.length = length,
+		.access = access,
+		.flags = flags,
+	};
+
+	return access_ask(&request);
+}

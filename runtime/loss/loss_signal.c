@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Bytes of a device that another process takes away, or the administrator: nobody here has
+ * heard when their maps are touched next. By itself a module's maps are zeros then, of which
+ * nothing tells before the device is asked. Where there is a shadow, and a handler to put it
+ * there, the backend is asked for a signal instead: whoever touches them finds the shadow.
+ *
+ * What an object has been asked for it stays until the handler goes, whoever else has it and
+ * whatever the policy becomes: the handler puts there what each map's buffer has for it.
+ */
+#include "loss/loss.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/buffer.h"
+#include "core/device_link.h"
+#include "loss/lost.h"
+#include "core/segments.h"
+
+/* Taken with buffer->lock held; with it a backend's own are. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the below */
+static bool handled;                                      /* by a handler that repairs */
+static uint32_t n_handler; /* so far: which one; never 0 if handled */
+
+/*
+ * Where CPUs reach bytes in part a SIGBUS says nothing of a loss, and the handler leaves it
+ * alone; outside of brackets, whose end asks, nobody touches them.
+ */
+static bool is_wanted_locked(const struct hm_buffer *buffer, const struct loss *loss)
+{
+	return handled && atomic_load(&loss->in_place) && !(buffer->caps & HM_CAP_BRACKET);
+}
+
+static int ask_each(const struct hm_buffer *buffer)
+{
+	const struct segment_list *list = atomic_load(&((struct hm_buffer *)buffer)->segments);
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; i < list->n && !r; i++)
+		r = buffer->device->ops->lost_signal(list->link->backend, &list->segment[i]);
+	return r;
+}
+
+void loss_choose_signal(struct hm_buffer *buffer)
+{
+	struct loss *loss = atomic_load(&buffer->loss);
+	char text[ERR_TEXT_MAX];
+
+	if (!loss || !buffer->device->ops->lost_signal)
+		return;
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	pthread_mutex_lock(&mutex);
+	loss->signals = is_wanted_locked(buffer, loss) && !ask_each(buffer) ? n_handler : 0;
+	pthread_mutex_unlock(&mutex);
+	err_set(0, "%s", text);
+}
+
+int loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *fresh)
+{
+	const struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
+	const struct device_link *link = segments_link(buffer);
+	int r = 0;
+
+	if (!loss || !buffer->device->ops->lost_signal)
+		return 0;
+	pthread_mutex_lock(&mutex);
+	if (is_wanted_locked(buffer, loss))
+		r = buffer->device->ops->lost_signal(link->backend, fresh);
+	pthread_mutex_unlock(&mutex);
+	return r == -ENODEV ? lost_ask(buffer->device, link) : 0;
+}
+
+/* A dma-buf's maps are its exporter's, and so is what they become. */
+static bool is_foreign(const struct hm_buffer *buffer)
+{
+	return buffer->segment->flags & HM_SEGMENT_DMABUF && !buffer->created &&
+	       (!buffer->device->ops->lost_signal || !(buffer->caps & HM_CAP_DMABUF) ||
+		!(buffer->access & HM_WRITE));
+}
+
+enum hm_unheard loss_unheard_locked(const struct hm_buffer *buffer)
+{
+	const struct loss *loss = atomic_load(&((struct hm_buffer *)buffer)->loss);
+	bool signals;
+
+	if (is_foreign(buffer))
+		return HM_UNHEARD_DRIVER;
+	if (buffer->ask != ASK_DEVICE)
+		return HM_UNHEARD_NEVER;
+	if (!buffer->device->ops->lost_signal)
+		return HM_UNHEARD_DRIVER;
+	if (!loss || !atomic_load(&loss->in_place))
+		return HM_UNHEARD_POLICY;
+	pthread_mutex_lock(&mutex);
+	signals = handled && loss->signals == n_handler;
+	pthread_mutex_unlock(&mutex);
+	return signals ? HM_UNHEARD_POLICY : HM_UNHEARD_ZEROS;
+}
+
+static void choose_each(struct hm_buffer *buffer)
+{
+	if (buffer_lock(buffer))
+		return;
+	loss_choose_signal(buffer);
+	buffer_unlock(buffer);
+}
+
+void loss_handler_comes(void)
+{
+	pthread_mutex_lock(&mutex);
+	handled = true;
+	n_handler++;
+	pthread_mutex_unlock(&mutex);
+}
+
+void loss_signal_each(void)
+{
+	loss_each(choose_each);
+}
+
+/* Of what was asked for a signal, and is gone: that can't be taken off any more. */
+static void replace_gone(struct hm_map *map, const void *user)
+{
+	const struct hm_backend_ops *ops = user;
+	const void *backend = NULL;
+
+	if (map->buffer->device->ops != ops || map->lost || buffer_lock(map->buffer))
+		return;
+	if (lost_check_buffer(map->buffer))
+		backend = segments_link(map->buffer)->backend;
+	buffer_unlock(map->buffer);
+	if (backend)
+		lost_maps(backend);
+}
+
+void loss_handler_goes(void)
+{
+	const struct hm_backend_ops *ops;
+	uint32_t i;
+
+	pthread_mutex_lock(&mutex);
+	handled = false;
+	pthread_mutex_unlock(&mutex);
+	/* Nobody asks for any from here on. */
+	for (i = 0; (ops = backend_at(i)); i++)
+		if (ops->lost_signal && ops->lost_signal(NULL, NULL) == -ENODEV)
+			lost_each_map(NULL, replace_gone, ops);
+}
+
+void loss_signal_fork_child(void)
+{
+	mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}

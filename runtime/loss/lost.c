@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pages that are gone from under live maps. Nobody asks the maps' users: what was
+ * there is not there any more, whatever they are about to do.
+ */
+#include "loss/lost.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "core/buffer.h"
+#include "core/device_link.h"
+#include "loss/loss.h"
+#include "map/map.h"
+#include "fault/reach.h"
+#include "map/remap.h"
+#include "fault/repair.h"
+#include "fault/replaced.h"
+#include "base/reserve.h"
+#include "map/resident.h"
+#include "core/segments.h"
+#include "base/sys.h"
+#include "map/view.h"
+
+/* ---- every map of a device ---- */
+
+/* Maps are collected some at a time: nothing is allocated where memory may be short. */
+#define BATCH 32
+
+struct batch {
+	const void *backend; /* of which device; NULL: of any */
+	uint64_t from;       /* addresses below were seen */
+	uint32_t n;
+	struct hm_map *maps[BATCH]; /* with references */
+};
+
+static int collect(void *user, const struct registry_entry *entry)
+{
+	struct batch *batch = user;
+
+	if (entry->base < batch->from)
+		return 0;
+	if (batch->n == BATCH)
+		return 1;
+	/* A parent's map is not this process's to change. */
+	if (entry->map->object.fork_gen != fork_generation ||
+	    (batch->backend && atomic_load(&entry->device->link)->backend != batch->backend) ||
+	    !object_try_ref(&entry->map->object))
+		return 0;
+	batch->maps[batch->n++] = entry->map;
+	batch->from = entry->base + 1;
+	return 0;
+}
+
+void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const void *user),
+		   const void *user)
+{
+	struct batch batch = { .backend = backend };
+	uint32_t i;
+	int more;
+
+	do {
+		batch.n = 0;
+		more = registry_each(batch.from, collect, &batch);
+		for (i = 0; i < batch.n; i++) {
+			visit(batch.maps[i], user);
+			hm_map_unref(batch.maps[i]);
+		}
+	} while (more);
+}
+
+/* ---- whole devices ---- */
+
+static int put_run(void *user, uint64_t offset, uint64_t length, uint32_t access)
+{
+	struct hm_map *map = user;
+
+	return loss_map_after(map->buffer, map->address + offset, map->offset + offset, length,
+			      prot_of_access(access));
+}
+
+/* Each run with the rights that it has: whoever touches meanwhile has neither more nor less. */
+int lost_put_range(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	return rangemap_each(map->rights, offset, length, put_run, map);
+}
+
+void lost_put_after(struct hm_map *map)
+{
+	uint64_t committed = buffer_pages(map->buffer, map->length);
+	int r;
+
+	r = lost_put_range(map, 0, committed);
+	if (!r && committed < map->span)
+		r = reserve_mend(map->address + committed, map->span - committed);
+	if (r) {
+		reserve_mend(map->address, map->span);
+		return;
+	}
+	/* What is not inherited stays so; a child that had zeros would be no harm. */
+	sys_madvise(map->address, map->span, MADV_DONTFORK);
+}
+
+/* Work in flight is not waited for: its device has ended it, or it finds zeros. */
+static void lose_locked(struct hm_map *map)
+{
+	struct map_view *view = NULL;
+
+	/* Before its bytes are others: who has read them looks afterwards. */
+	pthread_mutex_lock(&map->lock);
+	map->lost = true;
+	pthread_mutex_unlock(&map->lock);
+	repair_claim(map, 0, map->span);
+	lost_put_after(map);
+	repair_release(map);
+	reach_forget(map, 0, UINT64_MAX);
+	if (map->locked)
+		resident_note(map, NULL);
+	registry_set_generation(map->slot, map->generation + 1);
+	pthread_mutex_lock(&map->lock);
+	map->generation++;
+	pthread_mutex_unlock(&map->lock);
+	map_note_lost(map);
+	while ((view = view_behind(map, view)))
+		if (view->hooks->lost)
+			view->hooks->lost(view);
+}
+
+static void lose(struct hm_map *map, const void *user)
+{
+	if (buffer_lock(map->buffer))
+		return;
+	/* It may have been recovered since: then it is of another one. */
+	if (segments_link(map->buffer)->backend == user && !remap_lock(map)) {
+		lose_locked(map);
+		remap_unlock(map);
+	}
+	buffer_unlock(map->buffer);
+}
+
+/*
+ * Read by who touches bytes that are in no map that is known. None of them nests, and of
+ * those that come one after the other a loss must not wait for the last.
+ */
+static pthread_rwlock_t touching = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+int lost_touch_begin(const struct hm_device *device, const struct device_link *link)
+{
+	int r;
+
+	pthread_rwlock_rdlock(&touching);
+	r = lost_check_link(device, link);
+	if (r)
+		pthread_rwlock_unlock(&touching);
+	return r;
+}
+
+void lost_touch_end(void)
+{
+	pthread_rwlock_unlock(&touching);
+}
+
+void lost_fork_child(void)
+{
+	touching = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+}
+
+void lost_maps(const void *backend)
+{
+	lost_each_map(backend, lose, backend);
+	/* Who begins from here on finds it gone; the others have ended. */
+	pthread_rwlock_wrlock(&touching);
+	pthread_rwlock_unlock(&touching);
+}
+
+void lost_device(const void *backend)
+{
+	/* The locks of its change are held there: some other call tells. */
+	if (view_in_callback())
+		return;
+	lost_maps(backend);
+	loss_tell(backend);
+}
+
+int lost_check_link(const struct hm_device *device, const struct device_link *link)
+{
+	int r;
+
+	if (unlikely(link != atomic_load(&device->link)))
+		return err_set(
+			-ENODEV,
+			"%s was taken away and is there again, without what was on it: "
+			"hm_device_recover() brings back what has a loss policy, with "
+			"HM_RECOVER_SHADOWED that of HM_LOSS_SHADOW, too; unref the rest",
+			device->name);
+	r = device->ops->device_check(link->backend);
+	return likely(!r) ? 0 : backend_explain(device->ops, r, "device_check");
+}
+
+int lost_check(struct hm_device *device)
+{
+	struct device_link *link = link_get(device);
+	int r;
+
+	r = backend_explain(device->ops, device->ops->device_check(link->backend),
+			    "device_check");
+	link_put(device, link);
+	return r;
+}
+
+int lost_check_buffer(struct hm_buffer *buffer)
+{
+	struct segment_list *segments = segments_get(buffer);
+	int r = lost_check_link(buffer->device, segments->link);
+
+	segments_put(buffer, segments);
+	return r;
+}
+
+int lost_ask(struct hm_device *device, const struct device_link *link)
+{
+	const struct hm_backend_ops *ops = device->ops;
+	struct hm_device_info info = { 0 };
+
+	/* Whatever it answers, the check knows afterwards. */
+	if (!ops->device_check(link->backend)) {
+		if (ops->device_ask)
+			ops->device_ask(link->backend);
+		else
+			ops->device_query(link->backend, &info);
+	}
+	return lost_check_link(device, link);
+}
+
+int lost_notice(struct hm_device *device, int r)
+{
+	struct device_link *link;
+	char text[ERR_TEXT_MAX];
+
+	r = replaced_notice(r);
+	if (likely(r != -ENODEV) || view_in_callback())
+		return r;
+	snprintf(text, sizeof(text), "%s", hm_errmsg());
+	/* mmap() may have been the first to hear of it: then the backend is made to ask. */
+	link = link_get(device);
+	if (lost_ask(device, link))
+		lost_device(link->backend);
+	link_put(device, link);
+	return err_set(r, "%s", text);
+}

@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: MIT
+/* Maps: made, described, released. */
+#include "map/map.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "hook/access.h"
+#include "core/buffer.h"
+#include "base/compat.h"
+#include "core/device_link.h"
+#include "dmabuf/dmabuf.h"
+#include "fault/handler.h"
+#include "map/lock_budget.h"
+#include "loss/loss.h"
+#include "loss/lost.h"
+#include "base/rlimits.h"
+#include "base/placement.h"
+#include "tell/publish.h"
+#include "tell/probe.h"
+#include "fault/reach.h"
+#include "map/remap.h"
+#include "fault/repair.h"
+#include "fault/replaced.h"
+#include "base/reserve.h"
+#include "map/resident.h"
+#include "core/segments.h"
+#include "base/smaps.h"
+#include "map/sync.h"
+#include "share/share.h"
+#include "base/sys.h"
+#include "map/view.h"
+
+#define MAP_FLAGS (HM_MAP_GUARD | HM_MAP_POPULATE)
+
+int prot_of_access(uint32_t access)
+{
+	return (access & HM_READ ? PROT_READ : 0) | (access & HM_WRITE ? PROT_WRITE : 0);
+}
+
+int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
+{
+	int r;
+
+	r = placement_apply(address, length, buffer->numa_mode, buffer->numa_nodes);
+	if (r)
+		return r;
+	if (buffer->backing == HM_BACKING_ANON)
+		/* -EINVAL without CONFIG_ANON_VMA_NAME: a name is only a help. */
+		sys_prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (uintptr_t)address, length,
+			  (uintptr_t)buffer->name);
+	if (length >= MAP_HUGE_LEAST &&
+	    (buffer->backing == HM_BACKING_ANON || buffer->backing == HM_BACKING_MEMFD))
+		/* Advice; what was obtained is in hm_map_query. */
+		sys_madvise(address, length, MADV_HUGEPAGE);
+	if (buffer->caps & HM_CAP_FORK)
+		return 0;
+	r = sys_madvise(address, length, MADV_DONTFORK);
+	/* EAGAIN, which is what madvise(2) makes of it where mappings run out. */
+	return r ? rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length,
+				       "keeping a device map out of fork children") :
+		   0;
+}
+
+void map_entry(const struct hm_map *map, const char *address, uint64_t length,
+	       uint32_t generation, const struct rangemap *rights,
+	       struct registry_entry *ret_entry)
+{
+	*ret_entry = (struct registry_entry){
+		.base = (uintptr_t)address,
+		.length = length,
+		.buffer_offset = map->offset,
+		.map = (struct hm_map *)map,
+		.buffer = map->buffer,
+		.device = map->buffer->device,
+		.generation = generation,
+		.not_inherited = !(map->buffer->caps & HM_CAP_FORK),
+		.access = rights,
+	};
+}
+
+static int apply_run(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	int r = sys_mprotect((char *)user + offset, length, prot_of_access(value));
+
+	return r ? rlimits_explain_map(r, length, "changing rights") : 0;
+}
+
+int map_apply_rights(char *address, const struct rangemap *rights, uint64_t offset,
+		     uint64_t length)
+{
+	return rangemap_each(rights, offset, length, apply_run, address);
+}
+
+/* ---- creation ---- */
+
+static int read_desc(struct hm_buffer *buffer, const struct hm_map_desc *from,
+		     struct hm_map_desc *desc)
+{
+	int r;
+
+	if (!from) {
+		*desc = (struct hm_map_desc){ .access = buffer->access };
+		return 0;
+	}
+	r = struct_read(desc, sizeof(*desc), from, from->struct_size, sizeof(*desc),
+			"hm_map_desc");
+	if (r)
+		return r;
+	if (desc->flags & ~MAP_FLAGS)
+		return err_set(-EINVAL, "hm_map_desc.flags 0x%x has unknown bits 0x%x",
+			       desc->flags, desc->flags & ~MAP_FLAGS);
+	if (desc->reserved)
+		return err_set(-EINVAL, "hm_map_desc.reserved is not 0");
+	if ((desc->flags & HM_MAP_POPULATE) && !desc->access)
+		return err_set(-EINVAL,
+			       "HM_MAP_POPULATE needs HM_READ: what can't be read can't "
+			       "be brought in");
+	return remap_check_access(buffer, desc->access);
+}
+
+/* Fills in what follows from the description. Caller holds buffer->lock. */
+static int size_up(struct hm_map *map, const struct hm_map_desc *desc, uint64_t *ret_length)
+{
+	struct hm_buffer *buffer = map->buffer;
+	uint64_t length = desc->length;
+
+	if (!is_aligned(desc->offset, buffer->page_size))
+		return err_set(-EINVAL,
+			       "offset %" PRIu64 " is not a multiple of the buffer's "
+			       "page size, %" PRIu64,
+			       desc->offset, buffer->page_size);
+	if (desc->offset > buffer->size || length > buffer->size - desc->offset ||
+	    (!length && desc->offset == buffer->size))
+		return err_set(-ERANGE,
+			       "bytes %" PRIu64 " to %" PRIu64 " are not in the buffer "
+			       "of %" PRIu64 " bytes",
+			       desc->offset, desc->offset + length, buffer->size);
+	/* Length 0 with an offset is the rest: a part, which does not follow. */
+	map->whole = !length && !desc->offset;
+	if (!length)
+		length = buffer->size - desc->offset;
+	map->offset = desc->offset;
+	map->access = desc->access;
+	map->map_flags = desc->flags;
+	map->span = buffer_pages(buffer, map->whole ? buffer->max_size : length);
+	*ret_length = length;
+	return 0;
+}
+
+static struct hm_map *map_alloc(struct hm_buffer *buffer)
+{
+	struct hm_map *map = sys_calloc(1, sizeof(*map));
+
+	if (!map)
+		return NULL;
+	object_init(&map->object, OBJECT_MAP);
+	map->buffer = hm_buffer_ref(buffer);
+	/* A callback that changes its own map is told -EDEADLK instead of hanging. */
+	map->change = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	map->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	CDS_INIT_LIST_HEAD(&map->uses);
+	CDS_INIT_LIST_HEAD(&map->views);
+	CDS_INIT_LIST_HEAD(&map->scopes);
+	return map;
+}
+
+/* All but its reference to the buffer. */
+static void map_free(struct hm_map *map)
+{
+	map->object.kind = OBJECT_FREED;
+	pthread_mutex_destroy(&map->change);
+	pthread_mutex_destroy(&map->lock);
+	free(map->rights);
+	free(map->spare_rights);
+	free(map->base);
+	free(map->locked);
+	free(map->hidden);
+	repair_end(map);
+	free(map);
+}
+
+void map_link_locked(struct hm_map *map)
+{
+	struct hm_buffer *buffer = map->buffer;
+	struct hm_map *other;
+
+	/* By address: the order in which a change of the buffer locks its maps. */
+	cds_list_for_each_entry(other, &buffer->maps, buffer_link)
+		if (other->address > map->address)
+			break;
+	cds_list_add_tail(&map->buffer_link, &other->buffer_link);
+}
+
+/* From registry_insert() on others may hold it, too: it ends as any other map does. */
+static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
+{
+	struct hm_buffer *buffer = map->buffer;
+	struct registry_entry entry;
+	uint64_t length = 0, committed;
+	int r;
+
+	r = lost_check_link(buffer->device, segments_link(buffer));
+	if (r)
+		return r;
+	/* It may have been sealed since it was looked at. */
+	r = remap_check_access(buffer, desc->access);
+	if (r)
+		return r;
+	if (desc->flags & HM_MAP_POPULATE) {
+		r = resident_check(buffer);
+		if (r)
+			return r;
+	}
+	if (buffer->n_map && !(buffer->caps & HM_CAP_MULTI_MAP))
+		return err_set(-EBUSY, "%s is private memory and has its one map already",
+			       buffer->name);
+	r = size_up(map, desc, &length);
+	if (r)
+		return r;
+	committed = buffer_pages(buffer, length);
+	map->rights = rangemap_create(map->access, buffer->cache);
+	if (!map->rights)
+		return err_set(-ENOMEM, "no memory for a map's rights");
+	r = brackets_take_locked(map);
+	if (r)
+		return r;
+	r = map_place(map, committed);
+	if (r)
+		goto err_brackets;
+	map->length = length;
+	if (map->map_flags & HM_MAP_POPULATE) {
+		r = resident_populate(map, 0, committed, map->access);
+		if (r)
+			goto err_release;
+	}
+	/* An export, which may choose others, waits for the buffer's lock. */
+	view_choose_brackets_locked(map);
+	map_entry(map, map->address, length, 0, map->rights, &entry);
+	r = registry_insert(&entry, map->span, &map->slot);
+	if (r) {
+		r = err_set(r, "entering a map of %" PRIu64 " bytes into the registry: %s",
+			    length, err_name(r));
+		goto err_release;
+	}
+	publish_begin(map);
+	map_placed(map);
+	map_link_locked(map);
+	buffer->n_map++;
+	count_add_locked(&buffer->counts, COUNT_MAPS, 1);
+	count_add_locked(&buffer->counts, COUNT_MAPS_EVER, 1);
+	count_add_locked(&buffer->counts, COUNT_BYTES_MAPPED, committed);
+	stats_add(&stats.maps, 1);
+	stats_add(&stats.bytes_mapped, committed);
+	return 0;
+
+err_release:
+	reserve_release(&map->reservation);
+err_brackets:
+	brackets_put_locked(map);
+	return r;
+}
+
+static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc, uint64_t start,
+		  struct hm_map **ret_map)
+{
+	struct hm_map *map;
+	int r, finished = 0, gone = 0;
+
+	map = map_alloc(buffer);
+	if (!map)
+		return err_set(-ENOMEM, "no memory for a map's description");
+
+	r = buffer_lock(buffer);
+	if (r)
+		goto err_free;
+	r = loss_check_mended(buffer);
+	if (!r)
+		r = create_locked(map, desc);
+	if (!r)
+		finished = repair_prepare(map, map->span);
+	if (!r && !finished)
+		finished = reach_show(map);
+	/* Taken away meanwhile, it may not have seen this map: nobody else has yet. */
+	if (!r)
+		gone = lost_check_link(buffer->device, segments_link(buffer));
+	if (!r)
+		probe_map(map, start);
+	buffer_unlock(buffer);
+	if (r) {
+		r = lost_notice(buffer->device, r);
+		goto err_free;
+	}
+	r = gone ? gone : finished;
+	if (r)
+		goto err_map;
+	*ret_map = map;
+	return 0;
+
+err_map:
+	hm_map_unref(map);
+	return r;
+err_free:
+	map_free(map);
+	hm_buffer_unref(buffer);
+	return r;
+}
+
+int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *from,
+		  struct hm_map **ret_map)
+{
+	uint64_t start = trace_start();
+	struct hm_map_desc desc;
+	bool relieved = false;
+	int r;
+
+	r = buffer_check(buffer);
+	if (r)
+		return r;
+	if (!ret_map)
+		return err_set(-EINVAL, "hm_map_create: ret_map is NULL");
+	r = read_desc(buffer, from, &desc);
+	if (!r)
+		r = access_map(buffer, &desc);
+	if (r)
+		return r;
+	do
+		r = create(buffer, &desc, start, ret_map);
+	while (retire_relieve(r, &relieved));
+	return r;
+}
+
+/* ---- release ---- */
+
+void map_keep_locked(struct hm_map *map)
+{
+	const struct hm_buffer *buffer = map->buffer;
+	const struct hm_segment *segment = &buffer->segment[0];
+	const struct hm_device *device = buffer->device;
+
+	if (map->touched || buffer->n_segment > 1 || map->offset ||
+	    map->span != segment->length || map->reservation.length != map->span)
+		return;
+	/*
+	 * Readers in their sections still use it; and a handler that found it may be
+	 * putting other pages there, or has.
+	 */
+	if (retire_is_on() || atomic_load(&handler_was_installed))
+		return;
+	if (device->ops->map_keep(segments_link(buffer)->backend, segment, map->address))
+		return;
+	stats_sub(&stats.bytes_reserved, map->span);
+	map->reservation.length = 0;
+}
+
+static void dispose(struct retired *retired)
+{
+	struct hm_map *map = caa_container_of(retired, struct hm_map, retired);
+	struct hm_buffer *buffer = map->whole ? map->buffer : NULL;
+
+	map_unplace(map);
+	map_free(map);
+	if (buffer)
+		buffer_unref_retired(buffer);
+}
+
+void map_release(struct hm_map *map)
+{
+	struct hm_buffer *buffer = map->buffer;
+	uint64_t committed = buffer_pages(buffer, map->length);
+	/* Locked bytes are the process's to count; of a shared buffer peers hear the end. */
+	bool now = map->locked || atomic_load(&buffer->share), whole = map->whole;
+
+	probe_unmap(map);
+	bracket_turn_end(map, NULL);
+	if (map->locked)
+		resident_note(map, NULL);
+	stats_sub(&stats.bytes_mapped, committed);
+	stats_sub(&stats.maps, 1);
+	/* A handler that still has it would put pages where others' are by then. */
+	retire(&map->retired, committed, now, dispose);
+	/* A map of a part holds less than its buffer, which is counted by itself. */
+	if (!whole)
+		hm_buffer_unref(buffer);
+}
+
+struct hm_map *hm_map_ref(struct hm_map *map)
+{
+	if (map)
+		object_ref(&map->object);
+	return map;
+}
+
+void hm_map_unref(struct hm_map *map)
+{
+	if (!map || !object_put(&map->object))
+		return;
+	publish_end(map);
+	registry_remove(map->slot);
+	/* At once: an accelerator that ends in this very callback waits for it. */
+	view_release_all(map);
+	buffer_end_map(map);
+}
+
+PROBE_SITE void map_note_lost(struct hm_map *map)
+{
+	count_add(&map->buffer->counts, COUNT_LOST, 1);
+	publish_change(map);
+	probe_lost(map);
+}
+
+PROBE_SITE void map_note_recovered(struct hm_map *map)
+{
+	count_add(&map->buffer->counts, COUNT_RECOVERED, 1);
+	probe_recovered(map);
+}
+
+void map_lose_locked(struct hm_map *map, struct rangemap **none,
+		     struct registry_descriptor **staged)
+{
+	struct rangemap *old = map->rights;
+	struct registry_entry entry;
+
+	reserve_mend(map->address, map->span);
+	(*none)->n = 1;
+	(*none)->run[0].value = HM_NONE;
+	map_entry(map, map->address, map->length, map->generation + 1, *none, &entry);
+	registry_restage(&entry, *staged);
+	registry_commit(map->slot, *staged);
+	*staged = NULL;
+	pthread_mutex_lock(&map->lock);
+	map->rights = *none;
+	map->generation++;
+	map->lost = true;
+	pthread_mutex_unlock(&map->lock);
+	map->given_up = true;
+	map_note_lost(map);
+	*none = NULL;
+	free(old);
+	/* The locks went with the mappings. */
+	resident_note(map, NULL);
+}
+
+/* ---- questions ---- */
+
+void *hm_map_address(const struct hm_map *map)
+{
+	return map ? map->address : NULL;
+}
+
+uint64_t hm_map_length(const struct hm_map *map)
+{
+	return map ? atomic_load_explicit(&map->length, memory_order_relaxed) : 0;
+}
+
+int map_refuse_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what)
+{
+	if (!length)
+		return err_set(-EINVAL, "%s: the length is 0", what);
+	return err_set(-ERANGE,
+		       "%s: %" PRIu64 " bytes from %" PRIu64 " on are not in "
+		       "the map of %" PRIu64 " bytes",
+		       what, length, offset, map->length);
+}
+
+int map_check_pages(struct hm_map *map, uint64_t offset, uint64_t length, const char *what)
+{
+	uint64_t page = map->buffer->page_size;
+	int r;
+
+	r = map_check_range(map, offset, length, what);
+	if (r)
+		return r;
+	if (is_aligned(offset, page) &&
+	    (is_aligned(length, page) || offset + length == map->length))
+		return 0;
+	return err_set(-EINVAL,
+		       "%s: offset %" PRIu64 " and length %" PRIu64 " must be multiples "
+		       "of the map's page size, %" PRIu64 " (or the length reach its end)",
+		       what, offset, length, page);
+}
+
+static int lacks(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	uint32_t wanted = *(uint32_t *)user;
+
+	(void)offset, (void)length;
+	return (value & wanted) != wanted;
+}
+
+bool map_allows(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access)
+{
+	bool allowed;
+
+	pthread_mutex_lock(&map->lock);
+	allowed = !rangemap_each(map->rights, offset, length, lacks, &access);
+	pthread_mutex_unlock(&map->lock);
+	return allowed;
+}
+
+int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
+{
+	struct hm_map_info info;
+	struct smaps_sum sum = { 0 };
+	struct lock_sums locks;
+	uint32_t fields, i;
+	int r;
+
+	r = map_check(map);
+	if (r)
+		return r;
+	if (!ret_info)
+		return err_set(-EINVAL, "hm_map_query: ret_info is NULL");
+	r = struct_check_out(ret_info->struct_size, sizeof(info),
+			     offsetof(struct hm_map_info, locked), "hm_map_info");
+	if (r)
+		return r;
+	fields = ret_info->fields;
+	if (fields & ~(HM_MAP_RESIDENT | HM_MAP_LOCKED))
+		return err_set(-EINVAL, "hm_map_query: unknown fields 0x%x", fields);
+	replaced_notice(0);
+	/* Held against a change, so that address and length belong together. */
+	r = remap_lock(map);
+	if (r)
+		return r;
+	if (fields) {
+		r = smaps_read(map->address, buffer_pages(map->buffer, map->length), &sum);
+		if (r)
+			goto out;
+	}
+	pthread_mutex_lock(&map->lock);
+	info = (struct hm_map_info){
+		.fields = fields,
+		.address = map->address,
+		.length = map->length,
+		.reserved_length = map->reservation.length,
+		.offset = map->offset,
+		.page_size = max_u64(map->buffer->page_size, sum.page_size),
+		.access = map->rights->run[0].value,
+		.runs = map->rights->n,
+		.cache = map->buffer->cache,
+		.generation = map->generation,
+		.whole = map->whole,
+		.in_flight = map->n_use,
+		.views = map->n_view,
+		.brackets = map_brackets(map),
+		.resident = sum.resident,
+		.huge = sum.huge,
+		.locked = sum.locked,
+	};
+	pthread_mutex_unlock(&map->lock);
+	lock_sum(map->locked, 0, map->span, &locks);
+	for (i = 0; i < HM_LOCK_PRIORITIES; i++) {
+		info.lock_held += locks.held[i];
+		info.lock_waiting += locks.waiting[i];
+	}
+	struct_write(ret_info, &info, ret_info->struct_size);
+out:
+	remap_unlock(map);
+	return r;
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+/* Where a map goes in the address space, and its first mappings there. */
+#include "map/map.h"
+
+#include <sys/mman.h>
+
+#include "core/buffer.h"
+#include "core/device_link.h"
+#include "dmabuf/dmabuf.h"
+#include "base/reserve.h"
+#include "base/rlimits.h"
+#include "core/segments.h"
+#include "share/share.h"
+#include "base/sys.h"
+
+/*
+ * A huge page needs room for one, and an offset that agrees with the address.
+ * Any other map need not be aligned: small windows of one buffer side by side
+ * share page tables, and the registry's nodes.
+ */
+static uint64_t alignment_of(const struct hm_map *map)
+{
+	const struct hm_buffer *buffer = map->buffer;
+
+	if (map->span >= buffer->alignment && is_aligned(map->offset, buffer->alignment))
+		return buffer->alignment;
+	return buffer->page_size;
+}
+
+/*
+ * A window of whole entries of the registry (radix.h): at their multiples it
+ * takes one word for 64 KiB there, elsewhere sixteen, which is what a look-up
+ * among many of them has to bring into the cache.
+ */
+#define WINDOW_ALIGNMENT KIB(64)
+
+static bool is_window(uint64_t base, uint64_t span)
+{
+	return is_aligned(base | span, WINDOW_ALIGNMENT) && span < MAP_HUGE_LEAST;
+}
+
+/*
+ * Where the next window should end, as a hint, which costs no system call: the
+ * kernel takes it where the place is free, and else goes by its own rule, which
+ * mostly is the place below the lowest window, and thus as good. A release only
+ * raises it: the place that became free is used again, not one further down.
+ */
+static _Atomic uint64_t window_end;
+
+void map_placed(const struct hm_map *map)
+{
+	if (is_window((uintptr_t)map->address, map->span))
+		atomic_store_explicit(&window_end, (uintptr_t)map->address,
+				      memory_order_relaxed);
+}
+
+static void window_released(const struct hm_map *map)
+{
+	uint64_t end = (uintptr_t)map->address + map->span;
+
+	if (is_window((uintptr_t)map->address, map->span) &&
+	    end > atomic_load_explicit(&window_end, memory_order_relaxed))
+		atomic_store_explicit(&window_end, end, memory_order_relaxed);
+}
+
+/*
+ * All of the segment as an earlier map left it, with the pages that were brought in.
+ * NULL: none did.
+ */
+static void *take_kept(const struct hm_map *map, const struct hm_segment *segment,
+		       uint64_t from, uint64_t length, int prot)
+{
+	const struct hm_device *device = map->buffer->device;
+	void *mapped;
+
+	if (from != segment->offset || length != segment->length)
+		return NULL;
+	mapped = device->ops->map_take(segments_link(map->buffer)->backend, segment);
+	if (!mapped || !sys_mprotect(mapped, length, prot))
+		return mapped;
+	sys_munmap(mapped, length);
+	return NULL;
+}
+
+static void placed_at(struct hm_map *map, void *mapped)
+{
+	map->address = mapped;
+	map->reservation.base = mapped;
+	map->reservation.length = map->span;
+}
+
+/* One object, no guard: the mapping is its own reservation. */
+static int place_at(struct hm_map *map, uint64_t hint, int prot)
+{
+	const struct hm_segment *segment = &map->buffer->segment[0];
+	void *mapped;
+	int r;
+
+	r = map_direct(segment, map->offset, map->span, (char *)(uintptr_t)hint, 0, prot,
+		       &mapped);
+	if (!r)
+		placed_at(map, mapped);
+	return r;
+}
+
+static int map_part(const struct hm_map *map, const struct hm_segment *segment, uint64_t from,
+		    uint64_t length, int prot)
+{
+	char *address = map->address + (from - map->offset);
+	void *kept = take_kept(map, segment, from, length, prot);
+
+	if (kept && !reserve_move(kept, length, length, address))
+		return 0;
+	if (kept)
+		sys_munmap(kept, length);
+	return map_one(segment, from, length, address, prot);
+}
+
+static int place_reserved(struct hm_map *map, uint64_t alignment, int prot)
+{
+	uint64_t guard = map->map_flags & HM_MAP_GUARD ? map->buffer->page_size : 0;
+	struct hm_buffer *buffer = map->buffer;
+	uint32_t i;
+	int r;
+
+	r = reserve_range(map->span, alignment, guard, &map->reservation, &map->address);
+	if (r)
+		return r;
+	for (i = buffer_segment_at(buffer, map->offset); i < buffer->n_segment; i++) {
+		const struct hm_segment *segment = &buffer->segment[i];
+		uint64_t from = max_u64(map->offset, segment->offset);
+		uint64_t to =
+			min_u64(map->offset + map->span, segment->offset + segment->length);
+
+		if (from >= to)
+			break;
+		r = map_part(map, segment, from, to - from, prot);
+		if (r)
+			goto err_unmap;
+	}
+	return 0;
+
+err_unmap:
+	sys_munmap(map->reservation.base, map->reservation.length);
+	return r;
+}
+
+static int place_simple(struct hm_map *map, int prot)
+{
+	uint64_t end = atomic_load_explicit(&window_end, memory_order_relaxed);
+	bool window = is_window(0, map->span);
+	void *kept;
+	int r;
+
+	kept = take_kept(map, &map->buffer->segment[0], map->offset, map->span, prot);
+	if (kept) {
+		placed_at(map, kept);
+		return 0;
+	}
+	r = place_at(map, window && end > map->span ? end - map->span : 0, prot);
+	if (r || !window || is_window((uintptr_t)map->address, map->span) ||
+	    sys_munmap(map->address, map->span))
+		return r;
+	/* Rarely: the first one, or a hole between others' mappings. */
+	r = place_reserved(map, WINDOW_ALIGNMENT, prot);
+	/* Where there is no room to align in, any place will do. */
+	return r ? place_at(map, 0, prot) : 0;
+}
+
+/*
+ * Some file systems refuse MAP_SHARED (-ENODEV; FUSE with direct I/O). A reader
+ * loses nothing by a private map but the sight of later writes: visible as
+ * HM_BACKING_FILE_PRIVATE.
+ */
+static bool may_be_private(const struct hm_buffer *buffer)
+{
+	return buffer->backing == HM_BACKING_FILE && !(buffer->access & HM_WRITE) &&
+	       !buffer->n_map;
+}
+
+static void set_backing(struct hm_buffer *buffer, uint32_t backing, uint32_t segment_flags)
+{
+	buffer->backing = backing;
+	buffer->segment[0].flags = segment_flags;
+}
+
+static bool is_sealed(const struct hm_map *map)
+{
+	return map->buffer->exported && (map->access & HM_WRITE);
+}
+
+static int refuse_sealed(const struct hm_buffer *buffer)
+{
+	return err_set(-EPERM,
+		       "%s was exported read-only: its seal forbids further maps that may be "
+		       "written",
+		       buffer->name);
+}
+
+/* Why the map finds no place. */
+static int explain_place(const struct hm_map *map, int r)
+{
+	const struct hm_buffer *buffer = map->buffer;
+
+	if (r == -ENODEV && buffer->backing == HM_BACKING_DEVICE)
+		return err_set(
+			r,
+			"%s: its device, \"%s\", was taken away: there is nothing to map "
+			"any more",
+			buffer->name, buffer->device->name);
+	/* What was imported was looked at then; of this only its sender has said something. */
+	if (dmabuf_is_refusal(r) && share_is_received(buffer) && !buffer->n_map &&
+	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
+		return dmabuf_explain_map(r);
+	if (r == -ENODEV)
+		return err_set(-EOPNOTSUPP,
+			       "%s: this file system can't share mappings (MAP_SHARED): "
+			       "pass HM_BUFFER_READ_ONLY or HM_BUFFER_PRIVATE",
+			       buffer->name);
+	if (r == -EPERM && is_sealed(map))
+		return refuse_sealed(buffer);
+	return rlimits_explain_map(r, map->span, "mapping");
+}
+
+int map_place(struct hm_map *map, uint64_t committed)
+{
+	struct hm_buffer *buffer = map->buffer;
+	uint64_t alignment = alignment_of(map);
+	uint64_t mapped = min_u64(map->span, buffer_capacity(buffer) - map->offset);
+	bool simple = buffer->n_segment == 1 && !(map->map_flags & HM_MAP_GUARD) &&
+		      alignment <= page_size() && mapped == map->span &&
+		      map_is_direct(&buffer->segment[0], map->offset, map->span);
+	int prot = prot_of_access(map->access);
+	/* The part that is not committed must not be touched. */
+	int first = committed == mapped ? prot : PROT_NONE;
+	int r;
+
+	r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
+	if (r == -ENODEV && may_be_private(buffer)) {
+		set_backing(buffer, HM_BACKING_FILE_PRIVATE,
+			    HM_SEGMENT_PRIVATE | HM_SEGMENT_NORESERVE);
+		r = simple ? place_simple(map, first) : place_reserved(map, alignment, first);
+		if (r)
+			set_backing(buffer, HM_BACKING_FILE, HM_SEGMENT_SHARED);
+	}
+	if (r)
+		return explain_place(map, r);
+	stats_add(&stats.bytes_reserved, map->reservation.length);
+
+	if (first != prot) {
+		r = sys_mprotect(map->address, committed, prot);
+		/* mmap() without PROT_WRITE took it as one that is for reading. */
+		if (r == -EACCES && is_sealed(map)) {
+			r = refuse_sealed(buffer);
+			goto err_release;
+		}
+		if (r) {
+			r = rlimits_explain_map(r, committed, "making a map accessible");
+			goto err_release;
+		}
+	}
+	r = map_dress(buffer, map->address, map->span);
+	if (r)
+		goto err_release;
+	return 0;
+
+err_release:
+	reserve_release(&map->reservation);
+	return r;
+}
+
+void map_unplace(struct hm_map *map)
+{
+	if (!map->reservation.length)
+		return;
+	reserve_release(&map->reservation);
+	window_released(map);
+}

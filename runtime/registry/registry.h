@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Registry: address -> map, for the whole process.
+ *
+ * Readers take no lock and need no registration; a lookup is legal in a signal
+ * handler. Writers are serialised by one mutex inside registry.c, which is
+ * taken with a map's locks held and takes nothing itself.
+ *
+ * A radix tree by address over 48 bits, like a page table: an entry at any
+ * level may be a whole map's, so a map of 1 TiB costs what a map of 4 MiB costs.
+ * An entry points to a slot, in which a descriptor of the map stands. A change
+ * fills a fresh descriptor first, and one store makes it the one that counts; of the
+ * generation alone, one store changes it where it is.
+ */
+#ifndef HETMAP_REGISTRY_H
+#define HETMAP_REGISTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hetmap/pointer.h>
+
+#include "registry/radix.h"
+#include "base/rangemap.h"
+
+struct registry_slot;
+struct registry_descriptor;
+
+/* What a lookup tells about a map. */
+struct registry_entry {
+	uint64_t base;          /* address of its first byte */
+	uint64_t length;        /* bytes that may be touched now */
+	uint64_t buffer_offset; /* of base in the buffer */
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	uint32_t generation;
+	bool not_inherited; /* MADV_DONTFORK: -ENOENT in a fork child */
+	/* Rights by range; copied into a slab. Not given by nearest and each. */
+	const struct rangemap *access;
+};
+
+/*
+ * Inserts a map that owns [base, base + span), span >= entry->length, both
+ * multiples of 4 KiB: growth inside the span is only a change of descriptor.
+ * -ENOMEM leaves nothing behind; -EEXIST the span overlaps another.
+ */
+int registry_insert(const struct registry_entry *entry, uint64_t span,
+		    struct registry_slot **ret_slot);
+
+/*
+ * A change in two steps, so that the one that can fail comes before the system
+ * calls that it describes. base and span stay.
+ */
+int registry_stage(const struct registry_entry *entry, struct registry_descriptor **ret_staged);
+/* Something else is to be committed: of one run, for which nothing is allocated. */
+void registry_restage(const struct registry_entry *entry, struct registry_descriptor *staged);
+void registry_commit(struct registry_slot *slot, struct registry_descriptor *staged);
+void registry_abandon(struct registry_descriptor *staged);
+
+/* The same range, with other bytes. Allocates nothing: one word holds it. */
+void registry_set_generation(struct registry_slot *slot, uint32_t generation);
+
+/* Removes a map; the slot is reused later, oldest first. */
+void registry_remove(struct registry_slot *slot);
+
+/* hm_pointer_find's body. */
+int registry_find(const void *pointer, struct hm_pointer_info *ret_info);
+
+/* False: registry_find() would answer -ENOENT. Without a call, for who expects that. */
+static inline bool registry_may_find(const void *pointer)
+{
+	return radix_find((uintptr_t)pointer) != NULL;
+}
+
+/*
+ * The same in all of the address range that a map owns: map_offset may be beyond its
+ * length, and access and cache mode are then those of its first byte.
+ */
+int registry_find_reserved(const void *pointer, struct hm_pointer_info *ret_info);
+
+/*
+ * The map that holds @pointer, with a reference taken under the registry's
+ * mutex, and its length as of then; NULL if there is none.
+ */
+struct hm_map *registry_acquire(const void *pointer, struct hm_pointer_info *ret_info);
+
+/*
+ * For error texts: the map nearest to @pointer in either direction.
+ * False when there is no map at all. Takes the mutex; not fast.
+ */
+bool registry_nearest(const void *pointer, struct registry_entry *ret_entry);
+
+/*
+ * Calls @each for every live map in address order under the mutex, until it
+ * returns non-zero, which is the result. @each must not call the registry. It begins
+ * with the map that has address @from, or the next one.
+ */
+int registry_each(uint64_t from, int (*each)(void *user, const struct registry_entry *entry),
+		  void *user);
+
+/* Bytes of slabs, never given back; tries that met a change. */
+uint64_t registry_slab_bytes(void);
+uint64_t registry_find_retries(void);
+
+/* fork(2): held across it. fork_generation leaves maps that were not inherited out. */
+void registry_fork_prepare(void);
+void registry_fork_parent(void);
+void registry_fork_child(void);
+
+#endif

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The twin's commands: what each takes, and running one through the device's page
+ * table, as far at a time as pages lie one behind the other.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "soft/engine.h"
+
+/* gcc's -O2 leaves loops alone of which it does not know how long they are. */
+#ifdef __clang__
+#define LONG_LOOP
+#else
+#define LONG_LOOP __attribute__((optimize("O3")))
+#endif
+
+#define OPERANDS 3
+
+enum {
+	DESTINATION,
+	SOURCE,
+	SOURCE2,
+};
+
+#define BIT(n) (1u << (n))
+#define BOTH (BIT(SOURCE) | BIT(SOURCE2))
+
+struct run;
+
+struct operation {
+	uint32_t reads;       /* BIT(SOURCE) and so on */
+	bool writes;          /* length bytes at destination, while reading */
+	bool words;           /* length is in whole words */
+	bool value;           /* takes one */
+	uint32_t result_size; /* bytes at destination, at the end */
+	/* One piece, in one run of pages of each operand. True to stop early. */
+	bool (*step)(struct run *run, char *const *operand, size_t n);
+};
+
+/* A command on its way. */
+struct run {
+	struct soft_queue *queue;
+	const struct operation *op;
+	uint32_t value;
+	uint64_t address[OPERANDS]; /* of what comes next */
+	uint32_t used;              /* BIT(DESTINATION) and so on */
+	uint64_t number;            /* a step's own: what it has found out so far */
+	const char *bytes;          /* a step's own: what it stores */
+	uint64_t fault_address;
+};
+
+/* ---- the steps ---- */
+
+static bool step_copy(struct run *run, char *const *operand, size_t n)
+{
+	(void)run;
+	/* They may be the same bytes after all, bound at two places. */
+	memmove(operand[DESTINATION], operand[SOURCE], n);
+	return false;
+}
+
+/* A step that makes each word of the destination from those of the sources. */
+#define STEP_WORDS(name, expression)                                                       \
+	LONG_LOOP static bool step_##name(struct run *run, char *const *operand, size_t n) \
+	{                                                                                  \
+		uint32_t *d = (uint32_t *)operand[DESTINATION];                            \
+		const uint32_t *a __attribute__((unused)) = (uint32_t *)operand[SOURCE];   \
+		const uint32_t *b __attribute__((unused)) = (uint32_t *)operand[SOURCE2];  \
+		const uint32_t value __attribute__((unused)) = run->value;                 \
+		size_t i;                                                                  \
+                                                                                           \
+		for (i = 0; i < n / 4; i++)                                                \
+			d[i] = (expression);                                               \
+		return false;                                                              \
+	}
+
+STEP_WORDS(fill, value)
+STEP_WORDS(add, a[i] + b[i])
+STEP_WORDS(xor, a[i] ^ b[i])
+STEP_WORDS(scale, a[i] * value)
+STEP_WORDS(axpy, d[i] + a[i] * value)
+
+/*
+ * Counts in eight tables, added up for each piece: where a byte is often followed by
+ * its like, a single one would wait for its own last count.
+ */
+static bool step_histogram(struct run *run, char *const *operand, size_t n)
+{
+	uint32_t counts[8][256] = { 0 };
+	const uint8_t *bytes = (const uint8_t *)operand[SOURCE];
+	uint64_t eight;
+	size_t i, j;
+
+	for (i = 0; n - i >= sizeof(eight); i += sizeof(eight)) {
+		memcpy(&eight, bytes + i, sizeof(eight));
+#pragma GCC unroll 8
+		for (j = 0; j < 8; j++)
+			counts[j][(uint8_t)(eight >> 8 * j)]++;
+	}
+	for (; i < n; i++)
+		counts[0][bytes[i]]++;
+	for (i = 0; i < 256; i++)
+		for (j = 0; j < 8; j++)
+			run->queue->counts[i] += counts[j][i];
+	return false;
+}
+
+#define CRC_POLYNOMIAL 0xedb88320u /* zlib's, bits reversed */
+
+/* What eight bytes do to a CRC, by the place of the byte from the last on. */
+static uint32_t crc_table[8][256];
+static pthread_once_t crc_once = PTHREAD_ONCE_INIT;
+
+static void crc_init(void)
+{
+	uint32_t byte, i;
+
+	for (byte = 0; byte < 256; byte++) {
+		uint32_t crc = byte;
+
+		for (i = 0; i < 8; i++)
+			crc = crc >> 1 ^ (crc & 1 ? CRC_POLYNOMIAL : 0);
+		crc_table[0][byte] = crc;
+	}
+	for (byte = 0; byte < 256; byte++)
+		for (i = 1; i < 8; i++)
+			crc_table[i][byte] = crc_table[i - 1][byte] >> 8 ^
+					     crc_table[0][crc_table[i - 1][byte] & 255];
+}
+
+static bool step_crc32(struct run *run, char *const *operand, size_t n)
+{
+	const uint8_t *bytes = (const uint8_t *)operand[SOURCE];
+	uint32_t crc = (uint32_t)run->number;
+	uint64_t eight;
+
+	for (; n >= sizeof(eight); n -= sizeof(eight), bytes += sizeof(eight)) {
+		memcpy(&eight, bytes, sizeof(eight));
+		eight = le64toh(eight) ^ crc;
+		crc = crc_table[7][eight & 255] ^ crc_table[6][eight >> 8 & 255] ^
+		      crc_table[5][eight >> 16 & 255] ^ crc_table[4][eight >> 24 & 255] ^
+		      crc_table[3][eight >> 32 & 255] ^ crc_table[2][eight >> 40 & 255] ^
+		      crc_table[1][eight >> 48 & 255] ^ crc_table[0][eight >> 56];
+	}
+	for (; n; n--, bytes++)
+		crc = crc >> 8 ^ crc_table[0][(crc ^ *bytes) & 255];
+	run->number = crc;
+	return false;
+}
+
+/*
+ * The result counts bytes until one differs. Other threads may write meanwhile: what
+ * differed at first need not when it is looked for.
+ */
+static bool step_compare(struct run *run, char *const *operand, size_t n)
+{
+	const char *a = operand[SOURCE], *b = operand[SOURCE2];
+	size_t i = n;
+
+	if (memcmp(a, b, n))
+		for (i = 0; i < n && a[i] == b[i];)
+			i++;
+	run->number += i;
+	return i < n;
+}
+
+/* What a command found out goes where it belongs, over several runs of pages too. */
+static bool step_store(struct run *run, char *const *operand, size_t n)
+{
+	memcpy(operand[DESTINATION], run->bytes, n);
+	run->bytes += n;
+	return false;
+}
+
+static const struct operation operation_store = {
+	.writes = true,
+	.step = step_store,
+};
+
+static const struct operation operations[] = {
+	[HETSIM_OP_NOTHING] = { 0 },
+	[HETSIM_OP_FILL] = { .writes = true, .words = true, .value = true, .step = step_fill },
+	[HETSIM_OP_COPY] = { .reads = BIT(SOURCE), .writes = true, .step = step_copy },
+	[HETSIM_OP_ADD] = { .reads = BOTH, .writes = true, .words = true, .step = step_add },
+	[HETSIM_OP_XOR] = { .reads = BOTH, .writes = true, .words = true, .step = step_xor },
+	[HETSIM_OP_SCALE] = { .reads = BIT(SOURCE),
+			      .writes = true,
+			      .words = true,
+			      .value = true,
+			      .step = step_scale },
+	[HETSIM_OP_AXPY] = { .reads = BIT(SOURCE),
+			     .writes = true,
+			     .words = true,
+			     .value = true,
+			     .step = step_axpy },
+	[HETSIM_OP_HISTOGRAM] = { .reads = BIT(SOURCE),
+				  .result_size = 256 * sizeof(uint32_t),
+				  .step = step_histogram },
+	[HETSIM_OP_CRC32] = { .reads = BIT(SOURCE),
+			      .result_size = sizeof(uint32_t),
+			      .step = step_crc32 },
+	[HETSIM_OP_COMPARE] = { .reads = BOTH,
+				.result_size = sizeof(uint64_t),
+				.step = step_compare },
+};
+
+/* ---- what is refused before it is queued ---- */
+
+static int operand_check(const struct soft_kind *kind, uint64_t address, uint64_t length)
+{
+	uint64_t end;
+
+	if (!is_aligned(address, kind->dma_align))
+		return -EINVAL;
+	return __builtin_add_overflow(address, length, &end) ? -EOVERFLOW : 0;
+}
+
+int soft_command_check(const struct soft_kind *kind, const struct hetsim_command *command)
+{
+	const struct operation *op;
+	int r;
+
+	if (command->op >= ARRAY_SIZE(operations) || command->flags)
+		return -EINVAL;
+	op = &operations[command->op];
+	if (!op->step)
+		return command->destination || command->source || command->source2 ||
+				       command->length || command->value ?
+			       -EINVAL :
+			       0;
+
+	if (!command->length || !is_aligned(command->length, kind->dma_align) ||
+	    command->length > kind->max_segment ||
+	    (op->words && command->length % sizeof(uint32_t)))
+		return -EINVAL;
+	if ((!op->value && command->value) || command->value > UINT32_MAX ||
+	    (!(op->reads & BIT(SOURCE)) && command->source) ||
+	    (!(op->reads & BIT(SOURCE2)) && command->source2))
+		return -EINVAL;
+
+	r = operand_check(kind, command->destination,
+			  op->writes ? command->length : op->result_size);
+	if (!r)
+		r = operand_check(kind, command->source, command->length);
+	if (!r)
+		r = operand_check(kind, command->source2, command->length);
+	if (r)
+		return r;
+	if (command->op == HETSIM_OP_COPY &&
+	    ranges_overlap(command->source, command->length, command->destination,
+			   command->length))
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- running ---- */
+
+/* How much is done between looks at the clock, with va->lock held. */
+#define BURST KIB(128)
+
+/*
+ * Where an operand is in this process, and how far from there its pages lie one
+ * behind the other: up to *@n, which becomes less if they don't. -EFAULT.
+ */
+static int operand_find(struct run *run, unsigned int i, size_t *n, char **ret_operand)
+{
+	struct soft_va *va = &run->queue->file->va;
+	struct soft_tlb *tlb = &run->queue->tlb;
+	uint64_t offset = run->address[i] & (SOFT_PAGE - 1);
+	uint64_t page = run->address[i] - offset;
+	size_t found = SOFT_PAGE - offset;
+	char *first, *next;
+	int r;
+
+	r = soft_va_translate(va, tlb, page, i == DESTINATION, &first);
+	if (r) {
+		run->fault_address = run->address[i];
+		return r;
+	}
+	for (; found < *n; found += SOFT_PAGE) {
+		if (soft_va_translate(va, tlb, page + offset + found, i == DESTINATION,
+				      &next) ||
+		    next != first + offset + found)
+			break;
+	}
+	*n = min_u64(*n, found);
+	*ret_operand = first + offset;
+	return 0;
+}
+
+/* With va->lock read. -EFAULT, or 1: the command is to stop. */
+static int piece_run(struct run *run, size_t *n)
+{
+	char *operand[OPERANDS] = { 0 };
+	unsigned int i;
+	bool stop;
+	int r;
+
+	for (i = 0; i < OPERANDS; i++) {
+		if (!(run->used & BIT(i)))
+			continue;
+		r = operand_find(run, i, n, &operand[i]);
+		if (r)
+			return r;
+	}
+	stop = run->op->step(run, operand, *n);
+	for (i = 0; i < OPERANDS; i++)
+		run->address[i] += *n;
+	return stop;
+}
+
+/* As far as the pages are there. */
+static int burst_run(struct run *run, uint64_t *left)
+{
+	uint64_t end = *left - min_u64(*left, BURST);
+	int r = 0;
+
+	while (*left > end && !r) {
+		size_t n = *left - end;
+
+		r = piece_run(run, &n);
+		if (r >= 0)
+			*left -= n;
+	}
+	return r;
+}
+
+static int range_run(struct run *run, uint64_t length)
+{
+	struct soft_queue *queue = run->queue;
+	struct soft_va *va = &queue->file->va;
+	uint64_t left = length;
+	int r = 0;
+
+	while (left && !r) {
+		uint64_t generation;
+
+		r = soft_engine_poll(queue);
+		if (r)
+			break;
+		pthread_rwlock_rdlock(&va->lock);
+		generation = va->generation;
+		r = burst_run(run, &left);
+		pthread_rwlock_unlock(&va->lock);
+		if (r < 0)
+			r = soft_engine_fault(queue, generation);
+	}
+	soft_count_add(queue->file->dev, queue->file->account, SOFT_BYTES_ENGINE,
+		       (length - left) * (uint64_t)__builtin_popcount(run->used));
+	return r < 0 ? r : 0;
+}
+
+int soft_command_run(struct soft_queue *queue, const struct hetsim_command *command,
+		     uint64_t *ret_address)
+{
+	const struct operation *op = &operations[command->op];
+	struct run run = {
+		.queue = queue,
+		.op = op,
+		.value = (uint32_t)command->value,
+		.address = { command->destination, command->source, command->source2 },
+		.used = op->reads | (op->writes ? BIT(DESTINATION) : 0),
+	};
+	uint32_t crc;
+	int r;
+
+	if (!op->step)
+		return soft_engine_poll(queue);
+
+	if (command->op == HETSIM_OP_CRC32) {
+		pthread_once(&crc_once, crc_init);
+		run.number = UINT32_MAX;
+	} else if (command->op == HETSIM_OP_HISTOGRAM) {
+		memset(queue->counts, 0, sizeof(queue->counts));
+	}
+	r = range_run(&run, command->length);
+	if (r || !op->result_size)
+		goto out;
+
+	switch (command->op) {
+	case HETSIM_OP_HISTOGRAM:
+		run.bytes = (const char *)queue->counts;
+		break;
+	case HETSIM_OP_CRC32:
+		crc = ~(uint32_t)run.number;
+		run.bytes = (const char *)&crc;
+		break;
+	case HETSIM_OP_COMPARE:
+		if (run.number == command->length)
+			run.number = UINT64_MAX;
+		run.bytes = (const char *)&run.number;
+		break;
+	}
+	run.op = &operation_store;
+	run.used = BIT(DESTINATION);
+	run.address[DESTINATION] = command->destination;
+	r = range_run(&run, op->result_size);
+out:
+	*ret_address = run.fault_address;
+	return r;
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The engine of the twin: one thread for each queue runs what is submitted to it,
+ * in order, and says when each submission is done. It is started by the first one.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "soft/engine.h"
+#include "../backend/sim/port.h"
+#include "base/thread.h"
+
+/* How often others may run before the thread goes to sleep. */
+#define LINGER_YIELDS 2
+
+struct timespec soft_timespec(uint64_t ns)
+{
+	return (struct timespec){
+		.tv_sec = (time_t)(ns / 1000000000u),
+		.tv_nsec = (long)(ns % 1000000000u),
+	};
+}
+
+/* Why what runs has to end now, whatever it waits for; 0 if it does not. */
+static int interrupted(struct soft_queue *queue)
+{
+	struct soft_device *dev = queue->file->dev;
+
+	if (dev->gone)
+		return -ENODEV;
+	if (queue->stopped || dev->n_resets != queue->n_resets)
+		return -ECANCELED;
+	return 0;
+}
+
+int soft_engine_poll(struct soft_queue *queue)
+{
+	int r = interrupted(queue);
+
+	return !r && time_now_ns() >= queue->deadline_ns ? -ETIMEDOUT : r;
+}
+
+/* Does nothing for so long, or until the submission has to end. */
+static int engine_sleep(struct soft_queue *queue, uint64_t ns)
+{
+	uint64_t now = time_now_ns();
+	struct timespec until =
+		soft_timespec(ns < queue->deadline_ns - now ? now + ns : queue->deadline_ns);
+	int r = 0;
+
+	if (now >= queue->deadline_ns)
+		return soft_engine_poll(queue);
+	pthread_mutex_lock(&queue->lock);
+	while (!r && !interrupted(queue))
+		r = pthread_cond_timedwait(&queue->work, &queue->lock, &until);
+	pthread_mutex_unlock(&queue->lock);
+	return soft_engine_poll(queue);
+}
+
+/* Injected: something that was to happen does not, until the time is up. */
+static int engine_hang(struct soft_queue *queue)
+{
+	int r;
+
+	do {
+		r = engine_sleep(queue, UINT64_MAX);
+	} while (!r);
+	return r;
+}
+
+/* Waits until the page table is no more of @generation. -ETIME: its time is up. */
+static int engine_wait(struct soft_queue *queue, uint64_t generation)
+{
+	struct soft_va *va = &queue->file->va;
+	struct timespec until = soft_timespec(queue->deadline_ns);
+	int r = 0, timed_out = 0;
+
+	pthread_mutex_lock(&va->changed_lock);
+	while (va->generation == generation && !r) {
+		r = interrupted(queue);
+		if (!r && timed_out)
+			r = -ETIME;
+		if (!r)
+			timed_out =
+				pthread_cond_timedwait(&va->changed, &va->changed_lock, &until);
+	}
+	pthread_mutex_unlock(&va->changed_lock);
+	return r;
+}
+
+int soft_engine_fault(struct soft_queue *queue, uint64_t generation)
+{
+	/* The pages may be missing because the device is. */
+	int r = interrupted(queue);
+
+	if (r)
+		return r;
+	soft_count_add(queue->file->dev, queue->file->account, SOFT_DEVICE_FAULTS, 1);
+	/* Others must not wait: what would bind it may wait for their fence. */
+	r = queue->type == HETSIM_QUEUE_COUNTER ? engine_wait(queue, generation) : -EFAULT;
+	return r == -ETIME ? -EFAULT : r;
+}
+
+/*
+ * Those in a row that end in one way are one record: all of a queue may be cancelled.
+ * With queue->lock held.
+ */
+static void engine_record(struct soft_queue *queue, uint64_t seqno, int status,
+			  uint64_t address)
+{
+	struct soft_failure *failure = &queue->failures[(queue->n_records - 1) % SOFT_FAILURES];
+
+	queue->n_failures++;
+	/* Before the first one there is a record of no submission, which ended well. */
+	if (failure->last + 1 == seqno && failure->status == status &&
+	    failure->address == address) {
+		failure->last = seqno;
+		return;
+	}
+	queue->failures[queue->n_records++ % SOFT_FAILURES] = (struct soft_failure){
+		.first = seqno,
+		.last = seqno,
+		.address = address,
+		.status = status,
+	};
+}
+
+/*
+ * The submission is done, as far as anyone can see. With it, or before, everyone
+ * who waits is told. @job is gone afterwards.
+ */
+static void engine_complete(struct soft_queue *queue, struct soft_job *job, int status,
+			    uint64_t address)
+{
+	struct soft_event *event, *next;
+	CDS_LIST_HEAD(due);
+	bool wanted;
+
+	pthread_mutex_lock(&queue->lock);
+	cds_list_del(&job->link);
+	if (status)
+		engine_record(queue, job->seqno, status, address);
+	queue->done = job->seqno;
+	cds_list_for_each_entry_safe(event, next, &queue->events, link) {
+		if (event->seqno > queue->done)
+			continue;
+		cds_list_del(&event->link);
+		cds_list_add_tail(&event->link, &due);
+		queue->n_events--;
+	}
+	wanted = queue->done >= queue->wanted;
+	if (wanted)
+		queue->wanted = UINT64_MAX;
+	pthread_mutex_unlock(&queue->lock);
+
+	/* Without the lock, so that nobody wakes up to wait for it. */
+	if (wanted)
+		pthread_cond_broadcast(&queue->completed);
+	soft_events_signal(&due);
+	soft_fence_signal(job);
+	free(job);
+}
+
+static void engine_count(struct soft_queue *queue, enum soft_counter counter, uint64_t n)
+{
+	if (n)
+		soft_count_add(queue->file->dev, queue->file->account, counter, n);
+}
+
+/*
+ * The engine did not answer, and was reset: nothing that was at hand is trusted
+ * afterwards. Whoever waits for a fence is not to wait for one time-out after another:
+ * what is queued goes with it.
+ */
+static void engine_reset(struct soft_queue *queue)
+{
+	engine_count(queue, SOFT_RESETS, 1);
+	memset(queue->tlb.slot, 0, sizeof(queue->tlb.slot));
+	if (queue->type != HETSIM_QUEUE_DMA_FENCE)
+		return;
+	pthread_mutex_lock(&queue->lock);
+	queue->cancelled = queue->submitted;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+/* How the submission ends; with -EFAULT, where. */
+static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *ret_address)
+{
+	uint64_t latency, start;
+	uint32_t i, n_done = 0;
+	int r = 0;
+
+	if (job->seqno <= queue->cancelled)
+		return -ECANCELED;
+	start = time_now_ns();
+	queue->deadline_ns = start + queue->timeout_ns;
+	queue->n_resets = queue->file->dev->n_resets;
+	if (soft_inject_take(&queue->stuck))
+		r = engine_hang(queue);
+	for (i = 0; i < job->n_commands && !r; i++) {
+		latency = queue->latency;
+		if (latency)
+			r = engine_sleep(queue, latency);
+		if (!r)
+			r = soft_command_run(queue, &job->commands[i], ret_address);
+		n_done += !r;
+	}
+	if (!r && soft_inject_take(&queue->lost))
+		r = engine_hang(queue);
+
+	engine_count(queue, SOFT_ENGINE_NS, time_now_ns() - start);
+	engine_count(queue, SOFT_SUBMISSIONS, 1);
+	engine_count(queue, SOFT_COMMANDS, n_done);
+	engine_count(queue, SOFT_TLB_HITS, queue->tlb.hits);
+	engine_count(queue, SOFT_TLB_MISSES, queue->tlb.misses);
+	queue->tlb.hits = 0;
+	queue->tlb.misses = 0;
+	if (r == -ETIMEDOUT)
+		engine_reset(queue);
+	return r;
+}
+
+static struct soft_job *engine_next_locked(struct soft_queue *queue)
+{
+	if (cds_list_empty(&queue->jobs))
+		return NULL;
+	return cds_list_first_entry(&queue->jobs, struct soft_job, link);
+}
+
+/*
+ * One submission often follows soon upon another. Whoever makes it need not wake a
+ * thread that only let others run; and where both have one processor, many are
+ * made before the first of them runs, which saves going back and forth.
+ */
+static void engine_linger(struct soft_queue *queue)
+{
+	unsigned int i;
+
+	for (i = 0; i < LINGER_YIELDS && queue->submitted == queue->done && !queue->stopped;
+	     i++)
+		sched_yield();
+}
+
+/* Waits for a submission. NULL: there will be none. */
+static struct soft_job *engine_next(struct soft_queue *queue)
+{
+	struct soft_job *job;
+
+	engine_linger(queue);
+	pthread_mutex_lock(&queue->lock);
+	while (!queue->stopped && cds_list_empty(&queue->jobs)) {
+		queue->idle = true;
+		pthread_cond_wait(&queue->work, &queue->lock);
+		queue->idle = false;
+	}
+	job = queue->stopped ? NULL : engine_next_locked(queue);
+	pthread_mutex_unlock(&queue->lock);
+	return job;
+}
+
+static void *engine_main(void *user)
+{
+	struct soft_queue *queue = user;
+	struct soft_job *job;
+
+	while ((job = engine_next(queue))) {
+		uint64_t address = 0;
+		int status = engine_run(queue, job, &address);
+
+		engine_complete(queue, job, status, address);
+	}
+	return NULL;
+}
+
+int soft_engine_start(struct soft_queue *queue)
+{
+	int r = thread_start(&queue->thread, engine_main, queue);
+
+	queue->started = !r;
+	/* Of EAGAIN whoever submits thinks that the queue is full. */
+	return r ? SIM_NO_THREAD : 0;
+}
+
+void soft_engine_wake(struct soft_queue *queue)
+{
+	struct soft_va *va = &queue->file->va;
+
+	pthread_mutex_lock(&va->changed_lock);
+	pthread_cond_broadcast(&va->changed);
+	pthread_mutex_unlock(&va->changed_lock);
+	pthread_mutex_lock(&queue->lock);
+	pthread_cond_broadcast(&queue->work);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void soft_engine_stop(struct soft_queue *queue)
+{
+	struct soft_job *job;
+
+	soft_engine_wake(queue);
+	if (queue->started)
+		pthread_join(queue->thread, NULL);
+	for (;;) {
+		pthread_mutex_lock(&queue->lock);
+		job = engine_next_locked(queue);
+		pthread_mutex_unlock(&queue->lock);
+		if (!job)
+			break;
+		engine_complete(queue, job, -ECANCELED, 0);
+	}
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Faults on request. An opener may hurt what is its own; what hurts others takes
+ * test=1 in HETMAP_SOFT.
+ */
+#include <errno.h>
+
+#include "soft/twin.h"
+
+bool soft_inject_due(_Atomic int64_t *countdown)
+{
+	return atomic_load(countdown) > 0 && atomic_fetch_sub(countdown, 1) == 1;
+}
+
+bool soft_inject_take(_Atomic int64_t *count)
+{
+	int64_t n = atomic_load(count);
+
+	while (n > 0)
+		if (atomic_compare_exchange_weak(count, &n, n - 1))
+			return true;
+	return false;
+}
+
+/*
+ * A page that answers every touch from now on with SIGBUS, instead of the one that is
+ * marked; all ones: none does.
+ */
+static int inject_page(struct soft_buffer *buffer, uint64_t offset, uint64_t *mark)
+{
+	uint64_t index = offset == UINT64_MAX ? SOFT_NO_PAGE : offset >> SOFT_PAGE_SHIFT;
+	int r = 0;
+
+	buffer->dev->hides = true;
+	pthread_rwlock_wrlock(&buffer->lock);
+	if (buffer->dev->gone)
+		r = -ENODEV;
+	else if (index != SOFT_NO_PAGE && index >= buffer->n_pages)
+		r = -ERANGE;
+	else
+		*mark = index;
+	pthread_rwlock_unlock(&buffer->lock);
+	if (!r)
+		soft_changed(buffer);
+	return r;
+}
+
+static int inject_buffer(struct soft_file *file, const struct hetsim_inject *inject)
+{
+	struct soft_buffer *buffer = soft_buffer_get(file, inject->target);
+	int r;
+
+	if (!buffer)
+		return -ENOENT;
+	if (buffer->account != file->account)
+		r = -EPERM;
+	else if (inject->kind == HETSIM_INJECT_SIGBUS)
+		r = inject_page(buffer, inject->value, &buffer->sigbus);
+	else if (inject->kind == HETSIM_INJECT_POISON)
+		r = inject_page(buffer, inject->value, &buffer->poison);
+	else
+		r = soft_evict_part(buffer, inject->value >> SOFT_PAGE_SHIFT);
+	soft_buffer_put(buffer);
+	return r;
+}
+
+static int inject_queue(struct soft_file *file, const struct hetsim_inject *inject)
+{
+	return inject->value > INT64_MAX ? -EINVAL : soft_queue_inject(file, inject);
+}
+
+static int inject_call(struct soft_file *file, const struct hetsim_inject *inject)
+{
+	if (inject->target || inject->value > INT64_MAX)
+		return -EINVAL;
+	atomic_store(inject->kind == HETSIM_INJECT_ENOMEM ? &file->account->enomem :
+							    &file->account->eintr,
+		     (int64_t)inject->value);
+	return 0;
+}
+
+static int inject_device(struct soft_file *file, const struct hetsim_inject *inject)
+{
+	if (inject->target || inject->value)
+		return -EINVAL;
+	if (!soft_test)
+		return -EPERM;
+	if (inject->kind == HETSIM_INJECT_UNPLUG)
+		return soft_device_lose(file->dev);
+	atomic_fetch_add(&file->dev->n_resets, 1);
+	soft_engines_wake(file->dev);
+	return 0;
+}
+
+int soft_inject(struct soft_file *file, void *argument)
+{
+	static int (*const kinds[])(struct soft_file *, const struct hetsim_inject *) = {
+		[HETSIM_INJECT_LATENCY] = inject_queue,
+		[HETSIM_INJECT_STUCK] = inject_queue,
+		[HETSIM_INJECT_LOST_INTERRUPT] = inject_queue,
+		[HETSIM_INJECT_SIGBUS] = inject_buffer,
+		[HETSIM_INJECT_POISON] = inject_buffer,
+		[HETSIM_INJECT_EVICTION] = inject_buffer,
+		[HETSIM_INJECT_ENOMEM] = inject_call,
+		[HETSIM_INJECT_EINTR] = inject_call,
+		[HETSIM_INJECT_RESET] = inject_device,
+		[HETSIM_INJECT_UNPLUG] = inject_device,
+	};
+	const struct hetsim_inject *inject = argument;
+
+	if (inject->flags || inject->kind >= ARRAY_SIZE(kinds))
+		return -EINVAL;
+	return kinds[inject->kind](file, inject);
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The twin's memory: limits, what counts against them, and moves between VRAM, the
+ * window in it that CPUs can reach, and system memory, by command and to make room.
+ * Pages move in the accounts only; where there is a window, maps hide those that are
+ * in VRAM outside of it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "soft/twin.h"
+
+/* Pages that are counted over at a time. */
+#define MOVE_BATCH 512u
+
+/* Sets of places, as bits. */
+#define PLACE(place) (1u << (place))
+#define PLACES_ALL (PLACE(SOFT_N_PLACES) - 1)
+
+/*
+ * How many of @n_pages lack room, and where it has to be made: the window is a part
+ * of VRAM, so either may be what is full. VRAM gets no fuller by what leaves a place in
+ * it: until that is gone, it may count more than it has. With dev->memory_lock held.
+ */
+static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, uint64_t n_pages,
+			       const uint64_t *leaving, uint32_t *ret_where)
+{
+	uint64_t vram =
+		dev->pages_used[HETSIM_PLACE_VRAM] + dev->pages_used[HETSIM_PLACE_WINDOW];
+	uint64_t limit = dev->pages_limit[HETSIM_PLACE_VRAM];
+	uint64_t left = dev->pages_limit[place] - dev->pages_used[place];
+
+	*ret_where = place;
+	if (place == HETSIM_PLACE_SYSTEM || (place == HETSIM_PLACE_WINDOW && left < n_pages))
+		return n_pages - min_u64(n_pages, left);
+	*ret_where = HETSIM_PLACE_VRAM;
+	if (leaving)
+		limit += leaving[HETSIM_PLACE_VRAM] + leaving[HETSIM_PLACE_WINDOW];
+	return n_pages - min_u64(n_pages, limit - min_u64(vram, limit));
+}
+
+/*
+ * Is it more than the opener may have? What takes the place of others is no more of
+ * all places together. With dev->memory_lock held.
+ */
+static bool memory_exceeds(const struct soft_device *dev, const struct soft_account *account,
+			   uint32_t place, uint64_t n_pages, const uint64_t *leaving)
+{
+	uint64_t system = account->pages_used[HETSIM_PLACE_SYSTEM], mine = 0;
+	unsigned int i;
+
+	for (i = 0; i < SOFT_N_PLACES; i++)
+		mine += account->pages_used[i];
+	if (!leaving && n_pages > dev->opener_pages - min_u64(mine, dev->opener_pages))
+		return true;
+	return place == HETSIM_PLACE_SYSTEM &&
+	       n_pages > dev->opener_system_pages - min_u64(system, dev->opener_system_pages);
+}
+
+/* Counts the pages against the limits; -ENOSPC with what is missing in *@lack. */
+static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
+			  const uint64_t *leaving, bool evict, struct soft_lack *lack)
+{
+	struct soft_device *dev = buffer->dev;
+	struct soft_account *account = buffer->account;
+	int r = -ENOSPC;
+
+	pthread_mutex_lock(&dev->memory_lock);
+	lack->n_pages = 0;
+	if (evict || !memory_exceeds(dev, account, place, n_pages, leaving)) {
+		lack->n_pages = memory_missing(dev, place, n_pages, leaving, &lack->place);
+		r = lack->n_pages ? -ENOSPC : 0;
+	}
+	if (!r) {
+		dev->pages_used[place] += n_pages;
+		account->pages_used[place] += n_pages;
+	}
+	pthread_mutex_unlock(&dev->memory_lock);
+	return r;
+}
+
+int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
+		     const uint64_t *leaving, bool evict, struct soft_lack *lack)
+{
+	bool again = lack->n_pages;
+
+	if (!evict && !again && soft_inject_due(&buffer->account->enomem))
+		return -ENOMEM;
+	if (!evict && !again && soft_inject_due(&buffer->account->eintr))
+		return -EINTR;
+	return memory_reserve(buffer, place, n_pages, leaving, evict, lack);
+}
+
+void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages)
+{
+	struct soft_device *dev = buffer->dev;
+
+	pthread_mutex_lock(&dev->memory_lock);
+	dev->pages_used[place] -= n_pages;
+	buffer->account->pages_used[place] -= n_pages;
+	pthread_mutex_unlock(&dev->memory_lock);
+}
+
+/*
+ * How many pages of a range are in @from; @ret_in: in each of them. With buffer->change
+ * held.
+ */
+static uint64_t pages_count(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
+			    unsigned int from, uint64_t *ret_in)
+{
+	uint64_t i, n = 0;
+
+	memset(ret_in, 0, SOFT_N_PLACES * sizeof(*ret_in));
+	for (i = first; i < first + n_pages; i++) {
+		if (!(from & PLACE(buffer->place_of[i])))
+			continue;
+		ret_in[buffer->place_of[i]]++;
+		n++;
+	}
+	return n;
+}
+
+/* There is room in @place for those in @from, which are @in. */
+static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
+			   unsigned int from, const uint64_t *in, uint32_t place)
+{
+	uint64_t i;
+	unsigned int p;
+
+	pthread_rwlock_wrlock(&buffer->lock);
+	for (i = first; i < first + n_pages; i++)
+		if (from & PLACE(buffer->place_of[i]))
+			buffer->place_of[i] = (uint8_t)place;
+	for (p = 0; p < SOFT_N_PLACES; p++) {
+		buffer->pages_in[p] -= in[p];
+		buffer->pages_in[place] += in[p];
+	}
+	pthread_rwlock_unlock(&buffer->lock);
+	for (p = 0; p < SOFT_N_PLACES; p++)
+		soft_memory_give(buffer, p, in[p]);
+}
+
+/*
+ * Moves what a range has in @from to @place, or as much as goes; the rest stays as
+ * it is. With buffer->change held. @lack: as for soft_memory_take(). *@ret_moved is set
+ * also when it fails.
+ */
+static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
+		      unsigned int from, uint32_t place, bool evict, struct soft_lack *lack,
+		      uint64_t *ret_moved)
+{
+	struct soft_device *dev = buffer->dev;
+	uint64_t in[SOFT_N_PLACES], done, batch, n;
+	int r = 0;
+
+	*ret_moved = 0;
+	for (done = 0; done < n_pages && !r; done += batch) {
+		batch = min_u64(n_pages - done, MOVE_BATCH);
+		n = pages_count(buffer, first + done, batch, from, in);
+		if (!n)
+			continue;
+		r = soft_memory_take(buffer, place, n, in, evict, lack);
+		if (r)
+			break;
+		pages_exchange(buffer, first + done, batch, from, in, place);
+		*ret_moved += n;
+	}
+	if (*ret_moved && dev->pages_limit[HETSIM_PLACE_WINDOW])
+		soft_changed(buffer);
+	soft_count_add(dev, buffer->account, SOFT_BYTES_MOVED, *ret_moved << SOFT_PAGE_SHIFT);
+	return r;
+}
+
+/* ---- eviction: out of the window into VRAM elsewhere, out of VRAM to the system ---- */
+
+/* Pages in which places are in the way in @place. */
+static unsigned int evict_from(uint32_t place)
+{
+	return PLACE(HETSIM_PLACE_WINDOW) | PLACE(place);
+}
+
+static bool in_the_way(struct soft_buffer *buffer, uint32_t place)
+{
+	bool found;
+
+	pthread_rwlock_rdlock(&buffer->lock);
+	found = buffer->pages_in[place] || buffer->pages_in[HETSIM_PLACE_WINDOW];
+	pthread_rwlock_unlock(&buffer->lock);
+	return found;
+}
+
+/*
+ * The buffer but @except in the way in @place that was not used for longest, of those last
+ * used after @after, with a reference; NULL if none.
+ */
+static struct soft_buffer *evict_find(struct soft_buffer *except, uint32_t place, int64_t after,
+				      int64_t *ret_last_use)
+{
+	struct soft_device *dev = except->dev;
+	struct soft_buffer *buffer, *best = NULL;
+	int64_t last_use;
+	uint32_t slot;
+
+	for (slot = 1; (buffer = soft_buffer_next(dev, &slot)); slot++) {
+		last_use = (int64_t)atomic_load(&buffer->last_use);
+		if (buffer == except || last_use <= after ||
+		    (best && last_use >= *ret_last_use) || !in_the_way(buffer, place)) {
+			soft_buffer_put(buffer);
+			continue;
+		}
+		if (best)
+			soft_buffer_put(best);
+		best = buffer;
+		*ret_last_use = last_use;
+	}
+	return best;
+}
+
+/*
+ * Up to @n_pages, as far as there is room where they go. Those at the buffer's end go first.
+ * With buffer->change held. *@ret_evicted is set also when it fails: there are more, which
+ * did not go.
+ */
+static int evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
+			uint64_t *ret_evicted)
+{
+	uint32_t to = place == HETSIM_PLACE_WINDOW ? HETSIM_PLACE_VRAM : HETSIM_PLACE_SYSTEM;
+	uint64_t first = buffer->n_pages, most = MOVE_BATCH, evicted = 0, moved, batch;
+	struct soft_lack lack = { 0 };
+	int r = 0;
+
+	while (first && evicted < n_pages) {
+		batch = min_u64(first, most);
+		r = pages_move(buffer, first - batch, batch, evict_from(place), to, true, &lack,
+			       &moved);
+		evicted += moved;
+		if (r == -ENOSPC && batch > 1) {
+			most = batch / 2;
+			continue;
+		}
+		if (r)
+			break;
+		first -= batch;
+	}
+	atomic_fetch_add(&buffer->n_evictions, !!evicted);
+	soft_count_add(buffer->dev, buffer->account, SOFT_EVICTIONS, !!evicted);
+	*ret_evicted = evicted;
+	return r;
+}
+
+int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages)
+{
+	uint64_t evicted;
+	int r;
+
+	pthread_mutex_lock(&buffer->change);
+	r = evict_buffer(buffer, HETSIM_PLACE_VRAM, n_pages, &evicted);
+	pthread_mutex_unlock(&buffer->change);
+	return r;
+}
+
+/* As evict_buffer(); -EAGAIN: it is being changed, which is only waited for with @wait. */
+static int evict_unless_busy(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
+			     bool wait, uint64_t *ret_evicted)
+{
+	int r;
+
+	*ret_evicted = 0;
+	if (wait)
+		pthread_mutex_lock(&buffer->change);
+	else if (pthread_mutex_trylock(&buffer->change))
+		return -EAGAIN;
+	r = evict_buffer(buffer, place, n_pages, ret_evicted);
+	pthread_mutex_unlock(&buffer->change);
+	return r;
+}
+
+/*
+ * From those not used for longest on; those that are used all the time come last, and again,
+ * as long as there is something to be had. Adds to *@evicted. -EAGAIN: others are being
+ * changed; -ENOSPC: there is no room for what leaves VRAM, of whichever buffer. What leaves
+ * the window is counted there twice until it is gone: that passes.
+ */
+static int evict_in_order(struct soft_buffer *except, uint32_t place, uint64_t n_pages,
+			  bool wait, uint64_t *evicted)
+{
+	int64_t after = -1, until = (int64_t)atomic_load(&except->dev->uses);
+	struct soft_buffer *buffer;
+	uint64_t more = 0;
+	bool busy = false;
+	int r;
+
+	while (*evicted < n_pages && (more || after <= until)) {
+		buffer = evict_find(except, place, after, &after);
+		if (!buffer)
+			break;
+		r = evict_unless_busy(buffer, place, n_pages - *evicted, wait, &more);
+		soft_buffer_put(buffer);
+		*evicted += more;
+		if (r == -ENOSPC && place == HETSIM_PLACE_VRAM)
+			return r;
+		busy = busy || r == -EAGAIN;
+	}
+	return busy ? -EAGAIN : 0;
+}
+
+/*
+ * Makes room in @place out of others than @except. A change may take long: it is waited for
+ * where those that nobody changes have not enough.
+ */
+static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pages)
+{
+	uint64_t evicted = 0;
+
+	if (evict_in_order(except, place, n_pages, false, &evicted) == -EAGAIN &&
+	    evicted < n_pages)
+		evict_in_order(except, place, n_pages, true, &evicted);
+	return evicted;
+}
+
+/* In a row, to have what was made free before others take it. */
+#define MEMORY_TRIES 32
+
+int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack)
+{
+	if (!lack->n_pages || lack->place == HETSIM_PLACE_SYSTEM ||
+	    ++lack->tries > MEMORY_TRIES)
+		return -ENOSPC;
+	/* Owners may have taken away what was waited for: there is one more try. */
+	if (!evict(buffer, lack->place, lack->n_pages))
+		lack->tries = MEMORY_TRIES;
+	return 0;
+}
+
+/* ---- by command ---- */
+
+/* As far as there is room; *@ret_moved as pages_move() has it. */
+static int range_move(struct soft_buffer *buffer, const struct hetsim_buffer_move *move,
+		      uint64_t end, struct soft_lack *lack, uint64_t *ret_moved)
+{
+	uint64_t n_pages = move->length >> SOFT_PAGE_SHIFT;
+	int r = -ERANGE;
+
+	*ret_moved = 0;
+	pthread_mutex_lock(&buffer->change);
+	if (end >> SOFT_PAGE_SHIFT <= buffer->n_pages) {
+		soft_buffer_used(buffer);
+		r = pages_move(buffer, move->offset >> SOFT_PAGE_SHIFT, n_pages,
+			       PLACES_ALL & ~PLACE(move->place), move->place, false, lack,
+			       ret_moved);
+		if (!r && n_pages == buffer->n_pages)
+			buffer->place = move->place;
+	}
+	pthread_mutex_unlock(&buffer->change);
+	return r;
+}
+
+int soft_buffer_move(struct soft_file *file, void *argument)
+{
+	struct hetsim_buffer_move *move = argument;
+	struct soft_lack lack = { 0 };
+	struct soft_buffer *buffer;
+	uint64_t end, moved, total = 0;
+	int r;
+
+	if (move->flags || move->place >= SOFT_N_PLACES || !move->length ||
+	    !is_aligned(move->offset | move->length, SOFT_PAGE))
+		return -EINVAL;
+	if (__builtin_add_overflow(move->offset, move->length, &end))
+		return -EOVERFLOW;
+	if ((file->flags & O_ACCMODE) == O_RDONLY)
+		return -EACCES;
+	if (!file->dev->pages_limit[move->place])
+		return -EOPNOTSUPP;
+	buffer = soft_buffer_get(file, move->handle);
+	if (!buffer)
+		return -ENOENT;
+	do {
+		r = range_move(buffer, move, end, &lack, &moved);
+		/* Each page once: others may be taking them away again. */
+		total += moved;
+		if (moved && total <= move->length >> SOFT_PAGE_SHIFT)
+			lack.tries = 0;
+		if (r == -ENOSPC && !soft_memory_make_room(buffer, &lack))
+			r = -EAGAIN;
+	} while (r == -EAGAIN);
+	soft_count_add(buffer->dev, buffer->account, SOFT_MOVES, 1);
+	soft_buffer_put(buffer);
+	return r;
+}

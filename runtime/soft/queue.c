@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Queues of the twin: create, destroy, submit to them, and how a submission ended.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "soft/engine.h"
+#include "base/thread.h"
+
+#define NS_PER_MS 1000000ull
+
+void soft_queue_put(struct soft_queue *queue)
+{
+	if (atomic_fetch_sub(&queue->refs, 1) != 1)
+		return;
+	pthread_cond_destroy(&queue->completed);
+	pthread_cond_destroy(&queue->work);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue);
+}
+
+struct soft_queue *soft_queue_get(struct soft_file *file, uint32_t id)
+{
+	struct soft_queue *queue = NULL;
+
+	pthread_mutex_lock(&file->queues_lock);
+	if (id < ARRAY_SIZE(file->queues))
+		queue = file->queues[id];
+	if (queue)
+		atomic_fetch_add(&queue->refs, 1);
+	pthread_mutex_unlock(&file->queues_lock);
+	return queue;
+}
+
+/* Gives the queue a number. -ENOSPC. */
+static int queue_add(struct soft_file *file, struct soft_queue *queue)
+{
+	uint32_t id = 1;
+
+	pthread_mutex_lock(&file->queues_lock);
+	while (id <= SOFT_MAX_QUEUES && file->queues[id])
+		id++;
+	if (id <= SOFT_MAX_QUEUES) {
+		queue->id = id;
+		file->queues[id] = queue;
+	}
+	pthread_mutex_unlock(&file->queues_lock);
+	return id <= SOFT_MAX_QUEUES ? 0 : -ENOSPC;
+}
+
+int soft_queue_create(struct soft_file *file, void *argument)
+{
+	struct hetsim_queue_create *create = argument;
+	struct soft_queue *queue;
+	pthread_mutexattr_t attr;
+	int r;
+
+	if (create->flags || create->__reserved || create->type > HETSIM_QUEUE_COUNTER ||
+	    create->timeout_ms > HETSIM_MAX_TIMEOUT_MS)
+		return -EINVAL;
+	if (atomic_fetch_add(&file->dev->n_queues, 1) >= SOFT_MAX_DEVICE_QUEUES) {
+		r = -ENOSPC;
+		goto err_count;
+	}
+	queue = sys_calloc(1, sizeof(*queue));
+	if (!queue) {
+		r = -ENOMEM;
+		goto err_count;
+	}
+	atomic_init(&queue->refs, 1);
+	queue->file = file;
+	queue->type = create->type;
+	queue->timeout_ns =
+		(create->timeout_ms ? create->timeout_ms : SOFT_TIMEOUT_MS) * NS_PER_MS;
+	queue->wanted = UINT64_MAX;
+	CDS_INIT_LIST_HEAD(&queue->jobs);
+	CDS_INIT_LIST_HEAD(&queue->events);
+	/* Held for some instructions: a look or two again is cheaper than a sleep. */
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&queue->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	thread_condition_init(&queue->work);
+	thread_condition_init(&queue->completed);
+	r = queue_add(file, queue);
+	if (r)
+		goto err_queue;
+	create->queue = queue->id;
+	return 0;
+
+err_queue:
+	soft_queue_put(queue);
+err_count:
+	atomic_fetch_sub(&file->dev->n_queues, 1);
+	return r;
+}
+
+/* Takes the queue out of its file, with the file's reference; NULL if none. */
+static struct soft_queue *queue_take(struct soft_file *file, uint32_t id)
+{
+	struct soft_queue *queue = NULL;
+
+	pthread_mutex_lock(&file->queues_lock);
+	if (id < ARRAY_SIZE(file->queues)) {
+		queue = file->queues[id];
+		file->queues[id] = NULL;
+	}
+	pthread_mutex_unlock(&file->queues_lock);
+	return queue;
+}
+
+static void queue_end(struct soft_queue *queue)
+{
+	struct soft_device *dev = queue->file->dev;
+
+	pthread_mutex_lock(&queue->lock);
+	queue->stopped = true;
+	pthread_mutex_unlock(&queue->lock);
+	soft_engine_stop(queue);
+	soft_queue_put(queue);
+	atomic_fetch_sub(&dev->n_queues, 1);
+}
+
+void soft_queues_destroy(struct soft_file *file)
+{
+	struct soft_queue *queue;
+	uint32_t id;
+
+	for (id = 1; id <= SOFT_MAX_QUEUES; id++) {
+		queue = queue_take(file, id);
+		if (queue)
+			queue_end(queue);
+	}
+}
+
+int soft_queue_destroy(struct soft_file *file, void *argument)
+{
+	struct hetsim_queue_destroy *destroy = argument;
+	struct soft_queue *queue = queue_take(file, destroy->queue);
+
+	if (!queue)
+		return -ENOENT;
+	queue_end(queue);
+	return 0;
+}
+
+uint32_t soft_queues_alive(struct soft_device *dev)
+{
+	struct soft_file *file;
+	uint32_t n = 0, id;
+
+	pthread_mutex_lock(&dev->lock);
+	cds_list_for_each_entry(file, &dev->openers, link) {
+		pthread_mutex_lock(&file->queues_lock);
+		for (id = 1; id <= SOFT_MAX_QUEUES; id++)
+			n += !!file->queues[id];
+		pthread_mutex_unlock(&file->queues_lock);
+	}
+	pthread_mutex_unlock(&dev->lock);
+	return n;
+}
+
+void soft_engines_wake(struct soft_device *dev)
+{
+	struct soft_file *file;
+	uint32_t id;
+
+	pthread_mutex_lock(&dev->lock);
+	cds_list_for_each_entry(file, &dev->openers, link) {
+		pthread_mutex_lock(&file->queues_lock);
+		for (id = 1; id <= SOFT_MAX_QUEUES; id++)
+			if (file->queues[id])
+				soft_engine_wake(file->queues[id]);
+		pthread_mutex_unlock(&file->queues_lock);
+	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
+int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject)
+{
+	struct soft_queue *queue;
+
+	if (inject->value > INT64_MAX)
+		return -EINVAL;
+	queue = soft_queue_get(file, inject->target);
+	if (!queue)
+		return -ENOENT;
+	if (inject->kind == HETSIM_INJECT_STUCK) {
+		queue->stuck = (int64_t)inject->value;
+	} else if (inject->kind == HETSIM_INJECT_LOST_INTERRUPT) {
+		queue->lost = (int64_t)inject->value;
+	} else if (inject->value > HETSIM_MAX_TIMEOUT_MS * NS_PER_MS) {
+		soft_queue_put(queue);
+		return -EINVAL;
+	} else {
+		queue->latency = inject->value;
+	}
+	soft_queue_put(queue);
+	return 0;
+}
+
+int soft_queue_status(struct soft_queue *queue, uint64_t seqno, uint64_t *ret_address)
+{
+	uint64_t known = min_u64(queue->n_records, SOFT_FAILURES), i;
+
+	for (i = 1; i <= known; i++) {
+		const struct soft_failure *failure =
+			&queue->failures[(queue->n_records - i) % SOFT_FAILURES];
+
+		if (failure->last < seqno)
+			return 0;
+		if (failure->first <= seqno) {
+			*ret_address = failure->address;
+			return failure->status;
+		}
+	}
+	return queue->n_records > SOFT_FAILURES ? -EOVERFLOW : 0;
+}
+
+/*
+ * -EFAULT where nothing is mapped. What is mapped but may not be read is not
+ * found out: touching it is a SIGSEGV, as anywhere in a process.
+ */
+static int memory_check(uint64_t address, uint64_t length)
+{
+	unsigned char there[SOFT_MAX_COMMANDS + 2]; /* pages that commands may lie in */
+	uint64_t start = round_down(address, page_size()), end;
+
+	if (__builtin_add_overflow(address, length, &end) ||
+	    sys_mincore((void *)(uintptr_t)start, end - start, there))
+		return -EFAULT;
+	return 0;
+}
+
+/* @own: the commands are the library's, and there: to look costs as much as all the rest. */
+static int job_read(struct soft_file *file, const struct hetsim_submit *submit, bool own,
+		    struct soft_job *job)
+{
+	const struct soft_kind *kind = &soft_kinds[file->dev->kind];
+	const char *from = (const char *)(uintptr_t)submit->commands;
+	uint32_t i;
+	int r = 0;
+
+	if (!own)
+		r = memory_check(submit->commands,
+				 (uint64_t)submit->n_commands * submit->command_size);
+	for (i = 0; i < submit->n_commands && !r; i++) {
+		r = struct_read(&job->commands[i], sizeof(job->commands[i]), from,
+				submit->command_size, sizeof(job->commands[i]),
+				"hetsim_command");
+		if (!r)
+			r = soft_command_check(kind, &job->commands[i]);
+		from += submit->command_size;
+	}
+	job->n_commands = submit->n_commands;
+	return r;
+}
+
+/* Gives the job its number and its place. */
+static int job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_submit *submit)
+{
+	bool idle = false;
+	int r = 0;
+
+	pthread_mutex_lock(&queue->lock);
+	if (queue->stopped)
+		r = -ENOENT;
+	else if (queue->submitted - queue->done >= SOFT_MAX_PENDING)
+		r = -EAGAIN;
+	else if (!queue->started)
+		r = soft_engine_start(queue);
+	if (!r) {
+		job->seqno = ++queue->submitted;
+		submit->seqno = job->seqno;
+		submit->done = queue->done;
+		submit->failures = queue->n_failures;
+		cds_list_add_tail(&job->link, &queue->jobs);
+		idle = queue->idle;
+		queue->idle = false;
+	}
+	pthread_mutex_unlock(&queue->lock);
+	/* Without the lock, so that the thread does not wake up to wait for it. */
+	if (idle)
+		pthread_cond_signal(&queue->work);
+	return r;
+}
+
+static int submit_job(struct soft_file *file, struct hetsim_submit *submit, bool own)
+{
+	struct soft_queue *queue;
+	struct soft_job *job;
+	int r;
+
+	if (submit->flags || submit->__reserved || !submit->n_commands ||
+	    submit->n_commands > SOFT_MAX_COMMANDS ||
+	    submit->command_size < END_OF(struct hetsim_command, value))
+		return -EINVAL;
+	if (submit->command_size > SOFT_PAGE)
+		return -E2BIG;
+	queue = soft_queue_get(file, submit->queue);
+	if (!queue)
+		return -ENOENT;
+	job = sys_calloc(1, sizeof(*job) + submit->n_commands * sizeof(*job->commands));
+	if (!job) {
+		r = -ENOMEM;
+		goto err_queue;
+	}
+	job->fence = -1;
+	r = job_read(file, submit, own, job);
+	if (r)
+		goto err_job;
+	r = job_add(queue, job, submit);
+	if (r)
+		goto err_job;
+	soft_queue_put(queue);
+	return 0;
+
+err_job:
+	free(job);
+err_queue:
+	soft_queue_put(queue);
+	return r;
+}
+
+int soft_submit(struct soft_file *file, void *argument)
+{
+	return submit_job(file, argument, false);
+}
+
+int soft_submit_own(struct soft_file *file, struct hetsim_submit *submit)
+{
+	int r = soft_file_check(file);
+
+	if (r)
+		return r;
+	r = submit_job(file, submit, true);
+	return r && file->dev->gone ? -ENODEV : r;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What CPUs find in the twin's buffers, and the hooks that have maps show it.
+ *
+ * Whoever changes it says so, and has it shown when his locks are dropped; a hook
+ * asks what holds then, so that the last one to come has it right.
+ */
+#include <errno.h>
+
+#include "soft/twin.h"
+
+void soft_hooks_begin(struct soft_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	while (dev->hooking || dev->n_visiting)
+		pthread_cond_wait(&dev->hooked, &dev->lock);
+	dev->hooking = true;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/*
+ * The same beside visits; false: the device is gone, and who takes it away may wait, in his turn,
+ * for what the caller holds.
+ */
+static bool hooks_try(struct soft_device *dev)
+{
+	bool mine;
+
+	pthread_mutex_lock(&dev->lock);
+	while (dev->hooking && !dev->gone)
+		pthread_cond_wait(&dev->hooked, &dev->lock);
+	mine = !dev->gone;
+	if (mine)
+		dev->hooking = true;
+	pthread_mutex_unlock(&dev->lock);
+	return mine;
+}
+
+void soft_hooks_end(struct soft_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	dev->hooking = false;
+	pthread_cond_broadcast(&dev->hooked);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* With buffer->lock held. */
+static bool page_hidden(const struct soft_buffer *buffer, uint64_t index)
+{
+	return index == buffer->sigbus || index == buffer->poison ||
+	       !soft_page_reachable(buffer, index);
+}
+
+/* Of @n_pages at most; beyond the end the file itself has none. */
+static bool pages_hidden(const struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
+			 uint64_t *ret_n_pages)
+{
+	uint64_t i = first, end = first + min_u64(n_pages, buffer->n_pages - first);
+	bool hidden = page_hidden(buffer, i);
+
+	while (i < end && page_hidden(buffer, i) == hidden)
+		i++;
+	*ret_n_pages = i - first;
+	return hidden;
+}
+
+bool soft_hidden(struct soft_file *file, uint32_t handle, uint64_t offset, uint64_t length,
+		 uint64_t *ret_length)
+{
+	uint64_t first = offset >> SOFT_PAGE_SHIFT, n_pages = length >> SOFT_PAGE_SHIFT;
+	struct soft_buffer *buffer;
+	bool hidden = false;
+
+	*ret_length = length;
+	if (!file->dev->hides)
+		return false;
+	buffer = soft_buffer_get(file, handle);
+	if (!buffer)
+		return false;
+	pthread_rwlock_rdlock(&buffer->lock);
+	if (n_pages && first < buffer->n_pages) {
+		hidden = pages_hidden(buffer, first, n_pages, &n_pages);
+		*ret_length = n_pages << SOFT_PAGE_SHIFT;
+	}
+	pthread_rwlock_unlock(&buffer->lock);
+	soft_buffer_put(buffer);
+	return hidden;
+}
+
+void soft_changed(struct soft_buffer *buffer)
+{
+	buffer->unshown = true;
+	atomic_fetch_add(&buffer->dev->changed, 1);
+}
+
+static bool has_hooks(const struct soft_file *file, uint32_t handle)
+{
+	return file->hooks && handle < file->n_handles && file->handles[handle];
+}
+
+/* No opener goes meanwhile: it would have to have the turn. */
+static void show(struct soft_buffer *buffer)
+{
+	struct soft_device *dev = buffer->dev;
+	uint32_t handle = buffer->slot;
+	struct soft_file *file;
+
+	if (!atomic_exchange(&buffer->unshown, false))
+		return;
+	pthread_mutex_lock(&dev->lock);
+	cds_list_for_each_entry(file, &dev->openers, link) {
+		if (!has_hooks(file, handle))
+			continue;
+		pthread_mutex_unlock(&dev->lock);
+		file->hooks->pages(file->user, handle);
+		pthread_mutex_lock(&dev->lock);
+	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
+void soft_show(struct soft_device *dev)
+{
+	uint64_t changed;
+
+	/* In this order: what is shown has changed. */
+	if (atomic_load(&dev->shown) == atomic_load(&dev->changed) || !hooks_try(dev))
+		return;
+	changed = dev->changed;
+	soft_buffers_each(dev, show);
+	dev->shown = changed;
+	soft_hooks_end(dev);
+}
+
+/*
+ * Not in the turn, for which who holds what the hook waits for may be waiting; it is
+ * waited for, so that who closes a file is not overtaken.
+ */
+int soft_visit_maps(struct soft_buffer *buffer, soft_visit *visit, void *context)
+{
+	struct soft_device *dev = buffer->dev;
+	uint32_t handle = buffer->slot;
+	struct soft_file *file;
+	int r = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	while (dev->hooking && !dev->gone)
+		pthread_cond_wait(&dev->hooked, &dev->lock);
+	if (dev->gone) {
+		pthread_mutex_unlock(&dev->lock);
+		return -ENODEV;
+	}
+	dev->n_visiting++;
+	cds_list_for_each_entry(file, &dev->openers, link) {
+		if (!has_hooks(file, handle))
+			continue;
+		pthread_mutex_unlock(&dev->lock);
+		r = file->hooks->maps(file->user, handle, visit, context);
+		pthread_mutex_lock(&dev->lock);
+		if (r)
+			break;
+	}
+	dev->n_visiting--;
+	pthread_cond_broadcast(&dev->hooked);
+	pthread_mutex_unlock(&dev->lock);
+	return r;
+}

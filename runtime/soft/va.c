@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The twin's page table: binding buffers into it, and translating through it for
+ * the engine.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "soft/engine.h"
+#include "base/thread.h"
+
+#define SOFT_VA_BITS (SOFT_LEVELS * SOFT_LEVEL_BITS + SOFT_PAGE_SHIFT)
+#define SOFT_VA_PAGES (1ull << (SOFT_VA_BITS - SOFT_PAGE_SHIFT))
+
+int soft_va_init(struct soft_va *va)
+{
+	pthread_rwlockattr_t attr;
+
+	va->root = sys_calloc(SOFT_LEVEL_ENTRIES, sizeof(*va->root));
+	if (!va->root)
+		return -ENOMEM;
+	pthread_mutex_init(&va->change, NULL);
+	CDS_INIT_LIST_HEAD(&va->bindings);
+	va->n_bindings = 0;
+	va->n_tables = 0;
+	/* Engines that read one after the other must not keep a change out for ever. */
+	pthread_rwlockattr_init(&attr);
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&va->lock, &attr);
+	pthread_rwlockattr_destroy(&attr);
+	atomic_init(&va->generation, 1);
+	pthread_mutex_init(&va->changed_lock, NULL);
+	thread_condition_init(&va->changed);
+	return 0;
+}
+
+static uint32_t level_index(uint64_t page, unsigned int level)
+{
+	return page >> (level * SOFT_LEVEL_BITS) & (SOFT_LEVEL_ENTRIES - 1);
+}
+
+/* The entry of a page, NULL if the table that would have it is not there. */
+static struct soft_entry *entry_find(struct soft_va *va, uint64_t page)
+{
+	void **table = va->root;
+	unsigned int level;
+
+	for (level = SOFT_LEVELS - 1; level && table; level--)
+		table = table[level_index(page, level)];
+	return table ? (struct soft_entry *)table + level_index(page, 0) : NULL;
+}
+
+/* ---- with va->lock written ---- */
+
+/*
+ * Makes the tables for a range. As many as the module's: their lowest level is twice as
+ * large here. -ENOSPC, -ENOMEM: some of them are made.
+ */
+static int tables_make(struct soft_va *va, uint64_t start, uint64_t n_pages)
+{
+	uint64_t page;
+
+	for (page = start; page < start + n_pages;
+	     page = round_down(page, SOFT_LEVEL_ENTRIES) + SOFT_LEVEL_ENTRIES) {
+		void **table = va->root;
+		unsigned int level;
+
+		for (level = SOFT_LEVELS - 1; level; level--) {
+			void **slot = &table[level_index(page, level)];
+
+			if (!*slot) {
+				if (va->n_tables == SOFT_MAX_TABLES)
+					return -ENOSPC;
+				*slot = sys_calloc(SOFT_LEVEL_ENTRIES,
+						   level == 1 ? sizeof(struct soft_entry) :
+								sizeof(void *));
+				if (!*slot)
+					return -ENOMEM;
+				va->n_tables++;
+			}
+			table = *slot;
+		}
+	}
+	return 0;
+}
+
+static bool table_is_empty(void *table, unsigned int level)
+{
+	const struct soft_entry *entry = table;
+	void *const *slot = table;
+	uint32_t i;
+
+	for (i = 0; i < SOFT_LEVEL_ENTRIES; i++)
+		if (level ? !!slot[i] : !!entry[i].binding)
+			return false;
+	return true;
+}
+
+/* Frees what is below @table and covers nothing. Returns how many tables that are. */
+static uint32_t tables_free(void **table, unsigned int level, uint64_t start, uint64_t end)
+{
+	uint32_t n = 0;
+	uint64_t span = 1ull << (level * SOFT_LEVEL_BITS); /* pages of an entry */
+	uint64_t page, next;
+
+	for (page = start; page < end; page = next) {
+		void **slot = &table[level_index(page, level)];
+
+		next = min_u64(round_down(page, span) + span, end);
+		if (!*slot)
+			continue;
+		if (level > 1)
+			n += tables_free(*slot, level - 1, page, next);
+		if (table_is_empty(*slot, level - 1)) {
+			free(*slot);
+			*slot = NULL;
+			n++;
+		}
+	}
+	return n;
+}
+
+static void tables_prune(struct soft_va *va, uint64_t start, uint64_t n_pages)
+{
+	va->n_tables -= tables_free(va->root, SOFT_LEVELS - 1, start, start + n_pages);
+}
+
+/*
+ * Writes the entries of a part of a binding: the buffer's pages if @bound, as far
+ * as it has them. With buffer->lock written, too.
+ */
+static void entries_write(struct soft_binding *binding, uint64_t first, uint64_t n_pages,
+			  bool bound)
+{
+	struct soft_buffer *buffer = binding->buffer;
+	struct soft_entry *entry = NULL;
+	uint64_t n = bound && !buffer->dev->gone ? buffer->n_pages : 0;
+	uint64_t i;
+
+	for (i = first; i < first + n_pages; i++) {
+		uint64_t page = binding->start + i;
+
+		if (!entry || !level_index(page, 0))
+			entry = entry_find(binding->va, page);
+		else
+			entry++;
+		entry->binding = bound ? binding : NULL; /* also where it has no page */
+		entry->page = NULL;
+		if (binding->first + i < n)
+			entry->page = buffer->bytes + ((binding->first + i) << SOFT_PAGE_SHIFT);
+	}
+	atomic_fetch_add(&binding->va->generation, 1);
+}
+
+/* ---- */
+
+/* Those who wait for a page look again. */
+static void changed(struct soft_va *va)
+{
+	pthread_mutex_lock(&va->changed_lock);
+	pthread_cond_broadcast(&va->changed);
+	pthread_mutex_unlock(&va->changed_lock);
+}
+
+void soft_va_rebind(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages)
+{
+	struct soft_binding *binding;
+
+	cds_list_for_each_entry(binding, &buffer->bindings, buffer_link) {
+		uint64_t start = max_u64(first, binding->first);
+		uint64_t end = min_u64(first + n_pages, binding->first + binding->n_pages);
+
+		if (start >= end)
+			continue;
+		pthread_rwlock_wrlock(&binding->va->lock);
+		entries_write(binding, start - binding->first, end - start, true);
+		pthread_rwlock_unlock(&binding->va->lock);
+		changed(binding->va);
+	}
+}
+
+int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address, bool write,
+		      char **ret_page)
+{
+	uint64_t page = address >> SOFT_PAGE_SHIFT;
+	uint64_t generation = atomic_load_explicit(&va->generation, memory_order_relaxed);
+	struct soft_entry entry = { 0 }, *found;
+	uint32_t slot = page % SOFT_TLB_ENTRIES;
+
+	if (tlb->generation != generation) {
+		memset(tlb->slot, 0, sizeof(tlb->slot));
+		tlb->generation = generation;
+	}
+	if (tlb->slot[slot].page == page)
+		entry = tlb->slot[slot].entry;
+	if (entry.page && (!write || entry.binding->write)) {
+		tlb->hits++;
+	} else {
+		tlb->misses++;
+		found = page < SOFT_VA_PAGES ? entry_find(va, page) : NULL;
+		if (!found || !found->page || (write && !found->binding->write))
+			return -EFAULT;
+		entry = *found;
+		tlb->slot[slot].page = page;
+		tlb->slot[slot].entry = entry;
+	}
+	/* Of a page that the TLB had, too: what is used most is seldom walked for. */
+	soft_buffer_used(entry.binding->buffer);
+	*ret_page = entry.page;
+	return 0;
+}
+
+/* ---- with va->change held ---- */
+
+/* The first binding that ends behind @page, NULL if none. */
+static struct soft_binding *binding_find(struct soft_va *va, uint64_t page)
+{
+	struct soft_binding *binding;
+
+	cds_list_for_each_entry(binding, &va->bindings, link)
+		if (page < binding->start + binding->n_pages)
+			return binding;
+	return NULL;
+}
+
+static struct soft_binding *binding_next(struct soft_va *va, struct soft_binding *binding)
+{
+	if (binding->link.next == &va->bindings)
+		return NULL;
+	return cds_list_entry(binding->link.next, struct soft_binding, link);
+}
+
+/* When it returns, the engine is at none of the pages. Goes to @removed. */
+static void binding_remove(struct soft_binding *binding, struct cds_list_head *removed)
+{
+	struct soft_va *va = binding->va;
+	struct soft_buffer *buffer = binding->buffer;
+
+	pthread_rwlock_wrlock(&buffer->lock);
+	cds_list_del(&binding->buffer_link);
+	pthread_rwlock_wrlock(&va->lock);
+	entries_write(binding, 0, binding->n_pages, false);
+	tables_prune(va, binding->start, binding->n_pages);
+	pthread_rwlock_unlock(&va->lock);
+	pthread_rwlock_unlock(&buffer->lock);
+
+	cds_list_move(&binding->link, removed);
+	va->n_bindings--;
+}
+
+/* Without va->change: the last reference on a buffer takes locks outside of it. */
+static void bindings_free(struct cds_list_head *removed)
+{
+	struct soft_binding *binding, *next;
+
+	cds_list_for_each_entry_safe(binding, next, removed, link) {
+		soft_buffer_put(binding->buffer);
+		free(binding);
+	}
+}
+
+void soft_va_destroy(struct soft_va *va)
+{
+	struct soft_binding *binding, *next;
+	CDS_LIST_HEAD(removed);
+
+	pthread_mutex_lock(&va->change);
+	cds_list_for_each_entry_safe(binding, next, &va->bindings, link)
+		binding_remove(binding, &removed);
+	pthread_mutex_unlock(&va->change);
+	bindings_free(&removed);
+	pthread_cond_destroy(&va->changed);
+	pthread_mutex_destroy(&va->changed_lock);
+	pthread_rwlock_destroy(&va->lock);
+	pthread_mutex_destroy(&va->change);
+	free(va->root);
+}
+
+/* Takes over the reference on the buffer on success. */
+static int bind_locked(struct soft_va *va, struct soft_binding *binding)
+{
+	struct soft_buffer *buffer = binding->buffer;
+	struct soft_binding *next = binding_find(va, binding->start);
+	int r = 0;
+
+	if (next && next->start < binding->start + binding->n_pages)
+		return -EEXIST;
+	if (va->n_bindings == SOFT_MAX_BINDINGS)
+		return -ENOSPC;
+
+	pthread_rwlock_wrlock(&buffer->lock);
+	/* Before the tables: their number is bounded by what the buffer has. */
+	if (binding->first >= buffer->n_pages ||
+	    binding->n_pages > buffer->n_pages - binding->first) {
+		r = -ERANGE;
+		goto out_buffer;
+	}
+	pthread_rwlock_wrlock(&va->lock);
+	r = tables_make(va, binding->start, binding->n_pages);
+	if (r) {
+		tables_prune(va, binding->start, binding->n_pages);
+		goto out_va;
+	}
+	entries_write(binding, 0, binding->n_pages, true);
+	cds_list_add_tail(&binding->buffer_link, &buffer->bindings);
+	cds_list_add_tail(&binding->link, next ? &next->link : &va->bindings);
+	va->n_bindings++;
+out_va:
+	pthread_rwlock_unlock(&va->lock);
+out_buffer:
+	pthread_rwlock_unlock(&buffer->lock);
+	if (!r)
+		changed(va);
+	return r;
+}
+
+/* ---- the lock is taken below ---- */
+
+/* A range of device addresses, in pages. */
+static int va_range(uint64_t address, uint64_t length, uint64_t *ret_start,
+		    uint64_t *ret_n_pages)
+{
+	uint64_t end;
+
+	if (!length || !is_aligned(address | length, SOFT_PAGE))
+		return -EINVAL;
+	if (__builtin_add_overflow(address, length, &end))
+		return -EOVERFLOW;
+	if (end > SOFT_VA_PAGES << SOFT_PAGE_SHIFT)
+		return -ERANGE;
+	*ret_start = address >> SOFT_PAGE_SHIFT;
+	*ret_n_pages = length >> SOFT_PAGE_SHIFT;
+	return 0;
+}
+
+int soft_bind(struct soft_file *file, void *argument)
+{
+	struct hetsim_bind *bind = argument;
+	struct soft_va *va = &file->va;
+	struct soft_binding *binding;
+	uint64_t start, n_pages, end;
+	int r;
+
+	if (bind->flags & ~HETSIM_BIND_WRITE || bind->source > HETSIM_SOURCE_PROCESS_RANGE ||
+	    !is_aligned(bind->offset, SOFT_PAGE))
+		return -EINVAL;
+	if (bind->source != HETSIM_SOURCE_BUFFER)
+		return -EOPNOTSUPP;
+	if (bind->flags & HETSIM_BIND_WRITE && (file->flags & O_ACCMODE) == O_RDONLY)
+		return -EACCES;
+	if (__builtin_add_overflow(bind->offset, bind->length, &end))
+		return -EOVERFLOW;
+	r = va_range(bind->address, bind->length, &start, &n_pages);
+	if (r)
+		return r;
+
+	binding = sys_calloc(1, sizeof(*binding));
+	if (!binding)
+		return -ENOMEM;
+	binding->va = va;
+	binding->start = start;
+	binding->n_pages = n_pages;
+	binding->first = bind->offset >> SOFT_PAGE_SHIFT;
+	binding->write = bind->flags & HETSIM_BIND_WRITE;
+	binding->buffer = soft_buffer_get(file, bind->handle);
+	if (!binding->buffer) {
+		r = -ENOENT;
+		goto err_binding;
+	}
+	pthread_mutex_lock(&va->change);
+	r = bind_locked(va, binding);
+	pthread_mutex_unlock(&va->change);
+	if (r)
+		goto err_buffer;
+	return 0;
+
+err_buffer:
+	soft_buffer_put(binding->buffer);
+err_binding:
+	free(binding);
+	return r;
+}
+
+int soft_unbind(struct soft_file *file, void *argument)
+{
+	struct hetsim_unbind *unbind = argument;
+	struct soft_va *va = &file->va;
+	struct soft_binding *first, *binding, *next;
+	uint64_t start, n_pages, end;
+	CDS_LIST_HEAD(removed);
+	int r;
+
+	if (unbind->flags)
+		return -EINVAL;
+	r = va_range(unbind->address, unbind->length, &start, &n_pages);
+	if (r)
+		return r;
+	end = start + n_pages;
+	pthread_mutex_lock(&va->change);
+	first = binding_find(va, start);
+	if (!first || first->start >= end) {
+		r = -ENOENT;
+		goto out;
+	}
+	for (binding = first; binding && binding->start < end;
+	     binding = binding_next(va, binding)) {
+		if (binding->start < start || binding->start + binding->n_pages > end) {
+			r = -ERANGE;
+			goto out;
+		}
+	}
+	for (binding = first; binding && binding->start < end; binding = next) {
+		next = binding_next(va, binding);
+		binding_remove(binding, &removed);
+	}
+out:
+	pthread_mutex_unlock(&va->change);
+	bindings_free(&removed);
+	return r;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of accelerators share: kernels, an opened accelerator, drivers. */
+#ifndef HETMAP_TESTS_ACCEL_SUPPORT_H
+#define HETMAP_TESTS_ACCEL_SUPPORT_H
+
+#include <hetmap/hetmap.h>
+
+#include "lib/support.h"
+
+enum { SAXPY, HISTOGRAM, FILL, INCREMENT, ADD_BYTES, WITH_LOCAL, EMPTY, KERNELS };
+
+/* An accelerator, a queue, every kernel; host memory, or the engine's device. */
+struct rig {
+	struct hm_accel *accel;
+	struct hm_queue *queue;
+	struct hm_device *host;
+	struct hm_kernel *kernel[KERNELS];
+};
+
+/* In a test, before its first OpenCL call. False: the test was skipped. */
+bool use_pocl(const char *devices); /* "pthread" or "basic" */
+void use_stub(const char *modes);
+/* A function of the stub driver, in this process. */
+void *stub_symbol(const char *name);
+
+void rig_open(struct rig *rig, const char *accel, uint32_t flags, uint64_t window);
+void rig_close(struct rig *rig);
+
+/* Waits, checks the result, drops the fence; what it says of the work. */
+struct hm_fence_info finish(struct hm_fence *fence);
+/* Launch and finish. */
+#define RUN(rig, kernel_, n, ...)                                                            \
+	({                                                                                   \
+		struct hm_fence *fence_ = NULL;                                              \
+		CHECK_OK_FATAL(hm_launch((rig)->queue, (rig)->kernel[kernel_], (n), &fence_, \
+					 __VA_ARGS__));                                      \
+		finish(fence_);                                                              \
+	})
+
+/* For "cpu" alone. */
+struct hm_kernel *make_kernel(const char *name, const char *signature,
+			      hm_cpu_function *function);
+void *alloc_bytes(struct rig *rig, uint64_t size);
+uint32_t way_of(struct rig *rig, const void *pointer, uint64_t length);
+bool text_has(const char *part); /* hm_errmsg() */
+
+/* What others signal: an eventfd, which does not wait. */
+int event_open(void);
+void event_signal(int fd);
+
+#endif

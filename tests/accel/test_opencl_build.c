@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+/* OpenCL kernels: what does not build, argument kinds, groups, the cache. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "accel/accel_support.h"
+
+#define PAGE 4096ull
+
+/* ---- kernels ---- */
+
+static struct hm_kernel *kernel_of(const char *name, const char *source, const char *signature)
+{
+	struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = name,
+		.opencl = source,
+		.signature = signature,
+	};
+	struct hm_kernel *kernel;
+
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	return kernel;
+}
+
+static void wrong_sources(void)
+{
+	struct hm_accel *accel;
+	struct hm_kernel *kernel;
+
+	if (!use_pocl("basic"))
+		return;
+	CHECK_OK_FATAL(hm_accel_open("opencl:0", NULL, &accel));
+	kernel = kernel_of("f", "__kernel void f(__global int *p) { p[0] = no_such_name; }",
+			   NULL);
+	CHECK_ERROR(-ENOEXEC, hm_kernel_build(kernel, accel));
+	CHECK(text_has("no_such_name"));
+	hm_kernel_unref(kernel);
+	kernel = kernel_of("g", "__kernel void f(__global int *p) { p[0] = 1; }", NULL);
+	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, accel));
+	CHECK(text_has("no kernel function named g"));
+	hm_kernel_unref(kernel);
+	kernel = kernel_of("f", "__kernel void f(__global int *p) { p[0] = 1; }", "inout u32");
+	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, accel));
+	CHECK(text_has("takes 1 arguments"));
+	hm_kernel_unref(kernel);
+	kernel = kernel_of("f", "__kernel void f(__global int *p) { p[0] = 1; }", "u32");
+	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, accel));
+	CHECK(text_has("takes a pointer"));
+	hm_kernel_unref(kernel);
+	kernel = kernel_of("f", "__kernel void f(__global int *p, float a) { p[0] = a; }",
+			   "out f64");
+	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, accel));
+	hm_kernel_unref(kernel);
+	hm_accel_unref(accel);
+}
+
+/* Without a signature the driver is asked. */
+static void kinds_from_the_driver(void)
+{
+	struct hm_fence *fence = NULL;
+	struct hm_kernel *kernel;
+	struct rig rig;
+	int *p;
+
+	if (!use_pocl("basic"))
+		return;
+	rig_open(&rig, "opencl:0", 0, 0);
+	p = alloc_bytes(&rig, PAGE);
+	kernel = kernel_of("f",
+			   "__kernel void f(__global int *p, int a, __local int *l)\n"
+			   "{ l[0] = a; p[0] = l[0]; }",
+			   NULL);
+	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 1, &fence, HM_OUT(p), HM_I32(3)));
+	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 1, &fence, HM_OUT(p), HM_I64(3),
+				       HM_LOCAL(64)));
+	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 1, &fence, HM_I32(3), HM_I32(3),
+				       HM_LOCAL(64)));
+	CHECK_ERROR(-EINVAL,
+		    hm_launch(rig.queue, kernel, 1, &fence, HM_OUT(p), HM_I32(3), HM_IN(p)));
+	CHECK_OK_FATAL(
+		hm_launch(rig.queue, kernel, 1, &fence, HM_OUT(p), HM_I32(3), HM_LOCAL(64)));
+	finish(fence);
+	CHECK_EQUAL(p[0], 3);
+	hm_kernel_unref(kernel);
+	CHECK_OK(hm_free(p));
+	rig_close(&rig);
+}
+
+static void groups_and_grids(void)
+{
+	struct hm_kernel_desc desc = {
+		.struct_size = sizeof(desc),
+		.name = "where",
+		.opencl = "__kernel void where(__global uint *p)\n"
+			  "{ size_t w = get_global_size(0);\n"
+			  "  p[get_global_id(1) * w + get_global_id(0)] =\n"
+			  "  get_local_id(1) * 100 + get_local_id(0); }",
+		.signature = "out",
+		.group = { 4, 2, 1 },
+	};
+	const uint64_t grid[3] = { 8, 4, 1 };
+	struct hm_kernel *kernel;
+	struct hm_fence *fence;
+	struct hm_arg arg;
+	uint32_t *p;
+	struct rig rig;
+
+	if (!use_pocl("basic"))
+		return;
+	rig_open(&rig, "opencl:0", 0, 0);
+	p = alloc_bytes(&rig, PAGE);
+	arg = HM_OUT(p);
+	CHECK_OK_FATAL(hm_kernel_create(&desc, &kernel));
+	CHECK_OK_FATAL(hm_queue_launch(rig.queue, kernel, grid, &arg, 1, &fence));
+	finish(fence);
+	CHECK_EQUAL(p[0], 0);
+	CHECK_EQUAL(p[3 * 8 + 7], 103);
+	CHECK_EQUAL(p[2 * 8 + 5], 1);
+	hm_kernel_unref(kernel);
+	CHECK_OK(hm_free(p));
+	rig_close(&rig);
+}
+
+/* ---- the cache of binaries ---- */
+
+static void in_cache(const char *folder, const char *pattern, glob_t *ret_found)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/hetmap/%s", folder, pattern);
+	CHECK_FATAL(glob(path, 0, NULL, ret_found) != GLOB_ABORTED);
+}
+
+static void build_one(struct hm_accel *accel)
+{
+	struct hm_kernel *kernel = kernel_of("empty", "__kernel void empty(void) { }", NULL);
+
+	CHECK_OK(hm_kernel_build(kernel, accel));
+	hm_kernel_unref(kernel);
+}
+
+static void binary_cache(void)
+{
+	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600];
+	struct stat first, second;
+	struct hm_accel *accel;
+	unsigned int (*calls)(const char *function);
+	unsigned int compiled, loaded;
+	glob_t found;
+	int fd;
+
+	CHECK_FATAL(mkdtemp(folder));
+	setenv("XDG_CACHE_HOME", folder, 1);
+	use_stub("");
+	CHECK_OK_FATAL(hm_accel_open("opencl:0", NULL, &accel));
+	calls = (unsigned int (*)(const char *))stub_symbol("stub_calls");
+	compiled = calls("clCreateProgramWithSource");
+	loaded = calls("clCreateProgramWithBinary");
+	build_one(accel);
+	CHECK_EQUAL(calls("clCreateProgramWithSource"), compiled + 1);
+	in_cache(folder, "*", &found);
+	CHECK_EQUAL(found.gl_pathc, 1);
+	CHECK(!stat(found.gl_pathv[0], &first));
+	build_one(accel);
+	CHECK_EQUAL(calls("clCreateProgramWithSource"), compiled + 1);
+	CHECK_EQUAL(calls("clCreateProgramWithBinary"), loaded + 1);
+
+	/* One byte of the binary differs; then half of it is missing; then all. */
+	fd = open(found.gl_pathv[0], O_WRONLY);
+	CHECK_EQUAL(pwrite(fd, "x", 1, first.st_size - 3), 1);
+	close(fd);
+	build_one(accel);
+	CHECK_EQUAL(calls("clCreateProgramWithSource"), compiled + 2);
+	CHECK(!truncate(found.gl_pathv[0], first.st_size / 2));
+	build_one(accel);
+	CHECK(!truncate(found.gl_pathv[0], 0));
+	build_one(accel);
+	CHECK_EQUAL(calls("clCreateProgramWithSource"), compiled + 4);
+	CHECK(!stat(found.gl_pathv[0], &second));
+	CHECK_EQUAL(first.st_size, second.st_size);
+	build_one(accel);
+	CHECK_EQUAL(calls("clCreateProgramWithSource"), compiled + 4);
+	globfree(&found);
+
+	/* No cache to be had is no error. */
+	setenv("XDG_CACHE_HOME", "/proc/1/nothing", 1);
+	build_one(accel);
+	unsetenv("XDG_CACHE_HOME");
+	setenv("HOME", "relative", 1);
+	build_one(accel);
+	hm_accel_unref(accel);
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	CHECK_EQUAL(system(command), 0);
+}
+
+/* Builds with RLIMIT_FSIZE at @limit, beyond which a write would kill. */
+static size_t files_within(struct hm_accel *accel, const char *folder, uint64_t limit)
+{
+	struct rlimit old, new;
+	glob_t found;
+	size_t n;
+
+	CHECK_FATAL(!getrlimit(RLIMIT_FSIZE, &old));
+	new = (struct rlimit){ limit, old.rlim_max };
+	CHECK_FATAL(!setrlimit(RLIMIT_FSIZE, &new));
+	build_one(accel);
+	CHECK_FATAL(!setrlimit(RLIMIT_FSIZE, &old));
+	in_cache(folder, "*", &found);
+	n = found.gl_pathc;
+	globfree(&found);
+	return n;
+}
+
+static void cache_beyond_the_limit(void)
+{
+	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600];
+	struct hm_accel *accel;
+	struct stat stored;
+	glob_t found;
+
+	CHECK_FATAL(mkdtemp(folder));
+	setenv("XDG_CACHE_HOME", folder, 1);
+	signal(SIGXFSZ, SIG_DFL);
+	use_stub("");
+	CHECK_OK_FATAL(hm_accel_open("opencl:0", NULL, &accel));
+	build_one(accel);
+	in_cache(folder, "*", &found);
+	CHECK_FATAL(found.gl_pathc == 1 && !stat(found.gl_pathv[0], &stored));
+	CHECK(!unlink(found.gl_pathv[0]));
+	globfree(&found);
+	CHECK_EQUAL(files_within(accel, folder, 1), 0);
+	CHECK_EQUAL(files_within(accel, folder, (uint64_t)stored.st_size - 1), 0);
+	CHECK_EQUAL(files_within(accel, folder, (uint64_t)stored.st_size), 1);
+	hm_accel_unref(accel);
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	CHECK_EQUAL(system(command), 0);
+}
+
+/* A binary that PoCL gave back must still say what its arguments are. */
+static void cached_kernel_on_pocl(void)
+{
+	char folder[] = "/tmp/hetmap-cache-XXXXXX", command[600];
+	struct hm_fence *fence = NULL;
+	struct rig rig;
+	glob_t found;
+	uint32_t *p;
+	int i;
+
+	CHECK_FATAL(mkdtemp(folder));
+	setenv("XDG_CACHE_HOME", folder, 1);
+	if (!use_pocl("basic"))
+		return;
+	for (i = 0; i < 2; i++) {
+		rig_open(&rig, "opencl:0", 0, 0);
+		p = alloc_bytes(&rig, PAGE);
+		RUN(&rig, INCREMENT, 16, HM_INOUT(p));
+		CHECK_EQUAL(p[15], 1);
+		CHECK_ERROR(-EINVAL,
+			    hm_launch(rig.queue, rig.kernel[INCREMENT], 16, &fence, HM_U32(1)));
+		CHECK_OK(hm_free(p));
+		rig_close(&rig);
+		in_cache(folder, "*.clbin", &found);
+		CHECK_EQUAL(found.gl_pathc, 2); /* the kernel's and the self-test's */
+		globfree(&found);
+	}
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	CHECK_EQUAL(system(command), 0);
+}
+
+static const struct test tests[] = {
+	{ "wrong_sources", wrong_sources, 60, 0 },
+	{ "kinds_from_the_driver", kinds_from_the_driver, 60, 0 },
+	{ "groups_and_grids", groups_and_grids, 60, 0 },
+	{ "binary_cache", binary_cache, 0, 0 },
+	{ "cache_beyond_the_limit", cache_beyond_the_limit, 0, 0 },
+	/* PoCL keeps a cache of its own there, which it must not lose while it lives. */
+	{ "cached_kernel_on_pocl", cached_kernel_on_pocl, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "opencl_build", tests);
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT
+/* The short API: memory as a pointer; what free and realloc refuse, and say. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "lib/support.h"
+
+#define MIB (1ull << 20)
+
+static struct hm_device *open_host(void)
+{
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	return device;
+}
+
+/* Does the last error text hold the address of @pointer? */
+static bool text_names(const void *pointer)
+{
+	char address[32];
+
+	snprintf(address, sizeof(address), "%p", pointer);
+	return strstr(hm_errmsg(), address);
+}
+
+static void best_device(void)
+{
+	struct hm_device *device;
+	float *x;
+
+	CHECK_OK_FATAL(hm_device_open(NULL, &device));
+	CHECK_OK_FATAL(hm_alloc(device, 1000 * sizeof(*x), HM_READ | HM_WRITE, &x));
+	hm_device_unref(device); /* the allocation holds it */
+	x[0] = 3.14f;
+	x[999] = x[0];
+	CHECK(x[999] == 3.14f && x[500] == 0.0f);
+	CHECK_OK(hm_free(x));
+}
+
+static void sizes(void)
+{
+	static const uint64_t all[] = { 1, 2, 63, 4095, 4096, 4097, 1 << 20, (1 << 21) + 1 };
+	struct hm_device *device = open_host();
+	struct hm_pointer_info info;
+	unsigned char *bytes;
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		CHECK_OK_FATAL(hm_alloc(device, all[i], HM_READ | HM_WRITE, &bytes));
+		CHECK(is_zero(bytes, 0, all[i]));
+		pattern_write(bytes, 0, all[i], 1);
+		CHECK(pattern_holds(bytes, 0, all[i], 1));
+		CHECK_EQUAL(hm_pointer_find(bytes + all[i] - 1, &info), 0);
+		CHECK(info.base == bytes);
+		CHECK_EQUAL(info.length, all[i]);
+		CHECK_EQUAL(hm_pointer_find(bytes + all[i], &info), -ENOENT);
+		CHECK_OK(hm_free(bytes));
+		CHECK_EQUAL(hm_pointer_find(bytes, &info), -ENOENT);
+	}
+	hm_device_unref(device);
+}
+
+/* Room to grow: max(16 x size, 64 MiB), and the pointer stays in it. */
+static void grows_in_place(void)
+{
+	struct hm_device *device = open_host();
+	struct hm_stats before = stats_now();
+	unsigned char *bytes, *again = NULL;
+
+	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &bytes));
+	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= 64 * MIB);
+	pattern_write(bytes, 0, MIB, 1);
+	CHECK_OK(hm_realloc(bytes, 64 * MIB, 0, &again));
+	CHECK(again == bytes);
+	CHECK(pattern_holds(bytes, 0, MIB, 1));
+	CHECK(is_zero(bytes, MIB, 64 * MIB));
+	CHECK_OK(hm_realloc(bytes, 5, 0, NULL));
+	CHECK_OK(hm_realloc(bytes, 2 * MIB, 0, NULL));
+	CHECK(pattern_holds(bytes, 0, 5, 1));
+	CHECK(is_zero(bytes, 5, 2 * MIB));
+	CHECK_ERROR(-ENOSPC, hm_realloc(bytes, 1024 * MIB, 0, &again));
+	CHECK(again == bytes);
+	CHECK_OK(hm_free(bytes));
+	CHECK_OK_FATAL(hm_alloc(device, 8 * MIB, HM_READ | HM_WRITE, &bytes));
+	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= 128 * MIB);
+	CHECK_OK(hm_free(bytes));
+	hm_device_unref(device);
+}
+
+static void moves(void)
+{
+	struct hm_device *device = open_host();
+	struct hm_pointer_info info;
+	unsigned char *bytes, *moved = NULL;
+
+	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &bytes));
+	pattern_write(bytes, 0, MIB, 1);
+	CHECK_OK_FATAL(hm_realloc(bytes, 100 * MIB, HM_MAY_MOVE, &moved));
+	CHECK(pattern_holds(moved, 0, MIB, 1));
+	CHECK(is_zero(moved, MIB, 2 * MIB));
+	moved[100 * MIB - 1] = 1;
+	CHECK_EQUAL(hm_pointer_find(moved + 100 * MIB - 1, &info), 0);
+	CHECK(info.base == moved);
+	CHECK(info.generation > 0);
+	if (moved != bytes)
+		CHECK_ERROR(-EINVAL, hm_free(bytes));
+	CHECK_OK(hm_free(moved));
+	hm_device_unref(device);
+}
+
+static void double_free(void)
+{
+	struct hm_device *device = open_host();
+	char *bytes;
+
+	CHECK_OK_FATAL(hm_alloc(device, 10000, HM_READ | HM_WRITE, &bytes));
+	CHECK_OK(hm_free(bytes));
+	CHECK_ERROR(-EINVAL, hm_free(bytes));
+	CHECK(text_names(bytes));
+	CHECK_ERROR(-EINVAL, hm_free(bytes + 1));
+	CHECK_ERROR(-EINVAL, hm_realloc(bytes, 5, 0, NULL));
+	hm_device_unref(device);
+}
+
+static void interior(void)
+{
+	static const uint64_t offsets[] = { 1, 4, 64, 4096, 9999 };
+	struct hm_device *device = open_host();
+	char *bytes, *again = NULL;
+	size_t i;
+
+	CHECK_OK_FATAL(hm_alloc(device, 10000, HM_READ | HM_WRITE, &bytes));
+	pattern_write(bytes, 0, 10000, 1);
+	for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		CHECK_ERROR(-EINVAL, hm_free(bytes + offsets[i]));
+		CHECK(text_names(bytes));
+		CHECK_ERROR(-EINVAL, hm_realloc(bytes + offsets[i], 5, 0, &again));
+		CHECK(text_names(bytes));
+	}
+	CHECK(!again);
+	CHECK(pattern_holds(bytes, 0, 10000, 1));
+	CHECK_OK(hm_free(bytes));
+	hm_device_unref(device);
+}
+
+static void foreign(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 10000 };
+	struct hm_device *device = open_host();
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char local = 1;
+
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_ERROR(-EINVAL, hm_free(&local));
+	CHECK(text_names(&local));
+	CHECK_ERROR(-EINVAL, hm_free((void *)1));
+	CHECK_ERROR(-EINVAL, hm_free(hm_map_address(map)));
+	CHECK_ERROR(-EINVAL, hm_realloc(hm_map_address(map), 1, 0, NULL));
+	CHECK_EQUAL(hm_map_length(map), 10000);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static void read_only(void)
+{
+	struct hm_device *device = open_host();
+	const char *bytes;
+
+	CHECK_OK_FATAL(hm_alloc(device, 10000, HM_READ, &bytes));
+	CHECK(is_zero(bytes, 0, 10000));
+	CHECK(test_write_signal((char *)(uintptr_t)bytes));
+	CHECK_OK(hm_free((void *)(uintptr_t)bytes));
+	hm_device_unref(device);
+}
+
+/* Below the wish, and down to the size itself, with a sentence that says so. */
+static void limited(void *user)
+{
+	struct rlimit limit = { 8 * MIB, 8 * MIB };
+	struct hm_device *device = open_host();
+	char *bytes;
+
+	(void)user;
+	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+	test_forget_text();
+	CHECK_OK_FATAL(hm_alloc(device, MIB, HM_READ | HM_WRITE, &bytes));
+	CHECK(strstr(hm_errmsg(), "RLIMIT_FSIZE"));
+	pattern_write(bytes, 0, MIB, 1);
+	CHECK_OK(hm_realloc(bytes, 4 * MIB, 0, NULL));
+	CHECK(pattern_holds(bytes, 0, MIB, 1));
+	CHECK_OK(hm_free(bytes));
+	CHECK_OK_FATAL(hm_alloc(device, 8 * MIB, HM_READ | HM_WRITE, &bytes));
+	CHECK_OK(hm_free(bytes));
+	bytes = NULL;
+	CHECK_ERROR(-EFBIG, hm_alloc(device, 8 * MIB + 1, HM_READ | HM_WRITE, &bytes));
+	CHECK(!bytes);
+	hm_device_unref(device);
+}
+
+static void less_room(void)
+{
+	CHECK_EQUAL(test_fork(limited, NULL), 0);
+}
+
+/* Of two that free at once, one comes too late; nothing else happens. */
+#define RACES 300
+
+struct race {
+	pthread_barrier_t start;
+	void *pointer;
+	atomic_int freed, refused;
+};
+
+static void *free_it(void *user)
+{
+	struct race *race = user;
+	int i;
+
+	for (i = 0; i < RACES; i++) {
+		pthread_barrier_wait(&race->start);
+		if (hm_free(race->pointer) == 0)
+			atomic_fetch_add(&race->freed, 1);
+		else
+			atomic_fetch_add(&race->refused, 1);
+		pthread_barrier_wait(&race->start);
+	}
+	return NULL;
+}
+
+static void racing_frees(void)
+{
+	struct hm_device *device = open_host();
+	struct race race = { .freed = 0 };
+	pthread_t threads[2];
+	int i;
+
+	pthread_barrier_init(&race.start, NULL, 3);
+	for (i = 0; i < 2; i++)
+		CHECK_FATAL(!pthread_create(&threads[i], NULL, free_it, &race));
+	for (i = 0; i < RACES; i++) {
+		CHECK_OK_FATAL(hm_alloc(device, 4096, HM_READ | HM_WRITE, &race.pointer));
+		pthread_barrier_wait(&race.start);
+		pthread_barrier_wait(&race.start);
+	}
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&race.start);
+	CHECK_EQUAL(race.freed, RACES);
+	CHECK_EQUAL(race.refused, RACES);
+	hm_device_unref(device);
+}
+
+static const struct test tests[] = {
+	{ "best_device", best_device, 0, 0 },
+	{ "sizes", sizes, 0, 0 },
+	{ "grows_in_place", grows_in_place, 0, 0 },
+	{ "moves", moves, 0, 0 },
+	{ "double_free", double_free, 0, 0 },
+	{ "interior", interior, 0, 0 },
+	{ "foreign", foreign, 0, 0 },
+	{ "read_only", read_only, 0, 0 },
+	{ "less_room", less_room, 0, 0 },
+	{ "racing_frees", racing_frees, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "alloc", tests);
+}

@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Every public function is named in a man page, the structs that pages show have
+# the members that the headers give them, a command's page has the options of its
+# table, and every page parses cleanly.
+# Run from the top of the tree; exits 1 after telling all that is wrong.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+bad=0
+
+complain()
+{
+	echo "check_man: $*" >&2
+	bad=1
+}
+
+# Declarations marked HM_API, joined to one line each, down to their names.
+functions=$(cat include/hetmap/*.h | tr '\n' ' ' |
+	grep -o 'HM_API [^;(]*(' | grep -v __attribute__ |
+	sed 's/($//; s/.*[ *]//' | sort -u)
+[ -n "$functions" ] || complain "found no HM_API function in include/hetmap"
+
+for function in $functions; do
+	grep -Eqs "^\.Nm $function( ,)?\$" man/*.3 ||
+		complain "$function has no page: put it into the NAME of one"
+	grep -Eqs "^\.F[no] $function( |\$)" man/*.3 ||
+		complain "$function is in no SYNOPSIS"
+done
+
+# The other way round: what a NAME promises is in a header.
+names=$(sed -n 's/^\.Nm \(hm_[a-z0-9_]*\).*/\1/p' man/*.3 | sort -u)
+for name in $names; do
+	grep -qw "$name" include/hetmap/*.h || complain "$name is in no header"
+done
+
+# "STRUCT MEMBER" for each member of each struct in the named files.
+members()
+{
+	sed 's,/\*.*\*/,,; s,/\*.*,,; s,^ *\t* \*.*,,' "$@" | awk '
+		/^struct hm_[a-z_]* [{]$/ { name = $2; body = ""; next }
+		/^[}]/ { name = "" }
+		name == "" { next }
+		{
+			body = body " " $0
+			while ((end = index(body, ";")) > 0) {
+				one = substr(body, 1, end - 1)
+				body = substr(body, end + 1)
+				if (match(one, /\(\*[a-z_]+\)/))
+					one = substr(one, RSTART + 2, RLENGTH - 3)
+				sub(/\[.*/, "", one)
+				sub(/.*[ \t*]/, "", one)
+				print name, one
+			}
+		}'
+}
+
+shown=$(members man/*.3)
+for name in $(echo "$shown" | cut -d ' ' -f 1 | sort -u); do
+	there=$(members include/hetmap/*.h | grep "^$name ")
+	told=$(echo "$shown" | grep "^$name ")
+	[ "$there" = "$told" ] || complain "struct $name differs between headers and page:" \
+		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | sed 's/.* //' | tr '\n' ' ')"
+done
+
+# Long options: of the table in a source, and of a page.
+options_of_table()
+{
+	sed -n '/^static const struct option_row rows/,/^};/p' "$1" | tr '\n' ' ' |
+		grep -oE "\] = (OPTION_ROW_[A-Z]+|\{[[:space:]]*('.'|0), \"[a-z-]+\")" |
+		sed 's/.*OPTION_ROW_//; s/"$//; s/.*"//' | tr '[:upper:]' '[:lower:]' | sort
+}
+
+options_of_page()
+{
+	sed -n 's/^\.It Fl \(. , \)\{0,1\}-\([a-z-]*\).*/\2/p' "$1" | sort
+}
+
+for source in tools/*/*.c; do
+	grep -q '^static const struct option_row rows' "$source" || continue
+	page=man/hetmap-$(basename "$source" .c).1
+	there=$(options_of_table "$source")
+	told=$(options_of_page "$page")
+	[ -n "$there" ] || complain "found no option in $source"
+	[ "$there" = "$told" ] || complain "options differ between $source and $page:" \
+		"$(printf '%s\n' "$there" "$told" | sort | uniq -u | tr '\n' ' ')"
+done
+
+pages=$(sed -n 's/^\..*Xr \(hetmap[a-z-]*\|hm_[a-z0-9_]*\) \([0-9]\).*/\1.\2/p' man/* | sort -u)
+for page in $pages; do
+	[ -e "man/$page" ] || complain "there is no page $page, but another refers to it"
+done
+
+if command -v mandoc >/dev/null; then
+	mandoc -Tlint -Wwarning man/*.[0-9] >&2 || bad=1
+else
+	echo "check_man: mandoc is not installed, so the pages were not parsed" >&2
+fi
+exit $bad

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/* The command's files: those that are refused, odd names, and what is cut off under it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/command.h"
+
+#define NOBODY 65534
+
+/* Each by a sentence, and as JSON. */
+static void check_refused(const char *path, int status, int error, const char *part, uid_t uid)
+{
+	struct command command = { .args = { "run", "histogram", "--", path }, .uid = uid };
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, status);
+	CHECK_EQUAL(strlen(outcome.out), 0);
+	if (!strstr(outcome.err, part))
+		test_fail(__FILE__, __LINE__, "no '%s' in: %s", part, outcome.err);
+	outcome_free(&outcome);
+
+	command.args[2] = "--json";
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, status);
+	CHECK_EQUAL(strlen(outcome.err), 0);
+	check_failure_json(&outcome, error);
+	outcome_free(&outcome);
+}
+
+static void test_refused(void)
+{
+	char *folder = folder_make(), *fifo = folder_path(folder, "fifo");
+	char *missing = folder_path(folder, "missing"), *loop = folder_path(folder, "loop");
+
+	CHECK_EQUAL(mkfifo(fifo, 0644), 0);
+	CHECK_EQUAL(symlink("loop", loop), 0);
+	check_refused(missing, 2, ENOENT, "No such file", 0);
+	check_refused(folder, 2, EISDIR, "is a directory", 0);
+	check_refused(fifo, 2, ESPIPE, "is a FIFO", 0);
+	check_refused(loop, 2, ELOOP, "symbolic links", 0);
+	check_refused("/dev/zero", 2, EINVAL, "character device", 0);
+	check_refused("/proc/self/status", 2, EINVAL, "made by the kernel", 0);
+	/* Reading a byte at their beginning fails. */
+	check_refused("/proc/self/mem", 2, EINVAL, "made by the kernel", 0);
+	check_refused("/proc/self/pagemap", 2, EINVAL, "made by the kernel", 0);
+	check_refused("/sys/kernel/mm/transparent_hugepage/enabled", 2, EINVAL,
+		      "made by the kernel", 0);
+	check_refused("/etc/passwd/x", 2, ENOTDIR, "Not a directory", 0);
+	check_refused("", 2, ENOENT, "No such file", 0);
+	check_refused("-", 2, ENOENT, "standard input", 0);
+	free(loop);
+	free(missing);
+	free(fifo);
+	folder_remove(folder);
+}
+
+/* The bits of the first class that somebody is of count, whatever others may. */
+static void test_unreadable(void)
+{
+	const bool root = geteuid() == 0;
+	const uid_t owner = root ? NOBODY : geteuid();
+	const gid_t group = root ? NOBODY : getegid();
+	const struct {
+		uid_t owner;
+		gid_t group;
+		mode_t mode;
+		const char *says;
+	} cases[] = {
+		{ owner, group, 0000, "mode 0000: allow yourself to read it (chmod u+r)" },
+		{ owner, group, 0044, "mode 0044: allow yourself to read it (chmod u+r)" },
+		/* Root reads everything: there somebody else tries, and there are others' files. */
+		{ 0, NOBODY, 0604,
+		  "mode 0604: run it with sudo, or have its owner allow it (chmod g+r)" },
+		{ 0, 1, 0600,
+		  "mode 0600: run it with sudo, or have its owner allow it (chmod o+r)" },
+		{ 0, 1, 0640, "mode 0640: join the group (sudo adduser " },
+	};
+	char *folder = folder_make(), *path = folder_path(folder, "secret");
+	size_t i, n = sizeof(cases) / sizeof(cases[0]);
+
+	file_write(folder, "secret", "x", 1);
+	CHECK(!chmod(folder, 0755));
+	for (i = 0; i < (root ? n : 2); i++) {
+		CHECK(!chown(path, cases[i].owner, cases[i].group));
+		CHECK(!chmod(path, cases[i].mode));
+		check_refused(path, 3, EACCES, cases[i].says, root ? NOBODY : 0);
+	}
+	free(path);
+	folder_remove(folder);
+}
+
+static void check_name(const char *folder, const char *name, const char *shown,
+		       const char *in_json)
+{
+	struct command command = { .args = { "run", "histogram", "--quiet", ON_CPU, "--",
+					     name } };
+	char line[256];
+	struct outcome outcome;
+	json_t *json;
+
+	file_write(folder, name, "ab", 2);
+	CHECK_EQUAL(chdir(folder), 0);
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	snprintf(line, sizeof(line), "%s: 2 bytes\n", shown);
+	if (strncmp(outcome.out, line, strlen(line)) != 0)
+		test_fail(__FILE__, __LINE__, "%s is shown as %.40s", shown, outcome.out);
+	outcome_free(&outcome);
+	command.args[2] = "--json";
+	command_run(&command, &outcome);
+	json = outcome_json(&outcome);
+	CHECK(!strcmp(string_of(json, "file"), in_json));
+	json_decref(json);
+	outcome_free(&outcome);
+	CHECK_EQUAL(chdir("/"), 0);
+}
+
+static void test_names(void)
+{
+	char *folder = folder_make();
+
+	setenv("LC_ALL", "C.UTF-8", 1);
+	check_name(folder, "a b", "a b", "a b");
+	check_name(folder, "$HOME", "$HOME", "$HOME");
+	check_name(folder, "-dash", "-dash", "-dash");
+	check_name(folder, "--json", "--json", "--json");
+	check_name(folder, "new\nline", "new\\nline", "new\nline");
+	check_name(folder, "\033[31mred", "\\x1b[31mred", "\033[31mred");
+	check_name(folder, "\xff\xfe", "\\xff\\xfe", "\\xff\\xfe");
+	check_name(folder, "\"quoted\"", "\"quoted\"", "\"quoted\"");
+	check_name(folder,
+		   "sm\xc3\xb8rrebr\xc3\xb8"
+		   "d",
+		   "sm\xc3\xb8rrebr\xc3\xb8"
+		   "d",
+		   "sm\xc3\xb8rrebr\xc3\xb8"
+		   "d");
+	setenv("LC_ALL", "C", 1);
+	check_name(folder, "\xc3\xb8", "\\xc3\\xb8", "\xc3\xb8");
+	folder_remove(folder);
+}
+
+static void check_truncated(const char *folder, const char *accel, bool as_json)
+{
+	char *path = folder_path(folder, "data");
+	const struct command command = { .args = { "run", "histogram", "--accel", accel,
+						   "--rounds", "1000",
+						   as_json ? "--json" : "--quiet", path } };
+	struct outcome outcome;
+	pid_t pid;
+
+	file_sparse(folder, "data", 64 << 20);
+	pid = command_start(&command);
+	command_await(pid, SIGBUS, path);
+	CHECK_EQUAL(truncate(path, 8192), 0);
+	command_wait(pid, &outcome);
+	CHECK_EQUAL(outcome.status, 1);
+	if (as_json) {
+		check_failure_json(&outcome, ENODATA);
+	} else {
+		CHECK_EQUAL(strlen(outcome.out), 0);
+		CHECK(strstr(outcome.err, "was truncated") != NULL);
+	}
+	outcome_free(&outcome);
+	free(path);
+}
+
+static void test_truncated(void)
+{
+	char *folder = folder_make();
+
+	check_truncated(folder, "cpu", false);
+	check_truncated(folder, "cpu", true);
+	/* That one copies the bytes: its launch fails. */
+	check_truncated(folder, "soft:0", false);
+	check_truncated(folder, "soft:0", true);
+	folder_remove(folder);
+}
+
+#define FILL 4096 /* of a pipe of one page */
+
+/* All of what comes out of a pipe, behind what it was filled with. */
+static char *read_behind_fill(int fd)
+{
+	char *text = calloc(1, 4 * FILL);
+	size_t n = 0;
+	ssize_t r;
+
+	CHECK_FATAL(text != NULL);
+	while (n < 4 * FILL - 1 && (r = read(fd, text + n, 4 * FILL - 1 - n)) > 0)
+		n += (size_t)r;
+	CHECK_FATAL(n >= FILL);
+	memmove(text, text + FILL, n + 1 - FILL);
+	return text;
+}
+
+/* Where several threads meet what is lost, one of them tells it; the pipe holds them there. */
+static void test_truncated_at_once(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "data"), *text;
+	struct command command = { .args = { "run", "histogram", "--accel", "cpu", "--rounds",
+					     "1000", "--json", path } };
+	struct outcome outcome;
+	char fill[FILL] = { 0 };
+	int pipes[2];
+	pid_t pid;
+
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	CHECK_EQUAL(fcntl(pipes[1], F_SETPIPE_SZ, FILL), FILL);
+	CHECK_EQUAL(write(pipes[1], fill, FILL), FILL);
+	command.out = pipes[1];
+	file_sparse(folder, "data", 64 << 20);
+	pid = command_start(&command);
+	close(pipes[1]);
+	command_await(pid, SIGBUS, path);
+	CHECK_EQUAL(truncate(path, 8192), 0);
+	/* The others meet it, too, while the first waits for room to tell it. */
+	usleep(300000);
+	text = read_behind_fill(pipes[0]);
+	command_wait(pid, &outcome);
+	free(outcome.out);
+	outcome.out = text;
+	CHECK_EQUAL(outcome.status, 1);
+	check_failure_json(&outcome, ENODATA);
+	outcome_free(&outcome);
+	close(pipes[0]);
+	free(path);
+	folder_remove(folder);
+}
+
+static const struct test tests[] = {
+	{ .name = "refused", .run = test_refused, .seconds = 60 },
+	{ .name = "unreadable", .run = test_unreadable },
+	{ .name = "names", .run = test_names, .seconds = 60 },
+	{ .name = "truncated", .run = test_truncated, .seconds = 60 },
+	{ .name = "truncated_at_once", .run = test_truncated_at_once, .seconds = 60 },
+	{ 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main_once(argc, argv, "command_files", tests);
+}

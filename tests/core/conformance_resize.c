@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+/* Conformance: resize inside the reservation: same address, bytes kept. */
+#include <errno.h>
+#include <signal.h>
+
+#include "core/conformance.h"
+
+/* Where there is no resize every size is refused and nothing changes. */
+static bool refuses_resize(struct fixture *f)
+{
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+
+	if (has(f, HM_CAP_RESIZE))
+		return false;
+	buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, &map);
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, (UNITS + 1) * f->unit, 0));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, f->unit, 0));
+	CHECK_EQUAL(buffer_info(buffer).size, UNITS * f->unit);
+	CHECK_EQUAL(hm_map_length(map), UNITS * f->unit);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	return true;
+}
+
+static void check_sizes(struct hm_buffer *buffer, struct hm_map *map, uint64_t size)
+{
+	struct hm_pointer_info found;
+	char *base = hm_map_address(map);
+
+	CHECK_EQUAL(buffer_info(buffer).size, size);
+	CHECK_EQUAL(hm_map_length(map), size);
+	CHECK_EQUAL(map_info(map, 0).length, size);
+	CHECK_EQUAL(hm_pointer_find(base + size - 1, &found), 0);
+	CHECK_EQUAL(found.length, size);
+	/* Right behind it another map may begin. */
+	CHECK(hm_pointer_find(base + size, &found) == -ENOENT || found.map != map);
+}
+
+static void grow(struct fixture *f)
+{
+	uint64_t old = UNITS * f->unit, size = MAX_UNITS * f->unit;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	uint32_t generation;
+	char *base;
+
+	if (refuses_resize(f))
+		return;
+	buffer = fixture_make(f, old, size, &map);
+	base = hm_map_address(map);
+	generation = map_info(map, 0).generation;
+	put(f, base, 0, old, 1);
+	CHECK_OK(hm_buffer_resize(buffer, size, 0));
+	CHECK(hm_map_address(map) == base);
+	check_sizes(buffer, map, size);
+	CHECK(holds(f, base, 0, old, 1));
+	CHECK(is_zero(base, old, size));
+	put(f, base, old, size, 2);
+	CHECK(holds(f, base, old, size, 2));
+	CHECK_EQUAL(map_info(map, 0).generation, generation + RESIZE_STEP);
+	CHECK_EQUAL(buffer_info(buffer).segments, 1);
+	CHECK(buffer_info(buffer).caps & HM_CAP_CONTIGUOUS);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void shrink(struct fixture *f)
+{
+	uint64_t old = UNITS * f->unit, size = 3 * f->unit;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	char *base;
+
+	if (refuses_resize(f))
+		return;
+	buffer = fixture_make(f, old, 0, &map);
+	base = hm_map_address(map);
+	put(f, base, 0, old, 1);
+	CHECK_OK(hm_buffer_resize(buffer, size, 0));
+	CHECK(hm_map_address(map) == base);
+	check_sizes(buffer, map, size);
+	CHECK(holds(f, base, 0, size, 1));
+	CHECK_EQUAL(test_read_signal(base + size), SIGSEGV);
+	CHECK_OK(hm_buffer_resize(buffer, old, 0));
+	check_sizes(buffer, map, old);
+	CHECK(holds(f, base, 0, size, 1));
+	CHECK(is_zero(base, size, old));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+/* Sizes that are no multiples of a page: cut bytes must not come back either. */
+static void odd_sizes(struct fixture *f)
+{
+	const uint64_t sizes[] = {
+		f->unit + 1, 2 * f->unit - 1,     5,   f->unit,
+		1,           MAX_UNITS * f->unit, 100, 3 * f->unit + 7,
+	};
+	uint64_t size = 2 * f->unit + 77, kept;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	char *base;
+	size_t i;
+
+	if (refuses_resize(f))
+		return;
+	buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
+	base = hm_map_address(map);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		put(f, base, 0, size, (uint32_t)i);
+		CHECK_OK(hm_buffer_resize(buffer, sizes[i], 0));
+		kept = size < sizes[i] ? size : sizes[i];
+		check_sizes(buffer, map, sizes[i]);
+		/* The pattern also marks its last byte, so look at what both cover. */
+		if (kept == size)
+			CHECK(holds(f, base, 0, kept, (uint32_t)i));
+		CHECK(is_zero(base, kept, sizes[i]));
+		size = sizes[i];
+	}
+	CHECK(hm_map_address(map) == base);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void random_sizes(struct fixture *f)
+{
+	uint64_t state = test_seed(), max_size = MAX_UNITS * f->unit, size = f->unit, next;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	int i;
+
+	if (refuses_resize(f))
+		return;
+	buffer = fixture_make(f, size, max_size, &map);
+	for (i = 0; i < 60; i++) {
+		next = test_random(&state) % max_size + 1;
+		if (i % 3 == 0)
+			next = (next + f->unit - 1) / f->unit * f->unit;
+		put(f, hm_map_address(map), 0, size, (uint32_t)i);
+		CHECK_OK(hm_buffer_resize(buffer, next, 0));
+		check_sizes(buffer, map, next);
+		if (next >= size) {
+			CHECK(holds(f, hm_map_address(map), 0, size, (uint32_t)i));
+			CHECK(is_zero(hm_map_address(map), size, next));
+		}
+		size = next;
+	}
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void without_a_map(struct fixture *f)
+{
+	uint64_t size = UNITS * f->unit;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+
+	if (refuses_resize(f))
+		return;
+	buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
+	put(f, hm_map_address(map), 0, size, 1);
+	hm_map_unref(map);
+	CHECK_OK(hm_buffer_resize(buffer, 2 * f->unit, 0));
+	CHECK_OK(hm_buffer_resize(buffer, size, 0));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_EQUAL(hm_map_length(map), size);
+	CHECK(is_zero(hm_map_address(map), 2 * f->unit, size));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void past_the_end(struct fixture *f)
+{
+	uint64_t size = UNITS * f->unit;
+	struct hm_map *map;
+	struct hm_buffer *buffer = fixture_make(f, size, 2 * size, &map);
+	uint64_t max_size = buffer_info(buffer).max_size;
+	int past = has(f, HM_CAP_RESIZE) ? -ENOSPC : -EOPNOTSUPP;
+
+	put(f, hm_map_address(map), 0, size, 1);
+	CHECK_ERROR(past, hm_buffer_resize(buffer, max_size + 1, 0));
+	CHECK_ERROR(-EINVAL, hm_buffer_resize(buffer, 0, 0));
+	CHECK_ERROR(-EINVAL, hm_buffer_resize(buffer, size, 1u << 30));
+	check_sizes(buffer, map, size);
+	CHECK(holds(f, hm_map_address(map), 0, size, 1));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+/* Maps of a part never change; a shrink that would cut one is refused. */
+static void parts(struct fixture *f)
+{
+	struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ,
+		.offset = 2 * f->unit,
+		.length = 2 * f->unit,
+	};
+	struct hm_map *part;
+	struct hm_buffer *buffer;
+
+	if (refuses_resize(f))
+		return;
+	buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, NULL);
+	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	CHECK_OK(hm_buffer_resize(buffer, MAX_UNITS * f->unit, 0));
+	CHECK_EQUAL(hm_map_length(part), 2 * f->unit);
+	CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, 4 * f->unit - 1, 0));
+	CHECK_ERROR(-EBUSY, hm_buffer_resize(buffer, f->unit, 0));
+	CHECK_EQUAL(buffer_info(buffer).size, MAX_UNITS * f->unit);
+	CHECK_OK(hm_buffer_resize(buffer, 4 * f->unit, 0));
+	CHECK(is_zero(hm_map_address(part), 0, 2 * f->unit));
+	hm_map_unref(part);
+	CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
+	hm_buffer_unref(buffer);
+}
+
+static void every_whole_map_follows(struct fixture *f)
+{
+	struct hm_map *first, *second;
+	struct hm_buffer *buffer;
+	uint64_t size = UNITS * f->unit, grown = MAX_UNITS * f->unit;
+
+	if (!has(f, HM_CAP_MULTI_MAP) || refuses_resize(f))
+		return;
+	buffer = fixture_make(f, size, grown, &first);
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &second));
+	CHECK_OK(hm_buffer_resize(buffer, grown, 0));
+	/* Two maps can't both move to a new object: a further one, or none. */
+	CHECK_EQUAL(buffer_info(buffer).segments, 1 + RESIZE_STEP);
+	CHECK_EQUAL(map_info(first, 0).generation, 0);
+	check_sizes(buffer, first, grown);
+	check_sizes(buffer, second, grown);
+	put(f, hm_map_address(first), 0, grown, 4);
+	CHECK(holds(f, hm_map_address(second), 0, grown, 4));
+	CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
+	check_sizes(buffer, first, f->unit);
+	check_sizes(buffer, second, f->unit);
+	hm_map_unref(second);
+	hm_map_unref(first);
+	hm_buffer_unref(buffer);
+}
+
+/* Rights stay with their bytes; new bytes get the rights the map was made with. */
+static void rights(struct fixture *f)
+{
+	struct hm_pointer_info found;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	uint64_t unit = f->unit;
+	char *base;
+
+	if (!has(f, HM_CAP_PROTECT) || refuses_resize(f))
+		return;
+	buffer = fixture_make(f, 4 * unit, 8 * unit, &map);
+	base = hm_map_address(map);
+	CHECK_OK(hm_map_protect(map, 2 * unit, 2 * unit, HM_NONE));
+	CHECK_OK(hm_buffer_resize(buffer, 6 * unit, 0));
+	CHECK_EQUAL(hm_pointer_find(base + 3 * unit, &found), 0);
+	CHECK_EQUAL(found.access, HM_NONE);
+	CHECK_EQUAL(hm_pointer_find(base + 4 * unit, &found), 0);
+	CHECK_EQUAL(found.access, f->writable ? HM_READ | HM_WRITE : HM_READ);
+	CHECK_EQUAL(test_read_signal(base + 3 * unit), SIGSEGV);
+	CHECK_EQUAL(test_read_signal(base + 4 * unit), 0);
+	CHECK_OK(hm_buffer_resize(buffer, unit, 0));
+	CHECK_EQUAL(map_info(map, 0).runs, 1);
+	CHECK_OK(hm_buffer_resize(buffer, 4 * unit, 0));
+	CHECK_EQUAL(test_read_signal(base + 3 * unit), 0);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
+static void accounting(struct fixture *f)
+{
+	struct hm_stats before = stats_now();
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+
+	if (refuses_resize(f))
+		return;
+	buffer = fixture_make(f, UNITS * f->unit, MAX_UNITS * f->unit, &map);
+	CHECK_EQUAL(stats_now().bytes_mapped - before.bytes_mapped, UNITS * f->unit);
+	CHECK(stats_now().bytes_reserved - before.bytes_reserved >= MAX_UNITS * f->unit);
+	CHECK_OK(hm_buffer_resize(buffer, MAX_UNITS * f->unit, 0));
+	CHECK_EQUAL(stats_now().bytes_mapped - before.bytes_mapped, MAX_UNITS * f->unit);
+	CHECK_OK(hm_buffer_resize(buffer, f->unit, 0));
+	CHECK_EQUAL(stats_now().bytes_mapped - before.bytes_mapped, f->unit);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	CHECK_EQUAL(stats_now().bytes_mapped, before.bytes_mapped);
+	CHECK_EQUAL(stats_now().bytes_reserved, before.bytes_reserved);
+}
+
+const struct conformance_case conformance_resize[] = {
+	{ "grow", grow },
+	{ "shrink", shrink },
+	{ "odd_sizes", odd_sizes },
+	{ "random_sizes", random_sizes },
+	{ "resize_without_a_map", without_a_map },
+	{ "resize_past_the_end", past_the_end },
+	{ "resize_parts", parts },
+	{ "resize_whole_maps", every_whole_map_follows },
+	{ "resize_rights", rights },
+	{ "resize_accounting", accounting },
+	{ NULL, NULL },
+};

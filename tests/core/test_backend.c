@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+/* Registration of backends: what is refused, and what a small one gets. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/minimal_backend.h"
+#include "lib/support.h"
+#include "base/sys.h"
+
+static void refused(void)
+{
+	struct hm_backend_ops ops = minimal_backend;
+
+	ops.size = sizeof(ops);
+	CHECK_ERROR(-EINVAL, hm_backend_register(NULL));
+	ops.name = NULL;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	ops.name = "host";
+	CHECK_ERROR(-EEXIST, hm_backend_register(&ops));
+	ops.name = "refused";
+	ops.size = 3;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	ops.size = sizeof(ops) + 64;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	ops.size = sizeof(ops);
+	ops.device_close = NULL;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	CHECK(strstr(hm_errmsg(), "device_close"));
+	ops.device_close = minimal_backend.device_close;
+	ops.object_destroy = NULL;
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	ops.object_destroy = minimal_backend.object_destroy;
+	ops.caps |= HM_CAP_EXPORT; /* a bit without its op */
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	CHECK(strstr(hm_errmsg(), "export"));
+	ops.caps = HM_CAP_WRITE; /* an op without its bit */
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+	CHECK(strstr(hm_errmsg(), "create"));
+	ops.create = NULL; /* no way to make a buffer */
+	CHECK_ERROR(-EINVAL, hm_backend_register(&ops));
+}
+
+/* A shorter table, of an older plug-in, works; what it lacks is -EOPNOTSUPP. */
+static void shorter(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
+	struct hm_device *device;
+	struct hm_buffer *buffer, *other = NULL;
+	struct hm_map *map;
+	int fd = -7;
+
+	/* Registered for the life of the process: the second round finds it there. */
+	CHECK_FATAL(hm_device_open("minimal", &device) == 0 ||
+		    (hm_backend_register(&minimal_backend) == 0 &&
+		     hm_device_open("minimal", &device) == 0));
+	CHECK_ERROR(-EEXIST, hm_backend_register(&minimal_backend));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	pattern_write(hm_map_address(map), 0, 5000, 1);
+	CHECK(pattern_holds(hm_map_address(map), 0, 5000, 1));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_from_file(device, "/etc/passwd", -1, NULL, &other));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_import(device, 0, NULL, &other));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &fd));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_resize(buffer, 1, 0));
+	CHECK(!other && fd == -7);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static int (*real_fstat)(int fd, struct stat *ret_stat);
+
+/* As tmpfs answers where shared memory may have huge pages (shmem_enabled). */
+static int huge_fstat(int fd, struct stat *ret_stat)
+{
+	int r = real_fstat(fd, ret_stat);
+
+	ret_stat->st_blksize = 2 << 20;
+	return r;
+}
+
+/* Only what comes from the huge pool is imported as such. */
+static void import_is_not_huge(void)
+{
+	struct hm_buffer *buffer, *other;
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 5000 };
+	struct hm_device *device;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	real_fstat = sys_table.fstat;
+	sys_table.fstat = huge_fstat;
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &other));
+	sys_table.fstat = real_fstat;
+	CHECK_EQUAL(buffer_info(other).page_size, buffer_info(buffer).page_size);
+	CHECK_EQUAL(buffer_info(other).flags, 0);
+	CHECK(buffer_info(other).caps & HM_CAP_LOCK);
+	hm_buffer_unref(other);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
+/* A backend whose ops fail as plug-ins' do, without a text, once told to. */
+static bool failing;
+static int destroyed;
+
+static int fail_open(const char *rest, void **ret_device)
+{
+	(void)rest;
+	*ret_device = NULL;
+	return failing ? -EIO : 0;
+}
+
+static int fail_create(void *device, const struct hm_buffer_desc *desc,
+		       struct hm_recipe *ret_recipe)
+{
+	return failing ? -EIO : growing_backend.create(device, desc, ret_recipe);
+}
+
+static int fail_from_file(void *device, int fd, const struct hm_buffer_desc *desc,
+			  struct hm_recipe *ret_recipe)
+{
+	int r = fail_create(device, &(struct hm_buffer_desc){ .max_size = 1 }, ret_recipe);
+
+	(void)desc;
+	if (!r)
+		close(fd); /* it is the backend's: this one does not need it */
+	return r;
+}
+
+static int fail_resize(void *device, struct hm_segment *segment, uint64_t old_size,
+		       uint64_t new_size)
+{
+	return failing ? -EIO : growing_backend.resize(device, segment, old_size, new_size);
+}
+
+static void count_destroy(void *device, struct hm_segment *segment)
+{
+	destroyed++;
+	growing_backend.object_destroy(device, segment);
+}
+
+static void *no_memory(size_t count, size_t size)
+{
+	(void)count, (void)size;
+	return NULL;
+}
+
+/* The text that the core makes for an op that can't set one. */
+#define CHECK_EXPLAINED(op, call)                        \
+	do {                                             \
+		hm_device_open("nothing here", &nobody); \
+		CHECK_ERROR(-EIO, call);                 \
+		CHECK(strstr(hm_errmsg(), "failing"));   \
+		CHECK(strstr(hm_errmsg(), op));          \
+	} while (0)
+
+static void plug_in_fails(void)
+{
+	struct hm_backend_ops ops = growing_backend;
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = 5000,
+				       .max_size = 20000 };
+	void *(*real_calloc)(size_t count, size_t size) = sys_table.calloc;
+	struct hm_device *device, *nobody;
+	struct hm_buffer *buffer, *other = NULL;
+	int fd = scratch_file(5000), export = -7;
+
+	ops.name = "failing";
+	ops.device_open = fail_open;
+	ops.create = fail_create;
+	ops.from_file = fail_from_file;
+	ops.resize = fail_resize;
+	ops.object_destroy = count_destroy;
+	ops.caps |= HM_CAP_FROM_FILE;
+	failing = false;
+	destroyed = 0;
+	/* The second round finds it there. */
+	CHECK_FATAL(
+		hm_device_open("failing", &device) == 0 ||
+		(hm_backend_register(&ops) == 0 && hm_device_open("failing", &device) == 0));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	failing = true;
+	CHECK_EXPLAINED("device_open", hm_device_open("failing", &nobody));
+	CHECK_EXPLAINED("create", hm_buffer_create(device, &desc, &other));
+	CHECK_EXPLAINED("from_file", hm_buffer_from_file(device, NULL, fd, NULL, &other));
+	CHECK_EXPLAINED("resize", hm_buffer_resize(buffer, 10000, 0));
+	CHECK_EXPLAINED("create", hm_buffer_resize(buffer, 10000, HM_GROW_REPLACE));
+	failing = false;
+
+	/* What it made is ended when the core can't use it. */
+	sys_table.calloc = no_memory;
+	CHECK_ERROR(-ENOMEM, hm_buffer_from_file(device, NULL, fd, NULL, &other));
+	sys_table.calloc = real_calloc;
+	CHECK_EQUAL(destroyed, 1);
+	CHECK(!other);
+
+	/* A new object gives no capability that the device lacks. */
+	CHECK_OK(hm_buffer_resize(buffer, 10000, HM_GROW_REPLACE));
+	CHECK(!(buffer_info(buffer).caps & HM_CAP_EXPORT));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, 0, &export));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
+/* The table has an end, and says so. */
+static void full(void)
+{
+	static char names[32][16];
+	struct hm_backend_ops ops = minimal_backend;
+	int i, r = 0;
+
+	for (i = 0; i < 32 && !r; i++) {
+		snprintf(names[i], sizeof(names[i]), "many%d", i);
+		ops.name = names[i];
+		r = hm_backend_register(&ops);
+	}
+	CHECK_EQUAL(r, -ENOSPC);
+	CHECK(hm_errmsg()[0]);
+}
+
+static const struct test tests[] = {
+	{ "refused", refused, 0, 0 },
+	{ "shorter", shorter, 0, 0 },
+	{ "import_is_not_huge", import_is_not_huge, 0, 0 },
+	{ "plug_in_fails", plug_in_fails, 0, 0 },
+	{ "full", full, 0, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "backend", tests);
+}

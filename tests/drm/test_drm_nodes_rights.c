@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/* Who may write what a DRM node of a real kernel exports. */
+#include <drm.h>
+#include <drm_mode.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "drm/drm_support.h"
+
+#define SIZE (16 * 4096ull)
+
+static struct hm_device *open_device(const char *name)
+{
+	struct hm_device *device;
+
+	CHECK_OK_FATAL(hm_device_open(name, &device));
+	return device;
+}
+
+static struct hm_buffer *make(struct hm_device *device)
+{
+	const struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = SIZE };
+	struct hm_buffer *buffer;
+
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	return buffer;
+}
+
+/* The kernel keeps one dma-buf of an object, with the rights of the first time. */
+static void rights_of_exports(void)
+{
+	struct hm_buffer_desc desc = {
+		.struct_size = sizeof(desc),
+		.flags = HM_BUFFER_READ_ONLY,
+	};
+	struct hm_device *device = open_device("drm:virtio_gpu");
+	struct hm_buffer *buffer = make(device), *other = NULL;
+	struct hm_map *map;
+	int fd, none = -7;
+
+	fd = drm_export_read_only(buffer);
+	CHECK_ERROR(-EBUSY, hm_buffer_export(buffer, 0, &none));
+	CHECK(strstr(hm_errmsg(), "read-only first"));
+	CHECK_ERROR(-EACCES, hm_buffer_import(device, fd, NULL, &other));
+	CHECK(!other && none == -7);
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, &desc, &other));
+	CHECK_OK_FATAL(hm_map_create(other, NULL, &map));
+	CHECK_EQUAL(test_write_signal(hm_map_address(map)), SIGSEGV);
+	CHECK_ERROR(-EACCES, hm_map_protect(map, 0, SIZE, HM_READ | HM_WRITE));
+	hm_map_unref(map);
+	hm_buffer_unref(other);
+	hm_buffer_unref(buffer);
+	close(fd);
+	buffer = make(device);
+	CHECK_OK_FATAL(hm_buffer_export(buffer, 0, &fd));
+	CHECK_ERROR(-EOPNOTSUPP, hm_buffer_export(buffer, HM_EXPORT_READ_ONLY, &none));
+	CHECK(none == -7);
+	hm_buffer_unref(buffer);
+	close(fd);
+	hm_device_unref(device);
+}
+
+/* Why nothing here is shared read-only: who may open a node writes what is for reading. */
+static void reading_is_no_right(void)
+{
+	struct drm_prime_handle prime = { .fd = -1 };
+	struct drm_mode_map_dumb map = { .handle = 0 };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	char name[80];
+	char *bytes;
+	int fd, node;
+
+	device = open_device(drm_vgem_name(name, sizeof(name)));
+	buffer = make(device);
+	fd = drm_export_read_only(buffer);
+	CHECK(mmap(NULL, SIZE, PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+	node = open(name + strlen("drm:"), O_RDWR | O_CLOEXEC);
+	CHECK_FATAL(node >= 0);
+	prime.fd = fd;
+	CHECK_FATAL(!ioctl(node, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime));
+	map.handle = prime.handle;
+	CHECK_FATAL(!ioctl(node, DRM_IOCTL_MODE_MAP_DUMB, &map));
+	bytes = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, node, (off_t)map.offset);
+	CHECK_FATAL(bytes != MAP_FAILED);
+	CHECK_EQUAL(test_write_signal(bytes), 0);
+	munmap(bytes, SIZE);
+	close(node);
+	close(fd);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static const struct test tests[] = {
+	{ "rights_of_exports", rights_of_exports, 0, 0 },
+	{ "reading_is_no_right", reading_is_no_right, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "drm_nodes_rights", tests);
+}

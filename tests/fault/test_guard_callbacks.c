@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+/* Hooks and callbacks that run inside guarded scopes, and touch what is lost. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "fault/guard_support.h"
+
+#define PAGE 4096ull
+#define SIZE (8 * PAGE)
+
+/* What they touch is lost; a scope of their own is one. */
+struct toucher {
+	const volatile unsigned char *byte;
+	unsigned int n;
+};
+
+static void touch(struct toucher *toucher)
+{
+	struct hm_fault fault;
+
+	if (!toucher->n++)
+		CHECK_EQUAL(read_guarded(toucher->byte + PAGE, &fault), -ERANGE);
+	CHECK_EQUAL(*toucher->byte, 0);
+}
+
+static int touching_hook(void *user, const struct hm_access_request *request, char *reason)
+{
+	(void)reason;
+	if (request->operation == HM_ACCESS_MAP)
+		touch(user);
+	return 0;
+}
+
+static int touching_quiesce(void *user, const struct hm_view_change *change)
+{
+	(void)change;
+	touch(user);
+	return 0;
+}
+
+static void touching_reattach(void *user, const struct hm_view_change *change)
+{
+	(void)change;
+	touch(user);
+}
+
+static void open_cut_off(struct file_map *file, struct toucher *toucher)
+{
+	open_file_map(file, SIZE);
+	CHECK(!ftruncate(file->fd, PAGE));
+	*toucher = (struct toucher){ .byte = (void *)(file->base + PAGE) };
+}
+
+/* Maps in a scope: 0, or what the scope says. */
+static int map_in_scope(struct hm_buffer *buffer)
+{
+	struct hm_guard guard;
+	struct hm_map *map;
+	int r;
+
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	if (r)
+		return r;
+	CHECK_OK(hm_map_create(buffer, NULL, &map));
+	hm_map_unref(map);
+	return hm_guard_end(&guard);
+}
+
+static void in_hook(void)
+{
+	struct file_map lost, file;
+	struct toucher toucher;
+	struct hm_fault fault;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	open_file_map(&file, SIZE);
+	open_cut_off(&lost, &toucher);
+	CHECK_OK(hm_access_hook_set(touching_hook, &toucher));
+	CHECK_OK(map_in_scope(file.buffer));
+	CHECK_EQUAL(toucher.n, 1);
+	CHECK_OK(map_in_scope(file.buffer));
+	CHECK_EQUAL(toucher.n, 2);
+	/* Nobody is in it, for which this waits. */
+	CHECK_OK(hm_access_hook_set(NULL, NULL));
+	CHECK(!ftruncate(file.fd, PAGE));
+	CHECK_EQUAL(read_guarded((void *)(file.base + PAGE), &fault), -ERANGE);
+	close_file_map(&lost);
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
+/* Changes the map in a scope: its locks are free afterwards. */
+static void in_callback(void)
+{
+	static const struct hm_view_ops ops = {
+		.struct_size = sizeof(ops),
+		.quiesce = touching_quiesce,
+		.invalidate = touching_reattach,
+		.reattach = touching_reattach,
+	};
+	struct toucher toucher;
+	struct file_map file, lost;
+	struct hm_guard guard;
+	struct hm_view *view;
+	int r;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	open_file_map(&file, SIZE);
+	open_cut_off(&lost, &toucher);
+	CHECK_OK_FATAL(hm_view_create(file.map, 0, 0, &ops, &toucher, &view));
+	HM_GUARD_INIT(&guard);
+	r = hm_guard_begin(&guard);
+	CHECK_OK(r);
+	if (!r) {
+		CHECK_OK(hm_map_protect(file.map, 0, PAGE, HM_READ));
+		CHECK_OK(hm_guard_end(&guard));
+	}
+	CHECK(toucher.n > 1);
+	CHECK_OK(hm_map_protect(file.map, 0, PAGE, HM_READ | HM_WRITE));
+	hm_view_unref(view);
+	close_file_map(&lost);
+	close_file_map(&file);
+	CHECK_OK(hm_handler_remove());
+}
+
+static const struct test tests[] = {
+	{ "in_hook", in_hook, 0, 0 },
+	{ "in_callback", in_callback, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "guard_callbacks", tests);
+}

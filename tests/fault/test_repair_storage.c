@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+/* Blocks that were replaced, and what is on storage: no call takes one for the other. */
+#include <hetmap/file.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "lib/harness.h"
+#include "fault/repair.h"
+#include "lib/sim_devices.h"
+#include "lib/support.h"
+
+#define SIZE (3 * REPAIR_BLOCK)
+
+/* A range that shows its bytes, and one that does not any more. */
+static void check_shown(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	CHECK_OK(hm_map_sync(map, offset, length, 0));
+	CHECK_OK(hm_map_sync(map, offset, length, HM_SYNC_ASYNC));
+	CHECK_OK(hm_file_publish(map, offset, length));
+	CHECK_OK(hm_file_refresh(map, offset, length));
+}
+
+static void check_replaced(struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	CHECK_ERROR(-EIO, hm_map_sync(map, offset, length, 0));
+	CHECK(strstr(hm_errmsg(), "make a new map"));
+	CHECK_ERROR(-EIO, hm_map_sync(map, offset, length, HM_SYNC_ASYNC));
+	CHECK_ERROR(-EIO, hm_file_publish(map, offset, length));
+	CHECK(strstr(hm_errmsg(), "hm_file_publish: "));
+	CHECK_ERROR(-EIO, hm_file_refresh(map, offset, length));
+}
+
+static bool file_has(int fd, uint64_t at, char value)
+{
+	char byte = (char)~value;
+
+	return pread(fd, &byte, 1, (off_t)at) == 1 && byte == value;
+}
+
+/*
+ * Stores for which the file has no room, as of a disk that is full: here because it was
+ * cut. They go on, in pages that are in no file, and whoever asks for them learns it.
+ */
+static void stored(void)
+{
+	int fd = scratch_file(SIZE);
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	volatile char *base;
+	struct hm_map *map;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("file", &device));
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	base = hm_map_address(map);
+	check_shown(map, 0, SIZE);
+	CHECK(!ftruncate(fd, (off_t)REPAIR_BLOCK));
+	base[REPAIR_BLOCK + PAGE] = 7;
+	CHECK(!ftruncate(fd, (off_t)SIZE));
+	base[REPAIR_BLOCK + 2 * PAGE] = 8;
+	base[0] = base[2 * REPAIR_BLOCK] = 9;
+	/* From the first page of the block to its last. */
+	check_replaced(map, REPAIR_BLOCK, PAGE);
+	check_replaced(map, 2 * REPAIR_BLOCK - PAGE, PAGE);
+	check_replaced(map, 0, SIZE);
+	check_shown(map, 0, REPAIR_BLOCK);
+	check_shown(map, 2 * REPAIR_BLOCK, REPAIR_BLOCK);
+	CHECK(file_has(fd, 0, 9) && file_has(fd, 2 * REPAIR_BLOCK, 9));
+	CHECK(file_has(fd, REPAIR_BLOCK + PAGE, 0) && file_has(fd, REPAIR_BLOCK + 2 * PAGE, 0));
+	/* A new map is of the file. */
+	hm_map_unref(map);
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	base = hm_map_address(map);
+	base[REPAIR_BLOCK + PAGE] = 7;
+	check_shown(map, 0, SIZE);
+	CHECK(file_has(fd, REPAIR_BLOCK + PAGE, 7));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+	CHECK_OK(hm_handler_remove());
+}
+
+/* Memory without storage has nothing to write back, and shows other bytes than its own. */
+static void without_storage(void)
+{
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	uint32_t handle;
+
+	setenv("HETMAP_SOFT", "vram_mb=16 system_mb=16 test=1", 1);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("soft:0", &device));
+	buffer = sim_make(device, 2 * REPAIR_BLOCK, 0, &map);
+	CHECK(!(buffer_info(buffer).caps & HM_CAP_SYNC));
+	check_shown(map, 0, 2 * REPAIR_BLOCK);
+	CHECK_OK(hm_sim_buffer(buffer, &handle));
+	CHECK_OK(sim_inject(device, HETSIM_INJECT_SIGBUS, handle, PAGE));
+	CHECK_EQUAL(*((volatile char *)hm_map_address(map) + PAGE), 0);
+	check_replaced(map, 0, PAGE);
+	check_shown(map, REPAIR_BLOCK, REPAIR_BLOCK);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+}
+
+static const struct test tests[] = {
+	{ "stored", stored, 0, 0 },
+	{ "without_storage", without_storage, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "repair_storage", tests);
+}

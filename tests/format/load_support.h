@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Models that tests load, and what they look like in a device's memory. */
+#ifndef HETMAP_TESTS_LOAD_SUPPORT_H
+#define HETMAP_TESTS_LOAD_SUPPORT_H
+
+#include <hetmap/load.h>
+
+#include "format/safetensors_support.h"
+#include "lib/sim_devices.h"
+
+#define UNTOUCHED ((void *)0x10)
+
+/* Bytes of a load_file()'s tensors: more than a few steps of load_small_steps(). */
+#define LOAD_FOUR 4
+extern const uint64_t load_four[LOAD_FOUR];
+
+/* By @threads; 0: chosen. */
+struct hm_load_desc load_small_steps(uint32_t threads);
+
+/* What a caller's functions were told. */
+struct load_told {
+	uint64_t n;       /* tensors */
+	uint64_t bytes;   /* by load_note_bytes() */
+	uint64_t at_most; /* of n: after that load_note() returns r */
+	int r;
+	const char *names[32];
+};
+
+int load_note(const struct hm_tensor_info *tensor, void *address, void *user);
+int load_note_bytes(uint64_t bytes, uint64_t total, void *user);
+
+struct hm_load_info load_info(struct hm_load *load);
+
+/* FOLDER/a: tensors "t0", "t1" and so on of U8, with these bytes, one behind another. */
+const char *load_file(const char *folder, const uint64_t *bytes, unsigned int n);
+
+/*
+ * Is the tensor in the device's memory what it is in its file, the byte at @data of the
+ * data section on? In brackets of as little as a window may have.
+ */
+void load_check_tensor(struct hm_load *load, const char *name, uint64_t data);
+
+/* All of a load_file(). */
+void load_check_file(struct hm_load *load, const uint64_t *bytes, unsigned int n);
+
+#endif

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/* A control group of the test's own, for what memory is charged to whom. */
+#include "lib/control_group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/harness.h"
+#include "lib/hetsim.h"
+
+#define GROUP "/sys/fs/cgroup/hetsim-test"
+
+static bool put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+bool control_group_make(uint64_t most)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, most);
+	put("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	/* One of a test that failed may be there, throttled. */
+	if (!geteuid() && (!mkdir(GROUP, 0700) || errno == EEXIST) &&
+	    put(GROUP "/memory.high", "max") && put(GROUP "/memory.max", text))
+		return true;
+	test_skip("kernel", "no control group with a limit of memory can be made");
+	return false;
+}
+
+static void put_number(const char *path, uint64_t number)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, number);
+	CHECK_FATAL(put(path, text));
+}
+
+void control_group_throttle(uint64_t most)
+{
+	put_number(GROUP "/memory.high", most);
+}
+
+void control_group_limit(uint64_t most)
+{
+	put_number(GROUP "/memory.max", most);
+}
+
+void control_group_enter(void)
+{
+	CHECK_FATAL(put(GROUP "/cgroup.procs", "0"));
+}
+
+uint64_t control_group_bytes(void)
+{
+	FILE *file = fopen(GROUP "/memory.current", "re");
+	unsigned long long n = 0;
+
+	if (!file || fscanf(file, "%llu", &n) != 1) /* NOLINT: a number of the kernel's */
+		test_fail(__FILE__, __LINE__, "memory.current: %s", strerror(errno));
+	if (file)
+		fclose(file);
+	return n;
+}
+
+/*
+ * First the kernel takes back what it can, pages of files that were read, say, which would be
+ * room; a limit of memory.high takes back what was charged ahead [memory_high_write()], and
+ * kills nobody.
+ */
+void control_group_leave(uint64_t room)
+{
+	if (!put(GROUP "/memory.reclaim", "64M"))
+		CHECK_EQUAL(errno, EAGAIN); /* there was less */
+	control_group_throttle(control_group_bytes() - HETSIM_PAGE);
+	CHECK_FATAL(put(GROUP "/memory.high", "max"));
+	control_group_limit(control_group_bytes() + room);
+}
+
+uint64_t control_group_kills(void)
+{
+	FILE *file = fopen(GROUP "/memory.events", "re");
+	unsigned long long n = 0;
+	char line[64];
+
+	CHECK_FATAL(file != NULL);
+	while (fgets(line, sizeof(line), file) && sscanf(line, "oom_kill %llu", &n) != 1)
+		;
+	fclose(file);
+	return n;
+}
+
+void control_group_remove(void)
+{
+	CHECK_EQUAL(rmdir(GROUP), 0);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What several test programs need: byte patterns, queries, files, limits. */
+#ifndef HETMAP_TESTS_SUPPORT_H
+#define HETMAP_TESTS_SUPPORT_H
+
+#include <hetmap/hetmap.h>
+
+#include "lib/harness.h"
+
+/*
+ * Writes a pattern that depends on @salt into bytes [from, to) of @base, and
+ * checks it. Both look at every 61st byte and at the last one of every KiB, so
+ * that what holds for a range holds for each part of it.
+ */
+void pattern_write(void *base, uint64_t from, uint64_t to, uint32_t salt);
+bool pattern_holds(const void *base, uint64_t from, uint64_t to, uint32_t salt);
+bool is_zero(const void *base, uint64_t from, uint64_t to); /* every byte */
+
+struct hm_buffer_info buffer_info(struct hm_buffer *buffer);
+struct hm_map_info map_info(struct hm_map *map, uint32_t fields);
+struct hm_stats stats_now(void);
+
+/*
+ * The first map of a process makes its published table, whose descriptor stays: for who
+ * counts descriptors, it is there from now on.
+ */
+void make_table(void);
+
+/* A file of @size zeroes without a name: its descriptor, or the test is abandoned. */
+int scratch_file(uint64_t size);
+
+/* A descriptor through a connected socket; what fails ends the test. */
+void send_fd(int socket, int fd);
+int receive_fd(int socket);
+
+/*
+ * Gives up CAP_IPC_LOCK and sets RLIMIT_MEMLOCK to @more bytes above what is
+ * locked now, or to what may be set. For children: there is no way back.
+ */
+void limit_memlock(uint64_t more);
+
+#endif

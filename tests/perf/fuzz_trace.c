@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Fuzzes what reads traces: the input's first byte says what the rest is, a recording, a
+ * published table, what perf script printed, what about.json says of NUMA nodes, or a table
+ * in a trace's folder. What they tell goes where hetmap report puts it.
+ */
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../tools/hetmap/command.h"
+#include "../../tools/perf/analysis.h"
+#include "../../tools/perf/calls.h"
+#include "../../tools/perf/devices.h"
+#include "../../tools/perf/nodes.h"
+#include "../../tools/perf/published.h"
+#include "../../tools/perf/recording.h"
+#include "../../tools/perf/spaces.h"
+
+/* Of the command, whose texts ask it. */
+struct output output;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct reading {
+	struct spaces *spaces;
+	struct calls *calls;
+	struct devices *devices;
+	uint64_t fault;        /* the last one's address */
+	struct object *object; /* and what was there */
+};
+
+static int on_point(struct reading *reading, const struct recorded_event *event)
+{
+	if (points_known[event->point].group == POINTS_CALLS)
+		return calls_event(reading->calls, event);
+	if (points_known[event->point].group == POINTS_DEVICE)
+		return devices_point(reading->devices, event, reading->fault, reading->object);
+	return 0;
+}
+
+static int on_event(void *user, const struct recorded_event *event)
+{
+	struct reading *reading = user;
+	struct spaces *spaces = reading->spaces;
+	uint64_t offset, sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < event->n_chain; i++)
+		sum += event->chain[i];
+	/* Those of a text have names in place of addresses. */
+	if (event->function)
+		spaces_string(spaces, event->function);
+	if (event->module)
+		spaces_string(spaces, event->module);
+	if (event->kind <= RECORDED_MAJOR) {
+		reading->fault = event->address + sum / UINT64_MAX;
+		reading->object = spaces_fault(spaces, event->pid, reading->fault, &offset);
+	} else if (event->kind == RECORDED_POINT) {
+		on_point(reading, event);
+	} else if (event->kind == RECORDED_MAP) {
+		devices_map(reading->devices, event);
+		calls_event(reading->calls, event);
+	} else {
+		spaces_event(spaces, event);
+	}
+	spaces_code(spaces, event->pid, event->ip, &offset);
+	return 0;
+}
+
+static int on_entry(void *user, const struct hm_published_entry *entry)
+{
+	struct spaces *spaces = user;
+	uint64_t offset;
+
+	spaces_begin(spaces, 1, entry);
+	spaces_find(spaces, 1, entry->address, &offset);
+	if (entry->end_ns)
+		spaces_end(spaces, 1, entry);
+	return 0;
+}
+
+static void read_recording(struct recording *recording, struct spaces *spaces)
+{
+	struct reading reading = { .spaces = spaces,
+				   .calls = calls_create(spaces),
+				   .devices = devices_create(spaces) };
+	struct recording_totals totals;
+	struct traced_device *device;
+	struct device_use *use;
+
+	if (!reading.calls || !reading.devices)
+		abort();
+	recording_each(recording, on_event, &reading, &totals);
+	devices_sum(reading.devices, &device, &use);
+	devices_free(reading.devices);
+	calls_free(reading.calls);
+}
+
+/* ---- what an input is ---- */
+
+static void try_recording(const char *path, struct spaces *spaces)
+{
+	struct recording *recording;
+	const char *reason;
+
+	if (recording_open(path, &recording, &reason))
+		return;
+	read_recording(recording, spaces);
+	recording_close(recording);
+}
+
+static void try_text(const char *path, struct spaces *spaces)
+{
+	struct recording *recording;
+	const char *reason;
+
+	if (recording_open_text(path, &recording, &reason))
+		return;
+	read_recording(recording, spaces);
+	recording_close(recording);
+}
+
+static void try_table(const char *path, struct spaces *spaces)
+{
+	struct published published = { .fd = -1 };
+
+	if (published_open(path, &published))
+		return;
+	published_each(&published, on_entry, spaces);
+	published_close(&published);
+}
+
+/* As hetmap report takes it out of about.json, and asks it of any CPU and address. */
+static void try_nodes(const char *path, struct spaces *spaces)
+{
+	json_t *about = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+	struct nodes nodes;
+	uint32_t i;
+
+	(void)spaces;
+	if (!nodes_load(json_object_get(about, "nodes"), &nodes)) {
+		for (i = 0; i < 64; i++) {
+			nodes_of_cpu(&nodes, i);
+			nodes_of_memory(&nodes, UINT64_C(1) << i);
+		}
+		nodes_of_cpu(&nodes, UINT32_MAX);
+		nodes_of_memory(&nodes, UINT64_MAX);
+		nodes_free(&nodes);
+	}
+	json_decref(about);
+}
+
+/* A folder whose one table is the input: made once. */
+static char folder[] = "/tmp/hetmap-fuzz-XXXXXX";
+static char maps[64], table[80];
+
+static void remove_folder(void)
+{
+	unlink(table);
+	rmdir(maps);
+	rmdir(folder);
+}
+
+static const char *folder_of(const char *path)
+{
+	if (!maps[0]) {
+		if (!mkdtemp(folder))
+			abort();
+		snprintf(maps, sizeof(maps), "%s/maps", folder);
+		snprintf(table, sizeof(table), "%s/maps.1", maps);
+		if (mkdir(maps, 0700) || atexit(remove_folder))
+			abort();
+	}
+	unlink(table);
+	if (symlink(path, table))
+		abort();
+	return folder;
+}
+
+static void try_folder(const char *path, struct spaces *spaces)
+{
+	uint64_t n, i, forgotten, left_out, offset;
+	struct published_event *events;
+	uint32_t broken;
+
+	if (tables_read(folder_of(path), &events, &n, &forgotten, &left_out, &broken))
+		return;
+	for (i = 0; i < n; i++) {
+		if (i && events[i].time < events[i - 1].time)
+			abort();
+		if (events[i].begin)
+			spaces_begin(spaces, events[i].pid, &events[i].entry);
+		else
+			spaces_end(spaces, events[i].pid, &events[i].entry);
+		spaces_find(spaces, events[i].pid, events[i].entry.address, &offset);
+	}
+	free(events);
+}
+
+static void (*const kinds[])(const char *path, struct spaces *spaces) = {
+	try_recording, try_table, try_text, try_nodes, try_folder,
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct spaces *spaces = spaces_create();
+	char path[32];
+	int fd;
+
+	fd = memfd_create("fuzz", 0);
+	if (!spaces || fd < 0)
+		abort();
+	if (size > 1 && write(fd, data + 1, size - 1) != (ssize_t)(size - 1))
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	kinds[(size ? data[0] : 0) % (sizeof(kinds) / sizeof(kinds[0]))](path, spaces);
+	spaces_free(spaces);
+	close(fd);
+	return 0;
+}

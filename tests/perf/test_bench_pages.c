@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+/* Pages that hetmap bench makes of a run: HTML, Markdown, and published figures. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "perf/bench_files.h"
+#include "lib/command.h"
+
+static char *page_read(const char *path)
+{
+	char *page = NULL;
+	size_t size;
+	FILE *file = fopen(path, "re"), *text;
+	int c;
+
+	CHECK_FATAL(file != NULL);
+	text = open_memstream(&page, &size);
+	CHECK_FATAL(text != NULL);
+	while ((c = getc(file)) != EOF)
+		putc(c, text);
+	fclose(text);
+	fclose(file);
+	return page;
+}
+
+/* ---- --html ---- */
+
+/* Each element that is begun is ended, in order. */
+static void check_balanced(const char *page)
+{
+	const char *open[64], *at = page;
+	size_t length[64], depth = 0;
+
+	while ((at = strchr(at, '<'))) {
+		const char *end = strchr(at, '>');
+		size_t n;
+
+		CHECK_FATAL(end != NULL);
+		if (at[1] == '!' || end[-1] == '/') {
+			at = end;
+			continue;
+		}
+		at += at[1] == '/' ? 2 : 1;
+		n = strspn(at, "abcdefghijklmnopqrstuvwxyz123456");
+		CHECK_FATAL(n > 0);
+		if (at[-1] == '/') {
+			CHECK_FATAL(depth > 0);
+			depth--;
+			CHECK_FATAL(length[depth] == n && !strncmp(open[depth], at, n));
+		} else {
+			CHECK_FATAL(depth < 64);
+			open[depth] = at;
+			length[depth++] = n;
+		}
+		at = end;
+	}
+	CHECK_EQUAL(depth, 0);
+}
+
+/* Nothing that a browser would fetch, and nothing that runs. */
+static void check_alone(const char *page)
+{
+	static const char *const foreign[] = {
+		"http:",   "https:",  "//",    "src=",    "url(",
+		"@import", "<script", "<link", "<iframe", "<img"
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+		if (strstr(page, foreign[i]))
+			test_fail(__FILE__, __LINE__, "the page has '%s'", foreign[i]);
+}
+
+/* By a parser that others wrote, where there is one. */
+static void check_xml(const char *path)
+{
+	char *command;
+	int status;
+
+	if (asprintf(&command, "xmllint --noout --nonet '%s'", path) < 0)
+		abort();
+	status = access("/usr/bin/xmllint", X_OK) ? 0 : system(command);
+	free(command);
+	CHECK_EQUAL(status, 0);
+}
+
+static void test_html(void)
+{
+	const char *const texts[] = { MACHINE("A <\\\"B\\\" & C>"),
+				      line_make("map_cycle", "a <b> & c", 10, 12, 0.1, 0.02),
+				      line_make("map_cycle", "wide", 1, 4000, 0.1, 0.0001),
+				      COUNT("12"),
+				      FEW("few rounds"),
+				      SKIPPED("launch", "a kernel"),
+				      SKIPPED("not_of_this_version", "a"),
+				      NULL };
+	char *folder = folder_make(), *run = file_make(folder, "run", texts);
+	char *path = folder_path(folder, "page.html"), *page;
+	struct outcome outcome;
+
+	command_run(&(struct command){ .args = { "bench", "--with", run, "--html", path } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(!strcmp(outcome.out, "") && !strcmp(outcome.err, ""));
+	outcome_free(&outcome);
+	page = page_read(path);
+	check_alone(page);
+	check_balanced(page);
+	check_xml(path);
+	CHECK(strstr(page, "a &lt;b&gt; &amp; c") && !strstr(page, "<b>"));
+	CHECK(strstr(page, "A &lt;&quot;B&quot; &amp; C&gt;, 2 CPUs"));
+	CHECK(strstr(page, "hetmap: median 10.0 us, 99th percentile 20.0 us; the peer: median "
+			   "12.0 us, 99th percentile 24.0 us; 100 rounds."));
+	CHECK(strstr(page, "prefers-color-scheme: dark"));
+	CHECK(strstr(page, "skipped: no such device"));
+	free(page);
+
+	command_run(&(struct command){ .args = { "bench", "--with", run, "--html",
+						 "/no/such/folder/page.html" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 2);
+	CHECK(strstr(outcome.err, "cannot write '/no/such/folder/page.html'"));
+	outcome_free(&outcome);
+	command_run(
+		&(struct command){ .args = { "bench", "--with", run, "--html", "/dev/full" } },
+		&outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK(strstr(outcome.err, "No space left on device"));
+	outcome_free(&outcome);
+	free((char *)texts[1]);
+	free((char *)texts[2]);
+	free(run);
+	free(path);
+	folder_remove(folder);
+}
+
+/* A page of what was measured just now, beside the table. */
+static void test_html_measured(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "page.html"), *page, *at;
+	struct outcome outcome;
+	int n = 0;
+
+	command_run(&(struct command){ .args = { "bench", "--html", path, "--rounds", "9",
+						 "map_cycle", "launch" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "every page written"));
+	outcome_free(&outcome);
+	page = page_read(path);
+	check_alone(page);
+	check_balanced(page);
+	check_xml(path);
+	/* Two lanes of map_cycle's two cases have nine dots each, at least. */
+	for (at = page; (at = strstr(at, "<circle ")); at++)
+		n++;
+	CHECK(n >= 36);
+	free(page);
+	free(path);
+	folder_remove(folder);
+}
+
+/* ---- --claims ---- */
+
+static const char *const published[] = { "37% less time",   "10 ns",
+					 "18% more frames", "23% less transfer time",
+					 "under 5 ms",      "17% to 6%" };
+
+#define N_CLAIM (sizeof(published) / sizeof(published[0]))
+
+static void test_claims(void)
+{
+	const char *const texts[] = {
+		MACHINE("A"), line_make("transfer_1g", "soft:0", 5, 10, 0.1, 0.01),
+		line_make("zero_copy", "against a host pointer", 9, 10, 0.1, 0.01),
+		SKIPPED("zero_copy", "against copies"), NULL
+	};
+	char *folder = folder_make(), *run = file_make(folder, "run", texts), *line, *rest;
+	struct outcome outcome;
+	const char *at;
+	size_t i, n = 0;
+
+	command_run(&(struct command){ .args = { "bench", "--claims", "--with", run } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	check_lines(outcome.out);
+	for (i = 0; i < N_CLAIM; i++)
+		CHECK(strstr(outcome.out, published[i]));
+	CHECK(strstr(outcome.out, "50% less time (ratio 0.500, 95%: 0.490 to 0.510): "
+				  "transfer_1g, soft:0"));
+	CHECK(strstr(outcome.out, "not measured in this run: no such device"));
+	for (at = outcome.out; (at = strstr(at, "not measured yet: ")); at++)
+		n++;
+	CHECK_EQUAL(n, N_CLAIM - 1);
+	outcome_free(&outcome);
+
+	command_run(
+		&(struct command){ .args = { "bench", "--claims", "--json", "--with", run } },
+		&outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	for (line = strtok_r(outcome.out, "\n", &rest), n = 0; line;
+	     line = strtok_r(NULL, "\n", &rest), n++) {
+		json_t *object = json_loads(line, 0, NULL);
+		size_t measured;
+
+		CHECK_FATAL(json_is_object(object) && n < N_CLAIM);
+		CHECK(!strcmp(string_of(object, "published"), published[n]));
+		measured = json_array_size(json_object_get(object, "measured"));
+		CHECK_EQUAL(measured, n ? 0 : 1);
+		CHECK(!json_object_get(object, "not_measured") == !n);
+		json_decref(object);
+	}
+	CHECK_EQUAL(n, N_CLAIM);
+	outcome_free(&outcome);
+	free((char *)texts[1]);
+	free((char *)texts[2]);
+	free(run);
+	folder_remove(folder);
+}
+
+/* ---- --markdown ---- */
+
+/* The figures in the page's row of a case are those of its line of JSON. */
+static void check_markdown_row(const char *page, const json_t *object)
+{
+	double ratio, low, high;
+	char *head, digits[64];
+	const char *rest;
+
+	if (asprintf(&head, "| %s | ", string_of(object, "case")) < 0)
+		abort();
+	rest = rest_of(page, head);
+	free(head);
+	if (sscanf(rest, "%*[^|]| %*[^|]| %*[^|]| %lf | %lf to %lf", &ratio, &low, &high) !=
+	    3) {
+		test_fail(__FILE__, __LINE__, "no row of a table: %s", rest);
+		return;
+	}
+	snprintf(digits, sizeof(digits), "%.2f", real_of(object, "ratio"));
+	CHECK(ratio == strtod(digits, NULL));
+	snprintf(digits, sizeof(digits), "%.3f",
+		 json_number_value(json_array_get(json_object_get(object, "ratio_95"), 0)));
+	CHECK(low == strtod(digits, NULL) && low <= high);
+}
+
+static void test_markdown(void)
+{
+	char *folder = folder_make(), *path, *line, *rest;
+	struct outcome run, page;
+	int n = 0;
+
+	command_run(&(struct command){ .args = { "bench", "--json", "--rounds", "9",
+						 "map_cycle", "launch" } },
+		    &run);
+	CHECK_EQUAL(run.status, 0);
+	file_write(folder, "run", run.out, strlen(run.out));
+	path = folder_path(folder, "run");
+	command_run(&(struct command){ .args = { "bench", "--markdown", "--with", path } },
+		    &page);
+	CHECK_EQUAL(page.status, 0);
+	for (line = strtok_r(run.out, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		json_t *object = json_loads(line, 0, NULL);
+
+		CHECK_FATAL(json_is_object(object));
+		if (json_object_get(object, "ratio")) {
+			check_markdown_row(page.out, object);
+			n++;
+		}
+		json_decref(object);
+	}
+	CHECK(n >= 2);
+	CHECK(strstr(page.out, "| 37% less time |") && strstr(page.out, "## The machine"));
+	outcome_free(&page);
+	outcome_free(&run);
+	free(path);
+	folder_remove(folder);
+}
+
+/* docs/performance.md is what this command makes of docs/performance.json. */
+static void test_performance_page(void)
+{
+	char *page = page_read("docs/performance.md");
+	struct outcome outcome;
+
+	command_run(&(struct command){ .args = { "bench", "--markdown", "--with",
+						 "docs/performance.json" } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	CHECK(!strcmp(outcome.out, page));
+	outcome_free(&outcome);
+	free(page);
+}
+
+static const struct test tests[] = {
+	{ "html", test_html, 0, 0 },
+	{ "html_measured", test_html_measured, 60, 0 },
+	{ "claims", test_claims, 0, 0 },
+	{ "markdown", test_markdown, 60, 0 },
+	{ "performance_page", test_performance_page, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "bench_pages", tests);
+}

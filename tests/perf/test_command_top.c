@@ -1,0 +1,682 @@
+// SPDX-License-Identifier: MIT
+/*
+ * hetmap top: what it shows of programs whose maps are known, of those that lie, end, or
+ * may not be looked at; and what it does to a terminal. This program is those of watched.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/command.h"
+#include "perf/watched.h"
+
+#define KIB4(n) ((int64_t)((n)*WATCHED_PAGE))
+
+static void run(const struct command *command, int status, struct outcome *ret_outcome)
+{
+	command_run(command, ret_outcome);
+	if (ret_outcome->status != status)
+		test_fail(__FILE__, __LINE__, "status %d, not %d: %s%s", ret_outcome->status,
+			  status, ret_outcome->out, ret_outcome->err);
+}
+
+/* "hetmap top --once --json -p PID ARG...", and what it answers. */
+static json_t *look(const struct watched *watched, const char *const more[4])
+{
+	char pid[16];
+	struct command command = {
+		.args = { "top", "--once", "--json", "-d", "0.2", "-p", pid },
+	};
+	struct outcome outcome;
+	json_t *json;
+	int i;
+
+	snprintf(pid, sizeof(pid), "%d", (int)watched->pid);
+	for (i = 0; more && i < 4 && more[i]; i++)
+		command.args[7 + i] = more[i];
+	run(&command, 0, &outcome);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	return json;
+}
+
+static json_t *process_of(const json_t *json, pid_t pid)
+{
+	json_t *process;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "processes"), i, process)
+	{
+		if (integer_of(process, "pid") == pid)
+			return process;
+	}
+	return NULL;
+}
+
+static json_t *buffer_of(const json_t *process, const char *name)
+{
+	json_t *buffer;
+	size_t i;
+
+	json_array_foreach(json_object_get(process, "buffers"), i, buffer)
+	{
+		if (!strcmp(string_of(buffer, "name"), name))
+			return buffer;
+	}
+	test_fail(__FILE__, __LINE__, "there is no buffer %s", name);
+	test_abandon();
+}
+
+static void check_buffer(const json_t *process, const char *name, int64_t maps, int64_t mapped,
+			 int64_t resident, int64_t locked, int64_t in_flight)
+{
+	const json_t *buffer = buffer_of(process, name);
+
+	CHECK(!strcmp(string_of(buffer, "device"), "host"));
+	CHECK_EQUAL(integer_of(buffer, "maps"), maps);
+	CHECK_EQUAL(integer_of(buffer, "mapped"), mapped);
+	CHECK_EQUAL(integer_of(buffer, "resident"), resident);
+	CHECK_EQUAL(integer_of(buffer, "locked"), locked);
+	CHECK_EQUAL(integer_of(buffer, "huge"), 0);
+	CHECK_EQUAL(integer_of(buffer, "pending_fences"), in_flight);
+	/* Nobody counts them on this device: that is not 0. */
+	CHECK(json_is_null(json_object_get(buffer, "evictions_per_second")));
+	CHECK(json_is_false(json_object_get(buffer, "lost")));
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void test_values(void)
+{
+	struct watched watched = watched_start("buffers", NULL);
+	double begin = now();
+	json_t *json = look(&watched, NULL), *process = process_of(json, watched.pid);
+
+	CHECK_FATAL(process != NULL);
+	CHECK(real_of(json, "time") > begin - 0.001 && real_of(json, "time") < now() + 0.001);
+	CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 4);
+	check_buffer(process, "whole", 1, KIB4(16), KIB4(16), 0, 0);
+	check_buffer(process, "half", 2, KIB4(64), KIB4(32), 0, 0);
+	check_buffer(process, "locked", 1, KIB4(8), KIB4(8), KIB4(8), 0);
+	check_buffer(process, "busy", 1, KIB4(1), KIB4(1), 0, 1);
+	CHECK_EQUAL(integer_of(buffer_of(process, "locked"), "open_brackets"), 1);
+	CHECK_EQUAL(integer_of(buffer_of(process, "whole"), "open_brackets"), 0);
+	CHECK_EQUAL(integer_of(process, "mapped"), KIB4(16 + 64 + 8 + 1));
+	CHECK_EQUAL(integer_of(process, "resident"), KIB4(16 + 32 + 8 + 1));
+	CHECK_EQUAL(integer_of(process, "open_brackets"), 1);
+	CHECK_EQUAL(integer_of(process, "pending_fences"), 1);
+	CHECK(real_of(json, "seconds") >= 0.2);
+	json_decref(json);
+	watched_end(&watched);
+}
+
+/* By soft:0, which counts them in the process. */
+static void test_evicted(void)
+{
+	struct watched watched = watched_start("evicted", NULL);
+	json_t *json = look(&watched, NULL), *process = process_of(json, watched.pid);
+
+	CHECK_FATAL(process != NULL);
+	CHECK(real_of(buffer_of(process, "goes"), "evictions_per_second") > 0);
+	CHECK(json_is_number(
+		json_object_get(buffer_of(process, "stays"), "evictions_per_second")));
+	CHECK(real_of(buffer_of(process, "stays"), "evictions_per_second") == 0);
+	CHECK(real_of(process, "evictions_per_second") ==
+	      real_of(buffer_of(process, "goes"), "evictions_per_second"));
+	json_decref(json);
+	watched_end(&watched);
+}
+
+/* Is the first of @keys what the buffers are in order of? */
+static void check_order(const struct watched *watched, const char *key, bool reverse,
+			const char *const names[4])
+{
+	json_t *json = look(watched, (const char *const[4]){ "--sort", key,
+							     reverse ? "--reverse" : NULL });
+	json_t *process = process_of(json, watched->pid), *buffer;
+	size_t i;
+
+	json_array_foreach(json_object_get(process, "buffers"), i, buffer)
+	{
+		if (names[i] && strcmp(string_of(buffer, "name"), names[i]) != 0)
+			test_fail(__FILE__, __LINE__, "by %s: %s is at %zu, not %s", key,
+				  string_of(buffer, "name"), i, names[i]);
+	}
+	json_decref(json);
+}
+
+static void test_order(void)
+{
+	struct watched watched = watched_start("buffers", NULL);
+	json_t *json;
+
+	check_order(&watched, "mapped", false,
+		    (const char *const[4]){ "half", "whole", "locked", "busy" });
+	check_order(&watched, "mapped", true,
+		    (const char *const[4]){ "busy", "locked", "whole", "half" });
+	check_order(&watched, "locked", false, (const char *const[4]){ "locked" });
+	check_order(&watched, "brackets", false, (const char *const[4]){ "locked" });
+	check_order(&watched, "fences", false, (const char *const[4]){ "busy" });
+	check_order(&watched, "name", false,
+		    (const char *const[4]){ "busy", "half", "locked", "whole" });
+
+	json = look(&watched, (const char *const[4]){ "--filter", "HAL" });
+	CHECK_EQUAL(json_array_size(json_object_get(process_of(json, watched.pid), "buffers")),
+		    1);
+	buffer_of(process_of(json, watched.pid), "half");
+	json_decref(json);
+	json = look(&watched, (const char *const[4]){ "--filter", "no such buffer" });
+	CHECK(process_of(json, watched.pid) == NULL);
+	json_decref(json);
+	watched_end(&watched);
+}
+
+/* Is "loud" shown to fault? Where faults can't be sampled: does it say so? */
+static bool faults_shown(const struct watched *watched)
+{
+	json_t *json = look(watched, NULL), *process = process_of(json, watched->pid);
+	const json_t *loud, *rate;
+	bool shown = true;
+
+	CHECK_FATAL(process != NULL);
+	loud = buffer_of(process, "loud");
+	rate = json_object_get(loud, "faults_per_second");
+	if (json_is_null(rate)) {
+		CHECK(json_is_null(json_object_get(process, "faults_from")));
+		CHECK(json_array_size(json_object_get(json, "notes")) > 0);
+		CHECK(!json_is_null(json_object_get(loud, "resident_pages_gained_per_second")));
+	} else {
+		CHECK(!strcmp(string_of(process, "faults_from"), "samples"));
+		CHECK(real_of(buffer_of(process, "quiet"), "faults_per_second") == 0);
+		shown = json_real_value(rate) > 0 && real_of(process, "faults_per_second") > 0;
+	}
+	json_decref(json);
+	return shown;
+}
+
+/* A buffer that faults all the time, and one that does not, in one process. */
+static void test_faults(void)
+{
+	struct watched watched = watched_start("faulting", NULL);
+	int tries = 0;
+
+	/* On a busy machine it may not have run between two looks. */
+	while (!faults_shown(&watched) && tries < 20)
+		tries++;
+	CHECK(tries < 20);
+	watched_end(&watched);
+}
+
+/* All processes: those that publish are found, and no others. */
+static void test_all(void)
+{
+	struct watched one = watched_start("buffers", NULL), two = watched_start("many", NULL);
+	struct watched without = watched_start("plain", NULL);
+	const struct command command = { .args = { "top", "--json", "-n", "2", "-d", "0.2" } };
+	struct outcome outcome;
+	json_t *json;
+	char *line;
+
+	run(&command, 0, &outcome);
+	/* A line is an object. */
+	line = strtok(outcome.out, "\n");
+	CHECK_FATAL(line != NULL);
+	json = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	CHECK_FATAL(json != NULL);
+	CHECK(process_of(json, one.pid) != NULL);
+	CHECK(process_of(json, without.pid) == NULL);
+	CHECK_EQUAL(json_array_size(json_object_get(process_of(json, two.pid), "buffers")),
+		    WATCHED_MANY);
+	CHECK_EQUAL(integer_of(process_of(json, two.pid), "resident"), KIB4(WATCHED_MANY));
+	json_decref(json);
+	line = strtok(NULL, "\n");
+	CHECK_FATAL(line != NULL);
+	json = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	CHECK(json != NULL);
+	json_decref(json);
+	CHECK(strtok(NULL, "\n") == NULL);
+	outcome_free(&outcome);
+	watched_end(&without);
+	watched_end(&two);
+	watched_end(&one);
+}
+
+/* Ends while it is looked at. */
+static void test_vanished(void)
+{
+	struct watched watched = watched_start("buffers", NULL);
+	char pid[16];
+	const struct command command = {
+		.args = { "top", "--json", "-d", "0.1", "-p", pid },
+	};
+	struct command gone = { .args = { "top", "--once", "-p", pid } };
+	struct outcome outcome;
+	pid_t top;
+	int pipes[2];
+	char byte;
+
+	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
+	CHECK_FATAL(!pipe2(pipes, O_CLOEXEC));
+	{
+		struct command piped = command;
+
+		piped.out = pipes[1];
+		top = command_start(&piped);
+	}
+	close(pipes[1]);
+	/* It has shown it once. */
+	CHECK_EQUAL(read(pipes[0], &byte, 1), 1);
+	watched_end(&watched);
+	while (read(pipes[0], &byte, 1) == 1)
+		;
+	close(pipes[0]);
+	command_wait(top, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	outcome_free(&outcome);
+
+	run(&gone, 3, &outcome);
+	CHECK(strstr(outcome.err, "there is no process") != NULL);
+	outcome_free(&outcome);
+}
+
+static void test_lying(void)
+{
+	struct watched liar = watched_start("lying", NULL);
+	struct watched broken = watched_start("broken", NULL);
+	json_t *json = look(&liar, NULL), *process = process_of(json, liar.pid);
+	const struct command all = { .args = { "top", "--once", "--json", "-d", "0.1" } };
+	char pid[16];
+	const struct command one = { .args = { "top", "--once", "-d", "0.1", "-p", pid } };
+	const json_t *buffer;
+	struct outcome outcome;
+
+	CHECK_FATAL(process != NULL);
+	/* Of eight entries that are at one place one can be true: of that, what the kernel says. */
+	CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 1);
+	CHECK_EQUAL(integer_of(process, "nonsense"), 7);
+	buffer = buffer_of(process, "liar");
+	CHECK_EQUAL(integer_of(buffer, "resident"), KIB4(4));
+	/* Its counters are where nothing is. */
+	CHECK(json_is_null(json_object_get(buffer, "open_brackets")));
+	CHECK(json_is_null(json_object_get(buffer, "pending_fences")));
+	json_decref(json);
+
+	run(&all, 0, &outcome);
+	json = outcome_json(&outcome);
+	CHECK_FATAL(json != NULL);
+	CHECK_EQUAL(integer_of(json, "broken"), 1);
+	CHECK(process_of(json, broken.pid) == NULL);
+	json_decref(json);
+	outcome_free(&outcome);
+
+	snprintf(pid, sizeof(pid), "%d", (int)broken.pid);
+	run(&one, 3, &outcome);
+	CHECK(strstr(outcome.err, "makes no sense") != NULL);
+	outcome_free(&outcome);
+	watched_end(&broken);
+	watched_end(&liar);
+}
+
+static void test_older(void)
+{
+	struct watched watched = watched_start("older", NULL);
+	json_t *json = look(&watched, NULL), *process = process_of(json, watched.pid), *buffer;
+	size_t i;
+
+	CHECK_EQUAL(json_array_size(json_object_get(process, "buffers")), 2);
+	json_array_foreach(json_object_get(process, "buffers"), i, buffer)
+	{
+		CHECK(!strcmp(string_of(buffer, "name"), "older"));
+		CHECK_EQUAL(integer_of(buffer, "resident"), KIB4(2));
+		CHECK(json_is_null(json_object_get(buffer, "open_brackets")));
+	}
+	json_decref(json);
+	watched_end(&watched);
+}
+
+static void test_lost(void)
+{
+	struct watched watched = watched_start("lost", NULL);
+	json_t *json = look(&watched, NULL);
+
+	CHECK(json_is_true(
+		json_object_get(buffer_of(process_of(json, watched.pid), "gone"), "lost")));
+	json_decref(json);
+	watched_end(&watched);
+}
+
+static void check_refused(const char *const args[6], int status, const char *says)
+{
+	struct command command = { .args = { "top" } };
+	struct outcome outcome;
+	int i;
+
+	for (i = 0; i < 6 && args[i]; i++)
+		command.args[1 + i] = args[i];
+	run(&command, status, &outcome);
+	if (!strstr(outcome.err, says))
+		test_fail(__FILE__, __LINE__, "'%s' is not in: %s", says, outcome.err);
+	outcome_free(&outcome);
+}
+
+static void test_bad_input(void)
+{
+	struct watched plain = watched_start("plain", NULL);
+	struct watched other = watched_start("buffers", NULL);
+	char pid[16];
+	struct command command = { .args = { "top", "--once", "--json", "-p", pid } };
+	struct outcome outcome;
+
+	check_refused((const char *const[6]){ "--sort", "size" }, 2, "--sort: not valid");
+	check_refused((const char *const[6]){ "-d", "0" }, 2, "--delay: not valid");
+	check_refused((const char *const[6]){ "-d", "nan" }, 2, "--delay: not valid");
+	check_refused((const char *const[6]){ "-n", "0" }, 2, "--iterations: not valid");
+	check_refused((const char *const[6]){ "-p", "-1" }, 2, "--pid: not valid");
+	check_refused((const char *const[6]){ "buffer" }, 2, "takes no argument");
+	check_refused((const char *const[6]){ "-p", "2147483647", "--once" }, 3,
+		      "there is no process 2147483647");
+	snprintf(pid, sizeof(pid), "%d", (int)plain.pid);
+	check_refused((const char *const[6]){ "-p", pid, "--once" }, 3,
+		      "publishes no table of maps");
+	run(&command, 3, &outcome);
+	check_failure_json(&outcome, ENOENT);
+	outcome_free(&outcome);
+	if (!geteuid()) {
+		snprintf(pid, sizeof(pid), "%d", (int)other.pid);
+		command.uid = 65534;
+		run(&command, 3, &outcome);
+		check_failure_json(&outcome, EACCES);
+		outcome_free(&outcome);
+	}
+	watched_end(&other);
+	watched_end(&plain);
+}
+
+/* ---- plain tables ---- */
+
+static void test_table(void)
+{
+	struct watched watched = watched_start("buffers", NULL);
+	char pid[16];
+	const struct command command = {
+		.args = { "top", "-n", "2", "-d", "0.1", "-p", pid },
+		.env = { "TERM=xterm" },
+	};
+	const struct command help = { .args = { "top", "--help" } };
+	struct outcome outcome;
+	char *second;
+
+	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
+	run(&command, 0, &outcome);
+	check_lines(outcome.out);
+	CHECK(strstr(outcome.out, "\033") == NULL);
+	CHECK(strstr(outcome.out, "   64K    64K ") != NULL);
+	CHECK(strstr(outcome.out, "  half (host, 2 maps)\n") != NULL);
+	second = strstr(outcome.out + 1, "\n\nhetmap top - ");
+	CHECK_FATAL(second != NULL);
+	CHECK(strstr(second + 3, "\n\n") == NULL);
+	outcome_free(&outcome);
+	/* These take no keys. */
+	run(&help, 0, &outcome);
+	CHECK(strstr(outcome.out, "until Ctrl-C") && strstr(outcome.out, "Keys on the screen"));
+	outcome_free(&outcome);
+	watched_end(&watched);
+}
+
+/* ---- a terminal ---- */
+
+#define ENTER "\033[?1049h"
+#define LEAVE "\033[?1049l"
+#define TEXT_SIZE ((size_t)1 << 20)
+
+static int keyboard = -1; /* the terminal, for what comes after the fork */
+
+static void give_keyboard(void)
+{
+	setsid();
+	ioctl(keyboard, TIOCSCTTY, 0);
+	dup2(keyboard, STDIN_FILENO);
+}
+
+struct terminal {
+	int fd;
+	pid_t pid;
+	struct termios before;
+	int other; /* kept open, so that its settings stay */
+	char *text;
+	size_t n;
+	size_t seen; /* of that, up to the end of what was waited for */
+};
+
+static struct terminal terminal_start(const char *const args[6], unsigned short columns)
+{
+	struct winsize size = { .ws_row = 12, .ws_col = columns };
+	struct terminal terminal = { .fd = -1 };
+	struct command command = { .args = { "top" },
+				   .env = { "TERM=xterm-256color", "NO_COLOR" },
+				   .prepare = give_keyboard };
+	int i;
+
+	CHECK_FATAL(!openpty(&terminal.fd, &terminal.other, NULL, NULL, &size));
+	fcntl(terminal.fd, F_SETFD, FD_CLOEXEC);
+	fcntl(terminal.other, F_SETFD, FD_CLOEXEC);
+	CHECK_FATAL(!tcgetattr(terminal.other, &terminal.before));
+	terminal.text = calloc(1, TEXT_SIZE);
+	CHECK_FATAL(terminal.text != NULL);
+	for (i = 0; i < 6 && args[i]; i++)
+		command.args[1 + i] = args[i];
+	command.out = command.err = keyboard = terminal.other;
+	terminal.pid = command_start(&command);
+	return terminal;
+}
+
+/* Reads until @wanted has come behind what came before, or it ends. */
+static bool await(struct terminal *terminal, const char *wanted)
+{
+	const char *found;
+	ssize_t got;
+
+	while (!(found = strstr(terminal->text + terminal->seen, wanted)) &&
+	       terminal->n < TEXT_SIZE - 1) {
+		got = read(terminal->fd, terminal->text + terminal->n,
+			   TEXT_SIZE - 1 - terminal->n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		terminal->n += (size_t)got;
+	}
+	if (found) {
+		terminal->seen = (size_t)(found - terminal->text) + strlen(wanted);
+		return true;
+	}
+	test_fail(__FILE__, __LINE__, "'%s' did not come, but: %.300s", wanted,
+		  terminal->text + terminal->seen);
+	return false;
+}
+
+static void press(const struct terminal *terminal, const char *keys)
+{
+	CHECK_EQUAL(write(terminal->fd, keys, strlen(keys)), strlen(keys));
+}
+
+/* It ends with @status, and all is as it was. */
+static void check_end(struct terminal *terminal, int status)
+{
+	struct outcome outcome;
+	struct termios now;
+	const char *last, *shown;
+
+	await(terminal, LEAVE);
+	command_wait(terminal->pid, &outcome);
+	CHECK_EQUAL(outcome.status, status);
+	outcome_free(&outcome);
+	CHECK(!tcgetattr(terminal->other, &now));
+	CHECK_EQUAL(now.c_lflag, terminal->before.c_lflag);
+	last = strstr(terminal->text, LEAVE);
+	shown = strstr(terminal->text, "\033[?25h");
+	CHECK(strstr(terminal->text, ENTER) != NULL && shown && last && shown < last);
+	close(terminal->fd);
+	close(terminal->other);
+	free(terminal->text);
+}
+
+static void test_screen(void)
+{
+	struct watched watched = watched_start("buffers", NULL);
+	char pid[16];
+	const char *const args[6] = { "-p", pid, "-d", "3600" };
+	struct terminal terminal;
+
+	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
+	terminal = terminal_start(args, 120);
+	await(&terminal, "by mapped");
+	press(&terminal, "s");
+	await(&terminal, "by resident");
+	press(&terminal, "r");
+	await(&terminal, "upside down");
+	press(&terminal, "/hal");
+	await(&terminal, "of 'hal'");
+	await(&terminal, "filter: hal_");
+	press(&terminal, "\r");
+	await(&terminal, "  half (host, 2 maps)");
+	await(&terminal, "/ filter");
+	press(&terminal, " ");
+	await(&terminal, "of 'hal'");
+	press(&terminal, "q");
+	check_end(&terminal, 0);
+	watched_end(&watched);
+}
+
+/* Fewer columns than it takes, and then more. */
+static void test_resized(void)
+{
+	struct watched watched = watched_start("buffers", NULL);
+	struct winsize wide = { .ws_row = 30, .ws_col = 120 };
+	struct winsize small = { .ws_row = 2, .ws_col = 12 };
+	char pid[16];
+	const char *const args[6] = { "-p", pid, "-d", "3600" };
+	struct terminal terminal;
+
+	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
+	terminal = terminal_start(args, 58);
+	await(&terminal, " FENCE  N");
+	CHECK(!ioctl(terminal.other, TIOCSWINSZ, &wide));
+	await(&terminal, " NAME");
+	CHECK(!ioctl(terminal.other, TIOCSWINSZ, &small));
+	await(&terminal, "\033[Khetmap top -\r\r\n\033[K\033[2mq quit  s so\033");
+	press(&terminal, "q");
+	check_end(&terminal, 0);
+	watched_end(&watched);
+}
+
+static void test_scroll(void)
+{
+	struct watched watched = watched_start("many", NULL);
+	char pid[16];
+	const char *const args[6] = { "-p", pid, "-d", "3600", "-s", "name" };
+	struct terminal terminal;
+
+	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
+	terminal = terminal_start(args, 80);
+	/* 12 lines: a head, the columns, the process, eight buffers, and the keys. */
+	await(&terminal, "m0007");
+	press(&terminal, "\033[6~");
+	await(&terminal, "m0015");
+	press(&terminal, "\033[B");
+	await(&terminal, "m0016");
+	press(&terminal, "\033[H");
+	await(&terminal, "m0000");
+	press(&terminal, "q");
+	check_end(&terminal, 0);
+	watched_end(&watched);
+}
+
+static void test_signals(void)
+{
+	static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
+	struct watched watched = watched_start("buffers", NULL);
+	char pid[16];
+	const char *const args[6] = { "-p", pid, "-d", "3600" };
+	struct terminal terminal;
+	size_t i;
+
+	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		terminal = terminal_start(args, 80);
+		await(&terminal, "by mapped");
+		CHECK_EQUAL(kill(terminal.pid, signals[i]), 0);
+		check_end(&terminal, 128 + signals[i]);
+	}
+	/* Stopped, the terminal is as it was; and continued, the screen is there again. */
+	terminal = terminal_start(args, 80);
+	await(&terminal, "by mapped");
+	CHECK_EQUAL(kill(terminal.pid, SIGTSTP), 0);
+	await(&terminal, LEAVE);
+	CHECK_EQUAL(waitpid(terminal.pid, NULL, WUNTRACED), terminal.pid);
+	CHECK_EQUAL(kill(terminal.pid, SIGCONT), 0);
+	await(&terminal, ENTER);
+	await(&terminal, "by mapped");
+	press(&terminal, "q");
+	check_end(&terminal, 0);
+	watched_end(&watched);
+}
+
+static void test_screen_ends(void)
+{
+	struct watched watched = watched_start("buffers", NULL);
+	char pid[16];
+	const char *const counted[6] = { "-p", pid, "-d", "0.1", "-n", "2" };
+	const char *const until[6] = { "-p", pid, "-d", "0.1" };
+	struct terminal terminal;
+
+	snprintf(pid, sizeof(pid), "%d", (int)watched.pid);
+	terminal = terminal_start(counted, 80);
+	check_end(&terminal, 0);
+	terminal = terminal_start(until, 80);
+	await(&terminal, "by mapped");
+	watched_end(&watched);
+	check_end(&terminal, 0);
+}
+
+static const struct test tests[] = {
+	{ "values", test_values, 60, 0 },
+	{ "order", test_order, 60, TEST_ONCE },
+	{ "faults", test_faults, 60, TEST_ONCE },
+	{ "all", test_all, 60, TEST_ONCE },
+	{ "vanished", test_vanished, 60, TEST_ONCE },
+	{ "lying", test_lying, 60, TEST_ONCE },
+	{ "older", test_older, 60, TEST_ONCE },
+	{ "evicted", test_evicted, 60, TEST_ONCE },
+	{ "lost", test_lost, 60, TEST_ONCE },
+	{ "bad_input", test_bad_input, 90, TEST_ONCE },
+	{ "table", test_table, 60, TEST_ONCE },
+	{ "screen", test_screen, 60, TEST_ONCE },
+	{ "resized", test_resized, 60, TEST_ONCE },
+	{ "scroll", test_scroll, 60, TEST_ONCE },
+	{ "signals", test_signals, 90, TEST_ONCE },
+	{ "screen_ends", test_screen_ends, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	watched_act(argc, argv);
+	return harness_main(argc, argv, "command_top", tests);
+}

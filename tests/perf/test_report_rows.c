@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+/* What a picture of a trace is made of: its faults, one by one, by when they began. */
+#include <stdlib.h>
+
+#include "../../tools/hetmap/command.h"
+#include "../../tools/perf/analysis.h"
+#include "../../tools/perf/made_trace.h"
+#include "lib/command.h"
+#include "lib/support.h"
+
+#define FAULTS 20000
+
+/*
+ * Of two CPUs in a trace one waits for storage now and then, for as long as the other one
+ * takes for a hundred faults: which end before it does, and began behind it.
+ */
+static void by_time(void)
+{
+	char *folder = folder_make(), path[512];
+	struct trace_folder trace;
+	struct analysis analysis;
+	uint64_t bytes;
+	uint32_t i, n_cpu[2] = { 0 };
+
+	output.quiet = true;
+	snprintf(path, sizeof(path), "%s/trace", folder);
+	CHECK_EQUAL(made_trace(path, FAULTS, &trace, &bytes), 0);
+	CHECK_EQUAL(analysis_read(path, 0, NULL, &analysis), 0);
+	CHECK_EQUAL(analysis.n_row, FAULTS);
+	CHECK_EQUAL(analysis.each, 1);
+	CHECK(analysis.major.n > 0);
+	for (i = 0; i < analysis.n_row; i++) {
+		CHECK_FATAL(analysis.rows[i].cpu < 2);
+		n_cpu[analysis.rows[i].cpu]++;
+		CHECK_FATAL(!i || analysis.rows[i].time_ns >= analysis.rows[i - 1].time_ns);
+	}
+	CHECK(n_cpu[0] > 0 && n_cpu[1] > 0);
+	analysis_free(&analysis);
+	trace_folder_close(&trace, false);
+	folder_remove(folder);
+}
+
+static const struct test tests[] = {
+	{ "by_time", by_time, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "report_rows", tests);
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What hetmap report advises after hetmap trace: programs with something to gain are told
+ * what, and healthy ones nothing. A node's memory far away: test_two_nodes.c. This program
+ * is those of traced.c, too: --traced NAME.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "perf/trace_support.h"
+
+/* What is advised for @name; "": nothing. */
+static const char *advice_of(const json_t *json, const char *name)
+{
+	json_t *advice;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "advice"), i, advice)
+	{
+		json_t *buffer = json_array_get(json_object_get(json, "buffers"),
+						(size_t)integer_of(advice, "buffer"));
+
+		if (!strcmp(string_of(buffer, "name"), name))
+			return string_of(advice, "text");
+	}
+	return "";
+}
+
+/* Of files in memory that a program is to map: its path is in the environment. */
+static char *make_file(const char *folder)
+{
+	char *bytes = calloc(1, TRACED_FILE), *path;
+
+	CHECK_FATAL(bytes != NULL);
+	file_write(folder, "weights", bytes, TRACED_FILE);
+	free(bytes);
+	path = folder_path(folder, "weights");
+	setenv("HETMAP_TRACED_FILE", path, 1);
+	return path;
+}
+
+/*
+ * What is best is by costs that are measured while other tests run: one that came at a bad
+ * moment is measured again.
+ */
+#define TRIES 3
+
+static void check_advised(const char *program, const char *name, const char *words)
+{
+	char *folder, *path;
+	json_t *json;
+	int i;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = make_file(folder);
+	json = report_of(folder, program);
+	name = name ? name : path;
+	for (i = 1; i < TRIES && !TEST_TSAN && !strstr(advice_of(json, name), words); i++) {
+		json_decref(json);
+		json = report_of(folder, program);
+	}
+	/* A sanitizer's own memory costs so much more that this is no part of it. */
+	if (TEST_TSAN)
+		CHECK(buffer_of(json, name) != NULL);
+	else if (!strstr(advice_of(json, name), words))
+		test_fail(__FILE__, __LINE__, "%s: '%s' is not in: '%s'", program, words,
+			  advice_of(json, name));
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_huge_pages_off(void)
+{
+	check_advised("large", "256 MiB of memory", "pages of 2 MiB");
+}
+
+static void test_strided(void)
+{
+	check_advised("large_strided", "256 MiB of memory", "pages of 2 MiB");
+}
+
+static void test_in_no_order(void)
+{
+	check_advised("large_scattered", "256 MiB of memory", "pages of 2 MiB");
+}
+
+static void test_sequential(void)
+{
+	check_advised("file_sequential", NULL, "map it in by one call");
+}
+
+static void test_buffer(void)
+{
+	check_advised("buffer_touched", "weights", "hm_map_prefetch()");
+}
+
+/* A sanitizer's own memory is touched page by page: it may well be advised. */
+static void check_healthy(const char *program, bool points)
+{
+	char *folder, *path;
+	json_t *json, *advice;
+	size_t i;
+
+	if (!may_trace())
+		return;
+	folder = folder_make();
+	path = make_file(folder);
+	trace_with(folder, program, 0, points);
+	json = report(folder);
+	CHECK(!strcmp(advice_of(json, NAME), ""));
+	json_array_foreach(json_object_get(json, "advice"), i, advice)
+	{
+		if (!TEST_ASAN && !TEST_TSAN)
+			test_fail(__FILE__, __LINE__, "%s: advised: %s", program,
+				  string_of(advice, "text"));
+	}
+	json_decref(json);
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_healthy(void)
+{
+	check_healthy("populated", false);
+	check_healthy("computing", false);
+	check_healthy("huge", false);
+	check_healthy("sparse", false);
+	check_healthy("file_populated", false);
+	check_healthy("buffer_prefetched", false);
+}
+
+/* Whether accesses are told or not: to map in what is there is no gain where it is written. */
+static void test_written(void)
+{
+	int points;
+
+	for (points = 0; points < 2; points++) {
+		check_healthy("file_private", points);
+		check_healthy("memfd_written", points);
+		check_healthy("file_sparse_written", points);
+	}
+}
+
+static const struct test tests[] = {
+	{ "huge_pages_off", test_huge_pages_off, 60, TEST_ONCE },
+	{ "strided", test_strided, 60, TEST_ONCE },
+	{ "in_no_order", test_in_no_order, 60, TEST_ONCE },
+	{ "sequential", test_sequential, 60, TEST_ONCE },
+	{ "buffer", test_buffer, 60, TEST_ONCE },
+	{ "written", test_written, 120, TEST_ONCE },
+	{ "healthy", test_healthy, 120, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return trace_main(argc, argv, "trace_advice", tests);
+}

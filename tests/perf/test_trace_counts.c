@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+/* hetmap trace: the faults that it has are those that there were, or it says how many not. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "perf/stat_support.h"
+#include "perf/trace_support.h"
+
+#define PAGES "20000"
+#define NOBODY 65534
+
+/* Of @program, as an ordinary user: what the tracer said, and the report. NULL: a skip. */
+static json_t *trace_as_user(const char *folder, const char *program, char **ret_said)
+{
+	char *path = folder_path(folder, "trace");
+	const struct command command = { .args = { "trace", "-o", path, "--no-tracepoints",
+						   "--", program, "--act", "touch", PAGES },
+					 .uid = getuid() ? 0 : NOBODY };
+	struct outcome outcome;
+	json_t *json = NULL;
+
+	command_run(&command, &outcome);
+	free(path);
+	if (outcome.status == 125)
+		test_skip("perf", "no ordinary user may trace here: %s", outcome.err);
+	else
+		json = report(folder);
+	*ret_said = outcome.err;
+	free(outcome.out);
+	return json;
+}
+
+/*
+ * A program that its user may not read, as one of set-user-ID: the kernel takes away the
+ * events of who may not see into it. That they saw nothing is no trace of nothing.
+ */
+static void test_taken_away(void)
+{
+	char *folder = folder_make(), *copy = stat_copy(folder, 0111), *said;
+	const json_t *untraced;
+	json_t *json, *about;
+	char path[512];
+
+	CHECK(!chmod(folder, 0777));
+	json = trace_as_user(folder, copy, &said);
+	if (json) {
+		CHECK(strstr(said, "page faults that the command had 0 were recorded"));
+		CHECK(strstr(said, "sudo hetmap trace"));
+		CHECK(is_missing(json, "page faults that the command had 0 were recorded"));
+		snprintf(path, sizeof(path), "%s/trace/about.json", folder);
+		about = json_load_file(path, 0, NULL);
+		untraced = json_object_get(about, "untraced");
+		CHECK_FATAL(untraced != NULL);
+		CHECK(integer_of(untraced, "faults") >= atoi(PAGES));
+		json_decref(about);
+	}
+	json_decref(json);
+	free(said);
+	free(copy);
+	folder_remove(folder);
+}
+
+/* One that he may read has no such sentence, whatever else he is not shown. */
+static void test_ordinary_user(void)
+{
+	char *folder = folder_make(), *copy = stat_copy(folder, 0755), *said;
+	json_t *json;
+
+	CHECK(!chmod(folder, 0777));
+	json = trace_as_user(folder, copy, &said);
+	if (json) {
+		CHECK(!strstr(said, "were recorded"));
+		CHECK(!is_missing(json, "were recorded: "));
+		CHECK(integer_of(json_object_get(json, "totals"), "minor") >= atoi(PAGES));
+	}
+	json_decref(json);
+	free(said);
+	free(copy);
+	folder_remove(folder);
+}
+
+/* ---- beside perf ---- */
+
+static bool is_near(int64_t value, double expected)
+{
+	return fabs((double)value - expected) <= expected * 0.01;
+}
+
+/* The recording's records, as the report counts them, and the events' own counts. */
+static bool agrees(const char *folder, const struct command *command, const double counts[2],
+		   char *said, size_t size)
+{
+	const double all = counts[0] + counts[1];
+	struct outcome outcome;
+	const json_t *totals;
+	int64_t minor, both;
+	json_t *json;
+	bool agree;
+
+	command_run(command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	outcome_free(&outcome);
+	json = report(folder);
+	totals = json_object_get(json, "totals");
+	minor = integer_of(totals, "minor");
+	both = minor + integer_of(totals, "major");
+	agree = is_near(minor, counts[0]) && is_near(both, all) &&
+		is_near(integer_of(totals, "faults"), all);
+	snprintf(said, size, "%lld minor faults and %lld in all, not %.0f and %.0f",
+		 (long long)minor, (long long)both, counts[0], all);
+	json_decref(json);
+	return agree;
+}
+
+/*
+ * Two runs of a program, of which each may find pages of it missing that the other one has:
+ * on a busy machine one pair of three is to agree.
+ */
+static void check_beside_perf(const char *const act[])
+{
+	struct command command = { .args = { "trace", "-q", "-o", NULL, "--no-tracepoints",
+					     "--", self, "--act" } };
+	char *folder = folder_make(), *path = folder_path(folder, "trace");
+	char said[160] = "";
+	bool agree = false;
+	double counts[2];
+	int i, tries;
+
+	command.args[3] = path;
+	for (i = 0; act[i]; i++)
+		command.args[8 + i] = act[i];
+	for (tries = 0; may_trace() && tries < 3 && !agree; tries++) {
+		if (!stat_ask_perf(act, counts))
+			break;
+		unlink(path);
+		agree = agrees(folder, &command, counts, said, sizeof(said));
+	}
+	if (!agree && *said)
+		test_fail(__FILE__, __LINE__, "%s", said);
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_agrees_with_perf(void)
+{
+	check_beside_perf((const char *const[]){ "touch", PAGES, NULL });
+}
+
+/*
+ * Of processes that it starts, too. Few, with many pages each: what a fork() itself takes
+ * differs from run to run, most under ASan, where it is a quarter of all if there are 100.
+ */
+static void test_children_agree_with_perf(void)
+{
+	check_beside_perf((const char *const[]){ "fork", "20", "1000", NULL });
+}
+
+/* More than the user may lock: that is said, with what is allowed; the event itself is. */
+static void test_large_ring(void)
+{
+	char *folder = folder_make(), *path = folder_path(folder, "trace");
+	struct command command = { .args = { "trace", "-o", path, "--no-tracepoints", "--",
+					     "/bin/true" },
+				   .uid = getuid() ? 0 : NOBODY };
+	struct outcome outcome;
+
+	CHECK(!chmod(folder, 0777));
+	command_run(&command, &outcome);
+	if (outcome.status) {
+		test_skip("perf", "no ordinary user may trace here: %s", outcome.err);
+	} else {
+		outcome_free(&outcome);
+		command.args[3] = "--ring=1G";
+		command_run(&command, &outcome);
+		CHECK_EQUAL(outcome.status, 125);
+		CHECK(strstr(outcome.err, "a ring of 1 GiB takes 1048580 KiB for each CPU"));
+		CHECK(strstr(outcome.err, "(kernel.perf_event_mlock_kb)"));
+		CHECK(strstr(outcome.err, "a smaller --ring"));
+	}
+	outcome_free(&outcome);
+	free(path);
+	folder_remove(folder);
+}
+
+static const struct test tests[] = {
+	{ "taken_away", test_taken_away, 60, TEST_ONCE },
+	{ "large_ring", test_large_ring, 60, TEST_ONCE },
+	{ "ordinary_user", test_ordinary_user, 60, TEST_ONCE },
+	{ "agrees_with_perf", test_agrees_with_perf, 60, TEST_ONCE },
+	{ "children_agree_with_perf", test_children_agree_with_perf, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	stat_act(argc, argv);
+	return trace_main(argc, argv, "trace_counts", tests);
+}

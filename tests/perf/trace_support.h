@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* For tests of traces: programs of traced.c are traced, and what a report says of them. */
+#ifndef HETMAP_TESTS_TRACE_SUPPORT_H
+#define HETMAP_TESTS_TRACE_SUPPORT_H
+
+#include "lib/command.h"
+#include "perf/traced.h"
+
+#define NAME "32 MiB of memory" /* that most of them touch, in a report */
+
+/* This program, which runs as each of them: --traced NAME. */
+extern char self[512];
+
+/* May page faults be traced here? Else the test is skipped. */
+bool may_trace(void);
+/* Traces the program into @folder/trace; @points: with tracepoints. */
+void trace_with(const char *folder, const char *name, int expected, bool points);
+void trace(const char *folder, const char *name, int expected);
+/* What hetmap report says of it, as JSON; and of the program, traced before. */
+json_t *report(const char *folder);
+json_t *report_of(const char *folder, const char *name);
+json_t *buffer_of(const json_t *json, const char *name);
+/* What identifies a trace, the inode of its perf.data; 0: it is not there. */
+uint64_t trace_inode(const char *folder, const char *name);
+/* Is there a sentence of what is missing that has @words in it? */
+bool is_missing(const json_t *json, const char *words);
+
+/* As long as limits are on this machine: nothing tells when a tracer has all it needs. */
+void pause_a_while(void);
+/* A whole file: free() it. */
+char *read_all(const char *path, size_t *ret_length);
+
+/* main() of such tests, and of the programs. */
+int trace_main(int argc, char **argv, const char *suite, const struct test *tests);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* Traces whose every record is written by a test, and what hetmap report makes of them. */
+#ifndef HETMAP_TESTS_WRITTEN_TRACE_H
+#define HETMAP_TESTS_WRITTEN_TRACE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <malloc.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <hetmap/published.h>
+
+#include "../../tools/hetmap/command.h"
+#include "../../tools/perf/analysis.h"
+#include "../../tools/perf/record.h"
+#include "../../tools/perf/record_file.h"
+#include "../../tools/perf/report.h"
+#include "../../tools/perf/trace_folder.h"
+#include "lib/command.h"
+#include "lib/support.h"
+
+#define PAGE UINT64_C(4096)
+#define PID 7
+#define CODE UINT64_C(0x10000000)   /* where programs are */
+#define MEMORY UINT64_C(0x20000000) /* what they touch */
+#define MEMORY_BYTES (UINT64_C(2) << 20)
+#define CHAIN_MOST 8
+#define NAME_MOST 1000 /* of a file, with its folders */
+
+struct written {
+	char *folder;
+	struct trace_folder trace;
+	struct record_event events[N_TRACE_EVENT];
+	struct recorder recorder;
+	uint64_t time;
+};
+
+static const struct record_options options = { .max_stack = 16 };
+
+/* Up to where the file begins: what it is to have beside page faults can be put in. */
+static inline void begin_without_file(struct written *written)
+{
+	char *path;
+	uint32_t i;
+
+	memset(written, 0, sizeof(*written));
+	output.quiet = true;
+	written->folder = folder_make();
+	path = folder_path(written->folder, "trace");
+	CHECK_EQUAL(trace_folder_create(path, &written->trace), 0);
+	free(path);
+	for (i = 0; i < N_TRACE_EVENT; i++)
+		written->events[i] = (struct record_event){ .fd = -1, .id = 1000 + i };
+	written->recorder = (struct recorder){
+		.options = &options,
+		.n_event = N_TRACE_EVENT,
+		.n_opened = N_TRACE_EVENT,
+		.events = written->events,
+		.data_fd = written->trace.data_fd,
+	};
+	written->time = 1000;
+}
+
+static inline void begin(struct written *written)
+{
+	begin_without_file(written);
+	CHECK_OK_FATAL(record_begin_file(&written->recorder, getpid()));
+}
+
+/* @record, which begins with a perf_event_header, has room for what stands behind it. */
+static inline void put(struct written *written, void *record, uint32_t type, size_t size,
+		       uint32_t pid)
+{
+	struct perf_event_header *header = record;
+	const struct trace_trailer trailer = {
+		.pid = pid,
+		.tid = pid,
+		.time = written->time += 10,
+		.identifier = written->events[TRACE_FAULT].id,
+	};
+
+	header->type = type;
+	header->size = (uint16_t)(size + sizeof(trailer));
+	memcpy((char *)record + size, &trailer, sizeof(trailer));
+	CHECK_OK(record_write(&written->recorder, record, header->size));
+}
+
+static inline void put_map_as(struct written *written, uint32_t pid, uint64_t address,
+			      uint64_t length, const char *name, uint32_t prot)
+{
+	bool code = prot & PROT_EXEC;
+
+	struct {
+		struct perf_event_header header;
+		uint32_t pid, tid;
+		uint64_t address, length, offset;
+		uint32_t major, minor;
+		uint64_t inode, generation;
+		uint32_t prot, flags;
+		char name[NAME_MOST];
+	} record = {
+		.header.misc = PERF_RECORD_MISC_USER | (code ? 0 : PERF_RECORD_MISC_MMAP_DATA),
+		.pid = pid,
+		.tid = pid,
+		.address = address,
+		.length = length,
+		.inode = 5,
+		.prot = prot,
+		.flags = MAP_PRIVATE,
+	};
+	size_t padded = (strlen(name) + 8) / 8 * 8;
+
+	CHECK_FATAL(padded + sizeof(struct trace_trailer) <= sizeof(record.name));
+	memcpy(record.name, name, strlen(name));
+	put(written, &record, PERF_RECORD_MMAP2,
+	    (size_t)(record.name + padded - (char *)&record), pid);
+}
+
+static inline void put_map(struct written *written, uint32_t pid, uint64_t address,
+			   uint64_t length, const char *name, bool code)
+{
+	put_map_as(written, pid, address, length, name,
+		   PROT_READ | (code ? PROT_EXEC : PROT_WRITE));
+}
+
+static inline void put_name(struct written *written, uint32_t pid, const char *name,
+			    bool program)
+{
+	struct {
+		struct perf_event_header header;
+		uint32_t pid, tid;
+		char name[16 + sizeof(struct trace_trailer)];
+	} record = {
+		.header.misc = PERF_RECORD_MISC_USER |
+			       (program ? PERF_RECORD_MISC_COMM_EXEC : 0),
+		.pid = pid,
+		.tid = pid,
+	};
+
+	snprintf(record.name, 16, "%s", name);
+	put(written, &record, PERF_RECORD_COMM, (size_t)(record.name + 16 - (char *)&record),
+	    pid);
+}
+
+/* A page at @address faults, and takes so long. */
+static inline void put_fault_of(struct written *written, uint32_t pid, uint64_t address,
+				uint64_t n_chain, const uint64_t *chain, uint64_t ns)
+{
+	struct {
+		struct perf_event_header header;
+		uint64_t identifier, ip;
+		uint32_t pid, tid;
+		uint64_t time, address;
+		uint32_t cpu, reserved;
+		uint64_t n_chain, chain[CHAIN_MOST];
+	} record = {
+		.header = { .type = PERF_RECORD_SAMPLE, .misc = PERF_RECORD_MISC_USER },
+		.identifier = written->events[TRACE_FAULT].id,
+		.ip = chain[0],
+		.pid = pid,
+		.tid = pid,
+		.time = written->time += 10,
+		.address = address,
+		.n_chain = n_chain + 1,
+		.chain = { PERF_CONTEXT_USER },
+	};
+
+	CHECK_FATAL(n_chain < CHAIN_MOST);
+	memcpy(record.chain + 1, chain, n_chain * sizeof(*chain));
+	record.header.size = (uint16_t)((char *)&record.chain[n_chain + 1] - (char *)&record);
+	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
+	/* Its end has no chain. */
+	record.identifier = written->events[TRACE_MINOR].id;
+	record.time = written->time += ns;
+	record.header.size = (uint16_t)((char *)&record.n_chain - (char *)&record);
+	CHECK_OK(record_write(&written->recorder, &record, record.header.size));
+}
+
+static inline void put_fault(struct written *written, uint32_t pid, uint64_t address,
+			     uint64_t n_chain, const uint64_t *chain)
+{
+	put_fault_of(written, pid, address, n_chain, chain, 1000);
+}
+
+static inline void finish(struct written *written, json_t *about)
+{
+	static const struct perf_event_header round = { .type = PERF_RECORD_FINISHED_ROUND,
+							.size = sizeof(round) };
+
+	CHECK_OK(record_write(&written->recorder, &round, sizeof(round)));
+	CHECK_OK(record_finish(&written->recorder));
+	CHECK_OK(trace_folder_about(&written->trace, about));
+	json_decref(about);
+}
+
+static inline void end(struct written *written)
+{
+	trace_folder_close(&written->trace, false);
+	folder_remove(written->folder);
+}
+
+/* @option: one that is followed by a file, or NULL. */
+static inline char *report_as(const struct written *written, const char *option)
+{
+	const struct command command = { .args = { "report", "-q", written->trace.path, option,
+						   option ? "-" : NULL } };
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	free(outcome.err);
+	return outcome.out;
+}
+
+static inline json_t *json_of(const struct written *written)
+{
+	const struct command command = { .args = { "report", "--json", "-q",
+						   written->trace.path } };
+	struct outcome outcome;
+	json_t *json;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 0);
+	json = outcome_json(&outcome);
+	outcome_free(&outcome);
+	CHECK_FATAL(json != NULL);
+	return json;
+}
+
+/* ---- names that mean harm to who reads them on a terminal ---- */
+
+#define HARM "\033]0;mine\007\033[2J\n\rno such line"
+
+/* A page in the same memory, at the same address of code. */
+static inline void put_program(struct written *written, const char *path, uint64_t code,
+			       const char *name)
+{
+	put_name(written, PID, name, true);
+	put_map(written, PID, CODE, UINT64_C(64) << 20, path, true);
+	put_map(written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+	put_fault(written, PID, MEMORY, 1, &code);
+}
+
+static inline uint64_t faults_at(const json_t *json, const char *module)
+{
+	uint64_t n = 0;
+	json_t *site;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "sites"), i, site)
+	{
+		const char *has = json_string_value(json_object_get(site, "module"));
+
+		if (has && !strcmp(has, module))
+			n += (uint64_t)integer_of(site, "faults");
+	}
+	return n;
+}
+
+static inline void check_harmless(const char *text)
+{
+	const char *at;
+
+	CHECK(*text);
+	for (at = text; *at; at++)
+		if (*at == '\033' || *at == '\007' || *at == '\r')
+			break;
+	if (*at)
+		test_fail(__FILE__, __LINE__, "byte %d is printed as it is: %.40s", *at,
+			  at - text > 20 ? at - 20 : text);
+	CHECK(!strstr(text, "\nno such line"));
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* A message that hm_buffer_receive() takes, to be spoilt before it is sent. */
+#ifndef HETMAP_TESTS_SHARE_SCENE_H
+#define HETMAP_TESTS_SHARE_SCENE_H
+
+#include "share/share.h"
+#include "lib/support.h"
+
+#define PAGE 4096ull
+#define SIZE (5 * PAGE)
+#define MAX_SIZE (64 * PAGE)
+#define FDS_MAX 64
+#define UNTOUCHED ((void *)0x10)
+
+/* A message as the library sends it, to be changed before it goes on. */
+struct scene {
+	struct hm_device *device;
+	struct hm_buffer *owned;
+	int type; /* of the sockets */
+	struct share_message message;
+	size_t length;
+	int own[SHARE_FDS]; /* the right ones */
+	int fds[FDS_MAX];   /* those that go */
+	uint32_t n_fd;
+};
+
+/* On "host"; @type is of the sockets that it goes over. */
+void scene_begin(struct scene *scene, int type);
+void scene_end(struct scene *scene);
+void scene_send(const struct scene *scene, int socket);
+/* What hm_buffer_receive() answers to the scene's message; nothing may be left of it. */
+int scene_deliver(const struct scene *scene, struct hm_buffer **ret_buffer);
+
+#endif

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: MIT
+/* Copies of a buffer that its owner resizes meanwhile; and what receiving takes. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "share/control.h"
+#include "lib/peer.h"
+#include "lib/support.h"
+
+#define PAGE 4096ull
+#define SIZE (3 * PAGE)
+#define MAX_SIZE (16 * PAGE)
+#define LARGE (test_is_slow() ? MIB(4) : MIB(16))
+
+struct cut {
+	struct hm_buffer *buffer;
+	uint64_t size; /* what is left in between */
+	uint64_t most_ns;
+};
+
+/* Cuts bytes off and lets them grow again, in the midst of a copy: at another point each time. */
+static void *cut_and_grow(void *argument)
+{
+	static uint64_t state = 1;
+	const struct cut *cut = argument;
+	struct timespec delay = { 0, (long)(test_random(&state) % cut->most_ns) };
+
+	nanosleep(&delay, NULL);
+	CHECK_OK(hm_buffer_resize(cut->buffer, cut->size, 0));
+	CHECK_OK(hm_buffer_resize(cut->buffer, LARGE, 0));
+	return NULL;
+}
+
+/* Are they all @first? */
+static bool is_one_byte(const unsigned char *bytes, uint64_t length, unsigned char first)
+{
+	return bytes[0] == first && !memcmp(bytes, bytes + 1, length - 1);
+}
+
+/* Twice of what a copy takes that nobody disturbs, but less than a second. */
+static uint64_t time_copy(int (*copy)(void *to, const void *from), void *to, const void *from)
+{
+	uint64_t start = time_now_ns();
+
+	CHECK_OK(copy(to, from));
+	return min_u64(2 * (time_now_ns() - start) + 1, 999999999);
+}
+
+static int copy_out(void *to, const void *from)
+{
+	return hm_copy_out(to, from, LARGE, NULL);
+}
+
+/* @to is in a map, too, and the one that is named. */
+static int copy_in(void *to, const void *from)
+{
+	return hm_copy_in(to, from, LARGE, NULL);
+}
+
+/*
+ * A copy into @to has bytes of before a resize of @buffer, or of after it: never some of
+ * either.
+ */
+static void copy_whole(struct hm_buffer *buffer, struct hm_map *seen, unsigned char *to,
+		       int (*copy)(void *to, const void *from))
+{
+	/* In whole pages, and in the midst of one, which no fault tells of. */
+	const uint64_t sizes[] = { PAGE, PAGE + 100, LARGE - 100 };
+	struct cut cut = { .buffer = buffer };
+	pthread_t thread;
+	struct hm_map *map;
+	const void *from;
+	int r, i;
+
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	from = hm_map_address(seen ? seen : map);
+	memset(hm_map_address(map), 0x5a, LARGE);
+	cut.most_ns = time_copy(copy, to, from);
+	for (i = 0; i < 30; i++) {
+		memset(hm_map_address(map), 0x5a, LARGE);
+		memset(to, 1, LARGE);
+		cut.size = sizes[i % ARRAY_SIZE(sizes)];
+		CHECK_FATAL(!pthread_create(&thread, NULL, cut_and_grow, &cut));
+		r = copy(to, from);
+		CHECK(!r || r == -ERANGE || r == -EAGAIN);
+		if (!r) {
+			CHECK(is_one_byte(to, cut.size, 0x5a));
+			CHECK(is_one_byte(to + cut.size, LARGE - cut.size, 0) ||
+			      is_one_byte(to + cut.size, LARGE - cut.size, 0x5a));
+		}
+		pthread_join(thread, NULL);
+	}
+	CHECK_OK(copy(to, from));
+	hm_map_unref(map);
+}
+
+static void copied_whole(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
+	struct hm_buffer *buffer, *received;
+	struct hm_device *device;
+	unsigned char *to = malloc(LARGE);
+	struct hm_map *seen;
+	int pair[2];
+
+	CHECK_FATAL(to != NULL);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
+	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
+	copy_whole(buffer, seen, to, copy_out);
+	close(pair[0]);
+	close(pair[1]);
+	hm_map_unref(seen);
+	hm_buffer_unref(received);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+	free(to);
+}
+
+/* The same where it is this process's own. */
+static void copied_whole_own(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
+	const char *const devices[] = { "host", "soft:0" };
+	struct hm_buffer *buffer, *other;
+	struct hm_device *device;
+	struct hm_map *to;
+	size_t i;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	for (i = 0; i < ARRAY_SIZE(devices); i++) {
+		CHECK_OK_FATAL(hm_device_open(devices[i], &device));
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &other));
+		CHECK_OK_FATAL(hm_map_create(other, NULL, &to));
+		copy_whole(buffer, NULL, hm_map_address(to), copy_out);
+		copy_whole(buffer, NULL, hm_map_address(to), copy_in);
+		hm_map_unref(to);
+		hm_buffer_unref(other);
+		hm_buffer_unref(buffer);
+		hm_device_unref(device);
+	}
+	CHECK_OK(hm_handler_remove());
+}
+
+static void *cut_a_bit(void *argument)
+{
+	const struct cut *cut = argument;
+	static uint64_t state = 2;
+	struct timespec delay = { 0, (long)(test_random(&state) % cut->most_ns) };
+
+	nanosleep(&delay, NULL);
+	CHECK_OK(hm_buffer_resize(cut->buffer, cut->size, 0));
+	return NULL;
+}
+
+/* What a copy stores behind a new end, in its page, is no byte of a later growth. */
+static void copied_behind_the_end(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = LARGE };
+	const uint32_t flags[] = { 0, HM_BUFFER_PRIVATE };
+	unsigned char *from = malloc(LARGE);
+	struct hm_device *device;
+	struct cut cut;
+	struct hm_map *map;
+	pthread_t thread;
+	size_t i, j;
+	char *to;
+	int r;
+
+	CHECK_FATAL(from != NULL);
+	memset(from, 0x77, LARGE);
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		desc.flags = flags[i];
+		cut.size = LARGE - 100;
+		CHECK_OK_FATAL(hm_buffer_create(device, &desc, &cut.buffer));
+		CHECK_OK_FATAL(hm_map_create(cut.buffer, NULL, &map));
+		to = hm_map_address(map);
+		cut.most_ns = time_copy(copy_in, to, from);
+		for (j = 0; j < 20; j++) {
+			CHECK_FATAL(!pthread_create(&thread, NULL, cut_a_bit, &cut));
+			r = hm_copy_in(to, from, LARGE, NULL);
+			CHECK(!r || r == -ERANGE);
+			pthread_join(thread, NULL);
+			CHECK_OK(hm_buffer_resize(cut.buffer, LARGE, 0));
+			CHECK(is_zero(to, LARGE - 100, LARGE));
+		}
+		hm_map_unref(map);
+		hm_buffer_unref(cut.buffer);
+	}
+	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+	free(from);
+}
+
+/* Bytes that a cut leaves are copied beside it; of those that it takes its end is waited for. */
+static void beside_a_cut(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 4 * PAGE };
+	struct hm_fault fault = { .struct_size = sizeof(fault), .cause = 77 };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	char bytes[2 * PAGE];
+	struct hm_map *map;
+	char *at;
+
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	at = hm_map_address(map);
+	/* As resize_cut_begin() does. */
+	buffer->cut_to = PAGE;
+	buffer->cuts++;
+	CHECK_OK(hm_copy_out(bytes, at, PAGE, &fault));
+	CHECK_OK(hm_copy_in(at, bytes, PAGE, &fault));
+	CHECK_ERROR(-EAGAIN, hm_copy_out(bytes, at, PAGE + 1, &fault));
+	CHECK_ERROR(-EAGAIN, hm_copy_in(at + 3 * PAGE, bytes, 1, &fault));
+	CHECK_EQUAL(fault.cause, 77);
+	buffer->cuts_over = buffer->cuts;
+	CHECK_OK(hm_copy_out(bytes, at, 2 * PAGE, &fault));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	CHECK_OK(hm_handler_remove());
+}
+
+/* A map of a part keeps its length when the owner cuts into it: it has fewer bytes all the same. */
+static void part_cut_off(void)
+{
+	const struct hm_map_desc desc = {
+		.struct_size = sizeof(desc),
+		.access = HM_READ,
+		.offset = PAGE,
+		.length = 2 * PAGE,
+	};
+	struct hm_fault fault = { .struct_size = sizeof(fault) };
+	struct hm_device *device;
+	struct hm_buffer *buffer;
+	unsigned char bytes[2 * PAGE];
+	struct hm_map *part;
+	struct peer peer;
+
+	peer_start(&peer, SOCK_STREAM, "host");
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
+	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, &desc, &part));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_OK(hm_copy_out(bytes, hm_map_address(part), 2 * PAGE, NULL));
+	CHECK_EQUAL(peer_call(&peer, peer_resize, 2 * PAGE, 0, 0), 0);
+	CHECK_OK(hm_copy_out(bytes, hm_map_address(part), PAGE, NULL));
+	CHECK_ERROR(-ERANGE, hm_copy_out(bytes, hm_map_address(part), 2 * PAGE, &fault));
+	CHECK_EQUAL(fault.cause, HM_FAULT_END);
+	CHECK_EQUAL(fault.offset, PAGE);
+	CHECK_OK(hm_handler_remove());
+	peer_kill(&peer);
+	hm_map_unref(part);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static int descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (folder && readdir(folder))
+		n++;
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+/* Of many buffers each has a descriptor, and what else came with them is closed. */
+static void many_received(void)
+{
+	enum { MANY = 200 };
+	struct hm_buffer *buffers[MANY];
+	struct hm_device *device;
+	struct peer peer;
+	int i, before;
+
+	peer_start(&peer, SOCK_STREAM, "host");
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	before = descriptors();
+	for (i = 0; i < MANY; i++) {
+		CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
+		CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffers[i]));
+	}
+	CHECK(descriptors() - before < MANY + 2 * 64 + 8);
+	/* Of an owner who is there his page stays, for the next one. */
+	peer_kill(&peer);
+	CHECK(buffer_info(buffers[0]).sharing & HM_SHARING_OWNER_GONE);
+	for (i = 0; i < MANY; i++)
+		hm_buffer_unref(buffers[i]);
+	CHECK(descriptors() <= before);
+	hm_device_unref(device);
+}
+
+/* As a resize of it by its owner begins, and ends. */
+static int resize_begins(struct peer_world *world, uint64_t a, uint64_t b, uint64_t c)
+{
+	(void)a, (void)b, (void)c;
+	control_resizing(world->buffer->share);
+	return 0;
+}
+
+static int resize_ends(struct peer_world *world, uint64_t delay_ms, uint64_t b, uint64_t c)
+{
+	struct timespec delay = { 0, (long)delay_ms * 1000000 };
+
+	(void)b, (void)c;
+	nanosleep(&delay, NULL);
+	control_publish(world->buffer->share, SIZE);
+	return 0;
+}
+
+/* Bytes go one after the other in a resize: a copy waits for its end, or its owner's. */
+static void copied_behind_a_resize(void)
+{
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	unsigned char byte = 1;
+	struct hm_map *map;
+	struct peer peer;
+
+	peer_start(&peer, SOCK_STREAM, "host");
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_EQUAL(peer_call(&peer, peer_send, SIZE, MAX_SIZE, 0), 0);
+	CHECK_OK_FATAL(hm_buffer_receive(device, peer.socket, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK_OK_FATAL(hm_handler_install(0));
+	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
+	CHECK_ERROR(-EAGAIN, hm_copy_out(&byte, hm_map_address(map), 1, NULL));
+	CHECK(strstr(hm_errmsg(), "being cut off") != NULL);
+	CHECK_ERROR(-EAGAIN, hm_copy_in(hm_map_address(map), &byte, 1, NULL));
+
+	peer_begin(&peer, resize_ends, 20, 0, 0);
+	CHECK_OK(hm_copy_in(hm_map_address(map), &byte, 1, NULL));
+	CHECK_EQUAL(peer_end(&peer), 0);
+
+	CHECK_EQUAL(peer_call(&peer, resize_begins, 0, 0, 0), 0);
+	peer_kill(&peer);
+	CHECK_OK(hm_copy_out(&byte, hm_map_address(map), 1, NULL));
+	CHECK_OK(hm_handler_remove());
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
+static const struct test tests[] = {
+	{ .name = "copied_whole", .run = copied_whole, .seconds = 60 },
+	{ .name = "copied_whole_own", .run = copied_whole_own, .seconds = 60 },
+	{ .name = "copied_behind_the_end", .run = copied_behind_the_end, .seconds = 60 },
+	{ .name = "beside_a_cut", .run = beside_a_cut },
+	{ .name = "part_cut_off", .run = part_cut_off },
+	{ .name = "many_received", .run = many_received },
+	{ .name = "copied_behind_a_resize", .run = copied_behind_a_resize },
+	{ .name = NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "share_copy", tests);
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Buffers of others with pages that a touch does not find. dma-bufs whose exporter answers
+ * a fault with a SIGBUS [amdgpu_bo_fault_reserve_notify() does for VRAM that can't be
+ * moved]: played by files that are shorter than they say. And holes in huge pages.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dmabuf/dmabuf.h"
+#include "share/share_scene.h"
+#include "lib/support.h"
+#include "base/sys.h"
+
+#define PAGES 700ull /* more than one call brings in */
+
+static struct {
+	struct sys_table table; /* as it was */
+	dev_t dev;
+	ino_t ino;
+} played;
+
+static bool is_played(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_dev == played.dev && st.st_ino == played.ino;
+}
+
+static int statfs_played(int fd, struct statfs *ret_statfs)
+{
+	int r = played.table.fstatfs(fd, ret_statfs);
+
+	if (!r && is_played(fd))
+		ret_statfs->f_type = DMA_BUF_MAGIC;
+	return r;
+}
+
+static off_t lseek_played(int fd, off_t offset, int whence)
+{
+	return is_played(fd) ? (off_t)(PAGES * PAGE) : played.table.lseek(fd, offset, whence);
+}
+
+static int fstat_played(int fd, struct stat *ret_stat)
+{
+	int r = played.table.fstat(fd, ret_stat);
+
+	if (!r && is_played(fd))
+		ret_stat->st_size = (off_t)(PAGES * PAGE);
+	return r;
+}
+
+static int fcntl_played(int fd, int command, long argument)
+{
+	if (command != F_GET_SEALS || !is_played(fd))
+		return played.table.fcntl(fd, command, argument);
+	errno = EINVAL;
+	return -1;
+}
+
+/* Of which the first @there pages can be had. */
+static int play(uint64_t there)
+{
+	struct stat st;
+	int fd = memfd_create("played", MFD_CLOEXEC);
+
+	CHECK_FATAL(fd >= 0 && !ftruncate(fd, (off_t)(there * PAGE)) && !fstat(fd, &st));
+	played.table = sys_table;
+	played.dev = st.st_dev;
+	played.ino = st.st_ino;
+	sys_table.fstatfs = statfs_played;
+	sys_table.lseek = lseek_played;
+	sys_table.fstat = fstat_played;
+	sys_table.fcntl = fcntl_played;
+	return fd;
+}
+
+static void stop(int fd)
+{
+	sys_table = played.table;
+	close(fd);
+}
+
+static void check_no_map(struct hm_buffer *buffer)
+{
+	struct hm_map *map = UNTOUCHED;
+
+	test_forget_text();
+	CHECK_ERROR(-EIO, hm_map_create(buffer, NULL, &map));
+	CHECK(strstr(hm_errmsg(), "SIGBUS"));
+	CHECK(map == UNTOUCHED);
+}
+
+/* Known when it is imported, where the first page is not there. */
+static void import(void)
+{
+	static const uint64_t there[] = { 0, 1, 300, PAGES - 1 };
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	struct hm_map *map;
+	size_t i;
+	int fd;
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	for (i = 0; i < ARRAY_SIZE(there); i++) {
+		fd = play(there[i]);
+		buffer = NULL;
+		test_forget_text();
+		if (there[i]) {
+			CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &buffer));
+			check_no_map(buffer);
+			hm_buffer_unref(buffer);
+		} else {
+			CHECK_ERROR(-EIO, hm_buffer_import(device, fd, NULL, &buffer));
+			CHECK(strstr(hm_errmsg(), "SIGBUS") && !buffer);
+		}
+		stop(fd);
+	}
+	fd = play(PAGES);
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	stop(fd);
+	hm_device_unref(device);
+}
+
+/* The sender alone says that pages have to be there. */
+static void receive(void)
+{
+	struct hm_buffer *buffer;
+	struct scene scene;
+	int fd;
+
+	scene_begin(&scene, SOCK_STREAM);
+	fd = play(2);
+	scene.fds[SHARE_FD_OBJECT] = fd;
+	scene.message.backing = HM_BACKING_DEVICE;
+	scene.message.map_flags = HM_SEGMENT_PRESENT;
+	CHECK_EQUAL(scene_deliver(&scene, &buffer), 0);
+	check_no_map(buffer);
+	hm_buffer_unref(buffer);
+	stop(fd);
+	scene_end(&scene);
+}
+
+/* ---- huge pages ---- */
+
+/* Without the pages that its size says, of a pool that is empty on most machines. */
+static int huge_memfd(int seals)
+{
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+	if (fd < 0) {
+		test_skip("kernel", "no huge pages: CONFIG_HUGETLBFS");
+		return -1;
+	}
+	CHECK_FATAL(!ftruncate(fd, 4 * MIB(2)) && !fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+static void be_huge(struct scene *scene, int fd)
+{
+	struct stat st;
+
+	CHECK_FATAL(!fstat(fd, &st));
+	scene->fds[SHARE_FD_OBJECT] = fd;
+	scene->message.backing = HM_BACKING_HUGETLB;
+	scene->message.page_size = (uint64_t)st.st_blksize;
+	scene->message.max_size = (uint64_t)st.st_size;
+	scene->message.access = HM_READ;
+}
+
+/* Whoever may write them may punch holes: a touch of one is a SIGBUS, if the pool is empty. */
+static void huge_pages(void)
+{
+	static const int seals[] = { F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE };
+	struct hm_buffer *buffer;
+	struct scene scene;
+	struct hm_map *map;
+	size_t i;
+	int fd, r;
+
+	for (i = 0; i < 2; i++) {
+		fd = huge_memfd(seals[i]);
+		if (fd < 0)
+			return;
+		scene_begin(&scene, SOCK_STREAM);
+		be_huge(&scene, fd);
+		r = scene_deliver(&scene, &buffer);
+		/* With its pages taken from a pool that had some it is as any other. */
+		CHECK(r == -EPERM || (!r && i));
+		CHECK(r != -EPERM ||
+		      strstr(hm_errmsg(), i ? "vm.nr_hugepages" : "HM_EXPORT_READ_ONLY"));
+		if (!r) {
+			CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+			CHECK(is_zero(hm_map_address(map), 0, hm_map_length(map)));
+			hm_map_unref(map);
+			hm_buffer_unref(buffer);
+		}
+		scene_end(&scene);
+		close(fd);
+	}
+}
+
+/*
+ * A shadow is a copy by the library itself, which no guard is around: what can't be read is an
+ * error. Kept from shrinking, as is asked of what is imported, they may have holes.
+ */
+static void huge_shadow(void)
+{
+	const struct hm_loss_desc loss = { .struct_size = sizeof(loss),
+					   .policy = HM_LOSS_SHADOW };
+	struct hm_buffer *buffer;
+	struct hm_device *device;
+	int fd = huge_memfd(F_SEAL_SHRINK), r;
+
+	if (fd < 0)
+		return;
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_import(device, fd, NULL, &buffer));
+	r = hm_buffer_set_loss(buffer, &loss);
+	/* A pool that has pages gives them. */
+	CHECK(!r || r == -EIO);
+	CHECK(!r || strstr(hm_errmsg(), "can't be read"));
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{ .name = "import", .run = import },
+	{ .name = "receive", .run = receive },
+	{ .name = "huge_pages", .run = huge_pages },
+	{ .name = "huge_shadow", .run = huge_shadow },
+	{ .name = NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "share_pages", tests);
+}

@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The ioctls: arguments that are almost right, then spoilt, in places that are not
+ * quite memory.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/hetsim_argument.h"
+#include "hammer.h"
+
+#define COMMANDS 16
+
+/*
+ * Behind them are some that no device takes: the twin, which reads until there is one,
+ * stays here whatever number and size it is told.
+ */
+static __thread struct hetsim_command commands[COMMANDS + 3];
+
+/* ---- what is shared among calls ---- */
+
+static _Atomic int pool[HAMMER_FDS];
+
+/* 0 is no descriptor of ours: it stands for none. */
+void hammer_fd_put(int fd)
+{
+	int old = atomic_exchange(&pool[hammer_random(HAMMER_FDS)], fd > 0 ? fd : 0);
+
+	if (old > 0)
+		close(old);
+}
+
+int hammer_fd_pick(void)
+{
+	int fd = atomic_load(&pool[hammer_random(HAMMER_FDS)]);
+
+	return fd > 0 ? fd : -1;
+}
+
+#define HANDLES 6
+
+static _Atomic uint32_t handles[HAMMER_FILES][HANDLES];
+
+uint32_t hammer_handle(unsigned int file)
+{
+	return atomic_load(&handles[file][hammer_random(HANDLES)]);
+}
+
+static void keep_handle(uint32_t handle)
+{
+	atomic_store(&handles[hammer_me->file][hammer_random(HANDLES)], handle);
+}
+
+static uint32_t some_handle(void)
+{
+	if (hammer_chance(32))
+		return hammer_chance(2) ? (uint32_t)hammer_odd() : (uint32_t)hammer_random(20);
+	return hammer_handle(hammer_me->file);
+}
+
+/* Numbers are given out from 1 on. */
+static uint32_t some_queue(void)
+{
+	return hammer_chance(64) ? (uint32_t)hammer_odd() : 1 + (uint32_t)hammer_random(2);
+}
+
+static uint64_t some_seqno(void)
+{
+	return hammer_chance(64) ? hammer_odd() : hammer_random(hammer_chance(2) ? 4 : 64);
+}
+
+static uint64_t some_pages(void)
+{
+	uint64_t pages = 1 + hammer_random(hammer_chance(16) ? 8192 : 40);
+
+	return hammer_chance(64) ? hammer_odd() : pages * HAMMER_PAGE;
+}
+
+/* That most buffers have. */
+static uint64_t few_pages(void)
+{
+	return hammer_chance(4) ? some_pages() : (1 + hammer_random(4)) * HAMMER_PAGE;
+}
+
+static uint64_t some_offset(void)
+{
+	return hammer_chance(2) ? 0 : hammer_random(32) * HAMMER_PAGE;
+}
+
+static uint64_t some_address(void)
+{
+	return hammer_chance(64) ? hammer_odd() : (uintptr_t)hammer_address();
+}
+
+static uint64_t nanoseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- one ioctl each: what a caller means to pass ---- */
+
+static void fill_nothing(union hetsim_argument *a)
+{
+	(void)a;
+}
+
+static void fill_handshake(union hetsim_argument *a)
+{
+	a->handshake.flags = hammer_chance(2) ? HETSIM_HANDSHAKE_ZERO_WHEN_LOST : 0;
+	a->handshake.version_major = hammer_chance(64) ? 2 : HETSIM_VERSION_MAJOR;
+	a->handshake.features = hammer_chance(4) ? HETSIM_FEATURE_BUFFERS : 0;
+}
+
+static void fill_counters(union hetsim_argument *a)
+{
+	a->counters.scope = (uint32_t)hammer_random(2);
+}
+
+static void fill_create(union hetsim_argument *a)
+{
+	a->create.length = some_pages();
+	a->create.place = (uint32_t)(hammer_chance(8) ? hammer_random(3) : hammer_random(2));
+	a->create.cache = hammer_chance(4) ? HETSIM_CACHE_COMBINE : HETSIM_CACHE_BACK;
+	a->create.capacity = hammer_chance(2) ? 0 : a->create.length + some_offset();
+}
+
+static void fill_close(union hetsim_argument *a)
+{
+	a->close.handle = some_handle();
+}
+
+static void fill_resize(union hetsim_argument *a)
+{
+	a->resize.handle = some_handle();
+	a->resize.length = few_pages();
+}
+
+static void fill_info(union hetsim_argument *a)
+{
+	a->info.handle = some_handle();
+}
+
+static void fill_when_lost(union hetsim_argument *a)
+{
+	a->when_lost.handle = some_handle();
+	a->when_lost.when = (uint32_t)hammer_random(3);
+}
+
+static void fill_move(union hetsim_argument *a)
+{
+	a->move.handle = some_handle();
+	a->move.place = (uint32_t)hammer_random(3);
+	a->move.offset = some_offset();
+	a->move.length = few_pages();
+}
+
+static void fill_sample(union hetsim_argument *a)
+{
+	a->sample.handle = some_handle();
+	a->sample.action = (uint32_t)hammer_random(3);
+	if (a->sample.action == HETSIM_SAMPLE_READ) {
+		a->sample.offset = some_offset();
+		a->sample.length = (1 + hammer_random(8)) * HAMMER_PAGE;
+		a->sample.counts = hammer_chance(4) && hammer_way->kernel ?
+					   some_address() :
+					   (uintptr_t)hammer->hot;
+	}
+}
+
+static void fill_export(union hetsim_argument *a)
+{
+	a->export.handle = some_handle();
+	a->export.flags = hammer_chance(4) ? 0 : HETSIM_EXPORT_WRITE;
+}
+
+static void fill_import(union hetsim_argument *a)
+{
+	a->import.fd = hammer_fd_pick();
+}
+
+static void fill_bind(union hetsim_argument *a)
+{
+	a->bind.flags = hammer_chance(4) ? 0 : HETSIM_BIND_WRITE;
+	a->bind.source = hammer_chance(32) ? HETSIM_SOURCE_PROCESS_RANGE : 0;
+	a->bind.handle = some_handle();
+	a->bind.address = some_address();
+	a->bind.offset = hammer_chance(4) ? some_offset() : 0;
+	a->bind.length = few_pages();
+}
+
+static void fill_unbind(union hetsim_argument *a)
+{
+	a->unbind.address = some_address() & ~(HAMMER_PLACE - 1);
+	a->unbind.length = hammer_chance(2) ? HAMMER_PLACE * 2 : some_pages();
+}
+
+static void fill_queue_create(union hetsim_argument *a)
+{
+	a->queue_create.type = (uint32_t)hammer_random(2);
+	a->queue_create.timeout_ms = 1 + (uint32_t)hammer_random(200);
+}
+
+static void fill_queue_destroy(union hetsim_argument *a)
+{
+	a->queue_destroy.queue = some_queue() + (hammer_chance(4) ? 0 : 2);
+}
+
+static void fill_submit(union hetsim_argument *a)
+{
+	size_t n = 1 + hammer_random(COMMANDS), i;
+
+	memset(commands, 0, COMMANDS * sizeof(commands[0]));
+	memset(commands + COMMANDS, 0xff, sizeof(commands) - COMMANDS * sizeof(commands[0]));
+	for (i = 0; i < n; i++) {
+		struct hetsim_command *command = &commands[i];
+
+		command->op = (uint32_t)hammer_random(HETSIM_OP_COMPARE + 1);
+		if (command->op == HETSIM_OP_NOTHING)
+			continue;
+		command->destination = some_address();
+		if (command->op != HETSIM_OP_FILL)
+			command->source = some_address();
+		if (command->op == HETSIM_OP_ADD || command->op == HETSIM_OP_XOR ||
+		    command->op == HETSIM_OP_COMPARE)
+			command->source2 = some_address();
+		if (command->op == HETSIM_OP_FILL || command->op == HETSIM_OP_SCALE ||
+		    command->op == HETSIM_OP_AXPY)
+			command->value = hammer_random(1ull << 32);
+		command->length = hammer_chance(4) ? some_pages() : 64 + hammer_random(64) * 64;
+		if (hammer_chance(64))
+			((uint64_t *)command)[hammer_random(6)] = hammer_odd();
+	}
+	a->submit.queue = some_queue();
+	a->submit.commands = hammer_chance(32) && hammer_way->kernel ? some_address() :
+								       (uintptr_t)commands;
+	a->submit.n_commands = (uint32_t)n;
+	a->submit.command_size = sizeof(commands[0]);
+}
+
+static void fill_wait(union hetsim_argument *a)
+{
+	a->wait.queue = some_queue();
+	a->wait.seqno = some_seqno();
+	a->wait.deadline_ns = hammer_chance(4) ? 0 : nanoseconds() + hammer_random(50000000);
+	if (hammer_chance(16))
+		a->wait.deadline_ns = UINT64_MAX;
+}
+
+static void fill_fence_fd(union hetsim_argument *a)
+{
+	a->fence_fd.queue = some_queue();
+	a->fence_fd.seqno = some_seqno();
+}
+
+static void fill_queue_event(union hetsim_argument *a)
+{
+	int fd = hammer_fd_pick();
+
+	if (hammer_chance(2)) {
+		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		hammer_fd_put(fd);
+	}
+	a->queue_event.queue = some_queue();
+	a->queue_event.seqno = some_seqno();
+	a->queue_event.eventfd = fd;
+}
+
+/* To take the device away is an option's to do, and what spoiling makes of others. */
+static void fill_inject(union hetsim_argument *a)
+{
+	a->inject.kind = (uint32_t)hammer_random(HETSIM_INJECT_UNPLUG);
+	switch (a->inject.kind) {
+	case HETSIM_INJECT_LATENCY:
+		a->inject.target = some_queue();
+		a->inject.value = hammer_random(2000000);
+		break;
+	case HETSIM_INJECT_STUCK:
+	case HETSIM_INJECT_LOST_INTERRUPT:
+		a->inject.target = some_queue();
+		a->inject.value = hammer_random(3);
+		break;
+	case HETSIM_INJECT_SIGBUS:
+	case HETSIM_INJECT_POISON:
+		a->inject.target = some_handle();
+		a->inject.value = hammer_chance(2) ? UINT64_MAX : some_offset();
+		break;
+	case HETSIM_INJECT_EVICTION:
+		a->inject.target = some_handle();
+		a->inject.value = some_pages();
+		break;
+	case HETSIM_INJECT_ENOMEM:
+	case HETSIM_INJECT_EINTR:
+		a->inject.value = hammer_random(8);
+		break;
+	default:
+		break;
+	}
+}
+
+static const struct row {
+	const char *name;
+	unsigned long cmd;
+	size_t size;
+	uint64_t feature;
+	void (*fill)(union hetsim_argument *argument);
+	uint32_t pointer; /* where in it there is one; 0: nowhere */
+} rows[] = {
+#define ROW_OF(NAME, name, feature, fill, pointer)                                         \
+	{                                                                                  \
+#NAME, HETSIM_##NAME, sizeof(struct hetsim_##name), feature, fill, pointer \
+	}
+#define ROW(NAME, name, feature, fill) ROW_OF(NAME, name, feature, fill, 0)
+	ROW(HANDSHAKE, handshake, 0, fill_handshake),
+	ROW(QUERY, query, 0, fill_nothing),
+	ROW(COUNTERS, counters, 0, fill_counters),
+	ROW(BUFFER_CREATE, buffer_create, HETSIM_FEATURE_BUFFERS, fill_create),
+	ROW(BUFFER_CLOSE, buffer_close, HETSIM_FEATURE_BUFFERS, fill_close),
+	ROW(BUFFER_RESIZE, buffer_resize, HETSIM_FEATURE_BUFFERS, fill_resize),
+	ROW(BUFFER_INFO, buffer_info, HETSIM_FEATURE_BUFFERS, fill_info),
+	ROW(BUFFER_MOVE, buffer_move, HETSIM_FEATURE_MOVE, fill_move),
+	ROW_OF(BUFFER_SAMPLE, buffer_sample, HETSIM_FEATURE_SAMPLE, fill_sample,
+	       offsetof(struct hetsim_buffer_sample, counts)),
+	ROW(BUFFER_WHEN_LOST, buffer_when_lost, HETSIM_FEATURE_BUFFERS, fill_when_lost),
+	ROW(EXPORT, export, HETSIM_FEATURE_DMABUF, fill_export),
+	ROW(IMPORT, import, HETSIM_FEATURE_DMABUF, fill_import),
+	ROW(BIND, bind, HETSIM_FEATURE_ENGINE, fill_bind),
+	ROW(UNBIND, unbind, HETSIM_FEATURE_ENGINE, fill_unbind),
+	ROW(QUEUE_CREATE, queue_create, HETSIM_FEATURE_ENGINE, fill_queue_create),
+	ROW(QUEUE_DESTROY, queue_destroy, HETSIM_FEATURE_ENGINE, fill_queue_destroy),
+	ROW_OF(SUBMIT, submit, HETSIM_FEATURE_ENGINE, fill_submit,
+	       offsetof(struct hetsim_submit, commands)),
+	ROW(WAIT, wait, HETSIM_FEATURE_ENGINE, fill_wait),
+	ROW(FENCE_FD, fence_fd, HETSIM_FEATURE_ENGINE, fill_fence_fd),
+	ROW(QUEUE_EVENT, queue_event, HETSIM_FEATURE_ENGINE, fill_queue_event),
+	ROW(INJECT, inject, HETSIM_FEATURE_INJECT, fill_inject),
+#undef ROW
+#undef ROW_OF
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+_Static_assert(N_ROWS <= HAMMER_NO_IOCTL, "ioctls come before all else");
+
+/* Rows: what there has to be for most calls to reach anything. */
+enum {
+	CREATE = 3,
+	CLOSE = 4,
+	RESIZE = 5,
+	MOVE = 7,
+	EXPORT = 9,
+	IMPORT = 10,
+	BIND = 11,
+	QUEUE_CREATE = 13,
+	SUBMIT = 15
+};
+
+static const uint8_t often[] = {
+	CREATE, CREATE, CREATE, RESIZE, MOVE,       EXPORT,     BIND,       BIND,         BIND,
+	SUBMIT, SUBMIT, SUBMIT, SUBMIT, SUBMIT + 1, SUBMIT + 1, SUBMIT + 2, QUEUE_CREATE,
+};
+
+/* Where there are two devices: what has each attached to the other's memory, and not. */
+static const uint8_t across[] = { EXPORT, IMPORT, IMPORT, CLOSE };
+
+static size_t some_row(void)
+{
+	if (hammer_other && hammer_chance(6))
+		return across[hammer_random(sizeof(across))];
+	return hammer_chance(2) ? often[hammer_random(sizeof(often))] : hammer_random(N_ROWS);
+}
+
+const char *hammer_kind_name(unsigned int kind)
+{
+	static const char *const others[] = {
+		"no ioctl", "open",  "mmap", "munmap", "mremap",    "mprotect",  "madvise",
+		"lock",     "touch", "read", "write",  "from afar", "looked at", "bracket",
+		"poll",     "merge", "fork", "exec",   "kill",      "unplug",    "across",
+	};
+
+	if (kind < N_ROWS)
+		return rows[kind].name;
+	if (kind >= HAMMER_NO_IOCTL && kind <= HAMMER_ACROSS)
+		return others[kind - HAMMER_NO_IOCTL];
+	return NULL;
+}
+
+/* Of some no more than one in a hundred succeeds. */
+#define TRIES_LEAST 1000
+
+unsigned int hammer_calls_without_success(void)
+{
+	unsigned int n = 0, i;
+
+	for (i = 0; i < N_ROWS; i++) {
+		if ((rows[i].feature & hammer->features) != rows[i].feature ||
+		    atomic_load(&hammer->answers[i][0]) || hammer_counted(i) < TRIES_LEAST)
+			continue;
+		printf("%s never succeeded\n", rows[i].name);
+		n++;
+	}
+	if (hammer_other && !hammer_counted(HAMMER_ACROSS)) {
+		puts("no device has taken in the other's memory");
+		n++;
+	}
+	return n;
+}
+
+/* ---- spoiling ---- */
+
+static void spoil(union hetsim_argument *a, size_t size)
+{
+	unsigned int n = 1 + (unsigned int)hammer_random(2);
+	uint64_t odd;
+	size_t at;
+
+	while (n--) {
+		at = 4 * hammer_random(size / 4);
+		odd = hammer_odd();
+		memcpy((char *)a + at, &odd, at % 8 || at + 8 > size ? 4 : 8);
+	}
+}
+
+/*
+ * The twin finds out that nothing is mapped somewhere, but not that what is mapped may
+ * not be touched (runtime/soft/queue.c), as an arena's holes and a sanitizer's
+ * shadow: of spoilt pointers it gets those to what never is a program's.
+ */
+static void mend_pointer(union hetsim_argument *a, uint32_t at,
+			 const union hetsim_argument *right)
+{
+	static const uint64_t nowhere[] = { 0, 1ull << 63, UINT64_MAX };
+	const char *from = (const char *)right + at;
+	char *pointer = (char *)a + at;
+
+	if (!memcmp(pointer, from, sizeof(uint64_t)))
+		return;
+	memcpy(pointer, &nowhere[hammer_random(sizeof(nowhere) / sizeof(nowhere[0]))],
+	       sizeof(uint64_t));
+}
+
+static uint32_t odd_size(size_t size)
+{
+	const uint32_t sizes[] = { 0,
+				   4,
+				   (uint32_t)size - 8,
+				   (uint32_t)size - 1,
+				   (uint32_t)size + 1,
+				   (uint32_t)size + 8,
+				   HAMMER_PAGE,
+				   HAMMER_PAGE + 1,
+				   UINT32_MAX };
+
+	return sizes[hammer_random(sizeof(sizes) / sizeof(sizes[0]))];
+}
+
+static void try_copy(void *to, const void *from, size_t size)
+{
+	HAMMER_GUARDED(HAMMER_TOUCH)
+	{
+		hammer_arm();
+		memcpy(to, from, size);
+		hammer_disarm();
+	}
+}
+
+/* Where the argument is passed: mostly in memory. */
+static void *some_place(const union hetsim_argument *a, size_t size)
+{
+	unsigned char *at = hammer_me->plain;
+
+	memset(at, 0, sizeof(hammer_me->plain));
+	memcpy(at, a, sizeof(*a));
+	if (hammer_chance(32))
+		at[size] = 1; /* a member that the driver does not know */
+	if (!hammer_way->kernel || !hammer_chance(10))
+		return at;
+	switch (hammer_random(5)) {
+	case 0: /* up to the end of a page, or beyond */
+		at = hammer_me->edge + HAMMER_PAGE -
+		     (hammer_chance(2) ? size : size / 2 & ~7ul);
+		memcpy(at, a, (size_t)(hammer_me->edge + HAMMER_PAGE - at));
+		return at;
+	case 1:
+		return NULL;
+	case 2:
+		return (void *)(uintptr_t)hammer_odd();
+	case 3: /* under the eyes of all threads */
+		at = hammer->hot + 8 * hammer_random(64);
+		memcpy(at, a, size);
+		return at;
+	default: /* in a map of the device itself, maybe; if not, it is as it is */
+		at = hammer_address();
+		try_copy(at, a, size);
+		return at;
+	}
+}
+
+/* No place of this device's has a byte of it: it is the other's. */
+static void count_across(uint32_t handle)
+{
+	struct hetsim_buffer_info info = { .size = sizeof(info), .handle = handle };
+
+	if (!hammer_way->call(hammer_me->file, HETSIM_BUFFER_INFO, &info) && !info.vram_bytes &&
+	    !info.system_bytes && !info.window_bytes)
+		hammer_count(HAMMER_ACROSS, 0);
+}
+
+/* What came out of a call is for others to pass. */
+static void keep_result(const struct row *row, void *where)
+{
+	union hetsim_argument a;
+
+	if (where != hammer_me->plain)
+		return; /* who knows what is there by now: a descriptor stays open */
+	memcpy(&a, where, sizeof(a));
+	if (row->cmd == HETSIM_EXPORT) {
+		hammer_fd_put(a.export.fd);
+	} else if (row->cmd == HETSIM_FENCE_FD) {
+		hammer_fd_put(a.fence_fd.fd);
+	} else if (row->cmd == HETSIM_BUFFER_CREATE) {
+		keep_handle(a.create.handle);
+	} else if (row->cmd == HETSIM_IMPORT) {
+		keep_handle(a.import.handle);
+		if (hammer_other)
+			count_across(a.import.handle);
+	}
+}
+
+static void call_none(unsigned int file)
+{
+	unsigned long cmd = hammer_random(1ull << 32);
+
+	if (hammer_chance(2))
+		cmd = _IOC(hammer_random(4), HETSIM_TYPE, hammer_random(0x50),
+			   hammer_random(128));
+	memset(hammer_me->plain, (int)hammer_random(256), 256);
+	hammer_count(HAMMER_NO_IOCTL, hammer_way->call(file, cmd, hammer_me->plain));
+}
+
+static int call_right(size_t which)
+{
+	const struct row *row = &rows[which];
+	void *where = hammer_me->plain;
+	union hetsim_argument a;
+	int r;
+
+	memset(&a, 0, sizeof(a));
+	row->fill(&a);
+	a.size = (uint32_t)row->size;
+	memset(where, 0, sizeof(hammer_me->plain));
+	memcpy(where, &a, sizeof(a));
+	r = hammer_way->call(hammer_me->file, row->cmd, where);
+	hammer_count((unsigned int)which, r);
+	if (!r)
+		keep_result(row, where);
+	return r;
+}
+
+void hammer_furnish(unsigned int file)
+{
+	unsigned int i;
+
+	hammer_me->file = file;
+	for (i = 0; i < HANDLES; i++)
+		call_right(CREATE);
+	call_right(QUEUE_CREATE);
+	call_right(QUEUE_CREATE);
+	/* Some of the pool are the other device's, or no dma-bufs. */
+	for (i = 0; hammer_other && i < 4; i++) {
+		call_right(EXPORT);
+		call_right(IMPORT);
+	}
+}
+
+/* Without a handshake is a file whose device was away when it was to make one. */
+static bool is_lost(int r)
+{
+	return r == -ENODEV || r == -EPROTO;
+}
+
+void hammer_call(void)
+{
+	unsigned int file = (unsigned int)hammer_random(HAMMER_FILES);
+	union hetsim_argument a, right;
+	const struct row *row;
+	void *where;
+	size_t which;
+	int r;
+
+	if (hammer_chance(256)) {
+		hammer_open(file);
+		if (hammer_chance(2))
+			hammer_furnish(file);
+		return;
+	}
+	if (hammer_chance(64)) {
+		call_none(file);
+		return;
+	}
+	which = some_row();
+	row = &rows[which];
+	hammer_me->file = file;
+	memset(&a, 0, sizeof(a));
+	row->fill(&a);
+	a.size = (uint32_t)row->size;
+	right = a;
+	if (hammer_chance(12))
+		spoil(&a, row->size);
+	if (row->pointer && !hammer_way->kernel)
+		mend_pointer(&a, row->pointer, &right);
+	if (hammer_chance(32))
+		a.size = odd_size(row->size);
+	where = some_place(&a, row->size);
+	r = hammer_way->call(file, row->cmd, where);
+	hammer_count((unsigned int)which, r);
+	if (!r)
+		keep_result(row, where);
+	else if (is_lost(r) && hammer_chance(4) && !hammer_open(file))
+		hammer_furnish(file);
+}

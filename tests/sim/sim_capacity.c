@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The simulated device, be it the module or its twin: maps that reach beyond their
+ * buffer, into which it grows, and bindings of what it has no more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/harness.h"
+#include "lib/hetsim.h"
+#include "sim/sim_tests.h"
+
+#define MIB (1024ull * 1024)
+#define NO_ADDRESS 0x123450000ull
+
+static int map(int fd, uint64_t offset, uint64_t length, unsigned char **ret_bytes)
+{
+	return hetsim_mmap(fd, length, PROT_READ | PROT_WRITE, offset, ret_bytes);
+}
+
+static void test_refusals(void)
+{
+	struct hetsim_buffer buffer = { 0 };
+	unsigned char *bytes;
+	uint64_t max;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	max = hetsim_query(fd).max_buffer;
+	CHECK_EQUAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_SYSTEM, MIB, &buffer),
+		    -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, MIB + 1, &buffer),
+		    -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, UINT64_MAX, &buffer),
+		    -EINVAL);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, max + HETSIM_PAGE,
+					 &buffer),
+		    -ENOSPC);
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM,
+					 UINT64_MAX & ~(HETSIM_PAGE - 1), &buffer),
+		    -ENOSPC);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, 0);
+
+	/* Only what is there is taken, however much could be. */
+	CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, max, &buffer), 0);
+	CHECK_EQUAL(hetsim_query(fd).opener_used, MIB);
+	CHECK(map(fd, buffer.offset, max + HETSIM_PAGE, &bytes) < 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+	hetsim_close(fd);
+}
+
+static void test_grow_under_map(void)
+{
+	struct hetsim_buffer buffer = { 0 };
+	unsigned char *bytes, *longer, *bad, byte = 0;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	CHECK_FATAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 8 * MIB, &buffer) == 0);
+	CHECK_FATAL(map(fd, buffer.offset, 8 * MIB, &bytes) == 0);
+	CHECK_EQUAL(map(fd, buffer.offset, 8 * MIB + HETSIM_PAGE, &bad), -ERANGE);
+	CHECK_EQUAL(map(fd, buffer.offset + 8 * MIB, HETSIM_PAGE, &bad), -ERANGE);
+	memset(bytes, 0x21, MIB);
+	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
+	CHECK_EQUAL(test_write_signal(bytes + 8 * MIB - 1), SIGBUS);
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, buffer.offset + MIB), 0);
+
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 3 * MIB), 0);
+	CHECK_EQUAL(bytes[MIB - 1], 0x21);
+	CHECK_EQUAL(bytes[MIB], 0);
+	memset(bytes + MIB, 0x22, 2 * MIB);
+	CHECK_EQUAL(test_read_signal(bytes + 3 * MIB), SIGBUS);
+
+	/* Back, and again: what was there in between is gone. */
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
+	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 8 * MIB), 0);
+	CHECK_EQUAL(bytes[0], 0x21);
+	CHECK_EQUAL(bytes[MIB], 0);
+	CHECK_EQUAL(bytes[8 * MIB - 1], 0);
+
+	/* Past the capacity, which is the new length then, and stays. */
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 9 * MIB), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
+	CHECK_FATAL(map(fd, buffer.offset, 9 * MIB, &longer) == 0);
+	CHECK_EQUAL(map(fd, buffer.offset, 9 * MIB + HETSIM_PAGE, &bad), -ERANGE);
+	CHECK_EQUAL(longer[0], 0x21);
+	CHECK_EQUAL(test_read_signal(longer + MIB), SIGBUS);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 9 * MIB), 0);
+	CHECK_EQUAL(longer[9 * MIB - 1], 0);
+	CHECK_EQUAL(hetsim_munmap(longer, 9 * MIB), 0);
+	CHECK_EQUAL(hetsim_munmap(bytes, 8 * MIB), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+	hetsim_close(fd);
+}
+
+/* Without one, the first length is the capacity. */
+static void test_default(void)
+{
+	struct hetsim_buffer buffer = { 0 };
+	unsigned char *bytes, *bad;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	CHECK_FATAL(hetsim_buffer_create(fd, 2 * MIB, HETSIM_PLACE_SYSTEM, 0, &buffer) == 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), 0);
+	CHECK_FATAL(map(fd, buffer.offset, 2 * MIB, &bytes) == 0);
+	CHECK_EQUAL(test_read_signal(bytes + MIB), SIGBUS);
+	CHECK_EQUAL(map(fd, buffer.offset, 2 * MIB + HETSIM_PAGE, &bad), -ERANGE);
+	CHECK_EQUAL(hetsim_munmap(bytes, 2 * MIB), 0);
+	CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+	hetsim_close(fd);
+}
+
+/*
+ * What a shrunk buffer has no more stays bound: its part of the page table is not
+ * taken for an empty one when a neighbour goes.
+ */
+static void test_bound_nothing(void)
+{
+	struct hetsim_buffer_resize resize = { .size = sizeof(resize), .length = HETSIM_PAGE };
+	struct hetsim_buffer_create create = { .size = sizeof(create),
+					       .length = 2 * HETSIM_PAGE,
+					       .place = HETSIM_PLACE_SYSTEM };
+	struct hetsim_bind bind = { .size = sizeof(bind),
+				    .flags = HETSIM_BIND_WRITE,
+				    .address = NO_ADDRESS & ~(2 * MIB - 1),
+				    .offset = HETSIM_PAGE,
+				    .length = HETSIM_PAGE };
+	struct hetsim_unbind unbind = { .size = sizeof(unbind), .length = HETSIM_PAGE };
+	struct hetsim_command fill = { .op = HETSIM_OP_FILL,
+				       .destination = bind.address,
+				       .length = 64,
+				       .value = 0x01020304 };
+	unsigned char byte = 0;
+	int fd = hetsim_open(O_RDWR);
+	uint32_t queue;
+
+	if (fd < 0)
+		return;
+	queue = hetsim_queue_make(fd, HETSIM_QUEUE_DMA_FENCE, 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_CREATE, &create), 0);
+	bind.handle = create.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
+	resize.handle = create.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &fill), -EFAULT);
+
+	bind.address += HETSIM_PAGE;
+	bind.offset = 0;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BIND, &bind), 0);
+	unbind.address = bind.address;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
+
+	resize.length = 2 * HETSIM_PAGE;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_RESIZE, &resize), 0);
+	CHECK_EQUAL(hetsim_run(fd, queue, &fill), 0);
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, create.offset + HETSIM_PAGE), 1);
+	CHECK_EQUAL(byte, 4);
+	unbind.address -= HETSIM_PAGE;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_UNBIND, &unbind), 0);
+	hetsim_close(fd);
+}
+
+const struct test sim_capacity_tests[] = {
+	{ "refusals", test_refusals, 0, 0 },
+	{ "grow_under_map", test_grow_under_map, 0, 0 },
+	{ "default", test_default, 0, 0 },
+	{ "bound_nothing", test_bound_nothing, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};

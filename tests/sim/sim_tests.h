@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the simulated device that the module and its twin both pass: the programs
+ * test_hetsim_* run them with the one, test_soft with the other. Each table ends with
+ * an entry without a name.
+ */
+#ifndef HETMAP_TESTS_SIM_TESTS_H
+#define HETMAP_TESTS_SIM_TESTS_H
+
+#include "lib/harness.h"
+
+/* Of queues that are to time out: a job of nothing is done before, on a busy machine, too. */
+#define SIM_TIMEOUT_MS (TEST_TSAN ? 1000 : 200)
+
+/*
+ * What the device of a test has, in its flags: on others it is not among the tests.
+ * test_soft has devices for each of them, tests/vm/variants the module's.
+ */
+#define SIM_REACHED (1u << 8)  /* all of its VRAM can be reached by CPUs */
+#define SIM_WINDOWED (1u << 9) /* only what is in a window, of up to 64 MiB */
+#define SIM_SMALL (1u << 10)   /* a VRAM that the machine has: of up to 256 MiB */
+#define SIM_LEFT (1u << 11)    /* and a system memory likewise; not all is one opener's */
+#define SIM_ALL (SIM_REACHED | SIM_WINDOWED | SIM_SMALL | SIM_LEFT)
+
+static inline bool sim_test_fits(const struct test *test, unsigned int has)
+{
+	return !(test->flags & SIM_ALL & ~has);
+}
+
+extern const struct test sim_buffers_tests[];
+extern const struct test sim_calls_tests[];
+extern const struct test sim_capacity_tests[];
+extern const struct test sim_engine_tests[];
+extern const struct test sim_inject_tests[];
+extern const struct test sim_limits_tests[];
+extern const struct test sim_move_tests[];
+extern const struct test sim_neighbours_tests[];
+extern const struct test sim_submit_tests[];
+extern const struct test sim_sample_tests[];
+extern const struct test sim_unplug_tests[];
+
+#endif

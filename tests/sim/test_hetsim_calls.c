@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: every call, what no device takes, and a device that is taken away. */
+#include "lib/hetsim.h"
+#include "sim/sim_tests.h"
+
+int main(int argc, char **argv)
+{
+	return hetsim_main(argc, argv, "hetsim_calls", sim_calls_tests, NULL);
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: faults that an opener may ask for on what is its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/harness.h"
+#include "lib/hetsim.h"
+#include "sim/sim_tests.h"
+
+static void tell_code(int signal, siginfo_t *info, void *context)
+{
+	(void)signal, (void)context;
+	_exit(info->si_code);
+}
+
+static void touch(void *user)
+{
+	struct sigaction action = { .sa_sigaction = tell_code, .sa_flags = SA_SIGINFO };
+	volatile unsigned char *bytes = user;
+
+	sigaction(SIGBUS, &action, NULL);
+	(void)bytes[0];
+}
+
+/* Who asks the signal for its cause finds broken memory, or no memory. */
+static void test_codes(void)
+{
+	struct hetsim_buffer buffer;
+	unsigned char *beside;
+	int fd = hetsim_open(O_RDWR), i;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 2 * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, 0), 0);
+	/* What faults beside it does not use up its answers, which are limited in number. */
+	for (i = 0; i < 400; i++) {
+		CHECK_FATAL(hetsim_mmap(fd, buffer.length, PROT_READ, buffer.offset, &beside) ==
+			    0);
+		CHECK_EQUAL(((volatile unsigned char *)beside)[HETSIM_PAGE], 0);
+		CHECK_EQUAL(hetsim_munmap(beside, buffer.length), 0);
+	}
+	CHECK_EQUAL(test_fork(touch, buffer.bytes), -BUS_MCEERR_AR);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_POISON, buffer.handle, UINT64_MAX), 0);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_SIGBUS, buffer.handle, HETSIM_PAGE), 0);
+	CHECK_EQUAL(test_fork(touch, buffer.bytes + HETSIM_PAGE), -BUS_ADRERR);
+	CHECK_EQUAL(test_fork(touch, buffer.bytes), 0);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+/* Devices are hurt only where the module was told that they may be: not even root may. */
+static void test_permission(void)
+{
+	int fd = hetsim_open(O_RDWR), parameter;
+	char allowed = 0;
+
+	if (fd < 0)
+		return;
+	parameter = open("/sys/module/hetsim/parameters/test", O_RDONLY | O_CLOEXEC);
+	CHECK_EQUAL(read(parameter, &allowed, 1), 1);
+	close(parameter);
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_RESET, 0, 0),
+		    allowed == 'Y' && geteuid() == 0 ? 0 : -EPERM);
+	if (allowed != 'Y')
+		CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_UNPLUG, 0, 0), -EPERM);
+	hetsim_close(fd);
+}
+
+static const struct test tests[] = {
+	{ "codes", test_codes, 0, 0 },
+	{ "permission", test_permission, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return hetsim_main(argc, argv, "hetsim_inject", sim_inject_tests, tests);
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: what one opener, or all together, can have of the kernel; calls that take long. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/harness.h"
+#include "lib/hetsim.h"
+#include "lib/kernel_log.h"
+#include "sim/sim_tests.h"
+
+#define MIB (1024ull * 1024)
+#define QUEUES 512 /* of a device */
+
+static int queue_create(int fd, uint32_t *ret_queue)
+{
+	struct hetsim_queue_create create = { .size = sizeof(create) };
+	int r = hetsim_call(fd, HETSIM_QUEUE_CREATE, &create);
+
+	*ret_queue = create.queue;
+	return r;
+}
+
+/* Each is a thread of the kernel: openers without end must not have threads without end. */
+static void test_queues(void)
+{
+	struct hetsim_queue_destroy destroy = { .size = sizeof(destroy) };
+	int fds[QUEUES / 16 + 1], n_fds = 0, r = 0;
+	unsigned int n = 0;
+	uint32_t queue;
+
+	fds[0] = hetsim_open(O_RDWR);
+	if (fds[0] < 0)
+		return;
+	for (n_fds = 1; n_fds < QUEUES / 16 + 1; n_fds++)
+		fds[n_fds] = hetsim_open(O_RDWR);
+	CHECK_EQUAL(hetsim_query(fds[0]).max_queues, 16);
+	while (n <= QUEUES && !r) {
+		r = queue_create(fds[n / 16], &queue);
+		n += !r;
+	}
+	CHECK_EQUAL(r, -ENOSPC);
+	CHECK_EQUAL(n, QUEUES);
+	destroy.queue = 7;
+	CHECK_EQUAL(hetsim_call(fds[3], HETSIM_QUEUE_DESTROY, &destroy), 0);
+	CHECK_EQUAL(queue_create(fds[n_fds - 1], &queue), 0);
+	CHECK_EQUAL(queue_create(fds[n_fds - 1], &queue), -ENOSPC);
+	close(fds[0]);
+	CHECK_EQUAL(queue_create(fds[n_fds - 1], &queue), 0);
+	while (--n_fds)
+		close(fds[n_fds]);
+}
+
+static void tick(int signal)
+{
+	(void)signal;
+}
+
+/* What interrupts a caller time and again does not keep it from getting memory. */
+static void test_ticks(void)
+{
+	struct sigaction action = { .sa_handler = tick };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+	struct itimerspec often = { .it_interval = { .tv_nsec = 5000000 },
+				    .it_value = { .tv_nsec = 5000000 } };
+	struct hetsim_buffer buffer = { 0 };
+	uint64_t length;
+	timer_t timer;
+	int fd = hetsim_open(O_RDWR), i;
+
+	if (fd < 0)
+		return;
+	length = hetsim_query(fd).opener_bytes / 2;
+	if (length > 96 * MIB)
+		length = 96 * MIB;
+	CHECK_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
+	CHECK_EQUAL(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	CHECK_EQUAL(timer_settime(timer, 0, &often, NULL), 0);
+	for (i = 0; i < 6; i++) {
+		CHECK_EQUAL(hetsim_buffer_create(fd, length, HETSIM_PLACE_SYSTEM, 0, &buffer),
+			    0);
+		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+	}
+	timer_delete(timer);
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{ "queues", test_queues, 60, 0 },
+	{ "ticks", test_ticks, 60, 0 },
+	{ "nothing_said", kernel_log_test, 0, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	kernel_log_begin();
+	return hetsim_main(argc, argv, "hetsim_limits", sim_limits_tests, tests);
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: pages that move, by command and to make room, under those who use them. */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "lib/harness.h"
+#include "lib/hetsim.h"
+#include "sim/sim_tests.h"
+
+#define MIB (1024ull * 1024)
+
+/*
+ * Who makes room is not whose map was touched last: by a page fault, of which the module
+ * knows. A touch that finds its entry there is none of its business.
+ */
+static void test_touched(void)
+{
+	struct hetsim_buffer buffers[4];
+	unsigned char byte = 0;
+	uint64_t length, faults;
+	int fd = hetsim_open(O_RDWR), i;
+
+	if (fd < 0)
+		return;
+	length = hetsim_query(fd).vram_bytes / 3 / MIB * MIB;
+	for (i = 0; i < 3; i++)
+		buffers[i] = hetsim_buffer_make(fd, length, HETSIM_PLACE_VRAM);
+	buffers[0].bytes[length - 1] = 1;
+	buffers[3] = hetsim_buffer_make(fd, length, HETSIM_PLACE_VRAM);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[0].handle).vram_bytes, length);
+	CHECK(hetsim_buffer_info(fd, buffers[1].handle).vram_bytes < length);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[2].handle).vram_bytes, length);
+
+	CHECK_EQUAL(hetsim_pread(fd, &byte, 1, buffers[2].offset), 1);
+	faults = hetsim_counters(fd, HETSIM_SCOPE_OPENER).faults;
+	buffers[0].bytes[length - 1]++;
+	CHECK_EQUAL(hetsim_counters(fd, HETSIM_SCOPE_OPENER).faults, faults);
+	CHECK_EQUAL(hetsim_buffer_move(fd, buffers[1].handle, 0, length, HETSIM_PLACE_VRAM), 0);
+	CHECK(hetsim_buffer_info(fd, buffers[0].handle).vram_bytes < length);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[1].handle).vram_bytes, length);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[2].handle).vram_bytes, length);
+	CHECK_EQUAL(hetsim_buffer_info(fd, buffers[3].handle).vram_bytes, length);
+	CHECK_EQUAL(buffers[0].bytes[length - 1], 2);
+	for (i = 0; i < 4; i++)
+		hetsim_buffer_drop(fd, &buffers[i]);
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{ "touched", test_touched, 60, SIM_REACHED | SIM_SMALL },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return hetsim_main(argc, argv, "hetsim_move", sim_move_tests, tests);
+}

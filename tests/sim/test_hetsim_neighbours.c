@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: what one opener leaves to others. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/control_group.h"
+#include "lib/harness.h"
+#include "lib/hetsim.h"
+#include "sim/sim_tests.h"
+
+#define MIB (1024ull * 1024)
+
+/* In a group that is let have little at a time: a page in VRAM becomes a quarter of it. */
+static void grow_slowly(bool *grown)
+{
+	struct hetsim_buffer buffer = { 0 };
+	int fd;
+
+	control_group_enter();
+	fd = hetsim_open(O_RDWR);
+	if (!hetsim_buffer_create(fd, HETSIM_PAGE, HETSIM_PLACE_VRAM, 0, &buffer) &&
+	    !hetsim_buffer_resize(fd, buffer.handle, hetsim_query(fd).vram_bytes / 4))
+		__atomic_store_n(grown, true, __ATOMIC_RELEASE);
+	pause();
+}
+
+/* Whose buffer takes its time to change holds nobody up who finds room elsewhere. */
+static void test_slow_change(void)
+{
+	struct hetsim_buffer idle = { 0 }, buffer = { 0 };
+	int fd = hetsim_open(O_RDWR), status;
+	uint64_t vram;
+	pid_t child;
+	bool *grown;
+
+	if (fd < 0)
+		return;
+	vram = hetsim_query(fd).vram_bytes;
+	if (vram > 256 * MIB || !control_group_make(vram)) {
+		close(fd); /* tests/vm/variants has small ones */
+		return;
+	}
+	control_group_throttle(2 * MIB);
+	grown = mmap(NULL, HETSIM_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	CHECK_FATAL(grown != MAP_FAILED);
+	child = fork();
+	CHECK_FATAL(child >= 0);
+	if (child == 0) {
+		grow_slowly(grown);
+		_exit(1);
+	}
+	/* What it is about to get is counted first. */
+	while (hetsim_query(fd).vram_used < vram / 4)
+		usleep(1000);
+	CHECK_EQUAL(hetsim_buffer_create(fd, vram / 2, HETSIM_PLACE_VRAM, 0, &idle), 0);
+	CHECK_EQUAL(hetsim_buffer_create(fd, vram / 2, HETSIM_PLACE_VRAM, 0, &buffer), 0);
+	CHECK(!__atomic_load_n(grown, __ATOMIC_ACQUIRE));
+	CHECK_EQUAL(hetsim_buffer_info(fd, idle.handle).system_bytes, vram / 4);
+
+	CHECK_EQUAL(kill(child, SIGKILL), 0);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQUAL(hetsim_query(fd).vram_used, vram / 4 * 3);
+	control_group_remove();
+	CHECK_EQUAL(munmap(grown, HETSIM_PAGE), 0);
+	close(fd);
+}
+
+static const struct test tests[] = {
+	{ "slow_change", test_slow_change, 120, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return hetsim_main(argc, argv, "hetsim_neighbours", sim_neighbours_tests, tests);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+/* hetsim: which pages of a buffer are used. */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "lib/harness.h"
+#include "lib/hetsim.h"
+#include "sim/sim_tests.h"
+
+/* A length that could not be had ends no sample. */
+static void test_failed_resize(void)
+{
+	struct hetsim_buffer_sample sample = { .size = sizeof(sample),
+					       .action = HETSIM_SAMPLE_START };
+	struct hetsim_buffer buffer;
+	uint32_t count = 0;
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, 2 * HETSIM_PAGE, HETSIM_PLACE_SYSTEM);
+	sample.handle = buffer.handle;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	buffer.bytes[0] = 1;
+	CHECK_EQUAL(hetsim_inject(fd, HETSIM_INJECT_ENOMEM, 0, 1), 0);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 4 * HETSIM_PAGE), -ENOMEM);
+	sample.action = HETSIM_SAMPLE_READ;
+	sample.length = HETSIM_PAGE;
+	sample.counts = (uintptr_t)&count;
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), 0);
+	CHECK_EQUAL(count, 1);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 4 * HETSIM_PAGE), 0);
+	CHECK_EQUAL(hetsim_call(fd, HETSIM_BUFFER_SAMPLE, &sample), -ENOENT);
+	hetsim_buffer_drop(fd, &buffer);
+	hetsim_close(fd);
+}
+
+static const struct test tests[] = {
+	{ "failed_resize", test_failed_resize, 0, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return hetsim_main(argc, argv, "hetsim_sample", sim_sample_tests, tests);
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What tests/lib/scarce.c walks where hetsim is, on its device, too: few descriptors and little
+ * locked memory, as ulimit has it; and as the settings of the machine under test are this
+ * program's to change, few mappings, little memory to commit, a control group of 64 MiB.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/control_group.h"
+#include "lib/hetsim.h"
+#include "lib/scarce.h"
+#include "lib/sim_devices.h"
+#include "base/smaps.h"
+
+#define MIB (1ull << 20)
+#define MAX_MAP_COUNT "/proc/sys/vm/max_map_count"
+#define OVERCOMMIT "/proc/sys/vm/overcommit_memory"
+#define COMMIT_KBYTES "/proc/sys/vm/overcommit_kbytes"
+
+/* Where hetsim is, the machine is the tests'. False: the test was skipped. */
+static bool is_ours(void)
+{
+	int fd = hetsim_open(O_RDWR);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	if (!geteuid())
+		return true;
+	test_skip("kernel", "only root may change what there is");
+	return false;
+}
+
+static bool put(const char *path, uint64_t number)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	char text[24];
+	bool done;
+
+	snprintf(text, sizeof(text), "%" PRIu64, number);
+	done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+static void few_mappings(uint64_t room)
+{
+	CHECK(put(MAX_MAP_COUNT, maps_count() + room));
+}
+
+static void all_mappings(void)
+{
+	CHECK(put(MAX_MAP_COUNT, 65530));
+}
+
+/* What is committed already, and @room MiB; pages of shared memory count one by one. */
+static void little_commit(uint64_t room)
+{
+	CHECK(put(COMMIT_KBYTES, meminfo_read("Committed_AS") / 1024 + room * 1024));
+	CHECK(put(OVERCOMMIT, 2));
+}
+
+static void all_commit(void)
+{
+	CHECK(put(OVERCOMMIT, 0));
+}
+
+static const struct scarcity mappings = {
+	.name = "max_map_count",
+	.is_ours = is_ours,
+	.scarce = few_mappings,
+	.plenty = all_mappings,
+	.most = 16,
+	.step = 1,
+	.errors = { -ENOMEM },
+};
+
+static const struct scarcity commit = {
+	.name = "overcommit",
+	.is_ours = is_ours,
+	.scarce = little_commit,
+	.plenty = all_commit,
+	.most = 2,
+	.step = 1,
+	.errors = { -ENOMEM, -EFAULT, -EAGAIN, -ENOSPC },
+	/* Its pages are the module's. */
+	.unused_on = "sim:0",
+};
+
+/* ---- a control group of 64 MiB ---- */
+
+static bool group_is_ours(void)
+{
+	return is_ours() && control_group_make(64 * MIB);
+}
+
+static void little_of_group(uint64_t room)
+{
+	control_group_leave(room * HETSIM_PAGE);
+}
+
+static void all_of_group(void)
+{
+	control_group_limit(64 * MIB);
+}
+
+/* In pages. Whose pages are charged as they are touched, the kernel ends [cgroup-v2.rst]. */
+static const struct scarcity group = {
+	.name = "memory_max",
+	.is_ours = group_is_ours,
+	.give_up = control_group_enter,
+	.scarce = little_of_group,
+	.plenty = all_of_group,
+	.kills = control_group_kills,
+	.most = 24,
+	.step = 8,
+	.errors = { -ENOMEM, -EAGAIN, -ENOSPC, -EFAULT },
+};
+
+/* More can be made than is there, as it takes nothing yet; what is made at once is not. */
+static void in_group(void *user)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .size = 80 * MIB };
+	struct hm_device *device, *sim;
+	struct hm_buffer *buffer = NULL;
+	char *bytes;
+
+	(void)user;
+	control_group_enter();
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_device_open("sim:0", &sim));
+	/* A window is too small for it, which says no first. */
+	if (sim_query(sim).window_bytes)
+		desc.place = HM_PLACE_SYSTEM;
+	CHECK_ERROR(-ENOMEM, hm_buffer_create(sim, &desc, &buffer));
+	CHECK(!buffer);
+	desc.size = 8 * MIB;
+	CHECK_OK_FATAL(hm_buffer_create(sim, &desc, &buffer));
+	hm_buffer_unref(buffer);
+	CHECK_OK_FATAL(hm_alloc(device, 256 * MIB, HM_READ | HM_WRITE, &bytes));
+	pattern_write(bytes, 0, 24 * MIB, 1);
+	CHECK(pattern_holds(bytes, 0, 24 * MIB, 1));
+	CHECK_OK(hm_realloc(bytes, MIB, 0, NULL));
+	CHECK_OK(hm_free(bytes));
+	hm_device_unref(sim);
+	hm_device_unref(device);
+}
+
+static void test_group(void)
+{
+	if (!group_is_ours())
+		return;
+	CHECK_EQUAL(test_fork(in_group, NULL), 0);
+	control_group_remove();
+}
+
+static const struct test others[] = {
+	{ "group", test_group, 60, 0 },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	/* Others under ulimit ask nothing of the machine's kernel: test_scarce has them. */
+	static const struct scarce_walk walks[] = {
+		{ &scarce_descriptors, "sim:0" },
+		{ &scarce_locked, "sim:0" },
+		{ &mappings, "host" },
+		{ &mappings, "soft:0" },
+		{ &mappings, "sim:0" },
+		{ &commit, "host" },
+		{ &commit, "soft:0" },
+		{ &commit, "sim:0" },
+		{ &group, "host" },
+		{ &group, "soft:0" },
+		{ &group, "sim:0" },
+		{ NULL, NULL },
+	};
+
+	return scarce_main(argc, argv, "hetsim_scarce", walks, others);
+}

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* hetsim: every call, what no device takes, and a device that is taken away. */
-#include "hetsim.h"
-#include "sim_tests.h"
-
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_calls", sim_calls_tests, NULL);
-}

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: MIT
-/* hetsim: submissions as they come, and what SUBMIT tells of earlier ones. */
-#include "hetsim.h"
-#include "sim_tests.h"
-
-int main(int argc, char **argv)
-{
-	return hetsim_main(argc, argv, "hetsim_submit", sim_submit_tests, NULL);
-}
