@@ -31,7 +31,7 @@ O := $(B)/coverage
 kind_flags := --coverage -O0 -Wl,-u,__gcov_dump
 endif
 
-# Each public call is held against the table of lifecycles: runtime/lifecycle/lifecycle_check.c.
+# Each public call is held against the table of lifecycles: tests/lifecycle/lifecycle_check.c.
 ifdef DEBUG
 ifeq ($(O),$(B))
 O := $(B)/debug
@@ -100,19 +100,16 @@ fake_sources := $(wildcard tests/fake_drm/*.c)
 hammer_sources := $(wildcard tests/sim/hammer/*.c)
 page_sources := $(wildcard tests/perf/page/*.c)
 serve_sources := $(if $(have_fuse3),$(wildcard tests/reader/serve/*.c))
+# What DEBUG=1 adds to the library: each call is held against the table of lifecycles.
+debug_sources := tests/lifecycle/lifecycle.c tests/lifecycle/lifecycle_check.c
 # The rest of tests/ROOM is for test programs to share.
-support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) $(fake_sources), \
-	$(wildcard tests/*/*.c))
+support_sources := $(filter-out $(test_sources) $(fuzz_sources) $(icd_sources) $(fake_sources) \
+	$(if $(DEBUG),$(debug_sources),tests/lifecycle/lifecycle_check.c),$(wildcard tests/*/*.c))
 example_sources := $(wildcard examples/*.c)
 
-# What only the checks of DEBUG=1 and the tests need is not in the library else.
-lifecycle_sources := runtime/lifecycle/lifecycle.c \
-	$(if $(DEBUG),runtime/lifecycle/lifecycle_check.c)
-lib_sources := $(filter-out runtime/lifecycle/%,$(lib_sources)) \
-	$(if $(DEBUG),$(lifecycle_sources))
+lib_sources += $(if $(DEBUG),$(debug_sources))
 
 lib_objects := $(lib_sources:%.c=$(O)/%.o)
-lifecycle_objects := $(lifecycle_sources:%.c=$(O)/%.o)
 noprobes_objects := $(patsubst %.c,$(O)/%.noprobes.o,$(shell grep -l '"tell/probe.h"' $(lib_sources)))
 tool_objects := $(tool_sources:%.c=$(O)/%.o)
 support_objects := $(support_sources:%.c=$(O)/%.o)
@@ -124,7 +121,7 @@ fuzz_objects := $(fuzz_sources:%.c=$(O)/%.o)
 hammer_objects := $(hammer_sources:%.c=$(O)/%.o)
 page_objects := $(page_sources:%.c=$(O)/%.o)
 serve_objects := $(serve_sources:%.c=$(O)/%.o)
-objects := $(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects) $(tool_objects) $(support_objects) $(test_objects) \
+objects := $(lib_objects) $(noprobes_objects) $(tool_objects) $(support_objects) $(test_objects) \
 	$(icd_objects) $(fake_objects) $(hammer_objects) $(page_objects) \
 	$(serve_objects) $(example_objects)
 
@@ -160,12 +157,12 @@ $(O)/config.h: tools/probe $(O)/flags
 	$(say) PROBE $@
 	$(Q)tools/probe $(filter-out -Werror,$(compile)) >$@.tmp && mv $@.tmp $@
 
-$(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects) $(support_objects) \
+$(lib_objects) $(noprobes_objects) $(support_objects) \
 	$(test_objects) $(fuzz_objects) $(hammer_objects): flags_for = $(inner_flags)
 # By frame pointers a trace finds who called the library: see hetmap-trace(1).
-$(sort $(lib_objects) $(lifecycle_objects)) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
-$(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects): \
-	flags_for += -Itests
+$(lib_objects) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
+$(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects) \
+	$(debug_sources:%.c=$(O)/%.o): flags_for += -Itests
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
 
 # The functions that are checked get other names, and lifecycle_check.c has theirs.
@@ -174,7 +171,7 @@ renamed_objects := $(filter-out %/lifecycle_check.o %/launch_list.o,$(lib_object
 	$(noprobes_objects)
 $(renamed_objects): flags_for += -include $(O)/lifecycle_names.h
 $(renamed_objects): $(O)/lifecycle_names.h
-$(O)/lifecycle_names.h: runtime/lifecycle/lifecycle_check.c
+$(O)/lifecycle_names.h: tests/lifecycle/lifecycle_check.c
 	@mkdir -p $(@D)
 	$(Q)sed -n 's/^CHECKED[A-Z_]*([A-Z_]*, \(hm_[a-z_]*\),.*/#define \1 unchecked_\1/p' \
 		$< >$@
@@ -198,8 +195,9 @@ $(O)/tools/perf/page.o: $(wildcard tools/perf/page*.html tools/perf/page*.css to
 
 # ---- the library ----
 
-# For the tests, which may reach into the library.
-$(O)/runtime.a: $(sort $(lib_objects) $(lifecycle_objects))
+# For the tests, which may reach into the library. No name asks for start.o: it is linked as it is.
+start_object := $(O)/runtime/start/start.o
+$(O)/runtime.a: $(lib_objects)
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -252,7 +250,7 @@ $(O)/tests/support.a: $(support_objects)
 
 # Archives behind what needs them.
 $(foreach s,$(test_sources) $(fuzz_sources),$(eval $(call program_of,$(s)): $(O)/$(s:.c=.o)))
-$(test_programs): $(O)/tests/support.a $(O)/runtime.a
+$(test_programs): $(start_object) $(O)/tests/support.a $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(call libs_of,$(packages)) -lm -ldl
 
@@ -276,7 +274,7 @@ $(O)/tests/fake_drm.so: $(fake_objects)
 	$(say) LD $@
 	$(Q)$(link) -shared -o $@ $^ -ldl
 
-$(O)/tests/hammer_hetsim: $(hammer_objects) $(O)/runtime.a
+$(O)/tests/hammer_hetsim: $(hammer_objects) $(start_object) $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -o $@ $^ $(call libs_of,$(lib_packages)) -lm -ldl
 
@@ -356,7 +354,7 @@ trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
 	perf/calls.o perf/table.o perf/tables.o perf/nodes.o hetmap/text.o)
 $(O)/tests/fuzz_trace: $(trace_readers)
 
-$(fuzz_programs): $(O)/runtime.a
+$(fuzz_programs): $(start_object) $(O)/runtime.a
 	$(say) LD $@
 	$(Q)$(link) -fsanitize=fuzzer -o $@ $^ $(call libs_of,$(lib_packages) $(tool_packages)) -lm
 

@@ -17,12 +17,21 @@
  * The kinds, best first; those that are always there come last. Only ever appended
  * to, under the mutex; readers need none.
  */
-static const struct hm_accel_ops *kinds[KIND_MAX] = { &opencl_accel };
-static _Atomic uint32_t n_kind = 1;
+static const struct hm_accel_ops *kinds[KIND_MAX];
+static _Atomic uint32_t n_kind;
 static pthread_mutex_t kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Engines run no kernel but their own: they are asked for by name. */
-static const struct hm_accel_ops *const last_kinds[] = { &cpu_accel, &sim_accel, &soft_accel };
+static const struct hm_accel_ops *const *last_kinds;
+static size_t n_last_kind;
+
+void accel_set_builtin(const struct hm_accel_ops *first, const struct hm_accel_ops *const *last,
+		       size_t n_last)
+{
+	kinds[0] = first;
+	n_kind = 1;
+	last_kinds = last;
+	n_last_kind = n_last;
+}
 
 static const struct hm_accel_ops *kind_at(uint32_t index)
 {
@@ -30,7 +39,7 @@ static const struct hm_accel_ops *kind_at(uint32_t index)
 
 	if (index < n)
 		return kinds[index];
-	return index - n < ARRAY_SIZE(last_kinds) ? last_kinds[index - n] : NULL;
+	return index - n < n_last_kind ? last_kinds[index - n] : NULL;
 }
 
 int hm_accel_error(int r, const char *format, ...)

@@ -141,6 +141,12 @@ void fence_submitted(struct hm_fence *fence);
 void fence_abandon(struct hm_fence *fence);
 /* Brings it to DONE. 0, -ETIME, or the driver's failure to wait. */
 int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns);
+/* Waits for the work and completes it. The result is hm_fence_wait()'s. */
+int fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
+/* Its work is over, and is in flight on no map any more. */
+bool fence_is_done(struct hm_fence *fence);
+/* How maps wait for work in flight on them. */
+extern const struct map_work_ops fence_work;
 /* Completes it if its work is done: 0, -ETIME, or the driver's failure to look. */
 int fence_poll(struct hm_fence *fence);
 /* Completes what is done at the head of the queue. */
@@ -239,5 +245,12 @@ extern const struct hm_accel_ops cpu_accel;
 extern const struct hm_accel_ops opencl_accel;
 extern const struct hm_accel_ops sim_accel;
 extern const struct hm_accel_ops soft_accel;
+
+/*
+ * Sets the accelerators that every process has: those that come before registered ones,
+ * and those that come last. Before the library is used.
+ */
+void accel_set_builtin(const struct hm_accel_ops *first, const struct hm_accel_ops *const *last,
+		       size_t n_last);
 
 #endif

@@ -337,6 +337,13 @@ int fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
 	return r ? r : result(fence);
 }
 
+const struct map_work_ops fence_work = {
+	.ref = hm_fence_ref,
+	.unref = hm_fence_unref,
+	.wait = fence_wait,
+	.is_done = fence_is_done,
+};
+
 /*
  * By its address, as the uses have ended with the work: what is there is what the
  * caller is going to touch, if it is anything.

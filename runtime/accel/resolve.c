@@ -77,6 +77,7 @@ static void add_use(struct hm_fence *fence, struct hm_map *map, uint64_t offset,
 	use = &fence->use[fence->n_use++];
 	use->map = map;
 	use->fence = fence;
+	use->work = &fence_work;
 	use->offset = offset;
 	use->length = length;
 	use->access = access;

@@ -12,27 +12,34 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/fork.h"
 #include "base/util.h"
+
+/* Every kind: its name in the code, a number unlike data, its name in messages. */
+#define OBJECT_KINDS(X)                              \
+	X(DEVICE, 0x686d6456, "device")              \
+	X(BUFFER, 0x686d6242, "buffer")              \
+	X(MAP, 0x686d6d50, "map")                    \
+	X(VIEW, 0x686d7657, "view")                  \
+	X(DRM_VIEW, 0x686d4456, "DRM view")          \
+	X(ACCEL, 0x686d6143, "accelerator")          \
+	X(KERNEL, 0x686d6b4c, "kernel")              \
+	X(QUEUE, 0x686d7155, "queue")                \
+	X(FENCE, 0x686d664e, "fence")                \
+	X(SCOPE, 0x686d7343, "protection scope")     \
+	X(SAFETENSORS, 0x686d5366, "hm_safetensors") \
+	X(TENSOR, 0x686d5465, "tensor")              \
+	X(READER, 0x686d5264, "hm_reader")           \
+	X(TOKENS, 0x686d546b, "hm_tokens")           \
+	X(BATCHES, 0x686d4261, "hm_batches")         \
+	X(LOAD, 0x686d4c6f, "load")                  \
+	X(RING, 0x686d5267, "ring")
 
 enum object_kind {
 	OBJECT_FREED = 0,
-	OBJECT_DEVICE = 0x686d6456, /* arbitrary, unlike data */
-	OBJECT_BUFFER = 0x686d6242,
-	OBJECT_MAP = 0x686d6d50,
-	OBJECT_VIEW = 0x686d7657,
-	OBJECT_DRM_VIEW = 0x686d4456,
-	OBJECT_ACCEL = 0x686d6143,
-	OBJECT_KERNEL = 0x686d6b4c,
-	OBJECT_QUEUE = 0x686d7155,
-	OBJECT_FENCE = 0x686d664e,
-	OBJECT_SCOPE = 0x686d7343,
-	OBJECT_SAFETENSORS = 0x686d5366,
-	OBJECT_TENSOR = 0x686d5465,
-	OBJECT_READER = 0x686d5264,
-	OBJECT_TOKENS = 0x686d546b,
-	OBJECT_BATCHES = 0x686d4261,
-	OBJECT_LOAD = 0x686d4c6f,
-	OBJECT_RING = 0x686d5267,
+#define OBJECT_ENUM(kind, number, name) OBJECT_##kind = number,
+	OBJECT_KINDS(OBJECT_ENUM)
+#undef OBJECT_ENUM
 };
 
 struct hm_object {
@@ -40,18 +47,6 @@ struct hm_object {
 	uint32_t kind;     /* enum object_kind */
 	uint32_t fork_gen; /* of the process that made it */
 };
-
-/* Counts the forks between this process and the one that loaded the library. */
-extern uint32_t fork_generation;
-
-/* Registers the fork handlers once; every *_open and first insert calls it. */
-void fork_init(void);
-
-/*
- * free(), of at least a pointer's bytes; in the handlers of a child later: another thread of
- * the parent's may have held an allocator's lock, which nobody gives back there [fork(2)].
- */
-void fork_free(void *memory);
 
 static inline void object_init(struct hm_object *object, enum object_kind kind)
 {

@@ -107,10 +107,10 @@ static int export_segment_locked(struct hm_buffer *buffer, const struct hm_segme
 				 uint32_t flags, int *ret_fd)
 {
 	const struct hm_backend_ops *ops = buffer->device->ops;
-	bool as_dmabuf = flags & HM_EXPORT_DMABUF || ops == &udmabuf_backend;
 	int fd, r;
 
-	if (as_dmabuf && buffer->settled_own && buffer->settled_length == segment->length)
+	if (flags & HM_EXPORT_DMABUF && buffer->settled_own &&
+	    buffer->settled_length == segment->length)
 		return export_kept_locked(buffer, segment, ret_fd);
 	r = ops->export_fd(segments_link(buffer)->backend, segment, flags, &fd);
 	if (r)

@@ -190,17 +190,21 @@ static int add_locked(const struct hm_backend_ops *ops)
 	return 0;
 }
 
+static const struct hm_backend_ops *const *builtin;
+static size_t n_builtin;
+
+void backend_set_builtin(const struct hm_backend_ops *const *all, size_t n)
+{
+	builtin = all;
+	n_builtin = n;
+}
+
 /* The built-in ones are right by construction: tests register them by hand too. */
 static void add_builtin(void)
 {
-	/* The best first: hm_device_open(NULL) takes the first that opens. */
-	static const struct hm_backend_ops *const builtin[] = {
-		&drm_backend,  &sim_backend,     &soft_backend, &host_backend,
-		&heap_backend, &udmabuf_backend, &file_backend,
-	};
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(builtin); i++)
+	for (i = 0; i < n_builtin; i++)
 		add_locked(builtin[i]);
 }
 

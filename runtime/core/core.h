@@ -283,13 +283,11 @@ enum ask {
 };
 enum ask backend_asks(const struct hm_backend_ops *ops);
 
-extern const struct hm_backend_ops drm_backend;
-extern const struct hm_backend_ops sim_backend;
-extern const struct hm_backend_ops soft_backend;
-extern const struct hm_backend_ops host_backend;
-extern const struct hm_backend_ops heap_backend;
-extern const struct hm_backend_ops udmabuf_backend;
-extern const struct hm_backend_ops file_backend;
+/*
+ * Sets the backends that every process has, the best first: hm_device_open(NULL) takes the
+ * first that opens. Before the library is used.
+ */
+void backend_set_builtin(const struct hm_backend_ops *const *all, size_t n);
 
 /* ---- counters (stats.c) ---- */
 
@@ -313,12 +311,26 @@ static inline void stats_sub(_Atomic uint64_t *counter, uint64_t n)
 
 /* ---- work in flight (inflight.c) ---- */
 
+/* How to wait for the work that a use belongs to: the accelerators' side has the functions. */
+struct map_work_ops {
+	struct hm_fence *(*ref)(struct hm_fence *fence);
+	void (*unref)(struct hm_fence *fence);
+	/*
+	 * Waits for the work behind @fence and completes it, which calls map_use_end() for
+	 * each of its uses. The result is hm_fence_wait()'s.
+	 */
+	int (*wait)(struct hm_fence *fence, uint64_t timeout_ns);
+	/* Its work is over, and is in flight on no map any more. */
+	bool (*is_done)(struct hm_fence *fence);
+};
+
 /* One range of one map that submitted work may touch. Embedded in a fence. */
 struct map_use {
 	struct cds_list_head link; /* map->uses; protected by map->lock */
 	struct hm_map *map;        /* holds a ref */
 	struct hm_fence *fence;
-	uint64_t offset; /* in the map */
+	const struct map_work_ops *work; /* of the fence */
+	uint64_t offset;                 /* in the map */
 	uint64_t length;
 	uint32_t access;          /* HM_READ | HM_WRITE */
 	struct check_sums *check; /* of the checking mode, or NULL */
@@ -348,15 +360,6 @@ static inline int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t len
 		return 0;
 	return map_use_wait_each(map, offset, length, access, timeout_ns);
 }
-
-/*
- * The accelerators' side (accel/fence.c): waits for the work behind @fence and
- * completes it, which calls map_use_end for each of its uses. The result is
- * hm_fence_wait's.
- */
-int fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
-/* Its work is over, and is in flight on no map any more. */
-bool fence_is_done(struct hm_fence *fence);
 
 /* ---- views (view.c) ---- */
 

@@ -12,7 +12,7 @@
 
 #include "core/core.h"
 #include "fault/fault.h"
-#include "fault/guard_slot.h"
+#include "base/guard_slot.h"
 #include "fault/handler.h"
 #include "base/sys.h"
 
@@ -23,8 +23,6 @@
 #define STATE_SIGSEGV HM_HANDLER_SIGSEGV
 #define STATE_BLOCKED (STATE_SIGBUS | STATE_SIGSEGV)
 #define STATE_COPY (1u << 2) /* of a copy, which a jump leaves */
-
-struct hm_guard guard_suspended;
 
 /* ---- scopes that are left, and those that don't count ---- */
 
@@ -43,26 +41,6 @@ struct hm_guard *guard_leave_copies(struct hm_guard **innermost)
 	if (guard != inner)
 		*innermost = guard ? guard : &guard_suspended;
 	return inner;
-}
-
-struct hm_guard *guard_suspend(void)
-{
-	struct hm_guard *guard = guard_own ? guard_own->innermost : NULL;
-
-	guard_forget(guard_own);
-	if (likely(!guard))
-		return NULL;
-	guard_own->innermost = &guard_suspended;
-	atomic_signal_fence(memory_order_seq_cst);
-	return guard;
-}
-
-void guard_resume(struct hm_guard *guard)
-{
-	atomic_signal_fence(memory_order_seq_cst);
-	guard_forget(guard_own);
-	if (unlikely(guard))
-		guard_own->innermost = guard;
 }
 
 enum guard_place guard_place(const struct hm_guard *guard)

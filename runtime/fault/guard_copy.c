@@ -14,7 +14,7 @@
 #include "core/buffer.h"
 #include "core/core.h"
 #include "fault/fault.h"
-#include "fault/guard_slot.h"
+#include "base/guard_slot.h"
 #include "fault/handler.h"
 #include "loss/loss.h"
 #include "loss/lost.h"

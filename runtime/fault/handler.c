@@ -52,7 +52,7 @@ enum verdict {
 
 static enum verdict try_again(void *address)
 {
-	uint32_t i = handler_hash((uintptr_t)pthread_self()) % ARRAY_SIZE(tries);
+	uint32_t i = guard_hash((uintptr_t)pthread_self()) % ARRAY_SIZE(tries);
 
 	if (atomic_exchange_explicit(&tries[i].address, address, memory_order_relaxed) !=
 	    address)

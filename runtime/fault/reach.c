@@ -14,7 +14,6 @@
 
 #include "core/buffer.h"
 #include "core/device_link.h"
-#include "loss/lost.h"
 #include "map/map.h"
 #include "fault/repair.h"
 #include "base/reserve.h"
@@ -310,7 +309,7 @@ static void visit(struct hm_map *map, const void *object)
 
 void reach_changed(const void *object)
 {
-	lost_each_map(NULL, visit, object);
+	map_each(NULL, visit, object);
 }
 
 /* ---- looking ---- */
@@ -380,6 +379,6 @@ int reach_visit(const void *object,
 {
 	struct looking looking = { .object = object, .visit = visit, .context = context };
 
-	lost_each_map(NULL, look, &looking);
+	map_each(NULL, look, &looking);
 	return looking.r;
 }

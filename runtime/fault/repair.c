@@ -15,6 +15,7 @@
 #include "core/device_link.h"
 #include "loss/loss.h"
 #include "loss/lost.h"
+#include "map/map.h"
 #include "core/segments.h"
 #include "base/sys.h"
 
@@ -138,7 +139,7 @@ int repair_begin(void)
 
 	keep_spare();
 	atomic_store(&wanted, true);
-	lost_each_map(NULL, prepare, &preparing);
+	map_each(NULL, prepare, &preparing);
 	return preparing.r;
 }
 

@@ -22,7 +22,7 @@
 #include "core/buffer.h"
 #include "base/compat.h"
 #include "core/device_link.h"
-#include "fault/handler.h"
+#include "base/guard_slot.h"
 #include "loss/loss.h"
 #include "loss/lost.h"
 #include "map/map.h"
@@ -108,7 +108,7 @@ int replaced_notice(int r)
 	if (likely(!repair_is_untold()) || view_in_callback() || !repair_take_untold())
 		return r;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	lost_each_map(NULL, tell, NULL);
+	map_each(NULL, tell, NULL);
 	return err_set(r, "%s", text);
 }
 

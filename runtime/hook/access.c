@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "core/buffer.h"
-#include "fault/handler.h"
+#include "base/guard_slot.h"
 #include "share/share.h"
 #include "base/sys.h"
 

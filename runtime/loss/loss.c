@@ -10,7 +10,7 @@
 
 #include "core/buffer.h"
 #include "core/device_link.h"
-#include "fault/handler.h"
+#include "base/handler_phase.h"
 #include "loss/lost.h"
 #include "fault/repair.h"
 #include "base/reserve.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "fault/handler.h"
+#include "base/handler_phase.h"
 #include "loss/loss.h"
 #include "loss/lost.h"
 #include "loss/shadow.h"

@@ -16,6 +16,7 @@
 #include "core/buffer.h"
 #include "core/device_link.h"
 #include "loss/lost.h"
+#include "map/map.h"
 #include "core/segments.h"
 
 /* Taken with buffer->lock held; with it a backend's own are. */
@@ -146,7 +147,7 @@ void loss_handler_goes(void)
 	/* Nobody asks for any from here on. */
 	for (i = 0; (ops = backend_at(i)); i++)
 		if (ops->lost_signal && ops->lost_signal(NULL, NULL) == -ENODEV)
-			lost_each_map(NULL, replace_gone, ops);
+			map_each(NULL, replace_gone, ops);
 }
 
 void loss_signal_fork_child(void)

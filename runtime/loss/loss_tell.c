@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "core/device_link.h"
-#include "fault/handler.h"
+#include "base/guard_slot.h"
 #include "loss/lost.h"
 #include "map/remap.h"
 #include "core/segments.h"

@@ -24,53 +24,6 @@
 #include "base/sys.h"
 #include "map/view.h"
 
-/* ---- every map of a device ---- */
-
-/* Maps are collected some at a time: nothing is allocated where memory may be short. */
-#define BATCH 32
-
-struct batch {
-	const void *backend; /* of which device; NULL: of any */
-	uint64_t from;       /* addresses below were seen */
-	uint32_t n;
-	struct hm_map *maps[BATCH]; /* with references */
-};
-
-static int collect(void *user, const struct registry_entry *entry)
-{
-	struct batch *batch = user;
-
-	if (entry->base < batch->from)
-		return 0;
-	if (batch->n == BATCH)
-		return 1;
-	/* A parent's map is not this process's to change. */
-	if (entry->map->object.fork_gen != fork_generation ||
-	    (batch->backend && atomic_load(&entry->device->link)->backend != batch->backend) ||
-	    !object_try_ref(&entry->map->object))
-		return 0;
-	batch->maps[batch->n++] = entry->map;
-	batch->from = entry->base + 1;
-	return 0;
-}
-
-void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const void *user),
-		   const void *user)
-{
-	struct batch batch = { .backend = backend };
-	uint32_t i;
-	int more;
-
-	do {
-		batch.n = 0;
-		more = registry_each(batch.from, collect, &batch);
-		for (i = 0; i < batch.n; i++) {
-			visit(batch.maps[i], user);
-			hm_map_unref(batch.maps[i]);
-		}
-	} while (more);
-}
-
 /* ---- whole devices ---- */
 
 static int put_run(void *user, uint64_t offset, uint64_t length, uint32_t access)
@@ -169,7 +122,7 @@ void lost_fork_child(void)
 
 void lost_maps(const void *backend)
 {
-	lost_each_map(backend, lose, backend);
+	map_each(backend, lose, backend);
 	/* Who begins from here on finds it gone; the others have ended. */
 	pthread_rwlock_wrlock(&touching);
 	pthread_rwlock_unlock(&touching);

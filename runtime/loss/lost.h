@@ -11,13 +11,6 @@ struct hm_device;
 struct hm_map;
 
 /*
- * Calls @visit for the maps of this process on the device whose own is @backend, NULL:
- * on all devices, with no locks held. Those that come meanwhile may be left out.
- */
-void lost_each_map(const void *backend, void (*visit)(struct hm_map *map, const void *user),
-		   const void *user);
-
-/*
  * What the policy has for lost bytes, with the map's rights, where the map is: to be read
  * only where there is no memory to promise for stores (vm.overcommit_memory=2), without
  * access where even that fails. Caller holds change.

@@ -19,7 +19,7 @@
 #include "hook/access.h"
 #include "core/buffer.h"
 #include "core/device_link.h"
-#include "fault/handler.h"
+#include "base/guard_slot.h"
 #include "loss/loss.h"
 #include "loss/lost.h"
 #include "map/map.h"

@@ -59,9 +59,9 @@ static bool conflicts(const struct map_use *use, uint64_t offset, uint64_t lengt
 	return ranges_overlap(use->offset, use->length, offset, length);
 }
 
-/* The fence of the first use that conflicts, with a reference; or NULL. */
+/* The fence of the first use that conflicts, with a reference, and its functions; or NULL. */
 static struct hm_fence *find_conflict(struct hm_map *map, uint64_t offset, uint64_t length,
-				      uint32_t access)
+				      uint32_t access, const struct map_work_ops **ret_work)
 {
 	struct hm_fence *fence = NULL;
 	struct map_use *use;
@@ -69,7 +69,8 @@ static struct hm_fence *find_conflict(struct hm_map *map, uint64_t offset, uint6
 	pthread_mutex_lock(&map->lock);
 	cds_list_for_each_entry(use, &map->uses, link)
 		if (conflicts(use, offset, length, access)) {
-			fence = hm_fence_ref(use->fence);
+			*ret_work = use->work;
+			fence = use->work->ref(use->fence);
 			break;
 		}
 	pthread_mutex_unlock(&map->lock);
@@ -79,21 +80,22 @@ static struct hm_fence *find_conflict(struct hm_map *map, uint64_t offset, uint6
 int map_use_wait_each(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		      uint64_t timeout_ns)
 {
+	const struct map_work_ops *work = NULL;
 	uint64_t start = 0, spent = 0;
 	struct hm_fence *fence;
 	int r, first = 0;
 
-	while ((fence = find_conflict(map, offset, length, access))) {
+	while ((fence = find_conflict(map, offset, length, access, &work))) {
 		if (!start)
 			start = time_now_ns();
 		if (timeout_ns != UINT64_MAX)
 			spent = min_u64(time_now_ns() - start, timeout_ns);
-		r = fence_wait(fence,
+		r = work->wait(fence,
 			       timeout_ns == UINT64_MAX ? timeout_ns : timeout_ns - spent);
 		/* An accelerator that can't even wait would be asked for ever. */
-		if (unlikely(r && r != -ETIME && !fence_is_done(fence)))
+		if (unlikely(r && r != -ETIME && !work->is_done(fence)))
 			r = err_prefix(-EINPROGRESS, "work can't be waited for");
-		hm_fence_unref(fence);
+		work->unref(fence);
 		if (r == -ETIME || r == -EINPROGRESS)
 			return r;
 		if (r && !first)

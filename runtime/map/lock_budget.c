@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "loss/lost.h"
+#include "map/map.h"
 #include "map/remap.h"
 #include "fault/repair.h"
 #include "map/resident.h"
@@ -92,7 +92,7 @@ static void forget_replaced(struct hm_map *map, const void *user)
 void lock_budget_look(void)
 {
 	if (unlikely(repair_take_unnoted()))
-		lost_each_map(NULL, forget_replaced, NULL);
+		map_each(NULL, forget_replaced, NULL);
 }
 
 bool lock_budget_take(struct hm_map *map, const struct lock_sums *from,
@@ -197,7 +197,7 @@ void lock_evict(struct lock_eviction *eviction)
 	eviction->busy = false;
 	for (; visit.priority < eviction->priority && eviction->freed < eviction->need;
 	     visit.priority++)
-		lost_each_map(NULL, evict_from, &visit);
+		map_each(NULL, evict_from, &visit);
 	pthread_mutex_lock(&mutex);
 	budget.evictions += eviction->ranges;
 	budget.evicted_bytes += eviction->freed;
@@ -261,7 +261,7 @@ static void tell_holders(char *text, size_t size)
 				      now.held[i]);
 		sep = ", ";
 	}
-	lost_each_map(NULL, find_holder, &user);
+	map_each(NULL, find_holder, &user);
 	if (most.bytes && n < size)
 		snprintf(text + n, size - n, "; of %u maps \"%s\" has most, %" PRIu64,
 			 most.maps, most.name, most.bytes);
@@ -350,7 +350,7 @@ int hm_lock_restore(uint64_t *ret_locked)
 		waiting = budget.now.waiting[visit.priority];
 		pthread_mutex_unlock(&mutex);
 		if (waiting)
-			lost_each_map(NULL, lock_again, &visit);
+			map_each(NULL, lock_again, &visit);
 	}
 	err_clear();
 	if (ret_locked)

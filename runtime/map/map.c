@@ -12,7 +12,7 @@
 #include "base/compat.h"
 #include "core/device_link.h"
 #include "dmabuf/dmabuf.h"
-#include "fault/handler.h"
+#include "base/handler_phase.h"
 #include "map/lock_budget.h"
 #include "loss/loss.h"
 #include "loss/lost.h"

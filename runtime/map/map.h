@@ -93,4 +93,11 @@ static inline uint64_t map_pages(const struct hm_map *map, uint64_t offset, uint
 	return round_up(offset + length, page) - round_down(offset, page);
 }
 
+/*
+ * Calls @visit for the maps of this process on the device whose own is @backend, NULL:
+ * on all devices, with no locks held. Those that come meanwhile may be left out.
+ */
+void map_each(const void *backend, void (*visit)(struct hm_map *map, const void *user),
+	      const void *user);
+
 #endif

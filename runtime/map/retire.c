@@ -29,7 +29,7 @@
 #include <hetmap/retire.h>
 
 #include "base/err.h"
-#include "fault/handler.h"
+#include "base/handler_phase.h"
 #include "base/object.h"
 #include "base/thread.h"
 #include "base/util.h"

@@ -7,13 +7,23 @@
 
 #include <stdlib.h>
 
-#include "fault/handler.h"
+#include "base/guard_slot.h"
 #include "map/remap.h"
 #include "map/sync.h"
 #include "share/share.h"
 #include "base/sys.h"
 
 pthread_mutex_t view_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void view_fork_prepare(void)
+{
+	pthread_mutex_lock(&view_mutex);
+}
+
+void view_fork_after(void)
+{
+	pthread_mutex_unlock(&view_mutex);
+}
 
 /* ---- for users inside the library ---- */
 

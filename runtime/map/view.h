@@ -58,4 +58,8 @@ void view_choose_brackets_locked(struct hm_map *map);
 /* The last reference to @map is gone: ends the views that hold none. */
 void view_release_all(struct hm_map *map);
 
+/* fork(2): view_mutex is held across it. */
+void view_fork_prepare(void);
+void view_fork_after(void);
+
 #endif

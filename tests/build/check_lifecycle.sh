@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # check_lifecycle.sh [--write]: the tables and pictures of docs/lifecycle.md are those of
-# runtime/lifecycle/lifecycle_table.h (--write makes them so); every public function that takes a
+# tests/lifecycle/lifecycle_table.h (--write makes them so); every public function that takes a
 # device, buffer, map, view, queue or fence has a row there, and every row is of a public
 # function; and every row is checked by builds with DEBUG=1.
 # Run from the top of the tree; exits 1 after telling all that is wrong.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
-table=runtime/lifecycle/lifecycle_table.h
+table=tests/lifecycle/lifecycle_table.h
 page=docs/lifecycle.md
-checks=runtime/lifecycle/lifecycle_check.c
+checks=tests/lifecycle/lifecycle_check.c
 bad=0
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/compat.h"
-#include "fault/guard_slot.h"
+#include "base/guard_slot.h"
 #include "fault/guard_support.h"
 #include "fault/handler.h"
 #include "lib/inject.h"
@@ -118,7 +118,7 @@ static char *find_stack(char *stacks, uintptr_t name)
 	uint64_t at;
 
 	for (at = 2 * STACK; at < STACKS - STACK; at += PAGE)
-		if (handler_hash(name + at) % SLOTS == handler_hash(name) % SLOTS)
+		if (guard_hash(name + at) % SLOTS == guard_hash(name) % SLOTS)
 			return stacks + at;
 	return NULL;
 }

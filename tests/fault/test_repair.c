@@ -12,7 +12,7 @@
 #include "accel/accel_support.h"
 #include "core/core.h"
 #include "lib/inject.h"
-#include "loss/lost.h"
+#include "map/map.h"
 #include "fault/repair.h"
 #include "lib/sim_devices.h"
 #include "base/sys.h"
@@ -627,7 +627,7 @@ static void *refuse_states(size_t count, size_t size)
 {
 	if (size != sizeof(struct block_states) + sizeof(uint32_t))
 		return calloc(count, size);
-	lost_each_map(NULL, hold, NULL);
+	map_each(NULL, hold, NULL);
 	return NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects in each state of runtime/lifecycle/lifecycle_table.h, and each public operation as a
+ * Objects in each state of tests/lifecycle/lifecycle_table.h, and each public operation as a
  * call on them: what tests/lifecycle/test_lifecycle.c walks.
  */
 #ifndef HETMAP_TESTS_LIFECYCLE_WORLD_H

@@ -94,7 +94,9 @@ void engine_put(struct engine *engine);
 /* ---- sim_view.c ---- */
 
 /* Held across a fork. */
-extern pthread_mutex_t engine_binding_mutex;
+/* fork(2): the mutex under which buffers are bound is held across it. */
+void engine_fork_prepare(void);
+void engine_fork_after(void);
 
 int engine_view_create(void *accel, const struct hm_accel_map *map, void **ret_view);
 void engine_view_destroy(void *view);

@@ -40,7 +40,17 @@ struct engine_view {
 	struct engine_binding **binding;
 };
 
-pthread_mutex_t engine_binding_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t engine_binding_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void engine_fork_prepare(void)
+{
+	pthread_mutex_lock(&engine_binding_mutex);
+}
+
+void engine_fork_after(void)
+{
+	pthread_mutex_unlock(&engine_binding_mutex);
+}
 static CDS_LIST_HEAD(bindings); /* protected by the mutex, refs too */
 
 /* A part of a map that is in one object. */

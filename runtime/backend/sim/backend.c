@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "backend/builtin.h"
 #include "core/core.h"
 #include "core/device_link.h"
 #include "dmabuf/dmabuf.h"

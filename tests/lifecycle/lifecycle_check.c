@@ -134,7 +134,7 @@ static void refuse(const struct call *call, int r, uint32_t after, bool others)
 		return;
 	fprintf(stderr,
 		"hetmap: lifecycle: %s of a %s that was \"%s\" gave %s, and it is \"%s\" now"
-		"%s: runtime/lifecycle/lifecycle_table.h does not have that\n",
+		"%s: tests/lifecycle/lifecycle_table.h does not have that\n",
 		call->function, lifecycle_nouns[call->noun],
 		words(call->noun, call->before, before_text, sizeof(before_text)),
 		r ? err_name(r) : "0", words(call->noun, after, after_text, sizeof(after_text)),

@@ -26,10 +26,25 @@ struct guard_slot {
 /* This thread's, or NULL: it has none yet. Not in a handler. */
 extern _Thread_local struct guard_slot *guard_own;
 
+/* Spreads the names of threads over a table. */
+static inline uint32_t guard_hash(uintptr_t thread)
+{
+	return (uint32_t)((uint64_t)thread * 0x9e3779b97f4a7c15u >> 32);
+}
+
 /* For a thread that has none. NULL, without a text: none is free. */
 struct guard_slot *guard_take_slot(void);
 /* The thread is in no scope any more. */
 void guard_leave_slot(struct guard_slot *slot);
+
+/* Where the thread's innermost scope is written down; NULL: it has none. In a handler. */
+struct hm_guard **guard_innermost(void);
+
+/* Before the first scope. Installs of the handler are one after the other. */
+void guard_prepare(void);
+
+/* fork(2): of the other threads' scopes there are none. */
+void guard_fork_child(void);
 
 /* ---- copies that follow each other at once ---- */
 
@@ -116,5 +131,21 @@ static inline void guard_copied(struct guard_slot *slot)
 		slot->apart = 0;
 	slot->copied = now;
 }
+
+/* ---- scopes that don't count for a while ---- */
+
+/*
+ * In the place of a thread's innermost scope while those that are open don't count: what
+ * has put it there puts back what was, unless it is jumped out of.
+ */
+extern struct hm_guard guard_suspended;
+
+/*
+ * Around a function of the application's that the library calls in the middle of its own
+ * doing: a fault in there must not jump to a scope around both. One that it opens itself
+ * is as any. Suspend returns what resume is given. Not in a handler.
+ */
+struct hm_guard *guard_suspend(void);
+void guard_resume(struct hm_guard *guard);
 
 #endif

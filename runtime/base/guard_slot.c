@@ -7,14 +7,13 @@
  * handler's; and where it is static instead, dlopen() refuses the library when there is too
  * little of that left [ELF TLS, 4.3].
  */
-#include "fault/guard_slot.h"
+#include "base/guard_slot.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "fault/handler.h"
 #include "base/proc.h"
 
 /*
@@ -35,10 +34,11 @@ static _Atomic bool used[SLOTS / PART];
 
 _Thread_local struct guard_slot *guard_own;
 _Atomic uint64_t guard_moment, guard_looks;
+struct hm_guard guard_suspended;
 
 static struct guard_slot *slot_at(uintptr_t thread, uint32_t turn)
 {
-	return &slots[(handler_hash(thread) + turn) % SLOTS];
+	return &slots[(guard_hash(thread) + turn) % SLOTS];
 }
 
 struct hm_guard **guard_innermost(void)
@@ -199,6 +199,28 @@ void guard_fork_child(void)
 	}
 	/* And not of threads that were just at it. */
 	atomic_store(&n_kept, guard_own && guard_own->kept);
+}
+
+/* ---- scopes that don't count for a while ---- */
+
+struct hm_guard *guard_suspend(void)
+{
+	struct hm_guard *guard = guard_own ? guard_own->innermost : NULL;
+
+	guard_forget(guard_own);
+	if (likely(!guard))
+		return NULL;
+	guard_own->innermost = &guard_suspended;
+	atomic_signal_fence(memory_order_seq_cst);
+	return guard;
+}
+
+void guard_resume(struct hm_guard *guard)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	guard_forget(guard_own);
+	if (unlikely(guard))
+		guard_own->innermost = guard;
 }
 
 /* ---- before the first scope ---- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Who waits for handlers that are running. */
-#include "fault/handler.h"
+#include "base/handler_phase.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -49,11 +49,9 @@ void handler_quiesce_each(void)
 	pthread_mutex_unlock(&quiesce_mutex);
 }
 
-void handler_fork_child(void)
+void handler_phase_fork_child(void)
 {
 	atomic_store(&n_running[0], 0);
 	atomic_store(&n_running[1], 0);
 	quiesce_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	handler_install_fork_child();
-	guard_fork_child();
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Names everybody: the backends and accelerators that each process has, and the modules that
+ * take part in fork(2). No other file knows all of them; a room below calls those above it
+ * only through these tables.
+ */
+#include "accel/accel.h"
+#include "accel/engine/engine.h"
+#include "backend/builtin.h"
+#include "backend/drm/drm.h"
+#include "backend/sim/port.h"
+#include "base/fork.h"
+#include "base/guard_slot.h"
+#include "base/handler_phase.h"
+#include "base/util.h"
+#include "core/core.h"
+#include "fault/handler.h"
+#include "hook/access.h"
+#include "loss/loss.h"
+#include "loss/lost.h"
+#include "map/lock_budget.h"
+#include "map/retire.h"
+#include "map/view.h"
+#include "registry/registry.h"
+#include "ring/ring.h"
+#include "share/control.h"
+#include "soft/soft.h"
+#include "tell/publish.h"
+#include "tell/trace.h"
+
+/*
+ * Locks are taken in this order before a fork, and released in the opposite one. Retirement is
+ * first: it waits for readers of the application's, which may wait for no lock of ours.
+ */
+static const struct fork_part parts[] = {
+	{ NULL, retire_fork_prepare, retire_fork_parent, retire_fork_child },
+	{ NULL, view_fork_prepare, view_fork_after, view_fork_after },
+	{ NULL, sim_ports_fork_prepare, sim_ports_fork_parent, sim_ports_fork_child },
+	{ NULL, drm_fork_prepare, drm_fork_parent, drm_fork_child },
+	{ NULL, engine_fork_prepare, engine_fork_after, engine_fork_after },
+	{ NULL, registry_fork_prepare, registry_fork_parent, registry_fork_child },
+	{ NULL, soft_fork_prepare, soft_fork_parent, soft_fork_child },
+	{ NULL, NULL, NULL, guard_fork_child },
+	{ NULL, NULL, NULL, handler_install_fork_child },
+	{ NULL, NULL, NULL, handler_phase_fork_child },
+	{ NULL, NULL, NULL, loss_fork_child },
+	{ NULL, NULL, NULL, lost_fork_child },
+	{ NULL, NULL, NULL, lock_budget_fork_child },
+	{ NULL, NULL, NULL, access_fork_child },
+	{ NULL, control_fork_prepare, control_fork_parent, control_fork_child },
+	{ trace_init, trace_fork_prepare, trace_fork_parent, trace_fork_child },
+	{ NULL, publish_fork_prepare, publish_fork_parent, publish_fork_child },
+	{ NULL, ring_fork_prepare, ring_fork_parent, ring_fork_child },
+};
+
+/* The best first: hm_device_open(NULL) takes the first that opens. */
+static const struct hm_backend_ops *const backends[] = {
+	&drm_backend,  &sim_backend,     &soft_backend, &host_backend,
+	&heap_backend, &udmabuf_backend, &file_backend,
+};
+
+/* Engines run no kernel but their own: they are asked for by name. */
+static const struct hm_accel_ops *const last_accels[] = { &cpu_accel, &sim_accel, &soft_accel };
+
+/* Before constructors of the application, which may use the library. */
+static __attribute__((constructor(101))) void start(void)
+{
+	fork_set_parts(parts, ARRAY_SIZE(parts));
+	backend_set_builtin(backends, ARRAY_SIZE(backends));
+	accel_set_builtin(&opencl_accel, last_accels, ARRAY_SIZE(last_accels));
+}
