@@ -60,7 +60,7 @@ test_packages := cunit
 
 # Said once and plainly, instead of by whatever fails to compile first.
 goals := $(or $(MAKECMDGOALS),all)
-ifneq ($(filter-out clean help lint module module-next uninstall,$(goals)),)
+ifneq ($(filter-out clean full help lint module module-next uninstall,$(goals)),)
 wanted := $(lib_packages) $(tool_packages) \
 	$(if $(filter tests check coverage vm check-debug soak fuzz,$(goals)),$(test_packages))
 ifneq ($(shell $(PKG_CONFIG) --exists $(wanted) && echo found),found)
@@ -312,6 +312,9 @@ performance: all $(O)/libhetmap-noprobes.so ## measures everything, and writes d
 	$(Q)$(O)/hetmap bench --with docs/performance.json --markdown >docs/performance.md.tmp
 	$(Q)mv docs/performance.md.tmp docs/performance.md
 
+full: ## all that CI can run, for an hour or more; a green one writes tests/full-runs
+	$(Q).ci/run --full
+
 coverage: ## a build that counts lines, in $(B)/coverage
 	$(Q)$(MAKE) COVERAGE=1 tests
 
@@ -415,5 +418,5 @@ help: ## this text
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread;'
 	@echo 'DEBUG=1: calls are held against docs/lifecycle.md'
 
-.PHONY: all lib objects tests run check bench performance coverage lint fuzz fuzz-all install uninstall clean help force
+.PHONY: all lib objects tests run check full bench performance coverage lint fuzz fuzz-all install uninstall clean help force
 .DELETE_ON_ERROR:

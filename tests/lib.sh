@@ -50,32 +50,35 @@ check() {
 	fi
 }
 
-processors_before=0
-
-# note_times NAME SECONDS: a line more in $HETMAP_STAGE_TIMES, if there is that: how long NAME
-# took, and the seconds of processors of what this shell has waited for since the last one.
-note_times() {
-	[ -n "${HETMAP_STAGE_TIMES-}" ] || return 0
-	# Not in a substitution: of a subshell's own nothing was waited for.
-	times >"$HETMAP_STAGE_TIMES.now"
-	processors_now=$(awk 'NR == 2 { split($0, part, /[ms ]+/)
-		printf "%.0f", 60 * part[1] + part[2] + 60 * part[3] + part[4] }' "$HETMAP_STAGE_TIMES.now")
-	echo "$1 $2 $((processors_now - processors_before))" >>"$HETMAP_STAGE_TIMES"
-	processors_before=$processors_now
+# fits STAGE/PROGRAM: it may begin: what it took in the last full run, and half of that again, is
+# over before the deadline. Those of changed rooms have until $HETMAP_DEADLINE_OWN, the others until
+# $HETMAP_DEADLINE (seconds since 1970). Without $HETMAP_PLAN, which tests/plan made, all fit.
+# Sets $class.
+fits() {
+	[ -n "${HETMAP_PLAN-}" ] || return 0
+	# shellcheck disable=SC2046 # three words
+	set -- $(awk -v key="$1" -v any="*/${1##*/}" '
+		$1 == any { class = $2 }
+		$1 == key { took = $3; if (class == "") class = $2 }
+		END { print class == "" ? "same" : class, took == "" ? 60 : took }' "$HETMAP_PLAN")
+	class=$1 until=${HETMAP_DEADLINE:-0}
+	[ "$class" != own ] || until=${HETMAP_DEADLINE_OWN:-0}
+	[ $(($(date +%s) + $2 * 3 / 2)) -le "$until" ] || [ "$until" = 0 ]
 }
 
-# budget MINUTES WHAT NAME...: what the parts of those names in $HETMAP_STAGE_TIMES took of the
-# machine. They run beside each other, and share its processors: it is the minutes in which
-# they would keep all of these busy, and behind that how long they took so.
-budget() {
-	minutes=$1 what=$2
-	shift 2
-	for name; do grep "^$name " "$HETMAP_STAGE_TIMES"; done |
-		awk -v what="$what" -v minutes="$minutes" -v processors="$(nproc)" '
-			{ took += $2; used += $3 }
-			END { busy = used / 60 / processors
-				printf "%-22s %6.1f min of %2d, in %.1f%s\n", what,
-				busy, minutes, took / 60, (busy > minutes ? "  over" : "") }'
+# check_skips FILE...: more skips than tests/skips.expected allows are a failure.
+check_skips() {
+	while read -r skips allowed; do
+		case $skips in
+		'#'* | '') continue ;;
+		esac
+		count=$(cat "$@" 2>/dev/null | grep -c "^skip\[$skips\]")
+		if [ "$count" -gt "$allowed" ]; then
+			fail "skips_$skips" "$count, tests/skips.expected allows $allowed"
+		else
+			pass "skips_$skips" >/dev/null
+		fi
+	done <tests/skips.expected
 }
 
 # The sums of the last closing line that is read, "PASSED FAILED SKIPPED"; nothing without.

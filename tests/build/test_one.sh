@@ -32,6 +32,35 @@ check status_of_its_own says '1 1 0' 'status 4 although no test failed'
 one race 'echo WARNING: ThreadSanitizer: data race; echo 1 passed, 0 failed, 0 skipped'
 check sanitizer says '1 1 0' 'the sanitizer reported'
 
+# With time-outs and comparisons alone it is to be run again, with anything else it has failed.
+export HETMAP_AGAIN=1
+one slow 'echo "FAIL a.b: timed out after 5 s"; echo 1 passed, 1 failed, 0 skipped; exit 1'
+check again says '0 0 0' '^again stage/slow: a.b: timed out after 5 s$'
+check again_marked test -s "$work/log.stage.slow.again"
+one odd 'echo "FAIL a.b: t.c:1: not so: x; 1 and 2"; echo "FAIL a.c: killed by SIGSEGV"
+	echo 1 passed, 2 failed, 0 skipped; exit 1'
+check not_again says '1 2 0' '^FAIL a.c: killed'
+one lost 'echo "FAIL a.b: t.c:1: not so: x; 1 and 2"; echo "ERROR: LeakSanitizer: detected"
+	echo 1 passed, 1 failed, 0 skipped; exit 1'
+check leak_not_again says '1 1 0' '^FAIL a.b:'
+unset HETMAP_AGAIN
+
+# A program begins if 1.5 times what it took is over in time; of a changed room, the other deadline.
+printf '*/test_short same\n*/test_long own\nstage/test_short same 10\nstage/test_long own 100\n' >"$work/plan"
+export HETMAP_PLAN="$work/plan"
+HETMAP_DEADLINE=$(($(date +%s) + 60)) HETMAP_DEADLINE_OWN=$(($(date +%s) + 600))
+export HETMAP_DEADLINE HETMAP_DEADLINE_OWN
+one test_short 'echo 1 passed, 0 failed, 0 skipped'
+check has_time says '1 0 0' '^stage/test_short'
+one test_long 'echo 1 passed, 0 failed, 0 skipped'
+check own_has_time says '1 0 0' '^stage/test_long'
+HETMAP_DEADLINE_OWN=$(($(date +%s) + 140))
+one test_long 'echo 1 passed, 0 failed, 0 skipped'
+check own_left says '0 0 0' '^left stage/test_long (own)$'
+one test_unknown 'echo 1 passed, 0 failed, 0 skipped'
+check unknown_left says '0 0 0' '^left stage/test_unknown (same)$'
+unset HETMAP_PLAN HETMAP_DEADLINE HETMAP_DEADLINE_OWN
+
 # All write to one file, at one position: as much as makes them meet.
 at_once() {
 	for _ in 1 2 3 4 5 6 7 8 9 10; do

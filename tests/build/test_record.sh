@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/record runs a command with a seed that is in the row about it, and by which it is run
-# again. And what .ci/run records of its stages' times is held against their budgets.
+# again.
 set -u
 
 suite=record
@@ -44,15 +44,4 @@ check rows test "$(wc -l <"$work/docs/testing.md")" = 2
 # The hammer, too.
 said=$("${HETMAP_BUILD:-build}/tests/hammer_hetsim" --device soft:0 --seconds 1 | tail -n 1)
 check hammer test "${said%%:*}-$(echo "$said" | cut -d : -f 2)" = 'hammer- seed 0x3039'
-
-# Two parts of 300 s of all processors each, which took 400 s: 10.0 minutes.
-HETMAP_STAGE_TIMES=$work/times
-for part in asan tsan; do
-	echo "$part 400 $(($(nproc) * 300))"
-done >"$HETMAP_STAGE_TIMES"
-check within_budget test "$(budget 10 both asan tsan)" = \
-	'both                     10.0 min of 10, in 13.3'
-check over_budget test "$(budget 9 both asan tsan)" = \
-	'both                     10.0 min of  9, in 13.3  over'
-check no_such_part test "$(budget 9 none lint)" = 'none                      0.0 min of  9, in 0.0'
 finish

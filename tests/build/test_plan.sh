@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# tests/plan tells which rooms have changed since the last full run, and has programs of those
+# begin first.
+set -u
+
+suite=plan
+# shellcheck source=tests/lib.sh
+. tests/lib.sh
+work=$(mktemp -d) || exit 3
+trap 'rm -rf "$work"' EXIT
+
+# A small tree: two rooms, one of which counts for all, and a program each.
+make_tree() {
+	mkdir -p "$work/tests/base" "$work/tests/ring" "$work/runtime/ring" &&
+		cp tests/plan "$work/tests" &&
+		printf 'base* tests/base\nring runtime/ring tests/ring\n' >"$work/tests/rooms" &&
+		echo 1 >"$work/tests/base/test_one.c" && echo 2 >"$work/tests/ring/test_two.c" &&
+		echo 3 >"$work/runtime/ring/ring.c" && full_run
+}
+
+# As make full leaves it.
+full_run() {
+	"$work/tests/plan" hashes | sed 's/^/room /' >"$work/runs" &&
+		printf 'seconds plain/test_one 7\nseconds plain/test_two 9\n' >>"$work/runs" &&
+		mv "$work/runs" "$work/tests/full-runs"
+}
+
+# changed TEXT: what tests/plan says, as one line
+changed() {
+	[ "$("$work/tests/plan" changed | paste -sd ' ')" = "$1" ]
+}
+
+# first STAGE: the program that begins first
+first() {
+	"$work/tests/plan" order | grep "^$1/" | head -n 1
+}
+
+check tree make_tree
+check nothing changed 'base same ring same'
+echo 4 >"$work/runtime/ring/ring.c"
+check one changed 'base same ring own'
+check own_first test "$(first plain)" = 'plain/test_two own 9'
+echo 5 >"$work/tests/base/test_one.c"
+check counts_for_all changed 'base own ring own'
+full_run
+check recorded changed 'base same ring same'
+echo 6 >"$work/tests/base/test_one.c"
+check counted changed 'base own ring counted'
+check of_base_first test "$(first plain)" = 'plain/test_one own 7'
+rm "$work/runtime/ring/ring.c"
+check removed changed 'base own ring own'
+
+# Each file of the library, its tests and tools is in a room.
+all_in_rooms() {
+	awk '!/^#/ { for (i = 2; i <= NF; i++) print $i }' tests/rooms >"$work/paths"
+	git ls-files runtime tests tools drivers include 2>/dev/null | while read -r file; do
+		while read -r path; do
+			case $file in
+			"$path" | "$path"/*) continue 2 ;;
+			esac
+		done <"$work/paths"
+		echo "$file"
+	done >"$work/nowhere"
+	# What says what is tested is no room's.
+	! grep -v -x -e 'tests/\(rooms\|flaky\|full-runs\|skips.expected\|corpus/.*\)' \
+		-e 'runtime/ROOMS.*' -e 'tools/rooms' "$work/nowhere"
+}
+check all_in_rooms all_in_rooms
+finish
