@@ -241,11 +241,6 @@ void accel_view_unpin(struct accel_view *view);
 /* The accelerator closes: ends all of its views. */
 void accel_view_detach_all(struct hm_accel *accel);
 
-extern const struct hm_accel_ops cpu_accel;
-extern const struct hm_accel_ops opencl_accel;
-extern const struct hm_accel_ops sim_accel;
-extern const struct hm_accel_ops soft_accel;
-
 /*
  * Sets the accelerators that every process has: those that come before registered ones,
  * and those that come last. Before the library is used.

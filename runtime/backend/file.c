@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "backend/builtin.h"
 #include "core/core.h"
 #include "base/rlimits.h"
 #include "base/sys.h"

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/builtin.h"
 #include "core/core.h"
 #include "dmabuf/dmabuf.h"
 #include "map/map.h"

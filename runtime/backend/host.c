@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 
 #include "base/compat.h"
-#include "backend/builtin.h"
+#include "backend/host.h"
 #include "core/core.h"
 #include "dmabuf/dmabuf.h"
 #include "base/memfd.h"

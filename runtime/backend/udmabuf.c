@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 
-#include "backend/builtin.h"
+#include "backend/host.h"
 #include "core/core.h"
 #include "dmabuf/dmabuf.h"
 #include "dmabuf/udmabuf.h"

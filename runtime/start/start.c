@@ -6,7 +6,6 @@
  */
 #include "accel/accel.h"
 #include "accel/engine/engine.h"
-#include "backend/builtin.h"
 #include "backend/drm/drm.h"
 #include "backend/sim/port.h"
 #include "base/fork.h"
@@ -53,14 +52,35 @@ static const struct fork_part parts[] = {
 	{ NULL, ring_fork_prepare, ring_fork_parent, ring_fork_child },
 };
 
-/* The best first: hm_device_open(NULL) takes the first that opens. */
-static const struct hm_backend_ops *const backends[] = {
-	&drm_backend,  &sim_backend,     &soft_backend, &host_backend,
-	&heap_backend, &udmabuf_backend, &file_backend,
-};
+/* One row a backend, the best first: hm_device_open(NULL) takes the first that opens. */
+#define BACKENDS(ROW)        \
+	ROW(drm_backend)     \
+	ROW(sim_backend)     \
+	ROW(soft_backend)    \
+	ROW(host_backend)    \
+	ROW(heap_backend)    \
+	ROW(udmabuf_backend) \
+	ROW(file_backend)
 
-/* Engines run no kernel but their own: they are asked for by name. */
-static const struct hm_accel_ops *const last_accels[] = { &cpu_accel, &sim_accel, &soft_accel };
+/*
+ * One row an accelerator: behind OpenCL's come those that programs register, and then these.
+ * Engines run no kernel but their own: they are asked for by name.
+ */
+#define LAST_ACCELS(ROW) \
+	ROW(cpu_accel)   \
+	ROW(sim_accel)   \
+	ROW(soft_accel)
+
+#define DECLARE_BACKEND(ops) extern const struct hm_backend_ops ops;
+#define DECLARE_ACCEL(ops) extern const struct hm_accel_ops ops;
+#define ADDRESS(ops) &ops,
+
+BACKENDS(DECLARE_BACKEND)
+LAST_ACCELS(DECLARE_ACCEL)
+DECLARE_ACCEL(opencl_accel)
+
+static const struct hm_backend_ops *const backends[] = { BACKENDS(ADDRESS) };
+static const struct hm_accel_ops *const last_accels[] = { LAST_ACCELS(ADDRESS) };
 
 /* Before constructors of the application, which may use the library. */
 static __attribute__((constructor(101))) void start(void)

@@ -94,6 +94,9 @@ void engine_put(struct engine *engine);
 /* ---- sim_view.c ---- */
 
 /* Held across a fork. */
+extern const struct hm_accel_ops sim_accel;
+extern const struct hm_accel_ops soft_accel;
+
 /* fork(2): the mutex under which buffers are bound is held across it. */
 void engine_fork_prepare(void);
 void engine_fork_after(void);

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backend/builtin.h"
 #include "core/core.h"
 #include "core/device_link.h"
 #include "backend/drm/drm.h"

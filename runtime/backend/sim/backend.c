@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "backend/builtin.h"
 #include "core/core.h"
 #include "core/device_link.h"
 #include "dmabuf/dmabuf.h"
