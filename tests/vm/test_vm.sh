@@ -89,18 +89,19 @@ no_network_is_skipped() {
 }
 
 # A QEMU that notes which processor it was asked for. With KVM it works, fails, or ends
-# before it opens what it was told to.
+# before it opens what it was told to. Snapshots it knows nothing of.
 mkdir "$work/fake"
 cat >"$work/fake/qemu-system-x86_64" <<'END'
 #!/bin/sh
 for word; do
 	case $word in
-	file:*) console=${word#file:} ;;
+	file,id=console,*) console=${word#*path=} console=${console%,append=on} ;;
 	file,id=status,*) status=${word#*path=} ;;
 	file,id=output,*) output=${word#*path=} ;;
 	esac
 done
 case " $* " in
+' --version ' | *' -qmp '*) exit 1 ;;
 *' -accel kvm '*) with=kvm ;;
 *' -accel tcg,'*) with=tcg ;;
 esac
@@ -115,22 +116,57 @@ echo 0 >"$status"
 END
 chmod +x "$work/fake/qemu-system-x86_64"
 
-# with_kvm KVM ASKED [NODE]: what it was asked for in two runs, the first trial before them
-with_kvm() {
-	rm -rf "$work/kernel" "$work/asked"
-	mkdir "$work/kernel"
-	: >"$work/kernel/image"
-	: >"$work/kvm"
-	for _ in 1 2; do
-		expect 0 env KVM="$1" ASKED="$work/asked" HETMAP_KVM="${3-$work/kvm}" \
-			PATH="$work/fake:$PATH" timeout 100 tests/vm/boot -k "$work/kernel" \
-			-t 60 true && says said || return
-	done
+# fake_boot KERNEL
+fake_boot() {
+	mkdir -p "$work/$1"
+	: >"$work/$1/image"
+	PATH="$work/fake:$PATH" XDG_CACHE_HOME="$work/cache" ASKED="$work/asked" \
+		timeout 100 tests/vm/boot -k "$work/$1" -t 60 true
+}
+
+# was_asked PROCESSOR...: for all machines since $work/asked was removed
+was_asked() {
 	asked=$(xargs <"$work/asked")
-	[ "$asked" = "$2" ] || {
+	[ "$asked" = "$*" ] || {
 		echo "it was asked for $asked"
 		return 1
 	}
+}
+
+# with_kvm KVM ASKED [NODE]: what it was asked for by two kernels, the only trial before them
+with_kvm() {
+	rm -rf "$work/cache" "$work/asked"
+	: >"$work/kvm"
+	export KVM="$1" HETMAP_KVM="${3-$work/kvm}" HETMAP_VM_SNAPSHOT=0
+	for name in kernel other; do
+		expect 0 fake_boot "$name" && says said || return
+	done
+	was_asked "$2"
+}
+
+# Who comes second waits for what the first one finds.
+kvm_at_once() {
+	rm -rf "$work/cache" "$work/asked"
+	: >"$work/kvm"
+	export KVM=fails HETMAP_KVM="$work/kvm" HETMAP_VM_SNAPSHOT=0
+	fake_boot kernel >/dev/null 2>&1 &
+	expect 0 fake_boot other
+	wait
+	was_asked kvm tcg tcg
+}
+
+# What fails as a snapshot is taken is said, once, and boots as ever.
+no_snapshot() {
+	rm -f "$work/asked"
+	export KVM=fails HETMAP_KVM="$work/none" HETMAP_VM_SNAPSHOT=''
+	expect 0 fake_boot kernel && says said && was_asked tcg &&
+		says 'tests/vm/boot: no snapshot can be taken: an ordinary boot instead' &&
+		[ "$(wc -l <"$work/out")" = 2 ] && [ -z "$(ls "$work/kernel/snapshots")" ]
+}
+
+no_such_device() {
+	expect 2 tests/vm/boot --device gpu true &&
+		says "tests/vm/boot: there is no device 'gpu': ask for one of cxl hmat ivshmem nvdimm"
 }
 
 # One line each, of a kernel's console. Those of a WARNING are followed by more.
@@ -331,6 +367,45 @@ hangs_are_killed() {
 		grep -q 'killed after 25 s' "$work/out" && grep -q 'the last words' "$work/out"
 }
 
+# A kernel's folder without snapshots.
+own_folder() {
+	folder=$(tests/vm/kernel "$kernel") && mkdir "$work/own" &&
+		ln -s "$folder/image" "$folder/modules" "$work/own"
+}
+
+# with_devices: the ivshmem, the other node's latency, the time, and random numbers
+with_devices() {
+	# shellcheck disable=SC2016 # the guest's
+	expect 0 env HETMAP_VM_SNAPSHOT='' tests/vm/boot -k "$work/own" -t 300 --device ivshmem \
+		--device=hmat sh -c 'cat /sys/bus/pci/devices/*/device | grep -x 0x1110
+		cat /sys/devices/system/node/node1/access0/initiators/read_latency
+		date +"clock %s"; echo "random $(od -An -tx8 -N8 /dev/urandom)"' &&
+		says 0x1110 && says 100 || return
+	late=$(($(date +%s) - $(sed -n 's/^clock //p' "$work/out")))
+	if [ "$late" -lt -1 ] || [ "$late" -gt 30 ]; then
+		echo "its clock is $late s behind"
+		return 1
+	fi
+	sed -n 's/^random //p' "$work/out" >>"$work/random"
+}
+
+# The first machine leaves it, two start from it, one finds that it can't.
+snapshot() {
+	own_folder && with_devices || return
+	state=$(echo "$work"/own/snapshots/*/state)
+	[ -e "$state" ] || [ -w "${HETMAP_KVM:-/dev/kvm}" ] || return
+	[ -e "$state" ] || return 0
+	for _ in 1 2; do
+		touch -d '2 days ago' "${state%/*}"
+		with_devices && [ "$(wc -l <"$work/out")" = 4 ] &&
+			[ -n "$(find "${state%/*}" -maxdepth 0 -mtime 0)" ] || return
+	done
+	[ "$(sort -u "$work/random" | wc -l)" = 3 ] || return
+	truncate -s 20M "$state"
+	with_devices && [ ! -e "$state" ] &&
+		says 'tests/vm/boot: its snapshot is of no use: an ordinary boot instead'
+}
+
 echo yes >"$work/file"
 check skips_are_counted skips_are_counted
 check skips_are_forbidden skips_are_forbidden
@@ -344,12 +419,15 @@ check kept kept
 check pattern_matches pattern_matches
 check report_is_told report_is_told
 check known_is_no_report known_is_no_report
+check no_such_device no_such_device
 # Where what packs a machine is missing, the machines below are skipped.
 if command -v busybox >/dev/null && command -v cpio >/dev/null; then
 	check kvm_works with_kvm works 'kvm kvm kvm'
 	check kvm_fails with_kvm fails 'kvm tcg tcg'
 	check kvm_ends_early with_kvm ends 'kvm tcg tcg'
 	check kvm_is_missing with_kvm works 'tcg tcg' "$work/none"
+	check kvm_at_once kvm_at_once
+	check no_snapshot no_snapshot
 fi
 
 kernel=${HETMAP_VM:-6.1}
@@ -360,7 +438,7 @@ elif ! why=$(tests/vm/boot -n -k "$kernel" 2>&1); then
 	skip vm machine "$(echo "$why" | tail -n 1)"
 else
 	for name in words_and_status by_make shell host_is_safe reports_fail \
-		hangs_are_killed; do
+		hangs_are_killed snapshot; do
 		check "$name" "$name"
 	done
 fi

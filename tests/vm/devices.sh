@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # memory is tests/vm/boot's
+# Sourced by tests/vm/boot, whose memory is $memory MiB: the devices that a machine has when
+# they are asked for by name. cxl is the first, as it decides what bus the others are on.
+device_names='cxl hmat ivshmem nvdimm'
+
+# What a machine without any is; each of them changes its part.
+chipset=pc
+bus=pci.0       # that all devices are on
+features=       # of the chipset
+more_memory=    # slots, and the most that may be there
+initiator=      # of each NUMA node: whose processors are nearest
+more_devices=   # options of QEMU, behind those of all machines
+last_devices=   # what brings a bus of its own: behind all others
+more_modules=   # what the kernel loads for them
+not_saved=      # those whose registers QEMU 7.2 leaves out of a snapshot, without a word
+
+# distance NODE LATENCY BANDWIDTH: of its memory, from the first node's processors, in ns and
+# bytes a second
+distance() {
+	from_to="-numa hmat-lb,initiator=0,target=$1,hierarchy=memory"
+	echo "$from_to,data-type=access-latency,latency=$2" \
+		"$from_to,data-type=access-bandwidth,bandwidth=$3"
+}
+
+is_device() {
+	case " $device_names " in
+	*" $1 "*) return 0 ;;
+	esac
+	return 1
+}
+
+# add_device NAME
+# shellcheck disable=SC2034 # tests/vm/boot has them
+add_device() {
+	case $1 in
+	# A persistent memory device behind a host bridge of its own: /sys/bus/cxl's mem0.
+	cxl)
+		chipset=q35 bus=pcie.0 not_saved=cxl
+		features="$features,cxl=on,cxl-fmw.0.targets.0=bridge,cxl-fmw.0.size=4G"
+		last_devices='-object memory-backend-ram,id=cxl,size=256M,share=on
+			-object memory-backend-ram,id=labels,size=256M,share=on
+			-device pxb-cxl,bus_nr=12,bus=pcie.0,id=bridge
+			-device cxl-rp,port=0,bus=bridge,id=rootport,chassis=0,slot=2
+			-device cxl-type3,bus=rootport,memdev=cxl,lsa=labels,id=cxl-memory'
+		more_modules="$more_modules cxl_acpi cxl_pci cxl_mem cxl_port cxl_pmem"
+		;;
+	# Tables of how far each node's memory is: /sys/devices/system/node/node1/access0.
+	hmat)
+		features="$features,hmat=on"
+		initiator=,initiator=0
+		more_devices="$more_devices $(distance 0 10 10G) $(distance 1 100 1G)"
+		;;
+	# Memory of a device: BAR 2 of 1af4:1110. (Of no master no snapshot can be taken.)
+	ivshmem)
+		more_devices="$more_devices -object memory-backend-ram,id=shared,size=64M,share=on
+			-device ivshmem-plain,memdev=shared,master=on,bus=$bus"
+		;;
+	# Persistent memory without labels: /sys/bus/nd's namespace0.0.
+	nvdimm)
+		features="$features,nvdimm=on"
+		more_memory=",slots=2,maxmem=$((memory + 4096))M"
+		more_devices="$more_devices -object memory-backend-ram,id=module,size=256M
+			-device nvdimm,memdev=module"
+		more_modules="$more_modules nfit nd_pmem dax_pmem device_dax kmem"
+		;;
+	esac
+}
+
+# add_devices NAME...: each once, in the order of the names.
+add_devices() {
+	for name in $device_names; do
+		case " $* " in
+		*" $name "*) add_device "$name" ;;
+		esac
+	done
+}
