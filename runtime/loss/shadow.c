@@ -35,8 +35,13 @@
 #define CHUNK_CPU KIB(32)
 #define CHUNK_KERNEL SPARE
 
-/* Tries of a fork child to read a page while no flight of its parent's begins or ends. */
+/*
+ * Tries of a fork child to read a page while no flight of its parent's begins or ends. Beside
+ * load each may be a turn of milliseconds, so that not all are made then: a second of them.
+ */
 #define TRIES_BETWEEN 10000
+#define TRIES_BETWEEN_MIN 100
+#define NS_BETWEEN 1000000000ull
 
 /* Tries to reach bytes that may leave the CPU's window at any time. */
 #define TRIES 3
@@ -634,10 +639,12 @@ static bool has_descriptor(const struct shadow *shadow)
 static int read_between(const struct shadow *shadow, char *to, uint64_t offset, uint64_t length)
 {
 	const struct flights *flights = shadow->flights;
-	uint64_t before, flying, from, until;
+	uint64_t before, flying, from, until, end = time_now_ns() + NS_BETWEEN;
 	int r, tries;
 
 	for (tries = 0; tries < TRIES_BETWEEN; tries++) {
+		if (tries >= TRIES_BETWEEN_MIN && time_now_ns() >= end)
+			break;
 		before = atomic_load_explicit(&flights->count, memory_order_acquire);
 		flying = before & 1 ?
 				 atomic_load_explicit(&flights->flying, memory_order_acquire) :
