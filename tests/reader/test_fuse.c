@@ -278,12 +278,25 @@ static void test_short(void)
 	bad_end(&bad);
 }
 
+/* Does the other thread make a round while all of the slow file is read? */
+static bool goes_on(const struct bad_file *bad, uint32_t policy)
+{
+	struct hm_reader *reader;
+	uint64_t rounds;
+
+	fuse_forget(bad->path);
+	rounds = bad->other.rounds;
+	reader = open_windows(bad, policy);
+	reader_check_range(reader, 0, SIZE);
+	hm_reader_unref(reader);
+	return bad->other.rounds > rounds;
+}
+
 static void test_slow(void)
 {
 	struct bad_file bad;
-	struct hm_reader *reader;
-	uint64_t rounds;
 	uint32_t policy;
+	int tries;
 
 	if (!bad_begin(&bad))
 		return;
@@ -291,13 +304,10 @@ static void test_slow(void)
 	for (policy = HM_POLICY_AUTO; policy <= HM_POLICY_DIRECT; policy++) {
 		if (!reader_can(bad.path, policy))
 			continue;
-		fuse_forget(bad.path);
-		rounds = bad.other.rounds;
-		reader = open_windows(&bad, policy);
-		reader_check_range(reader, 0, SIZE);
-		hm_reader_unref(reader);
-		/* Who has his pages waits for nobody. */
-		CHECK(bad.other.rounds > rounds);
+		/* Who has his pages waits for nobody; but may have no turn on a busy machine. */
+		for (tries = 0; !goes_on(&bad, policy) && tries < 10; tries++)
+			;
+		CHECK(tries < 10);
 	}
 	bad_end(&bad);
 }
