@@ -13,7 +13,7 @@
 struct test {
 	const char *name;
 	void (*run)(void);
-	unsigned int seconds; /* time limit of both rounds; 0: 20 */
+	unsigned int seconds; /* time limit of both rounds, of a processor's own; 0: 20 */
 	unsigned int flags;   /* TEST_* */
 };
 
