@@ -253,27 +253,30 @@ static void test_unplugged(void)
 /* ---- beside the device ---- */
 
 #define HURT_ROUNDS 40
-#define HURT_STORES 100
+#define HURT_ROUNDS_MIN 10 /* however slow they are */
+#define HURT_SECONDS 4     /* after which no more begin */
+#define HURT_TIMES 200     /* in each round, beside stores */
 
 static struct hurting {
 	struct hm_device *device;
 	uint32_t handle;
+	_Atomic unsigned int n; /* pages that have gone */
 	_Atomic bool over;
 } hurting;
 
 /* One page comes back and another one goes, all the time. */
 static void *hurt_pages(void *user)
 {
-	uint64_t i;
 	int r;
 
 	(void)user;
-	for (i = 0; !hurting.over; i++) {
+	while (!hurting.over) {
 		r = sim_inject(hurting.device, HETSIM_INJECT_SIGBUS, hurting.handle,
-			       (1 + i % 2) * PAGE);
+			       (1 + hurting.n % 2) * PAGE);
 		CHECK_OK(r);
 		if (r)
 			hurting.over = true;
+		hurting.n++;
 	}
 	return NULL;
 }
@@ -284,15 +287,22 @@ static __attribute__((no_sanitize("thread"), noinline)) void touch(volatile unsi
 	(void)*byte;
 }
 
+/*
+ * What is stored is looked at until a page has gone since, the whole of it: the second one that
+ * goes has begun behind the store. Counted, and not left to sched_yield(): beside others that
+ * each is milliseconds, and need not have the other thread do anything.
+ */
 static __attribute__((no_sanitize("thread"), noinline)) void
 check_replaced(volatile unsigned char *base)
 {
-	unsigned int i, n_lost = 0;
+	unsigned int begin = hurting.n, seen = begin, i, n_lost = 0;
 
-	for (i = 1; i <= HURT_STORES; i++) {
+	for (i = 1; seen - begin < HURT_TIMES && !hurting.over; i++) {
 		base[PAGE] = base[2 * PAGE] = (unsigned char)i;
-		sched_yield();
-		n_lost += base[PAGE] != i || base[2 * PAGE] != i;
+		for (seen = hurting.n; hurting.n - seen < 2 && !hurting.over;)
+			n_lost += base[PAGE] != (unsigned char)i ||
+				  base[2 * PAGE] != (unsigned char)i;
+		n_lost += base[PAGE] != (unsigned char)i || base[2 * PAGE] != (unsigned char)i;
 	}
 	CHECK_EQUAL(n_lost, 0);
 }
@@ -300,7 +310,8 @@ check_replaced(volatile unsigned char *base)
 /* Once the block is replaced no store to it is lost, and none finds a SIGBUS. */
 static void store_beside(void *user)
 {
-	unsigned int i, rounds = test_is_slow() ? HURT_ROUNDS / 4 : HURT_ROUNDS;
+	unsigned int i, rounds = test_is_slow() ? HURT_ROUNDS_MIN : HURT_ROUNDS;
+	double begin = test_now();
 	struct hm_buffer *buffer;
 	struct hm_map *map;
 	pthread_t thread;
@@ -310,6 +321,8 @@ static void store_beside(void *user)
 	CHECK_OK_FATAL(hm_handler_install(0));
 	hurting.device = sim_open();
 	for (i = 0; i < rounds; i++) {
+		if (i >= HURT_ROUNDS_MIN && test_now() - begin > HURT_SECONDS)
+			break;
 		buffer = sim_make(hurting.device, SIZE, 0, &map);
 		hurting.handle = sim_handle(buffer);
 		hurting.over = buffer_info(buffer).caps & HM_CAP_BRACKET;
