@@ -47,8 +47,8 @@ static const struct fork_part parts[] = {
 	{ NULL, NULL, NULL, lock_budget_fork_child },
 	{ NULL, NULL, NULL, access_fork_child },
 	{ NULL, control_fork_prepare, control_fork_parent, control_fork_child },
-	{ trace_init, trace_fork_prepare, trace_fork_parent, trace_fork_child },
 	{ NULL, publish_fork_prepare, publish_fork_parent, publish_fork_child },
+	{ trace_init, trace_fork_prepare, trace_fork_parent, trace_fork_child },
 	{ NULL, ring_fork_prepare, ring_fork_parent, ring_fork_child },
 };
 
