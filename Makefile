@@ -73,6 +73,9 @@ have_sdt := $(wildcard /usr/include/sys/sdt.h /usr/include/*/sys/sdt.h)
 # For readers that have many reads in flight (runtime/reader/uring.c), and for tests.
 have_liburing := $(shell $(PKG_CONFIG) --exists liburing 2>/dev/null && echo liburing)
 lib_packages += $(have_liburing)
+# For recordings that perf has compressed (tools/perf/recording_unpack.c).
+have_libzstd := $(shell $(PKG_CONFIG) --exists libzstd 2>/dev/null && echo libzstd)
+tool_packages += $(have_libzstd)
 # For a file system of the tests' own (tests/reader/serve).
 have_fuse3 := $(shell $(PKG_CONFIG) --exists fuse3 2>/dev/null && echo fuse3)
 
@@ -147,7 +150,7 @@ tests: all $(tests) ## build the test programs, run nothing
 # ---- compiling ----
 
 # Changes only when the flags do, or what is installed: objects depend on it.
-built_with = $(compile) | $(link) | $(have_liburing) | $(have_sdt)
+built_with = $(compile) | $(link) | $(have_liburing) | $(have_libzstd) | $(have_sdt)
 $(O)/flags: force
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(built_with))' | \
@@ -164,6 +167,10 @@ $(lib_objects) $(noprobes_objects): flags_for += -fno-omit-frame-pointer
 $(test_objects) $(support_objects) $(icd_objects) $(fuzz_objects) $(hammer_objects) \
 	$(debug_sources:%.c=$(O)/%.o): flags_for += -Itests
 $(tool_objects): flags_for = -I$(O) -Itools/hetmap -Itools/perf
+ifneq ($(have_libzstd),)
+$(O)/tools/perf/recording_unpack.o $(O)/tests/perf/test_report_foreign.o: \
+	flags_for += -DHAVE_LIBZSTD
+endif
 
 # The functions that are checked get other names, and lifecycle_check.c has theirs.
 ifdef DEBUG
@@ -262,7 +269,8 @@ $(O)/tests/test_page_write: $(O)/tools/perf/page.o
 $(O)/tests/test_serials: $(O)/tools/perf/serials.o
 $(O)/tests/test_report_advice $(O)/tests/test_report_merged $(O)/tests/test_report_missing \
 	$(O)/tests/test_report_rows $(O)/tests/test_report_devices \
-	$(O)/tests/test_report_records $(O)/tests/test_published_reader $(O)/tests/test_top_openers: \
+	$(O)/tests/test_report_records $(O)/tests/test_report_foreign \
+	$(O)/tests/test_published_reader $(O)/tests/test_top_openers: \
 	$(filter-out $(O)/tools/hetmap/main.o,$(tool_objects))
 $(O)/tests/test_bench_stats: $(O)/tools/perf/bench_stats.o
 
@@ -349,7 +357,8 @@ fuzz-all: $(fuzz_programs)
 
 # What reads traces is the command's own.
 trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
-	perf/recording_decode.o perf/recording_points.o \
+	perf/recording_decode.o perf/recording_head.o perf/recording_points.o \
+	perf/recording_step.o perf/recording_unpack.o \
 	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_merged.o \
 	perf/spaces_name.o perf/spaces_objects.o \
 	perf/spaces_range.o \

@@ -92,12 +92,13 @@ static void read_recording(struct recording *recording, struct spaces *spaces)
 				   .calls = calls_create(spaces),
 				   .devices = devices_create(spaces) };
 	struct recording_totals totals;
+	const char *reason;
 	struct traced_device *device;
 	struct device_use *use;
 
 	if (!reading.calls || !reading.devices)
 		abort();
-	recording_each(recording, on_event, &reading, &totals);
+	recording_each(recording, on_event, &reading, &totals, &reason);
 	devices_sum(reading.devices, &device, &use);
 	devices_free(reading.devices);
 	calls_free(reading.calls);

@@ -301,7 +301,9 @@ const char *advice_unknown(const struct report *report)
 {
 	bool costs = report->costs.anon_fault > 0, latency = report->analysis.has_latency;
 
-	if (!report->analysis.faults || (costs && latency))
+	if (!report->analysis.faults)
+		return "Nothing can be said: the trace has no page faults.";
+	if (costs && latency)
 		return NULL;
 	if (costs)
 		return "It is not known whether reading ahead would gain anything, as how long "

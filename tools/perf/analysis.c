@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../hetmap/command.h"
 #include "../hetmap/text.h"
 #include "calls.h"
 #include "device_sites.h"
+#include "perf_data.h"
 #include "sites.h"
 #include "stacks.h"
 #include "stalls.h"
@@ -457,15 +459,31 @@ static int sites_by_faults(const void *a, const void *b)
 	return (x->ip > y->ip) - (x->ip < y->ip);
 }
 
+/* Of perf record --threads: data, data.0 and so on. */
+static bool is_folder_of_perf(const char *path)
+{
+	char *data = text_format("%s/data", path);
+	bool found = !access(data, F_OK);
+
+	free(data);
+	return found;
+}
+
 static int fail_read(const char *path, int r, const char *reason)
 {
 	char *shown = text_escape(path);
 	struct stat st;
 	int status;
 
-	if (r == -ENOENT && !stat(path, &st) && S_ISDIR(st.st_mode))
+	if (r == -ENOENT && is_folder_of_perf(path))
+		status = fail(STATUS_USAGE, r, "hetmap trace -- COMMAND makes a trace",
+			      "'%s': %s", shown, PERF_DATA_FOLDER_REASON);
+	else if (r == -ENOENT && !stat(path, &st) && S_ISDIR(st.st_mode))
 		status = fail(STATUS_USAGE, r, "hetmap trace -- COMMAND makes one",
 			      "'%s' is no trace: nothing was recorded into it", shown);
+	else if (r == -ENOTSUP && reason)
+		status = fail(STATUS_ENVIRONMENT, r, "hetmap trace -- COMMAND makes a trace",
+			      "'%s': %s", shown, reason);
 	else if (r == -EPROTO && reason)
 		status = fail(STATUS_USAGE, r, "hetmap trace -- COMMAND makes one", "'%s': %s",
 			      shown, reason);
@@ -554,7 +572,7 @@ static void sort_rows(struct analysis *analysis)
 		qsort(analysis->rows, analysis->n_row, sizeof(*analysis->rows), rows_by_time);
 }
 
-static int read_all(struct reader *reader)
+static int read_all(struct reader *reader, const char **ret_reason)
 {
 	struct analysis *analysis = reader->analysis;
 	uint64_t at, size;
@@ -563,7 +581,7 @@ static int read_all(struct reader *reader)
 
 	recording_position(reader->recording, &at, &size);
 	progress_begin("reading", size);
-	r = recording_each(reader->recording, on_event, reader, &analysis->totals);
+	r = recording_each(reader->recording, on_event, reader, &analysis->totals, ret_reason);
 	progress_end();
 	r = r ? r : sum_devices(reader);
 	if (r)
@@ -617,7 +635,7 @@ int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 			analysis.stacks = stacks_create(analysis.spaces);
 		r = analysis.spaces && analysis.devices && reader.calls && reader.sites &&
 				    reader.stalls && (analysis.stacks || !chains) ?
-			    read_all(&reader) :
+			    read_all(&reader, &reason) :
 			    -ENOMEM;
 	}
 	if (r)

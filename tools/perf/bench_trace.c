@@ -103,7 +103,7 @@ static int lost_in(const char *path, uint64_t *ret_lost)
 
 	if (r)
 		return r;
-	r = recording_each(recording, count, &seen, &totals);
+	r = recording_each(recording, count, &seen, &totals, &reason);
 	recording_close(recording);
 	if (!r && !seen.lost && seen.faults < pages)
 		seen.lost = pages - seen.faults;

@@ -13,9 +13,25 @@
 #include <stdint.h>
 
 #define PERF_DATA_MAGIC "PERFILE2"
+#define PERF_DATA_MAGIC_SWAPPED "2ELIFREP" /* of a machine with the other byte order */
+#define PERF_DATA_MAGIC_OLD "PERFFILE"
 
-/* Of perf's own, not the kernel's: all before the round before this one may be sorted. */
+/*
+ * Of perf's own, not the kernel's [tools/lib/perf/include/perf/event.h]. All before the round
+ * before a FINISHED_ROUND may be sorted. Behind a TRACING_DATA and an AUXTRACE stands what
+ * its size does not count.
+ */
+#define PERF_RECORD_USER_FIRST 64
+#define PERF_RECORD_TRACING_DATA 66
 #define PERF_RECORD_FINISHED_ROUND 68
+#define PERF_RECORD_AUXTRACE 71
+#define PERF_RECORD_COMPRESSED 81
+#define PERF_RECORD_COMPRESSED2 83
+#define PERF_RECORD_USER_LAST 86   /* that is known of: SCHEDSTAT_DOMAIN */
+#define PERF_RECORD_KERNEL_LAST 22 /* likewise: CALLCHAIN_DEFERRED */
+
+/* In a call chain: what follows is a number, by which a later record has the user's part. */
+#define PERF_CHAIN_DEFERRED ((uint64_t)-640)
 
 struct perf_data_section {
 	uint64_t offset;
@@ -38,6 +54,11 @@ struct perf_data_head {
 
 /* The feature that is the formats of tracepoints: HEADER_TRACING_DATA of perf's. */
 #define PERF_DATA_FORMATS 1
+/* The feature that records are in further files of the same folder: HEADER_DIR_FORMAT. */
+#define PERF_DATA_FOLDER 24
+#define PERF_DATA_FOLDER_REASON                                                         \
+	"it is a folder of perf record --threads, whose records are in several files: " \
+	"record it without --threads"
 
 struct perf_data_attr {
 	struct perf_event_attr attr;

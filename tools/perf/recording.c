@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "recording_private.h"
@@ -18,8 +17,6 @@
 #define PIECE (UINT64_C(1) << 20)
 /* A recording without rounds, or with too long ones, is told out of order rather. */
 #define HELD_MOST (UINT64_C(256) << 20)
-/* All tracepoints of a kernel are some MiB. */
-#define FORMATS_MOST (UINT64_C(64) << 20)
 
 /* Records as they stood in the file; the first may have begun in the piece before. */
 struct piece {
@@ -43,6 +40,12 @@ struct recording {
 	struct recorded_attrs attrs;
 	uint64_t at, end; /* of the records, in the file */
 	uint64_t first;
+	struct piece *copies;      /* of records that don't begin at a multiple of 8 */
+	struct unpacker *unpacker; /* with the first that is compressed */
+	char *packed;              /* what was unpacked of a record that is not whole yet */
+	uint64_t n_packed;
+	const char *reason;  /* why it can't be read, found on the way */
+	bool gave_up;        /* it can't be known what is behind */
 	struct held *held;   /* in the order of the file */
 	struct held *sorted; /* as much room, for merging */
 	uint64_t n_held, room, held_bytes;
@@ -53,221 +56,10 @@ struct recording {
 	struct recording_totals totals;
 };
 
-static ssize_t read_at(int fd, void *to, uint64_t length, uint64_t offset)
-{
-	uint64_t done = 0;
-	ssize_t n;
-
-	while (done < length) {
-		n = pread(fd, (char *)to + done, length - done, (off_t)(offset + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			break;
-		done += (uint64_t)n;
-	}
-	return (ssize_t)done;
-}
-
-/* ---- its head ---- */
-
-static enum recorded kind_of(const struct perf_event_attr *attr, bool *ret_fault)
-{
-	*ret_fault = attr->type == PERF_TYPE_SOFTWARE;
-	switch (attr->config) {
-	case PERF_COUNT_SW_PAGE_FAULTS:
-		return RECORDED_FAULT;
-	case PERF_COUNT_SW_PAGE_FAULTS_MIN:
-		return RECORDED_MINOR;
-	case PERF_COUNT_SW_PAGE_FAULTS_MAJ:
-		return RECORDED_MAJOR;
-	default:
-		*ret_fault = false;
-		return RECORDED_FAULT;
-	}
-}
-
-static int compare_ids(const void *a, const void *b)
-{
-	const struct recorded_id *x = a, *y = b;
-
-	return (x->id > y->id) - (x->id < y->id);
-}
-
-static int read_ids(struct recording *recording, const struct perf_data_section *section,
-		    uint32_t attr, uint64_t size)
-{
-	struct recorded_attrs *attrs = &recording->attrs;
-	uint64_t n = section->size / sizeof(uint64_t), i;
-	struct recorded_id *more;
-	uint64_t *ids;
-
-	if (section->offset > size || section->size > size - section->offset)
-		return -EPROTO;
-	ids = malloc(n * sizeof(*ids) + 1);
-	more = realloc(attrs->ids, (attrs->n_id + n + 1) * sizeof(*more));
-	if (more)
-		attrs->ids = more;
-	if (!ids || !more) {
-		free(ids);
-		return -ENOMEM;
-	}
-	if (read_at(recording->fd, ids, n * sizeof(*ids), section->offset) !=
-	    (ssize_t)(n * sizeof(*ids)))
-		n = 0;
-	for (i = 0; i < n; i++)
-		attrs->ids[attrs->n_id++] = (struct recorded_id){ ids[i], attr };
-	free(ids);
-	return 0;
-}
-
-static int read_attr(struct recording *recording, const struct perf_data_head *head, uint32_t i,
-		     uint64_t size)
-{
-	struct perf_data_section ids;
-	struct perf_event_attr attr = { 0 };
-	uint64_t offset = head->attrs.offset + i * head->attr_size;
-	uint64_t length = head->attr_size - sizeof(ids);
-	struct recorded_attr *known = &recording->attrs.attr[i];
-
-	if (length > sizeof(attr))
-		length = sizeof(attr);
-	if (read_at(recording->fd, &attr, length, offset) != (ssize_t)length ||
-	    read_at(recording->fd, &ids, sizeof(ids), offset + head->attr_size - sizeof(ids)) !=
-		    (ssize_t)sizeof(ids))
-		return -EPROTO;
-	known->sample_type = attr.sample_type;
-	known->trailer = attr.sample_id_all;
-	known->time_at = recorded_time_at(attr.sample_type);
-	known->kind = kind_of(&attr, &known->fault);
-	if (attr.type == PERF_TYPE_TRACEPOINT)
-		known->point = recorded_point(&recording->attrs, attr.config);
-	return read_ids(recording, &ids, i, size);
-}
-
-/* Where the formats of tracepoints are: a recording that is cut off has no table of features. */
-static bool find_formats(const struct recording *recording, const struct perf_data_head *head,
-			 uint64_t size, struct perf_data_section *ret_section)
-{
-	uint64_t table = head->data.offset + head->data.size;
-	uint64_t before = head->features[0] & ((UINT64_C(1) << PERF_DATA_FORMATS) - 1);
-
-	*ret_section = head->formats;
-	if (head->formats.size)
-		return true;
-	if (!(head->features[0] & UINT64_C(1) << PERF_DATA_FORMATS) ||
-	    head->data.size > size - head->data.offset)
-		return false;
-	table += (uint64_t)__builtin_popcountll(before) * sizeof(*ret_section);
-	return read_at(recording->fd, ret_section, sizeof(*ret_section), table) ==
-	       (ssize_t)sizeof(*ret_section);
-}
-
-/* What is wrong with them is as if there were none. */
-static void read_points(struct recording *recording, const struct perf_data_head *head,
-			uint64_t size)
-{
-	struct perf_data_section section;
-	char *data;
-
-	if (!find_formats(recording, head, size, &section) || section.offset > size ||
-	    section.size > size - section.offset || section.size > FORMATS_MOST)
-		return;
-	data = malloc(section.size + 1);
-	if (data &&
-	    read_at(recording->fd, data, section.size, section.offset) == (ssize_t)section.size)
-		recorded_points_take(&recording->attrs, data, section.size);
-	free(data);
-}
-
-/*
- * Of several events, each sample has to say of which it is, at one place in all: perf has
- * them do so at their front where their types differ, and else behind the address.
- */
-static const char *look_at_attrs(const struct recorded_attrs *attrs)
-{
-	uint32_t i, id_at = recorded_id_at(attrs->attr[0].sample_type);
-	bool any = false;
-
-	for (i = 0; i < attrs->n; i++) {
-		any |= attrs->attr[i].fault;
-		if (!(attrs->attr[i].sample_type & PERF_SAMPLE_TIME))
-			return "it has no times: perf record -T -d -e page-faults -c 1";
-		if (attrs->attr[i].fault && !(attrs->attr[i].sample_type & PERF_SAMPLE_ADDR))
-			return "it has no addresses: perf record -d -e page-faults -c 1";
-		if (attrs->n > 1 &&
-		    (!id_at || recorded_id_at(attrs->attr[i].sample_type) != id_at))
-			return "its samples don't say of which event they are";
-	}
-	return any ? NULL : "no page faults were recorded: perf record -d -e page-faults -c 1";
-}
-
-static int read_head(struct recording *recording, const char **ret_reason)
-{
-	struct perf_data_head head;
-	struct stat st;
-	uint64_t size, n;
-	uint32_t i;
-	int r = 0;
-
-	*ret_reason = "it is no recording of perf or hetmap";
-	if (fstat(recording->fd, &st))
-		return -errno;
-	size = (uint64_t)st.st_size;
-	if (!S_ISREG(st.st_mode) ||
-	    read_at(recording->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
-		return -EPROTO;
-	if (!head.magic[0] && !head.size) {
-		*ret_reason = "the one who recorded it did not come to its end: its head is "
-			      "not written";
-		return -EPROTO;
-	}
-	if (memcmp(head.magic, PERF_DATA_MAGIC, sizeof(head.magic)) != 0)
-		return -EPROTO;
-	if (head.size < sizeof(head)) {
-		*ret_reason = "it was written to a pipe: perf record -o FILE";
-		return -EPROTO;
-	}
-	*ret_reason = "its head makes no sense";
-	if (head.attr_size < PERF_ATTR_SIZE_VER0 + sizeof(struct perf_data_section) ||
-	    head.attr_size > 4096)
-		return -EPROTO;
-	*ret_reason =
-		"it is cut off before its records, or its head makes no sense: nothing of "
-		"it can be read. Copy it again, or record it again";
-	if (head.attrs.offset > size || head.attrs.size > size - head.attrs.offset ||
-	    head.data.offset > size)
-		return -EPROTO;
-	n = head.attrs.size / head.attr_size;
-	if (!n || n > ATTRS_MOST)
-		return -EPROTO;
-	recording->attrs.n = (uint32_t)n;
-	read_points(recording, &head, size);
-	for (i = 0; i < n && !r; i++)
-		r = read_attr(recording, &head, i, size);
-	if (r)
-		return r;
-	if (recording->attrs.n_id)
-		qsort(recording->attrs.ids, recording->attrs.n_id,
-		      sizeof(*recording->attrs.ids), compare_ids);
-	*ret_reason = look_at_attrs(&recording->attrs);
-	if (*ret_reason)
-		return -EPROTO;
-	recording->first = recording->at = head.data.offset;
-	/* perf writes the size at its end: without it, all that is there. */
-	recording->end = size;
-	if (head.data.size && head.data.size <= size - head.data.offset)
-		recording->end = head.data.offset + head.data.size;
-	else
-		recording->totals.cut_off = true;
-	return 0;
-}
-
 int recording_open(const char *path, struct recording **ret_recording, const char **ret_reason)
 {
 	struct recording *recording = calloc(1, sizeof(*recording));
+	struct recorded_head head = { 0 };
 	int r;
 
 	*ret_reason = NULL;
@@ -279,11 +71,16 @@ int recording_open(const char *path, struct recording **ret_recording, const cha
 		free(recording);
 		return r;
 	}
-	r = read_head(recording, ret_reason);
+	head.fd = recording->fd;
+	head.attrs = &recording->attrs;
+	r = recorded_head_read(&head, ret_reason);
 	if (r) {
 		recording_close(recording);
 		return r;
 	}
+	recording->first = recording->at = head.first;
+	recording->end = head.end;
+	recording->totals.cut_off = head.cut_off;
 	*ret_recording = recording;
 	return 0;
 }
@@ -507,35 +304,195 @@ static int end_round(struct recording *recording, recorded_each *each, void *use
 	return r;
 }
 
-/* The records that end inside of @piece; *ret_used: where the first stands that does not. */
+/* It was looked at whole; from now on it goes with the last of its records. */
+static void keep(struct recording *recording, struct piece *piece)
+{
+	if (!piece->n_held) {
+		free(piece);
+		return;
+	}
+	piece->next = recording->pieces;
+	recording->pieces = piece;
+}
+
+/* Behind one of an odd size they don't stand where numbers are read: a copy of it does. */
+static int hold_copy(struct recording *recording, const char *at, uint64_t size)
+{
+	struct piece *copies = recording->copies;
+	char *to;
+
+	if (copies && PIECE - copies->length < size) {
+		keep(recording, copies);
+		copies = recording->copies = NULL;
+	}
+	if (!copies) {
+		copies = malloc(sizeof(*copies) + PIECE);
+		if (!copies)
+			return -ENOMEM;
+		copies->n_held = copies->length = 0;
+		recording->copies = copies;
+	}
+	to = copies->bytes + copies->length;
+	memcpy(to, at, size);
+	copies->length += size;
+	return hold(recording, copies, (const struct perf_event_header *)(const void *)to);
+}
+
+/* From here on it can't be known what is recorded. */
+static void give_up(struct recording *recording)
+{
+	recording->totals.cut_off = recording->gave_up = true;
+	recording->at = recording->end;
+}
+
+static int take_packed(struct recording *recording, const char *at, uint64_t size,
+		       recorded_each *each, void *user);
+
+/* One that is whole, at @at of @piece. */
+static int take_record(struct recording *recording, struct piece *piece, const char *at,
+		       uint64_t size, recorded_each *each, void *user)
+{
+	struct perf_event_header record;
+	int r = 0;
+
+	memcpy(&record, at, sizeof(record));
+	if (record.type == PERF_RECORD_FINISHED_ROUND) {
+		r = end_round(recording, each, user);
+	} else if (recorded_is_compressed(record.type)) {
+		r = take_packed(recording, at, size, each, user);
+	} else if (!recorded_is_told(record.type) || size % 8) {
+		recording->totals.skipped++;
+		recording->totals.unknown += !recorded_is_known(record.type);
+	} else if ((uintptr_t)at % 8) {
+		r = hold_copy(recording, at, size);
+	} else {
+		r = hold(recording, piece, (const struct perf_event_header *)(const void *)at);
+	}
+	if (!r && recording->held_bytes > HELD_MOST)
+		r = tell_until(recording, UINT64_MAX, each, user);
+	return r;
+}
+
+/*
+ * The records that end inside of @piece; *ret_used: where the first stands that does not, or
+ * behind the piece: what is behind a record is not counted in its size.
+ */
 static int take_records(struct recording *recording, struct piece *piece, uint64_t *ret_used,
 			recorded_each *each, void *user)
 {
-	const struct perf_event_header *record;
+	struct perf_event_header record;
+	uint64_t at = 0, step;
+	int r = 0;
+
+	while (!r && !recording->gave_up && at < piece->length) {
+		step = recorded_step(piece->bytes + at, piece->length - at);
+		if (step == UINT64_MAX)
+			give_up(recording);
+		if (!step || recording->gave_up)
+			break;
+		memcpy(&record, piece->bytes + at, sizeof(record));
+		/* All of a record is needed, and nothing of what is behind it. */
+		if (recorded_is_told(record.type) || recorded_is_compressed(record.type)) {
+			if (step > piece->length - at)
+				break;
+		}
+		r = take_record(recording, piece, piece->bytes + at, step, each, user);
+		at += step;
+	}
+	*ret_used = recording->gave_up ? piece->length : at;
+	return r;
+}
+
+/* The next bytes of a compressed record, behind what was left of those before it. */
+static int unpack_piece(struct recording *recording, struct piece **ret_piece)
+{
+	struct piece *piece = malloc(sizeof(*piece) + recording->n_packed + PIECE);
+	uint64_t n;
+	int r;
+
+	if (!piece)
+		return -ENOMEM;
+	r = unpack_next(recording->unpacker, piece->bytes + recording->n_packed, PIECE, &n);
+	if (r || !n) {
+		free(piece);
+		*ret_piece = NULL;
+		return r;
+	}
+	if (recording->n_packed)
+		memcpy(piece->bytes, recording->packed, recording->n_packed);
+	piece->length = recording->n_packed + n;
+	piece->n_held = 0;
+	*ret_piece = piece;
+	return 0;
+}
+
+/* What is left at the end of @piece, from @used on. */
+static int leave_packed(struct recording *recording, const struct piece *piece, uint64_t used)
+{
+	free(recording->packed);
+	recording->packed = NULL;
+	recording->n_packed = piece->length > used ? piece->length - used : 0;
+	if (!recording->n_packed)
+		return 0;
+	recording->packed = malloc(recording->n_packed);
+	if (!recording->packed)
+		return -ENOMEM;
+	memcpy(recording->packed, piece->bytes + used, recording->n_packed);
+	return 0;
+}
+
+/* Records in records: these have no compressed ones, and nothing behind them, in turn. */
+static int take_unpacked(struct recording *recording, struct piece *piece, uint64_t *ret_used,
+			 recorded_each *each, void *user)
+{
+	struct perf_event_header record;
 	uint64_t at = 0;
 	int r = 0;
 
-	while (!r && at + sizeof(*record) <= piece->length) {
-		record = (const struct perf_event_header *)(const void *)(piece->bytes + at);
-		if (record->size < sizeof(*record) || record->size % 8) {
-			/* From here on it can't be known where records begin. */
-			recording->totals.cut_off = true;
-			recording->at = recording->end;
-			at = piece->length;
+	while (!r && !recording->gave_up && piece->length - at >= sizeof(record)) {
+		memcpy(&record, piece->bytes + at, sizeof(record));
+		if (record.size < sizeof(record) || recorded_is_compressed(record.type)) {
+			give_up(recording);
 			break;
 		}
-		if (at + record->size > piece->length)
+		if (record.size > piece->length - at)
 			break;
-		at += record->size;
-		if (record->type == PERF_RECORD_FINISHED_ROUND)
-			r = end_round(recording, each, user);
-		else
-			r = hold(recording, piece, record);
-		if (!r && recording->held_bytes > HELD_MOST)
-			r = tell_until(recording, UINT64_MAX, each, user);
+		r = take_record(recording, piece, piece->bytes + at, record.size, each, user);
+		at += record.size;
 	}
 	*ret_used = at;
 	return r;
+}
+
+static int take_packed(struct recording *recording, const char *at, uint64_t size,
+		       recorded_each *each, void *user)
+{
+	struct piece *piece;
+	uint64_t used;
+	int r;
+
+	if (!recording->unpacker)
+		recording->unpacker = unpack_create();
+	if (!recording->unpacker) {
+		recording->reason = unpack_missing();
+		return recording->reason ? -ENOTSUP : -ENOMEM;
+	}
+	unpack_record(recording->unpacker, at, size);
+	for (;;) {
+		r = unpack_piece(recording, &piece);
+		if (r == -EPROTO) {
+			give_up(recording);
+			return 0;
+		}
+		if (r || !piece)
+			return r;
+		r = take_unpacked(recording, piece, &used, each, user);
+		if (!r)
+			r = leave_packed(recording, piece, used);
+		keep(recording, piece);
+		if (r || recording->gave_up)
+			return r;
+	}
 }
 
 /* The next piece: @rest bytes of the one before it, and what follows in the file. */
@@ -553,7 +510,7 @@ static int next_piece(struct recording *recording, const char *rest, uint64_t n_
 		return -ENOMEM;
 	if (n_rest)
 		memcpy(piece->bytes, rest, n_rest);
-	n = read_at(recording->fd, piece->bytes + n_rest, wanted, recording->at);
+	n = recorded_read_at(recording->fd, piece->bytes + n_rest, wanted, recording->at);
 	if (n < 0) {
 		free(piece);
 		return (int)n;
@@ -570,25 +527,39 @@ static int next_piece(struct recording *recording, const char *rest, uint64_t n_
 	return 0;
 }
 
-/* It was looked at whole; from now on it goes with the last of its records. */
-static void keep(struct recording *recording, struct piece *piece)
+/* In the file, from @used of @piece on: what is not whole in it, or where the next one begins. */
+static int leave_rest(struct recording *recording, const struct piece *piece, uint64_t used,
+		      char **rest, uint64_t *n_rest)
 {
-	if (!piece->n_held) {
-		free(piece);
-		return;
+	free(*rest);
+	*rest = NULL;
+	*n_rest = 0;
+	if (used >= piece->length) {
+		used -= piece->length;
+		if (used > recording->end - recording->at)
+			give_up(recording);
+		else
+			recording->at += used;
+		return 0;
 	}
-	piece->next = recording->pieces;
-	recording->pieces = piece;
+	/* A record has 64 KiB at most. */
+	*n_rest = piece->length - used;
+	*rest = malloc(*n_rest);
+	if (!*rest)
+		return -ENOMEM;
+	memcpy(*rest, piece->bytes + used, *n_rest);
+	return 0;
 }
 
 int recording_each(struct recording *recording, recorded_each *each, void *user,
-		   struct recording_totals *ret_totals)
+		   struct recording_totals *ret_totals, const char **ret_reason)
 {
 	struct piece *piece = NULL;
 	char *rest = NULL;
 	uint64_t n_rest = 0, used;
 	int r = 0;
 
+	*ret_reason = NULL;
 	if (recording->text) {
 		r = recorded_text_each(recording->text, each, user, &recording->totals);
 		*ret_totals = recording->totals;
@@ -599,22 +570,17 @@ int recording_each(struct recording *recording, recorded_each *each, void *user,
 		if (r)
 			break;
 		r = take_records(recording, piece, &used, each, user);
-		n_rest = piece->length - used;
-		free(rest);
-		/* A record has 64 KiB at most. */
-		rest = malloc(n_rest + 1);
-		if (!rest)
-			r = -ENOMEM;
-		else
-			memcpy(rest, piece->bytes + used, n_rest);
+		if (!r)
+			r = leave_rest(recording, piece, used, &rest, &n_rest);
 		keep(recording, piece);
 	}
-	if (n_rest)
+	if (n_rest || recording->n_packed)
 		recording->totals.cut_off = true;
 	free(rest);
 	if (!r)
 		r = tell_until(recording, UINT64_MAX, each, user);
 	*ret_totals = recording->totals;
+	*ret_reason = recording->reason;
 	return r;
 }
 
@@ -634,6 +600,9 @@ void recording_close(struct recording *recording)
 		recording->pieces = piece->next;
 		free(piece);
 	}
+	free(recording->copies);
+	free(recording->packed);
+	unpack_free(recording->unpacker);
 	free(recording->held);
 	free(recording->sorted);
 	free(recording->attrs.ids);

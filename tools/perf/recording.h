@@ -67,6 +67,7 @@ struct recording;
 struct recording_totals {
 	uint64_t records;  /* told */
 	uint64_t skipped;  /* of kinds that mean nothing here */
+	uint64_t unknown;  /* of these, of kinds that nobody knew when this was written */
 	uint64_t unsorted; /* told later than they should be */
 	bool cut_off;      /* there was to be more */
 };
@@ -88,10 +89,10 @@ typedef int recorded_each(void *user, const struct recorded_event *event);
 
 /*
  * Calls @each for every event by time, until it returns non-zero, which is the result.
- * 0 or a negative errno. Once.
+ * 0 or a negative errno; -ENOTSUP: this build can't read it, for *ret_reason (static). Once.
  */
 int recording_each(struct recording *recording, recorded_each *each, void *user,
-		   struct recording_totals *ret_totals);
+		   struct recording_totals *ret_totals, const char **ret_reason);
 
 /* Bytes of it that were read, and that there are: for a progress bar. */
 void recording_position(const struct recording *recording, uint64_t *ret_at,

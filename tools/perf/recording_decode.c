@@ -110,6 +110,17 @@ static bool decode_raw(const struct point_layout *point, const struct cursor *cu
 	(PERF_SAMPLE_READ | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | \
 	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_INTR)
 
+/* What is behind the marker of a part that comes later is no address. */
+static uint32_t addresses(const uint64_t *chain, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (chain[i] == PERF_CHAIN_DEFERRED)
+			return i;
+	return n;
+}
+
 /* Fields that are of use here, in the kernel's order [perf_event_open(2)]. */
 static bool decode_sample(const struct recorded_attr *attr,
 			  const struct perf_event_header *record, struct recorded_event *event)
@@ -147,7 +158,7 @@ static bool decode_sample(const struct recorded_attr *attr,
 		if (frames > (uint64_t)(cursor.end - cursor.at) / sizeof(uint64_t))
 			return false;
 		event->chain = (const uint64_t *)(const void *)cursor.at;
-		event->n_chain = low(frames);
+		event->n_chain = addresses(event->chain, low(frames));
 		cursor.at += frames * sizeof(uint64_t);
 	}
 	if (attr->point && type & PERF_SAMPLE_RAW && !(type & PERF_SAMPLE_READ))

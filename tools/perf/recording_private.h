@@ -4,6 +4,7 @@
 #define HETMAP_RECORDING_PRIVATE_H
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "perf_data.h"
 #include "recording.h"
@@ -48,6 +49,51 @@ bool recorded_time(const struct recorded_attrs *attrs, const struct perf_event_h
 /* What it says; false: it is of no kind that is told, or broken. */
 bool recorded_decode(const struct recorded_attr *attr, const struct perf_event_header *record,
 		     struct recorded_event *ret_event);
+
+/* ---- recording_head.c ---- */
+
+struct recorded_head {
+	int fd;
+	struct recorded_attrs *attrs; /* to fill in */
+	uint64_t first, end;          /* of the records, in the file */
+	bool cut_off;                 /* there was to be more */
+};
+
+/* 0 or a negative errno; -EPROTO: *ret_reason is what is wrong with it. */
+int recorded_head_read(struct recorded_head *head, const char **ret_reason);
+/* As many as there are, or a negative errno. */
+ssize_t recorded_read_at(int fd, void *to, uint64_t length, uint64_t offset);
+
+/* ---- recording_step.c ---- */
+
+/*
+ * From the record at @at, whose first @left bytes are there, to the next one: by its size,
+ * and what stands behind it uncounted. 0: more bytes are needed to know; UINT64_MAX: it can't
+ * be known where the next one begins.
+ */
+uint64_t recorded_step(const char *at, uint64_t left);
+/* Has such a record anything that is told? */
+bool recorded_is_told(uint32_t type);
+/* Is it of a kind that perf had when this was written? */
+bool recorded_is_known(uint32_t type);
+bool recorded_is_compressed(uint32_t type);
+
+/* ---- recording_unpack.c ---- */
+
+struct unpacker;
+
+/* Why this build has none; NULL: it has. */
+const char *unpack_missing(void);
+/* NULL: no memory, or a build without libzstd. */
+struct unpacker *unpack_create(void);
+void unpack_free(struct unpacker *unpacker);
+/* A record of compressed ones, of that many bytes, is next. */
+void unpack_record(struct unpacker *unpacker, const char *record, uint64_t size);
+/*
+ * Up to @room bytes of it into @to: *ret_n 0, it is done. -EPROTO: it is damaged, and nothing
+ * behind it can be unpacked.
+ */
+int unpack_next(struct unpacker *unpacker, char *to, uint64_t room, uint64_t *ret_n);
 
 /* ---- recording_points.c ---- */
 

@@ -217,6 +217,10 @@ static void find_missing(struct report *report)
 		     text_format("the recording is cut off: what came after the first %s "
 				 "records is not in it",
 				 text_count(analysis->totals.records, a)));
+	if (analysis->totals.unknown)
+		miss(report, text_format("%s records are of kinds that this version does not "
+					 "know, and were left out",
+					 text_count(analysis->totals.unknown, a)));
 	if (!analysis->has_latency)
 		miss(report, text_format("it is not known how long faults took, or which read "
 					 "storage: hetmap trace without --no-latency tells"));

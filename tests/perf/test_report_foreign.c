@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What hetmap report makes of perf's own recordings: of kinds of records that mean nothing
+ * to it, of any size, of compressed ones, and of what it can't read.
+ */
+#include "perf/written_trace.h"
+
+#ifdef HAVE_LIBZSTD
+#include <zstd.h>
+#endif
+
+#define FAULTS 40 /* that are behind what is foreign */
+
+static void put_memory(struct written *written)
+{
+	put_name(written, PID, "foreign", true);
+	put_map(written, PID, MEMORY, MEMORY_BYTES, "//anon", false);
+}
+
+static void put_faults(struct written *written)
+{
+	uint64_t code = CODE, i;
+
+	for (i = 0; i < FAULTS; i++)
+		put_fault(written, PID, MEMORY + i * PAGE, 1, &code);
+}
+
+/* A record of a kind that means nothing, with so many bytes in it, and some behind it. */
+static void put_foreign(struct written *written, uint32_t type, size_t inside, size_t behind)
+{
+	struct {
+		struct perf_event_header header;
+		uint64_t first;
+		char rest[4096];
+	} record = { .header = { .type = type, .size = (uint16_t)(8 + inside) } };
+
+	memset(record.rest, 0xff, sizeof(record.rest));
+	record.first = behind;
+	CHECK_OK(record_write(&written->recorder, &record, 8 + inside + behind));
+}
+
+static uint64_t faults_of(const json_t *json)
+{
+	return (uint64_t)integer_of(json_object_get(json, "totals"), "faults");
+}
+
+static bool misses(const json_t *json, const char *words)
+{
+	const json_t *sentence;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "missing"), i, sentence)
+	{
+		if (strstr(json_string_value(sentence), words))
+			return true;
+	}
+	return false;
+}
+
+static void check_read(struct written *written, uint64_t faults, bool unknown)
+{
+	json_t *json;
+
+	finish(written, json_object());
+	json = json_of(written);
+	CHECK_EQUAL(faults_of(json), faults);
+	CHECK(!misses(json, "cut off"));
+	CHECK_EQUAL(misses(json, "kinds that this version does not know"), unknown);
+	json_decref(json);
+	end(written);
+}
+
+/* Each kind of today's perf that is not told, the kernel's and its own, in sizes of its own. */
+static void test_kinds(void)
+{
+	static const uint8_t told[] = { PERF_RECORD_MMAP,         PERF_RECORD_LOST,
+					PERF_RECORD_COMM,         PERF_RECORD_EXIT,
+					PERF_RECORD_FORK,         PERF_RECORD_SAMPLE,
+					PERF_RECORD_MMAP2,        PERF_RECORD_LOST_SAMPLES,
+					PERF_RECORD_SWITCH,       PERF_RECORD_SWITCH_CPU_WIDE,
+					PERF_RECORD_TRACING_DATA, PERF_RECORD_FINISHED_ROUND,
+					PERF_RECORD_AUXTRACE,     PERF_RECORD_COMPRESSED,
+					PERF_RECORD_COMPRESSED2 };
+	struct written written;
+	uint32_t type;
+
+	begin(&written);
+	put_memory(&written);
+	for (type = 1; type <= PERF_RECORD_USER_LAST; type++)
+		if (!memchr(told, (int)type, sizeof(told)) &&
+		    (type <= PERF_RECORD_KERNEL_LAST || type >= PERF_RECORD_USER_FIRST))
+			put_foreign(&written, type, 9 + type, 0);
+	put_faults(&written);
+	check_read(&written, FAULTS, false);
+}
+
+/* Kinds that nobody knows yet: left out, and told of. */
+static void test_new_kinds(void)
+{
+	struct written written;
+
+	begin(&written);
+	put_memory(&written);
+	put_foreign(&written, PERF_RECORD_KERNEL_LAST + 1, 24, 0);
+	put_foreign(&written, PERF_RECORD_USER_LAST + 1, 5, 0);
+	put_foreign(&written, 4000000000, 0, 0);
+	put_faults(&written);
+	check_read(&written, FAULTS, true);
+}
+
+/* What is behind a record is not of its size; a mebibyte is read at a time. */
+static void test_behind(void)
+{
+	struct written written;
+	uint32_t i;
+
+	begin(&written);
+	put_memory(&written);
+	put_foreign(&written, PERF_RECORD_TRACING_DATA, 4, 0);
+	put_foreign(&written, PERF_RECORD_AUXTRACE, 40, 24);
+	for (i = 0; i < 600; i++)
+		put_foreign(&written, PERF_RECORD_AUXTRACE, 40, 3001);
+	put_faults(&written);
+	check_read(&written, FAULTS, false);
+}
+
+/* The user's part of a chain that comes later: a number stands for it, and no address. */
+static void test_deferred(void)
+{
+	const uint64_t chain[] = { CODE, PERF_CHAIN_DEFERRED, CODE + PAGE + 0x10 };
+	struct written written;
+	json_t *json;
+	char *text;
+
+	begin(&written);
+	put_memory(&written);
+	put_map(&written, PID, CODE, PAGE, "/inner", true);
+	put_map(&written, PID, CODE + PAGE, PAGE, "/none", true);
+	put_fault(&written, PID, MEMORY, 3, chain);
+	finish(&written, json_object());
+	json = json_of(&written);
+	CHECK_EQUAL(faults_at(json, "inner"), 1);
+	json_decref(json);
+	text = report_as(&written, "--folded");
+	CHECK(!strstr(text, "none"));
+	free(text);
+	end(&written);
+}
+
+/* ---- compressed ---- */
+
+#ifdef HAVE_LIBZSTD
+
+/* One record of @type, of what is compressed from @from; at the end of @to. */
+static size_t pack(ZSTD_CStream *stream, uint32_t type, const char *from, size_t length,
+		   char *to, size_t room)
+{
+	uint64_t head = type == PERF_RECORD_COMPRESSED2 ? 16 : 8, n;
+	struct perf_event_header record = { .type = type };
+	ZSTD_outBuffer out = { to + head, room - head, 0 };
+	ZSTD_inBuffer in = { from, length, 0 };
+
+	CHECK(!ZSTD_isError(ZSTD_compressStream(stream, &out, &in)));
+	CHECK(!ZSTD_flushStream(stream, &out));
+	CHECK_FATAL(in.pos == length && out.pos + 16 < UINT16_MAX);
+	n = head + out.pos;
+	if (type == PERF_RECORD_COMPRESSED2) {
+		memcpy(to + 8, &(uint64_t){ out.pos }, sizeof(uint64_t));
+		for (; n % 8; n++)
+			to[n] = 0;
+	}
+	record.size = (uint16_t)n;
+	memcpy(to, &record, sizeof(record));
+	return n;
+}
+
+/* The trace's records as perf record -z has them: in records of @type, split anywhere. */
+static void pack_trace(const struct written *written, uint32_t type, bool damage)
+{
+	char *path = folder_path(written->folder, "trace/perf.data"), *from, *to;
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	ZSTD_CStream *stream = ZSTD_createCStream();
+	struct perf_data_head head;
+	size_t at, n, length = 0;
+
+	CHECK_FATAL(fd >= 0 && stream && pread(fd, &head, sizeof(head), 0) == sizeof(head));
+	from = malloc(head.data.size);
+	to = malloc(2 * head.data.size + (1 << 16));
+	CHECK_FATAL(from && to &&
+		    pread(fd, from, head.data.size, (off_t)head.data.offset) ==
+			    (ssize_t)head.data.size);
+	ZSTD_initCStream(stream, 1);
+	for (at = 0; at < head.data.size; at += n) {
+		n = head.data.size - at < 1003 ? head.data.size - at : 1003;
+		length += pack(stream, type, from + at, n, to + length, 1 << 16);
+	}
+	if (damage)
+		memset(to + 16 + length / 4, 0xff, length / 8);
+	ZSTD_freeCStream(stream);
+	head.data.size = length;
+	CHECK(pwrite(fd, to, length, (off_t)head.data.offset) == (ssize_t)length);
+	CHECK_OK(ftruncate(fd, (off_t)(head.data.offset + length)));
+	CHECK(pwrite(fd, &head, sizeof(head), 0) == sizeof(head));
+	close(fd);
+	free(from);
+	free(to);
+	free(path);
+}
+
+static void check_packed(uint32_t type)
+{
+	struct written written;
+	json_t *json;
+	uint32_t i;
+
+	begin(&written);
+	put_memory(&written);
+	for (i = 0; i < 50; i++)
+		put_faults(&written);
+	finish(&written, json_object());
+	pack_trace(&written, type, false);
+	json = json_of(&written);
+	CHECK_EQUAL(faults_of(json), 50 * FAULTS);
+	CHECK(!misses(json, "cut off"));
+	json_decref(json);
+	end(&written);
+}
+
+static void test_packed(void)
+{
+	check_packed(PERF_RECORD_COMPRESSED);
+}
+
+static void test_packed_anew(void)
+{
+	check_packed(PERF_RECORD_COMPRESSED2);
+}
+
+static void test_packed_damaged(void)
+{
+	struct written written;
+	json_t *json;
+	uint32_t i;
+
+	begin(&written);
+	put_memory(&written);
+	for (i = 0; i < 50; i++)
+		put_faults(&written);
+	finish(&written, json_object());
+	pack_trace(&written, PERF_RECORD_COMPRESSED, true);
+	json = json_of(&written);
+	CHECK(faults_of(json) < 50 * FAULTS);
+	CHECK(misses(json, "cut off"));
+	json_decref(json);
+	end(&written);
+}
+
+#else
+
+/* It can't be read in such a build, which it has to say, and what helps. */
+static void test_packed(void)
+{
+	struct written written;
+	struct outcome outcome;
+
+	begin(&written);
+	put_memory(&written);
+	put_foreign(&written, PERF_RECORD_COMPRESSED, 24, 0);
+	put_faults(&written);
+	finish(&written, json_object());
+	command_run(&(struct command){ .args = { "report", "-q", written.trace.path } },
+		    &outcome);
+	CHECK_EQUAL(outcome.status, 3);
+	CHECK(strstr(outcome.err, "record it without -z, or build hetmap where libzstd-dev"));
+	outcome_free(&outcome);
+	end(&written);
+}
+
+#define test_packed_anew test_packed
+#define test_packed_damaged test_packed
+
+#endif
+
+/* ---- what is refused, and what is empty ---- */
+
+/* Without a fault nothing is known of what would gain: not that nothing would. */
+static void test_no_faults(void)
+{
+	struct written written;
+	json_t *json;
+	char *text;
+
+	begin(&written);
+	put_memory(&written);
+	finish(&written, json_pack("{s:{s:f, s:f}}", "costs", "anon_fault_ns", 500.0,
+				   "file_fault_ns", 500.0));
+	json = json_of(&written);
+	CHECK_EQUAL(faults_of(json), 0);
+	CHECK_EQUAL(json_array_size(json_object_get(json, "advice")), 0);
+	CHECK(strstr(string_of(json, "advice_unknown"), "no page faults"));
+	json_decref(json);
+	text = report_as(&written, NULL);
+	CHECK(strstr(text, "no page faults"));
+	CHECK(!strstr(text, "would gain"));
+	free(text);
+	end(&written);
+}
+
+static void check_refused(const char *path, const char *words)
+{
+	const struct command command = { .args = { "report", "-q", path } };
+	struct outcome outcome;
+
+	command_run(&command, &outcome);
+	CHECK_EQUAL(outcome.status, 2);
+	if (!strstr(outcome.err, words))
+		test_fail(__FILE__, __LINE__, "no \"%s\" in: %s", words, outcome.err);
+	outcome_free(&outcome);
+}
+
+/* perf record --threads: the folder, and the file in it that has no samples. */
+static void test_threads(void)
+{
+	struct perf_data_head head = { .magic = PERF_DATA_MAGIC,
+				       .size = sizeof(head),
+				       .attr_size = sizeof(struct perf_data_attr),
+				       .features = { UINT64_C(1) << PERF_DATA_FOLDER } };
+	char *folder = folder_make(), *path = folder_path(folder, "data");
+
+	file_write(folder, "data", (const char *)&head, sizeof(head));
+	check_refused(folder, "record it without --threads");
+	check_refused(path, "record it without --threads");
+	free(path);
+	folder_remove(folder);
+}
+
+static void test_other_files(void)
+{
+	struct perf_data_head head = { .size = sizeof(head) };
+	char *folder = folder_make(), *path = folder_path(folder, "perf.data");
+
+	memcpy(head.magic, PERF_DATA_MAGIC_SWAPPED, sizeof(head.magic));
+	file_write(folder, "perf.data", (const char *)&head, sizeof(head));
+	check_refused(path, "other byte order");
+	memcpy(head.magic, PERF_DATA_MAGIC_OLD, sizeof(head.magic));
+	file_write(folder, "perf.data", (const char *)&head, sizeof(head));
+	check_refused(path, "before Linux 3.2");
+	free(path);
+	folder_remove(folder);
+}
+
+static const struct test tests[] = {
+	{ "kinds", test_kinds, 60, TEST_ONCE },
+	{ "new_kinds", test_new_kinds, 60, TEST_ONCE },
+	{ "behind", test_behind, 60, TEST_ONCE },
+	{ "deferred", test_deferred, 60, TEST_ONCE },
+	{ "packed", test_packed, 60, TEST_ONCE },
+	{ "packed_anew", test_packed_anew, 60, TEST_ONCE },
+	{ "packed_damaged", test_packed_damaged, 60, TEST_ONCE },
+	{ "no_faults", test_no_faults, 60, TEST_ONCE },
+	{ "threads", test_threads, 60, TEST_ONCE },
+	{ "other_files", test_other_files, 60, TEST_ONCE },
+	{ NULL, NULL, 0, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return harness_main(argc, argv, "report_foreign", tests);
+}
