@@ -35,7 +35,7 @@ struct story {
 
 static void tell(FILE *out, uint64_t ns, unsigned int thread, const char *event, uint64_t at)
 {
-	fprintf(out, "a 7/%u %" PRIu64 ".%09" PRIu64 ": %s:u: %" PRIx64 " [unknown] (/a)\n",
+	fprintf(out, "a 7/%u %" PRIu64 ".%09" PRIu64 ": 1 %s:u: %" PRIx64 " [unknown] (/a)\n",
 		7 + thread, 10 + ns / 1000000000, ns % 1000000000, event, at);
 }
 
@@ -517,10 +517,10 @@ static void tell_stall(FILE *out, uint32_t pid, uint64_t at, uint64_t wait, uint
 		const char *what;
 		bool waits; /* behind it */
 	} told[] = {
-		{ "page-faults:u: ", false },
+		{ "1 page-faults:u: ", false },
 		{ "PERF_RECORD_SWITCH OUT", true },
 		{ "PERF_RECORD_SWITCH IN", false },
-		{ "major-faults:u: ", false },
+		{ "1 major-faults:u: ", false },
 	};
 	unsigned int i;
 

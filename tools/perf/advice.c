@@ -303,6 +303,12 @@ const char *advice_unknown(const struct report *report)
 
 	if (!report->analysis.faults)
 		return "Nothing can be said: the trace has no page faults.";
+	if (report->analysis.share == RECORDED_SAMPLES)
+		return "It is not known what would gain anything, as not each fault was "
+		       "recorded: hetmap trace does, and perf record -c 1.";
+	if (report->analysis.share == RECORDED_UNTOLD)
+		return "It is not known what would gain anything, as the text does not tell "
+		       "whether each fault was recorded: perf script -F with period does.";
 	if (costs && latency)
 		return NULL;
 	if (costs)
@@ -321,6 +327,9 @@ int advice_find(struct report *report, const struct measures *measures)
 	uint32_t i, before;
 	int r = 0;
 
+	/* All of it is by how many there were, and in what order. */
+	if (report->analysis.share != RECORDED_EACH)
+		return 0;
 	for (i = 0; i < report->analysis.n_counted && !r; i++) {
 		counted = report->analysis.counted[i];
 		r = on_node(report, counted, measures);

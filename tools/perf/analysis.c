@@ -40,7 +40,7 @@ struct faulting {
 	struct site *site;
 	struct stack *stack; /* where they are wanted */
 	uint64_t address, offset;
-	uint64_t id;
+	uint64_t id, period;
 	uint32_t cpu;
 	bool in_kernel;
 	bool access_known, write;
@@ -59,6 +59,7 @@ struct reader {
 	void *threads; /* tree of struct faulting, by tid */
 	struct faulting *thread;
 	struct sites *sites;
+	bool begins_too; /* and not ends alone */
 	uint64_t n_seen; /* faults, for the rows */
 	uint64_t shown;  /* bytes of progress */
 	uint32_t room_rows, room_threads, room_counted;
@@ -198,7 +199,7 @@ static int note_node(struct reader *reader, const struct faulting *thread, uint6
 		counted->by_nodes = calloc((size_t)nodes->n * nodes->n, sizeof(uint64_t));
 	if (!counted->by_nodes)
 		return -ENOMEM;
-	counted->by_nodes[cpu_node * nodes->n + node]++;
+	counted->by_nodes[cpu_node * nodes->n + node] += thread->period;
 	return 0;
 }
 
@@ -228,10 +229,10 @@ static int end_fault(struct reader *reader, struct faulting *thread, bool major,
 	thread->pending = false;
 	note_stall(reader, thread);
 	if (major) {
-		counted->major++;
+		counted->major += thread->period;
 		counted->major_ns += cost;
 	} else {
-		counted->minor++;
+		counted->minor += thread->period;
 		counted->minor_ns += cost;
 	}
 	if (counted->object->backed_by && (major || cost >= WAIT_LEAST_NS)) {
@@ -241,10 +242,10 @@ static int end_fault(struct reader *reader, struct faulting *thread, bool major,
 	}
 	if (reader->analysis->has_latency)
 		latency_add(major ? &reader->analysis->major : &reader->analysis->minor, cost);
-	thread->site->faults++;
+	thread->site->faults += thread->period;
 	thread->site->time_ns += cost;
 	if (thread->stack)
-		thread->stack->faults++;
+		thread->stack->faults += thread->period;
 	return note_row(reader, thread, major, cost, node);
 }
 
@@ -276,8 +277,8 @@ static void take_access(struct faulting *thread, struct counted *counted, uint64
 	thread->access_known = thread->announced && thread->announced_address == address;
 	thread->write = thread->access_known && thread->announced_write;
 	thread->announced = false;
-	counted->writes += thread->write;
-	counted->reads += thread->access_known && !thread->write;
+	counted->writes += thread->write ? thread->period : 0;
+	counted->reads += thread->access_known && !thread->write ? thread->period : 0;
 }
 
 static int begin_fault(struct reader *reader, struct faulting *thread,
@@ -304,6 +305,7 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 	thread->begun = event->time;
 	thread->address = event->address;
 	thread->id = event->id;
+	thread->period = event->period;
 	thread->offset = offset;
 	thread->cpu = event->cpu;
 	thread->in_kernel = event->in_kernel;
@@ -313,13 +315,14 @@ static int begin_fault(struct reader *reader, struct faulting *thread,
 	if (!counted->first_ns)
 		counted->first_ns = event->time;
 	counted->last_ns = event->time;
-	counted->in_kernel += event->in_kernel;
+	counted->in_kernel += event->in_kernel ? event->period : 0;
 	if (offset < counted->lowest)
 		counted->lowest = offset;
 	if (offset > counted->highest)
 		counted->highest = offset;
-	if (!analysis->faults++)
+	if (!analysis->samples++)
 		analysis->begin_ns = event->time;
+	analysis->faults += event->period;
 	analysis->end_ns = event->time;
 	return pattern_note(&counted->streams, event->tid, (int64_t)(offset >> PAGE_SHIFT));
 }
@@ -345,6 +348,9 @@ static int fault(struct reader *reader, const struct recorded_event *event)
 	if (!thread)
 		return -ENOMEM;
 	if (!ends && is_told_twice(thread, event))
+		return 0;
+	/* Of samples a beginning and an end are of two faults. */
+	if (ends && reader->begins_too && !reader->analysis->has_latency)
 		return 0;
 	/* Of a recording that has the ends alone each is a fault; its cost is not known. */
 	if (!ends || (!thread->pending && !reader->analysis->has_latency))
@@ -422,7 +428,8 @@ static int on_event(void *user, const struct recorded_event *event)
 	case RECORDED_MAJOR:
 		return fault(reader, event);
 	case RECORDED_LOST:
-		reader->analysis->lost += event->lost;
+		*(event->filtered ? &reader->analysis->filtered : &reader->analysis->lost) +=
+			event->lost;
 		return 0;
 	case RECORDED_SWITCH:
 		reader->analysis->has_stalls = reader->analysis->has_latency;
@@ -588,7 +595,7 @@ static int read_all(struct reader *reader, const char **ret_reason)
 		return r;
 	twalk_r(reader->threads, unfinished, NULL);
 	sort_rows(analysis);
-	for (i = 0; i < analysis->n_counted; i++)
+	for (i = 0; i < analysis->n_counted && analysis->share == RECORDED_EACH; i++)
 		pattern_judge(analysis->counted[i]);
 	if (analysis->n_counted)
 		qsort(analysis->counted, analysis->n_counted, sizeof(*analysis->counted),
@@ -625,7 +632,9 @@ int analysis_read(const char *path, uint32_t flags, const json_t *nodes,
 	if (!r) {
 		analysis.spaces = spaces_create();
 		analysis.devices = devices_create(analysis.spaces);
-		analysis.has_latency = recording_has_latency(reader.recording);
+		analysis.share = recording_share(reader.recording);
+		reader.begins_too = recording_has_latency(reader.recording);
+		analysis.has_latency = reader.begins_too && analysis.share != RECORDED_SAMPLES;
 		analysis.has_access = recording_has_point(reader.recording, POINT_FAULT_USER);
 		analysis.has_calls = recording_has_point(reader.recording, POINT_MUNMAP);
 		reader.stalls = stalls_create();

@@ -92,6 +92,8 @@ struct thread_row {
 
 struct analysis {
 	struct spaces *spaces;
+	enum recorded_share share; /* samples: all numbers of faults are foretold from them */
+	uint64_t samples;          /* so many are in it */
 	bool has_latency;
 	bool has_stalls;           /* and when threads ran */
 	bool has_calls;            /* and what changed what is mapped */
@@ -103,7 +105,7 @@ struct analysis {
 	uint32_t n_site;
 	struct stacks *stacks; /* with ANALYSIS_STACKS, if the recording has chains */
 	struct latency minor, major;
-	uint64_t faults, lost;
+	uint64_t faults, lost, filtered;
 	struct recording_totals totals;
 	/* Every so-manieth fault, so that it is not too many; by when they began. */
 	struct event_row *rows;

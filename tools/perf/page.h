@@ -19,6 +19,8 @@
  *	duration_ns
  *	machine		{kernel, cpu, thp: texts, cpus, numa_nodes, memory: integers}
  *	totals		{faults, minor, major, lost, unattributed, time_ns}
+ *	sampled		true: not each fault was recorded, and numbers of them are foretold from
+ *			those that were, as the patterns "" are not; null: that is not told
  *	missing		[sentences: what the trace does not have, and why]
  *	threads		[{pid, tid, name}]
  *	buffers		[{name, kind ("hetmap", "file", "anon", ...), backend ("soft", "sim", ...;

@@ -30,6 +30,9 @@
 #define PERF_RECORD_USER_LAST 86   /* that is known of: SCHEDSTAT_DOMAIN */
 #define PERF_RECORD_KERNEL_LAST 22 /* likewise: CALLCHAIN_DEFERRED */
 
+/* perf's own mark of a LOST_SAMPLES: perf record --filter left them out. */
+#define PERF_RECORD_LOST_TO_FILTER (1u << 15)
+
 /* In a call chain: what follows is a number, by which a later record has the user's part. */
 #define PERF_CHAIN_DEFERRED ((uint64_t)-640)
 

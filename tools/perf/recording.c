@@ -37,6 +37,7 @@ struct recording {
 	int fd;
 	FILE *text; /* of perf script's, in place of all below; NULL: it is none */
 	bool text_latency;
+	enum recorded_share text_share;
 	struct recorded_attrs attrs;
 	uint64_t at, end; /* of the records, in the file */
 	uint64_t first;
@@ -120,9 +121,10 @@ int recording_open_text(const char *path, struct recording **ret_recording,
 		free(recording);
 		return errno ? -errno : -EIO;
 	}
-	if (!recorded_text_look(recording->text, &recording->text_latency)) {
+	if (!recorded_text_look(recording->text, &recording->text_latency,
+				&recording->text_share)) {
 		*ret_reason = "no page faults with times and addresses are in it: perf script "
-			      "--ns -F comm,pid,tid,time,event,addr,ip,sym,dso "
+			      "--ns -F comm,pid,tid,time,period,event,addr,ip,sym,dso "
 			      "--show-mmap-events --show-task-events --show-switch-events";
 		recording_close(recording);
 		return -EPROTO;
@@ -144,6 +146,18 @@ bool recording_has_latency(const struct recording *recording)
 		ends += attr->fault && attr->kind != RECORDED_FAULT;
 	}
 	return begins && ends;
+}
+
+enum recorded_share recording_share(const struct recording *recording)
+{
+	uint32_t i;
+
+	if (recording->text)
+		return recording->text_share;
+	for (i = 0; i < recording->attrs.n; i++)
+		if (recording->attrs.attr[i].fault && recording->attrs.attr[i].samples)
+			return RECORDED_SAMPLES;
+	return RECORDED_EACH;
 }
 
 bool recording_has_point(const struct recording *recording, enum point point)

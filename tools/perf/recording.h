@@ -24,6 +24,13 @@ enum recorded {
 	RECORDED_POINT,  /* a tracepoint */
 };
 
+/* Of page faults: is each of them in it? */
+enum recorded_share {
+	RECORDED_EACH,
+	RECORDED_SAMPLES, /* every so-manieth, or so many a second */
+	RECORDED_UNTOLD,  /* a text has no periods */
+};
+
 /* What is borrowed is valid until the callback returns. */
 struct recorded_event {
 	enum recorded kind;
@@ -33,7 +40,7 @@ struct recorded_event {
 	uint64_t address; /* of faults, and of what is mapped */
 	/* Faults: */
 	uint64_t ip;
-	uint64_t period;
+	uint64_t period;   /* so many it stands for, itself among them */
 	uint64_t physical; /* address of the page, of the ends of faults; 0: not told */
 	bool in_kernel;    /* inside of a system call */
 	/* Faults, and those tracepoints that have one. */
@@ -56,6 +63,7 @@ struct recorded_event {
 	bool off_cpu, preempted;
 	/* Lost: */
 	uint64_t lost;
+	bool filtered; /* by a filter that was asked for */
 	/* Tracepoints: the fields that it has, by enum point_field. */
 	enum point point;
 	uint32_t known; /* bit i: value[i] */
@@ -81,6 +89,8 @@ int recording_open_text(const char *path, struct recording **ret_recording,
 
 /* Has it the ends of faults, too? */
 bool recording_has_latency(const struct recording *recording);
+
+enum recorded_share recording_share(const struct recording *recording);
 
 /* Is that tracepoint one of its events? */
 bool recording_has_point(const struct recording *recording, enum point point);

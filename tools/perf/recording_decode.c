@@ -25,6 +25,9 @@ static uint64_t take(struct cursor *cursor)
 	return word;
 }
 
+/* Of a damaged record: sums of them stay numbers. */
+#define PERIOD_MOST UINT32_MAX
+
 static uint32_t low(uint64_t word)
 {
 	return (uint32_t)word;
@@ -148,7 +151,9 @@ static bool decode_sample(const struct recorded_attr *attr,
 		take(&cursor);
 	if (type & PERF_SAMPLE_CPU)
 		event->cpu = low(take(&cursor));
-	event->period = type & PERF_SAMPLE_PERIOD ? take(&cursor) : 1;
+	event->period = type & PERF_SAMPLE_PERIOD ? take(&cursor) : attr->period;
+	if (!event->period || event->period > PERIOD_MOST)
+		event->period = event->period ? PERIOD_MOST : 1;
 	event->in_kernel = (record->misc & PERF_RECORD_MISC_CPUMODE_MASK) ==
 			   PERF_RECORD_MISC_KERNEL;
 	/* What is read with a sample has a form of its own, and no use here. */
@@ -307,6 +312,8 @@ static bool decode_lost(const struct perf_event_header *record, struct recorded_
 	if (record->type == PERF_RECORD_LOST)
 		take(&cursor);
 	event->lost = take(&cursor);
+	event->filtered = record->type == PERF_RECORD_LOST_SAMPLES &&
+			  record->misc & PERF_RECORD_LOST_TO_FILTER;
 	return !cursor.short_of;
 }
 

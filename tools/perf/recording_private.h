@@ -16,6 +16,8 @@ struct recorded_attr {
 	bool fault;                       /* it is of one of the three */
 	const struct point_layout *point; /* or of that tracepoint; else it means nothing here */
 	bool trailer;
+	bool samples;     /* not each is recorded */
+	uint64_t period;  /* where a sample does not tell */
 	uint32_t time_at; /* in a sample, from the record's beginning; 0: it has none */
 };
 
@@ -105,7 +107,7 @@ const struct point_layout *recorded_point(const struct recorded_attrs *attrs, ui
 /* ---- recording_text.c ---- */
 
 /* Are there faults in it? *ret_latency: their beginnings and ends, both. */
-bool recorded_text_look(FILE *text, bool *ret_latency);
+bool recorded_text_look(FILE *text, bool *ret_latency, enum recorded_share *ret_share);
 int recorded_text_each(FILE *text, recorded_each *each, void *user,
 		       struct recording_totals *totals);
 

@@ -3,7 +3,7 @@
  * What perf script printed elsewhere: lines of a sample or a record, a sample's call chain
  * below it. Only those lines that have times and process numbers are told.
  *
- *	perf script --ns -F comm,pid,tid,time,event,addr,ip,sym,dso
+ *	perf script --ns -F comm,pid,tid,time,period,event,addr,ip,sym,dso
  *		--show-mmap-events --show-task-events --show-switch-events
  */
 #include <ctype.h>
@@ -106,17 +106,37 @@ static bool parse_kind(const char *name, enum recorded *ret_kind)
 	return false;
 }
 
-/* "page-faults:ku:  7f352e11a110 symbol (file)": the event's name has its modifiers. */
+/* Of "100 page-faults:", behind the blanks behind it; *ret_period 0: it is not told. */
+static const char *skip_period(const char *at, uint64_t *ret_period)
+{
+	char *end;
+
+	*ret_period = 0;
+	if (!isdigit((unsigned char)*at))
+		return at;
+	*ret_period = strtoull(at, &end, 10);
+	if (*end != ' ')
+		*ret_period = 0;
+	for (; *end == ' '; end++)
+		;
+	return end;
+}
+
+/*
+ * "1 page-faults:ku:  7f352e11a110 symbol (file)": the period may not be there, and the
+ * event's name has its modifiers.
+ */
 static bool parse_sample(const struct text_line *line, struct recorded_event *event)
 {
-	const char *at = line->rest;
+	const char *at = skip_period(line->rest, &event->period);
 	char *end;
 
 	if (!parse_kind(at, &event->kind))
 		return false;
+	if (!event->period || event->period > UINT32_MAX)
+		event->period = event->period ? UINT32_MAX : 1;
 	at += strcspn(at, " ");
 	event->address = strtoull(at, &end, 16);
-	event->period = 1;
 	return end != at;
 }
 
@@ -220,21 +240,27 @@ static void parse_frame(char *line, struct recorded_event *event)
 
 /* ---- the file ---- */
 
-bool recorded_text_look(FILE *text, bool *ret_latency)
+/* Of all in it: the first ones of a recording by frequency stand for one fault each. */
+bool recorded_text_look(FILE *text, bool *ret_latency, enum recorded_share *ret_share)
 {
-	bool begins = false, ends = false;
+	bool begins = false, ends = false, samples = false, untold = false;
+	uint64_t period;
 	struct text_line head;
 	enum recorded kind;
 	char *line = NULL;
 	size_t room = 0;
 
 	rewind(text);
-	while (!(begins && ends) && getline(&line, &room, text) > 0)
-		if (parse_head(line, &head) && parse_kind(head.rest, &kind)) {
+	while (getline(&line, &room, text) > 0)
+		if (*line != '\t' && parse_head(line, &head) &&
+		    parse_kind(skip_period(head.rest, &period), &kind)) {
 			begins |= kind == RECORDED_FAULT;
 			ends |= kind != RECORDED_FAULT;
+			samples |= period > 1;
+			untold |= !period;
 		}
 	free(line);
+	*ret_share = samples ? RECORDED_SAMPLES : untold ? RECORDED_UNTOLD : RECORDED_EACH;
 	*ret_latency = begins && ends;
 	return begins || ends;
 }

@@ -217,11 +217,29 @@ static void find_missing(struct report *report)
 		     text_format("the recording is cut off: what came after the first %s "
 				 "records is not in it",
 				 text_count(analysis->totals.records, a)));
+	if (analysis->share == RECORDED_SAMPLES)
+		miss(report,
+		     text_format(
+			     "it has no more than samples of the page faults, as perf record "
+			     "was run without -c 1: %s stand for %s, by which all numbers are "
+			     "foretold. In what order faults came, what they took and what "
+			     "would help can't be told by them",
+			     text_count(analysis->samples, a),
+			     text_count(analysis->faults, b)));
+	else if (analysis->share == RECORDED_UNTOLD)
+		miss(report,
+		     text_format("whether each page fault was recorded the text does not tell: "
+				 "in what order they came, and what would help, is not known "
+				 "without. perf script -F with period tells it"));
+	if (analysis->filtered)
+		miss(report,
+		     text_format("%s records were left out by the filter of perf record",
+				 text_count(analysis->filtered, a)));
 	if (analysis->totals.unknown)
 		miss(report, text_format("%s records are of kinds that this version does not "
 					 "know, and were left out",
 					 text_count(analysis->totals.unknown, a)));
-	if (!analysis->has_latency)
+	if (!analysis->has_latency && analysis->share != RECORDED_SAMPLES)
 		miss(report, text_format("it is not known how long faults took, or which read "
 					 "storage: hetmap trace without --no-latency tells"));
 	if (analysis->faults && report->costs.anon_fault <= 0)
@@ -358,6 +376,8 @@ static int read_report(struct report *report, uint32_t flags)
 			       &report->analysis);
 	if (status)
 		return status;
+	/* Beside a text there is none. */
+	report->about_missing = report->about_missing && !(flags & ANALYSIS_TEXT);
 	report->command = command_of(report->about);
 	read_costs(report);
 	begin = count_of(report->about, "begin_ns");

@@ -72,6 +72,12 @@ static json_t *backend_of(const struct object *object)
 	return value;
 }
 
+/* Samples have none. */
+static const char *pattern_of(const struct analysis *analysis, const struct counted *counted)
+{
+	return analysis->share == RECORDED_EACH ? patterns[counted->pattern] : "";
+}
+
 static json_t *buffer_json(const struct analysis *analysis, const struct counted *counted)
 {
 	const struct object *object = counted->object;
@@ -90,7 +96,7 @@ static json_t *buffer_json(const struct analysis *analysis, const struct counted
 				 "minor", timed_or_null(analysis, counted->minor), "major",
 				 timed_or_null(analysis, counted->major), "time_ns",
 				 timed_or_null(analysis, counted->minor_ns + counted->major_ns),
-				 "pattern", patterns[counted->pattern], "stride",
+				 "pattern", pattern_of(analysis, counted), "stride",
 				 (json_int_t)counted->stride * 4096, "page_size",
 				 (json_int_t)object->page_size, "first_ns",
 				 (json_int_t)since(analysis, counted->first_ns), "last_ns",
@@ -270,7 +276,7 @@ static json_t *events_json(const struct analysis *analysis, const uint32_t *plac
 			  (row->write ? PAGE_WRITE : 0);
 	}
 	events = json_pack("{s:I, s:I, s:I}", "n", (json_int_t)n, "of",
-			   (json_int_t)(analysis->each > 1 ? analysis->faults : n),
+			   (json_int_t)(analysis->each > 1 ? analysis->samples : n),
 			   "time_unit_us", (json_int_t)(unit / 1000));
 	r = column(events, "time", time, sizeof(*time), n);
 	r = r ? r : column(events, "buffer", buffer, sizeof(*buffer), n);
@@ -318,6 +324,10 @@ json_t *report_json(const struct report *report, bool with_events)
 			   (json_int_t)report->duration_ns, "machine",
 			   machine ? machine : json_null(), "totals", totals_json(report),
 			   "missing", missing, "threads", threads_json(analysis));
+	json_object_set_new(object, "sampled",
+			    analysis->share == RECORDED_UNTOLD ?
+				    json_null() :
+				    json_boolean(analysis->share == RECORDED_SAMPLES));
 	json_object_set_new(object, "buffers", buffers);
 	json_object_set_new(object, "sites", sites_json(analysis, place, SITES_MOST));
 	json_object_set_new(object, "latency",

@@ -103,7 +103,9 @@ void report_svg(const struct report *report, FILE *out)
 	fill(analysis, counted, report->duration_ns ? report->duration_ns : 1, cells);
 	line = text_format("%s: %s page faults, %s", counted->object->name,
 			   text_count(counted->minor + counted->major, text),
-			   report_pattern(counted->pattern));
+			   analysis->share == RECORDED_EACH ? report_pattern(counted->pattern) :
+			   analysis->share == RECORDED_SAMPLES ? "foretold from samples" :
+								 "perhaps samples");
 	text_at(out, LEFT, 24, "start", line);
 	free(line);
 	draw(out, cells);

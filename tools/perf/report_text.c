@@ -91,7 +91,8 @@ static void heading(const struct report *report)
 	}
 	puts(of);
 	free(of);
-	printf("  %s page faults in %s", text_count(analysis->faults, faults),
+	printf("  %s%s page faults in %s", analysis->share == RECORDED_SAMPLES ? "about " : "",
+	       text_count(analysis->faults, faults),
 	       text_seconds((double)report->duration_ns / 1e9, all));
 	if (analysis->has_latency)
 		printf(", %s minor and %s major; %s in them, as traced", text_count(minor, a),
