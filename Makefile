@@ -270,6 +270,7 @@ $(O)/tests/test_serials: $(O)/tools/perf/serials.o
 $(O)/tests/test_report_advice $(O)/tests/test_report_merged $(O)/tests/test_report_missing \
 	$(O)/tests/test_report_rows $(O)/tests/test_report_devices \
 	$(O)/tests/test_report_records $(O)/tests/test_report_foreign $(O)/tests/test_report_samples \
+	$(O)/tests/test_report_changed \
 	$(O)/tests/test_published_reader $(O)/tests/test_top_openers: \
 	$(filter-out $(O)/tools/hetmap/main.o,$(tool_objects))
 $(O)/tests/test_bench_stats: $(O)/tools/perf/bench_stats.o
@@ -359,7 +360,8 @@ fuzz-all: $(fuzz_programs)
 trace_readers := $(addprefix $(O)/tools/,perf/published.o perf/recording.o \
 	perf/recording_decode.o perf/recording_head.o perf/recording_points.o \
 	perf/recording_step.o perf/recording_unpack.o \
-	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_merged.o \
+	perf/points.o perf/recording_text.o perf/spaces.o perf/spaces_code.o \
+	perf/spaces_merged.o \
 	perf/spaces_name.o perf/spaces_objects.o \
 	perf/spaces_range.o \
 	perf/devices.o perf/device_lanes.o perf/device_sites.o perf/stacks.o perf/latency.o \

@@ -24,7 +24,7 @@ enum pattern {
  * another program.
  */
 struct place {
-	const char *file; /* one of spaces_string(); NULL: none, and offset is the address */
+	const char *file; /* one of spaces_code(); NULL: none, and offset is the address */
 	uint64_t offset;
 };
 
@@ -40,8 +40,15 @@ struct site {
 	/* Filled by symbols.c: */
 	const char *module, *function, *file;
 	int line;
+	bool changed;   /* at the path there is another file than was recorded: no function */
 	bool in_caller; /* they are of the caller: the instruction is the C library's */
 };
+
+/* The instruction that it is named by. */
+static inline const struct place *site_place(const struct site *site)
+{
+	return site->in_caller ? &site->caller : &site->place;
+}
 
 struct stacks;
 struct streams; /* of one thread in one object (pattern.c) */

@@ -32,7 +32,8 @@
  *			calls: {madvise, mprotect, mremap, munmap}, where they were recorded,
  *			nodes: {pages: {NUMA node: n}, local, remote: by CPUs of another one}, where
  *			known, on_device: as in devices, the first five, where one told}]
- *	sites		[{buffer, function, file, line, module, faults, time_ns}]
+ *	sites		[{buffer, function, file, line, module, faults, time_ns, changed_at: where in
+ *			the file, of one that is not there as it was recorded}]
  *	latency		{minor, major: {p50_ns, p99_ns, counts: [[upper_ns, n], ...] ascending}}
  *	advice		[{buffer, text, evidence, gain_ns}]
  *	advice_unknown	a sentence: what could not be looked for; null: all was

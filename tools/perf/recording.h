@@ -31,6 +31,8 @@ enum recorded_share {
 	RECORDED_UNTOLD,  /* a text has no periods */
 };
 
+#define RECORDED_BUILD_ID 20 /* bytes of one, at most */
+
 /* What is borrowed is valid until the callback returns. */
 struct recorded_event {
 	enum recorded kind;
@@ -50,7 +52,10 @@ struct recorded_event {
 	const char *function, *module;
 	/* Maps: */
 	uint64_t length, offset, inode;
+	uint64_t generation; /* of the inode; 0: not told */
 	uint32_t device_major, device_minor;
+	uint8_t n_build_id; /* 0: not told */
+	uint8_t build_id[RECORDED_BUILD_ID];
 	bool executable;
 	bool writable; /* or it is not told whether it is */
 	bool all_new;  /* nothing of it was there before: known of its system call */

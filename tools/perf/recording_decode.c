@@ -249,6 +249,19 @@ static const char *name_at(const char *at, const char *end)
 	return at < end && memchr(at, '\0', (size_t)(end - at)) ? at : NULL;
 }
 
+/* It stands in place of device, inode and generation, which are not told then. */
+static void take_build_id(const char *behind, bool short_of, struct recorded_event *event)
+{
+	const uint8_t *at = (const uint8_t *)behind - 24;
+
+	event->device_major = event->device_minor = 0;
+	event->inode = event->generation = 0;
+	if (short_of || at[0] > sizeof(event->build_id))
+		return;
+	event->n_build_id = at[0];
+	memcpy(event->build_id, at + 4, at[0]);
+}
+
 static bool decode_map(const struct perf_event_header *record, struct recorded_event *event)
 {
 	struct cursor cursor = body(record);
@@ -267,10 +280,9 @@ static bool decode_map(const struct perf_event_header *record, struct recorded_e
 		event->device_major = low(word);
 		event->device_minor = low(word >> 32);
 		event->inode = take(&cursor);
-		take(&cursor);
-		/* With a build ID in place of these three the file is known by name alone. */
+		event->generation = take(&cursor);
 		if (record->misc & PERF_RECORD_MISC_MMAP_BUILD_ID)
-			event->device_major = event->device_minor = 0, event->inode = 0;
+			take_build_id(cursor.at, cursor.short_of, event);
 		event->writable = take(&cursor) & PROT_WRITE;
 	}
 	event->name = name_at(cursor.at, cursor.end);

@@ -393,6 +393,26 @@ static int read_report(struct report *report, uint32_t flags)
 	return 0;
 }
 
+static void miss_changed(struct report *report)
+{
+	const struct analysis *analysis = &report->analysis;
+	const struct site *first = NULL;
+	uint32_t i;
+
+	for (i = 0; i < analysis->n_site && !first; i++)
+		if (analysis->sites[i]->changed)
+			first = analysis->sites[i];
+	if (first) {
+		char *shown = text_escape(first->module);
+
+		miss(report, text_format("files of code are not those that were recorded, such "
+					 "as %s: what was in them is told by its place in the "
+					 "file, and not by the functions of another one",
+					 shown));
+		free(shown);
+	}
+}
+
 /* ---- what is made ---- */
 
 static int write_page(const struct report *report, FILE *out)
@@ -658,7 +678,9 @@ int report_main(int argc, char **argv)
 	status = read_report(&report, (wish.text ? ANALYSIS_TEXT : 0) |
 					      (wish.folded ? ANALYSIS_STACKS : 0));
 	if (!status) {
-		report.symbols = symbols_find(&report.analysis, SITES_NAMED);
+		report.symbols = symbols_find(&report.analysis, SITES_NAMED,
+					      wish.text ? 0 : symbols_recorded(report.path));
+		miss_changed(&report);
 		status = show(&report, &wish);
 		symbols_free(report.symbols);
 	}

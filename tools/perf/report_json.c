@@ -138,6 +138,9 @@ void report_site_json(json_t *value, const struct site *site)
 			       json_pack("{s:o, s:o, s:i, s:o}", "function",
 					 text_of(site->function), "file", text_of(site->file),
 					 "line", site->line, "module", text_of(site->module)));
+	if (site->changed)
+		json_object_set_new(value, "changed_at",
+				    json_integer((json_int_t)(site_place(site)->offset)));
 }
 
 #define SITES_MOST 1000

@@ -35,7 +35,10 @@ char *report_site(const struct site *site)
 	char *shown = function ? report_name(function, FUNCTION_WIDTH) : NULL;
 	char *where = from ? text_escape(from) : NULL, *text;
 
-	if (function && site->file)
+	if (site->changed && where)
+		text = text_format("%s+0x%" PRIx64 " (changed since)", where,
+				   site_place(site)->offset);
+	else if (function && site->file)
 		text = text_format("%s (%s:%d)", shown, where, site->line);
 	else if (function && where)
 		text = text_format("%s (%s)", shown, where);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "../hetmap/text.h"
+#include "spaces_code.h"
 #include "spaces_merged.h"
 #include "spaces_name.h"
 #include "spaces_objects.h"
@@ -46,6 +47,7 @@ struct spaces {
 	struct process *process; /* the one that was asked for last */
 	struct table threads;    /* names, by tid */
 	struct table strings;    /* names of files, by themselves */
+	struct table code;       /* files of code: struct code_file */
 	struct objects objects;
 	uint64_t n_code; /* values of process.code so far */
 };
@@ -318,7 +320,7 @@ static int map_of(struct spaces *spaces, const struct recorded_event *told)
 	    range.start >= range.object->address)
 		range.offset = range.start - range.object->address;
 	if (event->executable && range.object->kind == OBJECT_FILE)
-		range.file = spaces_string(spaces, event->name);
+		range.file = code_file_name(&spaces->code, event);
 	object_reaches(range.object, range.start, range.offset, range.offset + event->length);
 	if (range.object->kind == OBJECT_STACK) {
 		process->stack = range.start;
@@ -678,6 +680,7 @@ void spaces_free(struct spaces *spaces)
 	tdestroy(spaces->processes, free_process);
 	table_clear(&spaces->threads, free);
 	table_clear(&spaces->strings, free);
+	table_clear(&spaces->code, free);
 	objects_free(&spaces->objects);
 	free(spaces);
 }

@@ -102,8 +102,9 @@ struct object *spaces_nameless(struct spaces *spaces, const char *device, uint64
 			       uint32_t number);
 
 /*
- * The file that code at @address came from, and where in it; NULL: none. Borrowed, one of
- * spaces_string(): it lasts as long as @spaces.
+ * The name of the file that code at @address came from, and where in it; NULL: none. Borrowed: it
+ * lasts as long as @spaces, and is of one file (code_file_of()): another at the same path has
+ * another one.
  */
 const char *spaces_code(struct spaces *spaces, uint32_t pid, uint64_t address,
 			uint64_t *ret_offset);

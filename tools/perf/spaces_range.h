@@ -9,7 +9,7 @@ struct range {
 	uint64_t start, end;
 	uint64_t offset; /* of start in the object */
 	struct object *object;
-	const char *file;     /* of code, or NULL; one of spaces->strings */
+	const char *file;     /* of code, or NULL; see spaces_code() */
 	uint64_t file_offset; /* of start */
 	uint64_t serial;      /* the library's number of the map; 0: the kernel's range */
 	bool inherited;       /* by a child of fork(2) */

@@ -1,25 +1,34 @@
 // SPDX-License-Identifier: MIT
 /*
  * Functions and lines, through libdw: by the files that the code was mapped from, which
- * are looked up as they are now, on this machine.
+ * are looked up as they are now, on this machine, if they are the same.
  */
 #include "symbols.h"
 
 #include <elfutils/libdwfl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../hetmap/text.h"
 #include "device_sites.h"
 #include "stacks.h"
+#include "symbols_file.h"
 #include "table.h"
+#include "trace_folder.h"
+
+struct module {
+	Dwfl_Module *dwfl; /* NULL: it can't be read, or is not the one that was recorded */
+	const char *name;
+	bool changed;
+};
 
 struct symbols {
 	Dwfl *dwfl;
-	struct table modules; /* by path; NOTHING: it can't be read */
+	struct table modules; /* struct module, by the address of the file's name */
+	uint64_t recorded_ns;
 };
-
-static char nothing[1];
 
 static char *debuginfo_path;
 static const Dwfl_Callbacks callbacks = {
@@ -29,24 +38,47 @@ static const Dwfl_Callbacks callbacks = {
 	.debuginfo_path = &debuginfo_path,
 };
 
-static Dwfl_Module *module_of(struct symbols *symbols, const char *path)
+/* The file, if it is the one; else, of a process that is there still, what it has there. */
+static void open_module(struct symbols *symbols, struct module *module)
 {
-	void **place = table_place(&symbols->modules, path);
-	Dwfl_Module *module = NULL;
-	struct stat st;
+	const struct code_file *file = code_file_of(module->name);
+	char *inside = text_format("/proc/%" PRIu32 "/root%s", file->pid, module->name);
+	const char *path = module->name;
+	enum symbols_file found = symbols_file_look(path, file, symbols->recorded_ns);
 
-	if (!place)
-		return NULL;
-	if (*place)
-		return *place == nothing ? NULL : *place;
-	/* The name comes from a recording: nothing that waits or acts is opened. */
-	if (!stat(path, &st) && S_ISREG(st.st_mode)) {
+	module->changed = found == SYMBOLS_FILE_OTHER;
+	/* Its number may be another process's by now. */
+	if (found != SYMBOLS_FILE_SAME && (file->n_build_id || file->inode)) {
+		path = inside;
+		found = symbols_file_look(path, file, symbols->recorded_ns);
+	}
+	if (found == SYMBOLS_FILE_SAME) {
+		module->changed = false;
 		dwfl_report_begin_add(symbols->dwfl);
-		module = dwfl_report_offline(symbols->dwfl, path, path, -1);
+		module->dwfl = dwfl_report_offline(symbols->dwfl, path, path, -1);
 		dwfl_report_end(symbols->dwfl, NULL, NULL);
 	}
-	*place = module ? (void *)module : nothing;
-	return module;
+	free(inside);
+}
+
+/* NULL: no memory. */
+static const struct module *module_of(struct symbols *symbols, const char *name)
+{
+	char key[24];
+	void **place;
+
+	snprintf(key, sizeof(key), "%" PRIxPTR, (uintptr_t)name);
+	place = table_place(&symbols->modules, key);
+	if (place && !*place) {
+		struct module *module = calloc(1, sizeof(*module));
+
+		*place = module;
+		if (module) {
+			module->name = name;
+			open_module(symbols, module);
+		}
+	}
+	return place ? *place : NULL;
 }
 
 /* The address that byte @offset of the file has in the module. */
@@ -79,26 +111,29 @@ static const char *last_part(const char *path)
 
 /* Its module, or NULL: then no more is known of it. */
 static Dwfl_Module *look_up(struct symbols *symbols, const struct place *place,
-			    GElf_Addr *ret_address, const char **ret_function)
+			    GElf_Addr *ret_address, const char **ret_function,
+			    bool *ret_changed)
 {
-	Dwfl_Module *module = module_of(symbols, place->file);
+	const struct module *module = module_of(symbols, place->file);
 
-	if (!module || !address_of(module, place->offset, ret_address))
+	*ret_changed = module && module->changed;
+	if (!module || !module->dwfl || !address_of(module->dwfl, place->offset, ret_address))
 		return NULL;
-	*ret_function = dwfl_module_addrname(module, *ret_address);
-	return module;
+	*ret_function = dwfl_module_addrname(module->dwfl, *ret_address);
+	return module->dwfl;
 }
 
 void symbols_name(struct symbols *symbols, const struct place *place, const char **ret_module,
 		  const char **ret_function)
 {
 	GElf_Addr address;
+	bool changed;
 
 	*ret_module = *ret_function = NULL;
 	if (!place->file)
 		return;
 	*ret_module = last_part(place->file);
-	look_up(symbols, place, &address, ret_function);
+	look_up(symbols, place, &address, ret_function, &changed);
 }
 
 static bool find(struct symbols *symbols, struct site *site, const struct place *place)
@@ -110,7 +145,7 @@ static bool find(struct symbols *symbols, struct site *site, const struct place 
 	if (!place->file)
 		return false;
 	site->module = last_part(place->file);
-	module = look_up(symbols, place, &address, &site->function);
+	module = look_up(symbols, place, &address, &site->function, &site->changed);
 	if (!module)
 		return true;
 	line = dwfl_module_getsrc(module, address);
@@ -142,7 +177,9 @@ static void find_asker(struct symbols *symbols, struct device_site *asked)
 	for (i = 0; i < stack->n; i++) {
 		bool of_library, of_program, call;
 
-		found = (struct site){ .pid = stack->pid, .ip = stack->frame[i].ip };
+		found = (struct site){ .pid = stack->pid,
+				       .ip = stack->frame[i].ip,
+				       .place = stack->frame[i].place };
 		/* No code is there: the chain is cut off, or leads astray from here on. */
 		if (!find(symbols, &found, &stack->frame[i].place))
 			break;
@@ -181,6 +218,8 @@ static int compare_places(const void *a, const void *b)
 	/* Where nothing is known of them, instructions are as far as it goes. */
 	if (!x->module && x->ip != y->ip)
 		return x->ip < y->ip ? -1 : 1;
+	if (x->changed && site_place(x)->offset != site_place(y)->offset)
+		return site_place(x)->offset < site_place(y)->offset ? -1 : 1;
 	return (x->line > y->line) - (x->line < y->line);
 }
 
@@ -239,6 +278,8 @@ static int compare_askers(const void *a, const void *b)
 		return r;
 	if (!x->site.module && x->site.ip != y->site.ip)
 		return x->site.ip < y->site.ip ? -1 : 1;
+	if (x->site.changed && x->site.place.offset != y->site.place.offset)
+		return x->site.place.offset < y->site.place.offset ? -1 : 1;
 	return (x->site.line > y->site.line) - (x->site.line < y->site.line);
 }
 
@@ -291,7 +332,7 @@ static void find_askers(struct symbols *symbols, struct analysis *analysis, uint
 
 /* ---- all of them ---- */
 
-struct symbols *symbols_find(struct analysis *analysis, uint32_t n)
+struct symbols *symbols_find(struct analysis *analysis, uint32_t n, uint64_t recorded_ns)
 {
 	struct symbols *symbols = calloc(1, sizeof(*symbols));
 	struct site instruction;
@@ -299,6 +340,7 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n)
 
 	if (!symbols)
 		return NULL;
+	symbols->recorded_ns = recorded_ns;
 	symbols->dwfl = dwfl_begin(&callbacks);
 	if (!symbols->dwfl) {
 		free(symbols);
@@ -314,6 +356,7 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n)
 			continue;
 		instruction = *site;
 		site->function = site->file = NULL;
+		site->changed = false;
 		site->in_caller = find(symbols, site, &site->caller);
 		if (!site->in_caller)
 			*site = instruction;
@@ -323,11 +366,23 @@ struct symbols *symbols_find(struct analysis *analysis, uint32_t n)
 	return symbols;
 }
 
+uint64_t symbols_recorded(const char *trace)
+{
+	char *file = trace_folder_file(trace, "perf.data");
+	struct stat st;
+	bool known = !stat(file, &st) || (!stat(trace, &st) && S_ISREG(st.st_mode));
+
+	free(file);
+	return known ? (uint64_t)st.st_mtim.tv_sec * 1000000000u +
+			       (uint64_t)st.st_mtim.tv_nsec :
+		       0;
+}
+
 void symbols_free(struct symbols *symbols)
 {
 	if (!symbols)
 		return;
 	dwfl_end(symbols->dwfl);
-	table_clear(&symbols->modules, NULL);
+	table_clear(&symbols->modules, free);
 	free(symbols);
 }

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a file the one that was recorded? */
+#ifndef HETMAP_SYMBOLS_FILE_H
+#define HETMAP_SYMBOLS_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "spaces_code.h"
+
+enum symbols_file {
+	SYMBOLS_FILE_SAME, /* as far as can be told */
+	SYMBOLS_FILE_GONE, /* none is there, or none that can be read */
+	SYMBOLS_FILE_OTHER,
+};
+
+/*
+ * By what the recording tells of @file, and where that is no build ID by when @path was written:
+ * not after @recorded_ns, the end of the recording; 0: that is not known.
+ */
+enum symbols_file symbols_file_look(const char *path, const struct code_file *file,
+				    uint64_t recorded_ns);
+
+#endif
