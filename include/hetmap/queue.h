@@ -89,8 +89,9 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  *
  * Errors: -EINVAL the number or kinds of arguments do not match the kernel
  * (the text says which), a zero grid, an argument that goes by copy overlaps
- * one that is written; -EFAULT a pointer outside every map (the
- * text names the nearest); -ERANGE a range past its map; -EACCES the kernel
+ * one that is written (by their bytes: also through two maps of one buffer, two buffers
+ * of one file, or a buffer and an import of it in this process); -EFAULT a pointer outside
+ * every map (the text names the nearest); -ERANGE a range past its map; -EACCES the kernel
  * would write to a range that its map does not let be written, or read one without
  * access (the text has kernel, argument and range): where the launch says so, or where
  * it says that a pointer is only read, but the OpenCL source does not (no const) and
@@ -130,7 +131,7 @@ HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel
 /**
  * hm_queue_copy - copy bytes between maps, in the queue's order
  * @queue: [in]
- * @to, @from: [in] inside maps; the ranges may not overlap
+ * @to, @from: [in] inside maps; the ranges may not overlap, by their bytes, as above
  * @length: [in] bytes, from 1
  * @ret_fence: [out, optional]
  *

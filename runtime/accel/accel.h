@@ -215,6 +215,12 @@ void queue_free(struct hm_queue *queue);
 int launch_submit(struct hm_queue *queue, struct hm_fence *fence);
 /* The same for copy and fill, whose ranges have pointer, length and access. */
 int transfer_submit(struct hm_queue *queue, uint32_t n_range, struct hm_fence *fence);
+/*
+ * Are there bytes that are in the first @length of both ranges, through whatever maps? For
+ * an accelerator's submit.
+ */
+bool launch_ranges_overlap(const struct hm_accel_work *work, uint32_t i, uint32_t k,
+			   uint64_t length);
 /* The bytes that were copied in, or back, while the uses are there. */
 void launch_count_copied(struct hm_fence *fence, bool back);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "accel/accel.h"
+#include "core/identity.h"
 #include "loss/lost.h"
 #include "tell/probe.h"
 #include "map/protect.h"
@@ -31,7 +32,7 @@ static bool is_range(const struct hm_accel_work *work, uint32_t index)
 	return work->kind != HM_WORK_LAUNCH || work->arg[index].kind == HM_ARG_POINTER;
 }
 
-static struct hm_map *map_of(struct hm_fence *fence, uint32_t index)
+static struct hm_map *map_of(const struct hm_fence *fence, uint32_t index)
 {
 	const struct hm_accel_range *range = &fence->work.range[index];
 	const struct map_use *use;
@@ -94,11 +95,42 @@ static int refuse_copy(struct hm_fence *fence, uint32_t index)
 			  range_label(fence, index));
 }
 
+bool launch_ranges_overlap(const struct hm_accel_work *work, uint32_t i, uint32_t k,
+			   uint64_t length)
+{
+	const struct hm_fence *fence = caa_container_of(work, struct hm_fence, work);
+	const struct hm_map *a = map_of(fence, i), *b = map_of(fence, k);
+
+	return a && b &&
+	       maps_overlap(a, work->range[i].offset, length, b, work->range[k].offset, length);
+}
+
+/* Of ranges that overlap, for those who see two addresses. */
+static const char *through(const struct hm_accel_range *a, const struct hm_accel_range *b)
+{
+	return ranges_overlap((uintptr_t)a->pointer, a->length, (uintptr_t)b->pointer,
+			      b->length) ?
+		       "" :
+		       " (two maps of the same bytes)";
+}
+
+/* What one of two maps shows changes with a store through the other, at once or not. */
+static int check_copy(struct hm_fence *fence, const struct pins *pins)
+{
+	const struct hm_accel_range *to = &fence->work.range[0], *from = &fence->work.range[1];
+
+	if (likely(!maps_overlap(pins->map[0], to->offset, to->length, pins->map[1],
+				 from->offset, from->length)))
+		return 0;
+	return err_set(-EINVAL, "hm_queue_copy: %" PRIu64 " bytes at %p and at %p overlap%s",
+		       to->length, to->pointer, from->pointer, through(to, from));
+}
+
 /*
- * A copy there and back of bytes that another argument reaches as well would
- * lose what one of them wrote.
+ * A copy there and back of bytes that another argument reaches as well, through
+ * whatever map, would lose what one of them wrote.
  */
-static int check_overlap(struct hm_fence *fence, uint32_t n)
+static int check_overlap(struct hm_fence *fence, uint32_t n, const struct pins *pins)
 {
 	const struct hm_accel_work *work = &fence->work;
 	const struct hm_accel_range *a, *b;
@@ -113,15 +145,15 @@ static int check_overlap(struct hm_fence *fence, uint32_t n)
 			if (!is_range(work, k) ||
 			    (a->way != HM_WAY_COPY && b->way != HM_WAY_COPY) ||
 			    !((a->access | b->access) & HM_WRITE) ||
-			    !ranges_overlap((uintptr_t)a->pointer, a->length,
-					    (uintptr_t)b->pointer, b->length))
+			    !maps_overlap(pins->map[i], a->offset, a->length, pins->map[k],
+					  b->offset, b->length))
 				continue;
 			return err_set(
 				-EINVAL,
-				"%s and argument %" PRIu32 " overlap, one is written and "
+				"%s and argument %" PRIu32 " overlap%s, one is written and "
 				"one goes by copy: pass HM_RANGE(p, length, access) with "
 				"the bytes that each of them needs",
-				range_label(fence, i), k);
+				range_label(fence, i), k, through(a, b));
 		}
 	}
 	return 0;
@@ -247,7 +279,7 @@ static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
 		if (unlikely(copies && (accel->flags & HM_ZERO_COPY_ONLY)))
 			return refuse_copy(fence, i);
 	}
-	return unlikely(copies) ? check_overlap(fence, n) : 0;
+	return unlikely(copies) ? check_overlap(fence, n, pins) : 0;
 }
 
 /* ---- the CPU's turns ---- */
@@ -372,6 +404,8 @@ static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uin
 	r = pin(accel, fence, n, &pins);
 	if (!r && work->kind == HM_WORK_LAUNCH)
 		r = acquire(accel, fence, n, &pins);
+	else if (!r && work->kind == HM_WORK_COPY)
+		r = check_copy(fence, &pins);
 	if (!r && unlikely(fence->brackets))
 		r = end_turns(fence, n, &pins);
 	if (!r)

@@ -329,6 +329,7 @@ int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t l
 	if (!length || (uintptr_t)to > UINTPTR_MAX - length ||
 	    (uintptr_t)from > UINTPTR_MAX - length)
 		return err_set(-EINVAL, "hm_queue_copy: a length of %" PRIu64 " bytes", length);
+	/* Through two maps: launch.c. */
 	if (ranges_overlap((uintptr_t)to, length, (uintptr_t)from, length))
 		return err_set(-EINVAL,
 			       "hm_queue_copy: %" PRIu64 " bytes at %p and at %p overlap",

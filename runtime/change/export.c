@@ -5,6 +5,7 @@
 #include "hook/access.h"
 #include "core/buffer.h"
 #include "core/device_link.h"
+#include "core/identity.h"
 #include "dmabuf/dmabuf.h"
 #include "loss/lost.h"
 #include "change/replace.h"
@@ -180,7 +181,7 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 			 int *ret_fd)
 {
 	struct hm_segment segment;
-	int r;
+	int fd = -1, r;
 
 	r = check_export_caps(buffer, flags);
 	if (r)
@@ -198,11 +199,17 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 	/* What is in use: a dma-buf has its size for life, and its pages at once. */
 	segment = buffer->segment[0];
 	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
-	r = export_segment_locked(buffer, &segment, flags, ret_fd);
+	r = export_segment_locked(buffer, &segment, flags, &fd);
 	if (r)
 		return r;
+	r = identity_add_locked(buffer, fd);
+	if (r) {
+		sys_close(fd);
+		return r;
+	}
 	buffer->exported = true;
 	buffer_settle_locked(buffer);
+	*ret_fd = fd;
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "hook/access.h"
 #include "dmabuf/dmabuf.h"
 #include "core/device_link.h"
+#include "core/identity.h"
 #include "loss/loss.h"
 #include "loss/lost.h"
 #include "map/map.h"
@@ -227,9 +228,16 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 		    const char *what, const uint32_t *map_flags, struct hm_buffer **ret_buffer)
 {
 	struct device_link *link = link_get(device);
+	struct identity *identity = NULL;
 	struct hm_recipe recipe = { 0 };
-	int r;
+	struct hm_buffer *buffer;
+	int r = 0;
 
+	/* What is stored into private memory nobody else has. */
+	if (!(desc->flags & HM_BUFFER_PRIVATE))
+		r = identity_get(fd, &identity);
+	if (r)
+		goto err_close;
 	r = describe(link->backend, fd, desc, &recipe);
 	if (r) {
 		r = backend_explain(device->ops, r, what);
@@ -238,18 +246,22 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 	r = look(&recipe, map_flags);
 	if (r)
 		goto err_object;
-	r = build(device, link, desc, &recipe, ret_buffer);
+	r = build(device, link, desc, &recipe, &buffer);
 	if (r)
 		goto err_object;
+	buffer->identity_at = desc->offset;
+	atomic_init(&buffer->identity, identity);
+	*ret_buffer = buffer;
 	return 0;
 
 err_object:
 	/* The descriptor is the backend's by now. */
 	device->ops->object_destroy(link->backend, &recipe.segment);
-	link_put(device, link);
-	return r;
+	goto err_identity;
 err_close:
 	sys_close(fd);
+err_identity:
+	identity_put(identity);
 	link_put(device, link);
 	return r;
 }
@@ -498,6 +510,7 @@ static void dispose(struct retired *retired)
 
 	share_end(buffer);
 	loss_end(buffer);
+	identity_put(atomic_load(&buffer->identity));
 	if (buffer->settled_own)
 		sys_close(buffer->settled_fd);
 	segments_end(buffer);

@@ -10,7 +10,8 @@
  *   view_mutex      attaching and detaching of views (view.c)
  *   map->lock       uses in flight, list of views, frozen; short, never held
  *                   over a system call or a callback
- *   registry's mutex, slab's mutex, buffer->segment_lock, control.c's mutex
+ *   registry's mutex, slab's mutex, buffer->segment_lock, control.c's mutex,
+ *   identity.c's mutex
  *
  * A fence's completion takes map->lock. Nothing that waits for a fence holds it.
  */
@@ -35,6 +36,7 @@
 #include "base/util.h"
 
 struct device_link;
+struct identity;
 
 struct hm_device {
 	struct hm_object object;
@@ -125,6 +127,13 @@ struct hm_buffer {
 	_Atomic uint64_t settled_length;
 	/* Made of a memfd's pages; else it is the first object's descriptor. Set before it is. */
 	bool settled_own;
+
+	/*
+	 * identity.h: which bytes it has, as others know them; NULL: nobody else has them. Set
+	 * once, with lock held; identity_at is where its own first one is, and set before it.
+	 */
+	_Atomic(struct identity *) identity;
+	uint64_t identity_at;
 
 	/* What each launch writes is not beside what each bracket reads. */
 	char unshared[CACHE_LINE];

@@ -13,6 +13,7 @@
 #include "base/handler_phase.h"
 #include "base/util.h"
 #include "core/core.h"
+#include "core/identity.h"
 #include "fault/handler.h"
 #include "hook/access.h"
 #include "loss/loss.h"
@@ -46,6 +47,7 @@ static const struct fork_part parts[] = {
 	{ NULL, NULL, NULL, lost_fork_child },
 	{ NULL, NULL, NULL, lock_budget_fork_child },
 	{ NULL, NULL, NULL, access_fork_child },
+	{ NULL, identity_fork_prepare, identity_fork_after, identity_fork_after },
 	{ NULL, control_fork_prepare, control_fork_parent, control_fork_child },
 	{ NULL, publish_fork_prepare, publish_fork_parent, publish_fork_child },
 	{ trace_init, trace_fork_prepare, trace_fork_parent, trace_fork_child },

@@ -122,7 +122,7 @@ static int make_command(const struct program *program, const struct hm_engine_st
 		return err_set(-EINVAL, "its value, %" PRIu64 ", is no 32-bit word",
 			       (uint64_t)command->value);
 	if (step->op == HM_ENGINE_COPY &&
-	    ranges_overlap(command->source, length, command->destination, length))
+	    launch_ranges_overlap(program->work, step->source, step->destination, length))
 		return err_set(-EINVAL, "%" PRIu64 " bytes of source and destination overlap",
 			       length);
 	return 0;
