@@ -79,6 +79,9 @@ struct hm_accel_parameters {
 	 * may be written. 0: not known.
 	 */
 	uint32_t writes;
+	/* Bit i: what is built can't store through pointer i (in OpenCL C: it is const). */
+	uint32_t reads_only;
+	uint8_t type[HM_KERNEL_MAX_ARGS]; /* scalars: enum hm_arg_type; 0: not known */
 };
 
 struct hm_accel_ops {

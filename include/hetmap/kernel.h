@@ -25,11 +25,19 @@ enum hm_arg_kind {
 	HM_ARG_LOCAL = 3, /* work-group memory: OpenCL's local */
 };
 
+/* What a scalar's bytes are. */
+enum hm_arg_type {
+	HM_ARG_UNTYPED = 0, /* not told: its size alone is looked at */
+	HM_ARG_INTEGER = 1, /* signed or not */
+	HM_ARG_FLOAT = 2,
+	HM_ARG_VECTOR = 3, /* OpenCL's float4 and so on: hm_arg_scalar() passes one */
+};
+
 struct hm_arg {
 	uint8_t kind;   /* enum hm_arg_kind */
 	uint8_t access; /* pointers: HM_READ | HM_WRITE */
-	uint16_t reserved;
-	uint32_t size; /* scalars: bytes, up to 16; local: bytes */
+	uint16_t type;  /* scalars: enum hm_arg_type */
+	uint32_t size;  /* scalars: bytes, up to 16; local: bytes */
 	union {
 		const void *pointer;
 		unsigned char value[16];
@@ -136,7 +144,7 @@ HM_API int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel 
  * Errors: -ENOEXEC the source does not compile (hm_errmsg() has the build
  * log); -EOPNOTSUPP the kernel has no form this accelerator runs (the text
  * names those it has), or the driver has no compiler; -EINVAL the number or kinds of
- * arguments in the source are not those of the signature, or the source has no function
+ * arguments in the source are not those of the signature (also const for "out" or "inout"), or the source has no function
  * of that name; -EIO the driver failed; -ENODEV it says that the device is not there;
  * -ENOMEM.
  */

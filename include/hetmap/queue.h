@@ -23,7 +23,10 @@ struct hm_queue;
  */
 HM_API int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **ret_queue);
 
-/* Scalars. Integers and floats have the size that the name says. */
+/*
+ * Scalars. Integers and floats have the size that the name says. Of hm_arg_scalar() nobody
+ * knows whether its bytes are a float or an integer.
+ */
 static inline struct hm_arg hm_arg_scalar(const void *value, uint32_t size)
 {
 	struct hm_arg arg = { HM_ARG_SCALAR, 0, 0, size, { NULL }, 0 };
@@ -35,13 +38,29 @@ static inline struct hm_arg hm_arg_scalar(const void *value, uint32_t size)
 	return arg;
 }
 
+static inline struct hm_arg hm_arg_integer(const void *value, uint32_t size)
+{
+	struct hm_arg arg = hm_arg_scalar(value, size);
+
+	arg.type = HM_ARG_INTEGER;
+	return arg;
+}
+
+static inline struct hm_arg hm_arg_float(const void *value, uint32_t size)
+{
+	struct hm_arg arg = hm_arg_scalar(value, size);
+
+	arg.type = HM_ARG_FLOAT;
+	return arg;
+}
+
 /* clang-format off */
-static inline struct hm_arg hm_arg_f32(float v) { return hm_arg_scalar(&v, sizeof(v)); }
-static inline struct hm_arg hm_arg_f64(double v) { return hm_arg_scalar(&v, sizeof(v)); }
-static inline struct hm_arg hm_arg_i32(int32_t v) { return hm_arg_scalar(&v, sizeof(v)); }
-static inline struct hm_arg hm_arg_u32(uint32_t v) { return hm_arg_scalar(&v, sizeof(v)); }
-static inline struct hm_arg hm_arg_i64(int64_t v) { return hm_arg_scalar(&v, sizeof(v)); }
-static inline struct hm_arg hm_arg_u64(uint64_t v) { return hm_arg_scalar(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_f32(float v) { return hm_arg_float(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_f64(double v) { return hm_arg_float(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_i32(int32_t v) { return hm_arg_integer(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_u32(uint32_t v) { return hm_arg_integer(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_i64(int64_t v) { return hm_arg_integer(&v, sizeof(v)); }
+static inline struct hm_arg hm_arg_u64(uint64_t v) { return hm_arg_integer(&v, sizeof(v)); }
 /* clang-format on */
 
 static inline struct hm_arg hm_arg_range(const void *pointer, uint64_t length, uint32_t access)
@@ -87,8 +106,10 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * hm_fence_wait() the bytes it may touch belong to the accelerator. The maps
  * stay until the work is done, whoever drops his references.
  *
- * Errors: -EINVAL the number or kinds of arguments do not match the kernel
- * (the text says which), a zero grid, an argument that goes by copy overlaps
+ * Errors: -EINVAL the number or kinds of arguments do not match the kernel's signature or,
+ * as far as the driver tells, its OpenCL source: a float for an integer, another size, or a
+ * pointer passed to be written where the source says const (the text says which). What a
+ * pointer points to is not compared. A zero grid, an argument that goes by copy overlaps
  * one that is written (by their bytes: also through two maps of one buffer, two buffers
  * of one file, or a buffer and an import of it in this process); -EFAULT a pointer outside
  * every map (the text names the nearest); -ERANGE a range past its map; -EACCES the kernel

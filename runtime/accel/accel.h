@@ -73,6 +73,7 @@ int kernel_get_build(struct hm_kernel *kernel, struct hm_accel *accel,
 int signature_parse(const char *signature, struct hm_accel_parameters *ret_parameters);
 /* "float", "in" ...: names a parameter for error texts. */
 const char *parameter_name(const struct hm_accel_parameters *parameters, uint32_t index);
+const char *arg_type_name(uint32_t type); /* "a float" ... */
 /* Arguments of a launch against a kernel's parameters. */
 int parameters_check(const struct hm_accel_parameters *parameters, const char *kernel,
 		     const struct hm_arg *args, uint32_t n_arg);

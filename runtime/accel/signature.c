@@ -14,17 +14,18 @@ static const struct parameter_type {
 	uint8_t kind; /* enum hm_arg_kind */
 	uint8_t access;
 	uint8_t size;
+	uint8_t type; /* enum hm_arg_type */
 } types[] = {
-	{ "in", HM_ARG_POINTER, HM_READ, 0 },
-	{ "out", HM_ARG_POINTER, HM_WRITE, 0 },
-	{ "inout", HM_ARG_POINTER, HM_READ | HM_WRITE, 0 },
-	{ "local", HM_ARG_LOCAL, 0, 0 },
-	{ "f32", HM_ARG_SCALAR, 0, 4 },
-	{ "i32", HM_ARG_SCALAR, 0, 4 },
-	{ "u32", HM_ARG_SCALAR, 0, 4 },
-	{ "f64", HM_ARG_SCALAR, 0, 8 },
-	{ "i64", HM_ARG_SCALAR, 0, 8 },
-	{ "u64", HM_ARG_SCALAR, 0, 8 },
+	{ "in", HM_ARG_POINTER, HM_READ, 0, 0 },
+	{ "out", HM_ARG_POINTER, HM_WRITE, 0, 0 },
+	{ "inout", HM_ARG_POINTER, HM_READ | HM_WRITE, 0, 0 },
+	{ "local", HM_ARG_LOCAL, 0, 0, 0 },
+	{ "f32", HM_ARG_SCALAR, 0, 4, HM_ARG_FLOAT },
+	{ "i32", HM_ARG_SCALAR, 0, 4, HM_ARG_INTEGER },
+	{ "u32", HM_ARG_SCALAR, 0, 4, HM_ARG_INTEGER },
+	{ "f64", HM_ARG_SCALAR, 0, 8, HM_ARG_FLOAT },
+	{ "i64", HM_ARG_SCALAR, 0, 8, HM_ARG_INTEGER },
+	{ "u64", HM_ARG_SCALAR, 0, 8, HM_ARG_INTEGER },
 };
 
 static const struct parameter_type *find_type(const char *word, size_t length)
@@ -67,6 +68,7 @@ int signature_parse(const char *signature, struct hm_accel_parameters *ret_param
 		parameters.kind[parameters.n] = type->kind;
 		parameters.access[parameters.n] = type->access;
 		parameters.size[parameters.n] = type->size;
+		parameters.type[parameters.n] = type->type;
 		parameters.n++;
 		word += length;
 	}
@@ -94,6 +96,36 @@ const char *parameter_name(const struct hm_accel_parameters *parameters, uint32_
 	return kind_name(parameters->kind[index]);
 }
 
+const char *arg_type_name(uint32_t type)
+{
+	static const char *const names[] = { "a scalar", "an integer", "a float", "a vector" };
+
+	return type < ARRAY_SIZE(names) ? names[type] : "an unknown type";
+}
+
+static int check_scalar(const struct hm_accel_parameters *parameters, const char *kernel,
+			const struct hm_arg *arg, uint32_t i)
+{
+	uint8_t size = parameters->size[i], type = parameters->type[i];
+
+	if (arg->size > sizeof(arg->value))
+		return err_set(-EINVAL,
+			       "kernel %s, argument %" PRIu32 ": a size of %" PRIu32 " bytes",
+			       kernel, i, arg->size);
+	if (size && size != arg->size)
+		return err_set(-EINVAL,
+			       "kernel %s, argument %" PRIu32 ": %s of %u bytes is "
+			       "expected, not of %" PRIu32,
+			       kernel, i, arg_type_name(type), size, arg->size);
+	if (type && arg->type && type != arg->type)
+		return err_set(-EINVAL,
+			       "kernel %s, argument %" PRIu32 ": %s of %" PRIu32 " bytes is "
+			       "expected, not %s: its bytes would be taken for another number",
+			       kernel, i, arg_type_name(type), arg->size,
+			       arg_type_name(arg->type));
+	return 0;
+}
+
 static int check_one(const struct hm_accel_parameters *parameters, const char *kernel,
 		     const struct hm_arg *arg, uint32_t i)
 {
@@ -119,19 +151,19 @@ static int check_one(const struct hm_accel_parameters *parameters, const char *k
 				       ": declared %s, passed as %s",
 				       kernel, i, access_name(access),
 				       access_name(arg->access));
+		if (arg->access & HM_WRITE && parameters->reads_only & 1u << i)
+			return err_set(-EINVAL,
+				       "kernel %s, argument %" PRIu32
+				       ": passed as %s, and the source says const, so that "
+				       "nothing is written there: pass HM_IN, or see whether "
+				       "the arguments are in order",
+				       kernel, i, access_name(arg->access));
 		return 0;
 	}
-	if (!arg->size || (arg->kind == HM_ARG_SCALAR && arg->size > sizeof(arg->value)))
-		return err_set(-EINVAL,
-			       "kernel %s, argument %" PRIu32 ": a size of %" PRIu32 " bytes",
-			       kernel, i, arg->size);
-	if (arg->kind == HM_ARG_SCALAR && parameters->size[i] &&
-	    parameters->size[i] != arg->size)
-		return err_set(-EINVAL,
-			       "kernel %s, argument %" PRIu32 ": a scalar of %u bytes is "
-			       "expected, not of %" PRIu32,
-			       kernel, i, parameters->size[i], arg->size);
-	return 0;
+	if (!arg->size)
+		return err_set(-EINVAL, "kernel %s, argument %" PRIu32 ": a size of 0 bytes",
+			       kernel, i);
+	return arg->kind == HM_ARG_SCALAR ? check_scalar(parameters, kernel, arg, i) : 0;
 }
 
 int parameters_check(const struct hm_accel_parameters *parameters, const char *kernel,

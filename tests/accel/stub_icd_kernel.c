@@ -132,12 +132,13 @@ static void run_nothing(const struct argument *arg, size_t n)
 static const struct known {
 	const char *name;
 	void (*run)(const struct argument *arg, size_t n);
-	const char *parameters; /* p pointer, f float, u uint, U ulong, l local memory */
-	cl_int status;          /* of its event */
-	const char *mark;       /* what its source has besides the name, where not NULL */
+	const char *
+		parameters; /* p pointer, c to const, f float, u uint, U ulong, l local memory */
+	cl_int status;      /* of its event */
+	const char *mark;   /* what its source has besides the name, where not NULL */
 } known[] = {
 	{ "histogram", run_histogram_parts, "pUp", CL_COMPLETE, "ulong length" },
-	{ "saxpy", run_saxpy, "fpp", CL_COMPLETE, NULL },
+	{ "saxpy", run_saxpy, "fcp", CL_COMPLETE, NULL },
 	{ "histogram", run_histogram, "pp", CL_COMPLETE, NULL },
 	{ "tour", run_tour, "upppU", CL_COMPLETE, NULL },
 	{ "fill", run_fill, "pu", CL_COMPLETE, NULL },
@@ -311,6 +312,7 @@ static cl_int CL_API_CALL do_clGetKernelArgInfo(cl_kernel id, cl_uint i,
 {
 	const char *parameters = ((struct stub_kernel *)id)->known->parameters;
 	cl_kernel_arg_address_qualifier space = CL_KERNEL_ARG_ADDRESS_PRIVATE;
+	cl_kernel_arg_type_qualifier qualifiers = CL_KERNEL_ARG_TYPE_CONST;
 	const char *type;
 
 	STUB_ENTER();
@@ -320,10 +322,12 @@ static cl_int CL_API_CALL do_clGetKernelArgInfo(cl_kernel id, cl_uint i,
 		type = parameters[i] == 'f' ? "float" : parameters[i] == 'U' ? "ulong" : "uint";
 		return stub_answer(type, strlen(type) + 1, size, to, ret_size);
 	}
-	/* Those of its kernels: each pointer is one that nothing is known of. */
+	/* Of the other pointers of its kernels nothing is known. */
 	if (what == CL_KERNEL_ARG_TYPE_QUALIFIER)
-		return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
-	if (parameters[i] == 'p')
+		return parameters[i] == 'c' ? stub_answer(&qualifiers, sizeof(qualifiers), size,
+							  to, ret_size) :
+					      CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
+	if (parameters[i] == 'p' || parameters[i] == 'c')
 		space = CL_KERNEL_ARG_ADDRESS_GLOBAL;
 	if (parameters[i] == 'l')
 		space = CL_KERNEL_ARG_ADDRESS_LOCAL;
@@ -341,7 +345,7 @@ static cl_int CL_API_CALL do_clSetKernelArg(cl_kernel id, cl_uint i, size_t size
 	STUB_ENTER();
 	if (i >= strlen(parameters))
 		return CL_INVALID_ARG_INDEX;
-	if (parameters[i] == 'p') {
+	if (parameters[i] == 'p' || parameters[i] == 'c') {
 		memcpy(&memory, value, sizeof(memory));
 		if (size != sizeof(memory) || !stub_is(memory, STUB_MEMORY))
 			return CL_INVALID_MEM_OBJECT;

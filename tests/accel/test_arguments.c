@@ -195,6 +195,77 @@ static void refused(void)
 	rig_close(&rig);
 }
 
+/* ---- a float for an integer ---- */
+
+/* The driver is asked where there is no signature; and one that is there says it. */
+static void types_on(const char *accel, bool signature)
+{
+	const struct hm_kernel_desc saxpy = {
+		.struct_size = sizeof(saxpy),
+		.name = "saxpy",
+		.opencl = "__kernel void saxpy(float a, __global const float *x,\n"
+			  "                    __global float *y)\n"
+			  "{ size_t i = get_global_id(0); y[i] += a * x[i]; }\n",
+	};
+	struct hm_kernel_desc fill = {
+		.struct_size = sizeof(fill),
+		.name = "fill",
+		.opencl = "__kernel void fill(__global uint *p, uint v)\n"
+			  "{ p[get_global_id(0)] = v; }\n",
+	};
+	struct hm_fence *fence = NULL;
+	struct hm_kernel *kernel;
+	struct rig rig;
+	uint32_t *p;
+	float one = 1;
+
+	rig_open(&rig, accel, 0, 0);
+	p = alloc_bytes(&rig, 4096);
+	if (signature)
+		kernel = hm_kernel_ref(rig.kernel[FILL]);
+	else
+		CHECK_OK_FATAL(hm_kernel_create(&fill, &kernel));
+	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 16, &fence, HM_OUT(p), HM_F32(1)));
+	CHECK(text_has("fill, argument 1") && text_has("an integer of 4 bytes is expected"));
+	CHECK(text_has("not a float"));
+	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 16, &fence, HM_OUT(p), HM_U64(1)));
+	CHECK(!fence);
+	CHECK(is_zero(p, 0, 4096));
+	/* Signed or not; and of bytes nobody knows what they are. */
+	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 16, &fence, HM_OUT(p), HM_I32(-1)));
+	finish(fence);
+	CHECK_EQUAL(p[15], UINT32_MAX);
+	CHECK_OK_FATAL(hm_launch(rig.queue, kernel, 16, &fence, HM_OUT(p),
+				 hm_arg_scalar(&one, sizeof(one))));
+	finish(fence);
+	CHECK_EQUAL(p[15], 1065353216);
+	hm_kernel_unref(kernel);
+	if (!signature) {
+		CHECK_OK_FATAL(hm_kernel_create(&saxpy, &kernel));
+		CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 16, NULL, HM_I32(1), HM_IN(p),
+					       HM_INOUT(p + 512)));
+		CHECK(text_has("a float of 4 bytes is expected, not an integer"));
+		/* In the wrong order. */
+		CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 16, NULL, HM_F32(1),
+					       HM_INOUT(p), HM_IN(p + 512)));
+		CHECK(text_has("argument 1") && text_has("const") && text_has("HM_INOUT"));
+		hm_kernel_unref(kernel);
+	}
+	CHECK_OK(hm_free(p));
+	rig_close(&rig);
+}
+
+static void types_of_signature(void)
+{
+	types_on("cpu", true);
+}
+
+static void types_from_driver(void)
+{
+	use_stub("");
+	types_on("opencl:0", false);
+}
+
 /* ---- references ---- */
 
 static void kernel_references(void)
@@ -228,6 +299,8 @@ static const struct test tests[] = {
 	{ "same_on_soft", same_on_soft, 0, 0 },
 	{ "same_on_pocl", same_on_pocl, 60, 0 },
 	{ "refused", refused, 0, 0 },
+	{ "types_of_signature", types_of_signature, 0, 0 },
+	{ "types_from_driver", types_from_driver, 0, 0 },
 	{ "kernel_references", kernel_references, 0, 0 },
 	{ NULL, NULL, 0, 0 },
 };

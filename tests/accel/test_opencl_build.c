@@ -60,6 +60,15 @@ static void wrong_sources(void)
 			   "out f64");
 	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, accel));
 	hm_kernel_unref(kernel);
+	kernel = kernel_of("f", "__kernel void f(__global int *p, float a) { p[0] = a; }",
+			   "out u32");
+	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, accel));
+	CHECK(text_has("takes a float, the signature says an integer"));
+	hm_kernel_unref(kernel);
+	kernel = kernel_of("f", "__kernel void f(__global const int *p) { }", "inout");
+	CHECK_ERROR(-EINVAL, hm_kernel_build(kernel, accel));
+	CHECK(text_has("a pointer to const"));
+	hm_kernel_unref(kernel);
 	hm_accel_unref(accel);
 }
 
@@ -67,6 +76,7 @@ static void wrong_sources(void)
 static void kinds_from_the_driver(void)
 {
 	struct hm_fence *fence = NULL;
+	static const int pair[2] = { 2, 3 };
 	struct hm_kernel *kernel;
 	struct rig rig;
 	int *p;
@@ -86,10 +96,36 @@ static void kinds_from_the_driver(void)
 				       HM_LOCAL(64)));
 	CHECK_ERROR(-EINVAL,
 		    hm_launch(rig.queue, kernel, 1, &fence, HM_OUT(p), HM_I32(3), HM_IN(p)));
+	/* Its bytes would be those of 1077936128. */
+	CHECK_ERROR(-EINVAL, hm_launch(rig.queue, kernel, 1, &fence, HM_OUT(p), HM_F32(3),
+				       HM_LOCAL(64)));
+	CHECK(text_has("argument 1") && text_has("an integer of 4 bytes"));
 	CHECK_OK_FATAL(
 		hm_launch(rig.queue, kernel, 1, &fence, HM_OUT(p), HM_I32(3), HM_LOCAL(64)));
 	finish(fence);
 	CHECK_EQUAL(p[0], 3);
+	/* Signed or not is one conversion, as it is in C. */
+	CHECK_OK_FATAL(
+		hm_launch(rig.queue, kernel, 1, &fence, HM_OUT(p), HM_U32(5), HM_LOCAL(64)));
+	finish(fence);
+	CHECK_EQUAL(p[0], 5);
+	hm_kernel_unref(kernel);
+	kernel = kernel_of("f",
+			   "__kernel void f(__global const int *q, __global int *p, int2 v,\n"
+			   "                float a)\n"
+			   "{ p[0] = q[1] + v.x + v.y + (int)a; }",
+			   NULL);
+	p[1] = 1;
+#define LAUNCH(q, p, v, a) hm_launch(rig.queue, kernel, 1, &fence, q, p, v, a)
+	CHECK_ERROR(-EINVAL, LAUNCH(HM_IN(p), HM_INOUT(p), hm_arg_scalar(pair, 8), HM_U32(4)));
+	CHECK(text_has("argument 3") && text_has("a float of 4 bytes"));
+	CHECK_ERROR(-EINVAL, LAUNCH(HM_IN(p), HM_INOUT(p), HM_I64(3), HM_F32(4)));
+	CHECK(text_has("argument 2") && text_has("a vector of 8 bytes"));
+	CHECK_ERROR(-EINVAL, LAUNCH(HM_INOUT(p), HM_IN(p), hm_arg_scalar(pair, 8), HM_F32(4)));
+	CHECK(text_has("argument 0") && text_has("const"));
+	CHECK_OK_FATAL(LAUNCH(HM_IN(p), HM_INOUT(p), hm_arg_scalar(pair, 8), HM_F32(4)));
+	finish(fence);
+	CHECK_EQUAL(p[0], 1 + 2 + 3 + 4);
 	hm_kernel_unref(kernel);
 	CHECK_OK(hm_free(p));
 	rig_close(&rig);

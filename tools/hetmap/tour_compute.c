@@ -113,15 +113,14 @@ static uint64_t count_slices(const struct tour *tour)
 	return n;
 }
 
-static int launch(struct tour *tour, uint64_t i, uint64_t offset, uint32_t access,
+static int launch(struct tour *tour, uint64_t i, uint64_t offset, const uint32_t *y,
 		  struct hm_fence **ret_fence)
 {
 	const uint64_t length = slice_end(tour, offset) - offset;
 	const uint32_t *x = tour->words + offset / 4;
 
 	return hm_launch(tour->queue, tour->kernel, length / 4, ret_fence, HM_U32(A),
-			 HM_RANGE(x, length, access),
-			 HM_RANGE(x + tour->part / 4, length, HM_READ | HM_WRITE),
+			 HM_RANGE(x, length, HM_READ), HM_RANGE(y, length, HM_READ | HM_WRITE),
 			 HM_RANGE(counts_of(tour, i), N_VALUE * 4, HM_READ | HM_WRITE),
 			 HM_U64(length));
 }
@@ -130,7 +129,7 @@ static int launch(struct tour *tour, uint64_t i, uint64_t offset, uint32_t acces
 static int expect_refused(struct tour *tour)
 {
 	struct hm_fence *fence = NULL;
-	int r = launch(tour, 0, 0, HM_READ | HM_WRITE, &fence);
+	int r = launch(tour, 0, 0, tour->words, &fence);
 
 	if (!r) {
 		hm_fence_wait(fence, UINT64_MAX);
@@ -150,7 +149,7 @@ static int launch_all(struct tour *tour, struct hm_fence_info *info)
 	int r;
 
 	for (offset = 0; offset < result_length(tour); offset = slice_end(tour, offset)) {
-		r = launch(tour, i++, offset, HM_READ, &fence);
+		r = launch(tour, i++, offset, tour->words + (tour->part + offset) / 4, &fence);
 		if (r)
 			return tour_failed(tour, r, 0, "no launch");
 		r = hm_fence_wait(fence, UINT64_MAX);

@@ -124,62 +124,93 @@ out_options:
 	return r;
 }
 
-/* Bytes of a scalar parameter by its type's name; 0: a struct, a typedef. */
-static uint8_t scalar_size(const char *type)
+/* Of a scalar parameter, or a vector. */
+struct scalar {
+	uint8_t size; /* bytes; 0: not known */
+	uint8_t type; /* enum hm_arg_type */
+};
+
+/* By its type's name; a struct, or a typedef, is not known. */
+static struct scalar scalar_of(const char *type)
 {
 	static const struct {
 		const char *name;
-		uint8_t size;
-	} sizes[] = {
-		{ "char", 1 }, { "uchar", 1 }, { "short", 2 },  { "ushort", 2 },
-		{ "half", 2 }, { "int", 4 },   { "uint", 4 },   { "float", 4 },
-		{ "long", 8 }, { "ulong", 8 }, { "double", 8 },
+		struct scalar scalar;
+	} scalars[] = {
+		{ "char", { 1, HM_ARG_INTEGER } },  { "uchar", { 1, HM_ARG_INTEGER } },
+		{ "short", { 2, HM_ARG_INTEGER } }, { "ushort", { 2, HM_ARG_INTEGER } },
+		{ "int", { 4, HM_ARG_INTEGER } },   { "uint", { 4, HM_ARG_INTEGER } },
+		{ "long", { 8, HM_ARG_INTEGER } },  { "ulong", { 8, HM_ARG_INTEGER } },
+		{ "half", { 2, HM_ARG_FLOAT } },    { "float", { 4, HM_ARG_FLOAT } },
+		{ "double", { 8, HM_ARG_FLOAT } },
 	};
-	size_t i;
+	/* Of 3 they have the room of 4 [OpenCL C, "Alignment of Types"]. */
+	static const struct {
+		const char *name;
+		uint8_t room;
+	} vectors[] = { { "2", 2 }, { "3", 4 }, { "4", 4 }, { "8", 8 }, { "16", 16 } };
+	size_t i, k, length;
 
-	for (i = 0; i < ARRAY_SIZE(sizes); i++)
-		if (!strcmp(sizes[i].name, type))
-			return sizes[i].size;
-	return 0;
+	for (i = 0; i < ARRAY_SIZE(scalars); i++) {
+		length = strlen(scalars[i].name);
+		if (strncmp(scalars[i].name, type, length) != 0)
+			continue;
+		if (!type[length])
+			return scalars[i].scalar;
+		for (k = 0; k < ARRAY_SIZE(vectors); k++)
+			if (!strcmp(vectors[k].name, type + length))
+				return (struct scalar){
+					(uint8_t)(scalars[i].scalar.size * vectors[k].room),
+					HM_ARG_VECTOR,
+				};
+	}
+	return (struct scalar){ 0, 0 };
 }
 
 /*
- * A pointer to what is not const. A cast takes const away, for whoever insists: then
+ * Whether a pointer is to what is const. A cast takes const away, for whoever insists: then
  * the signature and the launch are all that is known.
  */
-static bool may_write(cl_kernel kernel, cl_uint i)
+static void ask_const(cl_kernel kernel, cl_uint i, struct hm_accel_parameters *source)
 {
 	cl_kernel_arg_type_qualifier qualifiers;
 
-	return !clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof(qualifiers),
-				   &qualifiers, NULL) &&
-	       !(qualifiers & CL_KERNEL_ARG_TYPE_CONST);
+	if (clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof(qualifiers),
+			       &qualifiers, NULL))
+		return;
+	if (qualifiers & CL_KERNEL_ARG_TYPE_CONST)
+		source->reads_only |= 1u << i;
+	else
+		source->writes |= 1u << i;
 }
 
 /* What the driver tells of parameter @i; zeros where it does not. */
-static void ask_parameter(cl_kernel kernel, cl_uint i, uint8_t *ret_kind, uint8_t *ret_size,
-			  uint32_t *writes)
+static void ask_parameter(cl_kernel kernel, cl_uint i, struct hm_accel_parameters *source)
 {
 	cl_kernel_arg_address_qualifier space;
+	struct scalar scalar;
 	char type[128] = "";
 
-	*ret_kind = 0;
-	*ret_size = 0;
 	if (clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof(space),
 			       &space, NULL))
 		return;
 	if (space == CL_KERNEL_ARG_ADDRESS_GLOBAL || space == CL_KERNEL_ARG_ADDRESS_CONSTANT)
-		*ret_kind = HM_ARG_POINTER;
+		source->kind[i] = HM_ARG_POINTER;
 	else if (space == CL_KERNEL_ARG_ADDRESS_LOCAL)
-		*ret_kind = HM_ARG_LOCAL;
+		source->kind[i] = HM_ARG_LOCAL;
 	else if (space == CL_KERNEL_ARG_ADDRESS_PRIVATE)
-		*ret_kind = HM_ARG_SCALAR;
-	if (space == CL_KERNEL_ARG_ADDRESS_GLOBAL && may_write(kernel, i))
-		*writes |= 1u << i;
-	if (*ret_kind == HM_ARG_SCALAR &&
-	    !clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, sizeof(type) - 1, type,
-				NULL))
-		*ret_size = scalar_size(type);
+		source->kind[i] = HM_ARG_SCALAR;
+	if (space == CL_KERNEL_ARG_ADDRESS_CONSTANT)
+		source->reads_only |= 1u << i;
+	else if (space == CL_KERNEL_ARG_ADDRESS_GLOBAL)
+		ask_const(kernel, i, source);
+	if (source->kind[i] != HM_ARG_SCALAR ||
+	    clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_TYPE_NAME, sizeof(type) - 1, type,
+			       NULL))
+		return;
+	scalar = scalar_of(type);
+	source->size[i] = scalar.size;
+	source->type[i] = scalar.type;
 }
 
 static int refuse_parameter(const char *name, cl_uint i, const char *source,
@@ -191,11 +222,31 @@ static int refuse_parameter(const char *name, cl_uint i, const char *source,
 		       name, i, source, signature);
 }
 
+/* One parameter of the source against the signature's. */
+static int compare(const char *name, cl_uint i, const struct hm_accel_parameters *source,
+		   const struct hm_accel_parameters *signature)
+{
+	if (source->kind[i] && signature->kind[i] && source->kind[i] != signature->kind[i])
+		return refuse_parameter(name, i, parameter_name(source, i),
+					parameter_name(signature, i));
+	if (source->size[i] && signature->size[i] && source->size[i] != signature->size[i])
+		return refuse_parameter(name, i, "a scalar of another size",
+					parameter_name(signature, i));
+	if (source->type[i] && signature->type[i] && source->type[i] != signature->type[i])
+		return refuse_parameter(name, i, arg_type_name(source->type[i]),
+					arg_type_name(signature->type[i]));
+	if (signature->access[i] & HM_WRITE && source->reads_only & 1u << i)
+		return refuse_parameter(name, i, "a pointer to const",
+					signature->access[i] & HM_READ ? "inout" : "out");
+	return 0;
+}
+
 /* Compares the source's parameters with the signature's, and adds what it says. */
 static int check_parameters(cl_kernel kernel, const char *name,
 			    struct hm_accel_parameters *parameters)
 {
 	struct hm_accel_parameters source = { 0 };
+	int r;
 	cl_uint n = 0, i;
 	cl_int error;
 
@@ -212,20 +263,19 @@ static int check_parameters(cl_kernel kernel, const char *name,
 			name, n, parameters->n);
 	parameters->n = n;
 	for (i = 0; i < n; i++) {
-		ask_parameter(kernel, i, &source.kind[i], &source.size[i], &parameters->writes);
-		if (source.kind[i] && parameters->kind[i] &&
-		    source.kind[i] != parameters->kind[i])
-			return refuse_parameter(name, i, parameter_name(&source, i),
-						parameter_name(parameters, i));
-		if (source.size[i] && parameters->size[i] &&
-		    source.size[i] != parameters->size[i])
-			return refuse_parameter(name, i, "a scalar of another size",
-						parameter_name(parameters, i));
+		ask_parameter(kernel, i, &source);
+		r = compare(name, i, &source, parameters);
+		if (r)
+			return r;
 		if (source.kind[i])
 			parameters->kind[i] = source.kind[i];
 		if (source.size[i])
 			parameters->size[i] = source.size[i];
+		if (source.type[i])
+			parameters->type[i] = source.type[i];
 	}
+	parameters->writes |= source.writes;
+	parameters->reads_only = source.reads_only;
 	return 0;
 }
 
