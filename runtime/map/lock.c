@@ -51,6 +51,27 @@ uint64_t resident_locked_in(const struct hm_map *map, uint64_t offset, uint64_t 
 	return bytes;
 }
 
+static int count_held(void *user, uint64_t offset, uint64_t length, uint32_t value)
+{
+	uint64_t *bytes = user;
+
+	(void)offset;
+	if (!lock_holds(value))
+		return 1;
+	*bytes += length;
+	return 0;
+}
+
+/* Of the range, from its first byte on and without a gap. */
+static uint64_t locked_run(const struct hm_map *map, uint64_t offset, uint64_t length)
+{
+	uint64_t bytes = 0;
+
+	if (map->locked && length)
+		rangemap_each(map->locked, offset, length, count_held, &bytes);
+	return bytes;
+}
+
 uint64_t resident_locked_bytes(const struct hm_map *map)
 {
 	return resident_locked_in(map, 0, map->span);
@@ -189,20 +210,22 @@ err_base:
 /* Bytes from the start on that limits allow: those locked already cost nothing more. */
 static uint64_t lockable(const struct lock_request *request)
 {
-	uint64_t page = request->map->buffer->page_size, limit, locked, part = 0, next, room;
+	uint64_t page = request->map->buffer->page_size, limit, locked, part, next = 0, room;
 	uint64_t length = request->length, lacks = request->missing;
+	const struct hm_map *map = request->map;
 
 	/* RLIMIT_MEMLOCK need not bind: a failure of the system call says that it does. */
 	room = request->by_budget ? request->wanted - min_u64(lacks, request->wanted) :
 				    rlimits_lockable(&limit, &locked);
 	if (room >= length)
 		return length;
-	for (next = round_down(room, page); next > part;) {
+	do {
 		part = next;
 		next = min_u64(round_down(room, page) +
-				       resident_locked_in(request->map, request->offset, part),
+				       resident_locked_in(map, request->offset, part),
 			       length);
-	}
+		next += locked_run(map, request->offset + next, length - next);
+	} while (next > part);
 	return part;
 }
 
@@ -221,7 +244,8 @@ static int lock_part(const struct lock_request *all, uint64_t *ret_locked)
 		if (r != -ENOMEM && r != -EAGAIN && r != -EPERM && r != -ENOSPC)
 			return r;
 	}
-	*ret_locked = part;
+	/* What was locked before, and lies behind what limits allowed now, is too. */
+	*ret_locked = locked_run(all->map, all->offset, all->length);
 	return 0;
 }
 

@@ -154,6 +154,16 @@ static void lock_too_much(void *user)
 	CHECK_OK(hm_map_unlock(limited.map, 3 * f->unit, f->unit));
 	CHECK_OK(hm_map_lock(limited.map, f->unit, 6 * f->unit, HM_LOCK_PARTIAL, &locked));
 	CHECK_EQUAL(locked, 3 * f->unit);
+	/* All of them are locked, and no other can be. */
+	CHECK_OK(hm_map_lock(limited.map, f->unit, 4 * f->unit, HM_LOCK_PARTIAL, &locked));
+	CHECK_EQUAL(locked, 3 * f->unit);
+	CHECK_OK(hm_map_lock(limited.map, 0, 3 * f->unit, HM_LOCK_PARTIAL, &locked));
+	CHECK_EQUAL(locked, 0);
+	/* Up to what is locked, and that, too. */
+	CHECK_OK(hm_map_unlock(limited.map, f->unit, f->unit));
+	CHECK_OK(hm_map_lock(limited.map, f->unit, 4 * f->unit, HM_LOCK_PARTIAL, &locked));
+	CHECK_EQUAL(locked, 3 * f->unit);
+	CHECK_EQUAL(test_status_bytes("VmLck") - before, 3 * f->unit);
 	CHECK_OK(hm_map_unlock(limited.map, 0, BYTES));
 	CHECK_EQUAL(test_status_bytes("VmLck"), before);
 }
