@@ -103,7 +103,8 @@ struct hm_backend_ops {
 	/*
 	 * HM_CAP_RESIZE: make @new_size of the segment's bytes usable (grow, before
 	 * they are mapped) or give the rest back (shrink, after they were unmapped).
-	 * Sizes are relative to the segment.
+	 * Sizes are relative to the segment. The bytes that it grows by are zero, also
+	 * those of @old_size's page, where CPUs may have stored behind the end.
 	 */
 	int (*resize)(void *device, struct hm_segment *segment, uint64_t old_size,
 		      uint64_t new_size);

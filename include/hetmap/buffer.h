@@ -322,7 +322,10 @@ HM_API int hm_buffer_receive(struct hm_device *device, int socket,
  * A map of the whole buffer keeps its address up to max_size. A map of a part
  * never changes. New bytes are zero, with the rights that the map was made with,
  * and not locked; bytes that were cut off are gone, and so are their rights and
- * locks. Waits for work in flight on the maps it changes, for 10 s at most.
+ * locks. What was stored behind the end, in its page, is cleared when it grows, but for
+ * memory that was shared read-only, whose seal forbids it; so is what receivers stored into
+ * bytes that were cut off, before they heard of it, unless they store there as it grows.
+ * Waits for work in flight on the maps it changes, for 10 s at most.
  *
  * Growth with HM_GROW_REPLACE, or past max_size with HM_MAY_MOVE, copies the
  * bytes: what other threads store meanwhile may be lost.

@@ -147,6 +147,38 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	return 0;
 }
 
+/*
+ * Stores behind the end, in its page, may come into what a file grows by, as not all file
+ * systems clear it. Zeroes partial blocks [fallocate(2)], and takes no block that is not
+ * there; what can't do that is written.
+ */
+static int clear_tail(int fd, uint64_t from, uint64_t to)
+{
+	static const char zeros[4096];
+	ssize_t n;
+	int r;
+
+	if (from < to)
+		r = sys_fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from,
+				  to - from);
+	else
+		r = 0;
+	for (; r == -EOPNOTSUPP && from < to; from += (uint64_t)n) {
+		n = sys_pwrite(fd, zeros, min_u64(to - from, sizeof(zeros)), from);
+		if (n <= 0)
+			return err_set(n ? (int)n : -EIO,
+				       "clearing %" PRIu64 " bytes of the file from %" PRIu64
+				       " on: %s",
+				       to - from, from, err_name(n ? (int)n : -EIO));
+	}
+	return r && r != -EOPNOTSUPP ?
+		       err_set(r,
+			       "clearing %" PRIu64 " bytes of the file from %" PRIu64
+			       " on (PUNCH_HOLE): %s",
+			       to - from, from, err_name(r)) :
+		       0;
+}
+
 static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		  uint64_t new_size)
 {
@@ -171,7 +203,13 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 	if (r)
 		return err_set(r, "making the file %" PRIu64 " bytes long: %s", end,
 			       err_name(r));
-	return 0;
+	if (new_size < old_size)
+		return 0;
+	r = clear_tail(segment->fd, segment->fd_offset + old_size,
+		       segment->fd_offset + min_u64(new_size, round_up(old_size, page_size())));
+	if (r)
+		sys_ftruncate(segment->fd, segment->fd_offset + old_size);
+	return r;
 }
 
 static void object_destroy(void *device, struct hm_segment *segment)

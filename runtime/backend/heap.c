@@ -251,34 +251,40 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	return dmabuf_export(segment, flags, ret_fd);
 }
 
-/*
- * Objects keep their length; the core makes others where it can. Where it can't, what
- * a shrink cuts off is cleared, so that growing again gives zeros.
- */
-static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
-		  uint64_t new_size)
+/* Bytes [from, to) of the segment, by a look of their own. */
+static int clear(const struct hm_segment *segment, uint64_t from, uint64_t to)
 {
-	uint64_t end = round_up(old_size, page_size());
-	uint64_t from = round_down(new_size, page_size());
+	uint64_t first = round_down(from, page_size());
 	struct reservation range;
 	char *address;
 	int r;
 
-	(void)device;
-	if (new_size >= old_size)
-		return 0;
-	r = map_scratch(segment, 1, segment->offset + from, end - from, page_size(),
-			PROT_READ | PROT_WRITE, &range, &address);
+	r = map_scratch(segment, 1, segment->offset + first, round_up(to, page_size()) - first,
+			page_size(), PROT_READ | PROT_WRITE, &range, &address);
 	if (r)
 		return r;
 	r = dmabuf_begin_cpu(segment->fd, HM_READ | HM_WRITE);
 	if (r)
 		goto out;
-	memset(address + (new_size - from), 0, end - new_size);
+	memset(address + (from - first), 0, to - from);
 	r = dmabuf_end_cpu(segment->fd, HM_READ | HM_WRITE);
 out:
 	reserve_release(&range);
 	return r;
+}
+
+/*
+ * Objects keep their length; the core makes others where it can. Where it can't, what
+ * a shrink cuts off is cleared, so that growing again gives zeros; and what was stored
+ * behind the end, in its page, before it grows.
+ */
+static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
+		  uint64_t new_size)
+{
+	uint64_t end = round_up(old_size, page_size()), from = min_u64(old_size, new_size);
+
+	(void)device;
+	return from < end ? clear(segment, from, end) : 0;
 }
 
 static void object_destroy(void *device, struct hm_segment *segment)

@@ -295,6 +295,25 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	return 0;
 }
 
+/*
+ * Of the last page CPUs reach all of it: what was stored behind @size there is none of the
+ * bytes that it grows by. Where a seal forbids it, it was shared read-only, it stays.
+ */
+static int clear_tail(int fd, uint64_t size, uint64_t page)
+{
+	uint64_t length = round_up(size, page) - size;
+	int r;
+
+	if (likely(!length))
+		return 0;
+	r = sys_fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, size, length);
+	return r && r != -EPERM ? err_set(r,
+					  "clearing the rest of a page, %" PRIu64
+					  " bytes (PUNCH_HOLE): %s",
+					  length, err_name(r)) :
+				  0;
+}
+
 static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		  uint64_t new_size)
 {
@@ -314,6 +333,10 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		end = round_up(old_size, (uint64_t)st.st_blksize);
 	}
 	if (new_size > old_size) {
+		r = clear_tail(segment->fd, old_size,
+			       huge ? (uint64_t)st.st_blksize : page_size());
+		if (r)
+			return r;
 		if (!huge || new_size <= end)
 			return 0; /* sparse: pages come when they are touched */
 		r = sys_fallocate(segment->fd, 0, end, new_size - end);

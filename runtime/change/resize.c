@@ -22,12 +22,31 @@
 
 #define RESIZE_FLAGS (HM_MAY_MOVE | HM_GROW_REPLACE | HM_GROW_APPEND)
 
+/*
+ * Whoever has received the buffer, and heard of no size since, may have stored into what was
+ * cut off. To give that back is what a shrink does. A seal forbids it: such memory others
+ * can't write.
+ */
+static int forget_strays(struct hm_buffer *buffer, struct hm_segment *segment,
+			 uint64_t old_part, uint64_t new_part)
+{
+	int r;
+
+	if (new_part <= old_part || buffer->backing != HM_BACKING_MEMFD ||
+	    !(buffer->exported || atomic_load(&buffer->share)))
+		return 0;
+	r = buffer->device->ops->resize(segments_link(buffer)->backend, segment, new_part,
+					old_part);
+	return r == -EPERM ? 0 : r;
+}
+
 int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
 		  uint64_t new_size)
 {
 	struct hm_segment *segment = &buffer->segment[index];
 	uint64_t old_part = old_size > segment->offset ? old_size - segment->offset : 0;
 	uint64_t new_part = new_size > segment->offset ? new_size - segment->offset : 0;
+	int r;
 
 	if (old_part == new_part)
 		return 0; /* it is full already, and growth goes on behind it */
@@ -35,6 +54,9 @@ int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
 		return 0; /* the owner has done it, and perhaps more since */
 	/* Here, and not before maps are waited for: whoever copies bytes waits for the end. */
 	share_resizing_locked(buffer);
+	r = forget_strays(buffer, segment, old_part, new_part);
+	if (r)
+		return backend_explain(buffer->device->ops, r, "resize");
 	return backend_explain(buffer->device->ops,
 			       buffer->device->ops->resize(segments_link(buffer)->backend,
 							   segment, old_part, new_part),
@@ -78,46 +100,6 @@ err_objects:
 	shrink_objects(buffer, buffer->segment[i].offset, buffer->size);
 	return r;
 }
-
-static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
-{
-	uint64_t from = buffer_pages(buffer, buffer->size);
-	uint64_t to = buffer_pages(buffer, new_size);
-	struct hm_map *map;
-	uint32_t i = 0;
-	int r;
-
-	r = resize_set_stage(set, new_size, from, to - from);
-	if (r)
-		return r;
-	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
-	if (r)
-		return r;
-	r = grow_objects(buffer, new_size);
-	if (r)
-		return r;
-	for (i = 0; i < set->n && to > from; i++) {
-		map = set->maps[i].map;
-		r = sys_mprotect(map->address + from, to - from, prot_of_access(map->access));
-		if (r) {
-			r = rlimits_explain_map(r, to - from, "making new bytes accessible");
-			goto err_protect;
-		}
-	}
-	resize_set_commit(set, new_size);
-	buffer->size = new_size;
-	return 0;
-
-err_protect:
-	/* Of several objects mprotect() may have done the first. */
-	do {
-		sys_mprotect(set->maps[i].map->address + from, to - from, PROT_NONE);
-	} while (i--);
-	shrink_objects(buffer, new_size, buffer->size);
-	return r;
-}
-
-/* ---- shrinking ---- */
 
 /*
  * Private memory: pages go by MADV_DONTNEED, and what is left of the last one is
@@ -171,6 +153,52 @@ out:
 		sys_mprotect(last, page, prot_of_access(access));
 	return r;
 }
+
+static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *set)
+{
+	uint64_t from = buffer_pages(buffer, buffer->size);
+	uint64_t to = buffer_pages(buffer, new_size);
+	struct hm_map *map;
+	uint32_t i = 0;
+	int r;
+
+	r = resize_set_stage(set, new_size, from, to - from);
+	if (r)
+		return r;
+	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
+	if (r)
+		return r;
+	/* What was stored behind its end, in that page, is none of its new bytes. */
+	if (buffer->backing == HM_BACKING_ANON && set->n && buffer->size < from) {
+		r = discard_private(set->maps[0].map, buffer->size, from, from);
+		if (r)
+			return r;
+	}
+	r = grow_objects(buffer, new_size);
+	if (r)
+		return r;
+	for (i = 0; i < set->n && to > from; i++) {
+		map = set->maps[i].map;
+		r = sys_mprotect(map->address + from, to - from, prot_of_access(map->access));
+		if (r) {
+			r = rlimits_explain_map(r, to - from, "making new bytes accessible");
+			goto err_protect;
+		}
+	}
+	resize_set_commit(set, new_size);
+	buffer->size = new_size;
+	return 0;
+
+err_protect:
+	/* Of several objects mprotect() may have done the first. */
+	do {
+		sys_mprotect(set->maps[i].map->address + from, to - from, PROT_NONE);
+	} while (i--);
+	shrink_objects(buffer, new_size, buffer->size);
+	return r;
+}
+
+/* ---- shrinking ---- */
 
 /* One step: the bytes cut off lie in one segment, so a failure undoes all of it. */
 static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_size,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -491,12 +492,41 @@ static void odd_paths(void)
 	hm_device_unref(device);
 }
 
+/* A file of memory: its file system leaves there what was stored behind the end. */
+static void grows_in_memory(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc), .max_size = 64 * PAGE };
+	int fd = memfd_create("file", MFD_CLOEXEC);
+	struct hm_device *device = open_device();
+	struct hm_buffer *buffer;
+	struct hm_map *map;
+	char *base;
+
+	CHECK_FATAL(fd >= 0 && !ftruncate(fd, SIZE));
+	CHECK_OK_FATAL(hm_buffer_from_file(device, NULL, fd, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &map));
+	base = hm_map_address(map);
+	pattern_write(base, 0, SIZE, 1);
+	memset(base + SIZE, 0x55, 5 * PAGE - SIZE);
+	CHECK_OK(hm_buffer_resize(buffer, SIZE + 9, 0));
+	CHECK_EQUAL(file_size(fd), SIZE + 9);
+	CHECK_OK(hm_buffer_resize(buffer, 5 * PAGE + 1, 0));
+	CHECK(pattern_holds(base, 0, SIZE, 1));
+	CHECK(is_zero(base, SIZE, SIZE + 9));
+	CHECK(is_zero(base, SIZE + 9, 5 * PAGE + 1));
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+	close(fd);
+}
+
 static const struct test tests[] = {
 	{ "whole", whole, 0, 0 },
 	{ "by_path", by_path, 0, 0 },
 	{ "part", part, 0, 0 },
 	{ "private_copy", private_copy, 0, 0 },
 	{ "read_only", read_only, 0, 0 },
+	{ "grows_in_memory", grows_in_memory, 0, 0 },
 	{ "shared_refused", shared_refused, 0, 0 },
 	{ "sync_errors", sync_errors, 0, 0 },
 	{ "grows", grows, 0, 0 },

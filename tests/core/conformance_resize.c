@@ -123,6 +123,38 @@ static void odd_sizes(struct fixture *f)
 	hm_buffer_unref(buffer);
 }
 
+/*
+ * CPUs reach the last page to its end: what was stored there behind the buffer's is none of
+ * the bytes that it grows by, whether it was ever shrunk or not.
+ */
+static void stored_behind_the_end(struct fixture *f)
+{
+	const uint64_t sizes[] = { 2 * f->unit + 5, f->unit + 9, f->unit + 90, f->unit + 9 };
+	uint64_t size = f->unit + 77, i, end;
+	struct hm_map *map;
+	struct hm_buffer *buffer;
+	char *base;
+
+	if (refuses_resize(f))
+		return;
+	buffer = fixture_make(f, size, MAX_UNITS * f->unit, &map);
+	base = hm_map_address(map);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		put(f, base, 0, size, (uint32_t)i);
+		end = (size + f->unit - 1) / f->unit * f->unit;
+		memset(base + size, 0x55, end - size);
+		CHECK_OK(hm_buffer_resize(buffer, sizes[i], 0));
+		if (sizes[i] > size) {
+			CHECK(holds(f, base, 0, size, (uint32_t)i));
+			CHECK(is_zero(base, size, sizes[i]));
+		}
+		size = sizes[i];
+	}
+	CHECK(hm_map_address(map) == base);
+	hm_map_unref(map);
+	hm_buffer_unref(buffer);
+}
+
 static void random_sizes(struct fixture *f)
 {
 	uint64_t state = test_seed(), max_size = MAX_UNITS * f->unit, size = f->unit, next;
@@ -296,6 +328,7 @@ const struct conformance_case conformance_resize[] = {
 	{ "grow", grow },
 	{ "shrink", shrink },
 	{ "odd_sizes", odd_sizes },
+	{ "stored_behind_the_end", stored_behind_the_end },
 	{ "random_sizes", random_sizes },
 	{ "resize_without_a_map", without_a_map },
 	{ "resize_past_the_end", past_the_end },

@@ -82,15 +82,20 @@ static int create_fixed(void *device, const struct hm_buffer_desc *desc,
 	return 0;
 }
 
-/* The file is sparse and as long as can be: growing is nothing to it. */
+/*
+ * The file is sparse and as long as can be: growing is nothing to it, but for what was stored
+ * behind the end.
+ */
 static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		  uint64_t new_size)
 {
+	uint64_t from = old_size < new_size ? old_size : new_size;
+
 	(void)device;
-	if (new_size >= old_size)
+	if (from == segment->length)
 		return 0;
-	return fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			 (off_t)new_size, (off_t)(segment->length - new_size)) ?
+	return fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+			 (off_t)(segment->length - from)) ?
 		       -errno :
 		       0;
 }

@@ -362,12 +362,49 @@ static void copied_behind_a_resize(void)
 	hm_device_unref(device);
 }
 
+/* Of a receiver that has made no call since, by his old map: none of them comes back. */
+static void stored_into_what_was_cut(void)
+{
+	struct hm_buffer_desc desc = { .struct_size = sizeof(desc),
+				       .size = MAX_SIZE,
+				       .max_size = MAX_SIZE };
+	struct hm_buffer *buffer, *received;
+	struct hm_device *device;
+	struct hm_map *own, *seen;
+	int pair[2];
+
+	CHECK_OK_FATAL(hm_device_open("host", &device));
+	CHECK_OK_FATAL(hm_buffer_create(device, &desc, &buffer));
+	CHECK_OK_FATAL(hm_map_create(buffer, NULL, &own));
+	CHECK_FATAL(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	CHECK_OK_FATAL(hm_buffer_send(buffer, pair[0], 0));
+	CHECK_OK_FATAL(hm_buffer_receive(device, pair[1], NULL, &received));
+	CHECK_OK_FATAL(hm_map_create(received, NULL, &seen));
+	pattern_write(hm_map_address(own), 0, SIZE + 5, 1);
+	CHECK_OK(hm_buffer_resize(buffer, SIZE + 5, 0));
+	memset((char *)hm_map_address(seen) + SIZE + 5, 0x55, MAX_SIZE - SIZE - 5);
+	CHECK_OK(hm_buffer_resize(buffer, MAX_SIZE - PAGE, 0));
+	CHECK(pattern_holds(hm_map_address(own), 0, SIZE + 5, 1));
+	CHECK(is_zero(hm_map_address(own), SIZE + 5, MAX_SIZE - PAGE));
+	CHECK_OK(hm_buffer_resize(buffer, MAX_SIZE, 0));
+	CHECK(is_zero(hm_map_address(own), SIZE + 5, MAX_SIZE));
+	CHECK(is_zero(hm_map_address(seen), SIZE + 5, MAX_SIZE));
+	close(pair[0]);
+	close(pair[1]);
+	hm_map_unref(seen);
+	hm_map_unref(own);
+	hm_buffer_unref(received);
+	hm_buffer_unref(buffer);
+	hm_device_unref(device);
+}
+
 static const struct test tests[] = {
 	{ .name = "copied_whole", .run = copied_whole, .seconds = 60 },
 	{ .name = "copied_whole_own", .run = copied_whole_own, .seconds = 60 },
 	{ .name = "copied_behind_the_end", .run = copied_behind_the_end, .seconds = 60 },
 	{ .name = "beside_a_cut", .run = beside_a_cut },
 	{ .name = "part_cut_off", .run = part_cut_off },
+	{ .name = "stored_into_what_was_cut", .run = stored_into_what_was_cut },
 	{ .name = "many_received", .run = many_received },
 	{ .name = "copied_behind_a_resize", .run = copied_behind_a_resize },
 	{ .name = NULL },

@@ -266,26 +266,28 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 
 /*
  * Objects keep their length; the core makes others where it can. Where it can't, what
- * a shrink cuts off is cleared, so that growing again gives zeros.
+ * a shrink cuts off is cleared, so that growing again gives zeros; and what was stored
+ * behind the end, in its page, before it grows.
  */
 static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		  uint64_t new_size)
 {
+	uint64_t end = round_up(old_size, page_size()), from = min_u64(old_size, new_size);
 	struct hm_segment from_start = *segment;
 	struct reservation range;
 	char *address;
 	int r;
 
 	(void)device;
-	if (new_size >= old_size)
+	if (from == end)
 		return 0;
 	/* A look at all of it is never cut: only pages that are touched come in. */
 	from_start.flags &= ~HM_SEGMENT_PRESENT;
-	r = map_scratch(&from_start, 1, segment->offset, round_up(old_size, page_size()),
-			page_size(), PROT_READ | PROT_WRITE, &range, &address);
+	r = map_scratch(&from_start, 1, segment->offset, end, page_size(),
+			PROT_READ | PROT_WRITE, &range, &address);
 	if (r)
 		return r;
-	memset(address + new_size, 0, round_up(old_size, page_size()) - new_size);
+	memset(address + from, 0, end - from);
 	reserve_release(&range);
 	return 0;
 }

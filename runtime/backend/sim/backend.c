@@ -550,8 +550,15 @@ static int shrink(struct sim_object *object, uint64_t old_size, uint64_t new_siz
 
 static int grow(struct sim_object *object, uint64_t old_size, uint64_t new_size)
 {
-	int r = clear_stale(object);
+	uint64_t end = round_up(old_size, object->port->query.page_size);
+	int r;
 
+	/* What CPUs have stored behind its end, in that page, is none of its new bytes. */
+	if (old_size < end) {
+		object->stale = old_size;
+		object->stale_end = end;
+	}
+	r = clear_stale(object);
 	return r ? r : set_length(object, old_size, new_size);
 }
 
