@@ -28,20 +28,14 @@
 /* A call that signals interrupt is made again: not for too much at once. */
 #define ALLOCATE_BATCH MIB(2)
 
-/*
- * What flies at once. Where the CPU copies, as much as stays in its nearest cache from
- * one step to the other; where the kernel does, what pays for the two calls.
- */
+/* Bytes that fly at once: a part of the CPU's nearest cache, or enough to pay for two calls. */
 #define CHUNK_CPU KIB(32)
 #define CHUNK_KERNEL SPARE
 
-/*
- * Tries of a fork child to read a page while no flight of its parent's begins or ends. Beside
- * load each may be a turn of milliseconds, so that not all are made then: a second of them.
- */
+/* Tries of a fork child to read a page while none of its parent's flights begins or ends. */
 #define TRIES_BETWEEN 10000
 #define TRIES_BETWEEN_MIN 100
-#define NS_BETWEEN 1000000000ull
+#define NS_BETWEEN 1000000000ull /* of tries past that, which take long beside load */
 
 /* Tries to reach bytes that may leave the CPU's window at any time. */
 #define TRIES 3

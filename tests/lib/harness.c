@@ -5,6 +5,7 @@
  * so that a crash loses nothing and a grandchild can report, too.
  */
 #include "lib/holding.h"
+#include "lib/processor_share.h"
 #include "lib/stacks.h"
 
 #include <CUnit/TestRun.h>
@@ -445,25 +446,6 @@ int test_write_signal(volatile void *address)
 /* Times its limit, at most, that a test has beside other work. */
 #define LIMITS_MAX 4
 
-/* The part of a processor that each has who wants one now. */
-static double share(void)
-{
-	long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
-	FILE *file = fopen("/proc/loadavg", "re");
-	unsigned int running = 0;
-	char line[80], *slash;
-
-	/* After three averages: that many run, of so many threads. Who asks is one of them. */
-	if (file && fgets(line, sizeof(line), file) && (slash = strchr(line, '/'))) {
-		while (slash > line && slash[-1] != ' ')
-			slash--;
-		running = (unsigned int)strtoul(slash, NULL, 10);
-	}
-	if (file)
-		fclose(file);
-	return running > n_cpu + 1 ? (double)n_cpu / (running - 1) : 1;
-}
-
 /*
  * Waits for the child until the time is up; true when it had to be killed. A second in which
  * others want the processors, too, counts as the part of it that they would have left.
@@ -479,7 +461,7 @@ static bool wait_child(pid_t pid, unsigned int seconds, int *ret_status)
 	sigaddset(&set, SIGCHLD);
 	while (waitpid(pid, ret_status, WNOHANG) != pid) {
 		now = test_now();
-		had += (now - last) * share();
+		had += (now - last) * processor_share();
 		last = now;
 		if (had >= seconds || now - begin >= LIMITS_MAX * (double)seconds) {
 			stacks_print(pid);

@@ -12,101 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/support.h"
-
-#define PAGE 4096ull
-#define PAGES 8
-
-struct locked {
-	struct hm_buffer *buffer;
-	struct hm_map *map;
-	char *bytes;
-};
-
-static struct hm_device *host;
-
-static void make(struct locked *l, const char *name)
-{
-	struct hm_buffer_desc desc = {
-		.struct_size = sizeof(desc),
-		.size = PAGES * PAGE,
-		.max_size = 4 * PAGES * PAGE,
-		.name = name,
-	};
-
-	CHECK_OK_FATAL(hm_buffer_create(host, &desc, &l->buffer));
-	CHECK_OK_FATAL(hm_map_create(l->buffer, NULL, &l->map));
-	l->bytes = hm_map_address(l->map);
-}
-
-static void drop(struct locked *l)
-{
-	hm_map_unref(l->map);
-	hm_buffer_unref(l->buffer);
-}
-
-static void begin(struct locked *a, struct locked *b)
-{
-	CHECK_OK_FATAL(hm_device_open("host", &host));
-	make(a, "weights");
-	make(b, "cache");
-}
-
-static void end(struct locked *a, struct locked *b)
-{
-	drop(a);
-	drop(b);
-	hm_device_unref(host);
-	CHECK_OK(hm_lock_budget_set(HM_LOCK_NO_BUDGET));
-}
-
-static struct hm_lock_budget query(void)
-{
-	struct hm_lock_budget budget = { .struct_size = sizeof(budget) };
-
-	CHECK_OK(hm_lock_budget_query(&budget));
-	return budget;
-}
-
-static int lock(struct locked *l, uint64_t page, uint64_t n, uint32_t flags)
-{
-	uint64_t got = 4711;
-	int r = hm_map_lock(l->map, page * PAGE, n * PAGE, flags, &got);
-
-	CHECK(r ? got == 4711 : got == n * PAGE || (flags & HM_LOCK_PARTIAL));
-	return r ? r : (int)(got / PAGE);
-}
-
-static int unlock(struct locked *l, uint64_t page, uint64_t n)
-{
-	return hm_map_unlock(l->map, page * PAGE, n * PAGE);
-}
-
-/* The account, and the kernel's. */
-static void check_map(const struct locked *l, uint64_t held, uint64_t waiting)
-{
-	struct hm_map_info info = map_info(l->map, HM_MAP_LOCKED);
-
-	CHECK_EQUAL(info.lock_held, held * PAGE);
-	CHECK_EQUAL(info.lock_waiting, waiting * PAGE);
-	CHECK_EQUAL(info.locked, held * PAGE);
-}
-
-static void check_budget(uint64_t used, uint64_t waiting, uint64_t room)
-{
-	struct hm_lock_budget budget = query();
-
-	CHECK_EQUAL(budget.used, used * PAGE);
-	CHECK_EQUAL(budget.waiting, waiting * PAGE);
-	CHECK_EQUAL(budget.room, room * PAGE);
-	CHECK_EQUAL(stats_now().bytes_locked, used * PAGE);
-}
-
-static void says(const char *part)
-{
-	if (!strstr(hm_errmsg(), part))
-		test_fail(__FILE__, __LINE__, "\"%s\" is not in: %s", part, hm_errmsg());
-}
+#include "map/lock_support.h"
 
 static void shortage(void)
 {
@@ -152,32 +58,6 @@ static void shortage(void)
 	end(&a, &b);
 	CHECK_EQUAL(query().used, 0);
 	CHECK_EQUAL(query().waiting, 0);
-}
-
-/* What is locked already is counted, before what limits allow now and behind it. */
-static void partly_locked(void)
-{
-	struct locked a, b;
-
-	begin(&a, &b);
-	CHECK_OK(hm_lock_budget_set(4 * PAGE));
-	CHECK_EQUAL(lock(&a, 0, 4, 0), 4);
-	CHECK_EQUAL(lock(&a, 0, 8, HM_LOCK_PARTIAL), 4);
-	says("bytes short");
-	CHECK_EQUAL(lock(&a, 2, 6, HM_LOCK_PARTIAL), 2);
-	CHECK_EQUAL(lock(&a, 4, 4, HM_LOCK_PARTIAL), 0);
-	check_map(&a, 4, 0);
-	/* ..LL.... with room for two; another priority comes as far. */
-	CHECK_OK(unlock(&a, 0, 2));
-	CHECK_EQUAL(lock(&a, 0, 8, HM_LOCK_PARTIAL | HM_LOCK_PRIORITY(3)), 4);
-	check_map(&a, 4, 0);
-	CHECK_EQUAL(query().used_by[3], 4 * PAGE);
-	/* ..LL..L. with room for one: nothing behind the first gap. */
-	CHECK_OK(unlock(&a, 0, 2));
-	CHECK_EQUAL(lock(&a, 6, 1, 0), 1);
-	CHECK_EQUAL(lock(&a, 0, 8, HM_LOCK_PARTIAL), 1);
-	check_map(&a, 4, 0);
-	end(&a, &b);
 }
 
 /* Also within one map; what is locked itself is none that gives way. */
@@ -695,7 +575,6 @@ static void replaced(void)
 
 static const struct test tests[] = {
 	{ "shortage", shortage, 0, 0 },
-	{ "partly_locked", partly_locked, 0, 0 },
 	{ "giving_way", giving_way, 0, 0 },
 	{ "rlimit", rlimit, 0, 0 },
 	{ "privileges", privileges, 0, 0 },
