@@ -380,6 +380,10 @@ uapi_headers := include/uapi/hetsim.h
 pages := $(wildcard man/*.[1-8])
 place = $(DESTDIR)$(1)
 page_place = $(DESTDIR)$(MANDIR)/man$(patsubst .%,%,$(suffix $(1)))/$(notdir $(1))
+# Each function has a page of its name: a link to the page that has it in its NAME.
+function_pages := $(filter %.3,$(pages))
+links_to = $(filter-out $(notdir $(pages)),$(addsuffix .3,$(shell \
+	sed -n '/^\.Sh NAME/,/^\.Sh SYNOPSIS/s/^\.Nm \(hm_[a-z0-9_]*\).*/\1/p' $(1))))
 
 # The shell and make both take a blank for the end of a path.
 ifneq ($(filter install uninstall,$(goals)),)
@@ -405,6 +409,9 @@ install: all ## into DESTDIR and PREFIX
 		-e 's|@PACKAGES@|$(lib_packages)|' hetmap.pc.in \
 		>$(call place,$(LIBDIR)/pkgconfig/hetmap.pc)
 	$(Q)$(foreach p,$(pages),install -D -m 644 $(p) $(call page_place,$(p)) &&) :
+	$(Q)$(foreach p,$(function_pages),for name in $(call links_to,$(p)); do \
+		echo '.so man3/$(notdir $(p))' >$(call place,$(MANDIR)/man3/)$$name && \
+		chmod 644 $(call place,$(MANDIR)/man3/)$$name || exit; done;)
 	$(Q)[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin ldconfig 2>/dev/null || \
 		echo 'ldconfig failed: programs need LD_LIBRARY_PATH=$(LIBDIR)'
 
@@ -416,7 +423,9 @@ uninstall: ## takes away what install put there
 		$(call place,$(LIBDIR)/$(SONAME)) \
 		$(call place,$(LIBDIR)/libhetmap.so.$(VERSION)) \
 		$(call place,$(LIBDIR)/pkgconfig/hetmap.pc) \
-		$(foreach p,$(pages),$(call page_place,$(p)))
+		$(foreach p,$(pages),$(call page_place,$(p))) \
+		$(foreach p,$(function_pages),$(addprefix $(call place,$(MANDIR)/man3/), \
+			$(call links_to,$(p))))
 	-rmdir $(call place,$(INCLUDEDIR)/hetmap/uapi) $(call place,$(INCLUDEDIR)/hetmap) \
 		2>/dev/null
 

@@ -87,6 +87,18 @@ installed_version() {
 		[ "$soname" = "libhetmap.so.${version%%.*}" ]
 }
 
+# man(1) finds each function of the headers: by a page of its name, or a link to one.
+page_of_each_function() {
+	for name in $(names_in_headers); do
+		page=$work/root/usr/share/man/man3/$name.3
+		[ -f "$page" ] || { echo "$name has no page"; return 1; }
+		to=$(sed -n 's/^\.so //p' "$page")
+		grep -q "^\.Nm $name\( ,\)\{0,1\}\$" "$work/root/usr/share/man/${to:-man3/$name.3}" ||
+			{ echo "$page leads to no page of $name"; return 1; }
+	done
+	! command -v man >/dev/null || man -M "$work/root/usr/share/man" -w hm_launch
+}
+
 no_file_left() {
 	find "$work/root" ! -type d >"$work/left"
 	! [ -s "$work/left" ] || { cat "$work/left"; return 1; }
@@ -146,6 +158,7 @@ check place_destdir place_refused 'DESTDIR=/a b' 'DESTDIR is "/a b", which has w
 check place_relative place_refused PREFIX=here 'PREFIX is "here", which does not begin with "/"'
 check install install_tree install
 check installed_version installed_version
+check installed_pages page_of_each_function
 for example in examples/*.c; do
 	[ -e "$example" ] || continue
 	program=$(basename "$example" .c)
