@@ -67,6 +67,17 @@ tour_follows() {
 		grep -q '^  verified     [0-9]* steps by' "$work/out"
 }
 
+# The blocks of README.md, also where no locale is named, or one that is not there; letters where
+# that is asked for.
+shows_blocks() {
+	env -u LC_ALL -u LC_CTYPE -u LANG "$@" "$root/tools/run" >"$work/out" 2>&1 &&
+		grep -q '██' "$work/out" && grep -q '✓ map' "$work/out"
+}
+
+shows_letters() {
+	expect_status 0 env LC_ALL=C "$root/tools/run" && ! grep -q '██' "$work/out"
+}
+
 # What keeps the tour from its device is said, and is not the job's failure.
 tour_stops() {
 	expect_status 0 env HETMAP_SOFT=wrong=1 "$root/tools/run" || return
@@ -92,6 +103,9 @@ check usage expect_status 2 tools/run one two
 check unknown_option unknown_option
 check main_job tour_follows
 check tour_stops tour_stops
+check bare_locale shows_blocks
+check missing_locale shows_blocks LANG=xx_YY.UTF-8 LC_ALL=xx_YY.utf8
+check plain_locale shows_letters
 # shellcheck disable=SC2016 # the names are meant
 for name in 'a b' '$HOME' '-rf' '--json' "it's" '*'; do
 	check "name_$(printf %s "$name" | tr -c 'a-zA-Z\n' _)" odd_name "$name"
