@@ -268,7 +268,7 @@ static void saxpy_unplugged(void)
 		CHECK(strstr(outcome.out, "\"verified\": true"));
 		outcome_free(&outcome);
 	}
-	/* By the accelerator that there is, as README has it: OpenCL, else threads. */
+	/* By the accelerator that there is, as the guide has it: OpenCL, else threads. */
 	command_run(&(struct command){ .args = { "run", "saxpy", "--size=4M", "--device",
 						 "soft:0", "--unplug-at", "50%", "--json" } },
 		    &outcome);

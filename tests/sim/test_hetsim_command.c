@@ -256,7 +256,7 @@ static void part_of(const char *list, const char *name, const char *is, char *pa
 	part[0] = 0;
 }
 
-/* Each driver's devices, with what README.md says that they can do. */
+/* Each driver's devices, with what docs/support.md says that they can do. */
 static void devices_listed(void)
 {
 	static const struct {
