@@ -8,10 +8,14 @@
  * leaves a ring that is whole: of a record there is all, committed, or nothing.
  *
  * Neither end trusts the other: what it finds in the file is checked, and a ring that lies is
- * -EBADMSG. But who may write the file may also cut it off, and touching missing bytes is a
- * SIGBUS, or what hetmap/guard.h makes of that: an error, and where it came inside of a call
- * here, every later one on this end is -EBUSY: hm_ring_unref() is what is left. A memfd, which hm_ring_create() seals, can't
- * be cut off.
+ * -EBADMSG. But who may write the file may also cut it off. Each call here is -EIO from then
+ * on, wherever it was cut, also where it was grown again: the file ends with bytes that are
+ * looked at before a call says that it has written or read anything. What -EIO was for may be
+ * there or not; hm_ring_unref() is what is left. Touching missing bytes is a SIGBUS, though,
+ * which takes the handler of hetmap/guard.h to become that error; in a guarded scope it is the
+ * scope's error, and where it came inside of a call here, every later one on this end is
+ * -EBUSY. Bytes of the file that the handler has replaced as storage failed are -EIO, too, until
+ * hm_device_recover() brings them back. A memfd, which hm_ring_create() seals, can't be cut off.
  *
  * One thread at a time may use an end; another one's call is -EBUSY meanwhile. Both ends are
  * on one machine: there are no rings on file systems that other machines may have, too, those
@@ -98,7 +102,8 @@ HM_API int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring *
  * @ring:     [in]
  * @ret_info: [in,out] struct_size set by the caller
  *
- * Errors: -EBADMSG the other end's position is wrong; -EBUSY; -E2BIG.
+ * Errors: -EBADMSG the other end's position is wrong; -EIO bytes of the file were lost, see above;
+ * -EBUSY; -E2BIG.
  */
 HM_API int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info);
 
@@ -114,7 +119,8 @@ HM_API int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info);
  *
  * Errors: -EMSGSIZE @length is beyond record_max; -ETIME there is no room yet; -EPIPE there
  * is none, and the reader, who was there, is gone; -EBADMSG the reader's position is wrong;
- * -EBUSY another thread's call; -EINVAL the ring is the reader's end.
+ * -EIO bytes of the file were lost, see above; -EBUSY another thread's call; -EINVAL the ring is
+ * the reader's end.
  */
 HM_API int hm_ring_reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns,
 			   void **ret_data);
@@ -126,7 +132,8 @@ HM_API int hm_ring_reserve(struct hm_ring *ring, uint64_t length, uint64_t timeo
  *
  * The reader sees the whole record, or nothing. It is woken where it sleeps.
  *
- * Errors: -EINVAL nothing is reserved, or less than @length; -EBUSY.
+ * Errors: -EINVAL nothing is reserved, or less than @length; -EIO bytes of the file were lost,
+ * see above; -EBUSY.
  */
 HM_API int hm_ring_commit(struct hm_ring *ring, uint64_t length);
 
@@ -152,8 +159,9 @@ HM_API int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length
  * leaves these bytes alone, unless it lies: copy what is to be checked and then used.
  *
  * Errors: -ETIME there is none yet; -EPIPE there is none, and the writer, who was there, is
- * gone; -EBADMSG the writer's position or the record is wrong: the text says what; -EBUSY
- * another thread's call; -EINVAL the ring is the writer's end.
+ * gone; -EBADMSG the writer's position or the record is wrong: the text says what; -EIO bytes of
+ * the file were lost, see above; -EBUSY another thread's call; -EINVAL the ring is the writer's
+ * end.
  */
 HM_API int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **ret_data,
 			uint64_t *ret_length);
@@ -162,7 +170,8 @@ HM_API int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **
  * hm_ring_release - done with the record that hm_ring_peek() gave
  * @ring: [in] the reader
  *
- * Errors: -EINVAL none was given; -EBUSY.
+ * Errors: -EINVAL none was given; -EIO bytes of the file were lost, see above, and so may be what
+ * hm_ring_peek() showed; -EBUSY.
  */
 HM_API int hm_ring_release(struct hm_ring *ring);
 
@@ -187,7 +196,7 @@ HM_API int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t 
  * What was committed before outlives a power failure, too. Without it a ring outlives
  * processes, not the machine, as the kernel writes pages in any order.
  *
- * Errors: hm_map_sync()'s.
+ * Errors: -EIO bytes of the file were lost, see above; hm_map_sync()'s.
  */
 HM_API int hm_ring_sync(struct hm_ring *ring);
 

@@ -3,9 +3,13 @@
  * A ring's file, and what one end of it knows.
  *
  * Page 0 says what it is and never changes; page 1 has both positions; the records follow,
- * @capacity bytes of them. A position counts all bytes that records ever took, and its
- * remainder is the place. A record is a head of 8 bytes and its bytes, up to a multiple of 8,
- * in one piece: where too little is left before the end, a skip takes that.
+ * @capacity bytes of them; the last page ends with the magic again. Whoever cuts the file off,
+ * wherever, takes that away, and growing it again brings zeros: so one look at it, after bytes
+ * were read or written, says whether they were a whole file's.
+ *
+ * A position counts all bytes that records ever took, and its remainder is the place. A record
+ * is a head of 8 bytes and its bytes, up to a multiple of 8, in one piece: where too little is
+ * left before the end, a skip takes that.
  *
  * What commits a record, and its skip, is the store of the writer's position, the last one
  * that it makes; what releases one is the store of the reader's. Each end has its own
@@ -24,10 +28,11 @@
 #include "core/core.h"
 
 #define RING_MAGIC "HMRING\r\n"
-#define RING_VERSION 1
+#define RING_VERSION 2 /* 1 had no last page */
 #define RING_ORDER 0x01020304u
 #define RING_CONTROL 4096 /* offset of struct ring_control */
 #define RING_DATA 8192    /* offset of the first record */
+#define RING_LAST 4096    /* bytes behind the records */
 #define RING_CAPACITY_MIN 4096ull
 #define RING_CAPACITY_MAX GIB(1) /* positions are waited for by their low 32 bits */
 #define RING_HEAD 8ull
@@ -68,6 +73,7 @@ struct hm_ring {
 	struct ring_control *control;
 	char *data;
 	uint64_t capacity;
+	const _Atomic uint64_t *last; /* the file's last word: RING_MAGIC, or it was cut off */
 
 	_Atomic bool busy; /* a thread is inside of a call; protects the below */
 	uint64_t own;      /* position of this end */
@@ -90,6 +96,12 @@ static inline uint64_t ring_record_max(uint64_t capacity)
 	return capacity / 2 - RING_HEAD;
 }
 
+/* Bytes of its file. */
+static inline uint64_t ring_size(uint64_t capacity)
+{
+	return RING_DATA + capacity + RING_LAST;
+}
+
 static inline uint32_t ring_mark(uint64_t position, bool skip)
 {
 	return (uint32_t)(position >> 3) << 1 | skip;
@@ -109,7 +121,15 @@ bool ring_peer_is_there(const struct hm_ring *ring);
 /* 0, and ring_leave() has to follow; or what the call fails with. @end: RING_ANY, too. */
 #define RING_ANY UINT32_MAX
 int ring_enter(struct hm_ring *ring, uint32_t end, const char *what);
-void ring_leave(struct hm_ring *ring);
+/* What the call ends with: @r, or what ring_check() says. */
+int ring_leave(struct hm_ring *ring, int r);
+/*
+ * -EIO, with a text: what was read or written before, of positions and of the record that is
+ * held, is not, or need not be, the file's. It was cut off, or a handler has put others in the
+ * bytes' place. Of what a file system does to the bytes of a page before it says that the file
+ * is shorter, a look in that moment knows nothing.
+ */
+int ring_check(const struct hm_ring *ring);
 /* Opens the file of @fd anew, to read and write. A descriptor; -errno with a text. */
 int ring_open_file(int fd);
 

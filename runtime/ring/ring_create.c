@@ -44,11 +44,11 @@ int ring_check_header(const struct ring_header *header, uint64_t size)
 			       "its records begin at byte %" PRIu64 ", and version %u has "
 			       "them at %u",
 			       header->data, RING_VERSION, RING_DATA);
-	if (size != RING_DATA + header->capacity)
+	if (size != ring_size(header->capacity))
 		return err_set(-EBADMSG,
 			       "the file has %" PRIu64 " bytes, and a ring for %" PRIu64
 			       " has %" PRIu64 ": somebody resized it; a ring doesn't grow",
-			       size, header->capacity, RING_DATA + header->capacity);
+			       size, header->capacity, ring_size(header->capacity));
 	return 0;
 }
 
@@ -113,6 +113,9 @@ static int write_header(int fd, uint64_t capacity)
 	r = write_all(fd, &header, sizeof(header), 0);
 	memcpy(header.magic, RING_MAGIC, sizeof(header.magic));
 	if (!r)
+		r = write_all(fd, header.magic, sizeof(header.magic),
+			      ring_size(capacity) - sizeof(header.magic));
+	if (!r)
 		r = write_all(fd, &header, sizeof(header.magic), 0);
 	return r ? err_set(r, "writing its header: %s", err_name(r)) : 0;
 }
@@ -135,7 +138,7 @@ static int make(int fd, uint64_t capacity)
 	r = network_refuse(fd, "a ring is memory of one machine");
 	if (r)
 		return r;
-	r = take_storage(fd, RING_DATA + capacity);
+	r = take_storage(fd, ring_size(capacity));
 	if (!r)
 		r = write_header(fd, capacity);
 	if (r)
@@ -188,13 +191,13 @@ int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc)
 		own = ring_open_file(fd);
 		if (own < 0)
 			return err_prefix(own, "hm_ring_create");
-		r = access_file(own, RING_DATA + capacity, HM_READ | HM_WRITE);
+		r = access_file(own, ring_size(capacity), HM_READ | HM_WRITE);
 		if (!r)
 			r = make(own, capacity);
 		sys_close(own);
 		return r ? err_prefix(r, "hm_ring_create") : 0;
 	}
-	r = access_new_file(path, RING_DATA + capacity, HM_READ | HM_WRITE);
+	r = access_new_file(path, ring_size(capacity), HM_READ | HM_WRITE);
 	if (r)
 		return err_prefix(r, "%s", path);
 	own = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOCTTY, 0666);

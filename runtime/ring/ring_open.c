@@ -20,6 +20,7 @@
 #include "change/network.h"
 #include "base/rlimits.h"
 #include "base/sys.h"
+#include "fault/repair.h"
 
 #define RING_INFO_LEAST sizeof(struct hm_ring_info)
 /* No ring gets so far; sums with positions below it don't overflow. */
@@ -111,7 +112,7 @@ static int map_file(struct hm_ring *ring, const char *name, uint64_t capacity)
 {
 	const struct hm_buffer_desc desc = {
 		.struct_size = sizeof(desc),
-		.size = RING_DATA + capacity,
+		.size = ring_size(capacity),
 		.name = name,
 	};
 	struct hm_device *device;
@@ -135,11 +136,27 @@ static int map_file(struct hm_ring *ring, const char *name, uint64_t capacity)
 	return r;
 }
 
+static bool has_last(const struct hm_ring *ring)
+{
+	uint64_t magic;
+
+	memcpy(&magic, RING_MAGIC, sizeof(magic));
+	return atomic_load_explicit(ring->last, memory_order_relaxed) == magic;
+}
+
 int ring_attach(struct hm_ring *ring, void *base, uint64_t capacity)
 {
 	struct ring_control *control = (struct ring_control *)((char *)base + RING_CONTROL);
 	uint64_t tail = atomic_load(&control->tail), head = atomic_load(&control->head);
 
+	ring->last = (const _Atomic uint64_t *)((char *)base + ring_size(capacity)) - 1;
+	if (!has_last(ring))
+		return err_set(
+			-EBADMSG,
+			"its last 8 bytes, of %" PRIu64
+			", are not a ring's: it was cut off and grown again, or not made "
+			"to its end; remove it, and make it again",
+			ring_size(capacity));
 	if (tail > POSITION_MAX || head > tail || tail - head > capacity || (tail | head) % 8)
 		return err_set(-EBADMSG,
 			       "its positions are wrong: %" PRIu64 " bytes written, %" PRIu64
@@ -269,6 +286,45 @@ void hm_ring_unref(struct hm_ring *ring)
 
 /* ---- calls ---- */
 
+/* Cold half of ring_check(). */
+static __attribute__((noinline, cold)) int refuse_cut(const struct hm_ring *ring)
+{
+	struct stat st = { .st_size = 0 };
+
+	if (ring->lock_fd >= 0)
+		sys_fstat(ring->lock_fd, &st);
+	return err_set(-EIO,
+		       "the ring's file was cut off, and records are lost: it has %" PRIu64
+		       " bytes now, of which the last are not those that a ring of %" PRIu64
+		       " ends with; hm_ring_unref(), and make another ring",
+		       (uint64_t)st.st_size, ring_size(ring->capacity));
+}
+
+/* Bytes of the map that are the file's still, as far as handlers go. */
+static int check_blocks(const struct hm_ring *ring)
+{
+	uint64_t at = (ring->own + ring->skip) & (ring->capacity - 1);
+	int r = repair_check(ring->map, 0, RING_DATA, NULL);
+
+	if (r || !ring->held)
+		return r;
+	/* The head of a skip is before the ring's end, and its record at the beginning. */
+	if (ring->skip)
+		r = repair_check(ring->map, RING_DATA + (ring->own & (ring->capacity - 1)),
+				 RING_HEAD, NULL);
+	return r ? r : repair_check(ring->map, RING_DATA + at, ring_room(ring->length), NULL);
+}
+
+int ring_check(const struct hm_ring *ring)
+{
+	/* What was read before is read. */
+	atomic_thread_fence(memory_order_acquire);
+	if (unlikely(!has_last(ring)))
+		return refuse_cut(ring);
+	/* Only where a handler is, or was, there are states of blocks. */
+	return likely(!ring->map || !repair_states(ring->map)) ? 0 : check_blocks(ring);
+}
+
 int ring_enter(struct hm_ring *ring, uint32_t end, const char *what)
 {
 	int r = object_check((struct hm_object *)ring, OBJECT_RING);
@@ -286,9 +342,12 @@ int ring_enter(struct hm_ring *ring, uint32_t end, const char *what)
 	return 0;
 }
 
-void ring_leave(struct hm_ring *ring)
+int ring_leave(struct hm_ring *ring, int r)
 {
+	int lost = ring_check(ring);
+
 	atomic_store_explicit(&ring->busy, false, memory_order_release);
+	return unlikely(lost) ? lost : r;
 }
 
 int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info)
@@ -315,17 +374,21 @@ int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info)
 			.position = ring->own,
 			.peer = ring_peer_is_there(ring),
 		};
-		struct_write(ret_info, &info, ret_info->struct_size);
+		/* Results are untouched on failure. */
+		r = ring_check(ring);
+		if (!r)
+			struct_write(ret_info, &info, ret_info->struct_size);
 	}
-	ring_leave(ring);
-	return r;
+	return ring_leave(ring, r);
 }
 
 int hm_ring_sync(struct hm_ring *ring)
 {
 	int r = object_check((struct hm_object *)ring, OBJECT_RING);
 
-	return r ? r : hm_map_sync(ring->map, 0, hm_map_length(ring->map), 0);
+	if (!r)
+		r = hm_map_sync(ring->map, 0, hm_map_length(ring->map), 0);
+	return r ? r : ring_check(ring);
 }
 
 /* ---- fork ---- */

@@ -69,11 +69,17 @@ static const char *record(const struct hm_ring *ring)
 	return ring->data + ((ring->own + ring->skip) & (ring->capacity - 1)) + RING_HEAD;
 }
 
-static void release(struct hm_ring *ring)
+/* Of a record that was lost the position stays: nobody is told that it was read. */
+static int release(struct hm_ring *ring)
 {
+	int r = ring_check(ring);
+
+	if (unlikely(r))
+		return r;
 	ring->held = false;
 	ring->own += ring->skip + ring_room(ring->length);
 	ring_publish(ring);
+	return 0;
 }
 
 int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **ret_data,
@@ -87,12 +93,14 @@ int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **ret_dat
 	r = ret_data && ret_length ?
 		    next(ring, timeout_ns) :
 		    err_set(-EINVAL, "hm_ring_peek: ret_data or ret_length is NULL");
+	/* Results are untouched on failure. */
+	if (!r)
+		r = ring_check(ring);
 	if (!r) {
 		*ret_data = record(ring);
 		*ret_length = ring->length;
 	}
-	ring_leave(ring);
-	return r;
+	return ring_leave(ring, r);
 }
 
 int hm_ring_release(struct hm_ring *ring)
@@ -102,12 +110,9 @@ int hm_ring_release(struct hm_ring *ring)
 	r = ring_enter(ring, HM_RING_READER, "hm_ring_release");
 	if (r)
 		return r;
-	if (ring->held)
-		release(ring);
-	else
-		r = err_set(-EINVAL, "hm_ring_release without hm_ring_peek");
-	ring_leave(ring);
-	return r;
+	r = ring->held ? release(ring) :
+			 err_set(-EINVAL, "hm_ring_release without hm_ring_peek");
+	return ring_leave(ring, r);
 }
 
 static int read_next(struct hm_ring *ring, void *to, uint64_t room, uint64_t timeout_ns,
@@ -126,9 +131,10 @@ static int read_next(struct hm_ring *ring, void *to, uint64_t room, uint64_t tim
 			       " bytes, and there is room for %" PRIu64,
 			       length, room);
 	memcpy(to, record(ring), length);
-	release(ring);
-	*ret_length = length;
-	return 0;
+	r = release(ring);
+	if (!r)
+		*ret_length = length;
+	return r;
 }
 
 int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t timeout_ns,
@@ -143,6 +149,5 @@ int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t timeout
 		r = read_next(ring, to, room, timeout_ns, ret_length);
 	else
 		r = err_set(-EINVAL, "hm_ring_read: to or ret_length is NULL");
-	ring_leave(ring);
-	return r;
+	return ring_leave(ring, r);
 }

@@ -161,7 +161,9 @@ int ring_wait(struct hm_ring *ring, uint64_t wanted, uint64_t timeout_ns)
 	for (;; slice = min_u64(2 * slice, SLICE_MAX)) {
 		/* In this order: what it wrote before it went is there to be read. */
 		gone = peer_is_gone(ring);
-		r = ring_look(ring);
+		r = ring_check(ring);
+		if (!r)
+			r = ring_look(ring);
 		if (r || ring->other >= wanted)
 			return r;
 		if (gone) {

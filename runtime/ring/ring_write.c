@@ -5,14 +5,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void put_head(struct hm_ring *ring, uint64_t length, bool skip)
+static void put_head(struct hm_ring *ring, uint64_t position, uint64_t length, bool skip)
 {
 	const struct ring_head head = {
 		.length = (uint32_t)length,
-		.mark = ring_mark(ring->own, skip),
+		.mark = ring_mark(position, skip),
 	};
 
-	memcpy(ring->data + (ring->own & (ring->capacity - 1)), &head, sizeof(head));
+	memcpy(ring->data + (position & (ring->capacity - 1)), &head, sizeof(head));
 }
 
 static int reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns, void **ret_data)
@@ -42,30 +42,41 @@ static int reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns, v
 	return 0;
 }
 
-static void commit(struct hm_ring *ring, uint64_t length)
+static int commit(struct hm_ring *ring, uint64_t length)
 {
-	ring->held = false;
-	if (!length)
-		return;
-	if (ring->skip) {
-		put_head(ring, ring->skip - RING_HEAD, true);
-		ring->own += ring->skip;
+	int r;
+
+	if (!length) {
+		ring->held = false;
+		return 0;
 	}
-	put_head(ring, length, false);
-	ring->own += ring_room(length);
+	if (ring->skip)
+		put_head(ring, ring->own, ring->skip - RING_HEAD, true);
+	put_head(ring, ring->own + ring->skip, length, false);
+	/* Before anybody is told: what is lost is no record. */
+	r = ring_check(ring);
+	ring->held = false;
+	if (unlikely(r))
+		return r;
+	ring->own += ring->skip + ring_room(length);
 	ring_publish(ring);
+	return 0;
 }
 
 int hm_ring_reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns, void **ret_data)
 {
+	void *data;
 	int r;
 
 	r = ring_enter(ring, HM_RING_WRITER, "hm_ring_reserve");
 	if (r)
 		return r;
-	r = ret_data ? reserve(ring, length, timeout_ns, ret_data) :
+	r = ret_data ? reserve(ring, length, timeout_ns, &data) :
 		       err_set(-EINVAL, "hm_ring_reserve: ret_data is NULL");
-	ring_leave(ring);
+	r = ring_leave(ring, r);
+	/* Results are untouched on failure. */
+	if (!r)
+		*ret_data = data;
 	return r;
 }
 
@@ -83,9 +94,8 @@ int hm_ring_commit(struct hm_ring *ring, uint64_t length)
 			    "hm_ring_commit: %" PRIu64 " bytes, and %" PRIu64 " were reserved",
 			    length, ring->length);
 	else
-		commit(ring, length);
-	ring_leave(ring);
-	return r;
+		r = commit(ring, length);
+	return ring_leave(ring, r);
 }
 
 int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length, uint64_t timeout_ns)
@@ -100,8 +110,7 @@ int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length, uint6
 		   err_set(-EINVAL, "hm_ring_write: data is NULL");
 	if (!r) {
 		memcpy(to, data, length);
-		commit(ring, length);
+		r = commit(ring, length);
 	}
-	ring_leave(ring);
-	return r;
+	return ring_leave(ring, r);
 }

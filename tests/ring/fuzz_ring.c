@@ -23,7 +23,7 @@
 
 /* Outside of it nothing may be touched: the sanitizer sees to that. */
 struct image {
-	_Alignas(4096) char bytes[RING_DATA + CAPACITY];
+	_Alignas(4096) char bytes[RING_DATA + CAPACITY + RING_LAST];
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < sizeof(header) + 16)
 		return 0;
 	memcpy(&header, data, sizeof(header));
-	if (!ring_check_header(&header, RING_DATA + header.capacity))
+	if (!ring_check_header(&header, ring_size(header.capacity)))
 		MUST(header.capacity >= RING_CAPACITY_MIN &&
 		     header.capacity <= RING_CAPACITY_MAX);
 	data += sizeof(header);
@@ -129,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&image, 0, sizeof(image));
 	n = size < CAPACITY ? size : CAPACITY;
 	memcpy(image.bytes + RING_DATA, data, n);
+	memcpy(image.bytes + sizeof(image.bytes) - 8, RING_MAGIC, 8);
 	atomic_store(&control->tail, tail);
 	atomic_store(&control->head, head);
 	run(&image, HM_RING_READER, data, size);

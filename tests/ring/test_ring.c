@@ -30,7 +30,7 @@ static void opens(void)
 	struct stat st;
 
 	CHECK(!stat(path, &st));
-	CHECK_EQUAL(st.st_size, RING_DATA + 8192);
+	CHECK_EQUAL(st.st_size, RING_DATA + 8192 + RING_LAST);
 	CHECK_EQUAL(st.st_blocks >= st.st_size / 512, true);
 	reader = ring_end(path, HM_RING_READER);
 	info = ring_info(reader);
@@ -132,7 +132,7 @@ static void refuses(void)
 	CHECK_EQUAL(length, 7);
 	hm_ring_unref(ring);
 	ring = NULL;
-	CHECK(!truncate(path, RING_DATA + 8192));
+	CHECK(!truncate(path, RING_DATA + 12288));
 	CHECK_ERROR(-EBADMSG, hm_ring_open(path, -1, HM_RING_READER, &ring));
 	CHECK(strstr(hm_errmsg(), "doesn't grow"));
 	hm_ring_unref(writer);
@@ -519,7 +519,7 @@ static void in_batches(void)
 	sys_table.fallocate = batched_fallocate;
 	path = ring_make(folder, 8 << 20);
 	sys_table = real;
-	CHECK_EQUAL(allocated, RING_DATA + (8 << 20));
+	CHECK_EQUAL(allocated, RING_DATA + (8 << 20) + RING_LAST);
 	free(path);
 	folder_remove(folder);
 }

@@ -76,9 +76,10 @@ static void each_byte(void)
 		{ RING_CONTROL, RING_CONTROL + sizeof(struct ring_control) },
 		{ RING_DATA, RING_DATA + 400 },
 		{ RING_DATA + 3900, RING_DATA + 4096 },
+		{ RING_DATA + 4096 + RING_LAST - 16, RING_DATA + 4096 + RING_LAST },
 	};
 	static const unsigned char masks[] = { 0xff, 1, 0x80 };
-	char *folder = folder_make(), *path = ring_make(folder, 4096), *bytes = malloc(12288);
+	char *folder = folder_make(), *path = ring_make(folder, 4096), *bytes = malloc(16384);
 	struct hm_ring *ring = ring_end(path, HM_RING_WRITER);
 	struct hm_ring *reader = ring_end(path, HM_RING_READER);
 	unsigned char text[600], byte;
@@ -98,15 +99,15 @@ static void each_byte(void)
 	hm_ring_unref(ring);
 	hm_ring_unref(reader);
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	CHECK_FATAL(fd >= 0 && pread(fd, bytes, 12288, 0) == 12288);
-	for (i = 0; i < 4; i++)
+	CHECK_FATAL(fd >= 0 && pread(fd, bytes, 16384, 0) == 16384);
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		for (at = parts[i].from; at < parts[i].to; at++)
 			for (k = 0; k < sizeof(masks); k++) {
 				byte = file_byte(fd, at) ^ masks[k];
 				CHECK_EQUAL(pwrite(fd, &byte, 1, at), 1);
 				read_all(path);
 				write_some(path);
-				CHECK_EQUAL(pwrite(fd, bytes, 12288, 0), 12288);
+				CHECK_EQUAL(pwrite(fd, bytes, 16384, 0), 16384);
 			}
 	close(fd);
 	free(bytes);
