@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* An allocation grows sixteen times while a pointer into it stays good. */
+/*
+ * An allocation grows sixteen times while a pointer into it stays good, in host memory or that of
+ * the device which HETMAP_DEVICE names.
+ */
 #include <err.h>
 #include <errno.h>
 #include <hetmap/hetmap.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* y = a * x + y on the best accelerator there is, through plain pointers. */
+/*
+ * y = a * x + y on the best accelerator there is, through plain pointers, in host memory or
+ * that of the device which HETMAP_DEVICE names.
+ */
 #include <err.h>
 #include <hetmap/hetmap.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
  * are those of that moment. What a call does inside itself (the new object of a
  * resize, the host's part of an import) is not asked about again; hm_alloc() is a
  * create and a map, hm_realloc() a resize. hm_device_list() opens each device to describe
- * it, and leaves out what is refused; hm_device_open(NULL) goes on to the next best.
+ * it, and leaves out what is refused; hm_device_open(NULL) asks for the one that it opens.
  *
  * What is made out of other calls of the library asks what they ask: a reader, a ring, an
  * array of tokens opens "file", and then makes a buffer of a file and maps it. Every file

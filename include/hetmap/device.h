@@ -85,9 +85,9 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
 
 /**
  * hm_device_open - open a device by name
- * @name:       [in] "host", "sim:0", ..., or NULL for the best that opens: one with
- *              memory of its own, which "soft:0" is, too; else, as where HETMAP_SOFT has
- *              a mistake, "host". hm_device_query() tells which it is
+ * @name:       [in] "host", "sim:0", ..., or NULL for "host", or what the variable
+ *              HETMAP_DEVICE of the environment names; all others by name
+ *              (hm_device_list()). hm_device_query() tells which it is
  * @ret_device: [out] a reference, dropped with hm_device_unref()
  *
  * Errors: -ENODEV no such device (the text lists those there are, or has the
@@ -97,7 +97,7 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
  * "drm:": no DRM node, or a driver or kernel that the library can't use; "soft": this
  * machine's pages are not of 4 KiB; -EMFILE; -ENOMEM; -EAGAIN HETMAP_RETIRE asks for a
  * thread that can't be started; of a path, what open(2) answers.
- * NULL: -ENODEV where none opens, whatever kept them from it, or -ENOMEM.
+ * The text says so where it was HETMAP_DEVICE that named the device.
  */
 HM_API int hm_device_open(const char *name, struct hm_device **ret_device);
 

@@ -293,8 +293,8 @@ enum ask {
 enum ask backend_asks(const struct hm_backend_ops *ops);
 
 /*
- * Sets the backends that every process has, the best first: hm_device_open(NULL) takes the
- * first that opens. Before the library is used.
+ * Sets the backends that every process has, in the order of hm_device_list(). Before the
+ * library is used.
  */
 void backend_set_builtin(const struct hm_backend_ops *const *all, size_t n);
 

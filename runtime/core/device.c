@@ -83,8 +83,8 @@ err_free:
 }
 
 /*
- * In order of registration: devices with memory of their own come first. Until @each
- * returns other than 0, which is the result.
+ * In order of registration, which hm_device_list() has: devices with memory of their own come
+ * first. Until @each returns other than 0, which is the result.
  */
 static int each_device(int (*each)(void *user, const char *name), void *user)
 {
@@ -97,25 +97,19 @@ static int each_device(int (*each)(void *user, const char *name), void *user)
 	return r;
 }
 
-#define OPENED 1
-
-/* Where it can't be opened, the next one may. */
-static int try_open(void *user, const char *name)
+/*
+ * What programs that name none get. It is the same on all machines, and has all that hm_alloc()
+ * and sharing promise; who wants another one says which.
+ */
+static int open_default(struct hm_device **ret_device)
 {
-	int r = open_named(name, user);
+	const char *name = secure_getenv("HETMAP_DEVICE");
+	int r;
 
-	if (!r)
-		return OPENED;
-	return r == -ENOMEM ? r : 0;
-}
-
-static int open_best(struct hm_device **ret_device)
-{
-	int r = each_device(try_open, ret_device);
-
-	if (r)
-		return r == OPENED ? 0 : r;
-	return err_prefix(-ENODEV, "no device can be opened; the last that was tried");
+	if (!name || !*name)
+		return open_named("host", ret_device);
+	r = open_named(name, ret_device);
+	return r ? err_prefix(r, "HETMAP_DEVICE=%s", name) : 0;
 }
 
 int hm_device_open(const char *name, struct hm_device **ret_device)
@@ -130,7 +124,7 @@ int hm_device_open(const char *name, struct hm_device **ret_device)
 		r = retire_read_environment();
 	if (r)
 		return r;
-	r = name ? open_named(name, ret_device) : open_best(ret_device);
+	r = name ? open_named(name, ret_device) : open_default(ret_device);
 	if (!r)
 		trace_tell();
 	return r;

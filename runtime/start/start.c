@@ -54,7 +54,7 @@ static const struct fork_part parts[] = {
 	{ NULL, ring_fork_prepare, ring_fork_parent, ring_fork_child },
 };
 
-/* One row a backend, the best first: hm_device_open(NULL) takes the first that opens. */
+/* One row a backend, in the order of hm_device_list(): memory of its own comes first. */
 #define BACKENDS(ROW)        \
 	ROW(drm_backend)     \
 	ROW(sim_backend)     \

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -29,11 +30,34 @@ static bool text_names(const void *pointer)
 	return strstr(hm_errmsg(), address);
 }
 
-static void best_device(void)
+static void opens(const char *name, const char *wanted)
 {
+	struct hm_device_info info = { .struct_size = sizeof(info) };
 	struct hm_device *device;
+
+	CHECK(name ? !setenv("HETMAP_DEVICE", name, 1) : !unsetenv("HETMAP_DEVICE"));
+	CHECK_OK_FATAL(hm_device_open(NULL, &device));
+	CHECK_OK(hm_device_query(device, &info));
+	CHECK(!strcmp(info.name, wanted));
+	hm_device_unref(device);
+}
+
+/* Who names no device has host memory, whatever else there is, or what the user says. */
+static void default_device(void)
+{
+	struct hm_device *device = NULL;
 	float *x;
 
+	opens(NULL, "host");
+	opens("", "host");
+	opens("host", "host");
+	opens("file", "file");
+	opens("soft:0", "soft:0");
+	/* A mistake is an error, and says whose. */
+	CHECK(!setenv("HETMAP_DEVICE", "sofa:0", 1));
+	CHECK_ERROR(-ENODEV, hm_device_open(NULL, &device));
+	CHECK(strstr(hm_errmsg(), "HETMAP_DEVICE=sofa:0") && !device);
+	opens(NULL, "host");
 	CHECK_OK_FATAL(hm_device_open(NULL, &device));
 	CHECK_OK_FATAL(hm_alloc(device, 1000 * sizeof(*x), HM_READ | HM_WRITE, &x));
 	hm_device_unref(device); /* the allocation holds it */
@@ -260,7 +284,7 @@ static void racing_frees(void)
 }
 
 static const struct test tests[] = {
-	{ "best_device", best_device, 0, 0 },
+	{ "default_device", default_device, 0, 0 },
 	{ "sizes", sizes, 0, 0 },
 	{ "grows_in_place", grows_in_place, 0, 0 },
 	{ "moves", moves, 0, 0 },

@@ -297,6 +297,43 @@ static void refused(void)
 	}
 }
 
+/* Of the device that the user has chosen for all programs, which no other one replaces. */
+static void chosen_by_variable(void)
+{
+	const struct command host = {
+		.args = { "tour", "-a", "cpu", "-s", "64K", "--json" },
+		.env = { "HETMAP_DEVICE=host" },
+	};
+	const struct command saxpy = {
+		.args = { "run", "saxpy", "-a", "cpu", "-s", "64K", "--rounds", "1", "--json" },
+		.env = { "HETMAP_DEVICE=soft:0" },
+	};
+	const struct command unset = {
+		.args = { "run", "saxpy", "-a", "cpu", "-s", "64K", "--rounds", "1", "--json" },
+	};
+	const struct command none = {
+		.args = { "tour" },
+		.env = { "HETMAP_DEVICE=sofa" },
+	};
+	const struct {
+		const struct command *command;
+		const char *device;
+	} rows[] = { { &host, "host" }, { &saxpy, "soft:0" }, { &unset, "host" } };
+	struct outcome outcome;
+	json_t *json;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		command_run(rows[i].command, &outcome);
+		CHECK_EQUAL(outcome.status, 0);
+		json = outcome_json(&outcome);
+		CHECK(!strcmp(string_of(json, "device"), rows[i].device));
+		json_decref(json);
+		outcome_free(&outcome);
+	}
+	check_refused(&none, 3, "HETMAP_DEVICE=sofa");
+}
+
 /* A limit is the environment's fault, and named: status 3. */
 static void limits(void)
 {
@@ -369,6 +406,7 @@ static const struct test tests[] = {
 	{ "wrong_results", wrong_results, 60, 0 },
 	{ "locked_in_part", locked_in_part, 60, 0 },
 	{ "refused", refused, 60, 0 },
+	{ "chosen_by_variable", chosen_by_variable, 60, TEST_ONCE },
 	{ "limits", limits, 60, 0 },
 	{ "stopped", stopped, 60, 0 },
 	{ NULL, NULL, 0, 0 },

@@ -357,7 +357,7 @@ int run_load(const struct job_options *options)
 	if (!status)
 		status = job_open(&l->job, &own);
 	if (!status) {
-		status = run_on(l, options->device ? options->device : "host");
+		status = run_on(l, options->device);
 		progress_end();
 		if (!status)
 			load_print(l);

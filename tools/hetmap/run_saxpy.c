@@ -243,7 +243,7 @@ int run_saxpy(const struct job_options *options)
 		status = job_open(&s.job, options);
 	if (status)
 		return status;
-	status = allocate(&s, options->device ? options->device : "host");
+	status = allocate(&s, options->device);
 	if (!status)
 		status = compute(&s, loss);
 	progress_end();

@@ -176,7 +176,7 @@ static int open_device(struct tokens_job *job)
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	int r;
 
-	r = hm_device_open(job->options->device ? job->options->device : "host", &job->device);
+	r = hm_device_open(job->options->device, &job->device);
 	if (!r)
 		r = hm_device_query(job->device, &info);
 	if (r)

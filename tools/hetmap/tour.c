@@ -29,7 +29,7 @@ static const struct {
 
 #define N_STEP (sizeof(steps) / sizeof(steps[0]))
 
-/* Backends that have memory of their own, the best first. */
+/* Backends that have memory of their own, real ones first. */
 static const char *const backends[] = { "drm", "sim", "soft" };
 
 #define N_BACKEND (sizeof(backends) / sizeof(backends[0]))
@@ -44,7 +44,8 @@ enum {
 };
 
 static const struct option_row rows[] = {
-	[OPTION_DEVICE] = OPTION_ROW_DEVICE("the first of drm, sim and soft that opens"),
+	[OPTION_DEVICE] = OPTION_ROW_DEVICE("HETMAP_DEVICE, or the first of drm, sim\n"
+					    "and soft that opens"),
 	[OPTION_ACCEL] = OPTION_ROW_ACCEL("the device's own engine, or the best there is"),
 	[OPTION_SIZE] = { 's', "size", "BYTES",
 			  "the buffer's size, from 64K on (default 16M);\n"
@@ -130,7 +131,7 @@ static int none_opens(int r)
 	return status;
 }
 
-static int open_best(struct tour *tour)
+static int open_first_of_all(struct tour *tour)
 {
 	struct hm_device_info *infos;
 	uint32_t n = 0, n_before;
@@ -161,10 +162,12 @@ static int open_best(struct tour *tour)
 
 static int choose_device(struct tour *tour)
 {
+	const char *wish = getenv("HETMAP_DEVICE");
 	int r;
 
-	if (!tour->device_name)
-		return open_best(tour);
+	/* Host memory has few of the steps to show: that one has to be named. */
+	if (!tour->device_name && (!wish || !*wish))
+		return open_first_of_all(tour);
 	r = open_named(tour, tour->device_name);
 	if (r)
 		return fail_library(STATUS_ENVIRONMENT, r, "hetmap devices lists what there is",
