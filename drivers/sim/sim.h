@@ -11,11 +11,13 @@
  *	sim_devices_lock		devices come and go; faults are waited for under
  *					it, so nothing that they need has it inside
  *	sim_opener.importing		one import of other devices' memory at a time
- *	sim_device.brackets_lock	dma-bufs come and go, and are gone through
+ *	sim_device.brackets_lock	dma-bufs come and go, are gone through, and are
+ *					given to one more
  *	sim_va.change			one bind or unbind at a time; allocates
  *	mmap_lock of a process		held by the kernel around faults and mmap
- *	dma_resv of a dma-buf		held by the kernel around attachments' maps,
- *					which end when an imported buffer is freed
+ *	dma_resv of a buffer		its dma-bufs'; held by the kernel around
+ *					attachments' maps, which end when an imported
+ *					buffer is freed
  *	sim_brackets.lock		one begin or end of a dma-buf's at a time; nothing
  *					under it allocates
  *	sim_lost_srcu			around a fault; waited for by who takes a device
@@ -40,6 +42,7 @@
 
 #include <linux/atomic.h>
 #include <linux/device.h>
+#include <linux/dma-resv.h>
 #include <linux/eventfd.h>
 #include <linux/fs.h>
 #include <linux/kref.h>
@@ -330,6 +333,7 @@ struct sim_buffer {
 	u32 place; /* where further pages go */
 	struct mem_cgroup *memcg; /* the same one's, NULL where there are none */
 	struct sim_import *import; /* another device's memory; NULL: this one's */
+	struct dma_resv resv; /* of all its dma-bufs: who waits for one waits for all */
 	atomic64_t n_maps;
 	atomic64_t n_evictions;
 	atomic64_t last_use; /* by sim_device.uses */
@@ -346,6 +350,12 @@ struct sim_buffer {
 	u64 pages_in[SIM_N_PLACES];
 	unsigned int n_pins;	/* while any, no page moves; read without the lock, too */
 	unsigned int n_exports; /* while any, it does not shrink; the same */
+	unsigned int n_handles; /* of all openers */
+	/*
+	 * What an export gives, by whether it may be written: with a reference, while there
+	 * is a handle; or NULL.
+	 */
+	struct dma_buf *dmabufs[2];
 	s64 sigbus;		/* injected: a page, -1 for none */
 	s64 poison;		/* the same */
 	atomic_t *accesses;	/* of each page, while it is sampled; else NULL */
@@ -357,6 +367,7 @@ struct sim_buffer {
 struct sim_brackets {
 	struct list_head link; /* in sim_device.brackets */
 	struct sim_buffer *buffer; /* which who has these has a reference on */
+	struct dma_buf *dmabuf; /* whose they are */
 
 	struct mutex lock; /* protects what follows */
 	struct list_head processes; /* that have begun them */
@@ -474,6 +485,7 @@ void sim_buffer_delete(struct sim_buffer *buffer);
 int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32 *ret_handle);
 struct sim_buffer *sim_buffer_get(struct sim_opener *opener, u32 handle);
 void sim_buffer_put(struct sim_buffer *buffer);
+void sim_buffer_handle_put(struct sim_buffer *buffer);
 void sim_buffers_close(struct sim_opener *opener);
 int sim_buffer_create(struct file *file, void *argument);
 int sim_buffer_close(struct file *file, void *argument);
@@ -541,12 +553,17 @@ int sim_buffer_sample(struct file *file, void *argument);
 /* sim_dmabuf.c */
 int sim_buffer_export(struct file *file, void *argument);
 int sim_buffer_import(struct file *file, void *argument);
+bool sim_dmabuf_is_idle(struct sim_buffer *buffer, struct dma_buf *dmabuf);
+struct dma_buf *sim_dmabuf_take(struct sim_buffer *buffer, unsigned int write, bool idle_only);
+void sim_dmabufs_put(struct dma_buf **dmabufs);
+unsigned int sim_dmabufs_idle(struct sim_buffer *buffer);
 
 /* sim_bracket.c */
 void sim_brackets_add(struct sim_brackets *brackets, struct sim_buffer *buffer);
 void sim_brackets_remove(struct sim_brackets *brackets);
 int sim_bracket_begin(struct sim_brackets *brackets);
 int sim_bracket_end(struct sim_brackets *brackets);
+void sim_brackets_miss(struct sim_brackets *brackets);
 void sim_brackets_look(struct sim_device *dev);
 
 /* sim_import.c */

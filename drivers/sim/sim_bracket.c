@@ -145,6 +145,14 @@ int sim_bracket_end(struct sim_brackets *brackets)
 	return bracket ? 0 : -EINVAL;
 }
 
+/* Whoever began them has the dma-buf no more, which another one gets. */
+void sim_brackets_miss(struct sim_brackets *brackets)
+{
+	mutex_lock(&brackets->lock);
+	sim_brackets_close(brackets, true);
+	mutex_unlock(&brackets->lock);
+}
+
 /* Nobody has the dma-buf any more. */
 void sim_brackets_remove(struct sim_brackets *brackets)
 {
@@ -159,7 +167,8 @@ void sim_brackets_remove(struct sim_brackets *brackets)
 }
 
 /*
- * Who is to see the counters has those of all dma-bufs closed before. What was looked at
+ * Who is to see the counters has those of all dma-bufs closed before whose processes have
+ * ended, or which nobody has: with brackets_lock held nobody gets one of these. What was looked at
  * goes to the list's end, so that all that there are now get their turns, whoever comes,
  * goes or looks, too, while the lock is given up.
  */
@@ -173,8 +182,10 @@ void sim_brackets_look(struct sim_device *dev)
 		brackets = list_first_entry(&dev->brackets, struct sim_brackets, link);
 		list_move_tail(&brackets->link, &dev->brackets);
 		if (READ_ONCE(brackets->n)) {
+			bool idle = sim_dmabuf_is_idle(brackets->buffer, brackets->dmabuf);
+
 			mutex_lock(&brackets->lock);
-			sim_brackets_close(brackets, false);
+			sim_brackets_close(brackets, idle);
 			mutex_unlock(&brackets->lock);
 		}
 		if (left % SIM_BRACKETS_LOOKS)

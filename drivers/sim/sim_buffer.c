@@ -29,6 +29,7 @@ struct sim_buffer *sim_buffer_new(struct sim_opener *opener, u64 n_pages)
 	if (!buffer->pages)
 		goto err_buffer;
 	kref_init(&buffer->ref);
+	dma_resv_init(&buffer->resv);
 	mutex_init(&buffer->change);
 	init_rwsem(&buffer->lock);
 	INIT_LIST_HEAD(&buffer->bindings);
@@ -59,6 +60,7 @@ void sim_buffer_delete(struct sim_buffer *buffer)
 	kvfree(buffer->accesses);
 	kvfree(buffer->pages);
 	mutex_destroy(&buffer->change);
+	dma_resv_fini(&buffer->resv);
 	mem_cgroup_put(buffer->memcg);
 	atomic_dec(&buffer->account->n_buffers);
 	sim_account_put(buffer->account);
@@ -103,6 +105,7 @@ int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32
 	}
 
 	*ret_handle = buffer->slot;
+	buffer->n_handles = 1;
 	/* Neither can fail: both places are reserved. The last one publishes. */
 	xa_store(&dev->buffers, buffer->slot, buffer, GFP_KERNEL);
 	xa_store(&opener->handles, buffer->slot, buffer, GFP_KERNEL);
@@ -112,6 +115,25 @@ int sim_buffer_publish(struct sim_opener *opener, struct sim_buffer *buffer, u32
 void sim_buffer_put(struct sim_buffer *buffer)
 {
 	kref_put(&buffer->ref, sim_buffer_free);
+}
+
+/*
+ * A handle's reference. With the last one of all openers the buffer lets go of its dma-bufs,
+ * which have references on it.
+ */
+void sim_buffer_handle_put(struct sim_buffer *buffer)
+{
+	struct dma_buf *dmabufs[2] = {};
+	unsigned int i;
+
+	down_write(&buffer->lock);
+	if (!--buffer->n_handles) {
+		for (i = 0; i < ARRAY_SIZE(dmabufs); i++)
+			dmabufs[i] = sim_dmabuf_take(buffer, i, false);
+	}
+	up_write(&buffer->lock);
+	sim_dmabufs_put(dmabufs);
+	sim_buffer_put(buffer);
 }
 
 /* The buffer behind a handle of @opener, with a reference; NULL if none. */
@@ -133,7 +155,7 @@ void sim_buffers_close(struct sim_opener *opener)
 	unsigned long slot;
 
 	xa_for_each(&opener->handles, slot, buffer) {
-		sim_buffer_put(buffer);
+		sim_buffer_handle_put(buffer);
 		cond_resched();
 	}
 	xa_destroy(&opener->handles);
@@ -225,7 +247,7 @@ int sim_buffer_close(struct file *file, void *argument)
 	buffer = sim_name_take(&opener->handles, close->handle);
 	if (!buffer)
 		return -ENOENT;
-	sim_buffer_put(buffer);
+	sim_buffer_handle_put(buffer);
 	return 0;
 }
 
@@ -281,12 +303,16 @@ err_array:
 /* With buffer->change held. The array keeps its length until the next growth. */
 static int sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 {
+	struct dma_buf *idle[2];
 	u64 old_n = buffer->n_pages, i;
 
 	/* From here on no fault brings back what the next step takes away. */
 	down_write(&buffer->lock);
+	for (i = 0; i < ARRAY_SIZE(idle); i++)
+		idle[i] = sim_dmabuf_take(buffer, i, true);
 	if (buffer->n_exports) {
 		up_write(&buffer->lock);
+		sim_dmabufs_put(idle);
 		return -EBUSY;
 	}
 	buffer->n_pages = n_pages;
@@ -294,6 +320,7 @@ static int sim_buffer_shrink(struct sim_buffer *buffer, u64 n_pages)
 		buffer->pages_in[sim_page_place(buffer->pages[i])]--;
 	sim_va_rebind(buffer, n_pages, old_n - n_pages, false);
 	up_write(&buffer->lock);
+	sim_dmabufs_put(idle);
 
 	sim_sample_stop(buffer);
 	sim_mmap_revoke(buffer, n_pages, old_n - n_pages);

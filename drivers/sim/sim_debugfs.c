@@ -85,13 +85,15 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 	xa_for_each(&dev->buffers, index, buffer) {
 		const char *place = buffer->import ? "foreign" :
 						     sim_places[READ_ONCE(buffer->place)];
+		/* These are nobody's, nor is what they refer to. */
+		unsigned int idle = sim_dmabufs_idle(buffer);
 
 		seq_printf(m, "buffer\t%lu\t%llu\t%d\t%s\t%llu\t%s\t%s\t%u\t%lld\t%u\t%u\n", index,
 			   buffer->account->id, buffer->account->pid, buffer->account->comm,
 			   READ_ONCE(buffer->n_pages) << (PAGE_SHIFT - 10),
 			   place, sim_caches[buffer->cache],
-			   kref_read(&buffer->ref), atomic64_read(&buffer->n_maps),
-			   READ_ONCE(buffer->n_exports), READ_ONCE(buffer->n_pins));
+			   kref_read(&buffer->ref) - idle, atomic64_read(&buffer->n_maps),
+			   READ_ONCE(buffer->n_exports) - idle, READ_ONCE(buffer->n_pins));
 		if (++looks % SIM_DEBUGFS_LOOKS)
 			continue;
 		xa_unlock(&dev->buffers);

@@ -2,6 +2,10 @@
 /*
  * Buffers as dma-bufs: exported for other devices and processes, and taken in
  * again by another opener of the same device. Those of others: sim_import.c.
+ *
+ * Who gets a buffer twice gets one object: it keeps the dma-buf that it gave, as DRM's do,
+ * one that may be written and one that may not, until its last handle goes. One that nobody
+ * else has meanwhile is idle, and counts for nothing. All of a buffer's share its dma_resv.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -17,6 +21,7 @@
 struct sim_export {
 	struct sim_buffer *buffer;
 	u64 n_pages;		/* as exported: a buffer does not shrink meanwhile */
+	bool counted;		/* in buffer->n_exports; under buffer->lock */
 	struct sim_brackets brackets;
 };
 
@@ -182,17 +187,32 @@ static void sim_dmabuf_vunmap(struct dma_buf *dmabuf, struct iosys_map *map)
 	up_write(&buffer->lock);
 }
 
-static void sim_dmabuf_release(struct dma_buf *dmabuf)
+/* With buffer->lock held. */
+static void sim_export_count(struct sim_export *export, bool counted)
 {
-	struct sim_export *export = dmabuf->priv;
+	struct sim_buffer *buffer = export->buffer;
+
+	if (export->counted == counted)
+		return;
+	export->counted = counted;
+	WRITE_ONCE(buffer->n_exports, counted ? buffer->n_exports + 1 : buffer->n_exports - 1);
+}
+
+static void sim_export_end(struct sim_export *export)
+{
 	struct sim_buffer *buffer = export->buffer;
 
 	sim_brackets_remove(&export->brackets);
 	down_write(&buffer->lock);
-	WRITE_ONCE(buffer->n_exports, buffer->n_exports - 1);
+	sim_export_count(export, false);
 	up_write(&buffer->lock);
 	sim_buffer_put(buffer);
 	kfree(export);
+}
+
+static void sim_dmabuf_release(struct dma_buf *dmabuf)
+{
+	sim_export_end(dmabuf->priv);
 }
 
 static const struct dma_buf_ops sim_dmabuf_ops = {
@@ -206,8 +226,60 @@ static const struct dma_buf_ops sim_dmabuf_ops = {
 	.release		= sim_dmabuf_release,
 };
 
-/* The dma-buf keeps the buffer, and through its file operations the module. */
-static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, int flags)
+/*
+ * Does nobody but the buffer, which keeps it, have the dma-buf? Then nobody gets it but from
+ * the buffer, with buffer->lock held, as here. (Somebody may look at it in passing, as who
+ * lists all dma-bufs does.)
+ */
+static bool sim_dmabuf_is_unused(struct dma_buf *dmabuf)
+{
+	return file_count(dmabuf->file) == 1;
+}
+
+/* With a reference on the buffer; the dma-buf may have ended. */
+bool sim_dmabuf_is_idle(struct sim_buffer *buffer, struct dma_buf *dmabuf)
+{
+	bool idle;
+
+	down_read(&buffer->lock);
+	idle = dmabuf && (dmabuf == buffer->dmabufs[0] || dmabuf == buffer->dmabufs[1]) &&
+	       sim_dmabuf_is_unused(dmabuf);
+	up_read(&buffer->lock);
+	return idle;
+}
+
+/*
+ * The buffer does not keep it any more: the caller has its reference, and puts it without the
+ * lock. One that nobody else has is no export from here on. With buffer->lock held.
+ */
+struct dma_buf *sim_dmabuf_take(struct sim_buffer *buffer, unsigned int write, bool idle_only)
+{
+	struct dma_buf *dmabuf = buffer->dmabufs[write];
+	bool unused = dmabuf && sim_dmabuf_is_unused(dmabuf);
+
+	if (!dmabuf || (idle_only && !unused))
+		return NULL;
+	buffer->dmabufs[write] = NULL;
+	if (unused)
+		sim_export_count(dmabuf->priv, false);
+	return dmabuf;
+}
+
+void sim_dmabufs_put(struct dma_buf **dmabufs)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		if (dmabufs[i])
+			dma_buf_put(dmabufs[i]);
+	}
+}
+
+/*
+ * One that the buffer does not keep yet. It keeps the buffer, and through its file operations
+ * the module.
+ */
+static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, bool write)
 {
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct sim_export *export;
@@ -219,27 +291,101 @@ static struct dma_buf *sim_dmabuf_make(struct sim_buffer *buffer, int flags)
 	kref_get(&buffer->ref);
 	export->buffer = buffer;
 	down_write(&buffer->lock);
-	WRITE_ONCE(buffer->n_exports, buffer->n_exports + 1);
 	export->n_pages = buffer->n_pages;
+	sim_export_count(export, true);
 	up_write(&buffer->lock);
 	sim_brackets_add(&export->brackets, buffer);
 
 	info.ops = &sim_dmabuf_ops;
 	info.size = export->n_pages << PAGE_SHIFT;
-	info.flags = flags;
+	info.flags = write ? O_RDWR : O_RDONLY;
+	info.resv = &buffer->resv;
 	info.priv = export;
 	dmabuf = dma_buf_export(&info);
 	if (IS_ERR(dmabuf)) {
-		sim_brackets_remove(&export->brackets);
-		down_write(&buffer->lock);
-		WRITE_ONCE(buffer->n_exports, buffer->n_exports - 1);
-		up_write(&buffer->lock);
-		sim_buffer_put(buffer);
-		kfree(export);
+		sim_export_end(export);
 		return dmabuf;
 	}
+	export->brackets.dmabuf = dmabuf;
 	dmabuf->file->f_mapping = buffer->dev->inode->i_mapping;
 	return dmabuf;
+}
+
+/*
+ * The one that the buffer keeps, of its present length; else @fresh, which it keeps from here
+ * on in the place of a shorter one, *ret_old; NULL if it keeps neither. The reference is one
+ * more. With dev->brackets_lock held: brackets of those who had it before are closed before
+ * anybody else begins some.
+ */
+static struct dma_buf *sim_dmabuf_keep(struct sim_buffer *buffer, bool write,
+				       struct dma_buf *fresh, struct dma_buf **ret_old)
+{
+	struct sim_export *export;
+	struct dma_buf *dmabuf;
+	bool unused = false;
+
+	down_write(&buffer->lock);
+	dmabuf = buffer->dmabufs[write];
+	export = dmabuf ? dmabuf->priv : NULL;
+	if (export && export->n_pages == buffer->n_pages) {
+		unused = sim_dmabuf_is_unused(dmabuf);
+	} else {
+		dmabuf = fresh;
+		export = dmabuf ? dmabuf->priv : NULL;
+		/* Without a handle nothing would end what is kept. */
+		if (dmabuf && (!buffer->n_handles || export->n_pages != buffer->n_pages))
+			dmabuf = NULL;
+		if (dmabuf) {
+			*ret_old = sim_dmabuf_take(buffer, write, false);
+			buffer->dmabufs[write] = dmabuf;
+		}
+	}
+	if (dmabuf)
+		get_dma_buf(dmabuf);
+	up_write(&buffer->lock);
+	if (unused)
+		sim_brackets_miss(&export->brackets);
+	return dmabuf;
+}
+
+static struct dma_buf *sim_dmabuf_get(struct sim_buffer *buffer, bool write)
+{
+	struct dma_buf *kept, *fresh, *old = NULL;
+	struct mutex *lock = &buffer->dev->brackets_lock;
+
+	mutex_lock(lock);
+	kept = sim_dmabuf_keep(buffer, write, NULL, &old);
+	mutex_unlock(lock);
+	if (kept)
+		return kept;
+	fresh = sim_dmabuf_make(buffer, write);
+	if (IS_ERR(fresh))
+		return fresh;
+	mutex_lock(lock);
+	kept = sim_dmabuf_keep(buffer, write, fresh, &old);
+	mutex_unlock(lock);
+	if (old)
+		dma_buf_put(old);
+	if (!kept || kept == fresh)
+		return fresh;
+	dma_buf_put(fresh); /* another thread was here */
+	return kept;
+}
+
+/*
+ * How many of its dma-bufs are there for the next export alone, each of which has a reference
+ * on the buffer. None, where it can't be told at once: the caller need not be able to sleep.
+ */
+unsigned int sim_dmabufs_idle(struct sim_buffer *buffer)
+{
+	unsigned int i, n = 0;
+
+	if (!down_read_trylock(&buffer->lock))
+		return 0;
+	for (i = 0; i < ARRAY_SIZE(buffer->dmabufs); i++)
+		n += buffer->dmabufs[i] && sim_dmabuf_is_unused(buffer->dmabufs[i]);
+	up_read(&buffer->lock);
+	return n;
 }
 
 int sim_buffer_export(struct file *file, void *argument)
@@ -260,7 +406,7 @@ int sim_buffer_export(struct file *file, void *argument)
 		r = -EOPNOTSUPP; /* who made it exports it */
 		goto out;
 	}
-	dmabuf = sim_dmabuf_make(buffer, ask->flags & HETSIM_EXPORT_WRITE ? O_RDWR : O_RDONLY);
+	dmabuf = sim_dmabuf_get(buffer, ask->flags & HETSIM_EXPORT_WRITE);
 	if (IS_ERR(dmabuf)) {
 		r = PTR_ERR(dmabuf);
 		goto out;
@@ -282,16 +428,28 @@ static struct sim_buffer *sim_dmabuf_buffer(struct dma_buf *dmabuf)
 	return ((struct sim_export *)dmabuf->priv)->buffer;
 }
 
-/* A buffer of this device, which the dma-buf has a reference on, is itself again. */
-static int sim_dmabuf_handle(struct sim_opener *opener, struct sim_buffer *buffer,
-			     u32 *ret_handle)
+/*
+ * A buffer of this device, which the dma-buf has a reference on, is itself again. Where its
+ * last handle has gone meanwhile it keeps the dma-buf anew, so that there is one still.
+ */
+static int sim_dmabuf_handle(struct sim_opener *opener, struct dma_buf *dmabuf, u32 *ret_handle)
 {
+	bool write = dmabuf->file->f_mode & FMODE_WRITE;
+	struct sim_export *export = dmabuf->priv;
+	struct sim_buffer *buffer = export->buffer;
 	void *old;
 
 	kref_get(&buffer->ref);
+	down_write(&buffer->lock);
+	buffer->n_handles++;
+	if (!buffer->dmabufs[write] && export->n_pages == buffer->n_pages) {
+		get_dma_buf(dmabuf);
+		buffer->dmabufs[write] = dmabuf;
+	}
+	up_write(&buffer->lock);
 	old = xa_cmpxchg(&opener->handles, buffer->slot, NULL, buffer, GFP_KERNEL_ACCOUNT);
 	if (old)
-		sim_buffer_put(buffer); /* the one that is there has a reference */
+		sim_buffer_handle_put(buffer); /* the one that is there has a reference */
 	if (xa_is_err(old))
 		return xa_err(old);
 	*ret_handle = buffer->slot;
@@ -315,7 +473,7 @@ int sim_buffer_import(struct file *file, void *argument)
 	if (write && !(dmabuf->file->f_mode & FMODE_WRITE))
 		r = -EACCES;
 	else if (dmabuf->ops == &sim_dmabuf_ops && sim_dmabuf_buffer(dmabuf)->dev == opener->dev)
-		r = sim_dmabuf_handle(opener, sim_dmabuf_buffer(dmabuf), &ask->handle);
+		r = sim_dmabuf_handle(opener, dmabuf, &ask->handle);
 	else
 		r = sim_import(opener, dmabuf, write, &ask->handle);
 	if (!r) {

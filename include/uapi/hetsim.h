@@ -469,6 +469,13 @@ struct hetsim_buffer_move {
  * @fd: [out] a dma-buf of the buffer's present length, close-on-exec
  * @__reserved: must be 0
  *
+ * While there is a handle of the buffer, on whatever open file, each export with the same
+ * flags is of one dma-buf, so that who takes it in twice has one object; but of another one
+ * where the buffer has grown since. A fence that is put on any dma-buf of the buffer is there
+ * on all of them. Once nobody has a dma-buf it holds up no shrink, and brackets on it that
+ * have not ended are of @brackets_missed. soft:N exports descriptors of one memory, which have
+ * no fences.
+ *
  * DMA_BUF_IOCTL_SYNC on it orders nothing here, where CPU and device see the same
  * memory, and waits for no work of this device, but for the fences that others have put
  * on the dma-buf. Importers whose DMA goes by bounce buffers, or whose caches have to be

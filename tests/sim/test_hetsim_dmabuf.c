@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* hetsim: buffers that are shared as dma-bufs. */
+#include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/dma-buf.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,12 +12,14 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/harness.h"
 #include "lib/hetsim.h"
 #include "lib/peer.h"
+#include "sim/vgem_support.h"
 
 #define MIB (1024ull * 1024)
 
@@ -142,6 +146,188 @@ static void test_rights(void)
 	close(fd);
 }
 
+/* What tells one dma-buf from another. */
+static ino_t object(int dmabuf)
+{
+	struct stat st = { 0 };
+
+	CHECK_EQUAL(fstat(dmabuf, &st), 0);
+	return st.st_ino;
+}
+
+static int export_it(int fd, uint32_t handle, uint32_t flags)
+{
+	int dmabuf = hetsim_export(fd, handle, flags);
+
+	CHECK_FATAL(dmabuf >= 0);
+	return dmabuf;
+}
+
+/* A handle of another driver, which has one for a dma-buf however often it is taken in. */
+static uint32_t taken_in(int vgem, int dmabuf)
+{
+	struct drm_prime_handle prime = { .fd = dmabuf };
+
+	CHECK_EQUAL(ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime), 0);
+	return prime.handle;
+}
+
+/* However often a buffer is exported, and by whom: one object, one for each kind of rights. */
+static void test_one_object(void)
+{
+	int fd = hetsim_open(O_RDWR), other, vgem, first, second, reading;
+	struct hetsim_import import;
+	struct hetsim_buffer buffer;
+	ino_t one;
+
+	if (fd < 0)
+		return;
+	other = hetsim_open(O_RDWR);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	second = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	reading = export_it(fd, buffer.handle, 0);
+	one = object(first);
+	CHECK(first != second && object(second) == one);
+	CHECK(object(reading) != one);
+	CHECK(mmap(NULL, MIB, PROT_WRITE, MAP_SHARED, reading, 0) == MAP_FAILED);
+	vgem = vgem_open();
+	if (vgem >= 0) {
+		CHECK_EQUAL(taken_in(vgem, first), taken_in(vgem, second));
+		close(vgem);
+	}
+	close(first);
+	close(second);
+	close(reading);
+	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK(object(first) == one);
+
+	/* Its maker lets go of it: who takes it in exports what came. */
+	hetsim_buffer_drop(fd, &buffer);
+	CHECK_EQUAL(hetsim_import(other, first, &import), 0);
+	second = export_it(other, import.handle, HETSIM_EXPORT_WRITE);
+	CHECK(object(second) == one);
+	close(first);
+	close(second);
+	CHECK_EQUAL(hetsim_close_handle(other, import.handle), 0);
+	close(other);
+	close(fd);
+}
+
+/* A longer buffer has a longer one; what nobody has any more holds up no shrink. */
+static void test_object_and_length(void)
+{
+	int fd = hetsim_open(O_RDWR), first, second, objects = hetsim_objects();
+	struct hetsim_buffer buffer;
+
+	if (fd < 0)
+		return;
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
+	second = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK(object(first) != object(second));
+	CHECK_EQUAL(lseek(first, 0, SEEK_END), MIB);
+	CHECK_EQUAL(lseek(second, 0, SEEK_END), 2 * MIB);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), -EBUSY);
+	close(second);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB), -EBUSY);
+	close(first);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, MIB / 2), 0);
+	first = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	CHECK_EQUAL(lseek(first, 0, SEEK_END), MIB / 2);
+	close(first);
+	hetsim_buffer_drop(fd, &buffer);
+	/* Nothing keeps itself. */
+	CHECK_EQUAL(hetsim_objects(), objects);
+	close(fd);
+}
+
+static bool is_ready(int dmabuf)
+{
+	return poll(&(struct pollfd){ .fd = dmabuf, .events = POLLIN }, 1, 0) == 1;
+}
+
+/* A fence that somebody puts on one dma-buf is there on each of the buffer's, then and later. */
+static void test_fence_of_all(void)
+{
+	struct dma_buf_import_sync_file import = { .flags = DMA_BUF_SYNC_WRITE };
+	struct hetsim_fence_fd fence = { .size = sizeof(fence) };
+	int fd = hetsim_open(O_RDWR), worker, dmabufs[4], i;
+	struct hetsim_command nothing = { 0 };
+	struct hetsim_buffer buffer;
+	uint64_t seqno = 0;
+
+	if (fd < 0)
+		return;
+	worker = hetsim_open(O_RDWR);
+	buffer = hetsim_buffer_make(fd, MIB, HETSIM_PLACE_SYSTEM);
+	dmabufs[0] = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	dmabufs[1] = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	dmabufs[2] = export_it(fd, buffer.handle, 0);
+	for (i = 0; i < 3; i++)
+		CHECK(is_ready(dmabufs[i]));
+	fence.queue = hetsim_queue_make(worker, HETSIM_QUEUE_DMA_FENCE, HETSIM_MAX_TIMEOUT_MS);
+	CHECK_EQUAL(hetsim_inject(worker, HETSIM_INJECT_STUCK, fence.queue, 1), 0);
+	CHECK_EQUAL(hetsim_submit(worker, fence.queue, &nothing, 1, &seqno), 0);
+	fence.seqno = seqno;
+	CHECK_FATAL(hetsim_call(worker, HETSIM_FENCE_FD, &fence) == 0);
+	import.fd = fence.fd;
+	CHECK_EQUAL(ioctl(dmabufs[0], DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import), 0);
+	close(fence.fd);
+	CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
+	dmabufs[3] = export_it(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	for (i = 0; i < 4; i++)
+		CHECK(!is_ready(dmabufs[i]));
+	/* The work ends with its opener. */
+	close(worker);
+	for (i = 0; i < 4; i++)
+		CHECK_EQUAL(poll(&(struct pollfd){ .fd = dmabufs[i], .events = POLLIN }, 1,
+				 10000),
+			    1);
+	for (i = 0; i < 4; i++)
+		close(dmabufs[i]);
+	hetsim_buffer_drop(fd, &buffer);
+	close(fd);
+}
+
+static void *export_often(void *user)
+{
+	int fd = *(int *)user, i, dmabuf;
+
+	for (i = 0; i < 300; i++) {
+		dmabuf = hetsim_export(fd, 1 + (uint32_t)(i % 2),
+				       i % 3 ? HETSIM_EXPORT_WRITE : 0);
+		if (dmabuf >= 0)
+			close(dmabuf);
+	}
+	return NULL;
+}
+
+/* Exports, closes of the last handle and changes of length at once: nothing stays. */
+static void test_objects_at_once(void)
+{
+	int fd = hetsim_open(O_RDWR), objects = hetsim_objects(), i, r;
+	struct hetsim_buffer buffer;
+	pthread_t threads[2];
+
+	if (fd < 0)
+		return;
+	for (i = 0; i < 2; i++)
+		CHECK_FATAL(!pthread_create(&threads[i], NULL, export_often, &fd));
+	for (i = 0; i < 100; i++) {
+		CHECK_EQUAL(hetsim_buffer_create(fd, MIB, HETSIM_PLACE_SYSTEM, 0, &buffer), 0);
+		CHECK_EQUAL(hetsim_buffer_resize(fd, buffer.handle, 2 * MIB), 0);
+		r = hetsim_buffer_resize(fd, buffer.handle, MIB);
+		CHECK(!r || r == -EBUSY);
+		CHECK_EQUAL(hetsim_close_handle(fd, buffer.handle), 0);
+	}
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQUAL(hetsim_objects(), objects);
+	close(fd);
+}
+
 static void test_brackets(void)
 {
 	struct hetsim_counters counters;
@@ -164,7 +350,7 @@ static void test_brackets(void)
 	for (i = 0; i < 3; i++)
 		CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), 0);
-	again = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	again = hetsim_export(fd, buffer.handle, 0);
 	CHECK_EQUAL(sync_it(again, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ), -EINVAL);
 	close(again);
 	close(dmabuf);
@@ -205,7 +391,7 @@ static void begin_and_die(void *user)
 	CHECK_EQUAL(sync_it(*(int *)user, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE), 0);
 }
 
-/* One dma-buf counts those of all who have it; another one of the same buffer has its own. */
+/* One dma-buf counts those of all who have it; the one that may not be written has its own. */
 static void test_brackets_of_two(void)
 {
 	struct hetsim_counters counters;
@@ -214,7 +400,7 @@ static void test_brackets_of_two(void)
 
 	if (fd < 0)
 		return;
-	apart = hetsim_export(fd, buffer.handle, HETSIM_EXPORT_WRITE);
+	apart = hetsim_export(fd, buffer.handle, 0);
 	CHECK_FATAL(apart >= 0);
 	CHECK_EQUAL(sync_it(apart, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW), 0);
 	CHECK_EQUAL(sync_it(dmabuf, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE), 0);
@@ -445,6 +631,10 @@ static const struct test tests[] = {
 	{ "share", test_share, 0, 0 },
 	{ "revoke", test_revoke, 0, 0 },
 	{ "rights", test_rights, 0, 0 },
+	{ "one_object", test_one_object, 0, 0 },
+	{ "object_and_length", test_object_and_length, 0, 0 },
+	{ "fence_of_all", test_fence_of_all, 0, 0 },
+	{ "objects_at_once", test_objects_at_once, 0, 0 },
 	{ "brackets", test_brackets, 0, 0 },
 	{ "brackets_of_two", test_brackets_of_two, 0, 0 },
 	{ "brackets_of_dead", test_brackets_of_dead, 0, 0 },
