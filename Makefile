@@ -60,7 +60,7 @@ test_packages := cunit
 
 # Said once and plainly, instead of by whatever fails to compile first.
 goals := $(or $(MAKECMDGOALS),all)
-ifneq ($(filter-out clean full help lint module module-next uninstall,$(goals)),)
+ifneq ($(filter-out clean full help lifecycle lint module module-next uninstall,$(goals)),)
 wanted := $(lib_packages) $(tool_packages) \
 	$(if $(filter tests check coverage vm check-debug soak fuzz,$(goals)),$(test_packages))
 ifneq ($(shell $(PKG_CONFIG) --exists $(wanted) && echo found),found)
@@ -321,6 +321,11 @@ performance: all $(O)/libhetmap-noprobes.so ## measures everything, and writes d
 	$(Q)$(O)/hetmap bench --with docs/performance.json --markdown >docs/performance.md.tmp
 	$(Q)mv docs/performance.md.tmp docs/performance.md
 
+lifecycle: ## the states of each kind of object as a page, build/lifecycle.md
+	@mkdir -p $(B)
+	$(Q)tests/lifecycle/page >$(B)/lifecycle.md.tmp
+	$(Q)mv $(B)/lifecycle.md.tmp $(B)/lifecycle.md
+
 full: ## all that CI can run, for an hour or more; a green one writes tests/full-runs
 	$(Q).ci/run --full
 
@@ -436,7 +441,7 @@ help: ## this text
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile tests/vm/vm.mk | expand -t 12
 	@echo
 	@echo 'V=1 shows commands; WERROR=1; B=folder; SANITIZE=address,undefined or thread;'
-	@echo 'DEBUG=1: calls are held against docs/lifecycle.md'
+	@echo 'DEBUG=1: calls are held against tests/lifecycle/lifecycle_table.h'
 
-.PHONY: all lib objects tests run check full bench performance coverage lint fuzz fuzz-all install uninstall clean help force
+.PHONY: all lib objects tests run check full bench performance coverage lint fuzz fuzz-all lifecycle install uninstall clean help force
 .DELETE_ON_ERROR:
