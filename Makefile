@@ -315,11 +315,15 @@ check: tests ## every test, with the sanitizers' builds
 bench: all $(O)/libhetmap-noprobes.so ## the benchmarks: make bench ARGS='zero_copy --json'
 	$(Q)$(O)/hetmap bench $(ARGS)
 
-performance: all $(O)/libhetmap-noprobes.so ## measures everything, and writes docs/performance.md
-	$(Q)$(O)/hetmap bench --json >docs/performance.json.tmp
-	$(Q)mv docs/performance.json.tmp docs/performance.json
-	$(Q)$(O)/hetmap bench --with docs/performance.json --markdown >docs/performance.md.tmp
-	$(Q)mv docs/performance.md.tmp docs/performance.md
+# $(call write_results,NAME): NAME.json.tmp is complete; the page is made of it.
+results := tools/perf/results
+write_results = $(Q)cd $(results) && mv $(1).json.tmp $(1).json && \
+	$(abspath $(O))/hetmap bench --with $(1).json --markdown >$(1).md.tmp && \
+	mv $(1).md.tmp $(1).md
+
+performance: all $(O)/libhetmap-noprobes.so ## measures everything, into tools/perf/results
+	$(Q)$(O)/hetmap bench --json >$(results)/performance.json.tmp
+	$(call write_results,performance)
 
 lifecycle: ## the states of each kind of object as a page, build/lifecycle.md
 	@mkdir -p $(B)

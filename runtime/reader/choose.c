@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The choice of a policy, its window and its memory. The figures behind it are in
- * docs/bench.md, by "hetmap bench seq_cold seq_warm": maps beat reads wherever a fault
- * is answered by this kernel, and announced pieces beat all else where they are not resident.
+ * The choice of a policy, its window and its memory. The figures behind the choice are those of
+ * "hetmap bench seq_cold seq_warm" in tools/perf/results/notes.md: maps beat reads wherever this
+ * kernel answers a fault, and announced pieces beat all else where they are not resident.
  */
 #include "reader/choose.h"
 

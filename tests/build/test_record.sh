@@ -9,8 +9,8 @@ suite=record
 . tests/lib.sh
 work=$(mktemp -d) || exit 3
 trap 'rm -rf "$work"' EXIT
-# Of its own: it writes to the docs/ beside its folder.
-mkdir "$work/tests" "$work/docs" && cp tests/record "$work/tests" || exit 3
+# A copy: record writes to its own folder.
+mkdir "$work/tests" && cp tests/record "$work/tests" || exit 3
 unset HETMAP_SEED
 
 # record COMMAND: its output is $work/shown, the seed that it knew $seed, the row $row
@@ -18,7 +18,7 @@ record() {
 	"$work/tests/record" 'a run' sh -c "$1" >"$work/shown"
 	status=$?
 	seed=$(sed -n 's/^the seed is //p' "$work/shown")
-	row=$(tail -n 1 "$work/docs/testing.md")
+	row=$(tail -n 1 "$work/tests/runs.md")
 }
 
 # The command knows the seed, a reader sees it, the row has it.
@@ -39,7 +39,7 @@ record 'echo "the seed is $HETMAP_SEED"; exit 7'
 check given seed_is_everywhere
 check given_is_it test "$seed" = 12345
 check failed test "$status-${row#*min }" = '7-| FAILED, status 7 | - |'
-check rows test "$(wc -l <"$work/docs/testing.md")" = 2
+check rows test "$(wc -l <"$work/tests/runs.md")" = 2
 
 # The hammer, too.
 said=$("${HETMAP_BUILD:-build}/tests/hammer_hetsim" --device soft:0 --seconds 1 | tail -n 1)

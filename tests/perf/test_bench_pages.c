@@ -279,14 +279,14 @@ static void test_markdown(void)
 	folder_remove(folder);
 }
 
-/* docs/performance.md is what this command makes of docs/performance.json. */
+/* The page of results is what this command makes of the run beside it. */
 static void test_performance_page(void)
 {
-	char *page = page_read("docs/performance.md");
+	char *page = page_read("tools/perf/results/performance.md");
 	struct outcome outcome;
 
 	command_run(&(struct command){ .args = { "bench", "--markdown", "--with",
-						 "docs/performance.json" } },
+						 "tools/perf/results/performance.json" } },
 		    &outcome);
 	CHECK_EQUAL(outcome.status, 0);
 	CHECK(!strcmp(outcome.out, page));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A run as a page of Markdown: docs/performance.md is one. */
+/* A run as a page of Markdown: tools/perf/results/performance.md is one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,9 +180,9 @@ void bench_markdown(const struct bench_run *run, const char *with)
 	printf("<!-- SPDX-License-Identifier: MIT -->\n"
 	       "<!-- Made by `make %s`: it is not edited by hand. -->\n"
 	       "# Performance\n\n"
-	       "One run of `hetmap bench`. [bench.md](bench.md) tells what each case does and "
-	       "against\nwhat, and what moves the figures. [%s.json](%s.json) "
-	       "has them in\nfull, with intervals and samples of both sides.\n\n",
+	       "One run of `hetmap bench`. [bench.md](../../../docs/bench.md) says what each case\n"
+	       "compares, [notes.md](notes.md) what moves the figures. [%s.json](%s.json)\n"
+	       "has them in full, with intervals and samples of both sides.\n\n",
 	       name, name, name);
 	machine(run);
 	table(run);
@@ -191,8 +191,9 @@ void bench_markdown(const struct bench_run *run, const char *with)
 	claims(run);
 	printf("\n## How to reproduce\n\n"
 	       "    make %s        # measures all of it, and writes this page anew\n"
-	       "    hetmap bench --compare docs/%s.json    # is it any different here?\n"
-	       "    hetmap bench --with docs/%s.json --html %s.html\n"
+	       "    hetmap bench --compare tools/perf/results/%s.json    # does this machine "
+	       "differ?\n"
+	       "    hetmap bench --with tools/perf/results/%s.json --html %s.html\n"
 	       "\n"
 	       "Let nothing else run meanwhile. The cases of sim:0, of dma-bufs and of DRM nodes "
 	       "need a\nmachine that has these: `make performance-vm`, "
