@@ -264,8 +264,9 @@ HM_API int hm_buffer_import(struct hm_device *device, int fd, const struct hm_bu
  * again; -EINTR signals kept it from sending; -EPIPE, -ECONNRESET the peer is gone;
  * -ENOTCONN; -EBADF, -ENOTSOCK; -EPROTOTYPE no such socket; -ENOBUFS, -ETOOMANYREFS too
  * much, or too many descriptors, under way; -EOPNOTSUPP private memory, one that a
- * device may cut off ("soft"), or huge pages without HM_EXPORT_READ_ONLY; -EFBIG RLIMIT_FSIZE is less than a control page; -EIO only
- * a part was sent: close the socket; and hm_buffer_export's.
+ * device may cut off ("soft"), or huge pages without HM_EXPORT_READ_ONLY; -EFBIG RLIMIT_FSIZE
+ * is less than a control page; -EIO only a part was sent: close the socket; and
+ * hm_buffer_export's.
  */
 HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
 
@@ -304,11 +305,11 @@ HM_API int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags);
  * from receiving; -ECONNRESET the peer has closed it; -ENOTCONN, -EINVAL it never was
  * connected; -EBADF, -ENOTSOCK; -EPROTOTYPE no such socket; -EPROTO what came is no
  * buffer, or not the one that the message tells of; -EPERM memory or control page could
- * be truncated or punched under us, or has holes that the huge pool can't fill; -E2BIG beyond desc's max_size; -EOPNOTSUPP the device takes
- * none, or not that one; -EINVAL the device knows no such object, or desc; -EACCES
- * the descriptor gives less than the message says; -EISDIR, -ENODATA what came as a file
- * is a directory, or empty; -EMFILE there was no room for the descriptors, which are
- * lost; -ENOMEM; -ENODEV the device was taken away.
+ * be truncated or punched under us, or has holes that the huge pool can't fill; -E2BIG beyond
+ * desc's max_size; -EOPNOTSUPP the device takes none, or not that one; -EINVAL the device knows
+ * no such object, or desc; -EACCES the descriptor gives less than the message says; -EISDIR,
+ * -ENODATA what came as a file is a directory, or empty; -EMFILE there was no room for the
+ * descriptors, which are lost; -ENOMEM; -ENODEV the device was taken away.
  */
 HM_API int hm_buffer_receive(struct hm_device *device, int socket,
 			     const struct hm_buffer_desc *desc, struct hm_buffer **ret_buffer);
@@ -341,13 +342,13 @@ HM_API int hm_buffer_receive(struct hm_device *device, int socket,
  * view's callback; -EBUSY a shrink would cut into a map of a part, or into what was
  * exported as a dma-buf, or the buffer is a file or of huge pages and was sent (a
  * receiver's touch would be a SIGBUS), work did not end in time, a view refused, a
- * map that would move is being written back (hm_map_sync()), the buffer is exported or mapped twice and would need a new object, somebody else resized the file,
- * or it was received, and is its owner's to resize; -EOWNERDEAD it was received, and its
- * owner has ended; -EFBIG above RLIMIT_FSIZE; -ENOMEM (address space,
- * vm.max_map_count, memory), -EAGAIN, -EPERM what was locked can't be locked at a new
- * object; -EOPNOTSUPP the buffer has not the capability; -EPERM a seal forbids it;
- * -ENODEV the device was taken away, or a map of it is lost: unref that first; -EHWPOISON
- * the memory in whose midst private bytes are cut off is broken.
+ * map that would move is being written back (hm_map_sync()), the buffer is exported or mapped
+ * twice and would need a new object, somebody else resized the file, or it was received, and is
+ * its owner's to resize; -EOWNERDEAD it was received, and its owner has ended; -EFBIG above
+ * RLIMIT_FSIZE; -ENOMEM (address space, vm.max_map_count, memory), -EAGAIN, -EPERM what was
+ * locked can't be locked at a new object; -EOPNOTSUPP the buffer has not the capability; -EPERM
+ * a seal forbids it; -ENODEV the device was taken away, or a map of it is lost: unref that
+ * first; -EHWPOISON the memory in whose midst private bytes are cut off is broken.
  */
 HM_API int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags);
 

@@ -144,9 +144,9 @@ HM_API int hm_kernel_create(const struct hm_kernel_desc *desc, struct hm_kernel 
  * Errors: -ENOEXEC the source does not compile (hm_errmsg() has the build
  * log); -EOPNOTSUPP the kernel has no form this accelerator runs (the text
  * names those it has), or the driver has no compiler; -EINVAL the number or kinds of
- * arguments in the source are not those of the signature (also const for "out" or "inout"), or the source has no function
- * of that name; -EIO the driver failed; -ENODEV it says that the device is not there;
- * -ENOMEM.
+ * arguments in the source are not those of the signature (also const for "out" or
+ * "inout"), or the source has no function of that name; -EIO the driver failed; -ENODEV it
+ * says that the device is not there; -ENOMEM.
  */
 HM_API int hm_kernel_build(struct hm_kernel *kernel, struct hm_accel *accel);
 

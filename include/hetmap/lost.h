@@ -182,7 +182,8 @@ struct hm_recover_info {
  * Errors: -ENODEV it is not there, or was taken away again; -EACCES, -EPROTO, -EMFILE,
  * -ENOMEM, -EOPNOTSUPP, -EINVAL as of hm_device_open(); -EDEADLK in a callback of a
  * recovery, be it another device's, or of a view; -EBUSY in a callback that tells of a loss, while
- * another thread recovers the device, which waits for that callback; -EINVAL an unknown flag; -E2BIG.
+ * another thread recovers the device, which waits for that callback; -EINVAL an unknown flag;
+ * -E2BIG.
  */
 HM_API int hm_device_recover(struct hm_device *device, uint32_t flags,
 			     struct hm_recover_info *ret_info);

@@ -56,9 +56,9 @@ struct hm_published_entry {
 	char name[64];       /* of the buffer; ends with '\0' */
 	char device[40];     /* what it was opened by, cut off where longer; likewise */
 	/*
-	 * These with an entry_size of 208 and more, the last with 216. Where in the process's memory what
-	 * changes too often to be written here is counted, as long as the entry is the
-	 * map's: process_vm_readv(2). 0: nowhere.
+	 * These with an entry_size of 208 and more, the last with 216. Where in the process's
+	 * memory what changes too often to be written here is counted, as long as the entry is
+	 * the map's: process_vm_readv(2). 0: nowhere.
 	 */
 	uint64_t brackets;  /* of a uint64_t: the low half of it is how many are open */
 	uint64_t in_flight; /* of a uint32_t: launches, copies, fills that have not ended */

@@ -31,11 +31,12 @@ struct hm_retire_desc {
  * mapped, descriptors open and device memory in use. So does hm_buffer_resize() with what a
  * map leaves that HM_MAY_MOVE moved, the old range and object. A last reference or a move
  * beyond the bounds, or the last reference to a map with locked bytes or whose buffer other
- * processes share, is released in place all the same. What lacks what the backlog holds (-ENOMEM, -ENOSPC, -EMFILE,
- * -ENFILE) waits for it and is tried once more, in hm_device_open, hm_buffer_create,
- * _export and _resize, hm_alloc, hm_realloc, hm_map_create, hm_map_protect and scopes, and
- * the opening of what hm_buffer_from_file and _import take in; and so does hm_buffer_seal,
- * which also waits for maps that could write (-EBUSY). Other calls answer with it at once.
+ * processes share, is released in place all the same. What lacks what the backlog holds
+ * (-ENOMEM, -ENOSPC, -EMFILE, -ENFILE) waits for it and is tried once more, in hm_device_open,
+ * hm_buffer_create, _export and _resize, hm_alloc, hm_realloc, hm_map_create, hm_map_protect
+ * and scopes, and the opening of what hm_buffer_from_file and _import take in; and so does
+ * hm_buffer_seal, which also waits for maps that could write (-EBUSY). Other calls answer with
+ * it at once.
  *
  * The thread releases after a grace period of liburcu-bp, and so does, while this is on,
  * whoever releases in place: inside a read-side critical section (urcu_bp_read_lock())

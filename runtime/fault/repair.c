@@ -563,7 +563,7 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 			return answer_of(state);
 	} while (!atomic_compare_exchange_strong(&blocks->state[i], &state,
 						 (state & ~phase_of(state)) | BLOCK_REPAIRING));
-	/* A change that has ended since the looks above may have cut, moved, lost or restored it. */
+	/* A change that ended since the looks above may have cut, moved, lost or restored it. */
 	r = find((char *)found->base + found->map_offset, &now);
 	if (r || now.map != found->map || now.map_offset != found->map_offset ||
 	    now.generation != found->generation || found->map->lost) {

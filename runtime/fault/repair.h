@@ -5,10 +5,10 @@
  * Each map has a word for each 2 MiB (core.h, enum block_state), once a handler was
  * installed. A handler claims a block by compare-and-swap, has loss_map_after() put
  * pages there and leaves it POISONED: it does not show its buffer's bytes any more, and
- * nobody is told otherwise before hm_device_recover() has brought them back (replaced.h). A change claims the blocks
- * whose mappings it changes, and a handler that finds one CHANGING returns. One that
- * puts the buffer's bytes into a POISONED block leaves it SUSPECT. What the device does
- * beside that leaves POISONED blocks alone.
+ * nobody is told otherwise before hm_device_recover() has brought them back (replaced.h). A
+ * change claims the blocks whose mappings it changes, and a handler that finds one CHANGING
+ * returns. One that puts the buffer's bytes into a POISONED block leaves it SUSPECT. What the
+ * device does beside that leaves POISONED blocks alone.
  */
 #ifndef HETMAP_REPAIR_H
 #define HETMAP_REPAIR_H
@@ -143,8 +143,8 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 
 /*
  * -EIO, with a text, where some byte of the range was replaced, or just is; -ENODEV where that
- * was as the device is gone; *ret_offset, which may be NULL, is the first one. What was read before is no good then, though
- * nothing had told.
+ * was as the device is gone; *ret_offset, which may be NULL, is the first one. What was read
+ * before is no good then, though nothing had told.
  */
 static inline int repair_check(const struct hm_map *map, uint64_t offset, uint64_t length,
 			       uint64_t *ret_offset)

@@ -238,7 +238,7 @@ static int keep_launched(struct loss *loss, const struct map_use *use)
 	/* Of what is being cut off nothing is read; nor where memory for that is short. */
 	asked = use->map->offset + use->offset < loss->limit;
 	r = refresh_locked(loss, use->map->offset + use->offset, use->length);
-	/* Or the shadow is sealed for another part's sake. mmap() may have been the first to know. */
+	/* Or the shadow is sealed for another part's sake: mmap() may be the first to know. */
 	gone = (r || !asked) && loss_ask(loss->buffer);
 	if (r && !gone)
 		loss->stale = true;

@@ -37,8 +37,8 @@ void lock_sum(const struct rangemap *locked, uint64_t offset, uint64_t length,
 void lock_budget_look(void);
 
 /*
- * Enters that what was @from of the process's locks, those of @map, is @to. False: that is more than
- * the budget has room for, by *ret_short bytes; nothing was entered.
+ * Enters that what was @from of the process's locks, those of @map, is @to. False: that is more
+ * than the budget has room for, by *ret_short bytes; nothing was entered.
  */
 bool lock_budget_take(struct hm_map *map, const struct lock_sums *from,
 		      const struct lock_sums *to, uint64_t *ret_short);

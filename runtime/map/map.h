@@ -57,7 +57,8 @@ void map_entry(const struct hm_map *map, const char *address, uint64_t length,
 
 /*
  * Of a map that has ended and that nobody has ever changed: the device may keep what it
- * is mapped by, where nobody can be at it still. Caller holds buffer->lock: its object is the buffer's still.
+ * is mapped by, where nobody can be at it still. Caller holds buffer->lock: its object is the
+ * buffer's still.
  */
 void map_keep_locked(struct hm_map *map);
 

@@ -325,7 +325,7 @@ static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, u
 	if (unlikely(r))
 		goto err_bracket;
 	begin = map->bracket_begin;
-	/* Here, where it is the usual one: what is around its call costs as much as a part of it. */
+	/* Here, where it is the usual one: the code around a call costs as much as a part of it. */
 	r = likely(begin == bracket_device_begin) ? device_begin(map, offset, length, access) :
 						    begin(map, offset, length, access);
 	if (unlikely(r))

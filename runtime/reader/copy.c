@@ -55,7 +55,7 @@ static int explain(struct hm_reader *reader, int r, const struct hm_guard *guard
 	return r;
 }
 
-/* The end of the file that the pieces reach to: of bytes cut off in its last page no fault tells. */
+/* The file's end that the pieces reach to: no fault tells of bytes cut off in its last page. */
 static uint64_t end_of(const struct hm_piece *pieces, struct cursor from, struct cursor to)
 {
 	uint64_t end = 0, at;

@@ -121,7 +121,10 @@ static void test_replaced(void)
 	hm_device_unref(device);
 }
 
-/* Also behind which the buffer has grown since, in the same block: what grew there is the buffer's. */
+/*
+ * Also behind which the buffer has grown since, in the same block: what grew there is the
+ * buffer's.
+ */
 static void test_replaced_grown(void)
 {
 	struct hm_device *device = sim_open();

@@ -35,7 +35,8 @@ function_names=$(sed -n 's/^\t\(hm_[a-z0-9_]*\);/\1/p' runtime/libhetmap.map)
 rows_for()
 {
 	for function in $function_names; do
-		grep "[ *]$function (" "$work/public" | grep -q "struct $2 \*[a-z*]*[,)]\|struct $2 \*const \*" ||
+		grep "[ *]$function (" "$work/public" |
+			grep -q "struct $2 \*[a-z*]*[,)]\|struct $2 \*const \*" ||
 			continue
 		grep -q "^OP|$1, $function," "$work/entries" ||
 			complain "$function takes a struct $2: $table has no row for it"

@@ -35,7 +35,8 @@ part() {
 	sed -n "/$1/,/$2/p" "$page"
 }
 
-sed -n 's/^#define \(HETSIM_[A-Z0-9_]*\) .*/\1/p; s/^\t\(HETSIM_[A-Z0-9_]*\)\( = .*\)\{0,1\},$/\1/p' \
+sed -n -e 's/^#define \(HETSIM_[A-Z0-9_]*\) .*/\1/p' \
+	-e 's/^\t\(HETSIM_[A-Z0-9_]*\)\( = .*\)\{0,1\},$/\1/p' \
 	"$header" >"$work/there"
 grep -ow 'HETSIM_[A-Z0-9_]*' "$page" >"$work/told"
 compare constant

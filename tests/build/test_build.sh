@@ -109,8 +109,8 @@ for header in include/hetmap/*.h; do
 done
 # with_liburing yes|no: a make that finds it, or does not
 with_liburing() {
-	printf '#!/bin/sh\ncase $* in *--exists*liburing*) exit %d ;; esac\nexec pkg-config "$@"\n' \
-		"$([ "$1" = yes ] && echo 0 || echo 1)" >"$work/pkg-config"
+	printf '#!/bin/sh\ncase $* in *--exists*liburing*) exit %d ;; esac\n%s\n' \
+		"$([ "$1" = yes ] && echo 0 || echo 1)" 'exec pkg-config "$@"' >"$work/pkg-config"
 	chmod +x "$work/pkg-config"
 	make -s B="$work/later" PKG_CONFIG="$work/pkg-config" "$work/later/config.h"
 }

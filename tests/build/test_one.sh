@@ -46,7 +46,8 @@ check leak_not_again says '1 1 0' '^FAIL a.b:'
 unset HETMAP_AGAIN
 
 # A program begins if 1.5 times what it took is over in time; of a changed room, the other deadline.
-printf '*/test_short same\n*/test_long own\nstage/test_short same 10\nstage/test_long own 100\n' >"$work/plan"
+printf '%s\n' '*/test_short same' '*/test_long own' 'stage/test_short same 10' \
+	'stage/test_long own 100' >"$work/plan"
 export HETMAP_PLAN="$work/plan"
 HETMAP_DEADLINE=$(($(date +%s) + 60)) HETMAP_DEADLINE_OWN=$(($(date +%s) + 600))
 export HETMAP_DEADLINE HETMAP_DEADLINE_OWN

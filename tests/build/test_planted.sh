@@ -19,7 +19,8 @@ copy_tree() {
 	mkdir -p "$work/build/tests" &&
 		cp -pR Makefile include runtime tests tools "$work" &&
 		cp -pR "$build/runtime" "$build/config.h" "$build/flags" "$work/build" &&
-		(cd "$build" && find tests -name '*.[od]' -exec cp -p --parents -t "$work/build" {} +) &&
+		(cd "$build" &&
+			find tests -name '*.[od]' -exec cp -p --parents -t "$work/build" {} +) &&
 		cp -p "$build/tests/fake_drm.so" "$work/build/tests"
 }
 

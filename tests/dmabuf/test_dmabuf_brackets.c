@@ -105,7 +105,10 @@ static void test_bracket_calls_exported(void)
 	hm_device_unref(device);
 }
 
-/* Nobody has the pages before they leave; then maps of before tell, and further exports are the same. */
+/*
+ * Nobody has the pages before they leave; then maps of before tell, and further exports are the
+ * same.
+ */
 static void leaves(const char *name)
 {
 	const struct hm_buffer_desc desc = {

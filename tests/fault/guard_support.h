@@ -24,7 +24,7 @@ struct hm_fault no_fault(void);
 /* Reads the byte, in a scope: its value, or the error. */
 int read_guarded(const volatile unsigned char *byte, struct hm_fault *ret_fault);
 
-/* This thread's alternate stack, with these flags [sigaltstack(2)]; to be there still at the end. */
+/* This thread's alternate stack, with these flags [sigaltstack(2)]; must be there at the end. */
 void take_stack(stack_t *stack, int flags);
 void give_stack(const stack_t *stack);
 

@@ -28,7 +28,8 @@ make_environment() {
 }
 
 if "$python" -c 'import safetensors' 2>/dev/null || make_environment >"$work/log" 2>&1; then
-	check both_ways "$python" tests/format/safetensors_peer.py "$B/libhetmap.so" "$work" "$B/hetmap"
+	check both_ways "$python" tests/format/safetensors_peer.py "$B/libhetmap.so" "$work" \
+		"$B/hetmap"
 else
 	skip network both_ways "$(grep . "$work/log" | tail -n 1)"
 fi

@@ -91,7 +91,7 @@ void __tsan_on_report(void *found)
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-	/* Each is one function: unanchored they are parts of names, of files' and libraries', too. */
+	/* Each is one function: unanchored they match parts of files' and libraries' names, too. */
 	return "race:^read_pages$\nrace:^discard_private$\ndeadlock:^show_locked$\n";
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The device is taken away and comes back, again and again, under threads that write in
- * brackets, launches that write, on CPUs and on its engine, and readers: every page is the one that its last writer
- * left, or the one before, and never some of both.
+ * brackets, launches that write, on CPUs and on its engine, and readers: every page is the one
+ * that its last writer left, or the one before, and never some of both.
  */
 #include <errno.h>
 #include <pthread.h>

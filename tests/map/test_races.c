@@ -281,7 +281,10 @@ static void *bracketer(void *user)
 		if (r)
 			continue;
 		r = hm_map_end_cpu(race->map, page * PAGE, PAGE, HM_READ);
-		/* Rights that were withdrawn while it was open are told; it is closed all the same. */
+		/*
+		 * Rights that were withdrawn while it was open are told; it is closed all the
+		 * same.
+		 */
 		if (r && r != -EACCES)
 			test_fail(__FILE__, __LINE__, "the end of a bracket: %s", hm_errmsg());
 	}

@@ -16,7 +16,8 @@
 set -u
 export LC_ALL=C.UTF-8
 folder=${1:-/var/tmp}
-mib=${MIB:-1024} rounds=${ROUNDS:-5} window=${WINDOW:-64M} rate=${RATE:-} iops=${IOPS:-} ahead=${READ_AHEAD:-}
+mib=${MIB:-1024} rounds=${ROUNDS:-5} window=${WINDOW:-64M} rate=${RATE:-}
+iops=${IOPS:-} ahead=${READ_AHEAD:-}
 slow=${SLOW:-} server=''
 build=${B:-$(dirname -- "$0")/../../build}
 command=$build/hetmap

@@ -126,7 +126,8 @@ threads() {
 		total major 0 && total unattributed 1 && total time '3.00 µs' &&
 		shows '<bdi>2 faults: 2 minor, 0 major</bdi>' 'thread boss 4710' \
 			'minor: half within 500 ns' 'of all threads' || return
-	opens known '#threads=4710&hover=0.5,cpu:1' && shows '<bdi>0 faults, 0 per ms</bdi>' || return
+	opens known '#threads=4710&hover=0.5,cpu:1' &&
+		shows '<bdi>0 faults, 0 per ms</bdi>' || return
 	opens known '#without=4711&hover=0.5,0.53' && total faults 6 &&
 		shows '<bdi>2 faults: 2 minor, 0 major</bdi>' || return
 	opens known '#threads=' && total faults 0 && shows 'No latency is known of these threads'
@@ -135,7 +136,8 @@ threads() {
 untimed() {
 	for fragment in '' '#threads=4710'; do
 		opens untimed "$fragment" && total faults 12 && total minor - && total major - &&
-			total time - && shows '<td class="number">12</td><td class="number">-</td>' ||
+			total time - &&
+			shows '<td class="number">12</td><td class="number">-</td>' ||
 			return
 	done
 	opens untimed '#hover=0.5,0.53' && shows '<bdi>12 faults</bdi>' 'It is not known.'
@@ -193,8 +195,8 @@ a_million() {
 	return 1
 }
 
-tests='draws device_sites draws_in_the_dark draws_nothing hover_cell hover_second hover_elsewhere zoom
-	threads untimed sample advice_first torn hostile_names many_buffers a_million'
+tests='draws device_sites draws_in_the_dark draws_nothing hover_cell hover_second hover_elsewhere
+	zoom threads untimed sample advice_first torn hostile_names many_buffers a_million'
 if command -v chromium >/dev/null; then
 	for test in $tests; do
 		check "$test" "$test"

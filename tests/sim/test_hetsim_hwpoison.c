@@ -272,7 +272,10 @@ out:
 	memory_close(&memory);
 }
 
-/* A huge page is given up as a whole: what of it can be read stays. Before Linux 6.6 nothing can. */
+/*
+ * A huge page is given up as a whole: what of it can be read stays. Before Linux 6.6 nothing
+ * can.
+ */
 static void recovered_huge(void)
 {
 	struct hm_recover_info info = { .struct_size = sizeof(info) };

@@ -17,8 +17,8 @@ command -v sparse >/dev/null 2>&1 && sparse=1
 builds() {
 	mkdir "$work/$1"
 	cp -R Kbuild drivers include "$work/$1"
-	make -C "$folder/headers" M="$work/$1" W=1 ${sparse:+C=1} -j"$(nproc)" --no-print-directory \
-		modules >"$work/log" 2>&1 </dev/null
+	make -C "$folder/headers" M="$work/$1" W=1 ${sparse:+C=1} -j"$(nproc)" \
+		--no-print-directory modules >"$work/log" 2>&1 </dev/null
 	status=$?
 	grep -e 'warning: ' -e 'error: ' "$work/log" && return 1
 	return "$status"

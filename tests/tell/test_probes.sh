@@ -41,14 +41,16 @@ build_without() {
 		echo '#error not to be had here' >"$work/none/sys/sdt.h" &&
 		make -s -j2 B="$work/without" CFLAGS=-O0 CPPFLAGS="-I$work/none" lib &&
 		grep -q 'HAVE_SDT: no' "$work/without/config.h" &&
-		probes_of_object "$work/without/libhetmap.so" >"$work/left" && ! [ -s "$work/left" ] &&
+		probes_of_object "$work/without/libhetmap.so" >"$work/left" &&
+		! [ -s "$work/left" ] &&
 		nm -D --defined-only "$work/without/libhetmap.so" | grep -q hm_map_create
 }
 
 # Each probe of the page is in an example, and no example has another one.
 examples_agree() {
 	probes_of_page | sed 's/ .*//' >"$work/page"
-	sed -n 's/^usdt:\*:hetmap:\([a-z_]*\)$/\1/p' examples/bpftrace/*.bt | sort -u >"$work/examples"
+	sed -n 's/^usdt:\*:hetmap:\([a-z_]*\)$/\1/p' examples/bpftrace/*.bt | sort -u \
+		>"$work/examples"
 	[ -s "$work/page" ] && diff "$work/page" "$work/examples"
 }
 
@@ -124,15 +126,17 @@ why_no_bpftrace() {
 		-e "uprobe:${library%/*}/hetmap:main { printf(\"seen\\n\"); }" >"$work/why" 2>&1 ||
 		! grep -qx seen "$work/why"; then
 		# It exits 0 also where it could not attach.
-		echo "bpftrace can't attach here: $(grep -v RLIMIT "$work/why" | grep -e ERROR -e open | head -n 1)"
+		why=$(grep -v RLIMIT "$work/why" | grep -e ERROR -e open | head -n 1)
+		echo "bpftrace can't attach here: $why"
 	fi
 }
 
 with_bpftrace() {
 	host='weights of host'
 	soft='frames of soft:0'
-	check bt_maps seen maps "^map $soft: 32768 bytes from 0 on at 0x" "^unmap $soft: 32768 bytes" \
-		"^map $host: 32768 bytes from 0 on at 0x" "^move $host: .* 131072 bytes" \
+	check bt_maps seen maps "^map $soft: 32768 bytes from 0 on at 0x" \
+		"^unmap $soft: 32768 bytes" "^map $host: 32768 bytes from 0 on at 0x" \
+		"^move $host: .* 131072 bytes" \
 		"^unmap $host: 131072 bytes" '^@lived_us\[frames\]' '^@lived_us\[weights\]'
 	check bt_resizes seen resizes "^resize $host: 32768 to 49152 bytes" \
 		"^resize $host: 49152 to 131072 bytes"

@@ -6,7 +6,8 @@
 # and "started" when it has them all. Snapshots are folders beside the kernel:
 #   state     of the machine, as $packer writes it
 #   console   what its kernel had said
-# shellcheck disable=SC2154 # tests/vm/boot's: accelerator emulated here kernel more_modules not_saved work
+# accelerator emulated here kernel more_modules not_saved work: of tests/vm/boot
+# shellcheck disable=SC2154
 snapshots_kept=4
 said_before='' # the console of the snapshot that a machine starts from
 patience=100 # seconds for each step, and ten times as many for a kernel to start
@@ -200,7 +201,8 @@ start_and_take() {
 machine_by_snapshot() {
 	find_snapshot && list_files "$@" &&
 		dd if=/dev/urandom of="$work/files/seed" bs=64 count=1 2>/dev/null &&
-		(cd "$work/files" && find . | cpio -o -H newc -R 0:0 2>/dev/null) >"$work/archive" &&
+		(cd "$work/files" && find . | cpio -o -H newc -R 0:0 2>/dev/null) \
+			>"$work/archive" &&
 		mkfifo "$work/qmp.in" "$work/orders.in" || return
 	if [ -e "$snapshot/state" ]; then
 		start_from_it

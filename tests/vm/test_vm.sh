@@ -62,7 +62,8 @@ debug_is_skipped() {
 }
 
 no_such_kernel() {
-	expect 3 tests/vm/kernel 2.4 && says "tests/vm/kernel: no kernel of the name '2.4': 6.1, 6.12, debug or debug-6.12"
+	expect 3 tests/vm/kernel 2.4 &&
+		says "tests/vm/kernel: no kernel of the name '2.4': 6.1, 6.12, debug or debug-6.12"
 }
 
 offline() {
@@ -359,7 +360,8 @@ shell() {
 
 reports_fail() {
 	expect 125 vm -t 60 sh -c 'echo "<4>WARNING: this is a test" >/dev/kmsg' &&
-		grep -q 'the command.s status: 0' "$work/out" && grep -q 'WARNING: this is a test' "$work/out"
+		grep -q 'the command.s status: 0' "$work/out" &&
+		grep -q 'WARNING: this is a test' "$work/out"
 }
 
 hangs_are_killed() {

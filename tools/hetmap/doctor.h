@@ -46,7 +46,8 @@ bool doctor_capable(unsigned int capability);
 
 /*
  * doctor_path.c: what the file system of a folder means for maps; @peer, or NULL, is another
- * client of the same, "HOST:DIR" or a second mount. STATUS_DONE with the exit status, or a status of what the user was told.
+ * client of the same, "HOST:DIR" or a second mount. STATUS_DONE with the exit status, or a
+ * status of what the user was told.
  */
 int doctor_look_at_path(struct doctor *doctor, const char *path, const char *peer,
 			int *ret_status);

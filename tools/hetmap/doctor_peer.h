@@ -53,7 +53,8 @@ void peer_end(struct doctor_peer *peer);
 
 /*
  * Asks, and waits for the answer: @peer->line has what follows "ok". 0; the peer's own negative
- * errno, and @peer->line is its sentence; or -EPIPE where it ended, or makes no sense: peer_gone() says why.
+ * errno, and @peer->line is its sentence; or -EPIPE where it ended, or makes no sense:
+ * peer_gone() says why.
  */
 int peer_ask(struct doctor_peer *peer, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -44,8 +44,8 @@ char *text_files(const char *const *paths, size_t n);
 size_t text_columns(const char *text);
 
 /*
- * Prints @message, as text_message() has it, on standard output in lines of at most @width columns, broken
- * at blanks; further lines are indented by @indent.
+ * Prints @message, as text_message() has it, on standard output in lines of at most @width
+ * columns, broken at blanks; further lines are indented by @indent.
  */
 void text_wrap(const char *message, size_t column, size_t indent, size_t width);
 

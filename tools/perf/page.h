@@ -25,30 +25,33 @@
  *	threads		[{pid, tid, name}]
  *	buffers		[{name, kind ("hetmap", "file", "anon", ...), backend ("soft", "sim", ...;
  *			null: it is none of the library's), device, pid, address: "0x...",
- *			length, offset (of what is at address, in the file or device object), faults,
- *			minor, major, time_ns (null, as in totals and sites: latency was not recorded),
+ *			length, offset (of what is at address, in the file or device
+ *			object), faults, minor, major, time_ns (null, as in totals and sites:
+ *			latency was not recorded),
  *			pattern: "sequential", "strided", "random", "few" or "", stride, page_size,
  *			first_ns, last_ns, reads, writes: of those that are known, null: of none is;
  *			calls: {madvise, mprotect, mremap, munmap}, where they were recorded,
  *			nodes: {pages: {NUMA node: n}, local, remote: by CPUs of another one}, where
  *			known, on_device: as in devices, the first five, where one told}]
- *	sites		[{buffer, function, file, line, module, faults, time_ns, changed_at: where in
- *			the file, of one that is not there as it was recorded}]
+ *	sites		[{buffer, function, file, line, module, faults, time_ns, changed_at: where
+ *			in the file, of one that is not there as it was recorded}]
  *	latency		{minor, major: {p50_ns, p99_ns, counts: [[upper_ns, n], ...] ascending}}
  *	advice		[{buffer, text, evidence, gain_ns}]
  *	advice_unknown	a sentence: what could not be looked for; null: all was
- *	devices		[{faults, accesses, moves, evictions (null: not told), bytes_moved, name, backend,
- *			submitted, completed, failed, fences, losses, job: as latency.minor}]
+ *	devices		[{faults, accesses, moves, evictions (null: not told), bytes_moved, name,
+ *			backend, submitted, completed, failed, fences, losses,
+ *			job: as latency.minor}]
  *	device_sites	[{buffer, device: a name, what: "fault", "access" (sampled), "move" or
  *			"eviction", place: "vram", "system" or "window" it went to, else null, n,
  *			bytes, first_ns, last_ns, by: "code" (function, file, line and module as in
  *			sites), "engine", "other" (a process that was not traced) or "unknown"}];
  *			a page has no such table where it is not there, or empty
  *	lanes		[{name, spans: [[begin_ns, end_ns, label], ...] by begin}]
- *	events		{n, of: of how many these n are a sample, time_unit_us: 1, or more of a trace
- *			that is longer than 71 minutes, and columns of n values, made by
- *			page_column(), in order of time: time u32 (of time_unit_us each), buffer u16 (at or beyond the
- *			number of buffers: none), page u32 (of 4 KiB, from the buffer's address),
+ *	events		{n, of: of how many these n are a sample, time_unit_us: 1, or more of
+ *			a trace that is longer than 71 minutes, and columns of n values, made by
+ *			page_column(), in order of time: time u32 (of time_unit_us each),
+ *			buffer u16 (at or beyond the number of buffers: none),
+ *			page u32 (of 4 KiB, from the buffer's address),
  *			thread u16 (as buffer), cpu u8 (255: not known), kind u8 (PAGE_*),
  *			cost_ns u32 (0: not known), of a machine with several: node u8 (NUMA node
  *			of the page; 255: not known)}
