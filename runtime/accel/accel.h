@@ -6,6 +6,34 @@
  * Locks, in addition to core.h's: queue->lock (the list of work, the pool of
  * fences) and accel_view->lock (what the accelerator keeps for a map) are
  * leaves: nothing else is taken under them but the driver's own.
+ *
+ * The way in is how an accelerator reaches the bytes of a map. It is decided when the accelerator
+ * first sees the map, and hm_accel_way_in() tells it; the self-test runs once for each device and
+ * kind of backing, and never uses the user's bytes:
+ *
+ *   direct        "cpu"; or an engine and a map of its own device, bound at the same address
+ *   SVM           the OpenCL driver announces fine-grained system SVM
+ *   import        the driver imports host memory (ARM's extension), after the self-test
+ *   host pointer  CL_MEM_USE_HOST_PTR, after the self-test: a kernel writes to scratch memory of
+ *                 the same backing, and the CPU must see it without a read
+ *   copy          otherwise; counted, and refused under HM_ZERO_COPY_ONLY
+ *
+ * There is one cl_mem for each map, context and window; arguments are sub-buffers of it. An
+ * argument at an offset where no sub-buffer may start goes by SVM, by a named quirk of the
+ * driver, or by a counted copy.
+ *
+ * A launch makes each pointer argument a struct map_use, with a reference on the map, and enters
+ * it into the map's list. Reads do not exclude reads; a change or a bracket waits for the uses it
+ * conflicts with. Fences come from their queue's pool: a launch allocates nothing, makes no
+ * descriptor (hm_fence_fd() makes one when asked) and installs no callback. A later launch puts
+ * fences that are done back into the pool, and asks an accelerator only where that knows of an
+ * end. SUBMIT of a simulated device tells how far its queue is and how many commands have failed,
+ * so that a launch on it is one system call.
+ *
+ * A fence of foreign work (fence_foreign.c) is held by no work of ours: the last reference of its
+ * users ends it. A descriptor of several fences is the kernel's where all are sync_files, else
+ * fence_gather.h's. A queue waits for a fence before it submits: work that a device has may hold
+ * up other waiters in the kernel, and must wait for nothing that need not end.
  */
 #ifndef HETMAP_RUNTIME_ACCEL_H
 #define HETMAP_RUNTIME_ACCEL_H

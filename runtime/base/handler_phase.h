@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Signal handlers that are running, and how to wait until they have ended. */
+/*
+ * Signal handlers that are running, and how to wait until they have ended: two counters in turns.
+ */
 #ifndef HETMAP_HANDLER_PHASE_H
 #define HETMAP_HANDLER_PHASE_H
 

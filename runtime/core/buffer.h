@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers: what map.c and the resize steps need of them. */
+/*
+ * Buffers: what map.c and the resize steps need of them.
+ *
+ * The core keeps the wanted place of a buffer (hm_buffer_desc.place) for the objects that replace
+ * its first one. The backend makes it a driver's place, at one point, and the recipe tells the
+ * place of the object.
+ */
 #ifndef HETMAP_BUFFER_INTERNAL_H
 #define HETMAP_BUFFER_INTERNAL_H
 

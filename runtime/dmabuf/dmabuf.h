@@ -6,6 +6,21 @@
  * The descriptor is the buffer's one open file: it can't be opened again (ENXIO), so
  * nobody can make a read-only descriptor of one that may be written, or the other way
  * round. Its size never changes.
+ *
+ * A segment that is a dma-buf says so (HM_SEGMENT_DMABUF). Three backends map one by that
+ * descriptor alone: "heap", "udmabuf" and, for imports, "host". The exporter decides how
+ * (dmabuf_map_flags()): faults of some drivers count from the beginning of a map.
+ *
+ * Brackets are the backend's begin_cpu and end_cpu, chosen when a map is made: memory that needs
+ * none pays nothing. hm_fence_wait() begins the CPU's turn, and the next launch that names the
+ * map, or the map's end, ends it: one access at a time (hm_map.turn). A bracket holds no lock,
+ * and takes the buffer's segments as they are (segments.h): a begin may wait for a device for
+ * seconds, and a launch that ends the CPU's turn must not wait for the buffer's lock, whose
+ * holder may wait for that launch. A bracket that is open over a change needs nothing: no device
+ * knows yet of an object that came meanwhile.
+ *
+ * A memfd that became a dma-buf shares its pages with it only while none is given back: such a
+ * buffer does not shrink (hm_buffer.pinned).
  */
 #ifndef HETMAP_DMABUF_H
 #define HETMAP_DMABUF_H

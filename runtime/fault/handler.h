@@ -2,6 +2,12 @@
 /*
  * The process's handler of SIGBUS and SIGSEGV, opt in: what comes of a fault, and
  * who has to wait for those that are being dealt with.
+ *
+ * The handler looks the address up without a lock, and has one of three answers: the access is
+ * tried again, the thread's innermost scope is jumped to, or the previous handler is called.
+ * fault.c finds the cause after the jump. The way back into a scope restores the mask and the
+ * alternate stack as the kernel would have. A thread's scope is suspended around hooks and
+ * callbacks: a jump over the library's own frames would leave its locks held.
  */
 #ifndef HETMAP_HANDLER_H
 #define HETMAP_HANDLER_H

@@ -2,13 +2,27 @@
 /*
  * Repair: what takes the place of lost bytes, in the handler, and who is told.
  *
- * Each map has a word for each 2 MiB (core.h, enum block_state), once a handler was
- * installed. A handler claims a block by compare-and-swap, has loss_map_after() put
- * pages there and leaves it POISONED: it does not show its buffer's bytes any more, and
- * nobody is told otherwise before hm_device_recover() has brought them back (replaced.h). A
- * change claims the blocks whose mappings it changes, and a handler that finds one CHANGING
- * returns. One that puts the buffer's bytes into a POISONED block leaves it SUSPECT. What the
- * device does beside that leaves POISONED blocks alone.
+ * Each map has a word for each 2 MiB (core.h, enum block_state), once a handler was installed:
+ *
+ *   OK        a fault, by compare-and-swap    REPAIRING, then POISONED
+ *   OK        a change's freeze               CHANGING, then OK
+ *   POISONED  growth, or a move               CHANGING, then OK and SUSPECT
+ *   POISONED  hm_device_recover()             CHANGING, then OK
+ *
+ * A handler claims a block, has loss_map_after() put pages there and leaves it POISONED: the
+ * block shows no bytes of its buffer before hm_device_recover() has brought them back
+ * (replaced.h), and reports are made until then. A fault on a block that is REPAIRING or CHANGING
+ * returns, and comes again if the block is not ready. A freeze claims blocks only after work in
+ * flight has ended, which may need a repair to end at all.
+ *
+ * A block is REPAIRING before it shows other bytes, and a report looks at the state after the
+ * bytes were read: a copy at its end, a fence when its work is done, hm_map_begin_cpu() and
+ * hm_map_end_cpu(). A SUSPECT block is reported as a POISONED one. A growth has put the buffer's
+ * bytes behind the replaced ones, or a move has put them over these: the block can lose bytes
+ * again, and is replaced as one that is OK.
+ *
+ * Pages that CPUs can't reach (reach.h) are hidden and shown under a claim, too, but never in a
+ * POISONED block: it stays as the handler made it, stores included.
  */
 #ifndef HETMAP_REPAIR_H
 #define HETMAP_REPAIR_H

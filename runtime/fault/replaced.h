@@ -2,6 +2,9 @@
 /*
  * Blocks of maps that handlers have replaced (repair.h) while the device is there: who is
  * told of them, and how the buffer's own bytes come back.
+ *
+ * A handler can tell nothing: it counts hm_map.replaced up. The next call that ends with
+ * lost_notice(), or asks, gives the map its next generation and calls back.
  */
 #ifndef HETMAP_REPLACED_H
 #define HETMAP_REPLACED_H

@@ -2,7 +2,7 @@
 /*
  * Asking the access hook. Without one, an entry pays for one relaxed load. Each
  * function returns 0 or what the hook refused with, the text set; the caller holds no
- * lock of his own making.
+ * lock of his own making. Public entries ask before they take their first lock.
  */
 #ifndef HETMAP_RUNTIME_ACCESS_H
 #define HETMAP_RUNTIME_ACCESS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A shadow: a copy of a buffer's bytes in memory of the host's, which takes their place
- * when they are gone.
+ * when they are gone. It is a memfd that is mapped privately there: the place is taken at once,
+ * whatever its length.
  *
  * It is a file of memory: a spare area, then the bytes. A page is brought up to date in
  * two steps: from the buffer into the spare area, where the buffer's end may interrupt

@@ -41,7 +41,8 @@
 
 /*
  * After work it looks so often before it sleeps. To wake a thread costs its waker more
- * than an enqueue, and who unmaps once mostly does so again.
+ * than an enqueue, and who unmaps once mostly does so again. Only a backlog that is half full
+ * wakes the thread early.
  */
 #define NAP_NS 1000000
 #define NAPS 32

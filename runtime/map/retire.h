@@ -2,11 +2,18 @@
 /*
  * Retirement: what the last reference to a map or a buffer leaves behind (its mapping,
  * descriptors, device memory) is released by a thread, after a grace period of
- * liburcu-bp, instead of by whoever dropped the reference. Opt in, and bounded: past
- * the bounds the caller releases it himself.
+ * liburcu-bp, instead of by whoever dropped the reference. Opt in, as programs count
+ * descriptors and memory, unmount file systems and remove modules right after an unref, and get
+ * no thread that they did not ask for. Bounded: past the bounds the caller releases it himself,
+ * after a grace period of his own, which slows him down to the thread's pace.
  *
  * Whatever is handed over here has left the registry, its buffer's list and its views
- * before: nobody finds it any more, and who found it without a reference is waited for.
+ * before: nobody finds it any more, and who found it without a reference is waited for. The
+ * library's own readers of the registry have no part in this: they look at type-stable memory.
+ *
+ * A buffer needs no grace period beyond that of its maps, by which alone it is found: a map of
+ * all of it takes it along. A buffer whose last map was of a part is an entry by itself, as the
+ * bound counts all of its bytes.
  */
 #ifndef HETMAP_RUNTIME_RETIRE_H
 #define HETMAP_RUNTIME_RETIRE_H

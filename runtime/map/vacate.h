@@ -2,7 +2,8 @@
 /*
  * Vacation: the address range that a map has left for another one, and the objects that
  * are mapped there. Whoever found the map where it was is waited for, as for what is
- * unreferenced (retire.h), before they go.
+ * unreferenced (retire.h), before they go. The old objects are kept as well: a device would
+ * give their memory to others.
  */
 #ifndef HETMAP_VACATE_H
 #define HETMAP_VACATE_H

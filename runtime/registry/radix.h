@@ -6,7 +6,9 @@
  *
  * The lower levels are narrow, so that readers of many small maps need little
  * cache: a window of 64 KiB at a multiple of 64 KiB, as map.c places them, is
- * one word, and 2 MiB of them are four cache lines.
+ * one word, and 2 MiB of them are four cache lines. Bits of an address, from the top:
+ *
+ *   9 level 4   9 level 3   9 level 2   5 level 1   4 level 0   12 in the page
  *
  * Nodes are never unlinked. That bounds their memory by the address space ever
  * used (1/300 of it for maps in no alignment, 1/3600 for aligned windows), and

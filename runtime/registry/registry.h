@@ -11,6 +11,11 @@
  * An entry points to a slot, in which a descriptor of the map stands. A change
  * fills a fresh descriptor first, and one store makes it the one that counts; of the
  * generation alone, one store changes it where it is.
+ *
+ * A reader sees the old descriptor or the new one, never a mixture, and never waits: slots and
+ * descriptors are in slabs, which keep their type and are reused oldest first, and a sequence
+ * tells a reader of a change or a reuse. After a bounded number of tries the look-up is -EAGAIN.
+ * hm_stats_get() tells the bytes of the slabs.
  */
 #ifndef HETMAP_REGISTRY_H
 #define HETMAP_REGISTRY_H

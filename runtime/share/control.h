@@ -9,6 +9,11 @@
  * When its buffer has ended a slot is marked, and has the last size until it is used
  * again, in turn. A receiver finds that by the serial, which no other buffer of the
  * process ever has: he reads the size, then the serial.
+ *
+ * F_SEAL_FUTURE_WRITE keeps the file the owner's alone to write; F_SEAL_SHRINK keeps a receiver's
+ * look from faulting. A receiver checks and maps the file once, and finds it by its identity for
+ * the next buffer of that owner. A message that names a file that came last over the same socket
+ * saves even that look: the other end of a socket is one party, which had the file.
  */
 #ifndef HETMAP_CONTROL_H
 #define HETMAP_CONTROL_H

@@ -2,9 +2,11 @@
 /*
  * The process that a shared buffer belongs to, and whether it is still there.
  *
- * A pidfd tells that for sure, in any pid namespace, and costs a poll(): it goes beside
- * the control page. Where there is none (a sandbox that forbids pidfd_open()), its number
- * and when it began tell, as far as both processes see the same numbers.
+ * A pidfd tells that for sure, in any pid namespace, and costs a poll(): it goes beside the
+ * control page. A receiver must check that it is one before it waits for it: the server of
+ * another file might let a poll() wait for ever. Where there is none (a sandbox that forbids
+ * pidfd_open()), its number and when it began tell, as far as both processes see the same
+ * numbers.
  */
 #ifndef HETMAP_OWNER_H
 #define HETMAP_OWNER_H

@@ -5,7 +5,9 @@
  *
  * Beside the buffer's own descriptor go those of its control page and of its owner's
  * process. The owner alone writes the page, and alone resizes the buffer; receivers commit
- * what it says, and look again in every call.
+ * what it says, and look again in every call: buffer_check() and map_check() look at the page,
+ * and share_follow() does for the maps what hm_buffer_resize() does, without the backend's part.
+ * Receivers bound the size by what they were told first and by what is behind the descriptor.
  */
 #ifndef HETMAP_SHARE_H
 #define HETMAP_SHARE_H

@@ -8,12 +8,16 @@
  * device is taken away the file is truncated, under every map of every process.
  * Moving pages moves them in the accounts only; they stay where they are.
  *
+ * A hook is called, with none of the twin's locks held, when something has changed (reach.h).
+ *
  * What differs for that reason: the device learns of no map and no bracket, so that
  * BUFFER_INFO's maps and the counters of faults are 0. An exported descriptor does
  * not keep the buffer: when its last handle and binding are gone, it can be imported
  * no more, and the bytes stay with who has it, whatever becomes of the device. As
  * nobody tells when such a descriptor is closed, a buffer that was exported does not
- * shrink any more (-EBUSY). FENCE_FD gives an eventfd, which has no status. What CPUs
+ * shrink any more (-EBUSY). An export is a memfd, and no dma-buf. FENCE_FD gives an eventfd,
+ * which has no status: sync_files are the kernel's to make. No map is write-combining: page
+ * attributes are the kernel's, too. What CPUs
  * can't reach, in VRAM outside of the window or hurt on request, is hidden by the hooks,
  * in maps made through the device's open files: who maps an exported descriptor, here
  * or in another process, reaches all of it.

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is counted of each buffer. The counters are in the buffer, on cache lines that no
- * look-up and no bracket reads; a device's are the sums, made by whoever asks.
+ * look-up and no bracket reads; a device's are the sums, made by whoever asks. The published
+ * table has the addresses of a map's count of brackets and of its work in flight: other
+ * processes read both there, which costs no store.
  */
 #ifndef HETMAP_COUNTS_H
 #define HETMAP_COUNTS_H

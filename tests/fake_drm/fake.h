@@ -19,6 +19,10 @@
  * Each check follows a function of the kernel (6.1; xe: 6.12), which it names, and
  * decodes with the kernel's own headers: no file here includes one of runtime/ but
  * the carried headers of xe and virtio_gpu.
+ *
+ * tests/drm/test_drm_mutation.c changes one bit of one field at a time, of every field that a
+ * driver's row, the code that lists and opens nodes, or the code for syncobjs sends.
+ * tests/drm/drm_fields.c has the kernel's answer to each: a field without a line fails the test.
  */
 #ifndef HETMAP_TESTS_FAKE_DRM_FAKE_H
 #define HETMAP_TESTS_FAKE_DRM_FAKE_H

@@ -1,5 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Recording: the kernel's events of a process and its children, into a trace's folder. */
+/*
+ * Recording: the kernel's events of a process and its children, into a trace's folder.
+ *
+ * Two sources are joined by time (CLOCK_MONOTONIC in both), as the kernel knows page faults and
+ * no buffers:
+ *
+ *   perf_event_open(2)  two software events, one as a fault begins, with its call chain, one as
+ *                       it ends, which says minor or major; the same rings have mappings, forks
+ *                       and programs. record*.c write the records as they are, and after each
+ *                       round a mark, behind all records that the round needs: a recording
+ *                       without its end is one up to its last mark
+ *   the published table (runtime/tell/publish.h) a traced command has it in a file of the trace;
+ *                       that of a running process is read every 10 ms
+ *
+ * record_points.c adds tracepoints where they may be opened: hetsim's, of all processes, as an
+ * engine is no process's child; one that tells reads from writes, before each fault; and system
+ * calls that change mappings. Their formats are in perf.data where perf expects them.
+ */
 #ifndef HETMAP_RECORD_H
 #define HETMAP_RECORD_H
 

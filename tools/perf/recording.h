@@ -1,7 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A recording, read: the records of a perf.data file in the order of their times. It may
- * be perf's own, of another machine, cut off, or made to mislead: each length is checked.
+ * be perf's own, of another machine, cut off, or made to mislead: each length is checked, and
+ * tests/perf/fuzz_trace.c tries.
+ *
+ *	recording*.c   records in order of time, no more than two rounds of them at a time; from
+ *	               record to record by their size, whatever they are (recording_step.c), and
+ *	               in compressed ones as in the file (recording_unpack.c)
+ *	spaces*.c      the object at an address, by two trees of ranges; it is asked when a
+ *	               record is read: later there may be another program. A child of fork(2)
+ *	               has its parent's mappings until one of the two changes any, and they go
+ *	               with its last thread. Memory that the kernel merged with its neighbour is
+ *	               told from larger memory in its place by faults on pages touched before
+ *	points.c       the fields of tracepoints, by the formats that perf.data carries
+ *	devices.c      hetsim's buffers, which its tracepoints name by number: the first page
+ *	               fault, told of by number and by address, gives the length of each number's
+ *	               window of the device's file, and thereby the numbers of mappings
+ *	calls.c        system calls that change mappings: mappings that mmap(2) merges are held
+ *	               until its result says where the new part is
+ *	device_sites.c the code that asked for a device's fault, move or eviction: a traced
+ *	               process, another process, or, without a frame of a program, the engine
+ *	symbols.c      the caller behind the library's frames, which is why the library is built
+ *	               with frame pointers; functions are named at the end, by the same file only
+ *	               (symbols_file.c)
+ *	analysis.c     pairs beginnings with ends
+ *	pattern.c      a prefetcher that counts how often it would have been right
+ *	stalls.c       the time that faults held a process up
+ *	advice.c       the gain, by the cost of faults here without a trace (calibrate.c) and the
+ *	               speed of storage past the page cache (storage.c)
  */
 #ifndef HETMAP_RECORDING_H
 #define HETMAP_RECORDING_H

@@ -6,6 +6,12 @@
  * Locks, outermost first: engine_queue.lock (held through a submit),
  * engine_stage.lock, engine_notifier.lock; engine_binding_mutex, under which
  * work is waited for, but nothing else is taken.
+ *
+ * An engine runs programs, the third form of a kernel: steps of one operation each (enum
+ * hm_engine_op) on arguments of the launch. A launch binds the maps of its arguments in the
+ * device's page table (view.c). A fence is {queue, number}: waiting is a call, and a descriptor
+ * is made when it is asked for. A fault of the device, on an address that is not bound or is
+ * read-only, is the fence's error, with the address in the text.
  */
 #ifndef HETMAP_RUNTIME_ACCEL_SIM_H
 #define HETMAP_RUNTIME_ACCEL_SIM_H

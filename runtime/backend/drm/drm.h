@@ -13,6 +13,14 @@
  *
  * A handle is the open file's, and a dma-buf that comes back has the handle it had
  * ("evil twins"): so handles are counted here, and the last who holds one closes it.
+ *
+ * Objects have a length for life (HM_CAP_RESIZE_REPLACES). A map reserves more addresses than
+ * the object has bytes. A resize makes a new object and moves it into place; where other code
+ * knows the old object, the resize appends one instead. The kernel finds an object by its first
+ * byte only (HM_SEGMENT_FROM_START): a map of a part is mapped whole elsewhere, and the part
+ * moved. Memory of a virtio_gpu's host is mapped as a whole (HM_SEGMENT_WHOLE): such an object
+ * has room for all of max_size, and is never appended to. A dma-buf of another device is mapped
+ * itself: through the importer's node these drivers refuse the map, or allow it and raise SIGBUS.
  */
 #ifndef HETMAP_RUNTIME_DRM_H
 #define HETMAP_RUNTIME_DRM_H

@@ -5,7 +5,13 @@
  * a mapping, takes the kernel many times what clearing its bytes takes the CPU.
  *
  * What others may lack is kept for a second, by a thread that ends what is older, and
- * is given up at once where this process is refused memory.
+ * is given up at once where this process is refused memory; that allocation is tried again.
+ *
+ * An idle object keeps the mapping of its last map, without access: the core offers the mapping
+ * (map_keep) instead of unmapping it, if the map was never changed and neither a reader whose
+ * grace period is waited for nor a handler can be at it, and asks for it (map_take) when the
+ * object is mapped again. The next buffer of that size is cleared through the mapping and gets
+ * both.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -2,6 +2,10 @@
 /*
  * Handles for who submits work of his own by a driver's calls: of buffers that are on the
  * node, and of any map's memory, which a driver takes in where it is (userptr).
+ *
+ * Such a view is a caller's view with a handle, which is closed before a change and made anew
+ * after it. Its lock is a leaf, held over calls on the node; a change takes the lock before it
+ * changes anything.
  */
 #include <hetmap/drm.h>
 

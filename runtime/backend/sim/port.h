@@ -7,6 +7,9 @@
  * queues and the device's address space belong to the open file. A port whose
  * device was taken away answers -ENODEV until its last user is gone; whoever opens
  * the name meanwhile gets a new one.
+ *
+ * Backend and engine are written once and do not know the kind of their port: differences
+ * (locks, prefetch, the module's special pages) are capabilities.
  */
 #ifndef HETMAP_RUNTIME_SIM_PORT_H
 #define HETMAP_RUNTIME_SIM_PORT_H
