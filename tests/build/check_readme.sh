@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # README.md has 160 lines at most, and its program is examples/saxpy.c, word for word (but for its
-# licence line). Links in the documents lead to files and headings that are there. README, the
-# change log and the guide have lines of 100 columns at most. Each variable that the library and the
-# command read of the environment is in hetmap(7), and in no table beside. Exits 1 after telling all
-# that is wrong.
+# licence line). Links in the documents lead to files and headings that are there. Each variable
+# that the library and the command read of the environment is in hetmap(7), and in no table beside.
+# Exits 1 after telling all that is wrong.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 bad=0
@@ -24,11 +23,6 @@ if [ "$shown" != "$program" ]; then
 fi
 lines=$(wc -l <README.md)
 [ "$lines" -le 160 ] || complain "README.md has $lines lines; 160 are the most"
-
-# Columns are characters, whatever the locale is.
-long=$(LC_ALL=C.UTF-8 grep -nE '^.{101}' README.md CHANGELOG.md docs/support.md docs/guide/*.md |
-	cut -d : -f 1,2)
-[ -z "$long" ] || complain "more than 100 columns:" "$long"
 
 # The anchors of a page's headings, as they are made on a page of the repository: in small letters,
 # a blank is a dash, and only letters, digits, dashes and low lines are left.

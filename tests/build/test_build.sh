@@ -93,7 +93,8 @@ page_of_each_function() {
 		page=$work/root/usr/share/man/man3/$name.3
 		[ -f "$page" ] || { echo "$name has no page"; return 1; }
 		to=$(sed -n 's/^\.so //p' "$page")
-		grep -q "^\.Nm $name\( ,\)\{0,1\}\$" "$work/root/usr/share/man/${to:-man3/$name.3}" ||
+		grep -q "^\.Nm $name\( ,\)\{0,1\}\$" \
+			"$work/root/usr/share/man/${to:-man3/$name.3}" ||
 			{ echo "$page leads to no page of $name"; return 1; }
 	done
 	! command -v man >/dev/null || man -M "$work/root/usr/share/man" -w hm_launch

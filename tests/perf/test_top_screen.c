@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* hetmap top on a terminal: its screen, keys, sizes and signals. This program is those of watched.c. */
+/*
+ * hetmap top on a terminal: its screen, keys, sizes and signals. This program is those of
+ * watched.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pty.h>
