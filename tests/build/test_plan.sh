@@ -63,7 +63,7 @@ all_in_rooms() {
 		echo "$file"
 	done >"$work/nowhere"
 	# What says what is tested is no room's.
-	! grep -v -x -e 'tests/\(rooms\|flaky\|full-runs\|skips.expected\|corpus/.*\)' \
+	! grep -v -x -e 'tests/\(rooms\|runs.md\|flaky\|full-runs\|skips.expected\|corpus/.*\)' \
 		-e 'runtime/ROOMS.*' -e 'tools/rooms' "$work/nowhere"
 }
 check all_in_rooms all_in_rooms
