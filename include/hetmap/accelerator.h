@@ -11,109 +11,133 @@ extern "C" {
 
 struct hm_accel;
 
-/* How an accelerator reaches the bytes of a map; the best first. */
+/* Ways in which an accelerator reaches the bytes of a map; the best comes first. */
 enum hm_way_in {
 	HM_WAY_NONE = 0,     /* not decided yet: nothing was launched */
-	HM_WAY_DIRECT = 1,   /* the CPU's addresses are the accelerator's */
-	HM_WAY_SVM = 2,      /* system SVM, by capability bit */
+	HM_WAY_DIRECT = 1,   /* the accelerator uses the CPU's addresses */
+	HM_WAY_SVM = 2,      /* system SVM, announced by a capability bit */
 	HM_WAY_IMPORT = 3,   /* dma-buf or ARM import */
 	HM_WAY_HOST_PTR = 4, /* CL_MEM_USE_HOST_PTR, shown to be in place */
-	HM_WAY_COPY = 5,     /* counted copies there and back */
+	HM_WAY_COPY = 5,     /* counted copies to the accelerator and back */
 };
 
 enum hm_accel_kind {
 	HM_ACCEL_CPU = 0, /* shares caches and page tables with the caller */
 	HM_ACCEL_GPU = 1,
 	HM_ACCEL_OTHER = 2,
-	HM_ACCEL_ENGINE = 3, /* of a simulated device: alignment is of lengths, too */
+	HM_ACCEL_ENGINE = 3, /* a simulated device's; alignment is of lengths, too */
 };
 
 /* hm_accel_desc.flags */
-#define HM_ACCEL_FORCE_COPY (1u << 0) /* always HM_WAY_COPY: to compare with */
-#define HM_ZERO_COPY_ONLY (1u << 1)   /* an argument that would be copied is an error */
+#define HM_ACCEL_FORCE_COPY (1u << 0) /* always HM_WAY_COPY, for comparison */
+#define HM_ZERO_COPY_ONLY (1u << 1)   /* an argument that needs a copy is an error */
 #define HM_ACCEL_NO_QUIRKS (1u << 2)  /* documented behaviour of the driver only */
 
 struct hm_accel_desc {
 	uint32_t struct_size;
 	uint32_t flags;  /* HM_ACCEL_*, HM_ZERO_COPY_ONLY */
-	uint64_t window; /* longest range of one argument; 0: the driver's limit */
+	uint64_t window; /* bytes of the longest range of one argument; 0: the driver's limit */
 };
 
 struct hm_accel_info {
 	uint32_t struct_size;
 	uint32_t kind;         /* enum hm_accel_kind */
-	char name[64];         /* opens it */
+	char name[64];         /* opens this accelerator */
 	char description[192]; /* device and driver, with version */
 	char driver[64];       /* platform or driver name */
 	char driver_version[64];
-	char forms[64];     /* of kernels it runs: "opencl", "cpu", "engine" */
+	char forms[64];     /* forms of kernels that run here: "opencl", "cpu", "engine" */
 	char quirks[64];    /* named quirks in force, or "" */
-	uint64_t window;    /* longest range of one argument, bytes */
-	uint64_t memory;    /* 0: unknown */
-	uint64_t alignment; /* of an interior pointer, to go in place */
+	uint64_t window;    /* bytes of the longest range of one argument */
+	uint64_t memory;    /* bytes; 0: unknown */
+	uint64_t alignment; /* bytes: an interior pointer goes in place at multiples */
 	uint32_t units;     /* compute units */
-	uint32_t ways;      /* bit 1u << enum hm_way_in: may be taken here */
+	uint32_t ways;      /* possible ways: bit 1u << enum hm_way_in */
 };
 
 /**
- * hm_accel_list - the accelerators that can be opened here, best first
- * @infos:    [in,out] as hm_device_list
- * @capacity: [in]
- * @ret_n:    [out]
+ * hm_accel_list - list the accelerators that can be opened here, the best first
+ * @infos:    [in,out] array of @capacity, as for hm_device_list()
+ * @capacity: [in] entries in @infos
+ * @ret_n:    [out] number of accelerators, even if larger than @capacity
  *
- * Loads the OpenCL platforms on the first call. A platform without devices is
- * normal and gives no entry. "cpu" is always there; engines of simulated devices
- * come after it.
+ * The first call loads the OpenCL platforms. A platform without devices is normal and adds no
+ * entry. "cpu" is always in the list. The engines of simulated devices come after "cpu". The
+ * list leaves out accelerators that cannot be asked.
  *
- * Errors: -E2BIG. What can't be asked is left out.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_accel_list(struct hm_accel_info *infos, uint32_t capacity, uint32_t *ret_n);
 
 /**
  * hm_accel_open - open an accelerator
- * @name: [in] "opencl:0", "cpu", "soft:0", or NULL for the best one there is, which
- *        is never an engine
- * @desc: [in, optional]
- * @ret_accel: [out] dropped with hm_accel_unref()
+ * @name:      [in] "opencl:0", "cpu", "soft:0", or NULL for the best accelerator of this
+ *             machine, which is never an engine
+ * @desc:      [in, optional] flags and window
+ * @ret_accel: [out] a reference, which the caller drops with hm_accel_unref()
  *
- * Errors: -ENODEV no such accelerator (the text lists those there are), or no engine;
- * -EINVAL flags that exclude each other, or a window of less than a page; -EIO the driver
- * failed (the text has its error's name); -ENOMEM; of "sim" and "soft" hm_device_open's.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENODEV: no accelerator has this name (the text lists the accelerators of this machine), or
+ *            the device has no engine.
+ *   -EINVAL: two flags exclude each other, or the window is less than a page.
+ *   -EIO:    the driver failed; the text has the name of the driver's error.
+ *   -ENOMEM: not enough memory is available.
+ *
+ * In addition, for "sim" and "soft", the errors of hm_device_open().
  */
 HM_API int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 			 struct hm_accel **ret_accel);
 
 /**
- * hm_accel_query - what an accelerator is
- * @accel: [in]
+ * hm_accel_query - describe an accelerator
+ * @accel:    [in] accelerator
  * @ret_info: [in,out] struct_size set by the caller
  *
- * Errors: -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_accel_query(struct hm_accel *accel, struct hm_accel_info *ret_info);
 
 /**
- * hm_accel_way_in - how this accelerator reaches a range, and why
- * @accel:   [in]
- * @pointer: [in] inside a map
- * @length:  [in] bytes from there; 0: the rest of the allocation
+ * hm_accel_way_in - tell how this accelerator reaches a range, and why
+ * @accel:   [in] accelerator
+ * @pointer: [in] address inside a map
+ * @length:  [in] bytes from @pointer; 0: the rest of the allocation
  * @ret_way: [out] enum hm_way_in that a launch would take now
  *
- * Runs the self-test of that backing where it has not run yet, or a launch on memory of the
- * device's own, by which drivers whose threads block SIGBUS are found out. hm_errmsg()
- * holds the reason when the way is HM_WAY_COPY.
+ * The call runs the self-test of that backing if the self-test has not run yet. If no self-test
+ * launches work on the device, the call makes a launch on memory of the device's own. By such a
+ * launch the library finds drivers with threads that block SIGBUS. If the way is HM_WAY_COPY,
+ * hm_errmsg() holds the reason.
  *
- * Errors: -ENOENT in no map; -ERANGE past its end; -E2BIG beyond the window; -ENODEV the
- * map is lost, or a device was taken away; -EDEADLK from a callback of a view of the map;
- * -EBUSY, -ENOSPC, -EEXIST as of hm_queue_launch; -EIO; -ENOMEM.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENOENT:  the pointer is in no map.
+ *   -ERANGE:  the range ends past the end of its map.
+ *   -E2BIG:   the range is longer than the accelerator's window; ask about a shorter range.
+ *   -ENODEV:  the map is lost, or a device was taken away.
+ *   -EDEADLK: a callback of a view of the map made the call.
+ *   -EBUSY:   a map is being changed; call again.
+ *   -ENOSPC:  the engine has no room at the map's address, or no more queues.
+ *   -EEXIST:  something else is bound at the map's address in the engine's page table.
+ *   -EIO:     the driver failed.
+ *   -ENOMEM:  not enough memory is available.
  */
 HM_API int hm_accel_way_in(struct hm_accel *accel, const void *pointer, uint64_t length,
 			   uint32_t *ret_way);
 
-/** hm_accel_ref - take a reference; returns @accel. NULL gives NULL. */
+/** hm_accel_ref - take a reference, and return @accel. NULL gives NULL. */
 HM_API struct hm_accel *hm_accel_ref(struct hm_accel *accel);
 
-/** hm_accel_unref - drop a reference; NULL is allowed. Queues hold one each. */
+/** hm_accel_unref - drop a reference; NULL is allowed. Each queue holds one reference. */
 HM_API void hm_accel_unref(struct hm_accel *accel);
 
 #ifdef __cplusplus

@@ -10,40 +10,59 @@ extern "C" {
 #endif
 
 /**
- * hm_alloc - memory of a device, mapped
- * @device: [in]
- * @size:   [in] bytes, from 1
- * @access: [in] HM_READ | HM_WRITE, or HM_READ
- * @ret_pointer: [out] address of any object pointer (float **, ...)
+ * hm_alloc - allocate zeroed memory of a device, and map it
+ * @device:      [in] device that owns the memory
+ * @size:        [in] bytes, from 1
+ * @access:      [in] HM_READ | HM_WRITE, or HM_READ
+ * @ret_pointer: [out] address of any object pointer (float **, ...); the caller gives the
+ *               memory back with hm_free()
  *
- * Reserves max(16 x size, 64 MiB) of address space so that hm_realloc() need
- * not move. Where limits do not allow that, less is reserved, down to size,
- * and hm_errmsg() says so though the call succeeds.
+ * The call reserves max(16 x size, 64 MiB) of address space, so that hm_realloc() need not move
+ * the allocation. If limits do not allow that much, the call reserves less, down to size. The
+ * call still succeeds, and hm_errmsg() reports the smaller reservation.
  *
- * Errors: as hm_buffer_create and hm_map_create; -EINVAL size 0, or another @access.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: size is 0, or @access has another value.
+ *
+ * In addition the errors of hm_buffer_create() and hm_map_create().
  */
 HM_API int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access,
 		    void *ret_pointer);
 
 /**
  * hm_realloc - resize an allocation
- * @pointer: [in] what hm_alloc gave
- * @size:    [in] bytes, from 1
- * @flags:   [in] 0: the pointer stays, or -ENOSPC; HM_MAY_MOVE: it may change
- * @ret_pointer: [out, optional] address of an object pointer: where it is now
+ * @pointer:     [in] pointer that hm_alloc() or hm_realloc() returned
+ * @size:        [in] bytes, from 1
+ * @flags:       [in] 0: the pointer stays, or the call fails with -ENOSPC; HM_MAY_MOVE: the
+ *               pointer may change
+ * @ret_pointer: [out, optional] address of an object pointer, which gets the new address
  *
- * Errors: -EINVAL not the base of an allocation (the text names the base), freed before,
- * or foreign; otherwise as hm_buffer_resize.
+ * New bytes are zero.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: @pointer is not the base of an allocation (the text names the base), was freed
+ *            before, or does not come from hm_alloc().
+ *   -ENOSPC: the allocation would have to move; pass HM_MAY_MOVE.
+ *
+ * In addition the errors of hm_buffer_resize().
  */
 HM_API int hm_realloc(void *pointer, uint64_t size, uint32_t flags, void *ret_pointer);
 
 /**
  * hm_free - give an allocation back
- * @pointer: [in] what hm_alloc or hm_realloc gave; NULL is allowed
+ * @pointer: [in] pointer that hm_alloc() or hm_realloc() returned; NULL is allowed
  *
- * Work in flight on it is not disturbed: the memory goes when that is done.
+ * Work in flight on the allocation goes on, and the memory goes when that work is done.
  *
- * Errors: -EINVAL not the base of an allocation, freed before, or foreign.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: @pointer is not the base of an allocation, was freed before, or does not come from
+ *            hm_alloc().
  */
 HM_API int hm_free(void *pointer);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For those who plug in a kind of device. A backend describes; the core maps.
+ * Interface for plug-ins that add a kind of device. A backend describes buffers, and the core
+ * maps them.
  *
- * A backend is one static const struct hm_backend_ops. Buffers are described by
- * a recipe of segments; only the library's map step calls mmap(). The smallest
- * useful backend is the mandatory operations and one that makes a buffer.
+ * A backend is one static const struct hm_backend_ops. The backend describes each buffer by a
+ * recipe of segments, and only the library's map step calls mmap(). The smallest useful backend
+ * has the mandatory operations and one operation that makes a buffer.
  */
 #ifndef HETMAP_BACKEND_H
 #define HETMAP_BACKEND_H
@@ -18,174 +19,210 @@ extern "C" {
 /* hm_segment.flags */
 #define HM_SEGMENT_SHARED (1u << 0)
 #define HM_SEGMENT_PRIVATE (1u << 1)
-#define HM_SEGMENT_ANON (1u << 2)      /* fd is -1 */
+#define HM_SEGMENT_ANON (1u << 2)      /* anonymous memory; fd is -1 */
 #define HM_SEGMENT_SYNC (1u << 3)      /* MAP_SYNC: DAX */
 #define HM_SEGMENT_NORESERVE (1u << 4) /* MAP_NORESERVE */
-/* mmap() takes the object's first byte only, and any length up to the object's. */
+/* mmap() accepts only offset 0 of the object, with any length up to the object's. */
 #define HM_SEGMENT_FROM_START (1u << 5)
 /*
- * Faults count from where a mapping begins, also of one that was cut: every page is
- * brought in before anything can cut it.
+ * Faults count from the start of a mapping, also after a cut of the mapping. The library
+ * therefore brings every page in before anything can cut the mapping.
  */
 #define HM_SEGMENT_PRESENT (1u << 6)
 #define HM_SEGMENT_DMABUF (1u << 7) /* fd is a dma-buf */
 /*
- * mmap() takes all of the segment or nothing; the library makes maps of a part from that.
- * Of buffers without HM_CAP_APPEND, which would cut it.
+ * mmap() maps all of the segment or nothing. The library makes maps of a part from such a
+ * mapping. The flag is for buffers without HM_CAP_APPEND, which would cut the mapping.
  */
 #define HM_SEGMENT_WHOLE (1u << 8)
 /*
- * mmap() is a driver's, and may fail where it did not before, as when the device is gone.
- * Of dma-bufs that is so without the flag.
+ * mmap() belongs to a driver, and may fail although it worked before, for example when the
+ * device is gone. A dma-buf needs no such flag: the same holds for every dma-buf.
  */
 #define HM_SEGMENT_MAY_REFUSE (1u << 9)
 
-/* One device object, or part of it, inside a buffer. */
+/* One device object, or a part of it, inside a buffer. */
 struct hm_segment {
-	uint64_t offset; /* in the buffer; page-aligned */
+	uint64_t offset; /* bytes from the start of the buffer; page-aligned */
 	uint64_t length; /* capacity: bytes that can be mapped, committed or not */
 	uint64_t fd_offset;
-	int fd;         /* the backend's: open as long as the segment lives */
+	int fd;         /* descriptor of the backend, open as long as the segment lives */
 	uint32_t flags; /* HM_SEGMENT_* */
-	void *object;   /* the backend's own, for object_destroy */
+	void *object;   /* data of the backend, for object_destroy */
 };
 
-/* How a buffer is to be mapped. Filled by the backend, kept by the core. */
+/* Description of how to map a buffer. The backend fills the recipe, the core keeps it. */
 struct hm_recipe {
-	struct hm_segment segment; /* the first, as a rule the only one */
+	struct hm_segment segment; /* first segment, as a rule the only one */
 	uint64_t size;             /* bytes to commit at first */
 	uint64_t page_size;        /* unit of offsets and rights */
-	uint64_t alignment;        /* of the map's address; 0: page_size */
+	uint64_t alignment;        /* alignment of the map's address; 0: page_size */
 	uint64_t caps;             /* HM_CAP_* of this buffer */
 	uint32_t access;           /* HM_READ | HM_WRITE a map may have */
 	uint32_t cache;            /* enum hm_cache; HM_CACHE_UNKNOWN: not told */
 	uint32_t backing;          /* enum hm_backing */
-	uint32_t flags;            /* HM_BUFFER_* that hold */
+	uint32_t flags;            /* HM_BUFFER_* in force */
 	/*
-	 * Bytes that the buffer may grow to where its maps are, by further objects: with
-	 * HM_CAP_RESIZE_REPLACES. 0: the segment's length.
+	 * Bytes to which the buffer may grow at the addresses of its maps, by further objects.
+	 * Such growth needs HM_CAP_RESIZE_REPLACES. 0: the segment's length.
 	 */
 	uint64_t max_size;
-	uint32_t place; /* enum hm_place it is in; HM_PLACE_DEFAULT: not known */
-	/* Further fields are appended here; the core has zeroed what is not filled. */
+	uint32_t place; /* enum hm_place of the buffer; HM_PLACE_DEFAULT: not known */
+	/* Further fields are appended here; the core has zeroed the fields that stay empty. */
 };
 
 struct hm_backend_ops {
 	size_t size;      /* sizeof(struct hm_backend_ops) of the plug-in */
 	const char *name; /* "host": the part of a device name before ':' */
 	const char *description;
-	uint64_t caps; /* HM_CAP_*: what the table below can do */
+	uint64_t caps; /* HM_CAP_*: capabilities of the table below */
 
-	/* Mandatory. */
+	/* Mandatory operations. */
 
-	/* @rest is what followed the ':' in the name, or "". */
+	/* Opens a device. @rest is the part of its name after the ':', or "". */
 	int (*device_open)(const char *rest, void **ret_device);
 	void (*device_close)(void *device);
-	/* Fills what the core cannot know; name, backend and caps are preset. */
+	/*
+	 * Fills the fields that the core cannot know. The core has set name, backend and caps
+	 * already.
+	 */
 	int (*device_query)(void *device, struct hm_device_info *info);
-	/* Ends one object: called once for each segment, when it is unmapped. */
+	/*
+	 * Ends one object. The core calls it once for each segment, when the segment is
+	 * unmapped.
+	 */
 	void (*object_destroy)(void *device, struct hm_segment *segment);
 
-	/* Optional; NULL is -EOPNOTSUPP. Each has its HM_CAP_ bit. */
+	/* Optional operations; NULL is -EOPNOTSUPP. Each has its HM_CAP_ bit. */
 
-	/* HM_CAP_CREATE; @desc is validated, max_size filled in. */
+	/*
+	 * HM_CAP_CREATE: makes a buffer. The core has checked @desc and filled in its max_size.
+	 */
 	int (*create)(void *device, const struct hm_buffer_desc *desc,
 		      struct hm_recipe *ret_recipe);
-	/* HM_CAP_FROM_FILE; @fd is the core's duplicate: the backend owns it on success. */
+	/*
+	 * HM_CAP_FROM_FILE: makes a buffer of a file. @fd is a duplicate of the core, which
+	 * belongs to the backend if the operation succeeds.
+	 */
 	int (*from_file)(void *device, int fd, const struct hm_buffer_desc *desc,
 			 struct hm_recipe *ret_recipe);
-	/* HM_CAP_IMPORT; @fd as above. */
+	/*
+	 * HM_CAP_IMPORT: makes a buffer of a foreign object. @fd is as for from_file.
+	 */
 	int (*import_fd)(void *device, int fd, const struct hm_buffer_desc *desc,
 			 struct hm_recipe *ret_recipe);
-	/* HM_CAP_EXPORT; returns a new descriptor in *ret_fd. */
+	/* HM_CAP_EXPORT: returns a new descriptor in *ret_fd. */
 	int (*export_fd)(void *device, const struct hm_segment *segment, uint32_t flags,
 			 int *ret_fd);
 	/*
-	 * HM_CAP_RESIZE: make @new_size of the segment's bytes usable (grow, before
-	 * they are mapped) or give the rest back (shrink, after they were unmapped).
-	 * Sizes are relative to the segment. The bytes that it grows by are zero, also
-	 * those of @old_size's page, where CPUs may have stored behind the end.
+	 * HM_CAP_RESIZE: makes @new_size bytes of the segment usable before the core maps them.
+	 * In a shrink, the operation gives the rest back after the core has unmapped it. Sizes
+	 * are relative to the segment. The bytes that the segment grows by must be zero, and so
+	 * must the rest of the page of @old_size: CPUs may have stored there, behind the end.
 	 */
 	int (*resize)(void *device, struct hm_segment *segment, uint64_t old_size,
 		      uint64_t new_size);
 
 	/*
-	 * Optional, without a capability bit: calls @each with the name of every device
-	 * that there is now, in the order that lists have, until it returns other than 0,
-	 * which is the result then; -ENOMEM. @each opens devices of this backend. NULL:
-	 * there is one, of the backend's name.
+	 * Optional, without a capability bit: calls @each with the name of every device that
+	 * exists now, in the order that lists have. If @each returns a value other than 0, the
+	 * operation must stop and return that value. The operation may also return -ENOMEM.
+	 * @each opens devices of this backend. NULL: the backend has one device, called by the
+	 * backend's name.
 	 */
 	int (*each_device)(int (*each)(void *user, const char *name), void *user);
 	/*
-	 * Optional, without a capability bit: 0, or -ENODEV once the device is known
-	 * to have been taken away. No system call. NULL: that can't happen to it.
+	 * Optional, without a capability bit: returns 0, or -ENODEV once the device is known to
+	 * have been taken away. The operation must not make a system call. NULL: the device
+	 * cannot be taken away.
 	 */
 	int (*device_check)(void *device);
 	/*
-	 * Optional, without a capability bit: 1 where CPUs are to find a SIGBUS at byte
-	 * @offset of the segment, though its descriptor has bytes there, else 0; in
-	 * *ret_length of how many bytes, of @length at most, that is so. The library
-	 * hides them. NULL: the device takes pages away from its maps by itself.
+	 * Optional, without a capability bit: returns 1 if a touch by a CPU of byte @offset of
+	 * the segment must raise SIGBUS although the segment's descriptor has bytes there, and
+	 * 0 otherwise. The operation stores in *ret_length the number of bytes, @length at
+	 * most, to which this answer applies. The library hides these bytes. NULL: the device
+	 * takes pages away from its maps by itself.
 	 */
 	int (*hidden)(void *device, const struct hm_segment *segment, uint64_t offset,
 		      uint64_t length, uint64_t *ret_length);
 	/*
-	 * HM_CAP_BRACKET, in the recipe, too, of buffers that need it: brings bytes
-	 * [@offset, @offset + @length) of the buffer that the segments make up to where
-	 * CPUs reach them, for @access. They may leave it again at any time.
+	 * HM_CAP_BRACKET, which the recipe of each buffer that needs brackets must have, too:
+	 * brings bytes [@offset, @offset + @length) of the buffer to where CPUs reach them, for
+	 * @access. The segments make up the buffer. The bytes may leave that place again at any
+	 * time.
 	 */
 	int (*begin_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
 			 uint64_t offset, uint64_t length, uint32_t access);
 	/*
-	 * Optional, without a capability bit of its own: the end of what begin_cpu began.
+	 * Optional, without a capability bit of its own: ends the access that begin_cpu began.
 	 * The buffer may have changed since.
 	 */
 	int (*end_cpu)(void *device, const struct hm_segment *segments, uint32_t n_segment,
 		       uint64_t offset, uint64_t length, uint32_t access);
 	/*
-	 * Optional, without a capability bit, both or neither: mappings that are dear to
-	 * make. @address is one of the whole segment, as the core made it, whose map has
-	 * ended. 0: it is the device's from here on; else the core unmaps it.
+	 * Optional, without a capability bit, both or neither of map_keep and map_take: keeps a
+	 * mapping that is expensive to make. @address is a mapping of the whole segment, as the
+	 * core made it, after its map has ended. If the operation returns 0, the mapping
+	 * belongs to the device from then on. Otherwise the core unmaps the mapping.
 	 */
 	int (*map_keep)(void *device, const struct hm_segment *segment, void *address);
-	/* One of the whole segment, with whatever rights: the core's from here on. Or NULL. */
+	/*
+	 * Returns a mapping of the whole segment, with any rights, or NULL. The mapping belongs
+	 * to the core from then on.
+	 */
 	void *(*map_take)(void *device, const struct hm_segment *segment);
 	/*
-	 * Optional, without a capability bit: where it is counted, in this process's memory,
-	 * how often memory of the segment's object made room for others; as long as the
-	 * object is there. No system call. NULL, also as a result: it is not counted here.
+	 * Optional, without a capability bit: returns the address of a counter in this
+	 * process's memory, or NULL if this process does not count. The counter holds the
+	 * number of times that memory of the segment's object made room for other memory. The
+	 * counter must stay at its address as long as the object exists. The operation must not
+	 * make a system call. NULL operation: the backend does not count.
 	 */
 	const uint64_t *(*evictions)(void *device, const struct hm_segment *segment);
 	/*
-	 * Optional, without a capability bit, for those with device_check: asks the device
-	 * itself whether it is there still, by one call; device_check knows of it then. It is
-	 * asked whenever a bracket, a copy or work of an accelerator has ended that used bytes
-	 * of the device's. device_check itself: what maps show is never ahead of that. NULL:
-	 * device_query is called.
+	 * Optional, without a capability bit, for backends with device_check: asks the device
+	 * itself, by one call, whether it still exists. device_check must know the answer
+	 * afterwards. The library calls the operation whenever a bracket, a copy or work of an
+	 * accelerator has ended that used bytes of the device. The pointer must be equal to
+	 * device_check if maps never show a loss before device_check knows of it. NULL: the
+	 * library calls device_query.
 	 */
 	int (*device_ask)(void *device);
 	/*
-	 * Optional, without a capability bit, for those whose maps are zeros once the device
-	 * was taken away, before device_check knows: those of the segment's object are a SIGBUS
-	 * instead, from here on, also where they are mapped already; its bytes are read by
-	 * pread(2) of its fd, at fd_offset. Asked again for one that is so already; 0, or why
-	 * not. With both NULL it is taken off all objects of all devices; -ENODEV: some are gone,
-	 * whose maps stay a SIGBUS, and device_check knows.
+	 * Optional, without a capability bit, for devices with maps that become zeros once the
+	 * device was taken away, before device_check knows of the loss: makes maps of the
+	 * segment's object raise SIGBUS instead. The change takes effect at once, also on
+	 * existing mappings. The library reads the object's bytes by pread(2) of the segment's
+	 * fd, at fd_offset. The library may call the operation again for an object that is so
+	 * already. Returns 0, or a negative errno with the reason.
+	 *
+	 * A call with both arguments NULL undoes the operation for all objects of all devices.
+	 * In that case -ENODEV means that some devices are gone: their maps keep raising
+	 * SIGBUS, and device_check knows of their loss.
 	 */
 	int (*lost_signal)(void *device, const struct hm_segment *segment);
-	/* Further ops are appended here. */
+	/* Further operations are appended here. */
 };
 
 /**
  * hm_backend_register - add a backend to the process
- * @ops: [in] copied; its strings and functions must stay valid
+ * @ops: [in] table of operations; the library copies the table, and its strings and functions
+ *       must stay valid
  *
- * A shorter table (an older plug-in) gets the missing ops as -EOPNOTSUPP.
+ * An older plug-in may have a shorter table than this library's. The missing operations of such
+ * a table fail with -EOPNOTSUPP. Programs then open devices of the backend as "name" or
+ * "name:rest".
  *
- * Errors: -EINVAL a mandatory op is missing, a capability bit has no op or an
- * op no bit (the text names it), none of create, from_file and import_fd is
- * there, or the table is longer than this library's; -EEXIST the name is taken;
- * -ENOSPC.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: a mandatory operation is missing; a capability bit has no operation, or an
+ *            operation has no bit (the text names it); one of map_keep and map_take is missing;
+ *            all of create, from_file and import_fd are missing; or the table is longer than
+ *            this library's.
+ *   -EEXIST: another backend has this name; choose another name.
+ *   -ENOSPC: the process has the largest possible number of backends; the text has that number.
  */
 HM_API int hm_backend_register(const struct hm_backend_ops *ops);
 

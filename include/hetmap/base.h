@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every hetmap header needs: version, access bits, error text, counters.
+ * Basics that every hetmap header needs: version, access bits, error text, counters.
  *
- * Conventions of the whole interface, stated once:
+ * These conventions hold for the whole interface:
  *
- * - A function returns 0 or a negative errno. Results come last, through
- *   ret_* parameters, and are untouched on failure. hm_launch(), being
- *   variadic, has its fence before the arguments.
- * - After a failure hm_errmsg() holds one sentence with the numbers in it and,
- *   where there is one, the remedy.
+ * - A function returns 0 or a negative errno. Results come last, through ret_* parameters, and
+ *   are untouched on failure. hm_launch() is variadic, so its fence comes before the arguments.
+ * - After a failure hm_errmsg() holds one sentence with the numbers and, if one exists, the
+ *   remedy.
  * - Sizes, offsets and lengths are bytes, uint64_t. Times are nanoseconds.
- * - Every description and information struct but hm_pointer_info, which is fixed,
- *   begins with struct_size. The caller sets it to sizeof the struct it was
- *   compiled with; the library reads or fills no more than that. -E2BIG, of every
- *   function that takes one: it is larger than this library knows; of a
- *   description, only if the part beyond is not zero.
- * - Every function may be called from any thread, unless its comment says
- *   otherwise. Only hm_pointer_find() is async-signal-safe: hm_errmsg()'s text is
- *   thread-local, and a shared library's is allocated by the first who touches it.
- * - -EINVAL: a NULL, unknown flag, or a value out of the stated range;
- *   -EOWNERDEAD: the object was made before fork() by the parent process.
- *   Both can come from every function that takes an object and are not
- *   repeated below.
- * - A system call that a signal interrupts is made again, up to 100 times, and so is one
- *   that answers EAGAIN where that means "not just now" (madvise(2), mincore(2), calls of
- *   devices). -EINTR, or -EAGAIN, is what is left when that does not help: nothing was
- *   done, and the call may be made again. EAGAIN that names a limit is given back at once:
- *   mmap(2)'s is RLIMIT_MEMLOCK under mlockall(MCL_FUTURE). A wait that has a time limit goes
- *   on to that, however many signals come.
- *   -ENOMEM (memory, address space, vm.max_map_count), -EMFILE and -ENFILE (descriptors)
- *   are given back at once, too, but for what hm_retire_set() says; nothing was done, and
- *   the text says what ran out. -EIO: a device or its driver failed. -EBADF: somebody else
- *   has closed a descriptor that is the library's. All these can come from every function
- *   that calls the kernel, and are repeated below only where they mean something else, or
- *   more. Nor is what the access hook answers (hetmap/access.h), normally -EACCES.
+ * - Every description struct and every information struct begins with struct_size, except
+ *   hm_pointer_info, which is fixed. The caller must set struct_size to the sizeof of the
+ *   struct that it was compiled with. The library reads or fills no more than that. Every
+ *   function that takes such a struct fails with -E2BIG if the struct is larger than this
+ *   library knows. For a description, the function fails only if the unknown part is not zero.
+ * - Any thread may call any function, unless the comment of the function says otherwise. Only
+ *   hm_pointer_find() is async-signal-safe. The text of hm_errmsg() is thread-local, and in a
+ *   shared library the first touch of that text in a thread allocates memory.
+ * - -EINVAL means that a pointer is NULL, a flag is unknown, or a value is out of the stated
+ *   range. -EOWNERDEAD means that the parent process made the object before fork(). Every
+ *   function that takes an object can fail with both errors. The comments below do not repeat
+ *   them.
+ * - The library makes a system call again if a signal interrupts the call, up to 100 times. The
+ *   library does the same if a call fails with EAGAIN and this error means "not just now"
+ *   (madvise(2), mincore(2), calls of devices). If this does not help, the function fails with
+ *   -EINTR or -EAGAIN. In that case the function has done nothing, and the caller may call
+ *   again. The library returns an EAGAIN that names a limit at once: from mmap(2) this error
+ *   means RLIMIT_MEMLOCK under mlockall(MCL_FUTURE). A wait with a time limit goes on to that
+ *   limit, however many signals come.
+ * - -ENOMEM (memory, address space, vm.max_map_count), -EMFILE and -ENFILE (descriptors) are
+ *   also returned at once, except as hm_retire_set() describes. The function has done nothing,
+ *   and the text names the resource that ran out. -EIO means that a device or its driver
+ *   failed. -EBADF means that code outside the library has closed a descriptor of the library.
+ *   Every function that calls the kernel can fail with the errors of this item and of the
+ *   previous item. The comments below repeat such an error only if it means something else
+ *   there, or more.
+ * - The comments do not repeat the answer of the access hook (hetmap/access.h) either, which is
+ *   normally -EACCES.
  */
 #ifndef HETMAP_BASE_H
 #define HETMAP_BASE_H
@@ -52,7 +55,7 @@ extern "C" {
 #define HM_VERSION_PATCH 0
 #define HM_VERSION ((HM_VERSION_MAJOR << 16) | (HM_VERSION_MINOR << 8) | HM_VERSION_PATCH)
 
-/* What CPU code or a kernel does with bytes. */
+/* Access to bytes by CPU code or by a kernel. */
 enum hm_access {
 	HM_NONE = 0,
 	HM_READ = 1u << 0,
@@ -60,33 +63,39 @@ enum hm_access {
 };
 
 /*
- * How the CPU caches a mapping, as the page table has it. It tells how fast loads and
- * stores are, and nothing else.
+ * Mode in which the CPU caches a mapping, as the page table has it. The mode tells how fast
+ * loads and stores are, and nothing else.
  */
 enum hm_cache {
 	HM_CACHE_WRITE_BACK = 0,
 	HM_CACHE_WRITE_COMBINING = 1,
 	HM_CACHE_UNCACHED = 2,
-	/* Of what was imported, or where a driver alone chooses: the device does not tell. */
+	/* The device does not report the mode: imported memory, or a driver that alone chooses. */
 	HM_CACHE_UNKNOWN = 3,
 };
 
 /**
- * hm_version - version of the library that is loaded
+ * hm_version - return the version of the loaded library
  *
- * Compare with HM_VERSION, the version of the headers compiled against.
+ * Compare the result with HM_VERSION, the version of the headers that the program was compiled
+ * with.
  *
+ * Thread safety: any thread.
  * Returns: (major << 16) | (minor << 8) | patch.
  */
 HM_API uint32_t hm_version(void);
 
 /**
- * hm_errmsg - what the last failure in this thread was about
+ * hm_errmsg - describe the last failure in this thread
  *
- * Ownership: the string is the thread's own, valid until its next hetmap call.
- * Returns: a sentence; "" when nothing failed yet. Never NULL. A call that
- * succeeded with less than asked for (a smaller reservation, base pages for
- * huge ones) leaves a sentence here too.
+ * A call may succeed with less than the caller asked for (a smaller reservation, base pages in
+ * place of huge pages). Such a call leaves a sentence here too.
+ *
+ * Ownership: the string belongs to the thread, and is valid until the thread's next hetmap
+ * call.
+ * Thread safety: any thread; each thread has its own text. A signal handler must not call this
+ * function.
+ * Returns: a sentence, or "" if nothing has failed yet. Never NULL.
  */
 HM_API const char *hm_errmsg(void);
 
@@ -100,7 +109,7 @@ struct hm_stats {
 	uint64_t views;            /* alive now */
 	uint64_t bytes_mapped;     /* committed bytes of all maps */
 	uint64_t bytes_reserved;   /* address space held by all maps */
-	uint64_t bytes_locked;     /* what hm_map_lock holds now */
+	uint64_t bytes_locked;     /* bytes that hm_map_lock holds now */
 	uint64_t bytes_copied;     /* by launches and resizes, since the start */
 	uint64_t launches;         /* since the start */
 	uint64_t slab_bytes;       /* registry nodes and descriptors, never given back */
@@ -108,20 +117,23 @@ struct hm_stats {
 	uint64_t touches_outside;  /* stores outside brackets that HETMAP_CHECK=1 saw */
 	uint64_t bytes_idle;       /* kept on DRM nodes for the next buffers: HETMAP_DRM_IDLE */
 	uint64_t bytes_shadow;     /* memory of shadows: HM_LOSS_SHADOW */
-	uint64_t retired;          /* maps and buffers left to hm_retire_set's thread */
-	uint64_t retired_in_place; /* those beyond its bounds, meanwhile */
-	uint64_t backlog;          /* of the former, those that are not released yet */
-	uint64_t backlog_bytes;    /* memory that they hold */
+	uint64_t retired;          /* maps and buffers left to the thread of hm_retire_set */
+	uint64_t retired_in_place; /* released in place meanwhile: beyond that thread's bounds */
+	uint64_t backlog;          /* part of retired that is not released yet */
+	uint64_t backlog_bytes;    /* memory that the backlog holds */
 	uint64_t unpublished;      /* maps so far that are in no table: hetmap-published(5) */
 };
 
 /**
- * hm_stats_get - read the process's counters
+ * hm_stats_get - read the counters of the process
  * @ret_stats: [in,out] struct_size set by the caller; filled on success
  *
- * Each counter is read by itself; together they are not a snapshot.
+ * The library reads each counter by itself; together the counters are not a snapshot.
  *
- * Errors: -E2BIG struct_size is larger than this library knows.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_stats_get(struct hm_stats *ret_stats);
 
