@@ -32,7 +32,8 @@ extern "C" {
 #define HM_SEGMENT_DMABUF (1u << 7) /* fd is a dma-buf */
 /*
  * mmap() maps all of the segment or nothing. The library makes maps of a part from such a
- * mapping. The flag is for buffers without HM_CAP_APPEND, which would cut the mapping.
+ * mapping. The flag is for buffers with neither HM_CAP_APPEND, which would cut the mapping, nor
+ * HM_CAP_RESIZE_REPLACES.
  */
 #define HM_SEGMENT_WHOLE (1u << 8)
 /*

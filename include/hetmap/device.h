@@ -106,7 +106,8 @@ HM_API int hm_device_list(struct hm_device_info *infos, uint32_t capacity, uint3
  * Errors:
  *   -ENODEV:     no device has this name; the text lists the devices of this machine, or has
  *                the remedy.
- *   -EACCES:     the process may not open the device; the text names the owner of the right.
+ *   -EACCES:     the process may not open the device; the text tells which user or group may,
+ *                and has the remedy.
  *   -EPROTO:     the device and this library speak different versions; the text has both.
  *   -EINVAL:     HETMAP_RETIRE, HETMAP_SOFT (the settings of "soft") or HETMAP_DRM_IDLE has a
  *                mistake; correct the variable.

@@ -15,131 +15,191 @@ struct hm_fence_info {
 	uint32_t struct_size;
 	uint32_t done;         /* 1: signalled */
 	int32_t status;        /* 0, or the work's negative errno; valid when done */
-	uint32_t way_in;       /* worst enum hm_way_in of its arguments */
-	uint64_t bytes_copied; /* by its arguments, there and so far back */
+	uint32_t way_in;       /* worst enum hm_way_in of the arguments */
+	uint64_t bytes_copied; /* of the arguments: to the accelerator, and so far back */
 };
 
 /**
  * hm_fence_wait - wait until the work is done and its bytes are the CPU's again
- * @fence: [in]
- * @timeout_ns: [in] relative; 0 polls, UINT64_MAX waits for ever
+ * @fence:      [in] fence
+ * @timeout_ns: [in] nanoseconds, relative; 0 polls, UINT64_MAX waits for ever
  *
- * Does for the work's arguments what hm_map_begin_cpu(READ | WRITE) does. Where not
- * all of them fit where CPUs reach them (HM_CAP_BRACKET), the result is the work's all
- * the same and hm_errmsg() says which did not: bracket what is touched.
+ * For the arguments of the work, the call does the same as hm_map_begin_cpu(READ | WRITE). If
+ * not all of these bytes fit where CPUs reach them (HM_CAP_BRACKET), the call still returns the
+ * result of the work, and hm_errmsg() names the bytes that did not fit. The caller must then
+ * bracket each access to them.
  *
- * Errors: -ETIME not done yet; any other is the work's own: -EIO the driver failed, or
- * bytes of an argument were lost and replaced (hetmap/guard.h), -ETIMEDOUT it ran too
- * long, and its engine was reset, -ECANCELED the engine was reset on request, or for work
- * submitted before it to the same queue, and it has not run, -EFAULT
- * an address that is not bound on its device (the text has it), -EOVERFLOW it may
- * have failed, too long ago to be known, -ENODEV its device was taken away, or that of
- * bytes it was given (hetmap/lost.h), or a map was lost, -EPIPE as of hm_fence_import_fd,
- * or what a CPU function returned.
+ * Thread safety: any thread; any number of threads may wait for one fence.
+ *
+ * Errors:
+ *   -ETIME: the work is not done yet; wait again.
+ *
+ * Any other error is the result of the work:
+ *   -EIO:       the driver failed, or bytes of an argument were lost and replaced
+ *               (hetmap/guard.h).
+ *   -ETIMEDOUT: the work ran too long, and its engine was reset.
+ *   -ECANCELED: a request reset the engine; or the engine was reset because of earlier work on
+ *               the same queue, and this work has not run, so the caller may submit it again.
+ *   -EFAULT:    the work named an address that is not bound on its device; the text has the
+ *               address.
+ *   -EOVERFLOW: the work may have failed, too long ago for the library to know.
+ *   -ENODEV:    the device of the work was taken away, or the device of bytes that the work was
+ *               given (hetmap/lost.h); or a map was lost.
+ *   -EPIPE:     no process can signal an imported descriptor any more, see
+ *               hm_fence_import_fd().
+ *
+ * Work on "cpu" may also fail with the result of the kernel's CPU function.
  */
 HM_API int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
 
 /**
- * hm_fence_fd - a file descriptor that polls readable when the work is done
- * @fence:  [in] after it has signalled, too
- * @ret_fd: [out] O_CLOEXEC; the caller closes it
+ * hm_fence_fd - return a file descriptor that polls readable when the work is done
+ * @fence:  [in] fence, which may have signalled already
+ * @ret_fd: [out] O_CLOEXEC; the caller must close it
  *
- * Made on first request. Afterwards the caller brackets its CPU access by
- * itself, or calls hm_fence_wait(fence, 0). Of a merged fence it is a sync_file where
- * those that are not done yet all are; else a thread of the library's waits for them,
- * until they are done or nobody has the descriptor any more.
+ * The library makes the descriptor on the first request. After a wait on the descriptor, the
+ * caller must bracket CPU access, or call hm_fence_wait(fence, 0). The descriptor of a merged
+ * fence is a sync_file if all fences that are not done yet are sync_files. Otherwise a thread
+ * of the library waits for the fences, until all are done or no process has the descriptor any
+ * more.
  *
- * Errors: -EMFILE; -ENOMEM; -EIO; -EAGAIN no thread could be started (it is tried once);
- * -EOPNOTSUPP a caller's own accelerator has no descriptor; -ENODEV its device was taken
- * away meanwhile: hm_fence_wait() tells.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EMFILE:     the process has too many open files.
+ *   -ENOMEM:     not enough memory is available.
+ *   -EIO:        the driver failed.
+ *   -EAGAIN:     no thread could be started; the library tries once.
+ *   -EOPNOTSUPP: a plug-in accelerator has no descriptor of this work.
+ *   -ENODEV:     the device was taken away meanwhile: hm_fence_wait() has the result of the
+ *                work.
  */
 HM_API int hm_fence_fd(struct hm_fence *fence, int *ret_fd);
 
 /**
- * hm_fence_query - state of a fence, without waiting
- * @fence: [in]
- * @ret_info: [in,out] struct_size set by the caller
+ * hm_fence_query - describe the state of a fence, without waiting
+ * @fence:    [in] fence
+ * @ret_info: [in,out] struct_size set by the caller; status is the result of the work
  *
- * Errors: -E2BIG; -EIO the driver can't tell. What the work ended with is in status.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
+ *   -EIO:   the driver cannot tell.
  */
 HM_API int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info);
 
 /**
- * hm_fence_import_fd - a fence of work that somebody else does
- * @fd: [in] a sync_file; or what else polls readable when it is done: an eventfd, a
- *      dma-buf, a pidfd. Kept by duplicate, and not read from
- * @ret_fence: [out] dropped with hm_fence_unref()
+ * hm_fence_import_fd - make a fence of work outside the library
+ * @fd:        [in] a sync_file, or any other descriptor that polls readable when the work is
+ *             done: an eventfd, a dma-buf, a pidfd. The library keeps a duplicate, and does not
+ *             read from it
+ * @ret_fence: [out] a reference, which the caller drops with hm_fence_unref()
  *
- * A sync_file's fence has the result of its work, a negative errno included. Of any
- * other descriptor readable is done, and its end without that -EPIPE. hm_fence_fd gives
- * a duplicate. Its last reference ends it: nothing goes on by itself. Any thread.
+ * The fence of a sync_file has the result of its work, including a negative errno. With any
+ * other descriptor, readable means done with result 0. The result is -EPIPE if the descriptor
+ * ends without that. hm_fence_fd() returns a duplicate. The last reference ends the fence:
+ * nothing goes on by itself.
  *
- * Errors: -EINVAL a file or a directory, which are always ready; -EBADF; -EMFILE;
- * -ENOMEM.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: @fd is a file or a directory, which are always ready.
+ *   -EBADF:  @fd is not an open file.
+ *   -EMFILE: the process has too many open files.
+ *   -ENOMEM: not enough memory is available.
  */
 HM_API int hm_fence_import_fd(int fd, struct hm_fence **ret_fence);
 
 /*
  * A dma-buf carries the fences of the work on it, for drivers that wait for each other by
- * themselves ("implicit synchronisation"). Brackets of buffers wait for these; the two
+ * themselves ("implicit synchronisation"). Brackets of buffers wait for these fences. The two
  * calls below are for work that is ordered by fences.
  */
 
 /**
- * hm_fence_import_dmabuf - the work on a dma-buf that an access has to wait for
- * @fd:     [in] a dma-buf, as of hm_buffer_export() with HM_EXPORT_DMABUF
- * @access: [in] HM_READ: until what writes is done; with HM_WRITE: all of it
- * @ret_fence: [out] as of hm_fence_import_fd(), of a sync_file
+ * hm_fence_import_dmabuf - make a fence of the work on a dma-buf that an access must wait for
+ * @fd:        [in] a dma-buf, as of hm_buffer_export() with HM_EXPORT_DMABUF
+ * @access:    [in] HM_READ: wait for the work that writes; with HM_WRITE: wait for all work
+ * @ret_fence: [out] as of hm_fence_import_fd(), for a sync_file
  *
- * As it is now: later work changes nothing. May be called from any thread.
+ * The fence is for the work of this moment: later work changes nothing.
  *
- * Kernels before 6.0, and filters that refuse the call, give no sync_file: the fence is then
- * one that polls the dma-buf, and hm_errmsg() says so though the call succeeds. It waits for
- * work that begins before it is found done, too; its result is 0, whatever failed; it is no
- * sync_file, so that no syncobj and no dma-buf takes it while it goes on; and with HM_WRITE
- * hm_fence_fd() has a thread of the library's wait, as for a merged one.
+ * Kernels before 6.0, and filters that refuse the call, give no sync_file of a dma-buf. The
+ * fence then polls the dma-buf, and hm_errmsg() reports this although the call succeeds. Such a
+ * fence differs in these ways:
  *
- * Errors: -EINVAL @fd is no dma-buf, or @access nothing known; -EBADF; -EMFILE; -ENOMEM.
+ * - The fence also waits for work that begins before the fence is found done.
+ * - The result of the fence is 0, even if the work failed.
+ * - The fence is no sync_file, so no syncobj and no dma-buf accepts it while its work goes on.
+ * - With HM_WRITE a thread of the library waits for hm_fence_fd(), as for a merged fence.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: @fd is not a dma-buf, or @access has an unknown bit or none.
+ *   -EBADF:  @fd is not an open file.
+ *   -EMFILE: the process has too many open files.
+ *   -ENOMEM: not enough memory is available.
+ *
  * Source: DMA_BUF_IOCTL_EXPORT_SYNC_FILE; poll(2) [dma_buf_poll()].
  */
 HM_API int hm_fence_import_dmabuf(int fd, uint32_t access, struct hm_fence **ret_fence);
 
 /**
- * hm_fence_export_dmabuf - have others' work on a dma-buf wait for a fence
- * @fence:  [in] of which hm_fence_fd() is a sync_file, as for hm_fence_export_syncobj();
- *          or any whose work has ended well, which nobody needs to wait for
+ * hm_fence_export_dmabuf - make the work of other programs on a dma-buf wait for a fence
+ * @fence:  [in] fence with a sync_file as its hm_fence_fd(), as for hm_fence_export_syncobj();
+ *          or any fence with work that has ended without an error, for which no work needs to
+ *          wait
  * @fd:     [in] a dma-buf
- * @access: [in] what the fence's work does with its bytes: of HM_READ only what writes
- *          them waits, with HM_WRITE all does
+ * @access: [in] access of the fence's work to the bytes: with HM_READ only work that writes the
+ *          bytes waits, with HM_WRITE all work waits
  *
- * Drivers that keep to it, and brackets of other processes, begin after it. Any thread.
+ * Drivers that obey implicit synchronisation, and brackets of other processes, begin after the
+ * fence is done.
  *
- * Errors: -EOPNOTSUPP the fence is no sync_file, as those of CPUs and of "soft:N", and its
- * work goes on or has failed, or the kernel is older than 6.0; -EINVAL @fd is no dma-buf,
- * @access nothing known, or @fence none; -EBADF @fd is not open; -EOWNERDEAD it is the fence
- * of a fork()'s parent; -ENOMEM; otherwise as hm_fence_fd(). The fence is looked at first.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EOPNOTSUPP: the fence is not a sync_file (fences of CPUs and of "soft:N" are none), and
+ *                its work goes on or has failed; or the kernel is older than 6.0. In the first
+ *                case wait for the fence.
+ *   -EINVAL:     @fd is not a dma-buf, @access has an unknown bit or none, or @fence is no
+ *                fence.
+ *   -EBADF:      @fd is not an open file.
+ *   -EOWNERDEAD: the parent made the fence before fork().
+ *   -ENOMEM:     not enough memory is available.
+ *
+ * In addition the errors of hm_fence_fd(). The call checks the fence first.
+ *
  * Source: DMA_BUF_IOCTL_IMPORT_SYNC_FILE.
  */
 HM_API int hm_fence_export_dmabuf(struct hm_fence *fence, int fd, uint32_t access);
 
 /**
- * hm_fence_merge - a fence that is done when all of several are
- * @fences: [in] of any queues, imported or merged; a reference of each is taken
- * @n: [in] from 1
- * @ret_fence: [out] dropped with hm_fence_unref()
+ * hm_fence_merge - make a fence that is done when several fences are all done
+ * @fences:    [in] fences of any queues, imported or merged; the call takes a reference to each
+ * @n:         [in] number of fences, from 1
+ * @ret_fence: [out] a reference, which the caller drops with hm_fence_unref()
  *
- * Its result is that of the first one, in their order, that failed. hm_fence_fd gives a
- * sync_file where those that are not done are sync_files all, which the kernel merges;
- * otherwise the end of a pipe, and a thread of the library's waits for them. Of a fence
- * that was merged itself the parts are taken, without those that have ended well: it may
- * be merged with one more again and again. Any thread.
+ * The result of the new fence is the result of the first fence, in the order of @fences, that
+ * failed. hm_fence_fd() returns a sync_file if all fences that are not done are sync_files; the
+ * kernel merges these. Otherwise the descriptor is the end of a pipe, and a thread of the
+ * library waits for the fences. If a fence of @fences is itself merged, the call takes its
+ * parts, without the parts that have ended without an error. A caller may thus merge a fence
+ * with one more again and again.
  *
- * Errors: -EINVAL n is 0, or one is no fence; -EOWNERDEAD; -ENOMEM.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL:     @n is 0, or an entry is not a fence.
+ *   -EOWNERDEAD: the parent made a fence before fork().
+ *   -ENOMEM:     not enough memory is available.
  */
 HM_API int hm_fence_merge(struct hm_fence *const *fences, uint32_t n,
 			  struct hm_fence **ret_fence);
 
-/** hm_fence_ref - take a reference; returns @fence. NULL gives NULL. */
+/** hm_fence_ref - take a reference, and return @fence. NULL gives NULL. */
 HM_API struct hm_fence *hm_fence_ref(struct hm_fence *fence);
 
 /** hm_fence_unref - drop a reference; NULL is allowed. The work goes on. */

@@ -6,8 +6,9 @@
 #include <hetmap/base.h>
 
 /*
- * Not here: accel.h and backend.h, for who plugs kinds of accelerators and devices in;
- * drm.h and sim.h, of some devices only; published.h, for tools that watch others.
+ * This header leaves out accel.h and backend.h, which are for plug-ins that add kinds of
+ * accelerators and devices; drm.h and sim.h, which are for some devices only; and published.h,
+ * which is for tools that watch other processes.
  */
 #include <hetmap/accelerator.h>
 #include <hetmap/access.h>
