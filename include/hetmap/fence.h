@@ -16,7 +16,7 @@ struct hm_fence_info {
 	uint32_t done;         /* 1: signalled */
 	int32_t status;        /* 0, or the work's negative errno; valid when done */
 	uint32_t way_in;       /* worst enum hm_way_in of the arguments */
-	uint64_t bytes_copied; /* of the arguments: to the accelerator, and so far back */
+	uint64_t bytes_copied; /* by the arguments: to the accelerator, so far back */
 };
 
 /**

@@ -36,8 +36,8 @@ extern "C" {
 
 /* Coherence: whether a shared map shows the stores of other machines to the file. */
 enum hm_coherence {
-	HM_COHERENCE_LOCAL = 0, /* no other machine has the file system */
-	HM_COHERENCE_LOCKS = 1, /* a cluster's file system: its own locks keep maps coherent */
+	HM_COHERENCE_LOCAL = 0,   /* no other machine has the file system */
+	HM_COHERENCE_LOCKS = 1,   /* a cluster's: its own locks keep maps coherent */
 	HM_COHERENCE_UNKNOWN = 2, /* depends on the storage behind the file system: FUSE */
 	HM_COHERENCE_NONE = 3,    /* no; on NFS the protocol helps, on other systems not */
 };
