@@ -449,8 +449,8 @@ HM_API int hm_buffer_receive(struct hm_device *device, int socket,
  *                huge pages and was sent, so that a touch by a receiver would raise SIGBUS;
  *                work did not end in time; a view refused; hm_map_sync() is writing back a map
  *                that would move; the buffer needs a new object, but is exported or mapped
- *                twice; another process resized the file; or the buffer was received, and only
- *                its owner can resize it.
+ *                twice; code outside the library resized the file; or the buffer was received,
+ *                and only its owner can resize it.
  *   -EOWNERDEAD: the buffer was received, and its owner has ended.
  *   -EFBIG:      the size is above RLIMIT_FSIZE; raise that limit.
  *   -ENOMEM:     address space, vm.max_map_count or memory is used up.
