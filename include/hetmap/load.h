@@ -2,15 +2,15 @@
 /*
  * Load: a model's tensors, brought into the memory of a device.
  *
- * All of them lie in one buffer of the device, mapped as any other, each at an address
- * that accelerators take. What is on the disk, what is being copied, and what the caller
- * does with the tensors that are there overlap: a thread has the storage read ahead, others
- * copy, and the caller is told of each tensor as it comes.
+ * All tensors of a load lie in one buffer of the device, which is mapped like any other
+ * buffer. Each tensor has an address that can be passed to accelerators. A load has three
+ * stages that run at the same time: one thread starts the storage reads ahead of the copy,
+ * other threads copy, and the calling thread tells the caller of each complete tensor.
  *
- * No more than a window of the files is under way at a time. Bytes are read straight to
- * where they belong, by read(2): beside the device's own memory a load takes no more than
- * that window, however large the model. A file that is cut off, storage that fails, a
- * device that is taken away meanwhile are errors, and no signals.
+ * At most a window of the files is under way at a time. The threads read the bytes straight to
+ * their place by read(2). Besides the device's own memory a load takes no more memory than the
+ * window, however large the model is. A file that is cut off, storage that fails and a device
+ * that is taken away during the load are errors, not signals.
  */
 #ifndef HETMAP_LOAD_H
 #define HETMAP_LOAD_H
@@ -24,127 +24,160 @@ extern "C" {
 struct hm_load; /* tensors of a model, in a buffer of a device */
 
 /**
- * hm_load_function - a tensor is there
- * @tensor:  [in] valid during the call; what it points to as long as the model
- * @address: [in] of its first byte, as hm_load_tensor() tells it
- * @user:    [in] the desc's
+ * hm_load_function - take notice of a tensor that is loaded
+ * @tensor:  [in] the tensor; the struct is valid during the call, and the memory that it
+ *           points to is valid as long as the model
+ * @address: [in] address of the tensor's first byte, as hm_load_tensor() tells it
+ * @user:    [in] the pointer of the description
  *
- * On the thread that called hm_load_create(), in the order of loading, as soon as the
- * tensor and all before it are complete; others are read and copied meanwhile, a window
- * ahead. It may launch work on the tensor. Its maps and buffer are to stay as they are.
+ * The thread that called hm_load_create() calls the function, in the order of loading, as soon
+ * as the tensor and all tensors before it are complete. Meanwhile other threads read and copy
+ * the next tensors, up to a window ahead. The function may launch work on the tensor, and must
+ * leave the tensor's maps and buffer as they are.
  *
- * Returns 0 to go on. A negative errno ends the load, which answers with it; what is
- * positive ends it with -ECANCELED. Nothing is left of it then.
+ * Returns: 0 to go on. A negative errno ends the load, and hm_load_create() returns that errno.
+ * A positive value ends the load with -ECANCELED. A load that ends so releases everything it
+ * made.
  */
 typedef int hm_load_function(const struct hm_tensor_info *tensor, void *address, void *user);
 
 /**
- * hm_load_progress_function - a further step was made
- * @bytes: [in] of the tensors, that are where they belong
- * @total: [in] of them
- * @user:  [in] the desc's
+ * hm_load_progress_function - take notice of a further step
+ * @bytes: [in] bytes of the tensors that are in their place
+ * @total: [in] bytes of all tensors of the load
+ * @user:  [in] the pointer of the description
  *
- * On the same thread, before the tensors that it completes are told of. Returns what
- * hm_load_function does.
+ * The thread that called hm_load_create() calls the function, before it calls hm_load_function
+ * for the tensors that the step completes.
+ *
+ * Returns: as hm_load_function.
  */
 typedef int hm_load_progress_function(uint64_t bytes, uint64_t total, void *user);
 
 struct hm_load_desc {
 	uint32_t struct_size;
 	uint32_t flags;     /* 0 */
-	uint64_t window;    /* bytes of the files under way, a page at least; 0: chosen */
-	uint64_t alignment; /* of each tensor: a power of two, up to the page size; 0: 256 */
-	/* [optional] Those to load, in that order, by HM_TENSORS_BY_OFFSET; NULL: all, by it */
+	uint64_t window;    /* bytes of the files under way, at least a page; 0: chosen */
+	uint64_t alignment; /* alignment of each tensor: a power of two to the page size; 0: 256 */
+	/*
+	 * [optional] Indexes of the tensors to load, by HM_TENSORS_BY_OFFSET, in the order of
+	 * loading. NULL: all tensors, in the order of HM_TENSORS_BY_OFFSET.
+	 */
 	const uint64_t *tensors;
 	uint64_t n_tensors;
 	hm_load_function *loaded;            /* [optional] */
 	hm_load_progress_function *progress; /* [optional] */
-	void *user;                          /* handed to both */
-	uint32_t threads;                    /* that copy, 64 at most; 0: chosen */
+	void *user;                          /* pointer that both functions are given */
+	uint32_t threads;                    /* number of copying threads, to 64; 0: chosen */
 	uint32_t reserved;                   /* 0 */
 };
 
-/* Times are of a clock on the wall: each as long as at least one thread was at it. */
+/*
+ * Parameters, amounts and times of a load. Times are wall-clock time: a time grows while at
+ * least one thread does the work in question.
+ */
 struct hm_load_info {
 	uint32_t struct_size;
-	uint32_t threads; /* that copied */
+	uint32_t threads; /* number of threads that copied */
 	uint64_t tensors;
-	uint64_t bytes;     /* of them */
-	uint64_t resident;  /* of these, in RAM before they were read, as mincore(2) tells */
+	uint64_t bytes;     /* bytes of these tensors */
+	uint64_t resident;  /* bytes in RAM before they were read, as mincore(2) tells */
 	uint64_t buffer;    /* bytes of the buffer */
-	uint64_t alignment; /* of each tensor */
-	uint64_t window;    /* bytes under way at most, */
-	uint64_t step;      /* and at once */
-	uint64_t disk_ns;   /* storage was waited for, */
-	uint64_t copy_ns;   /* bytes were copied, what of storage is in that included, */
-	uint64_t loaded_ns; /* the caller's functions ran, */
-	uint64_t wall_ns;   /* of all of it */
-	struct hm_map *map; /* of the whole buffer; take a reference to keep it */
+	uint64_t alignment; /* alignment of each tensor */
+	uint64_t window;    /* most bytes under way */
+	uint64_t step;      /* bytes that are read at once */
+	uint64_t disk_ns;   /* time that storage was waited for */
+	uint64_t copy_ns;   /* time of copying, with the storage time in it */
+	uint64_t loaded_ns; /* time of the caller's functions */
+	uint64_t wall_ns;   /* time of the whole load */
+	struct hm_map *map; /* map of the whole buffer; take a reference to keep it */
 };
 
-/* Where a tensor is. */
+/* Place of a tensor. */
 struct hm_load_place {
 	uint32_t struct_size;
 	uint32_t reserved;
 	void *address;
-	uint64_t offset; /* of it in the map */
+	uint64_t offset; /* offset of the tensor in the map */
 	uint64_t bytes;
 };
 
 /**
  * hm_load_create - bring tensors into a device's memory
- * @device:      [in] with HM_CAP_CREATE
- * @safetensors: [in] a reference is taken
- * @desc:        [in, optional] NULL: all tensors, with what is chosen
- * @ret_load:    [out] a reference, dropped with hm_load_unref()
+ * @device:      [in] a device with HM_CAP_CREATE
+ * @safetensors: [in] the model; the load takes a reference
+ * @desc:        [in, optional] NULL: all tensors, with chosen parameters
+ * @ret_load:    [out] a reference; the caller must drop it with hm_load_unref()
  *
- * Makes a buffer that all of them fit in, maps it, and returns when all are there. They
- * lie in the order of loading. Where a tensor has no bytes its address has none either,
- * but lies in or just behind the map.
+ * Makes a buffer that is large enough for all tensors, maps the buffer, and returns when all
+ * tensors are loaded. The tensors lie in the order of loading. A tensor without bytes has an
+ * address without bytes, in or just behind the map.
  *
- * The window is 64 MiB where it is not given; one that is larger than that and than all
- * tensors is made as large as the larger of both. A device whose memory CPUs reach only in
- * part (HM_CAP_BRACKET) is written by one thread, others by up to four.
+ * A window of 0 is 64 MiB. A window that is larger than both 64 MiB and the size of all tensors
+ * is reduced to the larger of the two. If threads is 0, one thread copies where CPUs reach only
+ * a part of the device's memory (HM_CAP_BRACKET), and up to four threads copy elsewhere.
  *
- * On an error nothing is left: no buffer, no map, no thread, no descriptor.
+ * After an error nothing is left: no buffer, no map, no thread, no descriptor.
  *
- * Errors: -EINVAL a window of less than a page, another alignment, flags or reserved not
- * 0, a tensor listed twice; -ERANGE a tensor that there is not; -EOVERFLOW they are more
- * than 2^62 bytes; -ENODATA a file was cut off; -EIO storage failed; -ENOSPC, -ENOMEM the
- * device has no room for them (the text has the bytes); -ENODEV the device was taken
- * away; -EAGAIN no thread could be started; what @desc's function returned; and those of
- * hm_buffer_create, hm_map_create, hm_map_begin_cpu and hm_map_end_cpu.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: the window is less than a page, the alignment is not allowed, flags or reserved is
+ *            not 0, or a tensor is listed twice.
+ *   -ERANGE: the model has no tensor of a listed index.
+ *   -EOVERFLOW: the tensors have more than 2^62 bytes.
+ *   -ENODATA: a file was cut off.
+ *   -EIO: storage failed.
+ *   -ENOSPC, -ENOMEM: the device, or the host, has no room for the buffer; the text has the
+ *            number of bytes.
+ *   -ENODEV: the device was taken away.
+ *   -EAGAIN: no thread could be started.
+ *   -ECANCELED: a function of @desc returned a positive value.
+ *   The negative errno that a function of @desc returned.
+ *   Errors of hm_buffer_create(), hm_map_create(), hm_map_begin_cpu() and hm_map_end_cpu().
  */
 HM_API int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
 			  const struct hm_load_desc *desc, struct hm_load **ret_load);
 
 /**
- * hm_load_query - what was chosen, and what it cost
+ * hm_load_query - report the chosen parameters, the amounts and the times of a load
  * @load:     [in]
- * @ret_info: [in,out] struct_size set by the caller
+ * @ret_info: [in,out] the caller must set struct_size
  *
- * Errors: -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_load_query(struct hm_load *load, struct hm_load_info *ret_info);
 
 /**
- * hm_load_tensor - where a tensor is
+ * hm_load_tensor - tell the place of a tensor
  * @load:      [in]
- * @index:     [in] HM_TENSORS_BY_OFFSET, of the model
- * @ret_place: [in,out] struct_size set by the caller
+ * @index:     [in] index in the model, by HM_TENSORS_BY_OFFSET
+ * @ret_place: [in,out] the caller must set struct_size
  *
- * Errors: -ERANGE there are fewer; -ENOENT it was not among those to load; -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the model has fewer tensors.
+ *   -ENOENT: the tensor was not among those to load.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_load_tensor(struct hm_load *load, uint64_t index,
 			  struct hm_load_place *ret_place);
 
 /**
- * hm_load_find - where the tensor of a name is
+ * hm_load_find - tell the place of the tensor of a name
  * @load:      [in]
- * @name:      [in]
- * @ret_place: [in,out] struct_size set by the caller
+ * @name:      [in] name of the tensor
+ * @ret_place: [in,out] the caller must set struct_size
  *
- * Errors: -ENOENT there is none in the model, or it was not loaded; -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENOENT: the model has no tensor of that name, or the tensor was not loaded.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_load_find(struct hm_load *load, const char *name,
 			struct hm_load_place *ret_place);
@@ -155,8 +188,10 @@ HM_API struct hm_load *hm_load_ref(struct hm_load *load);
 /**
  * hm_load_unref - drop a reference; NULL is allowed
  *
- * With the last one the tensors go, and what it holds of the model; work in flight on
- * them, and whoever took a reference of the map, keep them.
+ * The last reference releases the tensors and the load's reference to the model. Work in flight
+ * on the tensors, and a caller that took a reference to the map, keep the tensors.
+ *
+ * Thread safety: any thread.
  */
 HM_API void hm_load_unref(struct hm_load *load);
 

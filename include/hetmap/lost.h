@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loss: what becomes of a buffer's bytes when its device is taken away, a file is cut or
- * a page fails; and how they come back.
+ * Loss: the fate of a buffer's bytes when its device is taken away, a file is cut or a page
+ * fails; and how the bytes come back.
  *
- * Whatever the policy: maps keep their addresses, and have the next generation.
- * - A device is taken away: all bytes are lost, and what needs the device answers -ENODEV
- *   until hm_device_recover() has brought the buffer back.
- * - A file is cut or can't be reached, or a page fails: with the handler (guard.h) who
- *   touches it finds what the policy says, for the 2 MiB around it. That map answers -EIO
- *   for these bytes, by brackets, copies, fences and hm_map_sync(), until
- *   hm_device_recover(); the other bytes go on. The handler can call nobody: the generation and
- *   the lost callback tell with the first of these calls, or hm_buffer_query() or
- *   hm_map_query(), but not while another thread changes the map.
- * What a map shows until then is the map's own: stores to it stay there and are dropped
- * with it. Under vm.overcommit_memory=2 they take memory that has to be promised when the
- * loss is found: where none is left, these bytes can be read, and a store is a SIGSEGV.
+ * Whatever the policy is, maps keep their addresses and get the next generation.
+ * - A device is taken away: all bytes are lost. Calls that need the device return -ENODEV until
+ *   hm_device_recover() has brought the buffer back.
+ * - A file is cut or can't be reached, or a page fails: if the handler is installed (guard.h), a
+ *   thread that touches the bytes finds the bytes that the policy says, for the 2 MiB block
+ *   around them. For this block the map's brackets, copies, fences and hm_map_sync() return
+ *   -EIO until hm_device_recover(); the other bytes of the map stay usable. The handler can call
+ *   no function of the caller. The first of these calls, or hm_buffer_query() or hm_map_query(),
+ *   therefore changes the generation and calls the lost callback, except while another thread
+ *   changes the map.
+ * The bytes that a map shows until then are private to that map: a recovery drops the stores to
+ * them. Under vm.overcommit_memory=2 these bytes take memory that the kernel must promise when
+ * the loss is found. Where the kernel cannot promise the memory, the bytes can be read, and a
+ * store is a SIGSEGV.
  *
- * Another process, or the administrator, may take a device of "sim" or a DRM node away: then
- * plain reads are the first to meet the loss. hm_buffer_info.unheard says what they find. With
- * the handler, maps of "sim" whose buffer has a shadow are a SIGBUS to the handler, which puts
- * the shadow there: on a thread that blocks SIGBUS, or below another handler, it is what a
- * cut file is (hetmap/guard.h), and a system call that meets it is -EFAULT. Once a buffer has had
- * a shadow that is so of all maps of its object, until the handler is removed. Others may have
- * zeros, without a fault, before the library knows. So it asks the device, by one system call,
- * where a bracket of the CPU's ends, where a launch is complete that was given such bytes, and
- * in hm_copy_in() and hm_copy_out(): none of these is 0 over zeros that are nobody's. Who reads
- * without them hears of it by the next call on the device. Asked is the device that the buffer
- * is on in this process, also of one that was received or imported.
+ * Another process, or the administrator, may take a device of "sim" or a DRM node away. In that
+ * case plain reads meet the loss first. hm_buffer_info.unheard says which bytes such reads find.
+ * With the handler, if the buffer has a shadow, a touch of a map of "sim" is a SIGBUS to the
+ * handler, which puts the shadow in place. On a thread that blocks SIGBUS, or below another
+ * handler, the SIGBUS acts as for a cut file (hetmap/guard.h). A system call that meets it
+ * returns -EFAULT. Once a buffer has had a shadow, all maps of its object behave so until the
+ * handler is removed. Maps of other buffers may show zeros, without a fault, before the library
+ * knows of the loss.
+ *
+ * The library therefore asks the device, by one system call, at the end of a CPU bracket, at the
+ * completion of a launch that was given such bytes, and in hm_copy_in() and hm_copy_out(). None
+ * of these calls returns 0 over zeros that no program wrote. A thread that reads without these
+ * calls hears of the loss by its next call on the device. The library asks the device that the
+ * buffer is on in this process, also for a buffer that was received or imported.
  */
 #ifndef HETMAP_LOST_H
 #define HETMAP_LOST_H
@@ -38,17 +43,23 @@ extern "C" {
 #endif
 
 /*
- * ZERO: pages of zeros, as of a buffer whose policy was never set; but with one lost is called.
- * SHADOW: the library's copy of the bytes, as of the last refresh: the end of a CPU's
- * write bracket, the completion of a launch that wrote (where its result is waited for,
- * which is -ENODEV if the bytes were lost before), hm_buffer_shadow(). It takes as much
- * memory of the host's as the buffer has bytes, and 260 KiB (hm_buffer_info.bytes_shadow).
- * A reader finds the old bytes of a page, or the new ones, and never some of both; a fork
- * child, too, in whose inherited maps of a file the handler puts copies, while there is memory
- * for them.
- * RECREATE: zeros, until hm_device_recover() makes another object on the device as it is
- * then, whose bytes the refill callback writes. With HM_LOSS_WITH_SHADOW the shadow, as
- * above, which is what the new object has before refill is called, if there is one.
+ * Policies of a loss.
+ *
+ * ZERO: pages of zeros, as for a buffer without a policy; but with this policy the library calls
+ * lost.
+ *
+ * SHADOW: the library's copy of the bytes, as of the last refresh. A refresh is the end of a CPU
+ * bracket that wrote, the completion of a launch that wrote, or hm_buffer_shadow(). The launch's
+ * refresh happens where the result is waited for; the wait returns -ENODEV if the bytes were
+ * lost before. A shadow takes as much host memory as the buffer has bytes, plus 260 KiB
+ * (hm_buffer_info.bytes_shadow). A reader finds either the old or the new bytes of a page, never
+ * a mix of both. The same holds in a fork child: the handler puts copies in the child's
+ * inherited maps of a file, while the child has memory for them.
+ *
+ * RECREATE: zeros, until hm_device_recover() makes another object on the device in its new
+ * state. The refill callback writes the bytes of that object. With HM_LOSS_WITH_SHADOW: the
+ * shadow, as above. The new object has the shadow's bytes before the library calls refill, if
+ * the description has one.
  */
 enum hm_loss_policy {
 	HM_LOSS_ZERO = 0,
@@ -57,29 +68,34 @@ enum hm_loss_policy {
 };
 
 /* hm_loss_desc.flags */
-#define HM_LOSS_WITH_SHADOW (1u << 0) /* of HM_LOSS_RECREATE */
+#define HM_LOSS_WITH_SHADOW (1u << 0) /* flag of HM_LOSS_RECREATE */
 
 enum hm_loss_event {
-	HM_LOSS_TAKEN = 1,     /* the bytes are gone; maps show what the policy says */
+	HM_LOSS_TAKEN = 1, /* the bytes are gone; maps show the bytes that the policy says */
 	HM_LOSS_RECOVERED = 2, /* the maps show the buffer's bytes */
-	HM_LOSS_LEFT = 3,      /* a recovery was made, and this buffer could not be */
-	HM_LOSS_PART = 4,      /* of bytes that failed a map shows what the policy says */
+	HM_LOSS_LEFT = 3,      /* a recovery was made, and could not bring this buffer back */
+	HM_LOSS_PART = 4, /* a map shows the policy's bytes in place of bytes that failed */
 };
 
 /*
- * Called without locks, so they may call the library, by the thread whose call found
- * out, before that returns; a loss is told once, and of replaced blocks (HM_LOSS_PART) those
- * of a map that there are by then. That thread may be in any call on the
- * device or what is on it. They keep the buffer alive while they run. One event comes after
- * the other: a loss while RECOVERED is told is told of afterwards, by the same thread; but what
- * a callback finds out by its own calls may be told within it. They return: one that ends its
- * thread, or jumps out of it, leaves the buffer's next events untold.
+ * Policy of a buffer, and the functions to call.
  *
- *   lost    [optional]
- *   refill  [optional] writes bytes [offset, offset + length) of a new object at @bytes,
- *           which is memory of the library's, until it returns: nobody sees them before
- *           all are there. Large buffers are asked for part by part, in order. 0, or a
- *           negative errno, which leaves the buffer lost
+ *   lost    [optional] takes notice of an event
+ *   refill  [optional] writes bytes [offset, offset + length) of a new object at @bytes, which
+ *           is memory of the library. The memory is valid until refill returns, and no map shows
+ *           the object before all its bytes are there. For a large buffer the library calls
+ *           refill several times, part by part, in order. refill returns 0, or a negative errno,
+ *           which leaves the buffer lost
+ *
+ * The thread whose call found the loss calls the callbacks before that call returns. That call
+ * may be any call on the device or on an object of the device. The library holds no locks
+ * meanwhile, so the callbacks may call the library. A running callback keeps the buffer alive.
+ *
+ * Each loss is told once. One HM_LOSS_PART covers all blocks of a map that the handler has
+ * replaced by then. The library delivers one event after the other: the same thread delivers a
+ * loss that occurs during RECOVERED, after that event. But a loss that a callback finds by its
+ * own calls may be told within the callback. A callback must return: after a callback that ends
+ * its thread or jumps out, the buffer's next events remain untold.
  */
 struct hm_loss_desc {
 	uint32_t struct_size;
@@ -89,45 +105,62 @@ struct hm_loss_desc {
 	void (*lost)(struct hm_buffer *buffer, enum hm_loss_event event, void *user);
 	int (*refill)(struct hm_buffer *buffer, void *bytes, uint64_t offset, uint64_t length,
 		      void *user);
-	void *user; /* handed to both */
+	void *user; /* pointer that both functions are given */
 };
 
 /**
- * hm_buffer_set_loss - what becomes of the bytes of a buffer that is lost
+ * hm_buffer_set_loss - set the loss policy of a buffer
  * @buffer: [in]
  * @desc:   [in] copied
  *
- * Holds from its return on, and may be called again; a shadow is filled first, which
- * reads all bytes: also one that there is, where it lacks some (HM_LOST_STALE). The
- * shadow follows growth and shrinking. Its source is the buffer: stores outside brackets
- * are in it once hm_buffer_shadow() was called.
+ * The policy holds from the return on, and may be set again. The function first fills a shadow,
+ * for which it reads all bytes; it also fills an existing shadow that lacks some bytes
+ * (HM_LOST_STALE). The shadow follows growth and shrinking of the buffer. Its source is the
+ * buffer: a store outside brackets is in the shadow after hm_buffer_shadow().
  *
- * When it returns the lost callback that there was does not run any more, and is not
- * called again: it waits for as long as that takes, but not in a lost or refill callback.
+ * When the function returns, the previous lost callback is no longer running and will not be
+ * called again. The function waits as long as that takes, except when a lost or refill callback
+ * makes the call.
  *
- * Errors: -EINVAL unknown policy or flag; -EOPNOTSUPP a shadow of private memory, or
- * RECREATE of what was imported, received or is a file; -ENODEV the buffer is lost;
- * -ENOMEM, -EMFILE, -EFBIG no room for a shadow (the old policy holds then); -EIO bytes
- * that can't be read; -ENOSPC there is no room for them where CPUs reach them
- * (HM_CAP_BRACKET); -EDEADLK from a view's callback.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: the policy or a flag is unknown.
+ *   -EOPNOTSUPP: the policy is a shadow of private memory, or RECREATE of a buffer that was
+ *                imported, was received or is a file.
+ *   -ENODEV: the buffer is lost.
+ *   -ENOMEM, -EMFILE, -EFBIG: memory, descriptors or RLIMIT_FSIZE have no room for a shadow; the
+ *                old policy still holds.
+ *   -EIO: bytes of the buffer can't be read.
+ *   -ENOSPC: the part of the device's memory that CPUs reach (HM_CAP_BRACKET) has no room for
+ *                the bytes.
+ *   -EDEADLK: a view's callback made the call; make it outside of the callback.
  */
 HM_API int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *desc);
 
 /**
- * hm_buffer_shadow - bring the shadow up to date
- * @buffer: [in] with a shadow
+ * hm_buffer_shadow - refresh a range of the shadow
+ * @buffer: [in] a buffer with a shadow
  * @offset, @length: [in] bytes of the buffer, in any alignment
  *
- * For what was stored outside brackets. Does not wait for work in flight.
+ * Brings stores that were made outside brackets into the shadow. Does not wait for work in
+ * flight.
  *
- * A shadow that some map shows (HM_LOST_SEALED) stays as it is there: while the device is,
- * this, or the end of a bracket or a launch, makes another, which reads all bytes; those that
- * can't be read are as they were in the old one, also after hm_buffer_set_loss(). Of the range
- * that is asked for they are -EIO.
+ * A shadow that some map shows (HM_LOST_SEALED) keeps its bytes in that map. While the device is
+ * there, this function, or the end of a bracket or a launch, makes another shadow, for which the
+ * library reads all bytes. Bytes that can't be read are copied from the old shadow, also after
+ * hm_buffer_set_loss(); if such bytes are in the given range, the function returns -EIO.
  *
- * Errors: -ERANGE; -EOPNOTSUPP it has no shadow; -ENODEV the buffer is lost; -EIO bytes that
- * can't be read; -ENOSPC, -EMFILE, -EFBIG as of hm_buffer_set_loss; -EDEADLK from a view's
- * callback; -ENOMEM.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the range ends past the buffer's end.
+ *   -EOPNOTSUPP: the buffer has no shadow.
+ *   -ENODEV: the buffer is lost.
+ *   -EIO: bytes of the range can't be read.
+ *   -ENOSPC, -EMFILE, -EFBIG: as for hm_buffer_set_loss().
+ *   -EDEADLK: a view's callback made the call; make it outside of the callback.
+ *   -ENOMEM: memory is exhausted.
  */
 HM_API int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
 
@@ -140,50 +173,61 @@ HM_API int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t 
 
 struct hm_recover_info {
 	uint32_t struct_size;
-	uint32_t generation; /* of the device: 1 after the first recovery */
-	uint32_t buffers;    /* that were lost, in all or in part */
+	uint32_t generation; /* generation of the device: 1 after the first recovery */
+	uint32_t buffers;    /* buffers that were lost, in all or in part */
 	uint32_t buffers_back;
-	uint32_t buffers_left;   /* whose policy asks for it, and that stay lost */
-	uint32_t maps_back;      /* at their addresses, usable */
-	uint64_t bytes_shadow;   /* brought back from shadows */
-	uint64_t bytes_refilled; /* by callbacks */
-	uint64_t bytes_zero;     /* of what has neither */
-	int32_t error;           /* the first that left a buffer; 0: none */
+	uint32_t buffers_left;   /* buffers still lost, though their policy asks for recovery */
+	uint32_t maps_back;      /* maps that are usable again, at their addresses */
+	uint64_t bytes_shadow;   /* bytes restored from shadows */
+	uint64_t bytes_refilled; /* bytes restored by callbacks */
+	uint64_t bytes_zero;     /* bytes with neither shadow nor callback */
+	int32_t error;           /* first error that left a buffer; 0: none */
 	uint32_t reserved;
 };
 
 /**
- * hm_device_recover - open a lost device again, and bring back what was on it
- * @device:   [in] stays the same object
- * @flags:    [in] HM_RECOVER_SHADOWED
- * @ret_info: [in,out, optional] struct_size set by the caller
+ * hm_device_recover - open a lost device again, and bring its buffers back
+ * @device:   [in] the device, which stays the same object
+ * @flags:    [in] 0 or HM_RECOVER_SHADOWED
+ * @ret_info: [in,out, optional] the caller must set struct_size
  *
- * Opens the device under its name. Then each buffer of HM_LOSS_RECREATE that was created
- * on it (hm_buffer_create, hm_alloc) gets a new object, filled before anybody sees it,
- * and its maps show that at the addresses that they have: generation + 1, views told
- * (reattach), no pages locked. Waits for work in flight on the old maps, for 10 s at
- * most. Stores that other threads make to these maps meanwhile are lost. Accelerators of
- * the device are to be opened again; others go on.
+ * Opens the device under its name. After that each buffer of HM_LOSS_RECREATE that was created
+ * on the device (hm_buffer_create, hm_alloc) gets a new object, which is filled before any map
+ * shows it. The buffer's maps show the new object at their old addresses: they get the next
+ * generation, their views are told (reattach), and no pages are locked. The function waits for
+ * work in flight on the old maps, for at most 10 s. Stores that other threads make to these maps
+ * meanwhile are lost. The caller must open accelerators of the device again; accelerators of
+ * other devices go on.
  *
- * While the device is there: maps with blocks that the handler has replaced, of buffers of these
- * policies, show their buffer's bytes again, likewise; locks of other blocks stay. Open
- * brackets are waited for, too: -EBUSY after 10 s. In memory that was created ("host")
- * broken pages get new ones first, with the shadow's bytes, or zeros, and then those of
- * refill; a file is not the library's to mend: -EIO as long as it is cut. Of private memory
- * -EOPNOTSUPP, of what was exported as a dma-buf -EBUSY, of what was sent or exported to be
- * read, by maps that may be written, -EPERM. Pages that are given up before there is memory for
- * others are kept by the library until there is: their bytes are -EIO, and so are new maps.
+ * While the device is there, the function repairs blocks that the handler has replaced, in maps
+ * of buffers of these policies: the blocks show the buffer's bytes again, in the same way. Locks
+ * of other blocks stay. The function also waits for open brackets, for at most 10 s; the buffer
+ * is left with -EBUSY after that. In memory that was created ("host") broken pages get new pages
+ * first, with the shadow's bytes or zeros, and afterwards the bytes of refill. Other memory is
+ * left with an error:
+ *   -EIO: a file, which the library cannot mend, as long as it is cut.
+ *   -EOPNOTSUPP: private memory.
+ *   -EBUSY: memory that was exported as a dma-buf.
+ *   -EPERM: memory that was sent or exported to be read, in maps that may be written.
+ * If pages are given up before memory for new pages is there, the library keeps that state until
+ * memory is there: the bytes of these pages are -EIO, and so are new maps.
  *
- * Buffers that can't come back stay lost: imported ones, sent or exported ones, whose
- * receivers have the old object, and those for which something failed: @ret_info counts
- * them, and has the first error, and hm_errmsg() the sentence. That is a success. It may
- * be called again, also while the device is there: for those that were left.
+ * Some buffers can't come back and stay lost: imported buffers; sent or exported buffers, because
+ * their receivers have the old object; and buffers whose recovery failed. @ret_info counts them
+ * and has the first error, and hm_errmsg() has the sentence. The function still returns 0. The
+ * caller may call again for the buffers that were left, also while the device is there.
  *
- * Errors: -ENODEV it is not there, or was taken away again; -EACCES, -EPROTO, -EMFILE,
- * -ENOMEM, -EOPNOTSUPP, -EINVAL as of hm_device_open(); -EDEADLK in a callback of a
- * recovery, be it another device's, or of a view; -EBUSY in a callback that tells of a loss, while
- * another thread recovers the device, which waits for that callback; -EINVAL an unknown flag;
- * -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENODEV: the device is not there, or was taken away again; call again once it is back.
+ *   -EACCES, -EPROTO, -EMFILE, -ENOMEM, -EOPNOTSUPP, -EINVAL: as for hm_device_open().
+ *   -EDEADLK: the call was made in a callback of a recovery, of this device or another one, or in
+ *             a callback of a view; make it outside of the callback.
+ *   -EBUSY: the call was made in a callback that tells of a loss, while another thread recovers
+ *           the device and waits for that callback; return from the callback, and call again.
+ *   -EINVAL: a flag is unknown.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_device_recover(struct hm_device *device, uint32_t flags,
 			     struct hm_recover_info *ret_info);
