@@ -209,8 +209,8 @@ struct hm_recover_info {
  *   -EOPNOTSUPP: private memory.
  *   -EBUSY: memory that was exported as a dma-buf.
  *   -EPERM: memory that was sent or exported to be read, in maps that may be written.
- * If pages are given up before memory for new pages is there, the library keeps that state until
- * memory is there: the bytes of these pages are -EIO, and so are new maps.
+ * If the old pages are given up and memory for new pages is missing, the library keeps the bytes
+ * for the new pages until memory is there. Meanwhile these bytes are -EIO, and so are new maps.
  *
  * Some buffers can't come back and stay lost: imported buffers; sent or exported buffers, because
  * their receivers have the old object; and buffers whose recovery failed. @ret_info counts them

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Map: a buffer, or part of it, at an address in this process; what lock,
- * protect, prefetch and sync act on.
+ * Map: a buffer, or a part of it, at an address in this process. Locks, rights, prefetches and
+ * syncs act on maps.
  *
- * The range functions take (map, offset, length): bytes from the map's start.
- * Length 0 is -EINVAL; a range past the map's end is -ERANGE. Where pages are
- * changed, offset is a multiple of the map's page size and length is too, or
- * reaches the map's end. -ENODEV: the map is lost (see hm_buffer_resize), or its device
- * was taken away. -EDEADLK: called by a callback of a view of the map, which is being
- * changed. These four are repeated below only where they mean more.
+ * The range functions take (map, offset, length): @length bytes from @offset on, counted from the
+ * map's start. If a function changes pages, @offset must be a multiple of the map's page size,
+ * and so must @length, unless the range reaches the map's end.
+ *
+ * Errors of every range function, which are repeated below only where they mean more:
+ *   -EINVAL: the length is 0, or the range is not aligned as it must be.
+ *   -ERANGE: the range ends past the map's end.
+ *   -ENODEV: the map is lost (see hm_buffer_resize), or its device was taken away.
+ *   -EDEADLK: a callback of a view of the map, which is being changed, made the call; make it
+ *             outside of the callback.
  */
 #ifndef HETMAP_MAP_H
 #define HETMAP_MAP_H
@@ -22,7 +26,7 @@ extern "C" {
 struct hm_map;
 
 /* hm_map_desc.flags */
-#define HM_MAP_GUARD (1u << 0)    /* an inaccessible page before and behind */
+#define HM_MAP_GUARD (1u << 0)    /* an inaccessible page before and behind the bytes */
 #define HM_MAP_POPULATE (1u << 1) /* pages present on return; not with HM_NONE */
 
 struct hm_map_desc {
@@ -30,84 +34,114 @@ struct hm_map_desc {
 	uint32_t flags;  /* HM_MAP_* */
 	uint32_t access; /* HM_READ, HM_READ | HM_WRITE, or HM_NONE */
 	uint32_t reserved;
-	uint64_t offset; /* in the buffer; page-aligned */
+	uint64_t offset; /* offset in the buffer; page-aligned */
 	uint64_t length; /* 0: the whole buffer, and the map follows its size */
 };
 
-/* hm_map_info.fields: what hm_map_query is asked for beyond the free facts. */
-#define HM_MAP_RESIDENT (1u << 0) /* resident, huge: reads /proc/self/smaps */
-#define HM_MAP_LOCKED (1u << 1)   /* locked, as the kernel counts it: likewise */
+/* hm_map_info.fields: facts that hm_map_query() reports on request, beyond the free facts. */
+#define HM_MAP_RESIDENT (1u << 0) /* resident, huge: read from /proc/self/smaps */
+#define HM_MAP_LOCKED (1u << 1)   /* locked, as the kernel counts it: from the same file */
 
 struct hm_map_info {
 	uint32_t struct_size;
 	uint32_t fields; /* [in] HM_MAP_RESIDENT | HM_MAP_LOCKED */
 	void *address;
 	uint64_t length;
-	uint64_t reserved_length; /* address space it owns */
-	uint64_t offset;          /* in the buffer */
-	uint64_t page_size;       /* obtained */
-	uint32_t access;          /* at the map's first byte */
+	uint64_t reserved_length; /* address space that the map owns */
+	uint64_t offset;          /* offset in the buffer */
+	uint64_t page_size;       /* page size that was obtained */
+	uint32_t access;          /* access at the map's first byte */
 	uint32_t runs;            /* ranges of equal rights */
 	uint32_t cache;           /* enum hm_cache */
 	uint32_t generation;
-	uint32_t whole;     /* 1: follows its buffer's size */
-	uint32_t in_flight; /* launches that use it now */
+	uint32_t whole;     /* 1: the map follows its buffer's size */
+	uint32_t in_flight; /* launches that use the map now */
 	uint32_t views;
-	uint32_t brackets;     /* open begin_cpu */
+	uint32_t brackets;     /* open brackets of hm_map_begin_cpu() */
 	uint64_t resident;     /* bytes in RAM, HM_MAP_RESIDENT */
-	uint64_t huge;         /* bytes by huge pages, HM_MAP_RESIDENT */
+	uint64_t huge;         /* bytes in huge pages, HM_MAP_RESIDENT */
 	uint64_t locked;       /* bytes, HM_MAP_LOCKED */
 	uint64_t lock_held;    /* bytes that hm_map_lock() keeps, by its own account */
 	uint64_t lock_waiting; /* bytes unlocked for locks of higher priority (lock.h) */
 };
 
 /**
- * hm_map_create - map a buffer MAP_SHARED (private buffers: MAP_PRIVATE)
- * @buffer:  [in]
- * @desc:    [in, optional] NULL: the whole buffer with all the access it allows
- * @ret_map: [out] a reference, dropped with hm_map_unref()
+ * hm_map_create - map a buffer with MAP_SHARED (private buffers: MAP_PRIVATE)
+ * @buffer:  [in] the buffer; the map takes a reference
+ * @desc:    [in, optional] NULL: the whole buffer with all the access that it allows
+ * @ret_map: [out] a reference; the caller must drop it with hm_map_unref()
  *
- * Errors: -EACCES more access than the buffer gives; -EINVAL offset not
- * page-aligned, or HM_WRITE alone; -ERANGE past the buffer's end; -EBUSY a second map
- * of a private buffer; -ENOMEM address space, RLIMIT_AS or vm.max_map_count (the
- * text says which); -EAGAIN RLIMIT_MEMLOCK under mlockall(MCL_FUTURE); -EPERM
- * writable, and the buffer was exported read-only; -EOPNOTSUPP HM_MAP_POPULATE of
- * pages that can't be brought in ahead, a received dma-buf that CPUs may not map, or a
- * file whose file system can't share mappings (the text says which);
- * -EFAULT, -EHWPOISON HM_MAP_POPULATE: as hm_map_prefetch; -EIO pages of a dma-buf, or of
- * a driver that wants them there first, that CPUs do not reach, or bytes that failed and have
- * no others yet (lost.h); -ENODEV the device was taken away; -EDEADLK from a view's callback.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EACCES: the access is more than the buffer allows.
+ *   -EINVAL: the offset is not page-aligned, or the access is HM_WRITE alone.
+ *   -ERANGE: the range ends past the buffer's end.
+ *   -EBUSY: a private buffer already has a map.
+ *   -ENOMEM: address space, RLIMIT_AS or vm.max_map_count is used up; the text says which.
+ *   -EAGAIN: RLIMIT_MEMLOCK was reached under mlockall(MCL_FUTURE).
+ *   -EPERM: the map would be writable, and the buffer was exported read-only.
+ *   -EOPNOTSUPP: HM_MAP_POPULATE was passed for pages that can't be brought in ahead, CPUs may
+ *            not map a received dma-buf, or the file system of a file can't share mappings; the
+ *            text says which.
+ *   -EFAULT, -EHWPOISON: HM_MAP_POPULATE: as for hm_map_prefetch().
+ *   -EIO: CPUs do not reach pages of a dma-buf, or of a driver that wants the pages present
+ *            first; or bytes failed and are not replaced yet (lost.h).
+ *   -ENODEV: the device was taken away.
+ *   -EDEADLK: a view's callback made the call; make it outside of the callback.
  */
 HM_API int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 			 struct hm_map **ret_map);
 
-/** hm_map_address - first byte; stable but for HM_MAY_MOVE. NULL for NULL. */
+/**
+ * hm_map_address - return the address of the first byte
+ *
+ * The address stays the same, except when a resize with HM_MAY_MOVE moves the map. NULL gives
+ * NULL.
+ *
+ * Thread safety: any thread.
+ */
 HM_API void *hm_map_address(const struct hm_map *map);
 
-/** hm_map_length - bytes that may be touched now. 0 for NULL. */
+/** hm_map_length - return the number of bytes that may be touched now. NULL gives 0. */
 HM_API uint64_t hm_map_length(const struct hm_map *map);
 
 /**
- * hm_map_query - what a map is now
+ * hm_map_query - report the present state of a map
  * @map:      [in]
- * @ret_info: [in,out] struct_size and fields set by the caller
+ * @ret_info: [in,out] the caller must set struct_size and fields
  *
- * Errors: -E2BIG; -ENOENT /proc is not mounted and fields need it; -EMFILE, -ENFILE, -EIO
- * what they need of it can't be read; -ENODEV; -EDEADLK.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
+ *   -ENOENT: fields needs /proc, which is not mounted; mount it.
+ *   -EMFILE, -ENFILE: fields needs a file of /proc, and the process, or the system, has no
+ *            descriptor left.
+ *   -EIO: fields needs a file of /proc, which can't be read.
+ *   -ENODEV, -EDEADLK: as above.
  */
 HM_API int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info);
 
 /**
  * hm_map_protect - change the rights of a range
- * @map, @offset, @length: [in] page-aligned, see above
+ * @map, @offset, @length: [in] a page-aligned range, see above
  * @access: [in] HM_NONE, HM_READ, or HM_READ | HM_WRITE
  *
- * Waits for work in flight on the range. All or nothing.
+ * Waits for work in flight on the range, for at most 10 s. Changes the whole range or nothing.
  *
- * Errors: -EACCES more than the buffer gives, or than a seal lets a map have that was
- * made to be read; -EBUSY work did not end within 10 s, or a view refused; -ENOMEM
- * vm.max_map_count; -EOPNOTSUPP rights of this device's maps don't change; -EPERM
- * HM_SEAL_ADDRESSES holds the map; -EINVAL also HM_WRITE alone; -ERANGE.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EACCES: the rights are more than the buffer allows, or more than a seal allows a map that
+ *            was made to be read.
+ *   -EBUSY: work did not end within 10 s, or a view refused; wait for the work, and call again.
+ *   -ENOMEM: vm.max_map_count is used up.
+ *   -EOPNOTSUPP: the rights of this device's maps can't be changed.
+ *   -EPERM: HM_SEAL_ADDRESSES holds the map.
+ *   -EINVAL: also for an access of HM_WRITE alone.
+ *   -ERANGE: as above.
+ *
  * Source: mprotect(2).
  */
 HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
@@ -115,36 +149,51 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
 
 /* hm_map_lock flags */
 #define HM_LOCK_ONFAULT (1u << 0) /* pages stay once touched; none is brought in */
-#define HM_LOCK_PARTIAL (1u << 1) /* as much from offset on as the limit allows */
-#define HM_LOCK_PRIORITY(n) ((uint32_t)(n) << 16) /* 0 to 7: who gives way, see lock.h */
+#define HM_LOCK_PARTIAL (1u << 1) /* as many bytes from offset on as the limit allows */
+#define HM_LOCK_PRIORITY(n) ((uint32_t)(n) << 16) /* priority of the lock, 0 to 7: see lock.h */
 
 /**
  * hm_map_lock - keep a range in RAM
- * @map, @offset, @length: [in] see above
+ * @map, @offset, @length: [in] a page-aligned range, see above
  * @flags:      [in] HM_LOCK_*
- * @ret_locked: [out, optional] bytes locked, from @offset on
+ * @ret_locked: [out, optional] bytes that are locked from @offset on, including bytes that were
+ *              locked before
  *
- * Locks do not nest: one unlock undoes any number of locks [mlock(2)], and the last
- * lock of a range says its kind and its priority.
- * Without HM_LOCK_PARTIAL it is all or nothing. With it, fewer bytes are a
- * success that says so in *ret_locked and hm_errmsg(). Ranges of lower priority, of any
- * map, may be unlocked for it: hetmap/lock.h. The kernel brings all pages in first, and
- * others wait for the map meanwhile as for hm_map_prefetch(); HM_LOCK_ONFAULT brings in none.
+ * Locks do not nest: one unlock undoes any number of locks [mlock(2)], and the last lock of a
+ * range sets its kind and its priority. Without HM_LOCK_PARTIAL the function locks the whole
+ * range or nothing. With HM_LOCK_PARTIAL a lock of fewer bytes is a success, which *ret_locked
+ * and hm_errmsg() report. The library may unlock ranges of lower priority, of any map, for the
+ * lock: hetmap/lock.h.
  *
- * Errors: -ENOMEM beyond RLIMIT_MEMLOCK or the lock budget (the text has limit, bytes
- * locked, who has most of them, and the shortage), or a mapping too many; -EPERM the
- * limit is 0; -EAGAIN there was no memory for all of its pages just now (it is asked
- * once); -EOPNOTSUPP memory of this kind can't be locked though mlock() answers 0;
- * -EACCES the range has no access; -EINVAL; -ERANGE.
+ * The kernel brings all pages in first, and other calls on the map wait meanwhile as for
+ * hm_map_prefetch(). With HM_LOCK_ONFAULT the kernel brings in no page.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENOMEM: RLIMIT_MEMLOCK or the lock budget is exceeded (the text has the limit, the locked
+ *            bytes, the map that has most of them, and the shortage), or the process has a
+ *            mapping too many.
+ *   -EPERM: the limit is 0; raise RLIMIT_MEMLOCK.
+ *   -EAGAIN: the kernel had no memory for all of the pages just now; the library asks only once.
+ *   -EOPNOTSUPP: memory of this kind can't be locked, although mlock() returns 0.
+ *   -EACCES: the range has no access.
+ *   -EINVAL, -ERANGE: as above.
  */
 HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
 		       uint64_t *ret_locked);
 
 /**
  * hm_map_unlock - let a range be paged out again
+ * @map, @offset, @length: [in] a page-aligned range, see above
  *
- * Errors: -EINVAL; -ERANGE; -ENOMEM vm.max_map_count. A range that is not locked
- * is no error.
+ * Unlocking a range that is not locked is no error.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL, -ERANGE: as above.
+ *   -ENOMEM: vm.max_map_count is used up.
  */
 HM_API int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length);
 
@@ -155,122 +204,159 @@ enum hm_advice {
 	HM_ADVICE_WILLNEED = 3,
 	HM_ADVICE_COLD = 4,     /* first to be reclaimed */
 	HM_ADVICE_PAGEOUT = 5,  /* reclaim now */
-	HM_ADVICE_HUGEPAGE = 6, /* hm_map_query tells what was obtained */
+	HM_ADVICE_HUGEPAGE = 6, /* huge pages; hm_map_query() reports the obtained ones */
 	HM_ADVICE_NOHUGEPAGE = 7,
 };
 
 /**
  * hm_map_advise - tell the kernel how a range will be used
- * @map, @offset, @length: [in] see above
+ * @map, @offset, @length: [in] a page-aligned range, see above
  * @advice: [in] enum hm_advice
  *
- * Errors: -EOPNOTSUPP this kernel or this memory knows no such advice, or locked pages
- * don't take it; -EAGAIN vm.max_map_count, or a want of memory that lasts; -EINVAL; -ERANGE.
- * Of a file HM_ADVICE_WILLNEED begins to read the whole range, by a call for each part that
- * the kernel takes at once: the device's read-ahead, or its largest request, of up to 8 MiB.
- * It may wait where the device has no room for that many requests.
+ * For a file HM_ADVICE_WILLNEED starts to read the whole range. The function makes one call for
+ * each part that the kernel takes at once, which is the device's read-ahead, or its largest
+ * request of up to 8 MiB. The function may wait if the device has no room for that many requests.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EOPNOTSUPP: this kernel or this memory knows no such advice, or locked pages don't take it.
+ *   -EAGAIN: vm.max_map_count was reached, or memory has been short for some time.
+ *   -EINVAL, -ERANGE: as above.
  *
  * Source: madvise(2); mm/readahead.c, force_page_cache_ra().
  */
 HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t advice);
 
 /**
- * hm_map_prefetch - have the pages of a range present before they are touched
- * @map, @offset, @length: [in] see above
- * @access: [in] HM_READ, or HM_READ | HM_WRITE to have them writable
+ * hm_map_prefetch - make the pages of a range present before they are touched
+ * @map, @offset, @length: [in] a page-aligned range, see above
+ * @access: [in] HM_READ, or HM_READ | HM_WRITE to make the pages writable
  *
- * MADV_POPULATE_READ or _WRITE (announced with MADV_WILLNEED for files), by
- * several threads where that pays; by touching on kernels before 5.14. An
- * error may leave part of the range present; contents never change.
- * Until it returns, who resizes, protects, locks, advises or queries that map
- * waits; who touches its bytes or copies by hm_copy_in() and _out() does not. Of a large
- * file that is as long as reading it takes: ask by parts, or for HM_ADVICE_WILLNEED.
+ * Uses MADV_POPULATE_READ or _WRITE, announced with MADV_WILLNEED for files, in several threads
+ * if that pays. On kernels before 5.14 the function touches the pages. A failed call may leave
+ * part of the range present, and never changes the contents.
  *
- * Errors: -EACCES the range has not that access; -EFAULT a page could not be
- * brought in (beyond a truncated file's end, or its storage failed); -EHWPOISON it is
- * poisoned; -EOPNOTSUPP this device's pages can't be brought in ahead; -ENOMEM; -EINVAL;
- * -ERANGE.
+ * Until the function returns, a call that resizes, protects, locks, advises or queries the map
+ * waits. A thread that touches the map's bytes or copies by hm_copy_in() or hm_copy_out() does
+ * not wait. For a large file the function takes as long as reading the file: prefetch such a file
+ * by parts, or use HM_ADVICE_WILLNEED.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EACCES: the range does not have that access.
+ *   -EFAULT: a page could not be brought in, because it is beyond the end of a truncated file or
+ *            its storage failed.
+ *   -EHWPOISON: a page could not be brought in, because it is poisoned.
+ *   -EOPNOTSUPP: this device's pages can't be brought in ahead.
+ *   -ENOMEM: memory is exhausted.
+ *   -EINVAL, -ERANGE: as above.
  */
 HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
 			   uint32_t access);
 
 /**
- * hm_map_begin_cpu - the CPU is about to touch a range
- * @map, @offset, @length: [in] any alignment
+ * hm_map_begin_cpu - open a bracket: the CPU is about to touch a range
+ * @map, @offset, @length: [in] a range of any alignment
  * @access: [in] HM_READ, HM_WRITE or both
  *
- * Waits for work in flight that conflicts and makes what accelerators wrote
- * visible. It excludes no other thread. Every begin needs an end.
+ * Waits for conflicting work in flight, and makes the bytes that accelerators wrote visible. A
+ * bracket excludes no other thread. Each begin needs an end.
  *
- * Of a dma-buf it is DMA_BUF_IOCTL_SYNC, which also waits for other devices' work; of a
- * DRM node's buffer that was exported or imported, the driver's own wait. Neither has a
- * limit. Of memory that CPUs and accelerators see alike, and of DRM buffers that nobody
- * else knows, no system call. The end of a bracket asks a device that may be taken away
- * whether it is there still: one call of "sim" and DRM nodes, none of others.
+ * On a dma-buf the begin is DMA_BUF_IOCTL_SYNC, which also waits for work of other devices. On a
+ * buffer of a DRM node that was exported or imported, the begin is the driver's own wait. Neither
+ * wait has a limit. On memory that CPUs and accelerators see alike, and on DRM buffers that are
+ * neither exported nor imported, the begin makes no system call. The end of a bracket asks a
+ * device that may be taken away whether it is still there: by one call for "sim" and DRM nodes,
+ * by none for other devices.
  *
- * Where CPUs reach a part of memory at a time (HM_CAP_BRACKET), it brings the range
- * there: touching bytes that are elsewhere is a SIGBUS. It does not hold them there:
- * whoever brings other bytes in may crowd them out, also before the end; then it is
- * begun again.
+ * Where CPUs reach a part of memory at a time (HM_CAP_BRACKET), the begin brings the range into
+ * that part. Touching bytes that are elsewhere is a SIGBUS. The bracket does not hold the range
+ * there: a bracket of other bytes may crowd the range out, even before the end. The caller must
+ * begin the bracket again after that.
  *
- * Errors: the work's own (hm_fence_wait's, but for -ETIME); -EINTR signals kept coming
- * while others' work was waited for; -EINPROGRESS an accelerator can't
- * even wait for it (the text says why); -ENOSPC the range is larger than
- * what CPUs reach at a time (the text has the numbers), or there is no room for it
- * now; -EACCES a right that the map was made with has been taken away from the range (the
- * text says whether by a scope of hm_map_protect_begin()); -EDEADLK in a view's callback,
- * where views or such a part are to be told; -EIO bytes of the range were lost and replaced
- * (hetmap/guard.h); -EINVAL; -ERANGE; -ENODEV.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   Errors of the work that was waited for: those of hm_fence_wait(), except -ETIME.
+ *   -EINTR: signals kept coming during a wait for work of other users; no bracket is open.
+ *   -EINPROGRESS: an accelerator can't even wait for the work; the text says why.
+ *   -ENOSPC: the range is larger than the part that CPUs reach at a time, so use smaller ranges
+ *            (the text has the numbers); or that part has no room now.
+ *   -EACCES: a right that the map was made with has been taken away from the range; the text says
+ *            whether a scope of hm_map_protect_begin() is the cause.
+ *   -EDEADLK: a view's callback made the call, and the begin has to tell views or to move bytes
+ *            into the part that CPUs reach.
+ *   -EIO: bytes of the range were lost and replaced (hetmap/guard.h).
+ *   -EINVAL, -ERANGE, -ENODEV: as above.
+ *
  * Source: Documentation/driver-api/dma-buf.rst, CPU access.
  */
 HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			    uint32_t access);
 
 /**
- * hm_map_end_cpu - the CPU is done; same arguments as the begin
+ * hm_map_end_cpu - close a bracket: the CPU is done
+ * @map, @offset, @length, @access: [in] the same as for the begin
  *
- * Also where the buffer was cut to less since: what is left of the range ends.
+ * If the buffer was cut to less since the begin, the function ends the rest of the range. The
+ * bracket is closed whatever the result is, except for -EINVAL and -EOWNERDEAD.
  *
- * The bracket is closed whatever the result, but for -EINVAL and -EOWNERDEAD.
+ * The function checks the rights that the range has now. A right that was taken away and given
+ * back in between has no effect here: a store meanwhile was a SIGSEGV, and never got lost.
  *
- * What counts of rights are those that the range has now: of one that was taken away and
- * given back in between this knows nothing. A store meanwhile was a SIGSEGV, never lost.
+ * Thread safety: any thread.
  *
- * Errors: -EINVAL without a begin; -ERANGE likewise, of a range past the map's end; the
- * device's own; -EDEADLK in a view's callback, where views are to be told; -EIO bytes of
- * the range were lost, and replaced, perhaps since the begin (hetmap/guard.h);
- * hm_buffer_shadow's, where the buffer has a shadow; -EACCES a right that the bracket is of
- * was taken away from the range since the begin (the text says whether by a scope of
- * hm_map_protect_begin()): what was stored before is there; -ENODEV the map is lost, and with it
- * what was written in the bracket, and what was read may have been zeros: also where another
- * process took the device away, which is asked each time (hetmap/lost.h).
+ * Errors:
+ *   -EINVAL: no begin with these arguments is open.
+ *   -ERANGE: no begin with these arguments is open, and the range ends past the map's end.
+ *   Errors of the device.
+ *   -EDEADLK: a view's callback made the call, and the end has to tell views.
+ *   -EIO: bytes of the range were lost and replaced, perhaps since the begin (hetmap/guard.h).
+ *   Errors of hm_buffer_shadow(), if the buffer has a shadow.
+ *   -EACCES: a right of the bracket was taken away from the range since the begin; earlier stores
+ *            are in the map. The text says whether a scope of hm_map_protect_begin() is the cause.
+ *   -ENODEV: the map is lost. Bytes written in the bracket are lost, too, and bytes read in the
+ *            bracket may have been zeros. The function asks the device each time, so that a loss
+ *            by another process is found, too (hetmap/lost.h).
  */
 HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);
 
 /* hm_map_sync flags */
-#define HM_SYNC_ASYNC (1u << 0) /* start it only: the errors come later */
+#define HM_SYNC_ASYNC (1u << 0) /* start the write only: errors are reported later */
 
 /**
- * hm_map_sync - write a range back to storage and wait for it
- * @map, @offset, @length: [in] see above
+ * hm_map_sync - write a range back to storage and wait for the write
+ * @map, @offset, @length: [in] a page-aligned range, see above
  * @flags: [in] HM_SYNC_*
  *
- * For memory without storage, which a private copy of a file is, too, there is nothing to do:
- * without HM_CAP_SYNC. It waits as long as the file system
- * does, a server that does not answer for ever; meanwhile other threads may do with the map
- * what they like, but have it move (-EBUSY; hm_buffer_resize()). What they cut off is not
- * written back, and no error. Bytes that were lost, and replaced by
- * hm_handler_install()'s handler, are -EIO: what was stored there since is in no file, and
- * a new map shows what the file has. A store for which the file system has no room ends so.
+ * For memory without storage, which lacks HM_CAP_SYNC and includes a private copy of a file, the
+ * function does nothing. The function waits as long as the file system does, which is for ever
+ * if a server does not answer. Meanwhile other threads may use and change the map in any way,
+ * except that a resize that moves the map is -EBUSY (hm_buffer_resize()). Bytes that a resize
+ * cuts off meanwhile are not written back, and cause no error.
  *
- * The kernel tells of bytes that could not be written back once, and takes them for written
- * then: they are in the map, as long as there is room for them, and a further call is 0 and
- * writes nothing of them. After -EIO, -ENOSPC and -EDQUOT store them again, and sync again.
+ * Bytes that were lost and replaced by the handler of hm_handler_install() are -EIO: no file has
+ * the bytes that were stored there since, and a new map shows the bytes of the file. A store for
+ * which the file system has no room has the same effect.
  *
- * Errors: -EIO, -ENOSPC, -EDQUOT from the file system; -EIO also where bytes of the range were
- * lost and replaced (hetmap/guard.h), of whatever memory; -EINVAL; -ERANGE, also where the
- * range was cut off meanwhile and the buffer is another object then. Thread-safe.
+ * The kernel reports bytes that it could not write back only once, and regards them as written
+ * from then on. The bytes stay in the map as long as memory has room for them; a further sync
+ * returns 0 and does not write them. After -EIO, -ENOSPC and -EDQUOT the caller must store the
+ * bytes again and sync again.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EIO: the file system failed; or bytes of the range, in any kind of memory, were lost and
+ *            replaced (hetmap/guard.h).
+ *   -ENOSPC: the file system is full.
+ *   -EDQUOT: the file system's quota is used up.
+ *   -EINVAL: as above.
+ *   -ERANGE: also if the range was cut off meanwhile and the buffer became another object.
+ *
  * Source: msync(2); fsync(2), on errors of write-back.
  */
 HM_API int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags);
@@ -281,9 +367,10 @@ HM_API struct hm_map *hm_map_ref(struct hm_map *map);
 /**
  * hm_map_unref - drop a reference; NULL is allowed
  *
- * With the last one the address range is unmapped; where another thread is just
- * changing the buffer, as soon as that is done. Work in flight holds a reference,
- * and so does a view.
+ * The last reference unmaps the address range; if another thread is changing the buffer, the
+ * range is unmapped as soon as the change is done. Work in flight and views hold references.
+ *
+ * Thread safety: any thread.
  */
 HM_API void hm_map_unref(struct hm_map *map);
 
