@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * .npy files, as numpy.save() writes them: an array, and a header that says what it is.
+ * .npy files, as numpy.save() writes them: an array, and a header that describes the array.
  *
- * Versions 1.0, 2.0 and 3.0. Elements are of any type of a fixed size. Those that this library
- * has no type for, as times, strings, structures and numbers of 16 bytes, are so many bytes
- * each, which nothing here converts. Arrays of Python objects are pickles and refused, also
- * where an object is a field of a structure. The array's bytes are at an offset of the file,
- * which can be mapped as any file (hm_buffer_from_file), or a part of it.
+ * The versions are 1.0, 2.0 and 3.0. Elements are of any type of a fixed size. A type that this
+ * library lacks, such as times, strings, structures and numbers of 16 bytes, is a number of
+ * bytes for each element; the library does not convert such elements. Arrays of Python objects
+ * are pickles and are refused, also if an object is a field of a structure. The array's bytes
+ * begin at an offset of the file. The file, or a part of it, can be mapped like any file
+ * (hm_buffer_from_file).
  */
 #ifndef HETMAP_NPY_H
 #define HETMAP_NPY_H
@@ -17,18 +18,18 @@
 extern "C" {
 #endif
 
-/* Dimensions that an array has at most; numpy 1 has 32, numpy 2 has 64. */
+/* Most dimensions of an array; numpy 1 has 32, numpy 2 has 64. */
 #define HM_NPY_RANK_MAX 64
 
-/* hm_npy_info.dtype of elements that are of none of enum hm_dtype: see itemsize and descr */
+/* hm_npy_info.dtype of elements that enum hm_dtype lacks: see itemsize and descr. */
 #define HM_NPY_OPAQUE 0xffffu
 
-/* Room for hm_npy_info.descr, its end included. */
+/* Room for hm_npy_info.descr, with its terminating '\0'. */
 #define HM_NPY_DESCR_MAX 128
 
 /* hm_npy_info.flags */
-#define HM_NPY_FORTRAN (1u << 0) /* the first dimension is the fastest, not the last one */
-/* In the other byte order than this machine's; of structures: some field is. */
+#define HM_NPY_FORTRAN (1u << 0) /* the first dimension varies fastest, not the last one */
+/* Elements, or some field of a structure, are not in this machine's byte order. */
 #define HM_NPY_SWAPPED (1u << 1)
 
 struct hm_npy_info {
@@ -39,32 +40,44 @@ struct hm_npy_info {
 	uint32_t rank;
 	uint32_t reserved;
 	uint64_t elements;
-	uint64_t bytes;                  /* of all of them */
-	uint64_t offset;                 /* of the first one, in the file */
-	uint64_t alignment;              /* of offset: a power of two, the page size at most */
-	uint64_t size;                   /* of the file */
-	uint64_t shape[HM_NPY_RANK_MAX]; /* rank of them are set; as numpy has them */
-	uint64_t itemsize;               /* bytes of an element; of "S0" and its like 0 */
+	uint64_t bytes;     /* bytes of all elements */
+	uint64_t offset;    /* offset of the first element in the file */
+	uint64_t alignment; /* alignment of offset: a power of two, to the page size */
+	uint64_t size;      /* size of the file */
+	uint64_t shape[HM_NPY_RANK_MAX]; /* dimensions in numpy's order; rank of them are set */
+	uint64_t itemsize;               /* bytes of an element; 0 for "S0" and similar types */
 	/*
-	 * numpy's name of the type, "<u2", or its list of fields, in printable characters;
-	 * what does not fit is "..." at the end
+	 * Name of the type in numpy, such as "<u2", or its list of fields, in printable
+	 * characters. A longer text is cut and ends in "...".
 	 */
 	char descr[HM_NPY_DESCR_MAX];
 };
 
 /**
- * hm_npy_query - what a .npy file has, by its header
- * @path:     [in]
- * @ret_info: [in,out] struct_size set by the caller
+ * hm_npy_query - read the header of a .npy file
+ * @path:     [in] path of the file
+ * @ret_info: [in,out] the caller must set struct_size
  *
- * Errors: -EBADMSG it is no .npy file, or its header breaks a rule, or the file ends before
- * the array does: the text says which; -EOPNOTSUPP its elements are objects, or structures
- * with objects, are of a type that numpy has no such name for, have more than 2^31 - 1 bytes
- * each, or are structures 17 deep; a header of more than 10,000 characters, which is numpy's
- * limit, too; another version; more than HM_NPY_RANK_MAX dimensions; -EOVERFLOW a shape whose
- * product is; -ENOENT, -EACCES and their like, of open(2); -EISDIR; -EINVAL no regular file;
- * -EIO; -E2BIG.
- * Source: numpy/lib/format.py. Thread-safe; the file is not kept open.
+ * The function does not keep the file open.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EBADMSG: the file is no .npy file, its header breaks a rule, or the file ends before the
+ *             array does; the text says which.
+ *   -EOPNOTSUPP: the library does not support the file. The elements are objects, structures
+ *             with objects, or structures nested 17 deep; numpy knows no type of that name; an
+ *             element has more than 2^31 - 1 bytes; the header has more than 10,000 characters,
+ *             which is numpy's limit; the version is another one; or the array has more than
+ *             HM_NPY_RANK_MAX dimensions.
+ *   -EOVERFLOW: the product of the shape overflows.
+ *   -ENOENT, -EACCES and other errors of open(2).
+ *   -EISDIR: the path names a directory.
+ *   -EINVAL: the path names no regular file.
+ *   -EIO: storage failed.
+ *   -E2BIG: struct_size is larger than this library knows.
+ *
+ * Source: numpy/lib/format.py.
  */
 HM_API int hm_npy_query(const char *path, struct hm_npy_info *ret_info);
 

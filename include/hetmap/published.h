@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The published table of a process's maps, for tools that trace or watch it: which buffer
- * an address was, and when. The library writes it, hetmap-published(5) says how it is
- * found and read.
+ * The published table of a process's maps, for tools that trace or watch the process: the buffer
+ * that an address belonged to, and the time. The library writes the table. hetmap-published(5)
+ * says how a tool finds and reads the table.
  *
- * To its reader it is data of a stranger: each field may be anything.
+ * A reader must treat the table as untrusted data: each field may have any value.
  */
 #ifndef HETMAP_PUBLISHED_H
 #define HETMAP_PUBLISHED_H
@@ -13,56 +13,57 @@
 
 #define HM_PUBLISHED_MAGIC UINT64_C(0x7370616d3a6d68ff) /* "\xffhm:maps" */
 #define HM_PUBLISHED_VERSION 1
-#define HM_PUBLISHED_FIRST 4096 /* byte at which the first entry stands */
+#define HM_PUBLISHED_FIRST 4096 /* byte at which the first entry begins */
 
 enum hm_published_flags {
-	HM_PUBLISHED_INHERITED = 1 << 0, /* fork(2) leaves it in the child */
-	HM_PUBLISHED_GROWS = 1 << 1,     /* follows its buffer's size inside the span */
-	HM_PUBLISHED_LOST = 1 << 2,      /* its bytes are: the device was taken away */
+	HM_PUBLISHED_INHERITED = 1 << 0, /* fork(2) leaves the map in the child */
+	HM_PUBLISHED_GROWS = 1 << 1,     /* the map follows its buffer's size inside the span */
+	HM_PUBLISHED_LOST = 1 << 2, /* the map's bytes are lost: the device was taken away */
 };
 
-/* What the table begins with. */
+/* Head of the table. */
 struct hm_published_head {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t entry_size; /* bytes from one entry to the next, at least 192 */
-	uint64_t n_entry;    /* room */
-	uint64_t pid;        /* of the process, in its own namespace */
-	uint64_t start;      /* of the process, in clock ticks: field 22 of /proc/PID/stat */
-	uint64_t used;       /* entries below that one were used */
-	uint64_t changes;    /* of entries, so far */
-	uint64_t forgotten;  /* ended maps whose entries were needed again */
-	uint64_t left_out;   /* maps for which there was no entry */
+	uint64_t n_entry;    /* number of entries that the table has room for */
+	uint64_t pid;        /* number of the process, in its own namespace */
+	uint64_t start;      /* start of the process in clock ticks: /proc/PID/stat, field 22 */
+	uint64_t used;       /* number of the first entry that was never used */
+	uint64_t changes;    /* changes of entries, so far */
+	uint64_t forgotten;  /* ended maps that lost their entries to new maps */
+	uint64_t left_out;   /* maps that got no entry */
 };
 
 /*
- * One map. It was read whole if sequence is even, not 0, and the same before and after.
- * Times are of CLOCK_MONOTONIC, addresses of the process.
+ * One map. An entry was read whole if sequence is even, not 0, and the same before and after the
+ * read. Times are of CLOCK_MONOTONIC. Addresses are those of the process.
  */
 struct hm_published_entry {
-	uint32_t sequence; /* odd while it is being written; 0: never was */
+	uint32_t sequence; /* odd during a write; 0: the entry was never written */
 	uint32_t flags;    /* enum hm_published_flags */
-	uint64_t serial;   /* of the map, from 1, never used again */
+	uint64_t serial;   /* number of the map, from 1, never used again */
 	uint64_t begin_ns;
-	uint64_t end_ns; /* 0: it is there */
+	uint64_t end_ns; /* 0: the map still exists */
 	uint64_t address;
-	uint64_t span;   /* bytes of address range that are its own */
-	uint64_t length; /* bytes that may be touched; the last ones, if it has ended */
-	uint64_t offset; /* of the first in the buffer */
+	uint64_t span;   /* bytes of address range that the map owns */
+	uint64_t length; /* bytes that may be touched; for an ended map the last value */
+	uint64_t offset; /* offset of the first byte in the buffer */
 	uint64_t buffer; /* hm_buffer_info.serial */
 	uint64_t page_size;
-	uint32_t generation; /* of the map: each loss, recovery and replacement is a new one */
+	uint32_t generation; /* number of the map's state: new at a loss, recovery, replacement */
 	uint32_t cache;      /* enum hm_cache */
-	char name[64];       /* of the buffer; ends with '\0' */
-	char device[40];     /* what it was opened by, cut off where longer; likewise */
+	char name[64];       /* name of the buffer, with its '\0' */
+	char device[40];     /* name the device was opened by, cut if longer, with its '\0' */
 	/*
-	 * These with an entry_size of 208 and more, the last with 216. Where in the process's
-	 * memory what changes too often to be written here is counted, as long as the entry is
-	 * the map's: process_vm_readv(2). 0: nowhere.
+	 * Addresses of counters in the process's memory, for values that change too often to be
+	 * written here. process_vm_readv(2) reads them. Each is valid as long as the entry is the
+	 * map's; 0: no counter. Entries have the first two from an entry_size of 208 on, and the
+	 * last one from 216 on.
 	 */
-	uint64_t brackets;  /* of a uint64_t: the low half of it is how many are open */
-	uint64_t in_flight; /* of a uint32_t: launches, copies, fills that have not ended */
-	uint64_t evictions; /* of a uint64_t: times that its memory made room for others */
+	uint64_t brackets; /* address of a uint64_t: its low half is the number of open brackets */
+	uint64_t in_flight; /* address of a uint32_t: launches, copies and fills in flight */
+	uint64_t evictions; /* address of a uint64_t: times that its memory made room for other memory */
 };
 
 #endif
