@@ -63,7 +63,7 @@ struct hm_published_entry {
 	 */
 	uint64_t brackets; /* address of a uint64_t: its low half is the number of open brackets */
 	uint64_t in_flight; /* address of a uint32_t: launches, copies and fills in flight */
-	uint64_t evictions; /* address of a uint64_t: times that its memory made room for other memory */
+	uint64_t evictions; /* address of a uint64_t: times its memory made room for other memory */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queue: ordered work on an accelerator. Queues run in parallel. */
+/* Queue: ordered work on an accelerator. Different queues run in parallel. */
 #ifndef HETMAP_QUEUE_H
 #define HETMAP_QUEUE_H
 
@@ -15,17 +15,22 @@ struct hm_queue;
 /**
  * hm_queue_create - make a queue
  * @accel: [in]
- * @flags: [in] 0
- * @ret_queue: [out] dropped with hm_queue_unref()
+ * @flags: [in] must be 0
+ * @ret_queue: [out] a reference; the caller must drop it with hm_queue_unref()
  *
- * Errors: -EIO the driver failed; -ENOSPC the engine has no more queues; -ENODEV its
- * device was taken away; -ENOMEM.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EIO: the driver failed.
+ *   -ENOSPC: the engine has no further queue.
+ *   -ENODEV: the accelerator's device was taken away.
+ *   -ENOMEM: memory is exhausted.
  */
 HM_API int hm_queue_create(struct hm_accel *accel, uint32_t flags, struct hm_queue **ret_queue);
 
 /*
- * Scalars. Integers and floats have the size that the name says. Of hm_arg_scalar() nobody
- * knows whether its bytes are a float or an integer.
+ * Scalars. Integers and floats have the size that the name says. For hm_arg_scalar() the library
+ * knows only the size, and not whether the bytes are a float or an integer.
  */
 static inline struct hm_arg hm_arg_scalar(const void *value, uint32_t size)
 {
@@ -85,8 +90,8 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
 #define HM_U64(v) hm_arg_u64(v)
 #define HM_LOCAL(size) hm_arg_local(size)
 /*
- * Unified pointers. The kernel gets p itself; what it may touch is the whole
- * allocation that contains p, or with HM_RANGE length bytes from p on.
+ * Unified pointers. The kernel receives p itself. The kernel may touch the whole allocation that
+ * contains p, or with HM_RANGE only length bytes from p on.
  */
 #define HM_IN(p) hm_arg_range((p), 0, HM_READ)
 #define HM_OUT(p) hm_arg_range((p), 0, HM_WRITE)
@@ -96,44 +101,59 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
 /**
  * hm_queue_launch - run a kernel
  * @queue:  [in]
- * @kernel: [in] built here on the first launch
- * @grid:   [in] work items in 3 dimensions; unused ones 1
- * @args:   [in] in the order of the kernel's parameters
- * @n_arg:  [in] up to HM_KERNEL_MAX_ARGS
- * @ret_fence: [out, optional] dropped with hm_fence_unref()
+ * @kernel: [in] a kernel, which the first launch builds for this accelerator
+ * @grid:   [in] work items in 3 dimensions; unused dimensions are 1
+ * @args:   [in] arguments in the order of the kernel's parameters
+ * @n_arg:  [in] number of arguments, at most HM_KERNEL_MAX_ARGS
+ * @ret_fence: [out, optional] a reference; the caller must drop it with hm_fence_unref()
  *
- * Does for its arguments what hm_map_end_cpu(WRITE) does. From here to
- * hm_fence_wait() the bytes it may touch belong to the accelerator. The maps
- * stay until the work is done, whoever drops his references.
+ * A launch does the same for its arguments as hm_map_end_cpu(WRITE). From the launch to
+ * hm_fence_wait() the bytes that the kernel may touch belong to the accelerator. The maps stay
+ * until the work is done, even if all other references to them are dropped. After an error
+ * nothing was submitted.
  *
- * Errors: -EINVAL the number or kinds of arguments do not match the kernel's signature or,
- * as far as the driver tells, its OpenCL source: a float for an integer, another size, or a
- * pointer passed to be written where the source says const (the text says which). What a
- * pointer points to is not compared. A zero grid, an argument that goes by copy overlaps
- * one that is written (by their bytes: also through two maps of one buffer, two buffers
- * of one file, or a buffer and an import of it in this process); -EFAULT a pointer outside
- * every map (the text names the nearest); -ERANGE a range past its map; -EACCES the kernel
- * would write to a range that its map does not let be written, or read one without
- * access (the text has kernel, argument and range): where the launch says so, or where
- * it says that a pointer is only read, but the OpenCL source does not (no const) and
- * nothing is copied; what a CPU function stores untold is a SIGSEGV; -E2BIG beyond the
- * accelerator's window; -EBUSY a map is being changed, or the queue is full and its oldest
- * work does not end; with HM_ZERO_COPY_ONLY -EINVAL an argument that would be copied (the
- * text has the alignment); -ENODEV a map is lost, or the accelerator's device was taken
- * away; -ENOSPC, -EEXIST its engine has no room, or something else, at a map's address;
- * -EAGAIN no thread could be started ("cpu"); -EIO the driver failed; that of a fence that
- * hm_queue_wait() gave; hm_kernel_build's. Nothing was submitted.
+ * Overlaps are found by the bytes of the ranges: also through two maps of one buffer, two buffers
+ * of one file, or a buffer and an import of it in this process.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: the arguments are wrong. Their number or kinds do not match the kernel's signature
+ *            or, as far as the driver reports it, the OpenCL source: a float for an integer,
+ *            another size, or a pointer passed for writing that the source declares const (the
+ *            text says which; the type that a pointer points to is not compared). Or a dimension
+ *            of the grid is 0. Or an argument that is passed by copy overlaps one that is
+ *            written. Or, with HM_ZERO_COPY_ONLY, an argument would be copied (the text has the
+ *            required alignment).
+ *   -EFAULT: a pointer is outside every map; the text names the nearest map.
+ *   -ERANGE: a range ends past its map.
+ *   -EACCES: the kernel would write to a range of a map that does not allow writes, or read a
+ *            range without access; the text has the kernel, the argument and the range. The error
+ *            also occurs for an argument that the launch only reads, if its map is not
+ *            writable, the parameter in the OpenCL source is not const and nothing is copied:
+ *            declare the parameter const. A store of a CPU function that the launch does not tell
+ *            of is a SIGSEGV.
+ *   -E2BIG: an argument is longer than the accelerator's window; pass a shorter HM_RANGE.
+ *   -EBUSY: a map is being changed, or the queue is full and its oldest work does not end; wait
+ *            for earlier fences, and launch again.
+ *   -ENODEV: a map is lost, or the accelerator's device was taken away.
+ *   -ENOSPC: the engine has no room at a map's address.
+ *   -EEXIST: something else occupies a map's address in the engine's address space.
+ *   -EAGAIN: no thread could be started for "cpu" or the engine of "soft"; the text names the limit.
+ *   -EIO: the driver failed.
+ *   The error of a fence that hm_queue_wait() gave.
+ *   Errors of hm_kernel_build().
  */
 HM_API int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel,
 			   const uint64_t grid[3], const struct hm_arg *args, uint32_t n_arg,
 			   struct hm_fence **ret_fence);
 
 /**
- * hm_launch - run a kernel over one dimension, arguments as they are written
+ * hm_launch - run a kernel over one dimension, with the arguments written out
  *
  *     hm_launch(queue, saxpy, n, &done, HM_F32(a), HM_IN(x), HM_INOUT(y));
  *
- * As hm_queue_launch(); the fence comes before the arguments, and may be NULL.
+ * Does the same as hm_queue_launch(). The fence comes before the arguments, and may be NULL.
  */
 #define hm_launch(queue, kernel, n, ...) \
 	hm_queue_launch_list(queue, kernel, n, __VA_ARGS__, hm_arg_end())
@@ -145,19 +165,30 @@ static inline struct hm_arg hm_arg_end(void)
 	return arg;
 }
 
-/** hm_queue_launch_list - what hm_launch() calls: struct hm_arg up to HM_ARG_END */
+/**
+ * hm_queue_launch_list - do the work of hm_launch(): takes struct hm_arg up to HM_ARG_END
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   Errors of hm_queue_launch().
+ */
 HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel, uint64_t n,
 				struct hm_fence **ret_fence, ...);
 
 /**
  * hm_queue_copy - copy bytes between maps, in the queue's order
  * @queue: [in]
- * @to, @from: [in] inside maps; the ranges may not overlap, by their bytes, as above
+ * @to, @from: [in] addresses inside maps; the ranges must not overlap, by their bytes, as above
  * @length: [in] bytes, from 1
- * @ret_fence: [out, optional]
+ * @ret_fence: [out, optional] a reference; the caller must drop it with hm_fence_unref()
  *
- * Errors: -EINVAL overlapping, or length 0; -EOPNOTSUPP a plug-in that only launches;
- * otherwise as hm_queue_launch, but for -E2BIG and hm_kernel_build's.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: the ranges overlap, or the length is 0.
+ *   -EOPNOTSUPP: the accelerator is a plug-in that only launches.
+ *   Errors of hm_queue_launch(), except -E2BIG and those of hm_kernel_build().
  */
 HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t length,
 			 struct hm_fence **ret_fence);
@@ -165,29 +196,36 @@ HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uin
 /**
  * hm_queue_fill - fill bytes of a map with a repeated 32-bit word
  * @queue: [in]
- * @to: [in] 4-byte aligned, inside a map
+ * @to: [in] an address inside a map, a multiple of 4
  * @word: [in]
- * @length: [in] bytes, a multiple of 4
- * @ret_fence: [out, optional]
+ * @length: [in] bytes, a multiple of 4, from 4
+ * @ret_fence: [out, optional] a reference; the caller must drop it with hm_fence_unref()
  *
- * Errors: -EINVAL @to or @length no multiple of 4, or length 0; otherwise as
- * hm_queue_copy.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: @to or @length is no multiple of 4, or @length is 0.
+ *   Other errors of hm_queue_copy().
  */
 HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t length,
 			 struct hm_fence **ret_fence);
 
 /**
- * hm_queue_wait - what is submitted from here on begins after a fence
+ * hm_queue_wait - make work that is submitted from here on begin after a fence
  * @queue: [in]
- * @fence: [in] of another queue, or imported; a reference is taken
+ * @fence: [in] a fence of another queue, or an imported fence; the queue takes a reference
  *
- * Returns at once. The next launch, copy or fill waits for the fence before it gives
- * the device anything, and with it every thread that submits to this queue: work that
- * a device has must end by itself, which no fence of others promises. Should one of several
- * end with an error, that call waits for the others nevertheless, answers with the first
- * error and submits nothing; the next goes on. A fence of the queue's own is in order already.
+ * Returns at once. The next launch, copy or fill waits for the fence before the library gives any
+ * work to the device. Every thread that submits to this queue waits with that call. The library
+ * waits because work on a device must end by itself, and the fence of another queue does not
+ * promise to end. If one of several fences ends with an error, that call still waits for the
+ * other fences, returns the first error and submits nothing; the next call goes on. A fence of
+ * the queue itself is in order already.
  *
- * Errors: -ENOMEM.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENOMEM: memory is exhausted.
  */
 HM_API int hm_queue_wait(struct hm_queue *queue, struct hm_fence *fence);
 
@@ -197,9 +235,11 @@ HM_API struct hm_queue *hm_queue_ref(struct hm_queue *queue);
 /**
  * hm_queue_unref - drop a reference; NULL is allowed
  *
- * The last one waits for the queue's work: it is not for a CPU function that
- * this queue runs, which would wait for itself. The same holds for
- * hm_fence_wait() there on the queue's fences.
+ * Dropping the last reference waits for the queue's work. A CPU function must not drop the last
+ * reference of the queue that runs the function, and must not call hm_fence_wait() on a fence of
+ * that queue: the function would wait for itself.
+ *
+ * Thread safety: any thread.
  */
 HM_API void hm_queue_unref(struct hm_queue *queue);
 

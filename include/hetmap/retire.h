@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Retirement: what is unreferenced is released by a thread, not by its last user. */
+/* Retirement: a thread releases unreferenced objects, instead of their last user. */
 #ifndef HETMAP_RETIRE_H
 #define HETMAP_RETIRE_H
 
@@ -10,73 +10,82 @@ extern "C" {
 #endif
 
 enum hm_retire_flags {
-	HM_RETIRE_DEFER = 1u << 0, /* else all is released in place, as at the start */
+	HM_RETIRE_DEFER = 1u << 0, /* without the flag, release in place, as at the start */
 };
 
 struct hm_retire_desc {
 	uint32_t struct_size;
 	uint32_t flags;       /* HM_RETIRE_* */
-	uint64_t max_objects; /* maps, buffers, moves that may wait, to 2^20; 0: 256 */
-	uint64_t max_bytes;   /* of memory that they may hold; 0: 64 MiB */
+	uint64_t max_objects; /* maps, buffers and moves that may wait, to 2^20; 0: 256 */
+	uint64_t max_bytes;   /* bytes of memory that they may hold; 0: 64 MiB */
 };
 
 /**
- * hm_retire_set - from now on, have a thread release what nobody refers to any more
- * @desc: [in] the bounds of what may wait for it; NULL: as without HM_RETIRE_DEFER
+ * hm_retire_set - make a thread release unreferenced objects from now on, or end that
+ * @desc: [in, optional] bounds of the backlog; NULL: as without HM_RETIRE_DEFER
  *
- * Without it, as a process starts, the last hm_map_unref(), hm_buffer_unref() or
- * hm_free() unmaps, closes and frees before it returns. With it they only take the map
- * out of the registry, so that hm_pointer_find() is -ENOENT at once, end its views and
- * the CPU's turn, and leave the rest to a thread of the library's: until then bytes stay
- * mapped, descriptors open and device memory in use. So does hm_buffer_resize() with what a
- * map leaves that HM_MAY_MOVE moved, the old range and object. A last reference or a move
- * beyond the bounds, or the last reference to a map with locked bytes or whose buffer other
- * processes share, is released in place all the same. What lacks what the backlog holds
- * (-ENOMEM, -ENOSPC, -EMFILE, -ENFILE) waits for it and is tried once more, in hm_device_open,
- * hm_buffer_create, _export and _resize, hm_alloc, hm_realloc, hm_map_create, hm_map_protect
- * and scopes, and the opening of what hm_buffer_from_file and _import take in; and so does
- * hm_buffer_seal, which also waits for maps that could write (-EBUSY). Other calls answer with
- * it at once.
+ * Without HM_RETIRE_DEFER, the state at the start of a process, the last hm_map_unref(),
+ * hm_buffer_unref() or hm_free() unmaps, closes and frees the object before it returns. With the
+ * flag these functions only take the map out of the registry, so that hm_pointer_find() returns
+ * -ENOENT at once, and end the map's views and the CPU's turn. A thread of the library does the
+ * rest; until then bytes stay mapped, descriptors open and device memory in use. The thread also
+ * releases the old range and the old object of a map that hm_buffer_resize() with HM_MAY_MOVE
+ * moved. The function starts the thread, which sleeps while it has nothing to release, and ends
+ * with the deferral.
  *
- * The thread releases after a grace period of liburcu-bp, and so does, while this is on,
- * whoever releases in place: inside a read-side critical section (urcu_bp_read_lock())
- * what hm_pointer_find() found stays mapped until the section ends. A map that moved meanwhile
- * is there as it was before. What is withdrawn while the map lives is so at once, from
- * readers, too: bytes that a shrink cuts off, rights that hm_map_protect() or a scope takes,
- * maps that are lost with a failed change. There, call nothing of the library but
- * hm_pointer_find() and unref functions, which then wait for nothing and may exceed the
- * bounds.
+ * Beyond the bounds, the last reference or a move is released in place. The last reference to a
+ * map with locked bytes, or to a map of a buffer that other processes share, is always released
+ * in place.
  *
- * The thread is started here. It sleeps while there is nothing to release, and ends with
- * the deferral.
+ * If a call fails because the backlog holds the resources that the call needs (-ENOMEM, -ENOSPC,
+ * -EMFILE, -ENFILE), some functions wait for the backlog and try once more: hm_device_open(),
+ * hm_buffer_create(), hm_buffer_export(), hm_buffer_resize(), hm_alloc(), hm_realloc(),
+ * hm_map_create(), hm_map_protect(), scopes, and the opening of the object in
+ * hm_buffer_from_file() and hm_buffer_import(). hm_buffer_seal() does the same, and also waits
+ * for maps that could write (-EBUSY). Other calls return the error at once.
  *
- * Lower bounds, or none, are waited for: when this returns, the backlog is within them.
- * The environment variable HETMAP_RETIRE=OBJECTS[,MIB] sets the first ones (OBJECTS 0:
- * in place) when the first device is opened. A fork child starts without; what waits is
- * its parent's. At exit the backlog is released, for which 10 seconds are waited.
+ * The thread releases after a grace period of liburcu-bp. While deferral is on, a thread that
+ * releases in place waits for a grace period, too. A map that hm_pointer_find() found inside a
+ * read-side critical section (urcu_bp_read_lock()) therefore stays mapped until the section ends.
+ * A map that moved meanwhile is at its old address as it was before. Some changes of a living map
+ * reach readers at once: bytes that a shrink cuts off, rights that hm_map_protect() or a scope
+ * takes away, and maps that are lost with a failed change. Inside a section the caller must call
+ * no function of the library except hm_pointer_find() and unref functions. The unref functions do
+ * not wait inside a section, and may exceed the bounds.
+ *
+ * A call that lowers the bounds, or ends the deferral, returns when the backlog is within the new
+ * bounds. The environment variable HETMAP_RETIRE=OBJECTS[,MIB] sets the initial bounds (OBJECTS
+ * 0: in place) when the first device is opened. A fork child starts without deferral; the backlog
+ * belongs to its parent. At exit the library releases the backlog, and waits at most 10 seconds
+ * for that.
  *
  * Thread safety: any thread; not in a signal handler.
  *
- * Errors: -EINVAL unknown flags, or a bound that is out of range; -E2BIG the struct is of
- * a newer library; -EDEADLK in a read-side critical section, or in the thread (a
- * backend's operation); -EOPNOTSUPP in a child that was forked in such a section;
- * -EAGAIN no thread could be started, or the process is ending: nothing has changed. Where
- * HETMAP_RETIRE asks for it, hm_device_open() is.
+ * Errors:
+ *   -EINVAL: a flag is unknown, or a bound is out of range.
+ *   -E2BIG: the struct is of a newer library.
+ *   -EDEADLK: the caller is in a read-side critical section, or is a backend's operation on the
+ *             thread that releases.
+ *   -EOPNOTSUPP: the process was forked inside a read-side critical section.
+ *   -EAGAIN: no thread could be started, or the process is ending; nothing has changed. If
+ *             HETMAP_RETIRE asks for deferral, hm_device_open() fails with this error.
  *
  * Source: liburcu(3), urcu-bp: rcu-api.md of liburcu.
  */
 HM_API int hm_retire_set(const struct hm_retire_desc *desc);
 
 /**
- * hm_retire_flush - wait until all that was unreferenced, or left, before is released
+ * hm_retire_flush - wait until earlier unreferenced or moved objects are released
  *
- * For what counts: before a file system is unmounted, a module removed, descriptors or
- * address space looked at. Without HM_RETIRE_DEFER there is nothing to wait for. What
- * work in flight still holds is not waited for.
+ * Releases all objects that were unreferenced, or left behind by a move, before the call. A
+ * caller needs the function before it unmounts a file system, removes a module, or counts
+ * descriptors or address space. Without HM_RETIRE_DEFER the function returns at once. The
+ * function does not wait for objects that work in flight still holds.
  *
  * Thread safety: any thread; not in a signal handler.
  *
- * Errors: -EDEADLK as for hm_retire_set, and only where there is something to wait for.
+ * Errors:
+ *   -EDEADLK: as for hm_retire_set(), and only if the backlog is not empty.
  */
 HM_API int hm_retire_flush(void);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * View: a map, or a range of it, as one user outside the CPU sees it: an
- * RDMA registration, an MPI window, io_uring's registered buffers. The
- * accelerators of this library use the same thing.
+ * View: a map, or a range of it, as one user outside the CPU sees it: an RDMA registration, an MPI
+ * window, registered buffers of io_uring. The accelerators of this library use views, too.
  */
 #ifndef HETMAP_VIEW_H
 #define HETMAP_VIEW_H
@@ -15,27 +14,28 @@ extern "C" {
 
 struct hm_view;
 
-/* What is about to happen to the range. */
+/* Change that is about to happen to the range. */
 struct hm_view_change {
 	void *old_address;
 	uint64_t old_length;
-	void *new_address;   /* the same where nothing moves */
-	uint64_t new_length; /* of the view's range afterwards; 0: all cut off */
-	uint32_t new_access; /* HM_READ | HM_WRITE: of all of that range afterwards */
+	void *new_address;   /* the same if nothing moves */
+	uint64_t new_length; /* bytes of the view's range afterwards; 0: all cut off */
+	uint32_t new_access; /* HM_READ | HM_WRITE: access of all of that range afterwards */
 	uint32_t reserved;
 };
 
 /*
- * Called while the map is frozen, by the thread that changes it. They must
- * not change, protect, resize or launch on that map: -EDEADLK. A call of theirs that finds
- * a device taken away is -ENODEV, and the device's maps learn of it by a later one. In order:
+ * Callbacks of a view. The thread that changes the map calls them while the map is frozen. A
+ * callback must not change, protect or resize that map, and must not launch on it: such a call is
+ * -EDEADLK. A call in a callback that finds a device taken away is -ENODEV; a later call outside
+ * of callbacks tells the device's maps of the loss. In order:
  *
- *   quiesce     [optional] stop using the range; a non-zero return refuses, the
- *               change ends with -EBUSY and nothing has changed
- *   invalidate  [optional] forget the address: it is about to change
- *   reattach    [optional] the change is done, or was given up (the change
- *               says what holds now); use the range again
- *   lost        [optional] the bytes are gone: the device is
+ *   quiesce     [optional] stops using the range; a result other than 0 refuses the change, which
+ *               ends with -EBUSY and has no effect
+ *   invalidate  [optional] forgets the address, which is about to change
+ *   reattach    [optional] uses the range again: the change is done, or was given up, and @change
+ *               describes the new state
+ *   lost        [optional] takes notice that the device is gone, and the bytes with it
  */
 struct hm_view_ops {
 	uint32_t struct_size;
@@ -48,13 +48,19 @@ struct hm_view_ops {
 
 /**
  * hm_view_create - be told before a range of a map changes, and be able to refuse
- * @map:    [in] the view holds a reference
- * @offset, @length: [in] any alignment; length 0: all of the map, following it
- * @ops:    [in] copied
- * @user:   [in] handed to the callbacks
- * @ret_view: [out] dropped with hm_view_unref()
+ * @map:    [in] the map; the view takes a reference
+ * @offset, @length: [in] a range of any alignment; length 0: the whole map, following its size
+ * @ops:    [in] callbacks; copied
+ * @user:   [in] pointer that each callback is given
+ * @ret_view: [out] a view; the caller must end it with hm_view_unref()
  *
- * Errors: -ERANGE; -ENOMEM; -E2BIG; -ENODEV, -EDEADLK as map.h says.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the range ends past the map's end.
+ *   -ENOMEM: memory is exhausted.
+ *   -E2BIG: the struct_size of @ops is larger than this library knows.
+ *   -ENODEV, -EDEADLK: as map.h says.
  */
 HM_API int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 			  const struct hm_view_ops *ops, void *user, struct hm_view **ret_view);
@@ -62,10 +68,14 @@ HM_API int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 /**
  * hm_view_unref - end the view; NULL is allowed
  *
- * Waits for a change of its map that is under way: its callbacks do not run any more, and
- * are not called again. In a callback, of whatever view, it waits for nobody: where another
- * thread is just changing the view's map, a callback of it may be running still, until
- * the call has returned that this callback is of; none begins.
+ * Waits for a change of the view's map that is under way. When the function returns, the view's
+ * callbacks are no longer running and will not be called again.
+ *
+ * Inside a callback of any view the function does not wait. If another thread is changing the
+ * view's map at that time, one of the ended view's callbacks may still be running, until the call
+ * returns that the outer callback belongs to; no callback starts any more.
+ *
+ * Thread safety: any thread.
  */
 HM_API void hm_view_unref(struct hm_view *view);
 
