@@ -139,7 +139,8 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  *   -ENODEV: a map is lost, or the accelerator's device was taken away.
  *   -ENOSPC: the engine has no room at a map's address.
  *   -EEXIST: something else occupies a map's address in the engine's address space.
- *   -EAGAIN: no thread could be started for "cpu" or the engine of "soft"; the text names the limit.
+ *   -EAGAIN: no thread could be started, for "cpu" or the engine of "soft"; the text names the
+ *            limit.
  *   -EIO: the driver failed.
  *   The error of a fence that hm_queue_wait() gave.
  *   Errors of hm_kernel_build().

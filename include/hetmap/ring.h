@@ -2,24 +2,31 @@
 /*
  * Ring: records between two processes, in one file.
  *
- * One end writes records, the other one reads them, in order; they may be in one process or
- * in two. The records are in the file, so that they outlive both: what was committed is
- * read by whoever opens the file next. A process that ends at any moment, also by SIGKILL,
- * leaves a ring that is whole: of a record there is all, committed, or nothing.
+ * One end writes records, and the other end reads them in order. The two ends are in two
+ * processes, or in one. The records are in the file, and outlive both processes: the next process
+ * that opens the file for reading gets the committed records. A process that ends at any moment,
+ * also by SIGKILL, leaves an intact ring. A record is in the ring as a whole, committed, or not
+ * at all.
  *
- * Neither end trusts the other: what it finds in the file is checked, and a ring that lies is
- * -EBADMSG. But who may write the file may also cut it off. Each call here is -EIO from then
- * on, wherever it was cut, also where it was grown again: the file ends with bytes that are
- * looked at before a call says that it has written or read anything. What -EIO was for may be
- * there or not; hm_ring_unref() is what is left. Touching missing bytes is a SIGBUS, though,
- * which takes the handler of hetmap/guard.h to become that error; in a guarded scope it is the
- * scope's error, and where it came inside of a call here, every later one on this end is
- * -EBUSY. Bytes of the file that the handler has replaced as storage failed are -EIO, too, until
- * hm_device_recover() brings them back. A memfd, which hm_ring_create() seals, can't be cut off.
+ * Neither end trusts the other one. The functions check the values that they find in the file,
+ * and return -EBADMSG for impossible values. But a process that may write the file may also cut
+ * it off. From then on each call on either end returns -EIO, wherever the cut was, and also if
+ * the file has grown again: the functions check bytes at the end of the file before they report
+ * a record as written or read. The record of the call that returned -EIO may be in the file or
+ * not. Only hm_ring_unref() still works. No process can cut off a memfd that hm_ring_create() has
+ * sealed.
  *
- * One thread at a time may use an end; another one's call is -EBUSY meanwhile. Both ends are
- * on one machine: there are no rings on file systems that other machines may have, too, those
- * of networks and clusters, nor on FUSE, which may be one.
+ * A touch of missing bytes is a SIGBUS. With the handler of hetmap/guard.h the touch becomes that
+ * error, and in a guarded scope it is the error of the scope. If the fault was inside a call of
+ * this header, every later call on this end returns -EBUSY. Bytes of the file that the handler
+ * has replaced because storage failed are -EIO, too, until hm_device_recover() brings them back.
+ *
+ * Thread safety of all functions: one thread at a time may use an end; a call of another thread
+ * returns -EBUSY meanwhile.
+ *
+ * Both ends are on one machine. Rings are not possible on file systems that other machines may
+ * use, too, which are those of networks and clusters, nor on FUSE, which may be such a file
+ * system.
  */
 #ifndef HETMAP_RING_H
 #define HETMAP_RING_H
@@ -32,7 +39,7 @@ extern "C" {
 
 struct hm_ring; /* one end of a ring */
 
-/* hm_ring_open: which end */
+/* End of a ring, for hm_ring_open(). */
 enum hm_ring_end {
 	HM_RING_READER = 0,
 	HM_RING_WRITER = 1,
@@ -46,8 +53,8 @@ struct hm_ring_desc {
 
 struct hm_ring_info {
 	uint32_t struct_size;
-	uint32_t end;        /* enum hm_ring_end: which one was asked */
-	uint64_t capacity;   /* bytes that records take at most, each 8 more than it has */
+	uint32_t end;        /* enum hm_ring_end: the queried end */
+	uint64_t capacity;   /* most bytes that records take, each 8 more than its length */
 	uint64_t record_max; /* bytes of the largest record */
 	uint64_t used;       /* bytes that committed records take now */
 	uint64_t position; /* bytes that this end has written or read, since the ring was made */
@@ -56,147 +63,200 @@ struct hm_ring_info {
 };
 
 /**
- * hm_ring_create - make a file of a ring
- * @path: [in] of a file that is not there yet; or NULL, and then
- * @fd:   [in] an open file, empty, to read and write; a memfd is sealed against cutting off
- *        where it may be sealed [memfd_create(2), MFD_ALLOW_SEALING]
- * @desc: [in] capacity from 4096 to 2^30, rounded up to a power of two; a record may have half
- *        of it, less 8 bytes
+ * hm_ring_create - make the file of a ring
+ * @path: [in] path of a file, which must not exist; or NULL to use @fd
+ * @fd:   [in] if @path is NULL, an empty file that is open to read and write; the descriptor
+ *        stays the caller's. A memfd is sealed against cutting off if it may be sealed
+ *        [memfd_create(2), MFD_ALLOW_SEALING]
+ * @desc: [in] capacity from 4096 to 2^30 bytes, rounded up to a power of two; the largest record
+ *        has half of the capacity, less 8 bytes
  *
- * Takes all of its storage at once, so that no store raises SIGBUS later because a disk is
- * full; but for file systems that write elsewhere what is overwritten (btrfs, zfs, bcachefs),
- * where it may all the same. The mode is 0666 less the umask: who may write it may use either
- * end. A ring does
- * not grow: make a new one, and have the reader read the old one to its end.
+ * The function allocates all storage at once, so that no later store raises SIGBUS because a disk
+ * is full. File systems that write overwritten data to a new place (btrfs, zfs, bcachefs) do not
+ * guarantee that: a store there may raise SIGBUS. The mode of the file is 0666 less the umask. A
+ * process that may write the file may use either end.
  *
- * Errors: -EEXIST @path is there, or the file of @fd is not empty: a ring doesn't grow;
- * -EINVAL capacity, or no regular file; -EOPNOTSUPP a network's file system, a cluster's or
- * FUSE (hetmap/file.h: all that is not HM_COHERENCE_LOCAL); -EFBIG above
- * RLIMIT_FSIZE; -ENOSPC, -EDQUOT, -EIO, -EROFS, -EACCES, -ENOENT of the folder; -EACCES @fd
- * is not open for both; -ENOENT /proc is not mounted and a path is NULL.
- * Thread-safe. After a failure there is no file, where there was none, and that of @fd is
- * empty again.
+ * A ring does not grow. For a larger ring, make a new one, and let the reader read the old one to
+ * its end. After a failure no file exists at a @path where none was, and the file of @fd is empty
+ * again.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EEXIST: @path exists, or the file of @fd is not empty; a ring does not grow.
+ *   -EINVAL: the capacity is out of range, or the file is no regular file.
+ *   -EOPNOTSUPP: the file system is a network's, a cluster's or FUSE (hetmap/file.h: any that is
+ *            not HM_COHERENCE_LOCAL).
+ *   -EFBIG: the file would exceed RLIMIT_FSIZE; raise the limit.
+ *   -ENOSPC: the file system has no room for the file.
+ *   -EDQUOT: the quota has no room for the file.
+ *   -EIO: storage of the folder failed.
+ *   -EROFS, -EACCES, -ENOENT: the folder is read-only, forbidden or missing.
+ *   -EACCES: @fd is not open to both read and write.
+ *   -ENOENT: @path is NULL, and /proc is not mounted; mount it.
  */
 HM_API int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc);
 
 /**
- * hm_ring_open - one end of a ring
- * @path: [in] that hm_ring_create() made; or NULL, and then
- * @fd:   [in] such a file, opened anew through /proc: the descriptor stays the caller's
+ * hm_ring_open - open one end of a ring
+ * @path: [in] path of a file that hm_ring_create() made; or NULL to use @fd
+ * @fd:   [in] if @path is NULL, such a file; the function opens it anew through /proc, and the
+ *        descriptor stays the caller's
  * @end:  [in] enum hm_ring_end
- * @ret_ring: [out] a reference, dropped with hm_ring_unref()
+ * @ret_ring: [out] a reference; the caller must drop it with hm_ring_unref()
  *
- * Each end is one process's at a time, by a lock of the file that ends with the process
- * [fcntl(2), open file description locks]. It goes on where the last one that had this end
- * stopped.
+ * Only one user at a time, in any process, can have an end. A lock of the file, which ends with
+ * the process, marks the end as in use [fcntl(2), open file description locks]. The next user of
+ * the end continues at the same position.
  *
- * Errors: -EBUSY another has this end; -EBADMSG it is no ring, of another version or byte
- * order, or one that was not made to its end, or what it says of itself is wrong: the
- * text says what; -EOPNOTSUPP as above; -ENOLCK the file system has no locks;
- * hm_buffer_from_file()'s, and hm_map_create()'s.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EBUSY: another user has this end.
+ *   -EBADMSG: the file is no ring, is of another version or byte order, or was not completed; or
+ *            its header has an impossible value. The text says which.
+ *   -EOPNOTSUPP: as for hm_ring_create().
+ *   -ENOLCK: the file system has no locks.
+ *   Errors of hm_buffer_from_file() and hm_map_create().
  */
 HM_API int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ring);
 
 /**
- * hm_ring_query - what a ring has, and who is there
+ * hm_ring_query - report the state of a ring, and whether the other end is open
  * @ring:     [in]
- * @ret_info: [in,out] struct_size set by the caller
+ * @ret_info: [in,out] the caller must set struct_size
  *
- * Errors: -EBADMSG the other end's position is wrong; -EIO bytes of the file were lost, see above;
- * -EBUSY; -E2BIG.
+ * Thread safety: one thread at a time for each end.
+ *
+ * Errors:
+ *   -EBADMSG: the other end's position is impossible.
+ *   -EIO: bytes of the file were lost, see above.
+ *   -EBUSY: another thread is inside a call on this end.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info);
 
 /**
- * hm_ring_reserve - room for a record, to be written in place
- * @ring:       [in] the writer
+ * hm_ring_reserve - reserve room for a record, which the caller writes in place
+ * @ring:       [in] the writer's end
  * @length:     [in] bytes, from 1 to hm_ring_info.record_max
- * @timeout_ns: [in] relative; 0: not at all, UINT64_MAX: for ever
- * @ret_data:   [out] 8-byte aligned; lives until the commit
+ * @timeout_ns: [in] longest wait, from now on; 0: no wait; UINT64_MAX: for ever
+ * @ret_data:   [out] memory for the record, 8-byte aligned; valid until the commit
  *
- * Waits until the reader has released enough. Nobody sees the bytes before
- * hm_ring_commit(); a second reservation takes the place of one that was not committed.
+ * Waits until the reader has released enough room. The reader sees the bytes only after
+ * hm_ring_commit(). A second reservation replaces one that was not committed.
  *
- * Errors: -EMSGSIZE @length is beyond record_max; -ETIME there is no room yet; -EPIPE there
- * is none, and the reader, who was there, is gone; -EBADMSG the reader's position is wrong;
- * -EIO bytes of the file were lost, see above; -EBUSY another thread's call; -EINVAL the ring is
- * the reader's end.
+ * Thread safety: one thread at a time for each end.
+ *
+ * Errors:
+ *   -EMSGSIZE: @length is beyond record_max.
+ *   -ETIME: the ring has no room yet.
+ *   -EPIPE: the ring has no room, and the reader was there and is gone.
+ *   -EBADMSG: the reader's position is impossible.
+ *   -EIO: bytes of the file were lost, see above.
+ *   -EBUSY: another thread is inside a call on this end.
+ *   -EINVAL: @ring is the reader's end.
  */
 HM_API int hm_ring_reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns,
 			   void **ret_data);
 
 /**
- * hm_ring_commit - give the reader what was reserved
- * @ring:   [in] the writer
- * @length: [in] bytes from the first on, up to what was reserved; 0: drop it
+ * hm_ring_commit - pass the reserved record to the reader
+ * @ring:   [in] the writer's end
+ * @length: [in] bytes from the first on, up to the reserved length; 0: drop the reservation
  *
- * The reader sees the whole record, or nothing. It is woken where it sleeps.
+ * The reader sees the whole record, or nothing. The function wakes a reader that sleeps.
  *
- * Errors: -EINVAL nothing is reserved, or less than @length; -EIO bytes of the file were lost,
- * see above; -EBUSY.
+ * Thread safety: one thread at a time for each end.
+ *
+ * Errors:
+ *   -EINVAL: no room is reserved, or less than @length.
+ *   -EIO: bytes of the file were lost, see above.
+ *   -EBUSY: another thread is inside a call on this end.
  */
 HM_API int hm_ring_commit(struct hm_ring *ring, uint64_t length);
 
 /**
- * hm_ring_write - a record, copied
- * @ring:       [in] the writer
+ * hm_ring_write - copy a record into the ring
+ * @ring:       [in] the writer's end
  * @data:       [in] @length bytes
- * @length, @timeout_ns: [in] as of hm_ring_reserve()
+ * @length, @timeout_ns: [in] as for hm_ring_reserve()
  *
- * Errors: hm_ring_reserve()'s.
+ * Thread safety: one thread at a time for each end.
+ *
+ * Errors:
+ *   Errors of hm_ring_reserve().
  */
 HM_API int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length,
 			 uint64_t timeout_ns);
 
 /**
- * hm_ring_peek - the next record, in place
- * @ring:       [in] the reader
- * @timeout_ns: [in] relative; 0: not at all, UINT64_MAX: for ever
- * @ret_data:   [out] 8-byte aligned; lives until hm_ring_release()
- * @ret_length: [out] bytes
+ * hm_ring_peek - return the next record in place
+ * @ring:       [in] the reader's end
+ * @timeout_ns: [in] longest wait, from now on; 0: no wait; UINT64_MAX: for ever
+ * @ret_data:   [out] the record, 8-byte aligned; valid until hm_ring_release()
+ * @ret_length: [out] bytes of the record
  *
- * The same one until it is released; a reader that ends before has it again. The writer
- * leaves these bytes alone, unless it lies: copy what is to be checked and then used.
+ * The function returns the same record until its release. A record that was read and not released
+ * when its reader ended is read again. The writer leaves these bytes alone, unless it is
+ * malicious: a reader that checks bytes and then uses them must copy them first.
  *
- * Errors: -ETIME there is none yet; -EPIPE there is none, and the writer, who was there, is
- * gone; -EBADMSG the writer's position or the record is wrong: the text says what; -EIO bytes of
- * the file were lost, see above; -EBUSY another thread's call; -EINVAL the ring is the writer's
- * end.
+ * Thread safety: one thread at a time for each end.
+ *
+ * Errors:
+ *   -ETIME: the ring has no record yet.
+ *   -EPIPE: the ring has no record, and the writer was there and is gone.
+ *   -EBADMSG: the writer's position or the record is impossible; the text says which.
+ *   -EIO: bytes of the file were lost, see above.
+ *   -EBUSY: another thread is inside a call on this end.
+ *   -EINVAL: @ring is the writer's end.
  */
 HM_API int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **ret_data,
 			uint64_t *ret_length);
 
 /**
- * hm_ring_release - done with the record that hm_ring_peek() gave
- * @ring: [in] the reader
+ * hm_ring_release - release the room of the record that hm_ring_peek() returned
+ * @ring: [in] the reader's end
  *
- * Errors: -EINVAL none was given; -EIO bytes of the file were lost, see above, and so may be what
- * hm_ring_peek() showed; -EBUSY.
+ * Thread safety: one thread at a time for each end.
+ *
+ * Errors:
+ *   -EINVAL: no record was peeked at.
+ *   -EIO: bytes of the file were lost, see above, perhaps those that hm_ring_peek() showed.
+ *   -EBUSY: another thread is inside a call on this end.
  */
 HM_API int hm_ring_release(struct hm_ring *ring);
 
 /**
- * hm_ring_read - the next record, copied and released
- * @ring:       [in] the reader
- * @to:         [in] @room bytes
- * @room:       [in]
- * @timeout_ns: [in] as of hm_ring_peek()
+ * hm_ring_read - copy the next record out of the ring, and release the record
+ * @ring:       [in] the reader's end
+ * @to:         [out] memory of @room bytes
+ * @room:       [in] bytes
+ * @timeout_ns: [in] as for hm_ring_peek()
  * @ret_length: [out] bytes of the record
  *
- * Errors: -EMSGSIZE it has more than @room bytes (the text says how many), and stays;
- * hm_ring_peek()'s.
+ * Thread safety: one thread at a time for each end.
+ *
+ * Errors:
+ *   -EMSGSIZE: the record has more than @room bytes (the text says how many), and stays in the
+ *            ring.
+ *   Errors of hm_ring_peek().
  */
 HM_API int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t timeout_ns,
 			uint64_t *ret_length);
 
 /**
- * hm_ring_sync - have what is in the ring on storage
+ * hm_ring_sync - write the contents of the ring to storage
  * @ring: [in]
  *
- * What was committed before outlives a power failure, too. Without it a ring outlives
- * processes, not the machine, as the kernel writes pages in any order.
+ * Earlier committed records outlive a power failure after the call, too. Without the call a ring
+ * outlives processes, but not the machine, because the kernel writes pages in any order.
  *
- * Errors: -EIO bytes of the file were lost, see above; hm_map_sync()'s.
+ * Thread safety: one thread at a time for each end.
+ *
+ * Errors:
+ *   -EIO: bytes of the file were lost, see above.
+ *   Errors of hm_map_sync().
  */
 HM_API int hm_ring_sync(struct hm_ring *ring);
 
@@ -206,7 +266,7 @@ HM_API struct hm_ring *hm_ring_ref(struct hm_ring *ring);
 /**
  * hm_ring_unref - drop a reference; NULL is allowed
  *
- * With the last one this end is free for others. A fork child has none of its parent's ends.
+ * The last reference frees this end for another user. A fork child has none of its parent's ends.
  */
 HM_API void hm_ring_unref(struct hm_ring *ring);
 
