@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Safetensors: files of tensors, as models' weights are stored, in place.
+ * Safetensors: files of tensors, the form in which models' weights are stored, used in place.
  *
- * A file is an 8-byte length, a JSON header and the tensors' bytes, one behind another. It
- * is opened read-only and mapped shared, so that all processes that open it have one copy;
- * a tensor's pointer goes to kernels as any pointer into a map does. A file that breaks a
- * rule of the format is refused, with a sentence that names the tensor.
+ * A file consists of an 8-byte length, a JSON header and the bytes of the tensors, one behind
+ * another. The library opens the file read-only and maps it shared, so that all processes that
+ * open the file use one copy. A tensor's pointer can be passed to kernels like any pointer into a
+ * map. The library refuses a file that breaks a rule of the format; the error text names the
+ * tensor.
  *
- * What was opened never changes: all functions may be called from any number of threads.
+ * Thread safety of all functions: any thread. The description of an open file never changes.
  */
 #ifndef HETMAP_SAFETENSORS_H
 #define HETMAP_SAFETENSORS_H
@@ -21,7 +22,7 @@ extern "C" {
 struct hm_safetensors; /* a file, or the files of a model */
 struct hm_tensor;      /* a tensor, or a part of one, at an address */
 
-/* Types of elements, by the names that files have. F4 and F6 take 4 and 6 bits. */
+/* Types of elements, by the names in files. F4 and F6 take 4 and 6 bits. */
 enum hm_dtype {
 	HM_DTYPE_BOOL = 0,
 	HM_DTYPE_F4 = 1,
@@ -47,79 +48,79 @@ enum hm_dtype {
 	HM_DTYPE_U64 = 21,
 };
 
-/* Dimensions that a tensor may have here; the format has no limit. */
+/* Most dimensions of a tensor here; the format has no limit. */
 #define HM_TENSOR_RANK_MAX 64
 
-/* Of all files of a model. */
+/* Totals over all files of a model. */
 struct hm_safetensors_info {
 	uint32_t struct_size;
-	uint32_t shards; /* files: 1, or those that an index names */
+	uint32_t shards; /* number of files: 1, or those that an index names */
 	uint64_t tensors;
-	uint64_t metadata; /* strings of __metadata__ */
-	uint64_t bytes;    /* of all tensors */
+	uint64_t metadata; /* number of strings of __metadata__ */
+	uint64_t bytes;    /* bytes of all tensors */
 };
 
 /* One of the files. */
 struct hm_shard_info {
 	uint32_t struct_size;
 	uint32_t reserved;
-	const char *path;     /* as opened; lives as long as the hm_safetensors */
-	struct hm_map *map;   /* of the whole file; take a reference to keep it */
-	uint64_t size;        /* of the file */
-	uint64_t data_offset; /* where the header ends */
+	const char *path;     /* path as opened; lives as long as the hm_safetensors */
+	struct hm_map *map;   /* map of the whole file; take a reference to keep it */
+	uint64_t size;        /* size of the file */
+	uint64_t data_offset; /* offset of the header's end */
 	uint64_t first;       /* index of its first tensor, HM_TENSORS_BY_OFFSET */
 	uint64_t tensors;
 };
 
-/* Pointers live as long as the object that was asked. */
+/* A tensor in a file. Pointers live as long as the queried object. */
 struct hm_tensor_info {
 	uint32_t struct_size;
 	uint32_t dtype; /* enum hm_dtype */
 	uint32_t rank;
 	uint32_t shard;
 	const char *name;      /* UTF-8 */
-	const uint64_t *shape; /* rank of them, the slowest first */
+	const uint64_t *shape; /* rank dimensions, the slowest first */
 	uint64_t index;        /* HM_TENSORS_BY_OFFSET */
-	uint64_t offset;       /* of the first byte, in its file */
+	uint64_t offset;       /* offset of the first byte, in its file */
 	uint64_t bytes;
-	uint64_t alignment; /* of offset: a power of two, the page size at most */
+	uint64_t alignment; /* alignment of offset: a power of two, up to the page size */
 };
 
 /* Orders to list tensors in. */
 enum hm_tensor_order {
-	HM_TENSORS_BY_OFFSET = 0, /* as the bytes are, shard by shard */
-	HM_TENSORS_BY_NAME = 1,   /* as strcmp() has it */
+	HM_TENSORS_BY_OFFSET = 0, /* order of the bytes, shard by shard */
+	HM_TENSORS_BY_NAME = 1,   /* order of strcmp() */
 };
 
-/* Of one dimension: the elements from begin on, before end. */
+/* Range of one dimension: the elements from begin on, before end. */
 struct hm_slice {
 	uint64_t begin;
 	uint64_t end;
 };
 
 /* hm_safetensors_view flags */
-#define HM_TENSOR_MAY_COPY (1u << 0) /* copied where it can't be had in place */
+#define HM_TENSOR_MAY_COPY (1u << 0) /* copy the tensor if it can't be used in place */
 
-/* Of an hm_tensor. */
+/* Place of an hm_tensor. */
 struct hm_tensor_place {
 	uint32_t struct_size;
-	uint32_t copied; /* 1: memory of its own; 0: in its file's map */
-	void *address;   /* in place: read-only */
+	uint32_t copied; /* 1: in memory of its own; 0: in its file's map */
+	void *address;   /* address; read-only if in place */
 	uint64_t bytes;
-	struct hm_map *map; /* that address is in; take a reference to keep it */
-	uint64_t offset;    /* in map */
+	struct hm_map *map; /* map that has the address; take a reference to keep it */
+	uint64_t offset;    /* offset in map */
 	uint32_t dtype;
 	uint32_t rank;
-	const uint64_t *shape; /* of the slice, where it is one */
+	const uint64_t *shape; /* dimensions of the slice, or of the tensor */
 };
 
-/* A tensor to be written. This struct and the next one are fixed: they come in arrays. */
+/* A tensor to write. This struct and the next one are fixed, because they come in arrays. */
 struct hm_tensor_source {
 	const char *name;
 	uint32_t dtype; /* enum hm_dtype */
 	uint32_t rank;
 	const uint64_t *shape;
-	const void *data; /* as many bytes as dtype and shape say */
+	const void *data; /* bytes, as many as dtype and shape say */
 };
 
 struct hm_metadata {
@@ -138,115 +139,143 @@ struct hm_safetensors_desc {
 
 /**
  * hm_safetensors_open - open a file of tensors, or a model of several files
- * @path:  [in] a file; an index (a name that ends in ".json", as
- *         model.safetensors.index.json); or a folder: with such an index, or with
- *         model.safetensors
- * @flags: [in] 0
- * @ret_safetensors: [out] a reference, dropped with hm_safetensors_unref()
+ * @path:  [in] path of one of: a file; an index, with a name that ends in ".json", such as
+ *         model.safetensors.index.json; a folder with such an index, or with model.safetensors
+ * @flags: [in] must be 0
+ * @ret_safetensors: [out] a reference; the caller must drop it with hm_safetensors_unref()
  *
- * Reads the header and maps the file; the tensors' bytes are not touched. An index names a
- * file for each tensor (weight_map), in its own folder or below: each is opened once, and
- * each tensor has to be in the file that the index says, and in no other.
+ * Reads the header and maps the file, and does not touch the tensors' bytes. An index names a file
+ * for each tensor (weight_map), in the folder of the index or below. The function opens each file
+ * once. Each tensor must be in the file that the index says, and in no other file.
  *
- * A file that is cut off while it is opened is an error; one that is cut off afterwards
- * raises SIGBUS where the missing bytes are touched, or what hetmap/guard.h makes of that.
+ * A file that is cut off while it is opened is an error. After the open, a touch of bytes that
+ * were cut off raises SIGBUS, unless hetmap/guard.h handles the fault.
  *
- * Errors: -EBADMSG a rule of the format is broken: the text says which, of what tensor;
- * -EOPNOTSUPP more than HM_TENSOR_RANK_MAX dimensions; -ENOENT no such file, also one
- * that the index names; -ENODATA the file is empty; and hm_buffer_from_file's and
- * hm_map_create's.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EBADMSG: the file breaks a rule of the format; the text names the rule and the tensor.
+ *   -EOPNOTSUPP: a tensor has more than HM_TENSOR_RANK_MAX dimensions.
+ *   -ENOENT: the file, or a file that the index names, does not exist.
+ *   -ENODATA: the file is empty.
+ *   Errors of hm_buffer_from_file() and hm_map_create().
  */
 HM_API int hm_safetensors_open(const char *path, uint32_t flags,
 			       struct hm_safetensors **ret_safetensors);
 
 /**
- * hm_safetensors_query - how much there is
+ * hm_safetensors_query - report the totals of a model
  * @safetensors: [in]
- * @ret_info:    [in,out] struct_size set by the caller
+ * @ret_info:    [in,out] the caller must set struct_size
  *
- * Errors: -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_safetensors_query(struct hm_safetensors *safetensors,
 				struct hm_safetensors_info *ret_info);
 
 /**
- * hm_safetensors_shard - one of the files
+ * hm_safetensors_shard - describe one of the files
  * @safetensors: [in]
- * @shard:       [in] from 0, by name
- * @ret_info:    [in,out] struct_size set by the caller
+ * @shard:       [in] number of the file, from 0, in the order of the names
+ * @ret_info:    [in,out] the caller must set struct_size
  *
- * Errors: -ERANGE there are fewer; -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the model has fewer files.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_safetensors_shard(struct hm_safetensors *safetensors, uint32_t shard,
 				struct hm_shard_info *ret_info);
 
 /**
- * hm_safetensors_find - a tensor by its name
+ * hm_safetensors_find - find a tensor by its name
  * @safetensors: [in]
- * @name:        [in]
- * @ret_index:   [out] HM_TENSORS_BY_OFFSET
+ * @name:        [in] name of the tensor
+ * @ret_index:   [out] index by HM_TENSORS_BY_OFFSET
  *
- * Takes the same time however many there are.
+ * The time of a search does not depend on the number of tensors.
  *
- * Errors: -ENOENT.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENOENT: the model has no tensor of that name.
  */
 HM_API int hm_safetensors_find(struct hm_safetensors *safetensors, const char *name,
 			       uint64_t *ret_index);
 
 /**
- * hm_safetensors_tensor - what a tensor is, and where
+ * hm_safetensors_tensor - describe a tensor and its place in its file
  * @safetensors: [in]
  * @order:       [in] enum hm_tensor_order
- * @index:       [in] from 0, in that order
- * @ret_info:    [in,out] struct_size set by the caller
+ * @index:       [in] index from 0, in that order
+ * @ret_info:    [in,out] the caller must set struct_size
  *
- * Errors: -ERANGE there are fewer; -ENOMEM; -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the model has fewer tensors.
+ *   -ENOMEM: memory is exhausted.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_safetensors_tensor(struct hm_safetensors *safetensors, uint32_t order,
 				 uint64_t index, struct hm_tensor_info *ret_info);
 
 /**
- * hm_safetensors_metadata - one of the strings of __metadata__
+ * hm_safetensors_metadata - return one of the strings of __metadata__
  * @safetensors: [in]
- * @index:       [in] from 0, as written, shard by shard
- * @ret_metadata: [out] strings that live as long as @safetensors
+ * @index:       [in] index from 0, in the order of the files' text, shard by shard
+ * @ret_metadata: [out] strings, which live as long as @safetensors
  *
- * Errors: -ERANGE there are fewer.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the model has fewer strings.
  */
 HM_API int hm_safetensors_metadata(struct hm_safetensors *safetensors, uint64_t index,
 				   struct hm_metadata *ret_metadata);
 
 /**
- * hm_safetensors_metadata_find - the string of a key
+ * hm_safetensors_metadata_find - return the string of a key
  * @safetensors: [in]
  * @key:         [in]
- * @ret_value:   [out] of the first shard that has the key; lives as long as @safetensors
+ * @ret_value:   [out] string of the first shard that has the key; lives as long as @safetensors
  *
- * Errors: -ENOENT.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ENOENT: the model has no such key.
  */
 HM_API int hm_safetensors_metadata_find(struct hm_safetensors *safetensors, const char *key,
 					const char **ret_value);
 
 /**
- * hm_safetensors_view - a tensor, or a part of one, at an address
+ * hm_safetensors_view - make an hm_tensor: a tensor, or a part of one, at an address
  * @safetensors: [in]
- * @index:       [in] HM_TENSORS_BY_OFFSET
- * @slices:      [in] for the first @n_slices dimensions; the others are whole
- * @n_slices:    [in] up to the rank; 0: all of the tensor
- * @alignment:   [in] that the address is to have: a power of two, up to the page size;
- *               0: any, since files promise none
- * @flags:       [in] HM_TENSOR_MAY_COPY
- * @ret_tensor:  [out] a reference, dropped with hm_tensor_unref()
+ * @index:       [in] index by HM_TENSORS_BY_OFFSET
+ * @slices:      [in] ranges of the first @n_slices dimensions; the other dimensions are whole
+ * @n_slices:    [in] number of ranges, up to the rank; 0: the whole tensor
+ * @alignment:   [in] alignment of the address: a power of two, up to the page size; 0: any, since
+ *               files promise no alignment
+ * @flags:       [in] 0 or HM_TENSOR_MAY_COPY
+ * @ret_tensor:  [out] a reference; the caller must drop it with hm_tensor_unref()
  *
- * In place where the bytes are together (a range of the first dimension, of those behind
- * it where the first ones have one element each) and aligned as asked. Otherwise, with
- * HM_TENSOR_MAY_COPY, read into a buffer of "host", page-aligned, that the hm_tensor owns.
- * It stays as it is when @safetensors is dropped.
+ * The tensor is in place if its bytes are contiguous and aligned as asked. Bytes are contiguous in
+ * a range of the first dimension, and in a range of a later dimension if the slice has one
+ * element of each dimension before it. Otherwise, with HM_TENSOR_MAY_COPY, the function reads the
+ * bytes into a page-aligned buffer of "host", which the hm_tensor owns. The hm_tensor lives on
+ * when @safetensors is dropped.
  *
- * Errors: -ERANGE no such tensor, or a slice beyond its dimension; -EXDEV it can't be had
- * in place (the text says why), and HM_TENSOR_MAY_COPY was not passed; -EOPNOTSUPP a slice of
- * F4 or F6 that begins or ends inside of a byte; copies: hm_safetensors_read's and
- * hm_buffer_create's.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the model has no such tensor, or a slice ends beyond its dimension.
+ *   -EXDEV: the tensor can't be used in place (the text says why); pass HM_TENSOR_MAY_COPY.
+ *   -EOPNOTSUPP: a slice of F4 or F6 begins or ends inside a byte.
+ *   For copies: errors of hm_safetensors_read() and hm_buffer_create().
  */
 HM_API int hm_safetensors_view(struct hm_safetensors *safetensors, uint64_t index,
 			       const struct hm_slice *slices, uint32_t n_slices,
@@ -256,15 +285,21 @@ HM_API int hm_safetensors_view(struct hm_safetensors *safetensors, uint64_t inde
 /**
  * hm_safetensors_read - copy a tensor, or a part of one, into the caller's memory
  * @safetensors: [in]
- * @index, @slices, @n_slices: [in] as of hm_safetensors_view()
- * @to:          [in] a map of a device's buffer, or any memory
- * @length:      [in] its size: what the slice has, at least
+ * @index, @slices, @n_slices: [in] as for hm_safetensors_view()
+ * @to:          [out] a map of a device's buffer, or any memory
+ * @length:      [in] bytes of @to, at least as many as the slice has
  *
- * By read(2), not through the map: a file that was cut off, or storage that fails, is an
- * error and no signal. It may leave a part of @to written.
+ * Copies by read(2), not through the map. A file that was cut off, or storage that fails, is
+ * therefore an error, not a signal. An error may leave a part of @to written.
  *
- * Errors: -ERANGE as above; -EOPNOTSUPP as above; -ENOSPC @length is too small; -ENODATA
- * the file was cut off; -EIO; -EFAULT @to can't be written.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE, -EOPNOTSUPP: as for hm_safetensors_view().
+ *   -ENOSPC: @length is too small.
+ *   -ENODATA: the file was cut off.
+ *   -EIO: storage failed.
+ *   -EFAULT: @to can't be written.
  */
 HM_API int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t index,
 			       const struct hm_slice *slices, uint32_t n_slices, void *to,
@@ -272,23 +307,32 @@ HM_API int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t inde
 
 /**
  * hm_safetensors_write - write a file of tensors
- * @path: [in] a file that is there is replaced as a whole, or not at all
- * @desc: [in]
+ * @path: [in] path of the file; an existing file is replaced as a whole, or not at all
+ * @desc: [in] tensors and strings to write
  *
- * Under another name in the same folder, written out, and renamed: who has the old file
- * open or mapped keeps its bytes, and after a power failure there is the old or the new
- * one. The bytes begin at a multiple of 4096; tensors of whole 4096-byte blocks come
- * first and so are all page-aligned in a map, the others follow by falling alignment of
- * their types, then by name: each is aligned for its type. The file's mode is 0666 less
- * the umask.
+ * Writes the file under another name in the same folder, flushes the file to storage, and renames
+ * the file. A process that has the existing file open or mapped keeps its bytes. After a power
+ * failure the folder has the old or the new file. The file's mode is 0666 less the umask.
  *
- * Errors: -EINVAL what the format can't say: a name twice, "__metadata__", no UTF-8, an
- * unknown type, more than HM_TENSOR_RANK_MAX dimensions, F4 or F6 that end inside of a byte;
- * -EOVERFLOW a shape whose product is; -EFBIG a header above the format's 100,000,000
- * bytes, or RLIMIT_FSIZE (with SIGXFSZ, if that is not ignored); -EFAULT data can't be read;
- * -ENODEV, -EIO of data that are a map's, and were lost (hetmap/lost.h);
- * -ENOSPC, -EDQUOT, -EIO, -EROFS, -EACCES, -ENOENT of the folder. -EIO after the rename
- * (the text says so): the new file is there, but may not outlive a power failure.
+ * The tensors' bytes begin at a multiple of 4096. Tensors of whole blocks of 4096 bytes come
+ * first, and are therefore page-aligned in a map. The other tensors follow by falling alignment of
+ * their types, so that each tensor is aligned for its type, and by name among equal alignments.
+ *
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -EINVAL: the format can't express the input: a name that occurs twice, is "__metadata__" or is
+ *            not UTF-8; an unknown type; more than HM_TENSOR_RANK_MAX dimensions; or F4 or F6 that
+ *            ends inside a byte.
+ *   -EOVERFLOW: the product of a shape overflows.
+ *   -EFBIG: the header exceeds the format's 100,000,000 bytes, or the file exceeds RLIMIT_FSIZE
+ *            (with a SIGXFSZ, unless that is ignored).
+ *   -EFAULT: the data can't be read.
+ *   -ENODEV, -EIO: the data are in a map and were lost (hetmap/lost.h).
+ *   -ENOSPC, -EDQUOT, -EIO, -EROFS, -EACCES, -ENOENT: the folder or its file system has no room or
+ *            quota, failed, is read-only, forbidden or missing.
+ *   -EIO after the rename (the text says so): the new file is in place, but may not survive a power
+ *            failure.
  */
 HM_API int hm_safetensors_write(const char *path, const struct hm_safetensors_desc *desc);
 
@@ -298,15 +342,18 @@ HM_API struct hm_safetensors *hm_safetensors_ref(struct hm_safetensors *safetens
 /** hm_safetensors_unref - drop a reference; NULL is allowed */
 HM_API void hm_safetensors_unref(struct hm_safetensors *safetensors);
 
-/** hm_tensor_address - its first byte. NULL for NULL. */
+/** hm_tensor_address - return the address of the first byte. NULL gives NULL. */
 HM_API void *hm_tensor_address(const struct hm_tensor *tensor);
 
 /**
- * hm_tensor_query - where it is, and whether it was copied
+ * hm_tensor_query - tell the place of a tensor, and whether it was copied
  * @tensor:    [in]
- * @ret_place: [in,out] struct_size set by the caller
+ * @ret_place: [in,out] the caller must set struct_size
  *
- * Errors: -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_tensor_query(struct hm_tensor *tensor, struct hm_tensor_place *ret_place);
 
@@ -316,10 +363,10 @@ HM_API struct hm_tensor *hm_tensor_ref(struct hm_tensor *tensor);
 /** hm_tensor_unref - drop a reference; NULL is allowed */
 HM_API void hm_tensor_unref(struct hm_tensor *tensor);
 
-/** hm_dtype_name - as files have it: "BF16". NULL: there is no such type. */
+/** hm_dtype_name - return the name of a type in files: "BF16". NULL: no such type exists. */
 HM_API const char *hm_dtype_name(uint32_t dtype);
 
-/** hm_dtype_bits - of an element. 0: there is no such type. */
+/** hm_dtype_bits - return the number of bits of an element. 0: no such type exists. */
 HM_API uint32_t hm_dtype_bits(uint32_t dtype);
 
 #ifdef __cplusplus

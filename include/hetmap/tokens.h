@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tokens: files of numbers, as training data is stored, and batches of blocks of them.
+ * Tokens: files of numbers, the usual form of training data, and batches of blocks of tokens.
  *
- * One file or many shards are one array. A batch is a number of blocks x of so many tokens,
- * and blocks y, which are the same shifted by one: what comes next. They are taken out of
- * the files and widened in one pass, into memory that the caller gives, which may be a map
- * of a device's buffer.
+ * One file or many shards are one array. A batch consists of a number of blocks x of equal length
+ * and as many blocks y. Each token of y is the one that follows the corresponding token of x. The
+ * functions take tokens out of the files and widen them in one pass, into memory that the caller
+ * gives, which may be a map of a device's buffer.
  *
- * Where hm_handler_install() is in effect they are taken out of shared maps, so that all
- * processes have one copy, and a file that is cut off, or storage that fails, is an error and
- * no signal; elsewhere, or where a file system shares no maps, they are read by pread(2),
- * which takes about twice as long for what is in RAM.
+ * While hm_handler_install() is in effect, the functions take tokens out of shared maps, so that
+ * all processes have one copy. A file that is cut off, or storage that fails, is an error then and
+ * no signal. Without the handler, or if a file system shares no maps, the functions use pread(2),
+ * which takes about twice as long for bytes in RAM.
  */
 #ifndef HETMAP_TOKENS_H
 #define HETMAP_TOKENS_H
@@ -22,31 +22,31 @@ extern "C" {
 #endif
 
 struct hm_tokens;  /* files of tokens, as one array */
-struct hm_batches; /* batches of them, in an order that a seed says */
+struct hm_batches; /* batches of tokens, in an order that a seed determines */
 
 /* hm_tokens_desc.flags */
-#define HM_TOKENS_RAW (1u << 0)     /* no header, though a file may begin as a .npy file */
-#define HM_TOKENS_SWAPPED (1u << 1) /* raw: not in this machine's byte order */
-#define HM_TOKENS_BOOL (1u << 2)    /* raw: dtype 0 is HM_DTYPE_BOOL, whose number that is */
-#define HM_TOKENS_READ (1u << 3)    /* no maps: all is read by pread(2) */
+#define HM_TOKENS_RAW (1u << 0)     /* no header, even if a file begins like a .npy file */
+#define HM_TOKENS_SWAPPED (1u << 1) /* raw: tokens are not in this machine's byte order */
+#define HM_TOKENS_BOOL (1u << 2)    /* raw: dtype 0 means HM_DTYPE_BOOL, which is 0 */
+#define HM_TOKENS_READ (1u << 3)    /* no maps: all tokens are read by pread(2) */
 
 struct hm_tokens_desc {
 	uint32_t struct_size;
 	uint32_t flags;    /* HM_TOKENS_* */
-	uint32_t dtype;    /* raw: enum hm_dtype, of whole bytes; 0: HM_DTYPE_U16 */
+	uint32_t dtype;    /* raw: enum hm_dtype of whole bytes; 0: HM_DTYPE_U16 */
 	uint32_t reserved; /* 0 */
 	uint64_t offset;   /* raw: bytes before the first token, of each file */
-	uint64_t budget;   /* bytes that the files' maps may take, page tables included; 0:
-			    * a quarter of the memory there is */
+	uint64_t budget;   /* bytes that the files' maps may take, with page tables; 0: a
+			    * quarter of the memory */
 };
 
 struct hm_tokens_info {
 	uint32_t struct_size;
-	uint32_t dtype; /* enum hm_dtype, of the files */
+	uint32_t dtype; /* enum hm_dtype of the files */
 	uint32_t shards;
 	uint32_t reserved;
 	uint64_t tokens;
-	uint64_t bytes;  /* of all tokens, in the files */
+	uint64_t bytes;  /* bytes of all tokens, in the files */
 	uint64_t budget; /* bytes that the files' maps may take */
 };
 
@@ -56,89 +56,119 @@ struct hm_tokens_shard_info {
 	uint32_t npy;   /* version of the .npy format, 1 to 3; 0: raw */
 	uint32_t flags; /* HM_NPY_FORTRAN, HM_NPY_SWAPPED: hetmap/npy.h */
 	uint32_t reserved;
-	const char *path;   /* as opened; lives as long as the hm_tokens */
-	struct hm_map *map; /* of the whole file; NULL: its file system shares no maps, or is
-			     * a network's, the budget has no room for one, or
-			     * HM_TOKENS_READ wants none */
-	uint64_t size;      /* of the file */
-	uint64_t offset;    /* of its first token, in bytes */
-	uint64_t first;     /* number of its first token in the array */
+	const char *path; /* path as opened; lives as long as the hm_tokens */
+	/*
+	 * Map of the whole file. NULL: the file system shares no maps or is a network's, the
+	 * budget has no room for the map, or HM_TOKENS_READ was set.
+	 */
+	struct hm_map *map;
+	uint64_t size;   /* size of the file */
+	uint64_t offset; /* offset of its first token, in bytes */
+	uint64_t first;  /* number of its first token in the array */
 	uint64_t tokens;
 };
 
 /**
- * hm_tokens_open - files of tokens as one array
- * @paths:   [in] of regular files, the first tokens first
- * @n_paths: [in] from 1
+ * hm_tokens_open - open files of tokens as one array
+ * @paths:   [in] paths of regular files, in the order of the array
+ * @n_paths: [in] number of paths, from 1
  * @desc:    [in, optional] NULL: raw files have HM_DTYPE_U16, from their first byte on
- * @ret_tokens: [out] a reference, dropped with hm_tokens_unref()
+ * @ret_tokens: [out] a reference; the caller must drop it with hm_tokens_unref()
  *
- * A file that begins as a .npy file does is one: of any of enum hm_dtype's types that has whole
- * bytes, any byte order, any number of dimensions, which make one row in C's order, also where
- * the file has Fortran's. All else is raw: whole tokens, from desc->offset to its end. All
- * files have tokens of one type. Nothing of the tokens is read.
+ * A file that begins like a .npy file is treated as one. Its elements may be of any type of enum
+ * hm_dtype that has whole bytes, in any byte order, with any number of dimensions. The dimensions
+ * make one row in C's order, even if the file has Fortran's order. All other files are raw: whole
+ * tokens from desc->offset to the file's end. All files must have tokens of one type. The function
+ * reads no tokens.
  *
- * What is taken out of a file's map stays mapped until it reaches the file's part of the
- * budget, by its size; then all of it is given back, page tables, too, which the kernel can't
- * take back by itself. It is in the page cache still. It is counted, before it is touched, by
- * the most that a fault may map: 64 KiB where the file system has no large folios (ext4 and
- * btrfs before Linux 6.16), else what one page of a page table maps, 2 MiB with pages of 4 KiB.
- * What the caller touches in the maps of hm_tokens_shard() is not counted; and what he narrows,
- * locks or uses there is not given back. By pread(2) is read what has no room in a file's part:
- * a block longer than it, a file in Fortran's order that is larger; and all files where the
- * budget is too small for their maps: twice as much as a fault may map, tables, and a bit for
- * each time that much of the file, or all of a small file; and such files of which a part has
- * room for less than a fault for each 4 GB. 0 allows the former in any case.
+ * Bytes that were taken out of a file's map stay mapped until their size reaches the file's part
+ * of the budget. The library then releases all pages of the map, with their page tables, which the
+ * kernel can't reclaim by itself. The bytes stay in the page cache. The library counts bytes before
+ * it touches them, as the most that one fault may map: 64 KiB if the file system has no large
+ * folios (ext4 and btrfs before Linux 6.16), otherwise the range of one page of a page table, which
+ * is 2 MiB with pages of 4 KiB. Bytes that the caller touches in the maps of hm_tokens_shard() are
+ * not counted. The library does not release parts of these maps that the caller has narrowed,
+ * locked or uses.
  *
- * Files on a network's file system are not mapped, as hm_reader_open() does not: errors there
- * are signals in a map, and its bytes may be old. HM_TOKENS_READ has none mapped.
+ * The library uses pread(2) for bytes that do not fit in a file's part of the budget:
+ * - a block that is longer than the part, and a file in Fortran's order that is larger;
+ * - all files, if the budget is too small for the smallest maps of all files. The smallest map of a
+ *   file takes twice the most that one fault may map, with page tables, and one bit for each such
+ *   amount of the file; or the whole of a small file. A budget of 0 always suffices for these maps;
+ * - a file with a part that has room for less than one fault for each 4 GB of the file.
  *
- * Thread-safe; what was opened never changes.
+ * Files on a network's file system are not mapped, as in hm_reader_open(): errors in such a map are
+ * signals, and the map may show old bytes. With HM_TOKENS_READ no file is mapped.
  *
- * Errors: -EBADMSG a raw file that ends inside of a token, or a .npy file that hm_npy_query
- * refuses so; -EOPNOTSUPP elements of HM_NPY_OPAQUE, or hm_npy_query's; -EINVAL types
- * that differ, desc->dtype is none, or of 4 or 6 bits; -ENODATA a file without tokens; -EOVERFLOW
- * 2^62 tokens or more; -EMFILE (each file keeps a descriptor), -ENOENT and others of
- * hm_buffer_from_file and hm_map_create; -ENOMEM; -E2BIG.
+ * Thread safety: any thread. The description of open files never changes.
+ *
+ * Errors:
+ *   -EBADMSG: a raw file ends inside a token, or hm_npy_query() refuses a .npy file with this
+ *            error.
+ *   -EOPNOTSUPP: elements are HM_NPY_OPAQUE, or hm_npy_query() failed with this error.
+ *   -EINVAL: the files have different types, or desc->dtype is no type, or is one of 4 or 6 bits.
+ *   -ENODATA: a file has no tokens.
+ *   -EOVERFLOW: the files have 2^62 tokens or more.
+ *   -EMFILE: the process has no descriptor left; each file keeps one. Raise RLIMIT_NOFILE, or use
+ *            fewer files.
+ *   -ENOENT and other errors of hm_buffer_from_file() and hm_map_create().
+ *   -ENOMEM: memory is exhausted.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_tokens_open(const char *const *paths, uint32_t n_paths,
 			  const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens);
 
 /**
- * hm_tokens_query - how much there is
+ * hm_tokens_query - report the totals of the array
  * @tokens:   [in]
- * @ret_info: [in,out] struct_size set by the caller
+ * @ret_info: [in,out] the caller must set struct_size
  *
- * Errors: -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_tokens_query(struct hm_tokens *tokens, struct hm_tokens_info *ret_info);
 
 /**
- * hm_tokens_shard - one of the files
+ * hm_tokens_shard - describe one of the files
  * @tokens:   [in]
- * @shard:    [in] from 0, as they were named
- * @ret_info: [in,out] struct_size set by the caller
+ * @shard:    [in] number of the file, from 0, in the order of the paths
+ * @ret_info: [in,out] the caller must set struct_size
  *
- * Errors: -ERANGE there are fewer; -E2BIG.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the array has fewer files.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_tokens_shard(struct hm_tokens *tokens, uint32_t shard,
 			   struct hm_tokens_shard_info *ret_info);
 
 /**
- * hm_tokens_read - tokens in a row, widened
+ * hm_tokens_read - copy consecutive tokens, converted to a type
  * @tokens: [in]
- * @first:  [in] number of the first one
- * @n:      [in] how many, from 1
- * @dtype:  [in] enum hm_dtype of what is written: of integers any integer type; of F16 and
- *          BF16 also F32; the files' own type in any case
- * @to:     [out] @n of them, aligned for the type; outside of the files' maps
+ * @first:  [in] number of the first token
+ * @n:      [in] number of tokens, from 1
+ * @dtype:  [in] enum hm_dtype of the copy: any integer type for integers; also F32 for F16 and
+ *          BF16; the files' own type in any case
+ * @to:     [out] memory for @n tokens, aligned for the type; outside of the files' maps
  *
- * Thread-safe. An error may leave a part of @to written.
+ * An error may leave a part of @to written.
  *
- * Errors: -ERANGE beyond the last token; -EOVERFLOW a token that @dtype can't hold (the text
- * says which); -EOPNOTSUPP what the files have is not made @dtype; -ENODATA a file was cut
- * off; -EIO; -EHWPOISON; -ENODEV or -EACCES of @to, where that is in a map and
- * hm_handler_install() is in effect: else a fault on it is a signal; -EINVAL; -ENOMEM.
+ * Thread safety: any thread.
+ *
+ * Errors:
+ *   -ERANGE: the range ends beyond the last token.
+ *   -EOVERFLOW: @dtype can't hold a token; the text says which.
+ *   -EOPNOTSUPP: the files' type can't be converted to @dtype.
+ *   -ENODATA: a file was cut off.
+ *   -EIO: storage failed.
+ *   -EHWPOISON: memory failed.
+ *   -ENODEV, -EACCES: @to is in a map that is lost, or not writable. The error occurs only if
+ *            hm_handler_install() is in effect; otherwise the fault is a signal.
+ *   -EINVAL: an argument is out of range, or @to is not aligned.
+ *   -ENOMEM: memory is exhausted.
  */
 HM_API int hm_tokens_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint32_t dtype,
 			  void *to);
@@ -150,53 +180,57 @@ HM_API struct hm_tokens *hm_tokens_ref(struct hm_tokens *tokens);
 HM_API void hm_tokens_unref(struct hm_tokens *tokens);
 
 /*
- * In which order blocks come. What a seed gives is the same on every machine, in every
- * version that has the same first number, and written down in hm_tokens(3).
+ * Order of the blocks. The order of a seed is the same on every machine and in every version with
+ * the same first number. hm_tokens(3) defines the order.
  */
 enum hm_batches_order {
-	HM_BATCHES_RANDOM = 0,   /* each begins at any token, independent of the others */
-	HM_BATCHES_SHUFFLED = 1, /* each block once an epoch, in another order each epoch */
-	HM_BATCHES_IN_ORDER = 2, /* each block once an epoch, as they are in the files */
+	HM_BATCHES_RANDOM = 0,   /* each block begins at any token, at random */
+	HM_BATCHES_SHUFFLED = 1, /* each block once an epoch, in a new order each epoch */
+	HM_BATCHES_IN_ORDER = 2, /* each block once an epoch, in the order of the files */
 };
 
 struct hm_batches_desc {
 	uint32_t struct_size;
 	uint32_t flags; /* 0 */
 	uint32_t order; /* enum hm_batches_order */
-	uint32_t dtype; /* enum hm_dtype of x and y, as hm_tokens_read's; 0: HM_DTYPE_I64 of
-			 * integers, else the files' own */
+	/*
+	 * enum hm_dtype of x and y, as for hm_tokens_read(). 0: HM_DTYPE_I64 for integers,
+	 * otherwise the files' own type.
+	 */
+	uint32_t dtype;
 	uint64_t block; /* tokens of a block, from 1 */
 	uint64_t batch; /* blocks of a batch, from 1 */
 	uint64_t seed;
-	uint32_t rank;    /* below ranks */
-	uint32_t ranks;   /* 0: 1 */
-	uint32_t worker;  /* below workers */
-	uint32_t workers; /* of each rank; 0: 1; all of them 2^24 at most */
-	uint32_t ahead;   /* batches that are asked of storage ahead; 0: 2; 1024 at most */
+	uint32_t rank;    /* number of this rank, below ranks */
+	uint32_t ranks;   /* number of ranks; 0: 1 */
+	uint32_t worker;  /* number of this worker, below workers */
+	uint32_t workers; /* workers of each rank; 0: 1; at most 2^24 of all ranks */
+	uint32_t ahead;   /* batches to request from storage ahead; 0: 2; at most 1024 */
 	uint32_t reserved;
 };
 
-/* What was handed out. */
+/* A batch that was handed out. */
 struct hm_batch {
 	uint32_t struct_size;
-	uint32_t slot;   /* of hm_batches_start(); 0 of hm_batches_next() */
-	uint64_t number; /* batches before it, since the creation */
-	uint64_t epoch;  /* of its first block; HM_BATCHES_RANDOM: 0 */
-	uint64_t blocks; /* how many */
+	uint32_t slot;   /* slot of hm_batches_start(); 0 for hm_batches_next() */
+	uint64_t number; /* number of batches before this one, since the creation */
+	uint64_t epoch;  /* epoch of the first block; HM_BATCHES_RANDOM: 0 */
+	uint64_t blocks; /* number of blocks */
 	/*
-	 * First token of each. Of hm_batches_take(): until hm_batches_give() or hm_batches_stop();
-	 * of hm_batches_next(): until the next batch, hm_batches_start() or hm_batches_resize().
+	 * First token of each block. From hm_batches_take(): valid until hm_batches_give() or
+	 * hm_batches_stop(). From hm_batches_next(): valid until the next batch,
+	 * hm_batches_start() or hm_batches_resize().
 	 */
 	const uint64_t *starts;
 };
 
-/* Memory for a batch: fixed, comes in arrays. */
+/* Memory for a batch. This struct is fixed, because it comes in arrays. */
 struct hm_batch_slot {
-	void *x; /* batch * block tokens, aligned for their type */
-	void *y; /* likewise; NULL: not wanted */
+	void *x; /* memory for batch * block tokens, aligned for their type */
+	void *y; /* as much memory, for the next tokens; NULL: not wanted */
 };
 
-/* Where a run is. It is the same for all ranks and workers that are as far. */
+/* State of a run, which is the same for all ranks and workers that are equally far. */
 struct hm_batches_state {
 	uint32_t struct_size;
 	uint32_t reserved;
@@ -204,159 +238,200 @@ struct hm_batches_state {
 	uint64_t position; /* blocks handed out by all ranks and workers */
 };
 
-/* How batches got at their tokens: hm_batches_info.way */
+/* Way that a batch got its tokens: hm_batches_info.way */
 enum hm_batches_way {
-	HM_BATCHES_NONE = 0,   /* there was none yet */
-	HM_BATCHES_MAPPED = 1, /* out of the files' maps */
-	HM_BATCHES_READ = 2,   /* by pread(2) */
+	HM_BATCHES_NONE = 0,   /* no batch was made yet */
+	HM_BATCHES_MAPPED = 1, /* tokens came out of the files' maps */
+	HM_BATCHES_READ = 2,   /* tokens came by pread(2) */
 };
 
 struct hm_batches_info {
 	uint32_t struct_size;
-	uint32_t dtype;      /* of x and y */
-	uint32_t way;        /* enum hm_batches_way, of the last one */
-	uint32_t announcing; /* 1: ranges are asked of storage ahead now */
-	const char *why; /* way and announcing, in a sentence; lives as long as the object */
+	uint32_t dtype;      /* type of x and y */
+	uint32_t way;        /* enum hm_batches_way of the last batch */
+	uint32_t announcing; /* 1: ranges are requested from storage ahead now */
+	const char *why;     /* reason of way and announcing; lives as long as the object */
 	uint64_t block;
 	uint64_t batch;
-	uint64_t blocks;    /* of an epoch, of all ranks and workers */
-	uint64_t batches;   /* handed out */
-	uint64_t filled;    /* made: more, as some are ahead */
-	uint64_t mapped;    /* of these, out of maps */
-	uint64_t announced; /* and asked of storage ahead */
-	uint64_t bytes;     /* of tokens that were taken out of the files */
-	uint64_t waited_ns; /* by hm_batches_take(), for one that was not ready */
+	uint64_t blocks;    /* blocks of an epoch, for all ranks and workers */
+	uint64_t batches;   /* batches handed out */
+	uint64_t filled;    /* batches made: more, as some are ahead */
+	uint64_t mapped;    /* made batches that came out of maps */
+	uint64_t announced; /* made batches that were requested from storage ahead */
+	uint64_t bytes;     /* bytes of tokens taken out of the files */
+	uint64_t waited_ns; /* time that hm_batches_take() waited for a batch */
 };
 
 /**
- * hm_batches_create - batches of tokens
- * @tokens: [in] kept by reference
+ * hm_batches_create - make a source of batches of tokens
+ * @tokens: [in] the array; the source takes a reference
  * @desc:   [in]
- * @ret_batches: [out] a reference, dropped with hm_batches_unref()
+ * @ret_batches: [out] a reference; the caller must drop it with hm_batches_unref()
  *
- * Of n = ranks * workers members, member rank * workers + worker gets blocks m, m + n,
- * m + 2n and so on of the one order that all share: no block is two members', and each
- * epoch has each of its blocks once. A batch may end in the next epoch; the last tokens,
- * fewer than a block and one, are in none. All batches are whole.
+ * All n = ranks * workers members share one order of blocks. Member rank * workers + worker is
+ * number m and gets blocks m, m + n, m + 2n and so on. No block belongs to two members, and each
+ * epoch has each of its blocks once. A batch may end in the next epoch. The last tokens, fewer than
+ * a block and one, are in no block. All batches are whole.
  *
- * Any thread may call; one call on the object waits for another one, but for
- * hm_batches_take().
+ * Thread safety: any thread; calls on the object wait for one another, except hm_batches_take().
  *
- * Errors: -EINVAL sizes of 0, a rank or worker that is none; -ERANGE there are not so many
- * tokens as a block and one has; -EOPNOTSUPP what the files have is not made dtype; -EOVERFLOW
- * a batch of 2^62 bytes; -ENOMEM; -E2BIG.
+ * Errors:
+ *   -EINVAL: a size is 0, or the rank or the worker is out of range.
+ *   -ERANGE: the array has fewer tokens than a block and one.
+ *   -EOPNOTSUPP: the files' type can't be converted to dtype.
+ *   -EOVERFLOW: a batch has 2^62 bytes or more.
+ *   -ENOMEM: memory is exhausted.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_batches_create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 			     struct hm_batches **ret_batches);
 
 /**
- * hm_batches_next - the next batch, into memory of the caller's
+ * hm_batches_next - fill the next batch into memory of the caller
  * @batches:   [in]
  * @x:         [out] batch * block tokens, one block behind another
- * @y:         [out, optional] likewise, each token the one behind that of @x
- * @ret_batch: [in,out, optional] struct_size set by the caller
+ * @y:         [out, optional] as many tokens, each the one that follows that of @x
+ * @ret_batch: [in,out, optional] the caller must set struct_size
  *
- * In the calling thread. The ranges of the batch, and of those that come next, are asked of
- * storage first, by MADV_WILLNEED, while that is of use: batches that found all in RAM end
- * it, one that waited for storage begins it again. Files in Fortran's order have no ranges.
- * A buffer that @x is in is the CPU's meanwhile: hm_map_begin_cpu(), hm_map_end_cpu().
- * After an error the batch is still the next one; @x and @y may be written in part.
+ * Works in the calling thread. The function first requests the ranges of the batch, and of the
+ * next batches, from storage by MADV_WILLNEED, as long as that helps: batches that were found in
+ * RAM end the requests, and a batch that waited for storage starts them again. Files in Fortran's
+ * order have no ranges. If @x is in a buffer, the caller must bracket the call by
+ * hm_map_begin_cpu() and hm_map_end_cpu(). After an error the batch is still the next one, and a
+ * part of @x and @y may be written.
  *
- * Errors: hm_tokens_read's, -EBUSY between hm_batches_start() and hm_batches_stop(); -EINVAL
- * @x or @y is not aligned; -E2BIG.
+ * Thread safety: any thread; calls on the object wait for one another.
+ *
+ * Errors:
+ *   Errors of hm_tokens_read().
+ *   -EBUSY: the call is between hm_batches_start() and hm_batches_stop().
+ *   -EINVAL: @x or @y is not aligned.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_batches_next(struct hm_batches *batches, void *x, void *y,
 			   struct hm_batch *ret_batch);
 
 /**
- * hm_batches_start - have a thread keep batches ahead
+ * hm_batches_start - start a thread that keeps batches ahead
  * @batches: [in]
- * @slots:   [in] memory for batches, which lives until hm_batches_stop()
- * @n_slots: [in] from 1 to 4096; 2 at least, for the thread to be ahead
+ * @slots:   [in] memory for batches, which must live until hm_batches_stop()
+ * @n_slots: [in] number of slots, from 1 to 4096; 2 at least, for the thread to be ahead
  *
- * The thread fills one slot after another and waits where none is free. It takes no signals
- * but those of its own faults.
+ * The thread fills one slot after another, and waits while no slot is free. It takes no signals
+ * except those of its own faults.
  *
- * Errors: -EBUSY started already; -EINVAL a slot without x, or not aligned; -EAGAIN no further
- * thread; -ENOMEM.
+ * Thread safety: any thread; calls on the object wait for one another.
+ *
+ * Errors:
+ *   -EBUSY: the thread was started already; call hm_batches_stop() first.
+ *   -EINVAL: a slot has no x, or its memory is not aligned.
+ *   -EAGAIN: no further thread could be started.
+ *   -ENOMEM: memory is exhausted.
  */
 HM_API int hm_batches_start(struct hm_batches *batches, const struct hm_batch_slot *slots,
 			    uint32_t n_slots);
 
 /**
- * hm_batches_take - the next batch of those that the thread fills
+ * hm_batches_take - take the next batch of those that the thread fills
  * @batches:    [in]
- * @timeout_ns: [in] 0: only looks; UINT64_MAX: waits for ever
- * @ret_batch:  [in,out] struct_size set by the caller; the slot is the caller's until
+ * @timeout_ns: [in] longest wait, from now on; 0: no wait; UINT64_MAX: for ever
+ * @ret_batch:  [in,out] the caller must set struct_size; the slot is the caller's until
  *              hm_batches_give()
  *
- * What was filled before the thread failed is handed out first; its error stays then, until
- * hm_batches_stop().
+ * If the thread fails, the function first hands out the batches that were filled before. After
+ * that it returns the thread's error until hm_batches_stop().
  *
- * Errors: -ETIME it is not ready; -EINVAL not started; -EBUSY all slots are taken, and none
- * was given back; and hm_batches_next's, of the thread.
+ * Thread safety: any thread; other calls on the object do not wait for this one.
+ *
+ * Errors:
+ *   -ETIME: the batch is not ready.
+ *   -EINVAL: the thread is not started; call hm_batches_start() first.
+ *   -EBUSY: all slots are taken; give one back by hm_batches_give().
+ *   -ECANCELED: another thread called hm_batches_stop().
+ *   Errors of hm_batches_next(), in the thread.
  */
 HM_API int hm_batches_take(struct hm_batches *batches, uint64_t timeout_ns,
 			   struct hm_batch *ret_batch);
 
 /**
- * hm_batches_give - hand a slot back, to be filled again
+ * hm_batches_give - give a slot back, to be filled again
  * @batches: [in]
  * @slot:    [in] hm_batch.slot
  *
- * Errors: -EINVAL it was not taken.
+ * Thread safety: any thread; calls on the object wait for one another.
+ *
+ * Errors:
+ *   -EINVAL: the slot is not taken.
  */
 HM_API int hm_batches_give(struct hm_batches *batches, uint32_t slot);
 
 /**
  * hm_batches_stop - end the thread
+ * @batches: [in]
  *
- * All slots are the caller's again. What was filled and not taken comes again: the next batch
- * is the one behind the last that was taken. hm_batches_take() in another thread ends with
- * -ECANCELED. Not started: nothing is done.
+ * All slots are the caller's again. Batches that were filled and not taken come again: the next
+ * batch is the one behind the last taken batch. hm_batches_take() in another thread ends with
+ * -ECANCELED. If the thread is not started, the function does nothing.
+ *
+ * Thread safety: any thread; calls on the object wait for one another.
  *
  * Errors: none of its own.
  */
 HM_API int hm_batches_stop(struct hm_batches *batches);
 
 /**
- * hm_batches_resize - another number of blocks a batch, from the next one on
- * @batches: [in] not started
- * @batch:   [in] from 1; all members that shall stay together do the same
+ * hm_batches_resize - change the number of blocks of a batch, from the next batch on
+ * @batches: [in] a source without a started thread
+ * @batch:   [in] blocks, from 1; members that stay together must all make the same call
  *
- * No block is left out or comes twice.
+ * No block is left out, and no block comes twice.
  *
- * Errors: -EBUSY between hm_batches_start() and hm_batches_stop(); -EINVAL 0; -EOVERFLOW;
- * -ENOMEM.
+ * Thread safety: any thread; calls on the object wait for one another.
+ *
+ * Errors:
+ *   -EBUSY: the call is between hm_batches_start() and hm_batches_stop().
+ *   -EINVAL: @batch is 0.
+ *   -EOVERFLOW: a batch would have 2^62 bytes or more.
+ *   -ENOMEM: memory is exhausted.
  */
 HM_API int hm_batches_resize(struct hm_batches *batches, uint64_t batch);
 
 /**
- * hm_batches_get - where the run is: behind the last batch that was handed out
+ * hm_batches_get - return the state of the run, behind the last batch that was handed out
  * @batches:   [in]
- * @ret_state: [in,out] struct_size set by the caller
+ * @ret_state: [in,out] the caller must set struct_size
  *
- * Errors: -E2BIG.
+ * Thread safety: any thread; calls on the object wait for one another.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_batches_get(struct hm_batches *batches, struct hm_batches_state *ret_state);
 
 /**
- * hm_batches_set - go on where another run was
- * @batches: [in] not started
- * @state:   [in] of a run with the same tokens, block and order; the number of ranks and
- *           workers, and the batch, may be others
+ * hm_batches_set - continue from the state of another run
+ * @batches: [in] a source without a started thread
+ * @state:   [in] state of a run with the same tokens, block and order; the number of ranks and
+ *           workers, and the batch, may differ
  *
- * Errors: -EBUSY between hm_batches_start() and hm_batches_stop(); -EINVAL a position of 2^62
- * or more; -E2BIG.
+ * Thread safety: any thread; calls on the object wait for one another.
+ *
+ * Errors:
+ *   -EBUSY: the call is between hm_batches_start() and hm_batches_stop().
+ *   -EINVAL: the position is 2^62 or more.
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *state);
 
 /**
- * hm_batches_query - what was chosen, and what it cost
+ * hm_batches_query - report the choices of the source, and its counters
  * @batches:  [in]
- * @ret_info: [in,out] struct_size set by the caller
+ * @ret_info: [in,out] the caller must set struct_size
  *
- * Errors: -E2BIG.
+ * Thread safety: any thread; calls on the object wait for one another.
+ *
+ * Errors:
+ *   -E2BIG: struct_size is larger than this library knows.
  */
 HM_API int hm_batches_query(struct hm_batches *batches, struct hm_batches_info *ret_info);
 
