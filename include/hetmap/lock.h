@@ -10,10 +10,11 @@
  * A lock has a priority from 0, the default, to 7: HM_LOCK_PRIORITY(n) in its flags. If the
  * budget lacks room for a lock, the library unlocks ranges of lower priority, the lowest
  * priority first, and no more bytes than the lock needs. If these ranges together do not
- * suffice, the library unlocks nothing; with HM_LOCK_PARTIAL it unlocks them all the same. The
- * library counts the unlocked bytes as waiting: hm_map_info.lock_waiting and struct
+ * suffice, the library unlocks nothing; with HM_LOCK_PARTIAL it unlocks them all, and locks as
+ * much as fits. Ranges of the same priority never give way.
+ *
+ * The library counts the unlocked bytes as waiting: hm_map_info.lock_waiting and struct
  * hm_lock_budget report them, and hm_lock_restore() locks them again when the budget has room.
- * Ranges of the same priority never give way.
  *
  * Blocks that the handler has replaced (hetmap/guard.h) are no longer locked, and do not wait.
  * Counters include these blocks until the next call that locks, changes the map, or asks for

@@ -59,7 +59,7 @@ extern "C" {
  * RECREATE: zeros, until hm_device_recover() makes another object on the device in its new
  * state. The refill callback writes the bytes of that object. With HM_LOSS_WITH_SHADOW: the
  * shadow, as above. The new object has the shadow's bytes before the library calls refill, if
- * the description has one.
+ * the description has that callback.
  */
 enum hm_loss_policy {
 	HM_LOSS_ZERO = 0,
@@ -71,10 +71,10 @@ enum hm_loss_policy {
 #define HM_LOSS_WITH_SHADOW (1u << 0) /* flag of HM_LOSS_RECREATE */
 
 enum hm_loss_event {
-	HM_LOSS_TAKEN = 1, /* the bytes are gone; maps show the bytes that the policy says */
+	HM_LOSS_TAKEN = 1,     /* the bytes are gone; maps show the policy's bytes */
 	HM_LOSS_RECOVERED = 2, /* the maps show the buffer's bytes */
-	HM_LOSS_LEFT = 3,      /* a recovery was made, and could not bring this buffer back */
-	HM_LOSS_PART = 4, /* a map shows the policy's bytes in place of bytes that failed */
+	HM_LOSS_LEFT = 3,      /* a recovery was made, and left this buffer lost */
+	HM_LOSS_PART = 4,      /* a map shows the policy's bytes for bytes that failed */
 };
 
 /*
@@ -114,7 +114,7 @@ struct hm_loss_desc {
  * @desc:   [in] copied
  *
  * The policy holds from the return on, and may be set again. The function first fills a shadow,
- * for which it reads all bytes; it also fills an existing shadow that lacks some bytes
+ * for which it reads all bytes. The same holds for an existing shadow that lacks some bytes
  * (HM_LOST_STALE). The shadow follows growth and shrinking of the buffer. Its source is the
  * buffer: a store outside brackets is in the shadow after hm_buffer_shadow().
  *

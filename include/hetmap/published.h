@@ -61,9 +61,9 @@ struct hm_published_entry {
 	 * map's; 0: no counter. Entries have the first two from an entry_size of 208 on, and the
 	 * last one from 216 on.
 	 */
-	uint64_t brackets; /* address of a uint64_t: its low half is the number of open brackets */
+	uint64_t brackets;  /* address of a uint64_t: low half: number of open brackets */
 	uint64_t in_flight; /* address of a uint32_t: launches, copies and fills in flight */
-	uint64_t evictions; /* address of a uint64_t: times its memory made room for other memory */
+	uint64_t evictions; /* address of a uint64_t: times its memory made room for other bytes */
 };
 
 #endif

@@ -118,13 +118,15 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: the arguments are wrong. Their number or kinds do not match the kernel's signature
- *            or, as far as the driver reports it, the OpenCL source: a float for an integer,
- *            another size, or a pointer passed for writing that the source declares const (the
- *            text says which; the type that a pointer points to is not compared). Or a dimension
- *            of the grid is 0. Or an argument that is passed by copy overlaps one that is
- *            written. Or, with HM_ZERO_COPY_ONLY, an argument would be copied (the text has the
- *            required alignment).
+ *   -EINVAL: the arguments are wrong:
+ *            - their number or kinds do not match the kernel's signature or, as far as the driver
+ *              reports it, the OpenCL source: a float for an integer, another size, or a pointer
+ *              passed for writing that the source declares const; the text says which. The type
+ *              that a pointer points to is not compared.
+ *            - a dimension of the grid is 0.
+ *            - an argument that is passed by copy overlaps one that is written.
+ *            - with HM_ZERO_COPY_ONLY, an argument would be copied; the text has the required
+ *              alignment.
  *   -EFAULT: a pointer is outside every map; the text names the nearest map.
  *   -ERANGE: a range ends past its map.
  *   -EACCES: the kernel would write to a range of a map that does not allow writes, or read a

@@ -77,7 +77,7 @@ HM_API int hm_retire_set(const struct hm_retire_desc *desc);
 /**
  * hm_retire_flush - wait until earlier unreferenced or moved objects are released
  *
- * Releases all objects that were unreferenced, or left behind by a move, before the call. A
+ * Waits for all objects that were unreferenced, or left behind by a move, before the call. A
  * caller needs the function before it unmounts a file system, removes a module, or counts
  * descriptors or address space. Without HM_RETIRE_DEFER the function returns at once. The
  * function does not wait for objects that work in flight still holds.

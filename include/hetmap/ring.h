@@ -16,8 +16,8 @@
  * not. Only hm_ring_unref() still works. No process can cut off a memfd that hm_ring_create() has
  * sealed.
  *
- * A touch of missing bytes is a SIGBUS. With the handler of hetmap/guard.h the touch becomes that
- * error, and in a guarded scope it is the error of the scope. If the fault was inside a call of
+ * A touch of missing bytes is a SIGBUS. With the handler of hetmap/guard.h the touch becomes
+ * -EIO, and in a guarded scope it is the error of the scope. If the fault was inside a call of
  * this header, every later call on this end returns -EBUSY. Bytes of the file that the handler
  * has replaced because storage failed are -EIO, too, until hm_device_recover() brings them back.
  *

@@ -184,7 +184,7 @@ HM_API void hm_tokens_unref(struct hm_tokens *tokens);
  * the same first number. hm_tokens(3) defines the order.
  */
 enum hm_batches_order {
-	HM_BATCHES_RANDOM = 0,   /* each block begins at any token, at random */
+	HM_BATCHES_RANDOM = 0,   /* each block begins at any token, independently of the rest */
 	HM_BATCHES_SHUFFLED = 1, /* each block once an epoch, in a new order each epoch */
 	HM_BATCHES_IN_ORDER = 2, /* each block once an epoch, in the order of the files */
 };
@@ -317,8 +317,8 @@ HM_API int hm_batches_next(struct hm_batches *batches, void *x, void *y,
  * @slots:   [in] memory for batches, which must live until hm_batches_stop()
  * @n_slots: [in] number of slots, from 1 to 4096; 2 at least, for the thread to be ahead
  *
- * The thread fills one slot after another, and waits while no slot is free. It takes no signals
- * except those of its own faults.
+ * The thread fills one slot after another, and waits while no slot is free. The thread takes no
+ * signals except those of its own faults.
  *
  * Thread safety: any thread; calls on the object wait for one another.
  *
