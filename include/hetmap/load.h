@@ -122,19 +122,20 @@ struct hm_load_place {
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: the window is less than a page, the alignment is not allowed, flags or reserved is
- *            not 0, or a tensor is listed twice.
- *   -ERANGE: the model has no tensor of a listed index.
+ *   -EINVAL:    the window is less than a page, the alignment is not allowed, flags or reserved
+ *               is not 0, or a tensor is listed twice.
+ *   -ERANGE:    the model has no tensor of a listed index.
  *   -EOVERFLOW: the tensors have more than 2^62 bytes.
- *   -ENODATA: a file was cut off.
- *   -EIO: storage failed.
- *   -ENOSPC, -ENOMEM: the device, or the host, has no room for the buffer; the text has the
- *            number of bytes.
- *   -ENODEV: the device was taken away.
- *   -EAGAIN: no thread could be started.
+ *   -ENODATA:   a file was cut off.
+ *   -EIO:       storage failed.
+ *   -ENOSPC:    the device has no room for the buffer; the text has the number of bytes.
+ *   -ENOMEM:    the host has no memory for the buffer; the text has the number of bytes.
+ *   -ENODEV:    the device was taken away.
+ *   -EAGAIN:    no thread could be started.
  *   -ECANCELED: a function of @desc returned a positive value.
- *   The negative errno that a function of @desc returned.
- *   Errors of hm_buffer_create(), hm_map_create(), hm_map_begin_cpu() and hm_map_end_cpu().
+ *
+ * In addition the negative errno that a function of @desc returned, and the errors of
+ * hm_buffer_create(), hm_map_create(), hm_map_begin_cpu() and hm_map_end_cpu().
  */
 HM_API int hm_load_create(struct hm_device *device, struct hm_safetensors *safetensors,
 			  const struct hm_load_desc *desc, struct hm_load **ret_load);
@@ -162,7 +163,7 @@ HM_API int hm_load_query(struct hm_load *load, struct hm_load_info *ret_info);
  * Errors:
  *   -ERANGE: the model has fewer tensors.
  *   -ENOENT: the tensor was not among those to load.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -E2BIG:  struct_size is larger than this library knows.
  */
 HM_API int hm_load_tensor(struct hm_load *load, uint64_t index,
 			  struct hm_load_place *ret_place);
@@ -177,7 +178,7 @@ HM_API int hm_load_tensor(struct hm_load *load, uint64_t index,
  *
  * Errors:
  *   -ENOENT: the model has no tensor of that name, or the tensor was not loaded.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -E2BIG:  struct_size is larger than this library knows.
  */
 HM_API int hm_load_find(struct hm_load *load, const char *name,
 			struct hm_load_place *ret_place);

@@ -75,11 +75,11 @@ HM_API int hm_lock_budget_set(uint64_t bytes);
  * Thread safety: any thread.
  *
  * Errors:
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -E2BIG:  struct_size is larger than this library knows.
  *   -ENOENT: /proc is not mounted; mount it.
- *   -EMFILE, -ENFILE: the process, or the system, has no descriptor left to open
- *           /proc/self/status.
- *   -EIO: /proc/self/status can't be read.
+ *   -EMFILE: the process has no descriptor left to open /proc/self/status.
+ *   -ENFILE: the system has no open file left for /proc/self/status.
+ *   -EIO:    /proc/self/status can't be read.
  */
 HM_API int hm_lock_budget_query(struct hm_lock_budget *ret_budget);
 

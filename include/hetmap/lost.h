@@ -125,16 +125,20 @@ struct hm_loss_desc {
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: the policy or a flag is unknown.
+ *   -EINVAL:     the policy or a flag is unknown.
  *   -EOPNOTSUPP: the policy is a shadow of private memory, or RECREATE of a buffer that was
  *                imported, was received or is a file.
- *   -ENODEV: the buffer is lost.
- *   -ENOMEM, -EMFILE, -EFBIG: memory, descriptors or RLIMIT_FSIZE have no room for a shadow; the
- *                old policy still holds.
- *   -EIO: bytes of the buffer can't be read.
- *   -ENOSPC: the part of the device's memory that CPUs reach (HM_CAP_BRACKET) has no room for
+ *   -ENODEV:     the buffer is lost.
+ *   -ENOMEM:     memory has no room for a shadow; the text has its size. The old policy still
+ *                holds.
+ *   -EMFILE:     no descriptor is left for a shadow; raise RLIMIT_NOFILE. The old policy still
+ *                holds.
+ *   -EFBIG:      the shadow would exceed RLIMIT_FSIZE; raise the limit. The old policy still
+ *                holds.
+ *   -EIO:        bytes of the buffer can't be read.
+ *   -ENOSPC:     the part of the device's memory that CPUs reach (HM_CAP_BRACKET) has no room for
  *                the bytes.
- *   -EDEADLK: a view's callback made the call; make it outside of the callback.
+ *   -EDEADLK:    a view's callback made the call; make it outside of the callback.
  */
 HM_API int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *desc);
 
@@ -154,13 +158,15 @@ HM_API int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_des
  * Thread safety: any thread.
  *
  * Errors:
- *   -ERANGE: the range ends past the buffer's end.
+ *   -ERANGE:     the range ends past the buffer's end.
  *   -EOPNOTSUPP: the buffer has no shadow.
- *   -ENODEV: the buffer is lost.
- *   -EIO: bytes of the range can't be read.
- *   -ENOSPC, -EMFILE, -EFBIG: as for hm_buffer_set_loss().
- *   -EDEADLK: a view's callback made the call; make it outside of the callback.
- *   -ENOMEM: memory is exhausted.
+ *   -ENODEV:     the buffer is lost.
+ *   -EIO:        bytes of the range can't be read.
+ *   -ENOSPC:     as for hm_buffer_set_loss().
+ *   -EMFILE:     as for hm_buffer_set_loss().
+ *   -EFBIG:      as for hm_buffer_set_loss().
+ *   -EDEADLK:    a view's callback made the call; make it outside of the callback.
+ *   -ENOMEM:     memory is exhausted.
  */
 HM_API int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length);
 
@@ -201,14 +207,13 @@ struct hm_recover_info {
  *
  * While the device is there, the function repairs blocks that the handler has replaced, in maps
  * of buffers of these policies: the blocks show the buffer's bytes again, in the same way. Locks
- * of other blocks stay. The function also waits for open brackets, for at most 10 s; the buffer
- * is left with -EBUSY after that. In memory that was created ("host") broken pages get new pages
- * first, with the shadow's bytes or zeros, and afterwards the bytes of refill. Other memory is
- * left with an error:
- *   -EIO: a file, which the library cannot mend, as long as it is cut.
+ * of other blocks stay. The function also waits for open brackets, for at most 10 s. In memory
+ * that was created ("host") broken pages get new pages first, with the shadow's bytes or zeros,
+ * and afterwards the bytes of refill. Some memory is left with an error:
+ *   -EIO:        a file, which the library cannot mend, as long as it is cut.
  *   -EOPNOTSUPP: private memory.
- *   -EBUSY: memory that was exported as a dma-buf.
- *   -EPERM: memory that was sent or exported to be read, in maps that may be written.
+ *   -EBUSY:      memory that was exported as a dma-buf; or open brackets did not end within 10 s.
+ *   -EPERM:      memory that was sent or exported to be read, in maps that may be written.
  * If the old pages are given up and memory for new pages is missing, the library keeps the bytes
  * for the new pages until memory is there. Meanwhile these bytes are -EIO, and so are new maps.
  *
@@ -220,14 +225,19 @@ struct hm_recover_info {
  * Thread safety: any thread.
  *
  * Errors:
- *   -ENODEV: the device is not there, or was taken away again; call again once it is back.
- *   -EACCES, -EPROTO, -EMFILE, -ENOMEM, -EOPNOTSUPP, -EINVAL: as for hm_device_open().
- *   -EDEADLK: the call was made in a callback of a recovery, of this device or another one, or in
- *             a callback of a view; make it outside of the callback.
- *   -EBUSY: the call was made in a callback that tells of a loss, while another thread recovers
- *           the device and waits for that callback; return from the callback, and call again.
- *   -EINVAL: a flag is unknown.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -ENODEV:     the device is not there, or was taken away again; call again once it is back.
+ *   -EACCES:     as for hm_device_open().
+ *   -EPROTO:     as for hm_device_open().
+ *   -EMFILE:     as for hm_device_open().
+ *   -ENOMEM:     as for hm_device_open().
+ *   -EOPNOTSUPP: as for hm_device_open().
+ *   -EDEADLK:    the call was made in a callback of a recovery, of this device or another one, or
+ *                in a callback of a view; make it outside of the callback.
+ *   -EBUSY:      the call was made in a callback that tells of a loss, while another thread
+ *                recovers the device and waits for that callback; return from the callback, and
+ *                call again.
+ *   -EINVAL:     a flag is unknown; or as for hm_device_open().
+ *   -E2BIG:      struct_size is larger than this library knows.
  */
 HM_API int hm_device_recover(struct hm_device *device, uint32_t flags,
 			     struct hm_recover_info *ret_info);

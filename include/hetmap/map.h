@@ -8,9 +8,9 @@
  * and so must @length, unless the range reaches the map's end.
  *
  * Errors of every range function, which are repeated below only where they mean more:
- *   -EINVAL: the length is 0, or the range is not aligned as it must be.
- *   -ERANGE: the range ends past the map's end.
- *   -ENODEV: the map is lost (see hm_buffer_resize), or its device was taken away.
+ *   -EINVAL:  the length is 0, or the range is not aligned as it must be.
+ *   -ERANGE:  the range ends past the map's end.
+ *   -ENODEV:  the map is lost (see hm_buffer_resize), or its device was taken away.
  *   -EDEADLK: a callback of a view of the map, which is being changed, made the call; make it
  *             outside of the callback.
  */
@@ -74,21 +74,22 @@ struct hm_map_info {
  * Thread safety: any thread.
  *
  * Errors:
- *   -EACCES: the access is more than the buffer allows.
- *   -EINVAL: the offset is not page-aligned, or the access is HM_WRITE alone.
- *   -ERANGE: the range ends past the buffer's end.
- *   -EBUSY: a private buffer already has a map.
- *   -ENOMEM: address space, RLIMIT_AS or vm.max_map_count is used up; the text says which.
- *   -EAGAIN: RLIMIT_MEMLOCK was reached under mlockall(MCL_FUTURE).
- *   -EPERM: the map would be writable, and the buffer was exported read-only.
+ *   -EACCES:     the access is more than the buffer allows.
+ *   -EINVAL:     the offset is not page-aligned, or the access is HM_WRITE alone.
+ *   -ERANGE:     the range ends past the buffer's end.
+ *   -EBUSY:      a private buffer already has a map.
+ *   -ENOMEM:     address space, RLIMIT_AS or vm.max_map_count is used up; the text says which.
+ *   -EAGAIN:     RLIMIT_MEMLOCK was reached under mlockall(MCL_FUTURE).
+ *   -EPERM:      the map would be writable, and the buffer was exported read-only.
  *   -EOPNOTSUPP: HM_MAP_POPULATE was passed for pages that can't be brought in ahead, CPUs may
- *            not map a received dma-buf, or the file system of a file can't share mappings; the
- *            text says which.
- *   -EFAULT, -EHWPOISON: HM_MAP_POPULATE: as for hm_map_prefetch().
- *   -EIO: CPUs do not reach pages of a dma-buf, or of a driver that wants the pages present
- *            first; or bytes failed and are not replaced yet (lost.h).
- *   -ENODEV: the device was taken away.
- *   -EDEADLK: a view's callback made the call; make it outside of the callback.
+ *                not map a received dma-buf, or the file system of a file can't share mappings;
+ *                the text says which.
+ *   -EFAULT:     HM_MAP_POPULATE: as for hm_map_prefetch().
+ *   -EHWPOISON:  HM_MAP_POPULATE: as for hm_map_prefetch().
+ *   -EIO:        CPUs do not reach pages of a dma-buf, or of a driver that wants the pages
+ *                present first; or bytes failed and are not replaced yet (lost.h).
+ *   -ENODEV:     the device was taken away.
+ *   -EDEADLK:    a view's callback made the call; make it outside of the callback.
  */
 HM_API int hm_map_create(struct hm_buffer *buffer, const struct hm_map_desc *desc,
 			 struct hm_map **ret_map);
@@ -114,12 +115,13 @@ HM_API uint64_t hm_map_length(const struct hm_map *map);
  * Thread safety: any thread.
  *
  * Errors:
- *   -E2BIG: struct_size is larger than this library knows.
- *   -ENOENT: fields needs /proc, which is not mounted; mount it.
- *   -EMFILE, -ENFILE: fields needs a file of /proc, and the process, or the system, has no
- *            descriptor left.
- *   -EIO: fields needs a file of /proc, which can't be read.
- *   -ENODEV, -EDEADLK: as above.
+ *   -E2BIG:   struct_size is larger than this library knows.
+ *   -ENOENT:  fields needs /proc, which is not mounted; mount it.
+ *   -EMFILE:  fields needs a file of /proc, and the process has no descriptor left.
+ *   -ENFILE:  fields needs a file of /proc, and the system has no open file left.
+ *   -EIO:     fields needs a file of /proc, which can't be read.
+ *   -ENODEV:  as above.
+ *   -EDEADLK: as above.
  */
 HM_API int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info);
 
@@ -133,14 +135,15 @@ HM_API int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info);
  * Thread safety: any thread.
  *
  * Errors:
- *   -EACCES: the rights are more than the buffer allows, or more than a seal allows a map that
- *            was made to be read.
- *   -EBUSY: work did not end within 10 s, or a view refused; wait for the work, and call again.
- *   -ENOMEM: vm.max_map_count is used up.
+ *   -EACCES:     the rights are more than the buffer allows, or more than a seal allows a map
+ *                that was made to be read.
+ *   -EBUSY:      a view refused, or work did not end within 10 s; in the last case wait for the
+ *                work, and call again.
+ *   -ENOMEM:     vm.max_map_count is used up.
  *   -EOPNOTSUPP: the rights of this device's maps can't be changed.
- *   -EPERM: HM_SEAL_ADDRESSES holds the map.
- *   -EINVAL: also for an access of HM_WRITE alone.
- *   -ERANGE: as above.
+ *   -EPERM:      HM_SEAL_ADDRESSES holds the map.
+ *   -EINVAL:     also for an access of HM_WRITE alone.
+ *   -ERANGE:     as above.
  *
  * Source: mprotect(2).
  */
@@ -171,14 +174,16 @@ HM_API int hm_map_protect(struct hm_map *map, uint64_t offset, uint64_t length,
  * Thread safety: any thread.
  *
  * Errors:
- *   -ENOMEM: RLIMIT_MEMLOCK or the lock budget is exceeded (the text has the limit, the locked
- *            bytes, the map that has most of them, and the shortage), or the process has a
- *            mapping too many.
- *   -EPERM: the limit is 0; raise RLIMIT_MEMLOCK.
- *   -EAGAIN: the kernel had no memory for all of the pages just now; the library asks only once.
+ *   -ENOMEM:     RLIMIT_MEMLOCK or the lock budget is exceeded (the text has the limit, the
+ *                locked bytes, the map that has most of them, and the shortage), or the process
+ *                has a mapping too many.
+ *   -EPERM:      the limit is 0; raise RLIMIT_MEMLOCK.
+ *   -EAGAIN:     the kernel had no memory for all of the pages just now; the library asks only
+ *                once.
  *   -EOPNOTSUPP: memory of this kind can't be locked, although mlock() returns 0.
- *   -EACCES: the range has no access.
- *   -EINVAL, -ERANGE: as above.
+ *   -EACCES:     the range has no access.
+ *   -EINVAL:     as above.
+ *   -ERANGE:     as above.
  */
 HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
 		       uint64_t *ret_locked);
@@ -192,7 +197,8 @@ HM_API int hm_map_lock(struct hm_map *map, uint64_t offset, uint64_t length, uin
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL, -ERANGE: as above.
+ *   -EINVAL: as above.
+ *   -ERANGE: as above.
  *   -ENOMEM: vm.max_map_count is used up.
  */
 HM_API int hm_map_unlock(struct hm_map *map, uint64_t offset, uint64_t length);
@@ -221,8 +227,9 @@ enum hm_advice {
  *
  * Errors:
  *   -EOPNOTSUPP: this kernel or this memory knows no such advice, or locked pages don't take it.
- *   -EAGAIN: vm.max_map_count was reached, or memory has been short for some time.
- *   -EINVAL, -ERANGE: as above.
+ *   -EAGAIN:     vm.max_map_count was reached, or memory has been short for some time.
+ *   -EINVAL:     as above.
+ *   -ERANGE:     as above.
  *
  * Source: madvise(2); mm/readahead.c, force_page_cache_ra().
  */
@@ -245,13 +252,14 @@ HM_API int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, u
  * Thread safety: any thread.
  *
  * Errors:
- *   -EACCES: the range does not have that access.
- *   -EFAULT: a page could not be brought in, because it is beyond the end of a truncated file or
- *            its storage failed.
- *   -EHWPOISON: a page could not be brought in, because it is poisoned.
+ *   -EACCES:     the range does not have that access.
+ *   -EFAULT:     a page could not be brought in, because it is beyond the end of a truncated file
+ *                or its storage failed.
+ *   -EHWPOISON:  a page could not be brought in, because it is poisoned.
  *   -EOPNOTSUPP: this device's pages can't be brought in ahead.
- *   -ENOMEM: memory is exhausted.
- *   -EINVAL, -ERANGE: as above.
+ *   -ENOMEM:     memory is exhausted.
+ *   -EINVAL:     also for an access of HM_WRITE alone.
+ *   -ERANGE:     as above.
  */
 HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
 			   uint32_t access);
@@ -279,17 +287,21 @@ HM_API int hm_map_prefetch(struct hm_map *map, uint64_t offset, uint64_t length,
  * Thread safety: any thread.
  *
  * Errors:
- *   Errors of the work that was waited for: those of hm_fence_wait(), except -ETIME.
- *   -EINTR: signals kept coming during a wait for work of other users; no bracket is open.
+ *   -EINTR:       signals kept coming during a wait for work of other users; no bracket is open.
  *   -EINPROGRESS: an accelerator can't even wait for the work; the text says why.
- *   -ENOSPC: the range is larger than the part that CPUs reach at a time, so use smaller ranges
- *            (the text has the numbers); or that part has no room now.
- *   -EACCES: a right that the map was made with has been taken away from the range; the text says
- *            whether a scope of hm_map_protect_begin() is the cause.
- *   -EDEADLK: a view's callback made the call, and the begin has to tell views or to move bytes
- *            into the part that CPUs reach.
- *   -EIO: bytes of the range were lost and replaced (hetmap/guard.h).
- *   -EINVAL, -ERANGE, -ENODEV: as above.
+ *   -ENOSPC:      the range is larger than the part that CPUs reach at a time, so use smaller
+ *                 ranges (the text has the numbers); or that part has no room now.
+ *   -EACCES:      a right that the map was made with has been taken away from the range; the text
+ *                 says whether a scope of hm_map_protect_begin() is the cause.
+ *   -EDEADLK:     a view's callback made the call, and the begin has to tell views or to move
+ *                 bytes into the part that CPUs reach.
+ *   -EIO:         bytes of the range were lost and replaced (hetmap/guard.h).
+ *   -EINVAL:      as above.
+ *   -ERANGE:      as above.
+ *   -ENODEV:      as above.
+ *
+ * In addition the errors of the work that was waited for: those of hm_fence_wait(), except
+ * -ETIME.
  *
  * Source: Documentation/driver-api/dma-buf.rst, CPU access.
  */
@@ -309,17 +321,20 @@ HM_API int hm_map_begin_cpu(struct hm_map *map, uint64_t offset, uint64_t length
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: no begin with these arguments is open.
- *   -ERANGE: no begin with these arguments is open, and the range ends past the map's end.
- *   Errors of the device.
+ *   -EINVAL:  no begin with these arguments is open.
+ *   -ERANGE:  no begin with these arguments is open, and the range ends past the map's end.
  *   -EDEADLK: a view's callback made the call, and the end has to tell views.
- *   -EIO: bytes of the range were lost and replaced, perhaps since the begin (hetmap/guard.h).
- *   Errors of hm_buffer_shadow(), if the buffer has a shadow.
- *   -EACCES: a right of the bracket was taken away from the range since the begin; earlier stores
- *            are in the map. The text says whether a scope of hm_map_protect_begin() is the cause.
- *   -ENODEV: the map is lost. Bytes written in the bracket are lost, too, and bytes read in the
- *            bracket may have been zeros. The function asks the device each time, so that a loss
- *            by another process is found, too (hetmap/lost.h).
+ *   -EIO:     bytes of the range were lost and replaced, perhaps since the begin
+ *             (hetmap/guard.h).
+ *   -EACCES:  a right of the bracket was taken away from the range since the begin; stores
+ *             made before that are in the map. The text says whether a scope of
+ *             hm_map_protect_begin() is the cause.
+ *   -ENODEV:  the map is lost. Bytes written in the bracket are lost, too, and bytes read in the
+ *             bracket may have been zeros. The function asks the device each time, so that a loss
+ *             by another process is found, too (hetmap/lost.h).
+ *
+ * In addition the errors of the device, and the errors of hm_buffer_shadow(), if the buffer has a
+ * shadow.
  */
 HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
 			  uint32_t access);
@@ -350,7 +365,7 @@ HM_API int hm_map_end_cpu(struct hm_map *map, uint64_t offset, uint64_t length,
  * Thread safety: any thread.
  *
  * Errors:
- *   -EIO: the file system failed; or bytes of the range, in any kind of memory, were lost and
+ *   -EIO:    the file system failed; or bytes of the range, in any kind of memory, were lost and
  *            replaced (hetmap/guard.h).
  *   -ENOSPC: the file system is full.
  *   -EDQUOT: the file system's quota is used up.

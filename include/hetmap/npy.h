@@ -63,19 +63,20 @@ struct hm_npy_info {
  * Thread safety: any thread.
  *
  * Errors:
- *   -EBADMSG: the file is no .npy file, its header breaks a rule, or the file ends before the
- *             array does; the text says which.
- *   -EOPNOTSUPP: the library does not support the file. The elements are objects, structures
- *             with objects, or structures nested 17 deep; numpy knows no type of that name; an
- *             element has more than 2^31 - 1 bytes; the header has more than 10,000 characters,
- *             which is numpy's limit; the version is another one; or the array has more than
- *             HM_NPY_RANK_MAX dimensions.
- *   -EOVERFLOW: the product of the shape overflows.
- *   -ENOENT, -EACCES and other errors of open(2).
- *   -EISDIR: the path names a directory.
- *   -EINVAL: the path names no regular file.
- *   -EIO: storage failed.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -EBADMSG:    the file is no .npy file, its header breaks a rule, or the file ends before the
+ *                array does; the text says which.
+ *   -EOPNOTSUPP: the library does not support the file. The elements are objects, structures with
+ *                objects, or structures nested 17 deep; numpy knows no type of that name; an
+ *                element has more than 2^31 - 1 bytes; the header has more than 10,000
+ *                characters, which is numpy's limit; the version is another one; or the array has
+ *                more than HM_NPY_RANK_MAX dimensions.
+ *   -EOVERFLOW:  the product of the shape overflows.
+ *   -EISDIR:     the path names a directory.
+ *   -EINVAL:     the path names no regular file.
+ *   -EIO:        storage failed.
+ *   -E2BIG:      struct_size is larger than this library knows.
+ *
+ * In addition -ENOENT, -EACCES and the other errors of open(2).
  *
  * Source: numpy/lib/format.py.
  */

@@ -70,15 +70,15 @@ struct hm_pointer_detail {
  * Thread safety: any thread.
  *
  * Errors:
- *   -ENOENT: the address is in no map.
- *   -EAGAIN: as for hm_pointer_find().
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -ENOENT:     the address is in no map.
+ *   -EAGAIN:     as for hm_pointer_find().
+ *   -E2BIG:      struct_size is larger than this library knows.
  *   -EOPNOTSUPP: the kernel lacks the facility, or lacks it for maps of this device
  *                (HM_POINTER_RESIDENT); or /proc is not mounted.
- *   -EMFILE, -ENFILE: a file of /proc can't be opened, because the process, or the system, has no
- *                descriptor left.
- *   -EIO: a file of /proc that the function needs can't be read.
- *   -ENOMEM: HM_POINTER_RESIDENT: the address was unmapped meanwhile.
+ *   -EMFILE:     a file of /proc can't be opened, because the process has no descriptor left.
+ *   -ENFILE:     a file of /proc can't be opened, because the system has no open file left.
+ *   -EIO:        a file of /proc that the function needs can't be read.
+ *   -ENOMEM:     HM_POINTER_RESIDENT: the address was unmapped meanwhile.
  */
 HM_API int hm_pointer_query(const void *pointer, struct hm_pointer_detail *ret_detail);
 

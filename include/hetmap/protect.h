@@ -37,8 +37,7 @@ struct hm_scope;
  *
  * Thread safety: any thread.
  *
- * Errors:
- *   Errors of hm_map_protect().
+ * Errors: the errors of hm_map_protect().
  */
 HM_API int hm_map_protect_begin(struct hm_map *map, uint64_t offset, uint64_t length,
 				uint32_t access, struct hm_scope **ret_scope);
@@ -50,16 +49,17 @@ HM_API int hm_map_protect_begin(struct hm_map *map, uint64_t offset, uint64_t le
  * Thread safety: any thread.
  *
  * Errors that leave the scope open:
- *   -EBUSY: work did not end within 10 s, or a view refused; wait for the work, and call again.
- *   -EDEADLK: a callback of a change of the scope's map made the call; make it outside of the
- *             callback.
- *   -ENOMEM: memory or vm.max_map_count is used up.
- *   -EPERM: HM_SEAL_ADDRESSES holds the map.
+ *   -EBUSY:      a view refused, or work did not end within 10 s; in the last case wait for the
+ *                work, and call again.
+ *   -EDEADLK:    a callback of a change of the scope's map made the call; make it outside of the
+ *                callback.
+ *   -ENOMEM:     memory or vm.max_map_count is used up.
+ *   -EPERM:      HM_SEAL_ADDRESSES holds the map.
  *   -EOWNERDEAD: the scope belongs to the parent process.
  *
  * Errors that end the scope:
  *   -ENODEV: the map is lost. The limits of the scope end nevertheless, and do not come back
- *             after hm_device_recover().
+ *            after hm_device_recover().
  */
 HM_API int hm_map_protect_end(struct hm_scope *scope);
 

@@ -21,7 +21,7 @@ struct hm_queue;
  * Thread safety: any thread.
  *
  * Errors:
- *   -EIO: the driver failed.
+ *   -EIO:    the driver failed.
  *   -ENOSPC: the engine has no further queue.
  *   -ENODEV: the accelerator's device was taken away.
  *   -ENOMEM: memory is exhausted.
@@ -102,7 +102,7 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  * hm_queue_launch - run a kernel
  * @queue:  [in]
  * @kernel: [in] a kernel, which the first launch builds for this accelerator
- * @grid:   [in] work items in 3 dimensions; unused dimensions are 1
+ * @grid:   [in] work items in 3 dimensions; an unused dimension must be 1
  * @args:   [in] arguments in the order of the kernel's parameters
  * @n_arg:  [in] number of arguments, at most HM_KERNEL_MAX_ARGS
  * @ret_fence: [out, optional] a reference; the caller must drop it with hm_fence_unref()
@@ -131,21 +131,22 @@ static inline struct hm_arg hm_arg_local(uint32_t size)
  *   -ERANGE: a range ends past its map.
  *   -EACCES: the kernel would write to a range of a map that does not allow writes, or read a
  *            range without access; the text has the kernel, the argument and the range. The error
- *            also occurs for an argument that the launch only reads, if its map is not
- *            writable, the parameter in the OpenCL source is not const and nothing is copied:
- *            declare the parameter const. A store of a CPU function that the launch does not tell
- *            of is a SIGSEGV.
- *   -E2BIG: an argument is longer than the accelerator's window; pass a shorter HM_RANGE.
- *   -EBUSY: a map is being changed, or the queue is full and its oldest work does not end; wait
+ *            also occurs for an argument that the launch only reads, if its map is not writable,
+ *            the parameter in the OpenCL source is not const and nothing is copied: declare the
+ *            parameter const. A store of a CPU function that the launch does not tell of is a
+ *            SIGSEGV.
+ *   -E2BIG:  an argument is longer than the accelerator's window; pass a shorter HM_RANGE.
+ *   -EBUSY:  a map is being changed, or the queue is full and its oldest work does not end; wait
  *            for earlier fences, and launch again.
  *   -ENODEV: a map is lost, or the accelerator's device was taken away.
  *   -ENOSPC: the engine has no room at a map's address.
  *   -EEXIST: something else occupies a map's address in the engine's address space.
  *   -EAGAIN: no thread could be started, for "cpu" or the engine of "soft"; the text names the
  *            limit.
- *   -EIO: the driver failed.
- *   The error of a fence that hm_queue_wait() gave.
- *   Errors of hm_kernel_build().
+ *   -EIO:    the driver failed.
+ *
+ * In addition the error of a fence that hm_queue_wait() gave, and the errors of
+ * hm_kernel_build().
  */
 HM_API int hm_queue_launch(struct hm_queue *queue, struct hm_kernel *kernel,
 			   const uint64_t grid[3], const struct hm_arg *args, uint32_t n_arg,
@@ -173,8 +174,7 @@ static inline struct hm_arg hm_arg_end(void)
  *
  * Thread safety: any thread.
  *
- * Errors:
- *   Errors of hm_queue_launch().
+ * Errors: the errors of hm_queue_launch().
  */
 HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel, uint64_t n,
 				struct hm_fence **ret_fence, ...);
@@ -189,9 +189,10 @@ HM_API int hm_queue_launch_list(struct hm_queue *queue, struct hm_kernel *kernel
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: the ranges overlap, or the length is 0.
+ *   -EINVAL:     the ranges overlap, or the length is 0.
  *   -EOPNOTSUPP: the accelerator is a plug-in that only launches.
- *   Errors of hm_queue_launch(), except -E2BIG and those of hm_kernel_build().
+ *
+ * In addition the errors of hm_queue_launch(), except -E2BIG and those of hm_kernel_build().
  */
 HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uint64_t length,
 			 struct hm_fence **ret_fence);
@@ -208,7 +209,8 @@ HM_API int hm_queue_copy(struct hm_queue *queue, void *to, const void *from, uin
  *
  * Errors:
  *   -EINVAL: @to or @length is no multiple of 4, or @length is 0.
- *   Other errors of hm_queue_copy().
+ *
+ * In addition the other errors of hm_queue_copy().
  */
 HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64_t length,
 			 struct hm_fence **ret_fence);
@@ -220,8 +222,8 @@ HM_API int hm_queue_fill(struct hm_queue *queue, void *to, uint32_t word, uint64
  *
  * Returns at once. The next launch, copy or fill waits for the fence before the library gives any
  * work to the device. Every thread that submits to this queue waits with that call. The library
- * waits because work on a device must end by itself, and the fence of another queue does not
- * promise to end. If one of several fences ends with an error, that call still waits for the
+ * waits because work on a device must end by itself, and no fence from outside the queue promises
+ * to be done. If one of several fences ends with an error, that call still waits for the
  * other fences, returns the first error and submits nothing; the next call goes on. A fence of
  * the queue itself is in order already.
  *

@@ -52,7 +52,8 @@ enum hm_policy {
 };
 
 /* hm_reader_desc.flags */
-#define HM_READER_DROP (1u << 0) /* bytes of past windows leave the page cache, too */
+/* Bytes of past windows leave the page cache, too, except bytes that are mapped elsewhere. */
+#define HM_READER_DROP (1u << 0)
 
 struct hm_reader_desc {
 	uint32_t struct_size;
@@ -115,18 +116,21 @@ struct hm_reader_info {
  * Thread safety: any thread.
  *
  * Errors:
- *   -ENOENT, -EACCES and other errors of open(2).
- *   -EISDIR: the path names a directory.
- *   -EINVAL: the path names no regular file (the text says its kind); or a pattern, policy or flag
- *            is unknown.
- *   -ENOBUFS: the budget is less than the smallest window and its page tables; the text says how
- *            much is needed.
+ *   -EISDIR:     the path names a directory.
+ *   -EINVAL:     the path names no regular file (the text says its kind); or a pattern, policy or
+ *                flag is unknown.
+ *   -ENOBUFS:    the budget is less than the smallest window and its page tables; the text says
+ *                how much is needed.
  *   -EOPNOTSUPP: the policy is not available: the file can't be mapped, has no O_DIRECT, or
- *            io_uring is missing. The text says which.
- *   -EMFILE, -ENFILE, -ENOMEM: HM_POLICY_URING or _DIRECT was asked for, and io_uring has no room
- *            for a ring; raise the limit that the text names. HM_POLICY_AUTO reads without io_uring
- *            in this case, and says so in why.
- *   -E2BIG: struct_size is larger than this library knows.
+ *                io_uring is missing. The text says which.
+ *   -EMFILE:     HM_POLICY_URING or _DIRECT was asked for, and the process has no descriptor left
+ *                for a ring of io_uring; raise the limit that the text names. HM_POLICY_AUTO
+ *                reads without io_uring in this case, and says so in why.
+ *   -ENFILE:     as -EMFILE, for the limit of the system.
+ *   -ENOMEM:     as -EMFILE, for memory of the kernel.
+ *   -E2BIG:      struct_size is larger than this library knows.
+ *
+ * In addition -ENOENT, -EACCES and the other errors of open(2).
  */
 HM_API int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
 			  struct hm_reader **ret_reader);
@@ -147,9 +151,10 @@ HM_API int hm_reader_open(const char *path, const struct hm_reader_desc *desc,
  * Thread safety: any thread.
  *
  * Errors:
- *   Errors of hm_reader_open(), with the file's name.
- *   -EOPNOTSUPP: also for a policy other than HM_POLICY_AUTO.
- *   -EOVERFLOW: the files have more than 2^63 bytes together.
+ *   -EOPNOTSUPP: the policy is neither HM_POLICY_AUTO nor HM_POLICY_READ.
+ *   -EOVERFLOW:  the files have more than 2^63 bytes together.
+ *
+ * In addition the errors of hm_reader_open(), with the file's name.
  */
 HM_API int hm_reader_open_files(const char *const *paths, uint64_t n_paths,
 				const struct hm_reader_desc *desc,
@@ -183,7 +188,8 @@ HM_API int hm_reader_file(struct hm_reader *reader, uint64_t index, struct hm_pi
  *
  * Errors, after which nothing has changed:
  *   -ERANGE: @begin is behind @end, or @end is behind the file's end.
- *   Errors of hm_reader_open() for the policy and the budget.
+ *
+ * In addition the errors of hm_reader_open() for the policy and the budget.
  */
 HM_API int hm_reader_range(struct hm_reader *reader, uint64_t begin, uint64_t end,
 			   uint32_t pattern, uint32_t policy);
@@ -207,10 +213,11 @@ HM_API int hm_reader_range(struct hm_reader *reader, uint64_t begin, uint64_t en
  *
  * Errors:
  *   -ENODATA: the file was cut off before the window's end.
- *   -EIO: storage failed.
- *   -ESTALE: one of several files is another file now.
- *   -EINVAL: the range is of HM_PATTERN_RANDOM; use hm_reader_gather().
- *   Errors of hm_map_create().
+ *   -EIO:     storage failed.
+ *   -ESTALE:  one of several files is another file now.
+ *   -EINVAL:  the range is of HM_PATTERN_RANDOM; use hm_reader_gather().
+ *
+ * In addition the errors of hm_map_create().
  */
 HM_API int hm_reader_next(struct hm_reader *reader, const void **ret_data, uint64_t *ret_offset,
 			  uint64_t *ret_bytes);
@@ -228,8 +235,8 @@ HM_API int hm_reader_next(struct hm_reader *reader, const void **ret_data, uint6
  *
  * Errors:
  *   -ERANGE: a piece is not in the file.
- *   -EBUSY: the budget is used up, and the caller keeps the reader from releasing the map, see
- *           hm_reader_query().
+ *   -EBUSY:  the budget is used up, and the caller keeps the reader from releasing the map, see
+ *            hm_reader_query().
  */
 HM_API int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *pieces,
 			      uint64_t n_pieces);
@@ -255,12 +262,12 @@ HM_API int hm_reader_announce(struct hm_reader *reader, const struct hm_piece *p
  * Thread safety: any thread; calls on one reader wait for one another.
  *
  * Errors:
- *   -ERANGE: a piece was never in the file.
- *   -ENODATA: the file was cut off before the end of a piece.
- *   -EIO: storage failed.
+ *   -ERANGE:    a piece was never in the file.
+ *   -ENODATA:   the file was cut off before the end of a piece.
+ *   -EIO:       storage failed.
  *   -EHWPOISON: memory failed.
- *   -ESTALE: one of several files is another file now.
- *   -EFAULT: the kernel writes to @to, and can't.
+ *   -ESTALE:    one of several files is another file now.
+ *   -EFAULT:    the kernel writes to @to, and can't.
  */
 HM_API int hm_reader_gather(struct hm_reader *reader, const struct hm_piece *pieces,
 			    uint64_t n_pieces, void *to);

@@ -62,13 +62,13 @@ struct hm_retire_desc {
  * Thread safety: any thread; not in a signal handler.
  *
  * Errors:
- *   -EINVAL: a flag is unknown, or a bound is out of range.
- *   -E2BIG: the struct is of a newer library.
- *   -EDEADLK: the caller is in a read-side critical section, or is a backend's operation on the
- *             thread that releases.
+ *   -EINVAL:     a flag is unknown, or a bound is out of range.
+ *   -E2BIG:      the struct is of a newer library.
+ *   -EDEADLK:    the caller is in a read-side critical section, or is a backend's operation on
+ *                the thread that releases.
  *   -EOPNOTSUPP: the process was forked inside a read-side critical section.
- *   -EAGAIN: no thread could be started, or the process is ending; nothing has changed. If
- *             HETMAP_RETIRE asks for deferral, hm_device_open() fails with this error.
+ *   -EAGAIN:     no thread could be started, or the process is ending; nothing has changed. If
+ *                HETMAP_RETIRE asks for deferral, hm_device_open() fails with this error.
  *
  * Source: liburcu(3), urcu-bp: rcu-api.md of liburcu.
  */

@@ -17,9 +17,10 @@
  * sealed.
  *
  * A touch of missing bytes is a SIGBUS. With the handler of hetmap/guard.h the touch becomes
- * -EIO, and in a guarded scope it is the error of the scope. If the fault was inside a call of
- * this header, every later call on this end returns -EBUSY. Bytes of the file that the handler
- * has replaced because storage failed are -EIO, too, until hm_device_recover() brings them back.
+ * -EIO, and in a guarded scope it is the error of the scope. If a fault leaves a guarded scope
+ * from inside a call of this header, every later call on this end returns -EBUSY. Bytes of the
+ * file that the handler has replaced because storage failed are -EIO, too, until
+ * hm_device_recover() brings them back.
  *
  * Thread safety of all functions: one thread at a time may use an end; a call of another thread
  * returns -EBUSY meanwhile.
@@ -83,17 +84,17 @@ struct hm_ring_info {
  * Thread safety: any thread.
  *
  * Errors:
- *   -EEXIST: @path exists, or the file of @fd is not empty; a ring does not grow.
- *   -EINVAL: the capacity is out of range, or the file is no regular file.
+ *   -EEXIST:     @path exists, or the file of @fd is not empty; a ring does not grow.
+ *   -EINVAL:     the capacity is out of range, or the file is no regular file.
  *   -EOPNOTSUPP: the file system is a network's, a cluster's or FUSE (hetmap/file.h: any that is
- *            not HM_COHERENCE_LOCAL).
- *   -EFBIG: the file would exceed RLIMIT_FSIZE; raise the limit.
- *   -ENOSPC: the file system has no room for the file.
- *   -EDQUOT: the quota has no room for the file.
- *   -EIO: storage of the folder failed.
- *   -EROFS, -EACCES, -ENOENT: the folder is read-only, forbidden or missing.
- *   -EACCES: @fd is not open to both read and write.
- *   -ENOENT: @path is NULL, and /proc is not mounted; mount it.
+ *                not HM_COHERENCE_LOCAL).
+ *   -EFBIG:      the file would exceed RLIMIT_FSIZE; raise the limit.
+ *   -ENOSPC:     the file system has no room for the file.
+ *   -EDQUOT:     the quota has no room for the file.
+ *   -EIO:        storage of the folder failed.
+ *   -EROFS:      the folder is read-only.
+ *   -EACCES:     permissions forbid the folder, or @fd is not open to both read and write.
+ *   -ENOENT:     the folder is missing; or @path is NULL and /proc is not mounted, so mount it.
  */
 HM_API int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *desc);
 
@@ -112,12 +113,13 @@ HM_API int hm_ring_create(const char *path, int fd, const struct hm_ring_desc *d
  * Thread safety: any thread.
  *
  * Errors:
- *   -EBUSY: another user has this end.
- *   -EBADMSG: the file is no ring, is of another version or byte order, or was not completed; or
- *            its header has an impossible value. The text says which.
+ *   -EBUSY:      another user has this end.
+ *   -EBADMSG:    the file is no ring, is of another version or byte order, or was not completed;
+ *                or its header has an impossible value. The text says which.
  *   -EOPNOTSUPP: as for hm_ring_create().
- *   -ENOLCK: the file system has no locks.
- *   Errors of hm_buffer_from_file() and hm_map_create().
+ *   -ENOLCK:     the file system has no locks.
+ *
+ * In addition the errors of hm_buffer_from_file() and hm_map_create().
  */
 HM_API int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ring);
 
@@ -130,9 +132,9 @@ HM_API int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring *
  *
  * Errors:
  *   -EBADMSG: the other end's position is impossible.
- *   -EIO: bytes of the file were lost, see above.
- *   -EBUSY: another thread is inside a call on this end.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -EIO:     bytes of the file were lost, see above.
+ *   -EBUSY:   another thread is inside a call on this end.
+ *   -E2BIG:   struct_size is larger than this library knows.
  */
 HM_API int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info);
 
@@ -150,12 +152,12 @@ HM_API int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info);
  *
  * Errors:
  *   -EMSGSIZE: @length is beyond record_max.
- *   -ETIME: the ring has no room yet.
- *   -EPIPE: the ring has no room, and the reader was there and is gone.
- *   -EBADMSG: the reader's position is impossible.
- *   -EIO: bytes of the file were lost, see above.
- *   -EBUSY: another thread is inside a call on this end.
- *   -EINVAL: @ring is the reader's end.
+ *   -ETIME:    the ring has no room yet.
+ *   -EPIPE:    the ring has no room, and a reader was there since this end was opened and is gone.
+ *   -EBADMSG:  the reader's position is impossible.
+ *   -EIO:      bytes of the file were lost, see above.
+ *   -EBUSY:    another thread is inside a call on this end.
+ *   -EINVAL:   @ring is the reader's end.
  */
 HM_API int hm_ring_reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns,
 			   void **ret_data);
@@ -171,8 +173,8 @@ HM_API int hm_ring_reserve(struct hm_ring *ring, uint64_t length, uint64_t timeo
  *
  * Errors:
  *   -EINVAL: no room is reserved, or less than @length.
- *   -EIO: bytes of the file were lost, see above.
- *   -EBUSY: another thread is inside a call on this end.
+ *   -EIO:    bytes of the file were lost, see above.
+ *   -EBUSY:  another thread is inside a call on this end.
  */
 HM_API int hm_ring_commit(struct hm_ring *ring, uint64_t length);
 
@@ -184,8 +186,7 @@ HM_API int hm_ring_commit(struct hm_ring *ring, uint64_t length);
  *
  * Thread safety: one thread at a time for each end.
  *
- * Errors:
- *   Errors of hm_ring_reserve().
+ * Errors: the errors of hm_ring_reserve().
  */
 HM_API int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length,
 			 uint64_t timeout_ns);
@@ -204,12 +205,12 @@ HM_API int hm_ring_write(struct hm_ring *ring, const void *data, uint64_t length
  * Thread safety: one thread at a time for each end.
  *
  * Errors:
- *   -ETIME: the ring has no record yet.
- *   -EPIPE: the ring has no record, and the writer was there and is gone.
+ *   -ETIME:   the ring has no record yet.
+ *   -EPIPE:   the ring has no record, and a writer was there since this end was opened and is gone.
  *   -EBADMSG: the writer's position or the record is impossible; the text says which.
- *   -EIO: bytes of the file were lost, see above.
- *   -EBUSY: another thread is inside a call on this end.
- *   -EINVAL: @ring is the writer's end.
+ *   -EIO:     bytes of the file were lost, see above.
+ *   -EBUSY:   another thread is inside a call on this end.
+ *   -EINVAL:  @ring is the writer's end.
  */
 HM_API int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **ret_data,
 			uint64_t *ret_length);
@@ -222,8 +223,8 @@ HM_API int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **
  *
  * Errors:
  *   -EINVAL: no record was peeked at.
- *   -EIO: bytes of the file were lost, see above, perhaps those that hm_ring_peek() showed.
- *   -EBUSY: another thread is inside a call on this end.
+ *   -EIO:    bytes of the file were lost, see above, perhaps those that hm_ring_peek() showed.
+ *   -EBUSY:  another thread is inside a call on this end.
  */
 HM_API int hm_ring_release(struct hm_ring *ring);
 
@@ -239,8 +240,9 @@ HM_API int hm_ring_release(struct hm_ring *ring);
  *
  * Errors:
  *   -EMSGSIZE: the record has more than @room bytes (the text says how many), and stays in the
- *            ring.
- *   Errors of hm_ring_peek().
+ *              ring.
+ *
+ * In addition the errors of hm_ring_peek().
  */
 HM_API int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t timeout_ns,
 			uint64_t *ret_length);
@@ -256,7 +258,8 @@ HM_API int hm_ring_read(struct hm_ring *ring, void *to, uint64_t room, uint64_t 
  *
  * Errors:
  *   -EIO: bytes of the file were lost, see above.
- *   Errors of hm_map_sync().
+ *
+ * In addition the errors of hm_map_sync().
  */
 HM_API int hm_ring_sync(struct hm_ring *ring);
 

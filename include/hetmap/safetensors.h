@@ -154,11 +154,12 @@ struct hm_safetensors_desc {
  * Thread safety: any thread.
  *
  * Errors:
- *   -EBADMSG: the file breaks a rule of the format; the text names the rule and the tensor.
+ *   -EBADMSG:    the file breaks a rule of the format; the text names the rule and the tensor.
  *   -EOPNOTSUPP: a tensor has more than HM_TENSOR_RANK_MAX dimensions.
- *   -ENOENT: the file, or a file that the index names, does not exist.
- *   -ENODATA: the file is empty.
- *   Errors of hm_buffer_from_file() and hm_map_create().
+ *   -ENOENT:     the file, or a file that the index names, does not exist.
+ *   -ENODATA:    the file is empty.
+ *
+ * In addition the errors of hm_buffer_from_file() and hm_map_create().
  */
 HM_API int hm_safetensors_open(const char *path, uint32_t flags,
 			       struct hm_safetensors **ret_safetensors);
@@ -186,7 +187,7 @@ HM_API int hm_safetensors_query(struct hm_safetensors *safetensors,
  *
  * Errors:
  *   -ERANGE: the model has fewer files.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -E2BIG:  struct_size is larger than this library knows.
  */
 HM_API int hm_safetensors_shard(struct hm_safetensors *safetensors, uint32_t shard,
 				struct hm_shard_info *ret_info);
@@ -219,7 +220,7 @@ HM_API int hm_safetensors_find(struct hm_safetensors *safetensors, const char *n
  * Errors:
  *   -ERANGE: the model has fewer tensors.
  *   -ENOMEM: memory is exhausted.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -E2BIG:  struct_size is larger than this library knows.
  */
 HM_API int hm_safetensors_tensor(struct hm_safetensors *safetensors, uint32_t order,
 				 uint64_t index, struct hm_tensor_info *ret_info);
@@ -272,10 +273,11 @@ HM_API int hm_safetensors_metadata_find(struct hm_safetensors *safetensors, cons
  * Thread safety: any thread.
  *
  * Errors:
- *   -ERANGE: the model has no such tensor, or a slice ends beyond its dimension.
- *   -EXDEV: the tensor can't be used in place (the text says why); pass HM_TENSOR_MAY_COPY.
+ *   -ERANGE:     the model has no such tensor, or a slice ends beyond its dimension.
+ *   -EXDEV:      the tensor can't be used in place (the text says why); pass HM_TENSOR_MAY_COPY.
  *   -EOPNOTSUPP: a slice of F4 or F6 begins or ends inside a byte.
- *   For copies: errors of hm_safetensors_read() and hm_buffer_create().
+ *
+ * In addition for copies the errors of hm_safetensors_read() and hm_buffer_create().
  */
 HM_API int hm_safetensors_view(struct hm_safetensors *safetensors, uint64_t index,
 			       const struct hm_slice *slices, uint32_t n_slices,
@@ -295,11 +297,12 @@ HM_API int hm_safetensors_view(struct hm_safetensors *safetensors, uint64_t inde
  * Thread safety: any thread.
  *
  * Errors:
- *   -ERANGE, -EOPNOTSUPP: as for hm_safetensors_view().
- *   -ENOSPC: @length is too small.
- *   -ENODATA: the file was cut off.
- *   -EIO: storage failed.
- *   -EFAULT: @to can't be written.
+ *   -ERANGE:     as for hm_safetensors_view().
+ *   -EOPNOTSUPP: as for hm_safetensors_view().
+ *   -ENOSPC:     @length is too small.
+ *   -ENODATA:    the file was cut off.
+ *   -EIO:        storage failed.
+ *   -EFAULT:     @to can't be written.
  */
 HM_API int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t index,
 			       const struct hm_slice *slices, uint32_t n_slices, void *to,
@@ -321,18 +324,22 @@ HM_API int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t inde
  * Thread safety: any thread.
  *
  * Errors:
- *   -EINVAL: the format can't express the input: a name that occurs twice, is "__metadata__" or is
- *            not UTF-8; an unknown type; more than HM_TENSOR_RANK_MAX dimensions; or F4 or F6 that
- *            ends inside a byte.
+ *   -EINVAL:    the format can't express the input: a name that occurs twice, is "__metadata__"
+ *               or is not UTF-8; an unknown type; more than HM_TENSOR_RANK_MAX dimensions; or F4
+ *               or F6 that ends inside a byte.
  *   -EOVERFLOW: the product of a shape overflows.
- *   -EFBIG: the header exceeds the format's 100,000,000 bytes, or the file exceeds RLIMIT_FSIZE
- *            (with a SIGXFSZ, unless that is ignored).
- *   -EFAULT: the data can't be read.
- *   -ENODEV, -EIO: the data are in a map and were lost (hetmap/lost.h).
- *   -ENOSPC, -EDQUOT, -EIO, -EROFS, -EACCES, -ENOENT: the folder or its file system has no room or
- *            quota, failed, is read-only, forbidden or missing.
- *   -EIO after the rename (the text says so): the new file is in place, but may not survive a power
- *            failure.
+ *   -EFBIG:     the header exceeds the format's 100,000,000 bytes, or the file exceeds
+ *               RLIMIT_FSIZE (with a SIGXFSZ, unless that is ignored).
+ *   -EFAULT:    the data can't be read.
+ *   -ENODEV:    the data are in a map, and the map's device was taken away (hetmap/lost.h).
+ *   -ENOSPC:    the file system of the folder is full.
+ *   -EDQUOT:    the file system's quota is used up.
+ *   -EROFS:     the folder is read-only.
+ *   -EACCES:    permissions forbid the folder.
+ *   -ENOENT:    the folder does not exist.
+ *   -EIO:       storage failed, or the data are in a map and were lost (hetmap/lost.h). If the
+ *               text says that the error came after the rename, the new file is in place, but may
+ *               not survive a power failure.
  */
 HM_API int hm_safetensors_write(const char *path, const struct hm_safetensors_desc *desc);
 

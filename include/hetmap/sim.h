@@ -35,15 +35,16 @@ extern "C" {
  * Thread safety: any thread.
  *
  * Errors:
- *   Errors that uapi/hetsim.h lists; *argument is unchanged then.
- *   -EPERM: the call is HETSIM_HANDSHAKE, which the library made when the device was opened; or
- *           the setting test=1 is missing.
+ *   -EPERM:      the call is HETSIM_HANDSHAKE, which the library made when the device was opened;
+ *                or the setting test=1 is missing.
  *   -EOPNOTSUPP: the device is of another kind.
- *   -ENODEV: the device was taken away.
- *   -EDEADLK: a view's callback made a call that takes the device away; make it outside of the
- *           callback.
- *   -EINTR: a signal interrupted the call; the library does not repeat it.
- *   -EAGAIN: the queue is full; the library does not repeat the call.
+ *   -ENODEV:     the device was taken away.
+ *   -EDEADLK:    a view's callback made a call that takes the device away; make it outside of the
+ *                callback.
+ *   -EINTR:      a signal interrupted the call; the library does not repeat it.
+ *   -EAGAIN:     the queue is full; the library does not repeat the call.
+ *
+ * In addition the errors that uapi/hetsim.h lists; *argument is unchanged then.
  */
 HM_API int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument);
 
@@ -58,8 +59,8 @@ HM_API int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argume
  * Errors:
  *   -EOPNOTSUPP: the buffer is on another kind of device; or it was imported read-only, and the
  *                device has no handle for it.
- *   -EXDEV: the buffer is made of several objects.
- *   -EDEADLK: a view's callback made the call; make it outside of the callback.
+ *   -EXDEV:      the buffer is made of several objects.
+ *   -EDEADLK:    a view's callback made the call; make it outside of the callback.
  */
 HM_API int hm_sim_buffer(struct hm_buffer *buffer, uint32_t *ret_handle);
 
@@ -86,7 +87,8 @@ HM_API int hm_sim_queue(struct hm_queue *queue, uint32_t *ret_number);
  *   -EINVAL: no device has that name or number, or HETMAP_SOFT has a mistake.
  *   -EACCES: permission is missing; the function needs root for "sim:N".
  *   -ENOENT: debugfs is not mounted, or lacks the module.
- *   Errors that the module returns.
+ *
+ * In addition the errors that the module returns.
  */
 HM_API int hm_sim_plug(const char *name);
 

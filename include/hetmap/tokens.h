@@ -103,17 +103,19 @@ struct hm_tokens_shard_info {
  * Thread safety: any thread. The description of open files never changes.
  *
  * Errors:
- *   -EBADMSG: a raw file ends inside a token, or hm_npy_query() refuses a .npy file with this
- *            error.
+ *   -EBADMSG:    a raw file ends inside a token, or hm_npy_query() refuses a .npy file with this
+ *                error.
  *   -EOPNOTSUPP: elements are HM_NPY_OPAQUE, or hm_npy_query() failed with this error.
- *   -EINVAL: the files have different types, or desc->dtype is no type, or is one of 4 or 6 bits.
- *   -ENODATA: a file has no tokens.
- *   -EOVERFLOW: the files have 2^62 tokens or more.
- *   -EMFILE: the process has no descriptor left; each file keeps one. Raise RLIMIT_NOFILE, or use
- *            fewer files.
- *   -ENOENT and other errors of hm_buffer_from_file() and hm_map_create().
- *   -ENOMEM: memory is exhausted.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -EINVAL:     the files have different types, or desc->dtype is no type, or is one of 4 or 6
+ *                bits.
+ *   -ENODATA:    a file has no tokens.
+ *   -EOVERFLOW:  the files have 2^62 tokens or more.
+ *   -EMFILE:     the process has no descriptor left; each file keeps one. Raise RLIMIT_NOFILE, or
+ *                use fewer files.
+ *   -ENOMEM:     memory is exhausted.
+ *   -E2BIG:      struct_size is larger than this library knows.
+ *
+ * In addition -ENOENT and the other errors of hm_buffer_from_file() and hm_map_create().
  */
 HM_API int hm_tokens_open(const char *const *paths, uint32_t n_paths,
 			  const struct hm_tokens_desc *desc, struct hm_tokens **ret_tokens);
@@ -140,7 +142,7 @@ HM_API int hm_tokens_query(struct hm_tokens *tokens, struct hm_tokens_info *ret_
  *
  * Errors:
  *   -ERANGE: the array has fewer files.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -E2BIG:  struct_size is larger than this library knows.
  */
 HM_API int hm_tokens_shard(struct hm_tokens *tokens, uint32_t shard,
 			   struct hm_tokens_shard_info *ret_info);
@@ -159,16 +161,18 @@ HM_API int hm_tokens_shard(struct hm_tokens *tokens, uint32_t shard,
  * Thread safety: any thread.
  *
  * Errors:
- *   -ERANGE: the range ends beyond the last token.
- *   -EOVERFLOW: @dtype can't hold a token; the text says which.
+ *   -ERANGE:     the range ends beyond the last token.
+ *   -EOVERFLOW:  @dtype can't hold a token; the text says which.
  *   -EOPNOTSUPP: the files' type can't be converted to @dtype.
- *   -ENODATA: a file was cut off.
- *   -EIO: storage failed.
- *   -EHWPOISON: memory failed.
- *   -ENODEV, -EACCES: @to is in a map that is lost, or not writable. The error occurs only if
- *            hm_handler_install() is in effect; otherwise the fault is a signal.
- *   -EINVAL: an argument is out of range, or @to is not aligned.
- *   -ENOMEM: memory is exhausted.
+ *   -ENODATA:    a file was cut off.
+ *   -EIO:        storage failed.
+ *   -EHWPOISON:  memory failed.
+ *   -ENODEV:     @to is in a map that is lost, and hm_handler_install() is in effect; without the
+ *                handler the fault is a signal.
+ *   -EACCES:     @to is in a map that is not writable, and hm_handler_install() is in effect;
+ *                without the handler the fault is a signal.
+ *   -EINVAL:     an argument is out of range, or @to is not aligned.
+ *   -ENOMEM:     memory is exhausted.
  */
 HM_API int hm_tokens_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint32_t dtype,
 			  void *to);
@@ -276,12 +280,12 @@ struct hm_batches_info {
  * Thread safety: any thread; calls on the object wait for one another, except hm_batches_take().
  *
  * Errors:
- *   -EINVAL: a size is 0, or the rank or the worker is out of range.
- *   -ERANGE: the array has fewer tokens than a block and one.
+ *   -EINVAL:     a size is 0, or the rank or the worker is out of range.
+ *   -ERANGE:     the array has fewer tokens than a block and one.
  *   -EOPNOTSUPP: the files' type can't be converted to dtype.
- *   -EOVERFLOW: a batch has 2^62 bytes or more.
- *   -ENOMEM: memory is exhausted.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -EOVERFLOW:  a batch has 2^62 bytes or more.
+ *   -ENOMEM:     memory is exhausted.
+ *   -E2BIG:      struct_size is larger than this library knows.
  */
 HM_API int hm_batches_create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 			     struct hm_batches **ret_batches);
@@ -303,10 +307,11 @@ HM_API int hm_batches_create(struct hm_tokens *tokens, const struct hm_batches_d
  * Thread safety: any thread; calls on the object wait for one another.
  *
  * Errors:
- *   Errors of hm_tokens_read().
- *   -EBUSY: the call is between hm_batches_start() and hm_batches_stop().
+ *   -EBUSY:  the call is between hm_batches_start() and hm_batches_stop().
  *   -EINVAL: @x or @y is not aligned.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -E2BIG:  struct_size is larger than this library knows.
+ *
+ * In addition the errors of hm_tokens_read().
  */
 HM_API int hm_batches_next(struct hm_batches *batches, void *x, void *y,
 			   struct hm_batch *ret_batch);
@@ -323,7 +328,7 @@ HM_API int hm_batches_next(struct hm_batches *batches, void *x, void *y,
  * Thread safety: any thread; calls on the object wait for one another.
  *
  * Errors:
- *   -EBUSY: the thread was started already; call hm_batches_stop() first.
+ *   -EBUSY:  the thread was started already; call hm_batches_stop() first.
  *   -EINVAL: a slot has no x, or its memory is not aligned.
  *   -EAGAIN: no further thread could be started.
  *   -ENOMEM: memory is exhausted.
@@ -344,11 +349,12 @@ HM_API int hm_batches_start(struct hm_batches *batches, const struct hm_batch_sl
  * Thread safety: any thread; other calls on the object do not wait for this one.
  *
  * Errors:
- *   -ETIME: the batch is not ready.
- *   -EINVAL: the thread is not started; call hm_batches_start() first.
- *   -EBUSY: all slots are taken; give one back by hm_batches_give().
+ *   -ETIME:     the batch is not ready.
+ *   -EINVAL:    the thread is not started; call hm_batches_start() first.
+ *   -EBUSY:     all slots are taken; give one back by hm_batches_give().
  *   -ECANCELED: another thread called hm_batches_stop().
- *   Errors of hm_batches_next(), in the thread.
+ *
+ * In addition the errors of hm_batches_next(), in the thread.
  */
 HM_API int hm_batches_take(struct hm_batches *batches, uint64_t timeout_ns,
 			   struct hm_batch *ret_batch);
@@ -389,10 +395,10 @@ HM_API int hm_batches_stop(struct hm_batches *batches);
  * Thread safety: any thread; calls on the object wait for one another.
  *
  * Errors:
- *   -EBUSY: the call is between hm_batches_start() and hm_batches_stop().
- *   -EINVAL: @batch is 0.
+ *   -EBUSY:     the call is between hm_batches_start() and hm_batches_stop().
+ *   -EINVAL:    @batch is 0.
  *   -EOVERFLOW: a batch would have 2^62 bytes or more.
- *   -ENOMEM: memory is exhausted.
+ *   -ENOMEM:    memory is exhausted.
  */
 HM_API int hm_batches_resize(struct hm_batches *batches, uint64_t batch);
 
@@ -417,9 +423,9 @@ HM_API int hm_batches_get(struct hm_batches *batches, struct hm_batches_state *r
  * Thread safety: any thread; calls on the object wait for one another.
  *
  * Errors:
- *   -EBUSY: the call is between hm_batches_start() and hm_batches_stop().
+ *   -EBUSY:  the call is between hm_batches_start() and hm_batches_stop().
  *   -EINVAL: the position is 2^62 or more.
- *   -E2BIG: struct_size is larger than this library knows.
+ *   -E2BIG:  struct_size is larger than this library knows.
  */
 HM_API int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *state);
 

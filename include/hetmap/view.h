@@ -57,10 +57,11 @@ struct hm_view_ops {
  * Thread safety: any thread.
  *
  * Errors:
- *   -ERANGE: the range ends past the map's end.
- *   -ENOMEM: memory is exhausted.
- *   -E2BIG: the struct_size of @ops is larger than this library knows.
- *   -ENODEV, -EDEADLK: as map.h says.
+ *   -ERANGE:  the range ends past the map's end.
+ *   -ENOMEM:  memory is exhausted.
+ *   -E2BIG:   the struct_size of @ops is larger than this library knows.
+ *   -ENODEV:  as map.h says.
+ *   -EDEADLK: as map.h says.
  */
 HM_API int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 			  const struct hm_view_ops *ops, void *user, struct hm_view **ret_view);
@@ -72,8 +73,9 @@ HM_API int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
  * callbacks are no longer running and will not be called again.
  *
  * Inside a callback of any view the function does not wait. If another thread is changing the
- * view's map at that time, one of the ended view's callbacks may still be running, until the call
- * returns that the outer callback belongs to; no callback starts any more.
+ * view's map at that time, one of the ended view's callbacks may still be running, but none starts
+ * any more. Once the call that runs the outer callback has returned, no callback of the ended view
+ * runs.
  *
  * Thread safety: any thread.
  */
