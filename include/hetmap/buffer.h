@@ -207,7 +207,8 @@ HM_API int hm_buffer_create(struct hm_device *device, const struct hm_buffer_des
  *
  * The call opens the file for reading and writing, or for reading only with
  * HM_BUFFER_READ_ONLY. If the file system refuses MAP_SHARED, a reader gets a private map, and
- * hm_buffer_query() reports HM_BACKING_FILE_PRIVATE.
+ * hm_buffer_query() reports HM_BACKING_FILE_PRIVATE. The end of a buffer closes a descriptor of
+ * the file, which releases all locks of the process on that file by fcntl(2).
  *
  * On some file systems maps do not show the stores of other machines (hetmap/file.h). The
  * library refuses a writable map there unless the caller passes HM_BUFFER_PUBLISH. A read-only
