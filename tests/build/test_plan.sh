@@ -37,6 +37,9 @@ first() {
 }
 
 check tree make_tree
+mv "$work/tests/full-runs" "$work/runs"
+check none_recorded changed 'base counted ring counted'
+mv "$work/runs" "$work/tests/full-runs"
 check nothing changed 'base same ring same'
 echo 4 >"$work/runtime/ring/ring.c"
 check one changed 'base same ring own'
