@@ -151,16 +151,28 @@ static int run_sample(struct scene *scene)
 	return call(scene->fd, HETSIM_BUFFER_SAMPLE, &arg);
 }
 
-static int run_export(struct scene *scene)
+static int export_as(struct scene *scene, uint32_t flags)
 {
 	struct hetsim_export arg = { .size = sizeof(arg),
 				     .handle = scene->handle,
-				     .flags = HETSIM_EXPORT_WRITE };
+				     .flags = flags };
 	int r = call(scene->fd, HETSIM_EXPORT, &arg);
 
 	if (!r)
 		scene->made = arg.fd;
 	return r;
+}
+
+/* A dma-buf that may only be read is not there yet. */
+static int run_export(struct scene *scene)
+{
+	return export_as(scene, 0);
+}
+
+/* The one that may be written is. */
+static int run_export_again(struct scene *scene)
+{
+	return export_as(scene, HETSIM_EXPORT_WRITE);
 }
 
 static int run_import(struct scene *scene)
@@ -396,6 +408,7 @@ static const struct step {
 	{ "move", run_move, no_more, PAGES },
 	{ "sample", run_sample, no_more, 4 },
 	{ "export", run_export, no_more, 3 },
+	{ "export again", run_export_again, no_more, 2 },
 	{ "import", run_import, no_more, 2 },
 	{ "bracket", run_bracket, no_more, 3 },
 	{ "bind", run_bind, no_more, 4 },
@@ -464,7 +477,7 @@ static void set_up(struct scene *scene)
 	CHECK_EQUAL(call(scene->fd, HETSIM_SUBMIT, &submit), 0);
 	scene->seqno = submit.seqno;
 	CHECK_EQUAL(run_wait(scene), 0);
-	CHECK_EQUAL(run_export(scene), 0);
+	CHECK_EQUAL(run_export_again(scene), 0);
 	scene->dmabuf = scene->made;
 	scene->eventfd = eventfd(0, EFD_CLOEXEC);
 	scene->map = map_buffer(scene);
