@@ -180,6 +180,8 @@ static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
 int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
 			 int *ret_fd)
 {
+	/* The seal stays, whatever fails behind it. The new descriptor is of the same file. */
+	bool seals = flags & HM_EXPORT_READ_ONLY && buffer->backing == HM_BACKING_MEMFD;
 	struct hm_segment segment;
 	int fd = -1, r;
 
@@ -199,10 +201,12 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 	/* What is in use: a dma-buf has its size for life, and its pages at once. */
 	segment = buffer->segment[0];
 	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
-	r = export_segment_locked(buffer, &segment, flags, &fd);
+	r = seals ? identity_add_locked(buffer, segment.fd) : 0;
+	if (!r)
+		r = export_segment_locked(buffer, &segment, flags, &fd);
 	if (r)
 		return r;
-	r = identity_add_locked(buffer, fd);
+	r = seals ? 0 : identity_add_locked(buffer, fd);
 	if (r) {
 		sys_close(fd);
 		return r;
