@@ -352,8 +352,8 @@ struct sim_buffer {
 	unsigned int n_exports; /* while any, it does not shrink; the same */
 	unsigned int n_handles; /* of all openers */
 	/*
-	 * What an export gives, by whether it may be written: with a reference, while there
-	 * is a handle; or NULL.
+	 * The dma-bufs that exports return: read-only at 0, writable at 1. Each has a reference
+	 * while the buffer has a handle, or is NULL.
 	 */
 	struct dma_buf *dmabufs[2];
 	s64 sigbus;		/* injected: a page, -1 for none */

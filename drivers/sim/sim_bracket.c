@@ -145,7 +145,7 @@ int sim_bracket_end(struct sim_brackets *brackets)
 	return bracket ? 0 : -EINVAL;
 }
 
-/* Whoever began them has the dma-buf no more, which another one gets. */
+/* Closes the brackets of former users before the dma-buf goes to a new one. */
 void sim_brackets_miss(struct sim_brackets *brackets)
 {
 	mutex_lock(&brackets->lock);
@@ -167,10 +167,9 @@ void sim_brackets_remove(struct sim_brackets *brackets)
 }
 
 /*
- * Who is to see the counters has those of all dma-bufs closed before whose processes have
- * ended, or which nobody has: with brackets_lock held nobody gets one of these. What was looked at
- * goes to the list's end, so that all that there are now get their turns, whoever comes,
- * goes or looks, too, while the lock is given up.
+ * Closes, before the counters are read, the brackets of processes that have ended and those of
+ * idle dma-bufs. brackets_lock keeps an idle dma-buf from new users. An entry moves to the list's
+ * end once it was looked at: each entry has its turn, although the lock is dropped in between.
  */
 void sim_brackets_look(struct sim_device *dev)
 {

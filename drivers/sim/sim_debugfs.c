@@ -85,7 +85,7 @@ static int sim_objects_show(struct seq_file *m, void *unused)
 	xa_for_each(&dev->buffers, index, buffer) {
 		const char *place = buffer->import ? "foreign" :
 						     sim_places[READ_ONCE(buffer->place)];
-		/* These are nobody's, nor is what they refer to. */
+		/* Idle dma-bufs and their references have no user to show. */
 		unsigned int idle = sim_dmabufs_idle(buffer);
 
 		seq_printf(m, "buffer\t%lu\t%llu\t%d\t%s\t%llu\t%s\t%s\t%u\t%lld\t%u\t%u\n", index,

@@ -3,9 +3,9 @@
  * Buffers as dma-bufs: exported for other devices and processes, and taken in
  * again by another opener of the same device. Those of others: sim_import.c.
  *
- * Who gets a buffer twice gets one object: it keeps the dma-buf that it gave, as DRM's do,
- * one that may be written and one that may not, until its last handle goes. One that nobody
- * else has meanwhile is idle, and counts for nothing. All of a buffer's share its dma_resv.
+ * A buffer keeps the dma-bufs that it gave, one writable and one read-only, until its last
+ * handle goes, as GEM does: an importer of two exports has one object. A dma-buf without other
+ * users is idle and does not count as an export. All dma-bufs of a buffer share its dma_resv.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -227,9 +227,9 @@ static const struct dma_buf_ops sim_dmabuf_ops = {
 };
 
 /*
- * Does nobody but the buffer, which keeps it, have the dma-buf? Then nobody gets it but from
- * the buffer, with buffer->lock held, as here. (Somebody may look at it in passing, as who
- * lists all dma-bufs does.)
+ * True if the buffer's own reference is the only one. A new user can then come only through the
+ * buffer, under buffer->lock, which the caller holds. (A walk over the list of all dma-bufs may
+ * hold a reference for a moment.)
  */
 static bool sim_dmabuf_is_unused(struct dma_buf *dmabuf)
 {
@@ -249,8 +249,8 @@ bool sim_dmabuf_is_idle(struct sim_buffer *buffer, struct dma_buf *dmabuf)
 }
 
 /*
- * The buffer does not keep it any more: the caller has its reference, and puts it without the
- * lock. One that nobody else has is no export from here on. With buffer->lock held.
+ * Takes the buffer's reference to a kept dma-buf; the caller puts it after it has dropped
+ * buffer->lock, which it holds here. An idle dma-buf stops counting as an export.
  */
 struct dma_buf *sim_dmabuf_take(struct sim_buffer *buffer, unsigned int write, bool idle_only)
 {

@@ -105,7 +105,7 @@ bool launch_ranges_overlap(const struct hm_accel_work *work, uint32_t i, uint32_
 	       maps_overlap(a, work->range[i].offset, length, b, work->range[k].offset, length);
 }
 
-/* Of ranges that overlap, for those who see two addresses. */
+/* The part of a message that explains an overlap of two different addresses. */
 static const char *through(const struct hm_accel_range *a, const struct hm_accel_range *b)
 {
 	return ranges_overlap((uintptr_t)a->pointer, a->length, (uintptr_t)b->pointer,
@@ -114,7 +114,7 @@ static const char *through(const struct hm_accel_range *a, const struct hm_accel
 		       " (two maps of the same bytes)";
 }
 
-/* What one of two maps shows changes with a store through the other, at once or not. */
+/* Refuses a copy between overlapping bytes, also if two maps show them at two addresses. */
 static int check_copy(struct hm_fence *fence, const struct pins *pins)
 {
 	const struct hm_accel_range *to = &fence->work.range[0], *from = &fence->work.range[1];
