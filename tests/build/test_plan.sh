@@ -16,7 +16,8 @@ make_tree() {
 		cp tests/plan "$work/tests" &&
 		printf 'base* tests/base\nring runtime/ring tests/ring\n' >"$work/tests/rooms" &&
 		echo 1 >"$work/tests/base/test_one.c" && echo 2 >"$work/tests/ring/test_two.c" &&
-		echo 3 >"$work/runtime/ring/ring.c" && full_run
+		printf 'int ring;\nchar *text = "/* no comment */";\n' \
+			>"$work/runtime/ring/ring.c" && full_run
 }
 
 # As make full leaves it.
@@ -41,7 +42,12 @@ mv "$work/tests/full-runs" "$work/runs"
 check none_recorded changed 'base counted ring counted'
 mv "$work/runs" "$work/tests/full-runs"
 check nothing changed 'base same ring same'
-echo 4 >"$work/runtime/ring/ring.c"
+printf '/* Says\n * nothing. */\nint ring; // "\n\nchar *text = "/* no comment */";\n' \
+	>"$work/runtime/ring/ring.c"
+check comment changed 'base same ring same'
+printf 'int ring;\nchar *text = "/* a comment */";\n' >"$work/runtime/ring/ring.c"
+check string changed 'base same ring own'
+printf 'int ring2;\nchar *text = "/* no comment */";\n' >"$work/runtime/ring/ring.c"
 check one changed 'base same ring own'
 check own_first test "$(first plain)" = 'plain/test_two own 9'
 echo 5 >"$work/tests/base/test_one.c"
