@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The registry's tree, the writers' side: a map takes the largest entries it fills. */
+/* The writers' side of the registry's tree: a map takes the largest entries that it fills. */
 #include "registry/radix.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static uint64_t entry_mask(int level)
 	return (1ull << radix_shift(level)) - 1;
 }
 
-/* Whole cache lines: what writers count in is not what readers look at. */
+/* Whole cache lines: words that only writers count in share no line with words for readers. */
 static uint32_t node_size(int level)
 {
 	return (uint32_t)round_up((n_entry(level) * (level ? 2u : 1u) + 1) * sizeof(uint64_t),
@@ -49,7 +49,7 @@ static _Atomic uint64_t *node_child(const _Atomic uint64_t *node, int level, uns
 								   memory_order_relaxed);
 }
 
-/* What is below shows again, or for the first time. */
+/* Makes @child, which may be new, visible to readers. */
 static void node_show_child(_Atomic uint64_t *node, unsigned int i,
 			    const _Atomic uint64_t *child)
 {
@@ -81,8 +81,8 @@ static void live_add(_Atomic uint64_t *node, int level, int by)
 }
 
 /*
- * Is [first, last], which an entry of the level above has, in one of @level's, and not all of
- * it? The node below has it then. Most maps are so down to a low level.
+ * Does one entry of @level hold all of [first, last], which is smaller than that entry? The
+ * node below that entry has the range then. Most maps go down to a low level in this way.
  */
 static inline bool is_part_of_one(uint64_t first, uint64_t last, int level)
 {
@@ -93,8 +93,9 @@ static inline bool is_part_of_one(uint64_t first, uint64_t last, int level)
 }
 
 /*
- * A node's entries that [first, last] touches, where it is no part of one. Only the two on the
- * edges can be covered in part; those of [whole, behind) are covered.
+ * The entries of a node that [first, last] touches, where more than one entry or a whole entry
+ * is touched. Only the two at the edges can be covered in part; those of [whole, behind) are
+ * covered.
  */
 struct entries {
 	unsigned int first, last, whole, behind;
@@ -113,7 +114,7 @@ static inline struct entries entries_of(uint64_t first, uint64_t last, int level
 	return entries;
 }
 
-/* The node below entry @i, for a map that is to have a part of it. */
+/* Finds or makes the node below entry @i, for a map that needs a part of the entry. */
 static inline int prepare_child(_Atomic uint64_t *node, int level, unsigned int i,
 				_Atomic uint64_t **ret_child)
 {
@@ -131,7 +132,7 @@ static inline int prepare_child(_Atomic uint64_t *node, int level, unsigned int 
 
 static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last);
 
-/* Entry @i covers more than [first, last]. */
+/* Prepares [first, last], a part of entry @i. */
 static int prepare_below(_Atomic uint64_t *node, int level, unsigned int i, uint64_t first,
 			 uint64_t last)
 {
@@ -153,7 +154,7 @@ static int prepare(_Atomic uint64_t *node, int level, uint64_t first, uint64_t l
 			return r;
 	}
 	in = entries_of(first, last, level);
-	/* An empty node has nothing in the way. */
+	/* An empty node has no entry in the way. */
 	for (i = live(node, level) ? in.whole : in.behind; i < in.behind; i++) {
 		const _Atomic uint64_t *child = node_child(node, level, i);
 
@@ -176,7 +177,7 @@ int radix_prepare(uint64_t first, uint64_t last)
 static void enter(_Atomic uint64_t *node, int level, uint64_t first, uint64_t last,
 		  struct registry_slot *slot);
 
-/* Returns how many more of the node's entries are live: one, or none. */
+/* Returns how many more of the node's entries are live: 1 or 0. */
 static int enter_below(_Atomic uint64_t *node, int level, unsigned int i, uint64_t first,
 		       uint64_t last, struct registry_slot *slot)
 {
@@ -198,7 +199,7 @@ static void enter(_Atomic uint64_t *node, int level, uint64_t first, uint64_t la
 	for (; is_part_of_one(first, last, level); level--) {
 		_Atomic uint64_t *child = node_child(node, level, radix_index(first, level));
 
-		/* What is below is about to be. */
+		/* The child has no live entry yet, and gets one below. */
 		if (!live(child, level - 1))
 			live_add(node, level, 1);
 		node = child;
@@ -219,7 +220,10 @@ void radix_enter(uint64_t first, uint64_t last, struct registry_slot *slot)
 	enter(radix_root, RADIX_TOP, first, last, slot);
 }
 
-/* Returns the page behind the last one cleared: @page when none was. */
+/*
+ * Clears the entries of @slot from @page on. Returns the page behind the last one cleared,
+ * @page if none was.
+ */
 static uint64_t clear(_Atomic uint64_t *node, int level, uint64_t page,
 		      const struct registry_slot *slot)
 {
@@ -306,7 +310,7 @@ static struct registry_slot *previous_in(const _Atomic uint64_t *node, int level
 			slot = previous_in(child, level - 1, page, ret_first);
 		if (slot)
 			return slot;
-		page = first - 1; /* wraps behind entry 0: not looked at */
+		page = first - 1; /* wraps behind entry 0, where the loop ends */
 	}
 	return NULL;
 }

@@ -54,13 +54,13 @@ static inline unsigned int radix_bits(int level)
 }
 
 /*
- * A node of n entries is an array: n words for readers, each 0, the child below,
- * or, with RADIX_SLOT set, a slot. Behind them, for writers only, n children,
- * which are there also while a slot stands before them (level 0 has none), and
- * the number of entries with a slot or with a live child.
+ * A node of n entries is an array. The first n words are for readers: each is 0, the child
+ * below, or, with RADIX_SLOT set, a slot. Behind them are words for writers only: n children
+ * (none at level 0), which stay there while a slot hides them, and the number of entries with a
+ * slot or with a live child.
  */
 
-/* The sign: "no child here" is one comparison. */
+/* The sign bit, so that one comparison says "no child here". */
 #define RADIX_SLOT (1ull << 63)
 
 extern _Atomic uint64_t radix_root[2 * RADIX_ROOT_ENTRIES + 1];
@@ -70,7 +70,7 @@ static inline unsigned int radix_index(uint64_t page, int level)
 	return (unsigned int)(page >> radix_shift(level)) & ((1u << radix_bits(level)) - 1);
 }
 
-/* The slot entered for an address, or NULL. For readers: no lock. */
+/* The slot entered for an address, or NULL. Readers need no lock. */
 static inline struct registry_slot *radix_find(uint64_t address)
 {
 	uint64_t page = address >> PAGE_SHIFT;
@@ -102,22 +102,22 @@ no_child:
 }
 
 /*
- * Makes room for [first, last], in pages: links the nodes that are missing.
- * -EEXIST: some page of it is taken; -ENOMEM. Nodes linked before a failure
- * stay, empty, for the next one.
+ * Makes room for pages [first, last] by linking the nodes that are missing.
+ * -EEXIST: one of the pages is taken.
+ * -ENOMEM. Nodes linked before a failure stay, empty, for the next call.
  */
 int radix_prepare(uint64_t first, uint64_t last);
 
 /* Enters @slot for a range that was prepared. */
 void radix_enter(uint64_t first, uint64_t last, struct registry_slot *slot);
 
-/* Clears the entries of @slot, whose range begins at @first. */
+/* Clears the entries of @slot, the first page of which is @first. */
 void radix_clear(uint64_t first, struct registry_slot *slot);
 
 /*
- * The first slot entered at or after @page, and the page behind its entry; the
- * last slot at or before @page, and the first page of its entry. A long map has
- * several entries.
+ * radix_next: the first slot entered at or after @page, and the page behind its entry.
+ * radix_previous: the last slot at or before @page, and the first page of its entry. A long map
+ * has several entries.
  */
 struct registry_slot *radix_next(uint64_t page, uint64_t *ret_behind);
 struct registry_slot *radix_previous(uint64_t page, uint64_t *ret_first);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * Registry: address -> map. radix.h finds the slot, this file is about what
- * stands in it: a descriptor of the map, in one cache line.
+ * Registry: address -> map. radix.h finds the slot; this file fills it with a descriptor of the
+ * map, in one cache line.
  *
- * A reader loads its sequence, its fields, then looks whether the sequence is still what it
- * was. If so, the fields belong together: a sequence is odd from the moment a descriptor is
- * retired to the moment it is full again. Slots, descriptors and arrays of runs keep their
- * type for ever, so whatever a late reader loads is memory of ours. The loads are acquire and
- * the stores release (free on x86, and known to TSan, which fences are not): a reader that
- * saw one new field sees the sequence that went before it.
+ * A reader loads the sequence, then the fields, then the sequence again. If it is unchanged,
+ * the fields belong together: a sequence is odd from the moment a descriptor is retired to the
+ * moment it is full again. Slots, descriptors and arrays of runs keep their type for ever, so a
+ * late reader loads only memory of the registry. The loads are acquire and the stores release
+ * (free on x86, and known to TSan, which does not know fences): a reader that saw one new field
+ * sees the sequence that went before it.
  *
- * A change never makes a reader wait, who may be a signal handler on top of the writer: one
- * store sends readers from the slot to a descriptor that was filled beforehand, the slot is
- * filled anew meanwhile, and one more store calls them back.
+ * A change never makes a reader wait, because the reader may be a signal handler on top of the
+ * writer: one store sends readers from the slot to a descriptor that was filled beforehand, the
+ * slot is filled anew meanwhile, and one more store calls the readers back.
  *
- * A stale slot is no problem: the map it belonged to was removed after the reader's walk
- * began. If it is another map's by now, the address is outside of that one's range, and
- * -ENOENT was the truth in between.
+ * A stale slot does no harm: its map was removed after the reader's walk began. If another map
+ * has the slot by now, the address is outside that map's range, and -ENOENT was the truth in
+ * between.
  */
 #include "registry/registry.h"
 
@@ -33,13 +33,12 @@
 #define TRIES 16
 
 /*
- * One cache line, in which the common case needs nothing unpacked. The last
- * word is what stands at the end of struct hm_pointer_info: generation, access,
- * cache mode, and in the place of its reserved field the flags below. Without
- * any of them it is copied as it is.
+ * One cache line, in which the common case needs nothing unpacked. The last word has the layout
+ * of the end of struct hm_pointer_info: generation, access, cache mode, and the flags below in
+ * the place of its reserved field. A word without flags is copied as it is.
  */
 struct registry_descriptor {
-	/* Upper half: fork generation in which it was made. Or SEQ_FORWARD. */
+	/* Upper half: fork generation at publication. Or SEQ_FORWARD. */
 	_Atomic uint64_t seq;
 	_Atomic uint64_t base;
 	_Atomic uint64_t length;
@@ -62,7 +61,7 @@ struct registry_slot {
 #define SEQ_FORWARD (1ull << 63)
 
 #define DESCRIPTOR_RUNS (1u << 0)          /* rights by range: they stand in an array */
-#define DESCRIPTOR_NOT_INHERITED (1u << 1) /* in a fork child it counts for nothing */
+#define DESCRIPTOR_NOT_INHERITED (1u << 1) /* not valid in a fork child */
 
 struct tail {
 	uint32_t generation;
@@ -83,7 +82,7 @@ _Static_assert(sizeof(struct tail) == sizeof(uint64_t) &&
 		       sizeof(struct hm_pointer_info) == INFO_TAIL + sizeof(struct tail),
 	       "struct tail is the end of struct hm_pointer_info");
 
-/* A run: offset (page-aligned), and below it access and cache mode. */
+/* A run is one word: a page-aligned offset, and access and cache mode in the bits below it. */
 #define RUN_CACHE_SHIFT 2
 #define RUN_FIELD_MASK 3u
 
@@ -91,17 +90,17 @@ _Static_assert(HM_CACHE_UNKNOWN <= RUN_FIELD_MASK, "a run has room for each cach
 
 /* Never changed while a descriptor with an even sequence points to it. */
 struct runs {
-	_Atomic uint64_t n; /* at most the class's, also while it is free */
+	_Atomic uint64_t n; /* at most the class's; kept while the array is free */
 	_Atomic uint64_t device;
 	_Atomic uint64_t run[];
 };
 
-/* Arrays of 8 bytes << class in all; vm.max_map_count needs no more. */
+/* An array has 8 bytes << class in all; vm.max_map_count needs no larger class. */
 #define RUNS_CLASS_MIN 2
 #define RUNS_HEADER 2
 #define RUNS_CLASS_MAX 24
 
-/* Protects what follows, the tree, and every store to a slot or descriptor. */
+/* Protects the slabs, the tree, and every store to a slot or descriptor. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct slab slots = {
@@ -139,7 +138,7 @@ static struct tail tail_unpack(uint64_t word)
 	return tail;
 }
 
-/* Was its map left behind by a fork()? */
+/* Was the descriptor's map not inherited by this fork child? */
 static bool is_left(uint64_t seq, uint64_t tail)
 {
 	return tail_unpack(tail).flags & DESCRIPTOR_NOT_INHERITED &&
@@ -167,7 +166,7 @@ static struct slab *runs_slab(unsigned int class)
 	return slab;
 }
 
-/* Offsets are rounded up to pages, which is how far rights reach in truth. */
+/* Rounds offsets up to pages, because the kernel keeps rights by page. */
 static struct runs *runs_make(const struct rangemap *access, struct hm_device *device)
 {
 	unsigned int class = runs_class(access->n);
@@ -184,13 +183,13 @@ static struct runs *runs_make(const struct rangemap *access, struct hm_device *d
 		uint64_t offset = round_up(run->offset, KIB(4));
 
 		if (i + 1 < access->n && round_up(run[1].offset, KIB(4)) == offset)
-			continue; /* nothing of it is left */
+			continue; /* no whole page of the run is left */
 		STORE(runs->run[n], offset | run->cache << RUN_CACHE_SHIFT | run->value);
 		n++;
 	}
 	for (; n < access->n; n++)
 		STORE(runs->run[n], UINT64_MAX); /* behind every offset */
-	/* All of them: the class must be found again when it is given back. */
+	/* The full count, from which runs_put() finds the class again. */
 	STORE(runs->n, access->n);
 	STORE(runs->device, (uintptr_t)device);
 	return runs;
@@ -202,7 +201,7 @@ static void runs_put(struct runs *runs)
 		slab_put(runs_slab(runs_class(LOAD(runs->n))), runs);
 }
 
-/* The run that holds @offset. May meet an array in reuse: then it is any word. */
+/* Finds the run that holds @offset. In an array that is being reused the result is any word. */
 static uint64_t runs_at(const struct runs *runs, uint64_t offset)
 {
 	uint64_t low = 0;
@@ -228,7 +227,7 @@ static struct runs *descriptor_runs(const struct registry_descriptor *descriptor
 	return (struct runs *)(uintptr_t)LOAD(descriptor->device);
 }
 
-/* Fills one that is new or retired. It counts from descriptor_publish() on. */
+/* Fills a new or retired descriptor. Readers trust it from descriptor_publish() on. */
 static int descriptor_fill(struct registry_descriptor *descriptor,
 			   const struct registry_entry *entry)
 {
@@ -257,7 +256,7 @@ static int descriptor_fill(struct registry_descriptor *descriptor,
 	return 0;
 }
 
-/* The upper half counts no change: it must not be carried into. */
+/* Counts the lower half up to an even number; the upper half takes no carry. */
 static uint64_t seq_next(uint64_t generation, uint64_t seq)
 {
 	return generation << 32 | (((uint32_t)seq | 1) + 1u);
@@ -268,13 +267,13 @@ static void descriptor_publish(struct registry_descriptor *descriptor)
 	STORE(descriptor->seq, seq_next(fork_generation, LOAD(descriptor->seq)));
 }
 
-/* Before its array and its link's word are no longer what they were. */
+/* Must come before the descriptor's runs, or the word of its link, are reused. */
 static void descriptor_retire(struct registry_descriptor *descriptor)
 {
 	STORE(descriptor->seq, LOAD(descriptor->seq) | SEQ_ODD);
 }
 
-/* What find_once() leaves: flags, or a change in progress. */
+/* The cases that find_once() leaves: flags, or a change in progress. */
 static __attribute__((noinline)) int find_flagged(const struct registry_slot *slot,
 						  uint64_t address,
 						  struct hm_pointer_info *ret_info)
@@ -310,7 +309,7 @@ static __attribute__((noinline)) int find_flagged(const struct registry_slot *sl
 		const struct runs *runs = (const struct runs *)info.device;
 		uint64_t run;
 
-		/* Else it might be another kind of pointer. */
+		/* A changed descriptor may have another kind of pointer in this word. */
 		if ((seq & SEQ_ODD) || LOAD(descriptor->seq) != seq)
 			return -EAGAIN;
 		run = runs_at(runs, info.map_offset);
@@ -357,7 +356,7 @@ find_once(const struct registry_slot *slot, uint64_t address, struct hm_pointer_
 	return 0;
 }
 
-/* Kept out of the way of the lookups that succeed at once. */
+/* Kept apart from the lookups that succeed at the first try. */
 static __attribute__((noinline, cold)) int
 find_again(const struct registry_slot *slot, uint64_t address, struct hm_pointer_info *ret_info)
 {
@@ -382,7 +381,7 @@ int registry_find(const void *pointer, struct hm_pointer_info *ret_info)
 	return unlikely(r == -EAGAIN) ? find_again(slot, address, ret_info) : r;
 }
 
-/* By the map's first byte, which it has always. */
+/* Looks up the map's first byte, which is always within its length. */
 int registry_find_reserved(const void *pointer, struct hm_pointer_info *ret_info)
 {
 	uint64_t address = (uintptr_t)pointer, base;
@@ -400,7 +399,7 @@ int registry_find_reserved(const void *pointer, struct hm_pointer_info *ret_info
 	r = registry_find((const void *)(uintptr_t)base, &info);
 	if (r || address < base)
 		return r ? r : -ENOENT;
-	/* The slot's base may be another map's by now: then the address need not be its. */
+	/* The slot may be another map's by now, one that does not own the address. */
 	if (radix_find(address) != slot || (uintptr_t)info.base != base)
 		return -EAGAIN;
 	info.map_offset += address - base;
@@ -426,8 +425,8 @@ struct hm_map *registry_acquire(const void *pointer, struct hm_pointer_info *ret
 /* ---- writers ---- */
 
 /*
- * Fills all but access. False: the slot has no map in this process. Under the
- * mutex no slot is in a change.
+ * Fills all fields except access. False: the slot has no map in this process. The caller holds
+ * the mutex, so no slot is in the middle of a change.
  */
 static bool slot_describe(const struct registry_slot *slot, struct registry_entry *ret_entry)
 {
@@ -458,16 +457,15 @@ static void slot_clear(struct registry_slot *slot)
 {
 	struct registry_descriptor *descriptor = &slot->descriptor;
 
-	/* This is the moment at which all of the map is gone. */
+	/* This store removes all of the map at once. */
 	descriptor_retire(descriptor);
 	radix_clear(LOAD(descriptor->base) >> PAGE_SHIFT, slot);
 	runs_put(descriptor_runs(descriptor));
 }
 
 /*
- * In a fork child the parent's maps that were not inherited are still in the
- * tree, though the kernel may give their addresses to new ones. Their slots
- * are not reused: objects of the parent point to them.
+ * Clears the entries of maps that this fork child did not inherit: the kernel may give their
+ * addresses to new maps. Their slots are not reused, since objects of the parent point to them.
  */
 static bool evict_left(void)
 {
@@ -514,7 +512,7 @@ int registry_insert(const struct registry_entry *entry, uint64_t span,
 	if (r)
 		goto put_slot;
 	radix_enter(first, last, slot);
-	/* This is the moment at which all of the map is there. */
+	/* This store makes all of the map visible at once. */
 	descriptor_publish(&slot->descriptor);
 	pthread_mutex_unlock(&mutex);
 	*ret_slot = slot;
@@ -581,7 +579,7 @@ void registry_commit(struct registry_slot *slot, struct registry_descriptor *sta
 	pthread_mutex_lock(&mutex);
 	runs = descriptor_runs(descriptor);
 	seq = LOAD(descriptor->seq);
-	/* This is the moment of the change. */
+	/* This store is the moment of the change. */
 	STORE(descriptor->seq, (uintptr_t)staged | SEQ_FORWARD);
 	STORE(descriptor->base, LOAD(staged->base));
 	STORE(descriptor->length, LOAD(staged->length));
@@ -591,7 +589,7 @@ void registry_commit(struct registry_slot *slot, struct registry_descriptor *sta
 	STORE(descriptor->device, LOAD(staged->device));
 	STORE(descriptor->tail, LOAD(staged->tail));
 	STORE(descriptor->seq, seq_next(LOAD(staged->seq) >> 32, seq));
-	/* The staged one's array is the slot's by now. */
+	/* The array of @staged belongs to the slot by now. */
 	runs_put(runs);
 	descriptor_retire(staged);
 	slab_put(&descriptors, staged);
@@ -637,14 +635,14 @@ bool registry_nearest(const void *pointer, struct registry_entry *ret_entry)
 	uint64_t at;
 
 	pthread_mutex_lock(&mutex);
-	/* Page RADIX_PAGES is behind the last one, page -1 before the first. */
+	/* Page RADIX_PAGES is behind the last page, page -1 before the first. */
 	for (at = page; at < RADIX_PAGES && !has_below; at--) {
 		slot = radix_previous(at, &at);
 		if (!slot)
 			break;
 		has_below = slot_describe(slot, &below);
 	}
-	/* The one around @address, which may be past its length, is below. */
+	/* A map around @address counts as below, even if @address is past its length. */
 	for (at = page; !has_above && (slot = radix_next(at, &at));)
 		has_above = slot_describe(slot, &above) && above.base > address;
 	pthread_mutex_unlock(&mutex);
@@ -693,7 +691,7 @@ void registry_fork_parent(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* fork_generation has been counted up, which is what marks them. */
+/* The new fork_generation already marks the maps that were not inherited. */
 void registry_fork_child(void)
 {
 	pthread_mutex_unlock(&mutex);
