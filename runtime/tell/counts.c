@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Counters of buffers: kept with them, added up for whoever asks, and for their device. */
+/* Counters of buffers, added up on request for a buffer or for all buffers of a device. */
 #include "tell/counts.h"
 
 #include <hetmap/stats.h>
@@ -79,7 +79,7 @@ static uint64_t get(const struct counts *counts, enum count which)
 	return atomic_load_explicit(&((struct counts *)counts)->n[which], memory_order_relaxed);
 }
 
-/* What is there, and how many of its brackets are open. */
+/* Adds the buffer's counters to @sums. Returns the number of brackets that are open. */
 static uint64_t add_up(struct hm_buffer *buffer, struct counts *sums)
 {
 	struct bracket_count *count;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Static probes for tracers that attach from outside: SystemTap's SDT notes, which bpftrace,
- * perf and gdb know. One costs a nop while nobody looks. Each stands at one place, where what
- * it tells of has happened; man/hetmap-probes.7 has the arguments, and tests/tell/test_probes.sh
- * holds them against the library. Where there was no <sys/sdt.h> they are nothing.
+ * perf and gdb know. A probe costs a nop without a tracer. Each probe is at one place, after
+ * the event that it reports; man/hetmap-probes.7 has the arguments, and
+ * tests/tell/test_probes.sh holds them against the library. Without <sys/sdt.h> probes are
+ * empty.
  *
- * HETMAP_TRACE has the same in a file (trace.h); without it that is one branch. @start is
- * when the call began, of trace_start().
+ * HETMAP_TRACE writes the same events to a file (trace.h), and costs one branch when it is off.
+ * @start: the time at which the call began, from trace_start().
  */
 #ifndef HETMAP_PROBE_H
 #define HETMAP_PROBE_H
@@ -15,7 +16,7 @@
 #include "core/core.h"
 #include "tell/trace.h"
 
-/* The library that hetmap bench probe_off compares with: as without <sys/sdt.h>. */
+/* Builds the library that hetmap bench probe_off compares with, as without <sys/sdt.h>. */
 #ifdef HETMAP_NO_PROBES
 #undef HAVE_SDT
 #endif
@@ -35,12 +36,12 @@ static inline void probe_nothing(const void *first, ...)
 #define PROBE(name, ...) probe_nothing(__VA_ARGS__)
 #endif
 
-/* A function with a probe that has several callers: one place, however they are compiled. */
+/* Keeps a probe's function with several callers at one place, however it is compiled. */
 #define PROBE_SITE __attribute__((noinline))
 
 #define NAMES(buffer) &(buffer)->name[0], &(buffer)->device->name[0]
 
-/* Brackets look at it without a lock, while a change may move it. */
+/* Brackets read the address without a lock, while a change may move it. */
 static inline char *probe_address(const struct hm_map *map)
 {
 	return __atomic_load_n(&map->address, __ATOMIC_RELAXED);
@@ -59,8 +60,9 @@ static inline uint32_t probe_generation(const struct hm_map *map)
 #ifdef PROBE_WATCHERS
 
 /*
- * For sync.c: a bracket is so short that to have at hand what its probes tell would cost a
- * third of it. So these two count, by the kernel's hand, who looks on, which is asked first.
+ * For sync.c. A bracket is so short that preparing the arguments of its probes would cost a
+ * third of it. These two probes have semaphores, in which the kernel counts tracers, and which
+ * are asked first.
  */
 #ifdef HAVE_SDT
 static volatile unsigned short hetmap_bracket_begin_semaphore
@@ -78,7 +80,7 @@ static inline bool probe_brackets_watched(void)
 	return trace_is_on();
 }
 
-/* No lock is held in either. */
+/* No lock is held in these two functions. */
 static inline void probe_bracket_begin(const struct hm_map *map, uint64_t offset,
 				       uint64_t length, uint32_t access)
 {
@@ -95,7 +97,7 @@ static inline void probe_bracket_end(const struct hm_map *map, uint64_t offset, 
 {
 	const struct hm_buffer *buffer = map->buffer;
 
-	/* Six at most: bpftrace has no more. */
+	/* Six arguments at most, bpftrace's limit. */
 	PROBE(bracket_end, NAMES(buffer), probe_address(map) + offset, length,
 	      map->offset + offset, r);
 	if (trace_is_on())
@@ -114,7 +116,7 @@ static inline void probe_map(const struct hm_map *map, uint64_t start)
 		trace_map(map, start);
 }
 
-/* Nobody else has it, and it is still mapped. */
+/* Called with the last reference, while the bytes are still mapped. */
 static inline void probe_unmap(const struct hm_map *map)
 {
 	const struct hm_buffer *buffer = map->buffer;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The published table of maps: one writer at a time, and readers in other processes, who
- * copy an entry and look whether its sequence is still what it was.
+ * The published table of maps. One thread writes at a time; readers in other processes copy an
+ * entry and check that its sequence has not changed meanwhile.
  */
 #include "tell/publish.h"
 
@@ -28,54 +28,58 @@
 #include "core/segments.h"
 #include "base/sys.h"
 
-/* See control.c: what is mapped writable already stays so, and nothing else can be. */
+/* As in control.c: writable mappings that exist stay writable, and no new ones can be made. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
-/* Room is made by that: a store to a page that storage has no room for is a SIGBUS. */
+/* Storage is added in steps of this size: a store to a page without storage is a SIGBUS. */
 #define STEP KIB(64)
 
 #define NONE UINT32_MAX
 
-/* More maps than the kernel allows by default, fewer than would be a waste of addresses. */
+/* More maps than the kernel allows by default, and fewer than would waste addresses. */
 #define MAPS_LEAST 65536
 #define MAPS_MOST (UINT64_C(1) << 20)
 
-/* A leaf of the lock order. Protects what follows, and every store to the table. */
+/* A leaf of the lock order. Protects the variables below, and every store to the table. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct hm_published_head *head;     /* NULL: there is no table */
-static struct hm_published_entry *entries; /* NULL: it is in a file */
+static struct hm_published_entry *entries; /* NULL: the table is in a file */
 /*
- * What the table is worked by stays out of it: a folder's file is one that others of the
- * same user may write to.
+ * The table's working lists stay out of it: a file in a folder may be written to by other
+ * processes of the same user.
  */
-static uint32_t *next_ended; /* of each entry, the one that ended after it */
+static uint32_t *next_ended; /* for each entry, the one that ended after it */
 static uint64_t n_entry, n_used;
 static uint64_t bytes;   /* of the table */
-static uint64_t backed;  /* of these, those with storage */
-static uint64_t history; /* ended maps that are kept at least */
+static uint64_t backed;  /* of these bytes, those with storage */
+static uint64_t history; /* least number of ended maps that are kept */
 static uint64_t serial;
-static uint32_t oldest, newest; /* of those that ended */
+static uint32_t oldest, newest; /* of the entries that ended */
 static uint64_t n_ended;
 /*
- * -1: there is none, or no longer: programs close all descriptors that they don't know, and
- * get the number again for a file of their own. table_is is which file it is of.
+ * -1: no table, or the program has closed the descriptor. Programs close all descriptors that
+ * they don't know, and get the number again for a file of their own; table_is tells which file
+ * is the table's.
  */
 static int table_fd = -1;
 static struct stat table_is;
 /*
- * A folder's file is not mapped but written to: to cut it off, or to fill its disk, is no
- * signal then to the process whose table it is. Nor is it kept in memory: a program that
- * is traced is to get by with as much of it as without.
+ * A file in a folder is written to, not mapped, so that cutting it off or filling its disk
+ * sends no signal to this process. It takes no memory either: a traced program must get by with
+ * as much memory as an untraced one.
  */
 static bool in_file;
 static struct hm_published_head file_head;
-static uint32_t *sequences; /* of a file's entries */
-static bool unwritten;      /* something of the change that is being written */
-static bool tried;          /* to make one: once in a process */
-static uint64_t left_out;   /* where there is no table */
+static uint32_t *sequences; /* of the entries in a file */
+static bool unwritten;      /* some of the current change could not be written */
+static bool tried;          /* to make a table, once in a process */
+static uint64_t left_out;   /* maps without a table */
 
-/* The table's own counters: C11's atomics are no types of an interface for C++, too. */
+/*
+ * C11's atomic types do not fit into an interface that C++ reads, too, so the table has plain
+ * ones.
+ */
 static void count(uint64_t *counter)
 {
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -100,7 +104,9 @@ static uint64_t room(void)
 	return most < MAPS_MOST ? most : MAPS_MOST;
 }
 
-/* A file for who traces: another program may have run as this process before. */
+/*
+ * Makes a new file for a tracer: another program may have run under this process number before.
+ */
 static int open_in(const char *folder)
 {
 	char path[PATH_MAX];
@@ -117,8 +123,8 @@ static int open_in(const char *folder)
 }
 
 /*
- * Is it still the table's? If not, it is nobody's here. The program may close it right
- * after, too: nothing can be done about that.
+ * Is table_fd still the table's file? If not, forgets it. A program that closes it right after
+ * this check can't be helped.
  */
 static bool is_open(void)
 {
@@ -140,7 +146,7 @@ static bool back(uint64_t until)
 		return true;
 	if (end > bytes)
 		end = bytes;
-	/* What is mapped stays: who has found the table reads it still. */
+	/* The mapping stays, so readers that have found the table can still read it. */
 	if (!is_open() || sys_fallocate(table_fd, 0, backed, end - backed))
 		return false;
 	backed = end;
@@ -170,7 +176,7 @@ static int map_table(int fd, void **ret_mapped)
 			     fd, 0, ret_mapped);
 	if (r)
 		return r;
-	/* A child would write into its parent's. */
+	/* A fork child would write into its parent's table. */
 	r = sys_madvise(*ret_mapped, bytes, MADV_DONTFORK);
 	if (r)
 		sys_munmap(*ret_mapped, bytes);
@@ -188,7 +194,7 @@ static void forget_table(void)
 	in_file = unwritten = false;
 }
 
-/* A change was written, or not all of it: that is in no table, and counted. */
+/* Ends a change. One that could not be written in full counts as left out. */
 static void settle(void)
 {
 	if (!in_file)
@@ -202,7 +208,7 @@ static void settle(void)
 	forget_table();
 }
 
-/* What it is worked by. */
+/* Makes the lists that stay out of the table. */
 static int make_lists(void)
 {
 	next_ended = sys_calloc(n_entry, sizeof(*next_ended));
@@ -224,7 +230,7 @@ static void begin_head(void)
 	store_head();
 }
 
-/* @fd is this function's. */
+/* Takes over @fd, and closes it when it fails. */
 static int set_up(int fd, unsigned int seals)
 {
 	void *mapped = NULL;
@@ -290,7 +296,7 @@ static void open_table(void)
 
 static void close_table(void)
 {
-	/* In a child the mapping is not there. */
+	/* A fork child does not have the mapping. */
 	if (is_open())
 		sys_close(table_fd);
 	forget_table();
@@ -321,7 +327,7 @@ static uint32_t take(void)
 	return at;
 }
 
-/* @length bytes from @from on are what entry @at has at @offset. */
+/* Stores @length bytes from @from at @offset in entry @at. */
 static void put(uint32_t at, size_t offset, const void *from, size_t length)
 {
 	if (in_file)
@@ -345,7 +351,10 @@ static void step_sequence(uint32_t at)
 
 static void write_begin(uint32_t at)
 {
-	/* Odd before anything else of it is another: a locked instruction is in between. */
+	/*
+	 * The sequence must be odd before any other field changes; a locked instruction orders
+	 * them.
+	 */
 	step_sequence(at);
 }
 
@@ -362,8 +371,8 @@ static uint32_t flags_of(const struct hm_map *map)
 }
 
 /*
- * Of the object that has the map's first byte. Asked without the lock, which is a leaf;
- * segments_swap() asks again before that object ends.
+ * The eviction counter of the object that has the map's first byte. Must be called without the
+ * mutex, which is a leaf; segments_swap() asks again before that object ends.
  */
 static const uint64_t *evictions_of(const struct hm_map *map)
 {
@@ -382,7 +391,7 @@ static const uint64_t *evictions_of(const struct hm_map *map)
 	return evictions;
 }
 
-/* All but the sequence. */
+/* Fills all fields except the sequence. */
 static void fill(struct hm_published_entry *entry, const struct hm_map *map)
 {
 	const struct hm_buffer *buffer = map->buffer;
@@ -402,7 +411,7 @@ static void fill(struct hm_published_entry *entry, const struct hm_map *map)
 	memcpy(entry->name, buffer->name, sizeof(entry->name));
 	memcpy(entry->device, buffer->device->name, sizeof(entry->device) - 1);
 	entry->device[sizeof(entry->device) - 1] = '\0';
-	/* Neither moves as long as the map is there. */
+	/* Neither moves as long as the map exists. */
 	entry->brackets = (uintptr_t)&map->brackets->n;
 	entry->in_flight = (uintptr_t)&map->n_use;
 	entry->evictions = (uintptr_t)map->published.evictions;
@@ -476,7 +485,7 @@ static void change_locked(struct hm_map *map, const uint64_t *evictions)
 	uint64_t address = (uintptr_t)evictions;
 	uint32_t at = was.entry - 1;
 
-	/* One that has ended may be in its buffer's list still. */
+	/* A map that has ended may still be in its buffer's list. */
 	if (!head || !was.entry)
 		return;
 	if (was.address != map->address || was.span != map->span) {

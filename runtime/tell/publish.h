@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The published table of maps: who traces or watches this process reads from it which
- * buffer an address was, and when. hetmap-published(5) has the format for others.
+ * The published table of maps: tracers and monitors of this process read from it which buffer
+ * an address belonged to, and when. hetmap-published(5) describes the format for other
+ * programs.
  *
- * A sealed memfd, "hetmap:maps", that this process alone can write, found through
- * /proc/PID/fd; or, where HETMAP_PUBLISH names a folder, a file maps.PID in it, which is
- * there when the process is gone. Sparse: what is touched is what was ever used.
+ * The table is a sealed memfd, "hetmap:maps", which this process alone can write, found through
+ * /proc/PID/fd; or, where HETMAP_PUBLISH names a folder, a file maps.PID in it, which is still
+ * there when the process is gone. It is sparse: only entries that were ever used take storage.
  *
- * A map that has ended stays in its entry, with the time, until the entry is needed
- * again: the one that ended first is, and not before PUBLISH_HISTORY of them are there.
+ * A map that has ended keeps its entry, with the time of its end, until the entry is needed
+ * again. The entry that ended first is reused first, and only after PUBLISH_HISTORY entries
+ * have ended.
  */
 #ifndef HETMAP_PUBLISH_H
 #define HETMAP_PUBLISH_H
@@ -18,27 +20,27 @@
 #include <hetmap/published.h>
 
 #define PUBLISH_HISTORY 4096
-/* Of a folder's file: a trace is to have all of them. */
+/* For a file in a folder, since a trace needs all ended maps. */
 #define PUBLISH_HISTORY_FILE (UINT64_C(1) << 20)
 
 struct hm_map;
 
 /*
- * A map begins; nobody can have its address yet. It never fails: a map that is not in the
- * table is counted there, or, where there is no table, in hm_stats.unpublished.
+ * Enters a map that begins; no other thread has its address yet. Never fails: a map that finds
+ * no room is counted in the table, or, without a table, in hm_stats.unpublished.
  */
 void publish_begin(struct hm_map *map);
 
-/* Its address, length, generation or object may be another. Caller holds map->change. */
+/* Enters a new address, length, generation or object of a map. Caller holds map->change. */
 void publish_change(struct hm_map *map);
 
-/* It ends: what was mapped is still, and no other is at its address. */
+/* Ends the map's entry. The bytes are still mapped, so no other map is at the address. */
 void publish_end(struct hm_map *map);
 
 /* Maps that are in no table. */
 uint64_t publish_left_out(void);
 
-/* fork(2): held across it. The child has none until it maps something. */
+/* fork(2): the mutex is held across it. The child has no table until it maps a buffer. */
 void publish_fork_prepare(void);
 void publish_fork_parent(void);
 void publish_fork_child(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The file of HETMAP_TRACE, and the threads' buffers before it. */
+/* Writes the file of HETMAP_TRACE, through a buffer for each thread. */
 #include "tell/trace.h"
 
 #include <errno.h>
@@ -25,9 +25,9 @@
 struct trace_thread {
 	struct cds_list_head link; /* threads_lock */
 	pid_t tid;
-	pthread_mutex_t lock; /* protects the below; a leaf */
-	bool closed;          /* the file has its end */
-	uint64_t since;       /* the oldest line is of then */
+	pthread_mutex_t lock; /* protects the fields below; a leaf */
+	bool closed;          /* the end of the file is written */
+	uint64_t since;       /* time of the oldest line */
 	size_t n;
 	char text[BUFFER_SIZE];
 };
@@ -35,16 +35,16 @@ struct trace_thread {
 _Atomic bool trace_enabled;
 _Atomic bool trace_untold;
 
-static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the below */
+static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER; /* protects the next ones */
 static CDS_LIST_HEAD(threads);
 static char pattern[PATH_MAX]; /* with its "%p" */
-static bool is_open;           /* or was tried */
+static bool is_open;           /* or opening was tried */
 
 static _Atomic int file = -1;
 static pid_t pid;
 static _Atomic uint64_t written;
 static _Atomic int failure; /* of the first write that failed; 0: none */
-static pthread_key_t key;   /* of this thread's, for its end */
+static pthread_key_t key;   /* frees a thread's buffer at its end */
 static _Thread_local struct trace_thread *self;
 
 /* ---- the file ---- */
@@ -52,8 +52,9 @@ static _Thread_local struct trace_thread *self;
 #define CANT_WRITE "%s can't be written, and the trace ends there: %s"
 
 /*
- * Who set the variable may run a program that shows no text of the library's. Of a file that
- * another process has, as of each one that a traced one starts, nothing is printed.
+ * Prints the failure, since the program may not show any text of the library. Prints nothing
+ * about a file that another process writes to, as it happens to each process that a traced one
+ * starts.
  */
 static void give_up(int r)
 {
@@ -67,14 +68,14 @@ static void give_up(int r)
 		fprintf(stderr, "hetmap: HETMAP_TRACE: " CANT_WRITE "\n", pattern, err_name(r));
 }
 
-/* In one write, or not at all: a part is no line. */
+/* Writes the text with one write, because a part of a line is not a line. */
 static void write_all(int fd, const char *text, size_t n)
 {
 	ssize_t r;
 
 	if (!n || atomic_load(&failure))
 		return;
-	/* Beyond it the kernel would send SIGXFSZ. */
+	/* Beyond the limit the kernel would send SIGXFSZ. */
 	if (atomic_fetch_add(&written, n) + n > rlimits_file_size()) {
 		give_up(-EFBIG);
 		return;
@@ -84,7 +85,7 @@ static void write_all(int fd, const char *text, size_t n)
 		give_up(r < 0 ? (int)r : -ENOSPC);
 }
 
-/* FILE with this process's number for each "%p". */
+/* Makes the file's name: this process's number replaces each "%p". */
 static int expand(char *path, size_t size)
 {
 	const char *from = pattern;
@@ -105,8 +106,9 @@ static int expand(char *path, size_t size)
 }
 
 /*
- * Who else writes there has a lock on it, which a fork child's descriptor would not have
- * been refused by. Not waited for: neither for a FIFO's reader nor for anything else.
+ * Opens the file and locks it; -EBUSY: another process has it locked. A descriptor inherited by
+ * fork() would share its parent's lock instead of being refused. Waits for nothing, not even
+ * for a FIFO's reader.
  */
 static int open_file(const char *path, int *ret_fd)
 {
@@ -118,7 +120,7 @@ static int open_file(const char *path, int *ret_fd)
 	if (fd < 0)
 		return fd;
 	r = sys_fstat(fd, &st);
-	/* A pipe's reader who leaves would end this process by SIGPIPE. */
+	/* A reader that leaves a pipe would end this process by SIGPIPE. */
 	if (!r && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
 		r = -ESPIPE;
 	if (r)
@@ -150,7 +152,7 @@ static void put_process(struct trace_line *line)
 	trace_put(line, "}},\n");
 }
 
-/* Caller holds threads_lock, or is alone. */
+/* Caller holds threads_lock, or is the only thread. */
 static void begin_locked(void)
 {
 	struct trace_line line = { .n = 0 };
@@ -225,7 +227,7 @@ static void put_thread(struct trace_line *line)
 	trace_put(line, "}},\n");
 }
 
-/* This thread's, made with its first line. NULL: no memory, or there is no file. */
+/* This thread's buffer, made with its first line. NULL: no memory, or no file. */
 static struct trace_thread *get_self(void)
 {
 	struct trace_line line = { .n = 0 };
@@ -239,7 +241,7 @@ static struct trace_thread *get_self(void)
 	thread->tid = gettid();
 	pthread_mutex_init(&thread->lock, NULL);
 	pthread_mutex_lock(&threads_lock);
-	/* The first line of a fork child. */
+	/* A fork child opens its file with its first line. */
 	if (!is_open)
 		begin_locked();
 	if (atomic_load(&file) < 0 || atomic_load(&failure) ||
@@ -276,7 +278,7 @@ void trace_add(const struct trace_line *line)
 	pthread_mutex_unlock(&thread->lock);
 }
 
-/* @ends: nobody writes from here on. */
+/* @ends: drops all lines from here on. */
 static void flush_all(bool ends)
 {
 	struct trace_thread *thread;
@@ -312,7 +314,7 @@ pid_t trace_tid(void)
 
 /* ---- the process ---- */
 
-/* The array has its end only here: whoever reads a trace sees whether it is whole. */
+/* Writes the array's end, and only here, so that readers of a trace see whether it is whole. */
 static void end(void)
 {
 	struct trace_line line = { .n = 0 };
@@ -323,7 +325,7 @@ static void end(void)
 	if (fd < 0)
 		return;
 	flush_all(true);
-	/* Threads that go on don't come to it any more: the code may be unloaded. */
+	/* Threads that go on must not call end_thread() any more: the code may be unloaded. */
 	pthread_key_delete(key);
 	trace_put(&line,
 		  "{\"name\":\"trace_end\",\"ph\":\"i\",\"s\":\"p\",\"pid\":%d,\"tid\":%d,"
@@ -363,7 +365,7 @@ void trace_fork_parent(void)
 	pthread_mutex_unlock(&threads_lock);
 }
 
-/* What the buffers have is the parent's to write. */
+/* Drops the lines in the buffers, which the parent writes. */
 void trace_fork_child(void)
 {
 	struct trace_thread *thread, *next;
@@ -395,11 +397,11 @@ void trace_put(struct trace_line *line, const char *format, ...)
 	va_start(args, format);
 	n = vsnprintf(line->text + line->n, room, format, args);
 	va_end(args);
-	/* Lines are of bounded parts: there is room. */
+	/* Lines have bounded parts, so there is room. */
 	line->n += min_u64((uint64_t)n, room - 1);
 }
 
-/* Bytes of the character at @s that are well-formed UTF-8 [RFC 3629]; 0: none. */
+/* Length of the character at @s in well-formed UTF-8 [RFC 3629]; 0: not well-formed. */
 static size_t utf8_length(const unsigned char *s)
 {
 	size_t i, n;
@@ -412,14 +414,14 @@ static size_t utf8_length(const unsigned char *s)
 	for (i = 1; i < n; i++)
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
-	/* Longer than need be, a surrogate, beyond the last one. */
+	/* Overlong forms, surrogates, and code points beyond the last one. */
 	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
 	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
 		return 0;
 	return n;
 }
 
-#define STRING_MAX 64 /* characters: a name's, but for kernels' */
+#define STRING_MAX 64 /* characters of a name; only kernels have longer ones */
 
 void trace_put_string(struct trace_line *line, const char *string)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HETMAP_TRACE=FILE: what the probes tell, as lines of a file. It is an array of Chrome's
- * trace events in JSON, which Perfetto and chrome://tracing open; hetmap-probes(7) has
- * what is in it.
+ * HETMAP_TRACE=FILE writes the events of the probes to a file: an array of Chrome's trace
+ * events in JSON, which Perfetto and chrome://tracing open. hetmap-probes(7) describes the
+ * events.
  *
- * A thread gathers its lines in a buffer of its own, and gives them to the file by one
- * write() in append mode, so that nobody's lines are torn: when there is no room, when what
- * is there is a second old, when a map is lost, at the thread's and at the process's end.
- * A buffer has a lock, for the process's end, which nobody else ever waits for.
+ * A thread gathers its lines in a buffer of its own, and appends them to the file by one
+ * write(), so that no lines are torn: when the buffer is full, when its oldest line is a second
+ * old, when a map is lost, at the thread's end and at the process's end. A buffer has a lock
+ * for the process's end; otherwise no thread ever waits for it.
  */
 #ifndef HETMAP_TRACE_H
 #define HETMAP_TRACE_H
@@ -24,7 +24,7 @@ struct hm_buffer;
 struct hm_map;
 
 extern _Atomic bool trace_enabled;
-/* It could not be written, and nobody knows yet. */
+/* The trace could not be written, and no caller has been told yet. */
 extern _Atomic bool trace_untold;
 
 static inline bool trace_is_on(void)
@@ -32,16 +32,16 @@ static inline bool trace_is_on(void)
 	return unlikely(atomic_load_explicit(&trace_enabled, memory_order_relaxed));
 }
 
-/* Where a call begins: 0 without a trace. */
+/* The time at which a call begins: 0 without a trace. */
 static inline uint64_t trace_start(void)
 {
 	return trace_is_on() ? time_now_ns() : 0;
 }
 
-/* Once, before the first object is made: reads the environment. */
+/* Reads the environment. Called once, before the first object is made. */
 void trace_init(void);
 
-/* Has the thread's error text say, once, why there is no trace. */
+/* Sets the thread's error text, once, to the reason why there is no trace. */
 void trace_tell_cold(void);
 static inline void trace_tell(void)
 {
@@ -51,7 +51,7 @@ static inline void trace_tell(void)
 
 void trace_fork_prepare(void);
 void trace_fork_parent(void);
-/* A child has a file of its own, if its pid is in the name, or none. */
+/* Gives a child its own file if the name has "%p" in it, or else none. */
 void trace_fork_child(void);
 
 /* ---- lines, for trace_event.c ---- */
@@ -65,18 +65,18 @@ struct trace_line {
 
 void trace_put(struct trace_line *line, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* In quotes: what is no UTF-8 becomes U+FFFD, what is too long is cut. */
+/* Puts @string in quotes: bytes that are not UTF-8 become U+FFFD, and a long string is cut. */
 void trace_put_string(struct trace_line *line, const char *string);
-/* @line, which is whole, is this thread's next one. */
+/* Adds the complete line @line to this thread's buffer. */
 void trace_add(const struct trace_line *line);
-/* All threads' lines go to the file. */
+/* Writes the lines of all threads to the file. */
 void trace_flush(void);
 pid_t trace_pid(void);
 pid_t trace_tid(void);
 
 /* ---- events (trace_event.c); with a trace only ---- */
 
-/* @start: of trace_start(), when the call began; or 0. */
+/* @start: the time at which the call began, from trace_start(); or 0. */
 void trace_map(const struct hm_map *map, uint64_t start);
 void trace_unmap(const struct hm_map *map);
 void trace_move(const struct hm_map *map, const char *old_address, uint64_t length);

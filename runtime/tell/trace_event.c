@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The lines of HETMAP_TRACE, one for each thing that a probe tells of. */
+/* Lines of HETMAP_TRACE, one for each event that a probe reports. */
 #include <inttypes.h>
 
 #include "core/core.h"
@@ -7,7 +7,7 @@
 
 /* Chrome's "phases" of an event. */
 #define WHOLE 'X' /* with its duration */
-#define BEGIN 'b' /* and end, of the same category and id, in whatever thread */
+#define BEGIN 'b' /* and END: same category and id, any thread */
 #define END 'e'
 #define MOMENT 'i'
 
@@ -16,7 +16,7 @@ static void put_time(struct trace_line *line, const char *name, uint64_t ns)
 	trace_put(line, ",\"%s\":%" PRIu64 ".%03u", name, ns / 1000, (unsigned int)(ns % 1000));
 }
 
-/* Up to its arguments. @start: of a WHOLE one; 0: it took no time that is known of. */
+/* Puts a line up to its arguments. @start: for WHOLE; 0: the duration is not known. */
 static void begin(struct trace_line *line, const char *name, const char *category, char phase,
 		  uint64_t start)
 {
@@ -33,7 +33,7 @@ static void begin(struct trace_line *line, const char *name, const char *categor
 		trace_put(line, ",\"s\":\"t\"");
 }
 
-/* Not before: the file of a fork child is made with its first line, or not. */
+/* trace_tid() must come first: it may open a fork child's file, which sets trace_pid(). */
 static void begin_arguments(struct trace_line *line)
 {
 	pid_t tid = trace_tid();
@@ -62,7 +62,7 @@ static void put_address(struct trace_line *line, const char *name, const char *a
 	trace_put(line, ",\"%s\":\"0x%" PRIxPTR "\"", name, (uintptr_t)address);
 }
 
-/* Part of a map: [@offset, @offset + @length) of it. */
+/* Puts the part [@offset, @offset + @length) of a map. */
 static void put_range(struct trace_line *line, const struct hm_map *map, uint64_t offset,
 		      uint64_t length)
 {
@@ -167,7 +167,7 @@ void trace_protect(const struct hm_map *map, uint64_t offset, uint64_t length, u
 	end(&line, true);
 }
 
-/* By map and range: brackets of one map may lie across each other. */
+/* The id has map and range, because brackets of one map may overlap. */
 static void put_bracket_id(struct trace_line *line, const struct hm_map *map, uint64_t offset)
 {
 	trace_put(line, ",\"id\":\"%" PRIxPTR "+%" PRIx64 "\"", (uintptr_t)map, offset);
@@ -197,7 +197,7 @@ void trace_bracket_end(const struct hm_map *map, uint64_t offset, uint64_t lengt
 	put_range(&line, map, offset, length);
 	put_access(&line, access);
 	trace_put(&line, ",\"result\":%d", r);
-	/* The text of a failure is its caller's. */
+	/* After a failure the error text belongs to the caller of the bracket's end. */
 	end(&line, !r);
 }
 
@@ -228,7 +228,7 @@ void trace_launch_done(const void *fence, const char *accel, const char *kernel,
 
 	begin_launch(&line, fence, accel, kernel, END, 0);
 	trace_put(&line, ",\"status\":%d,\"bytes_out\":%" PRIu64, status, bytes_out);
-	/* Whoever found it done may be about to say something else. */
+	/* The thread that found the fence done may be about to set another error text. */
 	end(&line, false);
 }
 
@@ -239,7 +239,7 @@ static void end_generation(struct trace_line *line, const struct hm_map *map)
 		  atomic_load_explicit(&((struct hm_map *)map)->generation,
 				       memory_order_relaxed));
 	end(line, false);
-	/* What comes next may be the end of the process. */
+	/* The process may end next. */
 	trace_flush();
 }
 
