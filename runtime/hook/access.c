@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The access hook: set, asked, counted.
+ * The access hook: sets it, calls it, and counts its answers.
  *
- * There are two slots, one of which is current. Who asks counts himself into the
- * current one and looks again whether it still is: then whoever sets another sees the
- * count, and waits for it to reach 0 before he returns, after which the slot may be
- * filled again. So a hook is called without a lock, and a slow one delays nobody but
- * who sets the next.
+ * There are two slots, one of which is current. A call counts itself into the current slot and
+ * checks that the slot is still current: then a thread that sets another hook sees the count,
+ * and waits for it to reach 0 before it returns, after which the slot may be filled again. A
+ * hook is therefore called without a lock, and a slow hook delays no thread except one that
+ * sets the next hook.
  */
 #include "hook/access.h"
 
@@ -24,21 +24,21 @@
 struct access_slot {
 	hm_access_hook *hook; /* written while the slot is not current, and not in use */
 	void *user;
-	_Atomic uint32_t running; /* threads that are in it, or find that it has gone */
+	_Atomic uint32_t running; /* threads inside it, or about to find it replaced */
 };
 
 _Atomic(struct access_slot *) access_current;
 
 static struct access_slot slots[2];
 
-static pthread_mutex_t set_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the below */
+static pthread_mutex_t set_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
 static pthread_cond_t drained = PTHREAD_COND_INITIALIZER;
-static bool draining; /* somebody waits for the slot that is not current */
+static bool draining; /* a thread waits for the slot that is not current */
 
-/* The slot whose hook this thread is in: what that calls is not asked about. */
+/* The slot of the hook that this thread is in: the hook's own calls are not asked about. */
 static _Thread_local const struct access_slot *inside;
 
-static _Thread_local uint64_t refusals; /* told to this thread's calls */
+static _Thread_local uint64_t refusals; /* of calls of this thread */
 
 static const char *const names[] = {
 	[HM_ACCESS_OPEN] = "open",           [HM_ACCESS_CREATE] = "create",
@@ -93,7 +93,9 @@ static void leave(struct access_slot *slot)
 	pthread_mutex_unlock(&set_mutex);
 }
 
-/* Sequentially consistent, as in hm_access_hook_set(): one of the two sees the other. */
+/*
+ * Sequentially consistent, as hm_access_hook_set() is: one of the two sees the other's store.
+ */
 static struct access_slot *enter(void)
 {
 	struct access_slot *slot;
@@ -210,7 +212,7 @@ int access_ask(struct hm_access_request *request)
 	inside = NULL;
 	leave(slot);
 	reason[sizeof(reason) - 1] = '\0';
-	/* What the hook's own calls left: backends count on a text that is empty. */
+	/* Drops a text that the hook's own calls set: backends rely on an empty text. */
 	err_clear();
 	return r ? refuse(request, r, reason) : 0;
 }
@@ -231,7 +233,7 @@ int access_ask_create(const struct hm_device *device, const struct hm_buffer_des
 	return access_ask(&request);
 }
 
-/* What is known of a buffer at this moment. */
+/* Fills in the fields of a buffer. */
 static int read_buffer(struct hm_buffer *buffer, struct hm_access_request *request)
 {
 	int r = buffer_lock(buffer);

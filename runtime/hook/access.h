@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asking the access hook. Without one, an entry pays for one relaxed load. Each
- * function returns 0 or what the hook refused with, the text set; the caller holds no
- * lock of his own making. Public entries ask before they take their first lock.
+ * Asks the access hook. Without a hook, an entry costs one relaxed load. Each function returns
+ * 0 or the errno with which the hook refused, with the text set. The caller must hold no lock
+ * of the library: public entries ask before they take their first lock.
  */
 #ifndef HETMAP_RUNTIME_ACCESS_H
 #define HETMAP_RUNTIME_ACCESS_H
@@ -13,7 +13,7 @@
 
 struct access_slot;
 
-/* NULL: nobody is asked. For access_hooked() only. */
+/* NULL: there is no hook. For access_hooked() only. */
 extern _Atomic(struct access_slot *) access_current;
 
 static inline bool access_hooked(void)
@@ -21,25 +21,28 @@ static inline bool access_hooked(void)
 	return unlikely(atomic_load_explicit(&access_current, memory_order_relaxed) != NULL);
 }
 
-/* Fills in who asks. The thread's error text is cleared where it is allowed. */
+/*
+ * Asks the hook, after filling in the process and thread. Clears the thread's error text if the
+ * operation is allowed.
+ */
 int access_ask(struct hm_access_request *request);
 
 /*
- * How often a hook has refused this thread, so that a caller who goes on without what has
- * failed can tell the kernel's error from the hook's, which is an answer.
+ * Counts the hook's refusals in this thread. A caller that goes on after a failure uses the
+ * count to tell the kernel's error from the hook's, which is final.
  */
 uint64_t access_refusals(void);
 
-/* For the hook: what the kernel calls @fd. */
+/* The kernel's path of @fd, for the hook. */
 int access_read_path(int fd, char path[PATH_MAX]);
 
-/* What @flags of a buffer's description ask for. */
+/* The rights that the flags of a buffer's description ask for. */
 static inline uint32_t access_of_flags(uint32_t flags)
 {
 	return flags & HM_BUFFER_READ_ONLY ? HM_READ : HM_READ | HM_WRITE;
 }
 
-/* The halves of the functions below for when there is a hook. */
+/* Called by the functions below if there is a hook. */
 int access_ask_create(const struct hm_device *device, const struct hm_buffer_desc *desc);
 int access_ask_fd(uint32_t operation, const struct hm_device *device, int fd,
 		  const struct hm_buffer_desc *desc);
@@ -79,13 +82,13 @@ static inline int access_fd(uint32_t operation, const struct hm_device *device, 
 	return access_hooked() ? access_ask_fd(operation, device, fd, desc) : 0;
 }
 
-/* HM_ACCESS_FROM_FILE of a file that is opened to be read or written, not for a buffer. */
+/* HM_ACCESS_FROM_FILE for a file that is read or written without a buffer. */
 static inline int access_file(int fd, uint64_t size, uint32_t access)
 {
 	return access_hooked() ? access_ask_file(fd, size, access) : 0;
 }
 
-/* Likewise, of one that is to be made as @path, or to take its place. */
+/* As access_file(), for a file that will be made at @path, or will replace the one there. */
 static inline int access_new_file(const char *path, uint64_t size, uint32_t access)
 {
 	return access_hooked() ? access_ask_new_file(path, size, access) : 0;
@@ -111,7 +114,7 @@ static inline int access_send(struct hm_buffer *buffer, int socket, uint32_t fla
 	return access_hooked() ? access_ask_send(buffer, socket, flags) : 0;
 }
 
-/* @fd came over @socket for a buffer that its owner may make @size bytes long. */
+/* @fd came over @socket for a buffer that its owner may grow to @size bytes. */
 static inline int access_receive(const struct hm_device *device, int socket, int fd,
 				 uint64_t size, uint32_t access,
 				 const struct hm_buffer_desc *desc)
@@ -133,7 +136,9 @@ static inline int access_range(uint32_t operation, struct hm_map *map, uint64_t 
 		       0;
 }
 
-/* In a fork child: calls of the parent's other threads don't return here. */
+/*
+ * Resets the counts in a fork child, to which calls of the parent's other threads never return.
+ */
 void access_fork_child(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Asking the access hook about files: those that are there, and those to be made. */
+/* Asks the access hook about files, existing ones and new ones. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,7 +9,10 @@
 #include "core/buffer.h"
 #include "base/sys.h"
 
-/* By descriptor: no link, and no change of a name, comes between this and its use. */
+/*
+ * Reads the path of the open descriptor, so that no link and no rename can change the file
+ * between this call and its use.
+ */
 int access_read_path(int fd, char path[PATH_MAX])
 {
 	char link[32];
@@ -80,8 +83,8 @@ int access_ask_file(int fd, uint64_t size, uint32_t access)
 }
 
 /*
- * Nothing is there yet that could be asked for its path: its folder is. The last part is no
- * link then: neither O_EXCL nor rename(2) follows one.
+ * A new file has no path yet, so its folder is asked for one. The last part can't be a link:
+ * neither O_EXCL nor rename(2) follows one.
  */
 int access_ask_new_file(const char *path, uint64_t size, uint32_t access)
 {
