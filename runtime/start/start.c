@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Names everybody: the backends and accelerators that each process has, and the modules that
- * take part in fork(2). No other file knows all of them; a room below calls those above it
- * only through these tables.
+ * Lists the backends and accelerators that each process has, and the modules that take part in
+ * fork(2). No other file knows all of them; a room below calls the rooms above it only through
+ * these tables.
  */
 #include "accel/accel.h"
 #include "accel/engine/engine.h"
@@ -29,8 +29,9 @@
 #include "tell/trace.h"
 
 /*
- * Locks are taken in this order before a fork, and released in the opposite one. Retirement is
- * first: it waits for readers of the application's, which may wait for no lock of ours.
+ * Locks are taken in this order before a fork, and released in the opposite order. Retirement
+ * comes first: it waits for readers in the application, which must not wait for a lock of the
+ * library.
  */
 static const struct fork_part parts[] = {
 	{ NULL, retire_fork_prepare, retire_fork_parent, retire_fork_child },
@@ -54,7 +55,9 @@ static const struct fork_part parts[] = {
 	{ NULL, ring_fork_prepare, ring_fork_parent, ring_fork_child },
 };
 
-/* One row a backend, in the order of hm_device_list(): memory of its own comes first. */
+/*
+ * One row a backend, in the order of hm_device_list(): backends with memory of their own first.
+ */
 #define BACKENDS(ROW)        \
 	ROW(drm_backend)     \
 	ROW(sim_backend)     \
@@ -65,8 +68,8 @@ static const struct fork_part parts[] = {
 	ROW(file_backend)
 
 /*
- * One row an accelerator: behind OpenCL's come those that programs register, and then these.
- * Engines run no kernel but their own: they are asked for by name.
+ * One row an accelerator. OpenCL's come first, programs' registered ones next, and then these.
+ * Engines run only their own kernels, so they are used only when asked for by name.
  */
 #define LAST_ACCELS(ROW) \
 	ROW(cpu_accel)   \
@@ -84,7 +87,7 @@ DECLARE_ACCEL(opencl_accel)
 static const struct hm_backend_ops *const backends[] = { BACKENDS(ADDRESS) };
 static const struct hm_accel_ops *const last_accels[] = { LAST_ACCELS(ADDRESS) };
 
-/* Before constructors of the application, which may use the library. */
+/* Runs before constructors of the application, which may use the library. */
 static __attribute__((constructor(101))) void start(void)
 {
 	fork_set_parts(parts, ARRAY_SIZE(parts));
