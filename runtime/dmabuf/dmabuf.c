@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* dma-bufs: what their descriptors can do, and how they become buffers. */
+/* dma-bufs: operations on their descriptors, and buffers made of them. */
 #include "dmabuf/dmabuf.h"
 
 #include <errno.h>
@@ -29,8 +29,8 @@ bool dmabuf_is(int fd)
 }
 
 /*
- * The device that all dma-bufs are files of, which no other file has [dma_buf_fs_type]:
- * known from the first one. 0: none was seen.
+ * The device number of all dma-bufs, which no other file has [dma_buf_fs_type]. Known from the
+ * first dma-buf on; 0: none was seen.
  */
 static _Atomic dev_t dmabuf_dev;
 
@@ -43,7 +43,7 @@ int dmabuf_size(int fd, uint64_t *ret_size)
 	r = sys_fstat(fd, &st);
 	if (r)
 		return err_set(r, "descriptor %d: fstat: %s", fd, err_name(r));
-	/* The inode's size is that of the object [dma_buf_getfile()]. */
+	/* The inode's size is the object's [dma_buf_getfile()]. */
 	if (st.st_dev == dmabuf_dev && st.st_size > 0) {
 		*ret_size = (uint64_t)st.st_size;
 		return 0;
@@ -63,7 +63,7 @@ int dmabuf_size(int fd, uint64_t *ret_size)
 	return 0;
 }
 
-/* ---- access of the CPU's ---- */
+/* ---- access by CPUs ---- */
 
 int dmabuf_explain_sync(int r, int fd, uint64_t phase)
 {
@@ -93,10 +93,10 @@ static uint32_t fence_flags(uint32_t access)
 	return access & HM_WRITE ? DMA_BUF_SYNC_RW : DMA_BUF_SYNC_READ;
 }
 
-/* Once a kernel has said that it does not know the call, it is not asked again. */
+/* Set when a kernel does not know the call, which is not made again then. */
 static _Atomic bool no_fences;
 
-/* The first is a kernel's before 6.0; no kernel answers the others, but filters do. */
+/* ENOTTY is the answer of kernels before 6.0; no kernel gives the others, but filters do. */
 static bool is_unknown(int r)
 {
 	return r == -ENOTTY || r == -ENOSYS || r == -EPERM;
@@ -138,9 +138,9 @@ int dmabuf_import_fence(int fd, uint32_t access, int fence)
 /* ---- as a buffer ---- */
 
 /*
- * Those that map all pages at once, or find each by its offset in the object
- * [system_heap_mmap(), udmabuf_vm_fault(), drivers/sim]. Of the others it is known of some
- * that they do not [drm_gem_shmem_fault()], and they all are "drm" to us.
+ * Exporters that map all pages at once, or find each page by its offset in the object
+ * [system_heap_mmap(), udmabuf_vm_fault(), drivers/sim]. Some of the other exporters are known
+ * not to [drm_gem_shmem_fault()], and all of those have the one name "drm" here.
  */
 static bool maps_by_offset(const char *exporter)
 {
@@ -159,7 +159,7 @@ uint32_t dmabuf_map_flags(int fd)
 
 	if (!dmabuf_is(fd))
 		return 0;
-	/* Its exporter's name [dma_buf_show_fdinfo()]; "": not told. */
+	/* Name of the exporter [dma_buf_show_fdinfo()]; "": not known. */
 	proc_fdinfo(fd, "exp_name:\t", exporter, sizeof(exporter));
 	return maps_by_offset(exporter) ? 0 : DMABUF_MAP_FLAGS;
 }
@@ -193,8 +193,8 @@ int dmabuf_explain_map(int r)
 }
 
 /*
- * An exporter may have no mmap(), or refuse it, or have no page for CPUs: known here, not at
- * the first map.
+ * Maps a page for a try: an exporter may have no mmap(), or refuse it, or have no page for
+ * CPUs, and the caller learns it here instead of at the first map.
  */
 static int try_map(const struct hm_recipe *recipe)
 {
@@ -217,8 +217,8 @@ int dmabuf_look(struct hm_recipe *recipe)
 }
 
 /*
- * Whether it was opened for writing. A dma-buf has no write(), which the kernel says after it
- * has looked at that [vfs_write()]: half of what F_GETFL takes, of which a receiver waits.
+ * Was the dma-buf opened for writing? It has no write(), but the kernel checks the mode before
+ * that [vfs_write()]. A receiver waits for the answer, and this takes half the time of F_GETFL.
  */
 static int get_writable(int fd, bool *ret_writable)
 {
@@ -247,7 +247,9 @@ int dmabuf_import(int fd, const struct hm_buffer_desc *desc, struct hm_recipe *r
 			       size, max_u64(desc->size, desc->max_size));
 	dmabuf_describe(fd, size, ret_recipe);
 	ret_recipe->segment.flags |= DMABUF_UNSEEN;
-	/* Its exporter's mmap() chooses, and no call tells [dma_buf_mmap()]. */
+	/*
+	 * The exporter's mmap() chooses the cache mode, and no call tells it [dma_buf_mmap()].
+	 */
 	ret_recipe->cache = HM_CACHE_UNKNOWN;
 	ret_recipe->size = desc->size ? desc->size : ret_recipe->segment.length;
 	if (!writable || (desc->flags & HM_BUFFER_READ_ONLY)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * /dev/udmabuf: pages of a memfd as a dma-buf, which other devices take in. Its limits
- * are parameters of the module [drivers/dma-buf/udmabuf.c].
+ * /dev/udmabuf: makes pages of a memfd a dma-buf, for other devices. Its limits are parameters
+ * of the module [drivers/dma-buf/udmabuf.c].
  */
 #include "dmabuf/udmabuf.h"
 
@@ -95,7 +95,7 @@ static int explain(int r, uint64_t size)
 		       format_bytes(size, want, sizeof(want)), err_name(r));
 }
 
-/* A descriptor. Interrupted, it has made nothing. */
+/* Returns a descriptor. An interrupted call has made none. */
 static int call(int node, int memfd, uint64_t size)
 {
 	struct udmabuf_create create = {
@@ -123,7 +123,7 @@ static int map_page(int fd, struct reservation *ret_range, char **ret_address)
 			   ret_range, ret_address);
 }
 
-/* Bytes that are written through either are read through the other. */
+/* Are bytes that are written through one mapping read through the other? */
 static bool same_bytes(char *memory, char *dmabuf)
 {
 	uint64_t last = page_size() - 1;
@@ -155,7 +155,7 @@ out:
 	return r;
 }
 
-/* With scratch memory: the user's bytes are never used for a test. */
+/* Tests scratch memory, never the bytes of a buffer. */
 static int self_test(int node)
 {
 	int memfd, fd, r;
@@ -182,7 +182,7 @@ out:
 	return r;
 }
 
-/* Once; what failed for want of something is tried again. */
+/* Tests until one test has passed. */
 static int check_kind(int node)
 {
 	static _Atomic bool tested;
