@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The pages by which receivers of buffers learn what their owner does with them: one file
- * has room for a thousand buffers of a process, and a receiver maps it once.
+ * The pages by which receivers of buffers follow the owner's changes: one file has room for a
+ * thousand buffers of a process, and a receiver maps it once.
  *
- * Of each side one file that is in no use is kept for the next buffer.
+ * Each side keeps one unused file for the next buffer.
  */
 #include "share/control.h"
 
@@ -23,8 +23,8 @@
 #include "base/sys.h"
 
 /*
- * FUTURE_WRITE: the owner's map, made before, is the one that may write; nobody can
- * have a second [mm/memfd.c, shmem_mmap()]. SHRINK: no peer's map can fault.
+ * FUTURE_WRITE: the owner's map, made before the seal, is the only one that may write; no
+ * process can make a second one [mm/memfd.c, shmem_mmap()]. SHRINK: no peer's map can fault.
  */
 #define CONTROL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
@@ -35,15 +35,15 @@ struct control_file {
 	struct control_page *page; /* receivers: read-only */
 	int fd;                    /* of the page, for further peers */
 	_Atomic int owner_fd;      /* a pidfd; or -1, until one comes */
-	bool own;                  /* this process made it */
+	bool own;                  /* made by this process */
 	bool owner_seen;           /* without owner_fd: its pid means the same process here */
-	_Atomic bool ended;        /* so has the owner: he does not come back */
+	_Atomic bool ended;        /* the owner has ended, for good */
 	uint32_t n_share;
 	dev_t dev;
 	ino_t ino;
-	uint64_t cookie;           /* of the socket over which it came last, or 0 */
+	uint64_t cookie;           /* of the socket over which it last came, or 0 */
 	uint64_t used[USED_WORDS]; /* own: slots that are taken */
-	uint32_t next;             /* own: where the next one is looked for */
+	uint32_t next;             /* own: where the search for a free slot begins */
 };
 
 /* A leaf of the lock order. Protects the list and the files' n_share and used. */
@@ -51,13 +51,14 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static CDS_LIST_HEAD(files);
 
 /*
- * What came with a buffer and is known already is closed with the buffer: who receives one
- * waits for its bytes. But not of all, as a process may have few descriptors.
+ * Descriptors that came with a buffer, of a file that is known already, are closed when the
+ * buffer ends, because the receiver of a buffer waits for its bytes. Their number is limited,
+ * as a process may have few descriptors.
  */
 #define SPARES_MOST 64
 static _Atomic uint32_t n_spare;
 
-/* What is in it is at its beginning, mostly: the rest comes when it is touched. */
+/* Not populated: most files are used at their beginning only; other pages come when touched. */
 static int map_page(int fd, int prot, struct control_page **ret_page)
 {
 	void *mapped;
@@ -109,8 +110,9 @@ static struct control_file *find(const struct stat *st)
 }
 
 /*
- * Did it come last over this socket, by the name that the message has for it? Who has the
- * other end is one party here, which had the file and could send it: it need not be looked at.
+ * Finds the file that came last over this socket, by the name that the message gives it. The
+ * other end of the socket is one party here, which had the file and could send it: the
+ * descriptor need not be looked at.
  */
 static struct control_file *find_told(uint64_t cookie, uint64_t ino)
 {
@@ -134,7 +136,7 @@ static int share_create(struct share **ret_share)
 	return 0;
 }
 
-/* With mutex held. */
+/* Caller holds mutex. */
 static void join(struct share *share, struct control_file *file, uint32_t index,
 		 uint64_t serial)
 {
@@ -205,8 +207,8 @@ err_free:
 }
 
 /*
- * A slot that nobody has; false: there is none. In turn, so that what a buffer's owner
- * said last is there for as long as can be.
+ * Takes a free slot; false: there is none. Slots are taken in turn, so that the last size of a
+ * buffer that has ended stays readable as long as possible.
  */
 static bool take_slot(struct control_file *file, uint32_t *ret_index)
 {
@@ -261,7 +263,10 @@ int control_create(uint64_t serial, uint64_t size, struct share **ret_share)
 	pthread_mutex_unlock(&mutex);
 	if (r)
 		goto err_free;
-	/* Whose it was reads his size no more; whose it is, from the serial on. */
+	/*
+	 * Clear the serial first: receivers of the slot's last buffer stop trusting its size.
+	 * The store of the new serial comes last, and publishes the slot.
+	 */
 	atomic_store(&share->slot->serial, 0);
 	atomic_store_explicit(&share->slot->resizes, 0, memory_order_release);
 	atomic_store_explicit(&share->slot->resized, 0, memory_order_release);
@@ -291,8 +296,8 @@ void control_resizing(struct share *share)
 /* ---- the receiver's side ---- */
 
 /*
- * That a touch of the page can't fault, and that its sizes are its owner's alone. The size
- * counts from the seals on.
+ * Checks that a touch of the page can't fault, and that only the owner can write it. The seals
+ * are checked first, since the size is fixed from the seals on.
  */
 static int check_page_fd(int fd, struct stat *ret_st)
 {
@@ -320,7 +325,7 @@ static int check_page_fd(int fd, struct stat *ret_st)
 	return 0;
 }
 
-/* The descriptors stay the caller's where it fails. */
+/* A failure leaves the descriptors to the caller. */
 static int file_open(int fd, int owner_fd, struct control_file **ret_file)
 {
 	const struct control_head *head;
@@ -354,7 +359,7 @@ static int file_open(int fd, int owner_fd, struct control_file **ret_file)
 	file->owner_fd = owner_fd;
 	file->dev = st.st_dev;
 	file->ino = st.st_ino;
-	/* In another pid namespace the number means somebody else, or nobody. */
+	/* In another pid namespace the number means another process, or none. */
 	file->owner_seen = owner_fd < 0 && owner_is_seen(head->owner_pid, head->owner_start);
 	*ret_file = file;
 	return 0;
@@ -367,8 +372,8 @@ err_free:
 }
 
 /*
- * The owner's descriptor may have been left out of the first message, by whoever passed the
- * buffer on. True: the file has it from now on.
+ * Takes an owner's descriptor for a file without one: the process that passed the buffer on may
+ * have left it out of the first message. True: the descriptor is the file's from now on.
  */
 static bool take_owner(struct control_file *file, int owner_fd)
 {
@@ -377,14 +382,14 @@ static bool take_owner(struct control_file *file, int owner_fd)
 	if (file->own || file->owner_fd >= 0 || owner_fd < 0)
 		return false;
 	if (owner_check(owner_fd, head->owner_pid, head->owner_start)) {
-		err_clear(); /* it is as if there were none */
+		err_clear(); /* as if none had come */
 		return false;
 	}
 	file->owner_fd = owner_fd;
 	return true;
 }
 
-/* With mutex held. The descriptors are those of a file that is known already. */
+/* Caller holds mutex. Gives the descriptors of a known file to @share. */
 static void know_again(struct share *share, struct control_file *file, int fd, int owner_fd)
 {
 	if (take_owner(file, owner_fd))
@@ -395,8 +400,8 @@ static void know_again(struct share *share, struct control_file *file, int fd, i
 }
 
 /*
- * With mutex held; the descriptors are the file's, or where it has them the share's. @st is
- * what @fd said before: of what is not known yet it counts for nothing.
+ * Caller holds mutex. The descriptors become the file's, or the share's where the file has
+ * some. @st is an earlier fstat() of @fd, which is made again for an unknown file.
  */
 static int get_file(struct share *share, const struct stat *st, int fd, int owner_fd,
 		    struct control_file **ret_file)
@@ -404,7 +409,10 @@ static int get_file(struct share *share, const struct stat *st, int fd, int owne
 	struct control_file *file;
 	int r;
 
-	/* While it is mapped no other file can be that one: it need not be looked at again. */
+	/*
+	 * A mapped file keeps its inode, so this is the same file, and need not be checked
+	 * again.
+	 */
 	file = find(st);
 	if (file) {
 		know_again(share, file, fd, owner_fd);
@@ -427,7 +435,7 @@ static void drop_spares(struct share *share)
 	atomic_fetch_sub(&n_spare, 1);
 }
 
-/* True: it is known without a look at what was sent. */
+/* True: the message names a known file, and the descriptors were not looked at. */
 static bool open_told(struct share *share, const int fds[SHARE_FDS],
 		      const struct share_message *message, uint64_t cookie)
 {
@@ -450,7 +458,10 @@ static int open_looking(struct share *share, const int fds[SHARE_FDS],
 	struct stat st;
 	int r;
 
-	/* Without the mutex: what was sent may be a file whose server does not answer. */
+	/*
+	 * Called without the mutex: the file that was sent may be on a server that does not
+	 * answer.
+	 */
 	r = look(fds[SHARE_FD_CONTROL], &st);
 	if (r)
 		return r;
@@ -490,14 +501,16 @@ err_free:
 	return r;
 }
 
-/* What a word of the share's slot says; @otherwise: the slot is another's by now. */
+/* Reads a word of the share's slot. @otherwise: the slot is another buffer's by now. */
 static uint64_t told(const struct share *share, const _Atomic uint64_t *word,
 		     uint64_t otherwise)
 {
 	uint64_t value = atomic_load_explicit(word, memory_order_acquire);
 	uint64_t serial = atomic_load_explicit(&share->slot->serial, memory_order_acquire);
 
-	/* In this order: who has the slot next takes the serial off before he writes. */
+	/*
+	 * The serial must be read last: the slot's next user clears it before any other store.
+	 */
 	return (serial & ~CONTROL_LET_GO) == share->serial ? value : otherwise;
 }
 
@@ -513,10 +526,12 @@ uint64_t control_resizes(const struct share *share, uint64_t otherwise)
 
 bool control_is_resized(const struct share *share, uint64_t *ret_resizes)
 {
-	/* In this order: what is begun behind the first look is found by the second. */
+	/*
+	 * The order matters: a resize that begins after the first load is found by the second.
+	 */
 	uint64_t resized = told(share, &share->slot->resized, UINT64_MAX);
 
-	/* Of a slot that is another's nothing is known: no number that was ever told. */
+	/* A slot that is another buffer's gives UINT64_MAX, which no count reaches. */
 	*ret_resizes = told(share, &share->slot->resizes, UINT64_MAX);
 	return *ret_resizes == resized;
 }
@@ -569,7 +584,7 @@ uint64_t control_owner_pid(const struct share *share)
 
 /* ---- the end ---- */
 
-/* What is in no use, but for one of each side: the first. With mutex held. */
+/* Frees unused files, except the first one of each side. Caller holds mutex. */
 static void drop_idle(void)
 {
 	struct control_file *file, *next;
@@ -593,13 +608,13 @@ static void leave(struct share *share, bool keep)
 
 	pthread_mutex_lock(&mutex);
 	if (!share->received) {
-		/* Its size stays: a receiver may not have looked since it was written. */
+		/* The size stays for receivers that have not read it since it was written. */
 		atomic_store_explicit(&share->slot->serial, share->serial | CONTROL_LET_GO,
 				      memory_order_release);
 		file->used[share->index / 64] &= ~(UINT64_C(1) << share->index % 64);
 	}
 	if (!--file->n_share) {
-		/* The one used last is the one to keep, unless nothing came of it. */
+		/* The file used last is the one to keep, except after a failed receive. */
 		cds_list_del(&file->link);
 		if (keep || file->own) {
 			cds_list_add(&file->link, &files);
@@ -638,9 +653,9 @@ void control_fork_parent(void)
 }
 
 /*
- * The child is another process, of which nobody has received anything: it makes files of
- * its own, and can't write its parent's. What is left of the parent's objects here says
- * -EOWNERDEAD before it comes to them.
+ * A fork child is another process, from which no process has received a buffer: it makes files
+ * of its own, and can't write its parent's. The parent's objects in the child answer
+ * -EOWNERDEAD before they would touch a file.
  */
 void control_fork_child(void)
 {

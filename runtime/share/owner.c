@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Who a shared buffer belongs to, and whether that process is still there. */
+/* Identifies the process that owns a shared buffer, and tells whether it still runs. */
 #include "share/owner.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 #define PID_BITS 22 /* PID_MAX_LIMIT [include/linux/threads.h] */
 
 /*
- * When process @pid began: field 22 of its stat, behind the name, which may have
- * blanks and parentheses of its own [proc(5)]. 0: it is not there, or ended and not
- * yet waited for, or /proc does not tell.
+ * Start time of process @pid: field 22 of its stat, behind the name, which may contain blanks
+ * and parentheses [proc(5)]. 0: there is no such process, or it has ended and was not waited
+ * for, or /proc does not tell.
  */
 static uint64_t process_start(uint64_t pid)
 {
@@ -44,7 +44,7 @@ static uint64_t process_start(uint64_t pid)
 uint64_t owner_own_start(void)
 {
 	static _Atomic uint64_t start;
-	static _Atomic uint32_t generation; /* written after it */
+	static _Atomic uint32_t generation; /* written after start */
 
 	if (!start || generation != fork_generation) {
 		start = process_start((uint64_t)getpid());
@@ -71,9 +71,9 @@ int owner_open(int *ret_fd)
 }
 
 /*
- * By the name that /proc has for it [fs/pidfs.c; kernel/fork.c before 6.9], which no path
- * can look like: those begin with a slash or a parenthesis. Whoever sent it may have sent
- * a file whose server would keep a poll() waiting for ever.
+ * Checks the name that /proc has for @fd [fs/pidfs.c; kernel/fork.c before 6.9]. No path can
+ * look like it: paths begin with a slash or a parenthesis. A hostile sender may have sent a
+ * file whose server would keep a poll() waiting for ever.
  */
 static int check_kind(int fd)
 {
@@ -95,9 +95,9 @@ static int check_kind(int fd)
 }
 
 /*
- * Its number where it counts its own processes: the last one of the line NSpid
- * [proc_pid_fdinfo(5)]; a kernel without CONFIG_PID_NS, which has no such line, counts
- * all in one place. Negative: it has ended, or nothing is told.
+ * The process's number in its own pid namespace: the last number of the line NSpid
+ * [proc_pid_fdinfo(5)]. A kernel without CONFIG_PID_NS has no such line, and only one
+ * namespace. Negative: the process has ended, or the kernel does not tell.
  */
 static long innermost_pid(int fd)
 {

@@ -20,15 +20,15 @@
 
 /* ---- sending ---- */
 
-/* No hole is punched any more [hugetlbfs_punch_hole()]. */
+/* True: the seals forbid punching holes [hugetlbfs_punch_hole()]. */
 static bool is_kept(int seals)
 {
 	return seals >= 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE);
 }
 
 /*
- * Memory that somebody can cut off would kill receivers who touch it. So the device
- * "soft" refuses here: its memory goes when it is unplugged.
+ * Memory that another process can cut off would kill receivers that touch it. The device "soft"
+ * refuses for that reason, too: its memory goes when it is unplugged.
  */
 static int check_sendable_locked(const struct hm_buffer *buffer, uint32_t flags)
 {
@@ -53,7 +53,7 @@ static int check_sendable_locked(const struct hm_buffer *buffer, uint32_t flags)
 		       buffer->name, buffer->device->name);
 }
 
-/* Its place in the control page is taken with the first send and stays the buffer's. */
+/* Takes a slot of the control page with the first send; the buffer keeps it. */
 static int begin_share_locked(struct hm_buffer *buffer, int fd)
 {
 	const struct hm_segment *segment = &buffer->segment[0];
@@ -66,7 +66,7 @@ static int begin_share_locked(struct hm_buffer *buffer, int fd)
 	if (r)
 		return r;
 	share->max_size = buffer->max_size;
-	/* Of what is mapped by the same descriptor here it is known. */
+	/* This process maps the same descriptor, so its map flags are known already. */
 	share->map_flags = segment->flags & HM_SEGMENT_DMABUF ?
 				   segment->flags & DMABUF_MAP_FLAGS :
 				   dmabuf_map_flags(fd);
@@ -74,14 +74,16 @@ static int begin_share_locked(struct hm_buffer *buffer, int fd)
 	return 0;
 }
 
-/* What is behind @fd: a dma-buf of a memfd's pages is as a device's object to others. */
+/*
+ * The backing of @fd: a dma-buf of a memfd's pages counts as a device's object for receivers.
+ */
 static uint32_t backing_of(const struct hm_buffer *buffer, int fd)
 {
 	return buffer->backing == HM_BACKING_MEMFD && dmabuf_is(fd) ? HM_BACKING_DEVICE :
 								      buffer->backing;
 }
 
-/* What a receiver may have: an earlier export may have sealed it for all. */
+/* The access that a receiver may have. An earlier export may have sealed the object for all. */
 static uint32_t access_of(const struct hm_buffer *buffer, uint32_t flags, int fd)
 {
 	int seals;
@@ -121,11 +123,11 @@ static void describe_locked(const struct hm_buffer *buffer, uint32_t flags, int 
 	name_copy(message->backend, sizeof(message->backend), buffer->device->ops->name);
 }
 
-/* The object's descriptor, which @ret_own says to be the caller's to close. */
+/* Gets the object's descriptor; @ret_own: the caller must close it. */
 static int get_object_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
 			     int *ret_fd, bool *ret_own)
 {
-	/* It stays open as long as the buffer, and is what an export would duplicate. */
+	/* This one stays open as long as the buffer; an export would only duplicate it. */
 	if (buffer->settled_fd >= 0 && !buffer->settled_own && buffer->n_segment == 1 &&
 	    !(flags & HM_EXPORT_READ_ONLY)) {
 		*ret_fd = buffer->settled_fd;
@@ -169,12 +171,12 @@ int hm_buffer_send(struct hm_buffer *buffer, int socket, uint32_t flags)
 	if (r)
 		goto err_close;
 	describe_locked(buffer, flags, fds[SHARE_FD_OBJECT], &message);
-	/* They stay open as long as the buffer has its place there. */
+	/* Both stay open as long as the buffer has its slot. */
 	fds[SHARE_FD_CONTROL] = control_fd(buffer->share);
 	fds[SHARE_FD_OWNER] = control_owner_fd(buffer->share);
 	buffer_unlock(buffer);
 	resize_set_drop(&set);
-	/* Without locks: the peer may take his time. */
+	/* Sent without locks, because the peer may be slow. */
 	r = share_message_send(socket, &message, fds);
 	if (own)
 		sys_close(fds[SHARE_FD_OBJECT]);
@@ -209,7 +211,7 @@ static int read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 	return 0;
 }
 
-/* What can be told without looking at the descriptors. */
+/* Checks all fields that can be checked without the descriptors. */
 static int check_message(const struct share_message *message, uint64_t max_size)
 {
 	bool name = message->backend[0];
@@ -266,8 +268,8 @@ static int explain_size(const struct hm_buffer *buffer, uint64_t size, uint64_t 
 }
 
 /*
- * A touch of a hole takes a page of the huge pool, and is a SIGBUS where that is empty.
- * So all are taken here, and by the seal nobody gives them back.
+ * A touch of a hole takes a page of the huge pool, and is a SIGBUS if the pool is empty. All
+ * pages are therefore taken here, and the seal keeps every process from giving them back.
  */
 static int check_huge_pages(const struct hm_buffer *buffer, uint64_t size)
 {
@@ -296,8 +298,8 @@ static int check_huge_pages(const struct hm_buffer *buffer, uint64_t size)
 }
 
 /*
- * Where a file is cut off, a touch is a SIGBUS: no more of it than there is. A dma-buf's
- * size never changes, and was looked at.
+ * A touch beyond a file's end is a SIGBUS, so no more than the file's size is accepted. A
+ * dma-buf's size never changes, and has been checked.
  */
 static int check_file_size(const struct hm_buffer *buffer, uint64_t size)
 {
@@ -318,8 +320,8 @@ static int check_file_size(const struct hm_buffer *buffer, uint64_t size)
 }
 
 /*
- * Whom can one believe? The device; where it does not tell, the sender. If he lies, the CPU
- * is slower than was said: nothing reads or writes otherwise for it.
+ * The device's cache mode counts; where the device does not tell, the sender's. A false one
+ * makes the CPU slower than announced, but no access gives other bytes.
  */
 static bool is_other_cache(const struct hm_buffer *buffer, const struct share_message *message)
 {
@@ -327,7 +329,7 @@ static bool is_other_cache(const struct hm_buffer *buffer, const struct share_me
 	       message->cache != HM_CACHE_UNKNOWN;
 }
 
-/* What came, against what the message says of it. */
+/* Compares the buffer that was made with the message. */
 static int check_buffer(struct hm_buffer *buffer, const struct share_message *message,
 			bool read_only)
 {
@@ -346,21 +348,23 @@ static int check_buffer(struct hm_buffer *buffer, const struct share_message *me
 			       "a buffer of \"%s\" came that can't be written: its "
 			       "sender said it can be",
 			       message->backend);
-	/* A device need not tell how far its objects may grow: then this one does not. */
+	/*
+	 * A device need not tell how far its objects may grow: this buffer does not grow then.
+	 */
 	if (message->max_size > buffer->max_size && backing != HM_BACKING_DEVICE)
 		return explain_size(buffer, message->max_size, buffer->max_size);
 	return check_file_size(buffer, buffer->size);
 }
 
-/* Are its segments the dma-bufs that it takes in? */
+/* True: the device's segments are the dma-bufs that it imports. */
 static bool keeps_descriptors(const struct hm_device *device)
 {
 	return device->ops->begin_cpu == dmabuf_segments_begin;
 }
 
 /*
- * An object that a device has exported does not shrink as long as its descriptor is
- * open anywhere: a backend need not keep the one that it took in.
+ * An object that a device has exported does not shrink while its descriptor is open anywhere. A
+ * backend need not keep the imported descriptor, so the share keeps a duplicate.
  */
 static int hold_object(struct share *share, const struct hm_device *device, int fd,
 		       const struct share_message *message)
@@ -391,7 +395,10 @@ static int adopt(struct hm_device *device, int fd, const struct share_message *m
 			       " bytes, which are not in 1 to max_size, %" PRIu64,
 			       desc.size, message->max_size);
 	}
-	/* What its device has added since is not in what was sent: share_follow() looks. */
+	/*
+	 * Memory that the device has added since is not in the object that was sent;
+	 * share_follow() checks for it.
+	 */
 	if (message->backing == HM_BACKING_DEVICE)
 		desc.size = min_u64(desc.size, message->size);
 	desc.max_size = file ? message->max_size : 0;
@@ -446,7 +453,7 @@ int hm_buffer_receive(struct hm_device *device, int socket, const struct hm_buff
 		goto err_buffer;
 	if (buffer->cache == HM_CACHE_UNKNOWN)
 		buffer->cache = message.cache;
-	/* What its maps reserve; the owner's object may have more. */
+	/* The length that maps reserve; the owner's object may have more. */
 	buffer->max_size = min_u64(buffer->max_size, message.max_size);
 	buffer->segment[0].length = buffer->max_size;
 	buffer->caps &= ~(uint64_t)(HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE);
@@ -515,7 +522,10 @@ bool share_owner_cuts(struct hm_buffer *buffer, uint64_t *ret_cuts)
 
 	if (control_is_resized(buffer->share, ret_cuts))
 		return false;
-	/* Whoever has it may be in a callback, or wait for work: then it is asked again. */
+	/*
+	 * The lock's holder may be in a callback, or wait for work: "true" makes the caller ask
+	 * again.
+	 */
 	if (pthread_mutex_trylock(&buffer->lock))
 		return true;
 	gone = control_owner_gone(buffer->share);
@@ -584,7 +594,7 @@ void share_describe_locked(const struct hm_buffer *buffer, struct hm_buffer_info
 	info->sharing = share->received ? HM_SHARING_RECEIVED : HM_SHARING_SENT;
 	if (share->received && control_owner_gone(share))
 		info->sharing |= HM_SHARING_OWNER_GONE;
-	/* Of a slot that is another buffer's by now it is not known: as it was told last. */
+	/* The slot may be another buffer's by now: the last number stays then. */
 	share->resizes_seen = control_resizes(share, share->resizes_seen);
 	info->owner_resizes = (uint32_t)share->resizes_seen;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffers that several processes have: hm_buffer_send, hm_buffer_receive, and what
- * keeps a receiver's idea of the size right.
+ * Buffers shared by several processes: hm_buffer_send(), hm_buffer_receive(), and the size of a
+ * received buffer.
  *
- * Beside the buffer's own descriptor go those of its control page and of its owner's
- * process. The owner alone writes the page, and alone resizes the buffer; receivers commit
- * what it says, and look again in every call: buffer_check() and map_check() look at the page,
- * and share_follow() does for the maps what hm_buffer_resize() does, without the backend's part.
- * Receivers bound the size by what they were told first and by what is behind the descriptor.
+ * The descriptors of the control page and of the owner's process are sent beside the buffer's
+ * own. The owner alone writes the page, and alone resizes the buffer. Receivers commit the size
+ * in the page, and look again in every call: buffer_check() and map_check() look at the page,
+ * and share_follow() changes the maps as hm_buffer_resize() does, without the backend's part.
+ * Receivers bound the size by the first message and by the object behind the descriptor.
  */
 #ifndef HETMAP_SHARE_H
 #define HETMAP_SHARE_H
@@ -22,37 +22,40 @@ struct control_slot;
 struct share {
 	struct control_file *file;
 	struct control_slot *slot; /* receivers: read-only */
-	uint32_t index;            /* of it in the file */
-	uint32_t map_flags;        /* dmabuf_map_flags() of what is sent */
+	uint32_t index;            /* of the slot in the file */
+	uint32_t map_flags;        /* dmabuf_map_flags() of the object sent */
 	uint64_t serial;           /* of the buffer, in its owner's process */
-	int spare_fds[2];          /* receivers: came with it, and are known already; or -1 */
+	int spare_fds[2];          /* receivers: descriptors of a file known already; or -1 */
 	int object_fd; /* receivers: keeps a device's object from shrinking; or -1 */
 	bool received;
 	_Atomic bool let_go;   /* receivers: the slot is no longer this buffer's */
 	uint64_t max_size;     /* the owner's */
-	_Atomic uint64_t seen; /* receivers: the owner's size that the maps have */
-	uint64_t resizes_seen; /* what was told of them last; under buffer->lock */
+	_Atomic uint64_t seen; /* receivers: the owner's size as the maps have it */
+	uint64_t resizes_seen; /* last value read; under buffer->lock */
 };
 
 /* ---- share.c ---- */
 
-/* A receiver's buffer and its maps get the size that the owner's has now. */
+/* Gives a received buffer and its maps the size that the owner's buffer has now. */
 int share_follow(struct hm_buffer *buffer);
 
-/* The owner's size is about to change, and has changed. Caller holds buffer->lock. */
+/* Called before and after the owner changes the size. Caller holds buffer->lock. */
 void share_resizing_locked(struct hm_buffer *buffer);
-/* Of a received buffer: what its maps have of the owner's size. */
+/* The owner's size that the maps of a received buffer have taken over. */
 uint64_t share_seen(const struct hm_buffer *buffer);
 void share_publish_locked(struct hm_buffer *buffer);
 
-/* -EBUSY, -EOWNERDEAD: what needs a new object, or another process's consent. */
+/*
+ * Refuses a resize that needs a new object, or the consent of another process.
+ * -EBUSY, -EOWNERDEAD.
+ */
 int share_refuse_resize_locked(const struct hm_buffer *buffer, uint64_t new_size,
 			       uint32_t flags);
 
-/* sharing and owner_resizes of @info. Caller holds buffer->lock. */
+/* Fills in sharing and owner_resizes of @info. Caller holds buffer->lock. */
 void share_describe_locked(const struct hm_buffer *buffer, struct hm_buffer_info *info);
 
-/* The buffer ends. */
+/* Ends the share of a buffer that ends. */
 void share_end(struct hm_buffer *buffer);
 
 static inline bool share_is_received(const struct hm_buffer *buffer)
@@ -62,7 +65,10 @@ static inline bool share_is_received(const struct hm_buffer *buffer)
 	return unlikely(share != NULL) && share->received;
 }
 
-/* What every call on a buffer and on a map begins with: share_follow() included. */
+/*
+ * Every call on a buffer or on a map begins with one of these two, which include
+ * share_follow().
+ */
 static inline int buffer_check(struct hm_buffer *buffer)
 {
 	int r = object_check((struct hm_object *)buffer, OBJECT_BUFFER);
@@ -77,15 +83,15 @@ static inline int map_check(struct hm_map *map)
 	return likely(r || !share_is_received(map->buffer)) ? r : share_follow(map->buffer);
 }
 
-/* Of a received buffer: as the two below. */
+/* For a received buffer: the slow halves of the two functions below. */
 bool share_owner_cuts(struct hm_buffer *buffer, uint64_t *ret_cuts);
 bool share_owner_has_cut(const struct hm_buffer *buffer, uint64_t cuts);
 
 /*
- * For a reader of a buffer's bytes up to @end: are they cut off at this moment, here or by the
- * process that owns it? Then what is read may be of before and of after; and also where
- * share_was_cut() says so afterwards, of *@ret_cuts. An owner who ended in the midst cuts no
- * more.
+ * For a reader of a buffer's bytes up to @end: is a cut under way, in this process or in the
+ * owner's? If so, the bytes read may be from before and from after the cut; so may they if
+ * share_was_cut() says so afterwards, given *@ret_cuts. An owner that ended during a cut cuts
+ * no more.
  */
 static inline bool share_is_cut(struct hm_buffer *buffer, uint64_t end, uint64_t *ret_cuts)
 {
@@ -93,7 +99,7 @@ static inline bool share_is_cut(struct hm_buffer *buffer, uint64_t end, uint64_t
 
 	if (unlikely(share_is_received(buffer)))
 		return share_owner_cuts(buffer, ret_cuts);
-	/* In this order: what is begun behind the first look is found by the second. */
+	/* The order matters: a cut that begins after the first load is found by the second. */
 	over = atomic_load_explicit(&buffer->cuts_over, memory_order_acquire);
 	*ret_cuts = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
 	return unlikely(*ret_cuts != over) && end > atomic_load(&buffer->cut_to);
@@ -103,12 +109,18 @@ static inline bool share_was_cut(const struct hm_buffer *buffer, uint64_t end, u
 {
 	uint64_t now;
 
-	/* After what the caller has read of the bytes, as a reader of a sequence lock. */
+	/*
+	 * Orders the reads of the bytes before the loads below, as a reader of a sequence lock
+	 * does.
+	 */
 	cmm_smp_rmb();
 	if (unlikely(share_is_received(buffer)))
 		return share_owner_has_cut(buffer, cuts);
 	now = atomic_load_explicit(&buffer->cuts, memory_order_acquire);
-	/* Of one alone it is known what it left, as long as there is no other. */
+	/*
+	 * After a single cut, cut_to tells which bytes are left, if no other cut has begun
+	 * since.
+	 */
 	return unlikely(now != cuts) &&
 	       (now != cuts + 1 || end > atomic_load(&buffer->cut_to) ||
 		atomic_load(&buffer->cuts) != now);
@@ -119,28 +131,28 @@ static inline bool share_was_cut(const struct hm_buffer *buffer, uint64_t end, u
 #define SHARE_MAGIC 0x48536d68u /* "hmSH" */
 #define SHARE_VERSION 3
 
-/* The last one is -1 where a sandbox keeps a process from having one of itself. */
+/* The last one is -1 where a sandbox keeps a process from opening a pidfd of itself. */
 enum { SHARE_FD_OBJECT, SHARE_FD_CONTROL, SHARE_FD_OWNER, SHARE_FDS };
 
 /*
- * What is sent beside the descriptors. All of it is checked against them, but for
- * map_flags: how the object is to be mapped. A lie there shows other bytes of the same
- * object, or zeros, to the maps of who believes it, or fails them; the sender may write
- * those bytes anyway.
+ * The message sent beside the descriptors. All fields are checked against the descriptors,
+ * except map_flags: how the object must be mapped. False map_flags show a receiver's maps other
+ * bytes of the same object, or zeros, or make them fail; the sender may write those bytes
+ * anyway.
  */
 struct share_message {
 	uint32_t magic;
 	uint32_t version;
-	uint32_t length;  /* of this */
+	uint32_t length;  /* of this struct */
 	uint32_t access;  /* HM_READ | HM_WRITE */
-	uint32_t cache;   /* enum hm_cache; as a hint where the device does not tell */
+	uint32_t cache;   /* enum hm_cache; a hint, for devices that do not tell */
 	uint32_t backing; /* enum hm_backing */
 	uint64_t max_size;
 	uint64_t page_size;
 	uint64_t offset; /* in a file */
 	uint64_t serial; /* not 0 */
 	char backend[16];
-	uint64_t size;        /* if it is let go of on the way, the control page has none */
+	uint64_t size;        /* for a buffer let go on the way, whose slot has none */
 	uint32_t slot;        /* in the control page */
 	uint32_t map_flags;   /* DMABUF_MAP_FLAGS */
 	uint64_t page;        /* the control page's inode */
@@ -154,13 +166,13 @@ _Static_assert(sizeof(struct share_message) == 104, "no padding: other builds re
  * @ret_cookie: the socket's own number, or 0 where the kernel gives none.
  */
 int share_check_socket(int socket, const char *what, uint64_t *ret_cookie);
-/* All of it or nothing. @fds stay the caller's. */
+/* Sends all of the message or nothing. @fds stay the caller's. */
 int share_message_send(int socket, const struct share_message *message,
 		       const int fds[SHARE_FDS]);
-/* On failure no descriptor is left of what came, and *@ret_message is anything. */
+/* A failure closes all descriptors that came, and leaves *@ret_message undefined. */
 int share_message_receive(int socket, struct share_message *ret_message,
 			  int ret_fds[SHARE_FDS]);
-/* Closes what there is of them. */
+/* Closes the descriptors that are not negative. */
 void share_message_close(const int *fds, uint32_t n);
 
 #endif

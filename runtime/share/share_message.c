@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * One message over a Unix socket: what a buffer is, with its descriptors beside it
- * (SCM_RIGHTS) [unix(7)]. Whoever sent it is not trusted.
+ * One message over a Unix socket: the description of a buffer, with its descriptors beside it
+ * (SCM_RIGHTS) [unix(7)]. The sender is not trusted.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,21 +11,21 @@
 #include "share/share.h"
 #include "base/sys.h"
 
-/* A descriptor too, which comes unasked where the receiver has set SO_PASSPIDFD. */
+/* A descriptor, too: it comes unasked where the receiver has set SO_PASSPIDFD. */
 #ifndef SCM_PIDFD
 #define SCM_PIDFD 0x04 /* Linux 6.5 */
 #endif
 
-/* More than are wanted, so that too many are found, taken and closed. */
+/* Room for more than a buffer has, so that surplus descriptors are found and closed. */
 #define ROOM_FDS 16
 
-/* Without the owner's. */
+/* without the owner's */
 #define SHARE_FDS_LEAST SHARE_FD_OWNER
 
 /*
- * The sockets that this thread has found fit, by the numbers that the kernel gives no
- * second socket [socket(7) SO_COOKIE]: one question instead of two. Before Linux 5.10 each
- * network namespace counted its own [net/core/sock_diag.c, commit 92acdc58ab11]: what knows
+ * The sockets that this thread has checked, by their cookies, which the kernel gives only once
+ * [socket(7) SO_COOKIE]: one system call instead of two. Before Linux 5.10 each network
+ * namespace counted its own [net/core/sock_diag.c, commit 92acdc58ab11]; a kernel that knows
  * SO_NETNS_COOKIE is later than that.
  */
 #define KNOWN_SOCKETS 8
@@ -36,7 +36,7 @@ int share_check_socket(int socket, const char *what, uint64_t *ret_cookie)
 	int domain = 0, type = 0, r;
 	uint64_t cookie = 0, any;
 
-	/* Without one, the questions below are asked each time. */
+	/* Without a cookie, both questions below are asked each time. */
 	if (!sys_socket_cookie(socket, SO_COOKIE, &cookie) && cookie &&
 	    known_sockets[cookie % KNOWN_SOCKETS] == cookie) {
 		*ret_cookie = cookie;
@@ -101,7 +101,7 @@ int share_message_send(int socket, const struct share_message *message,
 	n = sys_sendmsg(socket, &header);
 	if (n < 0)
 		return explain_send((int)n);
-	/* So short a one is never split, in a stream neither [af_unix.c]. */
+	/* A message this short is never split, not even in a stream [af_unix.c]. */
 	if ((size_t)n != sizeof(*message))
 		return err_set(-EIO, "%zd of a message's %zu bytes were sent: close the socket",
 			       n, sizeof(*message));
@@ -127,7 +127,7 @@ static void take_control(struct received *received, struct msghdr *header)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(part), sizeof(fd));
-			/* A negative errno where the kernel could not make one. */
+			/* negative: an errno, where the kernel could not make one */
 			if (n && fd >= 0)
 				sys_close(fd);
 			continue;
@@ -175,7 +175,7 @@ static int check_received(const struct received *received, const struct msghdr *
 int share_message_receive(int socket, struct share_message *ret_message, int ret_fds[SHARE_FDS])
 {
 	union {
-		/* Credentials and a pidfd come first where the socket's options say so. */
+		/* Credentials and a pidfd come first if the socket's options ask for them. */
 		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int)) +
 			   CMSG_SPACE(ROOM_FDS * sizeof(int))];
 		struct cmsghdr align;
