@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU's access to a range of a buffer, begun and ended with each of its objects that
- * the range is in. Inline, so that one object costs its two calls and no more.
+ * Begins and ends the CPU's access to a range of a buffer, with each of the objects that the
+ * range is in. Inline, so that one object costs its two calls and no more.
  */
 #ifndef HETMAP_BRACKET_WALK_H
 #define HETMAP_BRACKET_WALK_H
 
 #include "core/core.h"
 
-/* How a backend does it with one object. */
+/* A backend's functions for one object. */
 struct bracket_walk {
 	bool (*takes_part)(const struct hm_segment *segment);
 	int (*begin)(const struct hm_segment *segment, uint32_t access);
@@ -23,7 +23,7 @@ static inline bool bracket_walk_at(const struct bracket_walk *walk,
 	       walk->takes_part(segment);
 }
 
-/* All of them, or none: what was begun is ended where one fails. */
+/* Begins with all objects or none: a failure ends those that were begun. */
 static inline int bracket_walk_begin(const struct bracket_walk *walk,
 				     const struct hm_segment *segments, uint32_t n,
 				     uint64_t offset, uint64_t length, uint32_t access)
@@ -47,7 +47,7 @@ err_end:
 	return r;
 }
 
-/* Each of them, whatever the others say: the first error. */
+/* Ends with each object, even if one fails. Returns the first error. */
 static inline int bracket_walk_end(const struct bracket_walk *walk,
 				   const struct hm_segment *segments, uint32_t n,
 				   uint64_t offset, uint64_t length, uint32_t access)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* Work in flight: which ranges of a map submitted work may touch. */
+/* Work in flight: the ranges of a map that submitted work may touch. */
 #include <inttypes.h>
 
 #include "fault/check.h"
 #include "map/remap.h"
 
-/* With map->lock held: nobody else writes it. */
+/* Caller holds map->lock, so there is no other writer. */
 static void count(struct hm_map *map, int32_t more)
 {
 	uint32_t n = atomic_load_explicit(&map->n_use, memory_order_relaxed);
@@ -59,7 +59,10 @@ static bool conflicts(const struct map_use *use, uint64_t offset, uint64_t lengt
 	return ranges_overlap(use->offset, use->length, offset, length);
 }
 
-/* The fence of the first use that conflicts, with a reference, and its functions; or NULL. */
+/*
+ * Finds the first use that conflicts. Returns its fence, with a reference, and its functions;
+ * or NULL.
+ */
 static struct hm_fence *find_conflict(struct hm_map *map, uint64_t offset, uint64_t length,
 				      uint32_t access, const struct map_work_ops **ret_work)
 {

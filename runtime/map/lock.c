@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pages kept in RAM (hm_map_lock): locked, unlocked, locked again where they are new
- * ones. What is held in all, and who gives way for whom, is lock_budget.c's.
+ * Keeps pages in RAM (hm_map_lock): locks, unlocks, and locks again where pages are new.
+ * lock_budget.c counts the total, and decides which ranges give way.
  */
 #include <inttypes.h>
 #include <sched.h>
@@ -24,19 +24,19 @@
 #define LOCK_FLAGS \
 	(HM_LOCK_ONFAULT | HM_LOCK_PARTIAL | HM_LOCK_PRIORITY(HM_LOCK_PRIORITIES - 1))
 
-/* How often room is made for one lock while others take it. */
+/* Rounds of making room for one lock while other locks take it. */
 #define LOCK_ROUNDS 8
 
 struct lock_request {
 	struct hm_map *map;
 	uint64_t offset, length; /* whole pages */
 	uint32_t value;          /* of hm_map.locked */
-	uint64_t wanted;         /* of them, not locked yet */
-	struct lock_sums own; /* [out] what they are before: they give no way to themselves */
-	uint64_t missing;     /* [out] bytes that limits lack for it; 0: it is not that */
-	bool by_budget;       /* [out] it is the budget's, not RLIMIT_MEMLOCK's */
-	bool told;            /* [out] the error has its text already */
-	uint64_t start;       /* of trace_start() */
+	uint64_t wanted;         /* bytes of these not locked yet */
+	struct lock_sums own;    /* [out] their locks so far, which give no way to themselves */
+	uint64_t missing;        /* [out] bytes that a limit lacks; 0: another failure */
+	bool by_budget;          /* [out] the limit is the budget, not RLIMIT_MEMLOCK */
+	bool told;               /* [out] the error has its text already */
+	uint64_t start;          /* of trace_start() */
 };
 
 uint64_t resident_locked_in(const struct hm_map *map, uint64_t offset, uint64_t length)
@@ -62,7 +62,7 @@ static int count_held(void *user, uint64_t offset, uint64_t length, uint32_t val
 	return 0;
 }
 
-/* Of the range, from its first byte on and without a gap. */
+/* Bytes locked from the first byte of the range on, without a gap. */
 static uint64_t locked_run(const struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	uint64_t bytes = 0;
@@ -86,7 +86,10 @@ static int unlock_if_not(void *user, uint64_t offset, uint64_t length, uint32_t 
 	return 0;
 }
 
-/* A failed mlock2() may have marked part of the range: back to what held. */
+/*
+ * A failed mlock2() may have marked a part of the range: unlocks the pages that were not
+ * locked.
+ */
 static void restore_locks(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	if (map->locked)
@@ -115,7 +118,9 @@ static int lock_run(void *user, uint64_t offset, uint64_t length, uint32_t value
 		return 0;
 	r = sys_mlock2(again->address + offset, length,
 		       value & LOCK_ONFAULT ? MLOCK_ONFAULT : 0);
-	/* Rights were taken since it was locked: those pages come when they are back. */
+	/*
+	 * Rights were taken away since the lock: these pages come in when the rights are back.
+	 */
 	if (r == -ENOMEM && rangemap_each(again->map->rights, offset, length, is_closed, NULL))
 		r = sys_mlock2(again->address + offset, length, MLOCK_ONFAULT);
 	return r;
@@ -140,13 +145,17 @@ static int explain_lock(int r, uint64_t length, uint64_t wanted)
 			       "pages just now (memory.max of the control group, or the "
 			       "machine's): try again later, or pass HM_LOCK_ONFAULT",
 			       length);
-	/* Not the limit: a mapping too many, where the range is part of one. */
+	/*
+	 * The limit is not to blame, but the number of mappings, where the range is part of
+	 * one.
+	 */
 	return rlimits_explain_map(r, length, "locking");
 }
 
 /*
- * Locks the request's pages, or nothing. -ENOSPC: the budget has no room; any other
- * error is the system call's. No text is set for either.
+ * Locks the request's pages, or none of them.
+ * -ENOSPC: the budget has no room.
+ * Other errors are the system call's. Sets no text, unless request->told is true.
  */
 static PROBE_SITE int lock_all(struct lock_request *request)
 {
@@ -207,14 +216,14 @@ err_base:
 
 /* ---- as much as fits ---- */
 
-/* Bytes from the start on that limits allow: those locked already cost nothing more. */
+/* Bytes from the start on that the limits allow; bytes locked already cost nothing more. */
 static uint64_t lockable(const struct lock_request *request)
 {
 	uint64_t page = request->map->buffer->page_size, limit, locked, part, next = 0, room;
 	uint64_t length = request->length, lacks = request->missing;
 	const struct hm_map *map = request->map;
 
-	/* RLIMIT_MEMLOCK need not bind: a failure of the system call says that it does. */
+	/* RLIMIT_MEMLOCK need not bind, unless a failure of the system call says so. */
 	room = request->by_budget ? request->wanted - min_u64(lacks, request->wanted) :
 				    rlimits_lockable(&limit, &locked);
 	if (room >= length)
@@ -229,7 +238,10 @@ static uint64_t lockable(const struct lock_request *request)
 	return part;
 }
 
-/* As much as limits allow: asked for, then halved while others race us for it. */
+/*
+ * Locks as much as the limits allow: that much at first, then half of it while other locks race
+ * for the room.
+ */
 static int lock_part(const struct lock_request *all, uint64_t *ret_locked)
 {
 	uint64_t page = all->map->buffer->page_size, part;
@@ -244,14 +256,14 @@ static int lock_part(const struct lock_request *all, uint64_t *ret_locked)
 		if (r != -ENOMEM && r != -EAGAIN && r != -EPERM && r != -ENOSPC)
 			return r;
 	}
-	/* What was locked before, and lies behind what limits allowed now, is too. */
+	/* Bytes behind that part count, too, if they were locked before. */
 	*ret_locked = locked_run(all->map, all->offset, all->length);
 	return 0;
 }
 
 /* ---- hm_map_lock ---- */
 
-/* What the map must be for it. Caller holds map->change. */
+/* Checks the map and the range. Caller holds map->change. */
 static int check_lock(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	int r;
@@ -275,7 +287,7 @@ static int check_lock(struct hm_map *map, uint64_t offset, uint64_t length)
 	return 0;
 }
 
-/* One try: @lock has the request's pages locked, or as many as it gets. */
+/* One try: locks the request's pages or, with @part, as many as possible. */
 static int with_change(struct lock_request *request, uint64_t offset, uint64_t length,
 		       bool part, uint64_t *ret_locked)
 {
@@ -304,7 +316,7 @@ out:
 
 #define GAVE_WAY "%" PRIu64 " bytes in %u ranges of lower priority were unlocked"
 
-/* True: some room was made, try again. */
+/* True: some room was made, so the caller must try again. */
 static bool make_room(const struct lock_request *request, uint32_t flags,
 		      struct lock_eviction *total)
 {
@@ -335,7 +347,7 @@ static int explain_request(const struct lock_request *request, int r)
 	return explain_lock(r, request->length, request->wanted);
 }
 
-/* Nobody shall have given way for nothing. Returns @r, with its text. */
+/* Locks the ranges again that gave way in vain. Returns @r, with its text. */
 static int give_back(int r)
 {
 	char text[ERR_TEXT_MAX];
@@ -369,7 +381,7 @@ static int lock_range(struct hm_map *map, uint64_t offset, uint64_t length, uint
 		return 0;
 	if (!request.told) {
 		r = explain_request(&request, r);
-		/* With this sentence: a smaller success says so. */
+		/* The text stays, and explains a smaller success. */
 		if ((flags & HM_LOCK_PARTIAL) && (r == -ENOMEM || r == -EPERM || r == -EAGAIN))
 			r = with_change(&request, offset, length, true, ret_locked);
 	}
@@ -507,7 +519,7 @@ static int unlock_range(struct hm_map *map, uint64_t offset, uint64_t length)
 		return err_set(-ENOMEM, "no memory to note an unlocked range");
 	r = sys_munlock(map->address + offset, length);
 	if (r) {
-		/* Over several mappings munlock() may have stopped half way. */
+		/* munlock() over several mappings may have stopped half way. */
 		resident_lock_again(map, map->address);
 		free(locked);
 		return rlimits_explain_map(r, length, "unlocking");
@@ -545,7 +557,7 @@ void resident_note(struct hm_map *map, struct rangemap *locked)
 	map->locked = locked;
 }
 
-/* A repair that failed half way has left some of it locked. */
+/* A repair that failed half way has left a part of the range locked. */
 static int forget_range(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	struct rangemap *locked;

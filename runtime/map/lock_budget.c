@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The lock budget: what hm_map_lock() holds in all, by priority, and who gives way.
+ * The lock budget: counts the bytes that hm_map_lock() holds, by priority, and makes lower
+ * priorities give way.
  *
- * Its mutex is a leaf: nothing is called with it held. Bytes are entered before
- * mlock() is called for them and taken out after munlock(), so together two threads
- * never hold more than the budget.
+ * The mutex is a leaf: no function is called with it held. Bytes are entered before mlock() is
+ * called for them and taken out after munlock(), so two threads together never hold more than
+ * the budget.
  */
 #include "map/lock_budget.h"
 
@@ -21,7 +22,7 @@
 
 #define CAP_IPC_LOCK_BIT 14 /* linux/capability.h */
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the below */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the next one */
 static struct {
 	uint64_t set;
 	struct lock_sums now;
@@ -79,7 +80,7 @@ static void forget_replaced(struct hm_map *map, const void *user)
 	(void)user;
 	if (!atomic_load(&map->unnoted))
 		return;
-	/* Who changes it has looked already, and the next one looks again. */
+	/* The thread that changes the map has looked already; the next call looks again. */
 	if (pthread_mutex_trylock(&map->change)) {
 		repair_note_later(map);
 		return;
@@ -103,7 +104,7 @@ bool lock_budget_take(struct hm_map *map, const struct lock_sums *from,
 
 	pthread_mutex_lock(&mutex);
 	would = total(budget.now.held) - less + more;
-	/* What does not take more is no matter of room: another priority, a smaller lock. */
+	/* A change that adds no bytes always fits: another priority, a smaller lock. */
 	fits = more <= less || would <= budget.set;
 	if (fits)
 		enter_locked(map, from, to);
@@ -142,7 +143,7 @@ static int find_held(void *user, uint64_t offset, uint64_t length, uint32_t valu
 	return 1;
 }
 
-/* From [from, end) of the map, each run from its end on. */
+/* Unlocks in [from, end) of the map, each run from its end on. */
 static void evict_part(struct hm_map *map, uint64_t from, uint64_t end, uint32_t priority,
 		       struct lock_eviction *eviction)
 {
@@ -154,7 +155,7 @@ static void evict_part(struct hm_map *map, uint64_t from, uint64_t end, uint32_t
 		from = run.offset + run.length;
 		part = min_u64(run.length, round_up(eviction->need - eviction->freed, page));
 		if (lock_give_way(map, from - part, part, run.value))
-			continue; /* it keeps what it has */
+			continue; /* the run stays locked */
 		eviction->freed += part;
 		eviction->ranges++;
 	}
@@ -173,7 +174,7 @@ static void evict_from(struct hm_map *map, const void *user)
 
 	if (eviction->freed >= eviction->need)
 		return;
-	/* Waiting for it could be waiting for who waits for a map of ours. */
+	/* Only tried, because the lock's holder may wait for a map that the caller holds. */
 	if (pthread_mutex_trylock(&map->change)) {
 		eviction->busy = true;
 		return;
@@ -304,7 +305,7 @@ int hm_lock_budget_set(uint64_t bytes)
 	lock_budget_look();
 	pthread_mutex_lock(&mutex);
 	old = budget.set;
-	budget.set = bytes; /* at once: nobody takes what others give */
+	budget.set = bytes; /* at once, so that no lock takes the bytes freed below */
 	used = total(budget.now.held);
 	pthread_mutex_unlock(&mutex);
 	while (used > bytes && tries--) {
@@ -371,7 +372,7 @@ int hm_lock_budget_query(struct hm_lock_budget *ret_budget)
 	if (r)
 		return r;
 	lock_budget_look();
-	/* Zeros would be figures as any, and say that there is room. */
+	/* Zeros would pass for figures, and would promise room. */
 	r = status_get("VmLck", &now.kernel_locked);
 	if (!r)
 		r = capable_get(CAP_IPC_LOCK_BIT, &now.privileged);
@@ -398,7 +399,7 @@ int hm_lock_budget_query(struct hm_lock_budget *ret_budget)
 
 void lock_budget_fork_child(void)
 {
-	/* Locks are not inherited [mlock(2)], and its maps are the parent's. */
+	/* Locks are not inherited [mlock(2)], and the maps are the parent's. */
 	pthread_mutex_init(&mutex, NULL);
 	stats_sub(&stats.bytes_locked, total(budget.now.held));
 	memset(&budget.now, 0, sizeof(budget.now));

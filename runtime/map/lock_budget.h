@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What hm_map_lock() holds in all, by priority: counted, and made room in. */
+/* Bytes that hm_map_lock() holds in all, by priority: counts them, and makes room for more. */
 #ifndef HETMAP_LOCK_BUDGET_H
 #define HETMAP_LOCK_BUDGET_H
 
 #include "core/core.h"
 
-/* Values of hm_map.locked; 0: no lock. A priority, and */
+/* Values of hm_map.locked: 0 without a lock, otherwise a priority and these bits: */
 #define LOCK_KEPT 1u    /* always set */
 #define LOCK_ONFAULT 2u /* pages are kept once they are touched */
 #define LOCK_WAITING 4u /* unlocked for a higher priority: noted, not held */
@@ -26,50 +26,57 @@ struct lock_sums {
 	uint64_t waiting[HM_LOCK_PRIORITIES];
 };
 
-/* Of [offset, offset + length) of @locked, which may be NULL. */
+/* Sums of [offset, offset + length) of @locked, which may be NULL. */
 void lock_sum(const struct rangemap *locked, uint64_t offset, uint64_t length,
 	      struct lock_sums *ret_sums);
 
 /*
- * Handlers enter nothing: takes out what they have replaced of all maps but those that are
- * being changed. With no lock held, as a map's last reference may go here.
+ * Takes bytes that fault handlers have replaced out of the sums, since handlers can't; skips
+ * maps that are being changed. The caller must hold no lock, as a map's last reference may go
+ * here.
  */
 void lock_budget_look(void);
 
 /*
- * Enters that what was @from of the process's locks, those of @map, is @to. False: that is more
- * than the budget has room for, by *ret_short bytes; nothing was entered.
+ * Replaces @from, a part of the process's locks, by @to, for locks of @map. False: the budget
+ * lacks *ret_short bytes, and the sums are unchanged.
  */
 bool lock_budget_take(struct hm_map *map, const struct lock_sums *from,
 		      const struct lock_sums *to, uint64_t *ret_short);
-/* The same whatever the budget: less is locked, or what was is again. */
+/*
+ * Replaces @from by @to without a look at the budget: fewer bytes are locked, or former locks
+ * hold again.
+ */
 void lock_budget_note(struct hm_map *map, const struct lock_sums *from,
 		      const struct lock_sums *to);
 
-/* Of those below @priority; what @map holds of [offset, offset + length) stays. */
+/*
+ * A request to unlock ranges of priorities below @priority. Locks of @map in [offset, offset +
+ * length) stay.
+ */
 struct lock_eviction {
 	uint32_t priority;
 	uint64_t need; /* bytes */
 	const struct hm_map *map;
 	uint64_t offset, length;
-	struct lock_sums own; /* what that is */
+	struct lock_sums own; /* the locks that stay */
 	uint64_t freed;       /* [out] bytes */
 	uint32_t ranges;      /* [out] */
 	bool busy;            /* [out] a map with locks was being changed */
 };
 
 /*
- * Unlocks until that is enough, or nothing is left. Takes other maps' change by
- * trying only, so the caller may hold one; he holds none that is to give way.
+ * Unlocks ranges until @need bytes are free or no range is left. Only tries the change locks of
+ * maps, so the caller may hold one, but not that of a map that must give way.
  */
 void lock_evict(struct lock_eviction *eviction);
 
-/* Bytes that lock_evict() could free, but for maps that are being changed. */
+/* Bytes that lock_evict() could free, if no map is being changed. */
 uint64_t lock_evictable(const struct lock_eviction *eviction);
 
 /*
- * The sentence about a shortage of @missing bytes, of the budget or of RLIMIT_MEMLOCK:
- * the limit, and who has how much. Returns @r.
+ * Sets the sentence about a shortage of @missing bytes, of the budget or of RLIMIT_MEMLOCK: the
+ * limit, and the holders with their bytes. Returns @r.
  */
 int lock_budget_explain(int r, uint64_t wanted, uint64_t missing, bool by_budget);
 
@@ -79,10 +86,13 @@ void lock_budget_fork_child(void);
 
 /* Caller holds map->change. */
 
-/* Unlocks [offset, offset + length), all of value @value, which waits from then on. */
+/* Unlocks [offset, offset + length), all of value @value, and marks it as waiting. */
 int lock_give_way(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t value);
 
-/* Locks again what waits of @priority, as far as there is room: bytes in *locked. */
+/*
+ * Locks waiting ranges of @priority again, as far as there is room; adds their bytes to
+ * *locked.
+ */
 void lock_again_waiting(struct hm_map *map, uint32_t priority, uint64_t *locked);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Maps: made, described, released. */
+/* Creates, describes and releases maps. */
 #include "map/map.h"
 
 #include <inttypes.h>
@@ -48,17 +48,17 @@ int map_dress(const struct hm_buffer *buffer, char *address, uint64_t length)
 	if (r)
 		return r;
 	if (buffer->backing == HM_BACKING_ANON)
-		/* -EINVAL without CONFIG_ANON_VMA_NAME: a name is only a help. */
+		/* -EINVAL without CONFIG_ANON_VMA_NAME; a name only helps people. */
 		sys_prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (uintptr_t)address, length,
 			  (uintptr_t)buffer->name);
 	if (length >= MAP_HUGE_LEAST &&
 	    (buffer->backing == HM_BACKING_ANON || buffer->backing == HM_BACKING_MEMFD))
-		/* Advice; what was obtained is in hm_map_query. */
+		/* Advice only: hm_map_query() tells how many huge pages came. */
 		sys_madvise(address, length, MADV_HUGEPAGE);
 	if (buffer->caps & HM_CAP_FORK)
 		return 0;
 	r = sys_madvise(address, length, MADV_DONTFORK);
-	/* EAGAIN, which is what madvise(2) makes of it where mappings run out. */
+	/* madvise(2) answers EAGAIN when the process runs out of mappings. */
 	return r ? rlimits_explain_map(r == -EAGAIN ? -ENOMEM : r, length,
 				       "keeping a device map out of fork children") :
 		   0;
@@ -121,7 +121,7 @@ static int read_desc(struct hm_buffer *buffer, const struct hm_map_desc *from,
 	return remap_check_access(buffer, desc->access);
 }
 
-/* Fills in what follows from the description. Caller holds buffer->lock. */
+/* Fills in the map's fields from the description. Caller holds buffer->lock. */
 static int size_up(struct hm_map *map, const struct hm_map_desc *desc, uint64_t *ret_length)
 {
 	struct hm_buffer *buffer = map->buffer;
@@ -138,7 +138,10 @@ static int size_up(struct hm_map *map, const struct hm_map_desc *desc, uint64_t 
 			       "bytes %" PRIu64 " to %" PRIu64 " are not in the buffer "
 			       "of %" PRIu64 " bytes",
 			       desc->offset, desc->offset + length, buffer->size);
-	/* Length 0 with an offset is the rest: a part, which does not follow. */
+	/*
+	 * Length 0 with an offset means the rest, as a part that does not follow the buffer's
+	 * size.
+	 */
 	map->whole = !length && !desc->offset;
 	if (!length)
 		length = buffer->size - desc->offset;
@@ -167,7 +170,7 @@ static struct hm_map *map_alloc(struct hm_buffer *buffer)
 	return map;
 }
 
-/* All but its reference to the buffer. */
+/* Frees all except the map's reference to the buffer. */
 static void map_free(struct hm_map *map)
 {
 	map->object.kind = OBJECT_FREED;
@@ -187,14 +190,17 @@ void map_link_locked(struct hm_map *map)
 	struct hm_buffer *buffer = map->buffer;
 	struct hm_map *other;
 
-	/* By address: the order in which a change of the buffer locks its maps. */
+	/* Sorted by address, the order in which a change of the buffer locks its maps. */
 	cds_list_for_each_entry(other, &buffer->maps, buffer_link)
 		if (other->address > map->address)
 			break;
 	cds_list_add_tail(&map->buffer_link, &other->buffer_link);
 }
 
-/* From registry_insert() on others may hold it, too: it ends as any other map does. */
+/*
+ * From registry_insert() on other threads may hold references, so that from there on the map
+ * must end as any other map does.
+ */
 static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 {
 	struct hm_buffer *buffer = map->buffer;
@@ -205,7 +211,7 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 	r = lost_check_link(buffer->device, segments_link(buffer));
 	if (r)
 		return r;
-	/* It may have been sealed since it was looked at. */
+	/* The buffer may have been sealed since the first check. */
 	r = remap_check_access(buffer, desc->access);
 	if (r)
 		return r;
@@ -236,7 +242,7 @@ static int create_locked(struct hm_map *map, const struct hm_map_desc *desc)
 		if (r)
 			goto err_release;
 	}
-	/* An export, which may choose others, waits for the buffer's lock. */
+	/* buffer->lock keeps out an export, which may choose other brackets. */
 	view_choose_brackets_locked(map);
 	map_entry(map, map->address, length, 0, map->rights, &entry);
 	r = registry_insert(&entry, map->span, &map->slot);
@@ -283,7 +289,7 @@ static int create(struct hm_buffer *buffer, const struct hm_map_desc *desc, uint
 		finished = repair_prepare(map, map->span);
 	if (!r && !finished)
 		finished = reach_show(map);
-	/* Taken away meanwhile, it may not have seen this map: nobody else has yet. */
+	/* A loss of the device since the first check may have missed this map: check again. */
 	if (!r)
 		gone = lost_check_link(buffer->device, segments_link(buffer));
 	if (!r)
@@ -344,8 +350,8 @@ void map_keep_locked(struct hm_map *map)
 	    map->span != segment->length || map->reservation.length != map->span)
 		return;
 	/*
-	 * Readers in their sections still use it; and a handler that found it may be
-	 * putting other pages there, or has.
+	 * Readers in their sections may still use the mapping, and a fault handler that found
+	 * the map may be putting other pages there, or has done so.
 	 */
 	if (retire_is_on() || atomic_load(&handler_was_installed))
 		return;
@@ -370,7 +376,10 @@ void map_release(struct hm_map *map)
 {
 	struct hm_buffer *buffer = map->buffer;
 	uint64_t committed = buffer_pages(buffer, map->length);
-	/* Locked bytes are the process's to count; of a shared buffer peers hear the end. */
+	/*
+	 * Released at once: locked bytes count for the process, and peers of a shared buffer
+	 * must learn of its end.
+	 */
 	bool now = map->locked || atomic_load(&buffer->share), whole = map->whole;
 
 	probe_unmap(map);
@@ -379,9 +388,12 @@ void map_release(struct hm_map *map)
 		resident_note(map, NULL);
 	stats_sub(&stats.bytes_mapped, committed);
 	stats_sub(&stats.maps, 1);
-	/* A handler that still has it would put pages where others' are by then. */
+	/*
+	 * Retired, because a fault handler that still has the map would put pages over other
+	 * mappings.
+	 */
 	retire(&map->retired, committed, now, dispose);
-	/* A map of a part holds less than its buffer, which is counted by itself. */
+	/* A map of a part counts fewer bytes than its buffer, which retires by itself. */
 	if (!whole)
 		hm_buffer_unref(buffer);
 }
@@ -399,7 +411,7 @@ void hm_map_unref(struct hm_map *map)
 		return;
 	publish_end(map);
 	registry_remove(map->slot);
-	/* At once: an accelerator that ends in this very callback waits for it. */
+	/* Views end at once: an accelerator that ends inside this callback waits for that. */
 	view_release_all(map);
 	buffer_end_map(map);
 }
@@ -521,7 +533,7 @@ int hm_map_query(struct hm_map *map, struct hm_map_info *ret_info)
 	if (fields & ~(HM_MAP_RESIDENT | HM_MAP_LOCKED))
 		return err_set(-EINVAL, "hm_map_query: unknown fields 0x%x", fields);
 	replaced_notice(0);
-	/* Held against a change, so that address and length belong together. */
+	/* Keeps changes out, so that address and length belong together. */
 	r = remap_lock(map);
 	if (r)
 		return r;

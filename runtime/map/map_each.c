@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* The maps of this process, one after the other, or those on one device. */
+/* Visits the maps of this process, or those on one device. */
 #include "core/device_link.h"
 #include "map/map.h"
 
-/* Maps are collected some at a time: nothing is allocated where memory may be short. */
+/* Maps are collected in batches, so that no memory is allocated where it may be short. */
 #define BATCH 32
 
 struct batch {
-	const void *backend; /* of which device; NULL: of any */
-	uint64_t from;       /* addresses below were seen */
+	const void *backend; /* of the device; NULL: of any */
+	uint64_t from;       /* lower addresses were collected */
 	uint32_t n;
 	struct hm_map *maps[BATCH]; /* with references */
 };
@@ -21,7 +21,7 @@ static int collect(void *user, const struct registry_entry *entry)
 		return 0;
 	if (batch->n == BATCH)
 		return 1;
-	/* A parent's map is not this process's to change. */
+	/* A map of the parent must not be changed by a fork child. */
 	if (entry->map->object.fork_gen != fork_generation ||
 	    (batch->backend && atomic_load(&entry->device->link)->backend != batch->backend) ||
 	    !object_try_ref(&entry->map->object))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Where a map goes in the address space, and its first mappings there. */
+/* Finds a map's place in the address space, and makes its first mappings there. */
 #include "map/map.h"
 
 #include <sys/mman.h>
@@ -14,9 +14,9 @@
 #include "base/sys.h"
 
 /*
- * A huge page needs room for one, and an offset that agrees with the address.
- * Any other map need not be aligned: small windows of one buffer side by side
- * share page tables, and the registry's nodes.
+ * A huge page needs room for one, and an offset that agrees with the address. Other maps need
+ * no alignment: small windows of one buffer side by side share page tables, and the registry's
+ * nodes.
  */
 static uint64_t alignment_of(const struct hm_map *map)
 {
@@ -28,9 +28,9 @@ static uint64_t alignment_of(const struct hm_map *map)
 }
 
 /*
- * A window of whole entries of the registry (radix.h): at their multiples it
- * takes one word for 64 KiB there, elsewhere sixteen, which is what a look-up
- * among many of them has to bring into the cache.
+ * A window covers whole entries of the registry (radix.h). At a multiple of 64 KiB it takes one
+ * word for each 64 KiB there, elsewhere sixteen words, all of which a lookup among many windows
+ * has to bring into the cache.
  */
 #define WINDOW_ALIGNMENT KIB(64)
 
@@ -40,10 +40,10 @@ static bool is_window(uint64_t base, uint64_t span)
 }
 
 /*
- * Where the next window should end, as a hint, which costs no system call: the
- * kernel takes it where the place is free, and else goes by its own rule, which
- * mostly is the place below the lowest window, and thus as good. A release only
- * raises it: the place that became free is used again, not one further down.
+ * Hint for the end of the next window, which costs no system call. The kernel takes the hint if
+ * the place is free; otherwise it uses its own rule, which mostly gives the place below the
+ * lowest window, just as good. A release only raises the hint, so that the freed place is used
+ * again instead of one further down.
  */
 static _Atomic uint64_t window_end;
 
@@ -64,8 +64,8 @@ static void window_released(const struct hm_map *map)
 }
 
 /*
- * All of the segment as an earlier map left it, with the pages that were brought in.
- * NULL: none did.
+ * Takes the mapping of all of the segment that an earlier map left, with the pages that were
+ * brought in. NULL: none was left.
  */
 static void *take_kept(const struct hm_map *map, const struct hm_segment *segment,
 		       uint64_t from, uint64_t length, int prot)
@@ -161,16 +161,15 @@ static int place_simple(struct hm_map *map, int prot)
 	if (r || !window || is_window((uintptr_t)map->address, map->span) ||
 	    sys_munmap(map->address, map->span))
 		return r;
-	/* Rarely: the first one, or a hole between others' mappings. */
+	/* Rare: the first window, or a hole between foreign mappings. */
 	r = place_reserved(map, WINDOW_ALIGNMENT, prot);
-	/* Where there is no room to align in, any place will do. */
+	/* Without room to align in, any place will do. */
 	return r ? place_at(map, 0, prot) : 0;
 }
 
 /*
- * Some file systems refuse MAP_SHARED (-ENODEV; FUSE with direct I/O). A reader
- * loses nothing by a private map but the sight of later writes: visible as
- * HM_BACKING_FILE_PRIVATE.
+ * Some file systems refuse MAP_SHARED (-ENODEV; FUSE with direct I/O). A reader with a private
+ * map loses only the sight of later writes: visible as HM_BACKING_FILE_PRIVATE.
  */
 static bool may_be_private(const struct hm_buffer *buffer)
 {
@@ -197,7 +196,7 @@ static int refuse_sealed(const struct hm_buffer *buffer)
 		       buffer->name);
 }
 
-/* Why the map finds no place. */
+/* Explains why the map finds no place. */
 static int explain_place(const struct hm_map *map, int r)
 {
 	const struct hm_buffer *buffer = map->buffer;
@@ -208,7 +207,10 @@ static int explain_place(const struct hm_map *map, int r)
 			"%s: its device, \"%s\", was taken away: there is nothing to map "
 			"any more",
 			buffer->name, buffer->device->name);
-	/* What was imported was looked at then; of this only its sender has said something. */
+	/*
+	 * An imported dma-buf was checked at its import; a received one was only described by
+	 * its sender.
+	 */
 	if (dmabuf_is_refusal(r) && share_is_received(buffer) && !buffer->n_map &&
 	    buffer->segment[0].flags & HM_SEGMENT_DMABUF)
 		return dmabuf_explain_map(r);
@@ -249,7 +251,7 @@ int map_place(struct hm_map *map, uint64_t committed)
 
 	if (first != prot) {
 		r = sys_mprotect(map->address, committed, prot);
-		/* mmap() without PROT_WRITE took it as one that is for reading. */
+		/* mmap() without PROT_WRITE took the mapping as read-only. */
 		if (r == -EACCES && is_sealed(map)) {
 			r = refuse_sealed(buffer);
 			goto err_release;

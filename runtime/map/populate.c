@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pages brought in ahead of their first touch, by several threads where that
- * pays. The range is handed out in steps, so that a thread that loses its CPU
- * to somebody else holds up no more than one of them.
+ * Brings pages in ahead of their first touch, by several threads where that pays. Threads take
+ * the range in steps, so that a thread that loses its CPU delays no more than one step.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,14 +15,14 @@
 #include "base/sys.h"
 #include "base/thread.h"
 
-/* For less a thread costs more than it saves: about 5 ms of populating. */
+/* A smaller part costs a thread more than it saves: about 5 ms of populating. */
 #define THREAD_LEAST MIB(16)
 #define THREADS_MAX 8
 
-/* Of one madvise(): also as long as a signal may have to wait. */
+/* Bytes of one madvise(), which is also the longest wait of a signal. */
 #define STEP MIB(4)
 
-/* Of a file, how far reading runs before the pages that are waited for. */
+/* For a file: the distance by which reads run ahead of the pages that are waited for. */
 #define AHEAD MIB(64)
 
 struct populate {
@@ -32,7 +31,7 @@ struct populate {
 	uint64_t step;
 	bool write;
 	struct hm_buffer *announce; /* a file: reads start before their pages are waited for */
-	_Atomic uint64_t next;      /* offset of what nobody has taken yet */
+	_Atomic uint64_t next;      /* offset of the next step to be taken */
 	_Atomic int result;
 };
 
@@ -51,7 +50,7 @@ static void touch(char *address, uint64_t length, bool write)
 	}
 }
 
-/* Advice: where it fails, the pages are read when they are waited for. */
+/* Advice only: if it fails, the pages are read when they are waited for. */
 static void announce(const struct populate *job, uint64_t offset, uint64_t length)
 {
 	if (job->announce && offset < job->length)
@@ -114,7 +113,7 @@ int resident_populate(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	int r;
 
 	announce(&job, 0, AHEAD);
-	/* This thread works too, and alone where no other could be had. */
+	/* This thread works, too, and alone if no other thread can be made. */
 	for (started = 0; started + 1 < n; started++)
 		if (pthread_create(&threads[started], NULL, work, &job))
 			break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Rights of a range of a map: given, and taken away for a while by scopes. */
+/* Rights of a range of a map: sets them, and narrows them for a while by scopes. */
 #include "map/protect.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct hm_scope {
 	struct cds_list_head link; /* hm_map.scopes; map->change */
 	struct hm_map *map;        /* holds a ref */
 	uint64_t offset, length;   /* whole pages; a shrink cuts it, to 0 at last */
-	uint32_t access;           /* what it lets through */
+	uint32_t access;           /* the rights that it leaves */
 };
 
 /* A change of rights of [offset, offset + length), whole pages. */
@@ -27,20 +27,23 @@ struct protect_change {
 	uint64_t offset, length;
 	uint32_t access;
 	struct hm_scope *begins; /* or NULL */
-	struct hm_scope *ends;   /* likewise */
-	bool ended;              /* that one has, whatever is answered */
-	struct rangemap *rights; /* what is to hold */
-	struct rangemap *base;   /* NULL: as it is */
+	struct hm_scope *ends;   /* or NULL */
+	bool ended;              /* @ends has ended, even if the call fails */
+	struct rangemap *rights; /* the new rights */
+	struct rangemap *base;   /* the new base; NULL: unchanged */
 	uint64_t start;          /* of trace_start() */
 };
 
-/* Nothing lies behind the span: with a run for it no map would be of one run. */
+/*
+ * A range up to the end of the span has no end: a run of its own behind the span would keep
+ * every map from having only one run.
+ */
 static uint64_t open_end(const struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	return offset + length == map->span ? UINT64_MAX - offset : length;
 }
 
-/* To take the rights of a whole map away and give them back allocates nothing. */
+/* Needs no memory for taking away the rights of a whole map and giving them back. */
 static struct rangemap *make_rights(struct hm_map *map, uint64_t offset, uint64_t length,
 				    uint32_t access)
 {
@@ -62,9 +65,9 @@ static void put_rights(struct hm_map *map, struct rangemap *rights)
 		free(rights);
 }
 
-/* ---- what is to hold ---- */
+/* ---- new rights ---- */
 
-/* @base less what the scopes but @without take. NULL: no memory. */
+/* @base less the rights that scopes other than @without take away. NULL: no memory. */
 static struct rangemap *narrow(const struct hm_map *map, const struct rangemap *base,
 			       const struct hm_scope *without)
 {
@@ -84,7 +87,7 @@ static struct rangemap *narrow(const struct hm_map *map, const struct rangemap *
 	return rights;
 }
 
-/* Fills in rights and base. On failure neither is there. */
+/* Fills in rights and base; a failure leaves neither. */
 static int make(struct protect_change *change)
 {
 	struct hm_map *map = change->map;
@@ -118,7 +121,7 @@ err_memory:
 	return err_set(-ENOMEM, "no memory for a map's rights");
 }
 
-/* They hold: the rest of what there is to note. */
+/* The new rights are in force: notes the rest. */
 static void commit(struct protect_change *change)
 {
 	struct hm_map *map = change->map;
@@ -172,7 +175,10 @@ static PROBE_SITE int change_locked(struct protect_change *change, bool buffer_h
 	if (r)
 		goto err_thaw;
 	registry_commit(map->slot, staged);
-	/* Also where nobody uses the map: a bracket looks at rights with the lock alone. */
+	/*
+	 * Needed even if no work uses the map: a bracket reads the rights under this lock
+	 * alone.
+	 */
 	pthread_mutex_lock(&map->lock);
 	map->rights = change->rights;
 	pthread_mutex_unlock(&map->lock);
@@ -187,7 +193,7 @@ static PROBE_SITE int change_locked(struct protect_change *change, bool buffer_h
 	return 0;
 
 err_thaw:
-	/* Over several mappings mprotect() may have stopped half way. */
+	/* mprotect() over several mappings may have stopped half way. */
 	map_apply_rights(map->address, old, change->offset, change->length);
 	remap_thaw(&remap, false);
 err_staged:
@@ -198,7 +204,7 @@ err_rights:
 	return r;
 }
 
-/* Its callers have checked @access, and asked the hook. */
+/* Callers have checked @access, and have asked the hook. */
 static int set(struct protect_change *change, bool buffer_held)
 {
 	struct hm_map *map = change->map;
@@ -221,8 +227,8 @@ static int set(struct protect_change *change, bool buffer_held)
 }
 
 /*
- * What is there is the map's own, and nobody is asked or told. Should the kernel refuse to
- * give it the rights back, it lacks them until a recovery has its bytes there.
+ * Gives rights back in a lost map. The memory there is the map's own, so no view is asked or
+ * told. If the kernel refuses, the map lacks the rights until a recovery brings its bytes back.
  */
 static int give_back_lost(struct protect_change *change)
 {
@@ -251,7 +257,7 @@ static int give_back_lost(struct protect_change *change)
 	return 0;
 }
 
-/* Of one that no recovery brings back only the books are closed. */
+/* A map that no recovery brings back needs only the notes. */
 static int end_lost(struct protect_change *change)
 {
 	struct hm_map *map = change->map;
@@ -274,7 +280,7 @@ static int end(struct protect_change *change, bool buffer_held)
 		return end_lost(change);
 	if (scope->length)
 		return change_locked(change, buffer_held);
-	commit(change); /* all of it was cut off */
+	commit(change); /* a shrink has cut all of it off */
 	return 0;
 }
 
@@ -439,7 +445,7 @@ const char *protect_cause(struct hm_map *map, uint64_t offset, uint64_t length, 
 {
 	bool taken = false;
 
-	/* In a callback of a change of this very map the cause is not told. */
+	/* A callback of a change of this map itself does not learn the cause. */
 	if (pthread_mutex_trylock(&map->change))
 		return "";
 	if (map->base)

@@ -78,7 +78,9 @@ void remap_init(struct remap *remap, struct hm_map *map, uint64_t offset, uint64
 	remap->views = remap->inline_views;
 }
 
-/* Does the change touch what @view sees? One that follows the map sees its length. */
+/*
+ * Does the change touch the bytes of @view? A view that follows the map also sees its length.
+ */
 static bool concerns(const struct remap *remap, const struct map_view *view)
 {
 	if (remap->old_address != remap->new_address)
@@ -89,7 +91,7 @@ static bool concerns(const struct remap *remap, const struct map_view *view)
 	return ranges_overlap(remap->offset, remap->length, view->offset, view->length);
 }
 
-/* With change held no view can go, and none that matters can come. */
+/* The caller holds change, so no view can go, and no view that matters can come. */
 static int collect_views(struct remap *remap)
 {
 	struct hm_map *map = remap->map;
@@ -137,7 +139,7 @@ static int keep_common(void *user, uint64_t offset, uint64_t length, uint32_t va
 	return 0;
 }
 
-/* What every byte of the view's range allows. */
+/* The access that every byte of the view's range allows. */
 static uint32_t seen_access(const struct map_view *view, const struct rangemap *rights,
 			    uint64_t length)
 {
@@ -175,7 +177,7 @@ static void unfreeze(struct remap *remap)
 	atomic_store_explicit(&remap->map->frozen, false, memory_order_release);
 }
 
-/* Asks all, then tells all: a late refusal must find nobody invalidated. */
+/* Asks all views before it tells any: a late refusal must find no view invalidated. */
 static int tell_views(struct remap *remap)
 {
 	struct hm_view_change change;
@@ -221,7 +223,7 @@ int remap_freeze(struct remap *remap)
 	bool idle;
 	int r;
 
-	/* A server may take for ever to write them back: that is not waited for. */
+	/* A server may take for ever to write the pages back: a move does not wait for that. */
 	if (remap->new_address != remap->old_address && atomic_load(&map->n_sync))
 		return err_set(-EBUSY,
 			       "the map at %p can't move: hm_map_sync() is writing it back",
@@ -252,7 +254,10 @@ int remap_freeze(struct remap *remap)
 				       remap->offset, remap->offset + remap->length);
 			goto err_unfreeze;
 		}
-		/* Any other error is the work's own: it is over, which is what matters. */
+		/*
+		 * Any other error is the work's own: the work is over, which is all that
+		 * counts.
+		 */
 	}
 	r = collect_views(remap);
 	if (!r)
@@ -260,7 +265,9 @@ int remap_freeze(struct remap *remap)
 	if (r)
 		goto err_unfreeze;
 claim:
-	/* Not before: work that is waited for may need a fault of it repaired to end. */
+	/*
+	 * Claimed last: work that is waited for may need a fault in the range repaired to end.
+	 */
 	repair_claim(map, remap->offset, remap->length);
 	return 0;
 
@@ -275,7 +282,7 @@ void remap_thaw(struct remap *remap, bool done)
 	const struct view_hooks *hooks;
 	uint32_t i;
 
-	/* Before callbacks, which may touch the map. */
+	/* Released before callbacks, which may touch the map. */
 	repair_release(remap->map);
 	for (i = 0; i < remap->n_view; i++) {
 		hooks = remap->views[i]->hooks;
@@ -296,7 +303,7 @@ void remap_tell_again(struct remap *remap)
 	const struct view_hooks *hooks;
 	struct map_view *view;
 
-	/* None goes while change is held; nothing is allocated, so all are told. */
+	/* Views stay while change is held. Nothing is allocated, so that all views are told. */
 	cds_list_for_each_entry(view, &remap->map->views, link) {
 		hooks = view->hooks;
 		change = change_for(remap, view, true);

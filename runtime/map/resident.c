@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Pages present (prefetch), or on their way out (advise); lock.c keeps them. */
+/* Brings pages in (prefetch), and takes advice about them; lock.c keeps them. */
 #include "map/resident.h"
 
 #include <inttypes.h>
@@ -101,7 +101,7 @@ int hm_map_advise(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t
 		r = err_set(-EOPNOTSUPP,
 			    "%s: locked pages take no %s: call hm_map_unlock() first",
 			    map->buffer->name, advices[advice].name);
-	else if (r == -EINVAL || r == -EBADF) /* the latter: without a file, and without swap */
+	else if (r == -EINVAL || r == -EBADF) /* EBADF: without a file, and without swap */
 		r = err_set(-EOPNOTSUPP,
 			    "%s: this kernel, or memory of this kind, does not take "
 			    "%s",

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * Retirement: a bounded queue, and the thread that releases what is in it.
+ * Retirement: a bounded queue, and the thread that releases its entries.
  *
- * Not call_rcu(): its backlog has no bound that a caller could be refused by, its thread
- * looks every 10 ms, and its rcu_barrier() waits for other libraries' callbacks as well.
- * So the queue is liburcu's, wait-free for those who enter, and one grace period serves
- * all that the thread finds in it.
+ * call_rcu() does not fit: its backlog has no bound at which a caller could be refused, its
+ * thread looks every 10 ms, and its rcu_barrier() waits for callbacks of other libraries as
+ * well. The queue is liburcu's, wait-free for threads that enter an object, and one grace
+ * period serves all entries that the thread finds in it.
  *
- * Room is taken before something enters, and given back when it is released: the
- * counters are never beyond the bounds but by what is dropped inside a read-side critical
- * section, where waiting for a grace period would be for ever.
+ * Room is taken before an object enters, and given back when it is released: the counters never
+ * exceed the bounds, except by objects dropped inside a read-side critical section, where
+ * waiting for a grace period would never end.
  *
- * Three pairs of store and look decide who is late, each sequentially consistent: room
- * is taken, then `asleep` looked at, against the thread's `asleep` and then its look at
- * the room; room is taken, then the bounds looked at again, against hm_retire_set()'s
- * bounds and then its look at the room; room is given, then `waiters` looked at,
- * against a waiter's count and then his look at the room.
+ * Three pairs of a store and a load decide which thread is late, each sequentially consistent.
+ * One thread takes room and then loads `asleep`; the retirement thread stores `asleep` and then
+ * loads the room. One takes room and then loads the bounds again; hm_retire_set() stores the
+ * bounds and then loads the room. One gives room and then loads `waiters`; a waiter counts
+ * itself and then loads the room.
  */
 #include "map/retire.h"
 
@@ -40,20 +40,20 @@
 #define MIB_MAX (1ull << 40)
 
 /*
- * After work it looks so often before it sleeps. To wake a thread costs its waker more
- * than an enqueue, and who unmaps once mostly does so again. Only a backlog that is half full
- * wakes the thread early.
+ * Naps of the thread after work, before it sleeps. Waking a thread costs the waker more than an
+ * enqueue, and a program that unmaps once mostly does so again. Only a backlog that is half
+ * full wakes the thread early.
  */
 #define NAP_NS 1000000
 #define NAPS 32
 
-/* What exit() waits for. */
+/* Longest wait in exit(). */
 #define EXIT_NS 10000000000ull
 
-/* What waits, or is being released. */
+/* Objects that wait, or are being released. */
 static struct {
 	_Atomic uint64_t objects, bytes;
-	_Atomic uint64_t max_objects, max_bytes; /* 0: all is released in place */
+	_Atomic uint64_t max_objects, max_bytes; /* 0: objects are released in place */
 	_Atomic uint64_t retired, released;      /* since the start */
 	_Atomic uint64_t in_place;
 	struct __cds_wfcq_head head;
@@ -61,28 +61,28 @@ static struct {
 } backlog;
 
 static pthread_mutex_t setting = PTHREAD_MUTEX_INITIALIZER; /* hm_retire_set(); before lock */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* protects the below; a leaf */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* protects the next ones; a leaf */
 
 enum thread_state { THREAD_NONE, THREAD_RUNS, THREAD_STOPS, THREAD_ENDED };
 
 static struct {
 	_Atomic uint32_t state; /* enum thread_state; read without lock too */
-	_Atomic bool asleep;    /* it has to be woken; read without lock too */
+	_Atomic bool asleep;    /* must be woken; read without lock too */
 	pthread_t thread;
 	pthread_cond_t wake;    /* for the thread */
-	pthread_cond_t changed; /* for those who wait: room, or the thread's end */
+	pthread_cond_t changed; /* for waiters: for room, or for the thread's end */
 } helper;
 
 static _Atomic uint32_t waiters; /* of helper.changed */
-static _Atomic bool was_used;    /* grace periods were waited for, perhaps */
-static bool was_set;             /* by the application; protected by setting */
+static _Atomic bool was_used;    /* grace periods may have been waited for */
+static bool was_set;             /* by the application; under setting */
 static bool exiting;
 static bool lost_sections; /* the parent's readers are unknown: see retire_fork_prepare() */
 static __thread bool is_helper;
 
 /*
- * liburcu is not instrumented: TSan does not see that what is put into the queue comes
- * out of it afterwards.
+ * TSan does not see that an object that was put into the queue comes out of it afterwards,
+ * since liburcu is not instrumented.
  */
 #if defined(__SANITIZE_THREAD__)
 #define HAS_TSAN 1
@@ -111,7 +111,7 @@ static void wake_waiters(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* @ret_before: what was taken before. */
+/* @ret_before: the amount taken before. */
 static bool take(_Atomic uint64_t *taken, const _Atomic uint64_t *max, uint64_t n,
 		 uint64_t *ret_before)
 {
@@ -122,7 +122,7 @@ static bool take(_Atomic uint64_t *taken, const _Atomic uint64_t *max, uint64_t 
 			return false;
 	} while (!atomic_compare_exchange_weak(taken, &before, before + n));
 	*ret_before = before;
-	/* They may have been lowered, by somebody who did not see this. */
+	/* The bounds may have been lowered by a thread that did not see this. */
 	if (likely(before + n <= atomic_load(max)))
 		return true;
 	atomic_fetch_sub(taken, n);
@@ -136,7 +136,7 @@ static bool crosses_half(uint64_t before, uint64_t n, const _Atomic uint64_t *ma
 	return before < half && before + n >= half;
 }
 
-/* *@ret_half: it is high time that the thread looked. */
+/* *@ret_half: the backlog is half full, so the thread must look now. */
 static bool take_room(uint64_t bytes, bool *ret_half)
 {
 	uint64_t objects_before, bytes_before;
@@ -177,7 +177,7 @@ static void wake_helper(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Until there may be something again. False: nothing is left, and it is to end. */
+/* Waits until there may be objects again. False: none is left, and the thread must end. */
 static bool rest(unsigned int *naps)
 {
 	struct timespec due;
@@ -194,7 +194,7 @@ static bool rest(unsigned int *naps)
 		while (helper.state == THREAD_RUNS && !atomic_load(&backlog.objects))
 			pthread_cond_wait(&helper.wake, &lock);
 		atomic_store(&helper.asleep, false);
-		/* Who took room may be on his way to the queue still. */
+		/* A thread that took room may still be on its way to the queue. */
 		*naps = NAPS;
 	}
 	pthread_mutex_unlock(&lock);
@@ -241,7 +241,7 @@ static void *work(void *user)
 	return NULL;
 }
 
-/* As it is in a process that has never used it. */
+/* Resets to the state of a process that has never used retirement. */
 static void init(void)
 {
 	thread_condition_init(&helper.wake);
@@ -251,7 +251,7 @@ static void init(void)
 
 static pthread_once_t init_once = PTHREAD_ONCE_INIT;
 
-/* Caller holds setting. 0, also where it runs; or a negative errno, with a text. */
+/* Caller holds setting. 0: the thread runs. Sets a text with an error. */
 static int start_helper(void)
 {
 	int r = 0;
@@ -278,7 +278,10 @@ static void release_in_place(struct retired *retired)
 {
 	if (retire_is_on()) {
 		atomic_fetch_add_explicit(&backlog.in_place, 1, memory_order_relaxed);
-		/* In a section the thread takes it; unless deferral was ended just now. */
+		/*
+		 * Inside a section the thread releases the object, unless deferral was ended
+		 * just now.
+		 */
 		if (!urcu_bp_read_ongoing())
 			urcu_bp_synchronize_rcu();
 	}
@@ -286,7 +289,7 @@ static void release_in_place(struct retired *retired)
 	retired->release(retired);
 }
 
-/* Inside a section nobody can wait for its end: the bounds do not hold there. */
+/* Inside a section no thread can wait for the section's end: the bounds do not hold there. */
 static bool exceed_room(uint64_t bytes)
 {
 	if (!urcu_bp_read_ongoing())
@@ -300,8 +303,8 @@ static bool exceed_room(uint64_t bytes)
 }
 
 /*
- * There is the thread where there are bounds: who sets them has started it. With room it
- * can't end: that waits for all room to be given back.
+ * Bounds imply a running thread, which the thread that set them has started. While room is
+ * taken it can't end: its end waits for all room to be given back.
  */
 static bool enter(struct retired *retired, bool now)
 {
@@ -347,7 +350,7 @@ static bool has_ended(uint64_t ignored)
 	return helper.state == THREAD_ENDED;
 }
 
-/* False: not so in time. */
+/* False: the condition did not come true in time. */
 static bool wait_until(bool (*is_so)(uint64_t released), uint64_t released, uint64_t ns)
 {
 	struct timespec due;
@@ -365,13 +368,13 @@ static bool wait_until(bool (*is_so)(uint64_t released), uint64_t released, uint
 	return so;
 }
 
-/* Waiting here would be for oneself. */
+/* False: the thread would wait for itself. */
 static bool may_wait(void)
 {
 	return !is_helper && !urcu_bp_read_ongoing();
 }
 
-/* What entered before has got its number before, and leaves before those with later ones. */
+/* Entries got their number before they entered, and leave in the order of their numbers. */
 static bool flush(void)
 {
 	uint64_t retired = atomic_load(&backlog.retired);
@@ -394,7 +397,7 @@ bool retire_relieve(int r, bool *relieved)
 	return *relieved;
 }
 
-/* What was in the way may have been released since: an empty backlog says nothing. */
+/* The obstacle may have been released already, so an empty backlog proves nothing. */
 bool retire_unmap(bool *relieved)
 {
 	if (*relieved || !atomic_load(&was_used))
@@ -418,7 +421,7 @@ int hm_retire_flush(void)
 
 /* ---- bounds ---- */
 
-/* The thread ends when nothing is left. False: not in time, and it goes on. */
+/* Stops the thread once nothing is left. False: not in time, and the thread goes on. */
 static bool stop_helper(uint64_t ns)
 {
 	bool ended;
@@ -440,9 +443,9 @@ static bool stop_helper(uint64_t ns)
 }
 
 /*
- * @objects 0: in place. Caller may wait. @first: those of the environment, which count
- * for nothing where the application has set its own, or where there must be none.
- * -EAGAIN: no thread, and nothing is promised without one.
+ * @objects 0: release in place. The caller may wait. @first: bounds of the environment, which
+ * are ignored if the application has set its own, or if there must be none.
+ * -EAGAIN: no thread, without which no deferral is promised.
  */
 static int set_bounds(uint64_t objects, uint64_t bytes, bool first)
 {
@@ -506,7 +509,7 @@ static int read_desc(const struct hm_retire_desc *from, struct hm_retire_desc *d
 static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
 static bool environment_is_bad;
 static uint64_t environment_objects, environment_bytes;
-static _Atomic bool environment_is_due; /* it asks for deferral, which is not on yet */
+static _Atomic bool environment_is_due; /* deferral was asked for, and is not on yet */
 
 static bool read_number(const char **text, uint64_t max, uint64_t *ret_number)
 {
@@ -584,15 +587,15 @@ struct retire_counts retire_counts(void)
 /* ---- ends ---- */
 
 /*
- * After the application's own atexit() functions: what these drop is released, too.
- * What comes later is released in place.
+ * Runs after the application's own atexit() functions, so that objects dropped there are
+ * released, too. Objects dropped later are released in place.
  */
 static __attribute__((destructor)) void end(void)
 {
 	pthread_mutex_lock(&lock);
 	exiting = true;
 	pthread_mutex_unlock(&lock);
-	/* Another thread may be setting bounds: that one waits, and this does not end. */
+	/* A thread that is setting bounds waits; this one must not. */
 	if (!atomic_load(&was_used) || !may_wait() || pthread_mutex_trylock(&setting))
 		return;
 	atomic_store(&backlog.max_objects, 0);
@@ -601,8 +604,8 @@ static __attribute__((destructor)) void end(void)
 }
 
 /*
- * urcu_bp_before_fork() is to be called where a child may wait for a grace period. It
- * waits for the one that is under way: in a section that would be for ever.
+ * urcu_bp_before_fork() is needed if the child may wait for a grace period. It waits for the
+ * grace period that is under way, which inside a section would never end.
  */
 static __thread bool sections_kept;
 
@@ -628,7 +631,7 @@ void retire_fork_child(void)
 	backlog.max_objects = backlog.max_bytes = 0;
 	backlog.objects = backlog.bytes = 0;
 	backlog.released = backlog.retired;
-	/* Somebody may have held them, or waited. */
+	/* A thread of the parent may have held them, or waited. */
 	setting = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	waiters = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Brackets around CPU access, and writing back to storage. */
+/* Brackets around CPU access, and write-back to storage. */
 #define PROBE_WATCHERS 1
 
 #include "map/sync.h"
@@ -30,7 +30,7 @@ int bracket_nothing(struct hm_map *map, uint64_t offset, uint64_t length, uint32
 	return 0;
 }
 
-/* Calls the hook at @hook of each view of the range; the first error counts. */
+/* Calls the begin_cpu or end_cpu hook of each view of the range; returns the first error. */
 static int call_views(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		      bool begin)
 {
@@ -38,7 +38,7 @@ static int call_views(struct hm_map *map, uint64_t offset, uint64_t length, uint
 	uint64_t end;
 	int r, first = 0;
 
-	/* Held so that no view goes while it works; a callback must not come here. */
+	/* Keeps views from going while a hook works; a callback must not come here. */
 	r = remap_lock(map);
 	if (r)
 		return r;
@@ -72,8 +72,8 @@ typedef int device_op(void *device, const struct hm_segment *segments, uint32_t 
 		      uint64_t offset, uint64_t length, uint32_t access);
 
 /*
- * No lock is held: a device may take as long as its work does. Should the buffer change
- * meanwhile, what was begun are the objects that it had; of a new one no device knows yet.
+ * Holds no lock, because a device may take as long as its work does. If the buffer changes
+ * meanwhile, the access belongs to the objects that it had; no device knows a new object yet.
  */
 static inline int call_device(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access, device_op *op, const char *what)
@@ -90,7 +90,7 @@ static inline int call_device(struct hm_map *map, uint64_t offset, uint64_t leng
 	return likely(!r) ? 0 : backend_explain(device->ops, r, what);
 }
 
-/* What it answers is noticed by whoever began or ended, without an open bracket. */
+/* The caller, which has no open bracket, handles the loss that the result may tell of. */
 static inline int tell_device(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access, device_op *op, const char *what)
 {
@@ -99,8 +99,8 @@ static inline int tell_device(struct hm_map *map, uint64_t offset, uint64_t leng
 }
 
 /*
- * The dma-buf that the range is in, which stays as long as the buffer; or -1. Behind one that
- * a memfd became there is no other object: a part of the range does.
+ * The dma-buf that holds the range, and that stays as long as the buffer; or -1. A dma-buf made
+ * of a memfd has no other object behind it, so a part of the range is enough.
  */
 static inline int settled_fd(const struct hm_map *map, uint64_t offset, uint64_t length)
 {
@@ -113,8 +113,8 @@ static inline int settled_fd(const struct hm_map *map, uint64_t offset, uint64_t
 }
 
 /*
- * The cold half, apart: a compiler that finds it in there saves registers for it each time,
- * and calls what it was to be part of, in another page.
+ * The cold half is a function of its own: inlined, it would make the compiler save registers
+ * each time, and call the hot half in another page.
  */
 static __attribute__((noinline, cold)) int begin_unsettled(struct hm_map *map, uint64_t offset,
 							   uint64_t length, uint32_t access)
@@ -221,8 +221,8 @@ int bracket_turn_end(struct hm_map *map, uint32_t *ret_access)
 }
 
 /*
- * Somebody else may have its bytes: a dma-buf's once it is out, or was taken in, or as long as
- * there are views, which are told of segments; another device's at any time.
+ * Can another device have the map's bytes? A dma-buf's, once it was exported or imported, or as
+ * long as there are views, which are told of segments; another backend's at any time.
  */
 static bool has_device(const struct hm_map *map)
 {
@@ -253,7 +253,7 @@ static inline int check(struct hm_map *map, uint64_t offset, uint64_t length, ui
 	return map_check_range(map, offset, length, what);
 }
 
-/* Some of those that have ended are counted by the buffer, for good. */
+/* Moves the count of some ended brackets to the buffer, for good. */
 static __attribute__((noinline, cold)) void carry(struct hm_map *map)
 {
 	if (atomic_fetch_and(&map->brackets->n, ~BRACKET_CARRY) & BRACKET_CARRY)
@@ -261,8 +261,8 @@ static __attribute__((noinline, cold)) void carry(struct hm_map *map)
 }
 
 /*
- * One of the open brackets is none any more; false: there was none. @ended: BRACKET_ENDED,
- * or 0: its begin has failed.
+ * Closes one of the open brackets; false: there was none. @ended: BRACKET_ENDED, or 0 if its
+ * begin has failed.
  */
 static inline __attribute__((always_inline)) bool close_one(struct hm_map *map, uint64_t ended)
 {
@@ -278,7 +278,7 @@ static inline __attribute__((always_inline)) bool close_one(struct hm_map *map, 
 	return false;
 }
 
-/* Of those that the map was made with: has somebody taken them away since? */
+/* Of the rights that the map was made with, are some taken away? */
 static __attribute__((noinline, cold)) int check_rights(struct hm_map *map, uint64_t offset,
 							uint64_t length, uint32_t access,
 							const char *what)
@@ -293,7 +293,7 @@ static __attribute__((noinline, cold)) int check_rights(struct hm_map *map, uint
 		       protect_cause(map, offset, length, access));
 }
 
-/* Twice in the code, so that the usual way is straight: for who tells, and who does not. */
+/* Inlined twice, so that the usual way is straight: with a tracer, and without one. */
 static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, uint64_t offset,
 							   uint64_t length, uint32_t access)
 {
@@ -305,7 +305,7 @@ static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, u
 		r = check(map, offset, length, access, "hm_map_begin_cpu");
 	if (r)
 		return r;
-	/* Of a lost one nobody has taken rights away: it has none. */
+	/* A lost map has no rights at all; don't report that as hm_map_protect(). */
 	if (unlikely(atomic_load_explicit(&map->narrowed, memory_order_relaxed)) &&
 	    !map->lost) {
 		r = check_rights(map, offset, length, access, "hm_map_begin_cpu");
@@ -315,7 +315,10 @@ static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, u
 	r = map_use_wait(map, offset, length, access, UINT64_MAX);
 	if (r)
 		return r;
-	/* First: a recovery waits for open ones, or has the map shown when this looks. */
+	/*
+	 * Counted first: a recovery waits for open brackets, or shows the map before the check
+	 * here.
+	 */
 	atomic_fetch_add(&map->brackets->n, 1);
 	if (unlikely(map->lost)) {
 		r = remap_refuse_lost(map);
@@ -325,7 +328,10 @@ static inline __attribute__((always_inline)) int begin_cpu(struct hm_map *map, u
 	if (unlikely(r))
 		goto err_bracket;
 	begin = map->bracket_begin;
-	/* Here, where it is the usual one: the code around a call costs as much as a part of it. */
+	/*
+	 * Inlined, as the usual one: the code around a call costs as much as a part of the
+	 * call.
+	 */
 	r = likely(begin == bracket_device_begin) ? device_begin(map, offset, length, access) :
 						    begin(map, offset, length, access);
 	if (unlikely(r))
@@ -347,7 +353,10 @@ static __attribute__((noinline, cold)) int begin_and_tell(struct hm_map *map, ui
 	return r;
 }
 
-/* In one page, as is the end: to jump into another costs more than the rest of it. */
+/*
+ * Aligned, as the end is, to lie in one page: a jump into another page costs more than the
+ * rest.
+ */
 __attribute__((aligned(1024))) int hm_map_begin_cpu(struct hm_map *map, uint64_t offset,
 						    uint64_t length, uint32_t access)
 {
@@ -357,8 +366,9 @@ __attribute__((aligned(1024))) int hm_map_begin_cpu(struct hm_map *map, uint64_t
 }
 
 /*
- * While the bracket is open: what was stored in it is the shadow's, too, or is lost. The
- * device may take the bytes out of the CPU's reach from its end on.
+ * Called while the bracket is open: copies its stores into the shadow, as they would be lost
+ * otherwise. From the end of the bracket on the device may take the bytes out of the CPU's
+ * reach.
  */
 static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t length,
 			      uint32_t access)
@@ -367,21 +377,29 @@ static inline int keep_stores(struct hm_map *map, uint64_t offset, uint64_t leng
 
 	if (unlikely(map->lost))
 		return remap_refuse_lost(map);
-	/* A recovery waits for open ones, and clears what is looked at here. */
+	/* A recovery waits for open brackets, and clears the state that is checked here. */
 	r = repair_check(map, offset, length, NULL);
 	if (unlikely(r))
 		return r;
 	if (unlikely(map->buffer->loss) && access & HM_WRITE && loss_is_kept(map->buffer))
 		return loss_refresh(map->buffer, map->offset + offset, length);
-	/* A refresh asks; what was read, or is kept nowhere, may have been zeros. */
+	/*
+	 * A refresh asks by itself. Bytes that were read, or are kept nowhere, may have been
+	 * zeros.
+	 */
 	return loss_ask(map->buffer);
 }
 
-/* The bracket is closed; keeping its stores has failed with @kept and a text, which count. */
+/*
+ * Ends a bracket that is closed. Keeping its stores failed with @kept and a text, which are
+ * returned.
+ */
 static __attribute__((noinline, cold)) int
 end_unkept(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access, int kept)
 {
-	/* GCC 12 calls what an atomic pointer names by a plain load: by hand. */
+	/*
+	 * Loaded by hand, since GCC 12 calls the function of an atomic pointer by a plain load.
+	 */
 	bracket_function *end = map->bracket_end;
 	char text[ERR_TEXT_MAX];
 
@@ -390,14 +408,14 @@ end_unkept(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access
 	return lost_notice(map->buffer->device, err_set(kept, "%s", text));
 }
 
-/* The bracket is closed; @kept is what keeping its stores has ended with. */
+/* Ends a bracket that is closed; @kept is the result of keeping its stores. */
 static inline __attribute__((always_inline)) int
 end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access, int kept)
 {
 	bracket_function *end = map->bracket_end;
 	int r;
 
-	/* Its text would be room on the stack of each end: two pages. */
+	/* In a function of its own, as its text would take two pages of stack in each end. */
 	if (unlikely(kept))
 		return end_unkept(map, offset, length, access, kept);
 	r = likely(end == bracket_device_end) ? device_end(map, offset, length, access) :
@@ -406,11 +424,14 @@ end_range(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		return lost_notice(map->buffer->device, r);
 	if (likely(!atomic_load_explicit(&map->narrowed, memory_order_relaxed)))
 		return 0;
-	/* The begin has found them: what is lacking was withdrawn while it was open. */
+	/* The begin has checked the rights: they were withdrawn while the bracket was open. */
 	return check_rights(map, offset, length, access, "hm_map_end_cpu");
 }
 
-/* *@length is what is left of the range. *@ret_closed: there was a bracket, and it ends. */
+/*
+ * *@length: returns the part of the range that is left. *@ret_closed: there was a bracket,
+ * which ends.
+ */
 static inline __attribute__((always_inline)) int end_cpu(struct hm_map *map, uint64_t offset,
 							 uint64_t *length, uint32_t access,
 							 bool *ret_closed)
@@ -419,14 +440,14 @@ static inline __attribute__((always_inline)) int end_cpu(struct hm_map *map, uin
 	int r, kept = 0;
 
 	*ret_closed = false;
-	/* Its owner's size is not asked for: what was begun ends, whatever he says. */
+	/* The owner's size is not asked for: an open bracket ends at any size. */
 	r = object_check((struct hm_object *)map, OBJECT_MAP);
 	if (!r)
 		r = check(map, offset, *length, access, "hm_map_end_cpu");
 	if (r && r != -ERANGE)
 		return r;
 	if (r) {
-		/* A shrink has cut it off since: what is left of it ends. */
+		/* A shrink has cut the range since: the rest of it ends. */
 		map_length = map->length;
 		*length = offset < map_length ? min_u64(*length, map_length - offset) : 0;
 	}
@@ -475,10 +496,10 @@ static int write_back(struct hm_map *map, char *address, uint64_t offset, uint64
 }
 
 /*
- * No lock is held while it waits: a server that does not answer has it wait for ever, and
- * changes of the map, the loss of its device and the handler's installation are not to wait
- * along. What another thread's change takes from under it is as if that had come after it;
- * but where other bytes took their place (*ret_again), those were not written back.
+ * Holds no lock while it waits: a server that does not answer makes it wait for ever, and
+ * changes of the map, the loss of its device and the handler's installation must not wait as
+ * well. A change by another thread that takes pages away meanwhile counts as a later one; but
+ * if other bytes took their place (*ret_again), those were not written back.
  */
 static int sync_once(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t flags,
 		     bool *ret_again)
@@ -517,12 +538,12 @@ int hm_map_sync(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t f
 	if (flags & ~HM_SYNC_ASYNC)
 		return err_set(-EINVAL, "hm_map_sync: unknown flags 0x%x",
 			       flags & ~HM_SYNC_ASYNC);
-	/* Before it, too: what took the place of lost bytes may go while they are written back. */
+	/* Before it, too: replacements of lost bytes may go while they are written back. */
 	lost = repair_check(map, offset, length, NULL);
 	do
 		r = sync_once(map, offset, length, flags, &again);
 	while (again);
-	/* After it: pages that took the place of lost ones are nobody's, and msync() is 0. */
+	/* After it: replacements of lost pages belong to no file, and msync() answers 0. */
 	if (!r)
 		r = repair_check(map, offset, length, NULL);
 	if (!r && lost)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a bracket comes down to; chosen by view.c when views come and go. */
+/* The functions behind brackets; view.c chooses among them when views come and go. */
 #ifndef HETMAP_SYNC_H
 #define HETMAP_SYNC_H
 
@@ -7,7 +7,7 @@
 
 /* CPU and all users see the same bytes at once. */
 bracket_function bracket_nothing;
-/* Some view wants to be told. */
+/* Some view needs to be told. */
 bracket_function bracket_views_begin;
 bracket_function bracket_views_end;
 /* The device has to bring bytes to where the CPU reaches them, of HM_CAP_BRACKET. */
@@ -15,15 +15,15 @@ bracket_function bracket_device_begin;
 bracket_function bracket_device_end;
 
 /*
- * The CPU's turn, between hm_fence_wait() and the next launch that names the map: one
- * access at a time. Its end needs a use of the map in flight, or the map's own end, so
- * that its objects stay: who launches must not wait for buffer->lock.
+ * The CPU's turn, between hm_fence_wait() and the next launch that names the map: one access at
+ * a time. Its end needs a use of the map in flight, or the map's own end, so that its objects
+ * stay: a launching thread must not wait for buffer->lock.
  */
 int bracket_turn_begin(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
-/* *@ret_access: what it was; HM_NONE where there was none. NULL: nobody wants to know. */
+/* *@ret_access: the access of the turn; HM_NONE if there was no turn. May be NULL. */
 int bracket_turn_end(struct hm_map *map, uint32_t *ret_access);
 
-/* What they come down to for @map; @begin, @end: whether some view wants to be told. */
+/* Chooses the functions for @map. @begin, @end: some view needs to be told. */
 void bracket_choose(struct hm_map *map, bool begin, bool end);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a map leaves behind that moves to another address: retired, as a map is. */
+/* Retires the old address range of a map that moves, as a map is retired. */
 #include "map/vacate.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Views: who besides the CPU uses a map. A caller's view holds a reference to
- * its map; an accelerator's does not, and is released with the map.
+ * Views: users of a map besides the CPU. A caller's view holds a reference to its map; an
+ * accelerator's does not, and is released with the map.
  */
 #include "map/view.h"
 
@@ -27,7 +27,7 @@ void view_fork_after(void)
 
 /* ---- for users inside the library ---- */
 
-/* With map->lock held: brackets cost nothing unless some view, or a device, needs them. */
+/* Caller holds map->lock. Brackets cost nothing unless some view, or a device, needs them. */
 void view_choose_brackets_locked(struct hm_map *map)
 {
 	bool begin = false, end = false;
@@ -81,12 +81,15 @@ bool view_detach_locked(struct map_view *view)
 
 	if (!object_try_ref(&map->object))
 		return false;
-	/* Lock order: change comes before view_mutex. Not in a callback: see view_defer(). */
+	/*
+	 * Lock order: change comes before view_mutex. Callbacks must not come here: see
+	 * view_defer().
+	 */
 	pthread_mutex_unlock(&view_mutex);
 	pthread_mutex_lock(&map->change);
 	unlink_view(map, view);
 	pthread_mutex_unlock(&map->change);
-	/* May be the last reference, whose end takes view_mutex. */
+	/* This may be the last reference, whose end takes view_mutex. */
 	hm_map_unref(map);
 	pthread_mutex_lock(&view_mutex);
 	return true;
@@ -121,7 +124,7 @@ void view_release_all(struct hm_map *map)
 {
 	struct map_view *view;
 
-	/* Without a lock: no launch and no caller's view holds the map any more. */
+	/* Needs no lock: no launch and no caller's view holds the map any more. */
 	if (!map->n_view)
 		return;
 	pthread_mutex_lock(&view_mutex);
@@ -169,7 +172,7 @@ bool view_in_callback(void)
 	return inside;
 }
 
-/* ---- what callbacks end ---- */
+/* ---- ends that callbacks ask for ---- */
 
 _Atomic uint32_t view_n_deferred;
 static _Thread_local struct view_deferred *deferred_here;
@@ -186,7 +189,7 @@ void view_end_deferred_each(void)
 {
 	struct view_deferred *deferred;
 
-	/* An end may come back here, by a buffer that it lets go of. */
+	/* An end may come back here, through a buffer that it releases. */
 	while (!inside && (deferred = deferred_here)) {
 		deferred_here = deferred->next;
 		view_n_deferred--;
@@ -276,7 +279,7 @@ static const struct view_hooks caller_hooks = {
 	.release = release_never,
 };
 
-/* Brackets cost something where there is one that needs them. */
+/* For views with a begin function; other views leave brackets free of cost. */
 static const struct view_hooks bracket_hooks = {
 	.quiesce = call_quiesce,
 	.invalidate = call_invalidate,
@@ -343,7 +346,7 @@ int hm_view_create(struct hm_map *map, uint64_t offset, uint64_t length,
 	return r;
 }
 
-/* With its map's change held, which goes. */
+/* Caller holds the map's change, which is unlocked. */
 static void detach(struct hm_view *view)
 {
 	struct hm_map *map = view->view.map;
@@ -358,7 +361,7 @@ static void end_deferred(struct view_deferred *deferred)
 {
 	struct hm_view *view = caa_container_of(deferred, struct hm_view, deferred);
 
-	/* A child of a callback's: the locks are as its parent had them. */
+	/* In a fork child of a callback the locks are as the parent had them. */
 	if (view->object.fork_gen != fork_generation)
 		return;
 	pthread_mutex_lock(&view->view.map->change);
@@ -375,7 +378,7 @@ void hm_view_unref(struct hm_view *view)
 	} else if (!pthread_mutex_trylock(&view->view.map->change)) {
 		detach(view);
 	} else {
-		/* This thread's change, or another's, may still walk over it. */
+		/* This thread's change, or another's, may still walk over the view. */
 		view->ended = true;
 		view_defer(&view->deferred, end_deferred);
 	}
