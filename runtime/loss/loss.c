@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What takes the place of bytes whose memory is gone: the buffer's policy. */
+/*
+ * A buffer's loss policy: sets it, keeps its shadow fresh, and replaces bytes whose memory is
+ * gone.
+ */
 #include "loss/loss.h"
 
 #include <errno.h>
@@ -103,7 +106,7 @@ static struct loss *get_locked(struct hm_buffer *buffer)
 	return loss;
 }
 
-/* Both locks are held: what is in a bytes' place is so for good until a recovery. */
+/* Caller holds both locks. Bytes that were replaced stay so until a recovery. */
 static int set_locked(struct loss *loss, struct hm_buffer *buffer,
 		      const struct hm_loss_desc *desc)
 {
@@ -135,7 +138,7 @@ int hm_buffer_set_loss(struct hm_buffer *buffer, const struct hm_loss_desc *from
 	r = buffer_check(buffer);
 	if (!r)
 		r = read_desc(from, &desc);
-	/* It waits for callbacks, which may wait for what the view's caller has locked. */
+	/* This call waits for callbacks, which may wait for a lock of the view's caller. */
 	if (!r && view_in_callback())
 		r = err_set(-EDEADLK,
 			    "hm_buffer_set_loss: a view's callback must not, as it is called "
@@ -206,7 +209,10 @@ bool loss_is_kept(const struct hm_buffer *buffer)
 	return atomic_load(&loss->shadow) != NULL;
 }
 
-/* The device whose own *@asked is has answered already; it is this one's from here on. */
+/*
+ * Asks the device, unless *@asked says that it has answered already. *@asked is its own backend
+ * pointer afterwards.
+ */
 int loss_ask_device(struct hm_buffer *buffer, const void **asked)
 {
 	struct segment_list *segments = segments_get(buffer);
@@ -225,20 +231,29 @@ int loss_ask_device(struct hm_buffer *buffer, const void **asked)
 }
 
 /*
- * The result is the work's, but for bytes that are nowhere any more: that they are not in
- * the shadow only is told of by a query.
+ * Keeps the stores of work that has ended. The work's result stands, unless its bytes are lost
+ * (-ENODEV). Bytes that only the shadow lacks are reported by a query.
  */
 static int keep_launched(struct loss *loss, const struct map_use *use)
 {
 	bool gone, asked;
 	int r;
 
-	/* One hold: a refresh of everything is before the one that fails, or after both. */
+	/*
+	 * One hold of the lock: a full refresh comes before the one that fails, or after the
+	 * note of it.
+	 */
 	pthread_mutex_lock(&loss->lock);
-	/* Of what is being cut off nothing is read; nor where memory for that is short. */
+	/*
+	 * The refresh reads no bytes that are being cut off, so it does not ask; nor does it
+	 * without memory.
+	 */
 	asked = use->map->offset + use->offset < loss->limit;
 	r = refresh_locked(loss, use->map->offset + use->offset, use->length);
-	/* Or the shadow is sealed for another part's sake: mmap() may be the first to know. */
+	/*
+	 * The shadow may also be sealed for another part: mmap() may be the first to know of
+	 * the loss.
+	 */
 	gone = (r || !asked) && loss_ask(loss->buffer);
 	if (r && !gone)
 		loss->stale = true;
@@ -253,12 +268,15 @@ int loss_launch_ended(const struct map_use *use, const void **asked)
 	char text[ERR_TEXT_MAX];
 	int r;
 
-	/* What is lost already is the work's failure. */
+	/* If the map is lost already, the work fails by itself. */
 	if (use->map->lost)
 		return 0;
-	/* The text is the work's, too. */
+	/* The work's text must stay, too. */
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	/* A refresh asks; what was read, or is kept nowhere, may have been zeros. */
+	/*
+	 * A refresh asks by itself. Bytes that were read, or are kept nowhere, may have been
+	 * zeros.
+	 */
 	if (use->access & HM_WRITE && loss && atomic_load(&loss->shadow))
 		r = keep_launched(loss, use);
 	else
@@ -304,7 +322,10 @@ int hm_buffer_shadow(struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 	loss = atomic_load(&buffer->loss);
 	pthread_mutex_lock(&loss->lock);
 	r = refresh_locked(loss, offset, length);
-	/* As it is now: it may have grown. What a change of size hides it sees to itself. */
+	/*
+	 * The limit is today's, as the buffer may have grown. A change of size refreshes the
+	 * bytes that it hides.
+	 */
 	if (!r && !offset && length >= loss->limit)
 		loss->stale = false;
 	pthread_mutex_unlock(&loss->lock);
@@ -324,8 +345,8 @@ void loss_resize_begin(struct hm_buffer *buffer, uint64_t new_size)
 }
 
 /*
- * What is in reach in the end, though it was not meanwhile: not cut after all, or grown.
- * Work that ended and brackets may have written there.
+ * Refreshes bytes that are in reach in the end, but were not meanwhile: not cut after all, or
+ * grown. Work that ended and brackets may have written there.
  */
 static void catch_up(struct loss *loss, struct shadow *shadow, uint64_t from, uint64_t to)
 {
@@ -337,7 +358,7 @@ static void catch_up(struct loss *loss, struct shadow *shadow, uint64_t from, ui
 	err_set(0, "%s", text);
 }
 
-/* What is cut off needs no bytes. */
+/* Bytes that are cut off need no pages. */
 static void cut_unmended(struct loss *loss, uint64_t size)
 {
 	uint64_t end = buffer_pages(loss->buffer, size);
@@ -360,7 +381,10 @@ int loss_check_mended(struct hm_buffer *buffer)
 		       buffer->name, loss->unmended_length, loss->unmended);
 }
 
-/* Of one that some map shows, what is cut off stays: another one is made, without. */
+/*
+ * A shadow that some map shows keeps the bytes that are cut off: another one, without them, is
+ * made.
+ */
 static void cut_shadow(struct loss *loss, struct shadow *shadow, uint64_t old_size)
 {
 	char text[ERR_TEXT_MAX];
@@ -393,7 +417,7 @@ void loss_resize_end(struct hm_buffer *buffer, uint64_t old_size)
 	loss->missed = 0;
 	cut_unmended(loss, buffer->size);
 	if (shadow) {
-		/* Objects that were replaced end. */
+		/* Replaced objects are about to end. */
 		shadow_let_go(shadow);
 		cut_shadow(loss, shadow, old_size);
 		shadow = atomic_load(&loss->shadow);
@@ -417,7 +441,7 @@ void loss_let_go(struct hm_buffer *buffer)
 	pthread_mutex_unlock(&loss->lock);
 }
 
-/* ---- what is told of it, and its end ---- */
+/* ---- queries, and the end ---- */
 
 void loss_describe_locked(struct hm_buffer *buffer, struct hm_buffer_info *info)
 {

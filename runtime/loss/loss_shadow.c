@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* A shadow is made, takes another's place, and is made anew where a part of it is in use. */
+/*
+ * Makes a shadow, puts it in another's place, and makes it anew where a part of it is in use.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -9,13 +11,13 @@
 #include "loss/shadow.h"
 #include "base/sys.h"
 
-/* Bytes at a time, of which a page that can't be read has the others read one by one. */
+/* Bytes at a time. If a page can't be read, the pages of the step are read one by one. */
 #define FILL_STEP MIB(1)
 
-/* Times that one shadow is made after the other, as each is sealed meanwhile. */
+/* Shadows made one after the other, as each may be sealed meanwhile. */
 #define RENEWALS 3
 
-/* What can't be read any more is as it was in @old, if there is one. */
+/* Pages that can't be read any more come from @old. */
 static int fill_pages(struct shadow *shadow, struct hm_buffer *buffer, const struct shadow *old,
 		      uint64_t from, uint64_t to, bool *ret_complete)
 {
@@ -63,7 +65,7 @@ int loss_fill_shadow(struct loss *loss, uint64_t size, struct shadow **ret_shado
 		 ret_complete);
 	if (r)
 		goto err_shadow;
-	/* The buffer's are zeros. */
+	/* The buffer's own bytes there are zeros. */
 	if (unlikely(loss->unmended_length) && loss->unmended + loss->unmended_length <= size)
 		memcpy(shadow_place(shadow, loss->unmended), loss->unmended_bytes,
 		       loss->unmended_length);
@@ -85,7 +87,7 @@ void loss_change_shadow(struct loss *loss, struct shadow *old, struct shadow *sh
 	atomic_store(&loss->shadow, shadow);
 	if (old == shadow)
 		return;
-	/* A handler may have found the old one. Its maps hold the file. */
+	/* A handler may have found the old one. Maps that show it keep the file. */
 	handler_quiesce();
 	shadow_free(old);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Bytes of a device that another process takes away, or the administrator: nobody here has
- * heard when their maps are touched next. By itself a module's maps are zeros then, of which
- * nothing tells before the device is asked. Where there is a shadow, and a handler to put it
- * there, the backend is asked for a signal instead: whoever touches them finds the shadow.
+ * Signals for bytes of a device that another process, or the administrator, takes away: this
+ * process has not heard of it when the maps are touched next. By default a module's maps are
+ * zeros then, which only a question to the device reveals. If there is a shadow, and a handler
+ * to put it there, the backend is asked for a signal instead, so that a touch finds the shadow.
  *
- * What an object has been asked for it stays until the handler goes, whoever else has it and
- * whatever the policy becomes: the handler puts there what each map's buffer has for it.
+ * An object keeps a request until the handler goes, regardless of its other users and of later
+ * policies: the handler puts in place the replacement that each map's buffer has.
  */
 #include "loss/loss.h"
 
@@ -20,13 +20,14 @@
 #include "core/segments.h"
 
 /* Taken with buffer->lock held; with it a backend's own are. */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the below */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the next two */
 static bool handled;                                      /* by a handler that repairs */
-static uint32_t n_handler; /* so far: which one; never 0 if handled */
+static uint32_t n_handler; /* number of the last handler; not 0 if handled */
 
 /*
- * Where CPUs reach bytes in part a SIGBUS says nothing of a loss, and the handler leaves it
- * alone; outside of brackets, whose end asks, nobody touches them.
+ * With brackets, CPUs reach only a part of the bytes, so that a SIGBUS does not mean a loss,
+ * and the handler leaves it alone. Bytes are not touched outside of brackets, whose end asks
+ * the device.
  */
 static bool is_wanted_locked(const struct hm_buffer *buffer, const struct loss *loss)
 {
@@ -73,7 +74,7 @@ int loss_signal_fresh(const struct hm_buffer *buffer, const struct hm_segment *f
 	return r == -ENODEV ? lost_ask(buffer->device, link) : 0;
 }
 
-/* A dma-buf's maps are its exporter's, and so is what they become. */
+/* The exporter of a dma-buf decides about its maps, and about their end. */
 static bool is_foreign(const struct hm_buffer *buffer)
 {
 	return buffer->segment->flags & HM_SEGMENT_DMABUF && !buffer->created &&
@@ -121,7 +122,10 @@ void loss_signal_each(void)
 	loss_each(choose_each);
 }
 
-/* Of what was asked for a signal, and is gone: that can't be taken off any more. */
+/*
+ * Replaces maps whose device is gone after a request for signals, which can't be taken back any
+ * more.
+ */
 static void replace_gone(struct hm_map *map, const void *user)
 {
 	const struct hm_backend_ops *ops = user;
@@ -144,7 +148,7 @@ void loss_handler_goes(void)
 	pthread_mutex_lock(&mutex);
 	handled = false;
 	pthread_mutex_unlock(&mutex);
-	/* Nobody asks for any from here on. */
+	/* No thread asks for signals from here on. */
 	for (i = 0; (ops = backend_at(i)); i++)
 		if (ops->lost_signal && ops->lost_signal(NULL, NULL) == -ENODEV)
 			map_each(NULL, replace_gone, ops);

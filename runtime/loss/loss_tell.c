@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Which policies there are, and who is told of a loss: one event after the other, once. */
+/*
+ * The list of policies, and the callbacks about losses: one event after the other, each once.
+ */
 #include "loss/loss.h"
 
 #include <errno.h>
@@ -13,9 +15,9 @@
 #include "core/segments.h"
 #include "loss/shadow.h"
 
-/* ---- all there are, of whatever device ---- */
+/* ---- all policies, on all devices ---- */
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* nobody is called with it */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER; /* no callback runs with it */
 static CDS_LIST_HEAD(all);
 
 void loss_enter(struct loss *loss)
@@ -48,7 +50,7 @@ void loss_each(void (*visit)(struct hm_buffer *buffer))
 				continue;
 			loss->pass = pass;
 			found = loss->buffer;
-			/* Behind those that come next: each is looked at once. */
+			/* Moved to the end of the list, so that each is visited once. */
 			cds_list_del(&loss->link);
 			cds_list_add_tail(&loss->link, &all);
 			break;
@@ -65,10 +67,13 @@ void loss_each(void (*visit)(struct hm_buffer *buffer))
 
 /* ---- telling ---- */
 
-/* A thread in a lost callback may be who it would wait for. */
+/* Lost callbacks that this thread is in: it must not wait for those. */
 static _Thread_local uint32_t inside;
 
-/* Has this thread some device's recovery? Then what calls the library is its callback. */
+/*
+ * Does this thread hold some device's recovery? If so, calls of the library come from its
+ * callback.
+ */
 static _Thread_local bool recovering;
 
 void loss_drain(struct loss *loss)
@@ -104,7 +109,7 @@ void loss_call(struct hm_buffer *buffer, enum hm_loss_event event)
 	pthread_mutex_unlock(&loss->lock);
 }
 
-/* A number of this thread's, not 0. */
+/* Identifies this thread; never 0. */
 static uint64_t self(void)
 {
 	static _Thread_local char here;
@@ -131,7 +136,9 @@ static bool is_teller(void)
 	return found;
 }
 
-/* Not of another device either: in its callback its thread may ask for this one's. */
+/*
+ * Refuses another device as well: the thread in that one's callback may ask for this recovery.
+ */
 int loss_recovery_lock(struct hm_device *device)
 {
 	const struct timespec past = { 0 };
@@ -157,8 +164,8 @@ void loss_recovery_unlock(struct hm_device *device)
 }
 
 /*
- * One that was not told of the loss of @backend, with a reference to its buffer. One that
- * another thread tells is left to that, which looks again when it has done so.
+ * Finds a policy that was not told of the loss of @backend, with a reference to its buffer. A
+ * policy that another thread tells is left to that thread, which looks again when it is done.
  */
 static struct hm_buffer *next_untold(const void *backend, bool *ret_nested)
 {
@@ -186,7 +193,10 @@ static struct hm_buffer *next_untold(const void *backend, bool *ret_nested)
 	return found;
 }
 
-/* What another thread has found meanwhile: it was recovered, and is gone once more. */
+/*
+ * Handles a loss that another thread found meanwhile: the buffer was recovered, and is lost
+ * once more.
+ */
 static void tell_again(struct hm_buffer *buffer, const void *backend)
 {
 	struct segment_list *segments = segments_get(buffer);
@@ -194,7 +204,7 @@ static void tell_again(struct hm_buffer *buffer, const void *backend)
 	bool gone = now != backend && lost_check_link(buffer->device, segments->link);
 
 	segments_put(buffer, segments);
-	/* Its maps first: who finds out here may be the first one. */
+	/* Maps come first: this thread may be the first one to know. */
 	if (gone)
 		lost_device(now);
 }
@@ -214,7 +224,7 @@ void loss_tell(const void *backend)
 			shadow_let_go(shadow);
 		pthread_mutex_unlock(&loss->lock);
 		loss_call(buffer, HM_LOSS_TAKEN);
-		/* Within a callback of this thread, that one is being told still. */
+		/* Inside a callback of this thread, the outer event is still being told. */
 		if (!nested) {
 			atomic_store(&loss->teller, 0);
 			tell_again(buffer, backend);
@@ -242,7 +252,7 @@ void loss_teller_give(struct hm_buffer *buffer)
 {
 	struct loss *loss = atomic_load(&buffer->loss);
 
-	/* One that got its policy meanwhile has another teller, or none. */
+	/* A buffer that got its policy meanwhile has another teller, or none. */
 	if (!loss || atomic_load(&loss->teller) != self())
 		return;
 	atomic_store(&loss->teller, 0);
@@ -256,24 +266,33 @@ void loss_call_in_turn(struct hm_buffer *buffer, enum hm_loss_event event, bool 
 	uint64_t deadline = time_now_ns() + REMAP_TIMEOUT_NS;
 	bool taken;
 
-	/* Not for ever: who tells may wait for the caller. One further up in this thread does. */
+	/*
+	 * The wait has an end, as the teller may wait for the caller. A teller further up in
+	 * this thread is not waited for.
+	 */
 	while (!(taken = loss_teller_take(buffer)) && loss_is_being_told(loss) &&
 	       time_now_ns() < deadline)
 		nanosleep(&moment, NULL);
 	loss_call(buffer, event);
-	/* Lost again meanwhile, it is told of by hm_device_recover(), which looks at its end. */
+	/*
+	 * If it was lost again meanwhile, hm_device_recover() tells of that: it looks at its
+	 * end.
+	 */
 	if (whole && event == HM_LOSS_RECOVERED)
 		atomic_store(&loss->told, false);
 	if (taken)
 		loss_teller_give(buffer);
 }
 
-/* The parent's buffers are not this process's to be told of. */
+/* A fork child is not told about the parent's buffers. */
 void loss_fork_child(void)
 {
 	all_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	CDS_INIT_LIST_HEAD(&all);
-	/* The callback that forked goes on here, and the recovery that it is of does not. */
+	/*
+	 * The callback that forked goes on in the child, but the recovery that called it does
+	 * not.
+	 */
 	recovering = false;
 	inside = 0;
 	loss_signal_fork_child();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pages that are gone from under live maps. Nobody asks the maps' users: what was
- * there is not there any more, whatever they are about to do.
+ * Pages that are gone from under live maps. The maps' users can't refuse: the bytes are gone
+ * already.
  */
 #include "loss/lost.h"
 
@@ -34,7 +34,7 @@ static int put_run(void *user, uint64_t offset, uint64_t length, uint32_t access
 			      prot_of_access(access));
 }
 
-/* Each run with the rights that it has: whoever touches meanwhile has neither more nor less. */
+/* Each run keeps its rights, so that a touch meanwhile finds neither more nor less. */
 int lost_put_range(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	return rangemap_each(map->rights, offset, length, put_run, map);
@@ -52,16 +52,18 @@ void lost_put_after(struct hm_map *map)
 		reserve_mend(map->address, map->span);
 		return;
 	}
-	/* What is not inherited stays so; a child that had zeros would be no harm. */
+	/*
+	 * Keeps the map out of fork children. A failure does no harm: a child would have zeros.
+	 */
 	sys_madvise(map->address, map->span, MADV_DONTFORK);
 }
 
-/* Work in flight is not waited for: its device has ended it, or it finds zeros. */
+/* Does not wait for work in flight: the device has ended it, or it finds zeros. */
 static void lose_locked(struct hm_map *map)
 {
 	struct map_view *view = NULL;
 
-	/* Before its bytes are others: who has read them looks afterwards. */
+	/* Set before the bytes change, because a reader of the bytes checks afterwards. */
 	pthread_mutex_lock(&map->lock);
 	map->lost = true;
 	pthread_mutex_unlock(&map->lock);
@@ -85,7 +87,7 @@ static void lose(struct hm_map *map, const void *user)
 {
 	if (buffer_lock(map->buffer))
 		return;
-	/* It may have been recovered since: then it is of another one. */
+	/* A map that was recovered since belongs to another backend pointer. */
 	if (segments_link(map->buffer)->backend == user && !remap_lock(map)) {
 		lose_locked(map);
 		remap_unlock(map);
@@ -94,8 +96,8 @@ static void lose(struct hm_map *map, const void *user)
 }
 
 /*
- * Read by who touches bytes that are in no map that is known. None of them nests, and of
- * those that come one after the other a loss must not wait for the last.
+ * Read-locked while the library touches bytes outside of known maps. Readers never nest, and a
+ * loss must not wait for an endless sequence of them.
  */
 static pthread_rwlock_t touching = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 
@@ -123,14 +125,16 @@ void lost_fork_child(void)
 void lost_maps(const void *backend)
 {
 	map_each(backend, lose, backend);
-	/* Who begins from here on finds it gone; the others have ended. */
+	/*
+	 * A reader that begins from here on finds the device gone; earlier readers have ended.
+	 */
 	pthread_rwlock_wrlock(&touching);
 	pthread_rwlock_unlock(&touching);
 }
 
 void lost_device(const void *backend)
 {
-	/* The locks of its change are held there: some other call tells. */
+	/* The callback holds the locks of a change: a later call tells of the loss. */
 	if (view_in_callback())
 		return;
 	lost_maps(backend);
@@ -177,7 +181,7 @@ int lost_ask(struct hm_device *device, const struct device_link *link)
 	const struct hm_backend_ops *ops = device->ops;
 	struct hm_device_info info = { 0 };
 
-	/* Whatever it answers, the check knows afterwards. */
+	/* After any answer, device_check() knows. */
 	if (!ops->device_check(link->backend)) {
 		if (ops->device_ask)
 			ops->device_ask(link->backend);
@@ -196,7 +200,7 @@ int lost_notice(struct hm_device *device, int r)
 	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	/* mmap() may have been the first to hear of it: then the backend is made to ask. */
+	/* mmap() may have been the first to meet the loss, so the backend is made to ask. */
 	link = link_get(device);
 	if (lost_ask(device, link))
 		lost_device(link->backend);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * hm_device_recover: a device that was taken away is opened again, and what was on it
- * becomes new objects, filled before anybody sees them, at the addresses that it had.
+ * hm_device_recover: opens a device that was taken away again, and gives its buffers new
+ * objects, which are filled before any user sees them, at the old addresses.
  *
- * A buffer's steps: what can fail without a trace first (the object, its bytes, a
- * mapping of it for each map, elsewhere), without the buffer's lock, as nobody can use
- * it meanwhile. Then one mremap() a map, each of which has a way back: to what the
- * policy has for lost bytes.
+ * For a buffer, the steps that can fail without a trace come first (the object, its bytes, a
+ * mapping of it for each map, elsewhere), without the buffer's lock, because a lost buffer
+ * can't be used. One mremap() a map follows, each of which has a way back: to the policy's
+ * replacement of lost bytes.
  */
 #include <hetmap/lost.h>
 
@@ -37,10 +37,10 @@
 #include "base/sys.h"
 #include "map/view.h"
 
-/* Mappings that bringing one map back may need at once beside those there are. */
+/* Mappings that bringing one map back may need at once, besides the existing ones. */
 #define RECOVER_MAPS 4
 
-/* Bytes of a new object that are made, and brought to where CPUs reach them, at a time. */
+/* Bytes of a new object that are made, and copied to where CPUs reach them, at a time. */
 #define FILL_STEP MIB(1)
 
 /* One map on its way back: held, its change locked. */
@@ -60,7 +60,7 @@ struct recovery {
 	struct loss *loss;
 	struct hm_loss_desc desc;
 	struct segment_list *segments; /* of the new object, the buffer's when done */
-	struct hm_segment *fresh;      /* that one */
+	struct hm_segment *fresh;      /* the segment there */
 	uint32_t place;
 	uint64_t size;
 	uint64_t bytes_shadow, bytes_refilled, bytes_zero;
@@ -68,7 +68,7 @@ struct recovery {
 	struct recover_map *maps;
 };
 
-/* ---- what it takes ---- */
+/* ---- conditions ---- */
 
 static int refuse_known(const struct hm_buffer *buffer, const char *what)
 {
@@ -121,7 +121,7 @@ static void drop_object(struct recovery *rec)
 	segments_abandon(rec->buffer, rec->segments);
 }
 
-/* Bytes [@offset, @offset + @length) of the new object, in memory of ours. */
+/* Makes bytes [@offset, @offset + @length) of the new object, in the library's own memory. */
 static int prepare(struct recovery *rec, const struct shadow *shadow, char *between,
 		   uint64_t offset, uint64_t length)
 {
@@ -166,15 +166,15 @@ static int put(struct recovery *rec, char *bytes, const char *between, uint64_t 
 		memcpy(bytes + offset, between, length);
 		lost_touch_end();
 	}
-	/* The bytes are there: what the device says of the end is not asked. */
+	/* The bytes are there, so an error of the device at the end does not count. */
 	if (bracket)
 		device->ops->end_cpu(rec->link->backend, rec->fresh, 1, offset, length, access);
 	return r;
 }
 
 /*
- * While a callback writes, the device may go again, with the object's pages: it is given
- * memory of ours, which stays.
+ * Callbacks write to memory of the library's, which stays: the device may go again meanwhile,
+ * with the object's pages.
  */
 static int fill(struct recovery *rec, const struct shadow *shadow, char *bytes)
 {
@@ -195,8 +195,8 @@ static int fill(struct recovery *rec, const struct shadow *shadow, char *bytes)
 }
 
 /*
- * The shadow stays as it is while the buffer is lost, and the buffer is held: nobody renews it,
- * as whoever tells of the loss has had the lock of its refreshes.
+ * The shadow stays as it is while the buffer is lost, and the buffer is held: no thread renews
+ * it, since the thread that tells of the loss has had the lock of its refreshes.
  */
 static int fill_object(struct recovery *rec)
 {
@@ -222,7 +222,7 @@ static int fill_object(struct recovery *rec)
 
 /* ---- the maps ---- */
 
-/* Its change is locked as remap_lock() does, which refuses what is lost. */
+/* Locks their change as remap_lock() does, which refuses lost maps. */
 static int hold_maps_locked(struct recovery *rec)
 {
 	struct hm_buffer *buffer = rec->buffer;
@@ -235,7 +235,7 @@ static int hold_maps_locked(struct recovery *rec)
 	if (!rec->maps)
 		return err_set(-ENOMEM, "no memory to bring %u maps back", buffer->n_map);
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
-		/* One whose last reference just went ends when buffer->lock is free. */
+		/* A map that just lost its last reference ends when buffer->lock is free. */
 		if (map->given_up || !object_try_ref(&map->object))
 			continue;
 		item = &rec->maps[rec->n_map];
@@ -247,7 +247,7 @@ static int hold_maps_locked(struct recovery *rec)
 	return 0;
 }
 
-/* The object at an address of its own, with all rights: one mapping, to be moved. */
+/* Maps the object at an address of its own, with all rights: one mapping, to be moved. */
 static int prepare_map(struct recovery *rec, struct recover_map *item)
 {
 	struct hm_map *map = item->map;
@@ -263,7 +263,7 @@ static int prepare_map(struct recovery *rec, struct recover_map *item)
 	return r ? r : map_dress(buffer, item->address, item->span);
 }
 
-/* What is there is the map's own: its bytes go for good. */
+/* The pages at the map's address are its own: their bytes go for good. */
 static int move_map(struct recovery *rec, struct recover_map *item)
 {
 	uint64_t committed = buffer_pages(rec->buffer, item->map->length);
@@ -292,7 +292,7 @@ static int move_map(struct recovery *rec, struct recover_map *item)
 	return map_apply_rights(map->address, map->rights, 0, committed);
 }
 
-/* Lost again, as it was before, but for what was stored there since. */
+/* Makes the map lost again, as it was before, except for bytes stored there since. */
 static void unmove_map(struct recover_map *item)
 {
 	if (item->moved)
@@ -354,28 +354,31 @@ static void publish_buffer(struct recovery *rec)
 	buffer->caps |= HM_CAP_CONTIGUOUS;
 	buffer->place = rec->place;
 	buffer->generation++;
-	/* No map shows it any more, and its bytes are the buffer's again. */
+	/* No map shows the shadow any more, and its bytes are the buffer's again. */
 	pthread_mutex_lock(&rec->loss->lock);
 	shadow = atomic_load(&rec->loss->shadow);
 	if (shadow) {
 		shadow_let_go(shadow);
 		shadow_unseal(shadow);
-		/* What a shadow lacked, the new object lacks: unless its bytes are others. */
+		/*
+		 * The new object lacks the same bytes as the shadow, unless the refill has made
+		 * others.
+		 */
 		if (rec->desc.refill)
 			rec->loss->stale = shadow_refresh(shadow, buffer, 0, rec->size);
 	}
 	pthread_mutex_unlock(&rec->loss->lock);
 }
 
-/* The new object has its bytes, or gets none: the maps come to it, all or none. */
+/* Moves the maps to the new object, which is filled or gets no bytes: all maps, or none. */
 static int bring_back_locked(struct recovery *rec)
 {
 	uint32_t i, n = 0;
 	int r;
 
 	/*
-	 * Taken away again from here on, it waits for the buffer's lock to tell the maps,
-	 * before any page of theirs goes.
+	 * If the device goes again from here on, the loss waits for the buffer's lock to tell
+	 * the maps, before any page of theirs goes.
 	 */
 	r = lost_check_link(rec->device, rec->link);
 	if (!r)
@@ -391,13 +394,13 @@ static int bring_back_locked(struct recovery *rec)
 	}
 	publish_buffer(rec);
 	for (i = 0; i < rec->n_map; i++) {
-		/* First: no launch attaches a view to what is lost still. */
+		/* Views come first: no launch attaches a view to a map that is still lost. */
 		tell_views(rec->maps[i].map);
 		publish_map(&rec->maps[i]);
 		if (reach_show(rec->maps[i].map))
 			rec->buffer->reach_failed = true;
 	}
-	/* Not before: the handler puts nothing into a lost one. */
+	/* Chosen last: the handler puts no pages into a lost map. */
 	loss_choose_signal(rec->buffer);
 	drop_maps(rec);
 	return 0;
@@ -427,7 +430,7 @@ static int recover_buffer(struct recovery *rec)
 	buffer_unlock(buffer);
 	if (r)
 		return r;
-	/* Nobody resizes, maps or launches on what is lost. */
+	/* No thread resizes, maps or launches on a lost buffer. */
 	r = fill_object(rec);
 	if (!r)
 		r = buffer_lock(buffer);
@@ -466,7 +469,7 @@ static bool is_behind(struct hm_buffer *buffer, const struct device_link *link)
 	return behind;
 }
 
-/* With references; what comes meanwhile is on the device as it is now. */
+/* Takes references; buffers made meanwhile are on the device as it is now. */
 static int collect(struct hm_device *device, struct lost_buffers *lost)
 {
 	struct hm_buffer *buffer;
@@ -490,7 +493,7 @@ static bool asks_for_it(const struct hm_loss_desc *desc, uint32_t flags)
 	       (desc->policy == HM_LOSS_SHADOW && flags & HM_RECOVER_SHADOWED);
 }
 
-/* @behind: all of it was lost; else handlers have replaced a part. */
+/* @behind: all of the buffer was lost; otherwise handlers have replaced a part. */
 static void recover_one(struct hm_device *device, struct device_link *link,
 			struct hm_buffer *buffer, bool behind, uint32_t flags,
 			struct hm_recover_info *info, char *text)
@@ -526,7 +529,7 @@ static void recover_one(struct hm_device *device, struct device_link *link,
 	loss_call_in_turn(buffer, HM_LOSS_RECOVERED, behind);
 }
 
-/* The one that is there, or the old one while it is. */
+/* Opens the device again, unless the old one is still there. */
 static int reopen(struct hm_device *device)
 {
 	struct device_link *old = link_get(device), *link;
@@ -536,7 +539,7 @@ static int reopen(struct hm_device *device)
 		err_clear();
 		goto out;
 	}
-	/* Whoever has not heard of it does so before there is another one. */
+	/* All users hear of the loss before there is a new device. */
 	lost_device(old->backend);
 	err_clear();
 	r = access_open(device->name, NULL);
@@ -607,7 +610,7 @@ int hm_device_recover(struct hm_device *device, uint32_t flags,
 		return err_set(-EDEADLK,
 			       "hm_device_recover: not in a view's callback, whose map "
 			       "is being changed");
-	/* What is to come back is told of first. */
+	/* Losses are reported before they are mended. */
 	replaced_notice(0);
 	r = loss_recovery_lock(device);
 	if (r)

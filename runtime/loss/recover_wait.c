@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Who is at a buffer still, when its bytes are to come back. */
+/* Waits for the users of a buffer before its bytes come back. */
 #include "loss/recover_wait.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@
 #include "fault/repair.h"
 #include "base/sys.h"
 
-/* Between two looks at who holds a recovery up. */
+/* Time between two looks at the users that hold a recovery up. */
 #define MOMENT_NS 200000
 
-/* A map of the buffer's that somebody is at, with a reference. Caller holds its lock. */
+/* Finds a map of the buffer that is in use, with a reference. Caller holds buffer->lock. */
 static struct hm_map *find_busy_locked(struct hm_buffer *buffer, bool part)
 {
 	struct hm_map *map;
@@ -28,7 +28,9 @@ static struct hm_map *find_busy_locked(struct hm_buffer *buffer, bool part)
 	return NULL;
 }
 
-/* Until @deadline, an absolute time: the work, or a moment for who has a bracket. */
+/*
+ * Waits for the work until @deadline, an absolute time, or a moment for the owner of a bracket.
+ */
 static int wait_for_map(struct hm_map *map, uint64_t deadline)
 {
 	const struct timespec moment = { .tv_nsec = MOMENT_NS };
@@ -40,7 +42,7 @@ static int wait_for_map(struct hm_map *map, uint64_t deadline)
 		if (now < deadline)
 			r = map_use_wait(map, 0, UINT64_MAX / 2, HM_WRITE, deadline - now);
 		if (r != -ETIME && r != -EINPROGRESS)
-			return 0; /* whatever the work ended with */
+			return 0; /* even if the work has failed */
 		return err_prefix(-EBUSY, "work on a map that began before the loss");
 	}
 	n = map_brackets(map);
@@ -61,7 +63,7 @@ int recover_wait(struct hm_buffer *buffer, const struct loss *loss, bool part)
 	struct hm_map *map;
 	int r;
 
-	/* That it is back is told after that it was lost. */
+	/* The recovery must be told after the loss. */
 	while (loss_is_being_told(loss)) {
 		if (time_now_ns() >= deadline)
 			return err_set(-EBUSY, "%s: its lost callback has not returned",

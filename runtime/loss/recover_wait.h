@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A step of hm_device_recover(): whoever is at the buffer ends first. */
+/* A step of hm_device_recover(): waits for the users of a buffer. */
 #ifndef HETMAP_RECOVER_WAIT_H
 #define HETMAP_RECOVER_WAIT_H
 
@@ -9,9 +9,9 @@ struct hm_buffer;
 struct loss;
 
 /*
- * Work and stores that began before the loss would go on in the new object, half done:
- * those go on until they have ended. None begins on what is lost. @part: of maps that have
- * replaced blocks alone. -EBUSY: it takes too long.
+ * Waits for work and stores that began before the loss, as they would go on in the new object,
+ * half done. No work begins on a lost buffer. @part: only maps that have replaced blocks count.
+ * -EBUSY: the wait takes too long.
  */
 int recover_wait(struct hm_buffer *buffer, const struct loss *loss, bool part);
 

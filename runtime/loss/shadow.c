@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Shadows: copies of buffers that take their place. shadow.h says why none is torn. */
+/* Shadows: copies of buffers that replace lost bytes. shadow.h explains why no page is torn. */
 #include "loss/shadow.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #define SPARE KIB(256)
 #define PLACE (SPARE + KIB(64)) /* a page of any machine's */
 
-/* A call that signals interrupt is made again: not for too much at once. */
+/* A call that signals interrupt is made again, so one call must not be for too much. */
 #define ALLOCATE_BATCH MIB(2)
 
 /* Bytes that fly at once: a part of the CPU's nearest cache, or enough to pay for two calls. */
@@ -35,19 +35,19 @@
 /* Tries of a fork child to read a page while none of its parent's flights begins or ends. */
 #define TRIES_BETWEEN 10000
 #define TRIES_BETWEEN_MIN 100
-#define NS_BETWEEN 1000000000ull /* of tries past that, which take long beside load */
+#define NS_BETWEEN 1000000000ull /* time for more tries, which take long under load */
 
 /* Tries to reach bytes that may leave the CPU's window at any time. */
 #define TRIES 3
 
-/* The state: sealed, and the page and number of pages that fly; 0 of these: none do. */
+/* The state: the sealed bit, and the page and number of pages that fly; number 0: none do. */
 #define SEALED (1ull << 63)
 #define PAGES_BITS 8
-#define UNIT 4096ull /* a whole page of any kernel's, or several make one */
+#define UNIT 4096ull /* a page of any kernel, or a part of one */
 
-/* What a fork child sees of its parent's shadow. */
+/* The part of a shadow that a fork child shares with its parent. */
 struct flights {
-	_Atomic uint64_t count; /* odd: bytes are on their way to their place, at this moment */
+	_Atomic uint64_t count;  /* odd: bytes are being copied to their place at this moment */
 	_Atomic uint64_t flying; /* these, as of flying_of(); 0: a cut clears some */
 };
 
@@ -109,7 +109,7 @@ static int map_file(const struct shadow *shadow, uint64_t length, char **ret_byt
 	return 0;
 }
 
-/* Longer, at another address perhaps; what was there stays until that is done. */
+/* Makes the file longer, and maps it anew; the old mapping stays until that is done. */
 static int make_room(struct shadow *shadow, uint64_t capacity)
 {
 	uint64_t old = atomic_load(&shadow->capacity);
@@ -143,7 +143,7 @@ static int explain_memory(const struct shadow *shadow, int r, uint64_t length)
 		       length, shadow->allocated, err_name(r));
 }
 
-/* Memory that is missing is an error of this call, not a SIGBUS at a touch. */
+/* Allocates memory, so that a lack is an error of this call, not a SIGBUS at a touch. */
 static int reserve_memory(struct shadow *shadow, uint64_t end)
 {
 	uint64_t from = shadow->allocated, to = round_up(end, page_size()), batch;
@@ -167,7 +167,7 @@ static int reserve_memory(struct shadow *shadow, uint64_t end)
 	return 0;
 }
 
-/* There is one writer at a time. No store of the flight's comes before: streamed ones would. */
+/* One writer at a time. The addition precedes all stores of the flight, even streamed ones. */
 static void flight_begin(struct shadow *shadow, uint64_t flying)
 {
 	atomic_store_explicit(&shadow->flights->flying, flying, memory_order_release);
@@ -181,7 +181,7 @@ static void flight_end(struct shadow *shadow)
 	atomic_store_explicit(&shadow->flights->count, count + 1, memory_order_release);
 }
 
-/* The file's identity, for children, whose descriptor of it may be another's by then. */
+/* Notes the file's identity for fork children, where the descriptor may be another file's. */
 static int identify(struct shadow *shadow)
 {
 	struct stat st;
@@ -274,7 +274,7 @@ void shadow_free(struct shadow *shadow)
 
 /* ---- from the buffer into the spare area ---- */
 
-/* Where the buffer's bytes are read: a mapping of its own, which nobody protects. */
+/* Maps the buffer's bytes for reading: a mapping of its own, with rights that stay. */
 static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
 		      const struct segment_list *list)
 {
@@ -297,9 +297,9 @@ static int map_source(struct shadow *shadow, struct hm_buffer *buffer,
 }
 
 /*
- * Nobody can take these bytes away while lost_touch_begin() holds, and to read them takes
- * no page, as it does of a memfd where nothing was stored. Of one of huge pages, too: who else
- * has its descriptor may punch holes, for which the pool has none.
+ * Bytes that can't be taken away while lost_touch_begin() holds, and that take no page when
+ * they are read, as a memfd's do where nothing was stored. A memfd of huge pages is excluded,
+ * too: other processes with its descriptor may punch holes, for which the pool has no pages.
  */
 static bool bytes_stay(const struct hm_buffer *buffer)
 {
@@ -334,12 +334,12 @@ static int copy_by_kernel(struct shadow *shadow, struct hm_buffer *buffer,
 			break;
 	}
 	if (n == -EFAULT)
-		return -EFAULT; /* copy_in() knows what that means */
+		return -EFAULT; /* handled by copy_in() */
 	if (done < length)
 		return err_set(n < 0 ? (int)n : -EIO,
 			       "%s: copying %" PRIu64 " bytes into a shadow: %s", buffer->name,
 			       length - done, err_name(n < 0 ? (int)n : -EIO));
-	/* What was read was the device's if it is there now: it never comes back. */
+	/* The bytes were the device's if it is there now, since it never comes back. */
 	return lost_ask(buffer->device, link);
 }
 
@@ -358,14 +358,14 @@ static int copy_once(struct shadow *shadow, struct hm_buffer *buffer,
 	}
 	r = bytes_stay(buffer) ? copy_by_cpu(shadow, buffer, list->link, at, length, to) :
 				 copy_by_kernel(shadow, buffer, list->link, at, length, to);
-	/* The bytes are here: what the device says of the end is not asked. */
+	/* The bytes are here, so an error of the device at the end does not count. */
 	if (bracket)
 		device->ops->end_cpu(list->link->backend, list->segment, list->n, at, length,
 				     HM_READ);
 	return r;
 }
 
-/* Nobody cuts memfds of ours: without a page that is broken, there is none to be had. */
+/* The library's memfds are never cut: a page that is unreadable but not broken lacks memory. */
 static bool lacks_pages(const struct shadow *shadow, const struct hm_buffer *buffer,
 			uint64_t at, uint64_t length)
 {
@@ -400,7 +400,7 @@ static int copy_in(struct shadow *shadow, struct hm_buffer *buffer,
 			   buffer->name, at, at + length);
 }
 
-/* ---- from there to their place ---- */
+/* ---- from the spare area to their place ---- */
 
 static int refuse_sealed(const struct hm_buffer *buffer)
 {
@@ -417,7 +417,7 @@ static int land(struct shadow *shadow, const struct hm_buffer *buffer, uint64_t 
 
 	if (!atomic_compare_exchange_strong(&shadow->state, &state, flying))
 		return refuse_sealed(buffer);
-	/* Nobody here reads it before the device is lost. */
+	/* This process does not read the place before the device is lost. */
 	flight_begin(shadow, flying_of(first, length));
 	stream_copy(shadow->bytes + PLACE + first, shadow->bytes, length);
 	flight_end(shadow);
@@ -426,7 +426,7 @@ static int land(struct shadow *shadow, const struct hm_buffer *buffer, uint64_t 
 	return 0;
 }
 
-/* The bytes [@from, @to) of the pages [@first, @end), with the rest as it is. */
+/* Refreshes the bytes [@from, @to) of the pages [@first, @end), and keeps the rest. */
 static int refresh_chunk(struct shadow *shadow, struct hm_buffer *buffer,
 			 const struct segment_list *list, uint64_t first, uint64_t end,
 			 uint64_t from, uint64_t to)
@@ -443,8 +443,8 @@ static int refresh_chunk(struct shadow *shadow, struct hm_buffer *buffer,
 }
 
 /*
- * Both sides are mapped a second time, which costs the CPU a walk of its page tables a
- * page: those of the next chunk are walked while this one is copied. Never a fault.
+ * Each page costs the CPU a walk of its page tables on both sides, which are mapped a second
+ * time. Walks those of the next chunk during the copy of this one. Never faults.
  */
 static inline void look_ahead(const struct shadow *shadow, uint64_t from, uint64_t to)
 {
@@ -485,7 +485,7 @@ int shadow_refresh(struct shadow *shadow, struct hm_buffer *buffer, uint64_t off
 	struct segment_list *list;
 	int r;
 
-	/* The spare area may be in use. */
+	/* The spare area of a sealed shadow may be in use. */
 	if (shadow_is_sealed(shadow))
 		return refuse_sealed(buffer);
 	r = reserve_memory(shadow, offset + length);
@@ -512,7 +512,9 @@ void shadow_cut(struct shadow *shadow, uint64_t size)
 		shadow->allocated = keep;
 		stats_sub(&stats.bytes_shadow, more);
 	}
-	/* A store, so that nothing can fail: what is no hole has its memory still, and is zeros. */
+	/*
+	 * A store can't fail. Pages that are no hole have their memory still, and become zeros.
+	 */
 	memset(shadow->bytes + PLACE + size, 0, shadow->allocated - size);
 	flight_end(shadow);
 }
@@ -533,7 +535,7 @@ static int map_piece(const struct shadow *shadow, char *address, uint64_t file_o
 				file_offset);
 }
 
-/* The part of [@offset, @offset + @length) that flies, of what the spare area has. */
+/* The part of [@offset, @offset + @length) that flies, for which the spare area counts. */
 static bool flying_part(uint64_t state, uint64_t offset, uint64_t length, uint64_t *ret_from,
 			uint64_t *ret_to)
 {
@@ -617,7 +619,7 @@ char *shadow_place(struct shadow *shadow, uint64_t offset)
 
 /* ---- in a fork child ---- */
 
-/* Whose descriptors may have been closed, and others opened, since. */
+/* The child may have closed the descriptor, and opened another file with its number. */
 static bool has_descriptor(const struct shadow *shadow)
 {
 	struct stat st;
@@ -627,8 +629,8 @@ static bool has_descriptor(const struct shadow *shadow)
 }
 
 /*
- * Never waits for the parent, who may be stopped, or have ended, in the midst of a flight: the
- * spare area has all of what flies. Only what a cut clears has no other place.
+ * Never waits for the parent, which may be stopped, or have ended, during a flight: the spare
+ * area has all bytes in flight. Only bytes that a cut clears have no other place.
  */
 static int read_between(const struct shadow *shadow, char *to, uint64_t offset, uint64_t length)
 {
@@ -682,7 +684,7 @@ int shadow_copy(const struct shadow *shadow, char *address, uint64_t offset, uin
 	*ret_length = length;
 	if (!length)
 		return 0;
-	/* Elsewhere, until all of it is there: other threads touch these pages, too. */
+	/* Filled elsewhere first: other threads touch these pages, too. */
 	r = sys_mmap(NULL, length, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &copy);
 	if (r)
