@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Reads of storage that begin before their bytes are waited for. */
+/* Begins reads of storage before their bytes are waited for. */
 #include "change/announce.h"
 
 #include <fcntl.h>
@@ -13,13 +13,13 @@
 #include "core/segments.h"
 #include "base/sys.h"
 
-/* Largest request of what has no block device [mm/backing-dev.c, VM_READAHEAD_PAGES]. */
+/* Largest request of a file without a block device [mm/backing-dev.c, VM_READAHEAD_PAGES]. */
 #define REQUEST KIB(128)
 
-/* A call is as long as a signal may have to wait. */
+/* Limits a call, which a signal may have to wait for. */
 #define STEP_MOST MIB(8)
 
-/* What "%u:%u" of @format says about @device, in KiB; 0: nothing. */
+/* The value in KiB of the file for @device, @format with its "%u:%u"; 0: none. */
 static uint64_t read_kib(const char *format, dev_t device)
 {
 	char path[64];
@@ -67,7 +67,10 @@ void announce_file(int fd, uint64_t step, uint64_t offset, uint64_t length)
 			    POSIX_FADV_WILLNEED);
 }
 
-/* It is asked for once: a file stays where it is. What is no file is taken whole. */
+/*
+ * Determined once, since a file does not change its device. Other objects are announced as a
+ * whole.
+ */
 static uint64_t step_of(struct hm_buffer *buffer)
 {
 	uint64_t step = atomic_load_explicit(&buffer->announce_step, memory_order_relaxed);

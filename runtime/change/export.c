@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* hm_buffer_export: a descriptor of a buffer's memory, and which dma-buf its brackets tell. */
+/*
+ * hm_buffer_export: makes a descriptor of a buffer's memory, and chooses the dma-buf for
+ * brackets.
+ */
 #include <inttypes.h>
 
 #include "hook/access.h"
@@ -39,8 +42,8 @@ void buffer_settle_locked(struct hm_buffer *buffer)
 }
 
 /*
- * Of one that nobody has begun the end is -EINVAL [end_cpu_udmabuf()], and brackets are open
- * that have begun before it was there, or the one that it takes the place of.
+ * An end without a begin is -EINVAL [end_cpu_udmabuf()], and brackets may be open that began
+ * before this dma-buf was there, or the one that it replaces.
  */
 static int begin_once(int fd)
 {
@@ -51,8 +54,8 @@ static int begin_once(int fd)
 
 /*
  * Keeps a descriptor of the dma-buf that was made of the memfd's pages: brackets tell it, and
- * who exports the buffer again gets the same. One that has become too short makes room for
- * the longer one: whoever has that still is told of nothing any more.
+ * the next export gives the same dma-buf. A longer one takes the place of one that has become
+ * too short: a process that still has the old one is told of no accesses any more.
  */
 static int keep_dmabuf_locked(struct hm_buffer *buffer, int fd, uint64_t length)
 {
@@ -64,7 +67,7 @@ static int keep_dmabuf_locked(struct hm_buffer *buffer, int fd, uint64_t length)
 	own = sys_dup(fd);
 	if (own < 0)
 		return rlimits_explain_fd(own, "a further descriptor of a dma-buf");
-	/* A name is only a help. */
+	/* A name only helps people. */
 	dmabuf_set_name(fd, buffer->name);
 	if (!buffer->settled_own) {
 		buffer->settled_own = true;
@@ -72,7 +75,7 @@ static int keep_dmabuf_locked(struct hm_buffer *buffer, int fd, uint64_t length)
 		settle_locked(buffer, own, length);
 		return 0;
 	}
-	/* In its place, as a bracket may be on its way to it. */
+	/* Replaced in place, as a bracket may be about to use the descriptor. */
 	r = sys_dup_to(own, buffer->settled_fd);
 	sys_close(own);
 	if (r)
@@ -81,14 +84,14 @@ static int keep_dmabuf_locked(struct hm_buffer *buffer, int fd, uint64_t length)
 	return 0;
 }
 
-/* Brackets of a memfd's buffer are the core's to tell, if its device has none of its own. */
+/* The core tells a memfd's brackets, if the device has none of its own. */
 static bool may_keep(const struct hm_buffer *buffer, const struct hm_segment *segment)
 {
 	return buffer->backing == HM_BACKING_MEMFD && !(segment->flags & HM_SEGMENT_DMABUF) &&
 	       buffer->device->ops->begin_cpu == dmabuf_segments_begin;
 }
 
-/* The dma-buf that was made before, if it has all pages and the memfd may be written still. */
+/* Exports the earlier dma-buf, if the memfd may still be written. It has all pages. */
 static int export_kept_locked(struct hm_buffer *buffer, const struct hm_segment *segment,
 			      int *ret_fd)
 {
@@ -180,7 +183,7 @@ static int check_export_caps(const struct hm_buffer *buffer, uint32_t flags)
 int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
 			 int *ret_fd)
 {
-	/* The seal stays, whatever fails behind it. The new descriptor is of the same file. */
+	/* The seal stays after a later failure. The new descriptor is of the same file. */
 	bool seals = flags & HM_EXPORT_READ_ONLY && buffer->backing == HM_BACKING_MEMFD;
 	struct hm_segment segment;
 	int fd = -1, r;
@@ -198,7 +201,9 @@ int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize
 			       "%s: made of %u objects, and a descriptor is one: pass "
 			       "HM_EXPORT_COALESCE to have %" PRIu64 " bytes copied into one",
 			       buffer->name, buffer->n_segment, buffer->size);
-	/* What is in use: a dma-buf has its size for life, and its pages at once. */
+	/*
+	 * Only the bytes in use: a dma-buf has its size for life, and takes its pages at once.
+	 */
 	segment = buffer->segment[0];
 	segment.length = min_u64(segment.length, buffer_pages(buffer, buffer->size));
 	r = seals ? identity_add_locked(buffer, segment.fd) : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Network file systems: told by statfs(2), refused where a map would show what is old, and
- * the two halves of the protocol by which it does not.
+ * Network file systems: recognises them by statfs(2), refuses maps that would show old bytes,
+ * and has the two halves of the protocol by which maps show new ones.
  */
 #include "change/network.h"
 
@@ -30,7 +30,7 @@ static const struct file_system *find(uint32_t type)
 	return found ? found : &other;
 }
 
-/* Where it can't be told it is a local one: nothing is refused because of that. */
+/* A file system that can't be determined counts as local: it is no reason to refuse. */
 static const struct file_system *file_system_of(int fd)
 {
 	struct statfs fs;
@@ -38,7 +38,7 @@ static const struct file_system *file_system_of(int fd)
 	return sys_fstatfs(fd, &fs) ? &other : find((uint32_t)fs.f_type);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 int network_check_buffer(int fd, uint32_t flags)
 {
@@ -79,7 +79,7 @@ int network_refuse(int fd, const char *why)
 		       fs->name, why);
 }
 
-/* ---- what is told ---- */
+/* ---- queries ---- */
 
 int hm_file_system_query(const char *path, int fd, struct hm_file_system_info *ret_info)
 {
@@ -95,7 +95,10 @@ int hm_file_system_query(const char *path, int fd, struct hm_file_system_info *r
 	if (r)
 		return r;
 	if (path) {
-		/* Opens nothing but the name: a FIFO does not wait, a file need not be read. */
+		/*
+		 * O_PATH opens only the name: a FIFO does not wait, and a file need not be
+		 * readable.
+		 */
 		own = sys_open(path, O_PATH, 0);
 		if (own < 0)
 			return err_set(own, "%s: %s", path, err_name(own));
@@ -119,7 +122,7 @@ int hm_file_system_query(const char *path, int fd, struct hm_file_system_info *r
 
 /* ---- the protocol ---- */
 
-/* What is stored in a private copy stays in it: a 0 would have others wait for nothing. */
+/* Stores into a private copy stay in it: a 0 would make other machines wait for nothing. */
 static int check_publish(const struct hm_buffer *buffer)
 {
 	if (buffer->backing != HM_BACKING_FILE_PRIVATE)
@@ -153,7 +156,7 @@ static int lock_and_unlock(int fd, uint64_t offset, uint64_t bytes)
 	};
 	int r;
 
-	/* Of this descriptor's: the process's own locks of the file stay. */
+	/* Locks of this descriptor: the process's own locks of the file stay. */
 	r = sys_fcntl(fd, F_OFD_SETLKW, (long)&lock);
 	if (r < 0)
 		return r;
@@ -170,7 +173,7 @@ static int refuse_refresh(const char *why, const char *name)
 		       name, why);
 }
 
-/* Does a lock of the buffer's file have its maps show what the server has? */
+/* Does a lock of the buffer's file make its maps show the server's bytes? */
 static int check_refresh(const struct hm_buffer *buffer, const struct file_system *fs)
 {
 	if (buffer->backing != HM_BACKING_FILE)
@@ -180,7 +183,7 @@ static int check_refresh(const struct hm_buffer *buffer, const struct file_syste
 	return 0;
 }
 
-/* Private copies that were asked for are the caller's alone. */
+/* Private copies that were asked for belong to the caller alone. */
 static bool has_others(const struct hm_buffer *buffer)
 {
 	return buffer->backing == HM_BACKING_FILE ||
@@ -188,14 +191,17 @@ static bool has_others(const struct hm_buffer *buffer)
 		!(buffer->flags & HM_BUFFER_PRIVATE));
 }
 
-/* No lock of the library's is held: another machine's may take as long as it likes. */
+/* Holds no lock of the library, since another machine may keep its lock as long as it likes. */
 static int refresh_file(const struct hm_buffer *buffer, int fd, uint64_t offset, uint64_t bytes)
 {
 	const struct file_system *fs;
 	struct statfs told;
 	int r;
 
-	/* Not file_system_of(): a local one, of what can't be told, would be a 0 and old bytes. */
+	/*
+	 * file_system_of() would call an unknown one local, and the result would be 0 and old
+	 * bytes.
+	 */
 	r = sys_fstatfs(fd, &told);
 	if (r)
 		return err_set(r, "hm_file_refresh: asking what file system %s is on: %s",
@@ -246,6 +252,6 @@ int hm_file_refresh(struct hm_map *map, uint64_t offset, uint64_t bytes)
 {
 	int r = refresh(map, offset, bytes);
 
-	/* What took the place of lost bytes never shows the file. */
+	/* Replacements of lost bytes never show the file. */
 	return r ? r : repair_check(map, offset, bytes, NULL);
 }

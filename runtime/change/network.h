@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which file systems other machines have, too, and what that means for maps. */
+/* Tells which file systems other machines share, and the consequences for maps. */
 #ifndef HETMAP_NETWORK_H
 #define HETMAP_NETWORK_H
 
@@ -7,12 +7,16 @@
 #include <stdint.h>
 
 /*
- * May a buffer with these HM_BUFFER_* be had of the file? -EOPNOTSUPP, with a sentence; 0,
- * and a sentence where it may show what is old.
+ * May the file have a buffer with these HM_BUFFER_* flags?
+ * -EOPNOTSUPP, with a text: no.
+ * 0: yes; a text is set if the buffer may show old bytes.
  */
 int network_check_buffer(int fd, uint32_t flags);
 
-/* -EOPNOTSUPP on what other machines or a process may have, too, as "@why" has it. */
+/*
+ * -EOPNOTSUPP, with the text @why, on a file system that other machines or a process may have,
+ * too.
+ */
 int network_refuse(int fd, const char *why);
 
 /* Does another machine have the file, too? */

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A new object takes an old one's place. It is made and filled at a scratch
- * address, where failure is harmless, and moved over the old pages by one
- * mremap(). Stores that other threads make meanwhile may be lost: the caller
- * was told so in buffer.h.
+ * A new object takes an old one's place. It is made and filled at a scratch address, where
+ * failure is harmless, and moved over the old pages by one mremap(). Stores that other threads
+ * make meanwhile may be lost, as buffer.h tells callers.
  */
 #include "change/replace.h"
 
@@ -29,11 +28,14 @@
 #include "base/sys.h"
 #include "map/vacate.h"
 
-/* Mappings a replacement may need at once beside those there are; appending, for each map. */
+/*
+ * Mappings that a replacement may need at once, besides the existing ones; for appending, per
+ * map.
+ */
 #define REPLACE_MAPS 16
 #define APPEND_MAPS 4
 
-/* A new object takes all bytes, so nobody else may know the old one. */
+/* A new object takes all bytes, so no other user may know the old one. */
 int replace_check(struct hm_buffer *buffer)
 {
 	struct hm_map *map;
@@ -70,18 +72,18 @@ struct replacement {
 	bool moves;                    /* past max_size: another address */
 	uint64_t span;                 /* address space of the new object */
 	struct segment_list *segments; /* of the new object, the buffer's when done */
-	struct hm_segment *fresh;      /* that one */
+	struct hm_segment *fresh;      /* the segment there */
 	uint32_t place;                /* enum hm_place it is in */
-	struct reservation range;      /* where it is filled; length 0: given on */
+	struct reservation range;      /* where it is filled; length 0: moved away */
 	char *address;
-	struct reservation old_range; /* what it is filled from; length 0: released */
+	struct reservation old_range; /* the old bytes, for reading; length 0: released */
 	char *old;
 	struct hm_map *map;      /* the one map, or NULL */
 	struct resize_map *item; /* of that map */
 	uint64_t pages;          /* of new_size */
 };
 
-/* The new object, zeros still, at an address of its own. */
+/* Maps the new object, which is all zeros, at an address of its own. */
 static int map_fresh(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
@@ -115,7 +117,7 @@ static int make_fresh(struct replacement *rep, uint64_t capacity)
 				 rep->fresh, &rep->place);
 	if (r)
 		return r;
-	/* Where the address stays there is room behind it; elsewhere it is made here. */
+	/* In place there is room behind the object; for a move it is made here. */
 	rep->span = rep->fresh->length;
 	if (rep->moves)
 		rep->span = max_u64(rep->span, buffer_pages(buffer, capacity));
@@ -129,7 +131,7 @@ err_object:
 	return r;
 }
 
-/* Past max_size by doubling, as long as limits allow: growth stays linear. */
+/* Doubles past max_size, as long as limits allow, so that growth stays linear. */
 static int make_object(struct replacement *rep)
 {
 	uint64_t capacity = rep->buffer->max_size;
@@ -144,7 +146,7 @@ static int make_object(struct replacement *rep)
 	return r;
 }
 
-/* A second mapping of the old bytes: the user's may be without access. */
+/* Maps the old bytes a second time, since the user's map may be without access. */
 static int map_old(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
@@ -170,7 +172,7 @@ static int copy_contents(struct replacement *rep)
 	r = replace_copy(&copy, kept);
 	if (r)
 		return r;
-	/* Before a map shows it, and after the library has stored there itself. */
+	/* After the library's own stores into it, and before a map shows it. */
 	r = loss_signal_fresh(buffer, rep->fresh);
 	if (r)
 		return r;
@@ -180,7 +182,7 @@ static int copy_contents(struct replacement *rep)
 	return 0;
 }
 
-/* Rights and, where the address stays, the descriptor: before anything changes. */
+/* Prepares rights and, where the address stays, the descriptor, before anything changes. */
 static int stage(struct replacement *rep)
 {
 	struct resize_map *item = rep->item;
@@ -190,8 +192,8 @@ static int stage(struct replacement *rep)
 	int r;
 
 	/*
-	 * What comes is fresh, and what goes takes its rights along. With neither the
-	 * range is of length 0: a copy.
+	 * New bytes get fresh rights, and bytes that go take their rights along. For a copy of
+	 * the same size the range has length 0.
 	 */
 	from = min_u64(old_pages, rep->pages);
 	item->rights = rangemap_set(map->rights, from, max_u64(old_pages, rep->pages) - from,
@@ -225,7 +227,7 @@ static int freeze(struct replacement *rep)
 	return r;
 }
 
-/* What no object holds of a map's address space, from @end on: nothing may be there. */
+/* Closes a map's address space from @end on, where no object is mapped any more. */
 static int mend_behind(struct hm_map *map, uint64_t end)
 {
 	int r;
@@ -236,7 +238,7 @@ static int mend_behind(struct hm_map *map, uint64_t end)
 	return r ? r : map_dress(map->buffer, map->address + end, map->span - end);
 }
 
-/* The old recipe again, after a failed move; its objects are still there. */
+/* Maps the old segments again, after a failed move; their objects are still there. */
 static int put_back(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
@@ -254,7 +256,7 @@ static int put_back(struct replacement *rep)
 		r = map_apply_rights(map->address, map->rights, 0,
 				     buffer_pages(buffer, map->length));
 	if (!r) {
-		/* As before: what could be locked a moment ago fits the limit. */
+		/* Locks as before: pages that were locked a moment ago fit the limit. */
 		resident_lock_again(map, map->address);
 		if (reach_show(map))
 			buffer->reach_failed = true;
@@ -279,7 +281,7 @@ static int move_over(struct replacement *rep)
 		r = rlimits_explain_map(r, map->span, "moving the new object into place");
 		goto err_put_back;
 	}
-	/* The address range went along, exactly: nothing is left to release. */
+	/* The reserved range was moved along exactly, so nothing is left to release. */
 	stats_sub(&stats.bytes_reserved, rep->range.length);
 	rep->range.length = 0;
 	r = mend_behind(map, rep->span);
@@ -306,7 +308,7 @@ err_put_back:
 	return back ? back : r;
 }
 
-/* Another address: the new range is whole before the old one goes. */
+/* Another address: the new range is complete before the old one goes. */
 static int move_away(struct replacement *rep)
 {
 	struct registry_slot *slot, *old_slot = rep->map->slot;
@@ -323,7 +325,7 @@ static int move_away(struct replacement *rep)
 	r = map_apply_rights(rep->address, rep->item->rights, 0, rep->pages);
 	if (r)
 		return r;
-	/* Not both at once: the limit holds one of them. */
+	/* The limit may hold one of both locks only. */
 	if (map->locked)
 		sys_munlock(map->address, map->span);
 	r = resident_lock_again(map, rep->address);
@@ -355,12 +357,12 @@ static int move_away(struct replacement *rep)
 	return 0;
 
 err_lock:
-	/* Locks at the new address go with its mapping. */
+	/* The failed mapping takes its locks along. */
 	resident_lock_again(map, map->address);
 	return r;
 }
 
-/* The map's bytes are the new object's: its length and rights follow. */
+/* The map shows the new object: its length and rights follow. */
 static void publish_map(struct replacement *rep)
 {
 	struct hm_map *map = rep->map;
@@ -382,7 +384,7 @@ static void publish_map(struct replacement *rep)
 	protect_commit_base(map, &rep->item->base, rep->pages);
 }
 
-/* The buffer is made of the new object alone; the old ones end. */
+/* The buffer has only the new object from here on; the old ones end. */
 static void publish_buffer(struct replacement *rep)
 {
 	struct hm_buffer *buffer = rep->buffer;
@@ -420,7 +422,7 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 		rep.item = &set->maps[0];
 		rep.map = rep.item->map;
 	}
-	/* First, so that the new object takes no more than what is left besides. */
+	/* Mapped first, so that the new object takes only memory that is left besides. */
 	r = map_old(&rep);
 	if (r)
 		goto err_set;
@@ -468,7 +470,9 @@ err_fresh:
 
 /* ---- append ---- */
 
-/* The part of the maps' address space that a further object takes: no live bytes. */
+/*
+ * Maps the new object into the unused part of a map's address space, which has no live bytes.
+ */
 static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uint64_t pages)
 {
 	char *address = map->address + fresh->offset;
@@ -493,8 +497,8 @@ static int append_to_map(struct hm_map *map, const struct hm_segment *fresh, uin
 }
 
 /*
- * MAP_FIXED may have emptied it: the old object's spare room again. Where even that fails, or
- * could not be written, nothing is behind it any more, so nothing may grow into it.
+ * MAP_FIXED may have emptied the range: maps the old object's spare room again. If that fails,
+ * or if it could not be written, closes the range, and max_size goes down to it.
  */
 static void undo_append(struct hm_map *map, uint64_t offset)
 {
@@ -512,8 +516,9 @@ static void undo_append(struct hm_map *map, uint64_t offset)
 }
 
 /*
- * Undoing takes mappings, too, and without them max_size would go down for good. They are made
- * and given back: counting those that there are takes milliseconds where there are thousands.
+ * Undoing needs mappings, too, and without them max_size would go down for good. Makes the
+ * mappings and gives them back: counting the existing ones takes milliseconds where there are
+ * thousands.
  */
 static int check_room(uint32_t n_maps)
 {
@@ -540,7 +545,7 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 	uint64_t offset = buffer_pages(buffer, buffer->size);
 	uint64_t pages = buffer_pages(buffer, new_size);
 	uint32_t n_old = buffer->n_segment;
-	/* Objects that a shrink has emptied: the new one takes their place. */
+	/* The new object takes the place of objects that a shrink has emptied. */
 	uint32_t i = 0, kept = buffer_segment_at(buffer, buffer->size - 1) + 1;
 	uint32_t place = buffer->place;
 	/* The rest of the last page becomes the buffer's, too. */
@@ -600,7 +605,7 @@ int replace_append_locked(struct hm_buffer *buffer, uint64_t new_size, struct re
 		buffer->place = HM_PLACE_DEFAULT;
 	if (buffer->n_segment > 1)
 		buffer->caps &= ~HM_CAP_CONTIGUOUS;
-	/* Of the new object nobody knew whose it was. */
+	/* A change of the new object's reach (reach.h) could not find this buffer before. */
 	buffer->reach_changed = true;
 	resize_set_end(set, true);
 	return 0;

@@ -5,13 +5,16 @@
 
 #include "change/resize.h"
 
-/* -EBUSY: somebody knows the old object; -EOPNOTSUPP: never on this buffer. */
+/*
+ * -EBUSY: another user knows the old object.
+ * -EOPNOTSUPP: never on this buffer.
+ */
 int replace_check(struct hm_buffer *buffer);
 
 /*
- * One new object of @new_size with the old bytes copied: at the same address up
- * to max_size, elsewhere past it. Also makes several objects one (same size).
- * ret_set is dropped by the caller after the lock.
+ * Makes one new object of @new_size with the old bytes copied: at the same address up to
+ * max_size, elsewhere past it. Also turns several objects into one (same size). The caller
+ * drops ret_set after the lock.
  */
 int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_set *ret_set);
 
@@ -20,11 +23,11 @@ int replace_locked(struct hm_buffer *buffer, uint64_t new_size, struct resize_se
 struct replace_copy {
 	struct hm_buffer *buffer;       /* with its old segments */
 	const struct hm_segment *fresh; /* the one new object */
-	char *old;                      /* all of the buffer, mapped to be read */
-	char *address;                  /* the new object, mapped to be written */
+	char *old;                      /* all of the buffer, mapped for reading */
+	char *address;                  /* the new object, mapped for writing */
 };
 
-/* Its first @kept bytes. -ENODEV: the device is gone, and the bytes with it. */
+/* Copies the first @kept bytes. -ENODEV: the device is gone, and the bytes with it. */
 int replace_copy(const struct replace_copy *copy, uint64_t kept);
 
 /* ---- replace.c ---- */

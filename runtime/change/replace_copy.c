@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The bytes of an object that is replaced, into the one that takes its place. */
+/* Copies the bytes of an object that is replaced to the new one. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,12 +14,12 @@
 #include "core/segments.h"
 #include "base/sys.h"
 
-/* Bytes that are brought to where CPUs reach them before they are copied. */
+/* Bytes that are brought to where CPUs reach them, and copied, at a time. */
 #define COPY_STEP MIB(1)
-#define COPY_READ MIB(64) /* by one call */
+#define COPY_READ MIB(64) /* bytes of one call */
 
 /*
- * A part of one side, to or from memory of ours: bringing the other side's part to
+ * Copies a part of one side to or from memory of the library: bringing the other side's part to
  * where CPUs reach it may take this one away again.
  */
 static int copy_side(const struct replace_copy *copy, bool from, uint64_t at, uint64_t length,
@@ -44,7 +44,7 @@ static int copy_side(const struct replace_copy *copy, bool from, uint64_t at, ui
 			memcpy(copy->address + at, between, length);
 		lost_touch_end();
 	}
-	/* The bytes are there: what the device says of the end is not asked. */
+	/* The bytes are there, so an error of the device at the end does not count. */
 	device->ops->end_cpu(link->backend, segments, n, at, length, access);
 	return r;
 }
@@ -69,8 +69,8 @@ static int copy_in_steps(const struct replace_copy *copy, uint64_t kept)
 }
 
 /*
- * Where the kernel has no page for the copy (strict overcommit, a full tmpfs) a store is
- * a SIGBUS; asked for, it is an error. Kernels before 5.14 are not asked.
+ * Gets the pages for the copy, so that a lack of them (strict overcommit, a full tmpfs) is an
+ * error instead of a SIGBUS at a store. Kernels before 5.14 can't do this.
  */
 static int bring_in(const struct replace_copy *copy, uint64_t kept)
 {
@@ -78,7 +78,7 @@ static int bring_in(const struct replace_copy *copy, uint64_t kept)
 
 	if (copy->buffer->backing != HM_BACKING_MEMFD)
 		return 0;
-	/* Of the old one, too: to read where nothing was stored takes a page. */
+	/* Pages of the old object, too: a read where nothing was stored takes a page. */
 	r = sys_madvise(copy->old, buffer_pages(copy->buffer, kept), MADV_POPULATE_READ);
 	if (!r)
 		r = sys_madvise(copy->address, buffer_pages(copy->buffer, kept),
@@ -92,8 +92,8 @@ static int bring_in(const struct replace_copy *copy, uint64_t kept)
 }
 
 /*
- * Bytes that may be a SIGBUS, as whoever has the object may have asked for (lost_signal): no
- * handler knows the mapping that they would be read by here.
+ * Copies bytes that may raise SIGBUS, which any user of the object may have asked for
+ * (lost_signal): no handler knows the mapping that is read here.
  */
 static int copy_by_kernel(const struct replace_copy *copy, uint64_t kept)
 {
@@ -114,7 +114,7 @@ static int copy_by_kernel(const struct replace_copy *copy, uint64_t kept)
 	}
 	if (at == kept)
 		return 0;
-	/* Whatever it says: bytes of a device that is gone are not there to be read. */
+	/* The errno does not matter if the device is gone, and the bytes with it. */
 	r = lost_ask(buffer->device, segments_link(buffer));
 	if (r)
 		return r;

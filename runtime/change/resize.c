@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* hm_buffer_resize: grow and shrink in place; replace.c has the new objects. */
+/* hm_buffer_resize: grows and shrinks in place; replace.c makes new objects. */
 #include "change/resize.h"
 
 #include <inttypes.h>
@@ -23,9 +23,9 @@
 #define RESIZE_FLAGS (HM_MAY_MOVE | HM_GROW_REPLACE | HM_GROW_APPEND)
 
 /*
- * Whoever has received the buffer, and heard of no size since, may have stored into what was
- * cut off. To give that back is what a shrink does. A seal forbids it: such memory others
- * can't write.
+ * A receiver of the buffer that does not know the last size yet may have stored into bytes that
+ * were cut off. Gives them back, as a shrink does. A seal forbids that: other processes can't
+ * write such memory.
  */
 static int forget_strays(struct hm_buffer *buffer, struct hm_segment *segment,
 			 uint64_t old_part, uint64_t new_part)
@@ -49,10 +49,13 @@ int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
 	int r;
 
 	if (old_part == new_part)
-		return 0; /* it is full already, and growth goes on behind it */
+		return 0; /* already full; growth goes on behind it */
 	if (share_is_received(buffer))
-		return 0; /* the owner has done it, and perhaps more since */
-	/* Here, and not before maps are waited for: whoever copies bytes waits for the end. */
+		return 0; /* done by the owner, perhaps with more changes since */
+	/*
+	 * Told after the wait for maps, and not before: copies of bytes wait for the end of
+	 * this.
+	 */
 	share_resizing_locked(buffer);
 	r = forget_strays(buffer, segment, old_part, new_part);
 	if (r)
@@ -65,7 +68,7 @@ int resize_object(struct hm_buffer *buffer, uint32_t index, uint64_t old_size,
 
 /* ---- growing inside max_size ---- */
 
-/* Back from a growth: the objects that hold [to, from), the last one first. */
+/* Undoes a growth, in the objects that hold [to, from), the last one first. */
 static void shrink_objects(struct hm_buffer *buffer, uint64_t from, uint64_t to)
 {
 	uint32_t first = buffer_segment_at(buffer, to - 1);
@@ -102,8 +105,8 @@ err_objects:
 }
 
 /*
- * Private memory: pages go by MADV_DONTNEED, and what is left of the last one is
- * cleared, so that growing again gives zeros. Its one map is frozen.
+ * Private memory: MADV_DONTNEED drops pages, and the rest of the last page is cleared, so that
+ * growing again gives zeros. The one map is frozen.
  */
 static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from, uint64_t to)
 {
@@ -115,15 +118,15 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 
 	if (clear)
 		access = rangemap_at(map->rights, round_down(new_size, page))->value;
-	/* What can fail comes first: discarded bytes do not come back. */
+	/* Steps that can fail come first: discarded bytes do not come back. */
 	if (!(access & HM_WRITE)) {
 		r = sys_mprotect(last, page, PROT_READ | PROT_WRITE);
 		if (r)
 			return rlimits_explain_map(r, page, "clearing the last page");
 	}
 	/*
-	 * Nor is there a fault when it is cleared, which would wait for this very change.
-	 * Kernels before 5.14 don't look.
+	 * Brings the page in, so that clearing it raises no fault, which would wait for this
+	 * very change. Kernels before 5.14 can't do this.
 	 */
 	r = clear ? sys_madvise(last, page, MADV_POPULATE_WRITE) : 0;
 	if (r && r != -EINVAL) {
@@ -135,7 +138,7 @@ static int discard_private(struct hm_map *map, uint64_t new_size, uint64_t from,
 		goto out;
 	}
 	if (to > from) {
-		/* Under mlockall() they stay locked: only this one takes them. */
+		/* Under mlockall() they stay locked; only this advice takes locked pages. */
 		r = sys_madvise(map->address + from, to - from, MADV_DONTNEED_LOCKED);
 		if (r == -EINVAL)
 			r = sys_madvise(map->address + from, to - from, MADV_DONTNEED);
@@ -168,7 +171,7 @@ static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resiz
 	r = resize_set_freeze(set, buffer->size, new_size - buffer->size);
 	if (r)
 		return r;
-	/* What was stored behind its end, in that page, is none of its new bytes. */
+	/* Bytes stored behind the end, in its page, must not become new bytes. */
 	if (buffer->backing == HM_BACKING_ANON && set->n && buffer->size < from) {
 		r = discard_private(set->maps[0].map, buffer->size, from, from);
 		if (r)
@@ -190,7 +193,7 @@ static int grow_locked(struct hm_buffer *buffer, uint64_t new_size, struct resiz
 	return 0;
 
 err_protect:
-	/* Of several objects mprotect() may have done the first. */
+	/* mprotect() over several objects may have done the first. */
 	do {
 		sys_mprotect(set->maps[i].map->address + from, to - from, PROT_NONE);
 	} while (i--);
@@ -200,7 +203,7 @@ err_protect:
 
 /* ---- shrinking ---- */
 
-/* One step: the bytes cut off lie in one segment, so a failure undoes all of it. */
+/* One step: the bytes cut off are in one segment, so a failure undoes all of it. */
 static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_size,
 		       struct resize_set *set)
 {
@@ -210,7 +213,7 @@ static int shrink_step(struct hm_buffer *buffer, uint32_t index, uint64_t new_si
 	uint32_t i;
 	int r;
 
-	/* Rights go with their bytes: what grows there later is new. */
+	/* Rights go with their bytes: bytes that grow there later are new. */
 	r = resize_set_stage(set, new_size, from, to - from);
 	if (r)
 		return r;
@@ -250,7 +253,7 @@ err_protect:
 	return r;
 }
 
-/* -EBUSY where a map of a part would lose bytes. */
+/* -EBUSY: a map of a part would lose bytes. */
 static int check_parts(struct hm_buffer *buffer, uint64_t new_size)
 {
 	struct hm_map *map;
@@ -279,7 +282,9 @@ static int with_maps(struct hm_buffer *buffer, uint32_t index, uint64_t new_size
 	return r;
 }
 
-/* Objects of a length for life: a new one, which also gives back what is cut off. */
+/*
+ * Objects of a fixed length are replaced by a new one, which also gives back the bytes cut off.
+ */
 static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
 {
 	if (!(buffer->caps & HM_CAP_RESIZE_REPLACES) ||
@@ -287,7 +292,7 @@ static bool replaces(struct hm_buffer *buffer, uint64_t new_size)
 		return false;
 	if (!replace_check(buffer))
 		return true;
-	/* Then it goes in place, or by a further object: no failure. */
+	/* No failure: the buffer changes in place, or by a further object. */
 	err_clear();
 	return false;
 }
@@ -338,7 +343,7 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 			return r;
 		if (replaces(buffer, new_size))
 			return replace_locked(buffer, new_size, set);
-		/* Segment by segment: resize comes back for the next. */
+		/* Segment by segment; hm_buffer_resize() comes back for the next one. */
 		return with_maps(buffer, index,
 				 max_u64(new_size, buffer->segment[index].offset), set);
 	}
@@ -354,7 +359,7 @@ static int resize_locked(struct hm_buffer *buffer, uint64_t new_size, uint32_t f
 			       buffer->name, new_size, buffer->max_size);
 	if (new_size > buffer->max_size || (flags & HM_GROW_REPLACE))
 		return replace_locked(buffer, new_size, set);
-	/* After a shrink there are emptied objects behind: those are used first. */
+	/* After a shrink there are emptied objects behind, which are used first. */
 	if ((flags & HM_GROW_APPEND) && index == buffer->n_segment - 1)
 		return replace_append_locked(buffer, new_size, set);
 	if (!(flags & HM_GROW_APPEND) && replaces(buffer, new_size))
@@ -406,7 +411,7 @@ int hm_buffer_resize(struct hm_buffer *buffer, uint64_t new_size, uint32_t flags
 		buffer_unlock(buffer);
 		resize_set_drop(&set);
 	} while ((!r && !done) || retire_relieve(r, &relieved));
-	/* Taken away meanwhile, it may not have seen a map that moved. */
+	/* A loss of the device since the check above may have missed a map that moved. */
 	if (!r)
 		r = lost_check_buffer(buffer);
 	return lost_notice(buffer->device, r);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The maps that a change of a buffer takes along: locked, frozen, published. */
+/* The maps that change with a buffer: locks, freezes and publishes them. */
 #include <stdlib.h>
 
 #include "core/buffer.h"
@@ -25,7 +25,7 @@ static int begin(struct hm_buffer *buffer, struct resize_set *set, bool parts)
 	if (!set->maps)
 		return err_set(-ENOMEM, "no memory to change %u maps", buffer->n_map);
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link) {
-		/* One whose last reference just went ends when buffer->lock is free. */
+		/* A map that just lost its last reference ends when buffer->lock is free. */
 		if ((!map->whole && !parts) || !object_try_ref(&map->object))
 			continue;
 		set->maps[set->n].map = map;
@@ -38,7 +38,7 @@ static int begin(struct hm_buffer *buffer, struct resize_set *set, bool parts)
 
 err_end:
 	resize_set_end(set, false);
-	set->n++; /* held, though not locked */
+	set->n++; /* held, but not locked */
 	resize_set_drop(set);
 	return r;
 }
@@ -147,7 +147,9 @@ void resize_set_commit(struct resize_set *set, uint64_t new_length)
 void resize_cut_begin(struct resize_set *set, uint64_t new_size)
 {
 	set->cut = true;
-	/* Of nothing, until it is counted: a reader must not take its end for the one before. */
+	/*
+	 * Cuts nothing until it is counted: a reader must not take its end for the last cut's.
+	 */
 	atomic_store(&set->buffer->cut_to, 0);
 	atomic_fetch_add(&set->buffer->cuts, 1);
 	atomic_store(&set->buffer->cut_to, new_size);
@@ -158,7 +160,7 @@ void resize_set_end(struct resize_set *set, bool done)
 	struct resize_map *item;
 	uint32_t i = set->n;
 
-	/* Before callbacks, which may copy, here or by another process. */
+	/* Ended before callbacks, which may copy, here or in another process. */
 	if (set->cut)
 		atomic_store(&set->buffer->cuts_over, atomic_load(&set->buffer->cuts));
 	set->cut = false;

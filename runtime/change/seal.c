@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Write-once: a memfd's bytes, once written, are kept from changing by the kernel.
+ * Write-once: the kernel keeps a memfd's bytes from changing after they are written.
  *
- * F_SEAL_WRITE is refused while anybody maps the memory so that he could come to write
- * it, whatever the rights are that he has now [fcntl(2)]. So each map gets, at its
- * address, a mapping of a descriptor that was opened for reading, which no mprotect()
- * makes writable; that descriptor takes the number of the old one. The bytes are the
- * same throughout: who reads meanwhile notices nothing.
+ * F_SEAL_WRITE is refused while the memory has a mapping that could become writable, even if it
+ * has no such rights now [fcntl(2)]. Each map therefore gets, at its address, a mapping of a
+ * descriptor that was opened for reading, which no mprotect() makes writable. That descriptor
+ * takes the number of the old one. The bytes are the same throughout: readers notice nothing.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -29,20 +28,20 @@
 #include "share/share.h"
 #include "base/sys.h"
 
-/* Mappings that one map may take more while it is replaced. */
+/* Further mappings that one map may take while it is replaced. */
 #define SEAL_MAPS 4
 
 struct sealing {
 	struct hm_buffer *buffer;
 	struct resize_set *set;
-	struct hm_segment readable; /* the buffer's one, by the descriptor for reading */
+	struct hm_segment readable; /* the buffer's segment, by the descriptor for reading */
 	int writable;               /* the old descriptor, for the way back; or -1 */
 	struct fresh {
 		struct reservation range; /* length 0: in place */
 		char *address;
-	} * fresh; /* by set->maps */
+	} * fresh; /* in the order of set->maps */
 	uint32_t n_moved, n_lost;
-	bool is_mapped; /* by others, or by what waits for its release: so it failed */
+	bool is_mapped; /* failed: mapped by other users, or by maps not yet released */
 };
 
 /* Bytes of the map that the object holds. */
@@ -51,7 +50,7 @@ static uint64_t mapped_of(const struct hm_map *map)
 	return min_u64(map->span, buffer_capacity(map->buffer) - map->offset);
 }
 
-/* ---- what can fail, and changes nothing ---- */
+/* ---- steps that can fail, and change nothing ---- */
 
 static int check(struct hm_buffer *buffer)
 {
@@ -78,7 +77,7 @@ static int check(struct hm_buffer *buffer)
 		return err_set(-EBUSY,
 			       "%s was exported as a dma-buf, by which devices may write it",
 			       buffer->name);
-	/* Once maps have moved there may be no way back: see memfd_is_one_way(). */
+	/* After maps have moved there may be no way back: see memfd_is_one_way(). */
 	seals = sys_fcntl(buffer->segment[0].fd, F_GET_SEALS, 0);
 	if (seals >= 0 && (seals & F_SEAL_SEAL) && !(seals & F_SEAL_WRITE))
 		return err_set(-EPERM,
@@ -132,13 +131,13 @@ static int freeze(struct resize_map *item)
 	item->remap.new_rights = item->rights;
 	r = remap_freeze(&item->remap);
 	item->frozen = !r;
-	/* Blocks that were replaced get the buffer's bytes, or a way back that has them. */
+	/* Replaced blocks get the buffer's bytes now, or a way back that has them. */
 	if (!r)
 		repair_show(item->map, 0, item->map->span);
 	return r;
 }
 
-/* All maps: prepared, at rest, and with a mapping that waits to take the place. */
+/* Prepares and freezes all maps, and makes a mapping for each that waits to take its place. */
 static int prepare(struct sealing *sealing)
 {
 	struct resize_set *set = sealing->set;
@@ -171,7 +170,7 @@ static int prepare(struct sealing *sealing)
 
 /* ---- there and back ---- */
 
-/* What the fresh mapping at the map's address has not yet: ends, rights. */
+/* Gives the fresh mapping at the map's address its end and its rights. */
 static int finish_map(struct hm_map *map, const struct rangemap *rights)
 {
 	uint64_t committed = buffer_pages(map->buffer, map->length);
@@ -203,7 +202,7 @@ static int move(struct sealing *sealing, uint32_t i)
 	return r ? r : resident_lock_again(map, map->address);
 }
 
-/* At the map's address, by @segment, with @rights: whatever is there now. */
+/* Maps @segment at the map's address, with @rights, over the present mapping. */
 static int map_again(struct hm_map *map, const struct hm_segment *segment,
 		     const struct rangemap *rights)
 {
@@ -215,7 +214,7 @@ static int map_again(struct hm_map *map, const struct hm_segment *segment,
 		r = map_dress(map->buffer, map->address, mapped_of(map));
 	if (!r)
 		r = finish_map(map, rights);
-	/* With its bytes, if no longer locked: hm_map_query() has what is. */
+	/* The bytes count more than their lock: hm_map_query() tells the locked bytes. */
 	if (!r)
 		resident_lock_again(map, map->address);
 	return r;
@@ -230,8 +229,8 @@ static void lose(struct sealing *sealing, uint32_t i)
 }
 
 /*
- * The old mappings again; one that the kernel refuses to make is lost. False: it makes none that
- * can be written, which the first one of them may have been the first to hear.
+ * Makes the old mappings again; a map that the kernel refuses is lost. False: the kernel makes
+ * no writable mapping any more, which the first refusal may have revealed.
  */
 static bool put_back(struct sealing *sealing)
 {
@@ -251,7 +250,7 @@ static bool put_back(struct sealing *sealing)
 	return true;
 }
 
-/* It can be read only, by mapping and by account. */
+/* Makes the map read-only in the books, as its mapping is. */
 static void commit(struct resize_map *item)
 {
 	struct hm_map *map = item->map;
@@ -278,8 +277,8 @@ static void take_writing(struct hm_buffer *buffer)
 }
 
 /*
- * There is no way back: all maps stay as they were to be, which can be read. One that can't be
- * made so is lost.
+ * For a seal without a way back: all maps stay readable in their new places. A map for which
+ * that fails is lost.
  */
 static void stay_narrowed(struct sealing *sealing)
 {
@@ -304,7 +303,7 @@ static int add_seal(struct sealing *sealing)
 	int r = sys_fcntl(sealing->writable, F_ADD_SEALS, F_SEAL_WRITE);
 	int seals;
 
-	/* Under F_SEAL_SEAL the kernel refuses those, too, that are there. */
+	/* Under F_SEAL_SEAL the kernel refuses seals that exist already, too. */
 	if (r == -EPERM) {
 		seals = sys_fcntl(sealing->writable, F_GET_SEALS, 0);
 		if (seals >= 0 && (seals & F_SEAL_WRITE))
@@ -333,7 +332,7 @@ static int seal_memory(struct sealing *sealing)
 	r = sys_dup_to(sealing->readable.fd, fd);
 	if (r)
 		return rlimits_explain_fd(r, "replacing a memfd's descriptor");
-	/* Of what it maps from here on, as of all else, no mprotect() makes a way to write. */
+	/* No mprotect() makes mappings writable that the shadow makes from here on. */
 	loss_let_go(buffer);
 	for (i = 0; i < sealing->set->n; i++) {
 		r = move(sealing, i);
@@ -347,7 +346,7 @@ static int seal_memory(struct sealing *sealing)
 
 err_back:
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
-	/* Fails for want of a table's entry only, and both have theirs. */
+	/* Fails only without an entry in the table, and both have theirs. */
 	sys_dup_to(sealing->writable, fd);
 	one_way = !put_back(sealing);
 	if (one_way)
@@ -375,7 +374,7 @@ static void publish(struct sealing *sealing)
 		commit(&sealing->set->maps[i]);
 }
 
-/* Asked for, and not promised: kernels from 6.10 on have it. Caller holds the maps. */
+/* Tried, and not promised: kernels from 6.10 on have it. Caller holds the maps. */
 static void seal_addresses(struct hm_buffer *buffer, const struct resize_set *set)
 {
 	const struct hm_map *map;
@@ -397,7 +396,7 @@ static void seal_addresses(struct hm_buffer *buffer, const struct resize_set *se
 		buffer->sealed |= HM_SEALED_ADDRESSES;
 }
 
-/* *@ret_mapped: somebody may write it. */
+/* *@ret_mapped: the memory has a mapping that may become writable. */
 static int seal_locked(struct hm_buffer *buffer, struct resize_set *set, uint32_t flags,
 		       bool *ret_mapped)
 {
@@ -468,7 +467,7 @@ int hm_buffer_seal(struct hm_buffer *buffer, uint32_t flags)
 			r = seal_locked(buffer, &set, flags, &is_mapped);
 		buffer_unlock(buffer);
 		resize_set_drop(&set);
-		/* A map that waits for its release is one that may write. */
+		/* A map that waits for its release is such a mapping. */
 	} while (retire_relieve(r, &relieved) || (is_mapped && retire_unmap(&relieved)));
 	return r;
 }
