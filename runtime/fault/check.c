@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The checking mode: sums over what work in flight reads, page by page. */
+/* The checking mode: sums of the bytes that work in flight reads, page by page. */
 #include "fault/check.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ bool check_enabled(void)
 	return enabled;
 }
 
-/* FNV-1a by words: any store changes it but with a chance of 2^-64. */
+/* FNV-1a by words: a store goes unnoticed with a chance of 2^-64. */
 static uint64_t sum_of(const char *bytes, uint64_t length)
 {
 	uint64_t sum = 0xcbf29ce484222325, word, at;
@@ -69,7 +69,7 @@ static uint64_t sum_at(const struct map_use *use, uint64_t i)
 		      min_u64(CHECK_UNIT, use->length - at));
 }
 
-/* Work that was submitted before, and may be storing there now. */
+/* Is there earlier work that may be storing there now? */
 static bool is_written(const struct map_use *use)
 {
 	const struct map_use *other;
@@ -81,7 +81,7 @@ static bool is_written(const struct map_use *use)
 	return false;
 }
 
-/* Does nobody but the CPU store there? @ret_writers: to be asked again at the end. */
+/* Is the CPU the only writer there? @ret_writers: to be compared at the end. */
 static bool is_quiet(const struct map_use *use, uint64_t *ret_writers)
 {
 	struct hm_map *map = use->map;
@@ -102,8 +102,8 @@ void check_begin(struct map_use *use)
 
 	use->check = NULL;
 	/*
-	 * Stores of work could not be told from the CPU's; and bytes that are not the CPU's
-	 * until they are begun may be where a look at them is a SIGBUS.
+	 * Stores of work look like the CPU's; and bytes that need a bracket may raise SIGBUS
+	 * without one.
 	 */
 	if (use->access & HM_WRITE || use->map->buffer->caps & HM_CAP_BRACKET ||
 	    !is_quiet(use, &writers))
@@ -129,8 +129,8 @@ void check_end(struct map_use *use)
 		if (sum_at(use, i) != sums->sum[i])
 			break;
 	/*
-	 * Work submitted later may have stored there, in order or not; and what is left
-	 * of a device that was taken away is zeros.
+	 * Work submitted later may have stored there, in order or not; and a device that was
+	 * taken away leaves zeros.
 	 */
 	if (i < sums->n && is_quiet(use, &writers) && writers == sums->writers) {
 		stats_add(&stats.touches_outside, 1);

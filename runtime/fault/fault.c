@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Why bytes of a map could not be touched, found out after the handler. */
+/* Finds out, after the handler, why bytes of a map could not be touched. */
 #include "fault/fault.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "share/share.h"
 #include "base/sys.h"
 
-/* What each cause answers with, and what is said of it. */
+/* The errno and the text of each cause. */
 static const struct {
 	int error;
 	const char *text;
@@ -45,7 +45,7 @@ static bool is_cut_off(struct hm_buffer *buffer, uint64_t offset)
 		segment = &list->segment[i];
 		if (offset < segment->offset || offset - segment->offset >= segment->length)
 			continue;
-		/* Of a device node the size says nothing. */
+		/* The size of a device node says nothing. */
 		if (segment->fd >= 0 && !sys_fstat(segment->fd, &st) && S_ISREG(st.st_mode))
 			cut = segment->fd_offset + (offset - segment->offset) >=
 			      (uint64_t)st.st_size;
@@ -57,10 +57,10 @@ static bool is_cut_off(struct hm_buffer *buffer, uint64_t offset)
 
 static uint32_t cause_of(const struct hm_fault *fault, struct hm_map *map)
 {
-	/* This may be the first to hear of it. */
+	/* This call may be the first to learn of a loss. */
 	if (map->lost || loss_ask(map->buffer))
 		return HM_FAULT_LOST;
-	/* Of one that somebody else owns the size may be known too late. */
+	/* The size of a received buffer may be out of date. */
 	if (share_is_received(map->buffer))
 		map_check(map);
 	if (fault->offset >= hm_map_length(map))
@@ -73,7 +73,10 @@ static uint32_t cause_of(const struct hm_fault *fault, struct hm_map *map)
 								      HM_FAULT_UNREACHABLE;
 }
 
-/* Why a byte lacks rights now. Whether it was read or written is not known: the least. */
+/*
+ * The reason why a byte lacks rights now. The kind of access is not known: the least one
+ * counts.
+ */
 static const char *taken(struct hm_map *map, uint64_t offset)
 {
 	uint32_t access = map_allows(map, offset, 1, HM_READ) ? HM_WRITE : HM_READ;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Guards: scopes in which a fault is an error. What makes them safe is that the handler knows
- * the thread's innermost one, and jumps there. guard_slot.c has where it is written down, and
- * guard_copy.c the copies in them.
+ * Guards: scopes in which a fault is an error. They are safe because the handler knows the
+ * thread's innermost scope, and jumps there. guard_slot.c keeps track of that scope, and
+ * guard_copy.c makes copies in scopes.
  */
 #include <hetmap/guard.h>
 
@@ -16,15 +16,15 @@
 #include "fault/handler.h"
 #include "base/sys.h"
 
-/* hm_guard.state: all of it, as what is on a stack may be anything. */
+/* hm_guard.state: all bits count, since memory on a stack may have any value. */
 #define STATE_MAGIC 0x6d670000u
 #define STATE_OPEN (STATE_MAGIC | 1u << 3)
-#define STATE_SIGBUS HM_HANDLER_SIGBUS /* was blocked, and is to be again */
+#define STATE_SIGBUS HM_HANDLER_SIGBUS /* was blocked, and must be again */
 #define STATE_SIGSEGV HM_HANDLER_SIGSEGV
 #define STATE_BLOCKED (STATE_SIGBUS | STATE_SIGSEGV)
 #define STATE_COPY (1u << 2) /* of a copy, which a jump leaves */
 
-/* ---- scopes that are left, and those that don't count ---- */
+/* ---- scopes that are left, and scopes that don't count ---- */
 
 void guard_forget_handled(struct hm_guard **innermost)
 {
@@ -66,15 +66,15 @@ static __attribute__((noinline, cold)) int refuse_mask(int r)
 }
 
 /*
- * A fault whose signal is blocked ends the process [signal(7), "Signal mask"]. Returns
- * which were blocked, or a negative errno: where that is not known a scope would be none.
+ * A fault whose signal is blocked ends the process [signal(7), "Signal mask"]. Returns the
+ * signals that were blocked, or a negative errno: a scope needs to know them.
  */
 static int unblock(void)
 {
 	sigset_t faults, before;
 	int blocked, r;
 
-	/* The look alone, as a rule: what is not blocked is not touched. */
+	/* Looks only, as a rule: an unblocked signal needs no change of the mask. */
 	r = sys_sigmask(SIG_BLOCK, NULL, &before);
 	if (unlikely(r))
 		return refuse_mask(r);
@@ -89,7 +89,7 @@ static int unblock(void)
 	return unlikely(r) ? refuse_mask(r) : blocked;
 }
 
-/* Where it fails, what was unblocked stays so: no fault ends the process by that. */
+/* After a failure the signals stay unblocked, which makes no fault end the process. */
 static __attribute__((noinline)) void block_again(uint32_t blocked)
 {
 	sigset_t faults;
@@ -112,7 +112,10 @@ int guard_refuse_uninstalled(const char *what)
 		       what);
 }
 
-/* Of what a handler has jumped out of, the mask is the thread's. */
+/*
+ * Suspended scopes don't count: a handler may have jumped out of them, so the mask is the
+ * thread's own.
+ */
 static inline bool is_outermost(const struct guard_slot *slot)
 {
 	return !slot || !slot->innermost || slot->innermost == &guard_suspended;
@@ -125,9 +128,9 @@ static inline void leave_slot(struct guard_slot *slot)
 }
 
 /*
- * Handlers run on this very thread: only the compiler has to keep the order. @slot: the
- * thread's, or NULL where it had none. @follows: of a copy, see guard_follows(). Returns the
- * thread's slot, or NULL: there is no scope, as *@ret_error says.
+ * Handlers run on this very thread, so only the compiler has to keep the order. @slot: the
+ * thread's, or NULL if it had none. @follows: for a copy, see guard_follows(). Returns the
+ * thread's slot; NULL: there is no scope, and *@ret_error tells why.
  */
 static inline struct guard_slot *open_scope(struct guard_slot *slot, struct hm_guard *guard,
 					    uint32_t kind, bool follows, int *ret_error)
@@ -143,7 +146,7 @@ static inline struct guard_slot *open_scope(struct guard_slot *slot, struct hm_g
 			return NULL;
 		}
 	}
-	/* A scope around it has seen to the mask. */
+	/* An outer scope has already unblocked the signals. */
 	if (is_outermost(slot) && !(follows && slot->copied)) {
 		blocked = unblock();
 		if (unlikely(blocked < 0)) {
@@ -161,7 +164,7 @@ static inline struct guard_slot *open_scope(struct guard_slot *slot, struct hm_g
 	return slot;
 }
 
-/* It is the innermost one no more. */
+/* Cleans up after @guard, which is not the innermost scope any more. */
 static inline void after_scope(struct guard_slot *slot, struct hm_guard *guard)
 {
 	if (unlikely(guard->state & STATE_BLOCKED)) {
@@ -224,9 +227,9 @@ int hm_guard_end(struct hm_guard *guard)
 	return 0;
 }
 
-/* ---- a copy in one of its own ---- */
+/* ---- a copy in a scope of its own ---- */
 
-/* Apart, so that no variable is changed between setjmp() and its second return. */
+/* A function of its own, so that no variable changes between setjmp() and its second return. */
 int guard_copy(struct hm_guard *guard, struct guard_slot *slot, bool follows, void *dst,
 	       const void *src, uint64_t length)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * hm_copy_in, hm_copy_out: the bytes go by the C library's memcpy(), in a guarded scope of its
- * own. Each end that is in a map is looked at before and after: whether it was cut off, lost
- * or replaced meanwhile.
+ * hm_copy_in, hm_copy_out: the bytes go by the C library's memcpy(), in a guarded scope. Each
+ * end that is in a map is checked before and after: was it cut off, lost or replaced meanwhile?
  */
 #include <hetmap/guard.h>
 
@@ -27,27 +26,27 @@
 struct copy {
 	const char *what;
 	struct guard_slot *slot; /* this thread's; NULL: none yet */
-	bool follows;            /* the thread's last one, see guard_follows() */
-	char *in_map;            /* where of @dst and @src is in the map that was named */
+	bool follows;            /* directly after the thread's last one, see guard_follows() */
+	char *in_map;            /* the one of @dst and @src in the map that was named */
 	void *dst;
 	const void *src;
 	uint64_t length;
 	/*
-	 * Of @in_map, as it was before. Its buffer and device are looked at as they stand here,
-	 * and not by way of the map: what is copied has put all of them out of the nearest
-	 * cache, and whoever has the addresses waits for them once and not one after the other.
+	 * The state of @in_map before the copy. Buffer and device are read from here, and not
+	 * by way of the map: a copy pushes all of them out of the nearest cache, and with the
+	 * addresses at hand the CPU waits for them at once instead of one after the other.
 	 */
 	struct hm_pointer_info at;
 	uint32_t recoveries; /* of the device, before the first byte */
 };
 
-/* Where in the buffer it ends. */
+/* End of the copy in the buffer. */
 static uint64_t buffer_end(const struct copy *copy)
 {
 	return copy->at.map->offset + copy->at.map_offset + copy->length;
 }
 
-/* Bytes of the map: one of a part keeps its length when another process cuts bytes off. */
+/* Bytes of the map. A map of a part keeps its length when another process cuts bytes off. */
 static uint64_t bytes_of(const struct hm_map *map)
 {
 	uint64_t length = hm_map_length(map), seen;
@@ -65,7 +64,7 @@ static inline int check_map(const struct copy *copy)
 	return map_check_range(copy->at.map, copy->at.map_offset, copy->length, copy->what);
 }
 
-/* Brings what another process owns to the size that it has now. */
+/* Brings a buffer that another process owns to its present size. */
 static __attribute__((noinline)) int check_received(const struct copy *copy)
 {
 	int r;
@@ -82,7 +81,7 @@ static __attribute__((noinline)) int check_received(const struct copy *copy)
 		       copy->what, copy->at.buffer->name, bytes_of(copy->at.map));
 }
 
-/* What can be told without touching the bytes; again afterwards. */
+/* Checks all that needs no touch of the bytes; again afterwards. */
 static inline int check_range(const struct copy *copy)
 {
 	int r = object_check(&copy->at.map->object, OBJECT_MAP);
@@ -106,7 +105,7 @@ static void tell_fault(const struct copy *copy, uint64_t offset, uint32_t cause,
 	};
 }
 
-/* A range that ends behind the map, or a map that is lost: told before and after. */
+/* Reports a range that ends behind the map, or a lost map: before and after the copy. */
 static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fault)
 {
 	if (r == -ERANGE)
@@ -116,7 +115,7 @@ static void tell_refused(const struct copy *copy, int r, struct hm_fault *ret_fa
 		tell_fault(copy, copy->at.map_offset, HM_FAULT_LOST, ret_fault);
 }
 
-/* *@ret_fault: of a map that was found. */
+/* *@ret_fault: set for a map that was found. */
 static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 {
 	int r;
@@ -135,7 +134,7 @@ static int find_map(struct copy *copy, struct hm_fault *ret_fault)
 	return r;
 }
 
-/* A map that is lost, and has its bytes again, looks as if nothing had happened. */
+/* A map that was lost, and has its bytes again, looks as if nothing had happened. */
 static int check_recovered(const struct copy *copy)
 {
 	if (likely(atomic_load(&copy->at.device->generation) == copy->recoveries))
@@ -147,7 +146,7 @@ static int check_recovered(const struct copy *copy)
 		copy->what, copy->at.device->name);
 }
 
-/* Apart: few devices can go. What is called of a backend may change the mask; a look can't. */
+/* Not inlined: few devices can go. A call of a backend may change the mask; a look can't. */
 static __attribute__((noinline)) int ask_device(const struct copy *copy)
 {
 	int r = loss_ask(copy->at.buffer);
@@ -158,8 +157,8 @@ static __attribute__((noinline)) int ask_device(const struct copy *copy)
 }
 
 /*
- * Bytes that were copied without a fault may be what took the place of lost ones: who
- * replaces them says so first, or is asked.
+ * Bytes that were copied without a fault may be replacements of lost ones: a thread that
+ * replaces bytes marks them first, or the device is asked.
  */
 static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 {
@@ -186,16 +185,17 @@ static inline int check_copied(const struct copy *copy, struct hm_fault *fault)
 }
 
 /*
- * The other end of the copy may be in a map, too: what was lost there before raises no
- * fault any more. The pages around a map keep a copy without one within it.
+ * The other end of the copy may be in a map, too: bytes that were lost there before raise no
+ * fault any more. Its first byte decides, as the pages around a map keep other copies out of
+ * it.
  */
 struct other_end {
-	struct copy copy; /* map NULL: in none */
+	struct copy copy; /* at.map NULL: in no map */
 	uint64_t cuts;
 	uint32_t restored; /* blocks of the map, as of hm_map.restored */
 };
 
-/* No error: bytes were being cut off or brought back, or have been. */
+/* Not an error: bytes are being cut off or brought back, or have been. */
 #define COPY_AGAIN 1
 
 static __attribute__((noinline)) int begin_other(const struct copy *copy, char *in_map,
@@ -208,7 +208,7 @@ static __attribute__((noinline)) int begin_other(const struct copy *copy, char *
 	r = registry_find(in_map, &at);
 	if (r)
 		return r == -ENOENT ? 0 : COPY_AGAIN;
-	/* What a fork child has of the parent's maps is memory as any. */
+	/* A fork child may use the parent's maps like any memory. */
 	if (at.map->object.fork_gen != fork_generation)
 		return 0;
 	other->copy = *copy;
@@ -224,7 +224,7 @@ static __attribute__((noinline)) int begin_other(const struct copy *copy, char *
 	return r;
 }
 
-/* As find_map(), of bytes that need not be in one. COPY_AGAIN: just being changed. */
+/* As find_map(), for bytes that need not be in a map. COPY_AGAIN: the map is being changed. */
 static inline int find_other(const struct copy *copy, struct other_end *other,
 			     struct hm_fault *fault)
 {
@@ -236,13 +236,13 @@ static inline int find_other(const struct copy *copy, struct other_end *other,
 	return begin_other(copy, in_map, other, fault);
 }
 
-/* What was lost is the buffer's again since, and a copy may have been of what took its place. */
+/* True: lost bytes came back since, so the copy may be of their replacement. */
 static inline bool was_restored(const struct copy *copy, uint32_t before)
 {
 	return atomic_load(&copy->at.map->restored) != before;
 }
 
-/* Apart: few copies have one. Of its device nobody else tells. */
+/* Not inlined: few copies have one. No other call reports on its device. */
 static __attribute__((noinline)) int check_other(const struct other_end *other,
 						 struct hm_fault *fault)
 {
@@ -268,14 +268,14 @@ static int check_arguments(const struct copy *copy, const struct hm_fault *fault
 	return 0;
 }
 
-/* While bytes are cut off. A GiB of them takes some 100 ms. */
+/* Longest wait while bytes are cut off. A GiB of them takes some 100 ms. */
 #define COPY_PATIENCE_NS 1000000000
 static const struct timespec copy_pause = { 0, 1000000 };
 
 /*
- * Bytes that were cut off under a copy into them, in the midst of a page, may have been stored
- * after they were cleared. There they would be when the buffer grows, as nobody clears them
- * again. What another process cuts off is that one's to clear.
+ * Clears bytes that were cut off under a copy into them, in the middle of a page: they may have
+ * been stored after they were cleared, and would show when the buffer grows, as no other step
+ * clears them again. Bytes that another process cuts off are for that process to clear.
  */
 static void clear_behind_end(const struct copy *to)
 {
@@ -283,7 +283,7 @@ static void clear_behind_end(const struct copy *to)
 	uint64_t from, end, length, piece;
 	struct hm_guard guard;
 
-	/* In a callback there are locks of another buffer's, whose callback may be here. */
+	/* A callback holds locks of another buffer, a callback of which may be here, too. */
 	if (share_is_received(to->at.buffer) || view_in_callback() ||
 	    buffer_lock(to->at.buffer))
 		return;
@@ -300,7 +300,7 @@ static void clear_behind_end(const struct copy *to)
 	buffer_unlock(to->at.buffer);
 }
 
-/* After a copy that may have gone beyond an end. Its text stays. */
+/* Called after a copy that may have gone beyond an end. Keeps its text. */
 static __attribute__((noinline)) void after_cut(const struct copy *copy,
 						const struct other_end *other, int r)
 {
@@ -314,7 +314,7 @@ static __attribute__((noinline)) void after_cut(const struct copy *copy,
 	err_set(r, "%s", text);
 }
 
-/* One look at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
+/* One try at all of the bytes: 0, a negative errno, with the fault in @guard, or COPY_AGAIN. */
 static int copy_once(const struct copy *copy, struct hm_guard *guard)
 {
 	uint32_t restored = atomic_load(&copy->at.map->restored);
@@ -343,8 +343,8 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 			r = COPY_AGAIN;
 	}
 	/*
-	 * What was cut off and came back is zeros, without a fault and of the size of before;
-	 * and what faulted may be there again.
+	 * Bytes that were cut off and came back are zeros, without a fault and at the old size;
+	 * and bytes that faulted may be there again.
 	 */
 	if (unlikely(share_was_cut(copy->at.buffer, end, cuts) || other_was_cut(&other)))
 		r = COPY_AGAIN;
@@ -354,15 +354,15 @@ static int copy_once(const struct copy *copy, struct hm_guard *guard)
 }
 
 /*
- * Before its bytes are read, the first line of each of the next pages is asked for: with it
- * comes the address of the page, and the CPU's own prefetching, which ends with a page, begins
- * there [Intel 64 and IA-32 Architectures Optimization Reference Manual, "Hardware
- * Prefetching"], while the map is looked for. Asking for a line raises no fault.
+ * Asks for the first line of each of the next pages before its bytes are read, while the map is
+ * looked up: the address of the page comes with the line, and the CPU's own prefetching, which
+ * ends with a page, begins there [Intel 64 and IA-32 Architectures Optimization Reference
+ * Manual, "Hardware Prefetching"]. Asking for a line raises no fault.
  */
 #define PAGES_AHEAD 4u
 #define PAGE 4096u
 
-/* Always: a function that does nothing else has no effect, to a compiler, and is left out. */
+/* Always inlined: a compiler sees no effect in such a function, and leaves a call out. */
 static inline __attribute__((always_inline)) void bring_pages(const struct copy *copy)
 {
 	const char *from = copy->src;
@@ -375,7 +375,10 @@ static inline __attribute__((always_inline)) void bring_pages(const struct copy 
 	}
 }
 
-/* In one piece: a compiler that splits it behind the first checks hands all of it on once more. */
+/*
+ * Not inlined: a compiler that splits it behind the first checks passes all arguments on once
+ * more.
+ */
 static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, void *dst,
 						const void *src, uint64_t length,
 						struct hm_fault *ret_fault)
@@ -411,7 +414,10 @@ static __attribute__((noinline)) int copy_bytes(const char *what, void *in_map, 
 				-EAGAIN,
 				"%s: bytes were being cut off, or brought back, all the time",
 				what);
-		/* Not beyond what is left: those bytes may be there, in the midst of a page. */
+		/*
+		 * Must not go beyond the end: bytes there may still exist, in the middle of a
+		 * page.
+		 */
 		r = check_range(&copy);
 		if (r) {
 			tell_refused(&copy, r, &guard.fault);

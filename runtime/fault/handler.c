@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The handler: what comes of a fault. It runs on any thread, any stack, in the middle
- * of anything but the library's own locks' holders, which touch no map meanwhile: so
- * it takes no lock, allocates nothing and writes no text.
+ * The handler: decides about a fault. It runs on any thread, on any stack, and interrupts any
+ * code except holders of the library's own locks, which touch no map meanwhile: it takes no
+ * lock, allocates nothing and writes no text.
  */
 /*
- * longjmp() as it is: glibc's ____longjmp_chk(), which takes its place otherwise, ends the
- * process where a jump leads down from a stack for signals that the kernel does not say it
- * is on, as it does not with SS_AUTODISARM [sigaltstack(2)].
+ * Keeps longjmp() from becoming glibc's ____longjmp_chk(), which ends the process where a jump
+ * leads down from a signal stack that the kernel does not report as in use, as with
+ * SS_AUTODISARM [sigaltstack(2)].
  */
 #undef _FORTIFY_SOURCE
 
@@ -26,9 +26,9 @@
 #include "fault/repair.h"
 
 /*
- * Faults of a thread on one address in a row that are tried again where the fault may be
- * of before: what took place meanwhile is not known, and what is not mended by then never
- * will be. Not few: that the access succeeded in between is not seen here.
+ * Most tries of a thread for faults in a row on one address, where the fault may be out of
+ * date: changes meanwhile are not known here, and a fault that is not mended by then never will
+ * be. The number is large, because an access that succeeded in between is not seen here.
  */
 #define TRIES 100000
 #define TRIES_A_TURN 64
@@ -36,8 +36,8 @@
 struct handler_counters handler_counters;
 
 /*
- * Counted by thread, as far as the room goes: two that share it count anew for each
- * other, until one of them has its tries between two of the other's.
+ * Counted by thread, as far as there is room: two threads that share an entry reset each
+ * other's count, until one of them has all its tries between two of the other's.
  */
 static struct {
 	_Atomic(void *) address;
@@ -61,13 +61,19 @@ static enum verdict try_again(void *address)
 		tries[i].n = 0;
 		return VERDICT_FORWARD;
 	}
-	/* Whoever is at it may need this very processor. Each time: minutes, beside load. */
+	/*
+	 * The thread that repairs may need this very processor. Yielding each time takes
+	 * minutes under load.
+	 */
 	if (tries[i].n % TRIES_A_TURN == 0)
 		sched_yield();
 	return VERDICT_TRY;
 }
 
-/* An access was not possible, now and here; else the program, or another one, sent it. */
+/*
+ * True: an access was not possible here and now; false: this or another program sent the
+ * signal.
+ */
 static bool is_fault(int signal, const siginfo_t *info)
 {
 	if (signal == SIGSEGV)
@@ -93,7 +99,7 @@ static void note(struct hm_guard *guard, const struct hm_pointer_info *found, in
 
 static bool may_be_passing(const struct hm_pointer_info *found, int signal)
 {
-	/* A right that the map gives was asked for: a change had not got that far. */
+	/* The map gives the right that was asked for: a change had not got that far. */
 	return signal == SIGSEGV && found->map_offset < found->length &&
 	       found->access == (HM_READ | HM_WRITE);
 }
@@ -119,7 +125,7 @@ static enum verdict judge_found(const struct hm_pointer_info *found, int signal,
 						  memory_order_relaxed);
 			return VERDICT_TRY;
 		case REPAIR_WAIT:
-			/* Where that was a thread of the parent's, it never ends here. */
+			/* A thread of the parent never ends its work in this fork child. */
 			if (found->map->object.fork_gen != fork_generation) {
 				verdict = try_again(info->si_addr);
 				break;
@@ -148,7 +154,10 @@ static enum verdict judge(int signal, const siginfo_t *info)
 	unsigned int phase;
 	int r;
 
-	/* Told of what nobody has touched yet: whoever does is told again. -EAGAIN: a map's. */
+	/*
+	 * Memory that was not touched yet: a touch gives another signal. -EAGAIN: it is in a
+	 * map.
+	 */
 	if (signal == SIGBUS && info->si_code == BUS_MCEERR_AO) {
 		r = registry_find_reserved(info->si_addr, &found);
 		return r && r != -EAGAIN ? VERDICT_FORWARD : VERDICT_TRY;
@@ -166,14 +175,17 @@ static enum verdict judge(int signal, const siginfo_t *info)
 }
 
 /*
- * Back to where the scope was opened, as if the handler had returned: with the mask
- * and the stack for signals of before the fault.
+ * Goes back to where the scope was opened, as if the handler had returned: with the mask and
+ * the signal stack from before the fault.
  */
 static void __attribute__((noreturn)) jump(struct hm_guard *guard, const ucontext_t *context)
 {
 	if (context->uc_stack.ss_flags & (int)SS_AUTODISARM)
 		syscall(SYS_sigaltstack, &context->uc_stack, NULL);
-	/* By number: of the mask in a context the kernel has filled in no more than that. */
+	/*
+	 * A system call by number, since the kernel fills in only that much of the mask in a
+	 * context.
+	 */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &context->uc_sigmask, NULL, _NSIG / 8);
 	longjmp(guard->env, 1);
 }

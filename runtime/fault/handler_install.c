@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The handler comes and goes; who was there before is called as before. */
+/* Installs and removes the handler, and calls earlier handlers as before. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -17,28 +17,30 @@
 
 typedef void action_function(int signal, siginfo_t *info, void *context);
 
-/* Who had a signal. Constant but for reset, and never freed: handlers may be late. */
+/* An earlier handler. Constant except for reset, and never freed, as handlers may be late. */
 struct before {
 	struct before *next;
 	struct sigaction action;
 	_Atomic bool reset; /* SA_RESETHAND: it has been called */
 };
 
-/* The signals that are handled, and what is known of each. */
+/* The signals that are handled, with their earlier and later handlers. */
 static struct handled {
 	int signal;
 	const char *name;
 	uint32_t bit;                     /* HM_HANDLER_* */
-	struct before *all;               /* that ever were */
-	struct before *spare;             /* for the next of them; or NULL */
-	_Atomic(struct before *) before;  /* the one that counts; set before a handler runs */
-	_Atomic(action_function *) above; /* hm_handler_chained() was called for; or ours */
+	struct before *all;               /* all there ever were */
+	struct before *spare;             /* for the next one; or NULL */
+	_Atomic(struct before *) before;  /* the present one; set before a handler runs */
+	_Atomic(action_function *) above; /* of hm_handler_chained(); or handler_run */
 } handled[] = {
 	{ .signal = SIGBUS, .name = "SIGBUS", .bit = HM_HANDLER_SIGBUS },
 	{ .signal = SIGSEGV, .name = "SIGSEGV", .bit = HM_HANDLER_SIGSEGV },
 };
 
-/* Protects who comes and goes: what is not atomic above, and the below. */
+/*
+ * Protects installing and removing: fields above that are not atomic, and the variables below.
+ */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t n_installed;
 static _Atomic uint32_t flags = HANDLER_NONE; /* read without lock, too */
@@ -55,7 +57,7 @@ static struct handled *handled_of(int signal)
 	return signal == handled[0].signal ? &handled[0] : &handled[1];
 }
 
-/* The kernel's own end of it: at once, or when the access is made again. */
+/* The kernel's default action: at once, or when the access is made again. */
 static void end_by_default(int signal, siginfo_t *info, bool sent)
 {
 	struct sigaction action = { .sa_handler = SIG_DFL };
@@ -73,7 +75,7 @@ void handler_forward(int signal, siginfo_t *info, void *context)
 	const struct sigaction *before = &kept->action;
 	sigset_t mask;
 
-	/* Where a thread can't go on, ignoring is no choice [signal(7)]. */
+	/* A thread that can't go on can't ignore a signal [signal(7)]. */
 	if (before->sa_handler == SIG_IGN && sent)
 		return;
 	if (before->sa_handler == SIG_IGN || before->sa_handler == SIG_DFL ||
@@ -81,7 +83,7 @@ void handler_forward(int signal, siginfo_t *info, void *context)
 		end_by_default(signal, info, sent);
 		return;
 	}
-	/* What it may expect to be blocked; the kernel restores the mask at the end. */
+	/* The mask that the handler may expect; the kernel restores the old one at the end. */
 	memset(&mask, 0, sizeof(mask));
 	memcpy(&mask, &((ucontext_t *)context)->uc_sigmask, _NSIG / 8);
 	sigorset(&mask, &mask, &before->sa_mask);
@@ -107,7 +109,7 @@ static bool is_same(const struct sigaction *a, const struct sigaction *b)
 	       !memcmp(&a->sa_mask, &b->sa_mask, _NSIG / 8);
 }
 
-/* So that keep() can't fail. */
+/* Makes the record, so that keep() can't fail. */
 static int prepare(struct handled *h)
 {
 	if (!h->spare)
@@ -116,8 +118,8 @@ static int prepare(struct handled *h)
 }
 
 /*
- * @action is who was before, in a record of before where it was there before. Not ours,
- * which somebody may have saved and put back: who was before that, is.
+ * Notes @action as the earlier handler, in its old record if it was there before. Skips the
+ * library's own handler, which other code may have saved and put back: the one before it stays.
  */
 static void keep(struct handled *h, const struct sigaction *action)
 {
@@ -148,7 +150,7 @@ static int take(struct handled *h)
 	r = prepare(h);
 	if (r)
 		return r;
-	/* Known before the first fault can be. */
+	/* Must be known before the first fault. */
 	r = sys_sigaction(h->signal, NULL, &action);
 	if (r)
 		goto err;
@@ -157,13 +159,15 @@ static int take(struct handled *h)
 	if (r)
 		return r;
 	h->above = handler_run;
-	/* Nothing comes between a claim of a block and its end. */
+	/*
+	 * All signals are blocked, so that none comes between a claim of a block and its end.
+	 */
 	sigfillset(&ours.sa_mask);
 	ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (action.sa_flags & SA_RESTART);
 	r = sys_sigaction(h->signal, &ours, &replaced);
 	if (r)
 		goto err;
-	/* Somebody may have come in between. */
+	/* Another handler may have been installed in between. */
 	if (!is_same(&replaced, &action))
 		keep(h, &replaced);
 	return 0;
@@ -172,7 +176,7 @@ err:
 	return err_set(r, "installing a handler of %s: %s", h->name, err_name(r));
 }
 
-/* What somebody has put there since is not touched. */
+/* Leaves a handler alone that was installed since. */
 static int give_back(struct handled *h)
 {
 	struct sigaction now;
@@ -224,7 +228,10 @@ err_first:
 	return r;
 }
 
-/* Who installs waits for changes of all maps, with the mutex, and others wait for that. */
+/*
+ * An installation waits for changes of all maps, with the mutex held, for which other calls
+ * wait.
+ */
 static int check_caller(const char *what)
 {
 	if (!view_in_callback())
@@ -258,8 +265,9 @@ int hm_handler_install(uint32_t wanted)
 	if (!n_installed)
 		r = install_locked();
 	/*
-	 * Not before: who sees them takes faults for errors. Until then it forwards them. A child
-	 * that is forked between the two has no handler installed: handler_install_fork_child().
+	 * Set last: threads that see the flags take faults for errors. Until then the handler
+	 * forwards them. A child that is forked in between has no handler installed:
+	 * handler_install_fork_child().
 	 */
 	if (!r && !n_installed)
 		flags = wanted;
@@ -292,7 +300,9 @@ static uint32_t above_now(bool promised)
 	return above;
 }
 
-/* One that was taken away by its signal's default is none that calls it still. */
+/*
+ * A signal with its default action, or ignored, has no other handler that calls the library's.
+ */
 static int check_removal(void)
 {
 	struct sigaction now;
@@ -372,7 +382,7 @@ int hm_handler_chained(void)
 	return r;
 }
 
-/* Whoever was at it is in the parent. */
+/* A thread that held the mutex is in the parent. */
 void handler_install_fork_child(void)
 {
 	mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pages that CPUs can't reach, in maps of devices that can't take them away by
- * themselves.
+ * Pages that CPUs can't reach, in maps of devices that can't take them away by themselves.
  *
- * A change is told of after it has happened, and what holds is asked when a map is
- * brought to it, one at a time: the last one to come has it right. Who tells does not
- * wait for a buffer's lock, whose holder may be waiting for him: the holder does it.
+ * A change is reported after it has happened, and the state is asked for when a map is updated,
+ * one map at a time: the last update gets it right. The reporting thread does not wait for a
+ * buffer's lock, the holder of which may be waiting for it: the holder updates the maps.
  */
 #include "fault/reach.h"
 
@@ -26,12 +25,12 @@
 #define SHOWN 0
 #define HIDDEN 1
 
-/* A map on its way to what holds now. */
+/* A map that is being updated. */
 struct showing {
 	struct hm_map *map;
-	bool hide;                     /* the range that is looked at */
+	bool hide;                     /* for the range at hand */
 	int fd;                        /* a file without bytes; -1: none needed yet */
-	const struct rangemap *walked; /* what map->hidden was: its runs are looked at */
+	const struct rangemap *walked; /* the old map->hidden, whose runs are visited */
 };
 
 static int open_bus(struct showing *showing)
@@ -49,7 +48,7 @@ static int open_bus(struct showing *showing)
 	return 0;
 }
 
-/* Bytes that nobody can have: where even this fails, the range is without access. */
+/* Maps a file without bytes. If even this fails, the range has no access. */
 static int put_bus(struct showing *showing, uint64_t offset, uint64_t length)
 {
 	char *address = showing->map->address + offset;
@@ -79,7 +78,7 @@ static int put_run(void *user, uint64_t offset, uint64_t length, uint32_t access
 			    map->address + offset, prot_of_access(access));
 }
 
-/* Each run with the rights that it has: whoever touches meanwhile has neither more nor less. */
+/* Each run keeps its rights, so that a touch meanwhile finds neither more nor less. */
 int reach_put_back(struct hm_map *map, uint64_t offset, uint64_t length)
 {
 	int r = rangemap_each(map->rights, offset, length, put_run, map);
@@ -92,7 +91,7 @@ int reach_put_back(struct hm_map *map, uint64_t offset, uint64_t length)
 }
 
 /*
- * What a handler put in the place of lost bytes stays, with what was stored there since: the
+ * A handler's replacements of lost bytes stay, with bytes that were stored there since: the
  * device's pages come and go in the other blocks.
  */
 static int show_unpoisoned(struct showing *showing, uint64_t offset, uint64_t length)
@@ -115,8 +114,8 @@ static int show_unpoisoned(struct showing *showing, uint64_t offset, uint64_t le
 }
 
 /*
- * What can fail without a trace comes first. What could not be hidden is without access,
- * and is to be put back all the same.
+ * Steps that can fail without a trace come first. A range that could not be hidden has no
+ * access, and counts as hidden, so that it is put back later.
  */
 static int show_run(void *user, uint64_t offset, uint64_t length, uint32_t value)
 {
@@ -173,7 +172,7 @@ static int show_range(struct showing *showing, uint64_t offset, uint64_t length)
 	return r;
 }
 
-/* The part of the map that is in the segment, asked piece by piece. */
+/* Updates the part of the map that is in the segment, piece by piece. */
 static int show_segment(struct showing *showing, const struct hm_segment *segment,
 			uint64_t from, uint64_t to)
 {
@@ -235,11 +234,12 @@ int reach_forget(struct hm_map *map, uint64_t offset, uint64_t length)
 	return 0;
 }
 
-/* ---- on being told ---- */
+/* ---- reports ---- */
 
 /*
- * Who holds a map's change and not its buffer's lock waits for nobody who tells: not for
- * a launch either, whose end waits for who refreshes a shadow (remap_freeze()).
+ * A thread that holds a map's change without its buffer's lock never waits for a reporting
+ * thread, nor for a launch, the end of which waits for a thread that refreshes a shadow
+ * (remap_freeze()).
  */
 static int show_locked(struct hm_map *map)
 {
@@ -298,7 +298,7 @@ static void visit(struct hm_map *map, const void *object)
 		return;
 	if (pthread_mutex_trylock(&buffer->lock)) {
 		buffer->reach_changed = true;
-		/* Who gave it up before this was set has not seen it. */
+		/* A holder that unlocked before this was set has not seen it. */
 		if (pthread_mutex_trylock(&buffer->lock))
 			return;
 	}
@@ -312,7 +312,7 @@ void reach_changed(const void *object)
 	map_each(NULL, visit, object);
 }
 
-/* ---- looking ---- */
+/* ---- visits ---- */
 
 struct looking {
 	const void *object;
@@ -322,8 +322,8 @@ struct looking {
 };
 
 /*
- * Blocks that a handler has replaced show nothing of the object. None is replaced
- * meanwhile: it would have stores that are in its pages alone.
+ * Skips blocks that a handler has replaced, as they show nothing of the object. No block is
+ * replaced meanwhile, as it could have stores that are in its new pages alone.
  */
 static int look_unpoisoned(struct hm_map *map, const struct looking *looking, uint64_t offset,
 			   uint64_t length, uint64_t object_offset)

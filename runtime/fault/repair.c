@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Repair of blocks in the handler: no lock, no allocation, no text, and of the kernel
- * only what loss_map_after() asks for, and sched_yield().
+ * Repair of blocks in the handler: takes no lock, allocates nothing, sets no text, and enters
+ * the kernel only by loss_map_after(), device_ask(), munmap() of spare mappings, and
+ * sched_yield().
  */
 #include "fault/repair.h"
 
@@ -22,8 +23,8 @@
 /* ---- states of blocks ---- */
 
 static _Atomic bool wanted;
-static _Atomic bool unnoted; /* some map's are */
-static _Atomic bool untold;  /* some map's replaced blocks are */
+static _Atomic bool unnoted; /* some map has such blocks */
+static _Atomic bool untold;  /* some map has such replaced blocks */
 
 static struct block_states *create(uint64_t span)
 {
@@ -50,7 +51,7 @@ int repair_prepare(struct hm_map *map, uint64_t span)
 	if (!blocks)
 		return -ENOMEM;
 	if (!old) {
-		/* Who makes a map and who installs may come at once. */
+		/* A thread that makes a map and one that installs may come at once. */
 		if (!atomic_compare_exchange_strong(&map->blocks, &old, blocks))
 			free(blocks);
 		return 0;
@@ -59,7 +60,7 @@ int repair_prepare(struct hm_map *map, uint64_t span)
 	repair_claim_each(map, old, 0, old->n * REPAIR_BLOCK);
 	for (i = 0; i < old->n; i++)
 		atomic_store(&blocks->state[i], atomic_load(&old->state[i]));
-	/* Who has found the old ones looks at them still, with nothing held: a bracket's end. */
+	/* The old ones may still be read without a lock, at a bracket's end. */
 	blocks->before = old;
 	atomic_store(&map->blocks, blocks);
 	return 0;
@@ -78,9 +79,9 @@ void repair_end(struct hm_map *map)
 /* ---- mappings to spare ---- */
 
 /*
- * What takes a block's place cuts a mapping into three, and vm.max_map_count may allow none
- * more when it comes to that: so some that are of no other use are kept, of pages that can be
- * read and pages that can't, in turn. A handler gives them up, once.
+ * A replacement of a block cuts a mapping into three, and vm.max_map_count may allow no more of
+ * them by then. Some mappings are therefore kept in reserve, of readable and inaccessible pages
+ * in turn. A handler gives them up, once.
  */
 #define SPARE_MAPPINGS 32
 
@@ -91,7 +92,7 @@ static void keep_spare(void)
 	uint64_t page = page_size(), i;
 	void *mapped;
 
-	/* Without room for them there is nothing to be kept. */
+	/* Without room for them there is no reserve. */
 	if (atomic_load(&spare) ||
 	    sys_mmap(NULL, SPARE_MAPPINGS * page, PROT_NONE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, &mapped))
@@ -101,7 +102,7 @@ static void keep_spare(void)
 	atomic_store(&spare, mapped);
 }
 
-/* Legal in a handler. False: there are none. */
+/* Legal in a handler. False: no reserve is left. */
 static bool give_spare(void)
 {
 	char *mapped = atomic_exchange(&spare, NULL);
@@ -143,7 +144,7 @@ int repair_begin(void)
 	return preparing.r;
 }
 
-/* [*ret_first, *ret_end) of the states of a range. */
+/* Finds the states [*ret_first, *ret_end) of a range. */
 static void blocks_of(const struct block_states *blocks, uint64_t offset, uint64_t length,
 		      uint64_t *ret_first, uint64_t *ret_end)
 {
@@ -158,13 +159,13 @@ static uint32_t phase_of(uint32_t state)
 	return state & BLOCK_PHASES;
 }
 
-/* Bytes from the block's first on that are what a handler put there. */
+/* Bytes at the beginning of a block that a handler put there. */
 static uint64_t front_of(uint32_t state)
 {
 	return (uint64_t)(state >> BLOCK_FRONT_SHIFT) * REPAIR_FRONT_PAGE;
 }
 
-/* False: a handler is at it. */
+/* False: a handler is at work on it. */
 static bool claim(_Atomic uint32_t *word)
 {
 	uint32_t state = atomic_load(word);
@@ -180,7 +181,7 @@ void repair_claim_each(struct hm_map *map, struct block_states *blocks, uint64_t
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, map->buffer->page_size), i, end;
 
-	/* A page that is longer than a block is claimed by the first one of it. */
+	/* Where a page is larger than a block, its first block claims all of it. */
 	length += offset - round_down(offset, unit);
 	blocks_of(blocks, round_down(offset, unit), length, &i, &end);
 	for (; i < end; i++)
@@ -202,7 +203,7 @@ void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t 
 		before = offset - min_u64(offset, i * REPAIR_BLOCK);
 		front = phase_of(state) == BLOCK_POISONED ? before :
 							    min_u64(before, front_of(state));
-		/* What is mapped anew is locked again; what is before it is not. */
+		/* Bytes that are mapped anew are locked again; bytes before them are not. */
 		kept = before ? state & BLOCK_UNNOTED : 0;
 		kept |= (uint32_t)(front / REPAIR_FRONT_PAGE) << BLOCK_FRONT_SHIFT;
 		if (phase_of(state) == BLOCK_POISONED)
@@ -213,7 +214,10 @@ void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t 
 	}
 }
 
-/* Of a page that is longer than a block the first one says it. *@ret_end: as far as it does. */
+/*
+ * Where a page is larger than a block, the state of its first block counts for all of it.
+ * *@ret_end: end of the bytes with the same answer.
+ */
 static bool is_poisoned(const struct block_states *blocks, uint64_t unit, uint64_t offset,
 			uint64_t *ret_end)
 {
@@ -272,7 +276,7 @@ void repair_suspect(struct hm_map *map, uint64_t offset, uint64_t length)
 		return;
 	length += offset - round_down(offset, unit);
 	blocks_of(blocks, round_down(offset, unit), length, &i, &end);
-	/* Those that are so already have been counted. */
+	/* Suspect blocks have been counted already. */
 	for (; i < end; i += unit / REPAIR_BLOCK)
 		if (atomic_load(&blocks->state[i]) < BLOCK_POISONED)
 			fresh |= !(atomic_fetch_or(&blocks->state[i], BLOCK_SUSPECT) &
@@ -285,7 +289,7 @@ void repair_suspect(struct hm_map *map, uint64_t offset, uint64_t length)
 
 void repair_restored(struct hm_map *map, uint64_t offset)
 {
-	/* Of what is claimed, so that the release does the rest. */
+	/* The block is claimed, so the release does the rest. */
 	atomic_store(&repair_states(map)->state[offset / REPAIR_BLOCK], BLOCK_CHANGING);
 }
 
@@ -294,7 +298,7 @@ void repair_release_each(struct block_states *blocks)
 	uint32_t state;
 	uint64_t i;
 
-	/* What is CHANGING nobody else changes. */
+	/* A CHANGING state has no other writer. */
 	for (i = 0; i < blocks->n; i++) {
 		state = atomic_load(&blocks->state[i]);
 		if (phase_of(state) == BLOCK_CHANGING)
@@ -302,7 +306,7 @@ void repair_release_each(struct block_states *blocks)
 	}
 }
 
-/* Of a lost map handlers claim no block; one that was at it before has ended. */
+/* Handlers claim no block of a lost map; an earlier one has ended. */
 void repair_forget_each(struct block_states *blocks)
 {
 	uint64_t i;
@@ -345,7 +349,7 @@ void repair_each_unnoted(struct hm_map *map,
 	uint64_t i;
 	int r = 0;
 
-	/* First: what is marked from here on is looked for again. */
+	/* Cleared first: marks from here on are looked for again. */
 	atomic_store(&map->unnoted, false);
 	for (i = 0; i < blocks->n && !r; i++) {
 		if (!(atomic_load(&blocks->state[i]) & BLOCK_UNNOTED))
@@ -367,9 +371,9 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 	int r;
 
 	/*
-	 * What was read before is read: the states come after it. Stores before need not
-	 * have arrived: one that finds what took a place comes after the kernel's call to
-	 * put it there, and the state before that.
+	 * Orders earlier reads of bytes before the reads of states. Earlier stores need not
+	 * have arrived: a store that meets a replacement comes after the kernel's call that put
+	 * it there, and the state before that call.
 	 */
 	atomic_thread_fence(memory_order_acquire);
 	blocks_of(blocks, round_down(offset, unit), length + offset - round_down(offset, unit),
@@ -381,7 +385,9 @@ int repair_check_each(const struct hm_map *map, struct block_states *blocks, uin
 		at = max_u64(offset, i * REPAIR_BLOCK);
 		if (ret_offset)
 			*ret_offset = at;
-		/* All of it may be gone, and the handler was the first to hear. */
+		/*
+		 * The device may be gone, and the handler may have been the first to meet it.
+		 */
 		r = loss_ask(map->buffer);
 		if (r)
 			return r;
@@ -407,7 +413,10 @@ static int find(const void *pointer, struct hm_pointer_info *ret_info)
 	return r;
 }
 
-/* Bytes [from, to) of the map, as runs of equal rights: the registry tells of pages. */
+/*
+ * Replaces bytes [from, to) of the map, as runs of equal rights: the registry is asked page by
+ * page.
+ */
 static int replace_range(const struct hm_pointer_info *found, uint64_t from, uint64_t to)
 {
 	uint64_t buffer_base = found->buffer_offset - found->map_offset;
@@ -433,8 +442,8 @@ static int replace_range(const struct hm_pointer_info *found, uint64_t from, uin
 }
 
 /*
- * Of memory that CPUs reach in part, as brackets bring it there, a SIGBUS is nothing
- * lost: the program has touched it outside of one.
+ * Where CPUs reach memory only in brackets, a SIGBUS means no loss: the program has touched it
+ * outside of one.
  */
 static bool is_out_of_reach(const struct hm_buffer *buffer)
 {
@@ -443,8 +452,8 @@ static bool is_out_of_reach(const struct hm_buffer *buffer)
 }
 
 /*
- * A change that a fork child has found under way is the parent's, and over there: nobody
- * changes a parent's map here. Who else repairs may be a thread of this process.
+ * A change that a fork child finds under way is the parent's, and does not go on here: no
+ * thread changes a parent's map in a child. A repair may be by a thread of this process.
  */
 static bool is_free(const struct hm_map *map, uint32_t state)
 {
@@ -459,7 +468,7 @@ static enum repair answer_of(uint32_t state)
 	return phase_of(state) == BLOCK_POISONED ? REPAIR_TRY : REPAIR_WAIT;
 }
 
-/* In the handler: is all of it gone? By one call, without a text. */
+/* In the handler: is the whole device gone? Makes one call, and sets no text. */
 static bool is_gone(struct hm_buffer *buffer)
 {
 	const struct hm_backend_ops *ops = buffer->device->ops;
@@ -474,7 +483,10 @@ static bool is_gone(struct hm_buffer *buffer)
 	return gone;
 }
 
-/* A block for a run: 1, claimed; 0, it is none of it; -1: a change is at it, and ends soon. */
+/*
+ * Claims a block for a run: 1, claimed; 0, it ends the run; -1: a change is at it, and ends
+ * soon.
+ */
 static int claim_for_run(const struct hm_map *map, _Atomic uint32_t *word)
 {
 	uint32_t state = atomic_load(word);
@@ -483,7 +495,7 @@ static int claim_for_run(const struct hm_map *map, _Atomic uint32_t *word)
 		if (phase_of(state) == BLOCK_POISONED)
 			return 0;
 		if (phase_of(state) == BLOCK_REPAIRING) {
-			/* Who is at it waits for nobody. */
+			/* The other handler waits for no thread. */
 			sched_yield();
 			state = atomic_load(word);
 		} else if (!is_free(map, state)) {
@@ -500,10 +512,11 @@ static int claim_for_run(const struct hm_map *map, _Atomic uint32_t *word)
 static atomic_flag claiming_run = ATOMIC_FLAG_INIT;
 
 /*
- * A mapping for a block cuts its map's into three, and there may be no more of them (-ENOMEM).
- * Of a device that is gone every block is lost: those that follow each other up to where a
- * mapping ends anyway take one mapping's place together. The block of @found is claimed, was
- * @before. REPAIR_WAIT: nothing has changed, and it is to be tried again.
+ * Replaces a run of blocks of a device that is gone. A mapping for one block cuts the map's
+ * mapping into three, and there may be no more of them (-ENOMEM). As every block is lost, the
+ * blocks in a row up to where a mapping ends anyway are replaced by one mapping. The block of
+ * @found is claimed, and was @before. REPAIR_WAIT: nothing has changed, and the access is tried
+ * again.
  */
 static enum repair replace_run(const struct hm_pointer_info *found, struct block_states *blocks,
 			       uint64_t at, uint32_t before)
@@ -567,7 +580,7 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 	r = find((char *)found->base + found->map_offset, &now);
 	if (r || now.map != found->map || now.map_offset != found->map_offset ||
 	    now.generation != found->generation || found->map->lost) {
-		/* As it was, less what others have cleared meanwhile. */
+		/* As before, less the bits that other threads have cleared meanwhile. */
 		atomic_fetch_xor(&blocks->state[i], BLOCK_REPAIRING ^ phase_of(state));
 		return REPAIR_WAIT;
 	}
@@ -579,9 +592,11 @@ enum repair repair_fault(const struct hm_pointer_info *found, bool replace)
 		if (give_spare())
 			r = replace_range(&now, from, to);
 	}
-	/* Before it is POISONED: a recovery restores those alone that it has counted. */
+	/*
+	 * Counted before it is POISONED: a recovery restores only blocks that it has counted.
+	 */
 	atomic_fetch_add(&found->map->replaced, 1);
-	/* After a failure, too: a part may be there, and no byte is relied on again. */
+	/* After a failure, too: a part may be replaced, so that no byte is relied on again. */
 	atomic_store(&blocks->state[i], BLOCK_POISONED | BLOCK_UNNOTED);
 	repair_note_later(found->map);
 	repair_tell_later();

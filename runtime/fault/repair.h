@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Repair: what takes the place of lost bytes, in the handler, and who is told.
+ * Repair: replaces lost bytes in the handler, and has them reported.
  *
  * Each map has a word for each 2 MiB (core.h, enum block_state), once a handler was installed:
  *
@@ -11,15 +11,15 @@
  *
  * A handler claims a block, has loss_map_after() put pages there and leaves it POISONED: the
  * block shows no bytes of its buffer before hm_device_recover() has brought them back
- * (replaced.h), and reports are made until then. A fault on a block that is REPAIRING or CHANGING
- * returns, and comes again if the block is not ready. A freeze claims blocks only after work in
- * flight has ended, which may need a repair to end at all.
+ * (replaced.h), and reports are made until then. A fault on a block that is REPAIRING or
+ * CHANGING returns, and comes again if the block is not ready. A freeze claims blocks only
+ * after work in flight has ended, which may need a repair to end at all.
  *
  * A block is REPAIRING before it shows other bytes, and a report looks at the state after the
  * bytes were read: a copy at its end, a fence when its work is done, hm_map_begin_cpu() and
- * hm_map_end_cpu(). A SUSPECT block is reported as a POISONED one. A growth has put the buffer's
- * bytes behind the replaced ones, or a move has put them over these: the block can lose bytes
- * again, and is replaced as one that is OK.
+ * hm_map_end_cpu(). A SUSPECT block is reported as a POISONED one. A growth has put the
+ * buffer's bytes behind the replaced ones, or a move has put them over these: the block can
+ * lose bytes again, and is replaced as one that is OK.
  *
  * Pages that CPUs can't reach (reach.h) are hidden and shown under a claim, too, but never in a
  * POISONED block: it stays as the handler made it, stores included.
@@ -29,40 +29,47 @@
 
 #include "core/core.h"
 
-/* The unit of repair. Each mapping that is put in the place of others costs a VMA. */
+/* The unit of repair. Each replacement costs a VMA. */
 #define REPAIR_BLOCK MIB(2)
-#define REPAIR_FRONT_PAGE KIB(4) /* what fronts of blocks are counted in */
+#define REPAIR_FRONT_PAGE KIB(4) /* unit of the fronts of blocks */
 
 /*
- * Room for the states of @map of @span bytes, if handlers may come: a fresh map's,
- * after it was entered into the registry, or that of one that is being moved. What is
- * POISONED stays so. Who looks at a map's states, in a bracket or a handler, holds
- * nothing for that: those of before stay until the map's end. Moves mostly double the
- * span, so that all of them together have no more words than the last ones. -ENOMEM.
+ * Makes room for the states of @map of @span bytes, if handlers may come: for a fresh map,
+ * after it was entered into the registry, or for a map that is being moved. POISONED blocks
+ * stay so. Readers of the states, in a bracket or a handler, hold no lock for that: old states
+ * stay until the map's end. Moves mostly double the span, so that all old states together have
+ * no more words than the last ones.
+ * -ENOMEM.
  */
 int repair_prepare(struct hm_map *map, uint64_t span);
 void repair_end(struct hm_map *map);
 
 /*
- * From here on states are wanted: a map is entered first and looks then, and whoever
- * installs says so first and looks for maps then. All maps get theirs. -ENOMEM.
+ * Makes states for all maps, and for maps to come. A map is entered first and looks for
+ * handlers afterwards; an installation announces itself first and looks for maps afterwards.
+ * -ENOMEM.
  */
 int repair_begin(void);
-/* The last handler is gone. */
+/* Called when the last handler is gone. */
 void repair_finish(void);
 
 /*
- * The bytes of a range are about to be mapped otherwise: no handler is or gets at them
- * until all of the map is released. Caller holds map->change.
+ * Claims the bytes of a range before they are mapped otherwise: no handler works on them until
+ * all of the map is released. Caller holds map->change.
  */
 void repair_forget_each(struct block_states *blocks);
 void repair_claim_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
 		       uint64_t length);
 void repair_release_each(struct block_states *blocks);
-/* The change that has claimed the range maps bytes of the buffer there, if it succeeds. */
+/*
+ * Called by a change that has claimed the range, and that maps bytes of the buffer there if it
+ * succeeds.
+ */
 void repair_show_each(struct hm_map *map, struct block_states *blocks, uint64_t offset,
 		      uint64_t length);
-/* How much of a range is like its first byte: in POISONED blocks, or in others. */
+/*
+ * Is the first byte of the range in a POISONED block? *ret_length: bytes with the same answer.
+ */
 bool repair_is_poisoned_each(const struct hm_map *map, struct block_states *blocks,
 			     uint64_t offset, uint64_t length, uint64_t *ret_length);
 
@@ -87,7 +94,7 @@ static inline void repair_show(struct hm_map *map, uint64_t offset, uint64_t len
 		repair_show_each(map, blocks, offset, length);
 }
 
-/* Stays so for as long as the range is claimed. */
+/* The answer holds as long as the range is claimed. */
 static inline bool repair_is_poisoned(const struct hm_map *map, uint64_t offset,
 				      uint64_t length, uint64_t *ret_length)
 {
@@ -106,7 +113,7 @@ static inline void repair_release(struct hm_map *map)
 		repair_release_each(blocks);
 }
 
-/* All of the map shows its buffer again. Caller holds map->change, and it is lost. */
+/* All of the map shows its buffer again. Caller holds map->change, and the map is lost. */
 static inline void repair_forget(struct hm_map *map)
 {
 	struct block_states *blocks = repair_states(map);
@@ -116,49 +123,50 @@ static inline void repair_forget(struct hm_map *map)
 }
 
 /*
- * Locks of replaced blocks. A handler can't take them off map->locked: it leaves the block
- * BLOCK_UNNOTED, and whoever holds map->change next, or looks at what is locked in all,
- * sees to it.
+ * Locks of replaced blocks. A handler can't take them off map->locked: it marks the block
+ * BLOCK_UNNOTED, and the next holder of map->change, or the next query of all locks, does it.
  */
 
-/* True once after some map's block was left so. */
+/* True once after some map's block was marked. */
 bool repair_take_unnoted(void);
-/* There is something left to do. */
+/* Leaves marks for the next call. */
 void repair_note_later(struct hm_map *map);
 /*
- * Calls @note for each such block, and clears the mark where that is 0; ends, to be called
- * again, with the first other result. Caller holds map->change, and map->unnoted was found.
+ * Calls @note for each marked block, and clears the mark if the result is 0. Ends, to be called
+ * again, with the first other result. Caller holds map->change, and has found map->unnoted set.
  */
 void repair_each_unnoted(struct hm_map *map,
 			 int (*note)(struct hm_map *map, uint64_t offset, uint64_t length));
 
 /*
- * Who is told of replaced blocks (replaced.c). A handler can't tell: it counts
- * hm_map.replaced up, and whoever comes by outside of one looks.
+ * Reports about replaced blocks (replaced.c). A handler can't make them: it counts
+ * hm_map.replaced up, and a later call outside of a handler looks.
  */
 bool repair_is_untold(void);
 void repair_tell_later(void);
 /* True once after that. */
 bool repair_take_untold(void);
-/* Is some block replaced, or suspect of it? */
+/* Is some block replaced, or suspect? */
 bool repair_has_replaced(const struct hm_map *map);
-/* The first byte from *offset on that is in one, which becomes *offset. */
+/* Moves *offset to the first byte from there on in such a block. False: there is none. */
 bool repair_next_replaced(const struct hm_map *map, uint64_t *offset);
 /*
- * These bytes of the buffer's are about to be others, in the map as it is: brackets, copies and
- * fences say so until it is restored. Caller holds change.
+ * Marks bytes of the buffer that are about to change while the map stays: brackets, copies and
+ * fences report them until they are restored. Caller holds change.
  */
 void repair_suspect(struct hm_map *map, uint64_t offset, uint64_t length);
-/* The one there shows its buffer alone again. Caller has claimed it, and holds change. */
+/* The block there shows only its buffer again. Caller has claimed it, and holds change. */
 void repair_restored(struct hm_map *map, uint64_t offset);
 
 int repair_check_each(const struct hm_map *map, struct block_states *blocks, uint64_t offset,
 		      uint64_t length, uint64_t *ret_offset);
 
 /*
- * -EIO, with a text, where some byte of the range was replaced, or just is; -ENODEV where that
- * was as the device is gone; *ret_offset, which may be NULL, is the first one. What was read
- * before is no good then, though nothing had told.
+ * Checks that no byte of the range was replaced, or is being replaced. If one was, bytes that
+ * were read before are no good, even without a fault. *ret_offset, which may be NULL, is the
+ * first one.
+ * -EIO, with a text: bytes were replaced.
+ * -ENODEV: likewise, because the device is gone.
  */
 static inline int repair_check(const struct hm_map *map, uint64_t offset, uint64_t length,
 			       uint64_t *ret_offset)
@@ -172,15 +180,15 @@ static inline int repair_check(const struct hm_map *map, uint64_t offset, uint64
 
 enum repair {
 	REPAIR_DONE,    /* pages are there: the access is tried again */
-	REPAIR_WAIT,    /* somebody is at it, who does not wait for this thread; or, of a
-			 * parent's map, was when it forked */
-	REPAIR_TRY,     /* it was replaced: the fault is of before, or else another one */
-	REPAIR_REFUSED, /* not for the library to replace, or it could not */
+	REPAIR_WAIT,    /* another thread is at it, which does not wait for this one */
+	REPAIR_TRY,     /* replaced already: the fault is out of date, or another one */
+	REPAIR_REFUSED, /* not the library's to replace, or it could not */
 };
 
 /*
- * In a handler: replaces the block of @map with byte @found->map_offset. With
- * @replace false it only looks whether somebody is at it.
+ * In a handler: replaces the block with byte @found->map_offset. With @replace false, only
+ * looks whether another thread is at it. REPAIR_WAIT, for a parent's map: one was, when it
+ * forked.
  */
 enum repair repair_fault(const struct hm_pointer_info *found, bool replace);
 

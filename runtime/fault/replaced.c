@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Blocks of maps that handlers have replaced: told of, and restored.
+ * Blocks of maps that handlers have replaced: reports and restores them.
  *
- * Who has read in a replaced block finds out by the block's state. So none is restored
- * before everybody who may have read there has ended: those are waited for, and a block that
- * is replaced meanwhile, which hm_map.replaced counts, has all of it begin anew. Guarded copies
- * are not waited for: hm_map.restored tells them.
+ * A thread that has read in a replaced block finds out by the block's state. No block is
+ * restored before all threads that may have read there have ended: they are waited for, and a
+ * block that is replaced meanwhile, which hm_map.replaced counts, makes the restoration begin
+ * anew. Guarded copies are not waited for: they check hm_map.restored.
  */
 #include "fault/replaced.h"
 
@@ -39,15 +39,15 @@
 #include "base/sys.h"
 #include "map/view.h"
 
-/* A restoration begins anew, because more was replaced, or the buffer is another meanwhile. */
+/* The restoration must begin anew: more was replaced, or the buffer has changed meanwhile. */
 #define AGAIN 1
 
-/* Broken pages that are given bytes at a time. */
+/* Bytes of broken pages that are mended at a time. */
 #define STEP MIB(1)
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
-/* Its pointers are as they were, and what they show is not. Caller holds change. */
+/* The map's pointers stay, and the bytes there do not. Caller holds change. */
 static void next_generation(struct hm_map *map)
 {
 	registry_set_generation(map->slot, map->generation + 1);
@@ -57,7 +57,7 @@ static void next_generation(struct hm_map *map)
 	publish_change(map);
 }
 
-/* Then it is told of as such, and not of a part. No locks are held. */
+/* A loss of the device is reported as such, and not as a part. Holds no locks. */
 static bool is_gone(struct hm_map *map)
 {
 	if (likely(!loss_ask(map->buffer)))
@@ -66,7 +66,7 @@ static bool is_gone(struct hm_map *map)
 	return true;
 }
 
-/* Who changes it, or is called back, may wait for this thread. False: it is told later. */
+/* Only tries: a thread that changes the map may wait for this one. False: told later. */
 static bool tell_map(struct hm_map *map)
 {
 	struct hm_buffer *buffer = map->buffer;
@@ -82,7 +82,7 @@ static bool tell_map(struct hm_map *map)
 			loss_call(buffer, HM_LOSS_PART);
 	}
 	loss_teller_give(buffer);
-	/* Of a lost one more than a part is told. */
+	/* A lost map has more than a part to report. */
 	return !r || r == -ENODEV;
 }
 
@@ -96,7 +96,7 @@ static void tell(struct hm_map *map, const void *user)
 	    !atomic_compare_exchange_strong(&map->replaced_told, &told, replaced) ||
 	    is_gone(map) || tell_map(map))
 		return;
-	/* Unless more was told of meanwhile. */
+	/* Put back, unless more was reported meanwhile. */
 	atomic_compare_exchange_strong(&map->replaced_told, &replaced, told);
 	repair_tell_later();
 }
@@ -112,16 +112,18 @@ int replaced_notice(int r)
 	return err_set(r, "%s", text);
 }
 
-/* ---- pages that are broken ---- */
+/* ---- broken pages ---- */
 
 /* A run of pages of the buffer, in one object. */
 struct broken {
 	uint64_t offset, length;
 	const struct hm_segment *segment;
-	bool kept; /* loss->unmended: the bytes are there already */
+	bool kept; /* in loss->unmended: the bytes are there already */
 };
 
-/* The first byte of the buffer from *offset on that a handler has replaced in some map. */
+/*
+ * Finds the first byte from *offset on that a handler has replaced in some map of the buffer.
+ */
 static bool next_replaced(const struct hm_buffer *buffer, uint64_t *offset, uint64_t *ret_end)
 {
 	uint64_t unit = max_u64(REPAIR_BLOCK, buffer->page_size), first = UINT64_MAX, at;
@@ -140,8 +142,8 @@ static bool next_replaced(const struct hm_buffer *buffer, uint64_t *offset, uint
 }
 
 /*
- * Has its file some of the page no more? Not asked by a mapping: that would be a signal. A huge
- * page may be broken anywhere.
+ * Has the file lost some of the page? Not tested by a mapping, which would raise a signal. A
+ * huge page may be broken anywhere.
  */
 static bool is_broken(const struct hm_buffer *buffer, const struct hm_segment *segment,
 		      uint64_t offset)
@@ -156,7 +158,7 @@ static bool is_broken(const struct hm_buffer *buffer, const struct hm_segment *s
 	return !n || n == -EIO;
 }
 
-/* What was given up once, and is zeros still. */
+/* Finds bytes that were given up once, and are still zeros. */
 static bool is_unmended(const struct hm_buffer *buffer, const struct loss *loss,
 			struct broken *ret)
 {
@@ -176,7 +178,7 @@ static bool is_unmended(const struct hm_buffer *buffer, const struct loss *loss,
 	return true;
 }
 
-/* Of the replaced ones, the first run from *offset on, which becomes its end. */
+/* Finds the first broken run of replaced bytes from *offset on, which becomes its end. */
 static bool next_broken_locked(const struct hm_buffer *buffer, const struct loss *loss,
 			       uint64_t *offset, struct broken *ret)
 {
@@ -201,7 +203,7 @@ static bool next_broken_locked(const struct hm_buffer *buffer, const struct loss
 	return ret->length;
 }
 
-/* Of a huge page most can be read. */
+/* Reads the rest of a huge page, most of which can be read. */
 static int read_rest(struct hm_buffer *buffer, const struct loss *loss,
 		     const struct broken *broken, char *bytes)
 {
@@ -215,7 +217,7 @@ static int read_rest(struct hm_buffer *buffer, const struct loss *loss,
 	if (!next_broken_locked(buffer, loss, &from, &now) || now.offset != broken->offset)
 		r = AGAIN;
 	from = r ? 0 : now.segment->fd_offset + now.offset - now.segment->offset;
-	/* All of a page, or nothing. */
+	/* Reads all of a page, or nothing. */
 	for (at = 0; at < broken->length && !r; at += page)
 		sys_pread(now.segment->fd, bytes + at, page, from + at);
 	buffer_unlock(buffer);
@@ -250,7 +252,7 @@ static int make_bytes(struct hm_buffer *buffer, struct loss *loss,
 		   0;
 }
 
-/* The file gives up the pages, and has others, of zeros: as many of those as were given up. */
+/* Makes the file give up the pages, and allocate as many new ones, of zeros. */
 static int renew_pages(const struct broken *broken)
 {
 	uint64_t at = broken->segment->fd_offset + broken->offset - broken->segment->offset;
@@ -260,7 +262,7 @@ static int renew_pages(const struct broken *broken)
 	return r ? r : sys_fallocate(broken->segment->fd, 0, at, broken->length);
 }
 
-/* Maps that no handler has touched show these bytes, too, and what becomes of them. */
+/* Maps that no handler has touched show these bytes, too, and their change. */
 static void suspect_maps_locked(struct hm_buffer *buffer, const struct broken *broken)
 {
 	uint64_t from, to;
@@ -277,7 +279,7 @@ static void suspect_maps_locked(struct hm_buffer *buffer, const struct broken *b
 	}
 }
 
-/* @bytes are the loss' from here on, if it has none. */
+/* Hands @bytes to the loss, if it has none. */
 static void keep_bytes(struct loss *loss, const struct broken *broken, char *bytes)
 {
 	if (broken->kept)
@@ -290,7 +292,7 @@ static void keep_bytes(struct loss *loss, const struct broken *broken, char *byt
 	pthread_mutex_unlock(&loss->lock);
 }
 
-/* They are in the file. */
+/* Drops the loss' copy of bytes that are in the file now. */
 static void drop_bytes(struct loss *loss, const struct broken *broken)
 {
 	pthread_mutex_lock(&loss->lock);
@@ -301,7 +303,7 @@ static void drop_bytes(struct loss *loss, const struct broken *broken)
 	pthread_mutex_unlock(&loss->lock);
 }
 
-/* *bytes becomes NULL where they are kept. */
+/* *bytes becomes NULL if the loss keeps them. */
 static int put_bytes_locked(struct hm_buffer *buffer, struct loss *loss,
 			    const struct broken *broken, char **bytes)
 {
@@ -311,7 +313,7 @@ static int put_bytes_locked(struct hm_buffer *buffer, struct loss *loss,
 	char *to;
 	int r;
 
-	/* Meanwhile it may have been resized, or mended otherwise. */
+	/* The buffer may have been resized, or mended otherwise, meanwhile. */
 	if (!next_broken_locked(buffer, loss, &at, &now) || now.offset != broken->offset ||
 	    now.length != broken->length || now.kept != broken->kept)
 		return AGAIN;
@@ -362,7 +364,7 @@ static int mend_run(struct hm_buffer *buffer, struct loss *loss,
 		goto out;
 	if (atomic_load(&loss->shadow)) {
 		info->bytes_shadow += broken->length;
-		/* As refilled, or as it was; what fails is told by a query. */
+		/* As refilled, or as kept. A query tells of a failure. */
 		if ((desc->refill || broken->kept) &&
 		    loss_refresh(buffer, broken->offset, broken->length))
 			loss_note_stale(loss);
@@ -376,7 +378,7 @@ out:
 	return r;
 }
 
-/* Of somebody else's object, or a file, and of a device's memory, it's theirs to do. */
+/* Mends the library's own memory only, not foreign objects, files and devices' memory. */
 static int mend(struct hm_buffer *buffer, struct loss *loss, const struct hm_loss_desc *desc,
 		struct hm_recover_info *info)
 {
@@ -418,7 +420,7 @@ static bool is_in_reach(const struct hm_buffer *buffer, uint64_t from, uint64_t 
 	return true;
 }
 
-/* Else the next one to touch them would have them replaced once more. */
+/* Otherwise the next touch would have the bytes replaced once more. */
 static int check_readable(const struct hm_buffer *buffer, uint64_t offset, uint64_t length)
 {
 	struct reservation range;
@@ -444,8 +446,8 @@ static int check_readable(const struct hm_buffer *buffer, uint64_t offset, uint6
 }
 
 /*
- * What is behind the map's bytes, of address space for more, as it is of a fresh map: a growth
- * gives it rights, and nothing else. [@from, @to) of the map.
+ * Makes the address space behind the map's bytes, [@from, @to) of the map, like a fresh map's:
+ * a growth gives it rights, and nothing else.
  */
 static int clear_behind(struct hm_map *map, uint64_t from, uint64_t to)
 {
@@ -465,7 +467,7 @@ static int clear_behind(struct hm_map *map, uint64_t from, uint64_t to)
 	return r ? r : map_dress(buffer, map->address + from, to - from);
 }
 
-/* From what a handler put there to the buffer's bytes; as it was should that fail early. */
+/* Puts the buffer's bytes in place of a replacement, which stays after an early failure. */
 static int restore_block(struct hm_map *map, uint64_t offset, bool first)
 {
 	struct hm_buffer *buffer = map->buffer;
@@ -484,14 +486,14 @@ static int restore_block(struct hm_map *map, uint64_t offset, bool first)
 	if (!r && offset < end)
 		r = reach_put_back(map, offset, end - offset);
 	if (!r) {
-		/* In this order: who has read what was there looks at the state first. */
+		/* The order matters: a reader of the old bytes looks at the state first. */
 		if (first)
 			next_generation(map);
 		atomic_fetch_add(&map->restored, 1);
 		repair_restored(map, offset);
 		return 0;
 	}
-	/* What it had is gone; the policy has others. */
+	/* The replacement is gone; the policy makes another. */
 	if (offset < end)
 		lost_put_range(map, offset, end - offset);
 	return r;
@@ -507,14 +509,14 @@ static int restore_blocks(struct hm_map *map)
 	for (at = 0; repair_next_replaced(map, &at); at += unit) {
 		r = restore_block(map, at, first);
 		first = first && r;
-		/* The last one, whose text is there. */
+		/* The last failure counts, as its text is there. */
 		if (r)
 			failed = r;
 	}
 	return failed;
 }
 
-/* A sealed file takes no new mapping that may be written, and a growth needs one that may. */
+/* A sealed file takes no new writable mapping, and a growth needs one. */
 static int check_sealed(const struct hm_map *map)
 {
 	const struct hm_buffer *buffer = map->buffer;
@@ -531,7 +533,7 @@ static int check_sealed(const struct hm_map *map)
 /* The map is frozen, and locked. */
 static int restore_frozen(struct hm_map *map)
 {
-	/* What is behind its bytes, too. None is replaced from here on. */
+	/* Includes the part behind its bytes. No block is replaced from here on. */
 	repair_claim(map, 0, map->span);
 	if (atomic_load(&map->replaced) != map->replaced_seen)
 		return AGAIN;
@@ -561,7 +563,7 @@ static int restore_map(struct hm_map *map)
 	r = restore_frozen(map);
 	snprintf(text, sizeof(text), "%s", hm_errmsg());
 	remap_thaw(&remap, r != AGAIN);
-	/* As far as limits go; a lock that did not come is told of by hm_map_query(). */
+	/* As far as limits allow; hm_map_query() tells of a lock that did not come. */
 	resident_lock_again(map, map->address);
 	if (reach_show(map))
 		map->buffer->reach_failed = true;
@@ -573,7 +575,7 @@ out:
 	return r;
 }
 
-/* Of these, whoever may have read there is waited for. */
+/* Notes the counts of the maps before readers of their blocks are waited for. */
 static int see_maps(struct hm_buffer *buffer)
 {
 	struct hm_map *map;
@@ -603,13 +605,13 @@ bool replaced_any(struct hm_buffer *buffer)
 	return any;
 }
 
-/* Its maps may have been lost, all of them, meanwhile. */
+/* The device, and all maps with it, may have been lost meanwhile. */
 static int check_there(struct hm_buffer *buffer)
 {
 	return lost_check_link(buffer->device, segments_link(buffer));
 }
 
-/* Behind @address, with a reference: they are in that order. */
+/* Finds the next map behind @address, with a reference: maps are in that order. */
 static struct hm_map *next_map_locked(struct hm_buffer *buffer, const char *address)
 {
 	struct hm_map *map;
@@ -621,7 +623,7 @@ static struct hm_map *next_map_locked(struct hm_buffer *buffer, const char *addr
 	return NULL;
 }
 
-/* One at a time, as the end of a reference needs the lock to be free. *address: of the last. */
+/* Takes one map at a time, as an unref needs the lock to be free. *address: the last map's. */
 static int restore_next(struct hm_buffer *buffer, const char **address, bool *ret_more)
 {
 	struct hm_map *map = NULL;

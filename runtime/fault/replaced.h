@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks of maps that handlers have replaced (repair.h) while the device is there: who is
- * told of them, and how the buffer's own bytes come back.
+ * Blocks of maps that handlers have replaced (repair.h) while the device is there: reports
+ * them, and brings the buffer's own bytes back.
  *
- * A handler can tell nothing: it counts hm_map.replaced up. The next call that ends with
- * lost_notice(), or asks, gives the map its next generation and calls back.
+ * A handler can report nothing: it counts hm_map.replaced up. The next call that ends with
+ * lost_notice(), or asks, gives the map its next generation and makes the callbacks.
  */
 #ifndef HETMAP_REPLACED_H
 #define HETMAP_REPLACED_H
@@ -16,23 +16,25 @@ struct hm_recover_info;
 struct loss;
 
 /*
- * For what a call has ended with, which is returned with its text: where handlers have
- * replaced blocks, of whatever device, that nobody was told of, their maps are of the next
- * generation, and the lost callbacks are called. No locks are held; in a view's callback, and of
- * a map that somebody changes, it is left to a later call.
+ * Every call passes its result through here, and gets it back with its text. Where handlers
+ * have replaced blocks, on any device, that were not reported yet, gives their maps the next
+ * generation and calls the lost callbacks. The caller holds no locks. In a view's callback, and
+ * for a map that is being changed, leaves that to a later call.
  */
 int replaced_notice(int r);
 
-/* Does some map of the buffer have any? */
+/* Has some map of the buffer replaced blocks? */
 bool replaced_any(struct hm_buffer *buffer);
 
 /*
- * For hm_device_recover(), of a device that is there: the buffer's maps show its bytes
- * again, at their addresses. What of them is broken, in memory that the
- * library has made, is given new pages first, with the bytes of the shadow, or zeros, and
- * then those of @desc->refill. What is done is counted in @info. -EIO: bytes that can't be
- * read still, as of a file that is cut still: these blocks stay as they are; -EBUSY: work, or
- * brackets, do not end, or faults go on; -ENOMEM, or as mmap(2). No locks are held.
+ * For hm_device_recover(), with a device that is there: makes the buffer's maps show its bytes
+ * again, at their addresses. Broken pages of memory that the library has made get new pages
+ * first, with the bytes of the shadow, or zeros, and then those of @desc->refill. Counts its
+ * work in @info. The caller holds no locks.
+ * -EIO: bytes still can't be read, as of a file that is still cut: their blocks stay as they
+ * are.
+ * -EBUSY: work, or brackets, do not end, or faults go on.
+ * -ENOMEM, or as mmap(2).
  */
 int replaced_restore(struct hm_buffer *buffer, struct loss *loss,
 		     const struct hm_loss_desc *desc, struct hm_recover_info *info);
