@@ -8,16 +8,16 @@
  *
  *     return err_set(-ERANGE, "%s: offset %" PRIu64 " is past ...", ...);
  *
- * Longer texts than ERR_TEXT_MAX are cut; nothing is allocated. What leads there is cold: the
- * compiler puts it where what succeeds need not go past it.
+ * A text longer than ERR_TEXT_MAX is cut; nothing is allocated. The attribute "cold" makes the
+ * compiler move paths to it out of the way of success.
  */
 #define ERR_TEXT_MAX 8192
 int err_set(int r, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* Puts "WHAT: " before the text there is: for callers that know the context. */
+/* Puts "CONTEXT: " before the present text: for callers that know the context. */
 int err_prefix(int r, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* Puts the name of @r before the text, unless that has it. Returns @r. */
+/* Puts the name of @r before the text, unless the text has it. Returns @r. */
 int err_with_name(int r);
 
 /* Forgets the thread's text. */

@@ -43,7 +43,10 @@ static const struct file_system table[] = {
 	{ 0x61636673, "acfs", HM_COHERENCE_UNKNOWN, FS_NETWORK },
 	{ 0xbeefdead, "snfs", HM_COHERENCE_UNKNOWN, FS_NETWORK },
 	{ 0x013111a8, "ibrix", HM_COHERENCE_UNKNOWN, FS_NETWORK },
-	/* What is mounted there once somebody goes in: O_PATH and statfs(2) do not. */
+	/*
+	 * statfs(2) of an O_PATH descriptor does not trigger the mount, so its file system is
+	 * unknown.
+	 */
 	{ 0x0187, "autofs", HM_COHERENCE_UNKNOWN, FS_NETWORK },
 	{ 0x6969, "nfs", HM_COHERENCE_NONE, FS_NETWORK | FS_LOCK_DROPS },
 	{ 0x517b, "smb", HM_COHERENCE_NONE, FS_NETWORK },

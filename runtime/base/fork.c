@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * fork(2): every object of the parent answers -EOWNERDEAD in the child, which
- * is told by comparing one counter, without a system call. Each module holds the locks
- * across the fork that the child takes, so that the child finds them free and what they
- * protect whole; no other lock of a parent's object is ever taken in the child. Nor is an
- * allocator called there.
+ * fork(2): every object of the parent answers -EOWNERDEAD in the child, by comparing one
+ * counter, without a system call. Each module holds across the fork the locks that the child
+ * takes, so that the child finds them free and the data under them whole. The child takes no
+ * other lock of a parent's object and calls no allocator.
  */
 #include "base/fork.h"
 
@@ -24,7 +23,7 @@ void fork_set_parts(const struct fork_part *all, size_t n)
 	n_part = n;
 }
 
-/* ---- what child handlers leave for later ---- */
+/* ---- frees that a child's handlers put off ---- */
 
 struct left_over {
 	struct left_over *next;

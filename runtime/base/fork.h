@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork(2), and what is done once when a process first uses the library. Each module that
- * has to do with either has a row in the table of start/start.c.
+ * fork(2) handlers, and the setup at a process' first use of the library. start/start.c has a
+ * row for each module that takes part in either.
  */
 #ifndef HETMAP_FORK_H
 #define HETMAP_FORK_H
@@ -14,10 +14,10 @@ struct fork_part {
 	void (*first)(void);   /* before the first device, map or accelerator */
 	void (*prepare)(void); /* in the parent, in the order of the table */
 	void (*parent)(void);  /* afterwards, in the opposite order */
-	void (*child)(void);   /* in the child, in the opposite order; it allocates nothing */
+	void (*child)(void);   /* in the child, in the opposite order; must not allocate */
 };
 
-/* Sets the table of all parts; before the library is used. */
+/* Sets the table of all parts. Must be called before the library is used. */
 void fork_set_parts(const struct fork_part *parts, size_t n);
 
 /* Counts the forks between this process and the one that loaded the library. */
@@ -27,9 +27,9 @@ extern uint32_t fork_generation;
 void fork_init(void);
 
 /*
- * free(), for memory of at least a pointer's bytes. A child's handlers put it off: another
- * thread of the parent may have held an allocator's lock, which nothing releases in the
- * child [fork(2)].
+ * free() for memory of at least a pointer's size. A child's handlers put it off: another thread
+ * of the parent may have held an allocator's lock, and nothing releases that in the child
+ * [fork(2)].
  */
 void fork_free(void *memory);
 

@@ -2,10 +2,10 @@
 /*
  * Guard slots: where a handler finds a thread's innermost scope.
  *
- * It finds it by pthread_self(), which it may call [signal-safety(7)], and not in
- * thread-local memory: a shared library's is allocated on first touch, which may be a
- * handler's; and where it is static instead, dlopen() refuses the library when there is too
- * little of that left [ELF TLS, 4.3].
+ * The handler looks a slot up by pthread_self(), which is async-signal-safe [signal-safety(7)].
+ * Thread-local memory of a shared library does not serve: it is allocated on first touch, which
+ * may be in a handler; and where it is static, dlopen() refuses the library once too little
+ * static TLS is left [ELF TLS, 4.3].
  */
 #include "base/guard_slot.h"
 
@@ -17,18 +17,18 @@
 #include "base/proc.h"
 
 /*
- * A slot is kept for as long as its thread lives: to take one is an atomic operation, which
- * waits until all that the thread has stored, as by a copy, is in the cache. But not by more
- * than half of them, so that there are some for threads in scopes, however many live.
+ * A slot is kept for as long as its thread lives: taking one is an atomic operation, which waits
+ * until all stores of the thread, as by a copy, are in the cache. At most half of the slots are
+ * kept, so that threads in scopes find one however many threads live.
  */
 #define SLOTS 8192 /* a power of 2 */
 #define SLOTS_KEPT (SLOTS / 2)
 
 static struct guard_slot slots[SLOTS];
-static _Atomic uint32_t reach; /* no thread's is further on from its first one */
+static _Atomic uint32_t reach; /* the most steps from any thread's first slot to its own */
 static _Atomic uint32_t n_kept;
 
-/* Slots of a page: where none was ever taken, a fork child need not touch it. */
+/* Slots of a page: a fork child skips pages of which no slot was ever taken. */
 #define PART 64
 static _Atomic bool used[SLOTS / PART];
 
@@ -59,7 +59,7 @@ struct hm_guard **guard_innermost(void)
 
 static pthread_key_t ends; /* its value is the thread's slot */
 static _Atomic bool has_ends;
-static _Thread_local bool keeps_none; /* it has tried, or it ends */
+static _Thread_local bool keeps_none; /* this thread has tried to keep one, or it ends */
 
 static void reset(struct guard_slot *slot)
 {
@@ -77,7 +77,7 @@ static void release(struct guard_slot *slot)
 	atomic_store_explicit(&slot->thread, 0, memory_order_release);
 }
 
-/* No scope of the thread's is open any more, however it has ended. */
+/* Releases the slot: no scope of the thread is open any more, however the thread ended. */
 static void thread_ends(void *user)
 {
 	struct guard_slot *slot = user;
@@ -88,7 +88,10 @@ static void thread_ends(void *user)
 		release(slot);
 }
 
-/* Threads that go on don't come to thread_ends() any more: the code may be unloaded. */
+/*
+ * Deletes the key: the code may be unloaded, and threads that live on must not call
+ * thread_ends().
+ */
 static __attribute__((destructor)) void end(void)
 {
 	if (atomic_exchange(&has_ends, false))
@@ -110,7 +113,9 @@ static bool keep(struct guard_slot *slot)
 
 /* ---- taking and leaving ---- */
 
-/* Of this thread: where it may not, it is SIGSEGV [PR_SET_TSC(2const)]. */
+/*
+ * Is the calling thread allowed to? If not, the instruction raises SIGSEGV [PR_SET_TSC(2const)].
+ */
 static bool may_read_counter(void)
 {
 	int tsc = 0;
@@ -119,8 +124,8 @@ static bool may_read_counter(void)
 }
 
 /*
- * Slots behind the one of @turn with this thread's name are one's that ended inside a scope,
- * and had the name before. While this thread lives there come no more of them.
+ * Releases slots further on than @turn with this thread's name. A thread that ended inside a
+ * scope left them, and had the name before. No more of them appear while this thread lives.
  */
 static void drop_stale(uintptr_t thread, uint32_t turn)
 {
@@ -138,7 +143,10 @@ static void drop_stale(uintptr_t thread, uint32_t turn)
 	}
 }
 
-/* Before the slot is taken: a handler of this thread's finds it from then on. */
+/*
+ * Called before the slot is taken, since a handler of this thread must find the slot from then
+ * on.
+ */
 static void reach_out(uint32_t turn)
 {
 	uint32_t now = atomic_load(&reach);
@@ -147,7 +155,10 @@ static void reach_out(uint32_t turn)
 		;
 }
 
-/* A thread that ended inside a scope may have left one: whoever has its name now, takes it. */
+/*
+ * Takes a slot that is free, or that a thread of the same name left when it ended inside a
+ * scope.
+ */
 static bool claim(struct guard_slot *slot, uintptr_t thread, uint32_t turn)
 {
 	uintptr_t now = atomic_load_explicit(&slot->thread, memory_order_relaxed);
@@ -197,7 +208,7 @@ void guard_fork_child(void)
 		else if (slots[i].thread && &slots[i] != guard_own)
 			release(&slots[i]);
 	}
-	/* And not of threads that were just at it. */
+	/* Threads that were in the middle of taking a slot don't count either. */
 	atomic_store(&n_kept, guard_own && guard_own->kept);
 }
 
@@ -226,15 +237,15 @@ void guard_resume(struct hm_guard *guard)
 /* ---- before the first scope ---- */
 
 /*
- * What is measured now may be more than a system call takes later, as CPUs go at other rates
- * and the counter does not. One that changes the mask is more than 120 cycles, whatever the
- * CPU; and none has more than 6 in a nanosecond.
+ * A system call may take less time later than measured now, since CPUs change their rate and the
+ * counter does not. A call that changes the mask takes more than 120 cycles on any CPU, and no
+ * CPU has more than 6 cycles a nanosecond.
  */
 #define CYCLES_A_NS_MAX 6
 #define MOMENT_MAX_NS 20
 #define LOOKS_NS 1000000
 
-/* Counts alike on all CPUs: what the kernel itself relies on. */
+/* Do all CPUs count alike? The kernel's own choice of a clock source tells. */
 static bool counter_is_reliable(void)
 {
 	static const char path[] =
@@ -245,8 +256,9 @@ static bool counter_is_reliable(void)
 }
 
 /*
- * Half of what the fastest system call that changes the mask takes now, at most; but 0 where
- * to read the counter twice takes that, as where it is emulated: no copy is fast enough.
+ * Sets guard_moment to at most half the time of the fastest system call that changes the mask;
+ * to 0 where two reads of the counter take that long, as where it is emulated: no copy is fast
+ * enough then.
  */
 static void measure(void)
 {
@@ -269,7 +281,7 @@ static void measure(void)
 	}
 	all = guard_counter_after() - all;
 	ns = max_u64(time_now_ns() - ns, 1);
-	/* A machine that was stopped meanwhile. */
+	/* The machine was stopped in between. */
 	if (all / ns > CYCLES_A_NS_MAX)
 		return;
 	moment = min_u64(least_call / 2, all * MOMENT_MAX_NS / ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Guard slot: what is kept for a thread that makes guarded copies or opens scopes. */
+/* Guard slot: the record of a thread that makes guarded copies or opens scopes. */
 #ifndef HETMAP_GUARD_SLOT_H
 #define HETMAP_GUARD_SLOT_H
 
@@ -11,19 +11,19 @@
 
 #include "base/util.h"
 
-/* Its own cache line, as each copy writes to it. */
+/* Has a cache line to itself, since each copy writes to it. */
 struct guard_slot {
-	_Atomic uintptr_t thread; /* pthread_self(); 0: nobody's */
-	/* That thread's alone, and its handlers'. */
+	_Atomic uintptr_t thread; /* pthread_self() of its thread; 0: free */
+	/* Only that thread and its handlers touch the rest. */
 	struct hm_guard *innermost;
 	uint64_t copied; /* see below */
 	uint64_t looked; /* likewise */
 	uint32_t apart;  /* copies in a row that did not follow */
-	bool kept;       /* until the thread ends; else until its outermost scope does */
-	bool counts;     /* it may read the counter */
+	bool kept;       /* until the thread ends; if not, until its outermost scope does */
+	bool counts;     /* the thread may read the counter */
 } __attribute__((aligned(64)));
 
-/* This thread's, or NULL: it has none yet. Not in a handler. */
+/* The calling thread's slot; NULL: none yet. Not for handlers. */
 extern _Thread_local struct guard_slot *guard_own;
 
 /* Spreads the names of threads over a table. */
@@ -32,45 +32,54 @@ static inline uint32_t guard_hash(uintptr_t thread)
 	return (uint32_t)((uint64_t)thread * 0x9e3779b97f4a7c15u >> 32);
 }
 
-/* For a thread that has none. NULL, without a text: none is free. */
+/* Takes a slot for a thread without one. Returns NULL, without a text, when none is free. */
 struct guard_slot *guard_take_slot(void);
-/* The thread is in no scope any more. */
+/* Gives back the slot of a thread that is in no scope any more. */
 void guard_leave_slot(struct guard_slot *slot);
 
-/* Where the thread's innermost scope is written down; NULL: it has none. In a handler. */
+/*
+ * Returns where the thread's innermost scope is noted; NULL: the thread has no slot. For
+ * handlers.
+ */
 struct hm_guard **guard_innermost(void);
 
-/* Before the first scope. Installs of the handler are one after the other. */
+/* Measures, before the first scope. The caller serialises installations of the handler. */
 void guard_prepare(void);
 
-/* fork(2): of the other threads' scopes there are none. */
+/* fork(2): drops the scopes of the threads that the child does not have. */
 void guard_fork_child(void);
 
 /* ---- copies that follow each other at once ---- */
 
 /*
- * A thread's signal mask changes by a system call, or in a handler. Where there was no time
- * for one since the thread's last copy, the mask is what it was then, and need not be looked
- * at, which is a system call itself. The time is by the CPU's counter, and what is less than
- * a system call is measured by readings as they are made here. (On Intel's no instruction
- * behind a SYSCALL or SYSRET is executed, not even speculatively, before those in front of it
- * are complete [SDM, "SYSCALL", "SYSRET"]: each reading stays on its side of them.)
+ * A thread's signal mask changes by a system call, or in a handler. If too little time for a
+ * system call has passed since the thread's last copy, the mask is still the same and need not
+ * be looked at, which is a system call itself. The CPU's counter measures that time;
+ * guard_prepare() has found by such readings how much is less than a system call. (On Intel's
+ * CPUs no instruction behind a SYSCALL or SYSRET is executed, not even speculatively, before
+ * those in front of it are complete [SDM, "SYSCALL", "SYSRET"]: each reading stays on its side
+ * of them.)
  *
- * guard_slot.copied is 0, or where a copy has found that neither signal is blocked: the time
- * when the last one was over, GUARD_NOW until then. What is called of the application's and of
- * backends from within a copy, and may change the mask there, sets it to 0.
- * guard_slot.looked is when the last one was over that has looked: what a handler of another
- * signal has changed in the mask that it returns to, into a copy, is seen 1 ms after that.
+ * guard_slot.copied is 0, or, where a copy has found that neither signal is blocked, the time
+ * when the last copy ended, GUARD_NOW until then. Functions of the application or of a backend
+ * that run within a copy may change the mask: each call of one sets it to 0. guard_slot.looked
+ * is the time when the last copy that looked at the mask ended: a handler of another signal may
+ * change the mask that it returns to, in the middle of a copy; that is noticed at most 1 ms
+ * later.
  *
- * To read the counter is a tenth of a look. Of copies with other work in between few do.
+ * Reading the counter costs a tenth of a look. Threads with other work between copies read it
+ * rarely.
  */
 #define GUARD_NOW 1
-#define GUARD_TRIES 2  /* of these */
-#define GUARD_APART 32 /* in a row */
+#define GUARD_TRIES 2  /* of GUARD_APART */
+#define GUARD_APART 32 /* copies in a row that did not follow */
 
-/* 0: the counter is not to be relied on, and all copies look. */
+/*
+ * Copies this close together follow each other; 0: the counter is unreliable, and all copies
+ * look.
+ */
 extern _Atomic uint64_t guard_moment;
-/* So much later the next look is due. */
+/* Time from one look to the next. */
 extern _Atomic uint64_t guard_looks;
 
 static inline uint64_t guard_counter(void)
@@ -82,7 +91,7 @@ static inline uint64_t guard_counter(void)
 #endif
 }
 
-/* Not before what comes before is done [Intel SDM, "RDTSC"]. */
+/* Reads the counter after all earlier instructions have completed [Intel SDM, "RDTSC"]. */
 static inline uint64_t guard_counter_after(void)
 {
 #ifdef __x86_64__
@@ -91,7 +100,7 @@ static inline uint64_t guard_counter_after(void)
 	return guard_counter();
 }
 
-/* First of all of a copy; @slot may be NULL. */
+/* Must be the first step of a copy; @slot may be NULL. */
 static inline bool guard_follows(const struct guard_slot *slot)
 {
 	uint64_t now;
@@ -102,7 +111,7 @@ static inline bool guard_follows(const struct guard_slot *slot)
 	return now - slot->copied < guard_moment && now - slot->looked < guard_looks;
 }
 
-/* @unblocked: for a copy, and nothing is blocked. */
+/* @unblocked: a copy looked, and neither signal is blocked. */
 static inline void guard_looked(struct guard_slot *slot, bool unblocked)
 {
 	bool tries = unblocked && guard_moment && slot->counts &&
@@ -117,7 +126,7 @@ static inline void guard_forget(struct guard_slot *slot)
 		slot->copied = 0;
 }
 
-/* Last of all of a copy that was outside of scopes. */
+/* Must be the last step of a copy outside of scopes. */
 static inline void guard_copied(struct guard_slot *slot)
 {
 	uint64_t now;
@@ -135,15 +144,15 @@ static inline void guard_copied(struct guard_slot *slot)
 /* ---- scopes that don't count for a while ---- */
 
 /*
- * In the place of a thread's innermost scope while those that are open don't count: what
- * has put it there puts back what was, unless it is jumped out of.
+ * Stands in for a thread's innermost scope while its open scopes don't count. guard_resume()
+ * puts the scope back, unless a jump leaves the stretch.
  */
 extern struct hm_guard guard_suspended;
 
 /*
- * Around a function of the application's that the library calls in the middle of its own
- * doing: a fault in there must not jump to a scope around both. One that it opens itself
- * is as any. Suspend returns what resume is given. Not in a handler.
+ * Must surround each call of an application's function in the middle of the library's own work:
+ * a fault in there must not jump to a scope around both. A scope that the function opens itself
+ * works as any other. Pass the result of suspend to resume. Not for handlers.
  */
 struct hm_guard *guard_suspend(void);
 void guard_resume(struct hm_guard *guard);

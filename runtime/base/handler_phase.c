@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* Who waits for handlers that are running. */
+/* Counts signal handlers that are running, and waits until they have ended. */
 #include "base/handler_phase.h"
 
 #include <pthread.h>
 #include <sched.h>
 
 /*
- * Handlers that are running, counted by the phase that they found. One that found a
- * phase may count itself only after it has ended: so two are waited for. A handler
- * that counts itself behind the wait for its phase began to look into the registry
- * later still, and finds nothing there that is being waited for.
+ * Handlers that are running, counted by the phase that they read. A handler may read a phase and
+ * count itself only after the wait for that phase has ended, so a caller waits for two phases. A
+ * handler that counts itself behind the wait for its phase began to look into the registry later
+ * still, and finds nothing there that the caller is about to free.
  */
 static _Atomic unsigned int n_running[2];
 static _Atomic unsigned int phase;
 
-/* One at a time: a phase is another one only when the one before has ended. */
+/* Serialises waits: a phase begins only when the one before has ended. */
 static pthread_mutex_t quiesce_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 _Atomic bool handler_was_installed;
@@ -36,7 +36,10 @@ void handler_quiesce_each(void)
 {
 	unsigned int turns, ended;
 
-	/* Against handler_enter(): either it is seen here, or it sees the registry without. */
+	/*
+	 * Pairs with handler_enter(): either this thread sees the count, or the handler sees the
+	 * registry without the entries.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load(&n_running[0]) && !atomic_load(&n_running[1]))
 		return;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Signal handlers that are running, and how to wait until they have ended: two counters in turns.
- */
+/* Tells how many signal handlers are running, and waits until they have ended. */
 #ifndef HETMAP_HANDLER_PHASE_H
 #define HETMAP_HANDLER_PHASE_H
 
@@ -10,28 +8,27 @@
 
 #include "base/util.h"
 
-/* Set for good by the first installation: a handler may be on its way since. */
+/* Set for good by the first installation: from then on a handler may run at any time. */
 extern _Atomic bool handler_was_installed;
 
 void handler_quiesce_each(void);
 
 /*
- * Returns when no handler is running that may still use a map or a buffer that it
- * found in the registry, which they have left before. To be called before what they
- * consist of is freed, and before their addresses are given back. Not in a handler.
- * Whoever waits here may hold locks: a handler takes none.
+ * Returns when no handler is running that may still use a map or a buffer found in the registry
+ * before it was removed. Must be called after the removal and before its memory is freed or its
+ * addresses are given back. Not for handlers. The caller may hold locks: a handler takes none.
  */
 static inline void handler_quiesce(void)
 {
-	/* Who left the registry held its mutex for that: no stale value is read. */
+	/* The removal from the registry took its mutex, so this load is not stale. */
 	if (unlikely(atomic_load_explicit(&handler_was_installed, memory_order_relaxed)))
 		handler_quiesce_each();
 }
 
 /*
- * Around what a handler does with maps and buffers: short, without waiting for a lock,
- * and left before any other handler is called or jumped out of. Returns what leave is
- * given.
+ * Must surround each use of maps and buffers by a handler, which must be short, take no lock,
+ * and end before any other handler is called or jumped out of. Pass the result of enter to
+ * leave.
  */
 unsigned int handler_enter(void);
 void handler_leave(unsigned int phase);

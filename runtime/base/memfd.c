@@ -14,7 +14,9 @@
 
 int memfd_open(const char *name, unsigned int flags)
 {
-	/* 6.3 and later know NOEXEC_SEAL; asked once, older kernels say EINVAL. */
+	/*
+	 * Linux 6.3 and later know NOEXEC_SEAL; older kernels answer EINVAL, and are asked once.
+	 */
 	static _Atomic unsigned int noexec = MFD_NOEXEC_SEAL;
 	unsigned int extra = noexec;
 	char full[BUFFER_NAME_MAX + 8];

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 
 /*
- * "hetmap:@name", empty, sealable, O_CLOEXEC; MFD_NOEXEC_SEAL where the kernel knows
- * it. @flags: further MFD_*. A descriptor, or a negative errno with a text.
+ * Makes a file "hetmap:@name": empty, sealable, O_CLOEXEC, with MFD_NOEXEC_SEAL where the kernel
+ * knows it. @flags: further MFD_*. Returns a descriptor, or a negative errno with a text.
  */
 int memfd_open(const char *name, unsigned int flags);
 
 /*
- * F_SEAL_FUTURE_WRITE, or F_SEAL_WRITE: whoever set it, and when, what is mapped of @fd from
- * then on is never writable, whatever it takes the place of [fcntl(2)].
+ * Is @fd sealed by F_SEAL_FUTURE_WRITE or F_SEAL_WRITE? New mappings of it are never writable
+ * then, even in place of writable ones [fcntl(2)].
  */
 bool memfd_is_one_way(int fd);
 

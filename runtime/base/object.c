@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Refusing what is no object, or another process's. */
+/* Refuses pointers to no object, and objects of another process. */
 #include "base/object.h"
 
 int object_refuse(const struct hm_object *object, enum object_kind kind)

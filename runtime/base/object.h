@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all objects share: a reference count, a kind that catches foreign and
- * freed pointers, and the fork generation in which they were made.
+ * Common head of all objects: a reference count, a kind that catches foreign and freed pointers,
+ * and the fork generation of the process that made the object.
  */
 #ifndef HETMAP_OBJECT_H
 #define HETMAP_OBJECT_H
@@ -84,9 +84,9 @@ static inline bool object_try_ref(struct hm_object *object)
 }
 
 /*
- * Drops a reference; true when it was the last and the caller must destroy.
- * Never true for a parent's object in a fork child: the parent owns what is
- * behind it, and another thread may have held its locks at the fork.
+ * Drops a reference; true when it was the last and the caller must destroy the object. Never
+ * true for a parent's object in a fork child: the parent owns the memory and the files behind
+ * it, and another thread may have held its locks at the fork.
  */
 static inline bool object_put(struct hm_object *object)
 {

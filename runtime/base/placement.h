@@ -5,10 +5,10 @@
 
 #include <stdint.h>
 
-/* -EINVAL, -EOPNOTSUPP: a mode or nodes that this machine has not. */
+/* Errors, for a mode or nodes that this machine does not have: -EINVAL, -EOPNOTSUPP. */
 int placement_check(uint32_t mode, uint64_t nodes);
 
-/* Before the first touch of the pages. @mode: enum hm_numa_mode. */
+/* Must be called before the first touch of the pages. @mode: enum hm_numa_mode. */
 int placement_apply(void *address, uint64_t length, uint32_t mode, uint64_t nodes);
 
 #endif

@@ -7,15 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is in @path, as far as there is room, with a '\0' behind it; false: nothing. */
+/* Reads @path into @text, cut to its size, with a '\0' behind it; false: nothing was read. */
 bool proc_read(const char *path, char *text, size_t size);
 
-/* The number that @path begins with; false: there is none. Neither leaves a text. */
+/* Reads the number at the beginning of @path; false: there is none. Neither sets a text. */
 bool proc_number(const char *path, uint64_t *ret_number);
 
 /*
- * What stands behind @key in the line that begins with it, of what the kernel tells of a
- * descriptor [proc_pid_fdinfo(5)]; false: no such line.
+ * Copies the value behind @key from the line that begins with it in the kernel's description of
+ * a descriptor [proc_pid_fdinfo(5)]; false: there is no such line.
  */
 bool proc_fdinfo(int fd, const char *key, char *value, size_t size);
 

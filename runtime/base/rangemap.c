@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Sorted runs of equal value; an array that is made anew for every change. */
+/* Sorted runs of equal value: each change makes a new array. */
 #include "base/rangemap.h"
 
 #include "base/sys.h"
@@ -42,7 +42,7 @@ static uint32_t run_index(const struct rangemap *ranges, uint64_t offset)
 	return low;
 }
 
-/* Appends, unless the run before is of the same kind. */
+/* Appends a run, or lengthens the last one where both are of the same kind. */
 static void append(struct rangemap *to, uint64_t offset, uint32_t value, uint32_t cache)
 {
 	const struct rangemap_run *last = to->n ? &to->run[to->n - 1] : NULL;
@@ -52,11 +52,11 @@ static void append(struct rangemap *to, uint64_t offset, uint32_t value, uint32_
 	to->run[to->n++] = (struct rangemap_run){ offset, value, cache };
 }
 
-/* Of each value in the range the bits of @keep, and @value's. */
+/* Keeps the bits @keep of each value in the range, and adds those of @value. */
 static struct rangemap *change(const struct rangemap *old, uint64_t offset, uint64_t length,
 			       uint32_t keep, uint32_t value)
 {
-	/* To the largest offset there is, or past it: all of the rest. */
+	/* A range to the largest offset, or past it, means all of the rest. */
 	bool open = length >= UINT64_MAX - offset;
 	uint64_t end = offset + length;
 	struct rangemap *ranges;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sorted runs of equal value over [0, length): the rights of a map, its locked
- * ranges. An array that is never changed once made: a change makes a new one.
+ * Sorted runs of equal value over [0, length): the rights of a map, its locked ranges. An array
+ * never changes once made: a change makes a new one.
  */
 #ifndef HETMAP_RANGEMAP_H
 #define HETMAP_RANGEMAP_H
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 struct rangemap_run {
-	uint64_t offset; /* of its first byte; it ends where the next begins */
+	uint64_t offset; /* of the first byte; a run ends where the next begins */
 	uint32_t value;
-	uint32_t cache; /* enum hm_cache; 0 where it means nothing */
+	uint32_t cache; /* enum hm_cache; 0 where the cache has no meaning */
 };
 
 struct rangemap {
@@ -27,7 +27,7 @@ struct rangemap *rangemap_create(uint32_t value, uint32_t cache);
 struct rangemap *rangemap_set(const struct rangemap *old, uint64_t offset, uint64_t length,
 			      uint32_t value);
 
-/* Likewise, in which its values keep the bits of @mask only. */
+/* A copy in which the values of [offset, offset + length) keep only the bits of @mask. */
 struct rangemap *rangemap_and(const struct rangemap *old, uint64_t offset, uint64_t length,
 			      uint32_t mask);
 

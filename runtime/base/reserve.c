@@ -27,7 +27,7 @@ int reserve_range(uint64_t length, uint64_t alignment, uint64_t guard,
 	base = mapped;
 	address = (char *)(uintptr_t)round_up((uintptr_t)base + guard, alignment);
 
-	/* Trimming an end off an own mapping can fail only by the mapping count. */
+	/* Trimming an end off an own mapping can fail only by the number of mappings. */
 	head = (uint64_t)(address - guard - base);
 	tail = wanted - head - length - 2 * guard;
 	if (tail) {
@@ -65,19 +65,19 @@ int reserve_move(void *address, uint64_t length, uint64_t new_length, char *to)
 	int r = sys_mremap_to(address, length, new_length, to);
 	void *mapped;
 
-	/* Most refusals come before anything is unmapped: what is there stays (EEXIST). */
+	/* Most refusals come before anything is unmapped: then the old mapping stays (EEXIST). */
 	if (r &&
 	    !sys_mmap(to, new_length, PROT_NONE, RESERVE_FLAGS | MAP_FIXED_NOREPLACE, -1, 0,
 		      &mapped) &&
 	    mapped != to)
-		sys_munmap(mapped, new_length); /* before 4.17 it is a hint */
+		sys_munmap(mapped, new_length); /* before 4.17 the address is a hint */
 	return r;
 }
 
 /*
- * Under vm.overcommit_memory=2 what may be written takes of the memory that is promised,
- * whatever MAP_NORESERVE says, and what may only be read takes none [overcommit-accounting
- * of the kernel's documents]: without it no reader finds a fault.
+ * Under vm.overcommit_memory=2 a writable mapping is charged against the commit limit, whatever
+ * MAP_NORESERVE says, and a readable one is not [overcommit-accounting in the kernel's
+ * documents]: without PROT_WRITE a reader still gets its pages instead of a fault.
  */
 static int map_readable(char *address, uint64_t length, int *prot, int flags, int fd,
 			uint64_t offset, void **ret_address)
@@ -92,9 +92,9 @@ static int map_readable(char *address, uint64_t length, int *prot, int flags, in
 }
 
 /*
- * Before Linux 6.12 MAP_FIXED has unmapped its target when the kernel finds that it has no
- * memory to promise: another thread's mmap() could take the hole. mremap() asks for all
- * that may be refused before that, but for a few hundred bytes of its own.
+ * Before Linux 6.12 MAP_FIXED unmaps its target before the kernel finds that it has no memory to
+ * promise: another thread's mmap() could take the hole. mremap() asks for everything that may be
+ * refused first, except for a few hundred bytes of its own.
  */
 int reserve_map_over(char *address, uint64_t length, int prot, int flags, int fd,
 		     uint64_t offset)
@@ -104,18 +104,21 @@ int reserve_map_over(char *address, uint64_t length, int prot, int flags, int fd
 
 	if (!map_readable(NULL, length, &with, flags, fd, offset, &mapped)) {
 		if (!reserve_move(mapped, length, length, address)) {
-			/* What it took the place of may have been what there was no room beside. */
+			/*
+			 * The move freed the replaced mapping, whose charge may have been in the
+			 * way: try again.
+			 */
 			if (unlikely(with != prot))
 				sys_mprotect(address, length, prot);
 			return 0;
 		}
 		sys_munmap(mapped, length);
 	}
-	/* Of address space and of mappings that takes less. */
+	/* In place takes less address space and fewer mappings. */
 	return map_readable(address, length, &prot, flags | MAP_FIXED, fd, offset, &mapped);
 }
 
-/* Without pages, and without a say in what may be locked. */
+/* Frees the pages, and stops the range counting against the limit on locked memory. */
 static void discard(const struct reservation *reservation)
 {
 	sys_munlock(reservation->base, reservation->length);
@@ -125,9 +128,9 @@ static void discard(const struct reservation *reservation)
 void reserve_release(struct reservation *reservation)
 {
 	/*
-	 * Can fail (-ENOMEM) where the kernel merged a neighbour into our mapping
-	 * and the count of mappings is at its limit. The range then stays ours,
-	 * unused; its pages go, and bytes_reserved keeps counting it.
+	 * Can fail (-ENOMEM) where the kernel merged a neighbour into our mapping and the number
+	 * of mappings is at its limit. The range stays ours then, unused; its pages go, and
+	 * bytes_reserved keeps counting it.
 	 */
 	if (!sys_munmap(reservation->base, reservation->length))
 		stats_sub(&stats.bytes_reserved, reservation->length);

@@ -14,7 +14,7 @@
 #include "base/smaps.h"
 #include "base/util.h"
 
-/* Limits of address space, and what of it counts [getrlimit(2)]. */
+/* Limits of address space, and the usage that counts against each [getrlimit(2)]. */
 static const struct space {
 	int resource;
 	const char *name, *option;
@@ -26,7 +26,9 @@ static const struct space {
 
 #define SPACE_TEXT 160
 
-/* "RLIMIT_AS, 97.7 MiB, of which 91.3 MiB are in use: raise it (ulimit -v)", if that is it. */
+/*
+ * "RLIMIT_AS, 97.7 MiB, of which 91.3 MiB are in use: raise it (ulimit -v)", if it is exceeded.
+ */
 static bool is_beyond(const struct space *space, uint64_t length, char text[SPACE_TEXT])
 {
 	uint64_t used = status_read(space->used);
@@ -139,7 +141,7 @@ int rlimits_explain_map(int r, uint64_t length, const char *what)
 			       "%s of %s: beyond RLIMIT_MEMLOCK while mlockall(MCL_FUTURE) is "
 			       "in force: raise it (ulimit -l) or map before mlockall()",
 			       what, want);
-	/* What mmap() itself does not answer: pages are brought in by a pipe, map_direct(). */
+	/* Not from mmap() itself: map_direct() brings pages in through a pipe. */
 	if (r == -EMFILE || r == -ENFILE)
 		return rlimits_explain_fd(r, what);
 	if (r == -EIO)

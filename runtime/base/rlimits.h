@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * -EFBIG where a file of @size would exceed RLIMIT_FSIZE: ftruncate() beyond it
- * raises SIGXFSZ, whose default action ends the process [setrlimit(2)].
+ * Returns -EFBIG where a file of @size would exceed RLIMIT_FSIZE: ftruncate() beyond it raises
+ * SIGXFSZ, which by default ends the process [setrlimit(2)].
  */
 int rlimits_check_file_size(uint64_t size);
 
@@ -21,19 +21,22 @@ int rlimits_explain_file(int r, const char *what);
 int rlimits_explain_fd(int r, const char *what);
 
 /*
- * Text for a failed pthread_create(), which is EAGAIN whatever it was: RLIMIT_AS or RLIMIT_DATA
- * where a stack does not fit it, else RLIMIT_NPROC and what else counts threads. Returns @r.
+ * Text for a failed pthread_create(), which is EAGAIN for every cause: RLIMIT_AS or RLIMIT_DATA
+ * where a stack does not fit it, otherwise RLIMIT_NPROC and the other limits of threads. Returns
+ * @r.
  */
 int rlimits_explain_thread(int r, const char *what);
 
 /*
- * Text for a failed mmap or mprotect of @length bytes: which of RLIMIT_AS,
- * vm.max_map_count, mlockall(MCL_FUTURE) and memory it was, or pages that a driver does
- * not give. Returns @r.
+ * Text for a failed mmap or mprotect of @length bytes: names the cause among RLIMIT_AS,
+ * vm.max_map_count, mlockall(MCL_FUTURE), memory, and pages that a driver does not give. Returns
+ * @r.
  */
 int rlimits_explain_map(int r, uint64_t length, const char *what);
 
-/* Text for memory that a device in this process did not get: RLIMIT_AS, or none. Returns @r. */
+/*
+ * Text for memory that a device in this process did not get: RLIMIT_AS, or no limit. Returns @r.
+ */
 int rlimits_explain_memory(int r, uint64_t length, const char *what);
 
 /* Room for @n more mappings below vm.max_map_count? -ENOMEM with the numbers. */
@@ -41,7 +44,7 @@ int rlimits_check_maps(uint64_t n);
 
 /* Bytes that mlock() may still lock; UINT64_MAX without limit. */
 uint64_t rlimits_lockable(uint64_t *ret_limit, uint64_t *ret_locked);
-/* The same where the process has @locked bytes locked. */
+/* The same for a process with @locked bytes locked. */
 uint64_t rlimits_lock_room(uint64_t locked, uint64_t *ret_limit);
 
 #endif

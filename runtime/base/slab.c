@@ -26,8 +26,8 @@ void *slab_carve(struct slab *slab, uint32_t size)
 		uint64_t length = max_u64(slab->chunk, round_up(size, KIB(4)));
 
 		/*
-		 * Populated: every page is about to be used, and a fault each
-		 * would cost several times as much.
+		 * Populated: every page is about to be used, and a fault for each would cost
+		 * several times as much.
 		 */
 		if (sys_mmap(NULL, length, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0, &chunk))
@@ -57,7 +57,7 @@ void *slab_take(struct slab *slab)
 
 void slab_put(struct slab *slab, void *object)
 {
-	/* Release: who sees the link sees what was done to the object before. */
+	/* Release: a reader that sees the link sees all earlier writes to the object. */
 	atomic_store_explicit(link_of(slab, object), 1, memory_order_release);
 	if (slab->newest)
 		atomic_store_explicit(link_of(slab, slab->newest),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs: memory that keeps its type for as long as the process lives, so that
- * a reader without a lock may look at an object that was given back.
+ * Slabs: memory that keeps its type for as long as the process lives, so that a reader without a
+ * lock may look at an object that was given back.
  */
 #ifndef HETMAP_SLAB_H
 #define HETMAP_SLAB_H
@@ -20,8 +20,8 @@
  * The caller serialises all calls on one slab.
  */
 struct slab {
-	uint32_t size;  /* of an object */
-	uint32_t link;  /* offset of its word */
+	uint32_t size;  /* of one object */
+	uint32_t link;  /* offset of the link word */
 	uint32_t chunk; /* bytes got from the kernel at a time */
 	char *fresh;    /* never used yet: from here */
 	char *end;      /* to here */
@@ -30,8 +30,8 @@ struct slab {
 };
 
 /*
- * An object: zeroed if it was never used, as it was left otherwise. NULL: no
- * memory, and nothing has changed.
+ * Returns an object: zeroed if it was never used, otherwise as it was left. Returns NULL, with
+ * nothing changed, when there is no memory.
  */
 void *slab_take(struct slab *slab);
 
@@ -41,7 +41,7 @@ void slab_put(struct slab *slab, void *object);
 /* As slab_take, for objects of several sizes that are never given back. */
 void *slab_carve(struct slab *slab, uint32_t size);
 
-/* What all slabs of the process hold, in bytes. */
+/* Bytes that all slabs of the process hold. */
 uint64_t slab_total(void);
 
 #endif

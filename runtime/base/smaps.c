@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the kernel says of an address range: read line by line, nothing kept. */
+/* Reads the kernel's files about the process line by line, and keeps nothing. */
 #include "base/smaps.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 struct lines {
 	const char *path;
 	int fd;
-	int error; /* of a read: it is not the file's end then */
+	int error; /* of a failed read, as opposed to the end of the file */
 	size_t start, end;
 	char buffer[4096];
 };
@@ -37,7 +37,7 @@ static int lines_open(struct lines *lines, const char *path)
 	return 0;
 }
 
-/* The next line without its newline, or NULL. Longer ones come in pieces. */
+/* The next line without its newline, or NULL. A line longer than the buffer comes in pieces. */
 static char *lines_next(struct lines *lines)
 {
 	char *line, *newline;
@@ -71,7 +71,7 @@ static char *lines_next(struct lines *lines)
 	}
 }
 
-/* 0, or what kept the rest of them from being read. */
+/* Returns 0, or the error that kept the remaining lines from being read. */
 static int lines_close(struct lines *lines)
 {
 	sys_close(lines->fd);
@@ -100,7 +100,7 @@ int smaps_read(const void *address, uint64_t length, struct smaps_sum *ret_sum)
 			smaps_mapping_line(&mapping, line);
 		}
 	}
-	/* The last one, unless that has lain behind the range. */
+	/* The last mapping, unless it lies behind the range. */
 	smaps_sum_add(&sum, &mapping, start, end);
 	r = lines_close(&lines);
 	if (r)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* One mapping of a smaps file: its lines, and what of it lies in a range. Calls nobody. */
+/*
+ * Parses one mapping of a smaps file, and computes its share of a range. Uses no other room or
+ * file.
+ */
 #include "base/smaps_mapping.h"
 
 #include <stddef.h>
@@ -21,7 +24,7 @@ bool smaps_mapping_begin(struct smaps_mapping *mapping, const char *line)
 	uint64_t start, end;
 	char *at;
 
-	/* It begins with a hexadecimal digit in lower case, and keys with a capital. */
+	/* A first line begins with a hexadecimal digit in lower case, a key with a capital. */
 	if (!((line[0] >= '0' && line[0] <= '9') || (line[0] >= 'a' && line[0] <= 'f')))
 		return false;
 	start = strtoull(line, &at, 16);
@@ -38,7 +41,9 @@ void smaps_mapping_line(struct smaps_mapping *mapping, const char *line)
 {
 	uint64_t bytes;
 
-	/* By the first letter: a mapping has some 25 lines, and a process thousands. */
+	/*
+	 * Sorts by the first letter first: a mapping has some 25 lines, and a process thousands.
+	 */
 	switch (line[0]) {
 	case 'R':
 		smaps_value(line, "Rss", &mapping->rss);
@@ -93,8 +98,9 @@ bool smaps_sum_add(struct smaps_sum *sum, const struct smaps_mapping *mapping, u
 	sum->resident += resident + pool;
 	sum->huge += share(mapping->huge, to - from, size) + pool;
 	/*
-	 * What is there of a locked mapping is locked. The kernel's "Locked:" is no measure of
-	 * it: pages that others map, too, count by their share there, as in Pss.
+	 * Resident pages of a locked mapping are locked. The kernel's "Locked:" does not tell
+	 * their number: pages that other processes map, too, count by their share there, as in
+	 * Pss.
 	 */
 	if (mapping->marked) {
 		sum->marked = true;

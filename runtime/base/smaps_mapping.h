@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One mapping of a smaps file [proc_pid_smaps(5)], and what of it counts as resident, huge
- * and locked: for the library, of its own process, and the command, of others.
+ * One mapping of a smaps file [proc_pid_smaps(5)], and how much of it is resident, huge and
+ * locked. The library reads its own process' file, the command those of other processes.
  */
 #ifndef HETMAP_SMAPS_MAPPING_H
 #define HETMAP_SMAPS_MAPPING_H
@@ -12,7 +12,7 @@
 struct smaps_mapping {
 	uint64_t start, end;
 	uint64_t rss;
-	uint64_t pool; /* of a hugetlb pool, which Rss leaves out */
+	uint64_t pool; /* hugetlb pages, which Rss leaves out */
 	uint64_t huge; /* mapped by huge pages, pool aside */
 	uint64_t page_size;
 	bool marked; /* by mlock(), whether pages are there or not */
@@ -27,19 +27,19 @@ struct smaps_sum {
 	uint64_t page_size; /* largest KernelPageSize */
 };
 
-/* Is it a mapping's first line? Then *@mapping is begun anew. */
+/* Returns true, and begins *@mapping anew, if @line is a mapping's first line. */
 bool smaps_mapping_begin(struct smaps_mapping *mapping, const char *line);
-/* Any further line of it. */
+/* Takes any further line of the mapping. */
 void smaps_mapping_line(struct smaps_mapping *mapping, const char *line);
 
 /*
- * What of it lies in [start, end) is added to *@sum: of one that reaches beyond, its
- * share, rounded down. False: nothing of it does.
+ * Adds the part of the mapping in [start, end) to *@sum. A mapping that reaches beyond the range
+ * counts by its share, rounded down. Returns false when the two don't overlap.
  */
 bool smaps_sum_add(struct smaps_sum *sum, const struct smaps_mapping *mapping, uint64_t start,
 		   uint64_t end);
 
-/* "Key:      12 kB" gives 12 KiB; false: it is another key's. */
+/* "Key: 12 kB" gives 12 KiB; false: the line has another key. */
 bool smaps_value(const char *line, const char *key, uint64_t *ret_bytes);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies whose bytes go to memory past the CPU's caches.
+ * Copies to memory that bypass the CPU's caches.
  *
- * A store to a line that is in no cache reads it first, and puts out another line that is
- * still wanted: of three transfers one is left where whole lines are written past them. It
- * pays for what nobody reads soon and no cache has (Intel 64 and IA-32 Optimization
- * Reference Manual, "Non-temporal Stores").
+ * A store to a line that is in no cache reads the line first, and evicts another that is still
+ * wanted. Whole lines written past the caches need one of these three transfers. That pays for
+ * bytes that are read late and cached nowhere (Intel 64 and IA-32 Optimization Reference Manual,
+ * "Non-temporal Stores").
  */
 #ifndef HETMAP_RUNTIME_STREAM_H
 #define HETMAP_RUNTIME_STREAM_H
@@ -17,8 +17,8 @@
 #endif
 
 /*
- * @to, @from and @length: multiples of 64. What any thread stores after it is seen after
- * these bytes, as after memcpy().
+ * @to, @from and @length must be multiples of 64. As with memcpy(), another thread that sees a
+ * later store of this one sees these bytes, too.
  */
 static inline void stream_copy(void *to, const void *from, size_t length)
 {
@@ -35,7 +35,7 @@ static inline void stream_copy(void *to, const void *from, size_t length)
 		_mm_stream_si128(out + 2, c);
 		_mm_stream_si128(out + 3, d);
 	}
-	/* They are not in order with other stores by themselves. */
+	/* Streaming stores are not ordered with other stores by themselves. */
 	_mm_sfence();
 #else
 	memcpy(to, from, length);

@@ -25,10 +25,10 @@
 #include <liburing.h>
 #endif
 
-/* Tries before an EINTR or EAGAIN is handed up: signals may come in bursts. */
+/* Tries before an EINTR or EAGAIN is returned: signals may come in bursts. */
 #define RETRIES 100
 
-/* Variadic or inlined ones need a function of the table's type. */
+/* Variadic and inlined functions need a wrapper of the table's type. */
 static void *real_mremap(void *address, size_t old_length, size_t new_length, int flags,
 			 void *new_address)
 {
@@ -36,8 +36,8 @@ static void *real_mremap(void *address, size_t old_length, size_t new_length, in
 }
 
 /*
- * By number: TSan takes an mmap() for stores to all of its range, by this thread, and
- * knows nothing of the kernel's order between them and others' accesses.
+ * By number: TSan takes an mmap() for stores to all of its range by this thread, and does not
+ * know that the kernel orders the replacement with accesses of other threads.
  */
 static void *real_mmap_over(void *address, size_t length, int prot, int flags, int fd,
 			    off_t offset)
@@ -103,13 +103,13 @@ static int real_prctl(int option, unsigned long a, unsigned long b, unsigned lon
 	return prctl(option, a, b, c, d);
 }
 
-/* glibc has an enum for the number. */
+/* glibc declares the first argument as an enum. */
 static int real_getrusage(int who, struct rusage *ret_usage)
 {
 	return getrusage(who, ret_usage);
 }
 
-/* glibc 2.30 and later have a function, and musl one of another name. */
+/* glibc has getdents64() since 2.30, musl has it under another name. */
 static long real_getdents(int fd, void *entries, size_t size)
 {
 	return syscall(SYS_getdents64, fd, entries, size);
@@ -120,7 +120,7 @@ static int real_futex(void *word, int operation, uint32_t value, const struct ti
 	return (int)syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
 }
 
-/* Its result is the error number itself. */
+/* pthread_sigmask() returns the error number itself. */
 static int real_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
 	int r = pthread_sigmask(how, set, old);
@@ -137,7 +137,7 @@ static ssize_t real_pread_now(int fd, void *to, size_t length, off_t offset)
 	return preadv2(fd, &all, 1, offset, RWF_NOWAIT);
 }
 
-/* Its result is the error number itself, too. */
+/* posix_fadvise() returns the error number itself. */
 static int real_fadvise(int fd, off_t offset, off_t length, int advice)
 {
 	int r = posix_fadvise(fd, offset, length, advice);
@@ -148,7 +148,7 @@ static int real_fadvise(int fd, off_t offset, off_t length, int advice)
 }
 
 #ifdef HAVE_LIBURING
-/* liburing's results are negative errnos already: here they are as the others'. */
+/* liburing returns negative errnos already: turns one into errno and -1, as libc does. */
 static int as_errno(int r)
 {
 	if (r < 0)
@@ -180,8 +180,8 @@ static int real_uring_submit(struct io_uring *ring, unsigned int wait)
 #endif
 
 /*
- * glibc's calloc() passes by the thread's own cache of what was freed (malloc/malloc.c, before
- * 2.41), which takes it five times as long as malloc() for what a buffer or a map consists of.
+ * glibc's calloc() bypasses the thread's own cache of freed memory (malloc/malloc.c, before
+ * 2.41), and takes five times as long as malloc() for sizes like those of a buffer or a map.
  */
 #define FROM_CACHE 1024
 
@@ -193,7 +193,7 @@ static void *real_calloc(size_t count, size_t size)
 	if (__builtin_mul_overflow(count, size, &total) || total > FROM_CACHE)
 		return calloc(count, size);
 	memory = malloc(total);
-	/* Not known to the compiler to be all of it: it would make calloc() of the two. */
+	/* Keeps the compiler from turning malloc() and memset() into calloc(). */
 	__asm__("" : "+r"(total));
 	return memory ? memset(memory, 0, total) : NULL;
 }
@@ -232,7 +232,10 @@ struct sys_table sys_table = {
 	.unlink = unlink,
 	.access = access,
 	.readlink = readlink,
-	/* Itself: a bracket is little more than two of these. x86-64, AArch64: called alike. */
+	/*
+	 * ioctl() itself: a bracket is little more than two of them. x86-64 and AArch64 call
+	 * both types alike.
+	 */
 	.ioctl = (int (*)(int fd, unsigned long cmd, void *argument))ioctl,
 	.read = read,
 	.write = write,
@@ -569,7 +572,10 @@ int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns)
 	int r;
 
 	if (timeout_ns > UINT64_MAX - now) {
-		/* poll() is never started again by the kernel [signal(7)], and for ever is long. */
+		/*
+		 * The kernel never restarts poll() [signal(7)], and an endless wait meets many
+		 * signals.
+		 */
 		do
 			r = sys_table.poll(files, n_files, -1);
 		while (r < 0 && errno == EINTR);

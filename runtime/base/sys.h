@@ -90,8 +90,8 @@ extern struct sys_table sys_table;
 int sys_mmap(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
 	     void **ret_address);
 /*
- * With MAP_FIXED in @flags, where others may be touching; or, with @address NULL, what is to
- * be moved there. Also in a signal handler.
+ * For MAP_FIXED in @flags over memory that other threads may be touching; or, with @address
+ * NULL, for a mapping that is to be moved there. Legal in a signal handler.
  */
 int sys_mmap_over(void *address, uint64_t length, int prot, int flags, int fd, uint64_t offset,
 		  void **ret_address);
@@ -106,21 +106,21 @@ int sys_mseal(void *address, uint64_t length);
 int sys_msync(void *address, uint64_t length, int flags);
 int sys_mincore(void *address, uint64_t length, unsigned char *vector);
 int sys_mbind(void *address, uint64_t length, int mode, uint64_t nodes);
-/* Node of the page at @address: >= 0, or -ENOENT where no page is yet. */
+/* Returns the node of the page at @address, or -ENOENT where there is no page yet. */
 int sys_page_node(void *address);
 int sys_memfd_create(const char *name, unsigned int flags); /* fd */
 int sys_open(const char *path, int flags, mode_t mode);     /* fd */
 void sys_close(int fd); /* never fails: Linux has released the number in any case */
 int sys_dup(int fd);    /* fd, O_CLOEXEC */
-/* The number @to, which is open, is another name of @fd's file from then on. O_CLOEXEC. */
+/* Makes the open number @to another name of @fd's file. O_CLOEXEC. */
 int sys_dup_to(int fd, int to);
 int sys_fcntl(int fd, int command, long argument);
 int sys_fstat(int fd, struct stat *ret_stat);
-/* Of an open file, as the kernel has it by now: no server is asked. */
+/* statx of an open file, from the kernel's own copy: no server is asked. */
 int sys_fstatx(int fd, uint32_t mask, struct statx *ret_statx);
 int sys_fstatfs(int fd, struct statfs *ret_statfs);
 int sys_getrusage(int who, struct rusage *ret_usage);
-/* The next entries of a folder [getdents64(2)], as bytes of them; 0: there are no more. */
+/* Reads the next entries of a folder [getdents64(2)]; returns their bytes, 0 at the end. */
 int64_t sys_getdents(int fd, void *entries, size_t size);
 int64_t sys_lseek(int fd, int64_t offset, int whence); /* the new offset */
 int sys_ftruncate(int fd, uint64_t length);
@@ -132,10 +132,10 @@ int sys_rename(const char *from, const char *to);
 int sys_unlink(const char *path);
 int sys_access(const char *path, int mode);
 ssize_t sys_readlink(const char *path, char *to, size_t length); /* no '\0' at the end */
-/* Not retried: what an interrupted call still has to do is for who made it. */
+/* Not retried: the caller knows how to continue an interrupted request. */
 int sys_ioctl(int fd, unsigned long cmd, void *argument);
 int sys_ioctl_failed(int fd, unsigned long cmd, void *argument);
-/* Called again after EINTR and EAGAIN, with a bound: those that have done nothing then. */
+/* For requests that have done nothing after EINTR or EAGAIN: calls them again, with a bound. */
 static inline int sys_ioctl_again(int fd, unsigned long cmd, void *argument)
 {
 	int r = sys_table.ioctl(fd, cmd, argument);
@@ -146,25 +146,29 @@ ssize_t sys_read(int fd, void *to, size_t length);
 ssize_t sys_write(int fd, const void *from, size_t length);
 ssize_t sys_writev(int fd, const struct iovec *parts, uint32_t n_parts);
 ssize_t sys_pread(int fd, void *to, size_t length, uint64_t offset);
-/* What is in memory, RWF_NOWAIT; -EAGAIN, -EOPNOTSUPP: nothing is, or it can't be told. */
+/* Reads cached bytes only (RWF_NOWAIT). -EAGAIN: none are cached; -EOPNOTSUPP: not known. */
 ssize_t sys_pread_now(int fd, void *to, size_t length, uint64_t offset);
 ssize_t sys_pwrite(int fd, const void *from, size_t length, uint64_t offset);
 int sys_pipe(int ret_fds[2]);                   /* to read from, to write to: O_CLOEXEC */
 int sys_eventfd(unsigned int value, int flags); /* fd */
 int sys_userfaultfd(int flags);                 /* fd */
 int sys_pidfd_open(pid_t pid);                  /* fd, O_CLOEXEC */
-/* How many of @files something can be said of. */
+/* Returns the number of @files with events. */
 int sys_poll(struct pollfd *files, uint32_t n_files, int timeout_ms);
-/* The same for a time in ns, in ms rounded up; signals don't lengthen it. */
+/* The same for a time in ns, rounded up to ms; signals don't lengthen it. */
 int sys_poll_ns(struct pollfd *files, uint32_t n_files, uint64_t timeout_ns);
 int sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 /*
- * Sleeps while *@word is @value, for @timeout_ns at most. 0: woken, perhaps for nothing;
- * -EAGAIN it is another value; -ETIMEDOUT; -EINTR. Words in files, too: no private ones.
+ * Sleeps while *@word is @value, for @timeout_ns at most. Words may lie in files: the futexes
+ * are not private ones. Returns 0 when woken, perhaps for no reason.
+ * Errors:
+ *   -EAGAIN *@word has another value
+ *   -ETIMEDOUT
+ *   -EINTR
  */
 int sys_futex_wait(void *word, uint32_t value, uint64_t timeout_ns);
-void sys_futex_wake(void *word); /* all that sleep */
-/* EAGAIN is handed up: the socket is one that does not wait. No SIGPIPE. */
+void sys_futex_wake(void *word); /* wakes all sleepers */
+/* For non-blocking sockets: returns -EAGAIN. Raises no SIGPIPE. */
 ssize_t sys_sendmsg(int socket, const struct msghdr *message);
 ssize_t sys_recvmsg(int socket, struct msghdr *message); /* descriptors: O_CLOEXEC */
 int sys_getsockopt(int socket, int level, int option, int *ret_value);
@@ -174,7 +178,7 @@ int sys_sigaction(int signal, const struct sigaction *action, struct sigaction *
 int sys_sigmask(int how, const sigset_t *set, sigset_t *ret_old);
 /* -ENOSYS in a build without liburing. */
 int sys_uring_init(struct io_uring *ring, uint32_t entries);
-/* What was prepared begins; returns when @wait of all that is in flight are done. */
+/* Submits all prepared requests; returns when @wait of those in flight are done. */
 int sys_uring_submit(struct io_uring *ring, uint32_t wait);
 void *sys_calloc(size_t count, size_t size); /* NULL: no memory; free() it */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the kernel tells of a thread's signal mask. Calls nobody. */
+/* Reads a thread's signal mask from the text of its status file. Uses no other room or file. */
 #include "base/thread_status.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel tells of a thread's signal mask [proc_pid_status(5)]: for the library,
- * which gives some drivers other memory because of it, and the command, which tells of it.
+ * A thread's signal mask, as the kernel shows it [proc_pid_status(5)]. The library chooses other
+ * memory for some drivers by it, and the command shows it.
  */
 #ifndef HETMAP_THREAD_STATUS_H
 #define HETMAP_THREAD_STATUS_H
@@ -11,12 +11,12 @@
 /* Room for the file. */
 #define THREAD_STATUS_MAX 4096
 
-/* Does the thread, whose status file is @text, block @signal? */
+/* Is @signal blocked in the thread with the status file @text? */
 bool thread_status_blocks(const char *text, int signal);
 
 /*
- * Has it ever waited? One that has not may be at its very beginning, where glibc has all
- * signals blocked until the mask that its creator wanted is set.
+ * Has the thread ever waited? One that has not may be at its very beginning, where glibc has all
+ * signals blocked until it sets the mask that the creator wanted.
  */
 bool thread_status_has_waited(const char *text);
 

@@ -51,7 +51,7 @@ void name_copy(char *to, size_t size, const char *from)
 {
 	size_t i;
 
-	/* Most are shorter than the way into libc's two functions. */
+	/* Most names are shorter than the path into libc's two functions. */
 	for (i = 0; i < size - 1 && from[i]; i++)
 		to[i] = from[i];
 	to[i] = '\0';
@@ -97,7 +97,7 @@ int struct_check_out(uint32_t size, size_t known, size_t least, const char *what
 
 void struct_write(void *to, const void *from, uint32_t to_size)
 {
-	/* The caller's struct_size stays what he set. */
+	/* Leaves the struct_size that the caller set. */
 	memcpy((char *)to + sizeof(uint32_t), (const char *)from + sizeof(uint32_t),
 	       to_size - sizeof(uint32_t));
 }

@@ -41,7 +41,10 @@ static inline bool is_aligned(uint64_t value, uint64_t unit)
 	return !(value & (unit - 1));
 }
 
-/* Do [a, a + a_length) and [b, b + b_length) share a byte? No wrap: checked before. */
+/*
+ * Do [a, a + a_length) and [b, b + b_length) share a byte? The caller has checked that neither
+ * wraps.
+ */
 static inline bool ranges_overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length)
 {
 	return a < b + b_length && b < a + a_length;
@@ -54,17 +57,18 @@ uint64_t time_now_ns(void); /* CLOCK_MONOTONIC */
 const char *format_bytes(uint64_t bytes, char *text, size_t size);
 
 /*
- * Versioned structs. The caller's struct_size says how much of it there is.
- * struct_read copies what both know into @to (zeroing the rest) and refuses an
- * unknown tail that is not zero; struct_check_out refuses what is larger than
- * @known or smaller than @least; struct_write fills the caller's part of it.
+ * Versioned structs: the caller's struct_size says how many bytes of the struct there are.
+ *
+ * struct_read copies the part that both sides know into @to, zeroes the rest, and refuses an
+ * unknown tail that is not zero. struct_check_out refuses a size above @known or below @least.
+ * struct_write fills the caller's part.
  */
 int struct_read(void *to, size_t known, const void *from, uint32_t from_size, size_t least,
 		const char *what);
 int struct_check_out(uint32_t size, size_t known, size_t least, const char *what);
 void struct_write(void *to, const void *from, uint32_t to_size);
 
-/* As much of a name as there is room for, and a '\0': printf()'s ways are long. */
+/* Copies as much of a name as fits, and a '\0': printf() would take far longer. */
 void name_copy(char *to, size_t size, const char *from);
 
 #endif
