@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The table of backends. Each is copied at registration with defaults for what
- * it lacks, so that no caller ever tests an op for NULL.
+ * Table of backends. Each is copied at registration with defaults for missing ops, so that no
+ * caller ever tests an op for NULL.
  */
 #include <string.h>
 
@@ -97,7 +97,7 @@ static int check_mandatory(const struct hm_backend_ops *ops)
 	return 0;
 }
 
-/* An op without its capability bit would never be called, a bit without op lies. */
+/* An op without its capability bit would never be called; a bit without its op would be a lie. */
 static int check_caps(const struct hm_backend_ops *ops)
 {
 	const struct {
@@ -199,7 +199,10 @@ void backend_set_builtin(const struct hm_backend_ops *const *all, size_t n)
 	n_builtin = n;
 }
 
-/* The built-in ones are right by construction: tests register them by hand too. */
+/*
+ * Not checked: the built-in backends are correct by construction, and tests register them by
+ * hand, too.
+ */
 static void add_builtin(void)
 {
 	size_t i;

@@ -59,7 +59,7 @@ int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *d
 	return placement_check(desc->numa_mode, desc->numa_nodes);
 }
 
-/* What the device lacks of what the description asks for. */
+/* Refuses a description that asks for more than the device is capable of. */
 int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
 		      const char *what)
 {
@@ -92,7 +92,7 @@ int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *des
 		       device->name, what);
 }
 
-/* Makes the object around a recipe, whose segment and @link it owns from here on. */
+/* Makes the object around a recipe, and owns the recipe's segment and @link from here on. */
 static int build(struct hm_device *device, struct device_link *link,
 		 const struct hm_buffer_desc *desc, const struct hm_recipe *recipe,
 		 struct hm_buffer **ret_buffer)
@@ -209,7 +209,7 @@ int hm_buffer_create(struct hm_device *device, const struct hm_buffer_desc *from
 	return lost_notice(device, r);
 }
 
-/* How maps of a dma-buf are to be made: known to the caller, or asked for. */
+/* Sets the map flags of a dma-buf: given by the caller, or else probed. */
 static int look(struct hm_recipe *recipe, const uint32_t *map_flags)
 {
 	if (!(recipe->segment.flags & DMABUF_UNSEEN))
@@ -221,7 +221,7 @@ static int look(struct hm_recipe *recipe, const uint32_t *map_flags)
 	return 0;
 }
 
-/* @fd becomes the buffer's, or is closed. */
+/* Takes ownership of @fd: the buffer owns it, or it is closed. */
 static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 		    int (*describe)(void *device, int fd, const struct hm_buffer_desc *desc,
 				    struct hm_recipe *ret_recipe),
@@ -233,7 +233,7 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 	struct hm_buffer *buffer;
 	int r = 0;
 
-	/* What is stored into private memory nobody else has. */
+	/* Stores into private memory reach no other buffer, so it has no identity. */
 	if (!(desc->flags & HM_BUFFER_PRIVATE))
 		r = identity_get(fd, &identity);
 	if (r)
@@ -255,7 +255,7 @@ static int adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 	return 0;
 
 err_object:
-	/* The descriptor is the backend's by now. */
+	/* The backend owns the descriptor by now. */
 	device->ops->object_destroy(link->backend, &recipe.segment);
 	goto err_identity;
 err_close:
@@ -367,7 +367,7 @@ int hm_buffer_query(struct hm_buffer *buffer, struct hm_buffer_info *ret_info)
 	return 0;
 }
 
-/* With the lock held: maps without references leave the list. */
+/* Takes maps without references off the list. The caller holds the lock. */
 static void collect_ended(struct hm_buffer *buffer)
 {
 	struct hm_map *map, *next;
@@ -411,16 +411,18 @@ void buffer_unlock(struct hm_buffer *buffer)
 			next = map->next_ended;
 			map_release(map);
 		}
-		/* Who came after the collecting found the lock taken, and left. */
+		/*
+		 * A thread that ended a map after the collecting found the lock taken, and left.
+		 */
 	} while (unlikely(atomic_load(&buffer->ending) || buffer->reach_changed) &&
 		 !pthread_mutex_trylock(&buffer->lock));
-	/* They hold what they need: the buffer may be gone. */
+	/* The deferred views hold their own references: the buffer may be gone. */
 	view_end_deferred();
 }
 
 void buffer_end_map(struct hm_map *map)
 {
-	/* The map's own goes with the map, perhaps in another thread. */
+	/* The map's own reference goes with the map, perhaps in another thread. */
 	struct hm_buffer *buffer = hm_buffer_ref(map->buffer);
 	bool whole = map->whole;
 
@@ -445,7 +447,10 @@ uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset)
 	return i;
 }
 
-/* What maps were made by: a device that came since may have other objects. */
+/*
+ * Refuses a device whose objects, since a recovery, differ from those that the maps were made
+ * by.
+ */
 static int check_alike(struct hm_buffer *buffer, const struct device_link *link,
 		       const struct hm_recipe *recipe)
 {
@@ -523,7 +528,7 @@ static void dispose(struct retired *retired)
 	stats_sub(&stats.buffers, 1);
 }
 
-/* True: it was the last reference, and the device's list does not have it any more. */
+/* Drops a reference; true: it was the last, and the buffer is off the device's list. */
 static bool leave(struct hm_buffer *buffer)
 {
 	if (!object_put(&buffer->object))

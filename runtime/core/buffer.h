@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffers: what map.c and the resize steps need of them.
+ * Buffers: the functions that maps and the steps of a resize need.
  *
- * The core keeps the wanted place of a buffer (hm_buffer_desc.place) for the objects that replace
- * its first one. The backend makes it a driver's place, at one point, and the recipe tells the
- * place of the object.
+ * The core keeps the wanted place of a buffer (hm_buffer_desc.place) for the objects that
+ * replace its first one. The backend makes it a driver's place, at one point, and the recipe
+ * tells the place of the object.
  */
 #ifndef HETMAP_BUFFER_INTERNAL_H
 #define HETMAP_BUFFER_INTERNAL_H
@@ -20,7 +20,7 @@ static inline uint64_t buffer_pages(const struct hm_buffer *buffer, uint64_t siz
 	return round_up(size, buffer->page_size);
 }
 
-/* Bytes that its objects can hold; the rest up to max_size is for further ones. */
+/* Bytes that the present objects can hold; the rest up to max_size needs further ones. */
 static inline uint64_t buffer_capacity(const struct hm_buffer *buffer)
 {
 	const struct hm_segment *last = &buffer->segment[buffer->n_segment - 1];
@@ -35,65 +35,68 @@ static inline bool buffer_is_private(const struct hm_buffer *buffer)
 
 /* Copies a description, checked; NULL: all defaults. */
 int buffer_read_desc(const struct hm_buffer_desc *from, struct hm_buffer_desc *desc);
-/* Has the device @cap, and what the flags ask for? -EOPNOTSUPP; @what: who asks. */
+/*
+ * Checks that the device has @cap, and the capabilities for the flags; -EOPNOTSUPP. @what:
+ * caller.
+ */
 int buffer_check_caps(struct hm_device *device, const struct hm_buffer_desc *desc, uint64_t cap,
 		      const char *what);
-/* Of what makes a buffer: -EINVAL, -EOWNERDEAD. */
+/* Checks the arguments of a function that makes a buffer: -EINVAL, -EOWNERDEAD. */
 int buffer_check_args(struct hm_device *device, const void *ret_buffer, const char *what);
 /*
- * A buffer around @fd, which is closed should that fail. @file: by from_file. @map_flags:
- * what dmabuf_map_flags() would say, should it be a dma-buf.
+ * Makes a buffer around @fd, which is closed on failure. @file: by from_file. @map_flags: the
+ * result of dmabuf_map_flags(), for a dma-buf.
  */
 int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_desc *desc,
 		    bool file, uint32_t map_flags, struct hm_buffer **ret_buffer);
 
 /*
- * What it is made of has been given to others, or is theirs: where it is a dma-buf it stays
- * the first object, and a bracket need not keep it. Caller holds buffer->lock, or nobody
- * knows the buffer.
+ * Notes that the buffer's memory has been given to another holder, or came from one: a dma-buf
+ * stays the first object from here on, and a bracket needs no hold on it. The caller holds
+ * buffer->lock, or has not published the buffer yet.
  */
 void buffer_settle_locked(struct hm_buffer *buffer);
 
 struct resize_set;
 
-/* HM_EXPORT_*; -EINVAL. */
+/* Checks HM_EXPORT_* flags; -EINVAL. */
 int buffer_check_export(const char *what, uint32_t flags);
-/* Caller holds buffer->lock, and drops @set after it. */
+/* The caller holds buffer->lock, and drops @set after unlocking. */
 int buffer_export_locked(struct hm_buffer *buffer, uint32_t flags, struct resize_set *set,
 			 int *ret_fd);
 
-/* -EDEADLK in a view's callback, whose thread may hold it already. */
+/* Returns -EDEADLK in a view's callback: its thread may hold the lock already. */
 int buffer_lock(struct hm_buffer *buffer);
-/* Also ends the maps that lost their last reference meanwhile. */
+/* Also ends maps that lost their last reference in the meantime. */
 void buffer_unlock(struct hm_buffer *buffer);
 
 /*
- * The last reference to @map is gone: it leaves the buffer and is released, here
- * or, where the buffer's lock is taken, by whoever holds it. Never waits: who
- * completes work may hold the lock of a change, for which the holder waits.
+ * Called for the last reference to @map: takes the map off the buffer and releases it, here or,
+ * where the buffer's lock is taken, in the thread that holds it. Never waits: a thread that
+ * completes work may hold the lock of a change, for which the lock's holder waits.
  */
 void buffer_end_map(struct hm_map *map);
 
 /*
- * hm_buffer_unref of a map that is gone: what it waited for is over for its buffer, too,
- * which is found by maps only.
+ * hm_buffer_unref for a retired map: the map's grace period has covered its buffer, too, since a
+ * handler finds a buffer by its maps only.
  */
 void buffer_unref_retired(struct hm_buffer *buffer);
 
-/* The index of the segment that holds @offset. Caller holds buffer->lock. */
+/* Index of the segment that holds @offset. The caller holds buffer->lock. */
 uint32_t buffer_segment_at(const struct hm_buffer *buffer, uint64_t offset);
 
 /*
- * A further object of the buffer's kind, by @link: @size committed of @capacity bytes.
- * The caller owns ret_segment->object and fd until it is put into the buffer;
- * *ret_place is the enum hm_place it is in. -EOPNOTSUPP: @link is not the buffer's, and
- * its objects are of another kind.
+ * Makes a further object of the buffer's kind on @link: @size committed of @capacity bytes. The
+ * caller owns ret_segment->object and fd until it puts them into the buffer; *ret_place is the
+ * object's enum hm_place. -EOPNOTSUPP: @link is not the buffer's, and its objects are of another
+ * kind.
  */
 int buffer_create_object(struct hm_buffer *buffer, const struct device_link *link,
 			 uint64_t size, uint64_t capacity, struct hm_segment *ret_segment,
 			 uint32_t *ret_place);
 
-/* Ends the objects of @n segments, of the link that the buffer has. */
+/* Ends the objects of @n segments, which belong to the buffer's link. */
 void buffer_destroy_objects(struct hm_buffer *buffer, struct hm_segment *segments, uint32_t n);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Buffers of files: opened, held against what their file system can do, adopted. */
+/* Buffers of files: opens a file, checks it against the limits of its file system, adopts it. */
 #include "core/buffer.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ static int open_path(const char *path, const struct hm_buffer_desc *desc)
 	bool write = !(desc->flags & (HM_BUFFER_READ_ONLY | HM_BUFFER_PRIVATE));
 	int fd;
 
-	/* O_NONBLOCK: a FIFO must not hang us before fstat() tells what it is. */
+	/* O_NONBLOCK: opening a FIFO must not hang before fstat() can tell its type. */
 	fd = sys_open(path, (write ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd == -EMFILE || fd == -ENFILE)
 		return rlimits_explain_fd(fd, "opening it");

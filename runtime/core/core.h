@@ -45,9 +45,9 @@ struct hm_device {
 	char name[64];
 	pthread_mutex_t lock;         /* a leaf; protects the three below, links' closing */
 	struct cds_list_head buffers; /* hm_buffer.device_link */
-	uint64_t n_buffer;            /* ever */
-	struct counts ended;          /* of buffers that are none any more */
-	_Atomic uint32_t generation;  /* recoveries */
+	uint64_t n_buffer;            /* ever made */
+	struct counts ended;          /* of buffers that have ended */
+	_Atomic uint32_t generation;  /* number of recoveries */
 	pthread_mutex_t recovery;     /* one at a time, outermost: recover.c */
 };
 
@@ -56,11 +56,11 @@ struct hm_device {
 struct segment_list {
 	_Atomic uint32_t n_user;
 	uint32_t n;
-	uint64_t serial; /* of the buffer's lists, from 1 */
-	uint32_t n_kept; /* of the first ones the objects are in the next list, too */
+	uint64_t serial;            /* counts the buffer's lists, from 1 */
+	uint32_t n_kept;            /* the first n_kept objects are in the next list, too */
 	struct hm_segment *segment; /* n of them, by offset */
-	struct device_link *link;   /* of whom the objects are; held until they end */
-	struct segment_list *next;  /* the newer one; or of hm_buffer.spare */
+	struct device_link *link;   /* of the objects; held until they end */
+	struct segment_list *next;  /* the newer list; or next of hm_buffer.spare */
 };
 
 struct hm_buffer {
@@ -71,26 +71,31 @@ struct hm_buffer {
 	char name[BUFFER_NAME_MAX];
 	uint64_t serial;
 
-	/* What each guarded copy reads, without lock: side by side. */
-	uint64_t page_size;            /* constant after creation */
-	_Atomic(struct loss *) loss;   /* its policy, where one was set; NULL: zeros. Set
-				  * with lock held, freed with the buffer */
-	_Atomic(struct share *) share; /* with other processes; NULL: not sent, not received.
-					  * Set once, with lock held */
-	/* Of bytes: begun, over, and what the last one leaves. Written with lock held. */
+	/* Each guarded copy reads these without lock: side by side. */
+	uint64_t page_size; /* constant after creation */
+	/*
+	 * Its policy, where one was set; NULL: zeros. Set with lock held, freed with the buffer.
+	 */
+	_Atomic(struct loss *) loss;
+	/* With other processes; NULL: neither sent nor received. Set once, with lock held. */
+	_Atomic(struct share *) share;
+	/*
+	 * Cuts of bytes begun and completed, and the size that the last leaves. Written with
+	 * lock held.
+	 */
 	_Atomic uint64_t cuts, cuts_over, cut_to;
 
 	/* Constant after creation. */
-	uint8_t ask;  /* enum ask; beside the above */
-	bool created; /* by hm_buffer_create: another object can be made of the same */
+	uint8_t ask;  /* enum ask; beside the fields above */
+	bool created; /* by hm_buffer_create: further objects can be made the same way */
 	uint64_t alignment;
-	_Atomic uint32_t access; /* HM_READ | HM_WRITE a map may have; a seal takes one */
+	_Atomic uint32_t access; /* HM_READ | HM_WRITE that a map may have; a seal removes one */
 	uint32_t cache;
 	uint32_t numa_mode;
 	uint64_t numa_nodes;
 	uint32_t wanted; /* enum hm_place, of further objects, too */
 
-	pthread_mutex_t lock; /* buffer_lock(); protects the below */
+	pthread_mutex_t lock; /* buffer_lock(); protects the fields below */
 	uint64_t size;
 	uint64_t max_size;
 	_Atomic uint64_t caps;          /* read without lock too */
@@ -100,91 +105,97 @@ struct hm_buffer {
 	uint32_t generation;
 	uint32_t place;  /* enum hm_place that all objects are in */
 	uint32_t sealed; /* HM_SEALED_* */
-	bool seal_begun; /* and refused, which took writing here: it may be tried again */
+	bool seal_begun; /* a refused seal has removed writing here: it may be tried again */
 	bool exported;
-	bool pinned; /* a dma-buf has the pages of its memfd: none can be given back */
+	bool pinned; /* a dma-buf has pinned the pages of its memfd: none can be given back */
 	uint32_t n_segment;
-	struct hm_segment *segment;              /* n_segment of them, by offset: of segments */
+	struct hm_segment *segment;              /* n_segment of them, by offset: the list's */
 	_Atomic(struct segment_list *) segments; /* without lock: segments_get() */
 	pthread_mutex_t segment_lock;            /* protects the three below */
-	struct segment_list *oldest;             /* in use, perhaps; the last one is segments */
+	struct segment_list *oldest; /* possibly in use; the newest one is segments */
 	struct segment_list *spare;
-	struct segment_list first_list; /* most have no other: it is not allocated for itself */
-	struct hm_segment first_segment; /* of it */
+	struct segment_list first_list;  /* most buffers need no other: saves an allocation */
+	struct hm_segment first_segment; /* of first_list */
 	uint64_t n_list;                 /* published so far */
 	struct cds_list_head maps;       /* hm_map.buffer_link, by address */
 	uint32_t n_map;
-	struct hm_map *ended;            /* no longer in maps; buffer_unlock() does the rest */
-	_Atomic(struct hm_map *) ending; /* without lock: see buffer_end_map() */
-	_Atomic bool reach_changed;      /* likewise: buffer_unlock() shows it in the maps */
-	_Atomic bool reach_failed; /* set with lock held: some map does not show it still */
+	struct hm_map *ended;            /* off maps; buffer_unlock() does the rest */
+	_Atomic(struct hm_map *) ending; /* no lock: see buffer_end_map() */
+	_Atomic bool reach_changed;      /* likewise: buffer_unlock() updates the maps */
+	_Atomic bool reach_failed; /* set with lock held: some map is still to be updated */
 	/*
-	 * Without lock: the dma-buf of the first object's pages, for the buffer's life, since it
-	 * has left it or came into it: which brackets tell. -1: nobody has one. Its length is
-	 * written before it, and grows where a memfd has grown when it leaves once more.
+	 * Read without lock: the dma-buf of the first object's pages, from the time it was
+	 * exported or imported until the buffer ends; brackets are announced to it. -1: no other
+	 * holder. Its length is written first, and grows when a memfd that has grown is exported
+	 * again.
 	 */
 	_Atomic int settled_fd;
 	_Atomic uint64_t settled_length;
-	/* Made of a memfd's pages; else it is the first object's descriptor. Set before it is. */
+	/*
+	 * settled_fd was made of a memfd's pages; if not, it is the first object's descriptor.
+	 * Set before it.
+	 */
 	bool settled_own;
 
 	/*
-	 * identity.h: which bytes it has, as others know them; NULL: nobody else has them. Set
-	 * once, with lock held; identity_at is where its own first one is, and set before it.
+	 * identity.h: the bytes of the buffer as other buffers know them; NULL: no other has
+	 * them. Set once, with lock held; identity_at is the position of the buffer's first byte
+	 * in them, and set before.
 	 */
 	_Atomic(struct identity *) identity;
 	uint64_t identity_at;
 
-	/* What each launch writes is not beside what each bracket reads. */
+	/* Keeps the fields that each launch writes off the cache line that each bracket reads. */
 	char unshared[CACHE_LINE];
 	struct counts counts;
-	_Atomic(struct bracket_count *) brackets; /* of all maps it has, or had */
-	struct bracket_count *free_brackets;      /* lock: of them, no map's now */
+	_Atomic(struct bracket_count *) brackets; /* of all maps, ended ones included */
+	struct bracket_count *free_brackets;      /* lock: those without a map */
 	struct bracket_count first_brackets;
 };
 
-/* One word for each 2 MiB of a map's span, allocated when one is not OK. */
+/* One word for each 2 MiB of a map's span, allocated when the first block is not OK. */
 enum block_state {
 	BLOCK_OK = 0,
-	BLOCK_CHANGING, /* a fault returns, so that the access is tried again */
+	BLOCK_CHANGING, /* a fault returns, so that the access is retried */
 	BLOCK_REPAIRING,
 	BLOCK_POISONED, /* reported by the next fence or bracket */
 	/*
-	 * With one of the first three: it was POISONED, and is reported as such, but shows its
-	 * buffer again, at least in part: what is lost there is to be replaced once more.
+	 * Together with one of the first three: the block was POISONED, and is reported as such,
+	 * but shows its buffer again, at least in part: the lost pages are to be replaced once
+	 * more.
 	 */
 	BLOCK_SUSPECT = 1u << 2,
 	/*
-	 * Locks went with what was replaced there, and hm_map.locked has them still: see
+	 * Locks ended with the pages replaced there, and hm_map.locked still lists them: see
 	 * resident_forget_replaced().
 	 */
 	BLOCK_UNNOTED = 1u << 3,
 	BLOCK_PHASES = 3, /* the bits of the first four */
 	/*
-	 * From this bit on, of one that is SUSPECT: so many pages from its first one on are
-	 * what the handler put there still, and none of the buffer's (REPAIR_FRONT_PAGE).
+	 * For a SUSPECT block, the bits from here on count its first pages that are still the
+	 * handler's replacement and not the buffer's (REPAIR_FRONT_PAGE).
 	 */
 	BLOCK_FRONT_SHIFT = 8,
 };
 
 struct block_states {
-	struct block_states *before; /* those of a shorter span: see repair_prepare() */
+	struct block_states *before; /* states of a shorter span: see repair_prepare() */
 	uint64_t n;
 	_Atomic uint32_t state[];
 };
 
 struct reservation {
-	char *base; /* of the address range, guards included */
+	char *base; /* start of the address range, guards included */
 	uint64_t length;
 };
 
-/* Which function begin_cpu/end_cpu come down to: chosen when views change. */
+/* The function behind begin_cpu or end_cpu: chosen when views change. */
 typedef int bracket_function(struct hm_map *map, uint64_t offset, uint64_t length,
 			     uint32_t access);
 
-/* publish.c's: what the published table has of a map that may change. */
+/* A map's entry in the published table, as far as it may change (publish.c). */
 struct map_published {
-	uint32_t entry; /* and 1; 0: it has none */
+	uint32_t entry; /* index + 1; 0: no entry */
 	uint32_t flags;
 	const char *address;
 	uint64_t span, length;
@@ -193,57 +204,63 @@ struct map_published {
 };
 
 struct hm_map {
-	/* What each guarded copy reads, without lock: side by side. */
+	/* Each guarded copy reads these without lock: side by side. */
 	struct hm_object object;
-	uint32_t access;                       /* at creation: what new bytes get; constant */
+	uint32_t access;                       /* at creation, and of new bytes; constant */
 	struct hm_buffer *buffer;              /* holds a ref */
 	uint64_t offset;                       /* in the buffer; constant */
 	_Atomic uint64_t length;               /* written with change held */
-	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK. With change held */
-	_Atomic uint32_t restored; /* of these, that recoveries have brought back so far */
-	_Atomic bool lost;         /* a change failed, and its undoing: no access any more.
-			    * Written with change and lock held */
-	bool whole;                /* follows the buffer's size; constant */
+	_Atomic(struct block_states *) blocks; /* NULL: all are BLOCK_OK. Set with change held */
+	_Atomic uint32_t restored; /* blocks that recoveries have brought back so far */
+	/*
+	 * A change and its undoing failed: no access any more. Written with change and lock
+	 * held.
+	 */
+	_Atomic bool lost;
+	bool whole; /* follows the buffer's size; constant */
 
 	struct retired retired; /* when the last reference is gone */
 	struct cds_list_head buffer_link;
-	struct hm_map *next_ended; /* of hm_buffer.ending, then of .ended */
+	struct hm_map *next_ended; /* in hm_buffer.ending, then in .ended */
 	struct registry_slot *slot;
 	uint32_t map_flags; /* HM_MAP_*; constant */
 
-	pthread_mutex_t change; /* protects the below; see the lock order above */
+	pthread_mutex_t change; /* protects the fields below; see the lock order above */
 	struct reservation reservation;
 	char *address; /* first byte; changes with HM_MAY_MOVE only */
 	uint64_t span; /* address space for bytes: max length, page-rounded */
 	_Atomic uint32_t generation;
 	struct rangemap *rights;       /* enum hm_access bits; written with lock held too */
 	struct rangemap *spare_rights; /* one run, kept for the next change; or NULL */
-	struct rangemap *base;         /* the rights but for open scopes; NULL: there is none */
-	struct cds_list_head scopes;   /* hm_scope.link (protect.c) */
-	struct rangemap *locked;       /* lock_budget.h has the values; NULL: nothing is */
-	struct rangemap *hidden;       /* not 0 where CPUs find a SIGBUS (reach.c), unless
-					* the block is POISONED; or NULL */
-	_Atomic bool unnoted; /* some of blocks are BLOCK_UNNOTED, perhaps. Set by handlers */
+	struct rangemap *base; /* the rights without open scopes; NULL: no scope is open */
+	struct cds_list_head scopes; /* hm_scope.link (protect.c) */
+	struct rangemap *locked;     /* lock_budget.h has the values; NULL: nothing is */
+	/* Not 0 where CPUs find a SIGBUS (reach.c), unless the block is POISONED; or NULL. */
+	struct rangemap *hidden;
+	_Atomic bool unnoted;      /* some of blocks may be BLOCK_UNNOTED. Set by handlers */
 	_Atomic uint32_t replaced; /* blocks that handlers have replaced so far */
-	uint32_t replaced_seen;    /* buffer->lock: of these, as a recovery began to wait */
-	_Atomic uint32_t replaced_told; /* of these: the generation and callbacks say so */
-	bool given_up;                  /* lost so: no recovery brings it back. Written with
-				* buffer->lock held too */
-	_Atomic bool narrowed; /* rights are not access everywhere. Read without lock too */
-	bool touched;          /* change was held: it need not be mapped as it was at first */
+	uint32_t replaced_seen;    /* buffer->lock: replaced, when a recovery began to wait */
+	_Atomic uint32_t replaced_told; /* replaced, as the generation and callbacks have told */
+	/* Lost for good: no recovery brings it back. Written with buffer->lock held too. */
+	bool given_up;
+	_Atomic bool narrowed; /* rights differ from access somewhere. Read without lock too */
+	bool touched;          /* change was held: the mapping may differ from the first one */
 	struct map_published published;
 
 	/*
-	 * hm_map_sync() in msync(), which no lock is held over: the addresses stay the map's.
-	 * Raised with change held, lowered without.
+	 * Calls of hm_map_sync() inside msync(), without a lock: the addresses must stay the
+	 * map's. Raised with change held, lowered without.
 	 */
 	_Atomic uint32_t n_sync;
 
 	_Atomic bool allocation; /* made by hm_alloc, not yet freed */
 
-	pthread_mutex_t lock;       /* protects the below */
-	_Atomic bool frozen;        /* a change is under way: launches are -EBUSY. Set with
-				 * lock held, cleared by whoever holds change */
+	pthread_mutex_t lock; /* protects the fields below */
+	/*
+	 * A change is under way: launches are -EBUSY. Set with lock held, cleared with change
+	 * held.
+	 */
+	_Atomic bool frozen;
 	_Atomic uint32_t n_use;     /* read without lock too */
 	uint64_t n_writer;          /* uses so far that may store */
 	struct cds_list_head uses;  /* map_use.link: work in flight */
@@ -256,7 +273,7 @@ struct hm_map {
 	_Atomic uint32_t turn; /* access that hm_fence_wait() began: bracket_turn_begin() */
 };
 
-/* Open ones. */
+/* Number of open brackets. */
 static inline uint32_t map_brackets(const struct hm_map *map)
 {
 	return (uint32_t)atomic_load(&map->brackets->n);
@@ -264,7 +281,7 @@ static inline uint32_t map_brackets(const struct hm_map *map)
 
 /* ---- device.c, backend.c ---- */
 
-/* It is among its device's buffers from here on; and is none of them any more. */
+/* Puts a buffer on its device's list, and takes it off. */
 void device_add_buffer(struct hm_buffer *buffer);
 void device_remove_buffer(struct hm_buffer *buffer);
 
@@ -274,27 +291,27 @@ const struct hm_backend_ops *backend_find(const char *name, const char **ret_res
 const struct hm_backend_ops *backend_at(uint32_t index);
 
 /*
- * Gives a failed op a text where it has set none, as plug-ins can't: whoever
- * calls one has cleared the text before. Returns @r.
+ * Gives a failed op a text where it has set none, since plug-ins can't. The caller must have
+ * cleared the text before the op. Returns @r.
  */
 int backend_explain(const struct hm_backend_ops *ops, int r, const char *op);
 
-/* Does an end of the CPU's access mean anything to it? */
+/* Does the backend act on an end of the CPU's access? */
 bool backend_ends_cpu(const struct hm_backend_ops *ops);
 /* May its devices be taken away? */
 bool backend_can_go(const struct hm_backend_ops *ops);
 
-/* Whether what a map shows are its buffer's bytes still, and no zeros: who knows? */
+/* Source that knows whether a map still shows its buffer's bytes, and no zeros. */
 enum ask {
-	ASK_NOBODY, /* its devices stay */
+	ASK_NOBODY, /* its devices never go away */
 	ASK_CHECK,  /* device_check, which makes no system call */
-	ASK_DEVICE, /* the device itself: nobody may have heard */
+	ASK_DEVICE, /* the device itself: the news may not have reached the process */
 };
 enum ask backend_asks(const struct hm_backend_ops *ops);
 
 /*
- * Sets the backends that every process has, in the order of hm_device_list(). Before the
- * library is used.
+ * Sets the backends that every process has, in the order of hm_device_list(). Must be called
+ * before the library is used.
  */
 void backend_set_builtin(const struct hm_backend_ops *const *all, size_t n);
 
@@ -320,16 +337,16 @@ static inline void stats_sub(_Atomic uint64_t *counter, uint64_t n)
 
 /* ---- work in flight (inflight.c) ---- */
 
-/* How to wait for the work that a use belongs to: the accelerators' side has the functions. */
+/* Functions of the accelerators' side that wait for the work of a use. */
 struct map_work_ops {
 	struct hm_fence *(*ref)(struct hm_fence *fence);
 	void (*unref)(struct hm_fence *fence);
 	/*
-	 * Waits for the work behind @fence and completes it, which calls map_use_end() for
-	 * each of its uses. The result is hm_fence_wait()'s.
+	 * Waits for the work behind @fence and completes it, which calls map_use_end() for each
+	 * of its uses. Returns the result of hm_fence_wait().
 	 */
 	int (*wait)(struct hm_fence *fence, uint64_t timeout_ns);
-	/* Its work is over, and is in flight on no map any more. */
+	/* The work is over, and no map has it in flight any more. */
 	bool (*is_done)(struct hm_fence *fence);
 };
 
@@ -338,7 +355,7 @@ struct map_use {
 	struct cds_list_head link; /* map->uses; protected by map->lock */
 	struct hm_map *map;        /* holds a ref */
 	struct hm_fence *fence;
-	const struct map_work_ops *work; /* of the fence */
+	const struct map_work_ops *work; /* the fence's */
 	uint64_t offset;                 /* in the map */
 	uint64_t length;
 	uint32_t access;          /* HM_READ | HM_WRITE */
@@ -346,25 +363,29 @@ struct map_use {
 };
 
 /*
- * Enters @use, whose fields but link are filled in by the caller, who hands his
- * map reference over. -EBUSY: the map is being changed; -ENODEV: it is lost; the
- * reference is the caller's still.
+ * Enters @use. The caller fills in all fields but link, and hands its reference to the map over.
+ * On failure the caller keeps the reference.
+ * Errors:
+ *   -EBUSY the map is being changed
+ *   -ENODEV the map is lost
  */
 int map_use_begin(struct map_use *use);
-/* The work is done: leaves the list and drops the reference. */
+/* For work that is done: takes @use off the list and drops the reference. */
 void map_use_end(struct map_use *use);
 int map_use_wait_each(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access,
 		      uint64_t timeout_ns);
 /*
- * Waits until no work in flight conflicts with @access on the range: all work
- * for HM_WRITE, work that writes for HM_READ. -ETIME after @timeout_ns, -EINPROGRESS
- * where the accelerator can't wait, or the work's own error. Caller holds neither
- * map->lock nor a fence's lock.
+ * Waits until no work in flight conflicts with @access on the range: all work for HM_WRITE, work
+ * that writes for HM_READ. The caller holds neither map->lock nor a fence's lock.
+ * Errors:
+ *   -ETIME after @timeout_ns
+ *   -EINPROGRESS the accelerator can't wait
+ *   others the work's own error
  */
 static inline int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t length,
 			       uint32_t access, uint64_t timeout_ns)
 {
-	/* What the work did that was counted off is seen with it. */
+	/* Acquire: the effects of work that has been counted off are visible, too. */
 	if (likely(!atomic_load_explicit(&map->n_use, memory_order_acquire)))
 		return 0;
 	return map_use_wait_each(map, offset, length, access, timeout_ns);
@@ -374,51 +395,50 @@ static inline int map_use_wait(struct hm_map *map, uint64_t offset, uint64_t len
 
 struct map_view;
 
-/* As hm_view_ops, for users inside the library. All but release are optional. */
+/* Like hm_view_ops, for users inside the library. All but release are optional. */
 struct view_hooks {
 	int (*quiesce)(struct map_view *view, const struct hm_view_change *change);
 	void (*invalidate)(struct map_view *view, const struct hm_view_change *change);
 	void (*reattach)(struct map_view *view, const struct hm_view_change *change);
 	void (*lost)(struct map_view *view);
-	/* Bracket work; NULL where the CPU and this user are coherent. */
+	/* Work of a bracket; NULL where the CPU and this user are coherent. */
 	int (*begin_cpu)(struct map_view *view, uint64_t offset, uint64_t length,
 			 uint32_t access);
 	int (*end_cpu)(struct map_view *view, uint64_t offset, uint64_t length,
 		       uint32_t access);
-	/* The map goes away: free the view. Called once, with view_mutex held. */
+	/* The map goes away: frees the view. Called once, with view_mutex held. */
 	void (*release)(struct map_view *view);
 };
 
-/* Embedded in what its owner keeps for a map. An accelerator's holds no ref. */
+/* Embedded in the owner's record for a map. An accelerator's view holds no reference. */
 struct map_view {
 	struct cds_list_head link; /* map->views; view_mutex and map->lock */
 	struct hm_map *map;
 	uint64_t offset;
 	uint64_t length; /* 0: all of the map, following it */
 	const struct view_hooks *hooks;
-	void *owner; /* whoever attached it: compared by view_find */
+	void *owner; /* set by the attaching side; view_find() compares it */
 };
 
 /* Held to attach, to detach, and while a map's destruction releases its views. */
 extern pthread_mutex_t view_mutex;
 
 /*
- * With view_mutex held. Attach after map_use_begin() has succeeded for the map,
- * so that no change is under way that would miss the view.
+ * The caller holds view_mutex. Attach after map_use_begin() has succeeded for the map, so that
+ * no change is under way that would miss the view.
  */
 void view_attach_locked(struct hm_map *map, struct map_view *view);
 /*
- * Drops view_mutex and takes it again: it waits for a change of the map, and so is not
- * for callbacks (view_defer()). True:
- * detached, the view is the caller's to free. False: the map is going away, and
- * the view's release hook is called as soon as view_mutex is free: look again.
+ * Drops view_mutex and takes it again: the function waits for a change of the map, and so is not
+ * for callbacks (view_defer()). True: detached, the caller must free the view. False: the map is
+ * going away, and the view's release hook is called as soon as view_mutex is free: look again.
  */
 bool view_detach_locked(struct map_view *view);
 /* The view of @owner with these hooks, or NULL. The caller holds a map ref. */
 struct map_view *view_find(struct hm_map *map, const struct view_hooks *hooks,
 			   const void *owner);
 
-/* ---- steps that others call ---- */
+/* ---- steps that other files call ---- */
 
 int map_refuse_range(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
 /* Validates a range against the map's length; -EINVAL or -ERANGE, with a text. */
@@ -431,9 +451,9 @@ static inline int map_check_range(struct hm_map *map, uint64_t offset, uint64_t 
 		return 0;
 	return map_refuse_range(map, offset, length, what);
 }
-/* As above, and offset and length in whole pages, or up to the map's end. */
+/* As above, with offset and length in whole pages, or up to the map's end. */
 int map_check_pages(struct hm_map *map, uint64_t offset, uint64_t length, const char *what);
-/* Rights at every byte of the range include @access? */
+/* Do the rights at every byte of the range include @access? */
 bool map_allows(struct hm_map *map, uint64_t offset, uint64_t length, uint32_t access);
 
 int prot_of_access(uint32_t access);

@@ -12,7 +12,7 @@
 #include "base/sys.h"
 #include "tell/trace.h"
 
-/* "host, file": for the text of a name that is not there. */
+/* "host, file", for the text about an unknown name. */
 static void list_names(char *text, size_t size)
 {
 	const struct hm_backend_ops *ops;
@@ -83,8 +83,8 @@ err_free:
 }
 
 /*
- * In order of registration, which hm_device_list() has: devices with memory of their own come
- * first. Until @each returns other than 0, which is the result.
+ * Calls @each in order of registration, which hm_device_list() shows: devices with memory of
+ * their own come first. Ends with the first result other than 0, and returns it.
  */
 static int each_device(int (*each)(void *user, const char *name), void *user)
 {
@@ -98,8 +98,8 @@ static int each_device(int (*each)(void *user, const char *name), void *user)
 }
 
 /*
- * What programs that name none get. It is the same on all machines, and has all that hm_alloc()
- * and sharing promise; who wants another one says which.
+ * Opens the device of programs that name none: "host", unless HETMAP_DEVICE names another. It is
+ * the same on all machines, and has all that hm_alloc() and sharing promise.
  */
 static int open_default(struct hm_device **ret_device)
 {
@@ -191,7 +191,7 @@ static int list_one(void *user, const char *name)
 		r = query(device, &info);
 		hm_device_unref(device);
 	}
-	if (r) /* it is there, and not for us */
+	if (r) /* the device exists, but this process can't use it */
 		return r == -ENOMEM ? r : 0;
 	if (listing->n < listing->capacity) {
 		to = (struct hm_device_info *)((char *)listing->infos +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A device as a backend opened it: the one that holds, and older ones in use still. */
+/* Links of a device to its backend: the current one, and older ones still in use. */
 #include "core/device_link.h"
 
 #include <stdlib.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A link: a device as a backend opened it, once. A device has one at a time, and
- * another one after hm_device_recover(); objects stay with the link that they were
- * made by, which is closed when nobody has it any more.
+ * A link: a device as a backend opened it, once. A device has one link at a time, and another
+ * one after hm_device_recover(). Objects stay with the link that made them, which closes when
+ * its last user has gone.
  *
- * A reader counts himself on the link that he found, and then looks whether it is
- * still the device's; a recovery puts its own there, and then looks whether anybody is
- * counted on the old one. One of them sees the other. Who comes late counts himself on
- * one that is closed already before he finds that out: so links are not freed while
- * their device lives.
+ * A reader counts itself on the link that it found, and then checks that the device still has
+ * it. A recovery stores its own link, and then looks for readers counted on the old one. One of
+ * them sees the other. A late reader counts itself on a closed link before it finds that out:
+ * links are therefore not freed while their device lives.
  */
 #ifndef HETMAP_DEVICE_LINK_H
 #define HETMAP_DEVICE_LINK_H
@@ -22,13 +21,13 @@ struct device_link {
 	struct device_link *next; /* older; constant */
 };
 
-/* The first one, of a device that nobody knows yet. -ENOMEM, or the backend's answer. */
+/* Opens the first link of a device that is not published yet. -ENOMEM, or the backend's error. */
 int link_open(struct hm_device *device, struct device_link **ret_link);
-/* It becomes the device's. Recoveries come one at a time. */
+/* Makes @link the device's. The caller serialises recoveries. */
 void link_swap(struct hm_device *device, struct device_link *link);
-/* Closes what nobody has. */
+/* Closes links without users. */
 void link_sweep(struct hm_device *device);
-/* The device's end. */
+/* Closes all links, at the device's end. */
 void link_end(struct hm_device *device);
 
 static inline void link_put(struct hm_device *device, struct device_link *link)
@@ -38,7 +37,7 @@ static inline void link_put(struct hm_device *device, struct device_link *link)
 		link_sweep(device);
 }
 
-/* The one that holds now, which stays open until link_put(). */
+/* The current link, which stays open until link_put(). */
 static inline struct device_link *link_get(struct hm_device *device)
 {
 	struct device_link *link;
@@ -52,7 +51,7 @@ static inline struct device_link *link_get(struct hm_device *device)
 	}
 }
 
-/* Once more, of one that the caller knows to be held. */
+/* Takes another reference to a link that the caller knows to be held. */
 static inline struct device_link *link_hold(struct device_link *link)
 {
 	atomic_fetch_add(&link->n_user, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which bytes a buffer's are: inodes, and the buffers that they are of. */
+/* Identities of bytes: the inodes that stand for them, and the buffers that share them. */
 #include "core/identity.h"
 
 #include <stdlib.h>
@@ -7,24 +7,24 @@
 
 #include "base/sys.h"
 
-/* Of an identity: what is exported again and again, each time as another file, is bounded. */
+/* Inodes of an identity: bounds repeated exports, each of which is another file. */
 #define NAMES_MAX 16
 
 #define BUCKETS 256
 
 struct inode_name {
-	struct inode_name *next; /* of its bucket */
+	struct inode_name *next; /* in its bucket */
 	uint64_t dev, ino;
 	struct identity *identity;
 };
 
 struct identity {
 	uint32_t refs; /* buffers */
-	uint32_t n;    /* names so far; the one to be replaced next, past NAMES_MAX */
+	uint32_t n;    /* names so far; past NAMES_MAX, tells the next to be replaced */
 	struct inode_name *name[NAMES_MAX];
 };
 
-/* A leaf. Protects the below, and what hangs on it. */
+/* A leaf. Protects the table, and everything reachable from it. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct inode_name *buckets[BUCKETS];
 
@@ -38,7 +38,7 @@ void identity_fork_after(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* A device may have several nodes, which are of one number. */
+/* A device may have several nodes with the same number. */
 static struct inode_name name_of(const struct stat *st)
 {
 	if (S_ISCHR(st->st_mode))
@@ -84,7 +84,10 @@ static void add(struct identity *identity, struct inode_name *name)
 	*bucket = name;
 }
 
-/* What has the name; @identity, or where that is NULL a new one, gets it if nothing has. */
+/*
+ * Finds the identity of a name; adds the name to @identity, or to a new one where that is NULL,
+ * if the name is not there.
+ */
 static int find_or_add_locked(const struct inode_name *wanted, struct identity *identity,
 			      struct identity **ret_identity)
 {

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which bytes a buffer's are: two buffers of one file, or a buffer and an import of what it
- * has exported, have the same ones. Known by the inodes of the descriptors that a buffer was
- * made of or has given away, and asked for then, so that comparing is arithmetic.
+ * Identity of a buffer's bytes: two buffers of one file, or a buffer and an import of its
+ * export, have the same. It is derived from the inodes of the descriptors that a buffer was made
+ * of or has given away, when that happens, so that comparing is arithmetic.
  *
- * Not known: of a memfd and of a dma-buf that another process made of it, both imported.
+ * Not recognised: a memfd and a dma-buf that another process made of it, both imported.
  */
 #ifndef HETMAP_IDENTITY_H
 #define HETMAP_IDENTITY_H
 
 #include "core/core.h"
 
-/* Of what @fd has, with a reference. -ENOMEM, or fstat()'s. */
+/* Finds the identity of @fd's bytes, and takes a reference. -ENOMEM, or the error of fstat(). */
 int identity_get(int fd, struct identity **ret_identity);
 /* NULL is allowed. */
 void identity_put(struct identity *identity);
-/* @fd has the buffer's bytes and goes to others. Caller holds buffer->lock. As above. */
+/*
+ * Notes that @fd, with the buffer's bytes, leaves the buffer. The caller holds buffer->lock.
+ * Errors as above.
+ */
 int identity_add_locked(struct hm_buffer *buffer, int fd);
 
 void identity_fork_prepare(void);
@@ -31,7 +34,7 @@ static inline bool identity_same(const struct hm_buffer *a, const struct hm_buff
 	return identity && identity == atomic_load_explicit(&b->identity, memory_order_acquire);
 }
 
-/* Have ranges of two maps, or of one, bytes in common? Whatever their addresses are. */
+/* Do ranges of two maps, or of one, have bytes in common? Addresses do not matter. */
 static inline bool maps_overlap(const struct hm_map *a, uint64_t a_offset, uint64_t a_length,
 				const struct hm_map *b, uint64_t b_offset, uint64_t b_length)
 {

@@ -21,10 +21,10 @@ static int flags_of_segment(const struct hm_segment *segment)
 	return flags;
 }
 
-/* Of one writev(): fewer bytes than the smallest pipe holds. */
+/* Pages read by one writev(): fewer bytes than the smallest pipe holds. */
 #define PART_PAGES 256
 
-/* A byte of each of the pages, through a pipe that is empty, and is again afterwards. */
+/* Reads a byte of each page into an empty pipe, and empties the pipe again. */
 static int read_pages(const int pipes[2], const char *address, uint64_t length)
 {
 	struct iovec parts[PART_PAGES];
@@ -43,9 +43,9 @@ static int read_pages(const int pipes[2], const char *address, uint64_t length)
 }
 
 /*
- * Like MADV_POPULATE_READ, which knows nothing of device pages [check_vma_flags()]. Not by
- * loads: the range is no map yet, so that nobody's guard takes the SIGBUS of a page that
- * its driver does not give. The kernel, which copies, gets -EFAULT.
+ * Like MADV_POPULATE_READ, which skips device pages [check_vma_flags()]. Loads won't do: the
+ * range is no map yet, and no guard would catch the SIGBUS of a page that its driver does not
+ * give. The kernel copies instead, and gets -EFAULT.
  */
 static int bring_in(const char *address, uint64_t length)
 {
@@ -105,8 +105,8 @@ bool map_is_direct(const struct hm_segment *segment, uint64_t offset, uint64_t l
 }
 
 /*
- * An object that is found by its first byte, or mapped as a whole only, or whose driver may
- * refuse: so it is mapped elsewhere, and the part moved.
+ * Maps elsewhere, and moves the part: for an object that is found by its first byte, or mapped
+ * as a whole only, or whose driver may refuse.
  */
 static int map_moved(const struct hm_segment *segment, uint64_t offset, uint64_t length,
 		     char *address, int prot)
@@ -138,8 +138,8 @@ int map_one(const struct hm_segment *segment, uint64_t offset, uint64_t length, 
 	void *mapped;
 
 	/*
-	 * A driver is called when the kernel has unmapped what was there: where it refuses,
-	 * the hole may be another thread's before anybody could mend it.
+	 * The kernel unmaps the old mapping before it calls the driver: if the driver refuses,
+	 * another thread may take the hole before it can be mended.
 	 */
 	if (segment->flags & (HM_SEGMENT_MAY_REFUSE | HM_SEGMENT_DMABUF) ||
 	    !map_is_direct(segment, offset, length))

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Who has which segments of a buffer: lists that nobody has any more end. */
+/*
+ * Reference-counted segment lists. A list and the objects only it names are freed with its last
+ * reader.
+ */
 #include "core/segments.h"
 
 #include <stdlib.h>
@@ -10,7 +13,7 @@
 #include "tell/publish.h"
 #include "base/sys.h"
 
-/* The first one is the buffer's own. */
+/* The first list's segment is the buffer's own. */
 static void free_segments(struct hm_buffer *buffer, struct segment_list *list)
 {
 	if (list->segment != &buffer->first_segment)
@@ -26,7 +29,7 @@ static void put_spare(struct hm_buffer *buffer, struct segment_list *list)
 	pthread_mutex_unlock(&buffer->segment_lock);
 }
 
-/* Oldest first: an object of a list may be in older ones, too. */
+/* Oldest first: an object of a list may be in older lists, too. */
 static struct segment_list *take_unused(struct hm_buffer *buffer)
 {
 	struct segment_list *list;
@@ -137,7 +140,7 @@ static void swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n
 	old->next = list;
 	publish(buffer, list, n, link);
 	pthread_mutex_unlock(&buffer->segment_lock);
-	/* The table has nothing of an object's that ends. */
+	/* The published table must not name an object that ends. */
 	cds_list_for_each_entry(map, &buffer->maps, buffer_link)
 		publish_change(map);
 	segments_sweep(buffer);
@@ -161,7 +164,7 @@ void segments_end(struct hm_buffer *buffer)
 {
 	struct segment_list *list = atomic_load(&buffer->segments), *next;
 
-	/* What a handler has left. */
+	/* Ends objects that a handler has left. */
 	segments_sweep(buffer);
 	end_objects(buffer, list, 0);
 	free_segments(buffer, list);

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A buffer's segments for those who don't have its lock, for as long as they like:
- * who waits for a device may hold up nobody who changes the buffer.
+ * A buffer's segments for readers without its lock, for any time: a thread that waits for a
+ * device must not hold up a change of the buffer.
  *
- * A list that was published never changes. A change publishes another; objects that are
- * not in that one end as soon as nobody has an older one.
+ * A list that was published never changes. A change publishes another; objects that are not in
+ * the new list end with the last reader of the older ones.
  *
- * A reader counts himself on the list that he has found, and then looks whether it is
- * still the current one; a change publishes its own, and then looks whether anybody is
- * counted on the old one. One of them sees the other. A reader who comes late counts
- * himself on a list that is none any more before he finds that out: so lists are used
- * again, and never freed while the buffer lives.
+ * A reader counts itself on the list that it found, and then checks that the list is still
+ * current. A change publishes its own list, and then looks for readers counted on the old one.
+ * One of them sees the other. A late reader counts itself on an unused list before it finds that
+ * out: lists are therefore reused, and never freed while the buffer lives.
  */
 #ifndef HETMAP_SEGMENTS_H
 #define HETMAP_SEGMENTS_H
 
 #include "core/core.h"
 
-/* Ends what nobody has. */
+/* Ends lists without readers, and their objects. */
 void segments_sweep(struct hm_buffer *buffer);
 
 static inline void segments_put(struct hm_buffer *buffer, struct segment_list *list)
@@ -27,7 +26,7 @@ static inline void segments_put(struct hm_buffer *buffer, struct segment_list *l
 		segments_sweep(buffer);
 }
 
-/* The segments as they are now, whose objects stay until segments_put(). */
+/* The current segments. Their objects stay until segments_put(). */
 static inline struct segment_list *segments_get(struct hm_buffer *buffer)
 {
 	struct segment_list *list;
@@ -42,8 +41,8 @@ static inline struct segment_list *segments_get(struct hm_buffer *buffer)
 }
 
 /*
- * The same in a signal handler, which must not sweep: what nobody has any more when it leaves ends
- * with the next sweep, at the latest the buffer's.
+ * The same in a signal handler, which must not sweep: a list that the handler was the last to
+ * use ends with the next sweep, at the latest with the buffer.
  */
 static inline struct segment_list *segments_look(struct hm_buffer *buffer)
 {
@@ -63,32 +62,37 @@ static inline void segments_leave(struct segment_list *list)
 	atomic_fetch_sub(&list->n_user, 1);
 }
 
-/* Room for @n segments, for segments_swap() or segments_abandon(). -ENOMEM. */
+/* Allocates room for @n segments, for segments_swap() or segments_abandon(). -ENOMEM. */
 int segments_create(struct hm_buffer *buffer, uint32_t n, struct segment_list **ret_list);
 void segments_abandon(struct hm_buffer *buffer, struct segment_list *list);
 
-/* Of a buffer that nobody knows yet; @link is held, and the list's from here on. */
+/*
+ * Sets the first list of a buffer that is not published yet. Takes over the reference to @link.
+ */
 void segments_begin(struct hm_buffer *buffer, const struct hm_segment *segment,
 		    struct device_link *link);
 
-/* Of whom its objects are now. Caller holds buffer->lock, or nobody knows the buffer. */
+/*
+ * The link of the present objects. The caller holds buffer->lock, or has not published the
+ * buffer yet.
+ */
 static inline struct device_link *segments_link(const struct hm_buffer *buffer)
 {
 	return atomic_load(&((struct hm_buffer *)buffer)->segments)->link;
 }
 
 /*
- * Publishes the first @n of @list, of the same link. The first @n_kept objects of the
- * old one are in it; the others are the old list's to end. Caller holds buffer->lock.
+ * Publishes the first @n of @list, with the same link. The first @n_kept objects of the old list
+ * are in it; the others end with the old list. The caller holds buffer->lock.
  */
 void segments_swap(struct hm_buffer *buffer, struct segment_list *list, uint32_t n,
 		   uint32_t n_kept);
 
-/* The same with all objects new ones of @link, which is held, and the list's then. */
+/* The same with only new objects, of @link. Takes over the reference to @link. */
 void segments_renew(struct hm_buffer *buffer, struct segment_list *list,
 		    struct device_link *link);
 
-/* The buffer's end, and that of its objects. */
+/* Ends the lists and all objects, at the buffer's end. */
 void segments_end(struct hm_buffer *buffer);
 
 #endif
