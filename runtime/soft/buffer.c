@@ -6,7 +6,7 @@
 
 #include "soft/twin.h"
 
-/* A buffer that nobody finds yet, without pages. */
+/* Makes a buffer without pages, which has no slot yet. */
 static int buffer_new(struct soft_file *file, struct soft_buffer **ret_buffer)
 {
 	struct soft_account *account = file->account;
@@ -41,7 +41,7 @@ err_count:
 	return r;
 }
 
-/* One that nobody finds, and whose pages are gone. */
+/* Frees a buffer that has neither slot nor pages any more. */
 static void buffer_delete(struct soft_buffer *buffer)
 {
 	struct soft_device *dev = buffer->dev;
@@ -73,7 +73,7 @@ void soft_buffer_put(struct soft_buffer *buffer)
 	buffer_free(buffer);
 }
 
-/* Bytes to pages, within what the device could have at all. */
+/* Converts bytes to pages, within the limit of the device's memory. */
 static int length_pages(struct soft_device *dev, uint64_t length, uint32_t place,
 			uint64_t *ret_n_pages)
 {
@@ -85,7 +85,7 @@ static int length_pages(struct soft_device *dev, uint64_t length, uint32_t place
 	return 0;
 }
 
-/* How far maps may reach: as long as a slot's window at most. */
+/* How far maps may reach: at most a slot's window. */
 static int capacity_pages(struct soft_device *dev, const struct hetsim_buffer_create *create,
 			  uint64_t *ret_n_pages)
 {
@@ -162,7 +162,7 @@ int soft_buffer_close(struct soft_file *file, void *argument)
 	return 0;
 }
 
-/* Who takes the device away is in this process: maps are no SIGBUS before they are replaced. */
+/* The process itself unplugs the device: no map raises SIGBUS before it is replaced. */
 int soft_buffer_when_lost(struct soft_file *file, void *argument)
 {
 	struct hetsim_buffer_when_lost *lost = argument;
@@ -177,7 +177,7 @@ int soft_buffer_when_lost(struct soft_file *file, void *argument)
 	return lost->when == HETSIM_WHEN_LOST_DEFAULT ? 0 : -EOPNOTSUPP;
 }
 
-/* With buffer->change held. */
+/* The caller holds buffer->change. */
 static int buffer_resize(struct soft_buffer *buffer, uint64_t length, struct soft_lack *lack)
 {
 	uint64_t n_pages;
@@ -196,8 +196,8 @@ static int buffer_resize(struct soft_buffer *buffer, uint64_t length, struct sof
 }
 
 /*
- * Its length is its maker's to change, who has it counted as his and whose bytes go; that
- * of a buffer whose maker is gone is for those to change who have it.
+ * May the file change the buffer's length? Its maker may: the bytes count as the maker's, and
+ * are lost in a shrink. Once the maker has closed its file, any opener with a handle may.
  */
 static bool may_resize(const struct soft_file *file, const struct soft_buffer *buffer)
 {
@@ -248,7 +248,7 @@ int soft_buffer_info(struct soft_file *file, void *argument)
 	info->place = buffer->place;
 	info->cache = buffer->cache;
 	info->offset = soft_slot_offset(buffer->dev, buffer->slot);
-	info->maps = 0; /* not known: whoever maps the file does */
+	info->maps = 0; /* not known: only the application maps the file */
 	info->evictions = buffer->n_evictions;
 	soft_buffer_put(buffer);
 	return 0;

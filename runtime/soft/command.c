@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The twin's commands: what each takes, and running one through the device's page
- * table, as far at a time as pages lie one behind the other.
+ * The twin's commands: their operands and checks, and running one through the device's page
+ * table, piece by piece, as far as pages are contiguous.
  */
 #include <endian.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "soft/engine.h"
 
-/* gcc's -O2 leaves loops alone of which it does not know how long they are. */
+/* At -O2 gcc does not vectorise loops of unknown length. */
 #ifdef __clang__
 #define LONG_LOOP
 #else
@@ -33,21 +33,21 @@ struct operation {
 	uint32_t reads;       /* BIT(SOURCE) and so on */
 	bool writes;          /* length bytes at destination, while reading */
 	bool words;           /* length is in whole words */
-	bool value;           /* takes one */
+	bool value;           /* takes a value */
 	uint32_t result_size; /* bytes at destination, at the end */
-	/* One piece, in one run of pages of each operand. True to stop early. */
+	/* Does one piece, which lies in one run of pages of each operand. True: stop early. */
 	bool (*step)(struct run *run, char *const *operand, size_t n);
 };
 
-/* A command on its way. */
+/* A command that is running. */
 struct run {
 	struct soft_queue *queue;
 	const struct operation *op;
 	uint32_t value;
-	uint64_t address[OPERANDS]; /* of what comes next */
+	uint64_t address[OPERANDS]; /* of the next piece */
 	uint32_t used;              /* BIT(DESTINATION) and so on */
-	uint64_t number;            /* a step's own: what it has found out so far */
-	const char *bytes;          /* a step's own: what it stores */
+	uint64_t number;            /* a step's own: its result so far */
+	const char *bytes;          /* a step's own: the bytes it stores */
 	uint64_t fault_address;
 };
 
@@ -56,7 +56,7 @@ struct run {
 static bool step_copy(struct run *run, char *const *operand, size_t n)
 {
 	(void)run;
-	/* They may be the same bytes after all, bound at two places. */
+	/* The ranges may be the same bytes, bound at two addresses. */
 	memmove(operand[DESTINATION], operand[SOURCE], n);
 	return false;
 }
@@ -83,8 +83,8 @@ STEP_WORDS(scale, a[i] * value)
 STEP_WORDS(axpy, d[i] + a[i] * value)
 
 /*
- * Counts in eight tables, added up for each piece: where a byte is often followed by
- * its like, a single one would wait for its own last count.
+ * Counts in eight tables, which are added up for each piece: with one table, a byte that repeats
+ * would wait for its own last count.
  */
 static bool step_histogram(struct run *run, char *const *operand, size_t n)
 {
@@ -109,7 +109,7 @@ static bool step_histogram(struct run *run, char *const *operand, size_t n)
 
 #define CRC_POLYNOMIAL 0xedb88320u /* zlib's, bits reversed */
 
-/* What eight bytes do to a CRC, by the place of the byte from the last on. */
+/* Effect of a byte on the CRC, by its distance from the last of eight bytes. */
 static uint32_t crc_table[8][256];
 static pthread_once_t crc_once = PTHREAD_ONCE_INIT;
 
@@ -151,8 +151,8 @@ static bool step_crc32(struct run *run, char *const *operand, size_t n)
 }
 
 /*
- * The result counts bytes until one differs. Other threads may write meanwhile: what
- * differed at first need not when it is looked for.
+ * The result counts bytes until the first difference. Other threads may be writing: a difference
+ * that memcmp() saw may be gone when the loop looks for it.
  */
 static bool step_compare(struct run *run, char *const *operand, size_t n)
 {
@@ -166,7 +166,7 @@ static bool step_compare(struct run *run, char *const *operand, size_t n)
 	return i < n;
 }
 
-/* What a command found out goes where it belongs, over several runs of pages too. */
+/* Stores a command's result at its destination, over several runs of pages if need be. */
 static bool step_store(struct run *run, char *const *operand, size_t n)
 {
 	memcpy(operand[DESTINATION], run->bytes, n);
@@ -206,7 +206,7 @@ static const struct operation operations[] = {
 				.step = step_compare },
 };
 
-/* ---- what is refused before it is queued ---- */
+/* ---- checks before a command is queued ---- */
 
 static int operand_check(const struct soft_kind *kind, uint64_t address, uint64_t length)
 {
@@ -257,12 +257,12 @@ int soft_command_check(const struct soft_kind *kind, const struct hetsim_command
 
 /* ---- running ---- */
 
-/* How much is done between looks at the clock, with va->lock held. */
+/* Bytes between looks at the clock, with va->lock held. */
 #define BURST KIB(128)
 
 /*
- * Where an operand is in this process, and how far from there its pages lie one
- * behind the other: up to *@n, which becomes less if they don't. -EFAULT.
+ * Finds the address of an operand in this process; *@n shrinks to the bytes for which its pages
+ * are contiguous. -EFAULT.
  */
 static int operand_find(struct run *run, unsigned int i, size_t *n, char **ret_operand)
 {
@@ -290,7 +290,7 @@ static int operand_find(struct run *run, unsigned int i, size_t *n, char **ret_o
 	return 0;
 }
 
-/* With va->lock read. -EFAULT, or 1: the command is to stop. */
+/* The caller holds va->lock for reading. -EFAULT, or 1: the command must stop. */
 static int piece_run(struct run *run, size_t *n)
 {
 	char *operand[OPERANDS] = { 0 };
@@ -311,7 +311,7 @@ static int piece_run(struct run *run, size_t *n)
 	return stop;
 }
 
-/* As far as the pages are there. */
+/* Runs as far as the pages are there. */
 static int burst_run(struct run *run, uint64_t *left)
 {
 	uint64_t end = *left - min_u64(*left, BURST);

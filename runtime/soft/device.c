@@ -2,8 +2,8 @@
 /*
  * The twin's devices: their settings and their table.
  *
- * A child of fork() has none of them: it begins anew, and leaves what it sees of
- * its parent's as it is. Buffers' maps are not inherited.
+ * A child of fork() has none of them: it begins anew, and leaves its parent's objects as they
+ * are. Maps of buffers are not inherited.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,9 +49,9 @@ static const struct {
 
 bool soft_test;
 
-/* Devices are made when they are opened first. */
+/* Devices are made at their first open. */
 static struct {
-	pthread_mutex_t lock; /* protects the below; nothing is inside it */
+	pthread_mutex_t lock; /* protects the fields below; a leaf */
 	bool loaded;
 	struct settings settings;
 	struct soft_device *devices[SOFT_MAX_DEVICES];
@@ -71,7 +71,7 @@ void soft_fork_parent(void)
 	pthread_mutex_unlock(&table.lock);
 }
 
-/* Kept only so that a search for leaks finds who points to them. */
+/* Keeps the parent's pointers only so that a leak checker finds its objects reachable. */
 void soft_fork_child(void)
 {
 	memcpy(table.parents, table.devices, sizeof(table.parents));
@@ -109,7 +109,7 @@ static int setting_kind(const char *value, size_t length, enum hetsim_kind *ret_
 		       value);
 }
 
-/* "name=value" of @length bytes. */
+/* Reads "name=value" of @length bytes. */
 static int setting_read(struct settings *settings, const char *text, size_t length)
 {
 	size_t name = strcspn(text, "="), i;
@@ -144,7 +144,7 @@ static int setting_read(struct settings *settings, const char *text, size_t leng
 	return 0;
 }
 
-/* Once, as the module's parameters. With the table's lock held. */
+/* Reads the settings once, like the module's parameters. The caller holds the table's lock. */
 static int settings_load(void)
 {
 	const char *text = getenv("HETMAP_SOFT");
@@ -195,7 +195,7 @@ static uint64_t power_of_two_up(uint64_t n)
 	return n > 1 ? 1ull << (64 - __builtin_clzll(n - 1)) : 1;
 }
 
-/* With the table's lock held. */
+/* The caller holds the table's lock. */
 static int device_add(uint32_t index)
 {
 	const struct settings *settings = &table.settings;
@@ -275,7 +275,7 @@ int soft_device_take(struct soft_device *dev)
 
 uint32_t soft_count(void)
 {
-	uint32_t n = 1; /* which says why it can't be opened */
+	uint32_t n = 1; /* its open tells why it fails */
 
 	table_lock();
 	if (!settings_load())

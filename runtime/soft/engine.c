@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The engine of the twin: one thread for each queue runs what is submitted to it,
- * in order, and says when each submission is done. It is started by the first one.
+ * The twin's engine: one thread for each queue, started by the first submission, runs
+ * submissions in order and signals their ends.
  */
 #include <errno.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include "../backend/sim/port.h"
 #include "base/thread.h"
 
-/* How often others may run before the thread goes to sleep. */
+/* Yields to other threads before the engine's thread goes to sleep. */
 #define LINGER_YIELDS 2
 
 struct timespec soft_timespec(uint64_t ns)
@@ -24,7 +24,7 @@ struct timespec soft_timespec(uint64_t ns)
 	};
 }
 
-/* Why what runs has to end now, whatever it waits for; 0 if it does not. */
+/* Error that must end the running submission now, even in a wait; 0: none. */
 static int interrupted(struct soft_queue *queue)
 {
 	struct soft_device *dev = queue->file->dev;
@@ -43,7 +43,7 @@ int soft_engine_poll(struct soft_queue *queue)
 	return !r && time_now_ns() >= queue->deadline_ns ? -ETIMEDOUT : r;
 }
 
-/* Does nothing for so long, or until the submission has to end. */
+/* Sleeps for @ns, or until the submission must end. */
 static int engine_sleep(struct soft_queue *queue, uint64_t ns)
 {
 	uint64_t now = time_now_ns();
@@ -60,7 +60,7 @@ static int engine_sleep(struct soft_queue *queue, uint64_t ns)
 	return soft_engine_poll(queue);
 }
 
-/* Injected: something that was to happen does not, until the time is up. */
+/* Injected: the submission hangs until its time is up. */
 static int engine_hang(struct soft_queue *queue)
 {
 	int r;
@@ -71,7 +71,7 @@ static int engine_hang(struct soft_queue *queue)
 	return r;
 }
 
-/* Waits until the page table is no more of @generation. -ETIME: its time is up. */
+/* Waits until the page table has another generation than @generation. -ETIME: the time is up. */
 static int engine_wait(struct soft_queue *queue, uint64_t generation)
 {
 	struct soft_va *va = &queue->file->va;
@@ -99,14 +99,14 @@ int soft_engine_fault(struct soft_queue *queue, uint64_t generation)
 	if (r)
 		return r;
 	soft_count_add(queue->file->dev, queue->file->account, SOFT_DEVICE_FAULTS, 1);
-	/* Others must not wait: what would bind it may wait for their fence. */
+	/* Other types must not wait: the binding may come only after their fence. */
 	r = queue->type == HETSIM_QUEUE_COUNTER ? engine_wait(queue, generation) : -EFAULT;
 	return r == -ETIME ? -EFAULT : r;
 }
 
 /*
- * Those in a row that end in one way are one record: all of a queue may be cancelled.
- * With queue->lock held.
+ * Adds to the failures. Consecutive submissions with the same end share one record, since a
+ * whole queue may be cancelled. The caller holds queue->lock.
  */
 static void engine_record(struct soft_queue *queue, uint64_t seqno, int status,
 			  uint64_t address)
@@ -114,7 +114,7 @@ static void engine_record(struct soft_queue *queue, uint64_t seqno, int status,
 	struct soft_failure *failure = &queue->failures[(queue->n_records - 1) % SOFT_FAILURES];
 
 	queue->n_failures++;
-	/* Before the first one there is a record of no submission, which ended well. */
+	/* At first there is a record of no submission, which ended well. */
 	if (failure->last + 1 == seqno && failure->status == status &&
 	    failure->address == address) {
 		failure->last = seqno;
@@ -128,10 +128,7 @@ static void engine_record(struct soft_queue *queue, uint64_t seqno, int status,
 	};
 }
 
-/*
- * The submission is done, as far as anyone can see. With it, or before, everyone
- * who waits is told. @job is gone afterwards.
- */
+/* Completes the submission: publishes its end, wakes all waiters, and frees @job. */
 static void engine_complete(struct soft_queue *queue, struct soft_job *job, int status,
 			    uint64_t address)
 {
@@ -156,7 +153,7 @@ static void engine_complete(struct soft_queue *queue, struct soft_job *job, int 
 		queue->wanted = UINT64_MAX;
 	pthread_mutex_unlock(&queue->lock);
 
-	/* Without the lock, so that nobody wakes up to wait for it. */
+	/* Without the lock, so that no thread wakes up only to wait for it. */
 	if (wanted)
 		pthread_cond_broadcast(&queue->completed);
 	soft_events_signal(&due);
@@ -171,9 +168,8 @@ static void engine_count(struct soft_queue *queue, enum soft_counter counter, ui
 }
 
 /*
- * The engine did not answer, and was reset: nothing that was at hand is trusted
- * afterwards. Whoever waits for a fence is not to wait for one time-out after another:
- * what is queued goes with it.
+ * The engine did not answer, and was reset: the TLB is no longer trusted. For queues with
+ * fences, cancels all queued submissions: a waiter must not wait for one time-out after another.
  */
 static void engine_reset(struct soft_queue *queue)
 {
@@ -186,7 +182,7 @@ static void engine_reset(struct soft_queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* How the submission ends; with -EFAULT, where. */
+/* Returns the submission's status; with -EFAULT, the address. */
 static int engine_run(struct soft_queue *queue, struct soft_job *job, uint64_t *ret_address)
 {
 	uint64_t latency, start;
@@ -231,9 +227,9 @@ static struct soft_job *engine_next_locked(struct soft_queue *queue)
 }
 
 /*
- * One submission often follows soon upon another. Whoever makes it need not wake a
- * thread that only let others run; and where both have one processor, many are
- * made before the first of them runs, which saves going back and forth.
+ * Yields before sleeping, since one submission often follows soon upon another: the submitter
+ * need not wake a thread that only yielded. Where both share one processor, many submissions are
+ * made before the first runs, which saves switching back and forth.
  */
 static void engine_linger(struct soft_queue *queue)
 {
@@ -244,7 +240,7 @@ static void engine_linger(struct soft_queue *queue)
 		sched_yield();
 }
 
-/* Waits for a submission. NULL: there will be none. */
+/* Waits for a submission. NULL: the queue has stopped. */
 static struct soft_job *engine_next(struct soft_queue *queue)
 {
 	struct soft_job *job;
@@ -280,7 +276,7 @@ int soft_engine_start(struct soft_queue *queue)
 	int r = thread_start(&queue->thread, engine_main, queue);
 
 	queue->started = !r;
-	/* Of EAGAIN whoever submits thinks that the queue is full. */
+	/* A submitter would take -EAGAIN for a full queue. */
 	return r ? SIM_NO_THREAD : 0;
 }
 

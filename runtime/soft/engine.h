@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queues of the twin and the engine that runs what is in them: what queue, engine,
- * command and wait share.
+ * Queues of the twin and their engine: declarations that queue.c, engine.c, command.c and wait.c
+ * share.
  */
 #ifndef HETMAP_RUNTIME_SOFT_ENGINE_H
 #define HETMAP_RUNTIME_SOFT_ENGINE_H
@@ -12,7 +12,7 @@
 struct soft_job {
 	struct cds_list_head link; /* in soft_queue.jobs */
 	uint64_t seqno;
-	int fence; /* eventfd, of which each FENCE_FD gives a duplicate; -1: none asked yet */
+	int fence; /* eventfd, of which each FENCE_FD gives a duplicate; -1: not asked for yet */
 	uint32_t n_commands;
 	struct hetsim_command commands[];
 };
@@ -36,16 +36,16 @@ struct soft_queue {
 	struct soft_file *file; /* outlives it */
 	uint32_t id;
 	uint32_t type;
-	uint64_t timeout_ns; /* that a submission may run */
+	uint64_t timeout_ns; /* limit of a submission's running time */
 	pthread_t thread;
 
-	pthread_mutex_t lock;       /* protects what follows */
-	bool started;               /* the thread was */
-	bool idle;                  /* the thread waits for jobs: work is to be signalled */
+	pthread_mutex_t lock;       /* protects the fields below */
+	bool started;               /* the thread has been started */
+	bool idle;                  /* the thread waits for jobs: signal work */
 	_Atomic bool stopped;       /* read without the lock, too */
 	_Atomic uint64_t submitted; /* read without the lock, too */
 	_Atomic uint64_t done;      /* the same */
-	uint64_t wanted;            /* the lowest seqno that anyone waits for; or lower */
+	uint64_t wanted;            /* the lowest seqno that a thread waits for; or lower */
 	struct cds_list_head jobs;
 	struct cds_list_head events;
 	uint32_t n_events;
@@ -53,53 +53,53 @@ struct soft_queue {
 	uint64_t n_records;
 	uint64_t n_failures; /* submissions */
 
-	pthread_cond_t work;      /* for the thread: jobs, or an end */
+	pthread_cond_t work;      /* for the thread: new jobs, or the end */
 	pthread_cond_t completed; /* for WAIT: done has reached wanted */
 
 	/* Injected. */
 	_Atomic uint64_t latency; /* ns, of each command */
 	_Atomic int64_t stuck;    /* submissions that hang before they begin */
-	_Atomic int64_t lost;     /* submissions of whose end nobody is told */
+	_Atomic int64_t lost;     /* submissions with a lost completion */
 
-	/* The thread's own. */
-	uint64_t n_resets;    /* of the device, when what runs began */
-	uint64_t cancelled;   /* what is queued up to this seqno */
-	uint64_t deadline_ns; /* of what runs */
+	/* Only the thread uses these. */
+	uint64_t n_resets;    /* device resets when the running submission began */
+	uint64_t cancelled;   /* queued submissions up to this seqno end cancelled */
+	uint64_t deadline_ns; /* of the running submission */
 	struct soft_tlb tlb;
 	uint32_t counts[256];
 };
 
 struct timespec soft_timespec(uint64_t ns);
 
-/* soft_queue.c. How a submission that is done has ended. With queue->lock held. */
+/* queue.c. Returns the status of a completed submission. The caller holds queue->lock. */
 int soft_queue_status(struct soft_queue *queue, uint64_t seqno, uint64_t *ret_address);
 
-/* soft_engine.c */
+/* engine.c */
 
-/* Makes sure that there is a thread. With queue->lock held. -ENOMEM. */
+/* Makes sure that there is a thread. The caller holds queue->lock. -ENOMEM. */
 int soft_engine_start(struct soft_queue *queue);
-/* Ends the thread, and what it has not done. With queue->stopped set. */
+/* Ends the thread and the remaining submissions. queue->stopped must be set. */
 void soft_engine_stop(struct soft_queue *queue);
-/* Whoever waits for something of the queue looks at it again. */
+/* Makes all waiters of the queue look again. */
 void soft_engine_wake(struct soft_queue *queue);
-/* Between pieces of work: 0, or why the submission that runs has to end. */
+/* Between pieces of work: 0, or the error that must end the running submission. */
 int soft_engine_poll(struct soft_queue *queue);
 /*
- * An address is not bound, or was not when the page table was of @generation. 0:
- * it may be now. Else why the submission has to end.
+ * Handles an address that was not bound when the page table was of @generation. 0: it may be
+ * bound now; otherwise the error that must end the submission.
  */
 int soft_engine_fault(struct soft_queue *queue, uint64_t generation);
 
-/* soft_command.c */
+/* command.c */
 
-/* What can be said of a command without looking at memory. */
+/* Checks a command without looking at memory. */
 int soft_command_check(const struct soft_kind *kind, const struct hetsim_command *command);
 int soft_command_run(struct soft_queue *queue, const struct hetsim_command *command,
 		     uint64_t *ret_address);
 
-/* soft_wait.c */
+/* wait.c */
 
-/* Adds 1 to the eventfds, and ends the events. With no lock held. */
+/* Adds 1 to the eventfds, and frees the events. The caller holds no lock. */
 void soft_events_signal(struct cds_list_head *events);
 /* The same for the job's fence, if it has one. */
 void soft_fence_signal(struct soft_job *job);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The twin's open files: what an opener has, from its open to its close. */
+/* The twin's open files, and the objects of an opener from its open to its close. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ void soft_account_put(struct soft_account *account)
 		free(account);
 }
 
-/* -ENODEV: it was taken away meanwhile. */
+/* -ENODEV: the device was unplugged in the meantime. */
 static int opener_add(struct soft_device *dev, struct soft_file *file)
 {
 	int r = 0;

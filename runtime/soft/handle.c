@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The twin's handles: which slot of the device each buffer has, and which open files
- * may name it. A slot is a handle, and a window in the space of offsets.
+ * The twin's handles: the slot of each buffer on the device, and the open files that may name
+ * it. A slot is a handle, and a window in the space of offsets.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 /* Slots that an array has at first. */
 #define SLOTS_FIRST 64u
 
-/* With dev->lock held: one that is being freed is not to be had. */
+/* Takes a reference, unless the buffer is being freed. The caller holds dev->lock. */
 static struct soft_buffer *buffer_hold(struct soft_buffer *buffer)
 {
 	uint32_t refs = buffer ? atomic_load(&buffer->refs) : 0;
@@ -60,7 +60,7 @@ struct soft_buffer *soft_buffer_get(struct soft_file *file, uint32_t handle)
 	return buffer;
 }
 
-/* Readers are other processes: they have it as it is in memory. */
+/* Returns the counter's address: readers are other processes, which see this memory. */
 const uint64_t *soft_evictions(struct soft_file *file, uint32_t handle)
 {
 	struct soft_device *dev = file->dev;
@@ -116,7 +116,7 @@ void soft_buffers_close(struct soft_file *file)
 
 /* ---- slots, with dev->lock held ---- */
 
-/* A longer array in the place of *@array, with room for slot @slot at least. */
+/* Replaces *@array by a longer one, with room for slot @slot at least. */
 static int array_grow(void **array, uint32_t *n, uint32_t slot, size_t size)
 {
 	uint64_t wanted = max_u64(max_u64(SLOTS_FIRST, 2 * (uint64_t)*n), slot + 1ull);
@@ -154,10 +154,7 @@ static int slots_grow(struct soft_device *dev, uint32_t slot)
 	return r;
 }
 
-/*
- * Gives the buffer a slot, and the file a handle: from then on another thread may
- * close it.
- */
+/* Gives the buffer a slot, and the file a handle: from then on another thread may close it. */
 static int buffer_publish_locked(struct soft_file *file, struct soft_buffer *buffer,
 				 uint32_t *ret_handle)
 {
@@ -211,7 +208,7 @@ int soft_handle_add(struct soft_file *file, struct soft_buffer *buffer)
 	return r;
 }
 
-/* Others see it until here, but get no reference any more. */
+/* Until here other threads see the buffer, but can't get a reference any more. */
 void soft_slot_free(struct soft_buffer *buffer)
 {
 	struct soft_device *dev = buffer->dev;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Faults on request. An opener may hurt what is its own; what hurts others takes
- * test=1 in HETMAP_SOFT.
+ * Injected faults. An opener may harm its own objects; harm to other openers requires test=1 in
+ * HETMAP_SOFT.
  */
 #include <errno.h>
 
@@ -23,8 +23,8 @@ bool soft_inject_take(_Atomic int64_t *count)
 }
 
 /*
- * A page that answers every touch from now on with SIGBUS, instead of the one that is
- * marked; all ones: none does.
+ * Marks a page, in the place of the one marked before: each touch of it raises SIGBUS from now
+ * on. All ones: no page.
  */
 static int inject_page(struct soft_buffer *buffer, uint64_t offset, uint64_t *mark)
 {

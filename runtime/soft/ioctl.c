@@ -142,9 +142,9 @@ union soft_argument {
 };
 
 /*
- * @min_size reaches to the end of the last member of the structure's first
- * version: it stays when the structure grows. What the caller gets back is from
- * @out to @out_end: [out] members, and reserved ones between them, which are zero.
+ * @min_size reaches to the end of the last member of the structure's first version: it stays
+ * when the structure grows. The bytes from @out to @out_end return to the caller: [out] members,
+ * and zeroed reserved ones between them.
  */
 struct soft_ioctl {
 	unsigned long cmd;
@@ -153,7 +153,7 @@ struct soft_ioctl {
 	uint32_t out;
 	uint32_t out_end;
 	int (*run)(struct soft_file *file, void *argument);
-	bool shows; /* it may change what CPUs find, also when it fails */
+	bool shows; /* may change CPUs' view of buffers, also on failure */
 };
 
 #define SOFT_IOCTL(which, function, type, last, ...)                   \
@@ -202,7 +202,7 @@ static const struct soft_ioctl soft_ioctls[] = {
 	SOFT_IOCTL(INJECT, soft_inject, hetsim_inject, value, SHOWS),
 };
 
-/* Members that the twin does not know are zero. */
+/* Members that the twin does not know must be zero. */
 static int tail_check(const char *user, uint32_t from, uint32_t size)
 {
 	uint32_t i;
@@ -245,7 +245,7 @@ int soft_call(struct soft_file *file, unsigned long cmd, void *argument)
 	if (file->dev->gone)
 		return -ENODEV;
 
-	/* What came with the device's end, or after it, has failed for that reason. */
+	/* A call that raced with the device's end, or came later, failed for that reason. */
 	r = op->run(file, &buf);
 	if (op->shows)
 		soft_show(file->dev);

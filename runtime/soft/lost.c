@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The twin's device is taken away, under whatever is open, mapped, exported or
- * queued.
- */
+/* Unplugs the twin's device, with its open files, maps, exports and submissions in any state. */
 #include <errno.h>
 
 #include "soft/twin.h"
@@ -12,7 +9,7 @@ static void detach(struct soft_buffer *buffer)
 	soft_pages_detach(buffer);
 }
 
-/* No opener goes meanwhile: it would have to have the turn. */
+/* No opener leaves during this: it would need the turn. */
 static void show_zeros(struct soft_device *dev)
 {
 	struct soft_file *file;
@@ -34,9 +31,9 @@ static void drop(struct soft_buffer *buffer)
 }
 
 /*
- * From here on every call answers -ENODEV, and none makes a buffer that the steps
- * below would miss. No engine is at a page when it goes. Maps that become zeros do
- * so before touching them would be a SIGBUS.
+ * From here on every call answers -ENODEV, and none makes a buffer that the steps below would
+ * miss. No engine uses a page when it goes. Maps that must become zeros do so before a touch
+ * would raise SIGBUS.
  */
 int soft_device_lose(struct soft_device *dev)
 {

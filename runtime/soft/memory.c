@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The twin's memory: limits, what counts against them, and moves between VRAM, the
- * window in it that CPUs can reach, and system memory, by command and to make room.
- * Pages move in the accounts only; where there is a window, maps hide those that are
- * in VRAM outside of it.
+ * The twin's memory: limits, accounts, and moves between VRAM, the window in it that CPUs reach,
+ * and system memory, by command and to make room. Pages move in the accounts only; with a
+ * window, maps hide the pages in VRAM outside of it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +10,7 @@
 
 #include "soft/twin.h"
 
-/* Pages that are counted over at a time. */
+/* Pages counted over at a time. */
 #define MOVE_BATCH 512u
 
 /* Sets of places, as bits. */
@@ -19,9 +18,9 @@
 #define PLACES_ALL (PLACE(SOFT_N_PLACES) - 1)
 
 /*
- * How many of @n_pages lack room, and where it has to be made: the window is a part
- * of VRAM, so either may be what is full. VRAM gets no fuller by what leaves a place in
- * it: until that is gone, it may count more than it has. With dev->memory_lock held.
+ * Returns how many of @n_pages lack room, and in *@ret_where the place to make it: the window is
+ * a part of VRAM, so either may be full. Pages that leave a place in VRAM don't fill it further:
+ * until they are gone, it may count more pages than it has. The caller holds dev->memory_lock.
  */
 static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, uint64_t n_pages,
 			       const uint64_t *leaving, uint32_t *ret_where)
@@ -41,8 +40,8 @@ static uint64_t memory_missing(const struct soft_device *dev, uint32_t place, ui
 }
 
 /*
- * Is it more than the opener may have? What takes the place of others is no more of
- * all places together. With dev->memory_lock held.
+ * Would the opener exceed its limits? Pages that replace leaving ones don't add to the total of
+ * all places. The caller holds dev->memory_lock.
  */
 static bool memory_exceeds(const struct soft_device *dev, const struct soft_account *account,
 			   uint32_t place, uint64_t n_pages, const uint64_t *leaving)
@@ -58,7 +57,7 @@ static bool memory_exceeds(const struct soft_device *dev, const struct soft_acco
 	       n_pages > dev->opener_system_pages - min_u64(system, dev->opener_system_pages);
 }
 
-/* Counts the pages against the limits; -ENOSPC with what is missing in *@lack. */
+/* Counts the pages against the limits. -ENOSPC, with the missing pages in *@lack. */
 static int memory_reserve(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
 			  const uint64_t *leaving, bool evict, struct soft_lack *lack)
 {
@@ -103,8 +102,8 @@ void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pag
 }
 
 /*
- * How many pages of a range are in @from; @ret_in: in each of them. With buffer->change
- * held.
+ * Returns how many pages of a range are in @from, and in @ret_in how many in each place. The
+ * caller holds buffer->change.
  */
 static uint64_t pages_count(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
 			    unsigned int from, uint64_t *ret_in)
@@ -121,7 +120,7 @@ static uint64_t pages_count(struct soft_buffer *buffer, uint64_t first, uint64_t
 	return n;
 }
 
-/* There is room in @place for those in @from, which are @in. */
+/* Counts over pages in @from, @in of each place, to @place, where room has been taken. */
 static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
 			   unsigned int from, const uint64_t *in, uint32_t place)
 {
@@ -142,9 +141,9 @@ static void pages_exchange(struct soft_buffer *buffer, uint64_t first, uint64_t 
 }
 
 /*
- * Moves what a range has in @from to @place, or as much as goes; the rest stays as
- * it is. With buffer->change held. @lack: as for soft_memory_take(). *@ret_moved is set
- * also when it fails.
+ * Moves the pages of a range in @from to @place, as far as there is room; the rest stays as it
+ * is. The caller holds buffer->change. @lack: as for soft_memory_take(). Sets *@ret_moved on
+ * failure, too.
  */
 static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
 		      unsigned int from, uint32_t place, bool evict, struct soft_lack *lack,
@@ -174,7 +173,7 @@ static int pages_move(struct soft_buffer *buffer, uint64_t first, uint64_t n_pag
 
 /* ---- eviction: out of the window into VRAM elsewhere, out of VRAM to the system ---- */
 
-/* Pages in which places are in the way in @place. */
+/* Places with pages that can make room in @place. */
 static unsigned int evict_from(uint32_t place)
 {
 	return PLACE(HETSIM_PLACE_WINDOW) | PLACE(place);
@@ -191,8 +190,8 @@ static bool in_the_way(struct soft_buffer *buffer, uint32_t place)
 }
 
 /*
- * The buffer but @except in the way in @place that was not used for longest, of those last
- * used after @after, with a reference; NULL if none.
+ * Returns, with a reference, the least recently used buffer with pages that can make room in
+ * @place, among those last used after @after and without @except; NULL: there is none.
  */
 static struct soft_buffer *evict_find(struct soft_buffer *except, uint32_t place, int64_t after,
 				      int64_t *ret_last_use)
@@ -218,9 +217,9 @@ static struct soft_buffer *evict_find(struct soft_buffer *except, uint32_t place
 }
 
 /*
- * Up to @n_pages, as far as there is room where they go. Those at the buffer's end go first.
- * With buffer->change held. *@ret_evicted is set also when it fails: there are more, which
- * did not go.
+ * Evicts up to @n_pages, as far as there is room for them, from the buffer's end on. The caller
+ * holds buffer->change. Sets *@ret_evicted on failure, too: the buffer has more pages, which did
+ * not go.
  */
 static int evict_buffer(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
 			uint64_t *ret_evicted)
@@ -260,7 +259,7 @@ int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages)
 	return r;
 }
 
-/* As evict_buffer(); -EAGAIN: it is being changed, which is only waited for with @wait. */
+/* Like evict_buffer(); -EAGAIN: the buffer is being changed, and @wait is false. */
 static int evict_unless_busy(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
 			     bool wait, uint64_t *ret_evicted)
 {
@@ -277,10 +276,12 @@ static int evict_unless_busy(struct soft_buffer *buffer, uint32_t place, uint64_
 }
 
 /*
- * From those not used for longest on; those that are used all the time come last, and again,
- * as long as there is something to be had. Adds to *@evicted. -EAGAIN: others are being
- * changed; -ENOSPC: there is no room for what leaves VRAM, of whichever buffer. What leaves
- * the window is counted there twice until it is gone: that passes.
+ * Evicts from the least recently used buffer on. Buffers in constant use come last, and again,
+ * as long as they give pages. Adds to *@evicted. A page that leaves the window counts there
+ * twice until it is gone: that passes.
+ * Errors:
+ *   -EAGAIN some buffers are being changed
+ *   -ENOSPC there is no room for pages of any buffer that leave VRAM
  */
 static int evict_in_order(struct soft_buffer *except, uint32_t place, uint64_t n_pages,
 			  bool wait, uint64_t *evicted)
@@ -306,8 +307,8 @@ static int evict_in_order(struct soft_buffer *except, uint32_t place, uint64_t n
 }
 
 /*
- * Makes room in @place out of others than @except. A change may take long: it is waited for
- * where those that nobody changes have not enough.
+ * Makes room in @place from other buffers than @except. A change may take long: it is waited for
+ * only if the unchanged buffers don't give enough.
  */
 static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pages)
 {
@@ -319,7 +320,7 @@ static uint64_t evict(struct soft_buffer *except, uint32_t place, uint64_t n_pag
 	return evicted;
 }
 
-/* In a row, to have what was made free before others take it. */
+/* Tries in a row to take room that was made before another buffer takes it. */
 #define MEMORY_TRIES 32
 
 int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack)
@@ -327,7 +328,7 @@ int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack)
 	if (!lack->n_pages || lack->place == HETSIM_PLACE_SYSTEM ||
 	    ++lack->tries > MEMORY_TRIES)
 		return -ENOSPC;
-	/* Owners may have taken away what was waited for: there is one more try. */
+	/* Owners may have freed the pages of the buffers waited for: allow one more try. */
 	if (!evict(buffer, lack->place, lack->n_pages))
 		lack->tries = MEMORY_TRIES;
 	return 0;
@@ -335,7 +336,7 @@ int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack)
 
 /* ---- by command ---- */
 
-/* As far as there is room; *@ret_moved as pages_move() has it. */
+/* Moves as far as there is room; *@ret_moved as for pages_move(). */
 static int range_move(struct soft_buffer *buffer, const struct hetsim_buffer_move *move,
 		      uint64_t end, struct soft_lack *lack, uint64_t *ret_moved)
 {
@@ -378,7 +379,7 @@ int soft_buffer_move(struct soft_file *file, void *argument)
 		return -ENOENT;
 	do {
 		r = range_move(buffer, move, end, &lack, &moved);
-		/* Each page once: others may be taking them away again. */
+		/* Counts each page once: other buffers may be evicting them again. */
 		total += moved;
 		if (moved && total <= move->length >> SOFT_PAGE_SHIFT)
 			lack.tries = 0;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The pages of the twin's buffers: a memfd, and the twin's own map of it, which
- * the engine uses.
+ * Pages of the twin's buffers: a memfd, and the twin's own map of it, which the engine uses.
  *
- * They are allocated when a buffer is made or grows, as the module's are, so that
- * it is the call that fails without memory, and not a touch. The kernel zeroes
- * them when they are touched.
+ * The pages are allocated when a buffer is made or grows, like the module's, so that the call
+ * fails without memory, and not a touch. The kernel zeroes them at the first touch.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +17,15 @@
 #include "base/rlimits.h"
 #include "soft/twin.h"
 
-/* A call that signals interrupt is made again: not for too much at once. */
+/* A call that signals interrupt starts again: not for too much at once. */
 #define ALLOCATE_BATCH MIB(2)
 
-/* Unsealed, and nobody who gets it can seal it: see soft_pages_drop(). */
+/* Makes an unsealed memfd that no holder can seal: see soft_pages_drop(). */
 static int file_open(void)
 {
-	/* 6.3 and later know NOEXEC_SEAL; asked once, older kernels say EINVAL. */
+	/*
+	 * Linux 6.3 and later know NOEXEC_SEAL; older kernels answer EINVAL, and are asked once.
+	 */
 	static _Atomic unsigned int noexec = MFD_NOEXEC_SEAL;
 	unsigned int extra = noexec;
 	int fd, r;
@@ -48,8 +48,8 @@ static int file_open(void)
 }
 
 /*
- * Pages first, length last: whoever has mapped the file sees all of it or nothing.
- * What was allocated beyond the length goes when that is set again.
+ * Allocates pages first and sets the length last: a process that has mapped the file sees all of
+ * it or nothing. Setting the length again frees pages beyond it.
  */
 static int file_grow(int fd, uint64_t old_n, uint64_t n_pages)
 {
@@ -72,10 +72,10 @@ static int file_grow(int fd, uint64_t old_n, uint64_t n_pages)
 
 err_pages:
 	sys_ftruncate(fd, old_n << SOFT_PAGE_SHIFT);
-	return r == -ENOSPC ? -ENOMEM : r; /* ENOSPC is for the device's limits */
+	return r == -ENOSPC ? -ENOMEM : r; /* ENOSPC means the device's limits */
 }
 
-/* Room for pages: where they are mapped, and where each is counted. */
+/* Room for pages: the twin's map of them, and the account of each. */
 struct room {
 	uint64_t capacity;
 	char *bytes;
@@ -175,8 +175,8 @@ void soft_pages_free(struct soft_buffer *buffer)
 }
 
 /*
- * The last steps can't fail: all that is needed is there before anything changes.
- * Where the room has to be another one, so has every page in it.
+ * Prepares everything before the first change, so that the last steps can't fail. If the room
+ * moves, the address of every page in it changes, too.
  */
 int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages, struct soft_lack *lack)
 {
@@ -221,7 +221,7 @@ err_room:
 	return r;
 }
 
-/* The engine has left the pages before the file loses them. */
+/* The engine leaves the pages before the file loses them. */
 int soft_pages_shrink(struct soft_buffer *buffer, uint64_t n_pages)
 {
 	uint64_t old_n = buffer->n_pages, less = old_n - n_pages, i;
@@ -267,8 +267,8 @@ void soft_pages_detach(struct soft_buffer *buffer)
 }
 
 /*
- * Under every map of every process that has the file. It can't fail: nobody could
- * seal it against this.
+ * Takes the pages from every map of every process. Can't fail: the file can't be sealed against
+ * it.
  */
 void soft_pages_drop(struct soft_buffer *buffer)
 {

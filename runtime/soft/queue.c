@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Queues of the twin: create, destroy, submit to them, and how a submission ended.
- */
+/* Queues of the twin: create, destroy, submit, and the status of a submission. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -76,7 +74,10 @@ int soft_queue_create(struct soft_file *file, void *argument)
 	queue->wanted = UINT64_MAX;
 	CDS_INIT_LIST_HEAD(&queue->jobs);
 	CDS_INIT_LIST_HEAD(&queue->events);
-	/* Held for some instructions: a look or two again is cheaper than a sleep. */
+	/*
+	 * The lock is held for some instructions: spinning for a moment is cheaper than
+	 * sleeping.
+	 */
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
 	pthread_mutex_init(&queue->lock, &attr);
@@ -96,7 +97,7 @@ err_count:
 	return r;
 }
 
-/* Takes the queue out of its file, with the file's reference; NULL if none. */
+/* Takes the queue out of its file, with the file's reference; NULL: there is none. */
 static struct soft_queue *queue_take(struct soft_file *file, uint32_t id)
 {
 	struct soft_queue *queue = NULL;
@@ -219,8 +220,8 @@ int soft_queue_status(struct soft_queue *queue, uint64_t seqno, uint64_t *ret_ad
 }
 
 /*
- * -EFAULT where nothing is mapped. What is mapped but may not be read is not
- * found out: touching it is a SIGSEGV, as anywhere in a process.
+ * -EFAULT where nothing is mapped. A mapping without read access is not detected: touching it
+ * raises SIGSEGV, as anywhere in a process.
  */
 static int memory_check(uint64_t address, uint64_t length)
 {
@@ -233,7 +234,10 @@ static int memory_check(uint64_t address, uint64_t length)
 	return 0;
 }
 
-/* @own: the commands are the library's, and there: to look costs as much as all the rest. */
+/*
+ * @own: the library made the commands, so they are mapped: checking costs as much as all the
+ * rest.
+ */
 static int job_read(struct soft_file *file, const struct hetsim_submit *submit, bool own,
 		    struct soft_job *job)
 {
@@ -257,7 +261,7 @@ static int job_read(struct soft_file *file, const struct hetsim_submit *submit, 
 	return r;
 }
 
-/* Gives the job its number and its place. */
+/* Gives the job its number and its place in the queue. */
 static int job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim_submit *submit)
 {
 	bool idle = false;
@@ -280,7 +284,7 @@ static int job_add(struct soft_queue *queue, struct soft_job *job, struct hetsim
 		queue->idle = false;
 	}
 	pthread_mutex_unlock(&queue->lock);
-	/* Without the lock, so that the thread does not wake up to wait for it. */
+	/* Without the lock, so that the thread does not wake up only to wait for it. */
 	if (idle)
 		pthread_cond_signal(&queue->work);
 	return r;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * pread and pwrite of the twin's buffers. The kernel copies, which stops at a bad
- * pointer, where this process would not outlive it.
+ * pread and pwrite of the twin's buffers. The kernel copies: it stops at a bad pointer, which
+ * would kill this process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include "base/rlimits.h"
 #include "soft/twin.h"
 
-/* Where CPUs find nothing any more, from @position on, which is before the end. */
+/* First byte from @position on that CPUs can't reach; @position is before the end. */
 static uint64_t reach_end(const struct soft_buffer *buffer, uint64_t position, uint64_t length)
 {
 	uint64_t i = position >> SOFT_PAGE_SHIFT;
@@ -34,7 +34,7 @@ static ssize_t copy_out(struct soft_buffer *buffer, void *to, uint64_t length,
 	return sys_pread(buffer->fd, to, min_u64(length, end - position), position);
 }
 
-/* Never beyond the end, where it would make the file longer. */
+/* Never writes beyond the end, which would make the file longer. */
 static ssize_t copy_in(struct soft_buffer *buffer, const void *from, uint64_t length,
 		       uint64_t position)
 {
@@ -52,7 +52,7 @@ static ssize_t copy_in(struct soft_buffer *buffer, const void *from, uint64_t le
 	return sys_pwrite(buffer->fd, from, min_u64(length, end - position), position);
 }
 
-/* @to or @from, the other one is NULL. */
+/* One of @to and @from is NULL. */
 static ssize_t soft_rw(struct soft_file *file, void *to, const void *from, uint64_t length,
 		       uint64_t offset)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which pages of a buffer CPUs use: entries of page tables are taken away, and what
- * has one again later was used.
+ * Samples which pages of a buffer CPUs use: takes their entries out of the page tables, and
+ * counts pages that have one again later.
  *
- * A load brings entries of pages around it, too, but not where userfaultfd(2) has been
- * asked to watch for write protection, of which nothing is ever made. Where the process
- * may not ask, counts of loads have their surroundings in them.
+ * A load maps the pages around it, too, except where userfaultfd(2) watches for write
+ * protection. The twin registers for that, and never protects a page. Where the process may not
+ * use userfaultfd, a load counts for its surroundings, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +16,12 @@
 #include "base/rlimits.h"
 #include "soft/twin.h"
 
-/* Entries that are read at a time. */
+/* Entries read at a time. */
 #define SAMPLE_BATCH 512u
 
 /*
- * A page, or where the entry of one stands for it, as of one that the kernel is moving
- * to elsewhere: both have been used [the kernel's pagemap.rst].
+ * A present page, or an entry in the place of one, such as a page that the kernel is moving:
+ * both have been used [the kernel's pagemap.rst].
  */
 #define PAGEMAP_ENTRY (1ull << 63 | 1ull << 62)
 
@@ -29,16 +29,13 @@
 #define UFFD_USER_MODE_ONLY 1 /* Linux 5.11 */
 #endif
 
-/*
- * The counts are a file so that it is the kernel that copies them to the caller, and
- * stops at a bad pointer.
- */
+/* The counts are in a file: the kernel copies them to the caller, and stops at a bad pointer. */
 struct soft_sample {
 	_Atomic uint32_t *counts; /* by page */
 	uint64_t n_pages;
-	int fd;      /* of the counts */
+	int fd;      /* file of the counts */
 	int pagemap; /* /proc/self/pagemap */
-	int uffd;    /* negative: none to be had */
+	int uffd;    /* negative: not available */
 };
 
 static uint64_t counts_length(uint64_t n_pages)
@@ -78,7 +75,7 @@ static void counts_free(struct soft_sample *sample)
 	sys_close(sample->fd);
 }
 
-/* Refused in many containers, and unknown to some kernels: it is a help. */
+/* Optional: refused in many containers, and unknown to some kernels. */
 static int uffd_open(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -90,7 +87,10 @@ static int uffd_open(void)
 	return -EOPNOTSUPP;
 }
 
-/* There is no /proc, or it is not this user's, as in a program that has changed its user. */
+/*
+ * Fails without /proc, or where it is not this user's, as in a program that has changed its
+ * user.
+ */
 static int pagemap_open(void)
 {
 	int fd = sys_open("/proc/self/pagemap", O_RDONLY, 0);
@@ -124,7 +124,7 @@ err_sample:
 	return r;
 }
 
-/* What it watches it watches no more. */
+/* Stops sampling: closing the userfaultfd unregisters its range. */
 static void sample_free(struct soft_sample *sample)
 {
 	if (!sample)
@@ -142,10 +142,10 @@ static void sample_free(struct soft_sample *sample)
 struct look {
 	struct soft_buffer *buffer;
 	uint64_t first, n_pages;
-	bool count; /* what was used; else that is forgotten */
+	bool count; /* count used pages; if not, only take the entries away */
 };
 
-/* Those that can't be written are not to be watched. */
+/* Registers the range; maps that can't be written are refused, and stay unwatched. */
 static void watch(const struct soft_sample *sample, char *address, uint64_t length)
 {
 	struct uffdio_register ask = {
@@ -157,7 +157,9 @@ static void watch(const struct soft_sample *sample, char *address, uint64_t leng
 		sys_ioctl(sample->uffd, UFFDIO_REGISTER, &ask);
 }
 
-/* The pages stay: of a map that is visited this is shared, and no page that was replaced. */
+/*
+ * Takes the entries away. The pages stay: the visited ranges are shared, and no replaced pages.
+ */
 static int forget(char *address, uint64_t length)
 {
 	int r = sys_madvise(address, length, MADV_DONTNEED);
@@ -165,7 +167,7 @@ static int forget(char *address, uint64_t length)
 	return r == -EINVAL ? -EBUSY : r; /* locked */
 }
 
-/* Entries that come after they were looked for are found the next time. */
+/* Counts, then forgets; an entry that appears after the look is found the next time. */
 static int count_run(struct soft_sample *sample, uint64_t first, uint64_t n_pages,
 		     char *address)
 {
@@ -224,7 +226,7 @@ static int look_at(void *context, char *address, uint64_t offset, uint64_t lengt
 	pthread_rwlock_rdlock(&buffer->lock);
 	sample = buffer->sample;
 	if (buffer->dev->gone)
-		r = -ENODEV; /* zeros of the map's own may come any time */
+		r = -ENODEV; /* the map may become zeros of its own at any time */
 	if (r || !sample)
 		goto out;
 	end = min_u64(end, min_u64(look->first + look->n_pages, sample->n_pages));
@@ -241,7 +243,7 @@ out:
 
 /* ---- calls ---- */
 
-/* With buffer->change held. Returns the one before. */
+/* The caller holds buffer->change. Returns the sample before. */
 static struct soft_sample *sample_set(struct soft_buffer *buffer, struct soft_sample *sample)
 {
 	struct soft_sample *old;
@@ -266,7 +268,7 @@ static int stop(struct soft_buffer *buffer)
 	return 0;
 }
 
-/* The counts of a sample before this one are gone. */
+/* Drops the counts of a sample before this one. */
 static int start(struct soft_buffer *buffer)
 {
 	struct look look = { .buffer = buffer, .n_pages = UINT64_MAX };
@@ -302,7 +304,7 @@ static int copy_counts(struct soft_buffer *buffer, uint64_t first, uint64_t n_pa
 	return (uint64_t)n == length ? 0 : -EFAULT;
 }
 
-/* Nothing is forgotten of what can't be stored. */
+/* Checks first that the counts can be stored: on failure nothing is forgotten. */
 static int read_counts(struct soft_buffer *buffer, const struct hetsim_buffer_sample *sample)
 {
 	struct look look = {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * The twin's buffers as descriptors: for maps, for other processes, and taken in
- * again by another opener of the same device.
+ * The twin's buffers as descriptors: for maps, for other processes, and imported by another
+ * opener of the same device.
  *
- * The twin can't tell when an exported one is closed: from then on the buffer
- * does not shrink. It is found again as long as someone has a handle of it.
+ * The twin can't tell when an exported descriptor is closed: from the export on the buffer does
+ * not shrink. An import finds the buffer as long as any opener has a handle of it.
  */
 #include <errno.h>
 #include <fcntl.h>
 
 #include "soft/twin.h"
 
-/* A descriptor that can do what @file can; it stays the buffer's. */
+/* Returns a descriptor with the rights of @file; the buffer keeps it. */
 static int map_fd_of(struct soft_file *file, struct soft_buffer *buffer)
 {
 	int fd;
@@ -85,7 +85,7 @@ int soft_buffer_export(struct soft_file *file, void *argument)
 	return 0;
 }
 
-/* The exported buffer whose file it is, with a reference; NULL: none of the device's. */
+/* Finds the exported buffer of a file, with a reference; NULL: no buffer of the device. */
 static struct soft_buffer *buffer_of_file(struct soft_device *dev, const struct stat *st)
 {
 	struct soft_buffer *buffer;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What CPUs find in the twin's buffers, and the hooks that have maps show it.
+ * CPUs' view of the twin's buffers, and the hooks that make maps show it.
  *
- * Whoever changes it says so, and has it shown when his locks are dropped; a hook
- * asks what holds then, so that the last one to come has it right.
+ * A thread that changes the view marks the buffer (soft_changed()), and calls soft_show() after
+ * dropping its locks. A hook asks for the present state, so that the last one to run is right.
  */
 #include <errno.h>
 
@@ -19,8 +19,8 @@ void soft_hooks_begin(struct soft_device *dev)
 }
 
 /*
- * The same beside visits; false: the device is gone, and who takes it away may wait, in his turn,
- * for what the caller holds.
+ * Takes the turn while visits run. False: the device is gone, and the thread that unplugs it may
+ * wait, with the turn, for locks of the caller.
  */
 static bool hooks_try(struct soft_device *dev)
 {
@@ -44,14 +44,17 @@ void soft_hooks_end(struct soft_device *dev)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* With buffer->lock held. */
+/* The caller holds buffer->lock. */
 static bool page_hidden(const struct soft_buffer *buffer, uint64_t index)
 {
 	return index == buffer->sigbus || index == buffer->poison ||
 	       !soft_page_reachable(buffer, index);
 }
 
-/* Of @n_pages at most; beyond the end the file itself has none. */
+/*
+ * Is @first hidden, and *@ret_n_pages, @n_pages at most, alike? Beyond the end the file has no
+ * pages.
+ */
 static bool pages_hidden(const struct soft_buffer *buffer, uint64_t first, uint64_t n_pages,
 			 uint64_t *ret_n_pages)
 {
@@ -98,7 +101,7 @@ static bool has_hooks(const struct soft_file *file, uint32_t handle)
 	return file->hooks && handle < file->n_handles && file->handles[handle];
 }
 
-/* No opener goes meanwhile: it would have to have the turn. */
+/* No opener leaves during this: it would need the turn. */
 static void show(struct soft_buffer *buffer)
 {
 	struct soft_device *dev = buffer->dev;
@@ -122,7 +125,7 @@ void soft_show(struct soft_device *dev)
 {
 	uint64_t changed;
 
-	/* In this order: what is shown has changed. */
+	/* Reads shown before changed. */
 	if (atomic_load(&dev->shown) == atomic_load(&dev->changed) || !hooks_try(dev))
 		return;
 	changed = dev->changed;
@@ -132,8 +135,9 @@ void soft_show(struct soft_device *dev)
 }
 
 /*
- * Not in the turn, for which who holds what the hook waits for may be waiting; it is
- * waited for, so that who closes a file is not overtaken.
+ * Visits without taking the turn: a thread with a lock that the hook needs may be waiting for
+ * the turn. Waits until the turn is free first, so that a thread that closes a file is not
+ * overtaken.
  */
 int soft_visit_maps(struct soft_buffer *buffer, soft_visit *visit, void *context)
 {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the steps of the twin share. The names are the module's (drivers/sim/sim.h)
- * with soft_ for sim_.
+ * Structures and functions that the files of the twin share. Names are the module's
+ * (drivers/sim/sim.h) with soft_ for sim_.
  *
- * Locks, from the outermost in:
+ * Locks, outermost first:
  *
- *	soft_va.change		one bind or unbind at a time
- *	soft_buffer.change	one resize or move at a time. While one is held,
- *				others are only tried
- *	soft_device.lock	its openers and buffers: lists and slots; the turn of
- *				who calls hooks
- *	soft_buffer.lock	its pages; held for reading by pread and pwrite
- *	soft_va.lock		the page table; held for reading by engines over a
- *				burst, so that no page goes away under one
- *	soft_queue.lock
- *	soft_device.memory_lock	innermost
+ *     soft_va.change           one bind or unbind at a time
+ *     soft_buffer.change       one resize or move at a time. While one is held, further ones
+ *                              are only tried
+ *     soft_device.lock         its openers and buffers: lists and slots; the turn of calling
+ *                              hooks
+ *     soft_buffer.lock         its pages; held for reading by pread and pwrite
+ *     soft_va.lock             the page table; held for reading by engines over a burst, so
+ *                              that no page goes away under one
+ *     soft_queue.lock
+ *     soft_device.memory_lock  innermost
  *
- * The table of devices has a lock with nothing inside it. Hooks (soft.h) are called
- * with none of them, those that show something by one thread of a device at a time.
+ * The table of devices has a lock that is a leaf. Hooks (soft.h) are called with none of these
+ * locks held; those that show something, by one thread of a device at a time.
  */
 #ifndef HETMAP_RUNTIME_TWIN_H
 #define HETMAP_RUNTIME_TWIN_H
@@ -47,9 +47,9 @@
 #define SOFT_MAX_BUFFERS 65536
 #define SOFT_MAX_OPENER_BUFFERS (SOFT_MAX_BUFFERS / 4) /* made by one opener */
 #define SOFT_MAX_BINDINGS 16384
-#define SOFT_MAX_TABLES (4 * SOFT_MAX_BINDINGS) /* of an opener: 128 GiB in one piece */
+#define SOFT_MAX_TABLES (4 * SOFT_MAX_BINDINGS) /* for an opener: 128 GiB in one piece */
 #define SOFT_MAX_QUEUES 16
-#define SOFT_MAX_DEVICE_QUEUES 512 /* of all openers */
+#define SOFT_MAX_DEVICE_QUEUES 512 /* for all openers together */
 #define SOFT_MAX_PENDING 2048
 #define SOFT_MAX_EVENTS 1024
 #define SOFT_MAX_COMMANDS 256
@@ -78,7 +78,7 @@ enum soft_counter {
 	SOFT_EVICTIONS,
 	SOFT_BRACKETS,
 	SOFT_BRACKETS_MISSED,
-	SOFT_FAULTS_HUGE, /* none: the kernel fills its maps */
+	SOFT_FAULTS_HUGE, /* always 0: the kernel fills its maps */
 	SOFT_ENGINE_NS,
 	SOFT_N_COUNTERS
 };
@@ -99,34 +99,34 @@ struct soft_buffer;
 struct soft_queue;
 struct soft_sample;
 
-/* Where the member's bytes end. */
+/* Offset of the end of a member. */
 #define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 
 struct soft_device {
-	_Atomic uint32_t refs; /* the table, openers, buffers */
+	_Atomic uint32_t refs; /* held by the table, openers, buffers */
 	_Atomic bool gone;     /* never false again */
 	_Atomic uint64_t n_resets;
-	_Atomic uint32_t n_queues; /* of all openers */
+	_Atomic uint32_t n_queues; /* for all openers together */
 	uint32_t index;
 	enum hetsim_kind kind;
 	struct soft_counters counters;
 
-	pthread_mutex_t lock;         /* protects what follows, up to hooked */
+	pthread_mutex_t lock;         /* protects the fields below, up to hooked */
 	struct cds_list_head openers; /* soft_file.link */
 	struct soft_buffer **buffers; /* by slot, from 1 on; NULL: free */
-	uint32_t n_slots;             /* of the array */
-	uint32_t n_buffers;           /* in it */
-	bool hooking;                 /* someone calls hooks: no opener goes */
-	uint32_t n_visiting;          /* so many look at maps: likewise */
-	pthread_cond_t hooked;        /* not so any more, or the device is gone */
+	uint32_t n_slots;             /* size of the array */
+	uint32_t n_buffers;           /* number of buffers in it */
+	bool hooking;                 /* a thread calls hooks: no opener leaves */
+	uint32_t n_visiting;          /* threads that look at maps: likewise */
+	pthread_cond_t hooked;        /* hooking or visiting ended, or the device is gone */
 
-	_Atomic bool hides;       /* there is a window, or a page was ever hurt */
-	_Atomic uint64_t changed; /* times that CPUs came to find another thing */
-	_Atomic uint64_t shown;   /* those of them that all maps show */
+	_Atomic bool hides;       /* there is a window, or a page was ever harmed */
+	_Atomic uint64_t changed; /* number of changes of CPUs' view */
+	_Atomic uint64_t shown;   /* changes that all maps show */
 
 	uint64_t window_pages;        /* of the space of offsets, for one buffer */
-	uint64_t opener_pages;        /* what one opener may take in all */
-	uint64_t opener_system_pages; /* and ask for of SYSTEM */
+	uint64_t opener_pages;        /* limit of an opener over all places */
+	uint64_t opener_system_pages; /* limit of an opener on SYSTEM */
 	_Atomic uint64_t uses;
 
 	pthread_mutex_t memory_lock; /* protects pages_used, soft_account.pages_used */
@@ -134,12 +134,12 @@ struct soft_device {
 	uint64_t pages_used[SOFT_N_PLACES];
 };
 
-/* What an opener holds and did: buffers may outlive the open file. */
+/* Pages and counters of an opener: buffers may outlive the open file. */
 struct soft_account {
 	_Atomic uint32_t refs;
-	_Atomic uint32_t n_buffers; /* that it made and are not gone */
+	_Atomic uint32_t n_buffers; /* live buffers that it made */
 	_Atomic bool closed;        /* the open file is gone; never false again */
-	_Atomic int64_t enomem;     /* injected: so many from now */
+	_Atomic int64_t enomem;     /* injected: fails after so many calls */
 	_Atomic int64_t eintr;
 	uint64_t pages_used[SOFT_N_PLACES];
 	struct soft_counters counters;
@@ -147,7 +147,7 @@ struct soft_account {
 
 struct soft_binding;
 
-/* A page of a buffer as the engine reaches it. */
+/* A page of a buffer, as the engine reaches it. */
 struct soft_entry {
 	char *page; /* in soft_buffer.bytes; NULL: not bound */
 	struct soft_binding *binding;
@@ -162,9 +162,9 @@ struct soft_va {
 	struct cds_list_head bindings; /* soft_binding.link, by start */
 	uint32_t n_bindings;
 
-	pthread_rwlock_t lock; /* protects the tables and what follows */
+	pthread_rwlock_t lock; /* protects the tables and the fields below */
 	void **root;           /* three levels of tables, then soft_entry[512] */
-	uint32_t n_tables;     /* but for the root */
+	uint32_t n_tables;     /* without the root */
 	_Atomic uint64_t generation;
 
 	pthread_mutex_t changed_lock; /* for the condition only */
@@ -197,35 +197,35 @@ struct soft_file {
 	struct soft_account *account;
 	const struct soft_hooks *hooks;
 	void *user;
-	int flags;                 /* of open */
+	int flags;                 /* of the open */
 	struct cds_list_head link; /* in soft_device.openers */
 	_Atomic bool accepted;
 	_Atomic bool zero_when_lost;
-	bool *handles;      /* by slot: it is this file's; under dev->lock */
-	uint32_t n_handles; /* of the array */
+	bool *handles;      /* by slot: the file has that handle; under dev->lock */
+	uint32_t n_handles; /* size of the array */
 	struct soft_va va;
-	pthread_mutex_t queues_lock;                    /* protects the below */
+	pthread_mutex_t queues_lock;                    /* protects the fields below */
 	struct soft_queue *queues[SOFT_MAX_QUEUES + 1]; /* by number, from 1 on */
 };
 
 struct soft_buffer {
 	_Atomic uint32_t refs; /* handles, bindings, calls under way */
 	struct soft_device *dev;
-	struct soft_account *account; /* of who made it */
+	struct soft_account *account; /* of the maker */
 	uint32_t slot;
 	uint32_t cache;
-	_Atomic uint32_t place; /* where further pages go */
+	_Atomic uint32_t place; /* of further pages */
 	_Atomic uint64_t n_evictions;
 	_Atomic uint64_t last_use;
 	int fd;      /* memfd of n_pages, unsealed */
-	int fd_read; /* the same, not to be written; -1: none needed it yet */
+	int fd_read; /* the same without write access; -1: not needed yet */
 	dev_t file_dev;
 	ino_t file_ino;
 
 	pthread_mutex_t change; /* protects fd_read, too */
 
-	pthread_rwlock_t lock; /* protects what follows */
-	uint64_t n_pages;      /* as the next four, written with both held */
+	pthread_rwlock_t lock; /* protects the fields below */
+	uint64_t n_pages;      /* this and the next four: written with both locks held */
 	uint64_t capacity;     /* pages that there is room for */
 	char *bytes;           /* the twin's own map of them */
 	uint64_t pages_in[SOFT_N_PLACES];
@@ -235,7 +235,7 @@ struct soft_buffer {
 	uint64_t sigbus, poison;       /* injected: a page, SOFT_NO_PAGE */
 	struct soft_sample *sample;    /* NULL: not sampled; written with both held */
 
-	_Atomic bool unshown; /* CPUs find another thing, and some map may not show it */
+	_Atomic bool unshown; /* CPUs' view changed, and some map may not show it */
 };
 
 #define SOFT_NO_PAGE UINT64_MAX
@@ -251,14 +251,14 @@ static inline void soft_buffer_used(struct soft_buffer *buffer)
 {
 	uint64_t now = atomic_load_explicit(&buffer->dev->uses, memory_order_relaxed);
 
-	/* It was the last one, too: asked for each page that the engine uses. */
+	/* The buffer was the last one used: saves a write for each page that the engine uses. */
 	if (now && atomic_load_explicit(&buffer->last_use, memory_order_relaxed) == now)
 		return;
 	now = atomic_fetch_add_explicit(&buffer->dev->uses, 1, memory_order_relaxed);
 	atomic_store_explicit(&buffer->last_use, now + 1, memory_order_relaxed);
 }
 
-/* Readers that come one after the other do not keep a change out for ever. */
+/* Prefers writers, so that a stream of readers can't keep a change out for ever. */
 static inline void soft_rwlock_init(pthread_rwlock_t *lock)
 {
 	pthread_rwlockattr_t attr;
@@ -269,55 +269,55 @@ static inline void soft_rwlock_init(pthread_rwlock_t *lock)
 	pthread_rwlockattr_destroy(&attr);
 }
 
-/* ---- soft_device.c: settings, devices; soft_file.c; soft_ioctl.c: the table ---- */
+/* ---- device.c: settings, devices; file.c; ioctl.c: the table ---- */
 
 extern const struct soft_kind soft_kinds[];
 extern bool soft_test; /* HETMAP_SOFT has test=1 */
-/* 0, -EPROTO, -ENODEV: what every call begins with. */
+/* 0, -EPROTO, -ENODEV: every call must begin with this check. */
 int soft_file_check(struct soft_file *file);
-/* With a reference. The text is set. */
+/* Returns a reference. Sets the text on failure. */
 int soft_device_get(uint32_t index, struct soft_device **ret_dev);
 void soft_device_put(struct soft_device *dev);
 void soft_account_put(struct soft_account *account);
 /* Takes the device out of the table: no more opens. -ENODEV: it was not in it. */
 int soft_device_take(struct soft_device *dev);
 
-/* ---- soft_memory.c: accounts, limits, eviction, moves ---- */
+/* ---- memory.c: accounts, limits, eviction, moves ---- */
 
-/* What a call found no room for. */
+/* Pages that a call found no room for. */
 struct soft_lack {
 	uint32_t place;
-	uint64_t n_pages; /* 0: nothing that others could make room for */
+	uint64_t n_pages; /* 0: eviction can't make room */
 	unsigned int tries;
 };
 
 /*
- * Counts pages of @buffer in @place; @leaving: by place, instead of how many pages of the
- * buffer, which are soon to go; NULL: of none; @evict: to make room for others, who do not
- * meet what the maker has injected. @lack: {} at first; -ENOSPC leaves there what is
- * missing, for soft_memory_make_room(), after which the same call is made again. -ENOSPC,
- * -ENOMEM, -EINTR.
+ * Counts pages of @buffer in @place. @leaving: pages of the buffer, by place, that the new ones
+ * replace and that leave soon; NULL: none. @evict: the call makes room for another buffer, and
+ * does not meet the maker's injected failures. @lack: {} at first; -ENOSPC leaves the missing
+ * pages there for soft_memory_make_room(), after which the caller must make the same call again.
+ * -ENOSPC, -ENOMEM, -EINTR.
  */
 int soft_memory_take(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages,
 		     const uint64_t *leaving, bool evict, struct soft_lack *lack);
 /*
- * Evicts others than @buffer: 0 when there is reason to try again, else -ENOSPC. The caller
- * holds no buffer's change, as those of others are waited for.
+ * Evicts pages of other buffers than @buffer: 0 when another try is worthwhile, -ENOSPC if not.
+ * The caller holds no buffer's change, since this waits for those of other buffers.
  */
 int soft_memory_make_room(struct soft_buffer *buffer, struct soft_lack *lack);
 void soft_memory_give(struct soft_buffer *buffer, uint32_t place, uint64_t n_pages);
-/* To system memory. -ENOSPC: a part went at most. */
+/* Moves pages to system memory. -ENOSPC: at most a part went. */
 int soft_evict_part(struct soft_buffer *buffer, uint64_t n_pages);
 int soft_buffer_move(struct soft_file *file, void *argument);
 
-/* Where there is a window, CPUs reach VRAM in it only. */
+/* With a window, CPUs reach VRAM only in it. */
 static inline bool soft_page_reachable(const struct soft_buffer *buffer, uint64_t index)
 {
 	return buffer->place_of[index] != HETSIM_PLACE_VRAM ||
 	       !buffer->dev->pages_limit[HETSIM_PLACE_WINDOW];
 }
 
-/* ---- soft_pages.c ---- */
+/* ---- pages.c ---- */
 
 static inline uint64_t soft_max_pages(const struct soft_device *dev)
 {
@@ -330,42 +330,42 @@ static inline uint64_t soft_slot_offset(const struct soft_device *dev, uint32_t 
 	return (slot * dev->window_pages) << SOFT_PAGE_SHIFT;
 }
 
-/* The memfd of buffer->n_pages and the map of buffer->capacity. */
+/* Makes the memfd of buffer->n_pages and the map of buffer->capacity. */
 int soft_pages_make(struct soft_buffer *buffer);
 void soft_pages_free(struct soft_buffer *buffer);
-/* With buffer->change held. Nothing is changed when they fail. */
+/* The caller holds buffer->change. On failure nothing is changed. */
 int soft_pages_grow(struct soft_buffer *buffer, uint64_t n_pages, struct soft_lack *lack);
 int soft_pages_shrink(struct soft_buffer *buffer, uint64_t n_pages);
-/* Away from whoever can reach them by the twin, then for everybody. */
+/* Takes the pages from users of the twin, then, with drop, from all maps. */
 void soft_pages_detach(struct soft_buffer *buffer);
 void soft_pages_drop(struct soft_buffer *buffer);
-/* -ENOMEM, -EMFILE, -EOPNOTSUPP: a descriptor that can't write. */
+/* Opens a descriptor that can't write. -ENOMEM, -EMFILE, -EOPNOTSUPP. */
 int soft_pages_reader(struct soft_buffer *buffer);
 
-/* ---- soft_handle.c ---- */
+/* ---- handle.c ---- */
 
-/* With a reference; NULL: no such handle of this file. */
+/* Returns a reference; NULL: the file has no such handle. */
 struct soft_buffer *soft_buffer_get(struct soft_file *file, uint32_t handle);
-/* Which buffer of @file the byte @offset of the device is in, with a reference. */
+/* Finds the buffer of @file with the byte @offset of the device; returns a reference. */
 struct soft_buffer *soft_buffer_at(struct soft_file *file, uint64_t offset,
 				   uint64_t *ret_position);
-/* The first buffer from slot *@slot on, with a reference, and its slot; NULL. */
+/* Returns the first buffer from slot *@slot on, with a reference, and its slot; NULL. */
 struct soft_buffer *soft_buffer_next(struct soft_device *dev, uint32_t *slot);
 void soft_buffers_each(struct soft_device *dev, void (*run)(struct soft_buffer *buffer));
 /*
- * Gives @buffer a slot, and @file its handle, with the caller's reference: from then
- * on another thread may close it. -ENODEV, -ENOSPC, -ENOMEM.
+ * Gives @buffer a slot, and @file its handle, with the caller's reference: from then on another
+ * thread may close it. -ENODEV, -ENOSPC, -ENOMEM.
  */
 int soft_buffer_publish(struct soft_file *file, struct soft_buffer *buffer,
 			uint32_t *ret_handle);
 void soft_slot_free(struct soft_buffer *buffer);
 /* Gives @file a handle of @buffer, with a reference of its own. */
 int soft_handle_add(struct soft_file *file, struct soft_buffer *buffer);
-/* Closes it: the reference is the caller's. NULL: no such handle. */
+/* Closes the handle and gives its reference to the caller. NULL: no such handle. */
 struct soft_buffer *soft_handle_take(struct soft_file *file, uint32_t handle);
 void soft_buffers_close(struct soft_file *file);
 
-/* ---- soft_buffer.c ---- */
+/* ---- buffer.c ---- */
 
 void soft_buffer_put(struct soft_buffer *buffer);
 int soft_buffer_create(struct soft_file *file, void *argument);
@@ -374,70 +374,73 @@ int soft_buffer_when_lost(struct soft_file *file, void *argument);
 int soft_buffer_resize(struct soft_file *file, void *argument);
 int soft_buffer_info(struct soft_file *file, void *argument);
 
-/* ---- soft_share.c ---- */
+/* ---- share.c ---- */
 
 int soft_buffer_export(struct soft_file *file, void *argument);
 int soft_buffer_import(struct soft_file *file, void *argument);
 
-/* ---- soft_show.c ---- */
+/* ---- show.c ---- */
 
-/* The turn of calling hooks: while one has it, openers stay. */
+/* Takes the turn of calling hooks: while a thread has it, openers stay. */
 void soft_hooks_begin(struct soft_device *dev);
 void soft_hooks_end(struct soft_device *dev);
-/* CPUs find another thing in @buffer from now on: soft_show() is to follow. */
+/* Marks a change of CPUs' view of @buffer: the caller must call soft_show() later. */
 void soft_changed(struct soft_buffer *buffer);
 /*
- * With no lock of the twin's: when it returns, all maps show what this thread has
- * changed, unless the device is gone.
+ * The caller holds no lock of the twin. When it returns, all maps show this thread's changes,
+ * unless the device is gone.
  */
 void soft_show(struct soft_device *dev);
 
 /*
- * hooks.maps of all who have a handle of @buffer: whoever waits for what @visit has to
- * have may be in soft_show() meanwhile. -ENODEV, or @visit's.
+ * Calls hooks.maps of all files with a handle of @buffer. Does not take the turn: a thread in
+ * soft_show() may wait for locks that @visit needs. -ENODEV, or the result of @visit.
  */
 int soft_visit_maps(struct soft_buffer *buffer, soft_visit *visit, void *context);
 
-/* ---- soft_sample.c ---- */
+/* ---- sample.c ---- */
 
 int soft_buffer_sample(struct soft_file *file, void *argument);
-/* With buffer->change held: also before a buffer changes its length. */
+/* The caller holds buffer->change. Also called before a buffer changes its length. */
 void soft_sample_stop(struct soft_buffer *buffer);
 
-/* ---- soft_lost.c, soft_inject.c ---- */
+/* ---- lost.c, inject.c ---- */
 
 /*
- * Unplugs: gone, engines wake and end what they have with -ENODEV, the hooks of
- * those who asked for zeros are called, every page goes.
+ * Unplugs the device: marks it gone, wakes engines to end their submissions with -ENODEV, calls
+ * the hooks of files that asked for zeros, frees every page.
  */
 int soft_device_lose(struct soft_device *dev);
 int soft_inject(struct soft_file *file, void *argument);
-/* Counts down; true once, when it comes to its end. */
+/* Counts down; true once, when the count ends. */
 bool soft_inject_due(_Atomic int64_t *countdown);
-/* True as many times as was asked for. */
+/* True as many times as requested. */
 bool soft_inject_take(_Atomic int64_t *count);
 
-/* ---- soft_va.c ---- */
+/* ---- va.c ---- */
 
 int soft_va_init(struct soft_va *va);
 void soft_va_destroy(struct soft_va *va);
-/* Bound pages from @first on are others now, or none. With buffer->lock written. */
+/*
+ * Writes the entries of bound pages from @first on, which have moved or gone. The caller holds
+ * buffer->lock for writing.
+ */
 void soft_va_rebind(struct soft_buffer *buffer, uint64_t first, uint64_t n_pages);
-/* With va->lock read, kept as long as the page is used. -EFAULT. */
+/* The caller holds va->lock for reading, as long as it uses the page. -EFAULT. */
 int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address, bool write,
 		      char **ret_page);
 int soft_bind(struct soft_file *file, void *argument);
 int soft_unbind(struct soft_file *file, void *argument);
 
-/* ---- soft_queue.c, soft_engine.c, soft_command.c, soft_wait.c ---- */
+/* ---- queue.c, engine.c, command.c, wait.c ---- */
 
 void soft_queues_destroy(struct soft_file *file);
-/* The queue @id of the file, kept by soft_queue_put; NULL. */
+/* Finds the queue @id of the file; the caller must call soft_queue_put(). NULL. */
 struct soft_queue *soft_queue_get(struct soft_file *file, uint32_t id);
 void soft_queue_put(struct soft_queue *queue);
-/* HETSIM_INJECT_LATENCY, _STUCK, _LOST_INTERRUPT on a queue. -ENOENT. */
+/* Injects HETSIM_INJECT_LATENCY, _STUCK or _LOST_INTERRUPT into a queue. -ENOENT. */
 int soft_queue_inject(struct soft_file *file, const struct hetsim_inject *inject);
-/* Whoever waits or sleeps looks again: the device is gone, or was reset. */
+/* Makes waiters and sleepers look again: the device is gone, or was reset. */
 void soft_engines_wake(struct soft_device *dev);
 uint32_t soft_queues_alive(struct soft_device *dev);
 int soft_queue_create(struct soft_file *file, void *argument);

@@ -25,7 +25,7 @@ int soft_va_init(struct soft_va *va)
 	CDS_INIT_LIST_HEAD(&va->bindings);
 	va->n_bindings = 0;
 	va->n_tables = 0;
-	/* Engines that read one after the other must not keep a change out for ever. */
+	/* Prefers writers: engines that read in turn must not keep a change out for ever. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&va->lock, &attr);
@@ -41,7 +41,7 @@ static uint32_t level_index(uint64_t page, unsigned int level)
 	return page >> (level * SOFT_LEVEL_BITS) & (SOFT_LEVEL_ENTRIES - 1);
 }
 
-/* The entry of a page, NULL if the table that would have it is not there. */
+/* The entry of a page; NULL: its table is not there. */
 static struct soft_entry *entry_find(struct soft_va *va, uint64_t page)
 {
 	void **table = va->root;
@@ -52,10 +52,10 @@ static struct soft_entry *entry_find(struct soft_va *va, uint64_t page)
 	return table ? (struct soft_entry *)table + level_index(page, 0) : NULL;
 }
 
-/* ---- with va->lock written ---- */
+/* ---- va->lock held for writing ---- */
 
 /*
- * Makes the tables for a range. As many as the module's: their lowest level is twice as
+ * Makes the tables for a range. Their number is the module's, but the lowest level is twice as
  * large here. -ENOSPC, -ENOMEM: some of them are made.
  */
 static int tables_make(struct soft_va *va, uint64_t start, uint64_t n_pages)
@@ -98,7 +98,7 @@ static bool table_is_empty(void *table, unsigned int level)
 	return true;
 }
 
-/* Frees what is below @table and covers nothing. Returns how many tables that are. */
+/* Frees the tables below @table that cover nothing. Returns their number. */
 static uint32_t tables_free(void **table, unsigned int level, uint64_t start, uint64_t end)
 {
 	uint32_t n = 0;
@@ -128,8 +128,8 @@ static void tables_prune(struct soft_va *va, uint64_t start, uint64_t n_pages)
 }
 
 /*
- * Writes the entries of a part of a binding: the buffer's pages if @bound, as far
- * as it has them. With buffer->lock written, too.
+ * Writes the entries of a part of a binding: the buffer's pages if @bound, as far as it has
+ * them. The caller holds buffer->lock for writing, too.
  */
 static void entries_write(struct soft_binding *binding, uint64_t first, uint64_t n_pages,
 			  bool bound)
@@ -156,7 +156,7 @@ static void entries_write(struct soft_binding *binding, uint64_t first, uint64_t
 
 /* ---- */
 
-/* Those who wait for a page look again. */
+/* Makes waiters for a page look again. */
 static void changed(struct soft_va *va)
 {
 	pthread_mutex_lock(&va->changed_lock);
@@ -206,7 +206,7 @@ int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address
 		tlb->slot[slot].page = page;
 		tlb->slot[slot].entry = entry;
 	}
-	/* Of a page that the TLB had, too: what is used most is seldom walked for. */
+	/* Also for a page in the TLB: the pages used most are seldom walked for. */
 	soft_buffer_used(entry.binding->buffer);
 	*ret_page = entry.page;
 	return 0;
@@ -214,7 +214,7 @@ int soft_va_translate(struct soft_va *va, struct soft_tlb *tlb, uint64_t address
 
 /* ---- with va->change held ---- */
 
-/* The first binding that ends behind @page, NULL if none. */
+/* The first binding that ends behind @page; NULL: none. */
 static struct soft_binding *binding_find(struct soft_va *va, uint64_t page)
 {
 	struct soft_binding *binding;
@@ -232,7 +232,7 @@ static struct soft_binding *binding_next(struct soft_va *va, struct soft_binding
 	return cds_list_entry(binding->link.next, struct soft_binding, link);
 }
 
-/* When it returns, the engine is at none of the pages. Goes to @removed. */
+/* Moves the binding to @removed. When it returns, the engine uses none of the pages. */
 static void binding_remove(struct soft_binding *binding, struct cds_list_head *removed)
 {
 	struct soft_va *va = binding->va;
@@ -250,7 +250,7 @@ static void binding_remove(struct soft_binding *binding, struct cds_list_head *r
 	va->n_bindings--;
 }
 
-/* Without va->change: the last reference on a buffer takes locks outside of it. */
+/* Without va->change: the last reference to a buffer takes locks outside of it. */
 static void bindings_free(struct cds_list_head *removed)
 {
 	struct soft_binding *binding, *next;
@@ -278,7 +278,7 @@ void soft_va_destroy(struct soft_va *va)
 	free(va->root);
 }
 
-/* Takes over the reference on the buffer on success. */
+/* Takes over the reference to the buffer on success. */
 static int bind_locked(struct soft_va *va, struct soft_binding *binding)
 {
 	struct soft_buffer *buffer = binding->buffer;
@@ -291,7 +291,7 @@ static int bind_locked(struct soft_va *va, struct soft_binding *binding)
 		return -ENOSPC;
 
 	pthread_rwlock_wrlock(&buffer->lock);
-	/* Before the tables: their number is bounded by what the buffer has. */
+	/* Checked before the tables are made: the buffer's size bounds their number. */
 	if (binding->first >= buffer->n_pages ||
 	    binding->n_pages > buffer->n_pages - binding->first) {
 		r = -ERANGE;
@@ -316,7 +316,7 @@ out_buffer:
 	return r;
 }
 
-/* ---- the lock is taken below ---- */
+/* ---- the functions below take va->change ---- */
 
 /* A range of device addresses, in pages. */
 static int va_range(uint64_t address, uint64_t length, uint64_t *ret_start,

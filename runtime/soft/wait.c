@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Waiting for submissions of the twin: WAIT, and eventfds, which its fences are too. */
+/* Waits for submissions of the twin: WAIT, events, and fences, both of which are eventfds. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "soft/engine.h"
 
-/* 0 once the submission is done. With queue->lock held. */
+/* Returns 0 once the submission is done. The caller holds queue->lock. */
 static int wait_done(struct soft_queue *queue, uint64_t seqno, uint64_t deadline)
 {
 	struct timespec until = soft_timespec(deadline);
@@ -69,7 +69,7 @@ static void event_free(struct soft_event *event)
 	free(event);
 }
 
-/* Adds 1. One that is full has been readable for long, and would block. */
+/* Adds 1. A full eventfd has been readable for long, and a write would block. */
 static void eventfd_signal(int fd)
 {
 	struct pollfd full = { .fd = fd, .events = POLLOUT };
@@ -90,9 +90,8 @@ void soft_events_signal(struct cds_list_head *events)
 }
 
 /*
- * An event of the eventfd @fd, with a descriptor of its own. -EINVAL: it is
- * something else. Only eventfds are without a file type and take eight bytes of
- * zeros, which add nothing to them.
+ * Makes an event with a duplicate of the eventfd @fd. -EINVAL: not an eventfd. Only eventfds
+ * have no file type and take eight bytes of zeros, which add nothing to them.
  */
 static int event_new(int fd, uint64_t seqno, struct soft_event **ret_event)
 {
@@ -120,7 +119,7 @@ err_event:
 	return r;
 }
 
-/* Puts the event where the engine finds it, which takes it over; signals it if due. */
+/* Gives the event to the engine; signals it if due. */
 static int event_add(struct soft_queue *queue, struct soft_event *event)
 {
 	CDS_LIST_HEAD(due);
@@ -182,7 +181,7 @@ void soft_fence_signal(struct soft_job *job)
 	sys_close(job->fence);
 }
 
-/* One that is not done, so that it is there. With queue->lock held. */
+/* Finds the job of a submission that is not done. The caller holds queue->lock. */
 static struct soft_job *job_find(struct soft_queue *queue, uint64_t seqno)
 {
 	struct soft_job *job;
@@ -194,8 +193,8 @@ static struct soft_job *job_find(struct soft_queue *queue, uint64_t seqno)
 }
 
 /*
- * A descriptor for the submission, one eventfd for all who ask: there are no more of them
- * than submissions that a queue may have pending. With queue->lock held.
+ * Returns a descriptor for the submission, one eventfd for all callers: their number is bounded
+ * by the submissions that a queue may have pending. The caller holds queue->lock.
  */
 static int fence_get(struct soft_queue *queue, uint64_t seqno)
 {
