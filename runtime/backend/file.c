@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Backend "file": regular files, shared, private or read-only. The core opens
- * the path; here is what a file descriptor means as a buffer.
+ * Backend "file": regular files, shared, private or read-only. The core opens the path; this
+ * file turns a descriptor into a buffer.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static int device_query(void *device, struct hm_device_info *info)
 	return 0;
 }
 
-/* -EINVAL, -ENODATA: what can't be mapped, with the reason. */
+/* Refuses files that can't be mapped, with the reason: -EINVAL, -ENODATA, and others. */
 static int check_file(int fd, uint64_t offset, struct stat *ret_stat)
 {
 	int r;
@@ -99,7 +99,7 @@ static int from_file(void *device, int fd, const struct hm_buffer_desc *desc,
 		return err_set(-EACCES, "the descriptor is read-only: pass HM_BUFFER_READ_ONLY "
 					"or HM_BUFFER_PRIVATE");
 
-	/* Only a buffer that ends where the file does can grow or be cut. */
+	/* Only a buffer that ends at the file's end can grow or be cut. */
 	capacity = max_u64(desc->max_size, size);
 	*ret_recipe = (struct hm_recipe){
 		.segment = {
@@ -137,7 +137,7 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	if (!(flags & HM_EXPORT_READ_ONLY)) {
 		fd = sys_dup(segment->fd);
 	} else {
-		/* A duplicate shares the open file's mode: a new open is needed. */
+		/* A duplicate shares the open file's mode: this needs a new open. */
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", segment->fd);
 		fd = sys_open(path, O_RDONLY, 0);
 	}
@@ -148,9 +148,9 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 }
 
 /*
- * Stores behind the end, in its page, may come into what a file grows by, as not all file
- * systems clear it. Zeroes partial blocks [fallocate(2)], and takes no block that is not
- * there; what can't do that is written.
+ * Clears stores behind the end in its page: not all file systems clear them when the file grows.
+ * Punching a hole zeroes partial blocks [fallocate(2)] and allocates none; where it is not
+ * supported, zeros are written.
  */
 static int clear_tail(int fd, uint64_t from, uint64_t to)
 {

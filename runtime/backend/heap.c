@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Backend "heap": memory of /dev/dma_heap/NAME, made for devices and mapped by CPUs
- * through its dma-buf. An object has its size, and its pages, from the start and for
- * life; maps are VM_PFNMAP, where mlock() answers 0 and does nothing, and MADV_POPULATE_*
- * is EINVAL. A heap of any name takes in any dma-buf that CPUs may map.
+ * Backend "heap": memory of /dev/dma_heap/NAME, made for devices and mapped by CPUs through its
+ * dma-buf. An object has its size, and its pages, from the start and for life; maps are
+ * VM_PFNMAP, where mlock() answers 0 and does nothing, and MADV_POPULATE_* is EINVAL. A heap of
+ * any name imports any dma-buf that CPUs may map.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 #define RESIZE_CAPS (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE_REPLACES)
 #define HEAP_CAPS (HM_CAP_CREATE | HM_CAP_IMPORT | RESIZE_CAPS | DMABUF_CAPS)
 
-/* Smaller requests are not worth the reading of /proc/meminfo. */
+/* Below this size, reading /proc/meminfo costs too much. */
 #define CHECKED_LEAST MIB(16)
 
 struct heap {
@@ -36,14 +36,17 @@ struct heap {
 	char name[HEAP_NAME_MAX];
 };
 
-/* ---- which there are ---- */
+/* ---- the heaps of the machine ---- */
 
 static int is_heap(const struct dirent *entry)
 {
 	return entry->d_name[0] != '.';
 }
 
-/* In order of their names, which are freed one by one. Their number, 0: none; or -ENOMEM. */
+/*
+ * Lists heaps in the order of their names; the caller frees each. Returns the number, or
+ * -ENOMEM.
+ */
 static int scan(struct dirent ***ret_entries)
 {
 	int n = scandir(FOLDER, ret_entries, is_heap, alphasort);
@@ -161,7 +164,7 @@ static void device_close(void *device)
 	free(heap);
 }
 
-/* Only the system heaps' memory is that of everybody; what others have is not told. */
+/* Only the system heaps use the system's memory; other heaps do not tell their size. */
 static bool is_of_system(const struct heap *heap)
 {
 	return !strncmp(heap->name, "system", strlen("system"));
@@ -183,8 +186,9 @@ static int device_query(void *device, struct hm_device_info *info)
 /* ---- buffers ---- */
 
 /*
- * The heap allocates page by page until the kernel's OOM killer ends somebody, be it
- * this process: seen with Linux 6.12, where a request of 1 TiB is not refused either.
+ * Refuses more than is available: the heap would allocate page by page until the kernel's OOM
+ * killer ends a process, perhaps this one: seen with Linux 6.12, where not even a request of 1
+ * TiB is refused.
  */
 static int check_memory(const struct heap *heap, uint64_t size)
 {
@@ -229,7 +233,7 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	if (r)
 		return explain_create(heap, r, ask.len);
 	fd = (int)ask.fd;
-	/* A name is only a help. */
+	/* A name is only a help: its failure does not matter. */
 	dmabuf_set_name(fd, desc->name ? desc->name : "buffer");
 	dmabuf_describe(fd, ask.len, ret_recipe);
 	ret_recipe->max_size = round_up(desc->max_size, page_size());
@@ -251,7 +255,7 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	return dmabuf_export(segment, flags, ret_fd);
 }
 
-/* Bytes [from, to) of the segment, by a look of their own. */
+/* Clears bytes [from, to) of the segment through a scratch map. */
 static int clear(const struct hm_segment *segment, uint64_t from, uint64_t to)
 {
 	uint64_t first = round_down(from, page_size());
@@ -274,9 +278,9 @@ out:
 }
 
 /*
- * Objects keep their length; the core makes others where it can. Where it can't, what
- * a shrink cuts off is cleared, so that growing again gives zeros; and what was stored
- * behind the end, in its page, before it grows.
+ * Objects keep their length; the core makes new ones where it can. Where it can't, clears the
+ * bytes that a shrink cuts off, so that growing again gives zeros, and, before growing, bytes
+ * stored behind the end in its page.
  */
 static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		  uint64_t new_size)

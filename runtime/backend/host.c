@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Backend "host": this machine's memory. A buffer is a memfd, sparse, of
- * max_size from the start and sealed against shrinking and growing, so that
- * nobody can pull pages from under a map; private buffers are anonymous memory.
+ * Backend "host": this machine's memory. A buffer is a memfd, sparse, of max_size from the start
+ * and sealed against shrinking and growing, so that no process can pull pages from under a map.
+ * Private buffers are anonymous memory.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 #include "base/sys.h"
 #include "dmabuf/udmabuf.h"
 
-/* What huge pages of any kind want, and a GPU's usual unit. */
+/* The size of huge pages, and a GPU's usual unit. */
 #define HOST_GRANULE MIB(2)
 
 #define HOST_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -30,7 +30,7 @@
 	 HM_CAP_PROTECT | HM_CAP_POPULATE | HM_CAP_FORK | HM_CAP_MULTI_MAP |             \
 	 HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_READ_ONLY)
 
-/* A dma-buf that was imported needs brackets; a memfd may become one. */
+/* An imported dma-buf needs brackets; a memfd may become one. */
 #define HOST_OPS_CAPS (HOST_CAPS | HM_CAP_BRACKET | HM_CAP_DMABUF)
 
 static int device_open(const char *rest, void **ret_device)
@@ -57,20 +57,23 @@ static int device_query(void *device, struct hm_device_info *info)
 		info->memory_free = (uint64_t)memory.freeram * memory.mem_unit;
 	}
 	info->granule = HOST_GRANULE;
-	/* What is made here needs none; a buffer of another's dma-buf says so itself. */
+	/*
+	 * Memory made here needs no brackets; a buffer of an imported dma-buf sets the bit
+	 * itself.
+	 */
 	info->caps &= ~HM_CAP_BRACKET;
 	if (!udmabuf_is_there())
 		info->caps &= ~HM_CAP_DMABUF;
 	return 0;
 }
 
-/* Base pages: 0. A memfd of the default huge page size: MFD_HUGETLB. */
+/* Makes a memfd. Base pages: 0. The default huge page size: MFD_HUGETLB. */
 static int open_memfd(const char *name, unsigned int flags)
 {
 	return memfd_open(name ? name : "buffer", flags);
 }
 
-/* Sizes and seals a fresh memfd; it is the caller's to close on failure. */
+/* Sizes and seals a fresh memfd. The caller must close it on failure. */
 static int size_and_seal(int fd, uint64_t size)
 {
 	char text[16];
@@ -98,7 +101,7 @@ static void describe(struct hm_recipe *recipe, int fd, uint64_t max_size, uint64
 			.flags = HM_SEGMENT_SHARED,
 		},
 		.page_size = page,
-		/* A huge page fits only where address and offset agree. */
+		/* Huge pages need address and offset to agree. */
 		.alignment = max_size >= HOST_GRANULE ? HOST_GRANULE : page,
 		.caps = HOST_CAPS & ~(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PRIVATE |
 				      HM_CAP_HUGETLB),
@@ -110,9 +113,9 @@ static void describe(struct hm_recipe *recipe, int fd, uint64_t max_size, uint64
 }
 
 /*
- * Pages of the huge pool, allocated here: fallocate() fails where the pool is
- * too small, while a fault would be a SIGBUS. A map reserves nothing more
- * (MAP_NORESERVE): facts of hugetlbfs that proc(5) and mmap(2) leave open.
+ * Allocates pages of the huge pool here: fallocate() fails where the pool is too small, while a
+ * fault would raise SIGBUS. A map reserves nothing more (MAP_NORESERVE): facts of hugetlbfs that
+ * proc(5) and mmap(2) leave open.
  */
 static int create_hugetlb(const struct hm_buffer_desc *desc, struct hm_recipe *ret_recipe)
 {
@@ -198,7 +201,7 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 	r = create_hugetlb(desc, ret_recipe);
 	if (!r)
 		return 0;
-	/* Visible by hm_buffer_query: the flag and page_size. */
+	/* Callers see it by hm_buffer_query: the flag and page_size. */
 	r = create_memfd(desc, ret_recipe);
 	if (!r)
 		err_set(0,
@@ -240,7 +243,7 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 	if (r)
 		return err_set(r, "fstatfs: %s", err_name(r));
 	size = (uint64_t)st.st_size;
-	/* Not st_blksize: tmpfs, too, says 2 MiB where it may use huge pages. */
+	/* Not st_blksize: that is 2 MiB for a tmpfs with huge pages, too. */
 	if (fs.f_type == HUGETLBFS_MAGIC)
 		page = (uint64_t)fs.f_bsize;
 	if (!size || desc->size > size || desc->max_size > size)
@@ -250,7 +253,7 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 
 	describe(ret_recipe, fd, size, page);
 	ret_recipe->size = desc->size ? desc->size : size;
-	/* Its size is its maker's to change. */
+	/* Only the maker changes the size of an import. */
 	ret_recipe->caps &= ~(HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE);
 	if (page > page_size()) {
 		ret_recipe->backing = HM_BACKING_HUGETLB;
@@ -282,7 +285,9 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	if (fd < 0)
 		return rlimits_explain_fd(fd, "duplicating a memfd");
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
-	/* A descriptor for reading can't add what is there already, or stronger. */
+	/*
+	 * The seal is there already, or a stronger one: a read-only descriptor could not add it.
+	 */
 	if ((flags & HM_EXPORT_READ_ONLY) &&
 	    (seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))) {
 		r = sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
@@ -296,8 +301,9 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 }
 
 /*
- * Of the last page CPUs reach all of it: what was stored behind @size there is none of the
- * bytes that it grows by. Where a seal forbids it, it was shared read-only, it stays.
+ * Clears the last page behind @size: CPUs reach all of that page, and stores there must not show
+ * in the bytes that the buffer grows by. A file sealed against writing, shared read-only, stays
+ * as it is.
  */
 static int clear_tail(int fd, uint64_t size, uint64_t page)
 {
@@ -325,7 +331,7 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 
 	(void)device;
 	if (segment->fd < 0)
-		return 0; /* anonymous: the core's protection is all there is */
+		return 0; /* anonymous: only the core's protection exists */
 	if (huge) {
 		r = sys_fstat(segment->fd, &st);
 		if (r)
@@ -338,10 +344,10 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		if (r)
 			return r;
 		if (!huge || new_size <= end)
-			return 0; /* sparse: pages come when they are touched */
+			return 0; /* sparse: pages come at the first touch */
 		r = sys_fallocate(segment->fd, 0, end, new_size - end);
 		if (r) {
-			/* It keeps the pages that it did get. */
+			/* Gives back the pages that it did get. */
 			sys_fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				      end, round_up(new_size, (uint64_t)st.st_blksize) - end);
 			return err_set(-ENOMEM,
@@ -352,7 +358,7 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		}
 		return 0;
 	}
-	/* Zeroes the rest of a partial page too [fallocate(2)]. */
+	/* Also zeroes the rest of a partial page [fallocate(2)]. */
 	r = sys_fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, new_size,
 			  end - new_size);
 	if (r == -EPERM)

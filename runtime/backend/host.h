@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The backend of host memory, on which others stand. */
+/* The backend of host memory, which the udmabuf backend builds on. */
 #ifndef HETMAP_HOST_H
 #define HETMAP_HOST_H
 

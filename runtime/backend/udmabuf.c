@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Backend "udmabuf": this machine's memory for other devices. A buffer is what one of
- * the host's is, a sealed memfd that CPUs reach through their caches, and leaves as a
- * dma-buf.
+ * Backend "udmabuf": this machine's memory for other devices. A buffer is like one of the
+ * host's, a sealed memfd that CPUs reach through their caches, and is exported as a dma-buf.
  */
 #include <errno.h>
 
@@ -11,7 +10,7 @@
 #include "dmabuf/dmabuf.h"
 #include "dmabuf/udmabuf.h"
 
-/* What the host does differently here. */
+/* Capabilities of the host that are missing here. */
 #define NOT_HERE (HM_CAP_PRIVATE | HM_CAP_HUGETLB | HM_CAP_READ_ONLY)
 
 #define UDMABUF_CAPS                                                                          \

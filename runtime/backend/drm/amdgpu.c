@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Driver "amdgpu". What each field must be is in the kernel's
- * drivers/gpu/drm/amd/amdgpu/: amdgpu_gem.c, amdgpu_object.c, amdgpu_kms.c.
+ * Driver "amdgpu". Values of fields follow the kernel's drivers/gpu/drm/amd/amdgpu/:
+ * amdgpu_gem.c, amdgpu_object.c, amdgpu_kms.c.
  */
 #include <errno.h>
 
@@ -13,7 +13,7 @@
 
 /* drm_object.data */
 enum {
-	OBJECT_MADE, /* here, not brought in */
+	OBJECT_MADE, /* made here, not imported */
 };
 
 static int ask_memory(struct drm_node *node, struct drm_amdgpu_memory_info *ret_memory)
@@ -58,8 +58,8 @@ static int amdgpu_memory(struct drm_node *node, uint64_t *ret_total, uint64_t *r
 }
 
 /*
- * What it was made with. VRAM that was full became VRAM or GTT without a word
- * (amdgpu_gem_create_ioctl retries), and a foreign dma-buf is in GTT.
+ * Reads the parameters that the object was made with. Where VRAM was full, the kernel has
+ * silently made them VRAM or GTT (amdgpu_gem_create_ioctl retries). A foreign dma-buf is in GTT.
  */
 static int amdgpu_describe(struct drm_object *object)
 {
@@ -75,7 +75,7 @@ static int amdgpu_describe(struct drm_object *object)
 	r = drm_call(object->node, DRM_IOCTL_AMDGPU_GEM_OP, &op);
 	if (r)
 		return r;
-	/* VRAM is seen through the PCI window; its pages in GTT are ordinary ones. */
+	/* CPUs see VRAM through the PCI window; its pages in GTT are ordinary ones. */
 	combined = made.domains & AMDGPU_GEM_DOMAIN_VRAM ||
 		   made.domain_flags & AMDGPU_GEM_CREATE_CPU_GTT_USWC;
 	object->place = made.domains == AMDGPU_GEM_DOMAIN_VRAM ? DRM_PLACE_VRAM :
@@ -93,7 +93,7 @@ static int amdgpu_create(struct drm_node *node, uint64_t size, enum drm_place pl
 			.bo_size = size,
 			.alignment = page_size(),
 			.domains = system ? AMDGPU_GEM_DOMAIN_GTT : AMDGPU_GEM_DOMAIN_VRAM,
-			/* GTT comes zeroed by TTM; VRAM only when it is asked for. */
+			/* TTM zeroes GTT; VRAM is zeroed on request only. */
 			.domain_flags = system ? 0 :
 						 AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED |
 							 AMDGPU_GEM_CREATE_VRAM_CLEARED,
@@ -118,8 +118,9 @@ err_handle:
 }
 
 /*
- * Of memory of another device the kernel gives an offset, too, and then a SIGBUS at
- * every touch (ttm_bo_vm_reserve). It does not tell whose what came in is.
+ * For another device's memory the kernel returns an offset, too, and raises SIGBUS at every
+ * touch (ttm_bo_vm_reserve). The kernel does not tell the maker of an import, so no import is
+ * mapped by the node.
  */
 static int amdgpu_map_offset(struct drm_object *object)
 {
@@ -135,14 +136,14 @@ static int amdgpu_map_offset(struct drm_object *object)
 	return 0;
 }
 
-/* Whichever way the CPU goes: the kernel waits for readers and writers alike. */
+/* Same for both rights: the kernel waits for readers and writers alike. */
 static int amdgpu_wait(struct drm_object *object, bool for_write, uint64_t timeout_ns)
 {
 	uint64_t now = time_now_ns();
 	union drm_amdgpu_gem_wait_idle wait = {
 		.in = {
 			.handle = object->handle,
-			/* A point in time, and for ever where the sign bit is set. */
+			/* A point in time; without end where the sign bit is set. */
 			.timeout = timeout_ns > INT64_MAX - now ? UINT64_MAX : now + timeout_ns,
 		},
 	};
@@ -156,9 +157,9 @@ static int amdgpu_wait(struct drm_object *object, bool for_write, uint64_t timeo
 }
 
 /*
- * VALIDATE takes the pages once, so that what can't be used fails here; what is
- * written to needs the notifier that REGISTER installs. ANONONLY would refuse files,
- * which the memory of most maps is (amdgpu_ttm_tt_get_user_pages).
+ * VALIDATE takes the pages once, so that unusable memory fails here; writable memory needs the
+ * notifier that REGISTER installs. ANONONLY would refuse files, and the memory of most maps is
+ * one (amdgpu_ttm_tt_get_user_pages).
  */
 static int amdgpu_userptr(struct drm_node *node, void *address, uint64_t length, bool write,
 			  struct drm_object *object)

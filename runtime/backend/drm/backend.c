@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Backend "drm": the memory of graphics cards and their like, by the nodes in
- * /dev/dri. What differs from driver to driver is in runtime/backend/drm.
+ * Backend "drm": the memory of graphics cards and similar devices, through the nodes in
+ * /dev/dri. The other files of this folder have the steps and the drivers.
  */
 #include <drm.h>
 #include <fcntl.h>
@@ -19,19 +19,19 @@
 #include "base/sys.h"
 
 /*
- * Of every object that can be mapped. Maps are VM_PFNMAP or VM_IO: mlock() answers 0
- * and does nothing, and MADV_POPULATE_* fails [mm/mlock.c, mm/gup.c].
+ * Capabilities of every object that can be mapped. Maps are VM_PFNMAP or VM_IO: mlock() answers
+ * 0 and does nothing, and MADV_POPULATE_* fails [mm/mlock.c, mm/gup.c].
  */
 #define MAP_CAPS \
 	(HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS | HM_CAP_WRITE | HM_CAP_BRACKET)
 
-/* Of those that were made here: an object has a length for life. */
+/* For objects made here: an object has a length for life. */
 #define RESIZE_CAPS (HM_CAP_RESIZE | HM_CAP_APPEND | HM_CAP_REPLACE | HM_CAP_RESIZE_REPLACES)
 
 /*
- * Of those that leave the node: as a dma-buf always. Not HM_CAP_READ_ONLY: a descriptor for
- * reading is no hindrance to who imports it to a node, and has it mapped for writing there
- * [drm_gem_prime_fd_to_handle(), which does not look at f_mode].
+ * Objects leave the node as dma-bufs only. Not HM_CAP_READ_ONLY: an importer with a read-only
+ * descriptor can map the object for writing through its own node [drm_gem_prime_fd_to_handle()
+ * does not look at f_mode].
  */
 #define EXPORT_CAPS (HM_CAP_EXPORT | HM_CAP_DMABUF)
 
@@ -67,13 +67,13 @@ static int device_query(void *device, struct hm_device_info *info)
 	r = drm_node_check(node, "what it has");
 	if (r)
 		return r;
-	/* One that is gone answers nothing. */
+	/* A node that is gone answers nothing. */
 	r = drm_call(node, DRM_IOCTL_GET_CAP, &cap);
 	if (!r && node->driver->memory)
 		r = node->driver->memory(node, &total, &available);
 	if (r)
 		return drm_explain(node, r, "what it has");
-	/* "drm" and "drm:virtio_gpu" opened that node. */
+	/* "drm" and "drm:virtio_gpu" open that node. */
 	snprintf(info->name, sizeof(info->name), "drm:%.59s", node->path);
 	info->caps = caps_of(node);
 	info->numa_node = node->numa_node;
@@ -95,7 +95,7 @@ static int device_check(void *device)
 	return drm_explain(node, -ENODEV, "its state");
 }
 
-/* One that is gone answers nothing. */
+/* A node that is gone answers nothing. */
 static int device_ask(void *device)
 {
 	struct drm_get_cap cap = { .capability = DRM_CAP_PRIME };
@@ -103,7 +103,10 @@ static int device_ask(void *device)
 	return drm_call(device, DRM_IOCTL_GET_CAP, &cap);
 }
 
-/* Nodes that may be opened; whether the library knows their driver shows then. */
+/*
+ * Calls @each for nodes that may be opened; opening one shows whether the library knows its
+ * driver.
+ */
 static int each_device(int (*each)(void *user, const char *name), void *user)
 {
 	struct drm_found *found;
@@ -137,13 +140,13 @@ static uint32_t place_of(const struct drm_object *object)
 {
 	uint32_t place = ARRAY_SIZE(places);
 
-	/* Down to the first, which is of what no driver told. */
+	/* Ends at the first, which stands for a place that no driver told. */
 	while (--place && places[place] != object->place)
 		;
 	return place;
 }
 
-/* One that is mapped as a whole is never cut: it resizes in the room it has, or moves. */
+/* An object that is mapped as a whole is never cut: it resizes in its room, or moves. */
 #define WHOLE_LACKS (HM_CAP_APPEND | HM_CAP_RESIZE_REPLACES)
 
 static struct hm_recipe describe(struct drm_object *object, uint64_t length, uint64_t caps,
@@ -187,8 +190,9 @@ static int create(void *device, const struct hm_buffer_desc *desc, struct hm_rec
 }
 
 /*
- * The kernel asks nobody who imports whether the descriptor may write: we do. What may
- * not is mapped by itself and not by the node, which may.
+ * Refuses write access through a read-only descriptor, since the kernel does not check that at
+ * import. Such an object is mapped by its dma-buf, and not by the node, which would allow
+ * writing.
  */
 static int check_rights(struct drm_object *object, int fd, bool read_only, bool *ret_by_itself)
 {
@@ -206,7 +210,7 @@ static int check_rights(struct drm_object *object, int fd, bool read_only, bool 
 	return *ret_by_itself ? drm_object_keep_read_only(object, fd) : 0;
 }
 
-/* Its size is its maker's to choose, and its bytes are where they are. */
+/* Only the maker changes the size and the place of an imported object. */
 static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 		     struct hm_recipe *ret_recipe)
 {
@@ -244,7 +248,7 @@ static int import_fd(void *device, int fd, const struct hm_buffer_desc *desc,
 		recipe.flags = HM_BUFFER_READ_ONLY;
 	}
 	*ret_recipe = recipe;
-	/* The node has a hold on it: the core's duplicate is of no use. */
+	/* The node holds the object: the core's duplicate is not needed. */
 	sys_close(fd);
 	return 0;
 
@@ -260,14 +264,14 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 
 	(void)device;
 	(void)flags;
-	/* What was taken in read-only goes on as that. */
+	/* A read-only import is exported read-only again. */
 	return drm_object_export(object, segment->fd != object->read_only, ret_fd);
 }
 
 /*
- * Objects keep their length; the core makes others where it can. Where it can't, what
- * a shrink cuts off is cleared, so that growing again gives zeros; and what was stored
- * behind the end, in its page, before it grows.
+ * Objects keep their length; the core makes new ones where it can. Where it can't, clears the
+ * bytes that a shrink cuts off, so that growing again gives zeros, and, before growing, bytes
+ * stored behind the end in its page.
  */
 static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 		  uint64_t new_size)
@@ -281,7 +285,7 @@ static int resize(void *device, struct hm_segment *segment, uint64_t old_size,
 	(void)device;
 	if (from == end)
 		return 0;
-	/* A look at all of it is never cut: only pages that are touched come in. */
+	/* A scratch map is never cut: pages may come in when they are touched. */
 	from_start.flags &= ~HM_SEGMENT_PRESENT;
 	r = map_scratch(&from_start, 1, segment->offset, end, page_size(),
 			PROT_READ | PROT_WRITE, &range, &address);
@@ -333,7 +337,7 @@ const struct hm_backend_ops drm_backend = {
 	.device_ask = device_ask,
 };
 
-/* The table was copied when it was registered: by an op that is nobody else's. */
+/* Identified by an op of this file: registration copies the table. */
 struct drm_node *drm_node_of(const struct hm_device *device)
 {
 	return device->ops->create == create ? atomic_load(&device->link)->backend : NULL;

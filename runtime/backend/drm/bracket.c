@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CPU's access to objects that others work on, too: who has had an object's
- * dma-buf or its handle may have work in flight on it, of which only the kernel knows.
- * Of what never left the library there is none, and nobody is asked.
+ * The CPU's access to objects that other users work on: a holder of an object's dma-buf or
+ * handle may have work in flight on it, and only the kernel knows. An object that never left the
+ * library has no such work, and the kernel is not asked.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 
 #include "backend/drm/drm.h"
 
-/* Between two looks at an object that is busy: it doubles up to this. */
+/* Longest pause between two looks at a busy object; pauses double up to it. */
 #define LOOK_MAX_NS (1000 * 1000)
 
 int drm_wait_by_looks(struct drm_object *object, drm_look *look, bool for_write,
@@ -42,9 +42,9 @@ int drm_wait_by_looks(struct drm_object *object, drm_look *look, bool for_write,
 }
 
 /*
- * A dma-buf of its own to begin and end by, for what the driver can't wait for by its
- * handle. The others' drivers know better: DMA_BUF_IOCTL_SYNC of amdgpu's moves an
- * object out of VRAM for who reads [amdgpu_dma_buf_begin_cpu_access()].
+ * Keeps a dma-buf of the object for begin and end, where the driver can't wait by handle.
+ * Drivers that can do better: DMA_BUF_IOCTL_SYNC of amdgpu moves an object out of VRAM for a
+ * reader [amdgpu_dma_buf_begin_cpu_access()].
  */
 int drm_object_shared(struct drm_object *object, int dma_buf)
 {
@@ -64,9 +64,9 @@ int drm_object_shared(struct drm_object *object, int dma_buf)
 }
 
 /*
- * The dma-buf that it begins and ends by, or -1. What came in and is in a driver's own
- * memory is its own [describe() in object.c], and stays there for those who wait by its
- * handle, though it may be mapped by the dma-buf.
+ * The dma-buf for begin and end, or -1. An import in a driver's own memory is one of the
+ * driver's own objects [describe() in object.c]. A driver that waits by handle leaves it there,
+ * though maps may go through the dma-buf.
  */
 static int dma_buf_of(const struct drm_object *object)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Discovery: what libdrm finds in /dev/dri, and what the kernel shows in sysfs besides:
- * nodes that /dev lacks, and those of buses that libdrm does not know. Render nodes
- * are opened to ask for their driver; card nodes never are.
+ * Discovery of nodes: from libdrm, and from sysfs, which also shows nodes that /dev lacks and
+ * buses that libdrm does not know. Render nodes are opened to ask for their driver; card nodes
+ * never are.
  */
 #include <dirent.h>
 #include <drm.h>
@@ -29,7 +29,7 @@ struct list {
 	uint32_t n, room;
 };
 
-/* ---- why not ---- */
+/* ---- reasons for a refused open ---- */
 
 int drm_explain_open(int r, const char *path, char *remedy, size_t size)
 {
@@ -85,7 +85,7 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The last part of what a link of the node's device points to; or "". */
+/* Reads the last part of the target of a link in the folder of the node's device; or "". */
 static void read_link(const struct drm_found *found, const char *link, char *text, size_t size)
 {
 	char path[480], target[PATH_MAX];
@@ -108,8 +108,8 @@ static int is_virtio(const struct dirent *entry)
 }
 
 /*
- * Of a device on virtio the node may be by what carries it: "virtio-pci", "virtio-mmio" (of
- * microVMs, and of arm64's "virt").
+ * Reads the node's driver from sysfs. Under a device on virtio that may be the transport's:
+ * "virtio-pci", "virtio-mmio" (microVMs, arm64's "virt").
  */
 void drm_find_driver(struct drm_found *found)
 {
@@ -130,7 +130,7 @@ void drm_find_driver(struct drm_found *found)
 	free(entries);
 }
 
-/* A number in a file of the node's device; of base 16 with 0x before it. */
+/* Reads a number from a file of the node's device; of base 16 with 0x before it. */
 static bool read_number(const char *node, const char *file, long *ret_number)
 {
 	char path[160], text[32];
@@ -160,7 +160,7 @@ int32_t drm_numa_node(const char *path)
 		       -1;
 }
 
-/* What libdrm tells of those that /dev has only. */
+/* Fills in the fields that libdrm tells only of nodes in /dev. */
 static void fill_pci(struct drm_found *found, const char *up)
 {
 	char path[160], device[PATH_MAX], file[16];
@@ -178,7 +178,7 @@ static void fill_pci(struct drm_found *found, const char *up)
 		found->device = (uint16_t)number;
 }
 
-/* Of a device on virtio it is what carries that, as libdrm has it. */
+/* A device on virtio gets the bus of its transport, as in libdrm. */
 static void fill_bus(struct drm_found *found)
 {
 	static const char *const places[] = { "", "../" };
@@ -229,7 +229,7 @@ static void ask(struct drm_found *found)
 	sys_close(fd);
 }
 
-/* A card node is not opened: it may have rights that others need, and wakes screens. */
+/* Does not open a card node: that may take rights from another process, and wakes screens. */
 static void look(struct drm_found *found)
 {
 	int r = sys_access(found->path, R_OK | W_OK);
@@ -283,7 +283,7 @@ static int add_node(struct list *list, struct drm_found *found, const char *path
 	return add(list, found);
 }
 
-/* What libdrm tells of the bus. */
+/* Fills in libdrm's description of the bus. */
 static void describe(const drmDevice *device, struct drm_found *found)
 {
 	const drmPciBusInfo *pci = device->businfo.pci;
@@ -354,7 +354,7 @@ static int add_of_sysfs(struct list *list, struct dirent **entries, int n, bool 
 	return r;
 }
 
-/* libdrm opens some hundred files of sysfs: it is asked once. */
+/* Asks libdrm once: it opens some hundred files of sysfs. */
 static int add_all(struct list *list)
 {
 	static const int types[] = { DRM_NODE_RENDER, DRM_NODE_PRIMARY };
@@ -386,7 +386,7 @@ static int by_path(const void *a, const void *b)
 	return strverscmp(x->path, y->path);
 }
 
-/* A card of a device without a driver in sysfs (vgem's) has its render node's. */
+/* A card without a driver in sysfs (vgem) gets its render node's. */
 static void fill_drivers(struct list *list)
 {
 	char mine[PATH_MAX], other[PATH_MAX], path[160];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The table of drivers. A further one is a row here, and the file that has it. */
+/* The table of drivers. A further driver is a row here, and a file of its own. */
 #include <string.h>
 
 #include "base/util.h"

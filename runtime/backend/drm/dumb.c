@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Dumb buffers: what every driver of a screen has, and vgem, which has no screen. The
- * kernel gives them to who has opened the card node [drm_ioctls[] in drm_ioctl.c].
+ * Dumb buffers: every driver of a screen has them, and so does vgem, without a screen. The
+ * kernel makes them for openers of the card node [drm_ioctls[] in drm_ioctl.c].
  */
 #include <drm.h>
 #include <drm_mode.h>
@@ -16,7 +16,7 @@
 
 #include "backend/drm/drm.h"
 
-/* A row of pixels of one byte is a page: lengths come out as they are asked for. */
+/* A row of one-byte pixels is a page: the kernel makes exactly the requested length. */
 #define ROW 4096
 #define BITS_PER_PIXEL 8
 
@@ -37,9 +37,9 @@ static int dumb_open(struct drm_node *node)
 }
 
 /*
- * Drivers ask for write-combining or for more, and none tells. Of vgem it is known: it
- * asks for write-combining of RAM, and x86 gives that as it has it everywhere else
- * [vgem_gem_create_object(), track_pfn_insert()].
+ * Cache mode of maps. Drivers choose write-combining or another mode, and don't tell. For vgem
+ * it is known: it asks for write-combining of RAM, and x86 gives the mode that other maps of
+ * that RAM have [vgem_gem_create_object(), track_pfn_insert()].
  */
 static uint32_t cache_of(const struct drm_node *node)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Driver "i915". What each field must be is in the kernel's drivers/gpu/drm/i915/:
- * i915_query.c, gem/i915_gem_create.c, gem/i915_gem_mman.c, gem/i915_gem_wait.c,
- * gem/i915_gem_userptr.c. Memory regions: kernels from 5.16 on.
+ * Driver "i915". Values of fields follow the kernel's drivers/gpu/drm/i915/: i915_query.c,
+ * gem/i915_gem_create.c, gem/i915_gem_mman.c, gem/i915_gem_wait.c, gem/i915_gem_userptr.c.
+ * Memory regions need Linux 5.16.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -16,16 +16,16 @@
 
 /* drm_node.data */
 enum {
-	NODE_DISCRETE, /* objects have one way of being mapped, which the kernel chose */
+	NODE_DISCRETE, /* an object is mapped in one way only, which the kernel chose */
 	NODE_LLC,      /* the CPU's caches and the GPU agree */
-	NODE_INSTANCE, /* of the region that is VRAM */
+	NODE_INSTANCE, /* of the VRAM region */
 	NODE_WINDOW,   /* the kernel knows windows smaller than VRAM, and the flag for them */
 };
 
-/* System memory and one for each tile, of which there are four at most. */
+/* System memory and one for each tile: four tiles at most. */
 #define REGIONS_MAX 8
 
-/* struct drm_i915_query_memory_regions, with an array that has a length. */
+/* struct drm_i915_query_memory_regions, with an array of fixed length. */
 struct regions {
 	uint32_t num_regions;
 	uint32_t rsvd[3];
@@ -86,7 +86,7 @@ static int i915_open(struct drm_node *node)
 		region = &regions.region[i];
 		if (region->region.memory_class == I915_MEMORY_CLASS_SYSTEM)
 			node->system_total = region->probed_size;
-		/* The first: objects are made in one tile's. */
+		/* Only the first: objects are made in one tile's memory. */
 		if (region->region.memory_class != I915_MEMORY_CLASS_DEVICE ||
 		    node->data[NODE_DISCRETE])
 			continue;
@@ -94,8 +94,8 @@ static int i915_open(struct drm_node *node)
 		node->data[NODE_INSTANCE] = region->region.memory_instance;
 		node->vram_total = region->probed_size;
 		/*
-		 * 0 before kernel 6.0, whose windows are as large as the memory
-		 * [i915_drm.h, struct drm_i915_memory_region_info].
+		 * 0 before Linux 6.0: windows are as large as the memory there [i915_drm.h,
+		 * struct drm_i915_memory_region_info].
 		 */
 		node->data[NODE_WINDOW] = region->probed_cpu_visible_size != 0;
 		node->vram_visible = region->probed_cpu_visible_size ?
@@ -105,7 +105,7 @@ static int i915_open(struct drm_node *node)
 	return 0;
 }
 
-/* Who may not see how full it is (CAP_PERFMON) is told that it is empty. */
+/* Without CAP_PERFMON the kernel reports a region as empty. */
 static int i915_memory(struct drm_node *node, uint64_t *ret_total, uint64_t *ret_free)
 {
 	bool discrete = node->data[NODE_DISCRETE];
@@ -130,14 +130,14 @@ static int i915_memory(struct drm_node *node, uint64_t *ret_total, uint64_t *ret
 	return -ENODATA;
 }
 
-/* Of objects in system memory; those that may be in VRAM are write-combined always. */
+/* Cache mode in system memory; objects that may be in VRAM are always write-combined. */
 static uint32_t system_cache(const struct drm_node *node)
 {
 	return node->data[NODE_DISCRETE] || node->data[NODE_LLC] ? HM_CACHE_WRITE_BACK :
 								   HM_CACHE_WRITE_COMBINING;
 }
 
-/* The user sees zeros whichever region it is: I915_BO_ALLOC_USER. */
+/* The user sees zeros in any region: I915_BO_ALLOC_USER. */
 static int i915_create(struct drm_node *node, uint64_t size, enum drm_place place,
 		       struct drm_object *object)
 {
@@ -148,13 +148,13 @@ static int i915_create(struct drm_node *node, uint64_t size, enum drm_place plac
 	};
 	struct drm_i915_gem_create_ext_memory_regions placement = {
 		.base = { .name = I915_GEM_CREATE_EXT_MEMORY_REGIONS },
-		/* To be seen by the CPU it must be allowed to move out to system memory. */
+		/* An object that CPUs reach must be allowed to move out to system memory. */
 		.num_regions = vram ? 2 : 1,
 		.regions = (uintptr_t)(vram ? &wanted[0] : &wanted[1]),
 	};
 	struct drm_i915_gem_create_ext create = {
 		.size = size,
-		/* Kernels that do not know the flag refuse any. */
+		/* Kernels that do not know the flag refuse all flags. */
 		.flags = vram && node->data[NODE_WINDOW] ?
 				 I915_GEM_CREATE_EXT_FLAG_NEEDS_CPU_ACCESS :
 				 0,
@@ -178,7 +178,7 @@ static int i915_create(struct drm_node *node, uint64_t size, enum drm_place plac
 	return 0;
 }
 
-/* The kernel's -ENODEV is of another device's dma-buf, and of a userptr. */
+/* The kernel answers -ENODEV for another device's dma-buf, and for a userptr. */
 static int i915_map_offset(struct drm_object *object)
 {
 	struct drm_i915_gem_mmap_offset map = {
@@ -199,9 +199,8 @@ static int i915_map_offset(struct drm_object *object)
 }
 
 /*
- * Of an integrated GPU's object the map is what i915_map_offset() asks for. That of a
- * discrete one's is as its placements have it, which the kernel does not tell
- * [i915_ttm_select_tt_caching()].
+ * An integrated GPU's object has the cache mode that i915_map_offset() asks for. A discrete
+ * GPU's follows its placements, which the kernel does not tell [i915_ttm_select_tt_caching()].
  */
 static int i915_describe(struct drm_object *object)
 {
@@ -215,7 +214,7 @@ static int i915_wait(struct drm_object *object, bool for_write, uint64_t timeout
 {
 	struct drm_i915_gem_wait wait = {
 		.bo_handle = object->handle,
-		/* Negative: for ever. The kernel leaves what is left of it. */
+		/* Negative: no limit. The kernel stores the remaining time here. */
 		.timeout_ns = timeout_ns > INT64_MAX ? -1 : (int64_t)timeout_ns,
 	};
 
@@ -223,7 +222,7 @@ static int i915_wait(struct drm_object *object, bool for_write, uint64_t timeout
 	return drm_call(object->node, DRM_IOCTL_I915_GEM_WAIT, &wait);
 }
 
-/* PROBE: a range that has no pages of memory is refused here and not at its first use. */
+/* PROBE: a range without pages of memory is refused here, and not at its first use. */
 static int i915_userptr(struct drm_node *node, void *address, uint64_t length, bool write,
 			struct drm_object *object)
 {

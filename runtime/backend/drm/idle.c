@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Idle objects: made here, known to nobody else, and without a holder. They are kept
- * for a moment, with what they are mapped by: to make one, and to bring its pages into
- * a mapping, takes the kernel many times what clearing its bytes takes the CPU.
+ * Idle objects: made here, unknown to other users, and without a holder. They are kept for a
+ * moment, with their mappings: for the kernel, making an object and bringing its pages into a
+ * mapping takes many times as long as clearing its bytes takes the CPU.
  *
- * What others may lack is kept for a second, by a thread that ends what is older, and
- * is given up at once where this process is refused memory; that allocation is tried again.
+ * Other processes may need that memory: a thread ends objects after a second, and an allocation
+ * that this process is refused ends all at once, and is tried again.
  *
  * An idle object keeps the mapping of its last map, without access: the core offers the mapping
  * (map_keep) instead of unmapping it, if the map was never changed and neither a reader whose
@@ -26,22 +26,22 @@
 
 #include "backend/drm/drm.h"
 
-/* For how long, how many on all nodes (each has a mapping), and bytes of a node. */
+/* Time an object is kept, number on all nodes (each has a mapping), and MiB on a node. */
 #define IDLE_NS 1000000000ull
 #define OBJECTS_MAX 256
 #define MIB_DEFAULT 64
 #define MIB_MAX 65536
-/* One object may have this part of the bytes: else a large one would end all others. */
+/* An object may have this part of the bytes at most: a large one would end all others. */
 #define PART 4
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the fields below */
 static CDS_LIST_HEAD(objects);                           /* drm_object.link, oldest first */
 static uint32_t n_object;
 static struct {
 	pthread_cond_t changed;
 	pthread_t thread;
 	bool running;
-	uint32_t turn; /* a thread of another one ends */
+	uint32_t turn; /* a thread of an earlier turn ends */
 } cleaner;
 
 int drm_idle_limit(uint64_t *ret_bytes)
@@ -94,7 +94,7 @@ static void end_locked(struct drm_object *object)
 	drm_object_end(object);
 }
 
-/* Of @node, NULL: of any, those that are there beyond @max bytes, the oldest first. */
+/* Ends the oldest objects until @node has @max bytes at most; NULL: ends those of all nodes. */
 static bool shrink_locked(struct drm_node *node, uint64_t max)
 {
 	struct drm_object *object, *next;
@@ -145,7 +145,7 @@ static void init_cleaner(void)
 	thread_condition_init(&cleaner.changed);
 }
 
-/* False: without it nothing would ever end what is kept. */
+/* False: there is no thread that would end the kept objects. */
 static bool start_cleaner_locked(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -179,10 +179,7 @@ void drm_idle_close(struct drm_node *node)
 
 /* ---- objects ---- */
 
-/*
- * Bytes that CPUs write slowly, as over PCIe, the device clears in less time itself:
- * new ones are better.
- */
+/* Not worth it where CPUs write slowly, as over PCIe: the device clears a new object faster. */
 static bool is_worth(const struct drm_object *object)
 {
 	return object->own && !object->node->gone && object->cache == HM_CACHE_WRITE_BACK &&
@@ -210,7 +207,7 @@ bool drm_idle_put(struct drm_object *object)
 	return kept;
 }
 
-/* The last that came: its bytes may be in caches still. */
+/* Prefers the last object kept: its bytes may still be in caches. */
 static struct drm_object *find_locked(const struct drm_node *node, uint64_t size,
 				      enum drm_place place)
 {
@@ -223,8 +220,8 @@ static struct drm_object *find_locked(const struct drm_node *node, uint64_t size
 }
 
 /*
- * The C library clears more than 2 KiB by `rep stosb`, which emulation does byte by
- * byte [__x86_rep_stosb_threshold]; in such parts it costs other machines nothing.
+ * The C library clears more than 2 KiB by `rep stosb`, which emulation does byte by byte
+ * [__x86_rep_stosb_threshold]; smaller steps cost other machines nothing.
  */
 #define CLEAR_STEP KIB(2)
 
@@ -245,7 +242,7 @@ static int map_all(struct drm_object *object)
 	r = map_direct(&segment, 0, object->asked, NULL, 0, PROT_READ | PROT_WRITE, &mapped);
 	if (r)
 		return r;
-	/* The core does so, too; until then it must not be inherited either. */
+	/* The core does the same later; until then a child must not inherit it either. */
 	r = sys_madvise(mapped, object->asked, MADV_DONTFORK);
 	if (r)
 		goto err_unmap;
@@ -257,13 +254,13 @@ err_unmap:
 	return r;
 }
 
-/* Still there, not worked on any more, and zeros. */
+/* Checks that the object still exists and has no work in flight, and clears it. */
 static int make_ready(struct drm_object *object)
 {
 	const struct drm_driver *driver = object->node->driver;
 	int r;
 
-	/* Has somebody closed it, or taken the device away? */
+	/* Fails if foreign code has closed the handle, or the device is gone. */
 	r = driver->map_offset(object);
 	if (!r && driver->wait)
 		r = driver->wait(object, true, 0);
@@ -292,7 +289,7 @@ struct drm_object *drm_idle_take(struct drm_node *node, uint64_t size, enum drm_
 	if (!object)
 		return NULL;
 	if (make_ready(object)) {
-		/* A new one is made instead, and what hinders that is told. */
+		/* A new object is made instead, and its failure has the text. */
 		err_clear();
 		drm_object_end(object);
 		return NULL;
@@ -319,7 +316,7 @@ int drm_idle_keep_mapping(struct drm_object *object, void *address)
 
 	if (!is_worth(object) || object->mapped)
 		return -ENOSPC;
-	/* Who still has the address of the map that was gets his SIGSEGV. */
+	/* Use of the ended map's address must still raise SIGSEGV. */
 	if (sys_mprotect(address, object->asked, PROT_NONE))
 		return -ENOSPC;
 	return atomic_compare_exchange_strong(&object->mapped, &none, address) ? 0 : -ENOSPC;
@@ -342,13 +339,13 @@ void drm_idle_fork_parent(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* They are the parent's, and so is the thread. */
+/* Objects and thread are the parent's. */
 void drm_idle_fork_child(void)
 {
 	CDS_INIT_LIST_HEAD(&objects);
 	n_object = 0;
 	stats.bytes_idle = 0;
-	/* Somebody may have waited there. */
+	/* A thread of the parent may have been waiting on the condition. */
 	init_cleaner();
 	cleaner.running = false;
 	pthread_mutex_unlock(&lock);

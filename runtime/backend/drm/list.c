@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The public side of discovery. */
+/* Public functions of discovery. */
 #include <hetmap/drm.h>
 
 #include <drm.h>
@@ -13,7 +13,7 @@
 
 #include "backend/drm/drm.h"
 
-/* By the table alone: card nodes stay closed. Dumb buffers are made on those only. */
+/* From the table alone: card nodes stay closed. Only those make dumb buffers. */
 static uint64_t caps_of(const struct drm_found *found)
 {
 	const struct drm_driver *driver = drm_driver_of(found->driver, false);
@@ -28,7 +28,9 @@ static bool has_cap(const struct drm_node *node, uint64_t capability)
 	return !sys_ioctl_again(node->fd, DRM_IOCTL_GET_CAP, &cap) && cap.value;
 }
 
-/* Of a render node as it is. What hinders it is told by who opens it as a device. */
+/*
+ * Asks a render node for its capabilities. Opening it as a device will tell a failure's reason.
+ */
 static void ask(struct hm_drm_node *node)
 {
 	struct drm_node *opened;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Nodes: opened once for all who name them; calls on them; errors as sentences. */
+/* Nodes: opened once for all devices of the same name; calls on them; errors as sentences. */
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static struct drm_node *nodes;
 
 /* ---- calls ---- */
 
-/* The driver's name; the kernel cuts what is longer, and does not terminate it. */
+/* Reads the driver's name; the kernel cuts a longer one, and does not terminate it. */
 static int ask_name(int fd, char *name, size_t size)
 {
 	struct drm_version version = { .name = name, .name_len = size - 1 };
@@ -97,7 +97,7 @@ int drm_explain(struct drm_node *node, int r, const char *what)
 
 	if (*hm_errmsg()) /* the driver's row knew better */
 		return err_with_name(r);
-	/* Another node may have answered anything. */
+	/* Another file may have answered anything. */
 	if (drm_node_is_lost(node))
 		return err_set(
 			-EBADF,
@@ -127,7 +127,7 @@ static int check_is_node(const char *path)
 	struct stat st;
 	int fd, r;
 
-	/* Nothing is opened yet: a FIFO would wait, a tape rewind. */
+	/* O_PATH opens nothing yet: opening a FIFO would wait, a tape would rewind. */
 	fd = sys_open(path, O_PATH, 0);
 	if (fd < 0)
 		return fd;
@@ -139,7 +139,7 @@ static int check_is_node(const char *path)
 	return r;
 }
 
-/* Of a node that can't be asked for its driver: sysfs tells. */
+/* The node can't be asked for its driver: sysfs tells. */
 static int explain_open(int r, const char *path)
 {
 	struct drm_found found = { .driver = "" };
@@ -170,7 +170,7 @@ static int find_driver(struct drm_node *node)
 	if (r == -ENOTTY)
 		return err_set(-EOPNOTSUPP, "%s does not answer as a DRM node: %s", node->path,
 			       err_name(r));
-	/* It may be taken away right behind the open(2). */
+	/* The device may go right after the open(2). */
 	if (r)
 		return explain_open(r, node->path);
 	r = sys_ioctl_again(node->fd, DRM_IOCTL_GET_CAP, &dumb);
@@ -184,13 +184,13 @@ static int find_driver(struct drm_node *node)
 	return 0;
 }
 
-/* What the driver can't do without dma-bufs, as bochs in kernels before 6.6. */
+/* Capabilities missing without PRIME, as with bochs before Linux 6.6. */
 static uint64_t without_prime(const struct drm_node *node)
 {
 	struct drm_get_cap prime = { .capability = DRM_CAP_PRIME };
 
 	if (sys_ioctl_again(node->fd, DRM_IOCTL_GET_CAP, &prime))
-		return 0; /* by a call it is told then */
+		return 0; /* a later call will tell */
 	return (prime.value & DRM_PRIME_CAP_EXPORT ? 0 : HM_CAP_EXPORT) |
 	       (prime.value & DRM_PRIME_CAP_IMPORT ? 0 : HM_CAP_IMPORT);
 }
@@ -205,7 +205,7 @@ static int open_node(const char *path, struct drm_node **ret_node)
 		return err_set(-ENOMEM, "no memory to open %s", path);
 	node->refs = 1;
 	CDS_INIT_LIST_HEAD(&node->objects);
-	memcpy(node->path, path, strlen(path) + 1); /* get_path() has seen that it fits */
+	memcpy(node->path, path, strlen(path) + 1); /* get_path() has checked that it fits */
 	r = drm_idle_limit(&node->idle_max);
 	if (r)
 		goto err_free;
@@ -221,7 +221,10 @@ static int open_node(const char *path, struct drm_node **ret_node)
 		goto err_close;
 	node->primary = drmGetNodeTypeFromFd(node->fd) == DRM_NODE_PRIMARY;
 	if (node->primary)
-		/* Who opens a card node first rules its screens: that is for others. */
+		/*
+		 * The first opener of a card node becomes its master, which must be free for a
+		 * display server.
+		 */
 		sys_ioctl(node->fd, DRM_IOCTL_DROP_MASTER, NULL);
 	node->numa_node = drm_numa_node(path);
 	node->caps = node->driver->caps & ~without_prime(node);
@@ -240,7 +243,7 @@ err_free:
 	return r;
 }
 
-/* One that is alive: it may have been taken away, and nobody has noticed yet. */
+/* Finds a live node: one may have been unplugged without any call having noticed yet. */
 static struct drm_node *find_locked(const char *path)
 {
 	struct drm_node *node;
@@ -286,7 +289,7 @@ out:
 struct wanted {
 	char name[32]; /* a driver's, or an address */
 	uint32_t number;
-	bool address; /* it begins with "pci-" */
+	bool address; /* the name begins with "pci-" */
 };
 
 static int parse(const char *rest, struct wanted *wanted)
@@ -340,7 +343,7 @@ static int explain_none(const char *rest, const struct wanted *wanted,
 		n ? "DRM nodes, none of which is one" : "no DRM node");
 }
 
-/* The first render node that is meant and opens; of a number, that one. */
+/* Opens the first render node that matches; with a number, only that one. */
 static int get_by_name(const char *rest, struct drm_node **ret_node)
 {
 	struct drm_found *found;
@@ -425,7 +428,7 @@ void drm_fork_parent(void)
 	unlock();
 }
 
-/* The parent's are its own: the child opens others. */
+/* The parent keeps its nodes: the child opens new ones. */
 void drm_fork_child(void)
 {
 	drm_idle_fork_child();

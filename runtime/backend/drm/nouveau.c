@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Driver "nouveau". What each field must be is in the kernel's
- * drivers/gpu/drm/nouveau/: nouveau_gem.c, nouveau_bo.c, nouveau_abi16.c. How much
- * of its memory is free it does not tell.
+ * Driver "nouveau". Values of fields follow the kernel's drivers/gpu/drm/nouveau/:
+ * nouveau_gem.c, nouveau_bo.c, nouveau_abi16.c. The driver does not tell how much memory is
+ * free.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 
 #include "backend/drm/drm.h"
 
-/* Newer headers have them; of Debian 12's, only the numbers are there. */
+/* Newer headers have these; Debian 12's have only the numbers. */
 #ifndef DRM_IOCTL_NOUVEAU_GETPARAM
 #define DRM_IOCTL_NOUVEAU_GETPARAM \
 	DRM_IOWR(DRM_COMMAND_BASE + DRM_NOUVEAU_GETPARAM, struct drm_nouveau_getparam)
@@ -66,9 +66,9 @@ static void take_in(struct drm_object *object, const struct drm_nouveau_gem_info
 }
 
 /*
- * nouveau_bo_move() does not clear VRAM that an object gets (ttm_bo_move_null), so
- * its bytes would be whoever's had them last; pages of GART are zeroed by TTM. That leaves
- * no choice of place, and the row has no HM_CAP_PLACE.
+ * Always in GART: nouveau_bo_move() does not clear an object's VRAM (ttm_bo_move_null), which
+ * would show its last user's bytes; TTM zeroes pages of GART. That leaves no choice of place,
+ * and the row has no HM_CAP_PLACE.
  */
 static int nouveau_create(struct drm_node *node, uint64_t size, enum drm_place place,
 			  struct drm_object *object)
@@ -111,7 +111,7 @@ static int nouveau_describe(struct drm_object *object)
 	return 0;
 }
 
-/* As amdgpu's: what came in may be another device's, and would be a SIGBUS. */
+/* As for amdgpu: an import may be another device's, and would raise SIGBUS. */
 static int nouveau_map_offset(struct drm_object *object)
 {
 	return object->map_offset ? 0 : -EINVAL;
@@ -134,7 +134,7 @@ static int nouveau_wait(struct drm_object *object, bool for_write, uint64_t time
 	return drm_wait_by_looks(object, look, for_write, timeout_ns);
 }
 
-/* Where caches do not agree, what CPUs wrote goes out here [nouveau_bo_sync_for_device()]. */
+/* Writes the CPU's stores out where caches are not coherent [nouveau_bo_sync_for_device()]. */
 static int nouveau_wait_end(struct drm_object *object)
 {
 	struct drm_nouveau_gem_cpu_fini fini = { .handle = object->handle };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A node's objects by their handles: made, imported, closed by their last holder. */
+/* A node's objects by their handles: made, imported, closed by the last holder. */
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include "backend/drm/drm.h"
 
 /*
- * Protects the nodes' lists and refs. Held over the calls that open and close a
- * handle, so that no import gets one that is just being closed.
+ * Protects the nodes' lists and refs. Held over the calls that open and close a handle, so that
+ * no import gets a handle that is being closed.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -25,10 +25,10 @@ void drm_handle_close(struct drm_node *node, uint32_t handle)
 {
 	struct drm_gem_close gem_close = { .handle = handle };
 
-	/* A number for a handle is another file's, too. */
+	/* Another file may have the same number for a handle of its own. */
 	if (drm_node_is_lost(node))
 		return;
-	/* Of a device that was taken away it is closed with the node. */
+	/* A device that is gone closes its handles with the node. */
 	drm_call(node, DRM_IOCTL_GEM_CLOSE, &gem_close);
 }
 
@@ -123,7 +123,7 @@ int drm_object_create(struct drm_node *node, uint64_t size, enum drm_place place
 	return 0;
 }
 
-/* What is known of one that came in. */
+/* Describes an imported object. */
 static int describe(struct drm_object *object, int fd)
 {
 	struct drm_node *node = object->node;
@@ -142,13 +142,14 @@ static int describe(struct drm_object *object, int fd)
 	if (r && r != -EINVAL)
 		return drm_explain(node, r, "where a dma-buf can be mapped");
 	if (r) {
-		/* [drm_gem_dumb_map_offset()] It is mapped as its maker maps it. */
+		/* [drm_gem_dumb_map_offset()] The object is mapped as its maker maps it. */
 		object->dma_buf = sys_dup(fd);
 		if (object->dma_buf < 0)
 			return drm_explain(node, object->dma_buf, "duplicating a dma-buf");
 		/*
-		 * In a driver's own memory is what it made itself. The rest it takes for
-		 * pages of the system's, also where they are another's window.
+		 * An object in a driver's own memory is one that this driver made. The driver
+		 * takes all other objects for pages of system memory, even those in another
+		 * device's window.
 		 */
 		if (object->place != DRM_PLACE_VRAM)
 			object->cache = HM_CACHE_UNKNOWN;
@@ -252,7 +253,7 @@ int drm_object_export(struct drm_object *object, bool write, int *ret_fd)
 	r = drm_node_check(node, "exporting a buffer");
 	if (r)
 		return r;
-	/* Whatever becomes of it: from here on it may have other users. */
+	/* From here on the object may have other users, whether the call succeeds or not. */
 	object->own = false;
 	r = drm_call(node, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime);
 	if (r)
@@ -284,7 +285,7 @@ int drm_object_keep_read_only(struct drm_object *object, int dma_buf)
 	fd = sys_dup(dma_buf);
 	if (fd < 0)
 		return drm_explain(object->node, fd, "duplicating a dma-buf");
-	/* Two may import it at once. */
+	/* Two threads may import at once. */
 	if (!atomic_compare_exchange_strong(&object->read_only, &none, fd))
 		sys_close(fd);
 	return 0;
@@ -296,7 +297,10 @@ void drm_object_end(struct drm_object *object)
 
 	if (mapped)
 		sys_munmap(mapped, object->asked);
-	/* That of another's was closed where none could come in meanwhile. */
+	/*
+	 * The handle of a shared object was closed under the lock, so that no import could find
+	 * it.
+	 */
 	if (object->own)
 		drm_handle_close(object->node, object->handle);
 	if (object->dma_buf >= 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Syncobjs: what DRM drivers wait for and signal, by handle. The ioctls are those that
- * drmSyncobjExportSyncFile() and drmSyncobjImportSyncFile() make [drm_syncobj.c]. A point of
- * a timeline goes through a syncobj of its own, which holds nothing else.
+ * Syncobjs: handles of fences that DRM drivers wait for and signal. The ioctls are those of
+ * drmSyncobjExportSyncFile() and drmSyncobjImportSyncFile() [drm_syncobj.c]. A point of a
+ * timeline goes through a temporary syncobj of its own.
  */
 #include "backend/drm/syncobj.h"
 
@@ -16,7 +16,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-/* Tries before an EINTR or EAGAIN is handed up: signals may come in bursts. */
+/* Tries before an EINTR or EAGAIN is returned: signals may come in bursts. */
 #define RETRIES 100
 
 static int call(int node, unsigned long cmd, void *argument)
@@ -166,7 +166,7 @@ int hm_fence_import_syncobj(int fd, uint32_t handle, uint64_t point,
 	return r;
 }
 
-/* What is done already needs no fence: the syncobj is as after one. */
+/* Completed work needs no fence: the syncobj is left as after one. */
 static int signal_now(int node, uint32_t handle, uint64_t point)
 {
 	struct drm_syncobj_array binary = {

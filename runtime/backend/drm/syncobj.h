@@ -6,11 +6,14 @@
 #include <stdint.h>
 
 /*
- * @node is an open DRM node, @handle a syncobj of it. -EOPNOTSUPP: its driver has
- * none; -ENOENT: no such handle; -EINVAL: it holds no fence yet.
+ * @node is an open DRM node, @handle a syncobj of it.
+ * Errors:
+ *   -EOPNOTSUPP the driver has no syncobjs
+ *   -ENOENT no such handle
+ *   -EINVAL the syncobj holds no fence yet
  */
 int drm_syncobj_to_sync_file(int node, uint32_t handle, int *ret_fd);
-/* It holds the fence of @sync_file from here on, which stays the caller's. */
+/* Makes the syncobj hold the fence of @sync_file, which stays the caller's. */
 int drm_syncobj_from_sync_file(int node, uint32_t handle, int sync_file);
 
 #endif

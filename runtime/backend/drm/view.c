@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Handles for who submits work of his own by a driver's calls: of buffers that are on the
- * node, and of any map's memory, which a driver takes in where it is (userptr).
+ * Handles for callers that submit work by a driver's own calls: of buffers on the node, and of
+ * any map's memory, which a driver takes in where it is (userptr).
  *
  * Such a view is a caller's view with a handle, which is closed before a change and made anew
  * after it. Its lock is a leaf, held over calls on the node; a change takes the lock before it
@@ -40,7 +40,7 @@ static void write_out(struct hm_drm_handle *to, struct hm_drm_handle *handle)
 	struct_write(to, handle, to->struct_size);
 }
 
-/* ---- of a buffer ---- */
+/* ---- handles of buffers ---- */
 
 int hm_drm_buffer_handle(struct hm_buffer *buffer, uint64_t offset,
 			 struct hm_drm_handle *ret_handle)
@@ -75,7 +75,7 @@ int hm_drm_buffer_handle(struct hm_buffer *buffer, uint64_t offset,
 	}
 	segment = &buffer->segment[buffer_segment_at(buffer, offset)];
 	object = segment->object;
-	/* There is no dma-buf of it yet that who has the handle could be waited for by. */
+	/* No dma-buf: there is none yet by which the holder of the handle could be waited for. */
 	drm_object_shared(object, -1);
 	buffer->exported = true;
 	handle.handle = object->handle;
@@ -89,9 +89,9 @@ out:
 	return r;
 }
 
-/* ---- of any memory ---- */
+/* ---- handles of any memory ---- */
 
-/* No text stays: it is told by who asks for the handle. */
+/* Leaves no text: the request for the handle will tell the error. */
 static int make_handle(struct hm_drm_view *view, void *address, uint64_t length)
 {
 	struct drm_node *node = view->node;
@@ -102,7 +102,7 @@ static int make_handle(struct hm_drm_view *view, void *address, uint64_t length)
 	r = node->gone ? -ENODEV :
 			 node->driver->userptr(node, address, round_up(length, page_size()),
 					       view->access & HM_WRITE, &view->user);
-	/* i915's, of hardware that can't, or has no objects that are read-only. */
+	/* i915's answer for hardware that can't, or without read-only objects. */
 	if (r == -ENODEV && !node->gone)
 		r = -EOPNOTSUPP;
 	view->error = r;
@@ -163,11 +163,11 @@ static int wait_for(struct hm_drm_view *view, bool for_write, uint64_t timeout_n
 {
 	int r = view->node->driver->wait(&view->user, for_write, timeout_ns);
 
-	/* Of a device that is gone no work is left. */
+	/* A device that is gone has no work left. */
 	return r == -ENODEV ? 0 : r;
 }
 
-/* True: nobody has the handle, nor gets it before end_change(). */
+/* True: no caller holds the handle, and none gets it before end_change(). */
 static bool begin_change(struct hm_drm_view *view)
 {
 	bool begun;
@@ -187,8 +187,8 @@ static void end_change(struct hm_drm_view *view)
 }
 
 /*
- * The wait is without the lock, as who asks for the handle meanwhile is to be told at once.
- * The handle stays: it is closed, and made, with the map's change held, which is ours here.
+ * Waits without the lock, so that a request for the handle is refused at once. The handle stays:
+ * it is closed and made with the map's change held, which is held here.
  */
 static int quiesce(void *user, const struct hm_view_change *change)
 {
@@ -220,7 +220,7 @@ static void reattach(void *user, const struct hm_view_change *change)
 
 	pthread_mutex_lock(&view->lock);
 	view->changing = false;
-	/* One that was only asked has it still. */
+	/* A view that was only asked still has its handle. */
 	if (view->open)
 		goto out;
 	if (!change->new_length)
@@ -243,7 +243,7 @@ static void lost(void *user)
 	pthread_mutex_unlock(&view->lock);
 }
 
-/* The map's change is held: no other closes the handle meanwhile. */
+/* The map's change is held: no other thread closes the handle meanwhile. */
 static int begin_cpu(void *user, uint32_t access)
 {
 	struct hm_drm_view *view = user;
@@ -316,7 +316,7 @@ static int make_locked(struct hm_drm_view *view, struct hm_map *map, uint64_t of
 	return r;
 }
 
-/* The map stays what it is until the handle is made; the device may go at any time. */
+/* The map must not change until the handle is made; the device may go at any time. */
 static int attach(struct hm_drm_view *view, struct hm_map *map, uint64_t offset,
 		  uint64_t length)
 {
@@ -349,12 +349,12 @@ static void destroy_deferred(struct view_deferred *deferred)
 {
 	struct hm_drm_view *view = caa_container_of(deferred, struct hm_drm_view, deferred);
 
-	/* A child of a callback's: the locks are as its parent had them. */
+	/* In a child of a callback the locks are as the parent had them. */
 	if (view->object.fork_gen == fork_generation)
 		destroy(view);
 }
 
-/* In a callback its own may be running, in another thread. */
+/* In a callback: another of the view's may be running in another thread. */
 static void end(struct hm_drm_view *view)
 {
 	if (unlikely(view_in_callback()))

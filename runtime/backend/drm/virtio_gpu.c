@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Driver "virtio_gpu": a machine's graphics card as its host makes it. What each field
- * must be is in the kernel's drivers/gpu/drm/virtio/: virtgpu_ioctl.c, virtgpu_object.c,
- * virtgpu_vram.c. Three kinds of memory:
+ * Driver "virtio_gpu": a virtual machine's graphics card. Values of fields follow the kernel's
+ * drivers/gpu/drm/virtio/: virtgpu_ioctl.c, virtgpu_object.c, virtgpu_vram.c. Three kinds of
+ * memory:
  *
- *	guest blob   the machine's own, of which the host has a list of pages. It has
- *	             no format, 64 bits of size and no picture at the host, and other
- *	             virtio devices take it in: the default where the host knows blobs
- *	2D resource  the same memory behind a picture of one pixel, for other hosts
- *	host blob    the host's memory in a window of the machine's: on request, where
- *	             the host has the window and a kind of context that gives memory
+ *     guest blob   the machine's own; the host has a list of its pages. It has no format,
+ *                  64 bits of size and no picture at the host, and other virtio devices
+ *                  import it: the default where the host knows blobs
+ *     2D resource  the same memory behind a picture of one pixel, for other hosts
+ *     host blob    the host's memory in a window of the machine's: on request, where the
+ *                  host has the window and a kind of context that gives memory
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,11 +24,11 @@
 enum {
 	NODE_BLOB,    /* the host knows blobs */
 	NODE_VISIBLE, /* and shows its memory in a window */
-	NODE_CROSS,   /* other virtio devices can take objects in by a UUID */
+	NODE_CROSS,   /* other virtio devices can import objects by a UUID */
 	NODE_HOST,    /* this file has a context that gives the host's memory */
 };
 
-/* PIPE_TEXTURE_2D, VIRTIO_GPU_FORMAT_B8G8R8A8_UNORM: what hosts without 3D have, too. */
+/* PIPE_TEXTURE_2D, VIRTIO_GPU_FORMAT_B8G8R8A8_UNORM: hosts without 3D have them, too. */
 #define TARGET_2D 2
 #define FORMAT_BGRA 1
 
@@ -50,9 +50,9 @@ static int ask(struct drm_node *node, uint64_t what, uint64_t *ret_value)
 }
 
 /*
- * Venus gives ordinary memory of the host's as the blob of number 0 [virglrenderer,
- * vkr_context_get_blob()]; other kinds of context give what commands made before. A
- * file has one context, for good, and its first object would make it another's.
+ * Makes a Venus context: blob 0 of it is ordinary memory of the host [virglrenderer,
+ * vkr_context_get_blob()]; other contexts give only memory that commands made before. A file has
+ * one context, for good, and without this its first object would give it another.
  */
 static int make_context(struct drm_node *node)
 {
@@ -112,8 +112,8 @@ static int create_blob(struct drm_node *node, uint64_t size, uint32_t memory, ui
 static int create_2d(struct drm_node *node, uint64_t size, struct drm_object *object)
 {
 	/*
-	 * The picture, which the host keeps too, is one pixel: what the CPU maps is the
-	 * memory behind it, which is as large as we say.
+	 * The picture, which the host keeps, too, is one pixel: the CPU maps the memory behind
+	 * it, of the size given here.
 	 */
 	struct drm_virtgpu_resource_create create = {
 		.target = TARGET_2D,
@@ -152,8 +152,8 @@ static int refuse_host_memory(const struct drm_node *node)
 }
 
 /*
- * Its creator's memory is shared memory of the host's, which is cached as ours is. It is
- * mapped as a whole or not at all [virtio_gpu_vram_mmap()].
+ * Makes an object of the host's shared memory, cached like ours. It can only be mapped as a
+ * whole [virtio_gpu_vram_mmap()].
  */
 static int create_host(struct drm_node *node, uint64_t size, struct drm_object *object)
 {
@@ -161,7 +161,7 @@ static int create_host(struct drm_node *node, uint64_t size, struct drm_object *
 
 	if (!node->data[NODE_HOST])
 		return refuse_host_memory(node);
-	/* Venus gives it for this one use: exporting is the machine's own affair. */
+	/* Venus gives it for this use only: exporting is up to the guest's kernel. */
 	r = create_blob(node, size, VIRTGPU_BLOB_MEM_HOST3D, VIRTGPU_BLOB_FLAG_USE_MAPPABLE,
 			object);
 	if (r)
@@ -209,8 +209,8 @@ static int virtio_map_offset(struct drm_object *object)
 }
 
 /*
- * Of what came in, which is this device's own always. How a host blob is cached the
- * host has told the kernel, which does not tell [virtio_gpu_vram_mmap()].
+ * Describes an import, which is always this device's own. The host has told the kernel how a
+ * host blob is cached, and the kernel does not tell [virtio_gpu_vram_mmap()].
  */
 static int virtio_describe(struct drm_object *object)
 {
@@ -235,7 +235,7 @@ static int look(struct drm_object *object, bool for_write, bool now)
 		.flags = now ? VIRTGPU_WAIT_NOWAIT : 0,
 	};
 
-	/* It waits for reads and writes alike, 15 s at most [virtio_gpu_wait_ioctl()]. */
+	/* The kernel waits for reads and writes alike, 15 s at most [virtio_gpu_wait_ioctl()]. */
 	(void)for_write;
 	return drm_call(object->node, DRM_IOCTL_VIRTGPU_WAIT, &wait);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Driver "xe". What each field must be is in the kernel's drivers/gpu/drm/xe/:
- * xe_query.c and xe_bo.c. It has no call that waits for an object (work is waited
- * for by fences) and none that makes one of memory that is mapped already (that is
- * done by VM_BIND, at an address of the GPU's).
+ * Driver "xe". Values of fields follow the kernel's drivers/gpu/drm/xe/: xe_query.c and xe_bo.c.
+ * The driver has no call that waits for an object (fences wait for work) and none that makes an
+ * object of mapped memory (VM_BIND does that, at an address of the GPU).
  */
 #include <errno.h>
 #include <stddef.h>
@@ -17,19 +16,19 @@
 /* drm_node.data */
 enum {
 	NODE_SYSTEM, /* bits of drm_xe_gem_create.placement */
-	NODE_VRAM,   /* 0: there is none */
-	NODE_PAGE,   /* of VRAM */
+	NODE_VRAM,   /* 0: no VRAM */
+	NODE_PAGE,   /* page size of VRAM */
 };
 
 /* drm_object.data */
 enum {
-	OBJECT_MADE, /* here, not brought in */
+	OBJECT_MADE, /* made here, not imported */
 };
 
 /* System memory and one for each tile. */
 #define REGIONS_MAX 8
 
-/* struct drm_xe_query_mem_regions, with an array that has a length. */
+/* struct drm_xe_query_mem_regions, with an array of fixed length. */
 struct regions {
 	uint32_t num_mem_regions;
 	uint32_t pad;
@@ -40,7 +39,7 @@ _Static_assert(offsetof(struct regions, region) ==
 		       offsetof(struct drm_xe_query_mem_regions, mem_regions),
 	       "as the kernel's");
 
-/* The kernel wants its own size, to the byte: it is asked for first. */
+/* The kernel wants exactly its own size: a first call asks for it. */
 static int ask_regions(struct drm_node *node, struct regions *ret_regions)
 {
 	struct drm_xe_device_query query = { .query = DRM_XE_DEVICE_QUERY_MEM_REGIONS };
@@ -76,7 +75,7 @@ static int xe_open(struct drm_node *node)
 			node->system_total = region->total_size;
 		} else if (region->mem_class == DRM_XE_MEM_REGION_CLASS_VRAM &&
 			   !node->data[NODE_VRAM]) {
-			/* The first: objects are made in one tile's. */
+			/* Only the first: objects are made in one tile's memory. */
 			node->data[NODE_VRAM] = 1ull << region->instance;
 			node->data[NODE_PAGE] = region->min_page_size;
 			node->vram_total = region->total_size;
@@ -86,7 +85,7 @@ static int xe_open(struct drm_node *node)
 	return 0;
 }
 
-/* Who may not see how full it is (CAP_PERFMON) is told that it is empty. */
+/* Without CAP_PERFMON the kernel reports a region as empty. */
 static int xe_memory(struct drm_node *node, uint64_t *ret_total, uint64_t *ret_free)
 {
 	uint64_t wanted = node->data[node->data[NODE_VRAM] ? NODE_VRAM : NODE_SYSTEM];
@@ -109,7 +108,7 @@ static int xe_memory(struct drm_node *node, uint64_t *ret_total, uint64_t *ret_f
 	return -ENODATA;
 }
 
-/* Objects come zeroed. One that may be in VRAM must be write-combined. */
+/* The kernel zeroes objects. An object that may be in VRAM must be write-combined. */
 static int xe_create(struct drm_node *node, uint64_t size, enum drm_place place,
 		     struct drm_object *object)
 {
@@ -139,7 +138,7 @@ static int xe_create(struct drm_node *node, uint64_t size, enum drm_place place,
 	return 0;
 }
 
-/* As amdgpu's: what came in may be another device's, and would be a SIGBUS. */
+/* As for amdgpu: an import may be another device's, and would raise SIGBUS. */
 static int xe_map_offset(struct drm_object *object)
 {
 	struct drm_xe_gem_mmap_offset map = { .handle = object->handle };

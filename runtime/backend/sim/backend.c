@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Backends "sim" and "soft": the simulated device, in the kernel and in this
- * process. One code, as both take the same calls; what differs is the way to
- * them, and how the kernel treats their maps.
+ * Backends "sim" and "soft": the simulated device, in the kernel and in this process. Both take
+ * the same calls and share this code; they differ in the way to the device, and in how the
+ * kernel treats their maps.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,27 +17,27 @@
 #include "backend/sim/port.h"
 #include "base/sys.h"
 
-/* What takes no help of the kernel's. */
+/* Capabilities that need no help of the kernel. */
 #define COMMON_CAPS                                                                      \
 	(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_EXPORT | HM_CAP_RESIZE | HM_CAP_APPEND | \
 	 HM_CAP_REPLACE | HM_CAP_PROTECT | HM_CAP_MULTI_MAP | HM_CAP_CONTIGUOUS |        \
 	 HM_CAP_WRITE | HM_CAP_BRACKET | HM_CAP_PLACE)
 
 /*
- * Maps of the module are VM_PFNMAP: mlock() answers 0 and does nothing, and
- * MADV_POPULATE_* fails [mm/mlock.c, mm/gup.c]. A fork child has none of them.
+ * Maps of the module are VM_PFNMAP: mlock() answers 0 and does nothing, and MADV_POPULATE_*
+ * fails [mm/mlock.c, mm/gup.c]. A fork child has none of them.
  */
 #define SIM_CAPS (COMMON_CAPS | HM_CAP_DMABUF | HM_CAP_READ_ONLY)
 
 /*
- * Those of the twin are shared memory, whose pages may be locked and brought in.
- * A child's would outlive what it is a copy of: it has none either. Not
- * HM_CAP_READ_ONLY: a descriptor for reading can be opened again for writing, by
- * /proc/self/fd, and F_SEAL_FUTURE_WRITE would be against the owner's next map, too.
+ * Maps of the twin are shared memory: their pages may be locked and brought in. A fork child has
+ * none of these maps either: its copies would outlive the buffer. Not HM_CAP_READ_ONLY: a
+ * read-only descriptor can be opened again for writing, by /proc/self/fd, and
+ * F_SEAL_FUTURE_WRITE would forbid the owner's next map, too.
  */
 #define SOFT_CAPS (COMMON_CAPS | HM_CAP_LOCK | HM_CAP_POPULATE)
 
-/* Zeros that fit the rest of any page. */
+/* Zeros for the rest of any page. */
 #define PAGE_MAX 65536
 
 static int sim_open(const char *rest, void **ret_device)
@@ -72,7 +72,7 @@ static int device_query(void *device, struct hm_device_info *info)
 	r = sim_port_call(port, HETSIM_QUERY, &now);
 	if (r)
 		return sim_port_explain(port, r, "what it has");
-	/* "soft" opened "soft:0": the full name it is. */
+	/* "soft" opens "soft:0": tells the full name. */
 	snprintf(info->name, sizeof(info->name), "%s:%" PRIu32, port->ops->name, port->index);
 	info->page_size = now.page_size;
 	info->granule = now.granule_min;
@@ -96,7 +96,7 @@ static int device_check(void *device)
 	return port->gone ? sim_port_explain(port, -ENODEV, "its state") : 0;
 }
 
-/* Any call does: a device that is gone answers none. */
+/* Any call will do: a device that is gone answers none. */
 static int sim_ask(void *device)
 {
 	struct hetsim_query now = { .size = sizeof(now) };
@@ -142,14 +142,14 @@ static int ask(struct sim_port *port, uint32_t handle, const char *what,
 	return 0;
 }
 
-/* As the page table of a map will have it, which is not what was asked for always. */
+/* Cache mode of a map's page table entries, which may differ from the requested one. */
 static uint32_t cache_of(const struct hetsim_buffer_info *info)
 {
 	return info->cache == HETSIM_CACHE_COMBINE ? HM_CACHE_WRITE_COMBINING :
 						     HM_CACHE_WRITE_BACK;
 }
 
-/* Of bytes in both, it is in none. */
+/* A buffer with bytes in both is in neither. */
 static uint32_t place_of(const struct hetsim_buffer_info *info)
 {
 	bool own = info->vram_bytes || info->window_bytes;
@@ -159,7 +159,7 @@ static uint32_t place_of(const struct hetsim_buffer_info *info)
 	return own ? HM_PLACE_DEVICE : HM_PLACE_SYSTEM;
 }
 
-/* @fd: what is mapped where the device has no handle for it. */
+/* @fd: the descriptor to map where the device has no handle for it. */
 static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64_t caps,
 		    struct hm_recipe *ret_recipe)
 {
@@ -176,13 +176,13 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 		.page_size = port->query.page_size,
 		.caps = caps & ~(HM_CAP_CREATE | HM_CAP_IMPORT | HM_CAP_PLACE),
 		.access = HM_READ | HM_WRITE,
-		.cache = HM_CACHE_UNKNOWN, /* whoever exported it knows */
+		.cache = HM_CACHE_UNKNOWN, /* only the exporter knows */
 		.backing = HM_BACKING_DEVICE,
 	};
 	struct hetsim_buffer_info info;
 	int r;
 
-	/* Where the CPU reaches all memory there is nothing to bring in. */
+	/* Where the CPU reaches all memory, brackets have nothing to bring in. */
 	if (!object->handle || !port->query.window_bytes)
 		recipe.caps &= ~HM_CAP_BRACKET;
 	if (object->handle) {
@@ -200,7 +200,7 @@ static int describe(struct sim_object *object, int fd, uint64_t capacity, uint64
 	return 0;
 }
 
-/* Elsewhere in the VRAM of a device with a window a CPU's touch is a SIGBUS. */
+/* Outside of the window in VRAM a CPU's touch raises SIGBUS. */
 static uint32_t place_wanted(const struct sim_port *port, uint32_t place)
 {
 	if (place == HM_PLACE_SYSTEM)
@@ -257,7 +257,7 @@ static int sim_create(void *device, const struct hm_buffer_desc *desc,
 
 /* ---- sharing ---- */
 
-/* Whose bytes may be read only, and so only through the descriptor itself. */
+/* Takes a read-only foreign descriptor: its bytes are mapped through the descriptor itself. */
 static int take_in_foreign(struct sim_port *port, int fd, struct hetsim_import *import,
 			   struct sim_object **ret_object)
 {
@@ -292,7 +292,10 @@ static int explain_import(struct sim_port *port, int r)
 	}
 }
 
-/* What another device made is exported by that one: only the device knows. */
+/*
+ * Does the device export the buffer? Only the maker's device exports one, and only the device
+ * knows the maker.
+ */
 static bool exports(struct sim_port *port, uint32_t handle)
 {
 	struct hetsim_export export = { .size = sizeof(export), .handle = handle };
@@ -303,7 +306,7 @@ static bool exports(struct sim_port *port, uint32_t handle)
 	return r != -EOPNOTSUPP;
 }
 
-/* Its size is its maker's to change, and its bytes are where they are. */
+/* Only the maker changes the size and the place of an import. */
 static int take_in(struct sim_port *port, int fd, const struct hm_buffer_desc *desc,
 		   uint64_t caps, struct hm_recipe *ret_recipe)
 {
@@ -338,7 +341,7 @@ static int take_in(struct sim_port *port, int fd, const struct hm_buffer_desc *d
 		return 0;
 	if (dmabuf_is(fd) && !exports(port, object->handle))
 		ret_recipe->caps &= ~(HM_CAP_EXPORT | HM_CAP_DMABUF | HM_CAP_READ_ONLY);
-	/* The device has a hold on it: the core's duplicate is of no use. */
+	/* The device holds the buffer: the core's duplicate is not needed. */
 	sys_close(fd);
 	return 0;
 
@@ -364,7 +367,10 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 	};
 	int r;
 
-	/* Taken in read-only: the device has no hold on it, and it is the dma-buf that came. */
+	/*
+	 * A read-only import: the device does not hold it, so the dma-buf itself is exported
+	 * again.
+	 */
 	if (!object->handle)
 		return dmabuf_export(segment, flags, ret_fd);
 	r = sim_port_call(device, HETSIM_EXPORT, &export);
@@ -378,7 +384,7 @@ static int export_fd(void *device, const struct hm_segment *segment, uint32_t fl
 
 /* ---- the CPU's access ---- */
 
-/* The bytes of a buffer that a segment has, in its object, by whole pages; false: none. */
+/* The part of a buffer's range in a segment, in its object, in whole pages; false: none. */
 static bool segment_part(const struct hm_segment *segment, uint64_t page, uint64_t offset,
 			 uint64_t length, struct hetsim_buffer_move *ret_move)
 {
@@ -398,7 +404,7 @@ static bool segment_part(const struct hm_segment *segment, uint64_t page, uint64
 	return true;
 }
 
-/* In system memory CPUs reach bytes, too: those stay where they are. */
+/* CPUs also reach bytes in system memory: those stay where they are. */
 static int ask_away(struct sim_port *port, uint32_t handle, bool *ret_away)
 {
 	struct hetsim_buffer_info info;
@@ -495,7 +501,7 @@ static int set_length(struct sim_object *object, uint64_t old_size, uint64_t new
 	return r ? sim_port_explain(object->port, r, "changing a buffer's length") : 0;
 }
 
-/* The device's own way to bytes reaches no further than the CPU. */
+/* The CPU must reach the bytes first: the device's own reads and writes reach no further. */
 static int reach_stale(struct sim_object *object)
 {
 	uint64_t page = object->port->query.page_size;
@@ -530,9 +536,9 @@ static int clear_stale(struct sim_object *object)
 }
 
 /*
- * What is left of the last page is cleared, so that growing again gives zeros: once
- * the device has agreed, as these bytes are in use if it does not. Should that fail,
- * they are cleared before the buffer grows: what was cut off does not come back.
+ * Clears the rest of the last page, so that growing again gives zeros: only after the device has
+ * agreed, since the bytes are in use if it refuses. If clearing fails, the bytes are cleared
+ * before the buffer grows: cut-off bytes never come back.
  */
 static int shrink(struct sim_object *object, uint64_t old_size, uint64_t new_size)
 {
@@ -553,7 +559,7 @@ static int grow(struct sim_object *object, uint64_t old_size, uint64_t new_size)
 	uint64_t end = round_up(old_size, object->port->query.page_size);
 	int r;
 
-	/* What CPUs have stored behind its end, in that page, is none of its new bytes. */
+	/* CPUs may have stored behind the end in that page: clears it before growing. */
 	if (old_size < end) {
 		object->stale = old_size;
 		object->stale_end = end;
@@ -620,7 +626,9 @@ static int twin_open(const char *rest, void **ret_device)
 	return r;
 }
 
-/* Before any map shows zeros, and when calls answer so: it is looked at, not called. */
+/*
+ * Looks without a call. True before any map shows zeros, and from the time when calls answer so.
+ */
 static int twin_check(void *device)
 {
 	struct sim_port *port = device;

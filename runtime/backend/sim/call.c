@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The public side of the simulated device: calls, handles, plugging in again. */
+/* Public functions of the simulated device: calls, handles, plugging in again. */
 #include <hetmap/sim.h>
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define PLUG_FILE "/sys/kernel/debug/hetsim/plug"
 
-/* ---- what a call's refusal means ---- */
+/* ---- texts for a call's refusal ---- */
 
 static const char *const calls[] = {
 #define CALL(name) [HETSIM_NR_##name] = "HETSIM_" #name
@@ -33,7 +33,9 @@ static const char *const calls[] = {
 #undef CALL
 };
 
-/* As uapi/hetsim.h has them; the others' are the same for every use of the device. */
+/*
+ * Meanings as in uapi/hetsim.h; sim_port_explain() has the errnos with one meaning in all uses.
+ */
 static const struct {
 	int r;
 	const char *text;
@@ -72,13 +74,13 @@ static int explain(struct sim_port *port, unsigned long cmd, int r)
 			return err_set(r, "%s:%" PRIu32 ": %s: %s", port->ops->name,
 				       port->index, name, meanings[i].text);
 	sim_port_explain(port, r, name);
-	/* Of EAGAIN the caller would think that the queue is full. */
+	/* The caller would take -EAGAIN for a full queue. */
 	return r == SIM_NO_THREAD ? -ENOMEM : r;
 }
 
-/* ---- what the access hook is told of a call ---- */
+/* ---- sizes of calls, for the access hook ---- */
 
-/* What of an argument says how much; the caller's may be shorter, or longer. */
+/* Arguments with a size for the hook; the caller's struct may be shorter, or longer. */
 union argument {
 	uint32_t size;
 	struct hetsim_buffer_create create;
@@ -99,7 +101,7 @@ static bool is_asked(unsigned long cmd)
 	return false;
 }
 
-/* Of a call that is_asked() about: of no other's argument is anything known. */
+/* Asks the hook. @cmd must be one that is_asked() accepts: other arguments are not known. */
 static int ask(struct hm_device *device, unsigned long cmd, const void *from)
 {
 	struct hm_access_request request = { .device = device->name };
@@ -172,7 +174,10 @@ int hm_sim_call(struct hm_device *device, unsigned long cmd, void *argument)
 	if (cmd == HETSIM_HANDSHAKE)
 		return err_set(-EPERM, "the handshake was made when \"%s\" was opened",
 			       device->name);
-	/* Its maps are to be zeros when this returns, and the caller has the locks of one. */
+	/*
+	 * Its maps must be zeros when the call returns, and the caller has the locks of one of
+	 * them.
+	 */
 	if (view_in_callback() && is_unplug(cmd, argument))
 		return err_set(-EDEADLK, "\"%s\" can't be taken away from a view's callback",
 			       device->name);

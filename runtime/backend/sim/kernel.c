@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The port that is an open /dev/hetsimN: the kernel module's devices. */
+/* The port to an open /dev/hetsimN: the kernel module's devices. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const char *node(uint32_t index, char *path, size_t size)
 	return path;
 }
 
-/* An unplugged device leaves a gap: those behind it keep their numbers. */
+/* An unplugged device leaves a gap: later devices keep their numbers. */
 static uint32_t kernel_count(void)
 {
 	char path[32];

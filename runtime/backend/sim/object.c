@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A port's buffers by their handles: made, imported, closed by their last holder. */
+/* A port's buffers by their handles: made, imported, closed by the last holder. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "backend/sim/port.h"
 
 /*
- * Protects the ports' lists and refs. Held over the calls that open and close a
- * handle, so that no import gets one that is just being closed.
+ * Protects the ports' lists and refs. Held over the calls that open and close a handle, so that
+ * no import gets a handle that is being closed.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -18,7 +18,7 @@ static void close_handle(struct sim_port *port, uint32_t handle)
 {
 	struct hetsim_buffer_close close = { .size = sizeof(close), .handle = handle };
 
-	/* Of a device that was taken away it is closed with the port's file. */
+	/* A device that is gone closes its handles with the port's file. */
 	sim_port_call(port, HETSIM_BUFFER_CLOSE, &close);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Ports: opened once for all who name them, with a handshake; errors as sentences. */
+/* Ports: opened once for all devices of the same name, with a handshake; errors as sentences. */
 #include "backend/sim/port.h"
 
 #include <errno.h>
@@ -15,11 +15,11 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-/* What this library needs of whoever answers. */
+/* The features that this library needs. */
 #define NEEDED_FEATURES ((uint64_t)HETSIM_FEATURE_BUFFERS)
 #define NEEDED_MINOR 0
 
-/* Tries before an EINTR is handed up: signals may come in bursts. */
+/* Tries before an EINTR is returned: signals may come in bursts. */
 #define RETRIES 100
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects ports, their refs */
@@ -60,7 +60,7 @@ static const char *accepts(const struct hetsim_handshake *shake)
 	return NULL;
 }
 
-/* Both sides say what they are, and either may refuse. */
+/* Both sides tell their version and features, and either may refuse. */
 static int shake_hands(struct sim_port *port)
 {
 	struct hetsim_handshake shake = {
@@ -135,7 +135,7 @@ err_free:
 	return r;
 }
 
-/* One that is alive: it may have been taken away, and nobody has noticed yet. */
+/* Finds a live port: one may have been unplugged without any call having noticed yet. */
 static struct sim_port *find_locked(const struct sim_port_ops *ops, uint32_t index)
 {
 	struct hetsim_query now;
@@ -214,7 +214,7 @@ void sim_ports_fork_parent(void)
 	sim_objects_unlock();
 }
 
-/* The parent's are its own: the child opens others. */
+/* The parent keeps its ports: the child opens new ones. */
 void sim_ports_fork_child(void)
 {
 	ports = NULL;
@@ -239,7 +239,7 @@ int sim_port_call(struct sim_port *port, unsigned long cmd, void *argument)
 
 void sim_port_lost(struct sim_port *port)
 {
-	port->gone = true; /* before: whoever makes a map now looks afterwards */
+	port->gone = true; /* first: a thread that makes a map checks it afterwards */
 	lost_device(port);
 }
 
@@ -276,7 +276,7 @@ static const char *part_of(uint64_t used, uint64_t limit, char *text, size_t siz
 	return text;
 }
 
-/* @length is beyond a limit of one buffer, whatever is used of it. */
+/* @length is beyond a limit of one buffer, however much is in use. */
 static int explain_too_long(struct sim_port *port, uint64_t length, uint64_t limit,
 			    const char *what, const char *where, const char *remedy)
 {
@@ -293,7 +293,7 @@ int sim_port_explain_full(struct sim_port *port, uint32_t place, uint64_t length
 	struct hetsim_query now = port->query;
 	char a[40], b[40], c[40], text[16];
 
-	query(port, &now); /* if it can't be asked any more, as it was */
+	query(port, &now); /* if it can't be asked any more, keeps the values of the open */
 	format_bytes(more, text, sizeof(text));
 	if (length > now.max_buffer)
 		return explain_too_long(port, length, now.max_buffer, what, "there",

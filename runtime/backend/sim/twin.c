@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The port that is the twin in this process: runtime/soft. */
+/* The port to the twin in this process: runtime/soft. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -9,7 +9,7 @@
 
 #include "backend/sim/port.h"
 
-/* In the thread that hurts a page, or moves pages. */
+/* Runs in the thread that harms a page, or moves pages. */
 static void on_pages(void *user, uint32_t handle)
 {
 	const void *object = sim_object_of(user, handle);
