@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Accelerators: the kinds there are, listing, opening, query. */
+/* Accelerators: the kinds, listing, opening, query. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #define KIND_MAX 16
 
 /*
- * The kinds, best first; those that are always there come last. Only ever appended
- * to, under the mutex; readers need none.
+ * The kinds, best first; those that every process has come last. Only appended to, under the
+ * mutex; readers need none.
  */
 static const struct hm_accel_ops *kinds[KIND_MAX];
 static _Atomic uint32_t n_kind;
@@ -53,7 +53,7 @@ int hm_accel_error(int r, const char *format, ...)
 	return err_set(r, "%s", text);
 }
 
-/* The name of an op that is missing, or NULL. */
+/* The name of a missing op, or NULL. */
 static const char *missing_op(const struct hm_accel_ops *ops)
 {
 	const struct {
@@ -142,7 +142,7 @@ err_free:
 	return r;
 }
 
-/* The @index-th accelerator of all kinds; -ENODEV past the last. */
+/* The @index-th accelerator over all kinds; -ENODEV past the last. */
 static int list_at(uint32_t index, struct hm_accel_info *info)
 {
 	const struct hm_accel_ops *ops;
@@ -204,7 +204,7 @@ static int refuse_name(const char *name)
 		       text);
 }
 
-/* The kind whose name is @name up to a ':'. */
+/* The kind with the name @name up to a ':'. */
 static const struct hm_accel_ops *find_kind(const char *name, const char **ret_rest)
 {
 	size_t length = strcspn(name, ":");
@@ -285,7 +285,7 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	CDS_INIT_LIST_HEAD(&accel->builds);
 	err_clear();
 	r = ops->open(rest, &known, &accel->data);
-	/* Who knows why it is not there has said so. */
+	/* A kind that knows the reason has set a text. */
 	if (r == -ENODEV && !hm_errmsg()[0])
 		r = refuse_name(name);
 	if (r)
@@ -293,7 +293,7 @@ int hm_accel_open(const char *name, const struct hm_accel_desc *desc,
 	r = query(accel, &info);
 	if (r)
 		goto err_close;
-	/* "opencl" opened "opencl:0": the full name it is. */
+	/* "opencl" opens "opencl:0": tells the full name. */
 	memcpy(accel->name, info.name, sizeof(accel->name));
 	accel->window = info.window;
 	*ret_accel = accel;
@@ -346,7 +346,7 @@ static void end_deferred(struct view_deferred *deferred)
 {
 	struct hm_accel *accel = caa_container_of(deferred, struct hm_accel, deferred);
 
-	/* A child of a callback's: the locks are as its parent had them. */
+	/* In a child of a callback the locks are as the parent had them. */
 	if (accel->object.fork_gen == fork_generation)
 		end(accel);
 }
@@ -355,7 +355,7 @@ void hm_accel_unref(struct hm_accel *accel)
 {
 	if (!accel || !object_put(&accel->object))
 		return;
-	/* Its views are of maps that this thread, or another, may be changing. */
+	/* This thread, or another, may be changing maps of its views. */
 	if (unlikely(view_in_callback()))
 		view_defer(&accel->deferred, end_deferred);
 	else

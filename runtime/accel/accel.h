@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The objects of the accelerators' side: accel, kernel, queue, fence, and the
- * view that an accelerator has of a map.
+ * The objects of the accelerators' side: accel, kernel, queue, fence, and an accelerator's view
+ * of a map.
  *
- * Locks, in addition to core.h's: queue->lock (the list of work, the pool of
- * fences) and accel_view->lock (what the accelerator keeps for a map) are
- * leaves: nothing else is taken under them but the driver's own.
+ * Locks, in addition to core.h's: queue->lock (the list of work, the pool of fences) and
+ * accel_view->lock (the accelerator's data for a map) are leaves: only the driver's own locks
+ * are taken under them.
  *
- * The way in is how an accelerator reaches the bytes of a map. It is decided when the accelerator
- * first sees the map, and hm_accel_way_in() tells it; the self-test runs once for each device and
- * kind of backing, and never uses the user's bytes:
+ * The way in is how an accelerator reaches the bytes of a map. It is decided when the
+ * accelerator first sees the map, and hm_accel_way_in() tells it; the self-test runs once for
+ * each device and kind of backing, and never uses the user's bytes:
  *
- *   direct        "cpu"; or an engine and a map of its own device, bound at the same address
- *   SVM           the OpenCL driver announces fine-grained system SVM
- *   import        the driver imports host memory (ARM's extension), after the self-test
- *   host pointer  CL_MEM_USE_HOST_PTR, after the self-test: a kernel writes to scratch memory of
- *                 the same backing, and the CPU must see it without a read
- *   copy          otherwise; counted, and refused under HM_ZERO_COPY_ONLY
+ *     direct        "cpu"; or an engine and a map of its own device, bound at the same address
+ *     SVM           the OpenCL driver announces fine-grained system SVM
+ *     import        the driver imports host memory (ARM's extension), after the self-test
+ *     host pointer  CL_MEM_USE_HOST_PTR, after the self-test: a kernel writes to scratch memory
+ *                   of the same backing, and the CPU must see it without a read
+ *     copy          otherwise; counted, and refused under HM_ZERO_COPY_ONLY
  *
  * There is one cl_mem for each map, context and window; arguments are sub-buffers of it. An
  * argument at an offset where no sub-buffer may start goes by SVM, by a named quirk of the
  * driver, or by a counted copy.
  *
  * A launch makes each pointer argument a struct map_use, with a reference on the map, and enters
- * it into the map's list. Reads do not exclude reads; a change or a bracket waits for the uses it
- * conflicts with. Fences come from their queue's pool: a launch allocates nothing, makes no
+ * it into the map's list. Reads do not exclude reads; a change or a bracket waits for the uses
+ * it conflicts with. Fences come from their queue's pool: a launch allocates nothing, makes no
  * descriptor (hm_fence_fd() makes one when asked) and installs no callback. A later launch puts
- * fences that are done back into the pool, and asks an accelerator only where that knows of an
- * end. SUBMIT of a simulated device tells how far its queue is and how many commands have failed,
- * so that a launch on it is one system call.
+ * completed fences back into the pool, and asks an accelerator only if it knows of an end.
+ * SUBMIT of a simulated device tells the queue's progress and the number of failed commands, so
+ * that a launch on it is one system call.
  *
- * A fence of foreign work (fence_foreign.c) is held by no work of ours: the last reference of its
- * users ends it. A descriptor of several fences is the kernel's where all are sync_files, else
- * fence_gather.h's. A queue waits for a fence before it submits: work that a device has may hold
- * up other waiters in the kernel, and must wait for nothing that need not end.
+ * A fence of foreign work (fence_foreign.c) is held by its users only: the last reference ends
+ * it. A descriptor of several fences is the kernel's where all are sync_files, and
+ * fence_gather.h's otherwise. A queue waits for a fence before it submits: work given to a
+ * device may hold up other waiters in the kernel, and must never wait for work that may not end.
  */
 #ifndef HETMAP_RUNTIME_ACCEL_H
 #define HETMAP_RUNTIME_ACCEL_H
@@ -56,7 +56,7 @@ struct hm_accel {
 	struct view_deferred deferred; /* when the last reference is gone, in a callback */
 };
 
-/* To the CPU, in a loop that spins. */
+/* Tells the CPU that this is a loop that spins. */
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -69,8 +69,8 @@ static inline void cpu_relax(void)
 /* ---- kernel.c ---- */
 
 /*
- * A kernel, built for one accelerator. Lives as long as the kernel, but what the
- * accelerator keeps for it goes with whichever of the two goes first.
+ * A kernel, built for one accelerator. Lives as long as the kernel; the accelerator's data for
+ * it goes with the kernel or the accelerator, whichever ends first.
  */
 struct kernel_build {
 	struct kernel_build *next;
@@ -89,7 +89,7 @@ struct hm_kernel {
 	_Alignas(struct hm_engine_step) char text[];
 };
 
-/* The accelerator closes: ends what it keeps for kernels. */
+/* For a closing accelerator: ends its data for kernels. */
 void kernel_end_builds(struct hm_accel *accel);
 
 /* Finds or makes the build for @accel. */
@@ -99,32 +99,32 @@ int kernel_get_build(struct hm_kernel *kernel, struct hm_accel *accel,
 /* ---- signature.c ---- */
 
 int signature_parse(const char *signature, struct hm_accel_parameters *ret_parameters);
-/* "float", "in" ...: names a parameter for error texts. */
+/* "float", "in" ...: the parameter in error texts. */
 const char *parameter_name(const struct hm_accel_parameters *parameters, uint32_t index);
 const char *arg_type_name(uint32_t type); /* "a float" ... */
-/* Arguments of a launch against a kernel's parameters. */
+/* Checks a launch's arguments against a kernel's parameters. */
 int parameters_check(const struct hm_accel_parameters *parameters, const char *kernel,
 		     const struct hm_arg *args, uint32_t n_arg);
 
-/* ---- engine.c ---- */
+/* ---- engine_program.c ---- */
 
-/* Of a kernel's program; as many as a submission of a device takes. */
+/* Most steps of a program, and most commands of one submission. */
 #define ENGINE_STEPS_MAX 256
 
-/* What an operation takes. */
+/* Operands and effects of an operation. */
 struct engine_op {
 	const char *name;
 	uint8_t n_source;
 	bool writes;     /* its length, at the destination */
-	bool reads_back; /* the destination, too */
-	bool words;      /* its length is in whole words */
+	bool reads_back; /* also reads the destination */
+	bool words;      /* takes lengths in whole words */
 	bool value;
 	uint32_t result; /* bytes at the destination, instead of its length; 0: none */
 };
 
-/* By enum hm_engine_op; NULL: there is none. */
+/* By enum hm_engine_op; NULL: no such operation. */
 const struct engine_op *engine_op_of(uint32_t op);
-/* The program's steps against the parameters of the signature. */
+/* Checks the program's steps against the parameters of the signature. */
 int engine_check(const struct hm_kernel_desc *desc,
 		 const struct hm_accel_parameters *parameters);
 
@@ -132,7 +132,7 @@ int engine_check(const struct hm_kernel_desc *desc,
 
 enum fence_state {
 	FENCE_FREE = 0,
-	FENCE_PREPARING, /* not submitted yet: waiters wait for that first */
+	FENCE_PREPARING, /* not submitted yet: waiters wait for the submission first */
 	FENCE_RUNNING,
 	FENCE_COMPLETING, /* one thread ends its uses */
 	FENCE_DONE,
@@ -141,20 +141,23 @@ enum fence_state {
 struct hm_fence {
 	struct hm_object object;
 	_Atomic uint32_t state;    /* enum fence_state */
-	struct hm_queue *queue;    /* whose pool it is from */
+	struct hm_queue *queue;    /* the fence's pool belongs to it */
 	struct cds_list_head link; /* queue->work or queue->free */
 	struct hm_kernel *kernel;  /* holds a ref while in flight */
 	uint32_t n_use;
 	uint32_t brackets; /* bits of ranges of buffers with HM_CAP_BRACKET */
-	uint32_t writes;   /* of the build: hm_accel_parameters.writes */
-	/* Found gone by it, with a reference; whoever takes it tells of that. NULL: none. */
+	uint32_t writes;   /* the build's hm_accel_parameters.writes */
+	/*
+	 * The device, with a reference, that the work's end found gone; the thread that takes it
+	 * must report it. NULL: none.
+	 */
 	struct hm_device *_Atomic gone;
-	/* By how often they are touched: many fences may be in flight. */
+	/* Ordered by frequency of access: many fences may be in flight. */
 	struct hm_accel_work work;
 	struct map_use use[HM_KERNEL_MAX_ARGS];
 };
 
-/* What its work is called: by its kernel, or "copy" or "fill". */
+/* Name of the fence's work: its kernel's, "copy" or "fill". */
 static inline const char *fence_work_name(const struct hm_fence *fence)
 {
 	if (fence->work.kind == HM_WORK_LAUNCH)
@@ -162,39 +165,42 @@ static inline const char *fence_work_name(const struct hm_fence *fence)
 	return fence->work.kind == HM_WORK_COPY ? "copy" : "fill";
 }
 
-/* A fence in PREPARING with one reference, the work's. -ENOMEM. */
+/* Makes a fence in PREPARING with one reference, which the work owns. -ENOMEM. */
 int fence_create(struct hm_queue *queue, struct hm_fence **ret_fence);
-/* The work runs; the reference it has from fence_create is its own now. */
+/* The work runs; from here on it owns the reference of fence_create. */
 void fence_submitted(struct hm_fence *fence);
-/* The work never will run: ends the uses that have begun and drops the fence. */
+/* The work will never run: ends the uses that have begun and drops the fence. */
 void fence_abandon(struct hm_fence *fence);
-/* Brings it to DONE. 0, -ETIME, or the driver's failure to wait. */
+/* Waits until the fence is DONE. 0, -ETIME, or the driver's failure to wait. */
 int fence_wait_done(struct hm_fence *fence, uint64_t timeout_ns);
-/* Waits for the work and completes it. The result is hm_fence_wait()'s. */
+/* Waits for the work and completes it. Returns the result of hm_fence_wait(). */
 int fence_wait(struct hm_fence *fence, uint64_t timeout_ns);
-/* Its work is over, and is in flight on no map any more. */
+/* Is the work over, and in flight on no map any more? */
 bool fence_is_done(struct hm_fence *fence);
-/* How maps wait for work in flight on them. */
+/* The way in which maps wait for work in flight on them. */
 extern const struct map_work_ops fence_work;
-/* Completes it if its work is done: 0, -ETIME, or the driver's failure to look. */
+/* Completes the fence if its work is done: 0, -ETIME, or the driver's failure to look. */
 int fence_poll(struct hm_fence *fence);
-/* Completes what is done at the head of the queue. */
+/* Completes work that is done at the head of the queue. */
 void fence_reap(struct hm_queue *queue);
-/* Around a call of the queue's driver by who has a fence of it, not perhaps the queue. */
+/*
+ * Must surround each call of the queue's driver by a thread that may hold a fence of the queue,
+ * but not the queue.
+ */
 void fence_ask_begin(struct hm_queue *queue);
 void fence_ask_end(struct hm_queue *queue);
-/* For the queue's end: waits for all of its work, its callbacks, and who is in its driver. */
+/* For the queue's end: waits for all its work, its callbacks, and threads in its driver. */
 void fence_drain(struct hm_queue *queue);
 void fence_free_pool(struct hm_queue *queue);
 
 /* ---- fence_fd.c ---- */
 
-/* A descriptor that is readable from the start. */
+/* Makes a descriptor that is readable from the start. */
 int fence_fd_done(int *ret_fd);
 
 /* ---- fence_foreign.c ---- */
 
-/* hm_fence_import_fd() of what is done when it polls @events: POLLIN, or POLLOUT. */
+/* hm_fence_import_fd() of work that is done when @fd polls @events: POLLIN, or POLLOUT. */
 int fence_import(int fd, short events, struct hm_fence **ret_fence);
 
 /* ---- queue.c ---- */
@@ -207,13 +213,13 @@ struct hm_queue {
 	struct hm_accel *accel; /* holds a ref until the last user reference goes */
 	void *data;             /* the accelerator's own */
 
-	pthread_mutex_t lock;      /* protects the below */
+	pthread_mutex_t lock;      /* protects the fields below */
 	pthread_cond_t changed;    /* a fence's state, n_notify, asking; CLOCK_MONOTONIC */
 	struct cds_list_head work; /* hm_fence.link: in flight, oldest first */
 	struct cds_list_head free;
 	struct fence_chunk *chunks;
-	uint32_t n_fence;  /* handed out; the pool outlives the queue by them */
-	uint32_t n_notify; /* callbacks that have yet to return */
+	uint32_t n_fence;  /* handed out; they keep the pool alive after the queue */
+	uint32_t n_notify; /* callbacks that have not returned yet */
 	uint32_t n_waiter; /* threads in pthread_cond_wait(changed) */
 	bool closed;       /* no user references */
 
@@ -221,46 +227,47 @@ struct hm_queue {
 	_Atomic uint32_t asking; /* fence_ask_begin(), less ends; QUEUE_ENDING: drained */
 
 	/*
-	 * Constant: of fence_foreign.c, for one fence, which its users alone hold, as
-	 * there is no work of ours to go on without them. ops has what fences need.
+	 * Constant: a queue of fence_foreign.c, for one fence. Only the fence's users hold it,
+	 * since no work of ours could go on without them. ops has the operations that fences
+	 * need.
 	 */
 	bool foreign;
 
-	pthread_mutex_t wait_lock; /* protects the below, also while it is waited for */
+	pthread_mutex_t wait_lock; /* protects the fields below, and is held while waiting */
 	_Atomic uint32_t n_wait;   /* read without lock too */
 	struct hm_fence **wait;    /* a reference each: hm_queue_wait() */
 };
 
-/* A queue that ends with its fence. */
+/* Makes a queue that ends with its fence. */
 int queue_create_foreign(const struct hm_accel_ops *ops, struct hm_queue **ret_queue);
 void queue_free(struct hm_queue *queue);
 
 /* ---- launch.c ---- */
 
 /*
- * Resolves work->arg[] of a launch into ranges and uses, and submits. A failure
- * is undone by fence_abandon.
+ * Resolves work->arg[] of a launch into ranges and uses, and submits. After a failure the caller
+ * must call fence_abandon.
  */
 int launch_submit(struct hm_queue *queue, struct hm_fence *fence);
-/* The same for copy and fill, whose ranges have pointer, length and access. */
+/* The same for copy and fill; their ranges have pointer, length and access. */
 int transfer_submit(struct hm_queue *queue, uint32_t n_range, struct hm_fence *fence);
 /*
- * Are there bytes that are in the first @length of both ranges, through whatever maps? For
- * an accelerator's submit.
+ * For an accelerator's submit: do the first @length bytes of both ranges have bytes in common,
+ * through any maps?
  */
 bool launch_ranges_overlap(const struct hm_accel_work *work, uint32_t i, uint32_t k,
 			   uint64_t length);
-/* The bytes that were copied in, or back, while the uses are there. */
+/* Counts the bytes copied in, or back; the uses must still be there. */
 void launch_count_copied(struct hm_fence *fence, bool back);
 
 /* ---- resolve.c ---- */
 
 /*
- * Fills range @index of @fence's work from its pointer, length and access, and
- * adds to its uses. On success it holds a map reference in the use.
+ * Fills range @index of @fence's work from its pointer, length and access, and adds to its uses.
+ * On success the use holds a reference to the map.
  */
 int resolve_range(struct hm_fence *fence, uint32_t index, uint64_t length);
-/* Enters all uses: from here the maps do not change. Undone by fence_abandon. */
+/* Enters all uses: from here on the maps do not change. Undone by fence_abandon. */
 int resolve_begin(struct hm_fence *fence);
 const char *range_label(const struct hm_fence *fence, uint32_t index);
 
@@ -268,17 +275,20 @@ const char *range_label(const struct hm_fence *fence, uint32_t index);
 
 struct accel_view;
 
-/* The view of @accel on @map, attached on first need. Caller holds a map ref. */
+/*
+ * The view of @accel on @map, attached at its first use. The caller holds a reference to the
+ * map.
+ */
 int accel_view_get(struct hm_accel *accel, struct hm_map *map, struct accel_view **ret_view);
-/* Between pin and unpin the accelerator's part stays; *ret_data is that part. */
+/* Keeps the accelerator's data, *ret_data, from pin to unpin. */
 int accel_view_pin(struct accel_view *view, void **ret_data);
 void accel_view_unpin(struct accel_view *view);
-/* The accelerator closes: ends all of its views. */
+/* For a closing accelerator: ends all of its views. */
 void accel_view_detach_all(struct hm_accel *accel);
 
 /*
- * Sets the accelerators that every process has: those that come before registered ones,
- * and those that come last. Before the library is used.
+ * Sets the accelerators that every process has: those before the registered ones, and those
+ * after. Must be called before the library is used.
  */
 void accel_set_builtin(const struct hm_accel_ops *first, const struct hm_accel_ops *const *last,
 		       size_t n_last);

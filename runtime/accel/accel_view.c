@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The view that an accelerator has of a map: attached by the first launch,
- * emptied when the map changes, ended when the map or the accelerator goes.
+ * An accelerator's view of a map: attached by the first launch, emptied when the map changes,
+ * ended when the map or the accelerator goes.
  *
- * A change of one range may run beside launches on another. So a launch pins
- * the accelerator's part while it uses it, and invalidate waits for the pins:
- * they are held over a submit, never over a wait but that for other views' pins
- * (launch.c has the order), and with no other lock.
+ * A change of one range may run beside launches on another. A launch therefore pins the
+ * accelerator's data while it uses it, and invalidate waits for the pins: they are held over a
+ * submit, and over no wait except that for other views' pins (launch.c has the order), with no
+ * other lock.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -20,12 +20,12 @@ struct accel_view {
 	struct cds_list_head accel_link; /* accel->views; view_mutex */
 	struct hm_accel *accel;          /* no ref: accel_view_detach_all */
 
-	pthread_mutex_t lock; /* protects the below */
+	pthread_mutex_t lock; /* protects the fields below */
 	pthread_cond_t unpinned;
 	uint32_t n_pin;
 	bool changing;            /* invalidate waits: no new pins */
 	void *data;               /* of ops->view_create; NULL: not made yet */
-	struct hm_accel_map told; /* what data was made from */
+	struct hm_accel_map told; /* description that data was made from */
 };
 
 static struct accel_view *of_view(struct map_view *view)
@@ -50,7 +50,7 @@ static void empty(struct accel_view *view)
 		view->accel->ops->view_destroy(data);
 }
 
-/* It is off both lists. */
+/* The view is off both lists. */
 static void end(struct accel_view *view)
 {
 	pthread_cond_destroy(&view->unpinned);
@@ -118,7 +118,7 @@ out:
 	return r;
 }
 
-/* A change beside a launch may go by a view that was made meanwhile. */
+/* A launch beside a change may use a view made in the meantime. */
 static bool is_stale(const struct accel_view *view)
 {
 	const struct hm_map *map = view->view.map;
@@ -128,8 +128,8 @@ static bool is_stale(const struct accel_view *view)
 }
 
 /*
- * Work on one range of a map does not keep a buffer from getting a further object
- * for another range meanwhile: so they are told of the segments as they were.
+ * Work on one range of a map does not prevent the buffer from getting a further object for
+ * another range at the same time: the accelerator is told of a fixed list of segments.
  */
 static int create_data(struct accel_view *view)
 {
@@ -201,7 +201,7 @@ void accel_view_detach_all(struct hm_accel *accel)
 			cds_list_add(&view->accel_link, &detached);
 			continue;
 		}
-		/* Its map is going: hook_release ends it once it has the mutex. */
+		/* The map is going: hook_release ends the view once it has the mutex. */
 		pthread_mutex_unlock(&view_mutex);
 		sched_yield();
 		pthread_mutex_lock(&view_mutex);

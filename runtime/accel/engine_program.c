@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Engine programs: what each operation takes, and whether steps fit a signature. */
+/* Engine programs: operands of each operation, and the check of steps against a signature. */
 #include <inttypes.h>
 
 #include "accel/accel.h"
@@ -24,7 +24,7 @@ const struct engine_op *engine_op_of(uint32_t op)
 	return op < ARRAY_SIZE(ops) ? &ops[op] : NULL;
 }
 
-/* An operand that the op has, or has not. */
+/* An operand of the op, or one that must be left out. */
 struct operand {
 	const char *name;
 	uint8_t index; /* HM_ENGINE_NONE: left out */

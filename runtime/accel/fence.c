@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences: from a pool of their queue's, completed by whoever finds the work
- * done first.
+ * Fences: taken from a queue's pool, completed by the first thread that finds the work done.
  *
- * PREPARING -> RUNNING -> COMPLETING -> DONE. The step to COMPLETING is a
- * compare-and-swap, so the uses end exactly once; everyone else waits for DONE.
- * The work holds one reference from fence_create on and drops it when done.
+ * PREPARING -> RUNNING -> COMPLETING -> DONE. The step to COMPLETING is a compare-and-swap, so
+ * the uses end exactly once; all other threads wait for DONE. The work holds one reference from
+ * fence_create on and drops it when done.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -106,7 +105,7 @@ static void fence_free(struct hm_fence *fence)
 		hm_device_unref(atomic_exchange(&fence->gone, NULL));
 	queue->ops->work_release(&fence->work);
 	pthread_mutex_lock(&queue->lock);
-	/* Work of ours holds its fence until it is done. */
+	/* Our own work holds its fence until it is done; foreign fences may still be listed. */
 	if (atomic_load_explicit(&fence->state, memory_order_relaxed) != FENCE_DONE)
 		cds_list_del(&fence->link);
 	fence->object.kind = OBJECT_FREED;
@@ -124,7 +123,7 @@ static void fence_put(struct hm_fence *fence)
 		fence_free(fence);
 }
 
-/* Publishes @state, off the list of work where it is DONE; wakes who waits. */
+/* Publishes @state, takes a DONE fence off the list of work, and wakes waiters. */
 static void set_state(struct hm_fence *fence, uint32_t state)
 {
 	struct hm_queue *queue = fence->queue;
@@ -164,8 +163,8 @@ void fence_abandon(struct hm_fence *fence)
 }
 
 /*
- * What it wrote is the shadow's from here on, and what it read was the device's, or the
- * work has failed.
+ * Passes the bytes that the work wrote to the shadow, and checks that it read the device's
+ * bytes; if not, the work has failed.
  */
 static void keep_written(struct hm_fence *fence)
 {
@@ -190,8 +189,8 @@ static void keep_written(struct hm_fence *fence)
 }
 
 /*
- * The driver may know of no failure where a handler has replaced bytes under its hands:
- * work on such bytes has not succeeded.
+ * The driver may report no failure where a handler has replaced bytes during the work: work on
+ * such bytes has not succeeded.
  */
 static void blame_lost(struct hm_fence *fence)
 {
@@ -217,21 +216,21 @@ static void blame_lost(struct hm_fence *fence)
 	}
 }
 
-/* The driver says that the work is done. Caller holds a reference. */
+/* The driver reports the work done. The caller holds a reference. */
 static PROBE_SITE void complete(struct hm_fence *fence)
 {
 	uint32_t running = FENCE_RUNNING;
 
 	if (!atomic_compare_exchange_strong(&fence->state, &running, FENCE_COMPLETING))
 		return;
-	/* First: what is lost afterwards is kept, or is not to be. */
+	/* First: bytes lost after this have been kept, unless their policy keeps none. */
 	keep_written(fence);
 	blame_lost(fence);
 	if (fence->work.status)
 		fence->work.bytes_out = 0;
 	else if (fence->work.bytes_out)
 		launch_count_copied(fence, true);
-	/* Others' work was never submitted here. */
+	/* Foreign work was never submitted here. */
 	if (!fence->queue->foreign)
 		probe_launch_done(fence, fence->queue->accel->name, fence_work_name(fence),
 				  fence->work.status, fence->work.bytes_out);
@@ -256,9 +255,9 @@ static int wait_past(struct hm_fence *fence, uint32_t state, uint64_t timeout_ns
 }
 
 /*
- * All work being done does not mean that nobody is in the driver: of several who wait for a
- * fence one completes it, and the others have yet to return. The queue's end waits for them;
- * and who gets here after it finds the work done, by the order of changes of queue->asking.
+ * The end of all work does not mean that no thread is in the driver: of several waiters one
+ * completes the fence, and the others have yet to return. The queue's end waits for them; a
+ * thread that gets here later finds the work done, by the order of changes of queue->asking.
  */
 void fence_ask_begin(struct hm_queue *queue)
 {
@@ -345,8 +344,8 @@ const struct map_work_ops fence_work = {
 };
 
 /*
- * By its address, as the uses have ended with the work: what is there is what the
- * caller is going to touch, if it is anything.
+ * Looks the map up by address, as the uses have ended with the work: the caller is about to
+ * touch the map that is there now, if any.
  */
 static int bring_in(const struct hm_accel_range *range)
 {
@@ -368,8 +367,8 @@ static int bring_in(const struct hm_accel_range *range)
 }
 
 /*
- * The CPU's turn, which is no part of the work: whether it failed does not depend on
- * what the window holds. The text of the first range that did not fit stays.
+ * Begins the CPU's turn, which is no part of the work: the result does not depend on the room in
+ * the window. The text of the first range that did not fit stays.
  */
 static void bring_all_in(const struct hm_fence *fence)
 {
@@ -382,13 +381,13 @@ static void bring_all_in(const struct hm_fence *fence)
 	err_set(0, "%s", text);
 }
 
-/* The work asked whether its bytes are there: that they are not is told by who waits. */
+/* The work found that its device is gone: the first waiter reports the loss. */
 static int tell_gone(struct hm_fence *fence, int r)
 {
 	struct hm_device *device;
 
 	r = replaced_notice(r);
-	/* In a view's callback another thread's call is left to find out. */
+	/* In a view's callback the report is left to another thread's call. */
 	if (likely(r != -ENODEV) || view_in_callback())
 		return r;
 	device = atomic_exchange(&fence->gone, NULL);
@@ -409,7 +408,7 @@ int hm_fence_wait(struct hm_fence *fence, uint64_t timeout_ns)
 	if (likely(!fence->brackets) || r == -ETIME)
 		return r;
 	bring_all_in(fence);
-	return r ? fence_wait(fence, 0) : 0; /* with its text again */
+	return r ? fence_wait(fence, 0) : 0; /* again, for its text */
 }
 
 int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)
@@ -440,7 +439,7 @@ int hm_fence_query(struct hm_fence *fence, struct hm_fence_info *ret_info)
 	return 0;
 }
 
-/* In passing: an accelerator that would have to ask says so, and is not bothered. */
+/* A quick look: an accelerator that would have to ask its driver says so, and is left alone. */
 static bool look(struct hm_queue *queue, struct hm_fence *fence)
 {
 	if (queue->ops->may_be_done && !queue->ops->may_be_done(queue->data, &fence->work))
@@ -485,7 +484,7 @@ void fence_drain(struct hm_queue *queue)
 		pthread_mutex_unlock(&queue->lock);
 		r = fence_wait_done(fence, UINT64_MAX);
 		if (r) {
-			/* A driver that can't even wait: what it runs is lost. */
+			/* The driver can't even wait: its work is lost. */
 			fence->work.status = r;
 			complete(fence);
 		}

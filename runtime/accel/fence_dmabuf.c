@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The fences that a dma-buf carries for drivers that wait by themselves ("implicit
- * synchronisation"), into hm_fence and out of it [Documentation/driver-api/dma-buf.rst,
- * linux/dma-buf.h].
+ * The fences of a dma-buf that drivers wait for by themselves ("implicit synchronisation"), into
+ * hm_fence and out of it [Documentation/driver-api/dma-buf.rst, linux/dma-buf.h].
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,9 +34,9 @@ static int check(const char *function, int fd, uint32_t access)
 }
 
 /*
- * Where the kernel has no sync_file of it: readable when no work that writes is left,
- * writable when there is none at all [dma_buf_poll()]. It tells of what there is whenever
- * it is asked, so that work which comes meanwhile is waited for, too.
+ * For kernels without sync_files of a dma-buf: it polls readable when no work that writes is
+ * left, writable when no work is left [dma_buf_poll()]. Each poll looks at the present work, so
+ * later work is waited for, too.
  */
 static int import_polled(int fd, uint32_t access, struct hm_fence **ret_fence)
 {
@@ -79,7 +78,7 @@ int hm_fence_export_dmabuf(struct hm_fence *fence, int fd, uint32_t access)
 	if (r)
 		return r;
 	r = check("hm_fence_export_dmabuf", fd, access);
-	/* What is done already nobody needs to wait for. */
+	/* Completed work needs no fence. */
 	if (!r && sync_file >= 0)
 		r = dmabuf_import_fence(fd, access, sync_file);
 	if (sync_file >= 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Descriptors of fences: the accelerator's own, where it has one for the work,
- * else an eventfd that it has filled when the work is done.
+ * Descriptors of fences: the accelerator's own, where it has one for the work; otherwise an
+ * eventfd that a callback signals when the work is done.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "base/sys.h"
 
 /*
- * Keeps the queue for a call about this work: from here its end waits for
- * end_notice(). False: the work is done, and the queue perhaps gone.
+ * Keeps the queue for a call about this work: from here on its end waits for end_notice().
+ * False: the work is done, and the queue may be gone.
  */
 static bool begin_notice(struct hm_fence *fence)
 {
@@ -34,13 +34,13 @@ static void end_notice(struct hm_queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* What a callback needs once the work is done: allocated by hm_fence_fd only. */
+/* A callback's data; only hm_fence_fd allocates it. */
 struct notice {
 	struct hm_queue *queue;
 	int fd;
 };
 
-/* On any thread, perhaps the driver's: takes only queue->lock. */
+/* Runs on any thread, perhaps the driver's: takes only queue->lock. */
 static void signal_fd(void *user)
 {
 	struct notice *notice = user;
@@ -53,7 +53,7 @@ static void signal_fd(void *user)
 	end_notice(queue);
 }
 
-/* A descriptor, or a negative errno. */
+/* Returns a descriptor, or a negative errno. */
 static int new_eventfd(unsigned int value)
 {
 	int fd = sys_eventfd(value, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -71,7 +71,7 @@ int fence_fd_done(int *ret_fd)
 	return 0;
 }
 
-/* After begin_notice(), which signal_fd() ends, or on failure the caller. */
+/* Called after begin_notice(); signal_fd() ends that notice, or, on failure, the caller. */
 static int notify_fd(struct hm_fence *fence, int *ret_fd)
 {
 	struct hm_queue *queue = fence->queue;
@@ -110,7 +110,7 @@ err_close:
 int hm_fence_fd(struct hm_fence *fence, int *ret_fd)
 {
 	struct hm_queue *queue;
-	bool ours = true; /* to end the notice: nobody calls signal_fd() */
+	bool ours = true; /* this thread must end the notice: signal_fd() is not called */
 	int r;
 
 	r = object_check((struct hm_object *)fence, OBJECT_FENCE);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences of work that no queue of ours runs: of descriptors (hm_fence_import_fd), and
- * of other fences (hm_fence_merge). Each is of a queue of its own, with operations
- * that wait for it; the accelerator behind them is never listed.
+ * Fences of work that no queue of ours runs: of descriptors (hm_fence_import_fd), and of other
+ * fences (hm_fence_merge). Each has a queue of its own, with operations that wait for it; the
+ * accelerator behind them is never listed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "accel/sync_file.h"
 #include "base/sys.h"
 
-/* With @data in its work, which is the fence's from here on. */
+/* Makes a fence with @data in its work, and takes over @data. */
 static int make(const struct hm_accel_ops *ops, void *data, struct hm_fence **ret_fence)
 {
 	struct hm_queue *queue;
@@ -40,7 +40,7 @@ err_queue:
 	return r;
 }
 
-/* hm_fence_fd() comes here where a part had no descriptor, and has said why. */
+/* hm_fence_fd() ends here where a part had no descriptor, and has set the text. */
 static int no_notify(void *queue, struct hm_accel_work *work, void (*call)(void *user),
 		     void *user)
 {
@@ -52,13 +52,13 @@ static int no_notify(void *queue, struct hm_accel_work *work, void (*call)(void 
 
 struct imported {
 	int fd;
-	short events; /* what poll() tells when it is done: POLLIN, or POLLOUT */
+	short events; /* the event of poll() at the end: POLLIN, or POLLOUT */
 	bool sync_file;
 	pthread_mutex_t lock;
 	bool decided; /* work->status is set; under lock */
 };
 
-/* The first to find it done says how it ended: who waits may read that at once. */
+/* The first thread that finds it done sets the result: a waiter may read it at once. */
 static void decide(struct imported *imported, struct hm_accel_work *work, int status,
 		   const char *text)
 {
@@ -109,7 +109,7 @@ static int imported_fd(void *queue, struct hm_accel_work *work, int *ret_fd)
 		*ret_fd = fd;
 		return 0;
 	}
-	/* Who gets it waits until it is readable, which this one may be before. */
+	/* Its holder waits until it is readable, which this descriptor may be earlier. */
 	r = fence_gather(&fd, 1, imported->events, ret_fd);
 	if (r)
 		sys_close(fd);
@@ -137,7 +137,7 @@ static const struct hm_accel_ops imported_ops = {
 	.fence_fd = imported_fd,
 };
 
-/* Files and directories are always ready: that would be no fence. */
+/* Files and directories are always ready, and so are no fences. */
 static int check_pollable(int fd)
 {
 	struct stat st;
@@ -200,7 +200,7 @@ struct merged {
 	struct hm_fence *fence[]; /* a reference each */
 };
 
-/* The first one's failure, by their order and not by time: each thread finds the same. */
+/* Takes the first failure in the order of the fences, not of time: each thread finds the same. */
 static void decide_merged(struct merged *merged, struct hm_accel_work *work)
 {
 	const struct hm_accel_work *part;
@@ -245,7 +245,10 @@ static void close_all(const int *fds, uint32_t n)
 		sys_close(fds[n]);
 }
 
-/* Of those that are not done yet. @fds has room for all; on failure it is empty. */
+/*
+ * Opens descriptors of the parts that are not done yet. @fds has room for all; on failure none
+ * is open.
+ */
 static int open_parts(const struct merged *merged, int *fds, uint32_t *ret_n)
 {
 	uint32_t i, n = 0;
@@ -274,7 +277,7 @@ static bool are_sync_files(const int *fds, uint32_t n)
 	return !n;
 }
 
-/* The kernel's own: one of two, as often as it takes. */
+/* Merges in the kernel, pair by pair. */
 static int merge_sync_files(const int *fds, uint32_t n, int *ret_fd)
 {
 	int all = sys_dup(fds[0]), both, r;
@@ -317,7 +320,7 @@ static int merged_fd(void *queue, struct hm_accel_work *work, int *ret_fd)
 		else
 			r = fence_gather(fds, n, POLLIN, ret_fd);
 		if (!r)
-			goto out; /* they have gone on */
+			goto out; /* the descriptors have been taken over */
 	}
 	close_all(fds, n);
 out:
@@ -359,15 +362,15 @@ static uint32_t n_parts(const struct hm_fence *fence)
 	return merged ? merged->n : 1;
 }
 
-/* It is over, and well: what it is merged into again need not ask it. */
+/* Has it succeeded? A further merge need not wait for it then. */
 static bool is_settled(struct hm_fence *fence)
 {
 	return !fence_poll(fence) && !fence->work.status;
 }
 
 /*
- * The parts of a merged fence in its place, or who merges what he has with one more, again
- * and again, has a chain as long as that: and those that have ended go. One stays.
+ * Adds the parts of a merged fence in its place, without those that have succeeded: repeated
+ * merges with one more fence would make a long chain otherwise. At least one part stays.
  */
 static void add_parts(struct merged *merged, struct hm_fence *fence)
 {
@@ -405,7 +408,7 @@ int hm_fence_merge(struct hm_fence *const *fences, uint32_t n, struct hm_fence *
 	pthread_mutex_init(&merged->lock, NULL);
 	for (i = 0; i < n; i++)
 		add_parts(merged, fences[i]);
-	err_clear(); /* who is not done yet may have said so */
+	err_clear(); /* a look at an unfinished fence may have left a text */
 	r = make(&merged_ops, merged, ret_fence);
 	if (r)
 		goto err_free;

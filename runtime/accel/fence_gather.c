@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * One descriptor for several, where the kernel has none: epoll tells of any of them,
- * and only sync_files can be merged. A thread waits for all. It has descriptors, no
- * fences: it ends when the last of them is ready, or when nobody has the pipe's
- * other end any more.
+ * One descriptor for several, where the kernel has none: epoll reports any of them, and only
+ * sync_files can be merged. A thread waits for all. It has descriptors, no fences: it ends when
+ * the last of them is ready, or when the pipe has no reader any more.
  */
 #include "accel/fence_gather.h"
 
@@ -31,7 +30,7 @@ static void end(struct gather *gather)
 	free(gather);
 }
 
-/* Those that are ready now, or never will be, are not waited for any more. */
+/* Closes those that are ready, or never will be. */
 static uint32_t take_ready(struct gather *gather)
 {
 	uint32_t i, left = 0;
@@ -54,7 +53,7 @@ static void *gather_main(void *user)
 	uint32_t left = gather->n;
 
 	while (left) {
-		/* What can't be waited for is not done: the pipe closes without a byte. */
+		/* A failed wait is no end of the work: the pipe closes without a byte. */
 		if (sys_poll(gather->file, gather->n + 1, -1) < 0 || gather->file[0].revents)
 			goto out;
 		left = take_ready(gather);
@@ -81,7 +80,7 @@ int fence_gather(const int *fds, uint32_t n, short events, int *ret_fd)
 		goto err_free;
 	}
 	gather->n = n;
-	gather->file[0].fd = ends[1]; /* of which POLLERR is always told */
+	gather->file[0].fd = ends[1]; /* poll() always reports POLLERR */
 	for (i = 0; i < n; i++)
 		gather->file[i + 1] = (struct pollfd){ .fd = fds[i], .events = events };
 	r = thread_start(&thread, gather_main, gather);

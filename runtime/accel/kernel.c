@@ -2,8 +2,8 @@
 /*
  * Kernels: the description, and one build for each accelerator that ran it.
  *
- * Builds are prepended under kernel->lock and stay until the kernel goes, so a
- * launch finds its own without a lock.
+ * Builds are prepended under kernel->lock and stay until the kernel goes: a launch finds its own
+ * without a lock.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,8 +122,8 @@ static struct kernel_build *find_build(struct hm_kernel *kernel, const struct hm
 }
 
 /*
- * Unless the accelerator has closed and done it already. Which of the two it is
- * goes by view_mutex, as with views: it is held across a fork.
+ * Ends the build, unless the accelerator has closed and done it already. view_mutex decides
+ * which comes first, as with views: it is held across a fork.
  */
 static void end_build(struct kernel_build *build)
 {
@@ -176,7 +176,7 @@ static int make_build(struct hm_kernel *kernel, struct hm_accel *accel,
 	return 0;
 }
 
-/* Says which forms the kernel has, where none of them is the accelerator's. */
+/* Names the kernel's forms where the accelerator supports none of them. */
 static int check_form(const struct hm_kernel *kernel, const struct hm_accel *accel)
 {
 	const struct hm_kernel_desc *desc = &kernel->desc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * From arguments to submitted work: resolve pointers, enter the uses, have the
- * accelerator get hold of each range, submit.
+ * From arguments to submitted work: resolves pointers, enters the uses, makes the accelerator
+ * acquire each range, submits.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "map/remap.h"
 #include "map/sync.h"
 
-/* What a submit holds for each range until it returns. */
+/* References of a submit for each range, held until it returns. */
 struct pins {
 	struct accel_view *view[HM_KERNEL_MAX_ARGS];
 	struct hm_map *map[HM_KERNEL_MAX_ARGS]; /* borrowed from the uses */
@@ -24,7 +24,7 @@ struct pins {
 	uint32_t n_pinned;   /* views of ranges order[0, n_pinned) are pinned, each once */
 	uint32_t n_acquired; /* ranges [0, n_acquired) are acquired */
 	uint32_t n_turn;     /* the CPU's turns of ranges [0, n_turn) have ended */
-	uint32_t turn[HM_KERNEL_MAX_ARGS]; /* what they were, of ranges with a bracket */
+	uint32_t turn[HM_KERNEL_MAX_ARGS]; /* turns that have ended, of ranges with a bracket */
 };
 
 static bool is_range(const struct hm_accel_work *work, uint32_t index)
@@ -48,7 +48,7 @@ static struct hm_map *map_of(const struct hm_fence *fence, uint32_t index)
 	return NULL;
 }
 
-/* The uses have begun: what was looked up before must still hold. */
+/* Checks again after the uses have begun: the map may have changed since the lookup. */
 static int check_range(struct hm_fence *fence, uint32_t index, struct hm_map **ret_map)
 {
 	const struct hm_accel_range *range = &fence->work.range[index];
@@ -127,8 +127,8 @@ static int check_copy(struct hm_fence *fence, const struct pins *pins)
 }
 
 /*
- * A copy there and back of bytes that another argument reaches as well, through
- * whatever map, would lose what one of them wrote.
+ * Refuses a copy there and back of bytes that another argument reaches as well, through any map:
+ * it would lose the writes of one of them.
  */
 static int check_overlap(struct hm_fence *fence, uint32_t n, const struct pins *pins)
 {
@@ -160,8 +160,8 @@ static int check_overlap(struct hm_fence *fence, uint32_t n, const struct pins *
 }
 
 /*
- * Who holds a pin may wait for another: behind a change, which waits for pins of
- * that view in turn. So nobody pins a view twice, and all pin in one order.
+ * Pins are taken in the order of the views' addresses, and none twice: a thread with one pin may
+ * wait for another, behind a change that waits for pins of that view in turn.
  */
 static void put_in_order(struct pins *pins, uint32_t index)
 {
@@ -191,8 +191,8 @@ static void unpin(struct hm_accel *accel, struct hm_accel_work *work, struct pin
 }
 
 /*
- * All views are attached before the first is pinned: attaching takes
- * view_mutex, which a thread that waits for pins may hold.
+ * Attaches all views before the first pin: attaching takes view_mutex, which a thread that waits
+ * for pins may hold.
  */
 static int pin(struct hm_accel *accel, struct hm_fence *fence, uint32_t n, struct pins *pins)
 {
@@ -228,8 +228,8 @@ static int pin(struct hm_accel *accel, struct hm_fence *fence, uint32_t n, struc
 }
 
 /*
- * Passed for reading, but nothing keeps the kernel from a store there: on pages that
- * may not be written that ends the process. A copy takes it, and is not copied back.
+ * Refuses an argument passed for reading that the kernel might store to: on pages without write
+ * access a store ends the process. A copy takes the store, and is not copied back.
  */
 static int check_store(struct hm_fence *fence, uint32_t index, struct hm_map *map)
 {
@@ -284,7 +284,10 @@ static int acquire(struct hm_accel *accel, struct hm_fence *fence, uint32_t n,
 
 /* ---- the CPU's turns ---- */
 
-/* Once nothing refuses the launch any more: a failed one leaves them as they were. */
+/*
+ * Called when nothing refuses the launch any more: a refused launch leaves the turns as they
+ * were.
+ */
 static __attribute__((noinline)) int end_turns(struct hm_fence *fence, uint32_t n,
 					       struct pins *pins)
 {
@@ -295,7 +298,7 @@ static __attribute__((noinline)) int end_turns(struct hm_fence *fence, uint32_t 
 		pins->turn[i] = HM_NONE;
 		if (!(fence->brackets & 1u << i))
 			continue;
-		/* One whose end fails has ended, too. */
+		/* A turn whose end fails has ended, too. */
 		pins->n_turn = i + 1;
 		err_clear();
 		r = bracket_turn_end(pins->map[i], &pins->turn[i]);
@@ -306,8 +309,7 @@ static __attribute__((noinline)) int end_turns(struct hm_fence *fence, uint32_t 
 }
 
 /*
- * The text stays that of what failed. With no pin: a device that turns out to be lost here
- * waits for all of them.
+ * Keeps the text of the failure. Called without pins: finding a lost device waits for all pins.
  */
 static __attribute__((noinline, cold)) void begin_turns_again(struct hm_fence *fence,
 							      const struct pins *pins, int r)
@@ -326,7 +328,7 @@ static __attribute__((noinline, cold)) void begin_turns_again(struct hm_fence *f
 	err_set(r, "%s", text);
 }
 
-/* Of the devices of what it was to use: whose bytes were lost is told. Likewise with no pin. */
+/* Reports lost devices of the ranges. Called without pins, like the above. */
 static __attribute__((noinline, cold)) int tell_lost(struct hm_fence *fence, int r)
 {
 	uint32_t i;
@@ -338,7 +340,7 @@ static __attribute__((noinline, cold)) int tell_lost(struct hm_fence *fence, int
 
 /* ---- counting ---- */
 
-/* Once for each buffer, whatever it has to do with it. */
+/* Counts once for each buffer, however many ranges it has. */
 static void count_launch(const struct hm_fence *fence)
 {
 	struct hm_buffer *buffer;
@@ -370,7 +372,7 @@ void launch_count_copied(struct hm_fence *fence, bool back)
 
 	stats_add(&stats.bytes_copied, bytes);
 	if (work->kind != HM_WORK_LAUNCH) {
-		/* The one that is read, and the one that is written. */
+		/* The source, and the target. */
 		add_copied(fence, back ? 0 : 1, bytes);
 		return;
 	}
@@ -383,8 +385,8 @@ void launch_count_copied(struct hm_fence *fence, bool back)
 }
 
 /*
- * No bracket is called here, nor when the fence is waited for: what an
- * accelerator does about caches and copies is part of its work.
+ * Calls no bracket, and neither does the fence's wait: the accelerator's handling of caches and
+ * copies is part of its work.
  */
 static PROBE_SITE int submit(struct hm_queue *queue, struct hm_fence *fence, uint32_t n)
 {
@@ -475,9 +477,9 @@ err_unref:
 	return r;
 }
 
-/* ---- what a launch would do ---- */
+/* ---- hm_accel_way_in() ---- */
 
-/* With map->change held: no change can miss the view that is attached here. */
+/* The caller holds map->change: no change can miss the view that is attached here. */
 static int way_of(struct hm_accel *accel, struct hm_map *map, struct hm_accel_range *range)
 {
 	struct accel_view *view;

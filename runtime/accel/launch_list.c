@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A launch with its arguments as a list: a call of the public one, as a caller's is. */
+/* A launch with its arguments as a list: calls the public function, as any caller would. */
 #include <stdarg.h>
 
 #include <hetmap/queue.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Queues: making and ending them, and the entries that submit work. */
+/* Queues: making and ending them, and the functions that submit work. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ void queue_free(struct hm_queue *queue)
 	free(queue);
 }
 
-/* ---- waiting for others' fences ---- */
+/* ---- waiting for fences of other queues ---- */
 
 static void end_waits_locked(struct hm_queue *queue)
 {
@@ -97,7 +97,7 @@ int hm_queue_wait(struct hm_queue *queue, struct hm_fence *fence)
 	r = object_check((struct hm_object *)queue, OBJECT_QUEUE);
 	if (!r)
 		r = object_check((struct hm_object *)fence, OBJECT_FENCE);
-	/* Its own work is in order as it is. */
+	/* Its own work is in order already. */
 	if (r || fence->queue == queue)
 		return r;
 	pthread_mutex_lock(&queue->wait_lock);
@@ -120,10 +120,10 @@ out:
 }
 
 /*
- * Before anything is submitted: what a device has been given must end by itself, and
- * nobody promises that of others' fences [dma-buf.rst, "DMA Fences"]. Others who submit
- * meanwhile wait for the lock, and find nothing left to wait for: also where one has failed,
- * as what is submitted next is to follow the rest of them. The first error is told.
+ * Waits before anything is submitted: work given to a device must end by itself, and foreign
+ * fences don't promise that [dma-buf.rst, "DMA Fences"]. Other submitters wait for the lock, and
+ * find nothing left to wait for: also after a failure, since the next submission must follow the
+ * remaining fences. The first error is returned.
  */
 static int wait_for_others(struct hm_queue *queue)
 {
@@ -139,7 +139,7 @@ static int wait_for_others(struct hm_queue *queue)
 		}
 	}
 	if (r) {
-		/* Once more for its sentence: others may have left theirs. */
+		/* Again for its sentence: later waits may have replaced the text. */
 		fence_wait(queue->wait[failed], UINT64_MAX);
 		err_prefix(r, "what the queue waited for");
 	}
@@ -155,7 +155,7 @@ void hm_queue_unref(struct hm_queue *queue)
 	if (!queue || !object_put(&queue->object))
 		return;
 	fence_drain(queue);
-	end_waits_locked(queue); /* nobody else has the queue */
+	end_waits_locked(queue); /* no other thread has the queue */
 	queue->ops->queue_destroy(queue->data);
 	hm_accel_unref(queue->accel);
 	pthread_mutex_lock(&queue->lock);
@@ -163,12 +163,12 @@ void hm_queue_unref(struct hm_queue *queue)
 	queue->closed = true;
 	last = !queue->n_fence;
 	pthread_mutex_unlock(&queue->lock);
-	/* Else whoever drops the last fence does it. */
+	/* If not, the thread that drops the last fence does it. */
 	if (last)
 		queue_free(queue);
 }
 
-/* A failed submit is undone; a good one hands out a reference if wanted. */
+/* Undoes a failed submit; after a good one hands out a reference if wanted. */
 static int end_submit(struct hm_fence *fence, int r, struct hm_fence **ret_fence)
 {
 	if (unlikely(r)) {
@@ -209,7 +209,7 @@ static int check_grid(const struct hm_kernel *kernel, const uint64_t grid[3])
 
 /* ---- asking the access hook ---- */
 
-/* Adds the allocation or the range that @arg names. What is none fails later. */
+/* Adds the allocation or the range that @arg names. A bad pointer fails later. */
 static void add_range(struct hm_access_request *request, const struct hm_arg *arg)
 {
 	uint64_t length = arg->length;
@@ -239,7 +239,7 @@ static int ask(const struct hm_queue *queue, const char *kernel, const struct hm
 	return access_ask(&request);
 }
 
-/* Before the kernel is built, and before anything is waited for. */
+/* Asked before the kernel is built, and before any wait. */
 static int access_launch(const struct hm_queue *queue, const struct hm_kernel *kernel,
 			 const struct hm_arg *args, uint32_t n_arg)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pointers of submitted work: which map each is in, and the uses that keep
- * those maps as they are until the work is done.
+ * Pointers of submitted work: finds their maps, and enters the uses that keep those maps
+ * unchanged until the work is done.
  *
- * A range is looked up first and its use entered after; what was looked up is
- * compared again then, because the map may have changed in between.
+ * A range is looked up first and its use entered after; the result of the lookup is checked
+ * again then, because the map may have changed in between.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ int resolve_begin(struct hm_fence *fence)
 	return 0;
 
 err_unref:
-	/* Those begun end with the fence; the others only hold a reference. */
+	/* Uses that have begun end with the fence; the remaining ones only hold a reference. */
 	for (k = i; k < fence->n_use; k++)
 		hm_map_unref(fence->use[k].map);
 	fence->n_use = i;

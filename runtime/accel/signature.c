@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * What a kernel's parameters are: parsing of signatures, and the check of a
- * launch's arguments against them.
- */
+/* Signatures: parses a kernel's parameters, and checks a launch's arguments against them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

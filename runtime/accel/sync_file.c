@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/sys.h"
 
-/* Which need not be a sync_file's: others know no such call, and say so variously. */
+/* For any descriptor: other files don't know this request, and fail with various errnos. */
 static int file_info(int fd, struct sync_file_info *info)
 {
 	memset(info, 0, sizeof(*info)); /* num_fences 0: the sum of all, no list */
@@ -25,7 +25,7 @@ int sync_file_query(int fd, int *ret_status)
 
 	if (r)
 		return r;
-	/* 1: signalled, 0: active, else its error [linux/sync_file.h]. */
+	/* 1: signalled, 0: active, or its error [linux/sync_file.h]. */
 	*ret_status = info.status < 0 ? info.status : !info.status;
 	return 0;
 }

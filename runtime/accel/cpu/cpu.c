@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The accelerator "cpu": a kernel's CPU function, on threads of this process. */
+/* The accelerator "cpu": runs a kernel's CPU function on threads of this process. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "accel/cpu/cpu_pool.h"
 #include "base/sys.h"
 
-/* Less is not worth waking a second thread: few items may have much to do, by their bytes. */
+/* Smaller parts are not worth waking a second thread; few items may still mean many bytes. */
 #define ITEMS_A_PART 1024
 #define BYTES_A_PART MIB(1)
-#define PARTS_A_THREAD 4 /* so that a thread that was held up is helped out */
+#define PARTS_A_THREAD 4 /* lets other threads help one that was held up */
 
 struct cpu {
 	struct cpu_pool pool;
@@ -135,7 +135,7 @@ static void cpu_queue_destroy(void *queue)
 	free(queue);
 }
 
-/* ---- parts: where the @part-th of @n of @length begins ---- */
+/* ---- beginning of the @part-th of @n parts of @length ---- */
 
 static uint64_t part_begin(uint64_t length, uint32_t part, uint32_t n)
 {
@@ -152,7 +152,7 @@ static uint32_t part_count(uint64_t total, uint64_t grain, uint64_t most, uint32
 	return n ? (uint32_t)n : 1;
 }
 
-/* The slowest dimension that can be cut into enough pieces, else the longest. */
+/* The slowest dimension that can be cut into enough pieces, or else the longest. */
 static uint32_t split_dimension(const uint64_t grid[3], uint64_t pieces)
 {
 	uint32_t longest = 0, i;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Threads that take parts of jobs. Started by the first job, so that a process
- * which only lists accelerators has none. A queue's jobs run one after the
- * other, the queues side by side.
+ * Threads that run parts of jobs. The first job starts them, so that a process that only lists
+ * accelerators has none. A queue's jobs run one after the other, the queues side by side.
  */
 #include "accel/cpu/cpu_pool.h"
 
@@ -25,12 +24,12 @@ struct notice {
 
 struct cpu_job {
 	struct cpu_job *next;   /* in the queue, or among the spare ones */
-	struct cpu_job *active; /* the next one of pool->active */
+	struct cpu_job *active; /* the next job in pool->active */
 	struct cpu_queue *queue;
 	struct hm_accel_work *work;
 	cpu_part *run;
 	uint32_t n_part;
-	uint32_t next_part; /* to hand out */
+	uint32_t next_part; /* next part to hand out */
 	uint32_t n_left;    /* parts that have not ended */
 	int status;
 	struct notice *notices;
@@ -54,7 +53,7 @@ int cpu_pool_init(struct cpu_pool *pool)
 	return 0;
 }
 
-/* ---- all below with pool->lock held, unless they say otherwise ---- */
+/* ---- pool->lock is held below, except where a comment says otherwise ---- */
 
 static void activate(struct cpu_pool *pool, struct cpu_job *job)
 {
@@ -69,7 +68,7 @@ static void activate(struct cpu_pool *pool, struct cpu_job *job)
 		pthread_cond_broadcast(&pool->runnable);
 }
 
-/* Its last part was handed out. It is the first one, or near it. */
+/* Takes a job with all parts handed out off the list; it is the first, or near it. */
 static void deactivate(struct cpu_pool *pool, const struct cpu_job *job)
 {
 	struct cpu_job **at = &pool->active;
@@ -83,7 +82,7 @@ static void deactivate(struct cpu_pool *pool, const struct cpu_job *job)
 		pool->active_tail = at;
 }
 
-/* Drops the lock while callbacks run. @job is not valid afterwards. */
+/* Drops the lock during callbacks. @job is not valid afterwards. */
 static void end_job(struct cpu_pool *pool, struct cpu_job *job)
 {
 	struct cpu_queue *queue = job->queue;
@@ -102,7 +101,7 @@ static void end_job(struct cpu_pool *pool, struct cpu_job *job)
 		snprintf(work->text, sizeof(work->text), "kernel %s on cpu returned %s",
 			 (const char *)work->data[2], err_name(job->status));
 	work->data[0] = NULL;
-	/* From here the work, and with the lock dropped the queue, may be gone. */
+	/* From here on the work, and with the lock dropped the queue, may be gone. */
 	__atomic_store_n(&work->data[1], pool, __ATOMIC_RELEASE);
 	if (pool->n_waiter)
 		pthread_cond_broadcast(&pool->finished);
@@ -129,7 +128,7 @@ static void run_part(struct cpu_pool *pool, struct cpu_job *job)
 	pthread_mutex_lock(&pool->lock);
 	if (r && !job->status) {
 		job->status = r < 0 ? r : -EIO;
-		/* What was not handed out yet never will be. */
+		/* Parts that were not handed out yet never run. */
 		if (job->next_part < job->n_part)
 			deactivate(pool, job);
 		job->n_left -= job->n_part - job->next_part;
@@ -188,7 +187,7 @@ static struct cpu_job *take_job(struct cpu_queue *queue)
 	return job;
 }
 
-/* ---- the lock is taken below ---- */
+/* ---- the functions below take the lock ---- */
 
 int cpu_pool_submit(struct cpu_queue *queue, struct hm_accel_work *work, cpu_part *run,
 		    uint32_t n_part)
@@ -277,7 +276,7 @@ void cpu_queue_end(struct cpu_queue *queue)
 {
 	struct cpu_job *job, *next;
 
-	/* Whoever ended the last job may be about to drop the lock. */
+	/* The thread that ended the last job may be about to drop the lock. */
 	pthread_mutex_lock(&queue->pool->lock);
 	job = queue->spare;
 	queue->spare = NULL;

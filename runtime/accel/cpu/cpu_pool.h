@@ -12,7 +12,7 @@
 struct cpu_job;
 
 struct cpu_pool {
-	pthread_mutex_t lock; /* protects the below, and the queues */
+	pthread_mutex_t lock; /* protects the fields below, and the queues */
 	pthread_cond_t runnable;
 	pthread_cond_t finished;               /* CLOCK_MONOTONIC */
 	struct cpu_job *active, **active_tail; /* jobs with parts to hand out */
@@ -24,23 +24,23 @@ struct cpu_pool {
 	pthread_t *thread;
 };
 
-/* In order: only the head is active. */
+/* Runs jobs in order: only the head is active. */
 struct cpu_queue {
 	struct cpu_pool *pool;
 	struct cpu_job *head, **tail;
 	struct cpu_job *spare;
 };
 
-/* Does part [begin, end) of @n of @work; 0 or a negative errno. */
+/* Does part @part of @n_part of @work; returns 0 or a negative errno. */
 typedef int cpu_part(const struct hm_accel_work *work, uint32_t part, uint32_t n_part);
 
 int cpu_pool_init(struct cpu_pool *pool);
-/* Its queues are gone. Ends the threads. */
+/* Ends the threads. The pool's queues must be gone. */
 void cpu_pool_end(struct cpu_pool *pool);
 
 /*
- * work->data[0] is the job while there is one, data[1] not NULL once done, and
- * data[2] the name of what runs, for texts.
+ * work->data[0] is the job while there is one, data[1] not NULL once done, and data[2] the name
+ * of the running function, for texts.
  */
 int cpu_pool_submit(struct cpu_queue *queue, struct hm_accel_work *work, cpu_part *run,
 		    uint32_t n_part);

@@ -39,7 +39,7 @@ static void describe(const struct sim_port *port, uint32_t flags, uint64_t windo
 		info->ways |= 1u << HM_WAY_DIRECT;
 }
 
-/* The ports' numbers have gaps where a device was taken away. */
+/* The ports' numbers have gaps where a device was unplugged. */
 static int list(const struct sim_port_ops *ops, uint32_t index, struct hm_accel_info *info)
 {
 	uint32_t n = ops->count(), i;
@@ -120,7 +120,7 @@ void engine_put(struct engine *engine)
 	free(engine);
 }
 
-/* All work is done, and whoever asked to be told was; fences may be held still. */
+/* All work is done, and all callbacks have run; fences may still be held. */
 static void engine_close(void *accel)
 {
 	struct engine *engine = accel;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engines of "sim:N" and "soft:N" as accelerators: one code over
- * sim/port.h, on the port that the device of the same name uses.
+ * The engines of "sim:N" and "soft:N" as accelerators: one code over backend/sim/port.h, on the
+ * port that the device of the same name uses.
  *
- * Locks, outermost first: engine_queue.lock (held through a submit),
- * engine_stage.lock, engine_notifier.lock; engine_binding_mutex, under which
- * work is waited for, but nothing else is taken.
+ * Locks, outermost first: engine_queue.lock (held through a submit), engine_stage.lock,
+ * engine_notifier.lock; engine_binding_mutex, held while waiting for work, and under which no
+ * other lock is taken.
  *
  * An engine runs programs, the third form of a kernel: steps of one operation each (enum
  * hm_engine_op) on arguments of the launch. A launch binds the maps of its arguments in the
- * device's page table (view.c). A fence is {queue, number}: waiting is a call, and a descriptor
- * is made when it is asked for. A fault of the device, on an address that is not bound or is
+ * device's page table (engine/view.c). A fence is {queue, number}: waiting is a call, and a
+ * descriptor is made on request. A fault of the device, on an address that is not bound or is
  * read-only, is the fence's error, with the address in the text.
  */
 #ifndef HETMAP_RUNTIME_ACCEL_SIM_H
@@ -19,18 +19,18 @@
 #include "accel/accel.h"
 #include "backend/sim/port.h"
 
-/* The thread that calls back, and what it looks at. Started on first need. */
+/* The thread that runs callbacks, and its notices. Started by the first notice. */
 struct engine_notifier {
-	pthread_mutex_t lock; /* protects the below */
+	pthread_mutex_t lock; /* protects the fields below */
 	struct engine_notice *notices;
 	pthread_t thread;
 	bool started;
 	bool stop;
-	int fd; /* eventfd: some work is done, perhaps; valid once started */
+	int fd; /* eventfd: some work may be done; valid once started */
 };
 
 struct engine {
-	_Atomic uint32_t refs; /* who opened it, and its queues */
+	_Atomic uint32_t refs; /* held by its opener and its queues */
 	struct sim_port *port; /* with a reference */
 	char name[16];         /* "soft:0" */
 	uint32_t flags;        /* of hm_accel_desc */
@@ -38,19 +38,19 @@ struct engine {
 	struct engine_notifier notifier;
 };
 
-/* A buffer on the device, bound there: bytes on their way go through it. */
+/* A buffer on the device, bound there: copied bytes go through it. */
 struct engine_slot {
 	struct sim_object *object; /* NULL: not made yet */
 	uint64_t address;          /* on the device; constant */
 	uint64_t length;
 };
 
-/* What of a piece of work has to come back from slots. */
+/* Bytes that must come back from slots after a piece of work. */
 struct engine_stage {
-	_Atomic uint32_t refs; /* the work's, the queue's, notices' */
-	pthread_mutex_t lock;  /* protects done, status and the bytes on their way */
+	_Atomic uint32_t refs; /* held by the work, the queue, notices */
+	pthread_mutex_t lock;  /* protects done, status and the copies */
 	bool done;
-	int status; /* of bringing them back */
+	int status; /* of the copies back */
 	uint32_t n;
 	struct {
 		char *to;
@@ -60,31 +60,31 @@ struct engine_stage {
 };
 
 struct engine_queue {
-	_Atomic uint32_t refs;        /* the library's, and each work's until it is released */
+	_Atomic uint32_t refs;        /* held by the library, and by each unreleased work */
 	struct engine *engine;        /* with a reference */
-	uint32_t number;              /* of the port's queues */
-	_Atomic bool ended;           /* destroyed, when all its work was done */
+	uint32_t number;              /* among the port's queues */
+	_Atomic bool ended;           /* destroyed, after all its work was done */
 	pthread_mutex_t failure_lock; /* protects status and text of its work */
 
 	/*
-	 * What SUBMIT has told in passing: submissions up to done are done, those of
-	 * them after good_after have succeeded. Written with the lock held.
+	 * Progress as told by SUBMIT: submissions up to done are done; those after good_after,
+	 * up to done, have succeeded. Written with the lock held.
 	 */
 	_Atomic uint64_t done;
 	_Atomic uint64_t good_after;
 
-	pthread_mutex_t lock;        /* protects the below */
+	pthread_mutex_t lock;        /* protects the fields below */
 	uint64_t last;               /* number of the last submission; 0: none */
-	uint64_t n_failures;         /* that SUBMIT has told of */
-	struct engine_stage *staged; /* of the last work that had one; with a reference */
+	uint64_t n_failures;         /* as told by SUBMIT */
+	struct engine_stage *staged; /* of the last work with a stage; with a reference */
 	struct engine_slot slot[HM_KERNEL_MAX_ARGS];
 	uint32_t n_command;
 	struct hetsim_command command[ENGINE_STEPS_MAX];
 };
 
 /*
- * work->data[0] is the queue, with a reference; [1] and [2] the first and the last
- * submission; [3] its stage or NULL.
+ * work->data[0] is the queue, with a reference; [1] and [2] the first and the last submission;
+ * [3] its stage or NULL.
  */
 enum { WORK_QUEUE, WORK_FIRST, WORK_LAST, WORK_STAGE, WORK_DECIDED };
 
@@ -93,17 +93,17 @@ static inline uint64_t work_number(const struct hm_accel_work *work, int which)
 	return (uint64_t)(uintptr_t)work->data[which];
 }
 
-/* ---- sim.c ---- */
+/* ---- engine.c ---- */
 
 void engine_put(struct engine *engine);
 
-/* ---- sim_view.c ---- */
+/* ---- view.c ---- */
 
 /* Held across a fork. */
 extern const struct hm_accel_ops sim_accel;
 extern const struct hm_accel_ops soft_accel;
 
-/* fork(2): the mutex under which buffers are bound is held across it. */
+/* fork(2): the mutex over the bindings is held across it. */
 void engine_fork_prepare(void);
 void engine_fork_after(void);
 
@@ -114,7 +114,7 @@ void engine_view_release(void *view, struct hm_accel_range *range);
 /* Submission @last of the port's queue @number uses the view. */
 void engine_view_used(void *view, uint32_t number, uint64_t last);
 
-/* ---- sim_queue.c ---- */
+/* ---- queue.c ---- */
 
 int engine_queue_create(void *accel, void **ret_queue);
 void engine_queue_destroy(void *queue);
@@ -125,7 +125,7 @@ int engine_fence_fd(void *queue, struct hm_accel_work *work, int *ret_fd);
 void engine_work_release(struct hm_accel_work *work);
 void engine_queue_put(struct engine_queue *queue);
 
-/* How submission @number of a port's queue ended. */
+/* The end of submission @number of a port's queue. */
 struct engine_end {
 	int status;
 	uint64_t address; /* with -EFAULT */
@@ -133,42 +133,42 @@ struct engine_end {
 
 #define ENGINE_FOREVER UINT64_MAX
 
-/* @deadline of CLOCK_MONOTONIC; 0 only looks. 0, -ETIME, or a failure to wait. */
+/* Waits until @deadline of CLOCK_MONOTONIC; 0 only looks. 0, -ETIME, or a failure to wait. */
 int engine_wait_number(struct sim_port *port, uint32_t queue, uint64_t number,
 		       uint64_t deadline, struct engine_end *ret_end);
-/* With queue->lock held: adds a command, which goes off with engine_flush. */
+/* Adds a command, which engine_flush submits. The caller holds queue->lock. */
 int engine_add(struct engine_queue *queue, const struct hetsim_command *command);
 int engine_flush(struct engine_queue *queue);
 /*
- * With queue->lock held: earlier work of the queue may be storing what the CPU is
- * going to read for this one. Waits until all of it is done.
+ * Waits for all earlier work of the queue, which may be storing bytes that the CPU is about to
+ * read for this one. The caller holds queue->lock.
  */
 int engine_catch_up(struct engine_queue *queue);
-/* Tells of a work's failure; the first one stays. */
+/* Sets a work's failure; the first one stays. */
 void engine_fail(struct engine_queue *queue, struct hm_accel_work *work,
 		 const struct engine_end *end);
 
-/* ---- sim_program.c ---- */
+/* ---- program.c ---- */
 
 int engine_kernel_build(void *accel, const struct hm_kernel_desc *desc,
 			struct hm_accel_parameters *parameters, void **ret_kernel);
 void engine_kernel_free(void *accel, void *kernel);
 /*
- * The commands of a launch into queue->command, whose ranges are at @address on
- * the device. Queue->lock is held. -EINVAL, -ERANGE.
+ * Writes the commands of a launch into queue->command; its ranges are at @address on the device.
+ * The caller holds queue->lock. -EINVAL, -ERANGE.
  */
 int engine_program(struct engine_queue *queue, const struct hm_accel_work *work,
 		   const uint64_t *address);
 
-/* ---- sim_stage.c ---- */
+/* ---- stage.c ---- */
 
 struct engine_stage *engine_stage_new(void);
 void engine_stage_put(struct engine_stage *stage);
-/* The work has failed, and its maps may go: nothing is brought back from here on. */
+/* The work has failed, and its maps may go: nothing is copied back from here on. */
 void engine_stage_drop(struct engine_stage *stage);
-/* The work is done: brings its bytes back, once. */
+/* The work is done: copies its bytes back, once. */
 int engine_stage_back(struct sim_port *port, struct engine_stage *stage);
-/* With queue->lock held, when nothing of the queue uses the slot. */
+/* The caller holds queue->lock; no work of the queue uses the slot. */
 int engine_slot_get(struct engine_queue *queue, uint32_t index, uint64_t length);
 void engine_slots_end(struct engine_queue *queue);
 int engine_write(struct sim_port *port, const struct engine_slot *slot, const char *from,
@@ -176,12 +176,12 @@ int engine_write(struct sim_port *port, const struct engine_slot *slot, const ch
 int engine_read(struct sim_port *port, const struct engine_slot *slot, char *to,
 		uint64_t length);
 
-/* ---- sim_transfer.c ---- */
+/* ---- transfer.c ---- */
 
-/* A copy or fill, with queue->lock held and nothing staged. */
+/* Submits a copy or fill. The caller holds queue->lock, and nothing is staged. */
 int engine_transfer(struct engine_queue *queue, struct hm_accel_work *work);
 
-/* ---- sim_notify.c ---- */
+/* ---- notify.c ---- */
 
 void engine_notifier_init(struct engine_notifier *notifier);
 void engine_notifier_end(struct engine_notifier *notifier);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Telling of the end of work: one thread of an accelerator, started on first need.
- * The device adds to its eventfd whenever work is done that somebody asked for;
- * the thread looks which, brings bytes back, and calls.
+ * Notices of the end of work: one thread of an accelerator, started by the first notice. The
+ * device adds to the thread's eventfd at the end of work with a notice; the thread finds the
+ * work, copies bytes back, and runs the callback.
  */
 #include "accel/engine/engine.h"
 
@@ -16,7 +16,7 @@
 #include "base/sys.h"
 #include "base/thread.h"
 
-/* So that an event which gets lost on its way holds nobody up for ever. */
+/* A lost event delays a notice by this time at most. */
 #define LOOK_AGAIN_MS 500
 
 struct engine_notice {
@@ -41,7 +41,7 @@ static void free_notice(struct engine_notice *notice)
 	free(notice);
 }
 
-/* With notifier->lock held. False: a thread has taken it off the list. */
+/* The caller holds notifier->lock. False: the thread has taken the notice off the list. */
 static bool take(struct engine_notifier *notifier, const struct engine_notice *notice)
 {
 	struct engine_notice **at = &notifier->notices;
@@ -62,7 +62,7 @@ static void tell(struct engine_notice *notice, const struct engine_end *end)
 	free_notice(notice);
 }
 
-/* One that is due, off the list; NULL: none is. */
+/* Takes a due notice off the list; NULL: none is due. */
 static struct engine_notice *take_due(struct engine_notifier *notifier, struct engine_end *end)
 {
 	struct engine_notice *notice;
@@ -72,7 +72,7 @@ static struct engine_notice *take_due(struct engine_notifier *notifier, struct e
 	for (notice = notifier->notices; notice; notice = notice->next) {
 		r = engine_wait_number(notice->queue->engine->port, notice->queue->number,
 				       notice->last, 0, end);
-		/* Interrupted more often than it is asked again: nothing is known. */
+		/* Interrupted beyond the bound of retries: nothing is known. */
 		if (r != -ETIME && r != -EINTR)
 			break;
 	}
@@ -82,7 +82,7 @@ static struct engine_notice *take_due(struct engine_notifier *notifier, struct e
 	return notice;
 }
 
-/* False: no more is to come. */
+/* False: no more events will come. */
 static bool wait_for_event(struct engine_notifier *notifier)
 {
 	struct pollfd file = { .fd = notifier->fd, .events = POLLIN };
@@ -113,7 +113,7 @@ static void *notifier_main(void *user)
 	return NULL;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static int start(struct engine_notifier *notifier)
 {
 	int fd, r;
@@ -143,7 +143,7 @@ void engine_notifier_end(struct engine_notifier *notifier)
 	pthread_mutex_lock(&notifier->lock);
 	notifier->stop = true;
 	pthread_mutex_unlock(&notifier->lock);
-	/* Nobody else wakes it. */
+	/* No other thread wakes it. */
 	while (sys_write(notifier->fd, &one, sizeof(one)) < 0)
 		sched_yield();
 	pthread_join(notifier->thread, NULL);
@@ -151,7 +151,7 @@ void engine_notifier_end(struct engine_notifier *notifier)
 	notifier->started = false;
 }
 
-/* It looks at its notices, and again later as long as it has some. */
+/* Makes the thread look at its notices, and again later as long as it has some. */
 static void wake(struct engine_notifier *notifier)
 {
 	const uint64_t one = 1;
@@ -159,7 +159,7 @@ static void wake(struct engine_notifier *notifier)
 	sys_write(notifier->fd, &one, sizeof(one));
 }
 
-/* On the list before the device is asked: it may answer at once. */
+/* Puts the notice on the list before the device is asked, which may answer at once. */
 static int add(struct engine_notifier *notifier, struct engine_notice *notice)
 {
 	bool first;
@@ -207,7 +207,7 @@ int engine_notify(void *data, struct hm_accel_work *work, void (*call)(void *use
 		goto err_notice;
 	event.eventfd = notifier->fd;
 	r = sim_port_call(queue->engine->port, HETSIM_QUEUE_EVENT, &event);
-	/* Of a device that was taken away all work is over. */
+	/* On a device that is gone all work is over. */
 	if (r == -ENODEV) {
 		wake(notifier);
 		r = 0;
@@ -218,7 +218,7 @@ int engine_notify(void *data, struct hm_accel_work *work, void (*call)(void *use
 	pthread_mutex_lock(&notifier->lock);
 	taken = !take(notifier, notice);
 	pthread_mutex_unlock(&notifier->lock);
-	/* The work was done meanwhile, and its end told. */
+	/* The work ended in the meantime, and its callback ran. */
 	if (taken)
 		return 0;
 err_notice:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A kernel's engine program with the arguments of a launch: one command for each
- * step. What the device would answer with EINVAL is said here in a sentence.
+ * Turns a kernel's engine program and the arguments of a launch into commands, one for each
+ * step. Refuses with a sentence what the device would answer with EINVAL.
  */
 #include "accel/engine/engine.h"
 
@@ -23,7 +23,7 @@ void engine_kernel_free(void *accel, void *kernel)
 	(void)accel, (void)kernel;
 }
 
-/* A launch on its way to commands. */
+/* A launch that is being turned into commands. */
 struct program {
 	const struct engine *engine;
 	const struct hm_accel_work *work;
@@ -35,7 +35,7 @@ static uint64_t scalar(const struct hm_arg *arg)
 	return arg->size == sizeof(arg->u64) ? arg->u64 : arg->u32;
 }
 
-/* The operands whose length is the step's; returns how many. */
+/* Lists the operands with the step's length; returns their number. */
 static uint32_t long_operands(const struct hm_engine_step *step, uint8_t operands[3])
 {
 	const struct engine_op *op = engine_op_of(step->op);
@@ -79,7 +79,7 @@ static int check_length(const struct program *program, const struct hm_engine_st
 	const struct engine_op *op = engine_op_of(step->op);
 	uint64_t unit = max_u64(program->engine->port->query.dma_align, op->words ? 4 : 1);
 
-	/* No longer than a segment: a range lies within a window. */
+	/* Not longer than a segment, since a range lies within a window. */
 	if (!length || !is_aligned(length, unit))
 		return err_set(-EINVAL,
 			       "%s takes lengths in multiples of %" PRIu64

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Queues of an engine: each is one of the port's. Work is one or more submissions
- * in a row; it is done when the last of them is, and its bytes are back.
+ * Queues of an engine, each with a queue of the port. A piece of work is one or more consecutive
+ * submissions; it is done when the last of them is, and its bytes are back.
  */
 #include "accel/engine/engine.h"
 
@@ -13,7 +13,7 @@
 
 #include "base/sys.h"
 
-/* Beyond a work's own time limit, for a machine that is slow. */
+/* Added to a work's own time limit, for slow machines. */
 #define FULL_GRACE_MS 3000
 
 int engine_queue_create(void *accel, void **ret_queue)
@@ -53,7 +53,7 @@ err_free:
 	return r;
 }
 
-/* Whoever waits for a fence that is done already may look at the queue still. */
+/* A thread that waits for a completed fence may still be looking at the queue. */
 void engine_queue_put(struct engine_queue *queue)
 {
 	if (atomic_fetch_sub(&queue->refs, 1) != 1)
@@ -134,7 +134,7 @@ static uint64_t deadline_of(uint64_t timeout_ns)
 	return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }
 
-/* How the work ended whose last submission is done: its first failure counts. */
+/* The end of work with a completed last submission: its first failure counts. */
 static int find_end(struct engine_queue *queue, struct hm_accel_work *work,
 		    struct engine_end *end)
 {
@@ -154,7 +154,7 @@ static int find_end(struct engine_queue *queue, struct hm_accel_work *work,
 	return 0;
 }
 
-/* Into @text of 96 bytes at least; returns it or a constant. */
+/* Writes into @text of 96 bytes at least; returns it or a constant. */
 static const char *explain_end(const struct engine *engine, const struct engine_end *end,
 			       char *text, size_t size)
 {
@@ -203,8 +203,8 @@ void engine_fail(struct engine_queue *queue, struct hm_accel_work *work,
 }
 
 /*
- * The work is done, and who finds that first says how it ended: another thread
- * may hear a moment later that the device is gone, and the result be read already.
+ * The first thread that finds the work done sets its result: another may hear a moment later
+ * that the device is gone, when the result has been read already.
  */
 static void decide(struct engine_queue *queue, struct hm_accel_work *work,
 		   const struct engine_end *end)
@@ -218,12 +218,14 @@ static void decide(struct engine_queue *queue, struct hm_accel_work *work,
 	pthread_mutex_unlock(&queue->failure_lock);
 }
 
-/* ---- what SUBMIT tells; written with queue->lock held, read without ---- */
+/* ---- progress told by SUBMIT; written with queue->lock held, read without ---- */
 
-/* From this minor version on it tells. */
+/* Devices tell it from this minor version on. */
 #define TELLS_MINOR 1
 
-/* Good_after before done: who reads done first takes nothing for good that is not. */
+/*
+ * Writes good_after before done: a reader that loads done first never takes a failure for good.
+ */
 static void note_done(struct engine_queue *queue, const struct hetsim_submit *submit)
 {
 	if (submit->failures != queue->n_failures) {
@@ -296,7 +298,7 @@ int engine_fence_fd(void *data, struct hm_accel_work *work, int *ret_fd)
 	};
 	int r;
 
-	/* It would be readable before the bytes are back. */
+	/* The descriptor would be readable before the bytes are back. */
 	if (stage && stage->n)
 		return -EOPNOTSUPP;
 	r = sim_port_call(queue->engine->port, HETSIM_FENCE_FD, &ask);
@@ -319,7 +321,7 @@ void engine_work_release(struct hm_accel_work *work)
 
 /* ---- submitting; queue->lock is held ---- */
 
-/* The queue takes no more: waits until its oldest work is done. */
+/* The queue is full: waits until its oldest work is done. */
 static int wait_for_room(struct engine_queue *queue, uint64_t deadline)
 {
 	const struct hetsim_query *query = &queue->engine->port->query;
@@ -389,15 +391,12 @@ int engine_catch_up(struct engine_queue *queue)
 
 	if (!queue->last)
 		return 0;
-	/* Whether it succeeded is for its own fence to say. */
+	/* Only its own fence tells whether it succeeded. */
 	r = engine_wait_number(port, queue->number, queue->last, ENGINE_FOREVER, &end);
 	return r ? sim_port_explain(port, r, "waiting for earlier work") : 0;
 }
 
-/*
- * Bytes of earlier work may be on their way back still, and the next work may be
- * about them: it begins when they are there.
- */
+/* Waits until bytes of earlier work are back: the next work may need them. */
 static int settle(struct engine_queue *queue)
 {
 	struct sim_port *port = queue->engine->port;
@@ -409,7 +408,7 @@ static int settle(struct engine_queue *queue)
 	r = engine_wait_number(port, queue->number, queue->last, ENGINE_FOREVER, &end);
 	if (r)
 		return sim_port_explain(port, r, "waiting for earlier work");
-	/* Whether it succeeded is for its own fence to say. */
+	/* Only its own fence tells whether it succeeded. */
 	if (!end.status)
 		engine_stage_back(port, queue->staged);
 	engine_stage_put(queue->staged);
@@ -417,7 +416,7 @@ static int settle(struct engine_queue *queue)
 	return 0;
 }
 
-/* A place on the device for each range that is copied; the others are in place. */
+/* Gives each copied range a slot on the device; other ranges stay in place. */
 static int place_ranges(struct engine_queue *queue, const struct hm_accel_work *work,
 			uint64_t *address)
 {
@@ -445,7 +444,10 @@ static bool is_staged(const struct hm_accel_work *work, uint32_t i)
 	return work->arg[i].kind == HM_ARG_POINTER && work->range[i].way == HM_WAY_COPY;
 }
 
-/* All bytes go in, of what is only written too: the rest must come back as it was. */
+/*
+ * Copies all bytes in, also of ranges that are only written: unwritten bytes must come back
+ * unchanged.
+ */
 static int bring_in(struct engine_queue *queue, struct hm_accel_work *work,
 		    struct engine_stage **ret_stage)
 {
@@ -506,7 +508,7 @@ static int launch(struct engine_queue *queue, struct hm_accel_work *work)
 	return engine_flush(queue);
 }
 
-/* So that views outlive the work that uses them. */
+/* Keeps views until the work that uses them has ended. */
 static void note_views(const struct engine_queue *queue, const struct hm_accel_work *work)
 {
 	uint32_t n = work->kind == HM_WORK_LAUNCH ? work->n_arg :
@@ -519,7 +521,7 @@ static void note_views(const struct engine_queue *queue, const struct hm_accel_w
 			engine_view_used(work->range[i].view, queue->number, queue->last);
 }
 
-/* What was sent before the failure may touch the ranges still. */
+/* Submissions before the failure may still touch the ranges. */
 static void undo_submit(struct engine_queue *queue, struct hm_accel_work *work)
 {
 	struct engine_end end;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Copying: buffers on the device that bytes go through where the engine can't
- * reach them, and bringing back what was written there.
+ * Copying: buffers on the device for bytes that the engine can't reach, and the way back of
+ * bytes written there.
  */
 #include "accel/engine/engine.h"
 
@@ -12,8 +12,8 @@
 #include "base/sys.h"
 
 /*
- * Slots are bound above all addresses that a process has, each with as much room
- * as the longest range of any kind of device needs.
+ * Slots are bound above all addresses of a process, each with room for the longest range of any
+ * kind of device.
  */
 #define SLOT_BASE (1ull << 47)
 #define SLOT_ROOM (1ull << 37)
@@ -38,7 +38,7 @@ void engine_stage_put(struct engine_stage *stage)
 	free(stage);
 }
 
-/* All of it, in as many goes as the device wants. */
+/* Copies all of it, in as many calls as the device wants. */
 static int copy_all(struct sim_port *port, bool to_device, char *bytes, uint64_t length,
 		    uint64_t offset)
 {
@@ -49,7 +49,7 @@ static int copy_all(struct sim_port *port, bool to_device, char *bytes, uint64_t
 				port->ops->read(port->file, bytes, length, offset);
 		if (n == -EINTR)
 			continue;
-		/* The device of the map's bytes is gone. Of work that is done its end tells. */
+		/* The device of the map's bytes is gone. For completed work, its end tells. */
 		if (n == -EFAULT && fault_check(bytes, length) == -ENODEV)
 			return to_device ? -ENODEV : 0;
 		if (n <= 0)
@@ -111,7 +111,7 @@ static void end_slot(struct sim_port *port, struct engine_slot *slot)
 
 	if (!slot->object)
 		return;
-	/* Of a device that was taken away it is over. */
+	/* On a device that is gone the binding is, too. */
 	sim_port_call(port, HETSIM_UNBIND, &unbind);
 	sim_object_put(slot->object);
 	slot->object = NULL;

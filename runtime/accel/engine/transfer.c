@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Copies and fills, in commands of up to the device's longest segment. What the
- * engine can't take where it is goes through slots, one piece after the other.
+ * Copies and fills, in commands of up to the device's longest segment. Bytes that the engine
+ * can't take in place go through slots, piece by piece.
  */
 #include "accel/engine/engine.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
-/* Of a piece that goes through slots. */
+/* Length of a piece that goes through slots. */
 #define STAGED_BYTES MIB(16)
 
 /* One side of a transfer. */
@@ -60,7 +60,7 @@ static struct hetsim_command command_of(const struct engine_queue *queue,
 	return command;
 }
 
-/* @total is a multiple of what the engine takes. */
+/* @total is a multiple of the engine's unit. */
 static int in_place(struct engine_queue *queue, struct hm_accel_work *work,
 		    const struct side *to, const struct side *from, uint64_t total)
 {
@@ -96,7 +96,7 @@ static int open_side(struct engine_queue *queue, struct hm_accel_work *work,
 			    side->range->pointer + at, length);
 }
 
-/* Brings bytes into slots, runs the command, waits, and brings bytes back. */
+/* Copies bytes into slots, runs the command, waits, and copies bytes back. */
 static int staged_piece(struct engine_queue *queue, struct hm_accel_work *work,
 			const struct side *to, const struct side *from, uint64_t at,
 			uint64_t length)
@@ -111,7 +111,7 @@ static int staged_piece(struct engine_queue *queue, struct hm_accel_work *work,
 		r = open_side(queue, work, from, at, length);
 	if (r)
 		return r;
-	/* A page ends at a multiple of it: there is something to read up to there. */
+	/* Rounding up stays within the page, so these bytes can be read. */
 	command = command_of(queue, work, to, from, at, round_up(length, align));
 	r = engine_add(queue, &command);
 	if (!r)
@@ -134,9 +134,8 @@ static int staged_piece(struct engine_queue *queue, struct hm_accel_work *work,
 }
 
 /*
- * The end of the range, from @at on. Where both sides are in place it is shorter
- * than what the engine takes: then it goes to a slot, so that nothing behind it
- * is written.
+ * Transfers the rest of the range, from @at on. Where both sides are in place, the rest is
+ * shorter than the engine's unit, and goes through a slot, so that no byte behind it is written.
  */
 static int staged(struct engine_queue *queue, struct hm_accel_work *work, struct side *to,
 		  const struct side *from, uint64_t at)

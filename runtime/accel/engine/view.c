@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * A map as an engine sees it: bound in the device's address space, at the address
- * that it has for the CPU, so that the CPU's pointers are the engine's.
+ * An engine's view of a map: bound in the device's address space at the CPU's address, so that
+ * the CPU's pointers are the engine's.
  *
- * Accelerators of one port share its address space, and so the bindings. A
- * binding goes with the last view that has it, after all work that uses it: a
- * change of one range of a map takes its views away, while work on another may
- * go on.
+ * Accelerators of one port share its address space, and so the bindings. A binding ends with its
+ * last view, after all work that uses it: a change of one range of a map takes its views away,
+ * while work on another range may go on.
  */
 #include "accel/engine/engine.h"
 
@@ -20,21 +19,21 @@
 
 struct engine_binding {
 	struct cds_list_head link; /* in bindings */
-	struct sim_port *port;     /* the views' */
-	uint32_t refs;             /* views that have it */
+	struct sim_port *port;     /* the views' port */
+	uint32_t refs;             /* views with this binding */
 	uint32_t handle;
 	bool write;
 	uint64_t address;
 	uint64_t length;
 	uint64_t offset; /* in the buffer */
-	/* By queue's number: the last submission that uses it; 0: none. */
+	/* The last submission of each queue number that uses it; 0: none. */
 	uint32_t n_queue;
 	_Atomic uint64_t used[];
 };
 
 struct engine_view {
 	struct engine *engine;
-	char reason[160]; /* why its bytes are copied; "": they are not */
+	char reason[160]; /* the reason for copying its bytes; "": not copied */
 	uint32_t n;
 	uint32_t room;
 	struct engine_binding **binding;
@@ -53,7 +52,7 @@ void engine_fork_after(void)
 }
 static CDS_LIST_HEAD(bindings); /* protected by the mutex, refs too */
 
-/* A part of a map that is in one object. */
+/* The part of a map in one object. */
 struct piece {
 	uint32_t handle;
 	bool write;
@@ -64,7 +63,7 @@ struct piece {
 
 /* ---- bindings; the mutex is held ---- */
 
-/* The one that has @address, or the next one above it; NULL: there is none. */
+/* The binding at @address, or the next one above it; NULL: there is none. */
 static struct engine_binding *find_binding(const struct sim_port *port, uint64_t address)
 {
 	struct engine_binding *binding, *next = NULL;
@@ -140,7 +139,7 @@ static void wait_for_users(struct engine_binding *binding)
 
 	for (i = 0; i < binding->n_queue; i++) {
 		last = atomic_load(&binding->used[i]);
-		/* Any failure: the queue is gone, or the device, and its work with it. */
+		/* On any failure the queue or the device is gone, and its work with it. */
 		if (last)
 			engine_wait_number(binding->port, i, last, ENGINE_FOREVER, &end);
 	}
@@ -157,7 +156,7 @@ static void put_binding(struct engine_binding *binding)
 	if (--binding->refs)
 		return;
 	wait_for_users(binding);
-	/* Of a device that was taken away it is over. */
+	/* On a device that is gone the binding is, too. */
 	sim_port_call(binding->port, HETSIM_UNBIND, &unbind);
 	cds_list_del(&binding->link);
 	free(binding);
@@ -187,7 +186,7 @@ static bool has_same_bytes(const struct engine_binding *binding, const struct pi
 	       binding->address - binding->offset == piece->address - piece->offset;
 }
 
-/* What there is of it from another view, and the rest anew. */
+/* Shares bindings of other views for the piece, and makes new ones for the rest. */
 static int bind_piece(struct engine_view *view, struct piece piece)
 {
 	uint64_t end = piece.address + piece.length;
@@ -233,7 +232,7 @@ static void unbind_view(struct engine_view *view)
 
 /* ---- views ---- */
 
-/* The map's part of a segment; false: it has none. */
+/* The map's part of a segment; false: none. */
 static bool get_piece(const struct hm_accel_map *map, uint32_t i, uint64_t page,
 		      struct piece *ret_piece)
 {
@@ -255,7 +254,7 @@ static bool get_piece(const struct hm_accel_map *map, uint32_t i, uint64_t page,
 	return true;
 }
 
-/* Fills view->reason where the engine can't reach the map's bytes. */
+/* Sets view->reason where the engine can't reach the map's bytes. */
 static void choose_way(struct engine_view *view, const struct hm_accel_map *map)
 {
 	struct sim_port *port = view->engine->port;
@@ -359,7 +358,7 @@ void engine_view_used(void *data, uint32_t number, uint64_t last)
 	struct engine_view *view = data;
 	uint32_t i;
 
-	/* The queue's numbers rise, and its submits are one at a time. */
+	/* A queue's numbers rise, and its submits are serialised. */
 	for (i = 0; i < view->n; i++)
 		atomic_store(&view->binding[i]->used[number], last);
 }

@@ -9,7 +9,7 @@
 #include "accel/opencl/opencl.h"
 #include "base/sys.h"
 
-/* Names and qualifiers of arguments, so that a launch can be checked. */
+/* Names and qualifiers of arguments, for the checks of a launch. */
 #define ALWAYS_OPTIONS "-cl-kernel-arg-info"
 
 static int refuse_source(struct opencl *cl, const char *name, cl_program program)
@@ -52,7 +52,7 @@ err_release:
 	return r;
 }
 
-/* Any failure means: compile the source. */
+/* On any failure the caller compiles the source. */
 static int from_binary(struct opencl *cl, const unsigned char *binary, size_t length,
 		       const char *options, cl_program *ret_program)
 {
@@ -124,13 +124,13 @@ out_options:
 	return r;
 }
 
-/* Of a scalar parameter, or a vector. */
+/* Type of a scalar parameter, or a vector. */
 struct scalar {
 	uint8_t size; /* bytes; 0: not known */
 	uint8_t type; /* enum hm_arg_type */
 };
 
-/* By its type's name; a struct, or a typedef, is not known. */
+/* By the name of the type; a struct, or a typedef, is not known. */
 static struct scalar scalar_of(const char *type)
 {
 	static const struct {
@@ -144,7 +144,7 @@ static struct scalar scalar_of(const char *type)
 		{ "half", { 2, HM_ARG_FLOAT } },    { "float", { 4, HM_ARG_FLOAT } },
 		{ "double", { 8, HM_ARG_FLOAT } },
 	};
-	/* Of 3 they have the room of 4 [OpenCL C, "Alignment of Types"]. */
+	/* Vectors of 3 have the room of 4 [OpenCL C, "Alignment of Types"]. */
 	static const struct {
 		const char *name;
 		uint8_t room;
@@ -168,8 +168,8 @@ static struct scalar scalar_of(const char *type)
 }
 
 /*
- * Whether a pointer is to what is const. A cast takes const away, for whoever insists: then
- * the signature and the launch are all that is known.
+ * Is the parameter a pointer to const? A cast may remove const: then only the signature and the
+ * launch tell.
  */
 static void ask_const(cl_kernel kernel, cl_uint i, struct hm_accel_parameters *source)
 {
@@ -184,7 +184,7 @@ static void ask_const(cl_kernel kernel, cl_uint i, struct hm_accel_parameters *s
 		source->writes |= 1u << i;
 }
 
-/* What the driver tells of parameter @i; zeros where it does not. */
+/* Reads the driver's description of parameter @i; zeros where it has none. */
 static void ask_parameter(cl_kernel kernel, cl_uint i, struct hm_accel_parameters *source)
 {
 	cl_kernel_arg_address_qualifier space;
@@ -222,7 +222,7 @@ static int refuse_parameter(const char *name, cl_uint i, const char *source,
 		       name, i, source, signature);
 }
 
-/* One parameter of the source against the signature's. */
+/* Compares a parameter of the source with the signature's. */
 static int compare(const char *name, cl_uint i, const struct hm_accel_parameters *source,
 		   const struct hm_accel_parameters *signature)
 {
@@ -241,7 +241,7 @@ static int compare(const char *name, cl_uint i, const struct hm_accel_parameters
 	return 0;
 }
 
-/* Compares the source's parameters with the signature's, and adds what it says. */
+/* Compares the source's parameters with the signature's, and adds the source's facts. */
 static int check_parameters(cl_kernel kernel, const char *name,
 			    struct hm_accel_parameters *parameters)
 {

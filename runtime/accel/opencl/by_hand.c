@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Copies of memory that may be cut off, for drivers whose threads must not touch it: the
- * calling thread does, where a fault is the handler's and the fence tells of it, and hands
- * the driver bytes of its own.
+ * Copies of memory that may be cut off, for drivers with threads that must not touch it. The
+ * calling thread copies, so that a fault reaches the handler and the fence, and hands bytes of
+ * its own to the driver.
  *
- * So the work that they belong to is waited for when it is submitted. Deferred, the copy back
- * would be some other thread's, of the driver's even, and late for who polls a descriptor.
+ * Such work is waited for when it is submitted. A later copy back would run on another thread,
+ * even one of the driver, and come too late for a caller that polls a descriptor.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "accel/opencl/opencl.h"
 #include "base/sys.h"
 
-/* At a time. */
+/* Bytes at a time. */
 #define PIECE_BYTES MIB(1)
 
 /* NULL, with a text: there is no memory. */
@@ -36,7 +36,7 @@ int opencl_bring_by_hand(cl_command_queue queue, cl_mem memory, size_t offset, c
 
 	if (!piece)
 		return -ENOMEM;
-	/* Work before it in the queue may bring back what is read here. */
+	/* Earlier work in the queue may bring back the bytes read here. */
 	error = clFinish(queue);
 	for (at = 0; at < length && !error; at += part) {
 		part = min_u64(PIECE_BYTES, length - at);

@@ -84,7 +84,7 @@ int cache_key_make(const struct opencl_device *device, const char *source, const
 	return 0;
 }
 
-/* Paths that are not absolute are ignored, as the XDG rules ask. */
+/* Ignores relative paths, as the XDG rules ask. */
 static int cache_folder(char *path, size_t size)
 {
 	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -145,7 +145,7 @@ static int write_all(int fd, const void *from, size_t length)
 	return 0;
 }
 
-/* Only our own file, of the size its header says, is worth reading on. */
+/* Accepts only our own file, of the size in its header. */
 static int check_header(int fd, const struct cache_key *key, const struct cache_header *header)
 {
 	struct stat stat;
@@ -215,7 +215,7 @@ int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *
 	return r;
 }
 
-/* Each folder of the path; those that are there already are fine. */
+/* Makes each folder of the path; those that exist are fine. */
 static void make_folders(char *path)
 {
 	char *at;

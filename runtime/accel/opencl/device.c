@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Platforms and devices, listed once a process. A platform without devices is
- * normal, and so is a loader that finds no platform.
+ * Platforms and devices, listed once a process. A platform without devices is normal, and so is
+ * a loader without platforms.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 static struct opencl_device devices[DEVICE_MAX];
 static uint32_t n_device;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* fork_generation + 1 of the process that loaded the platforms; 0: none did. */
+/* fork_generation + 1 of the process that loaded the platforms; 0: not loaded. */
 static _Atomic uint32_t loaded_by;
 
 static const struct opencl_quirk quirks[] = {
@@ -60,7 +60,7 @@ static const struct opencl_quirk *find_quirk(const struct opencl_device *device)
 	return NULL;
 }
 
-/* A string of a device or platform that is longer than @to is cut. */
+/* A string of a device or platform, cut if it is longer than @to. */
 static void device_text(cl_device_id id, cl_device_info what, char *to, size_t size)
 {
 	char text[1024] = "";
@@ -121,7 +121,7 @@ static void add_device(cl_platform_id platform, cl_device_id id)
 	device->id = id;
 	GET(id, CL_DEVICE_TYPE, device->type);
 	GET(id, CL_DEVICE_HOST_UNIFIED_MEMORY, device->unified);
-	/* Unknown before OpenCL 2.0, and then an error that leaves 0. */
+	/* Unknown before OpenCL 2.0: an error that leaves 0. */
 	if (GET(id, CL_DEVICE_SVM_CAPABILITIES, device->svm))
 		device->svm = 0;
 	device->arm_import = device_has(id, "cl_arm_import_memory_host") ||
@@ -167,7 +167,7 @@ static void sort_devices(void)
 		pthread_mutex_init(&devices[i].lock, NULL);
 }
 
-/* Threads that block SIGBUS came with the drivers, and of which of them is not known. */
+/* Threads that block SIGBUS came with the drivers; which driver started them is not known. */
 static void blame(void)
 {
 	bool known = false;
@@ -215,7 +215,7 @@ struct opencl_device *opencl_device_at(uint32_t index)
 {
 	uint32_t by = atomic_load(&loaded_by);
 
-	/* Drivers' threads and locks do not survive fork(): a child has none. */
+	/* Drivers' threads and locks do not survive fork(): a child has no devices. */
 	if (by && by != fork_generation + 1)
 		return NULL;
 	pthread_once(&once, load);

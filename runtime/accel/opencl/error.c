@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* OpenCL's errors: their names, and the errno that each is here. */
+/* OpenCL's errors: their names, and the errno for each. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Unified memory that is not coherent: a map and unmap around each launch, of
- * exactly the bytes of its arguments.
+ * Unified memory that is not coherent: a map and unmap around each launch, of exactly the bytes
+ * of its arguments.
  *
- * Nothing stays mapped in between, so the bytes beside an argument are never
- * touched. The self-test runs these very calls before they are relied on.
+ * Nothing stays mapped in between, so the bytes beside an argument are never touched. The
+ * self-test runs these very calls before the library relies on them.
  */
 #include "accel/opencl/opencl.h"
 
@@ -13,7 +13,7 @@ int opencl_flush_in(cl_command_queue queue, cl_mem memory, size_t offset, size_t
 	cl_int error;
 	void *at;
 
-	/* What the device has of them is old: it need not be brought here. */
+	/* The device's bytes are stale: the map need not bring them here. */
 	at = clEnqueueMapBuffer(queue, memory, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, offset,
 				length, 0, NULL, NULL, &error);
 	if (error)

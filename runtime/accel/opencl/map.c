@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * A map as an OpenCL device sees it: one cl_mem for each window, and arguments
- * as sub-buffers of it.
+ * An OpenCL device's view of a map: one cl_mem for each window, and arguments as sub-buffers of
+ * it.
  *
- * The way in is decided when the view is made; only an interior pointer that no
- * sub-buffer can begin at is decided for itself.
+ * The way in is decided when the view is made, except for an interior pointer where no
+ * sub-buffer can begin.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -38,10 +38,10 @@ struct opencl_view {
 	enum hm_way_in way; /* of aligned ranges */
 	enum cl_memory_kind kind;
 	bool flush;
-	bool by_hand;     /* no thread of the driver may touch it */
-	char reason[280]; /* why it is HM_WAY_COPY */
+	bool by_hand;     /* no thread of the driver may touch the bytes */
+	char reason[280]; /* the reason for HM_WAY_COPY */
 
-	pthread_mutex_t lock; /* protects the below */
+	pthread_mutex_t lock; /* protects the fields below */
 	struct sub sub[SUB_MAX];
 	uint32_t next_sub; /* to be replaced next */
 	uint64_t n_window;
@@ -50,7 +50,7 @@ struct opencl_view {
 
 /* ---- the way in ---- */
 
-/* Takes @kind if it is in place; else *reason says why not. */
+/* Takes @kind if it is in place; otherwise *reason tells why not. */
 static bool try_kind(struct opencl_view *view, enum cl_memory_kind kind,
 		     const struct hm_accel_map *map)
 {
@@ -76,8 +76,8 @@ static bool try_kind(struct opencl_view *view, enum cl_memory_kind kind,
 }
 
 /*
- * May the map's bytes be cut off, so that a touch is a SIGBUS? Those of a device that goes,
- * of files, and of memory, received perhaps, that is not sealed against shrinking.
+ * May the map's bytes be cut off, so that a touch raises SIGBUS? True for devices that can go,
+ * files, and memory, perhaps received, that is not sealed against shrinking.
  */
 static bool may_be_cut(const struct hm_accel_map *map)
 {
@@ -96,7 +96,7 @@ static bool may_be_cut(const struct hm_accel_map *map)
 		seals = sys_fcntl(segment->fd, F_GET_SEALS, 0);
 		if (seals >= 0 && seals & F_SEAL_SHRINK)
 			continue;
-		/* Those of a character device have no length to be cut. */
+		/* Character devices have no length to be cut. */
 		if (sys_fstat(segment->fd, &st) || S_ISREG(st.st_mode))
 			return true;
 	}
@@ -118,7 +118,7 @@ static void choose_in_place(struct opencl_view *view, const struct hm_accel_map 
 		view->way = HM_WAY_HOST_PTR;
 }
 
-/* The driver's own copies, of FORCE_COPY say, are touches of its threads, too. */
+/* The driver's own copies, such as FORCE_COPY's, are touches of its threads, too. */
 static void keep_from_driver(struct opencl_view *view)
 {
 	const char *platform = view->cl->device->platform_name;
@@ -146,7 +146,7 @@ static void choose_way(struct opencl_view *view, const struct hm_accel_map *map)
 	view->way = HM_WAY_COPY;
 	if (!cut || !device->blocks_sigbus)
 		choose_in_place(view, map);
-	/* The self-test of another way was one. */
+	/* A self-test of another way was a launch already. */
 	if (!device->launched && (cut ? !device->blocks_sigbus : view->way == HM_WAY_SVM))
 		r = opencl_first_launch(view->cl);
 	if (cut && (r || device->blocks_sigbus))
@@ -223,8 +223,8 @@ static void drop_subs(struct opencl_view *view, uint64_t offset, uint64_t length
 }
 
 /*
- * Read-only where some byte is, until an argument is written: a driver that
- * pins pages must not be asked for more rights than there are.
+ * Read-only where some byte is, until an argument is written: a driver that pins pages must not
+ * be asked for more rights than there are.
  */
 static int get_window(struct opencl_view *view, uint64_t index, uint32_t access,
 		      cl_mem *ret_memory)
@@ -239,7 +239,7 @@ static int get_window(struct opencl_view *view, uint64_t index, uint32_t access,
 		*ret_memory = window->memory;
 		return 0;
 	}
-	/* Whole pages: some drivers copy what does not end on a cache line. */
+	/* Whole pages: some drivers copy memory that does not end on a cache line. */
 	r = opencl_wrap(view->cl, view->kind, write ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY,
 			view->address + offset,
 			round_up(window_length(view, index), page_size()), &memory);
@@ -295,7 +295,7 @@ static int hold(cl_mem memory, void **ret_memory)
 	return 0;
 }
 
-/* The driver's "no" is a reason to copy; a lack of memory is a failure. */
+/* The driver's refusal is a reason to copy; a lack of memory is a failure. */
 static int copy_instead(struct hm_accel_range *range, int r)
 {
 	if (r == -ENOMEM)
@@ -347,7 +347,7 @@ int opencl_view_acquire(void *data, struct hm_accel_range *range)
 	if (!r && (range->offset != index * cl->window ||
 		   range->length != window_length(view, index)))
 		r = get_sub(view, parent, range->offset, range->length, &memory);
-	/* So that it stays until the launch, whatever the cache does. */
+	/* Held until the launch, even if the cache drops it. */
 	if (!r)
 		r = hold(memory, &range->memory);
 	pthread_mutex_unlock(&view->lock);

@@ -64,7 +64,7 @@ static int opencl_query(void *accel, struct hm_accel_info *info)
 	return 0;
 }
 
-/* "" is the best one; else a decimal number and nothing behind it. */
+/* "" is the best one; otherwise a decimal number with nothing behind it. */
 static int parse_index(const char *rest, uint32_t *ret_index)
 {
 	unsigned long value = 0;
@@ -124,7 +124,7 @@ static int opencl_open(const char *rest, const struct hm_accel_desc *desc, void 
 	opencl_watch_device(&watch, device);
 	if (error) {
 		r = cl_error(error, "opencl:%u: clCreateContext", index);
-		/* The device is there: it is its driver that failed. */
+		/* The device exists: its driver failed. */
 		r = r == -ENODEV ? -EIO : r;
 		goto err_free;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The accelerator "opencl:N". Devices are listed once a process; an opened one
- * has a context of its own.
+ * The accelerator "opencl:N". Devices are listed once a process; an opened device has a context
+ * of its own.
  */
 #ifndef HETMAP_RUNTIME_OPENCL_H
 #define HETMAP_RUNTIME_OPENCL_H
@@ -16,26 +16,26 @@
 
 #include "accel/accel.h"
 
-/* ---- opencl_error.c ---- */
+/* ---- error.c ---- */
 
 const char *cl_error_name(cl_int error);
-/* Sets the text "WHAT: CL_NAME" and returns the errno for it. */
+/* Sets the text "FORMAT: CL_NAME" and returns the errno for it. */
 int cl_error(cl_int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- opencl_device.c ---- */
+/* ---- device.c ---- */
 
-/* How memory of one kind of backing behaves behind a cl_mem; by self-test. */
+/* Behaviour of memory of one kind of backing behind a cl_mem; by self-test. */
 enum cl_coherence {
 	CL_UNTESTED = 0,
 	CL_COHERENT,  /* in place */
-	CL_NEEDS_MAP, /* in place, after map + unmap of what changed */
+	CL_NEEDS_MAP, /* in place, after map + unmap of changed bytes */
 	CL_COPIES,    /* the driver has bytes of its own */
 };
 
 #define BACKING_MAX 6 /* enum hm_backing */
-#define DEVICES_MAX 8 /* kinds of devices whose memory was tested */
+#define DEVICES_MAX 8 /* kinds of devices with tested memory */
 
-/* What the self-tests have shown of memory of one kind. */
+/* Results of the self-tests on memory of one kind. */
 struct opencl_tested {
 	char backend[16]; /* the kind of device; "" for the host's own memory */
 	enum cl_coherence host_ptr, import;
@@ -59,10 +59,10 @@ struct opencl_device {
 	char platform_version[64];
 	char driver_version[64];
 
-	_Atomic bool blocks_sigbus; /* threads of its driver do; stays so once it was found */
-	_Atomic bool launched;      /* a launch was watched: no more threads are to come */
+	_Atomic bool blocks_sigbus; /* threads of its driver do; never false again */
+	_Atomic bool launched;      /* a launch was watched: no more threads are expected */
 
-	pthread_mutex_t lock;                     /* protects the below */
+	pthread_mutex_t lock;                     /* protects the fields below */
 	struct opencl_tested tested[BACKING_MAX]; /* of the host's memory */
 	struct opencl_tested device_tested[DEVICES_MAX];
 };
@@ -75,25 +75,25 @@ struct opencl_quirk {
 	const char *reason;
 };
 
-/* The @index-th device, best first; NULL past the last. Loads on first use. */
+/* The @index-th device, best first; NULL past the last. The first call loads the drivers. */
 struct opencl_device *opencl_device_at(uint32_t index);
 bool opencl_quirks_allowed(uint32_t accel_flags);
 
-/* ---- opencl_threads.c ---- */
+/* ---- threads.c ---- */
 
-/* The threads that there were. */
+/* The threads at the beginning of a watch. */
 struct opencl_watch {
 	pid_t *thread;
 	uint32_t n, room;
-	bool known; /* they could be listed */
+	bool known; /* the threads could be listed */
 };
 
-/* Around what may start threads. True: one that has come since blocks SIGBUS. */
+/* Must surround calls that may start threads. True: a thread started since blocks SIGBUS. */
 void opencl_watch_begin(struct opencl_watch *watch);
 bool opencl_watch_end(struct opencl_watch *watch);
-/* The end, of what @device's driver has done: it is noted there. */
+/* Ends the watch of calls of @device's driver, and notes the result there. */
 void opencl_watch_device(struct opencl_watch *watch, struct opencl_device *device);
-/* By the name of its platform. */
+/* Is the platform's name that of a driver known to block SIGBUS? */
 bool opencl_known_to_block(const struct opencl_device *device);
 
 /* ---- opencl.c ---- */
@@ -109,13 +109,13 @@ struct opencl {
 	bool quirks;
 	uint64_t window;
 	cl_context context;
-	import_function import; /* NULL: not here */
+	import_function import; /* NULL: not available */
 };
 
-/* ---- opencl_build.c, opencl_cache.c ---- */
+/* ---- build.c, cache.c ---- */
 
 struct opencl_kernel {
-	pthread_mutex_t lock; /* from setting arguments to enqueueing */
+	pthread_mutex_t lock; /* held from setting arguments to enqueueing */
 	cl_kernel kernel;
 	size_t group[3]; /* 0: the driver chooses */
 	char name[64];
@@ -127,7 +127,7 @@ int opencl_kernel_build(void *accel, const struct hm_kernel_desc *desc,
 			struct hm_accel_parameters *parameters, void **ret_kernel);
 void opencl_kernel_free(void *accel, void *kernel);
 
-/* What a binary is stored under: everything that it depends on, as text. */
+/* Key of a stored binary: everything that it depends on, as text. */
 struct cache_key {
 	char *text;
 	size_t length;
@@ -135,65 +135,65 @@ struct cache_key {
 
 int cache_key_make(const struct opencl_device *device, const char *source, const char *options,
 		   struct cache_key *ret_key);
-/* -ENOENT: none, or none that is whole. free() the binary. */
+/* -ENOENT: there is no whole binary. The caller must free() the binary. */
 int cache_load(const struct cache_key *key, unsigned char **ret_binary, size_t *ret_length);
-/* Failures are ignored: a cache is a convenience. */
+/* Ignores failures: a cache is a convenience. */
 void cache_store(const struct cache_key *key, const unsigned char *binary, size_t length);
 
-/* ---- opencl_selftest.c ---- */
+/* ---- selftest.c ---- */
 
 enum cl_memory_kind {
 	CL_MEMORY_HOST_PTR,
 	CL_MEMORY_IMPORT,
 };
 
-/* A cl_mem around host memory. */
+/* Makes a cl_mem around host memory. */
 int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights, void *address,
 		size_t length, cl_mem *ret_memory);
-/* Tests once a device and kind of memory as @map's is, on scratch memory. */
+/* Tests memory of @map's kind on scratch memory, once for each device and kind. */
 int opencl_coherence(struct opencl *cl, enum cl_memory_kind kind,
 		     const struct hm_accel_map *map, enum cl_coherence *ret_coherence);
 /*
- * A launch on memory of the device's own, where none was watched yet: drivers may start
+ * Launches on memory of the device's own, if no launch was watched yet: drivers may start
  * threads at the first one.
  */
 int opencl_first_launch(struct opencl *cl);
 
-/* ---- opencl_flush.c ---- */
+/* ---- flush.c ---- */
 
-/* The CPU's bytes to the device, and back, where memory needs map + unmap. */
+/* Bytes of the CPU to the device, and back, for memory that needs map + unmap. */
 int opencl_flush_in(cl_command_queue queue, cl_mem memory, size_t offset, size_t length);
 int opencl_flush_out(cl_command_queue queue, cl_mem memory, size_t offset, size_t length,
 		     cl_event *ret_event);
 
-/* ---- opencl_map.c ---- */
+/* ---- map.c ---- */
 
-/* What an accelerator keeps for a map: the cl_mem of each window. */
+/* An accelerator's data for a map: the cl_mem of each window. */
 struct opencl_view;
 
-/* range->memory is a cl_mem with a reference, or NULL: by pointer, or by copy. */
+/* range->memory is a cl_mem with a reference; NULL: by pointer, or by copy. */
 int opencl_view_create(void *accel, const struct hm_accel_map *map, void **ret_view);
 void opencl_view_destroy(void *view);
 int opencl_view_acquire(void *view, struct hm_accel_range *range);
 void opencl_view_release(void *view, struct hm_accel_range *range);
-/* The way in of its aligned ranges. */
+/* The way in of the view's aligned ranges. */
 enum hm_way_in opencl_view_way(const void *view);
 /* Does memory of this view need opencl_flush_in and _out? */
 bool opencl_view_flushes(const void *view);
-/* Is it to be touched by the library's callers alone (opencl_by_hand.c), by HM_WAY_COPY? */
+/* May only the library's callers touch it (by_hand.c), by HM_WAY_COPY? */
 bool opencl_view_by_hand(const void *view);
 /*
- * For copies and fills: the cl_mem of the window that holds @offset of the map,
- * with a reference, or NULL: by copy.
+ * For copies and fills: the cl_mem of the window with @offset of the map, with a reference;
+ * NULL: by copy.
  */
 int opencl_view_window(void *view, uint64_t offset, uint32_t access, cl_mem *ret_memory);
 
-/* ---- opencl_queue.c, opencl_transfer.c ---- */
+/* ---- queue.c, transfer.c ---- */
 
 struct opencl_queue {
 	struct opencl *cl;
 	cl_command_queue queue;
-	pthread_mutex_t lock; /* of work with staging; protects the below */
+	pthread_mutex_t lock; /* held through work with staging; protects the below */
 	struct {
 		cl_mem memory;
 		uint64_t size;
@@ -211,15 +211,15 @@ void opencl_work_release(struct hm_accel_work *work);
 /* A device buffer of @size bytes at least, kept for @slot; queue->lock is held. */
 int opencl_staging(struct opencl_queue *queue, uint32_t slot, uint64_t size,
 		   cl_mem *ret_memory);
-/* ---- opencl_by_hand.c ---- */
+/* ---- by_hand.c ---- */
 
-/* Bytes of a map to @offset of @memory, and back; done when it returns. */
+/* Copies bytes of a map to @offset of @memory, and back; done on return. */
 int opencl_bring_by_hand(cl_command_queue queue, cl_mem memory, size_t offset, const char *from,
 			 uint64_t length);
 int opencl_take_by_hand(cl_command_queue queue, cl_mem memory, size_t offset, char *to,
 			uint64_t length);
 
-/* Copy and fill. */
+/* Submits a copy or fill. */
 int opencl_transfer(struct opencl_queue *queue, struct hm_accel_work *work);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Command queues: in order, one for each queue. Work is the commands that bring
- * its bytes, the kernel, and the commands that take them back.
+ * Command queues, each in order. Work is the commands that copy its bytes in, the kernel, and
+ * the commands that copy them back.
  *
- * work->data[0] is the event of the last command, data[1] the kernel's where
- * that is another one: a queue in order need not pass a failure on.
+ * work->data[0] is the event of the last command, data[1] the kernel's where that is another
+ * one: an in-order queue need not pass a failure on.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,12 +14,12 @@
 #include "accel/opencl/opencl.h"
 #include "base/sys.h"
 
-/* Of a timed wait, for which OpenCL has no call: looks, then naps in between. */
+/* A timed wait, for which OpenCL has no call: looks, then naps between looks. */
 #define LOOK_NS 20000
 #define NAP_MIN_NS 20000
 #define NAP_MAX_NS 1000000
 
-/* Serialises the telling of a failure by several waiters. */
+/* Serialises reports of a failure by several waiters. */
 static pthread_mutex_t failure_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 int opencl_queue_create(void *accel, void **ret_queue)
@@ -67,7 +67,7 @@ int opencl_staging(struct opencl_queue *queue, uint32_t slot, uint64_t size, cl_
 	cl_int error;
 
 	if (queue->staging[slot].size < size) {
-		/* The commands that use the old one hold it. */
+		/* The commands that use the old buffer hold it. */
 		if (memory)
 			clReleaseMemObject(memory);
 		queue->staging[slot].memory = NULL;
@@ -102,7 +102,7 @@ static int bring(cl_command_queue queue, cl_mem memory, const struct hm_accel_ra
 	return error ? cl_error(error, "clEnqueueWriteBuffer") : 0;
 }
 
-/* The commands before the kernel, and its argument. */
+/* Enqueues the commands before the kernel, and sets its argument. */
 static int set_range(struct opencl_queue *queue, cl_kernel kernel, struct hm_accel_work *work,
 		     uint32_t i)
 {
@@ -115,7 +115,10 @@ static int set_range(struct opencl_queue *queue, cl_kernel kernel, struct hm_acc
 		r = opencl_staging(queue, i, range->length, &memory);
 		if (r)
 			return r;
-		/* All of it, for what is only written too: the rest must come back. */
+		/*
+		 * All of it, also for a range that is only written: the rest must come back
+		 * unchanged.
+		 */
 		r = bring(queue->queue, memory, range);
 		if (r)
 			return r;
@@ -164,7 +167,7 @@ static int bring_back(struct opencl_queue *queue, struct hm_accel_work *work, ui
 	struct hm_accel_range *range = &work->range[i];
 	cl_int error;
 
-	/* No event: it is over, and all before it in the queue. */
+	/* No event: this copy is over, and so is all work before it in the queue. */
 	if (unlikely(opencl_view_by_hand(range->view)))
 		return opencl_take_by_hand(queue->queue, queue->staging[i].memory, 0,
 					   range->pointer, range->length);
@@ -187,7 +190,7 @@ static int enqueue(struct opencl_queue *queue, struct opencl_kernel *kernel,
 	cl_int error;
 	int r;
 
-	/* A group may be deeper than the grid: then the driver has to say so. */
+	/* A group may be deeper than the grid: the driver must refuse it. */
 	if (grouped && kernel->group[2] > 1)
 		n_dimension = 3;
 	else if (grouped && kernel->group[1] > 1 && n_dimension < 2)
@@ -231,7 +234,7 @@ static int launch(struct opencl_queue *queue, struct hm_accel_work *work)
 	r = enqueue(queue, kernel, work);
 	pthread_mutex_unlock(&kernel->lock);
 	if (unlikely(r)) {
-		/* What was enqueued before the failure may touch the ranges still. */
+		/* Commands before the failure may still touch the ranges. */
 		clFinish(queue->queue);
 		work->bytes_in = 0;
 		work->bytes_out = 0;
@@ -261,7 +264,7 @@ static const char *work_name(const struct hm_accel_work *work)
 	return work->kind == HM_WORK_COPY ? "copy" : "fill";
 }
 
-/* The status that an event ended with; 0 where it ended well. */
+/* The status of an event's failure; 0 where it succeeded. */
 static cl_int event_failure(void *event)
 {
 	cl_int status = CL_COMPLETE;

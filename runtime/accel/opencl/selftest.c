@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Does memory behind a cl_mem stay in place? Asked once for a device and a kind
- * of backing, on scratch memory, with a kernel: what the CPU writes after the
- * cl_mem was made must reach it, and what it writes must reach a second mapping.
+ * Self-test: does memory behind a cl_mem stay in place? Runs once for a device and a kind of
+ * backing, on scratch memory: the kernel must see bytes that the CPU writes after the cl_mem was
+ * made, and a second mapping must see bytes that the kernel writes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +30,8 @@ static const char source[] = "__kernel void hetmap_selftest(__global uint *p)\n"
 			     "}\n";
 
 struct scratch {
-	struct hm_device *device; /* whose memory it is, or NULL; borrowed */
-	struct device_link *link; /* by which it was made, held */
+	struct hm_device *device; /* the memory's device, or NULL; borrowed */
+	struct device_link *link; /* the memory's link, held */
 	struct hm_segment segment;
 	uint32_t *bytes;
 	uint32_t *second; /* a second mapping of the same bytes, or NULL */
@@ -76,7 +76,7 @@ static int scratch_fd(uint32_t backing)
 	}
 }
 
-/* Blocks that are missing are an error here, and not a SIGBUS at a touch. */
+/* Allocates all blocks: a lack of them is an error here, and no SIGBUS at a touch. */
 static int take_blocks(int fd, size_t length)
 {
 	static const char zeros[KIB(4)];
@@ -85,7 +85,7 @@ static int take_blocks(int fd, size_t length)
 	int r;
 
 	r = sys_fallocate(fd, 0, 0, length);
-	/* A file system that can't: written, they are taken, too. */
+	/* A file system without fallocate(): writing allocates them, too. */
 	for (at = 0; r == -EOPNOTSUPP && at < length; at += (size_t)n) {
 		n = sys_pwrite(fd, zeros, min_u64(sizeof(zeros), length - at), at);
 		if (n <= 0)
@@ -102,7 +102,7 @@ static int scratch_size(int fd, uint32_t backing, size_t length)
 	if (length > rlimits_file_size())
 		return -EFBIG;
 	r = sys_ftruncate(fd, length);
-	/* A map reserves the huge pages that it has. */
+	/* Mapping reserves the huge pages. */
 	if (r || backing == HM_BACKING_HUGETLB)
 		return r;
 	return take_blocks(fd, length);
@@ -120,8 +120,8 @@ static void scratch_end(struct scratch *scratch)
 }
 
 /*
- * An object of the map's own device, mapped twice. It is no buffer: to make one may
- * find the device lost, and tell the very view that this is for.
+ * Makes an object of the map's own device, mapped twice. It is no buffer: making one may find
+ * the device lost, and call the very view that is being made.
  */
 static int scratch_of_device(struct hm_device *device, struct scratch *ret_scratch)
 {
@@ -228,7 +228,7 @@ int opencl_wrap(struct opencl *cl, enum cl_memory_kind kind, cl_mem_flags rights
 	return 0;
 }
 
-/* What it is tested by; from here on threads are watched. */
+/* Queue and kernel of the test; from here on threads are watched. */
 struct runner {
 	struct opencl_watch watch;
 	cl_command_queue queue;
@@ -269,7 +269,7 @@ static void runner_end(struct opencl *cl, struct runner *runner)
 {
 	clFinish(runner->queue);
 	opencl_watch_device(&runner->watch, cl->device);
-	/* Not before what it has shown is there. */
+	/* Only after the watch has stored its result. */
 	if (runner->launched)
 		atomic_store(&cl->device->launched, true);
 	clReleaseCommandQueue(runner->queue);
@@ -305,7 +305,7 @@ static int run_round(cl_command_queue queue, cl_kernel kernel, cl_mem memory,
 	return error ? cl_error(error, "clFinish") : 0;
 }
 
-/* Sets *ret_same when every round's bytes came and went. */
+/* Sets *ret_same when the bytes of every round arrived both ways. */
 static int run_rounds(cl_command_queue queue, cl_kernel kernel, cl_mem memory,
 		      const struct scratch *scratch, bool flush, bool *ret_same)
 {
@@ -344,7 +344,7 @@ static int test_memory(struct opencl *cl, struct runner *runner, enum cl_memory_
 	if (r == -ENOMEM)
 		return r;
 	if (r) {
-		/* A driver that refuses this memory has no way in by it. */
+		/* A driver that refuses this memory has no such way in. */
 		*ret_coherence = CL_COPIES;
 		return 0;
 	}
@@ -448,7 +448,7 @@ out_scratch:
 	return r;
 }
 
-/* Where what is known of the map's kind of memory is kept. */
+/* Finds the record of results for the map's kind of memory. */
 static struct opencl_tested *find_tested(struct opencl_device *device,
 					 const struct hm_accel_map *map)
 {

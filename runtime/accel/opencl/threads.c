@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Threads of drivers that block SIGBUS: a touch of memory that was cut off ends the process
- * there, whatever handler there is [signal(7)]. Mesa's do, all signals; and those of any
- * driver that is loaded by a thread that does, which hands its mask on.
+ * Threads of drivers that block SIGBUS: a touch of cut-off memory by one ends the process,
+ * whatever handler is installed [signal(7)]. Mesa's threads block all signals; so do those of
+ * any driver that a thread with such a mask loads, since they inherit it.
  *
- * Whose a thread is nobody tells. So all are looked at before and after the calls in which
- * drivers start theirs: loading, a context, a queue, and the first launch. A thread that the
- * application starts during one of them is taken for the driver's: then memory is copied
- * that need not be, and nothing worse.
+ * Nothing tells the owner of a thread. All threads are therefore looked at before and after the
+ * calls in which drivers start theirs: loading, a context, a queue, and the first launch. A
+ * thread that the application starts during one of them counts as the driver's: the only harm is
+ * that memory is copied needlessly.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -25,11 +25,11 @@
 /* About a thousand entries: more threads take more calls. */
 #define ENTRIES_BYTES KIB(32)
 
-/* As long as a thread that has not waited yet is looked at: see thread_status_has_waited(). */
+/* Looks at a thread that has not waited yet: see thread_status_has_waited(). */
 #define LOOKS 100
 #define LOOK_NAP_NS 1000000
 
-/* ---- which threads there are ---- */
+/* ---- listing threads ---- */
 
 static int add(struct opencl_watch *watch, pid_t thread)
 {
@@ -90,7 +90,7 @@ static bool has(const struct opencl_watch *watch, pid_t thread)
 	return false;
 }
 
-/* ---- what they block ---- */
+/* ---- blocked signals ---- */
 
 static bool blocks(pid_t thread)
 {
@@ -100,7 +100,7 @@ static bool blocks(pid_t thread)
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/status", thread);
 	for (i = 0; i < LOOKS; i++) {
-		/* It may have ended since it was listed. */
+		/* The thread may have ended since it was listed. */
 		if (!proc_read(path, text, sizeof(text)) || !thread_status_blocks(text, SIGBUS))
 			return false;
 		if (thread_status_has_waited(text))
@@ -131,12 +131,12 @@ bool opencl_watch_end(struct opencl_watch *watch)
 	return found;
 }
 
-/* ---- whose they are ---- */
+/* ---- owners of threads ---- */
 
 /*
- * Threads that were there before the first look, as where the application has used OpenCL
- * itself before, or /proc is not mounted, can't be told from the application's. So those
- * whose source says that they block it are known by name, too.
+ * Threads from before the first look can't be told from the application's, as where it has used
+ * OpenCL itself before, or /proc is not mounted. Drivers known from their source to block SIGBUS
+ * are therefore also recognised by name.
  */
 bool opencl_known_to_block(const struct opencl_device *device)
 {

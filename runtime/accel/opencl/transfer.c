@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Copies and fills, in pieces that cross no window. Bytes that are not in place
- * go through a device buffer of the queue.
+ * Copies and fills, in pieces that cross no window. Bytes that are not in place go through a
+ * device buffer of the queue.
  */
 #include <inttypes.h>
 
 #include "accel/opencl/opencl.h"
 
-/* Of a piece that goes through a device buffer. */
+/* Length of a piece that goes through a device buffer. */
 #define STAGING_BYTES MIB(64)
 
 /* One side of a piece. */
@@ -49,7 +49,7 @@ static void put_side(struct side *side)
 	side->memory = NULL;
 }
 
-/* Brings the bytes of a source, or the place for those of a target. */
+/* Copies the bytes of a source in, or makes the place for a target's. */
 static int open_side(struct opencl_queue *queue, struct hm_accel_work *work, struct side *side,
 		     uint64_t at, uint64_t length)
 {
