@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The short way: a buffer with one whole map, known by its address. */
+/* Short calls: a buffer with one whole map, known by its address. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define ALLOC_GROWTH 16
 #define ALLOC_RESERVE_LEAST MIB(64)
 
-/* Is @r a lack of what a smaller reservation would need less of? */
+/* Is @r a lack of something that a smaller reservation needs less of? */
 static bool may_be_smaller(int r)
 {
 	return r == -ENOMEM || r == -EFBIG || r == -EAGAIN || r == -ENOSPC;
@@ -84,7 +84,7 @@ int hm_alloc(struct hm_device *device, uint64_t size, uint32_t access, void *ret
 	return 0;
 }
 
-/* The allocation that begins at @pointer, with a reference. */
+/* Finds the allocation that begins at @pointer, and takes a reference. */
 static int acquire(const void *pointer, const char *what, struct hm_map **ret_map)
 {
 	struct hm_pointer_info info;
@@ -147,7 +147,7 @@ int hm_free(void *pointer)
 	r = acquire(pointer, "hm_free", &map);
 	if (r)
 		return r;
-	/* Of two threads that free it at once, one comes too late. */
+	/* If two threads free it at once, the second one is refused. */
 	if (!atomic_exchange(&map->allocation, false))
 		r = err_set(-EINVAL, "hm_free: %p was freed already", pointer);
 	else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Pointer: what belongs to an address. The lookup itself is the registry's. */
+/* Facts about an address. The registry does the lookup itself. */
 #include <hetmap/pointer.h>
 
 #include <errno.h>
@@ -40,8 +40,8 @@ static int query_node(void *page, struct hm_pointer_detail *detail)
 }
 
 /*
- * Does the kernel look into maps of this kind? Walks of page tables leave those out
- * that are a device's special pages (VM_PFNMAP), and mincore() answers 0 for them.
+ * Can the kernel look into maps of this kind? Walks of page tables skip a device's special pages
+ * (VM_PFNMAP), and mincore() answers 0 for them.
  */
 static int check_walkable(const void *pointer)
 {
