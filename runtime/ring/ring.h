@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring's file, and what one end of it knows.
+ * A ring's file, and the state of one end.
  *
- * Page 0 says what it is and never changes; page 1 has both positions; the records follow,
- * @capacity bytes of them; the last page ends with the magic again. Whoever cuts the file off,
- * wherever, takes that away, and growing it again brings zeros: so one look at it, after bytes
- * were read or written, says whether they were a whole file's.
+ * Page 0 describes the ring and never changes; page 1 has both positions; the records follow,
+ * @capacity bytes of them; the last page ends with the magic again. A truncation anywhere takes
+ * that magic away, and growing the file again brings zeros: a look at it, after bytes were read
+ * or written, tells whether they belonged to a whole file.
  *
  * A position counts all bytes that records ever took, and its remainder is the place. A record
  * is a head of 8 bytes and its bytes, up to a multiple of 8, in one piece: where too little is
  * left before the end, a skip takes that.
  *
- * What commits a record, and its skip, is the store of the writer's position, the last one
- * that it makes; what releases one is the store of the reader's. Each end has its own
- * position in its own memory and only ever stores it in the file; the other's is checked
- * each time that it is read: not behind what it was, not further than it may be.
+ * The writer commits a record, and its skip, by storing its position, as the last of its stores;
+ * the reader releases one by storing its own. Each end keeps its position in its own memory and
+ * only ever stores it in the file. It checks the other end's at each read: not behind the last
+ * one, not further than possible.
  */
 #ifndef HETMAP_RING_RING_H
 #define HETMAP_RING_RING_H
@@ -45,20 +45,23 @@ struct ring_header {
 	uint64_t data; /* RING_DATA */
 };
 
-/* On lines of their own: each is written by one end, but for what wakes that one. */
+/*
+ * Each end's words are on lines of their own, and only that end writes them, except for those
+ * that wake it.
+ */
 struct ring_control {
 	_Alignas(128) _Atomic uint64_t tail; /* the writer's: bytes committed */
-	_Atomic uint32_t writers;            /* times that this end was opened */
-	_Atomic uint32_t reader_sleeps;      /* on tail; the writer ends it */
+	_Atomic uint32_t writers;            /* times that a writer was opened */
+	_Atomic uint32_t reader_sleeps;      /* on tail; the writer clears it */
 	_Alignas(128) _Atomic uint64_t head; /* the reader's: bytes released */
 	_Atomic uint32_t readers;
 	_Atomic uint32_t writer_sleeps;
-	_Atomic uint64_t writer_wants; /* a head: before it there is no need to be woken */
+	_Atomic uint64_t writer_wants; /* a head: wake the writer only from there on */
 };
 
 _Static_assert(sizeof(struct ring_control) <= RING_DATA - RING_CONTROL, "it has a page");
 
-/* Of a record. @mark says at which position it is, so that what is old is no record. */
+/* Head of a record. @mark is derived from its position, so that old bytes are no record. */
 struct ring_head {
 	uint32_t length; /* without the head */
 	uint32_t mark;
@@ -66,8 +69,8 @@ struct ring_head {
 
 struct hm_ring {
 	struct hm_object object;
-	struct cds_list_head link; /* of all ends of the process, for fork(2) */
-	int lock_fd;               /* holds the end's lock; -1: of the parent's */
+	struct cds_list_head link; /* in the list of all ends of the process, for fork(2) */
+	int lock_fd;               /* holds the end's lock; -1: the parent's object */
 	uint32_t end;
 	struct hm_map *map;
 	struct ring_control *control;
@@ -75,17 +78,17 @@ struct hm_ring {
 	uint64_t capacity;
 	const _Atomic uint64_t *last; /* the file's last word: RING_MAGIC, or it was cut off */
 
-	_Atomic bool busy; /* a thread is inside of a call; protects the below */
+	_Atomic bool busy; /* a thread is in a call; protects the fields below */
 	uint64_t own;      /* position of this end */
-	uint64_t other;    /* of the other, when it was read last */
+	uint64_t other;    /* of the other end, as last read */
 	uint64_t skip;     /* writer: bytes before the reservation; reader: before the record */
-	uint64_t length;   /* of the reservation, or of the record that was peeked at */
-	bool held;         /* there is such a one */
-	uint32_t opens;    /* of the other end, when it was last known to be away */
-	bool peer_seen;    /* it was there since */
+	uint64_t length;   /* of the reservation, or of the peeked record */
+	bool held;         /* a reservation or a peeked record exists */
+	uint32_t opens;    /* of the other end, when it was last known to be absent */
+	bool peer_seen;    /* the other end has been there since */
 };
 
-/* Bytes that a record takes. */
+/* Bytes that a record takes in the ring. */
 static inline uint64_t ring_room(uint64_t length)
 {
 	return RING_HEAD + round_up(length, 8);
@@ -96,7 +99,7 @@ static inline uint64_t ring_record_max(uint64_t capacity)
 	return capacity / 2 - RING_HEAD;
 }
 
-/* Bytes of its file. */
+/* Size of the file. */
 static inline uint64_t ring_size(uint64_t capacity)
 {
 	return RING_DATA + capacity + RING_LAST;
@@ -109,28 +112,33 @@ static inline uint32_t ring_mark(uint64_t position, bool skip)
 
 /* ---- ring_create.c ---- */
 
-/* The header of a file of @size bytes. -EBADMSG with a text. */
+/* Checks the header of a file of @size bytes. -EBADMSG with a text. */
 int ring_check_header(const struct ring_header *header, uint64_t size);
 
 /* ---- ring_open.c ---- */
 
-/* @ring has its end: the file's bytes are at @base. -EBADMSG: its positions are wrong. */
+/*
+ * Attaches @ring, with its end set, to the file's bytes at @base. -EBADMSG: the file's positions
+ * are wrong.
+ */
 int ring_attach(struct hm_ring *ring, void *base, uint64_t capacity);
-/* Has a process the other end? Costs a system call. */
+/* Does a process have the other end? Costs a system call. */
 bool ring_peer_is_there(const struct hm_ring *ring);
-/* 0, and ring_leave() has to follow; or what the call fails with. @end: RING_ANY, too. */
+/* Begins a call: 0, and ring_leave() must follow; or the call's error. @end: or RING_ANY. */
 #define RING_ANY UINT32_MAX
 int ring_enter(struct hm_ring *ring, uint32_t end, const char *what);
-/* What the call ends with: @r, or what ring_check() says. */
+/* Ends a call. Returns @r, or the error of ring_check(). */
 int ring_leave(struct hm_ring *ring, int r);
 /*
- * -EIO, with a text: what was read or written before, of positions and of the record that is
- * held, is not, or need not be, the file's. It was cut off, or a handler has put others in the
- * bytes' place. Of what a file system does to the bytes of a page before it says that the file
- * is shorter, a look in that moment knows nothing.
+ * -EIO, with a text: bytes read or written before, positions and the held record, are not, or
+ * may not be, the file's. The file was cut off, or a handler has replaced the bytes. While a
+ * file system changes a page's bytes before it publishes the shorter length, a look can't tell.
  */
 int ring_check(const struct hm_ring *ring);
-/* Opens the file of @fd anew, to read and write. A descriptor; -errno with a text. */
+/*
+ * Opens the file of @fd anew, for reading and writing. Returns a descriptor, or -errno with a
+ * text.
+ */
 int ring_open_file(int fd);
 
 void ring_fork_prepare(void);
@@ -139,11 +147,11 @@ void ring_fork_child(void);
 
 /* ---- ring_wait.c ---- */
 
-/* Reads the other end's position into ring->other. -EBADMSG: it can't be. */
+/* Reads the other end's position into ring->other. -EBADMSG: impossible position. */
 int ring_look(struct hm_ring *ring);
-/* Until the other end's position is at least @wanted. -ETIME, -EPIPE, -EBADMSG. */
+/* Waits until the other end's position is at least @wanted. -ETIME, -EPIPE, -EBADMSG. */
 int ring_wait(struct hm_ring *ring, uint64_t wanted, uint64_t timeout_ns);
-/* This end's position is ring->own from here on; the other end is woken. */
+/* Publishes ring->own as this end's position, and wakes the other end. */
 void ring_publish(struct hm_ring *ring);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Ring: its file is made, and looked at. */
+/* Ring: makes its file, and reads its header. */
 #include "ring/ring.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "base/sys.h"
 
 #define RING_DESC_LEAST sizeof(struct hm_ring_desc)
-/* A call that signals interrupt is made again, on tmpfs from its start: not for too much. */
+/* A call that signals interrupt starts again, on tmpfs from its beginning: not for too much. */
 #define ALLOCATE_BATCH MIB(2)
 
 int ring_check_header(const struct ring_header *header, uint64_t size)
@@ -66,7 +66,7 @@ static int write_all(int fd, const void *from, uint64_t length, uint64_t offset)
 	return 0;
 }
 
-/* A hole that can't be filled later would be a SIGBUS of whoever stores there. */
+/* Allocates storage: a hole that can't be filled later would raise SIGBUS at a store. */
 static int take_storage(int fd, uint64_t size)
 {
 	static const char zeros[4096];
@@ -93,7 +93,7 @@ static int take_storage(int fd, uint64_t size)
 	return 0;
 }
 
-/* What can't be sealed is a file, which is as it is. */
+/* Files that can't be sealed stay as they are. */
 static void seal(int fd)
 {
 	sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
@@ -109,7 +109,7 @@ static int write_header(int fd, uint64_t capacity)
 	};
 	int r;
 
-	/* Whoever opens it now finds that it is not made to its end. */
+	/* Magic last: an open in between finds that the ring is not complete. */
 	r = write_all(fd, &header, sizeof(header), 0);
 	memcpy(header.magic, RING_MAGIC, sizeof(header.magic));
 	if (!r)
@@ -143,12 +143,12 @@ static int make(int fd, uint64_t capacity)
 		r = write_header(fd, capacity);
 	if (r)
 		goto err_truncate;
-	/* The last: what is sealed can't be made empty again. */
+	/* Last: a sealed file can't be emptied again. */
 	seal(fd);
 	return 0;
 
 err_truncate:
-	/* As it was: in a file that isn't empty none can be made. */
+	/* Empties the file again: a ring can be made in an empty file only. */
 	sys_ftruncate(fd, 0);
 	return r;
 }

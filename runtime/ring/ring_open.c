@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Ring: an end is opened, asked, and let go of.
+ * Ring: opens, queries and closes an end.
  *
- * Who has an end is said by a lock of one byte of the file. It belongs to an open file
- * description, which nothing but this object's descriptor refers to: the map has another one,
- * as a mapping would keep the lock, and a fork child closes the descriptor. So the lock ends
+ * A lock of one byte of the file tells that an end is taken. It belongs to an open file
+ * description that only this object's descriptor refers to: the map uses another one, since a
+ * mapping would keep the lock, and a fork child closes the descriptor. The lock therefore ends
  * with the object, or with the process.
  */
 #include "ring/ring.h"
@@ -26,14 +26,14 @@
 /* No ring gets so far; sums with positions below it don't overflow. */
 #define POSITION_MAX (1ull << 62)
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the below; a leaf */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects the list below; a leaf */
 static CDS_LIST_HEAD(rings);                              /* hm_ring.link */
 
 static const char *const end_names[] = { "reader", "writer" };
 
 /* ---- the lock of an end ---- */
 
-/* Byte 1 for the reader, 2 for the writer: locks need no bytes that are theirs. */
+/* Byte 1 for the reader, 2 for the writer: locks may lie on bytes of any use. */
 static struct flock lock_of(uint32_t end)
 {
 	return (struct flock){
@@ -58,7 +58,7 @@ bool ring_peer_is_there(const struct hm_ring *ring)
 {
 	struct flock lock = lock_of(!ring->end);
 
-	/* Where it can't be told, somebody may be there. */
+	/* On failure, assumes that the other end is there. */
 	return sys_fcntl(ring->lock_fd, F_OFD_GETLK, (long)&lock) < 0 || lock.l_type != F_UNLCK;
 }
 
@@ -76,7 +76,7 @@ int ring_open_file(int fd)
 	char of_fd[32];
 	int own;
 
-	/* Anew: a duplicate has the locks of the descriptor that it is one of. */
+	/* A new open: a duplicate would share the original descriptor's locks. */
 	snprintf(of_fd, sizeof(of_fd), "/proc/self/fd/%d", fd);
 	own = sys_open(of_fd, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
 	return own < 0 ? explain_open(own) : own;
@@ -128,7 +128,9 @@ static int map_file(struct hm_ring *ring, const char *name, uint64_t capacity)
 	hm_device_unref(device);
 	if (r)
 		return r;
-	/* Whoever finds the buffer by a pointer into it: the size is the file's for good. */
+	/*
+	 * Callers can find the buffer by a pointer into it, and must not change the file's size.
+	 */
 	atomic_fetch_and(&buffer->caps, ~HM_CAP_RESIZE);
 	r = hm_map_create(buffer, NULL, &ring->map);
 	/* The map holds it from here on. */
@@ -169,7 +171,7 @@ int ring_attach(struct hm_ring *ring, void *base, uint64_t capacity)
 		ring->own = tail;
 		ring->other = head;
 		ring->opens = atomic_load(&control->readers);
-		/* Left by one that ended in its sleep. */
+		/* Left by a writer that ended in its sleep. */
 		atomic_store(&control->writer_sleeps, 0);
 		atomic_fetch_add(&control->writers, 1);
 	} else {
@@ -188,14 +190,14 @@ static void destroy(struct hm_ring *ring)
 	cds_list_del(&ring->link);
 	pthread_mutex_unlock(&mutex);
 	hm_map_unref(ring->map);
-	/* The last: who takes the end from now on finds it as this one leaves it. */
+	/* Last: the next opener of the end finds it as this one leaves it. */
 	if (ring->lock_fd >= 0)
 		sys_close(ring->lock_fd);
 	ring->object.kind = OBJECT_FREED;
 	free(ring);
 }
 
-/* Before its lock is taken. What comes of a descriptor that is none is told later. */
+/* Asks the access hook, before the lock is taken. A bad descriptor fails later. */
 static int ask(int fd)
 {
 	struct stat st;
@@ -243,14 +245,14 @@ int hm_ring_open(const char *path, int fd, uint32_t end, struct hm_ring **ret_ri
 		return err_set(-ENOMEM, "no memory for a ring's end");
 	object_init(&ring->object, OBJECT_RING);
 	ring->end = end;
-	/* The way there may be long, and lead to a server: no fork waits for that. */
+	/* Resolving the path may take long, and ask a server: no fork waits for that. */
 	named = path ? sys_open(path, O_PATH, 0) : fd;
 	r = path && named < 0 ? explain_open(named) : 0;
 	if (!r)
 		r = ask(named);
 	if (!r)
 		r = network_refuse(named, "a ring is memory of one machine");
-	/* No fork between: a child closes what is in the list. */
+	/* No fork in between: a child closes the descriptors in the list. */
 	pthread_mutex_lock(&mutex);
 	if (!r)
 		r = ring_open_file(named);
@@ -300,7 +302,7 @@ static __attribute__((noinline, cold)) int refuse_cut(const struct hm_ring *ring
 		       (uint64_t)st.st_size, ring_size(ring->capacity));
 }
 
-/* Bytes of the map that are the file's still, as far as handlers go. */
+/* Checks that no handler has replaced these bytes of the map. */
 static int check_blocks(const struct hm_ring *ring)
 {
 	uint64_t at = (ring->own + ring->skip) & (ring->capacity - 1);
@@ -308,7 +310,7 @@ static int check_blocks(const struct hm_ring *ring)
 
 	if (r || !ring->held)
 		return r;
-	/* The head of a skip is before the ring's end, and its record at the beginning. */
+	/* A skip's head is before the ring's end, and its record at the beginning. */
 	if (ring->skip)
 		r = repair_check(ring->map, RING_DATA + (ring->own & (ring->capacity - 1)),
 				 RING_HEAD, NULL);
@@ -317,11 +319,11 @@ static int check_blocks(const struct hm_ring *ring)
 
 int ring_check(const struct hm_ring *ring)
 {
-	/* What was read before is read. */
+	/* Orders the checks after the reads before. */
 	atomic_thread_fence(memory_order_acquire);
 	if (unlikely(!has_last(ring)))
 		return refuse_cut(ring);
-	/* Only where a handler is, or was, there are states of blocks. */
+	/* Block states exist only where a handler is, or was, installed. */
 	return likely(!ring->map || !repair_states(ring->map)) ? 0 : check_blocks(ring);
 }
 
@@ -374,7 +376,7 @@ int hm_ring_query(struct hm_ring *ring, struct hm_ring_info *ret_info)
 			.position = ring->own,
 			.peer = ring_peer_is_there(ring),
 		};
-		/* Results are untouched on failure. */
+		/* Results stay untouched on failure. */
 		r = ring_check(ring);
 		if (!r)
 			struct_write(ret_info, &info, ret_info->struct_size);

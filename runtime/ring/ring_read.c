@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Ring: the reader's end. What a head says is read once, and checked before it is used. */
+/* Ring: the reader's end. Each head is read once, and checked before it is used. */
 #include "ring/ring.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static __attribute__((noinline, cold)) int refuse(const struct hm_ring *ring, ui
 		       position, head.length, head.mark, ring->other - position);
 }
 
-/* The record at @position, which is committed as far as anything is. */
+/* Checks the record at @position, which is committed as far as the writer's position tells. */
 static int look_at(struct hm_ring *ring, uint64_t position)
 {
 	struct ring_head head = head_at(ring, position);
@@ -69,7 +69,10 @@ static const char *record(const struct hm_ring *ring)
 	return ring->data + ((ring->own + ring->skip) & (ring->capacity - 1)) + RING_HEAD;
 }
 
-/* Of a record that was lost the position stays: nobody is told that it was read. */
+/*
+ * Releases the record. If its bytes were lost, the position stays, so that it does not count as
+ * read.
+ */
 static int release(struct hm_ring *ring)
 {
 	int r = ring_check(ring);
@@ -93,7 +96,7 @@ int hm_ring_peek(struct hm_ring *ring, uint64_t timeout_ns, const void **ret_dat
 	r = ret_data && ret_length ?
 		    next(ring, timeout_ns) :
 		    err_set(-EINVAL, "hm_ring_peek: ret_data or ret_length is NULL");
-	/* Results are untouched on failure. */
+	/* Results stay untouched on failure. */
 	if (!r)
 		r = ring_check(ring);
 	if (!r) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Ring: the other end's position is looked at, waited for, and this end's is told.
+ * Ring: reads and awaits the other end's position, and publishes this end's.
  *
- * Who sleeps has said so before it looks for the last time; who publishes looks for
- * sleepers after it has published: all four accesses are in one order, so that one of the two
- * sees the other. What the kernel compares is the low half of a position, which is no old
- * one: a ring is smaller than 2^32 bytes.
+ * A sleeper sets its flag before its last look; a publisher looks for sleepers after it has
+ * published. All four accesses are in one order, so that one end sees the other. The kernel
+ * compares the low half of a position, which never looks like an old one: a ring is smaller than
+ * 2^32 bytes.
  */
 #include "ring/ring.h"
 
@@ -15,9 +15,9 @@
 
 #include "base/sys.h"
 
-/* Looks before it sleeps: what is under way takes less time than to be woken. */
+/* Looks before a sleep: an update under way takes less time than a wake-up. */
 #define SPINS 500
-/* Of sleep: afterwards it is asked whether the other end is there still. */
+/* Lengths of a sleep, in ns; after each the other end's presence is checked. */
 #define SLICE_FIRST 1000000ull
 #define SLICE_MAX 100000000ull
 
@@ -65,7 +65,7 @@ int ring_look(struct hm_ring *ring)
 	return 0;
 }
 
-/* It was there, and is no more. */
+/* Has the other end been there, and gone? */
 static bool peer_is_gone(struct hm_ring *ring)
 {
 	const struct ring_control *control = ring->control;
@@ -79,7 +79,7 @@ static bool peer_is_gone(struct hm_ring *ring)
 							  &control->writers);
 	if (!ring->peer_seen && opens == ring->opens)
 		return false;
-	/* Told once: from here on the next one is waited for. */
+	/* Reported once: from here on the next opener is waited for. */
 	ring->peer_seen = false;
 	ring->opens = opens;
 	return true;
@@ -94,7 +94,7 @@ static int spin(struct hm_ring *ring, uint64_t wanted)
 	if (!atomic_load_explicit(&processors, memory_order_relaxed))
 		atomic_store_explicit(&processors, sysconf(_SC_NPROCESSORS_ONLN),
 				      memory_order_relaxed);
-	/* On one processor the other end runs while this one sleeps only. */
+	/* On one processor the other end runs only while this one sleeps. */
 	if (processors == 1)
 		return 0;
 	for (i = 0; !r && ring->other < wanted && i < SPINS; i++) {
@@ -110,14 +110,14 @@ static _Atomic uint32_t *sleeps_of(const struct hm_ring *ring)
 					     &ring->control->reader_sleeps;
 }
 
-/* Until the other end says so, or the time is over. */
+/* Sleeps until the other end wakes it, or the time is up. */
 static int sleep_once(struct hm_ring *ring, uint64_t wanted, uint64_t time_ns)
 {
 	_Atomic uint64_t *position = others_position(ring);
 	int r;
 
 	if (ring->end == HM_RING_WRITER) {
-		/* Half of the ring is worth a wake-up; what is needed is found after a slice. */
+		/* Half of the ring is worth a wake-up; smaller needs are seen after a slice. */
 		if (ring->own > ring->capacity / 2)
 			wanted = max_u64(wanted, ring->own - ring->capacity / 2);
 		atomic_store_explicit(&ring->control->writer_wants, wanted,
@@ -159,7 +159,7 @@ int ring_wait(struct hm_ring *ring, uint64_t wanted, uint64_t timeout_ns)
 	now = time_now_ns();
 	end = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 	for (;; slice = min_u64(2 * slice, SLICE_MAX)) {
-		/* In this order: what it wrote before it went is there to be read. */
+		/* In this order: bytes written before the other end went are still read. */
 		gone = peer_is_gone(ring);
 		r = ring_check(ring);
 		if (!r)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Ring: the writer's end. Nothing in the file tells of a record before it is committed. */
+/* Ring: the writer's end. The file shows nothing of a record before it is committed. */
 #include "ring/ring.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static int commit(struct hm_ring *ring, uint64_t length)
 	if (ring->skip)
 		put_head(ring, ring->own, ring->skip - RING_HEAD, true);
 	put_head(ring, ring->own + ring->skip, length, false);
-	/* Before anybody is told: what is lost is no record. */
+	/* Before the other end hears of it: lost bytes are no record. */
 	r = ring_check(ring);
 	ring->held = false;
 	if (unlikely(r))
@@ -74,7 +74,7 @@ int hm_ring_reserve(struct hm_ring *ring, uint64_t length, uint64_t timeout_ns, 
 	r = ret_data ? reserve(ring, length, timeout_ns, &data) :
 		       err_set(-EINVAL, "hm_ring_reserve: ret_data is NULL");
 	r = ring_leave(ring, r);
-	/* Results are untouched on failure. */
+	/* Results stay untouched on failure. */
 	if (!r)
 		*ret_data = data;
 	return r;
