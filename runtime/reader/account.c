@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What of a file's whole map was touched, and what that costs. */
+/* Accounts for the touched parts of a file's whole map, and their cost. */
 #include "reader/account.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "core/segments.h"
 #include "base/sys.h"
 
-/* The block, table or table of tables, each of @unit bytes, that byte @offset is in. */
+/* Index of the block, table or table of tables, each of @unit bytes, with byte @offset. */
 static uint64_t unit_of(const struct account *account, uint64_t offset, uint64_t unit)
 {
 	return (account->base + offset) / unit - account->base / unit;
@@ -51,10 +51,13 @@ int account_begin(struct account *account, const void *address, uint64_t size, u
 		account_end(account);
 		return err_set(-ENOMEM, "no memory for the account of what was touched");
 	}
-	/* What is above those, at both ends. */
+	/* The page tables above the counted ones, at both ends. */
 	account->least = reader_account_bytes(size, fault) + 4 * page;
 	account->cost = account->least;
-	/* A piece may begin and end inside of a block, and of what a table, or its own, maps. */
+	/*
+	 * A piece may begin and end inside a block, and inside the range of a table, or of a
+	 * table of tables.
+	 */
 	rest = budget - account->least - fault - 4 * page;
 	account->most = round_down(rest - rest / account->in_table * page, fault);
 	return 0;
@@ -73,7 +76,7 @@ static bool is_set(const uint64_t *bits, uint64_t i)
 	return bits[i / 64] >> (i % 64) & 1;
 }
 
-/* Those of @unit bytes that hold some of [@offset, @last], and are not set. */
+/* Counts the units of @unit bytes with some of [@offset, @last] that are not set. */
 static uint64_t count_clear(const struct account *account, const uint64_t *bits, uint64_t unit,
 			    uint64_t offset, uint64_t last)
 {
@@ -114,8 +117,8 @@ bool account_add(struct account *account, uint64_t offset, uint64_t bytes)
 }
 
 /*
- * Mapped anew, not MADV_DONTNEED, which keeps the tables: elsewhere first, where a failure
- * does no harm, then moved. What a fault replaced before stays known as replaced.
+ * Maps anew, instead of MADV_DONTNEED, which keeps the tables: elsewhere first, where a failure
+ * does no harm, then moves. Bytes that a fault replaced before stay marked as replaced.
  */
 static int map_anew(struct hm_map *map, int advice)
 {
@@ -129,7 +132,7 @@ static int map_anew(struct hm_map *map, int advice)
 		r = err_set(r, "mapping %s anew: %s", map->buffer->name, err_name(r));
 		goto out;
 	}
-	/* As the one before: its caller knows. */
+	/* The same advice as for the old map, where the caller knows its failure. */
 	if (advice != MADV_NORMAL)
 		sys_madvise(fresh, map->span, advice);
 	repair_claim(map, 0, map->span);
@@ -145,7 +148,10 @@ out:
 	return r;
 }
 
-/* Would something be lost with its pages that somebody has asked for? With its locks held. */
+/*
+ * Does the map have uses, views, narrowed rights or locks, which it would lose with its pages?
+ * The caller holds the map's change.
+ */
 static bool is_others(struct hm_map *map)
 {
 	bool used;
@@ -160,7 +166,7 @@ int account_give_back(struct account *account, struct hm_map *whole, bool wait, 
 {
 	int r;
 
-	/* Who has it now may be in a callback, and wait for what the caller holds. */
+	/* Another holder of the map may be in a callback, and wait for locks of the caller. */
 	r = wait ? remap_lock(whole) : remap_trylock(whole);
 	if (r)
 		return r;

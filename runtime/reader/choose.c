@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The choice of a policy, its window and its memory. The figures behind the choice are those of
+ * Chooses a policy, its window and its memory. The figures behind the choice are those of
  * "hetmap bench seq_cold seq_warm" in tools/perf/results/notes.md: maps beat reads wherever this
- * kernel answers a fault, and announced pieces beat all else where they are not resident.
+ * kernel answers a fault, and announced pieces beat all other ways where they are not resident.
  */
 #include "reader/choose.h"
 
@@ -13,10 +13,10 @@
 #include "base/err.h"
 #include "reader/uring.h"
 
-/* Of a sample, from which on the file is taken to be in memory. */
+/* Per cent of a sample from which on the file counts as resident. */
 #define RESIDENT_ENOUGH 90
 
-/* A window's map costs about 20 us, 1 % of what its bytes take. */
+/* A window's map costs about 20 us, 1 % of the time for its bytes. */
 #define WINDOW_MAPPED MIB(32)
 /* read(2) is best where its buffer stays in the cache. */
 #define WINDOW_READ MIB(1)
@@ -24,14 +24,14 @@
 
 #define AHEAD_WINDOWS 2
 /*
- * From here on the kernel's own read-ahead, told that the access is sequential, keeps the
- * device busy, and by large folios where the file system has them. Announced windows come by
+ * From this size on the kernel's own read-ahead, told that the access is sequential, keeps the
+ * device busy, and uses large folios where the file system has them. Announced windows come in
  * pages of 4 KiB: 0.7 of the time at 128 KiB, but 1.5 times at 8 MiB, and twice the CPU's.
  */
 #define READ_AHEAD_ENOUGH MIB(2)
-/* More than any address space has: their sums are no overflow. */
+/* More than any address space has: sums of such windows don't overflow. */
 #define WINDOW_MOST (GIB(1) << 20)
-/* io_uring: windows in memory, the one that is in use included. */
+/* io_uring: windows in memory, including the one in use. */
 #define QUEUED_WINDOWS 3
 
 /* One read of io_uring: large ones for windows, and bounce buffers of O_DIRECT for pieces. */
@@ -39,20 +39,23 @@
 #define READ_PIECE KIB(256)
 #define READ_PIECE_LEAST KIB(16)
 #define IN_FLIGHT 64
-/* Of O_DIRECT: a read of a window is a whole number of them. */
+/* For O_DIRECT: a read of a window is a multiple of the unit. */
 #define UNIT_MOST READ_WINDOW
 
 uint64_t reader_mapped_cost(uint64_t bytes, uint64_t page)
 {
 	uint64_t whole = round_up(bytes, page);
 
-	/* A table for each 2 MiB, one more where it begins inside, and the two levels above. */
+	/*
+	 * A table for each 2 MiB, one more where the bytes begin inside, and the two levels
+	 * above.
+	 */
 	return whole + (whole / MIB(2) + 4) * page;
 }
 
 uint64_t reader_account_least(uint64_t size, uint64_t page, uint64_t fault)
 {
-	/* Two blocks, a table, and what account_begin() takes off at both ends. */
+	/* Two blocks, a table, and the pages that account_begin() takes off at both ends. */
 	uint64_t touched = 2 * fault + 9 * page;
 
 	return min_u64(reader_mapped_cost(size, page),
@@ -60,8 +63,9 @@ uint64_t reader_account_least(uint64_t size, uint64_t page, uint64_t fault)
 }
 
 /*
- * Of 2 MiB each, that is what repair_claim_each() and its like go through: some 5 ns a block,
- * so 10 us a piece at most, where a read(2) costs a microsecond more than a copy out of a map.
+ * Blocks of 2 MiB that giving back may cost a piece. repair_claim_each() and similar loops take
+ * some 5 ns a block: 10 us a piece at most, where a read(2) costs a microsecond more than a copy
+ * out of a map.
  */
 #define BLOCKS_A_PIECE 2000
 
@@ -73,7 +77,7 @@ uint64_t reader_account_worth(uint64_t size, uint64_t page, uint64_t fault)
 		       min_u64(worth, reader_mapped_cost(size, page)));
 }
 
-/* The most bytes whose cost is in @budget, whole pages; 0: none. */
+/* The most bytes with a cost within @budget, in whole pages; 0: none. */
 static uint64_t mapped_within(uint64_t budget, uint64_t page)
 {
 	uint64_t rest = budget > 4 * page ? budget - 4 * page : 0;
@@ -97,9 +101,9 @@ static bool is_resident(const struct reader_facts *facts)
 	       (facts->resident != RESIDENT_UNKNOWN && facts->resident >= RESIDENT_ENOUGH);
 }
 
-/* ---- which ---- */
+/* ---- the policy ---- */
 
-/* Many reads at a time, where these can be had, and something is to be waited for. */
+/* Many reads at a time, where io_uring is available and there is something to wait for. */
 static uint32_t read_by(const struct reader_facts *facts)
 {
 	return facts->uring || is_resident(facts) ? HM_POLICY_READ : HM_POLICY_URING;
@@ -111,14 +115,14 @@ static bool is_unit(uint64_t unit)
 }
 
 /*
- * What memory has no room for is gone from it before it is read again, and pushes out what
- * else there is: past the page cache it takes two thirds of the time. But not in reads so
+ * Should reads bypass the page cache? Bytes that memory has no room for leave it before they are
+ * read again, and push out other bytes: bypassing takes two thirds of the time. Not for reads so
  * small, or so few, that the device waits for them.
  */
 static bool goes_past_memory(const struct reader_facts *facts, const struct reader_wish *wish)
 {
 	uint64_t window = max_u64(wish->window, WINDOW_QUEUED);
-	/* Such memory is the process's own: unlike page cache, nobody can take it back. */
+	/* This memory is the process's own: unlike page cache, the kernel can't take it back. */
 	uint64_t most = wish->budget ? wish->budget : facts->ram / 8;
 
 	return facts->length > facts->ram && !facts->uring && is_unit(facts->direct) &&
@@ -164,7 +168,7 @@ static uint32_t pick(const struct reader_facts *facts, const struct reader_wish 
 	return HM_POLICY_AHEAD;
 }
 
-/* What there is not, and what there is no room for now, are two things. */
+/* Tells a missing io_uring from one that there is no room for now. */
 static int refuse_uring(int r, uint32_t policy)
 {
 	bool none = r == -ENOSYS || r == -EPERM || r == -EACCES;
@@ -226,7 +230,7 @@ static int check_policy(const struct reader_facts *facts, uint32_t policy)
 	}
 }
 
-/* ---- how much ---- */
+/* ---- sizes ---- */
 
 static int refuse_budget(const struct reader_wish *wish, uint64_t least, const char *what)
 {
@@ -236,7 +240,7 @@ static int refuse_budget(const struct reader_wish *wish, uint64_t least, const c
 		       wish->budget, what, least);
 }
 
-/* As asked for, but no larger than @most, in whole @grains; @chosen where it was not. */
+/* The wanted window, but at most @most, in whole @grains; @chosen where none is wanted. */
 static uint64_t window_of(const struct reader_wish *wish, uint64_t chosen, uint64_t most,
 			  uint64_t grain)
 {
@@ -257,7 +261,7 @@ static int size_mapped(const struct reader_facts *facts, const struct reader_wis
 	choice->mapped = true;
 	choice->window =
 		min_u64(window_of(wish, WINDOW_MAPPED, facts->size, facts->page), most);
-	/* A window in whole tables is mapped by fewer of them. */
+	/* A window in whole tables needs fewer of them. */
 	if (!wish->window && choice->window > MIB(2))
 		choice->window = round_down(choice->window, MIB(2));
 	choice->begins =
@@ -282,7 +286,7 @@ static int size_read(const struct reader_facts *facts, const struct reader_wish 
 	chosen = min_u64(chosen, max_u64(facts->length, 1));
 	window = window_of(wish, chosen, facts->length, grain);
 	if (wish->budget) {
-		/* Such memory has tables, too. */
+		/* This memory has page tables, too. */
 		most = mapped_within(wish->budget, facts->page);
 		if (most < least)
 			return refuse_budget(wish, reader_mapped_cost(least, facts->page),
@@ -302,7 +306,7 @@ static int size_read(const struct reader_facts *facts, const struct reader_wish 
 	return 0;
 }
 
-/* What places for @n reads of @bytes take. */
+/* Memory of places for @n reads of @bytes. */
 static uint64_t bounces(const struct reader_facts *facts, const struct reader_choice *choice,
 			uint64_t n, uint64_t bytes)
 {
@@ -310,7 +314,7 @@ static uint64_t bounces(const struct reader_facts *facts, const struct reader_ch
 				  facts->page);
 }
 
-/* Each read in flight has a place to land in. */
+/* Gives each read in flight a place to land in. */
 static int size_bounces(const struct reader_facts *facts, const struct reader_wish *wish,
 			struct reader_choice *choice)
 {
@@ -329,7 +333,7 @@ static int size_bounces(const struct reader_facts *facts, const struct reader_wi
 	return 0;
 }
 
-/* Pieces: copied out of a map of the whole file, or read to where they are wanted. */
+/* Pieces: copied out of a map of the whole file, or read to their destination. */
 static int size_random(const struct reader_facts *facts, const struct reader_wish *wish,
 		       struct reader_choice *choice)
 {
@@ -354,7 +358,7 @@ static int size_random(const struct reader_facts *facts, const struct reader_wis
 	return choice->policy == HM_POLICY_DIRECT ? size_bounces(facts, wish, choice) : 0;
 }
 
-/* ---- why ---- */
+/* ---- reasons ---- */
 
 static void explain(const struct reader_facts *facts, const struct reader_wish *wish,
 		    const char *reason, struct reader_choice *choice)
@@ -377,7 +381,7 @@ static void explain(const struct reader_facts *facts, const struct reader_wish *
 			 wish->policy || !choice->copied_from_map ?
 				 "" :
 				 ", looked at again now and then");
-	/* Of what would have been chosen else. */
+	/* For the policy that would have been chosen otherwise. */
 	if (!wish->policy && choice->policy == HM_POLICY_READ && facts->uring &&
 	    !facts->several && !is_resident(facts))
 		snprintf(without, sizeof(without), ", and io_uring can't be had, %s",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Copies out of a reader's map, in one guarded scope for all of a batch. */
+/* Copies pieces out of a reader's map, in one guarded scope for a batch. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void copy_all(const struct copy *copy)
 	uint64_t at, begin, end;
 
 	for (at = copy->from.at; at <= copy->to.at; at++) {
-		/* The last one up to where it is to be done, which may be not at all. */
+		/* The last piece is done up to @to, perhaps not at all. */
 		if (at == copy->to.at && !copy->to.done)
 			break;
 		piece = &copy->pieces[at];
@@ -32,7 +32,7 @@ static void copy_all(const struct copy *copy)
 	}
 }
 
-/* Apart, so that no variable is changed between setjmp() and its second return. */
+/* A function of its own, so that no variable changes between setjmp() and its second return. */
 static __attribute__((noinline)) int copy_guarded(const struct copy *copy,
 						  struct hm_guard *guard)
 {
@@ -46,7 +46,7 @@ static __attribute__((noinline)) int copy_guarded(const struct copy *copy,
 	return hm_guard_end(guard);
 }
 
-/* What comes of a fault, in the words of a reader. */
+/* Turns a fault into an error in a reader's words. */
 static int explain(struct hm_reader *reader, int r, const struct hm_guard *guard)
 {
 	if (guard->fault.cause == HM_FAULT_END &&
@@ -55,7 +55,7 @@ static int explain(struct hm_reader *reader, int r, const struct hm_guard *guard
 	return r;
 }
 
-/* The file's end that the pieces reach to: no fault tells of bytes cut off in its last page. */
+/* The largest end of the pieces: no fault tells of bytes cut off in the file's last page. */
 static uint64_t end_of(const struct hm_piece *pieces, struct cursor from, struct cursor to)
 {
 	uint64_t end = 0, at;
@@ -86,7 +86,7 @@ int copy_pieces(struct hm_reader *reader, const struct hm_piece *pieces, struct 
 	r = copy_guarded(&copy, &guard);
 	if (r)
 		return guard.fault.cause == HM_FAULT_NONE ? r : explain(reader, r, &guard);
-	/* What a fault elsewhere replaced before is not the file's. */
+	/* Bytes replaced by an earlier fault elsewhere are not the file's. */
 	r = repair_check(whole, 0, hm_map_length(whole), NULL);
 	return r ? r : reader_check_size(reader, end_of(pieces, from, to));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is known of an open file: its file system, its device, memory, residency. */
+/* Facts about an open file: its file system, its device, memory, residency. */
 #include "reader/facts.h"
 
 #include <fcntl.h>
@@ -18,14 +18,14 @@
 
 /* ---- memory ---- */
 
-/* The least of @file in the group at @root/@group and those above it. */
+/* The least value of @file in the group at @root/@group and the groups above it. */
 static uint64_t least_limit(const char *root, char *group, const char *file)
 {
 	uint64_t least = UINT64_MAX, limit;
 	char path[PATH_MAX], *slash;
 
 	for (;;) {
-		/* "max", which is no number, is no limit. */
+		/* "max", which is no number, means no limit. */
 		snprintf(path, sizeof(path), "%s%s/%s", root, group, file);
 		if (proc_number(path, &limit))
 			least = min_u64(least, limit);
@@ -69,8 +69,8 @@ uint64_t facts_ram(void)
 /* ---- the device ---- */
 
 /*
- * Where the kernel does not say what O_DIRECT's offsets, lengths and addresses are to be
- * multiples of: Linux before 6.1, and file systems that don't report it.
+ * The unit of O_DIRECT's offsets, lengths and addresses where the kernel does not tell: Linux
+ * before 6.1, and file systems that don't report it.
  */
 #define DIRECT_UNIT 4096
 
@@ -88,8 +88,8 @@ static bool has_direct(int fd)
 }
 
 /*
- * One multiple for offsets, lengths and addresses, the larger of the two that there are. A
- * file may have none though it can be opened so [statx(2), stx_dio_mem_align].
+ * One unit for offsets, lengths and addresses, the larger of the kernel's two. A file may have
+ * none though it can be opened with O_DIRECT [statx(2), stx_dio_mem_align].
  */
 static uint64_t direct_unit(int fd)
 {
@@ -141,12 +141,12 @@ uint64_t facts_fault_most(int fd)
 
 /* ---- residency ---- */
 
-/* Looked at: so many places, of so many pages each. */
+/* A sample: so many places, of so many pages each. */
 #define SAMPLE_PLACES 64
 #define SAMPLE_PAGES 16
 
 /*
- * Who neither owns a file nor may write to it is told that all of it is resident
+ * A process that neither owns a file nor may write to it is told that all of it is resident
  * [mincore(2), "VERSIONS"].
  */
 static bool may_tell(int fd, const struct stat *st)
@@ -195,7 +195,7 @@ bool facts_are_resident(const struct hm_map *whole, uint64_t offset, uint64_t le
 	return true;
 }
 
-/* ---- all of it ---- */
+/* ---- all facts ---- */
 
 void facts_find(int fd, const struct stat *st, uint64_t length, const struct hm_map *whole,
 		char fs_name[FS_NAME_MAX], struct reader_facts *ret_facts)

@@ -15,7 +15,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-/* Which file a path named when it was looked at. */
+/* The file behind a path when it was looked at. */
 struct identity {
 	dev_t device;
 	ino_t inode;
@@ -34,7 +34,7 @@ struct files {
 
 int reader_open_file(const char *path, int *ret_fd, struct stat *ret_st)
 {
-	/* O_NONBLOCK: a FIFO must not hang us before fstat() tells what it is. */
+	/* O_NONBLOCK: opening a FIFO must not hang before fstat() can tell its type. */
 	int fd = sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0), r;
 
 	if (fd == -EMFILE || fd == -ENFILE)
@@ -140,7 +140,7 @@ uint64_t files_start(const struct files *files, uint64_t i)
 
 /* ---- reading ---- */
 
-/* The file with byte @offset, which is before the end: the last one that begins there. */
+/* The file with byte @offset, which is before the end: the last file that begins there. */
 static uint64_t find(const struct files *files, uint64_t offset)
 {
 	uint64_t low = 0, high = files->n, middle;
@@ -155,7 +155,7 @@ static uint64_t find(const struct files *files, uint64_t offset)
 	return low;
 }
 
-/* Once more, and no other one. */
+/* Opens the same file again, and refuses another one. */
 static int open_again(const struct files *files, uint64_t i, int *ret_fd)
 {
 	struct stat st;
@@ -190,7 +190,7 @@ static int make_current(struct files *files, uint64_t i)
 	return 0;
 }
 
-/* Each file's part of it, by @read, whose errors have a text. */
+/* Reads each file's part by @read; its errors have a text. */
 static int read_parts(struct files *files, void *to, uint64_t length, uint64_t offset,
 		      int (*read)(int fd, void *to, uint64_t length, uint64_t offset))
 {
@@ -233,7 +233,7 @@ void files_advise(const struct files *files, uint64_t offset, uint64_t length, u
 		if (!part)
 			continue;
 		fd = files->current == i ? files->fd : -1;
-		/* Advice: what can't be opened is an error when it is read. */
+		/* Only advice: a file that can't be opened is an error when it is read. */
 		if (fd < 0 && open_again(files, i, &fd)) {
 			err_clear();
 			continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Batches of pieces: announced, then copied out of a map, or read to where they are wanted. */
+/* Batches of pieces: announced, then copied out of a map, or read to their destination. */
 #include <errno.h>
 #include <inttypes.h>
 
@@ -8,10 +8,10 @@
 #include "reader/reader.h"
 #include "base/sys.h"
 
-/* Of gathers by a policy that was chosen: every so many it is looked at again. */
+/* With a chosen policy, one gather of so many looks at the residency again. */
 #define LOOK_EVERY 64
 
-/* Pieces are read by the ring, many at once: of a range that is for windows, windows are. */
+/* Are pieces read by the ring, many at once? In a range for windows, the ring reads windows. */
 static bool is_queued(const struct phase *phase)
 {
 	return phase->choice.policy >= HM_POLICY_URING &&
@@ -41,7 +41,7 @@ static uint64_t hash_of(const struct hm_piece *pieces, uint64_t n)
 	return hash | 1;
 }
 
-/* Forgets it: what is gathered twice may have been evicted in between. */
+/* Forgets the batch: a second gather may find it evicted. */
 static bool was_announced(struct phase *phase, uint64_t hash)
 {
 	uint32_t i;
@@ -58,7 +58,7 @@ static void announce(struct hm_reader *reader, const struct hm_piece *pieces, ui
 {
 	uint64_t begin = 0, end = 0, i;
 
-	/* Those that follow one another are one. */
+	/* Consecutive pieces are one. */
 	for (i = 0; i < n; i++) {
 		if (!pieces[i].bytes)
 			continue;
@@ -71,7 +71,7 @@ static void announce(struct hm_reader *reader, const struct hm_piece *pieces, ui
 	reader_announce(reader, begin, end - begin);
 }
 
-/* Is every byte of the batch in memory before anybody asks for it? */
+/* Was every byte of the batch in memory before a gather asked for it? */
 static bool all_resident(const struct phase *phase, const struct hm_piece *pieces, uint64_t n)
 {
 	uint64_t i;
@@ -84,8 +84,8 @@ static bool all_resident(const struct phase *phase, const struct hm_piece *piece
 }
 
 /*
- * A file that was read once is in memory the second time, or is not any more: announcing
- * is begun and ended as a batch now and then shows.
+ * A file that was read once is in memory the second time, or is not any more: a look at one
+ * batch in LOOK_EVERY starts and stops announcing.
  */
 static void look_again(struct phase *phase, const struct hm_piece *pieces, uint64_t n)
 {
@@ -111,7 +111,7 @@ static int check_pieces(const struct phase *phase, const struct hm_piece *pieces
 	return 0;
 }
 
-/* -EBUSY, without a text: the user has his hands on the map. */
+/* -EBUSY, without a text: the user is using the map. */
 static int give_back(struct phase *phase)
 {
 	int r = account_give_back(&phase->account, phase->whole, true, MADV_RANDOM);
@@ -120,7 +120,7 @@ static int give_back(struct phase *phase)
 	return r;
 }
 
-/* Who copies out of the map himself has no other way to keep account. */
+/* For a caller that copies out of the map by itself: it has no other way to be accounted for. */
 static int account_all(struct phase *phase, const struct hm_piece *pieces, uint64_t n)
 {
 	uint64_t i;
@@ -173,7 +173,7 @@ static uint64_t bytes_between(const struct hm_piece *pieces, struct cursor from,
 	return bytes - from.done + to.done;
 }
 
-/* As far as the budget goes, from @from on; at least some bytes. */
+/* Takes pieces from @from on as far as the budget goes; at least some bytes. */
 static int take(struct phase *phase, const struct hm_piece *pieces, uint64_t n,
 		struct cursor from, struct cursor *ret_to)
 {
@@ -190,10 +190,13 @@ static int take(struct phase *phase, const struct hm_piece *pieces, uint64_t n,
 	while (to.at < n) {
 		part = min_u64(pieces[to.at].bytes - to.done, account->most);
 		if (!account_add(account, pieces[to.at].offset + to.done, part)) {
-			/* What was taken is copied first: its pages are not touched twice. */
+			/*
+			 * Copies the pieces taken so far first, so that no page is touched
+			 * twice.
+			 */
 			if (to.at != from.at || to.done != from.done)
 				break;
-			/* The least budget is for certain enough for some bytes. */
+			/* The least budget is enough for some bytes. */
 			if (fresh)
 				return err_set(-ENOBUFS,
 					       "a budget of %" PRIu64
@@ -220,7 +223,7 @@ static void populate(const struct phase *phase, const struct hm_piece *pieces,
 	uint64_t at, begin, end, page = page_size();
 
 	for (at = from.at; at <= to.at; at++) {
-		/* Of a piece in parts this one: all of it may be more than the budget. */
+		/* For a piece in parts only this part: all of it may exceed the budget. */
 		begin = at == from.at ? from.done : 0;
 		if (at == to.at && to.done <= begin)
 			break;
@@ -229,7 +232,7 @@ static void populate(const struct phase *phase, const struct hm_piece *pieces,
 			continue;
 		begin = round_down(pieces[at].offset + begin, page);
 		end = round_up(pieces[at].offset + end, page);
-		/* What can't be brought in is an error of the copy. */
+		/* The copy reports pages that can't be brought in. */
 		sys_madvise(phase->whole->address + begin, end - begin, MADV_POPULATE_READ);
 	}
 }
@@ -259,8 +262,8 @@ static int gather_mapped(struct hm_reader *reader, const struct hm_piece *pieces
 /* ---- read ---- */
 
 /*
- * Where nothing was announced yet, the first piece that is to be waited for has it and the rest
- * announced: what is in memory costs no calls, of which several files need four a piece.
+ * If nothing was announced yet, the first piece that would have to be waited for announces
+ * itself and the rest: pieces in memory cost no calls then; several files need four a piece.
  */
 static int gather_read(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n,
 		       char *out)
@@ -295,7 +298,7 @@ static int begin_bounce(struct phase *phase)
 	return reader_memory(phase, phase->choice.ahead * phase->choice.read, &phase->bounce);
 }
 
-/* One read, of a piece or a part of it, is put in. */
+/* Queues one read, of a piece or a part of it. */
 static int begin_read(struct hm_reader *reader, struct uring_group *group, uint64_t offset,
 		      uint64_t bytes, char *out, uint64_t *ret_bytes)
 {
@@ -358,7 +361,7 @@ static int gather_queued(struct hm_reader *reader, const struct hm_piece *pieces
 		r = begin_reads(reader, pieces, n, out, &group);
 	if (!r)
 		r = uring_wait(phase->ring, &group);
-	/* Nothing may write to what is the caller's again. */
+	/* No read may write to the caller's memory after this. */
 	if (r)
 		phase_drop_ring(phase);
 	if (!r && group.error)
@@ -390,7 +393,10 @@ int gather(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n, 
 	r = -EOPNOTSUPP;
 	if (phase->whole)
 		r = gather_mapped(reader, pieces, n, to, &from);
-	/* No guarded scope can be had now, or no page given back: the kernel copies as safely. */
+	/*
+	 * A guarded scope can't be had now, or no page can be given back: the kernel copies as
+	 * safely.
+	 */
 	if (is_refused(r))
 		r = gather_read(reader, pieces, n, to);
 	return r;

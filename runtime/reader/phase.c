@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* A phase: a file as it is now, what is chosen for it, and what that takes. */
+/*
+ * Phases: a file in its present state, the choice for it, and the objects that the choice needs.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,13 +15,13 @@
 #include "base/rlimits.h"
 #include "base/sys.h"
 
-/* io_uring: more of them in flight gain nothing. */
+/* io_uring: a longer queue gains nothing. */
 #define DEPTH 64
 
-/* At once; Linux reads less than 2 GiB [read(2)]. */
+/* Bytes of a call; Linux reads less than 2 GiB [read(2)]. */
 #define READ_MAX GIB(1)
 
-/* ---- what every policy needs ---- */
+/* ---- functions for all policies ---- */
 
 int reader_explain_read(int r, uint64_t offset, uint64_t bytes)
 {
@@ -76,7 +78,7 @@ bool reader_pread_now(struct hm_reader *reader, void *to, uint64_t length, uint6
 	int r = reader->files ? files_read_now(reader->files, to, length, offset) :
 				reader_read_now(reader->fd, to, length, offset);
 
-	/* What is wrong is said by who reads it for certain. */
+	/* A certain read will report the error. */
 	if (r)
 		err_clear();
 	return !r;
@@ -137,7 +139,7 @@ int phase_ring(struct phase *phase)
 {
 	bool pieces = phase->wish.pattern == HM_PATTERN_RANDOM;
 
-	/* Of pieces each read may need a place of the reader's own. */
+	/* For pieces, each read may need a place of the reader's own. */
 	return phase->ring ? 0 : uring_open(pieces ? phase->choice.ahead : DEPTH, &phase->ring);
 }
 
@@ -160,7 +162,7 @@ uint64_t phase_memory(const struct phase *phase)
 	return memory + phase->account.cost;
 }
 
-/* ---- made ---- */
+/* ---- making a phase ---- */
 
 static int set_range(struct phase *phase, uint64_t size, uint64_t begin, uint64_t end)
 {
@@ -178,8 +180,8 @@ static int set_range(struct phase *phase, uint64_t size, uint64_t begin, uint64_
 }
 
 /*
- * Where the file system lets it: a reader does without, if it has to. Where the address
- * space has no room for all of it there may be some for windows: the buffer stays.
+ * Maps the whole file where the file system allows it; a reader can do without. Where the
+ * address space has no room for all of it there may be room for windows: the buffer stays.
  */
 static int map_whole(struct hm_reader *reader, uint64_t size, struct phase *phase)
 {
@@ -194,7 +196,7 @@ static int map_whole(struct hm_reader *reader, uint64_t size, struct phase *phas
 	int r;
 
 	r = hm_buffer_from_file(reader->device, NULL, reader->fd, &desc, &phase->buffer);
-	/* Cut off since it was looked at: what is read of it will say so. */
+	/* Cut off since it was looked at: reading it will report that. */
 	if (r && access_refusals() == refusals)
 		return r == -EINVAL || r == -ENODATA ? 0 : r;
 	if (r)
@@ -214,13 +216,13 @@ static int open_direct(struct hm_reader *reader)
 	char path[32];
 	int fd;
 
-	/* Another open file: what is set on it is not for those who have the other one. */
+	/* A new open file: flags set on it don't affect users of the other one. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", reader->fd);
 	fd = sys_open(path, O_RDONLY | O_DIRECT, 0);
 	return fd < 0 ? rlimits_explain_fd(fd, "a descriptor with O_DIRECT") : fd;
 }
 
-/* What only some policies need. */
+/* Makes the objects of the chosen policy. */
 static int equip(struct hm_reader *reader, struct phase *phase)
 {
 	if (!phase->choice.copied_from_map) {
@@ -238,16 +240,16 @@ static int equip(struct hm_reader *reader, struct phase *phase)
 	}
 	if (!phase->whole)
 		return 0;
-	/* A fault would read as much around it as the device reads ahead, megabytes. */
+	/*
+	 * Without this a fault would read as much around it as the device reads ahead:
+	 * megabytes.
+	 */
 	sys_madvise(phase->whole->address, phase->whole->span, MADV_RANDOM);
 	return account_begin(&phase->account, phase->whole->address, phase->facts.size,
 			     phase->choice.budget, phase->facts.page, phase->facts.fault);
 }
 
-/*
- * With its ring, whose errors are known only by making it: the choice is made again, by
- * what was learned.
- */
+/* Makes the ring, too: its errors show only then, and the choice is made again with them. */
 static int choose(struct phase *phase)
 {
 	int r = reader_choose(&phase->facts, &phase->wish, &phase->choice);
@@ -300,7 +302,7 @@ void phase_take_up(struct hm_reader *reader)
 	bool random = reader->phase.wish.pattern == HM_PATTERN_RANDOM;
 
 	/*
-	 * Reads, too, bring in as much around them as the device reads ahead. Not
+	 * Without RANDOM, reads also bring in as much around them as the device reads ahead. Not
 	 * POSIX_FADV_SEQUENTIAL, which doubles that: faults get more, and smaller folios.
 	 */
 	sys_fadvise(reader->fd, 0, 0, random ? POSIX_FADV_RANDOM : POSIX_FADV_NORMAL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Readers: opened, asked, ended. What is between is in window.c, stream.c and gather.c. */
+/* Readers: opened, queried, ended. window.c, stream.c and gather.c do the reading. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -96,7 +96,7 @@ err_reader:
 	return r;
 }
 
-/* @files, or NULL, are the reader's from here on, whatever comes of it. */
+/* Takes over @files, or NULL, on failure, too. */
 static int open_reader(const char *path, struct files *files, const struct hm_reader_desc *desc,
 		       struct hm_reader **ret_reader)
 {
@@ -191,7 +191,7 @@ void hm_reader_unref(struct hm_reader *reader)
 
 /* ---- using ---- */
 
-/* Of several files the one that failed is named already. */
+/* With several files the text has the path already. */
 static int explain(const struct hm_reader *reader, int r)
 {
 	return reader->files ? r : err_prefix(r, "%s", reader->path);
@@ -223,7 +223,7 @@ int hm_reader_range(struct hm_reader *reader, uint64_t begin, uint64_t end, uint
 		window_end(reader, &reader->phase);
 		phase_end(&reader->phase);
 		reader->phase = phase;
-		/* A name without one in the table is in the phase itself. */
+		/* A name that the table does not have is stored in the phase itself. */
 		if (phase.facts.fs == phase.fs_name)
 			reader->phase.facts.fs = reader->phase.fs_name;
 		phase_take_up(reader);

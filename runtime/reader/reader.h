@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reader, and its phase: a range, and how its bytes come. A phase is made as a whole
- * before the one before it goes, so that what fails changes nothing.
+ * A reader, and its phase: a range, and the way in which its bytes come. A new phase is complete
+ * before the old one goes, so that a failure changes nothing.
  */
 #ifndef HETMAP_READER_INTERNAL_H
 #define HETMAP_READER_INTERNAL_H
@@ -27,12 +27,12 @@ struct stream {
 	uint32_t n;
 	uint64_t slot_size;
 	struct stream_slot slot[STREAM_SLOTS];
-	uint32_t first;   /* slot of the window that comes next */
-	uint32_t n_begun; /* windows that are being read, or have been */
-	uint64_t begun;   /* in the file: where the next one to begin is */
+	uint32_t first;   /* slot of the next window */
+	uint32_t n_begun; /* windows with reads in flight or done */
+	uint64_t begun;   /* in the file: beginning of the next one to begin */
 };
 
-/* So many announcements are remembered, that a gather need not repeat them. */
+/* Announcements that are remembered, so that a gather need not repeat them. */
 #define ANNOUNCED 16
 
 struct phase {
@@ -41,16 +41,16 @@ struct phase {
 	char fs_name[FS_NAME_MAX];
 	struct reader_choice choice;
 	uint64_t begin, end, position;
-	struct hm_buffer *buffer; /* of the whole file; NULL: empty, or it can't be mapped */
-	struct hm_map *whole;     /* what is gathered from; NULL: not so */
+	struct hm_buffer *buffer; /* of the whole file; NULL: empty, or not mappable */
+	struct hm_map *whole;     /* source of gathers; NULL: not mapped */
 	bool held;                /* its user keeps it from being given back */
 	struct account account;
-	struct hm_map *window; /* that next() gave */
+	struct hm_map *window; /* given by next() */
 	uint64_t window_offset, window_bytes;
-	uint64_t announced; /* in the file: up to there reading has begun */
+	uint64_t announced; /* in the file: reading has begun up to there */
 	struct stream stream;
 	struct uring *ring; /* of URING and DIRECT; NULL: closed after an error, or the end */
-	struct hm_map *bounce; /* of O_DIRECT's reads of pieces */
+	struct hm_map *bounce; /* for O_DIRECT's reads of pieces */
 	int direct_fd;         /* -1: not that policy */
 	uint64_t recent[ANNOUNCED];
 	uint32_t n_recent, n_gather;
@@ -58,12 +58,12 @@ struct phase {
 
 struct hm_reader {
 	struct hm_object object;
-	pthread_mutex_t lock; /* one call at a time; protects the below */
+	pthread_mutex_t lock; /* one call at a time; protects the fields below */
 	int fd;
 	uint32_t flags;           /* HM_READER_DROP; constant */
 	char *path;               /* for texts; constant */
 	struct hm_device *device; /* "file"; constant */
-	struct files *files;      /* several, of which fd is the first; or NULL; constant */
+	struct files *files;      /* several; fd is the first one's; or NULL; constant */
 	struct phase phase;
 	uint64_t peak;
 	uint64_t bytes;
@@ -74,37 +74,37 @@ struct hm_reader {
 int phase_begin(struct hm_reader *reader, uint64_t begin, uint64_t end,
 		const struct reader_wish *wish, struct phase *ret_phase);
 void phase_end(struct phase *phase);
-/* It is the reader's from here on: what of it concerns the descriptor itself. */
+/* Applies the reader's new phase to the descriptor. */
 void phase_take_up(struct hm_reader *reader);
-/* Memory that it has now at most. */
+/* Most memory that the phase has now. */
 uint64_t phase_memory(const struct phase *phase);
-/* The ring, opened if it is not, or not any more. */
+/* Opens the ring, if it is not open. */
 int phase_ring(struct phase *phase);
-/* After an error of the ring's: nothing is in flight; the next use opens another. */
+/* After an error of the ring: nothing is in flight; the next use opens another. */
 void phase_drop_ring(struct phase *phase);
-/* A descriptor for reads of this policy. */
+/* The descriptor for reads of this policy. */
 static inline int phase_fd(const struct hm_reader *reader)
 {
 	return reader->phase.direct_fd >= 0 ? reader->phase.direct_fd : reader->fd;
 }
 
-/* -ENODATA, with a text, where the file ends before @end now. */
+/* -ENODATA, with a text, where the file now ends before @end. */
 int reader_check_size(struct hm_reader *reader, uint64_t end);
-/* The text of a failed read of @bytes at @offset. */
+/* Sets the text of a failed read of @bytes at @offset. */
 int reader_explain_read(int r, uint64_t offset, uint64_t bytes);
-/* All @length bytes at @offset, or an error with a text. */
+/* Reads all @length bytes at @offset, or fails with a text. */
 int reader_pread(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset);
-/* The same where they are in memory, and that can be told; false: some of @to may be written. */
+/* The same if they are known to be in memory; false: some of @to may have been written. */
 bool reader_pread_now(struct hm_reader *reader, void *to, uint64_t length, uint64_t offset);
 int reader_read_now(int fd, void *to, uint64_t length, uint64_t offset);
 int reader_read_fd(int fd, void *to, uint64_t length, uint64_t offset);
-/* Their reading begins. */
+/* Starts reading the bytes. */
 void reader_announce(struct hm_reader *reader, uint64_t offset, uint64_t length);
-/* They leave the page cache, if that was asked for. */
+/* Drops the bytes from the page cache, if the caller asked for that. */
 void reader_drop(struct hm_reader *reader, uint64_t offset, uint64_t length);
-/* Anonymous memory for reads of the phase, as a map of "host". */
+/* Makes anonymous memory for reads of the phase, as a map of "host". */
 int reader_memory(const struct phase *phase, uint64_t bytes, struct hm_map **ret_map);
-/* Where in it reads may begin to go: O_DIRECT's unit may be more than a page. */
+/* First place in it for reads: O_DIRECT's unit may be larger than a page. */
 static inline char *reader_place(const struct phase *phase, const struct hm_map *memory)
 {
 	return (char *)round_up((uintptr_t)memory->address, phase->choice.unit);
@@ -112,12 +112,12 @@ static inline char *reader_place(const struct phase *phase, const struct hm_map 
 
 /* ---- files.c ---- */
 
-/* A regular file, and what it is. */
+/* Opens a regular file, and returns its status. */
 int reader_open_file(const char *path, int *ret_fd, struct stat *ret_st);
 
 /* ---- window.c, stream.c ---- */
 
-/* The next window at phase.position, which has bytes; they move nothing but their own. */
+/* Return the next window at phase.position, which has bytes; they change only their own state. */
 int window_next(struct hm_reader *reader, const void **ret_data, uint64_t *ret_bytes);
 void window_end(struct hm_reader *reader, struct phase *phase);
 int stream_next(struct hm_reader *reader, const void **ret_data, uint64_t *ret_bytes);
@@ -130,15 +130,15 @@ int gather(struct hm_reader *reader, const struct hm_piece *pieces, uint64_t n, 
 
 /* ---- copy.c ---- */
 
-/* Pieces from @at on, and what is done of the first of these. */
+/* A place in a list of pieces: @done bytes of piece @at are done. */
 struct cursor {
 	uint64_t at;
 	uint64_t done;
 };
 
 /*
- * Copies out of the map from @from up to before @to, in a guarded scope. -EOPNOTSUPP,
- * -EBUSY of hm_guard_begin(): nothing was copied.
+ * Copies out of the map from @from up to before @to, in a guarded scope. -EOPNOTSUPP and -EBUSY
+ * of hm_guard_begin(): nothing was copied.
  */
 int copy_pieces(struct hm_reader *reader, const struct hm_piece *pieces, struct cursor from,
 		struct cursor to, char *out);

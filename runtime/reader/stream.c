@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Windows that are read into memory of the reader's own: by pread(2), one at a time, or by
- * io_uring, those that come next while one is in use.
+ * io_uring, ahead of the one in use.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ void stream_end(struct phase *phase)
 {
 	struct stream *stream = &phase->stream;
 
-	/* What is in flight goes to the memory. */
+	/* Ends reads in flight, which go to the memory. */
 	phase_drop_ring(phase);
 	hm_map_unref(stream->memory);
 	*stream = (struct stream){ 0 };
@@ -53,7 +53,7 @@ static int read_window(struct hm_reader *reader, uint64_t at, uint64_t bytes)
 	uint64_t until = min_u64(phase->end, at + bytes + 8 * phase->choice.window);
 	int r;
 
-	/* Half of it again each time: an announcement has its price, too. */
+	/* Announces half of it again each time, since an announcement has its price, too. */
 	if (phase->announced < at + bytes + 4 * phase->choice.window &&
 	    phase->announced < phase->end) {
 		phase->announced = max_u64(phase->announced, at);
@@ -68,7 +68,7 @@ static int read_window(struct hm_reader *reader, uint64_t at, uint64_t bytes)
 
 /* ---- io_uring ---- */
 
-/* A slot's window begins to be read, in several reads. */
+/* Begins to read a slot's window, in several reads. */
 static int begin_window(struct hm_reader *reader)
 {
 	struct phase *phase = &reader->phase;
@@ -87,7 +87,7 @@ static int begin_window(struct hm_reader *reader)
 	for (at = from; at < to; at += phase->choice.read) {
 		struct uring_read read = {
 			.fd = phase_fd(reader),
-			/* A window's bytes are where its size's multiples begin. */
+			/* A window's bytes begin at their offset within its size. */
 			.to = slot_address(phase, number) + at % phase->choice.window,
 			.offset = at,
 			.wanted = (uint32_t)min_u64(phase->choice.read, to - at),
@@ -126,7 +126,7 @@ static int wait_window(struct hm_reader *reader, uint64_t bytes)
 	int r;
 
 	r = phase_ring(phase);
-	/* Also into the slot of the window that was given last, which ends now. */
+	/* Also fills the slot of the last window given, which ends now. */
 	while (!r && stream->begun < phase->end && stream->n_begun < stream->n)
 		r = begin_window(reader);
 	slot = &stream->slot[stream->first];
@@ -138,7 +138,7 @@ static int wait_window(struct hm_reader *reader, uint64_t bytes)
 			r = reader_check_size(reader, phase->position + bytes);
 		else
 			reader_explain_read(r, slot->group.where, bytes);
-		/* It has grown again meanwhile. */
+		/* No error now: the file has grown again in the meantime. */
 		r = r ? r : reader_explain_read(-ENODATA, slot->group.where, bytes);
 	}
 	return r;

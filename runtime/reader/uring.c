@@ -15,7 +15,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-/* ---- why there is none ---- */
+/* ---- reasons for a missing io_uring ---- */
 
 #ifdef HAVE_LIBURING
 #define ENOSYS_MEANS                                                                 \
@@ -25,10 +25,10 @@
 #define ENOSYS_MEANS "this is a build without liburing"
 #endif
 
-/* Errors of io_uring_setup(2), and what of it can be changed. */
+/* Errors of io_uring_setup(2), and their remedies. */
 static const struct remedy {
 	int error;
-	int resource; /* whose limit is said; -1: none */
+	int resource; /* resource with the limit to show; -1: none */
 	const char *text;
 } remedies[] = {
 	{ -EMFILE, RLIMIT_NOFILE, "raise RLIMIT_NOFILE (ulimit -n)" },
@@ -65,7 +65,7 @@ const char *uring_explain(int r, char *text, size_t size)
 
 #include <liburing.h>
 
-/* Reads that the kernel gives back unfinished, without any reason to stop. */
+/* Tries of a read that the kernel gives back unfinished without a reason to stop. */
 #define TRIES 100
 
 struct slot {
@@ -78,7 +78,7 @@ struct slot {
 struct uring {
 	struct io_uring uring;
 	uint32_t depth;
-	uint32_t in_flight; /* put in, and not over: also what is not submitted yet */
+	uint32_t in_flight; /* queued and not over: includes reads not submitted yet */
 	uint32_t free;      /* depth: none */
 	struct slot slot[];
 };
@@ -98,7 +98,7 @@ int uring_open(uint32_t depth, struct uring **ret_ring)
 		return err_set(r, "io_uring for %u reads in flight: %s", depth,
 			       uring_explain(r, text, sizeof(text)));
 	}
-	/* A child has nothing of it: its memory is the kernel's side of this process. */
+	/* A child must not have it: its memory is the kernel's side of this process. */
 	io_uring_ring_dontfork(&ring->uring);
 	ring->depth = depth;
 	for (i = 0; i < depth; i++)
@@ -121,7 +121,7 @@ static void prepare(struct uring *ring, struct slot *slot)
 	const struct uring_read *read = &slot->read;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
 
-	/* As many as slots: there is one. */
+	/* Never NULL: the queue has as many entries as there are slots. */
 	io_uring_prep_read(sqe, read->fd, read->to + slot->done, read->length - slot->done,
 			   read->offset + slot->done);
 	io_uring_sqe_set_data64(sqe, (uint64_t)(slot - ring->slot));
@@ -143,12 +143,12 @@ static void end(struct uring *ring, struct slot *slot, int r)
 	ring->free = (uint32_t)(slot - ring->slot);
 }
 
-/* What one completion says; some need another go. */
+/* Handles one completion; some reads need another try. */
 static void complete(struct uring *ring, struct slot *slot, int result)
 {
 	bool again = result == -EAGAIN || result == -EINTR;
 
-	/* So a read ends whose thread has ended: the next try is the thread's that waits. */
+	/* A read ends so when its thread has ended: the waiting thread makes the next try. */
 	if (slot->read.own && (result == -ECANCELED || result == -EFAULT))
 		again = true;
 
@@ -238,7 +238,7 @@ void uring_drain(struct uring *ring)
 	struct io_uring_cqe *cqe;
 	int r;
 
-	/* What was never submitted never will be. */
+	/* Reads that were never submitted never run. */
 	while (ring->in_flight > io_uring_sq_ready(&ring->uring)) {
 		/* Enters the kernel, submits nothing. */
 		r = io_uring_wait_cqe(&ring->uring, &cqe);

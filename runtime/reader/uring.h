@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Many reads in flight, by io_uring. Each goes to a place of the caller's or, where O_DIRECT
- * wants other alignments than the caller has, to a bounce buffer, from which what was wanted
- * is copied. In a build without liburing there is none.
+ * requires another alignment, to a bounce buffer, and from there to the caller. A build without
+ * liburing has no io_uring.
  */
 #ifndef HETMAP_READER_URING_H
 #define HETMAP_READER_URING_H
@@ -13,11 +13,11 @@
 
 struct uring;
 
-/* Reads that belong together. Begun as all zero. */
+/* Reads that belong together. Must begin zeroed. */
 struct uring_group {
 	uint32_t pending;
-	int error;      /* of the first one that failed: -ENODATA, the file ended before */
-	uint64_t where; /* in the file, it failed */
+	int error;      /* of the first failure: -ENODATA if the file ended before */
+	uint64_t where; /* offset of the failure in the file */
 };
 
 struct uring_read {
@@ -25,41 +25,42 @@ struct uring_read {
 	char *to;
 	uint64_t offset;
 	uint32_t length;
-	uint32_t wanted; /* of these: behind the file's end there may be less */
-	char *copy_to;   /* NULL: it is where it is to be */
-	uint32_t unit;   /* reads begin at multiples of it: a shorter one was the file's end */
-	uint32_t skip;   /* so many bytes of @to are not copied there, of those wanted */
+	uint32_t wanted; /* of these: the file may end before the rest */
+	char *copy_to;   /* NULL: @to is the destination */
+	uint32_t unit;   /* reads begin at multiples of it: a shorter one met the file's end */
+	uint32_t skip;   /* wanted bytes at the beginning of @to that are not copied */
 	bool own;        /* @to is memory of the reader's, which can be written to */
 	struct uring_group *group;
 };
 
 /*
- * Why there is none: "EMFILE (Too many open files): ...", with the limit and the remedy.
- * Gives @text, of @size bytes.
+ * The reason for a missing io_uring: "EMFILE (Too many open files): ...", with the limit and the
+ * remedy. Returns @text, of @size bytes.
  */
 #define URING_TEXT_MAX 192
 const char *uring_explain(int r, char *text, size_t size);
 
-/* @depth reads at most are in flight. -ENOMEM, -ENOSYS and io_uring_setup(2)'s. */
+/* Makes a ring for @depth reads in flight. -ENOMEM, -ENOSYS, errors of io_uring_setup(2). */
 int uring_open(uint32_t depth, struct uring **ret_ring);
-/* Waits for what is in flight. NULL is allowed. */
+/* Waits for reads in flight. NULL is allowed. */
 void uring_close(struct uring *ring);
 
 /*
- * The number of the next read, from 0, before depth: whose bounce buffer is free. Waits for
- * one to end, where none is. What fails has its own text.
+ * The number of a free slot, from 0, below depth: its bounce buffer is free. Waits for a read to
+ * end if no slot is free. Errors have a text.
  */
 int uring_slot(struct uring *ring, uint32_t *ret_slot);
-/* Puts @read into the slot that uring_slot() has just given. Begins with the next call. */
+/* Puts @read into the slot that uring_slot() has just returned. The next call submits it. */
 void uring_read(struct uring *ring, uint32_t slot, const struct uring_read *read);
 
-/* Begins what was put in, waits for nothing. */
+/* Submits queued reads, without waiting. */
 int uring_submit(struct uring *ring);
-/* Until none of @group is in flight; its error is not this function's. */
+/* Waits until no read of @group is in flight; does not return the group's error. */
 int uring_wait(struct uring *ring, const struct uring_group *group);
 /*
- * Until nothing is in flight, whatever happens: after an error of the above, before memory
- * that is read to is another's. The ring can only be closed then.
+ * Waits until nothing is in flight, whatever happens: must be called after an error of the
+ * functions above, before memory of the reads is given to another user. The ring can only be
+ * closed then.
  */
 void uring_drain(struct uring *ring);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Windows that are mapped: one at a time, with reading begun ahead, and gone behind. */
+/* Windows that are mapped one at a time: starts reading ahead of them, and drops them behind. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,18 +9,18 @@
 #include "reader/reader.h"
 #include "base/sys.h"
 
-/* Also what was begun ahead of it and nobody wants any more stays: it is page cache. */
+/* Bytes begun ahead that are not wanted any more stay: they are page cache. */
 void window_end(struct hm_reader *reader, struct phase *phase)
 {
 	if (!phase->window)
 		return;
-	/* Unmapped, not MADV_DONTNEED: that keeps the page tables. */
+	/* Unmaps, instead of MADV_DONTNEED, which keeps the page tables. */
 	hm_map_unref(phase->window);
 	phase->window = NULL;
 	reader_drop(reader, phase->window_offset, phase->window_bytes);
 }
 
-/* Reading of what comes after @end begins, as far as the policy goes. */
+/* Starts reading the bytes after @end, as far as the policy goes. */
 static void begin_ahead(struct hm_reader *reader, uint64_t from, uint64_t end)
 {
 	struct phase *phase = &reader->phase;
@@ -60,7 +60,7 @@ static int populate(struct hm_reader *reader)
 	const struct phase *phase = &reader->phase;
 	int r = hm_map_prefetch(phase->window, 0, hm_map_length(phase->window), HM_READ);
 
-	/* The kernel says EFAULT whatever was wrong. */
+	/* The kernel returns EFAULT for every cause. */
 	if (r != -EFAULT)
 		return r;
 	r = reader_check_size(reader, phase->window_offset + phase->window_bytes);
