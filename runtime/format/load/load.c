@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Load: tensors of a model in a buffer of a device; made, asked, dropped. */
+/* Load: tensors of a model in a buffer of a device; made, queried, dropped. */
 #include "format/load/load.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static int read_desc(const struct hm_load_desc *from, struct hm_load_desc *ret_d
 	return 0;
 }
 
-/* One for all: it is called as the model's first file. */
+/* Makes one buffer for all tensors, named after the model's first file. */
 static int make_room(struct hm_load *load, struct hm_device *device)
 {
 	const char *path = load->safetensors->shard[0].path, *slash = strrchr(path, '/');
@@ -117,7 +117,7 @@ void hm_load_unref(struct hm_load *load)
 		destroy(load);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 int hm_load_query(struct hm_load *load, struct hm_load_info *ret_info)
 {

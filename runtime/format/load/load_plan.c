@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The plan of a load: which tensors, where each goes, and in which steps. */
+/* The plan of a load: the tensors, the place of each, and the steps. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "format/load/load.h"
 #include "base/sys.h"
 
-/* Where a window is not given: what storage needs to be busy, and little beside a model. */
+/* Default window: enough to keep storage busy, and little beside a model. */
 #define WINDOW MIB(64)
-/* What every accelerator tried takes a pointer at; OpenCL asks for 128 at most here. */
+/* Every accelerator tried accepts a pointer at it; OpenCL asks for 128 at most here. */
 #define ALIGNMENT 256
 
 /*
- * A step is long enough that what it costs by itself does not count, and a window has
- * some of them, so that its stages overlap.
+ * A step is long enough that its own cost does not count, and a window has several, so that its
+ * stages overlap.
  */
 #define STEP_MOST MIB(4)
 #define STEPS_LEAST 8
@@ -32,7 +32,7 @@ static int check_window(uint64_t window)
 	return 0;
 }
 
-/* Of no more than there is to load: steps, and what is allocated for each, go by it. */
+/* The window is at most the bytes to load: steps, and their allocations, follow it. */
 static void choose_window(struct hm_load_info *info, uint64_t window)
 {
 	uint64_t page = page_size(), step;
@@ -58,7 +58,7 @@ static int allocate(struct hm_load *load, uint64_t n)
 {
 	uint32_t all = load->safetensors->n_tensor;
 
-	/* Each once: no more can be right. */
+	/* Each tensor once at most. */
 	if (n > all)
 		return err_set(-EINVAL,
 			       "hm_load_create: %" PRIu64
@@ -73,7 +73,7 @@ static int allocate(struct hm_load *load, uint64_t n)
 	return 0;
 }
 
-/* The next one goes behind those before. */
+/* Places the next tensor behind those before. */
 static int put(struct hm_load *load, uint32_t position, uint64_t index)
 {
 	struct hm_safetensors *safetensors = load->safetensors;
@@ -119,14 +119,14 @@ int load_plan(struct hm_load *load, const struct hm_load_desc *desc)
 		return r;
 	choose_window(&load->info, desc->window);
 	load->info.tensors = load->n;
-	/* There are none of no bytes. */
+	/* A buffer can't have 0 bytes. */
 	load->info.buffer = max_u64(load->info.buffer, 1);
 	return 0;
 }
 
 /* ---- steps ---- */
 
-/* Up to a page's end in the file, so that the next one begins with a page. */
+/* Ends at a page's end in the file, so that the next step begins with a page. */
 static uint64_t step_of(const struct hm_load *load, uint64_t offset)
 {
 	return round_down(offset + load->info.step, page_size()) - offset;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The stages of a load, each a step ahead of the next one: a thread has storage read ahead
- * and waits for it, others copy, the caller's own is told what is complete. What is under
- * way is in a ring of as many steps as a window has.
+ * The stages of a load, each a step ahead of the next: one thread starts reads from storage and
+ * waits for them, others copy, and the caller's thread reports complete tensors. Steps under way
+ * are in a ring, whose length is a window's steps.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define THREADS_CHOSEN 4
 #define THREADS_MAX 64
 
-/* How long at least one thread was at something. */
+/* Time during which at least one thread was busy. */
 struct stage {
 	uint32_t busy;
 	uint64_t since;
@@ -27,20 +27,20 @@ struct stages {
 	struct hm_load *load;
 	const struct hm_load_desc *desc;
 	uint32_t generation; /* of the map, before */
-	uint32_t n_thread;   /* that copy */
+	uint32_t n_thread;   /* copying threads */
 	uint32_t n_ring;
 	unsigned char *vector; /* of the disk's thread */
 
-	pthread_mutex_t lock;   /* protects the below */
+	pthread_mutex_t lock;   /* protects the fields below */
 	pthread_cond_t changed; /* any of it */
 	struct load_piece *ring;
-	/* Steps so far; each is n_ring ahead of told at most. */
+	/* Steps so far; each is at most n_ring ahead of told. */
 	uint64_t announced;
 	uint64_t fetched;
 	uint64_t taken; /* to be copied */
 	uint64_t told;
 	bool all_announced;
-	bool stop; /* something failed, or the caller wants no more */
+	bool stop; /* something failed, or the caller has ended the load */
 	int error;
 	char text[ERR_TEXT_MAX];
 	struct stage disk, copy, loaded;
@@ -58,7 +58,7 @@ static void stage_end_locked(struct stage *stage)
 		stage->ns += time_now_ns() - stage->since;
 }
 
-/* The first failure is the load's. With the text of this thread. */
+/* Sets the load's result, if this is its first failure, with this thread's text. */
 static void stop_locked(struct stages *stages, int r)
 {
 	if (!stages->stop) {
@@ -76,7 +76,7 @@ static struct load_piece *slot(struct stages *stages, uint64_t step)
 
 /* ---- the disk ---- */
 
-/* Of as many steps as there is room for, so that storage has much to do at a time. */
+/* Announces as many steps as there is room for, so that storage has much to do at a time. */
 static void announce_locked(struct stages *stages, struct load_cursor *cursor)
 {
 	struct load_piece piece;
@@ -162,7 +162,7 @@ static void *copy(void *user)
 
 /* ---- telling ---- */
 
-/* What a function of the caller's returned, with a text. */
+/* Turns the result of a caller's function into an error with a text. */
 static int wants_no_more(int r, const char *name)
 {
 	char shown[SHOWN_MAX];
@@ -189,7 +189,7 @@ static int tell_one(const struct stages *stages, uint32_t position)
 	return r ? wants_no_more(r, info.name) : 0;
 }
 
-/* Tensors from @position on that are complete with @piece; @bytes: so far. */
+/* Reports tensors from @position on that are complete with @piece; @bytes: so far. */
 static int tell(const struct stages *stages, const struct load_piece *piece, uint32_t position,
 		uint64_t bytes)
 {
@@ -247,13 +247,13 @@ static uint32_t choose_threads(const struct hm_load *load, uint32_t threads)
 
 	if (threads)
 		return (uint32_t)min_u64(threads, THREADS_MAX);
-	/* What one brings to where CPUs reach it, another would crowd out. */
+	/* With a window, threads would push each other's bytes out of the CPU's reach. */
 	if (!(load->map->buffer->caps & HM_CAP_BRACKET))
 		n = min_u64(thread_processors(), THREADS_CHOSEN);
 	return (uint32_t)min_u64(n, pieces);
 }
 
-/* With fewer than wished, where there are no more: one is enough. */
+/* Starts fewer threads than wanted if no more can be had: one is enough. */
 static int start(struct stages *stages, pthread_t *threads, uint32_t *ret_started)
 {
 	uint32_t n;

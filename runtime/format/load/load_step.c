@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A step of a load. The storage reads ahead what will be copied; read(2) then puts it
- * straight into the device's memory, where a fault on either side is an error and no
- * signal.
+ * A step of a load. Storage reads ahead the bytes to be copied; read(2) then puts them straight
+ * into the device's memory, so that a fault on either side is an error and no signal.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,16 +18,18 @@
 #include "core/segments.h"
 #include "base/sys.h"
 
-/* Of the device's memory made present and read into: what caches hold in between. */
+/*
+ * Bytes of the device's memory made present and read into at a time: caches hold them in
+ * between.
+ */
 #define FILL MIB(1)
 /*
- * Bytes that others crowd out of what CPUs reach are brought there again, and asked for
- * again where others leave no room: so often, with longer and longer pauses between,
- * 0.5 s in all.
+ * Tries to bring back bytes that other users push out of the CPU's reach, and to ask again where
+ * they leave no room: with longer and longer pauses between, 0.5 s in all.
  */
 #define TRIES 10
 
-/* The pages of a file that a piece is in. */
+/* The pages of a file that hold a step. */
 struct pages {
 	struct hm_map *map; /* of the whole file */
 	uint64_t begin, length;
@@ -64,14 +65,14 @@ uint64_t load_announce(const struct hm_load *load, struct load_piece *piece,
 			n += vector[i] & 1;
 	piece->resident = n == all;
 	/*
-	 * In any case: of a file that is somebody else's, mincore() says yes to everything.
-	 * It is advice: where it fails, bytes come when they are waited for.
+	 * Announces in any case: for a foreign user's file mincore() reports everything
+	 * resident. Only advice: if it fails, bytes come when they are waited for.
 	 */
 	announce_pages(pages.map->buffer, address, pages.length);
 	return piece->resident ? piece->bytes : n * piece->bytes / all;
 }
 
-/* By a mapping of its own, which takes its page tables with it. */
+/* Uses a mapping of its own, so that its page tables go with it. */
 void load_fetch(const struct hm_load *load, const struct load_piece *piece)
 {
 	struct pages pages = pages_of(load, piece);
@@ -92,7 +93,7 @@ void load_fetch(const struct hm_load *load, const struct load_piece *piece)
 
 /* ---- into the device's memory ---- */
 
-/* Pages that are made present by one call cost less than as many faults do. */
+/* Making pages present by one call costs less than as many faults. */
 static void make_present(struct hm_map *map, uint64_t place, uint64_t length)
 {
 	uint64_t page = map->buffer->page_size, begin = round_down(place, page);
@@ -116,7 +117,7 @@ static int fill(struct hm_map *file, uint64_t offset, struct hm_map *map, uint64
 	return r;
 }
 
-/* read(2) could not write there. */
+/* Explains why read(2) could not write there. */
 static int explain_fault(struct hm_map *map, uint64_t place, uint64_t length)
 {
 	struct hm_device_info info = { .struct_size = sizeof(info) };
@@ -149,14 +150,14 @@ static int fill_bracketed(struct hm_map *file, uint64_t offset, struct hm_map *m
 	return end == -ENODEV ? end : err_set(r, "%s", text);
 }
 
-/* Did others have the room where CPUs reach it, who will be gone from there? */
+/* Did other users take the room within the CPU's reach, which they will leave again? */
 static bool is_crowded(int r, struct hm_map *map)
 {
 	return (r == -EFAULT || r == -ENOSPC) && (map->buffer->caps & HM_CAP_BRACKET) &&
 	       !atomic_load(&map->lost);
 }
 
-/* Bytes of one tensor. */
+/* Copies bytes of one tensor. */
 static int copy_part(struct hm_map *file, uint64_t offset, struct hm_map *map, uint64_t place,
 		     uint64_t length)
 {
@@ -202,7 +203,7 @@ int load_check(const struct hm_load *load, uint32_t generation)
 	struct hm_device_info info = { .struct_size = sizeof(info) };
 	int r;
 
-	/* Asked, as a device tells nobody by itself. */
+	/* Asks, since a device reports its end only when asked. */
 	r = hm_device_query(load->map->buffer->device, &info);
 	if (r)
 		return r;

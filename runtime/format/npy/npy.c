@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The head of a .npy file, parsed: the literals that numpy writes and reads back, by
- * ast.literal_eval(), and no more of Python than these.
+ * Parses the head of a .npy file: the literals that numpy writes and reads back by
+ * ast.literal_eval(), and no more of Python.
  */
 #include "format/npy/npy.h"
 
@@ -17,7 +17,7 @@
 
 #define MAGIC "\x93NUMPY"
 
-/* ---- what is before the dict ---- */
+/* ---- before the dict ---- */
 
 int npy_begin(const void *from, size_t length, struct npy_header *ret_header,
 	      uint32_t *ret_length)
@@ -55,7 +55,7 @@ int npy_begin(const void *from, size_t length, struct npy_header *ret_header,
 
 /* ---- descr ---- */
 
-/* As it is written, fit to be shown: without quotes round a name, and no longer than fits. */
+/* Keeps the type's text for display: without quotes round a name, and cut to the room. */
 static void keep_descr(const char *from, size_t length, struct npy_header *header)
 {
 	size_t room = sizeof(header->descr) - 1, i;
@@ -213,7 +213,7 @@ int npy_parse(const char *from, size_t length, struct npy_header *header)
 	r = count(&parsed);
 	if (r)
 		return r;
-	/* Of one dimension, or none, the order is the same. */
+	/* With one dimension, or none, both orders are the same. */
 	parsed.fortran &= parsed.rank > 1;
 	*header = parsed;
 	return 0;

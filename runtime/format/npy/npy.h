@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The head of a .npy file: magic, version, and a Python dict that says what the bytes
- * behind it are [numpy/lib/format.py].
+ * The head of a .npy file: magic, version, and a Python dict that describes the bytes behind it
+ * [numpy/lib/format.py].
  */
 #ifndef HETMAP_FORMAT_NPY_H
 #define HETMAP_FORMAT_NPY_H
@@ -12,9 +12,9 @@
 
 #include <hetmap/npy.h>
 
-/* Magic, version, and the longest of the two lengths. */
+/* Magic, version, and the longer form of the length. */
 #define NPY_BEGIN_MAX 12
-/* numpy's own limit of the dict, beyond which it wants to be told that it is trusted. */
+/* numpy's own limit of the dict: a longer one requires the caller's trust there. */
 #define NPY_HEADER_MAX 10000
 
 struct npy_header {
@@ -25,21 +25,23 @@ struct npy_header {
 	uint32_t rank;
 	uint64_t shape[HM_NPY_RANK_MAX];
 	uint64_t elements;
-	uint64_t bytes; /* of all of them */
+	uint64_t bytes; /* of all elements */
 	uint64_t data;  /* offset in the file */
 	uint64_t itemsize;
 	char descr[HM_NPY_DESCR_MAX];
 };
 
 /*
- * The first @length bytes of a file, NPY_BEGIN_MAX of them if it has so many: how long its
- * dict is and where it begins. 0; -EBADMSG: it is none; -EOPNOTSUPP: of another version, or
- * too long.
+ * Parses the first @length bytes of a file, NPY_BEGIN_MAX if it has so many, for the length and
+ * the beginning of its dict.
+ * Errors:
+ *   -EBADMSG not a .npy file
+ *   -EOPNOTSUPP another version, or too long
  */
 int npy_begin(const void *bytes, size_t length, struct npy_header *ret_header,
 	      uint32_t *ret_length);
 
-/* The dict, @length bytes at @text. Fills in the rest of @header, unchanged on failure. */
+/* Parses the dict, @length bytes at @text. Fills in the rest of @header, unchanged on failure. */
 int npy_parse(const char *text, size_t length, struct npy_header *header);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A .npy file's header: read by pread(2), so that who cuts the file off makes it an error. */
+/* Reads a .npy file's header by pread(2), so that a truncation is an error and no signal. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define NPY_INFO_LEAST offsetof(struct hm_npy_info, itemsize)
 
-/* As much as there is of it. */
+/* Reads up to the file's end. */
 static ssize_t read_some(int fd, void *to, size_t length, uint64_t offset)
 {
 	size_t done = 0;
@@ -52,7 +52,7 @@ static int read_header(int fd, uint64_t size, struct npy_header *ret_header)
 	r = npy_parse(text, length, &header);
 	if (r)
 		return r;
-	/* Behind the array there may be more, as another array. */
+	/* Behind the array there may be more, such as another array. */
 	if (header.data > size || header.bytes > size - header.data)
 		return err_set(-EBADMSG,
 			       "its array has %" PRIu64 " bytes from %" PRIu64

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The literals of Python's that a .npy file's header is made of: see npy_text.h. */
+/* Parses the Python literals of a .npy file's header: see npy_text.h. */
 #include "format/npy/npy_text.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ int npy_text_take_number(struct npy_text *text, uint64_t *ret_number)
 	}
 	if (text->at == begin)
 		return npy_text_broken(text, "number");
-	/* 01 is no number of Python's. */
+	/* 01 is no number in Python. */
 	if (*begin == '0' && number)
 		return npy_text_broken(&(struct npy_text){ text->begin, begin, text->end },
 				       "number");

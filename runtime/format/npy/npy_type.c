@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The types of a .npy file's elements: see npy_type.h. */
+/* Types of a .npy file's elements: see npy_type.h. */
 #include "format/npy/npy_type.h"
 
 #include <endian.h>
@@ -14,20 +14,20 @@
 
 /* numpy keeps it in an int. */
 #define SIZE_MOST INT32_MAX
-/* Structures in structures; numpy has no limit but that of Python's stack. */
+/* Structures in structures; numpy's only limit is Python's stack. */
 #define DEPTH_MOST 16
 
 /* ---- names ---- */
 
 /*
- * Those of one size; with a byte order in front where they are short. They are as on x86-64
- * and arm64, where numpy's names that follow C's types write such files.
+ * Types of a fixed size; short names have a byte order in front. Names that follow C's types
+ * mean the types of x86-64 and arm64, where numpy writes such files.
  */
 static const struct known {
 	const char *name;
 	uint32_t dtype;
 	uint32_t size;
-	bool whole; /* a name that has no byte order in front */
+	bool whole; /* a name without a byte order in front */
 } known[] = {
 	{ "b1", HM_DTYPE_BOOL, 1, false },
 	{ "i1", HM_DTYPE_I8, 1, false },
@@ -125,7 +125,7 @@ static bool name_is(const struct name *name, const char *other)
 	return strlen(other) == length && !memcmp(name->at, other, length);
 }
 
-/* The digits in front, as a number that fits an int; -1: it does not. None are 0. */
+/* The digits in front, as a number that fits an int; -1: too large. No digits are 0. */
 static int64_t take_digits(struct name *name)
 {
 	int64_t number = 0;
@@ -136,7 +136,7 @@ static int64_t take_digits(struct name *name)
 	return number <= SIZE_MOST ? number : -1;
 }
 
-/* "[ns]", "[25s]", or nothing: what a time is counted in. Divided units are not written. */
+/* "[ns]", "[25s]", or nothing: the unit of a time. Divided units are never written. */
 static bool is_unit(struct name name)
 {
 	static const char *const units[] = { "Y",  "M",  "W",  "D",  "h",  "m",  "s",
@@ -153,7 +153,7 @@ static bool is_unit(struct name name)
 	return i < ARRAY_SIZE(units);
 }
 
-/* Times: 8 bytes, whatever they count. */
+/* Times: 8 bytes, with any unit. */
 static bool find_time(const struct name *name, struct npy_type *type)
 {
 	static const char *const begins[] = {
@@ -184,7 +184,7 @@ static bool find_bytes(struct name name, struct npy_type *type)
 	n = take_digits(&name);
 	if (n < 0 || name.at < name.end)
 		return false;
-	/* A character of U is one of four bytes. */
+	/* A character of U has four bytes. */
 	*type = (struct npy_type){
 		.dtype = HM_NPY_OPAQUE,
 		.size = (uint64_t)n * (kind == 'U' ? 4 : 1),
@@ -215,7 +215,7 @@ static bool is_object(const struct name *name)
 	return i < ARRAY_SIZE(names);
 }
 
-/* Bytes that have no order: of one each, or what nobody knows the inside of. */
+/* False for bytes without an order: single ones, or opaque ones. */
 static bool has_order(const struct name *name, const struct npy_type *type)
 {
 	return type->size > 1 && !strchr("aSV", *name->at);
@@ -271,7 +271,7 @@ static int grow(uint64_t *size, uint64_t times, uint64_t by)
 	return 0;
 }
 
-/* A field is an array of them: "3", "(2, 3)". */
+/* An array as a field: "3", "(2, 3)". */
 static int take_field_shape(struct npy_text *text, struct npy_type *type)
 {
 	bool comma = true;
@@ -293,7 +293,7 @@ static int take_field_shape(struct npy_text *text, struct npy_type *type)
 	return r;
 }
 
-/* Nobody asks for fields by their names here. "name", or ("title", "name"). */
+/* Skips the name, since no caller asks for a field by name. "name", or ("title", "name"). */
 static int take_field_name(struct npy_text *text)
 {
 	const char *name;
@@ -336,7 +336,7 @@ static int take_field(struct npy_text *text, uint32_t depth, struct npy_type *re
 	return r;
 }
 
-/* One field behind another; what is between them is a field without a name. */
+/* One field behind another; a gap between them is a field without a name. */
 static int take_fields(struct npy_text *text, uint32_t depth, struct npy_type *ret_type)
 {
 	struct npy_type whole = { .dtype = HM_NPY_OPAQUE }, field;

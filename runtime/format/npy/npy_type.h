@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The types of a .npy file's elements: numpy's names for them [numpy.dtype], and structures
- * of these. What is one of this library's types is told as such; all else that has a size is
- * so many bytes each. Python objects are refused, wherever they are.
+ * Types of a .npy file's elements: numpy's names [numpy.dtype], and structures of these. A type
+ * that this library has is returned as such; any other type of a known size is opaque bytes.
+ * Python objects are refused anywhere.
  */
 #ifndef HETMAP_FORMAT_NPY_TYPE_H
 #define HETMAP_FORMAT_NPY_TYPE_H
@@ -14,11 +14,16 @@
 
 struct npy_type {
 	uint32_t dtype; /* enum hm_dtype, or HM_NPY_OPAQUE */
-	bool swapped;   /* not in this machine's byte order; of a structure: some field */
+	bool swapped;   /* not in this machine's byte order; for a structure: some field */
 	uint64_t size;  /* bytes of an element */
 };
 
-/* A name, or a list of fields. -EBADMSG it is neither; -EOPNOTSUPP objects, no such type. */
+/*
+ * Takes a name, or a list of fields.
+ * Errors:
+ *   -EBADMSG neither of them
+ *   -EOPNOTSUPP objects, or an unknown type
+ */
 int npy_type_take(struct npy_text *text, struct npy_type *ret_type);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Safetensors: a file or a model opened, asked and listed. */
+/* Safetensors: opens, queries and lists a file or a model. */
 #include "format/safetensors/safetensors.h"
 
 #include <inttypes.h>
@@ -129,7 +129,7 @@ out_free_map:
 	return r;
 }
 
-/* What the tools that write models call their files. */
+/* Opens a folder by the names of files that tools for writing models use. */
 static int open_folder(const char *path, struct hm_safetensors **ret_safetensors)
 {
 	static const char index[] = "model.safetensors.index.json",
@@ -190,7 +190,7 @@ void hm_safetensors_unref(struct hm_safetensors *safetensors)
 		destroy(safetensors);
 }
 
-/* ---- what there is ---- */
+/* ---- queries ---- */
 
 static int check(const struct hm_safetensors *safetensors, const void *result, const char *what)
 {
@@ -222,7 +222,7 @@ int hm_safetensors_query(struct hm_safetensors *safetensors,
 	return 0;
 }
 
-/* -ERANGE, with how many there are. */
+/* -ERANGE, with the number of elements. */
 static int check_index(uint64_t index, uint64_t n, const char *what)
 {
 	if (index < n)
@@ -327,7 +327,7 @@ static int compare_names(const void *a, const void *b, void *user)
 		      safetensors->names.name[safetensors->tensor[*y].name].text);
 }
 
-/* Who asks first pays for the order. */
+/* The first call for this order pays for it. */
 static int index_by_name(struct hm_safetensors *safetensors, uint64_t *index)
 {
 	uint32_t *order, i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What was opened: one list of the tensors of all shards, by offset, and their names.
- * Nothing of it changes once hm_safetensors_open() has returned, but for by_name.
+ * An open model: one list of the tensors of all shards, by offset, and their names. Except for
+ * by_name, nothing in it changes once hm_safetensors_open() has returned.
  */
 #ifndef HETMAP_FORMAT_SAFETENSORS_H
 #define HETMAP_FORMAT_SAFETENSORS_H
@@ -28,11 +28,11 @@ struct tensor {
 
 struct shard {
 	char *path;
-	char *header;       /* names and metadata are in it; NULL: not read yet */
+	char *header;       /* has names and metadata in it; NULL: not read yet */
 	struct hm_map *map; /* of the whole file */
 	uint64_t size;
 	uint64_t data;     /* offset of the first tensor's bytes */
-	uint32_t first, n; /* of hm_safetensors.tensor */
+	uint32_t first, n; /* in hm_safetensors.tensor */
 };
 
 struct hm_safetensors {
@@ -43,64 +43,64 @@ struct hm_safetensors {
 	struct tensor *tensor; /* by shard, then by offset */
 	uint64_t *extents;     /* of all tensors */
 	uint64_t n_extent, room_extent;
-	struct names names; /* value: of tensor */
+	struct names names; /* value: index of tensor */
 	struct hm_metadata *metadata;
 	uint32_t n_metadata, room_metadata;
-	pthread_mutex_t lock; /* protects the below; a leaf */
-	uint32_t *by_name;    /* of tensor; made when somebody asks for that order */
+	pthread_mutex_t lock; /* protects the field below; a leaf */
+	uint32_t *by_name;    /* indexes of tensor; made for the first caller of that order */
 };
 
 /* ---- safetensors_header.c ---- */
 
 /*
- * Adds what the @length bytes at @header say of @shard, whose size and data are set. The
- * text is changed, and stays in use. Errors have no path in their text.
+ * Parses the @length bytes at @header, and adds the tensors of @shard, whose size and data are
+ * set. Changes the text and keeps using it. Errors have no path in their text.
  */
 int safetensors_parse(struct hm_safetensors *safetensors, uint32_t shard, char *header,
 		      uint64_t length);
 
-/* Bytes of elements of @dtype, @shape of them. -EOVERFLOW, -EINVAL: not whole bytes. */
+/* Bytes of elements of @dtype in @shape. -EOVERFLOW; -EINVAL: not whole bytes. */
 int safetensors_bytes(uint32_t dtype, const uint64_t *shape, uint32_t rank,
 		      uint64_t *ret_bytes);
 
-/* As much of a name as a sentence has room for, and fit for a terminal. Returns @text. */
+/*
+ * Copies as much of a name as a sentence has room for, made safe for a terminal. Returns @text.
+ */
 #define SHOWN_MAX 100
 const char *safetensors_shown(const char *name, char text[SHOWN_MAX]);
 
-/* Enum hm_dtype by its name; -ENOENT, without a text. */
+/* Finds an enum hm_dtype by its name; -ENOENT, without a text. */
 int safetensors_dtype(const char *name, uint32_t *ret_dtype);
 
-/* *@list has room for @n elements of @size, and for some more. -ENOMEM. */
+/* Makes room in *@list for @n elements of @size, and for some more. -ENOMEM. */
 int safetensors_room(void **list, uint64_t n, uint64_t *room, size_t size);
 
 /* ---- safetensors_shard.c ---- */
 
-/* Opens, maps and parses shard @shard, whose path is set. */
+/* Opens, maps and parses shard @shard, with its path set. */
 int safetensors_open_shard(struct hm_safetensors *safetensors, struct hm_device *device,
 			   uint32_t shard);
 
-/* Reads at @offset of the file of @map. -ENODATA: it ends before. */
+/* Reads at @offset of the file of @map. -ENODATA: the file ends before. */
 int safetensors_pread(struct hm_map *map, void *to, uint64_t length, uint64_t offset);
 
 /* ---- safetensors_index.c ---- */
 
-/*
- * What an index says: the files, and for each tensor which one. Strings are in text.
- */
+/* Contents of an index: the files, and the file of each tensor. Strings are in text. */
 struct weight_map {
 	char *text;
 	char **path; /* n_path of them, sorted */
 	uint32_t n_path;
-	struct names tensors; /* value: of file */
-	struct names files;   /* as the index has them; value: of path */
+	struct names tensors; /* value: index of files */
+	struct names files;   /* paths as in the index; value: index of path */
 };
 
-/* The shards that the index at @path names. */
+/* Reads the index at @path. */
 int safetensors_index_read(const char *path, struct weight_map *ret_map);
-/* The same of @length bytes at @text, which the map then owns, also on failure. @folder "a/" */
+/* Parses @length bytes at @text, which the map then owns, also on failure. @folder: "a/". */
 int safetensors_index_parse(char *text, uint64_t length, const char *folder,
 			    struct weight_map *ret_map);
-/* Is each tensor in its file, and in no other? */
+/* Checks that each tensor is in its file, and that no file has others. */
 int safetensors_index_check(const struct weight_map *map,
 			    const struct hm_safetensors *safetensors);
 void safetensors_index_free(struct weight_map *map);
@@ -111,20 +111,20 @@ void safetensors_index_free(struct weight_map *map);
 struct selection {
 	const struct tensor *tensor;
 	const char *path;                   /* of its file */
-	struct hm_map *map;                 /* of all of that */
+	struct hm_map *map;                 /* of all of the file */
 	uint64_t shape[HM_TENSOR_RANK_MAX]; /* of the slice */
 	uint64_t offset;                    /* of the first byte, in the file */
 	uint64_t bytes;                     /* of all runs */
-	uint64_t run;     /* bytes of one; all of them where they are together */
-	uint32_t n_outer; /* dimensions that the runs are counted by, the slowest first */
+	uint64_t run;     /* bytes of one run; all of them where they are together */
+	uint32_t n_outer; /* dimensions that count the runs, the slowest first */
 	uint64_t count[HM_TENSOR_RANK_MAX];
-	uint64_t stride[HM_TENSOR_RANK_MAX]; /* bytes */
+	uint64_t stride[HM_TENSOR_RANK_MAX]; /* in bytes */
 };
 
 int safetensors_select(struct hm_safetensors *safetensors, uint64_t index,
 		       const struct hm_slice *slices, uint32_t n_slices,
 		       struct selection *ret_selection);
-/* Copies all of it; @to has room for it. */
+/* Copies all of it; @to must have room for it. */
 int safetensors_copy(const struct selection *selection, void *to);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The header of a safetensors file: read once, as a stream, and held against the rules of
- * the format. Every sentence names the tensor.
+ * The header of a safetensors file: read once, as a stream, and checked against the rules of the
+ * format. Every error names the tensor.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ const char *safetensors_shown(const char *name, char text[SHOWN_MAX])
 	for (i = 0; text[i]; i++) {
 		unsigned char c = (unsigned char)text[i];
 
-		/* C0 and C1: what a terminal would act upon. */
+		/* C0 and C1: control characters, which a terminal would act upon. */
 		if (c < 0x20 || c == 0x7f)
 			text[i] = '?';
 		else if (c == 0xc2 && ((unsigned char)text[i + 1] & 0xe0) == 0x80)
@@ -151,7 +151,7 @@ static int read_dtype(struct jtext *json, struct tensor *tensor)
 	r = jtext_string(json, &name);
 	if (r)
 		return r;
-	/* As a rule that of the tensor before. */
+	/* Usually the same as the tensor before. */
 	if (!strcmp(dtypes[tensor->dtype].name, name.text))
 		return 0;
 	if (safetensors_dtype(name.text, &tensor->dtype))
@@ -191,7 +191,7 @@ static int read_shape(struct hm_safetensors *safetensors, struct jtext *json,
 	return r;
 }
 
-/* Of the data section: tensor->offset and tensor->bytes. */
+/* Reads tensor->offset and tensor->bytes, within the data section. */
 static int read_offsets(struct jtext *json, struct tensor *tensor)
 {
 	uint64_t number[2] = { 0 };
@@ -249,7 +249,7 @@ static int read_member(struct hm_safetensors *safetensors, struct jtext *json,
 	return read_offsets(json, tensor);
 }
 
-/* Does what begin and end say fit what dtype and shape say? */
+/* Does the length from begin to end fit dtype and shape? */
 static int check_bytes(const struct hm_safetensors *safetensors, const struct tensor *tensor)
 {
 	const uint64_t *shape = safetensors->extents + tensor->shape;
@@ -312,7 +312,7 @@ static int add_tensor(struct hm_safetensors *safetensors, uint32_t shard, struct
 	r = names_add(&safetensors->names, name->text, name->length, safetensors->n_tensor);
 	if (r == -EEXIST) {
 		old = names_find(&safetensors->names, name->text, name->length);
-		/* Those of this shard have no place yet: their values are what comes later. */
+		/* Tensors of this shard have no place yet: their values are still to come. */
 		if (old->value >= safetensors->shard[shard].first)
 			return err_set(-EBADMSG, "tensor %s is there twice",
 				       safetensors_shown(name->text, shown));
@@ -383,7 +383,7 @@ static int read_metadata(struct hm_safetensors *safetensors, struct jtext *json)
 	return r ? err_prefix(r, METADATA) : 0;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole header ---- */
 
 static int by_offset(const void *a, const void *b)
 {
@@ -393,11 +393,11 @@ static int by_offset(const void *a, const void *b)
 		return x->offset < y->offset ? -1 : 1;
 	if (x->bytes != y->bytes)
 		return x->bytes < y->bytes ? -1 : 1;
-	/* Of no bytes at all: as they were listed. */
+	/* Tensors of no bytes: in the order of the list. */
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
-/* As a rule the header has them in order. */
+/* The header usually has them in order. */
 static void sort(struct tensor *tensor, uint32_t n)
 {
 	uint32_t i;
@@ -409,7 +409,7 @@ static void sort(struct tensor *tensor, uint32_t n)
 		}
 }
 
-/* No hole, no overlap, the last byte is the file's. Offsets become those of the file. */
+/* Checks: no hole, no overlap, the last byte is the file's. Offsets become those of the file. */
 static int place(struct hm_safetensors *safetensors, struct shard *shard)
 {
 	struct tensor *tensor = safetensors->tensor + shard->first;
@@ -454,7 +454,7 @@ int safetensors_parse(struct hm_safetensors *safetensors, uint32_t number, char 
 	struct jtext json;
 	int more = 0, r;
 
-	/* No list is NULL, whatever is in it. */
+	/* Never NULL, even without elements. */
 	r = safetensors_room((void **)&safetensors->extents, 1, &safetensors->room_extent,
 			     sizeof(*safetensors->extents));
 	if (!r)

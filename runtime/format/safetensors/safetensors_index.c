@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * model.safetensors.index.json: which file has which tensor.
+ * model.safetensors.index.json: the file of each tensor.
  *
  *     {"metadata": {"total_size": 24}, "weight_map": {"a": "model-00001-of-00002.safetensors"}}
  *
- * A file's path has to stay in the index's folder; where links lead is its owner's matter.
+ * A file's path must stay in the index's folder; the folder's owner is responsible for links.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ void safetensors_index_free(struct weight_map *map)
 	*map = (struct weight_map){ 0 };
 }
 
-/* Does it stay below the folder that it starts from, and is it spelled in one way only? */
+/* Does the path stay below its first folder, and is it spelled in the only possible way? */
 static int check_path(const char *path)
 {
 	const char *part = path, *end;
@@ -58,7 +58,7 @@ static int check_path(const char *path)
 	}
 }
 
-/* The file's number; a new one is added. */
+/* The file's number; adds a new file. */
 static int find_file(struct weight_map *map, const struct jtext_string *path,
 		     uint32_t *ret_number)
 {
@@ -150,7 +150,7 @@ static int compare_files(const void *a, const void *b, void *user)
 	return strcmp(file[*(const uint32_t *)a].text, file[*(const uint32_t *)b].text);
 }
 
-/* The paths, sorted, and for each file the place of its path. */
+/* Sorts the paths, and stores for each file the place of its path. */
 static int sort_files(struct weight_map *map, const char *folder)
 {
 	struct name *file = map->files.name;
@@ -202,7 +202,7 @@ int safetensors_index_parse(char *text, uint64_t length, const char *folder,
 	return 0;
 }
 
-/* All of the file; free() it. */
+/* Reads all of the file; the caller must free() it. */
 static int read_text(int fd, char **ret_text, uint64_t *ret_length)
 {
 	uint64_t done = 0, size;
@@ -290,7 +290,7 @@ int safetensors_index_check(const struct weight_map *map,
 				       safetensors->shard[tensor->shard].path,
 				       safetensors->shard[wanted].path);
 	}
-	/* All that there is is listed: is all that is listed there? */
+	/* All tensors are listed: is each listed one in a file? */
 	for (i = 0; map->tensors.n != safetensors->n_tensor; i++) {
 		listed = &map->tensors.name[i];
 		if (!names_find(&safetensors->names, listed->text, listed->length))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * One file of tensors: opened and mapped as a buffer of "file", and its header read, which
- * goes by read(2): whoever cuts the file off meanwhile makes it an error, not a signal.
+ * One file of tensors: opens it, maps it as a buffer of "file", and reads its header by read(2),
+ * so that a truncation at the same time is an error and no signal.
  */
 #include <endian.h>
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "core/segments.h"
 #include "base/sys.h"
 
-/* At once; Linux reads less than 2 GiB [read(2)]. */
+/* Bytes of a call; Linux reads less than 2 GiB [read(2)]. */
 #define READ_MAX GIB(1)
 
 int safetensors_pread(struct hm_map *map, void *to, uint64_t length, uint64_t offset)
@@ -64,7 +64,7 @@ static int map_file(struct hm_device *device, struct shard *shard)
 	return r ? err_prefix(r, "%s", shard->path) : 0;
 }
 
-/* Of the file's first 8 bytes. */
+/* Reads the length from the file's first 8 bytes. */
 static int header_length(const struct shard *shard, uint64_t *ret_length)
 {
 	uint64_t word, length;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Slices: which bytes of the file a part of a tensor is, as runs, and their copying, by
- * few large reads also where the runs are short.
+ * Slices: the bytes of a part of a tensor, as runs in the file, and copies of them, by few large
+ * reads even where the runs are short.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "format/safetensors/safetensors.h"
 #include "base/sys.h"
 
-/* Runs of less, that are no further apart than NEAR, are taken out of windows of as much. */
+/* Shorter runs, no further apart than NEAR, are copied out of windows of this size. */
 #define WINDOW KIB(256)
 #define NEAR KIB(16)
 
@@ -35,7 +35,7 @@ static int check_slices(const struct tensor *tensor, const uint64_t *shape,
 	return 0;
 }
 
-/* Bits to bytes, where they are whole ones. */
+/* Converts bits to bytes, where they are whole ones. */
 static int to_bytes(uint64_t bits, uint32_t dtype, uint64_t *ret_bytes)
 {
 	if (bits % 8)
@@ -49,10 +49,10 @@ static int to_bytes(uint64_t bits, uint32_t dtype, uint64_t *ret_bytes)
 }
 
 /*
- * From the last dimension on: those that are whole make one run, and so does a range of the
- * one before them. What is left counts runs, but for dimensions of which one element is
- * taken. Products are below 2^64: safetensors_bytes() has looked at the whole tensor's, in
- * bits; one of no bytes has been dealt with.
+ * From the last dimension on, whole dimensions make one run, and so does a range of the one
+ * before them. The remaining dimensions count runs, except for those with one element taken.
+ * Products are below 2^64: safetensors_bytes() has checked the whole tensor's, in bits; a tensor
+ * without bytes has been dealt with.
  */
 static int find_runs(struct selection *selection, const uint64_t *shape,
 		     const struct hm_slice *slices, uint32_t n_slices)
@@ -72,7 +72,7 @@ static int find_runs(struct selection *selection, const uint64_t *shape,
 			run = n * step;
 			whole = n == shape[i];
 		} else if (n > 1) {
-			/* The slowest is to come first. */
+			/* The slowest must come first. */
 			memmove(selection->count + 1, selection->count,
 				selection->n_outer * sizeof(*selection->count));
 			memmove(selection->stride + 1, selection->stride,
@@ -119,7 +119,7 @@ int safetensors_select(struct hm_safetensors *safetensors, uint64_t index,
 		elements = ret_selection->shape[i] ? elements : 0;
 	}
 	if (!elements) {
-		/* Other dimensions' product may be anything. */
+		/* The product of the other dimensions may be anything. */
 		ret_selection->offset = tensor->offset;
 		ret_selection->bytes = ret_selection->run = 0;
 		ret_selection->n_outer = 0;
@@ -138,10 +138,10 @@ int safetensors_select(struct hm_safetensors *safetensors, uint64_t index,
 
 struct window {
 	char *bytes;
-	uint64_t begin, end; /* in the file; the same: it has nothing */
+	uint64_t begin, end; /* in the file; equal: empty */
 };
 
-/* A run, out of the window, which is moved to where the run begins if need be. */
+/* Copies a run out of the window, which moves to the run's beginning if need be. */
 static int copy_run(const struct selection *selection, struct window *window, uint64_t offset,
 		    char *to)
 {
@@ -185,7 +185,7 @@ int safetensors_copy(const struct selection *selection, void *to)
 		if (r)
 			break;
 		next += selection->run;
-		/* The next run: the last dimension first, as an odometer. */
+		/* The next run: the last dimension first, like an odometer. */
 		for (d = (int)selection->n_outer - 1; d >= 0; d--) {
 			offset += selection->stride[d];
 			if (++at[d] < selection->count[d])

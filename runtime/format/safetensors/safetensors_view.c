@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A tensor at an address: in its file's map where the bytes are together and aligned, else
+ * A tensor at an address: in its file's map where the bytes are together and aligned, otherwise
  * in a buffer of "host".
  */
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static struct hm_tensor *create(const struct selection *selection)
 	return tensor;
 }
 
-/* 0, or -EXDEV with the reason why it can't be had in place. */
+/* 0, or -EXDEV with the reason why it can't be used in place. */
 static int check_place(const struct selection *selection, uint64_t alignment, const char *name)
 {
 	uint64_t address = (uint64_t)(uintptr_t)selection->map->address + selection->offset;
@@ -166,7 +166,7 @@ int hm_safetensors_read(struct hm_safetensors *safetensors, uint64_t index,
 	return safetensors_copy(&selection, to);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 void *hm_tensor_address(const struct hm_tensor *tensor)
 {

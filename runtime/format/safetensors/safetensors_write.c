@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writing a file of tensors: checked, ordered, written under another name, and renamed. A
- * map of the file that was there before keeps its bytes, as it has the old inode.
+ * Writes a file of tensors: checks, orders, writes under another name, and renames. A map of the
+ * file that was there before keeps its bytes, since it has the old inode.
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -19,11 +19,11 @@
 
 #define METADATA "__metadata__"
 
-/* What the data begin at a multiple of, and what tensors of whole blocks of it keep. */
+/* Alignment of the data, and of tensors whose length is a multiple of it. */
 #define BLOCK 4096ull
-/* At once; Linux writes less than 2 GiB [write(2)]. */
+/* Bytes of a call; Linux writes less than 2 GiB [write(2)]. */
 #define WRITE_MAX GIB(1)
-/* Names tried for the new file while it is not there. */
+/* Temporary names tried for the new file. */
 #define TRIES 100
 
 struct item {
@@ -36,7 +36,7 @@ struct header {
 	uint64_t length;
 };
 
-/* ---- what is to be written ---- */
+/* ---- the tensors ---- */
 
 static int check_item(const struct hm_tensor_source *source, struct item *ret_item)
 {
@@ -79,7 +79,7 @@ static int check_items(const struct hm_safetensors_desc *desc, struct item *item
 			r = names_add(&names, name, strlen(name), 0);
 		if (r == -EEXIST)
 			r = err_set(-EINVAL, "the name is there twice");
-		/* Half of what an off_t can say: the header is to fit, too. */
+		/* Half the range of an off_t: the header must fit, too. */
 		if (!r && item[i].bytes > INT64_MAX / 2 - total)
 			r = err_set(-EFBIG, "the tensors are beyond 2^62 bytes");
 		total += item[i].bytes;
@@ -117,7 +117,7 @@ static int check_metadata(const struct hm_safetensors_desc *desc)
 	return r;
 }
 
-/* hm_safetensors_write() says which order that is. */
+/* The order that hm_safetensors_write() documents. */
 static int by_place(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
@@ -218,7 +218,7 @@ static void put_all(struct header *header, const struct hm_safetensors_desc *des
 	put_text(header, "}");
 }
 
-/* With its length before it and blanks behind it, up to where the data begin. */
+/* Writes the header with its length in front, and blanks behind it up to the data. */
 static int make_header(const struct hm_safetensors_desc *desc, const struct item *item,
 		       struct header *ret_header)
 {
@@ -284,7 +284,7 @@ static int write_file(int fd, const struct hm_safetensors_desc *desc, const stru
 	r = write_all(fd, header->text, header->length);
 	for (i = 0; !r && i < desc->n_tensors; i++) {
 		r = write_all(fd, item[i].source->data, item[i].bytes);
-		/* A map's bytes may be what took the place of lost ones. */
+		/* A map's bytes may be replacements of lost ones. */
 		if (!r || r == -EFAULT)
 			r = check_source(item[i].source->data, item[i].bytes, r);
 		if (r)
@@ -297,7 +297,7 @@ static int write_file(int fd, const struct hm_safetensors_desc *desc, const stru
 	return r ? err_set(r, "fsync: %s", err_name(r)) : 0;
 }
 
-/* "FOLDER/.hetmap-PID-N", that was not there: @temporary has room for it. */
+/* Creates "FOLDER/.hetmap-PID-N" under an unused name: @temporary has room for it. */
 static int create_beside(const char *path, char *temporary, size_t size, int *ret_fd)
 {
 	const char *slash = strrchr(path, '/');
@@ -314,7 +314,7 @@ static int create_beside(const char *path, char *temporary, size_t size, int *re
 	return 0;
 }
 
-/* So that the new name outlives a power failure. @path is cut at its folder. */
+/* Makes the new name outlive a power failure. Cuts @path at its folder. */
 static int sync_folder(char *path)
 {
 	char *slash = strrchr(path, '/');

@@ -9,10 +9,10 @@
 #include "base/err.h"
 #include "format/text/names.h"
 
-/* Of values in a value that is skipped; jansson's own limit. */
+/* Depth of values in a value that is skipped; jansson's own limit. */
 #define DEPTH_MAX 2048
 
-/* Bytes of a string that stand for themselves: all of ASCII but these. */
+/* Bytes of a string that stand for themselves: ASCII, without the ones below. */
 static inline bool is_plain(unsigned char c)
 {
 	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
@@ -81,7 +81,7 @@ int jtext_more(struct jtext *json, char bracket, int *more)
 
 /* ---- strings ---- */
 
-/* Bytes of the UTF-8 character at @at, 2 to 4; 0: it is none. */
+/* Bytes of the UTF-8 character at @at, 2 to 4; 0: not a character. */
 static size_t utf8_length(const unsigned char *at, size_t room)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -163,7 +163,7 @@ static int hex4(struct jtext *json, uint32_t *ret_code)
 	return 0;
 }
 
-/* Behind "\u". A character takes no more bytes than its escape did. */
+/* Called behind "\u". A character takes no more bytes than its escape did. */
 static int unescape_code(struct jtext *json, char **to)
 {
 	uint64_t offset = json->base + (uint64_t)(json->at - json->begin);
@@ -213,7 +213,7 @@ static int unescape(struct jtext *json, char **to)
 	return 0;
 }
 
-/* From the first byte that is not plain, or the closing quote, on. */
+/* Starts at the first byte that is not plain, or at the closing quote. */
 static int string_rest(struct jtext *json, char **ret_to)
 {
 	char *to = json->at;
@@ -299,7 +299,7 @@ static int digits(struct jtext *json)
 	return 0;
 }
 
-/* Its grammar; *@ret_whole: no fraction, no exponent. */
+/* Reads a number by its grammar; *@ret_whole: no fraction, no exponent. */
 static int number(struct jtext *json, bool *ret_whole)
 {
 	char *first;
@@ -371,7 +371,7 @@ int jtext_integer(struct jtext *json, uint64_t *ret_number)
 	return 0;
 }
 
-/* ---- values that nobody asks for ---- */
+/* ---- skipped values ---- */
 
 static int skip_value(struct jtext *json, unsigned int depth);
 

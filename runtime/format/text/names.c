@@ -44,7 +44,7 @@ static uint64_t hash(const char *text, size_t length)
 	return mix(h ^ word, 0xe7037ed1a0b428db ^ length);
 }
 
-/* The slot that has it, or the free one where it belongs. */
+/* The slot with the name, or the free slot for it. */
 static uint32_t *slot_of(const struct names *names, const char *text, size_t length)
 {
 	uint32_t at = (uint32_t)hash(text, length) & (names->n_slot - 1);

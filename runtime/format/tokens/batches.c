@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Batches of tokens: made in an order that a seed says, one after another. */
+/* Batches of tokens: filled one after another, in an order that a seed determines. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +17,10 @@
 
 #define AHEAD 2
 #define AHEAD_MOST 1024u
-/* Positions of all of them stay far from 2^64. */
+/* Positions of all members stay far from 2^64. */
 #define MEMBERS_MOST (1u << 24)
 #define SIZE_MOST (1ull << 62)
-/* Batches in a row without storage, after which ranges are announced no more. */
+/* Batches in a row without storage after which announcing stops. */
 #define QUIET 16
 
 /* ---- making ---- */
@@ -56,7 +56,7 @@ static int check_sizes(const struct hm_batches_desc *desc, const struct hm_token
 	return 0;
 }
 
-/* Room for the blocks of a batch. */
+/* Makes room for the blocks of a batch. */
 static int make_room(struct hm_batches *batches, uint64_t batch)
 {
 	struct token_block *blocks;
@@ -124,7 +124,7 @@ static int create(struct hm_tokens *tokens, const struct hm_batches_desc *desc,
 	batches->ahead = desc->ahead;
 	for (i = 0; i < tokens->n_shard; i++)
 		batches->in_order |= !tokens->shard[i].rank;
-	/* What is not in RAM costs more than an advice that was for nothing. */
+	/* A wait for storage costs more than useless advice. */
 	batches->announcing = batches->in_order;
 	batches->tells_announcing = batches->in_order;
 	order_init(&batches->order, desc->order, desc->seed, tokens->n, desc->block);
@@ -177,12 +177,12 @@ void hm_batches_unref(struct hm_batches *batches)
 
 /* ---- announcing ---- */
 
-/* Has this thread waited for storage, or asked it, since it was at @before? */
+/* Has this thread waited for storage, or asked it, since @before? */
 static bool storage_was_needed(const struct rusage *before)
 {
 	struct rusage now;
 
-	/* Whoever can't know goes on announcing. */
+	/* A thread that can't know goes on announcing. */
 	return sys_getrusage(RUSAGE_THREAD, &now) || now.ru_inblock != before->ru_inblock ||
 	       now.ru_majflt != before->ru_majflt;
 }
@@ -193,7 +193,7 @@ static uint64_t start_of(struct hm_batches *batches, uint64_t done)
 			   batches->base + done * batches->members + batches->member);
 }
 
-/* All blocks up to those of the last batch ahead, if they were not. */
+/* Announces all blocks up to those of the last batch ahead that were not announced yet. */
 static void announce(struct hm_batches *batches, uint64_t done)
 {
 	uint64_t end = done + batches->batch * (1 + (uint64_t)batches->ahead);
@@ -283,7 +283,7 @@ static int begin_call(struct hm_batches *batches)
 	return r;
 }
 
-/* The same of a call for which no thread may fill. */
+/* The same for a call during which no thread may fill. */
 static int begin_alone(struct hm_batches *batches, const char *what)
 {
 	int r = begin_call(batches);
@@ -324,7 +324,7 @@ out:
 	return r;
 }
 
-/* ---- where it is ---- */
+/* ---- position ---- */
 
 int hm_batches_resize(struct hm_batches *batches, uint64_t batch)
 {
@@ -386,9 +386,9 @@ int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *st
 	return r;
 }
 
-/* ---- what was chosen ---- */
+/* ---- choices ---- */
 
-/* In RAM, to be announced, in Fortran's order: why the files are read, and what comes of it. */
+/* In RAM, to be announced, in Fortran's order: the reason for reading, and the result. */
 #define BY_READ(cause)                                                                 \
 	{                                                                              \
 		"by pread(2), as " cause "; all of it was in RAM",                     \
@@ -398,7 +398,7 @@ int hm_batches_set(struct hm_batches *batches, const struct hm_batches_state *st
 			"; nothing is announced, as the files are in Fortran's order", \
 	}
 
-/* The first of the files that has no map stands for all. */
+/* The first file without a map stands for all. */
 static const char *why_read(const struct hm_tokens *tokens, uint32_t column)
 {
 	static const char *const no_handler[] =

@@ -19,27 +19,27 @@ enum slot_state { SLOT_FREE, SLOT_READY, SLOT_TAKEN };
 
 struct slot {
 	void *x, *y;
-	uint64_t *starts; /* of batch blocks */
+	uint64_t *starts; /* batch of them, one for each block */
 	uint64_t epoch;
 	enum slot_state state;
 };
 
-/* Protected by hm_batches.lock, but for what a free slot has, which is the thread's. */
+/* Protected by hm_batches.lock, except for a free slot's contents, which are the thread's. */
 struct batch_ring {
 	pthread_t thread;
-	bool end;         /* the thread is to end */
-	int error;        /* of the thread, which then has ended; or 0 */
+	bool end;         /* the thread must end */
+	int error;        /* the thread's, which has then ended; or 0 */
 	char *text;       /* of the error, ERR_TEXT_MAX */
-	uint64_t taken;   /* batches, so far: the next one is in slot taken % n */
-	uint32_t n_taken; /* slots that are */
-	uint64_t *starts; /* of all slots */
+	uint64_t taken;   /* batches so far: the next one is in slot taken % n */
+	uint32_t n_taken; /* slots that are taken */
+	uint64_t *starts; /* for all slots */
 	uint32_t n;
 	struct slot slot[];
 };
 
 /* ---- the thread ---- */
 
-/* Waits until it is free. False: the thread is to end. */
+/* Waits until the slot is free. False: the thread must end. */
 static bool await_free(struct hm_batches *batches, const struct batch_ring *ring,
 		       const struct slot *slot)
 {
@@ -165,7 +165,7 @@ void batches_end_ring(struct hm_batches *batches)
 {
 	struct batch_ring *ring;
 
-	/* Somebody else is at it. */
+	/* Another thread is stopping it. */
 	while (batches->stopping)
 		pthread_cond_wait(&batches->changed, &batches->lock);
 	ring = batches->ring;
@@ -181,7 +181,7 @@ void batches_end_ring(struct hm_batches *batches)
 		pthread_cond_wait(&batches->changed, &batches->lock);
 	batches->ring = NULL;
 	batches->stopping = false;
-	/* What was announced for batches that come again is so still. */
+	/* Announcements for batches that come again stay valid. */
 	pthread_cond_broadcast(&batches->changed);
 	free_ring(ring);
 }
@@ -222,7 +222,7 @@ static int await_ready(struct hm_batches *batches, struct batch_ring *ring, uint
 			return err_set(-EBUSY,
 				       "hm_batches_take: all %u slots are taken: give one back",
 				       ring->n);
-		/* Looked at once more: it may have become ready at the last moment. */
+		/* After one more look: the slot may have become ready at the last moment. */
 		if (r == ETIMEDOUT)
 			return err_set(-ETIME,
 				       "hm_batches_take: no batch was ready within %" PRIu64

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Files of tokens: opened, mapped, and put behind one another as one array. */
+/* Files of tokens: opened, mapped, and joined to one array. */
 #include "format/tokens/tokens.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static int create(uint32_t n_shard, struct hm_tokens **ret_tokens)
 		return err_set(-ENOMEM, "no memory for %u shards", n_shard);
 	}
 	object_init(&tokens->object, OBJECT_TOKENS);
-	/* Readers may come without end, and who gives back must get his turn. */
+	/* Prefers writers: a stream of readers must not keep a thread from giving maps back. */
 	tokens->touching = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 	pthread_mutex_init(&tokens->counting, NULL);
 	tokens->n_shard = n_shard;
@@ -59,7 +59,7 @@ static int create(uint32_t n_shard, struct hm_tokens **ret_tokens)
 
 /* ---- one file ---- */
 
-/* As readers choose: reader/choose.c. */
+/* By the same rule as readers: reader/choose.c. */
 static bool is_network(const struct token_shard *shard)
 {
 	struct segment_list *list = segments_get(shard->buffer);
@@ -93,11 +93,11 @@ static int map_file(struct hm_device *device, const struct hm_tokens_desc *wish,
 		return 0;
 	}
 	r = hm_map_create(shard->buffer, NULL, &shard->map);
-	/* Where it can't be shared it is read. */
+	/* A file that can't be shared is read. */
 	return r == -EOPNOTSUPP && access_refusals() == refusals ? 0 : r;
 }
 
-/* Does it begin as a .npy file? */
+/* Does the file begin like a .npy file? */
 static int looks_like_npy(const struct token_shard *shard, bool *ret_is)
 {
 	static const char magic[] = { '\x93', 'N', 'U', 'M', 'P', 'Y' };
@@ -171,7 +171,7 @@ static int open_raw(struct token_shard *shard, const struct hm_tokens_desc *desc
 	return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- all files ---- */
 
 static int open_shard(struct hm_tokens *tokens, struct hm_device *device,
 		      const struct hm_tokens_desc *desc, struct token_shard *shard)
@@ -308,7 +308,7 @@ void hm_tokens_unref(struct hm_tokens *tokens)
 		destroy(tokens);
 }
 
-/* ---- what there is ---- */
+/* ---- queries ---- */
 
 uint32_t tokens_shard_of(const struct hm_tokens *tokens, uint64_t number)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of tokens, as one array, and what takes batches out of them: which tokens
- * (tokens_order.c), how they are widened (tokens_widen.c), how they are got at
- * (tokens_read.c), by whom (batches.c, batches_ring.c).
+ * Files of tokens, as one array, and batches of them: the order of tokens (tokens_order.c),
+ * their widening (tokens_widen.c), the access to them (tokens_read.c), and the threads that fill
+ * batches (batches.c, batches_ring.c).
  */
 #ifndef HETMAP_FORMAT_TOKENS_H
 #define HETMAP_FORMAT_TOKENS_H
@@ -17,11 +17,11 @@
 
 /* ---- tokens.c ---- */
 
-/* Why a file has no map. */
+/* Reason for a file without a map. */
 enum no_map {
-	NO_MAP_SHARED,  /* its file system shares none */
-	NO_MAP_NETWORK, /* its file system's errors are signals in one, and its bytes old ones */
-	NO_MAP_ROOM,    /* the budget has none for it */
+	NO_MAP_SHARED,  /* the file system allows no shared maps */
+	NO_MAP_NETWORK, /* in a map, the file system's errors are signals, and bytes go stale */
+	NO_MAP_ROOM,    /* the budget has no room for it */
 	NO_MAP_ASKED,   /* HM_TOKENS_READ */
 };
 
@@ -29,20 +29,20 @@ struct token_shard {
 	char *path;
 	struct hm_buffer *buffer; /* of the whole file; holds a ref */
 	struct hm_map *map;       /* likewise, or NULL */
-	enum no_map no_map;       /* where that is NULL */
+	enum no_map no_map;       /* if map is NULL */
 	uint64_t size;            /* of the file */
 	uint64_t offset;          /* of the first token's bytes */
-	uint64_t first;           /* number of it in the array */
+	uint64_t first;           /* number of its first token in the array */
 	uint64_t n;
 	uint32_t version; /* of .npy; 0: raw */
 	bool swapped;
-	uint32_t rank;          /* 0: as C has it; else Fortran's order, of this shape */
+	uint32_t rank;          /* 0: C's order; if not, Fortran's, with this shape */
 	uint64_t *shape;        /* rank of them */
-	uint64_t fault;         /* the most bytes that one maps; where tokens->budgeted */
+	uint64_t fault;         /* the most bytes that one maps; if tokens->budgeted */
 	struct account account; /* likewise; with tokens->counting held */
 };
 
-/* But for accounts nothing of it changes once hm_tokens_open() has returned. */
+/* Except for accounts, nothing in it changes once hm_tokens_open() has returned. */
 struct hm_tokens {
 	struct hm_object object;
 	struct token_shard *shard;
@@ -51,26 +51,29 @@ struct hm_tokens {
 	uint32_t width; /* bytes of a token */
 	uint64_t n;     /* tokens of all shards */
 	uint64_t budget;
-	bool budgeted;             /* the maps of all files are more than it allows */
+	bool budgeted;             /* maps of all files would exceed the budget */
 	pthread_rwlock_t touching; /* written: maps are given back; taken before counting */
 	pthread_mutex_t counting;
 };
 
-/* The shard that token @number is in, which is there. */
+/* The shard with token @number, which must exist. */
 uint32_t tokens_shard_of(const struct hm_tokens *tokens, uint64_t number);
 
 /* ---- tokens_budget.c ---- */
 
-/* @budget 0: a quarter of the memory there is. Before anybody has the tokens. -ENOMEM. */
+/*
+ * @budget 0: a quarter of the present memory. Must be called before @tokens is published.
+ * -ENOMEM.
+ */
 int tokens_budget_begin(struct hm_tokens *tokens, uint64_t budget);
 void tokens_budget_end(struct hm_tokens *tokens);
 
 struct token_block;
 
 /*
- * Of budgeted tokens: the first *@ret_n blocks may be touched until tokens_budget_release().
- * 0 of them: the first one is to be read, as it alone is too much, or no map can be given back
- * now; nothing is to be released. An error, of a map that is lost: nothing either.
+ * For budgeted tokens: the first *@ret_n blocks may be touched until tokens_budget_release().
+ * With 0 of them, or an error (a map is lost), nothing must be released. 0 of them: read the
+ * first block, since it alone exceeds the budget, or no map can be given back now.
  */
 int tokens_budget_admit(struct hm_tokens *tokens, const struct token_block *blocks, uint64_t n,
 			uint64_t *ret_n);
@@ -79,56 +82,56 @@ void tokens_budget_release(struct hm_tokens *tokens);
 /* ---- tokens_widen.c ---- */
 
 /*
- * @n values at @from, aligned or not, to @to, which is aligned. True: some value does not fit,
- * and what is in its place is not said.
+ * Converts @n values at @from, aligned or not, to @to, which must be aligned. True: some value
+ * does not fit, and its result is unspecified.
  */
 typedef bool widen_function(void *to, const void *from, uint64_t n);
 
-/* NULL: there is no such conversion. @swapped: @from is not in this machine's order. */
+/* NULL: no such conversion. @swapped: @from is not in this machine's byte order. */
 widen_function *widen_find(uint32_t to, uint32_t from, bool swapped);
-/* The order of each of @n values is turned round, where they are. */
+/* Reverses the bytes of each of @n values in place. */
 void widen_swap(void *values, uint32_t dtype, uint64_t n);
-/* A type that tokens can be of: of whole bytes. */
+/* Can tokens be of this type? Only types of whole bytes. */
 bool widen_knows(uint32_t dtype);
 bool widen_is_integer(uint32_t dtype);
 
 /* ---- tokens_read.c ---- */
 
-/* What takes tokens out of files: of one thread at a time. */
+/* A reader of tokens out of files, for one thread at a time. */
 struct token_reader {
 	struct hm_tokens *tokens; /* the caller holds a ref */
-	uint32_t dtype;           /* of what is written */
-	widen_function *widen[2]; /* [1]: out of shards that are swapped */
-	char *stage;              /* room tokens, as the files have them */
+	uint32_t dtype;           /* of the results */
+	widen_function *widen[2]; /* [1]: for swapped shards */
+	char *stage;              /* room tokens, as in the files */
 	uint64_t room;
 	unsigned char *touched; /* for each shard: 1 */
 	bool mapped;            /* the last job took them out of the maps */
 };
 
-/* Tokens in a row, and where they go. */
+/* Consecutive tokens, and their destination. */
 struct token_block {
 	uint64_t first;
 	uint64_t n;
 	void *x; /* n tokens from first on */
-	void *y; /* n from the next one on, which is there then; or NULL */
+	void *y; /* n from the next one on, which must exist; or NULL */
 };
 
-/* @room: of the longest block, and one more. -EOPNOTSUPP, -ENOMEM. */
+/* @room: tokens of the longest block, and one more. -EOPNOTSUPP, -ENOMEM. */
 int token_reader_init(struct token_reader *reader, struct hm_tokens *tokens, uint32_t dtype,
 		      uint64_t room);
 void token_reader_end(struct token_reader *reader);
 
-/* Reads at @offset of the file. -ENODATA: it ends before. */
+/* Reads at @offset of the file. -ENODATA: the file ends before. */
 int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uint64_t offset);
 
-/* The bytes of tokens [@first, @first + @n) are wanted soon: only begins it. */
+/* Starts reading the bytes of tokens [@first, @first + @n), which are wanted soon. */
 void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n);
-/* Were ranges of the reader's last job such as are announced: of files in C's order? */
+/* Did the reader's last job touch files in C's order, the only ones with ranges to announce? */
 bool tokens_announced(const struct token_reader *reader);
 
 /*
- * Takes @n blocks, no longer than the reader's room allows. Errors are hm_tokens_read's. What
- * is told as done is what the files had: no bytes that took the place of lost ones.
+ * Takes @n blocks, no longer than the reader's room allows. Errors are those of hm_tokens_read.
+ * On success all bytes were the files', and none the replacements of lost ones.
  */
 int tokens_take(struct token_reader *reader, const struct token_block *blocks, uint64_t n);
 
@@ -136,24 +139,24 @@ int tokens_take(struct token_reader *reader, const struct token_block *blocks, u
 
 #define ORDER_ROUNDS 8
 
-/* Which block comes when. */
+/* The order of blocks. */
 struct token_order {
 	uint32_t kind; /* enum hm_batches_order */
 	uint64_t seed;
 	uint64_t block;  /* tokens */
 	uint64_t blocks; /* of an epoch */
 	uint64_t starts; /* tokens that a block may begin at */
-	uint64_t epoch;  /* that the keys are of; UINT64_MAX: none */
+	uint64_t epoch;  /* epoch of the keys; UINT64_MAX: none */
 	uint64_t key[ORDER_ROUNDS];
 };
 
-/* @tokens are more than @block. */
+/* @tokens must be more than @block. */
 void order_init(struct token_order *order, uint32_t kind, uint64_t seed, uint64_t tokens,
 		uint64_t block);
-/* The first token of the block that comes behind @position others. */
+/* The first token of the block at @position. */
 uint64_t order_start(struct token_order *order, uint64_t position);
 uint64_t order_epoch(const struct token_order *order, uint64_t position);
-/* Four numbers of 32 bits out of a counter, by a key: Philox4x32-10. */
+/* Four numbers of 32 bits from a counter and a key: Philox4x32-10. */
 void order_philox(const uint32_t counter[4], uint64_t key, uint32_t ret_number[4]);
 
 /* ---- batches.c ---- */
@@ -163,9 +166,9 @@ struct batch_ring;
 struct hm_batches {
 	struct hm_object object;
 	pthread_mutex_t lock;    /* protects the below; held while hm_batches_next() fills */
-	pthread_cond_t changed;  /* a slot is ready or free, or the thread is to end */
+	pthread_cond_t changed;  /* a slot is ready or free, or the thread must end */
 	struct batch_ring *ring; /* NULL: not started */
-	bool stopping;           /* somebody is in hm_batches_stop() */
+	bool stopping;           /* a thread is in hm_batches_stop() */
 	uint32_t takers;         /* threads that wait in hm_batches_take() */
 
 	/* Constant. */
@@ -178,27 +181,27 @@ struct hm_batches {
 	bool in_order; /* some file is in C's order: there are ranges to announce */
 
 	uint64_t batch;
-	uint64_t base; /* position that this run began at */
+	uint64_t base; /* position at which this run began */
 	uint64_t done; /* blocks of this member handed out since */
 	uint64_t handed;
 	uint64_t waited_ns;
 
-	/* Of whoever fills: with lock held, or the thread. */
+	/* Used by the filling thread: a caller with lock held, or the ring's. */
 	struct token_reader reader;
 	struct token_order order;
 	struct token_block *blocks; /* batch of them */
-	uint64_t *starts;           /* likewise, of hm_batches_next() */
-	uint64_t announced;         /* blocks of this member that were, since base */
+	uint64_t *starts;           /* likewise, for hm_batches_next() */
+	uint64_t announced;         /* blocks of this member announced since base */
 	bool announcing;
 	uint32_t quiet; /* batches in a row that needed no storage */
 
-	/* Of whoever fills, and read by others. */
+	/* Written by the filling thread, and read by any. */
 	_Atomic uint64_t filled, filled_mapped, filled_announced, bytes;
 	_Atomic uint32_t way; /* enum hm_batches_way */
 	_Atomic bool tells_announcing;
 };
 
-/* object_check() of what a caller passes; never 0 for NULL. */
+/* object_check() of a caller's pointer; never 0 for NULL. */
 static inline int batches_check_object(const struct hm_batches *batches)
 {
 	if (likely(batches != NULL))
@@ -215,7 +218,7 @@ int batches_check_memory(const struct hm_batches *batches, const void *x, const 
 
 /* ---- batches_ring.c ---- */
 
-/* Ends the thread, with lock held, which is let go meanwhile. */
+/* Ends the thread; called with lock held, and drops it in between. */
 void batches_end_ring(struct hm_batches *batches);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tokens of files that are larger than the memory there is for them: what of a file's map is
- * touched, page tables included, is counted before it is (reader/account.h), and when it
- * reaches the file's part of the budget, all of it is given back.
+ * Tokens of files that are larger than the memory for them: touched parts of a file's map, page
+ * tables included, are counted in advance (reader/account.h); when they reach the file's part of
+ * the budget, all of it is given back.
  */
 #include <inttypes.h>
 #include <sys/mman.h>
@@ -27,8 +27,8 @@ static void drop_map(struct token_shard *shard)
 }
 
 /*
- * A budget that no map fits into leaves the file to pread(2); and so does one that is not for
- * all of a file in Fortran's order, each row of which is all over it.
+ * A budget that no map fits into leaves the file to pread(2). A budget for less than a whole
+ * file does the same in Fortran's order, where each row is spread over the file.
  */
 static int begin_shard(struct token_shard *shard, uint64_t part, bool enough)
 {
@@ -46,7 +46,7 @@ static uint64_t least_of(const struct token_shard *shard)
 	return reader_account_least(shard->size, page_size(), shard->fault);
 }
 
-/* What all of them have at least. */
+/* The least cost of all files. */
 static uint64_t find_least(struct hm_tokens *tokens)
 {
 	struct segment_list *list;
@@ -112,7 +112,10 @@ struct piece {
 	uint64_t offset, bytes;
 };
 
-/* Of the @n tokens from @first on those in one shard, which are there. Returns how many. */
+/*
+ * The part of the @n tokens from @first on that is in one shard; they must exist. Returns their
+ * number.
+ */
 static uint64_t piece_at(struct hm_tokens *tokens, uint64_t first, uint64_t n,
 			 struct piece *piece)
 {
@@ -125,7 +128,7 @@ static uint64_t piece_at(struct hm_tokens *tokens, uint64_t first, uint64_t n,
 	return now;
 }
 
-/* The piece that finds no room, for which @ret_full is set; or all of the block is counted. */
+/* Counts the block's pieces until one finds no room, and sets @ret_full for it. */
 static bool count_block(struct hm_tokens *tokens, const struct token_block *block,
 			struct token_shard **ret_full)
 {
@@ -142,7 +145,7 @@ static bool count_block(struct hm_tokens *tokens, const struct token_block *bloc
 	return true;
 }
 
-/* How many of the blocks, from the first on, find room. */
+/* Returns how many of the blocks, from the first on, find room. */
 static uint64_t count_blocks(struct hm_tokens *tokens, const struct token_block *blocks,
 			     uint64_t n, struct token_shard **ret_full)
 {
@@ -155,7 +158,7 @@ static uint64_t count_blocks(struct hm_tokens *tokens, const struct token_block 
 	return i;
 }
 
-/* Does it find room where nothing else is touched? */
+/* Does the block find room when nothing else is touched? */
 static bool fits(struct hm_tokens *tokens, const struct token_block *block)
 {
 	uint64_t first = block->first, n = block->n + (block->y ? 1 : 0), now;
@@ -170,8 +173,8 @@ static bool fits(struct hm_tokens *tokens, const struct token_block *block)
 }
 
 /*
- * All counts begin anew: nobody has counted what he is about to touch. 0, or a negative errno
- * where that can't be now; others may have done it meanwhile.
+ * Restarts all counts: no thread has counted bytes that it is about to touch. 0, or a negative
+ * errno if that is not possible now. Another thread may have done it in the meantime.
  */
 static int give_back(struct hm_tokens *tokens, const struct token_block *block)
 {
@@ -201,7 +204,7 @@ int tokens_budget_admit(struct hm_tokens *tokens, const struct token_block *bloc
 			return 0;
 		r = give_back(tokens, blocks);
 	} while (!r);
-	/* Where the maps are in others' hands, or there is no room for another: it is read. */
+	/* The maps are in use elsewhere, or there is no room for new ones: the block is read. */
 	if (r != -EBUSY && r != -ENOMEM && r != -EAGAIN)
 		return r;
 	err_clear();

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which block comes when: a number out of a counter, so that any place of any epoch is had
- * without those before it. What is written here is for good: runs are repeated by it.
+ * The order of blocks: numbers from a counter, so that any position of any epoch is found
+ * without those before it. The values must never change: users repeat runs by them.
  */
 #include <string.h>
 
 #include "format/tokens/tokens.h"
 
-/* What a counter is for: its last word. */
+/* Purpose of a counter, in its last word. */
 enum { STREAM_RANDOM = 0, STREAM_KEYS = 1 };
 
 /*
- * Philox4x32-10 [Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3.
- * SC 2011, 3.3].
+ * Philox4x32-10 [Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3. SC
+ * 2011, 3.3].
  */
 void order_philox(const uint32_t counter[4], uint64_t key, uint32_t ret_number[4])
 {
@@ -47,7 +47,7 @@ static void numbers(uint64_t counter, uint32_t more, uint32_t stream, uint64_t s
 
 /* ---- a permutation of each epoch ---- */
 
-/* Of each half of a block's number. */
+/* Bits of each half of a block's number. */
 static unsigned int half_bits(uint64_t blocks)
 {
 	unsigned int bits = blocks > 1 ? 64 - (unsigned int)__builtin_clzll(blocks - 1) : 1;
@@ -64,7 +64,7 @@ static void set_epoch(struct token_order *order, uint64_t epoch)
 	order->epoch = epoch;
 }
 
-/* Any function makes a permutation of the rounds: this one spreads each bit over all. */
+/* Any function makes the rounds a permutation: this one spreads each bit over all. */
 static uint64_t spread(uint64_t value, uint64_t key)
 {
 	value = (value ^ key) * 0x9e3779b97f4a7c15u;
@@ -73,9 +73,9 @@ static uint64_t spread(uint64_t value, uint64_t key)
 }
 
 /*
- * A Feistel network over the next power of four [Luby, Rackoff, 1988], walked until it is
- * back among the blocks [Black, Rogaway: Ciphers with Arbitrary Finite Domains. CT-RSA 2002,
- * "cycle walking"]: less than four steps on average.
+ * A Feistel network over the next power of four [Luby, Rackoff, 1988], walked until it is back
+ * among the blocks [Black, Rogaway: Ciphers with Arbitrary Finite Domains. CT-RSA 2002, "cycle
+ * walking"]: less than four steps on average.
  */
 static uint64_t permute(const struct token_order *order, uint64_t number)
 {
@@ -95,7 +95,7 @@ static uint64_t permute(const struct token_order *order, uint64_t number)
 	return number;
 }
 
-/* ---- what comes when ---- */
+/* ---- positions ---- */
 
 void order_init(struct token_order *order, uint32_t kind, uint64_t seed, uint64_t tokens,
 		uint64_t block)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * How tokens are got at: out of the files' maps inside of a guarded scope, where faults are
- * errors; or by pread(2), where there is no handler for that, or no map. Afterwards the
- * files are asked whether they are as long as they were: the page that a file ends in reads
- * zeros behind the end, and no signal tells it.
+ * Access to tokens: out of the files' maps in a guarded scope, where faults are errors; or by
+ * pread(2), where there is no handler for that, or no map. Afterwards the files' lengths are
+ * checked: the last page of a file reads zeros behind the end, without a signal.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,9 +18,9 @@
 #include "base/sys.h"
 #include "format/tokens/tokens.h"
 
-/* At once; Linux reads less than 2 GiB [read(2)]. */
+/* Bytes of a call; Linux reads less than 2 GiB [read(2)]. */
 #define READ_MAX GIB(1)
-/* Tokens at a time of hm_tokens_read(). */
+/* Tokens that hm_tokens_read() takes at a time. */
 #define READ_BLOCK 65536
 
 int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uint64_t offset)
@@ -53,7 +52,7 @@ int tokens_pread(const struct token_shard *shard, void *to, uint64_t length, uin
 	return r;
 }
 
-/* Bytes [@from, @to) of the file. An advice: what comes of it shows when they are taken. */
+/* Announces bytes [@from, @to) of the file. Only advice: taking them shows errors. */
 static void announce_bytes(const struct token_shard *shard, uint64_t from, uint64_t to)
 {
 	if (!shard->map) {
@@ -73,7 +72,7 @@ void tokens_announce(const struct hm_tokens *tokens, uint64_t first, uint64_t n)
 	for (i = tokens_shard_of(tokens, first); n; first += now, n -= now, i++) {
 		shard = &tokens->shard[i];
 		now = min_u64(n, shard->first + shard->n - first);
-		/* In Fortran's order they are all over the file. */
+		/* In Fortran's order tokens are spread over the file. */
 		if (shard->rank)
 			continue;
 		from = shard->offset + (first - shard->first) * tokens->width;
@@ -93,7 +92,7 @@ bool tokens_announced(const struct token_reader *reader)
 
 /* ---- raw bytes, where they are not together ---- */
 
-/* One element, out of the map or by reading. */
+/* Gets one element, out of the map or by reading. */
 static int get_one(const struct hm_tokens *tokens, const struct token_shard *shard,
 		   uint64_t element, bool mapped, char *to)
 {
@@ -105,7 +104,7 @@ static int get_one(const struct hm_tokens *tokens, const struct token_shard *sha
 	return 0;
 }
 
-/* The @n tokens from number @at of the shard on, which has Fortran's order. */
+/* Gathers the @n tokens from number @at of the shard on, which has Fortran's order. */
 static int gather(const struct hm_tokens *tokens, const struct token_shard *shard, uint64_t at,
 		  uint64_t n, bool mapped, char *to)
 {
@@ -135,7 +134,7 @@ static int gather(const struct hm_tokens *tokens, const struct token_shard *shar
 	return r;
 }
 
-/* Tokens of any shards to the stage, all in this machine's byte order. */
+/* Copies tokens of any shards to the stage, all in this machine's byte order. */
 static int fill_stage(struct token_reader *reader, uint64_t first, uint64_t n, bool mapped)
 {
 	const struct hm_tokens *tokens = reader->tokens;
@@ -164,18 +163,18 @@ static int fill_stage(struct token_reader *reader, uint64_t first, uint64_t n, b
 
 /* ---- blocks ---- */
 
-/* The reader's own; nothing of it is a variable of the function that setjmp() is in. */
+/* A job of the reader, apart from the function with setjmp(): no variable of that may change. */
 struct job {
 	struct token_reader *reader;
 	const struct token_block *blocks;
 	uint64_t n;
 	const struct token_block *narrow; /* one with a token that does not fit; or NULL */
-	bool guarded; /* the handler is there: in a scope, if there can be one */
-	bool mapped;  /* out of the maps, which takes a scope */
+	bool guarded; /* the handler is installed: use a scope, if possible */
+	bool mapped;  /* out of the maps, which requires a scope */
 	int r;
 };
 
-/* Two blocks at @from, the second one a token behind. True: a token does not fit. */
+/* Converts a block's x and y from @from; y is a token behind. True: a token does not fit. */
 static bool widen_block(const struct token_reader *reader, const struct token_block *block,
 			const char *from, bool swapped)
 {
@@ -224,14 +223,14 @@ static void take_blocks(struct job *job)
 
 /* ---- guarded ---- */
 
-/* Of a file, with its path; its end as read(2) would have told it. */
+/* Explains a fault in a file, with its path; a file's end as read(2) would report it. */
 static int explain_fault(const struct hm_tokens *tokens, const struct hm_guard *guard, int r)
 {
 	const struct token_shard *shard = tokens->shard, *end = shard + tokens->n_shard;
 
 	while (shard < end && !(shard->map && guard->base == shard->map->address))
 		shard++;
-	/* Where the tokens were to go. */
+	/* The fault was at the tokens' destination. */
 	if (shard == end)
 		return r;
 	if (guard->fault.cause != HM_FAULT_END)
@@ -243,8 +242,8 @@ static int explain_fault(const struct hm_tokens *tokens, const struct hm_guard *
 }
 
 /*
- * Apart, so that no variable is changed between setjmp() and its second return. False: there
- * can be no scope here now.
+ * A function of its own, so that no variable changes between setjmp() and its second return.
+ * False: no scope is possible here now.
  */
 static __attribute__((noinline)) bool take_guarded(struct job *job)
 {
@@ -265,7 +264,7 @@ static __attribute__((noinline)) bool take_guarded(struct job *job)
 	return true;
 }
 
-/* Is there a map of each file that is touched? */
+/* Is there a map of each touched file? */
 static bool all_mapped(const struct token_reader *reader)
 {
 	uint32_t i;
@@ -292,9 +291,9 @@ static void find_touched(const struct token_reader *reader, const struct token_b
 	}
 }
 
-/* ---- whether it was what the files had ---- */
+/* ---- checks that the bytes were the files' ---- */
 
-/* All bytes of a shard: what it has beyond the tokens does not matter. */
+/* Checks that the shard's file still has all its tokens; bytes behind them do not matter. */
 static int check_length(const struct hm_tokens *tokens, const struct token_shard *shard)
 {
 	struct segment_list *list = segments_get(shard->buffer);
@@ -314,7 +313,7 @@ static int check_length(const struct hm_tokens *tokens, const struct token_shard
 	return 0;
 }
 
-/* Nobody else may have met what was lost first, and been given other bytes for it. */
+/* Checks that no earlier fault of another thread has replaced lost bytes of the block. */
 static int check_replaced(const struct hm_tokens *tokens, const struct token_block *block)
 {
 	uint64_t n = block->n + (block->y ? 1 : 0), first = block->first, now, from;
@@ -351,7 +350,7 @@ static int check_bytes(const struct token_reader *reader, const struct token_blo
 	return r;
 }
 
-/* Which one, of a block that is there: by reading it again, one at a time. */
+/* Finds the token that does not fit, in an existing block, by reading it again one at a time. */
 static int refuse_narrow(struct token_reader *reader, const struct token_block *block)
 {
 	uint64_t n = block->n + (block->y ? 1 : 0), value = 0, i;
@@ -423,7 +422,7 @@ void token_reader_end(struct token_reader *reader)
 	reader->touched = NULL;
 }
 
-/* What is read is taken in a scope, too: of where the tokens go. */
+/* Reads take place in a scope, too, for faults at the tokens' destination. */
 static void take(struct job *job)
 {
 	if (job->guarded && take_guarded(job))
@@ -432,7 +431,7 @@ static void take(struct job *job)
 	take_blocks(job);
 }
 
-/* As many at a time as the budget has room for. */
+/* Takes as many at a time as the budget has room for. */
 static void take_within_budget(struct job *job)
 {
 	struct hm_tokens *tokens = job->reader->tokens;
@@ -477,7 +476,7 @@ int tokens_take(struct token_reader *reader, const struct token_block *blocks, u
 	return job.r;
 }
 
-/* ---- by itself ---- */
+/* ---- hm_tokens_read() ---- */
 
 static int check_read(struct hm_tokens *tokens, uint64_t first, uint64_t n, uint32_t dtype,
 		      const void *to)

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * Integers of one type made those of another one, a loop for each pair. What is wide enough
- * for all values is not looked at; else a value that does not fit is told. Other types are
- * copied as they are, in this machine's byte order, and short floats made F32.
+ * Converts integers of one type to another, with a loop for each pair. Types wide enough for all
+ * values need no check; otherwise a value that does not fit is reported. Other types are copied
+ * as they are, in this machine's byte order, and short floats become F32.
  */
 #include <string.h>
 
 #include "format/tokens/tokens.h"
 
 /*
- * Steps of a length that is known: so compilers use vectors for the loop also where they are
- * asked for little code (-O2).
+ * Steps of a constant length: compilers vectorise the loop even when asked for little code
+ * (-O2).
  */
 #define STEP 64
 
 typedef uint8_t u8_value;
 typedef int8_t i8_value;
-/* In a file they may be anywhere. */
+/* In a file they may be at any address. */
 typedef uint16_t __attribute__((aligned(1), may_alias)) u16_value;
 typedef int16_t __attribute__((aligned(1), may_alias)) i16_value;
 typedef uint32_t __attribute__((aligned(1), may_alias)) u32_value;
@@ -26,10 +26,10 @@ typedef int64_t __attribute__((aligned(1), may_alias)) i64_value;
 
 #define AS_IT_IS(value) (value)
 
-/* Which of the comparisons can be true is for the compiler to find out. */
+/* The compiler decides which of the comparisons can be true. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
-/* Back again it is what it was, and of the same sign. */
+/* The value fits if it converts back to itself, with the same sign. */
 #define ONE(at)                                            \
 	do {                                               \
 		source value = (source)TURN(from[at]);     \
@@ -96,7 +96,7 @@ WIDEN_TO_ALL(swapped_i64, i64_value, int64_t)
 
 #define N_TYPE 8
 
-/* The place of a type in the table; N_TYPE: it is none of integers. */
+/* The place of an integer type in the table; N_TYPE: no integer. */
 static uint32_t place_of(uint32_t dtype)
 {
 	static const uint32_t types[N_TYPE] = {
@@ -119,7 +119,7 @@ static uint32_t place_of(uint32_t dtype)
 /* [swapped][from][to] */
 static widen_function *const table[2][N_TYPE][N_TYPE] = {
 	{ ROW(u8), ROW(i8), ROW(u16), ROW(i16), ROW(u32), ROW(i32), ROW(u64), ROW(i64) },
-	/* Of one byte there is no order. */
+	/* Single bytes have no order. */
 	{ ROW(u8), ROW(i8), ROW(swapped_u16), ROW(swapped_i16), ROW(swapped_u32),
 	  ROW(swapped_i32), ROW(swapped_u64), ROW(swapped_i64) },
 };
@@ -132,7 +132,7 @@ static bool swapped_c64(void *restrict to, const void *restrict from, uint64_t n
 	return swapped_u32_to_u32(to, from, 2 * n);
 }
 
-/* All values as they are: of one width there is one copy. */
+/* Copies values as they are: one function for each width. */
 static widen_function *find_copy(uint32_t dtype, bool swapped)
 {
 	if (dtype == HM_DTYPE_C64 && swapped)
@@ -156,7 +156,7 @@ static inline uint32_t bf16_bits(uint16_t value)
 	return (uint32_t)value << 16;
 }
 
-/* All of F16 is in F32; a NaN keeps what it carries. */
+/* F32 has all values of F16; a NaN keeps its payload. */
 static inline uint32_t f16_bits(uint16_t value)
 {
 	uint32_t exponent = value & 0x7c00, bits = (uint32_t)(value & 0x7fff) << 13;
@@ -165,7 +165,7 @@ static inline uint32_t f16_bits(uint16_t value)
 		float value;
 	} small = { .bits = bits + (113u << 23) }, least = { .bits = 113u << 23 };
 
-	/* Without the one in front, which only a number of that exponent has: no denormal. */
+	/* Subtracts the leading one, which a denormal number does not have. */
 	small.value -= least.value;
 	bits += exponent == 0x7c00 ? 224u << 23 : 112u << 23;
 	bits = exponent ? bits : small.bits & 0x7fffffff;
