@@ -395,14 +395,27 @@ with_devices() {
 snapshot() {
 	own_folder && with_devices || return
 	state=$(echo "$work"/own/snapshots/*/state)
-	[ -e "$state" ] || [ -w "${HETMAP_KVM:-/dev/kvm}" ] || return
+	[ -e "$state" ] || [ -w "${HETMAP_KVM:-/dev/kvm}" ] || {
+		echo "it has left no $state:"
+		cat "$work/out"
+		return 1
+	}
 	[ -e "$state" ] || return 0
 	for _ in 1 2; do
 		touch -d '2 days ago' "${state%/*}"
-		with_devices && [ "$(wc -l <"$work/out")" = 4 ] &&
-			[ -n "$(find "${state%/*}" -maxdepth 0 -mtime 0)" ] || return
+		with_devices || return
+		if [ "$(wc -l <"$work/out")" != 4 ] ||
+			[ -z "$(find "${state%/*}" -maxdepth 0 -mtime 0)" ]; then
+			echo "it did not start from $state:"
+			cat "$work/out"
+			return 1
+		fi
 	done
-	[ "$(sort -u "$work/random" | wc -l)" = 3 ] || return
+	[ "$(sort -u "$work/random" | wc -l)" = 3 ] || {
+		echo "the same random numbers:"
+		cat "$work/random"
+		return 1
+	}
 	truncate -s 20M "$state"
 	with_devices && [ ! -e "$state" ] &&
 		says 'tests/vm/boot: its snapshot is of no use: an ordinary boot instead'
