@@ -51,9 +51,9 @@ int buffer_adopt_fd(struct hm_device *device, int fd, const struct hm_buffer_des
 		    bool file, uint32_t map_flags, struct hm_buffer **ret_buffer);
 
 /*
- * Notes that the buffer's memory has been given to another holder, or came from one: a dma-buf
- * stays the first object from here on, and a bracket needs no hold on it. The caller holds
- * buffer->lock, or has not published the buffer yet.
+ * Notes that the buffer's memory has been given to another holder, or came from one. If the first
+ * object is a dma-buf, it stays the first object from here on, and brackets use its descriptor
+ * without segments_get(). The caller holds buffer->lock, or has not published the buffer yet.
  */
 void buffer_settle_locked(struct hm_buffer *buffer);
 
